@@ -1,0 +1,3 @@
+module github.com/byssus-hpc/byssus
+
+go 1.26

@@ -1,0 +1,75 @@
+/* core.h: what the rank core offers to the MPI half (its client), and what it asks of it.
+ *
+ * The core knows no MPI: it loads the application into the arena, keeps the partition, stops threads, writes and
+ * reads images. The client (rank/mpi) is told when a checkpoint is asked for, brings the MPI to rest, and builds
+ * it anew after a restart. A rank without a client is a plain process.
+ *
+ * Context: lower half. Everything here may use libc (lower half's own). Functions marked [upper stack] run on the
+ * application's stack with FS switched to a lower thread's TLS. */
+#ifndef BYSSUS_CORE_H
+#define BYSSUS_CORE_H
+#include <stddef.h>
+#include <stdint.h>
+#include "layout.h"
+#include "abi_gen.h"              /* generated from internal/abi: socket messages, shared page, image records */
+
+struct core_client {
+	/* Before the application is mapped: load libraries, fill call slots with core_set_call. NULL or an error sentence. */
+	const char *(*start)(void);
+	/* Helper thread: a message of the agreement (ABI_REQUEST, ABI_TARGETS, ABI_WAKE, ABI_CANCEL, ABI_RESUME). Must not
+	 * call the MPI; may set flags and answer with core_send. The core has set ctl->pending before ABI_REQUEST arrives
+	 * here, with a process-wide memory barrier behind it, and clears it (and ctl->stop) before ABI_CANCEL/ABI_RESUME. */
+	void (*message)(const struct abi_header *h, const void *body);
+	/* Every 5 ms on the helper thread while a request is pending and not yet stopped. */
+	void (*tick)(void);
+	/* Main MPI thread, all application threads stopped, FS lower, on a private lower stack: bring the MPI to rest
+	 * (drain). Returns 0, or -1 with a sentence in why. Must poll core_cancelled() in its loops. */
+	int (*quiesce)(char *why, size_t n);
+	/* After the checkpoint, before threads go on (same context as quiesce). */
+	void (*resume)(void);
+	/* After a restart, memory and descriptors are back, no application thread runs yet: build the MPI anew. */
+	int (*restore)(char *why, size_t n);
+	/* Names what the image should record about the MPI in use (library version, face). */
+	void (*describe)(char *buf, size_t n);
+};
+extern const struct core_client *const core_client;    /* defined by rank/mpi, or by core/none.c */
+
+/* -- identity -------------------------------------------------------------------------------------------------- */
+struct core_job {
+	int rank, nranks;               /* from the launcher's environment */
+	int restarted;                  /* this process continues an image */
+	uint64_t checkpoint;            /* number of the image it continues */
+	const char *libmpi;             /* path or soname of the real MPI (BYSSUS_LIBMPI) */
+	const char *face;               /* "mpich", "openmpi" or "" */
+	const char *libdir;             /* where our own files are */
+	int verbose;
+};
+extern struct core_job core_job;
+
+/* -- crossings -------------------------------------------------------------------------------------------------- */
+void core_set_call(unsigned slot, void *fn);   /* fn: long f(6 integer arguments); runs [upper stack] */
+/* Calls code of the application (a callback) from the lower half, on the same stack, with its FS. */
+long core_upcall(void *fn, long a, long b, long c, long d, long e, long f);
+/* The thread that runs quiesce is the one that last called this (default: the main thread). [upper stack] */
+void core_this_is_the_mpi_thread(void);
+
+/* -- saved memory ------------------------------------------------------------------------------------------------ */
+/* Region k (0..BY_STATE_N-1) at BY_STATE + k*BY_STATE_STRIDE, readable and writable, zero at first, saved with the
+ * image and there again before restore(). len <= BY_STATE_STRIDE; untouched pages cost nothing. */
+void *core_region(unsigned k, size_t len);
+/* Anonymous saved memory from the arena's allocator (page granular); NULL when the arena is full. */
+void *core_arena_map(size_t len);
+void core_arena_unmap(void *p, size_t len);
+
+/* -- agreement ----------------------------------------------------------------------------------------------------- */
+int core_send(uint16_t type, uint64_t epoch, const void *body, size_t len);   /* any lower thread; -1: no agent */
+int core_cancelled(void);                    /* the checkpoint under way has been given up */
+struct abi_page *core_page(void);            /* shared with the agent; never NULL (private memory when there is no agent) */
+
+/* -- errors -------------------------------------------------------------------------------------------------------- */
+/* Prints "byssus: rank R: sentence" on stderr, tells the agent, ends the process with ABI_EXIT_INTERNAL. Only for
+ * start and restart, never while the application runs. */
+void core_die(const char *fmt, ...) __attribute__((noreturn, format(printf, 1, 2)));
+void core_say(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+void core_debug(const char *fmt, ...) __attribute__((format(printf, 1, 2)));   /* with BYSSUS_VERBOSE */
+#endif

@@ -1,0 +1,60 @@
+/* layout.h: where things are in the address space of a rank, and the control block.
+ *
+ * Everything below BY_ARENA_HI belongs to the application (upper half) and is saved; everything above belongs to
+ * the real MPI and to us (lower half) and is new after a restart. The one exception is the control block, which
+ * lies in the arena so that upper code can reach it at a fixed address, but is the lower half's: it is written
+ * afresh at every start and is never part of an image.
+ * Context: included by both halves and by assembly; constants and plain structs only. */
+#ifndef BYSSUS_LAYOUT_H
+#define BYSSUS_LAYOUT_H
+
+#define BY_SAVED_LO   0x000000010000      /* first saved address (ET_EXEC programs lie low) */
+#define BY_ARENA_LO   0x100000000000      /* system calls are trapped for pc in [ARENA_LO, ARENA_HI) */
+#define BY_ARENA_HI   0x500000000000
+#define BY_CTL        0x100000000000      /* struct by_ctl; not saved */
+#define BY_CTL_SIZE   0x10000
+#define BY_VDSO       0x100000100000      /* stand-in vDSO, 4 pages, saved: */
+#define BY_GATE       (BY_VDSO + 0x2000)  /*   signal gate code */
+#define BY_ENTRY      (BY_VDSO + 0x3000)  /*   entry stub: AT_ENTRY points here */
+#define BY_STATE      0x110000000000      /* saved regions of the MPI half, BY_STATE_STRIDE apart */
+#define BY_STATE_STRIDE 0x100000000
+#define BY_STATE_N    64
+#define BY_APP        0x200000000000
+#define BY_LDSO       0x300000000000
+#define BY_MMAP_LO    0x400000000000      /* the allocator's own range */
+#define BY_MMAP_HI    0x4e0000000000
+#define BY_STACK_TOP  0x4fff00000000
+
+#define BY_SIG        62                  /* the checkpoint signal (SIGRTMIN+28): reserved, hidden from the application */
+#define BY_NCALL      768                 /* call slots */
+
+/* Offsets used by assembly; checked against struct by_ctl with static assertions in core. */
+#define BY_CTL_VDSO      0x10
+#define BY_CTL_MAIN_UP   0x50
+#define BY_CTL_MAIN_LOW  0x58
+#define BY_CTL_DEPTH     0x60
+#define BY_CTL_APP_ENTRY 0x68
+#define BY_CTL_CALL      0x400
+
+#ifndef __ASSEMBLER__
+#include <stdint.h>
+struct by_ctl {
+	uint64_t magic;               /* 0x00 */
+	uint32_t version, pad0;       /* 0x08 */
+	uint64_t vdso[8];             /* 0x10 clock_gettime gettimeofday time getcpu clock_getres - - - */
+	uint64_t main_upper_fs;       /* 0x50 FS of the application's main thread */
+	uint64_t main_lower_fs;       /* 0x58 FS lent to it inside the lower half */
+	uint64_t gate_depth;          /* 0x60 signal handlers of the application now running on top of lower frames */
+	uint64_t app_entry;           /* 0x68 the program's own entry point */
+	volatile uint32_t stop;       /* 0x70 stop in effect: waiting calls return BY_AGAIN to the upper half, which parks */
+	volatile uint32_t pending;    /* 0x74 a checkpoint has been asked for: collectives look at their targets */
+	int64_t  wtime_shift_ns;      /* 0x78 added to CLOCK_MONOTONIC: MPI_Wtime goes on across restarts */
+	uint64_t spare[16];           /* 0x80 */
+	uint64_t handler[65];         /* 0x100 what the application asked for, by signal */
+	uint64_t pad1[31];
+	uint64_t call[BY_NCALL];      /* 0x400 crossings: address of the trampoline of each slot */
+};
+#define BY_CTLP ((struct by_ctl *)BY_CTL)
+#define BY_AGAIN (-1000001L)      /* result of a crossing: nothing was done, park and call again */
+#endif
+#endif
