@@ -1,0 +1,56 @@
+# Byssus: everything that is done to the source tree. `make help` lists the targets.
+
+BUILD  := $(CURDIR)/build
+PREFIX ?= /usr/local
+GO     ?= go
+export CGO_ENABLED := 0
+
+# Debian packages beyond Go, gcc and make: both MPIs, and the unmodified programs that the tests and the demo run.
+PACKAGES := g++ mpich libmpich-dev openmpi-bin libopenmpi-dev lammps python3-mpi4py
+SUDO     := $(if $(filter 0,$(shell id -u)),,sudo)
+
+# Packages whose tests start MPI jobs run one after the other: on two cores they would only disturb each other.
+GOTEST := $(GO) test -p 1 -timeout 25m
+
+.PHONY: help deps build demo test test-long bench lint generate install clean
+.DEFAULT_GOAL := help
+
+help:            ## this list
+	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 20
+
+deps:            ## install the Debian packages that are missing (root or sudo)
+	@missing=; for p in $(PACKAGES); do \
+		dpkg-query -W -f '$${Status}' $$p 2>/dev/null | grep -q '^install ok installed$$' || missing="$$missing $$p"; done; \
+	if [ -n "$$missing" ]; then echo "installing$$missing"; \
+		$(SUDO) apt-get -qq update && \
+		$(SUDO) env DEBIAN_FRONTEND=noninteractive apt-get -qq -y --no-install-recommends install $$missing >/dev/null; fi
+
+build:           ## compile the command and the rank side into build/
+	@$(MAKE) --no-print-directory -C rank BUILD=$(BUILD)
+	$(GO) build -trimpath -o $(BUILD)/bin/byssus ./cmd/byssus
+
+demo: deps build ## LAMMPS is checkpointed, killed and restarted under the other MPI
+	@$(GO) run ./demo -byssus $(BUILD)/bin/byssus
+
+test: deps build ## every test that fits into 25 minutes
+	$(GOTEST) ./...
+
+test-long: deps build ## random checkpoint, kill, restart cycles over the whole matrix (hours)
+	BYSSUS_TEST_LONG=1 $(GO) test -p 1 -timeout 24h -v ./test/...
+
+bench: deps build ## ratios to the native library and to plain writes and reads
+	@$(GO) run ./bench -byssus $(BUILD)/bin/byssus
+
+lint:            ## the checks of source text alone: formatting, vet, staticcheck, imports, C warnings
+	$(GO) test -count=1 ./internal/house
+
+generate:        ## write the generated code anew from its sources
+	$(GO) generate ./...
+
+install: build   ## copy the build below PREFIX (default /usr/local)
+	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/lib
+	install $(BUILD)/bin/byssus $(DESTDIR)$(PREFIX)/bin/byssus
+	cp -R $(BUILD)/lib/byssus $(DESTDIR)$(PREFIX)/lib/
+
+clean:           ## remove what was built
+	rm -rf $(BUILD)
