@@ -1,0 +1,303 @@
+package abi
+
+// This file is the single definition of the messages, the shared page and the image records. gencheader reads it
+// (it must therefore import nothing) and writes rank/core/abi_gen.h in the order of this file.
+//
+// To add a message: a Msg constant at the end of its direction's block, its body as a struct, `go generate`.
+// To add a field: at the end, out of reserved space; never between others, never with a different meaning.
+// Names in C: type Foo becomes struct abi_foo, constant FooBar becomes ABI_FOO_BAR (MsgFoo: ABI_FOO), field FooBar
+// becomes foo_bar; the tag `c:"name"` overrides, `c:",char"` makes an array of bytes a C string.
+
+// Protocol constants.
+const (
+	Magic        = 0x53535942 // "BYSS" in memory
+	Version      = 1
+	MaxBody      = 256 << 10 // longest body of a message
+	PageBytes    = 4096      // size of the shared page and of an image's header
+	MaxChunk     = 1 << 20   // longest chunk of an image
+	ImageVersion = 1
+	HeaderCRCOff = 4092 // offset of header_crc in an image's header
+)
+
+// ImageMagic is the first eight bytes of an image file.
+const ImageMagic = "BYSSIMG\n"
+
+// Flags of a message's header.
+const (
+	FlagMore = 1 // the list goes on in the next message of this type
+)
+
+// Messages from a rank to its agent.
+const (
+	MsgHello    = 1  // Hello: first message on a connection
+	MsgClocks   = 2  // u64 n, n x Clock: every live communicator of this rank; answers REQUEST
+	MsgRaise    = 3  // Clock: the rank goes beyond the target of a communicator; sent before it enters
+	MsgMet      = 4  // Met: all own clocks have reached the targets of that version
+	MsgWaiting  = 5  // Met: not met, and waiting in point-to-point (where RUN: no longer waiting)
+	MsgStopped  = 6  // Stopped and text, one refusal a line
+	MsgImage    = 7  // Image and text, the error when status is not 0
+	MsgResumed  = 8  // Resumed
+	MsgRestored = 9  // Restored
+	MsgFailed   = 10 // text: the rank cannot start or restart, and ends next
+	MsgInit     = 11 // text, the library's version: MPI_Init is done
+	MsgFini     = 12 // text: MPI_Finalize is done
+)
+
+// Messages from the agent to a rank.
+const (
+	MsgWelcome = 64 // Welcome: answers HELLO
+	MsgRefuse  = 65 // text: the rank prints it and ends
+	MsgRequest = 66 // a checkpoint is asked for
+	MsgTargets = 67 // u64 version, u64 n, n x Clock: only what changed; the union counts
+	MsgStop    = 68 // every clock of every rank has met: stop the threads
+	MsgDrain   = 69 // Drain: every rank is stopped: drain, write the image, go on
+	MsgResume  = 70 // after EXIT_AFTER: go on after all
+	MsgCancel  = 71 // this attempt is given up: go on
+	MsgExit    = 72 // after EXIT_AFTER: end with EXIT_STOPPED
+)
+
+// Header opens every message.
+type Header struct {
+	Magic    uint32
+	Version  uint16
+	Type     uint16
+	Rank     uint32
+	Flags    uint32
+	Epoch    uint64 // the attempt this belongs to; 0: none
+	Length   uint32 // bytes of the body
+	Reserved uint32
+}
+
+// Hello introduces a rank.
+type Hello struct {
+	PID        uint32
+	NRanks     uint32 `c:"nranks"`
+	ABIVersion uint32
+	Restarted  uint32
+	Checkpoint uint64    // the image it continues, when restarted
+	App        [256]byte `c:",char"`
+	Host       [64]byte  `c:",char"`
+	Version    [64]byte  `c:",char"` // of Byssus
+	Page       [256]byte `c:",char"` // path of the shared page it has mapped
+}
+
+// Welcome answers Hello.
+type Welcome struct {
+	Flags   uint64
+	Writers uint32 // threads that write the image
+	Pad     uint32
+}
+
+// Clock is the number of collectives a rank has entered on one communicator.
+type Clock struct {
+	Comm     uint64 // agreed at the communicator's creation, the same on every member
+	Seq      uint64
+	NMembers uint32 `c:"nmembers"`
+	State    uint32
+}
+
+// Met is the body of MET and WAITING.
+type Met struct {
+	Version uint64 // of the targets
+	Where   uint32 // WHERE_*
+	Pad     uint32
+}
+
+// Stopped says that no thread of the application runs.
+type Stopped struct {
+	StopNS    uint64
+	NThreads  uint32 `c:"nthreads"`
+	NRefusals uint32 `c:"nrefusals"`
+}
+
+// Image says that a rank's image is written.
+type Image struct {
+	Status       uint32 // 0: complete
+	NFiles       uint32 `c:"nfiles"`
+	Bytes        uint64 // of all files
+	LogicalBytes uint64 // of memory that they stand for
+	StopNS       uint64
+	DrainNS      uint64
+	WriteNS      uint64
+	TableCRC     uint64
+}
+
+// Resumed says that the application goes on.
+type Resumed struct {
+	StallNS uint64 // time for which it stood still
+}
+
+// Restored says, after a restart, that the application is about to go on.
+type Restored struct {
+	ReadNS    uint64
+	RestoreNS uint64
+	Bytes     uint64
+}
+
+// Flags of Drain.
+const (
+	DrainExitAfter = 1 // wait for EXIT or RESUME after IMAGE
+)
+
+// Drain orders the image.
+type Drain struct {
+	Flags      uint32
+	Writers    uint32
+	Dir        [1000]byte `c:",char"`
+	Checkpoint uint64
+	JobID      [16]byte
+}
+
+// What a rank is doing (Page.phase).
+const (
+	PhaseStart     = 0
+	PhaseRun       = 1
+	PhasePending   = 2
+	PhaseStopping  = 3
+	PhaseDraining  = 4
+	PhaseWriting   = 5
+	PhaseReading   = 6
+	PhaseRestoring = 7
+	PhaseEnded     = 8 // the application ends by itself; exit_code is valid
+)
+
+// Where a rank's MPI thread is (Page.where, Met.where).
+const (
+	WhereRun        = 0
+	WhereCollective = 1
+	WhereP2P        = 2 // waits in point-to-point
+	WhereParked     = 3 // holds before a collective
+	WhereInit       = 4
+)
+
+// Page is shared by a rank (writes) and its agent (reads), without locks: each word is valid by itself.
+type Page struct {
+	Magic         uint32
+	Version       uint32
+	PID           uint32
+	Rank          uint32
+	Phase         uint64
+	PhaseSinceNS  uint64 // CLOCK_MONOTONIC
+	BytesDone     uint64 // of the image now written or read
+	BytesTotal    uint64
+	Checkpoints   uint64
+	Where         uint64
+	Traps         uint64
+	ResidentAdded uint64
+	ExitCode      uint64 // with PHASE_ENDED: what the application gave to exit_group, or MPI_Abort's code
+	Reserved      [4008]byte
+}
+
+// Exit codes of byssus-rank.
+const (
+	ExitStopped  = 123 // ended on request after a checkpoint
+	ExitInternal = 124 // start or restart failed
+	ExitRefused  = 125 // the application cannot be run
+	ExitNotExec  = 126 // found, and not executable
+	ExitNotFound = 127
+)
+
+// Index into ImageHeader.cpuid.
+const (
+	CPUID1ECX  = 0 // leaf 1
+	CPUID1EDX  = 1
+	CPUID7EBX  = 2 // leaf 7, subleaf 0
+	CPUID7ECX  = 3
+	CPUID7EDX  = 4
+	CPUID71EAX = 5 // leaf 7, subleaf 1
+	CPUIDD1EAX = 6 // leaf 0xd, subleaf 1
+	CPUIDX1ECX = 7 // leaf 0x80000001
+	CPUIDX1EDX = 8
+	NCPUID     = 16
+)
+
+// ImageHeader is page 0 of an image file. It is written last: a file without a valid header is incomplete.
+type ImageHeader struct {
+	Magic         [8]byte `c:",char"`
+	Version       uint32
+	HeaderSize    uint32
+	Compat        uint64 // features that a reader may ignore
+	Incompat      uint64 // features that a reader must know
+	Rank          uint32
+	NRanks        uint32 `c:"nranks"`
+	Part          uint32
+	NParts        uint32 `c:"nparts"`
+	JobID         [16]byte
+	Checkpoint    uint64
+	CreatedUnixNS uint64
+	PageSize      uint32
+	ChunkSize     uint32
+	HWCap         uint64 `c:"hwcap"`
+	HWCap2        uint64 `c:"hwcap2"`
+	XCR0          uint64 `c:"xcr0"`
+	CPUID         [16]uint32
+	Kernel        [64]byte  `c:",char"`
+	Libc          [32]byte  `c:",char"`
+	Byssus        [32]byte  `c:",char"`
+	MPI           [128]byte `c:",char"`
+	App           [256]byte `c:",char"`
+	SectionsOff   uint64
+	SectionsLen   uint64
+	NSections     uint64
+	VMAsOff       uint64 `c:"vmas_off"`
+	NVMAs         uint64 `c:"n_vmas"`
+	ChunksOff     uint64
+	NChunks       uint64
+	DataOff       uint64
+	DataLen       uint64
+	FileSize      uint64
+	TablesCRC     uint32 // crc32c of the vma table followed by the chunk table
+	Pad           uint32
+	Zero          [3316]byte
+	HeaderCRC     uint32 // crc32c of the first 4092 bytes
+}
+
+// Kinds of VMA.
+const (
+	VMAAnon        = 1
+	VMAFilePrivate = 2
+	VMAAnonShared  = 3
+	VMAFileShared  = 4
+	VMAStack       = 5
+	VMABrk         = 6
+)
+
+// VMA is one mapping of the application (part 0 only).
+type VMA struct {
+	Start      uint64
+	End        uint64
+	Prot       uint32
+	Flags      uint32
+	FileOffset uint64
+	InodeKey   uint64 // equal for mappings of the same shared object
+	Kind       uint32 // VMA_*
+	Name       uint32 // offset into the STRINGS section
+	VMFlags    uint64 `c:"vmflags"` // transparent huge pages, dontfork, ...
+}
+
+// Chunk is a run of saved memory.
+type Chunk struct {
+	Addr   uint64
+	Offset uint64 // in the file, a multiple of the page size
+	Length uint32
+	CRC32C uint32 `c:"crc32c"`
+}
+
+// Types of section.
+const (
+	SecProcess   = 1 // cwd, umask, rlimits, brk, timers, dispositions, pending signals
+	SecThreads   = 2
+	SecFds       = 3
+	SecFDContent = 4 // bytes in pipes, deleted files
+	SecStrings   = 5
+	SecAllocator = 6
+	SecLibs      = 7
+	SecClient    = 8 // what the MPI half asks to be kept
+)
+
+// Section opens a section (part 0 only); its bytes follow, padded to a multiple of 8.
+type Section struct {
+	Type   uint32
+	CRC32C uint32 `c:"crc32c"` // of the bytes without padding
+	Length uint64
+}

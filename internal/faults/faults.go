@@ -1,0 +1,130 @@
+// Package faults is the one table of named crash points, shared by the Go programs and the rank core.
+//
+// BYSSUS_FAULT=name[:n][@rank] makes the process that reaches the point for the n-th time (1 when not given) end by
+// SIGKILL there; @rank limits a rank's point to that rank (every rank when not given). Points are compiled in: they
+// cost one comparison of a pointer that is nil without the variable. A test iterates over All.
+//
+// To add a point: a line in All, `go generate ./internal/abi` (the C side gets ABI_FAULT_<NAME>), and the call.
+package faults
+
+import (
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"syscall"
+)
+
+// Side says which program has the point.
+type Side string
+
+// The programs.
+const (
+	Rank  Side = "rank"  // byssus-rank, C
+	Coord Side = "coord" // byssus run
+)
+
+// Point is a named crash point.
+type Point struct {
+	Name    string
+	Side    Side
+	Restart bool // reached only when a rank continues an image
+	Doc     string
+}
+
+// The points of the Go side.
+const (
+	CommitSynced   = "commit-synced"
+	CommitManifest = "commit-manifest"
+	CommitRenamed  = "commit-renamed"
+	DrainSent      = "drain-sent"
+	RetentionDrop  = "retention-drop"
+)
+
+// All is the table.
+var All = []Point{
+	{"rank-requested", Rank, false, "a checkpoint has been asked for, nothing is answered yet"},
+	{"rank-stopped", Rank, false, "threads stand still, STOPPED is not sent yet"},
+	{"rank-drained", Rank, false, "the MPI is at rest, nothing is written yet"},
+	{"rank-chunk", Rank, false, "after a chunk of memory has been written"},
+	{"rank-tables", Rank, false, "data and tables are written, the header is not"},
+	{"rank-header", Rank, false, "the image is complete, IMAGE is not sent yet"},
+	{"rank-image", Rank, false, "IMAGE is sent, the application has not gone on"},
+	{"rank-resumed", Rank, false, "the application goes on after a checkpoint"},
+	{"rank-mapped", Rank, true, "memory is back, threads are not"},
+	{"rank-rebuilt", Rank, true, "the MPI is built anew, RESTORED is not sent yet"},
+	{"rank-restored", Rank, true, "RESTORED is sent, the application has not gone on"},
+	{DrainSent, Coord, false, "the order to write is out"},
+	{CommitSynced, Coord, false, "images are complete, the manifest is not written"},
+	{CommitManifest, Coord, false, "the manifest is written, the directory not renamed"},
+	{CommitRenamed, Coord, false, "the checkpoint is committed, older ones not dropped"},
+	{RetentionDrop, Coord, false, "an older checkpoint is half dropped"},
+}
+
+// Set is an armed crash point; nil: none.
+type Set struct {
+	name string
+	left atomic.Int64
+}
+
+// Parse reads a value of BYSSUS_FAULT and arms its point when it is one of the Go side. The empty value arms nothing.
+func Parse(value string) (*Set, error) {
+	if value == "" {
+		return nil, nil
+	}
+	name, _, _ := strings.Cut(value, "@")
+	name, count, counted := strings.Cut(name, ":")
+	n := int64(1)
+	if counted {
+		var err error
+		if n, err = strconv.ParseInt(count, 10, 32); err != nil || n < 1 {
+			return nil, fmt.Errorf("faults: parse %q: count %q, want a number from 1", value, count)
+		}
+	}
+	p, ok := find(name)
+	if !ok {
+		return nil, fmt.Errorf("faults: parse %q: no such point", value)
+	}
+	if p.Side != Coord {
+		return nil, nil
+	}
+	s := &Set{name: name}
+	s.left.Store(n)
+	return s, nil
+}
+
+// ForRanks returns the value that ranks of this start should see: each rank point is armed once, so that the
+// restart that follows its crash goes through. start counts the starts of the job's ranks from 0.
+func ForRanks(value string, start int, restart bool, restartsBefore int) string {
+	name, _, _ := strings.Cut(value, "@")
+	name, _, _ = strings.Cut(name, ":")
+	p, ok := find(name)
+	switch {
+	case !ok || p.Side != Rank:
+		return ""
+	case p.Restart && restart && restartsBefore == 0:
+		return value
+	case !p.Restart && start == 0:
+		return value
+	}
+	return ""
+}
+
+// Hit ends the process when the point is armed and has been reached often enough.
+func (s *Set) Hit(name string) {
+	if s == nil || s.name != name || s.left.Add(-1) != 0 {
+		return
+	}
+	_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
+	select {}
+}
+
+func find(name string) (Point, bool) {
+	for _, p := range All {
+		if p.Name == name {
+			return p, true
+		}
+	}
+	return Point{}, false
+}

@@ -1,0 +1,68 @@
+package house
+
+import (
+	"bytes"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// warnings are the flags that every C file of this tree is compiled with.
+var warnings = []string{"-Wall", "-Wextra", "-Werror"}
+
+// TestOpeningComments asks every C file to open with its purpose and the rules of its context.
+func TestOpeningComments(t *testing.T) {
+	for _, file := range files(t, ".c", ".h", ".S") {
+		src := read(t, file)
+		if generated(src) {
+			continue
+		}
+		head, _, closed := bytes.Cut(src, []byte("*/"))
+		base := filepath.Base(file)
+		switch {
+		case !bytes.HasPrefix(src, []byte("/* ")) || !closed:
+			t.Errorf("%s: does not open with a comment", file)
+		case !bytes.HasPrefix(src, []byte("/* "+base+":")):
+			t.Errorf("%s: its opening comment does not begin %q", file, base+": ")
+		case len(bytes.Fields(head)) < 8:
+			t.Errorf("%s: its opening comment says too little: %q", file, head)
+		}
+	}
+}
+
+// TestRankIsCompiledWithWarnings reads the compiler's command lines from make and asks that each of them treats
+// warnings as errors and that no C file is left out.
+func TestRankIsCompiledWithWarnings(t *testing.T) {
+	plan := run(t, "make", "-C", "rank", "-n", "-B", "BUILD="+t.TempDir())
+	source := regexp.MustCompile(`[\w./-]+\.(c|S)\b`)
+	compiled := map[string]bool{}
+	for _, line := range strings.Split(plan, "\n") {
+		for _, name := range source.FindAllString(line, -1) {
+			compiled[filepath.Base(name)] = true
+			for _, w := range warnings {
+				if !slices.Contains(strings.Fields(line), w) {
+					t.Errorf("compiled without %s: %s", w, line)
+				}
+			}
+		}
+	}
+	for _, file := range files(t, ".c", ".S") {
+		if strings.HasPrefix(file, "rank/") && !strings.HasSuffix(file, ".inc.c") && !compiled[filepath.Base(file)] {
+			t.Errorf("%s: rank/Makefile does not compile it", file)
+		}
+	}
+}
+
+// TestProgramsCompileWithoutWarnings compiles the C programs outside rank/ for both MPIs.
+func TestProgramsCompileWithoutWarnings(t *testing.T) {
+	for _, file := range files(t, ".c") {
+		if strings.HasPrefix(file, "rank/") {
+			continue
+		}
+		for _, cc := range []string{"mpicc.mpich", "mpicc.openmpi"} {
+			run(t, cc, append(slices.Clone(warnings), "-std=gnu11", "-O2", "-fopenmp", "-fsyntax-only", file)...)
+		}
+	}
+}
