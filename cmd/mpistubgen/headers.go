@@ -1,0 +1,168 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/byssus-hpc/byssus/mpispec"
+)
+
+// objectPrefix is the C prefix of the neutral numbers of a kind, and what the names of that kind lose for it.
+var objectPrefix = map[string]struct{ c, drop string }{
+	"comm": {"NX_COMM_", "COMM_"}, "group": {"NX_GROUP_", "GROUP_"}, "request": {"NX_REQUEST_", "REQUEST_"},
+	"message": {"NX_MESSAGE_", "MESSAGE_"}, "op": {"NX_OP_", "OP_"}, "info": {"NX_INFO_", "INFO_"},
+	"errhandler": {"NX_ERRH_", "ERRHANDLER_"}, "keyval": {"NX_KEYVAL_", "KEYVAL_"}, "win": {"NX_WIN_", "WIN_"},
+	"file": {"NX_FILE_", "FILE_"}, "session": {"NX_SESSION_", "SESSION_"}, "datatype": {"NX_TYPE_", "DATATYPE_"},
+}
+
+var objectKinds = []string{"comm", "group", "request", "message", "op", "errhandler", "info", "win", "file", "session", "keyval", "datatype"}
+
+// neutralName is the C name of a predefined object's neutral number.
+func neutralName(o mpispec.Object) string {
+	p := objectPrefix[o.Kind]
+	name := strings.TrimPrefix(o.Name, p.drop)
+	if o.Kind == "keyval" && strings.HasPrefix(o.Name, "WIN_") {
+		name = o.Name
+	}
+	if o.Kind == "errhandler" {
+		name = strings.TrimPrefix(strings.TrimPrefix(name, "ERRORS_"), "ARE_")
+	}
+	return p.c + name
+}
+
+// addressTypes are the C types of the constants that are addresses, by group.
+var addressTypes = map[string]string{
+	"buffer": "void *", "status": "nx_status *", "errcodes": "int *", "argv": "char **", "weights": "int *",
+}
+
+func constantsHeader(m *model) []byte {
+	w := file("constants.h: predefined objects and constants of the neutral language. Part of neutral.h.")
+	w.f("#ifndef BYSSUS_GEN_CONSTANTS_H\n#define BYSSUS_GEN_CONSTANTS_H")
+	for _, kind := range objectKinds {
+		w.f("\nenum {")
+		for _, o := range m.spec.ABI.Kind(kind) {
+			w.f("\t%s = %d,", neutralName(o), o.Neutral)
+		}
+		w.f("\t%sN\n};", objectPrefix[kind].c)
+	}
+	w.f("")
+	for _, c := range m.spec.ABI.Constants {
+		if t := addressTypes[c.Group]; t != "" {
+			w.f("#define NX_%s ((%s)%d)", c.Name, t, c.Neutral)
+			continue
+		}
+		w.f("#define NX_%s %s", c.Name, parenthesised(c.Neutral))
+	}
+	w.f("#endif")
+	return w.Bytes()
+}
+
+func parenthesised(n int64) string {
+	if n < 0 {
+		return fmt.Sprintf("(%d)", n)
+	}
+	return fmt.Sprint(n)
+}
+
+// fixedSlots are the crossings that belong to no MPI function.
+var fixedSlots = []struct{ name, args, purpose string }{
+	{"resume", "nx_cont *cont, nx_status *status", "goes on with a call that returned BY_AGAIN"},
+	{"refused", "uint32_t index, nx_t comm", "raises the error of a refused function (nx_refusal[index])"},
+	{"raise", "nx_t comm, int error", "raises an error that a face has found (comm or NX_COMM_WORLD) and returns it"},
+}
+
+func slotName(short string) string { return "NX_SLOT_" + strings.ToUpper(short) }
+
+func slotsHeader(m *model) []byte {
+	w := file("slots.h: numbers of the crossings.")
+	w.f("#ifndef BYSSUS_GEN_SLOTS_H\n#define BYSSUS_GEN_SLOTS_H\nenum nx_slot {")
+	for _, s := range fixedSlots {
+		w.f("\t%s,", slotName(s.name))
+	}
+	for _, f := range m.wrapped {
+		w.f("\t%s,", slotName(f.Short()))
+	}
+	w.f("\tNX_SLOT_N\n};\n#endif")
+	return w.Bytes()
+}
+
+func midHeader(m *model) []byte {
+	w := file("mid.h: what the middle offers to the faces. Every function returns a neutral error code or BY_AGAIN.")
+	w.f("#ifndef BYSSUS_GEN_MID_H\n#define BYSSUS_GEN_MID_H\n#include \"../neutral.h\"\n#include \"slots.h\"\n")
+	w.f("void nx_fill_slots(void);          /* gen/entries.c: core_set_call for every slot */\n")
+	for _, s := range fixedSlots {
+		w.f("/* %s */\nlong mid_%s(%s);", s.purpose, s.name, s.args)
+	}
+	chapter := ""
+	for _, f := range m.wrapped {
+		if f.Chapter != chapter {
+			chapter = f.Chapter
+			w.f("\n/* -- %s -- */", chapter)
+		}
+		w.f("long mid_%s(%s);", f.Short(), list(midArgs(f)))
+	}
+	w.f("#endif")
+	return w.Bytes()
+}
+
+// driverObjects are the predefined objects that a driver offers one by one (the others in arrays).
+var driverObjects = []string{"comm", "group", "request", "message", "info", "win", "file"}
+
+func driverHeader(m *model) []byte {
+	w := file("driver.h: what a driver offers to the middle: one real MPI library in neutral terms.")
+	w.WriteString(driverHead)
+	for _, kind := range driverObjects {
+		for _, o := range m.spec.ABI.Kind(kind) {
+			w.f("\trh_t %s;", strings.ToLower(o.Name))
+		}
+	}
+	for _, f := range m.drivers {
+		ret := "int"
+		if f.Returns == "DOUBLE" {
+			ret = "double"
+		}
+		w.f("\t%s (*%s)(%s);", ret, f.Short(), list(driverArgs(f)))
+	}
+	w.WriteString(driverTail)
+	return w.Bytes()
+}
+
+const driverTail = `};
+
+extern const struct nx_driver *drv;                /* the driver in use, after nx_driver_load */
+
+/* Chooses the driver by what MPI_Get_library_version of the library (a handle of dlopen) says. NULL or a sentence. */
+const char *nx_driver_load(void *libmpi);
+#endif
+`
+
+const driverHead = `#ifndef BYSSUS_GEN_DRIVER_H
+#define BYSSUS_GEN_DRIVER_H
+#include "../neutral.h"
+
+/* Functions return neutral error classes. Real handles are 0 for objects that the library lacks. Status pointers may
+ * be NULL. Strings that a function writes need room for the neutral limit (NX_MAX_...). A
+ * request that is done becomes request_null. */
+struct nx_driver {
+	const char *name;                              /* "mpich", "openmpi" */
+	rh_t (*type_from_ptr)(const void *datatype);   /* what a user function of the real MPI got as its MPI_Datatype * */
+	rh_t type[NX_TYPE_N], op[NX_OP_N], errh[NX_ERRH_N];
+`
+
+func namesSource(m *model) []byte {
+	w := file("names.c: names for messages: types, ops, refused functions. Context: lower half.")
+	w.f("#include \"../neutral.h\"\n\nconst struct nx_type_info nx_type_info[NX_TYPE_N] = {")
+	for _, o := range m.spec.ABI.Kind("datatype") {
+		w.f("\t[%s] = { \"MPI_%s\", %d, %d, NX_CLASS_%s },", neutralName(o), o.Name, o.Size, o.Extent, o.Class)
+	}
+	w.f("};\n\nconst char *const nx_op_name[NX_OP_N] = {")
+	for _, o := range m.spec.ABI.Kind("op") {
+		w.f("\t[%s] = \"MPI_%s\",", neutralName(o), o.Name)
+	}
+	w.f("};\n\nconst struct nx_refusal nx_refusal[] = {")
+	for _, f := range m.refused {
+		w.f("\t{ %q, %q },", f.Name, m.spec.Reasons[f.Reason].Text)
+	}
+	w.f("};")
+	return w.Bytes()
+}
