@@ -1,0 +1,194 @@
+package coord
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/byssus-hpc/byssus/internal/abi"
+)
+
+// agreement brings the ranks of one attempt to a point where no collective is half entered.
+//
+// Every rank counts the collectives it enters, by communicator. REQUEST makes it report the counts and hold before any
+// further collective until targets come. The first targets are, by communicator, the highest count that anybody
+// reported. Then a rank that wants to enter a collective
+//
+//	goes in                           when its count stays within the target;
+//	holds, after saying MET(version)  when all its counts have reached their targets;
+//	says RAISE, then goes in          otherwise: it needs this one on its way to another target.
+//
+// A RAISE makes a new version, sent to all; a MET counts only for the newest version. So STOP, sent when all have said
+// MET for the newest version, cannot cross a RAISE: whoever said MET(v) holds until it sees a version above v, and there
+// is none; and a RAISE said before the MET arrived before it, since a connection keeps order.
+//
+// Rules for ranks that follow: MPI_Init is the first collective of the world and MPI_Finalize its last. A rank inside a
+// collective that creates a communicator does not say MET before it is out and knows whether it is a member: another
+// member may already have raised the newcomer. MPI_Comm_free waits for all members (a clock that one member forgets
+// while another has still to reach it could not be agreed on). Non-blocking collectives count when they are started.
+//
+// Targets only grow, and only a rank that has not met raises; it moves on towards a finite target. What may remain is
+// a rank that waits for a message which a holding rank would send later: then everybody rests, somebody has not met, and
+// after a while the attempt is stuck: the machine gives it up and tries again somewhat later.
+type agreement struct {
+	epoch   uint64
+	version uint64 // 0: clocks are still coming in
+	targets map[uint64]abi.Clock
+	ranks   []standing
+	moved   time.Duration // last time that anything showed progress
+}
+
+// standing is what is known of one rank.
+type standing struct {
+	reported bool   // all its clocks are in
+	met      uint64 // newest version it has met
+	waiting  bool   // it says it waits
+	where    uint32 // what its page says
+}
+
+// stuck says whether nobody moves although somebody has not met.
+func (a *agreement) stuck(now, patience time.Duration) bool {
+	if a.version == 0 || a.done() {
+		return false
+	}
+	resting, waiting := true, true
+	for _, r := range a.ranks {
+		if r.where == abi.WhereRun && !r.waiting {
+			resting = false
+		}
+		if r.met != a.version && !r.waiting {
+			waiting = false
+		}
+	}
+	idle := now - a.moved
+	// Without help from the pages a rank that has met may be computing towards its next send: be patient with it.
+	return (resting && idle >= patience) || (waiting && idle >= 20*patience)
+}
+
+// deadline is when stuck may next become true.
+func (a *agreement) deadline(now, patience time.Duration) time.Duration {
+	if d := a.moved + patience; d > now {
+		return d
+	}
+	return now + patience/4
+}
+
+func newAgreement(epoch uint64, n int, where []uint32, now time.Duration) *agreement {
+	a := &agreement{epoch: epoch, targets: map[uint64]abi.Clock{}, ranks: make([]standing, n), moved: now}
+	for i := range a.ranks {
+		a.ranks[i].where = where[i]
+	}
+	return a
+}
+
+// clocks takes in a report; the result is true when it completed the first targets.
+func (a *agreement) clocks(ev Clocks, now time.Duration) bool {
+	r := &a.ranks[ev.Rank]
+	if a.version != 0 || r.reported {
+		return false
+	}
+	for _, c := range ev.Clocks {
+		a.raise(c)
+	}
+	a.moved = now
+	r.reported = !ev.More
+	for i := range a.ranks {
+		if !a.ranks[i].reported {
+			return false
+		}
+	}
+	a.version = 1
+	return true
+}
+
+// raise lifts a target; false: it was high enough.
+func (a *agreement) raise(c abi.Clock) bool {
+	if old, ok := a.targets[c.Comm]; ok && old.Seq >= c.Seq {
+		return false
+	}
+	a.targets[c.Comm] = c
+	return true
+}
+
+// raised takes in RAISE; the result is true when there is a new version to be told.
+func (a *agreement) raised(ev Raise, now time.Duration) bool {
+	a.moved = now
+	a.ranks[ev.Rank].waiting = false
+	if !a.raise(ev.Clock) || a.version == 0 {
+		return false
+	}
+	a.version++
+	return true
+}
+
+func (a *agreement) met(ev Met, now time.Duration) {
+	r := &a.ranks[ev.Rank]
+	r.met = max(r.met, ev.Version)
+	r.waiting = false
+	a.moved = now
+}
+
+func (a *agreement) waits(ev Waiting, now time.Duration) {
+	r := &a.ranks[ev.Rank]
+	if w := ev.Where != abi.WhereRun; w != r.waiting {
+		r.waiting, a.moved = w, now
+	}
+}
+
+func (a *agreement) whereabouts(ev Where, now time.Duration) {
+	a.ranks[ev.Rank].where, a.moved = ev.Where, now
+}
+
+// done says whether everybody has met the newest targets.
+func (a *agreement) done() bool {
+	if a.version == 0 {
+		return false
+	}
+	for _, r := range a.ranks {
+		if r.met != a.version {
+			return false
+		}
+	}
+	return true
+}
+
+// all returns the targets in a fixed order.
+func (a *agreement) all() []abi.Clock {
+	var cs []abi.Clock
+	for _, comm := range slices.Sorted(maps.Keys(a.targets)) {
+		cs = append(cs, a.targets[comm])
+	}
+	return cs
+}
+
+// describe says in one sentence what the agreement waits for.
+func (a *agreement) describe() string {
+	var late []string
+	doing := "has not answered yet"
+	for i, r := range a.ranks {
+		if (a.version == 0 && r.reported) || (a.version != 0 && r.met == a.version) {
+			continue
+		}
+		late = append(late, fmt.Sprint(i))
+		switch {
+		case a.version == 0:
+		case r.waiting || r.where == abi.WhereP2P:
+			doing = "waits for a message"
+		case r.where == abi.WhereCollective:
+			doing = "is in a collective"
+		default:
+			doing = "computes; waiting for its next collective"
+		}
+	}
+	switch {
+	case len(late) == 0:
+		return "all ranks agree"
+	case len(late) == 1:
+		return "rank " + late[0] + " " + doing
+	case len(late) > 8:
+		return fmt.Sprintf("%d ranks have not reached a common point yet", len(late))
+	}
+	return "ranks " + strings.Join(late, ", ") + " have not reached a common point yet"
+}

@@ -1,0 +1,205 @@
+package coord
+
+import (
+	"time"
+
+	"github.com/byssus-hpc/byssus/internal/abi"
+)
+
+// Event is something that happened.
+type Event interface{ event() }
+
+// What can happen.
+type (
+	// Start begins the life of the machine. Images are the committed checkpoints of this job, in any order.
+	Start struct {
+		Images  []uint64
+		Last    uint64 // highest number ever used, committed or not
+		Restart bool   // go on from an image
+		Only    uint64 // restart from this one and no other; 0: newest good one
+	}
+	// Tick says that time has passed.
+	Tick struct{}
+
+	// Hello: a rank has connected.
+	Hello struct{ Rank int }
+	// Init: a rank has finished MPI_Init.
+	Init struct{ Rank int }
+	// Fini: a rank has finished MPI_Finalize.
+	Fini struct{ Rank int }
+	// Restored: a rank goes on from an image.
+	Restored struct{ Rank int }
+	// Failed: a rank cannot start or restart.
+	Failed struct {
+		Rank int
+		Text string
+	}
+	// Lost: a rank's process is gone. Ended: by its own exit, with Code.
+	Lost struct {
+		Rank  int
+		Ended bool
+		Code  int
+	}
+	// LauncherExit: mpirun has ended. Signal is not 0 when it was killed.
+	LauncherExit struct{ Code, Signal int }
+	// LaunchFailed: mpirun was not started. Bad: because the image cannot be used.
+	LaunchFailed struct {
+		Text string
+		Bad  bool
+	}
+
+	// Clocks of a rank, in answer to REQUEST; More: not all of them yet.
+	Clocks struct {
+		Rank   int
+		Epoch  uint64
+		Clocks []abi.Clock
+		More   bool
+	}
+	// Raise: a rank goes beyond a target.
+	Raise struct {
+		Rank  int
+		Epoch uint64
+		Clock abi.Clock
+	}
+	// Met: a rank has reached all targets of that version.
+	Met struct {
+		Rank    int
+		Epoch   uint64
+		Version uint64
+	}
+	// Waiting: a rank has not met and waits in point-to-point; Where is abi.WhereRun when it no longer does.
+	Waiting struct {
+		Rank  int
+		Epoch uint64
+		Where uint32
+	}
+	// Where: what the shared page says a rank is doing.
+	Where struct {
+		Rank  int
+		Where uint32
+	}
+	// Stopped: the threads of a rank stand still. Refusals name what cannot be saved.
+	Stopped struct {
+		Rank     int
+		Epoch    uint64
+		Refusals []string
+	}
+	// Image: a rank's image is written, or failed to be.
+	Image struct {
+		Rank  int
+		Epoch uint64
+		Image abi.Image
+		Text  string
+	}
+	// Resumed: a rank goes on after its image.
+	Resumed struct {
+		Rank  int
+		Epoch uint64
+		Stall time.Duration
+	}
+
+	// Prepared: the directory for the images is there, or Err.
+	Prepared struct {
+		Checkpoint uint64
+		Err        string
+	}
+	// Committed: the checkpoint is committed, or Err.
+	Committed struct {
+		Checkpoint uint64
+		Err        string
+	}
+
+	// Request: somebody wants a checkpoint, and with Stop that the job leaves after it. ID 0 wants no reply.
+	Request struct {
+		ID   uint64
+		Stop bool
+	}
+	// Terminate: leave after a checkpoint, and leave without one if there can be none.
+	Terminate struct{}
+	// Interrupt: leave at once.
+	Interrupt struct{ Code int }
+)
+
+func (Start) event()        {}
+func (Tick) event()         {}
+func (Hello) event()        {}
+func (Init) event()         {}
+func (Fini) event()         {}
+func (Restored) event()     {}
+func (Failed) event()       {}
+func (Lost) event()         {}
+func (LauncherExit) event() {}
+func (LaunchFailed) event() {}
+func (Clocks) event()       {}
+func (Raise) event()        {}
+func (Met) event()          {}
+func (Waiting) event()      {}
+func (Where) event()        {}
+func (Stopped) event()      {}
+func (Image) event()        {}
+func (Resumed) event()      {}
+func (Prepared) event()     {}
+func (Committed) event()    {}
+func (Request) event()      {}
+func (Terminate) event()    {}
+func (Interrupt) event()    {}
+
+// Action is something for the driver to do.
+type Action interface{ action() }
+
+// What can be ordered.
+type (
+	// Launch starts the ranks, from an image when it is not 0.
+	Launch struct{ Image uint64 }
+	// Kill ends launcher and ranks: by SIGTERM to the launcher, with Force by SIGKILL to all.
+	Kill struct{ Force bool }
+	// Prepare creates the directory of a checkpoint.
+	Prepare struct{ Checkpoint uint64 }
+	// Send sends a message to a rank. Version and Targets belong to TARGETS, Checkpoint and ExitAfter to DRAIN.
+	Send struct {
+		Rank       int
+		Type       uint16
+		Epoch      uint64
+		Version    uint64
+		Targets    []abi.Clock
+		Checkpoint uint64
+		ExitAfter  bool
+	}
+	// Commit makes a checkpoint count.
+	Commit struct{ Checkpoint uint64 }
+	// Discard removes what an attempt has written.
+	Discard struct{ Checkpoint uint64 }
+	// Drop removes a committed checkpoint.
+	Drop struct{ Checkpoint uint64 }
+	// Reply answers a Request.
+	Reply struct {
+		ID     uint64
+		Result Result
+	}
+	// Say tells the user.
+	Say struct{ Text string }
+	// Finish ends the job with an exit code.
+	Finish struct{ Code int }
+)
+
+// Result of a checkpoint.
+type Result struct {
+	Checkpoint uint64        `json:"checkpoint,omitempty"`
+	Bytes      uint64        `json:"bytes,omitempty"`
+	Stall      time.Duration `json:"stall_ns,omitempty"` // the longest of all ranks
+	Took       time.Duration `json:"took_ns,omitempty"`  // from the request to the commit
+	Attempts   int           `json:"attempts,omitempty"`
+	Refusals   []string      `json:"refusals,omitempty"`
+	Err        string        `json:"error,omitempty"`
+}
+
+func (Launch) action()  {}
+func (Kill) action()    {}
+func (Prepare) action() {}
+func (Send) action()    {}
+func (Commit) action()  {}
+func (Discard) action() {}
+func (Drop) action()    {}
+func (Reply) action()   {}
+func (Say) action()     {}
+func (Finish) action()  {}

@@ -1,0 +1,36 @@
+package coord
+
+import "time"
+
+// Status is a job as others see it.
+type Status struct {
+	Phase      string        `json:"phase"`
+	Ranks      int           `json:"ranks"`
+	Connected  int           `json:"connected"`
+	Image      uint64        `json:"restarted_from,omitempty"`
+	Images     []uint64      `json:"checkpoints"`
+	Restarts   int           `json:"restarts_without_progress"`
+	Number     uint64        `json:"now_taking,omitempty"`
+	Stage      string        `json:"stage,omitempty"`
+	StageSince time.Duration `json:"stage_since_ns,omitempty"`
+	Detail     string        `json:"detail,omitempty"` // what is waited for
+	Attempt    int           `json:"attempt,omitempty"`
+}
+
+// Status returns the present state.
+func (m *Machine) Status() Status {
+	s := Status{Phase: m.phase.String(), Ranks: m.cfg.Ranks, Image: m.image, Images: append([]uint64{}, m.images...), Restarts: m.failures}
+	for _, r := range m.ranks {
+		if r.hello && !r.lost {
+			s.Connected++
+		}
+	}
+	if m.op == nil {
+		return s
+	}
+	s.Number, s.Stage, s.StageSince, s.Attempt = m.op.number, m.op.stage.String(), m.op.since, m.op.attempts
+	if m.op.stage == agreeing {
+		s.Detail = m.op.agree.describe()
+	}
+	return s
+}
