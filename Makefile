@@ -30,7 +30,7 @@ build:           ## compile the command and the rank side into build/
 	$(GO) build -trimpath -o $(BUILD)/bin/byssus ./cmd/byssus
 
 demo: deps build ## LAMMPS is checkpointed, killed and restarted under the other MPI
-	@$(GO) run ./demo -byssus $(BUILD)/bin/byssus
+	@$(GO) run ./bench/demo -byssus $(BUILD)/bin/byssus
 
 test: deps build ## every test that fits into 25 minutes
 	$(GOTEST) ./...
