@@ -1,0 +1,56 @@
+package house
+
+import (
+	"encoding/binary"
+	"fmt"
+	"reflect"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/byssus-hpc/byssus/internal/abi"
+)
+
+// TestDrawingsOfStoredBytes compares the tables of docs/format with the structures of package abi: a section whose
+// heading is a structure's name lists all its fields, in order, with offset and size.
+func TestDrawingsOfStoredBytes(t *testing.T) {
+	records := map[string]any{
+		"ImageHeader": abi.ImageHeader{}, "VMA": abi.VMA{}, "Chunk": abi.Chunk{}, "Section": abi.Section{},
+		"Header": abi.Header{}, "Hello": abi.Hello{}, "Welcome": abi.Welcome{}, "Clock": abi.Clock{}, "Met": abi.Met{},
+		"Stopped": abi.Stopped{}, "Drain": abi.Drain{}, "Image": abi.Image{}, "Resumed": abi.Resumed{},
+		"Restored": abi.Restored{}, "Page": abi.Page{},
+	}
+	row := regexp.MustCompile(`^\| (\d+) \| (\d+) \| (\w+) \|`)
+	for _, file := range []string{"docs/format/image.md", "docs/format/protocol.md"} {
+		name, drawn := "", map[string][]string{}
+		for line := range strings.Lines(string(read(t, file))) {
+			if heading, ok := strings.CutPrefix(strings.TrimSpace(line), "## "); ok {
+				name = heading
+			} else if m := row.FindStringSubmatch(line); m != nil && records[name] != nil {
+				drawn[name] = append(drawn[name], fmt.Sprintf("%s %s %s", m[1], m[2], strings.ReplaceAll(m[3], "_", "")))
+			}
+		}
+		for name, found := range drawn {
+			want := layout(records[name])
+			if strings.Join(found, "\n") != strings.Join(want, "\n") {
+				t.Errorf("%s: %s: found\n  %s\nwant\n  %s", file, name, strings.Join(found, "\n  "), strings.Join(want, "\n  "))
+			}
+			delete(records, name)
+		}
+	}
+	for name := range records {
+		t.Errorf("docs/format: %s is not drawn", name)
+	}
+}
+
+// layout lists a packed structure's fields as "offset size name".
+func layout(record any) []string {
+	var list []string
+	offset := 0
+	for _, f := range reflect.VisibleFields(reflect.TypeOf(record)) {
+		size := binary.Size(reflect.Zero(f.Type).Interface())
+		list = append(list, fmt.Sprintf("%d %d %s", offset, size, strings.ToLower(f.Name)))
+		offset += size
+	}
+	return list
+}
