@@ -436,7 +436,7 @@ func (s *sim) ended() bool {
 }
 
 func TestAgreementSimulated(t *testing.T) {
-	first, count := uint64(1), uint64(4000)
+	first, count := uint64(1), uint64(8000)
 	if v := os.Getenv("BYSSUS_TEST_SEED"); v != "" {
 		n, err := strconv.ParseUint(v, 10, 64)
 		if err != nil {
