@@ -109,8 +109,8 @@ func read(t *testing.T, rel string) []byte {
 	return b
 }
 
-// generated reports whether a source file says in Go's conventional words that a program wrote it.
+// generated reports whether a source file says at its head that a program wrote it.
 func generated(src []byte) bool {
-	head := src[:min(len(src), 400)]
-	return bytes.Contains(head, []byte("Code generated")) && bytes.Contains(head, []byte("DO NOT EDIT"))
+	head := bytes.ToLower(src[:min(len(src), 400)])
+	return bytes.Contains(head, []byte("generated")) && bytes.Contains(head, []byte("do not edit"))
 }
