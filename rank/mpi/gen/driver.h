@@ -145,6 +145,8 @@ struct nx_driver {
 	int (*dist_graph_create)(rh_t comm_old, int n, const int *sources, const int *degrees, const int *destinations, const int *weights, rh_t info, int reorder, rh_t *comm_dist_graph);
 	int (*cart_map)(rh_t comm, int ndims, const int *dims, const int *periods, int *newrank);
 	int (*graph_map)(rh_t comm, int nnodes, const int *index, const int *edges, int *newrank);
+	int (*dist_graph_neighbors_count)(rh_t comm, int *indegree, int *outdegree, int *weighted);
+	int (*dist_graph_neighbors)(rh_t comm, int maxindegree, int *sources, int *sourceweights, int maxoutdegree, int *destinations, int *destweights);
 };
 
 extern const struct nx_driver *drv;                /* the driver in use, after nx_driver_load */

@@ -1,0 +1,375 @@
+/* complete.c: completion of requests: Wait and Test in all their forms, Request_free, Cancel (MPI-4.1 section 3.7).
+ *
+ * A request is complete in one of two ways: the real MPI says so, or it is marked NX_RF_DONE because a checkpoint
+ * completed it or a drained message satisfied it; then its status lies in the entry. The waits never block in the
+ * real MPI: they test, and yield when a stop is in effect; nothing has been consumed then, so the call is made again.
+ * Context: as middle.h. */
+#include <stdlib.h>
+#include <string.h>
+#include "request.h"
+
+enum { SMALL = 64 };                            /* requests handled without allocation */
+
+int request_poll(struct vrequest *r, int *flag, nx_status *st)
+{
+	if (r->flags & NX_RF_DONE) {
+		*flag = 1;
+		*st = r->st;
+		return r->st.error;
+	}
+	*flag = 0;
+	if (!RREQ(r->handle)) return 0;           /* a receive on a communicator that is gone: never complete */
+	int e = drv->test(&RREQ(r->handle), flag, st);
+	if (*flag || e) {
+		*flag = 1;
+		request_completed(r, st);
+	}
+	return e;
+}
+
+void request_retire(struct vrequest *r, nx_t *h)
+{
+	if (r->flags & NX_RF_PERSISTENT) {
+		r->flags = NX_RF_PERSISTENT;
+		RREQ(r->handle) = 0;
+		return;
+	}
+	request_release(r);
+	*h = NX_REQUEST_NULL;
+}
+
+/* The request named by h if it is active; NULL when null or inactive; *err when it is none of ours. */
+static inline struct vrequest *active(nx_t h, int *err)
+{
+	*err = 0;
+	if (h == NX_REQUEST_NULL) return NULL;
+	struct vrequest *r = NX_REQUEST(h);
+	if (unlikely(r->handle != h)) {
+		*err = NX_ERR_REQUEST;
+		return NULL;
+	}
+	return likely(r->flags & NX_RF_ACTIVE) ? r : NULL;
+}
+
+static inline void finish(struct vrequest *r, nx_t *h, const nx_status *st, nx_status *out)
+{
+	if (out) *out = *st;
+	request_retire(r, h);
+}
+
+static long wait_or_test(nx_t *request, int *flag, nx_status *status, bool wait, const char *function)
+{
+	int err;
+	struct vrequest *r = active(*request, &err);
+	if (unlikely(!r)) {
+		if (err) return nx_error(NX_COMM_WORLD, err, function);
+		if (status) *status = empty_status;
+		*flag = 1;
+		return 0;
+	}
+	nx_status st;
+	nx_t comm = r->comm;
+	for (unsigned spins = 0;;) {
+		err = request_poll(r, flag, &st);
+		if (*flag) break;
+		if (!wait) return unlikely(BY_CTLP->stop) ? BY_AGAIN : 0;
+		if (wait_step(&spins)) return BY_AGAIN;
+	}
+	finish(r, request, &st, status);
+	return nx_result(comm, err, function);
+}
+
+long mid_wait(nx_t *request, nx_status *status)
+{
+	int flag;
+	return wait_or_test(request, &flag, status, true, "wait");
+}
+
+long mid_test(nx_t *request, int *flag, nx_status *status)
+{
+	return wait_or_test(request, flag, status, false, "test");
+}
+
+/* -- all ------------------------------------------------------------------------------------------------------------ */
+
+/* The requests of one call that only the real MPI can complete. */
+struct batch {
+	int n;                                  /* real requests */
+	bool need;                              /* statuses must be read */
+	rh_t *real;
+	int *at;                                /* index in the caller's array */
+	nx_status *st;
+	rh_t real_small[SMALL];
+	int at_small[SMALL];
+	nx_status st_small[SMALL];
+};
+
+static int batch_open(struct batch *b, int count)
+{
+	b->n = 0;
+	b->need = false;
+	b->real = b->real_small;
+	b->at = b->at_small;
+	b->st = b->st_small;
+	if (likely(count <= SMALL)) return 0;
+	b->real = malloc((size_t)count * (sizeof *b->real + sizeof *b->at + sizeof *b->st));
+	if (!b->real) return NX_ERR_NO_MEM;
+	b->st = (nx_status *)(b->real + count);
+	b->at = (int *)(b->st + count);
+	return 0;
+}
+
+static void batch_close(struct batch *b)
+{
+	if (unlikely(b->real != b->real_small)) free(b->real);
+}
+
+/* Gathers the active requests that are not done. Returns an error for a handle that is no request. */
+static inline int batch_fill(struct batch *b, int count, const nx_t *requests, int *live)
+{
+	int err, alive = 0;
+	for (int i = 0; i < count; i++) {
+		struct vrequest *r = active(requests[i], &err);
+		if (unlikely(err)) return err;
+		if (!r) continue;
+		alive++;
+		if (unlikely(r->flags & NX_RF_DONE)) continue;
+		b->need |= request_needs_status(r);
+		b->at[b->n] = i;
+		b->real[b->n++] = RREQ(r->handle);
+	}
+	*live = alive;
+	return 0;
+}
+
+static inline bool never_completes(const struct batch *b)
+{
+	for (int k = 0; k < b->n; k++)
+		if (unlikely(!b->real[k])) return true;
+	return false;
+}
+
+/* All requests are complete: hand out statuses, move counters, release. */
+static int finish_all(struct batch *b, int count, nx_t *requests, nx_status *out, bool failed)
+{
+	int k = 0, err, result = 0;
+	bool have = b->need || out || failed;
+	for (int i = 0; i < count; i++) {
+		struct vrequest *r = active(requests[i], &err);
+		if (!r) {
+			if (out) out[i] = empty_status;
+			continue;
+		}
+		const nx_status *st = NULL;
+		if (unlikely(r->flags & NX_RF_DONE)) st = &r->st;
+		else {
+			if (have) st = &b->st[k];
+			request_completed(r, st);
+			k++;
+		}
+		if (st && st->error) result = NX_ERR_IN_STATUS;
+		if (out) out[i] = *st;
+		request_retire(r, &requests[i]);
+	}
+	return result;
+}
+
+static long all(int count, nx_t *requests, int *flag, nx_status *statuses, bool wait, const char *function)
+{
+	struct batch b;
+	int live, err = batch_open(&b, count);
+	if (!err) err = batch_fill(&b, count, requests, &live);
+	long result = 0;
+	*flag = !b.n;
+	if (err || never_completes(&b)) {
+		result = err ? nx_error(NX_COMM_WORLD, err, function) : 0;
+		while (!result && wait) result = BY_CTLP->stop ? BY_AGAIN : (wait_step_slow(4096), 0);
+		batch_close(&b);
+		return result;
+	}
+	nx_status *st = b.need || statuses ? b.st : NULL;
+	for (unsigned spins = 0; !*flag;) {
+		err = drv->testall(b.n, b.real, flag, st);
+		if (err == NX_ERR_IN_STATUS) *flag = 1;
+		if (*flag || (err && err != NX_ERR_IN_STATUS)) break;
+		if (!wait) {
+			result = BY_CTLP->stop ? BY_AGAIN : 0;
+			break;
+		}
+		if (wait_step(&spins)) {
+			result = BY_AGAIN;
+			break;
+		}
+	}
+	if (*flag) {
+		int e = finish_all(&b, count, requests, statuses, st && err);
+		result = nx_result(NX_COMM_WORLD, e ? e : err, function);
+	} else if (err) {
+		result = nx_error(NX_COMM_WORLD, err, function);
+	}
+	batch_close(&b);
+	return result;
+}
+
+long mid_waitall(int count, nx_t *array_of_requests, nx_status *array_of_statuses)
+{
+	int flag;
+	return all(count, array_of_requests, &flag, array_of_statuses, true, "waitall");
+}
+
+long mid_testall(int count, nx_t *array_of_requests, int *flag, nx_status *array_of_statuses)
+{
+	return all(count, array_of_requests, flag, array_of_statuses, false, "testall");
+}
+
+/* -- any and some ----------------------------------------------------------------------------------------------------- */
+
+/* Looks once for a complete request. *index: which, or NX_UNDEFINED; *live: active requests seen. */
+static int poll_any(int count, nx_t *requests, int *index, int *live, nx_status *status)
+{
+	*index = NX_UNDEFINED;
+	*live = 0;
+	for (int i = 0; i < count; i++) {
+		int err, flag;
+		struct vrequest *r = active(requests[i], &err);
+		if (err) return err;
+		if (!r) continue;
+		++*live;
+		nx_status st;
+		err = request_poll(r, &flag, &st);
+		if (!flag) continue;
+		*index = i;
+		finish(r, &requests[i], &st, status);
+		return err;
+	}
+	return 0;
+}
+
+static long any(int count, nx_t *requests, int *index, int *flag, nx_status *status, bool wait, const char *function)
+{
+	for (unsigned spins = 0;;) {
+		int live, err = poll_any(count, requests, index, &live, status);
+		*flag = *index != NX_UNDEFINED || !live;
+		if (!live && status) *status = empty_status;
+		if (err) return nx_error(NX_COMM_WORLD, err, function);
+		if (*flag) return 0;
+		if (!wait) return unlikely(BY_CTLP->stop) ? BY_AGAIN : 0;
+		if (wait_step(&spins)) return BY_AGAIN;
+	}
+}
+
+long mid_waitany(int count, nx_t *array_of_requests, int *index, nx_status *status)
+{
+	int flag;
+	return any(count, array_of_requests, index, &flag, status, true, "waitany");
+}
+
+long mid_testany(int count, nx_t *array_of_requests, int *index, int *flag, nx_status *status)
+{
+	return any(count, array_of_requests, index, flag, status, false, "testany");
+}
+
+static int poll_some(int count, nx_t *requests, int *outcount, int *indices, nx_status *statuses, int *live)
+{
+	int found = 0, result = 0;
+	*live = 0;
+	for (int i = 0; i < count; i++) {
+		int err, flag;
+		struct vrequest *r = active(requests[i], &err);
+		if (err) return err;
+		if (!r) continue;
+		++*live;
+		nx_status st;
+		err = request_poll(r, &flag, &st);
+		if (!flag) continue;
+		if (err) result = NX_ERR_IN_STATUS;
+		st.error = err;
+		indices[found] = i;
+		finish(r, &requests[i], &st, statuses ? &statuses[found] : NULL);
+		found++;
+	}
+	*outcount = *live ? found : NX_UNDEFINED;
+	return result;
+}
+
+static long some(int count, nx_t *requests, int *outcount, int *indices, nx_status *statuses, bool wait, const char *function)
+{
+	for (unsigned spins = 0;;) {
+		int live, err = poll_some(count, requests, outcount, indices, statuses, &live);
+		if (err) return nx_error(NX_COMM_WORLD, err, function);
+		if (*outcount) return 0;                /* some, or MPI_UNDEFINED */
+		if (!wait) return unlikely(BY_CTLP->stop) ? BY_AGAIN : 0;
+		if (wait_step(&spins)) return BY_AGAIN;
+	}
+}
+
+long mid_waitsome(int incount, nx_t *array_of_requests, int *outcount, int *array_of_indices, nx_status *array_of_statuses)
+{
+	return some(incount, array_of_requests, outcount, array_of_indices, array_of_statuses, true, "waitsome");
+}
+
+long mid_testsome(int incount, nx_t *array_of_requests, int *outcount, int *array_of_indices, nx_status *array_of_statuses)
+{
+	return some(incount, array_of_requests, outcount, array_of_indices, array_of_statuses, false, "testsome");
+}
+
+/* -- the rest ------------------------------------------------------------------------------------------------------------ */
+
+/* The status without consuming the request: the real completion is kept in the entry. */
+long mid_request_get_status(nx_t request, int *flag, nx_status *status)
+{
+	int err;
+	struct vrequest *r = active(request, &err);
+	if (err) FAIL(NX_COMM_WORLD, err);
+	*flag = 1;
+	if (!r) {
+		if (status) *status = empty_status;
+		return 0;
+	}
+	if (!(r->flags & NX_RF_DONE)) {
+		nx_status st;
+		err = request_poll(r, flag, &st);
+		if (!*flag) return unlikely(BY_CTLP->stop) ? BY_AGAIN : 0;
+		r->st = st;
+		r->st.error = err;
+		r->flags |= NX_RF_DONE;
+	}
+	if (status) *status = r->st;
+	return 0;
+}
+
+/* An active request lives on, unseen, until it completes: its counter must move. */
+long mid_request_free(nx_t *request)
+{
+	struct vrequest *r = NX_REQUEST(*request);
+	if (!nx_live(*request, r)) FAIL(NX_COMM_WORLD, NX_ERR_REQUEST);
+	if (!(r->flags & NX_RF_ACTIVE) || (r->flags & NX_RF_DONE)) {
+		request_release(r);
+	} else {
+		r->flags = (r->flags & ~NX_RF_PERSISTENT) | NX_RF_FREED;
+		int flag;
+		nx_status st;
+		nx_t h;
+		request_poll(r, &flag, &st);
+		if (flag) request_retire(r, &h);
+	}
+	*request = NX_REQUEST_NULL;
+	return 0;
+}
+
+long mid_cancel(nx_t request)
+{
+	int err;
+	struct vrequest *r = active(request, &err);
+	if (!r) FAIL(NX_COMM_WORLD, NX_ERR_REQUEST);
+	if (r->flags & NX_RF_DONE) return 0;
+	if (!RREQ(r->handle)) {                         /* posted on a communicator that is gone */
+		r->flags |= NX_RF_DONE;
+		r->st = empty_status;
+		r->st.cancelled = 1;
+		return 0;
+	}
+	if (r->kind != NX_RQ_RECV) return 0;            /* MPI-4.1 3.8.4: a send may simply complete */
+	r->flags |= NX_RF_CANCEL;
+	RESULT(r->comm, drv->cancel(RREQ(r->handle)));
+}

@@ -1,0 +1,100 @@
+/* request.h: virtual requests, shared by the point-to-point files and the non-blocking collectives.
+ *
+ * Two facts hold for every live request: its communicator's entry is kept until it completes (a freed communicator
+ * waits for its requests), and a derived datatype it uses is referenced. Counters are moved exactly once: `sent` when
+ * a send is handed to the real MPI, `taken` when a receive completes. Context: as middle.h. */
+#ifndef BYSSUS_REQUEST_H
+#define BYSSUS_REQUEST_H
+#include "middle.h"
+
+/* On the hot path of every non-blocking call: no lock unless MPI_THREAD_MULTIPLE, no clearing. NULL: table full. */
+static inline struct vrequest *request_new(uint8_t kind, nx_t comm)
+{
+	struct nx_state *s = NX_STATE;
+	uint32_t i = s->free[NX_K_REQUEST];
+	struct vrequest *r;
+	if (likely(i && !s->multiple)) {
+		uint32_t *e = (uint32_t *)NX_REQUEST(i);
+		s->free[NX_K_REQUEST] = e[1];
+		e[0] |= i;
+		r = (struct vrequest *)e;
+	} else {
+		nx_t h = nx_alloc(NX_K_REQUEST);
+		if (!h) return NULL;
+		r = NX_REQUEST(h);
+	}
+	r->kind = kind;
+	r->flags = NX_RF_ACTIVE;
+	r->mode = NX_SEND_STANDARD;
+	r->comm = comm;
+	r->own = NULL;
+	return r;
+}
+
+static inline void request_release(struct vrequest *r)
+{
+	if (unlikely(r->type >= NX_DYNAMIC)) type_unref(r->type);
+	if (unlikely(r->own != NULL)) nx_free(r->own);
+	struct nx_state *s = NX_STATE;
+	if (unlikely(s->multiple)) {
+		nx_release(NX_K_REQUEST, r->handle);
+		return;
+	}
+	nx_t h = r->handle;
+	uint32_t *e = (uint32_t *)r;
+	e[0] = (((h >> NX_INDEX_BITS) + 1) & NX_GEN_MASK) << NX_INDEX_BITS;
+	e[1] = s->free[NX_K_REQUEST];
+	s->free[NX_K_REQUEST] = NX_INDEX(h);
+}
+
+/* What the request will need again: after a restart a receive is posted from these. */
+static inline void request_args(struct vrequest *r, void *buf, int count, nx_t type, int peer, int tag)
+{
+	r->buf = buf;
+	r->count = count;
+	r->type = type;
+	r->peer = peer;
+	r->tag = tag;
+	if (unlikely(type >= NX_DYNAMIC)) type_ref(type);
+}
+
+static inline void count_sent(struct vcomm *c, int dest)
+{
+	if (unlikely((uint32_t)dest >= (uint32_t)c->size)) return;        /* MPI_PROC_NULL */
+	if (unlikely(NX_STATE->multiple)) __atomic_fetch_add(&c->peer[dest].sent, 1, __ATOMIC_RELAXED);
+	else c->peer[dest].sent++;
+}
+
+static inline void count_taken(struct vcomm *c, int source)
+{
+	if (unlikely((uint32_t)source >= (uint32_t)c->size)) return;
+	if (unlikely(NX_STATE->multiple)) __atomic_fetch_add(&c->peer[source].taken, 1, __ATOMIC_RELAXED);
+	else c->peer[source].taken++;
+}
+
+static inline bool type_ok(nx_t t) { return likely(nx_live(t, NX_TYPE(t)) && RTYPE(t)); }
+
+/* True when completion must read the real status: the source is not known beforehand, or it may be cancelled. */
+static inline bool request_needs_status(const struct vrequest *r)
+{
+	return (r->kind == NX_RQ_RECV && r->peer == NX_ANY_SOURCE) || (r->flags & NX_RF_CANCEL);
+}
+
+/* The real request has completed with st (NULL where it was not needed): move the counter. */
+static inline void request_completed(struct vrequest *r, const nx_status *st)
+{
+	if (r->kind == NX_RQ_SEND || r->kind == NX_RQ_COLL) return;
+	if (st && st->cancelled) return;
+	count_taken(NX_COMM(r->comm), r->peer == NX_ANY_SOURCE ? (st ? st->source : NX_PROC_NULL) : r->peer);
+}
+
+/* Tests r once; *flag when complete, with st (not NULL) filled and the counter moved. Returns the request's error. */
+int request_poll(struct vrequest *r, int *flag, nx_status *st);
+/* After completion: makes a persistent request inactive, releases any other and sets *h to NX_REQUEST_NULL. */
+void request_retire(struct vrequest *r, nx_t *h);
+/* Wraps a real request begun by a blocking call that has to yield, so that it can be completed later. */
+nx_t request_keep(uint8_t kind, nx_t comm, rh_t real, void *buf, int count, nx_t type, int peer, int tag);
+
+static const nx_status empty_status = { NX_ANY_SOURCE, NX_ANY_TAG, 0, 0, 0 };
+static const nx_status proc_null_status = { NX_PROC_NULL, NX_ANY_TAG, 0, 0, 0 };
+#endif
