@@ -61,14 +61,18 @@ func (c Constant) Value(abi string) (string, bool) {
 type Symbol struct {
 	Name  string
 	Size  int
-	Value string // how its content is made: zero, or an expression of the generator
+	Value string // object, zero, &symbol or =OBJECT
 }
+
+// Field is one field of MPI_Status.
+type Field struct{ ABI, Name, Type string }
 
 // ABI holds the tables of abi/*.txt.
 type ABI struct {
 	Objects   []Object
 	Constants []Constant
 	Symbols   []Symbol // of Open MPI's library
+	Status    []Field  // of MPI_Status, in the order of memory
 }
 
 // Group lists the constants of a group in order.
@@ -99,6 +103,7 @@ func readABI(fsys fs.FS) (*ABI, error) {
 		"abi/objects.txt":   a.addObject,
 		"abi/constants.txt": a.addConstant,
 		"abi/symbols.txt":   a.addSymbol,
+		"abi/status.txt":    a.addField,
 	} {
 		if err := readTable(fsys, name, add); err != nil {
 			return nil, err
@@ -145,6 +150,14 @@ func (a *ABI) addObject(f []string) error {
 		return fmt.Errorf("object %s: found neutral number %d, want %d", o.Name, n, want)
 	}
 	a.Objects = append(a.Objects, o)
+	return nil
+}
+
+func (a *ABI) addField(f []string) error {
+	if len(f) != 3 || !isABI(f[0]) {
+		return fmt.Errorf("status field %q: want abi, name and type", f)
+	}
+	a.Status = append(a.Status, Field{ABI: f[0], Name: f[1], Type: f[2]})
 	return nil
 }
 

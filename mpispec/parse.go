@@ -130,7 +130,7 @@ func (s *Spec) resolveAliases() error {
 	return nil
 }
 
-var functionLine = regexp.MustCompile(`^([a-z][a-z0-9 -]*?)\s+(MPIX?_\w+)\((.*)\)(?: -> ([A-Z0-9_]+))?( \+c)?$`)
+var functionLine = regexp.MustCompile(`^([a-z][a-z0-9 -]*?)\s+(\w+)\((.*)\)(?: -> ([A-Z0-9_]+))?( \+c)?$`)
 
 // readFunction reads one line; large says that it ends in +c.
 func readFunction(line string) (f *Function, large bool, err error) {

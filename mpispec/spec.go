@@ -92,6 +92,11 @@ func (f *Function) Short() string {
 	return strings.ToLower(strings.TrimPrefix(f.Name, "MPI_"))
 }
 
+// Profiled says that the function also has the name that starts with P.
+func (f *Function) Profiled() bool {
+	return strings.HasPrefix(f.Name, "MPI_") || strings.HasPrefix(f.Name, "MPIX_")
+}
+
 // In says whether an ABI has the function.
 func (f *Function) In(abi string) bool { return f.ABI == "" || f.ABI == abi }
 

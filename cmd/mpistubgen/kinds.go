@@ -45,8 +45,9 @@ var kinds = map[string]kind{
 	"BUFFER":    {class: buffer}, "STATUS": {class: status}, "STRING": {class: text}, "WEIGHTS": {class: weights},
 	"POINTER": {class: address, ctype: "void *"}, "EXTRA": {class: address, ctype: "void *"},
 	"ATTRIBUTE": {class: address, ctype: "void *"}, "ARGC": {class: address, ctype: "int"},
-	"ARGV":  {class: address, ctype: "char **"},
-	"OP_FN": {class: callback}, "COMM_COPY_FN": {class: callback}, "COMM_DELETE_FN": {class: callback},
+	"DOUBLE": {class: address, ctype: "double"},
+	"ARGV":   {class: address, ctype: "char **"},
+	"OP_FN":  {class: callback}, "COMM_COPY_FN": {class: callback}, "COMM_DELETE_FN": {class: callback},
 	"TYPE_COPY_FN": {class: callback}, "TYPE_DELETE_FN": {class: callback}, "COMM_ERR_FN": {class: callback},
 }
 

@@ -77,6 +77,13 @@ func outputs(m *model) map[string][]byte {
 		"mid.h":       midHeader(m),
 		"driver.h":    driverHeader(m),
 		"names.c":     namesSource(m),
+		"boxes.h":     boxesHeader(m),
+		"entries.c":   entriesSource(m),
+	}
+	for _, abi := range abis {
+		files["abi_"+abi.name+".h"] = abiHeader(m, abi)
+		files["face_"+abi.name+".c"] = faceSource(m, abi)
+		files["driver_"+abi.name+".c"] = driverSource(m, abi)
 	}
 	return files
 }

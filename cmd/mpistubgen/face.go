@@ -1,0 +1,138 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/byssus-hpc/byssus/mpispec"
+)
+
+func faceSource(m *model, abi abiInfo) []byte {
+	w := file(fmt.Sprintf("face_%s.c: MPI as an application compiled for %s knows it.\n"+
+		" * Context: upper half; see face.h for the rules.", abi.name, abi.title))
+	w.f("#define FACE_%s 1\n#include \"abi_%s.h\"\n#include \"slots.h\"\n#include \"boxes.h\"\n#include \"../face.h\"", strings.ToUpper(abi.name), abi.name)
+	if abi.pointers {
+		faceSymbols(w, m)
+		pointerHandles(w, m, abi)
+	} else {
+		integerHandles(w, m, abi)
+	}
+	w.f("")
+	for _, f := range m.spec.Functions {
+		if f.Action != mpispec.Refuse && f.Alias == "" && f.In(abi.name) {
+			w.f("%s;", prototype(f))
+		}
+	}
+	w.f("\n#include \"../face_local.inc.c\"\n\n/* -- across to the middle -- */")
+	refused := 0
+	for _, f := range m.spec.Functions {
+		faceFunction(w, m, f, abi, refused)
+		if f.Action == mpispec.Refuse {
+			refused++
+		}
+	}
+	w.f("\n/* -- other names -- */")
+	for _, f := range m.spec.Functions {
+		otherNames(w, f, abi)
+	}
+	return w.Bytes()
+}
+
+// otherNames declares a function's alias and its name without P.
+func otherNames(w *writer, f *mpispec.Function, abi abiInfo) {
+	if !f.In(abi.name) || !f.Profiled() {
+		return
+	}
+	if f.Alias != "" && f.Action != mpispec.Refuse {
+		w.f("SAME(%s, P%s)", strong(f), f.Alias)
+	}
+	w.f("WEAK(%s, %s)", f.Name, strong(f))
+}
+
+// byHand says that face_local.inc.c defines the function.
+func byHand(f *mpispec.Function) bool {
+	return f.Alias == "" && (f.Action == mpispec.Local || f.Hand)
+}
+
+func faceFunction(w *writer, m *model, f *mpispec.Function, abi abiInfo, refused int) {
+	if !f.In(abi.name) {
+		return
+	}
+	switch {
+	case f.Action == mpispec.Refuse:
+		refusedFunction(w, m, f, refused)
+	case f.Alias == "" && !byHand(f):
+		wrappedFunction(w, f)
+	}
+}
+
+// refusedFunction takes as many arguments as it needs to see the communicator that carries the error handler.
+func refusedFunction(w *writer, m *model, f *mpispec.Function, index int) {
+	if answer := m.spec.Reasons[f.Reason].Answer; answer != "" {
+		w.f("int P%s(void) { return ABI_%s; }", f.Name, answer)
+		return
+	}
+	var as []string
+	for i, p := range f.Params {
+		if p.Kind == "COMM" && p.Dir == mpispec.In {
+			as = append(as, "MPI_Comm comm")
+			w.f("int %s(%s) { return face_refused(%d, in_comm(comm)); }", strong(f), strings.Join(as, ", "), index)
+			return
+		}
+		as = append(as, fmt.Sprintf("UNUSED long a%d", i))
+	}
+	w.f("int %s(void) { return face_refused(%d, NX_COMM_NULL); }", strong(f), index)
+}
+
+func wrappedFunction(w *writer, f *mpispec.Function) {
+	b := newBridge(f, side{})
+	w.f("\n%s\n{", prototype(f))
+	lines(w, b.pre)
+	call := crossingCall(w, crossingOf(f), b.args)
+	switch f.Yield {
+	case mpispec.None:
+		w.f("\tlong rc = %s;", call)
+	case mpispec.Recall:
+		w.f("\tlong rc;\n\tdo rc = %s;\n\twhile (unlikely(rc == BY_AGAIN) && face_park());", call)
+	case mpispec.Resume:
+		w.f("\tlong rc = %s;\n\tif (unlikely(rc == BY_AGAIN)) rc = face_resume(&cont, %s);", call, statusArg(f, b))
+	}
+	lines(w, b.post)
+	lines(w, b.end)
+	w.f("\treturn error_out((int)rc);\n}")
+}
+
+// statusArg is the status that a resumed call fills in.
+func statusArg(f *mpispec.Function, b *bridge) string {
+	for i, p := range f.Params {
+		if p.Kind == "STATUS" {
+			return b.args[i]
+		}
+	}
+	return "NULL"
+}
+
+// crossingCall is the expression that crosses; a struct for the arguments is declared before it if they need one.
+func crossingCall(w *writer, c crossing, args []string) string {
+	if c.boxed {
+		w.f("\tstruct nx_box_%s box = { %s };", c.f.Short(), strings.Join(args, ", "))
+		args = []string{"&box"}
+	} else {
+		args = packedArgs(c, args)
+	}
+	return fmt.Sprintf("CROSS(%s, %s)(%s)", slotName(c.f.Short()), types(c.registers()), strings.Join(args, ", "))
+}
+
+// packedArgs joins the expressions of the arguments that share a register.
+func packedArgs(c crossing, args []string) []string {
+	var out []string
+	for _, w := range c.words {
+		if len(w) == 1 {
+			out = append(out, args[0])
+		} else {
+			out = append(out, fmt.Sprintf("PACK(%s, %s)", args[0], args[1]))
+		}
+		args = args[len(w):]
+	}
+	return out
+}
