@@ -85,22 +85,23 @@ func Clocks(prefix []uint64, clocks []Clock) [][]byte {
 	}
 }
 
-// ParseClocks decodes a body that Clocks made, with nprefix words before the count.
+// ParseClocks decodes a body of nprefix words, a count, and clocks. The count may be that of a longer list of which
+// this body is a part.
 func ParseClocks(b []byte, nprefix int) ([]uint64, []Clock, error) {
+	const each = 24
 	words := make([]uint64, nprefix+1)
 	rest, err := Decode(b, words)
 	if err != nil {
 		return nil, nil, err
 	}
-	n := words[nprefix]
-	if uint64(len(rest)) != n*24 || n > MaxBody {
-		return nil, nil, fmt.Errorf("abi: parse clocks: %d clocks, found %d bytes", n, len(rest))
+	if len(rest)%each != 0 || uint64(len(rest)/each) > words[nprefix] {
+		return nil, nil, fmt.Errorf("abi: parse clocks: %d clocks, found %d bytes", words[nprefix], len(rest))
 	}
-	clocks := make([]Clock, n)
+	clocks := make([]Clock, len(rest)/each)
 	if _, err := Decode(rest, clocks); err != nil {
 		return nil, nil, err
 	}
-	return words[:nprefix], clocks, nil
+	return words, clocks, nil
 }
 
 // Text returns the bytes of a C string in a fixed array.

@@ -353,6 +353,8 @@ func (m *Machine) conclude(why string) {
 		m.do(Discard{op.number})
 		m.last--
 		m.say("no checkpoint: %s", why)
+	} else {
+		m.do(Took{op.result})
 	}
 	m.reply(op.askers, op.result)
 	m.schedule()

@@ -176,6 +176,8 @@ type (
 		ID     uint64
 		Result Result
 	}
+	// Took: a checkpoint is committed and everybody goes on (or leaves).
+	Took struct{ Result Result }
 	// Say tells the user.
 	Say struct{ Text string }
 	// Finish ends the job with an exit code.
@@ -201,5 +203,6 @@ func (Commit) action()  {}
 func (Discard) action() {}
 func (Drop) action()    {}
 func (Reply) action()   {}
+func (Took) action()    {}
 func (Say) action()     {}
 func (Finish) action()  {}

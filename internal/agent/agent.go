@@ -1,0 +1,296 @@
+// Package agent is the ranks' counterpart on their node: it listens on a unix packet socket, keeps a session and a
+// shared page per rank, and turns messages into events of the coordinator and its orders into messages.
+//
+// It guarantees: only processes of the same user are heard; a rank is lost exactly once, and only after its process is
+// gone and everything that it had sent has been handed on; signals reach the process that said HELLO and no later one
+// of the same number (pidfd); a rank that does not read blocks nobody else.
+// One Server serves one start of the ranks, in a directory of its own, so that stragglers of an earlier start cannot
+// reach it.
+//
+// Lock order: Server.mu, then Session.mu. Events are delivered without any lock held.
+package agent
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/byssus-hpc/byssus/internal/abi"
+	"github.com/byssus-hpc/byssus/internal/coord"
+)
+
+// MaxSocketPath is the longest path that a unix socket may have everywhere.
+const MaxSocketPath = 99
+
+// Config says whom to expect.
+type Config struct {
+	Dir     string // exists, 0700; agent.sock and page.N are made here
+	Ranks   int
+	Writers int                         // threads that write a rank's image
+	Event   func(coord.Event)           // called from several goroutines
+	Note    func(rank int, text string) // what a rank says about itself: its library's version
+}
+
+// Server is the agent of one start.
+type Server struct {
+	cfg      Config
+	listener *net.UnixListener
+	pages    []*page
+	wg       sync.WaitGroup
+
+	mu       sync.Mutex
+	sessions []*session // by rank
+	conns    map[*net.UnixConn]bool
+	closed   bool
+}
+
+// SocketPath is where ranks connect.
+func SocketPath(dir string) string { return filepath.Join(dir, "agent.sock") }
+
+// PagePath is the shared page of a rank.
+func PagePath(dir string, rank int) string { return filepath.Join(dir, fmt.Sprintf("page.%d", rank)) }
+
+// Listen makes socket and pages and begins to serve.
+func Listen(cfg Config) (*Server, error) {
+	path := SocketPath(cfg.Dir)
+	if len(path) > MaxSocketPath {
+		return nil, fmt.Errorf("agent: socket %s: path of %d bytes, at most %d", path, len(path), MaxSocketPath)
+	}
+	s := &Server{cfg: cfg, sessions: make([]*session, cfg.Ranks), conns: map[*net.UnixConn]bool{}}
+	for rank := range cfg.Ranks {
+		p, err := newPage(PagePath(cfg.Dir, rank))
+		if err != nil {
+			s.closePages()
+			return nil, fmt.Errorf("agent: page of rank %d: %w", rank, err)
+		}
+		s.pages = append(s.pages, p)
+	}
+	l, err := net.ListenUnix("unixpacket", &net.UnixAddr{Name: path, Net: "unixpacket"})
+	if err == nil {
+		err = os.Chmod(path, 0o600)
+	}
+	if err != nil {
+		s.closePages()
+		return nil, fmt.Errorf("agent: listen: %w", err)
+	}
+	s.listener = l
+	s.wg.Go(s.accept)
+	return s, nil
+}
+
+// Close ends all connections and waits for the goroutines. Ranks that are still there count as not lost.
+func (s *Server) Close() {
+	s.mu.Lock()
+	s.closed = true
+	for c := range s.conns {
+		c.Close()
+	}
+	for _, ses := range s.sessions {
+		if ses != nil {
+			ses.proc.close()
+		}
+	}
+	s.mu.Unlock()
+	s.listener.Close()
+	s.wg.Wait()
+	s.closePages()
+}
+
+func (s *Server) closePages() {
+	for _, p := range s.pages {
+		p.close()
+	}
+	s.pages = nil
+}
+
+func (s *Server) accept() {
+	for {
+		c, err := s.listener.AcceptUnix()
+		if errors.Is(err, net.ErrClosed) {
+			return
+		}
+		if err != nil {
+			continue
+		}
+		s.mu.Lock()
+		s.conns[c] = true
+		closed := s.closed
+		s.mu.Unlock()
+		if closed {
+			c.Close()
+			return
+		}
+		s.wg.Go(func() {
+			defer c.Close()
+			s.serve(c)
+			s.mu.Lock()
+			delete(s.conns, c)
+			s.mu.Unlock()
+		})
+	}
+}
+
+// serve speaks with one connection until it ends.
+func (s *Server) serve(c *net.UnixConn) {
+	_ = c.SetWriteBuffer(2 * abi.MaxBody)
+	ses, err := s.welcome(c)
+	if err != nil {
+		refusal := abi.Message{Header: abi.Header{Type: abi.MsgRefuse}, Body: []byte(err.Error())}
+		_, _ = c.Write(abi.Packet(refusal))
+		return
+	}
+	s.wg.Go(ses.write)
+	s.cfg.Event(coord.Hello{Rank: ses.rank})
+	s.wg.Go(func() { // a forked child may hold the socket open: the process itself decides
+		ses.proc.wait()
+		_ = c.SetReadDeadline(time.Now().Add(100 * time.Millisecond))
+	})
+	s.read(ses)
+	gone := ses.proc.wait()
+	ses.shut()
+	if gone {
+		p := s.pages[ses.rank].sample()
+		ended := p.Phase == abi.PhaseEnded
+		lost := coord.Lost{Rank: ses.rank, Ended: ended}
+		if ended {
+			lost.Code = int(p.ExitCode)
+		}
+		s.cfg.Event(lost)
+	}
+}
+
+// welcome takes the first message and makes the session.
+func (s *Server) welcome(c *net.UnixConn) (*session, error) {
+	pid, err := peer(c)
+	if err != nil {
+		return nil, err
+	}
+	buf := make([]byte, abi.HeaderBytes+abi.MaxBody)
+	n, err := c.Read(buf)
+	if err != nil {
+		return nil, fmt.Errorf("agent: hello: %w", err)
+	}
+	m, err := abi.Parse(buf[:n])
+	if err != nil {
+		return nil, err
+	}
+	var hello abi.Hello
+	if _, err := abi.Decode(m.Body, &hello); err != nil {
+		return nil, err
+	}
+	switch {
+	case m.Type != abi.MsgHello:
+		return nil, fmt.Errorf("agent: first message of type %d, wanted %d", m.Type, abi.MsgHello)
+	case hello.ABIVersion != abi.Version:
+		return nil, fmt.Errorf("agent: rank %d speaks protocol version %d, wanted %d", m.Rank, hello.ABIVersion, abi.Version)
+	case int(m.Rank) >= s.cfg.Ranks || int(hello.NRanks) != s.cfg.Ranks:
+		return nil, fmt.Errorf("agent: rank %d of %d, wanted %d ranks", m.Rank, hello.NRanks, s.cfg.Ranks)
+	}
+	return s.enlist(c, int(m.Rank), pid)
+}
+
+func (s *Server) enlist(c *net.UnixConn, rank, pid int) (*session, error) {
+	proc, err := openProcess(pid)
+	if err != nil {
+		return nil, fmt.Errorf("agent: rank %d: %w", rank, err)
+	}
+	ses := &session{rank: rank, conn: c, proc: proc}
+	ses.wake = sync.NewCond(&ses.mu)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.sessions[rank] != nil || s.closed {
+		proc.close()
+		return nil, fmt.Errorf("agent: rank %d is here already (pid %d), this one is pid %d", rank, s.sessions[rank].pid(), pid)
+	}
+	s.sessions[rank] = ses
+	ses.queue = append(ses.queue, abi.Packet(abi.Message{Header: abi.Header{Type: abi.MsgWelcome, Rank: uint32(rank)},
+		Body: abi.Encode(abi.Welcome{Writers: uint32(s.cfg.Writers)}, "")}))
+	return ses, nil
+}
+
+// peer returns the process at the other end, which must be ours.
+func peer(c *net.UnixConn) (int, error) {
+	raw, err := c.SyscallConn()
+	if err != nil {
+		return 0, fmt.Errorf("agent: peer: %w", err)
+	}
+	var cred *syscall.Ucred
+	var cerr error
+	err = raw.Control(func(fd uintptr) {
+		cred, cerr = syscall.GetsockoptUcred(int(fd), syscall.SOL_SOCKET, syscall.SO_PEERCRED)
+	})
+	if err = errors.Join(err, cerr); err != nil {
+		return 0, fmt.Errorf("agent: peer: %w", err)
+	}
+	if int(cred.Uid) != os.Getuid() {
+		return 0, fmt.Errorf("agent: peer: uid %d, wanted %d", cred.Uid, os.Getuid())
+	}
+	return int(cred.Pid), nil
+}
+
+// read hands on messages until the connection ends.
+func (s *Server) read(ses *session) {
+	buf := make([]byte, abi.HeaderBytes+abi.MaxBody)
+	for {
+		n, err := ses.conn.Read(buf)
+		if err != nil || n == 0 {
+			return
+		}
+		m, err := abi.Parse(buf[:n])
+		if err == nil && int(m.Rank) != ses.rank {
+			err = fmt.Errorf("agent: message of rank %d from rank %d", m.Rank, ses.rank)
+		}
+		if err == nil {
+			err = s.message(ses, m)
+		}
+		if err != nil { // a rank that speaks nonsense cannot be trusted with a checkpoint
+			s.cfg.Event(coord.Failed{Rank: ses.rank, Text: err.Error()})
+			return
+		}
+	}
+}
+
+// Send gives a rank a message; it does not wait.
+func (s *Server) Send(rank int, m abi.Message) {
+	s.mu.Lock()
+	ses := s.sessions[rank]
+	s.mu.Unlock()
+	if ses == nil {
+		return
+	}
+	m.Rank = uint32(rank)
+	ses.mu.Lock()
+	ses.queue = append(ses.queue, abi.Packet(m))
+	ses.mu.Unlock()
+	ses.wake.Signal()
+}
+
+// Signal sends a signal to every rank that is there.
+func (s *Server) Signal(sig syscall.Signal) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, ses := range s.sessions {
+		if ses != nil {
+			ses.proc.signal(sig)
+		}
+	}
+}
+
+// Sample reads the shared page of every rank.
+func (s *Server) Sample() []Sample {
+	out := make([]Sample, len(s.pages))
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i, p := range s.pages {
+		out[i] = p.sample()
+		if ses := s.sessions[i]; ses != nil {
+			out[i].PID = ses.proc.pid
+		}
+	}
+	return out
+}

@@ -1,0 +1,179 @@
+package coordsrv
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/byssus-hpc/byssus/internal/coord"
+	"github.com/byssus-hpc/byssus/internal/launch"
+)
+
+// ControlSocket is the control socket's name in a job's run directory.
+const ControlSocket = "control.sock"
+
+// Status is what a running job says about itself.
+type Status struct {
+	Job     string        `json:"job"`
+	Dir     string        `json:"dir"` // of its checkpoints
+	App     []string      `json:"app"`
+	PID     int           `json:"pid"`
+	MPI     launch.MPI    `json:"mpi"`
+	Library string        `json:"mpi_says,omitempty"`
+	Running time.Duration `json:"running_ns"`
+	coord.Status
+	Last    *coord.Result `json:"last_checkpoint,omitempty"`
+	PerRank []RankStatus  `json:"rank_status"`
+}
+
+// RankStatus is what a rank's shared page says.
+type RankStatus struct {
+	PID           int    `json:"pid"`
+	Phase         uint64 `json:"phase"`
+	Where         uint64 `json:"where"`
+	BytesDone     uint64 `json:"bytes_done"`
+	BytesTotal    uint64 `json:"bytes_total"`
+	ResidentAdded uint64 `json:"resident_added"`
+}
+
+// checkpointRequest is the body of POST /v1/checkpoint.
+type checkpointRequest struct {
+	Stop bool `json:"stop"`
+}
+
+// serveControl answers requests: GET /v1/status, POST /v1/checkpoint, POST /v1/kill.
+func (s *Server) serveControl(l net.Listener) {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /v1/status", func(w http.ResponseWriter, _ *http.Request) {
+		var st Status
+		if !s.ask(func() { st = s.status() }) {
+			http.Error(w, "the job is over", http.StatusGone)
+			return
+		}
+		writeJSON(w, st)
+	})
+	mux.HandleFunc("POST /v1/checkpoint", s.handleCheckpoint)
+	mux.HandleFunc("POST /v1/kill", func(w http.ResponseWriter, _ *http.Request) {
+		const sigterm = 15
+		s.ask(func() { s.step(coord.Interrupt{Code: 128 + sigterm}) })
+		writeJSON(w, struct{}{})
+	})
+	srv := &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second}
+	_ = srv.Serve(l)
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second) // answers under way get out
+	defer cancel()
+	_ = srv.Shutdown(ctx)
+}
+
+func (s *Server) handleCheckpoint(w http.ResponseWriter, r *http.Request) {
+	var req checkpointRequest
+	if err := json.NewDecoder(io.LimitReader(r.Body, 1<<16)).Decode(&req); err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	ch := make(chan coord.Result, 1)
+	asked := s.ask(func() {
+		s.nextID++
+		s.replies[s.nextID] = ch
+		s.step(coord.Request{ID: s.nextID, Stop: req.Stop})
+	})
+	if !asked {
+		writeJSON(w, coord.Result{Err: "the job is over"})
+		return
+	}
+	select {
+	case res := <-ch:
+		writeJSON(w, res)
+	case <-s.stop: // Finish answers everybody; the answer may be there by now
+		select {
+		case res := <-ch:
+			writeJSON(w, res)
+		default:
+			writeJSON(w, coord.Result{Err: "the job is over"})
+		}
+	}
+}
+
+func writeJSON(w http.ResponseWriter, v any) {
+	w.Header().Set("Content-Type", "application/json")
+	_ = json.NewEncoder(w).Encode(v)
+}
+
+func (s *Server) status() Status {
+	meta := s.opt.Job.Meta
+	st := Status{Job: meta.Name, Dir: s.opt.Job.Dir, App: meta.App, PID: os.Getpid(), MPI: s.opt.Spec.MPI, Library: s.library,
+		Running: time.Since(s.began), Status: s.machine.Status(), Last: s.last, PerRank: []RankStatus{}}
+	if s.agent != nil {
+		for _, p := range s.agent.Sample() {
+			st.PerRank = append(st.PerRank, RankStatus{p.PID, p.Phase, p.Where, p.BytesDone, p.BytesTotal, p.ResidentAdded})
+		}
+	}
+	return st
+}
+
+// Client speaks to a running job.
+type Client struct{ http http.Client }
+
+// Dial returns a client for the job with that run directory.
+func Dial(runDir string) *Client {
+	dial := func(ctx context.Context, _, _ string) (net.Conn, error) {
+		var d net.Dialer
+		return d.DialContext(ctx, "unix", filepath.Join(runDir, ControlSocket))
+	}
+	return &Client{http.Client{Transport: &http.Transport{DialContext: dial, DisableKeepAlives: true}}}
+}
+
+// ErrNotRunning means that nobody answers at the control socket.
+var ErrNotRunning = errors.New("the job does not run")
+
+func (c *Client) call(ctx context.Context, method, path string, in, out any) error {
+	b, err := json.Marshal(in)
+	if err != nil {
+		return fmt.Errorf("coordsrv: %s: %w", path, err)
+	}
+	req, err := http.NewRequestWithContext(ctx, method, "http://job"+path, bytes.NewReader(b))
+	if err != nil {
+		return fmt.Errorf("coordsrv: %s: %w", path, err)
+	}
+	resp, err := c.http.Do(req)
+	var op *net.OpError
+	if errors.As(err, &op) && op.Op == "dial" {
+		return ErrNotRunning
+	}
+	if err != nil {
+		return fmt.Errorf("coordsrv: %s: %w", path, err)
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		return fmt.Errorf("coordsrv: %s: %s", path, resp.Status)
+	}
+	if err := json.NewDecoder(resp.Body).Decode(out); err != nil {
+		return fmt.Errorf("coordsrv: %s: %w", path, err)
+	}
+	return nil
+}
+
+// Status asks for the job's state.
+func (c *Client) Status(ctx context.Context) (Status, error) {
+	var st Status
+	return st, c.call(ctx, "GET", "/v1/status", struct{}{}, &st)
+}
+
+// Checkpoint asks for a checkpoint and waits for it.
+func (c *Client) Checkpoint(ctx context.Context, stop bool) (coord.Result, error) {
+	var res coord.Result
+	return res, c.call(ctx, "POST", "/v1/checkpoint", checkpointRequest{stop}, &res)
+}
+
+// Kill ends the job without a checkpoint.
+func (c *Client) Kill(ctx context.Context) error {
+	return c.call(ctx, "POST", "/v1/kill", struct{}{}, &struct{}{})
+}
