@@ -12,8 +12,8 @@ import (
 
 const largeReason = "large-count"
 
-// parse reads every *.mpi and the ABI tables of a file system, and checks them.
-func parse(fsys fs.FS) (*Spec, error) {
+// Parse reads every *.mpi and abi/*.txt of a file system and checks them.
+func Parse(fsys fs.FS) (*Spec, error) {
 	s := &Spec{Reasons: map[string]Reason{}, byName: map[string]*Function{}}
 	names, err := fs.Glob(fsys, "*.mpi")
 	if err != nil {

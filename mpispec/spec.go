@@ -128,4 +128,4 @@ func (s *Spec) RefusedReason(name string) (string, bool) {
 }
 
 // Load reads the description that is built into the program.
-func Load() (*Spec, error) { return parse(files) }
+func Load() (*Spec, error) { return Parse(files) }
