@@ -106,17 +106,30 @@ long mid_irsend(const void *buf, int count, nx_t datatype, int dest, int tag, nx
 
 /* -- receives ----------------------------------------------------------------------------------------------------- */
 
+/* A receive that the real MPI need not see: from MPI_PROC_NULL, or of a message that a checkpoint drained. */
+static inline bool satisfied(struct vcomm *c, int source, int tag, void *buf, int count, nx_t type, nx_status *st, int *err)
+{
+	if (unlikely(source == NX_PROC_NULL)) {
+		if (st) *st = proc_null_status;
+		return true;
+	}
+	struct vdrained *d;
+	if (likely(c->drained == NULL) || !drained_match(c, source, tag, true, &d)) return false;
+	*err = drained_deliver(d, buf, count, type, st);
+	return true;
+}
+
 long mid_recv(void *buf, int count, nx_t datatype, int source, int tag, nx_t comm, nx_status *status, nx_cont *cont)
 {
 	struct vcomm *c;
 	long err = check(comm, datatype, "recv", &c);
 	if (unlikely(err)) return err;
 	nx_status own, *st = status ? status : source == NX_ANY_SOURCE ? &own : NULL;
-	struct vdrained *d;
-	if (unlikely(c->drained != NULL) && drained_match(c, source, tag, true, &d))
-		return nx_result(comm, drained_deliver(d, buf, count, datatype, status), "recv");
+	int e = 0;
+	if (unlikely(satisfied(c, source, tag, buf, count, datatype, status, &e))) return nx_result(comm, e, "recv");
 	rh_t q;
-	int flag = 0, e = drv->irecv(buf, count, RTYPE(datatype), source, tag, RCOMM(comm), &q);
+	int flag = 0;
+	e = drv->irecv(buf, count, RTYPE(datatype), source, tag, RCOMM(comm), &q);
 	if (unlikely(e)) return nx_error(comm, e, "recv");
 	for (unsigned spins = 0;;) {
 		e = drv->test(&q, &flag, st);
@@ -134,10 +147,9 @@ long mid_recv(void *buf, int count, nx_t datatype, int source, int tag, nx_t com
 /* Starts a receive for r, which carries the arguments: from what a checkpoint drained, else from the real MPI. */
 static int begin_recv(struct vrequest *r, struct vcomm *c)
 {
-	struct vdrained *d;
-	if (unlikely(c->drained != NULL) && drained_match(c, r->peer, r->tag, true, &d)) {
-		r->st = empty_status;
-		r->st.error = drained_deliver(d, r->buf, r->count, r->type, &r->st);
+	int e = 0;
+	if (unlikely(satisfied(c, r->peer, r->tag, r->buf, r->count, r->type, &r->st, &e))) {
+		r->st.error = e;
 		r->flags |= NX_RF_DONE;
 		RREQ(r->handle) = 0;
 		return 0;
@@ -195,11 +207,8 @@ long mid_sendrecv(const void *sendbuf, int sendcount, nx_t sendtype, int dest, i
 	if (unlikely(!type_ok(recvtype))) FAIL(comm, NX_ERR_TYPE);
 	nx_status own, *st = status ? status : &own;
 	struct both b = { 0 };
-	struct vdrained *d;
-	if (unlikely(c->drained != NULL) && drained_match(c, source, recvtag, true, &d)) {
-		b.rdone = true;
-		b.rerr = drained_deliver(d, recvbuf, recvcount, recvtype, st);
-	} else {
+	b.rdone = satisfied(c, source, recvtag, recvbuf, recvcount, recvtype, st, &b.rerr);
+	if (!b.rdone) {
 		int e = drv->irecv(recvbuf, recvcount, RTYPE(recvtype), source, recvtag, RCOMM(comm), &b.rq);
 		if (unlikely(e)) FAIL(comm, e);
 	}
