@@ -1,0 +1,109 @@
+package harness
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+)
+
+// Process is a process that descends from this one, known by its id and the time of its start, so that an id that was
+// given anew is not mistaken for it.
+type Process struct {
+	Pid, Parent int
+	start       string
+	zombie      bool
+}
+
+// readProcess reads /proc/PID/stat; ok is false when there is no such process.
+func readProcess(pid int) (Process, bool) {
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return Process{}, false
+	}
+	text := string(b)
+	f := strings.Fields(text[strings.LastIndexByte(text, ')')+1:])
+	if len(f) < 20 {
+		return Process{}, false
+	}
+	parent, err := strconv.Atoi(f[1])
+	return Process{Pid: pid, Parent: parent, start: f[19], zombie: f[0] == "Z"}, err == nil
+}
+
+// Descendants lists the processes below pid, parents first.
+func Descendants(pid int) []Process {
+	entries, err := os.ReadDir("/proc")
+	if err != nil {
+		return nil
+	}
+	children := map[int][]Process{}
+	for _, e := range entries {
+		if n, err := strconv.Atoi(e.Name()); err == nil {
+			if p, ok := readProcess(n); ok {
+				children[p.Parent] = append(children[p.Parent], p)
+			}
+		}
+	}
+	var all []Process
+	for queue := []int{pid}; len(queue) > 0; queue = queue[1:] {
+		for _, p := range children[queue[0]] {
+			all = append(all, p)
+			queue = append(queue, p.Pid)
+		}
+	}
+	return all
+}
+
+// Ranks lists the rank processes below pid. A rank may bear the application's name, so they are known by their executable.
+func Ranks(pid int) []Process {
+	all := Descendants(pid)
+	return slices.DeleteFunc(all, func(p Process) bool { return p.zombie || !p.runs("byssus-rank") })
+}
+
+// runs says whether the process executes a file of one of these names.
+func (p Process) runs(names ...string) bool {
+	exe, err := os.Readlink(fmt.Sprintf("/proc/%d/exe", p.Pid))
+	return err == nil && slices.Contains(names, filepath.Base(exe))
+}
+
+// alive says whether this very process still runs.
+func (p Process) alive() bool {
+	now, ok := readProcess(p.Pid)
+	return ok && now.start == p.start && !now.zombie
+}
+
+func (p Process) kill() {
+	if p.alive() {
+		_ = syscall.Kill(p.Pid, syscall.SIGKILL) // it may have ended meanwhile
+	}
+}
+
+// adoptOrphans makes this process the parent of descendants whose own parent has ended, so that they are found.
+func adoptOrphans() error {
+	const prSetChildSubreaper = 36
+	if _, _, e := syscall.RawSyscall(syscall.SYS_PRCTL, prSetChildSubreaper, 1, 0); e != 0 {
+		return fmt.Errorf("harness: subreaper: %w", e)
+	}
+	return nil
+}
+
+// Orphans lists what jobs have left behind: ranks and launchers whose own parent is gone. It is asked when no job runs.
+func Orphans() []Process {
+	self := os.Getpid()
+	return slices.DeleteFunc(Descendants(self), func(p Process) bool {
+		return p.Parent != self || p.zombie || !p.runs("byssus-rank", "mpiexec.hydra", "hydra_pmi_proxy", "orterun", "orted")
+	})
+}
+
+// killOrphans ends what jobs have left behind and takes their exit codes.
+func killOrphans() {
+	for _, p := range Orphans() {
+		for _, d := range append(Descendants(p.Pid), p) {
+			d.kill()
+		}
+		_, _ = syscall.Wait4(p.Pid, nil, 0, nil) // it is a child and was killed
+	}
+}

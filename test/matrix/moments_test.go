@@ -1,0 +1,99 @@
+package matrix
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/byssus-hpc/byssus/test/harness"
+)
+
+// moments are programs that wait, by computing, at the very place where other checkpointers fail.
+func moments() []string {
+	return []string{
+		"proc_null", "inflight_status_ignore", "inflight_strided", "waiting_irecv_status", "iprobe_after_drain", "pending_ibarrier",
+		"pending_ibcast", "send_4mib_inflight", "cart_topology", "errors_return", "straggler25",
+	}
+}
+
+// TestMoments takes a checkpoint of each program exactly at its moment, kills it, and restarts it under the same and
+// under the other MPI.
+func TestMoments(t *testing.T) {
+	site, refs := ready(t)
+	for _, name := range moments() {
+		for _, mpi := range harness.MPIs() {
+			for _, restart := range harness.MPIs() {
+				t.Run(fmt.Sprintf("%s/%s/restart=%s", name, mpi, restart), func(t *testing.T) {
+					dir := scratch(t)
+					if err := moment(t.Context(), site, refs, name, mpi, restart, dir); err != nil {
+						t.Error(err)
+					}
+				})
+			}
+		}
+	}
+}
+
+func moment(ctx context.Context, site harness.Site, refs *harness.References, name, mpi, restart, dir string) error {
+	const ranks = 2
+	ctx, cancel := context.WithTimeout(ctx, 3*time.Minute)
+	defer cancel()
+	args := []string{"--seed", fmt.Sprint(*seed), "--seconds", "1"}
+	ref, err := refs.Get(ctx, harness.Program{Name: name, Args: args}, mpi, ranks, dir)
+	if err != nil {
+		return err
+	}
+	until := filepath.Join(dir, "go")
+	job := site.NewJob("moment", dir)
+	defer job.Close()
+	argv := site.Command(harness.Program{Name: name, Args: append(args, "--until", until)}, mpi)
+	if err := job.Run(ctx, mpi, ranks, []string{"--retries", "0"}, argv...); err != nil {
+		return err
+	}
+	err = throughMoment(ctx, job, restart, until, ranks)
+	if err == nil {
+		var found harness.Results
+		if found, err = job.Finish(ctx); err == nil {
+			err = found.Compare(ref.Results)
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("%w\n%s%s", err, strings.Join(job.Failures(), "\n"), job.Story())
+	}
+	return nil
+}
+
+// throughMoment waits for the moment, takes the checkpoint, kills the job in it and restarts it; the moment ends only
+// in the new life.
+func throughMoment(ctx context.Context, job *harness.Job, restart, until string, ranks int) error {
+	first := job.Proc()
+	err := first.Until(ctx, "READY of all ranks", func(s string) bool { return strings.Count(s, "READY ") == ranks })
+	if err != nil {
+		return err
+	}
+	if _, err := job.Checkpoint(ctx); err != nil {
+		return err
+	}
+	if err := job.Verify(ctx); err != nil {
+		return err
+	}
+	if err := job.KillRank(0); err != nil {
+		return err
+	}
+	select {
+	case <-first.Done():
+	case <-ctx.Done():
+		return fmt.Errorf("waiting for the end of the killed job: %w", ctx.Err())
+	}
+	if first.ExitCode() == 0 {
+		return fmt.Errorf("byssus run of a killed job ended with code 0")
+	}
+	if err := job.Restart(ctx, restart, "--retries", "0"); err != nil {
+		return err
+	}
+	return os.WriteFile(until, nil, 0o600)
+}
