@@ -5,10 +5,12 @@ import (
 	"fmt"
 	"reflect"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/byssus-hpc/byssus/internal/abi"
+	"github.com/byssus-hpc/byssus/internal/dataset"
 )
 
 // TestDrawingsOfStoredBytes compares the tables of docs/format with the structures of package abi: a section whose
@@ -53,4 +55,29 @@ func layout(record any) []string {
 		offset += size
 	}
 	return list
+}
+
+// TestDrawingsOfStoredJSON compares the tables of docs/format/manifest.md with the structures of package dataset: a
+// section lists all keys of its object, in order.
+func TestDrawingsOfStoredJSON(t *testing.T) {
+	objects := map[string]any{"manifest.json": dataset.Manifest{}, "files": dataset.File{}, "job.json": dataset.Meta{}}
+	key := regexp.MustCompile("^\\| `(\\w+)` \\|")
+	name, drawn := "", map[string][]string{}
+	for line := range strings.Lines(string(read(t, "docs/format/manifest.md"))) {
+		if heading, ok := strings.CutPrefix(strings.TrimSpace(line), "## "); ok {
+			name = heading
+		} else if m := key.FindStringSubmatch(line); m != nil {
+			drawn[name] = append(drawn[name], m[1])
+		}
+	}
+	for name, object := range objects {
+		var want []string
+		for _, f := range reflect.VisibleFields(reflect.TypeOf(object)) {
+			tag, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+			want = append(want, tag)
+		}
+		if !slices.Equal(drawn[name], want) {
+			t.Errorf("docs/format/manifest.md: %s: found %v, want %v", name, drawn[name], want)
+		}
+	}
 }

@@ -3,6 +3,7 @@ package job
 import (
 	"context"
 	"fmt"
+	"path/filepath"
 	"time"
 )
 
@@ -27,15 +28,16 @@ func (t Tree) Checkpoint(ctx context.Context, name string) (Checkpoint, error) {
 func (t Tree) Pids(ctx context.Context, name string) ([]int, error) {
 	var jobs []struct {
 		Job   string `json:"job"`
+		Dir   string `json:"dir"`
 		Ranks []struct {
 			Pid int `json:"pid"`
-		} `json:"ranks"`
+		} `json:"rank_status"`
 	}
 	if err := t.query(ctx, &jobs, "ps"); err != nil {
 		return nil, err
 	}
 	for _, j := range jobs {
-		if j.Job != name {
+		if j.Job != name || filepath.Dir(j.Dir) != t.Dir {
 			continue
 		}
 		var pids []int
