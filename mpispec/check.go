@@ -67,7 +67,7 @@ func (s *Spec) checkLength(f *Function, p Param) error {
 	names := word.FindAllString(p.Len, -1)
 	if rule, _, ok := strings.Cut(p.Len, ":"); ok {
 		if rule != "sum" && rule != "size" {
-			return fmt.Errorf("parameter %s: length %q: want sum: or size:", p.Name, p.Len)
+			return fmt.Errorf("parameter %s: length %q: want sum: or size: before the name", p.Name, p.Len)
 		}
 		names = names[1:]
 	}

@@ -31,7 +31,7 @@ func driverSource(m *model, abi abiInfo) []byte {
 func realFunctions(m *model) []*mpispec.Function {
 	fs := append([]*mpispec.Function(nil), m.drivers...)
 	for _, name := range realExtras {
-		if f := m.spec.Function(name); !f.Driver {
+		if f := m.spec.Function(name); f != nil && !f.Driver {
 			fs = append(fs, f)
 		}
 	}

@@ -86,7 +86,7 @@ long mid_info_create(nx_t *info)
 }
 
 /* The information that MPI_INFO_ENV would have; none is known here, which the standard allows. */
-long mid_info_create_env(int *argc, char ***argv, nx_t *info)
+long mid_info_create_env(int argc, char **argv, nx_t *info)
 {
 	(void)argc, (void)argv;
 	return mid_info_create(info);

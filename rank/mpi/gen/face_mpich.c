@@ -519,7 +519,7 @@ int PMPI_Type_set_attr(MPI_Datatype datatype, int type_keyval, void *attribute_v
 int PMPI_Type_get_attr(MPI_Datatype datatype, int type_keyval, void *attribute_val, int *flag);
 int PMPI_Type_delete_attr(MPI_Datatype datatype, int type_keyval);
 int PMPI_Info_create(MPI_Info *info);
-int PMPI_Info_create_env(int *argc, char ***argv, MPI_Info *info);
+int PMPI_Info_create_env(int argc, char **argv, MPI_Info *info);
 int PMPI_Info_delete(MPI_Info info, const char *key);
 int PMPI_Info_dup(MPI_Info info, MPI_Info *newinfo);
 int PMPI_Info_free(MPI_Info *info);
@@ -1809,10 +1809,10 @@ int PMPI_Info_create(MPI_Info *info)
 	return error_out((int)rc);
 }
 
-int PMPI_Info_create_env(int *argc, char ***argv, MPI_Info *info)
+int PMPI_Info_create_env(int argc, char **argv, MPI_Info *info)
 {
 	nx_t info_v;
-	long rc = CROSS(NX_SLOT_INFO_CREATE_ENV, int *, char ***, nx_t *)(argc, argv, &info_v);
+	long rc = CROSS(NX_SLOT_INFO_CREATE_ENV, int, char **, nx_t *)(argc, argv, &info_v);
 	if (likely(rc == 0)) *info = out_info(info_v);
 	return error_out((int)rc);
 }

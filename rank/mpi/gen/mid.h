@@ -160,7 +160,7 @@ long mid_type_delete_attr(nx_t datatype, nx_t type_keyval);
 
 /* -- info -- */
 long mid_info_create(nx_t *info);
-long mid_info_create_env(int *argc, char ***argv, nx_t *info);
+long mid_info_create_env(int argc, char **argv, nx_t *info);
 long mid_info_delete(nx_t info, const char *key);
 long mid_info_dup(nx_t info, nx_t *newinfo);
 long mid_info_free(nx_t *info);
