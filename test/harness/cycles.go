@@ -80,16 +80,14 @@ func (c *cycler) all(ctx context.Context, argv []string, ref Reference) error {
 		return err
 	}
 	for i := range c.plan.Cycles {
-		switch err := c.cycle(ctx, i); {
-		case errors.Is(err, errOver):
-			i = c.plan.Cycles // the job was quicker than the plan
-		case err != nil:
-			return fmt.Errorf("cycle %d: %w", i+1, err)
-		default:
-			c.done++
-			continue
+		err := c.cycle(ctx)
+		if errors.Is(err, errOver) {
+			break // the job was quicker than the plan
 		}
-		break
+		if err != nil {
+			return fmt.Errorf("cycle %d: %w", i+1, err)
+		}
+		c.done++
 	}
 	found, err := c.job.Finish(ctx)
 	if err != nil {
@@ -120,7 +118,7 @@ func (c *cycler) flags() []string {
 }
 
 // cycle lets the job work for a random while, takes a checkpoint, lets it work on, kills, and brings it back.
-func (c *cycler) cycle(ctx context.Context, i int) error {
+func (c *cycler) cycle(ctx context.Context) error {
 	if err := c.work(ctx, c.span); err != nil {
 		return err
 	}

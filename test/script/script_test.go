@@ -1,0 +1,149 @@
+// Package script runs the command line's tests: testdata/*.txtar, one situation each, every message that a user can
+// meet with its exit code. Scripts are those of rogpeppe's testscript with the commands listed at commands.
+//
+// Mounts are made in a mount namespace of the test's own, which ends with it. Background jobs end with their script.
+package script
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/byssus-hpc/byssus/test/harness"
+)
+
+// inNamespace is set in the environment of the process that has its own mounts, or could not get them.
+const inNamespace = "BYSSUS_SCRIPT_NAMESPACE"
+
+// TestMain runs the tests again in a mount namespace of their own.
+func TestMain(m *testing.M) {
+	if os.Getenv(inNamespace) != "" {
+		os.Exit(m.Run())
+	}
+	unshare := []string{"unshare", "--mount"}
+	if os.Getuid() != 0 {
+		unshare = []string{"unshare", "--user", "--map-root-user", "--mount"}
+	}
+	if exec.Command(unshare[0], append(unshare[1:], "true")...).Run() != nil {
+		os.Setenv(inNamespace, "no")
+		os.Exit(m.Run())
+	}
+	cmd := exec.Command(unshare[0], append(unshare[1:], os.Args...)...)
+	cmd.Env = append(os.Environ(), inNamespace+"=yes")
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
+	err := cmd.Run()
+	var exit *exec.ExitError
+	if err != nil && !errors.As(err, &exit) {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	os.Exit(cmd.ProcessState.ExitCode())
+}
+
+func TestScripts(t *testing.T) {
+	site, err := harness.Here()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := site.Build(); err != nil {
+		t.Fatal(err)
+	}
+	testscript.Run(t, testscript.Params{
+		Dir:  "testdata",
+		Cmds: commands(),
+		Setup: func(e *testscript.Env) error {
+			s := newState(e, site)
+			e.Values[stateKey{}] = s
+			e.Defer(s.close)
+			e.Setenv("PATH", filepath.Dir(site.Byssus)+":"+os.Getenv("PATH"))
+			e.Setenv("BYSSUS_DIR", filepath.Join(e.WorkDir, "store"))
+			e.Setenv("APPS", filepath.Join(site.Root, "build/test"))
+			e.Setenv("OMPI_ALLOW_RUN_AS_ROOT", "1")
+			e.Setenv("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1")
+			e.Setenv("TMPDIR", "/tmp")
+			return nil
+		},
+		Condition: func(name string) (bool, error) {
+			if name == "mounts" {
+				return os.Getenv(inNamespace) == "yes", nil
+			}
+			return false, fmt.Errorf("unknown condition %s", name)
+		},
+		Deadline: time.Now().Add(8 * time.Minute),
+	})
+}
+
+// commands are what scripts can use beyond testscript's own.
+func commands() map[string]func(*testscript.TestScript, bool, []string) {
+	return map[string]func(*testscript.TestScript, bool, []string){
+		"byssus": cmdByssus, // byssus CODE ARG...    runs byssus; its exit code must be CODE
+		"says":   cmdSays,   // [!] says REGEXP       the last byssus said so on standard error
+		"prints": cmdPrints, // [!] prints REGEXP     the last byssus printed that on standard output
+		"start":  cmdStart,  // start NAME ARG...     starts byssus in the background
+		"until":  cmdUntil,  // until NAME REGEXP     waits until it prints that
+		"await":  cmdAwait,  // await NAME CODE       waits until it ends; says and prints look at it then
+		"signal": cmdSignal, // signal NAME SIGNAL    sends INT, TERM or KILL to its process group
+		"lose":   cmdLose,   // lose NAME RANK        kills a rank of it
+		"appear": cmdAppear, // appear FILE...        waits until one of the files exists
+		"tmpfs":  cmdTmpfs,  // tmpfs DIR OPTIONS     mounts a tmpfs (or remounts it with remount,...)
+		"fill":   cmdFill,   // fill FILE             writes until the file system is full
+		"cut":    cmdCut,    // cut FILE BYTES        shortens a file by so many bytes
+		"flip":   cmdFlip,   // flip FILE OFFSET      turns one bit; OFFSET may be data (in the middle of the memory)
+		"poke":   cmdPoke,   // poke FILE OFFSET HEX  overwrites bytes
+		"future": cmdFuture, // future DIR            gives a checkpoint's images a format version to come
+	}
+}
+
+// state is what the commands of one script share.
+type state struct {
+	site   harness.Site
+	env    *testscript.Env
+	jobs   map[string]*harness.Proc
+	stdout string
+	stderr string
+	mounts []string
+}
+
+type stateKey struct{}
+
+func newState(e *testscript.Env, site harness.Site) *state {
+	return &state{site: site, env: e, jobs: map[string]*harness.Proc{}}
+}
+
+func (s *state) close() {
+	for _, p := range s.jobs {
+		p.Kill()
+	}
+	for _, dir := range s.mounts {
+		_ = exec.Command("umount", "-l", dir).Run() // the namespace ends soon anyway
+	}
+}
+
+// of returns the state of a script.
+func of(ts *testscript.TestScript) *state { return ts.Value(stateKey{}).(*state) }
+
+// environment is the script's, for a child.
+func environment(ts *testscript.TestScript) []string {
+	var env []string
+	for _, name := range []string{"PATH", "BYSSUS_DIR", "BYSSUS_FAULT", "APPS", "WORK", "HOME", "TMPDIR", "XDG_RUNTIME_DIR",
+		"OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM"} {
+		if v := ts.Getenv(name); v != "" {
+			env = append(env, name+"="+v)
+		}
+	}
+	return env
+}
+
+// need ends the script when the number of arguments is not as documented.
+func need(ts *testscript.TestScript, args []string, least int) {
+	if len(args) < least {
+		ts.Fatalf("%d arguments, want %d: %s", len(args), least, strings.Join(args, " "))
+	}
+}
