@@ -251,15 +251,16 @@ func (m *Machine) failed(ev Failed) {
 	m.ending()
 }
 
-// lost: the process of a rank is gone. The first one that did not end well decides what it means.
+// lost: the process of a rank is gone. The first one that did not end well decides what it means; when the launcher
+// has ended already the order means nothing, and an exit of the application's own counts more.
 func (m *Machine) lost(ev Lost) {
 	r := &m.ranks[ev.Rank]
 	r.lost = true
 	switch {
-	case m.crash != "" || m.natural || m.leaving != 0 || m.phase == Gone:
-	case ev.Ended && ev.Code != 0:
-		m.natural = true
-	case !ev.Ended && !r.fini:
+	case m.leaving != 0 || m.natural:
+	case ev.Ended && ev.Code != 0 && (m.crash == "" || m.phase == Gone):
+		m.natural, m.crash = true, ""
+	case m.crash == "" && !ev.Ended && !r.fini:
 		m.crash = fmt.Sprintf("rank %d died", ev.Rank)
 	}
 	m.giveUp(m.whyEnding())

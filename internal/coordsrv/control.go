@@ -44,9 +44,10 @@ type RankStatus struct {
 	ResidentAdded uint64 `json:"resident_added"`
 }
 
-// checkpointRequest is the body of POST /v1/checkpoint.
-type checkpointRequest struct {
-	Stop bool `json:"stop"`
+// CheckpointRequest is the body of POST /v1/checkpoint.
+type CheckpointRequest struct {
+	Stop   bool `json:"stop"`    // the job leaves after it
+	NoWait bool `json:"no_wait"` // answer at once
 }
 
 // serveControl answers requests: GET /v1/status, POST /v1/checkpoint, POST /v1/kill.
@@ -74,13 +75,18 @@ func (s *Server) serveControl(l net.Listener) {
 }
 
 func (s *Server) handleCheckpoint(w http.ResponseWriter, r *http.Request) {
-	var req checkpointRequest
+	var req CheckpointRequest
 	if err := json.NewDecoder(io.LimitReader(r.Body, 1<<16)).Decode(&req); err != nil {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
 	}
 	ch := make(chan coord.Result, 1)
 	asked := s.ask(func() {
+		if req.NoWait {
+			ch <- coord.Result{}
+			s.step(coord.Request{Stop: req.Stop})
+			return
+		}
 		s.nextID++
 		s.replies[s.nextID] = ch
 		s.step(coord.Request{ID: s.nextID, Stop: req.Stop})
@@ -164,13 +170,15 @@ func (c *Client) call(ctx context.Context, method, path string, in, out any) err
 // Status asks for the job's state.
 func (c *Client) Status(ctx context.Context) (Status, error) {
 	var st Status
-	return st, c.call(ctx, "GET", "/v1/status", struct{}{}, &st)
+	err := c.call(ctx, "GET", "/v1/status", struct{}{}, &st)
+	return st, err
 }
 
 // Checkpoint asks for a checkpoint and waits for it.
-func (c *Client) Checkpoint(ctx context.Context, stop bool) (coord.Result, error) {
+func (c *Client) Checkpoint(ctx context.Context, req CheckpointRequest) (coord.Result, error) {
 	var res coord.Result
-	return res, c.call(ctx, "POST", "/v1/checkpoint", checkpointRequest{stop}, &res)
+	err := c.call(ctx, "POST", "/v1/checkpoint", req, &res)
+	return res, err
 }
 
 // Kill ends the job without a checkpoint.

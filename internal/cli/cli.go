@@ -1,0 +1,132 @@
+// Package cli is the command line: one file per verb, thin; what the verbs do lies in the packages below.
+//
+// Exit codes are part of the interface: an application's own code is passed through, ours begin at 120 (see exit.go and
+// docs/exit-codes.md). Our lines go to standard error and begin with "byssus: "; standard output carries only what was
+// asked for, with --json as JSON.
+//
+// To add a verb: a file with a function that returns its cobra command, a line in root, a script in test/script, and
+// `go generate ./internal/cli` for its man page.
+package cli
+
+//go:generate go run ./genman -o ../../docs/man
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"github.com/byssus-hpc/byssus/internal/dataset"
+)
+
+// env is what all verbs share.
+type env struct {
+	out, err io.Writer
+	storeDir string
+	json     bool
+}
+
+// Main runs a command line and returns the exit code.
+func Main(args []string, out, errw io.Writer) int {
+	e := &env{out: out, err: errw}
+	cmd := e.root()
+	cmd.SetArgs(args)
+	cmd.SetOut(out)
+	cmd.SetErr(errw)
+	return e.exitCode(cmd.Execute())
+}
+
+// Root returns the command tree, for the generator of the man pages.
+func Root() *cobra.Command { return (&env{out: io.Discard, err: io.Discard}).root() }
+
+func (e *env) root() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "byssus",
+		Short: "Checkpoint unmodified MPI programs and bring them back",
+		Long: `Byssus runs an unmodified MPI program, saves its state while it computes, and brings it back after a crash,
+under the same MPI library or under another one.`,
+		Example: `  byssus run -n 4 -- lmp -in in.melt
+  byssus checkpoint lmp
+  byssus restart lmp --mpi openmpi`,
+		SilenceErrors: true,
+		SilenceUsage:  true,
+	}
+	cmd.PersistentFlags().StringVar(&e.storeDir, "dir", "", "store of checkpoints (default $BYSSUS_DIR or ~/.byssus)")
+	cmd.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usage(err) })
+	cmd.AddCommand(e.run(), e.restart(), e.checkpoint(), e.stop(), e.ps(), e.list(), e.show(), e.verify(), e.version())
+	return cmd
+}
+
+// store is the store that was asked for.
+func (e *env) store() (dataset.Store, error) {
+	dir := e.storeDir
+	if dir == "" {
+		dir = os.Getenv("BYSSUS_DIR")
+	}
+	if dir == "" {
+		home, err := os.UserHomeDir()
+		if err != nil {
+			return dataset.Store{}, fmt.Errorf("cli: store: %w (give --dir or set BYSSUS_DIR)", err)
+		}
+		dir = filepath.Join(home, ".byssus")
+	}
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		return dataset.Store{}, fmt.Errorf("cli: store: %w", err)
+	}
+	return dataset.Store{Dir: dir}, nil
+}
+
+// job opens a job of the store by name.
+func (e *env) job(name string) (*dataset.Job, error) {
+	s, err := e.store()
+	if err != nil {
+		return nil, err
+	}
+	return s.Open(name)
+}
+
+// say writes a line of ours.
+func (e *env) say(text string) { fmt.Fprintf(e.err, "byssus: %s\n", text) }
+
+func (e *env) addJSON(cmd *cobra.Command) {
+	cmd.Flags().BoolVar(&e.json, "json", false, "print JSON")
+}
+
+func (e *env) printJSON(v any) error {
+	enc := json.NewEncoder(e.out)
+	enc.SetIndent("", "  ")
+	return enc.Encode(v)
+}
+
+// jobArg is the check of a verb with the name of a job.
+func jobArg(cmd *cobra.Command, args []string) error {
+	if len(args) != 1 {
+		return usage(fmt.Errorf("%s: %d arguments, wanted the name of a job", cmd.Name(), len(args)))
+	}
+	return nil
+}
+
+// noArgs is the check of a verb without arguments.
+func noArgs(cmd *cobra.Command, args []string) error {
+	if len(args) != 0 {
+		return usage(fmt.Errorf("%s: argument %q, wanted none", cmd.Name(), args[0]))
+	}
+	return nil
+}
+
+// completeJobs offers the names of jobs to the shell.
+func (e *env) completeJobs(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+	s, err := e.store()
+	if err != nil || len(args) > 0 {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	names, err := s.Jobs()
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveError
+	}
+	return names, cobra.ShellCompDirectiveNoFileComp
+}

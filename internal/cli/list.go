@@ -1,0 +1,247 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/byssus-hpc/byssus/internal/coordsrv"
+	"github.com/byssus-hpc/byssus/internal/dataset"
+	"github.com/byssus-hpc/byssus/internal/ui"
+)
+
+func (e *env) ps() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:     "ps [flags]",
+		Short:   "List the jobs of this user that run on this machine",
+		Example: "  byssus ps\n  byssus ps --json",
+		Args:    noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			jobs := []coordsrv.Status{}
+			for _, dir := range runningDirs() {
+				ctx, cancel := context.WithTimeout(cmd.Context(), 5*time.Second)
+				if st, err := coordsrv.Dial(dir).Status(ctx); err == nil {
+					jobs = append(jobs, st)
+				}
+				cancel()
+			}
+			if e.json {
+				return e.printJSON(jobs)
+			}
+			rows := [][]string{{"JOB", "PID", "RANKS", "MPI", "STATE", "RUNNING", "CHECKPOINT", "PROGRAM"}}
+			for _, st := range jobs {
+				rows = append(rows, psRow(st))
+			}
+			ui.Table(e.out, rows)
+			return nil
+		},
+	}
+	e.addJSON(cmd)
+	return cmd
+}
+
+func psRow(st coordsrv.Status) []string {
+	last, state := "-", st.Phase
+	if n := len(st.Images); n > 0 {
+		last = fmt.Sprint(st.Images[n-1])
+	}
+	if st.Stage != "" {
+		state = fmt.Sprintf("checkpoint %d: %s", st.Number, st.Stage)
+	}
+	return []string{st.Job, fmt.Sprint(st.PID), fmt.Sprintf("%d/%d", st.Connected, st.Ranks), st.MPI.Name, state,
+		ui.Duration(st.Running.Round(time.Second)), last, filepath.Base(st.App[0])}
+}
+
+// listed is a checkpoint as list shows it.
+type listed struct {
+	Job        string            `json:"job"`
+	State      string            `json:"state"`
+	Checkpoint uint64            `json:"checkpoint,omitempty"`
+	Path       string            `json:"path"`
+	Manifest   *dataset.Manifest `json:"manifest,omitempty"`
+	Err        string            `json:"error,omitempty"`
+}
+
+func (e *env) list() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:               "list [flags] [JOB]",
+		Short:             "List jobs and their checkpoints",
+		Example:           "  byssus list\n  byssus list melt --json",
+		Args:              cobra.MaximumNArgs(1),
+		ValidArgsFunction: e.completeJobs,
+		RunE:              func(_ *cobra.Command, args []string) error { return e.listJobs(args) },
+	}
+	e.addJSON(cmd)
+	return cmd
+}
+
+func (e *env) listJobs(names []string) error {
+	store, err := e.store()
+	if err != nil {
+		return err
+	}
+	if len(names) == 0 {
+		if names, err = store.Jobs(); err != nil {
+			return err
+		}
+	}
+	all := []listed{}
+	for _, name := range names {
+		job, err := store.Open(name)
+		if err != nil {
+			return err
+		}
+		these, err := listJob(job)
+		if err != nil {
+			return err
+		}
+		all = append(all, these...)
+	}
+	if e.json {
+		return e.printJSON(all)
+	}
+	rows := [][]string{{"JOB", "STATE", "CHECKPOINT", "AGE", "RANKS", "SIZE", "MPI"}}
+	for _, l := range all {
+		row := []string{l.Job, l.State, "-", "-", "-", "-", "-"}
+		if l.Checkpoint != 0 {
+			row[2] = fmt.Sprint(l.Checkpoint)
+		}
+		if m := l.Manifest; m != nil {
+			mpi, _, _ := strings.Cut(m.MPI, "\n")
+			row = []string{l.Job, l.State, row[2], ui.Ago(m.Time, time.Now()), fmt.Sprint(m.Ranks), ui.Bytes(m.Bytes), mpi}
+		}
+		if l.Err != "" {
+			row[6] = l.Err
+		}
+		rows = append(rows, row)
+	}
+	ui.Table(e.out, rows)
+	return nil
+}
+
+// stateOf is the state of a job, seen from outside.
+func stateOf(job *dataset.Job) string {
+	if job.Meta.State == dataset.StateRunning && !job.Locked() {
+		return "lost"
+	}
+	return job.Meta.State
+}
+
+func listJob(job *dataset.Job) ([]listed, error) {
+	images, err := job.Checkpoints()
+	if err != nil {
+		return nil, err
+	}
+	state := stateOf(job)
+	if len(images) == 0 {
+		return []listed{{Job: job.Meta.Name, State: state, Path: job.Dir}}, nil
+	}
+	var out []listed
+	for _, n := range images {
+		l := listed{Job: job.Meta.Name, State: state, Checkpoint: n, Path: job.Path(n)}
+		m, err := dataset.ReadManifest(l.Path)
+		if err != nil {
+			l.Err = err.Error()
+		} else {
+			l.Manifest = m
+		}
+		out = append(out, l)
+	}
+	return out, nil
+}
+
+func (e *env) verify() *cobra.Command {
+	var only uint64
+	cmd := &cobra.Command{
+		Use:   "verify [flags] JOB",
+		Short: "Read all of a job's checkpoints and compare every checksum",
+		Long: `Read every byte of a job's checkpoints (or of the one given) and compare it with its checksums. Damage is named: the
+checkpoint, the file, the chunk, the checksum found and the one wanted; the exit code is 122 then.`,
+		Example:           "  byssus verify melt\n  byssus verify melt --checkpoint 3",
+		Args:              jobArg,
+		ValidArgsFunction: e.completeJobs,
+		RunE:              func(_ *cobra.Command, args []string) error { return e.verifyJob(args[0], only) },
+	}
+	cmd.Flags().Uint64Var(&only, "checkpoint", 0, "number of the checkpoint (default: all)")
+	e.addJSON(cmd)
+	return cmd
+}
+
+// verified is the result for one checkpoint.
+type verified struct {
+	Checkpoint uint64 `json:"checkpoint"`
+	Bytes      int64  `json:"bytes"`
+	Err        string `json:"error,omitempty"`
+}
+
+func (e *env) verifyJob(name string, only uint64) error {
+	job, err := e.job(name)
+	if err != nil {
+		return err
+	}
+	images, err := pick(job, only)
+	if err != nil {
+		return err
+	}
+	results, damaged := []verified{}, 0
+	for _, n := range images {
+		v := verifyOne(job, n)
+		results = append(results, v)
+		if v.Err != "" {
+			damaged++
+		}
+		if !e.json {
+			fmt.Fprintln(e.out, v)
+		}
+	}
+	if e.json {
+		if err := e.printJSON(results); err != nil {
+			return err
+		}
+	}
+	if damaged > 0 {
+		return exitError{ExitNot, fmt.Errorf("cli: verify %s: %d of %d checkpoints are damaged", name, damaged, len(images))}
+	}
+	return nil
+}
+
+func (v verified) String() string {
+	if v.Err != "" {
+		return fmt.Sprintf("checkpoint %d: %s", v.Checkpoint, v.Err)
+	}
+	return fmt.Sprintf("checkpoint %d: %s, good", v.Checkpoint, ui.Bytes(v.Bytes))
+}
+
+func verifyOne(job *dataset.Job, n uint64) verified {
+	var read atomic.Int64
+	progress := ui.Start(os.Stderr, func() string {
+		return fmt.Sprintf("verifying checkpoint %d: %s", n, ui.Bytes(read.Load()))
+	})
+	_, err := dataset.Verify(job.Path(n), func(b int64) { read.Add(b) })
+	progress.Stop()
+	v := verified{Checkpoint: n, Bytes: read.Load()}
+	if err != nil {
+		v.Err = err.Error()
+	}
+	return v
+}
+
+// pick returns the checkpoints of a job, or the one asked for.
+func pick(job *dataset.Job, only uint64) ([]uint64, error) {
+	images, err := job.Checkpoints()
+	if err != nil || only == 0 {
+		return images, err
+	}
+	for _, n := range images {
+		if n == only {
+			return []uint64{n}, nil
+		}
+	}
+	return nil, exitError{ExitNot, fmt.Errorf("cli: job %s: no checkpoint %d: found %v", job.Meta.Name, only, images)}
+}

@@ -1,0 +1,263 @@
+package cli
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"regexp"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/byssus-hpc/byssus/internal/coord"
+	"github.com/byssus-hpc/byssus/internal/coordsrv"
+	"github.com/byssus-hpc/byssus/internal/dataset"
+	"github.com/byssus-hpc/byssus/internal/elfcheck"
+	"github.com/byssus-hpc/byssus/internal/launch"
+	"github.com/byssus-hpc/byssus/internal/ui"
+)
+
+// runFlags are the options of run, some of which restart has too.
+type runFlags struct {
+	ranks   int
+	mpi     string
+	job     string
+	every   time.Duration
+	keep    int
+	retries int
+	fsync   bool
+	lazy    bool
+	policy  string
+	mpiArgs []string
+	verbose bool
+	writers int
+}
+
+func (f *runFlags) add(cmd *cobra.Command) {
+	fl := cmd.Flags()
+	fl.IntVarP(&f.ranks, "ranks", "n", 1, "number of ranks")
+	fl.StringVar(&f.mpi, "mpi", "auto", "MPI to run under: auto, mpich or openmpi")
+	fl.DurationVar(&f.every, "every", 0, "take a checkpoint every so often, as 10m (default: only on request)")
+	fl.IntVar(&f.keep, "keep", 2, "committed checkpoints to keep")
+	fl.IntVar(&f.retries, "retries", 3, "restarts without a new checkpoint in between before giving up")
+	fl.BoolVar(&f.fsync, "fsync", true, "a checkpoint counts only when it is on stable storage")
+	fl.BoolVar(&f.lazy, "lazy", false, "map images on restart and verify them in the background instead of reading them first")
+	fl.StringVar(&f.policy, "policy", "refuse", "when something cannot be saved: refuse the checkpoint, or drop it")
+	fl.StringArrayVar(&f.mpiArgs, "mpi-args", nil, "an argument for mpirun (repeat for more)")
+	fl.IntVar(&f.writers, "writers", 1, "threads of a rank that write its image")
+	fl.BoolVarP(&f.verbose, "verbose", "v", false, "tell about every checkpoint")
+	complete := func(values ...string) func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+		return func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+			return values, cobra.ShellCompDirectiveNoFileComp
+		}
+	}
+	for name, f := range map[string]func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective){
+		"mpi": complete("auto", launch.MPICH, launch.OpenMPI), "policy": complete("refuse", "drop"),
+	} {
+		if err := cmd.RegisterFlagCompletionFunc(name, f); err != nil {
+			panic(err) // the flag was defined a few lines above
+		}
+	}
+}
+
+// check finds what is wrong with the options.
+func (f *runFlags) check() error {
+	switch {
+	case f.ranks < 1:
+		return usage(fmt.Errorf("run: %d ranks, wanted at least 1", f.ranks))
+	case f.keep < 1:
+		return usage(fmt.Errorf("run: --keep %d, wanted at least 1", f.keep))
+	case f.retries < 0:
+		return usage(fmt.Errorf("run: --retries %d, wanted at least 0", f.retries))
+	case f.every < 0 || f.every > 0 && f.every < time.Second:
+		return usage(fmt.Errorf("run: --every %v, wanted at least 1s", f.every))
+	case f.policy != "refuse" && f.policy != "drop":
+		return usage(fmt.Errorf("run: --policy %q, wanted refuse or drop", f.policy))
+	case f.mpi != "auto" && f.mpi != launch.MPICH && f.mpi != launch.OpenMPI:
+		return usage(fmt.Errorf("run: --mpi %q, wanted auto, mpich or openmpi", f.mpi))
+	case f.writers < 1 || f.writers > 64:
+		return usage(fmt.Errorf("run: --writers %d, wanted 1 to 64", f.writers))
+	}
+	return nil
+}
+
+func (e *env) run() *cobra.Command {
+	var f runFlags
+	cmd := &cobra.Command{
+		Use:   "run [flags] -- PROGRAM [ARG...]",
+		Short: "Run an MPI program so that it can be checkpointed",
+		Long: `Run an unmodified MPI program through the mpirun of the MPI that this machine has. Standard input, output and
+error, the environment and the exit code are those of the program.
+
+A checkpoint is taken on request (byssus checkpoint), every so often (--every), on SIGUSR1, and before leaving on
+SIGTERM (exit code 123). On SIGINT the job ends at once; committed checkpoints stay. When a rank dies the job goes on
+from its newest good checkpoint by itself, at most --retries times without a new checkpoint in between.
+
+A job without --job is called after its program, and leaves nothing behind when it finishes with exit code 0.`,
+		Example: `  byssus run -n 4 -- lmp -in in.melt
+  byssus run -n 2 --job melt --every 10m --keep 3 -- ./app input
+  byssus run -n 8 --mpi openmpi --mpi-args --bind-to --mpi-args none -- ./app`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return usage(errors.New("run: no program given"))
+			}
+			return f.check()
+		},
+		RunE: func(_ *cobra.Command, args []string) error { return e.runNew(&f, args) },
+	}
+	cmd.Flags().SetInterspersed(false)
+	f.add(cmd)
+	cmd.Flags().StringVar(&f.job, "job", "", "name of the job (default: the program's name, made unique)")
+	return cmd
+}
+
+var notInNames = regexp.MustCompile(`[^A-Za-z0-9._-]+`)
+
+// jobName is the name asked for, or a free one after the program.
+func (f *runFlags) jobName(program string) string {
+	if f.job != "" {
+		return f.job
+	}
+	name := notInNames.ReplaceAllString(filepath.Base(program), "")
+	for name != "" && (name[0] == '.' || name[0] == '_' || name[0] == '-') {
+		name = name[1:]
+	}
+	if name == "" {
+		name = "job"
+	}
+	return name[:min(len(name), 48)] + "*"
+}
+
+func (e *env) runNew(f *runFlags, app []string) error {
+	if f.job != "" {
+		if err := dataset.CheckName(f.job); err != nil {
+			return usage(err)
+		}
+	}
+	report, err := elfcheck.Check(app[0])
+	if err != nil {
+		return err
+	}
+	spec, err := makeSpec(f, report.Face)
+	if err != nil {
+		return err
+	}
+	store, err := e.store()
+	if err != nil {
+		return err
+	}
+	if err := coordsrv.CheckStore(filepath.Join(store.Dir, f.jobName(app[0]))); err != nil {
+		return err
+	}
+	id := make([]byte, 16)
+	_, _ = rand.Read(id) // never fails
+	cwd, err := os.Getwd()
+	if err != nil {
+		return fmt.Errorf("cli: run: %w", err)
+	}
+	job, err := store.Create(dataset.Meta{Name: f.jobName(app[0]), ID: hex.EncodeToString(id), App: app, Dir: cwd,
+		Ranks: f.ranks, MPI: spec.MPI.Name, Face: report.Face, MPIArgs: f.mpiArgs, Every: f.every, Keep: f.keep, Retries: f.retries,
+		Fsync: f.fsync, Lazy: f.lazy, Policy: f.policy, Writers: f.writers, State: dataset.StateRunning, Started: time.Now()})
+	if errors.Is(err, dataset.ErrExists) {
+		return fmt.Errorf("%w: go on with byssus restart %s, or choose another name", err, f.job)
+	}
+	if err != nil {
+		return err
+	}
+	spec.App = app
+	return e.drive(job, spec, coordsrv.Options{}, f.verbose)
+}
+
+// makeSpec finds the MPI and our own files.
+func makeSpec(f *runFlags, face string) (launch.Spec, error) {
+	libDir, err := launch.LibDir()
+	if err != nil {
+		return launch.Spec{}, err
+	}
+	program, err := launch.RankProgram(libDir)
+	if err != nil {
+		return launch.Spec{}, exitError{ExitStart, err}
+	}
+	mpi, err := launch.Choose(f.mpi, face)
+	if err != nil {
+		return launch.Spec{}, exitError{ExitStart, fmt.Errorf("%w (byssus doctor tells more)", err)}
+	}
+	return launch.Spec{MPI: mpi, Ranks: f.ranks, Program: program, Args: f.mpiArgs, Face: face, LibDir: libDir,
+		Writers: f.writers, Policy: f.policy, Lazy: f.lazy, Verbose: f.verbose}, nil
+}
+
+// drive runs a job that is locked, to its end.
+func (e *env) drive(job *dataset.Job, spec launch.Spec, opt coordsrv.Options, verbose bool) error {
+	defer job.Unlock()
+	runDir, err := makeRunDir(job)
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(runDir)
+	signals, stop := catch()
+	defer stop()
+	spec.Job = job.Meta.Name
+	opt.Job, opt.Spec, opt.RunDir, opt.Signals = job, spec, runDir, signals
+	opt.Environ, opt.Fault, opt.Say = os.Environ(), os.Getenv("BYSSUS_FAULT"), e.say
+	opt.Took = func(r coord.Result) {
+		if verbose {
+			e.say(took(r))
+		}
+	}
+	if verbose {
+		e.say(fmt.Sprintf("job %s: %d ranks under %s (%s)", job.Meta.Name, spec.Ranks, spec.MPI.Name, spec.MPI.Mpirun))
+	}
+	code, err := coordsrv.Run(opt)
+	if err != nil {
+		return err
+	}
+	return e.ended(job, code)
+}
+
+func took(r coord.Result) string {
+	return fmt.Sprintf("checkpoint %d: %s, stall %s, committed after %s", r.Checkpoint, ui.Bytes(int64(r.Bytes)), ui.Duration(r.Stall), ui.Duration(r.Took))
+}
+
+// ended records how a job ended. One that was named by us and has finished is removed.
+func (e *env) ended(job *dataset.Job, code int) error {
+	job.Meta.Exit, job.Meta.Ended = code, time.Now()
+	switch code {
+	case 0:
+		job.Meta.State = dataset.StateFinished
+	case ExitStopped:
+		job.Meta.State = dataset.StateStopped
+	default:
+		job.Meta.State = dataset.StateFailed
+	}
+	images, err := job.Checkpoints()
+	if job.Meta.Auto && (code == 0 || err == nil && len(images) == 0) {
+		if err := job.Remove(); err != nil {
+			e.say(err.Error())
+		}
+		return exitWith(code)
+	}
+	_ = os.Remove(filepath.Join(job.Dir, "run"))
+	if err := job.Save(); err != nil {
+		e.say(err.Error())
+	}
+	if code != 0 && err == nil && len(images) > 0 {
+		e.say(fmt.Sprintf("go on from checkpoint %d with: byssus restart %s", images[len(images)-1], job.Meta.Name))
+	}
+	return exitWith(code)
+}
+
+// catch collects the signals that mean something to a running job; the rest keep their default.
+func catch() (<-chan os.Signal, func()) {
+	ch := make(chan os.Signal, 16)
+	for _, sig := range []os.Signal{syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGTERM, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGHUP, syscall.SIGWINCH, syscall.SIGCONT} {
+		if !signal.Ignored(sig) {
+			signal.Notify(ch, sig)
+		}
+	}
+	return ch, func() { signal.Stop(ch) }
+}

@@ -1,0 +1,146 @@
+package cli
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/byssus-hpc/byssus/internal/abi"
+	"github.com/byssus-hpc/byssus/internal/coordsrv"
+	"github.com/byssus-hpc/byssus/internal/dataset"
+	"github.com/byssus-hpc/byssus/internal/format"
+	"github.com/byssus-hpc/byssus/internal/ui"
+)
+
+// shown is what show prints.
+type shown struct {
+	Meta       dataset.Meta      `json:"job"`
+	State      string            `json:"state"`
+	Dir        string            `json:"dir"`
+	Running    *coordsrv.Status  `json:"running,omitempty"`
+	Checkpoint *dataset.Manifest `json:"checkpoint,omitempty"`
+	Err        string            `json:"error,omitempty"`
+	Images     []shownImage      `json:"images,omitempty"`
+}
+
+// shownImage describes one image file.
+type shownImage struct {
+	Rank     int    `json:"rank"`
+	Part     int    `json:"part"`
+	Size     int64  `json:"size"`
+	Memory   int64  `json:"memory"` // bytes saved
+	Chunks   int    `json:"chunks"`
+	Mappings int    `json:"mappings"`
+	Kernel   string `json:"kernel"`
+	Libc     string `json:"libc"`
+	MPI      string `json:"mpi"`
+	Byssus   string `json:"byssus"`
+}
+
+func (e *env) show() *cobra.Command {
+	var number uint64
+	cmd := &cobra.Command{
+		Use:               "show [flags] JOB",
+		Short:             "Show a job and one of its checkpoints in detail",
+		Example:           "  byssus show melt\n  byssus show melt --checkpoint 3 --json",
+		Args:              jobArg,
+		ValidArgsFunction: e.completeJobs,
+		RunE:              func(cmd *cobra.Command, args []string) error { return e.showJob(cmd, args[0], number) },
+	}
+	cmd.Flags().Uint64Var(&number, "checkpoint", 0, "number of the checkpoint (default: the newest)")
+	e.addJSON(cmd)
+	return cmd
+}
+
+func (e *env) showJob(cmd *cobra.Command, name string, number uint64) error {
+	job, err := e.job(name)
+	if err != nil {
+		return err
+	}
+	images, err := pick(job, number)
+	if err != nil {
+		return err
+	}
+	s := shown{Meta: job.Meta, State: stateOf(job), Dir: job.Dir}
+	if st, err := dial(job).Status(cmd.Context()); err == nil {
+		s.Running = &st
+	}
+	if len(images) > 0 {
+		dir := job.Path(images[len(images)-1])
+		if s.Checkpoint, err = dataset.ReadManifest(dir); err == nil {
+			s.Images, err = imagesOf(dir, s.Checkpoint)
+		}
+		if err != nil {
+			s.Err = err.Error()
+		}
+	}
+	if e.json {
+		return e.printJSON(s)
+	}
+	e.printShown(s)
+	return nil
+}
+
+func imagesOf(dir string, m *dataset.Manifest) ([]shownImage, error) {
+	var out []shownImage
+	for _, f := range m.Files {
+		var rank, part int
+		if _, err := fmt.Sscanf(f.Name, "rank-%d.%d.img", &rank, &part); err != nil {
+			return out, fmt.Errorf("cli: show: file %q in the manifest: %w", f.Name, err)
+		}
+		im, err := dataset.OpenImage(dir, rank, part)
+		if err != nil {
+			return out, err
+		}
+		out = append(out, describe(im, f.Size))
+	}
+	return out, nil
+}
+
+func describe(im *format.Image, size int64) shownImage {
+	h := &im.Header
+	mpi, _, _ := strings.Cut(abi.Text(h.MPI[:]), "\n")
+	s := shownImage{Rank: int(h.Rank), Part: int(h.Part), Size: size, Chunks: len(im.Chunks), Mappings: len(im.VMAs),
+		Kernel: abi.Text(h.Kernel[:]), Libc: abi.Text(h.Libc[:]), MPI: mpi, Byssus: abi.Text(h.Byssus[:])}
+	for _, c := range im.Chunks {
+		s.Memory += int64(c.Length)
+	}
+	return s
+}
+
+func (e *env) printShown(s shown) {
+	rows := [][]string{
+		{"job", s.Meta.Name}, {"state", s.State}, {"directory", s.Dir}, {"program", strings.Join(s.Meta.App, " ")},
+		{"ran in", s.Meta.Dir}, {"ranks", fmt.Sprint(s.Meta.Ranks)}, {"mpi", s.Meta.MPI}, {"built for", orNone(s.Meta.Face)},
+		{"started", s.Meta.Started.Local().Format(time.DateTime)},
+	}
+	if r := s.Running; r != nil {
+		rows = append(rows, []string{"running", fmt.Sprintf("%s, %s, pid %d", ui.Duration(r.Running), r.Phase, r.PID)})
+	}
+	if m := s.Checkpoint; m != nil {
+		rows = append(rows, []string{"checkpoint", fmt.Sprintf("%d, %s, %s", m.Checkpoint, ui.Bytes(m.Bytes), m.Time.Local().Format(time.DateTime))})
+	}
+	if s.Err != "" {
+		rows = append(rows, []string{"damage", s.Err})
+	}
+	ui.Table(e.out, rows)
+	if len(s.Images) == 0 {
+		return
+	}
+	rows = [][]string{{"RANK", "PART", "SIZE", "MEMORY", "CHUNKS", "MAPPINGS", "KERNEL", "LIBC", "MPI"}}
+	for _, i := range s.Images {
+		rows = append(rows, []string{fmt.Sprint(i.Rank), fmt.Sprint(i.Part), ui.Bytes(i.Size), ui.Bytes(i.Memory),
+			fmt.Sprint(i.Chunks), fmt.Sprint(i.Mappings), i.Kernel, i.Libc, i.MPI})
+	}
+	fmt.Fprintln(e.out)
+	ui.Table(e.out, rows)
+}
+
+func orNone(s string) string {
+	if s == "" {
+		return "no MPI that it names"
+	}
+	return s
+}

@@ -1,0 +1,31 @@
+package cli
+
+import (
+	"fmt"
+	"runtime"
+
+	"github.com/spf13/cobra"
+
+	"github.com/byssus-hpc/byssus/internal/abi"
+)
+
+// Version of byssus.
+const Version = "0.1.0"
+
+func (e *env) version() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:     "version",
+		Short:   "Print the version of byssus and of its formats",
+		Example: "  byssus version\n  byssus version --json",
+		Args:    noArgs,
+		RunE: func(*cobra.Command, []string) error {
+			if e.json {
+				return e.printJSON(map[string]any{"byssus": Version, "protocol": abi.Version, "image": abi.ImageVersion, "go": runtime.Version()})
+			}
+			fmt.Fprintf(e.out, "byssus %s (protocol %d, image format %d)\n", Version, abi.Version, abi.ImageVersion)
+			return nil
+		},
+	}
+	e.addJSON(cmd)
+	return cmd
+}
