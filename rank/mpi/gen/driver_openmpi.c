@@ -455,7 +455,7 @@ static int d_type_create_darray(int size, int rank, int ndims, const int *array_
 	TEMP(int, t_array_of_dargs, ndims);
 	for (int i = 0; i < t_array_of_dargs_n; i++) t_array_of_dargs[i] = darg_out(array_of_dargs[i]);
 	MPI_Datatype newtype_v;
-	int rc = neutral(real.type_create_darray(size, rank_out(rank), ndims, array_of_gsizes, t_array_of_distribs, t_array_of_dargs, array_of_psizes, order_out(order), REAL(MPI_Datatype, oldtype), &newtype_v));
+	int rc = neutral(real.type_create_darray(size, rank, ndims, array_of_gsizes, t_array_of_distribs, t_array_of_dargs, array_of_psizes, order_out(order), REAL(MPI_Datatype, oldtype), &newtype_v));
 	if (likely(rc == 0)) *newtype = RH(newtype_v);
 	TEMP_END(t_array_of_distribs);
 	TEMP_END(t_array_of_dargs);
@@ -644,12 +644,9 @@ static int d_group_translate_ranks(rh_t group1, int n, const int *ranks1, rh_t g
 
 static int d_group_incl(rh_t group, int n, const int *ranks, rh_t *newgroup)
 {
-	TEMP(int, t_ranks, n);
-	for (int i = 0; i < t_ranks_n; i++) t_ranks[i] = rank_out(ranks[i]);
 	MPI_Group newgroup_v;
-	int rc = neutral(real.group_incl(REAL(MPI_Group, group), n, t_ranks, &newgroup_v));
+	int rc = neutral(real.group_incl(REAL(MPI_Group, group), n, ranks, &newgroup_v));
 	if (likely(rc == 0)) *newgroup = RH(newgroup_v);
-	TEMP_END(t_ranks);
 	return rc;
 }
 
@@ -957,29 +954,17 @@ static int d_graph_create(rh_t comm_old, int nnodes, const int *index, const int
 
 static int d_dist_graph_create_adjacent(rh_t comm_old, int indegree, const int *sources, const int *sourceweights, int outdegree, const int *destinations, const int *destweights, rh_t info, int reorder, rh_t *comm_dist_graph)
 {
-	TEMP(int, t_sources, indegree);
-	for (int i = 0; i < t_sources_n; i++) t_sources[i] = rank_out(sources[i]);
-	TEMP(int, t_destinations, outdegree);
-	for (int i = 0; i < t_destinations_n; i++) t_destinations[i] = rank_out(destinations[i]);
 	MPI_Comm comm_dist_graph_v;
-	int rc = neutral(real.dist_graph_create_adjacent(REAL(MPI_Comm, comm_old), indegree, t_sources, weights_out(sourceweights), outdegree, t_destinations, weights_out(destweights), REAL(MPI_Info, info), reorder, &comm_dist_graph_v));
+	int rc = neutral(real.dist_graph_create_adjacent(REAL(MPI_Comm, comm_old), indegree, sources, weights_out(sourceweights), outdegree, destinations, weights_out(destweights), REAL(MPI_Info, info), reorder, &comm_dist_graph_v));
 	if (likely(rc == 0)) *comm_dist_graph = RH(comm_dist_graph_v);
-	TEMP_END(t_sources);
-	TEMP_END(t_destinations);
 	return rc;
 }
 
 static int d_dist_graph_create(rh_t comm_old, int n, const int *sources, const int *degrees, const int *destinations, const int *weights, rh_t info, int reorder, rh_t *comm_dist_graph)
 {
-	TEMP(int, t_sources, n);
-	for (int i = 0; i < t_sources_n; i++) t_sources[i] = rank_out(sources[i]);
-	TEMP(int, t_destinations, sum(degrees, n));
-	for (int i = 0; i < t_destinations_n; i++) t_destinations[i] = rank_out(destinations[i]);
 	MPI_Comm comm_dist_graph_v;
-	int rc = neutral(real.dist_graph_create(REAL(MPI_Comm, comm_old), n, t_sources, degrees, t_destinations, weights_out(weights), REAL(MPI_Info, info), reorder, &comm_dist_graph_v));
+	int rc = neutral(real.dist_graph_create(REAL(MPI_Comm, comm_old), n, sources, degrees, destinations, weights_out(weights), REAL(MPI_Info, info), reorder, &comm_dist_graph_v));
 	if (likely(rc == 0)) *comm_dist_graph = RH(comm_dist_graph_v);
-	TEMP_END(t_sources);
-	TEMP_END(t_destinations);
 	return rc;
 }
 
@@ -1006,10 +991,7 @@ static int d_dist_graph_neighbors_count(rh_t comm, int *indegree, int *outdegree
 
 static int d_dist_graph_neighbors(rh_t comm, int maxindegree, int *sources, int *sourceweights, int maxoutdegree, int *destinations, int *destweights)
 {
-	int rc = neutral(real.dist_graph_neighbors(REAL(MPI_Comm, comm), maxindegree, sources, weights_out(sourceweights), maxoutdegree, destinations, weights_out(destweights)));
-	if (likely(rc == 0)) for (int i = 0; i < maxindegree; i++) sources[i] = rank_in(sources[i]);
-	if (likely(rc == 0)) for (int i = 0; i < maxoutdegree; i++) destinations[i] = rank_in(destinations[i]);
-	return rc;
+	return neutral(real.dist_graph_neighbors(REAL(MPI_Comm, comm), maxindegree, sources, weights_out(sourceweights), maxoutdegree, destinations, weights_out(destweights)));
 }
 
 static struct nx_driver driver = {

@@ -1563,7 +1563,7 @@ int PMPI_Type_create_darray(int size, int rank, int ndims, const int *array_of_g
 	TEMP(int, t_array_of_dargs, ndims);
 	for (int i = 0; i < t_array_of_dargs_n; i++) t_array_of_dargs[i] = darg_in(array_of_dargs[i]);
 	nx_t newtype_v;
-	struct nx_box_type_create_darray box = { size, rank_in(rank), ndims, array_of_gsizes, t_array_of_distribs, t_array_of_dargs, array_of_psizes, order_in(order), in_datatype(oldtype), &newtype_v };
+	struct nx_box_type_create_darray box = { size, rank, ndims, array_of_gsizes, t_array_of_distribs, t_array_of_dargs, array_of_psizes, order_in(order), in_datatype(oldtype), &newtype_v };
 	long rc = CROSS(NX_SLOT_TYPE_CREATE_DARRAY, const struct nx_box_type_create_darray *)(&box);
 	if (likely(rc == 0)) *newtype = out_datatype(newtype_v);
 	TEMP_END(t_array_of_distribs);
@@ -1985,23 +1985,17 @@ int PMPI_Group_difference(MPI_Group group1, MPI_Group group2, MPI_Group *newgrou
 
 int PMPI_Group_incl(MPI_Group group, int n, const int *ranks, MPI_Group *newgroup)
 {
-	TEMP(int, t_ranks, n);
-	for (int i = 0; i < t_ranks_n; i++) t_ranks[i] = rank_in(ranks[i]);
 	nx_t newgroup_v;
-	long rc = CROSS(NX_SLOT_GROUP_INCL, nx_t, int, const int *, nx_t *)(in_group(group), n, t_ranks, &newgroup_v);
+	long rc = CROSS(NX_SLOT_GROUP_INCL, nx_t, int, const int *, nx_t *)(in_group(group), n, ranks, &newgroup_v);
 	if (likely(rc == 0)) *newgroup = out_group(newgroup_v);
-	TEMP_END(t_ranks);
 	return error_out((int)rc);
 }
 
 int PMPI_Group_excl(MPI_Group group, int n, const int *ranks, MPI_Group *newgroup)
 {
-	TEMP(int, t_ranks, n);
-	for (int i = 0; i < t_ranks_n; i++) t_ranks[i] = rank_in(ranks[i]);
 	nx_t newgroup_v;
-	long rc = CROSS(NX_SLOT_GROUP_EXCL, nx_t, int, const int *, nx_t *)(in_group(group), n, t_ranks, &newgroup_v);
+	long rc = CROSS(NX_SLOT_GROUP_EXCL, nx_t, int, const int *, nx_t *)(in_group(group), n, ranks, &newgroup_v);
 	if (likely(rc == 0)) *newgroup = out_group(newgroup_v);
-	TEMP_END(t_ranks);
 	return error_out((int)rc);
 }
 
@@ -2899,35 +2893,23 @@ int PMPI_Graph_create(MPI_Comm comm_old, int nnodes, const int *index, const int
 
 int PMPI_Dist_graph_create_adjacent(MPI_Comm comm_old, int indegree, const int *sources, const int *sourceweights, int outdegree, const int *destinations, const int *destweights, MPI_Info info, int reorder, MPI_Comm *comm_dist_graph)
 {
-	TEMP(int, t_sources, indegree);
-	for (int i = 0; i < t_sources_n; i++) t_sources[i] = rank_in(sources[i]);
-	TEMP(int, t_destinations, outdegree);
-	for (int i = 0; i < t_destinations_n; i++) t_destinations[i] = rank_in(destinations[i]);
 	nx_t comm_dist_graph_v;
-	struct nx_box_dist_graph_create_adjacent box = { in_comm(comm_old), indegree, t_sources, weights_in(sourceweights), outdegree, t_destinations, weights_in(destweights), in_info(info), reorder, &comm_dist_graph_v };
+	struct nx_box_dist_graph_create_adjacent box = { in_comm(comm_old), indegree, sources, weights_in(sourceweights), outdegree, destinations, weights_in(destweights), in_info(info), reorder, &comm_dist_graph_v };
 	long rc;
 	do rc = CROSS(NX_SLOT_DIST_GRAPH_CREATE_ADJACENT, const struct nx_box_dist_graph_create_adjacent *)(&box);
 	while (unlikely(rc == BY_AGAIN) && face_park());
 	if (likely(rc == 0)) *comm_dist_graph = out_comm(comm_dist_graph_v);
-	TEMP_END(t_sources);
-	TEMP_END(t_destinations);
 	return error_out((int)rc);
 }
 
 int PMPI_Dist_graph_create(MPI_Comm comm_old, int n, const int *sources, const int *degrees, const int *destinations, const int *weights, MPI_Info info, int reorder, MPI_Comm *comm_dist_graph)
 {
-	TEMP(int, t_sources, n);
-	for (int i = 0; i < t_sources_n; i++) t_sources[i] = rank_in(sources[i]);
-	TEMP(int, t_destinations, sum(degrees, n));
-	for (int i = 0; i < t_destinations_n; i++) t_destinations[i] = rank_in(destinations[i]);
 	nx_t comm_dist_graph_v;
-	struct nx_box_dist_graph_create box = { in_comm(comm_old), n, t_sources, degrees, t_destinations, weights_in(weights), in_info(info), reorder, &comm_dist_graph_v };
+	struct nx_box_dist_graph_create box = { in_comm(comm_old), n, sources, degrees, destinations, weights_in(weights), in_info(info), reorder, &comm_dist_graph_v };
 	long rc;
 	do rc = CROSS(NX_SLOT_DIST_GRAPH_CREATE, const struct nx_box_dist_graph_create *)(&box);
 	while (unlikely(rc == BY_AGAIN) && face_park());
 	if (likely(rc == 0)) *comm_dist_graph = out_comm(comm_dist_graph_v);
-	TEMP_END(t_sources);
-	TEMP_END(t_destinations);
 	return error_out((int)rc);
 }
 
@@ -3034,8 +3016,6 @@ int PMPI_Dist_graph_neighbors_count(MPI_Comm comm, int *indegree, int *outdegree
 int PMPI_Dist_graph_neighbors(MPI_Comm comm, int maxindegree, int *sources, int *sourceweights, int maxoutdegree, int *destinations, int *destweights)
 {
 	long rc = CROSS(NX_SLOT_DIST_GRAPH_NEIGHBORS, uint64_t, int *, int *, int, int *, int *)(PACK(in_comm(comm), maxindegree), sources, weights_in(sourceweights), maxoutdegree, destinations, weights_in(destweights));
-	if (likely(rc == 0)) for (int i = 0; i < maxindegree; i++) sources[i] = rank_out(sources[i]);
-	if (likely(rc == 0)) for (int i = 0; i < maxoutdegree; i++) destinations[i] = rank_out(destinations[i]);
 	return error_out((int)rc);
 }
 int PMPI_Neighbor_allgather(UNUSED long a0, UNUSED long a1, UNUSED long a2, UNUSED long a3, UNUSED long a4, UNUSED long a5, MPI_Comm comm) { return face_refused(401, in_comm(comm)); }
