@@ -143,19 +143,21 @@ func faceSymbols(w *writer, m *model) {
 	w.WriteString(fmt.Sprintln())
 }
 
-// fortranIntegers writes the translation of handles to Fortran's integers where those are not the handles themselves.
+// fortranIntegers writes the translation of handles to Fortran's integers where those are not the handles themselves:
+// predefined objects have the numbers of mpif.h, others their neutral handle, and what is neither is the null handle.
 func fortranIntegers(w *writer, os []mpispec.Object, kind string) {
-	for _, dir := range []string{"static inline MPI_Fint fint_of_%[1]s(nx_t v)", "static inline nx_t %[1]s_of_fint(MPI_Fint v)"} {
-		w.f(dir+"\n{\n\tswitch (v) {", kind)
-		for _, o := range os {
-			from, to := neutralName(o), o.Fortran
-			if strings.Contains(dir, "nx_t %[1]s_of") {
-				from, to = to, from
-			}
-			if o.Fortran != "-" {
-				w.f("\tcase %s: return %s;", from, to)
-			}
+	w.f("static inline MPI_Fint fint_of_%s(nx_t nx)\n{\n\tswitch (nx) {", kind)
+	for _, o := range os {
+		if o.Fortran != "-" {
+			w.f("\tcase %s: return %s;", neutralName(o), o.Fortran)
 		}
-		w.f("\t}\n\treturn (%s)v;\n}", map[bool]string{true: "nx_t", false: "MPI_Fint"}[strings.Contains(dir, "nx_t %[1]s_of")])
 	}
+	w.f("\t}\n\treturn (MPI_Fint)nx;\n}")
+	w.f("static inline nx_t %s_of_fint(MPI_Fint f)\n{\n\tswitch (f) {", kind)
+	for _, o := range os {
+		if o.Fortran != "-" {
+			w.f("\tcase %s: return %s;", o.Fortran, neutralName(o))
+		}
+	}
+	w.f("\t}\n\treturn f >= NX_FIRST_DYNAMIC ? (nx_t)f : %s;\n}", neutralName(os[0]))
 }

@@ -391,23 +391,23 @@ static inline MPI_Comm out_comm(nx_t nx)
 	return nx < NX_FIRST_DYNAMIC ? comm_builtin[nx] : NX_ENTRY(COMM, nx);
 }
 static inline nx_t in_comm(MPI_Comm h) { return likely(h != NULL) ? *(const nx_t *)h : NX_INVALID; }
-static inline MPI_Fint fint_of_comm(nx_t v)
+static inline MPI_Fint fint_of_comm(nx_t nx)
 {
-	switch (v) {
+	switch (nx) {
 	case NX_COMM_NULL: return 2;
 	case NX_COMM_WORLD: return 0;
 	case NX_COMM_SELF: return 1;
 	}
-	return (MPI_Fint)v;
+	return (MPI_Fint)nx;
 }
-static inline nx_t comm_of_fint(MPI_Fint v)
+static inline nx_t comm_of_fint(MPI_Fint f)
 {
-	switch (v) {
+	switch (f) {
 	case 2: return NX_COMM_NULL;
 	case 0: return NX_COMM_WORLD;
 	case 1: return NX_COMM_SELF;
 	}
-	return (nx_t)v;
+	return f >= NX_FIRST_DYNAMIC ? (nx_t)f : NX_COMM_NULL;
 }
 
 static void *const group_builtin[] = {
@@ -419,21 +419,21 @@ static inline MPI_Group out_group(nx_t nx)
 	return nx < NX_FIRST_DYNAMIC ? group_builtin[nx] : NX_ENTRY(GROUP, nx);
 }
 static inline nx_t in_group(MPI_Group h) { return likely(h != NULL) ? *(const nx_t *)h : NX_INVALID; }
-static inline MPI_Fint fint_of_group(nx_t v)
+static inline MPI_Fint fint_of_group(nx_t nx)
 {
-	switch (v) {
+	switch (nx) {
 	case NX_GROUP_NULL: return 0;
 	case NX_GROUP_EMPTY: return 1;
 	}
-	return (MPI_Fint)v;
+	return (MPI_Fint)nx;
 }
-static inline nx_t group_of_fint(MPI_Fint v)
+static inline nx_t group_of_fint(MPI_Fint f)
 {
-	switch (v) {
+	switch (f) {
 	case 0: return NX_GROUP_NULL;
 	case 1: return NX_GROUP_EMPTY;
 	}
-	return (nx_t)v;
+	return f >= NX_FIRST_DYNAMIC ? (nx_t)f : NX_GROUP_NULL;
 }
 
 static void *const request_builtin[] = {
@@ -444,19 +444,19 @@ static inline MPI_Request out_request(nx_t nx)
 	return nx < NX_FIRST_DYNAMIC ? request_builtin[nx] : NX_ENTRY(REQUEST, nx);
 }
 static inline nx_t in_request(MPI_Request h) { return likely(h != NULL) ? *(const nx_t *)h : NX_INVALID; }
-static inline MPI_Fint fint_of_request(nx_t v)
+static inline MPI_Fint fint_of_request(nx_t nx)
 {
-	switch (v) {
+	switch (nx) {
 	case NX_REQUEST_NULL: return 0;
 	}
-	return (MPI_Fint)v;
+	return (MPI_Fint)nx;
 }
-static inline nx_t request_of_fint(MPI_Fint v)
+static inline nx_t request_of_fint(MPI_Fint f)
 {
-	switch (v) {
+	switch (f) {
 	case 0: return NX_REQUEST_NULL;
 	}
-	return (nx_t)v;
+	return f >= NX_FIRST_DYNAMIC ? (nx_t)f : NX_REQUEST_NULL;
 }
 
 static void *const message_builtin[] = {
@@ -468,21 +468,21 @@ static inline MPI_Message out_message(nx_t nx)
 	return nx < NX_FIRST_DYNAMIC ? message_builtin[nx] : NX_ENTRY(MESSAGE, nx);
 }
 static inline nx_t in_message(MPI_Message h) { return likely(h != NULL) ? *(const nx_t *)h : NX_INVALID; }
-static inline MPI_Fint fint_of_message(nx_t v)
+static inline MPI_Fint fint_of_message(nx_t nx)
 {
-	switch (v) {
+	switch (nx) {
 	case NX_MESSAGE_NULL: return 0;
 	case NX_MESSAGE_NO_PROC: return 1;
 	}
-	return (MPI_Fint)v;
+	return (MPI_Fint)nx;
 }
-static inline nx_t message_of_fint(MPI_Fint v)
+static inline nx_t message_of_fint(MPI_Fint f)
 {
-	switch (v) {
+	switch (f) {
 	case 0: return NX_MESSAGE_NULL;
 	case 1: return NX_MESSAGE_NO_PROC;
 	}
-	return (nx_t)v;
+	return f >= NX_FIRST_DYNAMIC ? (nx_t)f : NX_MESSAGE_NULL;
 }
 
 static void *const op_builtin[] = {
@@ -507,9 +507,9 @@ static inline MPI_Op out_op(nx_t nx)
 	return nx < NX_FIRST_DYNAMIC ? op_builtin[nx] : NX_ENTRY(OP, nx);
 }
 static inline nx_t in_op(MPI_Op h) { return likely(h != NULL) ? *(const nx_t *)h : NX_INVALID; }
-static inline MPI_Fint fint_of_op(nx_t v)
+static inline MPI_Fint fint_of_op(nx_t nx)
 {
-	switch (v) {
+	switch (nx) {
 	case NX_OP_NULL: return 0;
 	case NX_OP_MAX: return 1;
 	case NX_OP_MIN: return 2;
@@ -526,11 +526,11 @@ static inline MPI_Fint fint_of_op(nx_t v)
 	case NX_OP_REPLACE: return 13;
 	case NX_OP_NO_OP: return 14;
 	}
-	return (MPI_Fint)v;
+	return (MPI_Fint)nx;
 }
-static inline nx_t op_of_fint(MPI_Fint v)
+static inline nx_t op_of_fint(MPI_Fint f)
 {
-	switch (v) {
+	switch (f) {
 	case 0: return NX_OP_NULL;
 	case 1: return NX_OP_MAX;
 	case 2: return NX_OP_MIN;
@@ -547,7 +547,7 @@ static inline nx_t op_of_fint(MPI_Fint v)
 	case 13: return NX_OP_REPLACE;
 	case 14: return NX_OP_NO_OP;
 	}
-	return (nx_t)v;
+	return f >= NX_FIRST_DYNAMIC ? (nx_t)f : NX_OP_NULL;
 }
 
 static void *const info_builtin[] = {
@@ -559,21 +559,21 @@ static inline MPI_Info out_info(nx_t nx)
 	return nx < NX_FIRST_DYNAMIC ? info_builtin[nx] : NX_ENTRY(INFO, nx);
 }
 static inline nx_t in_info(MPI_Info h) { return likely(h != NULL) ? *(const nx_t *)h : NX_INVALID; }
-static inline MPI_Fint fint_of_info(nx_t v)
+static inline MPI_Fint fint_of_info(nx_t nx)
 {
-	switch (v) {
+	switch (nx) {
 	case NX_INFO_NULL: return 0;
 	case NX_INFO_ENV: return 1;
 	}
-	return (MPI_Fint)v;
+	return (MPI_Fint)nx;
 }
-static inline nx_t info_of_fint(MPI_Fint v)
+static inline nx_t info_of_fint(MPI_Fint f)
 {
-	switch (v) {
+	switch (f) {
 	case 0: return NX_INFO_NULL;
 	case 1: return NX_INFO_ENV;
 	}
-	return (nx_t)v;
+	return f >= NX_FIRST_DYNAMIC ? (nx_t)f : NX_INFO_NULL;
 }
 
 static void *const errhandler_builtin[] = {
@@ -587,23 +587,23 @@ static inline MPI_Errhandler out_errhandler(nx_t nx)
 	return nx < NX_FIRST_DYNAMIC ? errhandler_builtin[nx] : NX_ENTRY(ERRH, nx);
 }
 static inline nx_t in_errhandler(MPI_Errhandler h) { return likely(h != NULL) ? *(const nx_t *)h : NX_INVALID; }
-static inline MPI_Fint fint_of_errhandler(nx_t v)
+static inline MPI_Fint fint_of_errhandler(nx_t nx)
 {
-	switch (v) {
+	switch (nx) {
 	case NX_ERRH_NULL: return 0;
 	case NX_ERRH_FATAL: return 1;
 	case NX_ERRH_RETURN: return 2;
 	}
-	return (MPI_Fint)v;
+	return (MPI_Fint)nx;
 }
-static inline nx_t errhandler_of_fint(MPI_Fint v)
+static inline nx_t errhandler_of_fint(MPI_Fint f)
 {
-	switch (v) {
+	switch (f) {
 	case 0: return NX_ERRH_NULL;
 	case 1: return NX_ERRH_FATAL;
 	case 2: return NX_ERRH_RETURN;
 	}
-	return (nx_t)v;
+	return f >= NX_FIRST_DYNAMIC ? (nx_t)f : NX_ERRH_NULL;
 }
 
 static void *const datatype_builtin[] = {
@@ -687,9 +687,9 @@ static inline MPI_Datatype out_datatype(nx_t nx)
 	return nx < NX_FIRST_DYNAMIC ? datatype_builtin[nx] : NX_ENTRY(TYPE, nx);
 }
 static inline nx_t in_datatype(MPI_Datatype h) { return likely(h != NULL) ? *(const nx_t *)h : NX_INVALID; }
-static inline MPI_Fint fint_of_datatype(nx_t v)
+static inline MPI_Fint fint_of_datatype(nx_t nx)
 {
-	switch (v) {
+	switch (nx) {
 	case NX_TYPE_NULL: return 0;
 	case NX_TYPE_CHAR: return 34;
 	case NX_TYPE_SIGNED_CHAR: return 36;
@@ -764,11 +764,11 @@ static inline MPI_Fint fint_of_datatype(nx_t v)
 	case NX_TYPE_COMPLEX16: return 20;
 	case NX_TYPE_COMPLEX32: return 21;
 	}
-	return (MPI_Fint)v;
+	return (MPI_Fint)nx;
 }
-static inline nx_t datatype_of_fint(MPI_Fint v)
+static inline nx_t datatype_of_fint(MPI_Fint f)
 {
-	switch (v) {
+	switch (f) {
 	case 0: return NX_TYPE_NULL;
 	case 34: return NX_TYPE_CHAR;
 	case 36: return NX_TYPE_SIGNED_CHAR;
@@ -843,7 +843,7 @@ static inline nx_t datatype_of_fint(MPI_Fint v)
 	case 20: return NX_TYPE_COMPLEX16;
 	case 21: return NX_TYPE_COMPLEX32;
 	}
-	return (nx_t)v;
+	return f >= NX_FIRST_DYNAMIC ? (nx_t)f : NX_TYPE_NULL;
 }
 
 static inline int out_keyval(nx_t nx) { return nx < NX_FIRST_DYNAMIC ? keyval_builtin_out(nx) : (int)nx; }
