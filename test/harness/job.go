@@ -138,6 +138,7 @@ func (j *Job) Close() {
 	if j.proc != nil {
 		j.proc.Kill()
 	}
+	KillOrphans()
 }
 
 // KillRank ends the i-th rank process by SIGKILL.

@@ -131,14 +131,16 @@ func (p *Proc) Signal(sig syscall.Signal) error {
 	return nil
 }
 
-// Kill ends the program and everything below it by SIGKILL.
+// Kill ends the program and everything below it by SIGKILL, unless it has ended.
 func (p *Proc) Kill() {
+	if !p.Running() {
+		return
+	}
 	for _, d := range Descendants(p.Pid()) {
 		d.kill()
 	}
 	_ = p.cmd.Process.Kill() // it may have ended
 	<-p.done
-	killOrphans()
 }
 
 // ErrEnded means that the program ended while something else was waited for.

@@ -98,8 +98,8 @@ func Orphans() []Process {
 	})
 }
 
-// killOrphans ends what jobs have left behind and takes their exit codes.
-func killOrphans() {
+// KillOrphans ends what jobs have left behind and takes their exit codes.
+func KillOrphans() {
 	for _, p := range Orphans() {
 		for _, d := range append(Descendants(p.Pid), p) {
 			d.kill()

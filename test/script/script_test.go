@@ -121,6 +121,7 @@ func (s *state) close() {
 	for _, p := range s.jobs {
 		p.Kill()
 	}
+	harness.KillOrphans()
 	for _, dir := range s.mounts {
 		_ = exec.Command("umount", "-l", dir).Run() // the namespace ends soon anyway
 	}
