@@ -154,14 +154,23 @@ func (s *Server) serve(c *net.UnixConn) {
 	gone := ses.proc.wait()
 	ses.shut()
 	if gone {
-		p := s.pages[ses.rank].sample()
-		ended := p.Phase == abi.PhaseEnded
-		lost := coord.Lost{Rank: ses.rank, Ended: ended}
-		if ended {
-			lost.Code = int(p.ExitCode)
-		}
-		s.cfg.Event(lost)
+		s.cfg.Event(s.lost(ses.rank))
 	}
+}
+
+// lost says how a rank ended.
+func (s *Server) lost(rank int) coord.Lost {
+	p := s.pages[rank].sample()
+	ev := coord.Lost{Rank: rank, Ended: p.Phase == abi.PhaseEnded}
+	if ev.Ended {
+		ev.Code = int(p.ExitCode)
+		return ev
+	}
+	for _, other := range s.pages {
+		o := other.sample()
+		ev.Following = ev.Following || (o.Phase == abi.PhaseEnded && o.ExitCode != 0)
+	}
+	return ev
 }
 
 // welcome takes the first message and makes the session.

@@ -193,11 +193,12 @@ func (e *env) verifyJob(name string, only uint64) error {
 	for _, n := range images {
 		v := verifyOne(job, n)
 		results = append(results, v)
-		if v.Err != "" {
+		switch {
+		case v.Err != "":
 			damaged++
-		}
-		if !e.json {
-			fmt.Fprintln(e.out, v)
+			e.say(fmt.Sprintf("checkpoint %d: %s", n, v.Err))
+		case !e.json:
+			fmt.Fprintf(e.out, "checkpoint %d: %s, good\n", n, ui.Bytes(v.Bytes))
 		}
 	}
 	if e.json {
@@ -209,13 +210,6 @@ func (e *env) verifyJob(name string, only uint64) error {
 		return exitError{ExitNot, fmt.Errorf("cli: verify %s: %d of %d checkpoints are damaged", name, damaged, len(images))}
 	}
 	return nil
-}
-
-func (v verified) String() string {
-	if v.Err != "" {
-		return fmt.Sprintf("checkpoint %d: %s", v.Checkpoint, v.Err)
-	}
-	return fmt.Sprintf("checkpoint %d: %s, good", v.Checkpoint, ui.Bytes(v.Bytes))
 }
 
 func verifyOne(job *dataset.Job, n uint64) verified {

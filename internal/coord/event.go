@@ -34,11 +34,13 @@ type (
 		Rank int
 		Text string
 	}
-	// Lost: a rank's process is gone. Ended: by its own exit, with Code.
+	// Lost: a rank's process is gone. Ended: by its own exit, with Code. Following: it was ended after another rank had
+	// ended by itself with an error; that is what launchers do.
 	Lost struct {
-		Rank  int
-		Ended bool
-		Code  int
+		Rank      int
+		Ended     bool
+		Code      int
+		Following bool
 	}
 	// LauncherExit: mpirun has ended. Signal is not 0 when it was killed.
 	LauncherExit struct{ Code, Signal int }

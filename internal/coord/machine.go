@@ -251,16 +251,15 @@ func (m *Machine) failed(ev Failed) {
 	m.ending()
 }
 
-// lost: the process of a rank is gone. The first one that did not end well decides what it means; when the launcher
-// has ended already the order means nothing, and an exit of the application's own counts more.
+// lost: the process of a rank is gone. The first one that did not end well decides what it means.
 func (m *Machine) lost(ev Lost) {
 	r := &m.ranks[ev.Rank]
 	r.lost = true
 	switch {
-	case m.leaving != 0 || m.natural:
-	case ev.Ended && ev.Code != 0 && (m.crash == "" || m.phase == Gone):
-		m.natural, m.crash = true, ""
-	case m.crash == "" && !ev.Ended && !r.fini:
+	case m.leaving != 0 || m.natural || m.crash != "":
+	case ev.Ended && ev.Code != 0 || ev.Following:
+		m.natural = true
+	case !ev.Ended && !r.fini:
 		m.crash = fmt.Sprintf("rank %d died", ev.Rank)
 	}
 	m.giveUp(m.whyEnding())
@@ -335,14 +334,15 @@ func (m *Machine) decide() {
 	}
 }
 
-// again starts the job from its newest good image, or gives up.
+// again starts the job from its newest good image, or gives up. Only a job that ran uses up retries: an image that does
+// not even start is tried twice at most and then never again, so that there is an end to it.
 func (m *Machine) again() {
-	code := m.exit
-	if code == 0 {
-		code = abi.ExitInternal
+	if m.image == 0 && !m.ran {
+		m.say("the job did not start: %s", m.crash)
+		m.finish(m.crashCode())
+		return
 	}
-	if m.image != 0 && !m.ran {
-		code = abi.ExitInternal
+	if !m.ran {
 		m.bad[m.image]++
 		if m.bad[m.image] >= triesPerImage {
 			m.say("checkpoint %d cannot be used: %s", m.image, m.crash)
@@ -350,20 +350,36 @@ func (m *Machine) again() {
 	}
 	n := m.candidate()
 	switch {
-	case m.image == 0 && !m.ran:
-		m.say("the job did not start: %s", m.crash)
-		m.finish(code)
 	case n == 0:
 		m.say("%s; there is no good checkpoint to go back to", m.crash)
-		m.finish(code)
-	case m.failures >= m.cfg.Retries:
+		m.finish(m.crashCode())
+	case m.ran && m.failures >= m.cfg.Retries:
 		m.say("%s; given up after %d restarts without a new checkpoint", m.crash, m.failures)
-		m.finish(code)
-	default:
+		m.finish(m.crashCode())
+	case m.ran:
 		m.failures++
 		m.say("%s; going back to checkpoint %d (restart %d of %d)", m.crash, n, m.failures, m.cfg.Retries)
-		m.phase, m.deadline = Backoff, m.now+min(firstBackoff<<min(m.failures-1, 20), longestBackoff)
+		m.backoff(m.failures)
+	default:
+		m.say("%s; trying checkpoint %d", m.crash, n)
+		m.backoff(1)
 	}
+}
+
+func (m *Machine) backoff(nth int) {
+	m.phase, m.deadline = Backoff, m.now+min(firstBackoff<<min(nth-1, 20), longestBackoff)
+}
+
+// crashCode is the exit code of a job whose ranks died: as a shell says it, when the launcher says it by the number of
+// the signal alone.
+func (m *Machine) crashCode() int {
+	switch {
+	case m.exit == 0 || m.image != 0 && !m.ran:
+		return abi.ExitInternal
+	case m.ran && m.exit > 0 && m.exit <= 64:
+		return 128 + m.exit
+	}
+	return m.exit
 }
 
 func (m *Machine) finish(code int) {

@@ -63,8 +63,8 @@ func (s *Server) serveControl(l net.Listener) {
 	})
 	mux.HandleFunc("POST /v1/checkpoint", s.handleCheckpoint)
 	mux.HandleFunc("POST /v1/kill", func(w http.ResponseWriter, _ *http.Request) {
-		const sigterm = 15
-		s.ask(func() { s.step(coord.Interrupt{Code: 128 + sigterm}) })
+		const interrupted = 130
+		s.ask(func() { s.step(coord.Interrupt{Code: interrupted}) })
 		writeJSON(w, struct{}{})
 	})
 	srv := &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second}

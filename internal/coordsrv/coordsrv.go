@@ -27,6 +27,9 @@ import (
 	"github.com/byssus-hpc/byssus/internal/launch"
 )
 
+// ErrNoCheckpoint means that the checkpoint that was asked for is not there.
+var ErrNoCheckpoint = errors.New("no checkpoint")
+
 // Options say what to run.
 type Options struct {
 	Job     *dataset.Job // locked
@@ -125,7 +128,7 @@ func (s *Server) inventory() (coord.Start, error) {
 		}
 	}
 	if s.opt.Only != 0 && !slices.Contains(start.Images, s.opt.Only) {
-		return start, fmt.Errorf("coordsrv: job %s: no checkpoint %d: found %v", s.opt.Job.Meta.Name, s.opt.Only, start.Images)
+		return start, fmt.Errorf("coordsrv: job %s: %w %d: found %v", s.opt.Job.Meta.Name, ErrNoCheckpoint, s.opt.Only, start.Images)
 	}
 	return start, nil
 }

@@ -25,6 +25,7 @@ import (
 	"sync"
 	"syscall"
 	"time"
+	"unsafe"
 
 	"github.com/byssus-hpc/byssus/internal/abi"
 	"github.com/byssus-hpc/byssus/internal/format/imagetest"
@@ -46,7 +47,6 @@ type rank struct {
 	steps uint64
 	epoch uint64
 	held  bool
-	exit  bool
 }
 
 // Rank is the main program of a rank.
@@ -148,8 +148,8 @@ func (r *rank) count() {
 	if code == 0 {
 		r.send(abi.MsgFini, nil, "")
 	}
-	binary.LittleEndian.PutUint64(r.page[96:], uint64(code))   // exit_code
-	binary.LittleEndian.PutUint64(r.page[16:], abi.PhaseEnded) // phase
+	binary.LittleEndian.PutUint64(r.page[unsafe.Offsetof(abi.Page{}.ExitCode):], uint64(code))
+	binary.LittleEndian.PutUint64(r.page[unsafe.Offsetof(abi.Page{}.Phase):], abi.PhaseEnded)
 	os.Exit(code)
 }
 
@@ -191,7 +191,7 @@ func (r *rank) message(m abi.Message) {
 		words, _, err := abi.ParseClocks(m.Body, 1)
 		check(err)
 		if r.set["wait"] != "" {
-			binary.LittleEndian.PutUint64(r.page[56:], abi.WhereP2P)
+			binary.LittleEndian.PutUint64(r.page[unsafe.Offsetof(abi.Page{}.Where):], abi.WhereP2P)
 			r.send(abi.MsgWaiting, abi.Met{Version: words[0], Where: abi.WhereP2P}, "")
 			return
 		}
