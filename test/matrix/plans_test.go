@@ -19,7 +19,8 @@ func program(name string) harness.Program {
 // programs are all of the matrix.
 func programs() []string {
 	return []string{
-		"p2p_storm", "coll_storm", "nbcoll", "types", "comm_churn", "threads", "straggler", "files_pipes", "cxx_except", "omp",
+		"p2p_storm", "coll_storm", "nbcoll", "types", "comm_churn", "threads", "straggler", "files_pipes", "memory", "children",
+		"descriptors", "cxx_except", "omp",
 		"persistent", "sendmodes", "cart", "stencil", "cg", "fft_transpose", "particles", "heartbeat", "py_mpi4py.py",
 	}
 }
