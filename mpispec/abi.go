@@ -22,8 +22,8 @@ type Object struct {
 	Kind    string // comm, datatype ...
 	Name    string // COMM_WORLD, without MPI_
 	Neutral int
-	MPICH   string // the handle as a C integer, or "-"
-	OpenMPI string // the data symbol (keyval: the integer), or "-"
+	MPICH   string // the handle as a C integer, "-", or "~NAME"
+	OpenMPI string // the data symbol (keyval: the integer), "-", or "~NAME"
 	Fortran string // Fortran integer under Open MPI, or "-"
 	Size    int    // of a datatype, in bytes
 	Extent  int
@@ -31,12 +31,27 @@ type Object struct {
 }
 
 // Value is the object's handle in an ABI; false if the ABI has no such object.
-func (o Object) Value(abi string) (string, bool) {
-	v := o.OpenMPI
+func (o Object) Value(abi string) (string, bool) { return value(abi, o.MPICH, o.OpenMPI) }
+
+// StandIn names the object that serves instead where the ABI has no such object, or "".
+func (o Object) StandIn(abi string) string { return standIn(abi, o.MPICH, o.OpenMPI) }
+
+// value picks the entry of an ABI and says whether it is one of its own.
+func value(abi, mpich, openmpi string) (string, bool) {
+	v := openmpi
 	if abi == MPICH {
-		v = o.MPICH
+		v = mpich
 	}
-	return v, v != "-"
+	return v, v != "-" && !strings.HasPrefix(v, "~")
+}
+
+func standIn(abi, mpich, openmpi string) string {
+	v, _ := value(abi, mpich, openmpi)
+	name, ok := strings.CutPrefix(v, "~")
+	if !ok {
+		return ""
+	}
+	return name
 }
 
 // Constant is an integer or an address whose value depends on the ABI.
@@ -44,18 +59,15 @@ type Constant struct {
 	Group   string // constants of one group are translated together
 	Name    string // without MPI_
 	Neutral int64
-	MPICH   string // "-" if the ABI lacks it, "symbol" if it is the value of a variable
+	MPICH   string // "-" or "~NAME" if the ABI lacks it, "symbol" if it is the value of a variable
 	OpenMPI string
 }
 
 // Value is the constant in an ABI; false if the ABI has no such constant.
-func (c Constant) Value(abi string) (string, bool) {
-	v := c.OpenMPI
-	if abi == MPICH {
-		v = c.MPICH
-	}
-	return v, v != "-"
-}
+func (c Constant) Value(abi string) (string, bool) { return value(abi, c.MPICH, c.OpenMPI) }
+
+// StandIn names the constant that is given out instead where the ABI has no such constant, or "".
+func (c Constant) StandIn(abi string) string { return standIn(abi, c.MPICH, c.OpenMPI) }
 
 // Symbol is a data object that a library exports.
 type Symbol struct {

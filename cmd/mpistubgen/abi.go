@@ -132,6 +132,8 @@ func abiErrors(w *writer, m *model, abi abiInfo) {
 	for _, c := range cs {
 		if _, ok := c.Value(abi.name); ok {
 			w.f("\tcase NX_%s: return ABI_%s;", c.Name, c.Name)
+		} else if name := c.StandIn(abi.name); name != "" {
+			w.f("\tcase NX_%s: return ABI_%s;", c.Name, name)
 		}
 	}
 	w.f("\t}\n\treturn e < NX_FIRST_USER_ERROR ? ABI_ERR_OTHER : ABI_ERR_LASTCODE + 1 + (e - NX_FIRST_USER_ERROR);\n}")

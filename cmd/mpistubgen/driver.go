@@ -114,5 +114,23 @@ func driverLoad(w *writer, m *model, abi abiInfo, funcs []*mpispec.Function) {
 	} else {
 		objects("\tdriver.%[2]s = RH((int)%[1]s);")
 	}
+	standIns(w, m, abi, kinds)
 	w.f("\tfind_weights(libmpi);\n\t*found = &driver;\n\treturn NULL;\n}")
+}
+
+// standIns gives an object that the library lacks the handle of another one that does its work.
+func standIns(w *writer, m *model, abi abiInfo, kinds []string) {
+	fields := map[string]string{}
+	for _, k := range kinds {
+		for _, o := range m.spec.ABI.Kind(k) {
+			fields[o.Name] = driverField(o)
+		}
+	}
+	for _, k := range kinds {
+		for _, o := range m.spec.ABI.Kind(k) {
+			if name := o.StandIn(abi.name); name != "" {
+				w.f("\tdriver.%s = driver.%s;", driverField(o), fields[name])
+			}
+		}
+	}
 }

@@ -23,6 +23,11 @@ func faceSource(m *model, abi abiInfo) []byte {
 			w.f("%s;", prototype(f))
 		}
 	}
+	for _, f := range m.wrapped {
+		if f.Hand {
+			crossingHelper(w, crossingOf(f))
+		}
+	}
 	w.f("\n#include \"../face_local.inc.c\"\n\n/* -- across to the middle -- */")
 	refused := 0
 	for _, f := range m.spec.Functions {
@@ -100,6 +105,16 @@ func wrappedFunction(w *writer, f *mpispec.Function) {
 	lines(w, b.post)
 	lines(w, b.end)
 	w.f("\treturn error_out((int)rc);\n}")
+}
+
+// crossingHelper writes a function that crosses, for face functions written by hand.
+func crossingHelper(w *writer, c crossing) {
+	names := make([]string, len(c.args))
+	for i, a := range c.args {
+		names[i] = a.name
+	}
+	w.f("\nstatic inline long cross_%s(%s)\n{", c.f.Short(), list(c.args))
+	w.f("\treturn %s;\n}", crossingCall(w, c, names))
 }
 
 // statusArg is the status that a resumed call fills in.

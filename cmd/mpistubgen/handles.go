@@ -37,10 +37,13 @@ func builtinTable(w *writer, m *model, kind string, abi abiInfo, format string) 
 	w.f("};")
 }
 
-// lackedBy is what stands for an object that the ABI has not got: the nearest error handler, or the null handle.
+// lackedBy is what a face gives for an object that its ABI has not got: the one that stands in, or the null handle.
 func lackedBy(o mpispec.Object, os []mpispec.Object, abi abiInfo) string {
-	if o.Name == "ERRORS_ABORT" {
-		return mustValue(os[1], abi)
+	name := o.StandIn(abi.name)
+	for _, other := range os {
+		if other.Name == name {
+			return mustValue(other, abi)
+		}
 	}
 	return mustValue(os[0], abi)
 }

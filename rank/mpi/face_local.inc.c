@@ -187,7 +187,7 @@ int PMPI_Comm_get_attr(MPI_Comm comm, int comm_keyval, void *attribute_val, int 
 {
 	nx_t keyval = in_keyval(comm_keyval);
 	void **value = attribute_val;
-	long rc = CROSS(NX_SLOT_COMM_GET_ATTR, nx_t, nx_t, void **, int *)(in_comm(comm), keyval, value, flag);
+	long rc = cross_comm_get_attr(in_comm(comm), keyval, value, flag);
 	if (rc == 0 && *flag && keyval < NX_FIRST_DYNAMIC) *value = face_attribute(keyval, *value);
 	return error_out((int)rc);
 }
@@ -209,16 +209,23 @@ static void face_contents(int combiner, int *v)
 	}
 }
 
+int PMPI_Type_get_envelope(MPI_Datatype datatype, int *num_integers, int *num_addresses, int *num_datatypes, int *combiner)
+{
+	int neutral;
+	long rc = cross_type_get_envelope(in_datatype(datatype), num_integers, num_addresses, num_datatypes, &neutral);
+	if (rc == 0) *combiner = combiner_out(neutral);
+	return error_out((int)rc);
+}
+
 int PMPI_Type_get_contents(MPI_Datatype datatype, int max_integers, int max_addresses, int max_datatypes, int *array_of_integers,
 			   nx_aint *array_of_addresses, MPI_Datatype *array_of_datatypes)
 {
 	nx_t type = in_datatype(datatype);
 	int integers, addresses, datatypes, combiner;
-	long rc = CROSS(NX_SLOT_TYPE_GET_ENVELOPE, nx_t, int *, int *, int *, int *)(type, &integers, &addresses, &datatypes, &combiner);
+	long rc = cross_type_get_envelope(type, &integers, &addresses, &datatypes, &combiner);
 	if (rc != 0) return error_out((int)rc);
 	TEMP(nx_t, types, max_datatypes);
-	rc = CROSS(NX_SLOT_TYPE_GET_CONTENTS, uint64_t, uint64_t, int *, nx_aint *, nx_t *)(PACK(type, max_integers),
-		PACK(max_addresses, max_datatypes), array_of_integers, array_of_addresses, types);
+	rc = cross_type_get_contents(type, max_integers, max_addresses, max_datatypes, array_of_integers, array_of_addresses, types);
 	if (rc == 0) {
 		face_contents(combiner, array_of_integers);
 		for (int i = 0; i < datatypes; i++) array_of_datatypes[i] = out_datatype(types[i]);

@@ -119,6 +119,22 @@ long mid_dist_graph_create(nx_t comm_old, int n, const int *sources, const int *
 	return 0;
 }
 
+long mid_type_get_envelope(nx_t datatype, int *ni, int *na, int *nd, int *combiner)
+{
+	CHECK(datatype == NX_TYPE_DOUBLE);
+	*ni = 8, *na = 0, *nd = 1, *combiner = NX_COMBINER_DARRAY;
+	return 0;
+}
+
+long mid_type_get_contents(nx_t datatype, int max_ni, int max_na, int max_nd, int *ints, nx_aint *aints, nx_t *types)
+{
+	const int contents[8] = { 4, 1, 1, 100, NX_DISTRIBUTE_CYCLIC, NX_DISTRIBUTE_DFLT_DARG, 4, NX_ORDER_FORTRAN };
+	CHECK(datatype == NX_TYPE_DOUBLE && max_ni == 8 && max_na == 0 && max_nd == 3 && aints == NULL);
+	memcpy(ints, contents, sizeof contents);
+	types[0] = NX_TYPE_FLOAT_INT;
+	return 0;
+}
+
 /* -- the application ------------------------------------------------------------------------------------------------ */
 
 #define CALL(name, ...) ((int (*)(__VA_ARGS__))dlsym(face, #name))
@@ -199,6 +215,12 @@ static void others(MPI_Comm world, MPI_Comm self)
 		unweighted ? *unweighted : (int *)2, HANDLE(MPI_Info, 0x1c000000, ompi_mpi_info_null), 1, &c) == 0);
 	status_set(&st, 24, 0);
 	CHECK(CALL(MPI_Get_count, const MPI_Status *, MPI_Datatype, int *)(&st, HANDLE(MPI_Datatype, 0x4c00080b, ompi_mpi_double), &count) == 0 && count == 3);
+	MPI_Datatype types[3];
+	int ints[8];
+	CHECK(CALL(MPI_Type_get_contents, MPI_Datatype, int, int, int, int *, nx_aint *, MPI_Datatype *)(
+		HANDLE(MPI_Datatype, 0x4c00080b, ompi_mpi_double), 8, 0, 3, ints, NULL, types) == 0);
+	CHECK(types[0] == HANDLE(MPI_Datatype, 0x8c000000, ompi_mpi_float_int) && ints[3] == 100 && ints[4] == ABI_DISTRIBUTE_CYCLIC);
+	CHECK(ints[5] == ABI_DISTRIBUTE_DFLT_DARG && ints[7] == ABI_ORDER_FORTRAN);
 	CHECK(CALL(MPI_T_init_thread, int, int *)(0, &n) == ABI_T_ERR_CANNOT_INIT);
 }
 

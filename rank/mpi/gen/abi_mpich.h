@@ -465,6 +465,7 @@ static inline int error_out_slow(int e)
 	case NX_ERR_PROC_ABORTED: return ABI_ERR_PROC_ABORTED;
 	case NX_ERR_VALUE_TOO_LARGE: return ABI_ERR_VALUE_TOO_LARGE;
 	case NX_ERR_SESSION: return ABI_ERR_SESSION;
+	case NX_ERR_ERRHANDLER: return ABI_ERR_ARG;
 	}
 	return e < NX_FIRST_USER_ERROR ? ABI_ERR_OTHER : ABI_ERR_LASTCODE + 1 + (e - NX_FIRST_USER_ERROR);
 }

@@ -454,6 +454,8 @@ static inline int error_out_slow(int e)
 	case NX_ERR_UNSUPPORTED_OPERATION: return ABI_ERR_UNSUPPORTED_OPERATION;
 	case NX_ERR_WIN: return ABI_ERR_WIN;
 	case NX_ERR_RMA_FLAVOR: return ABI_ERR_RMA_FLAVOR;
+	case NX_ERR_VALUE_TOO_LARGE: return ABI_ERR_ARG;
+	case NX_ERR_ERRHANDLER: return ABI_ERR_ARG;
 	}
 	return e < NX_FIRST_USER_ERROR ? ABI_ERR_OTHER : ABI_ERR_LASTCODE + 1 + (e - NX_FIRST_USER_ERROR);
 }

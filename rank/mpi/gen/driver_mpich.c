@@ -1376,6 +1376,10 @@ const char *nx_driver_load_mpich(void *libmpi, const struct nx_driver **found)
 	driver.info_env = RH((int)0x5c000001);
 	driver.win_null = RH((int)0x20000000);
 	driver.file_null = RH((int)0);
+	driver.type[NX_TYPE_LOGICAL1] = driver.type[NX_TYPE_C_BOOL];
+	driver.type[NX_TYPE_LOGICAL2] = driver.type[NX_TYPE_INT16_T];
+	driver.type[NX_TYPE_LOGICAL4] = driver.type[NX_TYPE_LOGICAL];
+	driver.type[NX_TYPE_LOGICAL8] = driver.type[NX_TYPE_INT64_T];
 	find_weights(libmpi);
 	*found = &driver;
 	return NULL;

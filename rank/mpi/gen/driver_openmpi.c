@@ -1362,6 +1362,7 @@ const char *nx_driver_load_openmpi(void *libmpi, const struct nx_driver **found)
 	const char *why = find_functions(libmpi, functions, sizeof functions / sizeof functions[0]);
 	if (why) return why;
 	find_objects(libmpi, objects, sizeof objects / sizeof objects[0], &driver);
+	driver.errh[NX_ERRH_ABORT] = driver.errh[NX_ERRH_FATAL];
 	find_weights(libmpi);
 	*found = &driver;
 	return NULL;

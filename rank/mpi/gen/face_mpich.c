@@ -231,10 +231,10 @@ static const int datatype_builtin[] = {
 	[NX_TYPE_2DOUBLE_PRECISION] = (int)0x4c001023,
 	[NX_TYPE_2COMPLEX] = (int)0x0c000000,
 	[NX_TYPE_2DOUBLE_COMPLEX] = (int)0x0c000000,
-	[NX_TYPE_LOGICAL1] = (int)0x0c000000,
-	[NX_TYPE_LOGICAL2] = (int)0x0c000000,
-	[NX_TYPE_LOGICAL4] = (int)0x0c000000,
-	[NX_TYPE_LOGICAL8] = (int)0x0c000000,
+	[NX_TYPE_LOGICAL1] = (int)0x4c00013f,
+	[NX_TYPE_LOGICAL2] = (int)0x4c000238,
+	[NX_TYPE_LOGICAL4] = (int)0x4c00041d,
+	[NX_TYPE_LOGICAL8] = (int)0x4c00083a,
 	[NX_TYPE_INTEGER1] = (int)0x4c00012d,
 	[NX_TYPE_INTEGER2] = (int)0x4c00022f,
 	[NX_TYPE_INTEGER4] = (int)0x4c000430,
@@ -592,6 +592,21 @@ int PMPI_Graph_neighbors(MPI_Comm comm, int rank, int maxneighbors, int *neighbo
 int PMPI_Graph_map(MPI_Comm comm, int nnodes, const int *index, const int *edges, int *newrank);
 int PMPI_Dist_graph_neighbors_count(MPI_Comm comm, int *indegree, int *outdegree, int *weighted);
 int PMPI_Dist_graph_neighbors(MPI_Comm comm, int maxindegree, int *sources, int *sourceweights, int maxoutdegree, int *destinations, int *destweights);
+
+static inline long cross_type_get_envelope(nx_t datatype, int *num_integers, int *num_addresses, int *num_datatypes, int *combiner)
+{
+	return CROSS(NX_SLOT_TYPE_GET_ENVELOPE, nx_t, int *, int *, int *, int *)(datatype, num_integers, num_addresses, num_datatypes, combiner);
+}
+
+static inline long cross_type_get_contents(nx_t datatype, int max_integers, int max_addresses, int max_datatypes, int *array_of_integers, nx_aint *array_of_addresses, nx_t *array_of_datatypes)
+{
+	return CROSS(NX_SLOT_TYPE_GET_CONTENTS, uint64_t, int, int, int *, nx_aint *, nx_t *)(PACK(datatype, max_integers), max_addresses, max_datatypes, array_of_integers, array_of_addresses, array_of_datatypes);
+}
+
+static inline long cross_comm_get_attr(nx_t comm, nx_t comm_keyval, void **attribute_val, int *flag)
+{
+	return CROSS(NX_SLOT_COMM_GET_ATTR, nx_t, nx_t, void **, int *)(comm, comm_keyval, attribute_val, flag);
+}
 
 #include "../face_local.inc.c"
 
@@ -1206,14 +1221,6 @@ int PMPI_Type_get_true_extent_c(void) { return face_refused(80, NX_COMM_NULL); }
 int PMPI_Type_get_true_extent_x(MPI_Datatype datatype, nx_aint *true_lb, nx_aint *true_extent)
 {
 	long rc = CROSS(NX_SLOT_TYPE_GET_TRUE_EXTENT_X, nx_t, nx_aint *, nx_aint *)(in_datatype(datatype), true_lb, true_extent);
-	return error_out((int)rc);
-}
-
-int PMPI_Type_get_envelope(MPI_Datatype datatype, int *num_integers, int *num_addresses, int *num_datatypes, int *combiner)
-{
-	int combiner_v;
-	long rc = CROSS(NX_SLOT_TYPE_GET_ENVELOPE, nx_t, int *, int *, int *, int *)(in_datatype(datatype), num_integers, num_addresses, num_datatypes, &combiner_v);
-	if (likely(rc == 0)) *combiner = combiner_out(combiner_v);
 	return error_out((int)rc);
 }
 int PMPI_Type_get_envelope_c(void) { return face_refused(81, NX_COMM_NULL); }
