@@ -14,9 +14,27 @@ const mpiDir = "../../rank/mpi"
 // libraries are the real libraries of each ABI as the dynamic linker knows them.
 var libraries = map[string]string{"mpich": "libmpich.so.12", "openmpi": "libmpi.so.40"}
 
+// noteInputs looks at everything a compilation may read, so that go test does not answer from its cache when a file
+// has changed.
+func noteInputs(t *testing.T) {
+	t.Helper()
+	for _, pattern := range []string{mpiDir + "/*.[ch]", mpiDir + "/face.map", mpiDir + "/gen/*.[ch]", "../../rank/core/*.h", "testdata/*.c"} {
+		names, err := filepath.Glob(pattern)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range names {
+			if _, err := os.ReadFile(name); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}
+
 // gcc compiles with the project's flags and fails the test on any message.
 func gcc(t *testing.T, args ...string) {
 	t.Helper()
+	noteInputs(t)
 	flags := []string{"-D_GNU_SOURCE", "-std=gnu11", "-Wall", "-Wextra", "-Werror", "-O2", "-fno-stack-protector", "-I" + mpiDir}
 	if out, err := exec.Command("gcc", append(flags, args...)...).CombinedOutput(); err != nil {
 		t.Fatalf("gcc %s: %v\n%s", strings.Join(args, " "), err, out)
