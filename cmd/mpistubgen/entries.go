@@ -61,7 +61,7 @@ func boxesHeader(m *model) []byte {
 
 func entriesSource(m *model) []byte {
 	w := file("entries.c: puts the middle's functions into the call slots, unpacking arguments where two share a register.\n" +
-		" * Context: lower half, on the application's stack. */\n/* See mid.h for the functions.")
+		" * Context: lower half, on the application's stack.")
 	w.f("#include \"../../core/core.h\"\n#include \"boxes.h\"\n#include \"mid.h\"\n")
 	w.f("_Static_assert(NX_SLOT_N <= BY_NCALL, \"more crossings than slots\");")
 	for _, f := range m.wrapped {

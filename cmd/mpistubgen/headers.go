@@ -2,6 +2,8 @@ package main
 
 import (
 	"fmt"
+	"hash/fnv"
+	"io"
 	"strings"
 
 	"github.com/byssus-hpc/byssus/mpispec"
@@ -82,8 +84,20 @@ func slotsHeader(m *model) []byte {
 	for _, f := range m.wrapped {
 		w.f("\t%s,", slotName(f.Short()))
 	}
-	w.f("\tNX_SLOT_N\n};\n#endif")
+	w.f("\tNX_SLOT_N\n};\n")
+	w.f("/* Changes whenever a face and a middle generated from different descriptions would misunderstand each other: a face\n * lies in the image, the middle does not. */\n#define NX_INTERFACE %#xu\n#endif", interfaceHash(m))
 	return w.Bytes()
+}
+
+// interfaceHash sums up everything that a saved face takes for granted.
+func interfaceHash(m *model) uint32 {
+	h := fnv.New32a()
+	h.Write(constantsHeader(m))
+	h.Write(midHeader(m))
+	for _, f := range m.refused {
+		io.WriteString(h, f.Name)
+	}
+	return h.Sum32()
 }
 
 func midHeader(m *model) []byte {

@@ -211,4 +211,8 @@ enum nx_slot {
 	NX_SLOT_DIST_GRAPH_NEIGHBORS,
 	NX_SLOT_N
 };
+
+/* Changes whenever a face and a middle generated from different descriptions would misunderstand each other: a face
+ * lies in the image, the middle does not. */
+#define NX_INTERFACE 0x92a8c3au
 #endif
