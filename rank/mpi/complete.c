@@ -174,52 +174,119 @@ static int finish_all(struct batch *b, int count, nx_t *requests, nx_status *out
 	return result;
 }
 
-static long all(int count, nx_t *requests, int *flag, nx_status *statuses, bool wait, const char *function)
+long mid_testall(int count, nx_t *requests, int *flag, nx_status *statuses)
 {
 	struct batch b;
 	int live, err = batch_open(&b, count);
 	if (!err) err = batch_fill(&b, count, requests, &live);
-	long result = 0;
-	*flag = !b.n;
-	if (err || never_completes(&b)) {
-		result = err ? nx_error(NX_COMM_WORLD, err, function) : 0;
-		while (!result && wait) result = BY_CTLP->stop ? BY_AGAIN : (wait_step_slow(4096), 0);
+	if (err) {
 		batch_close(&b);
-		return result;
+		FAIL(NX_COMM_WORLD, err);
 	}
 	nx_status *st = b.need || statuses ? b.st : NULL;
-	for (unsigned spins = 0; !*flag;) {
-		err = drv->testall(b.n, b.real, flag, st);
-		if (err == NX_ERR_IN_STATUS) *flag = 1;
-		if (*flag || (err && err != NX_ERR_IN_STATUS)) break;
-		if (!wait) {
-			result = BY_CTLP->stop ? BY_AGAIN : 0;
-			break;
-		}
-		if (wait_step(&spins)) {
-			result = BY_AGAIN;
-			break;
-		}
-	}
-	if (*flag) {
-		int e = finish_all(&b, count, requests, statuses, st && err);
-		result = nx_result(NX_COMM_WORLD, e ? e : err, function);
-	} else if (err) {
-		result = nx_error(NX_COMM_WORLD, err, function);
-	}
+	*flag = !b.n;
+	if (b.n && !never_completes(&b)) err = drv->testall(b.n, b.real, flag, st);
+	if (err == NX_ERR_IN_STATUS) *flag = 1;
+	if (*flag) err = finish_all(&b, count, requests, statuses, st && err) ? NX_ERR_IN_STATUS : err;
 	batch_close(&b);
-	return result;
+	if (!*flag && !err && unlikely(BY_CTLP->stop)) return BY_AGAIN;
+	RESULT(NX_COMM_WORLD, err);
+}
+
+/* Waits for one request; true when a stop came first. A status is read only where somebody needs it. */
+static inline bool wait_one(struct vrequest *r, nx_status *st, int *err)
+{
+	if (unlikely((r->flags & NX_RF_DONE) || !RREQ(r->handle))) {
+		nx_status own = empty_status;
+		int flag = 0;
+		*err = request_poll(r, &flag, st ? st : &own);
+		return !flag && (wait_step_slow(4096), true);
+	}
+	nx_status own, *need = st ? st : request_needs_status(r) ? &own : NULL;
+	for (unsigned spins = 0;;) {
+		int flag = 0, e = drv->test(&RREQ(r->handle), &flag, need);
+		if (likely(flag) || unlikely(e)) {
+			request_completed(r, need);
+			*err = e;
+			return false;
+		}
+		if (wait_step(&spins)) return true;
+	}
+}
+
+/* What was complete when a stop came waits in its entry for the call to be made again. */
+static void keep_done(int n, nx_t *requests, const nx_status *statuses)
+{
+	int err;
+	for (int i = 0; i < n; i++) {
+		struct vrequest *r = active(requests[i], &err);
+		if (!r || (r->flags & NX_RF_DONE)) continue;
+		r->flags |= NX_RF_DONE;
+		r->st = statuses ? statuses[i] : empty_status;
+	}
+}
+
+/* One request after the other: for statuses, for requests that a checkpoint completed, for many. */
+static long waitall_each(int count, nx_t *requests, nx_status *statuses)
+{
+	int err, result = 0;
+	for (int i = 0; i < count; i++) {
+		nx_status *st = statuses ? &statuses[i] : NULL;
+		struct vrequest *r = active(requests[i], &err);
+		if (unlikely(err)) return nx_error(NX_COMM_WORLD, err, "waitall");
+		if (unlikely(!r)) {
+			if (st) *st = empty_status;
+			continue;
+		}
+		if (wait_one(r, st, &err)) {
+			keep_done(i, requests, statuses);
+			return BY_AGAIN;
+		}
+		if (st) st->error = err;
+		if (unlikely(err)) result = NX_ERR_IN_STATUS;
+	}
+	for (int i = 0; i < count; i++) {
+		struct vrequest *r = active(requests[i], &err);
+		if (r) request_retire(r, &requests[i]);
+	}
+	return nx_result(NX_COMM_WORLD, result, "waitall");
+}
+
+/* The common case, all requests at once in the real MPI: waits for the receive posted last, after which the others are
+ * as a rule complete too. */
+static long waitall_batch(struct batch *b, nx_t *requests)
+{
+	int last = b->n - 1, flag = 0, err;
+	while (last > 0 && NX_REQUEST(requests[b->at[last]])->kind != NX_RQ_RECV) last--;
+	struct vrequest *r = NX_REQUEST(requests[b->at[last]]);
+	if (wait_one(r, NULL, &err)) return BY_AGAIN;
+	b->real[last] = drv->request_null;
+	for (unsigned spins = 0; !flag && !err;) {
+		err = drv->testall(b->n, b->real, &flag, NULL);
+		if (flag || err || !wait_step(&spins)) continue;
+		r->flags |= NX_RF_DONE;
+		r->st = empty_status;
+		return BY_AGAIN;
+	}
+	if (unlikely(err)) return nx_error(NX_COMM_WORLD, err, "waitall");
+	for (int k = 0; k < b->n; k++) {
+		struct vrequest *q = NX_REQUEST(requests[b->at[k]]);
+		if (k != last) request_completed(q, NULL);
+		request_retire(q, &requests[b->at[k]]);
+	}
+	return 0;
 }
 
 long mid_waitall(int count, nx_t *array_of_requests, nx_status *array_of_statuses)
 {
-	int flag;
-	return all(count, array_of_requests, &flag, array_of_statuses, true, "waitall");
-}
-
-long mid_testall(int count, nx_t *array_of_requests, int *flag, nx_status *array_of_statuses)
-{
-	return all(count, array_of_requests, flag, array_of_statuses, false, "testall");
+	struct batch b;
+	int live, err;
+	if (array_of_statuses || count > SMALL) return waitall_each(count, array_of_requests, array_of_statuses);
+	err = batch_open(&b, count);
+	if (!err) err = batch_fill(&b, count, array_of_requests, &live);
+	if (unlikely(err)) FAIL(NX_COMM_WORLD, err);
+	if (unlikely(b.need || !b.n || live != b.n || never_completes(&b))) return waitall_each(count, array_of_requests, NULL);
+	return waitall_batch(&b, array_of_requests);
 }
 
 /* -- any and some ----------------------------------------------------------------------------------------------------- */
