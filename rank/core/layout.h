@@ -25,6 +25,14 @@
 #define BY_MMAP_HI    0x4e0000000000
 #define BY_STACK_TOP  0x4fff00000000
 
+#define BY_PASS       (BY_GATE + 0x800)   /*   one system call that the filter lets pass (trap.c) */
+#define BY_PASS_FRAME 256                 /*   what it takes from the stack: red zone, return address, operands */
+
+/* Crossing code and its data, in the control block: trampolines at addresses that never change, so that a pointer
+ * which upper code holds in a register while it is stopped is still right after a restart. */
+#define BY_CROSS_DATA 0x2000              /* from BY_CTL */
+#define BY_CROSS_CODE 0x4000
+
 #define BY_SIG        62                  /* the checkpoint signal (SIGRTMIN+28): reserved, hidden from the application */
 #define BY_NCALL      768                 /* call slots */
 

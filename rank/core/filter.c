@@ -1,0 +1,148 @@
+/* filter.c: the seccomp program that holds the partition: which system calls of upper code come to trap.c.
+ *
+ * A call is looked at by its number first, so that all others keep the kernel's cached fast path; then by its
+ * arguments; last by the instruction pointer: only code in the arena is trapped, and the one instruction at BY_PASS
+ * never. The program is built from the table below: to add a call, add a row, and a case in trap.c.
+ * Context: start-up, all threads of the lower half; ends the process on failure. */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <linux/audit.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <signal.h>
+#include <stddef.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+#include "internal.h"
+
+enum when {
+	ALWAYS,
+	ARG_SET,                /* argument is not 0 */
+	ARG_HIGH,               /* descriptor argument is the lower half's */
+	MMAP,                   /* no MAP_FIXED, or an address outside the arena */
+	MASK,                   /* a signal set is given, and it is not unblocked */
+};
+struct row { int nr; enum when when; int arg; };
+
+static const struct row rows[] = {
+	{ SYS_mmap, MMAP, 0 }, { SYS_brk, ALWAYS, 0 }, { SYS_mremap, ALWAYS, 0 },
+	{ SYS_rt_sigprocmask, MASK, 0 }, { SYS_rt_sigaction, ALWAYS, 0 },
+	{ SYS_rt_sigsuspend, ALWAYS, 0 }, { SYS_rt_sigtimedwait, ALWAYS, 0 }, { SYS_signalfd4, ALWAYS, 0 },
+	{ SYS_signalfd, ALWAYS, 0 },
+	{ SYS_ppoll, ARG_SET, 3 }, { SYS_pselect6, ARG_SET, 5 }, { SYS_epoll_pwait, ARG_SET, 4 }, { SYS_epoll_pwait2, ARG_SET, 4 },
+	{ SYS_readlink, ALWAYS, 0 }, { SYS_readlinkat, ALWAYS, 0 },
+	{ SYS_rseq, ALWAYS, 0 }, { SYS_exit_group, ALWAYS, 0 }, { SYS_socketpair, ALWAYS, 0 },
+	{ SYS_close, ARG_HIGH, 0 }, { SYS_dup2, ARG_HIGH, 1 }, { SYS_dup3, ARG_HIGH, 1 }, { SYS_close_range, ALWAYS, 0 },
+};
+
+/* After a restart the kernel's thread numbers are not those that the application knows. */
+static const struct row tid_rows[] = {
+	{ SYS_kill, ALWAYS, 0 }, { SYS_tkill, ALWAYS, 0 }, { SYS_tgkill, ALWAYS, 0 }, { SYS_rt_tgsigqueueinfo, ALWAYS, 0 },
+	{ SYS_exit, ALWAYS, 0 }, { SYS_sched_setaffinity, ALWAYS, 0 }, { SYS_sched_getaffinity, ALWAYS, 0 },
+	{ SYS_sched_setscheduler, ALWAYS, 0 }, { SYS_sched_getscheduler, ALWAYS, 0 }, { SYS_sched_setparam, ALWAYS, 0 },
+	{ SYS_sched_getparam, ALWAYS, 0 }, { SYS_sched_setattr, ALWAYS, 0 }, { SYS_sched_getattr, ALWAYS, 0 },
+	{ SYS_sched_rr_get_interval, ALWAYS, 0 }, { SYS_getpriority, ALWAYS, 0 }, { SYS_setpriority, ALWAYS, 0 },
+	{ SYS_timer_create, ALWAYS, 0 },
+};
+
+enum { MAX_INSN = 400, TO_IP = 1, TO_ALLOW = 2 };
+struct program { struct sock_filter q[MAX_INSN]; unsigned n; struct { unsigned at; int where; } fix[MAX_INSN]; unsigned nfix; };
+
+static void load(struct program *p, unsigned off)
+{
+	p->q[p->n++] = (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS, off);
+}
+
+/* Skips t instructions when it is so, f when not. */
+static void jump(struct program *p, unsigned op, uint32_t k, uint8_t t, uint8_t f)
+{
+	p->q[p->n++] = (struct sock_filter)BPF_JUMP(BPF_JMP | op | BPF_K, k, t, f);
+}
+
+static unsigned arg_lo(int i) { return (unsigned)(offsetof(struct seccomp_data, args) + 8 * (unsigned)i); }
+static unsigned arg_hi(int i) { return arg_lo(i) + 4; }
+
+/* To one of the two ends, which are known in finish(). Conditional jumps would reach 255 instructions only. */
+static void to(struct program *p, int where)
+{
+	p->fix[p->nfix].at = p->n;
+	p->fix[p->nfix++].where = where;
+	p->q[p->n++] = (struct sock_filter)BPF_STMT(BPF_JMP | BPF_JA, 0);
+}
+
+/* One call: falls through when it is another one, else ends in TO_IP or TO_ALLOW. */
+static void emit_row(struct program *p, const struct row *r)
+{
+	unsigned head = p->n;
+	jump(p, BPF_JEQ, (uint32_t)r->nr, 0, 0);
+	switch (r->when) {
+	case ALWAYS:
+		break;
+	case ARG_SET:
+		load(p, arg_lo(r->arg));
+		jump(p, BPF_JEQ, 0, 0, 2);
+		load(p, arg_hi(r->arg));
+		jump(p, BPF_JEQ, 0, 1, 0);
+		jump(p, BPF_JA, 1, 0, 0);
+		to(p, TO_ALLOW);
+		break;
+	case ARG_HIGH:
+		load(p, arg_lo(r->arg));
+		jump(p, BPF_JGE, (uint32_t)core_config.fd_base, 1, 0);
+		to(p, TO_ALLOW);
+		break;
+	case MMAP:
+		load(p, arg_lo(3));
+		jump(p, BPF_JSET, MAP_FIXED, 0, 3);
+		load(p, arg_hi(0));
+		jump(p, BPF_JGE, (uint32_t)(BY_ARENA_HI >> 32), 1, 0);
+		to(p, TO_ALLOW);
+		break;
+	case MASK:
+		load(p, arg_lo(1));
+		jump(p, BPF_JEQ, 0, 0, 2);
+		load(p, arg_hi(1));
+		jump(p, BPF_JEQ, 0, 2, 0);
+		load(p, arg_lo(0));
+		jump(p, BPF_JEQ, SIG_UNBLOCK, 0, 1);
+		to(p, TO_ALLOW);
+		break;
+	}
+	to(p, TO_IP);
+	p->q[head].jf = (uint8_t)(p->n - head - 1);
+}
+
+static void finish(struct program *p)
+{
+	unsigned ip = p->n;
+	load(p, offsetof(struct seccomp_data, instruction_pointer) + 4);
+	jump(p, BPF_JGE, (uint32_t)(BY_ARENA_LO >> 32), 0, 5);
+	jump(p, BPF_JGE, (uint32_t)(BY_ARENA_HI >> 32), 4, 0);
+	jump(p, BPF_JEQ, (uint32_t)(BY_PASS >> 32), 0, 2);
+	load(p, offsetof(struct seccomp_data, instruction_pointer));
+	jump(p, BPF_JEQ, (uint32_t)(BY_PASS + 2), 1, 0);
+	p->q[p->n++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_TRAP);
+	unsigned allow = p->n;
+	p->q[p->n++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
+	for (unsigned i = 0; i < p->nfix; i++)
+		p->q[p->fix[i].at].k = (p->fix[i].where == TO_IP ? ip : allow) - p->fix[i].at - 1;
+}
+
+void filter_install(bool translate_tids)
+{
+	static struct program p;
+	load(&p, offsetof(struct seccomp_data, arch));
+	jump(&p, BPF_JEQ, AUDIT_ARCH_X86_64, 1, 0);
+	to(&p, TO_ALLOW);
+	load(&p, offsetof(struct seccomp_data, nr));
+	for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) emit_row(&p, &rows[i]);
+	for (size_t i = 0; translate_tids && i < sizeof tid_rows / sizeof *tid_rows; i++) emit_row(&p, &tid_rows[i]);
+	to(&p, TO_ALLOW);
+	finish(&p);
+	struct sock_fprog prog = { (unsigned short)p.n, p.q };
+	if (syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &prog) == 0) return;       /* privileged: children keep their rights */
+	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)) core_die("filter: cannot set no_new_privs: %s", strerror(errno));
+	if (syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &prog)) core_die("filter: seccomp: %s", strerror(errno));
+}

@@ -1,0 +1,427 @@
+/* image_read.c: checks an image, brings its memory back, and leads through a restart.
+ *
+ * Nothing of the application exists before all headers and tables have been checked. Memory is read by as many threads
+ * as there are idle processors, and every chunk is verified as it is read; or, with BYSSUS_LAZY, the image is mapped
+ * and a lower thread verifies it while the application runs already.
+ * Every error ends the process, with the file, what was found and what was wanted.
+ * Context: restart, the main thread of the lower half, all signals blocked. */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+#include "internal.h"
+
+enum { MAX_PARTS = 1024, MAX_READERS = 8 };
+struct part { int fd; char path[1200]; struct abi_image_header h; struct abi_chunk *chunks; dev_t dev; ino_t ino; };
+static struct image_in {
+	struct part *part;
+	unsigned n;
+	struct abi_vma *vmas;
+	char *sections;
+	struct reader sec[ABI_SEC_CLIENT + 1];
+	volatile uint64_t next, bytes;
+	uint64_t total_chunks;
+} in;
+
+/* -- checks ------------------------------------------------------------------------------------------------------------------ */
+
+static void read_at(struct part *p, void *out, size_t n, uint64_t off, const char *what)
+{
+	for (size_t at = 0; at < n; ) {
+		ssize_t k = pread(p->fd, (char *)out + at, n - at, (off_t)(off + at));
+		if (k < 0 && errno == EINTR) continue;
+		if (k < 0) core_die("%s: %s: %s", p->path, what, strerror(errno));
+		if (k == 0) core_die("%s: %s: the file ends at %lu, want %lu: it is truncated", p->path, what, off + at, off + n);
+		at += (size_t)k;
+	}
+}
+
+static void open_part(struct part *p, const char *dir, unsigned i)
+{
+	struct stat st;
+	snprintf(p->path, sizeof p->path, "%s/rank-%05d.%u.img", dir, core_job.rank, i);
+	p->fd = open(p->path, O_RDONLY | O_CLOEXEC);
+	if (p->fd < 0) core_die("%s: %s", p->path, strerror(errno));
+	fstat(p->fd, &st);
+	p->dev = st.st_dev;
+	p->ino = st.st_ino;
+	if ((uint64_t)st.st_size < sizeof p->h) core_die("%s: %ld bytes, want a header of %zu: it is truncated", p->path, (long)st.st_size, sizeof p->h);
+	read_at(p, &p->h, sizeof p->h, 0, "header");
+}
+
+static void check_header(const struct part *p, unsigned i)
+{
+	const struct abi_image_header *h = &p->h, *first = &in.part[0].h;
+	uint32_t crc = crc32c(0, h, ABI_HEADER_CRC_OFF);
+	struct stat st;
+	if (memcmp(h->magic, ABI_IMAGE_MAGIC, sizeof h->magic)) core_die("%s: not an image, or one that was not finished", p->path);
+	if (h->version > ABI_IMAGE_VERSION)
+		core_die("%s: image format version %u is newer than this byssus understands (%u)", p->path, h->version, ABI_IMAGE_VERSION);
+	if (crc != h->header_crc) core_die("%s: header: crc32c %08x, want %08x", p->path, crc, h->header_crc);
+	if (h->incompat) core_die("%s: needs features %#lx that this byssus does not have", p->path, h->incompat);
+	if (h->header_size != ABI_PAGE_BYTES) core_die("%s: header of %u bytes, want %u", p->path, h->header_size, ABI_PAGE_BYTES);
+	if (h->rank != (uint32_t)core_job.rank) core_die("%s: is the image of rank %u, want rank %d", p->path, h->rank, core_job.rank);
+	if (h->nranks != (uint32_t)core_job.nranks)
+		core_die("%s: the job had %u ranks, and is restarted with %d", p->path, h->nranks, core_job.nranks);
+	if (h->part != i || h->nparts != first->nparts || h->checkpoint != first->checkpoint)
+		core_die("%s: part %u of %u of checkpoint %lu, want part %u of %u of checkpoint %lu", p->path, h->part, h->nparts, h->checkpoint, i,
+			 first->nparts, first->checkpoint);
+	if (fstat(p->fd, &st) || (uint64_t)st.st_size != h->file_size)
+		core_die("%s: %ld bytes, want %lu: it is truncated", p->path, (long)st.st_size, h->file_size);
+}
+
+/* Reads a table whose place is told by the header: offsets were covered by the header's checksum. */
+static void *table(struct part *p, uint64_t off, uint64_t n, size_t one, const char *what)
+{
+	if (n > p->h.file_size / one || off > p->h.file_size || n * one > p->h.file_size - off) core_die("%s: %s: lies outside the file", p->path, what);
+	void *t = malloc(n * one + 8);
+	if (!t) core_die("%s: %s: no memory for %lu entries", p->path, what, n);
+	read_at(p, t, n * one, off, what);
+	return t;
+}
+
+static void read_tables(struct part *p)
+{
+	uint32_t crc = 0;
+	if (p->h.part == 0) {
+		in.vmas = table(p, p->h.vmas_off, p->h.n_vmas, sizeof *in.vmas, "table of mappings");
+		crc = crc32c(0, in.vmas, p->h.n_vmas * sizeof *in.vmas);
+		in.sections = table(p, p->h.sections_off, p->h.sections_len, 1, "sections");
+	}
+	p->chunks = table(p, p->h.chunks_off, p->h.n_chunks, sizeof *p->chunks, "table of chunks");
+	crc = crc32c(crc, p->chunks, p->h.n_chunks * sizeof *p->chunks);
+	if (crc != p->h.tables_crc) core_die("%s: tables: crc32c %08x, want %08x", p->path, crc, p->h.tables_crc);
+	in.total_chunks += p->h.n_chunks;
+	for (uint64_t i = 0; i < p->h.n_chunks; i++) {
+		const struct abi_chunk *c = &p->chunks[i];
+		if (c->addr >= BY_ARENA_HI || c->length > ABI_MAX_CHUNK || c->offset > p->h.file_size || c->length > p->h.file_size - c->offset)
+			core_die("%s: chunk %lu: %u bytes at %#lx from offset %lu: cannot be", p->path, i, c->length, c->addr, c->offset);
+	}
+}
+
+static void read_sections(struct part *p)
+{
+	struct reader r = { .p = in.sections, .n = p->h.sections_len };
+	for (uint64_t i = 0; i < p->h.n_sections; i++) {
+		struct abi_section s;
+		read_bytes(&r, &s, sizeof s);
+		const char *body = read_ref(&r, s.length);
+		if (r.bad) core_die("%s: section %lu: lies outside the file", p->path, i);
+		uint32_t crc = crc32c(0, body, s.length);
+		if (crc != s.crc32c) core_die("%s: section of type %u: crc32c %08x, want %08x", p->path, s.type, crc, s.crc32c);
+		if (s.type <= ABI_SEC_CLIENT) in.sec[s.type] = (struct reader){ .p = body, .n = s.length };
+	}
+}
+
+static void open_image(const char *dir)
+{
+	struct part first = { 0 };
+	open_part(&first, dir, 0);
+	bool plausible = !memcmp(first.h.magic, ABI_IMAGE_MAGIC, sizeof first.h.magic) && first.h.nparts && first.h.nparts <= MAX_PARTS;
+	core_job.checkpoint = plausible ? first.h.checkpoint : 0;
+	snprintf(core_self.exe, sizeof core_self.exe, "%.255s", plausible ? first.h.app : "");
+	in.n = plausible ? first.h.nparts : 1;
+	in.part = calloc(in.n, sizeof *in.part);
+	if (!in.part) core_die("no memory for %u parts", in.n);
+	in.part[0] = first;
+}
+
+static void check_image(const char *dir)
+{
+	for (unsigned i = 0; i < in.n; i++) {
+		if (i) open_part(&in.part[i], dir, i);
+		check_header(&in.part[i], i);
+	}
+	cpu_check(in.part[0].path, &in.part[0].h);
+	for (unsigned i = 0; i < in.n; i++) read_tables(&in.part[i]);
+	read_sections(&in.part[0]);
+	libs_check(&in.sec[ABI_SEC_LIBS]);
+}
+
+/* -- mappings ---------------------------------------------------------------------------------------------------------------- */
+
+static const char *name_of(const struct abi_vma *v)
+{
+	const struct reader *s = &in.sec[ABI_SEC_STRINGS];
+	return v->name < s->n && memchr(s->p + v->name, 0, s->n - v->name) ? s->p + v->name : "";
+}
+
+static int open_mapped(const struct abi_vma *v)
+{
+	const char *path = name_of(v);
+	bool write = v->kind == ABI_VMA_FILE_SHARED && (v->prot & PROT_WRITE);
+	int fd = open(path, (write ? O_RDWR : O_RDONLY) | O_CLOEXEC | (v->vmflags & VMF_TMPFS && write ? O_CREAT : 0), 0600);
+	if (fd < 0 && v->kind == ABI_VMA_FILE_SHARED && !write) fd = open(path, O_RDWR | O_CLOEXEC);
+	if (fd < 0) core_die("%s: was mapped at the checkpoint, and now: %s", path, strerror(errno));
+	struct stat st;
+	uint64_t want = v->file_offset + (v->end - v->start);
+	if ((v->vmflags & VMF_TMPFS) && fstat(fd, &st) == 0 && (uint64_t)st.st_size < want && write && ftruncate(fd, (off_t)want))
+		core_die("%s: cannot be made %lu bytes long: %s", path, want, strerror(errno));
+	return fd;
+}
+
+/* The memory file that stands for a shared object without a name: one for all its mappings. */
+static struct shared { uint64_t key; int fd; } *shareds;
+static size_t nshareds;
+
+int image_shared_fd(uint64_t key)
+{
+	for (size_t i = 0; i < nshareds; i++)
+		if (shareds[i].key == key) return shareds[i].fd;
+	return -1;
+}
+
+static int shared_object(const struct abi_vma *v)
+{
+	int fd = image_shared_fd(v->inode_key);
+	if (fd < 0) {
+		const char *name = name_of(v), *memfd = !strncmp(name, "/memfd:", 7) ? name + 7 : "byssus-shared";
+		char plain[250];
+		snprintf(plain, sizeof plain, "%.*s", (int)strcspn(memfd, " "), memfd);
+		fd = memfd_create(plain, MFD_CLOEXEC | MFD_ALLOW_SEALING);
+		struct shared *s = realloc(shareds, (nshareds + 1) * sizeof *s);
+		if (fd < 0 || !s) core_die("cannot make a memory file for %s: %s", name, strerror(errno));
+		shareds = s;
+		shareds[nshareds++] = (struct shared){ v->inode_key, fd };
+	}
+	struct stat st;
+	uint64_t want = v->file_offset + (v->end - v->start);
+	if (fstat(fd, &st) || ((uint64_t)st.st_size < want && ftruncate(fd, (off_t)want))) core_die("memory file: %s", strerror(errno));
+	return fd;
+}
+
+static bool is_private(const struct abi_vma *v) { return v->kind != ABI_VMA_ANON_SHARED && v->kind != ABI_VMA_FILE_SHARED; }
+
+static void map_vma(const struct abi_vma *v)
+{
+	int prot = (int)v->prot, flags = MAP_FIXED_NOREPLACE, fd = -1;
+	uint64_t off = 0;
+	bool file = v->kind == ABI_VMA_FILE_SHARED || (v->kind == ABI_VMA_FILE_PRIVATE && !(v->vmflags & VMF_WHOLE));
+	if (v->start >= v->end || v->end > BY_ARENA_HI || v->start < BY_SAVED_LO) core_die("image: mapping %lx-%lx: cannot be", v->start, v->end);
+	if (v->kind == ABI_VMA_ANON_SHARED) fd = shared_object(v);
+	else if (file) fd = open_mapped(v);
+	if (fd >= 0) off = v->file_offset;
+	flags |= is_private(v) ? MAP_PRIVATE : MAP_SHARED;
+	if (fd < 0) flags |= MAP_ANONYMOUS;
+	if (v->vmflags & VMF_NORESERVE) flags |= MAP_NORESERVE;
+	if (v->vmflags & VMF_GROWSDOWN) flags |= MAP_GROWSDOWN | MAP_STACK;
+	if (mmap((void *)v->start, v->end - v->start, prot, flags, fd, (off_t)off) != (void *)v->start)
+		core_die("image: cannot map %lx-%lx %s: %s", v->start, v->end, name_of(v), strerror(errno));
+	if (file) close(fd);
+}
+
+static void map_all(void)
+{
+	for (uint64_t i = 0; i < in.part[0].h.n_vmas; i++) map_vma(&in.vmas[i]);
+}
+
+/* -- content -------------------------------------------------------------------------------------------------------------------- */
+
+static const struct abi_vma *vma_at(uint64_t addr)
+{
+	uint64_t lo = 0, hi = in.part[0].h.n_vmas;
+	while (lo < hi) {
+		uint64_t mid = (lo + hi) / 2;
+		if (in.vmas[mid].end <= addr) lo = mid + 1;
+		else hi = mid;
+	}
+	return lo < in.part[0].h.n_vmas && in.vmas[lo].start <= addr ? &in.vmas[lo] : NULL;
+}
+
+/* Mappings that receive chunks are writable until all have been read. */
+static void open_for_writing(bool on)
+{
+	const struct abi_vma *last = NULL;
+	for (unsigned p = 0; p < in.n; p++)
+		for (uint64_t i = 0; i < in.part[p].h.n_chunks; i++) {
+			const struct abi_chunk *c = &in.part[p].chunks[i];
+			const struct abi_vma *v = vma_at(c->addr);
+			if (!v || c->length > v->end - c->addr) core_die("%s: chunk %lu at %#lx belongs to no mapping", in.part[p].path, i, c->addr);
+			if (v == last || (v->prot & PROT_WRITE)) continue;
+			last = v;
+			int prot = on ? PROT_READ | PROT_WRITE : (int)v->prot;
+			if (mprotect((void *)v->start, v->end - v->start, prot)) core_die("image: mprotect %lx-%lx: %s", v->start, v->end, strerror(errno));
+		}
+}
+
+static void verify(const struct part *p, uint64_t i, const void *data)
+{
+	const struct abi_chunk *c = &p->chunks[i];
+	uint32_t crc = crc32c(0, data, c->length);
+	if (crc != c->crc32c) core_die("%s: chunk %lu at %#lx: crc32c %08x, want %08x", p->path, i, c->addr, crc, c->crc32c);
+}
+
+static struct part *locate(uint64_t *i)
+{
+	unsigned p = 0;
+	while (*i >= in.part[p].h.n_chunks) *i -= in.part[p++].h.n_chunks;
+	return &in.part[p];
+}
+
+static void *reader(void *arg)
+{
+	(void)arg;
+	for (uint64_t i; (i = __atomic_fetch_add(&in.next, 1, __ATOMIC_RELAXED)) < in.total_chunks; ) {
+		struct part *p = locate(&i);
+		const struct abi_chunk *c = &p->chunks[i];
+		read_at(p, (void *)c->addr, c->length, c->offset, "chunk");
+		verify(p, i, (void *)c->addr);
+		__atomic_fetch_add(&core_page()->bytes_done, c->length, __ATOMIC_RELAXED);
+		__atomic_fetch_add(&in.bytes, c->length, __ATOMIC_RELAXED);
+	}
+	return NULL;
+}
+
+static unsigned idle_processors(void)
+{
+	cpu_set_t set;
+	double load = 0;
+	int n = sched_getaffinity(0, sizeof set, &set) ? 1 : CPU_COUNT(&set);
+	if (getloadavg(&load, 1) != 1) load = 0;
+	int mine = n / (core_job.nranks < n ? core_job.nranks : n);
+	return mine < 1 ? 1 : mine > MAX_READERS ? MAX_READERS : (unsigned)mine;
+}
+
+static void read_all(void)
+{
+	pthread_t t[MAX_READERS];
+	unsigned n = idle_processors(), made = 0;
+	for (unsigned i = 1; i < n; i++)
+		if (pthread_create(&t[made], NULL, reader, NULL) == 0) made++;
+	reader(NULL);
+	for (unsigned i = 0; i < made; i++) pthread_join(t[i], NULL);
+}
+
+/* -- lazily ------------------------------------------------------------------------------------------------------------------------ */
+
+bool image_is_mapped(unsigned major, unsigned minor, uint64_t inode)
+{
+	for (unsigned i = 0; core_config.lazy && i < in.n; i++)
+		if (in.part[i].ino == inode && in.part[i].dev == makedev(major, minor)) return true;
+	return false;
+}
+
+static void *scrubber(void *arg)
+{
+	char *b = mmap(NULL, ABI_MAX_CHUNK, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	(void)arg;
+	if (b == MAP_FAILED) core_die("no memory to verify the image");
+	for (uint64_t k = 0; k < in.total_chunks; k++) {
+		uint64_t i = k;
+		struct part *p = locate(&i);
+		read_at(p, b, p->chunks[i].length, p->chunks[i].offset, "chunk");
+		verify(p, i, b);
+	}
+	munmap(b, ABI_MAX_CHUNK);
+	for (unsigned i = 0; i < in.n; i++) close(in.part[i].fd);
+	core_debug("the image that was mapped has been verified");
+	return NULL;
+}
+
+static void map_chunks(void)
+{
+	for (unsigned k = 0; k < in.n; k++) {
+		struct part *p = &in.part[k];
+		for (uint64_t i = 0, e; i < p->h.n_chunks; i = e) {
+			const struct abi_chunk *c = &p->chunks[i], *last = c;
+			const struct abi_vma *v = vma_at(c->addr);
+			for (e = i + 1; e < p->h.n_chunks; last = &p->chunks[e++])
+				if (p->chunks[e].addr != last->addr + last->length || p->chunks[e].offset != last->offset + last->length || p->chunks[e].addr >= v->end) break;
+			uint64_t n = last->addr + last->length - c->addr;
+			if (is_private(v)) {
+				if (mmap((void *)c->addr, n, (int)v->prot, MAP_PRIVATE | MAP_FIXED | MAP_NORESERVE, p->fd, (off_t)c->offset) == MAP_FAILED)
+					core_die("%s: cannot be mapped: %s", p->path, strerror(errno));
+			} else {
+				read_at(p, (void *)c->addr, n, c->offset, "chunk");
+			}
+			in.bytes += n;
+		}
+	}
+}
+
+/* -- advice ------------------------------------------------------------------------------------------------------------------------ */
+
+static void advise_all(void)
+{
+	static const struct { uint64_t flag; int advice; } advice[] = {
+		{ VMF_HUGE, MADV_HUGEPAGE }, { VMF_NOHUGE, MADV_NOHUGEPAGE }, { VMF_DONTFORK, MADV_DONTFORK }, { VMF_DONTDUMP, MADV_DONTDUMP },
+		{ VMF_WIPEFORK, MADV_WIPEONFORK }, { VMF_MERGE, MADV_MERGEABLE }, { VMF_SEQ, MADV_SEQUENTIAL }, { VMF_RANDOM, MADV_RANDOM },
+	};
+	for (uint64_t i = 0; i < in.part[0].h.n_vmas; i++) {
+		const struct abi_vma *v = &in.vmas[i];
+		for (size_t k = 0; k < sizeof advice / sizeof *advice; k++)
+			if ((v->vmflags & advice[k].flag) && madvise((void *)v->start, v->end - v->start, advice[k].advice))
+				core_debug("madvise %d on %lx-%lx: %s", advice[k].advice, v->start, v->end, strerror(errno));
+		if ((v->vmflags & VMF_LOCKED) && mlock((void *)v->start, v->end - v->start))
+			core_say("memory %lx-%lx was locked, and cannot be: %s", v->start, v->end, strerror(errno));
+	}
+}
+
+static void restore_memory(void)
+{
+	for (unsigned i = 0; i < in.n; i++) core_page()->bytes_total += in.part[i].h.data_len;
+	map_all();
+	open_for_writing(true);
+	if (core_config.lazy) map_chunks();
+	else read_all();
+	open_for_writing(false);
+	advise_all();
+	core_fault(ABI_FAULT_RANK_MAPPED);
+}
+
+/* -- the whole ---------------------------------------------------------------------------------------------------------------------- */
+
+static void release(void)
+{
+	pthread_t t;
+	for (size_t i = 0; i < nshareds; i++) close(shareds[i].fd);
+	if (core_config.lazy) {
+		if (pthread_create(&t, NULL, scrubber, NULL)) core_die("cannot make the thread that verifies the image");
+		pthread_detach(t);
+		return;
+	}
+	for (unsigned i = 0; i < in.n; i++) close(in.part[i].fd);
+}
+
+void image_restart(const char *dir)
+{
+	char why[512] = "";
+	uint64_t all = ~0UL, t0 = now_ns();
+	raw(SYS_rt_sigprocmask, SIG_SETMASK, &all, 0, 8);
+	core_job.restarted = 1;
+	open_image(dir);
+	agent_connect();
+	core_phase(ABI_PHASE_READING);
+	check_image(dir);
+	restore_memory();
+	uint64_t t1 = now_ns();
+	core_phase(ABI_PHASE_RESTORING);
+	start_restore(&in.sec[ABI_SEC_ALLOCATOR]);
+	vdso_link();
+	threads_restore(&in.sec[ABI_SEC_THREADS]);
+	const char *wrong = core_client->start();
+	if (wrong) core_die("%s", wrong);
+	process_restore(&in.sec[ABI_SEC_PROCESS]);
+	fds_restore(&in.sec[ABI_SEC_FDS], &in.sec[ABI_SEC_FD_CONTENT]);
+	if (core_client->restore(why, sizeof why)) core_die("the MPI cannot be built anew: %s", why);
+	core_fault(ABI_FAULT_RANK_REBUILT);
+	filter_install(true);
+	trap_start();
+	threads_start();
+	threads_revive();
+	process_start_timers();
+	release();
+	agent_start();
+	core_phase(ABI_PHASE_RUN);
+	agent_restored(t1 - t0, now_ns() - t1, in.bytes);
+	core_fault(ABI_FAULT_RANK_RESTORED);
+	threads_release();
+}

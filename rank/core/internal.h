@@ -1,0 +1,199 @@
+/* internal.h: what the files of the rank core share with each other and with nobody else.
+ *
+ * Words: "upper" is the application, "lower" the real MPI and this core. A thread "parks" when a stop is in effect;
+ * the "carrier" is the parked MPI thread, which does the work of a checkpoint. Every function below says in its own
+ * file in which context it may run; those marked [any FS] use no TLS. */
+#ifndef BYSSUS_INTERNAL_H
+#define BYSSUS_INTERNAL_H
+#include <signal.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <ucontext.h>
+#include "core.h"
+#include "raw.h"
+
+#define BYSSUS_VERSION "0.1.0"
+/* Says why the application cannot be run, to the user and to the agent, and ends the process. */
+void core_exit_message(int code, const char *fmt, ...) __attribute__((noreturn, format(printf, 2, 3)));
+#define RESERVED_SIGNALS (SIGBIT(SIGSYS) | SIGBIT(BY_SIG))
+
+/* -- growing byte buffer (util.c) -- */
+struct buf { char *p; size_t n, cap; };
+void buf_add(struct buf *b, const void *p, size_t n);
+void buf_printf(struct buf *b, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+void buf_free(struct buf *b);
+static inline void buf_u64(struct buf *b, uint64_t v) { buf_add(b, &v, sizeof v); }
+void buf_str(struct buf *b, const char *s);                     /* u32 length, bytes with the final 0, padded to 8 */
+/* Reads back; every function leaves r->bad set when the bytes do not suffice. */
+struct reader { const char *p; size_t n, at; bool bad; };
+void read_bytes(struct reader *r, void *out, size_t n);
+uint64_t read_u64(struct reader *r);
+const char *read_str(struct reader *r);
+const void *read_ref(struct reader *r, size_t n);
+
+/* -- small things (util.c) -- */
+uint64_t now_ns(void);
+char *slurp(const char *path, size_t *n);                       /* whole file, 0-terminated, malloc'ed; NULL: unreadable */
+uint64_t status_field(const char *status, const char *key, int base);
+int high_fd(int fd);                                            /* moves a descriptor of ours above the application's */
+void core_phase(unsigned phase);
+
+/* -- configuration (main.c) -- */
+struct core_config {
+	const char *agent, *rundir, *job;
+	unsigned writers;
+	bool lazy, policy_drop;
+	int fd_base;                    /* descriptors from here on are the lower half's */
+	uint64_t soft_nofile, soft_stack;
+	char libdir[512];
+};
+extern struct core_config core_config;
+struct core_self {
+	int pid, main_tid;
+	volatile int mpi_tid;           /* the thread that carries checkpoints */
+	char exe[4096];                 /* the application's file */
+};
+extern struct core_self core_self;
+int core_is_rank(void);                                         /* [any FS] 0 in a forked child, -1 in a vforked one */
+
+/* -- faults (faults.c) -- */
+void faults_start(const char *spec);
+void core_fault(enum abi_fault f);
+
+/* -- control block, crossings (cross.c) -- */
+void cross_start(void);                                         /* maps the control block and the trampolines */
+void cross_donor_wanted(void);                                  /* helper thread: makes the donors that are asked for */
+bool cross_is_borrowed(uint64_t fs);                            /* [any FS] a lower TLS that an upper thread may use */
+uint64_t cross_lower_fs(uint64_t upper_fs);                     /* [any FS] the TLS this upper thread borrows */
+uint64_t cross_upper_here(void);                                /* on a lower FS: that of the thread it is lent to */
+void nest_enter(uint64_t fs);                                   /* [any FS] upper code now runs on top of lower frames */
+void nest_leave(uint64_t fs);
+bool nest_active(uint64_t fs);
+#define BY_SLOT_ENTRY (BY_NCALL - 1)                            /* the program's entry */
+
+/* -- stand-in vDSO, gate, entry stub (vdso.c) -- */
+void vdso_map(void);                                            /* fresh start only: it is saved with the image */
+void vdso_link(void);                                           /* every start: the real functions' addresses */
+
+/* -- loader (elf.c, face.c, start.c) -- */
+struct elf_image { uint64_t bias, entry, phdr, end; unsigned phnum; bool exec_stack; char interp[512]; };
+void elf_check(const char *path);                               /* ends the process unless the file can be run */
+void elf_map(const char *path, uint64_t at, struct elf_image *out);
+bool elf_interpreter(const char *path, char *interp, size_t ni, char *arg, size_t na);   /* #! */
+struct elf_needs { char **soname; size_t n; char rpath[2048], runpath[2048]; };
+bool elf_needs(const char *path, struct elf_needs *out);
+void elf_needs_free(struct elf_needs *n);
+const char *face_for(const char *app);                          /* "mpich", "openmpi" or "" */
+void start_keep_environment(void);
+void start_save(struct buf *b);                                 /* address space, program, what the entry stub has yet to do */
+void start_restore(struct reader *r);
+void start_application(char **argv) __attribute__((noreturn));
+
+/* -- address space (space.c) -- */
+struct space_state { uint64_t brk_lo, brk_now, brk_mapped; uint64_t region_len[BY_STATE_N]; };
+extern struct space_state space;
+long space_mmap(uint64_t addr, uint64_t len, long prot, long flags, long fd, uint64_t off);   /* [any FS] */
+long space_brk(uint64_t addr);                                                                /* [any FS] */
+long space_mremap(uint64_t old, uint64_t oldlen, uint64_t newlen, long flags, uint64_t to);   /* [any FS] */
+
+/* -- partition (filter.c, trap.c) -- */
+void filter_install(bool translate_tids);
+void trap_start(void);                                          /* installs the SIGSYS handler */
+void trap_pairs_save(struct buf *b);                            /* socket pairs the application has made */
+uint64_t trap_pair_of(uint64_t inode);
+void trap_pair_add(uint64_t a, uint64_t b);                     /* [any FS] */
+
+/* -- signals (signals.c) -- */
+extern struct ksigaction sig_upper[65];                         /* what the application asked for */
+void signals_start(void);
+long signals_action(int sig, const struct ksigaction *act, struct ksigaction *old, long size);   /* [any FS] */
+void signals_save(struct buf *b);
+void signals_restore(struct reader *r);
+struct pending_set { uint32_t n; siginfo_t *info; };
+void pending_reset(void);                                       /* a new checkpoint begins */
+bool pending_take(int tid, struct pending_set *p);              /* [any FS] the calling thread's private queue */
+void pending_take_shared(struct pending_set *p);
+void pending_put(int pid, int tid, const struct pending_set *p);/* [any FS] tid 0: to the process */
+
+/* -- threads (threads.c, tids.c) -- */
+struct thread_rec {
+	int32_t tid, vtid;              /* kernel's number; the number the application knows */
+	volatile uint32_t parked;
+	uint32_t flags;
+	uint64_t fs, uc, robust, robust_len, tid_address;
+	char name[16];
+	struct pending_set pending;
+};
+void threads_start(void);
+void threads_stop(bool (*give_up)(void));                       /* helper thread: returns when all have parked */
+void threads_resume(void);
+unsigned threads_count(void);
+struct thread_rec *threads_rec(unsigned i);
+struct thread_rec *threads_by_tid(int tid);
+void threads_save(struct buf *b);
+void threads_restore(struct reader *r);                         /* reads the records */
+void threads_revive(void);                                      /* makes the threads; they wait */
+void threads_release(void) __attribute__((noreturn));           /* all go on, the caller as the main thread */
+int threads_new_tid(int vtid);                                  /* [any FS] the kernel's number now; vtid when unknown */
+int threads_vtid(int tid);                                      /* [any FS] */
+void lower_thread_here(void);                                   /* the calling thread is the lower half's */
+bool lower_thread_is(int tid);
+/* work for the carrier: runs on its private lower stack */
+void carrier_run(void (*fn)(void *), void *arg);
+struct carrier { volatile uint32_t word; void (*fn)(void *); void *arg; };
+
+/* -- process-wide state (process.c) -- */
+void process_save(struct buf *b);
+void process_restore(struct reader *r);                         /* all but timers */
+void process_start_timers(void);
+
+/* -- descriptors (fds.c, fds_restore.c) -- */
+void fds_start(void);                                           /* remembers what was inherited */
+void fds_inspect(struct buf *refusals, unsigned *n);            /* threads stopped; makes the records */
+void fds_save(struct buf *fds, struct buf *content);
+void fds_restore(struct reader *fds, struct reader *content);
+int  fds_memfd_for(uint64_t inode_key);                         /* restart: the memory file behind shared mappings, or -1 */
+
+/* -- memory (vma.c, pages.c) -- */
+struct vma_list { struct abi_vma *v; size_t n, cap; struct buf strings; };
+void vma_scan(struct vma_list *l, struct buf *refusals, unsigned *n);
+void vma_free(struct vma_list *l);
+#define VMF_HUGE      (1UL << 0)
+#define VMF_NOHUGE    (1UL << 1)
+#define VMF_DONTFORK  (1UL << 2)
+#define VMF_DONTDUMP  (1UL << 3)
+#define VMF_WIPEFORK  (1UL << 4)
+#define VMF_MERGE     (1UL << 5)
+#define VMF_LOCKED    (1UL << 6)
+#define VMF_SEQ       (1UL << 7)
+#define VMF_RANDOM    (1UL << 8)
+#define VMF_NORESERVE (1UL << 9)
+#define VMF_GROWSDOWN (1UL << 10)
+#define VMF_WHOLE     (1UL << 11)       /* the file's bytes are in the image: comes back as anonymous memory */
+#define VMF_DELETED   (1UL << 12)
+#define VMF_TMPFS     (1UL << 13)
+struct run { uint64_t start, end; uint32_t vma, flags; };
+#define RUN_BOUNCE 1                    /* not readable in place: read through /proc/self/mem */
+struct run_list { struct run *r; size_t n, cap; };
+void pages_scan(const struct vma_list *l, struct run_list *out);
+
+/* -- image (image_write.c, image_read.c, crc32c.c) -- */
+struct image_result { int status; char error[512]; uint32_t nfiles; uint64_t bytes, logical, write_ns; uint32_t table_crc; };
+bool image_is_mapped(unsigned major, unsigned minor, uint64_t inode);   /* after a lazy restart: memory may be an image */
+void image_write(const struct abi_drain *d, unsigned writers, struct image_result *r);
+void image_restart(const char *dir) __attribute__((noreturn));
+uint32_t crc32c(uint32_t crc, const void *p, size_t n);
+void cpu_describe(struct abi_image_header *h);
+void cpu_check(const char *path, const struct abi_image_header *h);
+
+void libs_save(const struct vma_list *l, struct buf *b);        /* libs.c */
+void libs_check(struct reader *r);
+
+/* -- agent (agent.c) -- */
+void agent_connect(void);                                       /* HELLO and WELCOME */
+void agent_start(void);                                         /* the helper thread */
+void agent_wake(void);                                          /* [any FS] */
+void agent_failed(const char *sentence);
+void agent_restored(uint64_t read_ns, uint64_t restore_ns, uint64_t bytes);
+#endif

@@ -1,0 +1,204 @@
+/* main.c: the start of byssus-rank: address layout, descriptors, configuration; then a fresh start or a restart.
+ *
+ *   byssus-rank -- application arguments...
+ *   byssus-rank --restart DIRECTORY
+ * Context: the only thread, before anything of the application exists. */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/personality.h>
+#include <sys/resource.h>
+#include <unistd.h>
+#include "internal.h"
+
+struct core_job core_job;
+struct core_config core_config;
+struct core_self core_self;
+static volatile int *rank_pid;                  /* in a page that a forked child finds zeroed */
+
+/* -- saying ---------------------------------------------------------------------------------------------------------------- */
+
+static void say(const char *fmt, va_list ap)
+{
+	char line[8192];
+	int n = core_job.nranks > 1 ? snprintf(line, sizeof line, "byssus: rank %d: ", core_job.rank) : snprintf(line, sizeof line, "byssus: ");
+	int m = vsnprintf(line + n, sizeof line - (size_t)n - 1, fmt, ap);
+	size_t len = (size_t)n + (m < 0 ? 0 : (size_t)m);
+	if (len > sizeof line - 2) len = sizeof line - 2;
+	if (line[len - 1] != '\n') line[len++] = '\n';
+	for (size_t at = 0; at < len; ) {
+		ssize_t k = write(2, line + at, len - at);
+		if (k <= 0) break;
+		at += (size_t)k;
+	}
+}
+
+void core_say(const char *fmt, ...)
+{
+	va_list ap;
+	va_start(ap, fmt);
+	say(fmt, ap);
+	va_end(ap);
+}
+
+void core_debug(const char *fmt, ...)
+{
+	va_list ap;
+	if (!core_job.verbose) return;
+	va_start(ap, fmt);
+	say(fmt, ap);
+	va_end(ap);
+}
+
+static void end_with(int code, const char *fmt, va_list ap) __attribute__((noreturn));
+static void end_with(int code, const char *fmt, va_list ap)
+{
+	char s[4096];
+	vsnprintf(s, sizeof s, fmt, ap);
+	core_say("%s", s);
+	agent_failed(s);
+	_exit(code);
+}
+
+void core_die(const char *fmt, ...)
+{
+	va_list ap;
+	va_start(ap, fmt);
+	end_with(ABI_EXIT_INTERNAL, fmt, ap);
+}
+
+void core_exit_message(int code, const char *fmt, ...)
+{
+	va_list ap;
+	va_start(ap, fmt);
+	end_with(code, fmt, ap);
+}
+
+/* -- who am I ---------------------------------------------------------------------------------------------------------------- */
+
+int core_is_rank(void)
+{
+	int pid = *rank_pid;
+	if (!pid) return 0;
+	return pid == (int)raw(SYS_getpid) ? 1 : -1;
+}
+
+static void mark_rank(void)
+{
+	rank_pid = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (rank_pid == MAP_FAILED || madvise((void *)rank_pid, PAGE, MADV_WIPEONFORK)) core_die("cannot mark the process: %s", strerror(errno));
+	core_self.pid = core_self.main_tid = core_self.mpi_tid = *rank_pid = getpid();
+}
+
+static int number(const char *const *names, int otherwise)
+{
+	for (; *names; names++) {
+		const char *v = getenv(*names);
+		if (v && *v) return atoi(v);
+	}
+	return otherwise;
+}
+
+static void read_environment(void)
+{
+	static const char *const ranks[] = { "PMI_RANK", "OMPI_COMM_WORLD_RANK", "PMIX_RANK", "SLURM_PROCID", NULL };
+	static const char *const sizes[] = { "PMI_SIZE", "OMPI_COMM_WORLD_SIZE", "BYSSUS_NRANKS", "SLURM_NTASKS", NULL };
+	const char *policy = getenv("BYSSUS_POLICY"), *writers = getenv("BYSSUS_WRITERS");
+	core_job.rank = number(ranks, 0);
+	core_job.nranks = number(sizes, 1);
+	core_job.libmpi = getenv("BYSSUS_LIBMPI");
+	core_job.face = "";
+	core_job.verbose = getenv("BYSSUS_VERBOSE") != NULL && *getenv("BYSSUS_VERBOSE") != '0';
+	core_config.agent = getenv("BYSSUS_AGENT");
+	core_config.rundir = getenv("BYSSUS_RUNDIR");
+	core_config.job = getenv("BYSSUS_JOB");
+	core_config.lazy = getenv("BYSSUS_LAZY") != NULL && *getenv("BYSSUS_LAZY") == '1';
+	core_config.policy_drop = policy && !strcmp(policy, "drop");
+	core_config.writers = writers && atoi(writers) > 0 ? (unsigned)atoi(writers) : 1;
+	faults_start(getenv("BYSSUS_FAULT"));
+}
+
+static void find_libdir(void)
+{
+	const char *given = getenv("BYSSUS_LIBDIR");
+	char exe[PATH_MAX];
+	ssize_t n = readlink("/proc/self/exe", exe, sizeof exe - 1);
+	exe[n > 0 ? n : 0] = 0;
+	char *slash = strrchr(exe, '/');
+	if (slash) *slash = 0;
+	snprintf(core_config.libdir, sizeof core_config.libdir, "%.511s", given && *given ? given : exe);
+	core_job.libdir = core_config.libdir;
+}
+
+/* -- the process around us ------------------------------------------------------------------------------------------------------ */
+
+/* A process with the legacy layout has its libraries at 0x2aaa..., where the arena is: it starts itself again with
+ * the modern one. An unlimited stack is what makes the kernel choose the legacy one. */
+static void check_layout(char **argv)
+{
+	struct rlimit rl;
+	const char *limit = getenv("BYSSUS_STACK_LIMIT");
+	getrlimit(RLIMIT_STACK, &rl);
+	if ((uint64_t)&errno >= BY_ARENA_HI && (uint64_t)check_layout >= BY_ARENA_HI) {
+		if (limit) {
+			rl.rlim_cur = strtoull(limit, NULL, 10);
+			setrlimit(RLIMIT_STACK, &rl);
+		}
+		return;
+	}
+	if (limit) core_die("the kernel puts libraries at %p, where the application has to be", (void *)&errno);
+	char was[32];
+	snprintf(was, sizeof was, "%llu", (unsigned long long)rl.rlim_cur);
+	setenv("BYSSUS_STACK_LIMIT", was, 1);
+	if (rl.rlim_cur > 64UL << 20) rl.rlim_cur = 64UL << 20;
+	setrlimit(RLIMIT_STACK, &rl);
+	personality((unsigned long)personality(0xffffffff) & ~(unsigned long)ADDR_COMPAT_LAYOUT);
+	execv("/proc/self/exe", argv);
+	core_die("cannot start again with another address layout: %s", strerror(errno));
+}
+
+/* Our descriptors lie above all that the application is likely to use, and never in its way. */
+static void place_descriptors(void)
+{
+	struct rlimit rl;
+	getrlimit(RLIMIT_NOFILE, &rl);
+	core_config.soft_nofile = rl.rlim_cur;
+	int base = rl.rlim_cur <= 8192 ? 8192 : 65536;
+	if (rl.rlim_max < (rlim_t)base + 1024) base = rl.rlim_max > 2048 ? (int)rl.rlim_max - 1024 : (int)rl.rlim_max / 2;
+	core_config.fd_base = base;
+	const char *pmi = getenv("PMI_FD");
+	if (!pmi || atoi(pmi) >= base) return;
+	int fd = high_fd(atoi(pmi));
+	char s[16];
+	snprintf(s, sizeof s, "%d", fd);
+	if (fd >= base) setenv("PMI_FD", s, 1);
+}
+
+static void usage(void) __attribute__((noreturn));
+static void usage(void)
+{
+	static const char text[] = "usage: byssus-rank -- application [arguments...]\n       byssus-rank --restart DIRECTORY\n";
+	_exit(write(2, text, sizeof text - 1) < 0 ? ABI_EXIT_INTERNAL : ABI_EXIT_REFUSED);
+}
+
+int main(int argc, char **argv)
+{
+	if (argc < 3) usage();
+	check_layout(argv);
+	read_environment();
+	find_libdir();
+	start_keep_environment();
+	mark_rank();
+	fds_start();
+	place_descriptors();
+	cross_start();
+	if (!strcmp(argv[1], "--restart")) image_restart(argv[2]);
+	if (strcmp(argv[1], "--")) usage();
+	start_application(argv + 2);
+}

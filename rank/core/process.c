@@ -1,0 +1,139 @@
+/* process.c: state of the process as a whole: directory, umask, limits, timers.
+ *
+ * Context: ordinary lower code; saving while the application's threads stand still, restoring before they exist. */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/time.h>
+#include <time.h>
+#include <unistd.h>
+#include "internal.h"
+
+enum { NLIMITS = 16, TIMER_CREATE_RESTORE_IDS = 77 };
+struct timer { int32_t id, signo, notify, tid; uint64_t value; int32_t clock, pad; struct itimerspec at; };
+static struct itimerval itimers[3];
+static struct timer *timers;
+static uint64_t ntimers;
+static struct pending_set shared;
+
+/* -- POSIX timers: the kernel lists them in /proc/self/timers -------------------------------------------------------------- */
+
+/* "ID: 0 / signal: 14/00007ffc... / notify: signal/pid.123 / ClockID: 1", four lines each. */
+static bool parse_timer(const char **text, struct timer *t)
+{
+	char kind[16] = "", who[16] = "";
+	const char *at = strstr(*text, "ID: ");
+	if (!at) return false;
+	*t = (struct timer){ 0 };
+	if (sscanf(at, "ID: %d\nsignal: %d/%lx\nnotify: %15[a-z]/%15[a-z].%d\nClockID: %d", &t->id, &t->signo, &t->value, kind, who, &t->tid, &t->clock) != 7)
+		return false;
+	t->notify = !strcmp(kind, "none") ? SIGEV_NONE : SIGEV_SIGNAL;
+	if (!strcmp(who, "tid")) t->notify |= SIGEV_THREAD_ID;
+	t->tid = threads_vtid(t->tid);
+	at = strstr(at, "ClockID: ");
+	*text = at + 9;
+	return raw(SYS_timer_gettime, t->id, &t->at) == 0;
+}
+
+static void save_timers(struct buf *b)
+{
+	struct buf list = { 0 };
+	uint64_t n = 0;
+	struct timer t;
+	char *text = slurp("/proc/self/timers", NULL);
+	for (const char *at = text ? text : ""; parse_timer(&at, &t); n++) buf_add(&list, &t, sizeof t);
+	free(text);
+	buf_u64(b, n);
+	buf_add(b, list.p, list.n);
+	buf_free(&list);
+}
+
+/* The number that the application knows: asked for, or counted up to. */
+static bool make_timer(const struct timer *t)
+{
+	struct { uint64_t value; int32_t signo, notify, tid, pad[11]; } e = { t->value, t->signo, t->notify, threads_new_tid(t->tid), { 0 } };
+	int id = t->id;
+	bool asked = raw(SYS_prctl, TIMER_CREATE_RESTORE_IDS, 1, 0, 0, 0) == 0;
+	for (int tries = 0; tries < 100000; tries++) {
+		long r = raw(SYS_timer_create, t->clock, &e, &id);
+		if (r) break;
+		if (id == t->id) {
+			raw(SYS_timer_settime, id, 0, &t->at, 0);
+			if (asked) raw(SYS_prctl, TIMER_CREATE_RESTORE_IDS, 0, 0, 0, 0);
+			return true;
+		}
+		raw(SYS_timer_delete, id);
+	}
+	if (asked) raw(SYS_prctl, TIMER_CREATE_RESTORE_IDS, 0, 0, 0, 0);
+	return false;
+}
+
+/* -- all of it ------------------------------------------------------------------------------------------------------------------ */
+
+void process_save(struct buf *b)
+{
+	char cwd[PATH_MAX] = "";
+	char *status = slurp("/proc/self/status", NULL);
+	if (!getcwd(cwd, sizeof cwd)) cwd[0] = 0;
+	buf_str(b, cwd);
+	buf_u64(b, status ? status_field(status, "Umask", 8) : 022);
+	free(status);
+	for (int i = 0; i < NLIMITS; i++) {
+		struct rlimit rl = { 0 };
+		getrlimit((__rlimit_resource_t)i, &rl);
+		buf_u64(b, rl.rlim_cur);
+		buf_u64(b, rl.rlim_max);
+	}
+	for (int i = 0; i < 3; i++) {
+		struct itimerval v = { 0 };
+		getitimer((__itimer_which_t)i, &v);
+		buf_add(b, &v, sizeof v);
+	}
+	save_timers(b);
+	signals_save(b);
+	pending_take_shared(&shared);
+	buf_u64(b, shared.n);
+	for (uint32_t i = 0; i < shared.n; i++) buf_add(b, &shared.info[i], sizeof *shared.info);
+	pending_put(core_self.pid, 0, &shared);
+}
+
+static void restore_limits(struct reader *r)
+{
+	for (int i = 0; i < NLIMITS; i++) {
+		struct rlimit now, was = { .rlim_cur = read_u64(r) };
+		was.rlim_max = read_u64(r);
+		if (getrlimit((__rlimit_resource_t)i, &now) || r->bad) continue;
+		if (was.rlim_cur > now.rlim_max) was.rlim_cur = now.rlim_max;
+		now.rlim_cur = was.rlim_cur;
+		if (setrlimit((__rlimit_resource_t)i, &now)) core_debug("limit %d cannot be set to %lu: %s", i, (unsigned long)was.rlim_cur, strerror(errno));
+	}
+}
+
+void process_restore(struct reader *r)
+{
+	const char *cwd = read_str(r);
+	if (*cwd && chdir(cwd)) core_die("image: cannot change to the application's directory %s: %s", cwd, strerror(errno));
+	umask((mode_t)read_u64(r));
+	restore_limits(r);
+	for (int i = 0; i < 3; i++) read_bytes(r, &itimers[i], sizeof itimers[i]);
+	ntimers = read_u64(r);
+	timers = (struct timer *)read_ref(r, ntimers * sizeof *timers);
+	signals_restore(r);
+	shared.n = (uint32_t)read_u64(r);
+	shared.info = (siginfo_t *)read_ref(r, shared.n * sizeof(siginfo_t));
+	if (r->bad) core_die("image: process: the section is damaged");
+}
+
+void process_start_timers(void)
+{
+	for (uint64_t i = 0; i < ntimers; i++)
+		if (!make_timer(&timers[i])) core_die("timer %d of the application cannot be made again", timers[i].id);
+	for (int i = 0; i < 3; i++)
+		if (itimers[i].it_value.tv_sec || itimers[i].it_value.tv_usec) setitimer((__itimer_which_t)i, &itimers[i], NULL);
+	pending_put(core_self.pid, 0, &shared);
+}

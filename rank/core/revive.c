@@ -1,0 +1,133 @@
+/* revive.c: the threads' records in the image, and threads made again after a restart.
+ *
+ * The kernel gives new numbers to threads. The application keeps the old ones, which are in its mutexes and thread
+ * descriptors: where it hands one to the kernel, trap.c translates it by the map here.
+ * Context: restart, on the lower half's main thread; thread_revived runs on the new thread with the application's FS
+ * on a small lower stack; the map is read [any FS]. */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include "internal.h"
+
+enum { REVIVE_STACK = 16384 };
+struct vmap { int32_t vtid, tid; };
+static struct vmap *map;
+static volatile uint32_t nmap;
+static struct thread_rec *saved;
+static unsigned nsaved;
+static volatile uint32_t go, ready;
+
+void by_sigreturn(uint64_t uc) __attribute__((noreturn));
+long by_clone(long flags, void *stack, int *ptid, int *ctid, uint64_t tls, void *arg);
+void thread_revived(struct thread_rec *r) __attribute__((noreturn));
+
+int threads_new_tid(int vtid)
+{
+	for (uint32_t i = 0, n = nmap; i < n; i++)
+		if (map[i].vtid == vtid) return map[i].tid;
+	return vtid;
+}
+
+int threads_vtid(int tid)
+{
+	for (uint32_t i = 0, n = nmap; i < n; i++)
+		if (map[i].tid == tid) return map[i].vtid;
+	return tid;
+}
+
+/* -- in the image ----------------------------------------------------------------------------------------------------- */
+
+void threads_save(struct buf *b)
+{
+	unsigned n = threads_count();
+	buf_u64(b, n);
+	buf_u64(b, (uint64_t)(threads_by_tid(core_self.main_tid) != NULL));
+	for (unsigned i = 0; i < n; i++) {
+		struct thread_rec r = *threads_rec(i);
+		struct pending_set p = r.pending;
+		r.flags = (r.tid == core_self.main_tid ? 1u : 0u) | (r.tid == core_self.mpi_tid ? 2u : 0u);
+		r.pending.info = NULL;
+		buf_add(b, &r, sizeof r);
+		for (uint32_t k = 0; k < p.n; k++) buf_add(b, &p.info[k], sizeof *p.info);
+	}
+}
+
+void threads_restore(struct reader *r)
+{
+	nsaved = (unsigned)read_u64(r);
+	read_u64(r);
+	if (r->bad || nsaved > r->n / sizeof *saved) core_die("image: threads: the section is damaged");
+	saved = calloc(nsaved + 1, sizeof *saved);
+	map = calloc(nsaved + 1, sizeof *map);
+	if (!saved || !map) core_die("no memory");
+	for (unsigned i = 0; i < nsaved; i++) {
+		read_bytes(r, &saved[i], sizeof saved[i]);
+		saved[i].pending.info = (siginfo_t *)read_ref(r, saved[i].pending.n * sizeof(siginfo_t));
+		if (r->bad) core_die("image: threads: the section is damaged");
+	}
+}
+
+/* -- back to life ------------------------------------------------------------------------------------------------------ */
+
+void thread_revived(struct thread_rec *r)
+{
+	if (r->robust < BY_ARENA_HI) raw(SYS_set_robust_list, r->robust, r->robust_len);
+	raw(SYS_prctl, PR_SET_NAME, r->name);
+	__atomic_fetch_add(&ready, 1, __ATOMIC_SEQ_CST);
+	futex_wake(&ready, 1);
+	while (!go) futex_wait(&go, 0);
+	pending_put(core_self.pid, (int)raw(SYS_gettid), &r->pending);
+	by_sigreturn(r->uc);
+}
+
+static void revive(struct thread_rec *r, char *stack, unsigned i)
+{
+	long flags = CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SIGHAND | CLONE_THREAD | CLONE_SYSVSEM | CLONE_SETTLS;
+	int *address = (int *)r->tid_address, was = address ? *address : 0;
+	if (address) flags |= CLONE_CHILD_CLEARTID;
+	long tid = by_clone(flags, stack + REVIVE_STACK, NULL, address, r->fs, r);
+	if (tid < 0) core_die("cannot make thread %u of %u again: %s", i + 1, nsaved, strerror((int)-tid));
+	if (address) *address = was;
+	map[nmap] = (struct vmap){ r->vtid, (int32_t)tid };
+	nmap++;
+}
+
+void threads_revive(void)
+{
+	unsigned others = 0;
+	char *stacks = mmap(NULL, (size_t)REVIVE_STACK * (nsaved + 1), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	if (stacks == MAP_FAILED) core_die("no memory for %u threads", nsaved);
+	for (unsigned i = 0; i < nsaved; i++) {
+		struct thread_rec *r = &saved[i];
+		if (r->flags & 1) {
+			map[nmap] = (struct vmap){ r->vtid, core_self.main_tid };
+			nmap++;
+			if (r->flags & 2) core_self.mpi_tid = core_self.main_tid;
+			continue;
+		}
+		revive(r, stacks + (size_t)i * REVIVE_STACK, i);
+		if (r->flags & 2) core_self.mpi_tid = map[nmap - 1].tid;
+		others++;
+	}
+	for (uint32_t n; (n = ready) < others; ) futex_wait(&ready, n);
+}
+
+void threads_release(void)
+{
+	struct thread_rec *main_ = NULL;
+	for (unsigned i = 0; i < nsaved; i++)
+		if (saved[i].flags & 1) main_ = &saved[i];
+	__atomic_store_n(&go, 1, __ATOMIC_SEQ_CST);
+	futex_wake(&go, 1 << 30);
+	if (!main_) raw(SYS_exit, 0);                   /* it had ended before the checkpoint */
+	raw(SYS_set_tid_address, main_->tid_address);
+	if (main_->robust < BY_ARENA_HI) raw(SYS_set_robust_list, main_->robust, main_->robust_len);
+	raw(SYS_prctl, PR_SET_NAME, main_->name);
+	pending_put(core_self.pid, core_self.main_tid, &main_->pending);
+	fs_write(main_->fs);
+	by_sigreturn(main_->uc);
+}

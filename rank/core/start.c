@@ -1,0 +1,281 @@
+/* start.c: brings the application to its first instruction: stack, auxiliary vector, environment, jump.
+ *
+ * The application's ld.so is told of our face by LD_PRELOAD or LD_LIBRARY_PATH. Before its main runs, at the entry
+ * stub, both are put back to what the user had, so that neither the application nor its children see them.
+ * Context: start-up, lower FS; entry_arrived runs on the application's stack with lower FS. */
+#define _GNU_SOURCE
+#include <elf.h>
+#include <errno.h>
+#include <linux/limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/auxv.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+#include "internal.h"
+
+void by_enter(uint64_t sp, uint64_t entry) __attribute__((noreturn));
+
+/* Variables of the new environment that are ours until main: the string on the new stack, and the user's or NULL. */
+enum { NCHANGED = 2 };
+static const char *const changed_name[NCHANGED] = { "LD_PRELOAD", "LD_LIBRARY_PATH" };
+static struct { char *ours; char *users; } changed[NCHANGED];
+
+struct stack { char *sp; };
+
+static char *push_string(struct stack *s, const char *str)
+{
+	size_t n = strlen(str) + 1;
+	s->sp -= n;
+	return memcpy(s->sp, str, n);
+}
+
+static bool is_var(const char *e, const char *name)
+{
+	size_t n = strlen(name);
+	return !strncmp(e, name, n) && e[n] == '=';
+}
+
+static bool hidden(const char *e) { return !strncmp(e, "BYSSUS_", 7); }
+
+/* At the entry stub: sp points to argc. */
+static long entry_arrived(uint64_t *sp)
+{
+	char **env = (char **)(sp + 1 + sp[0] + 1), **out = env;
+	for (char **e = env; *e; e++) {
+		char *keep = *e;
+		for (int i = 0; i < NCHANGED; i++)
+			if (changed[i].ours && keep == changed[i].ours) keep = changed[i].users;
+		if (keep) *out++ = keep;
+	}
+	*out = NULL;
+	for (int i = 0; i < NCHANGED; i++)              /* a constructor may have copied the pointers */
+		if (changed[i].ours) strcpy(changed[i].ours, changed[i].users ? changed[i].users : "");
+	return 0;
+}
+
+/* The value that a changed variable has until main, or NULL when it stays the user's. */
+static char *changed_value(int which, const char *face, const char *users)
+{
+	char *s = NULL;
+	int n = 0;
+	const char *value = users ? strchr(users, '=') + 1 : "";
+	if (which == 0 && *face)
+		n = asprintf(&s, "LD_PRELOAD=%s%s%s/%s/%s", value, *value ? ":" : "", core_job.libdir, face,
+			     strcmp(face, "mpich") ? "libmpi.so.40" : "libmpich.so.12");
+	if (which == 1 && !*face)
+		n = asprintf(&s, "LD_LIBRARY_PATH=%s/mpich:%s/openmpi%s%s", core_job.libdir, core_job.libdir, *value ? ":" : "", value);
+	if (n < 0) core_die("no memory");
+	return s;
+}
+
+static char **users_environ;                    /* as we found it: the application's */
+
+/* Later changes of our own environment are for the real MPI. */
+void start_keep_environment(void)
+{
+	size_t n = 0;
+	while (environ[n]) n++;
+	users_environ = calloc(n + 1, sizeof *users_environ);
+	if (!users_environ) core_die("no memory");
+	for (size_t i = 0; i < n; i++) users_environ[i] = strdup(environ[i]);
+}
+
+static size_t push_environment(struct stack *s, const char *face, char **ev)
+{
+	size_t n = 0;
+	bool done[NCHANGED] = { false };
+	for (char **e = users_environ; *e; e++) {
+		if (hidden(*e)) continue;
+		char *p = push_string(s, *e);
+		for (int i = 0; i < NCHANGED; i++) {
+			if (!is_var(*e, changed_name[i]) || done[i]) continue;
+			char *v = changed_value(i, face, *e);
+			done[i] = true;
+			if (!v) continue;
+			changed[i].users = p;
+			p = changed[i].ours = push_string(s, v);
+			free(v);
+		}
+		ev[n++] = p;
+	}
+	for (int i = 0; i < NCHANGED; i++) {
+		char *v = done[i] ? NULL : changed_value(i, face, NULL);
+		if (!v) continue;
+		ev[n++] = changed[i].ours = push_string(s, v);
+		free(v);
+	}
+	return n;
+}
+
+static size_t count(char **v)
+{
+	size_t n = 0;
+	while (v[n]) n++;
+	return n;
+}
+
+static char *map_stack(size_t strings, bool exec)
+{
+	size_t size = PAGE_UP(strings) + (192UL << 10);
+	int prot = PROT_READ | PROT_WRITE | (exec ? PROT_EXEC : 0);
+	char *p = mmap((void *)(BY_STACK_TOP - size), size, prot,
+		       MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE | MAP_GROWSDOWN | MAP_STACK | MAP_NORESERVE, -1, 0);
+	if (p != (char *)(BY_STACK_TOP - size)) core_die("cannot map the application's stack: %s", strerror(errno));
+	return (char *)BY_STACK_TOP - 64;
+}
+
+static size_t strings_size(char **argv)
+{
+	size_t n = 65536;
+	for (char **a = argv; *a; a++) n += strlen(*a) + 9;
+	for (char **e = users_environ; *e; e++) n += strlen(*e) + 9;
+	return n;
+}
+
+/* Lays out what ld.so expects to find; returns the stack pointer. */
+static uint64_t build_stack(char **argv, const char *face, const struct elf_image *app, const struct elf_image *ld)
+{
+	size_t argc = count(argv), nenv = 0;
+	char **av = calloc(argc + 1, sizeof *av), **ev = calloc(count(users_environ) + NCHANGED + 1, sizeof *ev);
+	struct stack s = { map_stack(strings_size(argv), app->exec_stack) };
+	if (!av || !ev) core_die("no memory");
+	char *execfn = push_string(&s, core_self.exe), *platform = push_string(&s, "x86_64");
+	for (size_t i = 0; i < argc; i++) av[i] = push_string(&s, argv[i]);
+	nenv = push_environment(&s, face, ev);
+	s.sp = (char *)((uint64_t)(s.sp - 16) & ~15UL);
+	memcpy(s.sp, (void *)getauxval(AT_RANDOM), 16);
+	enum { AT_MINSIGSTKSZ_ = 51 };
+	/* Signal stacks that the application sizes by this must have room for our handler's frame on top of theirs. */
+	uint64_t minsig = 2 * (getauxval(AT_MINSIGSTKSZ_) ? getauxval(AT_MINSIGSTKSZ_) : 2048) + 2048;
+	uint64_t aux[] = {
+		AT_SYSINFO_EHDR, BY_VDSO, AT_HWCAP, getauxval(AT_HWCAP), AT_HWCAP2, getauxval(AT_HWCAP2), AT_PAGESZ, PAGE,
+		AT_CLKTCK, getauxval(AT_CLKTCK), AT_PHDR, app->phdr, AT_PHENT, sizeof(Elf64_Phdr), AT_PHNUM, app->phnum,
+		AT_BASE, ld->bias, AT_FLAGS, 0, AT_ENTRY, BY_ENTRY, AT_UID, getuid(), AT_EUID, geteuid(), AT_GID, getgid(),
+		AT_EGID, getegid(), AT_SECURE, 0, AT_RANDOM, (uint64_t)s.sp, AT_EXECFN, (uint64_t)execfn,
+		AT_PLATFORM, (uint64_t)platform, AT_MINSIGSTKSZ_, minsig, AT_NULL, 0,
+	};
+	size_t words = 1 + argc + 1 + nenv + 1 + sizeof aux / sizeof *aux;
+	uint64_t *w = (uint64_t *)((uint64_t)(s.sp - 8 * words) & ~15UL), *k = w;
+	*k++ = argc;
+	memcpy(k, av, (argc + 1) * sizeof *k);
+	k += argc + 1;
+	memcpy(k, ev, (nenv + 1) * sizeof *k);
+	memcpy(k + nenv + 1, aux, sizeof aux);
+	free(av);
+	free(ev);
+	return (uint64_t)w;
+}
+
+/* -- in the image ---------------------------------------------------------------------------------------------------------- */
+
+void start_save(struct buf *b)
+{
+	buf_add(b, &space, sizeof space);
+	buf_u64(b, BY_CTLP->app_entry);
+	buf_add(b, changed, sizeof changed);
+	buf_str(b, core_self.exe);
+	buf_str(b, core_job.face);
+	buf_u64(b, now_ns() + (uint64_t)BY_CTLP->wtime_shift_ns);     /* MPI_Wtime, which goes on from here */
+}
+
+void start_restore(struct reader *r)
+{
+	read_bytes(r, &space, sizeof space);
+	BY_CTLP->app_entry = read_u64(r);
+	read_bytes(r, changed, sizeof changed);
+	snprintf(core_self.exe, sizeof core_self.exe, "%s", read_str(r));
+	core_job.face = strdup(read_str(r));
+	BY_CTLP->wtime_shift_ns = (int64_t)(read_u64(r) - now_ns());
+	if (r->bad) core_die("image: address space: the section is damaged");
+	core_set_call(BY_SLOT_ENTRY, entry_arrived);
+}
+
+/* -- finding the program -------------------------------------------------------------------------------------------- */
+
+/* As execvp finds it; ends the process with the shell's exit codes when it does not. */
+static void find_program(const char *name, char *out, size_t n)
+{
+	const char *path = getenv("PATH");
+	if (!*name) core_exit_message(ABI_EXIT_NOT_FOUND, "the name of the application is empty");
+	snprintf(out, n, "%s", name);
+	if (strchr(name, '/')) return;
+	bool found = false;
+	for (const char *p = path ? path : "/usr/local/bin:/usr/bin:/bin"; p; p = strchr(p, ':') ? strchr(p, ':') + 1 : NULL) {
+		int k = (int)strcspn(p, ":");
+		char one[PATH_MAX];
+		snprintf(one, sizeof one, "%.*s%s%s", k, p, k ? "/" : "./", name);
+		if (!access(one, X_OK)) {
+			snprintf(out, n, "%s", one);
+			return;
+		}
+		if (!found && !access(one, F_OK)) {
+			found = true;
+			snprintf(out, n, "%s", one);
+		}
+	}
+	if (!found) core_exit_message(ABI_EXIT_NOT_FOUND, "%s: not found in PATH", name);
+}
+
+/* Replaces a script by its interpreter, as the kernel does. Returns the new argument vector. */
+static char **through_interpreters(char **argv, char *path, size_t n)
+{
+	char interp[512], arg[512];
+	for (int depth = 0; elf_interpreter(path, interp, sizeof interp, arg, sizeof arg); depth++) {
+		if (depth == 4) core_exit_message(ABI_EXIT_NOT_EXEC, "%s: too many interpreters", path);
+		if (access(path, X_OK)) return argv;            /* elf_check says it */
+		size_t argc = count(argv), k = 0;
+		char **v = calloc(argc + 3, sizeof *v);
+		if (!v) core_die("no memory");
+		v[k++] = strdup(interp);
+		if (*arg) v[k++] = strdup(arg);
+		v[k++] = strdup(path);
+		memcpy(v + k, argv + 1, argc * sizeof *v);
+		if (access(interp, F_OK)) core_exit_message(ABI_EXIT_NOT_FOUND, "%s: its interpreter %s is not there", path, interp);
+		snprintf(path, n, "%s", interp);
+		argv = v;
+	}
+	return argv;
+}
+
+static void name_process(const char *path)
+{
+	const char *base = strrchr(path, '/');
+	prctl(PR_SET_NAME, base ? base + 1 : path);
+}
+
+void start_application(char **argv)
+{
+	char path[PATH_MAX], *full;
+	struct elf_image app, ld;
+	find_program(argv[0], path, sizeof path);
+	argv = through_interpreters(argv, path, sizeof path);
+	elf_check(path);
+	full = realpath(path, NULL);
+	snprintf(core_self.exe, sizeof core_self.exe, "%s", full ? full : path);
+	free(full);
+	const char *face = face_for(core_self.exe);
+	core_job.face = strdup(face);
+	agent_connect();
+	const char *wrong = core_client->start();
+	if (wrong) core_die("%s", wrong);
+	elf_map(core_self.exe, BY_APP, &app);
+	elf_map(app.interp, BY_LDSO, &ld);
+	vdso_map();
+	vdso_link();
+	space.brk_lo = space.brk_now = space.brk_mapped = app.end + (app.bias ? 0x1000000 : 0x100000);
+	core_set_call(BY_SLOT_ENTRY, entry_arrived);
+	BY_CTLP->app_entry = app.entry;
+	uint64_t sp = build_stack(argv, face, &app, &ld);
+	name_process(path);
+	agent_start();
+	signals_start();
+	trap_start();
+	threads_start();
+	filter_install(false);
+	core_phase(ABI_PHASE_RUN);
+	fs_write(0);
+	by_enter(sp, ld.entry);
+}

@@ -1,0 +1,281 @@
+/* threads.c: stops the application's threads, and after a restart makes them again.
+ *
+ * A thread parks in the handler of BY_SIG: the kernel's frame on its stack is its saved state. It parks only when its
+ * pc is in the arena, its FS is its own, and nothing of the lower half is below it on the stack; else the handler
+ * returns and the helper signals again. A system call that the signal broke off is made again if it is certain which
+ * one it was: the helper reads /proc/self/task/T/syscall just before it signals, the handler compares all operands.
+ * The parked MPI thread is the carrier: it does the work of a checkpoint on a private lower stack with lower FS.
+ *
+ * Invariants: records are added only while a stop is in effect; gen changes exactly when all go on; a thread that has
+ * parked stays until then.
+ * Context: on_stop and park are [any FS], in a handler with all signals blocked, maybe on a small signal stack. */
+#define _GNU_SOURCE
+#include <dirent.h>
+#include <fcntl.h>
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <time.h>
+#include <unistd.h>
+#include "internal.h"
+
+enum { MAX_THREADS = 65536, CARRIER_STACK = 1 << 20, PR_GET_TID_ADDRESS_ = 40 };
+void by_on_stack(void *top, void (*fn)(void *), void *arg);
+extern void by_restorer(void);
+
+static struct thread_rec *recs;                 /* MAX_THREADS, untouched pages cost nothing */
+static volatile uint32_t nrecs, nparked, gen, stopping;
+static char *carrier_top;
+static struct carrier carrier;
+
+/* What a thread that is about to be signalled is waiting in. */
+struct in_call { int tid; long nr; uint64_t arg[6], sp, pc; };
+static struct in_call *calls;
+static volatile uint32_t ncalls;
+
+/* -- in the handler ----------------------------------------------------------------------------------------------- */
+
+static void remake_call(ucontext_t *uc, int tid)
+{
+	greg_t *g = uc->uc_mcontext.gregs;
+	if (g[REG_RAX] != -EINTR) return;
+	for (uint32_t i = 0, n = ncalls; i < n; i++) {
+		struct in_call *c = &calls[i];
+		if (c->tid != tid || c->pc != (uint64_t)g[REG_RIP] || c->sp != (uint64_t)g[REG_RSP]) continue;
+		uint64_t now[6] = { (uint64_t)g[REG_RDI], (uint64_t)g[REG_RSI], (uint64_t)g[REG_RDX], (uint64_t)g[REG_R10],
+				    (uint64_t)g[REG_R8], (uint64_t)g[REG_R9] };
+		if (memcmp(now, c->arg, sizeof now)) continue;
+		if (c->nr == SYS_nanosleep && now[1]) g[REG_RDI] = (greg_t)now[1];      /* the kernel wrote there what remains */
+		if (c->nr == SYS_clock_nanosleep && now[3] && !(now[1] & 1)) g[REG_RDX] = (greg_t)now[3];
+		g[REG_RAX] = c->nr;
+		g[REG_RIP] -= 2;
+		return;
+	}
+}
+
+static bool may_park(const ucontext_t *uc, uint64_t fs)
+{
+	uint64_t pc = (uint64_t)uc->uc_mcontext.gregs[REG_RIP];
+	if (fs >= BY_ARENA_HI || pc >= BY_ARENA_HI || pc < BY_SAVED_LO) return false;
+	if (pc >= BY_CTL && pc < BY_CTL + BY_CTL_SIZE) return false;
+	return !nest_active(fs);
+}
+
+static void carrier_loop(void *arg)
+{
+	(void)arg;
+	for (;;) {
+		while (!__atomic_load_n(&carrier.word, __ATOMIC_ACQUIRE)) futex_wait(&carrier.word, 0);
+		void (*fn)(void *) = carrier.fn;
+		if (fn) fn(carrier.arg);
+		__atomic_store_n(&carrier.word, 0, __ATOMIC_RELEASE);
+		futex_wake(&carrier.word, 1);
+		if (!fn) return;
+	}
+}
+
+static void park(ucontext_t *uc, int tid, uint64_t fs)
+{
+	uint32_t g = gen, i = __atomic_fetch_add(&nrecs, 1, __ATOMIC_SEQ_CST);
+	if (i >= MAX_THREADS) return;
+	struct thread_rec *r = &recs[i];
+	*r = (struct thread_rec){ .tid = tid, .vtid = threads_vtid(tid), .fs = fs, .uc = (uint64_t)uc };
+	raw(SYS_get_robust_list, 0, &r->robust, &r->robust_len);
+	raw(SYS_prctl, PR_GET_TID_ADDRESS_, &r->tid_address);
+	raw(SYS_prctl, PR_GET_NAME, r->name);
+	pending_take(tid, &r->pending);
+	bool carries = tid == core_self.mpi_tid;
+	uint64_t lower = carries ? cross_lower_fs(fs) : 0;
+	__atomic_store_n(&r->parked, 1, __ATOMIC_RELEASE);
+	__atomic_fetch_add(&nparked, 1, __ATOMIC_SEQ_CST);
+	futex_wake(&nparked, 1);
+	if (carries) {
+		fs_write(lower);
+		by_on_stack(carrier_top, carrier_loop, NULL);
+		fs_write(fs);
+	}
+	while (gen == g) futex_wait(&gen, g);
+	pending_put(core_self.pid, tid, &r->pending);
+}
+
+static void on_stop(int sig, siginfo_t *si, void *v)
+{
+	(void)sig;
+	(void)si;
+	ucontext_t *uc = v;
+	uint64_t fs = fs_read();
+	if (core_is_rank() != 1) return;
+	int tid = (int)raw(SYS_gettid);
+	if (fs < BY_ARENA_HI) remake_call(uc, tid);
+	if (stopping && may_park(uc, fs)) park(uc, tid, fs);
+}
+
+/* -- lower threads: never signalled ----------------------------------------------------------------------------------- */
+
+enum { MAX_LOWER = 8192 };
+static volatile int lower_tids[MAX_LOWER];
+static pthread_key_t lower_key;
+static pthread_once_t lower_once = PTHREAD_ONCE_INIT;
+
+static void lower_gone(void *slot) { *(volatile int *)slot = 0; }
+static void lower_init(void) { pthread_key_create(&lower_key, lower_gone); }
+
+void lower_thread_here(void)
+{
+	int tid = (int)raw(SYS_gettid);
+	pthread_once(&lower_once, lower_init);
+	for (int i = 0; i < MAX_LOWER; i++) {
+		int none = 0;
+		if (!__atomic_compare_exchange_n(&lower_tids[i], &none, tid, 0, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST)) continue;
+		pthread_setspecific(lower_key, (void *)&lower_tids[i]);
+		return;
+	}
+}
+
+bool lower_thread_is(int tid)
+{
+	for (int i = 0; i < MAX_LOWER; i++)
+		if (lower_tids[i] == tid) return true;
+	return false;
+}
+
+/* -- stopping: helper thread -------------------------------------------------------------------------------------------- */
+
+static bool has_parked(int tid)
+{
+	for (uint32_t i = 0; i < nrecs && i < MAX_THREADS; i++)
+		if (recs[i].tid == tid && recs[i].parked) return true;
+	return false;
+}
+
+static bool read_small(int tid, const char *file, char *out, size_t n)
+{
+	char path[64];
+	snprintf(path, sizeof path, "/proc/self/task/%d/%s", tid, file);
+	int fd = (int)raw(SYS_open, path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0) return false;
+	ssize_t k = read(fd, out, n - 1);
+	close(fd);
+	out[k > 0 ? k : 0] = 0;
+	return k > 0;
+}
+
+static bool is_zombie(int tid)
+{
+	char s[512];
+	const char *p = read_small(tid, "stat", s, sizeof s) ? strrchr(s, ')') : NULL;
+	return !p || p[2] == 'Z' || p[2] == 'X';
+}
+
+/* Notes the call the thread waits in. False: it waits inside the lower half, and comes by itself. */
+static bool note_call(int tid)
+{
+	char s[512];
+	struct in_call c = { .tid = tid };
+	if (!read_small(tid, "syscall", s, sizeof s)) return true;
+	uint64_t *a = c.arg;
+	if (sscanf(s, "%ld %lx %lx %lx %lx %lx %lx %lx %lx", &c.nr, a, a + 1, a + 2, a + 3, a + 4, a + 5, &c.sp, &c.pc) != 9 || c.nr < 0) return true;
+	if (c.pc >= BY_ARENA_HI) return false;
+	uint32_t i = 0;
+	while (i < ncalls && calls[i].tid != tid) i++;
+	if (i == MAX_THREADS) return true;
+	calls[i] = c;
+	if (i == ncalls) __atomic_store_n(&ncalls, i + 1, __ATOMIC_RELEASE);
+	return true;
+}
+
+/* Signals every upper thread that has not parked; returns how many there are. */
+static unsigned signal_rest(void)
+{
+	unsigned rest = 0;
+	DIR *d = opendir("/proc/self/task");
+	if (!d) return 1;
+	for (struct dirent *e; (e = readdir(d)); ) {
+		int tid = atoi(e->d_name);
+		if (tid <= 0 || lower_thread_is(tid) || has_parked(tid)) continue;
+		if (tid == core_self.main_tid && is_zombie(tid)) continue;
+		rest++;
+		if (note_call(tid)) raw(SYS_tgkill, core_self.pid, tid, BY_SIG);
+	}
+	closedir(d);
+	return rest;
+}
+
+/* Somebody must carry the checkpoint, also when the thread that last called MPI has ended. */
+static void choose_carrier(void)
+{
+	if (raw(SYS_tgkill, core_self.pid, core_self.mpi_tid, 0) == 0 && !is_zombie(core_self.mpi_tid)) return;
+	DIR *d = opendir("/proc/self/task");
+	for (struct dirent *e; d && (e = readdir(d)); ) {
+		int tid = atoi(e->d_name);
+		if (tid > 0 && !lower_thread_is(tid) && !is_zombie(tid)) core_self.mpi_tid = tid;
+	}
+	if (d) closedir(d);
+}
+
+void threads_stop(bool (*give_up)(void))
+{
+	choose_carrier();
+	pending_reset();
+	nrecs = nparked = ncalls = 0;
+	carrier.word = 0;
+	__atomic_store_n(&stopping, 1, __ATOMIC_SEQ_CST);
+	long ns = 200000;
+	while (!give_up()) {
+		uint32_t seen = nparked;
+		if (!signal_rest()) return;
+		struct timespec t = { 0, ns };
+		raw(SYS_futex, &nparked, RAW_FUTEX_WAIT, seen, &t);
+		if (seen == nparked && ns < 2000000) ns += ns / 2;
+	}
+}
+
+void carrier_run(void (*fn)(void *), void *arg)
+{
+	carrier.fn = fn;
+	carrier.arg = arg;
+	__atomic_store_n(&carrier.word, 1, __ATOMIC_RELEASE);
+	futex_wake(&carrier.word, 1);
+}
+
+void threads_resume(void)
+{
+	__atomic_store_n(&stopping, 0, __ATOMIC_SEQ_CST);
+	if (threads_by_tid(core_self.mpi_tid)) {
+		while (carrier.word) futex_wait(&carrier.word, 1);
+		carrier_run(NULL, NULL);
+	}
+	__atomic_fetch_add(&gen, 1, __ATOMIC_SEQ_CST);
+	futex_wake(&gen, 1 << 30);
+}
+
+unsigned threads_count(void) { return nrecs < MAX_THREADS ? nrecs : MAX_THREADS; }
+struct thread_rec *threads_rec(unsigned i) { return &recs[i]; }
+
+struct thread_rec *threads_by_tid(int tid)
+{
+	for (unsigned i = 0; i < threads_count(); i++)
+		if (recs[i].tid == tid) return &recs[i];
+	return NULL;
+}
+
+static void *big_table(size_t n)
+{
+	void *p = mmap(NULL, n, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	if (p == MAP_FAILED) core_die("no memory for the table of threads");
+	return p;
+}
+
+void threads_start(void)
+{
+	recs = recs ? recs : big_table(MAX_THREADS * sizeof *recs);
+	calls = big_table(MAX_THREADS * sizeof *calls);
+	carrier_top = (char *)big_table(CARRIER_STACK) + CARRIER_STACK;
+	struct ksigaction a = { (uint64_t)on_stop, SA_SIGINFO | SA_ONSTACK | SA_RESTART | 0x04000000, (uint64_t)by_restorer, ~0UL };
+	raw(SYS_rt_sigaction, BY_SIG, &a, 0, 8);
+}

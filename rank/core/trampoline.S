@@ -1,0 +1,232 @@
+/* trampoline.S: the trampolines between the halves. All switching of FS is here and in cross.c.
+ *
+ * The template below is copied into the control block (cross.c), at BY_CTL + BY_CROSS_CODE; it reaches its data, at
+ * BY_CTL + BY_CROSS_DATA, by distance alone. A thread whose pc is in the control block is never parked.
+ * A crossing takes up to six integer arguments, keeps all of them, and gives the callee an aligned stack. */
+#define __ASSEMBLER__ 1
+#include "layout.h"
+
+#define DATA(off)  (by_cross_template - BY_CROSS_CODE + BY_CROSS_DATA + (off))(%rip)
+#define D_MAIN_UP   (8 * BY_NCALL)
+#define D_MAIN_LOW  (8 * BY_NCALL + 8)
+#define D_ENTER     (8 * BY_NCALL + 16)
+#define DONOR_FS     0
+#define DONOR_INSIDE 8
+
+	.section .rodata.by_cross, "a"
+	.globl by_cross_template, by_cross_common, by_cross_fsgs, by_cross_fsgs_end, by_cross_prctl, by_cross_prctl_end
+	.balign 4096
+by_cross_template:
+	.set n, 0
+	.rept BY_NCALL
+	.balign 16
+	mov	DATA(8 * n), %rax
+	jmp	by_cross_common
+	.set n, n + 1
+	.endr
+	.balign 64
+by_cross_common:                /* one of the two bodies below is copied to here */
+	.skip 512
+
+/* Sets FS, keeps every register. */
+.macro SETFS_FSGS reg
+	wrfsbase \reg
+.endm
+.macro SETFS_PRCTL reg
+	push	%rax
+	push	%rdi
+	push	%rsi
+	push	%rcx
+	push	%r11
+	mov	\reg, %rsi
+	mov	$0x1002, %edi
+	mov	$158, %eax
+	syscall
+	pop	%r11
+	pop	%rcx
+	pop	%rsi
+	pop	%rdi
+	pop	%rax
+.endm
+
+/* rax: callee. The data is addressed absolutely here: the body is not where it was assembled. */
+.macro BODY setfs
+	mov	%fs:0, %r10
+	movabs	$(BY_CTL + BY_CROSS_DATA + D_MAIN_UP), %r11
+	cmp	(%r11), %r10
+	jne	1f
+	mov	8(%r11), %r11
+	push	%r10
+	\setfs	%r11
+	call	*%rax
+	pop	%r10
+	\setfs	%r10
+	ret
+1:	push	%rax                    /* not the main thread: which lower TLS does it borrow? */
+	push	%rdi
+	push	%rsi
+	push	%rdx
+	push	%rcx
+	push	%r8
+	push	%r9
+	mov	%r10, %rdi
+	call	*16(%r11)               /* struct donor *cross_enter(upper FS): on the application's FS */
+	mov	DONOR_FS(%rax), %r11
+	pop	%r9
+	pop	%r8
+	pop	%rcx
+	pop	%rdx
+	pop	%rsi
+	pop	%rdi
+	pop	%r10                    /* callee */
+	push	%fs:0
+	push	%rax
+	sub	$8, %rsp
+	\setfs	%r11
+	call	*%r10
+	add	$8, %rsp
+	pop	%r11
+	pop	%r10
+	\setfs	%r10
+	lock decl DONOR_INSIDE(%r11)
+	ret
+.endm
+
+by_cross_fsgs:
+	BODY	SETFS_FSGS
+by_cross_fsgs_end:
+by_cross_prctl:
+	BODY	SETFS_PRCTL
+by_cross_prctl_end:
+
+	.text
+/* long by_upcall(upper FS, lower FS, fn, long arg[6]) */
+.macro UPCALL setfs
+	push	%rbx
+	mov	%rsi, %rbx
+	mov	%rdx, %rax
+	mov	%rdi, %r11
+	mov	%rcx, %r10
+	mov	0(%r10), %rdi
+	mov	8(%r10), %rsi
+	mov	16(%r10), %rdx
+	mov	24(%r10), %rcx
+	mov	32(%r10), %r8
+	mov	40(%r10), %r9
+	\setfs	%r11
+	call	*%rax
+	\setfs	%rbx
+	pop	%rbx
+	ret
+.endm
+	.globl	by_upcall_fsgs, by_upcall_prctl
+	.type	by_upcall_fsgs, @function
+by_upcall_fsgs:
+	UPCALL	SETFS_FSGS
+	.type	by_upcall_prctl, @function
+by_upcall_prctl:
+	UPCALL	SETFS_PRCTL
+
+/* What the kernel calls for a signal of the application: (sig, info, ucontext). gate.c says whether the handler may
+ * be entered directly (0: nothing of ours stays on the stack) or runs on top of lower frames. */
+	.globl	by_gate
+	.type	by_gate, @function
+by_gate:
+	push	%rdi
+	push	%rsi
+	push	%rdx
+	call	gate_enter
+	pop	%rdx
+	pop	%rsi
+	pop	%rdi
+	movslq	%edi, %rcx
+	shl	$5, %rcx                /* sizeof(struct ksigaction) */
+	lea	sig_upper(%rip), %r11
+	mov	(%r11, %rcx), %r11
+	cmp	$1, %r11                /* reset meanwhile */
+	jbe	2f
+	test	%rax, %rax
+	jnz	1f
+	jmp	*%r11
+1:	cmp	$2, %rax                /* gate.c has taken care of it */
+	je	3f
+	push	%rax
+	call	*%r11
+	pop	%rdi
+	jmp	gate_leave
+2:	mov	%rax, %rdi
+	test	%rax, %rax
+	jnz	gate_leave
+3:	ret
+
+/* void by_on_stack(stack top, fn, arg): calls fn(arg) there and comes back. */
+	.globl	by_on_stack
+	.type	by_on_stack, @function
+by_on_stack:
+	push	%rbx
+	mov	%rsp, %rbx
+	mov	%rdi, %rsp
+	mov	%rdx, %rdi
+	call	*%rsi
+	mov	%rbx, %rsp
+	pop	%rbx
+	ret
+
+/* void by_sigreturn(ucontext): goes on where the kernel's frame says. */
+	.globl	by_sigreturn
+	.type	by_sigreturn, @function
+by_sigreturn:
+	mov	%rdi, %rsp
+	mov	$15, %eax
+	syscall
+	hlt
+
+/* long by_clone(flags, stack top, ptid, ctid, tls, arg): the new thread calls thread_revived(arg). */
+	.globl	by_clone
+	.type	by_clone, @function
+by_clone:
+	push	%r12
+	mov	%r9, %r12
+	mov	%rcx, %r10
+	mov	$56, %eax
+	syscall
+	test	%eax, %eax
+	jz	1f
+	pop	%r12
+	ret
+1:	xor	%ebp, %ebp
+	mov	%r12, %rdi
+	call	thread_revived
+	hlt
+
+/* void by_enter(stack pointer, entry): the start of the application. */
+	.globl	by_enter
+	.type	by_enter, @function
+by_enter:
+	mov	%rdi, %rsp
+	mov	%rsi, %rax
+	xor	%edx, %edx
+	xor	%ebp, %ebp
+	jmp	*%rax
+
+/* Code that is saved with the image, at BY_GATE and BY_ENTRY: never changed without a new image version. */
+	.section .rodata.by_saved, "a"
+	.globl	by_pass_code, by_pass_end, by_entry_code, by_entry_end
+by_pass_code:
+	syscall
+	mov	(%rsp), %rcx
+	lea	BY_PASS_FRAME(%rsp), %rsp
+	jmp	*%rcx
+by_pass_end:
+by_entry_code:
+	push	%rdx                    /* ld.so's function for the end of the process */
+	lea	8(%rsp), %rdi
+	sub	$8, %rsp
+	movabs	$(BY_CTL + BY_CROSS_CODE + 16 * (BY_NCALL - 1)), %rax
+	call	*%rax
+	add	$8, %rsp
+	pop	%rdx
+	movabs	$BY_CTL, %rax
+	jmp	*BY_CTL_APP_ENTRY(%rax)
+by_entry_end:
+	.section .note.GNU-stack, "", @progbits

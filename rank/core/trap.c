@@ -1,0 +1,263 @@
+/* trap.c: performs the system calls that filter.c takes away from upper code.
+ *
+ * Each case does what the kernel would have done, inside the arena, without our signals and descriptors. A call that
+ * blocks with a signal mask is not made here, where its thread could not be parked: it is sent on its way through the
+ * one instruction at BY_PASS, with the mask cleaned of our signals.
+ * Context: SIGSYS handler on the application's FS and stack (its signal stack if it has one), all signals blocked:
+ * no TLS, no locks but those of this core, little stack. Operands are used as they are: a bad pointer ends the
+ * process by SIGSEGV where natively the call would return EFAULT. */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include "internal.h"
+
+typedef greg_t *regs;
+enum { SYS_SECCOMP_ = 1, FUTEX_TID_MASK_ = 0x3fffffff, FUTEX_DIED = 0x40000000 };
+
+/* -- small cases ---------------------------------------------------------------------------------------------------- */
+
+static long do_sigprocmask(ucontext_t *uc, int how, const uint64_t *set, uint64_t *old, size_t size)
+{
+	uint64_t *mask = (uint64_t *)&uc->uc_sigmask, was = *mask, s = *set & ~RESERVED_SIGNALS;
+	if (size != 8) return -EINVAL;
+	if (how == SIG_BLOCK) *mask = was | s;
+	else if (how == SIG_SETMASK) *mask = s;
+	else return -EINVAL;
+	if (old) *old = was;
+	return 0;
+}
+
+static bool same(const char *a, const char *b)
+{
+	while (*a && *a == *b) a++, b++;
+	return *a == *b;
+}
+
+/* /proc/self/exe, also by number. */
+static bool is_own_exe(const char *p)
+{
+	char own[32] = "/proc/", digits[12];
+	int n = 0, k = 6;
+	if (!p || p[0] != '/' || p[1] != 'p' || p[2] != 'r') return false;
+	if (same(p, "/proc/self/exe") || same(p, "/proc/thread-self/exe")) return true;
+	for (long pid = raw(SYS_getpid); pid; pid /= 10) digits[n++] = (char)('0' + pid % 10);
+	while (n) own[k++] = digits[--n];
+	for (const char *e = "/exe"; *e; e++) own[k++] = *e;
+	return same(p, own);
+}
+
+static long do_readlink(long nr, const uint64_t *a)
+{
+	const char *path = (const char *)(nr == SYS_readlink ? a[0] : a[1]);
+	char *out = (char *)(nr == SYS_readlink ? a[1] : a[2]);
+	long n = (long)(int)(nr == SYS_readlink ? a[2] : a[3]), k = 0;
+	if (n <= 0 || !is_own_exe(path)) return raw(nr, a[0], a[1], a[2], a[3]);
+	for (; core_self.exe[k] && k < n; k++) out[k] = core_self.exe[k];
+	return k;
+}
+
+static long do_close_range(uint64_t first, uint64_t last, uint64_t flags)
+{
+	uint64_t base = (uint64_t)core_config.fd_base;
+	if (first > last) return -EINVAL;
+	if (first >= base) return 0;
+	return raw(SYS_close_range, first, last < base ? last : base - 1, flags);
+}
+
+static long do_exit_group(long code)
+{
+	if (core_is_rank() == 1) {
+		core_page()->exit_code = (uint64_t)(code & 0xff);
+		__atomic_store_n(&core_page()->phase, ABI_PHASE_ENDED, __ATOMIC_RELEASE);
+	}
+	return raw(SYS_exit_group, code);
+}
+
+/* -- socket pairs: the kernel does not tell afterwards who is whose peer ---------------------------------------------- */
+
+enum { MAX_PAIRS = 4096 };
+static struct { volatile uint64_t a, b; } pairs[MAX_PAIRS];
+static volatile uint32_t next_pair;
+
+void trap_pair_add(uint64_t a, uint64_t b)
+{
+	uint32_t i = __atomic_fetch_add(&next_pair, 1, __ATOMIC_RELAXED) % MAX_PAIRS;
+	pairs[i].a = a;
+	pairs[i].b = b;
+}
+
+/* The newest entry counts: inode numbers come again. */
+uint64_t trap_pair_of(uint64_t inode)
+{
+	for (uint32_t n = next_pair, i = n; i + MAX_PAIRS > n && i-- > 0; ) {
+		if (pairs[i % MAX_PAIRS].a == inode) return pairs[i % MAX_PAIRS].b;
+		if (pairs[i % MAX_PAIRS].b == inode) return pairs[i % MAX_PAIRS].a;
+	}
+	return 0;
+}
+
+static long do_socketpair(const uint64_t *x)
+{
+	int *fd = (int *)x[3];
+	struct stat s[2];
+	long r = raw(SYS_socketpair, x[0], x[1], x[2], fd);
+	if (r == 0 && raw(SYS_fstat, fd[0], &s[0]) == 0 && raw(SYS_fstat, fd[1], &s[1]) == 0) trap_pair_add(s[0].st_ino, s[1].st_ino);
+	return r;
+}
+
+/* -- calls that wait under another signal mask ------------------------------------------------------------------------ */
+
+/* Makes the interrupted code call again from BY_PASS, with a copy of the mask below its red zone in place of the
+ * argument in `reg`; with `boxed` the argument is a pointer to {pointer to mask, size}. */
+static long pass_with_mask(ucontext_t *uc, long nr, int reg, bool boxed)
+{
+	regs g = uc->uc_mcontext.gregs;
+	uint64_t *f = (uint64_t *)(g[REG_RSP] - BY_PASS_FRAME), *given = (uint64_t *)g[reg];
+	uint64_t *mask = boxed ? (uint64_t *)given[0] : given;
+	f[0] = (uint64_t)g[REG_RIP];
+	f[1] = mask ? *mask & ~RESERVED_SIGNALS : 0;
+	f[2] = mask ? (uint64_t)&f[1] : 0;
+	f[3] = boxed ? given[1] : 8;
+	g[reg] = boxed ? (greg_t)&f[2] : (greg_t)&f[1];
+	g[REG_RSP] = (greg_t)f;
+	g[REG_RIP] = BY_PASS;
+	return nr;
+}
+
+static long do_signalfd(long nr, const uint64_t *x)
+{
+	uint64_t mask = *(uint64_t *)x[1] & ~RESERVED_SIGNALS;
+	return raw(nr, x[0], &mask, x[2], x[3]);
+}
+
+/* -- thread numbers after a restart ------------------------------------------------------------------------------------ */
+
+static int tid_of(uint64_t t) { return core_is_rank() == 1 ? threads_new_tid((int)t) : (int)t; }
+
+/* What the kernel does at the end of a thread that holds robust mutexes: it would compare them with its own number. */
+static void leave_robust_mutexes(int vtid)
+{
+	struct list { struct list *next; };
+	struct { struct list list; long offset; struct list *pending; } *head;
+	size_t len;
+	if (raw(SYS_get_robust_list, 0, &head, &len) || !head) return;
+	struct list *e = head->list.next;
+	for (int n = 0; e && e != &head->list && n < 2048; n++) {
+		volatile uint32_t *word = (volatile uint32_t *)((char *)e + head->offset);
+		e = e->next;
+		uint32_t w = *word;
+		if ((w & FUTEX_TID_MASK_) != (uint32_t)vtid) continue;
+		__atomic_compare_exchange_n(word, &w, (w & 0x80000000u) | FUTEX_DIED, 0, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
+		raw(SYS_futex, word, RAW_FUTEX_WAKE, 1);
+	}
+}
+
+static long do_exit(uint64_t code)
+{
+	int tid = (int)raw(SYS_gettid), vtid = threads_vtid(tid);
+	if (core_is_rank() == 1 && vtid != tid) leave_robust_mutexes(vtid);
+	return raw(SYS_exit, code);
+}
+
+static long do_timer_create(const uint64_t *x)
+{
+	struct { uint64_t value; int32_t signo, notify, tid, pad[11]; } e, *given = (void *)x[1];
+	if (!given || !(given->notify & SIGEV_THREAD_ID)) return raw(SYS_timer_create, x[0], x[1], x[2]);
+	e = *(__typeof__(e) *)given;
+	e.tid = tid_of((uint64_t)e.tid);
+	return raw(SYS_timer_create, x[0], &e, x[2]);
+}
+
+static long do_with_tids(long nr, const uint64_t *x)
+{
+	switch (nr) {
+	case SYS_tgkill:
+	case SYS_rt_tgsigqueueinfo:
+		return raw(nr, tid_of(x[0]), tid_of(x[1]), x[2], x[3]);
+	case SYS_getpriority:
+	case SYS_setpriority:
+		return raw(nr, x[0], x[0] == PRIO_PROCESS ? (uint64_t)tid_of(x[1]) : x[1], x[2]);
+	case SYS_timer_create:
+		return do_timer_create(x);
+	case SYS_kill:
+		return raw(nr, (int)x[0] > 0 ? tid_of(x[0]) : (int)x[0], x[1]);
+	default:
+		return raw(nr, tid_of(x[0]), x[1], x[2], x[3]);
+	}
+}
+
+/* -- the handler --------------------------------------------------------------------------------------------------------- */
+
+/* Returns what the interrupted code finds in rax. */
+static long perform(ucontext_t *uc, long nr, const uint64_t *x)
+{
+	switch (nr) {
+	case SYS_mmap: return space_mmap(x[0], x[1], (long)x[2], (int)x[3], (int)x[4], x[5]);
+	case SYS_brk: return space_brk(x[0]);
+	case SYS_mremap: return space_mremap(x[0], x[1], x[2], (long)x[3], x[4]);
+	case SYS_rt_sigprocmask: return do_sigprocmask(uc, (int)x[0], (const uint64_t *)x[1], (uint64_t *)x[2], x[3]);
+	case SYS_rt_sigaction:
+		return signals_action((int)x[0], (const struct ksigaction *)x[1], (struct ksigaction *)x[2], (long)x[3]);
+	case SYS_rt_sigsuspend: return pass_with_mask(uc, nr, REG_RDI, false);
+	case SYS_rt_sigtimedwait: return pass_with_mask(uc, nr, REG_RDI, false);
+	case SYS_ppoll: return pass_with_mask(uc, nr, REG_R10, false);
+	case SYS_pselect6: return pass_with_mask(uc, nr, REG_R9, true);
+	case SYS_epoll_pwait: return pass_with_mask(uc, nr, REG_R8, false);
+	case SYS_epoll_pwait2: return pass_with_mask(uc, nr, REG_R8, false);
+	case SYS_signalfd:
+	case SYS_signalfd4: return do_signalfd(nr, x);
+	case SYS_readlink:
+	case SYS_readlinkat: return do_readlink(nr, x);
+	case SYS_rseq: return -ENOSYS;                  /* its area would lie in memory that a restart brings back unregistered */
+	case SYS_exit_group: return do_exit_group((int)x[0]);
+	case SYS_exit: return do_exit(x[0]);
+	case SYS_socketpair: return do_socketpair(x);
+	case SYS_close:
+	case SYS_dup2:
+	case SYS_dup3: return -EBADF;
+	case SYS_close_range: return do_close_range((uint32_t)x[0], (uint32_t)x[1], x[2]);
+	default: return do_with_tids(nr, x);
+	}
+}
+
+/* SIGSYS that somebody sent, or that a filter of the application's own raised. */
+static void foreign_sigsys(siginfo_t *si, ucontext_t *uc)
+{
+	uint64_t h = sig_upper[SIGSYS].handler;
+	if (h > 1) {
+		((void (*)(int, siginfo_t *, void *))h)(SIGSYS, si, uc);
+	} else if (h == 0) {
+		struct ksigaction dfl = { 0 };
+		raw(SYS_rt_sigaction, SIGSYS, &dfl, 0, 8);
+		raw(SYS_tgkill, raw(SYS_getpid), raw(SYS_gettid), SIGSYS);
+	}
+}
+
+static void on_sigsys(int sig, siginfo_t *si, void *v)
+{
+	(void)sig;
+	ucontext_t *uc = v;
+	regs g = uc->uc_mcontext.gregs;
+	uint64_t x[6] = { (uint64_t)g[REG_RDI], (uint64_t)g[REG_RSI], (uint64_t)g[REG_RDX], (uint64_t)g[REG_R10],
+			  (uint64_t)g[REG_R8], (uint64_t)g[REG_R9] };
+	if (si->si_code != SYS_SECCOMP_) {
+		foreign_sigsys(si, uc);
+		return;
+	}
+	__atomic_fetch_add(&core_page()->traps, 1, __ATOMIC_RELAXED);
+	g[REG_RAX] = perform(uc, si->si_syscall, x);
+}
+
+extern void by_restorer(void);
+__asm__(".text\n.globl by_restorer\n.type by_restorer, @function\nby_restorer:\n\tmov $15, %eax\n\tsyscall\n");
+
+void trap_start(void)
+{
+	struct ksigaction a = { (uint64_t)on_sigsys, SA_SIGINFO | SA_ONSTACK | SA_RESTART | 0x04000000, (uint64_t)by_restorer, ~0UL };
+	raw(SYS_rt_sigaction, SIGSYS, &a, 0, 8);
+	uint64_t ours = RESERVED_SIGNALS;
+	raw(SYS_rt_sigprocmask, SIG_UNBLOCK, &ours, 0, 8);
+}

@@ -1,0 +1,77 @@
+/* vdso.c: gives the application a vDSO of ours, and beside it the code that is saved with the image.
+ *
+ * The kernel's vDSO cannot move and differs from boot to boot; the stand-in has a fixed address and fixed code, and
+ * finds the real functions through the control block, which is written at every start.
+ * Context: start-up, on the lower half's FS. */
+#define _GNU_SOURCE
+#include <elf.h>
+#include <string.h>
+#include <sys/auxv.h>
+#include <sys/mman.h>
+#include <sys/time.h>
+#include <time.h>
+#include "internal.h"
+
+extern const char by_vdso_blob[], by_vdso_blob_end[], by_pass_code[], by_pass_end[], by_entry_code[], by_entry_end[];
+enum { VDSO_SIZE = 0x4000 };
+
+void vdso_map(void)
+{
+	char *b = mmap((void *)BY_VDSO, VDSO_SIZE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+	if (b != (char *)BY_VDSO) core_die("cannot map the stand-in vDSO at %#lx", (unsigned long)BY_VDSO);
+	const Elf64_Ehdr *h = (const void *)by_vdso_blob;
+	const Elf64_Phdr *p = (const void *)(by_vdso_blob + h->e_phoff);
+	for (int i = 0; i < h->e_phnum; i++)
+		if (p[i].p_type == PT_LOAD) memcpy(b + p[i].p_vaddr, by_vdso_blob + p[i].p_offset, p[i].p_filesz);
+	memcpy(b + (BY_PASS - BY_VDSO), by_pass_code, (size_t)(by_pass_end - by_pass_code));
+	memcpy(b + (BY_ENTRY - BY_VDSO), by_entry_code, (size_t)(by_entry_end - by_entry_code));
+	mprotect(b, VDSO_SIZE, PROT_READ | PROT_EXEC);
+}
+
+/* Where the kernel gives no vDSO, system calls do. They run on the application's FS. */
+static long sys_clock_gettime(long c, void *t) { return raw(SYS_clock_gettime, c, t); }
+static long sys_gettimeofday(void *t, void *z) { return raw(SYS_gettimeofday, t, z); }
+static long sys_time(void *t) { return raw(SYS_time, t); }
+static long sys_getcpu(void *c, void *n, void *x) { return raw(SYS_getcpu, c, n, x); }
+static long sys_clock_getres(long c, void *t) { return raw(SYS_clock_getres, c, t); }
+
+static uint32_t symbol_count(const Elf64_Sym *sym, const char *str, const uint32_t *hash)
+{
+	return hash ? hash[1] : (uint32_t)((str - (const char *)sym) / (long)sizeof *sym);
+}
+
+static uint64_t real_function(const char *name)
+{
+	const char *b = (const char *)getauxval(AT_SYSINFO_EHDR), *str = NULL;
+	if (!b) return 0;
+	const Elf64_Ehdr *h = (const void *)b;
+	const Elf64_Phdr *p = (const void *)(b + h->e_phoff);
+	const Elf64_Dyn *d = NULL;
+	const Elf64_Sym *sym = NULL;
+	const uint32_t *hash = NULL;
+	const char *base = b;
+	for (int i = 0; i < h->e_phnum; i++) {
+		if (p[i].p_type == PT_DYNAMIC) d = (const void *)(b + p[i].p_offset);
+		if (p[i].p_type == PT_LOAD) base = b + p[i].p_offset - p[i].p_vaddr;
+	}
+	for (; d && d->d_tag; d++) {
+		if (d->d_tag == DT_STRTAB) str = base + d->d_un.d_ptr;
+		if (d->d_tag == DT_SYMTAB) sym = (const void *)(base + d->d_un.d_ptr);
+		if (d->d_tag == DT_HASH) hash = (const void *)(base + d->d_un.d_ptr);
+	}
+	for (uint32_t i = 0, n = sym && str ? symbol_count(sym, str, hash) : 0; i < n; i++)
+		if (sym[i].st_value && !strcmp(str + sym[i].st_name, name)) return (uint64_t)base + sym[i].st_value;
+	return 0;
+}
+
+void vdso_link(void)
+{
+	static const struct { const char *name; void *instead; } fn[] = {
+		{ "__vdso_clock_gettime", sys_clock_gettime }, { "__vdso_gettimeofday", sys_gettimeofday },
+		{ "__vdso_time", sys_time }, { "__vdso_getcpu", sys_getcpu }, { "__vdso_clock_getres", sys_clock_getres },
+	};
+	for (unsigned i = 0; i < sizeof fn / sizeof *fn; i++) {
+		uint64_t real = real_function(fn[i].name);
+		BY_CTLP->vdso[i] = real ? real : (uint64_t)fn[i].instead;
+	}
+}

@@ -1,0 +1,188 @@
+#!/usr/bin/python3
+"""A small agent for one rank: starts a program under byssus-rank, takes checkpoints, kills it, restarts it.
+
+  agent.py [options] -- program arguments...
+    --rank PATH      the byssus-rank to run
+    --at T,T,...     seconds after each (re)start at which a checkpoint is taken
+    --mode MODE      kill: SIGKILL after the image and restart (default); go: only checkpoint; exit: EXIT_AFTER, restart
+    --dir DIR        where images go (default: a new directory below /dev/shm)
+    --writers N      writer threads
+    --lazy           restart lazily
+    --times          print the times of each checkpoint and restart on stderr
+The exit code is the program's (128 + signal); standard input, output and error are the program's own.
+It speaks the socket protocol of internal/abi, as an agent does.
+"""
+import argparse, mmap, os, shutil, signal, socket, struct, subprocess, sys, tempfile, time
+
+HEADER = struct.Struct("<IHHIIQII")
+MAGIC = 0x53535942
+HELLO, CLOCKS, RAISE, MET, WAITING, STOPPED, IMAGE, RESUMED, RESTORED, FAILED = range(1, 11)
+WELCOME, REFUSE, REQUEST, TARGETS, STOP, DRAIN, RESUME, CANCEL, EXIT = range(64, 73)
+
+
+class Gone(Exception):
+    pass
+
+
+class Refused(Exception):
+    pass
+
+
+class Rank:
+    def __init__(self, argv, env, rundir, log):
+        self.log = log
+        self.path = os.path.join(rundir, "agent.sock")
+        self.page = os.path.join(rundir, "page.0")
+        with open(self.page, "wb") as f:
+            f.truncate(4096)
+        if os.path.exists(self.path):
+            os.unlink(self.path)
+        s = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        s.bind(self.path)
+        s.listen(1)
+        self.epoch = 0
+        self.proc = subprocess.Popen(argv, env=dict(env, BYSSUS_AGENT=self.path, BYSSUS_RUNDIR=rundir))
+        s.settimeout(0.05)
+        while True:
+            try:
+                self.sock = s.accept()[0]
+                break
+            except socket.timeout:
+                if self.proc.poll() is not None:
+                    raise Gone()
+        s.close()
+        self.expect(HELLO)
+        self.send(WELCOME, struct.pack("<QII", 0, 1, 0))
+
+    def send(self, kind, body=b""):
+        try:
+            self.sock.send(HEADER.pack(MAGIC, 1, kind, 0, 0, self.epoch, len(body), 0) + body)
+        except OSError:
+            raise Gone()
+
+    def receive(self, timeout=60):
+        self.sock.settimeout(timeout)
+        try:
+            data = self.sock.recv(300000)
+        except socket.timeout:
+            raise Exception("no message within %g s" % timeout)
+        except OSError:
+            raise Gone()
+        if not data:
+            raise Gone()
+        h = HEADER.unpack(data[:HEADER.size])
+        return h[2], data[HEADER.size:]
+
+    def expect(self, kind, timeout=60):
+        while True:
+            got, body = self.receive(timeout)
+            if got == kind:
+                return body
+            if got == FAILED:
+                raise Exception("rank failed: " + body.decode(errors="replace"))
+
+    def checkpoint(self, directory, number, writers=0, flags=0):
+        """Returns seconds: stop, write, and bytes."""
+        self.epoch += 1
+        t0 = time.monotonic()
+        self.send(REQUEST)
+        self.expect(CLOCKS)
+        self.send(TARGETS, struct.pack("<QQ", 1, 0))
+        self.expect(MET)
+        self.send(STOP)
+        body = self.expect(STOPPED)
+        stop_ns, threads, refusals = struct.unpack("<QII", body[:16])
+        if refusals:
+            self.send(CANCEL)
+            self.expect(RESUMED)
+            raise Refused(body[16:].decode(errors="replace"))
+        os.makedirs(directory, exist_ok=True)
+        self.send(DRAIN, struct.pack("<II1000sQ16s", flags, writers, directory.encode(), number, b"test-job"))
+        body = self.expect(IMAGE, 600)
+        status, nfiles, size, logical, stop_ns, drain_ns, write_ns, crc = struct.unpack("<IIQQQQQQ", body[:56])
+        if status:
+            raise Exception("image: " + body[56:].decode(errors="replace"))
+        if not flags:
+            stall = struct.unpack("<Q", self.expect(RESUMED))[0]
+        else:
+            stall = 0
+        self.log("checkpoint %d: %d threads, stop %.2f ms, write %.1f ms, stall %.1f ms, %.1f MiB (%.1f logical), all %.1f ms" % (
+            number, threads, stop_ns / 1e6, write_ns / 1e6, stall / 1e6, size / 2**20, logical / 2**20, (time.monotonic() - t0) * 1e3))
+
+    def restored(self):
+        read_ns, restore_ns, size = struct.unpack("<QQQ", self.expect(RESTORED, 600))
+        self.log("restart: read %.1f ms, rest %.1f ms, %.1f MiB" % (read_ns / 1e6, restore_ns / 1e6, size / 2**20))
+
+    def wait(self, timeout=None):
+        return self.proc.wait(timeout)
+
+    def kill(self):
+        os.kill(self.proc.pid, signal.SIGKILL)
+        self.proc.wait()
+        self.sock.close()
+
+
+def exit_code(r):
+    return r if r >= 0 else 128 - r
+
+
+def main():
+    p = argparse.ArgumentParser()
+    here = os.path.dirname(os.path.abspath(__file__))
+    p.add_argument("--rank", default=os.path.join(here, "../../build/lib/byssus/byssus-rank-none"))
+    p.add_argument("--at", default="")
+    p.add_argument("--mode", default="kill", choices=["kill", "go", "exit"])
+    p.add_argument("--dir")
+    p.add_argument("--writers", type=int, default=0)
+    p.add_argument("--lazy", action="store_true")
+    p.add_argument("--times", action="store_true")
+    p.add_argument("app", nargs=argparse.REMAINDER)
+    o = p.parse_args()
+    app = o.app[1:] if o.app[:1] == ["--"] else o.app
+    log = (lambda s: print("agent: " + s, file=sys.stderr)) if o.times else (lambda s: None)
+    env = dict(os.environ)
+    if o.lazy:
+        env["BYSSUS_LAZY"] = "1"
+    rundir = tempfile.mkdtemp(prefix="byssus-run.")
+    images = o.dir or tempfile.mkdtemp(prefix="byssus-ckpt.", dir="/dev/shm")
+    rank = None
+    try:
+        rank = Rank([o.rank, "--"] + app, env, rundir, log)
+        for n, t in enumerate(float(x) for x in o.at.split(",") if x):
+            try:
+                return exit_code(rank.wait(t))
+            except subprocess.TimeoutExpired:
+                pass
+            d = os.path.join(images, "ckpt.%06d" % n)
+            rank.checkpoint(d, n, o.writers, 1 if o.mode == "exit" else 0)
+            if o.mode == "go":
+                continue
+            if o.mode == "exit":
+                rank.send(EXIT)
+                code = rank.wait(10)
+                if code != 123:
+                    raise Exception("exit code %d after EXIT, want 123" % code)
+                rank.sock.close()
+            else:
+                rank.kill()
+            rank = Rank([o.rank, "--restart", d], env, rundir, log)
+            rank.restored()
+            if n > 1:
+                shutil.rmtree(os.path.join(images, "ckpt.%06d" % (n - 2)), ignore_errors=True)
+        return exit_code(rank.wait())
+    except Gone:
+        return exit_code(rank.wait()) if rank else 1
+    except Refused as e:
+        print("agent: refused: " + str(e), file=sys.stderr)
+        rank.kill()
+        return 3
+    finally:
+        if rank and rank.proc.poll() is None:
+            rank.kill()
+        shutil.rmtree(rundir, ignore_errors=True)
+        if not o.dir:
+            shutil.rmtree(images, ignore_errors=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
