@@ -48,31 +48,24 @@ type standing struct {
 	where    uint32 // what its page says
 }
 
-// stuck says whether nobody moves although somebody has not met.
-func (a *agreement) stuck(now, patience time.Duration) bool {
+// deadline is when the attempt counts as stuck if nothing happens until then: nobody moves although somebody has not
+// met. 0: somebody moves.
+func (a *agreement) deadline(patience time.Duration) time.Duration {
 	if a.version == 0 || a.done() {
-		return false
+		return 0
 	}
 	resting, waiting := true, true
 	for _, r := range a.ranks {
-		if r.where == abi.WhereRun && !r.waiting {
-			resting = false
-		}
-		if r.met != a.version && !r.waiting {
-			waiting = false
-		}
+		resting = resting && (r.where != abi.WhereRun || r.waiting)
+		waiting = waiting && (r.waiting || r.met == a.version)
 	}
-	idle := now - a.moved
-	// Without help from the pages a rank that has met may be computing towards its next send: be patient with it.
-	return (resting && idle >= patience) || (waiting && idle >= 20*patience)
-}
-
-// deadline is when stuck may next become true.
-func (a *agreement) deadline(now, patience time.Duration) time.Duration {
-	if d := a.moved + patience; d > now {
-		return d
+	switch {
+	case resting:
+		return a.moved + patience
+	case waiting: // but a rank that has met computes, perhaps towards the next send
+		return a.moved + 20*patience
 	}
-	return now + patience/4
+	return 0
 }
 
 func newAgreement(epoch uint64, n int, where []uint32, now time.Duration) *agreement {

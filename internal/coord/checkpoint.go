@@ -2,6 +2,7 @@ package coord
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/byssus-hpc/byssus/internal/abi"
@@ -45,11 +46,12 @@ type checkpoint struct {
 	commit   bool // the driver has answered
 }
 
-func (c *checkpoint) deadline(now, patience time.Duration) time.Duration {
-	if c.stage == agreeing {
-		return c.agree.deadline(now, patience<<min(c.attempts-1, 4))
+// deadline is when something has to be done about the checkpoint, 0: there is no such time.
+func (m *Machine) opDeadline() time.Duration {
+	if m.op.stage == agreeing {
+		return m.op.agree.deadline(m.cfg.Patience << min(m.op.attempts-1, 4))
 	}
-	return c.until
+	return m.op.until
 }
 
 func (m *Machine) enter(s stage, limit time.Duration) {
@@ -118,15 +120,31 @@ func (m *Machine) checkpointTimers() {
 		m.next()
 		return
 	}
-	switch op := m.op; {
-	case op.stage == agreeing && op.agree.stuck(m.now, m.cfg.Patience<<min(op.attempts-1, 4)):
-		m.retry()
-	case op.until == 0 || m.now < op.until:
-	case op.stage == pausing:
-		m.attempt()
-	case op.stage == stopping:
-		m.fail(fmt.Sprintf("%d ranks did not stop within %v", op.left, stopLimit))
+	if at := m.opDeadline(); at == 0 || m.now < at {
+		return
 	}
+	switch m.op.stage {
+	case agreeing:
+		m.retry()
+	case pausing:
+		m.attempt()
+	case stopping:
+		m.fail(fmt.Sprintf("%s did not stop within %v", m.op.missing(), stopLimit))
+	}
+}
+
+// missing names the ranks that have not answered in this stage.
+func (c *checkpoint) missing() string {
+	var names []string
+	for rank, ok := range c.answered {
+		if !ok {
+			names = append(names, fmt.Sprint(rank))
+		}
+	}
+	if len(names) == 1 {
+		return "rank " + names[0]
+	}
+	return "ranks " + strings.Join(names, ", ")
 }
 
 // retry gives the attempt up and makes another one somewhat later.
@@ -292,6 +310,7 @@ func (m *Machine) lateCommit(ev Committed) {
 func (m *Machine) keep(n uint64) {
 	m.images = append(m.images, n)
 	m.failures = 0
+	clear(m.deaths)
 	good := 0
 	for i := len(m.images) - 1; i >= 0; i-- {
 		if good == m.cfg.Keep {

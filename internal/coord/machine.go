@@ -73,7 +73,8 @@ type Machine struct {
 	exit     int           // the launcher's result
 
 	images   []uint64       // committed and not dropped, ascending
-	bad      map[uint64]int // failed restarts by image
+	bad      map[uint64]int // restarts that failed, by image
+	deaths   map[uint64]int // and those that went well and died without a new checkpoint
 	only     uint64
 	last     uint64 // highest number used
 	failures int    // restarts since the last commit
@@ -91,7 +92,7 @@ func New(cfg Config) *Machine {
 		cfg.Patience = defaultPatience
 	}
 	cfg.Keep = max(cfg.Keep, 1)
-	return &Machine{cfg: cfg, bad: map[uint64]int{}}
+	return &Machine{cfg: cfg, bad: map[uint64]int{}, deaths: map[uint64]int{}}
 }
 
 // Step takes in an event and returns what is to be done, in order.
@@ -119,7 +120,7 @@ func (m *Machine) Next() (time.Duration, bool) {
 		add(m.due)
 	}
 	if m.op != nil {
-		add(m.op.deadline(m.now, m.cfg.Patience))
+		add(m.opDeadline())
 	}
 	return at, at > 0
 }
@@ -185,14 +186,20 @@ func (m *Machine) launch(image uint64) {
 	m.do(Launch{image})
 }
 
-// candidate is the newest image that may still be good, 0: none.
+// candidate is the image to go on from, 0: none. The newest good one; but when the job has died from it again and again,
+// the next older one, since what kills it may be in the image.
 func (m *Machine) candidate() uint64 {
+	var newest uint64
 	for _, n := range slices.Backward(m.images) {
-		if m.bad[n] < triesPerImage && (m.only == 0 || m.only == n) {
+		switch {
+		case m.bad[n] >= triesPerImage || m.only != 0 && m.only != n:
+		case m.deaths[n] < triesPerImage:
 			return n
+		case newest == 0:
+			newest = n
 		}
 	}
-	return 0
+	return newest
 }
 
 // process takes in the life of a rank.
@@ -342,26 +349,30 @@ func (m *Machine) again() {
 		m.finish(m.crashCode())
 		return
 	}
-	if !m.ran {
-		m.bad[m.image]++
-		if m.bad[m.image] >= triesPerImage {
+	why := m.crash + "; "
+	switch {
+	case m.ran && m.image != 0:
+		m.deaths[m.image]++
+	case !m.ran:
+		if m.bad[m.image]++; m.bad[m.image] >= triesPerImage {
 			m.say("checkpoint %d cannot be used: %s", m.image, m.crash)
+			why = ""
 		}
 	}
 	n := m.candidate()
 	switch {
 	case n == 0:
-		m.say("%s; there is no good checkpoint to go back to", m.crash)
+		m.say("%sthere is no good checkpoint to go back to", why)
 		m.finish(m.crashCode())
 	case m.ran && m.failures >= m.cfg.Retries:
-		m.say("%s; given up after %d restarts without a new checkpoint", m.crash, m.failures)
+		m.say("%sgiven up after %d restarts without a new checkpoint", why, m.failures)
 		m.finish(m.crashCode())
 	case m.ran:
 		m.failures++
-		m.say("%s; going back to checkpoint %d (restart %d of %d)", m.crash, n, m.failures, m.cfg.Retries)
+		m.say("%sgoing back to checkpoint %d (restart %d of %d)", why, n, m.failures, m.cfg.Retries)
 		m.backoff(m.failures)
 	default:
-		m.say("%s; trying checkpoint %d", m.crash, n)
+		m.say("%strying checkpoint %d", why, n)
 		m.backoff(1)
 	}
 }
