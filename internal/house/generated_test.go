@@ -20,4 +20,20 @@ func TestGeneratedCodeIsCurrent(t *testing.T) {
 	if !bytes.Equal(found, read(t, "rank/core/abi_gen.h")) {
 		t.Error("rank/core/abi_gen.h is not what internal/abi says: make generate")
 	}
+
+	pages := t.TempDir()
+	run(t, "go", "run", "./internal/cli/genman", "-o", pages)
+	list, err := os.ReadDir(pages)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, page := range list {
+		want, err := os.ReadFile(filepath.Join(pages, page.Name()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if found := read(t, filepath.Join("docs/man", page.Name())); !bytes.Equal(found, want) {
+			t.Errorf("docs/man/%s is not what internal/cli says: make generate", page.Name())
+		}
+	}
 }

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// screen is how many lines a function may have.
+// screen is how many lines a function may have; one that is a test, or a test's table, may have half as many again.
 const screen = 70
 
 // TestFunctionsFitAScreen measures every function, Go and C, that was written by hand.
@@ -32,10 +32,14 @@ func measureGo(t *testing.T, file string, src []byte) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	most := screen
+	if strings.HasSuffix(file, "_test.go") {
+		most = screen * 3 / 2
+	}
 	for _, decl := range f.Decls {
 		if fn, ok := decl.(*ast.FuncDecl); ok {
-			if n := fset.Position(fn.End()).Line - fset.Position(fn.Pos()).Line + 1; n > screen {
-				t.Errorf("%s: %s has %d lines, at most %d", fset.Position(fn.Pos()), fn.Name.Name, n, screen)
+			if n := fset.Position(fn.End()).Line - fset.Position(fn.Pos()).Line + 1; n > most {
+				t.Errorf("%s: %s has %d lines, at most %d", fset.Position(fn.Pos()), fn.Name.Name, n, most)
 			}
 		}
 	}

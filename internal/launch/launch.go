@@ -14,6 +14,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -112,9 +113,12 @@ func library(name, mpirun string) string {
 	if prefix := filepath.Dir(filepath.Dir(real)); prefix != "/usr" && prefix != "/" {
 		near = []string{filepath.Join(prefix, "lib"), filepath.Join(prefix, "lib64")}
 	}
-	for _, soname := range libraries[name] {
-		if lib := elfcheck.FindLibrary(soname, near...); lib != "" && !ours(lib) {
-			return lib
+	for _, dirs := range [][]string{near, nil} {
+		for _, soname := range libraries[name] {
+			lib := elfcheck.FindLibrary(soname, dirs...)
+			if lib != "" && !ours(lib) && (dirs == nil || slices.Contains(dirs, filepath.Dir(lib))) {
+				return lib
+			}
 		}
 	}
 	return ""

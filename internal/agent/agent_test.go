@@ -1,0 +1,269 @@
+package agent
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/byssus-hpc/byssus/internal/abi"
+	"github.com/byssus-hpc/byssus/internal/coord"
+)
+
+// patience is how long a test waits for something that must come.
+const patience = 20 * time.Second
+
+// TestMain lets the test binary play a rank: it says hello, does as told, and waits for its end.
+func TestMain(m *testing.M) {
+	if path := os.Getenv("AGENT_TEST_SOCKET"); path != "" {
+		child(path, os.Getenv("AGENT_TEST_DO"))
+		return
+	}
+	os.Exit(m.Run())
+}
+
+func child(path, do string) {
+	c, err := dial(path)
+	if err == nil {
+		err = send(c, abi.MsgHello, 0, abi.Encode(hello(1), ""))
+	}
+	if err == nil && do == "fork" { // a child of the application inherits the socket and lives on
+		var f *os.File
+		if f, err = c.File(); err == nil {
+			cmd := exec.Command("sleep", "60")
+			cmd.ExtraFiles = []*os.File{f}
+			cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: 0}
+			if err = cmd.Start(); err == nil {
+				fmt.Println(cmd.Process.Pid)
+			}
+		}
+	}
+	if err == nil && do == "met" {
+		err = send(c, abi.MsgMet, 4, abi.Encode(abi.Met{Version: 2}, ""))
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	os.Stdout.Close()
+	select {}
+}
+
+func dial(path string) (*net.UnixConn, error) {
+	return net.DialUnix("unixpacket", nil, &net.UnixAddr{Name: path, Net: "unixpacket"})
+}
+
+func hello(n uint32) abi.Hello { return abi.Hello{PID: 1, NRanks: n, ABIVersion: abi.Version} }
+
+func send(c net.Conn, typ uint16, epoch uint64, body []byte) error {
+	_, err := c.Write(abi.Packet(abi.Message{Header: abi.Header{Type: typ, Epoch: epoch}, Body: body}))
+	return err
+}
+
+func serve(t *testing.T, ranks int) (*Server, chan coord.Event) {
+	t.Helper()
+	events := make(chan coord.Event, 100)
+	s, err := Listen(Config{Dir: t.TempDir(), Ranks: ranks, Writers: 3, Event: func(ev coord.Event) { events <- ev }, Note: func(int, string) {}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Close)
+	return s, events
+}
+
+func expect(t *testing.T, events chan coord.Event, want coord.Event) {
+	t.Helper()
+	select {
+	case got := <-events:
+		if d := cmp.Diff(want, got); d != "" {
+			t.Fatalf("event: want, got:\n%s", d)
+		}
+	case <-time.After(patience):
+		t.Fatalf("no event, want %+v", want)
+	}
+}
+
+func start(t *testing.T, s *Server, do string) *exec.Cmd {
+	t.Helper()
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), "AGENT_TEST_SOCKET="+SocketPath(s.cfg.Dir), "AGENT_TEST_DO="+do)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	cmd.Stderr = os.Stderr
+	return cmd
+}
+
+// TestLost: what a rank has said comes before the news of its end.
+func TestLost(t *testing.T) {
+	s, events := serve(t, 1)
+	cmd := start(t, s, "met")
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	expect(t, events, coord.Hello{})
+	expect(t, events, coord.Met{Epoch: 4, Version: 2})
+	s.Signal(syscall.SIGKILL)
+	_ = cmd.Wait()
+	expect(t, events, coord.Lost{})
+}
+
+// TestLostInSpiteOfChild: the end of a rank is noticed even when a process that it forked holds its socket.
+func TestLostInSpiteOfChild(t *testing.T) {
+	s, events := serve(t, 1)
+	cmd := start(t, s, "fork")
+	out, err := cmd.StdoutPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	var pid int
+	if _, err := fmt.Fscan(out, &pid); err != nil {
+		t.Fatal(err)
+	}
+	defer syscall.Kill(pid, syscall.SIGKILL)
+	expect(t, events, coord.Hello{})
+	s.Signal(syscall.SIGKILL)
+	_ = cmd.Wait()
+	expect(t, events, coord.Lost{})
+}
+
+// TestRefused: whoever does not fit is told why, and nobody else hears of it.
+func TestRefused(t *testing.T) {
+	s, events := serve(t, 2)
+	old := hello(2)
+	old.ABIVersion = 7
+	future := abi.Packet(abi.Message{Header: abi.Header{Type: abi.MsgHello}, Body: abi.Encode(hello(2), "")})
+	future[4] = 9
+	for _, c := range []struct {
+		want   string
+		packet []byte
+	}{
+		{"rank 0 of 3, wanted 2 ranks", abi.Packet(abi.Message{Header: abi.Header{Type: abi.MsgHello}, Body: abi.Encode(hello(3), "")})},
+		{"rank 5 of 2, wanted 2 ranks", abi.Packet(abi.Message{Header: abi.Header{Type: abi.MsgHello, Rank: 5}, Body: abi.Encode(hello(2), "")})},
+		{"speaks protocol version 7, wanted 1", abi.Packet(abi.Message{Header: abi.Header{Type: abi.MsgHello}, Body: abi.Encode(old, "")})},
+		{"first message of type 4", abi.Packet(abi.Message{Header: abi.Header{Type: abi.MsgMet}, Body: abi.Encode(hello(2), "")})},
+		{"protocol version 9, wanted 1", future},
+		{"found 5 bytes", []byte("hello")},
+		{"decode *abi.Hello: found 2 bytes", abi.Packet(abi.Message{Header: abi.Header{Type: abi.MsgHello}, Body: []byte("hi")})},
+	} {
+		if got := ask(t, s, c.packet); !strings.Contains(got, c.want) {
+			t.Errorf("refused with %q, want %q", got, c.want)
+		}
+	}
+	if len(events) != 0 {
+		t.Errorf("event %+v", <-events)
+	}
+}
+
+// ask sends a packet on a connection of its own and returns the sentence of the refusal.
+func ask(t *testing.T, s *Server, packet []byte) string {
+	t.Helper()
+	c, err := dial(SocketPath(s.cfg.Dir))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if _, err := c.Write(packet); err != nil {
+		t.Fatal(err)
+	}
+	buf := make([]byte, 4096)
+	n, err := c.Read(buf)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := abi.Parse(buf[:n])
+	if err != nil || m.Type != abi.MsgRefuse {
+		t.Fatalf("answer of type %d, %v, wanted a refusal", m.Type, err)
+	}
+	return string(m.Body)
+}
+
+// TestConversation: all kinds of message, and a second rank of the same number.
+func TestConversation(t *testing.T) {
+	s, events := serve(t, 1)
+	c, err := dial(SocketPath(s.cfg.Dir))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if err := send(c, abi.MsgHello, 0, abi.Encode(hello(1), "")); err != nil {
+		t.Fatal(err)
+	}
+	expect(t, events, coord.Hello{})
+	if got := ask(t, s, abi.Packet(abi.Message{Header: abi.Header{Type: abi.MsgHello}, Body: abi.Encode(hello(1), "")})); !strings.Contains(got, "rank 0 is here already") {
+		t.Errorf("refused with %q", got)
+	}
+	clocks := []abi.Clock{{Comm: 1, Seq: 2}, {Comm: 3, Seq: 4}}
+	part := abi.Clocks(nil, clocks[:1])[0]
+	part[0] = 2 // the count of the whole report
+	im := abi.Image{Status: 1, Bytes: 5}
+	for _, m := range []struct {
+		typ  uint16
+		body []byte
+		want coord.Event
+	}{
+		{abi.MsgInit, []byte("MPICH"), coord.Init{}},
+		{abi.MsgClocks, part, coord.Clocks{Epoch: 1, Clocks: clocks[:1], More: true}},
+		{abi.MsgClocks, part, coord.Clocks{Epoch: 1, Clocks: clocks[:1]}},
+		{abi.MsgClocks, abi.Clocks(nil, nil)[0], coord.Clocks{Epoch: 1, Clocks: []abi.Clock{}}},
+		{abi.MsgRaise, abi.Encode(clocks[0], ""), coord.Raise{Epoch: 1, Clock: clocks[0]}},
+		{abi.MsgWaiting, abi.Encode(abi.Met{Where: 2}, ""), coord.Waiting{Epoch: 1, Where: 2}},
+		{abi.MsgStopped, abi.Encode(abi.Stopped{NRefusals: 3}, "fd 3: x\nfd 4: y\n"),
+			coord.Stopped{Epoch: 1, Refusals: []string{"fd 3: x", "fd 4: y", "and 1 more things that cannot be saved"}}},
+		{abi.MsgImage, abi.Encode(im, "disk full"), coord.Image{Epoch: 1, Image: im, Text: "disk full"}},
+		{abi.MsgResumed, abi.Encode(abi.Resumed{StallNS: 9}, ""), coord.Resumed{Epoch: 1, Stall: 9}},
+		{abi.MsgRestored, nil, coord.Restored{}},
+		{abi.MsgFini, nil, coord.Fini{}},
+		{abi.MsgFailed, []byte("no memory\n\x00"), coord.Failed{Text: "no memory"}},
+		{77, nil, coord.Failed{Text: "agent: message of unknown type 77 from rank 0"}},
+	} {
+		if err := send(c, m.typ, 1, m.body); err != nil {
+			t.Fatal(err)
+		}
+		expect(t, events, m.want)
+	}
+}
+
+// TestSend: a long list of targets arrives whole, and a rank that does not read holds up nobody.
+func TestSend(t *testing.T) {
+	s, events := serve(t, 1)
+	c, err := dial(SocketPath(s.cfg.Dir))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if err := send(c, abi.MsgHello, 0, abi.Encode(hello(1), "")); err != nil {
+		t.Fatal(err)
+	}
+	expect(t, events, coord.Hello{})
+	body := make([]byte, abi.MaxBody)
+	const count = 50
+	for range count {
+		s.Send(0, abi.Message{Header: abi.Header{Type: abi.MsgTargets}, Body: body})
+	}
+	buf := make([]byte, abi.HeaderBytes+abi.MaxBody)
+	for i := range count + 1 {
+		n, err := c.Read(buf)
+		if err != nil {
+			t.Fatal(err)
+		}
+		m, err := abi.Parse(buf[:n])
+		if err != nil || (i > 0) != (len(m.Body) == abi.MaxBody) {
+			t.Fatalf("message %d: type %d, %d bytes, %v", i, m.Type, len(m.Body), err)
+		}
+	}
+}
+
+func TestPathTooLong(t *testing.T) {
+	dir := t.TempDir() + strings.Repeat("/x", 60)
+	if _, err := Listen(Config{Dir: dir, Ranks: 1}); err == nil || !strings.Contains(err.Error(), "at most 99") {
+		t.Errorf("%v", err)
+	}
+}
