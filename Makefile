@@ -26,7 +26,7 @@ deps:            ## install the Debian packages that are missing (root or sudo)
 		$(SUDO) env DEBIAN_FRONTEND=noninteractive apt-get -qq -y --no-install-recommends install $$missing >/dev/null; fi
 
 build:           ## compile the command and the rank side into build/
-	@$(MAKE) --no-print-directory -C rank BUILD=$(BUILD)
+	@$(MAKE) --no-print-directory -j$(shell nproc) -C rank BUILD=$(BUILD)
 	$(GO) build -trimpath -o $(BUILD)/bin/byssus ./cmd/byssus
 
 demo: deps build ## LAMMPS is checkpointed, killed and restarted under the other MPI
@@ -48,9 +48,10 @@ generate:        ## write the generated code anew from its sources
 	$(GO) generate ./...
 
 install: build   ## copy the build below PREFIX (default /usr/local)
-	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/lib
+	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/lib $(DESTDIR)$(PREFIX)/share/man/man1
 	install $(BUILD)/bin/byssus $(DESTDIR)$(PREFIX)/bin/byssus
 	cp -R $(BUILD)/lib/byssus $(DESTDIR)$(PREFIX)/lib/
+	install -m 644 docs/man/*.1 $(DESTDIR)$(PREFIX)/share/man/man1/
 
 clean:           ## remove what was built
 	rm -rf $(BUILD)
