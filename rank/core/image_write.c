@@ -183,7 +183,7 @@ static void sections(struct image *im, struct buf *out, uint64_t *n)
 	section(out, ABI_SEC_PROCESS, &b, n);
 	threads_save(&b);
 	section(out, ABI_SEC_THREADS, &b, n);
-	fds_save(&b, &content);
+	fds_save(&im->vmas, &b, &content);
 	section(out, ABI_SEC_FDS, &b, n);
 	section(out, ABI_SEC_FD_CONTENT, &content, n);
 	buf_add(&b, im->vmas.strings.p, im->vmas.strings.n);

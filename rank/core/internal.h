@@ -148,17 +148,18 @@ void process_save(struct buf *b);
 void process_restore(struct reader *r);                         /* all but timers */
 void process_start_timers(void);
 
-/* -- descriptors (fds.c, fds_restore.c) -- */
-void fds_start(void);                                           /* remembers what was inherited */
-void fds_inspect(struct buf *refusals, unsigned *n);            /* threads stopped; makes the records */
-void fds_save(struct buf *fds, struct buf *content);
-void fds_restore(struct reader *fds, struct reader *content);
-int  fds_memfd_for(uint64_t inode_key);                         /* restart: the memory file behind shared mappings, or -1 */
-
 /* -- memory (vma.c, pages.c) -- */
 struct vma_list { struct abi_vma *v; size_t n, cap; struct buf strings; };
 void vma_scan(struct vma_list *l, struct buf *refusals, unsigned *n);
 void vma_free(struct vma_list *l);
+/* -- descriptors (fds.c, fds_restore.c) -- */
+void fds_start(void);                                           /* remembers what was inherited */
+void fds_inspect(struct buf *refusals, unsigned *n);            /* threads stopped; makes the records */
+void fds_save(const struct vma_list *l, struct buf *fds, struct buf *content);
+void fds_restore(struct reader *fds, struct reader *content);
+int image_shared_fd(uint64_t key);                              /* restart: the memory file behind shared mappings, or -1 */
+uint64_t inode_key(unsigned major, unsigned minor, uint64_t inode);
+
 #define VMF_HUGE      (1UL << 0)
 #define VMF_NOHUGE    (1UL << 1)
 #define VMF_DONTFORK  (1UL << 2)

@@ -87,11 +87,10 @@ void thread_revived(struct thread_rec *r)
 static void revive(struct thread_rec *r, char *stack, unsigned i)
 {
 	long flags = CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SIGHAND | CLONE_THREAD | CLONE_SYSVSEM | CLONE_SETTLS;
-	int *address = (int *)r->tid_address, was = address ? *address : 0;
+	int *address = (int *)r->tid_address;
 	if (address) flags |= CLONE_CHILD_CLEARTID;
 	long tid = by_clone(flags, stack + REVIVE_STACK, NULL, address, r->fs, r);
 	if (tid < 0) core_die("cannot make thread %u of %u again: %s", i + 1, nsaved, strerror((int)-tid));
-	if (address) *address = was;
 	map[nmap] = (struct vmap){ r->vtid, (int32_t)tid };
 	nmap++;
 }

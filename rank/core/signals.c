@@ -71,10 +71,11 @@ enum { POOL = 4096 };
 static siginfo_t pool[POOL];                    /* of one checkpoint; taken from under `lock` */
 static volatile uint32_t used, lock;
 
-/* The set in a line "SigPnd:" or "ShdPnd:" of a thread's status. */
+/* Under the lock: the set in a line "SigPnd:" or "ShdPnd:" of a thread's status. */
 static uint64_t pending_of(int tid, const char *key)
 {
-	char path[64] = "/proc/self/task/", digits[12], text[4096];
+	static char text[4096];                 /* not on what may be a small signal stack */
+	char path[64] = "/proc/self/task/", digits[12];
 	int n = 0, k = 16;
 	do digits[n++] = (char)('0' + tid % 10); while (tid /= 10);
 	while (n) path[k++] = digits[--n];

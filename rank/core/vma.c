@@ -118,7 +118,7 @@ static void take(struct vma_list *out, const struct line *l, const char *vmflags
 	v.vmflags = flags_of(vmflags, &device, &hugetlb);
 	v.prot = (l->perms[0] == 'r' ? PROT_READ : 0) | (l->perms[1] == 'w' ? PROT_WRITE : 0) | (l->perms[2] == 'x' ? PROT_EXEC : 0);
 	v.flags = shared ? MAP_SHARED : MAP_PRIVATE;
-	v.inode_key = l->inode ? l->inode ^ (uint64_t)l->major << 52 ^ (uint64_t)l->minor << 44 : 0;
+	v.inode_key = l->inode ? inode_key(l->major, l->minor, l->inode) : 0;
 	if (device || hugetlb) {
 		refuse(refusals, n, l, device ? "memory of a device" : "pages of hugetlbfs");
 		return;
