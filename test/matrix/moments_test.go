@@ -40,7 +40,7 @@ func TestMoments(t *testing.T) {
 
 func moment(ctx context.Context, site harness.Site, refs *harness.References, name, mpi, restart, dir string) error {
 	const ranks = 2
-	ctx, cancel := context.WithTimeout(ctx, 3*time.Minute)
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
 	args := []string{"--seed", fmt.Sprint(*seed), "--seconds", "1"}
 	ref, err := refs.Get(ctx, harness.Program{Name: name, Args: args}, mpi, ranks, dir)
