@@ -44,7 +44,8 @@ type Server struct {
 	wg       sync.WaitGroup
 
 	mu       sync.Mutex
-	sessions []*session // by rank
+	sessions []*session // by rank, the newest
+	procs    []*process // all that ever said hello
 	conns    map[*net.UnixConn]bool
 	closed   bool
 }
@@ -90,10 +91,8 @@ func (s *Server) Close() {
 	for c := range s.conns {
 		c.Close()
 	}
-	for _, ses := range s.sessions {
-		if ses != nil {
-			ses.proc.close()
-		}
+	for _, p := range s.procs {
+		p.close()
 	}
 	s.mu.Unlock()
 	s.listener.Close()
@@ -147,16 +146,34 @@ func (s *Server) serve(c *net.UnixConn) {
 	s.wg.Go(ses.write)
 	s.cfg.Event(coord.Hello{Rank: ses.rank})
 	s.wg.Go(func() { // a forked child may hold the socket open: the process itself decides
-		ses.proc.wait()
+		<-ses.proc.over
 		_ = c.SetReadDeadline(time.Now().Add(100 * time.Millisecond))
 	})
 	s.read(ses)
-	gone := ses.proc.wait()
 	ses.shut()
-	if gone {
+	select {
+	case <-ses.proc.over:
+	case <-time.After(execGrace):
+		if s.current(ses) {
+			s.cfg.Event(coord.Left{Rank: ses.rank})
+		}
+		<-ses.proc.over
+	}
+	if ses.proc.gone && s.current(ses) {
 		s.cfg.Event(s.lost(ses.rank))
 	}
 }
+
+// current says whether a session is the newest of its rank.
+func (s *Server) current(ses *session) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.sessions[ses.rank] == ses
+}
+
+// execGrace is how long a process may outlive its connection before it counts as having left: it has become another
+// program by exec, which may or may not say HELLO again.
+const execGrace = 500 * time.Millisecond
 
 // lost says how a rank ended.
 func (s *Server) lost(rank int) coord.Lost {
@@ -212,11 +229,15 @@ func (s *Server) enlist(c *net.UnixConn, rank, pid int) (*session, error) {
 	ses.wake = sync.NewCond(&ses.mu)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.sessions[rank] != nil || s.closed {
+	old := s.sessions[rank]
+	if s.closed || old != nil && old.pid() != pid {
 		proc.close()
-		return nil, fmt.Errorf("agent: rank %d is here already (pid %d), this one is pid %d", rank, s.sessions[rank].pid(), pid)
+		return nil, fmt.Errorf("agent: rank %d is here already (pid %d), this one is pid %d", rank, old.pid(), pid)
 	}
-	s.sessions[rank] = ses
+	if old != nil { // it has become another program, which starts anew
+		old.shut()
+	}
+	s.sessions[rank], s.procs = ses, append(s.procs, proc)
 	ses.queue = append(ses.queue, abi.Packet(abi.Message{Header: abi.Header{Type: abi.MsgWelcome, Rank: uint32(rank)},
 		Body: abi.Encode(abi.Welcome{Writers: uint32(s.cfg.Writers)}, "")}))
 	return ses, nil

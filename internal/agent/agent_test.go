@@ -47,6 +47,14 @@ func child(path, do string) {
 	if err == nil && do == "met" {
 		err = send(c, abi.MsgMet, 4, abi.Encode(abi.Met{Version: 2}, ""))
 	}
+	if err == nil && do == "exec" {
+		os.Setenv("AGENT_TEST_DO", "again")
+		err = syscall.Exec(os.Args[0], os.Args, os.Environ())
+	}
+	if err == nil && do == "again" {
+		os.Unsetenv("AGENT_TEST_SOCKET")
+		err = syscall.Exec("/bin/sleep", []string{"sleep", "60"}, os.Environ())
+	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
@@ -98,7 +106,7 @@ func start(t *testing.T, s *Server, do string) *exec.Cmd {
 	return cmd
 }
 
-// TestLost: what a rank has said comes before the news of its end.
+// TestLost: what a rank has said comes before the news of its end. A second one of its number is refused.
 func TestLost(t *testing.T) {
 	s, events := serve(t, 1)
 	cmd := start(t, s, "met")
@@ -107,6 +115,9 @@ func TestLost(t *testing.T) {
 	}
 	expect(t, events, coord.Hello{})
 	expect(t, events, coord.Met{Epoch: 4, Version: 2})
+	if got := ask(t, s, abi.Packet(abi.Message{Header: abi.Header{Type: abi.MsgHello}, Body: abi.Encode(hello(1), "")})); !strings.Contains(got, "rank 0 is here already") {
+		t.Errorf("refused with %q", got)
+	}
 	s.Signal(syscall.SIGKILL)
 	_ = cmd.Wait()
 	expect(t, events, coord.Lost{})
@@ -129,6 +140,21 @@ func TestLostInSpiteOfChild(t *testing.T) {
 	}
 	defer syscall.Kill(pid, syscall.SIGKILL)
 	expect(t, events, coord.Hello{})
+	s.Signal(syscall.SIGKILL)
+	_ = cmd.Wait()
+	expect(t, events, coord.Lost{})
+}
+
+// TestExec: a rank that becomes another program may say hello again; when it does not it has left.
+func TestExec(t *testing.T) {
+	s, events := serve(t, 1)
+	cmd := start(t, s, "exec")
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	expect(t, events, coord.Hello{})
+	expect(t, events, coord.Hello{})
+	expect(t, events, coord.Left{})
 	s.Signal(syscall.SIGKILL)
 	_ = cmd.Wait()
 	expect(t, events, coord.Lost{})
@@ -185,7 +211,7 @@ func ask(t *testing.T, s *Server, packet []byte) string {
 	return string(m.Body)
 }
 
-// TestConversation: all kinds of message, and a second rank of the same number.
+// TestConversation: all kinds of message.
 func TestConversation(t *testing.T) {
 	s, events := serve(t, 1)
 	c, err := dial(SocketPath(s.cfg.Dir))
@@ -197,9 +223,6 @@ func TestConversation(t *testing.T) {
 		t.Fatal(err)
 	}
 	expect(t, events, coord.Hello{})
-	if got := ask(t, s, abi.Packet(abi.Message{Header: abi.Header{Type: abi.MsgHello}, Body: abi.Encode(hello(1), "")})); !strings.Contains(got, "rank 0 is here already") {
-		t.Errorf("refused with %q", got)
-	}
 	clocks := []abi.Clock{{Comm: 1, Seq: 2}, {Comm: 3, Seq: 4}}
 	part := abi.Clocks(nil, clocks[:1])[0]
 	part[0] = 2 // the count of the whole report

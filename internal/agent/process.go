@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"sync"
 	"syscall"
 )
 
@@ -19,8 +18,8 @@ const (
 type process struct {
 	pid  int
 	file *os.File
-	once sync.Once
-	gone bool
+	over chan struct{} // closed when the process is gone, or close was called
+	gone bool          // valid after over: the process is gone
 }
 
 func openProcess(pid int) (*process, error) {
@@ -29,19 +28,17 @@ func openProcess(pid int) (*process, error) {
 		return nil, fmt.Errorf("pidfd_open %d: %w", pid, errno)
 	}
 	syscall.CloseOnExec(int(fd))
-	return &process{pid: pid, file: os.NewFile(fd, fmt.Sprintf("pidfd:%d", pid))}, nil
+	p := &process{pid: pid, file: os.NewFile(fd, fmt.Sprintf("pidfd:%d", pid)), over: make(chan struct{})}
+	go p.watch()
+	return p, nil
 }
 
-// wait returns true when the process is gone, false when it was closed before that.
-func (p *process) wait() bool {
-	p.once.Do(func() {
-		raw, err := p.file.SyscallConn()
-		if err != nil {
-			return
-		}
+func (p *process) watch() {
+	defer close(p.over)
+	raw, err := p.file.SyscallConn()
+	if err == nil {
 		p.gone = raw.Read(ended) == nil
-	})
-	return p.gone
+	}
 }
 
 // signal fails when the process is gone (a zombie counts as there).

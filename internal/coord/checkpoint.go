@@ -80,6 +80,12 @@ func (m *Machine) next() {
 	if m.phase != Running || m.op != nil || len(m.waiting) == 0 {
 		return
 	}
+	if why := m.whoLeft(); why != "" {
+		m.say("no checkpoint: %s", why)
+		m.giveUp(why)
+		m.schedule()
+		return
+	}
 	m.last++
 	m.op = &checkpoint{number: m.last, askers: m.waiting, began: m.now}
 	for _, r := range m.waiting {

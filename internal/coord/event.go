@@ -42,6 +42,8 @@ type (
 		Code      int
 		Following bool
 	}
+	// Left: a rank's process is there and does not speak any more: it has become another program.
+	Left struct{ Rank int }
 	// LauncherExit: mpirun has ended. Signal is not 0 when it was killed.
 	LauncherExit struct{ Code, Signal int }
 	// LaunchFailed: mpirun was not started. Bad: because the image cannot be used.
@@ -130,6 +132,7 @@ func (Fini) event()         {}
 func (Restored) event()     {}
 func (Failed) event()       {}
 func (Lost) event()         {}
+func (Left) event()         {}
 func (LauncherExit) event() {}
 func (LaunchFailed) event() {}
 func (Clocks) event()       {}

@@ -53,6 +53,7 @@ func (p Phase) String() string {
 // rank is what is known of one process of the present start.
 type rank struct {
 	hello, fini, restored, lost bool
+	left                        bool // it has become another program
 	where                       uint32
 }
 
@@ -142,7 +143,7 @@ func (m *Machine) dispatch(ev Event) {
 	case Start:
 		m.start(ev)
 	case Tick:
-	case Hello, Init, Fini, Restored, Failed, Lost, Where:
+	case Hello, Init, Fini, Restored, Failed, Lost, Left, Where:
 		m.process(ev)
 	case LauncherExit:
 		m.launcherExit(ev)
@@ -206,7 +207,7 @@ func (m *Machine) candidate() uint64 {
 func (m *Machine) process(ev Event) {
 	switch ev := ev.(type) {
 	case Hello:
-		m.ranks[ev.Rank].hello = true
+		m.ranks[ev.Rank].hello, m.ranks[ev.Rank].left = true, false
 		m.maybeRunning()
 	case Restored:
 		m.ranks[ev.Rank].restored = true
@@ -216,11 +217,24 @@ func (m *Machine) process(ev Event) {
 	case Where:
 		m.ranks[ev.Rank].where = ev.Where
 		m.checkpointEvent(ev)
+	case Left:
+		m.ranks[ev.Rank].left = true
+		m.giveUp(m.whoLeft())
 	case Failed:
 		m.failed(ev)
 	case Lost:
 		m.lost(ev)
 	}
+}
+
+// whoLeft says why there can be no checkpoint, empty when there can.
+func (m *Machine) whoLeft() string {
+	for i, r := range m.ranks {
+		if r.left && !r.lost {
+			return fmt.Sprintf("rank %d has become another program (exec), which cannot be checkpointed", i)
+		}
+	}
+	return ""
 }
 
 func (m *Machine) maybeRunning() {
@@ -266,7 +280,7 @@ func (m *Machine) lost(ev Lost) {
 	case m.leaving != 0 || m.natural || m.crash != "":
 	case ev.Ended && ev.Code != 0 || ev.Following:
 		m.natural = true
-	case !ev.Ended && !r.fini:
+	case !ev.Ended && !r.fini && !r.left:
 		m.crash = fmt.Sprintf("rank %d died", ev.Rank)
 	}
 	m.giveUp(m.whyEnding())

@@ -162,6 +162,8 @@ func (p *player) event(name string, rank int, args map[string]string) Event {
 		return ev
 	case "hello":
 		return Hello{rank}
+	case "left":
+		return Left{rank}
 	case "restored":
 		return Restored{rank}
 	case "fini":
