@@ -27,11 +27,8 @@ type side struct {
 
 // innerHandle is the type of a handle on the far side of the call.
 func (s side) innerHandle(object string) string {
-	if !s.driver || object == "keyval" && !s.driver {
+	if !s.driver {
 		return "nx_t"
-	}
-	if object == "keyval" {
-		return "int"
 	}
 	return handleTypes[object]
 }
@@ -254,7 +251,6 @@ func (b *bridge) statuses(p mpispec.Param, s statusWords, given string) {
 	b.arg(fmt.Sprintf("%s ? t_%s : %s", given, p.Name, s.ignored))
 	cond := "STATUS_SET(rc) || rc == NX_ERR_IN_STATUS"
 	if strings.Contains(b.statusSet(), "flag") {
-		cond = "STATUS_SET(rc) && *flag || rc == NX_ERR_IN_STATUS"
 		cond = "(STATUS_SET(rc) && *flag) || rc == NX_ERR_IN_STATUS"
 	}
 	b.after("if (%s && (%s))\n\t\tfor (int i = 0; i < %s; i++) %s_of_many(&%s[i], &t_%s[i], rc);", given, cond, set, s.copy, p.Name, p.Name)
@@ -266,7 +262,8 @@ func (b *bridge) length(p mpispec.Param) string {
 	return n
 }
 
-// lengths splits "set<=room": how many elements the call sets, and how many there are.
+// lengths splits "set<=room": how many elements the call sets, and how many there are. What describes the send buffer
+// (sendtypes) has no elements when the buffer is MPI_IN_PLACE.
 func (b *bridge) lengths(p mpispec.Param) (set, room string) {
 	first, second, ok := strings.Cut(p.Len, "<=")
 	set, room = b.expression(first), b.expression(first)
@@ -274,7 +271,7 @@ func (b *bridge) lengths(p mpispec.Param) (set, room string) {
 		room = b.expression(second)
 	}
 	if p.Dir == mpispec.In && strings.HasPrefix(p.Name, "send") && b.inPlace() {
-		room = fmt.Sprintf("%s == %s ? 0 : %s", "sendbuf", b.placeValue(), room)
+		room = fmt.Sprintf("sendbuf == %s ? 0 : %s", b.placeValue(), room)
 	}
 	return set, room
 }
