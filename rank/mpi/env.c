@@ -133,11 +133,15 @@ long mid_is_thread_main(int *flag)
 	return 0;
 }
 
+/* The agent must see that this is the application's own end, and no crash to come back from. */
 long mid_abort(nx_t comm, int errorcode)
 {
+	int code = errorcode & 0xff ? errorcode & 0xff : 1;
 	(void)comm;
+	core_page()->exit_code = (uint64_t)code;
+	__atomic_store_n(&core_page()->phase, ABI_PHASE_ENDED, __ATOMIC_RELEASE);
 	if (NX_STATE->initialised && !NX_STATE->finalised) drv->abort(drv->comm_world, errorcode);
-	_exit(errorcode & 0xff ? errorcode & 0xff : 1);
+	_exit(code);
 }
 
 long mid_get_library_version(char *version, int version_max, int *resultlen)

@@ -56,8 +56,8 @@ static void __attribute__((noreturn)) fatal(nx_t comm, int err, const char *func
 	const struct vcomm *c = comm_of(comm);
 	core_say("MPI_%c%s on %s: %s; MPI_ERRORS_ARE_FATAL: the job is aborted", function[0] - 32, function + 1,
 		 c && c->name ? c->name : "a communicator", text_of(err));
-	if (NX_STATE->initialised && !NX_STATE->finalised) drv->abort(drv->comm_world, err);
-	exit(err & 0xff ? err & 0xff : 1);
+	mid_abort(comm, err);
+	__builtin_unreachable();
 }
 
 long nx_error(nx_t comm, int err, const char *function)
