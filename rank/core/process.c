@@ -73,6 +73,15 @@ static bool make_timer(const struct timer *t)
 	return false;
 }
 
+/* A timer whose signal has not been taken stands still. It may have sent another since we took one. */
+static bool is_pending(int sig)
+{
+	uint64_t set = 0;
+	for (uint32_t i = 0; i < shared.n; i++)
+		if (shared.info[i].si_signo == sig) return true;
+	return raw(SYS_rt_sigpending, &set, 8) == 0 && (set & SIGBIT(sig));
+}
+
 /* -- all of it ------------------------------------------------------------------------------------------------------------------ */
 
 void process_save(struct buf *b)
@@ -89,14 +98,15 @@ void process_save(struct buf *b)
 		buf_u64(b, rl.rlim_cur);
 		buf_u64(b, rl.rlim_max);
 	}
+	pending_take_shared(&shared);                   /* first: taking SIGALRM starts the timer again */
 	for (int i = 0; i < 3; i++) {
 		struct itimerval v = { 0 };
 		getitimer((__itimer_which_t)i, &v);
+		if (i == ITIMER_REAL && !timerisset(&v.it_value) && is_pending(SIGALRM)) v.it_value = v.it_interval;
 		buf_add(b, &v, sizeof v);
 	}
 	save_timers(b);
 	signals_save(b);
-	pending_take_shared(&shared);
 	buf_u64(b, shared.n);
 	for (uint32_t i = 0; i < shared.n; i++) buf_add(b, &shared.info[i], sizeof *shared.info);
 	pending_put(core_self.pid, 0, &shared);

@@ -44,6 +44,8 @@ int threads_vtid(int tid)
 void threads_save(struct buf *b)
 {
 	unsigned n = threads_count();
+	struct thread_rec *here = threads_by_tid((int)raw(SYS_gettid));
+	if (here) pending_take(here->tid, &here->pending);
 	buf_u64(b, n);
 	buf_u64(b, (uint64_t)(threads_by_tid(core_self.main_tid) != NULL));
 	for (unsigned i = 0; i < n; i++) {

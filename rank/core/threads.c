@@ -6,8 +6,8 @@
  * one it was: the helper reads /proc/self/task/T/syscall just before it signals, the handler compares all operands.
  * The parked MPI thread is the carrier: it does the work of a checkpoint on a private lower stack with lower FS.
  *
- * Invariants: records are added only while a stop is in effect; gen changes exactly when all go on; a thread that has
- * parked stays until then.
+ * Invariants: records are added only while a stop is in effect; gen is even while threads run, odd
+ * from when all have parked until all go on; a thread that has parked stays until then.
  * Context: on_stop and park are [any FS], in a handler with all signals blocked, maybe on a small signal stack. */
 #define _GNU_SOURCE
 #include <dirent.h>
@@ -30,6 +30,7 @@ extern void by_restorer(void);
 
 static struct thread_rec *recs;                 /* MAX_THREADS, untouched pages cost nothing */
 static volatile uint32_t nrecs, nparked, gen, stopping;
+static volatile uint32_t collected;              /* threads that have taken the signals in their queues */
 static char *carrier_top;
 static struct carrier carrier;
 
@@ -88,8 +89,7 @@ static void park(ucontext_t *uc, int tid, uint64_t fs)
 	raw(SYS_get_robust_list, 0, &r->robust, &r->robust_len);
 	raw(SYS_prctl, PR_GET_TID_ADDRESS_, &r->tid_address);
 	raw(SYS_prctl, PR_GET_NAME, r->name);
-	pending_take(tid, &r->pending);
-	bool carries = tid == core_self.mpi_tid;
+	bool taken = false, carries = tid == core_self.mpi_tid;
 	uint64_t lower = carries ? cross_lower_fs(fs) : 0;
 	__atomic_store_n(&r->parked, 1, __ATOMIC_RELEASE);
 	__atomic_fetch_add(&nparked, 1, __ATOMIC_SEQ_CST);
@@ -99,7 +99,13 @@ static void park(ucontext_t *uc, int tid, uint64_t fs)
 		by_on_stack(carrier_top, carrier_loop, NULL);
 		fs_write(fs);
 	}
-	while (gen == g) futex_wait(&gen, g);
+	for (uint32_t seen; (seen = gen) != g + 2; futex_wait(&gen, seen)) {
+		if (carries || taken || seen != g + 1) continue;
+		taken = true;
+		pending_take(tid, &r->pending);
+		__atomic_fetch_add(&collected, 1, __ATOMIC_SEQ_CST);
+		futex_wake(&collected, 1);
+	}
 	pending_put(core_self.pid, tid, &r->pending);
 }
 
@@ -218,17 +224,29 @@ static void choose_carrier(void)
 	if (d) closedir(d);
 }
 
+/* Only now can nobody send signals any more. The carrier takes its own when the image is made. */
+static void collect(void)
+{
+	uint32_t others = threads_count() - (threads_by_tid(core_self.mpi_tid) ? 1 : 0), seen;
+	__atomic_store_n(&gen, gen + 1, __ATOMIC_SEQ_CST);
+	futex_wake(&gen, 1 << 30);
+	while ((seen = collected) < others) futex_wait(&collected, seen);
+}
+
 void threads_stop(bool (*give_up)(void))
 {
 	choose_carrier();
 	pending_reset();
-	nrecs = nparked = ncalls = 0;
+	nrecs = nparked = ncalls = collected = 0;
 	carrier.word = 0;
 	__atomic_store_n(&stopping, 1, __ATOMIC_SEQ_CST);
 	long ns = 200000;
 	while (!give_up()) {
 		uint32_t seen = nparked;
-		if (!signal_rest()) return;
+		if (!signal_rest()) {
+			collect();
+			return;
+		}
 		struct timespec t = { 0, ns };
 		raw(SYS_futex, &nparked, RAW_FUTEX_WAIT, seen, &t);
 		if (seen == nparked && ns < 2000000) ns += ns / 2;
@@ -250,7 +268,7 @@ void threads_resume(void)
 		while (carrier.word) futex_wait(&carrier.word, 1);
 		carrier_run(NULL, NULL);
 	}
-	__atomic_fetch_add(&gen, 1, __ATOMIC_SEQ_CST);
+	__atomic_store_n(&gen, (gen | 1) + 1, __ATOMIC_SEQ_CST);
 	futex_wake(&gen, 1 << 30);
 }
 

@@ -29,6 +29,8 @@ class Refused(Exception):
 
 
 class Rank:
+    last = None
+
     def __init__(self, argv, env, rundir, log):
         self.log = log
         self.path = os.path.join(rundir, "agent.sock")
@@ -42,6 +44,7 @@ class Rank:
         s.listen(1)
         self.epoch = 0
         self.proc = subprocess.Popen(argv, env=dict(env, BYSSUS_AGENT=self.path, BYSSUS_RUNDIR=rundir))
+        Rank.last = self.proc
         s.settimeout(0.05)
         while True:
             try:
@@ -143,6 +146,7 @@ def main():
     env = dict(os.environ)
     if o.lazy:
         env["BYSSUS_LAZY"] = "1"
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(124))
     rundir = tempfile.mkdtemp(prefix="byssus-run.")
     images = o.dir or tempfile.mkdtemp(prefix="byssus-ckpt.", dir="/dev/shm")
     rank = None
@@ -177,8 +181,9 @@ def main():
         rank.kill()
         return 3
     finally:
-        if rank and rank.proc.poll() is None:
-            rank.kill()
+        if Rank.last and Rank.last.poll() is None:
+            os.kill(Rank.last.pid, signal.SIGKILL)
+            Rank.last.wait()
         shutil.rmtree(rundir, ignore_errors=True)
         if not o.dir:
             shutil.rmtree(images, ignore_errors=True)
