@@ -412,7 +412,7 @@ static int make_again(struct vcomm *c, int tag)
 	int e = real_group(world, c->size, &group);
 	free(world);
 	if (e) return e;
-	e = drv->comm_create_group(own_world, group, tag, &real);
+	e = drv->comm_create_group(drv->comm_world, group, tag, &real);   /* MPICH 4.0 crashes when it is a duplicate */
 	drv->group_free(&group);
 	if (!e && c->topo) e = topo_attach(&real, c->topo);
 	if (!e) e = drv->comm_set_errhandler(real, drv->errh[NX_ERRH_RETURN]);
