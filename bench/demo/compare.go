@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"os"
+	"strconv"
 	"strings"
 	"text/tabwriter"
 )
@@ -24,6 +25,19 @@ func thermo(text string) []string {
 	return lines
 }
 
+// lastStep is the step of the last complete thermo line.
+func lastStep(text string) int {
+	lines := thermo(text)
+	if len(lines) == 0 {
+		return 0
+	}
+	step, err := strconv.Atoi(strings.Fields(lines[len(lines)-1])[0])
+	if err != nil {
+		return 0
+	}
+	return step
+}
+
 // loopTime finds "Loop time of SECONDS on ..." in LAMMPS's output.
 func loopTime(text string) (float64, error) {
 	for line := range strings.Lines(text) {
@@ -39,8 +53,8 @@ func loopTime(text string) (float64, error) {
 // and a kill come twice; in the log file, whose position is part of a checkpoint, they must not.
 func (d *demo) compare(native, under record) error {
 	want := thermo(native.log)
-	if len(want) != d.steps/50+1 {
-		return fmt.Errorf("the native run printed %d thermo lines, want %d", len(want), d.steps/50+1)
+	if len(want) != d.steps/thermoEvery+1 {
+		return fmt.Errorf("the native run printed %d thermo lines, want %d", len(want), d.steps/thermoEvery+1)
 	}
 	if err := same(thermo(under.log), want); err != nil {
 		return fmt.Errorf("log file: %w", err)

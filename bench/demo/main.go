@@ -1,10 +1,11 @@
 // Command demo shows Byssus at work on a real program: LAMMPS as the distribution ships it, which knows nothing of
-// checkpoints, loses a rank twice and still prints the numbers of an undisturbed run.
+// checkpoints, loses a rank three times and still prints the numbers of an undisturbed run.
 //
 // It runs the same input natively and under Byssus. Under Byssus checkpoints are taken at random moments and a rank
-// is killed with SIGKILL: the first time Byssus restarts the job by itself, the second time it has been told to give
-// up, and the job is restarted by hand under the other MPI. The thermo lines of both runs, on the terminal and in
-// LAMMPS's own log file, are compared character by character. The exit code is 0 only when all are the same.
+// is killed with SIGKILL: the first time Byssus restarts the job by itself; the second time it has been told to give
+// up, and the job is restarted by hand under the other MPI, where it loses a rank once more. The thermo lines of both
+// runs, on the terminal and in LAMMPS's own log file, are compared character by character. The exit code is 0 only
+// when all are the same.
 package main
 
 import (

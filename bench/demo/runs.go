@@ -22,6 +22,8 @@ type demo struct {
 	steps  int
 	random *rand.Rand
 	begin  time.Time
+
+	perLine time.Duration // between two thermo lines, natively
 }
 
 // A record is what one run of LAMMPS left.
@@ -40,9 +42,11 @@ type restart struct {
 }
 
 const (
-	name      = "melt"
-	firstMPI  = "openmpi" // the binary's own
-	secondMPI = "mpich"
+	name        = "melt"
+	firstMPI    = "openmpi" // the binary's own
+	secondMPI   = "mpich"
+	thermoEvery = 50 // steps, as in.melt says
+	leastSteps  = 2000
 )
 
 func (d *demo) say(format string, args ...any) {
@@ -74,7 +78,7 @@ func (d *demo) calibrate(ctx context.Context, atLeast time.Duration) error {
 	if err != nil {
 		return err
 	}
-	d.steps = int(sample*atLeast.Seconds()/loop+99) / 100 * 100
+	d.steps = max(leastSteps, int(sample*atLeast.Seconds()/loop+99)/100*100)
 	d.say("%d steps take about %.0f s natively", d.steps, atLeast.Seconds())
 	return nil
 }
@@ -99,52 +103,20 @@ func (d *demo) native(ctx context.Context) (record, error) {
 	return record{screen: out.String(), log: string(log), wall: wall}, err
 }
 
-// under makes the run under Byssus: two checkpoints and a kill, which Byssus mends; two more and a kill, which it has
-// been told not to mend; a restart under the other MPI, one more checkpoint there, and the end.
+// under makes the run under Byssus in two acts, the second under the other MPI.
 func (d *demo) under(ctx context.Context, expected time.Duration) (record, error) {
 	dir, argv, err := d.lammps("byssus", d.steps)
 	if err != nil {
 		return record{}, err
 	}
-	d.say("byssus run -n 2 --mpi %s --job %s --retries 1 -- %s", firstMPI, name, strings.Join(argv, " "))
-	var out job.Output
-	begin := time.Now()
-	p, err := d.tree.Run(ctx, firstMPI, 2, name, dir, &out, []string{"--retries", "1"}, argv...)
-	if err != nil {
-		return record{}, err
-	}
-	defer func() { p.Stop() }()
 	var r record
-	slice := expected / 8
-	if err := out.WaitFor(ctx, p, "the first thermo line", func(s string) bool { return len(thermo(s)) > 1 }); err != nil {
+	var out job.Output
+	d.perLine = expected / time.Duration(d.steps/thermoEvery)
+	begin := time.Now()
+	if err := d.first(ctx, dir, argv, &out, &r); err != nil {
 		return r, err
 	}
-	if err := d.checkpoints(ctx, p, &r, 2, slice); err != nil {
-		return r, err
-	}
-	if err := d.killAndSee(ctx, p, &out, &r, slice); err != nil {
-		return r, err
-	}
-	if err := d.checkpoints(ctx, p, &r, 2, slice); err != nil {
-		return r, err
-	}
-	if err := d.kill(ctx, p, slice); err != nil {
-		return r, err
-	}
-	code := p.ExitCode()
-	d.say("byssus run gave up, as it was told to: exit code %d", code)
-	d.say("byssus restart %s --mpi %s", name, secondMPI)
-	before := len(out.String())
-	if p, err = d.tree.Restart(ctx, secondMPI, name, dir, &out); err != nil {
-		return r, err
-	}
-	if err := d.seen(ctx, p, &out, &r, before, p.Began(), firstMPI+" to "+secondMPI+", by hand"); err != nil {
-		return r, err
-	}
-	if err := d.checkpoints(ctx, p, &r, 1, slice/2); err != nil {
-		return r, err
-	}
-	if _, err := p.Wait(); err != nil {
+	if err := d.second(ctx, dir, &out, &r); err != nil {
 		return r, err
 	}
 	r.wall = time.Since(begin)
@@ -154,10 +126,57 @@ func (d *demo) under(ctx context.Context, expected time.Duration) (record, error
 	return r, err
 }
 
-// checkpoints takes n checkpoints, each at a random moment of a slice of time.
-func (d *demo) checkpoints(ctx context.Context, p *job.Proc, r *record, n int, slice time.Duration) error {
+// first runs under the binary's own MPI, with one restart allowed: two checkpoints, a kill that Byssus mends, and a
+// kill after which it gives up.
+func (d *demo) first(ctx context.Context, dir string, argv []string, out *job.Output, r *record) error {
+	d.say("byssus run -n 2 --mpi %s --job %s --retries 1 -- %s", firstMPI, name, strings.Join(argv, " "))
+	p, err := d.tree.Run(ctx, firstMPI, 2, name, dir, out, []string{"--retries", "1"}, argv...)
+	if err != nil {
+		return err
+	}
+	defer p.Stop()
+	if err := out.WaitFor(ctx, p, "the first thermo line", func(s string) bool { return len(thermo(s)) > 1 }); err != nil {
+		return err
+	}
+	if err := d.checkpoints(ctx, p, out, r, 2); err != nil {
+		return err
+	}
+	if err := d.killAndSee(ctx, p, out, r, firstMPI); err != nil {
+		return err
+	}
+	if err := d.kill(ctx, p, out); err != nil {
+		return err
+	}
+	d.say("byssus run gave up, as --retries said: exit code %d", p.ExitCode())
+	return nil
+}
+
+// second goes on under the other MPI: a restart by hand, two checkpoints, a kill that Byssus mends, the end.
+func (d *demo) second(ctx context.Context, dir string, out *job.Output, r *record) error {
+	d.say("byssus restart %s --mpi %s", name, secondMPI)
+	before := len(out.String())
+	p, err := d.tree.Restart(ctx, secondMPI, name, dir, out)
+	if err != nil {
+		return err
+	}
+	defer p.Stop()
+	if err := d.seen(ctx, p, out, r, before, p.Began(), firstMPI+" to "+secondMPI+", by hand"); err != nil {
+		return err
+	}
+	if err := d.checkpoints(ctx, p, out, r, 2); err != nil {
+		return err
+	}
+	if err := d.killAndSee(ctx, p, out, r, secondMPI); err != nil {
+		return err
+	}
+	_, err = p.Wait()
+	return err
+}
+
+// checkpoints takes n checkpoints, each at a random moment.
+func (d *demo) checkpoints(ctx context.Context, p *job.Proc, out *job.Output, r *record, n int) error {
 	for range n {
-		if err := d.pause(ctx, p, slice); err != nil {
+		if err := d.pause(ctx, p, out); err != nil {
 			return err
 		}
 		c, err := d.tree.Checkpoint(ctx, name)
@@ -170,22 +189,25 @@ func (d *demo) checkpoints(ctx context.Context, p *job.Proc, r *record, n int, s
 	return nil
 }
 
-// pause lets a random part of a slice of time pass while the job computes.
-func (d *demo) pause(ctx context.Context, p *job.Proc, slice time.Duration) error {
+// pause lets the job compute for a random while: up to an eighth of all steps, and a part of the time between two
+// thermo lines. By steps, so that the job does not end before the last pause, however fast it runs.
+func (d *demo) pause(ctx context.Context, p *job.Proc, out *job.Output) error {
+	slice := d.steps / 10
+	goal := lastStep(out.String()) + slice/4 + d.random.IntN(slice)
+	if err := out.WaitFor(ctx, p, fmt.Sprintf("step %d", goal), func(s string) bool { return lastStep(s) >= goal }); err != nil {
+		return err
+	}
 	select {
-	case <-time.After(slice/4 + time.Duration(d.random.Int64N(int64(slice)))):
+	case <-time.After(time.Duration(d.random.Int64N(int64(d.perLine)))):
 		return nil
-	case <-p.Done():
-		_, err := p.Wait()
-		return fmt.Errorf("the job ended before its time: %w", err)
 	case <-ctx.Done():
 		return ctx.Err()
 	}
 }
 
 // kill ends a random rank as a crash would, at a random moment.
-func (d *demo) kill(ctx context.Context, p *job.Proc, slice time.Duration) error {
-	if err := d.pause(ctx, p, slice); err != nil {
+func (d *demo) kill(ctx context.Context, p *job.Proc, out *job.Output) error {
+	if err := d.pause(ctx, p, out); err != nil {
 		return err
 	}
 	pids, err := d.tree.Pids(ctx, name)
@@ -204,11 +226,11 @@ func (d *demo) kill(ctx context.Context, p *job.Proc, slice time.Duration) error
 }
 
 // killAndSee kills a rank and waits until the job prints again.
-func (d *demo) killAndSee(ctx context.Context, p *job.Proc, out *job.Output, r *record, slice time.Duration) error {
-	if err := d.kill(ctx, p, slice); err != nil {
+func (d *demo) killAndSee(ctx context.Context, p *job.Proc, out *job.Output, r *record, mpi string) error {
+	if err := d.kill(ctx, p, out); err != nil {
 		return err
 	}
-	return d.seen(ctx, p, out, r, len(out.String()), time.Now(), firstMPI+" again, by itself")
+	return d.seen(ctx, p, out, r, len(out.String()), time.Now(), mpi+" again, by itself")
 }
 
 // seen waits for a thermo line beyond what had been printed and notes how long that took.
