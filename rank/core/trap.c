@@ -36,17 +36,23 @@ static bool same(const char *a, const char *b)
 	return *a == *b;
 }
 
-/* /proc/self/exe, also by number. */
-static bool is_own_exe(const char *p)
+static bool is_exe_of(const char *p, long pid)
 {
 	char own[32] = "/proc/", digits[12];
 	int n = 0, k = 6;
-	if (!p || p[0] != '/' || p[1] != 'p' || p[2] != 'r') return false;
-	if (same(p, "/proc/self/exe") || same(p, "/proc/thread-self/exe")) return true;
-	for (long pid = raw(SYS_getpid); pid; pid /= 10) digits[n++] = (char)('0' + pid % 10);
+	for (; pid; pid /= 10) digits[n++] = (char)('0' + pid % 10);
 	while (n) own[k++] = digits[--n];
 	for (const char *e = "/exe"; *e; e++) own[k++] = *e;
 	return same(p, own);
+}
+
+/* /proc/self/exe, also by number. */
+static bool is_own_exe(const char *p)
+{
+	if (!p || p[0] != '/' || p[1] != 'p' || p[2] != 'r') return false;
+	if (same(p, "/proc/self/exe") || same(p, "/proc/thread-self/exe")) return true;
+	long pid = raw(SYS_getpid);
+	return is_exe_of(p, pid) || is_exe_of(p, threads_vtid((int)pid));
 }
 
 static long do_readlink(long nr, const uint64_t *a)
@@ -133,7 +139,7 @@ static long do_signalfd(long nr, const uint64_t *x)
 	return raw(nr, x[0], &mask, x[2], x[3]);
 }
 
-/* -- thread numbers after a restart ------------------------------------------------------------------------------------ */
+/* -- process and thread numbers after a restart: the application keeps those it had at its start ------------------------------------------------------------------------------------ */
 
 static int tid_of(uint64_t t) { return core_is_rank() == 1 ? threads_new_tid((int)t) : (int)t; }
 
@@ -174,6 +180,10 @@ static long do_timer_create(const uint64_t *x)
 static long do_with_tids(long nr, const uint64_t *x)
 {
 	switch (nr) {
+	case SYS_getpid:
+		return core_is_rank() == 1 ? threads_vtid(core_self.main_tid) : raw(nr);
+	case SYS_gettid:
+		return core_is_rank() == 1 ? threads_vtid((int)raw(nr)) : raw(nr);
 	case SYS_tgkill:
 	case SYS_rt_tgsigqueueinfo:
 		return raw(nr, tid_of(x[0]), tid_of(x[1]), x[2], x[3]);

@@ -158,7 +158,14 @@ def main():
             except subprocess.TimeoutExpired:
                 pass
             d = os.path.join(images, "ckpt.%06d" % n)
-            rank.checkpoint(d, n, o.writers, 1 if o.mode == "exit" else 0)
+            for again in range(100):
+                try:
+                    rank.checkpoint(d, n, o.writers, 1 if o.mode == "exit" else 0)
+                    break
+                except Refused as e:    # a child process is a matter of moments
+                    if "child process" not in str(e) or again == 99:
+                        raise
+                    time.sleep(0.02)
             if o.mode == "go":
                 continue
             if o.mode == "exit":
