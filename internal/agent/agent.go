@@ -101,6 +101,8 @@ func (s *Server) Close() {
 }
 
 func (s *Server) closePages() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	for _, p := range s.pages {
 		p.close()
 	}
@@ -311,11 +313,11 @@ func (s *Server) Signal(sig syscall.Signal) {
 	}
 }
 
-// Sample reads the shared page of every rank.
+// Sample reads the shared page of every rank; none after Close.
 func (s *Server) Sample() []Sample {
-	out := make([]Sample, len(s.pages))
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	out := make([]Sample, len(s.pages))
 	for i, p := range s.pages {
 		out[i] = p.sample()
 		if ses := s.sessions[i]; ses != nil {

@@ -209,6 +209,7 @@ func (e *env) drive(job *dataset.Job, spec launch.Spec, opt coordsrv.Options, ve
 			e.say(took(r))
 		}
 	}
+	opt.Progress = func(text func() string) func() { return ui.Start(os.Stderr, text).Stop }
 	if verbose {
 		e.say(fmt.Sprintf("job %s: %d ranks under %s (%s)", job.Meta.Name, spec.Ranks, spec.MPI.Name, spec.MPI.Mpirun))
 	}

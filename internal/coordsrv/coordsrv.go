@@ -43,6 +43,8 @@ type Options struct {
 	Signals <-chan os.Signal
 	Say     func(text string)      // a line for the user
 	Took    func(res coord.Result) // a checkpoint is committed
+	// Progress shows what text returns until the function that it returns is called.
+	Progress func(text func() string) func()
 }
 
 // Server is a running job.
@@ -71,6 +73,7 @@ type Server struct {
 	foreign  []uint64 // checkpoints of an earlier job of this name
 	code     int
 	over     bool
+	shown    func() // ends the progress of a restart; nil: none is shown
 	last     *coord.Result
 }
 
@@ -169,7 +172,39 @@ func (s *Server) loop(start coord.Event) {
 			s.sample()
 			s.step(coord.Tick{})
 		}
+		s.progress()
 	}
+}
+
+// progress shows how far a restart has come, while there is one.
+func (s *Server) progress() {
+	st := s.machine.Status()
+	restoring := st.Phase == coord.Starting.String() && st.Image != 0 && s.agent != nil && !s.over
+	switch a := s.agent; {
+	case restoring && s.shown == nil:
+		s.shown = s.opt.Progress(func() string { return reading(a.Sample(), st.Image) })
+	case !restoring:
+		s.endProgress()
+	}
+}
+
+func (s *Server) endProgress() {
+	if s.shown != nil {
+		s.shown()
+		s.shown = nil
+	}
+}
+
+// reading says how much of an image the ranks have read.
+func reading(ranks []agent.Sample, image uint64) string {
+	var done, total uint64
+	for _, r := range ranks {
+		done, total = done+r.BytesDone, total+r.BytesTotal
+	}
+	if total == 0 {
+		return fmt.Sprintf("restarting from checkpoint %d", image)
+	}
+	return fmt.Sprintf("restarting from checkpoint %d: %d %% of %d MiB", image, 100*done/total, total>>20)
 }
 
 // sample tells the machine what has changed in the shared pages.
@@ -329,6 +364,7 @@ func (s *Server) launch(image uint64) error {
 
 // retire ends the agent of a start that is over.
 func (s *Server) retire() {
+	s.endProgress()
 	if s.agent != nil {
 		close(s.retired)
 		s.agent.Close()
