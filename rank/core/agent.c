@@ -1,6 +1,7 @@
 /* agent.c: the helper thread: speaks with the agent and leads this rank through a checkpoint.
  *
  *   IDLE --REQUEST--> PENDING --STOP--> (threads park) STOPPED --DRAIN--> WORKING --image--> IDLE, or HELD --EXIT--> end
+ *                                                                                              or HELD --RESUME--> IDLE
  *                     any --CANCEL, agent lost--> IDLE
  * Only the helper thread changes the state. The work on the image is the carrier's; the helper stays with the socket
  * meanwhile, so that the work can be given up.
@@ -31,6 +32,7 @@ static struct {
 	uint32_t writers;
 	struct abi_drain drain;
 	bool image_ok;
+	uint16_t order;                 /* EXIT or RESUME that came before the work was over */
 	struct abi_header in;
 	char body[ABI_MAX_BODY];
 } a = { .sock = -1, .wake = -1 };
@@ -202,7 +204,7 @@ static void drain(void)
 	if (a.in.length < sizeof a.drain) return;
 	memcpy(&a.drain, a.body, sizeof a.drain);
 	a.drain.dir[sizeof a.drain.dir - 1] = 0;
-	a.work_done = 0;
+	a.work_done = a.order = 0;
 	a.state = WORKING;
 	carrier_run(work, NULL);
 }
@@ -212,6 +214,13 @@ static void end(void)
 	page->exit_code = ABI_EXIT_STOPPED;
 	core_phase(ABI_PHASE_ENDED);
 	raw(SYS_exit_group, ABI_EXIT_STOPPED);
+}
+
+/* In HELD. */
+static void obey(void)
+{
+	if (a.order == ABI_EXIT) end();
+	if (a.order == ABI_RESUME) go_on(ABI_RESUME);
 }
 
 /* A packet for another attempt than the one under way is late: ignored, but for a new REQUEST. */
@@ -228,8 +237,12 @@ static void message(void)
 		a.cancelled = 1;
 		if (a.state == PENDING || a.state == HELD) go_on(ABI_CANCEL);
 		break;
-	case ABI_RESUME: if (a.state == HELD && current) go_on(ABI_RESUME); break;
-	case ABI_EXIT: if (a.state == HELD && current) end(); break;
+	case ABI_RESUME:
+	case ABI_EXIT:
+		if (!current || (a.state != HELD && a.state != WORKING)) break;
+		a.order = a.in.type;
+		if (a.state == HELD) obey();
+		break;
 	}
 }
 
@@ -237,8 +250,12 @@ static void after_work(void)
 {
 	a.work_done = 0;
 	bool hold = a.image_ok && (a.drain.flags & ABI_DRAIN_EXIT_AFTER) && !a.cancelled && a.sock >= 0;
-	if (hold) a.state = HELD;
-	else go_on(ABI_RESUME);
+	if (!hold) {
+		go_on(ABI_RESUME);
+		return;
+	}
+	a.state = HELD;
+	obey();
 }
 
 static void agent_lost(void)

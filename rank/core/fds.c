@@ -64,11 +64,13 @@ static bool starts(const char *s, const char *head) { return !strncmp(s, head, s
 /* Inherited: a pipe, socket or terminal cannot be opened again by chance; of a file or device only what is still in its place. */
 static int inherited_as(const struct look *l, uint64_t key)
 {
+	for (unsigned i = 0; i < ninherited; i++)       /* standard output and error may be one file, and two the next time */
+		if (inherited[i].fd == l->fd && inherited[i].key == key) return l->fd;
 	for (unsigned i = 0; i < ninherited; i++) {
 		const struct inherited *h = &inherited[i];
 		if (h->key != key || (h->mode & S_IFMT) != (l->st.st_mode & S_IFMT)) continue;
 		bool unique = S_ISFIFO(h->mode) || S_ISSOCK(h->mode) || (S_ISCHR(h->mode) && isatty(l->fd));
-		if (unique || h->fd == l->fd || raw(SYS_kcmp, core_self.pid, core_self.pid, KCMP_FILE, h->fd, l->fd) == 0) return h->fd;
+		if (unique || raw(SYS_kcmp, core_self.pid, core_self.pid, KCMP_FILE, h->fd, l->fd) == 0) return h->fd;
 	}
 	return -1;
 }
@@ -249,8 +251,9 @@ static void file_locks(const struct look *l, struct fd_rec *r)
 static void relate(struct fd_rec *r, size_t i)
 {
 	r->same = r->content = -1;
+	if (r->kind == FD_INHERITED) return;
 	for (size_t k = 0; k < i && r->same < 0; k++) {
-		if (recs[k].key != r->key) continue;
+		if (recs[k].key != r->key || recs[k].kind == FD_INHERITED) continue;
 		if (r->content < 0 && recs[k].kind == r->kind) r->content = (int32_t)k;
 		if (recs[k].same < 0 && raw(SYS_kcmp, core_self.pid, core_self.pid, KCMP_FILE, recs[k].fd, r->fd) == 0) r->same = (int32_t)k;
 	}

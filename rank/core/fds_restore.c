@@ -234,6 +234,7 @@ static void set_aside(void)
 {
 	for (unsigned i = 0; i < ninherited; i++) {
 		aside[i] = dup(inherited[i].fd);
+		if (inherited[i].fd == 2 && aside[i] >= 0) core_stderr = aside[i];
 		if (inherited[i].fd <= 2) raw(SYS_close, inherited[i].fd);
 	}
 }
@@ -294,6 +295,7 @@ void fds_restore(struct reader *records, struct reader *content)
 	}
 	for (size_t i = 0; i < n; i++)
 		if (b[i].high >= 0) close(b[i].high);
+	core_stderr = 2;
 	for (unsigned i = 0; i < ninherited; i++)
 		if (aside[i] >= 0) close(aside[i]);
 	if (content->bad) core_die("image: content of descriptors: the section is damaged");

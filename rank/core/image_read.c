@@ -19,7 +19,7 @@
 #include <unistd.h>
 #include "internal.h"
 
-enum { MAX_PARTS = 1024, MAX_READERS = 8 };
+enum { MAX_PARTS = 1024, MAX_READERS = 8, WORTH_MAPPING = 65536 };
 struct part { int fd; char path[1200]; struct abi_image_header h; struct abi_chunk *chunks; dev_t dev; ino_t ino; };
 static struct image_in {
 	struct part *part;
@@ -336,10 +336,10 @@ static void map_chunks(void)
 			for (e = i + 1; e < p->h.n_chunks; last = &p->chunks[e++])
 				if (p->chunks[e].addr != last->addr + last->length || p->chunks[e].offset != last->offset + last->length || p->chunks[e].addr >= v->end) break;
 			uint64_t n = last->addr + last->length - c->addr;
-			if (is_private(v)) {
+			if (is_private(v) && !(v->vmflags & VMF_GROWSDOWN) && n >= WORTH_MAPPING) {
 				if (mmap((void *)c->addr, n, (int)v->prot, MAP_PRIVATE | MAP_FIXED | MAP_NORESERVE, p->fd, (off_t)c->offset) == MAP_FAILED)
 					core_die("%s: cannot be mapped: %s", p->path, strerror(errno));
-			} else {
+			} else {                                /* a stack has to grow, and small mappings are dear */
 				read_at(p, (void *)c->addr, n, c->offset, "chunk");
 			}
 			in.bytes += n;

@@ -55,6 +55,7 @@ struct core_self {
 	char exe[4096];                 /* the application's file */
 };
 extern struct core_self core_self;
+extern int core_stderr;                                         /* where we say things: not 2 while descriptors are restored */
 int core_is_rank(void);                                         /* [any FS] 0 in a forked child, -1 in a vforked one */
 
 /* -- faults (faults.c) -- */

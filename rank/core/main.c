@@ -20,6 +20,7 @@
 struct core_job core_job;
 struct core_config core_config;
 struct core_self core_self;
+int core_stderr = 2;
 static volatile int *rank_pid;                  /* in a page that a forked child finds zeroed */
 
 /* -- saying ---------------------------------------------------------------------------------------------------------------- */
@@ -33,7 +34,7 @@ static void say(const char *fmt, va_list ap)
 	if (len > sizeof line - 2) len = sizeof line - 2;
 	if (line[len - 1] != '\n') line[len++] = '\n';
 	for (size_t at = 0; at < len; ) {
-		ssize_t k = write(2, line + at, len - at);
+		ssize_t k = write(core_stderr, line + at, len - at);
 		if (k <= 0) break;
 		at += (size_t)k;
 	}
