@@ -26,8 +26,8 @@ deps:            ## install the Debian packages that are missing (root or sudo)
 		$(SUDO) env DEBIAN_FRONTEND=noninteractive apt-get -qq -y --no-install-recommends install $$missing >/dev/null; fi
 
 build:           ## compile the command and the rank side into build/
-	@$(MAKE) --no-print-directory -j$(shell nproc) -C rank BUILD=$(BUILD)
-	$(GO) build -trimpath -o $(BUILD)/bin/byssus ./cmd/byssus
+	@$(MAKE) --no-print-directory -s -j$(shell nproc) -C rank BUILD=$(BUILD)
+	@$(GO) build -trimpath -o $(BUILD)/bin/byssus ./cmd/byssus
 
 demo: deps build ## LAMMPS is checkpointed, killed and restarted under the other MPI
 	@$(GO) run ./bench/demo -byssus $(BUILD)/bin/byssus
