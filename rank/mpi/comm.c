@@ -403,8 +403,10 @@ static int by_id(const void *x, const void *y)
 	return a->id < b->id ? -1 : a->id > b->id;
 }
 
-static int make_again(struct vcomm *c, int tag)
+/* The tag is the same on all members, whatever else each of them makes. */
+static int make_again(struct vcomm *c)
 {
+	int tag = (int)(c->id % 16381);
 	uint32_t *world = malloc((size_t)c->size * sizeof *world);
 	rh_t group, real;
 	if (!world) return NX_ERR_NO_MEM;
@@ -436,7 +438,7 @@ int comm_restore_all(char *why, size_t n)
 		if (c->handle && NX_INDEX(c->handle) == i && !c->freed && c->peer) list[k++] = c;
 	}
 	if (!e) qsort(list, k, sizeof *list, by_id);
-	for (uint32_t i = 0; !e && i < k; i++) e = make_again(list[i], (int)(i & 0x3fff));
+	for (uint32_t i = 0; !e && i < k; i++) e = make_again(list[i]);
 	free(list);
 	if (e) snprintf(why, n, "making %u communicators again: error class %d", k, e);
 	return e ? -1 : 0;
