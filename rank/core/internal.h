@@ -89,7 +89,7 @@ const char *face_for(const char *app);                          /* "mpich", "ope
 void start_keep_environment(void);
 void start_save(struct buf *b);                                 /* address space, program, what the entry stub has yet to do */
 void start_restore(struct reader *r);
-void start_application(char **argv) __attribute__((noreturn));
+void start_application(const char *path, char **argv) __attribute__((noreturn));   /* path NULL: argv[0] is looked for */
 
 /* -- address space (space.c) -- */
 struct space_state { uint64_t brk_lo, brk_now, brk_mapped; uint64_t region_len[BY_STATE_N]; };
@@ -104,6 +104,9 @@ void trap_start(void);                                          /* installs the 
 void trap_pairs_save(struct buf *b);                            /* socket pairs the application has made */
 uint64_t trap_pair_of(uint64_t inode);
 void trap_pair_add(uint64_t a, uint64_t b);                     /* [any FS] */
+
+void exec_prepare(char **environment);                          /* exec.c: our part of the environment, for the next program */
+void exec_redirect(uint64_t *path, uint64_t *argv, uint64_t *envp);   /* [any FS] */
 
 /* -- signals (signals.c) -- */
 extern struct ksigaction sig_upper[65];                         /* what the application asked for */

@@ -2,6 +2,7 @@
  *
  *   byssus-rank -- application arguments...
  *   byssus-rank --restart DIRECTORY
+ *   byssus-rank --exec PROGRAM argument0 arguments...      (made by exec.c)
  * Context: the only thread, before anything of the application exists. */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -198,8 +199,10 @@ int main(int argc, char **argv)
 	mark_rank();
 	fds_start();
 	place_descriptors();
+	exec_prepare(environ);
 	cross_start();
 	if (!strcmp(argv[1], "--restart")) image_restart(argv[2]);
+	if (!strcmp(argv[1], "--exec") && argc > 3) start_application(argv[2], argv + 3);
 	if (strcmp(argv[1], "--")) usage();
-	start_application(argv + 2);
+	start_application(NULL, argv + 2);
 }

@@ -246,11 +246,12 @@ static void name_process(const char *path)
 	prctl(PR_SET_NAME, base ? base + 1 : path);
 }
 
-void start_application(char **argv)
+void start_application(const char *program, char **argv)
 {
 	char path[PATH_MAX], *full;
 	struct elf_image app, ld;
-	find_program(argv[0], path, sizeof path);
+	if (program) snprintf(path, sizeof path, "%s", program);
+	else find_program(argv[0], path, sizeof path);
 	argv = through_interpreters(argv, path, sizeof path);
 	elf_check(path);
 	full = realpath(path, NULL);

@@ -116,21 +116,36 @@ static long do_socketpair(const uint64_t *x)
 
 /* -- calls that wait under another signal mask ------------------------------------------------------------------------ */
 
-/* Makes the interrupted code call again from BY_PASS, with a copy of the mask below its red zone in place of the
+/* Makes the interrupted code call again from BY_PASS, as it is: with its own signal mask and pc in the arena. */
+static uint64_t *pass(ucontext_t *uc)
+{
+	regs g = uc->uc_mcontext.gregs;
+	uint64_t *f = (uint64_t *)(g[REG_RSP] - BY_PASS_FRAME);
+	f[0] = (uint64_t)g[REG_RIP];
+	g[REG_RSP] = (greg_t)f;
+	g[REG_RIP] = BY_PASS;
+	return f;
+}
+
+/* The same, with a copy of the mask below its red zone in place of the
  * argument in `reg`; with `boxed` the argument is a pointer to {pointer to mask, size}. */
 static long pass_with_mask(ucontext_t *uc, long nr, int reg, bool boxed)
 {
 	regs g = uc->uc_mcontext.gregs;
-	uint64_t *f = (uint64_t *)(g[REG_RSP] - BY_PASS_FRAME), *given = (uint64_t *)g[reg];
-	uint64_t *mask = boxed ? (uint64_t *)given[0] : given;
-	f[0] = (uint64_t)g[REG_RIP];
+	uint64_t *given = (uint64_t *)g[reg], *mask = boxed ? (uint64_t *)given[0] : given, *f = pass(uc);
 	f[1] = mask ? *mask & ~RESERVED_SIGNALS : 0;
 	f[2] = mask ? (uint64_t)&f[1] : 0;
 	f[3] = boxed ? given[1] : 8;
 	g[reg] = boxed ? (greg_t)&f[2] : (greg_t)&f[1];
-	g[REG_RSP] = (greg_t)f;
-	g[REG_RIP] = BY_PASS;
 	return nr;
+}
+
+static long do_execve(ucontext_t *uc)
+{
+	regs g = uc->uc_mcontext.gregs;
+	exec_redirect((uint64_t *)&g[REG_RDI], (uint64_t *)&g[REG_RSI], (uint64_t *)&g[REG_RDX]);
+	pass(uc);
+	return SYS_execve;
 }
 
 static long do_signalfd(long nr, const uint64_t *x)
@@ -219,6 +234,7 @@ static long perform(ucontext_t *uc, long nr, const uint64_t *x)
 	case SYS_epoll_pwait2: return pass_with_mask(uc, nr, REG_R8, false);
 	case SYS_signalfd:
 	case SYS_signalfd4: return do_signalfd(nr, x);
+	case SYS_execve: return do_execve(uc);
 	case SYS_readlink:
 	case SYS_readlinkat: return do_readlink(nr, x);
 	case SYS_rseq: return -ENOSYS;                  /* its area would lie in memory that a restart brings back unregistered */

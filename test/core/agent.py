@@ -4,7 +4,7 @@
   agent.py [options] -- program arguments...
     --rank PATH      the byssus-rank to run
     --at T,T,...     seconds after each (re)start at which a checkpoint is taken
-    --mode MODE      kill: SIGKILL after the image and restart (default); go: only checkpoint; exit: EXIT_AFTER, restart
+    --mode MODE      kill: SIGKILL while it waits after the image, restart (default); go: only checkpoint; exit: EXIT_AFTER, restart
     --dir DIR        where images go (default: a new directory below /dev/shm)
     --writers N      writer threads
     --lazy           restart lazily
@@ -12,7 +12,7 @@
 The exit code is the program's (128 + signal); standard input, output and error are the program's own.
 It speaks the socket protocol of internal/abi, as an agent does.
 """
-import argparse, mmap, os, shutil, signal, socket, struct, subprocess, sys, tempfile, time
+import argparse, os, select, shutil, signal, socket, struct, subprocess, sys, tempfile, time
 
 HEADER = struct.Struct("<IHHIIQII")
 MAGIC = 0x53535942
@@ -45,17 +45,31 @@ class Rank:
         self.epoch = 0
         self.proc = subprocess.Popen(argv, env=dict(env, BYSSUS_AGENT=self.path, BYSSUS_RUNDIR=rundir))
         Rank.last = self.proc
-        s.settimeout(0.05)
+        self.listener = s
+        self.greet()
+
+    def greet(self):
+        """Waits for HELLO: of a new process, or of one that has become another program."""
+        self.listener.settimeout(0.05)
         while True:
             try:
-                self.sock = s.accept()[0]
+                self.sock = self.listener.accept()[0]
                 break
             except socket.timeout:
                 if self.proc.poll() is not None:
                     raise Gone()
-        s.close()
         self.expect(HELLO)
         self.send(WELCOME, struct.pack("<QII", 0, 1, 0))
+
+    def wait_for(self, seconds):
+        """The exit status when the process ends within that time, else None; a second HELLO is answered."""
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            if select.select([self.listener], [], [], 0.01)[0]:
+                self.greet()
+            if self.proc.poll() is not None:
+                return self.proc.returncode
+        return None
 
     def send(self, kind, body=b""):
         try:
@@ -123,6 +137,7 @@ class Rank:
         os.kill(self.proc.pid, signal.SIGKILL)
         self.proc.wait()
         self.sock.close()
+        self.listener.close()
 
 
 def exit_code(r):
@@ -153,14 +168,13 @@ def main():
     try:
         rank = Rank([o.rank, "--"] + app, env, rundir, log)
         for n, t in enumerate(float(x) for x in o.at.split(",") if x):
-            try:
-                return exit_code(rank.wait(t))
-            except subprocess.TimeoutExpired:
-                pass
+            code = rank.wait_for(t)
+            if code is not None:
+                return exit_code(code)
             d = os.path.join(images, "ckpt.%06d" % n)
             for again in range(100):
                 try:
-                    rank.checkpoint(d, n, o.writers, 1 if o.mode == "exit" else 0)
+                    rank.checkpoint(d, n, o.writers, 0 if o.mode == "go" else 1)
                     break
                 except Refused as e:    # a child process is a matter of moments
                     if "child process" not in str(e) or again == 99:
@@ -180,7 +194,7 @@ def main():
             rank.restored()
             if n > 1:
                 shutil.rmtree(os.path.join(images, "ckpt.%06d" % (n - 2)), ignore_errors=True)
-        return exit_code(rank.wait())
+        return exit_code(rank.wait_for(1e9))
     except Gone:
         return exit_code(rank.wait()) if rank else 1
     except Refused as e:

@@ -1,0 +1,111 @@
+/* exec.c: the rank becomes another program: a wrapper script that ends with exec is as good as the program itself.
+ *
+ * execve of the rank's own process is turned into one of byssus-rank, with the program as its argument and with our
+ * part of the environment, which the application does not have. A program that cannot live in the arena (static,
+ * setuid, foreign), and every program of a child, is executed as it is.
+ * Context: exec_prepare at start-up; exec_redirect in the SIGSYS handler on the application's FS: no libc. */
+#define _GNU_SOURCE
+#include <elf.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include "fds.h"
+
+enum { MAX_OURS = 64 };
+static char rank_path[PATH_MAX], *ours[MAX_OURS];
+static unsigned nours;
+static int pmi_fd = -1;
+
+static void keep(const char *s)
+{
+	if (nours < MAX_OURS) ours[nours++] = strdup(s);
+}
+
+/* The launcher's descriptors stay the launcher's across an exec: "fd:key:mode,..." */
+static void keep_inherited(void)
+{
+	char s[MAX_INHERITED * 40] = "BYSSUS_INHERITED=";
+	for (unsigned i = 0; i < ninherited; i++)
+		sprintf(s + strlen(s), "%d:%lx:%x,", inherited[i].fd, inherited[i].key, inherited[i].mode);
+	keep(s);
+}
+
+void exec_prepare(char **environment)
+{
+	ssize_t n = readlink("/proc/self/exe", rank_path, sizeof rank_path - 1);
+	rank_path[n > 0 ? n : 0] = 0;
+	for (char **e = environment; *e; e++) {
+		bool once = !strncmp(*e, "BYSSUS_STACK_LIMIT=", 19) || !strncmp(*e, "BYSSUS_INHERITED=", 17);
+		if (!strncmp(*e, "BYSSUS_", 7) && !once) keep(*e);
+	}
+	keep_inherited();
+	const char *pmi = getenv("PMI_FD");
+	if (!pmi || atoi(pmi) < core_config.fd_base) return;
+	char s[32];
+	pmi_fd = atoi(pmi);
+	snprintf(s, sizeof s, "PMI_FD=%d", pmi_fd);
+	keep(s);
+}
+
+static bool starts(const char *s, const char *head)
+{
+	while (*head && *s == *head) s++, head++;
+	return !*head;
+}
+
+/* Replaced by ours: no variable of that name may stay. */
+static bool replaced(const char *e) { return starts(e, "BYSSUS_") || (pmi_fd >= 0 && starts(e, "PMI_FD=")); }
+
+static bool dynamic(long fd, const Elf64_Ehdr *h)
+{
+	Elf64_Phdr p;
+	if (h->e_ident[EI_CLASS] != ELFCLASS64 || h->e_machine != EM_X86_64) return false;
+	for (int i = 0; i < h->e_phnum; i++)
+		if (raw(SYS_pread64, fd, &p, sizeof p, h->e_phoff + (uint64_t)i * sizeof p) == sizeof p && p.p_type == PT_INTERP) return true;
+	return false;
+}
+
+static bool can_live_here(const char *path)
+{
+	Elf64_Ehdr h = { 0 };
+	struct stat st;
+	long fd = raw(SYS_open, path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0) return false;
+	bool ok = raw(SYS_fstat, fd, &st) == 0 && S_ISREG(st.st_mode) && !(st.st_mode & (S_ISUID | S_ISGID)) &&
+		raw(SYS_faccessat, AT_FDCWD, path, X_OK) == 0 && raw(SYS_pread64, fd, &h, sizeof h, 0) > 2;
+	if (ok) ok = (h.e_ident[0] == '#' && h.e_ident[1] == '!') || (starts((const char *)h.e_ident, ELFMAG) && dynamic(fd, &h));
+	raw(SYS_close, fd);
+	return ok;
+}
+
+/* Replaces path, argv and envp by those of byssus-rank; leaves them when the program is executed as it is. */
+void exec_redirect(uint64_t *path, uint64_t *argv, uint64_t *envp)
+{
+	const char **av = (const char **)*argv, **ev = (const char **)*envp;
+	size_t na = 0, ne = 0, k = 0;
+	if (core_is_rank() != 1 || !can_live_here((const char *)*path)) return;
+	while (av && av[na]) na++;
+	while (ev && ev[ne]) ne++;
+	size_t bytes = PAGE_UP((na + 4 + ne + nours + 2) * sizeof(char *));
+	const char **v = (const char **)raw(SYS_mmap, 0, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if ((uint64_t)v > -4096UL) return;
+	v[k++] = rank_path;
+	v[k++] = "--exec";
+	v[k++] = (const char *)*path;
+	for (size_t i = 0; i < na; i++) v[k++] = av[i];
+	v[k++] = NULL;
+	*argv = (uint64_t)v;
+	*envp = (uint64_t)&v[k];
+	for (size_t i = 0; i < ne; i++)
+		if (!replaced(ev[i])) v[k++] = ev[i];
+	for (unsigned i = 0; i < nours; i++) v[k++] = ours[i];
+	v[k] = NULL;
+	*path = (uint64_t)rank_path;
+	if (pmi_fd >= 0) raw(SYS_fcntl, pmi_fd, F_SETFD, 0);
+}
