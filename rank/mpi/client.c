@@ -71,6 +71,11 @@ static int restore(char *why, size_t n)
 		snprintf(why, n, "MPI state of layout %u, this byssus understands %u", s->layout, NX_LAYOUT);
 		return -1;
 	}
+	if (s->interface != NX_INTERFACE) {
+		snprintf(why, n, "the image's MPI interface is %#lx, that of this byssus %#lx: use the version that wrote it",
+			 (unsigned long)s->interface, (unsigned long)NX_INTERFACE);
+		return -1;
+	}
 	BY_CTLP->wtime_shift_ns = s->wtime_ns - now_ns();
 	if (!s->initialised || s->finalised) return 0;
 	const char *bad = env_load();

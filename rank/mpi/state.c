@@ -84,6 +84,7 @@ static void fresh_state(void)
 {
 	struct nx_state *s = NX_STATE;
 	s->layout = NX_LAYOUT;
+	s->interface = NX_INTERFACE;
 	s->rank = core_job.rank;
 	s->size = core_job.nranks;
 	for (int k = 0; k < NX_K_N; k++) s->next[k] = NX_DYNAMIC;
