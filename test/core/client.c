@@ -1,0 +1,67 @@
+/* client.c: a client of the core for tests of crossings, without any MPI. Slots: 0 sum, 1 wait, 2 callback.
+ *
+ * Context: as rank/core/core.h says; slots run on application threads with lower TLS. */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+#include "../../rank/core/core.h"
+
+static __thread long calls;
+
+static long sum(long a, long b, long c, long d, long e, long f)
+{
+	char *p = malloc(100);                  /* uses lower TLS */
+	errno = 0;
+	if (close(-1) == 0 || errno != EBADF || !p) return -1;
+	free(p);
+	calls++;
+	return a + 2 * b + 3 * c + 4 * d + 5 * e + 6 * f;
+}
+
+/* A blocking call of an MPI: waits about that many microseconds, or until a stop is in effect. */
+static long wait_here(long us)
+{
+	struct timespec a, b;
+	clock_gettime(CLOCK_MONOTONIC, &a);
+	do {
+		if (BY_CTLP->stop) return BY_AGAIN;
+		if (us & 1) usleep(50);
+		clock_gettime(CLOCK_MONOTONIC, &b);
+	} while ((b.tv_sec - a.tv_sec) * 1000000 + (b.tv_nsec - a.tv_nsec) / 1000 < us);
+	return us;
+}
+
+static long callback(long fn, long x) { return 1000 + core_upcall((void *)fn, x, 2, 3, 4, 5, 6); }
+
+static const char *start(void)
+{
+	core_set_call(0, sum);
+	core_set_call(1, wait_here);
+	core_set_call(2, callback);
+	uint64_t *kept = core_region(3, 8192);
+	if (core_job.restarted && kept[0] != 4711) return "region 3 did not come back";
+	kept[0] = 4711;
+	return NULL;
+}
+
+static void message(const struct abi_header *h, const void *body)
+{
+	if (h->type == ABI_REQUEST) {
+		uint64_t none = 0;
+		core_send(ABI_CLOCKS, h->epoch, &none, sizeof none);
+	} else if (h->type == ABI_TARGETS) {
+		struct abi_met m = { .version = *(const uint64_t *)body };
+		core_send(ABI_MET, h->epoch, &m, sizeof m);
+	}
+}
+
+static void nothing(void) { }
+static int ready(char *why, size_t n) { (void)why; (void)n; return 0; }
+static void describe(char *buf, size_t n) { snprintf(buf, n, "test client"); }
+
+static const struct core_client client = { start, message, nothing, ready, nothing, ready, describe };
+const struct core_client *const core_client = &client;
