@@ -284,7 +284,7 @@ long gate_slow(struct vcomm *c)
 			return 0;
 		}
 		c->seq--;
-		in_collective--;
+		count_inside(-1);
 		say_met();
 		unlock();
 		core_page()->where = ABI_WHERE_PARKED;
@@ -292,7 +292,7 @@ long gate_slow(struct vcomm *c)
 		progress();
 		lock();
 		c->seq++;
-		in_collective++;
+		count_inside(1);
 		unlock();
 	}
 }

@@ -408,6 +408,9 @@ long mid_request_get_status(nx_t request, int *flag, nx_status *status)
 /* An active request lives on, unseen, until it completes: its counter must move. */
 long mid_request_free(nx_t *request)
 {
+	enum { SOMETIMES = 256 };
+	static unsigned calls;
+	if (++calls % SOMETIMES == 0) requests_sweep_freed();
 	struct vrequest *r = NX_REQUEST(*request);
 	if (!nx_live(*request, r)) FAIL(NX_COMM_WORLD, NX_ERR_REQUEST);
 	if (!(r->flags & NX_RF_ACTIVE) || (r->flags & NX_RF_DONE)) {

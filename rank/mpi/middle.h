@@ -102,16 +102,21 @@ void agree_forget_group_clocks(void);                          /* at a checkpoin
 
 /* Collective clocks: count, then look whether a checkpoint is pending. The helper sets `pending` and then forces a
  * memory barrier on every thread, so no fence is needed here. */
+static inline void count_inside(int n)
+{
+	if (unlikely(NX_STATE->multiple)) __atomic_fetch_add(&in_collective, n, __ATOMIC_SEQ_CST);
+	else __atomic_store_n(&in_collective, in_collective + n, __ATOMIC_RELAXED);
+}
 static inline long gate_enter(struct vcomm *c)
 {
-	__atomic_store_n(&in_collective, in_collective + 1, __ATOMIC_RELAXED);
+	count_inside(1);
 	__atomic_store_n(&c->seq, c->seq + 1, __ATOMIC_RELAXED);
 	__asm__ volatile("" ::: "memory");
 	return likely(!BY_CTLP->pending) ? 0 : gate_slow(c);
 }
 static inline void gate_leave(void)
 {
-	__atomic_store_n(&in_collective, in_collective - 1, __ATOMIC_RELAXED);
+	count_inside(-1);
 	__asm__ volatile("" ::: "memory");
 	if (unlikely(BY_CTLP->pending)) gate_left();
 }

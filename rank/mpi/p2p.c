@@ -303,8 +303,7 @@ long mid_buffer_attach(void *buffer, int size)
 	return 0;
 }
 
-/* Lets go of requests that the application has freed and that are complete; true when none is left. */
-static bool sweep_freed(void)
+bool requests_sweep_freed(void)
 {
 	bool left = false;
 	for (uint32_t i = NX_DYNAMIC; i < nx_high(NX_K_REQUEST); i++) {
@@ -329,7 +328,7 @@ long mid_buffer_detach(void **buffer_addr, int *size)
 {
 	struct nx_state *s = NX_STATE;
 	if (!s->bsend_buf) FAIL(NX_COMM_WORLD, NX_ERR_BUFFER);
-	for (unsigned spins = 0; s->bsend_used && !sweep_freed();)
+	for (unsigned spins = 0; s->bsend_used && !requests_sweep_freed();)
 		if (wait_step(&spins)) return BY_AGAIN;
 	*buffer_addr = (void *)(uintptr_t)s->bsend_buf;
 	*size = (int)s->bsend_size;
@@ -339,7 +338,7 @@ long mid_buffer_detach(void **buffer_addr, int *size)
 
 void p2p_finish_buffered(void)
 {
-	for (unsigned spins = 0; NX_STATE->bsend_used && !sweep_freed();) wait_step(&spins);
+	for (unsigned spins = 0; NX_STATE->bsend_used && !requests_sweep_freed();) wait_step(&spins);
 }
 
 /* The message is packed into saved memory of our own and accounted against the attached buffer; its request is freed at
@@ -350,7 +349,7 @@ static int bsend(const void *buf, int count, nx_t type, int dest, int tag, nx_t 
 	int bytes, e;
 	void *copy = pack_copy(buf, count, type, comm, &bytes, &e);
 	if (!copy) return e;
-	if (s->bsend_used + bytes > s->bsend_size) sweep_freed();
+	if (s->bsend_used + bytes > s->bsend_size) requests_sweep_freed();
 	if (!s->bsend_buf || s->bsend_used + bytes > s->bsend_size) {
 		nx_free(copy);
 		return NX_ERR_BUFFER;

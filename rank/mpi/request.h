@@ -95,6 +95,9 @@ void request_retire(struct vrequest *r, nx_t *h);
 /* Wraps a real request begun by a blocking call that has to yield, so that it can be completed later. */
 nx_t request_keep(uint8_t kind, nx_t comm, rh_t real, void *buf, int count, nx_t type, int peer, int tag);
 
+/* Lets go of requests that the application has freed and that are complete; true when none is left. */
+bool requests_sweep_freed(void);
+
 static const nx_status empty_status = { NX_ANY_SOURCE, NX_ANY_TAG, 0, 0, 0 };
 static const nx_status proc_null_status = { NX_PROC_NULL, NX_ANY_TAG, 0, 0, 0 };
 #endif
