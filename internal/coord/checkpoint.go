@@ -38,8 +38,8 @@ type checkpoint struct {
 	pause    time.Duration
 	agree    *agreement
 	answered []bool
-	left     int // ranks whose answer is missing
-	resumed  int
+	left     int          // ranks whose answer is missing
+	running  map[int]bool // ranks that have said RESUMED
 	refusals []string
 	result   Result
 	failed   string
@@ -77,7 +77,7 @@ func (m *Machine) request(r Request) {
 
 // next begins the checkpoint that has been waited for.
 func (m *Machine) next() {
-	if m.phase != Running || m.op != nil || len(m.waiting) == 0 {
+	if m.phase != Running || m.op != nil || len(m.waiting) == 0 || len(m.standing) > 0 && m.now < m.settled {
 		return
 	}
 	if why := m.whoLeft(); why != "" {
@@ -87,7 +87,7 @@ func (m *Machine) next() {
 		return
 	}
 	m.last++
-	m.op = &checkpoint{number: m.last, askers: m.waiting, began: m.now}
+	m.op = &checkpoint{number: m.last, askers: m.waiting, began: m.now, running: map[int]bool{}}
 	for _, r := range m.waiting {
 		m.op.leave = m.op.leave || r.Stop
 	}
@@ -166,6 +166,9 @@ func (m *Machine) retry() {
 
 // checkpointEvent takes in what belongs to an attempt; what belongs to an earlier one is ignored.
 func (m *Machine) checkpointEvent(ev Event) {
+	if r, ok := ev.(Resumed); ok && r.Epoch == m.epoch {
+		delete(m.standing, r.Rank)
+	}
 	if m.op == nil || m.phase != Running {
 		if c, ok := ev.(Committed); ok {
 			m.lateCommit(c)
@@ -202,7 +205,7 @@ func (m *Machine) checkpointEvent(ev Event) {
 		m.imageDone(ev)
 	case Resumed:
 		if m.current(ev.Epoch, writing) || m.current(ev.Epoch, committing) {
-			m.op.resumed++
+			m.op.running[ev.Rank] = true
 			m.op.result.Stall = max(m.op.result.Stall, ev.Stall)
 			m.maybeConclude()
 		}
@@ -335,14 +338,25 @@ func (m *Machine) keep(n uint64) {
 
 // maybeConclude: it is over when it is committed and everybody goes on.
 func (m *Machine) maybeConclude() {
-	if m.op.commit && m.op.resumed == m.cfg.Ranks {
+	if m.op.commit && len(m.op.running) == m.cfg.Ranks {
 		m.conclude("")
 	}
 }
 
-// fail gives up a checkpoint whose ranks may be standing still.
+// fail gives up a checkpoint whose ranks may be standing still. The next one waits until they have said RESUMED: a rank
+// that is still busy with this one would not hear of it.
 func (m *Machine) fail(why string) {
-	switch op := m.op; {
+	op := m.op
+	m.standing = map[int]bool{}
+	if op.stage >= stopping {
+		m.settled = m.now + stopLimit
+		for r := range m.cfg.Ranks {
+			if !op.running[r] {
+				m.standing[r] = true
+			}
+		}
+	}
+	switch {
 	case op.leave && (op.stage == committing || (op.stage == writing && op.left == 0)):
 		m.broadcast(Send{Type: abi.MsgResume}) // they wait for EXIT
 	case op.stage >= agreeing:

@@ -81,10 +81,12 @@ type Machine struct {
 	failures int    // restarts since the last commit
 	leaving  int    // exit code of a requested end, 0: none
 
-	epoch   uint64
-	op      *checkpoint
-	waiting []Request // for the checkpoint after the present one
-	due     time.Duration
+	epoch    uint64
+	op       *checkpoint
+	waiting  []Request     // for the checkpoint after the present one
+	standing map[int]bool  // ranks that have not gone on yet after one that failed
+	settled  time.Duration // when that is no longer waited for
+	due      time.Duration
 }
 
 // New returns a machine that waits for Start.
@@ -119,6 +121,9 @@ func (m *Machine) Next() (time.Duration, bool) {
 	add(m.deadline)
 	if m.phase == Running && m.op == nil {
 		add(m.due)
+		if len(m.waiting) > 0 {
+			add(m.settled)
+		}
 	}
 	if m.op != nil {
 		add(m.opDeadline())
@@ -182,7 +187,7 @@ func (m *Machine) start(ev Start) {
 // launch starts the ranks anew.
 func (m *Machine) launch(image uint64) {
 	m.phase, m.image, m.deadline, m.killed = Starting, image, 0, 0
-	m.crash, m.natural, m.ran, m.exit = "", false, false, 0
+	m.crash, m.natural, m.ran, m.exit, m.standing = "", false, false, 0, nil
 	m.ranks = make([]rank, m.cfg.Ranks)
 	m.do(Launch{image})
 }

@@ -216,6 +216,7 @@ func (r *rank) message(m abi.Message) {
 func (r *rank) goOn() {
 	if r.held {
 		r.held = false
+		r.send(abi.MsgResumed, abi.Resumed{StallNS: 1000000}, "")
 		r.mu.Unlock()
 	}
 }
@@ -234,7 +235,6 @@ func (r *rank) drain(body []byte) {
 	}
 	r.send(abi.MsgImage, im, text)
 	if d.Flags&abi.DrainExitAfter == 0 {
-		r.send(abi.MsgResumed, abi.Resumed{StallNS: 1000000}, "")
 		r.goOn()
 	}
 }
