@@ -8,7 +8,8 @@
  * A wrong value found by the program itself is a line `FAIL` on stderr and a non-zero exit.
  *
  * With --until FILE the program prints READY at its interesting moment, on every rank, and computes without any
- * MPI call until FILE exists. Rules: header only, C and C++; no state outside struct app. */
+ * MPI call until FILE exists. A program whose checkpoint has to wait for a late rank goes on then, and waits a second
+ * time, for FILE.2. Rules: header only, C and C++; no state outside struct app. */
 #ifndef TEST_APP_H
 #define TEST_APP_H
 #include <errno.h>
@@ -139,6 +140,12 @@ static inline void app_compute(struct app *a, long microseconds)
 			a->sink = mix(a->sink);
 }
 
+static inline void app_wait_file(struct app *a, const char *file)
+{
+	while (access(file, F_OK) != 0)
+		app_compute(a, 1000);
+}
+
 /* The moment: says READY and computes until the file of --until exists. */
 static inline void app_moment(struct app *a)
 {
@@ -146,8 +153,18 @@ static inline void app_moment(struct app *a)
 		return;
 	printf("READY %d\n", a->rank);
 	fflush(stdout);
-	while (access(a->until, F_OK) != 0)
-		app_compute(a, 1000);
+	app_wait_file(a, a->until);
+}
+
+/* The second wait of a program with a late rank. */
+static inline void app_second_moment(struct app *a)
+{
+	char file[4096];
+
+	if (a->until == NULL)
+		return;
+	snprintf(file, sizeof file, "%s.2", a->until);
+	app_wait_file(a, file);
 }
 
 static inline void app_args(struct app *a, int argc, char **argv)

@@ -85,6 +85,24 @@ func (j *Job) Checkpoint(ctx context.Context) (Checkpoint, error) {
 	return c, nil
 }
 
+// Taking says whether a checkpoint of the job is under way.
+func (j *Job) Taking(ctx context.Context) bool {
+	var jobs []struct {
+		PID    int    `json:"pid"`
+		Number uint64 `json:"now_taking"`
+	}
+	out, _, code := j.Command(ctx, "ps", "--json")
+	if code != 0 || json.Unmarshal([]byte(out), &jobs) != nil {
+		return false
+	}
+	for _, other := range jobs {
+		if other.PID == j.proc.Pid() {
+			return other.Number != 0
+		}
+	}
+	return false
+}
+
 // Verify checks every committed image.
 func (j *Job) Verify(ctx context.Context) error {
 	if out, errs, code := j.Command(ctx, "verify", j.Name); code != 0 {

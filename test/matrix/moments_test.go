@@ -16,9 +16,13 @@ import (
 func moments() []string {
 	return []string{
 		"proc_null", "inflight_status_ignore", "inflight_strided", "waiting_irecv_status", "iprobe_after_drain", "pending_ibarrier",
-		"pending_ibcast", "send_4mib_inflight", "cart_topology", "errors_return", "straggler25",
+		"pending_ibcast", "send_4mib_inflight", "cart_topology", "errors_return", "pending_ibarrier_late", "pending_ibcast_late",
+		"straggler25",
 	}
 }
+
+// late says whether a checkpoint of the program cannot be complete before a rank that computes has come.
+func late(name string) bool { return strings.HasSuffix(name, "_late") || name == "straggler25" }
 
 // TestMoments takes a checkpoint of each program exactly at its moment, kills it, and restarts it under the same and
 // under the other MPI.
@@ -38,8 +42,9 @@ func TestMoments(t *testing.T) {
 	}
 }
 
+const ranks = 2
+
 func moment(ctx context.Context, site harness.Site, refs *harness.References, name, mpi, restart, dir string) error {
-	const ranks = 2
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
 	args := []string{"--seed", fmt.Sprint(*seed), "--seconds", "1"}
@@ -54,7 +59,7 @@ func moment(ctx context.Context, site harness.Site, refs *harness.References, na
 	if err := job.Run(ctx, mpi, ranks, []string{"--retries", "0"}, argv...); err != nil {
 		return err
 	}
-	err = throughMoment(ctx, job, restart, until, ranks)
+	err = throughMoment(ctx, job, restart, until, late(name))
 	if err == nil {
 		var found harness.Results
 		if found, err = job.Finish(ctx); err == nil {
@@ -69,13 +74,19 @@ func moment(ctx context.Context, site harness.Site, refs *harness.References, na
 
 // throughMoment waits for the moment, takes the checkpoint, kills the job in it and restarts it; the moment ends only
 // in the new life.
-func throughMoment(ctx context.Context, job *harness.Job, restart, until string, ranks int) error {
+func throughMoment(ctx context.Context, job *harness.Job, restart, until string, late bool) error {
 	first := job.Proc()
 	err := first.Until(ctx, "READY of all ranks", func(s string) bool { return strings.Count(s, "READY ") == ranks })
 	if err != nil {
 		return err
 	}
-	if _, err := job.Checkpoint(ctx); err != nil {
+	if late {
+		err = lateCheckpoint(ctx, job, until)
+		until += ".2"
+	} else {
+		_, err = job.Checkpoint(ctx)
+	}
+	if err != nil {
 		return err
 	}
 	if err := job.Verify(ctx); err != nil {
@@ -96,4 +107,20 @@ func throughMoment(ctx context.Context, job *harness.Job, restart, until string,
 		return err
 	}
 	return os.WriteFile(until, nil, 0o600)
+}
+
+// lateCheckpoint asks for a checkpoint, lets the late rank come when it is under way, and waits for it.
+func lateCheckpoint(ctx context.Context, job *harness.Job, until string) error {
+	taken := make(chan error, 1)
+	go func() {
+		_, err := job.Checkpoint(ctx)
+		taken <- err
+	}()
+	if err := harness.Poll(ctx, "the checkpoint to be under way", func() bool { return job.Taking(ctx) }); err != nil {
+		return err
+	}
+	if err := os.WriteFile(until, nil, 0o600); err != nil {
+		return err
+	}
+	return <-taken
 }

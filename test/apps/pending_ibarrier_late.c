@@ -1,0 +1,23 @@
+/* test_doc: a checkpoint is asked for while all ranks but the last have started an Ibarrier: it is taken when the last
+ * one has started it too. */
+#include "app.h"
+
+int main(int argc, char **argv)
+{
+	struct app a;
+	MPI_Request rq;
+	int last;
+
+	app_begin(&a, argc, argv);
+	last = a.rank == a.size - 1;
+	if (!last)
+		MPI_Ibarrier(MPI_COMM_WORLD, &rq);
+	app_moment(&a);
+	if (last)
+		MPI_Ibarrier(MPI_COMM_WORLD, &rq);
+	app_second_moment(&a);
+	MPI_Wait(&rq, MPI_STATUS_IGNORE);
+	CHECK(&a, rq == MPI_REQUEST_NULL, "request lives after completion");
+	app_result(&a, 0, "ibarrier", 1);
+	return app_end(&a);
+}
