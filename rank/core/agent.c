@@ -285,6 +285,16 @@ static void *helper(void *arg)
 
 /* -- start ----------------------------------------------------------------------------------------------------------------------- */
 
+/* What this program takes by itself: asked for before the MPI and the application are loaded. */
+static uint64_t resident(void)
+{
+	char *s = slurp("/proc/thread-self/statm", NULL);
+	unsigned long pages = 0;
+	if (!s || sscanf(s, "%*u %lu", &pages) != 1) pages = 0;
+	free(s);
+	return pages * PAGE;
+}
+
 static void map_page(char *path, size_t n)
 {
 	path[0] = 0;
@@ -298,7 +308,7 @@ static void map_page(char *path, size_t n)
 		else path[0] = 0;
 	}
 	*page = (struct abi_page){ .magic = ABI_MAGIC, .version = ABI_VERSION, .pid = (uint32_t)core_self.pid, .rank = (uint32_t)core_job.rank,
-				   .phase_since_ns = now_ns() };
+				   .phase_since_ns = now_ns(), .resident_added = resident() };
 }
 
 void agent_connect(void)

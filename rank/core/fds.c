@@ -107,7 +107,7 @@ static bool hung_up(int fd, short what)
 /* Another descriptor of this process on the same pipe or socket, opened for `mode` (any when negative). */
 static bool have_end(uint64_t ino, int mode)
 {
-	DIR *d = opendir("/proc/self/fd");
+	DIR *d = opendir("/proc/thread-self/fd");
 	bool found = false;
 	for (struct dirent *e; d && !found && (e = readdir(d)); ) {
 		struct stat st;
@@ -269,11 +269,11 @@ static void look_at(int fd, struct buf *refusals, unsigned *n)
 {
 	struct look l = { .fd = fd, .refusals = refusals, .n = n };
 	char p[64];
-	snprintf(p, sizeof p, "/proc/self/fd/%d", fd);
+	snprintf(p, sizeof p, "/proc/thread-self/fd/%d", fd);
 	ssize_t k = readlink(p, l.path, sizeof l.path - 1);
 	if (k < 0 || fstat(fd, &l.st)) return;
 	l.path[k] = 0;
-	snprintf(p, sizeof p, "/proc/self/fdinfo/%d", fd);
+	snprintf(p, sizeof p, "/proc/thread-self/fdinfo/%d", fd);
 	l.info = slurp(p, NULL);
 	if (!l.info) l.info = strdup("");
 	if (nrecs == cap) {
@@ -331,7 +331,7 @@ void fds_inspect(struct buf *refusals, unsigned *n)
 		free((void *)recs[i].extra);
 	}
 	nrecs = 0;
-	DIR *d = opendir("/proc/self/fd");
+	DIR *d = opendir("/proc/thread-self/fd");
 	for (struct dirent *e; d && (e = readdir(d)); ) {
 		int fd = atoi(e->d_name);
 		if (*e->d_name != '.' && fd < core_config.fd_base) buf_add(&list, &fd, sizeof fd);
@@ -352,7 +352,7 @@ void fds_inspect(struct buf *refusals, unsigned *n)
 static void file_content(int fd, uint64_t size, struct buf *out)
 {
 	char path[64];
-	snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+	snprintf(path, sizeof path, "/proc/thread-self/fd/%d", fd);
 	int in = open(path, O_RDONLY | O_CLOEXEC);
 	off_t data, hole;
 	for (off_t at = 0; in >= 0 && (data = lseek(in, at, SEEK_DATA)) >= 0 && (uint64_t)data < size; at = hole) {

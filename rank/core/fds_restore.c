@@ -35,7 +35,7 @@ __attribute__((noreturn)) static void die(const struct back *x, const char *what
 static int opened_again(int fd, int flags)
 {
 	char p[64];
-	snprintf(p, sizeof p, "/proc/self/fd/%d", fd);
+	snprintf(p, sizeof p, "/proc/thread-self/fd/%d", fd);
 	return open(p, (flags & (O_ACCMODE | O_APPEND | O_NONBLOCK | O_PATH)) | O_CLOEXEC);
 }
 

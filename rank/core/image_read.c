@@ -369,11 +369,12 @@ static void restore_memory(void)
 {
 	for (unsigned i = 0; i < in.n; i++) core_page()->bytes_total += in.part[i].h.data_len;
 	map_all();
+	advise_all();                                   /* before the content: it decides about huge pages */
 	open_for_writing(true);
 	if (core_config.lazy) map_chunks();
 	else read_all();
 	open_for_writing(false);
-	advise_all();
+	if (core_config.lazy) advise_all();
 	core_fault(ABI_FAULT_RANK_MAPPED);
 }
 

@@ -118,7 +118,7 @@ static bool write_bounced(struct writer *w, uint64_t addr, size_t n)
 			fail(w, "memory for a buffer", errno);
 			return false;
 		}
-		w->mem = open("/proc/self/mem", O_RDONLY | O_CLOEXEC);
+		w->mem = open("/proc/thread-self/mem", O_RDONLY | O_CLOEXEC);
 	}
 	for (size_t at = 0; at < n; ) {
 		ssize_t k = pread(w->mem, w->bounce, n - at, (off_t)(addr + at));

@@ -141,6 +141,7 @@ void threads_revive(void);                                      /* makes the thr
 void threads_release(void) __attribute__((noreturn));           /* all go on, the caller as the main thread */
 int threads_new_tid(int vtid);                                  /* [any FS] the kernel's number now; vtid when unknown */
 int threads_vtid(int tid);                                      /* [any FS] */
+void threads_forget(int tid);                                   /* [any FS] */
 void lower_thread_here(void);                                   /* the calling thread is the lower half's */
 bool lower_thread_is(int tid);
 /* work for the carrier: runs on its private lower stack */

@@ -40,7 +40,6 @@
 #define BY_CTL_VDSO      0x10
 #define BY_CTL_MAIN_UP   0x50
 #define BY_CTL_MAIN_LOW  0x58
-#define BY_CTL_DEPTH     0x60
 #define BY_CTL_APP_ENTRY 0x68
 #define BY_CTL_CALL      0x400
 
@@ -52,14 +51,12 @@ struct by_ctl {
 	uint64_t vdso[8];             /* 0x10 clock_gettime gettimeofday time getcpu clock_getres - - - */
 	uint64_t main_upper_fs;       /* 0x50 FS of the application's main thread */
 	uint64_t main_lower_fs;       /* 0x58 FS lent to it inside the lower half */
-	uint64_t gate_depth;          /* 0x60 signal handlers of the application now running on top of lower frames */
+	uint64_t pad1;                /* 0x60 */
 	uint64_t app_entry;           /* 0x68 the program's own entry point */
 	volatile uint32_t stop;       /* 0x70 stop in effect: waiting calls return BY_AGAIN to the upper half, which parks */
 	volatile uint32_t pending;    /* 0x74 a checkpoint has been asked for: collectives look at their targets */
 	int64_t  wtime_shift_ns;      /* 0x78 added to CLOCK_MONOTONIC: MPI_Wtime goes on across restarts */
-	uint64_t spare[16];           /* 0x80 */
-	uint64_t handler[65];         /* 0x100 what the application asked for, by signal */
-	uint64_t pad1[31];
+	uint64_t spare[112];          /* 0x80 */
 	uint64_t call[BY_NCALL];      /* 0x400 crossings: address of the trampoline of each slot */
 };
 #define BY_CTLP ((struct by_ctl *)BY_CTL)

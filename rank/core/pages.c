@@ -104,7 +104,7 @@ static void by_holes(const struct abi_vma *v, size_t i, struct run_list *out)
 
 void pages_scan(const struct vma_list *l, struct run_list *out)
 {
-	int fd = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
+	int fd = open("/proc/thread-self/pagemap", O_RDONLY | O_CLOEXEC);
 	*out = (struct run_list){ 0 };
 	for (size_t i = 0; i < l->n; i++) {
 		const struct abi_vma *v = &l->v[i];

@@ -87,7 +87,7 @@ static bool is_pending(int sig)
 void process_save(struct buf *b)
 {
 	char cwd[PATH_MAX] = "";
-	char *status = slurp("/proc/self/status", NULL);
+	char *status = slurp("/proc/thread-self/status", NULL);
 	if (!getcwd(cwd, sizeof cwd)) cwd[0] = 0;
 	buf_str(b, cwd);
 	buf_u64(b, status ? status_field(status, "Umask", 8) : 022);

@@ -39,6 +39,13 @@ int threads_vtid(int tid)
 	return tid;
 }
 
+/* The thread ends; the kernel may give its number to another. The process keeps its own. */
+void threads_forget(int tid)
+{
+	for (uint32_t i = 1, n = nmap; i < n; i++)
+		if (map[i].tid == tid) map[i] = (struct vmap){ -1, -1 };
+}
+
 /* -- in the image ----------------------------------------------------------------------------------------------------- */
 
 void threads_save(struct buf *b)
@@ -47,7 +54,7 @@ void threads_save(struct buf *b)
 	struct thread_rec *here = threads_by_tid((int)raw(SYS_gettid));
 	if (here) pending_take(here->tid, &here->pending);
 	buf_u64(b, n);
-	buf_u64(b, (uint64_t)(threads_by_tid(core_self.main_tid) != NULL));
+	buf_u64(b, (uint64_t)threads_vtid(core_self.main_tid));
 	for (unsigned i = 0; i < n; i++) {
 		struct thread_rec r = *threads_rec(i);
 		struct pending_set p = r.pending;
@@ -61,11 +68,12 @@ void threads_save(struct buf *b)
 void threads_restore(struct reader *r)
 {
 	nsaved = (unsigned)read_u64(r);
-	read_u64(r);
+	int pid = (int)read_u64(r);
 	if (r->bad || nsaved > r->n / sizeof *saved) core_die("image: threads: the section is damaged");
 	saved = calloc(nsaved + 1, sizeof *saved);
 	map = calloc(nsaved + 1, sizeof *map);
 	if (!saved || !map) core_die("no memory");
+	map[nmap++] = (struct vmap){ pid, core_self.main_tid };
 	for (unsigned i = 0; i < nsaved; i++) {
 		read_bytes(r, &saved[i], sizeof saved[i]);
 		saved[i].pending.info = (siginfo_t *)read_ref(r, saved[i].pending.n * sizeof(siginfo_t));
@@ -105,8 +113,6 @@ void threads_revive(void)
 	for (unsigned i = 0; i < nsaved; i++) {
 		struct thread_rec *r = &saved[i];
 		if (r->flags & 1) {
-			map[nmap] = (struct vmap){ r->vtid, core_self.main_tid };
-			nmap++;
 			if (r->flags & 2) core_self.mpi_tid = core_self.main_tid;
 			continue;
 		}

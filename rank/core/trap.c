@@ -179,7 +179,10 @@ static void leave_robust_mutexes(int vtid)
 static long do_exit(uint64_t code)
 {
 	int tid = (int)raw(SYS_gettid), vtid = threads_vtid(tid);
-	if (core_is_rank() == 1 && vtid != tid) leave_robust_mutexes(vtid);
+	if (core_is_rank() == 1 && vtid != tid) {
+		leave_robust_mutexes(vtid);
+		threads_forget(tid);
+	}
 	return raw(SYS_exit, code);
 }
 

@@ -144,14 +144,14 @@ static bool parse_header(char *s, struct line *l)
 void vma_scan(struct vma_list *out, struct buf *refusals, unsigned *n)
 {
 	size_t len;
-	char *text = slurp("/proc/self/smaps", &len), *next;
+	char *text = slurp("/proc/thread-self/smaps", &len), *next;
 	*out = (struct vma_list){ 0 };
 	buf_add(&out->strings, "", 1);
 	if (!text || !len) {
 		free(text);
-		text = slurp("/proc/self/maps", &len);
+		text = slurp("/proc/thread-self/maps", &len);
 	}
-	if (!text) core_die("/proc/self/maps: cannot be read");
+	if (!text) core_die("/proc/thread-self/maps: cannot be read");
 	struct line l = { 0 };
 	bool have = false;
 	const char *flags = "";
