@@ -83,7 +83,7 @@ func TestScripts(t *testing.T) {
 // commands are what scripts can use beyond testscript's own.
 func commands() map[string]func(*testscript.TestScript, bool, []string) {
 	return map[string]func(*testscript.TestScript, bool, []string){
-		"byssus": cmdByssus, // byssus CODE ARG...    runs byssus; its exit code must be CODE
+		"byssus": cmdByssus, // byssus CODE ARG...    runs byssus; its exit code must be CODE (fail: any but 0)
 		"says":   cmdSays,   // [!] says REGEXP       the last byssus said so on standard error
 		"prints": cmdPrints, // [!] prints REGEXP     the last byssus printed that on standard output
 		"start":  cmdStart,  // start NAME ARG...     starts byssus in the background
