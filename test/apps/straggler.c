@@ -1,5 +1,5 @@
-/* test_doc: one rank computes for --seconds without any MPI call while all others wait in a barrier; the straggler
- * changes from iteration to iteration. */
+/* test_doc: one rank computes for --pace without any MPI call while all others wait in a barrier; the straggler changes
+ * from iteration to iteration. */
 #include "app.h"
 
 int main(int argc, char **argv)
@@ -12,8 +12,7 @@ int main(int argc, char **argv)
 		uint64_t h = mix3(a.seed, (uint64_t)iter, (uint64_t)a.rank);
 		app_progress(&a, iter);
 		if (a.rank == late)
-			for (long ms = 0; ms < 1000 * a.seconds; ms++)
-				app_compute(&a, 1000);
+			app_compute(&a, a.pace);
 		for (int i = 0; i < 100000; i++)
 			h = mix(h);
 		MPI_Barrier(MPI_COMM_WORLD);

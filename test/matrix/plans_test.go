@@ -10,7 +10,7 @@ import (
 func program(name string) harness.Program {
 	switch name {
 	case "straggler":
-		return harness.Program{Name: name, Args: []string{"--seconds", "1"}}
+		return harness.Program{Name: name, Args: []string{"--pace", "300000"}}
 	default:
 		return harness.Program{Name: name, Args: []string{"--pace", "10000"}}
 	}
