@@ -252,41 +252,77 @@ static long waitall_each(int count, nx_t *requests, nx_status *statuses)
 	return nx_result(NX_COMM_WORLD, result, "waitall");
 }
 
-/* The common case, all requests at once in the real MPI: waits for the receive posted last, after which the others are
- * as a rule complete too. */
-static long waitall_batch(struct batch *b, nx_t *requests)
+/* The common case: every request active in the real MPI, none asking for a status. Fills real[]; false: not so. */
+static inline bool waitall_plain(int count, const nx_t *requests, rh_t *real, int *last)
 {
-	int last = b->n - 1, flag = 0, err;
-	while (last > 0 && NX_REQUEST(requests[b->at[last]])->kind != NX_RQ_RECV) last--;
-	struct vrequest *r = NX_REQUEST(requests[b->at[last]]);
-	if (wait_one(r, NULL, &err)) return BY_AGAIN;
-	b->real[last] = drv->request_null;
-	for (unsigned spins = 0; !flag && !err;) {
-		err = drv->testall(b->n, b->real, &flag, NULL);
+	*last = count - 1;
+	for (int i = 0; i < count; i++) {
+		const struct vrequest *r = NX_REQUEST(requests[i]);
+		bool plain = requests[i] && r->handle == requests[i] && r->flags == NX_RF_ACTIVE && RREQ(r->handle);
+		if (unlikely(!plain || (r->kind == NX_RQ_RECV && r->peer == NX_ANY_SOURCE))) return false;
+		real[i] = RREQ(r->handle);
+		if (r->kind == NX_RQ_RECV) *last = i;
+	}
+	return count > 0;
+}
+
+static inline void waitall_release(int count, nx_t *requests)
+{
+	for (int i = 0; i < count; i++) {
+		struct vrequest *r = NX_REQUEST(requests[i]);
+		request_completed(r, NULL);
+		request_release(r);
+		requests[i] = NX_REQUEST_NULL;
+	}
+}
+
+/* An error came up: requests that the real MPI has completed carry it, the others are waited for one by one. */
+static void waitall_failed(int count, nx_t *requests, const rh_t *real, int err)
+{
+	for (int i = 0; i < count; i++) {
+		struct vrequest *r = NX_REQUEST(requests[i]);
+		RREQ(r->handle) = real[i];
+		if (real[i] != drv->request_null) continue;
+		request_completed(r, NULL);
+		r->flags |= NX_RF_DONE;
+		r->st = empty_status;
+		r->st.error = err;
+	}
+}
+
+/* Waits for the receive posted last, after which the others are as a rule complete too: one look at all of them. */
+static long waitall_batch(int count, nx_t *requests, rh_t *real, int last)
+{
+	unsigned spins = 0;
+	int flag = 0, err = 0;
+	while (!flag && !err) {
+		err = drv->test(&real[last], &flag, NULL);
+		if (!flag && !err && wait_step(&spins)) return BY_AGAIN;
+	}
+	for (flag = 0; !flag && !err;) {
+		err = drv->testall(count, real, &flag, NULL);
 		if (flag || err || !wait_step(&spins)) continue;
+		struct vrequest *r = NX_REQUEST(requests[last]);
+		request_completed(r, NULL);
 		r->flags |= NX_RF_DONE;
 		r->st = empty_status;
 		return BY_AGAIN;
 	}
-	if (unlikely(err)) return nx_error(NX_COMM_WORLD, err, "waitall");
-	for (int k = 0; k < b->n; k++) {
-		struct vrequest *q = NX_REQUEST(requests[b->at[k]]);
-		if (k != last) request_completed(q, NULL);
-		request_retire(q, &requests[b->at[k]]);
+	if (unlikely(err)) {
+		waitall_failed(count, requests, real, err);
+		return waitall_each(count, requests, NULL);
 	}
+	waitall_release(count, requests);
 	return 0;
 }
 
 long mid_waitall(int count, nx_t *array_of_requests, nx_status *array_of_statuses)
 {
-	struct batch b;
-	int live, err;
-	if (array_of_statuses || count > SMALL) return waitall_each(count, array_of_requests, array_of_statuses);
-	err = batch_open(&b, count);
-	if (!err) err = batch_fill(&b, count, array_of_requests, &live);
-	if (unlikely(err)) FAIL(NX_COMM_WORLD, err);
-	if (unlikely(b.need || !b.n || live != b.n || never_completes(&b))) return waitall_each(count, array_of_requests, NULL);
-	return waitall_batch(&b, array_of_requests);
+	rh_t real[SMALL];
+	int last;
+	if (!array_of_statuses && count <= SMALL && waitall_plain(count, array_of_requests, real, &last))
+		return waitall_batch(count, array_of_requests, real, last);
+	return waitall_each(count, array_of_requests, array_of_statuses);
 }
 
 /* -- any and some ----------------------------------------------------------------------------------------------------- */
