@@ -271,10 +271,10 @@ void start_application(const char *program, char **argv)
 	BY_CTLP->app_entry = app.entry;
 	uint64_t sp = build_stack(argv, face, &app, &ld);
 	name_process(path);
-	agent_start();
 	signals_start();
 	trap_start();
 	threads_start();
+	agent_start();          /* not before: a checkpoint may be asked for at once, and stops threads by signal */
 	filter_install(false);
 	core_phase(ABI_PHASE_RUN);
 	fs_write(0);
