@@ -183,8 +183,11 @@ static int make_timerfd(const struct back *x)
 	struct itimerspec at = { { (time_t)v[4], (long)v[5] }, { (time_t)v[2], (long)v[3] } };
 	int fd = timerfd_create((int)v[0], TFD_CLOEXEC);
 	uint64_t ticks = v[1];
+	/* A timer that has expired and was not read stands still, with nothing left to run: it expires again at once. */
+	bool expired = !v[2] && !v[3] && (ticks || v[4] || v[5]);
+	if (expired) at.it_value.tv_nsec = 1;
 	if (fd >= 0 && timerfd_settime(fd, 0, &at, NULL)) die(x, "cannot be set");
-	if (fd >= 0 && ticks) ioctl(fd, _IOW('T', 0, uint64_t), &ticks);
+	if (fd >= 0 && ticks > expired) ioctl(fd, _IOW('T', 0, uint64_t), &ticks);
 	return fd;
 }
 
