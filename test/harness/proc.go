@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -56,9 +57,11 @@ type Proc struct {
 	took           time.Duration
 }
 
-// Environment is what MPI launchers need when they are run by root, and otherwise this process's own.
+// Environment is what MPI launchers need when they are run by root, and otherwise this process's own without what is
+// meant for the tests.
 func Environment(extra ...string) []string {
-	return append(append(os.Environ(), "OMPI_ALLOW_RUN_AS_ROOT=1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1"), extra...)
+	env := slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "BYSSUS_") })
+	return append(append(env, "OMPI_ALLOW_RUN_AS_ROOT=1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1"), extra...)
 }
 
 // Start runs argv in dir, in a process group of its own. When the context ends, the program and its descendants are
