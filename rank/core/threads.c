@@ -107,6 +107,14 @@ static void park(ucontext_t *uc, int tid, uint64_t fs)
 		futex_wake(&collected, 1);
 	}
 	pending_put(core_self.pid, tid, &r->pending);
+	__atomic_fetch_sub(&nparked, 1, __ATOMIC_SEQ_CST);
+	futex_wake(&nparked, 1);
+}
+
+/* A thread may be slow to leave the stop before: its record and the carrier's word are its own until then. */
+static void all_have_left(void)
+{
+	for (uint32_t n; (n = nparked) != 0; ) futex_wait(&nparked, n);
 }
 
 static void on_stop(int sig, siginfo_t *si, void *v)
@@ -236,8 +244,9 @@ static void collect(void)
 void threads_stop(bool (*give_up)(void))
 {
 	choose_carrier();
+	all_have_left();
 	pending_reset();
-	nrecs = nparked = ncalls = collected = 0;
+	nrecs = ncalls = collected = 0;
 	carrier.word = 0;
 	__atomic_store_n(&stopping, 1, __ATOMIC_SEQ_CST);
 	long ns = 200000;
