@@ -25,18 +25,18 @@ func soon() (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.Background(), patience)
 }
 
-func cmdByssus(ts *testscript.TestScript, _ bool, args []string) {
+func cmdByssus(ts *testscript.TestScript, neg bool, args []string) {
 	need(ts, args, 2)
 	s := of(ts)
 	ctx, cancel := soon()
 	defer cancel()
 	p, err := harness.Start(ctx, ts.MkAbs("."), environment(ts), append([]string{s.site.Byssus}, args[1:]...)...)
 	ts.Check(err)
-	s.ended(ts, p, args[0])
+	s.ended(ts, p, args[0], neg)
 }
 
-// ended waits for the end of a byssus, checks its exit code and makes its output the one that is looked at.
-func (s *state) ended(ts *testscript.TestScript, p *harness.Proc, code string) {
+// ended waits for the end of a byssus, checks its exit code (with neg: that it is another one) and makes its output the one that is looked at.
+func (s *state) ended(ts *testscript.TestScript, p *harness.Proc, code string, neg bool) {
 	found := strconv.Itoa(p.ExitCode())
 	s.stdout, s.stderr = p.Stdout.String(), p.Stderr.String()
 	if s.stderr != "" {
@@ -100,7 +100,7 @@ func cmdAwait(ts *testscript.TestScript, _ bool, args []string) {
 	defer cancel()
 	select {
 	case <-p.Done():
-		of(ts).ended(ts, p, args[1])
+		of(ts).ended(ts, p, args[1], false)
 	case <-ctx.Done():
 		ts.Fatalf("job %s does not end\n%s", args[0], harness.Tail(p.Stderr.String()))
 	}
