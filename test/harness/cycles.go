@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"time"
 )
 
@@ -53,14 +54,14 @@ func (r *References) Do(ctx context.Context, plan Plan, dir string) Report {
 		return report
 	}
 	args := append([]string{"--iters", fmt.Sprint(plan.Iters), "--seed", fmt.Sprint(plan.Seed)}, plan.Program.Args...)
-	program := Program{plan.Program.Name, args}
+	program := Program{Name: plan.Program.Name, Args: args}
 	ref, err := r.Get(ctx, program, plan.Face, plan.Ranks, dir)
 	if err != nil {
 		report.Err = err
 		return report
 	}
 	report.Native = ref.Took
-	ctx, cancel := context.WithTimeout(ctx, 90*time.Second+time.Duration(plan.Cycles)*30*time.Second+10*ref.Took)
+	ctx, cancel := context.WithTimeout(ctx, time.Minute+time.Duration(plan.Cycles)*15*time.Second+6*ref.Took)
 	defer cancel()
 	c := &cycler{plan: plan, job: r.site.NewJob("matrix", dir), driver: plan.Driver}
 	c.random = rand.New(rand.NewPCG(plan.Seed, uint64(plan.Ranks)))
@@ -122,7 +123,7 @@ func (c *cycler) cycle(ctx context.Context) error {
 	if err := c.work(ctx, c.span); err != nil {
 		return err
 	}
-	if _, err := c.job.Checkpoint(ctx); err != nil {
+	if err := c.checkpoint(ctx); err != nil {
 		if !c.job.Proc().Running() && c.job.Proc().ExitCode() == 0 {
 			return errOver
 		}
@@ -137,6 +138,16 @@ func (c *cycler) cycle(ctx context.Context) error {
 		return err
 	}
 	return c.killAndRestart(ctx)
+}
+
+// checkpoint takes a checkpoint, as often as it takes a program that may be refused one.
+func (c *cycler) checkpoint(ctx context.Context) error {
+	for {
+		_, err := c.job.Checkpoint(ctx)
+		if err == nil || c.plan.Program.Refusal == "" || !strings.Contains(err.Error(), c.plan.Program.Refusal) {
+			return err
+		}
+	}
 }
 
 // work lets the job print up to n progress lines, and then go on for a random part of an iteration.

@@ -70,7 +70,7 @@ func (r *References) Iterations(ctx context.Context, p Program, mpi string, n in
 	var took [2]time.Duration
 	few := [2]int{2, 12}
 	for i, iters := range few {
-		short := Program{p.Name, append([]string{"--iters", strconv.Itoa(iters)}, p.Args...)}
+		short := Program{Name: p.Name, Args: append([]string{"--iters", strconv.Itoa(iters)}, p.Args...)}
 		ref, err := r.Get(ctx, short, mpi, n, dir)
 		if err != nil {
 			return 0, err
