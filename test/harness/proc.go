@@ -139,10 +139,11 @@ func (p *Proc) Kill() {
 	if !p.Running() {
 		return
 	}
-	for _, d := range Descendants(p.Pid()) {
+	_ = p.cmd.Process.Signal(syscall.SIGSTOP) // it may have ended
+	for _, d := range stopped(p.Pid()) {
 		d.kill()
 	}
-	_ = p.cmd.Process.Kill() // it may have ended
+	_ = p.cmd.Process.Kill()
 	<-p.done
 }
 

@@ -81,6 +81,20 @@ func (p Process) kill() {
 	}
 }
 
+// stopped stops all processes below pid, which must stand still itself, so that none of them makes another one.
+func stopped(pid int) []Process {
+	for known := 0; ; {
+		all := Descendants(pid)
+		for _, p := range all {
+			_ = syscall.Kill(p.Pid, syscall.SIGSTOP) // it may have ended
+		}
+		if len(all) <= known {
+			return all
+		}
+		known = len(all)
+	}
+}
+
 // adoptOrphans makes this process the parent of descendants whose own parent has ended, so that they are found.
 func adoptOrphans() error {
 	const prSetChildSubreaper = 36
