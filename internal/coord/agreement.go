@@ -45,6 +45,7 @@ type standing struct {
 	reported bool   // all its clocks are in
 	met      uint64 // newest version it has met
 	waiting  bool   // it says it waits
+	message  bool   // what it waits for is a message
 	where    uint32 // what its page says
 }
 
@@ -54,12 +55,15 @@ func (a *agreement) deadline(patience time.Duration) time.Duration {
 	if a.version == 0 || a.done() {
 		return 0
 	}
-	resting, waiting := true, true
+	resting, waiting, message := true, true, false
 	for _, r := range a.ranks {
+		message = message || ((r.message || r.where == abi.WhereP2P) && r.met != a.version)
 		resting = resting && (r.where != abi.WhereRun || r.waiting)
 		waiting = waiting && (r.waiting || r.met == a.version)
 	}
 	switch {
+	case !message: // ranks inside collectives come out by themselves, however long these take
+		return 0
 	case resting:
 		return a.moved + patience
 	case waiting: // but a rank that has met computes, perhaps towards the next send
@@ -108,7 +112,7 @@ func (a *agreement) raise(c abi.Clock) bool {
 // raised takes in RAISE; the result is true when there is a new version to be told.
 func (a *agreement) raised(ev Raise, now time.Duration) bool {
 	a.moved = now
-	a.ranks[ev.Rank].waiting = false
+	a.ranks[ev.Rank].waiting, a.ranks[ev.Rank].message = false, false
 	if !a.raise(ev.Clock) || a.version == 0 {
 		return false
 	}
@@ -119,7 +123,7 @@ func (a *agreement) raised(ev Raise, now time.Duration) bool {
 func (a *agreement) met(ev Met, now time.Duration) {
 	r := &a.ranks[ev.Rank]
 	r.met = max(r.met, ev.Version)
-	r.waiting = false
+	r.waiting, r.message = false, false
 	a.moved = now
 }
 
@@ -128,6 +132,7 @@ func (a *agreement) waits(ev Waiting, now time.Duration) {
 	if w := ev.Where != abi.WhereRun; w != r.waiting {
 		r.waiting, a.moved = w, now
 	}
+	r.message = ev.Where == abi.WhereP2P
 }
 
 func (a *agreement) whereabouts(ev Where, now time.Duration) {

@@ -30,7 +30,8 @@ static struct {
 	size_t nindex;
 	struct target *later;                   /* targets of communicators that this rank has not made yet, if ever */
 	size_t nlater, caplater;
-	uint32_t last_spins, told_waiting;
+	uint32_t last_spins, told_where;
+	uint64_t moves, last_moves;             /* collectives entered or left since the request */
 } a;
 
 static void lock(void) { while (__atomic_exchange_n(&a.lock, 1, __ATOMIC_ACQUIRE)) sched_yield(); }
@@ -88,7 +89,7 @@ static void begin(uint64_t epoch)
 	a.version = a.met_sent = 0;
 	a.unmet = 0;
 	a.nlater = 0;
-	a.told_waiting = 0;
+	a.told_where = ABI_WHERE_RUN;
 	take_index();
 	for (size_t i = 0; i < a.nindex; i++) {
 		struct vcomm *c = NX_COMM(a.index[i].index);
@@ -157,7 +158,7 @@ static void new_targets(const struct abi_header *h, const void *body)
 	}
 	if (h->flags & ABI_FLAG_MORE) return;
 	a.version = t->version;
-	a.told_waiting = 0;
+	a.told_where = ABI_WHERE_RUN;
 	say_met();
 }
 
@@ -172,18 +173,28 @@ void agree_message(const struct abi_header *h, const void *body)
 	unlock();
 }
 
-/* A wait in point-to-point that goes on from tick to tick is told to the coordinator: what this rank waits for may be
- * held back by a rank that has parked. */
-void agree_tick(void)
+/* Where a rank that has not met stands still from one tick to the next. */
+static uint32_t stands_still(void)
 {
 	enum { LONG = 4096 };
-	lock();
-	uint32_t spins = waiting_spins, waits = spins > LONG && spins != a.last_spins;
+	uint32_t spins = waiting_spins, where = ABI_WHERE_RUN;
+	if (in_collective) where = a.moves == a.last_moves ? ABI_WHERE_COLLECTIVE : ABI_WHERE_RUN;
+	else if (spins > LONG && spins != a.last_spins) where = ABI_WHERE_P2P;
 	a.last_spins = spins;
+	a.last_moves = a.moves;
+	return where;
+}
+
+/* A wait that goes on from tick to tick is told to the coordinator: what this rank waits for may be held back by a rank
+ * that has parked. */
+void agree_tick(void)
+{
+	lock();
 	say_met();
-	if (a.snapped && a.version && a.unmet && !in_collective && waits != a.told_waiting) {
-		a.told_waiting = waits;
-		struct abi_met m = { .version = a.version, .where = waits ? ABI_WHERE_P2P : ABI_WHERE_RUN };
+	uint32_t where = stands_still();
+	if (a.snapped && a.version && a.met_sent != a.version && where != a.told_where) {
+		a.told_where = where;
+		struct abi_met m = { .version = a.version, .where = where };
 		core_send(ABI_WAITING, a.epoch, &m, sizeof m);
 	}
 	unlock();
@@ -279,8 +290,10 @@ long gate_slow(struct vcomm *c)
 {
 	for (;;) {
 		lock();
+		a.moves++;
 		if (may_enter(c)) {
 			unlock();
+			core_page()->where = ABI_WHERE_RUN;
 			return 0;
 		}
 		c->seq--;
@@ -300,6 +313,7 @@ long gate_slow(struct vcomm *c)
 void gate_left(void)
 {
 	lock();
+	a.moves++;
 	say_met();
 	unlock();
 }

@@ -262,10 +262,13 @@ void comm_sweep(void)
 	}
 }
 
+/* Waits for all members, which MPI_Comm_free of the real MPI need not: nobody's image may hold a communicator that
+ * another member has freed already. */
 static int real_free(struct vcomm *c)
 {
 	nx_t h = c->handle;
-	int e = drain_comm(c);                          /* what has arrived can never be received any more */
+	int e = drv->barrier(RCOMM(h));
+	if (!e) e = drain_comm(c);                      /* what has arrived can never be received any more */
 	if (!e) e = drv->comm_free(&RCOMM(h));
 	RCOMM(h) = 0;
 	return e;
