@@ -45,6 +45,8 @@ func (f *fault) setting() string {
 		return fmt.Sprintf("%s:%d@1", f.point.Name, 2*chunks)
 	case f.point.Restart:
 		return f.point.Name + "@1"
+	case f.point.Name == "rank-chunk":
+		return f.point.Name + ":50@1" // an image of the program has about 33 chunks
 	case f.point.Side == faults.Rank:
 		return f.point.Name + ":2@1"
 	case f.point.Name == faults.RetentionDrop:
