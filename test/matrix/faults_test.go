@@ -39,10 +39,7 @@ type fault struct {
 
 // setting arms the point so that the first checkpoint goes through.
 func (f *fault) setting() string {
-	const chunks = 33 // of one rank's image of the stencil, more or less
 	switch {
-	case f.point.Name == "rank-chunk":
-		return fmt.Sprintf("%s:%d@1", f.point.Name, 2*chunks)
 	case f.point.Restart:
 		return f.point.Name + "@1"
 	case f.point.Name == "rank-chunk":
