@@ -78,7 +78,7 @@ func (r *References) Iterations(ctx context.Context, p Program, mpi string, n in
 		took[i] = ref.Took
 	}
 	each := max((took[1]-took[0])/time.Duration(few[1]-few[0]), time.Millisecond)
-	return min(max(int(about/each), 12), 2000), nil
+	return min(max(int(about/each), 12), 500), nil
 }
 
 // Tail is the end of a text, for messages.
