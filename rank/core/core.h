@@ -52,6 +52,9 @@ void core_set_call(unsigned slot, void *fn);   /* fn: long f(6 integer arguments
 long core_upcall(void *fn, long a, long b, long c, long d, long e, long f);
 /* The thread that runs quiesce is the one that last called this (default: the main thread). [upper stack] */
 void core_this_is_the_mpi_thread(void);
+/* The client has loaded its libraries: the main thread need not change FS any more, where that is possible. [upper
+ * stack, or restore] */
+void core_libraries_loaded(void);
 
 /* -- saved memory ------------------------------------------------------------------------------------------------ */
 /* Region k (0..BY_STATE_N-1) at BY_STATE + k*BY_STATE_STRIDE, readable and writable, zero at first, saved with the

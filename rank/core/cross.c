@@ -23,8 +23,9 @@ _Static_assert(offsetof(struct by_ctl, main_upper_fs) == BY_CTL_MAIN_UP, "layout
 _Static_assert(offsetof(struct by_ctl, main_lower_fs) == BY_CTL_MAIN_LOW, "layout.h");
 _Static_assert(sizeof(struct by_ctl) <= BY_CROSS_DATA, "layout.h");
 
-struct cross_data { uint64_t target[BY_NCALL], main_up, main_low, enter; };
+struct cross_data { uint64_t target[BY_NCALL], main_up, main_low, enter; struct window window; };
 #define CROSS ((struct cross_data *)(BY_CTL + BY_CROSS_DATA))
+_Static_assert(offsetof(struct cross_data, window) + BY_CROSS_DATA == BY_WIN, "layout.h");
 _Static_assert(BY_CROSS_DATA + sizeof(struct cross_data) <= BY_CROSS_CODE, "layout.h");
 
 int core_fsgsbase;
@@ -132,10 +133,11 @@ static struct donor *borrow(uint64_t fs)
 	return d;
 }
 
-/* [any FS] From trampoline.S: whose TLS does the thread with this FS use? Counts it in. */
+/* [any FS] From trampoline.S: whose TLS does the thread with this FS use? Counts it in. NULL: it has a window now. */
 static struct donor *cross_enter(uint64_t fs)
 {
 	if (raw(SYS_gettid) == core_self.main_tid) {
+		if (window_open(fs)) return NULL;
 		CROSS->main_up = BY_CTLP->main_upper_fs = fs;
 		main_tls->upper_fs = fs;
 		__atomic_fetch_add(&main_donor.inside, 1, __ATOMIC_RELAXED);
@@ -154,6 +156,9 @@ uint64_t cross_lower_fs(uint64_t upper_fs)
 	struct donor *d = lookup(upper_fs);
 	return (d ? d : borrow(upper_fs))->fs;
 }
+
+/* The main thread's next crossing asks again. */
+void cross_forget_main(void) { CROSS->main_up = 0; }
 
 bool cross_is_borrowed(uint64_t fs)
 {
@@ -241,6 +246,7 @@ bool nest_active(uint64_t fs) { return __atomic_load_n(&nests, __ATOMIC_SEQ_CST)
 
 long core_upcall(void *fn, long a, long b, long c, long d, long e, long f)
 {
+	if (window_here()) return window_upcall(fn, a, b, c, d, e, f);
 	long arg[6] = { a, b, c, d, e, f };
 	uint64_t up = self.upper_fs, low = fs_read();
 	nest_enter(up);

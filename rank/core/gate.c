@@ -2,13 +2,14 @@
  *
  * A handler may interrupt its thread inside the lower half: then FS is switched around it, and the thread must not be
  * parked before it has returned, because lower frames are below it. The same holds when it interrupts the real vDSO.
+ * A thread that is inside through its window (window.c) gets its own words back, also around the handler.
  * Otherwise the handler is entered by a jump, and nothing of ours is on the stack.
  * Context: called from by_gate (trampoline.S) on whatever FS the thread has; only the handler's own mask is in force. */
 #define _GNU_SOURCE
 #include "internal.h"
 
 
-enum { GATE_PLAIN = 0, GATE_NESTED = 1, GATE_SKIP = 2 };     /* known to trampoline.S; anything else: lower FS to go back to */
+enum { GATE_PLAIN = 0, GATE_NESTED = 1, GATE_SKIP = 2, GATE_WINDOW = 3 };     /* known to trampoline.S; anything else: lower FS to go back to */
 
 /* A signal has come to a thread of the lower half itself. */
 static uint64_t not_for_us(int sig)
@@ -28,6 +29,10 @@ uint64_t gate_enter(int sig, siginfo_t *si, ucontext_t *uc)
 	(void)si;
 	uint64_t fs = fs_read();
 	if (fs < BY_ARENA_HI) {
+		if (window_interrupted(fs, uc)) {
+			nest_enter(fs);
+			return GATE_WINDOW;
+		}
 		if ((uint64_t)uc->uc_mcontext.gregs[REG_RIP] < BY_ARENA_HI) return GATE_PLAIN;
 		nest_enter(fs);
 		return GATE_NESTED;
@@ -42,5 +47,6 @@ uint64_t gate_enter(int sig, siginfo_t *si, ucontext_t *uc)
 void gate_leave(uint64_t how)
 {
 	nest_leave(fs_read());
-	if (how != GATE_NESTED) fs_write(how);
+	if (how == GATE_WINDOW) by_window_in();
+	else if (how != GATE_NESTED) fs_write(how);
 }

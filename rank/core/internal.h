@@ -68,6 +68,19 @@ void cross_donor_wanted(void);                                  /* helper thread
 bool cross_is_borrowed(uint64_t fs);                            /* [any FS] a lower TLS that an upper thread may use */
 uint64_t cross_lower_fs(uint64_t upper_fs);                     /* [any FS] the TLS this upper thread borrows */
 uint64_t cross_upper_here(void);                                /* on a lower FS: that of the thread it is lent to */
+void cross_forget_main(void);
+/* -- the main thread's TLS window (window.c); [any FS] unless it says otherwise -- */
+struct window { uint64_t fs; volatile uint32_t state, pad; uint64_t low[4], up[4]; };
+void window_declared(void);                                     /* at the program's entry: what the face has offered counts */
+bool window_open(uint64_t fs);                                  /* on the main thread's upper FS: true, it crosses by its window now */
+bool window_here(void);                                         /* the calling thread has a window */
+long window_upcall(void *fn, long a, long b, long c, long d, long e, long f);
+bool window_interrupted(uint64_t fs, ucontext_t *uc);           /* true: was inside, has its own words now */
+void by_window_in(void);
+void by_window_out(void);
+void window_save(struct buf *b);
+void window_restore(struct reader *r);
+void window_restored(void);                                     /* restart: memory is back, FS is the main thread's */
 void nest_enter(uint64_t fs);                                   /* [any FS] upper code now runs on top of lower frames */
 void nest_leave(uint64_t fs);
 bool nest_active(uint64_t fs);

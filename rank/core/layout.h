@@ -35,6 +35,19 @@
 
 #define BY_SIG        62                  /* the checkpoint signal (SIGRTMIN+28): reserved, hidden from the application */
 #define BY_NCALL      768                 /* call slots */
+#define BY_WINDOW     5120                /* bytes of static TLS that the face leaves to the lower half (window.c) */
+
+/* The window's record (struct window) in the control block, behind the call targets and three words; its fields. */
+#define BY_WIN         (BY_CROSS_DATA + 8 * BY_NCALL + 24)
+#define BY_WIN_FS      0
+#define BY_WIN_STATE   8
+#define BY_WIN_LOW     16
+#define BY_WIN_UP      48
+/* Words of a thread control block that belong to a half: distance from FS. glibc's, for x86-64, of 2.26 and later. */
+#define BY_TCB_DTV     0x8
+#define BY_TCB_SELF    0x10
+#define BY_TCB_GUARD   0x30
+#define BY_TCB_TID     0x2d0
 
 /* Offsets used by assembly; checked against struct by_ctl with static assertions in core. */
 #define BY_CTL_VDSO      0x10
@@ -51,7 +64,7 @@ struct by_ctl {
 	uint64_t vdso[8];             /* 0x10 clock_gettime gettimeofday time getcpu clock_getres - - - */
 	uint64_t main_upper_fs;       /* 0x50 FS of the application's main thread */
 	uint64_t main_lower_fs;       /* 0x58 FS lent to it inside the lower half */
-	uint64_t pad1;                /* 0x60 */
+	uint64_t window;              /* 0x60 written by the face's constructor: FS minus the address of its TLS window */
 	uint64_t app_entry;           /* 0x68 the program's own entry point */
 	volatile uint32_t stop;       /* 0x70 stop in effect: waiting calls return BY_AGAIN to the upper half, which parks */
 	volatile uint32_t pending;    /* 0x74 a checkpoint has been asked for: collectives look at their targets */

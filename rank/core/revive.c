@@ -136,5 +136,6 @@ void threads_release(void)
 	raw(SYS_prctl, PR_SET_NAME, main_->name);
 	pending_put(core_self.pid, core_self.main_tid, &main_->pending);
 	fs_write(main_->fs);
+	window_restored();
 	by_sigreturn(main_->uc);
 }

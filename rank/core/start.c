@@ -51,6 +51,7 @@ static long entry_arrived(uint64_t *sp)
 		if (keep) *out++ = keep;
 	}
 	*out = NULL;
+	window_declared();
 	for (int i = 0; i < NCHANGED; i++)              /* a constructor may have copied the pointers */
 		if (changed[i].ours) strcpy(changed[i].ours, changed[i].users ? changed[i].users : "");
 	return 0;
@@ -179,6 +180,7 @@ void start_save(struct buf *b)
 	buf_str(b, core_self.exe);
 	buf_str(b, core_job.face);
 	buf_u64(b, now_ns() + (uint64_t)BY_CTLP->wtime_shift_ns);     /* MPI_Wtime, which goes on from here */
+	window_save(b);
 }
 
 void start_restore(struct reader *r)
@@ -189,6 +191,7 @@ void start_restore(struct reader *r)
 	snprintf(core_self.exe, sizeof core_self.exe, "%s", read_str(r));
 	core_job.face = strdup(read_str(r));
 	BY_CTLP->wtime_shift_ns = (int64_t)(read_u64(r) - now_ns());
+	window_restore(r);
 	if (r->bad) core_die("image: address space: the section is damaged");
 	core_set_call(BY_SLOT_ENTRY, entry_arrived);
 }

@@ -90,11 +90,16 @@ static void park(ucontext_t *uc, int tid, uint64_t fs)
 	raw(SYS_prctl, PR_GET_TID_ADDRESS_, &r->tid_address);
 	raw(SYS_prctl, PR_GET_NAME, r->name);
 	bool taken = false, carries = tid == core_self.mpi_tid;
-	uint64_t lower = carries ? cross_lower_fs(fs) : 0;
+	bool window = carries && window_here();
+	uint64_t lower = carries && !window ? cross_lower_fs(fs) : 0;
 	__atomic_store_n(&r->parked, 1, __ATOMIC_RELEASE);
 	__atomic_fetch_add(&nparked, 1, __ATOMIC_SEQ_CST);
 	futex_wake(&nparked, 1);
-	if (carries) {
+	if (window) {
+		by_window_in();
+		by_on_stack(carrier_top, carrier_loop, NULL);
+		by_window_out();
+	} else if (carries) {
 		fs_write(lower);
 		by_on_stack(carrier_top, carrier_loop, NULL);
 		fs_write(fs);

@@ -10,6 +10,7 @@
 #define D_MAIN_UP   (8 * BY_NCALL)
 #define D_MAIN_LOW  (8 * BY_NCALL + 8)
 #define D_ENTER     (8 * BY_NCALL + 16)
+#define BODY_MAX    1024
 #define DONOR_FS     0
 #define DONOR_INSIDE 8
 
@@ -26,7 +27,7 @@ by_cross_template:
 	.endr
 	.balign 64
 by_cross_common:                /* one of the two bodies below is copied to here */
-	.skip 512
+	.skip BODY_MAX
 
 /* Sets FS, keeps every register. */
 .macro SETFS_FSGS reg
@@ -49,10 +50,54 @@ by_cross_common:                /* one of the two bodies below is copied to here
 	pop	%rax
 .endm
 
+/* The two ways through the window (window.c); r11: its record. A signal may come between any two instructions: the
+ * state says what the words of the thread control block are, and window.c goes back to the label WAY_0 or on to WAY_2
+ * when the signal has found the thread before WAY_1, where the state changes, or behind it. Clobber r10. */
+.macro WORDS which
+	mov	\which+0(%r11), %r10
+	mov	%r10, %fs:BY_TCB_DTV
+	mov	\which+8(%r11), %r10
+	mov	%r10, %fs:BY_TCB_SELF
+	mov	\which+16(%r11), %r10
+	mov	%r10, %fs:BY_TCB_GUARD
+	mov	\which+24(%r11), %r10d
+	mov	%r10d, %fs:BY_TCB_TID
+.endm
+.macro WINDOW_IN way
+\way\()_0:
+	mov	%fs:BY_TCB_DTV, %r10
+	mov	%r10, BY_WIN_UP(%r11)
+	movl	$2, BY_WIN_STATE(%r11)
+\way\()_1:
+	WORDS	BY_WIN_LOW
+	movl	$1, BY_WIN_STATE(%r11)
+\way\()_2:
+.endm
+.macro WINDOW_OUT way
+\way\()_0:
+	mov	%fs:BY_TCB_DTV, %r10
+	mov	%r10, BY_WIN_LOW(%r11)
+	movl	$2, BY_WIN_STATE(%r11)
+\way\()_1:
+	WORDS	BY_WIN_UP
+	movl	$0, BY_WIN_STATE(%r11)
+\way\()_2:
+.endm
+
 /* rax: callee. The data is addressed absolutely here: the body is not where it was assembled. */
-.macro BODY setfs
-	mov	%fs:0, %r10
-	movabs	$(BY_CTL + BY_CROSS_DATA + D_MAIN_UP), %r11
+.macro BODY name, setfs
+9:	mov	%fs:0, %r10
+	movabs	$(BY_CTL + BY_WIN), %r11
+	cmp	BY_WIN_FS(%r11), %r10
+	jne	3f
+	WINDOW_IN \name\()_in
+	sub	$8, %rsp
+	call	*%rax
+	add	$8, %rsp
+	movabs	$(BY_CTL + BY_WIN), %r11
+	WINDOW_OUT \name\()_out
+	ret
+3:	movabs	$(BY_CTL + BY_CROSS_DATA + D_MAIN_UP), %r11
 	cmp	(%r11), %r10
 	jne	1f
 	mov	8(%r11), %r11
@@ -62,7 +107,7 @@ by_cross_common:                /* one of the two bodies below is copied to here
 	pop	%r10
 	\setfs	%r10
 	ret
-1:	push	%rax                    /* not the main thread: which lower TLS does it borrow? */
+1:	push	%rax                    /* not the main thread, or its first time: which lower TLS does it borrow? */
 	push	%rdi
 	push	%rsi
 	push	%rdx
@@ -70,7 +115,9 @@ by_cross_common:                /* one of the two bodies below is copied to here
 	push	%r8
 	push	%r9
 	mov	%r10, %rdi
-	call	*16(%r11)               /* struct donor *cross_enter(upper FS): on the application's FS */
+	call	*16(%r11)               /* struct donor *cross_enter(upper FS): on the application's FS; NULL: none, look again */
+	test	%rax, %rax
+	jz	2f
 	mov	DONOR_FS(%rax), %r11
 	pop	%r9
 	pop	%r8
@@ -90,16 +137,42 @@ by_cross_common:                /* one of the two bodies below is copied to here
 	\setfs	%r10
 	lock decl DONOR_INSIDE(%r11)
 	ret
+2:	pop	%r9
+	pop	%r8
+	pop	%rcx
+	pop	%rdx
+	pop	%rsi
+	pop	%rdi
+	pop	%rax
+	jmp	9b
 .endm
 
+/* Both bodies begin with the same instructions, so one set of labels serves them. */
 by_cross_fsgs:
-	BODY	SETFS_FSGS
+	BODY	by_cross, SETFS_FSGS
 by_cross_fsgs_end:
+	.org	by_cross_fsgs + BODY_MAX    /* an error if it is longer */
 by_cross_prctl:
-	BODY	SETFS_PRCTL
+	BODY	by_unused, SETFS_PRCTL
 by_cross_prctl_end:
+	.org	by_cross_prctl + BODY_MAX    /* an error if it is longer */
+	.globl	by_cross_in_0, by_cross_in_1, by_cross_in_2, by_cross_out_0, by_cross_out_1, by_cross_out_2
 
 	.text
+/* void by_window_in(void), by_window_out(void): the calling thread's words become the lower half's, the upper half's. */
+	.globl	by_window_in, by_window_in_0, by_window_in_1, by_window_in_2
+	.globl	by_window_out, by_window_out_0, by_window_out_1, by_window_out_2
+	.type	by_window_in, @function
+by_window_in:
+	movabs	$(BY_CTL + BY_WIN), %r11
+	WINDOW_IN by_window_in
+	ret
+	.type	by_window_out, @function
+by_window_out:
+	movabs	$(BY_CTL + BY_WIN), %r11
+	WINDOW_OUT by_window_out
+	ret
+
 /* long by_upcall(upper FS, lower FS, fn, long arg[6]) */
 .macro UPCALL setfs
 	push	%rbx

@@ -60,6 +60,7 @@ static int restore_mpi(char *why, size_t n)
 		return -1;
 	}
 	core_this_is_the_mpi_thread();
+	core_libraries_loaded();
 	if (type_restore_all(why, n) || op_restore_all(why, n) || comm_restore_all(why, n)) return -1;
 	return p2p_repost_all(why, n);
 }

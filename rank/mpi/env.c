@@ -64,6 +64,7 @@ static int begin(int required, int *provided)
 	remember_library();
 	s->main_thread = (int32_t)syscall(SYS_gettid) == getpid();
 	core_this_is_the_mpi_thread();
+	core_libraries_loaded();
 	e = env_own_comms();
 	s->initialised = !e;
 	core_page()->where = ABI_WHERE_RUN;
