@@ -12,12 +12,6 @@
 
 enum { GONE = 1u << 31 };                       /* in the first word of an entry that the application has freed */
 
-struct vcomm *comm_of(nx_t h)
-{
-	struct vcomm *c = NX_COMM(h);
-	return likely(h && c->handle == h) ? c : NULL;
-}
-
 /* Ranks of a real communicator's members in MPI_COMM_WORLD, as counters. */
 static int make_peers(rh_t real, int size, struct vpeer **out)
 {

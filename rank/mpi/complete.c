@@ -253,15 +253,13 @@ static long waitall_each(int count, nx_t *requests, nx_status *statuses)
 }
 
 /* The common case: every request active in the real MPI, none asking for a status. Fills real[]; false: not so. */
-static inline bool waitall_plain(int count, const nx_t *requests, rh_t *real, int *last)
+static inline bool waitall_plain(int count, const nx_t *requests, rh_t *real)
 {
-	*last = count - 1;
 	for (int i = 0; i < count; i++) {
 		const struct vrequest *r = NX_REQUEST(requests[i]);
-		bool plain = requests[i] && r->handle == requests[i] && r->flags == NX_RF_ACTIVE && RREQ(r->handle);
+		real[i] = RREQ(requests[i]);
+		bool plain = requests[i] && r->handle == requests[i] && r->flags == NX_RF_ACTIVE && real[i];
 		if (unlikely(!plain || (r->kind == NX_RQ_RECV && r->peer == NX_ANY_SOURCE))) return false;
-		real[i] = RREQ(r->handle);
-		if (r->kind == NX_RQ_RECV) *last = i;
 	}
 	return count > 0;
 }
@@ -290,27 +288,18 @@ static void waitall_failed(int count, nx_t *requests, const rh_t *real, int err)
 	}
 }
 
-/* Waits for the receive posted last, after which the others are as a rule complete too: one look at all of them. */
-static long waitall_batch(int count, nx_t *requests, rh_t *real, int last)
+/* All or none: nothing is consumed until all are complete, so that a stop may come at any time. */
+static long waitall_batch(int count, nx_t *requests, rh_t *real)
 {
 	unsigned spins = 0;
-	int flag = 0, err = 0;
-	while (!flag && !err) {
-		err = drv->test(&real[last], &flag, NULL);
-		if (!flag && !err && wait_step(&spins)) return BY_AGAIN;
-	}
-	for (flag = 0; !flag && !err;) {
-		err = drv->testall(count, real, &flag, NULL);
-		if (flag || err || !wait_step(&spins)) continue;
-		struct vrequest *r = NX_REQUEST(requests[last]);
-		request_completed(r, NULL);
-		r->flags |= NX_RF_DONE;
-		r->st = empty_status;
-		return BY_AGAIN;
-	}
-	if (unlikely(err)) {
-		waitall_failed(count, requests, real, err);
-		return waitall_each(count, requests, NULL);
+	for (int flag = 0;;) {
+		int err = drv->testall(count, real, &flag, NULL);
+		if (unlikely(err)) {
+			waitall_failed(count, requests, real, err);
+			return waitall_each(count, requests, NULL);
+		}
+		if (flag) break;
+		if (wait_step(&spins)) return BY_AGAIN;
 	}
 	waitall_release(count, requests);
 	return 0;
@@ -319,9 +308,8 @@ static long waitall_batch(int count, nx_t *requests, rh_t *real, int last)
 long mid_waitall(int count, nx_t *array_of_requests, nx_status *array_of_statuses)
 {
 	rh_t real[SMALL];
-	int last;
-	if (!array_of_statuses && count <= SMALL && waitall_plain(count, array_of_requests, real, &last))
-		return waitall_batch(count, array_of_requests, real, last);
+	if (!array_of_statuses && count <= SMALL && waitall_plain(count, array_of_requests, real))
+		return waitall_batch(count, array_of_requests, real);
 	return waitall_each(count, array_of_requests, array_of_statuses);
 }
 

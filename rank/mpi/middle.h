@@ -52,7 +52,12 @@ static inline long nx_result(nx_t comm, int err, const char *function) { return 
 
 /* -- objects -- */
 void comm_describe_world(void);                                /* comm.c: fills WORLD and SELF at MPI_Init */
-struct vcomm *comm_of(nx_t h);                                 /* NULL: not a live communicator */
+/* NULL: not a live communicator. */
+static inline struct vcomm *comm_of(nx_t h)
+{
+	struct vcomm *c = NX_COMM(h);
+	return likely(h && c->handle == h) ? c : NULL;
+}
 int  comm_restore_all(char *why, size_t n);
 int  comm_adopt(rh_t real, nx_t errh, struct vtopo *topo, nx_t *out);   /* takes topo; collective over the members */
 void comm_sweep(void);                                         /* lets go of freed communicators that no request needs */
