@@ -50,7 +50,7 @@ func (b *bench) hold(ctx context.Context, mpi string, mib int, limit, reread str
 	size := fmt.Sprintf("%dMiB/%s", mib, mpi)
 	stall := sample{name: "Stall/" + size, unit: "ms", limit: limit}
 	for range b.rounds {
-		plain, err := b.plain(ctx, "write", mib)
+		plain, err := b.plainWrite(ctx, name, mib)
 		if err != nil {
 			return err
 		}
@@ -70,18 +70,18 @@ func (b *bench) hold(ctx context.Context, mpi string, mib int, limit, reread str
 // restarts kills a rank and restarts the job, round by round; the last one is let go to its end, which checks its
 // memory. A restart's time is that from the command's start to the moment when the last rank's application goes on.
 func (b *bench) restarts(ctx context.Context, p *job.Proc, mpi, name string, mib int, end string, s sample) error {
-	if _, err := b.plain(ctx, "write", mib); err != nil {
+	if _, err := b.plainWrite(ctx, name, mib); err != nil {
 		return err
 	}
 	for range b.rounds {
-		plain, err := b.plain(ctx, "read", mib)
-		if err != nil {
-			return err
-		}
 		if err := b.kill(ctx, name); err != nil {
 			return err
 		}
 		<-p.Done()
+		plain, err := b.plain(ctx, "read", mib)
+		if err != nil {
+			return err
+		}
 		var out job.Output
 		if p, err = b.tree.Restart(ctx, mpi, name, b.dir, &out, "--retries", "0"); err != nil {
 			return err
@@ -152,7 +152,23 @@ func gaps(text string) []gap {
 	return list
 }
 
-// gapSince returns the longest gap since a checkpoint was asked for, in milliseconds. What the application printed may
+// plainWrite is plain with the job's ranks standing still, as they do during a checkpoint: they would take the
+// processors from the writers.
+func (b *bench) plainWrite(ctx context.Context, name string, mib int) (float64, error) {
+	pids, err := b.tree.Pids(ctx, name)
+	if err != nil {
+		return 0, err
+	}
+	for _, pid := range pids {
+		if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
+			return 0, fmt.Errorf("bench: stall: stop %d: %w", pid, err)
+		}
+		defer syscall.Kill(pid, syscall.SIGCONT)
+	}
+	return b.plain(ctx, "write", mib)
+}
+
+// gapSince returns the longest gap that began since a checkpoint was asked for, in milliseconds. What the application printed may
 // still be on its way, and a busy machine makes gaps too, so it waits until one is about as long as the ranks say;
 // without any the gap was shorter than the 2 ms that are noticed.
 func gapSince(ctx context.Context, out *job.Output, p *job.Proc, c job.Checkpoint) float64 {
@@ -162,7 +178,7 @@ func gapSince(ctx context.Context, out *job.Output, p *job.Proc, c job.Checkpoin
 	said := float64(c.StallNS) / 1e6
 	err := out.WaitFor(ctx, p, "a gap of each rank", func(text string) bool {
 		for _, g := range gaps(text) {
-			if g.end.After(c.Began) {
+			if g.end.Add(-time.Duration(g.ms * 1e6)).After(c.Began) {
 				longest = max(longest, g.ms)
 			}
 		}
