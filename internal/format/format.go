@@ -81,8 +81,8 @@ func checkHeader(h *abi.ImageHeader, b []byte, size int64) error {
 	if string(h.Magic[:]) != abi.ImageMagic {
 		return fmt.Errorf("format: header: magic %q, wanted %q: not an image", h.Magic[:], abi.ImageMagic)
 	}
-	if h.Version > abi.ImageVersion {
-		return fmt.Errorf("format: header: format version %d, this byssus reads up to %d", h.Version, abi.ImageVersion)
+	if h.Version != abi.ImageVersion && h.Version != 0 {
+		return fmt.Errorf("format: header: format version %d, this byssus reads %d", h.Version, abi.ImageVersion)
 	}
 	if crc := Checksum(b[:abi.HeaderCRCOff]); crc != h.HeaderCRC {
 		return fmt.Errorf("format: header: crc32c %08x, wanted %08x", crc, h.HeaderCRC)

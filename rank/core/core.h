@@ -27,7 +27,10 @@ struct core_client {
 	int (*quiesce)(char *why, size_t n);
 	/* After the checkpoint, before threads go on (same context as quiesce). */
 	void (*resume)(void);
-	/* After a restart, memory and descriptors are back, no application thread runs yet: build the MPI anew. */
+	/* At a restart, when the regions (core_region) are back and nothing else: start the MPI, while other threads read the
+	 * application's memory. Returns 0, or -1 with a sentence in why. */
+	int (*prepare)(char *why, size_t n);
+	/* After a restart, memory and descriptors are back, no application thread runs yet: build the MPI's objects anew. */
 	int (*restore)(char *why, size_t n);
 	/* Names what the image should record about the MPI in use (library version, face). */
 	void (*describe)(char *buf, size_t n);

@@ -19,6 +19,7 @@ _Static_assert(offsetof(struct donor, inside) == 8, "trampoline.S");
 _Static_assert(offsetof(struct by_ctl, call) == BY_CTL_CALL, "layout.h");
 _Static_assert(offsetof(struct by_ctl, app_entry) == BY_CTL_APP_ENTRY, "layout.h");
 _Static_assert(offsetof(struct by_ctl, vdso) == BY_CTL_VDSO, "layout.h");
+_Static_assert(offsetof(struct by_ctl, vdso_real) == BY_CTL_VDSO_REAL, "layout.h");
 _Static_assert(offsetof(struct by_ctl, main_upper_fs) == BY_CTL_MAIN_UP, "layout.h");
 _Static_assert(offsetof(struct by_ctl, main_lower_fs) == BY_CTL_MAIN_LOW, "layout.h");
 _Static_assert(sizeof(struct by_ctl) <= BY_CROSS_DATA, "layout.h");

@@ -1,8 +1,9 @@
 /* image_read.c: checks an image, brings its memory back, and leads through a restart.
  *
- * Nothing of the application exists before all headers and tables have been checked. Memory is read by as many threads
- * as there are idle processors, and every chunk is verified as it is read; or, with BYSSUS_LAZY, the image is mapped
- * and a lower thread verifies it while the application runs already.
+ * Nothing of the application exists before all headers and tables have been checked. The client's regions are read
+ * first; the rest by as many threads as there are idle processors, while the client starts the MPI. Every chunk is
+ * verified as it is read; or, with BYSSUS_LAZY, the image is mapped and a lower thread verifies it while the
+ * application runs already.
  * Every error ends the process, with the file, what was found and what was wanted.
  * Context: restart, the main thread of the lower half, all signals blocked. */
 #define _GNU_SOURCE
@@ -19,7 +20,7 @@
 #include <unistd.h>
 #include "internal.h"
 
-enum { MAX_PARTS = 1024, MAX_READERS = 8, WORTH_MAPPING = 65536 };
+enum { MAX_PARTS = 1024, MAX_READERS = 8, WORTH_MAPPING = 65536, STEP = 256 << 10, MADV_POPULATE_WRITE_ = 23 };
 struct part { int fd; char path[1200]; struct abi_image_header h; struct abi_chunk *chunks; dev_t dev; ino_t ino; };
 static struct image_in {
 	struct part *part;
@@ -63,6 +64,8 @@ static void check_header(const struct part *p, unsigned i)
 	uint32_t crc = crc32c(0, h, ABI_HEADER_CRC_OFF);
 	struct stat st;
 	if (memcmp(h->magic, ABI_IMAGE_MAGIC, sizeof h->magic)) core_die("%s: not an image, or one that was not finished", p->path);
+	if (h->version < ABI_IMAGE_VERSION)
+		core_die("%s: image format version %u is older than this byssus reads (%u)", p->path, h->version, ABI_IMAGE_VERSION);
 	if (h->version > ABI_IMAGE_VERSION)
 		core_die("%s: image format version %u is newer than this byssus understands (%u)", p->path, h->version, ABI_IMAGE_VERSION);
 	if (crc != h->header_crc) core_die("%s: header: crc32c %08x, want %08x", p->path, crc, h->header_crc);
@@ -252,11 +255,25 @@ static void open_for_writing(bool on)
 		}
 }
 
-static void verify(const struct part *p, uint64_t i, const void *data)
+static void check_crc(const struct part *p, uint64_t i, uint32_t crc)
 {
 	const struct abi_chunk *c = &p->chunks[i];
-	uint32_t crc = crc32c(0, data, c->length);
 	if (crc != c->crc32c) core_die("%s: chunk %lu at %#lx: crc32c %08x, want %08x", p->path, i, c->addr, crc, c->crc32c);
+}
+
+/* In steps that stay in a processor's cache until they have been verified. */
+static void read_chunk(struct part *p, uint64_t i)
+{
+	const struct abi_chunk *c = &p->chunks[i];
+	char *to = (char *)c->addr;
+	uint32_t crc = 0;
+	madvise(to, c->length, MADV_POPULATE_WRITE_);           /* older kernels cannot: then page by page */
+	for (size_t at = 0; at < c->length; at += STEP) {
+		size_t n = c->length - at < STEP ? c->length - at : STEP;
+		read_at(p, to + at, n, c->offset + at, "chunk");
+		crc = crc32c(crc, to + at, n);
+	}
+	check_crc(p, i, crc);
 }
 
 static struct part *locate(uint64_t *i)
@@ -266,17 +283,25 @@ static struct part *locate(uint64_t *i)
 	return &in.part[p];
 }
 
-static void *reader(void *arg)
+static bool is_region(const struct abi_chunk *c) { return c->addr >= BY_STATE && c->addr < BY_STATE + BY_STATE_N * BY_STATE_STRIDE; }
+
+/* Reads the chunks that nobody has taken yet: those of the client's regions, or all others. */
+static void read_chunks(bool regions, volatile uint64_t *next)
 {
-	(void)arg;
-	for (uint64_t i; (i = __atomic_fetch_add(&in.next, 1, __ATOMIC_RELAXED)) < in.total_chunks; ) {
+	for (uint64_t i; (i = __atomic_fetch_add(next, 1, __ATOMIC_RELAXED)) < in.total_chunks; ) {
 		struct part *p = locate(&i);
 		const struct abi_chunk *c = &p->chunks[i];
-		read_at(p, (void *)c->addr, c->length, c->offset, "chunk");
-		verify(p, i, (void *)c->addr);
+		if (is_region(c) != regions) continue;
+		read_chunk(p, i);
 		__atomic_fetch_add(&core_page()->bytes_done, c->length, __ATOMIC_RELAXED);
 		__atomic_fetch_add(&in.bytes, c->length, __ATOMIC_RELAXED);
 	}
+}
+
+static void *reader(void *arg)
+{
+	(void)arg;
+	read_chunks(false, &in.next);
 	return NULL;
 }
 
@@ -290,14 +315,24 @@ static unsigned idle_processors(void)
 	return mine < 1 ? 1 : mine > MAX_READERS ? MAX_READERS : (unsigned)mine;
 }
 
-static void read_all(void)
+static struct { pthread_t t[MAX_READERS]; unsigned n; } readers;
+
+static void read_regions(void)
 {
-	pthread_t t[MAX_READERS];
-	unsigned n = idle_processors(), made = 0;
-	for (unsigned i = 1; i < n; i++)
-		if (pthread_create(&t[made], NULL, reader, NULL) == 0) made++;
+	volatile uint64_t next = 0;
+	read_chunks(true, &next);
+}
+
+static void readers_start(void)
+{
+	for (unsigned n = idle_processors(); readers.n < n; readers.n++)
+		if (pthread_create(&readers.t[readers.n], NULL, reader, NULL)) return;
+}
+
+static void readers_finish(void)
+{
 	reader(NULL);
-	for (unsigned i = 0; i < made; i++) pthread_join(t[i], NULL);
+	for (unsigned i = 0; i < readers.n; i++) pthread_join(readers.t[i], NULL);
 }
 
 /* -- lazily ------------------------------------------------------------------------------------------------------------------------ */
@@ -318,7 +353,7 @@ static void *scrubber(void *arg)
 		uint64_t i = k;
 		struct part *p = locate(&i);
 		read_at(p, b, p->chunks[i].length, p->chunks[i].offset, "chunk");
-		verify(p, i, b);
+		check_crc(p, i, crc32c(0, b, p->chunks[i].length));
 	}
 	munmap(b, ABI_MAX_CHUNK);
 	for (unsigned i = 0; i < in.n; i++) close(in.part[i].fd);
@@ -365,14 +400,19 @@ static void advise_all(void)
 	}
 }
 
-static void restore_memory(void)
+static void begin_memory(void)
 {
 	for (unsigned i = 0; i < in.n; i++) core_page()->bytes_total += in.part[i].h.data_len;
 	map_all();
 	advise_all();                                   /* before the content: it decides about huge pages */
 	open_for_writing(true);
 	if (core_config.lazy) map_chunks();
-	else read_all();
+	else read_regions();
+}
+
+static void finish_memory(void)
+{
+	if (!core_config.lazy) readers_finish();
 	open_for_writing(false);
 	if (core_config.lazy) advise_all();
 	core_fault(ABI_FAULT_RANK_MAPPED);
@@ -402,14 +442,17 @@ void image_restart(const char *dir)
 	agent_connect();
 	core_phase(ABI_PHASE_READING);
 	check_image(dir);
-	restore_memory();
-	uint64_t t1 = now_ns();
-	core_phase(ABI_PHASE_RESTORING);
+	begin_memory();
 	start_restore(&in.sec[ABI_SEC_ALLOCATOR]);
-	vdso_link();
-	threads_restore(&in.sec[ABI_SEC_THREADS]);
+	if (!core_config.lazy) readers_start();
 	const char *wrong = core_client->start();
 	if (wrong) core_die("%s", wrong);
+	if (core_client->prepare(why, sizeof why)) core_die("the MPI cannot be started: %s", why);
+	finish_memory();
+	uint64_t t1 = now_ns();
+	core_phase(ABI_PHASE_RESTORING);
+	vdso_link();
+	threads_restore(&in.sec[ABI_SEC_THREADS]);
 	process_restore(&in.sec[ABI_SEC_PROCESS]);
 	fds_restore(&in.sec[ABI_SEC_FDS], &in.sec[ABI_SEC_FD_CONTENT]);
 	if (core_client->restore(why, sizeof why)) core_die("the MPI cannot be built anew: %s", why);

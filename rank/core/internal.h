@@ -89,6 +89,7 @@ bool nest_active(uint64_t fs);
 /* -- stand-in vDSO, gate, entry stub (vdso.c) -- */
 void vdso_map(void);                                            /* fresh start only: it is saved with the image */
 void vdso_link(void);                                           /* every start: the real functions' addresses */
+void vdso_park(bool on);                                        /* [any FS] reading the clock parks, or does not */
 
 /* -- loader (elf.c, face.c, start.c) -- */
 struct elf_image { uint64_t bias, entry, phdr, end; unsigned phnum; bool exec_stack; char interp[512]; };

@@ -26,6 +26,9 @@
 #define BY_STACK_TOP  0x4fff00000000
 
 #define BY_PASS       (BY_GATE + 0x800)   /*   one system call that the filter lets pass (trap.c) */
+#define BY_VPARK      (BY_GATE + 0xa00)   /*   vDSO functions that park before they read, BY_VPARK_SIZE apart */
+#define BY_VPARK_SIZE 64
+#define BY_NVDSO      5
 #define BY_PASS_FRAME 256                 /*   what it takes from the stack: red zone, return address, operands */
 
 /* Crossing code and its data, in the control block: trampolines at addresses that never change, so that a pointer
@@ -51,6 +54,7 @@
 
 /* Offsets used by assembly; checked against struct by_ctl with static assertions in core. */
 #define BY_CTL_VDSO      0x10
+#define BY_CTL_VDSO_REAL 0x80
 #define BY_CTL_MAIN_UP   0x50
 #define BY_CTL_MAIN_LOW  0x58
 #define BY_CTL_APP_ENTRY 0x68
@@ -69,7 +73,8 @@ struct by_ctl {
 	volatile uint32_t stop;       /* 0x70 stop in effect: waiting calls return BY_AGAIN to the upper half, which parks */
 	volatile uint32_t pending;    /* 0x74 a checkpoint has been asked for: collectives look at their targets */
 	int64_t  wtime_shift_ns;      /* 0x78 added to CLOCK_MONOTONIC: MPI_Wtime goes on across restarts */
-	uint64_t spare[112];          /* 0x80 */
+	uint64_t vdso_real[8];        /* 0x80 the kernel's own; vdso[] is BY_VPARK while a stop is in effect */
+	uint64_t spare[104];          /* 0xc0 */
 	uint64_t call[BY_NCALL];      /* 0x400 crossings: address of the trampoline of each slot */
 };
 #define BY_CTLP ((struct by_ctl *)BY_CTL)

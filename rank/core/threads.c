@@ -254,6 +254,7 @@ void threads_stop(bool (*give_up)(void))
 	nrecs = ncalls = collected = 0;
 	carrier.word = 0;
 	__atomic_store_n(&stopping, 1, __ATOMIC_SEQ_CST);
+	vdso_park(true);
 	long ns = 200000;
 	while (!give_up()) {
 		uint32_t seen = nparked;
@@ -278,6 +279,7 @@ void carrier_run(void (*fn)(void *), void *arg)
 void threads_resume(void)
 {
 	__atomic_store_n(&stopping, 0, __ATOMIC_SEQ_CST);
+	vdso_park(false);
 	if (threads_by_tid(core_self.mpi_tid)) {
 		while (carrier.word) futex_wait(&carrier.word, 1);
 		carrier_run(NULL, NULL);

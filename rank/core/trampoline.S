@@ -284,7 +284,7 @@ by_enter:
 
 /* Code that is saved with the image, at BY_GATE and BY_ENTRY: never changed without a new image version. */
 	.section .rodata.by_saved, "a"
-	.globl	by_pass_code, by_pass_end, by_entry_code, by_entry_end
+	.globl	by_pass_code, by_pass_end, by_entry_code, by_entry_end, by_vpark_code, by_vpark_end
 by_pass_code:
 	syscall
 	mov	(%rsp), %rcx
@@ -302,4 +302,28 @@ by_entry_code:
 	movabs	$BY_CTL, %rax
 	jmp	*BY_CTL_APP_ENTRY(%rax)
 by_entry_end:
+by_vpark_code:                  /* tgkill(getpid(), gettid(), BY_SIG), then the real function */
+	.set n, 0
+	.rept BY_NVDSO
+	push	%rdi
+	push	%rsi
+	push	%rdx
+	mov	$39, %eax
+	syscall
+	mov	%eax, %edi
+	mov	$186, %eax
+	syscall
+	mov	%eax, %esi
+	mov	$BY_SIG, %edx
+	mov	$234, %eax
+	syscall
+	pop	%rdx
+	pop	%rsi
+	pop	%rdi
+	movabs	$(BY_CTL + BY_CTL_VDSO_REAL + 8 * n), %rax
+	jmp	*(%rax)
+	.set n, n + 1
+	.org	by_vpark_code + BY_VPARK_SIZE * n
+	.endr
+by_vpark_end:
 	.section .note.GNU-stack, "", @progbits

@@ -2,7 +2,9 @@
  *
  * The kernel's vDSO cannot move and differs from boot to boot; the stand-in has a fixed address and fixed code, and
  * finds the real functions through the control block, which is written at every start.
- * Context: start-up, on the lower half's FS. */
+ * A thread cannot be parked inside the kernel's functions. One that does nothing but read the clock is met there by
+ * almost every signal: so while a stop is in effect the stand-in's functions park before they read.
+ * Context: start-up, on the lower half's FS; vdso_park on the helper thread. */
 #define _GNU_SOURCE
 #include <elf.h>
 #include <string.h>
@@ -12,7 +14,8 @@
 #include <time.h>
 #include "internal.h"
 
-extern const char by_vdso_blob[], by_vdso_blob_end[], by_pass_code[], by_pass_end[], by_entry_code[], by_entry_end[];
+extern const char by_vdso_blob[], by_vdso_blob_end[], by_pass_code[], by_pass_end[], by_entry_code[], by_entry_end[],
+	by_vpark_code[], by_vpark_end[];
 enum { VDSO_SIZE = 0x4000 };
 
 void vdso_map(void)
@@ -24,6 +27,7 @@ void vdso_map(void)
 	for (int i = 0; i < h->e_phnum; i++)
 		if (p[i].p_type == PT_LOAD) memcpy(b + p[i].p_vaddr, by_vdso_blob + p[i].p_offset, p[i].p_filesz);
 	memcpy(b + (BY_PASS - BY_VDSO), by_pass_code, (size_t)(by_pass_end - by_pass_code));
+	memcpy(b + (BY_VPARK - BY_VDSO), by_vpark_code, (size_t)(by_vpark_end - by_vpark_code));
 	memcpy(b + (BY_ENTRY - BY_VDSO), by_entry_code, (size_t)(by_entry_end - by_entry_code));
 	mprotect(b, VDSO_SIZE, PROT_READ | PROT_EXEC);
 }
@@ -70,8 +74,17 @@ void vdso_link(void)
 		{ "__vdso_clock_gettime", sys_clock_gettime }, { "__vdso_gettimeofday", sys_gettimeofday },
 		{ "__vdso_time", sys_time }, { "__vdso_getcpu", sys_getcpu }, { "__vdso_clock_getres", sys_clock_getres },
 	};
-	for (unsigned i = 0; i < sizeof fn / sizeof *fn; i++) {
+	_Static_assert(sizeof fn / sizeof *fn == BY_NVDSO, "layout.h");
+	for (unsigned i = 0; i < BY_NVDSO; i++) {
 		uint64_t real = real_function(fn[i].name);
-		BY_CTLP->vdso[i] = real ? real : (uint64_t)fn[i].instead;
+		BY_CTLP->vdso_real[i] = BY_CTLP->vdso[i] = real ? real : (uint64_t)fn[i].instead;
+	}
+}
+
+void vdso_park(bool on)
+{
+	for (unsigned i = 0; i < BY_NVDSO; i++) {
+		uint64_t to = on ? (uint64_t)BY_VPARK + i * BY_VPARK_SIZE : BY_CTLP->vdso_real[i];
+		__atomic_store_n(&BY_CTLP->vdso[i], to, __ATOMIC_RELAXED);
 	}
 }

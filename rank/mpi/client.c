@@ -1,6 +1,6 @@
-/* client.c: the MPI half as the core sees it: start, rest (quiesce), return (restore).
+/* client.c: the MPI half as the core sees it: start, rest (quiesce), return (prepare, restore).
  *
- * Context: start and restore on the main thread before the application runs; quiesce and resume on the MPI thread with
+ * Context: start, prepare and restore on the main thread before the application runs; quiesce and resume on the MPI thread with
  * all application threads stopped; message and tick on the core's helper thread. */
 #include <stdio.h>
 #include <string.h>
@@ -45,7 +45,7 @@ static int same_world(char *why, size_t n)
 	return -1;
 }
 
-static int restore_mpi(char *why, size_t n)
+static int init_mpi(char *why, size_t n)
 {
 	struct nx_state *s = NX_STATE;
 	int provided, e = drv->init_thread(NULL, NULL, (int)s->thread_level, &provided);
@@ -53,8 +53,12 @@ static int restore_mpi(char *why, size_t n)
 		snprintf(why, n, "MPI_Init_thread: thread level %u wanted, %d provided, error class %d", s->thread_level, provided, e);
 		return -1;
 	}
-	if (same_world(why, n)) return -1;
-	e = env_own_comms();
+	return same_world(why, n);
+}
+
+static int restore_objects(char *why, size_t n)
+{
+	int e = env_own_comms();
 	if (e) {
 		snprintf(why, n, "MPI_Comm_dup of MPI_COMM_WORLD: error class %d", e);
 		return -1;
@@ -65,7 +69,7 @@ static int restore_mpi(char *why, size_t n)
 	return p2p_repost_all(why, n);
 }
 
-static int restore(char *why, size_t n)
+static int prepare(char *why, size_t n)
 {
 	struct nx_state *s = NX_STATE;
 	if (s->layout != NX_LAYOUT) {
@@ -77,18 +81,24 @@ static int restore(char *why, size_t n)
 			 (unsigned long)s->interface, (unsigned long)NX_INTERFACE);
 		return -1;
 	}
-	BY_CTLP->wtime_shift_ns = s->wtime_ns - now_ns();
 	if (!s->initialised || s->finalised) return 0;
 	const char *bad = env_load();
-	if (!bad) return restore_mpi(why, n);
+	if (!bad) return init_mpi(why, n);
 	snprintf(why, n, "%s", bad);
 	return -1;
+}
+
+static int restore(char *why, size_t n)
+{
+	struct nx_state *s = NX_STATE;
+	BY_CTLP->wtime_shift_ns = s->wtime_ns - now_ns();
+	return s->initialised && !s->finalised ? restore_objects(why, n) : 0;
 }
 
 static void describe(char *buf, size_t n) { snprintf(buf, n, "%s", NX_STATE->library); }
 
 static const struct core_client client = {
 	.start = start, .message = agree_message, .tick = agree_tick, .quiesce = quiesce, .resume = resume, .restore = restore,
-	.describe = describe,
+	.prepare = prepare, .describe = describe,
 };
 const struct core_client *const core_client = &client;

@@ -4,17 +4,6 @@
  * A handle is checked by comparing it with the first word of its entry; whatever is wrong goes to the middle, which
  * calls the error handler. Context: as face.h. */
 
-/* -- the window in our TLS (window.c of the core): where it is, is known when the program starts ----------------------- */
-
-static __thread char window[BY_WINDOW] __attribute__((aligned(64)));
-
-__attribute__((constructor)) static void face_window(void)
-{
-	uint64_t fs;
-	__asm__("mov %%fs:0, %0" : "=r"(fs));
-	BY_CTLP->window = fs - (uint64_t)window;
-}
-
 /* -- entries --------------------------------------------------------------------------------------------------------- */
 
 /* The live entry of a communicator or datatype, or NULL. */

@@ -63,5 +63,5 @@ static void nothing(void) { }
 static int ready(char *why, size_t n) { (void)why; (void)n; return 0; }
 static void describe(char *buf, size_t n) { snprintf(buf, n, "test client"); }
 
-static const struct core_client client = { start, message, nothing, ready, nothing, ready, describe };
+static const struct core_client client = { start, message, nothing, ready, nothing, ready, ready, describe };
 const struct core_client *const core_client = &client;
