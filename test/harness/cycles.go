@@ -109,13 +109,20 @@ func (c *cycler) all(ctx context.Context, argv []string, ref Reference) error {
 // errOver means that the job has come to its regular end.
 var errOver = errors.New("the job has finished")
 
-// flags chooses whether the life that begins restarts by itself after a kill.
+// flags chooses how the life that begins saves and restores, and whether it restarts by itself after a kill.
 func (c *cycler) flags() []string {
+	flags := []string{"--retries", "0"}
 	c.auto = c.plan.Restart == c.plan.Driver && c.random.IntN(2) == 0
 	if c.auto {
-		return []string{"--retries", "5"}
+		flags[1] = "5"
 	}
-	return []string{"--retries", "0"}
+	if c.random.IntN(4) == 0 {
+		flags = append(flags, "--lazy")
+	}
+	if c.random.IntN(4) == 0 {
+		flags = append(flags, "--writers", "2")
+	}
+	return flags
 }
 
 // cycle lets the job work for a random while, takes a checkpoint, lets it work on, kills, and brings it back.

@@ -70,7 +70,7 @@ func TestMatrix(t *testing.T) {
 			t.Error(err)
 		}
 	}()
-	for _, plan := range plans() {
+	for _, plan := range plans(*seed) {
 		plan.Seed, plan.Iters = *seed, *iters
 		if *cycles > 0 {
 			plan.Cycles = *cycles

@@ -1,6 +1,7 @@
 package matrix
 
 import (
+	"math/rand/v2"
 	"os"
 
 	"github.com/byssus-hpc/byssus/test/harness"
@@ -35,15 +36,16 @@ func faces(name string) []string {
 	return harness.MPIs()
 }
 
-func plans() []harness.Plan {
+func plans(seed uint64) []harness.Plan {
 	if os.Getenv("BYSSUS_TEST_LONG") != "" {
-		return everything()
+		return everything(seed)
 	}
 	return selection()
 }
 
-// everything is the whole matrix: programs x face x driver x restart driver x ranks.
-func everything() []harness.Plan {
+// everything is the whole matrix: programs x face x driver x restart driver x ranks. It is shuffled, so that the part
+// done at any time is a sample of all.
+func everything(seed uint64) []harness.Plan {
 	var all []harness.Plan
 	for _, name := range programs() {
 		for _, face := range faces(name) {
@@ -56,6 +58,8 @@ func everything() []harness.Plan {
 			}
 		}
 	}
+	random := rand.New(rand.NewPCG(seed, 0))
+	random.Shuffle(len(all), func(i, k int) { all[i], all[k] = all[k], all[i] })
 	return all
 }
 
