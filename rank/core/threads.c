@@ -2,7 +2,7 @@
  *
  * A thread parks in the handler of BY_SIG: the kernel's frame on its stack is its saved state. It parks only when its
  * pc is in the arena, its FS is its own, and nothing of the lower half is below it on the stack; else the handler
- * returns and the helper signals again. A system call that the signal broke off is made again if it is certain which
+ * returns and the helper signals again; reading the clock parks as well (vdso.c). A system call that the signal broke off is made again if it is certain which
  * one it was: the helper reads /proc/self/task/T/syscall just before it signals, the handler compares all operands.
  * The parked MPI thread is the carrier: it does the work of a checkpoint on a private lower stack with lower FS.
  *
@@ -128,7 +128,9 @@ static void on_stop(int sig, siginfo_t *si, void *v)
 	(void)si;
 	ucontext_t *uc = v;
 	uint64_t fs = fs_read();
-	if (core_is_rank() != 1) return;
+	int rank = core_is_rank();
+	if (rank == 0) vdso_park(false);                /* a child that was forked while a stop was in effect */
+	if (rank != 1) return;
 	int tid = (int)raw(SYS_gettid);
 	if (fs < BY_ARENA_HI) remake_call(uc, tid);
 	if (stopping && may_park(uc, fs)) park(uc, tid, fs);
