@@ -30,7 +30,7 @@ _Static_assert(offsetof(struct cross_data, window) + BY_CROSS_DATA == BY_WIN, "l
 _Static_assert(BY_CROSS_DATA + sizeof(struct cross_data) <= BY_CROSS_CODE, "layout.h");
 
 int core_fsgsbase;
-static __thread struct lower_tls self;
+static BY_THREAD_LOCAL struct lower_tls self;
 static struct lower_tls *main_tls;
 static struct donor main_donor, donors[MAX_DONORS];
 static struct donor *volatile table[TABLE];     /* by upper FS; open addressing, slots are never emptied but reused */

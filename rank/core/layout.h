@@ -62,6 +62,8 @@
 
 #ifndef __ASSEMBLER__
 #include <stdint.h>
+/* Of every thread-local variable of byssus-rank: they come before window.c's pad, which is the end of its TLS. */
+#define BY_THREAD_LOCAL __thread __attribute__((section(".tdata")))
 struct by_ctl {
 	uint64_t magic;               /* 0x00 */
 	uint32_t version, pad0;       /* 0x08 */

@@ -2,8 +2,9 @@
  *
  * A thread parks in the handler of BY_SIG: the kernel's frame on its stack is its saved state. It parks only when its
  * pc is in the arena, its FS is its own, and nothing of the lower half is below it on the stack; else the handler
- * returns and the helper signals again; reading the clock parks as well (vdso.c). A system call that the signal broke off is made again if it is certain which
- * one it was: the helper reads /proc/self/task/T/syscall just before it signals, the handler compares all operands.
+ * returns and the helper signals again; reading the clock parks as well (vdso.c). A system call that the signal broke
+ * off is made again if it is certain which one it was: the helper reads /proc/self/task/T/syscall just before it
+ * signals, the handler compares all operands.
  * The parked MPI thread is the carrier: it does the work of a checkpoint on a private lower stack with lower FS.
  *
  * Invariants: records are added only while a stop is in effect; gen is even while threads run, odd

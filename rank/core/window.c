@@ -1,11 +1,11 @@
 /* window.c: the main thread goes into the lower half without changing FS.
  *
  * Changing FS costs more than all the rest of a crossing. It is not needed when the lower half's static TLS lies at
- * distances from FS that the application does not use. It does: byssus-rank's own TLS is padded, so that of its
- * libraries begins BY_PAD below FS; and the face, which is loaded right behind the program, has a window of BY_WINDOW
- * bytes in its TLS, which covers those distances. The lower half's few static variables are moved there once, and a
- * crossing exchanges four words of the thread control block: the table of dynamic TLS, the thread's descriptor, the
- * pointer guard, the thread's number. The canary stays.
+ * distances from FS that the application does not use. It does: the last BY_PAD bytes of byssus-rank's own TLS are
+ * empty, so that its variables and those of its libraries are more than BY_PAD below FS; and the face, which is loaded
+ * right behind the program, has a window of BY_WINDOW bytes in its TLS, which covers those distances. The lower half's
+ * few static variables are moved there once, and a crossing exchanges four words of the thread control block: the table
+ * of dynamic TLS, the thread's descriptor, the pointer guard, the thread's number. The canary stays.
  *
  * It is done only where it is certain to be right: both halves use the same libc file, the face was there when the
  * program started, and all of the lower half's static TLS fits, with what ld.so may still add (SURPLUS). Else, and on
@@ -27,9 +27,9 @@ enum { W_DTV, W_SELF, W_GUARD, W_TID };
 _Static_assert(offsetof(struct window, fs) == BY_WIN_FS && offsetof(struct window, state) == BY_WIN_STATE, "layout.h");
 _Static_assert(offsetof(struct window, low) == BY_WIN_LOW && offsetof(struct window, up) == BY_WIN_UP, "layout.h");
 
-static __thread char pad[BY_PAD] __attribute__((used, aligned(64)));
+static __thread char pad[BY_PAD] __attribute__((used, aligned(64)));     /* in .tbss: behind all others */
 
-/* The static TLS that the libraries of the lower half have on the main thread, and the entries of its table. */
+/* The static TLS that the lower half has on the main thread, all but the pad, and the entries of its table. */
 enum { MAX_MODULES = 64 };
 static struct plan { uint64_t fs, lo, hi, dtv; unsigned n; uint64_t module[MAX_MODULES], at[MAX_MODULES]; } plan;
 static uint64_t offered;                        /* FS minus the window's lowest address; 0: none */
@@ -56,15 +56,14 @@ static uint64_t *dtv_entry(uint64_t dtv, uint64_t module) { return (uint64_t *)(
 
 static bool make_plan(uint64_t fs)
 {
-	struct plan p = { .fs = fs, .lo = fs, .hi = fs, .dtv = *word(fs, BY_TCB_DTV) };
-	if (*word(fs, 0) != fs || *word(fs, BY_TCB_SELF) != fs || *tid_word(fs) != core_self.main_tid) return false;
+	struct plan p = { .fs = fs, .lo = fs, .hi = (uint64_t)pad, .dtv = *word(fs, BY_TCB_DTV) };
+	if (p.hi + sizeof pad != fs || *word(fs, 0) != fs || *word(fs, BY_TCB_SELF) != fs || *tid_word(fs) != core_self.main_tid) return false;
 	if (dl_iterate_phdr(note_module, &p)) return false;
 	for (unsigned i = 0; i < p.n; i++) {
 		if (*dtv_entry(p.dtv, p.module[i]) != p.at[i]) return false;
-		if (p.module[i] == 1) p.hi = p.at[i];           /* byssus-rank itself: all others are below it */
 		if (p.at[i] < p.lo) p.lo = p.at[i];
 	}
-	if (p.hi > (uint64_t)pad || p.lo > p.hi) return false;
+	if (p.lo > p.hi) return false;
 	plan = p;
 	return true;
 }

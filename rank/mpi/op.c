@@ -6,7 +6,7 @@
 #include "middle.h"
 
 enum { MAX_USER_OPS = 4096 };
-static __thread nx_t current_type;              /* of the reduction under way on this thread */
+static BY_THREAD_LOCAL nx_t current_type;              /* of the reduction under way on this thread */
 
 void op_current_type(nx_t t) { current_type = t; }
 

@@ -1,4 +1,5 @@
-/* client.c: a client of the core for tests of crossings, without any MPI. Slots: 0 sum, 1 wait, 2 callback.
+/* client.c: a client of the core for tests of crossings, without any MPI. Slots: 0 sum, 1 wait, 2 callback,
+ * 3 words, 4 loaded.
  *
  * Context: as rank/core/core.h says; slots run on application threads with lower TLS. */
 #define _GNU_SOURCE
@@ -10,7 +11,7 @@
 #include <unistd.h>
 #include "../../rank/core/core.h"
 
-static __thread long calls;
+static BY_THREAD_LOCAL long calls;
 
 static long sum(long a, long b, long c, long d, long e, long f)
 {
@@ -37,8 +38,36 @@ static long wait_here(long us)
 
 static long callback(long fn, long x) { return 1000 + core_upcall((void *)fn, x, 2, 3, 4, 5, 6); }
 
+/* The words of the main thread's control block that are the lower half's: as they were when the process began. */
+static struct words { uint64_t dtv, self, guard; } first;
+
+static struct words words_here(void)
+{
+	struct words w;
+	__asm__ volatile("mov %%fs:8, %0\n\tmov %%fs:0x10, %1\n\tmov %%fs:0x30, %2" : "=r"(w.dtv), "=r"(w.self), "=r"(w.guard));
+	return w;
+}
+
+/* 0: all is right, and the thread has kept its FS; 1 and more: which words are wrong; 8: FS was changed. */
+static long words(void)
+{
+	struct words w = words_here();
+	uint64_t fs;
+	__asm__ volatile("mov %%fs:0, %0" : "=r"(fs));
+	return (w.dtv != first.dtv) + 2 * (w.self != first.self) + 4 * (w.guard != first.guard) + 8 * (fs == first.self);
+}
+
+static long loaded(void)
+{
+	core_libraries_loaded();
+	return 0;
+}
+
 static const char *start(void)
 {
+	first = words_here();
+	core_set_call(3, words);
+	core_set_call(4, loaded);
 	core_set_call(0, sum);
 	core_set_call(1, wait_here);
 	core_set_call(2, callback);
@@ -61,7 +90,8 @@ static void message(const struct abi_header *h, const void *body)
 
 static void nothing(void) { }
 static int ready(char *why, size_t n) { (void)why; (void)n; return 0; }
+static int restore(char *why, size_t n) { (void)why; (void)n; return (int)loaded(); }
 static void describe(char *buf, size_t n) { snprintf(buf, n, "test client"); }
 
-static const struct core_client client = { start, message, nothing, ready, nothing, ready, ready, describe };
+static const struct core_client client = { start, message, nothing, ready, nothing, ready, restore, describe };
 const struct core_client *const core_client = &client;
