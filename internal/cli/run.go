@@ -246,7 +246,7 @@ func (e *env) ended(job *dataset.Job, code int) error {
 	if err := job.Save(); err != nil {
 		e.say(err.Error())
 	}
-	if code != 0 && err == nil && len(images) > 0 {
+	if code != 0 && code != ExitStart && err == nil && len(images) > 0 { // which would only fail again
 		e.say(fmt.Sprintf("go on from checkpoint %d with: byssus restart %s", images[len(images)-1], job.Meta.Name))
 	}
 	return exitWith(code)
