@@ -8,7 +8,7 @@
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
-#include "../../rank/core/core.h"
+#include "../../../rank/core/core.h"
 
 static __thread long calls;
 
