@@ -136,6 +136,7 @@ static long pass_with_mask(ucontext_t *uc, long nr, int reg, bool boxed)
 	f[1] = mask ? *mask & ~RESERVED_SIGNALS : 0;
 	f[2] = mask ? (uint64_t)&f[1] : 0;
 	f[3] = boxed ? given[1] : 8;
+	f[BY_PASS_NR] = (uint64_t)nr;
 	g[reg] = boxed ? (greg_t)&f[2] : (greg_t)&f[1];
 	return nr;
 }
