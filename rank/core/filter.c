@@ -27,7 +27,7 @@ enum when {
 struct row { int nr; enum when when; int arg; };
 
 static const struct row rows[] = {
-	{ SYS_mmap, MMAP, 0 }, { SYS_brk, ALWAYS, 0 }, { SYS_mremap, ALWAYS, 0 },
+	{ SYS_mmap, MMAP, 0 }, { SYS_brk, ALWAYS, 0 }, { SYS_mremap, ALWAYS, 0 }, { SYS_shmat, ALWAYS, 0 },
 	{ SYS_rt_sigprocmask, MASK, 0 }, { SYS_rt_sigaction, ALWAYS, 0 },
 	{ SYS_rt_sigsuspend, ALWAYS, 0 }, { SYS_rt_sigtimedwait, ALWAYS, 0 }, { SYS_signalfd4, ALWAYS, 0 },
 	{ SYS_signalfd, ALWAYS, 0 },

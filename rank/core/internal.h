@@ -111,6 +111,7 @@ extern struct space_state space;
 long space_mmap(uint64_t addr, uint64_t len, long prot, long flags, long fd, uint64_t off);   /* [any FS] */
 long space_brk(uint64_t addr);                                                                /* [any FS] */
 long space_mremap(uint64_t old, uint64_t oldlen, uint64_t newlen, long flags, uint64_t to);   /* [any FS] */
+long space_shmat(long id, uint64_t addr, long flags);
 
 /* -- partition (filter.c, trap.c) -- */
 void filter_install(bool translate_tids);

@@ -30,6 +30,7 @@
 #define BY_VPARK_SIZE 64
 #define BY_NVDSO      5
 #define BY_PASS_FRAME 256                 /*   what it takes from the stack: red zone, return address, operands */
+#define BY_PASS_NR    4                   /*   the word there that is the number of the call */
 
 /* Crossing code and its data, in the control block: trampolines at addresses that never change, so that a pointer
  * which upper code holds in a register while it is stopped is still right after a restart. */

@@ -1,4 +1,4 @@
-/* space.c: gives out addresses of the arena: mmap without an address, brk, mremap.
+/* space.c: gives out addresses of the arena: mmap without an address, brk, mremap, shmat.
  *
  * Truth is the kernel's list of mappings: every address is tried with MAP_FIXED_NOREPLACE, and munmap is not watched.
  * Addresses are taken upwards from gaps; when the gaps are used up (15 TiB have been mapped since) they are read
@@ -11,6 +11,7 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/mman.h>
+#include <sys/shm.h>
 #include "internal.h"
 
 struct space_state space;
@@ -187,6 +188,28 @@ long space_mremap(uint64_t old, uint64_t oldlen, uint64_t newlen, long flags, ui
 	if (!newlen || newlen >= BY_ARENA_HI) return raw(SYS_mremap, old, oldlen, newlen, flags, 0);
 	uint64_t arg[] = { old, oldlen, PAGE_UP(newlen), (uint64_t)flags };
 	return place(PAGE_UP(newlen), move_to, arg);
+}
+
+/* shmat knows no NOREPLACE either. */
+static long attach_at(uint64_t a, const uint64_t *x)
+{
+	long r = raw(SYS_mmap, a, x[0], PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
+	if (r < 0) return r;
+	r = raw(SYS_shmat, x[1], a, x[2] | SHM_REMAP);
+	if (r < 0) raw(SYS_munmap, a, x[0]);
+	return r;
+}
+
+/* It cannot be saved; in the arena it is seen, and a checkpoint refused. */
+long space_shmat(long id, uint64_t addr, long flags)
+{
+	struct shmid_ds ds;
+	long r = raw(SYS_shmctl, id, IPC_STAT, &ds);
+	if (r < 0) return r;
+	uint64_t size = PAGE_UP(ds.shm_segsz);
+	if (addr) return addr >= BY_ARENA_HI || size > BY_ARENA_HI - addr || reserved(addr, size) ? -EINVAL : raw(SYS_shmat, id, addr, flags);
+	uint64_t arg[] = { size, (uint64_t)id, (uint64_t)flags };
+	return place(size, attach_at, arg);
 }
 
 /* -- saved memory of the client: ordinary lower code -------------------------------------------------------------- */

@@ -4,7 +4,7 @@
  * pc is in the arena, its FS is its own, and nothing of the lower half is below it on the stack; else the handler
  * returns and the helper signals again; reading the clock parks as well (vdso.c). A system call that the signal broke
  * off is made again if it is certain which one it was: the helper reads /proc/self/task/T/syscall just before it
- * signals, the handler compares all operands.
+ * signals, the handler compares all operands; or its number stands in the code.
  * The parked MPI thread is the carrier: it does the work of a checkpoint on a private lower stack with lower FS.
  *
  * Invariants: records are added only while a stop is in effect; gen is even while threads run, odd
@@ -42,22 +42,47 @@ static volatile uint32_t ncalls;
 
 /* -- in the handler ----------------------------------------------------------------------------------------------- */
 
-static void remake_call(ucontext_t *uc, int tid)
+/* The number of a call that nobody has noted: its time was over and its thread already awake, yet waiting for a processor,
+ * when the helper looked; poll and select say EINTR then as well. -1: it is not certain. It is in the code right before
+ * the call, where glibc has it, and only counts if the kernel breaks off that call in spite of SA_RESTART. */
+static long number_in_code(const greg_t *g)
 {
-	greg_t *g = uc->uc_mcontext.gregs;
-	if (g[REG_RAX] != -EINTR) return;
+	static const short broken_off[] = {
+		SYS_poll, SYS_select, SYS_pause, SYS_nanosleep, SYS_semop, SYS_msgsnd, SYS_msgrcv, SYS_rt_sigtimedwait, SYS_rt_sigsuspend,
+		SYS_futex, SYS_semtimedop, SYS_clock_nanosleep, SYS_epoll_wait, SYS_pselect6, SYS_ppoll, SYS_epoll_pwait, SYS_epoll_pwait2,
+	};
+	const uint8_t *p = (const uint8_t *)g[REG_RIP];
+	int32_t nr = -1;
+	if ((uint64_t)g[REG_RIP] == BY_PASS + 2) nr = (int32_t)((uint64_t *)g[REG_RSP])[BY_PASS_NR];
+	else if (((uint64_t)p & (PAGE - 1)) >= 8 && p[-7] == 0xb8 && (p[-8] & 0xf9) != 0x41 && p[-2] == 0x0f && p[-1] == 0x05)
+		memcpy(&nr, p - 6, sizeof nr);          /* mov $nr, %eax; syscall. With the other byte before it: %r8d */
+	for (size_t i = 0; i < sizeof broken_off / sizeof *broken_off; i++)
+		if (nr == broken_off[i]) return nr;
+	return -1;
+}
+
+/* The number of the call that the signal broke off, or -1. */
+static long number_of_call(const greg_t *g, int tid)
+{
+	uint64_t now[6] = { (uint64_t)g[REG_RDI], (uint64_t)g[REG_RSI], (uint64_t)g[REG_RDX], (uint64_t)g[REG_R10],
+			    (uint64_t)g[REG_R8], (uint64_t)g[REG_R9] };
 	for (uint32_t i = 0, n = ncalls; i < n; i++) {
 		struct in_call *c = &calls[i];
 		if (c->tid != tid || c->pc != (uint64_t)g[REG_RIP] || c->sp != (uint64_t)g[REG_RSP]) continue;
-		uint64_t now[6] = { (uint64_t)g[REG_RDI], (uint64_t)g[REG_RSI], (uint64_t)g[REG_RDX], (uint64_t)g[REG_R10],
-				    (uint64_t)g[REG_R8], (uint64_t)g[REG_R9] };
-		if (memcmp(now, c->arg, sizeof now)) continue;
-		if (c->nr == SYS_nanosleep && now[1]) g[REG_RDI] = (greg_t)now[1];      /* the kernel wrote there what remains */
-		if (c->nr == SYS_clock_nanosleep && now[3] && !(now[1] & 1)) g[REG_RDX] = (greg_t)now[3];
-		g[REG_RAX] = c->nr;
-		g[REG_RIP] -= 2;
-		return;
+		if (memcmp(now, c->arg, sizeof now) == 0) return c->nr;
 	}
+	return number_in_code(g);
+}
+
+static void remake_call(ucontext_t *uc, int tid)
+{
+	greg_t *g = uc->uc_mcontext.gregs;
+	long nr = g[REG_RAX] == -EINTR ? number_of_call(g, tid) : -1;
+	if (nr < 0) return;
+	if (nr == SYS_nanosleep && g[REG_RSI]) g[REG_RDI] = g[REG_RSI];         /* the kernel wrote there what remains */
+	if (nr == SYS_clock_nanosleep && g[REG_R10] && !(g[REG_RSI] & 1)) g[REG_RDX] = g[REG_R10];
+	g[REG_RAX] = nr;
+	g[REG_RIP] -= 2;
 }
 
 static bool may_park(const ucontext_t *uc, uint64_t fs)

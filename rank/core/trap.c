@@ -136,6 +136,7 @@ static long pass_with_mask(ucontext_t *uc, long nr, int reg, bool boxed)
 	f[1] = mask ? *mask & ~RESERVED_SIGNALS : 0;
 	f[2] = mask ? (uint64_t)&f[1] : 0;
 	f[3] = boxed ? given[1] : 8;
+	f[BY_PASS_NR] = (uint64_t)nr;
 	g[reg] = boxed ? (greg_t)&f[2] : (greg_t)&f[1];
 	return nr;
 }
@@ -226,6 +227,7 @@ static long perform(ucontext_t *uc, long nr, const uint64_t *x)
 	case SYS_mmap: return space_mmap(x[0], x[1], (long)x[2], (int)x[3], (int)x[4], x[5]);
 	case SYS_brk: return space_brk(x[0]);
 	case SYS_mremap: return space_mremap(x[0], x[1], x[2], (long)x[3], x[4]);
+	case SYS_shmat: return space_shmat((long)(int)x[0], x[1], (long)(int)x[2]);
 	case SYS_rt_sigprocmask: return do_sigprocmask(uc, (int)x[0], (const uint64_t *)x[1], (uint64_t *)x[2], x[3]);
 	case SYS_rt_sigaction:
 		return signals_action((int)x[0], (const struct ksigaction *)x[1], (struct ksigaction *)x[2], (long)x[3]);

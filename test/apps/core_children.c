@@ -47,10 +47,11 @@ static void one_round(void)
 	raise(SIGUSR1);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
+	int rounds = argc > 1 ? atoi(argv[1]) : 4;
 	signal(SIGUSR1, on_usr1);
-	for (int i = 0; i < 4; i++) {
+	for (int i = 0; i < rounds; i++) {
 		pause_here(0.25);
 		usr1 = 0;
 		one_round();

@@ -32,8 +32,9 @@ static void pause_here(void)
 	do clock_gettime(CLOCK_MONOTONIC, &b); while ((double)(b.tv_sec - a.tv_sec) + (double)(b.tv_nsec - a.tv_nsec) * 1e-9 < 0.03);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
+	int lines = argc > 1 ? atoi(argv[1]) : 30;
 	char dir[] = "/tmp/core_fds.XXXXXX", path[200], b[400];
 	expect(mkdtemp(dir) != NULL, "mkdtemp");
 	expect(chdir(dir) == 0, "chdir");
@@ -55,7 +56,7 @@ int main(void)
 	expect(ftruncate(mem, 10000) == 0 && pwrite(mem, "tail", 4, 9000) == 4, "memfd");
 	char *map = mmap(NULL, 10000, PROT_READ | PROT_WRITE, MAP_SHARED, mem, 0);
 	dup2(f, 200);
-	for (int i = 0; i < 30; i++) {
+	for (int i = 0; i < lines; i++) {
 		int n = snprintf(b, sizeof b, "line %d\n", i);
 		expect(write(i & 1 ? d : f, b, (size_t)n) == n, "write plain");
 		expect(write(app, b, (size_t)n) == n, "write log");
@@ -79,7 +80,7 @@ int main(void)
 	printf("pipe %zd %.6s\n", n, b);
 	n = read(sp[1], b, sizeof b);
 	printf("stream %zd %.6s\n", n, b);
-	for (int i = 0; i < 30; i++) expect(recv(dg[0], b, sizeof b, MSG_DONTWAIT) > 0, "packet");
+	for (int i = 0; i < lines; i++) expect(recv(dg[0], b, sizeof b, MSG_DONTWAIT) > 0, "packet");
 	expect(recv(dg[0], b, sizeof b, MSG_DONTWAIT) < 0 && errno == EAGAIN, "no more packets");
 	uint64_t count;
 	expect(read(ev, &count, 8) == 8, "eventfd");

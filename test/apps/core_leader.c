@@ -4,12 +4,14 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+static int rounds = 40;
+
 static void *work(void *arg)
 {
 	unsigned long x = 1;
 	(void)arg;
 	int pid = getpid();
-	for (int r = 0; r < 40; r++) {
+	for (int r = 0; r < rounds; r++) {
 		for (int k = 0; k < 5000000; k++) x = x * 6364136223846793005UL + 1;
 		usleep(1000);
 	}
@@ -17,9 +19,10 @@ static void *work(void *arg)
 	exit(5);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
 	pthread_t t;
+	if (argc > 1) rounds = atoi(argv[1]);
 	pthread_create(&t, NULL, work, NULL);
 	pthread_exit(NULL);
 }

@@ -43,8 +43,9 @@ static void pause_here(void)
 	do clock_gettime(CLOCK_MONOTONIC, &b); while ((double)(b.tv_sec - a.tv_sec) + (double)(b.tv_nsec - a.tv_nsec) * 1e-9 < 0.04);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
+	int rounds = argc > 1 ? atoi(argv[1]) : 25;
 	const size_t P = 4096, M = 1 << 20;
 	char name[] = "/tmp/core_memory.XXXXXX", shm[64];
 	int fd = mkstemp(name), rw = PROT_READ | PROT_WRITE;
@@ -84,7 +85,7 @@ int main(void)
 	moved[31 * M] = 46;
 	char *brk0 = sbrk(0);
 	unsigned long h = 0;
-	for (int i = 0; i < 25; i++) {
+	for (int i = 0; i < rounds; i++) {
 		h = h * 31 + deep(100 + 10 * i);
 		expect(sbrk(50000) != (void *)-1, "sbrk");
 		brk0[50000 * i + 100] = (char)i;

@@ -1,10 +1,12 @@
 /* test_doc: an OpenMP program keeps its team of threads, its reductions and its nested locks. */
 #include <omp.h>
 #include <stdio.h>
+#include <stdlib.h>
 
-int main(void)
+int main(int argc, char **argv)
 {
-	enum { N = 4096, ROUNDS = 300 };
+	enum { N = 4096 };
+	int rounds = argc > 1 ? atoi(argv[1]) : 300;
 	static double a[N], b[N];
 	double sum = 0;
 	omp_nest_lock_t lock;
@@ -13,7 +15,7 @@ int main(void)
 	omp_set_dynamic(0);
 	omp_set_num_threads(4);
 	for (int i = 0; i < N; i++) a[i] = i % 97;
-	for (int r = 0; r < ROUNDS; r++) {
+	for (int r = 0; r < rounds; r++) {
 		long part = 0;
 #pragma omp parallel for schedule(static)
 		for (int i = 0; i < N; i++) {

@@ -21,7 +21,7 @@ for t in threads:
 count = collections.Counter()
 db = sqlite3.connect(":memory:")
 db.execute("create table t (k integer, v real)")
-for i in range(1200):
+for i in range(int(sys.argv[1]) if len(sys.argv) > 1 else 1200):
     q.put(bytes(random.randrange(256) for _ in range(100 + i % 50)))
     count[random.randrange(10)] += 1
     db.execute("insert into t values (?, ?)", (i, i * 0.5))

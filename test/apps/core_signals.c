@@ -47,8 +47,9 @@ static void *other(void *arg)
 	return (void *)(long)n;
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
+	int rounds = argc > 1 ? atoi(argv[1]) : 30;          /* at least 25 */
 	struct sigaction a = { .sa_flags = SA_SIGINFO | SA_ONSTACK };
 	struct itimerval it = { { 0, 10000 }, { 0, 10000 } };
 	sigset_t block, old, empty;
@@ -75,12 +76,12 @@ int main(void)
 	for (int i = 1; i <= 3; i++) sigqueue(getpid(), SIGRTMIN + 1, (union sigval){ .sival_int = i });
 	kill(getpid(), SIGTERM);
 	setitimer(ITIMER_REAL, &it, NULL);
-	for (int i = 0; i < 30; i++) {
+	for (int i = 0; i < rounds; i++) {
 		raise(SIGUSR1);
 		kill(getpid(), SIGHUP);
 		usleep(1000);
 		burn(0.005);
-		if (i % 6 == 0) pthread_kill(t, SIGRTMIN + 3);
+		if (i % 6 == 0 && i < 30) pthread_kill(t, SIGRTMIN + 3);
 	}
 	for (int i = 0; i < 10; i++) {
 		int was = alarms;

@@ -9,7 +9,8 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
-enum { N = 64, ROUNDS = 40 };
+enum { N = 64 };
+static int rounds = 40;
 static __thread unsigned long mine;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_barrier_t barrier;
@@ -45,7 +46,7 @@ static void *work(void *arg)
 	pthread_mutex_lock(&rec);
 	pthread_mutex_lock(&chk);
 	pthread_mutex_lock(&rob);
-	for (int r = 0; r < ROUNDS; r++) {
+	for (int r = 0; r < rounds; r++) {
 		for (int k = 0; k < 200000; k++) mine = mine * 6364136223846793005UL + 1442695040888963407UL;
 		check(pthread_mutex_lock(&rec) == 0, "recursive lock");
 		check(pthread_mutex_unlock(&rec) == 0, "recursive unlock");
@@ -65,9 +66,10 @@ static void *work(void *arg)
 	return (void *)(mine & 0xffff);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
 	pthread_t t[N];
+	if (argc > 1) rounds = atoi(argv[1]);
 	unsigned long h = 0;
 	pthread_barrier_init(&barrier, NULL, N);
 	for (long i = 0; i < N; i++) pthread_create(&t[i], NULL, work, (void *)i);

@@ -6,6 +6,7 @@
 #include <semaphore.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/select.h>
@@ -57,9 +58,10 @@ static void *sleeper(void *kind)
 	return NULL;
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
 	enum { N = 10 };
+	int rounds = argc > 1 ? atoi(argv[1]) : 60;          /* at least 25 */
 	pthread_t t[N];
 	timer_t a, b;
 	struct sigaction sa = { .sa_sigaction = on_timer, .sa_flags = SA_SIGINFO | SA_RESTART };
@@ -75,7 +77,7 @@ int main(void)
 	int fd = timerfd_create(CLOCK_MONOTONIC, 0);
 	timerfd_settime(fd, 0, &it, NULL);
 	for (long i = 0; i < N; i++) pthread_create(&t[i], NULL, sleeper, (void *)i);
-	for (int i = 0; i < 60; i++) {
+	for (int i = 0; i < rounds; i++) {
 		ssize_t k;
 		while ((k = read(fd, &n, sizeof n)) < 0 && errno == EINTR) ;
 		expect(k == sizeof n, "timerfd");
@@ -86,7 +88,7 @@ int main(void)
 	int s = by_signal, h = by_thread;
 	struct itimerspec left;
 	expect(timer_gettime(a, &left) == 0 && left.it_interval.tv_nsec == 20000000, "timer_gettime");
-	printf("timerfd %s signal %s thread %s wrong %d\n", ticks >= 60 ? "many" : "few", s >= 20 ? "many" : "few", h >= 20 ? "many" : "few", wrong);
+	printf("timerfd %s signal %s thread %s wrong %d\n", ticks >= (uint64_t)rounds ? "many" : "few", s >= 20 ? "many" : "few", h >= 20 ? "many" : "few", wrong);
 	timer_delete(a);
 	timer_delete(b);
 	return wrong != 0;

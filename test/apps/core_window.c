@@ -9,7 +9,7 @@
 #include <unistd.h>
 #include "../../rank/core/layout.h"
 
-enum { ROUNDS = 10000, CROSSINGS = 20000 };
+enum { ROUNDS = 4000, CROSSINGS = 10000, WORK = 100000 };
 static const int signals[] = { SIGUSR2, SIGURG, SIGWINCH };
 static __thread volatile long mine;
 static pthread_key_t key;
@@ -46,7 +46,7 @@ static void *sender(void *arg)
 {
 	for (unsigned n = 0; !end; n++) {
 		pthread_kill(main_thread, signals[n % 3]);
-		for (volatile int i = 0; i < 300; i++) ;
+		for (volatile int i = 0; i < 10000; i++) ;
 	}
 	return arg;
 }
@@ -70,6 +70,7 @@ int main(void)
 		}
 		if (cross(0, r, 1) != r + 2 || cross(2, (long)back, r) != 1000 + r + 3) wrong++;
 		look();
+		for (volatile int i = 0; i < WORK; i++) ;       /* a stop comes easily only here */
 	}
 	end = 1;
 	pthread_join(t, NULL);

@@ -3,11 +3,13 @@
 
   agent.py [options] -- program arguments...
     --rank PATH      the byssus-rank to run
-    --at T,T,...     seconds after each (re)start at which a checkpoint is taken
+    --at T,T,...     seconds after each (re)start at which a checkpoint is taken; a T that is no number names a file:
+                     the checkpoint is taken when it appears, and then the file is removed
     --mode MODE      kill: SIGKILL while it waits after the image, restart (default); go: only checkpoint; exit: EXIT_AFTER, restart
     --dir DIR        where images go (default: a new directory below /dev/shm)
     --writers N      writer threads
     --lazy           restart lazily
+    --patient        after a checkpoint that is refused the program goes on (default: it is killed, exit code 3)
     --times          print the times of each checkpoint and restart on stderr
 The exit code is the program's (128 + signal); standard input, output and error are the program's own.
 It speaks the socket protocol of internal/abi, as an agent does.
@@ -69,6 +71,14 @@ class Rank:
                 self.greet()
             if self.proc.poll() is not None:
                 return self.proc.returncode
+        return None
+
+    def wait_for_file(self, path):
+        """The exit status when the process ends before the file appears, else None."""
+        while not os.path.exists(path):
+            code = self.wait_for(0.01)
+            if code is not None:
+                return code
         return None
 
     def send(self, kind, body=b""):
@@ -144,6 +154,35 @@ def exit_code(r):
     return r if r >= 0 else 128 - r
 
 
+def checkpoint_unless_child(rank, o, t, directory, number):
+    """A child process is a matter of moments: it is waited for, but not for ever, and not when the program asks."""
+    for left in reversed(range(100 if isinstance(t, float) else 1)):
+        try:
+            return rank.checkpoint(directory, number, o.writers, 0 if o.mode == "go" else 1)
+        except Refused as e:
+            if "child process" not in str(e) or not left:
+                raise
+            time.sleep(0.02)
+
+
+def moment(text):
+    """Seconds, or the path of a file."""
+    try:
+        return float(text)
+    except ValueError:
+        return text
+
+
+def wait_for_moment(rank, t):
+    return rank.wait_for(t) if isinstance(t, float) else rank.wait_for_file(t)
+
+
+def done(t):
+    """Tells a program that has asked by a file, and waits."""
+    if isinstance(t, str):
+        os.unlink(t)
+
+
 def main():
     p = argparse.ArgumentParser()
     here = os.path.dirname(os.path.abspath(__file__))
@@ -153,6 +192,7 @@ def main():
     p.add_argument("--dir")
     p.add_argument("--writers", type=int, default=0)
     p.add_argument("--lazy", action="store_true")
+    p.add_argument("--patient", action="store_true")
     p.add_argument("--times", action="store_true")
     p.add_argument("app", nargs=argparse.REMAINDER)
     o = p.parse_args()
@@ -167,20 +207,21 @@ def main():
     rank = None
     try:
         rank = Rank([o.rank, "--"] + app, env, rundir, log)
-        for n, t in enumerate(float(x) for x in o.at.split(",") if x):
-            code = rank.wait_for(t)
+        for n, t in enumerate(moment(x) for x in o.at.split(",") if x):
+            code = wait_for_moment(rank, t)
             if code is not None:
                 return exit_code(code)
             d = os.path.join(images, "ckpt.%06d" % n)
-            for again in range(100):
-                try:
-                    rank.checkpoint(d, n, o.writers, 0 if o.mode == "go" else 1)
-                    break
-                except Refused as e:    # a child process is a matter of moments
-                    if "child process" not in str(e) or again == 99:
-                        raise
-                    time.sleep(0.02)
+            try:
+                checkpoint_unless_child(rank, o, t, d, n)
+            except Refused as e:
+                if not o.patient:
+                    raise
+                print("agent: refused: " + str(e), file=sys.stderr)
+                done(t)
+                continue
             if o.mode == "go":
+                done(t)
                 continue
             if o.mode == "exit":
                 rank.send(EXIT)
@@ -192,6 +233,7 @@ def main():
                 rank.kill()
             rank = Rank([o.rank, "--restart", d], env, rundir, log)
             rank.restored()
+            done(t)
             if n > 1:
                 shutil.rmtree(os.path.join(images, "ckpt.%06d" % (n - 2)), ignore_errors=True)
         return exit_code(rank.wait_for(1e9))

@@ -9,7 +9,7 @@
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
-#include "../../rank/core/core.h"
+#include "../../../rank/core/core.h"
 
 static BY_THREAD_LOCAL long calls;
 

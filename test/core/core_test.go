@@ -1,0 +1,379 @@
+// Package core holds the core of a rank by itself against programs that use no MPI: test/apps/core_*, under
+// test/core/agent.py. Each runs natively, then with checkpoints at random moments in every way to go on after one:
+// killed and restarted, ended by order and restarted, and let go; also with lazy restarts and with two writers.
+//
+// It guarantees that what a program prints and returns is, byte for byte, what it prints and returns natively (a killed
+// rank is held from its image on, so nothing is printed twice), that at least one checkpoint was taken in each run, and
+// that what cannot be saved is named and harms nobody. It decides nothing by time, and prints the seed.
+//
+//	go test ./test/core                        a selection (part of make test)
+//	BYSSUS_TEST_LONG=1 go test ./test/core     all programs x all ways to go on, more checkpoints
+//	-seed N -run PATTERN                       one of them again
+package core
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"hash/fnv"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/byssus-hpc/byssus/test/harness"
+)
+
+var seed = flag.Uint64("seed", 0, "of the random moments; 0: from the clock")
+
+// usual is how long programs run at most for the choice of moments: a native run may have been disturbed.
+const usual = 2 * time.Second
+
+// patience is how long a command may take before it is ended. The longest takes ten seconds.
+const patience = 3 * time.Minute
+
+// A program of test/apps. Its arguments make it run for about two seconds.
+type program struct {
+	file   string
+	args   []string
+	native []string // more arguments of the native run, which is then much shorter
+	rank   string   // that it needs; "": the core without any client
+	prints string   // what it must print, when it cannot run natively
+}
+
+func programs() []program {
+	return []program{
+		{file: "core_bulk.c", args: []string{"160", "2"}},
+		{file: "core_children.c", args: []string{"8"}},
+		{file: "core_count.c", args: []string{"30"}},
+		{file: "core_cross.c", native: []string{"native"}, rank: "test/byssus-rank-test"},
+		{file: "core_exceptions.cpp", args: []string{"1800"}},
+		{file: "core_fds.c", args: []string{"60"}},
+		{file: "core_leader.c", args: []string{"200"}},
+		{file: "core_memory.c", args: []string{"45"}},
+		{file: "core_openmp.c", args: []string{"800"}},
+		{file: "core_python.py", args: []string{"5000"}},
+		{file: "core_shell.sh", args: []string{"240"}},
+		{file: "core_signals.c", args: []string{"50"}},
+		{file: "core_space.c", args: []string{"400000"}},
+		{file: "core_threads.c", args: []string{"80"}},
+		{file: "core_timers.c", args: []string{"100"}},
+		{file: "core_window.c", prints: "wrong 0, handled, by the window\n", rank: "test/byssus-rank-test"},
+	}
+}
+
+func (p program) name() string { return strings.TrimSuffix(p.file, filepath.Ext(p.file)) }
+
+// A way to go on after a checkpoint, as options of the agent.
+type way struct {
+	mode    string
+	options []string
+}
+
+func (w way) name() string { return strings.Join(append([]string{w.mode}, w.options...), "") }
+
+// everyWay is the full product; without a restart none is lazy.
+func everyWay() []way {
+	var all []way
+	for _, mode := range []string{"kill", "exit", "go"} {
+		all = append(all, way{mode, nil}, way{mode, []string{"--writers=2"}})
+		if mode != "go" {
+			all = append(all, way{mode, []string{"--lazy"}}, way{mode, []string{"--lazy", "--writers=2"}})
+		}
+	}
+	return all
+}
+
+// ways are those that the i-th program takes: each mode once, the options in turn.
+func ways(i int) []way {
+	all := everyWay()
+	if long() {
+		return all
+	}
+	return []way{all[i%4], all[4+(i+1)%4], all[8+i%2]}
+}
+
+func long() bool { return os.Getenv("BYSSUS_TEST_LONG") != "" }
+
+// checkpoints is how many a run has, when it lasts as long as the native one.
+func checkpoints() int {
+	if long() {
+		return 6
+	}
+	return 3
+}
+
+// bench is where programs run: the tree with its build.
+type bench struct{ root string }
+
+// ready builds what is run here, one test process after the other.
+func ready(t *testing.T) bench {
+	t.Helper()
+	site, err := harness.Here()
+	if err != nil {
+		t.Fatal(err)
+	}
+	build := filepath.Join(site.Root, "build")
+	if err := os.MkdirAll(build, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	lock, err := os.Create(filepath.Join(build, "core_test.lock"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer lock.Close()
+	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	for _, args := range [][]string{{"-C", "rank", "test", "BUILD=" + build}, {"-C", "test/apps", "core"}} {
+		cmd := exec.CommandContext(ctx, "make", append([]string{"-s", "-j2"}, args...)...)
+		cmd.Dir = site.Root
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("%s: %v\n%s", cmd, err, out)
+		}
+	}
+	if *seed == 0 {
+		*seed = uint64(time.Now().UnixNano()) % 1_000_000
+	}
+	t.Logf("-seed %d", *seed)
+	return bench{site.Root}
+}
+
+// command is the program's command line.
+func (b bench) command(p program) []string {
+	source := filepath.Join(b.root, "test/apps", p.file)
+	switch filepath.Ext(p.file) {
+	case ".py":
+		return append([]string{"/usr/bin/python3", source}, p.args...)
+	case ".sh":
+		return append([]string{"/bin/bash", source}, p.args...)
+	}
+	return append([]string{filepath.Join(b.root, "build/test/core", p.name())}, p.args...)
+}
+
+// agent is the command line that runs the program with a checkpoint at each moment.
+func (b bench) agent(p program, moments []string, images string, options ...string) []string {
+	script := filepath.Join(b.root, "test/core/agent.py")
+	argv := []string{"/usr/bin/python3", script, "--times", "--at=" + strings.Join(moments, ","), "--dir=" + images}
+	if p.rank != "" {
+		argv = append(argv, "--rank="+filepath.Join(b.root, "build", p.rank))
+	}
+	return append(append(append(argv, options...), "--"), b.command(p)...)
+}
+
+// A run is what became of a command.
+type run struct {
+	argv           []string
+	code           int
+	stdout, stderr string
+	took           time.Duration
+}
+
+// do carries out a command in dir, which is also where it finds room for temporary files.
+func do(ctx context.Context, dir string, argv []string) (run, error) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	proc, err := harness.Start(ctx, dir, harness.Environment("TMPDIR="+dir), argv...)
+	if err != nil {
+		return run{}, err
+	}
+	r := run{argv: argv, code: proc.ExitCode(), took: proc.Took(), stdout: proc.Stdout.String(), stderr: proc.Stderr.String()}
+	if err := ctx.Err(); err != nil {
+		return r, fmt.Errorf("%w\n%s", err, r.story())
+	}
+	return r, nil
+}
+
+// taken counts the checkpoints that an agent has taken.
+func (r run) taken() int { return strings.Count("\n"+r.stderr, "\nagent: checkpoint ") }
+
+// story is how to carry it out again, and what was said last.
+func (r run) story() string {
+	again := slices.DeleteFunc(slices.Clone(r.argv), func(arg string) bool { return strings.HasPrefix(arg, "--dir=") })
+	return strings.Join(again, " ") + "\n" + harness.Tail(r.stderr)
+}
+
+// differs says how r differs from the native run; nil when it does not.
+func (r run) differs(native run) error {
+	if r.code == native.code && r.stdout == native.stdout {
+		return nil
+	}
+	found, want := strings.Split(r.stdout, "\n"), strings.Split(native.stdout, "\n")
+	i := 0
+	for i < min(len(found), len(want)) && found[i] == want[i] {
+		i++
+	}
+	line := func(lines []string) string {
+		if i < len(lines) {
+			return lines[i]
+		}
+		return "nothing more"
+	}
+	return fmt.Errorf("exit code %d, want %d; line %d of %d: found %q, want %q\n%s", r.code, native.code, i+1, len(want),
+		line(found), line(want), r.story())
+}
+
+// scratch is a directory in memory, whose name is short enough for a socket's. It is kept when the test has failed and
+// BYSSUS_TEST_DIR says where.
+func scratch(t *testing.T) string {
+	t.Helper()
+	base := os.Getenv("BYSSUS_TEST_DIR")
+	if base == "" {
+		base = "/dev/shm"
+	}
+	dir, err := os.MkdirTemp(base, "byssus-core.")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if t.Failed() && base != "/dev/shm" {
+			t.Logf("kept: %s", dir)
+			return
+		}
+		os.RemoveAll(dir)
+	})
+	return dir
+}
+
+// moments draws when checkpoints are taken: seconds since the program's start or since the checkpoint before, so that
+// n of them fit into a run of this length. Now and then one is taken at once.
+func moments(random *rand.Rand, n int, length time.Duration) []string {
+	list := make([]string, n)
+	for i := range list {
+		at := random.Float64() * length.Seconds() * 2 / float64(n+1)
+		if random.IntN(8) == 0 {
+			at = 0
+		}
+		list[i] = fmt.Sprintf("%.4f", at)
+	}
+	return list
+}
+
+// source is the randomness of one subtest, whatever other subtests run.
+func source(name string) *rand.Rand {
+	h := fnv.New64a()
+	h.Write([]byte(name)) // to a sum
+	return rand.New(rand.NewPCG(*seed, h.Sum64()))
+}
+
+// TestPrograms runs every program natively and in its ways.
+func TestPrograms(t *testing.T) {
+	b := ready(t)
+	for i, p := range programs() {
+		t.Run(p.name(), func(t *testing.T) {
+			t.Parallel()
+			native, err := run{stdout: p.prints}, error(nil)
+			if p.prints == "" {
+				native, err = do(t.Context(), scratch(t), append(b.command(p), p.native...))
+			}
+			if err == nil && strings.Contains(native.stdout, "wrong: ") {
+				err = fmt.Errorf("natively: %s", native.stdout)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			length := min(native.took, usual)
+			if p.native != nil || p.prints != "" {
+				length = usual
+			}
+			for _, w := range ways(i) {
+				t.Run(w.name(), func(t *testing.T) { throughCheckpoints(t, b, p, w, native, length) })
+			}
+		})
+	}
+}
+
+// throughCheckpoints runs a program with checkpoints. When it has ended before the first of them, it runs once more and
+// is checkpointed at once.
+func throughCheckpoints(t *testing.T, b bench, p program, w way, native run, length time.Duration) {
+	random := source(t.Name())
+	for _, at := range [][]string{moments(random, checkpoints(), length), {"0"}} {
+		dir := scratch(t)
+		argv := b.agent(p, at, filepath.Join(dir, "images"), append([]string{"--mode=" + w.mode}, w.options...)...)
+		r, err := do(t.Context(), dir, argv)
+		if err == nil {
+			err = r.differs(native)
+		}
+		if err != nil {
+			t.Fatalf("-seed %d: %v", *seed, err)
+		}
+		if n := r.taken(); n > 0 {
+			t.Logf("%d checkpoints at %s; %.1f s, natively %.1f s", n, strings.Join(at, ","), r.took.Seconds(), native.took.Seconds())
+			return
+		}
+	}
+	t.Errorf("-seed %d: the program ended before its first checkpoint", *seed)
+}
+
+// TestEveryProgramIsRun finds programs that nobody has entered above.
+func TestEveryProgramIsRun(t *testing.T) {
+	files, err := filepath.Glob("../apps/core_*")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("%d programs, %v", len(files), err)
+	}
+	for _, file := range files {
+		base := filepath.Base(file)
+		known := base == "core_refused.c" || slices.ContainsFunc(programs(), func(p program) bool { return p.file == base })
+		if !known {
+			t.Errorf("%s: no test runs it", base)
+		}
+	}
+}
+
+// TestRefused asks for a checkpoint of a program that holds what cannot be saved. The refusal must name all of it, with
+// process and descriptor. The program goes on as if nothing had been, and can be checkpointed when it has let go.
+func TestRefused(t *testing.T) {
+	b := ready(t)
+	for _, kind := range []string{"socket", "listener", "fifo", "sysv", "child"} {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			dir := scratch(t)
+			p := program{file: "core_refused.c", args: []string{kind}}
+			native, err := do(t.Context(), dir, b.command(p))
+			if err != nil {
+				t.Fatal(err)
+			}
+			ask := filepath.Join(dir, "ask")
+			p.args = append(p.args, ask)
+			at := []string{ask, ask}
+			refused(t, b.agent(p, at, filepath.Join(dir, "images")), dir, run{code: 3}, 0)
+			if err := os.Remove(ask); err != nil {
+				t.Fatal(err)
+			}
+			refused(t, b.agent(p, at, filepath.Join(dir, "images"), "--patient"), dir, native, 1)
+		})
+	}
+}
+
+// refused carries out a command, in which the first checkpoint is refused and so many are taken.
+func refused(t *testing.T, argv []string, dir string, want run, taken int) {
+	t.Helper()
+	r, err := do(t.Context(), dir, argv)
+	if err == nil {
+		err = r.differs(want)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := r.taken(); n != taken {
+		t.Errorf("%d checkpoints, want %d", n, taken)
+	}
+	_, refusal, _ := strings.Cut(r.stderr, "agent: refused: ")
+	names := regexp.MustCompile(`(?m)^wants: (.+)$`).FindAllStringSubmatch(r.stderr, -1)
+	if len(names) == 0 {
+		t.Error("the program does not say what it holds")
+	}
+	for _, m := range names {
+		if !strings.Contains("\n"+refusal, "\n"+m[1]) {
+			t.Errorf("the refusal does not name %q:\n%s", m[1], r.story())
+		}
+	}
+}
