@@ -50,6 +50,9 @@ static const struct row tid_rows[] = {
 	{ SYS_timer_create, ALWAYS, 0 },
 };
 
+/* After a lazy restart dropped memory must read as zeros. */
+static const struct row lazy_rows[] = { { SYS_madvise, ALWAYS, 0 } };
+
 enum { MAX_INSN = 400, TO_IP = 1, TO_ALLOW = 2 };
 struct program { struct sock_filter q[MAX_INSN]; unsigned n; struct { unsigned at; int where; } fix[MAX_INSN]; unsigned nfix; };
 
@@ -142,6 +145,7 @@ void filter_install(bool translate_tids)
 	load(&p, offsetof(struct seccomp_data, nr));
 	for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) emit_row(&p, &rows[i]);
 	for (size_t i = 0; translate_tids && i < sizeof tid_rows / sizeof *tid_rows; i++) emit_row(&p, &tid_rows[i]);
+	if (translate_tids && core_config.lazy) emit_row(&p, &lazy_rows[0]);
 	to(&p, TO_ALLOW);
 	finish(&p);
 	struct sock_fprog prog = { (unsigned short)p.n, p.q };

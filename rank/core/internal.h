@@ -112,6 +112,9 @@ long space_mmap(uint64_t addr, uint64_t len, long prot, long flags, long fd, uin
 long space_brk(uint64_t addr);                                                                /* [any FS] */
 long space_mremap(uint64_t old, uint64_t oldlen, uint64_t newlen, long flags, uint64_t to);   /* [any FS] */
 long space_shmat(long id, uint64_t addr, long flags);
+/* After a lazy restart (lazy.c); lazy_mremap at any time. */
+long lazy_madvise(uint64_t addr, uint64_t len, int advice);
+long lazy_mremap(uint64_t old, uint64_t oldlen, uint64_t newlen, long flags, uint64_t to);
 
 /* -- partition (filter.c, trap.c) -- */
 void filter_install(bool translate_tids);

@@ -226,7 +226,8 @@ static long perform(ucontext_t *uc, long nr, const uint64_t *x)
 	switch (nr) {
 	case SYS_mmap: return space_mmap(x[0], x[1], (long)x[2], (int)x[3], (int)x[4], x[5]);
 	case SYS_brk: return space_brk(x[0]);
-	case SYS_mremap: return space_mremap(x[0], x[1], x[2], (long)x[3], x[4]);
+	case SYS_mremap: return lazy_mremap(x[0], x[1], x[2], (long)x[3], x[4]);
+	case SYS_madvise: return lazy_madvise(x[0], x[1], (int)x[2]);
 	case SYS_shmat: return space_shmat((long)(int)x[0], x[1], (long)(int)x[2]);
 	case SYS_rt_sigprocmask: return do_sigprocmask(uc, (int)x[0], (const uint64_t *)x[1], (uint64_t *)x[2], x[3]);
 	case SYS_rt_sigaction:
