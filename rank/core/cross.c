@@ -54,13 +54,17 @@ static struct donor *lookup(uint64_t fs)
 	return NULL;
 }
 
-static bool step_in(struct donor *d)
+/* False: since it was looked up it has gone to another thread, because its first borrower has died; this one has the dead
+ * thread's FS, with its stack. */
+static bool step_in(struct donor *d, uint64_t fs)
 {
 	int32_t n = __atomic_load_n(&d->inside, __ATOMIC_RELAXED);
 	do
 		if (n == RECLAIMED) return false;
 	while (!__atomic_compare_exchange_n(&d->inside, &n, n + 1, 1, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED));
-	return true;
+	if (__atomic_load_n(&d->upper, __ATOMIC_RELAXED) == fs) return true;
+	__atomic_fetch_sub(&d->inside, 1, __ATOMIC_RELEASE);
+	return false;
 }
 
 /* Signals stay blocked around the lock: a handler of the application may cross as well. */
@@ -147,7 +151,7 @@ static struct donor *cross_enter(uint64_t fs)
 	for (;;) {
 		struct donor *d = lookup(fs);
 		if (!d) d = borrow(fs);
-		if (step_in(d)) return d;
+		if (step_in(d, fs)) return d;
 	}
 }
 
