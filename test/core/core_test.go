@@ -328,7 +328,7 @@ func TestEveryProgramIsRun(t *testing.T) {
 // process and descriptor. The program goes on as if nothing had been, and can be checkpointed when it has let go.
 func TestRefused(t *testing.T) {
 	b := ready(t)
-	for _, kind := range []string{"socket", "listener", "fifo", "sysv", "child"} {
+	for _, kind := range []string{"socket", "listener", "fifo", "sysv", "aio", "child"} {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
 			dir := scratch(t)
