@@ -292,12 +292,12 @@ void fds_restore(struct reader *records, struct reader *content)
 	for (size_t i = 0; i < n; i++)
 		if (b[i].r.same < 0) make(i, content);
 	for (size_t i = 0; i < n; i++) put_in_place(&b[i]);
-	for (size_t i = 0; i < n; i++) {
+	for (size_t i = 0; i < n; i++)
+		if (b[i].high >= 0) close(b[i].high);
+	for (size_t i = 0; i < n; i++) {                /* now: closing any descriptor of a file ends the process's record locks on it */
 		if (b[i].r.kind == FD_EPOLL && b[i].r.same < 0) fill_epoll(&b[i]);
 		if (b[i].r.kind == FD_FILE && b[i].r.same < 0) lock_file(&b[i]);
 	}
-	for (size_t i = 0; i < n; i++)
-		if (b[i].high >= 0) close(b[i].high);
 	core_stderr = 2;
 	for (unsigned i = 0; i < ninherited; i++)
 		if (aside[i] >= 0) close(aside[i]);

@@ -114,6 +114,10 @@ static void take(struct vma_list *out, const struct line *l, const char *vmflags
 {
 	bool device = false, hugetlb = false, shared = l->perms[3] == 's';
 	struct abi_vma v = { .start = l->start, .end = l->end, .file_offset = l->offset };
+	if (!strncmp(l->path, "/[aio]", 6)) {           /* the kernel's choice of address; io_setup cannot be told another */
+		refuse(refusals, n, l, "context of asynchronous I/O");
+		return;
+	}
 	if (l->end > BY_ARENA_HI || l->start < BY_SAVED_LO || (l->start >= BY_CTL && l->start < BY_CTL + BY_CTL_SIZE)) return;
 	v.vmflags = flags_of(vmflags, &device, &hugetlb);
 	v.prot = (l->perms[0] == 'r' ? PROT_READ : 0) | (l->perms[1] == 'w' ? PROT_WRITE : 0) | (l->perms[2] == 'x' ? PROT_EXEC : 0);

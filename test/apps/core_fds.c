@@ -14,6 +14,7 @@
 #include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <signal.h>
 #include <time.h>
 #include <unistd.h>
@@ -49,7 +50,9 @@ int main(int argc, char **argv)
 	sigaddset(&s, SIGUSR1);
 	sigprocmask(SIG_BLOCK, &s, NULL);
 	int sfd = signalfd(-1, &s, SFD_NONBLOCK), lk = open("lock", O_RDWR | O_CREAT, 0600);
-	expect(flock(lk, LOCK_EX | LOCK_NB) == 0, "flock");
+	struct flock record = { .l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = 3, .l_len = 5 };
+	int rec = open("record", O_RDWR | O_CREAT, 0600);
+	expect(flock(lk, LOCK_EX | LOCK_NB) == 0 && fcntl(rec, F_SETLK, &record) == 0, "locks");
 	struct epoll_event e = { .events = EPOLLIN, .data.u64 = 4711 };
 	epoll_ctl(ep, EPOLL_CTL_ADD, q[0], &e);
 	expect(write(del, "secret", 6) == 6, "write");
@@ -98,6 +101,11 @@ int main(int argc, char **argv)
 	expect(write(hole, "x", 1) == 1 && read(rnd, b, 8) == 8, "devices");
 	int lk2 = open("lock", O_RDWR);
 	expect(flock(lk2, LOCK_EX | LOCK_NB) < 0, "lock is held");
+	pid_t pid = fork();                             /* record locks are the process's own */
+	if (pid == 0) _exit(fcntl(rec, F_GETLK, &record) == 0 && record.l_type == F_WRLCK && record.l_start == 3 && record.l_len == 5);
+	int status;
+	while (waitpid(pid, &status, 0) < 0 && errno == EINTR) ;
+	expect(status == 1 << 8, "record lock is held");
 	mode_t um = umask(0);
 	printf("entries %d umask %o wrong %d\n", entries, (unsigned)um, wrong);
 	snprintf(b, sizeof b, "rm -rf %s", dir);

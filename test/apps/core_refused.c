@@ -1,11 +1,12 @@
 /* test_doc: holds what no image can keep, lets go of it, and holds nothing; it waits for a checkpoint to be tried each time.
  *
- * Arguments: socket, listener, fifo, sysv or child, and the file that asks for a checkpoint (test/core/agent.py); without a
+ * Arguments: socket, listener, fifo, sysv, aio or child, and the file that asks for a checkpoint (test/core/agent.py); without a
  * file nothing waits. What the refusal must name is printed on standard error: "wants: " and how its line begins. */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/aio_abi.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,6 +14,7 @@
 #include <sys/shm.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -77,6 +79,15 @@ static void with_sysv(const char *file)
 	must(*p == 'x' && shmdt(p) == 0, "shmdt");
 }
 
+static void with_aio(const char *file)
+{
+	aio_context_t context = 0;
+	must(syscall(SYS_io_setup, 8, &context) == 0, "io_setup");
+	fprintf(stderr, "wants: pid %d memory %lx-\n", (int)getpid(), (unsigned long)context);
+	moment(file);
+	must(syscall(SYS_io_getevents, context, 0, 1, NULL, NULL) == 0 && syscall(SYS_io_destroy, context) == 0, "the context");
+}
+
 /* A child that lives as long as its parent holds the pipe. */
 static void with_child(const char *file)
 {
@@ -102,6 +113,7 @@ int main(int argc, char **argv)
 	else if (!strcmp(kind, "listener")) with_socket(file, 0);
 	else if (!strcmp(kind, "fifo")) with_fifo(file);
 	else if (!strcmp(kind, "sysv")) with_sysv(file);
+	else if (!strcmp(kind, "aio")) with_aio(file);
 	else if (!strcmp(kind, "child")) with_child(file);
 	else return 2;
 	printf("%s: held and let go\n", kind);
