@@ -111,6 +111,7 @@ int main(int argc, char **argv)
 		app_progress(&a, iter);
 		enter = iter % 2;
 		storm(&a, op, &value, &sum);
+		app_compute(&a, a.pace);
 		while (handled < before + 10)
 			app_compute(&a, 100);
 		CHECK(&a, !wrong_thread, "%d times another thread's data, %ld signals", (int)wrong_thread, handled);

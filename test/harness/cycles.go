@@ -131,6 +131,12 @@ func (c *cycler) cycle(ctx context.Context) error {
 		return err
 	}
 	if err := c.checkpoint(ctx); err != nil {
+		if strings.Contains(err.Error(), "the job is ending") {
+			select {
+			case <-c.job.Proc().Done():
+			case <-ctx.Done():
+			}
+		}
 		if !c.job.Proc().Running() && c.job.Proc().ExitCode() == 0 {
 			return errOver
 		}
