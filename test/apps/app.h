@@ -2,17 +2,20 @@
  *
  * A test program works for --iters iterations and prints, for every rank,
  *     R <rank> <iteration> <name> <16 hex digits> <8 hex digits>
- * The last field checks the line itself, so that a line torn by a kill is recognised. Result lines depend on the
+ * The last field checks the line itself, so that a line torn by a kill is recognised. Launchers tear lines too (Open MPI
+ * reads its ranks' output through pseudo-terminals, in pieces), so with TEST_RESULTS=PREFIX in the environment a line also
+ * goes, in one write, to the file PREFIX.<rank>. Result lines depend on the
  * seed and on nothing else: not on time, on the order in which wildcards matched, on the MPI, or on how often the
  * program was stopped and continued. Lines `iter <n>` of rank 0 tell a watcher how far the program is.
  * A wrong value found by the program itself is a line `FAIL` on stderr and a non-zero exit.
  *
- * With --until FILE the program prints READY at its interesting moment, on every rank, and computes without any
- * MPI call until FILE exists. A program whose checkpoint has to wait for a late rank goes on then, and waits a second
+ * With --until FILE the program makes the file FILE.ready.<rank> at its interesting moment, on every rank, and computes
+ * without any MPI call until FILE exists. A program whose checkpoint has to wait for a late rank goes on then, and waits a second
  * time, for FILE.2. Rules: header only, C and C++; no state outside struct app. */
 #ifndef TEST_APP_H
 #define TEST_APP_H
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <mpi.h>
 #include <stdarg.h>
@@ -98,14 +101,33 @@ static inline uint64_t hash_bytes(const void *buf, size_t n)
 	return h;
 }
 
+/* Opens NAME<suffix>.<rank> for appending. */
+static inline int app_open(const char *name, const char *suffix, int rank)
+{
+	char file[4096];
+
+	if (snprintf(file, sizeof file, "%s%s.%d", name, suffix, rank) >= (int)sizeof file) {
+		errno = ENAMETOOLONG;
+		return -1;
+	}
+	return open(file, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+}
+
 static inline void app_line(const struct app *a, long iter, const char *name, uint64_t value)
 {
 	char line[256];
 
 	int n = snprintf(line, sizeof line, "R %d %ld %s %016" PRIx64, a->rank, iter, name, value);
 	uint64_t h = hash_bytes(line, (size_t)n);
-	printf("%s %08x\n", line, (unsigned)(h ^ (h >> 32)));
+	n += snprintf(line + n, sizeof line - (size_t)n, " %08x\n", (unsigned)(h ^ (h >> 32)));
+	fputs(line, stdout);
 	fflush(stdout);
+	const char *prefix = getenv("TEST_RESULTS");
+	if (prefix == NULL)
+		return;
+	int fd = app_open(prefix, "", a->rank);
+	CHECK(a, fd >= 0 && write(fd, line, (size_t)n) == n, "results %s.%d: %s", prefix, a->rank, strerror(errno));
+	close(fd);
 }
 
 static inline void app_result(struct app *a, long iter, const char *name, uint64_t value)
@@ -146,13 +168,21 @@ static inline void app_wait_file(struct app *a, const char *file)
 		app_compute(a, 1000);
 }
 
-/* The moment: says READY and computes until the file of --until exists. */
+/* Tells the watcher that this rank has come to the moment. */
+static inline void app_ready(struct app *a)
+{
+	int fd = app_open(a->until, ".ready", a->rank);
+
+	CHECK(a, fd >= 0, "%s.ready.%d: %s", a->until, a->rank, strerror(errno));
+	close(fd);
+}
+
+/* The moment: tells the watcher and computes until the file of --until exists. */
 static inline void app_moment(struct app *a)
 {
 	if (a->until == NULL)
 		return;
-	printf("READY %d\n", a->rank);
-	fflush(stdout);
+	app_ready(a);
 	app_wait_file(a, a->until);
 }
 

@@ -23,8 +23,12 @@ def fnv(text):
 
 def line(rank, iteration, name, value):
     text = f"R {rank} {iteration} {name} {value:016x}"
-    sys.stdout.write(f"{text} {fnv(text):08x}\n")
+    text = f"{text} {fnv(text):08x}\n"
+    sys.stdout.write(text)
     sys.stdout.flush()
+    if "TEST_RESULTS" in os.environ:
+        with open(f"{os.environ['TEST_RESULTS']}.{rank}", "a") as file:
+            file.write(text)
 
 
 def number(*keys):

@@ -10,14 +10,13 @@ int main(int argc, char **argv)
 	app_begin(&a, argc, argv);
 	h = mix2(a.seed, (uint64_t)a.rank);
 	MPI_Barrier(MPI_COMM_WORLD);
-	if (a.rank != a.size - 1) {
-		printf("READY %d\n", a.rank);
-		fflush(stdout);
-	} else if (a.until != NULL)
+	if (a.rank == a.size - 1 && a.until != NULL)
 		app_moment(&a);
-	else
+	else if (a.rank == a.size - 1)
 		for (long ms = 0; ms < 1000 * a.seconds; ms++)
 			app_compute(&a, 1000);
+	else if (a.until != NULL)
+		app_ready(&a);
 	MPI_Barrier(MPI_COMM_WORLD);
 	app_second_moment(&a);
 	app_result(&a, 0, "straggler", h);

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os/exec"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
@@ -20,11 +21,15 @@ type Job struct {
 	lives []*Proc // all of them, the present one included
 	env   []string
 	work  string
+
+	results string // the prefix of the files with the ranks' results
 }
 
 // NewJob names a job whose images go below dir and whose programs start in dir.
 func (s Site) NewJob(name, dir string, env ...string) *Job {
-	return &Job{Name: name, Dir: dir + "/store", site: s, env: Environment(env...), work: dir}
+	results := filepath.Join(dir, "results")
+	env = Environment(append(env, "TEST_RESULTS="+results)...)
+	return &Job{Name: name, Dir: dir + "/store", site: s, env: env, work: dir, results: results}
 }
 
 // Run starts the job.
@@ -127,7 +132,7 @@ func (j *Job) Finish(ctx context.Context) (Results, error) {
 			return nil, err
 		}
 	}
-	return r, nil
+	return r, r.AddFiles(j.results)
 }
 
 // Failures are the lines in which the program said in any of its lives that something was wrong.

@@ -2,6 +2,8 @@ package harness
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
@@ -36,6 +38,25 @@ func (r Results) Add(stdout string) error {
 			return fmt.Errorf("harness: results: %v: found %s and %s", key, before, m[4])
 		}
 		r[key] = m[4]
+	}
+	return nil
+}
+
+// AddFiles takes over the result lines that the ranks of programs started with TEST_RESULTS=prefix have written. Unlike
+// their output, which comes through the launcher, these are never torn.
+func (r Results) AddFiles(prefix string) error {
+	files, err := filepath.Glob(prefix + ".*")
+	if err != nil {
+		return fmt.Errorf("harness: results: %w", err)
+	}
+	for _, name := range files {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			return fmt.Errorf("harness: results: %w", err)
+		}
+		if err := r.Add(string(text)); err != nil {
+			return err
+		}
 	}
 	return nil
 }

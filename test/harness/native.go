@@ -3,6 +3,8 @@ package harness
 import (
 	"context"
 	"fmt"
+	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
@@ -44,7 +46,12 @@ func (r *References) Get(ctx context.Context, p Program, mpi string, n int, dir 
 	}
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Minute)
 	defer cancel()
-	proc, err := Start(ctx, dir, Environment(), r.site.NativeCommand(mpi, n, r.site.Command(p, mpi))...)
+	into, err := os.MkdirTemp(dir, "native-")
+	if err != nil {
+		return Reference{}, fmt.Errorf("harness: results of a native run: %w", err)
+	}
+	into = filepath.Join(into, "results")
+	proc, err := Start(ctx, dir, Environment("TEST_RESULTS="+into), r.site.NativeCommand(mpi, n, r.site.Command(p, mpi))...)
 	if err != nil {
 		return Reference{}, err
 	}
@@ -54,6 +61,9 @@ func (r *References) Get(ctx context.Context, p Program, mpi string, n int, dir 
 			Tail(proc.Stderr.String()))
 	}
 	if err := ref.Results.Add(proc.Stdout.String()); err != nil {
+		return Reference{}, err
+	}
+	if err := ref.Results.AddFiles(into); err != nil {
 		return Reference{}, err
 	}
 	if other, ok := r.done[key+Other(mpi)]; ok {

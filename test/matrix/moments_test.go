@@ -76,10 +76,10 @@ func moment(ctx context.Context, site harness.Site, refs *harness.References, na
 // in the new life.
 func throughMoment(ctx context.Context, job *harness.Job, restart, until string, late bool) error {
 	first := job.Proc()
-	err := first.Until(ctx, "READY of all ranks", func(s string) bool { return strings.Count(s, "READY ") == ranks })
-	if err != nil {
+	if err := allReady(ctx, first, until); err != nil {
 		return err
 	}
+	var err error
 	if late {
 		err = lateCheckpoint(ctx, job, until)
 		until += ".2"
@@ -107,6 +107,25 @@ func throughMoment(ctx context.Context, job *harness.Job, restart, until string,
 		return err
 	}
 	return os.WriteFile(until, nil, 0o600)
+}
+
+// allReady waits until every rank has come to the moment.
+func allReady(ctx context.Context, p *harness.Proc, until string) error {
+	ready, ended := false, false
+	err := harness.Poll(ctx, "all ranks to be at the moment", func() bool {
+		select {
+		case <-p.Done():
+			ended = true
+		default:
+		}
+		files, _ := filepath.Glob(until + ".ready.*") // the pattern is right
+		ready = len(files) == ranks
+		return ready || ended
+	})
+	if err == nil && !ready {
+		err = fmt.Errorf("waiting for all ranks to be at the moment: the program ended with code %d", p.ExitCode())
+	}
+	return err
 }
 
 // lateCheckpoint asks for a checkpoint, lets the late rank come when it is under way, and waits for it.
