@@ -70,7 +70,7 @@ uint64_t cross_lower_fs(uint64_t upper_fs);                     /* [any FS] the 
 uint64_t cross_upper_here(void);                                /* on a lower FS: that of the thread it is lent to */
 void cross_forget_main(void);
 /* -- the main thread's TLS window (window.c); [any FS] unless it says otherwise -- */
-struct window { uint64_t fs; volatile uint32_t state, pad; uint64_t low[4], up[4]; };
+struct window { uint64_t fs, alike; uint64_t low[4], up[4]; };
 void window_declared(void);                                     /* at the program's entry: what the face has offered counts */
 bool window_open(uint64_t fs);                                  /* on the main thread's upper FS: true, it crosses by its window now */
 bool window_here(void);                                         /* the calling thread has a window */

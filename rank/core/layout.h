@@ -44,7 +44,7 @@
 /* The window's record (struct window) in the control block, behind the call targets and three words; its fields. */
 #define BY_WIN         (BY_CROSS_DATA + 8 * BY_NCALL + 24)
 #define BY_WIN_FS      0
-#define BY_WIN_STATE   8
+#define BY_WIN_ALIKE   8
 #define BY_WIN_LOW     16
 #define BY_WIN_UP      48
 /* Words of a thread control block that belong to a half: distance from FS. glibc's, for x86-64, of 2.26 and later. */

@@ -50,53 +50,61 @@ by_cross_common:                /* one of the two bodies below is copied to here
 	pop	%rax
 .endm
 
-/* The two ways through the window (window.c); r11: its record. A signal may come between any two instructions: the
- * state says what the words of the thread control block are, and window.c goes back to the label WAY_0 or on to WAY_2
- * when the signal has found the thread before WAY_1, where the state changes, or behind it. Clobber r10. */
+/* The two ways through the window (window.c); r11: its record. Whose the words of the thread control block are is told
+ * by the thread's descriptor, which changes in one store together with the table of dynamic TLS. OTHERS: also the words
+ * that may differ between the halves only after a restart; they are the lower half's whenever the descriptor is.
+ * A signal may come between any two instructions: window.c goes back from before WAY_1 to WAY_0, for what WAY_0 reads
+ * may be old by then. Clobber r10 and xmm15. */
 .macro WORDS which
-	mov	\which+0(%r11), %r10
-	mov	%r10, %fs:BY_TCB_DTV
-	mov	\which+8(%r11), %r10
-	mov	%r10, %fs:BY_TCB_SELF
+	movups	\which(%r11), %xmm15
+	movups	%xmm15, %fs:BY_TCB_DTV
+.endm
+.macro OTHERS which
 	mov	\which+16(%r11), %r10
 	mov	%r10, %fs:BY_TCB_GUARD
 	mov	\which+24(%r11), %r10d
 	mov	%r10d, %fs:BY_TCB_TID
 .endm
-.macro WINDOW_IN way
+.macro WINDOW_IN way, others
 \way\()_0:
-	mov	%fs:BY_TCB_DTV, %r10
-	mov	%r10, BY_WIN_UP(%r11)
-	movl	$2, BY_WIN_STATE(%r11)
-\way\()_1:
+	movups	%fs:BY_TCB_DTV, %xmm15
+	movups	%xmm15, BY_WIN_UP(%r11)
+	.if \others
+	OTHERS	BY_WIN_LOW
+	.endif
 	WORDS	BY_WIN_LOW
-	movl	$1, BY_WIN_STATE(%r11)
-\way\()_2:
-.endm
-.macro WINDOW_OUT way
-\way\()_0:
-	mov	%fs:BY_TCB_DTV, %r10
-	mov	%r10, BY_WIN_LOW(%r11)
-	movl	$2, BY_WIN_STATE(%r11)
 \way\()_1:
+.endm
+.macro WINDOW_OUT way, others
+\way\()_0:
+	movups	%fs:BY_TCB_DTV, %xmm15
+	movups	%xmm15, BY_WIN_LOW(%r11)
 	WORDS	BY_WIN_UP
-	movl	$0, BY_WIN_STATE(%r11)
-\way\()_2:
+\way\()_1:
+	.if \others
+	OTHERS	BY_WIN_UP
+	.endif
+.endm
+.macro WINDOW_CALL name, others
+	WINDOW_IN \name\()_in, \others
+	sub	$8, %rsp
+	call	*%rax
+	add	$8, %rsp
+	movabs	$(BY_CTL + BY_WIN), %r11
+	WINDOW_OUT \name\()_out, \others
+	ret
 .endm
 
 /* rax: callee. The data is addressed absolutely here: the body is not where it was assembled. */
 .macro BODY name, setfs
 9:	mov	%fs:0, %r10
 	movabs	$(BY_CTL + BY_WIN), %r11
-	cmp	BY_WIN_FS(%r11), %r10
+	cmp	BY_WIN_ALIKE(%r11), %r10
+	jne	4f
+	WINDOW_CALL \name\()_alike, 0
+4:	cmp	BY_WIN_FS(%r11), %r10
 	jne	3f
-	WINDOW_IN \name\()_in
-	sub	$8, %rsp
-	call	*%rax
-	add	$8, %rsp
-	movabs	$(BY_CTL + BY_WIN), %r11
-	WINDOW_OUT \name\()_out
-	ret
+	WINDOW_CALL \name, 1
 3:	movabs	$(BY_CTL + BY_CROSS_DATA + D_MAIN_UP), %r11
 	cmp	(%r11), %r10
 	jne	1f
@@ -156,21 +164,21 @@ by_cross_prctl:
 	BODY	by_unused, SETFS_PRCTL
 by_cross_prctl_end:
 	.org	by_cross_prctl + BODY_MAX    /* an error if it is longer */
-	.globl	by_cross_in_0, by_cross_in_1, by_cross_in_2, by_cross_out_0, by_cross_out_1, by_cross_out_2
+	.globl	by_cross_in_0, by_cross_in_1, by_cross_out_0, by_cross_out_1
+	.globl	by_cross_alike_in_0, by_cross_alike_in_1, by_cross_alike_out_0, by_cross_alike_out_1
 
 	.text
 /* void by_window_in(void), by_window_out(void): the calling thread's words become the lower half's, the upper half's. */
-	.globl	by_window_in, by_window_in_0, by_window_in_1, by_window_in_2
-	.globl	by_window_out, by_window_out_0, by_window_out_1, by_window_out_2
+	.globl	by_window_in, by_window_in_0, by_window_in_1, by_window_out, by_window_out_0, by_window_out_1
 	.type	by_window_in, @function
 by_window_in:
 	movabs	$(BY_CTL + BY_WIN), %r11
-	WINDOW_IN by_window_in
+	WINDOW_IN by_window_in, 1
 	ret
 	.type	by_window_out, @function
 by_window_out:
 	movabs	$(BY_CTL + BY_WIN), %r11
-	WINDOW_OUT by_window_out
+	WINDOW_OUT by_window_out, 1
 	ret
 
 /* long by_upcall(upper FS, lower FS, fn, long arg[6]) */

@@ -4,15 +4,16 @@
  * distances from FS that the application does not use. It does: the last BY_PAD bytes of byssus-rank's own TLS are
  * empty, so that its variables and those of its libraries are more than BY_PAD below FS; and the face, which is loaded
  * right behind the program, has a window of BY_WINDOW bytes in its TLS, which covers those distances. The lower half's
- * few static variables are moved there once, and a crossing exchanges four words of the thread control block: the table
- * of dynamic TLS, the thread's descriptor, the pointer guard, the thread's number. The canary stays.
+ * few static variables are moved there once, and a crossing exchanges words of the thread control block: the table of
+ * dynamic TLS, the thread's descriptor, and, unless they are alike, as they are before the first restart, the pointer
+ * guard and the thread's number. The canary stays.
  *
  * It is done only where it is certain to be right: both halves use the same libc file, the face was there when the
  * program started, and all of the lower half's static TLS fits, with what ld.so may still add (SURPLUS). Else, and on
  * other threads, crossings change FS.
  *
- * Invariant: state is UPPER when the words are the application's, LOWER when they are the lower half's; when it is
- * MOVING, low and up are both right and the words are to be written again (trampoline.S, WINDOW_IN and WINDOW_OUT).
+ * Invariant: a thread whose descriptor is the lower half's has all words of the lower half; otherwise its table is the
+ * application's, and the pointer guard and the number, which never change, may be written at any time.
  * After opening, the old place of the static TLS is never used again.
  * Context: as internal.h says of each function. */
 #define _GNU_SOURCE
@@ -21,10 +22,10 @@
 #include <string.h>
 #include "internal.h"
 
-enum { BY_PAD = 2048, SURPLUS = 2048, NEAR = 65536, UPPER = 0, LOWER = 1, MOVING = 2 };
+enum { BY_PAD = 2048, SURPLUS = 2048, NEAR = 65536 };
 enum { W_DTV, W_SELF, W_GUARD, W_TID };
 #define WIN ((struct window *)(BY_CTL + BY_WIN))
-_Static_assert(offsetof(struct window, fs) == BY_WIN_FS && offsetof(struct window, state) == BY_WIN_STATE, "layout.h");
+_Static_assert(offsetof(struct window, fs) == BY_WIN_FS && offsetof(struct window, alike) == BY_WIN_ALIKE, "layout.h");
 _Static_assert(offsetof(struct window, low) == BY_WIN_LOW && offsetof(struct window, up) == BY_WIN_UP, "layout.h");
 
 static __thread char pad[BY_PAD] __attribute__((used, aligned(64)));     /* in .tbss: behind all others */
@@ -135,7 +136,7 @@ bool window_open(uint64_t fs)
 		w[W_GUARD] = *word(self[i], BY_TCB_GUARD);
 		w[W_TID] = (uint32_t)*tid_word(self[i]);
 	}
-	WIN->state = UPPER;
+	if (WIN->low[W_GUARD] == WIN->up[W_GUARD] && WIN->low[W_TID] == WIN->up[W_TID]) WIN->alike = fs;
 	__atomic_store_n(&WIN->fs, fs, __ATOMIC_SEQ_CST);
 	return true;
 }
@@ -155,9 +156,9 @@ long window_upcall(void *fn, long a, long b, long c, long d, long e, long f)
 
 /* -- a signal of the application has come ---------------------------------------------------------------------------- */
 
-extern const char by_cross_template[], by_cross_common[], by_cross_fsgs[], by_cross_in_0[], by_cross_in_2[],
-	by_cross_out_0[], by_cross_out_1[], by_cross_out_2[], by_window_in_0[], by_window_in_2[], by_window_out_0[],
-	by_window_out_1[], by_window_out_2[];
+extern const char by_cross_template[], by_cross_common[], by_cross_fsgs[], by_cross_in_0[], by_cross_in_1[],
+	by_cross_out_0[], by_cross_out_1[], by_cross_alike_in_0[], by_cross_alike_in_1[], by_cross_alike_out_0[],
+	by_cross_alike_out_1[], by_window_in_0[], by_window_in_1[], by_window_out_0[], by_window_out_1[];
 
 /* An address of the crossing's body, which is a copy in the control block. */
 static uint64_t copied(const char *label)
@@ -165,41 +166,32 @@ static uint64_t copied(const char *label)
 	return BY_CTL + BY_CROSS_CODE + (uint64_t)(by_cross_common - by_cross_template) + (uint64_t)(label - by_cross_fsgs);
 }
 
-static bool within(uint64_t pc, uint64_t from, uint64_t to) { return pc >= from && pc < to; }
-
-/* On the way in: it begins again. On the way out: it begins again, or, once the state has changed, is done. */
-static void redo(greg_t *pc, uint64_t in[2], uint64_t out[3])
+/* A way that has not come to its end begins again. */
+static void redo(greg_t *pc, uint64_t from, uint64_t to)
 {
-	uint64_t at = (uint64_t)*pc;
-	if (within(at, in[0], in[1])) *pc = (greg_t)in[0];
-	else if (within(at, out[0], out[1])) *pc = (greg_t)out[0];
-	else if (within(at, out[1], out[2])) *pc = (greg_t)out[2];
+	if ((uint64_t)*pc >= from && (uint64_t)*pc < to) *pc = (greg_t)from;
 }
 
-static void words_up(void)
-{
-	uint64_t fs = WIN->fs;
-	*word(fs, BY_TCB_DTV) = WIN->up[W_DTV];
-	*word(fs, BY_TCB_SELF) = WIN->up[W_SELF];
-	*word(fs, BY_TCB_GUARD) = WIN->up[W_GUARD];
-	*tid_word(fs) = (int32_t)WIN->up[W_TID];
-}
+static bool lower_words(uint64_t fs) { return *word(fs, BY_TCB_SELF) == WIN->low[W_SELF]; }
 
 bool window_interrupted(uint64_t fs, ucontext_t *uc)
 {
 	if (!WIN->fs || fs != WIN->fs) return false;
 	greg_t *pc = &uc->uc_mcontext.gregs[REG_RIP];
-	redo(pc, (uint64_t[]){ copied(by_cross_in_0), copied(by_cross_in_2) },
-	     (uint64_t[]){ copied(by_cross_out_0), copied(by_cross_out_1), copied(by_cross_out_2) });
-	redo(pc, (uint64_t[]){ (uint64_t)by_window_in_0, (uint64_t)by_window_in_2 },
-	     (uint64_t[]){ (uint64_t)by_window_out_0, (uint64_t)by_window_out_1, (uint64_t)by_window_out_2 });
-	if (WIN->state == MOVING) {
-		words_up();
-		WIN->state = UPPER;
+	redo(pc, copied(by_cross_in_0), copied(by_cross_in_1));
+	redo(pc, copied(by_cross_out_0), copied(by_cross_out_1));
+	redo(pc, copied(by_cross_alike_in_0), copied(by_cross_alike_in_1));
+	redo(pc, copied(by_cross_alike_out_0), copied(by_cross_alike_out_1));
+	redo(pc, (uint64_t)by_window_in_0, (uint64_t)by_window_in_1);
+	redo(pc, (uint64_t)by_window_out_0, (uint64_t)by_window_out_1);
+	if (lower_words(fs)) {
+		by_window_out();
+		return true;
 	}
-	if (WIN->state == UPPER) return false;
-	by_window_out();
-	return true;
+	/* On a way; or nowhere near one, perhaps in a forked child, which has a number of its own. */
+	if (*word(fs, BY_TCB_GUARD) == WIN->low[W_GUARD]) *word(fs, BY_TCB_GUARD) = WIN->up[W_GUARD];
+	if (*tid_word(fs) == (int32_t)WIN->low[W_TID]) *tid_word(fs) = (int32_t)WIN->up[W_TID];
+	return false;
 }
 
 /* -- in the image ------------------------------------------------------------------------------------------------------- */
@@ -210,7 +202,7 @@ void window_declared(void) { offered = BY_CTLP->window; }
  * process, and its own are kept here. */
 void window_save(struct buf *b)
 {
-	bool inside = WIN->fs && WIN->state == LOWER;
+	bool inside = WIN->fs && lower_words(WIN->fs);
 	buf_u64(b, offered);
 	buf_u64(b, inside ? WIN->fs : 0);
 	for (int i = 0; i < 3; i++) buf_u64(b, inside ? WIN->up[i] : 0);
