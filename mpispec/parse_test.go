@@ -25,14 +25,14 @@ func parseText(text string) (*Spec, error) {
 func TestParseFunction(t *testing.T) {
 	s, err := parseText(`# a comment
 reason large-count: too large
-wrap recall driver  MPI_Gather(BUFFER? sendbuf, inout REQUEST list[n], INT n, out STRING name[MAX_NAME], ref COMM comm) -> AINT +c
+wrap recall driver hot MPI_Gather(BUFFER? sendbuf, inout REQUEST list[n], INT n, out STRING name[MAX_NAME], ref COMM comm) -> AINT +c
 alias openmpi MPIX_Gather = MPI_Gather
 `)
 	if err != nil {
 		t.Fatal(err)
 	}
 	f := s.Function("MPI_Gather")
-	if f.Action != Wrap || f.Yield != Recall || !f.Driver || f.Returns != "AINT" || f.Chapter != "a" || f.Short() != "gather" {
+	if f.Action != Wrap || f.Yield != Recall || !f.Driver || !f.Hot || f.Returns != "AINT" || f.Chapter != "a" || f.Short() != "gather" {
 		t.Errorf("found %+v", f)
 	}
 	want := []Param{
@@ -44,7 +44,7 @@ alias openmpi MPIX_Gather = MPI_Gather
 			t.Errorf("parameter %d: found %+v, want %+v", i, f.Params[i], p)
 		}
 	}
-	if c := s.Function("MPI_Gather_c"); c == nil || c.Action != Refuse || c.In(OpenMPI) || c.Driver {
+	if c := s.Function("MPI_Gather_c"); c == nil || c.Action != Refuse || c.In(OpenMPI) || c.Driver || c.Hot {
 		t.Errorf("large-count variant: found %+v", c)
 	}
 	if a := s.Function("MPIX_Gather"); a.Action != Wrap || a.In(MPICH) || len(a.Params) != 5 {

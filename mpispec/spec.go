@@ -11,8 +11,8 @@
 //
 // The action is wrap (crosses to the middle), local (answered in the face), refuse REASON, or alias (alias MPI_A =
 // MPI_B). Flags: recall or resume say what the face does when a checkpoint interrupts the call, driver asks for an
-// entry in the table of the real library, hand says that the face's function is written by hand, mpich or openmpi that
-// only this ABI has it. The direction is nothing (in), out, inout, or ref (passed by address but only read). A
+// entry in the table of the real library, hot says that its common case is in rank/mpi/hot.inc.c, hand that the face's
+// function is written by hand, mpich or openmpi that only this ABI has it. The direction is nothing (in), out, inout, or ref (passed by address but only read). A
 // question mark after BUFFER: MPI_IN_PLACE may be given. +c: MPI 4 has a large-count variant MPI_Name_c, refused.
 //
 // To add a function: write its line in the file of its chapter, run go generate ./mpispec, and write mid_name in rank/mpi.
@@ -78,6 +78,7 @@ type Function struct {
 	Action  Action
 	Yield   Yield
 	Driver  bool   // has an entry in the driver's table
+	Hot     bool   // its common case is compiled into each driver
 	Hand    bool   // the face's function is written by hand
 	ABI     string // "" or the only ABI that has it
 	Reason  string // name of the reason when refused

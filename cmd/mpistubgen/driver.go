@@ -8,12 +8,12 @@ import (
 )
 
 // realExtras are functions of the real library that a driver needs for itself.
-var realExtras = []string{"MPI_Error_class", "MPI_Comm_size"}
+var realExtras = []string{"MPI_Error_class", "MPI_Comm_size", "MPI_Request_get_status"}
 
 func driverSource(m *model, abi abiInfo) []byte {
 	w := file(fmt.Sprintf("driver_%s.c: the real %s library in neutral terms.\n"+
 		" * No mpi.h is included: functions are found by name, constants come from abi_%s.h. Context: lower half.", abi.name, abi.title, abi.name))
-	w.f("#include \"abi_%s.h\"\n#include \"driver.h\"\n", abi.name)
+	w.f("#define DRIVER_%s 1\n#include \"abi_%s.h\"\n#include \"driver.h\"\n#include \"boxes.h\"\n", strings.ToUpper(abi.name), abi.name)
 	funcs := realFunctions(m)
 	w.f("static struct real {")
 	for _, f := range funcs {
@@ -24,6 +24,7 @@ func driverSource(m *model, abi abiInfo) []byte {
 		driverFunction(w, f, abi)
 	}
 	driverTable(w, m, abi)
+	hotEntries(w, m)
 	driverLoad(w, m, abi, funcs)
 	return w.Bytes()
 }
@@ -115,7 +116,24 @@ func driverLoad(w *writer, m *model, abi abiInfo, funcs []*mpispec.Function) {
 		objects("\tdriver.%[2]s = RH((int)%[1]s);")
 	}
 	standIns(w, m, abi, kinds)
-	w.f("\tfind_weights(libmpi);\n\t*found = &driver;\n\treturn NULL;\n}")
+	w.f("\tfind_weights(libmpi);\n\thot_load(libmpi);\n\thot_slots();\n\t*found = &driver;\n\treturn NULL;\n}")
+}
+
+// hotEntries takes the crossings of hot functions over from the middle; entries.c has the others.
+func hotEntries(w *writer, m *model) {
+	w.f("\n#include \"../hot.inc.c\"")
+	for _, f := range m.wrapped {
+		if f.Hot {
+			entry(w, crossingOf(f), "hot_")
+		}
+	}
+	w.f("\nstatic void hot_slots(void)\n{")
+	for _, f := range m.wrapped {
+		if f.Hot {
+			w.f("\tcore_set_call(%s, (void *)entry_%s);", slotName(f.Short()), f.Short())
+		}
+	}
+	w.f("}")
 }
 
 // standIns gives an object that the library lacks the handle of another one that does its work.

@@ -65,10 +65,17 @@ by_cross_common:                /* one of the two bodies below is copied to here
 	mov	\which+24(%r11), %r10d
 	mov	%r10d, %fs:BY_TCB_TID
 .endm
+/* A table that has grown is noted; a comparison, so that no load waits for a store of the crossing before. */
+.macro CHANGED which
+	mov	%fs:BY_TCB_DTV, %r10
+	cmp	%r10, \which(%r11)
+	je	8f
+	mov	%r10, \which(%r11)
+8:
+.endm
 .macro WINDOW_IN way, others
 \way\()_0:
-	movups	%fs:BY_TCB_DTV, %xmm15
-	movups	%xmm15, BY_WIN_UP(%r11)
+	CHANGED	BY_WIN_UP
 	.if \others
 	OTHERS	BY_WIN_LOW
 	.endif
@@ -77,8 +84,7 @@ by_cross_common:                /* one of the two bodies below is copied to here
 .endm
 .macro WINDOW_OUT way, others
 \way\()_0:
-	movups	%fs:BY_TCB_DTV, %xmm15
-	movups	%xmm15, BY_WIN_LOW(%r11)
+	CHANGED	BY_WIN_LOW
 	WORDS	BY_WIN_UP
 \way\()_1:
 	.if \others

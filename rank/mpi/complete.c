@@ -34,7 +34,7 @@ void request_retire(struct vrequest *r, nx_t *h)
 		RREQ(r->handle) = 0;
 		return;
 	}
-	request_release(r);
+	if (!(r->flags & NX_RF_SHARED)) request_release(r);
 	*h = NX_REQUEST_NULL;
 }
 
@@ -438,7 +438,7 @@ long mid_request_free(nx_t *request)
 	struct vrequest *r = NX_REQUEST(*request);
 	if (!nx_live(*request, r)) FAIL(NX_COMM_WORLD, NX_ERR_REQUEST);
 	if (!(r->flags & NX_RF_ACTIVE) || (r->flags & NX_RF_DONE)) {
-		request_release(r);
+		if (!(r->flags & NX_RF_SHARED)) request_release(r);
 	} else {
 		r->flags = (r->flags & ~NX_RF_PERSISTENT) | NX_RF_FREED;
 		int flag;

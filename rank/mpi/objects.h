@@ -115,7 +115,8 @@ struct vop { nx_t handle; int32_t commute; uint64_t fn, thunk; uint64_t pad; };
 
 enum { NX_RQ_SEND = 1, NX_RQ_RECV, NX_RQ_COLL, NX_RQ_MRECV };
 enum { NX_SEND_STANDARD, NX_SEND_SYNCHRONOUS, NX_SEND_BUFFERED, NX_SEND_PERSISTENT_BUFFERED };
-enum { NX_RF_DONE = 1, NX_RF_PERSISTENT = 2, NX_RF_ACTIVE = 4, NX_RF_FREED = 8, NX_RF_CANCEL = 16 };
+enum { NX_RF_DONE = 1, NX_RF_PERSISTENT = 2, NX_RF_ACTIVE = 4, NX_RF_FREED = 8, NX_RF_CANCEL = 16, NX_RF_SHARED = 32 };
+#define NX_REQUEST_SENT NX_DYNAMIC     /* the request of every send that was complete at once: never released */
 struct vrequest {
 	nx_t handle;
 	uint8_t kind, flags;
@@ -166,6 +167,6 @@ struct nx_state {
 	int32_t user_class[NX_MAX_USER_ERRORS];
 	char library[256];            /* the real MPI at the checkpoint */
 };
-#define NX_LAYOUT 1
+#define NX_LAYOUT 2
 #define NX_STATE ((struct nx_state *)NX_TABLE(NX_REGION_STATE))
 #endif

@@ -177,10 +177,6 @@ long mid_irecv(void *buf, int count, nx_t datatype, int source, int tag, nx_t co
 
 /* -- send and receive at once --------------------------------------------------------------------------------------- */
 
-/* A message of so many bytes leaves before its receive is posted: the other side gets it earlier, and the copy that an
- * unexpected message costs is smaller than that. */
-enum { SEND_FIRST = 256 };
-
 /* Waits for the send half and the receive half; what is not complete when a stop comes is kept in cont. */
 struct both { rh_t sq, rq; bool sdone, rdone; int serr, rerr; };
 

@@ -7,34 +7,43 @@
 #define BYSSUS_REQUEST_H
 #include "middle.h"
 
-/* On the hot path of every non-blocking call: no lock unless MPI_THREAD_MULTIPLE, no clearing. NULL: table full. */
-static inline struct vrequest *request_new(uint8_t kind, nx_t comm)
+/* The free request that was released last: there must be one, and no MPI_THREAD_MULTIPLE. Its own is NULL. */
+static inline struct vrequest *request_take(uint8_t kind, nx_t comm)
 {
 	struct nx_state *s = NX_STATE;
-	uint32_t i = s->free[NX_K_REQUEST];
-	struct vrequest *r;
-	if (likely(i && !s->multiple)) {
-		uint32_t *e = (uint32_t *)NX_REQUEST(i);
-		s->free[NX_K_REQUEST] = e[1];
-		e[0] |= i;
-		r = (struct vrequest *)e;
-	} else {
-		nx_t h = nx_alloc(NX_K_REQUEST);
-		if (!h) return NULL;
-		r = NX_REQUEST(h);
-	}
+	uint32_t i = s->free[NX_K_REQUEST], *e = (uint32_t *)NX_REQUEST(i);
+	s->free[NX_K_REQUEST] = e[1];
+	e[0] |= i;
+	struct vrequest *r = (struct vrequest *)e;
+	r->kind = kind;
+	r->flags = NX_RF_ACTIVE;
+	r->mode = NX_SEND_STANDARD;
+	r->pad = 0;
+	r->comm = comm;
+	return r;
+}
+
+/* On the way of every non-blocking call: no lock unless MPI_THREAD_MULTIPLE, no clearing. NULL: table full. */
+static inline struct vrequest *request_new(uint8_t kind, nx_t comm)
+{
+	if (likely(NX_STATE->free[NX_K_REQUEST] && !NX_STATE->multiple)) return request_take(kind, comm);
+	nx_t h = nx_alloc(NX_K_REQUEST);
+	if (!h) return NULL;
+	struct vrequest *r = NX_REQUEST(h);
 	r->kind = kind;
 	r->flags = NX_RF_ACTIVE;
 	r->mode = NX_SEND_STANDARD;
 	r->comm = comm;
-	r->own = NULL;
 	return r;
 }
 
 static inline void request_release(struct vrequest *r)
 {
 	if (unlikely(r->type >= NX_DYNAMIC)) type_unref(r->type);
-	if (unlikely(r->own != NULL)) nx_free(r->own);
+	if (unlikely(r->own != NULL)) {
+		nx_free(r->own);
+		r->own = NULL;
+	}
 	struct nx_state *s = NX_STATE;
 	if (unlikely(s->multiple)) {
 		nx_release(NX_K_REQUEST, r->handle);
@@ -71,6 +80,10 @@ static inline void count_taken(struct vcomm *c, int source)
 	if (unlikely(NX_STATE->multiple)) __atomic_fetch_add(&c->peer[source].taken, 1, __ATOMIC_RELAXED);
 	else c->peer[source].taken++;
 }
+
+/* A message of so many bytes leaves before its receive is posted: the other side gets it earlier, and the copy that an
+ * unexpected message costs is smaller than that. */
+enum { SEND_FIRST = 256 };
 
 static inline bool type_ok(nx_t t) { return likely(nx_live(t, NX_TYPE(t)) && RTYPE(t)); }
 

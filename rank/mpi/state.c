@@ -94,6 +94,10 @@ static void fresh_state(void)
 	mark_predefined(NX_K_INFO, NX_INFO_ENV, 1);
 	mark_predefined(NX_K_MESSAGE, NX_MESSAGE_NO_PROC, 1);
 	for (uint32_t i = 1; i < NX_OP_N; i++) NX_OP(i)->commute = 1;
+	struct vrequest *sent = NX_REQUEST(nx_alloc(NX_K_REQUEST));
+	sent->kind = NX_RQ_SEND;
+	sent->flags = NX_RF_ACTIVE | NX_RF_DONE | NX_RF_SHARED;
+	sent->st = (nx_status){ .source = NX_ANY_SOURCE, .tag = NX_ANY_TAG };
 	struct vcomm *w = NX_COMM(NX_COMM_WORLD);               /* its clock exists before MPI_Init: the call is its first collective */
 	w->id = 1;
 	w->rank = s->rank;
