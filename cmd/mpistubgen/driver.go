@@ -13,7 +13,7 @@ var realExtras = []string{"MPI_Error_class", "MPI_Comm_size", "MPI_Request_get_s
 func driverSource(m *model, abi abiInfo) []byte {
 	w := file(fmt.Sprintf("driver_%s.c: the real %s library in neutral terms.\n"+
 		" * No mpi.h is included: functions are found by name, constants come from abi_%s.h. Context: lower half.", abi.name, abi.title, abi.name))
-	w.f("#define DRIVER_%s 1\n#include \"abi_%s.h\"\n#include \"driver.h\"\n#include \"boxes.h\"\n", strings.ToUpper(abi.name), abi.name)
+	w.f("#define DRIVER_%s 1\n#include \"abi_%s.h\"\n#include \"driver.h\"\n#include \"boxes.h\"\n#include \"mid.h\"\n#include \"../../core/core.h\"\n", strings.ToUpper(abi.name), abi.name)
 	funcs := realFunctions(m)
 	w.f("static struct real {")
 	for _, f := range funcs {
@@ -65,7 +65,7 @@ func lines(w *writer, ls []string) {
 }
 
 func driverTable(w *writer, m *model, abi abiInfo) {
-	w.f("\nstatic struct nx_driver driver = {\n\t.name = %q,\n\t.type_from_ptr = type_from_ptr,", abi.name)
+	w.f("\nstatic void hot_slots(void);\n\nstatic struct nx_driver driver = {\n\t.name = %q,\n\t.type_from_ptr = type_from_ptr,\n\t.hot = hot_slots,", abi.name)
 	for _, f := range m.drivers {
 		w.f("\t.%s = d_%s,", f.Short(), f.Short())
 	}
@@ -116,24 +116,29 @@ func driverLoad(w *writer, m *model, abi abiInfo, funcs []*mpispec.Function) {
 		objects("\tdriver.%[2]s = RH((int)%[1]s);")
 	}
 	standIns(w, m, abi, kinds)
-	w.f("\tfind_weights(libmpi);\n\thot_load(libmpi);\n\thot_slots();\n\t*found = &driver;\n\treturn NULL;\n}")
+	w.f("\tfind_weights(libmpi);\n\thot_load(libmpi);\n\t*found = &driver;\n\treturn NULL;\n}")
 }
 
-// hotEntries takes the crossings of hot functions over from the middle; entries.c has the others.
+// hotEntries declares the slots' functions of hot functions, which hot.inc.c defines, and writes what they leave all that
+// is not common to; entries.c has the slots' functions of the others.
 func hotEntries(w *writer, m *model) {
-	w.f("\n#include \"../hot.inc.c\"")
+	var hot []*mpispec.Function
 	for _, f := range m.wrapped {
 		if f.Hot {
-			entry(w, crossingOf(f), "hot_")
+			hot = append(hot, f)
 		}
 	}
-	w.f("\nstatic void hot_slots(void)\n{")
-	for _, f := range m.wrapped {
-		if f.Hot {
-			w.f("\tcore_set_call(%s, (void *)entry_%s);", slotName(f.Short()), f.Short())
-		}
+	w.f("\n/* What hot.inc.c defines for the call slots; with the same arguments, the middle's complete versions. */")
+	for _, f := range hot {
+		c := crossingOf(f)
+		w.f("static long hot_%s(%s);", f.Short(), list(c.registers()))
+		w.f("COLD static long cold_%s(%s) { return mid_%[1]s(%[3]s); }", f.Short(), list(c.registers()), strings.Join(unpacked(c), ", "))
 	}
-	w.f("}")
+	w.f("\n#include \"../hot.inc.c\"\n\nstatic void hot_slots(void)\n{")
+	for _, f := range hot {
+		w.f("\tcore_set_call(%s, (void *)hot_%s);", slotName(f.Short()), f.Short())
+	}
+	w.f("}\n")
 }
 
 // standIns gives an object that the library lacks the handle of another one that does its work.

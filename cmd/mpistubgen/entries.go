@@ -66,7 +66,7 @@ func entriesSource(m *model) []byte {
 	w.f("_Static_assert(NX_SLOT_N <= BY_NCALL, \"more crossings than slots\");")
 	for _, f := range m.wrapped {
 		if c := crossingOf(f); !c.direct() {
-			entry(w, c, "mid_")
+			entry(w, c)
 		}
 	}
 	w.f("\nvoid nx_fill_slots(void)\n{")
@@ -84,10 +84,9 @@ func entriesSource(m *model) []byte {
 	return w.Bytes()
 }
 
-// entry writes the slot's function over the one that does the work, prefix and name.
-func entry(w *writer, c crossing, prefix string) {
+func entry(w *writer, c crossing) {
 	w.f("\nstatic long entry_%s(%s)\n{", c.f.Short(), list(c.registers()))
-	w.f("\treturn %s%s(%s);\n}", prefix, c.f.Short(), strings.Join(unpacked(c), ", "))
+	w.f("\treturn mid_%s(%s);\n}", c.f.Short(), strings.Join(unpacked(c), ", "))
 }
 
 // unpacked lists the arguments for mid_name as expressions over the registers.

@@ -160,6 +160,7 @@ const driverHead = `#ifndef BYSSUS_GEN_DRIVER_H
 struct nx_driver {
 	const char *name;                              /* "mpich", "openmpi" */
 	rh_t (*type_from_ptr)(const void *datatype);   /* what a user function of the real MPI got as its MPI_Datatype * */
+	void (*hot)(void);                             /* puts hot.inc.c into the call slots: not with MPI_THREAD_MULTIPLE */
 	rh_t type[NX_TYPE_N], op[NX_OP_N], errh[NX_ERRH_N];
 `
 

@@ -11,6 +11,7 @@
 
 #define likely(x)   __builtin_expect(!!(x), 1)
 #define unlikely(x) __builtin_expect(!!(x), 0)
+#define COLD        __attribute__((noinline, cold))
 
 /* Real handles are ints or pointers. */
 #define REAL(T, h)  ((T)(uintptr_t)(h))
@@ -21,7 +22,7 @@
 
 /* -- errors -------------------------------------------------------------------------------------------------------- */
 
-__attribute__((noinline, cold)) static int error_class_of(int code)
+COLD static int error_class_of(int code)
 {
 	int class = code;
 	real.error_class(code, &class);

@@ -55,6 +55,7 @@ static int begin(int required, int *provided)
 	struct nx_state *s = NX_STATE;
 	s->thread_level = (uint32_t)*provided;
 	s->multiple = *provided == NX_THREAD_MULTIPLE;
+	if (!s->multiple) drv->hot();
 	drv->comm_rank(drv->comm_world, &s->rank);
 	drv->comm_size(drv->comm_world, &s->size);
 	type_start();

@@ -7,28 +7,12 @@
 #define BYSSUS_REQUEST_H
 #include "middle.h"
 
-/* The free request that was released last: there must be one, and no MPI_THREAD_MULTIPLE. Its own is NULL. */
-static inline struct vrequest *request_take(uint8_t kind, nx_t comm)
-{
-	struct nx_state *s = NX_STATE;
-	uint32_t i = s->free[NX_K_REQUEST], *e = (uint32_t *)NX_REQUEST(i);
-	s->free[NX_K_REQUEST] = e[1];
-	e[0] |= i;
-	struct vrequest *r = (struct vrequest *)e;
-	r->kind = kind;
-	r->flags = NX_RF_ACTIVE;
-	r->mode = NX_SEND_STANDARD;
-	r->pad = 0;
-	r->comm = comm;
-	return r;
-}
-
-/* On the way of every non-blocking call: no lock unless MPI_THREAD_MULTIPLE, no clearing. NULL: table full. */
+/* On the way of non-blocking calls: no lock unless MPI_THREAD_MULTIPLE, no clearing; own of a free request is NULL.
+ * NULL: the table is full. */
 static inline struct vrequest *request_new(uint8_t kind, nx_t comm)
 {
-	if (likely(NX_STATE->free[NX_K_REQUEST] && !NX_STATE->multiple)) return request_take(kind, comm);
 	nx_t h = nx_alloc(NX_K_REQUEST);
-	if (!h) return NULL;
+	if (unlikely(!h)) return NULL;
 	struct vrequest *r = NX_REQUEST(h);
 	r->kind = kind;
 	r->flags = NX_RF_ACTIVE;

@@ -5,6 +5,8 @@
 #include "abi_mpich.h"
 #include "driver.h"
 #include "boxes.h"
+#include "mid.h"
+#include "../../core/core.h"
 
 static struct real {
 	int (*barrier)(MPI_Comm);
@@ -1021,9 +1023,12 @@ static int d_dist_graph_neighbors(rh_t comm, int maxindegree, int *sources, int 
 	return neutral(real.dist_graph_neighbors(REAL(MPI_Comm, comm), maxindegree, sources, weights_out(sourceweights), maxoutdegree, destinations, weights_out(destweights)));
 }
 
+static void hot_slots(void);
+
 static struct nx_driver driver = {
 	.name = "mpich",
 	.type_from_ptr = type_from_ptr,
+	.hot = hot_slots,
 	.barrier = d_barrier,
 	.bcast = d_bcast,
 	.gather = d_gather,
@@ -1150,59 +1155,38 @@ static struct nx_driver driver = {
 	.dist_graph_neighbors = d_dist_graph_neighbors,
 };
 
+/* What hot.inc.c defines for the call slots; with the same arguments, the middle's complete versions. */
+static long hot_send(const void *buf, uint64_t count_datatype, int dest, int tag, nx_t comm, nx_cont *cont);
+COLD static long cold_send(const void *buf, uint64_t count_datatype, int dest, int tag, nx_t comm, nx_cont *cont) { return mid_send(buf, (int)count_datatype, (nx_t)(count_datatype >> 32), dest, tag, comm, cont); }
+static long hot_recv(void *buf, uint64_t count_datatype, uint64_t source_tag, nx_t comm, nx_status *status, nx_cont *cont);
+COLD static long cold_recv(void *buf, uint64_t count_datatype, uint64_t source_tag, nx_t comm, nx_status *status, nx_cont *cont) { return mid_recv(buf, (int)count_datatype, (nx_t)(count_datatype >> 32), (int)source_tag, (int)(source_tag >> 32), comm, status, cont); }
+static long hot_sendrecv(const struct nx_box_sendrecv *box);
+COLD static long cold_sendrecv(const struct nx_box_sendrecv *box) { return mid_sendrecv(box->sendbuf, box->sendcount, box->sendtype, box->dest, box->sendtag, box->recvbuf, box->recvcount, box->recvtype, box->source, box->recvtag, box->comm, box->status, box->cont); }
+static long hot_isend(const void *buf, uint64_t count_datatype, int dest, int tag, nx_t comm, nx_t *request);
+COLD static long cold_isend(const void *buf, uint64_t count_datatype, int dest, int tag, nx_t comm, nx_t *request) { return mid_isend(buf, (int)count_datatype, (nx_t)(count_datatype >> 32), dest, tag, comm, request); }
+static long hot_irecv(void *buf, uint64_t count_datatype, int source, int tag, nx_t comm, nx_t *request);
+COLD static long cold_irecv(void *buf, uint64_t count_datatype, int source, int tag, nx_t comm, nx_t *request) { return mid_irecv(buf, (int)count_datatype, (nx_t)(count_datatype >> 32), source, tag, comm, request); }
+static long hot_wait(nx_t *request, nx_status *status);
+COLD static long cold_wait(nx_t *request, nx_status *status) { return mid_wait(request, status); }
+static long hot_waitall(int count, nx_t *array_of_requests, nx_status *array_of_statuses);
+COLD static long cold_waitall(int count, nx_t *array_of_requests, nx_status *array_of_statuses) { return mid_waitall(count, array_of_requests, array_of_statuses); }
+static long hot_test(nx_t *request, int *flag, nx_status *status);
+COLD static long cold_test(nx_t *request, int *flag, nx_status *status) { return mid_test(request, flag, status); }
+
 #include "../hot.inc.c"
-
-static long entry_send(const void *buf, uint64_t count_datatype, int dest, int tag, nx_t comm, nx_cont *cont)
-{
-	return hot_send(buf, (int)count_datatype, (nx_t)(count_datatype >> 32), dest, tag, comm, cont);
-}
-
-static long entry_recv(void *buf, uint64_t count_datatype, uint64_t source_tag, nx_t comm, nx_status *status, nx_cont *cont)
-{
-	return hot_recv(buf, (int)count_datatype, (nx_t)(count_datatype >> 32), (int)source_tag, (int)(source_tag >> 32), comm, status, cont);
-}
-
-static long entry_sendrecv(const struct nx_box_sendrecv *box)
-{
-	return hot_sendrecv(box->sendbuf, box->sendcount, box->sendtype, box->dest, box->sendtag, box->recvbuf, box->recvcount, box->recvtype, box->source, box->recvtag, box->comm, box->status, box->cont);
-}
-
-static long entry_isend(const void *buf, uint64_t count_datatype, int dest, int tag, nx_t comm, nx_t *request)
-{
-	return hot_isend(buf, (int)count_datatype, (nx_t)(count_datatype >> 32), dest, tag, comm, request);
-}
-
-static long entry_irecv(void *buf, uint64_t count_datatype, int source, int tag, nx_t comm, nx_t *request)
-{
-	return hot_irecv(buf, (int)count_datatype, (nx_t)(count_datatype >> 32), source, tag, comm, request);
-}
-
-static long entry_wait(nx_t *request, nx_status *status)
-{
-	return hot_wait(request, status);
-}
-
-static long entry_waitall(int count, nx_t *array_of_requests, nx_status *array_of_statuses)
-{
-	return hot_waitall(count, array_of_requests, array_of_statuses);
-}
-
-static long entry_test(nx_t *request, int *flag, nx_status *status)
-{
-	return hot_test(request, flag, status);
-}
 
 static void hot_slots(void)
 {
-	core_set_call(NX_SLOT_SEND, (void *)entry_send);
-	core_set_call(NX_SLOT_RECV, (void *)entry_recv);
-	core_set_call(NX_SLOT_SENDRECV, (void *)entry_sendrecv);
-	core_set_call(NX_SLOT_ISEND, (void *)entry_isend);
-	core_set_call(NX_SLOT_IRECV, (void *)entry_irecv);
-	core_set_call(NX_SLOT_WAIT, (void *)entry_wait);
-	core_set_call(NX_SLOT_WAITALL, (void *)entry_waitall);
-	core_set_call(NX_SLOT_TEST, (void *)entry_test);
+	core_set_call(NX_SLOT_SEND, (void *)hot_send);
+	core_set_call(NX_SLOT_RECV, (void *)hot_recv);
+	core_set_call(NX_SLOT_SENDRECV, (void *)hot_sendrecv);
+	core_set_call(NX_SLOT_ISEND, (void *)hot_isend);
+	core_set_call(NX_SLOT_IRECV, (void *)hot_irecv);
+	core_set_call(NX_SLOT_WAIT, (void *)hot_wait);
+	core_set_call(NX_SLOT_WAITALL, (void *)hot_waitall);
+	core_set_call(NX_SLOT_TEST, (void *)hot_test);
 }
+
 
 static const struct symbol functions[] = {
 	{ "PMPI_Barrier", offsetof(struct real, barrier) },
@@ -1440,7 +1424,6 @@ const char *nx_driver_load_mpich(void *libmpi, const struct nx_driver **found)
 	driver.type[NX_TYPE_LOGICAL8] = driver.type[NX_TYPE_INT64_T];
 	find_weights(libmpi);
 	hot_load(libmpi);
-	hot_slots();
 	*found = &driver;
 	return NULL;
 }
