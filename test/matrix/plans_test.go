@@ -24,7 +24,7 @@ func programs() []string {
 	return []string{
 		"p2p_storm", "coll_storm", "nbcoll", "types", "comm_churn", "threads", "straggler", "files_pipes", "memory", "children",
 		"descriptors", "cxx_except", "omp",
-		"persistent", "sendmodes", "cart", "stencil", "cg", "fft_transpose", "particles", "heartbeat", "signal_storm", "py_mpi4py.py",
+		"completions", "persistent", "sendmodes", "cart", "stencil", "cg", "fft_transpose", "particles", "heartbeat", "signal_storm", "py_mpi4py.py",
 	}
 }
 
