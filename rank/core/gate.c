@@ -1,7 +1,8 @@
 /* gate.c: where the kernel enters the application's signal handlers.
  *
  * A handler may interrupt its thread inside the lower half: then FS is switched around it, and the thread must not be
- * parked before it has returned, because lower frames are below it. The same holds when it interrupts the real vDSO.
+ * parked before it has returned, because lower frames are below it. The same holds when it interrupts the real vDSO, a
+ * trampoline or this gate.
  * A thread that is inside through its window (window.c) gets its own words back, also around the handler.
  * Otherwise the handler is entered by a jump, and nothing of ours is on the stack.
  * Context: called from by_gate (trampoline.S) on whatever FS the thread has; only the handler's own mask is in force. */
@@ -24,6 +25,9 @@ static uint64_t not_for_us(int sig)
 	return GATE_SKIP;
 }
 
+/* The control block lies in the arena, but its trampolines hold addresses of the lower half in registers. */
+static bool in_lower_code(uint64_t pc) { return pc >= BY_ARENA_HI || (pc >= BY_CTL && pc < BY_CTL + BY_CTL_SIZE); }
+
 uint64_t gate_enter(int sig, siginfo_t *si, ucontext_t *uc)
 {
 	(void)si;
@@ -33,7 +37,7 @@ uint64_t gate_enter(int sig, siginfo_t *si, ucontext_t *uc)
 			nest_enter(fs);
 			return GATE_WINDOW;
 		}
-		if ((uint64_t)uc->uc_mcontext.gregs[REG_RIP] < BY_ARENA_HI) return GATE_PLAIN;
+		if (!in_lower_code((uint64_t)uc->uc_mcontext.gregs[REG_RIP])) return GATE_PLAIN;
 		nest_enter(fs);
 		return GATE_NESTED;
 	}

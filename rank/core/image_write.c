@@ -6,7 +6,7 @@
  *   end    table of chunks
  * A writer takes the next piece of memory that nobody has taken, finds the pages of zeros, and checksums each 256 KiB
  * while it is in the cache for the write.
- * Context: the carrier and lower threads made here; application threads stand still. An error removes what was
+ * Context: the carrier, and lower threads made here, which read the memory; application threads stand still. An error removes what was
  * written and is reported; the application goes on. */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -40,6 +40,7 @@ struct image {
 	struct run_list pieces;         /* runs cut into pieces */
 	volatile uint64_t next, logical;
 	volatile int failed;
+	volatile uint32_t begin, working;       /* writers may begin; have not ended */
 	struct image_result *result;
 	unsigned n;
 	struct writer w[MAX_WRITERS];
@@ -133,10 +134,16 @@ static bool write_bounced(struct writer *w, uint64_t addr, size_t n)
 	return true;
 }
 
+static void writer_done(struct image *im)
+{
+	if (__atomic_sub_fetch(&im->working, 1, __ATOMIC_SEQ_CST) == 0) futex_wake(&im->working, 1);
+}
+
 static void *writer(void *arg)
 {
 	struct writer *w = arg;
 	struct image *im = w->image;
+	while (!__atomic_load_n(&im->begin, __ATOMIC_ACQUIRE)) futex_wait(&im->begin, 0);
 	for (uint64_t i; !im->failed && (i = __atomic_fetch_add(&im->next, 1, __ATOMIC_RELAXED)) < im->pieces.n; ) {
 		const struct run *r = &im->pieces.r[i];
 		size_t n = r->end - r->start;
@@ -145,6 +152,7 @@ static void *writer(void *arg)
 		else if (r->flags & RUN_BOUNCE) write_bounced(w, r->start, n);
 		else write_pages(w, r->start, (const char *)r->start, n);
 	}
+	writer_done(im);
 	return NULL;
 }
 
@@ -273,11 +281,22 @@ static bool open_parts(struct image *im)
 	return true;
 }
 
+/* The calling thread may be the application's, inside through its window (window.c): its thread-local variables and its
+ * thread control block are in the memory that is written. So it does nothing but wait, without libc. */
 static void write_memory(struct image *im)
 {
-	for (unsigned i = 1; i < im->n; i++) im->w[i].started = pthread_create(&im->w[i].thread, NULL, writer, &im->w[i]) == 0;
-	writer(&im->w[0]);
-	for (unsigned i = 1; i < im->n; i++)
+	im->working = im->n;
+	for (unsigned i = 0; i < im->n; i++) {
+		struct writer *w = &im->w[i];
+		int err = pthread_create(&w->thread, NULL, writer, w);
+		w->started = !err;
+		if (err) fail(w, "make a thread", err);
+		if (err) writer_done(im);
+	}
+	__atomic_store_n(&im->begin, 1, __ATOMIC_SEQ_CST);
+	futex_wake(&im->begin, MAX_WRITERS);
+	for (uint32_t n; (n = im->working) != 0; ) futex_wait(&im->working, n);
+	for (unsigned i = 0; i < im->n; i++)
 		if (im->w[i].started) pthread_join(im->w[i].thread, NULL);
 }
 

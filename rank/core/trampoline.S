@@ -240,10 +240,17 @@ by_gate:
 	push	%rax
 	call	*%r11
 	pop	%rdi
-	jmp	gate_leave
+/* Back to lower code, not by the restorer, which is the application's: a thread that is parked there would have the lower
+ * code's address in its frame. */
+4:	sub	$8, %rsp
+	call	gate_leave
+	add	$16, %rsp               /* and the return address: what follows is the frame */
+	mov	$15, %eax
+	syscall
+	hlt
 2:	mov	%rax, %rdi
 	test	%rax, %rax
-	jnz	gate_leave
+	jnz	4b
 3:	ret
 
 /* void by_on_stack(stack top, fn, arg): calls fn(arg) there and comes back. */

@@ -203,6 +203,10 @@ static long do_with_tids(long nr, const uint64_t *x)
 		return core_is_rank() == 1 ? threads_vtid(core_self.main_tid) : raw(nr);
 	case SYS_gettid:
 		return core_is_rank() == 1 ? threads_vtid((int)raw(nr)) : raw(nr);
+	case SYS_set_tid_address: {                     /* a program that was saved before its libc had started */
+		long tid = raw(nr, x[0]);
+		return core_is_rank() == 1 ? threads_vtid((int)tid) : tid;
+	}
 	case SYS_tgkill:
 	case SYS_rt_tgsigqueueinfo:
 		return raw(nr, tid_of(x[0]), tid_of(x[1]), x[2], x[3]);
