@@ -1,5 +1,6 @@
 /* test_doc: the main thread crosses by its window while signals come at every instruction of the way: each half finds its own
- * words of the thread control block, in handlers, callbacks and after a restart (byssus-rank-test). Linked with
+ * words of the thread control block, in handlers, callbacks and after a restart (byssus-rank-test). It takes its time on the
+ * way back from a handler, where a stop must not find it when the handler has interrupted the lower half. Linked with
  * rank/face/window.c as a library, as a face is. */
 #define _GNU_SOURCE
 #include <pthread.h>
@@ -42,6 +43,18 @@ static long back(long x)
 	return x + cross(0, 1, 1);
 }
 
+/* Its own way back from a handler; libc's is two instructions. */
+void slow_restorer(void);
+__asm__(".text\n.type slow_restorer, @function\nslow_restorer:\n\tmov $20000, %ecx\n1:\tdec %ecx\n\tjnz 1b\n\tmov $15, %eax\n\tsyscall\n");
+
+static void handle(int sig)
+{
+	struct { void (*handler)(int); unsigned long flags; void (*restorer)(void); unsigned long mask; } a = {
+		on_signal, SA_RESTART | 0x04000000, slow_restorer, 0,
+	};
+	syscall(SYS_rt_sigaction, sig, &a, NULL, 8);
+}
+
 static void *sender(void *arg)
 {
 	for (unsigned n = 0; !end; n++) {
@@ -53,14 +66,13 @@ static void *sender(void *arg)
 
 int main(void)
 {
-	struct sigaction a = { .sa_handler = on_signal, .sa_flags = SA_RESTART };
 	pthread_t t;
 	mine = 4711;
 	main_thread = pthread_self();
 	pthread_key_create(&key, NULL);
 	pthread_setspecific(key, (void *)&key);
 	cross(4, 0, 0);
-	for (int i = 0; i < 3; i++) sigaction(signals[i], &a, NULL);
+	for (int i = 0; i < 3; i++) handle(signals[i]);
 	pthread_create(&t, NULL, sender, NULL);
 	for (int r = 0; r < ROUNDS; r++) {
 		for (int i = 0; i < CROSSINGS; i++) {
