@@ -1,11 +1,11 @@
 /* hot.inc.c: the calls of inner loops in their common case, from the crossing to the real MPI through one function.
  *
  * Included by each generated driver, so that the real library's functions are called directly. The common case: a live
- * communicator with nothing drained, a predefined datatype, a real peer, requests that only the real MPI can complete; with
- * MPI_THREAD_MULTIPLE none of these functions is called. Everything else goes to the middle (p2p.c, complete.c) before anything has been done; what these
- * functions do is what those do. A send that the real MPI has completed at once, as both families do with short
- * messages, gets the one request NX_REQUEST_SENT, like the real libraries' own. Context: as middle.h; no locks,
- * allocations or system calls on the way of a call that need not wait. */
+ * communicator with nothing drained, a predefined datatype, a real peer, requests that only the real MPI can complete.
+ * Everything else goes to the middle (p2p.c, complete.c) before anything has been done; what these functions do is what
+ * those do. With MPI_THREAD_MULTIPLE none of these functions is called. A send that the real MPI has completed at once, as
+ * both families do with short messages, gets the one request NX_REQUEST_SENT, like the real libraries' own.
+ * Context: as middle.h; no locks, allocations or system calls on the way of a call that need not wait. */
 #include "request.h"
 
 #define COUNT(both)  ((int)(both))              /* two narrow arguments come in one register */
