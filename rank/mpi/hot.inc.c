@@ -64,20 +64,6 @@ static inline nx_t request_begin(struct vrequest *r, uint8_t kind, MPI_Request q
 	return r->handle;
 }
 
-/* Puts r before the free requests that begin with index next; returns its own. */
-static inline uint32_t request_end(struct vrequest *r, uint32_t next)
-{
-	if (unlikely(r->type >= NX_DYNAMIC)) type_unref(r->type);
-	if (unlikely(r->own != NULL)) {
-		nx_free(r->own);
-		r->own = NULL;
-	}
-	uint32_t i = NX_INDEX(r->handle);
-	r->handle = (((r->handle >> NX_INDEX_BITS) + 1) & NX_GEN_MASK) << NX_INDEX_BITS;
-	memcpy((char *)r + sizeof r->handle, &next, sizeof next);
-	return i;
-}
-
 /* -- blocking ------------------------------------------------------------------------------------------------------- */
 
 static long hot_send(const void *buf, uint64_t count_datatype, int dest, int tag, nx_t comm, nx_cont *cont)

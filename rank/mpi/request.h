@@ -5,6 +5,7 @@
  * a send is handed to the real MPI, `taken` when a receive completes. Context: as middle.h. */
 #ifndef BYSSUS_REQUEST_H
 #define BYSSUS_REQUEST_H
+#include <string.h>
 #include "middle.h"
 
 /* On the way of non-blocking calls: no lock unless MPI_THREAD_MULTIPLE, no clearing; own of a free request is NULL.
@@ -21,23 +22,35 @@ static inline struct vrequest *request_new(uint8_t kind, nx_t comm)
 	return r;
 }
 
-static inline void request_release(struct vrequest *r)
+/* Lets go of what r has kept. */
+static inline void request_drop(struct vrequest *r)
 {
 	if (unlikely(r->type >= NX_DYNAMIC)) type_unref(r->type);
 	if (unlikely(r->own != NULL)) {
 		nx_free(r->own);
 		r->own = NULL;
 	}
-	struct nx_state *s = NX_STATE;
-	if (unlikely(s->multiple)) {
-		nx_release(NX_K_REQUEST, r->handle);
+}
+
+/* Without MPI_THREAD_MULTIPLE: puts r before the free requests that begin with index next; returns its own. */
+static inline uint32_t request_end(struct vrequest *r, uint32_t next)
+{
+	request_drop(r);
+	uint32_t i = NX_INDEX(r->handle);
+	r->handle = (((r->handle >> NX_INDEX_BITS) + 1) & NX_GEN_MASK) << NX_INDEX_BITS;
+	memcpy((char *)r + sizeof r->handle, &next, sizeof next);
+	return i;
+}
+
+static inline void request_release(struct vrequest *r)
+{
+	uint32_t *head = &NX_STATE->free[NX_K_REQUEST];
+	if (likely(!NX_STATE->multiple)) {
+		*head = request_end(r, *head);
 		return;
 	}
-	nx_t h = r->handle;
-	uint32_t *e = (uint32_t *)r;
-	e[0] = (((h >> NX_INDEX_BITS) + 1) & NX_GEN_MASK) << NX_INDEX_BITS;
-	e[1] = s->free[NX_K_REQUEST];
-	s->free[NX_K_REQUEST] = NX_INDEX(h);
+	request_drop(r);
+	nx_release(NX_K_REQUEST, r->handle);
 }
 
 /* What the request will need again: after a restart a receive is posted from these. */
