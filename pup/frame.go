@@ -1,0 +1,358 @@
+package pup
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"slices"
+
+	"github.com/minio/crc64nvme"
+)
+
+// A stored value, all numbers little-endian (docs/format/pup.md has the whole drawing):
+//
+//	 0  8  magic
+//	 8  2  format version
+//	10  2  flags
+//	12  4  bytes of the schema
+//	16  8  bytes of the body
+//	24  8  hash of the schema
+//	32  n  schema, text
+//	    8  CRC-64/NVME of all above
+//	then chunks, each
+//	 0  4  bytes of data, at most chunkData; the highest bit marks the last chunk
+//	 4  4  number of the chunk, from 0
+//	 8  8  CRC-64/NVME of the 8 bytes above and the data
+//	16  n  data
+//
+// With flagUnchecked, the body follows the header without chunks.
+const (
+	magic         = "\x8aPUP\r\n\x1a\n"
+	formatVersion = 1
+	headerSize    = 32
+	sumSize       = 8
+	chunkHeader   = 16
+	chunkData     = 64 << 10
+	lastChunk     = 1 << 31
+	maxSchema     = 16 << 20
+)
+
+const (
+	flagGraph     = 1 << 0 // shared memory is stored once
+	flagUnchecked = 1 << 1 // no chunks, no checksums of the body
+	knownFlags    = flagGraph | flagUnchecked
+)
+
+// header is what a stored value says of itself.
+type header struct {
+	flags  uint16
+	body   uint64
+	hash   uint64
+	schema string
+}
+
+// encodedSize is how many bytes the header and a body in its chunks take.
+func (h *header) encodedSize() uint64 {
+	return headerSize + uint64(len(h.schema)) + sumSize + h.framed()
+}
+
+// framed is how many bytes the body takes in its chunks.
+func (h *header) framed() uint64 {
+	if h.flags&flagUnchecked != 0 {
+		return h.body
+	}
+	return h.body + chunkHeader*chunkCount(h.body)
+}
+
+func chunkCount(body uint64) uint64 { return max(1, (body+chunkData-1)/chunkData) }
+
+func (h *header) appendTo(b []byte) []byte {
+	start := len(b)
+	b = append(b, magic...)
+	b = binary.LittleEndian.AppendUint16(b, formatVersion)
+	b = binary.LittleEndian.AppendUint16(b, h.flags)
+	b = binary.LittleEndian.AppendUint32(b, uint32(len(h.schema)))
+	b = binary.LittleEndian.AppendUint64(b, h.body)
+	b = binary.LittleEndian.AppendUint64(b, h.hash)
+	b = append(b, h.schema...)
+	return binary.LittleEndian.AppendUint64(b, crc64nvme.Checksum(b[start:]))
+}
+
+// readHeader reads a header; a reader that ends too early, or holds something else, gives ErrData.
+func readHeader(r io.Reader) (*header, error) {
+	fixed := make([]byte, headerSize)
+	if n, err := io.ReadFull(r, fixed); err != nil {
+		return nil, truncated(err, "header", n, headerSize)
+	}
+	if !bytes.Equal(fixed[:8], []byte(magic)) {
+		return nil, fmt.Errorf("%w: magic %x, want %x: not a value stored by pup", ErrData, fixed[:8], magic)
+	}
+	if v := binary.LittleEndian.Uint16(fixed[8:]); v != formatVersion {
+		return nil, fmt.Errorf("%w: format version %d, this program reads %d", ErrData, v, formatVersion)
+	}
+	h := &header{flags: binary.LittleEndian.Uint16(fixed[10:]), body: binary.LittleEndian.Uint64(fixed[16:]),
+		hash: binary.LittleEndian.Uint64(fixed[24:])}
+	if h.flags&^knownFlags != 0 {
+		return nil, fmt.Errorf("%w: flags %#x, this program knows %#x", ErrData, h.flags, knownFlags)
+	}
+	n := binary.LittleEndian.Uint32(fixed[12:])
+	if n > maxSchema {
+		return nil, fmt.Errorf("%w: schema of %d bytes, at most %d", ErrData, n, maxSchema)
+	}
+	if h.body > math.MaxInt64/2 {
+		return nil, fmt.Errorf("%w: body of %d bytes, at most %d", ErrData, h.body, uint64(math.MaxInt64/2))
+	}
+	rest, err := readUpTo(r, int(n)+sumSize)
+	if err != nil {
+		return nil, truncated(err, "schema", len(rest), int(n)+sumSize)
+	}
+	h.schema = string(rest[:n])
+	want := binary.LittleEndian.Uint64(rest[n:])
+	if found := crc64nvme.Update(crc64nvme.Checksum(fixed), rest[:n]); found != want {
+		return nil, fmt.Errorf("%w: header: crc64 %016x, want %016x", ErrData, found, want)
+	}
+	return h, nil
+}
+
+// readUpTo reads n bytes; memory grows with what has come.
+func readUpTo(r io.Reader, n int) ([]byte, error) {
+	var b bytes.Buffer
+	got, err := io.CopyN(&b, r, int64(n))
+	if err == io.EOF && got > 0 {
+		err = io.ErrUnexpectedEOF
+	}
+	return b.Bytes(), err
+}
+
+// truncated turns the end of the data into ErrData and leaves other errors of a reader as they are.
+func truncated(err error, what string, found, want int) error {
+	if err == io.EOF || err == io.ErrUnexpectedEOF {
+		return fmt.Errorf("%w: %s: %d bytes, want %d: truncated", ErrData, what, found, want)
+	}
+	return fmt.Errorf("%s: %w", what, err)
+}
+
+// sealChunk fills in a chunk's header, which stands before its data.
+func sealChunk(chunk []byte, number uint32, last bool) {
+	length := uint32(len(chunk) - chunkHeader)
+	if last {
+		length |= lastChunk
+	}
+	binary.LittleEndian.PutUint32(chunk, length)
+	binary.LittleEndian.PutUint32(chunk[4:], number)
+	binary.LittleEndian.PutUint64(chunk[8:], crc64nvme.Update(crc64nvme.Checksum(chunk[:8]), chunk[chunkHeader:]))
+}
+
+// openChunk reads a chunk's header: the length of its data, which must be what the body still lacks, up to chunkData.
+func openChunk(head []byte, number uint32, rest uint64) (int, error) {
+	length, found := binary.LittleEndian.Uint32(head), binary.LittleEndian.Uint32(head[4:])
+	want := uint32(chunkData)
+	if rest <= chunkData {
+		want = uint32(rest) | lastChunk
+	}
+	if found != number || length != want {
+		return 0, fmt.Errorf("%w: chunk %d: header says chunk %d of %#x bytes, want %#x", ErrData, number, found, length, want)
+	}
+	return int(want &^ lastChunk), nil
+}
+
+// checkChunk compares the checksum of a chunk with its content.
+func checkChunk(head, data []byte, number uint32) error {
+	want := binary.LittleEndian.Uint64(head[8:])
+	if found := crc64nvme.Update(crc64nvme.Checksum(head[:8]), data); found != want {
+		return fmt.Errorf("%w: chunk %d: crc64 %016x, want %016x", ErrData, number, found, want)
+	}
+	return nil
+}
+
+// A memory packs a value behind what a slice of bytes holds already, and grows when the room does not suffice.
+type memory struct {
+	b      []byte
+	start  int // of the header
+	chunk  int // of the current chunk
+	head   int // bytes of a chunk's header
+	end    int // of the window
+	number uint32
+}
+
+// begin leaves room for the header and opens the first window.
+func (m *memory) begin(p *Stream, h *header) {
+	m.start = len(m.b)
+	m.chunk = m.start + headerSize + len(h.schema) + sumSize
+	if m.head = chunkHeader; h.flags&flagUnchecked != 0 {
+		m.head = 0
+	}
+	m.open(p, m.chunk+m.head)
+	p.next = m.next
+}
+
+// open makes a window of the room from an offset on, which begins a chunk or goes on in one.
+func (m *memory) open(p *Stream, from int) {
+	if cap(m.b) <= from {
+		m.b = slices.Grow(m.b[:min(from, cap(m.b))], m.head+chunkData)
+	}
+	m.end = cap(m.b)
+	if m.head > 0 {
+		m.end = min(m.end, m.chunk+m.head+chunkData)
+	}
+	m.b = m.b[:m.end]
+	p.win = m.b[from:]
+}
+
+// next goes on in the current chunk, when only memory had ended, or begins the next one.
+func (m *memory) next(p *Stream) error {
+	from := m.end
+	if m.head > 0 && m.end == m.chunk+m.head+chunkData {
+		sealChunk(m.b[m.chunk:m.end], m.number, false)
+		m.chunk = m.end
+		m.number++
+		from += m.head
+	}
+	m.open(p, from)
+	return nil
+}
+
+// finish seals the last chunk, fills in the header and returns what was packed.
+func (m *memory) finish(p *Stream, h *header) []byte {
+	h.body = p.done()
+	end := m.end - len(p.win) + p.pos
+	if m.head > 0 {
+		sealChunk(m.b[m.chunk:end], m.number, true)
+	}
+	h.appendTo(m.b[:m.start])
+	return m.b[:end]
+}
+
+// errGrew is what packing answers when there is more than was counted before.
+var errGrew = errors.New("pup: pack: the value changed while it was packed, or its PUP packs more than it sizes")
+
+func packedAll(p *Stream, h *header) error {
+	if p.done() != h.body {
+		return fmt.Errorf("pup: pack: %d bytes packed, %d counted before: the value changed, or its PUP differs", p.done(), h.body)
+	}
+	return nil
+}
+
+// writeBatch is how many chunks a writer gets at once.
+const writeBatch = 16
+
+// packTo prepares p to pack a body of h.body bytes to a writer, with the memory of a few chunks.
+func packTo(p *Stream, h *header, w io.Writer) (finish func() error) {
+	size := min(h.framed(), writeBatch*(chunkHeader+chunkData))
+	buf, used := make([]byte, size), 0
+	number, rest, head := uint32(0), h.body, chunkHeader
+	if h.flags&flagUnchecked != 0 {
+		head = 0
+	}
+	open := func() {
+		n := min(rest, chunkData)
+		rest -= n
+		p.win = buf[used+head : used+head+int(n)]
+	}
+	seal := func(last bool) error {
+		end := used + head + len(p.win)
+		if head > 0 {
+			sealChunk(buf[used:end], number, last)
+		}
+		used = end
+		number++
+		if !last && len(buf)-used >= chunkHeader+chunkData {
+			return nil
+		}
+		_, err := w.Write(buf[:used])
+		used = 0
+		return err
+	}
+	p.next = func(p *Stream) error {
+		if rest == 0 {
+			return errGrew
+		}
+		if err := seal(false); err != nil {
+			return err
+		}
+		open()
+		return nil
+	}
+	open()
+	return func() error {
+		if err := packedAll(p, h); err != nil {
+			return err
+		}
+		return seal(true)
+	}
+}
+
+// unpackFrom prepares p to unpack the body that follows the header in b.
+func unpackFrom(p *Stream, h *header, b []byte) error {
+	if uint64(len(b)) != h.framed() {
+		return fmt.Errorf("%w: %d bytes after the header, want %d", ErrData, len(b), h.framed())
+	}
+	p.trusted, p.rest = true, h.body
+	if h.flags&flagUnchecked != 0 {
+		p.win, p.rest = b, 0
+		p.next = func(*Stream) error { return errEnd }
+		return nil
+	}
+	number, begun := uint32(0), false
+	p.next = func(p *Stream) error {
+		if begun && p.rest == 0 {
+			return errEnd
+		}
+		n, err := openChunk(b, number, p.rest)
+		if err != nil {
+			return err
+		}
+		data := b[chunkHeader : chunkHeader+n]
+		if err := checkChunk(b[:chunkHeader], data, number); err != nil {
+			return err
+		}
+		p.win, b = data, b[chunkHeader+n:]
+		p.rest -= uint64(n)
+		number++
+		begun = true
+		return nil
+	}
+	return p.advance()
+}
+
+var errEnd = fmt.Errorf("%w: the body ends before the value does", ErrData)
+
+// unpackReader prepares p to unpack the body that comes next from a reader, with the memory of one chunk.
+func unpackReader(p *Stream, h *header, r io.Reader) error {
+	p.rest = h.body
+	buf := make([]byte, chunkData)
+	head := make([]byte, chunkHeader)
+	number, begun := uint32(0), false
+	p.next = func(p *Stream) error {
+		if begun && p.rest == 0 {
+			return errEnd
+		}
+		n := int(min(p.rest, chunkData))
+		if h.flags&flagUnchecked == 0 {
+			if got, err := io.ReadFull(r, head); err != nil {
+				return truncated(err, fmt.Sprintf("chunk %d: header", number), got, chunkHeader)
+			}
+			var err error
+			if n, err = openChunk(head, number, p.rest); err != nil {
+				return err
+			}
+		}
+		if got, err := io.ReadFull(r, buf[:n]); err != nil && n > 0 {
+			return truncated(err, fmt.Sprintf("chunk %d", number), got, n)
+		}
+		if h.flags&flagUnchecked == 0 {
+			if err := checkChunk(head, buf[:n], number); err != nil {
+				return err
+			}
+		}
+		p.win = buf[:n]
+		p.rest -= uint64(n)
+		number++
+		begun = true
+		return nil
+	}
+	return p.advance()
+}

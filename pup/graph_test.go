@@ -1,0 +1,181 @@
+package pup_test
+
+import (
+	"bytes"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/byssus-hpc/byssus/pup"
+)
+
+// gnode is walked by reflection, hnode by its own code: both must behave alike.
+type gnode struct {
+	ID   int
+	Next *gnode
+	Prev *gnode
+	Name string
+}
+
+type cell struct {
+	Value float64
+	Pos   [2]float64
+	Near  []*cell
+	Along *float64
+}
+
+type mesh struct {
+	First *cell // points into Cells, which comes later
+	Cells []cell
+	Halo  []cell // a part of Cells
+	Tail  []cell // overlaps Halo
+	X     *float64
+	ByID  map[int]*cell
+	Self  *mesh
+	Any   any
+}
+
+var _ = pup.Register[cell]("test.cell")
+
+func (m *mesh) PUP(p *pup.Stream) {
+	pup.Ptr(p, &m.First, pup.Value)
+	pup.Slice(p, &m.Cells, pup.Value)
+	pup.Slice(p, &m.Halo, pup.Value)
+	pup.Slice(p, &m.Tail, pup.Value)
+	pup.Ptr(p, &m.X, pup.Number)
+	pup.Map(p, &m.ByID, pup.Number, func(p *pup.Stream, c **cell) { pup.Ptr(p, c, pup.Value) })
+	pup.Ptr(p, &m.Self, pup.Object)
+	pup.Interface(p, &m.Any)
+}
+
+func newMesh() *mesh {
+	m := &mesh{Cells: make([]cell, 10), ByID: map[int]*cell{}}
+	for i := range m.Cells {
+		c := &m.Cells[i]
+		c.Value = float64(i)
+		c.Near = []*cell{&m.Cells[(i+1)%10], &m.Cells[(i+9)%10]}
+		c.Along = &m.Cells[(i+5)%10].Pos[1]
+		m.ByID[i] = c
+	}
+	m.First, m.Halo, m.Tail = &m.Cells[0], m.Cells[2:6], m.Cells[5:]
+	m.X, m.Self, m.Any = &m.Cells[7].Value, m, &m.Cells[3]
+	return m
+}
+
+func TestGraphSharesAgain(t *testing.T) {
+	for _, opts := range [][]pup.Option{{pup.Graph()}, {pup.Graph(), pup.Unchecked()}} {
+		data, err := pup.Marshal(newMesh(), opts...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n, err := pup.Size(newMesh(), opts...); err != nil || n != uint64(len(data)) {
+			t.Errorf("Size: found %d, %v, want %d", n, err, len(data))
+		}
+		var m mesh
+		if err := pup.Unmarshal(data, &m); err != nil {
+			t.Fatal(err)
+		}
+		checkMesh(t, &m)
+		var r mesh
+		if err := pup.FromReader(bytes.NewReader(data), &r); err != nil {
+			t.Fatal(err)
+		}
+		checkMesh(t, &r)
+		again, err := pup.Marshal(&m, opts...)
+		if err != nil || !bytes.Equal(again, data) {
+			t.Errorf("packed again: other bytes (%v)", err)
+		}
+	}
+}
+
+func checkMesh(t *testing.T, m *mesh) {
+	t.Helper()
+	if m.First != &m.Cells[0] || m.X != &m.Cells[7].Value || m.Self != m || m.Any != any(&m.Cells[3]) {
+		t.Errorf("pointers into Cells are not where they were: %v %v %v %v", m.First == &m.Cells[0], m.X == &m.Cells[7].Value, m.Self == m, m.Any == any(&m.Cells[3]))
+	}
+	if len(m.Cells) != 10 || len(m.Halo) != 4 || &m.Halo[0] != &m.Cells[2] || &m.Tail[0] != &m.Cells[5] || len(m.Tail) != 5 {
+		t.Fatalf("slices do not share their array: %d %d %d", len(m.Cells), len(m.Halo), len(m.Tail))
+	}
+	if cap(m.Halo) != 8 {
+		t.Errorf("capacity of a part: found %d, want 8", cap(m.Halo))
+	}
+	for i := range m.Cells {
+		c := &m.Cells[i]
+		if c.Value != float64(i) || c.Near[0] != &m.Cells[(i+1)%10] || c.Near[1] != &m.Cells[(i+9)%10] ||
+			c.Along != &m.Cells[(i+5)%10].Pos[1] || m.ByID[i] != c {
+			t.Errorf("cell %d is not as it was", i)
+		}
+	}
+}
+
+func TestGraphLongList(t *testing.T) {
+	const n = 300000
+	list := make([]*gnode, n)
+	for i := range list {
+		list[i] = &gnode{ID: i}
+	}
+	for i := range list {
+		list[i].Next, list[i].Prev = list[(i+1)%n], list[(i+n-1)%n]
+	}
+	data, err := pup.Marshal(list[0], pup.Graph())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var head gnode
+	if err := pup.Unmarshal(data, &head); err != nil {
+		t.Fatal(err)
+	}
+	x := &head
+	for i := range n {
+		if x.ID != i || x.Next.Prev != x {
+			t.Fatalf("node %d: found %d", i, x.ID)
+		}
+		x = x.Next
+	}
+	if x != &head {
+		t.Error("the ring is not closed")
+	}
+}
+
+func TestCycleInATree(t *testing.T) {
+	a := &gnode{ID: 1}
+	a.Next = a
+	_, err := pup.Marshal(a)
+	if !errors.Is(err, pup.ErrDepth) || !strings.Contains(err.Error(), "Graph") {
+		t.Errorf("found %v", err)
+	}
+}
+
+// inside points to an array of its own, which no path can say for a slice.
+type inside struct {
+	Room [8]byte
+	Used []byte
+}
+
+func TestGraphRefusesByName(t *testing.T) {
+	x := &inside{}
+	x.Used = x.Room[:3]
+	_, err := pup.Marshal(x, pup.Graph())
+	if !errors.Is(err, pup.ErrType) || !strings.Contains(err.Error(), "share memory") {
+		t.Errorf("found %v", err)
+	}
+	k := &struct{ M map[*gnode]int }{map[*gnode]int{{ID: 1}: 1, {ID: 2}: 2}}
+	_, err = pup.Marshal(k, pup.Graph())
+	if !errors.Is(err, pup.ErrType) || !strings.Contains(err.Error(), "visit what they point to before the map") {
+		t.Errorf("found %v", err)
+	}
+	kk := &struct {
+		L []*gnode
+		M map[*gnode]int
+	}{L: []*gnode{{ID: 1}, {ID: 2}}}
+	kk.M = map[*gnode]int{kk.L[0]: 1, kk.L[1]: 2}
+	data, err := pup.Marshal(kk, pup.Graph())
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := kk
+	got.M, got.L = nil, nil
+	if err := pup.Unmarshal(data, got); err != nil || got.M[got.L[1]] != 2 {
+		t.Errorf("found %v, %v", got.M, err)
+	}
+}

@@ -1,0 +1,180 @@
+package pup
+
+import "unsafe"
+
+// Tokens of slices in a graph; those of known objects follow: tokenKnown+number.
+const (
+	tokenWhole = 1 // a new object, which is all of the slice
+	tokenPart  = 2 // a new object: its count, then offset, length and capacity of the slice
+	tokenKnown = 3
+)
+
+// span is which part of an object a slice is: all in elements.
+type span struct{ off, len, cap uint64 }
+
+// graphSlice packs or unpacks a slice whose array may be shared.
+func (p *Stream) graphSlice(v *sliceHeader, i *typeInfo, make maker, visit func(*Stream, unsafe.Pointer)) {
+	at := placeOf(unsafe.Pointer(v), sliceShape)
+	if !p.enter(at) {
+		return
+	}
+	defer p.leave()
+	if p.mode == unpacking {
+		p.unpackGraphSlice(v, i, make, visit)
+		return
+	}
+	token, size := uint64(tokenWhole), i.t.Size()
+	if v.data == nil {
+		token = tokenNil
+	}
+	if v.len == 0 || size == 0 {
+		p.uvarint(&token, at)
+		if n := uint64(v.len); token != tokenNil {
+			p.uvarint(&n, at)
+		}
+		p.each(v.data, v.len, size, visit)
+		return
+	}
+	n := p.graph.find(uintptr(v.data), i)
+	if !p.graph.sealed {
+		p.discoverSlice(n, v, i, visit)
+		return
+	}
+	if n < 0 {
+		p.stop(errGrew)
+		return
+	}
+	p.packSpan(p.graph.top(n), v, i, visit)
+}
+
+// discoverSlice notes a slice's array, and sizes it as if nothing else shared it.
+func (p *Stream) discoverSlice(n int, v *sliceHeader, i *typeInfo, visit func(*Stream, unsafe.Pointer)) {
+	at, g, count := placeOf(unsafe.Pointer(v), sliceShape), p.graph, uint64(v.len)
+	known := 0
+	if n < 0 {
+		n = g.add(uintptr(v.data), i, v.len)
+		g.name(&g.regions[n])
+		g.regions[n].out = true
+	} else {
+		g.inner = true // more than one slice, or a pointer: the sizes come out otherwise
+		known = g.regions[n].count
+		g.regions[n].count = max(known, v.len)
+	}
+	token := uint64(tokenWhole)
+	p.uvarint(&token, at)
+	p.uvarint(&count, at)
+	if v.len > known {
+		p.every(unsafe.Add(v.data, uintptr(known)*i.t.Size()), v.len-known, i, visit)
+	}
+}
+
+// every visits n elements, plain ones at once.
+func (p *Stream) every(v unsafe.Pointer, n int, i *typeInfo, visit func(*Stream, unsafe.Pointer)) {
+	if visit == nil {
+		p.plain(i.layout, v, n)
+		return
+	}
+	p.each(v, n, i.t.Size(), visit)
+}
+
+// packSpan packs a slice as a part of region n.
+func (p *Stream) packSpan(n int, v *sliceHeader, i *typeInfo, visit func(*Stream, unsafe.Pointer)) {
+	at, r, size := placeOf(unsafe.Pointer(v), sliceShape), &p.graph.regions[n], i.t.Size()
+	off := uintptr(v.data) - r.base
+	if r.info != i || off%size != 0 {
+		p.fail(at, "%w: it shares memory with %v, which is no []%v", ErrType, r, i.t)
+		return
+	}
+	s := span{uint64(off / size), uint64(v.len), 0}
+	s.cap = min(uint64(v.cap), uint64(r.count)-s.off)
+	count, token, fresh := uint64(r.count), uint64(tokenPart), !r.out
+	whole := s.off == 0 && s.len == count
+	switch {
+	case r.id != 0:
+		token = tokenKnown + r.id - 1
+	case whole:
+		token = tokenWhole
+	}
+	p.graph.name(r)
+	r.out = true
+	p.uvarint(&token, at)
+	if fresh {
+		p.uvarint(&count, at)
+	}
+	if token != tokenWhole {
+		p.uvarint(&s.off, at)
+		p.uvarint(&s.len, at)
+		p.uvarint(&s.cap, at)
+	}
+	if fresh {
+		p.every(unsafe.Add(v.data, -int(off)), r.count, i, visit)
+	}
+}
+
+// unpackGraphSlice is graphSlice from data.
+func (p *Stream) unpackGraphSlice(v *sliceHeader, i *typeInfo, make maker, visit func(*Stream, unsafe.Pointer)) {
+	at, g := placeOf(unsafe.Pointer(v), sliceShape), p.graph
+	var token, count uint64
+	var s span
+	if p.uvarint(&token, at); token == tokenNil || p.mode == failed {
+		if p.mode != failed {
+			*v = sliceHeader{}
+		}
+		return
+	}
+	n := uint64(len(g.objects))
+	if token >= tokenKnown {
+		if n = token - tokenKnown; n >= uint64(len(g.objects)) {
+			p.fail(at, "%w: object %d of %d", ErrData, n, len(g.objects))
+			return
+		}
+	}
+	fresh := token < tokenKnown || !g.objects[n].ready
+	if fresh {
+		if p.uvarint(&count, at); p.mode == failed || !p.fits(count, i.least, at) {
+			return
+		}
+		s = span{0, count, count}
+	} else if o := g.objects[n]; o.info.t != i.t {
+		p.fail(at, "%w: object %d is of %v, want %v", ErrData, n, o.info.t, i.t)
+		return
+	} else {
+		count = uint64(o.count)
+	}
+	if token != tokenWhole {
+		p.uvarint(&s.off, at)
+		p.uvarint(&s.len, at)
+		p.uvarint(&s.cap, at)
+		if p.mode == failed {
+			return
+		}
+		if s.len > s.cap || s.off > count || s.cap > count-s.off {
+			p.fail(at, "%w: elements %d to %d, capacity %d, of %d", ErrData, s.off, s.off+s.len, s.cap, count)
+			return
+		}
+	}
+	p.setSpan(v, n, fresh, int(count), s, i, make, visit)
+}
+
+// setSpan makes v a part of object n, and fills the object when it is new.
+func (p *Stream) setSpan(v *sliceHeader, n uint64, fresh bool, count int, s span, i *typeInfo, make maker, visit func(*Stream, unsafe.Pointer)) {
+	size := i.t.Size()
+	if !fresh {
+		*v = sliceHeader{unsafe.Add(p.graph.objects[n].ptr, uintptr(s.off)*size), int(s.len), int(s.cap)}
+		return
+	}
+	data := v.data
+	if !p.inPlace || v.cap < count || s.off != 0 || data == nil {
+		data = make(count)
+		p.construct(i, data, count)
+	}
+	*v = sliceHeader{unsafe.Add(data, uintptr(s.off)*size), int(s.len), int(s.cap)}
+	if count > 0 && size > 0 {
+		p.made(n, object{data, i, count, true})
+	}
+	if visit == nil {
+		p.plain(i.layout, data, count)
+		return
+	}
+	p.fill(&sliceHeader{data, count, count}, i, 0, visit)
+}

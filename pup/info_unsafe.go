@@ -1,0 +1,310 @@
+package pup
+
+import (
+	"encoding"
+	"fmt"
+	"reflect"
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"unsafe"
+)
+
+// Class is how values of a type are traversed, fastest first.
+type Class uint8
+
+const (
+	PlainClass       Class = iota // without pointers: copied as memory
+	GeneratedClass                // by code from pupgen
+	HandwrittenClass              // by a PUP method, or a function given with Visit, of the type's author
+	BinaryClass                   // by the type's MarshalBinary and UnmarshalBinary
+	ReflectedClass                // by reflection, the last resort
+	RefusedClass                  // cannot be saved
+)
+
+func (c Class) String() string {
+	return [...]string{"plain", "generated", "handwritten", "binary", "reflected", "refused"}[c]
+}
+
+// ClassOf returns how values of type T are traversed.
+func ClassOf[T any]() Class { return known.info(reflect.TypeFor[T]()).class }
+
+// typeInfo is all that pup knows of a type. It is made once and then only read.
+type typeInfo struct {
+	t       reflect.Type
+	reg     *registration // nil: not registered
+	name    string        // in schemas; "" for types that have no name of their own there
+	class   Class
+	layout  *layout // not nil: plain
+	least   uint64  // fewest bytes that a value takes; 0 when unknown
+	hand    bool    // its own code decides what is visited
+	direct  bool    // an interface holds its values themselves
+	visit   func(p *Stream, v unsafe.Pointer)
+	fields  []field   // of a structure that is walked by its fields
+	steps   []step    // the same, joined
+	elem    *typeInfo // of slices, arrays, pointers and maps
+	key     *typeInfo
+	make    maker  // of slices: their elements
+	special string // the word for it in schemas: types of the standard library with a form of their own
+	fault   error  // why it cannot be saved
+	schema  atomic.Pointer[table]
+}
+
+// field is a visited field of a structure.
+type field struct {
+	name string
+	off  uintptr
+	info *typeInfo
+}
+
+// cachedInfo is a line of a stream's own cache, which saves the way to the registry.
+type cachedInfo struct {
+	key    uintptr
+	info   *typeInfo
+	number uint64 // of a dynamic type in this stream, + 1
+}
+
+// infoFor is the information about T. A pointer to T has the same key in the cache, and is cheaper to ask for its type.
+func infoFor[T any](p *Stream) *typeInfo {
+	x := any((*T)(nil))
+	key := uintptr((*eface)(unsafe.Pointer(&x)).typ)
+	if line := &p.infos[key>>6%lines]; line.key == key {
+		return line.info
+	}
+	return p.infoLine(key, reflect.TypeFor[T]()).info
+}
+
+// lines is the size of a stream's cache.
+const lines = 16
+
+// infoLine is the line of the cache for a type and its key.
+func (p *Stream) infoLine(key uintptr, t reflect.Type) *cachedInfo {
+	line := &p.infos[key>>6%lines]
+	if line.key != key {
+		*line = cachedInfo{key: key, info: known.info(t)}
+	}
+	return line
+}
+
+// infoOf is infoFor for a type that is known only now. Its key is odd, to differ from the one of what a pointer type
+// points to.
+func (p *Stream) infoOf(t reflect.Type) *cachedInfo {
+	return p.infoLine(uintptr((*eface)(unsafe.Pointer(&t)).data)|1, t)
+}
+
+// value visits the variable at v; it is the element function of what holds such values.
+func (i *typeInfo) value(p *Stream, v unsafe.Pointer) { p.value(i, v) }
+
+// info returns the information about a type.
+func (k *registry) info(t reflect.Type) *typeInfo {
+	if i, ok := k.infos.Load(t); ok {
+		return i.(*typeInfo)
+	}
+	k.begin()
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.making = map[reflect.Type]*typeInfo{}
+	i := k.make(t)
+	for _, made := range k.making {
+		k.infos.LoadOrStore(made.t, made)
+	}
+	k.making = nil
+	published, _ := k.infos.Load(i.t)
+	return published.(*typeInfo)
+}
+
+// make works a type out. A type that holds itself finds itself in making.
+func (k *registry) make(t reflect.Type) *typeInfo {
+	if i, ok := k.infos.Load(t); ok {
+		return i.(*typeInfo)
+	}
+	if i := k.making[t]; i != nil {
+		return i
+	}
+	i := &typeInfo{t: t, reg: k.byType[t], class: ReflectedClass, direct: direct(t)}
+	k.making[t] = i
+	i.name = k.nameOf(t)
+	if i.reg != nil {
+		i.fault = i.reg.fault
+	}
+	if reason := refused(t); reason != "" {
+		i.refuse(reason)
+		return i
+	}
+	hand, generated := probe(t)
+	switch {
+	case i.reg != nil && i.reg.visit != nil:
+		i.class, i.hand, i.visit = HandwrittenClass, true, i.reg.visit
+	case hand:
+		i.class, i.hand, i.visit = HandwrittenClass, true, callPUP(t)
+	case k.makeStandard(i):
+	case k.plain(t) != nil:
+		i.makePlain(k.plain(t))
+	case generated:
+		k.makeByKind(i) // the same visits as the generated code makes, without the calls
+		i.class = GeneratedClass
+	case isBinary(t):
+		i.class, i.least, i.special = BinaryClass, 1, "binary"
+		i.visit = func(p *Stream, v unsafe.Pointer) { Binary(p, reflect.NewAt(t, v).Interface().(BinaryValue)) }
+	default:
+		k.makeByKind(i)
+	}
+	return i
+}
+
+// nameOf is a type's name in schemas: as registered, or else its package and name, which no build changes. Types whose
+// name says nothing about how they are stored have none.
+func (k *registry) nameOf(t reflect.Type) string {
+	if r := k.byType[t]; r != nil {
+		return r.name
+	}
+	if t.Name() == "" || t.PkgPath() == "" || t.Kind() <= reflect.Complex128 || t.Kind() == reflect.String ||
+		t.Kind() == reflect.Interface {
+		return ""
+	}
+	return t.PkgPath() + "." + strings.ReplaceAll(t.Name(), " ", "")
+}
+
+// plain is the layout of a type that is plain and is nowhere traversed by code of its author's own.
+func (k *registry) plain(t reflect.Type) *layout {
+	if !k.untouched(t) {
+		return nil
+	}
+	return layoutOf(t)
+}
+
+// untouched tells whether no part of a type's own memory has code of its own.
+func (k *registry) untouched(t reflect.Type) bool {
+	if r := k.byType[t]; r != nil && (r.visit != nil || r.fault != nil) {
+		return false
+	}
+	if hand, _ := probe(t); hand || refused(t) != "" {
+		return false
+	}
+	switch t.Kind() {
+	case reflect.Array:
+		return k.untouched(t.Elem())
+	case reflect.Struct:
+		for i := range t.NumField() {
+			f := t.Field(i)
+			if _, skip := skipTag(f); !skip && f.Name != "_" && !k.untouched(f.Type) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+func (i *typeInfo) makePlain(l *layout) {
+	i.class, i.layout, i.least = PlainClass, l, l.wire
+	t := i.t
+	i.visit = func(p *Stream, v unsafe.Pointer) {
+		if p.mode == observing {
+			p.watch.visit(p, t, v)
+		} else {
+			p.plain(l, v, 1)
+		}
+	}
+}
+
+// refuse makes i a type that fails wherever it is met.
+func (i *typeInfo) refuse(reason string) {
+	i.class = RefusedClass
+	i.fault = fmt.Errorf("%w: %v: %s", ErrType, i.t, reason)
+	i.visit = func(p *Stream, v unsafe.Pointer) { p.fail(placeOf(v, anyShape), "%w", i.fault) }
+}
+
+// skipTag reads the tag pup:"-,reason".
+func skipTag(f reflect.StructField) (reason string, skip bool) {
+	tag, ok := f.Tag.Lookup("pup")
+	if !ok {
+		return "", false
+	}
+	word, reason, _ := strings.Cut(tag, ",")
+	return reason, word == "-"
+}
+
+// refused says why no value of a type can be saved, or "".
+func refused(t reflect.Type) string {
+	switch t.Kind() {
+	case reflect.Chan:
+		return "a channel belongs to the goroutines that use it; skip it and make it again"
+	case reflect.Func:
+		return "a function has no form outside the program; skip it and set it again"
+	case reflect.UnsafePointer:
+		return "what it points to is not known; skip it"
+	}
+	switch t {
+	case reflect.TypeFor[sync.Mutex](), reflect.TypeFor[sync.RWMutex](), reflect.TypeFor[sync.Once](),
+		reflect.TypeFor[sync.WaitGroup](), reflect.TypeFor[sync.Cond](), reflect.TypeFor[sync.Pool](),
+		reflect.TypeFor[sync.Map](), reflect.TypeFor[atomic.Value]():
+		return "its state means nothing outside the process; skip it"
+	}
+	return ""
+}
+
+// probe tells whether *T has a PUP method of its own, and of which kind. It calls the method of a zero value with a
+// stream on which every helper is idle; code from pupgen gives itself away by its first call, Old.
+func probe(t reflect.Type) (hand, generated bool) {
+	if t.Kind() == reflect.Interface || t.Kind() == reflect.Pointer || promoted(t) ||
+		!reflect.PointerTo(t).Implements(reflect.TypeFor[PUPer]()) {
+		return false, false
+	}
+	p := &Stream{mode: failed, evolving: true}
+	defer func() {
+		if recover() != nil {
+			hand, generated = true, false // it is the author's code that does not bear a zero value
+		}
+	}()
+	reflect.New(t).Interface().(PUPer).PUP(p)
+	return !p.generated, p.generated
+}
+
+// promoted tells whether a structure has the PUP of a field that it embeds, which would leave out its other fields: the
+// compiler writes such a method, so it stands in no file.
+func promoted(t reflect.Type) bool {
+	if t.Kind() != reflect.Struct || t.NumField() == 0 {
+		return false
+	}
+	m, ok := reflect.PointerTo(t).MethodByName("PUP")
+	if !ok {
+		return false
+	}
+	pc := m.Func.Pointer()
+	file, _ := runtime.FuncForPC(pc).FileLine(pc)
+	if file != "<autogenerated>" {
+		return false
+	}
+	for i := range t.NumField() {
+		f := t.Field(i)
+		if !f.Anonymous {
+			continue
+		}
+		if f.Type.Implements(reflect.TypeFor[PUPer]()) || reflect.PointerTo(f.Type).Implements(reflect.TypeFor[PUPer]()) {
+			return true
+		}
+	}
+	return false
+}
+
+// callPUP calls the PUP method of the value at v. It makes the interface by putting v into one that was made before, which
+// costs nothing.
+func callPUP(t reflect.Type) func(p *Stream, v unsafe.Pointer) {
+	template := reflect.New(t).Interface().(PUPer)
+	return func(p *Stream, v unsafe.Pointer) {
+		x := template
+		(*eface)(unsafe.Pointer(&x)).data = v
+		x.PUP(p)
+	}
+}
+
+// BinaryValue is what Binary traverses.
+type BinaryValue interface {
+	encoding.BinaryMarshaler
+	encoding.BinaryUnmarshaler
+}
+
+func isBinary(t reflect.Type) bool {
+	return t.Kind() != reflect.Pointer && t.Kind() != reflect.Interface && reflect.PointerTo(t).Implements(reflect.TypeFor[BinaryValue]())
+}

@@ -1,0 +1,308 @@
+package pup
+
+import (
+	"reflect"
+	"strconv"
+	"strings"
+	"unsafe"
+)
+
+// reader reads data whose type the program does not have any more, by the schema that came with it.
+type reader struct {
+	p    *Stream
+	data *table
+}
+
+// kinds are the words of schemas for numbers.
+func kindOf(word string) (reflect.Kind, bool) {
+	for k := reflect.Bool; k <= reflect.Complex128; k++ {
+		if k.String() == word {
+			return k, true
+		}
+	}
+	return reflect.Invalid, false
+}
+
+// widens tells whether every value of one type expression has its like in another.
+func widens(from, to string) bool {
+	if a, b, n, ok := bothElements(from, to); ok {
+		return n && widens(a, b)
+	}
+	f, ok1 := kindOf(from)
+	t, ok2 := kindOf(to)
+	if !ok1 || !ok2 || f == reflect.Bool || t == reflect.Bool {
+		return false
+	}
+	if f == t {
+		return true
+	}
+	signed := func(k reflect.Kind) bool { return k >= reflect.Int && k <= reflect.Int64 }
+	unsigned := func(k reflect.Kind) bool { return k >= reflect.Uint && k <= reflect.Uintptr }
+	float := func(k reflect.Kind) bool { return k == reflect.Float32 || k == reflect.Float64 }
+	exact := map[reflect.Kind]uint64{reflect.Float32: 2, reflect.Float64: 4} // bytes of integers that it holds
+	switch {
+	case signed(f) && signed(t), unsigned(f) && (unsigned(t) || signed(t)), float(f) && float(t):
+		return wireSize(f) < wireSize(t)
+	case (signed(f) || unsigned(f)) && float(t):
+		return wireSize(f) <= exact[t]
+	case f == reflect.Complex64:
+		return t == reflect.Complex128
+	case f == reflect.Float32:
+		return t == reflect.Complex64 || t == reflect.Complex128
+	case f == reflect.Float64:
+		return t == reflect.Complex128
+	}
+	return false
+}
+
+// bothElements takes the element types of two slices, or of two arrays, which must be equally long.
+func bothElements(from, to string) (a, b string, same, ok bool) {
+	if !strings.HasPrefix(from, "[") || !strings.HasPrefix(to, "[") {
+		return "", "", false, false
+	}
+	i, j := strings.IndexByte(from, ']')+1, strings.IndexByte(to, ']')+1
+	return from[i:], to[j:], from[:i] == to[:j], true
+}
+
+// widen reads numbers of a narrower type.
+func (r reader) widen(expr string, t reflect.Type, v unsafe.Pointer) {
+	p, at := r.p, placeOf(v, anyShape)
+	switch t.Kind() {
+	case reflect.Slice:
+		n := p.getLength(1, at)
+		if p.graph != nil {
+			p.fail(at, "%w: a slice cannot be widened in a graph", ErrSchema)
+		}
+		if p.mode == failed {
+			return
+		}
+		if n < 0 {
+			reflect.NewAt(t, v).Elem().SetZero()
+			return
+		}
+		list := reflect.NewAt(t, v).Elem()
+		list.Set(reflect.MakeSlice(t, 0, p.step(n, t.Elem().Size(), 0)))
+		for range n {
+			list.Set(reflect.Append(list, reflect.Zero(t.Elem())))
+			r.widen(expr[2:], t.Elem(), list.Index(list.Len()-1).Addr().UnsafePointer())
+			if p.mode == failed {
+				return
+			}
+		}
+	case reflect.Array:
+		expr = expr[strings.IndexByte(expr, ']')+1:]
+		for n := range t.Len() {
+			r.widen(expr, t.Elem(), unsafe.Add(v, uintptr(n)*t.Elem().Size()))
+		}
+	default:
+		r.widenNumber(expr, reflect.NewAt(t, v).Elem())
+	}
+}
+
+func (r reader) widenNumber(expr string, to reflect.Value) {
+	k, _ := kindOf(expr)
+	from := reflect.New(basicTypes()[k]).Elem()
+	l := layoutOf(from.Type())
+	if r.p.plain(l, from.Addr().UnsafePointer(), 1); r.p.mode == failed {
+		return
+	}
+	if to.Kind() == reflect.Complex64 || to.Kind() == reflect.Complex128 {
+		if from.CanFloat() {
+			to.SetComplex(complex(from.Float(), 0))
+			return
+		}
+	}
+	to.Set(from.Convert(to.Type()))
+}
+
+// basicTypes are the types that kinds of numbers stand for.
+func basicTypes() map[reflect.Kind]reflect.Type {
+	list := map[reflect.Kind]reflect.Type{}
+	for _, v := range []any{false, int8(0), int16(0), int32(0), int64(0), uint8(0), uint16(0), uint32(0), uint64(0),
+		float32(0), float64(0), complex64(0), complex128(0)} {
+		list[reflect.TypeOf(v).Kind()] = reflect.TypeOf(v)
+	}
+	return list
+}
+
+// drop reads a value and forgets it.
+func (r reader) drop(expr string) {
+	p, at := r.p, place{}
+	if p.mode == failed || !p.enter(at) {
+		return
+	}
+	defer p.leave()
+	k, number := kindOf(expr)
+	switch {
+	case number:
+		r.dropBytes(wireSize(k))
+	case expr == "string":
+		n := uint64(0)
+		p.uvarint(&n, at)
+		r.dropBytes(n)
+	case strings.HasPrefix(expr, "[]"):
+		r.dropSlice(expr[2:])
+	case strings.HasPrefix(expr, "["):
+		end := strings.IndexByte(expr, ']')
+		n, err := strconv.Atoi(expr[1:max(end, 1)])
+		for i := 0; i < n && p.mode != failed; i++ {
+			r.drop(expr[end+1:])
+		}
+		if err != nil {
+			p.fail(at, "%w: type %q in the schema", ErrData, expr)
+		}
+	case strings.HasPrefix(expr, "map["):
+		r.dropMap(expr[4:])
+	case expr[:min(1, len(expr))] == "*":
+		r.dropPointer(expr[1:])
+	case strings.HasPrefix(expr, "struct{"):
+		r.dropFields(splitFields(expr))
+	case expr == "interface":
+		var x any
+		Interface(p, &x)
+	default:
+		r.dropNamed(expr)
+	}
+}
+
+func (r reader) dropBytes(n uint64) {
+	if !r.p.fits(n, 1, place{}) {
+		return
+	}
+	var b [512]byte
+	for ; n > 0 && r.p.mode != failed; n -= min(n, uint64(len(b))) {
+		r.p.bytes(b[:min(n, uint64(len(b)))], place{})
+	}
+}
+
+func (r reader) dropFields(list []fieldLine) {
+	for _, f := range list {
+		r.drop(f.expr)
+	}
+}
+
+// dropNamed forgets a value of a named type, or of one with a form of its own.
+func (r reader) dropNamed(expr string) {
+	p := r.p
+	for _, s := range standards() {
+		if s.word == expr {
+			s.visit(p, reflect.New(s.t).UnsafePointer())
+			return
+		}
+	}
+	l := r.data.entries[expr]
+	switch {
+	case l == nil:
+		p.fail(place{}, "%w: type %.100q in the schema", ErrData, expr)
+	case l.form == "struct" || l.form == "is":
+		r.dropFields(l.fields)
+	case l.form == "binary":
+		n := uint64(0)
+		p.uvarint(&n, place{})
+		r.dropBytes(n)
+	default:
+		reg := known.named(expr)
+		if reg == nil {
+			p.fail(place{}, "%w: a %s was removed that only its own code can read: keep the type registered", ErrSchema, expr)
+			return
+		}
+		p.value(known.info(reg.t), reflect.New(reg.t).UnsafePointer())
+	}
+}
+
+// splitFields takes the fields of a structure without a name: struct{A int64,B []string}.
+func splitFields(expr string) []fieldLine {
+	var list []fieldLine
+	rest := strings.TrimSuffix(strings.TrimPrefix(expr, "struct{"), "}")
+	for rest != "" {
+		depth, end := 0, len(rest)
+		for i, c := range rest {
+			if c == '{' || c == '[' {
+				depth++
+			} else if c == '}' || c == ']' {
+				depth--
+			} else if c == ',' && depth == 0 {
+				end = i
+				break
+			}
+		}
+		name, of, _ := strings.Cut(rest[:end], " ")
+		list = append(list, fieldLine{name, of})
+		rest = strings.TrimPrefix(rest[end:], ",")
+	}
+	return list
+}
+
+func (r reader) dropSlice(elem string) {
+	p, n, token := r.p, uint64(0), uint64(0)
+	if p.graph == nil {
+		if p.uvarint(&n, place{}); n > 0 {
+			r.dropEach(n-1, elem)
+		}
+		return
+	}
+	switch p.uvarint(&token, place{}); token {
+	case tokenNil:
+	case tokenWhole:
+		if p.uvarint(&n, place{}); n > 0 && p.mode != failed {
+			p.graph.objects = append(p.graph.objects, object{info: known.info(reflect.TypeFor[dropped]()), ready: true})
+		}
+		r.dropEach(n, elem)
+	default:
+		p.fail(place{}, "%w: a removed field shares a slice with others", ErrSchema)
+	}
+}
+
+// dropped stands for objects that were read and forgotten: a later reference finds another type than it wants.
+type dropped struct{ _ byte }
+
+func (r reader) dropEach(n uint64, elem string) {
+	if k, ok := kindOf(elem); ok {
+		if n <= r.p.left()/wireSize(k) || r.p.mode == failed {
+			r.dropBytes(n * wireSize(k))
+			return
+		}
+	}
+	if !r.p.fits(n, 1, place{}) {
+		return
+	}
+	for ; n > 0 && r.p.mode != failed; n-- {
+		r.drop(elem)
+	}
+}
+
+func (r reader) dropMap(expr string) {
+	depth, end := 1, 0
+	for end < len(expr) && depth > 0 {
+		switch expr[end] {
+		case '[':
+			depth++
+		case ']':
+			depth--
+		}
+		end++
+	}
+	n := uint64(0)
+	if r.p.uvarint(&n, place{}); n == 0 || depth > 0 || !r.p.fits(n-1, 1, place{}) {
+		return
+	}
+	for n--; n > 0 && r.p.mode != failed; n-- {
+		r.drop(expr[:end-1])
+		r.drop(expr[end:])
+	}
+}
+
+func (r reader) dropPointer(elem string) {
+	p, token := r.p, uint64(0)
+	p.uvarint(&token, place{})
+	switch {
+	case token == tokenNil || p.mode == failed:
+	case token != tokenNew:
+		p.fail(place{}, "%w: a removed field shares what it points to with others", ErrSchema)
+	case p.graph == nil:
+		r.drop(elem)
+	default:
+		p.graph.objects = append(p.graph.objects, object{info: known.info(reflect.TypeFor[dropped]()), ready: true})
+		p.content(nil, place{}, func(*Stream, unsafe.Pointer) { r.drop(elem) })
+	}
+}

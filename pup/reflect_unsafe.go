@@ -1,0 +1,399 @@
+package pup
+
+import (
+	"bytes"
+	"cmp"
+	"fmt"
+	"reflect"
+	"slices"
+	"unsafe"
+)
+
+// makeByKind gives a type the traversal that its kind has.
+func (k *registry) makeByKind(i *typeInfo) {
+	t := i.t
+	switch t.Kind() {
+	case reflect.String:
+		i.least = 1
+		i.visit = func(p *Stream, v unsafe.Pointer) {
+			if p.mode == observing {
+				p.watch.visit(p, t, v)
+			} else {
+				String(p, (*string)(v))
+			}
+		}
+	case reflect.Slice:
+		i.elem, i.least = k.make(t.Elem()), 1
+		i.make = func(n int) unsafe.Pointer { return reflect.MakeSlice(reflect.SliceOf(t.Elem()), n, n).UnsafePointer() }
+		i.visit = func(p *Stream, v unsafe.Pointer) { p.sliceOf(i, (*sliceHeader)(v)) }
+	case reflect.Array:
+		i.elem = k.make(t.Elem())
+		i.least = i.elem.least * uint64(t.Len())
+		i.visit = func(p *Stream, v unsafe.Pointer) { p.arrayOf(i, v) }
+	case reflect.Pointer:
+		i.elem, i.least = k.make(t.Elem()), 1
+		make := func(int) unsafe.Pointer { return reflect.New(t.Elem()).UnsafePointer() }
+		i.visit = func(p *Stream, v unsafe.Pointer) {
+			p.pointer(t, (*unsafe.Pointer)(v), i.elem, make, i.elem.value)
+		}
+	case reflect.Map:
+		i.key, i.elem, i.least = k.make(t.Key()), k.make(t.Elem()), 1
+		i.visit = func(p *Stream, v unsafe.Pointer) { p.mapOf(i, v) }
+	case reflect.Interface:
+		i.least = 1
+		i.visit = func(p *Stream, v unsafe.Pointer) { p.interfaceOf(i, v) }
+	case reflect.Struct:
+		k.makeStruct(i)
+	default:
+		i.refuse(fmt.Sprintf("no values of kind %v", t.Kind()))
+	}
+}
+
+func (k *registry) makeStruct(i *typeInfo) {
+	t := i.t
+	for n := range t.NumField() {
+		f := t.Field(n)
+		if _, skip := skipTag(f); skip || f.Name == "_" {
+			continue
+		}
+		x := k.make(f.Type)
+		i.fields = append(i.fields, field{f.Name, f.Offset, x})
+		i.least += x.least
+	}
+	i.steps = stepsOf(i.fields)
+	i.visit = func(p *Stream, v unsafe.Pointer) { p.structOf(i, i.steps, v) }
+}
+
+// step is one part of the way through a structure.
+type step struct {
+	kind stepKind
+	off  uintptr
+	size uintptr // rawStep: of the memory; plainsStep: of an element
+	info *typeInfo
+}
+
+type stepKind uint8
+
+const (
+	otherStep  stepKind = iota // as its type says
+	rawStep                    // memory that is the data
+	textStep                   // a string
+	plainsStep                 // a slice of elements whose memory is the data
+)
+
+// stepsOf joins neighbouring plain fields whose memory is the data, and marks the other common ones.
+func stepsOf(fields []field) []step {
+	var steps []step
+	for _, f := range fields {
+		s := step{otherStep, f.off, 0, f.info}
+		l, n := f.info.layout, len(steps)-1
+		switch {
+		case l != nil && l.raw && !l.bools:
+			if n >= 0 && steps[n].kind == rawStep && steps[n].off+steps[n].size == f.off {
+				steps[n].size += l.size
+				continue
+			}
+			s.kind, s.size = rawStep, l.size
+		case f.info.t.Kind() == reflect.String && f.info.class == ReflectedClass:
+			s.kind = textStep
+		case f.info.t.Kind() == reflect.Slice && f.info.class == ReflectedClass:
+			if e := f.info.elem.layout; e != nil && e.raw && !e.bools && e.size > 0 {
+				s.kind, s.size = plainsStep, e.size
+			}
+		}
+		steps = append(steps, s)
+	}
+	return steps
+}
+
+// structOf visits a structure by its steps. The short ways stand here in full: this is where most of the time of most
+// traversals goes.
+func (p *Stream) structOf(i *typeInfo, steps []step, v unsafe.Pointer) {
+	switch {
+	case p.mode == observing || p.evolving:
+		for _, f := range i.fields {
+			p.value(f.info, unsafe.Add(v, f.off))
+		}
+		return
+	case p.direct && p.mode == packing:
+		p.packSteps(steps, v, 1, 0)
+		return
+	}
+	for k := range steps {
+		p.step1(&steps[k], unsafe.Add(v, steps[k].off))
+	}
+}
+
+// step1 makes one step in any direction.
+func (p *Stream) step1(s *step, at unsafe.Pointer) {
+	switch {
+	case s.kind != rawStep:
+		p.value(s.info, at)
+	case p.mode == sizing:
+		p.size += uint64(s.size)
+	default:
+		p.bytes(view(at, s.size), placeOf(at, anyShape))
+	}
+}
+
+// packSteps packs n structures that lie stride bytes apart. The short ways stand here in full, without calls: most of
+// the time of most traversals goes here.
+func (p *Stream) packSteps(steps []step, v unsafe.Pointer, n int, stride uintptr) {
+	win, pos := p.win, p.pos
+	for e := range uintptr(n) {
+		for k := range steps {
+			s := &steps[k]
+			at, room := unsafe.Add(v, e*stride+s.off), len(win)-pos
+			switch s.kind {
+			case rawStep:
+				if n := int(s.size); n <= room {
+					moveRaw(unsafe.Add(unsafe.Pointer(unsafe.SliceData(win)), pos), at, s.size)
+					pos += n
+					continue
+				}
+			case textStep:
+				if n := len(*(*string)(at)); n < 0x80 && n < room {
+					win[pos] = byte(n)
+					copy(win[pos+1:], *(*string)(at))
+					pos += 1 + n
+					continue
+				}
+			case plainsStep:
+				h := (*sliceHeader)(at)
+				if size := h.len * int(s.size); h.len < 0x7f && size < room && h.len > 0 {
+					win[pos] = byte(h.len + 1)
+					copy(win[pos+1:], view(h.data, uintptr(size)))
+					pos += 1 + size
+					continue
+				}
+			}
+			p.pos = pos
+			if p.step1(s, at); p.mode == failed {
+				return
+			}
+			win, pos = p.win, p.pos
+		}
+	}
+	p.pos = pos
+}
+
+func (p *Stream) sliceOf(i *typeInfo, v *sliceHeader) {
+	if i.elem.layout != nil {
+		p.plainSlice(i, v)
+		return
+	}
+	if s := i.elem.steps; s != nil && p.direct && p.mode == packing && v.data != nil && i.elem.least > 0 {
+		p.putLength(v.len, false, placeOf(unsafe.Pointer(v), sliceShape))
+		if p.enter(placeOf(unsafe.Pointer(v), sliceShape)) {
+			p.packSteps(s, v.data, v.len, i.elem.t.Size())
+			p.leave()
+		}
+		return
+	}
+	p.slice(i.t, v, i.elem, i.make, i.elem.value)
+}
+
+func (p *Stream) arrayOf(i *typeInfo, v unsafe.Pointer) {
+	if at := placeOf(v, arrayShape); i.t.Len() > 0 && p.enter(at) {
+		p.each(v, i.t.Len(), i.elem.t.Size(), i.elem.value)
+		p.leave()
+	}
+}
+
+func (p *Stream) interfaceOf(i *typeInfo, v unsafe.Pointer) {
+	variable := reflect.NewAt(i.t, v).Elem()
+	switch p.mode {
+	case failed:
+	case observing:
+		p.observeInterface(i.t, v, variable.Interface())
+	case unpacking:
+		p.unpackInterface(i.t, v, func(x any) bool {
+			if x == nil {
+				variable.SetZero()
+			} else {
+				variable.Set(reflect.ValueOf(x))
+			}
+			return true
+		})
+	default:
+		p.packInterface(v, variable.Interface())
+	}
+}
+
+// mapOf is Map by reflection.
+func (p *Stream) mapOf(i *typeInfo, v unsafe.Pointer) {
+	at, m := placeOf(v, mapShape), reflect.NewAt(i.t, v).Elem()
+	switch p.mode {
+	case failed:
+	case observing:
+		p.observeMapOf(i, v, m)
+	case unpacking:
+		if p.graph == nil || p.sharedMap((*unsafe.Pointer)(v), i) {
+			p.unpackMapOf(i, v, m)
+		}
+	default:
+		if p.graph != nil && !p.sharedMap((*unsafe.Pointer)(v), i) {
+			return
+		}
+		p.putLength(m.Len(), m.IsNil(), at)
+		if m.Len() == 0 || !p.enter(at) {
+			return
+		}
+		p.push(frame{at: at, of: v, t: i.t})
+		for _, e := range p.sortedOf(i, m) {
+			k, x := e.key.UnsafePointer(), e.val.UnsafePointer()
+			p.entry(k, x)
+			p.value(i.key, k)
+			if p.value(i.elem, x); p.mode == failed {
+				break
+			}
+		}
+		p.pop()
+		p.leave()
+	}
+}
+
+// entryOf is a copy of a map's entry: pointers to its key and value.
+type entryOf struct {
+	key, val reflect.Value
+	packed   []byte
+}
+
+func entries(m reflect.Value) []entryOf {
+	list := make([]entryOf, 0, m.Len())
+	for it := m.MapRange(); it.Next(); {
+		e := entryOf{key: reflect.New(m.Type().Key()), val: reflect.New(m.Type().Elem())}
+		e.key.Elem().SetIterKey(it)
+		e.val.Elem().SetIterValue(it)
+		list = append(list, e)
+	}
+	return list
+}
+
+// sortedOf lists the entries of a map in the order in which Map stores them.
+func (p *Stream) sortedOf(i *typeInfo, m reflect.Value) []entryOf {
+	list := entries(m)
+	if p.mode == sizing && p.graph == nil || len(list) < 2 {
+		return list
+	}
+	switch i.key.t.Kind() {
+	case reflect.String:
+		slices.SortFunc(list, func(a, b entryOf) int { return cmp.Compare(a.key.Elem().String(), b.key.Elem().String()) })
+		return list
+	case reflect.Int, reflect.Int64, reflect.Int32:
+		slices.SortFunc(list, func(a, b entryOf) int { return cmp.Compare(a.key.Elem().Int(), b.key.Elem().Int()) })
+		return list
+	case reflect.Uint, reflect.Uint64, reflect.Uint32:
+		slices.SortFunc(list, func(a, b entryOf) int { return cmp.Compare(a.key.Elem().Uint(), b.key.Elem().Uint()) })
+		return list
+	}
+	s := p.scratch()
+	var ends []int
+	for n := range list {
+		i.key.value(s.stream(), list[n].key.UnsafePointer())
+		ends = append(ends, s.len())
+	}
+	if err := s.close(); err != nil {
+		p.stop(err)
+		return list
+	}
+	for n, from := 0, 0; n < len(list); n++ {
+		list[n].packed, from = s.data[from:ends[n]], ends[n]
+	}
+	slices.SortFunc(list, func(a, b entryOf) int { return bytes.Compare(a.packed, b.packed) })
+	return list
+}
+
+func (p *Stream) unpackMapOf(i *typeInfo, v unsafe.Pointer, m reflect.Value) {
+	at := placeOf(v, mapShape)
+	n := p.getLength(i.key.least+i.elem.least, at)
+	if n < 0 {
+		if p.mode != failed {
+			m.SetZero()
+		}
+		return
+	}
+	if !p.enter(at) {
+		return
+	}
+	if p.inPlace && !m.IsNil() {
+		m.Clear()
+	} else {
+		m.Set(reflect.MakeMapWithSize(i.t, p.step(n, i.key.t.Size()+i.elem.t.Size(), 0)))
+	}
+	p.madeMap(*(*unsafe.Pointer)(v))
+	p.push(frame{at: at, of: v, t: i.t})
+	for range n {
+		k, x := reflect.New(i.key.t), reflect.New(i.elem.t)
+		p.construct(i.key, k.UnsafePointer(), 1)
+		p.construct(i.elem, x.UnsafePointer(), 1)
+		p.entry(k.UnsafePointer(), x.UnsafePointer())
+		unset, target := p.unset(), reflect.ValueOf(m.Interface())
+		p.value(i.key, k.UnsafePointer())
+		p.value(i.elem, x.UnsafePointer())
+		p.setLater(unset, func() { target.SetMapIndex(k.Elem(), x.Elem()) })
+		if p.mode == failed {
+			break
+		}
+	}
+	if p.mode != failed && p.graph == nil && m.Len() != n && !nanKeys(i.key.t) {
+		p.fail(at, "%w: %d entries, %d different keys", ErrData, n, m.Len())
+	}
+	p.pop()
+	p.leave()
+}
+
+func (p *Stream) observeMapOf(i *typeInfo, v unsafe.Pointer, m reflect.Value) {
+	switch p.watch.visit(p, i.t, v) {
+	case content:
+		if p.enter(placeOf(v, mapShape)) {
+			for _, e := range entries(m) {
+				p.watch.entry(v, e.key.Elem(), e.val.Elem())
+				p.value(i.key, e.key.UnsafePointer())
+				p.value(i.elem, e.val.UnsafePointer())
+			}
+			p.leave()
+		}
+		p.watch.leave()
+	}
+}
+
+// moveRaw copies n bytes. Sizes of structures are the same again and again, so the jump is foreseen, and no call is made.
+func moveRaw(to, from unsafe.Pointer, n uintptr) {
+	switch n {
+	case 8:
+		*(*[8]byte)(to) = *(*[8]byte)(from)
+	case 16:
+		*(*[16]byte)(to) = *(*[16]byte)(from)
+	case 24:
+		*(*[24]byte)(to) = *(*[24]byte)(from)
+	case 32:
+		*(*[32]byte)(to) = *(*[32]byte)(from)
+	case 40:
+		*(*[40]byte)(to) = *(*[40]byte)(from)
+	case 48:
+		*(*[48]byte)(to) = *(*[48]byte)(from)
+	case 56:
+		*(*[56]byte)(to) = *(*[56]byte)(from)
+	case 64:
+		*(*[64]byte)(to) = *(*[64]byte)(from)
+	case 72:
+		*(*[72]byte)(to) = *(*[72]byte)(from)
+	case 80:
+		*(*[80]byte)(to) = *(*[80]byte)(from)
+	case 88:
+		*(*[88]byte)(to) = *(*[88]byte)(from)
+	case 96:
+		*(*[96]byte)(to) = *(*[96]byte)(from)
+	case 104:
+		*(*[104]byte)(to) = *(*[104]byte)(from)
+	case 112:
+		*(*[112]byte)(to) = *(*[112]byte)(from)
+	case 120:
+		*(*[120]byte)(to) = *(*[120]byte)(from)
+	case 128:
+		*(*[128]byte)(to) = *(*[128]byte)(from)
+	default:
+		copy(view(to, n), view(from, n))
+	}
+}

@@ -1,0 +1,26 @@
+package pup
+
+// A scratch is memory for packed keys of a map. It grows as needed.
+type scratch struct {
+	p    *Stream
+	data []byte
+}
+
+// scratch begins packing keys, for their order, in the course of a traversal.
+func (p *Stream) scratch() *scratch {
+	s := &scratch{data: make([]byte, 1024)}
+	s.p = &Stream{mode: packing, maxDepth: p.maxDepth, depth: p.depth, keys: true, keyGraph: p.graph, frames: p.frames, win: s.data}
+	s.p.next = func(q *Stream) error {
+		used := len(s.data)
+		s.data = append(s.data, make([]byte, used)...)
+		q.win = s.data[used:]
+		return nil
+	}
+	return s
+}
+
+func (s *scratch) stream() *Stream { return s.p }
+
+func (s *scratch) len() int { return int(s.p.done()) }
+
+func (s *scratch) close() error { return s.p.err }

@@ -1,0 +1,325 @@
+package pup
+
+import (
+	"errors"
+	"fmt"
+	"math/bits"
+	"time"
+	"unsafe"
+)
+
+// A PUPer visits each of its fields, always in the same order, with the functions of this package.
+type PUPer interface {
+	PUP(p *Stream)
+}
+
+// mode is what a traversal is for.
+type mode uint8
+
+const (
+	failed    mode = iota // an error was found: every helper does nothing
+	sizing                // add up the bytes
+	packing               // values to bytes
+	unpacking             // bytes to values
+	observing             // tell the observer of each visit
+)
+
+// A Stream is one traversal of a value. It is made by the functions of this package and handed to PUP methods; it
+// belongs to one goroutine and is of no use after the traversal.
+type Stream struct {
+	mode      mode
+	direct    bool // packing or unpacking a tree of today's types: the short ways are open
+	inPlace   bool
+	evolving  bool // unpacking: at least one type of the data is not as it is in this program
+	trusted   bool // unpacking: the body's length is known to be true
+	generated bool // set by Old when a type is probed
+	pos       int
+	win       []byte // packing: room in the current chunk; unpacking: content of the current chunk
+	size      uint64 // sizing: bytes so far; packing and unpacking: bytes in the windows before this one
+	rest      uint64 // unpacking: bytes of the body after this window
+	depth     int
+	maxDepth  int
+	free      int // unpacking: elements without bytes of their own that may still come
+	graph     *graph
+	keys      bool   // packing keys of a map, for their order
+	keyGraph  *graph // whose objects pointers in keys may lead to
+	dynamic   dynamic
+	old       map[*typeInfo]*plan
+	next      func(p *Stream) error // the next window
+	watch     observer
+	frames    []frame
+	zone      *time.Location // the last that was looked up
+	slab      unsafe.Pointer // unpacking: memory for small things
+	slabUsed  uintptr
+	err       error
+	infos     [lines]cachedInfo
+}
+
+// Sizing tells whether the traversal adds up the bytes that packing will take.
+func (p *Stream) Sizing() bool { return p.mode == sizing }
+
+// Packing tells whether the traversal turns values into bytes.
+func (p *Stream) Packing() bool { return p.mode == packing }
+
+// Unpacking tells whether the traversal fills values from bytes.
+func (p *Stream) Unpacking() bool { return p.mode == unpacking }
+
+// Err returns the first error of the traversal. After it, helpers leave all values as they are.
+func (p *Stream) Err() error { return p.err }
+
+// Fail ends the traversal because the content of a value is wrong; the first failure counts.
+func (p *Stream) Fail(err error) {
+	if p.mode != failed && err != nil {
+		p.stop(fmt.Errorf("pup: %s: %s: %w", p.verb(), p.path(place{}), err))
+	}
+}
+
+// stop records the first error and makes every helper idle.
+func (p *Stream) stop(err error) {
+	if p.err == nil {
+		p.err = err
+	}
+	p.mode, p.direct = failed, false
+}
+
+// fail ends the traversal with the path of the variable at a place.
+func (p *Stream) fail(at place, format string, args ...any) {
+	if p.mode != failed {
+		p.stop(fmt.Errorf("pup: %s: %s: %w", p.verb(), p.path(at), fmt.Errorf(format, args...)))
+	}
+}
+
+func (p *Stream) verb() string {
+	switch p.mode {
+	case unpacking:
+		return "unpack"
+	case observing:
+		return "look"
+	default:
+		return "pack"
+	}
+}
+
+// ErrDepth is wrapped by errors about values that are nested deeper than MaxDepth.
+var ErrDepth = errors.New("nested too deeply")
+
+// ErrData is wrapped by errors about bytes that are not what pup wrote: truncated, damaged or made up.
+var ErrData = errors.New("damaged data")
+
+// ErrSchema is wrapped by errors about data of other types than the program's, or other versions without rules.
+var ErrSchema = errors.New("other schema")
+
+// ErrType is wrapped by errors about values of types that cannot be saved.
+var ErrType = errors.New("type cannot be saved")
+
+// enter goes one level deeper, for values that hold values.
+func (p *Stream) enter(at place) bool {
+	if p.depth >= p.maxDepth {
+		p.fail(at, "%w: more than %d levels (a cycle needs the option Graph)", ErrDepth, p.maxDepth)
+		return false
+	}
+	p.depth++
+	return true
+}
+
+func (p *Stream) leave() { p.depth-- }
+
+// done is how many bytes of the body were packed or unpacked so far.
+func (p *Stream) done() uint64 {
+	if p.mode == sizing {
+		return p.size
+	}
+	return p.size + uint64(p.pos)
+}
+
+// left is how many bytes of the body can still be unpacked.
+func (p *Stream) left() uint64 { return uint64(len(p.win)-p.pos) + p.rest }
+
+// bytes packs or unpacks b as it is.
+func (p *Stream) bytes(b []byte, at place) {
+	switch p.mode {
+	case packing:
+		if len(b) <= len(p.win)-p.pos {
+			p.pos += copy(p.win[p.pos:], b)
+			return
+		}
+		p.split(b, at)
+	case unpacking:
+		if len(b) <= len(p.win)-p.pos {
+			p.pos += copy(b, p.win[p.pos:])
+			return
+		}
+		p.split(b, at)
+	case sizing:
+		p.size += uint64(len(b))
+	}
+}
+
+// split is bytes across the ends of windows.
+func (p *Stream) split(b []byte, at place) {
+	if p.mode == unpacking && uint64(len(b)) > p.left() {
+		p.fail(at, "%w: %d bytes wanted, %d left", ErrData, len(b), p.left())
+		return
+	}
+	for {
+		n := 0
+		if p.mode == packing {
+			n = copy(p.win[p.pos:], b)
+		} else {
+			n = copy(b, p.win[p.pos:])
+		}
+		p.pos += n
+		if b = b[n:]; len(b) == 0 {
+			return
+		}
+		if err := p.advance(); err != nil {
+			p.stop(err)
+			return
+		}
+	}
+}
+
+// advance makes the next chunk the window.
+func (p *Stream) advance() error {
+	before := p.done()
+	if err := p.next(p); err != nil {
+		return err
+	}
+	p.size, p.pos = before, 0
+	return nil
+}
+
+// uvarint packs *x, or unpacks it, in base 128, least significant digit first.
+func (p *Stream) uvarint(x *uint64, at place) {
+	switch p.mode {
+	case sizing:
+		p.size += uint64(uvarintLen(*x))
+	case packing:
+		if *x < 0x80 && p.pos < len(p.win) {
+			p.win[p.pos] = byte(*x)
+			p.pos++
+			return
+		}
+		p.putUvarint(*x, at)
+	case unpacking:
+		if p.pos < len(p.win) && p.win[p.pos] < 0x80 {
+			*x = uint64(p.win[p.pos])
+			p.pos++
+			return
+		}
+		*x = p.getUvarint(at)
+	}
+}
+
+func uvarintLen(x uint64) int { return (bits.Len64(x|1) + 6) / 7 }
+
+func (p *Stream) putUvarint(x uint64, at place) {
+	var b [10]byte
+	n := 0
+	for ; x >= 0x80; x >>= 7 {
+		b[n] = byte(x) | 0x80
+		n++
+	}
+	b[n] = byte(x)
+	p.bytes(b[:n+1], at)
+}
+
+// getUvarint accepts only the shortest form of a number, so that equal values have equal bytes.
+func (p *Stream) getUvarint(at place) uint64 {
+	x := uint64(0)
+	for i := range 10 {
+		var b [1]byte
+		if p.bytes(b[:], at); p.mode == failed {
+			return 0
+		}
+		if b[0] < 0x80 {
+			if i > 0 && b[0] == 0 || i == 9 && b[0] > 1 {
+				break
+			}
+			return x | uint64(b[0])<<(7*i)
+		}
+		x |= uint64(b[0]&0x7f) << (7 * i)
+	}
+	p.fail(at, "%w: a number that is too long", ErrData)
+	return 0
+}
+
+// length packs the length of a slice or map, one more than it is because 0 stands for nil.
+func (p *Stream) putLength(n int, isNil bool, at place) {
+	x := uint64(n) + 1
+	if isNil {
+		x = 0
+	}
+	p.uvarint(&x, at)
+}
+
+// getLength unpacks a length and compares it with what is left: each element takes at least least bytes. It answers
+// -1 for nil and when it failed.
+func (p *Stream) getLength(least uint64, at place) int {
+	x := uint64(0)
+	p.uvarint(&x, at)
+	if x == 0 || p.mode == failed {
+		return -1
+	}
+	if x--; !p.fits(x, least, at) {
+		return -1
+	}
+	return int(x)
+}
+
+// freeElements is how many elements without bytes of their own a stream may hold.
+const freeElements = 1 << 20
+
+func (p *Stream) fits(n, least uint64, at place) bool {
+	most := p.left()
+	if least > 0 {
+		most /= least
+	} else {
+		most = max(most, uint64(p.free))
+	}
+	if n > most {
+		p.fail(at, "%w: length %d exceeds the %d bytes left", ErrData, n, p.left())
+		return false
+	}
+	return true
+}
+
+// step is how many of n elements may be made before their bytes were seen.
+func (p *Stream) step(n int, size uintptr, least uint64) int {
+	const unseen = 64 << 10 // bytes of memory
+	if size == 0 || p.graph != nil || p.trusted && least > 0 {
+		return n
+	}
+	return min(n, int(max(16, unseen/size)))
+}
+
+// spend counts an element that took no bytes.
+func (p *Stream) spend(at place) bool {
+	if p.free--; p.free < 0 {
+		p.fail(at, "%w: more than %d elements without content", ErrData, freeElements)
+		return false
+	}
+	return true
+}
+
+// A place says which variable a helper works on, for the path in an error: its address and its shape, which differ
+// for a structure and its first field.
+type place struct {
+	addr  uintptr
+	shape shape
+}
+
+// shape is what a variable is to the traversal.
+type shape uint8
+
+const (
+	anyShape shape = iota
+	leafShape
+	textShape
+	sliceShape
+	arrayShape
+	mapShape
+	pointerShape
+	interfaceShape
+	objectShape
+)

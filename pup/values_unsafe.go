@@ -1,0 +1,342 @@
+package pup
+
+import (
+	"reflect"
+	"unsafe"
+)
+
+// number is what Number visits.
+type number interface {
+	~int | ~int8 | ~int16 | ~int32 | ~int64 | ~uint | ~uint8 | ~uint16 | ~uint32 | ~uint64 | ~uintptr |
+		~float32 | ~float64 | ~complex64 | ~complex128
+}
+
+// Number visits an integer, a float or a complex number. It takes the bytes of its kind, int, uint and uintptr 8.
+func Number[T number](p *Stream, v *T) { p.number(any(v), unsafe.Sizeof(*v)) }
+
+// number visits the number that v points to, of size bytes. Like the others below it is given a pointer in an interface: that
+// carries the type at no cost, and the short generic function above it disappears in its caller.
+func (p *Stream) number(v any, size uintptr) {
+	at := (*eface)(unsafe.Pointer(&v)).data
+	switch {
+	case !native || p.mode == failed || p.mode == observing:
+		p.slowNumber(reflect.TypeOf(v).Elem(), hide(at))
+	case p.mode == sizing:
+		p.size += uint64(size)
+	case size > uintptr(len(p.win)-p.pos):
+		p.bytes(view(at, size), placeOf(at, leafShape))
+	case p.mode == packing:
+		p.pos += copy(p.win[p.pos:], view(at, size))
+	default:
+		p.pos += copy(view(at, size), p.win[p.pos:])
+	}
+}
+
+// hide keeps the compiler from moving to the heap what is only shown to an observer, which keeps no pointers.
+func hide(v unsafe.Pointer) unsafe.Pointer {
+	x := uintptr(v)
+	return *(*unsafe.Pointer)(unsafe.Pointer(&x))
+}
+
+// slowNumber is number for an observer, or for a machine whose memory is not as the data.
+func (p *Stream) slowNumber(t reflect.Type, v unsafe.Pointer) {
+	switch p.mode {
+	case failed:
+	case observing:
+		p.watch.visit(p, t, v)
+	case sizing:
+		p.size += wireSize(t.Kind())
+	default:
+		p.foreign(t.Kind(), v)
+	}
+}
+
+// Bool visits a bool. It takes one byte.
+func Bool[T ~bool](p *Stream, v *T) { p.bool(any(v)) }
+
+func (p *Stream) bool(v any) {
+	at := (*eface)(unsafe.Pointer(&v)).data
+	switch p.mode {
+	case failed:
+	case observing:
+		p.watch.visit(p, reflect.TypeOf(v).Elem(), hide(at))
+	default:
+		p.bytes(view(at, 1), placeOf(at, leafShape))
+		if p.mode == unpacking {
+			p.checkBool(at, 1)
+		}
+	}
+}
+
+// String visits a string. It takes its length and its bytes, whatever they are.
+func String[T ~string](p *Stream, v *T) { p.text(any(v)) }
+
+func (p *Stream) text(v any) {
+	s := (*string)((*eface)(unsafe.Pointer(&v)).data)
+	switch p.mode {
+	case packing:
+		n := len(*s)
+		if n < 0x80 && n < len(p.win)-p.pos {
+			w := p.win[p.pos:]
+			w[0] = byte(n)
+			copy(w[1:], *s)
+			p.pos += n + 1
+			return
+		}
+		p.packText(s)
+	case unpacking:
+		*s = p.unpackText(s)
+	case sizing:
+		p.size += uint64(uvarintLen(uint64(len(*s))) + len(*s))
+	case observing:
+		p.watch.visit(p, reflect.TypeOf(v).Elem(), hide(unsafe.Pointer(s)))
+	}
+}
+
+func (p *Stream) packText(s *string) {
+	n, at := uint64(len(*s)), placeOf(unsafe.Pointer(s), textShape)
+	p.uvarint(&n, at)
+	p.bytes(unsafe.Slice(unsafe.StringData(*s), len(*s)), at)
+}
+
+// unpackText returns what v shall be: its old value after a failure.
+func (p *Stream) unpackText(v *string) string {
+	if p.pos < len(p.win) {
+		if n := int(p.win[p.pos]); n < 0x80 && n < len(p.win)-p.pos {
+			b := p.win[p.pos+1 : p.pos+1+n]
+			p.pos += n + 1
+			if p.inPlace && string(b) == *v {
+				return *v
+			}
+			if n > slabMost || n == 0 {
+				return string(b)
+			}
+			s := unsafe.Slice((*byte)(p.slabbed(uintptr(n), 1)), n)
+			copy(s, b)
+			return unsafe.String(unsafe.SliceData(s), n)
+		}
+	}
+	n, at := uint64(0), placeOf(unsafe.Pointer(v), textShape)
+	if p.uvarint(&n, at); p.mode == failed || !p.fits(n, 1, at) {
+		return *v
+	}
+	b := p.grown(int(n), at)
+	if p.mode == failed {
+		return *v
+	}
+	return unsafe.String(unsafe.SliceData(b), len(b))
+}
+
+// grown unpacks n bytes into memory that grows with what has come, unless the length is known to be true.
+func (p *Stream) grown(n int, at place) []byte {
+	b := make([]byte, p.step(n, 1, 1))
+	p.bytes(b, at)
+	for len(b) < n && p.mode != failed {
+		more := min(n-len(b), len(b))
+		b = append(b, make([]byte, more)...)
+		p.bytes(b[len(b)-more:], at)
+	}
+	return b
+}
+
+// Plain visits a value without pointers, strings, slices, maps or interfaces: one copy of its memory, without the
+// padding. Methods and rules of the types inside are not asked.
+func Plain[T any](p *Stream, v *T) {
+	if p.mode != failed {
+		p.plainValue(reflect.TypeFor[T](), infoFor[T](p), unsafe.Pointer(v))
+	}
+}
+
+func (p *Stream) plainValue(t reflect.Type, i *typeInfo, v unsafe.Pointer) {
+	switch {
+	case p.evolving:
+		p.value(i, v)
+	case p.mode == observing:
+		p.watch.visit(p, t, v)
+	case i.layout != nil:
+		p.plain(i.layout, v, 1)
+	default:
+		if l := p.explicit(t, placeOf(v, anyShape)); l != nil {
+			p.plain(l, v, 1)
+		}
+	}
+}
+
+// explicit is the layout of a type that its author calls plain although it has code of its own.
+func (p *Stream) explicit(t reflect.Type, at place) *layout {
+	l := layoutOf(t)
+	if l == nil || refused(t) != "" {
+		p.fail(at, "%w: %v is not plain", ErrType, t)
+		return nil
+	}
+	return l
+}
+
+// PlainSlice visits a slice of plain values: its length and one copy of its memory.
+func PlainSlice[S ~[]E, E any](p *Stream, v *S) { p.plains(any(v)) }
+
+// plains visits a slice of plain values; the short way first.
+func (p *Stream) plains(v any) {
+	e := (*eface)(unsafe.Pointer(&v))
+	h := (*sliceHeader)(e.data)
+	key := uintptr(e.typ)
+	line := &p.infos[key>>6%lines]
+	if line.key != key {
+		if p.mode == failed {
+			return
+		}
+		line = p.infoLine(key, reflect.TypeOf(v).Elem())
+	}
+	l := line.info.elem.layout
+	if !p.direct || l == nil || !l.raw {
+		p.plainSlice(line.info, h)
+		return
+	}
+	switch size := int(l.size) * h.len; p.mode {
+	case packing:
+		if h.len < 0x7f && size < len(p.win)-p.pos && h.data != nil {
+			w := p.win[p.pos:]
+			w[0] = byte(h.len + 1)
+			copy(w[1:], view(h.data, uintptr(size)))
+			p.pos += size + 1
+			return
+		}
+		at := placeOf(e.data, sliceShape)
+		p.putLength(h.len, h.data == nil, at)
+		p.bytes(view(h.data, uintptr(size)), at)
+	case sizing:
+		p.size += uint64(uvarintLen(uint64(h.len)+1) + size)
+	case unpacking:
+		p.unpackPlain(h, l)
+	}
+}
+
+// sliceHeader is a slice as it lies in memory.
+type sliceHeader struct {
+	data     unsafe.Pointer
+	len, cap int
+}
+
+func makeArray[E any](n int) unsafe.Pointer {
+	return unsafe.Pointer(unsafe.SliceData(make([]E, n)))
+}
+
+// Small strings and slices of plain elements that are unpacked one after the other share memory, which saves most of the
+// cost of making them. One that outlives its neighbours keeps slabSize bytes.
+const (
+	slabSize = 1 << 10
+	slabMost = 64 // bytes of what shares memory
+)
+
+// slabbed makes room for size bytes.
+func (p *Stream) slabbed(size, align uintptr) unsafe.Pointer {
+	off := (p.slabUsed + align - 1) &^ (align - 1)
+	if p.slab == nil || off+size > slabSize {
+		p.slab, off = unsafe.Pointer(unsafe.SliceData(make([]uint64, slabSize/8))), 0
+	}
+	p.slabUsed = off + size
+	return unsafe.Add(p.slab, off)
+}
+
+// makePlain makes room for n plain values of a layout: memory without pointers needs no type.
+func (p *Stream) makePlain(l *layout, n int) unsafe.Pointer {
+	size := l.size * uintptr(n)
+	if size <= slabMost && size > 0 {
+		return p.slabbed(size, 8)
+	}
+	if size%8 == 0 {
+		return unsafe.Pointer(unsafe.SliceData(make([]uint64, size/8)))
+	}
+	return unsafe.Pointer(unsafe.SliceData(make([]byte, size)))
+}
+
+// plainSlice visits a slice of plain values with all that may be asked for.
+func (p *Stream) plainSlice(i *typeInfo, v *sliceHeader) {
+	at := placeOf(unsafe.Pointer(v), sliceShape)
+	l, e := i.elem.layout, i.elem
+	if p.mode == failed || l == nil && p.mode != observing && !p.evolving {
+		if l = p.explicit(e.t, at); l == nil {
+			return
+		}
+	}
+	switch {
+	case p.mode == observing:
+		p.observeSlice(i.t, v, e.visit)
+	case p.evolving:
+		p.slice(i.t, v, e, i.make, e.value)
+	case p.graph != nil:
+		p.graphSlice(v, e, i.make, nil)
+	case p.mode == unpacking:
+		p.unpackPlain(v, l)
+	default:
+		p.putLength(v.len, v.data == nil, at)
+		p.plain(l, v.data, v.len)
+	}
+}
+
+// unpackPlain makes a slice and fills it, in steps when the data's length is not known to be true.
+func (p *Stream) unpackPlain(v *sliceHeader, l *layout) {
+	at := placeOf(unsafe.Pointer(v), sliceShape)
+	n := p.getLength(l.wire, at)
+	if n < 0 {
+		if p.mode != failed {
+			*v = sliceHeader{}
+		}
+		return
+	}
+	if p.inPlace && v.data != nil && v.cap >= n {
+		v.len = n
+		p.plain(l, v.data, n)
+		return
+	}
+	have := p.step(n, l.size, l.wire)
+	*v = sliceHeader{p.makePlain(l, have), have, have}
+	p.plain(l, v.data, have)
+	for have < n && p.mode != failed {
+		more := min(n-have, have)
+		grown := p.makePlain(l, have+more)
+		copy(view(grown, l.size*uintptr(have)), view(v.data, l.size*uintptr(have)))
+		*v = sliceHeader{grown, have + more, have + more}
+		p.plain(l, unsafe.Add(grown, l.size*uintptr(have)), more)
+		have += more
+	}
+}
+
+// Skip says that a field is deliberately not saved, and why. It does nothing, except that Check then knows.
+func Skip[T any](p *Stream, v *T, reason string) {
+	if p.mode == observing {
+		p.watch.skip(p, reflect.TypeFor[T](), unsafe.Pointer(v), reason)
+	}
+}
+
+// Value visits a value of any type: by its PUP method if it has one, else as its type allows; the last resort is
+// reflection (ClassOf tells).
+func Value[T any](p *Stream, v *T) {
+	if p.mode != failed {
+		p.value(infoFor[T](p), unsafe.Pointer(v))
+	}
+}
+
+// Object visits a value by its own PUP. It is the element function for types that have one:
+// pup.Slice(p, &x.Cells, pup.Object).
+func Object[T any, PT interface {
+	*T
+	PUPer
+}](p *Stream, v PT) {
+	v.PUP(p)
+}
+
+// value visits the variable at v by all that is known of its type.
+func (p *Stream) value(i *typeInfo, v unsafe.Pointer) {
+	if p.mode == failed {
+		return
+	}
+	if i.fault != nil {
+		p.fail(placeOf(v, anyShape), "%w", i.fault)
+		return
+	}
+	if p.evolving && p.visitOld(i, v) {
+		return
+	}
+	i.visit(p, v)
+}
