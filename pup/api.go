@@ -132,7 +132,7 @@ func (j *job) traverse(p *Stream) {
 func (j *job) discover() error {
 	j.graph = &graph{}
 	if j.info.t.Size() > 0 {
-		j.graph.add(j.v.Pointer(), j.info, 1)
+		j.graph.add(j.v.UnsafePointer(), j.info, 1)
 		j.graph.root()
 	}
 	p := j.stream(sizing)

@@ -29,7 +29,8 @@ type graph struct {
 // region is memory that the packed value leads to.
 type region struct {
 	base  uintptr
-	info  *typeInfo // of one element
+	keep  unsafe.Pointer // the same: memory of temporaries must not be used again meanwhile
+	info  *typeInfo      // of one element
 	count int
 	id    uint64 // 0: not named in the data yet, else its object's number + 1
 	out   bool   // its content is in the data
@@ -84,11 +85,11 @@ func (g *graph) find(base uintptr, i *typeInfo) int {
 func hash(base uintptr) uintptr { return base>>4 + base>>27*0x9E3779B9 }
 
 // add makes a new region.
-func (g *graph) add(base uintptr, i *typeInfo, count int) int {
+func (g *graph) add(v unsafe.Pointer, i *typeInfo, count int) int {
 	if 2*(len(g.regions)+1) > len(g.table) {
 		g.rehash(max(1024, 4*len(g.table)))
 	}
-	g.regions = append(g.regions, region{base: base, info: i, count: count})
+	g.regions = append(g.regions, region{base: uintptr(v), keep: v, info: i, count: count})
 	g.enter(len(g.regions) - 1)
 	return len(g.regions) - 1
 }
@@ -150,18 +151,15 @@ func (p *Stream) graphPointer(v *unsafe.Pointer, i *typeInfo, make maker, visit 
 		n = g.find(uintptr(*v), i)
 	}
 	switch {
-	case n < 0 && (!g.sealed || i.t.Size() == 0):
+	case n < 0: // what is new when all was discovered belongs to the author's code, which made it for this visit
 		if i.t.Size() > 0 {
-			n = g.add(uintptr(*v), i, 1)
+			n = g.add(*v, i, 1)
 			g.name(&g.regions[n])
 			g.regions[n].out = true
 		}
 		token = tokenNew
 		p.uvarint(&token, at)
 		p.content(*v, at, visit)
-		return
-	case n < 0:
-		p.stop(errGrew)
 		return
 	}
 	if r := &g.regions[n]; r.owner != 0 || r.count > 1 {
@@ -220,11 +218,7 @@ func (p *Stream) sharedMap(v *unsafe.Pointer, i *typeInfo) bool {
 	}
 	n := g.find(uintptr(*v), i)
 	if n < 0 {
-		if g.sealed {
-			p.stop(errGrew)
-			return false
-		}
-		n = g.add(uintptr(*v), i, 1)
+		n = g.add(*v, i, 1)
 	}
 	r := &g.regions[n]
 	fresh := !r.out

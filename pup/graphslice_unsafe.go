@@ -40,9 +40,8 @@ func (p *Stream) graphSlice(v *sliceHeader, i *typeInfo, make maker, visit func(
 		p.discoverSlice(n, v, i, visit)
 		return
 	}
-	if n < 0 {
-		p.stop(errGrew)
-		return
+	if n < 0 { // made for this visit by the author's code
+		n = p.graph.add(v.data, i, v.len)
 	}
 	p.packSpan(p.graph.top(n), v, i, visit)
 }
@@ -52,7 +51,7 @@ func (p *Stream) discoverSlice(n int, v *sliceHeader, i *typeInfo, visit func(*S
 	at, g, count := placeOf(unsafe.Pointer(v), sliceShape), p.graph, uint64(v.len)
 	known := 0
 	if n < 0 {
-		n = g.add(uintptr(v.data), i, v.len)
+		n = g.add(v.data, i, v.len)
 		g.name(&g.regions[n])
 		g.regions[n].out = true
 	} else {

@@ -156,12 +156,11 @@ func (k *registry) make(t reflect.Type) *typeInfo {
 // nameOf is a type's name in schemas: as registered, or else its package and name, which no build changes. Types whose
 // name says nothing about how they are stored have none.
 func (k *registry) nameOf(t reflect.Type) string {
+	if t.PkgPath() == "" || t.Kind() <= reflect.Complex128 || t.Kind() == reflect.String || t.Kind() == reflect.Interface {
+		return ""
+	}
 	if r := k.byType[t]; r != nil {
 		return r.name
-	}
-	if t.Name() == "" || t.PkgPath() == "" || t.Kind() <= reflect.Complex128 || t.Kind() == reflect.String ||
-		t.Kind() == reflect.Interface {
-		return ""
 	}
 	return t.PkgPath() + "." + strings.ReplaceAll(t.Name(), " ", "")
 }

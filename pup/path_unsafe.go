@@ -3,6 +3,7 @@ package pup
 import (
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 	"unsafe"
 )
@@ -109,25 +110,31 @@ func (f *finder) find(v reflect.Value, at place) string {
 	}
 	clear(f.seen)
 	f.steps = 1 << 20
-	path, _ := f.search(v, at)
-	return path
+	parts, _ := f.search(v, at)
+	slices.Reverse(parts)
+	const most = 40 // parts; of a longer path the beginning and the end
+	if n := len(parts); n > most {
+		parts = slices.Concat(parts[:most/2], []string{fmt.Sprintf("...(%d more)...", n-most)}, parts[n-most/2:])
+	}
+	return strings.Join(parts, "")
 }
 
-func (f *finder) search(v reflect.Value, at place) (string, bool) {
+// search returns the parts of the path, last one first.
+func (f *finder) search(v reflect.Value, at place) ([]string, bool) {
 	if f.steps--; f.steps < 0 || !v.IsValid() {
-		return "", false
+		return nil, false
 	}
 	if v.CanAddr() {
 		begin := v.UnsafeAddr()
 		if begin == at.addr && fitsShape(v.Kind(), at.shape) && !(at.shape == anyShape && inner(v)) {
-			return "", true
+			return nil, true
 		}
 	}
 	switch v.Kind() {
 	case reflect.Struct:
 		for i := range v.NumField() {
 			if path, ok := f.search(fieldOf(v, i), at); ok {
-				return "." + v.Type().Field(i).Name + path, true
+				return append(path, "."+v.Type().Field(i).Name), true
 			}
 		}
 	case reflect.Array, reflect.Slice:
@@ -142,13 +149,13 @@ func (f *finder) search(v reflect.Value, at place) (string, bool) {
 			return f.search(e, at)
 		}
 	}
-	return "", false
+	return nil, false
 }
 
 // searchElements looks into the elements; without pointers, only into the one that the address lies in.
-func (f *finder) searchElements(v reflect.Value, at place) (string, bool) {
+func (f *finder) searchElements(v reflect.Value, at place) ([]string, bool) {
 	if v.Len() == 0 {
-		return "", false
+		return nil, false
 	}
 	size := v.Type().Elem().Size()
 	base := uintptr(0)
@@ -156,7 +163,7 @@ func (f *finder) searchElements(v reflect.Value, at place) (string, bool) {
 		base = v.Pointer()
 		key := visited{base, v.Type()}
 		if f.seen[key] {
-			return "", false
+			return nil, false
 		}
 		f.seen[key] = true
 	} else if v.CanAddr() {
@@ -165,17 +172,17 @@ func (f *finder) searchElements(v reflect.Value, at place) (string, bool) {
 	if size > 0 && at.addr >= base && at.addr < base+uintptr(v.Len())*size {
 		i := int((at.addr - base) / size)
 		path, ok := f.search(v.Index(i), at)
-		return fmt.Sprintf("[%d]%s", i, path), ok
+		return append(path, fmt.Sprintf("[%d]", i)), ok
 	}
 	if layoutOf(v.Type().Elem()) != nil {
-		return "", false
+		return nil, false
 	}
 	for i := range v.Len() {
 		if path, ok := f.search(v.Index(i), at); ok {
-			return fmt.Sprintf("[%d]%s", i, path), true
+			return append(path, fmt.Sprintf("[%d]", i)), true
 		}
 	}
-	return "", false
+	return nil, false
 }
 
 // inner tells whether a variable begins with another one, which is meant when only the address is known.

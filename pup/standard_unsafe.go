@@ -134,7 +134,8 @@ func BigInt(p *Stream, v *big.Int) {
 	}
 	sign, magnitude := int8(v.Sign()), v.Bytes()
 	Number(p, &sign)
-	PlainSlice(p, &magnitude)
+	p.blob(placeOf(unsafe.Pointer(v), anyShape), func() ([]byte, error) { return magnitude, nil },
+		func(b []byte) error { magnitude = b; return nil })
 	if p.mode != unpacking {
 		return
 	}
