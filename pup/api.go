@@ -348,7 +348,7 @@ func unpack(h *header, v any, o options, begin func(p *Stream) error) (err error
 	if h.flags&flagGraph != 0 {
 		p.graph = &graph{sealed: true}
 		if t.info.t.Size() > 0 {
-			p.graph.objects = append(p.graph.objects, object{r.UnsafePointer(), t.info, 1, true})
+			p.graph.objects.add(object{r.UnsafePointer(), t.info, 1})
 		}
 	}
 	p.direct = p.graph == nil && !p.evolving

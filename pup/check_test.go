@@ -70,7 +70,7 @@ func (x *temporary) PUP(p *pup.Stream) {
 	at := x.when.UnixNano()
 	pup.Number(p, &at)
 	n := len(x.list)
-	pup.Number(p, &n)
+	pup.Length(p, &n)
 	if p.Unpacking() {
 		x.when = time.Unix(0, at)
 		x.list = make([]int, n)

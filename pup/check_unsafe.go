@@ -82,6 +82,7 @@ type checker struct {
 	forth   map[visited]uintptr // from a variable of the value to its copy
 	back    map[visited]uintptr
 	via     string // the last reference that was followed
+	boxed   bool   // what is walked lies in an interface: nobody can tell whether others see the same memory
 }
 
 // visit is a variable that was visited.
@@ -190,15 +191,20 @@ func (c *checker) skip(_ *Stream, _ reflect.Type, v unsafe.Pointer, reason strin
 
 // was tells whether the variable was visited, itself or as a part of something that was visited whole.
 func (c *checker) was(v reflect.Value) bool {
-	if !v.CanAddr() || v.Type().Size() == 0 {
-		return true
+	return !v.CanAddr() || v.Type().Size() == 0 || c.visitedAs(v) != nil
+}
+
+// visitedAs is the type that the variable had for who visited it, or nil. Code may convert its pointer.
+func (c *checker) visitedAs(v reflect.Value) reflect.Type {
+	if !v.CanAddr() {
+		return nil
 	}
 	for _, o := range c.visits[v.UnsafeAddr()] {
 		if o.t == v.Type() || o.t.Size() == v.Type().Size() && o.t.Kind() == v.Kind() {
-			return true
+			return o.t
 		}
 	}
-	return false
+	return nil
 }
 
 // times is how often a variable was visited from one and the same place.
@@ -224,8 +230,9 @@ func (c *checker) walk(path string, a, b reflect.Value) {
 		return
 	}
 	switch was := c.was(a); {
-	case was && whole(a.Type()):
-		if !samePacked(a, b) {
+	case was && c.visitedAs(a) != nil && whole(c.visitedAs(a)):
+		t := c.visitedAs(a)
+		if !samePacked(reflect.NewAt(t, a.Addr().UnsafePointer()), reflect.NewAt(t, b.Addr().UnsafePointer())) {
 			c.fault(path, Changed, "%s became %s", short(a), short(b))
 		}
 		return
@@ -236,14 +243,14 @@ func (c *checker) walk(path string, a, b reflect.Value) {
 		c.fault(path, Missed, "no visit: %s", refused(a.Type()))
 		return
 	case known.info(a.Type()).special != "" && a.CanAddr():
-		c.unvisited(path, a, b, samePacked(a, b))
+		c.unvisited(path, a, b, samePacked(a.Addr(), b.Addr()))
 		return
 	}
 	switch a.Kind() {
 	case reflect.Struct:
 		for i := range a.NumField() {
 			f := a.Type().Field(i)
-			if _, skip := skipTag(f); !skip && f.Name != "_" {
+			if !known.info(a.Type()).skipped(f) {
 				c.walk(path+"."+f.Name, fieldOf(a, i), fieldOf(b, i))
 			}
 		}
@@ -266,16 +273,16 @@ func whole(t reflect.Type) bool {
 	return known.info(t).special != "" || layoutOf(t) != nil
 }
 
-// samePacked compares two variables by the bytes that they pack to.
+// samePacked compares what two pointers lead to by the bytes that it packs to.
 func samePacked(a, b reflect.Value) bool {
-	x, err1 := Marshal(a.Addr().Interface())
-	y, err2 := Marshal(b.Addr().Interface())
+	x, err1 := Marshal(a.Interface())
+	y, err2 := Marshal(b.Interface())
 	return err1 == nil && err2 == nil && bytes.Equal(x, y)
 }
 
 // placed pairs a variable with its copy, and reports where two became one or one became two.
 func (c *checker) placed(a, b reflect.Value) {
-	if !a.CanAddr() || !b.CanAddr() || a.Type().Size() == 0 {
+	if c.boxed || !a.CanAddr() || !b.CanAddr() || a.Type().Size() == 0 {
 		return
 	}
 	from, to := visited{a.UnsafeAddr(), a.Type()}, visited{b.UnsafeAddr(), a.Type()}
@@ -390,6 +397,9 @@ func marked(t reflect.Type) (reflect.Value, bool) {
 
 // reference compares pointers, slices, maps and interfaces, and what they lead to.
 func (c *checker) reference(path string, a, b reflect.Value) {
+	boxed := c.boxed
+	c.boxed = false
+	defer func() { c.boxed = boxed }()
 	if a.IsNil() != b.IsNil() {
 		if k := a.Kind(); !c.was(a) && (k == reflect.Slice || k == reflect.Map) && a.Len() == b.Len() {
 			return // the type's own code carries it and makes no difference between nil and empty
@@ -530,6 +540,7 @@ func (c *checker) walkInterface(path string, a, b reflect.Value) {
 		}
 		return
 	}
+	c.boxed = true
 	direct := direct(x.Type())
 	c.walk(path, reflect.NewAt(x.Type(), contentOf(a.Addr().UnsafePointer(), direct)).Elem(),
 		reflect.NewAt(y.Type(), contentOf(b.Addr().UnsafePointer(), direct)).Elem())

@@ -49,8 +49,7 @@ func Old[T any](p *Stream, v *T) bool {
 
 func (p *Stream) readOld(t reflect.Type, v unsafe.Pointer) bool {
 	if p.mode == failed {
-		p.generated = true
-		return true
+		return p.probe == nil || !p.probe.old(t, v)
 	}
 	return p.visitOld(p.infoOf(t).info, v)
 }
@@ -78,15 +77,19 @@ func (p *Stream) walk(t reflect.Type, v unsafe.Pointer) {
 		p.each(v, t.Len(), t.Elem().Size(), e.value)
 		return
 	}
-	for _, f := range fieldsOf(t) {
+	for _, f := range known.info(t).visited() {
 		p.value(f.info, unsafe.Add(v, f.off))
 	}
 }
 
-func fieldsOf(t reflect.Type) []field {
+// visited lists the fields of a structure that are visited.
+func (i *typeInfo) visited() []field {
+	if i.layout == nil {
+		return i.fields
+	}
 	var list []field
-	for n := range t.NumField() {
-		f := t.Field(n)
+	for n := range i.t.NumField() {
+		f := i.t.Field(n)
 		if _, skip := skipTag(f); !skip && f.Name != "_" {
 			list = append(list, field{f.Name, f.Offset, known.info(f.Type)})
 		}
@@ -248,7 +251,7 @@ func planFor(i *typeInfo, was, now *line) (*plan, error) {
 		return nil, fmt.Errorf("%w: %s, version %d in the data, %d here: %s%s", ErrSchema, now.name, was.version,
 			now.version, why, difference(was, now))
 	}
-	fields := fieldsOf(i.t)
+	fields := i.visited()
 	o := &plan{version: was.version}
 	for _, f := range list {
 		at := slices.IndexFunc(fields, func(x field) bool { return x.name == f.now && f.now != "" })

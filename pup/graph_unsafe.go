@@ -11,13 +11,14 @@ import (
 // same order: first to discover all regions, then, when it is known which lie in others (seal), to pack. Unpacking
 // numbers objects in the order in which the data brings them.
 type graph struct {
-	regions  []region
-	table    []uint32 // hash of base: number of the region + 1
+	regions  pieces[region]
+	table    []uint32    // hash of base: number of the region + 1
+	owners   map[int]int // a region that lies in another: which
 	mask     uintptr
 	sealed   bool
 	inner    bool // some regions lie in others
 	ids      uint64
-	objects  []object
+	objects  pieces[object]
 	pending  map[uint64][]fixup
 	open     int // fixups so far
 	queue    []deferred
@@ -26,25 +27,51 @@ type graph struct {
 	lastPath resolved
 }
 
-// region is memory that the packed value leads to.
+// region is memory that the packed value leads to. It keeps the memory alive: that of temporaries must not be used again
+// for others meanwhile.
 type region struct {
-	base  uintptr
-	keep  unsafe.Pointer // the same: memory of temporaries must not be used again meanwhile
-	info  *typeInfo      // of one element
+	base  unsafe.Pointer
+	info  *typeInfo // of one element
 	count int
-	id    uint64 // 0: not named in the data yet, else its object's number + 1
-	out   bool   // its content is in the data
-	owner int32  // number + 1 of the region that it lies in, 0: none
+	id    uint64 // 0: not named in the data yet, else its object's number + 1; with regionOut
 }
 
-func (r *region) end() uintptr { return r.base + uintptr(r.count)*r.info.t.Size() }
+const regionOut = 1 << 63 // the content is in the data
+
+func (r *region) begin() uintptr { return uintptr(r.base) }
+func (r *region) end() uintptr   { return uintptr(r.base) + uintptr(r.count)*r.info.t.Size() }
+func (r *region) out() bool      { return r.id&regionOut != 0 }
+
+// object is the number of the region's object.
+func (r *region) object() uint64 { return r.id&^regionOut - 1 }
+
+// pieces is a list that grows without moving what it holds.
+type pieces[T any] struct {
+	list [][]T
+	len  int
+}
+
+const pieceLen = 1 << 12
+
+func (l *pieces[T]) at(n int) *T { return &l.list[n/pieceLen][n%pieceLen] }
+
+func (l *pieces[T]) add(x T) int {
+	if l.len%pieceLen == 0 {
+		l.list = append(l.list, make([]T, pieceLen))
+	}
+	l.len++
+	*l.at(l.len - 1) = x
+	return l.len - 1
+}
+
+// at is region n.
+func (g *graph) at(n int) *region { return g.regions.at(n) }
 
 // object is memory that unpacking has made, or, until ready, that pointers into it have announced.
 type object struct {
 	ptr   unsafe.Pointer
-	info  *typeInfo
+	info  *typeInfo // nil: only announced so far
 	count int
-	ready bool
 }
 
 // fixup is a pointer into an object that is not made yet.
@@ -66,7 +93,7 @@ type deferred struct {
 const deferDepth = 200
 
 // find returns the number of the region that begins at base and holds values of a type, or -1.
-func (g *graph) find(base uintptr, i *typeInfo) int {
+func (g *graph) find(base unsafe.Pointer, i *typeInfo) int {
 	if len(g.table) == 0 {
 		return -1
 	}
@@ -75,34 +102,34 @@ func (g *graph) find(base uintptr, i *typeInfo) int {
 		if n == 0 {
 			return -1
 		}
-		if r := &g.regions[n-1]; r.base == base && r.info == i {
+		if r := g.at(int(n - 1)); r.base == base && r.info == i {
 			return int(n - 1)
 		}
 	}
 }
 
 // hash keeps neighbours in memory neighbours in the table: values are mostly visited in the order they were made in.
-func hash(base uintptr) uintptr { return base>>4 + base>>27*0x9E3779B9 }
+func hash(base unsafe.Pointer) uintptr { return uintptr(base)>>4 + uintptr(base)>>27*0x9E3779B9 }
 
 // add makes a new region.
 func (g *graph) add(v unsafe.Pointer, i *typeInfo, count int) int {
-	if 2*(len(g.regions)+1) > len(g.table) {
+	if 2*(g.regions.len+1) > len(g.table) {
 		g.rehash(max(1024, 4*len(g.table)))
 	}
-	g.regions = append(g.regions, region{base: uintptr(v), keep: v, info: i, count: count})
-	g.enter(len(g.regions) - 1)
-	return len(g.regions) - 1
+	n := g.regions.add(region{base: v, info: i, count: count})
+	g.enter(n)
+	return n
 }
 
 func (g *graph) rehash(size int) {
 	g.table, g.mask = make([]uint32, size), uintptr(size-1)
-	for n := range g.regions {
+	for n := range g.regions.len {
 		g.enter(n)
 	}
 }
 
 func (g *graph) enter(n int) {
-	h := hash(g.regions[n].base) & g.mask
+	h := hash(g.at(n).base) & g.mask
 	for g.table[h] != 0 {
 		h = (h + 1) & g.mask
 	}
@@ -111,10 +138,13 @@ func (g *graph) enter(n int) {
 
 // top returns the region that a region lies in, itself if in no other.
 func (g *graph) top(n int) int {
-	for g.regions[n].owner != 0 {
-		n = int(g.regions[n].owner - 1)
+	for {
+		owner, inside := g.owners[n]
+		if !inside {
+			return n
+		}
+		n = owner
 	}
-	return n
 }
 
 // name gives a region the next object's number if it has none, and returns it.
@@ -123,7 +153,7 @@ func (g *graph) name(r *region) uint64 {
 		g.ids++
 		r.id = g.ids
 	}
-	return r.id - 1
+	return r.object()
 }
 
 // Tokens of pointers; those of other objects follow: tokenObject+2*number, one more for a pointer into the object.
@@ -140,42 +170,34 @@ func (p *Stream) graphPointer(v *unsafe.Pointer, i *typeInfo, make maker, visit 
 		p.unpackPointer(v, i, make, visit)
 		return
 	}
-	token := uint64(tokenNil)
+	g, token := p.graph, uint64(tokenNil)
 	if *v == nil {
 		p.uvarint(&token, at)
 		return
 	}
-	g := p.graph
-	n := -1
-	if i.t.Size() > 0 { // values of no size have no identity
-		n = g.find(uintptr(*v), i)
-	}
-	switch {
-	case n < 0: // what is new when all was discovered belongs to the author's code, which made it for this visit
-		if i.t.Size() > 0 {
-			n = g.add(*v, i, 1)
-			g.name(&g.regions[n])
-			g.regions[n].out = true
-		}
-		token = tokenNew
+	token = tokenNew
+	if i.t.Size() == 0 { // values of no size have no identity
 		p.uvarint(&token, at)
 		p.content(*v, at, visit)
 		return
 	}
-	if r := &g.regions[n]; r.owner != 0 || r.count > 1 {
+	n := g.find(*v, i)
+	if n < 0 { // what is new when all was discovered belongs to the author's code, which made it for this visit
+		n = g.add(*v, i, 1)
+	}
+	r := g.at(n)
+	if r.count > 1 || g.owners != nil && g.top(n) != n {
 		g.inner = true
 		p.packInterior(v, g.top(n), i)
-	} else if r.out {
-		token = tokenObject + 2*(r.id-1)
-		p.uvarint(&token, at)
-	} else {
-		token = tokenNew
-		if r.id != 0 {
-			token = tokenObject + 2*(r.id-1)
-		}
-		g.name(r)
-		r.out = true
-		p.uvarint(&token, at)
+		return
+	}
+	fresh := !r.out()
+	if r.id != 0 {
+		token = tokenObject + 2*r.object()
+	}
+	g.name(r)
+	r.id |= regionOut
+	if p.uvarint(&token, at); fresh {
 		p.content(*v, at, visit)
 	}
 }
@@ -205,10 +227,10 @@ func (p *Stream) sharedMap(v *unsafe.Pointer, i *typeInfo) bool {
 		case token == tokenNew:
 			g.newMap = i
 			return true
-		case token%2 == 1 || n >= uint64(len(g.objects)) || g.objects[n].info == nil || g.objects[n].info.t != i.t:
-			p.fail(at, "%w: object %d of %d is no %v", ErrData, n, len(g.objects), i.t)
+		case token%2 == 1 || n >= uint64(g.objects.len) || g.objects.at(int(n)).info == nil || g.objects.at(int(n)).info.t != i.t:
+			p.fail(at, "%w: object %d of %d is no %v", ErrData, n, g.objects.len, i.t)
 		default:
-			*v = g.objects[n].ptr
+			*v = g.objects.at(int(n)).ptr
 		}
 		return false
 	}
@@ -216,17 +238,17 @@ func (p *Stream) sharedMap(v *unsafe.Pointer, i *typeInfo) bool {
 		p.uvarint(&token, at)
 		return false
 	}
-	n := g.find(uintptr(*v), i)
+	n := g.find(*v, i)
 	if n < 0 {
 		n = g.add(*v, i, 1)
 	}
-	r := &g.regions[n]
-	fresh := !r.out
+	r := g.at(n)
+	fresh := !r.out()
 	token = tokenNew
 	if id := g.name(r); !fresh {
 		token = tokenObject + 2*id
 	}
-	r.out = true
+	r.id |= regionOut
 	p.uvarint(&token, at)
 	return fresh
 }
@@ -234,7 +256,7 @@ func (p *Stream) sharedMap(v *unsafe.Pointer, i *typeInfo) bool {
 // madeMap enters a map that was just made, before its entries.
 func (p *Stream) madeMap(v unsafe.Pointer) {
 	if p.graph != nil {
-		p.graph.objects = append(p.graph.objects, object{v, p.graph.newMap, 1, true})
+		p.graph.objects.add(object{v, p.graph.newMap, 1})
 	}
 }
 
@@ -252,8 +274,8 @@ func (p *Stream) drain() {
 
 // packInterior packs a pointer into region n.
 func (p *Stream) packInterior(v *unsafe.Pointer, n int, i *typeInfo) {
-	at, r := placeOf(unsafe.Pointer(v), pointerShape), &p.graph.regions[n]
-	offset, size := uintptr(*v)-r.base, r.info.t.Size()
+	at, r := placeOf(unsafe.Pointer(v), pointerShape), p.graph.at(n)
+	offset, size := uintptr(*v)-r.begin(), r.info.t.Size()
 	path, ok := subobject(r.info.t, offset%size, i.t)
 	if !ok {
 		p.fail(at, "%w: it points %d bytes into a %v, where no %v is", ErrType, offset%size, r.info.t, i.t)
@@ -275,17 +297,17 @@ func (p *Stream) unpackPointer(v *unsafe.Pointer, i *typeInfo, make maker, visit
 	case token == tokenNil:
 		*v = nil
 	case token == tokenNew:
-		p.unpackObject(v, i, make, uint64(len(g.objects)), visit)
-	case n > uint64(len(g.objects)) || n == uint64(len(g.objects)) && token%2 == 0:
-		p.fail(at, "%w: object %d of %d", ErrData, n, len(g.objects))
+		p.unpackObject(v, i, make, uint64(g.objects.len), visit)
+	case n > uint64(g.objects.len) || n == uint64(g.objects.len) && token%2 == 0:
+		p.fail(at, "%w: object %d of %d", ErrData, n, g.objects.len)
 	case token%2 == 1:
 		p.unpackInterior(v, i, n)
-	case !g.objects[n].ready:
+	case g.objects.at(int(n)).info == nil:
 		p.unpackObject(v, i, make, n, visit)
-	case g.objects[n].info.t != i.t || g.objects[n].count != 1:
-		p.fail(at, "%w: object %d is %d of %v, want one %v", ErrData, n, g.objects[n].count, g.objects[n].info.t, i.t)
+	case g.objects.at(int(n)).info.t != i.t || g.objects.at(int(n)).count != 1:
+		p.fail(at, "%w: object %d is %d of %v, want one %v", ErrData, n, g.objects.at(int(n)).count, g.objects.at(int(n)).info.t, i.t)
 	default:
-		*v = g.objects[n].ptr
+		*v = g.objects.at(int(n)).ptr
 	}
 }
 
@@ -296,7 +318,7 @@ func (p *Stream) unpackObject(v *unsafe.Pointer, i *typeInfo, make maker, n uint
 		p.makeAt(v, i, make)
 	}
 	if i.t.Size() > 0 {
-		p.made(n, object{*v, i, 1, true})
+		p.made(n, object{*v, i, 1})
 	}
 	p.content(*v, at, visit)
 }
@@ -304,11 +326,11 @@ func (p *Stream) unpackObject(v *unsafe.Pointer, i *typeInfo, make maker, n uint
 // made enters an object and sets the pointers that waited for it.
 func (p *Stream) made(n uint64, o object) {
 	g := p.graph
-	if n == uint64(len(g.objects)) {
-		g.objects = append(g.objects, o)
+	if n == uint64(g.objects.len) {
+		g.objects.add(o)
 		return
 	}
-	g.objects[n] = o
+	*g.objects.at(int(n)) = o
 	for _, f := range g.pending[n] {
 		p.resolve(f, o)
 	}
@@ -323,11 +345,11 @@ func (p *Stream) unpackInterior(v *unsafe.Pointer, i *typeInfo, n uint64) {
 	if p.mode == failed {
 		return
 	}
-	if n == uint64(len(g.objects)) {
-		g.objects = append(g.objects, object{})
+	if n == uint64(g.objects.len) {
+		g.objects.add(object{})
 	}
-	if g.objects[n].ready {
-		p.resolve(f, g.objects[n])
+	if o := *g.objects.at(int(n)); o.info != nil {
+		p.resolve(f, o)
 		return
 	}
 	if g.pending == nil {
@@ -396,17 +418,17 @@ func (p *Stream) finish() {
 // restart forgets which regions are in the data, but for the root, and begins another pass.
 func (g *graph) restart() {
 	g.ids = 0
-	for n := range g.regions {
-		g.regions[n].id, g.regions[n].out = 0, false
+	for n := range g.regions.len {
+		g.at(n).id = 0
 	}
 	g.root()
 }
 
 // root makes the packed variable itself the first object.
 func (g *graph) root() {
-	if len(g.regions) > 0 {
-		g.name(&g.regions[0])
-		g.regions[0].out = true
+	if g.regions.len > 0 {
+		g.name(g.at(0))
+		g.at(0).id |= regionOut
 	}
 }
 

@@ -35,7 +35,7 @@ func (p *Stream) graphSlice(v *sliceHeader, i *typeInfo, make maker, visit func(
 		p.each(v.data, v.len, size, visit)
 		return
 	}
-	n := p.graph.find(uintptr(v.data), i)
+	n := p.graph.find(v.data, i)
 	if !p.graph.sealed {
 		p.discoverSlice(n, v, i, visit)
 		return
@@ -52,12 +52,12 @@ func (p *Stream) discoverSlice(n int, v *sliceHeader, i *typeInfo, visit func(*S
 	known := 0
 	if n < 0 {
 		n = g.add(v.data, i, v.len)
-		g.name(&g.regions[n])
-		g.regions[n].out = true
+		g.name(g.at(n))
+		g.at(n).id |= regionOut
 	} else {
 		g.inner = true // more than one slice, or a pointer: the sizes come out otherwise
-		known = g.regions[n].count
-		g.regions[n].count = max(known, v.len)
+		known = g.at(n).count
+		g.at(n).count = max(known, v.len)
 	}
 	token := uint64(tokenWhole)
 	p.uvarint(&token, at)
@@ -78,24 +78,24 @@ func (p *Stream) every(v unsafe.Pointer, n int, i *typeInfo, visit func(*Stream,
 
 // packSpan packs a slice as a part of region n.
 func (p *Stream) packSpan(n int, v *sliceHeader, i *typeInfo, visit func(*Stream, unsafe.Pointer)) {
-	at, r, size := placeOf(unsafe.Pointer(v), sliceShape), &p.graph.regions[n], i.t.Size()
-	off := uintptr(v.data) - r.base
+	at, r, size := placeOf(unsafe.Pointer(v), sliceShape), p.graph.at(n), i.t.Size()
+	off := uintptr(v.data) - r.begin()
 	if r.info != i || off%size != 0 {
 		p.fail(at, "%w: it shares memory with %v, which is no []%v", ErrType, r, i.t)
 		return
 	}
 	s := span{uint64(off / size), uint64(v.len), 0}
 	s.cap = min(uint64(v.cap), uint64(r.count)-s.off)
-	count, token, fresh := uint64(r.count), uint64(tokenPart), !r.out
+	count, token, fresh := uint64(r.count), uint64(tokenPart), !r.out()
 	whole := s.off == 0 && s.len == count
 	switch {
 	case r.id != 0:
-		token = tokenKnown + r.id - 1
+		token = tokenKnown + r.object()
 	case whole:
 		token = tokenWhole
 	}
 	p.graph.name(r)
-	r.out = true
+	r.id |= regionOut
 	p.uvarint(&token, at)
 	if fresh {
 		p.uvarint(&count, at)
@@ -121,20 +121,20 @@ func (p *Stream) unpackGraphSlice(v *sliceHeader, i *typeInfo, make maker, visit
 		}
 		return
 	}
-	n := uint64(len(g.objects))
+	n := uint64(g.objects.len)
 	if token >= tokenKnown {
-		if n = token - tokenKnown; n >= uint64(len(g.objects)) {
-			p.fail(at, "%w: object %d of %d", ErrData, n, len(g.objects))
+		if n = token - tokenKnown; n >= uint64(g.objects.len) {
+			p.fail(at, "%w: object %d of %d", ErrData, n, g.objects.len)
 			return
 		}
 	}
-	fresh := token < tokenKnown || !g.objects[n].ready
+	fresh := token < tokenKnown || g.objects.at(int(n)).info == nil
 	if fresh {
 		if p.uvarint(&count, at); p.mode == failed || !p.fits(count, i.least, at) {
 			return
 		}
 		s = span{0, count, count}
-	} else if o := g.objects[n]; o.info.t != i.t {
+	} else if o := g.objects.at(int(n)); o.info.t != i.t {
 		p.fail(at, "%w: object %d is of %v, want %v", ErrData, n, o.info.t, i.t)
 		return
 	} else {
@@ -159,7 +159,7 @@ func (p *Stream) unpackGraphSlice(v *sliceHeader, i *typeInfo, make maker, visit
 func (p *Stream) setSpan(v *sliceHeader, n uint64, fresh bool, count int, s span, i *typeInfo, make maker, visit func(*Stream, unsafe.Pointer)) {
 	size := i.t.Size()
 	if !fresh {
-		*v = sliceHeader{unsafe.Add(p.graph.objects[n].ptr, uintptr(s.off)*size), int(s.len), int(s.cap)}
+		*v = sliceHeader{unsafe.Add(p.graph.objects.at(int(n)).ptr, uintptr(s.off)*size), int(s.len), int(s.cap)}
 		return
 	}
 	data := v.data
@@ -169,7 +169,7 @@ func (p *Stream) setSpan(v *sliceHeader, n uint64, fresh bool, count int, s span
 	}
 	*v = sliceHeader{unsafe.Add(data, uintptr(s.off)*size), int(s.len), int(s.cap)}
 	if count > 0 && size > 0 {
-		p.made(n, object{data, i, count, true})
+		p.made(n, object{data, i, count})
 	}
 	if visit == nil {
 		p.plain(i.layout, data, count)

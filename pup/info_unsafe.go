@@ -41,11 +41,13 @@ type typeInfo struct {
 	hand    bool    // its own code decides what is visited
 	direct  bool    // an interface holds its values themselves
 	visit   func(p *Stream, v unsafe.Pointer)
-	fields  []field   // of a structure that is walked by its fields
-	steps   []step    // the same, joined
-	elem    *typeInfo // of slices, arrays, pointers and maps
+	value   func(p *Stream, v unsafe.Pointer) // p.value: the element function of what holds such values
+	fields  []field                           // of a structure that is walked by its fields
+	skips   map[uintptr]reflect.Type          // of a structure with generated code: what that skips, by offset
+	steps   []step                            // the same, joined
+	elem    *typeInfo                         // of slices, arrays, pointers and maps
 	key     *typeInfo
-	make    maker  // of slices: their elements
+	make    maker  // what a slice or a pointer leads to
 	special string // the word for it in schemas: types of the standard library with a form of their own
 	fault   error  // why it cannot be saved
 	schema  atomic.Pointer[table]
@@ -93,15 +95,13 @@ func (p *Stream) infoOf(t reflect.Type) *cachedInfo {
 	return p.infoLine(uintptr((*eface)(unsafe.Pointer(&t)).data)|1, t)
 }
 
-// value visits the variable at v; it is the element function of what holds such values.
-func (i *typeInfo) value(p *Stream, v unsafe.Pointer) { p.value(i, v) }
-
 // info returns the information about a type.
 func (k *registry) info(t reflect.Type) *typeInfo {
 	if i, ok := k.infos.Load(t); ok {
 		return i.(*typeInfo)
 	}
 	k.begin()
+	k.probeAll(t)
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.making = map[reflect.Type]*typeInfo{}
@@ -123,6 +123,7 @@ func (k *registry) make(t reflect.Type) *typeInfo {
 		return i
 	}
 	i := &typeInfo{t: t, reg: k.byType[t], class: ReflectedClass, direct: direct(t)}
+	i.value = func(p *Stream, v unsafe.Pointer) { p.value(i, v) }
 	k.making[t] = i
 	i.name = k.nameOf(t)
 	if i.reg != nil {
@@ -132,16 +133,17 @@ func (k *registry) make(t reflect.Type) *typeInfo {
 		i.refuse(reason)
 		return i
 	}
-	hand, generated := probe(t)
+	probed := k.probed(t)
+	i.skips = probed.skips
 	switch {
 	case i.reg != nil && i.reg.visit != nil:
 		i.class, i.hand, i.visit = HandwrittenClass, true, i.reg.visit
-	case hand:
+	case probed.hand:
 		i.class, i.hand, i.visit = HandwrittenClass, true, callPUP(t)
 	case k.makeStandard(i):
 	case k.plain(t) != nil:
 		i.makePlain(k.plain(t))
-	case generated:
+	case probed.generated:
 		k.makeByKind(i) // the same visits as the generated code makes, without the calls
 		i.class = GeneratedClass
 	case isBinary(t):
@@ -178,7 +180,7 @@ func (k *registry) untouched(t reflect.Type) bool {
 	if r := k.byType[t]; r != nil && (r.visit != nil || r.fault != nil) {
 		return false
 	}
-	if hand, _ := probe(t); hand || refused(t) != "" {
+	if probed := k.probed(t); probed.hand || len(probed.skips) > 0 || refused(t) != "" {
 		return false
 	}
 	switch t.Kind() {
@@ -243,48 +245,97 @@ func refused(t reflect.Type) string {
 	return ""
 }
 
-// probe tells whether *T has a PUP method of its own, and of which kind. It calls the method of a zero value with a
-// stream on which every helper is idle; code from pupgen gives itself away by its first call, Old.
-func probe(t reflect.Type) (hand, generated bool) {
-	if t.Kind() == reflect.Interface || t.Kind() == reflect.Pointer || promoted(t) ||
-		!reflect.PointerTo(t).Implements(reflect.TypeFor[PUPer]()) {
-		return false, false
-	}
-	p := &Stream{mode: failed, evolving: true}
-	defer func() {
-		if recover() != nil {
-			hand, generated = true, false // it is the author's code that does not bear a zero value
-		}
-	}()
-	reflect.New(t).Interface().(PUPer).PUP(p)
-	return !p.generated, p.generated
+// A probing is what the PUP of a type shows of itself when it visits a zero value with idle helpers.
+type probing struct {
+	t         reflect.Type
+	v         unsafe.Pointer // the zero value
+	hand      bool
+	generated bool
+	skips     map[uintptr]reflect.Type
 }
 
-// promoted tells whether a structure has the PUP of a field that it embeds, which would leave out its other fields: the
-// compiler writes such a method, so it stands in no file.
-func promoted(t reflect.Type) bool {
-	if t.Kind() != reflect.Struct || t.NumField() == 0 {
+// old is told of calls of Old, the first call of generated code, and answers whether that goes on to say what it skips.
+func (b *probing) old(t reflect.Type, v unsafe.Pointer) bool {
+	if t != b.t || v != b.v {
+		return false // of a value inside
+	}
+	b.generated = true
+	return true
+}
+
+// skip is told of calls of Skip.
+func (b *probing) skip(t reflect.Type, v unsafe.Pointer) {
+	if at := uintptr(v) - uintptr(b.v); at < b.t.Size() {
+		if b.skips == nil {
+			b.skips = map[uintptr]reflect.Type{}
+		}
+		b.skips[at] = t
+	}
+}
+
+// skipped tells whether a field is not saved, by its tag or by generated code.
+func (i *typeInfo) skipped(f reflect.StructField) bool {
+	_, tag := skipTag(f)
+	return tag || f.Name == "_" || !i.hand && i.skips[f.Offset] == f.Type
+}
+
+// probeAll probes a type and all that it is made of. It runs the authors' code, which may do what it likes, and so holds no
+// lock.
+func (k *registry) probeAll(t reflect.Type) {
+	if _, done := k.probes.LoadOrStore(t, &probing{t: t, hand: true}); done {
+		return // or it is being done, and its own code asks
+	}
+	k.probes.Store(t, probe(t))
+	switch t.Kind() {
+	case reflect.Map:
+		k.probeAll(t.Key())
+		k.probeAll(t.Elem())
+	case reflect.Slice, reflect.Array, reflect.Pointer:
+		k.probeAll(t.Elem())
+	case reflect.Struct:
+		for i := range t.NumField() {
+			k.probeAll(t.Field(i).Type)
+		}
+	}
+}
+
+// probed is what probeAll found.
+func (k *registry) probed(t reflect.Type) *probing {
+	b, _ := k.probes.Load(t)
+	return b.(*probing)
+}
+
+// probe finds out whether *T has a PUP method of its own, and of which kind.
+func probe(t reflect.Type) *probing {
+	b := &probing{t: t}
+	if !has(t, reflect.TypeFor[PUPer](), "PUP") {
+		return b
+	}
+	defer func() {
+		if recover() != nil {
+			b.generated = false // it is the author's code that does not bear a zero value
+		}
+		b.hand = !b.generated
+	}()
+	v := reflect.New(t)
+	b.v = v.UnsafePointer()
+	v.Interface().(PUPer).PUP(&Stream{mode: failed, evolving: true, probe: b})
+	return b
+}
+
+// has tells whether *T implements an interface by a method of its own. The compiler gives a structure the methods of what
+// it embeds, which would leave out its other fields; such a method stands in no file.
+func has(t, i reflect.Type, method string) bool {
+	if t.Kind() == reflect.Interface || t.Kind() == reflect.Pointer || !reflect.PointerTo(t).Implements(i) {
 		return false
 	}
-	m, ok := reflect.PointerTo(t).MethodByName("PUP")
+	m, ok := t.MethodByName(method)
 	if !ok {
-		return false
+		m, _ = reflect.PointerTo(t).MethodByName(method)
 	}
 	pc := m.Func.Pointer()
 	file, _ := runtime.FuncForPC(pc).FileLine(pc)
-	if file != "<autogenerated>" {
-		return false
-	}
-	for i := range t.NumField() {
-		f := t.Field(i)
-		if !f.Anonymous {
-			continue
-		}
-		if f.Type.Implements(reflect.TypeFor[PUPer]()) || reflect.PointerTo(f.Type).Implements(reflect.TypeFor[PUPer]()) {
-			return true
-		}
-	}
-	return false
+	return file != "<autogenerated>"
 }
 
 // callPUP calls the PUP method of the value at v. It makes the interface by putting v into one that was made before, which
@@ -305,5 +356,6 @@ type BinaryValue interface {
 }
 
 func isBinary(t reflect.Type) bool {
-	return t.Kind() != reflect.Pointer && t.Kind() != reflect.Interface && reflect.PointerTo(t).Implements(reflect.TypeFor[BinaryValue]())
+	return has(t, reflect.TypeFor[encoding.BinaryMarshaler](), "MarshalBinary") &&
+		has(t, reflect.TypeFor[encoding.BinaryUnmarshaler](), "UnmarshalBinary")
 }

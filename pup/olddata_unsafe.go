@@ -245,7 +245,7 @@ func (r reader) dropSlice(elem string) {
 	case tokenNil:
 	case tokenWhole:
 		if p.uvarint(&n, place{}); n > 0 && p.mode != failed {
-			p.graph.objects = append(p.graph.objects, object{info: known.info(reflect.TypeFor[dropped]()), ready: true})
+			p.graph.objects.add(object{info: known.info(reflect.TypeFor[dropped]())})
 		}
 		r.dropEach(n, elem)
 	default:
@@ -302,7 +302,7 @@ func (r reader) dropPointer(elem string) {
 	case p.graph == nil:
 		r.drop(elem)
 	default:
-		p.graph.objects = append(p.graph.objects, object{info: known.info(reflect.TypeFor[dropped]()), ready: true})
+		p.graph.objects.add(object{info: known.info(reflect.TypeFor[dropped]())})
 		p.content(nil, place{}, func(*Stream, unsafe.Pointer) { r.drop(elem) })
 	}
 }

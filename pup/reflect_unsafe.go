@@ -32,9 +32,9 @@ func (k *registry) makeByKind(i *typeInfo) {
 		i.visit = func(p *Stream, v unsafe.Pointer) { p.arrayOf(i, v) }
 	case reflect.Pointer:
 		i.elem, i.least = k.make(t.Elem()), 1
-		make := func(int) unsafe.Pointer { return reflect.New(t.Elem()).UnsafePointer() }
+		i.make = func(int) unsafe.Pointer { return reflect.New(t.Elem()).UnsafePointer() }
 		i.visit = func(p *Stream, v unsafe.Pointer) {
-			p.pointer(t, (*unsafe.Pointer)(v), i.elem, make, i.elem.value)
+			p.pointer(t, (*unsafe.Pointer)(v), i.elem, i.make, i.elem.value)
 		}
 	case reflect.Map:
 		i.key, i.elem, i.least = k.make(t.Key()), k.make(t.Elem()), 1
@@ -53,7 +53,7 @@ func (k *registry) makeStruct(i *typeInfo) {
 	t := i.t
 	for n := range t.NumField() {
 		f := t.Field(n)
-		if _, skip := skipTag(f); skip || f.Name == "_" {
+		if i.skipped(f) {
 			continue
 		}
 		x := k.make(f.Type)
@@ -75,10 +75,11 @@ type step struct {
 type stepKind uint8
 
 const (
-	otherStep  stepKind = iota // as its type says
-	rawStep                    // memory that is the data
-	textStep                   // a string
-	plainsStep                 // a slice of elements whose memory is the data
+	otherStep   stepKind = iota // as its type says
+	rawStep                     // memory that is the data
+	textStep                    // a string
+	plainsStep                  // a slice of elements whose memory is the data
+	pointerStep                 // a pointer
 )
 
 // stepsOf joins neighbouring plain fields whose memory is the data, and marks the other common ones.
@@ -96,14 +97,24 @@ func stepsOf(fields []field) []step {
 			s.kind, s.size = rawStep, l.size
 		case f.info.t.Kind() == reflect.String && f.info.class == ReflectedClass:
 			s.kind = textStep
+		case f.info.t.Kind() == reflect.Pointer && f.info.class == ReflectedClass:
+			s.kind = pointerStep
 		case f.info.t.Kind() == reflect.Slice && f.info.class == ReflectedClass:
-			if e := f.info.elem.layout; e != nil && e.raw && !e.bools && e.size > 0 {
+			if e := f.info.elemLayout(); e != nil && e.raw && !e.bools && e.size > 0 {
 				s.kind, s.size = plainsStep, e.size
 			}
 		}
 		steps = append(steps, s)
 	}
 	return steps
+}
+
+// elemLayout is the layout of plain elements. A type that is not worked out yet, because it holds itself, has none.
+func (i *typeInfo) elemLayout() *layout {
+	if i.elem == nil {
+		return nil
+	}
+	return i.elem.layout
 }
 
 // structOf visits a structure by its steps. The short ways stand here in full: this is where most of the time of most
@@ -127,6 +138,8 @@ func (p *Stream) structOf(i *typeInfo, steps []step, v unsafe.Pointer) {
 // step1 makes one step in any direction.
 func (p *Stream) step1(s *step, at unsafe.Pointer) {
 	switch {
+	case s.kind == pointerStep && p.graph != nil:
+		p.graphPointer((*unsafe.Pointer)(at), s.info.elem, s.info.make, s.info.elem.value)
 	case s.kind != rawStep:
 		p.value(s.info, at)
 	case p.mode == sizing:

@@ -134,6 +134,7 @@ type registry struct {
 	byName map[string]*registration // names and aliases
 	byType map[reflect.Type]*registration
 	infos  sync.Map // reflect.Type to *typeInfo, complete ones
+	probes sync.Map // reflect.Type to *probing
 	making map[reflect.Type]*typeInfo
 }
 

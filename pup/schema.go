@@ -126,12 +126,8 @@ func (t *table) unnamed(r reflect.Type) string {
 
 func (t *table) structFields(r reflect.Type) []fieldLine {
 	var list []fieldLine
-	for n := range r.NumField() {
-		f := r.Field(n)
-		if _, skip := skipTag(f); skip || f.Name == "_" {
-			continue
-		}
-		list = append(list, fieldLine{f.Name, t.expr(known.info(f.Type))})
+	for _, f := range known.info(r).visited() {
+		list = append(list, fieldLine{f.name, t.expr(f.info)})
 	}
 	return list
 }

@@ -17,8 +17,7 @@ func (g *graph) seal() error {
 	}
 	top := -1
 	for _, n := range order {
-		r := &g.regions[n]
-		if top >= 0 && r.base < g.regions[top].end() {
+		if top >= 0 && g.at(n).begin() < g.at(top).end() {
 			t, err := g.nest(top, n)
 			if err != nil {
 				return err
@@ -35,9 +34,9 @@ func (g *graph) seal() error {
 // once when they were discovered in order of address.
 func (g *graph) byBase() []int {
 	end, ordered := uintptr(0), true
-	for n := range g.regions {
-		r := &g.regions[n]
-		if r.base < end {
+	for n := range g.regions.len {
+		r := g.at(n)
+		if r.begin() < end {
 			ordered = false
 			break
 		}
@@ -46,11 +45,11 @@ func (g *graph) byBase() []int {
 	if ordered {
 		return nil
 	}
-	order := radixByBase(g.regions)
+	order := g.radixByBase()
 	// Equal bases: the larger first. They stand together, and are few.
 	for i := 0; i < len(order); {
 		j := i + 1
-		for j < len(order) && g.regions[order[j]].base == g.regions[order[i]].base {
+		for j < len(order) && g.at(order[j]).base == g.at(order[i]).base {
 			j++
 		}
 		if j-i > 1 {
@@ -62,7 +61,7 @@ func (g *graph) byBase() []int {
 }
 
 func (g *graph) largerFirst(a, b int) int {
-	x, y := &g.regions[a], &g.regions[b]
+	x, y := g.at(a), g.at(b)
 	if x.end() != y.end() {
 		if x.end() > y.end() {
 			return -1
@@ -76,18 +75,18 @@ func (g *graph) largerFirst(a, b int) int {
 }
 
 // radixByBase sorts the numbers of regions by their base, 11 bits at a time.
-func radixByBase(regions []region) []int {
-	low, high := regions[0].base, regions[0].base
-	for n := range regions {
-		low, high = min(low, regions[n].base), max(high, regions[n].base)
+func (g *graph) radixByBase() []int {
+	low, high := g.at(0).begin(), g.at(0).begin()
+	for n := range g.regions.len {
+		low, high = min(low, g.at(n).begin()), max(high, g.at(n).begin())
 	}
 	type item struct {
 		key uintptr
 		n   int
 	}
-	from, to := make([]item, len(regions)), make([]item, len(regions))
-	for n := range regions {
-		from[n] = item{regions[n].base - low, n}
+	from, to := make([]item, g.regions.len), make([]item, g.regions.len)
+	for n := range g.regions.len {
+		from[n] = item{g.at(n).begin() - low, n}
 	}
 	const digit = 11
 	for shift := 0; shift < 64 && (high-low)>>shift > 0; shift += digit {
@@ -115,18 +114,21 @@ func radixByBase(regions []region) []int {
 
 // nest puts region n, which begins in region top, into it, and returns which region further ones may begin in.
 func (g *graph) nest(top, n int) (int, error) {
-	t, r := &g.regions[top], &g.regions[n]
-	offset := r.base - t.base
+	t, r := g.at(top), g.at(n)
+	if g.owners == nil {
+		g.owners = map[int]int{}
+	}
+	offset := r.begin() - t.begin()
 	if size := t.info.t.Size(); t.info == r.info && offset%size == 0 {
 		t.count = max(t.count, int(offset/size)+r.count)
-		r.owner = int32(top + 1)
+		g.owners[n] = top
 		return top, nil
 	}
 	if _, ok := subobject(t.info.t, offset%t.info.t.Size(), r.info.t); r.end() > t.end() || !ok || r.count > 1 {
 		return 0, fmt.Errorf("pup: pack: %w: %v and %v share memory, and neither is a part of the other that can be named",
 			ErrType, t, r)
 	}
-	r.owner = int32(top + 1)
+	g.owners[n] = top
 	return top, nil
 }
 

@@ -1,6 +1,7 @@
 package pup
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"math/bits"
@@ -27,32 +28,32 @@ const (
 // A Stream is one traversal of a value. It is made by the functions of this package and handed to PUP methods; it
 // belongs to one goroutine and is of no use after the traversal.
 type Stream struct {
-	mode      mode
-	direct    bool // packing or unpacking a tree of today's types: the short ways are open
-	inPlace   bool
-	evolving  bool // unpacking: at least one type of the data is not as it is in this program
-	trusted   bool // unpacking: the body's length is known to be true
-	generated bool // set by Old when a type is probed
-	pos       int
-	win       []byte // packing: room in the current chunk; unpacking: content of the current chunk
-	size      uint64 // sizing: bytes so far; packing and unpacking: bytes in the windows before this one
-	rest      uint64 // unpacking: bytes of the body after this window
-	depth     int
-	maxDepth  int
-	free      int // unpacking: elements without bytes of their own that may still come
-	graph     *graph
-	keys      bool   // packing keys of a map, for their order
-	keyGraph  *graph // whose objects pointers in keys may lead to
-	dynamic   dynamic
-	old       map[*typeInfo]*plan
-	next      func(p *Stream) error // the next window
-	watch     observer
-	frames    []frame
-	zone      *time.Location // the last that was looked up
-	slab      unsafe.Pointer // unpacking: memory for small things
-	slabUsed  uintptr
-	err       error
-	infos     [lines]cachedInfo
+	mode     mode
+	direct   bool // packing or unpacking a tree of today's types: the short ways are open
+	inPlace  bool
+	evolving bool     // unpacking: at least one type of the data is not as it is in this program
+	probe    *probing // not nil: a type is asked what its PUP does
+	trusted  bool     // unpacking: the body's length is known to be true
+	pos      int
+	win      []byte // packing: room in the current chunk; unpacking: content of the current chunk
+	size     uint64 // sizing: bytes so far; packing and unpacking: bytes in the windows before this one
+	rest     uint64 // unpacking: bytes of the body after this window
+	depth    int
+	maxDepth int
+	free     int // unpacking: elements without bytes of their own that may still come
+	graph    *graph
+	keys     bool   // packing keys of a map, for their order
+	keyGraph *graph // whose objects pointers in keys may lead to
+	dynamic  dynamic
+	old      map[*typeInfo]*plan
+	next     func(p *Stream) error // the next window
+	watch    observer
+	frames   []frame
+	zone     *time.Location // the last that was looked up
+	slab     unsafe.Pointer // unpacking: memory for small things
+	slabUsed uintptr
+	err      error
+	infos    [lines]cachedInfo
 }
 
 // Sizing tells whether the traversal adds up the bytes that packing will take.
@@ -214,6 +215,11 @@ func (p *Stream) uvarint(x *uint64, at place) {
 func uvarintLen(x uint64) int { return (bits.Len64(x|1) + 6) / 7 }
 
 func (p *Stream) putUvarint(x uint64, at place) {
+	if w := p.win[p.pos:]; len(w) >= 10 {
+		n := binary.PutUvarint(w, x)
+		p.pos += n
+		return
+	}
 	var b [10]byte
 	n := 0
 	for ; x >= 0x80; x >>= 7 {
@@ -226,6 +232,19 @@ func (p *Stream) putUvarint(x uint64, at place) {
 
 // getUvarint accepts only the shortest form of a number, so that equal values have equal bytes.
 func (p *Stream) getUvarint(at place) uint64 {
+	if w := p.win[p.pos:]; len(w) >= 4 && w[0] >= 0x80 { // two to four bytes at once
+		switch {
+		case w[1] < 0x80 && w[1] > 0:
+			p.pos += 2
+			return uint64(w[0]&0x7f) | uint64(w[1])<<7
+		case w[1] >= 0x80 && w[2] < 0x80 && w[2] > 0:
+			p.pos += 3
+			return uint64(w[0]&0x7f) | uint64(w[1]&0x7f)<<7 | uint64(w[2])<<14
+		case w[1] >= 0x80 && w[2] >= 0x80 && w[3] < 0x80 && w[3] > 0:
+			p.pos += 4
+			return uint64(w[0]&0x7f) | uint64(w[1]&0x7f)<<7 | uint64(w[2]&0x7f)<<14 | uint64(w[3])<<21
+		}
+	}
 	x := uint64(0)
 	for i := range 10 {
 		var b [1]byte

@@ -304,8 +304,28 @@ func (p *Stream) unpackPlain(v *sliceHeader, l *layout) {
 
 // Skip says that a field is deliberately not saved, and why. It does nothing, except that Check then knows.
 func Skip[T any](p *Stream, v *T, reason string) {
+	if p.probe != nil {
+		p.probe.skip(reflect.TypeFor[T](), unsafe.Pointer(v))
+	}
 	if p.mode == observing {
 		p.watch.skip(p, reflect.TypeFor[T](), unsafe.Pointer(v), reason)
+	}
+}
+
+// Length visits how many elements follow, for code that visits them itself. When unpacking, a length that exceeds the
+// bytes left is refused, so that it may be given to make.
+func Length(p *Stream, n *int) {
+	x, at := uint64(*n), placeOf(unsafe.Pointer(n), leafShape)
+	switch {
+	case p.mode == failed:
+	case p.mode == observing:
+		p.watch.visit(p, reflect.TypeFor[int](), hide(unsafe.Pointer(n)))
+	case *n < 0 && p.mode != unpacking:
+		p.fail(at, "%w: length %d", ErrType, *n)
+	default:
+		if p.uvarint(&x, at); p.mode == unpacking && p.fits(x, 1, at) {
+			*n = int(x)
+		}
 	}
 }
 

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// IsPup reports whether an import path is that of package pup, vendored or not.
-func IsPup(path string) bool {
+// isPupPath reports whether an import path is that of package pup, vendored or not.
+func isPupPath(path string) bool {
 	const home = "github.com/byssus-hpc/byssus/pup"
 	return path == home || strings.HasSuffix(path, "/"+home)
 }
@@ -14,7 +14,7 @@ func IsPup(path string) bool {
 // importsPup reports whether a package can name the types of package pup.
 func importsPup(pkg *types.Package) bool {
 	for _, imp := range pkg.Imports() {
-		if IsPup(imp.Path()) {
+		if isPupPath(imp.Path()) {
 			return true
 		}
 	}
@@ -24,7 +24,7 @@ func importsPup(pkg *types.Package) bool {
 // pupNamed returns the name of a type of package pup, without its type arguments, or "".
 func pupNamed(t types.Type) string {
 	n, ok := types.Unalias(t).(*types.Named)
-	if !ok || n.Obj().Pkg() == nil || !IsPup(n.Obj().Pkg().Path()) {
+	if !ok || n.Obj().Pkg() == nil || !isPupPath(n.Obj().Pkg().Path()) {
 		return ""
 	}
 	return n.Obj().Name()
@@ -56,7 +56,7 @@ func isPUP(f *types.Func) bool {
 
 // pupFunc returns the name of a function or method ("Stream.Err") of package pup, or "".
 func pupFunc(f *types.Func) string {
-	if f == nil || f.Pkg() == nil || !IsPup(f.Pkg().Path()) {
+	if f == nil || f.Pkg() == nil || !isPupPath(f.Pkg().Path()) {
 		return ""
 	}
 	recv := f.Signature().Recv()

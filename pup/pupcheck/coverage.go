@@ -45,6 +45,11 @@ func sideOf(nodes []*Node, reads bool) side {
 			s.moved = append(s.moved, everyIndex(n.Place))
 		}
 	})
+	walk(nodes, func(n *Node) {
+		if n.Op == OpDerive && !slices.ContainsFunc(n.Src, func(p Place) bool { return !s.covers(everyIndex(p.object())) }) {
+			s.moved = append(s.moved, everyIndex(n.Place)) // it does not matter what it was before
+		}
+	})
 	return s
 }
 

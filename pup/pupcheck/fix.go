@@ -99,7 +99,7 @@ func (c *checker) pupName(decl *ast.FuncDecl) string {
 			continue
 		}
 		for _, imp := range file.Imports {
-			if !IsPup(strings.Trim(imp.Path.Value, "\"`")) {
+			if !isPupPath(strings.Trim(imp.Path.Value, "\"`")) {
 				continue
 			}
 			if imp.Name == nil {

@@ -444,6 +444,9 @@ func (r *run) assignParam(p Place, v *value) {
 	r.adopt(p, v)
 	d := v.deep()
 	if !r.mode.reads() {
+		if !made && len(d.src) > 0 && r.mode == packing && len(r.st.path) == 0 {
+			r.nodes = append(r.nodes, &Node{Op: OpDerive, Place: p, Src: sortedPlaces(d.src)})
+		}
 		return
 	}
 	if made {

@@ -14,6 +14,7 @@ const (
 	OpTemp                  // a temporary is visited
 	OpSkip                  // pup.Skip of a part of a parameter
 	OpRestore               // a part of a parameter is assigned from visited data
+	OpDerive                // packing: a part of a parameter is assigned what was computed from Src
 	OpBranch                // Then or Else
 	OpLoop                  // Then, any number of times
 )

@@ -548,3 +548,13 @@ func (x *Tagged) PUP(p *pup.Stream) {
 		pup.String(p, &x.s)
 	}
 }
+
+// A field that is computed anew in both directions.
+type Both struct{ n, twice int }
+
+func (x *Both) PUP(p *pup.Stream) {
+	pup.Number(p, &x.n)
+	if x.twice = 2 * x.n; p.Unpacking() {
+		x.twice = 2 * x.n
+	}
+}

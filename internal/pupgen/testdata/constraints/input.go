@@ -1,0 +1,7 @@
+// Package constraints has types in files with different build constraints.
+package constraints
+
+// A is always there.
+//
+//pup:generate
+type A struct{ N int }

@@ -1,0 +1,8 @@
+//go:build !windows
+
+package constraints
+
+// B is not on Windows.
+//
+//pup:generate
+type B struct{ N int }

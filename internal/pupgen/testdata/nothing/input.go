@@ -1,0 +1,4 @@
+// Package nothing has no directive.
+package nothing
+
+type A struct{ N int }

@@ -1,0 +1,4 @@
+package tags
+
+// Common is always there.
+type Common struct{ A string }
