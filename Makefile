@@ -5,8 +5,9 @@ PREFIX ?= /usr/local
 GO     ?= go
 export CGO_ENABLED := 0
 
-# Debian packages beyond Go, gcc and make: both MPIs, and the unmodified programs that the tests and the demo run.
-PACKAGES := g++ mpich libmpich-dev openmpi-bin libopenmpi-dev lammps python3-mpi4py
+# Debian packages beyond Go, gcc and make: both MPIs, the unmodified programs that the tests and the demo run, and an
+# emulator for the tests of package pup on a big-endian machine.
+PACKAGES := g++ mpich libmpich-dev openmpi-bin libopenmpi-dev lammps python3-mpi4py qemu-user
 SUDO     := $(if $(filter 0,$(shell id -u)),,sudo)
 
 # Packages whose tests start MPI jobs run one after the other: on two cores they would only disturb each other.

@@ -134,7 +134,7 @@ func TestCheck(t *testing.T) {
 		"map order":           {&mapOrder{map[int]string{1: "a", 2: "b", 3: "c", 4: "d", 5: "e", 6: "f", 7: "g", 8: "h"}}, nil, []string{"mapOrder: unsound"}},
 		"temporaries":         {&now, nil, nil},
 		"temporaries, empty":  {&temporary{when: time.Unix(0, 0)}, nil, nil},
-		"skips":               {&skips{A: 1, cache: map[int]int{1: 1}}, nil, nil},
+		"skips":               {&skips{A: 1, cache: map[int]int{1: 1}, tag: make(chan int)}, nil, nil},
 		"shared":              {&sharing{one, one}, nil, []string{"sharing.B: shared"}},
 		"shared in a graph":   {&sharing{one, one}, []pup.Option{pup.Graph()}, nil},
 		"ring":                {ring, []pup.Option{pup.Graph()}, nil},

@@ -2,6 +2,7 @@ package pup_test
 
 import (
 	"fmt"
+	"maps"
 	"math/big"
 	"runtime"
 	"testing"
@@ -66,8 +67,27 @@ func TestFootprint(t *testing.T) {
 	rate := runtime.MemProfileRate
 	runtime.MemProfileRate = 1
 	defer func() { runtime.MemProfileRate = rate }()
+	for name, f := range weighedValues() {
+		t.Run(name, func(t *testing.T) {
+			want, v := profiled(t, f)
+			found, err := pup.Footprint(v)
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Logf("%d bytes, %d by the heap profiler", found, want)
+			if d := float64(found)/float64(want) - 1; want == 0 || d > 0.02 || d < -0.02 {
+				t.Errorf("found %d bytes, the heap profiler says %d: %+.1f%%", found, want, 100*d)
+			}
+			runtime.KeepAlive(v)
+		})
+	}
+}
+
+// weighedValues are makers of values, by name. They are two tables only because each is long.
+func weighedValues() map[string]func() any {
 	word := func(i int) string { return fmt.Sprintf("word number %d", i) }
-	for name, f := range map[string]func() any{
+	list := weighedMaps()
+	maps.Copy(list, map[string]func() any{
 		"floats": func() any { v := make([]float64, 100000); return &v },
 		"growing": func() any {
 			v := []int{}
@@ -127,6 +147,27 @@ func TestFootprint(t *testing.T) {
 			}
 			return v
 		},
+		"interfaces": func() any {
+			v := make([]any, 2000)
+			for i := range v {
+				v[i] = float64(i) + 0.5
+			}
+			return &v
+		},
+		"big": func() any {
+			v := make([]*big.Int, 100)
+			for i := range v {
+				v[i] = new(big.Int).Lsh(big.NewInt(1), uint(64*i))
+			}
+			return &v
+		},
+	})
+	return list
+}
+
+func weighedMaps() map[string]func() any {
+	word := func(i int) string { return fmt.Sprintf("word number %d", i) }
+	return map[string]func() any{
 		"small maps": func() any {
 			v := make([]map[int]int, 500)
 			for i := range v {
@@ -180,32 +221,5 @@ func TestFootprint(t *testing.T) {
 			v := []map[int]int{m, m, m}
 			return &v
 		},
-		"interfaces": func() any {
-			v := make([]any, 2000)
-			for i := range v {
-				v[i] = float64(i) + 0.5
-			}
-			return &v
-		},
-		"big": func() any {
-			v := make([]*big.Int, 100)
-			for i := range v {
-				v[i] = new(big.Int).Lsh(big.NewInt(1), uint(64*i))
-			}
-			return &v
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			want, v := profiled(t, f)
-			found, err := pup.Footprint(v)
-			if err != nil {
-				t.Fatal(err)
-			}
-			t.Logf("%d bytes, %d by the heap profiler", found, want)
-			if d := float64(found)/float64(want) - 1; want == 0 || d > 0.02 || d < -0.02 {
-				t.Errorf("found %d bytes, the heap profiler says %d: %+.1f%%", found, want, 100*d)
-			}
-			runtime.KeepAlive(v)
-		})
 	}
 }

@@ -3,6 +3,7 @@ package pup
 import (
 	"cmp"
 	"math"
+	"math/bits"
 	"reflect"
 	"runtime/metrics"
 	"slices"
@@ -38,6 +39,7 @@ func Footprint(v any, opts ...Option) (uint64, error) {
 type weigher struct {
 	entered map[visited]bool
 	spans   []memorySpan
+	loose   []uintptr // sizes of allocations whose addresses are not known
 	queue   []deferred
 }
 
@@ -55,7 +57,7 @@ func (w *weigher) span(base, size uintptr, pointers bool) {
 
 // static tells whether an address lies in the program's image, not on the heap: near a variable of this package.
 func static(addr uintptr) bool {
-	const image = 1 << 30
+	const image = 1 << (22 + bits.UintSize/64*8) // more than any program has, less than the way to the heap
 	here := uintptr(unsafe.Pointer(known))
 	return addr-here < image || here-addr < image
 }
@@ -166,6 +168,9 @@ func (w *weigher) sum() uint64 {
 		}
 		total += allocated(classes, s.size, s.pointers)
 	}
+	for _, size := range w.loose {
+		total += allocated(classes, size, true)
+	}
 	return total
 }
 
@@ -251,11 +256,11 @@ func (w *weigher) mapSpans(t reflect.Type, at unsafe.Pointer, n int) {
 	pointers := hasPointers(t.Key()) || hasPointers(t.Elem()) || outside > 0
 	w.span(uintptr(at), mapHeader, true)
 	for range n * min(int(outside), 1) {
-		w.loose(outside)
+		w.loose = append(w.loose, outside)
 	}
 	m := (*runtimeMap)(at)
 	if !mapsAreKnown() || m.used != uint64(n) {
-		w.loose(size * uintptr(tableGroups(n)))
+		w.loose = append(w.loose, size*uintptr(tableGroups(n)))
 		return
 	}
 	if m.dirLen == 0 {
@@ -269,12 +274,6 @@ func (w *weigher) mapSpans(t reflect.Type, at unsafe.Pointer, n int) {
 		w.span(uintptr(unsafe.Pointer(t)), tableHeader, true)
 		w.span(uintptr(t.groups), size*uintptr(t.lengthMask+1), pointers)
 	}
-}
-
-// loose counts an allocation whose address is not known, at an address that nothing has.
-func (w *weigher) loose(size uintptr) {
-	base := uintptr(1<<62) + uintptr(len(w.spans))<<32
-	w.spans = append(w.spans, memorySpan{base, size, true})
 }
 
 // tableGroups is how many groups a map with n entries has that only grew.

@@ -101,9 +101,13 @@ func (k *registry) info(t reflect.Type) *typeInfo {
 		return i.(*typeInfo)
 	}
 	k.begin()
-	k.probeAll(t)
+	fresh := map[reflect.Type]*probing{}
+	k.probeAll(t, fresh)
 	k.mu.Lock()
 	defer k.mu.Unlock()
+	for t, b := range fresh {
+		k.probes[t] = b
+	}
 	k.making = map[reflect.Type]*typeInfo{}
 	i := k.make(t)
 	for _, made := range k.making {
@@ -133,7 +137,7 @@ func (k *registry) make(t reflect.Type) *typeInfo {
 		i.refuse(reason)
 		return i
 	}
-	probed := k.probed(t)
+	probed := k.probes[t]
 	i.skips = probed.skips
 	switch {
 	case i.reg != nil && i.reg.visit != nil:
@@ -180,7 +184,7 @@ func (k *registry) untouched(t reflect.Type) bool {
 	if r := k.byType[t]; r != nil && (r.visit != nil || r.fault != nil) {
 		return false
 	}
-	if probed := k.probed(t); probed.hand || len(probed.skips) > 0 || refused(t) != "" {
+	if probed := k.probes[t]; probed.hand || len(probed.skips) > 0 || refused(t) != "" {
 		return false
 	}
 	switch t.Kind() {
@@ -279,30 +283,28 @@ func (i *typeInfo) skipped(f reflect.StructField) bool {
 	return tag || f.Name == "_" || !i.hand && i.skips[f.Offset] == f.Type
 }
 
-// probeAll probes a type and all that it is made of. It runs the authors' code, which may do what it likes, and so holds no
-// lock.
-func (k *registry) probeAll(t reflect.Type) {
-	if _, done := k.probes.LoadOrStore(t, &probing{t: t, hand: true}); done {
-		return // or it is being done, and its own code asks
+// probeAll probes a type and all that it is made of, as far as that was not done. It runs the authors' code, which may do
+// what it likes, even pack something, and so holds no lock meanwhile. Two goroutines may probe the same type; they find
+// the same.
+func (k *registry) probeAll(t reflect.Type, fresh map[reflect.Type]*probing) {
+	k.mu.Lock()
+	done := k.probes[t] != nil || fresh[t] != nil
+	k.mu.Unlock()
+	if done {
+		return
 	}
-	k.probes.Store(t, probe(t))
+	fresh[t] = probe(t)
 	switch t.Kind() {
 	case reflect.Map:
-		k.probeAll(t.Key())
-		k.probeAll(t.Elem())
+		k.probeAll(t.Key(), fresh)
+		k.probeAll(t.Elem(), fresh)
 	case reflect.Slice, reflect.Array, reflect.Pointer:
-		k.probeAll(t.Elem())
+		k.probeAll(t.Elem(), fresh)
 	case reflect.Struct:
 		for i := range t.NumField() {
-			k.probeAll(t.Field(i).Type)
+			k.probeAll(t.Field(i).Type, fresh)
 		}
 	}
-}
-
-// probed is what probeAll found.
-func (k *registry) probed(t reflect.Type) *probing {
-	b, _ := k.probes.Load(t)
-	return b.(*probing)
 }
 
 // probe finds out whether *T has a PUP method of its own, and of which kind.

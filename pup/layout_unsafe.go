@@ -140,6 +140,14 @@ func (p *Stream) part(t part, v unsafe.Pointer) {
 		}
 	default:
 		for k := range t.count {
+			if t.kind == reflect.Bool {
+				at := unsafe.Add(v, uintptr(k)*t.stride)
+				p.bytes(view(at, 1), placeOf(at, leafShape))
+				if p.mode == unpacking {
+					p.checkBool(at, 1)
+				}
+				continue
+			}
 			p.foreign(t.kind, unsafe.Add(v, uintptr(k)*t.stride))
 		}
 	}
@@ -186,7 +194,7 @@ func (p *Stream) foreign(k reflect.Kind, v unsafe.Pointer) {
 func toWire(b []byte, k reflect.Kind, v unsafe.Pointer) {
 	le := binary.LittleEndian
 	switch k {
-	case reflect.Bool, reflect.Int8, reflect.Uint8:
+	case reflect.Int8, reflect.Uint8:
 		b[0] = *(*byte)(v)
 	case reflect.Int16, reflect.Uint16:
 		le.PutUint16(b, *(*uint16)(v))
@@ -216,9 +224,6 @@ func fromWire(b []byte, k reflect.Kind, v unsafe.Pointer) bool {
 	le := binary.LittleEndian
 	x := le.Uint64(b)
 	switch k {
-	case reflect.Bool:
-		*(*bool)(v) = b[0] == 1
-		return b[0] <= 1
 	case reflect.Int8, reflect.Uint8:
 		*(*byte)(v) = b[0]
 	case reflect.Int16, reflect.Uint16:

@@ -134,7 +134,7 @@ type registry struct {
 	byName map[string]*registration // names and aliases
 	byType map[reflect.Type]*registration
 	infos  sync.Map // reflect.Type to *typeInfo, complete ones
-	probes sync.Map // reflect.Type to *probing
+	probes map[reflect.Type]*probing
 	making map[reflect.Type]*typeInfo
 }
 
@@ -143,7 +143,7 @@ var known = &registry{}
 // begin enters the predeclared types before anything else.
 func (k *registry) begin() {
 	k.once.Do(func() {
-		k.byName, k.byType = map[string]*registration{}, map[reflect.Type]*registration{}
+		k.byName, k.byType, k.probes = map[string]*registration{}, map[reflect.Type]*registration{}, map[reflect.Type]*probing{}
 		for _, r := range predeclared() {
 			k.add(r)
 		}

@@ -92,7 +92,7 @@ func full() *everything {
 		D: time.Hour, BigP: big.NewInt(-1234567), BR: r, Addr: netip.MustParseAddr("fe80::1%eth0"),
 		AP: netip.MustParseAddrPort("10.0.0.1:80"), Pre: netip.MustParsePrefix("10.0.0.0/8"),
 		Any: map[string]any{"k": []any{1, "two", 3.0, nil, true, []byte("x")}}, Anys: []any{nil, int8(1), time.Second, big.NewInt(5)},
-		hidden: "seen"}
+		hidden: "seen", skip: nil}
 	e.Big.Exp(big.NewInt(3), big.NewInt(200), nil)
 	e.BF.SetPrec(200).SetString("3.14159265358979323846264338327950288")
 	e.anon.X, e.anon.S = 5, []string{"s"}

@@ -80,6 +80,9 @@ func (r *run) arguments(f *frame, e *ast.CallExpr, sig *types.Signature) []arg {
 func (r *run) invoke(f *frame, c *closure, args []arg, e *ast.CallExpr) *value {
 	r.step()
 	result := r.typeOf(f, e)
+	if c.native != nil {
+		return c.native(args)
+	}
 	if c.lit != nil {
 		return r.inline(c.frame, c.targs, c.lit.Type, r.litSignature(c), c.lit.Body, args, nil, e.Pos())
 	}
@@ -221,7 +224,7 @@ func (r *run) unknown(name string, args []arg, pos token.Pos, result types.Type)
 		all = all.and(a.v.deep()).and(r.content(a.v)).and(r.pointed(a.v))
 	}
 	for _, a := range args {
-		if a.v.fn != nil && a.v.fn.lit != nil {
+		if a.v.fn.literal() {
 			r.callback(a.v, &value{deps: all}, pos)
 		}
 	}
@@ -484,3 +487,6 @@ func (r *run) appendTo(args []*value, spread bool) *value {
 	}
 	return v
 }
+
+// literal reports whether a function value is a function literal.
+func (c *closure) literal() bool { return c != nil && c.lit != nil }

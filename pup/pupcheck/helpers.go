@@ -138,6 +138,8 @@ func (r *run) wholeElement(fn *value, typ types.Type, pos token.Pos) bool {
 		return true
 	case c.lit != nil:
 		return false
+	case c.obj == nil:
+		return true
 	}
 	obj := c.obj.Origin()
 	if name := pupFunc(obj); name != "" {
@@ -316,7 +318,7 @@ func (r *run) sometimes(args []arg, pos token.Pos, cond *value) *value {
 		all = all.and(a.v.deep()).and(r.pointed(a.v))
 	}
 	for _, a := range args {
-		if a.v.fn != nil && a.v.fn.lit != nil {
+		if a.v.fn.literal() {
 			r.callback(a.v, &value{deps: all}, pos)
 		}
 	}
@@ -353,7 +355,7 @@ func (r *run) goCall(args []arg, pos token.Pos) {
 	streams := false
 	for _, a := range args {
 		streams = streams || a.v.stream
-		if a.v.fn != nil && a.v.fn.lit != nil {
+		if a.v.fn.literal() {
 			r.callback(a.v, &value{}, pos)
 		}
 	}

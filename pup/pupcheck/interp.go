@@ -41,6 +41,7 @@ type loopCtx struct {
 	exits     []*state
 	twice     []*visit // visits that every pass repeats
 	completes bool     // there is a second pass
+	open      bool     // what happens in it decides whether there is another pass
 }
 
 // A frame holds the variables of one call.
@@ -426,12 +427,9 @@ func (r *run) assignParam(p Place, v *value) {
 		}
 		return
 	}
+	r.checkStored(p, v)
 	if v.stream {
-		r.report(r.position(r.at), "stored", "the stream is stored in %s: it is of no use after PUP has returned", p)
 		return
-	}
-	if v.fn != nil && v.fn.lit != nil && r.usesStream(v.fn.lit) {
-		r.report(r.position(r.at), "stored", "a function that uses the stream is stored in %s: the stream is of no use after PUP has returned", p)
 	}
 	if v.kind == copyOf && len(v.refs) == 1 && !v.refs[0].param() {
 		for _, e := range r.parts(v.refs[0]) {
@@ -457,6 +455,19 @@ func (r *run) assignParam(p Place, v *value) {
 	}
 	if d.flags&fromStream != 0 {
 		r.restore(p, d)
+	}
+}
+
+// checkStored reports a stream, or a function that uses it, which is kept.
+func (r *run) checkStored(p Place, v *value) {
+	for _, e := range append(slices.Clone(v.list), v) {
+		switch {
+		case e.stream:
+			r.report(r.position(r.at), "stored", "the stream is stored in %s: it is of no use after PUP has returned", p)
+		case e.fn.literal() && r.usesStream(e.fn.lit):
+			r.report(r.position(r.at), "stored",
+				"a function that uses the stream is stored in %s: the stream is of no use after PUP has returned", p)
+		}
 	}
 }
 

@@ -53,6 +53,9 @@ func (r *run) rangeStmt(f *frame, s *ast.RangeStmt) bool {
 	if x.listed && len(x.list) > 0 && len(x.list) <= 64 {
 		return r.unroll(f, s, x)
 	}
+	if isFunc(under(t)) && x.fn.literal() {
+		return r.iterate(f, s, x)
+	}
 	l := r.newLoop(s.Body)
 	for _, e := range []ast.Expr{s.Key, s.Value} {
 		if e != nil {
@@ -93,6 +96,29 @@ func (r *run) rangeStmt(f *frame, s *ast.RangeStmt) bool {
 		}
 	}
 	return r.loop(f, l, over, overMap, s.Pos(), head, items(s.Body.List), nil)
+}
+
+// iterate executes a loop over a function whose body is known: the loop's body takes the place of yield.
+func (r *run) iterate(f *frame, s *ast.RangeStmt, x *value) bool {
+	l := &loopCtx{}
+	yield := &closure{native: func(args []arg) *value {
+		for i, e := range []ast.Expr{s.Key, s.Value} {
+			if e != nil && i < len(args) {
+				r.assignTo(f, e, args[i].v)
+			}
+		}
+		f.loops = append(f.loops, l)
+		l.exits = nil
+		r.exec(f, items(s.Body.List))
+		for _, st := range l.exits {
+			r.st = join(r.st, st, false)
+		}
+		f.loops = f.loops[:len(f.loops)-1]
+		return boolValue(true)
+	}}
+	r.inline(x.fn.frame, x.fn.targs, x.fn.lit.Type, r.litSignature(x.fn), x.fn.lit.Body,
+		[]arg{{&value{fn: yield}, types.Typ[types.Invalid]}}, nil, s.Pos())
+	return true
 }
 
 // bindIterated gives the variables of a range over a function values that depend on whatever the function depends on.
@@ -243,14 +269,12 @@ func (r *run) forStmt(f *frame, s *ast.ForStmt) bool {
 		r.st.set(at, v)
 	}
 	body := items(s.Body.List)
-	if s.Cond == nil {
-		l.completes = false
-	}
 	post := func() {
 		if s.Post != nil {
 			r.exec(f, []item{{stmt: s.Post}})
 		}
 	}
+	l.open = b == nil && (s.Cond == nil || r.varies(s.Cond, l))
 	return r.loop(f, l, over, false, s.Pos(), head, body, post)
 }
 
@@ -307,7 +331,7 @@ func (r *run) forBound(f *frame, s *ast.ForStmt, l *loopCtx) (*bound, Place) {
 		n, okN := intOf(limit)
 		m, okM := intOf(from)
 		if cond.Op == token.GEQ && okN && okM {
-			return &bound{lo: m, hi: n + 1, text: itoa(int(n + 1 - m))}, at
+			return &bound{lo: m, hi: n + 1, text: "down " + itoa(int(n+1-m))}, at
 		}
 		return &bound{hi: -1}, at
 	}

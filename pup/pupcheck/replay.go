@@ -151,8 +151,12 @@ func (r *run) substitute(p Place, args []arg) []Place {
 			}
 		}
 	}
+	steps := p.Steps
+	if a := args[p.Root]; a.v.kind == pointerTo && len(steps) > 0 && steps[0].Op == opDeref && !isPointer(a.pointsTo()) {
+		steps = steps[1:] // the parameter is an interface that holds the pointer
+	}
 	for _, ref := range refs {
-		out = append(out, ref.with(p.Steps...))
+		out = append(out, ref.with(steps...))
 	}
 	return out
 }

@@ -452,6 +452,7 @@ func (r *run) loop(f *frame, l *loopCtx, over *value, isMap bool, pos token.Pos,
 	f.loops, r.loops = append(f.loops, l), append(r.loops, l)
 	n := &Node{Op: OpLoop, Cond: condOf(over.deps, over.text), pos: pos}
 	n.Cond.MapKey = isMap
+	n.Open = l.open
 	for _, p := range n.Cond.Unset {
 		r.reported[p.key()] = true
 	}

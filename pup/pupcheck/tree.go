@@ -37,6 +37,7 @@ type Node struct {
 	Src        []Place // OpTemp: what the value was computed from
 	Dst        []Place // OpTemp: what was assigned from the visited value
 	Cond       Cond
+	Open       bool // OpLoop: what is visited decides whether there is another pass
 	Assumed    bool // the place, or that it is visited at all, is a guess in favour of the programmer
 	Then, Else []*Node
 	pos        token.Pos
@@ -84,6 +85,8 @@ type difference struct {
 func firstDifference(a, b []*Node) *difference {
 	for i := range max(len(a), len(b)) {
 		switch {
+		case i < len(b) && b[i].Open && i < len(a) && a[i].Op == OpLoop:
+			return nil // the end of such a loop is packed in many ways
 		case i >= len(a):
 			return &difference{nil, b[i], ""}
 		case i >= len(b):

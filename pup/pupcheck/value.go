@@ -69,11 +69,12 @@ const (
 // A closure is a function value.
 type closure struct {
 	lit      *ast.FuncLit
-	obj      *types.Func // also where the body is elsewhere
-	frame    *frame      // of lit
-	recv     *value      // of a method value
-	recvType types.Type  // what recv points to
-	path     []int       // of a method expression: the embedded fields on the way to the method
+	obj      *types.Func        // also where the body is elsewhere
+	frame    *frame             // of lit
+	recv     *value             // of a method value
+	native   func([]arg) *value // the body of a loop over a function
+	recvType types.Type         // what recv points to
+	path     []int              // of a method expression: the embedded fields on the way to the method
 	targs    *typeArgs
 }
 

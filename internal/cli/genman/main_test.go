@@ -22,7 +22,7 @@ func TestPagesAreCurrent(t *testing.T) {
 
 func read(t *testing.T, dir string) map[string]string {
 	t.Helper()
-	files, err := filepath.Glob(filepath.Join(dir, "*.1"))
+	files, err := filepath.Glob(filepath.Join(dir, "byssus*.1"))
 	if err != nil {
 		t.Fatal(err)
 	}
