@@ -81,8 +81,9 @@ type checker struct {
 	entered map[visited]bool
 	forth   map[visited]uintptr // from a variable of the value to its copy
 	back    map[visited]uintptr
-	via     string // the last reference that was followed
-	boxed   bool   // what is walked lies in an interface: nobody can tell whether others see the same memory
+	keep    []reflect.Value // copies of map entries, whose addresses must not be used again
+	via     string          // the last reference that was followed
+	boxed   bool            // what is walked lies in an interface: nobody can tell whether others see the same memory
 }
 
 // visit is a variable that was visited.
@@ -517,6 +518,7 @@ func (c *checker) walkMap(path string, a, b reflect.Value) {
 		}
 		y := reflect.New(x.Type()).Elem()
 		y.Set(x)
+		c.keep = append(c.keep, y)
 		c.walk(at, e.val, y)
 	}
 }

@@ -100,10 +100,7 @@ func (i *typeInfo) visited() []field {
 // follow reads a structure as the data has it.
 func (p *Stream) follow(o *plan, v unsafe.Pointer) {
 	for _, f := range o.fresh {
-		if f.info.reg == nil || f.info.reg.construct == nil {
-			continue
-		}
-		f.info.reg.construct(unsafe.Add(v, f.off))
+		p.construct(f.info, unsafe.Add(v, f.off), 1)
 	}
 	r := reader{p, o.data}
 	for _, s := range o.steps {

@@ -47,9 +47,10 @@ type typeInfo struct {
 	steps   []step                            // the same, joined
 	elem    *typeInfo                         // of slices, arrays, pointers and maps
 	key     *typeInfo
-	make    maker  // what a slice or a pointer leads to
-	special string // the word for it in schemas: types of the standard library with a form of their own
-	fault   error  // why it cannot be saved
+	init    func(v unsafe.Pointer) // not nil: what a new value begins as, where it is not zero
+	make    maker                  // what a slice or a pointer leads to
+	special string                 // the word for it in schemas: types of the standard library with a form of their own
+	fault   error                  // why it cannot be saved
 	schema  atomic.Pointer[table]
 }
 
@@ -131,7 +132,7 @@ func (k *registry) make(t reflect.Type) *typeInfo {
 	k.making[t] = i
 	i.name = k.nameOf(t)
 	if i.reg != nil {
-		i.fault = i.reg.fault
+		i.fault, i.init = i.reg.fault, i.reg.construct
 	}
 	if reason := refused(t); reason != "" {
 		i.refuse(reason)
@@ -181,7 +182,7 @@ func (k *registry) plain(t reflect.Type) *layout {
 
 // untouched tells whether no part of a type's own memory has code of its own.
 func (k *registry) untouched(t reflect.Type) bool {
-	if r := k.byType[t]; r != nil && (r.visit != nil || r.fault != nil) {
+	if r := k.byType[t]; r != nil && (r.visit != nil || r.fault != nil || r.construct != nil) {
 		return false
 	}
 	if probed := k.probes[t]; probed.hand || len(probed.skips) > 0 || refused(t) != "" {
@@ -217,7 +218,7 @@ func (i *typeInfo) makePlain(l *layout) {
 func (i *typeInfo) refuse(reason string) {
 	i.class = RefusedClass
 	i.fault = fmt.Errorf("%w: %v: %s", ErrType, i.t, reason)
-	i.visit = func(p *Stream, v unsafe.Pointer) { p.fail(placeOf(v, anyShape), "%w", i.fault) }
+	i.visit = func(p *Stream, v unsafe.Pointer) { p.fail(placeOf(v, shapeOf(i.t.Kind())), "%w", i.fault) }
 }
 
 // skipTag reads the tag pup:"-,reason".

@@ -220,3 +220,24 @@ func fieldOf(v reflect.Value, i int) reflect.Value {
 	}
 	return reflect.NewAt(f.Type(), unsafe.Pointer(f.UnsafeAddr())).Elem()
 }
+
+// shapeOf is the shape of variables of a kind.
+func shapeOf(k reflect.Kind) shape {
+	switch k {
+	case reflect.String:
+		return textShape
+	case reflect.Slice:
+		return sliceShape
+	case reflect.Map:
+		return mapShape
+	case reflect.Pointer:
+		return pointerShape
+	case reflect.Interface:
+		return interfaceShape
+	case reflect.Struct:
+		return objectShape
+	case reflect.Array:
+		return arrayShape
+	}
+	return anyShape
+}

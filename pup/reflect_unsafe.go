@@ -29,6 +29,13 @@ func (k *registry) makeByKind(i *typeInfo) {
 	case reflect.Array:
 		i.elem = k.make(t.Elem())
 		i.least = i.elem.least * uint64(t.Len())
+		if e := i.elem; e.init != nil && i.init == nil {
+			i.init = func(v unsafe.Pointer) {
+				for n := range uintptr(t.Len()) {
+					e.init(unsafe.Add(v, n*e.t.Size()))
+				}
+			}
+		}
 		i.visit = func(p *Stream, v unsafe.Pointer) { p.arrayOf(i, v) }
 	case reflect.Pointer:
 		i.elem, i.least = k.make(t.Elem()), 1
@@ -60,8 +67,29 @@ func (k *registry) makeStruct(i *typeInfo) {
 		i.fields = append(i.fields, field{f.Name, f.Offset, x})
 		i.least += x.least
 	}
+	i.initFields()
 	i.steps = stepsOf(i.fields)
 	i.visit = func(p *Stream, v unsafe.Pointer) { p.structOf(i, i.steps, v) }
+}
+
+// initFields makes the start of a structure from those of its fields.
+func (i *typeInfo) initFields() {
+	if i.init != nil {
+		return
+	}
+	var own []field
+	for _, f := range i.fields {
+		if f.info.init != nil {
+			own = append(own, f)
+		}
+	}
+	if own != nil {
+		i.init = func(v unsafe.Pointer) {
+			for _, f := range own {
+				f.info.init(unsafe.Add(v, f.off))
+			}
+		}
+	}
 }
 
 // step is one part of the way through a structure.

@@ -148,12 +148,12 @@ func (p *Stream) fill(v *sliceHeader, i *typeInfo, done int, visit func(*Stream,
 	return v.len
 }
 
-// construct gives n new values of a type the start that their registration asks for.
+// construct gives n new values of a type the start that registrations ask for.
 func (p *Stream) construct(i *typeInfo, v unsafe.Pointer, n int) {
-	if i.reg == nil || i.reg.construct == nil {
+	if i.init == nil {
 		return
 	}
 	for k := range uintptr(n) {
-		i.reg.construct(unsafe.Add(v, k*i.t.Size()))
+		i.init(unsafe.Add(v, k*i.t.Size()))
 	}
 }

@@ -352,7 +352,7 @@ func (p *Stream) value(i *typeInfo, v unsafe.Pointer) {
 		return
 	}
 	if i.fault != nil {
-		p.fail(placeOf(v, anyShape), "%w", i.fault)
+		p.fail(placeOf(v, shapeOf(i.t.Kind())), "%w", i.fault)
 		return
 	}
 	if p.evolving && p.visitOld(i, v) {
