@@ -16,6 +16,13 @@ type Fault struct {
 	Path   string // of the variable, from the value that was checked
 	Kind   FaultKind
 	Detail string
+	Fields []FieldRef // the fields on the way to the variable, outermost first
+}
+
+// A FieldRef is a field of a structure.
+type FieldRef struct {
+	Struct reflect.Type
+	Name   string
 }
 
 // FaultKind says what is wrong with a variable.
@@ -72,6 +79,7 @@ type checker struct {
 	o       options
 	copy    reflect.Value // what came back; a pointer
 	faults  []Fault
+	fields  []FieldRef          // on the way to where the walk is
 	skips   map[uintptr]string  // addresses of variables that are skipped on purpose
 	visits  map[uintptr][]visit // by address
 	entries map[uintptr][]checkedEntry
@@ -103,7 +111,7 @@ type pair struct {
 
 func (c *checker) fault(path string, kind FaultKind, format string, args ...any) {
 	if len(c.faults) < mostFaults {
-		c.faults = append(c.faults, Fault{path, kind, fmt.Sprintf(format, args...)})
+		c.faults = append(c.faults, Fault{path, kind, fmt.Sprintf(format, args...), slices.Clone(c.fields)})
 	}
 }
 
@@ -264,7 +272,9 @@ func (c *checker) walk(path string, a, b reflect.Value) {
 		for i := range a.NumField() {
 			f := a.Type().Field(i)
 			if !known.info(a.Type()).skipped(f) {
+				c.fields = append(c.fields, FieldRef{a.Type(), f.Name})
 				c.walk(path+"."+f.Name, fieldOf(a, i), fieldOf(b, i))
+				c.fields = c.fields[:len(c.fields)-1]
 			}
 		}
 	case reflect.Array:

@@ -91,6 +91,21 @@ func TestHostile(t *testing.T) {
 	}
 }
 
+// TestHostileSchema gives schemas that say little and would take for ever.
+func TestHostileSchema(t *testing.T) {
+	fields := ""
+	for i := range 60 {
+		fields += fmt.Sprintf("t%d 1 struct A t%d; B t%d\n", i, i+1, i+1)
+	}
+	for _, junk := range []string{"[1152921504606846976]struct{}", "[1000000][1000000][1000000]struct{}", "t0", "loop", "[-5]int8", "[x]int8", "map[int8", "struct{A", "*", "[]", "[]loop", "what"} {
+		schema := strings.Replace(schema1, "Junk map[string]*test.inner", "Junk "+junk, 1) + fields + "t60 1 struct\nloop 1 struct A loop\n"
+		err := pup.Unmarshal(pup.WrapSchema(schema, false, []byte(strings.Repeat("\x01", 100))), &evolved{})
+		if err == nil || strings.Contains(err.Error(), "panicked") {
+			t.Errorf("%s: found %v", junk, err)
+		}
+	}
+}
+
 // TestDamage flips every bit and cuts at every length: nothing of it may pass.
 func TestDamage(t *testing.T) {
 	v := &owner{"label", []named{{1, "a", []string{"x"}, map[string][]float64{"k": {1, 2}}}}, &named{ID: 7}, "text"}

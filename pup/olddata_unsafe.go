@@ -132,6 +132,16 @@ func (r reader) drop(expr string) {
 		return
 	}
 	defer p.leave()
+	before := p.done()
+	r.dropKind(expr)
+	if p.mode != failed && p.done() == before {
+		p.spend(at) // made-up schemas could hold any number of things that take no bytes
+	}
+}
+
+// dropKind is drop for each kind of type.
+func (r reader) dropKind(expr string) {
+	p, at := r.p, place{}
 	k, number := kindOf(expr)
 	switch {
 	case number:
