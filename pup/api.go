@@ -127,14 +127,20 @@ func (j *job) traverse(p *Stream) {
 	}
 }
 
+// newGraph makes a graph that knows the packed variable itself.
+func (j *job) newGraph() *graph {
+	g := &graph{}
+	if j.info.t.Size() > 0 {
+		g.add(j.v.UnsafePointer(), j.info, 1)
+		g.root()
+	}
+	return g
+}
+
 // discover finds the regions of a graph and how they lie in each other. Only when some do is the size another than it
 // seemed, and counted again.
 func (j *job) discover() error {
-	j.graph = &graph{}
-	if j.info.t.Size() > 0 {
-		j.graph.add(j.v.UnsafePointer(), j.info, 1)
-		j.graph.root()
-	}
+	j.graph = j.newGraph()
 	p := j.stream(sizing)
 	if j.traverse(p); p.err != nil {
 		return p.err
@@ -162,23 +168,49 @@ func Append(b []byte, v any, opts ...Option) ([]byte, error) {
 	if err != nil {
 		return b, err
 	}
+	if j.o.graph {
+		return j.appendGraph(b)
+	}
 	const some = 4 << 10 // room that the caller left on purpose: a value that fits need not be counted before
-	m := memory{b: b}
-	if cap(b)-len(b) < some || j.o.graph {
+	if cap(b)-len(b) < some {
 		if err := j.count(); err != nil {
 			return b, err
 		}
 		if j.h.encodedSize() > uint64(maxInt-len(b)) {
 			return b, fmt.Errorf("pup: pack: %d bytes do not fit into memory", j.h.encodedSize())
 		}
-		m.b = grow(b, int(j.h.encodedSize()))
+		b = grow(b, int(j.h.encodedSize()))
 	}
-	p := j.stream(packing)
+	return j.appendTo(b)
+}
+
+// appendTo packs behind b.
+func (j *job) appendTo(b []byte) ([]byte, error) {
+	p, m := j.stream(packing), memory{b: b}
 	m.begin(p, &j.h)
 	if j.traverse(p); p.err != nil {
 		return b, p.err
 	}
 	return m.finish(p, &j.h), nil
+}
+
+// appendGraph packs a graph while it discovers its regions. Mostly none lies in another, and that was all; else it packs
+// again.
+func (j *job) appendGraph(b []byte) ([]byte, error) {
+	j.graph = j.newGraph()
+	p, m := j.stream(packing), memory{b: b}
+	m.begin(p, &j.h)
+	if j.traverse(p); p.err != nil {
+		return b, p.err
+	}
+	if err := j.graph.seal(); err != nil {
+		return b, err
+	}
+	if !j.graph.inner {
+		return m.finish(p, &j.h), nil
+	}
+	j.graph.restart()
+	return j.appendTo(b)
 }
 
 // grow returns b with room for exactly n more bytes, if it has less.

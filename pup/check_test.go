@@ -7,58 +7,8 @@ import (
 	"time"
 
 	"github.com/byssus-hpc/byssus/pup"
+	"github.com/byssus-hpc/byssus/pup/testdata/faulty"
 )
-
-// Each of these types has one fault that only shows at run time, or none.
-
-type missedField struct{ A, B int }
-
-func (x *missedField) PUP(p *pup.Stream) { pup.Number(p, &x.A) }
-
-type doubledField struct {
-	A int
-	S []string
-}
-
-func (x *doubledField) PUP(p *pup.Stream) {
-	pup.Number(p, &x.A)
-	pup.Slice(p, &x.S, pup.String)
-	pup.Number(p, &x.A)
-}
-
-type swapped struct{ A, B int }
-
-func (x *swapped) PUP(p *pup.Stream) {
-	if p.Unpacking() {
-		pup.Number(p, &x.B)
-		pup.Number(p, &x.A)
-		return
-	}
-	pup.Number(p, &x.A)
-	pup.Number(p, &x.B)
-}
-
-type mapOrder struct{ M map[int]string }
-
-func (x *mapOrder) PUP(p *pup.Stream) {
-	n := len(x.M)
-	pup.Number(p, &n)
-	if p.Unpacking() {
-		x.M = map[int]string{}
-		for range n {
-			var k int
-			var v string
-			pup.Number(p, &k)
-			pup.String(p, &v)
-			x.M[k] = v
-		}
-		return
-	}
-	for k, v := range x.M {
-		pup.Number(p, &k)
-		pup.String(p, &v)
-	}
-}
 
 type temporary struct {
 	when time.Time
@@ -85,8 +35,8 @@ func (x *temporary) PUP(p *pup.Stream) {
 
 type deep struct {
 	Name  string
-	Inner []missedField
-	ByKey map[string]*missedField
+	Inner []faulty.Missed
+	ByKey map[string]*faulty.Missed
 	Any   any
 }
 
@@ -104,17 +54,6 @@ func (x *skips) PUP(p *pup.Stream) {
 type sharing struct{ A, B *missed2 }
 type missed2 struct{ X, Y int }
 
-type emptyMiss struct {
-	A int
-	L []int
-	M map[string]int
-	P *int
-}
-
-func (x *emptyMiss) PUP(p *pup.Stream) { pup.Number(p, &x.A) }
-
-var _ = pup.Register[missedField]("test.missedField")
-
 func TestCheck(t *testing.T) {
 	one := &missed2{1, 2}
 	now := temporary{when: time.Unix(5, 6), list: []int{1}}
@@ -126,12 +65,18 @@ func TestCheck(t *testing.T) {
 		opts []pup.Option
 		want []string // path and kind of each fault
 	}{
-		"missed":              {&missedField{1, 2}, nil, []string{"missedField.B: missed"}},
-		"missed zero":         {&missedField{}, nil, []string{"missedField.B: missed"}},
-		"missed empty":        {&emptyMiss{}, nil, []string{"emptyMiss.L: missed", "emptyMiss.M: missed", "emptyMiss.P: missed"}},
-		"doubled":             {&doubledField{A: 1, S: []string{"a"}}, nil, []string{"doubledField.A: doubled"}},
-		"swapped":             {&swapped{1, 2}, nil, []string{"swapped.A: changed", "swapped.B: changed"}},
-		"map order":           {&mapOrder{map[int]string{1: "a", 2: "b", 3: "c", 4: "d", 5: "e", 6: "f", 7: "g", 8: "h"}}, nil, []string{"mapOrder: unsound"}},
+		"missed":              {&faulty.Missed{A: 1, B: 2}, nil, []string{"Missed.B: missed"}},
+		"missed zero":         {&faulty.Missed{}, nil, []string{"Missed.B: missed"}},
+		"missed empty":        {&faulty.Empty{}, nil, []string{"Empty.L: missed", "Empty.M: missed", "Empty.P: missed"}},
+		"doubled":             {&faulty.Doubled{A: 1, S: []string{"a"}}, nil, []string{"Doubled.A: doubled"}},
+		"swapped":             {&faulty.Swapped{A: 1, B: 2}, nil, []string{"Swapped.A: changed", "Swapped.B: changed"}},
+		"map order":           {&faulty.MapOrder{M: map[int]string{1: "a", 2: "b", 3: "c", 4: "d", 5: "e", 6: "f", 7: "g", 8: "h"}}, nil, []string{"MapOrder: unsound"}},
+		"embedded":            {&faulty.Embedding{}, nil, []string{"Embedding.Missed.B: missed"}},
+		"data decides":        {&faulty.Straggler{A: 1, B: 2}, nil, []string{"Straggler.B: missed"}},
+		"lossy":               {&faulty.Lossy{A: 1 << 40}, nil, []string{"Lossy.A: changed"}},
+		"counter":             {&faulty.Counter{}, nil, []string{"Counter: unsound", "Counter.Packed: changed", "Counter.Packed: changed"}},
+		"cache":               {&faulty.Cache{Words: []string{"a"}, Index: map[string]int{"a": 0}}, nil, []string{`Cache.Index["a"]: missed`}},
+		"alias":               {&faulty.Alias{All: all, Some: all[2:4]}, nil, []string{"Alias.Some: shared"}},
 		"temporaries":         {&now, nil, nil},
 		"temporaries, empty":  {&temporary{when: time.Unix(0, 0)}, nil, nil},
 		"skips":               {&skips{A: 1, cache: map[int]int{1: 1}, tag: make(chan int)}, nil, nil},
@@ -142,8 +87,8 @@ func TestCheck(t *testing.T) {
 		"shared arrays":       {&[][]int{all[:5], all[3:]}, nil, []string{"[][]int[1]: shared"}},
 		"shared arrays graph": {&[][]int{all[:5], all[3:]}, []pup.Option{pup.Graph()}, nil},
 		"everything":          {full(), nil, nil},
-		"deep": {&deep{"x", []missedField{{1, 2}}, map[string]*missedField{"k": {3, 4}}, &missedField{5, 6}}, nil,
-			[]string{"deep.Inner[0].B: missed", `deep.ByKey["k"].B: missed`, "deep.Any.(*pup_test.missedField).B: missed"}},
+		"deep": {&deep{"x", []faulty.Missed{{A: 1, B: 2}}, map[string]*faulty.Missed{"k": {A: 3, B: 4}}, &faulty.Missed{A: 5, B: 6}}, nil,
+			[]string{"deep.Inner[0].B: missed", `deep.ByKey["k"].B: missed`, "deep.Any.(*faulty.Missed).B: missed"}},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {

@@ -79,6 +79,8 @@ type checker struct {
 	o       options
 	copy    reflect.Value // what came back; a pointer
 	faults  []Fault
+	changes []image             // variables that packing has changed
+	quiet   bool                // compare only: nothing in here was visited, and nothing can be tried out
 	fields  []FieldRef          // on the way to where the walk is
 	skips   map[uintptr]string  // addresses of variables that are skipped on purpose
 	visits  map[uintptr][]visit // by address
@@ -117,7 +119,9 @@ func (c *checker) fault(path string, kind FaultKind, format string, args ...any)
 
 func (c *checker) check() {
 	word := typeWord(c.root.info.t)
+	before := images(c.root.v)
 	first, err := Marshal(c.root.v.Interface(), c.opts...)
+	c.written(before)
 	if err != nil {
 		c.fault(word, Unsound, "%v", err)
 		return
@@ -140,9 +144,79 @@ func (c *checker) check() {
 		c.fault(word, Unsound, "%v", p.err)
 		return
 	}
+	for _, m := range c.changes {
+		if c.skips[uintptr(m.at)] == "" {
+			c.fault(m.path, Changed, "by PUP, while it packed")
+		}
+	}
 	c.walk(word, c.root.v.Elem(), c.copy.Elem())
 	if third, err := Marshal(c.copy.Interface(), c.opts...); len(c.faults) == 0 && (err != nil || !bytes.Equal(first, third)) {
 		c.fault(word, Unsound, "the copy packs to other bytes (%v)", err)
+	}
+}
+
+// image is what memory held before packing.
+type image struct {
+	at   unsafe.Pointer
+	was  []byte
+	path string
+}
+
+// images copies the numbers and strings' headers of a value, variable by variable, as far as pointers and slices lead.
+func images(root reflect.Value) []image {
+	var list []image
+	seen := map[visited]bool{}
+	var walk func(path string, v reflect.Value)
+	walk = func(path string, v reflect.Value) {
+		switch v.Kind() {
+		case reflect.Struct:
+			for i := range v.NumField() {
+				if f := v.Type().Field(i); !known.info(v.Type()).skipped(f) {
+					walk(path+"."+f.Name, fieldOf(v, i))
+				}
+			}
+		case reflect.Array, reflect.Slice:
+			if v.Kind() == reflect.Slice && layoutOf(v.Type().Elem()) != nil {
+				n := uintptr(v.Len()) * v.Type().Elem().Size()
+				list = append(list, image{v.UnsafePointer(), bytes.Clone(view(v.UnsafePointer(), n)), path})
+				return
+			}
+			if key := (visited{addressOf(v), v.Type()}); v.Len() > 0 && !seen[key] {
+				seen[key] = true
+				for i := range v.Len() {
+					walk(fmt.Sprintf("%s[%d]", path, i), v.Index(i))
+				}
+			}
+		case reflect.Pointer:
+			if key := (visited{v.Pointer(), v.Type()}); !v.IsNil() && !seen[key] {
+				seen[key] = true
+				walk(path, v.Elem())
+			}
+		default:
+			if v.CanAddr() && v.Kind() <= reflect.String {
+				at := v.Addr().UnsafePointer()
+				list = append(list, image{at, bytes.Clone(view(at, v.Type().Size())), path})
+			}
+		}
+	}
+	walk(typeWord(root.Type().Elem()), root.Elem())
+	return list
+}
+
+// addressOf is where a slice's elements or an array begin.
+func addressOf(v reflect.Value) uintptr {
+	if v.Kind() == reflect.Slice {
+		return v.Pointer()
+	}
+	return v.UnsafeAddr()
+}
+
+// written notes what packing has changed in the value itself. Which of it is skipped is known only later.
+func (c *checker) written(before []image) {
+	for _, m := range before {
+		if !bytes.Equal(view(m.at, uintptr(len(m.was))), m.was) {
+			c.changes = append(c.changes, m)
+		}
 	}
 }
 
@@ -360,7 +434,7 @@ func (c *checker) unvisited(path string, a, b reflect.Value, equal bool) {
 	switch {
 	case !equal:
 		c.fault(path, Missed, "no visit; %s became %s", short(a), short(b))
-	case a.IsZero() && !c.carried(b):
+	case a.IsZero() && !c.quiet && !c.carried(b):
 		c.fault(path, Missed, "no visit")
 	}
 }
@@ -508,9 +582,7 @@ func (c *checker) walkMap(path string, a, b reflect.Value) {
 	list := c.entries[a.UnsafeAddr()]
 	if len(list) == 0 { // carried by the type's own code, entry by entry
 		for it := a.MapRange(); it.Next(); {
-			if x := b.MapIndex(it.Key()); !x.IsValid() {
-				c.fault(fmt.Sprintf("%s[%s]", path, keyWord(it.Key())), Changed, "the entry is gone")
-			}
+			c.walkEntry(fmt.Sprintf("%s[%s]", path, keyWord(it.Key())), it.Value(), b.MapIndex(it.Key()))
 		}
 		return
 	}
@@ -531,6 +603,22 @@ func (c *checker) walkMap(path string, a, b reflect.Value) {
 		c.keep = append(c.keep, y)
 		c.walk(at, e.val, y)
 	}
+}
+
+// walkEntry compares a map's value that the type's own code carried.
+func (c *checker) walkEntry(path string, a, b reflect.Value) {
+	if !b.IsValid() {
+		c.fault(path, Changed, "the entry is gone")
+		return
+	}
+	x, y := reflect.New(a.Type()).Elem(), reflect.New(a.Type()).Elem()
+	x.Set(a)
+	y.Set(b)
+	c.keep = append(c.keep, x, y)
+	quiet := c.quiet
+	c.quiet = true
+	c.walk(path, x, y)
+	c.quiet = quiet
 }
 
 func holdsPointers(t reflect.Type) bool {

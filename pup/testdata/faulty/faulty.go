@@ -1,0 +1,135 @@
+// Package faulty has types whose PUP is wrong, each in one way, for the tests of the shadow check. It lies in testdata so
+// that it is not vetted with the rest: the analyzer finds these faults as well.
+package faulty
+
+import "github.com/byssus-hpc/byssus/pup"
+
+// Missed does not visit B.
+type Missed struct{ A, B int }
+
+func (x *Missed) PUP(p *pup.Stream) { pup.Number(p, &x.A) }
+
+// Doubled visits A twice.
+type Doubled struct {
+	A int
+	S []string
+}
+
+func (x *Doubled) PUP(p *pup.Stream) {
+	pup.Number(p, &x.A)
+	pup.Slice(p, &x.S, pup.String)
+	pup.Number(p, &x.A)
+}
+
+// Swapped unpacks in another order than it packs.
+type Swapped struct{ A, B int }
+
+func (x *Swapped) PUP(p *pup.Stream) {
+	if p.Unpacking() {
+		pup.Number(p, &x.B)
+		pup.Number(p, &x.A)
+		return
+	}
+	pup.Number(p, &x.A)
+	pup.Number(p, &x.B)
+}
+
+// MapOrder depends on the order of a map.
+type MapOrder struct{ M map[int]string }
+
+func (x *MapOrder) PUP(p *pup.Stream) {
+	n := len(x.M)
+	pup.Number(p, &n)
+	if p.Unpacking() {
+		x.M = map[int]string{}
+		for range n {
+			var k int
+			var v string
+			pup.Number(p, &k)
+			pup.String(p, &v)
+			x.M[k] = v
+		}
+		return
+	}
+	for k, v := range x.M {
+		pup.Number(p, &k)
+		pup.String(p, &v)
+	}
+}
+
+// Empty misses fields that may be empty.
+type Empty struct {
+	A int
+	L []int
+	M map[string]int
+	P *int
+}
+
+func (x *Empty) PUP(p *pup.Stream) { pup.Number(p, &x.A) }
+
+// Embedding has the PUP of what it embeds, and leaves out Extra.
+type Embedding struct {
+	Missed
+	Extra string
+}
+
+// A Straggler misses a field only when it is unpacked, which depends on data.
+type Straggler struct{ Kind, A, B int }
+
+// PUP visits B for some kinds only, and leaves it as it was for the others.
+func (x *Straggler) PUP(p *pup.Stream) {
+	pup.Number(p, &x.Kind)
+	pup.Number(p, &x.A)
+	if x.Kind > 0 {
+		pup.Number(p, &x.B)
+	}
+}
+
+// A Lossy packs less than it has: the value passes through a narrower one.
+type Lossy struct{ A int64 }
+
+// PUP loses the upper half of A.
+func (x *Lossy) PUP(p *pup.Stream) {
+	a := int32(x.A)
+	pup.Number(p, &a)
+	x.A = int64(a)
+}
+
+// A Counter changes when it is packed.
+type Counter struct{ Packed int }
+
+// PUP counts.
+func (x *Counter) PUP(p *pup.Stream) {
+	if p.Packing() {
+		x.Packed++
+	}
+	pup.Number(p, &x.Packed)
+}
+
+// A Cache is made again, but not as it was.
+type Cache struct {
+	Words []string
+	Index map[string]int
+}
+
+// PUP builds the index anew, counted from 1 instead of 0.
+func (x *Cache) PUP(p *pup.Stream) {
+	pup.Slice(p, &x.Words, pup.String)
+	if p.Unpacking() {
+		x.Index = map[string]int{}
+		for i, w := range x.Words {
+			x.Index[w] = i + 1
+		}
+	}
+}
+
+// An Alias is one of two names for the same memory.
+type Alias struct{ All, Some []int }
+
+// PUP packs both as if they were two.
+func (x *Alias) PUP(p *pup.Stream) {
+	pup.PlainSlice(p, &x.All)
+	pup.PlainSlice(p, &x.Some)
+}
+
+var _ = pup.Register[Missed]("faulty.Missed")
