@@ -83,13 +83,27 @@ func (r *run) invoke(f *frame, c *closure, args []arg, e *ast.CallExpr) *value {
 	if c.native != nil {
 		return c.native(args)
 	}
+	if c.lit != nil && r.active[c.lit] {
+		return r.unknown("", args, e.Pos(), result)
+	}
 	if c.lit != nil {
-		return r.inline(c.frame, c.targs, c.lit.Type, r.litSignature(c), c.lit.Body, args, nil, e.Pos())
+		return r.inlineLit(c, args, e.Pos())
 	}
 	if c.recv != nil {
 		args = append([]arg{{c.recv, types.NewPointer(c.recvType)}}, args...)
 	}
 	return r.invokeFunc(c, args, e.Pos(), result, e)
+}
+
+// inlineLit executes the body of a function literal.
+func (r *run) inlineLit(c *closure, args []arg, pos token.Pos) *value {
+	if r.active[c.lit] {
+		return &value{}
+	}
+	r.active[c.lit] = true
+	v := r.inline(c.frame, c.targs, c.lit.Type, r.litSignature(c), c.lit.Body, args, nil, pos)
+	r.active[c.lit] = false
+	return v
 }
 
 func (r *run) litSignature(c *closure) *types.Signature {
@@ -205,7 +219,7 @@ func (r *run) visitPUP(a arg, pos token.Pos) {
 
 // given is what a function with the stream returns: data that it has visited.
 func (r *run) given(args []arg) *value {
-	v := &value{}
+	v := &value{carries: true}
 	for _, a := range args {
 		v.deps = v.deps.and(a.v.deep())
 	}
@@ -218,7 +232,7 @@ func (r *run) given(args []arg) *value {
 
 // unknown calls a function whose body is not known. With the stream, it visits all that it can reach.
 func (r *run) unknown(name string, args []arg, pos token.Pos, result types.Type) *value {
-	streams := slices.ContainsFunc(args, func(a arg) bool { return a.v.stream || hasStream(a.v) })
+	streams := slices.ContainsFunc(args, func(a arg) bool { return r.carriesStream(a.v) })
 	var all deps
 	for _, a := range args {
 		all = all.and(a.v.deep()).and(r.content(a.v)).and(r.pointed(a.v))
@@ -231,7 +245,7 @@ func (r *run) unknown(name string, args []arg, pos token.Pos, result types.Type)
 	if streams {
 		for _, a := range args {
 			for _, v := range append(slices.Clone(a.v.list), a.v) {
-				if v.stream || v.kind != pointerTo && v.kind != headerOf && len(v.src) == 0 {
+				if r.carriesStream(v) || v.kind != pointerTo && v.kind != headerOf && len(v.src) == 0 {
 					continue
 				}
 				typ := a.pointsTo()
@@ -253,8 +267,27 @@ func (r *run) unknown(name string, args []arg, pos token.Pos, result types.Type)
 	return r.vagueResult(v, args, result)
 }
 
-func hasStream(v *value) bool {
-	return slices.ContainsFunc(v.list, func(e *value) bool { return e.stream })
+// carriesStream reports whether a value is or holds the stream.
+func (r *run) carriesStream(v *value) bool {
+	if v.stream || v.carries && v.kind == noRef {
+		return true
+	}
+	for _, f := range v.fields {
+		if f.stream {
+			return true
+		}
+	}
+	for _, e := range r.st.store {
+		if v.kind != pointerTo && v.kind != copyOf {
+			break
+		}
+		for _, p := range v.refs {
+			if !p.param() && p.covers(e.place) && (e.v.stream || e.v.fields != nil && r.carriesStream(&value{fields: e.v.fields})) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // pointed is the dependence of what a value points to.
@@ -328,7 +361,7 @@ func (r *run) callback(fn, v *value, pos token.Pos) {
 	for p := range sig.Params().Variables() {
 		args = append(args, arg{&value{deps: v.deps}, p.Type()})
 	}
-	r.inline(fn.fn.frame, fn.fn.targs, fn.fn.lit.Type, sig, fn.fn.lit.Body, args, nil, pos)
+	r.inlineLit(fn.fn, args, pos)
 }
 
 // funcValue is a declared function as a value.

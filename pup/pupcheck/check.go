@@ -113,7 +113,8 @@ func (c *checker) compareTraces(runs [modes]*run) bool {
 		case a != nil && b != nil && a.Op == OpVisit && b.Op == OpVisit && a.Place.object().key() == b.Place.object().key() && a.Kind != b.Kind:
 			what = ": " + a.about(nil) + " as " + a.Kind + " and as " + b.Kind
 		default:
-			what = ": packing visits " + about(a, true) + " here, " + other.name + " " + about(b, other.m != unpacking)
+			what = ": packing visits " + about(a, true) + " here, " +
+				other.name + " " + about(b, other.m != unpacking)
 		}
 		c.report(at.pos, "differs", "packing and %s differ%s", other.name, what)
 		return true

@@ -157,7 +157,7 @@ func (c *checker) checkSkipped(cov *coverage, t types.Type, root Place) {
 		switch {
 		case explicit && c.isSkipped(f, s.Tag(i)):
 			c.report(f.Pos(), "skipped", "%s is declared as skipped, but PUP visits it", at)
-		case explicit && at.meetsAny(cov.skips) && slices.ContainsFunc(cov.skips, func(q Place) bool { return q.meetsAny(cov.pack.visited) }):
+		case explicit && slices.ContainsFunc(cov.skips, func(q Place) bool { return q.meets(at) && q.meetsAny(cov.pack.visited) }):
 			c.report(f.Pos(), "skipped", "%s is given to pup.Skip, but PUP visits it", at)
 		}
 	}

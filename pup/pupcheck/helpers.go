@@ -137,7 +137,7 @@ func (r *run) wholeElement(fn *value, typ types.Type, pos token.Pos) bool {
 	case c == nil:
 		return true
 	case c.lit != nil:
-		return false
+		return r.active[c.lit]
 	case c.obj == nil:
 		return true
 	}
@@ -171,7 +171,7 @@ func (r *run) elementBody(fn *value, at Place, typ types.Type, pos token.Pos) {
 		loops := r.loops
 		r.loops = nil
 		if fn.fn.lit != nil {
-			r.inline(fn.fn.frame, fn.fn.targs, fn.fn.lit.Type, r.litSignature(fn.fn), fn.fn.lit.Body, args, nil, pos)
+			r.inlineLit(fn.fn, args, pos)
 		} else {
 			if fn.fn.recv != nil {
 				args = append([]arg{{fn.fn.recv, types.NewPointer(fn.fn.recvType)}}, args...)

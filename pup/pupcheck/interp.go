@@ -23,7 +23,7 @@ const (
 func (m mode) reads() bool { return m == unpacking || m == anyVersion }
 
 // most is the number of statements and calls after which a function is too large to be followed.
-const most = 40000
+const most = 20000
 
 // A visit is one that happened during an interpretation.
 type visit struct {
@@ -88,7 +88,8 @@ type run struct {
 	visits []*visit
 	loops  []*loopCtx // that are being executed, of all frames
 	elems  []element
-	site   token.Pos // of the call in root through which the present code is executed
+	active map[*ast.FuncLit]bool // literals whose bodies are being executed
+	site   token.Pos             // of the call in root through which the present code is executed
 	vars   int
 	bits   int
 	steps  int
@@ -114,7 +115,7 @@ func (r *run) execute() (ok bool) {
 			}
 		}
 	}()
-	r.st = newState()
+	r.st, r.active = newState(), map[*ast.FuncLit]bool{}
 	f := &frame{vars: map[types.Object]Place{}, decl: r.root, sig: r.self.Signature(), streams: true}
 	r.bindRoot(f)
 	r.body(f, r.root.Body)

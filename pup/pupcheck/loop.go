@@ -116,8 +116,7 @@ func (r *run) iterate(f *frame, s *ast.RangeStmt, x *value) bool {
 		f.loops = f.loops[:len(f.loops)-1]
 		return boolValue(true)
 	}}
-	r.inline(x.fn.frame, x.fn.targs, x.fn.lit.Type, r.litSignature(x.fn), x.fn.lit.Body,
-		[]arg{{&value{fn: yield}, types.Typ[types.Invalid]}}, nil, s.Pos())
+	r.inlineLit(x.fn, []arg{{&value{fn: yield}, types.Typ[types.Invalid]}}, s.Pos())
 	return true
 }
 

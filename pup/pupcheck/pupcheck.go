@@ -45,6 +45,7 @@ type checker struct {
 	quiet      bool
 	inherited  []inheritedPUP
 	texts      map[string]int64
+	pending    []finding
 }
 
 // check is the analyzer's entry.
@@ -60,12 +61,14 @@ func check(pass *analysis.Pass) (any, error) {
 	c.index()
 	c.checkFiles()
 	c.reportInherited()
+	c.flush()
 	registered := c.registered()
 	for _, wantPUP := range []bool{true, false} {
 		for _, f := range c.funcs {
 			decl := c.decls[f]
 			if isPUP(f) == wantPUP && decl.Body != nil && (wantPUP || !c.reached[decl]) {
 				c.checkFunc(f, decl, registered)
+				c.flush()
 			}
 		}
 	}
@@ -184,6 +187,30 @@ func (c *checker) number(text string) int64 {
 	return c.texts[text]
 }
 
+// A finding is a diagnostic that has not been reported yet.
+type finding struct {
+	key  string
+	diag analysis.Diagnostic
+}
+
+// flush reports what is pending.
+func (c *checker) flush() {
+	for _, f := range c.pending {
+		c.pass.Report(f.diag)
+	}
+	c.pending = nil
+}
+
+// drop forgets what is pending.
+func (c *checker) drop() []finding {
+	list := c.pending
+	for _, f := range list {
+		delete(c.said, f.key)
+	}
+	c.pending = nil
+	return list
+}
+
 // report reports a finding, unless the same was reported at this place.
 func (c *checker) report(pos token.Pos, category, format string, args ...any) {
 	c.reportFix(pos, category, nil, format, args...)
@@ -198,7 +225,8 @@ func (c *checker) reportFix(pos token.Pos, category string, fixes []analysis.Sug
 		return
 	}
 	c.said[key] = true
-	c.pass.Report(analysis.Diagnostic{Pos: pos, Category: category, Message: fmt.Sprintf(format, args...), SuggestedFixes: fixes})
+	c.pending = append(c.pending, finding{key, analysis.Diagnostic{
+		Pos: pos, Category: category, Message: fmt.Sprintf(format, args...), SuggestedFixes: fixes}})
 }
 
 func sortedPlaces(m map[string]Place) []Place {
@@ -219,7 +247,27 @@ func (c *checker) checkFunc(f *types.Func, decl *ast.FuncDecl, registered map[st
 	if _, ok := c.interpret(f, decl, anyVersion); !ok {
 		return
 	}
-	c.versions = c.currentVersions(registered)
+	common := c.drop()
+	guesses := c.currentVersions(registered)
+	best, fewest := 0, -1
+	for i, versions := range guesses {
+		c.checkVersions(f, decl, versions)
+		if n := len(c.drop()); fewest < 0 || n < fewest {
+			best, fewest = i, n
+		}
+	}
+	c.checkVersions(f, decl, guesses[best])
+	for _, found := range common {
+		if !c.said[found.key] {
+			c.said[found.key] = true
+			c.pending = append(c.pending, found)
+		}
+	}
+}
+
+// checkVersions compares the modes, given the current versions of the types.
+func (c *checker) checkVersions(f *types.Func, decl *ast.FuncDecl, versions map[string]int64) {
+	c.versions = versions
 	var runs [modes]*run
 	for m := range anyVersion {
 		r, ok := c.interpret(f, decl, m)
@@ -249,7 +297,7 @@ func (c *checker) exportFacts(registered map[string]int64) {
 			r, done := c.interpret(f, decl, m)
 			ok = ok && done
 			fact.Modes[m] = r.nodes
-			c.versions = c.currentVersions(registered)
+			c.versions = c.currentVersions(registered)[0]
 		}
 		if ok {
 			c.pass.ExportObjectFact(f, fact)

@@ -123,8 +123,9 @@ func (c *checker) checkComments(file *ast.File, onField map[*ast.Comment]bool) {
 	for _, group := range file.Comments {
 		for _, comment := range group.List {
 			text := comment.Text
-			if rest, ok := strings.CutPrefix(text, "//"); ok && strings.HasPrefix(strings.TrimSpace(rest), "pup:") && !strings.HasPrefix(rest, "pup:") {
-				word := strings.FieldsFunc(strings.TrimSpace(rest)[len("pup:"):]+" ", func(r rune) bool { return r == ' ' || r == '\t' })
+			rest, _ := strings.CutPrefix(text, "//")
+			if strings.HasPrefix(strings.TrimSpace(rest), "pup:") && !strings.HasPrefix(rest, "pup:") {
+				word := strings.Fields(strings.TrimSpace(rest)[len("pup:"):])
 				if len(word) > 0 && slices.Contains(knownDirectives, word[0]) {
 					c.report(comment.Pos(), "directive", "a directive has no blank after //: //pup:%s", word[0])
 				}
@@ -322,7 +323,8 @@ func (c *checker) checkBlockPadding(a ast.Expr, s *types.Struct, i, last int, en
 	f := s.Field(i)
 	switch {
 	case last >= 0 && at != end:
-		c.report(a.Pos(), "block", "%s has %d padding bytes before field %s; a block has none between its fields", typeText(t), at-end, f.Name())
+		c.report(a.Pos(), "block", "%s has %d padding bytes before field %s; a block has none between its fields",
+			typeText(t), at-end, f.Name())
 		return -1
 	case padding(f.Type(), c.pass.TypesSizes) > 0:
 		c.report(a.Pos(), "block", "field %s of a block has %d padding bytes", f.Name(), padding(f.Type(), c.pass.TypesSizes))

@@ -88,26 +88,27 @@ type bound struct {
 // A value is what is known of an expression's value. Values are not changed once made.
 type value struct {
 	deps
-	kind   refKind
-	refs   []Place
-	raw    types.Type // the type whose bytes are seen through an unsafe conversion
-	konst  constant.Value
-	isNil  bool
-	fn     *closure
-	block  []string // fields of a pup.Block
-	stream bool
-	list   []*value          // elements of a slice or array literal
-	listed bool              // list is complete
-	fields map[string]*value // of a struct literal
-	tuple  []*value
-	text   string // the same for equal values
-	loop   *bound // the value is this loop's variable
-	cmp    *comparison
-	errVal bool      // an error value
-	length *Place    // it is the length of what stands there
-	window *[2]int64 // a slice of these elements of an array
-	made   bool      // a new slice, map or pointer, or another length of an old one: no content yet
-	vague  bool      // refs are a guess
+	kind    refKind
+	refs    []Place
+	raw     types.Type // the type whose bytes are seen through an unsafe conversion
+	konst   constant.Value
+	isNil   bool
+	fn      *closure
+	block   []string // fields of a pup.Block
+	stream  bool
+	list    []*value          // elements of a slice or array literal
+	listed  bool              // list is complete
+	fields  map[string]*value // of a struct literal
+	tuple   []*value
+	text    string // the same for equal values
+	loop    *bound // the value is this loop's variable
+	cmp     *comparison
+	errVal  bool      // an error value
+	length  *Place    // it is the length of what stands there
+	window  *[2]int64 // a slice of these elements of an array
+	made    bool      // a new slice, map or pointer, or another length of an old one: no content yet
+	carries bool      // it may hold the stream
+	vague   bool      // refs are a guess
 }
 
 // A comparison is a condition of the form subject op constant.

@@ -84,14 +84,15 @@ func calleeIdent(fun ast.Expr) *ast.Ident {
 	return nil
 }
 
-// currentVersions guesses the versions of types that are not registered here: the newest that their PUP knows of.
-func (c *checker) currentVersions(registered map[string]int64) map[string]int64 {
-	out := maps.Clone(registered)
+// currentVersions guesses the versions of types that are not registered here: the newest that their PUP knows of. If
+// that is only told apart from others by equality, there may be a newer one: a second guess.
+func (c *checker) currentVersions(registered map[string]int64) []map[string]int64 {
+	first, second, differ := maps.Clone(registered), maps.Clone(registered), false
 	for name, list := range c.compared {
 		if _, ok := registered[name]; ok {
 			continue
 		}
-		newest := int64(1)
+		newest, equal := int64(1), false
 		for _, v := range list {
 			n := v.n
 			if v.op == token.GTR || v.op == token.LEQ {
@@ -99,7 +100,16 @@ func (c *checker) currentVersions(registered map[string]int64) map[string]int64 
 			}
 			newest = max(newest, n)
 		}
-		out[name] = newest
+		for _, v := range list {
+			equal = equal || v.n == newest && (v.op == token.EQL || v.op == token.NEQ)
+		}
+		first[name], second[name] = newest, newest
+		if equal {
+			second[name], differ = newest+1, true
+		}
 	}
-	return out
+	if differ {
+		return []map[string]int64{first, second}
+	}
+	return []map[string]int64{first}
 }

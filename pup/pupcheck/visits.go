@@ -47,6 +47,9 @@ func (r *run) visitPlace(kind string, p Place, a visitArg, typ types.Type, assum
 	r.nodes = append(r.nodes, n)
 	v := &visit{node: n, path: slices.Clone(r.st.path), loops: p.loops, typ: typ, pos: r.position(a.pos)}
 	r.visits = append(r.visits, v)
+	if len(r.visits) > 2000 || len(p.Steps) > 40 {
+		panic(gaveUp{})
+	}
 	r.checkElement(p, a.pos)
 	if !assumed {
 		r.checkBase(p, a.pos)
