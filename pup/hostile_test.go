@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"reflect"
 	"runtime"
 	"strings"
 	"testing"
@@ -163,54 +164,64 @@ func TestChunks(t *testing.T) {
 	}
 }
 
-// fuzzed is what the fuzzer fills: every kind of value.
-type fuzzed struct {
-	E everything
-	M *mesh
-	H temporary
-	C *chain
-	N nest
+// fuzzedTypes are what the fuzzer fills, each with a value to begin with: every kind, by reflection and by code of its own.
+func fuzzedTypes() []struct{ into, seed any } {
+	return []struct{ into, seed any }{
+		{&everything{}, full()},
+		{&mesh{}, newMesh()},
+		{&temporary{}, &temporary{list: []int{1, 2}, on: true}},
+		{&chain{}, &chain{&chain{}}},
+		{new(nest), &nest{nil, {}, {nil}}},
+		{&owner{}, &owner{"x", []named{{1, "n", []string{"t"}, map[string][]float64{"k": {1}}}}, &named{}, map[string]any{"a": []any{1, "b"}}}},
+		{&gnode{}, &gnode{1, &gnode{ID: 2}, nil, "n"}},
+		{&helpers{}, &helpers{SL: []string{"a"}, M: map[[2]int]string{{1, 2}: "m"}}},
+		{new(map[any]map[*int]string), &map[any]map[*int]string{1: nil, "k": {}, 2.5: {}}},
+		{new([][]int16), &[][]int16{{1, 2, 3}, {}, nil}},
+		{new([]*[3]*int32), &[]*[3]*int32{{}, nil}},
+		{&built{}, &built{Kept: 1}},
+		{new([]counted), &[]counted{{1, 2}}},
+	}
 }
 
+// FuzzUnmarshal gives bodies. One that is accepted must pack, unpack and pack to the same bytes again.
 func FuzzUnmarshal(f *testing.F) {
-	for _, graph := range []bool{false, true} {
-		opts := []pup.Option{pup.Unchecked()}
-		v := &fuzzed{E: *full(), C: &chain{&chain{}}, N: nest{nil, {}, {nil}}}
-		if graph {
-			opts = append(opts, pup.Graph())
-			v.M = newMesh()
+	for n, c := range fuzzedTypes() {
+		for _, graph := range []bool{false, true} {
+			if data, err := pup.Marshal(c.seed, graphOptions(graph)...); err == nil {
+				f.Add(uint8(n), graph, pup.Body(data))
+			}
 		}
-		data, err := pup.Marshal(v, opts...)
-		if err != nil {
-			f.Fatal(err)
-		}
-		f.Add(graph, pup.Body(data))
 	}
-	f.Fuzz(func(t *testing.T, graph bool, body []byte) {
-		var v fuzzed
-		if err := pup.Unmarshal(pup.Wrap(&v, graph, body), &v); err != nil {
+	f.Fuzz(func(t *testing.T, n uint8, graph bool, body []byte) {
+		list := fuzzedTypes()
+		v := list[int(n)%len(list)].into
+		fresh := func() any { return reflect.New(reflect.TypeOf(v).Elem()).Interface() }
+		if err := pup.Unmarshal(pup.Wrap(v, graph, body), v); err != nil {
 			if strings.Contains(err.Error(), "panicked") {
 				t.Fatal(err)
 			}
 			return
 		}
-		opts := []pup.Option{pup.Unchecked()}
-		if graph {
-			opts = append(opts, pup.Graph())
-		}
-		data, err := pup.Marshal(&v, opts...)
+		data, err := pup.Marshal(v, graphOptions(graph)...)
 		if err != nil {
 			return // what came in was a tree too deep, or shares memory in a way that cannot be named
 		}
-		var w fuzzed
-		if err := pup.Unmarshal(data, &w); err != nil {
+		w := fresh()
+		if err := pup.Unmarshal(data, w); err != nil {
 			t.Fatalf("packed again, it cannot be unpacked: %v", err)
 		}
-		again, err := pup.Marshal(&w, opts...)
+		again, err := pup.Marshal(w, graphOptions(graph)...)
 		if err != nil || !bytes.Equal(again, data) {
 			t.Fatalf("packed a third time, it differs (%v)", err)
 		}
 	})
+}
+
+func graphOptions(graph bool) []pup.Option {
+	if graph {
+		return []pup.Option{pup.Unchecked(), pup.Graph()}
+	}
+	return []pup.Option{pup.Unchecked()}
 }
 
 // FuzzFile gives whole files, FuzzSchema other schemas.
