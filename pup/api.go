@@ -25,7 +25,8 @@ type options struct {
 func Graph() Option { return func(o *options) { o.graph = true } }
 
 // InPlace unpacks into the memory that the value has already: slices with room, pointers that are not nil, maps.
-// Others who see that memory see the new content.
+// Others who see that memory see the new content. Where two variables of the value share memory and the data says
+// otherwise, Unmarshal makes new memory after all; from a reader that is an error.
 func InPlace() Option { return func(o *options) { o.inPlace = true } }
 
 // MaxDepth limits how deep values may be nested, by default 10,000. In a graph, pointers do not count.
@@ -303,7 +304,7 @@ func Unmarshal(data []byte, v any, opts ...Option) error {
 		return fmt.Errorf("pup: unpack: %w", err)
 	}
 	body := data[len(data)-r.Len():]
-	return unpack(h, v, optionsOf(opts), func(p *Stream) error { return unpackFrom(p, h, body) })
+	return unpack(h, v, optionsOf(opts), true, func(p *Stream) error { return unpackFrom(p, h, body) })
 }
 
 // FromReader unpacks the value that comes next from a reader and reads no further. A tree needs the memory of one
@@ -313,7 +314,7 @@ func FromReader(r io.Reader, v any, opts ...Option) error {
 	if err != nil {
 		return fmt.Errorf("pup: unpack: %w", err)
 	}
-	return unpack(h, v, optionsOf(opts), func(p *Stream) error {
+	return unpack(h, v, optionsOf(opts), false, func(p *Stream) error {
 		if h.flags&flagGraph == 0 {
 			return unpackReader(p, h, r)
 		}
@@ -348,14 +349,15 @@ func FromFile(name string, v any, opts ...Option) (err error) {
 	if info.Mode().IsRegular() && uint64(info.Size()) != h.encodedSize() {
 		return fmt.Errorf("pup: unpack: %w: the file has %d bytes, want %d", ErrData, info.Size(), h.encodedSize())
 	}
-	return unpack(h, v, optionsOf(opts), func(p *Stream) error {
+	return unpack(h, v, optionsOf(opts), false, func(p *Stream) error {
 		p.trusted = info.Mode().IsRegular()
 		return unpackReader(p, h, f)
 	})
 }
 
-// unpack fills what v points to from the windows that begin sets up.
-func unpack(h *header, v any, o options, begin func(p *Stream) error) (err error) {
+// unpack fills what v points to from the windows that begin sets up. begin may be called again if the data can be had
+// again.
+func unpack(h *header, v any, o options, again bool, begin func(p *Stream) error) (err error) {
 	r := reflect.ValueOf(v)
 	if r.Kind() != reflect.Pointer || r.IsNil() {
 		return fmt.Errorf("pup: unpack: %T: want a pointer to a variable", v)
@@ -377,14 +379,27 @@ func unpack(h *header, v any, o options, begin func(p *Stream) error) (err error
 	if err := begin(p); err != nil {
 		return fmt.Errorf("pup: unpack: %w", err)
 	}
+	p.reuse(r.UnsafePointer(), t.info.t.Size())
+	if err := t.fill(p, h); err != nil || !p.reusedTwice() {
+		return err
+	}
+	if !again {
+		return fmt.Errorf("pup: unpack: %s: InPlace: two of its variables share memory, and the data does not: unpack without InPlace", typeWord(t.info.t))
+	}
+	o.inPlace = false
+	return unpack(h, v, o, false, begin)
+}
+
+// fill unpacks all of the body.
+func (t target) fill(p *Stream, h *header) error {
 	if h.flags&flagGraph != 0 {
 		p.graph = &graph{sealed: true}
 		if t.info.t.Size() > 0 {
-			p.graph.objects.add(object{r.UnsafePointer(), t.info, 1})
+			p.graph.objects.add(object{t.v.UnsafePointer(), t.info, 1})
 		}
 	}
 	p.direct = p.graph == nil && !p.evolving
-	p.value(t.info, r.UnsafePointer())
+	p.value(t.info, t.v.UnsafePointer())
 	if p.graph != nil && p.mode != failed {
 		p.finish()
 	}

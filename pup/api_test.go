@@ -160,6 +160,29 @@ func TestInPlace(t *testing.T) {
 	}
 }
 
+// TestInPlaceShared unpacks two values into what is one piece of memory: neither may be lost.
+func TestInPlaceShared(t *testing.T) {
+	type state struct {
+		A, B []int
+		P, Q *int
+	}
+	one, two := 1, 2
+	want := state{[]int{1, 2}, []int{3}, &one, &two}
+	data, err := pup.Marshal(&want)
+	if err != nil {
+		t.Fatal(err)
+	}
+	all, x := make([]int, 4), new(int)
+	for _, got := range []state{{A: all, B: all[1:]}, {P: x, Q: x}, {A: all, P: &all[1]}} {
+		if err := pup.FromReader(bytes.NewReader(data), &got, pup.InPlace()); err == nil {
+			t.Errorf("read %+v", got)
+		}
+		if err := pup.Unmarshal(data, &got, pup.InPlace()); err != nil || !reflect.DeepEqual(got, want) {
+			t.Errorf("found %+v, %v", got, err)
+		}
+	}
+}
+
 func TestFiles(t *testing.T) {
 	dir := t.TempDir()
 	name := filepath.Join(dir, "state.pup")

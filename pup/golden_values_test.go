@@ -141,7 +141,7 @@ type goldenInterfaces struct {
 // goldenHand has code of its own, in version 2 of it.
 type goldenHand struct {
 	ID      uint32
-	Offsets []int // stored as lengths
+	Offsets []int // stored as small distances
 	Link    url.URL
 	Label   string
 	cache   []int
@@ -155,9 +155,9 @@ func (h *goldenHand) PUP(p *pup.Stream) {
 	}
 	last := 0
 	for i := range h.Offsets {
-		step := h.Offsets[i] - last
-		pup.Length(p, &step)
-		h.Offsets[i] = last + step
+		step := uint8(h.Offsets[i] - last)
+		pup.Number(p, &step)
+		h.Offsets[i] = last + int(step)
 		last = h.Offsets[i]
 	}
 	pup.Binary(p, &h.Link)
@@ -247,13 +247,13 @@ func newGoldenMaps() *goldenMaps {
 }
 
 func newGoldenPointers() *goldenPointers {
-	n, text, slice := int32(5), "text", []int8{1, -1}
-	pn := &n
-	return &goldenPointers{nil, pn, &pn, &text, &goldenPointers{}, &slice, &struct{}{}}
+	n, m, text, slice := int32(5), int32(6), "text", []int8{1, -1}
+	pm := &m
+	return &goldenPointers{nil, &n, &pm, &text, &goldenPointers{}, &slice, &struct{}{}}
 }
 
 func newGoldenStructs() *goldenStructs {
-	s := &goldenStructs{goldenPoint: goldenPoint{1, 2, 3}, hidden: 4}
+	s := &goldenStructs{goldenPoint: goldenPoint{1, 2, 3}, skipped: nil, hidden: 4}
 	s.Inner.B, s.Unnamed.S, s.Unnamed.P = 5, "in", goldenPoint{Z: 6}
 	return s
 }
@@ -277,8 +277,8 @@ func newGoldenInterfaces() *goldenInterfaces {
 	square := &goldenSquare{3}
 	return &goldenInterfaces{nil, goldenSquare{2}, square, goldenSquare{4}, []any{nil, true, "text", int(1), int8(2),
 		uint16(3), float32(4), complex64(5), []byte("b"), []string{"s"}, []int{6}, []float64{7}, []any{nil},
-		map[string]any{"k": 8.5}, map[string]string{"a": "b"}, time.Second, time.Unix(1, 2).UTC(), *big.NewInt(9), (*goldenSquare)(nil),
-		goldenSquare{5}, netip.MustParseAddr("::1")}}
+		map[string]any{"k": 8.5}, map[string]string{"a": "b"}, time.Second, time.Unix(1, 2).UTC(), *big.NewInt(9),
+		(*goldenSquare)(nil), goldenSquare{5}, netip.MustParseAddr("::1")}}
 }
 
 func newGoldenGraph() *goldenGraph {
@@ -302,7 +302,8 @@ func newGoldenChunks() *goldenBox[string] {
 }
 
 func newGoldenSmall() *goldenSmall {
-	return &goldenSmall{-2, "pup", []uint16{1, 515}, map[string]bool{"yes": true, "no": false}, &goldenPoint{1, 0.5, 7}, goldenSquare{1}}
+	return &goldenSmall{-2, "pup", []uint16{1, 515}, map[string]bool{"yes": true, "no": false},
+		&goldenPoint{1, 0.5, 7}, goldenSquare{1}}
 }
 
 // goldenLinks is a graph that is small enough to be drawn.

@@ -314,7 +314,7 @@ func (p *Stream) unpackPointer(v *unsafe.Pointer, i *typeInfo, make maker, visit
 // unpackObject makes object n and fills it.
 func (p *Stream) unpackObject(v *unsafe.Pointer, i *typeInfo, make maker, n uint64, visit func(*Stream, unsafe.Pointer)) {
 	at := placeOf(unsafe.Pointer(v), pointerShape)
-	if !p.inPlace || *v == nil {
+	if !p.reuse(*v, i.t.Size()) {
 		p.makeAt(v, i, make)
 	}
 	if i.t.Size() > 0 {

@@ -163,7 +163,7 @@ func (p *Stream) setSpan(v *sliceHeader, n uint64, fresh bool, count int, s span
 		return
 	}
 	data := v.data
-	if !p.inPlace || v.cap < count || s.off != 0 || data == nil {
+	if v.cap < count || s.off != 0 || !p.reuse(data, size*uintptr(count)) {
 		data = make(count)
 		p.construct(i, data, count)
 	}

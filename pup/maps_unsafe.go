@@ -145,7 +145,7 @@ func unpackMap[M ~map[K]V, K comparable, V any](p *Stream, v *M, key func(*Strea
 	if !p.enter(at) {
 		return
 	}
-	if p.inPlace && *v != nil {
+	if p.reuse(*(*unsafe.Pointer)(unsafe.Pointer(v)), 1) {
 		clear(*v)
 	} else {
 		*v = make(M, p.step(n, k.t.Size()+i.t.Size(), 0))

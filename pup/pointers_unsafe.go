@@ -48,7 +48,7 @@ func (p *Stream) pointer(t reflect.Type, v *unsafe.Pointer, i *typeInfo, make ma
 	if !p.enter(at) {
 		return
 	}
-	if p.mode == unpacking && (*v == nil || !p.inPlace) {
+	if p.mode == unpacking && !p.reuse(*v, i.t.Size()) {
 		p.makeAt(v, i, make)
 	}
 	visit(p, *v)

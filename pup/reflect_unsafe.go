@@ -357,7 +357,7 @@ func (p *Stream) unpackMapOf(i *typeInfo, v unsafe.Pointer, m reflect.Value) {
 	if !p.enter(at) {
 		return
 	}
-	if p.inPlace && !m.IsNil() {
+	if p.reuse(m.UnsafePointer(), 1) {
 		m.Clear()
 	} else {
 		m.Set(reflect.MakeMapWithSize(i.t, p.step(n, i.key.t.Size()+i.elem.t.Size(), 0)))

@@ -108,7 +108,7 @@ func (p *Stream) unpackSlice(v *sliceHeader, i *typeInfo, make maker, visit func
 	defer p.leave()
 	size := i.t.Size()
 	have := p.step(n, size, i.least)
-	if p.inPlace && v.data != nil && v.cap >= n {
+	if v.cap >= n && p.reuse(v.data, size*uintptr(n)) {
 		v.len, have = n, n
 	} else {
 		*v = sliceHeader{make(have), have, have}

@@ -284,7 +284,7 @@ func (p *Stream) unpackPlain(v *sliceHeader, l *layout) {
 		}
 		return
 	}
-	if p.inPlace && v.data != nil && v.cap >= n {
+	if v.cap >= n && p.reuse(v.data, l.size*uintptr(n)) {
 		v.len = n
 		p.plain(l, v.data, n)
 		return
