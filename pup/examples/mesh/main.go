@@ -89,8 +89,8 @@ func (m *Mesh) PUP(p *pup.Stream) {
 	pup.Slice(p, &m.Domains, func(p *pup.Stream, d **Domain) { pup.Ptr(p, d, pup.Object) })
 }
 
-// The names stand in stored files. Without them, types would be known by the path of their package, and a file could not
-// be read any more when the package has moved.
+// The names stand in stored files. Without them, types would be known by the path of their package, and a file could
+// not be read any more when the package has moved.
 var (
 	_ = pup.Register[Cell]("mesh.Cell")
 	_ = pup.Register[Domain]("mesh.Domain")

@@ -21,10 +21,10 @@
 //
 // Without flags it prints
 //
-//	uninterrupted: step 1000, 8 balls, 6 decaying, 4 tracked, 2 clusters, energy 45.306
-//	saved:         step  300, 8 balls, 6 decaying, 4 tracked, 2 clusters, energy 45.306
-//	restored:      step  300, 8 balls, 6 decaying, 4 tracked, 2 clusters, energy 45.306
-//	restored:      step 1000, 8 balls, 6 decaying, 4 tracked, 2 clusters, energy 45.306
+//	uninterrupted: step 1000, 11 balls, 3 decaying, 4 tracked, 2 clusters, energy 3.2596, number 7 at {0.6941 0.7403}
+//	saved:         step  300, 9 balls, 5 decaying, 4 tracked, 2 clusters, energy 3.2596, number 7 at {0.7656 0.5380}
+//	restored:      step  300, 9 balls, 5 decaying, 4 tracked, 2 clusters, energy 3.2596, number 7 at {0.7656 0.5380}
+//	restored:      step 1000, 11 balls, 3 decaying, 4 tracked, 2 clusters, energy 3.2596, number 7 at {0.6941 0.7403}
 //	every bit is the same: true
 package main
 
@@ -38,20 +38,6 @@ import (
 
 	"github.com/byssus-hpc/byssus/pup"
 )
-
-//go:generate go run github.com/byssus-hpc/byssus/cmd/pupgen
-
-// System is what is saved.
-//
-//pup:generate
-type System struct {
-	Step      int
-	Random    uint64 // the state of the random numbers
-	Particles []Particle
-	byID      map[int]Particle //pup:skip made again from Particles on demand
-}
-
-var _ = pup.Register[System]("particles.System")
 
 // ByID finds a particle by its number.
 func (s *System) ByID(id int) Particle {

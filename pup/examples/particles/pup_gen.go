@@ -4,6 +4,19 @@ package main
 
 import "github.com/byssus-hpc/byssus/pup"
 
+// Fields of System that lie side by side in memory.
+var pupSystem0 = pup.BlockOf[System]("Step", "Random")
+
+// PUP visits every field of System.
+func (x *System) PUP(p *pup.Stream) {
+	if pup.Old(p, x) {
+		return
+	}
+	pupSystem0.PUP(p, x) // Step, Random: one copy of 16 bytes
+	pup.Slice(p, &x.Particles, pup.Interface)
+	pup.Skip(p, &x.byID, "made again from Particles on demand")
+}
+
 // PUP visits Vec in one copy of 16 bytes.
 func (x *Vec) PUP(p *pup.Stream) {
 	if pup.Old(p, x) {
@@ -56,17 +69,4 @@ func (x *Cluster) PUP(p *pup.Stream) {
 		return
 	}
 	pup.Slice(p, x, pup.Interface)
-}
-
-// Fields of System that lie side by side in memory.
-var pupSystem0 = pup.BlockOf[System]("Step", "Random")
-
-// PUP visits every field of System.
-func (x *System) PUP(p *pup.Stream) {
-	if pup.Old(p, x) {
-		return
-	}
-	pupSystem0.PUP(p, x) // Step, Random: one copy of 16 bytes
-	pup.Slice(p, &x.Particles, pup.Interface)
-	pup.Skip(p, &x.byID, "made again from Particles on demand")
 }

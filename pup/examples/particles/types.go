@@ -2,6 +2,20 @@ package main
 
 import "github.com/byssus-hpc/byssus/pup"
 
+//go:generate go run github.com/byssus-hpc/byssus/cmd/pupgen
+
+// System is what is saved.
+//
+//pup:generate
+type System struct {
+	Step      int
+	Random    uint64 // the state of the random numbers
+	Particles []Particle
+	byID      map[int]Particle //pup:skip made again from Particles on demand
+}
+
+var _ = pup.Register[System]("particles.System")
+
 // Particle is what the system knows of its particles.
 type Particle interface {
 	Number() int
@@ -77,7 +91,8 @@ type Tracked[P Particle] struct {
 	Trace []Vec
 }
 
-// Cluster is several particles that stay one. It is no structure, and stands in the interface as it is, not as a pointer.
+// Cluster is several particles that stay one. It is no structure, and stands in the interface as it is, without a
+// pointer.
 //
 //pup:generate
 type Cluster []Particle
