@@ -46,6 +46,14 @@ func optionsOf(list []Option) options {
 	return o
 }
 
+// depth is how many levels a traversal may go down. In a graph it goes down deferDepth pointers before it begins anew.
+func (o options) depth(graph bool) int {
+	if graph {
+		return o.maxDepth + deferDepth
+	}
+	return o.maxDepth
+}
+
 // target is the variable that a traversal starts from.
 type target struct {
 	info *typeInfo
@@ -115,7 +123,7 @@ func (j *job) count() error {
 }
 
 func (j *job) stream(m mode) *Stream {
-	p := &Stream{mode: m, maxDepth: j.o.maxDepth, free: freeElements, graph: j.graph}
+	p := &Stream{mode: m, maxDepth: j.o.depth(j.graph != nil), free: freeElements, graph: j.graph}
 	p.direct = p.graph == nil
 	p.push(frame{t: j.info.t, val: j.v.UnsafePointer()})
 	return p
@@ -366,7 +374,7 @@ func unpack(h *header, v any, o options, again bool, begin func(p *Stream) error
 	if t.info.fault != nil {
 		return fmt.Errorf("pup: unpack: %w", t.info.fault)
 	}
-	p := &Stream{mode: unpacking, maxDepth: o.maxDepth, inPlace: o.inPlace, free: freeElements}
+	p := &Stream{mode: unpacking, maxDepth: o.depth(h.flags&flagGraph != 0), inPlace: o.inPlace, free: freeElements}
 	p.push(frame{t: t.info.t, val: r.UnsafePointer()})
 	defer func() {
 		if x := recover(); x != nil {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"math/big"
 	"net/netip"
 	"os"
@@ -180,6 +181,64 @@ func TestInPlaceShared(t *testing.T) {
 		if err := pup.Unmarshal(data, &got, pup.InPlace()); err != nil || !reflect.DeepEqual(got, want) {
 			t.Errorf("found %+v, %v", got, err)
 		}
+	}
+}
+
+// TestNothingMany has elements that take no bytes.
+func TestNothingMany(t *testing.T) {
+	v := make([]struct{}, 5<<20)
+	for _, opts := range [][]pup.Option{nil, {pup.Graph()}} {
+		data, err := pup.Marshal(&v, opts...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []struct{}
+		if err := pup.Unmarshal(data, &got); err != nil || len(got) != len(v) {
+			t.Errorf("found %d, %v", len(got), err)
+		}
+	}
+	big := make([]skipsAll, 2<<20)
+	if _, err := pup.Marshal(&big); !errors.Is(err, pup.ErrType) {
+		t.Errorf("found %v", err)
+	}
+}
+
+type skipsAll struct {
+	A int8 `pup:"-,not saved"`
+}
+
+// TestLocations brings times back in the location that they had.
+func TestLocations(t *testing.T) {
+	paris, err := time.LoadLocation("Europe/Paris")
+	if err != nil {
+		t.Skip("SKIP: no time zones on this machine")
+	}
+	for _, l := range []*time.Location{time.UTC, time.Local, paris, time.FixedZone("", 0), time.FixedZone("UTC", 0), time.FixedZone("X", -3600)} {
+		want := time.Unix(1, 2).In(l)
+		data, err := pup.Marshal(&want)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got time.Time
+		if err := pup.Unmarshal(data, &got); err != nil || !got.Equal(want) || got.Location().String() != l.String() ||
+			got.String() != want.String() || (got.Location() == time.UTC) != (l == time.UTC) {
+			t.Errorf("found %v, %v, want %v", got, err, want)
+		}
+	}
+}
+
+func TestNaNKeys(t *testing.T) {
+	m := map[float64]int{}
+	for i := range 50 {
+		m[math.NaN()] = i
+	}
+	n := map[any]string{math.NaN(): "a", math.Float64frombits(0x7ff8000000000002): "b"}
+	n[math.NaN()] = "c"
+	if err := pup.Check(&struct {
+		M map[float64]int
+		N map[any]string
+	}{m, n}); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -114,6 +114,22 @@ func BenchmarkPtrGraph(b *testing.B) {
 	benchmarkHelper(b, first, benchCount, pup.Graph())
 }
 
+// BenchmarkPtrGraphBlocks has its values in dense blocks that lie far from each other, as a heap that was in use for long
+// gives them. It should take no longer than values in one block.
+func BenchmarkPtrGraphBlocks(b *testing.B) {
+	const count, apart = 10_000, 1 << 20 / 24 // benchNode takes 24 bytes on most machines
+	for _, blocks := range []int{1, 8} {
+		b.Run(fmt.Sprint(blocks), func(b *testing.B) {
+			memory, size := make([]benchNode, blocks*apart), (count+blocks-1)/blocks
+			place := func(i int) *benchNode { return &memory[i/size*apart+i%size] }
+			for i := range count {
+				*place(i) = benchNode{int64(i), place((i + 1) % count), place((i + count - 1) % count)}
+			}
+			benchmarkHelper(b, place(0), count, pup.Graph())
+		})
+	}
+}
+
 // benchList goes one way, without the option Graph.
 type benchList struct {
 	Key  int64

@@ -10,6 +10,7 @@ import (
 
 // plan is how data of an older version of a type is read.
 type plan struct {
+	info    *typeInfo
 	version int
 	hand    bool // the type's own code asks for the version
 	data    *table
@@ -99,9 +100,7 @@ func (i *typeInfo) visited() []field {
 
 // follow reads a structure as the data has it.
 func (p *Stream) follow(o *plan, v unsafe.Pointer) {
-	for _, f := range o.fresh {
-		p.construct(f.info, unsafe.Add(v, f.off), 1)
-	}
+	o.refresh(v)
 	r := reader{p, o.data}
 	for _, s := range o.steps {
 		switch {
@@ -114,6 +113,20 @@ func (p *Stream) follow(o *plan, v unsafe.Pointer) {
 		default:
 			p.value(s.to.info, unsafe.Add(v, s.to.off))
 		}
+	}
+}
+
+// refresh gives the fields that the data does not have what a new value has there.
+func (o *plan) refresh(v unsafe.Pointer) {
+	if len(o.fresh) == 0 {
+		return
+	}
+	fresh := reflect.New(o.info.t).UnsafePointer()
+	if o.info.init != nil {
+		o.info.init(fresh)
+	}
+	for _, f := range o.fresh {
+		reflect.NewAt(f.info.t, unsafe.Add(v, f.off)).Elem().Set(reflect.NewAt(f.info.t, unsafe.Add(fresh, f.off)).Elem())
 	}
 }
 
@@ -144,8 +157,8 @@ func (p *Stream) compare(i *typeInfo, text string) error {
 		return fmt.Errorf("%w: the data holds a %s, want a %s", ErrSchema, data.root, mine.root)
 	}
 	for name, was := range data.entries {
-		if now := mine.entries[name]; now != nil && was.String() != now.String() {
-			o, err := planFor(mine.infos[name], was, now)
+		if i, now := mine.find(name, was); now != nil && was.String() != now.String() {
+			o, err := planFor(i, was, now)
 			if err != nil {
 				return err
 			}
@@ -153,10 +166,28 @@ func (p *Stream) compare(i *typeInfo, text string) error {
 			if p.old == nil {
 				p.old = map[*typeInfo]*plan{}
 			}
-			p.old[mine.infos[name]], p.evolving, p.direct = o, true, false
+			p.old[i], p.evolving, p.direct = o, true, false
 		}
 	}
 	return nil
+}
+
+// find returns what the program has for a type of the data: as a part of the value, or, when a field was removed that
+// only the code of its type can read, as a type that is still registered.
+func (t *table) find(name string, was *line) (*typeInfo, *line) {
+	if now := t.entries[name]; now != nil || was.form != "visits" {
+		return t.infos[name], now
+	}
+	r := known.named(name)
+	if r == nil {
+		return nil, nil
+	}
+	i := known.info(r.t)
+	own, err := i.schemaOf()
+	if err != nil {
+		return nil, nil
+	}
+	return i, own.entries[name]
 }
 
 // translate puts today's names of types for those that the data uses.
@@ -192,42 +223,22 @@ func renameTypes(expr string, names map[string]string) string {
 		if n < 0 {
 			n = len(expr)
 		}
-		// A name with type arguments holds brackets of its own.
-		if end := nameEnd(expr); end > n && names[expr[:end]] != "" {
-			n = end
+		for name := range names { // a name with type arguments holds brackets of its own
+			if len(name) > n && strings.HasPrefix(expr, name) {
+				n = len(name)
+			}
 		}
-		if now := names[expr[:n]]; now != "" {
-			b.WriteString(now)
-		} else {
-			b.WriteString(expr[:n])
+		word := expr[:n]
+		if now := names[word]; now != "" {
+			word = now
 		}
-		expr = expr[n:]
-		if len(expr) > 0 && n == 0 {
+		b.WriteString(word)
+		if expr = expr[n:]; n == 0 {
 			b.WriteByte(expr[0])
 			expr = expr[1:]
 		}
 	}
 	return b.String()
-}
-
-// nameEnd is where the name at the beginning of an expression ends, its type arguments included.
-func nameEnd(expr string) int {
-	depth := 0
-	for i, c := range expr {
-		switch c {
-		case '[':
-			depth++
-		case ']':
-			if depth--; depth < 0 {
-				return i
-			}
-		case ',', '}', ' ', '*', '{':
-			if depth == 0 {
-				return i
-			}
-		}
-	}
-	return len(expr)
 }
 
 // planFor says how a value of version was is read as version now, if the rules allow it.
@@ -237,7 +248,7 @@ func planFor(i *typeInfo, was, now *line) (*plan, error) {
 			was.version, now.version, difference(was, now))
 	}
 	if was.form == "visits" && now.form == "visits" && was.version < now.version {
-		return &plan{version: was.version, hand: true}, nil
+		return &plan{info: i, version: was.version, hand: true}, nil
 	}
 	if was.form != "struct" || now.form != "struct" {
 		return nil, fmt.Errorf("%w: %s, version %d in the data, %d here:\n  data %s\n  here %s", ErrSchema, now.name,
@@ -249,10 +260,11 @@ func planFor(i *typeInfo, was, now *line) (*plan, error) {
 			now.version, why, difference(was, now))
 	}
 	fields := i.visited()
-	o := &plan{version: was.version}
+	o := &plan{info: i, version: was.version}
 	for _, f := range list {
 		at := slices.IndexFunc(fields, func(x field) bool { return x.name == f.now && f.now != "" })
 		switch {
+		case f.was == "" && f.now == "": // came and went since
 		case f.was == "" && at >= 0:
 			o.fresh = append(o.fresh, fields[at])
 		case at < 0:
@@ -284,33 +296,58 @@ func migrate(changes []change, was, now *line) (list []moved, why string) {
 	for _, f := range was.fields {
 		list = append(list, moved{f.name, f.expr, f.expr})
 	}
-	for _, c := range changes {
-		if c.since <= was.version || c.since > now.version {
-			continue
+	for len(changes) > 0 {
+		n := 1
+		for n < len(changes) && changes[n].since == changes[0].since {
+			n++
 		}
+		if since := changes[0].since; since > was.version && since <= now.version {
+			if list, why = applyVersion(list, changes[:n]); why != "" {
+				return nil, why
+			}
+		}
+		changes = changes[n:]
+	}
+	return list, unfit(list, now)
+}
+
+// applyVersion applies the changes of one version, all at once: names may be exchanged.
+func applyVersion(list []moved, changes []change) ([]moved, string) {
+	at := make([]int, len(changes))
+	for n, c := range changes {
 		name := c.field
 		if c.kind == renamed {
 			name = c.was
 		}
-		at := slices.IndexFunc(list, func(m moved) bool { return m.now == name })
-		if (at >= 0) == (c.kind == added) {
+		at[n] = slices.IndexFunc(list, func(m moved) bool { return m.now == name && name != "" })
+		if c.kind == widened && at[n] < 0 { // the new name of a field that is renamed in the same version
+			for k := range n {
+				if changes[k].kind == renamed && changes[k].field == name {
+					at[n] = at[k]
+				}
+			}
+		}
+		if (at[n] >= 0) == (c.kind == added) {
 			return nil, fmt.Sprintf("the rule of version %d for %s does not fit the data", c.since, name)
 		}
+	}
+	for n, c := range changes {
 		switch c.kind {
 		case added:
-			list = append(list, moved{now: name})
+			list = append(list, moved{now: c.field})
 		case removed:
-			list[at].now = ""
+			list[at[n]].now = ""
 		case renamed:
-			list[at].now = c.field
+			list[at[n]].now = c.field
 		case widened:
-			if from := goExpr(c.was); list[at].expr != from && list[at].expr != "" {
-				return nil, fmt.Sprintf("%s is a %s in the data, the rule of version %d says %s", name, list[at].expr, c.since, from)
+			m := &list[at[n]]
+			if from := goExpr(c.was); m.expr != from && m.expr != "" {
+				return nil, fmt.Sprintf("%s is a %s in the data, the rule of version %d says %s", c.field, m.expr, c.since, from)
 			}
-			list[at].expr = ""
+			m.expr = ""
 		}
 	}
-	return list, unfit(list, now)
+	return list, ""
 }
 
 // unfit says what differs between the fields after all rules and those of the program.

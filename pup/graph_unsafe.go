@@ -404,6 +404,7 @@ func (g *graph) atEnd(f func()) { g.final = append(g.final, f) }
 func (p *Stream) finish() {
 	p.drain()
 	if p.mode != unpacking {
+		p.allOut()
 		return
 	}
 	for n, list := range p.graph.pending {
@@ -412,6 +413,20 @@ func (p *Stream) finish() {
 	}
 	for _, f := range p.graph.final {
 		f()
+	}
+}
+
+// allOut makes sure that all objects that pointers lead into are in the data themselves.
+func (p *Stream) allOut() {
+	g := p.graph
+	if !g.sealed || p.mode == failed || g.owners == nil {
+		return
+	}
+	for n := range g.regions.len {
+		if r := g.at(n); r.id != 0 && !r.out() {
+			p.fail(place{}, "%w: %v: it is reached only by pointers into it; what holds it must be visited before them", ErrType, r)
+			return
+		}
 	}
 }
 

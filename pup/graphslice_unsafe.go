@@ -32,7 +32,7 @@ func (p *Stream) graphSlice(v *sliceHeader, i *typeInfo, make maker, visit func(
 		if n := uint64(v.len); token != tokenNil {
 			p.uvarint(&n, at)
 		}
-		p.each(v.data, v.len, size, visit)
+		p.every(v.data, v.len, i, visit)
 		return
 	}
 	n := p.graph.find(v.data, i)
@@ -130,7 +130,7 @@ func (p *Stream) unpackGraphSlice(v *sliceHeader, i *typeInfo, make maker, visit
 	}
 	fresh := token < tokenKnown || g.objects.at(int(n)).info == nil
 	if fresh {
-		if p.uvarint(&count, at); p.mode == failed || !p.fits(count, i.least, at) {
+		if p.uvarint(&count, at); p.mode == failed || i.t.Size() > 0 && !p.fits(count, p.least(i), at) || count > uint64(maxInt) {
 			return
 		}
 		s = span{0, count, count}

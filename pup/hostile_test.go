@@ -58,7 +58,9 @@ func TestHostile(t *testing.T) {
 		{"a bool of 2", new(bool), false, "\x02", "bool: damaged data: a bool of 2"},
 		{"a depth bomb", new(nest), false, strings.Repeat("\x02", 20000), "nested too deeply"},
 		{"a chain of pointers", &chain{}, false, strings.Repeat("\x01", 20000), "nested too deeply"},
-		{"elements without bytes", new([]struct{}), false, uvarint(1 << 60), "exceeds the 0 bytes left"},
+		{"elements without bytes", new([]struct {
+			A [1000]int `pup:"-,not saved"`
+		}), false, uvarint(1 << 60), "exceeds the 0 bytes left"},
 		{"keys twice", new(map[int8]bool), false, "\x03\x01\x00\x01\x01", "2 entries, 1 different keys"},
 		{"an object that never came", &gnode{}, true, strings.Repeat("\x00", 8) + "\x0b", "gnode.Next: damaged data: object 4 of 1"},
 		{"a pointer into nothing", new([]*float64), true, "\x01\x01" + "\x07\x00\x00", "[]*float64[0]: damaged data: object 2 never came"},

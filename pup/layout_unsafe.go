@@ -110,6 +110,7 @@ func placeOf(v unsafe.Pointer, s shape) place { return place{uintptr(v), s} }
 // plain packs, unpacks or counts the n values of layout l that lie one after the other at v.
 func (p *Stream) plain(l *layout, v unsafe.Pointer, n int) {
 	switch {
+	case l.wire == 0: // nothing to save, however many
 	case p.mode == sizing:
 		p.size += l.wire * uint64(n)
 	case l.raw:

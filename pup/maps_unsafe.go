@@ -17,8 +17,8 @@ type entry[K comparable, V any] struct {
 	from, to int
 }
 
-// Map visits a map: its length, or that it is nil, and its entries in the order of their keys (numbers and strings by
-// value, other keys by their packed bytes), so that equal maps have equal bytes.
+// Map visits a map: its length, or that it is nil, and its entries in the order of their keys (strings, int, uint and
+// integers of 32 and 64 bits by value, other keys by their packed bytes), so that equal maps have equal bytes.
 func Map[M ~map[K]V, K comparable, V any](p *Stream, v *M, key func(*Stream, *K), val func(*Stream, *V)) {
 	at := placeOf(unsafe.Pointer(v), mapShape)
 	switch p.mode {
@@ -62,7 +62,7 @@ func sizeMap[M ~map[K]V, K comparable, V any](p *Stream, m M, key func(*Stream, 
 }
 
 func packMap[M ~map[K]V, K comparable, V any](p *Stream, m M, key func(*Stream, *K), val func(*Stream, *V)) {
-	list := sorted(p, m, key)
+	list := sorted(p, m, key, val)
 	for i := range list {
 		e := &list[i]
 		p.entry(unsafe.Pointer(&e.key), unsafe.Pointer(&e.val))
@@ -75,13 +75,13 @@ func packMap[M ~map[K]V, K comparable, V any](p *Stream, m M, key func(*Stream, 
 }
 
 // sorted lists a map's entries in the order in which they are stored.
-func sorted[M ~map[K]V, K comparable, V any](p *Stream, m M, key func(*Stream, *K)) []entry[K, V] {
+func sorted[M ~map[K]V, K comparable, V any](p *Stream, m M, key func(*Stream, *K), val func(*Stream, *V)) []entry[K, V] {
 	list := make([]entry[K, V], 0, len(m))
 	for k, v := range m {
 		list = append(list, entry[K, V]{key: k, val: v})
 	}
 	if len(list) > 1 && !sortBasic(list) {
-		sortPacked(p, list, key)
+		sortPacked(p, list, key, val)
 	}
 	return list
 }
@@ -115,27 +115,41 @@ func sortAs[B cmp.Ordered, K comparable, V any](list []entry[K, V]) {
 	slices.SortFunc(list, func(a, b entry[K, V]) int { return cmp.Compare(as[B](&a.key), as[B](&b.key)) })
 }
 
-// sortPacked sorts by the packed bytes of the keys.
-func sortPacked[K comparable, V any](p *Stream, list []entry[K, V], key func(*Stream, *K)) {
+// sortPacked sorts by the packed bytes of the keys. Keys that are not equal to themselves may have the same bytes; then
+// those of the values decide.
+func sortPacked[K comparable, V any](p *Stream, list []entry[K, V], key func(*Stream, *K), val func(*Stream, *V)) {
 	s := p.scratch()
 	for i := range list {
 		list[i].from = s.len()
 		key(s.stream(), &list[i].key)
 		list[i].to = s.len()
 	}
+	packed := func(e entry[K, V]) []byte { return s.data[e.from:e.to] }
+	slices.SortFunc(list, func(a, b entry[K, V]) int { return bytes.Compare(packed(a), packed(b)) })
+	for i := 0; i < len(list); {
+		j := i + 1
+		for j < len(list) && bytes.Equal(packed(list[i]), packed(list[j])) {
+			j++
+		}
+		if j-i > 1 {
+			for k := i; k < j; k++ {
+				list[k].from = s.len()
+				val(s.stream(), &list[k].val)
+				list[k].to = s.len()
+			}
+			slices.SortFunc(list[i:j], func(a, b entry[K, V]) int { return bytes.Compare(packed(a), packed(b)) })
+		}
+		i = j
+	}
 	if err := s.close(); err != nil {
 		p.stop(err)
-		return
 	}
-	slices.SortFunc(list, func(a, b entry[K, V]) int {
-		return bytes.Compare(s.data[a.from:a.to], s.data[b.from:b.to])
-	})
 }
 
 func unpackMap[M ~map[K]V, K comparable, V any](p *Stream, v *M, key func(*Stream, *K), val func(*Stream, *V)) {
 	at := placeOf(unsafe.Pointer(v), mapShape)
 	k, i := infoFor[K](p), infoFor[V](p)
-	n := p.getLength(k.least+i.least, at)
+	n := p.getLength(p.least(k)+p.least(i), at)
 	if n < 0 {
 		if p.mode != failed {
 			*v = nil

@@ -245,6 +245,9 @@ func splitFields(expr string) []fieldLine {
 
 func (r reader) dropSlice(elem string) {
 	p, n, token := r.p, uint64(0), uint64(0)
+	if r.empty(elem) {
+		return
+	}
 	if p.graph == nil {
 		if p.uvarint(&n, place{}); n > 0 {
 			r.dropEach(n-1, elem)
@@ -292,6 +295,9 @@ func (r reader) dropMap(expr string) {
 		}
 		end++
 	}
+	if r.p.graph != nil && !r.freshMap() {
+		return
+	}
 	n := uint64(0)
 	if r.p.uvarint(&n, place{}); n == 0 || depth > 0 || !r.p.fits(n-1, 1, place{}) {
 		return
@@ -302,8 +308,35 @@ func (r reader) dropMap(expr string) {
 	}
 }
 
+// freshMap reads a map's token in a graph and tells whether the entries follow.
+func (r reader) freshMap() bool {
+	p, token := r.p, uint64(0)
+	switch p.uvarint(&token, place{}); {
+	case p.mode == failed || token == tokenNil:
+		return false
+	case token != tokenNew:
+		p.fail(place{}, "%w: a removed field shares a map with others", ErrSchema)
+		return false
+	}
+	p.graph.objects.add(object{info: known.info(reflect.TypeFor[dropped]())})
+	return true
+}
+
+// empty refuses, in a graph, to drop what takes no bytes: whether it counts as an object is not in the data.
+func (r reader) empty(elem string) bool {
+	l := r.data.entries[elem]
+	if r.p.graph != nil && (elem == "struct{}" || strings.HasPrefix(elem, "[0]") || l != nil && len(l.fields) == 0) {
+		r.p.fail(place{}, "%w: a removed field leads to values of no size in a graph", ErrSchema)
+		return true
+	}
+	return false
+}
+
 func (r reader) dropPointer(elem string) {
 	p, token := r.p, uint64(0)
+	if r.empty(elem) {
+		return
+	}
 	p.uvarint(&token, place{})
 	switch {
 	case token == tokenNil || p.mode == failed:

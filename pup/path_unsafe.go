@@ -37,36 +37,40 @@ func (p *Stream) path(at place) string {
 	if len(p.frames) == 0 {
 		return "value"
 	}
-	var b strings.Builder
 	root := p.frames[0]
-	b.WriteString(typeWord(root.t))
+	parts := []string{typeWord(root.t)}
 	in := finder{seen: map[visited]bool{}}
 	from := reflect.NewAt(root.t, root.val).Elem()
 	for _, f := range p.frames[1:] {
-		b.WriteString(in.find(from, f.at))
-		switch f.t.Kind() {
-		case reflect.Map:
-			if f.at.shape != mapShape {
-				from = reflect.NewAt(f.t, f.val).Elem()
-				break
-			}
-			k := reflect.NewAt(f.t.Key(), f.key).Elem()
-			if inKey := in.find(k, at); inKey != "" || at.addr == uintptr(f.key) {
-				fmt.Fprintf(&b, "[key %s]%s", keyWord(k), strings.TrimPrefix(inKey, "?"))
-				return b.String()
-			}
-			fmt.Fprintf(&b, "[%s]", keyWord(k))
-			from = reflect.NewAt(f.t.Elem(), f.val).Elem()
-		default:
-			fmt.Fprintf(&b, ".(%v)", f.t)
+		parts = append(parts, in.find(from, f.at)...)
+		if f.t.Kind() != reflect.Map || f.at.shape != mapShape {
+			parts = append(parts, fmt.Sprintf(".(%v)", f.t))
 			if f.val == nil {
-				return b.String()
+				return joined(parts)
 			}
 			from = reflect.NewAt(f.t, f.val).Elem()
+			continue
 		}
+		if f.key == nil {
+			return joined(parts)
+		}
+		k := reflect.NewAt(f.t.Key(), f.key).Elem()
+		if inKey := in.find(k, at); len(inKey) > 0 || at.addr == uintptr(f.key) {
+			return joined(append(append(parts, fmt.Sprintf("[key %s]", keyWord(k))), inKey...))
+		}
+		parts = append(parts, fmt.Sprintf("[%s]", keyWord(k)))
+		from = reflect.NewAt(f.t.Elem(), f.val).Elem()
 	}
-	b.WriteString(in.find(from, at))
-	return b.String()
+	return joined(append(parts, in.find(from, at)...))
+}
+
+// joined is the path of parts; of a long one the beginning and the end.
+func joined(parts []string) string {
+	const most = 40
+	if n := len(parts); n > most {
+		parts = slices.Concat(parts[:most/2], []string{fmt.Sprintf("...(%d more)...", n-most)}, parts[n-most/2:])
+	}
+	return strings.Join(parts, "")
 }
 
 // typeWord is a type's name without its package.
@@ -102,21 +106,17 @@ type finder struct {
 	steps int
 }
 
-// find returns the path from v to the variable at a place, "" if v is the one or it is not there (a temporary of the
-// author's code).
-func (f *finder) find(v reflect.Value, at place) string {
+// find returns the parts of the path from v to the variable at a place, none if v is the one or it is not there (a
+// temporary of the author's code).
+func (f *finder) find(v reflect.Value, at place) []string {
 	if at.addr == 0 {
-		return ""
+		return nil
 	}
 	clear(f.seen)
 	f.steps = 1 << 20
 	parts, _ := f.search(v, at)
 	slices.Reverse(parts)
-	const most = 40 // parts; of a longer path the beginning and the end
-	if n := len(parts); n > most {
-		parts = slices.Concat(parts[:most/2], []string{fmt.Sprintf("...(%d more)...", n-most)}, parts[n-most/2:])
-	}
-	return strings.Join(parts, "")
+	return parts
 }
 
 // search returns the parts of the path, last one first.

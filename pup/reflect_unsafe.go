@@ -297,7 +297,7 @@ func (p *Stream) mapOf(i *typeInfo, v unsafe.Pointer) {
 // entryOf is a copy of a map's entry: pointers to its key and value.
 type entryOf struct {
 	key, val reflect.Value
-	packed   []byte
+	from, to int // the packed key in scratch
 }
 
 func entries(m reflect.Value) []entryOf {
@@ -329,25 +329,35 @@ func (p *Stream) sortedOf(i *typeInfo, m reflect.Value) []entryOf {
 		return list
 	}
 	s := p.scratch()
-	var ends []int
-	for n := range list {
-		i.key.value(s.stream(), list[n].key.UnsafePointer())
-		ends = append(ends, s.len())
+	pack := func(list []entryOf, what func(e entryOf)) {
+		for n := range list {
+			list[n].from = s.len()
+			what(list[n])
+			list[n].to = s.len()
+		}
+		slices.SortFunc(list, func(a, b entryOf) int { return bytes.Compare(s.data[a.from:a.to], s.data[b.from:b.to]) })
+	}
+	pack(list, func(e entryOf) { i.key.value(s.stream(), e.key.UnsafePointer()) })
+	same := func(a, b entryOf) bool { return bytes.Equal(s.data[a.from:a.to], s.data[b.from:b.to]) }
+	for from := 0; from < len(list); {
+		to := from + 1
+		for to < len(list) && same(list[from], list[to]) {
+			to++
+		}
+		if to-from > 1 { // keys that are not equal to themselves
+			pack(list[from:to], func(e entryOf) { i.elem.value(s.stream(), e.val.UnsafePointer()) })
+		}
+		from = to
 	}
 	if err := s.close(); err != nil {
 		p.stop(err)
-		return list
 	}
-	for n, from := 0, 0; n < len(list); n++ {
-		list[n].packed, from = s.data[from:ends[n]], ends[n]
-	}
-	slices.SortFunc(list, func(a, b entryOf) int { return bytes.Compare(a.packed, b.packed) })
 	return list
 }
 
 func (p *Stream) unpackMapOf(i *typeInfo, v unsafe.Pointer, m reflect.Value) {
 	at := placeOf(v, mapShape)
-	n := p.getLength(i.key.least+i.elem.least, at)
+	n := p.getLength(p.least(i.key)+p.least(i.elem), at)
 	if n < 0 {
 		if p.mode != failed {
 			m.SetZero()

@@ -158,11 +158,27 @@ func (k *registry) register(r *registration) {
 	if r.name == "" {
 		r.fault = errors.Join(r.fault, errors.New("registered without a name"))
 	}
-	if strings.ContainsAny(r.name, " \n\t;") {
-		r.fault = errors.Join(r.fault, fmt.Errorf("registered as %q, which has blanks or semicolons", r.name))
+	for _, name := range append([]string{r.name}, r.aliases...) {
+		if !goodName(name) {
+			r.fault = errors.Join(r.fault, fmt.Errorf("registered as %q, which cannot be told from the words of a schema", name))
+		}
 	}
 	k.add(r)
 	k.infos.Clear()
+}
+
+// goodName tells whether a name can stand in a schema: it is none of its words, and its brackets are those of type arguments.
+func goodName(name string) bool {
+	if _, number := kindOf(name); number || strings.ContainsAny(name, " \n\t;{}") || strings.HasPrefix(name, "[") ||
+		strings.HasPrefix(name, "*") || strings.HasPrefix(name, "map[") || strings.Count(name, "[") != strings.Count(name, "]") {
+		return false
+	}
+	for _, s := range standards() {
+		if name == s.word {
+			return false
+		}
+	}
+	return name != "string" && name != "interface" && name != "refused" && name != "binary"
 }
 
 // add enters a registration, unless its type or names are taken.

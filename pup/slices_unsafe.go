@@ -95,7 +95,7 @@ func (p *Stream) observeSlice(t reflect.Type, v *sliceHeader, visit func(*Stream
 // with what has come.
 func (p *Stream) unpackSlice(v *sliceHeader, i *typeInfo, make maker, visit func(*Stream, unsafe.Pointer)) {
 	at := placeOf(unsafe.Pointer(v), sliceShape)
-	n := p.getLength(i.least, at)
+	n := p.getLength(p.least(i), at)
 	if n < 0 {
 		if p.mode != failed {
 			*v = sliceHeader{}
@@ -107,7 +107,7 @@ func (p *Stream) unpackSlice(v *sliceHeader, i *typeInfo, make maker, visit func
 	}
 	defer p.leave()
 	size := i.t.Size()
-	have := p.step(n, size, i.least)
+	have := p.step(n, size, p.least(i))
 	if v.cap >= n && p.reuse(v.data, size*uintptr(n)) {
 		v.len, have = n, n
 	} else {
@@ -134,7 +134,7 @@ func sliceAt(elem reflect.Type, v unsafe.Pointer, n int) reflect.Value {
 // fill unpacks (or sizes) the elements from number done on and returns how many there are now.
 func (p *Stream) fill(v *sliceHeader, i *typeInfo, done int, visit func(*Stream, unsafe.Pointer)) int {
 	size := i.t.Size()
-	if i.least > 0 && done < v.len {
+	if p.least(i) > 0 && done < v.len {
 		p.each(unsafe.Add(v.data, size*uintptr(done)), v.len-done, size, visit)
 		return v.len
 	}

@@ -1,10 +1,13 @@
 package pup
 
 import (
+	"bytes"
 	"fmt"
 	"math/big"
+	"math/bits"
 	"net/netip"
 	"reflect"
+	"slices"
 	"time"
 	"unsafe"
 )
@@ -114,7 +117,11 @@ func (p *Stream) location(where, short string, offset int, t time.Time) *time.Lo
 			return l
 		}
 	}
-	l, err := time.LoadLocation(where)
+	var l *time.Location
+	err := fmt.Errorf("not the name of a place")
+	if where != "" && where != "UTC" && where != "Local" {
+		l, err = time.LoadLocation(where)
+	}
 	if err == nil {
 		if _, o := t.In(l).Zone(); o != offset {
 			err = fmt.Errorf("offset %d, want %d", o, offset)
@@ -155,8 +162,40 @@ func BigInt(p *Stream, v *big.Int) {
 // BigFloat visits a float of any precision, with its precision, rounding mode and accuracy.
 func BigFloat(p *Stream, v *big.Float) {
 	if !observed(p, v) {
-		p.blob(placeOf(unsafe.Pointer(v), anyShape), v.GobEncode, v.GobDecode)
+		p.blob(placeOf(unsafe.Pointer(v), anyShape), func() ([]byte, error) { return trimmedFloat(v) },
+			func(b []byte) error { return untrimFloat(v, b) })
 	}
+}
+
+// A float in the form of GobEncode: version, a byte of flags, precision, exponent, and the mantissa in words of the
+// machine, the most significant byte first. In the data the mantissa ends with its last byte that is not zero.
+const floatMantissa = 10
+
+func trimmedFloat(v *big.Float) ([]byte, error) {
+	b, err := v.GobEncode()
+	for len(b) > floatMantissa && b[len(b)-1] == 0 {
+		b = b[:len(b)-1]
+	}
+	return b, err
+}
+
+func untrimFloat(v *big.Float, b []byte) error {
+	full := slices.Clone(b)
+	for len(full) > floatMantissa && (len(full)-floatMantissa)%(bits.UintSize/8) != 0 {
+		full = append(full, 0)
+	}
+	var x big.Float
+	if err := x.GobDecode(full); err != nil {
+		return err
+	}
+	again, err := trimmedFloat(&x)
+	if err == nil && !bytes.Equal(again, b) {
+		err = fmt.Errorf("%w: a float of % x, which is % x", ErrData, b, again)
+	}
+	if err == nil {
+		*v = x
+	}
+	return err
 }
 
 // BigRat visits a fraction: numerator and denominator.

@@ -289,6 +289,14 @@ func (p *Stream) getLength(least uint64, at place) int {
 	return int(x)
 }
 
+// least is how many bytes a value takes at least. In older data it may be fewer than today.
+func (p *Stream) least(i *typeInfo) uint64 {
+	if p.evolving {
+		return 0
+	}
+	return i.least
+}
+
 // freeElements is how many elements without bytes of their own a stream may hold.
 const freeElements = 1 << 20
 

@@ -268,16 +268,30 @@ func (p *Stream) plainSlice(i *typeInfo, v *sliceHeader) {
 		p.graphSlice(v, e, i.make, nil)
 	case p.mode == unpacking:
 		p.unpackPlain(v, l)
+	case l.wire == 0 && l.size > 0 && v.len > freeElements:
+		p.fail(at, "%w: %d elements of which nothing is saved", ErrType, v.len)
 	default:
 		p.putLength(v.len, v.data == nil, at)
 		p.plain(l, v.data, v.len)
 	}
 }
 
+// plainLength is getLength for plain elements. Those of no size may be any number.
+func (p *Stream) plainLength(l *layout, at place) int {
+	if l.size > 0 {
+		return p.getLength(l.wire, at)
+	}
+	x := uint64(0)
+	if p.uvarint(&x, at); x > uint64(maxInt) {
+		p.fail(at, "%w: length %d", ErrData, x-1)
+	}
+	return int(x) - 1
+}
+
 // unpackPlain makes a slice and fills it, in steps when the data's length is not known to be true.
 func (p *Stream) unpackPlain(v *sliceHeader, l *layout) {
 	at := placeOf(unsafe.Pointer(v), sliceShape)
-	n := p.getLength(l.wire, at)
+	n := p.plainLength(l, at)
 	if n < 0 {
 		if p.mode != failed {
 			*v = sliceHeader{}
