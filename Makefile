@@ -39,8 +39,9 @@ test: deps build ## every test that fits into 25 minutes
 test-long: deps build ## random checkpoint, kill, restart cycles over the whole matrix (hours)
 	BYSSUS_TEST_LONG=1 $(GO) test -p 1 -timeout 24h -v ./test/...
 
-bench: deps build ## ratios to the native library and to plain writes and reads
+bench: deps build ## ratios to the native library, to plain writes and reads; pup beside gob, json, protobuf
 	@$(GO) run ./bench -byssus $(BUILD)/bin/byssus
+	@$(GO) run ./bench/pup
 
 lint:            ## the checks of source text alone: formatting, vet, staticcheck, imports, C warnings
 	$(GO) test -count=1 ./internal/house

@@ -227,7 +227,10 @@ func grow(b []byte, n int) []byte {
 	if cap(b)-len(b) >= n {
 		return b
 	}
-	return append(make([]byte, 0, len(b)+n), b...)
+	if len(b)+n < large {
+		return append(make([]byte, 0, len(b)+n), b...)
+	}
+	return append(unzeroed(len(b) + n)[:0], b...)
 }
 
 const maxInt = int(^uint(0) >> 1)

@@ -12,9 +12,9 @@ import (
 // numbers objects in the order in which the data brings them.
 type graph struct {
 	regions  pieces[region]
-	table    []uint32    // hash of base: number of the region + 1
+	index    index
+	page     []item      // seal: regions of the page at work
 	owners   map[int]int // a region that lies in another: which
-	mask     uintptr
 	sealed   bool
 	inner    bool // some regions lie in others
 	ids      uint64
@@ -92,48 +92,37 @@ type deferred struct {
 // as long as memory allows. Both directions count alike.
 const deferDepth = 200
 
-// find returns the number of the region that begins at base and holds values of a type, or -1.
-func (g *graph) find(base unsafe.Pointer, i *typeInfo) int {
-	if len(g.table) == 0 {
-		return -1
+// find returns the number of the region that begins at base and holds values of a type, or -1, and whether it holds more
+// than one.
+func (g *graph) find(base unsafe.Pointer, i *typeInfo) (n int, many bool) {
+	s := g.index.slot(uintptr(base), false)
+	switch tag := i.tag(uintptr(base)); {
+	case s == nil || s.n == 0:
+		return -1, false
+	case s.tag&^slotMany == tag:
+		return int(s.n - 1), s.tag&slotMany != 0
 	}
-	for h := hash(base) & g.mask; ; h = (h + 1) & g.mask {
-		n := g.table[h]
-		if n == 0 {
-			return -1
-		}
-		if r := g.at(int(n - 1)); r.base == base && r.info == i {
-			return int(n - 1)
-		}
-	}
+	x := g.index.crowd[crowded{uintptr(base), i}]
+	return int(x.n) - 1, x.tag&slotMany != 0
 }
-
-// hash keeps neighbours in memory neighbours in the table: values are mostly visited in the order they were made in.
-func hash(base unsafe.Pointer) uintptr { return uintptr(base)>>4 + uintptr(base)>>27*0x9E3779B9 }
 
 // add makes a new region.
 func (g *graph) add(v unsafe.Pointer, i *typeInfo, count int) int {
-	if 2*(g.regions.len+1) > len(g.table) {
-		g.rehash(max(1024, 4*len(g.table)))
-	}
 	n := g.regions.add(region{base: v, info: i, count: count})
-	g.enter(n)
+	x := slot{uint32(n + 1), i.tag(uintptr(v))}
+	if count > 1 {
+		x.tag |= slotMany
+	}
+	g.index.set(uintptr(v), i, x)
 	return n
 }
 
-func (g *graph) rehash(size int) {
-	g.table, g.mask = make([]uint32, size), uintptr(size-1)
-	for n := range g.regions.len {
-		g.enter(n)
+// grow makes region n longer.
+func (g *graph) grow(n, count int) {
+	r := g.at(n)
+	if r.count = count; count > 1 {
+		g.index.set(r.begin(), r.info, slot{uint32(n + 1), r.info.tag(r.begin()) | slotMany})
 	}
-}
-
-func (g *graph) enter(n int) {
-	h := hash(g.at(n).base) & g.mask
-	for g.table[h] != 0 {
-		h = (h + 1) & g.mask
-	}
-	g.table[h] = uint32(n + 1)
 }
 
 // top returns the region that a region lies in, itself if in no other.
@@ -181,16 +170,22 @@ func (p *Stream) graphPointer(v *unsafe.Pointer, i *typeInfo, make maker, visit 
 		p.content(*v, at, visit)
 		return
 	}
-	n := g.find(*v, i)
-	if n < 0 { // what is new when all was discovered belongs to the author's code, which made it for this visit
+	n, many := g.find(*v, i)
+	known := n >= 0
+	if !known { // what is new when all was discovered belongs to the author's code, which made it for this visit
 		n = g.add(*v, i, 1)
 	}
-	r := g.at(n)
-	if r.count > 1 || g.owners != nil && g.top(n) != n {
+	switch {
+	case many || g.owners != nil && g.top(n) != n:
 		g.inner = true
 		p.packInterior(v, g.top(n), i)
 		return
+	case known && !g.sealed: // objects are numbered like regions
+		token = tokenObject + 2*uint64(n)
+		p.uvarint(&token, at)
+		return
 	}
+	r := g.at(n)
 	fresh := !r.out()
 	if r.id != 0 {
 		token = tokenObject + 2*r.object()
@@ -238,7 +233,7 @@ func (p *Stream) sharedMap(v *unsafe.Pointer, i *typeInfo) bool {
 		p.uvarint(&token, at)
 		return false
 	}
-	n := g.find(*v, i)
+	n, _ := g.find(*v, i)
 	if n < 0 {
 		n = g.add(*v, i, 1)
 	}

@@ -35,7 +35,7 @@ func (p *Stream) graphSlice(v *sliceHeader, i *typeInfo, make maker, visit func(
 		p.every(v.data, v.len, i, visit)
 		return
 	}
-	n := p.graph.find(v.data, i)
+	n, _ := p.graph.find(v.data, i)
 	if !p.graph.sealed {
 		p.discoverSlice(n, v, i, visit)
 		return
@@ -57,7 +57,7 @@ func (p *Stream) discoverSlice(n int, v *sliceHeader, i *typeInfo, visit func(*S
 	} else {
 		g.inner = true // more than one slice, or a pointer: the sizes come out otherwise
 		known = g.at(n).count
-		g.at(n).count = max(known, v.len)
+		g.grow(n, max(known, v.len))
 	}
 	token := uint64(tokenWhole)
 	p.uvarint(&token, at)

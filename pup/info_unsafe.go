@@ -33,6 +33,7 @@ func ClassOf[T any]() Class { return known.info(reflect.TypeFor[T]()).class }
 // typeInfo is all that pup knows of a type. It is made once and then only read.
 type typeInfo struct {
 	t       reflect.Type
+	number  uint32        // of its own, while the process lives
 	reg     *registration // nil: not registered
 	name    string        // in schemas; "" for types that have no name of their own there
 	class   Class
@@ -127,7 +128,8 @@ func (k *registry) make(t reflect.Type) *typeInfo {
 	if i := k.making[t]; i != nil {
 		return i
 	}
-	i := &typeInfo{t: t, reg: k.byType[t], class: ReflectedClass, direct: direct(t)}
+	k.count++
+	i := &typeInfo{t: t, number: k.count, reg: k.byType[t], class: ReflectedClass, direct: direct(t)}
 	i.value = func(p *Stream, v unsafe.Pointer) { p.value(i, v) }
 	k.making[t] = i
 	i.name = k.nameOf(t)

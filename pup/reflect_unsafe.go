@@ -157,6 +157,9 @@ func (p *Stream) structOf(i *typeInfo, steps []step, v unsafe.Pointer) {
 	case p.direct && p.mode == packing:
 		p.packSteps(steps, v, 1, 0)
 		return
+	case p.direct && p.mode == unpacking:
+		p.unpackSteps(steps, v, 1, 0)
+		return
 	}
 	for k := range steps {
 		p.step1(&steps[k], unsafe.Add(v, steps[k].off))
@@ -223,15 +226,20 @@ func (p *Stream) sliceOf(i *typeInfo, v *sliceHeader) {
 		p.plainSlice(i, v)
 		return
 	}
-	if s := i.elem.steps; s != nil && p.direct && p.mode == packing && v.data != nil && i.elem.least > 0 {
+	e := i.elem
+	visit, steps := e.value, p.direct && e.steps != nil && e.least > 0 && e.fault == nil
+	if steps && p.mode == packing && v.data != nil {
 		p.putLength(v.len, false, placeOf(unsafe.Pointer(v), sliceShape))
 		if p.enter(placeOf(unsafe.Pointer(v), sliceShape)) {
-			p.packSteps(s, v.data, v.len, i.elem.t.Size())
+			p.packSteps(e.steps, v.data, v.len, e.t.Size())
 			p.leave()
 		}
 		return
 	}
-	p.slice(i.t, v, i.elem, i.make, i.elem.value)
+	if steps && p.mode == unpacking {
+		visit = nil
+	}
+	p.slice(i.t, v, e, i.make, visit)
 }
 
 func (p *Stream) arrayOf(i *typeInfo, v unsafe.Pointer) {
@@ -407,6 +415,53 @@ func (p *Stream) observeMapOf(i *typeInfo, v unsafe.Pointer, m reflect.Value) {
 		}
 		p.watch.leave()
 	}
+}
+
+// unpackSteps is packSteps the other way.
+func (p *Stream) unpackSteps(steps []step, v unsafe.Pointer, n int, stride uintptr) {
+	for e := range uintptr(n) {
+		for k := range steps {
+			s := &steps[k]
+			at, room := unsafe.Add(v, e*stride+s.off), len(p.win)-p.pos
+			switch s.kind {
+			case rawStep:
+				if int(s.size) <= room {
+					moveRaw(at, unsafe.Add(unsafe.Pointer(unsafe.SliceData(p.win)), p.pos), s.size)
+					p.pos += int(s.size)
+					continue
+				}
+			case textStep:
+				*(*string)(at) = p.unpackText((*string)(at))
+				continue
+			case plainsStep:
+				if p.shortPlains((*sliceHeader)(at), s.info.elem.layout, room) {
+					continue
+				}
+			}
+			if p.step1(s, at); p.mode == failed {
+				return
+			}
+		}
+	}
+}
+
+// shortPlains unpacks a slice that is not empty and lies whole in this window, and tells whether it was one.
+func (p *Stream) shortPlains(h *sliceHeader, l *layout, room int) bool {
+	if room == 0 {
+		return false
+	}
+	n := int(p.win[p.pos]) - 1
+	size := n * int(l.size)
+	if n <= 0 || n >= 0x7f || size >= room {
+		return false
+	}
+	if h.cap >= n && p.reuse(h.data, uintptr(size)) {
+		h.len = n
+	} else {
+		*h = sliceHeader{p.makePlain(l, n), n, n}
+	}
+	p.pos += 1 + copy(view(h.data, uintptr(size)), p.win[p.pos+1:])
+	return true
 }
 
 // moveRaw copies n bytes. Sizes of structures are the same again and again, so the jump is foreseen, and no call is made.

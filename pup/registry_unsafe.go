@@ -136,6 +136,7 @@ type registry struct {
 	infos  sync.Map // reflect.Type to *typeInfo, complete ones
 	probes map[reflect.Type]*probing
 	making map[reflect.Type]*typeInfo
+	count  uint32 // of infos ever made
 }
 
 var known = &registry{}

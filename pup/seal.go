@@ -1,6 +1,7 @@
 package pup
 
 import (
+	"cmp"
 	"fmt"
 	"reflect"
 	"slices"
@@ -9,55 +10,87 @@ import (
 )
 
 // seal ends discovery: it finds the regions that lie in others, and refuses what overlaps in another way.
-func (g *graph) seal() error {
+func (g *graph) seal() (err error) {
 	g.sealed = true
-	order := g.byBase()
-	if order == nil {
+	if g.ordered() {
 		return nil
 	}
-	top := -1
-	for _, n := range order {
-		if top >= 0 && g.at(n).begin() < g.at(top).end() {
-			t, err := g.nest(top, n)
-			if err != nil {
-				return err
+	var open []item // regions that overlap so far; mostly one
+	end := uintptr(0)
+	g.index.sorted(func(numbers []int) {
+		items := g.items(numbers)
+		for _, x := range items {
+			if x.base >= end {
+				if len(open) > 1 && err == nil {
+					err = g.cluster(open)
+				}
+				open = open[:0]
 			}
-			g.inner, top = true, t
+			open = append(open, x)
+			end = max(end, x.base+x.size)
+		}
+	})
+	if len(open) > 1 && err == nil {
+		err = g.cluster(open)
+	}
+	return err
+}
+
+// items are regions of one page, sorted by base.
+func (g *graph) items(numbers []int) []item {
+	g.page = g.page[:0]
+	sorted := true
+	for _, n := range numbers {
+		r := g.at(n)
+		x := item{r.begin(), r.end() - r.begin(), n}
+		sorted = sorted && (len(g.page) == 0 || x.base >= g.page[len(g.page)-1].base)
+		g.page = append(g.page, x)
+	}
+	if !sorted {
+		slices.SortStableFunc(g.page, func(a, b item) int { return cmp.Compare(a.base, b.base) })
+	}
+	return g.page
+}
+
+// ordered tells whether the regions were discovered in order of address, without overlaps: then none lies in another.
+func (g *graph) ordered() bool {
+	end := uintptr(0)
+	for n := range g.regions.len {
+		r := g.at(n)
+		if r.begin() < end {
+			return false
+		}
+		end = r.end()
+	}
+	return true
+}
+
+// cluster sorts out regions that overlap, sorted by base.
+func (g *graph) cluster(items []item) error {
+	slices.SortStableFunc(items, func(a, b item) int {
+		if a.base != b.base {
+			return cmp.Compare(a.base, b.base)
+		}
+		return g.largerFirst(a.n, b.n)
+	})
+	top := items[0].n
+	for _, x := range items[1:] {
+		if x.base >= g.at(top).end() {
+			top = x.n
 			continue
 		}
-		top = n
+		if err := g.nest(top, x.n); err != nil {
+			return err
+		}
+		g.inner = true
 	}
 	return nil
 }
 
-// byBase is the order of the regions by base, larger ones first; nil when none can lie in another, which is seen at
-// once when they were discovered in order of address.
-func (g *graph) byBase() []int {
-	end, ordered := uintptr(0), true
-	for n := range g.regions.len {
-		r := g.at(n)
-		if r.begin() < end {
-			ordered = false
-			break
-		}
-		end = r.end()
-	}
-	if ordered {
-		return nil
-	}
-	order := g.radixByBase()
-	// Equal bases: the larger first. They stand together, and are few.
-	for i := 0; i < len(order); {
-		j := i + 1
-		for j < len(order) && g.at(order[j]).base == g.at(order[i]).base {
-			j++
-		}
-		if j-i > 1 {
-			slices.SortStableFunc(order[i:j], func(a, b int) int { return g.largerFirst(a, b) })
-		}
-		i = j
-	}
-	return order
+// item is a region, for sorting.
+type item struct {
+	base, size uintptr
+	n          int
 }
 
 func (g *graph) largerFirst(a, b int) int {
@@ -74,62 +107,24 @@ func (g *graph) largerFirst(a, b int) int {
 	return 1
 }
 
-// radixByBase sorts the numbers of regions by their base, 11 bits at a time.
-func (g *graph) radixByBase() []int {
-	low, high := g.at(0).begin(), g.at(0).begin()
-	for n := range g.regions.len {
-		low, high = min(low, g.at(n).begin()), max(high, g.at(n).begin())
-	}
-	type item struct {
-		key uintptr
-		n   int
-	}
-	from, to := make([]item, g.regions.len), make([]item, g.regions.len)
-	for n := range g.regions.len {
-		from[n] = item{g.at(n).begin() - low, n}
-	}
-	const digit = 11
-	for shift := 0; shift < 64 && (high-low)>>shift > 0; shift += digit {
-		var start [1 << digit]int
-		for i := range from {
-			start[from[i].key>>shift&(1<<digit-1)]++
-		}
-		sum := 0
-		for d, c := range start {
-			start[d], sum = sum, sum+c
-		}
-		for i := range from {
-			d := from[i].key >> shift & (1<<digit - 1)
-			to[start[d]] = from[i]
-			start[d]++
-		}
-		from, to = to, from
-	}
-	order := make([]int, len(from))
-	for i := range from {
-		order[i] = from[i].n
-	}
-	return order
-}
-
-// nest puts region n, which begins in region top, into it, and returns which region further ones may begin in.
-func (g *graph) nest(top, n int) (int, error) {
+// nest puts region n, which begins in region top, into it.
+func (g *graph) nest(top, n int) error {
 	t, r := g.at(top), g.at(n)
 	if g.owners == nil {
 		g.owners = map[int]int{}
 	}
 	offset := r.begin() - t.begin()
 	if size := t.info.t.Size(); t.info == r.info && offset%size == 0 {
-		t.count = max(t.count, int(offset/size)+r.count)
+		g.grow(top, max(t.count, int(offset/size)+r.count))
 		g.owners[n] = top
-		return top, nil
+		return nil
 	}
 	if _, ok := subobject(t.info.t, offset%t.info.t.Size(), r.info.t); r.end() > t.end() || !ok || r.count > 1 {
-		return 0, fmt.Errorf("pup: pack: %w: %v and %v share memory, and neither is a part of the other that can be named",
+		return fmt.Errorf("pup: pack: %w: %v and %v share memory, and neither is a part of the other that can be named",
 			ErrType, t, r)
 	}
 	g.owners[n] = top
-	return top, nil
+	return nil
 }
 
 // subobject returns the path in a variable of type t that leads to a part of type want at an offset: "" for the whole,

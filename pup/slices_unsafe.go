@@ -131,11 +131,15 @@ func sliceAt(elem reflect.Type, v unsafe.Pointer, n int) reflect.Value {
 	return reflect.NewAt(reflect.SliceOf(elem), unsafe.Pointer(&h)).Elem()
 }
 
-// fill unpacks (or sizes) the elements from number done on and returns how many there are now.
+// fill unpacks (or sizes), by their steps if visit is nil, the elements from number done on and returns how many there are now.
 func (p *Stream) fill(v *sliceHeader, i *typeInfo, done int, visit func(*Stream, unsafe.Pointer)) int {
 	size := i.t.Size()
 	if p.least(i) > 0 && done < v.len {
-		p.each(unsafe.Add(v.data, size*uintptr(done)), v.len-done, size, visit)
+		if at := unsafe.Add(v.data, size*uintptr(done)); visit == nil {
+			p.unpackSteps(i.steps, at, v.len-done, size)
+		} else {
+			p.each(at, v.len-done, size, visit)
+		}
 		return v.len
 	}
 	for ; done < v.len && p.mode != failed; done++ {

@@ -314,13 +314,26 @@ func (p *Stream) fits(n, least uint64, at place) bool {
 	return true
 }
 
-// step is how many of n elements may be made before their bytes were seen.
+// step is how many of n elements may be made before their bytes were seen: all, when the data's length is known to be true
+// and memory stays in proportion to it.
 func (p *Stream) step(n int, size uintptr, least uint64) int {
-	const unseen = 64 << 10 // bytes of memory
-	if size == 0 || p.graph != nil || p.trusted && least > 0 {
+	const (
+		unseen = 64 << 10 // bytes of memory
+		most   = 16       // times the bytes that are left
+	)
+	if size == 0 || p.graph != nil || p.trusted && (least > 0 || uint64(n) <= most*p.left()/uint64(size)) {
 		return n
 	}
 	return min(n, int(max(16, unseen/size)))
+}
+
+// stepPlain is step for plain elements, which lead to nothing else: only one such slice is unseen at a time.
+func (p *Stream) stepPlain(n int, size uintptr) int {
+	const unseen = 16 << 20
+	if size == 0 || p.graph != nil || p.trusted {
+		return n
+	}
+	return min(n, int(max(1, unseen/size)))
 }
 
 // spend counts an element that took no bytes.
@@ -367,7 +380,10 @@ func (p *Stream) reuse(v unsafe.Pointer, size uintptr) bool {
 
 // reusedTwice tells whether some memory was filled in place on two ways: it can hold only one of both contents.
 func (p *Stream) reusedTwice() bool {
-	slices.SortFunc(p.reused, func(a, b memorySpan) int { return cmp.Compare(a.base, b.base) })
+	byBase := func(a, b memorySpan) int { return cmp.Compare(a.base, b.base) }
+	if !slices.IsSortedFunc(p.reused, byBase) {
+		slices.SortFunc(p.reused, byBase)
+	}
 	for i := 1; i < len(p.reused); i++ {
 		if before := p.reused[i-1]; p.reused[i].base < before.base+before.size {
 			return true

@@ -2,6 +2,7 @@ package pup
 
 import (
 	"reflect"
+	"strings"
 	"unsafe"
 )
 
@@ -129,7 +130,7 @@ func (p *Stream) unpackText(v *string) string {
 
 // grown unpacks n bytes into memory that grows with what has come, unless the length is known to be true.
 func (p *Stream) grown(n int, at place) []byte {
-	b := make([]byte, p.step(n, 1, 1))
+	b := make([]byte, p.stepPlain(n, 1))
 	p.bytes(b, at)
 	for len(b) < n && p.mode != failed {
 		more := min(n-len(b), len(b))
@@ -244,10 +245,25 @@ func (p *Stream) makePlain(l *layout, n int) unsafe.Pointer {
 	if size <= slabMost && size > 0 {
 		return p.slabbed(size, 8)
 	}
+	if size >= large && l.raw && !l.bools {
+		return unsafe.Pointer(unsafe.SliceData(unzeroed(int(size))))
+	}
 	if size%8 == 0 {
 		return unsafe.Pointer(unsafe.SliceData(make([]uint64, size/8)))
 	}
 	return unsafe.Pointer(unsafe.SliceData(make([]byte, size)))
+}
+
+// large is from how many bytes on it pays not to fill memory with zeros that is about to be filled with data.
+const large = 64 << 10
+
+// unzeroed is memory of n bytes, at least large, whose content is anything. The only way that the standard library has to
+// such memory is a strings.Builder: its buffer is taken over after one byte was written, which makes it known.
+func unzeroed(n int) []byte {
+	var b strings.Builder
+	b.Grow(n)
+	b.WriteByte(0)
+	return unsafe.Slice(unsafe.StringData(b.String()), n)
 }
 
 // plainSlice visits a slice of plain values with all that may be asked for.
@@ -303,7 +319,7 @@ func (p *Stream) unpackPlain(v *sliceHeader, l *layout) {
 		p.plain(l, v.data, n)
 		return
 	}
-	have := p.step(n, l.size, l.wire)
+	have := p.stepPlain(n, l.size)
 	*v = sliceHeader{p.makePlain(l, have), have, have}
 	p.plain(l, v.data, have)
 	for have < n && p.mode != failed {
@@ -313,6 +329,9 @@ func (p *Stream) unpackPlain(v *sliceHeader, l *layout) {
 		*v = sliceHeader{grown, have + more, have + more}
 		p.plain(l, unsafe.Add(grown, l.size*uintptr(have)), more)
 		have += more
+	}
+	if p.mode == failed {
+		*v = sliceHeader{} // nobody shall see what the memory held before
 	}
 }
 
