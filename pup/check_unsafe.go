@@ -3,6 +3,7 @@ package pup
 import (
 	"bytes"
 	"fmt"
+	"maps"
 	"math"
 	"reflect"
 	"slices"
@@ -91,6 +92,7 @@ type checker struct {
 	entered map[visited]bool
 	forth   map[visited]uintptr // from a variable of the value to its copy
 	back    map[visited]uintptr
+	sorted  []uintptr       // addresses of all visits
 	keep    []reflect.Value // copies of map entries, whose addresses must not be used again
 	via     string          // the last reference that was followed
 	boxed   bool            // what is walked lies in an interface: nobody can tell whether others see the same memory
@@ -384,12 +386,20 @@ func (c *checker) placed(a, b reflect.Value) {
 	}
 	from, to := visited{a.UnsafeAddr(), a.Type()}, visited{b.UnsafeAddr(), a.Type()}
 	if was, ok := c.forth[from]; ok && was != to.addr {
-		c.split("it leads to memory that is reachable on another way too, and came back twice: use the option Graph")
+		c.split("it leads to memory that is reachable on another way too, and came back twice: " + c.advice())
 	}
 	if was, ok := c.back[to]; ok && was != from.addr {
 		c.split("it leads to memory of its own, and came back as a part of other memory")
 	}
 	c.forth[from], c.back[to] = to.addr, from.addr
+}
+
+// advice says how memory stays shared.
+func (c *checker) advice() string {
+	if c.o.graph {
+		return "PUP must hand the slice or pointer itself to a helper"
+	}
+	return "use the option Graph"
 }
 
 // split reports the last reference, once.
@@ -484,6 +494,13 @@ func marked(t reflect.Type) (reflect.Value, bool) {
 		v.SetBool(true)
 	case t.Kind() == reflect.String:
 		v.SetString("x")
+	case t.Kind() == reflect.Slice:
+		v.Set(reflect.MakeSlice(t, 1, 1))
+	case t.Kind() == reflect.Map && t.Key().Comparable():
+		v.Set(reflect.MakeMap(t))
+		v.SetMapIndex(reflect.Zero(t.Key()), reflect.Zero(t.Elem()))
+	case t.Kind() == reflect.Pointer:
+		v.Set(reflect.New(t.Elem()))
 	case t == reflect.TypeFor[time.Time]():
 		v.Set(reflect.ValueOf(time.Unix(1, 1)))
 	default:
@@ -509,7 +526,7 @@ func (c *checker) reference(path string, a, b reflect.Value) {
 		return
 	}
 	if a.IsNil() {
-		if !c.was(a) {
+		if !c.was(a) && !c.quiet && !c.carried(b) {
 			c.fault(path, Missed, "no visit")
 		}
 		return
@@ -528,8 +545,12 @@ func (c *checker) reference(path string, a, b reflect.Value) {
 			c.fault(path, kind, "length %d became %d", a.Len(), b.Len())
 			return
 		}
-		if a.Len() == 0 && !c.was(a) {
+		if a.Len() == 0 && !c.was(a) && !c.quiet && !c.carried(b) {
 			c.fault(path, Missed, "no visit")
+		}
+		if !c.was(a) && !c.inside(a) { // not a part of it was visited, and yet it came back: it is derived
+			defer func(quiet bool) { c.quiet = quiet }(c.quiet)
+			c.quiet = true
 		}
 		if a.Len() > 0 && c.enter(path, a, b, reflect.SliceOf(a.Type().Elem())) && a.Type().Elem().Size() > 0 {
 			c.walkElements(path, a, b)
@@ -539,6 +560,16 @@ func (c *checker) reference(path string, a, b reflect.Value) {
 	case reflect.Interface:
 		c.walkInterface(path, a, b)
 	}
+}
+
+// inside tells whether anything was visited in a slice's array.
+func (c *checker) inside(v reflect.Value) bool {
+	if c.sorted == nil {
+		c.sorted = slices.Sorted(maps.Keys(c.visits))
+	}
+	begin := v.Pointer()
+	at, _ := slices.BinarySearch(c.sorted, begin)
+	return at < len(c.sorted) && c.sorted[at] < begin+uintptr(v.Len())*v.Type().Elem().Size()
 }
 
 // walkElements compares plain elements in one piece.
@@ -565,7 +596,7 @@ func (c *checker) walkMap(path string, a, b reflect.Value) {
 		return
 	}
 	if a.Len() == 0 {
-		if !c.was(a) {
+		if !c.was(a) && !c.quiet && !c.carried(b) {
 			c.fault(path, Missed, "no visit")
 		}
 		return
@@ -575,7 +606,7 @@ func (c *checker) walkMap(path string, a, b reflect.Value) {
 	}
 	from, to := visited{a.Pointer(), a.Type()}, visited{b.Pointer(), a.Type()}
 	if was, ok := c.forth[from]; ok && was != to.addr {
-		c.split("the map is reachable on another way too, and came back twice: use the option Graph")
+		c.split("the map is reachable on another way too, and came back twice: " + c.advice())
 		return
 	}
 	c.forth[from] = to.addr

@@ -396,9 +396,9 @@ func difference(was, now *line) string {
 	for _, f := range was.fields {
 		at := slices.IndexFunc(now.fields, func(x fieldLine) bool { return x.name == f.name })
 		if at < 0 {
-			fmt.Fprintf(&b, "\n  %s %s: in the data, not here", f.name, f.expr)
+			fmt.Fprintf(&b, "\n  %.100s %.100s: in the data, not here", f.name, f.expr)
 		} else if now.fields[at].expr != f.expr {
-			fmt.Fprintf(&b, "\n  %s: %s in the data, %s here", f.name, f.expr, now.fields[at].expr)
+			fmt.Fprintf(&b, "\n  %s: %.100s in the data, %.100s here", f.name, f.expr, now.fields[at].expr)
 		}
 	}
 	for _, f := range now.fields {

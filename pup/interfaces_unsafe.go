@@ -21,6 +21,8 @@ type dynamic struct {
 type dynamicType struct {
 	info    *typeInfo
 	pointer bool
+	t       reflect.Type // unpacking: of what the interface holds
+	fits    reflect.Type // the interface type that t was last found to implement
 }
 
 // Interface visits an interface value: nil, or its dynamic type by the name under which it is registered, and its
@@ -81,9 +83,9 @@ func (p *Stream) packInterface(v unsafe.Pointer, x any) {
 	}
 	t := reflect.TypeOf(x)
 	line := p.infoOf(t)
-	d := dynamicType{line.info, false}
+	d := dynamicType{info: line.info}
 	if d.info.reg == nil && t.Kind() == reflect.Pointer {
-		d = dynamicType{d.info.elem, true}
+		d = dynamicType{info: d.info.elem, pointer: true}
 	}
 	if d.info.reg == nil {
 		p.fail(at, "%w: it holds a %v, which is not registered", ErrType, t)
@@ -155,34 +157,31 @@ func (p *Stream) defineType(d dynamicType, at place) {
 func (p *Stream) unpackInterface(i reflect.Type, v unsafe.Pointer, set func(any) bool) {
 	at, token := placeOf(v, interfaceShape), uint64(0)
 	p.uvarint(&token, at)
-	var d dynamicType
-	switch y := &p.dynamic; {
+	y := &p.dynamic
+	switch {
 	case p.mode == failed:
 		return
 	case token == tokenNil:
 		set(nil)
 		return
 	case token == tokenDefine:
-		if d = p.undefineType(at); p.mode == failed {
+		if p.undefineType(at); p.mode == failed {
 			return
 		}
+		token = tokenType + uint64(len(y.types)) - 1
 	case token-tokenType >= uint64(len(y.types)):
 		p.fail(at, "%w: dynamic type %d of %d", ErrData, token-tokenType, len(y.types))
 		return
-	default:
-		d = y.types[token-tokenType]
 	}
-	t := d.info.t
-	if d.pointer {
-		t = reflect.PointerTo(t)
-	}
-	if !t.Implements(i) {
-		p.fail(at, "%w: %v does not implement %v", ErrSchema, t, i)
+	d := &y.types[token-tokenType]
+	if d.fits != i && !d.t.Implements(i) {
+		p.fail(at, "%w: %v does not implement %v", ErrSchema, d.t, i)
 		return
 	}
-	p.push(frame{at: at, of: v, t: t})
+	d.fits = i
+	p.push(frame{at: at, of: v, t: d.t})
 	if p.enter(at) {
-		p.unpackContent(d, set)
+		p.unpackContent(*d, set)
 		p.leave()
 	}
 	p.pop()
@@ -217,31 +216,33 @@ func (p *Stream) setLater(unset int, set func()) {
 }
 
 // undefineType reads the definition of a dynamic type and compares it with the program's type of that name.
-func (p *Stream) undefineType(at place) dynamicType {
+func (p *Stream) undefineType(at place) {
 	var name, text string
 	var d dynamicType
 	String(p, &name)
 	Bool(p, &d.pointer)
 	String(p, &text)
 	if p.mode == failed {
-		return d
+		return
 	}
 	r := known.named(name)
 	if r == nil {
 		p.fail(at, "%w: no type of this program is registered as %.200q, nor has it as an alias", ErrSchema, name)
-		return d
+		return
 	}
-	d.info = known.info(r.t)
+	d.info, d.t = known.info(r.t), r.t
+	if d.pointer {
+		d.t = reflect.PointerTo(r.t)
+	}
 	if d.info.fault != nil {
 		p.fail(at, "%w", d.info.fault)
-		return d
+		return
 	}
 	if err := p.compare(d.info, text); err != nil {
 		p.fail(at, "%w", err)
-		return d
+		return
 	}
 	p.dynamic.types = append(p.dynamic.types, d)
-	return d
 }
 
 func (p *Stream) observeInterface(i reflect.Type, v unsafe.Pointer, x any) {

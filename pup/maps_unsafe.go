@@ -51,8 +51,8 @@ func Map[M ~map[K]V, K comparable, V any](p *Stream, v *M, key func(*Stream, *K)
 // sizeMap adds up a map's entries; their order does not matter.
 func sizeMap[M ~map[K]V, K comparable, V any](p *Stream, m M, key func(*Stream, *K), val func(*Stream, *V)) {
 	e := new(entry[K, V])
+	p.entry(unsafe.Pointer(&e.key), unsafe.Pointer(&e.val))
 	for e.key, e.val = range m {
-		p.entry(unsafe.Pointer(&e.key), unsafe.Pointer(&e.val))
 		key(p, &e.key)
 		val(p, &e.val)
 		if p.mode == failed {
@@ -167,12 +167,12 @@ func unpackMap[M ~map[K]V, K comparable, V any](p *Stream, v *M, key func(*Strea
 	p.madeMap(*(*unsafe.Pointer)(unsafe.Pointer(v)))
 	p.push(frame{at: at, of: unsafe.Pointer(v), t: reflect.TypeFor[M]()})
 	m, e := *v, new(entry[K, V])
+	p.entry(unsafe.Pointer(&e.key), unsafe.Pointer(&e.val))
 	for range n {
 		*e = entry[K, V]{}
 		unset := p.unset()
 		p.construct(k, unsafe.Pointer(&e.key), 1)
 		p.construct(i, unsafe.Pointer(&e.val), 1)
-		p.entry(unsafe.Pointer(&e.key), unsafe.Pointer(&e.val))
 		key(p, &e.key)
 		val(p, &e.val)
 		if p.mode == failed {
@@ -181,6 +181,7 @@ func unpackMap[M ~map[K]V, K comparable, V any](p *Stream, v *M, key func(*Strea
 		if late := e; p.unset() != unset {
 			p.graph.atEnd(func() { m[late.key] = late.val })
 			e = new(entry[K, V])
+			p.entry(unsafe.Pointer(&e.key), unsafe.Pointer(&e.val))
 			continue
 		}
 		m[e.key] = e.val

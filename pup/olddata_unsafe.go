@@ -13,14 +13,18 @@ type reader struct {
 	data *table
 }
 
-// kinds are the words of schemas for numbers.
-func kindOf(word string) (reflect.Kind, bool) {
+// kindWords are the words of schemas for numbers.
+var kindWords = func() map[string]reflect.Kind {
+	words := map[string]reflect.Kind{}
 	for k := reflect.Bool; k <= reflect.Complex128; k++ {
-		if k.String() == word {
-			return k, true
-		}
+		words[k.String()] = k
 	}
-	return reflect.Invalid, false
+	return words
+}()
+
+func kindOf(word string) (reflect.Kind, bool) {
+	k, ok := kindWords[word]
+	return k, ok
 }
 
 // widens tells whether every value of one type expression has its like in another.
@@ -194,13 +198,15 @@ func (r reader) dropFields(list []fieldLine) {
 // dropNamed forgets a value of a named type, or of one with a form of its own.
 func (r reader) dropNamed(expr string) {
 	p := r.p
-	for _, s := range standards() {
-		if s.word == expr {
-			s.visit(p, reflect.New(s.t).UnsafePointer())
-			return
+	l := r.data.entries[expr]
+	if l == nil {
+		for _, s := range standards() {
+			if s.word == expr {
+				s.visit(p, reflect.New(s.t).UnsafePointer())
+				return
+			}
 		}
 	}
-	l := r.data.entries[expr]
 	switch {
 	case l == nil:
 		p.fail(place{}, "%w: type %.100q in the schema", ErrData, expr)

@@ -55,6 +55,10 @@ type change struct {
 // Register gives T a name that stands in stored data for ever, and the rules by which older data is read. A type needs
 // it to be held by an interface, to have versions, or to be renamed. Both T and *T may then stand in interfaces.
 //
+// Types that are not registered have the path of their package and their name in stored data. Those of package main should
+// be registered: their path is another one in the package's tests. A type that goes over from fields to a PUP of its
+// own, or back, needs a new name, or its old data cannot be read.
+//
 // Register is called when the program starts. A mistake (a name or type registered twice) is reported by the first
 // traversal that meets the type.
 func Register[T any](name string, rules ...Rule) Type[T] {

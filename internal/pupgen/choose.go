@@ -99,7 +99,10 @@ func (g *generator) choose(names []string) ([]*target, error) {
 		return nil, fmt.Errorf("pupgen: package %s: found no type with the directive //pup:generate, wanted one or -type",
 			g.pkg.Name)
 	}
-	slices.SortStableFunc(list, func(a, b *target) int { return cmp.Compare(a.spec.Pos(), b.spec.Pos()) })
+	slices.SortStableFunc(list, func(a, b *target) int { // files are parsed in any order
+		x, y := g.pkg.Fset.Position(a.spec.Pos()), g.pkg.Fset.Position(b.spec.Pos())
+		return cmp.Or(cmp.Compare(x.Filename, y.Filename), cmp.Compare(x.Offset, y.Offset))
+	})
 	return list, nil
 }
 
