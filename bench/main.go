@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"github.com/byssus-hpc/byssus/bench/internal/job"
+	"github.com/byssus-hpc/byssus/bench/internal/report"
 )
 
 // A bench is one run of the benchmarks.
@@ -64,7 +65,7 @@ func measure(ctx context.Context, exe, sources, scratch string, mpis []string, r
 		return err
 	}
 	parts := map[string]func(context.Context) error{"micro": b.micro, "lammps": b.lammps, "stall": b.stall, "memory": b.memory}
-	header(b.out)
+	report.Header(b.out, "github.com/byssus-hpc/byssus/bench")
 	var errs []error
 	for _, name := range only {
 		part, ok := parts[name]
@@ -74,7 +75,7 @@ func measure(ctx context.Context, exe, sources, scratch string, mpis []string, r
 		if err := part(ctx); err != nil {
 			errs = append(errs, err)
 		}
-		load(b.out)
+		report.Load(b.out)
 	}
 	return errors.Join(errs...)
 }

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/byssus-hpc/byssus/bench/internal/report"
 	"github.com/byssus-hpc/byssus/pup"
 )
 
@@ -137,7 +138,7 @@ func (b *bench) peak(name string, size int, f func() error) error {
 		return fmt.Errorf("bench: large: %s: %w", name, err)
 	}
 	cpu, took := processorTime()-cpu, time.Since(wall)
-	text, _, _ := strings.Cut(field("/proc/self/status", "VmHWM"), " ")
+	text, _, _ := strings.Cut(report.Field("/proc/self/status", "VmHWM"), " ")
 	kib, err := strconv.Atoi(text)
 	if err != nil {
 		return fmt.Errorf("bench: large: peak: %w", err)

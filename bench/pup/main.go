@@ -16,6 +16,8 @@ import (
 	"os"
 	"strings"
 	"time"
+
+	"github.com/byssus-hpc/byssus/bench/internal/report"
 )
 
 // A bench is one run of the benchmarks.
@@ -60,7 +62,7 @@ func main() {
 func (b *bench) measure(models []string) error {
 	parts := map[string]func() error{"plain": b.plain, "records": b.records, "tree": b.tree, "maps": b.maps,
 		"shapes": b.drawing, "large": b.large}
-	header(b.out)
+	report.Header(b.out, "github.com/byssus-hpc/byssus/bench/pup")
 	var errs []error
 	for _, name := range models {
 		part, ok := parts[name]
@@ -70,7 +72,7 @@ func (b *bench) measure(models []string) error {
 		if err := part(); err != nil {
 			errs = append(errs, err)
 		}
-		load(b.out)
+		report.Load(b.out)
 	}
 	b.table()
 	return errors.Join(errs...)
