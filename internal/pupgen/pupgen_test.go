@@ -159,7 +159,7 @@ func TestPackageFaults(t *testing.T) {
 		{"stray", "input.go:21: found //pup:ignore"},
 		{"stray", "input.go:26: found a //pup:skip that belongs to no field"},
 		{"stray", "input.go:32: found a //pup:generate that belongs to no type"},
-		{"constraints", "input.go:7: A: found another build constraint than that of B"},
+		{"constraints", "unix.go:8: B: found another build constraint than that of A"},
 		{"syntax", "pupgen: load: input.go:7:1: expected '}'"},
 		{"nothing", "pupgen: package nothing: found no type with the directive //pup:generate"},
 	} {
