@@ -30,7 +30,7 @@
 //
 // # How fast
 //
-// A type falls into one of four classes (ClassOf says which). A plain type, one without pointers, is copied as
+// A type falls into a class (ClassOf says which). A plain type, one without pointers, is copied as
 // memory; so are slices of it. Types with code from pupgen and types with a PUP method of their own come next. All
 // others are walked by reflection, the last resort.
 //

@@ -160,6 +160,9 @@ func (p *Stream) structOf(i *typeInfo, steps []step, v unsafe.Pointer) {
 	case p.direct && p.mode == unpacking:
 		p.unpackSteps(steps, v, 1, 0)
 		return
+	case p.direct && p.mode == sizing:
+		p.sizeSteps(steps, v, 1, 0)
+		return
 	}
 	for k := range steps {
 		p.step1(&steps[k], unsafe.Add(v, steps[k].off))
@@ -185,28 +188,30 @@ func (p *Stream) step1(s *step, at unsafe.Pointer) {
 func (p *Stream) packSteps(steps []step, v unsafe.Pointer, n int, stride uintptr) {
 	win, pos := p.win, p.pos
 	for e := range uintptr(n) {
+		x := unsafe.Add(v, e*stride)
 		for k := range steps {
 			s := &steps[k]
-			at, room := unsafe.Add(v, e*stride+s.off), len(win)-pos
+			at, to, room := unsafe.Add(x, s.off), unsafe.Add(unsafe.Pointer(unsafe.SliceData(win)), pos), len(win)-pos
 			switch s.kind {
 			case rawStep:
-				if n := int(s.size); n <= room {
-					moveRaw(unsafe.Add(unsafe.Pointer(unsafe.SliceData(win)), pos), at, s.size)
-					pos += n
+				if int(s.size) <= room {
+					moveRaw(to, at, s.size)
+					pos += int(s.size)
 					continue
 				}
 			case textStep:
-				if n := len(*(*string)(at)); n < 0x80 && n < room {
-					win[pos] = byte(n)
-					copy(win[pos+1:], *(*string)(at))
+				text := *(*string)(at)
+				if n := len(text); n < 0x80 && n < room {
+					*(*byte)(to) = byte(n)
+					copy(view(unsafe.Add(to, 1), uintptr(n)), text)
 					pos += 1 + n
 					continue
 				}
 			case plainsStep:
 				h := (*sliceHeader)(at)
 				if size := h.len * int(s.size); h.len < 0x7f && size < room && h.len > 0 {
-					win[pos] = byte(h.len + 1)
-					copy(win[pos+1:], view(h.data, uintptr(size)))
+					*(*byte)(to) = byte(h.len + 1)
+					copy(view(unsafe.Add(to, 1), uintptr(size)), view(h.data, uintptr(size)))
 					pos += 1 + size
 					continue
 				}
@@ -221,6 +226,32 @@ func (p *Stream) packSteps(steps []step, v unsafe.Pointer, n int, stride uintptr
 	p.pos = pos
 }
 
+// sizeSteps is packSteps for sizing.
+func (p *Stream) sizeSteps(steps []step, v unsafe.Pointer, n int, stride uintptr) {
+	size := uint64(0)
+	for e := range uintptr(n) {
+		for k := range steps {
+			s := &steps[k]
+			at := unsafe.Add(v, e*stride+s.off)
+			switch s.kind {
+			case rawStep:
+				size += uint64(s.size)
+			case textStep:
+				n := uint64(len(*(*string)(at)))
+				size += n + uint64(uvarintLen(n))
+			case plainsStep:
+				n := uint64((*sliceHeader)(at).len)
+				size += n*uint64(s.size) + uint64(uvarintLen(n+1)) // nil takes one byte as well
+			default:
+				if p.step1(s, at); p.mode == failed {
+					return
+				}
+			}
+		}
+	}
+	p.size += size
+}
+
 func (p *Stream) sliceOf(i *typeInfo, v *sliceHeader) {
 	if i.elem.layout != nil {
 		p.plainSlice(i, v)
@@ -228,12 +259,17 @@ func (p *Stream) sliceOf(i *typeInfo, v *sliceHeader) {
 	}
 	e := i.elem
 	visit, steps := e.value, p.direct && e.steps != nil && e.least > 0 && e.fault == nil
-	if steps && p.mode == packing && v.data != nil {
+	if steps && p.mode != unpacking && v.data != nil {
 		p.putLength(v.len, false, placeOf(unsafe.Pointer(v), sliceShape))
-		if p.enter(placeOf(unsafe.Pointer(v), sliceShape)) {
-			p.packSteps(e.steps, v.data, v.len, e.t.Size())
-			p.leave()
+		if !p.enter(placeOf(unsafe.Pointer(v), sliceShape)) {
+			return
 		}
+		if p.mode == packing {
+			p.packSteps(e.steps, v.data, v.len, e.t.Size())
+		} else {
+			p.sizeSteps(e.steps, v.data, v.len, e.t.Size())
+		}
+		p.leave()
 		return
 	}
 	if steps && p.mode == unpacking {
