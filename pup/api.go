@@ -396,7 +396,7 @@ func unpack(h *header, v any, o options, again bool, begin func(p *Stream) error
 		return fmt.Errorf("pup: unpack: %w", err)
 	}
 	p.reuse(r.UnsafePointer(), t.info.t.Size())
-	if err := t.fill(p, h); err != nil || !p.reusedTwice() {
+	if err := t.fill(p, h); err != nil || !p.claims.twice {
 		return err
 	}
 	if !again {

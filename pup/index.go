@@ -1,6 +1,7 @@
 package pup
 
 import (
+	"cmp"
 	"slices"
 )
 
@@ -9,22 +10,14 @@ import (
 // however large the heap is; nothing depends on how addresses collide, and a walk over the pages gives the regions
 // sorted.
 type index struct {
-	dir   []page
-	used  int
+	pages pageTable[pageSlots]
 	crowd map[crowded]slot // regions whose grain's slot another one has
 }
 
-const (
-	pageBits  = 13
-	grainBits = 4
-	pageSlots = 1 << (pageBits - grainBits)
-)
+// pageSlots is the part of an index for a page of memory.
+type pageSlots [1 << (pageBits - grainBits)]slot
 
-// page is the part of an index for some memory.
-type page struct {
-	number uintptr // address >> pageBits
-	slots  *[pageSlots]slot
-}
+const grainBits = 4
 
 // A slot names a region.
 type slot struct {
@@ -48,44 +41,11 @@ type crowded struct {
 
 // slot returns the slot for an address; if there is none, a new one or nil.
 func (x *index) slot(base uintptr, fresh bool) *slot {
-	if fresh && 2*(x.used+1) > len(x.dir) {
-		x.rehash()
-	}
-	if len(x.dir) == 0 {
+	p := x.pages.get(base>>pageBits, fresh)
+	if p == nil {
 		return nil
 	}
-	number, mask := base>>pageBits, uintptr(len(x.dir)-1)
-	h := scatter(number) & mask
-	for ; x.dir[h].slots != nil; h = (h + 1) & mask {
-		if x.dir[h].number == number {
-			return &x.dir[h].slots[base>>grainBits%pageSlots]
-		}
-	}
-	if !fresh {
-		return nil
-	}
-	x.used++
-	x.dir[h] = page{number, new([pageSlots]slot)}
-	return &x.dir[h].slots[base>>grainBits%pageSlots]
-}
-
-// scatter is the multiplicative hash of Knuth, The Art of Computer Programming, volume 3, section 6.4.
-func scatter(number uintptr) uintptr { return uintptr(uint64(number) * 0x9E3779B97F4A7C15 >> 32) }
-
-func (x *index) rehash() {
-	old := x.dir
-	x.dir = make([]page, max(64, 2*len(old)))
-	mask := uintptr(len(x.dir) - 1)
-	for _, p := range old {
-		if p.slots == nil {
-			continue
-		}
-		h := scatter(p.number) & mask
-		for x.dir[h].slots != nil {
-			h = (h + 1) & mask
-		}
-		x.dir[h] = p
-	}
+	return &p[base>>grainBits%uintptr(len(p))]
 }
 
 // set enters a region, or changes its entry.
@@ -108,18 +68,13 @@ func (x *index) sorted(f func(numbers []int)) {
 	for c, s := range x.crowd {
 		crowd[c.base>>pageBits] = append(crowd[c.base>>pageBits], int(s.n-1))
 	}
-	pages := slices.DeleteFunc(slices.Clone(x.dir), func(p page) bool { return p.slots == nil })
-	slices.SortFunc(pages, func(a, b page) int {
-		if a.number < b.number {
-			return -1
-		}
-		return 1
-	})
+	pages := slices.DeleteFunc(slices.Clone(x.pages.dir), func(e pageEntry[pageSlots]) bool { return e.of == nil })
+	slices.SortFunc(pages, func(a, b pageEntry[pageSlots]) int { return cmp.Compare(a.number, b.number) })
 	var numbers []int
 	for _, p := range pages {
 		numbers = numbers[:0]
-		for k := range p.slots {
-			if s := &p.slots[k]; s.n != 0 {
+		for k := range p.of {
+			if s := &p.of[k]; s.n != 0 {
 				numbers = append(numbers, int(s.n-1))
 			}
 		}

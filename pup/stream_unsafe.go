@@ -1,12 +1,10 @@
 package pup
 
 import (
-	"cmp"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"math/bits"
-	"slices"
 	"time"
 	"unsafe"
 )
@@ -33,10 +31,10 @@ type Stream struct {
 	mode     mode
 	direct   bool // packing or unpacking a tree of today's types: the short ways are open
 	inPlace  bool
-	reused   []memorySpan // memory that was filled in place
-	evolving bool         // unpacking: at least one type of the data is not as it is in this program
-	probe    *probing     // not nil: a type is asked what its PUP does
-	trusted  bool         // unpacking: the body's length is known to be true
+	claims   claims   // memory that was filled in place
+	evolving bool     // unpacking: at least one type of the data is not as it is in this program
+	probe    *probing // not nil: a type is asked what its PUP does
+	trusted  bool     // unpacking: the body's length is known to be true
 	pos      int
 	win      []byte // packing: room in the current chunk; unpacking: content of the current chunk
 	size     uint64 // sizing: bytes so far; packing and unpacking: bytes in the windows before this one
@@ -372,22 +370,6 @@ func (p *Stream) reuse(v unsafe.Pointer, size uintptr) bool {
 	if !p.inPlace || v == nil {
 		return false
 	}
-	if size > 0 {
-		p.reused = append(p.reused, memorySpan{base: uintptr(v), size: size})
-	}
+	p.claims.claim(uintptr(v), size)
 	return true
-}
-
-// reusedTwice tells whether some memory was filled in place on two ways: it can hold only one of both contents.
-func (p *Stream) reusedTwice() bool {
-	byBase := func(a, b memorySpan) int { return cmp.Compare(a.base, b.base) }
-	if !slices.IsSortedFunc(p.reused, byBase) {
-		slices.SortFunc(p.reused, byBase)
-	}
-	for i := 1; i < len(p.reused); i++ {
-		if before := p.reused[i-1]; p.reused[i].base < before.base+before.size {
-			return true
-		}
-	}
-	return false
 }

@@ -1,0 +1,52 @@
+package pup
+
+// A pageTable finds what is kept for a page of memory by the page's number, its address >> pageBits. It hashes numbers
+// of pages, which are few, so that nothing depends on how addresses within them lie.
+type pageTable[T any] struct {
+	dir  []pageEntry[T]
+	used int
+}
+
+type pageEntry[T any] struct {
+	number uintptr
+	of     *T // nil: the entry is free
+}
+
+const pageBits = 13
+
+// get returns what is kept for a page; for a new page, a new one or nil.
+func (t *pageTable[T]) get(number uintptr, fresh bool) *T {
+	if fresh && 2*(t.used+1) > len(t.dir) {
+		t.rehash()
+	}
+	if len(t.dir) == 0 {
+		return nil
+	}
+	at := t.find(number)
+	if at.of == nil && fresh {
+		t.used++
+		*at = pageEntry[T]{number, new(T)}
+	}
+	return at.of
+}
+
+// find returns the entry of a page, or the free one that it would have. The hash is the multiplicative one of Knuth, The Art
+// of Computer Programming, volume 3, section 6.4.
+func (t *pageTable[T]) find(number uintptr) *pageEntry[T] {
+	mask := uintptr(len(t.dir) - 1)
+	for h := uintptr(uint64(number)*0x9E3779B97F4A7C15>>32) & mask; ; h = (h + 1) & mask {
+		if e := &t.dir[h]; e.of == nil || e.number == number {
+			return e
+		}
+	}
+}
+
+func (t *pageTable[T]) rehash() {
+	old := t.dir
+	t.dir = make([]pageEntry[T], max(64, 2*len(old)))
+	for _, e := range old {
+		if e.of != nil {
+			*t.find(e.number) = e
+		}
+	}
+}
