@@ -158,6 +158,9 @@ func (p *Stream) unpackGraphSlice(v *sliceHeader, i *typeInfo, make maker, visit
 // setSpan makes v a part of object n, and fills the object when it is new.
 func (p *Stream) setSpan(v *sliceHeader, n uint64, fresh bool, count int, s span, i *typeInfo, make maker, visit func(*Stream, unsafe.Pointer)) {
 	size := i.t.Size()
+	if s.cap == 0 {
+		s.off = 0 // a pointer behind the last element must not exist
+	}
 	if !fresh {
 		*v = sliceHeader{unsafe.Add(p.graph.objects.at(int(n)).ptr, uintptr(s.off)*size), int(s.len), int(s.cap)}
 		return

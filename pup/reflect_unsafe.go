@@ -191,27 +191,27 @@ func (p *Stream) packSteps(steps []step, v unsafe.Pointer, n int, stride uintptr
 		x := unsafe.Add(v, e*stride)
 		for k := range steps {
 			s := &steps[k]
-			at, to, room := unsafe.Add(x, s.off), unsafe.Add(unsafe.Pointer(unsafe.SliceData(win)), pos), len(win)-pos
-			switch s.kind {
+			at, room := unsafe.Add(x, s.off), len(win)-pos
+			switch s.kind { // a pointer into the window is made only where there is room: one behind the end must not exist
 			case rawStep:
 				if int(s.size) <= room {
-					moveRaw(to, at, s.size)
+					moveRaw(unsafe.Add(unsafe.Pointer(unsafe.SliceData(win)), pos), at, s.size)
 					pos += int(s.size)
 					continue
 				}
 			case textStep:
 				text := *(*string)(at)
 				if n := len(text); n < 0x80 && n < room {
-					*(*byte)(to) = byte(n)
-					copy(view(unsafe.Add(to, 1), uintptr(n)), text)
+					win[pos] = byte(n)
+					copy(win[pos+1:], text)
 					pos += 1 + n
 					continue
 				}
 			case plainsStep:
 				h := (*sliceHeader)(at)
 				if size := h.len * int(s.size); h.len < 0x7f && size < room && h.len > 0 {
-					*(*byte)(to) = byte(h.len + 1)
-					copy(view(unsafe.Add(to, 1), uintptr(size)), view(h.data, uintptr(size)))
+					win[pos] = byte(h.len + 1)
+					copy(win[pos+1:], view(h.data, uintptr(size)))
 					pos += 1 + size
 					continue
 				}
