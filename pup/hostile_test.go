@@ -10,6 +10,7 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+	"unsafe"
 
 	"github.com/byssus-hpc/byssus/pup"
 )
@@ -91,6 +92,19 @@ func TestHostile(t *testing.T) {
 				t.Errorf("%d bytes of data made it allocate %d", len(c.body), took)
 			}
 		})
+	}
+}
+
+// TestNoPointerBehindTheEnd unpacks empty slices that lie behind the last element of an array, which the garbage collector
+// would take for pointers into other memory.
+func TestNoPointerBehindTheEnd(t *testing.T) {
+	var v [][]int64
+	body := "\x01\x02" + "\x01\x01" + "12345678" + "\x05\x01\x00\x00"
+	if err := pup.Unmarshal(pup.Wrap(&v, true, []byte(body)), &v); err != nil {
+		t.Fatal(err)
+	}
+	if len(v[1]) != 0 || cap(v[1]) != 0 || unsafe.SliceData(v[1]) != unsafe.SliceData(v[0]) {
+		t.Errorf("found %p of %p, capacity %d", unsafe.SliceData(v[1]), unsafe.SliceData(v[0]), cap(v[1]))
 	}
 }
 
