@@ -264,7 +264,7 @@ func (p *Stream) getUvarint(at place) uint64 {
 	return 0
 }
 
-// length packs the length of a slice or map, one more than it is because 0 stands for nil.
+// putLength packs the length of a slice or map, one more than it is because 0 stands for nil.
 func (p *Stream) putLength(n int, isNil bool, at place) {
 	x := uint64(n) + 1
 	if isNil {
