@@ -1,38 +1,88 @@
 package pup
 
-// Claims are bytes of memory that were filled in place, a bit for each. They tell when memory is filled twice, which can
-// keep only one of both contents.
+// Claims are bytes of memory that were filled in place. They tell when memory is filled twice, which can keep only one of
+// both contents.
 type claims struct {
 	pages  pageTable[claimed]
-	number uintptr // of the page that was used last
-	last   *claimed
+	recent [recentPages]recentPage
 	twice  bool
 }
 
-// claimed is the claims in a page of memory.
-type claimed [1 << pageBits / 64]uint64
+// recentPage saves the way to the table. Things of different sizes lie in different pages and take turns.
+type recentPage struct {
+	number uintptr // 0, where no variable lies, at first
+	of     *claimed
+}
 
-// claim notes that bytes are filled.
+const recentPages = 16
+
+// claimed is the claims in a page of memory: a bit for each word of 8 bytes as long as only whole words were claimed, from
+// then on one for each byte.
+type claimed struct {
+	words [wordsOfPage / 64]uint64
+	bytes *[bytesOfPage / 64]uint64
+}
+
+const (
+	bytesOfPage = 1 << pageBits
+	wordsOfPage = bytesOfPage / 8
+)
+
+// claim notes that bytes are filled. The quick way stands first: some words whose bits lie together.
 func (c *claims) claim(base, size uintptr) {
+	r := &c.recent[base>>pageBits%recentPages]
+	if bit, n := base/8%64, size/8; r.number == base>>pageBits && (base|size)%8 == 0 && bit+n <= 64 && r.of.bytes == nil {
+		word, mask := &r.of.words[base%bytesOfPage/512], uint64(1<<n-1)<<bit
+		c.twice = c.twice || *word&mask != 0
+		*word |= mask
+		return
+	}
+	c.claimMore(base, size)
+}
+
+func (c *claims) claimMore(base, size uintptr) {
 	for size > 0 {
-		number, at := base>>pageBits, base%(1<<pageBits)
-		n := min(size, 1<<pageBits-at)
-		if c.last == nil || c.number != number {
-			c.number, c.last = number, c.pages.get(number, true)
+		number, at := base>>pageBits, base%bytesOfPage
+		n := min(size, bytesOfPage-at)
+		r := &c.recent[number%recentPages]
+		if r.number != number {
+			*r = recentPage{number, c.pages.get(number, true)}
 		}
-		c.mark(at, n)
+		c.twice = r.of.claim(at, n) || c.twice
 		base, size = base+n, size-n
 	}
 }
 
-// mark sets n bits of the last page.
-func (c *claims) mark(at, n uintptr) {
+// claim notes that n bytes of the page are filled, and tells whether one was before.
+func (p *claimed) claim(at, n uintptr) (twice bool) {
+	if p.bytes == nil {
+		if (at|n)%8 == 0 {
+			return mark(p.words[:], at/8, n/8)
+		}
+		p.split()
+	}
+	return mark(p.bytes[:], at, n)
+}
+
+// split goes over to a bit for each byte.
+func (p *claimed) split() {
+	p.bytes = new([bytesOfPage / 64]uint64)
+	for k := range uintptr(wordsOfPage) {
+		if p.words[k/64]>>(k%64)&1 != 0 {
+			p.bytes[k/8] |= 0xff << (k % 8 * 8)
+		}
+	}
+}
+
+// mark sets n bits, and tells whether one was set.
+func mark(bits []uint64, at, n uintptr) (twice bool) {
 	for n > 0 {
 		word, bit := at/64, at%64
 		k := min(n, 64-bit)
 		mask := ^uint64(0) >> (64 - k) << bit
-		c.twice = c.twice || c.last[word]&mask != 0
-		c.last[word] |= mask
+		twice = twice || bits[word]&mask != 0
+		bits[word] |= mask
 		at, n = at+k, n-k
 	}
+	return twice
 }

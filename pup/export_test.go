@@ -34,3 +34,9 @@ func Schema(v any) string {
 	}
 	return schema.text
 }
+
+// HasShort tells whether short code is used for T.
+func HasShort[T any]() bool { return known.info(reflect.TypeFor[T]()).short != nil }
+
+// Native tells whether numbers lie in memory as in the data.
+const Native = native

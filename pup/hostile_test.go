@@ -13,6 +13,7 @@ import (
 	"unsafe"
 
 	"github.com/byssus-hpc/byssus/pup"
+	"github.com/byssus-hpc/byssus/pup/internal/gentest"
 )
 
 type named struct {
@@ -196,6 +197,7 @@ func fuzzedTypes() []struct{ into, seed any } {
 		{new([]*[3]*int32), &[]*[3]*int32{{}, nil}},
 		{&built{}, &built{Kept: 1}},
 		{new([]counted), &[]counted{{1, 2}}},
+		{new([]gentest.Measure), &[]gentest.Measure{{Label: "l", Counts: gentest.Mask{1}}, {Raw: []byte{}, Notes: strings.Repeat("n", 200)}}},
 	}
 }
 

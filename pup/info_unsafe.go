@@ -46,6 +46,7 @@ type typeInfo struct {
 	fields  []field                           // of a structure that is walked by its fields
 	skips   map[uintptr]reflect.Type          // of a structure with generated code: what that skips, by offset
 	steps   []step                            // the same, joined
+	short   *shortCode                        // not nil: does for short values what the steps do
 	elem    *typeInfo                         // of slices, arrays, pointers and maps
 	key     *typeInfo
 	init    func(v unsafe.Pointer) // not nil: what a new value begins as, where it is not zero
@@ -153,6 +154,9 @@ func (k *registry) make(t reflect.Type) *typeInfo {
 	case probed.generated:
 		k.makeByKind(i) // the same visits as the generated code makes, without the calls
 		i.class = GeneratedClass
+		if code := k.shorts[t]; code != nil && i.agrees(code) {
+			i.short = code
+		}
 	case isBinary(t):
 		i.class, i.least, i.special = BinaryClass, 1, "binary"
 		i.visit = func(p *Stream, v unsafe.Pointer) { Binary(p, reflect.NewAt(t, v).Interface().(BinaryValue)) }

@@ -115,7 +115,7 @@ func stepsOf(fields []field) []step {
 	var steps []step
 	for _, f := range fields {
 		s := step{otherStep, f.off, 0, f.info}
-		l, n := f.info.layout, len(steps)-1
+		l, n, byKind := f.info.layout, len(steps)-1, f.info.fault == nil && (f.info.class == ReflectedClass || f.info.class == GeneratedClass)
 		switch {
 		case l != nil && l.raw && !l.bools:
 			if n >= 0 && steps[n].kind == rawStep && steps[n].off+steps[n].size == f.off {
@@ -123,11 +123,11 @@ func stepsOf(fields []field) []step {
 				continue
 			}
 			s.kind, s.size = rawStep, l.size
-		case f.info.t.Kind() == reflect.String && f.info.class == ReflectedClass:
+		case byKind && f.info.t.Kind() == reflect.String:
 			s.kind = textStep
-		case f.info.t.Kind() == reflect.Pointer && f.info.class == ReflectedClass:
+		case byKind && f.info.t.Kind() == reflect.Pointer:
 			s.kind = pointerStep
-		case f.info.t.Kind() == reflect.Slice && f.info.class == ReflectedClass:
+		case byKind && f.info.t.Kind() == reflect.Slice:
 			if e := f.info.elemLayout(); e != nil && e.raw && !e.bools && e.size > 0 {
 				s.kind, s.size = plainsStep, e.size
 			}
@@ -155,10 +155,10 @@ func (p *Stream) structOf(i *typeInfo, steps []step, v unsafe.Pointer) {
 		}
 		return
 	case p.direct && p.mode == packing:
-		p.packSteps(steps, v, 1, 0)
+		p.packAll(i, v, 1, 0)
 		return
 	case p.direct && p.mode == unpacking:
-		p.unpackSteps(steps, v, 1, 0)
+		p.unpackAll(i, v, 1, 0)
 		return
 	case p.direct && p.mode == sizing:
 		p.sizeSteps(steps, v, 1, 0)
@@ -265,7 +265,7 @@ func (p *Stream) sliceOf(i *typeInfo, v *sliceHeader) {
 			return
 		}
 		if p.mode == packing {
-			p.packSteps(e.steps, v.data, v.len, e.t.Size())
+			p.packAll(e, v.data, v.len, e.t.Size())
 		} else {
 			p.sizeSteps(e.steps, v.data, v.len, e.t.Size())
 		}
@@ -455,49 +455,53 @@ func (p *Stream) observeMapOf(i *typeInfo, v unsafe.Pointer, m reflect.Value) {
 
 // unpackSteps is packSteps the other way.
 func (p *Stream) unpackSteps(steps []step, v unsafe.Pointer, n int, stride uintptr) {
+	win, pos := p.win, p.pos
 	for e := range uintptr(n) {
+		x := unsafe.Add(v, e*stride)
 		for k := range steps {
 			s := &steps[k]
-			at, room := unsafe.Add(v, e*stride+s.off), len(p.win)-p.pos
+			at, room := unsafe.Add(x, s.off), len(win)-pos
 			switch s.kind {
 			case rawStep:
 				if int(s.size) <= room {
-					moveRaw(at, unsafe.Add(unsafe.Pointer(unsafe.SliceData(p.win)), p.pos), s.size)
-					p.pos += int(s.size)
+					moveRaw(at, unsafe.Add(unsafe.Pointer(unsafe.SliceData(win)), pos), s.size)
+					pos += int(s.size)
 					continue
 				}
 			case textStep:
-				*(*string)(at) = p.unpackText((*string)(at))
-				continue
+				if text := (*string)(at); room > 0 {
+					if n := int(win[pos]); n < 0x80 && n < room {
+						if b := win[pos+1 : pos+1+n]; !p.inPlace || string(b) != *text {
+							*text = p.shortString(b)
+						}
+						pos += 1 + n
+						continue
+					}
+				}
 			case plainsStep:
-				if p.shortPlains((*sliceHeader)(at), s.info.elem.layout, room) {
+				if room == 0 {
+					break
+				}
+				n := int(win[pos]) - 1
+				if size := n * int(s.size); n > 0 && n < 0x7f && size < room {
+					h := (*sliceHeader)(at)
+					if h.cap >= n && p.reuse(h.data, uintptr(size)) {
+						h.len = n
+					} else {
+						*h = sliceHeader{p.makePlain(s.info.elem.layout, n), n, n}
+					}
+					pos += 1 + copy(view(h.data, uintptr(size)), win[pos+1:])
 					continue
 				}
 			}
+			p.pos = pos
 			if p.step1(s, at); p.mode == failed {
 				return
 			}
+			win, pos = p.win, p.pos
 		}
 	}
-}
-
-// shortPlains unpacks a slice that is not empty and lies whole in this window, and tells whether it was one.
-func (p *Stream) shortPlains(h *sliceHeader, l *layout, room int) bool {
-	if room == 0 {
-		return false
-	}
-	n := int(p.win[p.pos]) - 1
-	size := n * int(l.size)
-	if n <= 0 || n >= 0x7f || size >= room {
-		return false
-	}
-	if h.cap >= n && p.reuse(h.data, uintptr(size)) {
-		h.len = n
-	} else {
-		*h = sliceHeader{p.makePlain(l, n), n, n}
-	}
-	p.pos += 1 + copy(view(h.data, uintptr(size)), p.win[p.pos+1:])
-	return true
+	p.pos = pos
 }
 
 // moveRaw copies n bytes. Sizes of structures are the same again and again, so the jump is foreseen, and no call is made.

@@ -139,6 +139,7 @@ type registry struct {
 	byType map[reflect.Type]*registration
 	infos  sync.Map // reflect.Type to *typeInfo, complete ones
 	probes map[reflect.Type]*probing
+	shorts map[reflect.Type]*shortCode
 	making map[reflect.Type]*typeInfo
 	count  uint32 // of infos ever made
 }
@@ -148,7 +149,8 @@ var known = &registry{}
 // begin enters the predeclared types before anything else.
 func (k *registry) begin() {
 	k.once.Do(func() {
-		k.byName, k.byType, k.probes = map[string]*registration{}, map[reflect.Type]*registration{}, map[reflect.Type]*probing{}
+		k.byName, k.byType = map[string]*registration{}, map[reflect.Type]*registration{}
+		k.probes, k.shorts = map[reflect.Type]*probing{}, map[reflect.Type]*shortCode{}
 		for _, r := range predeclared() {
 			k.add(r)
 		}
@@ -169,6 +171,15 @@ func (k *registry) register(r *registration) {
 		}
 	}
 	k.add(r)
+	k.infos.Clear()
+}
+
+// addShort enters short code of a type.
+func (k *registry) addShort(t reflect.Type, code *shortCode) {
+	k.begin()
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.shorts[t] = code
 	k.infos.Clear()
 }
 

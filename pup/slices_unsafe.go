@@ -136,7 +136,7 @@ func (p *Stream) fill(v *sliceHeader, i *typeInfo, done int, visit func(*Stream,
 	size := i.t.Size()
 	if p.least(i) > 0 && done < v.len {
 		if at := unsafe.Add(v.data, size*uintptr(done)); visit == nil {
-			p.unpackSteps(i.steps, at, v.len-done, size)
+			p.unpackAll(i, at, v.len-done, size)
 		} else {
 			p.each(at, v.len-done, size, visit)
 		}

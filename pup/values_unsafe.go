@@ -109,12 +109,7 @@ func (p *Stream) unpackText(v *string) string {
 			if p.inPlace && string(b) == *v {
 				return *v
 			}
-			if n > slabMost || n == 0 {
-				return string(b)
-			}
-			s := unsafe.Slice((*byte)(p.slabbed(uintptr(n), 1)), n)
-			copy(s, b)
-			return unsafe.String(unsafe.SliceData(s), n)
+			return p.shortString(b)
 		}
 	}
 	n, at := uint64(0), placeOf(unsafe.Pointer(v), textShape)
@@ -126,6 +121,16 @@ func (p *Stream) unpackText(v *string) string {
 		return *v
 	}
 	return unsafe.String(unsafe.SliceData(b), len(b))
+}
+
+// shortString is a string of what b holds, in memory that it shares with others.
+func (p *Stream) shortString(b []byte) string {
+	if len(b) > slabMost || len(b) == 0 {
+		return string(b)
+	}
+	s := unsafe.Slice((*byte)(p.slabbed(uintptr(len(b)), 1)), len(b))
+	copy(s, b)
+	return unsafe.String(unsafe.SliceData(s), len(s))
 }
 
 // grown unpacks n bytes into memory that grows with what has come, unless the length is known to be true.
@@ -242,11 +247,16 @@ func (p *Stream) slabbed(size, align uintptr) unsafe.Pointer {
 // makePlain makes room for n plain values of a layout: memory without pointers needs no type.
 func (p *Stream) makePlain(l *layout, n int) unsafe.Pointer {
 	size := l.size * uintptr(n)
-	if size <= slabMost && size > 0 {
-		return p.slabbed(size, 8)
-	}
 	if size >= large && l.raw && !l.bools {
 		return unsafe.Pointer(unsafe.SliceData(unzeroed(int(size))))
+	}
+	return p.plainRoom(size)
+}
+
+// plainRoom makes room for size bytes of plain values.
+func (p *Stream) plainRoom(size uintptr) unsafe.Pointer {
+	if size <= slabMost && size > 0 {
+		return p.slabbed(size, 8)
 	}
 	if size%8 == 0 {
 		return unsafe.Pointer(unsafe.SliceData(make([]uint64, size/8)))

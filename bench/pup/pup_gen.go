@@ -22,6 +22,30 @@ func (x *Record) PUP(p *pup.Stream) {
 	pup.PlainSlice(p, &x.Samples)
 }
 
+// A short Record is packed and unpacked at once.
+var _ = pup.Short(
+	func(room []byte, x *Record) int {
+		if pup.PlainRoom(&x.Particle)+pup.TextRoom(x.Name)+pup.SliceRoom(x.Samples) > len(room) {
+			return 0
+		}
+		n := pup.ShortPlain(room, &x.Particle)
+		n += pup.ShortText(room[n:], x.Name)
+		return n + pup.ShortSlice(room[n:], x.Samples)
+	},
+	func(p *pup.Stream, data []byte, x *Record) int {
+		e1 := pup.PlainRoom(&x.Particle)
+		e2 := pup.TextEnd(data, e1)
+		e3 := pup.SliceEnd(data, e2, x.Samples)
+		if e3 > len(data) {
+			return 0
+		}
+		pup.FillPlain(data[:e1], &x.Particle)
+		pup.FillText(p, data[e1:e2], &x.Name)
+		pup.FillSlice(p, data[e2:e3], &x.Samples)
+		return e3
+	},
+)
+
 // PUP visits every field of Cloud.
 func (x *Cloud) PUP(p *pup.Stream) {
 	if pup.Old(p, x) {
@@ -123,3 +147,24 @@ func (x *Label) PUP(p *pup.Stream) {
 	pup.Plain(p, &x.At)
 	pup.String(p, &x.Text)
 }
+
+// A short Label is packed and unpacked at once.
+var _ = pup.Short(
+	func(room []byte, x *Label) int {
+		if pup.PlainRoom(&x.At)+pup.TextRoom(x.Text) > len(room) {
+			return 0
+		}
+		n := pup.ShortPlain(room, &x.At)
+		return n + pup.ShortText(room[n:], x.Text)
+	},
+	func(p *pup.Stream, data []byte, x *Label) int {
+		e1 := pup.PlainRoom(&x.At)
+		e2 := pup.TextEnd(data, e1)
+		if e2 > len(data) {
+			return 0
+		}
+		pup.FillPlain(data[:e1], &x.At)
+		pup.FillText(p, data[e1:e2], &x.Text)
+		return e2
+	},
+)

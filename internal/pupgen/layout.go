@@ -11,6 +11,7 @@ func sizes() types.Sizes { return types.SizesFor("gc", "amd64") }
 type layout struct {
 	plain bool // without pointers of any kind, and without a PUP that does more than to visit the fields
 	dense bool // plain, of known size, and without padding inside
+	bools bool // has parts of type bool
 }
 
 // layout looks into a type. A type that is generated in this package is as plain as its fields.
@@ -35,7 +36,7 @@ func (g *generator) look(t types.Type) layout {
 		return g.layout(t.Underlying())
 	case *types.Basic:
 		ok := (number(t) || boolean(t)) && t.Kind() != types.Uintptr
-		return layout{ok, ok}
+		return layout{ok, ok, boolean(t)}
 	case *types.TypeParam:
 		return layout{plain: allTerms(t, number)}
 	case *types.Array:
@@ -47,12 +48,13 @@ func (g *generator) look(t types.Type) layout {
 }
 
 func (g *generator) lookStruct(t *types.Struct) layout {
-	l := layout{true, true}
+	l := layout{plain: true, dense: true}
 	for i := range t.NumFields() {
 		f := g.layout(t.Field(i).Type())
 		if !f.plain || g.skipOf(t, i).is {
 			return layout{}
 		}
+		l.bools = l.bools || f.bools
 		l.dense = l.dense && f.dense && t.Field(i).Name() != "_"
 	}
 	if l.dense && t.NumFields() > 0 {

@@ -33,13 +33,14 @@ func (g *generator) method(w *writer, t *target) {
 	what, blocks, body := "the value of "+t.name(), []string(nil), []string(nil)
 	v := &visitor{generator: g, pos: t.spec.Pos(), object: t.name()}
 	s, isStruct := t.named.Underlying().(*types.Struct)
+	apart := false // visited field by field
 	switch whole := g.whole(t); {
 	case g.hidden(t.named.Underlying()):
 		body = []string{v.converted(t)}
 	case whole != "":
 		what, body = t.name()+whole, []string{old, fmt.Sprintf("%sPlain(%s, %s)", n.pup, n.p, n.x)}
 	case isStruct:
-		what = "every field of " + t.name()
+		apart, what = true, "every field of "+t.name()
 		blocks, body = g.fields(t, s)
 		body = append([]string{old}, body...)
 	default:
@@ -61,6 +62,9 @@ func (g *generator) method(w *writer, t *target) {
 		w.f("%s", line)
 	}
 	w.f("}\n")
+	if apart {
+		g.short(w, t, s)
+	}
 }
 
 // whole says how a type is copied at once, or "".

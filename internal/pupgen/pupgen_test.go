@@ -249,7 +249,7 @@ func TestLife(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	source := "package life\n\n//pup:generate\ntype A struct{ B string; C []int }\n\nvar save = (*A).PUP\n"
+	source := "package life\n\n//pup:generate\ntype A struct{ B string; C []bool }\n\nvar save = (*A).PUP\n"
 	if err := os.WriteFile(filepath.Join(dir, "a.go"), []byte(source), 0o644); err != nil {
 		t.Fatal(err)
 	}

@@ -37,6 +37,7 @@ var kinds = map[string]tests{
 	"Padded":     of[Padded](),
 	"PaddedOnce": of[PaddedOnce](),
 	"Numbers":    of[Numbers](),
+	"Measure":    of[Measure](),
 	"Named":      of[Named](),
 	"Containers": of[Containers](),
 	"Node":       of[Node](),

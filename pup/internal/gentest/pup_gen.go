@@ -76,6 +76,78 @@ func (x *Numbers) PUP(p *pup.Stream) {
 	pupNumbers1.PUP(p, x) // I32 to Wait, 14 fields: one copy of 84 bytes
 }
 
+// PUP visits every field of Measure.
+func (x *Measure) PUP(p *pup.Stream) {
+	if pup.Old(p, x) {
+		return
+	}
+	pup.Plain(p, &x.Place)
+	pup.String(p, &x.Label)
+	pup.PlainSlice(p, &x.Temps)
+	pup.Number(p, &x.ID)
+	pup.Plain(p, &x.Phases)
+	x.Counts.PUP(p)
+	pup.String(p, &x.Notes)
+	pup.Skip(p, &x.cache, "made again")
+	pup.PlainSlice(p, &x.Raw)
+	pup.PlainSlice(p, &x.Pos)
+	pup.Number(p, &x.Rank)
+}
+
+// A short Measure is packed and unpacked at once.
+var _ = pup.Short(
+	func(room []byte, x *Measure) int {
+		if pup.PlainRoom(&x.Place)+
+			pup.TextRoom(x.Label)+
+			pup.SliceRoom(x.Temps)+
+			pup.PlainRoom(&x.ID)+
+			pup.PlainRoom(&x.Phases)+
+			pup.SliceRoom(x.Counts)+
+			pup.TextRoom(x.Notes)+
+			pup.SliceRoom(x.Raw)+
+			pup.SliceRoom(x.Pos)+
+			pup.PlainRoom(&x.Rank) > len(room) {
+			return 0
+		}
+		n := pup.ShortPlain(room, &x.Place)
+		n += pup.ShortText(room[n:], x.Label)
+		n += pup.ShortSlice(room[n:], x.Temps)
+		n += pup.ShortPlain(room[n:], &x.ID)
+		n += pup.ShortPlain(room[n:], &x.Phases)
+		n += pup.ShortSlice(room[n:], x.Counts)
+		n += pup.ShortText(room[n:], x.Notes)
+		n += pup.ShortSlice(room[n:], x.Raw)
+		n += pup.ShortSlice(room[n:], x.Pos)
+		return n + pup.ShortPlain(room[n:], &x.Rank)
+	},
+	func(p *pup.Stream, data []byte, x *Measure) int {
+		e1 := pup.PlainRoom(&x.Place)
+		e2 := pup.TextEnd(data, e1)
+		e3 := pup.SliceEnd(data, e2, x.Temps)
+		e4 := e3 + pup.PlainRoom(&x.ID)
+		e5 := e4 + pup.PlainRoom(&x.Phases)
+		e6 := pup.SliceEnd(data, e5, x.Counts)
+		e7 := pup.TextEnd(data, e6)
+		e8 := pup.SliceEnd(data, e7, x.Raw)
+		e9 := pup.SliceEnd(data, e8, x.Pos)
+		e10 := e9 + pup.PlainRoom(&x.Rank)
+		if e10 > len(data) {
+			return 0
+		}
+		pup.FillPlain(data[:e1], &x.Place)
+		pup.FillText(p, data[e1:e2], &x.Label)
+		pup.FillSlice(p, data[e2:e3], &x.Temps)
+		pup.FillPlain(data[e3:e4], &x.ID)
+		pup.FillPlain(data[e4:e5], &x.Phases)
+		pup.FillSlice(p, data[e5:e6], &x.Counts)
+		pup.FillText(p, data[e6:e7], &x.Notes)
+		pup.FillSlice(p, data[e7:e8], &x.Raw)
+		pup.FillSlice(p, data[e8:e9], &x.Pos)
+		pup.FillPlain(data[e9:e10], &x.Rank)
+		return e10
+	},
+)
+
 // PUP visits every field of Named.
 func (x *Named) PUP(p *pup.Stream) {
 	if pup.Old(p, x) {
@@ -157,6 +229,27 @@ func (x *Square) PUP(p *pup.Stream) {
 	pup.String(p, &x.Note)
 }
 
+// A short Square is packed and unpacked at once.
+var _ = pup.Short(
+	func(room []byte, x *Square) int {
+		if pup.PlainRoom(&x.Side)+pup.TextRoom(x.Note) > len(room) {
+			return 0
+		}
+		n := pup.ShortPlain(room, &x.Side)
+		return n + pup.ShortText(room[n:], x.Note)
+	},
+	func(p *pup.Stream, data []byte, x *Square) int {
+		e1 := pup.PlainRoom(&x.Side)
+		e2 := pup.TextEnd(data, e1)
+		if e2 > len(data) {
+			return 0
+		}
+		pup.FillPlain(data[:e1], &x.Side)
+		pup.FillText(p, data[e1:e2], &x.Note)
+		return e2
+	},
+)
+
 // PUP visits every field of Drawing.
 func (x *Drawing) PUP(p *pup.Stream) {
 	if pup.Old(p, x) {
@@ -176,6 +269,27 @@ func (x *Base) PUP(p *pup.Stream) {
 	pup.Number(p, &x.Serial)
 	pup.String(p, &x.Title)
 }
+
+// A short Base is packed and unpacked at once.
+var _ = pup.Short(
+	func(room []byte, x *Base) int {
+		if pup.PlainRoom(&x.Serial)+pup.TextRoom(x.Title) > len(room) {
+			return 0
+		}
+		n := pup.ShortPlain(room, &x.Serial)
+		return n + pup.ShortText(room[n:], x.Title)
+	},
+	func(p *pup.Stream, data []byte, x *Base) int {
+		e1 := pup.PlainRoom(&x.Serial)
+		e2 := pup.TextEnd(data, e1)
+		if e2 > len(data) {
+			return 0
+		}
+		pup.FillPlain(data[:e1], &x.Serial)
+		pup.FillText(p, data[e1:e2], &x.Title)
+		return e2
+	},
+)
 
 // PUP visits every field of Derived.
 func (x *Derived) PUP(p *pup.Stream) {
@@ -417,6 +531,27 @@ func (x *Later) PUP(p *pup.Stream) {
 	pup.Number(p, &x.Serial)
 	pup.String(p, &x.Title)
 }
+
+// A short Later is packed and unpacked at once.
+var _ = pup.Short(
+	func(room []byte, x *Later) int {
+		if pup.PlainRoom(&x.Serial)+pup.TextRoom(x.Title) > len(room) {
+			return 0
+		}
+		n := pup.ShortPlain(room, &x.Serial)
+		return n + pup.ShortText(room[n:], x.Title)
+	},
+	func(p *pup.Stream, data []byte, x *Later) int {
+		e1 := pup.PlainRoom(&x.Serial)
+		e2 := pup.TextEnd(data, e1)
+		if e2 > len(data) {
+			return 0
+		}
+		pup.FillPlain(data[:e1], &x.Serial)
+		pup.FillText(p, data[e1:e2], &x.Title)
+		return e2
+	},
+)
 
 // PUP visits every field of Woods.
 func (x *Woods) PUP(p *pup.Stream) {

@@ -80,6 +80,23 @@ type Numbers struct {
 	Wait time.Duration
 }
 
+// Measure is packed at once while it is short.
+//
+//pup:generate
+type Measure struct {
+	Place  Vec3
+	Label  Label
+	Temps  []Celsius
+	ID     uint16
+	Phases [2]complex64
+	Counts Mask
+	Notes  string
+	cache  *int //pup:skip made again
+	Raw    []byte
+	Pos    []Vec3
+	Rank   int
+}
+
 // Celsius, Label and Switch are named basic types without methods.
 type (
 	Celsius float32

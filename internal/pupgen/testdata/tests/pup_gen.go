@@ -12,3 +12,24 @@ func (x *Outer) PUP(p *pup.Stream) {
 	pup.String(p, &x.Name)
 	pup.Number(p, &x.Size)
 }
+
+// A short Outer is packed and unpacked at once.
+var _ = pup.Short(
+	func(room []byte, x *Outer) int {
+		if pup.TextRoom(x.Name)+pup.PlainRoom(&x.Size) > len(room) {
+			return 0
+		}
+		n := pup.ShortText(room, x.Name)
+		return n + pup.ShortPlain(room[n:], &x.Size)
+	},
+	func(p *pup.Stream, data []byte, x *Outer) int {
+		e1 := pup.TextEnd(data, 0)
+		e2 := e1 + pup.PlainRoom(&x.Size)
+		if e2 > len(data) {
+			return 0
+		}
+		pup.FillText(p, data[:e1], &x.Name)
+		pup.FillPlain(data[e1:e2], &x.Size)
+		return e2
+	},
+)
