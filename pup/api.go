@@ -323,8 +323,8 @@ func Unmarshal(data []byte, v any, opts ...Option) error {
 }
 
 // FromReader unpacks the value that comes next from a reader and reads no further. A tree needs the memory of one chunk
-// beside the value's own, and, because a reader does not prove how long its data is, up to as much again for the largest
-// slice while that grows; FromFile does not. A graph is read whole first.
+// beside the value's own, and, because a reader does not prove how long its data is, up to an eighth of the largest slice
+// while that grows; FromFile does not. A graph is read whole first.
 func FromReader(r io.Reader, v any, opts ...Option) error {
 	h, err := readHeader(r)
 	if err != nil {

@@ -116,7 +116,7 @@ func (p *Stream) unpackSlice(v *sliceHeader, i *typeInfo, make maker, visit func
 	}
 	done := p.fill(v, i, 0, visit)
 	for done < n && p.mode != failed {
-		more := min(n-done, max(done, 1))
+		more := further(n, max(done, 1))
 		grown := make(done + more)
 		reflect.Copy(sliceAt(i.t, grown, done+more), sliceAt(i.t, v.data, done))
 		*v = sliceHeader{grown, done + more, done + more}

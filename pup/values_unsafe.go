@@ -138,7 +138,7 @@ func (p *Stream) grown(n int, at place) []byte {
 	b := make([]byte, p.stepPlain(n, 1))
 	p.bytes(b, at)
 	for len(b) < n && p.mode != failed {
-		more := min(n-len(b), len(b))
+		more := further(n, len(b))
 		b = append(b, make([]byte, more)...)
 		p.bytes(b[len(b)-more:], at)
 	}
@@ -333,7 +333,7 @@ func (p *Stream) unpackPlain(v *sliceHeader, l *layout) {
 	*v = sliceHeader{p.makePlain(l, have), have, have}
 	p.plain(l, v.data, have)
 	for have < n && p.mode != failed {
-		more := min(n-have, have)
+		more := further(n, have)
 		grown := p.makePlain(l, have+more)
 		copy(view(grown, l.size*uintptr(have)), view(v.data, l.size*uintptr(have)))
 		*v = sliceHeader{grown, have + more, have + more}
