@@ -38,5 +38,5 @@ func Schema(v any) string {
 // HasShort tells whether short code is used for T.
 func HasShort[T any]() bool { return known.info(reflect.TypeFor[T]()).short != nil }
 
-// Native tells whether numbers lie in memory as in the data.
-const Native = native
+// AnyAlignment tells whether short code is used on this machine.
+const AnyAlignment = anyAlignment

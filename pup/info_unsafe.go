@@ -154,7 +154,7 @@ func (k *registry) make(t reflect.Type) *typeInfo {
 	case probed.generated:
 		k.makeByKind(i) // the same visits as the generated code makes, without the calls
 		i.class = GeneratedClass
-		if code := k.shorts[t]; code != nil && i.agrees(code) {
+		if code := k.shorts[t]; anyAlignment && code != nil && i.agrees(code) {
 			i.short = code
 		}
 	case isBinary(t):

@@ -60,8 +60,8 @@ func measures(r *rand.Rand, n int) ([]gentest.Measure, []bareMeasure) {
 // TestShort holds short code against the steps of a type with the same fields: the same bytes, across windows of all
 // kinds, and the same values from them, in new memory and in memory that was used before.
 func TestShort(t *testing.T) {
-	if found := pup.HasShort[gentest.Measure](); found != pup.Native {
-		t.Fatalf("short code of Measure: used %v, want %v", found, pup.Native)
+	if found := pup.HasShort[gentest.Measure](); found != pup.AnyAlignment {
+		t.Fatalf("short code of Measure: used %v, want %v", found, pup.AnyAlignment)
 	}
 	if pup.HasShort[bareMeasure]() {
 		t.Fatal("found short code for a type that has none")

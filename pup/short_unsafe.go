@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"math"
 	"reflect"
+	"runtime"
 	"unsafe"
 )
 
@@ -11,6 +12,9 @@ import (
 // structures of numbers, strings and slices of numbers, which it takes as long as their strings and slices are short. It
 // is an addition to the type's steps and used only where it was seen to do the same (agrees), so that code that is older
 // than its type costs time, never data.
+
+// anyAlignment says that this processor copies a variable from and to any address at once. On others short code is not used.
+const anyAlignment = runtime.GOARCH == "amd64" || runtime.GOARCH == "arm64" || runtime.GOARCH == "ppc64le"
 
 // Limits of what has a length of one byte.
 const (
