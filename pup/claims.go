@@ -5,6 +5,7 @@ package pup
 type claims struct {
 	pages  pageTable[claimed]
 	recent [recentPages]recentPage
+	full   *claimed // what all pages have that were claimed whole at once
 	twice  bool
 }
 
@@ -41,16 +42,29 @@ func (c *claims) claim(base, size uintptr) {
 }
 
 func (c *claims) claimMore(base, size uintptr) {
+	c.pages.room(int(size >> pageBits))
 	for size > 0 {
 		number, at := base>>pageBits, base%bytesOfPage
 		n := min(size, bytesOfPage-at)
+		base, size = base+n, size-n
+		if n == bytesOfPage && c.pages.put(number, c.fullPage()) == nil {
+			continue
+		}
 		r := &c.recent[number%recentPages]
 		if r.number != number {
 			*r = recentPage{number, c.pages.get(number, true)}
 		}
 		c.twice = r.of.claim(at, n) || c.twice
-		base, size = base+n, size-n
 	}
+}
+
+// fullPage is a page all of which is claimed.
+func (c *claims) fullPage() *claimed {
+	if c.full == nil {
+		c.full = &claimed{}
+		mark(c.full.words[:], 0, wordsOfPage)
+	}
+	return c.full
 }
 
 // claim notes that n bytes of the page are filled, and tells whether one was before.

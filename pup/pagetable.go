@@ -16,8 +16,8 @@ const pageBits = 13
 
 // get returns what is kept for a page; for a new page, a new one or nil.
 func (t *pageTable[T]) get(number uintptr, fresh bool) *T {
-	if fresh && 2*(t.used+1) > len(t.dir) {
-		t.rehash()
+	if fresh {
+		t.room(1)
 	}
 	if len(t.dir) == 0 {
 		return nil
@@ -28,6 +28,18 @@ func (t *pageTable[T]) get(number uintptr, fresh bool) *T {
 		*at = pageEntry[T]{number, new(T)}
 	}
 	return at.of
+}
+
+// put keeps something for a page, unless something is kept already; it returns that.
+func (t *pageTable[T]) put(number uintptr, of *T) *T {
+	t.room(1)
+	at := t.find(number)
+	if at.of != nil {
+		return at.of
+	}
+	t.used++
+	*at = pageEntry[T]{number, of}
+	return nil
 }
 
 // find returns the entry of a page, or the free one that it would have. The hash is the multiplicative one of Knuth, The Art
@@ -41,9 +53,16 @@ func (t *pageTable[T]) find(number uintptr) *pageEntry[T] {
 	}
 }
 
-func (t *pageTable[T]) rehash() {
-	old := t.dir
-	t.dir = make([]pageEntry[T], max(64, 2*len(old)))
+// room makes room for n more pages; half of the entries stay free.
+func (t *pageTable[T]) room(n int) {
+	if 2*(t.used+n) <= len(t.dir) {
+		return
+	}
+	old, size := t.dir, max(64, 2*len(t.dir))
+	for size < 2*(t.used+n) {
+		size *= 2
+	}
+	t.dir = make([]pageEntry[T], size)
 	for _, e := range old {
 		if e.of != nil {
 			*t.find(e.number) = e
