@@ -3,19 +3,10 @@ package pup
 // Claims are bytes of memory that were filled in place. They tell when memory is filled twice, which can keep only one of
 // both contents.
 type claims struct {
-	pages  pageTable[claimed]
-	recent [recentPages]recentPage
-	full   *claimed // what all pages have that were claimed whole at once
-	twice  bool
+	pages pageTable[claimed]
+	full  *claimed // what all pages have that were claimed whole at once
+	twice bool
 }
-
-// recentPage saves the way to the table. Things of different sizes lie in different pages and take turns.
-type recentPage struct {
-	number uintptr // 0, where no variable lies, at first
-	of     *claimed
-}
-
-const recentPages = 16
 
 // claimed is the claims in a page of memory: a bit for each word of 8 bytes as long as only whole words were claimed, from
 // then on one for each byte.
@@ -31,9 +22,9 @@ const (
 
 // claim notes that bytes are filled. The quick way stands first: some words whose bits lie together.
 func (c *claims) claim(base, size uintptr) {
-	r := &c.recent[base>>pageBits%recentPages]
-	if bit, n := base/8%64, size/8; r.number == base>>pageBits && (base|size)%8 == 0 && bit+n <= 64 && r.of.bytes == nil {
-		word, mask := &r.of.words[base%bytesOfPage/512], uint64(1<<n-1)<<bit
+	p := c.pages.get(base>>pageBits, true)
+	if bit, n := base/8%64, size/8; (base|size)%8 == 0 && bit+n <= 64 && p.bytes == nil {
+		word, mask := &p.words[base%bytesOfPage/512], uint64(1<<n-1)<<bit
 		c.twice = c.twice || *word&mask != 0
 		*word |= mask
 		return
@@ -50,11 +41,7 @@ func (c *claims) claimMore(base, size uintptr) {
 		if n == bytesOfPage && c.pages.put(number, c.fullPage()) == nil {
 			continue
 		}
-		r := &c.recent[number%recentPages]
-		if r.number != number {
-			*r = recentPage{number, c.pages.get(number, true)}
-		}
-		c.twice = r.of.claim(at, n) || c.twice
+		c.twice = c.pages.get(number, true).claim(at, n) || c.twice
 	}
 }
 

@@ -14,6 +14,8 @@ type graph struct {
 	regions  pieces[region]
 	index    index
 	page     []item      // seal: regions of the page at work
+	touched  byte        // the sum of bytes that were read for nothing but to be near
+	sizes    []uintptr   // of the types of regions, by their numbers
 	owners   map[int]int // a region that lies in another: which
 	sealed   bool
 	inner    bool // some regions lie in others
@@ -109,6 +111,10 @@ func (g *graph) find(base unsafe.Pointer, i *typeInfo) (n int, many bool) {
 // add makes a new region.
 func (g *graph) add(v unsafe.Pointer, i *typeInfo, count int) int {
 	n := g.regions.add(region{base: v, info: i, count: count})
+	if int(i.number) >= len(g.sizes) || g.sizes[i.number] == 0 {
+		g.sizes = append(g.sizes, make([]uintptr, max(0, int(i.number)+1-len(g.sizes)))...)
+		g.sizes[i.number] = i.t.Size()
+	}
 	x := slot{uint32(n + 1), i.tag(uintptr(v))}
 	if count > 1 {
 		x.tag |= slotMany
@@ -194,6 +200,25 @@ func (p *Stream) graphPointer(v *unsafe.Pointer, i *typeInfo, make maker, visit 
 	r.id |= regionOut
 	if p.uvarint(&token, at); fresh {
 		p.content(*v, at, visit)
+	}
+}
+
+// near reads from what the pointers of a structure lead to, and from the slots of the index for it. Memory far away takes
+// long; what is read here comes all at once, not one after the other.
+func (g *graph) near(steps []step, v unsafe.Pointer) {
+	for k := range steps {
+		s := &steps[k]
+		if s.kind != pointerStep {
+			continue
+		}
+		to, first := *(*unsafe.Pointer)(unsafe.Add(v, s.off)), s.info.elem.steps
+		if to == nil || len(first) == 0 || first[0].kind != rawStep {
+			continue
+		}
+		g.touched += *(*byte)(unsafe.Add(to, first[0].off))
+		if slot := g.index.slot(uintptr(to), false); slot != nil {
+			g.touched += byte(slot.n)
+		}
 	}
 }
 

@@ -61,25 +61,17 @@ func (x *index) set(base uintptr, i *typeInfo, s slot) {
 	x.crowd[crowded{base, i}] = s
 }
 
-// sorted calls f for each page in the order of addresses, with the numbers of the regions in it: those with slots in
-// order, the others after them.
-func (x *index) sorted(f func(numbers []int)) {
+// sorted calls f for each page in the order of addresses, with the regions in it, not sorted themselves.
+func (x *index) sorted(f func(page uintptr, slots *pageSlots, crowd []int)) {
 	crowd := map[uintptr][]int{}
 	for c, s := range x.crowd {
 		crowd[c.base>>pageBits] = append(crowd[c.base>>pageBits], int(s.n-1))
 	}
 	pages := slices.DeleteFunc(slices.Clone(x.pages.dir), func(e pageEntry[pageSlots]) bool { return e.of == nil })
 	slices.SortFunc(pages, func(a, b pageEntry[pageSlots]) int { return cmp.Compare(a.number, b.number) })
-	var numbers []int
 	for _, p := range pages {
-		numbers = numbers[:0]
-		for k := range p.of {
-			if s := &p.of[k]; s.n != 0 {
-				numbers = append(numbers, int(s.n-1))
-			}
-		}
 		list := crowd[p.number]
 		slices.Sort(list)
-		f(append(numbers, list...))
+		f(p.number<<pageBits, p.of, list)
 	}
 }

@@ -3,8 +3,9 @@ package pup
 // A pageTable finds what is kept for a page of memory by the page's number, its address >> pageBits. It hashes numbers
 // of pages, which are few, so that nothing depends on how addresses within them lie.
 type pageTable[T any] struct {
-	dir  []pageEntry[T]
-	used int
+	dir    []pageEntry[T]
+	used   int
+	recent [recentPages]pageEntry[T] // at hand: pages by the lowest bits of their numbers
 }
 
 type pageEntry[T any] struct {
@@ -12,10 +13,21 @@ type pageEntry[T any] struct {
 	of     *T // nil: the entry is free
 }
 
-const pageBits = 13
+const (
+	pageBits    = 13
+	recentPages = 16 // things of different sizes lie in different pages and take turns
+)
 
 // get returns what is kept for a page; for a new page, a new one or nil.
 func (t *pageTable[T]) get(number uintptr, fresh bool) *T {
+	r := &t.recent[number%recentPages]
+	if r.number != number || r.of == nil {
+		*r = pageEntry[T]{number, t.lookUp(number, fresh)}
+	}
+	return r.of
+}
+
+func (t *pageTable[T]) lookUp(number uintptr, fresh bool) *T {
 	if fresh {
 		t.room(1)
 	}

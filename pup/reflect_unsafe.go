@@ -164,6 +164,9 @@ func (p *Stream) structOf(i *typeInfo, steps []step, v unsafe.Pointer) {
 		p.sizeSteps(steps, v, 1, 0)
 		return
 	}
+	if p.graph != nil && p.mode == packing {
+		p.graph.near(steps, v)
+	}
 	for k := range steps {
 		p.step1(&steps[k], unsafe.Add(v, steps[k].off))
 	}

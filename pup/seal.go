@@ -17,9 +17,8 @@ func (g *graph) seal() (err error) {
 	}
 	var open []item // regions that overlap so far; mostly one
 	end := uintptr(0)
-	g.index.sorted(func(numbers []int) {
-		items := g.items(numbers)
-		for _, x := range items {
+	g.index.sorted(func(page uintptr, slots *pageSlots, crowd []int) {
+		for _, x := range g.items(page, slots, crowd) {
 			if x.base >= end {
 				if len(open) > 1 && err == nil {
 					err = g.cluster(open)
@@ -36,20 +35,32 @@ func (g *graph) seal() (err error) {
 	return err
 }
 
-// items are regions of one page, sorted by base.
-func (g *graph) items(numbers []int) []item {
+// items are the regions of one page, sorted by base. What the slots tell need not be asked of the regions, which lie in
+// the order of discovery, far from each other.
+func (g *graph) items(page uintptr, slots *pageSlots, crowd []int) []item {
 	g.page = g.page[:0]
-	sorted := true
-	for _, n := range numbers {
-		r := g.at(n)
-		x := item{r.begin(), r.end() - r.begin(), n}
-		sorted = sorted && (len(g.page) == 0 || x.base >= g.page[len(g.page)-1].base)
+	for k, s := range slots {
+		if s.n == 0 {
+			continue
+		}
+		x := item{page + uintptr(k)<<grainBits + uintptr(s.tag&(slotMany-1)), g.sizes[s.tag>>tagBits], int(s.n - 1)}
+		if s.tag&slotMany != 0 {
+			x = g.item(x.n)
+		}
 		g.page = append(g.page, x)
 	}
-	if !sorted {
+	for _, n := range crowd {
+		g.page = append(g.page, g.item(n))
+	}
+	if len(crowd) > 0 {
 		slices.SortStableFunc(g.page, func(a, b item) int { return cmp.Compare(a.base, b.base) })
 	}
 	return g.page
+}
+
+func (g *graph) item(n int) item {
+	r := g.at(n)
+	return item{r.begin(), r.end() - r.begin(), n}
 }
 
 // ordered tells whether the regions were discovered in order of address, without overlaps: then none lies in another.
