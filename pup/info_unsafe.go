@@ -80,15 +80,27 @@ func infoFor[T any](p *Stream) *typeInfo {
 	return p.infoLine(key, reflect.TypeFor[T]()).info
 }
 
-// lines is the size of a stream's cache.
-const lines = 16
+// lines is the size of a stream's cache; a type has one of some lines in a row.
+const (
+	lines      = 32
+	linesInRow = 4
+)
 
 // infoLine is the line of the cache for a type and its key.
 func (p *Stream) infoLine(key uintptr, t reflect.Type) *cachedInfo {
-	line := &p.infos[key>>6%lines]
-	if line.key != key {
-		*line = cachedInfo{key: key, info: known.info(t)}
+	at := key >> 6
+	for n := range uintptr(linesInRow) {
+		line := &p.infos[(at+n)%lines]
+		if line.key == key {
+			return line
+		}
+		if line.key == 0 {
+			at += n
+			break
+		}
 	}
+	line := &p.infos[at%lines]
+	*line = cachedInfo{key: key, info: known.info(t)}
 	return line
 }
 
