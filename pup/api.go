@@ -1,7 +1,6 @@
 package pup
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -313,12 +312,10 @@ func syncFolder(name string) error {
 // Unmarshal unpacks data, which must be one value and nothing more, into what v points to. After an error, what v points
 // to may be filled in part.
 func Unmarshal(data []byte, v any, opts ...Option) error {
-	r := bytes.NewReader(data)
-	h, err := readHeader(r)
+	h, body, err := headerOf(data)
 	if err != nil {
 		return fmt.Errorf("pup: unpack: %w", err)
 	}
-	body := data[len(data)-r.Len():]
 	return unpack(h, v, optionsOf(opts), true, func(p *Stream) error { return unpackFrom(p, h, body) })
 }
 
@@ -382,7 +379,7 @@ func unpack(h *header, v any, o options, again bool, begin func(p *Stream) error
 	if t.info.fault != nil {
 		return fmt.Errorf("pup: unpack: %w", t.info.fault)
 	}
-	p := &Stream{mode: unpacking, maxDepth: o.depth(h.flags&flagGraph != 0), inPlace: o.inPlace, free: freeElements}
+	p := &Stream{mode: unpacking, maxDepth: o.depth(h.flags&flagGraph != 0), free: freeElements}
 	p.push(frame{t: t.info.t, val: r.UnsafePointer()})
 	defer func() {
 		if x := recover(); x != nil {
@@ -395,8 +392,11 @@ func unpack(h *header, v any, o options, again bool, begin func(p *Stream) error
 	if err := begin(p); err != nil {
 		return fmt.Errorf("pup: unpack: %w", err)
 	}
-	p.reuse(r.UnsafePointer(), t.info.t.Size())
-	if err := t.fill(p, h); err != nil || !p.claims.twice {
+	if o.inPlace {
+		p.claims = &claims{}
+		p.claims.claim(uintptr(r.UnsafePointer()), t.info.t.Size())
+	}
+	if err := t.fill(p, h); err != nil || p.claims == nil || !p.claims.twice {
 		return err
 	}
 	if !again {

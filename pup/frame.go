@@ -87,34 +87,65 @@ func readHeader(r io.Reader) (*header, error) {
 	if n, err := io.ReadFull(r, fixed); err != nil {
 		return nil, truncated(err, "header", n, headerSize)
 	}
+	h, size, err := fixedHeader(fixed)
+	if err != nil {
+		return nil, err
+	}
+	rest, err := readUpTo(r, size)
+	if err != nil {
+		return nil, truncated(err, "schema", len(rest), size)
+	}
+	return h, h.takeSchema(fixed, rest)
+}
+
+// headerOf is readHeader for data in memory; it also returns what follows the header.
+func headerOf(data []byte) (h *header, body []byte, err error) {
+	if len(data) < headerSize {
+		return nil, nil, truncated(io.ErrUnexpectedEOF, "header", len(data), headerSize)
+	}
+	h, size, err := fixedHeader(data[:headerSize])
+	if err != nil {
+		return nil, nil, err
+	}
+	rest := data[headerSize:]
+	if len(rest) < size {
+		return nil, nil, truncated(io.ErrUnexpectedEOF, "schema", len(rest), size)
+	}
+	return h, rest[size:], h.takeSchema(data[:headerSize], rest[:size])
+}
+
+// fixedHeader reads the part of a header that all have; it also returns the size of what follows: schema and checksum.
+func fixedHeader(fixed []byte) (h *header, size int, err error) {
 	if !bytes.Equal(fixed[:8], []byte(magic)) {
-		return nil, fmt.Errorf("%w: magic %x, want %x: not a value stored by pup", ErrData, fixed[:8], magic)
+		return nil, 0, fmt.Errorf("%w: magic %x, want %x: not a value stored by pup", ErrData, fixed[:8], magic)
 	}
 	if v := binary.LittleEndian.Uint16(fixed[8:]); v != formatVersion {
-		return nil, fmt.Errorf("%w: format version %d, this program reads %d", ErrData, v, formatVersion)
+		return nil, 0, fmt.Errorf("%w: format version %d, this program reads %d", ErrData, v, formatVersion)
 	}
-	h := &header{flags: binary.LittleEndian.Uint16(fixed[10:]), body: binary.LittleEndian.Uint64(fixed[16:]),
+	h = &header{flags: binary.LittleEndian.Uint16(fixed[10:]), body: binary.LittleEndian.Uint64(fixed[16:]),
 		hash: binary.LittleEndian.Uint64(fixed[24:])}
 	if h.flags&^knownFlags != 0 {
-		return nil, fmt.Errorf("%w: flags %#x, this program knows %#x", ErrData, h.flags, knownFlags)
+		return nil, 0, fmt.Errorf("%w: flags %#x, this program knows %#x", ErrData, h.flags, knownFlags)
 	}
 	n := binary.LittleEndian.Uint32(fixed[12:])
 	if n > maxSchema {
-		return nil, fmt.Errorf("%w: schema of %d bytes, at most %d", ErrData, n, maxSchema)
+		return nil, 0, fmt.Errorf("%w: schema of %d bytes, at most %d", ErrData, n, maxSchema)
 	}
 	if h.body > math.MaxInt64/2 {
-		return nil, fmt.Errorf("%w: body of %d bytes, at most %d", ErrData, h.body, uint64(math.MaxInt64/2))
+		return nil, 0, fmt.Errorf("%w: body of %d bytes, at most %d", ErrData, h.body, uint64(math.MaxInt64/2))
 	}
-	rest, err := readUpTo(r, int(n)+sumSize)
-	if err != nil {
-		return nil, truncated(err, "schema", len(rest), int(n)+sumSize)
-	}
+	return h, int(n) + sumSize, nil
+}
+
+// takeSchema completes a header by what follows its fixed part.
+func (h *header) takeSchema(fixed, rest []byte) error {
+	n := len(rest) - sumSize
 	h.schema = string(rest[:n])
 	want := binary.LittleEndian.Uint64(rest[n:])
 	if found := crc64nvme.Update(crc64nvme.Checksum(fixed), rest[:n]); found != want {
-		return nil, fmt.Errorf("%w: header: crc64 %016x, want %016x", ErrData, found, want)
+		return fmt.Errorf("%w: header: crc64 %016x, want %016x", ErrData, found, want)
 	}
-	return h, nil
+	return nil
 }
 
 // readUpTo reads n bytes; memory grows with what has come.

@@ -82,7 +82,7 @@ func infoFor[T any](p *Stream) *typeInfo {
 
 // lines is the size of a stream's cache; a type has one of some lines in a row.
 const (
-	lines      = 32
+	lines      = 16
 	linesInRow = 4
 )
 

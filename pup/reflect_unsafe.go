@@ -474,7 +474,7 @@ func (p *Stream) unpackSteps(steps []step, v unsafe.Pointer, n int, stride uintp
 			case textStep:
 				if text := (*string)(at); room > 0 {
 					if n := int(win[pos]); n < 0x80 && n < room {
-						if b := win[pos+1 : pos+1+n]; !p.inPlace || string(b) != *text {
+						if b := win[pos+1 : pos+1+n]; p.claims == nil || string(b) != *text {
 							*text = p.shortString(b)
 						}
 						pos += 1 + n

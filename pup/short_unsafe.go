@@ -115,7 +115,7 @@ func FillPlain[T any](data []byte, x *T) {
 
 // FillText is for code from pupgen: it unpacks the string that data ends with.
 func FillText[S ~string](p *Stream, data []byte, s *S) {
-	if b := data[1:]; !p.inPlace || string(b) != string(*s) {
+	if b := data[1:]; p.claims == nil || string(b) != string(*s) {
 		*s = S(p.shortString(b))
 	}
 }

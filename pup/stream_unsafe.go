@@ -29,9 +29,8 @@ const (
 // belongs to one goroutine and is of no use after the traversal.
 type Stream struct {
 	mode     mode
-	direct   bool // packing or unpacking a tree of today's types: the short ways are open
-	inPlace  bool
-	claims   claims   // memory that was filled in place
+	direct   bool     // packing or unpacking a tree of today's types: the short ways are open
+	claims   *claims  // not nil: memory is used again; what was filled in place so far
 	evolving bool     // unpacking: at least one type of the data is not as it is in this program
 	probe    *probing // not nil: a type is asked what its PUP does
 	trusted  bool     // unpacking: the body's length is known to be true
@@ -376,7 +375,7 @@ const (
 
 // reuse tells whether what a pointer, slice or map leads to may be filled in place, and notes that it is.
 func (p *Stream) reuse(v unsafe.Pointer, size uintptr) bool {
-	if !p.inPlace || v == nil {
+	if p.claims == nil || v == nil {
 		return false
 	}
 	p.claims.claim(uintptr(v), size)

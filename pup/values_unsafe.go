@@ -106,7 +106,7 @@ func (p *Stream) unpackText(v *string) string {
 		if n := int(p.win[p.pos]); n < 0x80 && n < len(p.win)-p.pos {
 			b := p.win[p.pos+1 : p.pos+1+n]
 			p.pos += n + 1
-			if p.inPlace && string(b) == *v {
+			if p.claims != nil && string(b) == *v {
 				return *v
 			}
 			return p.shortString(b)
