@@ -115,6 +115,7 @@ type (
 		N    int64
 		Name string
 	}
+	listed []string
 )
 
 func (x *grown) PUP(p *pup.Stream) {
@@ -152,7 +153,14 @@ func (x *mute) PUP(p *pup.Stream) {
 	}
 }
 
+func (x *listed) PUP(p *pup.Stream) {
+	if !pup.Old(p, x) {
+		pup.Slice(p, x, pup.String)
+	}
+}
+
 var (
+	_ = pup.Short(func([]byte, *listed) int { return 0 }, func(*pup.Stream, []byte, *listed) int { return 0 })
 	_ = pup.Short(func(room []byte, x *grown) int {
 		if pup.TextRoom(x.Name) > len(room) {
 			return 0
@@ -214,13 +222,13 @@ var (
 // TestStaleShort asks that short code that is wrong, as it is when it is older than its type, is not used.
 func TestStaleShort(t *testing.T) {
 	for name, used := range map[string]bool{"grown": pup.HasShort[grown](), "swapped": pup.HasShort[swapped](),
-		"retyped": pup.HasShort[retyped](), "careless": pup.HasShort[careless](), "mute": pup.HasShort[mute]()} {
+		"retyped": pup.HasShort[retyped](), "careless": pup.HasShort[careless](), "mute": pup.HasShort[mute](), "listed": pup.HasShort[listed]()} {
 		if used {
 			t.Errorf("%s: the short code is used", name)
 		}
 	}
 	for _, v := range []any{&grown{"name", "1990"}, &swapped{[]int32{1}, []int32{2, 3}}, &retyped{[2]int32{1, 2}, "x"}, &careless{1, "x"},
-		&mute{2, "y"}} {
+		&mute{2, "y"}, &listed{"z"}} {
 		if err := pup.Check(v); err != nil {
 			t.Errorf("%T: %v", v, err)
 		}

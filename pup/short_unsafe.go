@@ -189,6 +189,9 @@ func (i *typeInfo) agrees(code *shortCode) bool {
 			return false
 		}
 	}
+	if len(i.steps) == 0 {
+		return false
+	}
 	const missing = -1 // not a length: nil
 	for _, n := range []int{missing, 0, 1, 3} {
 		v, copied := reflect.New(i.t).UnsafePointer(), reflect.New(i.t).UnsafePointer()

@@ -77,30 +77,34 @@ func (g *generator) redeclares(names ...string) bool {
 
 // writeShort writes the two functions.
 func (g *generator) writeShort(w *writer, t *target, kinds, fields []string) {
+	w.f("// A short %s is packed and unpacked at once.\nvar _ = %sShort(", t.name(), g.names.pup)
+	g.shortPack(w, t, kinds, fields)
+	g.shortUnpack(w, t, kinds, fields)
+	w.f(")\n")
+}
+
+func (g *generator) shortPack(w *writer, t *target, kinds, fields []string) {
 	n := g.names
-	w.f("// A short %s is packed and unpacked at once.\nvar _ = %sShort(", t.name(), n.pup)
 	w.f("func(room []byte, %s *%s) int {", n.x, t.name())
 	var rooms []string
 	for i, kind := range kinds {
 		rooms = append(rooms, fmt.Sprintf("%s%sRoom(%s)", n.pup, kind, argument(kind, fields[i])))
 	}
 	w.f("if %s > len(room) {\nreturn 0\n}", sum(rooms))
-	to, last := "room", len(kinds)-1
+	verb, to := "n := ", "room"
 	for i, kind := range kinds {
-		verb := "n += "
-		switch {
-		case i == last && i > 0:
+		if i == len(kinds)-1 {
 			verb = "return n + "
-		case i == 0:
-			verb = "n := "
 		}
 		w.f("%s%sShort%s(%s, %s)", verb, n.pup, kind, to, argument(kind, fields[i]))
-		to = "room[n:]"
-	}
-	if last == 0 {
-		w.f("return n")
+		verb, to = "n += ", "room[n:]"
 	}
 	w.f("},")
+}
+
+// shortUnpack finds out where each field ends in the data before it changes any.
+func (g *generator) shortUnpack(w *writer, t *target, kinds, fields []string) {
+	n := g.names
 	w.f("func(%s *%sStream, data []byte, %s *%s) int {", n.p, n.pup, n.x, t.name())
 	from, begin, before := "0", "", ""
 	var fill []string
@@ -124,7 +128,7 @@ func (g *generator) writeShort(w *writer, t *target, kinds, fields []string) {
 	for _, line := range fill {
 		w.f("%s", line)
 	}
-	w.f("return %s\n},\n)\n", from)
+	w.f("return %s\n},", from)
 }
 
 // sum adds up, over several lines when there is much.
