@@ -396,7 +396,7 @@ func unpack(h *header, v any, o options, again bool, begin func(p *Stream) error
 		p.claims = &claims{}
 		p.claims.claim(uintptr(r.UnsafePointer()), t.info.t.Size())
 	}
-	if err := t.fill(p, h); err != nil || p.claims == nil || !p.claims.twice {
+	if err := t.fill(p, h); err != nil || p.claims == nil || !p.claims.twice() {
 		return err
 	}
 	if !again {

@@ -5,7 +5,7 @@ package pup
 type claims struct {
 	pages pageTable[claimed]
 	full  *claimed // what all pages have that were claimed whole at once
-	twice bool
+	clash uint64   // bits that were set when they were to be set
 }
 
 // claimed is the claims in a page of memory: a bit for each word of 8 bytes as long as only whole words were claimed, from
@@ -25,7 +25,7 @@ func (c *claims) claim(base, size uintptr) {
 	p := c.pages.get(base>>pageBits, true)
 	if bit, n := base/8%64, size/8; (base|size)%8 == 0 && bit+n <= 64 && p.bytes == nil {
 		word, mask := &p.words[base%bytesOfPage/512], uint64(1<<n-1)<<bit
-		c.twice = c.twice || *word&mask != 0
+		c.clash |= *word & mask
 		*word |= mask
 		return
 	}
@@ -41,7 +41,7 @@ func (c *claims) claimMore(base, size uintptr) {
 		if n == bytesOfPage && c.pages.put(number, c.fullPage()) == nil {
 			continue
 		}
-		c.twice = c.pages.get(number, true).claim(at, n) || c.twice
+		c.clash |= c.pages.get(number, true).claim(at, n)
 	}
 }
 
@@ -54,8 +54,11 @@ func (c *claims) fullPage() *claimed {
 	return c.full
 }
 
-// claim notes that n bytes of the page are filled, and tells whether one was before.
-func (p *claimed) claim(at, n uintptr) (twice bool) {
+// twice tells whether any byte was filled twice.
+func (c *claims) twice() bool { return c.clash != 0 }
+
+// claim notes that n bytes of the page are filled, and returns bits of those that were before.
+func (p *claimed) claim(at, n uintptr) (clash uint64) {
 	if p.bytes == nil {
 		if (at|n)%8 == 0 {
 			return mark(p.words[:], at/8, n/8)
@@ -75,15 +78,15 @@ func (p *claimed) split() {
 	}
 }
 
-// mark sets n bits, and tells whether one was set.
-func mark(bits []uint64, at, n uintptr) (twice bool) {
+// mark sets n bits, and returns some that were set, if any.
+func mark(bits []uint64, at, n uintptr) (clash uint64) {
 	for n > 0 {
 		word, bit := at/64, at%64
 		k := min(n, 64-bit)
 		mask := ^uint64(0) >> (64 - k) << bit
-		twice = twice || bits[word]&mask != 0
+		clash |= bits[word] & mask
 		bits[word] |= mask
 		at, n = at+k, n-k
 	}
-	return twice
+	return clash
 }
