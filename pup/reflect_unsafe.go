@@ -115,7 +115,7 @@ func stepsOf(fields []field) []step {
 	var steps []step
 	for _, f := range fields {
 		s := step{otherStep, f.off, 0, f.info}
-		l, n, byKind := f.info.layout, len(steps)-1, f.info.fault == nil && (f.info.class == ReflectedClass || f.info.class == GeneratedClass)
+		l, n, byKind := f.info.layout, len(steps)-1, f.info.byKind()
 		switch {
 		case l != nil && l.raw && !l.bools:
 			if n >= 0 && steps[n].kind == rawStep && steps[n].off+steps[n].size == f.off {
@@ -135,6 +135,11 @@ func stepsOf(fields []field) []step {
 		steps = append(steps, s)
 	}
 	return steps
+}
+
+// byKind tells whether a type is traversed as its kind says, by nobody's code.
+func (i *typeInfo) byKind() bool {
+	return i.fault == nil && (i.class == ReflectedClass || i.class == GeneratedClass)
 }
 
 // elemLayout is the layout of plain elements. A type that is not worked out yet, because it holds itself, has none.
