@@ -69,7 +69,7 @@ func (s *Spec) readLine(chapter, line string) error {
 	}
 	c := *f
 	c.Name, c.Action, c.Yield, c.Reason = f.Name+"_c", Refuse, None, largeReason
-	c.Driver, c.Hot, c.Hand, c.Large, c.ABI = false, false, false, true, "mpich"
+	c.Driver, c.Hot, c.Fast, c.Hand, c.Large, c.ABI = false, false, false, false, true, "mpich"
 	return s.add(&c)
 }
 
@@ -181,6 +181,8 @@ func (f *Function) readFlag(w string) error {
 		f.Driver = true
 	case w == "hot":
 		f.Hot = true
+	case w == "fast":
+		f.Fast = true
 	case w == "hand":
 		f.Hand = true
 	case isABI(w):

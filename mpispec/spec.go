@@ -11,8 +11,9 @@
 //
 // The action is wrap (crosses to the middle), local (answered in the face), refuse REASON, or alias (alias MPI_A =
 // MPI_B). Flags: recall or resume say what the face does when a checkpoint interrupts the call, driver asks for an
-// entry in the table of the real library, hot says that its common case is in rank/mpi/hot.inc.c, hand that the face's
-// function is written by hand, mpich or openmpi that only this ABI has it. The direction is nothing (in), out, inout, or ref (passed by address but only read). A
+// entry in the table of the real library, hot says that the slot's function is in rank/mpi/hot.inc.c, fast that
+// the face's function is in rank/mpi/face_fast.inc.c, which takes what is not common to the generated one, hand that the face's function is written by hand, mpich or openmpi
+// that only this ABI has it. The direction is nothing (in), out, inout, or ref (passed by address but only read). A
 // question mark after BUFFER: MPI_IN_PLACE may be given. +c: MPI 4 has a large-count variant MPI_Name_c, refused.
 //
 // To add a function: write its line in the file of its chapter, run go generate ./mpispec, and write mid_name in rank/mpi.
@@ -79,6 +80,7 @@ type Function struct {
 	Yield   Yield
 	Driver  bool   // has an entry in the driver's table
 	Hot     bool   // its common case is compiled into each driver
+	Fast    bool   // the face has a way of its own for its common case
 	Hand    bool   // the face's function is written by hand
 	ABI     string // "" or the only ABI that has it
 	Reason  string // name of the reason when refused

@@ -135,6 +135,9 @@ func hotEntries(w *writer, m *model) {
 		w.f("COLD static long cold_%s(%s) { return mid_%[1]s(%[3]s); }", f.Short(), list(c.registers()), strings.Join(unpacked(c), ", "))
 	}
 	w.f("\n#include \"../hot.inc.c\"\n\nstatic void hot_slots(void)\n{")
+	for k, short := range routedSlots {
+		w.f("\tcore_set_short_call(%d, %s, (void *)routed_%s);", k, routedName(short), short)
+	}
 	for _, f := range hot {
 		w.f("\tcore_set_call(%s, (void *)hot_%s);", slotName(f.Short()), f.Short())
 	}

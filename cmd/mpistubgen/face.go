@@ -36,6 +36,7 @@ func faceSource(m *model, abi abiInfo) []byte {
 			refused++
 		}
 	}
+	w.f("\n#include \"../face_fast.inc.c\"")
 	w.f("\n/* -- other names -- */")
 	for _, f := range m.spec.Functions {
 		otherNames(w, f, abi)
@@ -89,9 +90,21 @@ func refusedFunction(w *writer, m *model, f *mpispec.Function, index int) {
 	w.f("int %s(void) { return face_refused(%d, NX_COMM_NULL); }", strong(f), index)
 }
 
+// wrappedName is the head of a wrapped function. What face_fast.inc.c has a way of its own for gets another name.
+func wrappedName(f *mpispec.Function) string {
+	if !f.Fast {
+		return prototype(f)
+	}
+	head := "static " + strings.Replace(prototype(f), strong(f), "middle_"+f.Short(), 1)
+	if !f.Hot {
+		head = "COLD " + head
+	}
+	return head
+}
+
 func wrappedFunction(w *writer, f *mpispec.Function) {
 	b := newBridge(f, side{})
-	w.f("\n%s\n{", prototype(f))
+	w.f("\n%s\n{", wrappedName(f))
 	lines(w, b.pre)
 	call := crossingCall(w, crossingOf(f), b.args)
 	switch f.Yield {

@@ -71,7 +71,13 @@ var fixedSlots = []struct{ name, args, purpose string }{
 	{"resume", "nx_cont *cont, nx_status *status", "goes on with a call that returned BY_AGAIN"},
 	{"refused", "uint32_t index, nx_t comm", "raises the error of a refused function (nx_refusal[index])"},
 	{"raise", "nx_t comm, int error", "raises an error that a face has found (comm or NX_COMM_WORLD) and returns it"},
+	{"route", "uint64_t key, nx_t comm, nx_t datatype", "makes a route (route.h) if these two may have one; always 0"},
 }
+
+// routedSlots are the crossings that a route leads to, which drivers fill; route.h has the types of their functions.
+var routedSlots = []string{"send", "recv", "recv_status", "sendrecv", "isend", "irecv", "waitall"}
+
+func routedName(short string) string { return slotName("routed_" + short) }
 
 func slotName(short string) string { return "NX_SLOT_" + strings.ToUpper(short) }
 
@@ -83,6 +89,9 @@ func slotsHeader(m *model) []byte {
 	}
 	for _, f := range m.wrapped {
 		w.f("\t%s,", slotName(f.Short()))
+	}
+	for _, short := range routedSlots {
+		w.f("\t%s,", routedName(short))
 	}
 	w.f("\tNX_SLOT_N\n};\n")
 	w.f("/* Changes whenever a face and a middle generated from different descriptions would misunderstand each other: a face\n * lies in the image, the middle does not. */\n#define NX_INTERFACE %#xu\n#endif", interfaceHash(m))
@@ -96,6 +105,9 @@ func interfaceHash(m *model) uint32 {
 	h.Write(midHeader(m))
 	for _, f := range m.refused {
 		io.WriteString(h, f.Name)
+	}
+	for _, short := range routedSlots {
+		io.WriteString(h, short)
 	}
 	return h.Sum32()
 }

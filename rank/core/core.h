@@ -51,6 +51,7 @@ extern struct core_job core_job;
 
 /* -- crossings -------------------------------------------------------------------------------------------------- */
 void core_set_call(unsigned slot, void *fn);   /* fn: long f(6 integer arguments); runs [upper stack] */
+void core_set_short_call(unsigned k, unsigned slot, void *fn);   /* the same, quicker, for a few (k < BY_NSHORT) */
 /* Calls code of the application (a callback) from the lower half, on the same stack, with its FS. */
 long core_upcall(void *fn, long a, long b, long c, long d, long e, long f);
 /* The thread that runs quiesce is the one that last called this (default: the main thread). [upper stack] */

@@ -24,9 +24,10 @@ _Static_assert(offsetof(struct by_ctl, main_upper_fs) == BY_CTL_MAIN_UP, "layout
 _Static_assert(offsetof(struct by_ctl, main_lower_fs) == BY_CTL_MAIN_LOW, "layout.h");
 _Static_assert(sizeof(struct by_ctl) <= BY_CROSS_DATA, "layout.h");
 
-struct cross_data { uint64_t target[BY_NCALL], main_up, main_low, enter; struct window window; };
+struct cross_data { uint64_t target[BY_NCALL], main_up, main_low, enter; struct window window; uint64_t short_target[BY_NSHORT]; };
 #define CROSS ((struct cross_data *)(BY_CTL + BY_CROSS_DATA))
 _Static_assert(offsetof(struct cross_data, window) + BY_CROSS_DATA == BY_WIN, "layout.h");
+_Static_assert(sizeof(struct window) == BY_WIN_END, "layout.h");
 _Static_assert(BY_CROSS_DATA + sizeof(struct cross_data) <= BY_CROSS_CODE, "layout.h");
 
 int core_fsgsbase;
@@ -37,7 +38,7 @@ static struct donor *volatile table[TABLE];     /* by upper FS; open addressing,
 static volatile uint32_t ndonors, wanted, lock;
 static uint32_t filled;                         /* slots of the table in use */
 
-extern const char by_cross_template[], by_cross_common[], by_cross_fsgs[], by_cross_fsgs_end[], by_cross_prctl[],
+extern const char by_cross_template[], by_cross_short[], by_cross_common[], by_cross_fsgs[], by_cross_fsgs_end[], by_cross_prctl[],
 	by_cross_prctl_end[];
 long by_upcall_fsgs(uint64_t up, uint64_t low, void *fn, const long *arg);
 long by_upcall_prctl(uint64_t up, uint64_t low, void *fn, const long *arg);
@@ -267,6 +268,14 @@ void core_set_call(unsigned slot, void *fn)
 	BY_CTLP->call[slot] = BY_CTL + BY_CROSS_CODE + 16 * slot;
 }
 
+void core_set_short_call(unsigned k, unsigned slot, void *fn)
+{
+	if (k >= BY_NSHORT) core_die("cross: short trampoline %u: found a number beyond %u", k, BY_NSHORT);
+	core_set_call(slot, fn);
+	CROSS->short_target[k] = (uint64_t)fn;
+	BY_CTLP->call[slot] = BY_CTL + BY_CROSS_CODE + (uint64_t)(by_cross_short - by_cross_template) + BY_SHORT_SIZE * k;
+}
+
 void core_this_is_the_mpi_thread(void) { core_self.mpi_tid = (int)raw(SYS_gettid); }
 
 static long no_such_call(void) { return BY_AGAIN - 1; }
@@ -283,7 +292,7 @@ void cross_start(void)
 	size_t common = (size_t)(by_cross_common - by_cross_template);
 	memcpy(ctl + BY_CROSS_CODE, by_cross_template, common);
 	memcpy(ctl + BY_CROSS_CODE + common, body, n);
-	mprotect(ctl + BY_CROSS_CODE, BY_CTL_SIZE - BY_CROSS_CODE, PROT_READ | PROT_EXEC);
+	mprotect(ctl + BY_CROSS_CODE, BY_CLIENT - BY_CROSS_CODE, PROT_READ | PROT_EXEC);
 	BY_CTLP->magic = ABI_MAGIC;
 	BY_CTLP->version = ABI_VERSION;
 	BY_CTLP->main_lower_fs = CROSS->main_low = main_donor.fs;

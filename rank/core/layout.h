@@ -12,12 +12,12 @@
 #define BY_ARENA_LO   0x100000000000      /* system calls are trapped for pc in [ARENA_LO, ARENA_HI) */
 #define BY_ARENA_HI   0x500000000000
 #define BY_CTL        0x100000000000      /* struct by_ctl; not saved */
-#define BY_CTL_SIZE   0x10000
+#define BY_CTL_SIZE   0x12000
 #define BY_VDSO       0x100000100000      /* stand-in vDSO, 4 pages, saved: */
 #define BY_GATE       (BY_VDSO + 0x2000)  /*   signal gate code */
 #define BY_ENTRY      (BY_VDSO + 0x3000)  /*   entry stub: AT_ENTRY points here */
-#define BY_STATE      0x110000000000      /* saved regions of the MPI half, BY_STATE_STRIDE apart */
-#define BY_STATE_STRIDE 0x100000000
+#define BY_STATE      0x110000020000      /* saved regions of the MPI half, BY_STATE_STRIDE apart */
+#define BY_STATE_STRIDE 0x100010000       /* their first pages differ in the bits by which L1 caches guess the way: 12 to 27 */
 #define BY_STATE_N    64
 #define BY_APP        0x200000000000
 #define BY_LDSO       0x300000000000
@@ -36,9 +36,13 @@
  * which upper code holds in a register while it is stopped is still right after a restart. */
 #define BY_CROSS_DATA 0x2000              /* from BY_CTL */
 #define BY_CROSS_CODE 0x4000
+#define BY_CLIENT     0x10000             /* the rest is the client's: it writes there what upper code reads */
+#define BY_CLIENT_SIZE (BY_CTL_SIZE - BY_CLIENT)
 
 #define BY_SIG        62                  /* the checkpoint signal (SIGRTMIN+28): reserved, hidden from the application */
 #define BY_NCALL      768                 /* call slots */
+#define BY_NSHORT     8                   /* of them, those that may have a trampoline of their own (trampoline.S) */
+#define BY_SHORT_SIZE 192
 #define BY_WINDOW     5120                /* bytes of static TLS that the face leaves to the lower half (window.c) */
 
 /* The window's record (struct window) in the control block, behind the call targets and three words; its fields. */
@@ -48,6 +52,7 @@
 #define BY_WIN_LOW     16
 #define BY_WIN_UP      48
 /* Words of a thread control block that belong to a half: distance from FS. glibc's, for x86-64, of 2.26 and later. */
+#define BY_WIN_END     80                 /* behind it: the targets of the short trampolines */
 #define BY_TCB_DTV     0x8
 #define BY_TCB_SELF    0x10
 #define BY_TCB_GUARD   0x30

@@ -10,25 +10,13 @@
 #define D_MAIN_UP   (8 * BY_NCALL)
 #define D_MAIN_LOW  (8 * BY_NCALL + 8)
 #define D_ENTER     (8 * BY_NCALL + 16)
+#define D_SHORT     (BY_WIN + BY_WIN_END - BY_CROSS_DATA)
 #define BODY_MAX    1024
 #define DONOR_FS     0
 #define DONOR_INSIDE 8
 
 	.section .rodata.by_cross, "a"
-	.globl by_cross_template, by_cross_common, by_cross_fsgs, by_cross_fsgs_end, by_cross_prctl, by_cross_prctl_end
-	.balign 4096
-by_cross_template:
-	.set n, 0
-	.rept BY_NCALL
-	.balign 16
-	mov	DATA(8 * n), %rax
-	jmp	by_cross_common
-	.set n, n + 1
-	.endr
-	.balign 64
-by_cross_common:                /* one of the two bodies below is copied to here */
-	.skip BODY_MAX
-
+	.globl by_cross_template, by_cross_short, by_cross_short_0, by_cross_common, by_cross_fsgs, by_cross_fsgs_end, by_cross_prctl, by_cross_prctl_end
 /* Sets FS, keeps every register. */
 .macro SETFS_FSGS reg
 	wrfsbase \reg
@@ -65,17 +53,21 @@ by_cross_common:                /* one of the two bodies below is copied to here
 	mov	\which+24(%r11), %r10d
 	mov	%r10d, %fs:BY_TCB_TID
 .endm
-/* A table that has grown is noted; a comparison, so that no load waits for a store of the crossing before. */
-.macro CHANGED which
+/* A table that has grown is noted, out of line, and looked at again; a comparison, so that no load waits for a store of the
+ * crossing before. */
+.macro CHANGED way, which
 	mov	%fs:BY_TCB_DTV, %r10
 	cmp	%r10, \which(%r11)
-	je	8f
+	jne	\way\()_new
+.endm
+.macro NEW way, which
+\way\()_new:
 	mov	%r10, \which(%r11)
-8:
+	jmp	\way\()_0
 .endm
 .macro WINDOW_IN way, others
 \way\()_0:
-	CHANGED	BY_WIN_UP
+	CHANGED	\way, BY_WIN_UP
 	.if \others
 	OTHERS	BY_WIN_LOW
 	.endif
@@ -84,22 +76,61 @@ by_cross_common:                /* one of the two bodies below is copied to here
 .endm
 .macro WINDOW_OUT way, others
 \way\()_0:
-	CHANGED	BY_WIN_LOW
+	CHANGED	\way, BY_WIN_LOW
 	WORDS	BY_WIN_UP
 \way\()_1:
 	.if \others
 	OTHERS	BY_WIN_UP
 	.endif
 .endm
-.macro WINDOW_CALL name, others
+.macro WINDOW_CALL name, others, callee:vararg
 	WINDOW_IN \name\()_in, \others
 	sub	$8, %rsp
-	call	*%rax
+	call	*\callee
 	add	$8, %rsp
 	movabs	$(BY_CTL + BY_WIN), %r11
 	WINDOW_OUT \name\()_out, \others
 	ret
+	NEW	\name\()_in, BY_WIN_UP
+	NEW	\name\()_out, BY_WIN_LOW
 .endm
+
+	.balign 4096
+by_cross_template:
+	.set n, 0
+	.rept BY_NCALL
+	.balign 16
+	mov	DATA(8 * n), %rax
+	jmp	by_cross_common
+	.set n, n + 1
+	.endr
+
+/* Short trampolines: the most usual case of the common body, once for each of the calls of inner loops: fewer jumps, and a
+ * call whose target never changes. All look alike: window.c knows the labels of the first. */
+.macro SHORT k
+	.balign 64
+by_cross_short_\k:
+	mov	%fs:0, %r10
+	movabs	$(BY_CTL + BY_WIN), %r11
+	cmp	BY_WIN_ALIKE(%r11), %r10
+	jne	7f
+	WINDOW_CALL by_cross_short_\k, 0, DATA(D_SHORT + 8 * \k)
+7:	mov	DATA(D_SHORT + 8 * \k), %rax
+	jmp	by_cross_common
+	.org	by_cross_short_\k + BY_SHORT_SIZE    /* an error if it is longer */
+.endm
+	.balign 64
+by_cross_short:
+	.altmacro
+	.set n, 0
+	.rept BY_NSHORT
+	SHORT	%n
+	.set n, n + 1
+	.endr
+	.noaltmacro
+by_cross_common:                /* one of the two bodies below is copied to here */
+	.skip BODY_MAX
+
 
 /* rax: callee. The data is addressed absolutely here: the body is not where it was assembled. */
 .macro BODY name, setfs
@@ -107,10 +138,10 @@ by_cross_common:                /* one of the two bodies below is copied to here
 	movabs	$(BY_CTL + BY_WIN), %r11
 	cmp	BY_WIN_ALIKE(%r11), %r10
 	jne	4f
-	WINDOW_CALL \name\()_alike, 0
+	WINDOW_CALL \name\()_alike, 0, %rax
 4:	cmp	BY_WIN_FS(%r11), %r10
 	jne	3f
-	WINDOW_CALL \name, 1
+	WINDOW_CALL \name, 1, %rax
 3:	movabs	$(BY_CTL + BY_CROSS_DATA + D_MAIN_UP), %r11
 	cmp	(%r11), %r10
 	jne	1f
@@ -172,6 +203,7 @@ by_cross_prctl_end:
 	.org	by_cross_prctl + BODY_MAX    /* an error if it is longer */
 	.globl	by_cross_in_0, by_cross_in_1, by_cross_out_0, by_cross_out_1
 	.globl	by_cross_alike_in_0, by_cross_alike_in_1, by_cross_alike_out_0, by_cross_alike_out_1
+	.globl	by_cross_short_0_in_0, by_cross_short_0_in_1, by_cross_short_0_out_0, by_cross_short_0_out_1
 
 	.text
 /* void by_window_in(void), by_window_out(void): the calling thread's words become the lower half's, the upper half's. */
@@ -181,11 +213,13 @@ by_window_in:
 	movabs	$(BY_CTL + BY_WIN), %r11
 	WINDOW_IN by_window_in, 1
 	ret
+	NEW	by_window_in, BY_WIN_UP
 	.type	by_window_out, @function
 by_window_out:
 	movabs	$(BY_CTL + BY_WIN), %r11
 	WINDOW_OUT by_window_out, 1
 	ret
+	NEW	by_window_out, BY_WIN_LOW
 
 /* long by_upcall(upper FS, lower FS, fn, long arg[6]) */
 .macro UPCALL setfs

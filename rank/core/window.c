@@ -158,7 +158,8 @@ long window_upcall(void *fn, long a, long b, long c, long d, long e, long f)
 
 extern const char by_cross_template[], by_cross_common[], by_cross_fsgs[], by_cross_in_0[], by_cross_in_1[],
 	by_cross_out_0[], by_cross_out_1[], by_cross_alike_in_0[], by_cross_alike_in_1[], by_cross_alike_out_0[],
-	by_cross_alike_out_1[], by_window_in_0[], by_window_in_1[], by_window_out_0[], by_window_out_1[];
+	by_cross_alike_out_1[], by_cross_short_0[], by_cross_short_0_in_0[], by_cross_short_0_in_1[], by_cross_short_0_out_0[],
+	by_cross_short_0_out_1[], by_window_in_0[], by_window_in_1[], by_window_out_0[], by_window_out_1[];
 
 /* An address of the crossing's body, which is a copy in the control block. */
 static uint64_t copied(const char *label)
@@ -172,6 +173,16 @@ static void redo(greg_t *pc, uint64_t from, uint64_t to)
 	if ((uint64_t)*pc >= from && (uint64_t)*pc < to) *pc = (greg_t)from;
 }
 
+/* The same in a short trampoline, which is told by where the first one's labels are. */
+static void redo_short(greg_t *pc)
+{
+	uint64_t first = BY_CTL + BY_CROSS_CODE + (uint64_t)(by_cross_short_0 - by_cross_template), k = ((uint64_t)*pc - first) / BY_SHORT_SIZE;
+	if ((uint64_t)*pc < first || k >= BY_NSHORT) return;
+	first += k * BY_SHORT_SIZE;
+	redo(pc, first + (uint64_t)(by_cross_short_0_in_0 - by_cross_short_0), first + (uint64_t)(by_cross_short_0_in_1 - by_cross_short_0));
+	redo(pc, first + (uint64_t)(by_cross_short_0_out_0 - by_cross_short_0), first + (uint64_t)(by_cross_short_0_out_1 - by_cross_short_0));
+}
+
 static bool lower_words(uint64_t fs) { return *word(fs, BY_TCB_SELF) == WIN->low[W_SELF]; }
 
 bool window_interrupted(uint64_t fs, ucontext_t *uc)
@@ -182,6 +193,7 @@ bool window_interrupted(uint64_t fs, ucontext_t *uc)
 	redo(pc, copied(by_cross_out_0), copied(by_cross_out_1));
 	redo(pc, copied(by_cross_alike_in_0), copied(by_cross_alike_in_1));
 	redo(pc, copied(by_cross_alike_out_0), copied(by_cross_alike_out_1));
+	redo_short(pc);
 	redo(pc, (uint64_t)by_window_in_0, (uint64_t)by_window_in_1);
 	redo(pc, (uint64_t)by_window_out_0, (uint64_t)by_window_out_1);
 	if (lower_words(fs)) {

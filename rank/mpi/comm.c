@@ -276,6 +276,7 @@ static long free_comm(nx_t *comm, const char *function)
 	if (e) return nx_error(*comm, e, function);
 	e = GATED(c, real_free(c));
 	if (e) return nx_error(*comm, e, function);
+	route_forget(*comm);
 	errh_unref(c->errh);
 	if (p2p_requests_on(*comm)) {
 		c->freed = 1;

@@ -94,6 +94,7 @@ static int end(void)
 	own_world = own_self = 0;
 	int e = drv->finalize();
 	s->finalised = 1;
+	route_forget(NX_COMM_NULL);
 	NX_COMM(NX_COMM_WORLD)->handle = 0;
 	NX_COMM(NX_COMM_SELF)->handle = 0;
 	core_send(ABI_FINI, 0, s->library, strlen(s->library));

@@ -8,6 +8,7 @@
  * instruction, and goes on in another process. */
 #ifndef BYSSUS_FACE_H
 #define BYSSUS_FACE_H
+#include <stdbool.h>
 #include <stddef.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>

@@ -1,17 +1,15 @@
 /* hot.inc.c: the calls of inner loops in their common case, from the crossing to the real MPI through one function.
  *
- * Included by each generated driver, so that the real library's functions are called directly. The common case: a live
- * communicator with nothing drained, a predefined datatype, a real peer, requests that only the real MPI can complete.
+ * Included by each generated driver, so that the real library's functions are called directly. The common case: a route
+ * (route.h) to a communicator with nothing drained, a real peer, requests that only the real MPI can complete.
  * Everything else goes to the middle (p2p.c, complete.c) before anything has been done; what these functions do is what
  * those do. With MPI_THREAD_MULTIPLE none of these functions is called. A send that the real MPI has completed at once, as
  * both families do with short messages, gets the one request NX_REQUEST_SENT, like the real libraries' own.
  * Context: as middle.h; no locks, allocations or system calls on the way of a call that need not wait. */
 #include "request.h"
+#include "route.h"
 
-#define COUNT(both)  ((int)(both))              /* two narrow arguments come in one register */
-#define SECOND(both) ((int)((both) >> 32))
-
-enum { MANY = 64 };                             /* requests of one Waitall */
+enum { MANY = NX_ROUTED_MANY };                 /* requests of one Waitall */
 
 #ifdef DRIVER_OPENMPI
 static MPI_Request request_empty;               /* what ompi's own sends return when they are complete; NULL: unknown */
@@ -23,21 +21,10 @@ static inline bool complete_at_once(MPI_Request q) { return (uint32_t)q >> 30 ==
 static void hot_load(void *libmpi) { (void)libmpi; }
 #endif
 
-#define HOT_TYPE(t) REAL(MPI_Datatype, real_type[t])
-#define HOT_COMM(c) REAL(MPI_Comm, RCOMM(c))
-
-static inline bool common(const struct vcomm *c, nx_t comm, nx_t type)
-{
-	return likely(comm && c->handle == comm && type < NX_DYNAMIC && real_type[type]);
-}
+#define HOT_TYPE(r) REAL(MPI_Datatype, (r)->real_type)
+#define HOT_COMM(r) REAL(MPI_Comm, (r)->real_comm)
 
 static inline bool is_rank(const struct vcomm *c, int peer) { return likely((uint32_t)peer < (uint32_t)c->size); }
-
-/* A receive that goes straight to the real MPI. */
-static inline bool common_recv(const struct vcomm *c, nx_t comm, nx_t type, int source)
-{
-	return common(c, comm, type) && likely(!c->drained) && (is_rank(c, source) || source == NX_ANY_SOURCE);
-}
 
 /* A message from that rank has been taken. */
 static inline void taken(struct vcomm *c, int source)
@@ -45,100 +32,125 @@ static inline void taken(struct vcomm *c, int source)
 	if (is_rank(c, source)) c->peer[source].taken++;
 }
 
-/* The index of the free request that was released last; 0: the middle makes one. */
-static inline uint32_t request_peek(void) { return NX_STATE->free[NX_K_REQUEST]; }
-
-/* Takes r, the one that request_peek has named, which has its arguments already. */
-static inline nx_t request_begin(struct vrequest *r, uint8_t kind, MPI_Request q)
+/* Takes the free request that was released last, whose index is i. */
+static inline struct vrequest *request_begin(uint32_t i, uint8_t kind, bool routed)
 {
-	struct nx_state *s = NX_STATE;
-	uint32_t i = request_peek(), next;
-	memcpy(&next, (char *)r + sizeof r->handle, sizeof next);
-	s->free[NX_K_REQUEST] = next;
-	r->handle |= i;
-	r->kind = kind;
-	r->flags = NX_RF_ACTIVE;
-	r->mode = NX_SEND_STANDARD;
-	r->pad = 0;
-	real_request[i] = RH(q);
-	return r->handle;
+	struct vrequest *v = NX_REQUEST(i);
+	memcpy(&NX_STATE->free[NX_K_REQUEST], (char *)v + sizeof v->handle, sizeof(uint32_t));
+	v->handle |= i;
+	v->kind = kind;
+	v->flags = NX_RF_ACTIVE;
+	v->mode = NX_SEND_STANDARD;
+	v->routed = routed;
+	return v;
 }
 
 /* -- blocking ------------------------------------------------------------------------------------------------------- */
 
-static long hot_send(const void *buf, uint64_t count_datatype, int dest, int tag, nx_t comm, nx_cont *cont)
+/* The arguments lie in saved memory while the real MPI works: kept in registers they would have to be saved one by one. */
+static inline void args_keep(nx_cont *k, const struct nx_route *r, const void *buf, int count, int peer, int tag)
 {
-	int count = COUNT(count_datatype);
-	nx_t datatype = (nx_t)SECOND(count_datatype);
-	struct vcomm *c = NX_COMM(comm);
-	if (!common(c, comm, datatype) || !is_rank(c, dest)) return cold_send(buf, count_datatype, dest, tag, comm, cont);
-	MPI_Request q;
-	int e = real.isend(buf, count, HOT_TYPE(datatype), dest, tag, HOT_COMM(comm), &q), flag = 0;
-	if (unlikely(e)) return nx_error(comm, neutral(e), "send");
-	c->peer[dest].sent++;
-	if (likely(complete_at_once(q))) return 0;
-	for (unsigned spins = 0;;) {
-		e = real.test(&q, &flag, ABI_STATUS_IGNORE);
-		if (flag || e) return nx_result(comm, neutral(e), "send");
-		if (wait_step(&spins)) break;
-	}
-	cont->req[0] = request_keep(NX_RQ_SEND, comm, RH(q), (void *)buf, count, datatype, dest, tag);
-	cont->req[1] = NX_REQUEST_NULL;
+	k->route = r;
+	k->buf = (void *)buf;
+	k->count = count;
+	k->peer = peer;
+	k->tag = tag;
+}
+
+/* A stop has come first: what is not complete becomes a request, for mid_resume. */
+COLD static long yield(nx_cont *k, uint8_t kind, MPI_Request q)
+{
+	k->req[0] = request_keep(kind, k->route->comm, RH(q), k->buf, k->count, k->route->type, k->peer, k->tag);
+	k->req[1] = NX_REQUEST_NULL;
 	return BY_AGAIN;
 }
 
-static long hot_recv(void *buf, uint64_t count_datatype, uint64_t source_tag, nx_t comm, nx_status *status, nx_cont *cont)
+static __attribute__((noinline)) long send_wait(nx_cont *k, MPI_Request q)
 {
-	int count = COUNT(count_datatype), source = COUNT(source_tag), tag = SECOND(source_tag);
-	nx_t datatype = (nx_t)SECOND(count_datatype);
-	struct vcomm *c = NX_COMM(comm);
-	if (!common_recv(c, comm, datatype, source)) return cold_recv(buf, count_datatype, source_tag, comm, status, cont);
+	for (unsigned spins = 0;;) {
+		int flag = 0, e = real.test(&q, &flag, ABI_STATUS_IGNORE);
+		if (flag || e) return nx_result(k->route->comm, neutral(e), "send");
+		if (wait_step(&spins)) return yield(k, NX_RQ_SEND, q);
+	}
+}
+
+static nx_routed_send routed_send;
+static long routed_send(const void *buf, int count, const struct nx_route *r, int dest, int tag, nx_cont *k)
+{
+	MPI_Request q;
+	args_keep(k, r, buf, count, dest, tag);
+	r->peer[dest].sent++;
+	int e = real.isend(buf, count, HOT_TYPE(r), dest, tag, HOT_COMM(r), &q);
+	if (likely(!e && complete_at_once(q))) return 0;
+	if (likely(!e)) return send_wait(k, q);
+	k->route->peer[k->peer].sent--;
+	return nx_error(k->route->comm, neutral(e), "send");
+}
+
+static inline long recv_by(void *buf, int count, const struct nx_route *r, int source, int tag, nx_cont *k, bool status)
+{
+	if (unlikely(r->c->drained)) return mid_recv(buf, count, r->type, source, tag, r->comm, status ? &k->st : NULL, k);
+	args_keep(k, r, buf, count, source, tag);
 	MPI_Request q;
 	MPI_Status st, *want = status || source == NX_ANY_SOURCE ? &st : ABI_STATUS_IGNORE;
-	int e = real.irecv(buf, count, HOT_TYPE(datatype), rank_out(source), tag, HOT_COMM(comm), &q), flag = 0;
-	if (unlikely(e)) return nx_error(comm, neutral(e), "recv");
+	int e = real.irecv(buf, count, HOT_TYPE(r), rank_out(source), tag, HOT_COMM(r), &q);
+	if (unlikely(e)) return nx_error(k->route->comm, neutral(e), "recv");
 	for (unsigned spins = 0;;) {
+		int flag = 0;
 		e = real.test(&q, &flag, want);
 		if (likely(flag) || unlikely(e)) break;
-		if (wait_step(&spins)) {
-			cont->req[0] = request_keep(NX_RQ_RECV, comm, RH(q), buf, count, datatype, source, tag);
-			cont->req[1] = NX_REQUEST_NULL;
-			return BY_AGAIN;
-		}
+		if (wait_step(&spins)) return yield(k, NX_RQ_RECV, q);
 	}
+	r = k->route;
+	source = k->peer;
+	if (likely(source != NX_ANY_SOURCE)) r->peer[source].taken++;
+	else taken((struct vcomm *)r->c, rank_in(st.MPI_SOURCE));
 	e = neutral(e);
-	taken(c, source == NX_ANY_SOURCE ? rank_in(st.MPI_SOURCE) : source);
-	if (status && STATUS_SET(e)) status_in(status, &st);
-	return nx_result(comm, e, "recv");
+	if (status && STATUS_SET(e)) status_in(&k->st, &st);
+	return nx_result(r->comm, e, "recv");
+}
+
+static nx_routed_recv routed_recv, routed_recv_status;
+static long routed_recv(void *buf, int count, const struct nx_route *r, int source, int tag, nx_cont *k)
+{
+	return recv_by(buf, count, r, source, tag, k, false);
+}
+static long routed_recv_status(void *buf, int count, const struct nx_route *r, int source, int tag, nx_cont *k)
+{
+	return recv_by(buf, count, r, source, tag, k, true);
 }
 
 /* A stop has come first: what is not complete is kept for mid_resume. */
-COLD static void sendrecv_keep(const struct nx_box_sendrecv *b, const MPI_Request *rq, const MPI_Request *sq)
+COLD static void sendrecv_keep(struct nx_routed_sendrecv *b, const struct nx_route *s, const struct nx_route *r, const MPI_Request *rq,
+			       const MPI_Request *sq)
 {
-	nx_cont *k = b->cont;
-	k->req[0] = rq ? request_keep(NX_RQ_RECV, b->comm, RH(*rq), b->recvbuf, b->recvcount, b->recvtype, b->source, b->recvtag) : NX_REQUEST_NULL;
-	k->req[1] = sq ? request_keep(NX_RQ_SEND, b->comm, RH(*sq), (void *)b->sendbuf, b->sendcount, b->sendtype, b->dest, b->sendtag) : NX_REQUEST_NULL;
+	nx_cont *k = &b->cont;
+	k->req[0] = rq ? request_keep(NX_RQ_RECV, r->comm, RH(*rq), b->recvbuf, b->recvcount, r->type, b->source, b->recvtag) : NX_REQUEST_NULL;
+	k->req[1] = sq ? request_keep(NX_RQ_SEND, s->comm, RH(*sq), (void *)b->sendbuf, b->sendcount, s->type, b->dest, b->sendtag) : NX_REQUEST_NULL;
 	k->stage = !rq;
 }
 
-/* A short send leaves first (p2p.c); then both are waited for. */
-static long hot_sendrecv(const struct nx_box_sendrecv *b)
+COLD static long sendrecv_middle(struct nx_routed_sendrecv *b, const struct nx_route *s, const struct nx_route *r)
 {
-	nx_t comm = b->comm;
-	struct vcomm *c = NX_COMM(comm);
-	if (!common(c, comm, b->sendtype) || !common_recv(c, comm, b->recvtype, b->source) || !is_rank(c, b->dest) ||
-	    b->sendcount * NX_TYPE(b->sendtype)->size > SEND_FIRST)
-		return cold_sendrecv(b);
+	return mid_sendrecv(b->sendbuf, b->sendcount, s->type, b->dest, b->sendtag, b->recvbuf, b->recvcount, r->type, b->source, b->recvtag,
+			    r->comm, &b->cont.st, &b->cont);
+}
+
+/* A short send leaves first (p2p.c); then both are waited for. */
+static nx_routed_sendrecv routed_sendrecv;
+static long routed_sendrecv(struct nx_routed_sendrecv *b, const struct nx_route *s, const struct nx_route *r)
+{
+	if (unlikely(r->c->drained || (int64_t)b->sendcount * s->bytes > SEND_FIRST)) return sendrecv_middle(b, s, r);
 	MPI_Request sq, rq;
 	MPI_Status st;
-	int e = real.isend(b->sendbuf, b->sendcount, HOT_TYPE(b->sendtype), b->dest, b->sendtag, HOT_COMM(comm), &sq), serr = 0, rerr = 0, flag = 0;
-	if (unlikely(e)) return nx_error(comm, neutral(e), "sendrecv");
-	c->peer[b->dest].sent++;
+	int e = real.isend(b->sendbuf, b->sendcount, HOT_TYPE(s), b->dest, b->sendtag, HOT_COMM(s), &sq), serr = 0, rerr = 0, flag = 0;
+	if (unlikely(e)) return nx_error(s->comm, neutral(e), "sendrecv");
+	s->peer[b->dest].sent++;
 	bool sent = complete_at_once(sq), got = false;
-	e = real.irecv(b->recvbuf, b->recvcount, HOT_TYPE(b->recvtype), rank_out(b->source), b->recvtag, HOT_COMM(comm), &rq);
+	e = real.irecv(b->recvbuf, b->recvcount, HOT_TYPE(r), rank_out(b->source), b->recvtag, HOT_COMM(r), &rq);
 	if (unlikely(e)) {
 		if (!sent) real.request_free(&sq);
-		return nx_error(comm, neutral(e), "sendrecv");
+		return nx_error(r->comm, neutral(e), "sendrecv");
 	}
 	for (unsigned spins = 0; !got || !sent;) {
 		if (!got && ((rerr = neutral(real.test(&rq, &flag, &st))) || flag)) got = true;
@@ -146,53 +158,66 @@ static long hot_sendrecv(const struct nx_box_sendrecv *b)
 		if ((!got || !sent) && wait_step(&spins)) break;
 	}
 	if (got) {
-		taken(c, b->source == NX_ANY_SOURCE ? rank_in(st.MPI_SOURCE) : b->source);
-		if (b->status && STATUS_SET(rerr)) status_in(b->status, &st);
+		taken((struct vcomm *)r->c, b->source == NX_ANY_SOURCE ? rank_in(st.MPI_SOURCE) : b->source);
+		if (STATUS_SET(rerr)) status_in(&b->cont.st, &st);
 	}
-	if (likely(got && sent)) return nx_result(comm, rerr ? rerr : serr, "sendrecv");
-	sendrecv_keep(b, got ? NULL : &rq, sent ? NULL : &sq);
-	if (got) status_in(&b->cont->st, &st);
+	if (likely(got && sent)) return nx_result(r->comm, rerr ? rerr : serr, "sendrecv");
+	sendrecv_keep(b, s, r, got ? NULL : &rq, sent ? NULL : &sq);
 	return BY_AGAIN;
 }
 
 /* -- starting --------------------------------------------------------------------------------------------------------- */
 
-static long hot_isend(const void *buf, uint64_t count_datatype, int dest, int tag, nx_t comm, nx_t *request)
+/* The send is not complete: it becomes a request. */
+static __attribute__((noinline)) long isend_begun(const struct nx_route *r, int dest, MPI_Request q)
 {
-	nx_t datatype = (nx_t)SECOND(count_datatype);
-	struct vcomm *c = NX_COMM(comm);
-	if (!common(c, comm, datatype) || !is_rank(c, dest) || unlikely(!request_peek()))
-		return cold_isend(buf, count_datatype, dest, tag, comm, request);
-	uint64_t *sent = &c->peer[dest].sent;
-	struct vrequest *r = NX_REQUEST(request_peek());
-	r->comm = comm;
-	r->type = datatype;
-	r->peer = dest;
-	MPI_Request q;
-	int e = real.isend(buf, COUNT(count_datatype), HOT_TYPE(datatype), dest, tag, HOT_COMM(comm), &q);
-	r = NX_REQUEST(request_peek());                 /* again: cheaper than to keep it */
-	if (unlikely(e)) return nx_error(r->comm, neutral(e), "isend");
-	++*sent;
-	*request = likely(complete_at_once(q)) ? NX_REQUEST_SENT : request_begin(r, NX_RQ_SEND, q);
-	return 0;
+	return request_keep(NX_RQ_SEND, r->comm, RH(q), NULL, 0, r->type, dest, 0);
 }
 
-static long hot_irecv(void *buf, uint64_t count_datatype, int source, int tag, nx_t comm, nx_t *request)
+static nx_routed_isend routed_isend;
+static long routed_isend(const void *buf, int count, const struct nx_route *r, int dest, int tag)
 {
-	int count = COUNT(count_datatype);
-	nx_t datatype = (nx_t)SECOND(count_datatype);
-	struct vcomm *c = NX_COMM(comm);
-	struct vrequest *r = NX_REQUEST(request_peek());
-	if (!common_recv(c, comm, datatype, source) || unlikely(!request_peek()))
-		return cold_irecv(buf, count_datatype, source, tag, comm, request);
 	MPI_Request q;
-	r->comm = comm;
-	request_args(r, buf, count, datatype, source, tag);
-	r->order = NX_STATE->order++;
-	int e = real.irecv(buf, count, HOT_TYPE(datatype), rank_out(source), tag, HOT_COMM(comm), &q);
-	if (unlikely(e)) return nx_error(r->comm, neutral(e), "irecv");
-	*request = request_begin(r, NX_RQ_RECV, q);
-	return 0;
+	int e = real.isend(buf, count, HOT_TYPE(r), dest, tag, HOT_COMM(r), &q);
+	if (unlikely(e)) return -nx_error(r->comm, neutral(e), "isend");
+	r->peer[dest].sent++;
+	return likely(complete_at_once(q)) ? NX_REQUEST_SENT : isend_begun(r, dest, q);
+}
+
+COLD static long irecv_middle(void *buf, int count, const struct nx_route *r, int source, int tag)
+{
+	nx_t q;
+	long e = mid_irecv(buf, count, r->type, source, tag, r->comm, &q);
+	return e ? -e : (long)q;
+}
+
+COLD static long irecv_failed(struct vrequest *v, int e)
+{
+	nx_t comm = v->comm;
+	request_release(v);
+	return -nx_error(comm, neutral(e), "irecv");
+}
+
+static nx_routed_irecv routed_irecv;
+static long routed_irecv(void *buf, int count, const struct nx_route *r, int source, int tag)
+{
+	uint32_t i = NX_STATE->free[NX_K_REQUEST];
+	if (unlikely(!i || r->c->drained)) return irecv_middle(buf, count, r, source, tag);
+	struct vrequest *v = request_begin(i, NX_RQ_RECV, source != NX_ANY_SOURCE);
+	v->comm = r->comm;
+	v->type = r->type;
+	v->buf = buf;
+	v->count = count;
+	v->peer = source;
+	v->tag = tag;
+	v->order = NX_STATE->order++;
+	v->from = r->peer + source;
+	nx_t h = v->handle;
+	MPI_Request q;
+	int e = real.irecv(buf, count, HOT_TYPE(r), rank_out(source), tag, HOT_COMM(r), &q);
+	if (unlikely(e)) return irecv_failed(NX_REQUEST(h), e);
+	RREQ(h) = RH(q);
+	return h;
 }
 
 /* -- completing one ----------------------------------------------------------------------------------------------------- */
@@ -209,6 +234,10 @@ static inline bool in_real(nx_t h, const struct vrequest *r)
 static inline void completed(const struct vrequest *r, const MPI_Status *st, nx_status *status)
 {
 	if (status) status_in(status, st);
+	if (likely(r->routed)) {
+		r->from->taken++;
+		return;
+	}
 	if (r->kind == NX_RQ_SEND || r->kind == NX_RQ_COLL) return;
 	taken(NX_COMM(r->comm), r->peer == NX_ANY_SOURCE ? rank_in(st->MPI_SOURCE) : r->peer);
 }
@@ -265,7 +294,8 @@ struct many {
 	int n, last;                            /* real requests; the last receive among them, or -1 */
 	bool any_source;
 	MPI_Request q[MANY];
-	uint32_t at[MANY];                      /* index in the caller's array */
+	struct vrequest *r[MANY];
+	nx_t *at[MANY];                         /* in the caller's array */
 	MPI_Status st[MANY];
 };
 
@@ -280,12 +310,13 @@ static inline bool gather(struct many *m, int count, nx_t *requests)
 			requests[i] = NX_REQUEST_NULL;
 			continue;
 		}
-		const struct vrequest *r = NX_REQUEST(h);
+		struct vrequest *r = NX_REQUEST(h);
 		if (!in_real(h, r)) return false;
 		if (r->kind == NX_RQ_RECV) last = n;
 		any_source |= from_any(r);
 		m->q[n] = REAL(MPI_Request, RREQ(h));
-		m->at[n++] = (uint32_t)i;
+		m->r[n] = r;
+		m->at[n++] = &requests[i];
 	}
 	m->n = n;
 	m->last = last;
@@ -294,10 +325,10 @@ static inline bool gather(struct many *m, int count, nx_t *requests)
 }
 
 /* An error came up: what the real MPI has completed is marked so, with its error; the middle waits for the rest. */
-COLD static void many_failed(struct many *m, const nx_t *requests, const MPI_Status *want, int e)
+COLD static void many_failed(struct many *m, const MPI_Status *want, int e)
 {
 	for (int k = 0; k < m->n; k++) {
-		struct vrequest *r = NX_REQUEST(requests[m->at[k]]);
+		struct vrequest *r = m->r[k];
 		RREQ(r->handle) = RH(m->q[k]);
 		if (RREQ(r->handle) != driver.request_null) continue;
 		bool read = want != ABI_STATUS_IGNORE;
@@ -308,33 +339,67 @@ COLD static void many_failed(struct many *m, const nx_t *requests, const MPI_Sta
 	}
 }
 
-/* All or none: nothing is consumed until all are complete, so that a stop may come at any time. One look at the last
- * receive, which is often the last to complete, is cheaper than one at all of them. */
+/* One look at the last receive, which is often the last to complete, is cheaper than one at all of them. */
+static inline int many_poll(struct many *m, MPI_Status *want, int *flag)
+{
+	*flag = 1;
+	if (m->last >= 0 && real.request_get_status(m->q[m->last], flag, ABI_STATUS_IGNORE)) *flag = 1;
+	return *flag ? real.testall(m->n, m->q, flag, want) : 0;
+}
+
+/* All or none: nothing is consumed until all are complete, so that a stop may come at any time. */
 static long hot_waitall(int count, nx_t *requests, nx_status *statuses)
 {
 	struct many m;
 	if (unlikely(count > MANY) || !gather(&m, count, requests)) return cold_waitall(count, requests, statuses);
 	MPI_Status *want = statuses || m.any_source ? m.st : ABI_STATUS_IGNORE;
-	for (unsigned spins = 0; m.n;) {
-		int flag = 1, e = 0;
-		if (m.last >= 0 && real.request_get_status(m.q[m.last], &flag, ABI_STATUS_IGNORE)) flag = 1;
-		if (flag) e = real.testall(m.n, m.q, &flag, want);
+	int flag = !m.n;
+	for (unsigned spins = 0; !flag;) {
+		int e = many_poll(&m, want, &flag);
 		if (unlikely(e)) {
-			many_failed(&m, requests, want, neutral(e));
+			many_failed(&m, want, neutral(e));
 			return cold_waitall(count, requests, statuses);
 		}
-		if (flag) break;
-		if (wait_step(&spins)) return BY_AGAIN;
+		if (!flag && wait_step(&spins)) return BY_AGAIN;
 	}
 	for (int i = 0; statuses && i < count; i++) statuses[i] = empty_status;
 	uint32_t free = NX_STATE->free[NX_K_REQUEST];
 	for (int k = 0; k < m.n; k++) {
-		uint32_t i = m.at[k];
-		struct vrequest *r = NX_REQUEST(requests[i]);
-		completed(r, &m.st[k], statuses ? &statuses[i] : NULL);
-		free = request_end(r, free);
-		requests[i] = NX_REQUEST_NULL;
+		completed(m.r[k], &m.st[k], statuses ? &statuses[m.at[k] - requests] : NULL);
+		free = request_end(m.r[k], free);
+		*m.at[k] = NX_REQUEST_NULL;
 	}
 	NX_STATE->free[NX_K_REQUEST] = free;
 	return 0;
+}
+
+/* Receives by a route from one rank each; others: as hot_waitall. */
+static nx_routed_waitall routed_waitall;
+static long routed_waitall(int n, nx_t *requests)
+{
+	struct many m;
+	for (int k = 0; k < n; k++) {
+		struct vrequest *r = NX_REQUEST(requests[k]);
+		if (!in_real(requests[k], r) || unlikely(!r->routed)) return hot_waitall(n, requests, NULL);
+		m.q[k] = REAL(MPI_Request, RREQ(requests[k]));
+		m.r[k] = r;
+	}
+	m.n = n;
+	m.last = n - 1;
+	int flag = 0;
+	for (unsigned spins = 0; !flag;) {
+		int e = many_poll(&m, ABI_STATUS_IGNORE, &flag);
+		if (unlikely(e)) {
+			many_failed(&m, ABI_STATUS_IGNORE, neutral(e));
+			return cold_waitall(n, requests, NULL);
+		}
+		if (!flag && wait_step(&spins)) return BY_AGAIN;
+	}
+	uint32_t free = NX_STATE->free[NX_K_REQUEST];
+	for (int k = 0; k < n; k++) {
+		m.r[k]->from->taken++;
+		free = request_end(m.r[k], free);
+	}
+	NX_STATE->free[NX_K_REQUEST] = free;
+	return NX_ROUTED_GONE;
 }

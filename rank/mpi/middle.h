@@ -81,6 +81,10 @@ int  peers_compare(const struct vcomm *a, const struct vcomm *b);
 void op_start(void);
 void put_string(const char *s, char *out, int max, int *len);      /* as MPI gives strings back */
 
+/* -- routes (route.c) -- */
+void route_restore_all(void);
+void route_forget(nx_t comm);                                  /* NX_COMM_NULL: all */
+
 /* -- environment (env.c) -- */
 const char *env_load(void);                                    /* NULL or why the real MPI cannot be loaded */
 int  env_own_comms(void);

@@ -40,7 +40,10 @@ typedef struct nx_cont {
 	uint32_t stage;
 	uint32_t spare;
 	nx_status st;
-	uint64_t arg[4];
+	/* of a call by a route, for the lower half alone, until it returns: */
+	const struct nx_route *route;
+	void    *buf;
+	int32_t  count, peer, tag;
 } nx_cont;
 
 /* Callbacks. With the application's function a face passes a thunk, code of its own that turns neutral arguments into

@@ -120,7 +120,8 @@ enum { NX_RF_DONE = 1, NX_RF_PERSISTENT = 2, NX_RF_ACTIVE = 4, NX_RF_FREED = 8, 
 struct vrequest {
 	nx_t handle;
 	uint8_t kind, flags;
-	uint8_t mode, pad;            /* of a send: NX_SEND_STANDARD ... */
+	uint8_t mode;                 /* of a send: NX_SEND_STANDARD ... */
+	uint8_t routed;               /* from is set */
 	nx_t comm, type;
 	int32_t count, peer, tag;
 	uint32_t pad1;
@@ -128,6 +129,7 @@ struct vrequest {
 	uint64_t order;               /* of posting: receives are posted again in this order */
 	void *own;                    /* saved memory released at completion */
 	nx_status st;
+	struct vpeer *from;           /* of a receive by a route from one rank: whose counter it moves */
 };
 struct verrh { nx_t handle; uint32_t refs; uint64_t fn, thunk; uint64_t pad; };
 struct vkeyval { nx_t handle; uint32_t refs, freed, kind; uint64_t copy, copy_thunk, del, del_thunk, extra; };
@@ -143,6 +145,10 @@ _Static_assert(sizeof(struct verrh) <= NX_STRIDE_ERRH, "verrh");
 _Static_assert(sizeof(struct vkeyval) <= NX_STRIDE_KEYVAL, "vkeyval");
 _Static_assert(sizeof(struct vinfo) <= NX_STRIDE_INFO, "vinfo");
 _Static_assert(sizeof(struct vmessage) <= NX_STRIDE_MESSAGE, "vmessage");
+
+/* What a route is made from again at a restart, at the same index (route.h). Free: key 0. */
+enum { NX_ROUTES = 64 };
+struct nx_routed { uint64_t key; nx_t comm, type; };
 
 /* The rank's own record, at NX_TABLE(NX_REGION_STATE). */
 struct nx_state {
@@ -161,12 +167,13 @@ struct nx_state {
 	int32_t attr_value[16];       /* predefined attributes, by keyval number */
 	uint8_t attr_set[16];
 	uint32_t zombies;             /* communicators freed while requests still need them */
+	struct nx_routed route[NX_ROUTES];    /* route.h */
 	uint64_t bsend_buf; int64_t bsend_size, bsend_used;
 	int32_t user_errors, pad;     /* classes and codes added by the application */
 	char *user_error[NX_MAX_USER_ERRORS];
 	int32_t user_class[NX_MAX_USER_ERRORS];
 	char library[256];            /* the real MPI at the checkpoint */
 };
-#define NX_LAYOUT 2
+#define NX_LAYOUT 3
 #define NX_STATE ((struct nx_state *)NX_TABLE(NX_REGION_STATE))
 #endif

@@ -18,6 +18,7 @@ static inline struct vrequest *request_new(uint8_t kind, nx_t comm)
 	r->kind = kind;
 	r->flags = NX_RF_ACTIVE;
 	r->mode = NX_SEND_STANDARD;
+	r->routed = 0;
 	r->comm = comm;
 	return r;
 }
@@ -37,7 +38,7 @@ static inline uint32_t request_end(struct vrequest *r, uint32_t next)
 {
 	request_drop(r);
 	uint32_t i = NX_INDEX(r->handle);
-	r->handle = (((r->handle >> NX_INDEX_BITS) + 1) & NX_GEN_MASK) << NX_INDEX_BITS;
+	r->handle = (r->handle + (1u << NX_INDEX_BITS)) & NX_GEN_MASK << NX_INDEX_BITS;
 	memcpy((char *)r + sizeof r->handle, &next, sizeof next);
 	return i;
 }

@@ -14,9 +14,9 @@
 #define HANDLE(T, mpich, openmpi) ((T)dlsym(face, #openmpi))
 #endif
 #include "gen/mid.h"
-#include "objects.h"
+#include "route.h"
 
-static int wrong, calls, again;
+static int wrong, calls, again, routes;
 static void *face;
 #define CHECK(what) do { if (!(what)) { printf("line %d: %s\n", __LINE__, #what); wrong++; } } while (0)
 
@@ -66,6 +66,62 @@ long mid_waitall(int count, nx_t *request, nx_status *status)
 		if (status) status[i] = (nx_status){ .source = i, .tag = NX_ANY_TAG, .error = i == 3 ? NX_ERR_TRUNCATE : 0, .bytes = i };
 	}
 	return status ? NX_ERR_IN_STATUS : 0;
+}
+
+/* Makes the route of MPI_INT on MPI_COMM_WORLD only. */
+long mid_route(uint64_t key, nx_t comm, nx_t datatype)
+{
+	CHECK(key != 0 && route_at(key)->key != key);
+	if (comm != NX_COMM_WORLD || datatype != NX_TYPE_INT) return 0;
+	*route_at(key) = (struct nx_route){ .key = key, .size = 7, .comm = comm, .type = datatype };
+	routes++;
+	return 0;
+}
+
+static int is_route(const struct nx_route *r) { return r->comm == NX_COMM_WORLD && r->type == NX_TYPE_INT; }
+
+static long routed_send(const void *buf, int count, const struct nx_route *r, int dest, int tag, nx_cont *cont)
+{
+	CHECK(buf == data && count == 3 && is_route(r) && dest == 6 && tag == 77 && cont);
+	return again-- > 0 ? BY_AGAIN : NX_ERR_TAG;
+}
+
+static long routed_recv(void *buf, int count, const struct nx_route *r, int source, int tag, nx_cont *cont)
+{
+	CHECK(buf == data && count == 3 && is_route(r) && source == NX_ANY_SOURCE && tag == NX_ANY_TAG && cont);
+	cont->st = (nx_status){ .source = 4, .tag = 9, .bytes = 12 };
+	return again-- > 0 ? BY_AGAIN : 0;
+}
+
+static long routed_sendrecv(struct nx_routed_sendrecv *b, const struct nx_route *s, const struct nx_route *r)
+{
+	CHECK(b->sendbuf == data && b->sendcount == 1 && is_route(s) && b->dest == 2 && b->sendtag == 3);
+	CHECK(b->recvbuf == data + 8 && b->recvcount == 4 && r == s && b->source == 0 && b->recvtag == 8);
+	b->cont.st = (nx_status){ .source = 0, .tag = 8, .bytes = 16 };
+	return 0;
+}
+
+static long routed_isend(const void *buf, int count, const struct nx_route *r, int dest, int tag)
+{
+	CHECK(buf == data && count == 3 && is_route(r) && dest == 0);
+	return tag == 1 ? (long)NX_REQUEST_SENT : -NX_ERR_COUNT;
+}
+
+static long routed_irecv(void *buf, int count, const struct nx_route *r, int source, int tag)
+{
+	CHECK(buf == data && count == 3 && is_route(r) && source == 5 && tag == 1);
+	return REQ_NX;
+}
+
+static long routed_waitall(int n, nx_t *requests)
+{
+	if (again == 1) {
+		CHECK(n == 1 && requests[0] == REQ_NX);
+		return again--, BY_AGAIN;
+	}
+	if (again == 0) return again--, NX_ROUTED_GONE;
+	requests[0] = NX_REQUEST_NULL;                  /* the other one is persistent */
+	return NX_ERR_IN_STATUS;
 }
 
 long mid_allreduce(const void *sendbuf, void *recvbuf, int count, nx_t datatype, nx_t op, nx_t comm)
@@ -173,6 +229,40 @@ static void point_to_point(MPI_Comm world, MPI_Comm self, MPI_Comm dup)
 	CHECK(req == HANDLE(MPI_Request, (int)(0xac000000 | REQ_NX), x) || req == (MPI_Request)(uintptr_t)NX_ENTRY(REQUEST, REQ_NX));
 }
 
+/* A call that may have a route asks for one and goes the long way; the next takes it. */
+static void routed(MPI_Comm world)
+{
+	MPI_Datatype type = HANDLE(MPI_Datatype, 0x4c000405, ompi_mpi_int);
+	MPI_Request q[3], null = HANDLE(MPI_Request, 0x2c000000, ompi_request_null);
+	MPI_Status st;
+	int flag = 0;
+	CHECK(routes == 1);                             /* by the Sendrecv of point_to_point */
+	again = 1;
+	CHECK(CALL(MPI_Send, const void *, int, MPI_Datatype, int, int, MPI_Comm)(data, 3, type, 6, 77, world) == 0 && again == -1);
+	CHECK(CALL(MPI_Send, const void *, int, MPI_Datatype, int, int, MPI_Comm)(data, 3, type, 6, 77, world) == ABI_ERR_TAG);
+	CHECK(CALL(MPI_Recv, void *, int, MPI_Datatype, int, int, MPI_Comm, MPI_Status *)(data, 3, type, ABI_ANY_SOURCE, ABI_ANY_TAG, world, &st) == 0);
+	CHECK(st.MPI_SOURCE == 4 && st.MPI_TAG == 9 && status_bytes(&st) == 12);
+	CHECK(CALL(MPI_Recv, void *, int, MPI_Datatype, int, int, MPI_Comm, MPI_Status *)(data, 3, type, ABI_ANY_SOURCE, ABI_ANY_TAG, world,
+		ABI_STATUS_IGNORE) == 0);
+	CHECK(CALL(MPI_Sendrecv, const void *, int, MPI_Datatype, int, int, void *, int, MPI_Datatype, int, int, MPI_Comm, MPI_Status *)(
+		data, 1, type, 2, 3, data + 8, 4, type, 0, 8, world, &st) == 0 && st.MPI_TAG == 8);
+	for (int i = 0; i < 3; i++) {
+		CHECK(CALL(MPI_Isend, const void *, int, MPI_Datatype, int, int, MPI_Comm, MPI_Request *)(data, 3, type, 0, 1, world, &q[i]) == 0);
+		CHECK(q[i] != null);
+	}
+	CHECK(CALL(MPI_Wait, MPI_Request *, MPI_Status *)(&q[0], ABI_STATUS_IGNORE) == 0 && q[0] == null);
+	CHECK(CALL(MPI_Test, MPI_Request *, int *, MPI_Status *)(&q[1], &flag, ABI_STATUS_IGNORE) == 0 && q[1] == null && flag);
+	CHECK(CALL(MPI_Irecv, void *, int, MPI_Datatype, int, int, MPI_Comm, MPI_Request *)(data, 3, type, 5, 1, world, &q[1]) == 0 && q[1] != null);
+	again = 1;
+	CHECK(CALL(MPI_Waitall, int, MPI_Request *, MPI_Status *)(3, q, ABI_STATUSES_IGNORE) == 0 && again == -1);
+	CHECK(q[0] == null && q[1] == null && q[2] == null);
+	for (int i = 0; i < 2; i++)
+		CHECK(CALL(MPI_Irecv, void *, int, MPI_Datatype, int, int, MPI_Comm, MPI_Request *)(data, 3, type, 5, 1, world, &q[i]) == 0);
+	CHECK(CALL(MPI_Waitall, int, MPI_Request *, MPI_Status *)(3, q, ABI_STATUSES_IGNORE) == ABI_ERR_IN_STATUS && q[0] == null && q[1] != null);
+	CHECK(CALL(MPI_Isend, const void *, int, MPI_Datatype, int, int, MPI_Comm, MPI_Request *)(data, 3, type, 0, 2, world, &q[0]) == ABI_ERR_COUNT);
+	CHECK(q[0] == null && routes == 1);
+}
+
 static void completion(void)
 {
 	static MPI_Request many[5001];
@@ -230,18 +320,27 @@ int main(int argc, char **argv)
 	if (!face) return printf("%s\n", dlerror()), 2;
 	signal(BY_SIG, SIG_IGN);
 	map(BY_CTL, BY_CTL_SIZE);
-	for (int k = 0; k < NX_K_N; k++) map(NX_TABLE(k), BY_STATE_STRIDE / 4);
+	for (int k = 0; k <= NX_REGION_STATE; k++) map(NX_TABLE(k), 1 << 26);
 	nx_fill_slots();
+	core_set_call(NX_SLOT_ROUTED_SEND, routed_send);
+	core_set_call(NX_SLOT_ROUTED_RECV, routed_recv);
+	core_set_call(NX_SLOT_ROUTED_RECV_STATUS, routed_recv);
+	core_set_call(NX_SLOT_ROUTED_SENDRECV, routed_sendrecv);
+	core_set_call(NX_SLOT_ROUTED_ISEND, routed_isend);
+	core_set_call(NX_SLOT_ROUTED_IRECV, routed_irecv);
+	core_set_call(NX_SLOT_ROUTED_WAITALL, routed_waitall);
 	*NX_COMM(NX_COMM_WORLD) = (struct vcomm){ .handle = NX_COMM_WORLD, .rank = 6, .size = 7 };
 	*NX_COMM(COMM_NX) = (struct vcomm){ .handle = COMM_NX };
 	*NX_REQUEST(REQ_NX) = (struct vrequest){ .handle = REQ_NX };
 	*NX_TYPE(NX_TYPE_DOUBLE) = (struct vtype){ .handle = NX_TYPE_DOUBLE, .size = 8 };
+	*NX_TYPE(NX_TYPE_INT) = (struct vtype){ .handle = NX_TYPE_INT, .size = 4 };
 	MPI_Comm world = HANDLE(MPI_Comm, 0x44000000, ompi_mpi_comm_world), self = HANDLE(MPI_Comm, 0x44000001, ompi_mpi_comm_self);
 	MPI_Comm dup = HANDLE(MPI_Comm, (int)(0x84000000 | COMM_NX), x);
 #ifdef FACE_OPENMPI
 	dup = NX_ENTRY(COMM, COMM_NX);
 #endif
 	point_to_point(world, self, dup);
+	routed(world);
 	completion();
 	others(world, self);
 	printf("%d wrong\n", wrong);

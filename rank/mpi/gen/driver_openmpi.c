@@ -1132,16 +1132,6 @@ static struct nx_driver driver = {
 };
 
 /* What hot.inc.c defines for the call slots; with the same arguments, the middle's complete versions. */
-static long hot_send(const void *buf, uint64_t count_datatype, int dest, int tag, nx_t comm, nx_cont *cont);
-COLD static long cold_send(const void *buf, uint64_t count_datatype, int dest, int tag, nx_t comm, nx_cont *cont) { return mid_send(buf, (int)count_datatype, (nx_t)(count_datatype >> 32), dest, tag, comm, cont); }
-static long hot_recv(void *buf, uint64_t count_datatype, uint64_t source_tag, nx_t comm, nx_status *status, nx_cont *cont);
-COLD static long cold_recv(void *buf, uint64_t count_datatype, uint64_t source_tag, nx_t comm, nx_status *status, nx_cont *cont) { return mid_recv(buf, (int)count_datatype, (nx_t)(count_datatype >> 32), (int)source_tag, (int)(source_tag >> 32), comm, status, cont); }
-static long hot_sendrecv(const struct nx_box_sendrecv *box);
-COLD static long cold_sendrecv(const struct nx_box_sendrecv *box) { return mid_sendrecv(box->sendbuf, box->sendcount, box->sendtype, box->dest, box->sendtag, box->recvbuf, box->recvcount, box->recvtype, box->source, box->recvtag, box->comm, box->status, box->cont); }
-static long hot_isend(const void *buf, uint64_t count_datatype, int dest, int tag, nx_t comm, nx_t *request);
-COLD static long cold_isend(const void *buf, uint64_t count_datatype, int dest, int tag, nx_t comm, nx_t *request) { return mid_isend(buf, (int)count_datatype, (nx_t)(count_datatype >> 32), dest, tag, comm, request); }
-static long hot_irecv(void *buf, uint64_t count_datatype, int source, int tag, nx_t comm, nx_t *request);
-COLD static long cold_irecv(void *buf, uint64_t count_datatype, int source, int tag, nx_t comm, nx_t *request) { return mid_irecv(buf, (int)count_datatype, (nx_t)(count_datatype >> 32), source, tag, comm, request); }
 static long hot_wait(nx_t *request, nx_status *status);
 COLD static long cold_wait(nx_t *request, nx_status *status) { return mid_wait(request, status); }
 static long hot_waitall(int count, nx_t *array_of_requests, nx_status *array_of_statuses);
@@ -1153,11 +1143,13 @@ COLD static long cold_test(nx_t *request, int *flag, nx_status *status) { return
 
 static void hot_slots(void)
 {
-	core_set_call(NX_SLOT_SEND, (void *)hot_send);
-	core_set_call(NX_SLOT_RECV, (void *)hot_recv);
-	core_set_call(NX_SLOT_SENDRECV, (void *)hot_sendrecv);
-	core_set_call(NX_SLOT_ISEND, (void *)hot_isend);
-	core_set_call(NX_SLOT_IRECV, (void *)hot_irecv);
+	core_set_short_call(0, NX_SLOT_ROUTED_SEND, (void *)routed_send);
+	core_set_short_call(1, NX_SLOT_ROUTED_RECV, (void *)routed_recv);
+	core_set_short_call(2, NX_SLOT_ROUTED_RECV_STATUS, (void *)routed_recv_status);
+	core_set_short_call(3, NX_SLOT_ROUTED_SENDRECV, (void *)routed_sendrecv);
+	core_set_short_call(4, NX_SLOT_ROUTED_ISEND, (void *)routed_isend);
+	core_set_short_call(5, NX_SLOT_ROUTED_IRECV, (void *)routed_irecv);
+	core_set_short_call(6, NX_SLOT_ROUTED_WAITALL, (void *)routed_waitall);
 	core_set_call(NX_SLOT_WAIT, (void *)hot_wait);
 	core_set_call(NX_SLOT_WAITALL, (void *)hot_waitall);
 	core_set_call(NX_SLOT_TEST, (void *)hot_test);

@@ -2377,7 +2377,7 @@ int PMPI_File_write_ordered_end(void) { return face_refused(244, NX_COMM_NULL); 
 int PMPI_File_write_shared(void) { return face_refused(245, NX_COMM_NULL); }
 int PMPI_Register_datarep(void) { return face_refused(247, NX_COMM_NULL); }
 
-int PMPI_Send(const void *buf, int count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm)
+COLD static int middle_send(const void *buf, int count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm)
 {
 	nx_cont cont;
 	long rc = CROSS(NX_SLOT_SEND, const void *, uint64_t, int, int, nx_t, nx_cont *)(buf, PACK(count, in_datatype(datatype)), rank_in(dest), tag, in_comm(comm), &cont);
@@ -2409,7 +2409,7 @@ int PMPI_Bsend(const void *buf, int count, MPI_Datatype datatype, int dest, int 
 	return error_out((int)rc);
 }
 
-int PMPI_Recv(void *buf, int count, MPI_Datatype datatype, int source, int tag, MPI_Comm comm, MPI_Status *status)
+COLD static int middle_recv(void *buf, int count, MPI_Datatype datatype, int source, int tag, MPI_Comm comm, MPI_Status *status)
 {
 	nx_status status_v;
 	nx_cont cont;
@@ -2419,7 +2419,7 @@ int PMPI_Recv(void *buf, int count, MPI_Datatype datatype, int source, int tag, 
 	return error_out((int)rc);
 }
 
-int PMPI_Sendrecv(const void *sendbuf, int sendcount, MPI_Datatype sendtype, int dest, int sendtag, void *recvbuf, int recvcount, MPI_Datatype recvtype, int source, int recvtag, MPI_Comm comm, MPI_Status *status)
+COLD static int middle_sendrecv(const void *sendbuf, int sendcount, MPI_Datatype sendtype, int dest, int sendtag, void *recvbuf, int recvcount, MPI_Datatype recvtype, int source, int recvtag, MPI_Comm comm, MPI_Status *status)
 {
 	nx_status status_v;
 	nx_cont cont;
@@ -2443,7 +2443,7 @@ int PMPI_Sendrecv_replace(void *buf, int count, MPI_Datatype datatype, int dest,
 int PMPI_Isendrecv(UNUSED long a0, UNUSED long a1, UNUSED long a2, UNUSED long a3, UNUSED long a4, UNUSED long a5, UNUSED long a6, UNUSED long a7, UNUSED long a8, UNUSED long a9, MPI_Comm comm) { return face_refused(256, in_comm(comm)); }
 int PMPI_Isendrecv_replace(UNUSED long a0, UNUSED long a1, UNUSED long a2, UNUSED long a3, UNUSED long a4, UNUSED long a5, UNUSED long a6, MPI_Comm comm) { return face_refused(258, in_comm(comm)); }
 
-int PMPI_Isend(const void *buf, int count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm, MPI_Request *request)
+COLD static int middle_isend(const void *buf, int count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm, MPI_Request *request)
 {
 	nx_t request_v;
 	long rc = CROSS(NX_SLOT_ISEND, const void *, uint64_t, int, int, nx_t, nx_t *)(buf, PACK(count, in_datatype(datatype)), rank_in(dest), tag, in_comm(comm), &request_v);
@@ -2475,7 +2475,7 @@ int PMPI_Ibsend(const void *buf, int count, MPI_Datatype datatype, int dest, int
 	return error_out((int)rc);
 }
 
-int PMPI_Irecv(void *buf, int count, MPI_Datatype datatype, int source, int tag, MPI_Comm comm, MPI_Request *request)
+COLD static int middle_irecv(void *buf, int count, MPI_Datatype datatype, int source, int tag, MPI_Comm comm, MPI_Request *request)
 {
 	nx_t request_v;
 	long rc = CROSS(NX_SLOT_IRECV, void *, uint64_t, int, int, nx_t, nx_t *)(buf, PACK(count, in_datatype(datatype)), rank_in(source), tag, in_comm(comm), &request_v);
@@ -2497,7 +2497,7 @@ int PMPI_Buffer_detach(void *buffer_addr, int *size)
 	return error_out((int)rc);
 }
 
-int PMPI_Wait(MPI_Request *request, MPI_Status *status)
+static int middle_wait(MPI_Request *request, MPI_Status *status)
 {
 	nx_t request_v = in_request(*request);
 	nx_status status_v;
@@ -2523,7 +2523,7 @@ int PMPI_Waitany(int count, MPI_Request *array_of_requests, int *index, MPI_Stat
 	return error_out((int)rc);
 }
 
-int PMPI_Waitall(int count, MPI_Request *array_of_requests, MPI_Status *array_of_statuses)
+static int middle_waitall(int count, MPI_Request *array_of_requests, MPI_Status *array_of_statuses)
 {
 	TEMP(nx_t, t_array_of_requests, count);
 	for (int i = 0; i < t_array_of_requests_n; i++) t_array_of_requests[i] = in_request(array_of_requests[i]);
@@ -2555,7 +2555,7 @@ int PMPI_Waitsome(int incount, MPI_Request *array_of_requests, int *outcount, in
 	return error_out((int)rc);
 }
 
-int PMPI_Test(MPI_Request *request, int *flag, MPI_Status *status)
+static int middle_test(MPI_Request *request, int *flag, MPI_Status *status)
 {
 	nx_t request_v = in_request(*request);
 	nx_status status_v;
@@ -3040,6 +3040,8 @@ int PMPI_Neighbor_allgatherv_init(UNUSED long a0, UNUSED long a1, UNUSED long a2
 int PMPI_Neighbor_alltoall_init(UNUSED long a0, UNUSED long a1, UNUSED long a2, UNUSED long a3, UNUSED long a4, UNUSED long a5, MPI_Comm comm) { return face_refused(425, in_comm(comm)); }
 int PMPI_Neighbor_alltoallv_init(UNUSED long a0, UNUSED long a1, UNUSED long a2, UNUSED long a3, UNUSED long a4, UNUSED long a5, UNUSED long a6, UNUSED long a7, MPI_Comm comm) { return face_refused(427, in_comm(comm)); }
 int PMPI_Neighbor_alltoallw_init(UNUSED long a0, UNUSED long a1, UNUSED long a2, UNUSED long a3, UNUSED long a4, UNUSED long a5, UNUSED long a6, UNUSED long a7, MPI_Comm comm) { return face_refused(429, in_comm(comm)); }
+
+#include "../face_fast.inc.c"
 
 /* -- other names -- */
 WEAK(MPI_Comm_c2f, PMPI_Comm_c2f)

@@ -6,6 +6,7 @@ enum nx_slot {
 	NX_SLOT_RESUME,
 	NX_SLOT_REFUSED,
 	NX_SLOT_RAISE,
+	NX_SLOT_ROUTE,
 	NX_SLOT_BARRIER,
 	NX_SLOT_BCAST,
 	NX_SLOT_GATHER,
@@ -209,10 +210,17 @@ enum nx_slot {
 	NX_SLOT_GRAPH_MAP,
 	NX_SLOT_DIST_GRAPH_NEIGHBORS_COUNT,
 	NX_SLOT_DIST_GRAPH_NEIGHBORS,
+	NX_SLOT_ROUTED_SEND,
+	NX_SLOT_ROUTED_RECV,
+	NX_SLOT_ROUTED_RECV_STATUS,
+	NX_SLOT_ROUTED_SENDRECV,
+	NX_SLOT_ROUTED_ISEND,
+	NX_SLOT_ROUTED_IRECV,
+	NX_SLOT_ROUTED_WAITALL,
 	NX_SLOT_N
 };
 
 /* Changes whenever a face and a middle generated from different descriptions would misunderstand each other: a face
  * lies in the image, the middle does not. */
-#define NX_INTERFACE 0x92a8c3au
+#define NX_INTERFACE 0x7fa2436bu
 #endif

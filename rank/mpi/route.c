@@ -1,0 +1,42 @@
+/* route.c: making routes (route.h), and making them again at a restart.
+ *
+ * Invariant: the saved record at an index names the live communicator and the datatype of the route at that index, and
+ * there is a route exactly where there is a record. Context: as middle.h; never with MPI_THREAD_MULTIPLE. */
+#include <string.h>
+#include "middle.h"
+#include "route.h"
+
+static void fill(struct nx_route *r, const struct nx_routed *from)
+{
+	const struct vcomm *c = NX_COMM(from->comm);
+	rh_t type = RTYPE(from->type);          /* 0: after a restart, a library that has not got it: its error is the call's */
+	*r = (struct nx_route){
+		.key = from->key, .c = c, .peer = c->peer, .size = (uint32_t)c->size, .bytes = (uint32_t)NX_TYPE(from->type)->size,
+		.comm = from->comm, .type = from->type, .real_comm = RCOMM(from->comm), .real_type = type ? type : drv->type[NX_TYPE_NULL],
+	};
+}
+
+long mid_route(uint64_t key, nx_t comm, nx_t datatype)
+{
+	struct nx_state *s = NX_STATE;
+	if (s->multiple || !comm_of(comm) || !datatype || datatype >= NX_DYNAMIC || !RTYPE(datatype)) return 0;
+	struct nx_route *r = route_at(key);
+	struct nx_routed *saved = &s->route[r - NX_ROUTE_TABLE];
+	*saved = (struct nx_routed){ key, comm, datatype };
+	fill(r, saved);
+	return 0;
+}
+
+void route_restore_all(void)
+{
+	for (int i = 0; i < NX_ROUTES; i++)
+		if (NX_STATE->route[i].key) fill(&NX_ROUTE_TABLE[i], &NX_STATE->route[i]);
+}
+
+void route_forget(nx_t comm)
+{
+	for (int i = 0; i < NX_ROUTES; i++) {
+		if (comm && NX_STATE->route[i].comm != comm) continue;
+		NX_STATE->route[i].key = NX_ROUTE_TABLE[i].key = 0;
+	}
+}
