@@ -83,6 +83,44 @@ static void wave(int n)
 	}
 }
 
+/* The same two with no call that waits inside the library: what is left to anybody who must be able to stop a rank that
+ * waits, before he has done anything of his own. */
+static void polled_recv(void)
+{
+	MPI_Request req;
+	int done = 0;
+	MPI_Irecv(in, SMALL, MPI_BYTE, peer, 1, MPI_COMM_WORLD, &req);
+	while (!done)
+		MPI_Test(&req, &done, MPI_STATUS_IGNORE);
+}
+
+static void ping_pong_polled(int n)
+{
+	for (int i = 0; i < n; i++) {
+		if (rank == 0) {
+			MPI_Send(out, SMALL, MPI_BYTE, peer, 1, MPI_COMM_WORLD);
+			polled_recv();
+		} else {
+			polled_recv();
+			MPI_Send(out, SMALL, MPI_BYTE, peer, 1, MPI_COMM_WORLD);
+		}
+	}
+}
+
+static void wave_polled(int n)
+{
+	MPI_Request req[2 * WAVE];
+	for (int i = 0; i < n; i++) {
+		int done = 0;
+		for (int k = 0; k < WAVE; k++)
+			MPI_Irecv(in + k * SMALL, SMALL, MPI_BYTE, peer, k, MPI_COMM_WORLD, &req[k]);
+		for (int k = 0; k < WAVE; k++)
+			MPI_Isend(out + k * SMALL, SMALL, MPI_BYTE, peer, k, MPI_COMM_WORLD, &req[WAVE + k]);
+		while (!done)
+			MPI_Testall(2 * WAVE, req, &done, MPI_STATUSES_IGNORE);
+	}
+}
+
 static int by_value(const void *a, const void *b)
 {
 	double x = *(const double *)a, y = *(const double *)b;
@@ -125,6 +163,8 @@ int main(int argc, char **argv)
 	measure("Allreduce8B", allreduce, 10000, 1);
 	measure("Wave8x8B", wave, 2000, 1);
 	measure("PingPong1MiB", ping_pong_large, 50, 2);
+	measure("PingPong8BPolled", ping_pong_polled, 10000, 2);
+	measure("Wave8x8BPolled", wave_polled, 2000, 1);
 	MPI_Finalize();
 	return 0;
 }

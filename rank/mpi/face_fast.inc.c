@@ -6,28 +6,28 @@
 #include "route.h"
 
 #ifdef FACE_MPICH
-static inline uint64_t route_key(MPI_Comm comm, MPI_Datatype type) { return PACK(comm, type); }
+static inline struct nx_key route_key(MPI_Comm comm, MPI_Datatype type) { return (struct nx_key){ (uint32_t)comm, (uint32_t)type }; }
 #else
-static inline uint64_t route_key(MPI_Comm comm, MPI_Datatype type) { return PACK(in_comm(comm), in_datatype(type)); }
+static inline struct nx_key route_key(MPI_Comm comm, MPI_Datatype type) { return (struct nx_key){ in_comm(comm), in_datatype(type) }; }
 #endif
 
 /* The function behind a crossing by its type in route.h. */
 #define FAST(type, slot) ((type *)BY_CTLP->call[slot])
 
 /* Is there a route for these handles, and is the peer one of its processes? */
-static inline bool leads(const struct nx_route *r, uint64_t key, int peer) { return likely(r->key == key && (uint32_t)peer < r->size); }
-static inline bool leads_from(const struct nx_route *r, uint64_t key, int peer)
+static inline bool leads(const struct nx_route *r, struct nx_key key, int peer) { return likely(route_is(r, key) && (uint32_t)peer < r->size); }
+static inline bool leads_from(const struct nx_route *r, struct nx_key key, int peer)
 {
-	return likely(r->key == key && ((uint32_t)peer < r->size || peer == NX_ANY_SOURCE));
+	return likely(route_is(r, key) && ((uint32_t)peer < r->size || peer == NX_ANY_SOURCE));
 }
 
 /* The next call with these handles may find a route. */
 static void route_wanted(MPI_Comm comm, MPI_Datatype type)
 {
-	uint64_t key = route_key(comm, type);
+	struct nx_key key = route_key(comm, type);
 	nx_t c = in_comm(comm), t = in_datatype(type);
-	if (NX_STATE->multiple || route_at(key)->key == key || !face_comm(c) || t >= NX_DYNAMIC || !face_type(t)) return;
-	CROSS(NX_SLOT_ROUTE, uint64_t, nx_t, nx_t)(key, c, t);
+	if (NX_STATE->multiple || route_is(route_at(key), key) || !face_comm(c) || t >= NX_DYNAMIC || !face_type(t)) return;
+	CROSS(NX_SLOT_ROUTE, uint32_t, uint32_t, nx_t, nx_t)(key.comm, key.type, c, t);
 }
 
 /* The handle of a request that has just been made. */
@@ -75,7 +75,7 @@ COLD static int irecv_without(void *buf, int count, MPI_Datatype datatype, int s
 
 int PMPI_Send(const void *buf, int count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm)
 {
-	uint64_t key = route_key(comm, datatype);
+	struct nx_key key = route_key(comm, datatype);
 	const struct nx_route *r = route_at(key);
 	nx_cont cont;
 	if (!leads(r, key, dest)) return send_without(buf, count, datatype, dest, tag, comm);
@@ -86,7 +86,7 @@ int PMPI_Send(const void *buf, int count, MPI_Datatype datatype, int dest, int t
 
 int PMPI_Recv(void *buf, int count, MPI_Datatype datatype, int source, int tag, MPI_Comm comm, MPI_Status *status)
 {
-	uint64_t key = route_key(comm, datatype);
+	struct nx_key key = route_key(comm, datatype);
 	const struct nx_route *r = route_at(key);
 	int from = rank_in(source);
 	nx_cont cont;
@@ -101,7 +101,7 @@ int PMPI_Recv(void *buf, int count, MPI_Datatype datatype, int source, int tag, 
 int PMPI_Sendrecv(const void *sendbuf, int sendcount, MPI_Datatype sendtype, int dest, int sendtag, void *recvbuf, int recvcount,
 		  MPI_Datatype recvtype, int source, int recvtag, MPI_Comm comm, MPI_Status *status)
 {
-	uint64_t send_key = route_key(comm, sendtype), recv_key = route_key(comm, recvtype);
+	struct nx_key send_key = route_key(comm, sendtype), recv_key = route_key(comm, recvtype);
 	const struct nx_route *s = route_at(send_key), *r = route_at(recv_key);
 	int from = rank_in(source);
 	struct nx_routed_sendrecv b;
@@ -123,7 +123,7 @@ int PMPI_Sendrecv(const void *sendbuf, int sendcount, MPI_Datatype sendtype, int
 
 int PMPI_Isend(const void *buf, int count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm, MPI_Request *request)
 {
-	uint64_t key = route_key(comm, datatype);
+	struct nx_key key = route_key(comm, datatype);
 	const struct nx_route *r = route_at(key);
 	if (!leads(r, key, dest)) return isend_without(buf, count, datatype, dest, tag, comm, request);
 	long q = FAST(nx_routed_isend, NX_SLOT_ROUTED_ISEND)(buf, count, r, dest, tag);
@@ -134,7 +134,7 @@ int PMPI_Isend(const void *buf, int count, MPI_Datatype datatype, int dest, int 
 
 int PMPI_Irecv(void *buf, int count, MPI_Datatype datatype, int source, int tag, MPI_Comm comm, MPI_Request *request)
 {
-	uint64_t key = route_key(comm, datatype);
+	struct nx_key key = route_key(comm, datatype);
 	const struct nx_route *r = route_at(key);
 	int from = rank_in(source);
 	if (!leads_from(r, key, from)) return irecv_without(buf, count, datatype, source, tag, comm, request);

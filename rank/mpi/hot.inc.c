@@ -32,16 +32,15 @@ static inline void taken(struct vcomm *c, int source)
 	if (is_rank(c, source)) c->peer[source].taken++;
 }
 
-/* Takes the free request that was released last, whose index is i. */
-static inline struct vrequest *request_begin(uint32_t i, uint8_t kind, bool routed)
+/* Takes the free request that was released last, whose index is i, for a receive from one rank. */
+static inline struct vrequest *recv_begin(uint32_t i)
 {
+	static const struct { uint8_t kind, flags, mode, routed; } begun = { NX_RQ_RECV, NX_RF_ACTIVE, NX_SEND_STANDARD, 1 };
 	struct vrequest *v = NX_REQUEST(i);
-	memcpy(&NX_STATE->free[NX_K_REQUEST], (char *)v + sizeof v->handle, sizeof(uint32_t));
+	_Static_assert(offsetof(struct vrequest, routed) - offsetof(struct vrequest, kind) == 3, "as in begun");
+	memcpy(&NX_STATE->free[NX_K_REQUEST], &v->kind, sizeof(uint32_t));
+	memcpy(&v->kind, &begun, sizeof begun);
 	v->handle |= i;
-	v->kind = kind;
-	v->flags = NX_RF_ACTIVE;
-	v->mode = NX_SEND_STANDARD;
-	v->routed = routed;
 	return v;
 }
 
@@ -203,7 +202,8 @@ static long routed_irecv(void *buf, int count, const struct nx_route *r, int sou
 {
 	uint32_t i = NX_STATE->free[NX_K_REQUEST];
 	if (unlikely(!i || r->c->drained)) return irecv_middle(buf, count, r, source, tag);
-	struct vrequest *v = request_begin(i, NX_RQ_RECV, source != NX_ANY_SOURCE);
+	struct vrequest *v = recv_begin(i);
+	if (unlikely(source == NX_ANY_SOURCE)) v->routed = 0;
 	v->comm = r->comm;
 	v->type = r->type;
 	v->buf = buf;

@@ -146,9 +146,11 @@ _Static_assert(sizeof(struct vkeyval) <= NX_STRIDE_KEYVAL, "vkeyval");
 _Static_assert(sizeof(struct vinfo) <= NX_STRIDE_INFO, "vinfo");
 _Static_assert(sizeof(struct vmessage) <= NX_STRIDE_MESSAGE, "vmessage");
 
-/* What a route is made from again at a restart, at the same index (route.h). Free: key 0. */
+/* The application's handles of a communicator and a datatype, as its face writes them in 32 bits; comm 0: none. */
+struct nx_key { uint32_t comm, type; };
+/* What a route is made from again at a restart, at the same index (route.h). */
 enum { NX_ROUTES = 64 };
-struct nx_routed { uint64_t key; nx_t comm, type; };
+struct nx_routed { struct nx_key key; nx_t comm, type; };
 
 /* The rank's own record, at NX_TABLE(NX_REGION_STATE). */
 struct nx_state {

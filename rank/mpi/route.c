@@ -16,10 +16,11 @@ static void fill(struct nx_route *r, const struct nx_routed *from)
 	};
 }
 
-long mid_route(uint64_t key, nx_t comm, nx_t datatype)
+long mid_route(uint32_t comm_key, uint32_t type_key, nx_t comm, nx_t datatype)
 {
 	struct nx_state *s = NX_STATE;
 	if (s->multiple || !comm_of(comm) || !datatype || datatype >= NX_DYNAMIC || !RTYPE(datatype)) return 0;
+	struct nx_key key = { comm_key, type_key };
 	struct nx_route *r = route_at(key);
 	struct nx_routed *saved = &s->route[r - NX_ROUTE_TABLE];
 	*saved = (struct nx_routed){ key, comm, datatype };
@@ -30,13 +31,13 @@ long mid_route(uint64_t key, nx_t comm, nx_t datatype)
 void route_restore_all(void)
 {
 	for (int i = 0; i < NX_ROUTES; i++)
-		if (NX_STATE->route[i].key) fill(&NX_ROUTE_TABLE[i], &NX_STATE->route[i]);
+		if (NX_STATE->route[i].key.comm) fill(&NX_ROUTE_TABLE[i], &NX_STATE->route[i]);
 }
 
 void route_forget(nx_t comm)
 {
 	for (int i = 0; i < NX_ROUTES; i++) {
 		if (comm && NX_STATE->route[i].comm != comm) continue;
-		NX_STATE->route[i].key = NX_ROUTE_TABLE[i].key = 0;
+		NX_STATE->route[i].key = NX_ROUTE_TABLE[i].key = (struct nx_key){ 0, 0 };
 	}
 }

@@ -12,10 +12,11 @@
  * Context: included by both halves. */
 #ifndef BYSSUS_ROUTE_H
 #define BYSSUS_ROUTE_H
+#include <stdbool.h>
 #include "objects.h"
 
 struct nx_route {
-	uint64_t key;                 /* the application's handles, as the face puts them together; 0: none */
+	struct nx_key key;
 	const struct vcomm *c;
 	struct vpeer *peer;           /* of c */
 	uint32_t size;                /* of c: processes */
@@ -28,12 +29,9 @@ _Static_assert(sizeof(struct nx_route) == 64, "a line of the cache each");
 _Static_assert(NX_ROUTES * sizeof(struct nx_route) <= BY_CLIENT_SIZE, "layout.h");
 #define NX_ROUTE_TABLE ((struct nx_route *)(BY_CTL + BY_CLIENT))
 
-/* Where the route of a key is, if there is one: datatypes in the high half of keys differ in their last bits, communicators
- * in the low half too. */
-static inline struct nx_route *route_at(uint64_t key)
-{
-	return &NX_ROUTE_TABLE[((uint32_t)key * 5 + (uint32_t)(key >> 32)) % NX_ROUTES];
-}
+/* Where the route of a key is, if there is one. In both faces handles differ in their last bits. */
+static inline struct nx_route *route_at(struct nx_key key) { return &NX_ROUTE_TABLE[(key.comm * 5 + key.type) % NX_ROUTES]; }
+static inline bool route_is(const struct nx_route *r, struct nx_key key) { return r->key.comm == key.comm && r->key.type == key.type; }
 
 /* The arguments of a Sendrecv that do not fit in registers. */
 struct nx_routed_sendrecv {

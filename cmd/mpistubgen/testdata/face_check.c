@@ -69,9 +69,10 @@ long mid_waitall(int count, nx_t *request, nx_status *status)
 }
 
 /* Makes the route of MPI_INT on MPI_COMM_WORLD only. */
-long mid_route(uint64_t key, nx_t comm, nx_t datatype)
+long mid_route(uint32_t comm_key, uint32_t type_key, nx_t comm, nx_t datatype)
 {
-	CHECK(key != 0 && route_at(key)->key != key);
+	struct nx_key key = { comm_key, type_key };
+	CHECK(comm_key != 0 && !route_is(route_at(key), key));
 	if (comm != NX_COMM_WORLD || datatype != NX_TYPE_INT) return 0;
 	*route_at(key) = (struct nx_route){ .key = key, .size = 7, .comm = comm, .type = datatype };
 	routes++;

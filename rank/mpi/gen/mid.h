@@ -14,7 +14,7 @@ long mid_refused(uint32_t index, nx_t comm);
 /* raises an error that a face has found (comm or NX_COMM_WORLD) and returns it */
 long mid_raise(nx_t comm, int error);
 /* makes a route (route.h) if these two may have one; always 0 */
-long mid_route(uint64_t key, nx_t comm, nx_t datatype);
+long mid_route(uint32_t comm_key, uint32_t type_key, nx_t comm, nx_t datatype);
 
 /* -- collective -- */
 long mid_barrier(nx_t comm);
