@@ -94,12 +94,9 @@ static inline long recv_by(void *buf, int count, const struct nx_route *r, int s
 	MPI_Status st, *want = status || source == NX_ANY_SOURCE ? &st : ABI_STATUS_IGNORE;
 	int e = real.irecv(buf, count, HOT_TYPE(r), rank_out(source), tag, HOT_COMM(r), &q);
 	if (unlikely(e)) return nx_error(k->route->comm, neutral(e), "recv");
-	for (unsigned spins = 0;;) {
-		int flag = 0;
-		e = real.test(&q, &flag, want);
-		if (likely(flag) || unlikely(e)) break;
+	int flag = 0;
+	for (unsigned spins = 0; !(e = real.test(&q, &flag, want)) && !flag;)
 		if (wait_step(&spins)) return yield(k, NX_RQ_RECV, q);
-	}
 	r = k->route;
 	source = k->peer;
 	if (likely(source != NX_ANY_SOURCE)) r->peer[source].taken++;
@@ -339,12 +336,20 @@ COLD static void many_failed(struct many *m, const MPI_Status *want, int e)
 	}
 }
 
-/* One look at the last receive, which is often the last to complete, is cheaper than one at all of them. */
-static inline int many_poll(struct many *m, MPI_Status *want, int *flag)
+/* Until all are complete, or there is an error: *e. False: a stop has come. One look at the last receive, which is often the
+ * last to complete, is cheaper than one at all of them. */
+static inline bool many_wait(struct many *m, MPI_Status *want, int *e)
 {
-	*flag = 1;
-	if (m->last >= 0 && real.request_get_status(m->q[m->last], flag, ABI_STATUS_IGNORE)) *flag = 1;
-	return *flag ? real.testall(m->n, m->q, flag, want) : 0;
+	MPI_Request last = m->q[m->last >= 0 ? m->last : 0];
+	unsigned spins = 0;
+	int flag = m->last < 0;
+	for (;;) {
+		while (!flag && !real.request_get_status(last, &flag, ABI_STATUS_IGNORE) && !flag)
+			if (wait_step(&spins)) return false;
+		*e = real.testall(m->n, m->q, &flag, want);
+		if (likely(flag) || unlikely(*e)) return true;
+		if (wait_step(&spins)) return false;
+	}
 }
 
 /* All or none: nothing is consumed until all are complete, so that a stop may come at any time. */
@@ -353,14 +358,11 @@ static long hot_waitall(int count, nx_t *requests, nx_status *statuses)
 	struct many m;
 	if (unlikely(count > MANY) || !gather(&m, count, requests)) return cold_waitall(count, requests, statuses);
 	MPI_Status *want = statuses || m.any_source ? m.st : ABI_STATUS_IGNORE;
-	int flag = !m.n;
-	for (unsigned spins = 0; !flag;) {
-		int e = many_poll(&m, want, &flag);
-		if (unlikely(e)) {
-			many_failed(&m, want, neutral(e));
-			return cold_waitall(count, requests, statuses);
-		}
-		if (!flag && wait_step(&spins)) return BY_AGAIN;
+	int e = 0;
+	if (m.n && !many_wait(&m, want, &e)) return BY_AGAIN;
+	if (unlikely(e)) {
+		many_failed(&m, want, neutral(e));
+		return cold_waitall(count, requests, statuses);
 	}
 	for (int i = 0; statuses && i < count; i++) statuses[i] = empty_status;
 	uint32_t free = NX_STATE->free[NX_K_REQUEST];
@@ -386,14 +388,11 @@ static long routed_waitall(int n, nx_t *requests)
 	}
 	m.n = n;
 	m.last = n - 1;
-	int flag = 0;
-	for (unsigned spins = 0; !flag;) {
-		int e = many_poll(&m, ABI_STATUS_IGNORE, &flag);
-		if (unlikely(e)) {
-			many_failed(&m, ABI_STATUS_IGNORE, neutral(e));
-			return cold_waitall(n, requests, NULL);
-		}
-		if (!flag && wait_step(&spins)) return BY_AGAIN;
+	int e;
+	if (!many_wait(&m, ABI_STATUS_IGNORE, &e)) return BY_AGAIN;
+	if (unlikely(e)) {
+		many_failed(&m, ABI_STATUS_IGNORE, neutral(e));
+		return cold_waitall(n, requests, NULL);
 	}
 	uint32_t free = NX_STATE->free[NX_K_REQUEST];
 	for (int k = 0; k < n; k++) {
