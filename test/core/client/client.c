@@ -1,5 +1,5 @@
 /* client.c: a client of the core for tests of crossings, without any MPI. Slots: 0 sum, 1 wait, 2 callback,
- * 3 words, 4 loaded.
+ * 3 words, 4 loaded, 5 words by a short trampoline.
  *
  * Context: as rank/core/core.h says; slots run on application threads with lower TLS. */
 #define _GNU_SOURCE
@@ -68,6 +68,7 @@ static const char *start(void)
 	first = words_here();
 	core_set_call(3, words);
 	core_set_call(4, loaded);
+	core_set_short_call(BY_NSHORT - 1, 5, words);
 	core_set_call(0, sum);
 	core_set_call(1, wait_here);
 	core_set_call(2, callback);
