@@ -51,8 +51,8 @@
 #define BY_WIN_ALIKE   8
 #define BY_WIN_LOW     16
 #define BY_WIN_UP      48
-/* Words of a thread control block that belong to a half: distance from FS. glibc's, for x86-64, of 2.26 and later. */
 #define BY_WIN_END     80                 /* behind it: the targets of the short trampolines */
+/* Words of a thread control block that belong to a half: distance from FS. glibc's, for x86-64, of 2.26 and later. */
 #define BY_TCB_DTV     0x8
 #define BY_TCB_SELF    0x10
 #define BY_TCB_GUARD   0x30

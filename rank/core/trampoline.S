@@ -17,6 +17,7 @@
 
 	.section .rodata.by_cross, "a"
 	.globl by_cross_template, by_cross_short, by_cross_short_0, by_cross_common, by_cross_fsgs, by_cross_fsgs_end, by_cross_prctl, by_cross_prctl_end
+
 /* Sets FS, keeps every register. */
 .macro SETFS_FSGS reg
 	wrfsbase \reg
@@ -130,7 +131,6 @@ by_cross_short:
 	.noaltmacro
 by_cross_common:                /* one of the two bodies below is copied to here */
 	.skip BODY_MAX
-
 
 /* rax: callee. The data is addressed absolutely here: the body is not where it was assembled. */
 .macro BODY name, setfs

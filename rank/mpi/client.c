@@ -53,7 +53,7 @@ static int init_mpi(char *why, size_t n)
 		snprintf(why, n, "MPI_Init_thread: thread level %u wanted, %d provided, error class %d", s->thread_level, provided, e);
 		return -1;
 	}
-	if (!s->multiple) drv->hot();
+	if (s->routed) drv->hot();
 	return same_world(why, n);
 }
 

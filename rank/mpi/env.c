@@ -55,7 +55,8 @@ static int begin(int required, int *provided)
 	struct nx_state *s = NX_STATE;
 	s->thread_level = (uint32_t)*provided;
 	s->multiple = *provided == NX_THREAD_MULTIPLE;
-	if (!s->multiple) drv->hot();
+	s->routed = !s->multiple;
+	if (s->routed) drv->hot();
 	drv->comm_rank(drv->comm_world, &s->rank);
 	drv->comm_size(drv->comm_world, &s->size);
 	type_start();
@@ -94,6 +95,7 @@ static int end(void)
 	own_world = own_self = 0;
 	int e = drv->finalize();
 	s->finalised = 1;
+	s->routed = 0;
 	route_forget(NX_COMM_NULL);
 	NX_COMM(NX_COMM_WORLD)->handle = 0;
 	NX_COMM(NX_COMM_SELF)->handle = 0;

@@ -26,7 +26,7 @@ static void route_wanted(MPI_Comm comm, MPI_Datatype type)
 {
 	struct nx_key key = route_key(comm, type);
 	nx_t c = in_comm(comm), t = in_datatype(type);
-	if (NX_STATE->multiple || route_is(route_at(key), key) || !face_comm(c) || t >= NX_DYNAMIC || !face_type(t)) return;
+	if (!NX_STATE->routed || route_is(route_at(key), key) || !face_comm(c) || t >= NX_DYNAMIC || !face_type(t)) return;
 	CROSS(NX_SLOT_ROUTE, uint32_t, uint32_t, nx_t, nx_t)(key.comm, key.type, c, t);
 }
 
@@ -170,7 +170,7 @@ int PMPI_Waitall(int count, MPI_Request *array_of_requests, MPI_Status *array_of
 	uint32_t at[NX_ROUTED_MANY];
 	int n = 0;
 	long rc;
-	if (unlikely(array_of_statuses != ABI_STATUSES_IGNORE || count > NX_ROUTED_MANY || NX_STATE->multiple))
+	if (unlikely(array_of_statuses != ABI_STATUSES_IGNORE || count > NX_ROUTED_MANY || !NX_STATE->routed))
 		return middle_waitall(count, array_of_requests, array_of_statuses);
 	for (int i = 0; i < count; i++) {
 		MPI_Request q = array_of_requests[i];

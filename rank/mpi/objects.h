@@ -155,7 +155,7 @@ struct nx_routed { struct nx_key key; nx_t comm, type; };
 /* The rank's own record, at NX_TABLE(NX_REGION_STATE). */
 struct nx_state {
 	uint32_t layout;              /* NX_LAYOUT: an image of another layout is refused */
-	uint32_t pad2;
+	uint32_t routed;              /* between MPI_Init and MPI_Finalize, but for MPI_THREAD_MULTIPLE: calls may go by routes */
 	uint64_t interface;           /* NX_INTERFACE: what the face in the image takes for granted */
 	uint32_t initialised, finalised, thread_level, multiple;
 	int32_t main_thread, pad0;    /* MPI_Init was called on the process's first thread */

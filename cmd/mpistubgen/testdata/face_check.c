@@ -323,6 +323,7 @@ int main(int argc, char **argv)
 	map(BY_CTL, BY_CTL_SIZE);
 	for (int k = 0; k <= NX_REGION_STATE; k++) map(NX_TABLE(k), 1 << 26);
 	nx_fill_slots();
+	NX_STATE->routed = 1;
 	core_set_call(NX_SLOT_ROUTED_SEND, routed_send);
 	core_set_call(NX_SLOT_ROUTED_RECV, routed_recv);
 	core_set_call(NX_SLOT_ROUTED_RECV_STATUS, routed_recv);
