@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"syscall"
 	"time"
 
 	"github.com/byssus-hpc/byssus/internal/coord"
@@ -137,8 +138,18 @@ func Dial(runDir string) *Client {
 	return &Client{http.Client{Transport: &http.Transport{DialContext: dial, DisableKeepAlives: true}}}
 }
 
-// ErrNotRunning means that nobody answers at the control socket.
+// ErrNotRunning means that nobody answers at the control socket, or that who answered has gone.
 var ErrNotRunning = errors.New("the job does not run")
+
+// gone says that the job ended while it was asked.
+func gone(err error) bool {
+	for _, end := range []error{io.EOF, io.ErrUnexpectedEOF, syscall.ECONNRESET, syscall.EPIPE} {
+		if errors.Is(err, end) {
+			return true
+		}
+	}
+	return false
+}
 
 func (c *Client) call(ctx context.Context, method, path string, in, out any) error {
 	b, err := json.Marshal(in)
@@ -151,7 +162,7 @@ func (c *Client) call(ctx context.Context, method, path string, in, out any) err
 	}
 	resp, err := c.http.Do(req)
 	var op *net.OpError
-	if errors.As(err, &op) && op.Op == "dial" {
+	if errors.As(err, &op) && op.Op == "dial" || gone(err) {
 		return ErrNotRunning
 	}
 	if err != nil {
@@ -161,7 +172,11 @@ func (c *Client) call(ctx context.Context, method, path string, in, out any) err
 	if resp.StatusCode != http.StatusOK {
 		return fmt.Errorf("coordsrv: %s: %s", path, resp.Status)
 	}
-	if err := json.NewDecoder(resp.Body).Decode(out); err != nil {
+	err = json.NewDecoder(resp.Body).Decode(out)
+	if gone(err) {
+		return ErrNotRunning
+	}
+	if err != nil {
 		return fmt.Errorf("coordsrv: %s: %w", path, err)
 	}
 	return nil
