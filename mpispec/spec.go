@@ -12,8 +12,8 @@
 // The action is wrap (crosses to the middle), local (answered in the face), refuse REASON, or alias (alias MPI_A =
 // MPI_B). Flags: recall or resume say what the face does when a checkpoint interrupts the call, driver asks for an
 // entry in the table of the real library, hot says that the slot's function is in rank/mpi/hot.inc.c, fast that
-// the face's function is in rank/mpi/face_fast.inc.c, which takes what is not common to the generated one, hand that the face's function is written by hand, mpich or openmpi
-// that only this ABI has it. The direction is nothing (in), out, inout, or ref (passed by address but only read). A
+// the face's function is in rank/mpi/face_fast.inc.c, which takes what is not common to the generated one, hand that
+// the face's function is written by hand, mpich or openmpi that only this ABI has it. The direction is nothing (in), out, inout, or ref (passed by address but only read). A
 // question mark after BUFFER: MPI_IN_PLACE may be given. +c: MPI 4 has a large-count variant MPI_Name_c, refused.
 //
 // To add a function: write its line in the file of its chapter, run go generate ./mpispec, and write mid_name in rank/mpi.

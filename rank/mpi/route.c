@@ -2,7 +2,6 @@
  *
  * Invariant: the saved record at an index names the live communicator and the datatype of the route at that index, and
  * there is a route exactly where there is a record. Context: as middle.h; never with MPI_THREAD_MULTIPLE. */
-#include <string.h>
 #include "middle.h"
 #include "route.h"
 
