@@ -9,19 +9,22 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 #include "internal.h"
 
-enum { MAX_PARTS = 1024, MAX_READERS = 8, WORTH_MAPPING = 65536, STEP = 256 << 10, MADV_POPULATE_WRITE_ = 23 };
-struct part { int fd; char path[1200]; struct abi_image_header h; struct abi_chunk *chunks; dev_t dev; ino_t ino; };
+enum { MAX_PARTS = 1024, MAX_READERS = 8, WORTH_MAPPING = 65536, STEP = 256 << 10, READER_NICE = 10, MADV_POPULATE_READ_ = 22, MADV_POPULATE_WRITE_ = 23 };
+struct part { int fd; const char *map; char path[1200]; struct abi_image_header h; struct abi_chunk *chunks; dev_t dev; ino_t ino; };
 static struct image_in {
 	struct part *part;
 	unsigned n;
@@ -30,6 +33,7 @@ static struct image_in {
 	struct reader sec[ABI_SEC_CLIENT + 1];
 	volatile uint64_t next, bytes;
 	uint64_t total_chunks;
+	bool filling;
 } in;
 
 /* -- checks ------------------------------------------------------------------------------------------------------------------ */
@@ -261,12 +265,67 @@ static void check_crc(const struct part *p, uint64_t i, uint32_t crc)
 	if (crc != c->crc32c) core_die("%s: chunk %lu at %#lx: crc32c %08x, want %08x", p->path, i, c->addr, crc, c->crc32c);
 }
 
+static bool is_region(uint64_t addr) { return addr >= BY_STATE && addr < BY_STATE + BY_STATE_N * BY_STATE_STRIDE; }
+
+/* Memory that fill_pages may give its content: nobody touches it before all has been read, and it has no pages yet. */
+static bool is_fillable(const struct abi_vma *v)
+{
+	return (v->kind == ABI_VMA_ANON || v->kind == ABI_VMA_BRK) && !(v->vmflags & (VMF_HUGE | VMF_LOCKED | VMF_GROWSDOWN)) && !is_region(v->start);
+}
+
+/* An image in memory is copied from where it lies. Others are read, which tells errors. */
+static void map_part(struct part *p)
+{
+	struct statfs fs;
+	if (fstatfs(p->fd, &fs) || (fs.f_type != TMPFS_MAGIC && fs.f_type != RAMFS_MAGIC)) return;
+	void *m = mmap(NULL, p->h.file_size, PROT_READ, MAP_SHARED, p->fd, 0);
+	if (m != MAP_FAILED) p->map = m;
+}
+
+/* All or nothing: what cannot be filled is read in place. */
+static void fill_prepare(void)
+{
+	in.filling = fill_begin();
+	for (uint64_t i = 0; in.filling && i < in.part[0].h.n_vmas; i++)
+		if (is_fillable(&in.vmas[i]) && !fill_register(in.vmas[i].start, in.vmas[i].end)) {
+			core_debug("image: userfaultfd: %lx-%lx: %s", in.vmas[i].start, in.vmas[i].end, strerror(errno));
+			fill_end();
+			in.filling = false;
+		}
+	for (unsigned i = 0; in.filling && i < in.n; i++) map_part(&in.part[i]);
+}
+
+static void fill_finish(void)
+{
+	fill_end();
+	for (unsigned i = 0; i < in.n; i++)
+		if (in.part[i].map) munmap((void *)in.part[i].map, in.part[i].h.file_size);
+}
+
+static void fill_chunk(struct part *p, uint64_t i)
+{
+	const struct abi_chunk *c = &p->chunks[i];
+	const char *map = p->map ? p->map + c->offset : NULL;
+	char buffer[STEP];
+	uint32_t crc = 0;
+	if (map && madvise((void *)map, c->length, MADV_POPULATE_READ_)) map = NULL;
+	for (size_t at = 0; at < c->length; at += STEP) {
+		size_t n = c->length - at < STEP ? c->length - at : STEP;
+		const char *from = map ? map + at : buffer;
+		if (!map) read_at(p, buffer, n, c->offset + at, "chunk");
+		crc = crc32c(crc, from, n);
+		if (!fill_pages((char *)c->addr + at, from, n)) core_die("%s: chunk %lu at %#lx: userfaultfd: %s", p->path, i, c->addr, strerror(errno));
+	}
+	check_crc(p, i, crc);
+}
+
 /* In steps that stay in a processor's cache until they have been verified. */
 static void read_chunk(struct part *p, uint64_t i)
 {
 	const struct abi_chunk *c = &p->chunks[i];
 	char *to = (char *)c->addr;
 	uint32_t crc = 0;
+	if (in.filling && is_fillable(vma_at(c->addr))) return fill_chunk(p, i);
 	madvise(to, c->length, MADV_POPULATE_WRITE_);           /* older kernels cannot: then page by page */
 	for (size_t at = 0; at < c->length; at += STEP) {
 		size_t n = c->length - at < STEP ? c->length - at : STEP;
@@ -283,24 +342,25 @@ static struct part *locate(uint64_t *i)
 	return &in.part[p];
 }
 
-static bool is_region(const struct abi_chunk *c) { return c->addr >= BY_STATE && c->addr < BY_STATE + BY_STATE_N * BY_STATE_STRIDE; }
-
 /* Reads the chunks that nobody has taken yet: those of the client's regions, or all others. */
 static void read_chunks(bool regions, volatile uint64_t *next)
 {
 	for (uint64_t i; (i = __atomic_fetch_add(next, 1, __ATOMIC_RELAXED)) < in.total_chunks; ) {
 		struct part *p = locate(&i);
 		const struct abi_chunk *c = &p->chunks[i];
-		if (is_region(c) != regions) continue;
+		if (is_region(c->addr) != regions) continue;
 		read_chunk(p, i);
 		__atomic_fetch_add(&core_page()->bytes_done, c->length, __ATOMIC_RELAXED);
 		__atomic_fetch_add(&in.bytes, c->length, __ATOMIC_RELAXED);
 	}
 }
 
+/* The MPI starts meanwhile and may spin until all its ranks have come so far: reading takes what that leaves. Not the idle
+ * class: the last chunk must come even where other ranks go on and spin. */
 static void *reader(void *arg)
 {
 	(void)arg;
+	setpriority(PRIO_PROCESS, (id_t)gettid(), READER_NICE);
 	read_chunks(false, &in.next);
 	return NULL;
 }
@@ -331,7 +391,7 @@ static void readers_start(void)
 
 static void readers_finish(void)
 {
-	reader(NULL);
+	read_chunks(false, &in.next);
 	for (unsigned i = 0; i < readers.n; i++) pthread_join(readers.t[i], NULL);
 }
 
@@ -406,13 +466,20 @@ static void begin_memory(void)
 	map_all();
 	advise_all();                                   /* before the content: it decides about huge pages */
 	open_for_writing(true);
-	if (core_config.lazy) map_chunks();
-	else read_regions();
+	if (core_config.lazy) {
+		map_chunks();
+	} else {
+		fill_prepare();
+		read_regions();
+	}
 }
 
 static void finish_memory(void)
 {
-	if (!core_config.lazy) readers_finish();
+	if (!core_config.lazy) {
+		readers_finish();
+		fill_finish();
+	}
 	open_for_writing(false);
 	if (core_config.lazy) advise_all();
 	core_fault(ABI_FAULT_RANK_MAPPED);

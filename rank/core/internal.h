@@ -202,6 +202,12 @@ struct run { uint64_t start, end; uint32_t vma, flags; };
 struct run_list { struct run *r; size_t n, cap; };
 void pages_scan(const struct vma_list *l, struct run_list *out);
 
+/* -- content of fresh memory (fill.c) -- */
+bool fill_begin(void);                                          /* false: not here; then nothing else of it is called */
+bool fill_register(uint64_t start, uint64_t end);               /* private anonymous memory that nobody has touched */
+bool fill_pages(char *to, const char *from, size_t n);                /* [any lower thread] whole pages */
+void fill_end(void);
+
 /* -- image (image_write.c, image_read.c, crc32c.c) -- */
 struct image_result { int status; char error[512]; uint32_t nfiles; uint64_t bytes, logical, write_ns; uint32_t table_crc; };
 bool image_is_mapped(unsigned major, unsigned minor, uint64_t inode);   /* after a lazy restart: memory may be an image */

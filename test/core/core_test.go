@@ -1,6 +1,7 @@
 // Package core holds the core of a rank by itself against programs that use no MPI: test/apps/core_*, under
 // test/core/agent.py. Each runs natively, then with checkpoints at random moments in every way to go on after one:
-// killed and restarted, ended by order and restarted, and let go; also with lazy restarts and with two writers.
+// killed and restarted, ended by order and restarted, and let go; also with lazy restarts, with two writers, and where
+// userfaultfd is denied.
 //
 // It guarantees that what a program prints and returns is, byte for byte, what it prints and returns natively (a killed
 // rank is held from its image on, so nothing is printed twice), that at least one checkpoint was taken in each run, and
@@ -86,7 +87,7 @@ func everyWay() []way {
 	for _, mode := range []string{"kill", "exit", "go"} {
 		all = append(all, way{mode, nil}, way{mode, []string{"--writers=2"}})
 		if mode != "go" {
-			all = append(all, way{mode, []string{"--lazy"}}, way{mode, []string{"--lazy", "--writers=2"}})
+			all = append(all, way{mode, []string{"--lazy"}}, way{mode, []string{"--lazy", "--writers=2"}}, way{mode, []string{"--confined"}})
 		}
 	}
 	return all
@@ -98,7 +99,7 @@ func ways(i int) []way {
 	if long() {
 		return all
 	}
-	return []way{all[i%4], all[4+(i+1)%4], all[8+i%2]}
+	return []way{all[i%5], all[5+(i+1)%5], all[10+i%2]}
 }
 
 func long() bool { return os.Getenv("BYSSUS_TEST_LONG") != "" }
