@@ -59,8 +59,7 @@ static inline void args_keep(nx_cont *k, const struct nx_route *r, const void *b
 /* A stop has come first: what is not complete becomes a request, for mid_resume. */
 COLD static long yield(nx_cont *k, uint8_t kind, MPI_Request q)
 {
-	k->req[0] = request_keep(kind, k->route->comm, RH(q), k->buf, k->count, k->route->type, k->peer, k->tag);
-	k->req[1] = NX_REQUEST_NULL;
+	cont_begin(k, request_keep(kind, k->route->comm, RH(q), k->buf, k->count, k->route->type, k->peer, k->tag), NX_REQUEST_NULL);
 	return BY_AGAIN;
 }
 
@@ -118,12 +117,13 @@ static long routed_recv_status(void *buf, int count, const struct nx_route *r, i
 
 /* A stop has come first: what is not complete is kept for mid_resume. */
 COLD static void sendrecv_keep(struct nx_routed_sendrecv *b, const struct nx_route *s, const struct nx_route *r, const MPI_Request *rq,
-			       const MPI_Request *sq)
+			       const MPI_Request *sq, int error)
 {
-	nx_cont *k = &b->cont;
-	k->req[0] = rq ? request_keep(NX_RQ_RECV, r->comm, RH(*rq), b->recvbuf, b->recvcount, r->type, b->source, b->recvtag) : NX_REQUEST_NULL;
-	k->req[1] = sq ? request_keep(NX_RQ_SEND, s->comm, RH(*sq), (void *)b->sendbuf, b->sendcount, s->type, b->dest, b->sendtag) : NX_REQUEST_NULL;
-	k->stage = !rq;
+	cont_begin(&b->cont,
+		   rq ? request_keep(NX_RQ_RECV, r->comm, RH(*rq), b->recvbuf, b->recvcount, r->type, b->source, b->recvtag) : NX_REQUEST_NULL,
+		   sq ? request_keep(NX_RQ_SEND, s->comm, RH(*sq), (void *)b->sendbuf, b->sendcount, s->type, b->dest, b->sendtag) : NX_REQUEST_NULL);
+	b->cont.received = !rq;
+	b->cont.error = error;
 }
 
 COLD static long sendrecv_middle(struct nx_routed_sendrecv *b, const struct nx_route *s, const struct nx_route *r)
@@ -157,8 +157,9 @@ static long routed_sendrecv(struct nx_routed_sendrecv *b, const struct nx_route 
 		taken((struct vcomm *)r->c, b->source == NX_ANY_SOURCE ? rank_in(st.MPI_SOURCE) : b->source);
 		if (STATUS_SET(rerr)) status_in(&b->cont.st, &st);
 	}
-	if (likely(got && sent)) return nx_result(r->comm, rerr ? rerr : serr, "sendrecv");
-	sendrecv_keep(b, s, r, got ? NULL : &rq, sent ? NULL : &sq);
+	int error = rerr ? rerr : serr;
+	if (likely(got && sent)) return nx_result(r->comm, error, "sendrecv");
+	sendrecv_keep(b, s, r, got ? NULL : &rq, sent ? NULL : &sq, error);
 	return BY_AGAIN;
 }
 

@@ -36,10 +36,10 @@ typedef struct nx_status {
 /* What a blocking point-to-point call needs to go on after a checkpoint. Lives on the face's stack, in saved memory;
  * the first crossing (which returns BY_AGAIN) writes it, NX_SLOT_RESUME reads and writes it. */
 typedef struct nx_cont {
-	nx_t     req[2];
-	uint32_t stage;
-	uint32_t spare;
-	nx_status st;
+	nx_t     req[2];                /* what is not complete; else NX_REQUEST_NULL */
+	uint32_t received;              /* is st set? */
+	int32_t  error;                 /* the first of what is complete, or 0 */
+	nx_status st;                   /* of the receive */
 	/* of a call by a route, for the lower half alone, until it returns: */
 	const struct nx_route *route;
 	void    *buf;

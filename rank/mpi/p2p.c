@@ -47,8 +47,7 @@ static inline long send_blocking(isend_fn *start, const char *function, const vo
 		if (likely(flag) || e) return nx_result(comm, e, function);
 		if (wait_step(&spins)) break;
 	}
-	cont->req[0] = request_keep(NX_RQ_SEND, comm, q, (void *)buf, count, type, dest, tag);
-	cont->req[1] = NX_REQUEST_NULL;
+	cont_begin(cont, request_keep(NX_RQ_SEND, comm, q, (void *)buf, count, type, dest, tag), NX_REQUEST_NULL);
 	return BY_AGAIN;
 }
 
@@ -139,8 +138,7 @@ long mid_recv(void *buf, int count, nx_t datatype, int source, int tag, nx_t com
 		}
 		if (wait_step(&spins)) break;
 	}
-	cont->req[0] = request_keep(NX_RQ_RECV, comm, q, buf, count, datatype, source, tag);
-	cont->req[1] = NX_REQUEST_NULL;
+	cont_begin(cont, request_keep(NX_RQ_RECV, comm, q, buf, count, datatype, source, tag), NX_REQUEST_NULL);
 	return BY_AGAIN;
 }
 
@@ -230,10 +228,11 @@ long mid_sendrecv(const void *sendbuf, int sendcount, nx_t sendtype, int dest, i
 	bool done = wait_both(&b, st);
 	if (b.rdone && !counted) count_taken(c, source == NX_ANY_SOURCE ? st->source : source);
 	if (likely(done)) RESULT(comm, b.rerr ? b.rerr : b.serr);
-	cont->req[0] = b.rdone ? NX_REQUEST_NULL : request_keep(NX_RQ_RECV, comm, b.rq, recvbuf, recvcount, recvtype, source, recvtag);
-	cont->req[1] = b.sdone ? NX_REQUEST_NULL : request_keep(NX_RQ_SEND, comm, b.sq, (void *)sendbuf, sendcount, sendtype, dest, sendtag);
+	cont_begin(cont, b.rdone ? NX_REQUEST_NULL : request_keep(NX_RQ_RECV, comm, b.rq, recvbuf, recvcount, recvtype, source, recvtag),
+		   b.sdone ? NX_REQUEST_NULL : request_keep(NX_RQ_SEND, comm, b.sq, (void *)sendbuf, sendcount, sendtype, dest, sendtag));
 	if (b.rdone) cont->st = *st;
-	cont->stage = b.rdone;
+	cont->received = b.rdone;
+	cont->error = b.rerr ? b.rerr : b.serr;
 	return BY_AGAIN;
 }
 
@@ -276,7 +275,6 @@ long mid_sendrecv_replace(void *buf, int count, nx_t datatype, int dest, int sen
 long mid_resume(nx_cont *cont, nx_status *status)
 {
 	nx_t comm = NX_COMM_WORLD;
-	int err = 0;
 	for (int i = 0; i < 2; i++) {
 		nx_t h = cont->req[i];
 		if (!h) continue;
@@ -289,12 +287,12 @@ long mid_resume(nx_cont *cont, nx_status *status)
 			if (wait_step(&spins)) return BY_AGAIN;
 		}
 		comm = r->comm;
-		if (r->kind != NX_RQ_SEND) cont->st = st, cont->stage = 1;
-		if (e && !err) err = e;
+		if (r->kind != NX_RQ_SEND) cont->st = st, cont->received = 1;
+		if (!cont->error) cont->error = e;
 		request_retire(r, &cont->req[i]);
 	}
-	if (status && cont->stage) *status = cont->st;
-	return nx_result(comm, err, "resume");
+	if (status && cont->received) *status = cont->st;
+	return nx_result(comm, cont->error, "resume");
 }
 
 /* -- buffered sends ------------------------------------------------------------------------------------------------- */
@@ -617,8 +615,6 @@ long mid_mrecv(void *buf, int count, nx_t datatype, nx_t *message, nx_status *st
 	nx_t q;
 	long e = mid_imrecv(buf, count, datatype, message, &q);
 	if (e) return e;
-	cont->req[0] = q;
-	cont->req[1] = NX_REQUEST_NULL;
-	cont->stage = 0;
+	cont_begin(cont, q, NX_REQUEST_NULL);
 	return mid_resume(cont, status);
 }

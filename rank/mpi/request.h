@@ -104,6 +104,15 @@ int request_poll(struct vrequest *r, int *flag, nx_status *st);
 /* After completion: makes a persistent request inactive, releases any other and sets *h to NX_REQUEST_NULL. */
 void request_retire(struct vrequest *r, nx_t *h);
 /* Wraps a real request begun by a blocking call that has to yield, so that it can be completed later. */
+/* What a blocking call that must stop leaves for mid_resume: up to two requests; nothing is complete yet. */
+static inline void cont_begin(nx_cont *k, nx_t first, nx_t second)
+{
+	k->req[0] = first;
+	k->req[1] = second;
+	k->received = 0;
+	k->error = 0;
+}
+
 nx_t request_keep(uint8_t kind, nx_t comm, rh_t real, void *buf, int count, nx_t type, int peer, int tag);
 
 /* Lets go of requests that the application has freed and that are complete; true when none is left. */
