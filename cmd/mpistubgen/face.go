@@ -105,6 +105,7 @@ func wrappedName(f *mpispec.Function) string {
 func wrappedFunction(w *writer, f *mpispec.Function) {
 	b := newBridge(f, side{})
 	w.f("\n%s\n{", wrappedName(f))
+	checkResults(w, f)
 	lines(w, b.pre)
 	call := crossingCall(w, crossingOf(f), b.args)
 	switch f.Yield {
@@ -118,6 +119,25 @@ func wrappedFunction(w *writer, f *mpispec.Function) {
 	lines(w, b.post)
 	lines(w, b.end)
 	w.f("\treturn error_out((int)rc);\n}")
+}
+
+// checkResults lets a call without a place for a result fail, as both families of libraries do. Arrays may be of no
+// elements, and buffers and statuses have special addresses.
+func checkResults(w *writer, f *mpispec.Function) {
+	var missing []string
+	comm := "NX_COMM_WORLD"
+	for _, p := range f.Params {
+		switch k := kindOf(p).class; {
+		case p.Kind == "COMM" && p.Dir == mpispec.In:
+			comm = fmt.Sprintf("in_comm(%s)", p.Name)
+		case p.Dir != mpispec.In && !p.Array() && (k == plain || k == wide || k == handle || k == mapped):
+			missing = append(missing, "!"+p.Name)
+		}
+	}
+	if missing == nil {
+		return
+	}
+	w.f("\tif (unlikely(%s)) return face_raise_in(\"%s\", %s, NX_ERR_ARG);", strings.Join(missing, " || "), strings.TrimPrefix(f.Name, "MPI_"), comm)
 }
 
 // crossingHelper writes a function that crosses, for face functions written by hand.

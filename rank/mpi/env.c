@@ -87,9 +87,12 @@ long mid_init(int *argc, char ***argv)
 	return mid_init_thread(argc, argv, NX_THREAD_SINGLE, &provided);
 }
 
+/* All wait inside the MPI until the last has come: others may need this rank to receive what it has freed the request of,
+ * and a library's own Finalize need not do that. */
 static int end(void)
 {
 	struct nx_state *s = NX_STATE;
+	drv->barrier(own_world);
 	drv->comm_free(&own_world);
 	drv->comm_free(&own_self);
 	own_world = own_self = 0;

@@ -3,6 +3,7 @@
  * The real MPI always returns its errors; what happens then is decided here by the handler of the virtual
  * communicator. A neutral code is a class, or at least NX_FIRST_USER_ERROR for classes and codes that the application
  * added: index into the tables of nx_state. Context: as middle.h. */
+#include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -54,7 +55,7 @@ static const char *text_of(int code)
 static void __attribute__((noreturn)) fatal(nx_t comm, int err, const char *function)
 {
 	const struct vcomm *c = comm_of(comm);
-	core_say("MPI_%c%s on %s: %s; MPI_ERRORS_ARE_FATAL: the job is aborted", function[0] - 32, function + 1,
+	core_say("MPI_%c%s on %s: %s; MPI_ERRORS_ARE_FATAL: the job is aborted", toupper(function[0]), function + 1,
 		 c && c->name ? c->name : "a communicator", text_of(err));
 	mid_abort(comm, err);
 	__builtin_unreachable();
@@ -72,13 +73,13 @@ long nx_error(nx_t comm, int err, const char *function)
 	return err;
 }
 
-long mid_raise(nx_t comm, int error) { return nx_error(comm_of(comm) ? comm : NX_COMM_WORLD, error, "call"); }
+long mid_raise(nx_t comm, int error, const char *function) { return nx_error(comm_of(comm) ? comm : NX_COMM_WORLD, error, function); }
 
 long mid_refused(uint32_t index, nx_t comm)
 {
 	const struct nx_refusal *r = &nx_refusal[index];
 	core_say("%s is refused: %s", r->function, r->reason);
-	return nx_error(comm_of(comm) ? comm : NX_COMM_WORLD, NX_ERR_UNSUPPORTED_OPERATION, "refused");
+	return nx_error(comm_of(comm) ? comm : NX_COMM_WORLD, NX_ERR_UNSUPPORTED_OPERATION, r->function + strlen("MPI_"));
 }
 
 /* -- handlers ---------------------------------------------------------------------------------------------------------- */

@@ -63,11 +63,13 @@ COLD UNUSED static int face_refused(unsigned index, nx_t comm)
 	return error_out((int)CROSS(NX_SLOT_REFUSED, uint32_t, nx_t)(index, comm));
 }
 
-/* An error that the face itself has found: the middle calls the error handler. */
-COLD UNUSED static int face_raise(nx_t comm, int error)
+/* An error that the face itself has found: the middle calls the error handler. The name is the function's, without MPI_. */
+COLD UNUSED static int face_raise_in(const char *name, nx_t comm, int error)
 {
-	return error_out((int)CROSS(NX_SLOT_RAISE, nx_t, int)(comm, error));
+	return error_out((int)CROSS(NX_SLOT_RAISE, nx_t, int, const char *)(comm, error, name));
 }
+/* In a function PMPI_Name. */
+#define face_raise(comm, error) face_raise_in(__func__ + sizeof "PMPI", comm, error)
 
 /* -- arrays in the other language: on the stack, long ones in the arena ------------------------------------------ */
 

@@ -125,7 +125,7 @@ int PMPI_Isend(const void *buf, int count, MPI_Datatype datatype, int dest, int 
 {
 	struct nx_key key = route_key(comm, datatype);
 	const struct nx_route *r = route_at(key);
-	if (!leads(r, key, dest)) return isend_without(buf, count, datatype, dest, tag, comm, request);
+	if (!leads(r, key, dest) || unlikely(!request)) return isend_without(buf, count, datatype, dest, tag, comm, request);
 	long q = FAST(nx_routed_isend, NX_SLOT_ROUTED_ISEND)(buf, count, r, dest, tag);
 	if (unlikely(q <= 0)) return error_out((int)-q);
 	*request = new_request((nx_t)q);
@@ -137,7 +137,7 @@ int PMPI_Irecv(void *buf, int count, MPI_Datatype datatype, int source, int tag,
 	struct nx_key key = route_key(comm, datatype);
 	const struct nx_route *r = route_at(key);
 	int from = rank_in(source);
-	if (!leads_from(r, key, from)) return irecv_without(buf, count, datatype, source, tag, comm, request);
+	if (!leads_from(r, key, from) || unlikely(!request)) return irecv_without(buf, count, datatype, source, tag, comm, request);
 	long q = FAST(nx_routed_irecv, NX_SLOT_ROUTED_IRECV)(buf, count, r, from, tag);
 	if (unlikely(q <= 0)) return error_out((int)-q);
 	*request = new_request((nx_t)q);
@@ -151,14 +151,14 @@ static inline bool is_sent(MPI_Request q) { return q == new_request(NX_REQUEST_S
 
 int PMPI_Wait(MPI_Request *request, MPI_Status *status)
 {
-	if (status != ABI_STATUS_IGNORE || !is_sent(*request)) return middle_wait(request, status);
+	if (status != ABI_STATUS_IGNORE || unlikely(!request) || !is_sent(*request)) return middle_wait(request, status);
 	*request = out_request(NX_REQUEST_NULL);
 	return 0;
 }
 
 int PMPI_Test(MPI_Request *request, int *flag, MPI_Status *status)
 {
-	if (status != ABI_STATUS_IGNORE || !is_sent(*request)) return middle_test(request, flag, status);
+	if (status != ABI_STATUS_IGNORE || unlikely(!request || !flag) || !is_sent(*request)) return middle_test(request, flag, status);
 	*request = out_request(NX_REQUEST_NULL);
 	*flag = 1;
 	return 0;

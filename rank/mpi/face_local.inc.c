@@ -33,6 +33,7 @@ int PMPI_Comm_rank(MPI_Comm comm, int *rank)
 {
 	const struct vcomm *c = face_comm(in_comm(comm));
 	if (unlikely(!c)) return face_raise(NX_COMM_WORLD, NX_ERR_COMM);
+	if (unlikely(!rank)) return face_raise(in_comm(comm), NX_ERR_ARG);
 	*rank = c->rank;
 	return 0;
 }
@@ -41,6 +42,7 @@ int PMPI_Comm_size(MPI_Comm comm, int *size)
 {
 	const struct vcomm *c = face_comm(in_comm(comm));
 	if (unlikely(!c)) return face_raise(NX_COMM_WORLD, NX_ERR_COMM);
+	if (unlikely(!size)) return face_raise(in_comm(comm), NX_ERR_ARG);
 	*size = c->size;
 	return 0;
 }
@@ -49,6 +51,7 @@ int PMPI_Type_size(MPI_Datatype datatype, int *size)
 {
 	const struct vtype *t = face_type(in_datatype(datatype));
 	if (unlikely(!t)) return face_raise(NX_COMM_WORLD, NX_ERR_TYPE);
+	if (unlikely(!size)) return face_raise(NX_COMM_WORLD, NX_ERR_ARG);
 	*size = fits_int(t->size);
 	return 0;
 }
@@ -57,6 +60,7 @@ int PMPI_Type_size_x(MPI_Datatype datatype, nx_aint *size)
 {
 	const struct vtype *t = face_type(in_datatype(datatype));
 	if (unlikely(!t)) return face_raise(NX_COMM_WORLD, NX_ERR_TYPE);
+	if (unlikely(!size)) return face_raise(NX_COMM_WORLD, NX_ERR_ARG);
 	*size = t->size;
 	return 0;
 }
@@ -90,6 +94,7 @@ int PMPI_Get_count(const MPI_Status *status, MPI_Datatype datatype, int *count)
 	const struct vtype *t = face_type(in_datatype(datatype));
 	int64_t bytes = status_bytes(status);
 	if (unlikely(!t)) return face_raise(NX_COMM_WORLD, NX_ERR_TYPE);
+	if (unlikely(!count)) return face_raise(NX_COMM_WORLD, NX_ERR_ARG);
 	if (t->size == 0) *count = bytes == 0 ? 0 : NX_UNDEFINED;
 	else if (bytes < 0 || bytes % t->size != 0) *count = NX_UNDEFINED;
 	else *count = fits_int(bytes / t->size);
@@ -118,6 +123,7 @@ int PMPI_Status_set_cancelled(MPI_Status *status, int flag)
 
 int PMPI_Test_cancelled(const MPI_Status *status, int *flag)
 {
+	if (unlikely(!flag)) return face_raise(NX_COMM_WORLD, NX_ERR_ARG);
 	*flag = status_cancelled(status);
 	return 0;
 }
@@ -187,6 +193,7 @@ int PMPI_Comm_get_attr(MPI_Comm comm, int comm_keyval, void *attribute_val, int 
 {
 	nx_t keyval = in_keyval(comm_keyval);
 	void **value = attribute_val;
+	if (unlikely(!value || !flag)) return face_raise(in_comm(comm), NX_ERR_ARG);
 	long rc = cross_comm_get_attr(in_comm(comm), keyval, value, flag);
 	if (rc == 0 && *flag && keyval < NX_FIRST_DYNAMIC) *value = face_attribute(keyval, *value);
 	return error_out((int)rc);
@@ -212,6 +219,7 @@ static void face_contents(int combiner, int *v)
 int PMPI_Type_get_envelope(MPI_Datatype datatype, int *num_integers, int *num_addresses, int *num_datatypes, int *combiner)
 {
 	int neutral;
+	if (unlikely(!num_integers || !num_addresses || !num_datatypes || !combiner)) return face_raise(NX_COMM_WORLD, NX_ERR_ARG);
 	long rc = cross_type_get_envelope(in_datatype(datatype), num_integers, num_addresses, num_datatypes, &neutral);
 	if (rc == 0) *combiner = combiner_out(neutral);
 	return error_out((int)rc);

@@ -16,9 +16,7 @@
 
 static void bounds_of(struct vtype *t, rh_t real)
 {
-	int size = 0;
-	drv->type_size(real, &size);
-	t->size = size;
+	drv->type_size_x(real, &t->size);
 	drv->type_get_extent(real, &t->lb, &t->extent);
 	drv->type_get_true_extent(real, &t->true_lb, &t->true_extent);
 }

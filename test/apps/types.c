@@ -150,18 +150,43 @@ static uint64_t send_strided(struct app *a, struct kind *k, long iter, int i)
 	return hash_bytes(packed, (size_t)at);
 }
 
+/* A type of more bytes than an int can say. */
+static MPI_Datatype huge(void)
+{
+	MPI_Datatype chunk, t;
+
+	MPI_Type_contiguous(1 << 20, MPI_BYTE, &chunk);
+	MPI_Type_contiguous(5000, chunk, &t);
+	MPI_Type_free(&chunk);
+	return t;
+}
+
+static void huge_unchanged(const struct app *a, MPI_Datatype t)
+{
+	MPI_Count bytes;
+	int size;
+
+	MPI_Type_size_x(t, &bytes);
+	MPI_Type_size(t, &size);
+	CHECK(a, bytes == (MPI_Count)5000 << 20 && size == MPI_UNDEFINED, "huge type: %lld bytes, size %d", (long long)bytes, size);
+	MPI_Type_get_extent_x(t, &bytes, &bytes);
+	CHECK(a, bytes == (MPI_Count)5000 << 20, "huge type: extent %lld", (long long)bytes);
+}
+
 int main(int argc, char **argv)
 {
 	struct kind kinds[KINDS];
 	struct app a;
 
 	app_begin(&a, argc, argv);
+	MPI_Datatype large = huge();
 	for (int i = 0; i < KINDS; i++)
 		describe(&a, &kinds[i], i);
 	for (long iter = 0; iter < a.iters; iter++) {
 		uint64_t sum = 0;
 		int renew = (int)(mix2(a.seed, (uint64_t)iter) % KINDS);
 		app_progress(&a, iter);
+		huge_unchanged(&a, large);
 		for (int i = 0; i < KINDS; i++) {
 			unchanged(&a, &kinds[i]);
 			sum = mix3(sum, exchange(&a, &kinds[i], iter, i), send_strided(&a, &kinds[i], iter, i));
@@ -172,5 +197,6 @@ int main(int argc, char **argv)
 	}
 	for (int i = 0; i < KINDS; i++)
 		MPI_Type_free(&kinds[i].type);
+	MPI_Type_free(&large);
 	return app_end(&a);
 }

@@ -161,9 +161,10 @@ long mid_refused(uint32_t index, nx_t comm)
 	return NX_ERR_UNSUPPORTED_OPERATION;
 }
 
-long mid_raise(nx_t comm, int error)
+long mid_raise(nx_t comm, int error, const char *function)
 {
-	CHECK(comm == NX_COMM_WORLD);
+	CHECK(comm == NX_COMM_WORLD && function[0] >= 'A' && function[0] <= 'Z');
+	if (error == NX_ERR_ARG) CHECK(!strcmp(function, "Comm_rank") || !strcmp(function, "Type_contiguous"));
 	return error;
 }
 
@@ -207,6 +208,15 @@ static void user_fn(void *in, void *inout, int *len, MPI_Datatype *type)
 {
 	CHECK(in == data && inout == data && *len == 4);
 	seen = *type;
+}
+
+/* Calls without a place for the result. */
+static void without_result(MPI_Comm world)
+{
+	int (*rank)(MPI_Comm, int *) = (int (*)(MPI_Comm, int *))dlsym(face, "MPI_Comm_rank");
+	int (*contiguous)(int, MPI_Datatype, MPI_Datatype *) = (int (*)(int, MPI_Datatype, MPI_Datatype *))dlsym(face, "MPI_Type_contiguous");
+	CHECK(rank(world, NULL) != 0);
+	CHECK(contiguous(1, HANDLE(MPI_Datatype, 0x4c00080b, ompi_mpi_double), NULL) != 0);
 }
 
 static void point_to_point(MPI_Comm world, MPI_Comm self, MPI_Comm dup)
@@ -341,6 +351,7 @@ int main(int argc, char **argv)
 #ifdef FACE_OPENMPI
 	dup = NX_ENTRY(COMM, COMM_NX);
 #endif
+	without_result(world);
 	point_to_point(world, self, dup);
 	routed(world);
 	completion();

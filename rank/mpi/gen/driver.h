@@ -78,7 +78,7 @@ struct nx_driver {
 	int (*type_create_f90_integer)(int r, rh_t *newtype);
 	int (*type_create_f90_real)(int p, int r, rh_t *newtype);
 	int (*type_create_f90_complex)(int p, int r, rh_t *newtype);
-	int (*type_size)(rh_t datatype, int *size);
+	int (*type_size_x)(rh_t datatype, nx_aint *size);
 	int (*type_get_extent)(rh_t datatype, nx_aint *lb, nx_aint *extent);
 	int (*type_get_true_extent)(rh_t datatype, nx_aint *true_lb, nx_aint *true_extent);
 	int (*pack)(const void *inbuf, int incount, rh_t datatype, void *outbuf, int outsize, int *position, rh_t comm);

@@ -63,7 +63,7 @@ static struct real {
 	int (*type_create_f90_integer)(int, MPI_Datatype *);
 	int (*type_create_f90_real)(int, int, MPI_Datatype *);
 	int (*type_create_f90_complex)(int, int, MPI_Datatype *);
-	int (*type_size)(MPI_Datatype, int *);
+	int (*type_size_x)(MPI_Datatype, nx_aint *);
 	int (*type_get_extent)(MPI_Datatype, nx_aint *, nx_aint *);
 	int (*type_get_true_extent)(MPI_Datatype, nx_aint *, nx_aint *);
 	int (*pack)(const void *, int, MPI_Datatype, void *, int, int *, MPI_Comm);
@@ -537,9 +537,9 @@ static int d_type_create_f90_complex(int p, int r, rh_t *newtype)
 	return rc;
 }
 
-static int d_type_size(rh_t datatype, int *size)
+static int d_type_size_x(rh_t datatype, nx_aint *size)
 {
-	return neutral(real.type_size(REAL(MPI_Datatype, datatype), size));
+	return neutral(real.type_size_x(REAL(MPI_Datatype, datatype), size));
 }
 
 static int d_type_get_extent(rh_t datatype, nx_aint *lb, nx_aint *extent)
@@ -1083,7 +1083,7 @@ static struct nx_driver driver = {
 	.type_create_f90_integer = d_type_create_f90_integer,
 	.type_create_f90_real = d_type_create_f90_real,
 	.type_create_f90_complex = d_type_create_f90_complex,
-	.type_size = d_type_size,
+	.type_size_x = d_type_size_x,
 	.type_get_extent = d_type_get_extent,
 	.type_get_true_extent = d_type_get_true_extent,
 	.pack = d_pack,
@@ -1235,7 +1235,7 @@ static const struct symbol functions[] = {
 	{ "PMPI_Type_create_f90_integer", offsetof(struct real, type_create_f90_integer) },
 	{ "PMPI_Type_create_f90_real", offsetof(struct real, type_create_f90_real) },
 	{ "PMPI_Type_create_f90_complex", offsetof(struct real, type_create_f90_complex) },
-	{ "PMPI_Type_size", offsetof(struct real, type_size) },
+	{ "PMPI_Type_size_x", offsetof(struct real, type_size_x) },
 	{ "PMPI_Type_get_extent", offsetof(struct real, type_get_extent) },
 	{ "PMPI_Type_get_true_extent", offsetof(struct real, type_get_true_extent) },
 	{ "PMPI_Pack", offsetof(struct real, pack) },

@@ -776,6 +776,7 @@ int PMPI_Exscan_c(UNUSED long a0, UNUSED long a1, UNUSED long a2, UNUSED long a3
 
 int PMPI_Ibarrier(MPI_Comm comm, MPI_Request *request)
 {
+	if (unlikely(!request)) return face_raise_in("Ibarrier", in_comm(comm), NX_ERR_ARG);
 	nx_t request_v;
 	long rc;
 	do rc = CROSS(NX_SLOT_IBARRIER, nx_t, nx_t *)(in_comm(comm), &request_v);
@@ -786,6 +787,7 @@ int PMPI_Ibarrier(MPI_Comm comm, MPI_Request *request)
 
 int PMPI_Ibcast(void *buffer, int count, MPI_Datatype datatype, int root, MPI_Comm comm, MPI_Request *request)
 {
+	if (unlikely(!request)) return face_raise_in("Ibcast", in_comm(comm), NX_ERR_ARG);
 	nx_t request_v;
 	long rc;
 	do rc = CROSS(NX_SLOT_IBCAST, void *, int, nx_t, int, nx_t, nx_t *)(buffer, count, in_datatype(datatype), rank_in(root), in_comm(comm), &request_v);
@@ -797,6 +799,7 @@ int PMPI_Ibcast_c(UNUSED long a0, UNUSED long a1, UNUSED long a2, UNUSED long a3
 
 int PMPI_Igather(const void *sendbuf, int sendcount, MPI_Datatype sendtype, void *recvbuf, int recvcount, MPI_Datatype recvtype, int root, MPI_Comm comm, MPI_Request *request)
 {
+	if (unlikely(!request)) return face_raise_in("Igather", in_comm(comm), NX_ERR_ARG);
 	nx_t request_v;
 	long rc;
 	do rc = CROSS(NX_SLOT_IGATHER, const void *, uint64_t, void *, uint64_t, uint64_t, nx_t *)(place_in(sendbuf), PACK(sendcount, in_datatype(sendtype)), place_in(recvbuf), PACK(recvcount, in_datatype(recvtype)), PACK(rank_in(root), in_comm(comm)), &request_v);
@@ -808,6 +811,7 @@ int PMPI_Igather_c(UNUSED long a0, UNUSED long a1, UNUSED long a2, UNUSED long a
 
 int PMPI_Igatherv(const void *sendbuf, int sendcount, MPI_Datatype sendtype, void *recvbuf, const int *recvcounts, const int *displs, MPI_Datatype recvtype, int root, MPI_Comm comm, MPI_Request *request)
 {
+	if (unlikely(!request)) return face_raise_in("Igatherv", in_comm(comm), NX_ERR_ARG);
 	nx_t request_v;
 	struct nx_box_igatherv box = { place_in(sendbuf), sendcount, in_datatype(sendtype), place_in(recvbuf), recvcounts, displs, in_datatype(recvtype), rank_in(root), in_comm(comm), &request_v };
 	long rc;
@@ -820,6 +824,7 @@ int PMPI_Igatherv_c(UNUSED long a0, UNUSED long a1, UNUSED long a2, UNUSED long 
 
 int PMPI_Iscatter(const void *sendbuf, int sendcount, MPI_Datatype sendtype, void *recvbuf, int recvcount, MPI_Datatype recvtype, int root, MPI_Comm comm, MPI_Request *request)
 {
+	if (unlikely(!request)) return face_raise_in("Iscatter", in_comm(comm), NX_ERR_ARG);
 	nx_t request_v;
 	long rc;
 	do rc = CROSS(NX_SLOT_ISCATTER, const void *, uint64_t, void *, uint64_t, uint64_t, nx_t *)(place_in(sendbuf), PACK(sendcount, in_datatype(sendtype)), place_in(recvbuf), PACK(recvcount, in_datatype(recvtype)), PACK(rank_in(root), in_comm(comm)), &request_v);
@@ -831,6 +836,7 @@ int PMPI_Iscatter_c(UNUSED long a0, UNUSED long a1, UNUSED long a2, UNUSED long 
 
 int PMPI_Iscatterv(const void *sendbuf, const int *sendcounts, const int *displs, MPI_Datatype sendtype, void *recvbuf, int recvcount, MPI_Datatype recvtype, int root, MPI_Comm comm, MPI_Request *request)
 {
+	if (unlikely(!request)) return face_raise_in("Iscatterv", in_comm(comm), NX_ERR_ARG);
 	nx_t request_v;
 	struct nx_box_iscatterv box = { place_in(sendbuf), sendcounts, displs, in_datatype(sendtype), place_in(recvbuf), recvcount, in_datatype(recvtype), rank_in(root), in_comm(comm), &request_v };
 	long rc;
@@ -843,6 +849,7 @@ int PMPI_Iscatterv_c(UNUSED long a0, UNUSED long a1, UNUSED long a2, UNUSED long
 
 int PMPI_Iallgather(const void *sendbuf, int sendcount, MPI_Datatype sendtype, void *recvbuf, int recvcount, MPI_Datatype recvtype, MPI_Comm comm, MPI_Request *request)
 {
+	if (unlikely(!request)) return face_raise_in("Iallgather", in_comm(comm), NX_ERR_ARG);
 	nx_t request_v;
 	long rc;
 	do rc = CROSS(NX_SLOT_IALLGATHER, const void *, uint64_t, void *, uint64_t, nx_t, nx_t *)(place_in(sendbuf), PACK(sendcount, in_datatype(sendtype)), place_in(recvbuf), PACK(recvcount, in_datatype(recvtype)), in_comm(comm), &request_v);
@@ -854,6 +861,7 @@ int PMPI_Iallgather_c(UNUSED long a0, UNUSED long a1, UNUSED long a2, UNUSED lon
 
 int PMPI_Iallgatherv(const void *sendbuf, int sendcount, MPI_Datatype sendtype, void *recvbuf, const int *recvcounts, const int *displs, MPI_Datatype recvtype, MPI_Comm comm, MPI_Request *request)
 {
+	if (unlikely(!request)) return face_raise_in("Iallgatherv", in_comm(comm), NX_ERR_ARG);
 	nx_t request_v;
 	struct nx_box_iallgatherv box = { place_in(sendbuf), sendcount, in_datatype(sendtype), place_in(recvbuf), recvcounts, displs, in_datatype(recvtype), in_comm(comm), &request_v };
 	long rc;
@@ -866,6 +874,7 @@ int PMPI_Iallgatherv_c(UNUSED long a0, UNUSED long a1, UNUSED long a2, UNUSED lo
 
 int PMPI_Ialltoall(const void *sendbuf, int sendcount, MPI_Datatype sendtype, void *recvbuf, int recvcount, MPI_Datatype recvtype, MPI_Comm comm, MPI_Request *request)
 {
+	if (unlikely(!request)) return face_raise_in("Ialltoall", in_comm(comm), NX_ERR_ARG);
 	nx_t request_v;
 	long rc;
 	do rc = CROSS(NX_SLOT_IALLTOALL, const void *, uint64_t, void *, uint64_t, nx_t, nx_t *)(place_in(sendbuf), PACK(sendcount, in_datatype(sendtype)), place_in(recvbuf), PACK(recvcount, in_datatype(recvtype)), in_comm(comm), &request_v);
@@ -877,6 +886,7 @@ int PMPI_Ialltoall_c(UNUSED long a0, UNUSED long a1, UNUSED long a2, UNUSED long
 
 int PMPI_Ialltoallv(const void *sendbuf, const int *sendcounts, const int *sdispls, MPI_Datatype sendtype, void *recvbuf, const int *recvcounts, const int *rdispls, MPI_Datatype recvtype, MPI_Comm comm, MPI_Request *request)
 {
+	if (unlikely(!request)) return face_raise_in("Ialltoallv", in_comm(comm), NX_ERR_ARG);
 	nx_t request_v;
 	struct nx_box_ialltoallv box = { place_in(sendbuf), sendcounts, sdispls, in_datatype(sendtype), place_in(recvbuf), recvcounts, rdispls, in_datatype(recvtype), in_comm(comm), &request_v };
 	long rc;
@@ -889,6 +899,7 @@ int PMPI_Ialltoallv_c(UNUSED long a0, UNUSED long a1, UNUSED long a2, UNUSED lon
 
 int PMPI_Ialltoallw(const void *sendbuf, const int *sendcounts, const int *sdispls, const MPI_Datatype *sendtypes, void *recvbuf, const int *recvcounts, const int *rdispls, const MPI_Datatype *recvtypes, MPI_Comm comm, MPI_Request *request)
 {
+	if (unlikely(!request)) return face_raise_in("Ialltoallw", in_comm(comm), NX_ERR_ARG);
 	TEMP(nx_t, t_sendtypes, sendbuf == ABI_IN_PLACE ? 0 : COMM_SIZE(comm));
 	for (int i = 0; i < t_sendtypes_n; i++) t_sendtypes[i] = in_datatype(sendtypes[i]);
 	TEMP(nx_t, t_recvtypes, COMM_SIZE(comm));
@@ -907,6 +918,7 @@ int PMPI_Ialltoallw_c(UNUSED long a0, UNUSED long a1, UNUSED long a2, UNUSED lon
 
 int PMPI_Ireduce(const void *sendbuf, void *recvbuf, int count, MPI_Datatype datatype, MPI_Op op, int root, MPI_Comm comm, MPI_Request *request)
 {
+	if (unlikely(!request)) return face_raise_in("Ireduce", in_comm(comm), NX_ERR_ARG);
 	nx_t request_v;
 	long rc;
 	do rc = CROSS(NX_SLOT_IREDUCE, const void *, void *, uint64_t, uint64_t, nx_t, nx_t *)(place_in(sendbuf), place_in(recvbuf), PACK(count, in_datatype(datatype)), PACK(in_op(op), rank_in(root)), in_comm(comm), &request_v);
@@ -918,6 +930,7 @@ int PMPI_Ireduce_c(UNUSED long a0, UNUSED long a1, UNUSED long a2, UNUSED long a
 
 int PMPI_Iallreduce(const void *sendbuf, void *recvbuf, int count, MPI_Datatype datatype, MPI_Op op, MPI_Comm comm, MPI_Request *request)
 {
+	if (unlikely(!request)) return face_raise_in("Iallreduce", in_comm(comm), NX_ERR_ARG);
 	nx_t request_v;
 	long rc;
 	do rc = CROSS(NX_SLOT_IALLREDUCE, const void *, void *, uint64_t, nx_t, nx_t, nx_t *)(place_in(sendbuf), place_in(recvbuf), PACK(count, in_datatype(datatype)), in_op(op), in_comm(comm), &request_v);
@@ -929,6 +942,7 @@ int PMPI_Iallreduce_c(UNUSED long a0, UNUSED long a1, UNUSED long a2, UNUSED lon
 
 int PMPI_Ireduce_scatter_block(const void *sendbuf, void *recvbuf, int recvcount, MPI_Datatype datatype, MPI_Op op, MPI_Comm comm, MPI_Request *request)
 {
+	if (unlikely(!request)) return face_raise_in("Ireduce_scatter_block", in_comm(comm), NX_ERR_ARG);
 	nx_t request_v;
 	long rc;
 	do rc = CROSS(NX_SLOT_IREDUCE_SCATTER_BLOCK, const void *, void *, uint64_t, nx_t, nx_t, nx_t *)(place_in(sendbuf), place_in(recvbuf), PACK(recvcount, in_datatype(datatype)), in_op(op), in_comm(comm), &request_v);
@@ -940,6 +954,7 @@ int PMPI_Ireduce_scatter_block_c(UNUSED long a0, UNUSED long a1, UNUSED long a2,
 
 int PMPI_Ireduce_scatter(const void *sendbuf, void *recvbuf, const int *recvcounts, MPI_Datatype datatype, MPI_Op op, MPI_Comm comm, MPI_Request *request)
 {
+	if (unlikely(!request)) return face_raise_in("Ireduce_scatter", in_comm(comm), NX_ERR_ARG);
 	nx_t request_v;
 	long rc;
 	do rc = CROSS(NX_SLOT_IREDUCE_SCATTER, const void *, void *, const int *, uint64_t, nx_t, nx_t *)(place_in(sendbuf), place_in(recvbuf), recvcounts, PACK(in_datatype(datatype), in_op(op)), in_comm(comm), &request_v);
@@ -951,6 +966,7 @@ int PMPI_Ireduce_scatter_c(UNUSED long a0, UNUSED long a1, UNUSED long a2, UNUSE
 
 int PMPI_Iscan(const void *sendbuf, void *recvbuf, int count, MPI_Datatype datatype, MPI_Op op, MPI_Comm comm, MPI_Request *request)
 {
+	if (unlikely(!request)) return face_raise_in("Iscan", in_comm(comm), NX_ERR_ARG);
 	nx_t request_v;
 	long rc;
 	do rc = CROSS(NX_SLOT_ISCAN, const void *, void *, uint64_t, nx_t, nx_t, nx_t *)(place_in(sendbuf), place_in(recvbuf), PACK(count, in_datatype(datatype)), in_op(op), in_comm(comm), &request_v);
@@ -962,6 +978,7 @@ int PMPI_Iscan_c(UNUSED long a0, UNUSED long a1, UNUSED long a2, UNUSED long a3,
 
 int PMPI_Iexscan(const void *sendbuf, void *recvbuf, int count, MPI_Datatype datatype, MPI_Op op, MPI_Comm comm, MPI_Request *request)
 {
+	if (unlikely(!request)) return face_raise_in("Iexscan", in_comm(comm), NX_ERR_ARG);
 	nx_t request_v;
 	long rc;
 	do rc = CROSS(NX_SLOT_IEXSCAN, const void *, void *, uint64_t, nx_t, nx_t, nx_t *)(place_in(sendbuf), place_in(recvbuf), PACK(count, in_datatype(datatype)), in_op(op), in_comm(comm), &request_v);
@@ -1006,6 +1023,7 @@ int PMPI_Exscan_init_c(UNUSED long a0, UNUSED long a1, UNUSED long a2, UNUSED lo
 
 int PMPI_Op_create(void *user_fn, int commute, MPI_Op *op)
 {
+	if (unlikely(!op)) return face_raise_in("Op_create", NX_COMM_WORLD, NX_ERR_ARG);
 	nx_t op_v;
 	long rc = CROSS(NX_SLOT_OP_CREATE, void *, void *, int, nx_t *)(user_fn, (void *)thunk_op_fn, commute, &op_v);
 	if (likely(rc == 0)) *op = out_op(op_v);
@@ -1015,6 +1033,7 @@ int PMPI_Op_create_c(void) { return face_refused(65, NX_COMM_NULL); }
 
 int PMPI_Op_free(MPI_Op *op)
 {
+	if (unlikely(!op)) return face_raise_in("Op_free", NX_COMM_WORLD, NX_ERR_ARG);
 	nx_t op_v = in_op(*op);
 	long rc = CROSS(NX_SLOT_OP_FREE, nx_t *)(&op_v);
 	if (op_v == 0) *op = out_op(0);
@@ -1023,6 +1042,7 @@ int PMPI_Op_free(MPI_Op *op)
 
 int PMPI_Op_commutative(MPI_Op op, int *commute)
 {
+	if (unlikely(!commute)) return face_raise_in("Op_commutative", NX_COMM_WORLD, NX_ERR_ARG);
 	long rc = CROSS(NX_SLOT_OP_COMMUTATIVE, nx_t, int *)(in_op(op), commute);
 	return error_out((int)rc);
 }
@@ -1036,6 +1056,7 @@ int PMPI_Reduce_local_c(void) { return face_refused(66, NX_COMM_NULL); }
 
 int PMPI_Type_contiguous(int count, MPI_Datatype oldtype, MPI_Datatype *newtype)
 {
+	if (unlikely(!newtype)) return face_raise_in("Type_contiguous", NX_COMM_WORLD, NX_ERR_ARG);
 	nx_t newtype_v;
 	long rc = CROSS(NX_SLOT_TYPE_CONTIGUOUS, int, nx_t, nx_t *)(count, in_datatype(oldtype), &newtype_v);
 	if (likely(rc == 0)) *newtype = out_datatype(newtype_v);
@@ -1045,6 +1066,7 @@ int PMPI_Type_contiguous_c(void) { return face_refused(67, NX_COMM_NULL); }
 
 int PMPI_Type_vector(int count, int blocklength, int stride, MPI_Datatype oldtype, MPI_Datatype *newtype)
 {
+	if (unlikely(!newtype)) return face_raise_in("Type_vector", NX_COMM_WORLD, NX_ERR_ARG);
 	nx_t newtype_v;
 	long rc = CROSS(NX_SLOT_TYPE_VECTOR, int, int, int, nx_t, nx_t *)(count, blocklength, stride, in_datatype(oldtype), &newtype_v);
 	if (likely(rc == 0)) *newtype = out_datatype(newtype_v);
@@ -1054,6 +1076,7 @@ int PMPI_Type_vector_c(void) { return face_refused(68, NX_COMM_NULL); }
 
 int PMPI_Type_create_hvector(int count, int blocklength, nx_aint stride, MPI_Datatype oldtype, MPI_Datatype *newtype)
 {
+	if (unlikely(!newtype)) return face_raise_in("Type_create_hvector", NX_COMM_WORLD, NX_ERR_ARG);
 	nx_t newtype_v;
 	long rc = CROSS(NX_SLOT_TYPE_CREATE_HVECTOR, int, int, nx_aint, nx_t, nx_t *)(count, blocklength, stride, in_datatype(oldtype), &newtype_v);
 	if (likely(rc == 0)) *newtype = out_datatype(newtype_v);
@@ -1063,6 +1086,7 @@ int PMPI_Type_create_hvector_c(void) { return face_refused(69, NX_COMM_NULL); }
 
 int PMPI_Type_indexed(int count, const int *array_of_blocklengths, const int *array_of_displacements, MPI_Datatype oldtype, MPI_Datatype *newtype)
 {
+	if (unlikely(!newtype)) return face_raise_in("Type_indexed", NX_COMM_WORLD, NX_ERR_ARG);
 	nx_t newtype_v;
 	long rc = CROSS(NX_SLOT_TYPE_INDEXED, int, const int *, const int *, nx_t, nx_t *)(count, array_of_blocklengths, array_of_displacements, in_datatype(oldtype), &newtype_v);
 	if (likely(rc == 0)) *newtype = out_datatype(newtype_v);
@@ -1072,6 +1096,7 @@ int PMPI_Type_indexed_c(void) { return face_refused(70, NX_COMM_NULL); }
 
 int PMPI_Type_create_hindexed(int count, const int *array_of_blocklengths, const nx_aint *array_of_displacements, MPI_Datatype oldtype, MPI_Datatype *newtype)
 {
+	if (unlikely(!newtype)) return face_raise_in("Type_create_hindexed", NX_COMM_WORLD, NX_ERR_ARG);
 	nx_t newtype_v;
 	long rc = CROSS(NX_SLOT_TYPE_CREATE_HINDEXED, int, const int *, const nx_aint *, nx_t, nx_t *)(count, array_of_blocklengths, array_of_displacements, in_datatype(oldtype), &newtype_v);
 	if (likely(rc == 0)) *newtype = out_datatype(newtype_v);
@@ -1081,6 +1106,7 @@ int PMPI_Type_create_hindexed_c(void) { return face_refused(71, NX_COMM_NULL); }
 
 int PMPI_Type_create_indexed_block(int count, int blocklength, const int *array_of_displacements, MPI_Datatype oldtype, MPI_Datatype *newtype)
 {
+	if (unlikely(!newtype)) return face_raise_in("Type_create_indexed_block", NX_COMM_WORLD, NX_ERR_ARG);
 	nx_t newtype_v;
 	long rc = CROSS(NX_SLOT_TYPE_CREATE_INDEXED_BLOCK, int, int, const int *, nx_t, nx_t *)(count, blocklength, array_of_displacements, in_datatype(oldtype), &newtype_v);
 	if (likely(rc == 0)) *newtype = out_datatype(newtype_v);
@@ -1090,6 +1116,7 @@ int PMPI_Type_create_indexed_block_c(void) { return face_refused(72, NX_COMM_NUL
 
 int PMPI_Type_create_hindexed_block(int count, int blocklength, const nx_aint *array_of_displacements, MPI_Datatype oldtype, MPI_Datatype *newtype)
 {
+	if (unlikely(!newtype)) return face_raise_in("Type_create_hindexed_block", NX_COMM_WORLD, NX_ERR_ARG);
 	nx_t newtype_v;
 	long rc = CROSS(NX_SLOT_TYPE_CREATE_HINDEXED_BLOCK, int, int, const nx_aint *, nx_t, nx_t *)(count, blocklength, array_of_displacements, in_datatype(oldtype), &newtype_v);
 	if (likely(rc == 0)) *newtype = out_datatype(newtype_v);
@@ -1099,6 +1126,7 @@ int PMPI_Type_create_hindexed_block_c(void) { return face_refused(73, NX_COMM_NU
 
 int PMPI_Type_create_struct(int count, const int *array_of_blocklengths, const nx_aint *array_of_displacements, const MPI_Datatype *array_of_types, MPI_Datatype *newtype)
 {
+	if (unlikely(!newtype)) return face_raise_in("Type_create_struct", NX_COMM_WORLD, NX_ERR_ARG);
 	TEMP(nx_t, t_array_of_types, count);
 	for (int i = 0; i < t_array_of_types_n; i++) t_array_of_types[i] = in_datatype(array_of_types[i]);
 	nx_t newtype_v;
@@ -1111,6 +1139,7 @@ int PMPI_Type_create_struct_c(void) { return face_refused(74, NX_COMM_NULL); }
 
 int PMPI_Type_create_subarray(int ndims, const int *array_of_sizes, const int *array_of_subsizes, const int *array_of_starts, int order, MPI_Datatype oldtype, MPI_Datatype *newtype)
 {
+	if (unlikely(!newtype)) return face_raise_in("Type_create_subarray", NX_COMM_WORLD, NX_ERR_ARG);
 	nx_t newtype_v;
 	long rc = CROSS(NX_SLOT_TYPE_CREATE_SUBARRAY, int, const int *, const int *, const int *, uint64_t, nx_t *)(ndims, array_of_sizes, array_of_subsizes, array_of_starts, PACK(order_in(order), in_datatype(oldtype)), &newtype_v);
 	if (likely(rc == 0)) *newtype = out_datatype(newtype_v);
@@ -1120,6 +1149,7 @@ int PMPI_Type_create_subarray_c(void) { return face_refused(75, NX_COMM_NULL); }
 
 int PMPI_Type_create_darray(int size, int rank, int ndims, const int *array_of_gsizes, const int *array_of_distribs, const int *array_of_dargs, const int *array_of_psizes, int order, MPI_Datatype oldtype, MPI_Datatype *newtype)
 {
+	if (unlikely(!newtype)) return face_raise_in("Type_create_darray", NX_COMM_WORLD, NX_ERR_ARG);
 	TEMP(int, t_array_of_distribs, ndims);
 	for (int i = 0; i < t_array_of_distribs_n; i++) t_array_of_distribs[i] = distrib_in(array_of_distribs[i]);
 	TEMP(int, t_array_of_dargs, ndims);
@@ -1136,6 +1166,7 @@ int PMPI_Type_create_darray_c(void) { return face_refused(76, NX_COMM_NULL); }
 
 int PMPI_Type_create_resized(MPI_Datatype oldtype, nx_aint lb, nx_aint extent, MPI_Datatype *newtype)
 {
+	if (unlikely(!newtype)) return face_raise_in("Type_create_resized", NX_COMM_WORLD, NX_ERR_ARG);
 	nx_t newtype_v;
 	long rc = CROSS(NX_SLOT_TYPE_CREATE_RESIZED, nx_t, nx_aint, nx_aint, nx_t *)(in_datatype(oldtype), lb, extent, &newtype_v);
 	if (likely(rc == 0)) *newtype = out_datatype(newtype_v);
@@ -1145,6 +1176,7 @@ int PMPI_Type_create_resized_c(void) { return face_refused(77, NX_COMM_NULL); }
 
 int PMPI_Type_dup(MPI_Datatype oldtype, MPI_Datatype *newtype)
 {
+	if (unlikely(!newtype)) return face_raise_in("Type_dup", NX_COMM_WORLD, NX_ERR_ARG);
 	nx_t newtype_v;
 	long rc = CROSS(NX_SLOT_TYPE_DUP, nx_t, nx_t *)(in_datatype(oldtype), &newtype_v);
 	if (likely(rc == 0)) *newtype = out_datatype(newtype_v);
@@ -1153,12 +1185,14 @@ int PMPI_Type_dup(MPI_Datatype oldtype, MPI_Datatype *newtype)
 
 int PMPI_Type_commit(MPI_Datatype *datatype)
 {
+	if (unlikely(!datatype)) return face_raise_in("Type_commit", NX_COMM_WORLD, NX_ERR_ARG);
 	long rc = CROSS(NX_SLOT_TYPE_COMMIT, nx_t)(in_datatype(*datatype));
 	return error_out((int)rc);
 }
 
 int PMPI_Type_free(MPI_Datatype *datatype)
 {
+	if (unlikely(!datatype)) return face_raise_in("Type_free", NX_COMM_WORLD, NX_ERR_ARG);
 	nx_t datatype_v = in_datatype(*datatype);
 	long rc = CROSS(NX_SLOT_TYPE_FREE, nx_t *)(&datatype_v);
 	if (datatype_v == 0) *datatype = out_datatype(0);
@@ -1167,6 +1201,7 @@ int PMPI_Type_free(MPI_Datatype *datatype)
 
 int PMPI_Type_create_f90_integer(int r, MPI_Datatype *newtype)
 {
+	if (unlikely(!newtype)) return face_raise_in("Type_create_f90_integer", NX_COMM_WORLD, NX_ERR_ARG);
 	nx_t newtype_v;
 	long rc = CROSS(NX_SLOT_TYPE_CREATE_F90_INTEGER, int, nx_t *)(r, &newtype_v);
 	if (likely(rc == 0)) *newtype = out_datatype(newtype_v);
@@ -1175,6 +1210,7 @@ int PMPI_Type_create_f90_integer(int r, MPI_Datatype *newtype)
 
 int PMPI_Type_create_f90_real(int p, int r, MPI_Datatype *newtype)
 {
+	if (unlikely(!newtype)) return face_raise_in("Type_create_f90_real", NX_COMM_WORLD, NX_ERR_ARG);
 	nx_t newtype_v;
 	long rc = CROSS(NX_SLOT_TYPE_CREATE_F90_REAL, int, int, nx_t *)(p, r, &newtype_v);
 	if (likely(rc == 0)) *newtype = out_datatype(newtype_v);
@@ -1183,6 +1219,7 @@ int PMPI_Type_create_f90_real(int p, int r, MPI_Datatype *newtype)
 
 int PMPI_Type_create_f90_complex(int p, int r, MPI_Datatype *newtype)
 {
+	if (unlikely(!newtype)) return face_raise_in("Type_create_f90_complex", NX_COMM_WORLD, NX_ERR_ARG);
 	nx_t newtype_v;
 	long rc = CROSS(NX_SLOT_TYPE_CREATE_F90_COMPLEX, int, int, nx_t *)(p, r, &newtype_v);
 	if (likely(rc == 0)) *newtype = out_datatype(newtype_v);
@@ -1191,6 +1228,7 @@ int PMPI_Type_create_f90_complex(int p, int r, MPI_Datatype *newtype)
 
 int PMPI_Type_match_size(int typeclass, int size, MPI_Datatype *datatype)
 {
+	if (unlikely(!datatype)) return face_raise_in("Type_match_size", NX_COMM_WORLD, NX_ERR_ARG);
 	nx_t datatype_v;
 	long rc = CROSS(NX_SLOT_TYPE_MATCH_SIZE, int, int, nx_t *)(typeclass_in(typeclass), size, &datatype_v);
 	if (likely(rc == 0)) *datatype = out_datatype(datatype_v);
@@ -1200,6 +1238,7 @@ int PMPI_Type_size_c(void) { return face_refused(78, NX_COMM_NULL); }
 
 int PMPI_Type_get_extent(MPI_Datatype datatype, nx_aint *lb, nx_aint *extent)
 {
+	if (unlikely(!lb || !extent)) return face_raise_in("Type_get_extent", NX_COMM_WORLD, NX_ERR_ARG);
 	long rc = CROSS(NX_SLOT_TYPE_GET_EXTENT, nx_t, nx_aint *, nx_aint *)(in_datatype(datatype), lb, extent);
 	return error_out((int)rc);
 }
@@ -1207,12 +1246,14 @@ int PMPI_Type_get_extent_c(void) { return face_refused(79, NX_COMM_NULL); }
 
 int PMPI_Type_get_extent_x(MPI_Datatype datatype, nx_aint *lb, nx_aint *extent)
 {
+	if (unlikely(!lb || !extent)) return face_raise_in("Type_get_extent_x", NX_COMM_WORLD, NX_ERR_ARG);
 	long rc = CROSS(NX_SLOT_TYPE_GET_EXTENT_X, nx_t, nx_aint *, nx_aint *)(in_datatype(datatype), lb, extent);
 	return error_out((int)rc);
 }
 
 int PMPI_Type_get_true_extent(MPI_Datatype datatype, nx_aint *true_lb, nx_aint *true_extent)
 {
+	if (unlikely(!true_lb || !true_extent)) return face_raise_in("Type_get_true_extent", NX_COMM_WORLD, NX_ERR_ARG);
 	long rc = CROSS(NX_SLOT_TYPE_GET_TRUE_EXTENT, nx_t, nx_aint *, nx_aint *)(in_datatype(datatype), true_lb, true_extent);
 	return error_out((int)rc);
 }
@@ -1220,6 +1261,7 @@ int PMPI_Type_get_true_extent_c(void) { return face_refused(80, NX_COMM_NULL); }
 
 int PMPI_Type_get_true_extent_x(MPI_Datatype datatype, nx_aint *true_lb, nx_aint *true_extent)
 {
+	if (unlikely(!true_lb || !true_extent)) return face_raise_in("Type_get_true_extent_x", NX_COMM_WORLD, NX_ERR_ARG);
 	long rc = CROSS(NX_SLOT_TYPE_GET_TRUE_EXTENT_X, nx_t, nx_aint *, nx_aint *)(in_datatype(datatype), true_lb, true_extent);
 	return error_out((int)rc);
 }
@@ -1228,6 +1270,7 @@ int PMPI_Type_get_contents_c(void) { return face_refused(82, NX_COMM_NULL); }
 
 int PMPI_Get_elements(const MPI_Status *status, MPI_Datatype datatype, int *count)
 {
+	if (unlikely(!count)) return face_raise_in("Get_elements", NX_COMM_WORLD, NX_ERR_ARG);
 	nx_status status_v;
 	status_in(&status_v, status);
 	long rc = CROSS(NX_SLOT_GET_ELEMENTS, const nx_status *, nx_t, int *)(&status_v, in_datatype(datatype), count);
@@ -1237,6 +1280,7 @@ int PMPI_Get_elements_c(void) { return face_refused(83, NX_COMM_NULL); }
 
 int PMPI_Get_elements_x(const MPI_Status *status, MPI_Datatype datatype, nx_aint *count)
 {
+	if (unlikely(!count)) return face_raise_in("Get_elements_x", NX_COMM_WORLD, NX_ERR_ARG);
 	nx_status status_v;
 	status_in(&status_v, status);
 	long rc = CROSS(NX_SLOT_GET_ELEMENTS_X, const nx_status *, nx_t, nx_aint *)(&status_v, in_datatype(datatype), count);
@@ -1245,6 +1289,7 @@ int PMPI_Get_elements_x(const MPI_Status *status, MPI_Datatype datatype, nx_aint
 
 int PMPI_Pack(const void *inbuf, int incount, MPI_Datatype datatype, void *outbuf, int outsize, int *position, MPI_Comm comm)
 {
+	if (unlikely(!position)) return face_raise_in("Pack", in_comm(comm), NX_ERR_ARG);
 	long rc = CROSS(NX_SLOT_PACK, const void *, uint64_t, void *, int, int *, nx_t)(inbuf, PACK(incount, in_datatype(datatype)), outbuf, outsize, position, in_comm(comm));
 	return error_out((int)rc);
 }
@@ -1252,6 +1297,7 @@ int PMPI_Pack_c(UNUSED long a0, UNUSED long a1, UNUSED long a2, UNUSED long a3, 
 
 int PMPI_Unpack(const void *inbuf, int insize, int *position, void *outbuf, int outcount, MPI_Datatype datatype, MPI_Comm comm)
 {
+	if (unlikely(!position)) return face_raise_in("Unpack", in_comm(comm), NX_ERR_ARG);
 	long rc = CROSS(NX_SLOT_UNPACK, const void *, int, int *, void *, uint64_t, nx_t)(inbuf, insize, position, outbuf, PACK(outcount, in_datatype(datatype)), in_comm(comm));
 	return error_out((int)rc);
 }
@@ -1259,6 +1305,7 @@ int PMPI_Unpack_c(UNUSED long a0, UNUSED long a1, UNUSED long a2, UNUSED long a3
 
 int PMPI_Pack_size(int incount, MPI_Datatype datatype, MPI_Comm comm, int *size)
 {
+	if (unlikely(!size)) return face_raise_in("Pack_size", in_comm(comm), NX_ERR_ARG);
 	long rc = CROSS(NX_SLOT_PACK_SIZE, int, nx_t, nx_t, int *)(incount, in_datatype(datatype), in_comm(comm), size);
 	return error_out((int)rc);
 }
@@ -1266,6 +1313,7 @@ int PMPI_Pack_size_c(UNUSED long a0, UNUSED long a1, MPI_Comm comm) { return fac
 
 int PMPI_Pack_external(const char *datarep, const void *inbuf, int incount, MPI_Datatype datatype, void *outbuf, nx_aint outsize, nx_aint *position)
 {
+	if (unlikely(!position)) return face_raise_in("Pack_external", NX_COMM_WORLD, NX_ERR_ARG);
 	long rc = CROSS(NX_SLOT_PACK_EXTERNAL, const char *, const void *, uint64_t, void *, nx_aint, nx_aint *)(datarep, inbuf, PACK(incount, in_datatype(datatype)), outbuf, outsize, position);
 	return error_out((int)rc);
 }
@@ -1273,6 +1321,7 @@ int PMPI_Pack_external_c(void) { return face_refused(87, NX_COMM_NULL); }
 
 int PMPI_Unpack_external(const char *datarep, const void *inbuf, nx_aint insize, nx_aint *position, void *outbuf, int outcount, MPI_Datatype datatype)
 {
+	if (unlikely(!position)) return face_raise_in("Unpack_external", NX_COMM_WORLD, NX_ERR_ARG);
 	long rc = CROSS(NX_SLOT_UNPACK_EXTERNAL, const char *, const void *, nx_aint, nx_aint *, void *, uint64_t)(datarep, inbuf, insize, position, outbuf, PACK(outcount, in_datatype(datatype)));
 	return error_out((int)rc);
 }
@@ -1280,6 +1329,7 @@ int PMPI_Unpack_external_c(void) { return face_refused(88, NX_COMM_NULL); }
 
 int PMPI_Pack_external_size(const char *datarep, int incount, MPI_Datatype datatype, nx_aint *size)
 {
+	if (unlikely(!size)) return face_raise_in("Pack_external_size", NX_COMM_WORLD, NX_ERR_ARG);
 	long rc = CROSS(NX_SLOT_PACK_EXTERNAL_SIZE, const char *, int, nx_t, nx_aint *)(datarep, incount, in_datatype(datatype), size);
 	return error_out((int)rc);
 }
@@ -1289,6 +1339,7 @@ int PMPI_Comm_spawn_multiple(UNUSED long a0, UNUSED long a1, UNUSED long a2, UNU
 
 int PMPI_Comm_get_parent(MPI_Comm *parent)
 {
+	if (unlikely(!parent)) return face_raise_in("Comm_get_parent", NX_COMM_WORLD, NX_ERR_ARG);
 	nx_t parent_v;
 	long rc = CROSS(NX_SLOT_COMM_GET_PARENT, nx_t *)(&parent_v);
 	if (likely(rc == 0)) *parent = out_comm(parent_v);
@@ -1297,6 +1348,7 @@ int PMPI_Comm_get_parent(MPI_Comm *parent)
 
 int PMPI_Comm_disconnect(MPI_Comm *comm)
 {
+	if (unlikely(!comm)) return face_raise_in("Comm_disconnect", NX_COMM_WORLD, NX_ERR_ARG);
 	nx_t comm_v = in_comm(*comm);
 	long rc;
 	do rc = CROSS(NX_SLOT_COMM_DISCONNECT, nx_t *)(&comm_v);
@@ -1323,6 +1375,7 @@ int PMPI_Init(int *argc, char ***argv)
 
 int PMPI_Init_thread(int *argc, char ***argv, int required, int *provided)
 {
+	if (unlikely(!provided)) return face_raise_in("Init_thread", NX_COMM_WORLD, NX_ERR_ARG);
 	int provided_v;
 	long rc;
 	do rc = CROSS(NX_SLOT_INIT_THREAD, int *, char ***, int, int *)(argc, argv, thread_in(required), &provided_v);
@@ -1341,18 +1394,21 @@ int PMPI_Finalize(void)
 
 int PMPI_Initialized(int *flag)
 {
+	if (unlikely(!flag)) return face_raise_in("Initialized", NX_COMM_WORLD, NX_ERR_ARG);
 	long rc = CROSS(NX_SLOT_INITIALIZED, int *)(flag);
 	return error_out((int)rc);
 }
 
 int PMPI_Finalized(int *flag)
 {
+	if (unlikely(!flag)) return face_raise_in("Finalized", NX_COMM_WORLD, NX_ERR_ARG);
 	long rc = CROSS(NX_SLOT_FINALIZED, int *)(flag);
 	return error_out((int)rc);
 }
 
 int PMPI_Query_thread(int *provided)
 {
+	if (unlikely(!provided)) return face_raise_in("Query_thread", NX_COMM_WORLD, NX_ERR_ARG);
 	int provided_v;
 	long rc = CROSS(NX_SLOT_QUERY_THREAD, int *)(&provided_v);
 	if (likely(rc == 0)) *provided = thread_out(provided_v);
@@ -1361,6 +1417,7 @@ int PMPI_Query_thread(int *provided)
 
 int PMPI_Is_thread_main(int *flag)
 {
+	if (unlikely(!flag)) return face_raise_in("Is_thread_main", NX_COMM_WORLD, NX_ERR_ARG);
 	long rc = CROSS(NX_SLOT_IS_THREAD_MAIN, int *)(flag);
 	return error_out((int)rc);
 }
@@ -1373,12 +1430,14 @@ int PMPI_Abort(MPI_Comm comm, int errorcode)
 
 int PMPI_Get_library_version(char *version, int *resultlen)
 {
+	if (unlikely(!resultlen)) return face_raise_in("Get_library_version", NX_COMM_WORLD, NX_ERR_ARG);
 	long rc = CROSS(NX_SLOT_GET_LIBRARY_VERSION, char *, int, int *)(version, ABI_MAX_LIBRARY_VERSION_STRING, resultlen);
 	return error_out((int)rc);
 }
 
 int PMPI_Get_processor_name(char *name, int *resultlen)
 {
+	if (unlikely(!resultlen)) return face_raise_in("Get_processor_name", NX_COMM_WORLD, NX_ERR_ARG);
 	long rc = CROSS(NX_SLOT_GET_PROCESSOR_NAME, char *, int, int *)(name, ABI_MAX_PROCESSOR_NAME, resultlen);
 	return error_out((int)rc);
 }
@@ -1397,6 +1456,7 @@ int PMPI_Free_mem(void *base)
 
 int PMPI_Comm_create_errhandler(void *comm_errhandler_fn, MPI_Errhandler *errhandler)
 {
+	if (unlikely(!errhandler)) return face_raise_in("Comm_create_errhandler", NX_COMM_WORLD, NX_ERR_ARG);
 	nx_t errhandler_v;
 	long rc = CROSS(NX_SLOT_COMM_CREATE_ERRHANDLER, void *, void *, nx_t *)(comm_errhandler_fn, (void *)thunk_comm_err_fn, &errhandler_v);
 	if (likely(rc == 0)) *errhandler = out_errhandler(errhandler_v);
@@ -1411,6 +1471,7 @@ int PMPI_Comm_set_errhandler(MPI_Comm comm, MPI_Errhandler errhandler)
 
 int PMPI_Comm_get_errhandler(MPI_Comm comm, MPI_Errhandler *errhandler)
 {
+	if (unlikely(!errhandler)) return face_raise_in("Comm_get_errhandler", in_comm(comm), NX_ERR_ARG);
 	nx_t errhandler_v;
 	long rc = CROSS(NX_SLOT_COMM_GET_ERRHANDLER, nx_t, nx_t *)(in_comm(comm), &errhandler_v);
 	if (likely(rc == 0)) *errhandler = out_errhandler(errhandler_v);
@@ -1425,6 +1486,7 @@ int PMPI_Comm_call_errhandler(MPI_Comm comm, int errorcode)
 
 int PMPI_Errhandler_free(MPI_Errhandler *errhandler)
 {
+	if (unlikely(!errhandler)) return face_raise_in("Errhandler_free", NX_COMM_WORLD, NX_ERR_ARG);
 	nx_t errhandler_v = in_errhandler(*errhandler);
 	long rc = CROSS(NX_SLOT_ERRHANDLER_FREE, nx_t *)(&errhandler_v);
 	if (errhandler_v == 0) *errhandler = out_errhandler(0);
@@ -1433,6 +1495,7 @@ int PMPI_Errhandler_free(MPI_Errhandler *errhandler)
 
 int PMPI_Error_class(int errorcode, int *errorclass)
 {
+	if (unlikely(!errorclass)) return face_raise_in("Error_class", NX_COMM_WORLD, NX_ERR_ARG);
 	int errorclass_v;
 	long rc = CROSS(NX_SLOT_ERROR_CLASS, int, int *)(error_in(errorcode), &errorclass_v);
 	if (likely(rc == 0)) *errorclass = error_out(errorclass_v);
@@ -1441,12 +1504,14 @@ int PMPI_Error_class(int errorcode, int *errorclass)
 
 int PMPI_Error_string(int errorcode, char *string, int *resultlen)
 {
+	if (unlikely(!resultlen)) return face_raise_in("Error_string", NX_COMM_WORLD, NX_ERR_ARG);
 	long rc = CROSS(NX_SLOT_ERROR_STRING, int, char *, int, int *)(error_in(errorcode), string, ABI_MAX_ERROR_STRING, resultlen);
 	return error_out((int)rc);
 }
 
 int PMPI_Add_error_class(int *errorclass)
 {
+	if (unlikely(!errorclass)) return face_raise_in("Add_error_class", NX_COMM_WORLD, NX_ERR_ARG);
 	int errorclass_v;
 	long rc = CROSS(NX_SLOT_ADD_ERROR_CLASS, int *)(&errorclass_v);
 	if (likely(rc == 0)) *errorclass = error_out(errorclass_v);
@@ -1455,6 +1520,7 @@ int PMPI_Add_error_class(int *errorclass)
 
 int PMPI_Add_error_code(int errorclass, int *errorcode)
 {
+	if (unlikely(!errorcode)) return face_raise_in("Add_error_code", NX_COMM_WORLD, NX_ERR_ARG);
 	int errorcode_v;
 	long rc = CROSS(NX_SLOT_ADD_ERROR_CODE, int, int *)(error_in(errorclass), &errorcode_v);
 	if (likely(rc == 0)) *errorcode = error_out(errorcode_v);
@@ -1495,12 +1561,14 @@ int PMPI_Grequest_complete(void) { return face_refused(151, NX_COMM_NULL); }
 
 int PMPI_Group_size(MPI_Group group, int *size)
 {
+	if (unlikely(!size)) return face_raise_in("Group_size", NX_COMM_WORLD, NX_ERR_ARG);
 	long rc = CROSS(NX_SLOT_GROUP_SIZE, nx_t, int *)(in_group(group), size);
 	return error_out((int)rc);
 }
 
 int PMPI_Group_rank(MPI_Group group, int *rank)
 {
+	if (unlikely(!rank)) return face_raise_in("Group_rank", NX_COMM_WORLD, NX_ERR_ARG);
 	int rank_v;
 	long rc = CROSS(NX_SLOT_GROUP_RANK, nx_t, int *)(in_group(group), &rank_v);
 	if (likely(rc == 0)) *rank = rank_out(rank_v);
@@ -1519,6 +1587,7 @@ int PMPI_Group_translate_ranks(MPI_Group group1, int n, const int *ranks1, MPI_G
 
 int PMPI_Group_compare(MPI_Group group1, MPI_Group group2, int *result)
 {
+	if (unlikely(!result)) return face_raise_in("Group_compare", NX_COMM_WORLD, NX_ERR_ARG);
 	int result_v;
 	long rc = CROSS(NX_SLOT_GROUP_COMPARE, nx_t, nx_t, int *)(in_group(group1), in_group(group2), &result_v);
 	if (likely(rc == 0)) *result = compare_out(result_v);
@@ -1527,6 +1596,7 @@ int PMPI_Group_compare(MPI_Group group1, MPI_Group group2, int *result)
 
 int PMPI_Group_union(MPI_Group group1, MPI_Group group2, MPI_Group *newgroup)
 {
+	if (unlikely(!newgroup)) return face_raise_in("Group_union", NX_COMM_WORLD, NX_ERR_ARG);
 	nx_t newgroup_v;
 	long rc = CROSS(NX_SLOT_GROUP_UNION, nx_t, nx_t, nx_t *)(in_group(group1), in_group(group2), &newgroup_v);
 	if (likely(rc == 0)) *newgroup = out_group(newgroup_v);
@@ -1535,6 +1605,7 @@ int PMPI_Group_union(MPI_Group group1, MPI_Group group2, MPI_Group *newgroup)
 
 int PMPI_Group_intersection(MPI_Group group1, MPI_Group group2, MPI_Group *newgroup)
 {
+	if (unlikely(!newgroup)) return face_raise_in("Group_intersection", NX_COMM_WORLD, NX_ERR_ARG);
 	nx_t newgroup_v;
 	long rc = CROSS(NX_SLOT_GROUP_INTERSECTION, nx_t, nx_t, nx_t *)(in_group(group1), in_group(group2), &newgroup_v);
 	if (likely(rc == 0)) *newgroup = out_group(newgroup_v);
@@ -1543,6 +1614,7 @@ int PMPI_Group_intersection(MPI_Group group1, MPI_Group group2, MPI_Group *newgr
 
 int PMPI_Group_difference(MPI_Group group1, MPI_Group group2, MPI_Group *newgroup)
 {
+	if (unlikely(!newgroup)) return face_raise_in("Group_difference", NX_COMM_WORLD, NX_ERR_ARG);
 	nx_t newgroup_v;
 	long rc = CROSS(NX_SLOT_GROUP_DIFFERENCE, nx_t, nx_t, nx_t *)(in_group(group1), in_group(group2), &newgroup_v);
 	if (likely(rc == 0)) *newgroup = out_group(newgroup_v);
@@ -1551,6 +1623,7 @@ int PMPI_Group_difference(MPI_Group group1, MPI_Group group2, MPI_Group *newgrou
 
 int PMPI_Group_incl(MPI_Group group, int n, const int *ranks, MPI_Group *newgroup)
 {
+	if (unlikely(!newgroup)) return face_raise_in("Group_incl", NX_COMM_WORLD, NX_ERR_ARG);
 	nx_t newgroup_v;
 	long rc = CROSS(NX_SLOT_GROUP_INCL, nx_t, int, const int *, nx_t *)(in_group(group), n, ranks, &newgroup_v);
 	if (likely(rc == 0)) *newgroup = out_group(newgroup_v);
@@ -1559,6 +1632,7 @@ int PMPI_Group_incl(MPI_Group group, int n, const int *ranks, MPI_Group *newgrou
 
 int PMPI_Group_excl(MPI_Group group, int n, const int *ranks, MPI_Group *newgroup)
 {
+	if (unlikely(!newgroup)) return face_raise_in("Group_excl", NX_COMM_WORLD, NX_ERR_ARG);
 	nx_t newgroup_v;
 	long rc = CROSS(NX_SLOT_GROUP_EXCL, nx_t, int, const int *, nx_t *)(in_group(group), n, ranks, &newgroup_v);
 	if (likely(rc == 0)) *newgroup = out_group(newgroup_v);
@@ -1567,6 +1641,7 @@ int PMPI_Group_excl(MPI_Group group, int n, const int *ranks, MPI_Group *newgrou
 
 int PMPI_Group_range_incl(MPI_Group group, int n, const int *ranges, MPI_Group *newgroup)
 {
+	if (unlikely(!newgroup)) return face_raise_in("Group_range_incl", NX_COMM_WORLD, NX_ERR_ARG);
 	nx_t newgroup_v;
 	long rc = CROSS(NX_SLOT_GROUP_RANGE_INCL, nx_t, int, const int *, nx_t *)(in_group(group), n, ranges, &newgroup_v);
 	if (likely(rc == 0)) *newgroup = out_group(newgroup_v);
@@ -1575,6 +1650,7 @@ int PMPI_Group_range_incl(MPI_Group group, int n, const int *ranges, MPI_Group *
 
 int PMPI_Group_range_excl(MPI_Group group, int n, const int *ranges, MPI_Group *newgroup)
 {
+	if (unlikely(!newgroup)) return face_raise_in("Group_range_excl", NX_COMM_WORLD, NX_ERR_ARG);
 	nx_t newgroup_v;
 	long rc = CROSS(NX_SLOT_GROUP_RANGE_EXCL, nx_t, int, const int *, nx_t *)(in_group(group), n, ranges, &newgroup_v);
 	if (likely(rc == 0)) *newgroup = out_group(newgroup_v);
@@ -1583,6 +1659,7 @@ int PMPI_Group_range_excl(MPI_Group group, int n, const int *ranges, MPI_Group *
 
 int PMPI_Group_free(MPI_Group *group)
 {
+	if (unlikely(!group)) return face_raise_in("Group_free", NX_COMM_WORLD, NX_ERR_ARG);
 	nx_t group_v = in_group(*group);
 	long rc = CROSS(NX_SLOT_GROUP_FREE, nx_t *)(&group_v);
 	if (group_v == 0) *group = out_group(0);
@@ -1591,6 +1668,7 @@ int PMPI_Group_free(MPI_Group *group)
 
 int PMPI_Comm_compare(MPI_Comm comm1, MPI_Comm comm2, int *result)
 {
+	if (unlikely(!result)) return face_raise_in("Comm_compare", in_comm(comm2), NX_ERR_ARG);
 	int result_v;
 	long rc = CROSS(NX_SLOT_COMM_COMPARE, nx_t, nx_t, int *)(in_comm(comm1), in_comm(comm2), &result_v);
 	if (likely(rc == 0)) *result = compare_out(result_v);
@@ -1599,6 +1677,7 @@ int PMPI_Comm_compare(MPI_Comm comm1, MPI_Comm comm2, int *result)
 
 int PMPI_Comm_group(MPI_Comm comm, MPI_Group *group)
 {
+	if (unlikely(!group)) return face_raise_in("Comm_group", in_comm(comm), NX_ERR_ARG);
 	nx_t group_v;
 	long rc = CROSS(NX_SLOT_COMM_GROUP, nx_t, nx_t *)(in_comm(comm), &group_v);
 	if (likely(rc == 0)) *group = out_group(group_v);
@@ -1607,18 +1686,21 @@ int PMPI_Comm_group(MPI_Comm comm, MPI_Group *group)
 
 int PMPI_Comm_test_inter(MPI_Comm comm, int *flag)
 {
+	if (unlikely(!flag)) return face_raise_in("Comm_test_inter", in_comm(comm), NX_ERR_ARG);
 	long rc = CROSS(NX_SLOT_COMM_TEST_INTER, nx_t, int *)(in_comm(comm), flag);
 	return error_out((int)rc);
 }
 
 int PMPI_Comm_remote_size(MPI_Comm comm, int *size)
 {
+	if (unlikely(!size)) return face_raise_in("Comm_remote_size", in_comm(comm), NX_ERR_ARG);
 	long rc = CROSS(NX_SLOT_COMM_REMOTE_SIZE, nx_t, int *)(in_comm(comm), size);
 	return error_out((int)rc);
 }
 
 int PMPI_Comm_remote_group(MPI_Comm comm, MPI_Group *group)
 {
+	if (unlikely(!group)) return face_raise_in("Comm_remote_group", in_comm(comm), NX_ERR_ARG);
 	nx_t group_v;
 	long rc = CROSS(NX_SLOT_COMM_REMOTE_GROUP, nx_t, nx_t *)(in_comm(comm), &group_v);
 	if (likely(rc == 0)) *group = out_group(group_v);
@@ -1627,6 +1709,7 @@ int PMPI_Comm_remote_group(MPI_Comm comm, MPI_Group *group)
 
 int PMPI_Comm_dup(MPI_Comm comm, MPI_Comm *newcomm)
 {
+	if (unlikely(!newcomm)) return face_raise_in("Comm_dup", in_comm(comm), NX_ERR_ARG);
 	nx_t newcomm_v;
 	long rc;
 	do rc = CROSS(NX_SLOT_COMM_DUP, nx_t, nx_t *)(in_comm(comm), &newcomm_v);
@@ -1637,6 +1720,7 @@ int PMPI_Comm_dup(MPI_Comm comm, MPI_Comm *newcomm)
 
 int PMPI_Comm_dup_with_info(MPI_Comm comm, MPI_Info info, MPI_Comm *newcomm)
 {
+	if (unlikely(!newcomm)) return face_raise_in("Comm_dup_with_info", in_comm(comm), NX_ERR_ARG);
 	nx_t newcomm_v;
 	long rc;
 	do rc = CROSS(NX_SLOT_COMM_DUP_WITH_INFO, nx_t, nx_t, nx_t *)(in_comm(comm), in_info(info), &newcomm_v);
@@ -1649,6 +1733,7 @@ int PMPI_Comm_idup_with_info(MPI_Comm comm) { return face_refused(153, in_comm(c
 
 int PMPI_Comm_create(MPI_Comm comm, MPI_Group group, MPI_Comm *newcomm)
 {
+	if (unlikely(!newcomm)) return face_raise_in("Comm_create", in_comm(comm), NX_ERR_ARG);
 	nx_t newcomm_v;
 	long rc;
 	do rc = CROSS(NX_SLOT_COMM_CREATE, nx_t, nx_t, nx_t *)(in_comm(comm), in_group(group), &newcomm_v);
@@ -1659,6 +1744,7 @@ int PMPI_Comm_create(MPI_Comm comm, MPI_Group group, MPI_Comm *newcomm)
 
 int PMPI_Comm_create_group(MPI_Comm comm, MPI_Group group, int tag, MPI_Comm *newcomm)
 {
+	if (unlikely(!newcomm)) return face_raise_in("Comm_create_group", in_comm(comm), NX_ERR_ARG);
 	nx_t newcomm_v;
 	long rc;
 	do rc = CROSS(NX_SLOT_COMM_CREATE_GROUP, nx_t, nx_t, int, nx_t *)(in_comm(comm), in_group(group), tag, &newcomm_v);
@@ -1669,6 +1755,7 @@ int PMPI_Comm_create_group(MPI_Comm comm, MPI_Group group, int tag, MPI_Comm *ne
 
 int PMPI_Comm_split(MPI_Comm comm, int color, int key, MPI_Comm *newcomm)
 {
+	if (unlikely(!newcomm)) return face_raise_in("Comm_split", in_comm(comm), NX_ERR_ARG);
 	nx_t newcomm_v;
 	long rc;
 	do rc = CROSS(NX_SLOT_COMM_SPLIT, nx_t, int, int, nx_t *)(in_comm(comm), color, key, &newcomm_v);
@@ -1679,6 +1766,7 @@ int PMPI_Comm_split(MPI_Comm comm, int color, int key, MPI_Comm *newcomm)
 
 int PMPI_Comm_split_type(MPI_Comm comm, int split_type, int key, MPI_Info info, MPI_Comm *newcomm)
 {
+	if (unlikely(!newcomm)) return face_raise_in("Comm_split_type", in_comm(comm), NX_ERR_ARG);
 	nx_t newcomm_v;
 	long rc;
 	do rc = CROSS(NX_SLOT_COMM_SPLIT_TYPE, nx_t, int, int, nx_t, nx_t *)(in_comm(comm), split_in(split_type), key, in_info(info), &newcomm_v);
@@ -1689,6 +1777,7 @@ int PMPI_Comm_split_type(MPI_Comm comm, int split_type, int key, MPI_Info info, 
 
 int PMPI_Comm_free(MPI_Comm *comm)
 {
+	if (unlikely(!comm)) return face_raise_in("Comm_free", NX_COMM_WORLD, NX_ERR_ARG);
 	nx_t comm_v = in_comm(*comm);
 	long rc;
 	do rc = CROSS(NX_SLOT_COMM_FREE, nx_t *)(&comm_v);
@@ -1705,6 +1794,7 @@ int PMPI_Comm_set_info(MPI_Comm comm, MPI_Info info)
 
 int PMPI_Comm_get_info(MPI_Comm comm, MPI_Info *info_used)
 {
+	if (unlikely(!info_used)) return face_raise_in("Comm_get_info", in_comm(comm), NX_ERR_ARG);
 	nx_t info_used_v;
 	long rc = CROSS(NX_SLOT_COMM_GET_INFO, nx_t, nx_t *)(in_comm(comm), &info_used_v);
 	if (likely(rc == 0)) *info_used = out_info(info_used_v);
@@ -1719,6 +1809,7 @@ int PMPI_Comm_set_name(MPI_Comm comm, const char *comm_name)
 
 int PMPI_Comm_get_name(MPI_Comm comm, char *comm_name, int *resultlen)
 {
+	if (unlikely(!resultlen)) return face_raise_in("Comm_get_name", in_comm(comm), NX_ERR_ARG);
 	long rc = CROSS(NX_SLOT_COMM_GET_NAME, nx_t, char *, int, int *)(in_comm(comm), comm_name, ABI_MAX_OBJECT_NAME, resultlen);
 	return error_out((int)rc);
 }
@@ -1731,12 +1822,14 @@ int PMPI_Type_set_name(MPI_Datatype datatype, const char *type_name)
 
 int PMPI_Type_get_name(MPI_Datatype datatype, char *type_name, int *resultlen)
 {
+	if (unlikely(!resultlen)) return face_raise_in("Type_get_name", NX_COMM_WORLD, NX_ERR_ARG);
 	long rc = CROSS(NX_SLOT_TYPE_GET_NAME, nx_t, char *, int, int *)(in_datatype(datatype), type_name, ABI_MAX_OBJECT_NAME, resultlen);
 	return error_out((int)rc);
 }
 
 int PMPI_Comm_create_keyval(void *comm_copy_attr_fn, void *comm_delete_attr_fn, int *comm_keyval, void *extra_state)
 {
+	if (unlikely(!comm_keyval)) return face_raise_in("Comm_create_keyval", NX_COMM_WORLD, NX_ERR_ARG);
 	nx_t comm_keyval_v;
 	long rc = CROSS(NX_SLOT_COMM_CREATE_KEYVAL, void *, void *, void *, void *, nx_t *, void *)(comm_copy_attr_fn, (void *)thunk_comm_copy_fn, comm_delete_attr_fn, (void *)thunk_comm_delete_fn, &comm_keyval_v, extra_state);
 	if (likely(rc == 0)) *comm_keyval = out_keyval(comm_keyval_v);
@@ -1745,6 +1838,7 @@ int PMPI_Comm_create_keyval(void *comm_copy_attr_fn, void *comm_delete_attr_fn, 
 
 int PMPI_Comm_free_keyval(int *comm_keyval)
 {
+	if (unlikely(!comm_keyval)) return face_raise_in("Comm_free_keyval", NX_COMM_WORLD, NX_ERR_ARG);
 	nx_t comm_keyval_v = in_keyval(*comm_keyval);
 	long rc = CROSS(NX_SLOT_COMM_FREE_KEYVAL, nx_t *)(&comm_keyval_v);
 	if (comm_keyval_v == 0) *comm_keyval = out_keyval(0);
@@ -1765,6 +1859,7 @@ int PMPI_Comm_delete_attr(MPI_Comm comm, int comm_keyval)
 
 int PMPI_Type_create_keyval(void *type_copy_attr_fn, void *type_delete_attr_fn, int *type_keyval, void *extra_state)
 {
+	if (unlikely(!type_keyval)) return face_raise_in("Type_create_keyval", NX_COMM_WORLD, NX_ERR_ARG);
 	nx_t type_keyval_v;
 	long rc = CROSS(NX_SLOT_TYPE_CREATE_KEYVAL, void *, void *, void *, void *, nx_t *, void *)(type_copy_attr_fn, (void *)thunk_type_copy_fn, type_delete_attr_fn, (void *)thunk_type_delete_fn, &type_keyval_v, extra_state);
 	if (likely(rc == 0)) *type_keyval = out_keyval(type_keyval_v);
@@ -1773,6 +1868,7 @@ int PMPI_Type_create_keyval(void *type_copy_attr_fn, void *type_delete_attr_fn, 
 
 int PMPI_Type_free_keyval(int *type_keyval)
 {
+	if (unlikely(!type_keyval)) return face_raise_in("Type_free_keyval", NX_COMM_WORLD, NX_ERR_ARG);
 	nx_t type_keyval_v = in_keyval(*type_keyval);
 	long rc = CROSS(NX_SLOT_TYPE_FREE_KEYVAL, nx_t *)(&type_keyval_v);
 	if (type_keyval_v == 0) *type_keyval = out_keyval(0);
@@ -1787,6 +1883,7 @@ int PMPI_Type_set_attr(MPI_Datatype datatype, int type_keyval, void *attribute_v
 
 int PMPI_Type_get_attr(MPI_Datatype datatype, int type_keyval, void *attribute_val, int *flag)
 {
+	if (unlikely(!flag)) return face_raise_in("Type_get_attr", NX_COMM_WORLD, NX_ERR_ARG);
 	long rc = CROSS(NX_SLOT_TYPE_GET_ATTR, nx_t, nx_t, void **, int *)(in_datatype(datatype), in_keyval(type_keyval), attribute_val, flag);
 	return error_out((int)rc);
 }
@@ -1804,6 +1901,7 @@ int PMPI_Group_from_session_pset(void) { return face_refused(158, NX_COMM_NULL);
 
 int PMPI_Info_create(MPI_Info *info)
 {
+	if (unlikely(!info)) return face_raise_in("Info_create", NX_COMM_WORLD, NX_ERR_ARG);
 	nx_t info_v;
 	long rc = CROSS(NX_SLOT_INFO_CREATE, nx_t *)(&info_v);
 	if (likely(rc == 0)) *info = out_info(info_v);
@@ -1812,6 +1910,7 @@ int PMPI_Info_create(MPI_Info *info)
 
 int PMPI_Info_create_env(int argc, char **argv, MPI_Info *info)
 {
+	if (unlikely(!info)) return face_raise_in("Info_create_env", NX_COMM_WORLD, NX_ERR_ARG);
 	nx_t info_v;
 	long rc = CROSS(NX_SLOT_INFO_CREATE_ENV, int, char **, nx_t *)(argc, argv, &info_v);
 	if (likely(rc == 0)) *info = out_info(info_v);
@@ -1826,6 +1925,7 @@ int PMPI_Info_delete(MPI_Info info, const char *key)
 
 int PMPI_Info_dup(MPI_Info info, MPI_Info *newinfo)
 {
+	if (unlikely(!newinfo)) return face_raise_in("Info_dup", NX_COMM_WORLD, NX_ERR_ARG);
 	nx_t newinfo_v;
 	long rc = CROSS(NX_SLOT_INFO_DUP, nx_t, nx_t *)(in_info(info), &newinfo_v);
 	if (likely(rc == 0)) *newinfo = out_info(newinfo_v);
@@ -1834,6 +1934,7 @@ int PMPI_Info_dup(MPI_Info info, MPI_Info *newinfo)
 
 int PMPI_Info_free(MPI_Info *info)
 {
+	if (unlikely(!info)) return face_raise_in("Info_free", NX_COMM_WORLD, NX_ERR_ARG);
 	nx_t info_v = in_info(*info);
 	long rc = CROSS(NX_SLOT_INFO_FREE, nx_t *)(&info_v);
 	if (info_v == 0) *info = out_info(0);
@@ -1842,12 +1943,14 @@ int PMPI_Info_free(MPI_Info *info)
 
 int PMPI_Info_get(MPI_Info info, const char *key, int valuelen, char *value, int *flag)
 {
+	if (unlikely(!flag)) return face_raise_in("Info_get", NX_COMM_WORLD, NX_ERR_ARG);
 	long rc = CROSS(NX_SLOT_INFO_GET, nx_t, const char *, int, char *, int *)(in_info(info), key, valuelen, value, flag);
 	return error_out((int)rc);
 }
 
 int PMPI_Info_get_nkeys(MPI_Info info, int *nkeys)
 {
+	if (unlikely(!nkeys)) return face_raise_in("Info_get_nkeys", NX_COMM_WORLD, NX_ERR_ARG);
 	long rc = CROSS(NX_SLOT_INFO_GET_NKEYS, nx_t, int *)(in_info(info), nkeys);
 	return error_out((int)rc);
 }
@@ -1860,12 +1963,14 @@ int PMPI_Info_get_nthkey(MPI_Info info, int n, char *key)
 
 int PMPI_Info_get_string(MPI_Info info, const char *key, int *buflen, char *value, int *flag)
 {
+	if (unlikely(!buflen || !flag)) return face_raise_in("Info_get_string", NX_COMM_WORLD, NX_ERR_ARG);
 	long rc = CROSS(NX_SLOT_INFO_GET_STRING, nx_t, const char *, int *, char *, int *)(in_info(info), key, buflen, value, flag);
 	return error_out((int)rc);
 }
 
 int PMPI_Info_get_valuelen(MPI_Info info, const char *key, int *valuelen, int *flag)
 {
+	if (unlikely(!valuelen || !flag)) return face_raise_in("Info_get_valuelen", NX_COMM_WORLD, NX_ERR_ARG);
 	long rc = CROSS(NX_SLOT_INFO_GET_VALUELEN, nx_t, const char *, int *, int *)(in_info(info), key, valuelen, flag);
 	return error_out((int)rc);
 }
@@ -2043,6 +2148,7 @@ int PMPI_Isendrecv_replace_c(UNUSED long a0, UNUSED long a1, UNUSED long a2, UNU
 
 COLD static int middle_isend(const void *buf, int count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm, MPI_Request *request)
 {
+	if (unlikely(!request)) return face_raise_in("Isend", in_comm(comm), NX_ERR_ARG);
 	nx_t request_v;
 	long rc = CROSS(NX_SLOT_ISEND, const void *, uint64_t, int, int, nx_t, nx_t *)(buf, PACK(count, in_datatype(datatype)), rank_in(dest), tag, in_comm(comm), &request_v);
 	if (likely(rc == 0)) *request = out_request(request_v);
@@ -2052,6 +2158,7 @@ int PMPI_Isend_c(UNUSED long a0, UNUSED long a1, UNUSED long a2, UNUSED long a3,
 
 int PMPI_Issend(const void *buf, int count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm, MPI_Request *request)
 {
+	if (unlikely(!request)) return face_raise_in("Issend", in_comm(comm), NX_ERR_ARG);
 	nx_t request_v;
 	long rc = CROSS(NX_SLOT_ISSEND, const void *, uint64_t, int, int, nx_t, nx_t *)(buf, PACK(count, in_datatype(datatype)), rank_in(dest), tag, in_comm(comm), &request_v);
 	if (likely(rc == 0)) *request = out_request(request_v);
@@ -2061,6 +2168,7 @@ int PMPI_Issend_c(UNUSED long a0, UNUSED long a1, UNUSED long a2, UNUSED long a3
 
 int PMPI_Irsend(const void *buf, int count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm, MPI_Request *request)
 {
+	if (unlikely(!request)) return face_raise_in("Irsend", in_comm(comm), NX_ERR_ARG);
 	nx_t request_v;
 	long rc = CROSS(NX_SLOT_IRSEND, const void *, uint64_t, int, int, nx_t, nx_t *)(buf, PACK(count, in_datatype(datatype)), rank_in(dest), tag, in_comm(comm), &request_v);
 	if (likely(rc == 0)) *request = out_request(request_v);
@@ -2070,6 +2178,7 @@ int PMPI_Irsend_c(UNUSED long a0, UNUSED long a1, UNUSED long a2, UNUSED long a3
 
 int PMPI_Ibsend(const void *buf, int count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm, MPI_Request *request)
 {
+	if (unlikely(!request)) return face_raise_in("Ibsend", in_comm(comm), NX_ERR_ARG);
 	nx_t request_v;
 	long rc = CROSS(NX_SLOT_IBSEND, const void *, uint64_t, int, int, nx_t, nx_t *)(buf, PACK(count, in_datatype(datatype)), rank_in(dest), tag, in_comm(comm), &request_v);
 	if (likely(rc == 0)) *request = out_request(request_v);
@@ -2079,6 +2188,7 @@ int PMPI_Ibsend_c(UNUSED long a0, UNUSED long a1, UNUSED long a2, UNUSED long a3
 
 COLD static int middle_irecv(void *buf, int count, MPI_Datatype datatype, int source, int tag, MPI_Comm comm, MPI_Request *request)
 {
+	if (unlikely(!request)) return face_raise_in("Irecv", in_comm(comm), NX_ERR_ARG);
 	nx_t request_v;
 	long rc = CROSS(NX_SLOT_IRECV, void *, uint64_t, int, int, nx_t, nx_t *)(buf, PACK(count, in_datatype(datatype)), rank_in(source), tag, in_comm(comm), &request_v);
 	if (likely(rc == 0)) *request = out_request(request_v);
@@ -2095,6 +2205,7 @@ int PMPI_Buffer_attach_c(void) { return face_refused(265, NX_COMM_NULL); }
 
 int PMPI_Buffer_detach(void *buffer_addr, int *size)
 {
+	if (unlikely(!size)) return face_raise_in("Buffer_detach", NX_COMM_WORLD, NX_ERR_ARG);
 	long rc;
 	do rc = CROSS(NX_SLOT_BUFFER_DETACH, void **, int *)(buffer_addr, size);
 	while (unlikely(rc == BY_AGAIN) && face_park());
@@ -2104,6 +2215,7 @@ int PMPI_Buffer_detach_c(void) { return face_refused(266, NX_COMM_NULL); }
 
 static int middle_wait(MPI_Request *request, MPI_Status *status)
 {
+	if (unlikely(!request)) return face_raise_in("Wait", NX_COMM_WORLD, NX_ERR_ARG);
 	nx_t request_v = in_request(*request);
 	nx_status status_v;
 	long rc;
@@ -2116,6 +2228,7 @@ static int middle_wait(MPI_Request *request, MPI_Status *status)
 
 int PMPI_Waitany(int count, MPI_Request *array_of_requests, int *index, MPI_Status *status)
 {
+	if (unlikely(!index)) return face_raise_in("Waitany", NX_COMM_WORLD, NX_ERR_ARG);
 	TEMP(nx_t, t_array_of_requests, count);
 	for (int i = 0; i < t_array_of_requests_n; i++) t_array_of_requests[i] = in_request(array_of_requests[i]);
 	nx_status status_v;
@@ -2146,6 +2259,7 @@ static int middle_waitall(int count, MPI_Request *array_of_requests, MPI_Status 
 
 int PMPI_Waitsome(int incount, MPI_Request *array_of_requests, int *outcount, int *array_of_indices, MPI_Status *array_of_statuses)
 {
+	if (unlikely(!outcount)) return face_raise_in("Waitsome", NX_COMM_WORLD, NX_ERR_ARG);
 	TEMP(nx_t, t_array_of_requests, incount);
 	for (int i = 0; i < t_array_of_requests_n; i++) t_array_of_requests[i] = in_request(array_of_requests[i]);
 	TEMP(nx_status, t_array_of_statuses, array_of_statuses != ABI_STATUS_IGNORE ? incount : 0);
@@ -2162,6 +2276,7 @@ int PMPI_Waitsome(int incount, MPI_Request *array_of_requests, int *outcount, in
 
 static int middle_test(MPI_Request *request, int *flag, MPI_Status *status)
 {
+	if (unlikely(!request || !flag)) return face_raise_in("Test", NX_COMM_WORLD, NX_ERR_ARG);
 	nx_t request_v = in_request(*request);
 	nx_status status_v;
 	long rc;
@@ -2174,6 +2289,7 @@ static int middle_test(MPI_Request *request, int *flag, MPI_Status *status)
 
 int PMPI_Testany(int count, MPI_Request *array_of_requests, int *index, int *flag, MPI_Status *status)
 {
+	if (unlikely(!index || !flag)) return face_raise_in("Testany", NX_COMM_WORLD, NX_ERR_ARG);
 	TEMP(nx_t, t_array_of_requests, count);
 	for (int i = 0; i < t_array_of_requests_n; i++) t_array_of_requests[i] = in_request(array_of_requests[i]);
 	nx_status status_v;
@@ -2188,6 +2304,7 @@ int PMPI_Testany(int count, MPI_Request *array_of_requests, int *index, int *fla
 
 int PMPI_Testall(int count, MPI_Request *array_of_requests, int *flag, MPI_Status *array_of_statuses)
 {
+	if (unlikely(!flag)) return face_raise_in("Testall", NX_COMM_WORLD, NX_ERR_ARG);
 	TEMP(nx_t, t_array_of_requests, count);
 	for (int i = 0; i < t_array_of_requests_n; i++) t_array_of_requests[i] = in_request(array_of_requests[i]);
 	TEMP(nx_status, t_array_of_statuses, array_of_statuses != ABI_STATUS_IGNORE ? count : 0);
@@ -2204,6 +2321,7 @@ int PMPI_Testall(int count, MPI_Request *array_of_requests, int *flag, MPI_Statu
 
 int PMPI_Testsome(int incount, MPI_Request *array_of_requests, int *outcount, int *array_of_indices, MPI_Status *array_of_statuses)
 {
+	if (unlikely(!outcount)) return face_raise_in("Testsome", NX_COMM_WORLD, NX_ERR_ARG);
 	TEMP(nx_t, t_array_of_requests, incount);
 	for (int i = 0; i < t_array_of_requests_n; i++) t_array_of_requests[i] = in_request(array_of_requests[i]);
 	TEMP(nx_status, t_array_of_statuses, array_of_statuses != ABI_STATUS_IGNORE ? incount : 0);
@@ -2220,6 +2338,7 @@ int PMPI_Testsome(int incount, MPI_Request *array_of_requests, int *outcount, in
 
 int PMPI_Request_free(MPI_Request *request)
 {
+	if (unlikely(!request)) return face_raise_in("Request_free", NX_COMM_WORLD, NX_ERR_ARG);
 	nx_t request_v = in_request(*request);
 	long rc = CROSS(NX_SLOT_REQUEST_FREE, nx_t *)(&request_v);
 	if (request_v == 0) *request = out_request(0);
@@ -2228,6 +2347,7 @@ int PMPI_Request_free(MPI_Request *request)
 
 int PMPI_Request_get_status(MPI_Request request, int *flag, MPI_Status *status)
 {
+	if (unlikely(!flag)) return face_raise_in("Request_get_status", NX_COMM_WORLD, NX_ERR_ARG);
 	nx_status status_v;
 	long rc;
 	do rc = CROSS(NX_SLOT_REQUEST_GET_STATUS, nx_t, int *, nx_status *)(in_request(request), flag, status != ABI_STATUS_IGNORE ? &status_v : NULL);
@@ -2238,6 +2358,7 @@ int PMPI_Request_get_status(MPI_Request request, int *flag, MPI_Status *status)
 
 int PMPI_Cancel(MPI_Request *request)
 {
+	if (unlikely(!request)) return face_raise_in("Cancel", NX_COMM_WORLD, NX_ERR_ARG);
 	long rc = CROSS(NX_SLOT_CANCEL, nx_t)(in_request(*request));
 	return error_out((int)rc);
 }
@@ -2255,6 +2376,7 @@ int PMPI_Probe(int source, int tag, MPI_Comm comm, MPI_Status *status)
 
 int PMPI_Iprobe(int source, int tag, MPI_Comm comm, int *flag, MPI_Status *status)
 {
+	if (unlikely(!flag)) return face_raise_in("Iprobe", in_comm(comm), NX_ERR_ARG);
 	nx_status status_v;
 	long rc;
 	do rc = CROSS(NX_SLOT_IPROBE, int, int, nx_t, int *, nx_status *)(rank_in(source), tag, in_comm(comm), flag, status != ABI_STATUS_IGNORE ? &status_v : NULL);
@@ -2265,6 +2387,7 @@ int PMPI_Iprobe(int source, int tag, MPI_Comm comm, int *flag, MPI_Status *statu
 
 int PMPI_Mprobe(int source, int tag, MPI_Comm comm, MPI_Message *message, MPI_Status *status)
 {
+	if (unlikely(!message)) return face_raise_in("Mprobe", in_comm(comm), NX_ERR_ARG);
 	nx_t message_v;
 	nx_status status_v;
 	long rc;
@@ -2277,6 +2400,7 @@ int PMPI_Mprobe(int source, int tag, MPI_Comm comm, MPI_Message *message, MPI_St
 
 int PMPI_Improbe(int source, int tag, MPI_Comm comm, int *flag, MPI_Message *message, MPI_Status *status)
 {
+	if (unlikely(!flag || !message)) return face_raise_in("Improbe", in_comm(comm), NX_ERR_ARG);
 	nx_t message_v;
 	nx_status status_v;
 	long rc;
@@ -2289,6 +2413,7 @@ int PMPI_Improbe(int source, int tag, MPI_Comm comm, int *flag, MPI_Message *mes
 
 int PMPI_Mrecv(void *buf, int count, MPI_Datatype datatype, MPI_Message *message, MPI_Status *status)
 {
+	if (unlikely(!message)) return face_raise_in("Mrecv", NX_COMM_WORLD, NX_ERR_ARG);
 	nx_t message_v = in_message(*message);
 	nx_status status_v;
 	nx_cont cont;
@@ -2302,6 +2427,7 @@ int PMPI_Mrecv_c(void) { return face_refused(268, NX_COMM_NULL); }
 
 int PMPI_Imrecv(void *buf, int count, MPI_Datatype datatype, MPI_Message *message, MPI_Request *request)
 {
+	if (unlikely(!message || !request)) return face_raise_in("Imrecv", NX_COMM_WORLD, NX_ERR_ARG);
 	nx_t message_v = in_message(*message);
 	nx_t request_v;
 	long rc = CROSS(NX_SLOT_IMRECV, void *, int, nx_t, nx_t *, nx_t *)(buf, count, in_datatype(datatype), &message_v, &request_v);
@@ -2313,6 +2439,7 @@ int PMPI_Imrecv_c(void) { return face_refused(269, NX_COMM_NULL); }
 
 int PMPI_Send_init(const void *buf, int count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm, MPI_Request *request)
 {
+	if (unlikely(!request)) return face_raise_in("Send_init", in_comm(comm), NX_ERR_ARG);
 	nx_t request_v;
 	long rc = CROSS(NX_SLOT_SEND_INIT, const void *, uint64_t, int, int, nx_t, nx_t *)(buf, PACK(count, in_datatype(datatype)), rank_in(dest), tag, in_comm(comm), &request_v);
 	if (likely(rc == 0)) *request = out_request(request_v);
@@ -2322,6 +2449,7 @@ int PMPI_Send_init_c(UNUSED long a0, UNUSED long a1, UNUSED long a2, UNUSED long
 
 int PMPI_Ssend_init(const void *buf, int count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm, MPI_Request *request)
 {
+	if (unlikely(!request)) return face_raise_in("Ssend_init", in_comm(comm), NX_ERR_ARG);
 	nx_t request_v;
 	long rc = CROSS(NX_SLOT_SSEND_INIT, const void *, uint64_t, int, int, nx_t, nx_t *)(buf, PACK(count, in_datatype(datatype)), rank_in(dest), tag, in_comm(comm), &request_v);
 	if (likely(rc == 0)) *request = out_request(request_v);
@@ -2331,6 +2459,7 @@ int PMPI_Ssend_init_c(UNUSED long a0, UNUSED long a1, UNUSED long a2, UNUSED lon
 
 int PMPI_Rsend_init(const void *buf, int count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm, MPI_Request *request)
 {
+	if (unlikely(!request)) return face_raise_in("Rsend_init", in_comm(comm), NX_ERR_ARG);
 	nx_t request_v;
 	long rc = CROSS(NX_SLOT_RSEND_INIT, const void *, uint64_t, int, int, nx_t, nx_t *)(buf, PACK(count, in_datatype(datatype)), rank_in(dest), tag, in_comm(comm), &request_v);
 	if (likely(rc == 0)) *request = out_request(request_v);
@@ -2340,6 +2469,7 @@ int PMPI_Rsend_init_c(UNUSED long a0, UNUSED long a1, UNUSED long a2, UNUSED lon
 
 int PMPI_Bsend_init(const void *buf, int count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm, MPI_Request *request)
 {
+	if (unlikely(!request)) return face_raise_in("Bsend_init", in_comm(comm), NX_ERR_ARG);
 	nx_t request_v;
 	long rc = CROSS(NX_SLOT_BSEND_INIT, const void *, uint64_t, int, int, nx_t, nx_t *)(buf, PACK(count, in_datatype(datatype)), rank_in(dest), tag, in_comm(comm), &request_v);
 	if (likely(rc == 0)) *request = out_request(request_v);
@@ -2349,6 +2479,7 @@ int PMPI_Bsend_init_c(UNUSED long a0, UNUSED long a1, UNUSED long a2, UNUSED lon
 
 int PMPI_Recv_init(void *buf, int count, MPI_Datatype datatype, int source, int tag, MPI_Comm comm, MPI_Request *request)
 {
+	if (unlikely(!request)) return face_raise_in("Recv_init", in_comm(comm), NX_ERR_ARG);
 	nx_t request_v;
 	long rc = CROSS(NX_SLOT_RECV_INIT, void *, uint64_t, int, int, nx_t, nx_t *)(buf, PACK(count, in_datatype(datatype)), rank_in(source), tag, in_comm(comm), &request_v);
 	if (likely(rc == 0)) *request = out_request(request_v);
@@ -2358,6 +2489,7 @@ int PMPI_Recv_init_c(UNUSED long a0, UNUSED long a1, UNUSED long a2, UNUSED long
 
 int PMPI_Start(MPI_Request *request)
 {
+	if (unlikely(!request)) return face_raise_in("Start", NX_COMM_WORLD, NX_ERR_ARG);
 	long rc = CROSS(NX_SLOT_START, nx_t)(in_request(*request));
 	return error_out((int)rc);
 }
@@ -2499,6 +2631,7 @@ int PMPI_T_source_get_timestamp(void) { return ABI_T_ERR_NOT_INITIALIZED; }
 
 int PMPI_Cart_create(MPI_Comm comm_old, int ndims, const int *dims, const int *periods, int reorder, MPI_Comm *comm_cart)
 {
+	if (unlikely(!comm_cart)) return face_raise_in("Cart_create", in_comm(comm_old), NX_ERR_ARG);
 	nx_t comm_cart_v;
 	long rc;
 	do rc = CROSS(NX_SLOT_CART_CREATE, nx_t, int, const int *, const int *, int, nx_t *)(in_comm(comm_old), ndims, dims, periods, reorder, &comm_cart_v);
@@ -2515,6 +2648,7 @@ int PMPI_Dims_create(int nnodes, int ndims, int *dims)
 
 int PMPI_Graph_create(MPI_Comm comm_old, int nnodes, const int *index, const int *edges, int reorder, MPI_Comm *comm_graph)
 {
+	if (unlikely(!comm_graph)) return face_raise_in("Graph_create", in_comm(comm_old), NX_ERR_ARG);
 	nx_t comm_graph_v;
 	long rc;
 	do rc = CROSS(NX_SLOT_GRAPH_CREATE, nx_t, int, const int *, const int *, int, nx_t *)(in_comm(comm_old), nnodes, index, edges, reorder, &comm_graph_v);
@@ -2525,6 +2659,7 @@ int PMPI_Graph_create(MPI_Comm comm_old, int nnodes, const int *index, const int
 
 int PMPI_Dist_graph_create_adjacent(MPI_Comm comm_old, int indegree, const int *sources, const int *sourceweights, int outdegree, const int *destinations, const int *destweights, MPI_Info info, int reorder, MPI_Comm *comm_dist_graph)
 {
+	if (unlikely(!comm_dist_graph)) return face_raise_in("Dist_graph_create_adjacent", in_comm(comm_old), NX_ERR_ARG);
 	nx_t comm_dist_graph_v;
 	struct nx_box_dist_graph_create_adjacent box = { in_comm(comm_old), indegree, sources, weights_in(sourceweights), outdegree, destinations, weights_in(destweights), in_info(info), reorder, &comm_dist_graph_v };
 	long rc;
@@ -2536,6 +2671,7 @@ int PMPI_Dist_graph_create_adjacent(MPI_Comm comm_old, int indegree, const int *
 
 int PMPI_Dist_graph_create(MPI_Comm comm_old, int n, const int *sources, const int *degrees, const int *destinations, const int *weights, MPI_Info info, int reorder, MPI_Comm *comm_dist_graph)
 {
+	if (unlikely(!comm_dist_graph)) return face_raise_in("Dist_graph_create", in_comm(comm_old), NX_ERR_ARG);
 	nx_t comm_dist_graph_v;
 	struct nx_box_dist_graph_create box = { in_comm(comm_old), n, sources, degrees, destinations, weights_in(weights), in_info(info), reorder, &comm_dist_graph_v };
 	long rc;
@@ -2547,6 +2683,7 @@ int PMPI_Dist_graph_create(MPI_Comm comm_old, int n, const int *sources, const i
 
 int PMPI_Topo_test(MPI_Comm comm, int *status)
 {
+	if (unlikely(!status)) return face_raise_in("Topo_test", in_comm(comm), NX_ERR_ARG);
 	int status_v;
 	long rc = CROSS(NX_SLOT_TOPO_TEST, nx_t, int *)(in_comm(comm), &status_v);
 	if (likely(rc == 0)) *status = topology_out(status_v);
@@ -2555,6 +2692,7 @@ int PMPI_Topo_test(MPI_Comm comm, int *status)
 
 int PMPI_Cartdim_get(MPI_Comm comm, int *ndims)
 {
+	if (unlikely(!ndims)) return face_raise_in("Cartdim_get", in_comm(comm), NX_ERR_ARG);
 	long rc = CROSS(NX_SLOT_CARTDIM_GET, nx_t, int *)(in_comm(comm), ndims);
 	return error_out((int)rc);
 }
@@ -2567,6 +2705,7 @@ int PMPI_Cart_get(MPI_Comm comm, int maxdims, int *dims, int *periods, int *coor
 
 int PMPI_Cart_rank(MPI_Comm comm, const int *coords, int *rank)
 {
+	if (unlikely(!rank)) return face_raise_in("Cart_rank", in_comm(comm), NX_ERR_ARG);
 	int rank_v;
 	long rc = CROSS(NX_SLOT_CART_RANK, nx_t, const int *, int *)(in_comm(comm), coords, &rank_v);
 	if (likely(rc == 0)) *rank = rank_out(rank_v);
@@ -2581,6 +2720,7 @@ int PMPI_Cart_coords(MPI_Comm comm, int rank, int maxdims, int *coords)
 
 int PMPI_Cart_shift(MPI_Comm comm, int direction, int disp, int *rank_source, int *rank_dest)
 {
+	if (unlikely(!rank_source || !rank_dest)) return face_raise_in("Cart_shift", in_comm(comm), NX_ERR_ARG);
 	int rank_source_v;
 	int rank_dest_v;
 	long rc = CROSS(NX_SLOT_CART_SHIFT, nx_t, int, int, int *, int *)(in_comm(comm), direction, disp, &rank_source_v, &rank_dest_v);
@@ -2591,6 +2731,7 @@ int PMPI_Cart_shift(MPI_Comm comm, int direction, int disp, int *rank_source, in
 
 int PMPI_Cart_sub(MPI_Comm comm, const int *remain_dims, MPI_Comm *newcomm)
 {
+	if (unlikely(!newcomm)) return face_raise_in("Cart_sub", in_comm(comm), NX_ERR_ARG);
 	nx_t newcomm_v;
 	long rc;
 	do rc = CROSS(NX_SLOT_CART_SUB, nx_t, const int *, nx_t *)(in_comm(comm), remain_dims, &newcomm_v);
@@ -2601,6 +2742,7 @@ int PMPI_Cart_sub(MPI_Comm comm, const int *remain_dims, MPI_Comm *newcomm)
 
 int PMPI_Cart_map(MPI_Comm comm, int ndims, const int *dims, const int *periods, int *newrank)
 {
+	if (unlikely(!newrank)) return face_raise_in("Cart_map", in_comm(comm), NX_ERR_ARG);
 	int newrank_v;
 	long rc = CROSS(NX_SLOT_CART_MAP, nx_t, int, const int *, const int *, int *)(in_comm(comm), ndims, dims, periods, &newrank_v);
 	if (likely(rc == 0)) *newrank = rank_out(newrank_v);
@@ -2609,6 +2751,7 @@ int PMPI_Cart_map(MPI_Comm comm, int ndims, const int *dims, const int *periods,
 
 int PMPI_Graphdims_get(MPI_Comm comm, int *nnodes, int *nedges)
 {
+	if (unlikely(!nnodes || !nedges)) return face_raise_in("Graphdims_get", in_comm(comm), NX_ERR_ARG);
 	long rc = CROSS(NX_SLOT_GRAPHDIMS_GET, nx_t, int *, int *)(in_comm(comm), nnodes, nedges);
 	return error_out((int)rc);
 }
@@ -2621,6 +2764,7 @@ int PMPI_Graph_get(MPI_Comm comm, int maxindex, int maxedges, int *index, int *e
 
 int PMPI_Graph_neighbors_count(MPI_Comm comm, int rank, int *nneighbors)
 {
+	if (unlikely(!nneighbors)) return face_raise_in("Graph_neighbors_count", in_comm(comm), NX_ERR_ARG);
 	long rc = CROSS(NX_SLOT_GRAPH_NEIGHBORS_COUNT, nx_t, int, int *)(in_comm(comm), rank_in(rank), nneighbors);
 	return error_out((int)rc);
 }
@@ -2633,6 +2777,7 @@ int PMPI_Graph_neighbors(MPI_Comm comm, int rank, int maxneighbors, int *neighbo
 
 int PMPI_Graph_map(MPI_Comm comm, int nnodes, const int *index, const int *edges, int *newrank)
 {
+	if (unlikely(!newrank)) return face_raise_in("Graph_map", in_comm(comm), NX_ERR_ARG);
 	int newrank_v;
 	long rc = CROSS(NX_SLOT_GRAPH_MAP, nx_t, int, const int *, const int *, int *)(in_comm(comm), nnodes, index, edges, &newrank_v);
 	if (likely(rc == 0)) *newrank = rank_out(newrank_v);
@@ -2641,6 +2786,7 @@ int PMPI_Graph_map(MPI_Comm comm, int nnodes, const int *index, const int *edges
 
 int PMPI_Dist_graph_neighbors_count(MPI_Comm comm, int *indegree, int *outdegree, int *weighted)
 {
+	if (unlikely(!indegree || !outdegree || !weighted)) return face_raise_in("Dist_graph_neighbors_count", in_comm(comm), NX_ERR_ARG);
 	long rc = CROSS(NX_SLOT_DIST_GRAPH_NEIGHBORS_COUNT, nx_t, int *, int *, int *)(in_comm(comm), indegree, outdegree, weighted);
 	return error_out((int)rc);
 }
