@@ -302,11 +302,10 @@ static void fill_finish(void)
 		if (in.part[i].map) munmap((void *)in.part[i].map, in.part[i].h.file_size);
 }
 
-static void fill_chunk(struct part *p, uint64_t i)
+static void fill_chunk(struct part *p, uint64_t i, char *buffer)
 {
 	const struct abi_chunk *c = &p->chunks[i];
 	const char *map = p->map ? p->map + c->offset : NULL;
-	char buffer[STEP];
 	uint32_t crc = 0;
 	if (map && madvise((void *)map, c->length, MADV_POPULATE_READ_)) map = NULL;
 	for (size_t at = 0; at < c->length; at += STEP) {
@@ -320,12 +319,12 @@ static void fill_chunk(struct part *p, uint64_t i)
 }
 
 /* In steps that stay in a processor's cache until they have been verified. */
-static void read_chunk(struct part *p, uint64_t i)
+static void read_chunk(struct part *p, uint64_t i, char *buffer)
 {
 	const struct abi_chunk *c = &p->chunks[i];
 	char *to = (char *)c->addr;
 	uint32_t crc = 0;
-	if (in.filling && is_fillable(vma_at(c->addr))) return fill_chunk(p, i);
+	if (in.filling && is_fillable(vma_at(c->addr))) return fill_chunk(p, i, buffer);
 	madvise(to, c->length, MADV_POPULATE_WRITE_);           /* older kernels cannot: then page by page */
 	for (size_t at = 0; at < c->length; at += STEP) {
 		size_t n = c->length - at < STEP ? c->length - at : STEP;
@@ -345,14 +344,17 @@ static struct part *locate(uint64_t *i)
 /* Reads the chunks that nobody has taken yet: those of the client's regions, or all others. */
 static void read_chunks(bool regions, volatile uint64_t *next)
 {
+	char *buffer = mmap(NULL, STEP, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (buffer == MAP_FAILED) core_die("no memory to read the image: %s", strerror(errno));
 	for (uint64_t i; (i = __atomic_fetch_add(next, 1, __ATOMIC_RELAXED)) < in.total_chunks; ) {
 		struct part *p = locate(&i);
 		const struct abi_chunk *c = &p->chunks[i];
 		if (is_region(c->addr) != regions) continue;
-		read_chunk(p, i);
+		read_chunk(p, i, buffer);
 		__atomic_fetch_add(&core_page()->bytes_done, c->length, __ATOMIC_RELAXED);
 		__atomic_fetch_add(&in.bytes, c->length, __ATOMIC_RELAXED);
 	}
+	munmap(buffer, STEP);
 }
 
 /* The MPI starts meanwhile and may spin until all its ranks have come so far: reading takes what that leaves. Not the idle
