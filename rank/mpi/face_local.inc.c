@@ -101,12 +101,36 @@ int PMPI_Get_count(const MPI_Status *status, MPI_Datatype datatype, int *count)
 	return 0;
 }
 
+/* Basic elements that so many bytes hold: more with each element. */
+static int64_t elements_in(nx_t type, int64_t bytes)
+{
+	nx_status st = { .bytes = bytes };
+	nx_aint n = 0;
+	CROSS(NX_SLOT_GET_ELEMENTS_X, const nx_status *, nx_t, nx_aint *)(&st, type, &n);
+	return n;
+}
+
+/* The fewest bytes that hold so many basic elements of a type of that size. */
+static int64_t bytes_of(nx_t type, int64_t size, int64_t elements)
+{
+	int64_t each = elements_in(type, size);
+	if (each <= 0) return 0;
+	int64_t rest = elements % each, low = 0, high = rest ? size : 0;
+	while (low < high) {
+		int64_t mid = (low + high) / 2;
+		if (elements_in(type, mid) >= rest) high = mid;
+		else low = mid + 1;
+	}
+	return elements / each * size + low;
+}
+
 int PMPI_Status_set_elements_x(MPI_Status *status, MPI_Datatype datatype, nx_aint count)
 {
-	const struct vtype *t = face_type(in_datatype(datatype));
+	nx_t type = in_datatype(datatype);
+	const struct vtype *t = face_type(type);
 	if (unlikely(!t)) return face_raise(NX_COMM_WORLD, NX_ERR_TYPE);
 	if (unlikely(count < 0)) return face_raise(NX_COMM_WORLD, NX_ERR_COUNT);
-	status_set(status, count * t->size, status_cancelled(status));
+	status_set(status, bytes_of(type, t->size, count), status_cancelled(status));
 	return 0;
 }
 
