@@ -82,6 +82,7 @@ int PMPI_Type_lb(MPI_Datatype datatype, nx_aint *displacement)
 int PMPI_Type_ub(MPI_Datatype datatype, nx_aint *displacement)
 {
 	nx_aint lb, extent;
+	if (unlikely(!displacement)) return face_raise(NX_COMM_WORLD, NX_ERR_ARG);
 	int rc = PMPI_Type_get_extent(datatype, &lb, &extent);
 	if (rc == 0) *displacement = lb + extent;
 	return rc;
