@@ -23,7 +23,8 @@
 #include <unistd.h>
 #include "internal.h"
 
-enum { MAX_PARTS = 1024, MAX_READERS = 8, WORTH_MAPPING = 65536, STEP = 256 << 10, READER_NICE = 10, MADV_POPULATE_READ_ = 22, MADV_POPULATE_WRITE_ = 23 };
+enum { MAX_PARTS = 1024, MAX_READERS = 8, READER_NICE = 10, WORTH_MAPPING = 65536, STEP = 256 << 10 };
+enum { MADV_POPULATE_READ_ = 22, MADV_POPULATE_WRITE_ = 23 };     /* Linux 5.14; not in every libc's headers */
 struct part { int fd; const char *map; char path[1200]; struct abi_image_header h; struct abi_chunk *chunks; dev_t dev; ino_t ino; };
 static struct image_in {
 	struct part *part;

@@ -205,7 +205,7 @@ void pages_scan(const struct vma_list *l, struct run_list *out);
 /* -- content of fresh memory (fill.c) -- */
 bool fill_begin(void);                                          /* false: not here; then nothing else of it is called */
 bool fill_register(uint64_t start, uint64_t end);               /* private anonymous memory that nobody has touched */
-bool fill_pages(char *to, const char *from, size_t n);                /* [any lower thread] whole pages */
+bool fill_pages(char *to, const char *from, size_t n);          /* [any lower thread] whole pages */
 void fill_end(void);
 
 /* -- image (image_write.c, image_read.c, crc32c.c) -- */
