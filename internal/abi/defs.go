@@ -41,6 +41,7 @@ const (
 	MsgFailed   = 10 // text: the rank cannot start or restart, and ends next
 	MsgInit     = 11 // text, the library's version: MPI_Init is done
 	MsgFini     = 12 // text: MPI_Finalize is done
+	MsgReason   = 13 // text: why this rank is about to end the job (an abort, a refused call)
 )
 
 // Messages from the agent to a rank.

@@ -33,6 +33,7 @@
 #define ABI_FAILED               10   /* text: the rank cannot start or restart, and ends next */
 #define ABI_INIT                 11   /* text, the library's version: MPI_Init is done */
 #define ABI_FINI                 12   /* text: MPI_Finalize is done */
+#define ABI_REASON               13   /* text: why this rank is about to end the job (an abort, a refused call) */
 
 /* Messages from the agent to a rank. */
 #define ABI_WELCOME              64   /* Welcome: answers HELLO */

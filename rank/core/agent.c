@@ -60,6 +60,8 @@ int core_send(uint16_t type, uint64_t epoch, const void *body, size_t len) { ret
 
 void agent_failed(const char *sentence) { send_two(ABI_FAILED, 0, sentence, strlen(sentence), NULL, 0); }
 
+void core_reason(const char *sentence) { send_two(ABI_REASON, 0, sentence, strlen(sentence), NULL, 0); }
+
 void agent_restored(uint64_t read_ns, uint64_t restore_ns, uint64_t bytes)
 {
 	struct abi_restored r = { read_ns, restore_ns, bytes };
