@@ -166,6 +166,7 @@ static int drain_matched(void)
 		int e = held_recv(d, m->source, m->tag, 0, &RMSG(m->handle));
 		if (e) return e;
 		count_taken(NX_COMM(m->comm), m->source);
+		sync_received(m, NX_COMM(m->comm));
 		d->sync = m->sync;
 		m->held = d;
 	}
@@ -303,9 +304,6 @@ static int settle_synchronous(void)
 {
 	bool all = !sync_in_talks();
 	int e = 0;
-	for (unsigned spins = 0; !e && !all; turn(&spins)) e = sync_answer(&all);
-	if (!sync_in_talks()) return e;
-	all = false;
 	for (unsigned spins = 0; !e && !all; turn(&spins)) e = sync_converse(&all);
 	return e;
 }

@@ -96,7 +96,9 @@ struct vcomm {
 	uint8_t group_clock;          /* no communicator, only a clock (agree.c) */
 	uint16_t unmet;               /* counted in the agreement as not yet at its target */
 	struct vdrained *drained_tail;
-	uint32_t syncs;               /* synchronous sends that are open: no routes, and sends are counted (synchronous.c) */
+	/* While one of these is not 0 there are no routes, and messages are counted (synchronous.c): */
+	uint32_t syncs;               /* synchronous sends that are open */
+	uint32_t matched;             /* messages that are matched, not received, and only in the real MPI */
 };
 struct vgroup { nx_t handle; int32_t rank, size; uint32_t pad; uint32_t *world; };
 
@@ -119,7 +121,8 @@ struct vop { nx_t handle; int32_t commute; uint64_t fn, thunk; uint64_t pad; };
 enum { NX_RQ_SEND = 1, NX_RQ_RECV, NX_RQ_COLL, NX_RQ_MRECV };
 enum { NX_SEND_STANDARD, NX_SEND_SYNCHRONOUS, NX_SEND_BUFFERED, NX_SEND_PERSISTENT_BUFFERED };
 enum { NX_RF_DONE = 1, NX_RF_PERSISTENT = 2, NX_RF_ACTIVE = 4, NX_RF_FREED = 8, NX_RF_CANCEL = 16, NX_RF_SHARED = 32,
-       NX_RF_SYNC = 64,               /* a synchronous send that its receiver may not have matched */
+       NX_RF_SYNC = 64,               /* of a send: synchronous, and its receiver may not have matched it */
+       NX_RF_LATE = 64,               /* of a receive: posted while its communicator had matched messages */
        NX_RF_HELD = 128 };            /* one that a checkpoint has completed for the real MPI, and its receiver not yet */
 #define NX_REQUEST_SENT NX_DYNAMIC     /* the request of every send that was complete at once: never released */
 struct vrequest {
@@ -145,6 +148,7 @@ struct vmessage {
 	int64_t bytes;
 	struct vdrained *held;
 	uint64_t order;               /* of matching */
+	uint32_t overtaken;           /* messages of its stream that were received after it was matched */
 	nx_t sync;                    /* as in vdrained, before it is held */
 };
 

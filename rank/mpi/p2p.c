@@ -163,12 +163,21 @@ static inline bool satisfied(struct vcomm *c, int source, int tag, void *buf, in
 	return true;
 }
 
+/* As request_keep, for a receive. */
+static nx_t recv_keep(nx_t comm, rh_t real, void *buf, int count, nx_t type, int source, int tag, bool late)
+{
+	nx_t h = request_keep(NX_RQ_RECV, comm, real, buf, count, type, source, tag);
+	if (late) NX_REQUEST(h)->flags |= NX_RF_LATE;
+	return h;
+}
+
 long mid_recv(void *buf, int count, nx_t datatype, int source, int tag, nx_t comm, nx_status *status, nx_cont *cont)
 {
 	struct vcomm *c;
 	long err = check(comm, datatype, "recv", &c);
 	if (unlikely(err)) return err;
-	nx_status own, *st = status ? status : source == NX_ANY_SOURCE ? &own : NULL;
+	bool late = c->matched;
+	nx_status own, *st = status ? status : source == NX_ANY_SOURCE || late ? &own : NULL;
 	int e = 0;
 	if (unlikely(satisfied(c, source, tag, buf, count, datatype, status, &e))) return nx_result(comm, e, "recv");
 	rh_t q;
@@ -179,11 +188,12 @@ long mid_recv(void *buf, int count, nx_t datatype, int source, int tag, nx_t com
 		e = drv->test(&q, &flag, st);
 		if (likely(flag) || unlikely(e)) {
 			count_taken(c, source == NX_ANY_SOURCE ? st->source : source);
+			if (unlikely(late)) sync_overtaken(c, st->source, st->tag, UINT64_MAX);
 			return nx_result(comm, e, "recv");
 		}
 		if (wait_step(&spins)) break;
 	}
-	cont_begin(cont, request_keep(NX_RQ_RECV, comm, q, buf, count, datatype, source, tag), NX_REQUEST_NULL);
+	cont_begin(cont, recv_keep(comm, q, buf, count, datatype, source, tag, late), NX_REQUEST_NULL);
 	return BY_AGAIN;
 }
 
@@ -198,6 +208,7 @@ static int begin_recv(struct vrequest *r, struct vcomm *c)
 		return 0;
 	}
 	r->order = next_order();
+	if (unlikely(c->matched)) r->flags |= NX_RF_LATE;
 	return drv->irecv(r->buf, r->count, RTYPE(r->type), r->peer, r->tag, RCOMM(r->comm), &RREQ(r->handle));
 }
 
@@ -250,6 +261,7 @@ long mid_sendrecv(const void *sendbuf, int sendcount, nx_t sendtype, int dest, i
 	if (unlikely(!type_ok(recvtype))) FAIL(comm, NX_ERR_TYPE);
 	nx_status own, *st = status ? status : &own;
 	struct both b = { 0 };
+	bool late = c->matched;
 	b.rdone = satisfied(c, source, recvtag, recvbuf, recvcount, recvtype, st, &b.rerr);
 	bool counted = b.rdone;                                  /* a drained message was counted when it was drained */
 	bool send_first = sendcount * NX_TYPE(sendtype)->size <= SEND_FIRST;
@@ -269,9 +281,12 @@ long mid_sendrecv(const void *sendbuf, int sendcount, nx_t sendtype, int dest, i
 		FAIL(comm, e);
 	}
 	bool done = wait_both(&b, st);
-	if (b.rdone && !counted) count_taken(c, source == NX_ANY_SOURCE ? st->source : source);
+	if (b.rdone && !counted) {
+		count_taken(c, source == NX_ANY_SOURCE ? st->source : source);
+		if (unlikely(late)) sync_overtaken(c, st->source, st->tag, UINT64_MAX);
+	}
 	if (likely(done)) RESULT(comm, b.rerr ? b.rerr : b.serr);
-	cont_begin(cont, b.rdone ? NX_REQUEST_NULL : request_keep(NX_RQ_RECV, comm, b.rq, recvbuf, recvcount, recvtype, source, recvtag),
+	cont_begin(cont, b.rdone ? NX_REQUEST_NULL : recv_keep(comm, b.rq, recvbuf, recvcount, recvtype, source, recvtag, late),
 		   b.sdone ? NX_REQUEST_NULL : request_keep(NX_RQ_SEND, comm, b.sq, (void *)sendbuf, sendcount, sendtype, dest, sendtag));
 	if (b.rdone) cont->st = *st;
 	cont->received = b.rdone;
@@ -600,8 +615,8 @@ static int mprobe_once(struct vcomm *c, int source, int tag, nx_t comm, int *fla
 	m->tag = st.tag;
 	m->bytes = st.bytes;
 	m->held = d;
-	m->order = next_order();
 	RMSG(h) = real;
+	if (!d) sync_matched(m, c);
 	*message = h;
 	return 0;
 }
@@ -641,6 +656,7 @@ static struct vrequest *begin_mrecv(void *buf, int count, nx_t type, nx_t *messa
 	} else {
 		rh_t real = RMSG(*message);
 		*err = drv->imrecv(buf, count, RTYPE(type), &real, &RREQ(r->handle));
+		if (!*err) sync_received(m, NX_COMM(m->comm));
 	}
 	if (*err) {
 		request_release(r);

@@ -97,10 +97,10 @@ enum { SEND_FIRST = 256 };
 
 static inline bool type_ok(nx_t t) { return likely(nx_live(t, NX_TYPE(t)) && RTYPE(t)); }
 
-/* True when completion must read the real status: the source is not known beforehand, or it may be cancelled. */
+/* True when completion must read the real status: source or tag are not known beforehand, or it may be cancelled. */
 static inline bool request_needs_status(const struct vrequest *r)
 {
-	return (r->kind == NX_RQ_RECV && r->peer == NX_ANY_SOURCE) || (r->flags & NX_RF_CANCEL);
+	return (r->kind == NX_RQ_RECV && (r->peer == NX_ANY_SOURCE || (r->flags & NX_RF_LATE))) || (r->flags & NX_RF_CANCEL);
 }
 
 /* The real request has completed with st (NULL where it was not needed): move the counter. */
@@ -111,6 +111,7 @@ static inline void request_completed(struct vrequest *r, const nx_status *st)
 		return;
 	}
 	if (st && st->cancelled) return;
+	if (unlikely(r->flags & NX_RF_LATE) && r->kind == NX_RQ_RECV) sync_overtaken(NX_COMM(r->comm), st->source, st->tag, r->order);
 	count_taken(NX_COMM(r->comm), r->peer == NX_ANY_SOURCE ? (st ? st->source : NX_PROC_NULL) : r->peer);
 }
 

@@ -7,11 +7,13 @@
  * Which of the messages that a receiver has drained is the one of a given send? Messages from one rank to another on one
  * communicator with one tag (a stream) are received in the order of sending, so what is drained is always the last part of
  * its stream. The sender says how many messages of the stream have followed; the receiver counts from the end. So while
- * a synchronous send is open, the sends of its stream are counted, and its communicator has no routes (route.h).
+ * a synchronous send is open, the sends of its stream are counted. A message that the application has matched (MPI_Mprobe)
+ * and not received need not be in that last part: while there is one, receives that are posted after it are counted in it.
+ * Meanwhile the communicator has no routes (route.h).
  *
  * Invariants: c->syncs is the number of requests on c that are SYNC and not HELD; a stream has a counter at least while
- * there is one of these in it; a HELD request is ACTIVE and has no real one. Between two checkpoints a rank
- * sends as many acknowledgements as it takes with the messages that it hands out.
+ * there is one of these in it; a HELD request is ACTIVE and has no real one. c->matched is the number of messages on c that
+ * are matched and only in the real MPI. A drained message is acknowledged once, if a synchronous send is its own.
  * Context: as middle.h; the functions sync_at_checkpoint_... as p2p_drain. Counters lie in lower memory: an image is only
  * made when no synchronous send is open that is not HELD, and no acknowledgement is under way. */
 #include <stdlib.h>
@@ -105,6 +107,31 @@ void sync_closed(struct vrequest *r)
 	c->syncs--;
 	if (--streams.open == 0) forget_streams();
 	if (NX_STATE->multiple) sync_unlock();
+}
+
+/* -- matched messages ------------------------------------------------------------------------------------------------- */
+
+void sync_matched(struct vmessage *m, struct vcomm *c)
+{
+	m->order = next_order();
+	m->overtaken = 0;
+	if (__atomic_fetch_add(&c->matched, 1, __ATOMIC_RELAXED) == 0) route_forget(c->handle);
+}
+
+void sync_overtaken(struct vcomm *c, int source, int tag, uint64_t order)
+{
+	nx_lock();
+	for (uint32_t i = NX_DYNAMIC; i < nx_high(NX_K_MESSAGE); i++) {
+		struct vmessage *m = NX_MESSAGE(i);
+		if (NX_INDEX(m->handle) != i || m->held || NX_COMM(m->comm) != c) continue;
+		if (m->source == source && m->tag == tag && m->order < order) m->overtaken++;
+	}
+	nx_unlock();
+}
+
+void sync_received(const struct vmessage *m, struct vcomm *c)
+{
+	if (__atomic_sub_fetch(&c->matched, 1, __ATOMIC_RELAXED)) sync_overtaken(c, m->source, m->tag, m->order);
 }
 
 /* -- acknowledgements -------------------------------------------------------------------------------------------------- */
@@ -201,25 +228,22 @@ uint64_t sync_acks_taken(int world) { return acks_taken[world]; }
 
 /* An open synchronous send, as its receiver is told of it. */
 struct note { uint64_t comm; int32_t tag; uint32_t followed; uint32_t handle, pad; };
-/* What the receiver answers: HELD, or how many messages of the stream the application has matched and not received. */
-enum { HELD = -1 };
+/* What the receiver answers to a note. */
+enum { RECEIVED, HELD };
 
 /* The talk with one other rank. */
 struct talk {
 	uint32_t n, of;                         /* notes to it, notes from it */
-	uint32_t doubtful;                      /* of ours, by its answer; of its, by ours */
-	uint32_t its_doubtful;
 	struct note *notes, *its;
-	int32_t *answer, *ours;                 /* to our notes; to its */
-	uint8_t *open, *still;                  /* of our doubtful notes: is the send still open? of its */
-	rh_t q[6];                              /* send and receive of notes, answers, doubts */
+	uint8_t *answer, *ours;                 /* to our notes; to its */
+	rh_t q[4];                              /* send and receive of notes, send and receive of answers; 0: over */
 	bool answered;
 };
 static struct talk *talks;                      /* by rank in MPI_COMM_WORLD; NULL between checkpoints */
 
 static bool is_open(const struct vrequest *r, uint32_t i)
 {
-	return NX_INDEX(r->handle) == i && (r->flags & (NX_RF_SYNC | NX_RF_HELD | NX_RF_DONE)) == NX_RF_SYNC;
+	return NX_INDEX(r->handle) == i && r->kind == NX_RQ_SEND && (r->flags & (NX_RF_SYNC | NX_RF_HELD | NX_RF_DONE)) == NX_RF_SYNC;
 }
 
 static struct note note_of(const struct vrequest *r)
@@ -229,23 +253,6 @@ static struct note note_of(const struct vrequest *r)
 	return (struct note){ .comm = c->id, .tag = r->tag, .followed = (uint32_t)(s->count - r->order), .handle = r->handle };
 }
 
-static int make_talk(int world, uint32_t n, uint32_t of)
-{
-	struct talk *t = &talks[world];
-	t->n = n;
-	t->of = of;
-	char *p = calloc(1, (n + of) * (sizeof *t->notes + sizeof *t->answer + 1) + 1);
-	if (!p) return NX_ERR_NO_MEM;
-	t->notes = (struct note *)p;
-	t->its = t->notes + n;
-	t->answer = (int32_t *)(t->its + of);
-	t->ours = t->answer + n;
-	t->open = (uint8_t *)(t->ours + of);
-	t->still = t->open + n;
-	return 0;
-}
-
-/* How many notes this rank has for each; counts[i * step] belongs to rank i. */
 void sync_count_notes(uint64_t *counts, int step)
 {
 	for (uint32_t i = NX_DYNAMIC; streams.open && i < nx_high(NX_K_REQUEST); i++) {
@@ -254,56 +261,79 @@ void sync_count_notes(uint64_t *counts, int step)
 	}
 }
 
-static int exchange(rh_t *q, void *out, size_t n, void *in, size_t m, int world, int tag)
+static int make_talk(struct talk *t, uint32_t n, uint32_t of)
+{
+	t->n = n;
+	t->of = of;
+	t->notes = calloc(n + of + 1, sizeof *t->notes + sizeof *t->answer);
+	if (!t->notes) return NX_ERR_NO_MEM;
+	t->its = t->notes + n;
+	t->answer = (uint8_t *)(t->its + of);
+	t->ours = t->answer + n;
+	return 0;
+}
+
+static int write_notes(int size)
+{
+	uint32_t *k = calloc((size_t)size, sizeof *k);
+	if (!k) return NX_ERR_NO_MEM;
+	for (uint32_t i = NX_DYNAMIC; i < nx_high(NX_K_REQUEST); i++) {
+		const struct vrequest *r = NX_REQUEST(i);
+		if (!is_open(r, i)) continue;
+		uint32_t w = NX_COMM(r->comm)->peer[r->peer].world;
+		talks[w].notes[k[w]++] = note_of(r);
+	}
+	free(k);
+	return 0;
+}
+
+static int send_notes(struct talk *t, int world)
 {
 	rh_t byte = drv->type[NX_TYPE_BYTE];
-	int e = n ? drv->isend(out, (int)n, byte, world, tag, own_world, &q[0]) : 0;
-	if (!e && m) e = drv->irecv(in, (int)m, byte, world, tag, own_world, &q[1]);
+	int n = (int)(t->n * sizeof *t->notes), of = (int)(t->of * sizeof *t->its), e = 0;
+	if (n) e = drv->isend(t->notes, n, byte, world, OWN_TAG_NOTES, own_world, &t->q[0]);
+	if (!e && of) e = drv->irecv(t->its, of, byte, world, OWN_TAG_NOTES, own_world, &t->q[1]);
+	if (!e && n) e = drv->irecv(t->answer, (int)t->n, byte, world, OWN_TAG_ANSWERS, own_world, &t->q[3]);
 	return e;
 }
 
 int sync_begin(const uint64_t *mine, const uint64_t *theirs, int step)
 {
 	int size = NX_STATE->size, e = 0;
-	uint32_t any = 0;
-	for (int w = 0; w < size; w++) any |= (uint32_t)mine[w * step] | (uint32_t)theirs[w * step];
+	bool any = false;
+	for (int w = 0; w < size; w++) any |= mine[w * step] || theirs[w * step];
 	if (!any) return 0;
 	talks = calloc((size_t)size, sizeof *talks);
 	if (!talks) return NX_ERR_NO_MEM;
-	for (int w = 0; !e && w < size; w++) e = make_talk(w, (uint32_t)mine[w * step], (uint32_t)theirs[w * step]);
-	uint32_t *k = e ? NULL : calloc((size_t)size, sizeof *k);
-	if (!k) return NX_ERR_NO_MEM;
-	for (uint32_t i = NX_DYNAMIC; i < nx_high(NX_K_REQUEST); i++) {
-		const struct vrequest *r = NX_REQUEST(i);
-		uint32_t w;
-		if (!is_open(r, i)) continue;
-		w = NX_COMM(r->comm)->peer[r->peer].world;
-		talks[w].notes[k[w]++] = note_of(r);
-	}
-	free(k);
-	for (int w = 0; !e && w < size; w++) {
-		struct talk *t = &talks[w];
-		e = exchange(&t->q[0], t->notes, t->n * sizeof *t->notes, t->its, t->of * sizeof *t->its, w, OWN_TAG_NOTES);
-		if (!e && t->n) e = drv->irecv(t->answer, (int)(t->n * sizeof *t->answer), drv->type[NX_TYPE_BYTE], w, OWN_TAG_ANSWERS, own_world, &t->q[3]);
-	}
+	for (int w = 0; !e && w < size; w++) e = make_talk(&talks[w], (uint32_t)mine[w * step], (uint32_t)theirs[w * step]);
+	if (!e) e = write_notes(size);
+	for (int w = 0; !e && w < size; w++) e = send_notes(&talks[w], w);
 	return e;
 }
 
+bool sync_in_talks(void) { return talks != NULL; }
+
 /* -- at a checkpoint: what the receiver has --------------------------------------------------------------------------------- */
 
-/* A drained message, or one that the application has matched and not received. */
-struct found { uint64_t comm; int32_t tag; uint32_t matched; uint64_t order; nx_t *sync; };
+/* A message that was drained, or matched and not received. */
+struct found {
+	uint64_t comm;
+	int32_t tag;
+	uint32_t matched;
+	uint64_t order;                         /* of those that were drained, of those that were matched */
+	uint64_t followed;                      /* messages of the stream that were received, matched or drained after it */
+	nx_t *sync;
+};
+struct finds { struct found *at; size_t n, cap; };
 
 static int by_stream(const void *x, const void *y)
 {
 	const struct found *a = x, *b = y;
 	if (a->comm != b->comm) return a->comm < b->comm ? -1 : 1;
 	if (a->tag != b->tag) return a->tag < b->tag ? -1 : 1;
-	if (a->matched != b->matched) return a->matched ? 1 : -1;
+	if (a->matched != b->matched) return a->matched ? -1 : 1;
 	return a->order < b->order ? -1 : a->order > b->order;
 }
-
-struct finds { struct found *at; size_t n, cap; };
 
 static int found(struct finds *f, struct found one)
 {
@@ -318,7 +348,7 @@ static int found(struct finds *f, struct found one)
 	return 0;
 }
 
-/* What there is of one sender, by streams; in each, drained messages in order, then matched ones in order. */
+/* What there is of one sender, in no order. */
 static int find_all(uint32_t world, struct finds *f)
 {
 	int e = 0;
@@ -326,144 +356,65 @@ static int find_all(uint32_t world, struct finds *f)
 		struct vcomm *c = NX_COMM(i);
 		if (NX_INDEX(c->handle) != i || !c->handle || !c->peer) continue;
 		for (struct vdrained *d = c->drained; !e && d; d = d->next)
-			if (d->world == world) e = found(f, (struct found){ c->id, d->tag, 0, f->n, &d->sync });
+			if (d->world == world) e = found(f, (struct found){ c->id, d->tag, 0, f->n, 0, &d->sync });
 	}
 	for (uint32_t i = NX_DYNAMIC; !e && i < nx_high(NX_K_MESSAGE); i++) {
 		struct vmessage *m = NX_MESSAGE(i);
 		if (NX_INDEX(m->handle) != i || m->held) continue;
 		const struct vcomm *c = NX_COMM(m->comm);
-		if (c->peer[m->source].world == world) e = found(f, (struct found){ c->id, m->tag, 1, m->order, &m->sync });
+		if (c->peer[m->source].world == world) e = found(f, (struct found){ c->id, m->tag, 1, m->order, m->overtaken, &m->sync });
 	}
-	if (f->n) qsort(f->at, f->n, sizeof *f->at, by_stream);
 	return e;
 }
 
-/* The first entry that is not before the key. */
-static size_t lower_bound(const struct finds *f, struct found key)
+static bool same_stream(const struct found *a, const struct found *b) { return a->comm == b->comm && a->tag == b->tag; }
+
+/* In each stream matched messages in order, then drained ones in order: each is followed by all that come after it here. */
+static void order_all(struct finds *f)
+{
+	if (f->n) qsort(f->at, f->n, sizeof *f->at, by_stream);
+	for (size_t i = f->n, after = 0; i-- > 0; after++) {
+		if (i + 1 == f->n || !same_stream(&f->at[i], &f->at[i + 1])) after = 0;
+		f->at[i].followed += after;
+	}
+}
+
+/* The entry that a note means, or NULL: its message has been received. In a stream `followed` goes down. */
+static struct found *meant(const struct finds *f, const struct note *n)
 {
 	size_t lo = 0, hi = f->n;
 	while (lo < hi) {
 		size_t mid = (lo + hi) / 2;
-		if (by_stream(&f->at[mid], &key) < 0) lo = mid + 1;
+		const struct found *x = &f->at[mid];
+		bool before = x->comm != n->comm ? x->comm < n->comm : x->tag != n->tag ? x->tag < n->tag : x->followed > n->followed;
+		if (before) lo = mid + 1;
 		else hi = mid;
 	}
-	return lo;
-}
-
-/* One stream in finds: drained messages in [drained, matched), matched ones in [matched, end). */
-struct part { size_t drained, matched, end; };
-
-static struct part part_of(const struct finds *f, const struct note *n)
-{
-	struct found key = { .comm = n->comm, .tag = n->tag };
-	struct part p = { .drained = lower_bound(f, key) };
-	key.matched = 1;
-	p.matched = lower_bound(f, key);
-	key.order = UINT64_MAX;
-	p.end = lower_bound(f, key);
-	return p;
+	struct found *x = lo < f->n ? &f->at[lo] : NULL;
+	return x && x->comm == n->comm && x->tag == n->tag && x->followed == n->followed ? x : NULL;
 }
 
 static int answer_one(struct talk *t, uint32_t world)
 {
 	struct finds f = { 0 };
 	int e = find_all(world, &f);
+	if (!e) order_all(&f);
 	for (uint32_t i = 0; !e && i < t->of; i++) {
-		const struct note *n = &t->its[i];
-		struct part p = part_of(&f, n);
-		if (n->followed < p.matched - p.drained) {
-			*f.at[p.matched - 1 - n->followed].sync = n->handle;
-			t->ours[i] = HELD;
-		} else {
-			t->ours[i] = (int32_t)(p.end - p.matched);
-			t->its_doubtful += t->ours[i] > 0;
-		}
+		struct found *x = meant(&f, &t->its[i]);
+		t->ours[i] = x ? HELD : RECEIVED;
+		if (x) *x->sync = t->its[i].handle;
 	}
 	free(f.at);
-	rh_t byte = drv->type[NX_TYPE_BYTE];
-	if (!e) e = drv->isend(t->ours, (int)(t->of * sizeof *t->ours), byte, (int)world, OWN_TAG_ANSWERS, own_world, &t->q[2]);
-	if (!e && t->its_doubtful) e = drv->irecv(t->still, (int)t->of, byte, (int)world, OWN_TAG_DOUBTS, own_world, &t->q[5]);
 	t->answered = true;
-	return e;
+	if (e) return e;
+	return drv->isend(t->ours, (int)t->of, drv->type[NX_TYPE_BYTE], (int)world, OWN_TAG_ANSWERS, own_world, &t->q[2]);
 }
 
 static bool over(rh_t *q)
 {
-	int flag = 1;
-	if (*q && !drv->test(q, &flag, NULL) && flag) *q = 0;
-	return flag;
-}
-
-int sync_answer(bool *all)
-{
-	*all = true;
-	for (int w = 0; talks && w < NX_STATE->size; w++) {
-		struct talk *t = &talks[w];
-		if (t->answered || !t->of) continue;
-		if (!over(&t->q[1])) {
-			*all = false;
-			continue;
-		}
-		int e = answer_one(t, (uint32_t)w);
-		if (e) return e;
-	}
-	return 0;
-}
-
-/* The i-th of the sends that are open belongs to the matched message that is as many from the end as open ones follow:
- * not before its own receive has started is it complete then. */
-static int settle_doubts(struct talk *t, uint32_t world)
-{
-	struct finds f = { 0 };
-	int e = find_all(world, &f);
-	for (uint32_t i = t->of; !e && i-- > 0; ) {
-		if (t->ours[i] <= 0 || !t->still[i]) continue;
-		struct part p = part_of(&f, &t->its[i]);
-		size_t k = p.end;
-		while (k > p.matched && *f.at[k - 1].sync) k--;
-		if (k > p.matched) *f.at[k - 1].sync = t->its[i].handle;
-	}
-	free(f.at);
-	return e;
-}
-
-/* -- at a checkpoint: what becomes of the sends ------------------------------------------------------------------------------- */
-
-static void hold(struct vrequest *r)
-{
-	sync_closed(r);
-	r->flags |= NX_RF_SYNC | NX_RF_HELD;
-	RREQ(r->handle) = 0;
-	NX_STATE->held++;
-}
-
-bool sync_poll(struct vrequest *r)
-{
-	int flag = 0, e;
-	if (!talks || RREQ(r->handle) == drv->request_null) return true;
-	e = drv->test(&RREQ(r->handle), &flag, NULL);
-	if (e || flag) RREQ(r->handle) = drv->request_null;     /* whether by a receive or by the drain comes out later */
-	return e || flag;
-}
-
-bool sync_in_talks(void) { return talks != NULL; }
-
-/* Sends to w of which it is not certain whether the receiver's application has matched them. */
-static int say_doubts(struct talk *t, int w)
-{
-	enum { ROUNDS = 1000 };                         /* what has been received is acknowledged before the answer: it is here by now */
-	for (int k = 0; k < ROUNDS; k++)
-		for (uint32_t i = 0; i < t->n; i++)
-			if (t->answer[i] > 0) sync_poll(NX_REQUEST(t->notes[i].handle));
-	for (uint32_t i = 0; i < t->n; i++) t->open[i] = t->answer[i] > 0 && RREQ(t->notes[i].handle) != drv->request_null;
-	return drv->isend(t->open, (int)t->n, drv->type[NX_TYPE_BYTE], w, OWN_TAG_DOUBTS, own_world, &t->q[4]);
-}
-
-/* The answers of w are here. */
-static int heard(struct talk *t, int w)
-{
-	for (uint32_t i = 0; i < t->n; i++) t->doubtful += t->answer[i] > 0;
-	return t->doubtful ? say_doubts(t, w) : 0;
+	int flag = 0;
+	if (*q && (drv->test(q, &flag, NULL) || flag)) *q = 0;
+	return !*q;
 }
 
 int sync_converse(bool *all)
@@ -471,40 +422,47 @@ int sync_converse(bool *all)
 	*all = true;
 	for (int w = 0; talks && w < NX_STATE->size; w++) {
 		struct talk *t = &talks[w];
-		if (t->n && t->q[3]) {
-			if (!over(&t->q[3])) *all = false;
-			else {
-				int e = heard(t, w);
-				if (e) return e;
-			}
+		if (t->of && !t->answered && over(&t->q[1])) {
+			int e = answer_one(t, (uint32_t)w);
+			if (e) return e;
 		}
-		if (t->its_doubtful && t->q[5]) {
-			if (!over(&t->q[5])) *all = false;
-			else if (settle_doubts(t, (uint32_t)w)) return NX_ERR_NO_MEM;
-		}
-		for (int k = 0; k < 6; k++) *all &= over(&t->q[k]);
+		for (int k = 0; k < 4; k++) *all &= over(&t->q[k]);
+		*all &= t->answered || !t->of;
 	}
 	return 0;
 }
 
-/* A send that is not complete for the real MPI stays open: that is so only when the checkpoint has failed. */
-static void conclude_one(const struct talk *t, uint32_t i)
+/* -- at a checkpoint: what becomes of the sends ------------------------------------------------------------------------------- */
+
+bool sync_poll(struct vrequest *r)
 {
-	struct vrequest *r = NX_REQUEST(t->notes[i].handle);
-	if (RREQ(r->handle) != drv->request_null) return;
-	if (t->answer[i] == HELD || (t->answer[i] > 0 && t->open[i])) {
-		hold(r);
-		return;
-	}
+	int flag = 0, e;
+	if (RREQ(r->handle) == drv->request_null) return true;
+	e = drv->test(&RREQ(r->handle), &flag, NULL);
+	if (e || flag) RREQ(r->handle) = drv->request_null;     /* whether by a receive or by the drain comes out later */
+	return e || flag;
+}
+
+/* A send that is not complete for the real MPI stays open: that is so only when the checkpoint has failed. */
+static void conclude_one(nx_t h, uint8_t answer)
+{
+	struct vrequest *r = NX_REQUEST(h);
+	if (RREQ(h) != drv->request_null) return;
 	sync_closed(r);
+	RREQ(h) = 0;
 	r->st = empty_status;
-	r->flags |= NX_RF_DONE;
+	if (answer == HELD) {
+		r->flags |= NX_RF_SYNC | NX_RF_HELD;
+		NX_STATE->held++;
+	} else {
+		r->flags |= NX_RF_DONE;
+	}
 }
 
 void sync_conclude(void)
 {
 	for (int w = 0; talks && w < NX_STATE->size; w++) {
-		for (uint32_t i = 0; i < talks[w].n; i++) conclude_one(&talks[w], i);
+		for (uint32_t i = 0; i < talks[w].n; i++) conclude_one(talks[w].notes[i].handle, talks[w].answer[i]);
 		free(talks[w].notes);
 	}
 	free(talks);
