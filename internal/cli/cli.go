@@ -20,6 +20,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/byssus-hpc/byssus/internal/dataset"
+	"github.com/byssus-hpc/byssus/internal/ui"
 )
 
 // env is what all verbs share.
@@ -31,12 +32,20 @@ type env struct {
 
 // Main runs a command line and returns the exit code.
 func Main(args []string, out, errw io.Writer) int {
-	e := &env{out: out, err: errw}
+	stdout := ui.NewOutput(out)
+	e := &env{out: stdout, err: ui.NewOutput(errw)}
 	cmd := e.root()
 	cmd.SetArgs(args)
-	cmd.SetOut(out)
-	cmd.SetErr(errw)
-	return e.exitCode(cmd.Execute())
+	cmd.SetOut(e.out)
+	cmd.SetErr(e.err)
+	code := e.exitCode(cmd.Execute())
+	if err := stdout.Err(); err != nil { // whoever printed may not have looked
+		e.say(fmt.Sprintf("standard output: %v", err))
+		if code == 0 || code == ExitNot {
+			code = ExitFailed
+		}
+	}
+	return code
 }
 
 // Root returns the command tree, for the generator of the man pages.
@@ -90,16 +99,19 @@ func (e *env) job(name string) (*dataset.Job, error) {
 }
 
 // say writes a line of ours.
-func (e *env) say(text string) { fmt.Fprintf(e.err, "byssus: %s\n", text) }
+func (e *env) say(text string) { fmt.Fprintf(e.err, "byssus: %s\n", ui.Line(text)) }
 
 func (e *env) addJSON(cmd *cobra.Command) {
 	cmd.Flags().BoolVar(&e.json, "json", false, "print JSON")
 }
 
 func (e *env) printJSON(v any) error {
-	enc := json.NewEncoder(e.out)
-	enc.SetIndent("", "  ")
-	return enc.Encode(v)
+	b, err := json.MarshalIndent(v, "", "  ")
+	if err != nil {
+		return fmt.Errorf("cli: %w", err)
+	}
+	_, err = io.WriteString(e.out, ui.JSON(b)+"\n")
+	return err
 }
 
 // jobArg is the check of a verb with the name of a job.

@@ -73,7 +73,7 @@ func (e *env) exitCode(err error) int {
 }
 
 func isNot(err error) bool {
-	for _, sentinel := range []error{dataset.ErrNoJob, dataset.ErrExists, dataset.ErrLocked, dataset.ErrNoManifest, coordsrv.ErrNotRunning, coordsrv.ErrNoCheckpoint} {
+	for _, sentinel := range []error{dataset.ErrNoJob, dataset.ErrExists, dataset.ErrLocked, dataset.ErrNoManifest, dataset.ErrForeign, coordsrv.ErrNotRunning, coordsrv.ErrNoCheckpoint} {
 		if errors.Is(err, sentinel) {
 			return true
 		}

@@ -22,6 +22,7 @@ type shown struct {
 	Running    *coordsrv.Status  `json:"running,omitempty"`
 	Checkpoint *dataset.Manifest `json:"checkpoint,omitempty"`
 	Err        string            `json:"error,omitempty"`
+	JobErr     string            `json:"job_error,omitempty"`
 	Images     []shownImage      `json:"images,omitempty"`
 }
 
@@ -76,11 +77,19 @@ func (e *env) showJob(cmd *cobra.Command, name string, number uint64) error {
 			s.Err = err.Error()
 		}
 	}
-	if e.json {
-		return e.printJSON(s)
+	if job.Damage != nil {
+		s.JobErr = job.Damage.Error()
 	}
-	e.printShown(s)
-	return nil
+	if e.json {
+		err = e.printJSON(s)
+	} else {
+		e.printShown(s)
+		err = nil
+	}
+	if err == nil && (s.Err != "" || s.JobErr != "") {
+		err = exitError{ExitNot, fmt.Errorf("cli: show %s: there is damage", name)}
+	}
+	return err
 }
 
 func imagesOf(dir string, m *dataset.Manifest) ([]shownImage, error) {
@@ -121,6 +130,9 @@ func (e *env) printShown(s shown) {
 	}
 	if m := s.Checkpoint; m != nil {
 		rows = append(rows, []string{"checkpoint", fmt.Sprintf("%d, %s, %s", m.Checkpoint, ui.Bytes(m.Bytes), m.Time.Local().Format(time.DateTime))})
+	}
+	if s.JobErr != "" {
+		rows = append(rows, []string{"job damaged", s.JobErr})
 	}
 	if s.Err != "" {
 		rows = append(rows, []string{"damage", s.Err})
