@@ -41,9 +41,7 @@ func Main(args []string, out, errw io.Writer) int {
 	code := e.exitCode(cmd.Execute())
 	if err := stdout.Err(); err != nil { // whoever printed may not have looked
 		e.say(fmt.Sprintf("standard output: %v", err))
-		if code == 0 || code == ExitNot {
-			code = ExitFailed
-		}
+		code = ExitFailed
 	}
 	return code
 }
