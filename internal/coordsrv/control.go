@@ -172,7 +172,9 @@ func checkPeer(c net.Conn) error {
 	}
 	var cred *syscall.Ucred
 	var cerr error
-	err = raw.Control(func(fd uintptr) { cred, cerr = syscall.GetsockoptUcred(int(fd), syscall.SOL_SOCKET, syscall.SO_PEERCRED) })
+	err = raw.Control(func(fd uintptr) {
+		cred, cerr = syscall.GetsockoptUcred(int(fd), syscall.SOL_SOCKET, syscall.SO_PEERCRED)
+	})
 	if err == nil {
 		err = cerr
 	}

@@ -83,6 +83,7 @@ func (s Store) Create(meta Meta) (*Job, error) {
 	if err := s.check(); err != nil {
 		return nil, err
 	}
+	s.sweep()
 	meta.Auto = auto
 	for i := 1; ; i++ {
 		meta.Name = base
@@ -92,34 +93,35 @@ func (s Store) Create(meta Meta) (*Job, error) {
 		if err := CheckName(meta.Name); err != nil {
 			return nil, err
 		}
-		j := &Job{Dir: filepath.Join(s.Dir, meta.Name), Meta: meta}
-		err := os.Mkdir(j.Dir, 0o700)
-		switch {
-		case errors.Is(err, fs.ErrExist) && auto:
-			continue
-		case errors.Is(err, fs.ErrExist):
-			return s.reuse(j)
-		case err != nil:
-			return nil, fmt.Errorf("dataset: job %s: %w", meta.Name, err)
+		j, err := s.createNamed(meta)
+		for errors.Is(err, ErrNoJob) { // it was removed meanwhile
+			j, err = s.createNamed(meta)
 		}
-		if err := j.begin(); err != nil {
-			_ = j.Remove() // nothing is in it
-			return nil, err
+		if err == nil || !auto || !errors.Is(err, fs.ErrExist) {
+			return j, err
 		}
-		return j, nil
 	}
 }
 
-// begin locks a job that has just been made, and records it.
-func (j *Job) begin() error {
-	err := j.take()
-	if err == nil {
-		err = j.Save()
+// createNamed makes a job of that name; a name that is made up must be free, another one may be used again.
+func (s Store) createNamed(meta Meta) (*Job, error) {
+	j := &Job{Dir: filepath.Join(s.Dir, meta.Name), Meta: meta}
+	err := os.Mkdir(j.Dir, 0o700)
+	if errors.Is(err, fs.ErrExist) && !meta.Auto {
+		return s.reuse(j)
 	}
 	if err != nil {
-		j.Unlock()
+		return nil, fmt.Errorf("dataset: job %s: %w", meta.Name, err)
 	}
-	return err
+	if err := j.take(); err != nil {
+		return nil, err
+	}
+	if err := j.Save(); err != nil {
+		_ = j.Remove() // nothing is in it
+		j.Unlock()
+		return nil, err
+	}
+	return j, nil
 }
 
 // reuse gives the name of a job that has finished, or never had a checkpoint, to a new one, whose checkpoints go on in
@@ -220,12 +222,33 @@ func (j *Job) Lock() error {
 	return nil
 }
 
-// Remove deletes a job with everything in it.
+// removedPrefix begins the name of a job that is being removed, which is no job's name.
+const removedPrefix = ".removed."
+
+// Remove deletes a job with everything in it. It is gone for others at once.
 func (j *Job) Remove() error {
-	if err := os.RemoveAll(j.Dir); err != nil {
+	away := filepath.Join(filepath.Dir(j.Dir), fmt.Sprintf("%s%s.%d", removedPrefix, filepath.Base(j.Dir), os.Getpid()))
+	err := os.RemoveAll(away)
+	if err == nil {
+		err = os.Rename(j.Dir, away)
+	}
+	if err == nil {
+		err = os.RemoveAll(away)
+	}
+	if err != nil {
 		return fmt.Errorf("dataset: job %s: %w", j.Meta.Name, err)
 	}
 	return nil
+}
+
+// sweep removes what is left of jobs whose removal was interrupted, as far as it can.
+func (s Store) sweep() {
+	left, _ := filepath.Glob(filepath.Join(s.Dir, removedPrefix+"*")) // with a [ in the store's path there are none
+	for _, dir := range left {
+		if ownDir(dir) == nil {
+			_ = os.RemoveAll(dir)
+		}
+	}
 }
 
 // clean removes what a crash left behind.

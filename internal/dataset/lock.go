@@ -17,10 +17,17 @@ import (
 // The file's text, the number of the process, is for people.
 
 func (j *Job) take() error {
-	if err := ownDir(j.Dir); err != nil {
+	err := ownDir(j.Dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return j.removed()
+	}
+	if err != nil {
 		return err
 	}
 	dir, err := os.OpenFile(j.Dir, os.O_RDONLY|syscall.O_DIRECTORY|syscall.O_NOFOLLOW, 0)
+	if errors.Is(err, fs.ErrNotExist) {
+		return j.removed()
+	}
 	if err != nil {
 		return fmt.Errorf("dataset: lock: %w", err)
 	}
@@ -29,8 +36,8 @@ func (j *Job) take() error {
 		return j.lockedBy()
 	}
 	file, err := j.takeFile()
-	if err == nil && !(isAt(dir, j.Dir) && (file == nil || isAt(file, j.lockPath()))) {
-		err = fmt.Errorf("dataset: job %s: %w: it has just been removed", filepath.Base(j.Dir), ErrNoJob)
+	if !isAt(dir, j.Dir) || file != nil && !isAt(file, j.lockPath()) {
+		err = j.removed()
 	}
 	j.locks = []*os.File{dir, file}
 	if err != nil {
@@ -38,6 +45,10 @@ func (j *Job) take() error {
 		return err
 	}
 	return j.clean()
+}
+
+func (j *Job) removed() error {
+	return fmt.Errorf("dataset: job %s: %w: it has just been removed", filepath.Base(j.Dir), ErrNoJob)
 }
 
 func (j *Job) lockPath() string { return filepath.Join(j.Dir, "lock") }

@@ -190,7 +190,7 @@ func ReadManifest(dir string) (*Manifest, error) {
 	}
 	b, err := readOwn(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("dataset: %s: %w", dir, ErrNoManifest)
+		return nil, fmt.Errorf("dataset: %s: %w", path, ErrNoManifest)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("dataset: %w", err)
