@@ -156,7 +156,7 @@ func (e *env) printList(all []listed) error {
 			row[2] = fmt.Sprint(l.Checkpoint)
 		}
 		if m := l.Manifest; m != nil {
-			mpi, _, _ := strings.Cut(m.MPI, "\n")
+			mpi := firstLine(m.MPI)
 			row = []string{l.Job, l.State, row[2], ui.Ago(m.Time, time.Now()), fmt.Sprint(m.Ranks), ui.Bytes(m.Bytes), mpi}
 		}
 		if l.Err != "" {
@@ -166,6 +166,12 @@ func (e *env) printList(all []listed) error {
 	}
 	ui.Table(e.out, rows)
 	return nil
+}
+
+// firstLine is the first line of what a library says about itself, without its tabs.
+func firstLine(s string) string {
+	line, _, _ := strings.Cut(s, "\n")
+	return strings.Join(strings.Fields(line), " ")
 }
 
 // States that are seen from outside only.

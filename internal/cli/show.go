@@ -110,9 +110,8 @@ func imagesOf(dir string, m *dataset.Manifest) ([]shownImage, error) {
 
 func describe(im *format.Image, size int64) shownImage {
 	h := &im.Header
-	mpi, _, _ := strings.Cut(abi.Text(h.MPI[:]), "\n")
 	s := shownImage{Rank: int(h.Rank), Part: int(h.Part), Size: size, Chunks: len(im.Chunks), Mappings: len(im.VMAs),
-		Kernel: abi.Text(h.Kernel[:]), Libc: abi.Text(h.Libc[:]), MPI: mpi, Byssus: abi.Text(h.Byssus[:])}
+		Kernel: abi.Text(h.Kernel[:]), Libc: abi.Text(h.Libc[:]), MPI: firstLine(abi.Text(h.MPI[:])), Byssus: abi.Text(h.Byssus[:])}
 	for _, c := range im.Chunks {
 		s.Memory += int64(c.Length)
 	}
