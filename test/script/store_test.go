@@ -104,6 +104,7 @@ func image(b []byte) (*format.Image, error) { return format.Read(bytes.NewReader
 // TestEveryByteOfARealStore turns a bit in every byte of a real job's files, one after the other: in every one of the
 // small files, and of the headers, sections and tables of images, and in samples of their memory.
 func TestEveryByteOfARealStore(t *testing.T) {
+	t.Parallel()
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	defer cancel()
 	s := makeRealStore(t, ctx)
@@ -185,6 +186,7 @@ func (s *realStore) everyByteOfImage(path string, count map[string]int) {
 // the other job, and a restart says what is wrong and goes on from the older checkpoint, or from the newer one when
 // what was damaged could be made again.
 func TestRestartAfterDamage(t *testing.T) {
+	t.Parallel()
 	ctx, cancel := context.WithTimeout(context.Background(), 8*time.Minute)
 	defer cancel()
 	s := makeRealStore(t, ctx)
@@ -260,7 +262,7 @@ func (s *realStore) place(dir, kind string) (string, uint64) {
 	case "padding":
 		return within(some.Offset+some.Length, 8-some.Length%8)
 	case "mappings":
-		return within(h.VMAsOff, h.NVMAs*64)
+		return within(h.VMAsOff, h.NVMAs*56)
 	default:
 		return within(h.ChunksOff, h.NChunks*24)
 	}
@@ -318,10 +320,11 @@ func (s *realStore) poke(path string, b []byte) {
 // TestCraftedImages: files that somebody made up, with checksums that are right and numbers as large as can be, are
 // refused by the ranks within a bound of memory.
 func TestCraftedImages(t *testing.T) {
+	t.Parallel()
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	defer cancel()
-	const hole = 768 << 20
-	const bound = 300 << 10 // KiB of a rank
+	const hole = 384 << 20
+	const bound = 150 << 10 // KiB of a rank
 	s := makeRealStore(t, ctx)
 	dir := filepath.Join(s.dir, "ckpt.000002")
 	path := filepath.Join(dir, "rank-00000.0.img")
@@ -332,9 +335,9 @@ func TestCraftedImages(t *testing.T) {
 			return h.FileSize
 		},
 		"mappings of nothing": func(h *abi.ImageHeader) uint64 {
-			end := h.VMAsOff + h.NVMAs*64
-			h.NVMAs += hole / 64
-			h.ChunksOff, h.NChunks = h.VMAsOff+h.NVMAs*64, 0
+			end := h.VMAsOff + h.NVMAs*56
+			h.NVMAs += hole / 56
+			h.ChunksOff, h.NChunks = h.VMAsOff+h.NVMAs*56, 0
 			return end
 		},
 		"sections of nothing": func(h *abi.ImageHeader) uint64 {
