@@ -64,7 +64,29 @@ under the same MPI library or under another one.`,
 	cmd.PersistentFlags().StringVar(&e.storeDir, "dir", "", "store of checkpoints (default $BYSSUS_DIR or ~/.byssus)")
 	cmd.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usage(err) })
 	cmd.AddCommand(e.run(), e.restart(), e.checkpoint(), e.stop(), e.ps(), e.list(), e.show(), e.verify(), e.doctor(), e.version())
+	strictHelp(cmd)
 	return cmd
+}
+
+// strictHelp makes it an error to ask cobra's own verbs for what there is not.
+func strictHelp(root *cobra.Command) {
+	root.InitDefaultHelpCmd()
+	root.InitDefaultCompletionCmd()
+	for _, cmd := range root.Commands() {
+		switch cmd.Name() {
+		case "help":
+			help := cmd.Run
+			cmd.RunE = func(cmd *cobra.Command, args []string) error {
+				if _, rest, err := root.Find(args); err != nil || len(rest) > 0 {
+					return usage(fmt.Errorf("help: no verb %q", args))
+				}
+				help(cmd, args)
+				return nil
+			}
+		case "completion":
+			cmd.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
+		}
+	}
 }
 
 // store is the store that was asked for.

@@ -60,6 +60,8 @@ func (e *env) exitCode(err error) int {
 		code = ExitNotExec
 	case errors.Is(err, elfcheck.ErrNotFound):
 		code = ExitNotFound
+	case errors.Is(err, dataset.ErrName):
+		code = ExitUsage
 	case isNot(err):
 		code = ExitNot
 	case strings.HasPrefix(err.Error(), "unknown command"):

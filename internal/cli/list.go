@@ -21,6 +21,7 @@ func (e *env) ps() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "ps [flags]",
 		Short:   "List the jobs of this user that run on this machine",
+		Long:    withJSON("List the jobs of this user that run on this machine.", "a list of objects", jsonStatus),
 		Example: "  byssus ps\n  byssus ps --json",
 		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -80,10 +81,17 @@ type listed struct {
 
 func (e *env) list() *cobra.Command {
 	cmd := &cobra.Command{
-		Use:               "list [flags] [JOB]",
-		Short:             "List jobs and their checkpoints",
-		Example:           "  byssus list\n  byssus list melt --json",
-		Args:              cobra.MaximumNArgs(1),
+		Use:   "list [flags] [JOB]",
+		Short: "List jobs and their checkpoints",
+		Long: withJSON(`List all jobs of the store, or one, and their checkpoints. What is damaged, or cannot be used, is listed with the reason;
+the exit code is 122 then.`, "a list with an object for each checkpoint, and for each job without any", jsonListed),
+		Example: "  byssus list\n  byssus list melt --json",
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 1 {
+				return usage(fmt.Errorf("list: %d arguments, wanted the name of a job or none", len(args)))
+			}
+			return nil
+		},
 		ValidArgsFunction: e.completeJobs,
 		RunE:              func(_ *cobra.Command, args []string) error { return e.listJobs(args) },
 	}
@@ -220,8 +228,9 @@ func (e *env) verify() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "verify [flags] JOB",
 		Short: "Read all of a job's checkpoints and compare every checksum",
-		Long: `Read every byte of a job's checkpoints (or of the one given) and compare it with its checksums. Damage is named: the
-checkpoint, the file, the chunk, the checksum found and the one wanted; the exit code is 122 then.`,
+		Long: withJSON(`Read every byte of a job's checkpoints (or of the one given), and of the files beside them, and compare it with its
+checksums. Damage is named: the checkpoint, the file, the chunk, the checksum found and the one wanted; the exit code is
+122 then. A checkpoint that the running job drops meanwhile is no damage.`, "a list of objects", jsonVerified),
 		Example:           "  byssus verify melt\n  byssus verify melt --checkpoint 3",
 		Args:              jobArg,
 		ValidArgsFunction: e.completeJobs,

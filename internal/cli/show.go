@@ -43,8 +43,10 @@ type shownImage struct {
 func (e *env) show() *cobra.Command {
 	var number uint64
 	cmd := &cobra.Command{
-		Use:               "show [flags] JOB",
-		Short:             "Show a job and one of its checkpoints in detail",
+		Use:   "show [flags] JOB",
+		Short: "Show a job and one of its checkpoints in detail",
+		Long: withJSON(`Show a job and the newest of its checkpoints, or the one given, in detail. The exit code is 122 when something of it is
+damaged.`, "an object", jsonShown),
 		Example:           "  byssus show melt\n  byssus show melt --checkpoint 3 --json",
 		Args:              jobArg,
 		ValidArgsFunction: e.completeJobs,

@@ -34,6 +34,7 @@ import (
 
 // Errors that callers decide on.
 var (
+	ErrName       = errors.New("not a name for a job")
 	ErrNoJob      = errors.New("no such job")
 	ErrExists     = errors.New("there is a job of that name")
 	ErrLocked     = errors.New("the job is running")
@@ -57,7 +58,7 @@ var validName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
 // CheckName says whether a job may be called that.
 func CheckName(name string) error {
 	if !validName.MatchString(name) {
-		return fmt.Errorf("dataset: job name %q: wanted letters, digits, '.', '_' and '-', at most 64, beginning with a letter or digit", name)
+		return fmt.Errorf("dataset: job name %q: wanted letters, digits, '.', '_' and '-', at most 64, beginning with a letter or digit: %w", name, ErrName)
 	}
 	return nil
 }
