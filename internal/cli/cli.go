@@ -38,6 +38,7 @@ func Main(args []string, out, errw io.Writer) int {
 	cmd.SetArgs(args)
 	cmd.SetOut(e.out)
 	cmd.SetErr(e.err)
+	strictHelp(cmd)
 	code := e.exitCode(cmd.Execute())
 	if err := stdout.Err(); err != nil { // whoever printed may not have looked
 		e.say(fmt.Sprintf("standard output: %v", err))
@@ -64,11 +65,11 @@ under the same MPI library or under another one.`,
 	cmd.PersistentFlags().StringVar(&e.storeDir, "dir", "", "store of checkpoints (default $BYSSUS_DIR or ~/.byssus)")
 	cmd.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usage(err) })
 	cmd.AddCommand(e.run(), e.restart(), e.checkpoint(), e.stop(), e.ps(), e.list(), e.show(), e.verify(), e.doctor(), e.version())
-	strictHelp(cmd)
 	return cmd
 }
 
-// strictHelp makes it an error to ask cobra's own verbs for what there is not.
+// strictHelp makes it an error to ask cobra's own verbs for what there is not. The output is set before, since they
+// keep what it was when they were made.
 func strictHelp(root *cobra.Command) {
 	root.InitDefaultHelpCmd()
 	root.InitDefaultCompletionCmd()
