@@ -52,6 +52,9 @@ func (e *env) restartJob(cmd *cobra.Command, name string, f *runFlags, only uint
 	for _, note := range notes {
 		e.say(note)
 	}
+	if err != nil {
+		return err
+	}
 	images, err := job.Checkpoints()
 	if err == nil && len(images) == 0 {
 		err = exitError{ExitNot, fmt.Errorf("cli: restart %s: there is no checkpoint to go on from", name)}
