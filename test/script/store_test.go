@@ -213,10 +213,10 @@ func TestRestartAfterDamage(t *testing.T) {
 		if strings.HasSuffix(place, ".json") {
 			want = "goes on from checkpoint 2"
 		}
+		s.end(ctx)
 		if said := s.job.Proc().Stderr.String(); !strings.Contains(said, want) || !strings.Contains(said, filepath.Base(path)) {
 			t.Errorf("%s: restart says: %s", place, said)
 		}
-		s.end(ctx)
 		if !strings.HasSuffix(place, ".json") {
 			s.write(path, sound)
 		}
