@@ -16,6 +16,9 @@
 // the face's function is written by hand, mpich or openmpi that only this ABI has it. The direction is nothing (in), out, inout, or ref (passed by address but only read). A
 // question mark after BUFFER: MPI_IN_PLACE may be given. +c: MPI 4 has a large-count variant MPI_Name_c, refused.
 //
+// A reason is one line: reason NAME [answers CONSTANT|returns|ends]: TEXT; see Reason. abi/taken.txt adds the functions
+// that only the libraries of an MPI themselves call.
+//
 // To add a function: write its line in the file of its chapter, run go generate ./mpispec, and write mid_name in rank/mpi.
 package mpispec
 
@@ -103,11 +106,22 @@ func (f *Function) Profiled() bool {
 // In says whether an ABI has the function.
 func (f *Function) In(abi string) bool { return f.ABI == "" || f.ABI == abi }
 
+// How says what a refused function does for a program that handles errors (--refused=error).
+type How int
+
+// The ways.
+const (
+	Raises  How = iota // it calls the communicator's error handler
+	Returns            // it returns the error: the default error handler of files is MPI_ERRORS_RETURN
+	Ends               // it ends the job even so: its caller would not look at an error
+)
+
 // Reason is why functions are refused.
 type Reason struct {
 	Name   string
 	Text   string // a clause for the user: "one-sided communication is not supported yet"
-	Answer string // constant that the function returns at once, or "" to raise an MPI error
+	Answer string // constant that the function returns at once, which the standard allows it always; or ""
+	How    How
 }
 
 // Spec is the whole API.
