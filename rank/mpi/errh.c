@@ -83,7 +83,7 @@ static const char *volatile answered;
 static void __attribute__((noreturn)) refuse_and_end(const char *function, const char *reason, const char *advice)
 {
 	char why[512];
-	snprintf(why, sizeof why, "rank %d called %s, which is refused: %s (%s)", NX_STATE->rank, function, reason, advice);
+	snprintf(why, sizeof why, "called %s, which is refused: %s (%s)", function, reason, advice);
 	core_say("%s", why);
 	core_reason(why);
 	mid_abort(NX_COMM_WORLD, ABI_EXIT_REFUSED);
