@@ -68,7 +68,7 @@ func TestParseErrors(t *testing.T) {
 		"wrap MPI_A()\nlocal MPI_A()":            "a.mpi:2: function MPI_A: described twice",
 		"wrap MPI_A(HAT hat)":                    `kind "HAT": unknown`,
 		"wrap MPI_A(INT n[m])":                   "no parameter m",
-		"wrap MPI_A(INT n[max:n])":               "want sum: or size:",
+		"wrap MPI_A(INT n[max:n])":               "want sum:, size:, in: or out:",
 		"alias MPI_A = MPI_B":                    "no function MPI_B",
 		"alias MPI_A":                            "no equals sign",
 		"local recall MPI_A()":                   "yields, but is not wrapped",

@@ -15,6 +15,8 @@
 // the face's function is in rank/mpi/face_fast.inc.c, which takes what is not common to the generated one, hand that
 // the face's function is written by hand, mpich or openmpi that only this ABI has it. The direction is nothing (in), out, inout, or ref (passed by address but only read). A
 // question mark after BUFFER: MPI_IN_PLACE may be given. +c: MPI 4 has a large-count variant MPI_Name_c, refused.
+// The length of an array is a parameter, * where nobody needs it, sum:NAME (of the elements of NAME), size:COMM (its
+// processes), in:COMM or out:COMM (the neighbours that one receives from or sends to), or SET<=ROOM.
 //
 // A reason is one line: reason NAME [answers CONSTANT|returns|ends]: TEXT; see Reason. abi/taken.txt adds the functions
 // that only the libraries of an MPI themselves call.

@@ -1104,6 +1104,16 @@ int PMPI_Graph_neighbors(MPI_Comm comm, int rank, int maxneighbors, int *neighbo
 int PMPI_Graph_map(MPI_Comm comm, int nnodes, const int *index, const int *edges, int *newrank);
 int PMPI_Dist_graph_neighbors_count(MPI_Comm comm, int *indegree, int *outdegree, int *weighted);
 int PMPI_Dist_graph_neighbors(MPI_Comm comm, int maxindegree, int *sources, int *sourceweights, int maxoutdegree, int *destinations, int *destweights);
+int PMPI_Neighbor_allgather(const void *sendbuf, int sendcount, MPI_Datatype sendtype, void *recvbuf, int recvcount, MPI_Datatype recvtype, MPI_Comm comm);
+int PMPI_Neighbor_allgatherv(const void *sendbuf, int sendcount, MPI_Datatype sendtype, void *recvbuf, const int *recvcounts, const int *displs, MPI_Datatype recvtype, MPI_Comm comm);
+int PMPI_Neighbor_alltoall(const void *sendbuf, int sendcount, MPI_Datatype sendtype, void *recvbuf, int recvcount, MPI_Datatype recvtype, MPI_Comm comm);
+int PMPI_Neighbor_alltoallv(const void *sendbuf, const int *sendcounts, const int *sdispls, MPI_Datatype sendtype, void *recvbuf, const int *recvcounts, const int *rdispls, MPI_Datatype recvtype, MPI_Comm comm);
+int PMPI_Neighbor_alltoallw(const void *sendbuf, const int *sendcounts, const nx_aint *sdispls, const MPI_Datatype *sendtypes, void *recvbuf, const int *recvcounts, const nx_aint *rdispls, const MPI_Datatype *recvtypes, MPI_Comm comm);
+int PMPI_Ineighbor_allgather(const void *sendbuf, int sendcount, MPI_Datatype sendtype, void *recvbuf, int recvcount, MPI_Datatype recvtype, MPI_Comm comm, MPI_Request *request);
+int PMPI_Ineighbor_allgatherv(const void *sendbuf, int sendcount, MPI_Datatype sendtype, void *recvbuf, const int *recvcounts, const int *displs, MPI_Datatype recvtype, MPI_Comm comm, MPI_Request *request);
+int PMPI_Ineighbor_alltoall(const void *sendbuf, int sendcount, MPI_Datatype sendtype, void *recvbuf, int recvcount, MPI_Datatype recvtype, MPI_Comm comm, MPI_Request *request);
+int PMPI_Ineighbor_alltoallv(const void *sendbuf, const int *sendcounts, const int *sdispls, MPI_Datatype sendtype, void *recvbuf, const int *recvcounts, const int *rdispls, MPI_Datatype recvtype, MPI_Comm comm, MPI_Request *request);
+int PMPI_Ineighbor_alltoallw(const void *sendbuf, const int *sendcounts, const nx_aint *sdispls, const MPI_Datatype *sendtypes, void *recvbuf, const int *recvcounts, const nx_aint *rdispls, const MPI_Datatype *recvtypes, MPI_Comm comm, MPI_Request *request);
 
 static inline long cross_type_get_envelope(nx_t datatype, int *num_integers, int *num_addresses, int *num_datatypes, int *combiner)
 {
@@ -3167,40 +3177,142 @@ int PMPI_Dist_graph_neighbors(MPI_Comm comm, int maxindegree, int *sources, int 
 	long rc = CROSS(NX_SLOT_DIST_GRAPH_NEIGHBORS, uint64_t, int *, int *, int, int *, int *)(PACK(in_comm(comm), maxindegree), sources, weights_in(sourceweights), maxoutdegree, destinations, weights_in(destweights));
 	return error_out((int)rc);
 }
-int PMPI_Neighbor_allgather(UNUSED long a0, UNUSED long a1, UNUSED long a2, UNUSED long a3, UNUSED long a4, UNUSED long a5, MPI_Comm comm) { return face_refused(387, in_comm(comm)); }
-int PMPI_Neighbor_allgatherv(UNUSED long a0, UNUSED long a1, UNUSED long a2, UNUSED long a3, UNUSED long a4, UNUSED long a5, UNUSED long a6, MPI_Comm comm) { return face_refused(389, in_comm(comm)); }
-int PMPI_Neighbor_alltoall(UNUSED long a0, UNUSED long a1, UNUSED long a2, UNUSED long a3, UNUSED long a4, UNUSED long a5, MPI_Comm comm) { return face_refused(391, in_comm(comm)); }
-int PMPI_Neighbor_alltoallv(UNUSED long a0, UNUSED long a1, UNUSED long a2, UNUSED long a3, UNUSED long a4, UNUSED long a5, UNUSED long a6, UNUSED long a7, MPI_Comm comm) { return face_refused(393, in_comm(comm)); }
-int PMPI_Neighbor_alltoallw(UNUSED long a0, UNUSED long a1, UNUSED long a2, UNUSED long a3, UNUSED long a4, UNUSED long a5, UNUSED long a6, UNUSED long a7, MPI_Comm comm) { return face_refused(395, in_comm(comm)); }
-int PMPI_Ineighbor_allgather(UNUSED long a0, UNUSED long a1, UNUSED long a2, UNUSED long a3, UNUSED long a4, UNUSED long a5, MPI_Comm comm) { return face_refused(397, in_comm(comm)); }
-int PMPI_Ineighbor_allgatherv(UNUSED long a0, UNUSED long a1, UNUSED long a2, UNUSED long a3, UNUSED long a4, UNUSED long a5, UNUSED long a6, MPI_Comm comm) { return face_refused(399, in_comm(comm)); }
-int PMPI_Ineighbor_alltoall(UNUSED long a0, UNUSED long a1, UNUSED long a2, UNUSED long a3, UNUSED long a4, UNUSED long a5, MPI_Comm comm) { return face_refused(401, in_comm(comm)); }
-int PMPI_Ineighbor_alltoallv(UNUSED long a0, UNUSED long a1, UNUSED long a2, UNUSED long a3, UNUSED long a4, UNUSED long a5, UNUSED long a6, UNUSED long a7, MPI_Comm comm) { return face_refused(403, in_comm(comm)); }
-int PMPI_Ineighbor_alltoallw(UNUSED long a0, UNUSED long a1, UNUSED long a2, UNUSED long a3, UNUSED long a4, UNUSED long a5, UNUSED long a6, UNUSED long a7, MPI_Comm comm) { return face_refused(405, in_comm(comm)); }
-int PMPI_Neighbor_allgather_init(UNUSED long a0, UNUSED long a1, UNUSED long a2, UNUSED long a3, UNUSED long a4, UNUSED long a5, MPI_Comm comm) { return face_refused(407, in_comm(comm)); }
-int PMPI_Neighbor_allgatherv_init(UNUSED long a0, UNUSED long a1, UNUSED long a2, UNUSED long a3, UNUSED long a4, UNUSED long a5, UNUSED long a6, MPI_Comm comm) { return face_refused(409, in_comm(comm)); }
-int PMPI_Neighbor_alltoall_init(UNUSED long a0, UNUSED long a1, UNUSED long a2, UNUSED long a3, UNUSED long a4, UNUSED long a5, MPI_Comm comm) { return face_refused(411, in_comm(comm)); }
-int PMPI_Neighbor_alltoallv_init(UNUSED long a0, UNUSED long a1, UNUSED long a2, UNUSED long a3, UNUSED long a4, UNUSED long a5, UNUSED long a6, UNUSED long a7, MPI_Comm comm) { return face_refused(413, in_comm(comm)); }
-int PMPI_Neighbor_alltoallw_init(UNUSED long a0, UNUSED long a1, UNUSED long a2, UNUSED long a3, UNUSED long a4, UNUSED long a5, UNUSED long a6, UNUSED long a7, MPI_Comm comm) { return face_refused(415, in_comm(comm)); }
-int mpi_conversion_fn_null_(void) { return face_refused(427, NX_COMM_NULL); }
-int ompi_attr_create_keyval(void) { return face_refused(428, NX_COMM_NULL); }
-int ompi_attr_create_keyval_aint(void) { return face_refused(429, NX_COMM_NULL); }
-int ompi_attr_create_keyval_fint(void) { return face_refused(430, NX_COMM_NULL); }
-int ompi_attr_get_aint(void) { return face_refused(431, NX_COMM_NULL); }
-int ompi_attr_get_fint(void) { return face_refused(432, NX_COMM_NULL); }
-int ompi_attr_set_aint(void) { return face_refused(433, NX_COMM_NULL); }
-int ompi_attr_set_fint(void) { return face_refused(434, NX_COMM_NULL); }
-int ompi_datatype_match_size(void) { return face_refused(435, NX_COMM_NULL); }
-int ompi_errhandler_create(void) { return face_refused(436, NX_COMM_NULL); }
-int ompi_errhandler_invoke(void) { return face_refused(437, NX_COMM_NULL); }
-int ompi_fortran_argv_blank_f2c(void) { return face_refused(438, NX_COMM_NULL); }
-int ompi_fortran_argv_count_f2c(void) { return face_refused(439, NX_COMM_NULL); }
-int ompi_fortran_multiple_argvs_f2c(void) { return face_refused(440, NX_COMM_NULL); }
-int ompi_fortran_string_c2f(void) { return face_refused(441, NX_COMM_NULL); }
-int ompi_fortran_string_f2c(void) { return face_refused(442, NX_COMM_NULL); }
-int ompi_mpi_errors_are_fatal_comm_handler(void) { return face_refused(443, NX_COMM_NULL); }
-int ompi_op_set_cxx_callback(void) { return face_refused(444, NX_COMM_NULL); }
-int ompi_op_set_java_callback(void) { return face_refused(445, NX_COMM_NULL); }
+
+int PMPI_Neighbor_allgather(const void *sendbuf, int sendcount, MPI_Datatype sendtype, void *recvbuf, int recvcount, MPI_Datatype recvtype, MPI_Comm comm)
+{
+	long rc;
+	do rc = CROSS(NX_SLOT_NEIGHBOR_ALLGATHER, const void *, uint64_t, void *, int, nx_t, nx_t)(place_in(sendbuf), PACK(sendcount, in_datatype(sendtype)), place_in(recvbuf), recvcount, in_datatype(recvtype), in_comm(comm));
+	while (unlikely(rc == BY_AGAIN) && face_park());
+	return error_out((int)rc);
+}
+
+int PMPI_Neighbor_allgatherv(const void *sendbuf, int sendcount, MPI_Datatype sendtype, void *recvbuf, const int *recvcounts, const int *displs, MPI_Datatype recvtype, MPI_Comm comm)
+{
+	long rc;
+	do rc = CROSS(NX_SLOT_NEIGHBOR_ALLGATHERV, const void *, uint64_t, void *, const int *, const int *, uint64_t)(place_in(sendbuf), PACK(sendcount, in_datatype(sendtype)), place_in(recvbuf), recvcounts, displs, PACK(in_datatype(recvtype), in_comm(comm)));
+	while (unlikely(rc == BY_AGAIN) && face_park());
+	return error_out((int)rc);
+}
+
+int PMPI_Neighbor_alltoall(const void *sendbuf, int sendcount, MPI_Datatype sendtype, void *recvbuf, int recvcount, MPI_Datatype recvtype, MPI_Comm comm)
+{
+	long rc;
+	do rc = CROSS(NX_SLOT_NEIGHBOR_ALLTOALL, const void *, uint64_t, void *, int, nx_t, nx_t)(place_in(sendbuf), PACK(sendcount, in_datatype(sendtype)), place_in(recvbuf), recvcount, in_datatype(recvtype), in_comm(comm));
+	while (unlikely(rc == BY_AGAIN) && face_park());
+	return error_out((int)rc);
+}
+
+int PMPI_Neighbor_alltoallv(const void *sendbuf, const int *sendcounts, const int *sdispls, MPI_Datatype sendtype, void *recvbuf, const int *recvcounts, const int *rdispls, MPI_Datatype recvtype, MPI_Comm comm)
+{
+	struct nx_box_neighbor_alltoallv box = { place_in(sendbuf), sendcounts, sdispls, in_datatype(sendtype), place_in(recvbuf), recvcounts, rdispls, in_datatype(recvtype), in_comm(comm) };
+	long rc;
+	do rc = CROSS(NX_SLOT_NEIGHBOR_ALLTOALLV, const struct nx_box_neighbor_alltoallv *)(&box);
+	while (unlikely(rc == BY_AGAIN) && face_park());
+	return error_out((int)rc);
+}
+
+int PMPI_Neighbor_alltoallw(const void *sendbuf, const int *sendcounts, const nx_aint *sdispls, const MPI_Datatype *sendtypes, void *recvbuf, const int *recvcounts, const nx_aint *rdispls, const MPI_Datatype *recvtypes, MPI_Comm comm)
+{
+	TEMP(nx_t, t_sendtypes, sendbuf == ABI_IN_PLACE ? 0 : NEIGHBOURS_OUT(comm));
+	for (int i = 0; i < t_sendtypes_n; i++) t_sendtypes[i] = in_datatype(sendtypes[i]);
+	TEMP(nx_t, t_recvtypes, NEIGHBOURS_IN(comm));
+	for (int i = 0; i < t_recvtypes_n; i++) t_recvtypes[i] = in_datatype(recvtypes[i]);
+	struct nx_box_neighbor_alltoallw box = { place_in(sendbuf), sendcounts, sdispls, t_sendtypes, place_in(recvbuf), recvcounts, rdispls, t_recvtypes, in_comm(comm) };
+	long rc;
+	do rc = CROSS(NX_SLOT_NEIGHBOR_ALLTOALLW, const struct nx_box_neighbor_alltoallw *)(&box);
+	while (unlikely(rc == BY_AGAIN) && face_park());
+	TEMP_END(t_sendtypes);
+	TEMP_END(t_recvtypes);
+	return error_out((int)rc);
+}
+
+int PMPI_Ineighbor_allgather(const void *sendbuf, int sendcount, MPI_Datatype sendtype, void *recvbuf, int recvcount, MPI_Datatype recvtype, MPI_Comm comm, MPI_Request *request)
+{
+	if (unlikely(!request)) return face_raise_in("Ineighbor_allgather", in_comm(comm), NX_ERR_ARG);
+	nx_t request_v;
+	long rc;
+	do rc = CROSS(NX_SLOT_INEIGHBOR_ALLGATHER, const void *, uint64_t, void *, uint64_t, nx_t, nx_t *)(place_in(sendbuf), PACK(sendcount, in_datatype(sendtype)), place_in(recvbuf), PACK(recvcount, in_datatype(recvtype)), in_comm(comm), &request_v);
+	while (unlikely(rc == BY_AGAIN) && face_park());
+	if (likely(rc == 0)) *request = out_request(request_v);
+	return error_out((int)rc);
+}
+
+int PMPI_Ineighbor_allgatherv(const void *sendbuf, int sendcount, MPI_Datatype sendtype, void *recvbuf, const int *recvcounts, const int *displs, MPI_Datatype recvtype, MPI_Comm comm, MPI_Request *request)
+{
+	if (unlikely(!request)) return face_raise_in("Ineighbor_allgatherv", in_comm(comm), NX_ERR_ARG);
+	nx_t request_v;
+	struct nx_box_ineighbor_allgatherv box = { place_in(sendbuf), sendcount, in_datatype(sendtype), place_in(recvbuf), recvcounts, displs, in_datatype(recvtype), in_comm(comm), &request_v };
+	long rc;
+	do rc = CROSS(NX_SLOT_INEIGHBOR_ALLGATHERV, const struct nx_box_ineighbor_allgatherv *)(&box);
+	while (unlikely(rc == BY_AGAIN) && face_park());
+	if (likely(rc == 0)) *request = out_request(request_v);
+	return error_out((int)rc);
+}
+
+int PMPI_Ineighbor_alltoall(const void *sendbuf, int sendcount, MPI_Datatype sendtype, void *recvbuf, int recvcount, MPI_Datatype recvtype, MPI_Comm comm, MPI_Request *request)
+{
+	if (unlikely(!request)) return face_raise_in("Ineighbor_alltoall", in_comm(comm), NX_ERR_ARG);
+	nx_t request_v;
+	long rc;
+	do rc = CROSS(NX_SLOT_INEIGHBOR_ALLTOALL, const void *, uint64_t, void *, uint64_t, nx_t, nx_t *)(place_in(sendbuf), PACK(sendcount, in_datatype(sendtype)), place_in(recvbuf), PACK(recvcount, in_datatype(recvtype)), in_comm(comm), &request_v);
+	while (unlikely(rc == BY_AGAIN) && face_park());
+	if (likely(rc == 0)) *request = out_request(request_v);
+	return error_out((int)rc);
+}
+
+int PMPI_Ineighbor_alltoallv(const void *sendbuf, const int *sendcounts, const int *sdispls, MPI_Datatype sendtype, void *recvbuf, const int *recvcounts, const int *rdispls, MPI_Datatype recvtype, MPI_Comm comm, MPI_Request *request)
+{
+	if (unlikely(!request)) return face_raise_in("Ineighbor_alltoallv", in_comm(comm), NX_ERR_ARG);
+	nx_t request_v;
+	struct nx_box_ineighbor_alltoallv box = { place_in(sendbuf), sendcounts, sdispls, in_datatype(sendtype), place_in(recvbuf), recvcounts, rdispls, in_datatype(recvtype), in_comm(comm), &request_v };
+	long rc;
+	do rc = CROSS(NX_SLOT_INEIGHBOR_ALLTOALLV, const struct nx_box_ineighbor_alltoallv *)(&box);
+	while (unlikely(rc == BY_AGAIN) && face_park());
+	if (likely(rc == 0)) *request = out_request(request_v);
+	return error_out((int)rc);
+}
+
+int PMPI_Ineighbor_alltoallw(const void *sendbuf, const int *sendcounts, const nx_aint *sdispls, const MPI_Datatype *sendtypes, void *recvbuf, const int *recvcounts, const nx_aint *rdispls, const MPI_Datatype *recvtypes, MPI_Comm comm, MPI_Request *request)
+{
+	if (unlikely(!request)) return face_raise_in("Ineighbor_alltoallw", in_comm(comm), NX_ERR_ARG);
+	TEMP(nx_t, t_sendtypes, sendbuf == ABI_IN_PLACE ? 0 : NEIGHBOURS_OUT(comm));
+	for (int i = 0; i < t_sendtypes_n; i++) t_sendtypes[i] = in_datatype(sendtypes[i]);
+	TEMP(nx_t, t_recvtypes, NEIGHBOURS_IN(comm));
+	for (int i = 0; i < t_recvtypes_n; i++) t_recvtypes[i] = in_datatype(recvtypes[i]);
+	nx_t request_v;
+	struct nx_box_ineighbor_alltoallw box = { place_in(sendbuf), sendcounts, sdispls, t_sendtypes, place_in(recvbuf), recvcounts, rdispls, t_recvtypes, in_comm(comm), &request_v };
+	long rc;
+	do rc = CROSS(NX_SLOT_INEIGHBOR_ALLTOALLW, const struct nx_box_ineighbor_alltoallw *)(&box);
+	while (unlikely(rc == BY_AGAIN) && face_park());
+	if (likely(rc == 0)) *request = out_request(request_v);
+	TEMP_END(t_sendtypes);
+	TEMP_END(t_recvtypes);
+	return error_out((int)rc);
+}
+int PMPI_Neighbor_allgather_init(UNUSED long a0, UNUSED long a1, UNUSED long a2, UNUSED long a3, UNUSED long a4, UNUSED long a5, MPI_Comm comm) { return face_refused(397, in_comm(comm)); }
+int PMPI_Neighbor_allgatherv_init(UNUSED long a0, UNUSED long a1, UNUSED long a2, UNUSED long a3, UNUSED long a4, UNUSED long a5, UNUSED long a6, MPI_Comm comm) { return face_refused(399, in_comm(comm)); }
+int PMPI_Neighbor_alltoall_init(UNUSED long a0, UNUSED long a1, UNUSED long a2, UNUSED long a3, UNUSED long a4, UNUSED long a5, MPI_Comm comm) { return face_refused(401, in_comm(comm)); }
+int PMPI_Neighbor_alltoallv_init(UNUSED long a0, UNUSED long a1, UNUSED long a2, UNUSED long a3, UNUSED long a4, UNUSED long a5, UNUSED long a6, UNUSED long a7, MPI_Comm comm) { return face_refused(403, in_comm(comm)); }
+int PMPI_Neighbor_alltoallw_init(UNUSED long a0, UNUSED long a1, UNUSED long a2, UNUSED long a3, UNUSED long a4, UNUSED long a5, UNUSED long a6, UNUSED long a7, MPI_Comm comm) { return face_refused(405, in_comm(comm)); }
+int mpi_conversion_fn_null_(void) { return face_refused(417, NX_COMM_NULL); }
+int ompi_attr_create_keyval(void) { return face_refused(418, NX_COMM_NULL); }
+int ompi_attr_create_keyval_aint(void) { return face_refused(419, NX_COMM_NULL); }
+int ompi_attr_create_keyval_fint(void) { return face_refused(420, NX_COMM_NULL); }
+int ompi_attr_get_aint(void) { return face_refused(421, NX_COMM_NULL); }
+int ompi_attr_get_fint(void) { return face_refused(422, NX_COMM_NULL); }
+int ompi_attr_set_aint(void) { return face_refused(423, NX_COMM_NULL); }
+int ompi_attr_set_fint(void) { return face_refused(424, NX_COMM_NULL); }
+int ompi_datatype_match_size(void) { return face_refused(425, NX_COMM_NULL); }
+int ompi_errhandler_create(void) { return face_refused(426, NX_COMM_NULL); }
+int ompi_errhandler_invoke(void) { return face_refused(427, NX_COMM_NULL); }
+int ompi_fortran_argv_blank_f2c(void) { return face_refused(428, NX_COMM_NULL); }
+int ompi_fortran_argv_count_f2c(void) { return face_refused(429, NX_COMM_NULL); }
+int ompi_fortran_multiple_argvs_f2c(void) { return face_refused(430, NX_COMM_NULL); }
+int ompi_fortran_string_c2f(void) { return face_refused(431, NX_COMM_NULL); }
+int ompi_fortran_string_f2c(void) { return face_refused(432, NX_COMM_NULL); }
+int ompi_mpi_errors_are_fatal_comm_handler(void) { return face_refused(433, NX_COMM_NULL); }
+int ompi_op_set_cxx_callback(void) { return face_refused(434, NX_COMM_NULL); }
+int ompi_op_set_java_callback(void) { return face_refused(435, NX_COMM_NULL); }
 
 #include "../face_fast.inc.c"
 
