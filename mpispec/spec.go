@@ -146,5 +146,17 @@ func (s *Spec) RefusedReason(name string) (string, bool) {
 	return s.Reasons[f.Reason].Text, true
 }
 
+// Fortran says whether name (mpi_send_, pmpi_send_f08_) is an entry point of the Fortran interface.
+func (s *Spec) Fortran(name string) bool {
+	name, ok := strings.CutSuffix(strings.TrimPrefix(name, "p"), "_")
+	name = strings.TrimSuffix(name, "_")
+	for _, e := range s.ABI.Fortran {
+		if rest, found := strings.CutPrefix(name, e.Name); ok && found && (rest == "" || strings.HasPrefix(rest, "_f08")) {
+			return true
+		}
+	}
+	return false
+}
+
 // Load reads the description that is built into the program.
 func Load() (*Spec, error) { return Parse(files) }

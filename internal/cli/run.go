@@ -148,8 +148,11 @@ func (e *env) runNew(f *runFlags, app []string) error {
 			return usage(err)
 		}
 	}
-	report, err := elfcheck.Check(app[0])
+	report, err := elfcheck.Check(app[0], faces())
 	if err != nil {
+		return err
+	}
+	if err := e.warn(report); err != nil {
 		return err
 	}
 	spec, err := makeSpec(f, report.Face)
@@ -180,6 +183,18 @@ func (e *env) runNew(f *runFlags, app []string) error {
 	}
 	spec.App = app
 	return e.drive(job, spec, coordsrv.Options{}, f.verbose)
+}
+
+// warn says in a line what doctor would say about the program.
+func (e *env) warn(r *elfcheck.Report) error {
+	found, err := judge(r)
+	if err != nil {
+		return err
+	}
+	if text := worst(r, found); text != "" {
+		e.say(text)
+	}
+	return nil
 }
 
 // makeSpec finds the MPI and our own files.
