@@ -36,6 +36,7 @@ type runFlags struct {
 	mpiArgs []string
 	verbose bool
 	writers int
+	grace   time.Duration
 }
 
 func (f *runFlags) add(cmd *cobra.Command) {
@@ -50,6 +51,7 @@ func (f *runFlags) add(cmd *cobra.Command) {
 	fl.StringVar(&f.policy, "policy", "refuse", "when something cannot be saved: refuse the checkpoint, or drop it")
 	fl.StringArrayVar(&f.mpiArgs, "mpi-args", nil, "an argument for mpirun (repeat for more)")
 	fl.IntVar(&f.writers, "writers", 1, "threads of a rank that write its image")
+	fl.DurationVar(&f.grace, "grace", coord.DefaultGrace, "from SIGTERM to the end of the job, with or without a checkpoint")
 	fl.BoolVarP(&f.verbose, "verbose", "v", false, "tell about every checkpoint")
 	complete := func(values ...string) func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 		return func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
@@ -76,6 +78,8 @@ func (f *runFlags) check() error {
 		return usage(fmt.Errorf("run: --retries %d, wanted at least 0", f.retries))
 	case f.every < 0 || f.every > 0 && f.every < time.Second:
 		return usage(fmt.Errorf("run: --every %v, wanted at least 1s", f.every))
+	case f.grace < time.Second || f.grace > 24*time.Hour:
+		return usage(fmt.Errorf("run: --grace %v, wanted 1s to 24h", f.grace))
 	case f.policy != "refuse" && f.policy != "drop":
 		return usage(fmt.Errorf("run: --policy %q, wanted refuse or drop", f.policy))
 	case f.mpi != "auto" && f.mpi != launch.MPICH && f.mpi != launch.OpenMPI:
@@ -162,7 +166,7 @@ func (e *env) runNew(f *runFlags, app []string) error {
 	}
 	job, err := store.Create(dataset.Meta{Name: f.jobName(app[0]), ID: hex.EncodeToString(id), App: app, Dir: cwd,
 		Ranks: f.ranks, MPI: spec.MPI.Name, Face: report.Face, MPIArgs: f.mpiArgs, Every: f.every, Keep: f.keep, Retries: f.retries,
-		Fsync: f.fsync, Lazy: f.lazy, Policy: f.policy, Writers: f.writers, State: dataset.StateRunning, Started: time.Now()})
+		Fsync: f.fsync, Lazy: f.lazy, Policy: f.policy, Writers: f.writers, Grace: f.grace, State: dataset.StateRunning, Started: time.Now()})
 	if errors.Is(err, dataset.ErrExists) {
 		return fmt.Errorf("%w: go on with byssus restart %s, or choose another name", err, f.job)
 	}
@@ -170,7 +174,7 @@ func (e *env) runNew(f *runFlags, app []string) error {
 		return err
 	}
 	spec.App = app
-	return e.drive(job, spec, coordsrv.Options{}, f.verbose)
+	return e.drive(job, spec, coordsrv.Options{Grace: f.grace}, f.verbose)
 }
 
 // makeSpec finds the MPI and our own files.
@@ -255,7 +259,7 @@ func (e *env) ended(job *dataset.Job, code int) error {
 // catch collects the signals that mean something to a running job; the rest keep their default.
 func catch() (<-chan os.Signal, func()) {
 	ch := make(chan os.Signal, 16)
-	for _, sig := range []os.Signal{syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGTERM, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGHUP, syscall.SIGWINCH, syscall.SIGCONT} {
+	for _, sig := range []os.Signal{syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGTERM, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGHUP, syscall.SIGPIPE, syscall.SIGWINCH, syscall.SIGCONT} {
 		if !signal.Ignored(sig) {
 			signal.Notify(ch, sig)
 		}
