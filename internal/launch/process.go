@@ -23,7 +23,7 @@ type Process struct {
 // otherwise it gets a group of its own, so that a signal to our group reaches us alone.
 //
 // SIGTERM is blocked in it: a batch system that sends one to all processes of a job would have the launcher end the
-// ranks before they can be saved. The launchers give ranks an empty signal mask.
+// ranks before they can be saved. Ranks unblock it.
 func (s Spec) Start(dir string, environ []string) (*Process, error) {
 	out, err := s.openOutput()
 	if err != nil {
