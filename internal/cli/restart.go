@@ -63,7 +63,7 @@ func (e *env) restartJob(cmd *cobra.Command, name string, f *runFlags, only uint
 		return err
 	}
 	meta.MPI, meta.Every, meta.Keep, meta.Retries = spec.MPI.Name, f.every, f.keep, f.retries
-	meta.Grace = f.grace
+	meta.Grace, meta.Reason = f.grace, ""
 	meta.Fsync, meta.Lazy, meta.Policy, meta.MPIArgs, meta.Writers = f.fsync, f.lazy, f.policy, f.mpiArgs, f.writers
 	meta.State, meta.Exit, meta.Ended = dataset.StateRunning, 0, time.Time{}
 	if err := job.Save(); err != nil {

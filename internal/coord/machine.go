@@ -448,6 +448,7 @@ func (m *Machine) decide() {
 		m.finish(m.exit)
 	default:
 		m.nameCrash()
+		m.reason = m.crash
 		m.again()
 	}
 }

@@ -109,6 +109,7 @@ func Run(opt Options) (int, error) {
 	control.Close()
 	s.retire()
 	s.windUp()
+	opt.Job.Meta.Reason = s.machine.Status().Reason
 	return s.code, nil
 }
 
