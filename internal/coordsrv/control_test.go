@@ -6,6 +6,9 @@ import (
 	"net"
 	"path/filepath"
 	"testing"
+
+	"github.com/byssus-hpc/byssus/internal/coord"
+	"github.com/byssus-hpc/byssus/internal/dataset"
 )
 
 // answering listens at the control socket of a run directory and gives every connection to answer.
@@ -51,4 +54,37 @@ func TestGone(t *testing.T) {
 	if _, err := Dial(t.TempDir()).Status(context.Background()); !errors.Is(err, ErrNotRunning) {
 		t.Errorf("nobody there: found %v, wanted %v", err, ErrNotRunning)
 	}
+}
+
+// TestManyClients: clients that say nothing, or nonsense, do not keep others from being answered.
+func TestManyClients(t *testing.T) {
+	s := &Server{stop: make(chan struct{}), queries: make(chan func()), opt: Options{Job: &dataset.Job{}}, machine: coord.New(coord.Config{Ranks: 1})}
+	s.opt.RunDir = t.TempDir()
+	l, err := s.listen()
+	if err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		for f := range s.queries {
+			f()
+		}
+	}()
+	for i := range 3 * maxClients {
+		c, err := net.Dial("unix", filepath.Join(s.opt.RunDir, ControlSocket))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		if i%2 == 0 {
+			_, _ = c.Write([]byte("\x00\xffnonsense\n\n"))
+		}
+	}
+	st, err := Dial(s.opt.RunDir).Status(context.Background())
+	if err != nil || st.Ranks != 1 {
+		t.Errorf("found %+v, %v", st, err)
+	}
+	close(s.stop)
+	l.Close()
+	s.wg.Wait()
+	close(s.queries)
 }

@@ -18,6 +18,7 @@ import (
 type output struct {
 	hold *os.File // open for writing, so that there is no end of file between the launcher's writes
 	done chan struct{}
+	err  error // valid after done: why not everything was written
 }
 
 const outputName = "stdout"
@@ -56,7 +57,8 @@ func (s Spec) openOutput() (*output, error) {
 	go func() {
 		defer close(o.done)
 		defer from.Close()
-		if _, err := io.Copy(os.Stdout, from); err != nil { // nobody reads it: natively the launcher would go on as well
+		if _, err := io.Copy(os.Stdout, from); err != nil { // nobody reads it: the job is worth more than its output
+			o.err = fmt.Errorf("launch: standard output: what the ranks printed after this was lost: %w", err)
 			_, _ = io.Copy(io.Discard, from)
 		}
 	}()
@@ -64,10 +66,11 @@ func (s Spec) openOutput() (*output, error) {
 }
 
 // close waits until everything is written that the launcher, which has ended, has left.
-func (o *output) close() {
+func (o *output) close() error {
 	if o == nil {
-		return
+		return nil
 	}
 	o.hold.Close()
 	<-o.done
+	return o.err
 }

@@ -51,11 +51,11 @@ func (s Spec) Start(dir string, environ []string) (*Process, error) {
 		if err := cmd.Wait(); !errors.As(err, &exit) {
 			p.err = err
 		}
-		out.close()
+		p.err = errors.Join(p.err, out.close())
 		close(p.done)
 	}()
 	if err := <-started; err != nil {
-		out.close()
+		_ = out.close() // nothing was written
 		return nil, fmt.Errorf("launch: start %s: %w", argv[0], err)
 	}
 	return p, nil
