@@ -99,8 +99,10 @@ func (e *env) run() *cobra.Command {
 error, the environment and the exit code are those of the program.
 
 A checkpoint is taken on request (byssus checkpoint), every so often (--every), on SIGUSR1, and before leaving on
-SIGTERM (exit code 123). On SIGINT the job ends at once; committed checkpoints stay. When a rank dies the job goes on
-from its newest good checkpoint by itself, at most --retries times without a new checkpoint in between.
+SIGTERM, also when a batch system sends that to all processes of the job: it leaves within --grace, with exit code 123
+after a checkpoint, or 143 when there was none in time, and never goes on by itself. On SIGINT the job ends at once;
+committed checkpoints stay. When a rank dies the job goes on from its newest good checkpoint by itself, at most
+--retries times without a new checkpoint in between.
 
 A job without --job is called after its program, and leaves nothing behind when it finishes with exit code 0.`,
 		Example: `  byssus run -n 4 -- lmp -in in.melt
