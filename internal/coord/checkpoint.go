@@ -148,13 +148,25 @@ func (m *Machine) checkpointTimers() {
 	case agreeing:
 		m.noAgreement()
 	case pausing:
-		m.attempt()
+		m.pauseOver()
 	case stopping:
 		m.fail(fmt.Sprintf("%s did not stop within %v", op.missing(), stopLimit))
 	case writing:
 		m.fail(fmt.Sprintf("%s did not finish the image, and wrote nothing for %v", op.missing(), workLimit))
 	case committing:
 		m.noCommit()
+	}
+}
+
+// pauseOver begins the next attempt, when the ranks have gone on after one in which they had been stopped.
+func (m *Machine) pauseOver() {
+	switch {
+	case len(m.standing) == 0:
+		m.attempt()
+	case m.now >= m.settled:
+		m.stuck()
+	default:
+		m.op.until = m.settled
 	}
 }
 
@@ -180,6 +192,7 @@ func (m *Machine) noCommit() {
 	why := fmt.Sprintf("the store has not committed it within %v", commitLimit)
 	m.reply(m.op.askers, Result{Err: why})
 	m.op.askers = nil
+	m.standing, m.settled = m.op.others(), m.now+goOnLimit
 	m.say("no checkpoint: %s", why)
 	m.giveUp(why)
 	m.schedule()
@@ -247,6 +260,9 @@ func (m *Machine) retry() {
 func (m *Machine) checkpointEvent(ev Event) {
 	if r, ok := ev.(Resumed); ok && r.Epoch == m.epoch {
 		delete(m.standing, r.Rank)
+		if m.op != nil && m.op.stage == pausing && len(m.standing) == 0 {
+			m.op.until = min(m.op.until, m.now+firstPause)
+		}
 	}
 	if c, ok := ev.(Committed); ok && m.pending != nil && c.Checkpoint == m.pending.number {
 		m.lateCommit(c)
@@ -367,6 +383,7 @@ func (m *Machine) refused() {
 	}
 	op.result.Refusals, op.passing = nil, nil
 	m.broadcast(Send{Type: abi.MsgCancel})
+	m.standing, m.settled = op.others(), m.now+goOnLimit
 	m.enter(pausing, firstPause)
 }
 
@@ -461,7 +478,6 @@ func (m *Machine) maybeConclude() {
 // that is still busy with this one would not hear of it.
 func (m *Machine) fail(why string) {
 	op := m.op
-	m.standing = map[int]bool{}
 	if op.stage >= stopping {
 		m.standing, m.settled = op.others(), m.now+goOnLimit
 	}

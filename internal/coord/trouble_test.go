@@ -29,17 +29,17 @@ const (
 )
 
 type troubleRank struct {
-	id      int
-	state   troubleState
-	epoch   uint64
-	in      []Send
-	out     []Event
-	hung    bool // hears nothing any more
-	exit    bool
-	failed  bool // its image cannot be written
-	leave   bool
-	cancel  bool
-	checked bool // it has answered with its image
+	id     int
+	state  troubleState
+	epoch  uint64
+	in     []Send
+	out    []Event
+	hung   bool // hears nothing any more
+	exit   bool
+	failed bool // its image cannot be written
+	leave  bool
+	cancel bool
+	since  time.Duration // when it was stopped
 }
 
 type trouble struct {
@@ -63,6 +63,7 @@ type trouble struct {
 	leaving  bool
 	commits  int // since SIGTERM
 	finished bool
+	patient  bool // the user only asks for checkpoints, until enough time has gone by
 	exit     int
 }
 
@@ -73,7 +74,7 @@ func newTrouble(t *testing.T, seed uint64) *trouble {
 	if rng.IntN(2) == 0 {
 		w.cfg.Every = time.Duration(1+rng.IntN(3000)) * time.Second
 	}
-	w.m = New(w.cfg)
+	w.m, w.patient = New(w.cfg), rng.IntN(2) == 0
 	return w
 }
 
@@ -82,6 +83,9 @@ func (w *trouble) one(n int) bool { return w.rng.IntN(n) == 0 }
 func (w *trouble) step(ev Event) {
 	for _, a := range w.m.Step(w.now, ev) {
 		w.perform(a)
+	}
+	if im, ok := ev.(Image); ok && im.Image.Status != 0 && im.Epoch == w.m.epoch && w.m.op != nil && w.m.op.stage == writing {
+		w.t.Fatal("a rank has failed, and the others are not told")
 	}
 }
 
@@ -195,7 +199,7 @@ func (w *trouble) hear(r *troubleRank) {
 		}
 		r.say(Met{r.id, r.epoch, m.Version})
 	case m.Type == abi.MsgStop && r.state == tPending && current:
-		r.state = tStopped
+		r.state, r.since = tStopped, w.now
 		ev := Stopped{Rank: r.id, Epoch: r.epoch}
 		if w.one(10) {
 			ev.Refusals, ev.Passing = []string{"child"}, 1
@@ -205,7 +209,7 @@ func (w *trouble) hear(r *troubleRank) {
 		}
 		r.say(ev)
 	case m.Type == abi.MsgDrain && r.state == tStopped && current:
-		r.state, r.leave, r.checked, r.exit = tWorking, m.ExitAfter, false, false
+		r.state, r.leave, r.exit = tWorking, m.ExitAfter, false
 	case m.Type == abi.MsgCancel && current && r.state != tIdle:
 		if r.cancel = true; r.state != tWorking {
 			r.goOn()
@@ -311,7 +315,11 @@ func (w *trouble) launcherMoves() bool {
 
 // user does something.
 func (w *trouble) user() {
-	switch k := w.rng.IntN(100); {
+	k := w.rng.IntN(100)
+	if w.patient && (k >= 40 && k < 60 || k >= 70 || !w.one(20)) {
+		return
+	}
+	switch {
 	case k < 40:
 		w.nextID++
 		w.asked[w.nextID] = w.now
@@ -346,10 +354,15 @@ func (w *trouble) user() {
 
 // check holds what must hold at any moment.
 func (w *trouble) check() {
-	longest := agreeLimit + commitLimit + time.Hour
+	longest := prepareLimit + agreeLimit + stopLimit + workLimit + commitLimit + goOnLimit + 4*killGrace + startLimit
 	for id, since := range w.asked {
-		if w.now-since > 2*longest {
+		if w.now-since > 3*longest {
 			w.t.Fatalf("request %d is not answered after %v: %+v", id, w.now-since, w.m.Status())
+		}
+	}
+	for _, r := range w.ranks {
+		if limit := stopLimit + workLimit + commitLimit + goOnLimit + 4*killGrace + lastWait; r.state >= tStopped && r.state != tGone && w.launcher && w.now-r.since > limit {
+			w.t.Fatalf("rank %d stands still for %v: %+v", r.id, w.now-r.since, w.m.Status())
 		}
 	}
 	if w.term != 0 && !w.finished && w.now > w.term+w.cfg.Grace {
@@ -363,7 +376,11 @@ func (w *trouble) passes() {
 	if len(w.store) > 0 && (!ok || w.storeAt < at) {
 		at, ok = w.storeAt, true
 	}
-	if soon := w.now + time.Duration(w.rng.IntN(5000))*time.Millisecond; !ok || soon < at && w.one(3) {
+	longer := 5
+	if w.patient {
+		longer = 500
+	}
+	if soon := w.now + time.Duration(w.rng.IntN(longer*1000))*time.Millisecond; !ok || soon < at && w.one(3) {
 		at = soon
 	}
 	w.now = max(w.now, at)
@@ -377,11 +394,15 @@ func (w *trouble) run() {
 		switch {
 		case i > 50000:
 			w.t.Fatalf("no end: %+v", w.m.Status())
-		case i > 600 && w.one(20):
+		case i > 600 && w.one(20) && (!w.patient || i > 3000 || w.now > 20*time.Hour):
 			w.leaving = true
 			w.step(Interrupt{130})
 		case w.one(12):
 			w.user()
+		case w.patient && w.m.phase == Running && w.m.op == nil && len(w.asked) == 0 && w.one(4):
+			w.nextID++
+			w.asked[w.nextID] = w.now
+			w.step(Request{ID: w.nextID})
 		case !w.move():
 			w.passes()
 		}
@@ -398,7 +419,7 @@ func (w *trouble) run() {
 }
 
 func TestTrouble(t *testing.T) {
-	first, count := uint64(1), uint64(20000)
+	first, count := uint64(1), uint64(1500)
 	if v := os.Getenv("BYSSUS_TEST_SEED"); v != "" {
 		n, err := strconv.ParseUint(v, 10, 64)
 		if err != nil {

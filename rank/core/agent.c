@@ -31,6 +31,7 @@ static struct {
 	uint64_t epoch, stop_begun, stop_ns;
 	volatile uint32_t cancelled, work_done;
 	bool hung_up;                   /* the agent is gone */
+	uint64_t dies_at;               /* then, and SIGTERM has not ended this process: when something else does */
 	volatile uint32_t asked, ending; /* a SIGTERM is held back; none is held back any more */
 	uint32_t writers;
 	struct abi_drain drain;
@@ -310,10 +311,13 @@ static void after_work(void)
 /* Who started the job is gone, and the job goes with it: not every launcher sees to that. */
 static void agent_lost(void)
 {
+	enum { PATIENCE_NS = 2000000000 };
 	a.cancelled = 1;
 	if (a.state == PENDING || a.state == STOPPED || a.state == HELD) go_on(ABI_CANCEL);
-	if (a.hung_up) raw(SYS_kill, core_self.pid, SIGTERM);
+	if (!a.hung_up) return;
+	raw(SYS_kill, core_self.pid, SIGTERM);
 	a.hung_up = false;
+	a.dies_at = now_ns() + PATIENCE_NS;
 }
 
 static void *helper(void *arg)
@@ -322,7 +326,8 @@ static void *helper(void *arg)
 	lower_thread_here();
 	for (;;) {
 		struct pollfd p[2] = { { .fd = a.wake, .events = POLLIN }, { .fd = a.sock, .events = POLLIN } };
-		poll(p, 2, a.state == PENDING ? 5 : -1);
+		poll(p, 2, a.state == PENDING ? 5 : a.dies_at ? 100 : -1);
+		if (a.dies_at && now_ns() > a.dies_at) raw(SYS_kill, core_self.pid, SIGKILL);
 		uint64_t n;
 		if ((p[0].revents & POLLIN) && read(a.wake, &n, sizeof n) < 0 && errno != EAGAIN) core_say("agent: eventfd: %s", strerror(errno));
 		cross_donor_wanted();

@@ -92,6 +92,7 @@ func commands() map[string]func(*testscript.TestScript, bool, []string) {
 		"signal": cmdSignal, // signal NAME SIGNAL [all|timeout]   INT to its process group, others to it; all: to it and all below it;
 		// timeout: to it, then to its group, as timeout(1) does
 		"signal-launcher": cmdSignalLauncher, // signal-launcher NAME SIGNAL
+		"gone":            cmdGone,           // gone              waits until no rank or launcher is left whose byssus is gone
 		"signal-rank":     cmdSignalRank,     // signal-rank NAME RANK SIGNAL
 		"until2":          cmdUntil2,         // until2 NAME REGEXP    waits until it says that on standard error
 		"lose":            cmdLose,           // lose NAME RANK        kills a rank of it
