@@ -211,10 +211,10 @@ type KillHow int
 const (
 	KillAsk   KillHow = iota + 1 // the ranks get the effect of a SIGTERM
 	KillRanks                    // the ranks by SIGKILL; the launcher is asked
-	KillAll                      // launcher and ranks by SIGKILL
+	KillBoth                     // launcher and ranks by SIGKILL
 )
 
-func (k KillHow) String() string { return [...]string{"", "ask", "ranks", "all"}[k] }
+func (k KillHow) String() string { return [...]string{"", "ask", "ranks", "both"}[k] }
 
 // Result of a checkpoint.
 type Result struct {

@@ -97,7 +97,7 @@ func (m *Machine) interrupt(code int) {
 		m.decide()
 	case Gone:
 	default:
-		m.kill(min(m.killed+1, KillAll))
+		m.kill(min(m.killed+1, KillBoth))
 	}
 }
 
@@ -115,11 +115,11 @@ func (m *Machine) within(d time.Duration) time.Duration {
 }
 
 func (m *Machine) kill(how KillHow) {
-	if m.killed == KillAll {
+	if m.killed == KillBoth {
 		return
 	}
 	m.phase, m.deadline, m.killed = Ending, m.now+m.killPatience(), how
-	if how == KillAll {
+	if how == KillBoth {
 		m.deadline = m.now + m.within(lastWait)
 	}
 	m.do(Kill{how})
@@ -147,18 +147,18 @@ func (m *Machine) phaseTimers() {
 	case Backoff:
 		m.launch(m.candidate())
 	case Ending:
-		if m.killed == KillAll {
+		if m.killed == KillBoth {
 			m.hang()
 			return
 		}
 		m.kill(m.killed + 1)
 	case Gone:
-		if m.killed == KillAll {
+		if m.killed == KillBoth {
 			m.decide()
 			return
 		}
-		m.killed, m.deadline = KillAll, m.now+m.killPatience()
-		m.do(Kill{KillAll})
+		m.killed, m.deadline = KillBoth, m.now+m.killPatience()
+		m.do(Kill{KillBoth})
 	}
 }
 

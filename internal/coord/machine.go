@@ -434,7 +434,7 @@ func (m *Machine) decideWhenAllGone() {
 func (m *Machine) decide() {
 	m.giveUp("the job is ending")
 	if until := m.commitAwaited(); m.now < until {
-		m.phase, m.deadline, m.killed = Gone, until, KillAll
+		m.phase, m.deadline, m.killed = Gone, until, KillBoth
 		return
 	}
 	ownEnd := m.crash == "" && !m.ordered && (m.ran || m.natural)

@@ -153,7 +153,7 @@ func (w *trouble) launch(a Launch) {
 	w.launcher, w.kill, w.code = true, 0, 0
 	w.stubborn = KillAsk + KillHow(w.rng.IntN(3))
 	if w.one(100) {
-		w.stubborn = KillAll + 1
+		w.stubborn = KillBoth + 1
 	}
 	w.ranks = nil
 	for i := range w.cfg.Ranks {
@@ -299,7 +299,7 @@ func (w *trouble) launcherMoves() bool {
 	if w.kill >= w.stubborn || !alive && w.stubborn == KillAsk {
 		w.launcher = false
 		ev := LauncherExit{Code: w.code}
-		if w.kill == KillAll {
+		if w.kill == KillBoth {
 			ev = LauncherExit{Signal: 9}
 		}
 		w.step(ev)

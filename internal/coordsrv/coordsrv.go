@@ -426,7 +426,7 @@ func (s *Server) kill(how coord.KillHow) {
 	case coord.KillRanks:
 		s.agent.Signal(syscall.SIGKILL)
 		s.process.Signal(syscall.SIGINT)
-	case coord.KillAll:
+	case coord.KillBoth:
 		s.agent.Signal(syscall.SIGKILL)
 		s.process.Signal(syscall.SIGKILL)
 	}
