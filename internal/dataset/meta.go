@@ -43,9 +43,11 @@ type Meta struct {
 	Policy  string        `json:"policy"`
 	Refused string        `json:"refused,omitempty"` // calls of refused functions: end, or error; empty: end
 	Writers int           `json:"writers,omitempty"`
+	Grace   time.Duration `json:"grace_ns,omitempty"`
 	Auto    bool          `json:"auto_named,omitempty"`
 	State   string        `json:"state"`
 	Exit    int           `json:"exit,omitempty"`
+	Reason  string        `json:"ending_because,omitempty"` // what a rank said before it ended the job
 	Started time.Time     `json:"started"`
 	Ended   time.Time     `json:"ended,omitzero"`
 }

@@ -103,6 +103,7 @@ void p2p_finish_buffered(void);                                /* at MPI_Finaliz
 
 /* -- agreement (agree.c) -- */
 long gate_slow(struct vcomm *c);
+long agree_finalize(void);                      /* 0, or BY_AGAIN; then no checkpoint finds this rank any more */
 void gate_left(void);
 extern volatile uint32_t in_collective;
 void agree_message(const struct abi_header *h, const void *body);      /* helper thread */

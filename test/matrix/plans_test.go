@@ -12,8 +12,6 @@ func program(name string) harness.Program {
 	switch name {
 	case "straggler":
 		return harness.Program{Name: name, Args: []string{"--pace", "300000"}}
-	case "children":
-		return harness.Program{Name: name, Args: []string{"--pace", "10000"}, Refusal: "child process"}
 	default:
 		return harness.Program{Name: name, Args: []string{"--pace", "10000"}}
 	}
