@@ -41,7 +41,7 @@ void exec_prepare(char **environment)
 	ssize_t n = readlink("/proc/self/exe", rank_path, sizeof rank_path - 1);
 	rank_path[n > 0 ? n : 0] = 0;
 	for (char **e = environment; *e; e++) {
-		bool once = !strncmp(*e, "BYSSUS_STACK_LIMIT=", 19) || !strncmp(*e, "BYSSUS_INHERITED=", 17);
+		bool once = !strncmp(*e, "BYSSUS_LAYOUT=", 14) || !strncmp(*e, "BYSSUS_INHERITED=", 17);
 		if (!strncmp(*e, "BYSSUS_", 7) && !once) keep(*e);
 	}
 	keep_inherited();

@@ -1,8 +1,8 @@
 /* filter.c: the seccomp program that holds the partition: which system calls of upper code come to trap.c.
  *
  * A call is looked at by its number first, so that all others keep the kernel's cached fast path; then by its
- * arguments; last by the instruction pointer: only code in the arena is trapped, and the one instruction at BY_PASS
- * never. The program is built from the table below: to add a call, add a row, and a case in trap.c.
+ * arguments; last by the instruction pointer: only code where no child can have any is trapped (layout.h). The program
+ * is built from the table below: to add a call, add a row, and a case in trap.c.
  * Context: start-up, all threads of the lower half; ends the process on failure. */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -123,12 +123,10 @@ static void emit_row(struct program *p, const struct row *r)
 static void finish(struct program *p)
 {
 	unsigned ip = p->n;
+	_Static_assert(BY_APP >= BY_TRAP_LO && BY_LDSO >= BY_TRAP_LO && BY_MMAP_LO >= BY_TRAP_LO && BY_PASS < BY_TRAP_LO, "layout.h");
 	load(p, offsetof(struct seccomp_data, instruction_pointer) + 4);
-	jump(p, BPF_JGE, (uint32_t)(BY_ARENA_LO >> 32), 0, 5);
-	jump(p, BPF_JGE, (uint32_t)(BY_ARENA_HI >> 32), 4, 0);
-	jump(p, BPF_JEQ, (uint32_t)(BY_PASS >> 32), 0, 2);
-	load(p, offsetof(struct seccomp_data, instruction_pointer));
-	jump(p, BPF_JEQ, (uint32_t)(BY_PASS + 2), 1, 0);
+	jump(p, BPF_JGE, (uint32_t)(BY_TRAP_LO >> 32), 0, 2);
+	jump(p, BPF_JGE, (uint32_t)(BY_ARENA_HI >> 32), 1, 0);
 	p->q[p->n++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_TRAP);
 	unsigned allow = p->n;
 	p->q[p->n++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);

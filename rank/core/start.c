@@ -12,6 +12,7 @@
 #include <string.h>
 #include <sys/auxv.h>
 #include <sys/mman.h>
+#include <sys/personality.h>
 #include <sys/prctl.h>
 #include <unistd.h>
 #include "internal.h"
@@ -180,6 +181,7 @@ void start_save(struct buf *b)
 	buf_str(b, core_self.exe);
 	buf_str(b, core_job.face);
 	buf_u64(b, now_ns() + (uint64_t)BY_CTLP->wtime_shift_ns);     /* MPI_Wtime, which goes on from here */
+	buf_u64(b, (uint64_t)personality(0xffffffff));                /* of children */
 	window_save(b);
 }
 
@@ -191,6 +193,7 @@ void start_restore(struct reader *r)
 	snprintf(core_self.exe, sizeof core_self.exe, "%s", read_str(r));
 	core_job.face = strdup(read_str(r));
 	BY_CTLP->wtime_shift_ns = (int64_t)(read_u64(r) - now_ns());
+	personality((unsigned long)read_u64(r));
 	window_restore(r);
 	if (r->bad) core_die("image: address space: the section is damaged");
 	core_set_call(BY_SLOT_ENTRY, entry_arrived);

@@ -57,6 +57,7 @@ func programs() []program {
 		{file: "core_cross.c", native: []string{"native"}, rank: "test/byssus-rank-test"},
 		{file: "core_exceptions.cpp", args: []string{"1800"}},
 		{file: "core_fds.c", args: []string{"60"}},
+		{file: "core_layout.c", args: []string{"8"}},
 		{file: "core_leader.c", args: []string{"200"}},
 		{file: "core_memory.c", args: []string{"45"}},
 		{file: "core_openmp.c", args: []string{"800"}},
