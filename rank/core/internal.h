@@ -105,6 +105,13 @@ void start_save(struct buf *b);                                 /* address space
 void start_restore(struct reader *r);
 void start_application(const char *path, char **argv) __attribute__((noreturn));   /* path NULL: argv[0] is looked for */
 
+/* -- what /proc shows (shown.c) -- */
+struct shown { uint64_t arg, arg_end, env, env_end, stack, nauxv, auxv[48]; };    /* nauxv: words */
+void shown_start(const struct shown *s);
+void shown_save(struct buf *b);
+void shown_restore(struct reader *r);
+void shown_again(void);                                         /* restart: memory is back */
+
 /* -- address space (space.c) -- */
 struct space_state { uint64_t brk_lo, brk_now, brk_mapped; uint64_t region_len[BY_STATE_N]; };
 extern struct space_state space;

@@ -55,6 +55,7 @@ func programs() []program {
 		{file: "core_children.c", args: []string{"8"}},
 		{file: "core_count.c", args: []string{"30"}},
 		{file: "core_cross.c", native: []string{"native"}, rank: "test/byssus-rank-test"},
+		{file: "core_disguise.c", args: []string{"10", "", "two words", "--", "x"}},
 		{file: "core_exceptions.cpp", args: []string{"1800"}},
 		{file: "core_fds.c", args: []string{"60"}},
 		{file: "core_layout.c", args: []string{"8"}},
