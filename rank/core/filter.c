@@ -53,6 +53,35 @@ static const struct row tid_rows[] = {
 /* After a lazy restart dropped memory must read as zeros. */
 static const struct row lazy_rows[] = { { SYS_madvise, ALWAYS, 0 } };
 
+/* Where low.c is at work: libc's first call in a new thread, besides rseq. */
+static const struct row low_rows[] = { { SYS_set_robust_list, ALWAYS, 0 } };
+
+enum { NTABLES = 4 };
+static struct table { const struct row *row; size_t n; bool used; } tables[NTABLES] = {
+	{ rows, sizeof rows / sizeof *rows, false }, { tid_rows, sizeof tid_rows / sizeof *tid_rows, false },
+	{ lazy_rows, sizeof lazy_rows / sizeof *lazy_rows, false }, { low_rows, sizeof low_rows / sizeof *low_rows, false },
+};
+
+/* The same decision as the program's, without its last question. */
+static bool taken(const struct row *r, const uint64_t *x)
+{
+	switch (r->when) {
+	case ARG_SET: return x[r->arg] != 0;
+	case ARG_HIGH: return (uint32_t)x[r->arg] >= (uint32_t)core_config.fd_base;
+	case MMAP: return !(x[3] & MAP_FIXED) || x[0] >= BY_ARENA_HI;
+	case MASK: return x[1] && (uint32_t)x[0] != SIG_UNBLOCK;
+	default: return true;
+	}
+}
+
+bool filter_wants(long nr, const uint64_t *x)
+{
+	for (int t = 0; t < NTABLES; t++)
+		for (size_t i = 0; tables[t].used && i < tables[t].n; i++)
+			if (tables[t].row[i].nr == nr) return taken(&tables[t].row[i], x);
+	return false;
+}
+
 enum { MAX_INSN = 400, TO_IP = 1, TO_ALLOW = 2 };
 struct program { struct sock_filter q[MAX_INSN]; unsigned n; struct { unsigned at; int where; } fix[MAX_INSN]; unsigned nfix; };
 
@@ -134,6 +163,14 @@ static void finish(struct program *p)
 		p->q[p->fix[i].at].k = (p->fix[i].where == TO_IP ? ip : allow) - p->fix[i].at - 1;
 }
 
+static void use_tables(bool translate_tids)
+{
+	tables[0].used = true;
+	tables[1].used = translate_tids;
+	tables[2].used = translate_tids && core_config.lazy;
+	tables[3].used = low_used();
+}
+
 void filter_install(bool translate_tids)
 {
 	static struct program p;
@@ -141,9 +178,9 @@ void filter_install(bool translate_tids)
 	jump(&p, BPF_JEQ, AUDIT_ARCH_X86_64, 1, 0);
 	to(&p, TO_ALLOW);
 	load(&p, offsetof(struct seccomp_data, nr));
-	for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) emit_row(&p, &rows[i]);
-	for (size_t i = 0; translate_tids && i < sizeof tid_rows / sizeof *tid_rows; i++) emit_row(&p, &tid_rows[i]);
-	if (translate_tids && core_config.lazy) emit_row(&p, &lazy_rows[0]);
+	use_tables(translate_tids);
+	for (int t = 0; t < NTABLES; t++)
+		for (size_t i = 0; tables[t].used && i < tables[t].n; i++) emit_row(&p, &tables[t].row[i]);
 	to(&p, TO_ALLOW);
 	finish(&p);
 	struct sock_fprog prog = { (unsigned short)p.n, p.q };

@@ -523,6 +523,7 @@ void image_restart(const char *dir)
 	core_phase(ABI_PHASE_RESTORING);
 	vdso_link();
 	shown_again();
+	low_again();
 	threads_restore(&in.sec[ABI_SEC_THREADS]);
 	process_restore(&in.sec[ABI_SEC_PROCESS]);
 	fds_restore(&in.sec[ABI_SEC_FDS], &in.sec[ABI_SEC_FD_CONTENT]);

@@ -125,10 +125,20 @@ long lazy_mremap(uint64_t old, uint64_t oldlen, uint64_t newlen, long flags, uin
 
 /* -- partition (filter.c, trap.c) -- */
 void filter_install(bool translate_tids);
+bool filter_wants(long nr, const uint64_t *x);                  /* [any FS] would it trap this call from the arena? */
 void trap_start(void);                                          /* installs the SIGSYS handler */
 void trap_pairs_save(struct buf *b);                            /* socket pairs the application has made */
 uint64_t trap_pair_of(uint64_t inode);
 void trap_pair_add(uint64_t a, uint64_t b);                     /* [any FS] */
+
+void low_start(const struct elf_image *app);                    /* low.c: fresh start, the program is mapped */
+bool low_used(void);                                            /* [any FS] the program makes calls from low addresses */
+void low_thread(void);                                          /* [any FS] those of the calling thread are ours from here on */
+uint64_t low_stub(uint64_t site);                               /* [any FS] where to make the call that returns to site; or 0 */
+uint64_t low_site(uint64_t pc);                                 /* [any FS] of a pc behind the call in a stub; else pc */
+void low_save(struct buf *b);
+void low_restore(struct reader *r);
+void low_again(void);
 
 void exec_prepare(char **environment);                          /* exec.c: our part of the environment, for the next program */
 void exec_redirect(uint64_t *path, uint64_t *argv, uint64_t *envp);   /* [any FS] */

@@ -29,6 +29,8 @@
 #define BY_VDSO       0x100000100000      /* stand-in vDSO, 4 pages, saved: */
 #define BY_GATE       (BY_VDSO + 0x2000)  /*   signal gate code */
 #define BY_ENTRY      (BY_VDSO + 0x3000)  /*   entry stub: AT_ENTRY points here */
+#define BY_LOW        0x100000200000      /* stubs for calls of code at low addresses, saved (low.c) */
+#define BY_LOW_SIZE   0x100000
 #define BY_STATE      0x110000020000      /* saved regions of the MPI half, BY_STATE_STRIDE apart */
 #define BY_STATE_STRIDE 0x100010000       /* their first pages differ in the bits by which L1 caches guess the way: 12 to 27 */
 #define BY_STATE_N    64

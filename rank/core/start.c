@@ -224,6 +224,7 @@ void start_save(struct buf *b)
 	buf_u64(b, now_ns() + (uint64_t)BY_CTLP->wtime_shift_ns);     /* MPI_Wtime, which goes on from here */
 	buf_u64(b, (uint64_t)personality(0xffffffff));                /* of children */
 	shown_save(b);
+	low_save(b);
 	window_save(b);
 }
 
@@ -237,6 +238,7 @@ void start_restore(struct reader *r)
 	BY_CTLP->wtime_shift_ns = (int64_t)(read_u64(r) - now_ns());
 	personality((unsigned long)read_u64(r));
 	shown_restore(r);
+	low_restore(r);
 	window_restore(r);
 	if (r->bad) core_die("image: address space: the section is damaged");
 	core_set_call(BY_SLOT_ENTRY, entry_arrived);
@@ -315,6 +317,7 @@ void start_application(const char *program, char **argv)
 	if (wrong) core_die("%s", wrong);
 	elf_map(core_self.exe, BY_APP, &app);
 	elf_map(app.interp, BY_LDSO, &ld);
+	low_start(&app);
 	vdso_map();
 	vdso_link();
 	space.brk_lo = space.brk_now = space.brk_mapped = app.end + (app.bias ? 0x1000000 : 0x100000);

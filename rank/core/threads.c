@@ -51,7 +51,7 @@ static long number_in_code(const greg_t *g)
 		SYS_poll, SYS_select, SYS_pause, SYS_nanosleep, SYS_semop, SYS_msgsnd, SYS_msgrcv, SYS_rt_sigtimedwait, SYS_rt_sigsuspend,
 		SYS_futex, SYS_semtimedop, SYS_clock_nanosleep, SYS_epoll_wait, SYS_pselect6, SYS_ppoll, SYS_epoll_pwait, SYS_epoll_pwait2,
 	};
-	const uint8_t *p = (const uint8_t *)g[REG_RIP];
+	const uint8_t *p = (const uint8_t *)low_site((uint64_t)g[REG_RIP]);
 	int32_t nr = -1;
 	if ((uint64_t)g[REG_RIP] == BY_PASS + 2) nr = (int32_t)((uint64_t *)g[REG_RSP])[BY_PASS_NR];
 	else if (((uint64_t)p & (PAGE - 1)) >= 8 && p[-7] == 0xb8 && (p[-8] & 0xf9) != 0x41 && p[-2] == 0x0f && p[-1] == 0x05)
@@ -159,6 +159,7 @@ static void on_stop(int sig, siginfo_t *si, void *v)
 	if (rank != 1) return;
 	int tid = (int)raw(SYS_gettid);
 	if (fs < BY_ARENA_HI) remake_call(uc, tid);
+	low_thread();
 	if (stopping && may_park(uc, fs)) park(uc, tid, fs);
 }
 

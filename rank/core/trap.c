@@ -8,6 +8,7 @@
  * process by SIGSEGV where natively the call would return EFAULT. */
 #define _GNU_SOURCE
 #include <errno.h>
+#include <linux/audit.h>
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
@@ -15,7 +16,7 @@
 #include "internal.h"
 
 typedef greg_t *regs;
-enum { SYS_SECCOMP_ = 1, FUTEX_TID_MASK_ = 0x3fffffff, FUTEX_DIED = 0x40000000 };
+enum { SYS_SECCOMP_ = 1, SYS_USER_DISPATCH_ = 2, FUTEX_TID_MASK_ = 0x3fffffff, FUTEX_DIED = 0x40000000 };
 
 /* -- small cases ---------------------------------------------------------------------------------------------------- */
 
@@ -247,7 +248,12 @@ static long perform(ucontext_t *uc, long nr, const uint64_t *x)
 	case SYS_execve: return do_execve(uc);
 	case SYS_readlink:
 	case SYS_readlinkat: return do_readlink(nr, x);
-	case SYS_rseq: return -ENOSYS;                  /* its area would lie in memory that a restart brings back unregistered */
+	case SYS_set_robust_list:
+		low_thread();
+		return raw(nr, x[0], x[1]);
+	case SYS_rseq:
+		low_thread();
+		return -ENOSYS;                  /* its area would lie in memory that a restart brings back unregistered */
 	case SYS_exit_group: return do_exit_group((int)x[0]);
 	case SYS_exit: return do_exit(x[0]);
 	case SYS_socketpair: return do_socketpair(x);
@@ -256,6 +262,24 @@ static long perform(ucontext_t *uc, long nr, const uint64_t *x)
 	case SYS_dup3: return -EBADF;
 	case SYS_close_range: return do_close_range((uint32_t)x[0], (uint32_t)x[1], x[2]);
 	default: return do_with_tids(nr, x);
+	}
+}
+
+/* A call of code at low addresses, which the filter has not seen; what it would let pass is made outside of them. */
+static void from_low(siginfo_t *si, ucontext_t *uc, const uint64_t *x)
+{
+	regs g = uc->uc_mcontext.gregs;
+	long nr = si->si_syscall;
+	uint64_t stub = low_stub((uint64_t)g[REG_RIP]);
+	if (si->si_arch != AUDIT_ARCH_X86_64) {
+		g[REG_RAX] = -ENOSYS;
+	} else if (filter_wants(nr, x)) {
+		g[REG_RAX] = perform(uc, nr, x);
+	} else {
+		if (stub) g[REG_RIP] = (greg_t)stub;
+		else if (nr == SYS_rt_sigreturn) g[REG_RIP] = BY_PASS;
+		else pass(uc)[BY_PASS_NR] = (uint64_t)nr;
+		g[REG_RAX] = nr;
 	}
 }
 
@@ -279,12 +303,13 @@ static void on_sigsys(int sig, siginfo_t *si, void *v)
 	regs g = uc->uc_mcontext.gregs;
 	uint64_t x[6] = { (uint64_t)g[REG_RDI], (uint64_t)g[REG_RSI], (uint64_t)g[REG_RDX], (uint64_t)g[REG_R10],
 			  (uint64_t)g[REG_R8], (uint64_t)g[REG_R9] };
-	if (si->si_code != SYS_SECCOMP_) {
+	if (si->si_code != SYS_SECCOMP_ && si->si_code != SYS_USER_DISPATCH_) {
 		foreign_sigsys(si, uc);
 		return;
 	}
 	__atomic_fetch_add(&core_page()->traps, 1, __ATOMIC_RELAXED);
-	g[REG_RAX] = perform(uc, si->si_syscall, x);
+	if (si->si_code == SYS_USER_DISPATCH_) from_low(si, uc, x);
+	else g[REG_RAX] = perform(uc, si->si_syscall, x);
 }
 
 extern void by_restorer(void);
