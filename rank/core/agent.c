@@ -160,9 +160,10 @@ static bool give_up(void)
 	return a.cancelled || a.sock < 0;
 }
 
-static void say_stopped(struct buf *refusals, unsigned n)
+/* droppable: what is refused can be left out of the image. */
+static void say_stopped(struct buf *refusals, unsigned n, bool droppable)
 {
-	if (n && core_config.policy_drop) {
+	if (n && core_config.policy_drop && droppable) {
 		core_say("not in the image:\n%.*s", (int)refusals->n, refusals->p);
 		n = 0;
 	}
@@ -179,14 +180,15 @@ static void stop(void)
 	a.stop_begun = now_ns();
 	__atomic_store_n(&BY_CTLP->stop, 1, __ATOMIC_SEQ_CST);
 	a.state = STOPPED;
-	threads_stop(give_up);
+	const char *why = threads_stop(give_up);
 	if (a.cancelled || a.sock < 0) {
 		go_on(ABI_CANCEL);
 		return;
 	}
 	a.stop_ns = now_ns() - a.stop_begun;
-	fds_inspect(&refusals, &n);
-	say_stopped(&refusals, n);
+	if (why) buf_printf(&refusals, "%s\n", why);
+	else fds_inspect(&refusals, &n);
+	say_stopped(&refusals, why ? 1 : n, !why);
 	buf_free(&refusals);
 }
 

@@ -165,7 +165,8 @@ struct thread_rec {
 	struct pending_set pending;
 };
 void threads_start(void);
-void threads_stop(bool (*give_up)(void));                       /* helper thread: returns when all have parked */
+/* Helper thread: NULL when all have parked, or it was given up; else which thread cannot be stopped. */
+const char *threads_stop(bool (*give_up)(void));
 void threads_resume(void);
 unsigned threads_count(void);
 struct thread_rec *threads_rec(unsigned i);
@@ -181,7 +182,7 @@ void lower_thread_here(void);                                   /* the calling t
 bool lower_thread_is(int tid);
 /* work for the carrier: runs on its private lower stack */
 void carrier_run(void (*fn)(void *), void *arg);
-struct carrier { volatile uint32_t word; void (*fn)(void *); void *arg; };
+struct carrier { volatile uint32_t word; volatile int tid; void (*fn)(void *); void *arg; };
 
 /* -- process-wide state (process.c) -- */
 void process_save(struct buf *b);

@@ -11,7 +11,8 @@
     --lazy           restart lazily
     --confined       no userfaultfd(2), as in many containers
     --patient        after a checkpoint that is refused the program goes on (default: it is killed, exit code 3)
-    --times          print the times of each checkpoint and restart on stderr
+    --storm N        first begin N checkpoints and cancel each while threads are being stopped, as fast as possible
+  --times          print the times of each checkpoint and restart on stderr
 The exit code is the program's (128 + signal); standard input, output and error are the program's own.
 It speaks the socket protocol of internal/abi, as an agent does.
 """
@@ -108,6 +109,24 @@ class Rank:
                 return body
             if got == FAILED:
                 raise Exception("rank failed: " + body.decode(errors="replace"))
+
+    def storm(self, n):
+        """Stops that are given up at every moment: at once, while threads come, when all have, while they leave."""
+        for i in range(n):
+            self.epoch += 1
+            self.send(REQUEST)
+            self.expect(CLOCKS)
+            self.send(TARGETS, struct.pack("<QQ", 1, 0))
+            self.expect(MET)
+            self.send(STOP)
+            if i % 4 == 1:
+                time.sleep(i % 50 * 2e-5)
+            elif i % 4 == 2:
+                self.expect(STOPPED)
+            self.send(CANCEL)
+            self.expect(RESUMED)
+            if i % 500 == 499:
+                self.log("storm: %d stops" % (i + 1))
 
     def checkpoint(self, directory, number, writers=0, flags=0):
         """Returns seconds: stop, write, and bytes."""
@@ -209,6 +228,7 @@ def main():
     p.add_argument("--lazy", action="store_true")
     p.add_argument("--confined", action="store_true")
     p.add_argument("--patient", action="store_true")
+    p.add_argument("--storm", type=int, default=0)
     p.add_argument("--times", action="store_true")
     p.add_argument("app", nargs=argparse.REMAINDER)
     o = p.parse_args()
@@ -225,6 +245,7 @@ def main():
     rank = None
     try:
         rank = Rank([o.rank, "--"] + app, env, rundir, log)
+        rank.storm(o.storm)
         for n, t in enumerate(moment(x) for x in o.at.split(",") if x):
             code = wait_for_moment(rank, t)
             if code is not None:
@@ -251,6 +272,7 @@ def main():
                 rank.kill()
             rank = Rank([o.rank, "--restart", d], env, rundir, log)
             rank.restored()
+            rank.storm(o.storm)
             done(t)
             if n > 1:
                 shutil.rmtree(os.path.join(images, "ckpt.%06d" % (n - 2)), ignore_errors=True)

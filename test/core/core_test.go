@@ -69,6 +69,7 @@ func programs() []program {
 		{file: "core_space.c", args: []string{"400000"}},
 		{file: "core_threads.c", args: []string{"80"}},
 		{file: "core_drop.c", args: []string{"36"}},
+		{file: "core_storm.c", args: []string{"10"}},
 		{file: "core_timers.c", args: []string{"100"}},
 		{file: "core_window.c", prints: "wrong 0, handled, by the window\n", rank: "test/byssus-rank-test"},
 	}
