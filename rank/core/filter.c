@@ -33,7 +33,7 @@ static const struct row rows[] = {
 	{ SYS_signalfd, ALWAYS, 0 },
 	{ SYS_ppoll, ARG_SET, 3 }, { SYS_pselect6, ARG_SET, 5 }, { SYS_epoll_pwait, ARG_SET, 4 }, { SYS_epoll_pwait2, ARG_SET, 4 },
 	{ SYS_readlink, ALWAYS, 0 }, { SYS_readlinkat, ALWAYS, 0 },
-	{ SYS_rseq, ALWAYS, 0 }, { SYS_exit_group, ALWAYS, 0 }, { SYS_execve, ALWAYS, 0 }, { SYS_socketpair, ALWAYS, 0 },
+	{ SYS_rseq, ALWAYS, 0 }, { SYS_exit_group, ALWAYS, 0 }, { SYS_execve, ALWAYS, 0 }, { SYS_execveat, ALWAYS, 0 }, { SYS_socketpair, ALWAYS, 0 },
 	{ SYS_close, ARG_HIGH, 0 }, { SYS_dup2, ARG_HIGH, 1 }, { SYS_dup3, ARG_HIGH, 1 }, { SYS_close_range, ALWAYS, 0 },
 };
 
@@ -156,7 +156,7 @@ static void finish(struct program *p)
 	load(p, offsetof(struct seccomp_data, instruction_pointer) + 4);
 	jump(p, BPF_JGE, (uint32_t)(BY_TRAP_LO >> 32), 0, 2);
 	jump(p, BPF_JGE, (uint32_t)(BY_ARENA_HI >> 32), 1, 0);
-	p->q[p->n++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_TRAP);
+	p->q[p->n++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_TRAP | FILTER_MARK);
 	unsigned allow = p->n;
 	p->q[p->n++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
 	for (unsigned i = 0; i < p->nfix; i++)

@@ -124,6 +124,7 @@ long lazy_madvise(uint64_t addr, uint64_t len, int advice);
 long lazy_mremap(uint64_t old, uint64_t oldlen, uint64_t newlen, long flags, uint64_t to);
 
 /* -- partition (filter.c, trap.c) -- */
+enum { FILTER_MARK = 0xb5 };                                    /* si_errno of what our filter traps: the application may have its own */
 void filter_install(bool translate_tids);
 bool filter_wants(long nr, const uint64_t *x);                  /* [any FS] would it trap this call from the arena? */
 void trap_start(void);                                          /* installs the SIGSYS handler */
@@ -141,6 +142,7 @@ void low_restore(struct reader *r);
 void low_again(void);
 
 void exec_prepare(char **environment);                          /* exec.c: our part of the environment, for the next program */
+bool exec_at(long dir, uint64_t *path, uint64_t flags);         /* [any FS] execveat is an execve of this path; false: leave it */
 void exec_redirect(uint64_t *path, uint64_t *argv, uint64_t *envp);   /* [any FS] */
 
 /* -- signals (signals.c) -- */

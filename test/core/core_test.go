@@ -57,6 +57,7 @@ func programs() []program {
 		{file: "core_cross.c", native: []string{"native"}, rank: "test/byssus-rank-test"},
 		{file: "core_disguise.c", args: []string{"10", "", "two words", "--", "x"}},
 		{file: "core_exceptions.cpp", args: []string{"1800"}},
+		{file: "core_exec.c", args: []string{"12"}},
 		{file: "core_fds.c", args: []string{"60"}},
 		{file: "core_layout.c", args: []string{"8"}},
 		{file: "core_leader.c", args: []string{"200"}},
@@ -328,7 +329,7 @@ func TestEveryProgramIsRun(t *testing.T) {
 	}
 	for _, file := range files {
 		base := filepath.Base(file)
-		known := base == "core_refused.c" || slices.ContainsFunc(programs(), func(p program) bool { return p.file == base })
+		known := base == "core_refused.c" || base == "core_stuck.c" || slices.ContainsFunc(programs(), func(p program) bool { return p.file == base })
 		if !known {
 			t.Errorf("%s: no test runs it", base)
 		}
@@ -338,12 +339,20 @@ func TestEveryProgramIsRun(t *testing.T) {
 // TestRefused asks for a checkpoint of a program that holds what cannot be saved. The refusal must name all of it, with
 // process and descriptor. The program goes on as if nothing had been, and can be checkpointed when it has let go.
 func TestRefused(t *testing.T) {
+	refusals(t, "core_refused.c", "socket", "listener", "fifo", "sysv", "aio", "child")
+}
+
+// TestStuck asks for a checkpoint of a program with a thread that cannot be stopped: after a while the checkpoint fails
+// by the thread's name. The program goes on, and can be checkpointed when the thread can be stopped.
+func TestStuck(t *testing.T) { refusals(t, "core_stuck.c", "masked", "vforked", "traced") }
+
+func refusals(t *testing.T, file string, kinds ...string) {
 	b := ready(t)
-	for _, kind := range []string{"socket", "listener", "fifo", "sysv", "aio", "child"} {
+	for _, kind := range kinds {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
 			dir := scratch(t)
-			p := program{file: "core_refused.c", args: []string{kind}}
+			p := program{file: file, args: []string{kind}}
 			native, err := do(t.Context(), dir, b.command(p))
 			if err != nil {
 				t.Fatal(err)
