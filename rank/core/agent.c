@@ -197,6 +197,7 @@ static void stop(void)
 	a.stop_ns = now_ns() - a.stop_begun;
 	if (why) buf_printf(&refusals, "%s\n", why);
 	else fds_inspect(&refusals, &n);
+	if (!why) filter_inspect(&refusals, &n);
 	say_stopped(&refusals, why ? 1 : n, !why);
 	buf_free(&refusals);
 }

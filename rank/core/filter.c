@@ -11,6 +11,7 @@
 #include <linux/seccomp.h>
 #include <signal.h>
 #include <stddef.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -171,6 +172,32 @@ static void use_tables(bool translate_tids)
 	tables[3].used = low_used();
 }
 
+static uint64_t installed;                      /* filters that the process has, ours included */
+
+static uint64_t count_filters(void)
+{
+	char *status = slurp("/proc/self/status", NULL);
+	uint64_t n = status ? status_field(status, "Seccomp_filters", 10) : 0;
+	free(status);
+	return n;
+}
+
+void filter_inspect(struct buf *refusals, unsigned *n)
+{
+	uint64_t now = count_filters();
+	if (now <= installed) return;
+	buf_printf(refusals, "pid %d: %lu seccomp filters of its own: cannot be saved\n", core_self.pid, (unsigned long)(now - installed));
+	++*n;
+}
+
+static void install(struct program *p)
+{
+	struct sock_fprog prog = { (unsigned short)p->n, p->q };
+	if (syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &prog) == 0) return;       /* privileged: children keep their rights */
+	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)) core_die("filter: cannot set no_new_privs: %s", strerror(errno));
+	if (syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &prog)) core_die("filter: seccomp: %s", strerror(errno));
+}
+
 void filter_install(bool translate_tids)
 {
 	static struct program p;
@@ -183,8 +210,6 @@ void filter_install(bool translate_tids)
 		for (size_t i = 0; tables[t].used && i < tables[t].n; i++) emit_row(&p, &tables[t].row[i]);
 	to(&p, TO_ALLOW);
 	finish(&p);
-	struct sock_fprog prog = { (unsigned short)p.n, p.q };
-	if (syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &prog) == 0) return;       /* privileged: children keep their rights */
-	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)) core_die("filter: cannot set no_new_privs: %s", strerror(errno));
-	if (syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &prog)) core_die("filter: seccomp: %s", strerror(errno));
+	install(&p);
+	installed = count_filters();
 }

@@ -126,6 +126,7 @@ long lazy_mremap(uint64_t old, uint64_t oldlen, uint64_t newlen, long flags, uin
 /* -- partition (filter.c, trap.c) -- */
 enum { FILTER_MARK = 0xb5 };                                    /* si_errno of what our filter traps: the application may have its own */
 void filter_install(bool translate_tids);
+void filter_inspect(struct buf *refusals, unsigned *n);         /* threads stopped: filters that the application has added */
 bool filter_wants(long nr, const uint64_t *x);                  /* [any FS] would it trap this call from the arena? */
 void trap_start(void);                                          /* installs the SIGSYS handler */
 void trap_pairs_save(struct buf *b);                            /* socket pairs the application has made */

@@ -9,7 +9,7 @@
     --dir DIR        where images go (default: a new directory below /dev/shm)
     --writers N      writer threads
     --lazy           restart lazily
-    --confined       no userfaultfd(2), as in many containers
+    --confined       no userfaultfd(2) and prctl(PR_SET_MM), as in many containers
     --patient        after a checkpoint that is refused the program goes on (default: it is killed, exit code 3)
     --storm N        first begin N checkpoints and cancel each while threads are being stopped, as fast as possible
   --times          print the times of each checkpoint and restart on stderr
@@ -204,11 +204,12 @@ def done(t):
 
 
 def confine():
-    """Lets userfaultfd fail with EPERM from here on, in children too (seccomp(2), x86-64)."""
-    load_number, if_equal, give = 0x20, 0x15, 0x06
+    """Lets userfaultfd and prctl(PR_SET_MM) fail with EPERM from here on, in children too (seccomp(2), x86-64)."""
+    load, if_equal, give = 0x20, 0x15, 0x06
     refused, allowed = 0x00050000 | 1, 0x7FFF0000
     program = b"".join(struct.pack("<HBBI", *i) for i in (
-        (load_number, 0, 0, 0), (if_equal, 0, 1, 323), (give, 0, 0, refused), (give, 0, 0, allowed)))
+        (load, 0, 0, 0), (if_equal, 3, 0, 323), (if_equal, 0, 3, 157), (load, 0, 0, 16), (if_equal, 0, 1, 35),
+        (give, 0, 0, refused), (give, 0, 0, allowed)))
     text = ctypes.create_string_buffer(program, len(program))
     filter = ctypes.create_string_buffer(struct.pack("<HxxxxxxQ", len(program) // 8, ctypes.addressof(text)))
     libc = ctypes.CDLL(None, use_errno=True)
@@ -239,6 +240,7 @@ def main():
         env["BYSSUS_LAZY"] = "1"
     if o.confined:
         confine()
+        env["CONFINED"] = "1"
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(124))
     rundir = tempfile.mkdtemp(prefix="byssus-run.")
     images = o.dir or tempfile.mkdtemp(prefix="byssus-ckpt.", dir="/dev/shm")

@@ -1,4 +1,4 @@
-/* The smallest program at a fixed address and without any library: a child of core_layout. */
+/* fixed.c: the smallest program at a fixed address and without any library, a child of core_layout. */
 #include <signal.h>
 #include <stdlib.h>
 
