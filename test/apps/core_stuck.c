@@ -1,7 +1,8 @@
 /* test_doc: has a thread that no signal stops, lets it go, and has none; it waits for a checkpoint to be tried each time.
  *
  * Arguments: masked (it has blocked all signals by a call that nobody sees), vforked (it waits in the kernel for its child
- * to execute something), traced (another process has stopped it), and the file that asks for a checkpoint (test/core/agent.py);
+ * to execute something), traced (another process has stopped it), inside (it computes in the lower half: rank of
+ * test/core/client), and the file that asks for a checkpoint (test/core/agent.py);
  * without a file nothing waits. What the refusal must name is printed on standard error: "wants: " and how its line begins. */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -17,6 +18,7 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
+#include "../../rank/core/layout.h"
 
 static const char *file;
 static int hold[2], ready[2];
@@ -90,6 +92,15 @@ static void *sleeper(void *arg)
 	return arg;
 }
 
+static volatile int go_on;
+
+static void *inside(void *arg)
+{
+	tell((int)syscall(SYS_gettid));
+	if (file) ((long (*)(long))BY_CTLP->call[6])((long)&go_on);
+	return arg;
+}
+
 static pid_t trace(int tid)
 {
 	pid_t pid = fork();
@@ -107,7 +118,7 @@ static pid_t trace(int tid)
 int main(int argc, char **argv)
 {
 	const char *kind = argc > 1 ? argv[1] : "";
-	void *(*fn)(void *) = !strcmp(kind, "masked") ? masked : !strcmp(kind, "vforked") ? vforked : !strcmp(kind, "traced") ? sleeper : NULL;
+	void *(*fn)(void *) = !strcmp(kind, "masked") ? masked : !strcmp(kind, "vforked") ? vforked : !strcmp(kind, "traced") ? sleeper : !strcmp(kind, "inside") ? inside : NULL;
 	pthread_t t;
 	pid_t tracer = 0;
 	int status;
@@ -122,6 +133,7 @@ int main(int argc, char **argv)
 	wants(tid);
 	fprintf(stderr, "\n");
 	moment();
+	go_on = 1;
 	must(write(hold[1], "xx", tracer ? 2 : 1) > 0, "write");
 	pthread_join(t, NULL);
 	if (tracer) must(waitpid(tracer, &status, 0) == tracer && status == 11 << 8, "the tracer's end");

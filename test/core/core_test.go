@@ -344,7 +344,7 @@ func TestRefused(t *testing.T) {
 
 // TestStuck asks for a checkpoint of a program with a thread that cannot be stopped: after a while the checkpoint fails
 // by the thread's name. The program goes on, and can be checkpointed when the thread can be stopped.
-func TestStuck(t *testing.T) { refusals(t, "core_stuck.c", "masked", "vforked", "traced") }
+func TestStuck(t *testing.T) { refusals(t, "core_stuck.c", "masked", "vforked", "traced", "inside") }
 
 func refusals(t *testing.T, file string, kinds ...string) {
 	b := ready(t)
@@ -353,6 +353,9 @@ func refusals(t *testing.T, file string, kinds ...string) {
 			t.Parallel()
 			dir := scratch(t)
 			p := program{file: file, args: []string{kind}}
+			if kind == "inside" {
+				p.rank = "test/byssus-rank-test"
+			}
 			native, err := do(t.Context(), dir, b.command(p))
 			if err != nil {
 				t.Fatal(err)
