@@ -192,9 +192,10 @@ static bool give_up(void)
 	return a.cancelled || a.sock < 0;
 }
 
-static void say_stopped(struct buf *refusals, unsigned n, unsigned passing)
+/* droppable: what is refused can be left out of the image. The last `passing` refusals may be none in a moment. */
+static void say_stopped(struct buf *refusals, unsigned n, unsigned passing, bool droppable)
 {
-	if (n && core_config.policy_drop) {
+	if (n && core_config.policy_drop && droppable) {
 		core_say("not in the image:\n%.*s", (int)refusals->n, refusals->p);
 		refusals->n = n = passing = 0;
 	}
@@ -212,18 +213,18 @@ static void say_stopped(struct buf *refusals, unsigned n, unsigned passing)
 }
 
 /* Stops all threads, at a moment without child processes if there is one soon: children end while the threads run on,
- * which still hold in front of collectives. */
-static void stop_threads(void)
+ * which still hold in front of collectives. Returns which thread cannot be stopped, or NULL. */
+static const char *stop_threads(void)
 {
 	enum { CHILD_WAIT_NS = 1000000000 };
 	for (uint64_t until = now_ns() + CHILD_WAIT_NS; ; ) {
 		__atomic_store_n(&BY_CTLP->stop, 1, __ATOMIC_SEQ_CST);
-		threads_stop(give_up);
-		if (a.cancelled || a.sock < 0 || now_ns() >= until || !fds_children(NULL)) return;
+		const char *why = threads_stop(give_up);
+		if (why || a.cancelled || a.sock < 0 || now_ns() >= until || !fds_children(NULL)) return why;
 		__atomic_store_n(&BY_CTLP->stop, 0, __ATOMIC_SEQ_CST);
 		threads_resume();
 		fds_wait_for_child(a.sock);
-		if (give_up()) return;
+		if (give_up()) return NULL;
 	}
 }
 
@@ -234,15 +235,22 @@ static void stop(void)
 	core_phase(ABI_PHASE_STOPPING);
 	a.stop_begun = now_ns();
 	a.state = STOPPED;
-	stop_threads();
+	const char *why = stop_threads();
 	if (a.cancelled || a.sock < 0) {
 		go_on(ABI_CANCEL);
 		return;
 	}
 	a.stop_ns = now_ns() - a.stop_begun;
-	fds_inspect(&refusals, &n);
-	unsigned children = fds_children(&refusals);
-	say_stopped(&refusals, n + children, children);
+	unsigned children = 0;
+	if (why) {
+		buf_printf(&refusals, "%s\n", why);
+		n = 1;
+	} else {
+		fds_inspect(&refusals, &n);
+		filter_inspect(&refusals, &n);
+		children = fds_children(&refusals);
+	}
+	say_stopped(&refusals, n + children, children, !why);
 	buf_free(&refusals);
 }
 
