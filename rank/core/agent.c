@@ -31,7 +31,8 @@ static struct {
 	volatile uint32_t cancelled, work_done;
 	uint32_t writers;
 	struct abi_drain drain;
-	bool image_ok;
+	bool image_ok, inspected;
+	volatile uint32_t ready;        /* the helper has a table of descriptors of its own */
 	uint16_t order;                 /* EXIT or RESUME that came before the work was over */
 	struct abi_header in;
 	char body[ABI_MAX_BODY];
@@ -85,6 +86,7 @@ static bool receive(int flags)
 		a.in.length == (size_t)n - sizeof a.in;
 	if (good) return true;
 	if (n > 0) core_say("agent: a damaged message of %zd bytes; going on without checkpoints", n);
+	shutdown(a.sock, SHUT_RDWR);                    /* there is another descriptor of it, in the application's table */
 	close(a.sock);
 	a.sock = -1;
 	return false;
@@ -98,6 +100,21 @@ static void set_pending(uint32_t on)
 	syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0);
 }
 
+struct inspection { struct buf refusals; unsigned n; };
+
+/* On the carrier, as all that has to do with the application's descriptors: the helper has others. */
+static void inspect(void *p)
+{
+	struct inspection *i = p;
+	fds_inspect(&i->refusals, &i->n);
+}
+
+static void let_go(void *none)
+{
+	(void)none;
+	fds_release();
+}
+
 /* Threads go on, whatever the state. `type` is what the client is told. */
 static void go_on(uint16_t type)
 {
@@ -107,6 +124,8 @@ static void go_on(uint16_t type)
 	set_pending(0);
 	core_client->message(&h, NULL);
 	uint64_t stall = now_ns() - a.stop_begun;
+	if (a.inspected) carrier_do(let_go, NULL);
+	a.inspected = false;
 	if (stopped) threads_resume();
 	core_phase(ABI_PHASE_RUN);
 	a.state = IDLE;
@@ -173,8 +192,7 @@ static void say_stopped(struct buf *refusals, unsigned n)
 
 static void stop(void)
 {
-	struct buf refusals = { 0 };
-	unsigned n = 0;
+	struct inspection i = { 0 };
 	core_phase(ABI_PHASE_STOPPING);
 	a.stop_begun = now_ns();
 	__atomic_store_n(&BY_CTLP->stop, 1, __ATOMIC_SEQ_CST);
@@ -185,9 +203,10 @@ static void stop(void)
 		return;
 	}
 	a.stop_ns = now_ns() - a.stop_begun;
-	fds_inspect(&refusals, &n);
-	say_stopped(&refusals, n);
-	buf_free(&refusals);
+	carrier_do(inspect, &i);
+	a.inspected = true;
+	say_stopped(&i.refusals, i.n);
+	buf_free(&i.refusals);
 }
 
 static void request(void)
@@ -270,6 +289,9 @@ static void *helper(void *arg)
 {
 	(void)arg;
 	lower_thread_here();
+	own_descriptors();
+	__atomic_store_n(&a.ready, 1, __ATOMIC_SEQ_CST);
+	futex_wake(&a.ready, 1);
 	for (;;) {
 		struct pollfd p[2] = { { .fd = a.wake, .events = POLLIN }, { .fd = a.sock, .events = POLLIN } };
 		poll(p, 2, a.state == PENDING ? 5 : -1);
@@ -346,4 +368,6 @@ void agent_start(void)
 	pthread_t t;
 	int err = pthread_create(&t, NULL, helper, NULL);
 	if (err) core_die("cannot make the helper thread: %s", strerror(err));
+	while (!a.ready) futex_wait(&a.ready, 0);       /* then no end of a pipe is open there that the application has closed */
+	if (core_config.stderr_fd >= 0) close(core_config.stderr_fd);
 }

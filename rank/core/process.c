@@ -35,6 +35,7 @@ static bool parse_timer(const char **text, struct timer *t)
 	t->notify = !strcmp(kind, "none") ? SIGEV_NONE : SIGEV_SIGNAL;
 	if (!strcmp(who, "tid")) t->notify |= SIGEV_THREAD_ID;
 	t->tid = threads_vtid(t->tid);
+	t->clock = cpu_clock_saved(t->clock);
 	at = strstr(at, "ClockID: ");
 	*text = at + 9;
 	return raw(SYS_timer_gettime, t->id, &t->at) == 0;
@@ -57,10 +58,10 @@ static void save_timers(struct buf *b)
 static bool make_timer(const struct timer *t)
 {
 	struct { uint64_t value; int32_t signo, notify, tid, pad[11]; } e = { t->value, t->signo, t->notify, threads_new_tid(t->tid), { 0 } };
-	int id = t->id;
+	int id = t->id, clock = cpu_clock_new(t->clock);
 	bool asked = raw(SYS_prctl, TIMER_CREATE_RESTORE_IDS, 1, 0, 0, 0) == 0;
 	for (int tries = 0; tries < 100000; tries++) {
-		long r = raw(SYS_timer_create, t->clock, &e, &id);
+		long r = raw(SYS_timer_create, clock, &e, &id);
 		if (r) break;
 		if (id == t->id) {
 			raw(SYS_timer_settime, id, 0, &t->at, 0);
@@ -94,7 +95,8 @@ void process_save(struct buf *b)
 	free(status);
 	for (int i = 0; i < NLIMITS; i++) {
 		struct rlimit rl = { 0 };
-		getrlimit((__rlimit_resource_t)i, &rl);
+		if (i == RLIMIT_NOFILE) limits_save(&rl);
+		else getrlimit((__rlimit_resource_t)i, &rl);
 		buf_u64(b, rl.rlim_cur);
 		buf_u64(b, rl.rlim_max);
 	}
@@ -117,7 +119,8 @@ static void restore_limits(struct reader *r)
 	for (int i = 0; i < NLIMITS; i++) {
 		struct rlimit now, was = { .rlim_cur = read_u64(r) };
 		was.rlim_max = read_u64(r);
-		if (getrlimit((__rlimit_resource_t)i, &now) || r->bad) continue;
+		if (i == RLIMIT_NOFILE) limits_restore(&was);
+		if (i == RLIMIT_NOFILE || getrlimit((__rlimit_resource_t)i, &now) || r->bad) continue;
 		if (was.rlim_cur > now.rlim_max) was.rlim_cur = now.rlim_max;
 		now.rlim_cur = was.rlim_cur;
 		if (setrlimit((__rlimit_resource_t)i, &now)) core_debug("limit %d cannot be set to %lu: %s", i, (unsigned long)was.rlim_cur, strerror(errno));

@@ -83,6 +83,7 @@ static void remake_call(ucontext_t *uc, int tid)
 	if (nr == SYS_clock_nanosleep && g[REG_R10] && !(g[REG_RSI] & 1)) g[REG_RDX] = g[REG_R10];
 	g[REG_RAX] = nr;
 	g[REG_RIP] -= 2;
+	trap_unpass(uc);
 }
 
 static bool may_park(const ucontext_t *uc, uint64_t fs)
@@ -159,7 +160,10 @@ static void on_stop(int sig, siginfo_t *si, void *v)
 	if (rank != 1) return;
 	int tid = (int)raw(SYS_gettid);
 	if (fs < BY_ARENA_HI) remake_call(uc, tid);
-	if (stopping && may_park(uc, fs)) park(uc, tid, fs);
+	if (stopping && may_park(uc, fs)) {
+		trap_unpass(uc);
+		park(uc, tid, fs);
+	}
 }
 
 /* -- lower threads: never signalled ----------------------------------------------------------------------------------- */
@@ -287,6 +291,7 @@ void threads_stop(bool (*give_up)(void))
 	while (!give_up()) {
 		uint32_t seen = nparked;
 		if (!signal_rest()) {
+			limits_raise();
 			collect();
 			return;
 		}
@@ -304,8 +309,20 @@ void carrier_run(void (*fn)(void *), void *arg)
 	futex_wake(&carrier.word, 1);
 }
 
+void carrier_do(void (*fn)(void *), void *arg)
+{
+	if (!threads_by_tid(core_self.mpi_tid)) {
+		fn(arg);
+		return;
+	}
+	while (carrier.word) futex_wait(&carrier.word, 1);
+	carrier_run(fn, arg);
+	while (carrier.word) futex_wait(&carrier.word, 1);
+}
+
 void threads_resume(void)
 {
+	limits_lower();
 	__atomic_store_n(&stopping, 0, __ATOMIC_SEQ_CST);
 	vdso_park(false);
 	if (threads_by_tid(core_self.mpi_tid)) {
