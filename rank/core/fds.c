@@ -52,10 +52,11 @@ void fds_start(void)
 /* -- all of them -------------------------------------------------------------------------------------------------------------------- */
 
 /* What is looked at: the application's descriptors, and behind them those that came out of messages. The i-th has the i-th
- * record. `mode`: how it is open; `why`: what is wrong with a socket. */
-struct item { int fd; bool held; struct stat st; int mode; uint64_t pair; struct socket_look sock; char *why; };
+ * record. `in`: in whose message it was; `mode`: how it is open; `why`: what is wrong with a socket. */
+struct item { int fd; bool held; int32_t in; struct stat st; int mode; uint64_t pair; struct socket_look sock; char *why; };
 static struct item *items;
 static size_t nitems, items_cap;
+static int32_t looking;                         /* the socket that is looked into */
 
 static void add_item(int fd, bool held)
 {
@@ -65,7 +66,7 @@ static void add_item(int fd, bool held)
 		if (!items) core_die("no memory for the list of descriptors");
 	}
 	struct item *t = &items[nitems++];
-	*t = (struct item){ .fd = fd, .held = held };
+	*t = (struct item){ .fd = fd, .held = held, .in = looking };
 	if (fstat(fd, &t->st)) t->st.st_mode = 0;
 	if (S_ISFIFO(t->st.st_mode) || S_ISSOCK(t->st.st_mode)) t->mode = fcntl(fd, F_GETFL);
 }
@@ -106,6 +107,7 @@ static void look_into(size_t i)
 	if (!S_ISSOCK(items[i].st.st_mode) || socket_is(items[i].fd, SO_DOMAIN) != AF_UNIX || !trap_pair_of(ino)) return;
 	items[i].pair = trap_pair_of(ino);
 	if (end_of(ino, -1) < (long)i) return;
+	looking = (int32_t)i;
 	struct socket_look sock = { 0 };                /* the list may grow and move */
 	bool ok = socket_look(items[i].fd, ino, socket_is(items[i].fd, SO_TYPE), &sock, why, sizeof why);
 	items[i].sock = sock;
@@ -152,14 +154,15 @@ static void gather(void)
 	buf_free(&list);
 	for (size_t i = 0; i < nitems; i++) look_into(i);       /* the list grows */
 	for (size_t i = 0; i < nitems; i++)
-		if (items[i].sock.empties && !items[i].why) renew(&items[i]);
+		if (items[i].sock.renew && !items[i].why) renew(&items[i]);
 }
 
 /* -- what is it? ---------------------------------------------------------------------------------------------------------------- */
 
 int fd_lost(struct look *l, const char *what)
 {
-	if (l->refusals) buf_printf(l->refusals, "pid %d fd %d: %s: cannot be saved\n", core_self.pid, l->fd, what);
+	const struct item *t = &items[nrecs];
+	if (l->refusals) buf_printf(l->refusals, "pid %d fd %d%s: %s: cannot be saved\n", core_self.pid, t->held ? items[t->in].fd : l->fd, t->held ? " (in a message)" : "", what);
 	if (l->n) ++*l->n;
 	return FD_LOST;
 }
@@ -477,6 +480,7 @@ void fds_inspect(struct buf *refusals, unsigned *n)
 	gather();
 	for (size_t i = 0; i < nitems; i++) look_at(&items[i], refusals, n);
 	look_at_children(refusals, n);
+	process_inspect(refusals, n);
 	struct vma_list l;
 	vma_scan(&l, refusals, n);
 	vma_free(&l);

@@ -49,9 +49,9 @@ enum { SOCKET_NO_READ = 1, SOCKET_NO_WRITE = 2, SOCKET_RESET = 4 };
 /* Then noptions {int32 level, name; uint64 length; bytes padded to 8}, then nmessages {uint64 length, number of descriptors;
  * their records' indexes as int32, padded to 8; bytes padded to 8}. */
 struct socket_head { uint32_t state, peek; uint64_t noptions, nmessages; };
-struct socket_look { struct buf saved; bool empties; };
+struct socket_look { struct buf saved; bool renew; };
 bool socket_look(int fd, uint64_t inode, int type, struct socket_look *s, char *why, size_t n);
-bool socket_renew(int fd, int peer, uint64_t inode, const struct buf *saved, char *why, size_t n);
+bool socket_renew(int fd, int peer, uint64_t inode, struct buf *saved, char *why, size_t n);
 void socket_options(int fd, const void *saved, size_t n);
 /* fd_of: the descriptor of a record now. False with errno when not all could be sent. */
 bool socket_send(int to, const void *saved, size_t n, int (*fd_of)(int32_t rec));

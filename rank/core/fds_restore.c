@@ -25,7 +25,7 @@ struct back { struct fd_rec r; const char *path; const void *extra, *locks; int 
 static struct back *b;
 static size_t n;
 static int aside[MAX_INHERITED];
-enum { KEPT = O_APPEND | O_NONBLOCK | O_ASYNC | O_DIRECT | O_NOATIME };
+enum { KEPT = O_APPEND | O_NONBLOCK | O_DIRECT | O_NOATIME };    /* O_ASYNC: marks_owner */
 
 __attribute__((noreturn)) static void die(const struct back *x, const char *what)
 {
@@ -423,7 +423,7 @@ void fds_finish(void)
 	for (size_t i = 0; i < n; i++)
 		if (b[i].r.kind == FD_EPOLL && b[i].r.same < 0) fill_epoll(&b[i]);
 	for (size_t i = 0; i < n; i++)
-		if (b[i].r.same < 0 && b[i].high >= 0) marks_owner(&b[i].r, b[i].high);
+		if (b[i].r.same < 0 && b[i].high >= 0) marks_owner(&b[i].r, b[i].r.in_flight ? b[i].high : b[i].r.fd);
 	for (size_t i = 0; i < n; i++)
 		if (b[i].r.in_flight) lock_file(&b[i], b[i].high);
 	for (size_t i = 0; i < n; i++)

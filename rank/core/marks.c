@@ -69,13 +69,13 @@ static void save_owner(struct look *l, struct fd_rec *r)
 	r->owner = o.type == F_OWNER_PGRP ? 0 : threads_vtid(o.pid);
 }
 
+/* The signal names the descriptor by which O_ASYNC was set: so it is set at the application's. */
 void marks_owner(const struct fd_rec *r, int fd)
 {
-	if (r->sig > 0 && fcntl(fd, F_SETSIG, r->sig)) core_die("fd %d: F_SETSIG: %s", r->fd, strerror(errno));
-	if (r->owner_type < 0) return;
 	struct f_owner_ex o = { r->owner_type, r->owner_type == F_OWNER_PGRP ? getpgrp() : threads_new_tid(r->owner) };
-	if (fcntl(fd, F_SETOWN_EX, &o)) core_die("fd %d: F_SETOWN: %s", r->fd, strerror(errno));
-	if (r->flags & O_ASYNC) fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_ASYNC);
+	if (r->sig > 0 && fcntl(fd, F_SETSIG, r->sig)) core_die("fd %d: F_SETSIG: %s", r->fd, strerror(errno));
+	if (r->owner_type >= 0 && fcntl(fd, F_SETOWN_EX, &o)) core_die("fd %d: F_SETOWN: %s", r->fd, strerror(errno));
+	if ((r->flags & O_ASYNC) && r->kind != FD_INHERITED) fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_ASYNC);
 }
 
 /* -- locks --------------------------------------------------------------------------------------------------------------- */

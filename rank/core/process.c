@@ -35,10 +35,37 @@ static bool parse_timer(const char **text, struct timer *t)
 	t->notify = !strcmp(kind, "none") ? SIGEV_NONE : SIGEV_SIGNAL;
 	if (!strcmp(who, "tid")) t->notify |= SIGEV_THREAD_ID;
 	t->tid = threads_vtid(t->tid);
-	t->clock = cpu_clock_saved(t->clock);
 	at = strstr(at, "ClockID: ");
 	*text = at + 9;
 	return raw(SYS_timer_gettime, t->id, &t->at) == 0;
+}
+
+static bool on_cpu_clock(const struct timer *t, int *tid)
+{
+	*tid = ~(t->clock >> 3);
+	return t->clock < 0 && (t->clock & 7) != 3 && *tid > 0;
+}
+
+/* A timer on the clock of a thread that has ended stands still for ever. */
+static void leave_dead_clock(struct timer *t)
+{
+	int tid;
+	if (!on_cpu_clock(t, &tid) || raw(SYS_tgkill, core_self.pid, tid, 0) == 0) return;
+	t->clock = CLOCK_MONOTONIC;
+	t->at = (struct itimerspec){ 0 };
+}
+
+void process_inspect(struct buf *refusals, unsigned *n)
+{
+	struct timer t;
+	int tid;
+	char *text = slurp("/proc/self/timers", NULL);
+	for (const char *at = text ? text : ""; parse_timer(&at, &t); ) {
+		if (!on_cpu_clock(&t, &tid) || (t.clock & 4) || tid == core_self.pid || kill(tid, 0)) continue;
+		buf_printf(refusals, "pid %d timer %d: on the clock of process %d: cannot be saved\n", core_self.pid, t.id, tid);
+		++*n;
+	}
+	free(text);
 }
 
 static void save_timers(struct buf *b)
@@ -47,7 +74,11 @@ static void save_timers(struct buf *b)
 	uint64_t n = 0;
 	struct timer t;
 	char *text = slurp("/proc/self/timers", NULL);
-	for (const char *at = text ? text : ""; parse_timer(&at, &t); n++) buf_add(&list, &t, sizeof t);
+	for (const char *at = text ? text : ""; parse_timer(&at, &t); n++) {
+		leave_dead_clock(&t);
+		t.clock = cpu_clock_saved(t.clock);
+		buf_add(&list, &t, sizeof t);
+	}
 	free(text);
 	buf_u64(b, n);
 	buf_add(b, list.p, list.n);
@@ -62,7 +93,10 @@ static bool make_timer(const struct timer *t)
 	bool asked = raw(SYS_prctl, TIMER_CREATE_RESTORE_IDS, 1, 0, 0, 0) == 0;
 	for (int tries = 0; tries < 100000; tries++) {
 		long r = raw(SYS_timer_create, clock, &e, &id);
-		if (r) break;
+		if (r) {
+			core_debug("timer_create: clock %d: %s", clock, strerror((int)-r));
+			break;
+		}
 		if (id == t->id) {
 			raw(SYS_timer_settime, id, 0, &t->at, 0);
 			if (asked) raw(SYS_prctl, TIMER_CREATE_RESTORE_IDS, 0, 0, 0, 0);

@@ -1,14 +1,16 @@
 /* socket.c: pairs of sockets: what waits in them, their options, and which halves are shut down.
  *
  * Messages are peeked at, one after the other, by SO_PEEK_OFF. The kernel shows an empty packet that way once and never
- * again: so a queue that has some is taken out and sent anew (socket_renew). Descriptors that are in messages come
- * with each look: they get records of their own and are held until the checkpoint is over.
+ * again: so a queue that has some is taken out and sent anew (socket_renew), and so is a stream that has descriptors.
+ * These come with each look: they get records of their own and are held until the checkpoint is over.
  * Context: saving on the carrier while the application's threads stand still; restoring with one thread. */
 #define _GNU_SOURCE
 #include <errno.h>
+#include <linux/sockios.h>
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 #include "fds.h"
@@ -71,63 +73,55 @@ static void drop(struct message *m)
 	m->nfds = 0;
 }
 
-static void put(struct buf *b, const struct message *m, size_t from, size_t len, bool with_fds)
+static void put_part(struct buf *b, const char *p, size_t len, const int32_t *rec, size_t n)
 {
-	int32_t rec[MAX_FDS];
-	size_t n = with_fds ? (size_t)m->nfds : 0;
-	for (size_t i = 0; i < n; i++) rec[i] = fds_hold(m->fd[i]);
 	buf_u64(b, len);
 	buf_u64(b, n);
 	buf_add(b, rec, n * sizeof *rec);
 	buf_add(b, NULL, (8 - n * sizeof *rec % 8) % 8);
-	buf_add(b, room + from, len);
+	if (len) buf_add(b, p, len);
 	buf_add(b, NULL, (8 - len % 8) % 8);
+}
+
+static void put(struct buf *b, const struct message *m)
+{
+	int32_t rec[MAX_FDS];
+	for (int i = 0; i < m->nfds; i++) rec[i] = fds_hold(m->fd[i]);
+	put_part(b, room, (size_t)m->n, rec, (size_t)m->nfds);
 }
 
 static const char *packets(int s, bool shown, struct socket_look *out, uint64_t *n)
 {
 	struct message m;
 	peek(s, -1, ROOM, &m);
-	out->empties = m.n == 0 && m.real;
-	if (out->empties) put(&out->saved, &m, 0, 0, true), ++*n;
+	out->renew = m.n == 0 && m.real;
+	if (out->renew) put(&out->saved, &m), ++*n;
 	else drop(&m);
 	for (int at = 0; ; at += (int)m.n, ++*n) {
 		peek(s, at, ROOM, &m);
 		if (m.n < 0 || !m.real) return NULL;
 		if (!m.whole) return drop(&m), "with a message that is too long";
 		if (shown && m.pid && m.pid != core_self.pid) return drop(&m), "with the credentials of another process in a message";
-		if (!m.n) out->empties = true;
-		put(&out->saved, &m, 0, (size_t)m.n, true);
+		if (!m.n) out->renew = true;
+		put(&out->saved, &m);
 	}
 }
 
-/* In how many bytes from `at` on the descriptors come. */
-static size_t first_with_fds(int s, int at, size_t len)
-{
-	size_t lo = 1, hi = len;
-	while (lo < hi) {
-		struct message m;
-		size_t mid = (lo + hi) / 2;
-		peek(s, at, mid, &m);
-		if (m.nfds) hi = mid;
-		else lo = mid + 1;
-		drop(&m);
-	}
-	return lo;
-}
-
+/* A look ends behind the part that has descriptors. It shows them whatever it is of the part before: where theirs begins is
+ * known only when that is taken out byte by byte (renew_stream). */
 static const char *stream(int s, bool shown, struct socket_look *out, uint64_t *n)
 {
 	struct message m;
-	for (int at = 0; ; at += (int)m.n) {
+	int queued = 0;
+	ioctl(s, SIOCINQ, &queued);                     /* at the end of the queue a look would take an error that waits there */
+	for (int at = 0; at < queued; at += (int)m.n, ++*n) {
 		peek(s, at, ROOM, &m);
 		if (m.n <= 0) return NULL;
 		if (shown && m.pid && m.pid != core_self.pid) return drop(&m), "with the credentials of another process in a message";
-		size_t k = m.nfds ? first_with_fds(s, at, (size_t)m.n) - 1 : 0;
-		if (k) put(&out->saved, &m, 0, k, false), ++*n;
-		put(&out->saved, &m, k, (size_t)m.n - k, true);
-		++*n;
+		if (m.nfds && m.n > 1) out->renew = true;
+		put(&out->saved, &m);
 	}
+	return NULL;
 }
 
 /* -- options and halves -------------------------------------------------------------------------------------------------- */
@@ -167,12 +161,12 @@ static bool may_write(int s)
 	return sendmsg(s, &m, MSG_DONTWAIT | MSG_NOSIGNAL) >= 0 || errno != EPIPE;
 }
 
-static const char *halves(int s, uint32_t *state)
+static const char *halves(int s, int type, uint32_t *state)
 {
 	struct pollfd p = { .fd = s, .events = POLLRDHUP };
 	poll(&p, 1, 0);
 	bool both = p.revents & POLLHUP, error = p.revents & POLLERR;
-	if (error && !both) return "with an error that waits";
+	if (error && (!both || type != SOCK_STREAM)) return "with an error that waits";
 	*state = (both || (p.revents & POLLRDHUP) ? SOCKET_NO_READ : 0) | (error ? SOCKET_RESET : 0);
 	if (both || !may_write(s)) *state |= SOCKET_NO_WRITE;
 	return NULL;
@@ -208,26 +202,75 @@ static void mark(uint64_t inode)
 	nmarked++;
 }
 
-/* Takes all messages out of fd, and sends them again from its peer (-1: it is gone; nothing is done then). */
-bool socket_renew(int fd, int peer, uint64_t inode, const struct buf *saved, char *why, size_t n)
+static struct reader at_messages(const struct buf *saved)
+{
+	struct reader r = { .p = saved->p, .n = saved->n };
+	struct socket_head h;
+	read_bytes(&r, &h, sizeof h);
+	for (uint64_t i = 0; i < h.noptions && !r.bad; i++) {
+		read_u64(&r);
+		read_ref(&r, read_u64(&r));
+	}
+	return r;
+}
+
+/* Takes so many bytes out of a stream, one by one until descriptors come; returns how many were before these. */
+static size_t take_out(int fd, size_t len, bool one_by_one)
+{
+	struct message m = { 0 };
+	size_t before = 0;
+	for (size_t done = 0; done < len; done += (size_t)m.n) {
+		receive(fd, one_by_one ? 1 : len - done < ROOM ? len - done : ROOM, 0, &m);
+		if (m.n <= 0) break;
+		if (m.nfds) before = done, one_by_one = false;
+		drop(&m);
+	}
+	return before;
+}
+
+/* Takes all messages out; those of a stream are cut where their descriptors begin. */
+static void take_all(int fd, int type, struct buf *saved)
+{
+	struct socket_head h;
+	memcpy(&h, saved->p, sizeof h);
+	struct reader r = at_messages(saved);
+	struct buf cut = { 0 };
+	buf_add(&cut, saved->p, r.at);
+	uint64_t n = h.nmessages;
+	for (uint64_t i = 0; i < n; i++) {
+		uint64_t len = read_u64(&r), nfds = read_u64(&r);
+		const int32_t *rec = read_ref(&r, nfds * sizeof *rec);
+		const char *p = read_ref(&r, len);
+		struct message m;
+		size_t before = type == SOCK_STREAM ? take_out(fd, len, nfds > 0) : 0;
+		if (type != SOCK_STREAM) receive(fd, ROOM, 0, &m), drop(&m);
+		if (before) put_part(&cut, p, before, NULL, 0), h.nmessages++;
+		put_part(&cut, p + before, len - before, rec, nfds);
+	}
+	memcpy(cut.p, &h, sizeof h);
+	buf_free(saved);
+	*saved = cut;
+}
+
+/* Takes all messages out of fd, and sends them again from its peer (-1: it is gone). */
+bool socket_renew(int fd, int peer, uint64_t inode, struct buf *saved, char *why, size_t n)
 {
 	const struct socket_head *h = (const void *)saved->p;
 	uint32_t theirs = SOCKET_NO_WRITE;
-	if (peer < 0 || halves(peer, &theirs) || (theirs & SOCKET_NO_WRITE) || (h->state & SOCKET_NO_READ)) {
+	int type = get(fd, SO_TYPE);
+	if (peer < 0 || halves(peer, type, &theirs) || (theirs & SOCKET_NO_WRITE) || (h->state & SOCKET_NO_READ)) {
 		mark(inode);
-		return true;
+		if (type == SOCK_STREAM) snprintf(why, n, "socket of a pair, with descriptors in messages of a peer that sends no more");
+		return type != SOCK_STREAM;
 	}
 	int was = get(peer, SO_SNDBUF), cred = get(fd, SO_PASSCRED);
 	set(peer, SO_SNDBUFFORCE, ROOM);
 	if (get(peer, SO_SNDBUF) < was) set(peer, SO_SNDBUF, was / 2);
 	set(fd, SO_PASSCRED, 1);
-	for (uint64_t i = 0; i < h->nmessages; i++) {
-		struct message m;
-		receive(fd, ROOM, 0, &m);
-		drop(&m);
-	}
+	take_all(fd, type, saved);
 	bool ok = socket_send(peer, saved->p, saved->n, fds_held);
-	if (!ok) snprintf(why, n, "whose messages cannot be sent anew: %s", strerror(errno));
+	if (!ok) snprintf(why, n, "socket of a pair, whose messages cannot be sent anew: %s", strerror(errno));
+	if (!ok) core_say("fd %d: %s", fd, why);
 	set(fd, SO_PASSCRED, cred);
 	set(peer, SO_SNDBUFFORCE, was / 2);
 	if (get(peer, SO_SNDBUF) != was) set(peer, SO_SNDBUF, was / 2);
@@ -241,7 +284,7 @@ static const char *look(int fd, int type, struct socket_look *s)
 	struct socket_head h = { .peek = (uint32_t)get(fd, SO_PEEK_OFF) };
 	const char *wrong = unusual(fd);
 	int cred = get(fd, SO_PASSCRED), pidfd = get(fd, SO_PASSPIDFD_);
-	if (!wrong) wrong = halves(fd, &h.state);
+	if (!wrong) wrong = halves(fd, type, &h.state);
 	if (wrong) return wrong;
 	buf_add(&s->saved, &h, sizeof h);
 	h.noptions = save_options(fd, &s->saved);
@@ -324,13 +367,10 @@ static bool send_one(int to, const char *p, size_t len, const int *fd, size_t nf
 
 bool socket_send(int to, const void *saved, size_t n, int (*fd_of)(int32_t rec))
 {
-	struct reader r = { .p = saved, .n = n };
+	struct buf all = { .p = (char *)saved, .n = n };
+	struct reader r = at_messages(&all);
 	struct socket_head h;
-	read_bytes(&r, &h, sizeof h);
-	for (uint64_t i = 0; i < h.noptions && !r.bad; i++) {
-		read_u64(&r);
-		read_ref(&r, read_u64(&r));
-	}
+	memcpy(&h, saved, sizeof h);
 	for (uint64_t i = 0; i < h.nmessages; i++) {
 		int fd[MAX_FDS];
 		uint64_t len = read_u64(&r), nfds = read_u64(&r);

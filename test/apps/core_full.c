@@ -7,19 +7,40 @@
 #include <sys/socket.h>
 #include "ask.h"
 
-/* Descriptors are closed and opened by two threads; each must get the lowest one, as nobody else opens any. */
-static volatile int over, strange;
+/* While a checkpoint is taken, a thread closes a descriptor and opens one: it must get that number, as nobody else opens any,
+ * and then there is none left. */
+static volatile int churning, idle, over, strange;
 static void *churn(void *arg)
 {
 	int fd = *(int *)arg;
 	while (!over) {
+		idle = !churning;
+		if (idle) {
+			usleep(500);
+			continue;
+		}
 		close(fd);
-		int n = open("/dev/null", O_RDONLY);
-		if (n != fd) strange++;
-		if (n >= 0 && n != fd) dup2(n, fd), close(n);
-		if (n < 0) dup2(0, fd);
+		int n = open("/dev/null", O_RDONLY), more = dup(0);
+		if (n != fd || more >= 0 || errno != EMFILE) strange++;
+		if (more >= 0 && more != fd) close(more);
+		if (n >= 0 && n != fd) close(n);
+		if (n != fd) dup2(0, fd);
 	}
 	return NULL;
+}
+
+/* All descriptors are in use before and after, and meanwhile. */
+static void full_moment(const char *file)
+{
+	if (!file) return;
+	close(10);
+	int fd = open(file, O_WRONLY | O_CREAT, 0600);
+	expect(fd == 10 && dup2(0, 10) == 10, file);
+	idle = 0;
+	churning = 1;
+	while (access(file, F_OK) == 0) usleep(2000);
+	churning = 0;
+	while (!idle && !over) usleep(500);
 }
 
 static void use_up(int *last)
@@ -51,11 +72,7 @@ int main(int argc, char **argv)
 			over = 1;
 			pthread_join(t, NULL);
 		}
-		if (file) {                                 /* moment() opens a file */
-			close(10);
-			moment(file);
-			expect(dup2(0, 10) == 10, "dup2");
-		}
+		full_moment(file);
 		expect(getrlimit(RLIMIT_NOFILE, &now) == 0 && now.rlim_cur == rl.rlim_cur, "limit");
 		expect(dup(0) < 0 && errno == EMFILE, "EMFILE");
 		expect(fcntl(299, F_GETFD) >= 0 && fcntl(0, F_DUPFD, 300) < 0 && errno == EINVAL, "numbers");

@@ -10,6 +10,7 @@
     --writers N      writer threads
     --lazy           restart lazily
     --confined       no userfaultfd(2), as in many containers
+    --old-kernel     as on a kernel before 6.5, which does not tell whether an eventfd is a semaphore
     --patient        after a checkpoint that is refused the program goes on (default: it is killed, exit code 3)
     --times          print the times of each checkpoint and restart on stderr
 The exit code is the program's (128 + signal); standard input, output and error are the program's own.
@@ -208,6 +209,7 @@ def main():
     p.add_argument("--writers", type=int, default=0)
     p.add_argument("--lazy", action="store_true")
     p.add_argument("--confined", action="store_true")
+    p.add_argument("--old-kernel", action="store_true")
     p.add_argument("--patient", action="store_true")
     p.add_argument("--times", action="store_true")
     p.add_argument("app", nargs=argparse.REMAINDER)
@@ -217,6 +219,8 @@ def main():
     env = dict(os.environ)
     if o.lazy:
         env["BYSSUS_LAZY"] = "1"
+    if o.old_kernel:
+        env["BYSSUS_OLD_KERNEL"] = "1"
     if o.confined:
         confine()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(124))
