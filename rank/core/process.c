@@ -12,7 +12,7 @@
 #include <sys/time.h>
 #include <time.h>
 #include <unistd.h>
-#include "internal.h"
+#include "fds.h"
 
 enum { NLIMITS = 16, TIMER_CREATE_RESTORE_IDS = 77 };
 struct timer { int32_t id, signo, notify, tid; uint64_t value; int32_t clock, pad; struct itimerspec at; };
@@ -121,10 +121,11 @@ static bool is_pending(int sig)
 
 void process_save(struct buf *b)
 {
-	char cwd[PATH_MAX] = "";
+	char cwd[PATH_MAX] = "", numbered[PATH_MAX];
 	char *status = slurp("/proc/thread-self/status", NULL);
 	if (!getcwd(cwd, sizeof cwd)) cwd[0] = 0;
-	buf_str(b, cwd);
+	bool own = own_proc_path(cwd, numbered, sizeof numbered, true) > 0;
+	buf_str(b, own ? numbered : cwd);
 	buf_u64(b, status ? status_field(status, "Umask", 8) : 022);
 	free(status);
 	for (int i = 0; i < NLIMITS; i++) {
@@ -163,7 +164,9 @@ static void restore_limits(struct reader *r)
 
 void process_restore(struct reader *r)
 {
+	char numbered[PATH_MAX];
 	const char *cwd = read_str(r);
+	if (own_proc_path(cwd, numbered, sizeof numbered, false) > 0) cwd = numbered;
 	if (*cwd && chdir(cwd)) core_die("image: cannot change to the application's directory %s: %s", cwd, strerror(errno));
 	umask((mode_t)read_u64(r));
 	restore_limits(r);

@@ -195,9 +195,13 @@ static void paths(const char *file)
 	snprintf(p, sizeof p, "/proc/%d/task/%d/stat", getpid(), thread_tid);
 	int task = open(p, O_RDONLY);
 	expect(numbered >= 0 && status >= 0 && d >= 0 && maps >= 0 && comm >= 0 && mem >= 0 && load >= 0 && task >= 0, "open");
+	char where[200];
+	expect(getcwd(where, sizeof where) && chdir("/proc/self/fdinfo") == 0, "chdir");
 	for (int i = 0; i < 3; i++) {
 		moment(file);
 		char b[100] = "", *end;
+		snprintf(p, sizeof p, "%d", d);
+		expect(access(p, F_OK) == 0, "own directory");
 		long inside = 4711, seen = 0;
 		int first = number_in(numbered, 0), second = number_in(status, 1);
 		/* The kernel tells its own numbers there; they are of one process, which has our memory and descriptors. */
@@ -214,6 +218,7 @@ static void paths(const char *file)
 		expect(pread(task, b, sizeof b, 0) > 0 && strstr(b, p) != NULL, "own thread");
 		expect(pread(load, b, 4, 0) == 4, "a file that is nobody's");
 	}
+	expect(chdir(where) == 0, "chdir");
 	thread_over = 1;
 	pthread_join(t, NULL);
 	close(numbered), close(status), close(d), close(maps), close(comm), close(again), close(mem), close(load), close(task);

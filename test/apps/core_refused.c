@@ -1,6 +1,6 @@
 /* test_doc: holds what no image can keep, lets go of it, and holds nothing; it waits for a checkpoint to be tried each time.
  *
- * Arguments: socket, listener, fifo, sysv, aio, child or one of the table below, and the file that asks for a checkpoint (test/core/agent.py); without a
+ * Arguments: socket, listener, fifo, sysv, aio, child, flock, ofd, record or one of the table below, and the file that asks for a checkpoint (test/core/agent.py); without a
  * file nothing waits. What the refusal must name is printed on standard error: "wants: " and how its line begins. */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
@@ -15,6 +15,7 @@
 #include <string.h>
 #include <signal.h>
 #include <sys/fanotify.h>
+#include <sys/file.h>
 #include <sys/inotify.h>
 #include <sys/ipc.h>
 #include <sys/mman.h>
@@ -103,6 +104,20 @@ static void with_child(const char *file)
 	wants(p[1], "pipe to another process");
 	moment(file);
 	must(close(p[1]) == 0 && waitpid(pid, &status, 0) == pid && status == 11 << 8, "the child's end");
+}
+
+/* A lock that can be kept, unless somebody takes it between the checkpoint and the restart. */
+static int with_lock(const char *kind, const char *file)
+{
+	struct flock k = { .l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = 3, .l_len = 4 };
+	int fd = open("core_refused.lock", O_RDWR | O_CREAT, 0600), bad;
+	if (!strcmp(kind, "flock")) bad = flock(fd, LOCK_EX);
+	else if (!strcmp(kind, "ofd")) bad = fcntl(fd, F_OFD_SETLK, &k);
+	else if (!strcmp(kind, "record")) bad = fcntl(fd, F_SETLK, &k);
+	else return 0;
+	must(!bad, "lock");
+	moment(file);
+	return 1;
 }
 
 /* -- one descriptor of each kind ------------------------------------------------------------------------------------------ */
@@ -250,7 +265,7 @@ int main(int argc, char **argv)
 	else if (!strcmp(kind, "sysv")) with_sysv(file);
 	else if (!strcmp(kind, "aio")) with_aio(file);
 	else if (!strcmp(kind, "child")) with_child(file);
-	else if (!with_descriptor(kind, file)) return 2;
+	else if (!with_lock(kind, file) && !with_descriptor(kind, file)) return 2;
 	printf("%s: held and let go\n", kind);
 	fflush(stdout);
 	moment(file);

@@ -414,6 +414,33 @@ func TestRefused(t *testing.T) {
 	}
 }
 
+// TestLockTaken takes a lock away that the program had at the checkpoint. The restart must fail and name the file.
+func TestLockTaken(t *testing.T) {
+	b := ready(t)
+	for _, kind := range []string{"flock", "ofd", "record"} {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			dir := scratch(t)
+			ask, file := filepath.Join(dir, "ask"), filepath.Join(dir, "core_refused.lock")
+			p := program{file: "core_refused.c", args: []string{kind, ask}}
+			for _, stolen := range []bool{false, true} {
+				options := []string{}
+				if stolen {
+					options = []string{"--steal=" + file}
+				}
+				r, err := do(t.Context(), dir, b.agent(p, []string{ask}, filepath.Join(dir, "images"), options...))
+				if err != nil {
+					t.Fatal(err)
+				}
+				if want := file + ": was locked, and the lock is now held by another process"; stolen != strings.Contains(r.stderr, want) {
+					t.Errorf("stolen %t: %s", stolen, r.story())
+				}
+				os.Remove(ask)
+			}
+		})
+	}
+}
+
 // refused carries out a command, in which the first checkpoint is refused and so many are taken.
 func refused(t *testing.T, argv []string, dir string, want run, taken int) {
 	t.Helper()
