@@ -428,7 +428,7 @@ func TestLockTaken(t *testing.T) {
 				if stolen {
 					options = []string{"--steal=" + file}
 				}
-				r, err := do(t.Context(), dir, b.agent(p, []string{ask}, filepath.Join(dir, "images"), options...))
+				r, err := do(t.Context(), dir, b.agent(p, []string{ask, ask}, filepath.Join(dir, "images"), options...))
 				if err != nil {
 					t.Fatal(err)
 				}
