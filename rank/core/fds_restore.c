@@ -1,6 +1,6 @@
 /* fds_restore.c: makes the application's descriptors again, from the records of fds.c.
  *
- * Every object is first made at a descriptor of the lower half, then put in its place. What the new process has
+ * Every object is made at a descriptor of the lower half and put in its place. What the new process has
  * inherited is set aside before, so that standard output of the new launcher can go where the old one's was.
  * Context: restart, one thread, before the MPI is built anew. Errors end the process and name file and descriptor. */
 #define _GNU_SOURCE
@@ -20,7 +20,7 @@
 #include <unistd.h>
 #include "fds.h"
 
-/* high: the object at a lower descriptor; spare: the other end of a pair, which the application had closed. */
+/* high: the object at a descriptor of ours, then at its place; spare: the other end of a pair, which the application had closed. */
 struct back { struct fd_rec r; const char *path; const void *extra, *locks; int high, spare; };
 static struct back *b;
 static size_t n;
@@ -244,11 +244,27 @@ static int make_inherited(const struct back *x)
 	return x->r.x[0] <= 2 ? open("/dev/null", O_RDWR | O_CLOEXEC) : -1;
 }
 
+/* From where it was made, at once: there may be fewer numbers for ours than the application has files. */
+static void put_in_place(struct back *x)
+{
+	int from = x->r.same >= 0 ? b[x->r.same].high : x->high;
+	if (from < 0) return;
+	if (x->r.same < 0 && from < core_config.fd_base) core_die("fd %d, %s: no descriptor is left: the hard limit is too low", x->r.fd, x->path);
+	if (x->r.in_flight) return;
+	if (dup3(from, x->r.fd, x->r.cloexec ? O_CLOEXEC : 0) < 0) die(x, "cannot be put in its place");
+	if (x->r.same >= 0) return;
+	close(x->high);
+	x->high = x->r.fd;
+}
+
 static void make(size_t i, struct reader *content)
 {
 	struct back *x = &b[i];
 	switch (x->r.kind) {
-	case FD_INHERITED: x->high = make_inherited(x); return;
+	case FD_INHERITED:
+		x->high = make_inherited(x);
+		put_in_place(x);
+		return;
 	case FD_FILE:
 	case FD_DIRECTORY: x->high = make_file(x); break;
 	case FD_DELETED:
@@ -266,6 +282,7 @@ static void make(size_t i, struct reader *content)
 	}
 	if (x->high < 0) die(x, "cannot be made again");
 	if (!(x->r.flags & O_PATH)) fcntl(x->high, F_SETFL, x->r.flags & KEPT);
+	put_in_place(x);
 }
 
 /* -- into place ------------------------------------------------------------------------------------------------------------------------ */
@@ -294,14 +311,6 @@ static void read_records(struct reader *r)
 		bool good = !r->bad && b[i].r.npath && !b[i].path[b[i].r.npath - 1] && b[i].r.same < (int)i && b[i].r.content < (int)i;
 		if (!good) core_die("image: descriptors: the section is damaged");
 	}
-}
-
-static void put_in_place(struct back *x)
-{
-	int from = x->r.same >= 0 ? b[x->r.same].high : x->high;
-	if (from < 0 || x->r.in_flight) return;
-	if (dup3(from, x->r.fd, x->r.cloexec ? O_CLOEXEC : 0) < 0) die(x, "cannot be put in its place");
-	if (x->r.same >= 0) x->high = -1;
 }
 
 /* -- epoll ---------------------------------------------------------------------------------------------------------------------------- */
@@ -388,7 +397,8 @@ void fds_restore(struct reader *records, struct reader *content)
 	for (size_t i = 0; i < n; i++)
 		if (b[i].r.same < 0) make(i, content);
 	fill_sockets();
-	for (size_t i = 0; i < n; i++) put_in_place(&b[i]);
+	for (size_t i = 0; i < n; i++)
+		if (b[i].r.same >= 0) put_in_place(&b[i]);
 	core_stderr = 2;
 	for (unsigned i = 0; i < ninherited; i++)
 		if (aside[i] >= 0) close(aside[i]);
@@ -427,7 +437,7 @@ void fds_finish(void)
 	for (size_t i = 0; i < n; i++)
 		if (b[i].r.in_flight) lock_file(&b[i], b[i].high);
 	for (size_t i = 0; i < n; i++)
-		if (b[i].high >= 0) close(b[i].high);
+		if (b[i].high >= 0 && b[i].r.in_flight) close(b[i].high);
 	for (size_t i = 0; i < n; i++)
 		if (!b[i].r.in_flight) lock_file(&b[i], b[i].r.fd);
 	free(b);
