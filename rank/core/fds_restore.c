@@ -129,7 +129,9 @@ static void make_pipe(size_t i, struct reader *content)
 	if (pipe2(p, O_CLOEXEC)) die(&b[i], "pipe");
 	fcntl(p[1], F_SETPIPE_SZ, (int)b[i].r.x[0]);
 	fill(&b[i], p[1], content);
-	if (fcntl(p[1], F_GETPIPE_SZ) != (int)b[i].r.x[0]) core_say("fd %d: the capacity of the pipe is %d now, and was %lu", b[i].r.fd, fcntl(p[1], F_GETPIPE_SZ), b[i].r.x[0]);
+	int capacity = fcntl(p[1], F_GETPIPE_SZ);
+	if (capacity != (int)b[i].r.x[0])
+		core_say("fd %d: the capacity of the pipe is %d now, and was %lu", b[i].r.fd, capacity, b[i].r.x[0]);
 	for (size_t k = i; k < n; k++) {
 		struct fd_rec *r = &b[k].r;
 		if (r->kind != FD_PIPE || r->key != b[i].r.key || r->same >= 0) continue;

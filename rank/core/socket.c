@@ -324,7 +324,8 @@ static void set_option(int s, int level, int name, const void *v, socklen_t len)
 		setsockopt(s, level, name, v, len);
 	}
 	n = sizeof now;
-	if (getsockopt(s, level, name, now, &n) || n != len || memcmp(now, v, len)) core_say("an option of a socket (%d) cannot be set again: %s", name, strerror(errno));
+	if (getsockopt(s, level, name, now, &n) || n != len || memcmp(now, v, len))
+		core_say("an option of a socket (%d) cannot be set again: %s", name, strerror(errno));
 }
 
 /* Called before messages are sent, and once more after it: a send buffer may have been made smaller than what was sent. */
