@@ -36,6 +36,8 @@ static struct {
 	uint32_t writers;
 	struct abi_drain drain;
 	bool image_ok, failed_early;    /* the carrier's: the failure has been reported before the work was over */
+	bool inspected;                 /* records of descriptors are there */
+	volatile uint32_t ready;        /* the helper has a table of descriptors of its own */
 	uint16_t order;                 /* EXIT or RESUME that came before the work was over */
 	struct abi_header in;
 	char body[ABI_MAX_BODY];
@@ -108,6 +110,7 @@ static bool receive(int flags)
 	if (good) return true;
 	if (n > 0) core_say("agent: a damaged message of %zd bytes; going on without checkpoints", n);
 	a.hung_up = n <= 0;
+	shutdown(a.sock, SHUT_RDWR);                    /* there is another descriptor of it, in the application's table */
 	close(a.sock);
 	a.sock = -1;
 	return false;
@@ -121,6 +124,21 @@ static void set_pending(uint32_t on)
 	syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0);
 }
 
+struct inspection { struct buf refusals; unsigned n, passing; };
+
+/* On the carrier, as all that has to do with the application's descriptors: the helper has others. */
+static void inspect(void *p)
+{
+	struct inspection *i = p;
+	fds_inspect(&i->refusals, &i->n);
+}
+
+static void let_go(void *none)
+{
+	(void)none;
+	fds_release();
+}
+
 /* Threads go on, whatever the state. `type` is what the client is told. */
 static void go_on(uint16_t type)
 {
@@ -130,6 +148,8 @@ static void go_on(uint16_t type)
 	set_pending(0);
 	core_client->message(&h, NULL);
 	uint64_t stall = now_ns() - a.stop_begun;
+	if (a.inspected) carrier_do(let_go, NULL);
+	a.inspected = false;
 	if (stopped) threads_resume();
 	core_phase(ABI_PHASE_RUN);
 	a.state = IDLE;
@@ -230,8 +250,7 @@ static const char *stop_threads(void)
 
 static void stop(void)
 {
-	struct buf refusals = { 0 };
-	unsigned n = 0;
+	struct inspection i = { 0 };
 	core_phase(ABI_PHASE_STOPPING);
 	a.stop_begun = now_ns();
 	a.state = STOPPED;
@@ -241,17 +260,17 @@ static void stop(void)
 		return;
 	}
 	a.stop_ns = now_ns() - a.stop_begun;
-	unsigned children = 0;
 	if (why) {
-		buf_printf(&refusals, "%s\n", why);
-		n = 1;
+		buf_printf(&i.refusals, "%s\n", why);
+		i.n = 1;
 	} else {
-		fds_inspect(&refusals, &n);
-		filter_inspect(&refusals, &n);
-		children = fds_children(&refusals);
+		carrier_do(inspect, &i);
+		a.inspected = true;
+		filter_inspect(&i.refusals, &i.n);
+		i.passing = fds_children(&i.refusals);
 	}
-	say_stopped(&refusals, n + children, children, !why);
-	buf_free(&refusals);
+	say_stopped(&i.refusals, i.n + i.passing, i.passing, !why);
+	buf_free(&i.refusals);
 }
 
 static void request(void)
@@ -349,6 +368,9 @@ static void *helper(void *arg)
 {
 	(void)arg;
 	lower_thread_here();
+	own_descriptors();
+	__atomic_store_n(&a.ready, 1, __ATOMIC_SEQ_CST);
+	futex_wake(&a.ready, 1);
 	for (;;) {
 		struct pollfd p[2] = { { .fd = a.wake, .events = POLLIN }, { .fd = a.sock, .events = POLLIN } };
 		poll(p, 2, a.state == PENDING ? 5 : a.dies_at ? 100 : -1);
@@ -427,4 +449,6 @@ void agent_start(void)
 	pthread_t t;
 	int err = pthread_create(&t, NULL, helper, NULL);
 	if (err) core_die("cannot make the helper thread: %s", strerror(err));
+	while (!a.ready) futex_wait(&a.ready, 0);       /* then no end of a pipe is open there that the application has closed */
+	if (core_config.stderr_fd >= 0) close(core_config.stderr_fd);
 }

@@ -76,7 +76,7 @@ static bool can_live_here(const char *path)
 {
 	Elf64_Ehdr h = { 0 };
 	struct stat st;
-	long fd = raw(SYS_open, path, O_RDONLY | O_CLOEXEC);
+	long fd = raw_open(path, O_RDONLY | O_CLOEXEC);
 	if (fd < 0) return false;
 	bool ok = raw(SYS_fstat, fd, &st) == 0 && S_ISREG(st.st_mode) && !(st.st_mode & (S_ISUID | S_ISGID)) &&
 		raw(SYS_faccessat, AT_FDCWD, path, X_OK) == 0 && raw(SYS_pread64, fd, &h, sizeof h, 0) > 2;

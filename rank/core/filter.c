@@ -5,7 +5,9 @@
  * is built from the table below: to add a call, add a row, and a case in trap.c.
  * Context: start-up, all threads of the lower half; ends the process on failure. */
 #define _GNU_SOURCE
+#include <asm/sockios.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <linux/audit.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
@@ -15,6 +17,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <unistd.h>
 #include "internal.h"
 
@@ -24,8 +27,18 @@ enum when {
 	ARG_HIGH,               /* descriptor argument is the lower half's */
 	MMAP,                   /* no MAP_FIXED, or an address outside the arena */
 	MASK,                   /* a signal set is given, and it is not unblocked */
+	RANGE,                  /* an argument is in one of two ranges: `arg` is the place in the table of these */
 };
 struct row { int nr; enum when when; int arg; };
+
+enum ranges { NOFILE_FIRST, NOTIFY, OWNER, OWNER_IOCTL, CPU_CLOCK };
+static const struct range { int arg; uint32_t lo, hi, lo2, hi2; } ranges[] = {
+	[NOFILE_FIRST] = { 0, RLIMIT_NOFILE, RLIMIT_NOFILE, RLIMIT_NOFILE, RLIMIT_NOFILE },
+	[NOTIFY] = { 1, F_NOTIFY, F_NOTIFY, F_NOTIFY, F_NOTIFY },
+	[OWNER] = { 1, F_SETOWN, F_GETOWN_EX, F_NOTIFY, F_NOTIFY },
+	[OWNER_IOCTL] = { 1, FIOSETOWN, SIOCGPGRP, FIOSETOWN, SIOCGPGRP },
+	[CPU_CLOCK] = { 0, 0x80000000, 0xffffffff, 0x80000000, 0xffffffff },     /* negative: has the number of a thread or process */
+};
 
 static const struct row rows[] = {
 	{ SYS_mmap, MMAP, 0 }, { SYS_brk, ALWAYS, 0 }, { SYS_mremap, ALWAYS, 0 }, { SYS_shmat, ALWAYS, 0 },
@@ -35,12 +48,14 @@ static const struct row rows[] = {
 	{ SYS_ppoll, ARG_SET, 3 }, { SYS_pselect6, ARG_SET, 5 }, { SYS_epoll_pwait, ARG_SET, 4 }, { SYS_epoll_pwait2, ARG_SET, 4 },
 	{ SYS_readlink, ALWAYS, 0 }, { SYS_readlinkat, ALWAYS, 0 },
 	{ SYS_rseq, ALWAYS, 0 }, { SYS_exit_group, ALWAYS, 0 }, { SYS_execve, ALWAYS, 0 }, { SYS_execveat, ALWAYS, 0 }, { SYS_socketpair, ALWAYS, 0 },
+	{ SYS_timer_create, ALWAYS, 0 }, { SYS_prlimit64, ALWAYS, 0 },
+	{ SYS_setrlimit, RANGE, NOFILE_FIRST }, { SYS_getrlimit, RANGE, NOFILE_FIRST }, { SYS_fcntl, RANGE, NOTIFY },
 	{ SYS_close, ARG_HIGH, 0 }, { SYS_dup2, ARG_HIGH, 1 }, { SYS_dup3, ARG_HIGH, 1 }, { SYS_close_range, ALWAYS, 0 },
 };
 
 /* After a restart the kernel's process and thread numbers are not those that the application knows. */
 static const struct row tid_rows[] = {
-	{ SYS_getpid, ALWAYS, 0 }, { SYS_gettid, ALWAYS, 0 }, { SYS_rt_sigqueueinfo, ALWAYS, 0 }, { SYS_prlimit64, ALWAYS, 0 },
+	{ SYS_getpid, ALWAYS, 0 }, { SYS_gettid, ALWAYS, 0 }, { SYS_rt_sigqueueinfo, ALWAYS, 0 },
 	{ SYS_getpgid, ALWAYS, 0 }, { SYS_setpgid, ALWAYS, 0 }, { SYS_getsid, ALWAYS, 0 }, { SYS_pidfd_open, ALWAYS, 0 },
 	{ SYS_get_robust_list, ALWAYS, 0 }, { SYS_set_tid_address, ALWAYS, 0 },
 	{ SYS_kill, ALWAYS, 0 }, { SYS_tkill, ALWAYS, 0 }, { SYS_tgkill, ALWAYS, 0 }, { SYS_rt_tgsigqueueinfo, ALWAYS, 0 },
@@ -48,7 +63,8 @@ static const struct row tid_rows[] = {
 	{ SYS_sched_setscheduler, ALWAYS, 0 }, { SYS_sched_getscheduler, ALWAYS, 0 }, { SYS_sched_setparam, ALWAYS, 0 },
 	{ SYS_sched_getparam, ALWAYS, 0 }, { SYS_sched_setattr, ALWAYS, 0 }, { SYS_sched_getattr, ALWAYS, 0 },
 	{ SYS_sched_rr_get_interval, ALWAYS, 0 }, { SYS_getpriority, ALWAYS, 0 }, { SYS_setpriority, ALWAYS, 0 },
-	{ SYS_timer_create, ALWAYS, 0 },
+	{ SYS_clock_gettime, RANGE, CPU_CLOCK }, { SYS_clock_getres, RANGE, CPU_CLOCK }, { SYS_clock_nanosleep, RANGE, CPU_CLOCK },
+	{ SYS_fcntl, RANGE, OWNER }, { SYS_ioctl, RANGE, OWNER_IOCTL },
 };
 
 /* After a lazy restart dropped memory must read as zeros. */
@@ -59,15 +75,18 @@ static const struct row low_rows[] = { { SYS_set_robust_list, ALWAYS, 0 } };
 
 enum { NTABLES = 4 };
 static struct table { const struct row *row; size_t n; bool used; } tables[NTABLES] = {
-	{ rows, sizeof rows / sizeof *rows, false }, { tid_rows, sizeof tid_rows / sizeof *tid_rows, false },
+	{ tid_rows, sizeof tid_rows / sizeof *tid_rows, false }, { rows, sizeof rows / sizeof *rows, false },   /* the first of a call counts */
 	{ lazy_rows, sizeof lazy_rows / sizeof *lazy_rows, false }, { low_rows, sizeof low_rows / sizeof *low_rows, false },
 };
+
+static bool in_range(const struct range *g, uint32_t v) { return (v >= g->lo && v <= g->hi) || (v >= g->lo2 && v <= g->hi2); }
 
 /* The same decision as the program's, without its last question. */
 static bool taken(const struct row *r, const uint64_t *x)
 {
 	switch (r->when) {
 	case ARG_SET: return x[r->arg] != 0;
+	case RANGE: return in_range(&ranges[r->arg], (uint32_t)x[ranges[r->arg].arg]);
 	case ARG_HIGH: return (uint32_t)x[r->arg] >= (uint32_t)core_config.fd_base;
 	case MMAP: return !(x[3] & MAP_FIXED) || x[0] >= BY_ARENA_HI;
 	case MASK: return x[1] && (uint32_t)x[0] != SIG_UNBLOCK;
@@ -83,7 +102,7 @@ bool filter_wants(long nr, const uint64_t *x)
 	return false;
 }
 
-enum { MAX_INSN = 400, TO_IP = 1, TO_ALLOW = 2 };
+enum { MAX_INSN = 800, TO_IP = 1, TO_ALLOW = 2 };
 struct program { struct sock_filter q[MAX_INSN]; unsigned n; struct { unsigned at; int where; } fix[MAX_INSN]; unsigned nfix; };
 
 static void load(struct program *p, unsigned off)
@@ -106,6 +125,16 @@ static void to(struct program *p, int where)
 	p->fix[p->nfix].at = p->n;
 	p->fix[p->nfix++].where = where;
 	p->q[p->n++] = (struct sock_filter)BPF_STMT(BPF_JMP | BPF_JA, 0);
+}
+
+static void emit_range(struct program *p, const struct range *g)
+{
+	load(p, arg_lo(g->arg));
+	jump(p, BPF_JGE, g->lo, 0, 1);
+	jump(p, BPF_JGT, g->hi, 0, 3);
+	jump(p, BPF_JGE, g->lo2, 0, 1);
+	jump(p, BPF_JGT, g->hi2, 0, 1);
+	to(p, TO_ALLOW);
 }
 
 /* One call: falls through when it is another one, else ends in TO_IP or TO_ALLOW. */
@@ -135,6 +164,9 @@ static void emit_row(struct program *p, const struct row *r)
 		load(p, arg_hi(0));
 		jump(p, BPF_JGE, (uint32_t)(BY_ARENA_HI >> 32), 1, 0);
 		to(p, TO_ALLOW);
+		break;
+	case RANGE:
+		emit_range(p, &ranges[r->arg]);
 		break;
 	case MASK:
 		load(p, arg_lo(1));
@@ -166,8 +198,8 @@ static void finish(struct program *p)
 
 static void use_tables(bool translate_tids)
 {
-	tables[0].used = true;
-	tables[1].used = translate_tids;
+	tables[0].used = translate_tids;
+	tables[1].used = true;
 	tables[2].used = translate_tids && core_config.lazy;
 	tables[3].used = low_used();
 }

@@ -566,6 +566,7 @@ void image_restart(const char *dir)
 	uint64_t all = ~0UL, t0 = now_ns();
 	raw(SYS_rt_sigprocmask, SIG_SETMASK, &all, 0, 8);
 	core_job.restarted = 1;
+	limits_raise();
 	open_image(dir);
 	agent_connect();
 	core_phase(ABI_PHASE_READING);
@@ -593,7 +594,9 @@ void image_restart(const char *dir)
 	threads_revive();
 	process_start_timers();
 	release();
+	fds_finish();
 	agent_start();
+	limits_lower();
 	core_phase(ABI_PHASE_RUN);
 	agent_restored(t1 - t0, now_ns() - t1, in.bytes);
 	core_fault(ABI_FAULT_RANK_RESTORED);

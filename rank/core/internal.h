@@ -37,15 +37,31 @@ uint64_t now_ns(void);
 char *slurp(const char *path, size_t *n);                       /* whole file, 0-terminated, malloc'ed; NULL: unreadable */
 uint64_t status_field(const char *status, const char *key, int base);
 int high_fd(int fd);                                            /* moves a descriptor of ours above the application's */
+void own_descriptors(void);                                     /* the calling thread gets a table of descriptors of its own */
 void core_phase(unsigned phase);
+
+/* -- the limit on descriptors (limits.c) -- */
+struct rlimit;
+void limits_start(void);
+void limits_raise(void);                                        /* nobody of the application runs */
+void limits_lower(void);
+void limits_save(struct rlimit *out);
+void limits_restore(const struct rlimit *was);
+struct limits_loan { uint64_t soft, mask; };
+bool limits_borrow(struct limits_loan *l);                      /* [any FS] true: limits_return must follow */
+void limits_return(const struct limits_loan *l);
+long limits_trap(const struct rlimit *set, struct rlimit *get); /* [any FS] */
+long raw_open(const char *path, int flags);                     /* [any FS] also when the application has used up its descriptors */
 
 /* -- configuration (main.c) -- */
 struct core_config {
 	const char *agent, *rundir, *job;
 	unsigned writers;
 	bool lazy, policy_drop;
+	bool old_kernel;                /* for tests: what kernels before 6.5 do not tell is not looked at */
+	int stderr_fd;                  /* the launcher's standard error, until the helper thread has it */
 	int fd_base;                    /* descriptors from here on are the lower half's */
-	uint64_t soft_nofile, soft_stack;
+	uint64_t soft_stack;
 	char libdir[512];
 };
 extern struct core_config core_config;
@@ -131,6 +147,10 @@ bool filter_wants(long nr, const uint64_t *x);                  /* [any FS] woul
 void trap_start(void);                                          /* installs the SIGSYS handler */
 void trap_pairs_save(struct buf *b);                            /* socket pairs the application has made */
 uint64_t trap_pair_of(uint64_t inode);
+bool trap_dir_watched(uint64_t key);                            /* F_NOTIFY, which cannot be seen afterwards */
+void trap_unpass(ucontext_t *uc);                               /* [any FS] back to where the call was trapped, if need be */
+int cpu_clock_new(int id);                                      /* [any FS] the kernel's number of a clock that has a thread's in it */
+int cpu_clock_saved(int id);
 void trap_pair_add(uint64_t a, uint64_t b);                     /* [any FS] */
 
 void low_start(const struct elf_image *app);                    /* low.c: fresh start, the program is mapped */
@@ -186,12 +206,14 @@ void lower_thread_here(void);                                   /* the calling t
 bool lower_thread_is(int tid);
 /* work for the carrier: runs on its private lower stack */
 void carrier_run(void (*fn)(void *), void *arg);
+void carrier_do(void (*fn)(void *), void *arg);                 /* and waits for it */
 struct carrier { volatile uint32_t word; volatile int tid; void (*fn)(void *); void *arg; };
 
 /* -- process-wide state (process.c) -- */
 void process_save(struct buf *b);
 void process_restore(struct reader *r);                         /* all but timers */
 void process_start_timers(void);
+void process_inspect(struct buf *refusals, unsigned *n);
 
 /* -- memory (vma.c, pages.c) -- */
 struct vma_list { struct abi_vma *v; size_t n, cap; struct buf strings; };
@@ -203,7 +225,9 @@ void fds_inspect(struct buf *refusals, unsigned *n);            /* threads stopp
 unsigned fds_children(struct buf *refusals);                    /* how many there are; named, unless refusals is NULL */
 void fds_wait_for_child(int or_readable);                       /* until one ends, for some milliseconds at most */
 void fds_save(const struct vma_list *l, struct buf *fds, struct buf *content);
+void fds_release(void);                                         /* what an inspection holds */
 void fds_restore(struct reader *fds, struct reader *content);
+void fds_finish(void);                                          /* restart: the threads are back */
 int image_shared_fd(uint64_t key);                              /* restart: the memory file behind shared mappings, or -1 */
 uint64_t inode_key(unsigned major, unsigned minor, uint64_t inode);
 

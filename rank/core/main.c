@@ -124,6 +124,7 @@ static void read_environment(void)
 	core_config.job = getenv("BYSSUS_JOB");
 	core_config.lazy = getenv("BYSSUS_LAZY") != NULL && *getenv("BYSSUS_LAZY") == '1';
 	core_config.policy_drop = policy && !strcmp(policy, "drop");
+	core_config.old_kernel = getenv("BYSSUS_OLD_KERNEL") != NULL;
 	core_config.writers = writers && atoi(writers) > 0 ? (unsigned)atoi(writers) : 1;
 	faults_start(getenv("BYSSUS_FAULT"));
 }
@@ -183,10 +184,11 @@ static void place_descriptors(void)
 {
 	struct rlimit rl;
 	getrlimit(RLIMIT_NOFILE, &rl);
-	core_config.soft_nofile = rl.rlim_cur;
 	int base = rl.rlim_cur <= 8192 ? 8192 : 65536;
-	if (rl.rlim_max < (rlim_t)base + 1024) base = rl.rlim_max > 2048 ? (int)rl.rlim_max - 1024 : (int)rl.rlim_max / 2;
+	if (rl.rlim_max < (rlim_t)base + 1024) base = rl.rlim_max > 4096 ? (int)rl.rlim_max - 1024 : (int)rl.rlim_max / 4 * 3;
 	core_config.fd_base = base;
+	core_config.stderr_fd = high_fd((int)syscall(SYS_fcntl, 2, F_DUPFD_CLOEXEC, 0));
+	limits_start();
 	const char *pmi = getenv("PMI_FD");
 	if (!pmi || atoi(pmi) >= base) return;
 	int fd = high_fd(atoi(pmi));

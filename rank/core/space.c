@@ -81,7 +81,7 @@ static void scan_byte(struct scan *s, char c)
 static bool read_gaps(void)
 {
 	struct scan s = { .edge = BY_MMAP_LO };
-	long fd = raw(SYS_open, "/proc/thread-self/maps", O_RDONLY | O_CLOEXEC), n;
+	long fd = raw_open("/proc/thread-self/maps", O_RDONLY | O_CLOEXEC), n;
 	if (fd < 0) return false;
 	ngaps = 0;
 	while ((n = raw(SYS_read, fd, text, sizeof text)) > 0)

@@ -328,6 +328,7 @@ void start_application(const char *program, char **argv)
 	signals_start();
 	trap_start();
 	threads_start();
+	limits_lower();
 	agent_start();          /* not before: a checkpoint may be asked for at once, and stops threads by signal */
 	filter_install(false);
 	core_phase(ABI_PHASE_RUN);

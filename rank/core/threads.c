@@ -98,6 +98,7 @@ static void remake_call(ucontext_t *uc, int tid)
 	if (nr == SYS_clock_nanosleep && g[REG_R10] && !(g[REG_RSI] & 1)) g[REG_RDX] = g[REG_R10];
 	g[REG_RAX] = nr;
 	g[REG_RIP] -= 2;
+	trap_unpass(uc);
 }
 
 void threads_remake_call(ucontext_t *uc)
@@ -207,6 +208,7 @@ static void on_stop(int sig, siginfo_t *si, void *v)
 		seen_at[tid % NSEEN].tid = tid;
 		seen_at[tid % NSEEN].pc = (uint64_t)uc->uc_mcontext.gregs[REG_RIP];
 	} else if (come_in()) {
+		trap_unpass(uc);
 		park(uc, tid, fs);
 		leave();
 	}
@@ -441,7 +443,10 @@ const char *threads_stop(bool (*give_up)(void))
 	for (long ns = 200000; !give_up(); ) {
 		uint32_t seen = nparked;
 		uint64_t now = now_ns();
-		if (!signal_rest(now > begun + LATE_NS, &one)) return collect(give_up, deadline);
+		if (!signal_rest(now > begun + LATE_NS, &one)) {
+			limits_raise();
+			return collect(give_up, deadline);
+		}
 		if (now > deadline) return describe(one);
 		wait_a_while(&nparked, seen, ns);
 		if (seen == nparked && ns < 2000000) ns += ns / 2;
@@ -457,8 +462,20 @@ void carrier_run(void (*fn)(void *), void *arg)
 	futex_wake(&carrier.word, 1);
 }
 
+void carrier_do(void (*fn)(void *), void *arg)
+{
+	if (!threads_by_tid(core_self.mpi_tid)) {
+		fn(arg);
+		return;
+	}
+	while (carrier.word) futex_wait(&carrier.word, 1);
+	carrier_run(fn, arg);
+	while (carrier.word) futex_wait(&carrier.word, 1);
+}
+
 void threads_resume(void)
 {
+	limits_lower();
 	__atomic_fetch_and(&inside, ~STOPPING, __ATOMIC_SEQ_CST);
 	vdso_park(false);
 	while (carrier.word && carrier.fn) futex_wait(&carrier.word, 1);

@@ -8,12 +8,16 @@
  * that is merely not mapped ends the process by SIGSEGV, where natively the call would return EFAULT: to ask the kernel
  * first would cost a system call in each of these. */
 #define _GNU_SOURCE
+#include <asm/sockios.h>
 #include <errno.h>
 #include <linux/audit.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <time.h>
 #include "internal.h"
 
 typedef greg_t *regs;
@@ -173,6 +177,37 @@ static long do_signalfd(long nr, const uint64_t *x)
 	return raw(nr, x[0], &mask, x[2], x[3]);
 }
 
+/* -- notifications about directories: the kernel does not tell of them afterwards ---------------------------------------- */
+
+enum { MAX_WATCHED = 64 };
+static volatile uint64_t watched[MAX_WATCHED];
+static volatile bool watched_many;
+
+bool trap_dir_watched(uint64_t key)
+{
+	for (int i = 0; i < MAX_WATCHED; i++)
+		if (watched[i] == key) return true;
+	return watched_many;
+}
+
+static void watch(uint64_t key, bool on)
+{
+	for (int i = 0; i < MAX_WATCHED; i++) {
+		uint64_t found = on ? 0 : key;
+		if (on && watched[i] == key) return;
+		if (__atomic_compare_exchange_n(&watched[i], &found, on ? key : 0, 0, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST)) return;
+	}
+	if (on) watched_many = true;
+}
+
+static long do_notify(const uint64_t *x)
+{
+	struct stat st;
+	long r = raw(SYS_fcntl, x[0], x[1], x[2]);
+	if (r == 0 && core_is_rank() == 1 && raw(SYS_fstat, x[0], &st) == 0) watch(inode_key(major(st.st_dev), minor(st.st_dev), st.st_ino), x[2] != 0);
+	return r;
+}
+
 /* -- process and thread numbers after a restart: the application keeps those it had at its start ------------------------------------------------------------------------------------ */
 
 static int tid_of(uint64_t t) { return core_is_rank() == 1 ? threads_new_tid((int)t) : (int)t; }
@@ -205,13 +240,103 @@ static long do_exit(uint64_t code)
 	return raw(SYS_exit, code);
 }
 
+/* Clocks of the processor time of a thread (CPU_OF_THREAD) or process have the complement of its number above three bits;
+ * 0 is the caller's. CPU_FILE: the number of a descriptor. */
+enum { CPU_OF_THREAD = 4, CPU_SCHED = 2, CPU_FILE = 3, CPU_KIND = 7 };
+
+static int clock_with(int id, int (*number)(int))
+{
+	int tid = ~(id >> 3);
+	if (id >= 0 || (id & CPU_KIND) == CPU_FILE || !tid) return id;
+	return (int)((uint32_t)~number(tid) << 3) | (id & CPU_KIND);
+}
+
+int cpu_clock_new(int id) { return core_is_rank() == 1 ? clock_with(id, threads_new_tid) : id; }
+int cpu_clock_saved(int id) { return clock_with(id, threads_vtid); }
+
+/* The kernel would not tell afterwards whose clock "the caller's" is. */
+static int timer_clock(int id)
+{
+	bool callers = id == CLOCK_THREAD_CPUTIME_ID || (id < 0 && !~(id >> 3) && (id & CPU_OF_THREAD) && (id & CPU_KIND) != CPU_KIND);
+	int kind = id < 0 ? id & CPU_KIND : CPU_OF_THREAD | CPU_SCHED;
+	return callers ? (int)((uint32_t)~(int)raw(SYS_gettid) << 3) | kind : cpu_clock_new(id);
+}
+
 static long do_timer_create(const uint64_t *x)
 {
 	struct { uint64_t value; int32_t signo, notify, tid, pad[11]; } e, *given = (void *)x[1];
-	if (!given || !(given->notify & SIGEV_THREAD_ID)) return raw(SYS_timer_create, x[0], x[1], x[2]);
+	int clock = timer_clock((int)x[0]);
+	if (!given || !(given->notify & SIGEV_THREAD_ID)) return raw(SYS_timer_create, clock, x[1], x[2]);
 	e = *(__typeof__(e) *)given;
 	e.tid = tid_of((uint64_t)e.tid);
-	return raw(SYS_timer_create, x[0], &e, x[2]);
+	return raw(SYS_timer_create, clock, &e, x[2]);
+}
+
+/* The kernel's number must not stay in the registers of a thread that is parked: trap_unpass takes it out again. */
+static long do_clock_nanosleep(ucontext_t *uc)
+{
+	regs g = uc->uc_mcontext.gregs;
+	uint64_t *f = pass(uc);
+	f[1] = (uint64_t)g[REG_RDI];
+	f[BY_PASS_NR] = SYS_clock_nanosleep;
+	g[REG_RDI] = cpu_clock_new((int)g[REG_RDI]);
+	return SYS_clock_nanosleep;
+}
+
+void trap_unpass(ucontext_t *uc)
+{
+	regs g = uc->uc_mcontext.gregs;
+	if ((uint64_t)g[REG_RIP] != BY_PASS || g[REG_RAX] != SYS_clock_nanosleep) return;
+	uint64_t *f = (uint64_t *)g[REG_RSP];
+	g[REG_RDI] = (greg_t)f[1];
+	g[REG_RIP] = (greg_t)f[0] - 2;
+	g[REG_RSP] += BY_PASS_FRAME;
+}
+
+static long do_fcntl(const uint64_t *x)
+{
+	struct owner { int type, pid; } *o = (struct owner *)x[2], mine;
+	long r;
+	switch ((int)x[1]) {
+	case F_NOTIFY:
+		return do_notify(x);
+	case F_SETOWN:
+		return raw(SYS_fcntl, x[0], x[1], (int)x[2] > 0 ? tid_of(x[2]) : (int)x[2]);
+	case F_GETOWN:
+		r = raw(SYS_fcntl, x[0], x[1]);
+		return r > 0 && core_is_rank() == 1 ? threads_vtid((int)r) : r;
+	case F_SETOWN_EX:
+		mine = *o;
+		if (mine.type != F_OWNER_PGRP) mine.pid = tid_of((uint64_t)mine.pid);
+		return raw(SYS_fcntl, x[0], x[1], &mine);
+	case F_GETOWN_EX:
+		r = raw(SYS_fcntl, x[0], x[1], o);
+		if (!r && o->type != F_OWNER_PGRP && core_is_rank() == 1) o->pid = threads_vtid(o->pid);
+		return r;
+	default:
+		return raw(SYS_fcntl, x[0], x[1], x[2]);
+	}
+}
+
+static long do_ioctl_owner(const uint64_t *x)
+{
+	int *pid = (int *)x[2], mine;
+	if ((int)x[1] == FIOSETOWN || (int)x[1] == SIOCSPGRP) {
+		mine = *pid > 0 ? tid_of((uint64_t)*pid) : *pid;
+		return raw(SYS_ioctl, x[0], x[1], &mine);
+	}
+	long r = raw(SYS_ioctl, x[0], x[1], pid);
+	if (!r && *pid > 0 && core_is_rank() == 1) *pid = threads_vtid(*pid);
+	return r;
+}
+
+static long do_limit(long nr, const uint64_t *x)
+{
+	bool here = !x[0] || (int)x[0] == (int)raw(SYS_getpid) || (int)x[0] == threads_vtid(core_self.main_tid);
+	if (nr == SYS_setrlimit) return limits_trap((const struct rlimit *)x[1], NULL);
+	if (nr == SYS_getrlimit) return limits_trap(NULL, (struct rlimit *)x[1]);
+	if (here && (int)x[1] == RLIMIT_NOFILE) return limits_trap((const struct rlimit *)x[2], (struct rlimit *)x[3]);
+	return raw(nr, x[0] ? tid_of(x[0]) : 0, x[1], x[2], x[3]);
 }
 
 static long do_with_tids(long nr, const uint64_t *x)
@@ -233,6 +358,9 @@ static long do_with_tids(long nr, const uint64_t *x)
 		return raw(nr, x[0], x[0] == PRIO_PROCESS ? (uint64_t)tid_of(x[1]) : x[1], x[2]);
 	case SYS_timer_create:
 		return do_timer_create(x);
+	case SYS_clock_gettime:
+	case SYS_clock_getres:
+		return raw(nr, cpu_clock_new((int)x[0]), x[1]);
 	case SYS_kill:
 		return raw(nr, (int)x[0] > 0 ? tid_of(x[0]) : (int)x[0], x[1]);
 	default:
@@ -302,6 +430,12 @@ static long perform(ucontext_t *uc, long nr, const uint64_t *x)
 	case SYS_exit_group: return do_exit_group((int)x[0]);
 	case SYS_exit: return do_exit(x[0]);
 	case SYS_socketpair: return do_socketpair(x);
+	case SYS_fcntl: return do_fcntl(x);
+	case SYS_ioctl: return do_ioctl_owner(x);
+	case SYS_clock_nanosleep: return do_clock_nanosleep(uc);
+	case SYS_prlimit64:
+	case SYS_setrlimit:
+	case SYS_getrlimit: return do_limit(nr, x);
 	case SYS_close:
 	case SYS_dup2:
 	case SYS_dup3: return -EBADF;

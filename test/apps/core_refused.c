@@ -1,44 +1,43 @@
 /* test_doc: holds what no image can keep, lets go of it, and holds nothing; it waits for a checkpoint to be tried each time.
  *
- * Arguments: socket, listener, fifo, sysv, aio, filter (which it keeps) or child, and the file that asks for a checkpoint (test/core/agent.py); without a
+ * Arguments: socket, listener, fifo, sysv, aio, seccomp (which it keeps), child, flock, ofd, record or one of the table below, and the
+ * file that asks for a checkpoint (test/core/agent.py); without a
  * file nothing waits. What the refusal must name is printed on standard error: "wants: " and how its line begins. */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/aio_abi.h>
+#include <linux/bpf.h>
 #include <linux/filter.h>
+#include <linux/perf_event.h>
 #include <linux/seccomp.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <signal.h>
+#include <sys/fanotify.h>
+#include <sys/file.h>
+#include <sys/inotify.h>
 #include <sys/ipc.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/shm.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/un.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <ucontext.h>
 #include <unistd.h>
+#include "ask.h"
 
 static void must(int ok, const char *what)
 {
 	if (ok) return;
 	printf("wrong: %s: %s\n", what, strerror(errno));
 	exit(1);
-}
-
-static void wants(int fd, const char *what) { fprintf(stderr, "wants: pid %d fd %d: %s\n", (int)getpid(), fd, what); }
-
-/* Asks for a checkpoint and waits until one was taken or refused. */
-static void moment(const char *file)
-{
-	if (!file) return;
-	int fd = open(file, O_WRONLY | O_CREAT, 0600);
-	must(fd >= 0 && close(fd) == 0, file);
-	while (access(file, F_OK) == 0) usleep(2000);
 }
 
 /* A TCP connection of the process with itself, or only the socket that it would be made on. */
@@ -135,6 +134,156 @@ static void with_filter(const char *file)
 	moment(file);
 }
 
+/* A lock that can be kept, unless somebody takes it between the checkpoint and the restart. */
+static int with_lock(const char *kind, const char *file)
+{
+	struct flock k = { .l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = 3, .l_len = 4 };
+	int fd = open("core_refused.lock", O_RDWR | O_CREAT, 0600), bad;
+	if (!strcmp(kind, "flock")) bad = flock(fd, LOCK_EX);
+	else if (!strcmp(kind, "ofd")) bad = fcntl(fd, F_OFD_SETLK, &k);
+	else if (!strcmp(kind, "record")) bad = fcntl(fd, F_SETLK, &k);
+	else return 0;
+	must(!bad, "lock");
+	moment(file);
+	return 1;
+}
+
+/* -- one descriptor of each kind ------------------------------------------------------------------------------------------ */
+
+static int pair(int type, int *other)
+{
+	int s[2];
+	must(socketpair(AF_UNIX, type, 0, s) == 0, "socketpair");
+	*other = s[1];
+	return s[0];
+}
+
+static int perf(void)
+{
+	struct perf_event_attr a = { .type = PERF_TYPE_SOFTWARE, .size = sizeof a, .config = PERF_COUNT_SW_TASK_CLOCK, .exclude_kernel = 1 };
+	return (int)syscall(SYS_perf_event_open, &a, 0, -1, -1, 0);
+}
+
+static int map(void)
+{
+	union bpf_attr a = { .map_type = BPF_MAP_TYPE_ARRAY, .key_size = 4, .value_size = 8, .max_entries = 1 };
+	return (int)syscall(SYS_bpf, BPF_MAP_CREATE, &a, sizeof a);
+}
+
+static int uring(void)
+{
+	char params[120] = { 0 };
+	return (int)syscall(SYS_io_uring_setup, 4, params);
+}
+
+static int watching(void)
+{
+	int fd = open("/tmp", O_RDONLY | O_DIRECTORY);
+	signal(SIGIO, SIG_IGN);
+	must(fcntl(fd, F_NOTIFY, DN_CREATE | DN_MULTISHOT) == 0, "F_NOTIFY");
+	return fd;
+}
+
+static int others(void)
+{
+	int fd = open("/dev/null", O_RDONLY);
+	must(fcntl(fd, F_SETOWN, getppid()) == 0, "F_SETOWN");
+	return fd;
+}
+
+static int filtered(int *other)
+{
+	struct sock_filter all = { BPF_RET | BPF_K, 0, 0, 0xffff };
+	struct sock_fprog p = { 1, &all };
+	int fd = pair(SOCK_DGRAM, other);
+	must(setsockopt(fd, SOL_SOCKET, SO_ATTACH_FILTER, &p, sizeof p) == 0, "SO_ATTACH_FILTER");
+	return fd;
+}
+
+static int named(int *other)
+{
+	struct sockaddr_un a = { .sun_family = AF_UNIX };
+	int fd = pair(SOCK_DGRAM, other);
+	must(bind(fd, (struct sockaddr *)&a, sizeof a.sun_family) == 0, "bind");
+	return fd;
+}
+
+/* Descriptors in a stream whose sender is gone: where their message begins, is not known. */
+static int orphans(int *other)
+{
+	union { struct cmsghdr h; char room[CMSG_SPACE(sizeof(int))]; } c;
+	struct iovec v = { "text", 4 };
+	struct msghdr m = { .msg_iov = &v, .msg_iovlen = 1, .msg_control = &c, .msg_controllen = CMSG_LEN(sizeof(int)) };
+	int fd = pair(SOCK_STREAM, other);
+	c.h = (struct cmsghdr){ .cmsg_len = m.msg_controllen, .cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS };
+	memset(CMSG_DATA(&c.h), 0, sizeof(int));
+	must(sendmsg(*other, &m, 0) == 4 && close(*other) == 0, "sendmsg");
+	*other = -1;
+	return fd;
+}
+
+/* What is in a message is named as well, though it has no number. */
+static int in_message(int *other)
+{
+	union { struct cmsghdr h; char room[CMSG_SPACE(sizeof(int))]; } c;
+	struct iovec v = { "", 1 };
+	struct msghdr m = { .msg_iov = &v, .msg_iovlen = 1, .msg_control = &c, .msg_controllen = CMSG_LEN(sizeof(int)) };
+	int fd = pair(SOCK_STREAM, other), gone = inotify_init();
+	c.h = (struct cmsghdr){ .cmsg_len = m.msg_controllen, .cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS };
+	memcpy(CMSG_DATA(&c.h), &gone, sizeof gone);
+	must(sendmsg(*other, &m, 0) == 1 && close(gone) == 0, "sendmsg");
+	return fd;
+}
+
+static const struct { const char *kind, *named; } held[] = {
+	{ "secret", "secret memory" }, { "inotify", "anon_inode:inotify" }, { "uring", "anon_inode:[io_uring]" },
+	{ "userfault", "anon_inode:[userfaultfd]" }, { "perf", "anon_inode:[perf_event]" }, { "bpf", "anon_inode:bpf-map" },
+	{ "fanotify", "anon_inode:[fanotify]" }, { "notify", "directory /tmp with notifications" }, { "stranger", "file /proc/1/" },
+	{ "owner", "descriptor whose signals (F_SETOWN)" }, { "filter", "socket of a pair, with a filter" }, { "named", "socket of a pair, with a name" },
+	{ "orphans", "socket of a pair, with descriptors in messages" }, { "huge", "memfd of huge pages" }, { "pidfd", "pidfd of another" },
+	{ "message", "" }, { "netlink", "socket to address family 16" }, { "unconnected", "socket to nobody" },
+};
+
+static int hold(const char *kind, int *other)
+{
+	if (!strcmp(kind, "secret")) return (int)syscall(SYS_memfd_secret, 0);
+	if (!strcmp(kind, "inotify")) return inotify_init();
+	if (!strcmp(kind, "uring")) return uring();
+	if (!strcmp(kind, "userfault")) return (int)syscall(SYS_userfaultfd, 1);
+	if (!strcmp(kind, "perf")) return perf();
+	if (!strcmp(kind, "bpf")) return map();
+	if (!strcmp(kind, "fanotify")) return fanotify_init(FAN_CLASS_NOTIF, O_RDONLY);
+	if (!strcmp(kind, "notify")) return watching();
+	if (!strcmp(kind, "stranger")) return open("/proc/1/stat", O_RDONLY);
+	if (!strcmp(kind, "owner")) return others();
+	if (!strcmp(kind, "filter")) return filtered(other);
+	if (!strcmp(kind, "named")) return named(other);
+	if (!strcmp(kind, "orphans")) return orphans(other);
+	if (!strcmp(kind, "huge")) return memfd_create("huge", MFD_HUGETLB);
+	if (!strcmp(kind, "pidfd")) return (int)syscall(SYS_pidfd_open, getppid(), 0);
+	if (!strcmp(kind, "message")) return in_message(other);
+	if (!strcmp(kind, "netlink")) return socket(AF_NETLINK, SOCK_RAW, 0);
+	return socket(AF_UNIX, SOCK_DGRAM, 0);
+}
+
+static int with_descriptor(const char *kind, const char *file)
+{
+	for (size_t i = 0; i < sizeof held / sizeof *held; i++) {
+		if (strcmp(kind, held[i].kind)) continue;
+		int other = -1, fd = hold(kind, &other);
+		const char *name = held[i].named;
+		if (fd < 0 && (errno == EPERM || errno == EACCES || errno == ENOSYS)) fd = inotify_init(), name = "anon_inode:inotify";  /* not here */
+		must(fd >= 0, kind);
+		if (*name) wants(fd, name);
+		else fprintf(stderr, "wants: pid %d fd ", (int)getpid());
+		if (!*name) fprintf(stderr, "%d (in a message): anon_inode:inotify\n", fd);
+		moment(file);
+		close(fd), close(other);
+		return 1;
+	}
+	return 0;
+}
+
 int main(int argc, char **argv)
 {
 	const char *kind = argc > 1 ? argv[1] : "", *file = argc > 2 ? argv[2] : NULL;
@@ -144,8 +293,8 @@ int main(int argc, char **argv)
 	else if (!strcmp(kind, "sysv")) with_sysv(file);
 	else if (!strcmp(kind, "aio")) with_aio(file);
 	else if (!strcmp(kind, "child")) with_child(file);
-	else if (!strcmp(kind, "filter")) with_filter(file);
-	else return 2;
+	else if (!strcmp(kind, "seccomp")) with_filter(file);
+	else if (!with_lock(kind, file) && !with_descriptor(kind, file)) return 2;
 	printf("%s: held and let go\n", kind);
 	fflush(stdout);
 	moment(file);

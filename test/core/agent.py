@@ -10,13 +10,15 @@
     --writers N      writer threads
     --lazy           restart lazily
     --confined       no userfaultfd(2) and prctl(PR_SET_MM), as in many containers
+    --steal FILE     before a restart somebody else locks the file, wholly and in each way
+    --old-kernel     as on a kernel before 6.5, which does not tell whether an eventfd is a semaphore
     --patient        after a checkpoint that is refused the program goes on (default: it is killed, exit code 3)
     --storm N        first begin N checkpoints and cancel each while threads are being stopped, as fast as possible
-  --times          print the times of each checkpoint and restart on stderr
+    --times          print the times of each checkpoint and restart on stderr
 The exit code is the program's (128 + signal); standard input, output and error are the program's own.
 It speaks the socket protocol of internal/abi, as an agent does.
 """
-import argparse, ctypes, os, select, shutil, signal, socket, struct, subprocess, sys, tempfile, time
+import argparse, ctypes, fcntl, os, select, shutil, signal, socket, struct, subprocess, sys, tempfile, time
 
 HEADER = struct.Struct("<IHHIIQII")
 MAGIC = 0x53535942
@@ -185,6 +187,13 @@ def checkpoint_unless_child(rank, o, t, directory, number):
             time.sleep(0.02)
 
 
+def steal(path):
+    """Locks held by this process until it ends: the lock of flock(2), and one of fcntl(2)."""
+    f = os.open(path, os.O_RDWR)
+    fcntl.flock(f, fcntl.LOCK_EX)
+    fcntl.lockf(f, fcntl.LOCK_EX)
+
+
 def moment(text):
     """Seconds, or the path of a file."""
     try:
@@ -228,6 +237,8 @@ def main():
     p.add_argument("--writers", type=int, default=0)
     p.add_argument("--lazy", action="store_true")
     p.add_argument("--confined", action="store_true")
+    p.add_argument("--steal")
+    p.add_argument("--old-kernel", action="store_true")
     p.add_argument("--patient", action="store_true")
     p.add_argument("--storm", type=int, default=0)
     p.add_argument("--times", action="store_true")
@@ -238,6 +249,8 @@ def main():
     env = dict(os.environ)
     if o.lazy:
         env["BYSSUS_LAZY"] = "1"
+    if o.old_kernel:
+        env["BYSSUS_OLD_KERNEL"] = "1"
     if o.confined:
         confine()
         env["CONFINED"] = "1"
@@ -272,6 +285,8 @@ def main():
                 rank.sock.close()
             else:
                 rank.kill()
+            if o.steal:
+                steal(o.steal)
             rank = Rank([o.rank, "--restart", d], env, rundir, log)
             rank.restored()
             rank.storm(o.storm)

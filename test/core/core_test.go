@@ -76,6 +76,16 @@ func programs() []program {
 	}
 }
 
+// asking are programs that say themselves when they are checkpointed: always after the same lines. Each runs in all ways.
+func asking() []program {
+	return []program{
+		{file: "core_full.c"},
+		{file: "core_marks.c"},
+		{file: "core_objects.c"},
+		{file: "core_sockets.c"},
+	}
+}
+
 func (p program) name() string { return strings.TrimSuffix(p.file, filepath.Ext(p.file)) }
 
 // A way to go on after a checkpoint, as options of the agent.
@@ -321,6 +331,50 @@ func throughCheckpoints(t *testing.T, b bench, p program, w way, native run, len
 	t.Errorf("-seed %d: the program ended before its first checkpoint", *seed)
 }
 
+// TestAsking runs programs that ask for their checkpoints, natively and in every way to go on; core_objects also as on a
+// kernel that does not tell what kind of counter an eventfd is.
+func TestAsking(t *testing.T) {
+	b := ready(t)
+	for _, p := range asking() {
+		t.Run(p.name(), func(t *testing.T) {
+			t.Parallel()
+			dir := scratch(t)
+			native, err := do(t.Context(), dir, b.command(p))
+			if err == nil && strings.Contains(native.stdout, "wrong: ") {
+				err = fmt.Errorf("natively: %s", native.stdout)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, w := range []way{{"kill", nil}, {"go", nil}, {"exit", []string{"--lazy"}}, {"kill", []string{"--confined"}}} {
+				t.Run(w.name(), func(t *testing.T) { asked(t, b, p, w, native) })
+			}
+			if p.file == "core_objects.c" {
+				w := way{"kill", []string{"--old-kernel"}}
+				t.Run(w.name(), func(t *testing.T) { asked(t, b, p, w, native) })
+			}
+		})
+	}
+}
+
+// asked runs a program with a checkpoint whenever it asks, which is at least three times.
+func asked(t *testing.T, b bench, p program, w way, native run) {
+	dir := scratch(t)
+	ask := filepath.Join(dir, "ask")
+	p.args = append(slices.Clone(p.args), ask)
+	argv := b.agent(p, slices.Repeat([]string{ask}, 60), filepath.Join(dir, "images"), append([]string{"--mode=" + w.mode}, w.options...)...)
+	r, err := do(t.Context(), dir, argv)
+	if err == nil {
+		err = r.differs(native)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := r.taken(); n < 3 {
+		t.Errorf("%d checkpoints\n%s", n, r.story())
+	}
+}
+
 // TestEveryProgramIsRun finds programs that nobody has entered above.
 func TestEveryProgramIsRun(t *testing.T) {
 	files, err := filepath.Glob("../apps/core_*")
@@ -329,7 +383,8 @@ func TestEveryProgramIsRun(t *testing.T) {
 	}
 	for _, file := range files {
 		base := filepath.Base(file)
-		known := base == "core_refused.c" || base == "core_stuck.c" || slices.ContainsFunc(programs(), func(p program) bool { return p.file == base })
+		all := append(programs(), asking()...)
+		known := base == "core_refused.c" || base == "core_stuck.c" || slices.ContainsFunc(all, func(p program) bool { return p.file == base })
 		if !known {
 			t.Errorf("%s: no test runs it", base)
 		}
@@ -339,7 +394,8 @@ func TestEveryProgramIsRun(t *testing.T) {
 // TestRefused asks for a checkpoint of a program that holds what cannot be saved. The refusal must name all of it, with
 // process and descriptor. The program goes on as if nothing had been, and can be checkpointed when it has let go.
 func TestRefused(t *testing.T) {
-	refusals(t, "core_refused.c", "socket", "listener", "fifo", "sysv", "aio", "filter", "child")
+	refusals(t, "core_refused.c", "socket", "listener", "fifo", "sysv", "aio", "seccomp", "child", "secret", "inotify", "uring", "userfault", "perf",
+		"bpf", "fanotify", "notify", "stranger", "owner", "filter", "named", "orphans", "huge", "pidfd", "message", "netlink", "unconnected")
 }
 
 // TestStuck asks for a checkpoint of a program with a thread that cannot be stopped: after a while the checkpoint fails
@@ -372,6 +428,33 @@ func refusals(t *testing.T, file string, kinds ...string) {
 				after = 0
 			}
 			refused(t, b.agent(p, at, filepath.Join(dir, "images"), "--patient"), dir, native, after)
+		})
+	}
+}
+
+// TestLockTaken takes a lock away that the program had at the checkpoint. The restart must fail and name the file.
+func TestLockTaken(t *testing.T) {
+	b := ready(t)
+	for _, kind := range []string{"flock", "ofd", "record"} {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			dir := scratch(t)
+			ask, file := filepath.Join(dir, "ask"), filepath.Join(dir, "core_refused.lock")
+			p := program{file: "core_refused.c", args: []string{kind, ask}}
+			for _, stolen := range []bool{false, true} {
+				options := []string{}
+				if stolen {
+					options = []string{"--steal=" + file}
+				}
+				r, err := do(t.Context(), dir, b.agent(p, []string{ask, ask}, filepath.Join(dir, "images"), options...))
+				if err != nil {
+					t.Fatal(err)
+				}
+				if want := file + ": was locked, and the lock is now held by another process"; stolen != strings.Contains(r.stderr, want) {
+					t.Errorf("stolen %t: %s", stolen, r.story())
+				}
+				os.Remove(ask)
+			}
 		})
 	}
 }
