@@ -286,14 +286,17 @@ type Chunk struct {
 
 // Types of section.
 const (
-	SecProcess   = 1 // cwd, umask, rlimits, brk, timers, dispositions, pending signals
-	SecThreads   = 2
-	SecFds       = 3
-	SecFDContent = 4 // bytes in pipes, deleted files
-	SecStrings   = 5
-	SecAllocator = 6
-	SecLibs      = 7
-	SecClient    = 8 // what the MPI half asks to be kept
+	SecProcess    = 1 // cwd, umask, rlimits, brk, timers, dispositions, pending signals
+	SecThreads    = 2
+	SecFds        = 3
+	SecFDContent  = 4 // bytes in pipes, deleted files
+	SecStrings    = 5
+	SecAllocator  = 6
+	SecLibs       = 7
+	SecClient     = 8  // what the MPI half asks to be kept
+	SecAttributes = 12 // of threads and process: affinity, priorities, personality, ...
+	SecMemory     = 13 // guard pages, NUMA policies, locks of memory that is to come
+	SecEnd        = 32 // no type is as high
 )
 
 // Section opens a section (part 0 only); its bytes follow, padded to a multiple of 8.

@@ -395,6 +395,9 @@ _Static_assert(offsetof(struct abi_chunk, crc32c) == 20, "layout");
 #define ABI_SEC_ALLOCATOR        6
 #define ABI_SEC_LIBS             7
 #define ABI_SEC_CLIENT           8   /* what the MPI half asks to be kept */
+#define ABI_SEC_ATTRIBUTES       12   /* of threads and process: affinity, priorities, personality, ... */
+#define ABI_SEC_MEMORY           13   /* guard pages, NUMA policies, locks of memory that is to come */
+#define ABI_SEC_END              32   /* no type is as high */
 
 /* Section opens a section (part 0 only); its bytes follow, padded to a multiple of 8. */
 struct abi_section {
@@ -419,7 +422,8 @@ _Static_assert(offsetof(struct abi_section, length) == 8, "layout");
 	X(RANK_RESUMED, "rank-resumed") /* the application goes on after a checkpoint */ \
 	X(RANK_MAPPED, "rank-mapped") /* memory is back, threads are not */ \
 	X(RANK_REBUILT, "rank-rebuilt") /* the MPI is built anew, RESTORED is not sent yet */ \
-	X(RANK_RESTORED, "rank-restored") /* RESTORED is sent, the application has not gone on */
+	X(RANK_RESTORED, "rank-restored") /* RESTORED is sent, the application has not gone on */ \
+	X(RANK_MEMORY, "rank-memory") /* memory for a checkpoint: it is not there, and the checkpoint fails */
 #define ABI_FAULT_ID(id, name) ABI_FAULT_##id,
 enum abi_fault { ABI_FAULTS(ABI_FAULT_ID) ABI_NFAULTS };
 #undef ABI_FAULT_ID

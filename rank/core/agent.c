@@ -166,6 +166,11 @@ static void say_stopped(struct buf *refusals, unsigned n)
 		core_say("not in the image:\n%.*s", (int)refusals->n, refusals->p);
 		n = 0;
 	}
+	if (core_memory_failed()) {
+		buf_free(refusals);
+		buf_printf(refusals, "pid %d: there is no memory for the list of what is to be saved\n", core_self.pid);
+		n = 1;
+	}
 	struct abi_stopped m = { a.stop_ns, threads_count(), n };
 	core_fault(ABI_FAULT_RANK_STOPPED);
 	send_two(ABI_STOPPED, a.epoch, &m, sizeof m, refusals->p, n ? refusals->n : 0);
@@ -185,6 +190,7 @@ static void stop(void)
 		return;
 	}
 	a.stop_ns = now_ns() - a.stop_begun;
+	core_memory_begin();
 	fds_inspect(&refusals, &n);
 	say_stopped(&refusals, n);
 	buf_free(&refusals);

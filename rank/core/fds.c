@@ -275,11 +275,14 @@ static void look_at(int fd, struct buf *refusals, unsigned *n)
 	l.path[k] = 0;
 	snprintf(p, sizeof p, "/proc/thread-self/fdinfo/%d", fd);
 	l.info = slurp(p, NULL);
-	if (!l.info) l.info = strdup("");
+	if (!l.info) l.info = core_strdup("");
+	if (!l.info) return;
 	if (nrecs == cap) {
+		struct fd_rec *more = core_realloc(recs, (cap ? 2 * cap : 64) * sizeof *recs);
+		if (!more) free(l.info);
+		if (!more) return;
+		recs = more;
 		cap = cap ? 2 * cap : 64;
-		recs = realloc(recs, cap * sizeof *recs);
-		if (!recs) core_die("no memory for the list of descriptors");
 	}
 	struct fd_rec *r = &recs[nrecs];
 	*r = (struct fd_rec){ .fd = fd, .key = key_of(&l.st) };
@@ -290,8 +293,8 @@ static void look_at(int fd, struct buf *refusals, unsigned *n)
 	relate(r, nrecs);
 	if (r->kind == FD_EPOLL) epoll_entries(&l, r);
 	if (r->kind == FD_FILE) file_locks(&l, r);
-	r->path = (uint64_t)strdup(l.path);
-	r->npath = strlen(l.path) + 1;
+	r->path = (uint64_t)core_strdup(l.path);
+	r->npath = r->path ? strlen(l.path) + 1 : 0;
 	free(l.info);
 	nrecs++;
 }
@@ -362,7 +365,7 @@ static void file_content(int fd, uint64_t size, struct buf *out)
 		size_t from = out->n + sizeof head;
 		buf_add(out, head, sizeof head);
 		buf_add(out, NULL, (head[1] + 7) & ~7UL);
-		for (uint64_t done = 0; done < head[1]; ) {
+		for (uint64_t done = 0; done < head[1] && !out->bad; ) {
 			ssize_t k = pread(in, out->p + from + done, head[1] - done, data + (off_t)done);
 			if (k <= 0) break;
 			done += (uint64_t)k;
@@ -392,7 +395,7 @@ static void pipe_content(int fd, uint64_t capacity, struct buf *out)
 	close(t[0]);
 	close(t[1]);
 	uint64_t n = out->n - at - 8;
-	memcpy(out->p + at, &n, 8);
+	if (!out->bad) memcpy(out->p + at, &n, 8);
 	buf_add(out, NULL, (8 - n % 8) % 8);
 }
 

@@ -31,7 +31,7 @@ static struct image_in {
 	unsigned n;
 	struct abi_vma *vmas;
 	char *sections;
-	struct reader sec[ABI_SEC_CLIENT + 1];
+	struct reader sec[ABI_SEC_END];
 	volatile uint64_t next, bytes;
 	uint64_t total_chunks;
 	bool filling;
@@ -125,7 +125,7 @@ static void read_sections(struct part *p)
 		if (r.bad) core_die("%s: section %lu: lies outside the file", p->path, i);
 		uint32_t crc = crc32c(0, body, s.length);
 		if (crc != s.crc32c) core_die("%s: section of type %u: crc32c %08x, want %08x", p->path, s.type, crc, s.crc32c);
-		if (s.type <= ABI_SEC_CLIENT) in.sec[s.type] = (struct reader){ .p = body, .n = s.length };
+		if (s.type < ABI_SEC_END) in.sec[s.type] = (struct reader){ .p = body, .n = s.length };
 	}
 }
 
@@ -208,6 +208,14 @@ static int shared_object(const struct abi_vma *v)
 
 static bool is_private(const struct abi_vma *v) { return v->kind != ABI_VMA_ANON_SHARED && v->kind != ABI_VMA_FILE_SHARED; }
 
+/* Memory that the kernel may empty at any time, and that is to be in no file: it comes back empty. */
+static bool map_droppable(const struct abi_vma *v)
+{
+	enum { DROPPABLE = 8 };                         /* Linux 6.11 */
+	void *p = mmap((void *)v->start, v->end - v->start, (int)v->prot, DROPPABLE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+	return p == (void *)v->start;
+}
+
 static void map_vma(const struct abi_vma *v)
 {
 	int prot = (int)v->prot, flags = MAP_FIXED_NOREPLACE, fd = -1;
@@ -221,6 +229,7 @@ static void map_vma(const struct abi_vma *v)
 	if (fd < 0) flags |= MAP_ANONYMOUS;
 	if (v->vmflags & VMF_NORESERVE) flags |= MAP_NORESERVE;
 	if (v->vmflags & VMF_GROWSDOWN) flags |= MAP_GROWSDOWN | MAP_STACK;
+	if ((v->vmflags & VMF_DROPPABLE) && map_droppable(v)) return;
 	if (mmap((void *)v->start, v->end - v->start, prot, flags, fd, (off_t)off) != (void *)v->start)
 		core_die("image: cannot map %lx-%lx %s: %s", v->start, v->end, name_of(v), strerror(errno));
 	if (file) close(fd);
@@ -451,15 +460,27 @@ static void advise_all(void)
 {
 	static const struct { uint64_t flag; int advice; } advice[] = {
 		{ VMF_HUGE, MADV_HUGEPAGE }, { VMF_NOHUGE, MADV_NOHUGEPAGE }, { VMF_DONTFORK, MADV_DONTFORK }, { VMF_DONTDUMP, MADV_DONTDUMP },
-		{ VMF_WIPEFORK, MADV_WIPEONFORK }, { VMF_MERGE, MADV_MERGEABLE }, { VMF_SEQ, MADV_SEQUENTIAL }, { VMF_RANDOM, MADV_RANDOM },
+		{ VMF_WIPEFORK, MADV_WIPEONFORK }, { VMF_DROPPABLE, MADV_WIPEONFORK }, { VMF_MERGE, MADV_MERGEABLE }, { VMF_SEQ, MADV_SEQUENTIAL }, { VMF_RANDOM, MADV_RANDOM },
 	};
 	for (uint64_t i = 0; i < in.part[0].h.n_vmas; i++) {
 		const struct abi_vma *v = &in.vmas[i];
 		for (size_t k = 0; k < sizeof advice / sizeof *advice; k++)
 			if ((v->vmflags & advice[k].flag) && madvise((void *)v->start, v->end - v->start, advice[k].advice))
 				core_debug("madvise %d on %lx-%lx: %s", advice[k].advice, v->start, v->end, strerror(errno));
-		if ((v->vmflags & VMF_LOCKED) && mlock((void *)v->start, v->end - v->start))
+		int on_fault = v->vmflags & VMF_ONFAULT ? MLOCK_ONFAULT : 0;
+		if ((v->vmflags & VMF_LOCKED) && mlock2((void *)v->start, v->end - v->start, on_fault))
 			core_say("memory %lx-%lx was locked, and cannot be: %s", v->start, v->end, strerror(errno));
+	}
+}
+
+/* Last: nothing can be changed about it any more. */
+static void seal_all(void)
+{
+	enum { MSEAL = 462 };                           /* Linux 6.10 */
+	for (uint64_t i = 0; i < in.part[0].h.n_vmas; i++) {
+		const struct abi_vma *v = &in.vmas[i];
+		if ((v->vmflags & VMF_SEALED) && syscall(MSEAL, v->start, v->end - v->start, 0))
+			core_say("memory %lx-%lx was sealed, and cannot be: %s", v->start, v->end, strerror(errno));
 	}
 }
 
@@ -467,6 +488,7 @@ static void begin_memory(void)
 {
 	for (unsigned i = 0; i < in.n; i++) core_page()->bytes_total += in.part[i].h.data_len;
 	map_all();
+	memory_restore(&in.sec[ABI_SEC_MEMORY]);
 	advise_all();                                   /* before the content: it decides about huge pages */
 	open_for_writing(true);
 	if (core_config.lazy) {
@@ -484,7 +506,12 @@ static void finish_memory(void)
 		fill_finish();
 	}
 	open_for_writing(false);
-	if (core_config.lazy) advise_all();
+	if (core_config.lazy) {
+		memory_restore(&in.sec[ABI_SEC_MEMORY]);
+		advise_all();
+	}
+	memory_restore_guards();
+	seal_all();
 	core_fault(ABI_FAULT_RANK_MAPPED);
 }
 
@@ -532,6 +559,7 @@ void image_restart(const char *dir)
 	threads_start();
 	threads_revive();
 	process_start_timers();
+	memory_restore_lock();
 	release();
 	agent_start();
 	core_phase(ABI_PHASE_RUN);

@@ -19,7 +19,7 @@ void core_exit_message(int code, const char *fmt, ...) __attribute__((noreturn, 
 #define RESERVED_SIGNALS (SIGBIT(SIGSYS) | SIGBIT(BY_SIG))
 
 /* -- growing byte buffer (util.c) -- */
-struct buf { char *p; size_t n, cap; };
+struct buf { char *p; size_t n, cap; bool bad; };               /* bad: memory has not sufficed, what is added is lost */
 void buf_add(struct buf *b, const void *p, size_t n);
 void buf_printf(struct buf *b, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 void buf_free(struct buf *b);
@@ -34,10 +34,15 @@ const void *read_ref(struct reader *r, size_t n);
 
 /* -- small things (util.c) -- */
 uint64_t now_ns(void);
-char *slurp(const char *path, size_t *n);                       /* whole file, 0-terminated, malloc'ed; NULL: unreadable */
+char *slurp(const char *path, size_t *n);                       /* whole file, 0-terminated, malloc'ed; NULL: unreadable, or no memory */
 uint64_t status_field(const char *status, const char *key, int base);
 int high_fd(int fd);                                            /* moves a descriptor of ours above the application's */
 void core_phase(unsigned phase);
+/* Memory for what a checkpoint needs (tests let it fail). Whatever is made of a NULL, the checkpoint fails at its end. */
+void *core_realloc(void *p, size_t n);
+char *core_strdup(const char *s);
+void core_memory_begin(void);
+bool core_memory_failed(void);                                  /* since then an allocation has failed */
 
 /* -- configuration (main.c) -- */
 struct core_config {
@@ -61,6 +66,7 @@ int core_is_rank(void);                                         /* [any FS] 0 in
 /* -- faults (faults.c) -- */
 void faults_start(const char *spec);
 void core_fault(enum abi_fault f);
+bool core_fault_fails(enum abi_fault f);                        /* at the n-th pass: what the point names is to fail */
 
 /* -- control block, crossings (cross.c) -- */
 void cross_start(void);                                         /* maps the control block and the trampolines */
@@ -172,7 +178,7 @@ void process_restore(struct reader *r);                         /* all but timer
 void process_start_timers(void);
 
 /* -- memory (vma.c, pages.c) -- */
-struct vma_list { struct abi_vma *v; size_t n, cap; struct buf strings; };
+struct vma_list { struct abi_vma *v; size_t n, cap; struct buf strings; bool bad; };      /* bad: it is not complete */
 void vma_scan(struct vma_list *l, struct buf *refusals, unsigned *n);
 void vma_free(struct vma_list *l);
 /* -- descriptors (fds.c, fds_restore.c) -- */
@@ -197,10 +203,19 @@ uint64_t inode_key(unsigned major, unsigned minor, uint64_t inode);
 #define VMF_WHOLE     (1UL << 11)       /* the file's bytes are in the image: comes back as anonymous memory */
 #define VMF_DELETED   (1UL << 12)
 #define VMF_TMPFS     (1UL << 13)
+#define VMF_ONFAULT   (1UL << 20)       /* locked, page by page as they are touched */
+#define VMF_DROPPABLE (1UL << 21)       /* the kernel may empty it: comes back empty */
+#define VMF_SEALED    (1UL << 22)
 struct run { uint64_t start, end; uint32_t vma, flags; };
 #define RUN_BOUNCE 1                    /* not readable in place: read through /proc/self/mem */
-struct run_list { struct run *r; size_t n, cap; };
-void pages_scan(const struct vma_list *l, struct run_list *out);
+struct run_list { struct run *r; size_t n, cap; bool bad; };    /* bad: it is not complete */
+void pages_scan(const struct vma_list *l, struct run_list *out, struct run_list *guards);
+bool pages_guarded(const struct abi_vma *v);                    /* some of its pages are guard pages */
+/* -- what mappings have besides bytes (memory.c) -- */
+void memory_save(const struct vma_list *l, const struct run_list *guards, struct buf *b);
+void memory_restore(struct reader *r);                          /* reads the section; places memory that is to come */
+void memory_restore_guards(void);                               /* content is there */
+void memory_restore_lock(void);                                 /* nothing more is mapped */
 
 /* -- content of fresh memory (fill.c) -- */
 bool fill_begin(void);                                          /* false: not here; then nothing else of it is called */

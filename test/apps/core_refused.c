@@ -1,16 +1,19 @@
 /* test_doc: holds what no image can keep, lets go of it, and holds nothing; it waits for a checkpoint to be tried each time.
  *
- * Arguments: socket, listener, fifo, sysv, aio or child, and the file that asks for a checkpoint (test/core/agent.py); without a
+ * Arguments: socket, listener, fifo, sysv, aio, child, secret, huge, watched, guarded, poisoned or nothing, and the file that asks for a checkpoint (test/core/agent.py); without a
  * file nothing waits. What the refusal must name is printed on standard error: "wants: " and how its line begins. */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/aio_abi.h>
+#include <linux/userfaultfd.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/ipc.h>
+#include <sys/mman.h>
 #include <sys/shm.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -106,6 +109,86 @@ static void with_child(const char *file)
 	must(close(p[1]) == 0 && waitpid(pid, &status, 0) == pid && status == 11 << 8, "the child's end");
 }
 
+static void wants_memory(const void *p, size_t n, const char *what)
+{
+	fprintf(stderr, "wants: pid %d memory %lx-%lx: %s\n", (int)getpid(), (unsigned long)p, (unsigned long)p + n, what);
+}
+
+/* Memory that no other program may read, the kernel included. Its descriptor is closed. */
+static void with_secret(const char *file)
+{
+	enum { MEMFD_SECRET = 447 };
+	int fd = (int)syscall(MEMFD_SECRET, 0);
+	if (fd < 0) {                                   /* not in this kernel */
+		fprintf(stderr, "wants: \n");
+		exit(77);
+	}
+	must(ftruncate(fd, 4096) == 0, "ftruncate");
+	char *p = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	must(p != MAP_FAILED && close(fd) == 0, "mmap");
+	*p = 'x';
+	wants_memory(p, 4096, "memory that is hidden from the kernel (memfd_secret) /secretmem");
+	moment(file);
+	must(*p == 'x' && munmap(p, 4096) == 0, "secret memory");
+}
+
+/* No huge page is reserved for it, and none is touched. */
+static void with_huge(const char *file)
+{
+	const size_t n = 2 << 20;
+	char *p = mmap(NULL, n, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_HUGETLB | MAP_NORESERVE, -1, 0);
+	must(p != MAP_FAILED, "huge pages");
+	wants_memory(p, n, "pages of hugetlbfs");
+	moment(file);
+	must(munmap(p, n) == 0, "munmap");
+}
+
+/* Memory whose faults are left to somebody: here to the process itself, by a descriptor that it holds. */
+static void with_watched(const char *file)
+{
+	struct uffdio_api api = { .api = UFFD_API };
+	int fd = (int)syscall(SYS_userfaultfd, O_CLOEXEC | 1);
+	char *p = mmap(NULL, 8192, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	struct uffdio_register r = { .range = { (unsigned long)p, 8192 }, .mode = UFFDIO_REGISTER_MODE_MISSING };
+	must(fd >= 0 && ioctl(fd, UFFDIO_API, &api) == 0 && ioctl(fd, UFFDIO_REGISTER, &r) == 0, "userfaultfd");
+	wants_memory(p, 8192, "its faults are handled by userfaultfd");
+	moment(file);
+	must(close(fd) == 0 && p[4096] == 0, "memory that nobody watches");
+}
+
+/* A guard page in memory that may be shared hides what others see there. */
+static void with_guarded(const char *file)
+{
+	enum { GUARD_INSTALL = 102 };
+	char *p = mmap(NULL, 16384, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	memset(p, 7, 16384);
+	must(madvise(p + 4096, 4096, GUARD_INSTALL) == 0, "guard page");
+	wants_memory(p, 16384, "guard pages in shared memory");
+	moment(file);
+	must(p[8192] == 7 && munmap(p, 16384) == 0, "shared memory");
+}
+
+/* A page that the kernel holds back, as after an error of the hardware: nobody handles its faults any more. */
+static void with_poisoned(const char *file)
+{
+	struct { struct { unsigned long long start, len; } range; unsigned long long mode; long long updated; } bad;
+	enum { FEATURE_POISON = 1 << 14 };
+	struct uffdio_api api = { .api = UFFD_API, .features = FEATURE_POISON };
+	int fd = (int)syscall(SYS_userfaultfd, O_CLOEXEC | 1);
+	char *p = mmap(NULL, 16384, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	struct uffdio_register r = { .range = { (unsigned long)p, 16384 }, .mode = UFFDIO_REGISTER_MODE_MISSING };
+	must(fd >= 0 && ioctl(fd, UFFDIO_API, &api) == 0 && ioctl(fd, UFFDIO_REGISTER, &r) == 0, "userfaultfd");
+	memset(&bad, 0, sizeof bad);
+	bad.range.start = (unsigned long)p + 8192;
+	bad.range.len = 4096;
+	must(ioctl(fd, _IOWR(UFFDIO, 8, bad), &bad) == 0 && close(fd) == 0, "poison");
+	fprintf(stderr, "wants: image: memory %lx-%lx of the mapping ", (unsigned long)p + 8192, (unsigned long)p + 12288);
+	fprintf(stderr, "\n");
+	*p = 'x';
+	moment(file);
+	must(*p == 'x' && munmap(p, 16384) == 0, "poisoned memory");
+}
+
 int main(int argc, char **argv)
 {
 	const char *kind = argc > 1 ? argv[1] : "", *file = argc > 2 ? argv[2] : NULL;
@@ -115,6 +198,12 @@ int main(int argc, char **argv)
 	else if (!strcmp(kind, "sysv")) with_sysv(file);
 	else if (!strcmp(kind, "aio")) with_aio(file);
 	else if (!strcmp(kind, "child")) with_child(file);
+	else if (!strcmp(kind, "secret")) with_secret(file);
+	else if (!strcmp(kind, "huge")) with_huge(file);
+	else if (!strcmp(kind, "watched")) with_watched(file);
+	else if (!strcmp(kind, "guarded")) with_guarded(file);
+	else if (!strcmp(kind, "poisoned")) with_poisoned(file);
+	else if (!strcmp(kind, "nothing")) moment(file);
 	else return 2;
 	printf("%s: held and let go\n", kind);
 	fflush(stdout);

@@ -129,7 +129,8 @@ class Rank:
         body = self.expect(IMAGE, 600)
         status, nfiles, size, logical, stop_ns, drain_ns, write_ns, crc = struct.unpack("<IIQQQQQQ", body[:56])
         if status:
-            raise Exception("image: " + body[56:].decode(errors="replace"))
+            self.expect(RESUMED)
+            raise Refused("image: " + body[56:].decode(errors="replace").split(": ", 1)[1])
         if not flags:
             stall = struct.unpack("<Q", self.expect(RESUMED))[0]
         else:

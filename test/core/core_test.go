@@ -28,6 +28,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/byssus-hpc/byssus/internal/faults"
 	"github.com/byssus-hpc/byssus/test/harness"
 )
 
@@ -59,6 +60,7 @@ func programs() []program {
 		{file: "core_fds.c", args: []string{"60"}},
 		{file: "core_leader.c", args: []string{"200"}},
 		{file: "core_memory.c", args: []string{"45"}},
+		{file: "core_pages.c", args: []string{"45"}},
 		{file: "core_openmp.c", args: []string{"800"}},
 		{file: "core_python.py", args: []string{"5000"}},
 		{file: "core_shell.sh", args: []string{"240"}},
@@ -335,7 +337,7 @@ func TestEveryProgramIsRun(t *testing.T) {
 // process and descriptor. The program goes on as if nothing had been, and can be checkpointed when it has let go.
 func TestRefused(t *testing.T) {
 	b := ready(t)
-	for _, kind := range []string{"socket", "listener", "fifo", "sysv", "aio", "child"} {
+	for _, kind := range []string{"socket", "listener", "fifo", "sysv", "aio", "child", "secret", "huge", "watched", "guarded", "poisoned"} {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
 			dir := scratch(t)
@@ -356,6 +358,43 @@ func TestRefused(t *testing.T) {
 	}
 }
 
+// TestNoMemory lets each allocation of a checkpoint fail in turn, until there is none left to fail. The checkpoint then
+// fails with a sentence, the program goes on as if nothing had been, and the next checkpoint is taken and restarted from.
+func TestNoMemory(t *testing.T) {
+	b := ready(t)
+	for n, failed := 1, 0; ; n++ {
+		dir := scratch(t)
+		p := program{file: "core_refused.c", args: []string{"nothing"}}
+		native, err := do(t.Context(), dir, b.command(p))
+		if err != nil {
+			t.Fatal(err)
+		}
+		ask := filepath.Join(dir, "ask")
+		p.args = append(p.args, ask)
+		argv := append([]string{"/usr/bin/env", fmt.Sprintf("BYSSUS_FAULT=%s:%d", faults.Memory, n)},
+			b.agent(p, []string{ask, ask}, filepath.Join(dir, "images"), "--patient", "--writers=2")...)
+		r, err := do(t.Context(), dir, argv)
+		if err == nil {
+			err = r.differs(native)
+		}
+		if err != nil {
+			t.Fatalf("allocation %d: %v", n, err)
+		}
+		switch refused := strings.Contains(r.stderr, "agent: refused: "); {
+		case refused && r.taken() == 1:
+			failed++
+		case refused || r.taken() != 2:
+			t.Fatalf("allocation %d: %d checkpoints: %s", n, r.taken(), r.story())
+		case failed == 0 && n < 10: // of the start
+		case failed < 10:
+			t.Fatalf("only %d allocations can fail", failed)
+		default:
+			t.Logf("%d allocations failed in turn", failed)
+			return
+		}
+	}
+}
+
 // refused carries out a command, in which the first checkpoint is refused and so many are taken.
 func refused(t *testing.T, argv []string, dir string, want run, taken int) {
 	t.Helper()
@@ -370,7 +409,7 @@ func refused(t *testing.T, argv []string, dir string, want run, taken int) {
 		t.Errorf("%d checkpoints, want %d", n, taken)
 	}
 	_, refusal, _ := strings.Cut(r.stderr, "agent: refused: ")
-	names := regexp.MustCompile(`(?m)^wants: (.+)$`).FindAllStringSubmatch(r.stderr, -1)
+	names := regexp.MustCompile(`(?m)^wants: (.+?) *$`).FindAllStringSubmatch(r.stderr, -1)
 	if len(names) == 0 {
 		t.Error("the program does not say what it holds")
 	}
