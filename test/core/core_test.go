@@ -419,3 +419,26 @@ func refused(t *testing.T, argv []string, dir string, want run, taken int) {
 		}
 	}
 }
+
+// TestSavedMemory runs the allocator of the MPI half's saved memory by itself, under the address sanitizer.
+func TestSavedMemory(t *testing.T) {
+	site, err := harness.Here()
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := scratch(t)
+	if *seed == 0 {
+		*seed = uint64(time.Now().UnixNano()) % 1_000_000
+	}
+	for _, argv := range [][]string{
+		{"gcc", "-std=gnu11", "-g", "-O1", "-Wall", "-Wextra", "-Werror", "-fsanitize=address,undefined", "-fno-sanitize-recover",
+			"-o", filepath.Join(dir, "heap"), filepath.Join(site.Root, "test/core/heap/heap.c"), filepath.Join(site.Root, "rank/mpi/heap.c")},
+		{filepath.Join(dir, "heap"), "20000", fmt.Sprint(*seed)},
+	} {
+		r, err := do(t.Context(), dir, argv)
+		if err != nil || r.code != 0 {
+			t.Fatalf("-seed %d: exit code %d, %v\n%s%s", *seed, r.code, err, r.stdout, r.stderr)
+		}
+		t.Log(r.stdout)
+	}
+}
