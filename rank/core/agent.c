@@ -31,7 +31,7 @@ static struct {
 	volatile uint32_t cancelled, work_done;
 	uint32_t writers;
 	struct abi_drain drain;
-	bool image_ok;
+	bool image_ok, revealed;
 	uint16_t order;                 /* EXIT or RESUME that came before the work was over */
 	struct abi_header in;
 	char body[ABI_MAX_BODY];
@@ -107,6 +107,8 @@ static void go_on(uint16_t type)
 	set_pending(0);
 	core_client->message(&h, NULL);
 	uint64_t stall = now_ns() - a.stop_begun;
+	if (a.revealed) attributes_reveal(false);
+	a.revealed = false;
 	if (stopped) threads_resume();
 	core_phase(ABI_PHASE_RUN);
 	a.state = IDLE;
@@ -191,6 +193,9 @@ static void stop(void)
 	}
 	a.stop_ns = now_ns() - a.stop_begun;
 	core_memory_begin();
+	attributes_reveal(true);
+	a.revealed = true;
+	attributes_inspect(&refusals, &n);
 	fds_inspect(&refusals, &n);
 	say_stopped(&refusals, n);
 	buf_free(&refusals);

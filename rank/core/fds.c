@@ -340,6 +340,8 @@ void fds_inspect(struct buf *refusals, unsigned *n)
 		if (*e->d_name != '.' && fd < core_config.fd_base) buf_add(&list, &fd, sizeof fd);
 	}
 	if (d) closedir(d);
+	else buf_printf(refusals, "pid %d: its descriptors cannot be listed: %s\n", core_self.pid, strerror(errno));
+	*n += !d;
 	if (list.n) qsort(list.p, list.n / sizeof(int), sizeof(int), by_number);
 	for (size_t i = 0; i < list.n / sizeof(int); i++) look_at(((int *)list.p)[i], refusals, n);
 	buf_free(&list);

@@ -40,7 +40,7 @@ static const struct row rows[] = {
 /* After a restart the kernel's process and thread numbers are not those that the application knows. */
 static const struct row tid_rows[] = {
 	{ SYS_getpid, ALWAYS, 0 }, { SYS_gettid, ALWAYS, 0 }, { SYS_rt_sigqueueinfo, ALWAYS, 0 }, { SYS_prlimit64, ALWAYS, 0 },
-	{ SYS_getpgid, ALWAYS, 0 }, { SYS_setpgid, ALWAYS, 0 }, { SYS_getsid, ALWAYS, 0 }, { SYS_pidfd_open, ALWAYS, 0 },
+	{ SYS_getpgid, ALWAYS, 0 }, { SYS_getpgrp, ALWAYS, 0 }, { SYS_setpgid, ALWAYS, 0 }, { SYS_getsid, ALWAYS, 0 }, { SYS_pidfd_open, ALWAYS, 0 },
 	{ SYS_get_robust_list, ALWAYS, 0 }, { SYS_set_tid_address, ALWAYS, 0 },
 	{ SYS_kill, ALWAYS, 0 }, { SYS_tkill, ALWAYS, 0 }, { SYS_tgkill, ALWAYS, 0 }, { SYS_rt_tgsigqueueinfo, ALWAYS, 0 },
 	{ SYS_exit, ALWAYS, 0 }, { SYS_sched_setaffinity, ALWAYS, 0 }, { SYS_sched_getaffinity, ALWAYS, 0 },

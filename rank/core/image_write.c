@@ -241,6 +241,8 @@ static void sections(struct image *im, struct buf *out, uint64_t *n)
 	section(out, ABI_SEC_ALLOCATOR, &b, n);
 	libs_save(&im->vmas, &b);
 	section(out, ABI_SEC_LIBS, &b, n);
+	attributes_save(&b);
+	section(out, ABI_SEC_ATTRIBUTES, &b, n);
 	memory_save(&im->vmas, &im->guards, &b);
 	section(out, ABI_SEC_MEMORY, &b, n);
 }

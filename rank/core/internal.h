@@ -157,6 +157,7 @@ void threads_start(void);
 void threads_stop(bool (*give_up)(void));                       /* helper thread: returns when all have parked */
 void threads_resume(void);
 unsigned threads_count(void);
+unsigned threads_most(void);
 struct thread_rec *threads_rec(unsigned i);
 struct thread_rec *threads_by_tid(int tid);
 void threads_save(struct buf *b);
@@ -172,10 +173,22 @@ bool lower_thread_is(int tid);
 void carrier_run(void (*fn)(void *), void *arg);
 struct carrier { volatile uint32_t word; void (*fn)(void *); void *arg; };
 
+/* -- attributes of threads and process (attributes.c) -- */
+void attributes_start(void);                                    /* what is natural here; behind the filter, before threads */
+void attributes_here(unsigned i);                               /* [any FS] of the calling thread, whose record is i */
+void attributes_inspect(struct buf *refusals, unsigned *n);
+void attributes_reveal(bool on);                                /* during a checkpoint /proc/self is readable */
+void attributes_save(struct buf *b);
+void attributes_restore(struct reader *r);                      /* reads the section, which stays */
+void attributes_apply_here(int vtid);                           /* [any FS] of the calling thread */
+void attributes_restore_process(void);                          /* all others; the last thing */
+
 /* -- process-wide state (process.c) -- */
+void process_start(void);                                       /* what is natural here */
 void process_save(struct buf *b);
-void process_restore(struct reader *r);                         /* all but timers */
+void process_restore(struct reader *r);                         /* all but timers and limits */
 void process_start_timers(void);
+void process_restore_limits(void);                              /* the last thing */
 
 /* -- memory (vma.c, pages.c) -- */
 struct vma_list { struct abi_vma *v; size_t n, cap; struct buf strings; bool bad; };      /* bad: it is not complete */

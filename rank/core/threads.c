@@ -115,6 +115,7 @@ static void park(ucontext_t *uc, int tid, uint64_t fs)
 	raw(SYS_get_robust_list, 0, &r->robust, &r->robust_len);
 	raw(SYS_prctl, PR_GET_TID_ADDRESS_, &r->tid_address);
 	raw(SYS_prctl, PR_GET_NAME, r->name);
+	attributes_here(i);
 	bool taken = false, carries = tid == core_self.mpi_tid;
 	bool window = carries && window_here();
 	uint64_t lower = carries && !window ? cross_lower_fs(fs) : 0;
@@ -317,6 +318,7 @@ void threads_resume(void)
 }
 
 unsigned threads_count(void) { return nrecs < MAX_THREADS ? nrecs : MAX_THREADS; }
+unsigned threads_most(void) { return MAX_THREADS; }
 struct thread_rec *threads_rec(unsigned i) { return &recs[i]; }
 
 struct thread_rec *threads_by_tid(int tid)

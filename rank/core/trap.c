@@ -213,6 +213,12 @@ static long do_with_tids(long nr, const uint64_t *x)
 	case SYS_getpriority:
 	case SYS_setpriority:
 		return raw(nr, x[0], x[0] == PRIO_PROCESS ? (uint64_t)tid_of(x[1]) : x[1], x[2]);
+	case SYS_getpgrp:
+	case SYS_getpgid:
+	case SYS_getsid:
+		return core_is_rank() == 1 ? threads_vtid((int)raw(nr, tid_of(x[0]))) : raw(nr, x[0]);
+	case SYS_setpgid:
+		return raw(nr, tid_of(x[0]), tid_of(x[1]));
 	case SYS_timer_create:
 		return do_timer_create(x);
 	case SYS_kill:

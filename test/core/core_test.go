@@ -52,6 +52,7 @@ type program struct {
 
 func programs() []program {
 	return []program{
+		{file: "core_attributes.c", args: []string{"own", "60"}},
 		{file: "core_bulk.c", args: []string{"160", "2"}},
 		{file: "core_children.c", args: []string{"8"}},
 		{file: "core_count.c", args: []string{"30"}},
