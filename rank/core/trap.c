@@ -222,6 +222,7 @@ static long do_with_tids(long nr, const uint64_t *x)
 	case SYS_timer_create:
 		return do_timer_create(x);
 	case SYS_kill:
+		if ((int)x[0] < -1) return raw(nr, -tid_of((uint64_t)-(int)x[0]), x[1]);
 		return raw(nr, (int)x[0] > 0 ? tid_of(x[0]) : (int)x[0], x[1]);
 	default:
 		return raw(nr, tid_of(x[0]), x[1], x[2], x[3]);

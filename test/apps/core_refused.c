@@ -1,19 +1,23 @@
 /* test_doc: holds what no image can keep, lets go of it, and holds nothing; it waits for a checkpoint to be tried each time.
  *
- * Arguments: socket, listener, fifo, sysv, aio, child, secret, huge, watched, guarded, poisoned or nothing, and the file that asks for a checkpoint (test/core/agent.py); without a
+ * Arguments: socket, listener, fifo, sysv, aio, child, secret, huge, watched, guarded, poisoned, directory, user, filter, namespace or nothing, and the file that asks for a checkpoint (test/core/agent.py); without a
  * file nothing waits. What the refusal must name is printed on standard error: "wants: " and how its line begins. */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/aio_abi.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <linux/userfaultfd.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/ipc.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/shm.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -189,6 +193,45 @@ static void with_poisoned(const char *file)
 	must(*p == 'x' && munmap(p, 16384) == 0, "poisoned memory");
 }
 
+static void wants_thread(const char *what) { fprintf(stderr, "wants: pid %d thread %d: %s: cannot be saved\n", (int)getpid(), (int)getpid(), what); }
+
+static void with_directory(const char *file)
+{
+	must(mkdir("core_refused.gone", 0700) == 0 && chdir("core_refused.gone") == 0 && rmdir("../core_refused.gone") == 0, "directory");
+	wants_thread("a working directory that has been deleted");
+	moment(file);
+	must(chdir("/") == 0, "chdir");
+}
+
+/* The rest is for ever: without a file natively, else only up to the refusal. */
+
+static void with_user(const char *file)
+{
+	struct { unsigned version; int pid; } head = { 0x20080522, 0 };
+	struct { unsigned effective, permitted, inheritable; } caps[2];
+	must(syscall(SYS_capget, &head, caps) == 0, "capget");
+	caps[0].effective &= ~(1u << 23), caps[0].permitted &= ~(1u << 23);     /* CAP_SYS_NICE */
+	must(syscall(SYS_capset, &head, caps) == 0, "capset");
+	wants_thread("another user, group or set of capabilities than at the program's start");
+	moment(file);
+}
+
+static void with_filter(const char *file)
+{
+	struct sock_filter all = { BPF_RET | BPF_K, 0, 0, SECCOMP_RET_ALLOW };
+	struct sock_fprog program = { 1, &all };
+	must(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 && syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &program) == 0, "seccomp");
+	wants_thread("a seccomp filter of its own");
+	moment(file);
+}
+
+static void with_namespace(const char *file)
+{
+	must(unshare(CLONE_NEWUTS) == 0, "unshare");
+	wants_thread("another namespace (uts) than at the start");
+	moment(file);
+}
+
 int main(int argc, char **argv)
 {
 	const char *kind = argc > 1 ? argv[1] : "", *file = argc > 2 ? argv[2] : NULL;
@@ -204,6 +247,10 @@ int main(int argc, char **argv)
 	else if (!strcmp(kind, "guarded")) with_guarded(file);
 	else if (!strcmp(kind, "poisoned")) with_poisoned(file);
 	else if (!strcmp(kind, "nothing")) moment(file);
+	else if (!strcmp(kind, "directory")) with_directory(file);
+	else if (!strcmp(kind, "user")) with_user(file);
+	else if (!strcmp(kind, "filter")) with_filter(file);
+	else if (!strcmp(kind, "namespace")) with_namespace(file);
 	else return 2;
 	printf("%s: held and let go\n", kind);
 	fflush(stdout);

@@ -9,13 +9,14 @@
     --dir DIR        where images go (default: a new directory below /dev/shm)
     --writers N      writer threads
     --lazy           restart lazily
+    --again WORDS    a command that starts what is restarted, in place of the bare rank: other surroundings
     --confined       no userfaultfd(2), as in many containers
     --patient        after a checkpoint that is refused the program goes on (default: it is killed, exit code 3)
     --times          print the times of each checkpoint and restart on stderr
 The exit code is the program's (128 + signal); standard input, output and error are the program's own.
 It speaks the socket protocol of internal/abi, as an agent does.
 """
-import argparse, ctypes, os, select, shutil, signal, socket, struct, subprocess, sys, tempfile, time
+import argparse, ctypes, os, select, shlex, shutil, signal, socket, struct, subprocess, sys, tempfile, time
 
 HEADER = struct.Struct("<IHHIIQII")
 MAGIC = 0x53535942
@@ -208,6 +209,7 @@ def main():
     p.add_argument("--dir")
     p.add_argument("--writers", type=int, default=0)
     p.add_argument("--lazy", action="store_true")
+    p.add_argument("--again", default="")
     p.add_argument("--confined", action="store_true")
     p.add_argument("--patient", action="store_true")
     p.add_argument("--times", action="store_true")
@@ -250,7 +252,7 @@ def main():
                 rank.sock.close()
             else:
                 rank.kill()
-            rank = Rank([o.rank, "--restart", d], env, rundir, log)
+            rank = Rank(shlex.split(o.again) + [o.rank, "--restart", d], env, rundir, log)
             rank.restored()
             done(t)
             if n > 1:

@@ -338,7 +338,7 @@ func TestEveryProgramIsRun(t *testing.T) {
 // process and descriptor. The program goes on as if nothing had been, and can be checkpointed when it has let go.
 func TestRefused(t *testing.T) {
 	b := ready(t)
-	for _, kind := range []string{"socket", "listener", "fifo", "sysv", "aio", "child", "secret", "huge", "watched", "guarded", "poisoned"} {
+	for _, kind := range []string{"socket", "listener", "fifo", "sysv", "aio", "child", "secret", "huge", "watched", "guarded", "poisoned", "directory", "user", "filter", "namespace"} {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
 			dir := scratch(t)
@@ -351,11 +351,31 @@ func TestRefused(t *testing.T) {
 			p.args = append(p.args, ask)
 			at := []string{ask, ask}
 			refused(t, b.agent(p, at, filepath.Join(dir, "images")), dir, run{code: 3}, 0)
+			if slices.Contains([]string{"user", "filter", "namespace"}, kind) {
+				return // nobody can let go of these
+			}
 			if err := os.Remove(ask); err != nil {
 				t.Fatal(err)
 			}
 			refused(t, b.agent(p, at, filepath.Join(dir, "images"), "--patient"), dir, native, 1)
 		})
+	}
+}
+
+// TestSurroundings restarts a program that has set nothing about itself where priority, processors, limits and umask are
+// others: it must take what it finds.
+func TestSurroundings(t *testing.T) {
+	b := ready(t)
+	dir := scratch(t)
+	p := program{file: "core_attributes.c", args: []string{"natural", "40"}}
+	again := `sh -c 'umask 027; ulimit -S -s 3000; ulimit -S -c 0; exec nice -n 5 taskset -c 1 "$@"' sh`
+	argv := b.agent(p, []string{"0.1", "0.1"}, filepath.Join(dir, "images"), "--again="+again)
+	r, err := do(t.Context(), dir, argv)
+	if err == nil {
+		err = r.differs(run{stdout: "nice 5 umask 27 stack 3072000 core 0 processors 1\n"})
+	}
+	if err != nil {
+		t.Fatal(err)
 	}
 }
 
