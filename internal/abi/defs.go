@@ -249,7 +249,10 @@ type ImageHeader struct {
 	FileSize      uint64
 	TablesCRC     uint32 // crc32c of the vma table followed by the chunk table
 	Pad           uint32
-	Zero          [3316]byte
+	XsaveSize     uint32 // bytes of a signal frame's extended state; 0: none
+	XsavePad      uint32
+	XsaveLayout   [64]uint32 // offset and size of component i of XCR0 in it, at 2 i and 2 i + 1
+	Zero          [3052]byte
 	HeaderCRC     uint32 // crc32c of the first 4092 bytes
 }
 

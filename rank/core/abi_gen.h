@@ -300,7 +300,10 @@ struct abi_image_header {
 	uint64_t file_size;
 	uint32_t tables_crc;   /* crc32c of the vma table followed by the chunk table */
 	uint32_t pad;
-	uint8_t zero[3316];
+	uint32_t xsave_size;   /* bytes of a signal frame's extended state; 0: none */
+	uint32_t xsave_pad;
+	uint32_t xsave_layout[64];   /* offset and size of component i of XCR0 in it, at 2 i and 2 i + 1 */
+	uint8_t zero[3052];
 	uint32_t header_crc;   /* crc32c of the first 4092 bytes */
 };
 _Static_assert(sizeof(struct abi_image_header) == 4096, "layout");
@@ -339,7 +342,10 @@ _Static_assert(offsetof(struct abi_image_header, data_len) == 752, "layout");
 _Static_assert(offsetof(struct abi_image_header, file_size) == 760, "layout");
 _Static_assert(offsetof(struct abi_image_header, tables_crc) == 768, "layout");
 _Static_assert(offsetof(struct abi_image_header, pad) == 772, "layout");
-_Static_assert(offsetof(struct abi_image_header, zero) == 776, "layout");
+_Static_assert(offsetof(struct abi_image_header, xsave_size) == 776, "layout");
+_Static_assert(offsetof(struct abi_image_header, xsave_pad) == 780, "layout");
+_Static_assert(offsetof(struct abi_image_header, xsave_layout) == 784, "layout");
+_Static_assert(offsetof(struct abi_image_header, zero) == 1040, "layout");
 _Static_assert(offsetof(struct abi_image_header, header_crc) == 4092, "layout");
 
 /* Kinds of VMA. */

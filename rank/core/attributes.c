@@ -8,7 +8,7 @@
  *                            keep-caps; no_new_privs; access to the time stamp counter and to CPUID; parent-death signal; I/O flusher;
  *                            what a memory error does; speculation; personality. (revive.c: name, robust list, address to clear;
  *                            the signal frame: registers, signal mask, alternate stack; signals.c: pending signals)
- *   saved for the process    dumpable, child subreaper, huge pages refused, merging, no memory that is both written and
+ *   saved for the process    the permission to use AMX; dumpable, child subreaper, huge pages refused, merging, no memory that is both written and
  *                            executed, OOM score, core filter; being leader of a session or process group. (process.c: directory, umask,
  *                            limits, timers; memory.c: mlockall)
  *   refused by name          another user, group or set of capabilities than at the start; a seccomp filter or seccomp's strict mode of the
@@ -32,13 +32,13 @@
 #include <unistd.h>
 #include "internal.h"
 
-enum { CPUS = 4096, NODES = 1024, GET_CPUID = 0x1011, SET_CPUID = 0x1012, IOPRIO_PROCESS = 1 };
+enum { CPUS = 4096, NODES = 1024, IOPRIO_PROCESS = 1, GET_CPUID = 0x1011, SET_CPUID, GET_XCOMP_PERM = 0x1022, ASK_XCOMP_PERM, AMX_TILES = 18 };
 /* Of a thread, told only by itself. */
 enum { SLACK, SECUREBITS, NO_NEW_PRIVS, TSC, CPUID, DEATH_SIGNAL, IO_FLUSHER, MCE_KILL, SPEC0, SPEC1, SPEC2, PERSONALITY, NHERE };
 /* Of a thread, by its number. */
 enum { AFFINITY = NHERE, SCHED, NICE, IOPRIO, NUMA };
 /* Of the process. */
-enum { DUMPABLE, SUBREAPER, THP, MERGE, MDWE, OOM_SCORE, CORE_FILTER, LEADER, NPROCESS };
+enum { DUMPABLE, SUBREAPER, THP, MERGE, MDWE, OOM_SCORE, CORE_FILTER, LEADER, PERMITTED, NPROCESS };
 
 struct here { int64_t v[NHERE]; int32_t numa, pad; uint64_t nodes[NODES / 64]; };
 struct sched { uint32_t size, policy; uint64_t flags; int32_t nice; uint32_t priority; uint64_t runtime, deadline, period; uint32_t low, high; };
@@ -117,6 +117,8 @@ static void look_at_process(struct process_attributes *p)
 	p->v[MDWE] = prctl(66 /* PR_GET_MDWE */, 0, 0, 0, 0);
 	p->v[OOM_SCORE] = number_in("/proc/self/oom_score_adj");
 	p->v[CORE_FILTER] = number_in("/proc/self/coredump_filter");
+	uint64_t permitted = 0;                         /* processor state that must be asked for: AMX */
+	p->v[PERMITTED] = raw(SYS_arch_prctl, GET_XCOMP_PERM, &permitted) ? -1 : (int64_t)permitted;
 	p->v[LEADER] = (getsid(0) == getpid()) + 2 * (getpgid(0) == getpid());
 }
 
@@ -186,7 +188,11 @@ static void inspect_thread(int tid, struct buf *refusals, unsigned *n)
 void attributes_inspect(struct buf *refusals, unsigned *n)
 {
 	char cwd[4096] = "";
-	for (unsigned i = 0; i < threads_count(); i++) inspect_thread(threads_rec(i)->tid, refusals, n);
+	for (unsigned i = 0; i < threads_count(); i++) {
+		const char *wrong = cpu_frame_wrong(threads_rec(i)->uc);
+		if (wrong) refuse(refusals, n, threads_rec(i)->tid, wrong);
+		inspect_thread(threads_rec(i)->tid, refusals, n);
+	}
 	if (!getcwd(cwd, sizeof cwd) || *cwd != '/') refuse(refusals, n, core_self.main_tid, "a working directory that has been deleted");
 	for (unsigned i = 0; i <= NSPACES; i++) {
 		char what[64];
@@ -271,6 +277,9 @@ void attributes_restore(struct reader *r)
 	const struct saved *s = read_ref(r, r->n);
 	if (!s || r->n < sizeof *s || s->n > (r->n - sizeof *s) / sizeof *s->t) core_die("image: attributes: the section is damaged");
 	restored = s;
+	bool amx = (s->process.own >> PERMITTED & 1) && (s->process.v[PERMITTED] >> AMX_TILES & 1);
+	long e = amx ? raw(SYS_arch_prctl, ASK_XCOMP_PERM, AMX_TILES) : 0;
+	if (e) core_die("image: the program uses AMX tiles, which this kernel does not permit: %s", strerror((int)-e));
 }
 
 /* -- restoring -------------------------------------------------------------------------------------------------------------------- */
@@ -370,6 +379,6 @@ void attributes_restore_process(void)
 		if (failed_here >> k & 1) core_say("a thread's %s cannot be what it was", names[k]);
 	if (failed_here >> NUMA & 1) core_say("a thread's NUMA policy names nodes that are not here");
 	for (int k = 0; k < NPROCESS; k++)
-		if ((restored->process.own >> k & 1) && !set_process(k, restored->process.v[k]))
+		if (k != PERMITTED && (restored->process.own >> k & 1) && !set_process(k, restored->process.v[k]))
 			core_say("an attribute of the process (%d) cannot be what it was (%ld): %s", k, (long)restored->process.v[k], strerror(errno));
 }

@@ -244,6 +244,8 @@ void image_restart(const char *dir) __attribute__((noreturn));
 uint32_t crc32c(uint32_t crc, const void *p, size_t n);
 void cpu_describe(struct abi_image_header *h);
 void cpu_check(const char *path, const struct abi_image_header *h);
+const char *cpu_frame_wrong(uint64_t uc);                       /* why a thread could not go on from this frame; NULL: it can */
+void cpu_frame_prepare(uint64_t uc);                            /* [any FS] the calling thread is about to go on from it */
 
 void libs_save(const struct vma_list *l, struct buf *b);        /* libs.c */
 void libs_check(struct reader *r);

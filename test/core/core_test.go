@@ -28,7 +28,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/byssus-hpc/byssus/internal/abi"
 	"github.com/byssus-hpc/byssus/internal/faults"
+	"github.com/byssus-hpc/byssus/internal/format/imagetest"
 	"github.com/byssus-hpc/byssus/test/harness"
 )
 
@@ -68,6 +70,7 @@ func programs() []program {
 		{file: "core_signals.c", args: []string{"50"}},
 		{file: "core_space.c", args: []string{"400000"}},
 		{file: "core_threads.c", args: []string{"80"}},
+		{file: "core_vectors.c", args: []string{"1.2"}},
 		{file: "core_drop.c", args: []string{"36"}},
 		{file: "core_timers.c", args: []string{"100"}},
 		{file: "core_window.c", prints: "wrong 0, handled, by the window\n", rank: "test/byssus-rank-test"},
@@ -376,6 +379,63 @@ func TestSurroundings(t *testing.T) {
 	}
 	if err != nil {
 		t.Fatal(err)
+	}
+}
+
+// TestOtherProcessor restarts images as they would come from a processor that keeps its registers elsewhere, or more of
+// them: what the kernel would answer by clearing registers in silence must be refused, with the reason.
+func TestOtherProcessor(t *testing.T) {
+	b := ready(t)
+	dir := scratch(t)
+	images := filepath.Join(dir, "images")
+	if _, err := do(t.Context(), dir, b.agent(program{file: "core_vectors.c", args: []string{"1"}}, []string{"0.1"}, images, "--mode=go")); err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(images, "ckpt.000000", "rank-00000.0.img")
+	whole, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	im, err := imagetest.Open(whole)
+	if err != nil || im.Header.XsaveSize <= 576 {
+		t.Skipf("no extended state: %v", err)
+	}
+	const magic, size, inUse = 464, 480, 512 // in a frame's extended state
+	cases := []struct {
+		name, want string
+		change     func(*imagetest.Image)
+	}{
+		{"nothing", "", func(*imagetest.Image) {}},
+		{"offset", "has processor state 2 (AVX) at offset 640", func(im *imagetest.Image) { im.Header.XsaveLayout[4] += 64 }},
+		{"size", "has processor state 2 (AVX) at offset 576, 320 bytes", func(im *imagetest.Image) { im.Header.XsaveLayout[5] += 64 }},
+		{"more state", "needs processor state", func(im *imagetest.Image) { im.Header.XCR0 |= 1 << 30 }},
+		{"larger frame", "bytes of processor state, this kernel takes", func(im *imagetest.Image) { im.GrowFrame(64) }},
+		{"no frame", "its frame has no extended state", func(im *imagetest.Image) { im.PatchFrame(magic, make([]byte, 4)) }},
+		{"frame without end", "has no end", func(im *imagetest.Image) { im.PatchFrame(size, []byte{0x80, 0x02, 0, 0}) }},
+		{"more in use", "its frame has processor state 0x40000", func(im *imagetest.Image) { im.PatchFrame(inUse+4, []byte{0, 0, 4, 0}) }},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			im, err := imagetest.Open(slices.Clone(whole))
+			if err != nil {
+				t.Fatal(err)
+			}
+			c.change(im)
+			if err := os.WriteFile(file, im.Bytes(), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			r, err := do(t.Context(), dir, []string{filepath.Join(b.root, "build/lib/byssus/byssus-rank-none"), "--restart", filepath.Dir(file)})
+			want := run{stdout: "wrong 0\n"}
+			if c.want != "" {
+				want = run{code: abi.ExitInternal}
+			}
+			if err == nil {
+				err = r.differs(want)
+			}
+			if err != nil || !strings.Contains(r.stderr, c.want) {
+				t.Errorf("want %q, %v\n%s", c.want, err, r.story())
+			}
+		})
 	}
 }
 
