@@ -23,6 +23,7 @@ enum when {
 	ARG_HIGH,               /* descriptor argument is the lower half's */
 	MMAP,                   /* no MAP_FIXED, or an address outside the arena */
 	MASK,                   /* a signal set is given, and it is not unblocked */
+	PI,                     /* a futex whose word is an owner's number */
 };
 struct row { int nr; enum when when; int arg; };
 
@@ -39,6 +40,7 @@ static const struct row rows[] = {
 
 /* After a restart the kernel's process and thread numbers are not those that the application knows. */
 static const struct row tid_rows[] = {
+	{ SYS_futex, PI, 1 },
 	{ SYS_getpid, ALWAYS, 0 }, { SYS_gettid, ALWAYS, 0 }, { SYS_rt_sigqueueinfo, ALWAYS, 0 }, { SYS_prlimit64, ALWAYS, 0 },
 	{ SYS_getpgid, ALWAYS, 0 }, { SYS_getpgrp, ALWAYS, 0 }, { SYS_setpgid, ALWAYS, 0 }, { SYS_getsid, ALWAYS, 0 }, { SYS_pidfd_open, ALWAYS, 0 },
 	{ SYS_get_robust_list, ALWAYS, 0 }, { SYS_set_tid_address, ALWAYS, 0 },
@@ -106,6 +108,15 @@ static void emit_row(struct program *p, const struct row *r)
 		jump(p, BPF_JGE, (uint32_t)(BY_ARENA_HI >> 32), 1, 0);
 		to(p, TO_ALLOW);
 		break;
+	case PI:                                        /* 6 to 8, and 11 to 13 */
+		load(p, arg_lo(r->arg));
+		p->q[p->n++] = (struct sock_filter)BPF_STMT(BPF_ALU | BPF_AND | BPF_K, 0x7f);
+		jump(p, BPF_JGE, 6, 0, 3);
+		jump(p, BPF_JGT, 13, 2, 0);
+		jump(p, BPF_JEQ, 9, 1, 0);
+		jump(p, BPF_JEQ, 10, 0, 1);
+		to(p, TO_ALLOW);
+		break;
 	case MASK:
 		load(p, arg_lo(1));
 		jump(p, BPF_JEQ, 0, 0, 2);
@@ -143,8 +154,9 @@ void filter_install(bool translate_tids)
 	jump(&p, BPF_JEQ, AUDIT_ARCH_X86_64, 1, 0);
 	to(&p, TO_ALLOW);
 	load(&p, offsetof(struct seccomp_data, nr));
+	if (translate_tids) emit_row(&p, &tid_rows[0]); /* the one that many programs make often */
 	for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) emit_row(&p, &rows[i]);
-	for (size_t i = 0; translate_tids && i < sizeof tid_rows / sizeof *tid_rows; i++) emit_row(&p, &tid_rows[i]);
+	for (size_t i = 1; translate_tids && i < sizeof tid_rows / sizeof *tid_rows; i++) emit_row(&p, &tid_rows[i]);
 	if (translate_tids && core_config.lazy) emit_row(&p, &lazy_rows[0]);
 	to(&p, TO_ALLOW);
 	finish(&p);

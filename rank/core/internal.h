@@ -132,6 +132,8 @@ void trap_pair_add(uint64_t a, uint64_t b);                     /* [any FS] */
 void exec_prepare(char **environment);                          /* exec.c: our part of the environment, for the next program */
 void exec_redirect(uint64_t *path, uint64_t *argv, uint64_t *envp);   /* [any FS] */
 
+long pi_futex(ucontext_t *uc, const uint64_t *x);               /* [any FS] pi.c: after a restart */
+
 /* -- signals (signals.c) -- */
 extern struct ksigaction sig_upper[65];                         /* what the application asked for */
 void signals_start(void);

@@ -149,6 +149,14 @@ static long do_execve(ucontext_t *uc)
 	return SYS_execve;
 }
 
+/* The word of a child's is the kernel's. */
+static long do_futex(ucontext_t *uc, const uint64_t *x)
+{
+	if (core_is_rank() == 1) return pi_futex(uc, x);
+	pass(uc);
+	return SYS_futex;
+}
+
 static long do_signalfd(long nr, const uint64_t *x)
 {
 	uint64_t mask = *(uint64_t *)x[1] & ~RESERVED_SIGNALS;
@@ -160,16 +168,18 @@ static long do_signalfd(long nr, const uint64_t *x)
 static int tid_of(uint64_t t) { return core_is_rank() == 1 ? threads_new_tid((int)t) : (int)t; }
 
 /* What the kernel does at the end of a thread that holds robust mutexes: it would compare them with its own number. */
+struct list { struct list *next; };
+static struct list *robust_entry(struct list *e) { return (struct list *)((uint64_t)e & ~1UL); }         /* the bit: it inherits priority */
+
 static void leave_robust_mutexes(int vtid)
 {
-	struct list { struct list *next; };
 	struct { struct list list; long offset; struct list *pending; } *head;
 	size_t len;
 	if (raw(SYS_get_robust_list, 0, &head, &len) || !head) return;
-	struct list *e = head->list.next;
+	struct list *e = robust_entry(head->list.next);
 	for (int n = 0; e && e != &head->list && n < 2048; n++) {
 		volatile uint32_t *word = (volatile uint32_t *)((char *)e + head->offset);
-		e = e->next;
+		e = robust_entry(e->next);
 		uint32_t w = *word;
 		if ((w & FUTEX_TID_MASK_) != (uint32_t)vtid) continue;
 		__atomic_compare_exchange_n(word, &w, (w & 0x80000000u) | FUTEX_DIED, 0, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
@@ -180,10 +190,8 @@ static void leave_robust_mutexes(int vtid)
 static long do_exit(uint64_t code)
 {
 	int tid = (int)raw(SYS_gettid), vtid = threads_vtid(tid);
-	if (core_is_rank() == 1 && vtid != tid) {
-		leave_robust_mutexes(vtid);
-		threads_forget(tid);
-	}
+	if (core_is_rank() == 1) leave_robust_mutexes(vtid);    /* of new threads as well: pi.c wakes who waits, not the kernel */
+	if (core_is_rank() == 1 && vtid != tid) threads_forget(tid);
 	return raw(SYS_exit, code);
 }
 
@@ -252,6 +260,7 @@ static long perform(ucontext_t *uc, long nr, const uint64_t *x)
 	case SYS_signalfd:
 	case SYS_signalfd4: return do_signalfd(nr, x);
 	case SYS_execve: return do_execve(uc);
+	case SYS_futex: return do_futex(uc, x);
 	case SYS_readlink:
 	case SYS_readlinkat: return do_readlink(nr, x);
 	case SYS_rseq: return -ENOSYS;                  /* its area would lie in memory that a restart brings back unregistered */

@@ -63,6 +63,7 @@ func programs() []program {
 		{file: "core_fds.c", args: []string{"60"}},
 		{file: "core_leader.c", args: []string{"200"}},
 		{file: "core_memory.c", args: []string{"45"}},
+		{file: "core_mutexes.c", args: []string{"50"}},
 		{file: "core_pages.c", args: []string{"45"}},
 		{file: "core_openmp.c", args: []string{"800"}},
 		{file: "core_python.py", args: []string{"5000"}},
