@@ -32,7 +32,7 @@
 #include <unistd.h>
 #include "internal.h"
 
-enum { CPUS = 4096, NODES = 1024, IOPRIO_PROCESS = 1, GET_CPUID = 0x1011, SET_CPUID, GET_XCOMP_PERM = 0x1022, ASK_XCOMP_PERM, AMX_TILES = 18 };
+enum { CPUS = 4096, NODES = 1024, IOPRIO_PROCESS = 1, GET_CPUID = 0x1011, SET_CPUID, GET_XCOMP_PERM = 0x1022, ASK_XCOMP_PERM, AMX_TILES = 18, KEEP_CAPS = 4 };
 /* Of a thread, told only by itself. */
 enum { SLACK, SECUREBITS, NO_NEW_PRIVS, TSC, CPUID, DEATH_SIGNAL, IO_FLUSHER, MCE_KILL, SPEC0, SPEC1, SPEC2, PERSONALITY, NHERE };
 /* Of a thread, by its number. */
@@ -318,7 +318,9 @@ static long set_here(const struct here *h, int k)
 	int64_t v = h->v[k];
 	switch (k) {
 	case SLACK: return raw(SYS_prctl, PR_SET_TIMERSLACK, v);
-	case SECUREBITS: return raw(SYS_prctl, PR_SET_SECUREBITS, v);
+	case SECUREBITS:                                /* keep-caps anybody may set */
+		if (raw(SYS_prctl, PR_SET_KEEPCAPS, v >> KEEP_CAPS & 1) == 0 && raw(SYS_prctl, PR_GET_SECUREBITS) == v) return 0;
+		return raw(SYS_prctl, PR_SET_SECUREBITS, v);
 	case NO_NEW_PRIVS: return v == 1 ? raw(SYS_prctl, PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) : 0;
 	case TSC: return raw(SYS_prctl, PR_SET_TSC, v);
 	case CPUID: return raw(SYS_arch_prctl, SET_CPUID, v);

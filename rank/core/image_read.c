@@ -398,7 +398,7 @@ static void read_regions(void)
 static void readers_start(void)
 {
 	for (unsigned n = idle_processors(); readers.n < n; readers.n++)
-		if (pthread_create(&readers.t[readers.n], NULL, reader, NULL)) return;
+		if (core_thread(&readers.t[readers.n], reader, NULL)) return;
 }
 
 static void readers_finish(void)

@@ -30,7 +30,8 @@ struct writer {
 	char path[1200];
 	char *bounce;
 	uint64_t off;
-	struct buf chunks;
+	struct abi_chunk *chunks;       /* a mapping: malloc would reserve address space for this thread alone */
+	size_t nchunks, room;
 	pthread_t thread;
 	bool started;
 };
@@ -92,6 +93,23 @@ static bool is_zero(const char *page)
 	return true;
 }
 
+static bool note_chunk(struct writer *w, const struct abi_chunk *c)
+{
+	enum { FIRST = 65536 };
+	if (w->nchunks == w->room) {
+		size_t bytes = w->room * sizeof *c, want = bytes ? 2 * bytes : FIRST * sizeof *c;
+		void *p = core_fault_fails(ABI_FAULT_RANK_MEMORY) ? MAP_FAILED :
+			bytes ? mremap(w->chunks, bytes, want, MREMAP_MAYMOVE) :
+			mmap(NULL, want, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+		if (p == MAP_FAILED) fail(w, "memory for the table of chunks", ENOMEM);
+		if (p == MAP_FAILED) return false;
+		w->chunks = p;
+		w->room = want / sizeof *c;
+	}
+	w->chunks[w->nchunks++] = *c;
+	return true;
+}
+
 static bool write_chunk(struct writer *w, uint64_t addr, const char *p, size_t n)
 {
 	struct abi_chunk c = { .addr = addr, .offset = w->off, .length = (uint32_t)n };
@@ -100,9 +118,7 @@ static bool write_chunk(struct writer *w, uint64_t addr, const char *p, size_t n
 		c.crc32c = crc32c(c.crc32c, p + at, k);
 		if (!put(w, p + at, k)) return false;
 	}
-	buf_add(&w->chunks, &c, sizeof c);
-	if (w->chunks.bad) fail(w, "memory for the table of chunks", ENOMEM);
-	if (w->chunks.bad) return false;
+	if (!note_chunk(w, &c)) return false;
 	__atomic_fetch_add(&core_page()->bytes_done, n, __ATOMIC_RELAXED);
 	core_fault(ABI_FAULT_RANK_CHUNK);
 	return true;
@@ -277,7 +293,7 @@ static bool write_tables(struct writer *w, struct abi_image_header *h)
 	h->part = w->part;
 	h->data_off = ABI_PAGE_BYTES;
 	h->data_len = w->off - ABI_PAGE_BYTES;
-	h->n_chunks = w->chunks.n / sizeof(struct abi_chunk);
+	h->n_chunks = w->nchunks;
 	uint32_t crc = 0;
 	if (w->part == 0) {
 		struct buf s = { 0 };
@@ -293,8 +309,8 @@ static bool write_tables(struct writer *w, struct abi_image_header *h)
 		if (!ok || !put(w, im->vmas.v, im->vmas.n * sizeof *im->vmas.v)) return false;
 	}
 	h->chunks_off = w->off;
-	h->tables_crc = crc32c(crc, w->chunks.p, w->chunks.n);
-	if (!put(w, w->chunks.p, w->chunks.n)) return false;
+	h->tables_crc = crc32c(crc, w->chunks, w->nchunks * sizeof *w->chunks);
+	if (!put(w, w->chunks, w->nchunks * sizeof *w->chunks)) return false;
 	h->file_size = w->off;
 	return true;
 }
@@ -334,7 +350,7 @@ static void write_memory(struct image *im)
 	im->working = im->n;
 	for (unsigned i = 0; i < im->n; i++) {
 		struct writer *w = &im->w[i];
-		int err = pthread_create(&w->thread, NULL, writer, w);
+		int err = core_thread(&w->thread, writer, w);
 		w->started = !err;
 		if (err) fail(w, "make a thread", err);
 		if (err) writer_done(im);
@@ -367,7 +383,7 @@ static void close_parts(struct image *im)
 		if (w->fd >= 0 && close(w->fd) && !im->failed) fail(w, "close", errno);
 		if (w->bounce) munmap(w->bounce, PIECE);
 		if (w->mem >= 0) close(w->mem);
-		buf_free(&w->chunks);
+		if (w->chunks) munmap(w->chunks, w->room * sizeof *w->chunks);
 	}
 	for (unsigned i = 0; im->failed && i < im->n; i++)
 		if (im->w[i].fd >= 0) unlink(im->w[i].path);

@@ -5,6 +5,7 @@
  * file in which context it may run; those marked [any FS] use no TLS. */
 #ifndef BYSSUS_INTERNAL_H
 #define BYSSUS_INTERNAL_H
+#include <pthread.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -38,6 +39,7 @@ char *slurp(const char *path, size_t *n);                       /* whole file, 0
 uint64_t status_field(const char *status, const char *key, int base);
 int high_fd(int fd);                                            /* moves a descriptor of ours above the application's */
 void core_phase(unsigned phase);
+int core_thread(pthread_t *t, void *(*fn)(void *), void *arg);  /* 0 or an error number */
 /* Memory for what a checkpoint needs (tests let it fail). Whatever is made of a NULL, the checkpoint fails at its end. */
 void *core_realloc(void *p, size_t n);
 char *core_strdup(const char *s);

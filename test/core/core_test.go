@@ -62,6 +62,7 @@ func programs() []program {
 		{file: "core_exceptions.cpp", args: []string{"1800"}},
 		{file: "core_fds.c", args: []string{"60"}},
 		{file: "core_leader.c", args: []string{"200"}},
+		{file: "core_limits.c", args: []string{"50", "own"}},
 		{file: "core_memory.c", args: []string{"45"}},
 		{file: "core_mutexes.c", args: []string{"50"}},
 		{file: "core_pages.c", args: []string{"45"}},
@@ -380,6 +381,32 @@ func TestSurroundings(t *testing.T) {
 	}
 	if err != nil {
 		t.Fatal(err)
+	}
+}
+
+// TestWithoutRights runs a program that is not dumpable as a user without rights: what /proc says of such a process is
+// root's, and a list that cannot be read must not pass for an empty one.
+func TestWithoutRights(t *testing.T) {
+	b := ready(t)
+	if os.Getuid() != 0 {
+		t.Skip("SKIP: only root can become somebody else")
+	}
+	dir := scratch(t)
+	if err := os.Chmod(dir, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	p := program{file: "core_attributes.c", args: []string{"own", "50"}}
+	nobody := []string{"setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"}
+	native, err := do(t.Context(), dir, append(slices.Clone(nobody), b.command(p)...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := do(t.Context(), dir, append(nobody, b.agent(p, []string{"0.3", "0.2"}, filepath.Join(dir, "images"))...))
+	if err == nil {
+		err = r.differs(native)
+	}
+	if err != nil || r.taken() == 0 {
+		t.Fatalf("%d checkpoints, %v", r.taken(), err)
 	}
 }
 
