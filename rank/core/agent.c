@@ -291,6 +291,7 @@ static void *helper(void *arg)
 {
 	(void)arg;
 	lower_thread_here();
+	free(malloc(1));        /* for a thread's first libc reserves 64 MiB: now, not out of what the application counts on later */
 	for (;;) {
 		struct pollfd p[2] = { { .fd = a.wake, .events = POLLIN }, { .fd = a.sock, .events = POLLIN } };
 		poll(p, 2, a.state == PENDING ? 5 : -1);
@@ -365,6 +366,7 @@ void agent_connect(void)
 void agent_start(void)
 {
 	pthread_t t;
-	int err = pthread_create(&t, NULL, helper, NULL);
+	static struct core_begin room;
+	int err = core_thread(&t, &room, 1 << 20, helper, NULL);
 	if (err) core_die("cannot make the helper thread: %s", strerror(err));
 }

@@ -387,7 +387,7 @@ static unsigned idle_processors(void)
 	return mine < 1 ? 1 : mine > MAX_READERS ? MAX_READERS : (unsigned)mine;
 }
 
-static struct { pthread_t t[MAX_READERS]; unsigned n; } readers;
+static struct { pthread_t t[MAX_READERS]; struct core_begin room[MAX_READERS]; unsigned n; } readers;
 
 static void read_regions(void)
 {
@@ -398,7 +398,7 @@ static void read_regions(void)
 static void readers_start(void)
 {
 	for (unsigned n = idle_processors(); readers.n < n; readers.n++)
-		if (core_thread(&readers.t[readers.n], reader, NULL)) return;
+		if (core_thread(&readers.t[readers.n], &readers.room[readers.n], SMALL_STACK, reader, NULL)) return;
 }
 
 static void readers_finish(void)

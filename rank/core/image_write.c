@@ -33,6 +33,7 @@ struct writer {
 	struct abi_chunk *chunks;       /* a mapping: malloc would reserve address space for this thread alone */
 	size_t nchunks, room;
 	pthread_t thread;
+	struct core_begin begin;
 	bool started;
 };
 struct image {
@@ -350,7 +351,7 @@ static void write_memory(struct image *im)
 	im->working = im->n;
 	for (unsigned i = 0; i < im->n; i++) {
 		struct writer *w = &im->w[i];
-		int err = core_thread(&w->thread, writer, w);
+		int err = core_thread(&w->thread, &w->begin, SMALL_STACK, writer, w);
 		w->started = !err;
 		if (err) fail(w, "make a thread", err);
 		if (err) writer_done(im);

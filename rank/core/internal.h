@@ -39,7 +39,11 @@ char *slurp(const char *path, size_t *n);                       /* whole file, 0
 uint64_t status_field(const char *status, const char *key, int base);
 int high_fd(int fd);                                            /* moves a descriptor of ours above the application's */
 void core_phase(unsigned phase);
-int core_thread(pthread_t *t, void *(*fn)(void *), void *arg);  /* 0 or an error number */
+/* A thread of ours that takes little of the address space that the application may be limited to; 0 or an error number.
+ * room: stays until the thread has begun. It must not use malloc, which would reserve 64 MiB for it (interpose.c). */
+struct core_begin { void *(*fn)(void *); void *arg; };
+#define SMALL_STACK (256UL << 10)
+int core_thread(pthread_t *t, struct core_begin *room, size_t stack, void *(*fn)(void *), void *arg);
 /* Memory for what a checkpoint needs (tests let it fail). Whatever is made of a NULL, the checkpoint fails at its end. */
 void *core_realloc(void *p, size_t n);
 char *core_strdup(const char *s);

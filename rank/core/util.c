@@ -4,7 +4,6 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
-#include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,18 +17,6 @@ uint64_t now_ns(void)
 	struct timespec t;
 	clock_gettime(CLOCK_MONOTONIC, &t);
 	return (uint64_t)t.tv_sec * 1000000000UL + (uint64_t)t.tv_nsec;
-}
-
-/* A thread of ours that needs little: a stack of libc's usual size counts against the application's limits. */
-int core_thread(pthread_t *t, void *(*fn)(void *), void *arg)
-{
-	enum { STACK = 256 << 10 };
-	pthread_attr_t a;
-	pthread_attr_init(&a);
-	pthread_attr_setstacksize(&a, STACK);
-	int err = pthread_create(t, &a, fn, arg);
-	pthread_attr_destroy(&a);
-	return err;
 }
 
 static volatile bool short_of_memory;
