@@ -173,36 +173,71 @@ static int drain_matched(void)
 	return 0;
 }
 
-/* Tests every active request (of one communicator, or of all with comm 0). *open: what must complete before an image;
- * *waiting: what need not. */
-static void poll_requests(nx_t comm, uint32_t *open, uint32_t *waiting)
+static bool is_waiting(const struct vrequest *r, uint32_t i)
 {
-	*open = *waiting = 0;
-	for (uint32_t i = NX_DYNAMIC; i < nx_high(NX_K_REQUEST); i++) {
-		struct vrequest *r = NX_REQUEST(i);
-		if (NX_INDEX(r->handle) != i || (r->flags & (NX_RF_ACTIVE | NX_RF_DONE)) != NX_RF_ACTIVE) continue;
-		if (comm && NX_INDEX(r->comm) != NX_INDEX(comm)) continue;
-		if (!comm && (r->flags & (NX_RF_SYNC | NX_RF_HELD)) == NX_RF_SYNC && sync_in_talks()) {
-			*open += !sync_poll(r);
-			continue;
-		}
-		nx_status st = empty_status;
-		int flag, e = request_poll(r, &flag, &st);
-		if (flag) {
-			r->st = st;
-			r->st.error = e;
-			r->flags |= NX_RF_DONE;
-		} else {
-			++*(r->kind == NX_RQ_RECV || (r->flags & NX_RF_HELD) ? waiting : open);
-		}
-	}
+	return NX_INDEX(r->handle) == i && (r->flags & (NX_RF_ACTIVE | NX_RF_DONE)) == NX_RF_ACTIVE;
+}
+
+/* Tests r; true: complete, or (a synchronous send, in a drain) so for the real MPI. */
+static bool poll_one(struct vrequest *r)
+{
+	if ((r->flags & (NX_RF_SYNC | NX_RF_HELD)) == NX_RF_SYNC && r->kind == NX_RQ_SEND && sync_in_talks()) return sync_poll(r);
+	nx_status st = empty_status;
+	int flag, e = request_poll(r, &flag, &st);
+	if (!flag) return false;
+	r->st = st;
+	r->st.error = e;
+	r->flags |= NX_RF_DONE;
+	return true;
 }
 
 uint32_t requests_progress(nx_t comm)
 {
-	uint32_t open, waiting;
-	poll_requests(comm, &open, &waiting);
-	return open + waiting;
+	uint32_t left = 0;
+	for (uint32_t i = NX_DYNAMIC; i < nx_high(NX_K_REQUEST); i++) {
+		struct vrequest *r = NX_REQUEST(i);
+		if (is_waiting(r, i) && NX_INDEX(r->comm) == NX_INDEX(comm)) left += !poll_one(r);
+	}
+	return left;
+}
+
+/* The requests that were waiting when the drain began, in a ring. Of thousands only a few can be complete at a time, and
+ * a test of one that is not is slow: a turn looks at some, and goes on where the turn before has left off. */
+static struct { uint32_t *at, n, first, cap; uint32_t open; } ring;     /* open: those that must complete before an image */
+
+static bool must_complete(const struct vrequest *r) { return r->kind != NX_RQ_RECV; }
+
+static int ring_fill(void)
+{
+	uint32_t high = nx_high(NX_K_REQUEST);
+	free(ring.at);
+	ring = (__typeof__(ring)){ .at = malloc(high * sizeof *ring.at), .cap = high };
+	if (!ring.at) return NX_ERR_NO_MEM;
+	for (uint32_t i = NX_DYNAMIC; i < high; i++) {
+		const struct vrequest *r = NX_REQUEST(i);
+		if (!is_waiting(r, i) || (r->flags & NX_RF_HELD)) continue;
+		ring.at[ring.n++] = i;
+		ring.open += must_complete(r);
+	}
+	return 0;
+}
+
+static void ring_turn(void)
+{
+	enum { LOOKS = 16 };
+	for (uint32_t looks = ring.n < LOOKS ? ring.n : LOOKS; looks > 0 && ring.n > 0; ) {
+		uint32_t i = ring.at[ring.first];
+		struct vrequest *r = NX_REQUEST(i);
+		bool open = must_complete(r);
+		ring.first = (ring.first + 1) % ring.cap;
+		ring.n--;
+		if (poll_one(r)) {
+			ring.open -= open;
+			continue;
+		}
+		ring.at[(ring.first + ring.n++) % ring.cap] = i;
+		looks--;
+	}
 }
 
 static void sum_counts(uint64_t *sent, uint64_t *taken)
@@ -255,8 +290,6 @@ int drain_start(void)
 static int tell_counts(void)
 {
 	int size = NX_STATE->size;
-	uint32_t open, waiting;
-	poll_requests(0, &open, &waiting);      /* what is complete now was completed by receives of the application */
 	memset(counts.mine, 0, LINE * (size_t)size * sizeof *counts.mine);
 	memset(counts.sent, 0, (size_t)size * sizeof *counts.sent);
 	memset(counts.taken, 0, (size_t)size * sizeof *counts.taken);
@@ -284,13 +317,12 @@ static bool settled(void)
 	return true;
 }
 
-/* One round of a loop in which something is waited for; returns how many requests must still complete. */
-static uint32_t turn(unsigned *spins)
+/* One round of a loop in which something is waited for; false: nothing is left that must complete. */
+static bool turn(unsigned *spins)
 {
-	uint32_t open, waiting;
 	if (!(++*spins & 63)) wait_step_slow(*spins);
-	poll_requests(0, &open, &waiting);
-	return open + !sync_acks_gone();
+	ring_turn();
+	return !sync_acks_gone() || ring.open;
 }
 
 static int take_all(void)
@@ -321,9 +353,10 @@ static int drain(void)
 {
 	int e = sync_begin(counts.mine + NOTES, counts.theirs + NOTES, LINE);
 	bool promised = e || sync_in_talks();   /* others wait for what this rank says */
+	if (!e) e = ring_fill();
 	if (!e) e = take_all();
 	if (!e) e = settle_synchronous();
-	if (e && promised) core_die("draining messages: error class %d: the ranks cannot say any more which synchronous sends are complete", e);
+	if (e && promised) core_die("draining messages: error class %d; which synchronous sends are complete cannot be said any more", e);
 	if (!e) e = finish_requests();
 	sync_conclude();
 	return e;
@@ -348,7 +381,7 @@ int p2p_drain(char *why, size_t n)
 	else if (e) snprintf(why, n, "draining messages: %s", e == NX_ERR_NO_MEM ? "no memory for them" : "the MPI reports an error");
 	else snprintf(why, n, "another rank could not drain its messages");
 	if (e && !core_cancelled()) core_checkpoint_failed(why);
-	return agree_outcome(e ? e : 0) ? 0 : -1;
+	return agree_outcome(e) ? 0 : -1;
 }
 
 /* -- after a restart --------------------------------------------------------------------------------------------------- */
