@@ -2,7 +2,7 @@
  *
  * The launcher and the batch system have their say in them too (binding to processors, nice, limits), and say it anew
  * at a restart. So only what the application has changed is restored: what differs from the main thread's value at the
- * start of the program, or was restored before and is still the same. The rest is what the new process finds.
+ * start of the first program, or was restored before and is still the same. The rest is what the new process finds.
  *
  *   saved for each thread    affinity; scheduling policy and priority; nice; I/O priority; NUMA policy; timer slack; securebits with
  *                            keep-caps; no_new_privs; access to the time stamp counter and to CPUID; parent-death signal; I/O flusher;
@@ -153,6 +153,26 @@ static uint64_t space_of(unsigned i)
 	return stat(path, &st) ? 0 : st.st_ino ^ (uint64_t)st.st_dev << 40;
 }
 
+/* A program that becomes another one (nice, taskset, a shell with ulimit) has changed what the next one finds: natural is
+ * still what the first one found. It is told in the environment, as digits; told of another length, it counts for nothing. */
+static void natural_across_exec(void)
+{
+	const char *told = getenv("BYSSUS_NATURAL");
+	struct { unsigned char *p; size_t n; } part[] = { { (void *)&start, sizeof start }, { (void *)&natural, sizeof natural }, { NULL, 0 } };
+	static char s[16 + 2 * (sizeof start + sizeof natural + 512)] = "BYSSUS_NATURAL=";
+	size_t total = 0, at = strlen(s), from = 0;
+	part[2].p = process_natural(&part[2].n);
+	for (int i = 0; i < 3; i++) total += part[i].n;
+	bool known = told && strlen(told) == 2 * total && at + 2 * total < sizeof s;
+	for (int i = 0; i < 3; i++)
+		for (size_t k = 0; k < part[i].n && at + 3 < sizeof s; k++, at += 2, from += 2) {
+			unsigned v;
+			if (known && sscanf(told + from, "%2x", &v) == 1) part[i].p[k] = (unsigned char)v;
+			snprintf(s + at, 3, "%02x", part[i].p[k]);
+		}
+	exec_keep(s);
+}
+
 void attributes_start(void)
 {
 	struct here h = { 0 };
@@ -164,6 +184,7 @@ void attributes_start(void)
 	look_at_process(&natural);
 	identity_of(core_self.main_tid, status_start, sizeof status_start);
 	for (unsigned i = 0; i <= NSPACES; i++) space_start[i] = space_of(i);
+	natural_across_exec();
 }
 
 /* -- what cannot be saved ------------------------------------------------------------------------------------------------------ */

@@ -136,6 +136,7 @@ uint64_t trap_pair_of(uint64_t inode);
 void trap_pair_add(uint64_t a, uint64_t b);                     /* [any FS] */
 
 void exec_prepare(char **environment);                          /* exec.c: our part of the environment, for the next program */
+void exec_keep(const char *variable);                           /* one more */
 void exec_redirect(uint64_t *path, uint64_t *argv, uint64_t *envp);   /* [any FS] */
 
 long pi_futex(ucontext_t *uc, const uint64_t *x);               /* [any FS] pi.c: after a restart */
@@ -193,6 +194,7 @@ void attributes_restore_process(void);                          /* all others; t
 
 /* -- process-wide state (process.c) -- */
 void process_start(void);                                       /* what is natural here */
+void *process_natural(size_t *n);                               /* that, as bytes */
 void process_save(struct buf *b);
 void process_restore(struct reader *r);                         /* all but timers and limits */
 void process_start_timers(void);

@@ -100,6 +100,12 @@ static void look(struct natural *n)
 
 void process_start(void) { look(&start); }
 
+void *process_natural(size_t *n)
+{
+	*n = sizeof start;
+	return &start;
+}
+
 static bool is_own(const struct natural *now, int i)
 {
 	if (i == NLIMITS) return now->mask != start.mask || ((restored.own >> i & 1) && now->mask == restored.mask);

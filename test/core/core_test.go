@@ -384,6 +384,24 @@ func TestSurroundings(t *testing.T) {
 	}
 }
 
+// TestWrapped restarts a program that was started by others which had set its priority and processors: that is part of the
+// program, not of the surroundings.
+func TestWrapped(t *testing.T) {
+	b := ready(t)
+	dir := scratch(t)
+	p := program{file: "core_attributes.c", args: []string{"natural", "40"}}
+	argv := b.agent(p, []string{"0.4", "0.1"}, filepath.Join(dir, "images"), "--again=sh -c 'ulimit -S -s 3000; exec \"$@\"' sh")
+	i := slices.Index(argv, "--")
+	argv = slices.Concat(argv[:i+1], []string{"/bin/sh", "-c", `umask 07; exec nice -n 3 taskset -c 0 "$@"`, "sh"}, argv[i+1:])
+	r, err := do(t.Context(), dir, argv)
+	if err == nil {
+		err = r.differs(run{stdout: "nice 3 umask 7 stack 3072000 core 0 processors 0\n"})
+	}
+	if err != nil || r.taken() == 0 {
+		t.Fatalf("%d checkpoints, %v", r.taken(), err)
+	}
+}
+
 // TestWithoutRights runs a program that is not dumpable as a user without rights: what /proc says of such a process is
 // root's, and a list that cannot be read must not pass for an empty one.
 func TestWithoutRights(t *testing.T) {
