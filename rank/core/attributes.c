@@ -100,10 +100,13 @@ static void look_at(struct thread_attributes *t, int tid, const struct here *h)
 	t->ioprio = raw(SYS_ioprio_get, IOPRIO_PROCESS, tid);
 }
 
-static int64_t number_in(const char *path)
+/* Of /proc/self, whose main thread may have ended: by the number of one that has not. */
+static int64_t number_in(const char *file)
 {
+	char path[64];
+	snprintf(path, sizeof path, "/proc/%d/%s", (int)raw(SYS_gettid), file);
 	char *s = slurp(path, NULL);
-	int64_t v = s ? strtol(s, NULL, strstr(path, "filter") ? 16 : 10) : -1;
+	int64_t v = s && *s ? strtol(s, NULL, strstr(path, "filter") ? 16 : 10) : INT64_MIN;
 	free(s);
 	return v;
 }
@@ -115,8 +118,8 @@ static void look_at_process(struct process_attributes *p)
 	p->v[THP] = prctl(PR_GET_THP_DISABLE, 0, 0, 0, 0);
 	p->v[MERGE] = prctl(68 /* PR_GET_MEMORY_MERGE */, 0, 0, 0, 0);
 	p->v[MDWE] = prctl(66 /* PR_GET_MDWE */, 0, 0, 0, 0);
-	p->v[OOM_SCORE] = number_in("/proc/self/oom_score_adj");
-	p->v[CORE_FILTER] = number_in("/proc/self/coredump_filter");
+	p->v[OOM_SCORE] = number_in("oom_score_adj");
+	p->v[CORE_FILTER] = number_in("coredump_filter");
 	uint64_t permitted = 0;                         /* processor state that must be asked for: AMX */
 	p->v[PERMITTED] = raw(SYS_arch_prctl, GET_XCOMP_PERM, &permitted) ? -1 : (int64_t)permitted;
 	p->v[LEADER] = (getsid(0) == getpid()) + 2 * (getpgid(0) == getpid());
@@ -149,7 +152,7 @@ static uint64_t space_of(unsigned i)
 {
 	char path[64] = "/";
 	struct stat st;
-	if (i < NSPACES) snprintf(path, sizeof path, "/proc/self/ns/%s", spaces[i]);
+	if (i < NSPACES) snprintf(path, sizeof path, "/proc/thread-self/ns/%s", spaces[i]);
 	return stat(path, &st) ? 0 : st.st_ino ^ (uint64_t)st.st_dev << 40;
 }
 
@@ -275,7 +278,7 @@ static void save_process(struct buf *b)
 	p.v[DUMPABLE] = dumpable;
 	for (int k = 0; k < NPROCESS; k++) {
 		bool before = restored && (restored->process.own >> k & 1) && restored->process.v[k] == p.v[k];
-		if (p.v[k] != natural.v[k] || before) p.own |= 1UL << k;
+		if (p.v[k] != INT64_MIN && (p.v[k] != natural.v[k] || before)) p.own |= 1UL << k;
 	}
 	buf_add(b, &p, sizeof p);
 }
@@ -365,9 +368,10 @@ void attributes_apply_here(int vtid)
 		__atomic_fetch_or(&failed_here, 1UL << NUMA, __ATOMIC_RELAXED);
 }
 
-static void write_number(const char *path, int64_t v)
+static void write_number(const char *file, int64_t v)
 {
-	char s[32];
+	char s[32], path[64];
+	snprintf(path, sizeof path, "/proc/%d/%s", (int)raw(SYS_gettid), file);
 	int n = snprintf(s, sizeof s, strstr(path, "filter") ? "%#lx" : "%ld", (long)v), fd = open(path, O_WRONLY | O_CLOEXEC);
 	if (fd < 0 || write(fd, s, (size_t)n) != n) core_say("%s cannot be what it was (%s): %s", path, s, strerror(errno));
 	if (fd >= 0) close(fd);
@@ -381,8 +385,8 @@ static bool set_process(int k, int64_t v)
 	case THP: return prctl(PR_SET_THP_DISABLE, v & 1, v & ~1L, 0, 0) == 0;
 	case MERGE: return prctl(67 /* PR_SET_MEMORY_MERGE */, v, 0, 0, 0) == 0;
 	case MDWE: return prctl(65 /* PR_SET_MDWE */, v, 0, 0, 0) == 0;
-	case OOM_SCORE: write_number("/proc/self/oom_score_adj", v); return true;
-	case CORE_FILTER: write_number("/proc/self/coredump_filter", v); return true;
+	case OOM_SCORE: write_number("oom_score_adj", v); return true;
+	case CORE_FILTER: write_number("coredump_filter", v); return true;
 	case LEADER: return !(v & 1) ? !(v & 2) || setpgid(0, 0) == 0 : setsid() > 0 || getsid(0) == getpid();
 	default: return true;
 	}

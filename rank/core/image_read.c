@@ -522,7 +522,8 @@ static void release(void)
 	pthread_t t;
 	for (size_t i = 0; i < nshareds; i++) close(shareds[i].fd);
 	if (core_config.lazy) {
-		if (pthread_create(&t, NULL, scrubber, NULL)) core_die("cannot make the thread that verifies the image");
+		static struct core_begin room;
+		if (core_thread(&t, &room, SMALL_STACK, scrubber, NULL)) core_die("cannot make the thread that verifies the image");
 		pthread_detach(t);
 		return;
 	}
