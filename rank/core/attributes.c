@@ -147,12 +147,12 @@ static const char *const spaces[] = { "mnt", "net", "ipc", "uts", "user", "cgrou
 enum { NSPACES = sizeof spaces / sizeof *spaces };
 static uint64_t space_start[NSPACES + 1];
 
-/* The last is the root directory. */
-static uint64_t space_of(unsigned i)
+/* Of a thread: they need not be alike. The last is the root directory, which is one for all. */
+static uint64_t space_of(unsigned i, int tid)
 {
 	char path[64] = "/";
 	struct stat st;
-	if (i < NSPACES) snprintf(path, sizeof path, "/proc/thread-self/ns/%s", spaces[i]);
+	if (i < NSPACES) snprintf(path, sizeof path, "/proc/self/task/%d/ns/%s", tid, spaces[i]);
 	return stat(path, &st) ? 0 : st.st_ino ^ (uint64_t)st.st_dev << 40;
 }
 
@@ -186,7 +186,7 @@ void attributes_start(void)
 	look_at(&start, core_self.main_tid, &h);
 	look_at_process(&natural);
 	identity_of(core_self.main_tid, status_start, sizeof status_start);
-	for (unsigned i = 0; i <= NSPACES; i++) space_start[i] = space_of(i);
+	for (unsigned i = 0; i <= NSPACES; i++) space_start[i] = space_of(i, core_self.main_tid);
 	natural_across_exec();
 }
 
@@ -196,6 +196,15 @@ static void refuse(struct buf *out, unsigned *n, int tid, const char *what)
 {
 	buf_printf(out, "pid %d thread %d: %s: cannot be saved\n", core_self.pid, threads_vtid(tid), what);
 	++*n;
+}
+
+static void inspect_spaces(int tid, struct buf *refusals, unsigned *n)
+{
+	for (unsigned i = 0; i <= NSPACES; i++) {
+		char what[64];
+		snprintf(what, sizeof what, i < NSPACES ? "another namespace (%s) than at the start" : "another root directory than at the start", spaces[i % NSPACES]);
+		if (space_of(i, tid) != space_start[i]) refuse(refusals, n, tid, what);
+	}
 }
 
 static void inspect_thread(int tid, struct buf *refusals, unsigned *n)
@@ -216,13 +225,9 @@ void attributes_inspect(struct buf *refusals, unsigned *n)
 		const char *wrong = cpu_frame_wrong(threads_rec(i)->uc);
 		if (wrong) refuse(refusals, n, threads_rec(i)->tid, wrong);
 		inspect_thread(threads_rec(i)->tid, refusals, n);
+		inspect_spaces(threads_rec(i)->tid, refusals, n);
 	}
 	if (!getcwd(cwd, sizeof cwd) || *cwd != '/') refuse(refusals, n, core_self.main_tid, "a working directory that has been deleted");
-	for (unsigned i = 0; i <= NSPACES; i++) {
-		char what[64];
-		snprintf(what, sizeof what, i < NSPACES ? "another namespace (%s) than at the start" : "another root directory than at the start", spaces[i % NSPACES]);
-		if (space_of(i) != space_start[i]) refuse(refusals, n, core_self.main_tid, what);
-	}
 }
 
 /* A process that is not dumpable may not read what /proc says of itself, unless it is root's. */
