@@ -255,7 +255,10 @@ type ImageHeader struct {
 	FileSize      uint64
 	TablesCRC     uint32 // crc32c of the vma table followed by the chunk table
 	Pad           uint32
-	Zero          [3316]byte
+	XsaveSize     uint32 // bytes of a signal frame's extended state; 0: none
+	XsavePad      uint32
+	XsaveLayout   [64]uint32 // offset and size of component i of XCR0 in it, at 2 i and 2 i + 1
+	Zero          [3052]byte
 	HeaderCRC     uint32 // crc32c of the first 4092 bytes
 }
 
@@ -292,15 +295,17 @@ type Chunk struct {
 
 // Types of section.
 const (
-	SecProcess   = 1 // cwd, umask, rlimits, brk, timers, dispositions, pending signals
-	SecThreads   = 2
-	SecFds       = 3
-	SecFDContent = 4 // bytes in pipes, deleted files
-	SecStrings   = 5
-	SecAllocator = 6
-	SecLibs      = 7
-	SecClient    = 8 // what the MPI half asks to be kept
-	SecEnd       = 9 // one more than the highest type; goes up with each new one
+	SecProcess    = 1 // cwd, umask, rlimits, brk, timers, dispositions, pending signals
+	SecThreads    = 2
+	SecFds        = 3
+	SecFDContent  = 4 // bytes in pipes, deleted files
+	SecStrings    = 5
+	SecAllocator  = 6
+	SecLibs       = 7
+	SecClient     = 8  // what the MPI half asks to be kept
+	SecAttributes = 12 // of threads and process: affinity, priorities, personality, ...
+	SecMemory     = 13 // guard pages, NUMA policies, locks of memory that is to come
+	SecEnd        = 14 // one more than the highest type; goes up with each new one
 
 	SecMayIgnore = 1 << 31 // in a type: a reader that does not know it goes on without it; all others it refuses
 )

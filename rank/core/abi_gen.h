@@ -307,7 +307,10 @@ struct abi_image_header {
 	uint64_t file_size;
 	uint32_t tables_crc;   /* crc32c of the vma table followed by the chunk table */
 	uint32_t pad;
-	uint8_t zero[3316];
+	uint32_t xsave_size;   /* bytes of a signal frame's extended state; 0: none */
+	uint32_t xsave_pad;
+	uint32_t xsave_layout[64];   /* offset and size of component i of XCR0 in it, at 2 i and 2 i + 1 */
+	uint8_t zero[3052];
 	uint32_t header_crc;   /* crc32c of the first 4092 bytes */
 };
 _Static_assert(sizeof(struct abi_image_header) == 4096, "layout");
@@ -346,7 +349,10 @@ _Static_assert(offsetof(struct abi_image_header, data_len) == 752, "layout");
 _Static_assert(offsetof(struct abi_image_header, file_size) == 760, "layout");
 _Static_assert(offsetof(struct abi_image_header, tables_crc) == 768, "layout");
 _Static_assert(offsetof(struct abi_image_header, pad) == 772, "layout");
-_Static_assert(offsetof(struct abi_image_header, zero) == 776, "layout");
+_Static_assert(offsetof(struct abi_image_header, xsave_size) == 776, "layout");
+_Static_assert(offsetof(struct abi_image_header, xsave_pad) == 780, "layout");
+_Static_assert(offsetof(struct abi_image_header, xsave_layout) == 784, "layout");
+_Static_assert(offsetof(struct abi_image_header, zero) == 1040, "layout");
 _Static_assert(offsetof(struct abi_image_header, header_crc) == 4092, "layout");
 
 /* Kinds of VMA. */
@@ -402,7 +408,9 @@ _Static_assert(offsetof(struct abi_chunk, crc32c) == 20, "layout");
 #define ABI_SEC_ALLOCATOR        6
 #define ABI_SEC_LIBS             7
 #define ABI_SEC_CLIENT           8   /* what the MPI half asks to be kept */
-#define ABI_SEC_END              9   /* one more than the highest type; goes up with each new one */
+#define ABI_SEC_ATTRIBUTES       12   /* of threads and process: affinity, priorities, personality, ... */
+#define ABI_SEC_MEMORY           13   /* guard pages, NUMA policies, locks of memory that is to come */
+#define ABI_SEC_END              14   /* one more than the highest type; goes up with each new one */
 #define ABI_SEC_MAY_IGNORE       0x80000000   /* in a type: a reader that does not know it goes on without it; all others it refuses */
 
 /* Section opens a section (part 0 only); its bytes follow, padded to a multiple of 8. */
@@ -432,7 +440,8 @@ _Static_assert(offsetof(struct abi_section, length) == 8, "layout");
 	X(RANK_RESUMED, "rank-resumed") /* the application goes on after a checkpoint */ \
 	X(RANK_MAPPED, "rank-mapped") /* memory is back, threads are not */ \
 	X(RANK_REBUILT, "rank-rebuilt") /* the MPI is built anew, RESTORED is not sent yet */ \
-	X(RANK_RESTORED, "rank-restored") /* RESTORED is sent, the application has not gone on */
+	X(RANK_RESTORED, "rank-restored") /* RESTORED is sent, the application has not gone on */ \
+	X(RANK_MEMORY, "rank-memory") /* memory for a checkpoint: it is not there, and the checkpoint fails */
 #define ABI_FAULT_ID(id, name) ABI_FAULT_##id,
 enum abi_fault { ABI_FAULTS(ABI_FAULT_ID) ABI_NFAULTS };
 #undef ABI_FAULT_ID

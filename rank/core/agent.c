@@ -35,6 +35,7 @@ static struct {
 	volatile uint32_t asked, ending; /* a SIGTERM is held back; none is held back any more */
 	uint32_t writers;
 	struct abi_drain drain;
+	bool revealed;                  /* attributes.c */
 	bool image_ok, failed_early;    /* the carrier's: the failure has been reported before the work was over */
 	bool inspected;                 /* records of descriptors are there */
 	volatile uint32_t ready;        /* the helper has a table of descriptors of its own */
@@ -150,6 +151,8 @@ static void go_on(uint16_t type)
 	uint64_t stall = now_ns() - a.stop_begun;
 	if (a.inspected) carrier_do(let_go, NULL);
 	a.inspected = false;
+	if (a.revealed) attributes_reveal(false);
+	a.revealed = false;
 	if (stopped) threads_resume();
 	core_phase(ABI_PHASE_RUN);
 	a.state = IDLE;
@@ -226,6 +229,12 @@ static void say_stopped(struct buf *refusals, unsigned n, unsigned passing, bool
 		n++;
 	}
 	if (refusals->n) buf_add(&all, refusals->p, refusals->n);
+	if (core_memory_failed()) {
+		buf_free(&all);
+		buf_printf(&all, "pid %d: there is no memory for the list of what is to be saved\n", core_self.pid);
+		n = 1;
+		passing = 0;
+	}
 	struct abi_stopped m = { .stop_ns = a.stop_ns, .nthreads = threads_count(), .nrefusals = n, .npassing = passing };
 	core_fault(ABI_FAULT_RANK_STOPPED);
 	send_two(ABI_STOPPED, a.epoch, &m, sizeof m, all.p, n ? all.n : 0);
@@ -260,13 +269,16 @@ static void stop(void)
 		return;
 	}
 	a.stop_ns = now_ns() - a.stop_begun;
+	core_memory_begin();
 	if (why) {
 		buf_printf(&i.refusals, "%s\n", why);
 		i.n = 1;
 	} else {
+		attributes_reveal(true);
+		a.revealed = true;
+		attributes_inspect(&i.refusals, &i.n);
 		carrier_do(inspect, &i);
 		a.inspected = true;
-		filter_inspect(&i.refusals, &i.n);
 		i.passing = fds_children(&i.refusals);
 	}
 	say_stopped(&i.refusals, i.n + i.passing, i.passing, !why);
@@ -368,6 +380,7 @@ static void *helper(void *arg)
 {
 	(void)arg;
 	lower_thread_here();
+	free(malloc(1));        /* for a thread's first libc reserves 64 MiB: now, not out of what the application counts on later */
 	own_descriptors();
 	__atomic_store_n(&a.ready, 1, __ATOMIC_SEQ_CST);
 	futex_wake(&a.ready, 1);
@@ -447,7 +460,8 @@ void agent_connect(void)
 void agent_start(void)
 {
 	pthread_t t;
-	int err = pthread_create(&t, NULL, helper, NULL);
+	static struct core_begin room;
+	int err = core_thread(&t, &room, 1 << 20, helper, NULL);
 	if (err) core_die("cannot make the helper thread: %s", strerror(err));
 	while (!a.ready) futex_wait(&a.ready, 0);       /* then no end of a pipe is open there that the application has closed */
 	if (core_config.stderr_fd >= 0) close(core_config.stderr_fd);

@@ -28,6 +28,8 @@ static void keep(const char *s)
 	if (nours < MAX_OURS) ours[nours++] = strdup(s);
 }
 
+void exec_keep(const char *s) { keep(s); }
+
 /* The launcher's descriptors stay the launcher's across an exec: "fd:key:mode,..." */
 static void keep_inherited(void)
 {
@@ -42,7 +44,8 @@ void exec_prepare(char **environment)
 	ssize_t n = readlink("/proc/self/exe", rank_path, sizeof rank_path - 1);
 	rank_path[n > 0 ? n : 0] = 0;
 	for (char **e = environment; *e; e++) {
-		bool once = !strncmp(*e, "BYSSUS_LAYOUT=", 14) || !strncmp(*e, "BYSSUS_INHERITED=", 17);
+		bool once = !strncmp(*e, "BYSSUS_LAYOUT=", 14) || !strncmp(*e, "BYSSUS_INHERITED=", 17) ||
+			!strncmp(*e, "BYSSUS_NATURAL=", 15);
 		if (!strncmp(*e, "BYSSUS_", 7) && !once) keep(*e);
 	}
 	keep_inherited();

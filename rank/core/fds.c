@@ -139,22 +139,23 @@ void fds_release(void)
 
 static int by_number(const void *a, const void *b) { return *(const int *)a - *(const int *)b; }
 
-static void gather(void)
+static bool gather(void)
 {
 	struct buf list = { 0 };
 	DIR *d = opendir("/proc/thread-self/fd");
-	if (!d) core_say("/proc/thread-self/fd: %s", strerror(errno));
-	for (struct dirent *e; d && (e = readdir(d)); ) {
+	if (!d) return false;
+	for (struct dirent *e; (e = readdir(d)); ) {
 		int fd = atoi(e->d_name);
 		if (*e->d_name != '.' && fd < core_config.fd_base) buf_add(&list, &fd, sizeof fd);
 	}
-	if (d) closedir(d);
+	closedir(d);
 	if (list.n) qsort(list.p, list.n / sizeof(int), sizeof(int), by_number);
 	for (size_t i = 0; i < list.n / sizeof(int); i++) add_item(((int *)list.p)[i], false);
 	buf_free(&list);
 	for (size_t i = 0; i < nitems; i++) look_into(i);       /* the list grows */
 	for (size_t i = 0; i < nitems; i++)
 		if (items[i].sock.renew && !items[i].why) renew(&items[i]);
+	return true;
 }
 
 /* -- what is it? ---------------------------------------------------------------------------------------------------------------- */
@@ -417,9 +418,10 @@ static void relate(struct fd_rec *r, size_t i)
 static struct fd_rec *new_record(void)
 {
 	if (nrecs == cap) {
+		struct fd_rec *more = core_realloc(recs, (cap ? 2 * cap : 64) * sizeof *recs);
+		if (!more) return NULL;
+		recs = more;
 		cap = cap ? 2 * cap : 64;
-		recs = realloc(recs, cap * sizeof *recs);
-		if (!recs) core_die("no memory for the list of descriptors");
 	}
 	return &recs[nrecs];
 }
@@ -429,13 +431,15 @@ static void look_at(const struct item *t, struct buf *refusals, unsigned *n)
 	struct look l = { .fd = t->fd, .st = t->st, .refusals = refusals, .n = n };
 	char p[64];
 	struct fd_rec *r = new_record();
+	if (!r) return;
 	*r = (struct fd_rec){ .fd = t->fd, .in_flight = t->held, .key = key_of(&l.st) };
 	snprintf(p, sizeof p, "/proc/thread-self/fd/%d", t->fd);
 	ssize_t k = readlink(p, l.path, sizeof l.path - 1);
 	l.path[k < 0 ? 0 : k] = 0;
 	snprintf(p, sizeof p, "/proc/thread-self/fdinfo/%d", t->fd);
 	l.info = slurp(p, NULL);
-	if (!l.info) l.info = strdup("");
+	if (!l.info) l.info = core_strdup("");
+	if (!l.info) return;
 	r->flags = (int32_t)info(&l, "flags", 8) & ~O_CLOEXEC;
 	r->cloexec = (fcntl(t->fd, F_GETFD) & FD_CLOEXEC) != 0;
 	r->offset = info(&l, "pos", 10);
@@ -443,8 +447,8 @@ static void look_at(const struct item *t, struct buf *refusals, unsigned *n)
 	relate(r, nrecs);
 	if (r->kind == FD_EPOLL) epoll_entries(&l, r);
 	marks_save(&l, r);
-	r->path = (uint64_t)strdup(l.path);
-	r->npath = strlen(l.path) + 1;
+	r->path = (uint64_t)core_strdup(l.path);
+	r->npath = r->path ? strlen(l.path) + 1 : 0;
 	free(l.info);
 	nrecs++;
 }
@@ -516,7 +520,10 @@ void fds_wait_for_child(int or_readable)
 void fds_inspect(struct buf *refusals, unsigned *n)
 {
 	fds_release();
-	gather();
+	if (!gather()) {
+		buf_printf(refusals, "pid %d: its descriptors cannot be listed: %s\n", core_self.pid, strerror(errno));
+		++*n;
+	}
 	for (size_t i = 0; i < nitems; i++) look_at(&items[i], refusals, n);
 	process_inspect(refusals, n);
 	struct vma_list l;
@@ -540,7 +547,7 @@ static void file_content(int fd, uint64_t size, struct buf *out)
 		size_t from = out->n + sizeof head;
 		buf_add(out, head, sizeof head);
 		buf_add(out, NULL, (head[1] + 7) & ~7UL);
-		for (uint64_t done = 0; done < head[1]; ) {
+		for (uint64_t done = 0; done < head[1] && !out->bad; ) {
 			ssize_t k = pread(in, out->p + from + done, head[1] - done, data + (off_t)done);
 			if (k <= 0) break;
 			done += (uint64_t)k;
@@ -572,7 +579,7 @@ static void pipe_content(int fd, uint64_t capacity, bool packets, struct buf *ou
 		buf_add(out, b, (size_t)n);
 		buf_add(out, NULL, (size_t)(8 - n % 8) % 8);
 		left -= n;
-		if (left && n < (ssize_t)sizeof b) memcpy(out->p + at, &(uint64_t){ 1 }, 8);
+		if (left && n < (ssize_t)sizeof b && !out->bad) memcpy(out->p + at, &(uint64_t){ 1 }, 8);
 	}
 	close(t[0]);
 	close(t[1]);

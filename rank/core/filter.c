@@ -28,6 +28,7 @@ enum when {
 	MMAP,                   /* no MAP_FIXED, or an address outside the arena */
 	MASK,                   /* a signal set is given, and it is not unblocked */
 	RANGE,                  /* an argument is in one of two ranges: `arg` is the place in the table of these */
+	PI,                     /* a futex whose word is an owner's number */
 };
 struct row { int nr; enum when when; int arg; };
 
@@ -55,8 +56,9 @@ static const struct row rows[] = {
 
 /* After a restart the kernel's process and thread numbers are not those that the application knows. */
 static const struct row tid_rows[] = {
+	{ SYS_futex, PI, 1 },                           /* the one that many programs make often */
 	{ SYS_getpid, ALWAYS, 0 }, { SYS_gettid, ALWAYS, 0 }, { SYS_rt_sigqueueinfo, ALWAYS, 0 },
-	{ SYS_getpgid, ALWAYS, 0 }, { SYS_setpgid, ALWAYS, 0 }, { SYS_getsid, ALWAYS, 0 }, { SYS_pidfd_open, ALWAYS, 0 },
+	{ SYS_getpgid, ALWAYS, 0 }, { SYS_getpgrp, ALWAYS, 0 }, { SYS_setpgid, ALWAYS, 0 }, { SYS_getsid, ALWAYS, 0 }, { SYS_pidfd_open, ALWAYS, 0 },
 	{ SYS_get_robust_list, ALWAYS, 0 }, { SYS_set_tid_address, ALWAYS, 0 },
 	{ SYS_kill, ALWAYS, 0 }, { SYS_tkill, ALWAYS, 0 }, { SYS_tgkill, ALWAYS, 0 }, { SYS_rt_tgsigqueueinfo, ALWAYS, 0 },
 	{ SYS_exit, ALWAYS, 0 }, { SYS_sched_setaffinity, ALWAYS, 0 }, { SYS_sched_getaffinity, ALWAYS, 0 },
@@ -79,6 +81,7 @@ static struct table { const struct row *row; size_t n; bool used; } tables[NTABL
 	{ lazy_rows, sizeof lazy_rows / sizeof *lazy_rows, false }, { low_rows, sizeof low_rows / sizeof *low_rows, false },
 };
 
+static bool is_pi(uint32_t op) { return op >= 6 && op <= 13 && op != 9 && op != 10; }
 static bool in_range(const struct range *g, uint32_t v) { return (v >= g->lo && v <= g->hi) || (v >= g->lo2 && v <= g->hi2); }
 
 /* The same decision as the program's, without its last question. */
@@ -87,6 +90,7 @@ static bool taken(const struct row *r, const uint64_t *x)
 	switch (r->when) {
 	case ARG_SET: return x[r->arg] != 0;
 	case RANGE: return in_range(&ranges[r->arg], (uint32_t)x[ranges[r->arg].arg]);
+	case PI: return is_pi((uint32_t)x[r->arg] & 0x7f);
 	case ARG_HIGH: return (uint32_t)x[r->arg] >= (uint32_t)core_config.fd_base;
 	case MMAP: return !(x[3] & MAP_FIXED) || x[0] >= BY_ARENA_HI;
 	case MASK: return x[1] && (uint32_t)x[0] != SIG_UNBLOCK;
@@ -168,6 +172,15 @@ static void emit_row(struct program *p, const struct row *r)
 	case RANGE:
 		emit_range(p, &ranges[r->arg]);
 		break;
+	case PI:                                        /* 6 to 8, and 11 to 13 */
+		load(p, arg_lo(r->arg));
+		p->q[p->n++] = (struct sock_filter)BPF_STMT(BPF_ALU | BPF_AND | BPF_K, 0x7f);
+		jump(p, BPF_JGE, 6, 0, 3);
+		jump(p, BPF_JGT, 13, 2, 0);
+		jump(p, BPF_JEQ, 9, 1, 0);
+		jump(p, BPF_JEQ, 10, 0, 1);
+		to(p, TO_ALLOW);
+		break;
 	case MASK:
 		load(p, arg_lo(1));
 		jump(p, BPF_JEQ, 0, 0, 2);
@@ -204,24 +217,6 @@ static void use_tables(bool translate_tids)
 	tables[3].used = low_used();
 }
 
-static uint64_t installed;                      /* filters that the process has, ours included */
-
-static uint64_t count_filters(void)
-{
-	char *status = slurp("/proc/self/status", NULL);
-	uint64_t n = status ? status_field(status, "Seccomp_filters", 10) : 0;
-	free(status);
-	return n;
-}
-
-void filter_inspect(struct buf *refusals, unsigned *n)
-{
-	uint64_t now = count_filters();
-	if (now <= installed) return;
-	buf_printf(refusals, "pid %d: %lu seccomp filters of its own: cannot be saved\n", core_self.pid, (unsigned long)(now - installed));
-	++*n;
-}
-
 static void install(struct program *p)
 {
 	struct sock_fprog prog = { (unsigned short)p->n, p->q };
@@ -243,5 +238,4 @@ void filter_install(bool translate_tids)
 	to(&p, TO_ALLOW);
 	finish(&p);
 	install(&p);
-	installed = count_filters();
 }

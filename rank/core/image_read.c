@@ -185,6 +185,8 @@ static void read_sections(struct part *p)
 	if (r.at != r.n) core_die("%s: sections: %lu of them end at %zu, want %zu", p->path, p->h.n_sections, r.at, r.n);
 	for (unsigned t = ABI_SEC_PROCESS; t <= ABI_SEC_LIBS; t++)
 		if (!in.sec[t].p) core_die("%s: section of type %u: is missing", p->path, t);
+	for (unsigned t = ABI_SEC_ATTRIBUTES; t <= ABI_SEC_MEMORY; t++)
+		if (!in.sec[t].p) core_die("%s: section of type %u: is missing", p->path, t);
 }
 
 static void open_image(const char *dir)
@@ -266,6 +268,14 @@ static int shared_object(const struct abi_vma *v)
 
 static bool is_private(const struct abi_vma *v) { return v->kind != ABI_VMA_ANON_SHARED && v->kind != ABI_VMA_FILE_SHARED; }
 
+/* Memory that the kernel may empty at any time, and that is to be in no file: it comes back empty. */
+static bool map_droppable(const struct abi_vma *v)
+{
+	enum { DROPPABLE = 8 };                         /* Linux 6.11 */
+	void *p = mmap((void *)v->start, v->end - v->start, (int)v->prot, DROPPABLE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+	return p == (void *)v->start;
+}
+
 static void map_vma(const struct abi_vma *v)
 {
 	int prot = (int)v->prot, flags = MAP_FIXED_NOREPLACE, fd = -1;
@@ -279,6 +289,7 @@ static void map_vma(const struct abi_vma *v)
 	if (fd < 0) flags |= MAP_ANONYMOUS;
 	if (v->vmflags & VMF_NORESERVE) flags |= MAP_NORESERVE;
 	if (v->vmflags & VMF_GROWSDOWN) flags |= MAP_GROWSDOWN | MAP_STACK;
+	if ((v->vmflags & VMF_DROPPABLE) && map_droppable(v)) return;
 	if (mmap((void *)v->start, v->end - v->start, prot, flags, fd, (off_t)off) != (void *)v->start)
 		core_die("image: cannot map %lx-%lx %s: %s", v->start, v->end, name_of(v), strerror(errno));
 	if (file) close(fd);
@@ -436,7 +447,7 @@ static unsigned idle_processors(void)
 	return mine < 1 ? 1 : mine > MAX_READERS ? MAX_READERS : (unsigned)mine;
 }
 
-static struct { pthread_t t[MAX_READERS]; unsigned n; } readers;
+static struct { pthread_t t[MAX_READERS]; struct core_begin room[MAX_READERS]; unsigned n; } readers;
 
 static void read_regions(void)
 {
@@ -447,7 +458,7 @@ static void read_regions(void)
 static void readers_start(void)
 {
 	for (unsigned n = idle_processors(); readers.n < n; readers.n++)
-		if (pthread_create(&readers.t[readers.n], NULL, reader, NULL)) return;
+		if (core_thread(&readers.t[readers.n], &readers.room[readers.n], SMALL_STACK, reader, NULL)) return;
 }
 
 static void readers_finish(void)
@@ -509,15 +520,27 @@ static void advise_all(void)
 {
 	static const struct { uint64_t flag; int advice; } advice[] = {
 		{ VMF_HUGE, MADV_HUGEPAGE }, { VMF_NOHUGE, MADV_NOHUGEPAGE }, { VMF_DONTFORK, MADV_DONTFORK }, { VMF_DONTDUMP, MADV_DONTDUMP },
-		{ VMF_WIPEFORK, MADV_WIPEONFORK }, { VMF_MERGE, MADV_MERGEABLE }, { VMF_SEQ, MADV_SEQUENTIAL }, { VMF_RANDOM, MADV_RANDOM },
+		{ VMF_WIPEFORK, MADV_WIPEONFORK }, { VMF_DROPPABLE, MADV_WIPEONFORK }, { VMF_MERGE, MADV_MERGEABLE }, { VMF_SEQ, MADV_SEQUENTIAL }, { VMF_RANDOM, MADV_RANDOM },
 	};
 	for (uint64_t i = 0; i < in.part[0].h.n_vmas; i++) {
 		const struct abi_vma *v = &in.vmas[i];
 		for (size_t k = 0; k < sizeof advice / sizeof *advice; k++)
 			if ((v->vmflags & advice[k].flag) && madvise((void *)v->start, v->end - v->start, advice[k].advice))
 				core_debug("madvise %d on %lx-%lx: %s", advice[k].advice, v->start, v->end, strerror(errno));
-		if ((v->vmflags & VMF_LOCKED) && mlock((void *)v->start, v->end - v->start))
+		int on_fault = v->vmflags & VMF_ONFAULT ? MLOCK_ONFAULT : 0;
+		if ((v->vmflags & VMF_LOCKED) && mlock2((void *)v->start, v->end - v->start, on_fault))
 			core_say("memory %lx-%lx was locked, and cannot be: %s", v->start, v->end, strerror(errno));
+	}
+}
+
+/* Last: nothing can be changed about it any more. */
+static void seal_all(void)
+{
+	enum { MSEAL = 462 };                           /* Linux 6.10 */
+	for (uint64_t i = 0; i < in.part[0].h.n_vmas; i++) {
+		const struct abi_vma *v = &in.vmas[i];
+		if ((v->vmflags & VMF_SEALED) && syscall(MSEAL, v->start, v->end - v->start, 0))
+			core_say("memory %lx-%lx was sealed, and cannot be: %s", v->start, v->end, strerror(errno));
 	}
 }
 
@@ -525,6 +548,7 @@ static void begin_memory(void)
 {
 	for (unsigned i = 0; i < in.n; i++) core_page()->bytes_total += in.part[i].h.data_len;
 	map_all();
+	memory_restore(&in.sec[ABI_SEC_MEMORY]);
 	advise_all();                                   /* before the content: it decides about huge pages */
 	open_for_writing(true);
 	if (core_config.lazy) {
@@ -542,7 +566,12 @@ static void finish_memory(void)
 		fill_finish();
 	}
 	open_for_writing(false);
-	if (core_config.lazy) advise_all();
+	if (core_config.lazy) {
+		memory_restore(&in.sec[ABI_SEC_MEMORY]);
+		advise_all();
+	}
+	memory_restore_guards();
+	seal_all();
 	core_fault(ABI_FAULT_RANK_MAPPED);
 }
 
@@ -553,7 +582,8 @@ static void release(void)
 	pthread_t t;
 	for (size_t i = 0; i < nshareds; i++) close(shareds[i].fd);
 	if (core_config.lazy) {
-		if (pthread_create(&t, NULL, scrubber, NULL)) core_die("cannot make the thread that verifies the image");
+		static struct core_begin room;
+		if (core_thread(&t, &room, SMALL_STACK, scrubber, NULL)) core_die("cannot make the thread that verifies the image");
 		pthread_detach(t);
 		return;
 	}
@@ -585,10 +615,13 @@ void image_restart(const char *dir)
 	low_again();
 	threads_restore(&in.sec[ABI_SEC_THREADS]);
 	process_restore(&in.sec[ABI_SEC_PROCESS]);
+	attributes_restore(&in.sec[ABI_SEC_ATTRIBUTES]);
 	fds_restore(&in.sec[ABI_SEC_FDS], &in.sec[ABI_SEC_FD_CONTENT]);
 	if (core_client->restore(why, sizeof why)) core_die("the MPI cannot be built anew: %s", why);
 	core_fault(ABI_FAULT_RANK_REBUILT);
 	filter_install(true);
+	process_start();
+	attributes_start();
 	trap_start();
 	threads_start();
 	threads_revive();
@@ -597,6 +630,9 @@ void image_restart(const char *dir)
 	fds_finish();
 	agent_start();
 	limits_lower();
+	memory_restore_lock();
+	attributes_restore_process();
+	process_restore_limits();
 	core_phase(ABI_PHASE_RUN);
 	agent_restored(t1 - t0, now_ns() - t1, in.bytes);
 	core_fault(ABI_FAULT_RANK_RESTORED);

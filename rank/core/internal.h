@@ -5,6 +5,7 @@
  * file in which context it may run; those marked [any FS] use no TLS. */
 #ifndef BYSSUS_INTERNAL_H
 #define BYSSUS_INTERNAL_H
+#include <pthread.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -19,7 +20,7 @@ void core_exit_message(int code, const char *fmt, ...) __attribute__((noreturn, 
 #define RESERVED_SIGNALS (SIGBIT(SIGSYS) | SIGBIT(BY_SIG))
 
 /* -- growing byte buffer (util.c) -- */
-struct buf { char *p; size_t n, cap; };
+struct buf { char *p; size_t n, cap; bool bad; };               /* bad: memory has not sufficed, what is added is lost */
 void buf_add(struct buf *b, const void *p, size_t n);
 void buf_printf(struct buf *b, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 void buf_free(struct buf *b);
@@ -34,11 +35,21 @@ const void *read_ref(struct reader *r, size_t n);
 
 /* -- small things (util.c) -- */
 uint64_t now_ns(void);
-char *slurp(const char *path, size_t *n);                       /* whole file, 0-terminated, malloc'ed; NULL: unreadable */
+char *slurp(const char *path, size_t *n);                       /* whole file, 0-terminated, malloc'ed; NULL: unreadable, or no memory */
 uint64_t status_field(const char *status, const char *key, int base);
 int high_fd(int fd);                                            /* moves a descriptor of ours above the application's */
 void own_descriptors(void);                                     /* the calling thread gets a table of descriptors of its own */
 void core_phase(unsigned phase);
+/* A thread of ours that takes little of the address space that the application may be limited to; 0 or an error number.
+ * room: stays until the thread has begun. It must not use malloc, which would reserve 64 MiB for it (interpose.c). */
+struct core_begin { void *(*fn)(void *); void *arg; };
+#define SMALL_STACK (256UL << 10)
+int core_thread(pthread_t *t, struct core_begin *room, size_t stack, void *(*fn)(void *), void *arg);
+/* Memory for what a checkpoint needs (tests let it fail). Whatever is made of a NULL, the checkpoint fails at its end. */
+void *core_realloc(void *p, size_t n);
+char *core_strdup(const char *s);
+void core_memory_begin(void);
+bool core_memory_failed(void);                                  /* since then an allocation has failed */
 
 /* -- the limit on descriptors (limits.c) -- */
 struct rlimit;
@@ -77,6 +88,7 @@ int core_is_rank(void);                                         /* [any FS] 0 in
 /* -- faults (faults.c) -- */
 void faults_start(const char *spec);
 void core_fault(enum abi_fault f);
+bool core_fault_fails(enum abi_fault f);                        /* at the n-th pass: what the point names is to fail */
 
 /* -- control block, crossings (cross.c) -- */
 void cross_start(void);                                         /* maps the control block and the trampolines */
@@ -142,7 +154,6 @@ long lazy_mremap(uint64_t old, uint64_t oldlen, uint64_t newlen, long flags, uin
 /* -- partition (filter.c, trap.c) -- */
 enum { FILTER_MARK = 0xb5 };                                    /* si_errno of what our filter traps: the application may have its own */
 void filter_install(bool translate_tids);
-void filter_inspect(struct buf *refusals, unsigned *n);         /* threads stopped: filters that the application has added */
 bool filter_wants(long nr, const uint64_t *x);                  /* [any FS] would it trap this call from the arena? */
 void trap_start(void);                                          /* installs the SIGSYS handler */
 void trap_pairs_save(struct buf *b);                            /* socket pairs the application has made */
@@ -164,7 +175,10 @@ void low_again(void);
 
 void exec_prepare(char **environment);                          /* exec.c: our part of the environment, for the next program */
 bool exec_at(long dir, uint64_t *path, uint64_t flags);         /* [any FS] execveat is an execve of this path; false: leave it */
+void exec_keep(const char *variable);                           /* one more */
 void exec_redirect(uint64_t *path, uint64_t *argv, uint64_t *envp);   /* [any FS] */
+
+long pi_futex(ucontext_t *uc, const uint64_t *x);               /* [any FS] pi.c: after a restart */
 
 /* -- signals (signals.c) -- */
 extern struct ksigaction sig_upper[65];                         /* what the application asked for */
@@ -193,6 +207,7 @@ void threads_remake_call(ucontext_t *uc);                       /* [any FS] a si
 const char *threads_stop(bool (*give_up)(void));
 void threads_resume(void);
 unsigned threads_count(void);
+unsigned threads_most(void);
 struct thread_rec *threads_rec(unsigned i);
 struct thread_rec *threads_by_tid(int tid);
 void threads_save(struct buf *b);
@@ -209,14 +224,27 @@ void carrier_run(void (*fn)(void *), void *arg);
 void carrier_do(void (*fn)(void *), void *arg);                 /* and waits for it */
 struct carrier { volatile uint32_t word; volatile int tid; void (*fn)(void *); void *arg; };
 
+/* -- attributes of threads and process (attributes.c) -- */
+void attributes_start(void);                                    /* what is natural here; behind the filter, before threads */
+void attributes_here(unsigned i);                               /* [any FS] of the calling thread, whose record is i */
+void attributes_inspect(struct buf *refusals, unsigned *n);
+void attributes_reveal(bool on);                                /* during a checkpoint /proc/self is readable */
+void attributes_save(struct buf *b);
+void attributes_restore(struct reader *r);                      /* reads the section, which stays */
+void attributes_apply_here(int vtid);                           /* [any FS] of the calling thread */
+void attributes_restore_process(void);                          /* all others; the last thing */
+
 /* -- process-wide state (process.c) -- */
+void process_start(void);                                       /* what is natural here */
+void *process_natural(size_t *n);                               /* that, as bytes */
 void process_save(struct buf *b);
-void process_restore(struct reader *r);                         /* all but timers */
+void process_restore(struct reader *r);                         /* all but timers and limits */
 void process_start_timers(void);
 void process_inspect(struct buf *refusals, unsigned *n);
+void process_restore_limits(void);                              /* the last thing */
 
 /* -- memory (vma.c, pages.c) -- */
-struct vma_list { struct abi_vma *v; size_t n, cap; struct buf strings; };
+struct vma_list { struct abi_vma *v; size_t n, cap; struct buf strings; bool bad; };      /* bad: it is not complete */
 void vma_scan(struct vma_list *l, struct buf *refusals, unsigned *n);
 void vma_free(struct vma_list *l);
 /* -- descriptors (fds.c, fds_restore.c) -- */
@@ -245,10 +273,19 @@ uint64_t inode_key(unsigned major, unsigned minor, uint64_t inode);
 #define VMF_WHOLE     (1UL << 11)       /* the file's bytes are in the image: comes back as anonymous memory */
 #define VMF_DELETED   (1UL << 12)
 #define VMF_TMPFS     (1UL << 13)
+#define VMF_ONFAULT   (1UL << 20)       /* locked, page by page as they are touched */
+#define VMF_DROPPABLE (1UL << 21)       /* the kernel may empty it: comes back empty */
+#define VMF_SEALED    (1UL << 22)
 struct run { uint64_t start, end; uint32_t vma, flags; };
 #define RUN_BOUNCE 1                    /* not readable in place: read through /proc/self/mem */
-struct run_list { struct run *r; size_t n, cap; };
-void pages_scan(const struct vma_list *l, struct run_list *out);
+struct run_list { struct run *r; size_t n, cap; bool bad; };    /* bad: it is not complete */
+void pages_scan(const struct vma_list *l, struct run_list *out, struct run_list *guards);
+bool pages_guarded(const struct abi_vma *v);                    /* some of its pages are guard pages */
+/* -- what mappings have besides bytes (memory.c) -- */
+void memory_save(const struct vma_list *l, const struct run_list *guards, struct buf *b);
+void memory_restore(struct reader *r);                          /* reads the section; places memory that is to come */
+void memory_restore_guards(void);                               /* content is there */
+void memory_restore_lock(void);                                 /* nothing more is mapped */
 
 /* -- content of fresh memory (fill.c) -- */
 bool fill_begin(void);                                          /* false: not here; then nothing else of it is called */
@@ -264,6 +301,8 @@ void image_restart(const char *dir) __attribute__((noreturn));
 uint32_t crc32c(uint32_t crc, const void *p, size_t n);
 void cpu_describe(struct abi_image_header *h);
 void cpu_check(const char *path, const struct abi_image_header *h);
+const char *cpu_frame_wrong(uint64_t uc);                       /* why a thread could not go on from this frame; NULL: it can */
+void cpu_frame_prepare(uint64_t uc);                            /* [any FS] the calling thread is about to go on from it */
 
 void libs_save(const struct vma_list *l, struct buf *b);        /* libs.c */
 void libs_check(struct reader *r);

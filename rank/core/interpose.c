@@ -200,30 +200,52 @@ int mkstemp64(char *) __attribute__((alias("mkstemp")));
 
 /* -- threads ------------------------------------------------------------------------------------------------------------------- */
 
-struct begin { void *(*fn)(void *); void *arg; };
+static void *begin_kept(void *p)
+{
+	struct core_begin b = *(struct core_begin *)p;
+	lower_thread_here();
+	return b.fn(b.arg);
+}
 
 static void *begin(void *p)
 {
-	struct begin b = *(struct begin *)p;
+	struct core_begin b = *(struct core_begin *)p;
 	free(p);
 	lower_thread_here();
 	return b.fn(b.arg);
 }
 
 /* All signals are blocked in lower threads: handlers of the application cannot run on them. */
-int pthread_create(pthread_t *t, const pthread_attr_t *attr, void *(*fn)(void *), void *arg)
+static int create(pthread_t *t, const pthread_attr_t *attr, void *(*fn)(void *), void *arg)
 {
 	static int (*real)(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *);
-	struct begin *b = malloc(sizeof *b);
 	uint64_t all = ~0UL, old;
-	if (!b) return EAGAIN;
 	if (!real) real = (__typeof__(real))dlsym(RTLD_NEXT, "pthread_create");
-	*b = (struct begin){ fn, arg };
 	raw(SYS_rt_sigprocmask, SIG_SETMASK, &all, &old, 8);
-	int r = real(t, attr, begin, b);
+	int r = real(t, attr, fn, arg);
 	raw(SYS_rt_sigprocmask, SIG_SETMASK, &old, 0, 8);
+	return r;
+}
+
+int pthread_create(pthread_t *t, const pthread_attr_t *attr, void *(*fn)(void *), void *arg)
+{
+	struct core_begin *b = malloc(sizeof *b);
+	if (!b) return EAGAIN;
+	*b = (struct core_begin){ fn, arg };
+	int r = create(t, attr, begin, b);
 	if (r) free(b);
 	return r;
+}
+
+int core_thread(pthread_t *t, struct core_begin *room, size_t stack, void *(*fn)(void *), void *arg)
+{
+	pthread_attr_t a;
+	*room = (struct core_begin){ fn, arg };
+	pthread_attr_init(&a);
+	pthread_attr_setstacksize(&a, stack);
+	int err = create(t, &a, begin_kept, room);
+	pthread_attr_destroy(&a);
+	return err;
 }
 
 /* -- signals ------------------------------------------------------------------------------------------------------------------- */

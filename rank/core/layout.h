@@ -42,6 +42,7 @@
 #define BY_STACK_TOP  0x4fff00000000
 
 #define BY_PASS       (BY_GATE + 0x800)   /*   one system call that the filter lets pass (trap.c) */
+#define BY_PI         (BY_GATE + 0x900)   /*   waits for a futex and makes the call before it again (pi.c) */
 #define BY_VPARK      (BY_GATE + 0xa00)   /*   vDSO functions that park before they read, BY_VPARK_SIZE apart */
 #define BY_VPARK_SIZE 64
 #define BY_NVDSO      5

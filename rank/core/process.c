@@ -1,5 +1,6 @@
 /* process.c: state of the process as a whole: directory, umask, limits, timers.
  *
+ * Of umask and limits only what the application has changed is restored: see attributes.c.
  * Context: ordinary lower code; saving while the application's threads stand still, restoring before they exist. */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -20,6 +21,10 @@ static struct itimerval itimers[3];
 static struct timer *timers;
 static uint64_t ntimers;
 static struct pending_set shared;
+
+/* Umask and limits. own: bit i is limit i, bit NLIMITS the umask: they are the application's. */
+struct natural { uint64_t mask, own; struct rlimit limit[NLIMITS]; };
+static struct natural start, restored;          /* when the program or the restart began; what was restored (own 0: nothing) */
 
 /* -- POSIX timers: the kernel lists them in /proc/self/timers -------------------------------------------------------------- */
 
@@ -119,22 +124,42 @@ static bool is_pending(int sig)
 
 /* -- all of it ------------------------------------------------------------------------------------------------------------------ */
 
+static void look(struct natural *n)
+{
+	char *status = slurp("/proc/thread-self/status", NULL);
+	*n = (struct natural){ .mask = status ? status_field(status, "Umask", 8) : 022 };
+	free(status);
+	for (int i = 0; i < NLIMITS; i++) {
+		if (i == RLIMIT_NOFILE) limits_save(&n->limit[i]);
+		else getrlimit((__rlimit_resource_t)i, &n->limit[i]);
+	}
+}
+
+void process_start(void) { look(&start); }
+
+void *process_natural(size_t *n)
+{
+	*n = sizeof start;
+	return &start;
+}
+
+static bool is_own(const struct natural *now, int i)
+{
+	if (i == NLIMITS) return now->mask != start.mask || ((restored.own >> i & 1) && now->mask == restored.mask);
+	if (memcmp(&now->limit[i], &start.limit[i], sizeof start.limit[i])) return true;
+	return (restored.own >> i & 1) && !memcmp(&now->limit[i], &restored.limit[i], sizeof start.limit[i]);
+}
+
 void process_save(struct buf *b)
 {
 	char cwd[PATH_MAX] = "", numbered[PATH_MAX];
-	char *status = slurp("/proc/thread-self/status", NULL);
+	struct natural now;
 	if (!getcwd(cwd, sizeof cwd)) cwd[0] = 0;
 	bool own = own_proc_path(cwd, numbered, sizeof numbered, true) > 0;
 	buf_str(b, own ? numbered : cwd);
-	buf_u64(b, status ? status_field(status, "Umask", 8) : 022);
-	free(status);
-	for (int i = 0; i < NLIMITS; i++) {
-		struct rlimit rl = { 0 };
-		if (i == RLIMIT_NOFILE) limits_save(&rl);
-		else getrlimit((__rlimit_resource_t)i, &rl);
-		buf_u64(b, rl.rlim_cur);
-		buf_u64(b, rl.rlim_max);
-	}
+	look(&now);
+	for (int i = 0; i <= NLIMITS; i++) now.own |= (uint64_t)is_own(&now, i) << i;
+	buf_add(b, &now, sizeof now);
 	pending_take_shared(&shared);                   /* first: taking SIGALRM starts the timer again */
 	for (int i = 0; i < 3; i++) {
 		struct itimerval v = { 0 };
@@ -149,16 +174,18 @@ void process_save(struct buf *b)
 	pending_put(core_self.pid, 0, &shared);
 }
 
-static void restore_limits(struct reader *r)
+/* With the application's own limits on memory, threads or time nothing could be brought back. That on descriptors is limits.c's. */
+void process_restore_limits(void)
 {
 	for (int i = 0; i < NLIMITS; i++) {
-		struct rlimit now, was = { .rlim_cur = read_u64(r) };
-		was.rlim_max = read_u64(r);
-		if (i == RLIMIT_NOFILE) limits_restore(&was);
-		if (i == RLIMIT_NOFILE || getrlimit((__rlimit_resource_t)i, &now) || r->bad) continue;
-		if (was.rlim_cur > now.rlim_max) was.rlim_cur = now.rlim_max;
-		now.rlim_cur = was.rlim_cur;
-		if (setrlimit((__rlimit_resource_t)i, &now)) core_debug("limit %d cannot be set to %lu: %s", i, (unsigned long)was.rlim_cur, strerror(errno));
+		struct rlimit now, want = restored.limit[i];
+		if (i == RLIMIT_NOFILE || !(restored.own & 1UL << i) || setrlimit((__rlimit_resource_t)i, &want) == 0) continue;
+		getrlimit((__rlimit_resource_t)i, &now);
+		if (want.rlim_max > now.rlim_max) want.rlim_max = now.rlim_max;         /* only root can raise it again */
+		if (want.rlim_cur > want.rlim_max) want.rlim_cur = want.rlim_max;
+		int err = setrlimit((__rlimit_resource_t)i, &want) ? errno : 0;
+		core_say("limit %d was %ld (at most %ld), and is %ld%s%s", i, (long)restored.limit[i].rlim_cur, (long)restored.limit[i].rlim_max,
+			 (long)(err ? now.rlim_cur : want.rlim_cur), err ? ": " : "", err ? strerror(err) : "");
 	}
 }
 
@@ -168,8 +195,9 @@ void process_restore(struct reader *r)
 	const char *cwd = read_str(r);
 	if (own_proc_path(cwd, numbered, sizeof numbered, false) > 0) cwd = numbered;
 	if (*cwd && chdir(cwd)) core_die("image: cannot change to the application's directory %s: %s", cwd, strerror(errno));
-	umask((mode_t)read_u64(r));
-	restore_limits(r);
+	read_bytes(r, &restored, sizeof restored);
+	if (restored.own >> NLIMITS & 1) umask((mode_t)restored.mask);
+	if (restored.own >> RLIMIT_NOFILE & 1) limits_restore(&restored.limit[RLIMIT_NOFILE]);
 	for (int i = 0; i < 3; i++) read_bytes(r, &itimers[i], sizeof itimers[i]);
 	ntimers = read_u64(r);
 	timers = (struct timer *)read_ref(r, ntimers * sizeof *timers);

@@ -331,6 +331,8 @@ void start_application(const char *program, char **argv)
 	limits_lower();
 	agent_start();          /* not before: a checkpoint may be asked for at once, and stops threads by signal */
 	filter_install(false);
+	process_start();
+	attributes_start();
 	core_phase(ABI_PHASE_RUN);
 	fs_write(0);
 	by_enter(sp, ld.entry);

@@ -185,6 +185,7 @@ static void park(ucontext_t *uc, int tid, uint64_t fs)
 	raw(SYS_get_robust_list, 0, &r->robust, &r->robust_len);
 	raw(SYS_prctl, PR_GET_TID_ADDRESS_, &r->tid_address);
 	raw(SYS_prctl, PR_GET_NAME, r->name);
+	attributes_here(i);
 	__atomic_store_n(&r->parked, 1, __ATOMIC_RELEASE);
 	__atomic_fetch_add(&nparked, 1, __ATOMIC_SEQ_CST);
 	futex_wake(&nparked, 1);
@@ -485,6 +486,7 @@ void threads_resume(void)
 }
 
 unsigned threads_count(void) { return nrecs < MAX_THREADS ? nrecs : MAX_THREADS; }
+unsigned threads_most(void) { return MAX_THREADS; }
 struct thread_rec *threads_rec(unsigned i) { return &recs[i]; }
 
 struct thread_rec *threads_by_tid(int tid)

@@ -171,6 +171,14 @@ static long do_execveat(ucontext_t *uc)
 	return do_execve(uc);
 }
 
+/* The word of a child's is the kernel's. */
+static long do_futex(ucontext_t *uc, const uint64_t *x)
+{
+	if (core_is_rank() == 1) return pi_futex(uc, x);
+	pass(uc);
+	return SYS_futex;
+}
+
 static long do_signalfd(long nr, const uint64_t *x)
 {
 	uint64_t mask = *(uint64_t *)x[1] & ~RESERVED_SIGNALS;
@@ -213,16 +221,18 @@ static long do_notify(const uint64_t *x)
 static int tid_of(uint64_t t) { return core_is_rank() == 1 ? threads_new_tid((int)t) : (int)t; }
 
 /* What the kernel does at the end of a thread that holds robust mutexes: it would compare them with its own number. */
+struct list { struct list *next; };
+static struct list *robust_entry(struct list *e) { return (struct list *)((uint64_t)e & ~1UL); }         /* the bit: it inherits priority */
+
 static void leave_robust_mutexes(int vtid)
 {
-	struct list { struct list *next; };
 	struct { struct list list; long offset; struct list *pending; } *head;
 	size_t len;
 	if (raw(SYS_get_robust_list, 0, &head, &len) || !head) return;
-	struct list *e = head->list.next;
+	struct list *e = robust_entry(head->list.next);
 	for (int n = 0; e && e != &head->list && n < 2048; n++) {
 		volatile uint32_t *word = (volatile uint32_t *)((char *)e + head->offset);
-		e = e->next;
+		e = robust_entry(e->next);
 		uint32_t w = *word;
 		if ((w & FUTEX_TID_MASK_) != (uint32_t)vtid) continue;
 		__atomic_compare_exchange_n(word, &w, (w & 0x80000000u) | FUTEX_DIED, 0, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
@@ -233,10 +243,8 @@ static void leave_robust_mutexes(int vtid)
 static long do_exit(uint64_t code)
 {
 	int tid = (int)raw(SYS_gettid), vtid = threads_vtid(tid);
-	if (core_is_rank() == 1 && vtid != tid) {
-		leave_robust_mutexes(vtid);
-		threads_forget(tid);
-	}
+	if (core_is_rank() == 1) leave_robust_mutexes(vtid);    /* of new threads as well: pi.c wakes who waits, not the kernel */
+	if (core_is_rank() == 1 && vtid != tid) threads_forget(tid);
 	return raw(SYS_exit, code);
 }
 
@@ -356,12 +364,19 @@ static long do_with_tids(long nr, const uint64_t *x)
 	case SYS_getpriority:
 	case SYS_setpriority:
 		return raw(nr, x[0], x[0] == PRIO_PROCESS ? (uint64_t)tid_of(x[1]) : x[1], x[2]);
+	case SYS_getpgrp:
+	case SYS_getpgid:
+	case SYS_getsid:
+		return core_is_rank() == 1 ? threads_vtid((int)raw(nr, tid_of(x[0]))) : raw(nr, x[0]);
+	case SYS_setpgid:
+		return raw(nr, tid_of(x[0]), tid_of(x[1]));
 	case SYS_timer_create:
 		return do_timer_create(x);
 	case SYS_clock_gettime:
 	case SYS_clock_getres:
 		return raw(nr, cpu_clock_new((int)x[0]), x[1]);
 	case SYS_kill:
+		if ((int)x[0] < -1) return raw(nr, -tid_of((uint64_t)-(int)x[0]), x[1]);
 		return raw(nr, (int)x[0] > 0 ? tid_of(x[0]) : (int)x[0], x[1]);
 	default:
 		return raw(nr, tid_of(x[0]), x[1], x[2], x[3]);
@@ -419,6 +434,7 @@ static long perform(ucontext_t *uc, long nr, const uint64_t *x)
 	case SYS_signalfd4: return do_signalfd(nr, x);
 	case SYS_execve: return do_execve(uc);
 	case SYS_execveat: return do_execveat(uc);
+	case SYS_futex: return do_futex(uc, x);
 	case SYS_readlink:
 	case SYS_readlinkat: return do_readlink(nr, x);
 	case SYS_set_robust_list:

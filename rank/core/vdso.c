@@ -15,7 +15,7 @@
 #include "internal.h"
 
 extern const char by_vdso_blob[], by_vdso_blob_end[], by_pass_code[], by_pass_end[], by_entry_code[], by_entry_end[],
-	by_vpark_code[], by_vpark_end[];
+	by_vpark_code[], by_vpark_end[], by_pi_code[], by_pi_end[];
 enum { VDSO_SIZE = 0x4000, GETTIME = 0, GETRES = 4 };
 
 void vdso_map(void)
@@ -27,6 +27,7 @@ void vdso_map(void)
 	for (int i = 0; i < h->e_phnum; i++)
 		if (p[i].p_type == PT_LOAD) memcpy(b + p[i].p_vaddr, by_vdso_blob + p[i].p_offset, p[i].p_filesz);
 	memcpy(b + (BY_PASS - BY_VDSO), by_pass_code, (size_t)(by_pass_end - by_pass_code));
+	memcpy(b + (BY_PI - BY_VDSO), by_pi_code, (size_t)(by_pi_end - by_pi_code));
 	memcpy(b + (BY_VPARK - BY_VDSO), by_vpark_code, (size_t)(by_vpark_end - by_vpark_code));
 	memcpy(b + (BY_ENTRY - BY_VDSO), by_entry_code, (size_t)(by_entry_end - by_entry_code));
 	mprotect(b, VDSO_SIZE, PROT_READ | PROT_EXEC);

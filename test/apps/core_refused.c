@@ -1,7 +1,7 @@
 /* test_doc: holds what no image can keep, lets go of it, and holds nothing; it waits for a checkpoint to be tried each time.
  *
- * Arguments: socket, listener, fifo, sysv, aio, seccomp (which it keeps), child, flock, ofd, record or one of the table below, and the
- * file that asks for a checkpoint (test/core/agent.py); without a
+ * Arguments: socket, listener, fifo, sysv, aio, seccomp (which it keeps), child, huge_pages, hidden, watched, guarded, poisoned, directory,
+ * user, namespace, nothing, flock, ofd, record or one of the table below, and the file that asks for a checkpoint (test/core/agent.py); without a
  * file nothing waits. What the refusal must name is printed on standard error: "wants: " and how its line begins. */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
@@ -12,6 +12,8 @@
 #include <linux/filter.h>
 #include <linux/perf_event.h>
 #include <linux/seccomp.h>
+#include <linux/userfaultfd.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,6 +21,7 @@
 #include <sys/fanotify.h>
 #include <sys/file.h>
 #include <sys/inotify.h>
+#include <sys/ioctl.h>
 #include <sys/ipc.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -110,6 +113,109 @@ static void with_child(const char *file)
 	must(close(p[1]) == 0 && waitpid(pid, &status, 0) == pid && status == 11 << 8, "the child's end");
 }
 
+static void wants_memory(const void *p, size_t n, const char *what)
+{
+	fprintf(stderr, "wants: pid %d memory %lx-%lx: %s\n", (int)getpid(), (unsigned long)p, (unsigned long)p + n, what);
+}
+
+/* Memory that no other program may read, the kernel included. Its descriptor is closed. */
+static void with_secret(const char *file)
+{
+	enum { MEMFD_SECRET = 447 };
+	int fd = (int)syscall(MEMFD_SECRET, 0);
+	if (fd < 0) {                                   /* not in this kernel */
+		fprintf(stderr, "wants: \n");
+		exit(77);
+	}
+	must(ftruncate(fd, 4096) == 0, "ftruncate");
+	char *p = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	must(p != MAP_FAILED && close(fd) == 0, "mmap");
+	*p = 'x';
+	wants_memory(p, 4096, "memory that is hidden from the kernel (memfd_secret) /secretmem");
+	moment(file);
+	must(*p == 'x' && munmap(p, 4096) == 0, "secret memory");
+}
+
+/* No huge page is reserved for it, and none is touched. */
+static void with_huge(const char *file)
+{
+	const size_t n = 2 << 20;
+	char *p = mmap(NULL, n, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_HUGETLB | MAP_NORESERVE, -1, 0);
+	must(p != MAP_FAILED, "huge pages");
+	wants_memory(p, n, "pages of hugetlbfs");
+	moment(file);
+	must(munmap(p, n) == 0, "munmap");
+}
+
+/* Memory whose faults are left to somebody: here to the process itself, by a descriptor that it holds. */
+static void with_watched(const char *file)
+{
+	struct uffdio_api api = { .api = UFFD_API };
+	int fd = (int)syscall(SYS_userfaultfd, O_CLOEXEC | 1);
+	char *p = mmap(NULL, 8192, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	struct uffdio_register r = { .range = { (unsigned long)p, 8192 }, .mode = UFFDIO_REGISTER_MODE_MISSING };
+	must(fd >= 0 && ioctl(fd, UFFDIO_API, &api) == 0 && ioctl(fd, UFFDIO_REGISTER, &r) == 0, "userfaultfd");
+	wants_memory(p, 8192, "its faults are handled by userfaultfd");
+	moment(file);
+	must(close(fd) == 0 && p[4096] == 0, "memory that nobody watches");
+}
+
+/* A guard page in memory that may be shared hides what others see there. */
+static void with_guarded(const char *file)
+{
+	enum { GUARD_INSTALL = 102 };
+	char *p = mmap(NULL, 16384, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	memset(p, 7, 16384);
+	must(madvise(p + 4096, 4096, GUARD_INSTALL) == 0, "guard page");
+	wants_memory(p, 16384, "guard pages in shared memory");
+	moment(file);
+	must(p[8192] == 7 && munmap(p, 16384) == 0, "shared memory");
+}
+
+/* A page that the kernel holds back, as after an error of the hardware: nobody handles its faults any more. */
+static void with_poisoned(const char *file)
+{
+	struct { struct { unsigned long long start, len; } range; unsigned long long mode; long long updated; } bad;
+	enum { FEATURE_POISON = 1 << 14 };
+	struct uffdio_api api = { .api = UFFD_API, .features = FEATURE_POISON };
+	int fd = (int)syscall(SYS_userfaultfd, O_CLOEXEC | 1);
+	char *p = mmap(NULL, 16384, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	struct uffdio_register r = { .range = { (unsigned long)p, 16384 }, .mode = UFFDIO_REGISTER_MODE_MISSING };
+	must(fd >= 0 && ioctl(fd, UFFDIO_API, &api) == 0 && ioctl(fd, UFFDIO_REGISTER, &r) == 0, "userfaultfd");
+	memset(&bad, 0, sizeof bad);
+	bad.range.start = (unsigned long)p + 8192;
+	bad.range.len = 4096;
+	must(ioctl(fd, _IOWR(UFFDIO, 8, bad), &bad) == 0 && close(fd) == 0, "poison");
+	fprintf(stderr, "wants: image: memory %lx-%lx of the mapping ", (unsigned long)p + 8192, (unsigned long)p + 12288);
+	fprintf(stderr, "\n");
+	*p = 'x';
+	moment(file);
+	must(*p == 'x' && munmap(p, 16384) == 0, "poisoned memory");
+}
+
+static void wants_thread(const char *what) { fprintf(stderr, "wants: pid %d thread %d: %s: cannot be saved\n", (int)getpid(), (int)getpid(), what); }
+
+static void with_directory(const char *file)
+{
+	must(mkdir("core_refused.gone", 0700) == 0 && chdir("core_refused.gone") == 0 && rmdir("../core_refused.gone") == 0, "directory");
+	wants_thread("a working directory that has been deleted");
+	moment(file);
+	must(chdir("/") == 0, "chdir");
+}
+
+/* The rest is for ever: without a file natively, else only up to the refusal. */
+
+static void with_user(const char *file)
+{
+	struct { unsigned version; int pid; } head = { 0x20080522, 0 };
+	struct { unsigned effective, permitted, inheritable; } caps[2];
+	must(syscall(SYS_capget, &head, caps) == 0, "capget");
+	caps[0].effective &= ~(1u << 23), caps[0].permitted &= ~(1u << 23);     /* CAP_SYS_NICE */
+	must(syscall(SYS_capset, &head, caps) == 0, "capset");
+	wants_thread("another user, group or set of capabilities than at the program's start");
+	moment(file);
+}
+
 /* A filter of its own that raises SIGSYS; it has no effect on what is trapped otherwise, and cannot be taken back. */
 static volatile int seen;
 static void on_sigsys(int s, siginfo_t *si, void *uc)
@@ -130,7 +236,7 @@ static void with_filter(const char *file)
 	must(sigaction(SIGSYS, &a, NULL) == 0 && prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0, "sigaction");
 	must(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &p) == 0, "seccomp");
 	must(syscall(SYS_getpgrp) == 77 && seen == 1 && readlink("/proc/self/exe", (char[8]){ 0 }, 8) == 8, "the handler");
-	fprintf(stderr, "wants: pid %d: 1 seccomp filters of its own: cannot be saved\n", (int)getpid());
+	wants_thread("a seccomp filter of its own");
 	moment(file);
 }
 
@@ -284,6 +390,13 @@ static int with_descriptor(const char *kind, const char *file)
 	return 0;
 }
 
+static void with_namespace(const char *file)
+{
+	must(unshare(CLONE_NEWUTS) == 0, "unshare");
+	wants_thread("another namespace (uts) than at the start");
+	moment(file);
+}
+
 int main(int argc, char **argv)
 {
 	const char *kind = argc > 1 ? argv[1] : "", *file = argc > 2 ? argv[2] : NULL;
@@ -293,6 +406,15 @@ int main(int argc, char **argv)
 	else if (!strcmp(kind, "sysv")) with_sysv(file);
 	else if (!strcmp(kind, "aio")) with_aio(file);
 	else if (!strcmp(kind, "child")) with_child(file);
+	else if (!strcmp(kind, "hidden")) with_secret(file);
+	else if (!strcmp(kind, "huge_pages")) with_huge(file);
+	else if (!strcmp(kind, "watched")) with_watched(file);
+	else if (!strcmp(kind, "guarded")) with_guarded(file);
+	else if (!strcmp(kind, "poisoned")) with_poisoned(file);
+	else if (!strcmp(kind, "nothing")) moment(file);
+	else if (!strcmp(kind, "directory")) with_directory(file);
+	else if (!strcmp(kind, "user")) with_user(file);
+	else if (!strcmp(kind, "namespace")) with_namespace(file);
 	else if (!strcmp(kind, "seccomp")) with_filter(file);
 	else if (!with_lock(kind, file) && !with_descriptor(kind, file)) return 2;
 	printf("%s: held and let go\n", kind);

@@ -9,6 +9,7 @@
     --dir DIR        where images go (default: a new directory below /dev/shm)
     --writers N      writer threads
     --lazy           restart lazily
+    --again WORDS    a command that starts what is restarted, in place of the bare rank: other surroundings
     --confined       no userfaultfd(2) and prctl(PR_SET_MM), as in many containers
     --steal FILE     before a restart somebody else locks the file, wholly and in each way
     --old-kernel     as on a kernel before 6.5, which does not tell whether an eventfd is a semaphore
@@ -18,7 +19,7 @@
 The exit code is the program's (128 + signal); standard input, output and error are the program's own.
 It speaks the socket protocol of internal/abi, as an agent does.
 """
-import argparse, ctypes, fcntl, os, select, shutil, signal, socket, struct, subprocess, sys, tempfile, time
+import argparse, ctypes, fcntl, os, select, shlex, shutil, signal, socket, struct, subprocess, sys, tempfile, time
 
 HEADER = struct.Struct("<IHHIIQII")
 MAGIC = 0x53535942
@@ -150,7 +151,8 @@ class Rank:
         body = self.expect(IMAGE, 600)
         status, nfiles, size, logical, stop_ns, drain_ns, write_ns, crc = struct.unpack("<IIQQQQQQ", body[:56])
         if status:
-            raise Exception("image: " + body[56:].decode(errors="replace"))
+            self.expect(RESUMED)
+            raise Refused("image: " + body[56:].decode(errors="replace").split(": ", 1)[1])
         if not flags:
             stall = struct.unpack("<Q", self.expect(RESUMED))[0]
         else:
@@ -236,6 +238,7 @@ def main():
     p.add_argument("--dir")
     p.add_argument("--writers", type=int, default=0)
     p.add_argument("--lazy", action="store_true")
+    p.add_argument("--again", default="")
     p.add_argument("--confined", action="store_true")
     p.add_argument("--steal")
     p.add_argument("--old-kernel", action="store_true")
@@ -287,7 +290,7 @@ def main():
                 rank.kill()
             if o.steal:
                 steal(o.steal)
-            rank = Rank([o.rank, "--restart", d], env, rundir, log)
+            rank = Rank(shlex.split(o.again) + [o.rank, "--restart", d], env, rundir, log)
             rank.restored()
             rank.storm(o.storm)
             done(t)
