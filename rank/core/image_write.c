@@ -236,9 +236,9 @@ static bool write_tables(struct writer *w, struct abi_image_header *h)
 	h->data_len = w->off - ABI_PAGE_BYTES;
 	h->n_chunks = w->chunks.n / sizeof(struct abi_chunk);
 	uint32_t crc = 0;
+	h->sections_off = h->vmas_off = w->off;
 	if (w->part == 0) {
 		struct buf s = { 0 };
-		h->sections_off = w->off;
 		sections(im, &s, &h->n_sections);
 		h->sections_len = s.n;
 		bool ok = s.n <= ABI_MAX_TABLE && put(w, s.p, s.n);

@@ -47,7 +47,7 @@ func makeRealStore(t *testing.T, ctx context.Context) *realStore {
 		s.job = site.NewJob(name, work)
 		t.Cleanup(s.job.Close)
 		program := harness.Program{Name: "stencil", Args: []string{"--iters", "100000", "--pace", "5000"}}
-		if err := s.job.Run(ctx, "mpich", 2, []string{"--retries", "0"}, site.Command(program, "mpich")...); err != nil {
+		if err := s.job.Run(ctx, "mpich", 2, []string{"--retries", "0", "--writers", "2"}, site.Command(program, "mpich")...); err != nil {
 			t.Fatal(err)
 		}
 		s.runs(ctx)
@@ -168,7 +168,7 @@ func (s *realStore) everyByteOfImage(path string, count map[string]int) {
 		b[i] ^= bit
 		count["headers, sections, tables"]++
 	}
-	for range 3000 {
+	for i := 0; i < 3000 && len(im.Chunks) > 0; i++ {
 		one := *im
 		c := im.Chunks[s.rand.IntN(len(im.Chunks))]
 		one.Chunks = []abi.Chunk{c}
@@ -237,6 +237,11 @@ func (s *realStore) place(dir, kind string) (string, uint64) {
 	}
 	path := filepath.Join(dir, fmt.Sprintf("rank-%05d.0.img", s.rand.IntN(2)))
 	im, err := image(s.read(path))
+	if err == nil && (kind == "memory" || kind == "chunks") && (s.rand.IntN(2) == 0 || len(im.Chunks) == 0) { // of the other writer
+		if other, oerr := image(s.read(strings.Replace(path, ".0.img", ".1.img", 1))); oerr == nil && len(other.Chunks) > 0 {
+			path, im = strings.Replace(path, ".0.img", ".1.img", 1), other
+		}
+	}
 	if err != nil {
 		s.t.Fatal(err)
 	}
