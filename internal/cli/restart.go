@@ -76,7 +76,9 @@ func (e *env) restartJob(cmd *cobra.Command, name string, f *runFlags, only uint
 		return err
 	}
 	meta.MPI, meta.Every, meta.Keep, meta.Retries = spec.MPI.Name, f.every, f.keep, f.retries
+	meta.Grace, meta.Reason = f.grace, ""
 	meta.Fsync, meta.Lazy, meta.Policy, meta.MPIArgs, meta.Writers = f.fsync, f.lazy, f.policy, f.mpiArgs, f.writers
+	meta.Refused = f.refused
 	meta.State, meta.Exit, meta.Ended = dataset.StateRunning, 0, time.Time{}
 	if err := job.Save(); err != nil { // a store that is full or read-only can be read all the same
 		e.say(fmt.Sprintf("%v; the job goes on all the same", err))
@@ -85,7 +87,7 @@ func (e *env) restartJob(cmd *cobra.Command, name string, f *runFlags, only uint
 	if _, err := os.Stat(dir); err != nil {
 		dir = "" // the ranks say so if they need it
 	}
-	return e.drive(job, spec, coordsrv.Options{Restart: true, Only: only, Dir: dir}, f.verbose)
+	return e.drive(job, spec, coordsrv.Options{Restart: true, Only: only, Dir: dir, Grace: f.grace}, f.verbose)
 }
 
 // keepOld takes over what was not given.
@@ -115,8 +117,14 @@ func (f *runFlags) keepOld(changed func(string) bool, meta *dataset.Meta) {
 	if !changed("policy") {
 		f.policy = meta.Policy
 	}
+	if !changed("refused") && meta.Refused != "" {
+		f.refused = meta.Refused
+	}
 	if !changed("mpi-args") && f.mpi == meta.MPI {
 		f.mpiArgs = meta.MPIArgs
+	}
+	if !changed("grace") && meta.Grace > 0 {
+		f.grace = meta.Grace
 	}
 	if !changed("writers") && meta.Writers > 0 {
 		f.writers = meta.Writers

@@ -129,6 +129,9 @@ func (e *env) printShown(s shown) {
 	if r := s.Running; r != nil {
 		rows = append(rows, []string{"running", fmt.Sprintf("%s, %s, pid %d", ui.Duration(r.Running), r.Phase, r.PID)})
 	}
+	if s.Meta.Reason != "" {
+		rows = append(rows, []string{"ended because", s.Meta.Reason})
+	}
 	if m := s.Checkpoint; m != nil {
 		rows = append(rows, []string{"checkpoint", fmt.Sprintf("%d, %s, %s", m.Checkpoint, ui.Bytes(m.Bytes), m.Time.Local().Format(time.DateTime))})
 	}

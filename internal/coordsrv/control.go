@@ -69,8 +69,9 @@ func (s *Server) serveControl(l net.Listener) {
 		s.ask(func() { s.step(coord.Interrupt{Code: interrupted}) })
 		writeJSON(w, struct{}{})
 	})
-	srv := &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second}
-	_ = srv.Serve(l)
+	const slow = 10 * time.Second // for a client to say what it wants
+	srv := &http.Server{Handler: mux, ReadHeaderTimeout: slow, ReadTimeout: slow, IdleTimeout: slow, MaxHeaderBytes: 1 << 14}
+	_ = srv.Serve(limit(l, maxClients))
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second) // answers under way get out
 	defer cancel()
 	_ = srv.Shutdown(ctx)
@@ -100,6 +101,7 @@ func (s *Server) handleCheckpoint(w http.ResponseWriter, r *http.Request) {
 	select {
 	case res := <-ch:
 		writeJSON(w, res)
+	case <-r.Context().Done(): // who asked has gone; the checkpoint is taken all the same
 	case <-s.stop: // Finish answers everybody; the answer may be there by now
 		select {
 		case res := <-ch:

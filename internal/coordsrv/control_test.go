@@ -13,6 +13,9 @@ import (
 	"path/filepath"
 	"syscall"
 	"testing"
+
+	"github.com/byssus-hpc/byssus/internal/coord"
+	"github.com/byssus-hpc/byssus/internal/dataset"
 )
 
 // answering listens at the control socket of a run directory and gives every connection to answer.
@@ -132,4 +135,37 @@ func TestEndlessAnswer(t *testing.T) {
 	if n := <-sent; n > longestAnswer+16<<20 {
 		t.Errorf("%d bytes were read, at most %d wanted", n, longestAnswer)
 	}
+}
+
+// TestManyClients: clients that say nothing, or nonsense, do not keep others from being answered.
+func TestManyClients(t *testing.T) {
+	s := &Server{stop: make(chan struct{}), queries: make(chan func()), opt: Options{Job: &dataset.Job{}}, machine: coord.New(coord.Config{Ranks: 1})}
+	s.opt.RunDir = t.TempDir()
+	l, err := s.listen()
+	if err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		for f := range s.queries {
+			f()
+		}
+	}()
+	for i := range 3 * maxClients {
+		c, err := net.Dial("unix", filepath.Join(s.opt.RunDir, ControlSocket))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		if i%2 == 0 {
+			_, _ = c.Write([]byte("\x00\xffnonsense\n\n"))
+		}
+	}
+	st, err := Dial(s.opt.RunDir).Status(context.Background())
+	if err != nil || st.Ranks != 1 {
+		t.Errorf("found %+v, %v", st, err)
+	}
+	close(s.stop)
+	l.Close()
+	s.wg.Wait()
+	close(s.queries)
 }

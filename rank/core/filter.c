@@ -1,8 +1,8 @@
 /* filter.c: the seccomp program that holds the partition: which system calls of upper code come to trap.c.
  *
  * A call is looked at by its number first, so that all others keep the kernel's cached fast path; then by its
- * arguments; last by the instruction pointer: only code in the arena is trapped, and the one instruction at BY_PASS
- * never. The program is built from the table below: to add a call, add a row, and a case in trap.c.
+ * arguments; last by the instruction pointer: only code where no child can have any is trapped (layout.h). The program
+ * is built from the table below: to add a call, add a row, and a case in trap.c.
  * Context: start-up, all threads of the lower half; ends the process on failure. */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -11,6 +11,7 @@
 #include <linux/seccomp.h>
 #include <signal.h>
 #include <stddef.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -33,7 +34,7 @@ static const struct row rows[] = {
 	{ SYS_signalfd, ALWAYS, 0 },
 	{ SYS_ppoll, ARG_SET, 3 }, { SYS_pselect6, ARG_SET, 5 }, { SYS_epoll_pwait, ARG_SET, 4 }, { SYS_epoll_pwait2, ARG_SET, 4 },
 	{ SYS_readlink, ALWAYS, 0 }, { SYS_readlinkat, ALWAYS, 0 },
-	{ SYS_rseq, ALWAYS, 0 }, { SYS_exit_group, ALWAYS, 0 }, { SYS_execve, ALWAYS, 0 }, { SYS_socketpair, ALWAYS, 0 },
+	{ SYS_rseq, ALWAYS, 0 }, { SYS_exit_group, ALWAYS, 0 }, { SYS_execve, ALWAYS, 0 }, { SYS_execveat, ALWAYS, 0 }, { SYS_socketpair, ALWAYS, 0 },
 	{ SYS_close, ARG_HIGH, 0 }, { SYS_dup2, ARG_HIGH, 1 }, { SYS_dup3, ARG_HIGH, 1 }, { SYS_close_range, ALWAYS, 0 },
 };
 
@@ -52,6 +53,35 @@ static const struct row tid_rows[] = {
 
 /* After a lazy restart dropped memory must read as zeros. */
 static const struct row lazy_rows[] = { { SYS_madvise, ALWAYS, 0 } };
+
+/* Where low.c is at work: libc's first call in a new thread, besides rseq. */
+static const struct row low_rows[] = { { SYS_set_robust_list, ALWAYS, 0 } };
+
+enum { NTABLES = 4 };
+static struct table { const struct row *row; size_t n; bool used; } tables[NTABLES] = {
+	{ rows, sizeof rows / sizeof *rows, false }, { tid_rows, sizeof tid_rows / sizeof *tid_rows, false },
+	{ lazy_rows, sizeof lazy_rows / sizeof *lazy_rows, false }, { low_rows, sizeof low_rows / sizeof *low_rows, false },
+};
+
+/* The same decision as the program's, without its last question. */
+static bool taken(const struct row *r, const uint64_t *x)
+{
+	switch (r->when) {
+	case ARG_SET: return x[r->arg] != 0;
+	case ARG_HIGH: return (uint32_t)x[r->arg] >= (uint32_t)core_config.fd_base;
+	case MMAP: return !(x[3] & MAP_FIXED) || x[0] >= BY_ARENA_HI;
+	case MASK: return x[1] && (uint32_t)x[0] != SIG_UNBLOCK;
+	default: return true;
+	}
+}
+
+bool filter_wants(long nr, const uint64_t *x)
+{
+	for (int t = 0; t < NTABLES; t++)
+		for (size_t i = 0; tables[t].used && i < tables[t].n; i++)
+			if (tables[t].row[i].nr == nr) return taken(&tables[t].row[i], x);
+	return false;
+}
 
 enum { MAX_INSN = 400, TO_IP = 1, TO_ALLOW = 2 };
 struct program { struct sock_filter q[MAX_INSN]; unsigned n; struct { unsigned at; int where; } fix[MAX_INSN]; unsigned nfix; };
@@ -123,17 +153,49 @@ static void emit_row(struct program *p, const struct row *r)
 static void finish(struct program *p)
 {
 	unsigned ip = p->n;
+	_Static_assert(BY_APP >= BY_TRAP_LO && BY_LDSO >= BY_TRAP_LO && BY_MMAP_LO >= BY_TRAP_LO && BY_PASS < BY_TRAP_LO, "layout.h");
 	load(p, offsetof(struct seccomp_data, instruction_pointer) + 4);
-	jump(p, BPF_JGE, (uint32_t)(BY_ARENA_LO >> 32), 0, 5);
-	jump(p, BPF_JGE, (uint32_t)(BY_ARENA_HI >> 32), 4, 0);
-	jump(p, BPF_JEQ, (uint32_t)(BY_PASS >> 32), 0, 2);
-	load(p, offsetof(struct seccomp_data, instruction_pointer));
-	jump(p, BPF_JEQ, (uint32_t)(BY_PASS + 2), 1, 0);
-	p->q[p->n++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_TRAP);
+	jump(p, BPF_JGE, (uint32_t)(BY_TRAP_LO >> 32), 0, 2);
+	jump(p, BPF_JGE, (uint32_t)(BY_ARENA_HI >> 32), 1, 0);
+	p->q[p->n++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_TRAP | FILTER_MARK);
 	unsigned allow = p->n;
 	p->q[p->n++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
 	for (unsigned i = 0; i < p->nfix; i++)
 		p->q[p->fix[i].at].k = (p->fix[i].where == TO_IP ? ip : allow) - p->fix[i].at - 1;
+}
+
+static void use_tables(bool translate_tids)
+{
+	tables[0].used = true;
+	tables[1].used = translate_tids;
+	tables[2].used = translate_tids && core_config.lazy;
+	tables[3].used = low_used();
+}
+
+static uint64_t installed;                      /* filters that the process has, ours included */
+
+static uint64_t count_filters(void)
+{
+	char *status = slurp("/proc/self/status", NULL);
+	uint64_t n = status ? status_field(status, "Seccomp_filters", 10) : 0;
+	free(status);
+	return n;
+}
+
+void filter_inspect(struct buf *refusals, unsigned *n)
+{
+	uint64_t now = count_filters();
+	if (now <= installed) return;
+	buf_printf(refusals, "pid %d: %lu seccomp filters of its own: cannot be saved\n", core_self.pid, (unsigned long)(now - installed));
+	++*n;
+}
+
+static void install(struct program *p)
+{
+	struct sock_fprog prog = { (unsigned short)p->n, p->q };
+	if (syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &prog) == 0) return;       /* privileged: children keep their rights */
+	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)) core_die("filter: cannot set no_new_privs: %s", strerror(errno));
+	if (syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &prog)) core_die("filter: seccomp: %s", strerror(errno));
 }
 
 void filter_install(bool translate_tids)
@@ -143,13 +205,11 @@ void filter_install(bool translate_tids)
 	jump(&p, BPF_JEQ, AUDIT_ARCH_X86_64, 1, 0);
 	to(&p, TO_ALLOW);
 	load(&p, offsetof(struct seccomp_data, nr));
-	for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) emit_row(&p, &rows[i]);
-	for (size_t i = 0; translate_tids && i < sizeof tid_rows / sizeof *tid_rows; i++) emit_row(&p, &tid_rows[i]);
-	if (translate_tids && core_config.lazy) emit_row(&p, &lazy_rows[0]);
+	use_tables(translate_tids);
+	for (int t = 0; t < NTABLES; t++)
+		for (size_t i = 0; tables[t].used && i < tables[t].n; i++) emit_row(&p, &tables[t].row[i]);
 	to(&p, TO_ALLOW);
 	finish(&p);
-	struct sock_fprog prog = { (unsigned short)p.n, p.q };
-	if (syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &prog) == 0) return;       /* privileged: children keep their rights */
-	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)) core_die("filter: cannot set no_new_privs: %s", strerror(errno));
-	if (syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &prog)) core_die("filter: seccomp: %s", strerror(errno));
+	install(&p);
+	installed = count_filters();
 }

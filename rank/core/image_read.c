@@ -580,6 +580,8 @@ void image_restart(const char *dir)
 	uint64_t t1 = now_ns();
 	core_phase(ABI_PHASE_RESTORING);
 	vdso_link();
+	shown_again();
+	low_again();
 	threads_restore(&in.sec[ABI_SEC_THREADS]);
 	process_restore(&in.sec[ABI_SEC_PROCESS]);
 	fds_restore(&in.sec[ABI_SEC_FDS], &in.sec[ABI_SEC_FD_CONTENT]);

@@ -105,6 +105,13 @@ void start_save(struct buf *b);                                 /* address space
 void start_restore(struct reader *r);
 void start_application(const char *path, char **argv) __attribute__((noreturn));   /* path NULL: argv[0] is looked for */
 
+/* -- what /proc shows (shown.c) -- */
+struct shown { uint64_t arg, arg_end, env, env_end, stack, nauxv, auxv[48]; };    /* nauxv: words */
+void shown_start(const struct shown *s);
+void shown_save(struct buf *b);
+void shown_restore(struct reader *r);
+void shown_again(void);                                         /* restart: memory is back */
+
 /* -- address space (space.c) -- */
 struct space_state { uint64_t brk_lo, brk_now, brk_mapped; uint64_t region_len[BY_STATE_N]; };
 extern struct space_state space;
@@ -117,13 +124,26 @@ long lazy_madvise(uint64_t addr, uint64_t len, int advice);
 long lazy_mremap(uint64_t old, uint64_t oldlen, uint64_t newlen, long flags, uint64_t to);
 
 /* -- partition (filter.c, trap.c) -- */
+enum { FILTER_MARK = 0xb5 };                                    /* si_errno of what our filter traps: the application may have its own */
 void filter_install(bool translate_tids);
+void filter_inspect(struct buf *refusals, unsigned *n);         /* threads stopped: filters that the application has added */
+bool filter_wants(long nr, const uint64_t *x);                  /* [any FS] would it trap this call from the arena? */
 void trap_start(void);                                          /* installs the SIGSYS handler */
 void trap_pairs_save(struct buf *b);                            /* socket pairs the application has made */
 uint64_t trap_pair_of(uint64_t inode);
 void trap_pair_add(uint64_t a, uint64_t b);                     /* [any FS] */
 
+void low_start(const struct elf_image *app);                    /* low.c: fresh start, the program is mapped */
+bool low_used(void);                                            /* [any FS] the program makes calls from low addresses */
+void low_thread(void);                                          /* [any FS] those of the calling thread are ours from here on */
+uint64_t low_stub(uint64_t site);                               /* [any FS] where to make the call that returns to site; or 0 */
+uint64_t low_site(uint64_t pc);                                 /* [any FS] of a pc behind the call in a stub; else pc */
+void low_save(struct buf *b);
+void low_restore(struct reader *r);
+void low_again(void);
+
 void exec_prepare(char **environment);                          /* exec.c: our part of the environment, for the next program */
+bool exec_at(long dir, uint64_t *path, uint64_t flags);         /* [any FS] execveat is an execve of this path; false: leave it */
 void exec_redirect(uint64_t *path, uint64_t *argv, uint64_t *envp);   /* [any FS] */
 
 /* -- signals (signals.c) -- */
@@ -148,7 +168,9 @@ struct thread_rec {
 	struct pending_set pending;
 };
 void threads_start(void);
-void threads_stop(bool (*give_up)(void));                       /* helper thread: returns when all have parked */
+void threads_remake_call(ucontext_t *uc);                       /* [any FS] a signal that the program does not see broke it off */
+/* Helper thread: NULL when all have parked, or it was given up; else which thread cannot be stopped. */
+const char *threads_stop(bool (*give_up)(void));
 void threads_resume(void);
 unsigned threads_count(void);
 struct thread_rec *threads_rec(unsigned i);
@@ -164,7 +186,7 @@ void lower_thread_here(void);                                   /* the calling t
 bool lower_thread_is(int tid);
 /* work for the carrier: runs on its private lower stack */
 void carrier_run(void (*fn)(void *), void *arg);
-struct carrier { volatile uint32_t word; void (*fn)(void *); void *arg; };
+struct carrier { volatile uint32_t word; volatile int tid; void (*fn)(void *); void *arg; };
 
 /* -- process-wide state (process.c) -- */
 void process_save(struct buf *b);
@@ -178,6 +200,8 @@ void vma_free(struct vma_list *l);
 /* -- descriptors (fds.c, fds_restore.c) -- */
 void fds_start(void);                                           /* remembers what was inherited */
 void fds_inspect(struct buf *refusals, unsigned *n);            /* threads stopped; makes the records */
+unsigned fds_children(struct buf *refusals);                    /* how many there are; named, unless refusals is NULL */
+void fds_wait_for_child(int or_readable);                       /* until one ends, for some milliseconds at most */
 void fds_save(const struct vma_list *l, struct buf *fds, struct buf *content);
 void fds_restore(struct reader *fds, struct reader *content);
 int image_shared_fd(uint64_t key);                              /* restart: the memory file behind shared mappings, or -1 */
@@ -224,6 +248,8 @@ void libs_check(struct reader *r);
 void agent_connect(void);                                       /* HELLO and WELCOME */
 void agent_start(void);                                         /* the helper thread */
 void agent_wake(void);                                          /* [any FS] */
+void agent_last_words(const char *text, size_t n);              /* [any FS] */
+bool agent_asked_to_end(void);                                  /* [any FS] */
 void agent_failed(const char *sentence);
 void agent_restored(uint64_t read_ns, uint64_t restore_ns, uint64_t bytes);
 #endif

@@ -112,6 +112,8 @@ static void read_environment(void)
 	static const char *const ranks[] = { "PMI_RANK", "OMPI_COMM_WORLD_RANK", "PMIX_RANK", "SLURM_PROCID", NULL };
 	static const char *const sizes[] = { "PMI_SIZE", "OMPI_COMM_WORLD_SIZE", "BYSSUS_NRANKS", "SLURM_NTASKS", NULL };
 	const char *policy = getenv("BYSSUS_POLICY"), *writers = getenv("BYSSUS_WRITERS");
+	const char *refused = getenv("BYSSUS_REFUSED");
+	core_job.refused_error = refused && !strcmp(refused, "error");
 	core_job.rank = number(ranks, 0);
 	core_job.nranks = number(sizes, 1);
 	core_job.libmpi = getenv("BYSSUS_LIBMPI");
@@ -140,27 +142,38 @@ static void find_libdir(void)
 
 /* -- the process around us ------------------------------------------------------------------------------------------------------ */
 
-/* A process with the legacy layout has its libraries at 0x2aaa..., where the arena is: it starts itself again with
- * the modern one. An unlimited stack is what makes the kernel choose the legacy one. */
+/* What the application and its children inherit. */
+static void set_stack_limit(rlim_t cur)
+{
+	struct rlimit rl;
+	getrlimit(RLIMIT_STACK, &rl);
+	rl.rlim_cur = cur != RLIM_INFINITY && cur > BY_STACK_LIMIT ? BY_STACK_LIMIT : cur;
+	setrlimit(RLIMIT_STACK, &rl);
+}
+
+/* A process with the legacy layout has its libraries at 0x2aaa..., where the arena is, and one with an unlimited stack at
+ * 0x1455...: it starts itself again with another. Afterwards the application has what the user has set. */
 static void check_layout(char **argv)
 {
 	struct rlimit rl;
-	const char *limit = getenv("BYSSUS_STACK_LIMIT");
+	const char *was = getenv("BYSSUS_LAYOUT");
+	unsigned long persona = (unsigned long)personality(0xffffffff), limit = 0;
 	getrlimit(RLIMIT_STACK, &rl);
+	if (was && sscanf(was, "%lx,%lu", &persona, &limit) == 2) rl.rlim_cur = limit;
 	if ((uint64_t)&errno >= BY_ARENA_HI && (uint64_t)check_layout >= BY_ARENA_HI) {
-		if (limit) {
-			rl.rlim_cur = strtoull(limit, NULL, 10);
-			setrlimit(RLIMIT_STACK, &rl);
-		}
+		set_stack_limit(rl.rlim_cur);
+		personality(persona);
 		return;
 	}
-	if (limit) core_die("the kernel puts libraries at %p, where the application has to be", (void *)&errno);
-	char was[32];
-	snprintf(was, sizeof was, "%llu", (unsigned long long)rl.rlim_cur);
-	setenv("BYSSUS_STACK_LIMIT", was, 1);
+	if (was)
+		core_die("the kernel puts libraries at %p, where the application has to be%s", (void *)&errno,
+			 (uint64_t)&errno > 0x2a0000000000 ? ": vm.legacy_va_layout must be 0" : "");
+	char now[48];
+	snprintf(now, sizeof now, "%lx,%lu", persona, (unsigned long)rl.rlim_cur);
+	setenv("BYSSUS_LAYOUT", now, 1);
 	if (rl.rlim_cur > 64UL << 20) rl.rlim_cur = 64UL << 20;
 	setrlimit(RLIMIT_STACK, &rl);
-	personality((unsigned long)personality(0xffffffff) & ~(unsigned long)ADDR_COMPAT_LAYOUT);
+	personality(persona & ~(unsigned long)ADDR_COMPAT_LAYOUT);
 	execv("/proc/self/exe", argv);
 	core_die("cannot start again with another address layout: %s", strerror(errno));
 }

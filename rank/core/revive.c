@@ -87,6 +87,7 @@ void thread_revived(struct thread_rec *r)
 {
 	if (r->robust < BY_ARENA_HI) raw(SYS_set_robust_list, r->robust, r->robust_len);
 	raw(SYS_prctl, PR_SET_NAME, r->name);
+	low_thread();
 	__atomic_fetch_add(&ready, 1, __ATOMIC_SEQ_CST);
 	futex_wake(&ready, 1);
 	while (!go) futex_wait(&go, 0);

@@ -4,10 +4,12 @@
  * blocks with a signal mask is not made here, where its thread could not be parked: it is sent on its way through the
  * one instruction at BY_PASS, with the mask cleaned of our signals.
  * Context: SIGSYS handler on the application's FS and stack (its signal stack if it has one), all signals blocked:
- * no TLS, no locks but those of this core, little stack. Operands are used as they are: a bad pointer ends the
- * process by SIGSEGV where natively the call would return EFAULT. */
+ * no TLS, no locks but those of this core, little stack. Operands that cannot be the application's memory give EFAULT; one
+ * that is merely not mapped ends the process by SIGSEGV, where natively the call would return EFAULT: to ask the kernel
+ * first would cost a system call in each of these. */
 #define _GNU_SOURCE
 #include <errno.h>
+#include <linux/audit.h>
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
@@ -15,7 +17,7 @@
 #include "internal.h"
 
 typedef greg_t *regs;
-enum { SYS_SECCOMP_ = 1, FUTEX_TID_MASK_ = 0x3fffffff, FUTEX_DIED = 0x40000000 };
+enum { SYS_SECCOMP_ = 1, SYS_USER_DISPATCH_ = 2, FUTEX_TID_MASK_ = 0x3fffffff, FUTEX_DIED = 0x40000000 };
 
 /* -- small cases ---------------------------------------------------------------------------------------------------- */
 
@@ -46,13 +48,13 @@ static bool is_exe_of(const char *p, long pid)
 	return same(p, own);
 }
 
-/* /proc/self/exe, also by number. */
+/* /proc/self/exe, also by number; a child's is its parent's until it executes something. */
 static bool is_own_exe(const char *p)
 {
 	if (!p || p[0] != '/' || p[1] != 'p' || p[2] != 'r') return false;
 	if (same(p, "/proc/self/exe") || same(p, "/proc/thread-self/exe")) return true;
-	long pid = raw(SYS_getpid);
-	return is_exe_of(p, pid) || is_exe_of(p, threads_vtid((int)pid));
+	long pid = core_self.pid;
+	return is_exe_of(p, raw(SYS_getpid)) || is_exe_of(p, pid) || is_exe_of(p, threads_vtid((int)pid));
 }
 
 static long do_readlink(long nr, const uint64_t *a)
@@ -144,9 +146,25 @@ static long pass_with_mask(ucontext_t *uc, long nr, int reg, bool boxed)
 static long do_execve(ucontext_t *uc)
 {
 	regs g = uc->uc_mcontext.gregs;
+	if (is_own_exe((const char *)g[REG_RDI])) g[REG_RDI] = (greg_t)core_self.exe;
 	exec_redirect((uint64_t *)&g[REG_RDI], (uint64_t *)&g[REG_RSI], (uint64_t *)&g[REG_RDX]);
 	pass(uc);
 	return SYS_execve;
+}
+
+/* fexecve, for one. */
+static long do_execveat(ucontext_t *uc)
+{
+	regs g = uc->uc_mcontext.gregs;
+	uint64_t path = (uint64_t)g[REG_RSI];
+	if (!exec_at((int)g[REG_RDI], &path, (uint64_t)g[REG_R8])) {
+		pass(uc);
+		return SYS_execveat;
+	}
+	g[REG_RDI] = (greg_t)path;
+	g[REG_RSI] = g[REG_RDX];
+	g[REG_RDX] = g[REG_R10];
+	return do_execve(uc);
 }
 
 static long do_signalfd(long nr, const uint64_t *x)
@@ -224,9 +242,36 @@ static long do_with_tids(long nr, const uint64_t *x)
 
 /* -- the handler --------------------------------------------------------------------------------------------------------- */
 
+static bool bad(uint64_t p) { return p < BY_SAVED_LO || p >= BY_ARENA_HI; }
+static bool bad_or_null(uint64_t p) { return p && bad(p); }
+
+/* What is read or written here without the kernel's help. */
+static bool bad_operands(long nr, const uint64_t *x)
+{
+	switch (nr) {
+	case SYS_rt_sigprocmask:
+	case SYS_rt_sigaction: return bad_or_null(x[1]) || bad_or_null(x[2]);
+	case SYS_rt_sigsuspend:
+	case SYS_rt_sigtimedwait: return bad(x[0]);
+	case SYS_ppoll: return bad(x[3]);
+	case SYS_pselect6: return bad(x[5]) || bad_or_null(*(uint64_t *)x[5]);
+	case SYS_epoll_pwait:
+	case SYS_epoll_pwait2: return bad(x[4]);
+	case SYS_signalfd:
+	case SYS_signalfd4: return bad(x[1]);
+	case SYS_readlink:
+	case SYS_execve: return bad(x[0]);
+	case SYS_readlinkat:
+	case SYS_execveat: return bad(x[1]);
+	case SYS_timer_create: return bad_or_null(x[1]);
+	default: return false;
+	}
+}
+
 /* Returns what the interrupted code finds in rax. */
 static long perform(ucontext_t *uc, long nr, const uint64_t *x)
 {
+	if (bad_operands(nr, x)) return -EFAULT;
 	switch (nr) {
 	case SYS_mmap: return space_mmap(x[0], x[1], (long)x[2], (int)x[3], (int)x[4], x[5]);
 	case SYS_brk: return space_brk(x[0]);
@@ -245,9 +290,15 @@ static long perform(ucontext_t *uc, long nr, const uint64_t *x)
 	case SYS_signalfd:
 	case SYS_signalfd4: return do_signalfd(nr, x);
 	case SYS_execve: return do_execve(uc);
+	case SYS_execveat: return do_execveat(uc);
 	case SYS_readlink:
 	case SYS_readlinkat: return do_readlink(nr, x);
-	case SYS_rseq: return -ENOSYS;                  /* its area would lie in memory that a restart brings back unregistered */
+	case SYS_set_robust_list:
+		low_thread();
+		return raw(nr, x[0], x[1]);
+	case SYS_rseq:
+		low_thread();
+		return -ENOSYS;                  /* its area would lie in memory that a restart brings back unregistered */
 	case SYS_exit_group: return do_exit_group((int)x[0]);
 	case SYS_exit: return do_exit(x[0]);
 	case SYS_socketpair: return do_socketpair(x);
@@ -256,6 +307,24 @@ static long perform(ucontext_t *uc, long nr, const uint64_t *x)
 	case SYS_dup3: return -EBADF;
 	case SYS_close_range: return do_close_range((uint32_t)x[0], (uint32_t)x[1], x[2]);
 	default: return do_with_tids(nr, x);
+	}
+}
+
+/* A call of code at low addresses, which the filter has not seen; what it would let pass is made outside of them. */
+static void from_low(siginfo_t *si, ucontext_t *uc, const uint64_t *x)
+{
+	regs g = uc->uc_mcontext.gregs;
+	long nr = si->si_syscall;
+	uint64_t stub = low_stub((uint64_t)g[REG_RIP]);
+	if (si->si_arch != AUDIT_ARCH_X86_64) {
+		g[REG_RAX] = -ENOSYS;
+	} else if (filter_wants(nr, x)) {
+		g[REG_RAX] = perform(uc, nr, x);
+	} else {
+		if (stub) g[REG_RIP] = (greg_t)stub;
+		else if (nr == SYS_rt_sigreturn) g[REG_RIP] = BY_PASS;
+		else pass(uc)[BY_PASS_NR] = (uint64_t)nr;
+		g[REG_RAX] = nr;
 	}
 }
 
@@ -279,12 +348,14 @@ static void on_sigsys(int sig, siginfo_t *si, void *v)
 	regs g = uc->uc_mcontext.gregs;
 	uint64_t x[6] = { (uint64_t)g[REG_RDI], (uint64_t)g[REG_RSI], (uint64_t)g[REG_RDX], (uint64_t)g[REG_R10],
 			  (uint64_t)g[REG_R8], (uint64_t)g[REG_R9] };
-	if (si->si_code != SYS_SECCOMP_) {
+	bool ours = si->si_code == SYS_SECCOMP_ && si->si_errno == FILTER_MARK;
+	if (!ours && si->si_code != SYS_USER_DISPATCH_) {
 		foreign_sigsys(si, uc);
 		return;
 	}
 	__atomic_fetch_add(&core_page()->traps, 1, __ATOMIC_RELAXED);
-	g[REG_RAX] = perform(uc, si->si_syscall, x);
+	if (si->si_code == SYS_USER_DISPATCH_) from_low(si, uc, x);
+	else g[REG_RAX] = perform(uc, si->si_syscall, x);
 }
 
 extern void by_restorer(void);

@@ -1,21 +1,26 @@
 /* test_doc: holds what no image can keep, lets go of it, and holds nothing; it waits for a checkpoint to be tried each time.
  *
- * Arguments: socket, listener, fifo, sysv, aio or child, and the file that asks for a checkpoint (test/core/agent.py); without a
+ * Arguments: socket, listener, fifo, sysv, aio, filter (which it keeps) or child, and the file that asks for a checkpoint (test/core/agent.py); without a
  * file nothing waits. What the refusal must name is printed on standard error: "wants: " and how its line begins. */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/aio_abi.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ipc.h>
+#include <sys/prctl.h>
 #include <sys/shm.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
+#include <ucontext.h>
 #include <unistd.h>
 
 static void must(int ok, const char *what)
@@ -106,6 +111,30 @@ static void with_child(const char *file)
 	must(close(p[1]) == 0 && waitpid(pid, &status, 0) == pid && status == 11 << 8, "the child's end");
 }
 
+/* A filter of its own that raises SIGSYS; it has no effect on what is trapped otherwise, and cannot be taken back. */
+static volatile int seen;
+static void on_sigsys(int s, siginfo_t *si, void *uc)
+{
+	(void)s;
+	seen++;
+	((ucontext_t *)uc)->uc_mcontext.gregs[REG_RAX] = si->si_syscall == SYS_getpgrp ? 77 : -1;
+}
+
+static void with_filter(const char *file)
+{
+	struct sock_filter q[] = {
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, 0), BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_getpgrp, 0, 1),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_TRAP), BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+	};
+	struct sock_fprog p = { 4, q };
+	struct sigaction a = { .sa_sigaction = on_sigsys, .sa_flags = SA_SIGINFO };
+	must(sigaction(SIGSYS, &a, NULL) == 0 && prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0, "sigaction");
+	must(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &p) == 0, "seccomp");
+	must(syscall(SYS_getpgrp) == 77 && seen == 1 && readlink("/proc/self/exe", (char[8]){ 0 }, 8) == 8, "the handler");
+	fprintf(stderr, "wants: pid %d: 1 seccomp filters of its own: cannot be saved\n", (int)getpid());
+	moment(file);
+}
+
 int main(int argc, char **argv)
 {
 	const char *kind = argc > 1 ? argv[1] : "", *file = argc > 2 ? argv[2] : NULL;
@@ -115,6 +144,7 @@ int main(int argc, char **argv)
 	else if (!strcmp(kind, "sysv")) with_sysv(file);
 	else if (!strcmp(kind, "aio")) with_aio(file);
 	else if (!strcmp(kind, "child")) with_child(file);
+	else if (!strcmp(kind, "filter")) with_filter(file);
 	else return 2;
 	printf("%s: held and let go\n", kind);
 	fflush(stdout);

@@ -55,9 +55,13 @@ func programs() []program {
 		{file: "core_children.c", args: []string{"8"}},
 		{file: "core_count.c", args: []string{"30"}},
 		{file: "core_cross.c", native: []string{"native"}, rank: "test/byssus-rank-test"},
+		{file: "core_disguise.c", args: []string{"10", "", "two words", "--", "x"}},
 		{file: "core_exceptions.cpp", args: []string{"1800"}},
+		{file: "core_exec.c", args: []string{"12"}},
 		{file: "core_fds.c", args: []string{"60"}},
+		{file: "core_layout.c", args: []string{"8"}},
 		{file: "core_leader.c", args: []string{"200"}},
+		{file: "core_low.c", args: []string{"40"}},
 		{file: "core_memory.c", args: []string{"45"}},
 		{file: "core_openmp.c", args: []string{"800"}},
 		{file: "core_python.py", args: []string{"5000"}},
@@ -66,6 +70,7 @@ func programs() []program {
 		{file: "core_space.c", args: []string{"400000"}},
 		{file: "core_threads.c", args: []string{"80"}},
 		{file: "core_drop.c", args: []string{"36"}},
+		{file: "core_storm.c", args: []string{"10"}},
 		{file: "core_timers.c", args: []string{"100"}},
 		{file: "core_window.c", prints: "wrong 0, handled, by the window\n", rank: "test/byssus-rank-test"},
 	}
@@ -324,7 +329,7 @@ func TestEveryProgramIsRun(t *testing.T) {
 	}
 	for _, file := range files {
 		base := filepath.Base(file)
-		known := base == "core_refused.c" || slices.ContainsFunc(programs(), func(p program) bool { return p.file == base })
+		known := base == "core_refused.c" || base == "core_stuck.c" || slices.ContainsFunc(programs(), func(p program) bool { return p.file == base })
 		if !known {
 			t.Errorf("%s: no test runs it", base)
 		}
@@ -334,12 +339,23 @@ func TestEveryProgramIsRun(t *testing.T) {
 // TestRefused asks for a checkpoint of a program that holds what cannot be saved. The refusal must name all of it, with
 // process and descriptor. The program goes on as if nothing had been, and can be checkpointed when it has let go.
 func TestRefused(t *testing.T) {
+	refusals(t, "core_refused.c", "socket", "listener", "fifo", "sysv", "aio", "filter", "child")
+}
+
+// TestStuck asks for a checkpoint of a program with a thread that cannot be stopped: after a while the checkpoint fails
+// by the thread's name. The program goes on, and can be checkpointed when the thread can be stopped.
+func TestStuck(t *testing.T) { refusals(t, "core_stuck.c", "masked", "vforked", "traced", "inside") }
+
+func refusals(t *testing.T, file string, kinds ...string) {
 	b := ready(t)
-	for _, kind := range []string{"socket", "listener", "fifo", "sysv", "aio", "child"} {
+	for _, kind := range kinds {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
 			dir := scratch(t)
-			p := program{file: "core_refused.c", args: []string{kind}}
+			p := program{file: file, args: []string{kind}}
+			if kind == "inside" {
+				p.rank = "test/byssus-rank-test"
+			}
 			native, err := do(t.Context(), dir, b.command(p))
 			if err != nil {
 				t.Fatal(err)
@@ -351,7 +367,11 @@ func TestRefused(t *testing.T) {
 			if err := os.Remove(ask); err != nil {
 				t.Fatal(err)
 			}
-			refused(t, b.agent(p, at, filepath.Join(dir, "images"), "--patient"), dir, native, 1)
+			after := 1
+			if kind == "filter" {
+				after = 0
+			}
+			refused(t, b.agent(p, at, filepath.Join(dir, "images"), "--patient"), dir, native, after)
 		})
 	}
 }
