@@ -26,6 +26,7 @@ const jsonStatus = `    job, dir, app, pid        name, directory of checkpoints
     stage, stage_since_ns     of it: preparing, pausing, agreeing, stopping, writing or committing; since when of
                               running_ns
     detail                    what it waits for
+    ending_because            why the job is ending
     last_checkpoint           as checkpoint --json prints it
     rank_status               for each rank, in order:
       pid                     its process
@@ -67,7 +68,7 @@ const jsonVerified = `    checkpoint                its number; left out where s
 
 const jsonShown = `    state                     running, lost (its byssus died), stopped, finished, failed or damaged
     dir                       of the job
-    running                   what the running job says, as ps --json prints it
+    running                   what the running job says, as ps --json prints it (ending_because: why it is ending)
     checkpoint                the manifest of the checkpoint, as in list --json
     error, job_error          what is wrong with the checkpoint, with the job
     images                    for each file of the checkpoint:
@@ -83,7 +84,7 @@ const jsonShown = `    state                     running, lost (its byssus died)
       ranks                   size of MPI_COMM_WORLD
       mpi, face               mpich or openmpi: run under last; linked against
       mpi_args                further arguments of mpirun
-      every_ns, keep, retries, fsync, lazy, policy, writers
+      every_ns, keep, retries, fsync, lazy, policy, writers, grace_ns, refused
                               as given to run
       auto_named              the name was made up
       state                   running, stopped, finished, failed or damaged

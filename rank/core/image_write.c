@@ -298,9 +298,9 @@ static bool write_tables(struct writer *w, struct abi_image_header *h)
 	h->data_len = w->off - ABI_PAGE_BYTES;
 	h->n_chunks = w->nchunks;
 	uint32_t crc = 0;
+	h->sections_off = h->vmas_off = w->off;
 	if (w->part == 0) {
 		struct buf s = { 0 };
-		h->sections_off = w->off;
 		sections(im, &s, &h->n_sections);
 		h->sections_len = s.n;
 		if (s.bad) fail(w, "memory for the tables", ENOMEM);
