@@ -105,7 +105,6 @@ static bool may_park(const ucontext_t *uc, uint64_t fs)
 	uint64_t pc = (uint64_t)uc->uc_mcontext.gregs[REG_RIP];
 	if (fs >= BY_ARENA_HI || pc >= BY_ARENA_HI || pc < BY_SAVED_LO) return false;
 	if (pc >= BY_CTL && pc < BY_CTL + BY_CTL_SIZE) return false;
-	if (pc == BY_PASS && uc->uc_mcontext.gregs[REG_RAX] == SYS_execve) return false;        /* exec.c's operands are not saved */
 	return !nest_active(fs);
 }
 
