@@ -42,6 +42,9 @@ const (
 	MsgInit     = 11 // text, the library's version: MPI_Init is done
 	MsgFini     = 12 // text: MPI_Finalize is done
 	MsgReason   = 13 // text: why this rank is about to end the job (an abort, a refused call)
+
+	MsgFinalizing = 16 // the rank enters MPI_Finalize: it cannot be stopped any more
+	MsgTerminate  = 17 // somebody has sent this rank a SIGTERM that would end it; it is held back
 )
 
 // Messages from the agent to a rank.
@@ -54,7 +57,8 @@ const (
 	MsgDrain   = 69 // Drain: every rank is stopped: drain, write the image, go on
 	MsgResume  = 70 // after EXIT_AFTER: go on after all
 	MsgCancel  = 71 // this attempt is given up: go on
-	MsgExit    = 72 // after EXIT_AFTER: end with EXIT_STOPPED
+	MsgExit    = 72 // end with EXIT_STOPPED, when the image under way is over
+	MsgEnd     = 75 // the job ends without a checkpoint: SIGTERM has its effect, beginning with one that comes now
 )
 
 // Header opens every message.
@@ -109,6 +113,8 @@ type Stopped struct {
 	StopNS    uint64
 	NThreads  uint32 `c:"nthreads"`
 	NRefusals uint32 `c:"nrefusals"`
+	NPassing  uint32 `c:"npassing"` // the last so many of them may be gone a moment later: child processes
+	Pad       uint32
 }
 
 // Image says that a rank's image is written.
@@ -294,11 +300,20 @@ const (
 	SecAllocator = 6
 	SecLibs      = 7
 	SecClient    = 8 // what the MPI half asks to be kept
+	SecEnd       = 9 // one more than the highest type; goes up with each new one
+
+	SecMayIgnore = 1 << 31 // in a type: a reader that does not know it goes on without it; all others it refuses
 )
 
 // Section opens a section (part 0 only); its bytes follow, padded to a multiple of 8.
 type Section struct {
 	Type   uint32
-	CRC32C uint32 `c:"crc32c"` // of the bytes without padding
+	CRC32C uint32 `c:"crc32c"` // of type, length, the bytes and their padding
 	Length uint64
 }
+
+// Limits of an image file, which its writer keeps and its readers ask for before they make memory.
+const (
+	MaxParts = 1024
+	MaxTable = 64 << 30 // bytes of all sections together, and of the VMA and chunk tables together
+)

@@ -115,7 +115,8 @@ func (s *Server) accept() {
 		if errors.Is(err, net.ErrClosed) {
 			return
 		}
-		if err != nil {
+		if err != nil { // out of descriptors: later there may be some
+			time.Sleep(10 * time.Millisecond)
 			continue
 		}
 		s.mu.Lock()

@@ -93,7 +93,8 @@ func (s *session) event(m abi.Message) (coord.Event, error) {
 	case abi.MsgStopped:
 		var st abi.Stopped
 		text, err := abi.Decode(m.Body, &st)
-		return coord.Stopped{Rank: s.rank, Epoch: m.Epoch, Refusals: lines(text, int(st.NRefusals))}, err
+		refusals := lines(text, int(st.NRefusals))
+		return coord.Stopped{Rank: s.rank, Epoch: m.Epoch, Refusals: refusals, Passing: min(int(st.NPassing), len(refusals))}, err
 	case abi.MsgImage:
 		var im abi.Image
 		text, err := abi.Decode(m.Body, &im)
@@ -108,8 +109,14 @@ func (s *session) event(m abi.Message) (coord.Event, error) {
 		return coord.Failed{Rank: s.rank, Text: sentence(m.Body)}, nil
 	case abi.MsgInit:
 		return coord.Init{Rank: s.rank}, nil
+	case abi.MsgFinalizing:
+		return coord.Finalizing{Rank: s.rank}, nil
 	case abi.MsgFini:
 		return coord.Fini{Rank: s.rank}, nil
+	case abi.MsgReason:
+		return coord.Reason{Rank: s.rank, Text: sentence(m.Body)}, nil
+	case abi.MsgTerminate:
+		return coord.Terminate{ByRank: true}, nil
 	}
 	return nil, fmt.Errorf("agent: message of unknown type %d from rank %d", m.Type, s.rank)
 }

@@ -33,9 +33,11 @@ type runFlags struct {
 	fsync   bool
 	lazy    bool
 	policy  string
+	refused string
 	mpiArgs []string
 	verbose bool
 	writers int
+	grace   time.Duration
 }
 
 func (f *runFlags) add(cmd *cobra.Command) {
@@ -48,8 +50,10 @@ func (f *runFlags) add(cmd *cobra.Command) {
 	fl.BoolVar(&f.fsync, "fsync", true, "a checkpoint counts only when it is on stable storage")
 	fl.BoolVar(&f.lazy, "lazy", false, "map images on restart and verify them in the background instead of reading them first")
 	fl.StringVar(&f.policy, "policy", "refuse", "when something cannot be saved: refuse the checkpoint, or drop it")
+	fl.StringVar(&f.refused, "refused", "end", "a call of an MPI function that is refused: end the job with the reason, or answer with an MPI error")
 	fl.StringArrayVar(&f.mpiArgs, "mpi-args", nil, "an argument for mpirun (repeat for more)")
 	fl.IntVar(&f.writers, "writers", 1, "threads of a rank that write its image")
+	fl.DurationVar(&f.grace, "grace", coord.DefaultGrace, "from SIGTERM to the end of the job, with or without a checkpoint")
 	fl.BoolVarP(&f.verbose, "verbose", "v", false, "tell about every checkpoint")
 	complete := func(values ...string) func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 		return func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
@@ -58,6 +62,7 @@ func (f *runFlags) add(cmd *cobra.Command) {
 	}
 	for name, f := range map[string]func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective){
 		"mpi": complete("auto", launch.MPICH, launch.OpenMPI), "policy": complete("refuse", "drop"),
+		"refused": complete("end", "error"),
 	} {
 		if err := cmd.RegisterFlagCompletionFunc(name, f); err != nil {
 			panic(err) // the flag was defined a few lines above
@@ -76,8 +81,12 @@ func (f *runFlags) check() error {
 		return usage(fmt.Errorf("run: --retries %d, wanted at least 0", f.retries))
 	case f.every < 0 || f.every > 0 && f.every < time.Second:
 		return usage(fmt.Errorf("run: --every %v, wanted at least 1s", f.every))
+	case f.grace < time.Second || f.grace > 24*time.Hour:
+		return usage(fmt.Errorf("run: --grace %v, wanted 1s to 24h", f.grace))
 	case f.policy != "refuse" && f.policy != "drop":
 		return usage(fmt.Errorf("run: --policy %q, wanted refuse or drop", f.policy))
+	case f.refused != "end" && f.refused != "error":
+		return usage(fmt.Errorf("run: --refused %q, wanted end or error", f.refused))
 	case f.mpi != "auto" && f.mpi != launch.MPICH && f.mpi != launch.OpenMPI:
 		return usage(fmt.Errorf("run: --mpi %q, wanted auto, mpich or openmpi", f.mpi))
 	case f.writers < 1 || f.writers > 64:
@@ -95,8 +104,14 @@ func (e *env) run() *cobra.Command {
 error, the environment and the exit code are those of the program.
 
 A checkpoint is taken on request (byssus checkpoint), every so often (--every), on SIGUSR1, and before leaving on
-SIGTERM (exit code 123). On SIGINT the job ends at once; committed checkpoints stay. When a rank dies the job goes on
-from its newest good checkpoint by itself, at most --retries times without a new checkpoint in between.
+SIGTERM, also when a batch system sends that to all processes of the job: it leaves within --grace, with exit code 123
+after a checkpoint, or 143 when there was none in time, and never goes on by itself. On SIGINT the job ends at once;
+committed checkpoints stay. When a rank dies the job goes on from its newest good checkpoint by itself, at most
+--retries times without a new checkpoint in between.
+
+A call of an MPI function that is refused (byssus doctor lists them) ends the job with the reason, exit code 125. With
+--refused=error it is answered with an MPI error, as the error handler of its communicator wants it, for programs that
+handle it; after that no checkpoint of the job can be taken.
 
 A job without --job is called after its program, and leaves nothing behind when it finishes with exit code 0.`,
 		Example: `  byssus run -n 4 -- lmp -in in.melt
@@ -139,8 +154,11 @@ func (e *env) runNew(f *runFlags, app []string) error {
 			return usage(err)
 		}
 	}
-	report, err := elfcheck.Check(app[0])
+	report, err := elfcheck.Check(app[0], faces())
 	if err != nil {
+		return err
+	}
+	if err := e.warn(report); err != nil {
 		return err
 	}
 	spec, err := makeSpec(f, report.Face)
@@ -162,7 +180,7 @@ func (e *env) runNew(f *runFlags, app []string) error {
 	}
 	job, err := store.Create(dataset.Meta{Name: f.jobName(app[0]), ID: hex.EncodeToString(id), App: app, Dir: cwd,
 		Ranks: f.ranks, MPI: spec.MPI.Name, Face: report.Face, MPIArgs: f.mpiArgs, Every: f.every, Keep: f.keep, Retries: f.retries,
-		Fsync: f.fsync, Lazy: f.lazy, Policy: f.policy, Writers: f.writers, State: dataset.StateRunning, Started: time.Now()})
+		Fsync: f.fsync, Lazy: f.lazy, Policy: f.policy, Refused: f.refused, Writers: f.writers, Grace: f.grace, State: dataset.StateRunning, Started: time.Now()})
 	if errors.Is(err, dataset.ErrExists) {
 		return fmt.Errorf("%w: go on with byssus restart %s, or choose another name", err, f.job)
 	}
@@ -170,7 +188,19 @@ func (e *env) runNew(f *runFlags, app []string) error {
 		return err
 	}
 	spec.App = app
-	return e.drive(job, spec, coordsrv.Options{}, f.verbose)
+	return e.drive(job, spec, coordsrv.Options{Grace: f.grace}, f.verbose)
+}
+
+// warn says in a line what doctor would say about the program.
+func (e *env) warn(r *elfcheck.Report) error {
+	found, err := judge(r)
+	if err != nil {
+		return err
+	}
+	if text := worst(r, found); text != "" {
+		e.say(text)
+	}
+	return nil
 }
 
 // makeSpec finds the MPI and our own files.
@@ -188,7 +218,7 @@ func makeSpec(f *runFlags, face string) (launch.Spec, error) {
 		return launch.Spec{}, exitError{ExitStart, fmt.Errorf("%w (byssus doctor tells more)", err)}
 	}
 	return launch.Spec{MPI: mpi, Ranks: f.ranks, Program: program, Args: f.mpiArgs, Face: face, LibDir: libDir,
-		Writers: f.writers, Policy: f.policy, Lazy: f.lazy, Verbose: f.verbose}, nil
+		Writers: f.writers, Policy: f.policy, Refused: f.refused, Lazy: f.lazy, Verbose: f.verbose}, nil
 }
 
 // drive runs a job that is locked, to its end.
@@ -198,9 +228,12 @@ func (e *env) drive(job *dataset.Job, spec launch.Spec, opt coordsrv.Options, ve
 	if err != nil {
 		return err
 	}
-	defer os.RemoveAll(runDir)
+	defer removeRunDir(runDir)
 	signals, stop := catch()
 	defer stop()
+	broken := make(chan os.Signal, 1) // who read what we say may be gone: the job stays. Caught, not ignored: children inherit that
+	signal.Notify(broken, syscall.SIGPIPE)
+	defer signal.Stop(broken)
 	spec.Job = job.Meta.Name
 	opt.Job, opt.Spec, opt.RunDir, opt.Signals = job, spec, runDir, signals
 	opt.Environ, opt.Fault, opt.Say = os.Environ(), os.Getenv("BYSSUS_FAULT"), e.say
@@ -243,11 +276,12 @@ func (e *env) ended(job *dataset.Job, code int) error {
 		return exitWith(code)
 	}
 	_ = os.Remove(filepath.Join(job.Dir, "run"))
+	own, err := job.Own()
 	if err := job.Save(); err != nil {
 		e.say(err.Error())
 	}
-	if code != 0 && code != ExitStart && err == nil && len(images) > 0 { // which would only fail again
-		e.say(fmt.Sprintf("go on from checkpoint %d with: byssus restart %s", images[len(images)-1], job.Meta.Name))
+	if code != 0 && code != ExitStart && err == nil && len(own) > 0 { // which would only fail again
+		e.say(fmt.Sprintf("go on from checkpoint %d with: byssus restart %s", own[len(own)-1], job.Meta.Name))
 	}
 	return exitWith(code)
 }
@@ -255,7 +289,7 @@ func (e *env) ended(job *dataset.Job, code int) error {
 // catch collects the signals that mean something to a running job; the rest keep their default.
 func catch() (<-chan os.Signal, func()) {
 	ch := make(chan os.Signal, 16)
-	for _, sig := range []os.Signal{syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGTERM, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGHUP, syscall.SIGWINCH, syscall.SIGCONT} {
+	for _, sig := range []os.Signal{syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGTERM, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGHUP, syscall.SIGPIPE, syscall.SIGWINCH, syscall.SIGCONT} {
 		if !signal.Ignored(sig) {
 			signal.Notify(ch, sig)
 		}

@@ -63,6 +63,8 @@ func (p *player) create(d *datadriven.TestData) {
 			p.cfg.Retries = n
 		case "drop":
 			p.cfg.DropBad = n == 1
+		case "grace":
+			p.cfg.Grace, err = time.ParseDuration(a.Vals[0])
 		case "every":
 			p.cfg.Every, err = time.ParseDuration(a.Vals[0])
 		}
@@ -166,8 +168,14 @@ func (p *player) event(name string, rank int, args map[string]string) Event {
 		return Left{rank}
 	case "restored":
 		return Restored{rank}
+	case "finalizing":
+		return Finalizing{rank}
 	case "fini":
 		return Fini{rank}
+	case "reason":
+		return Reason{rank, args["text"]}
+	case "progress":
+		return Progress{}
 	case "failed":
 		return Failed{rank, args["text"]}
 	case "lost":
@@ -191,7 +199,7 @@ func (p *player) event(name string, rank int, args map[string]string) Event {
 	case "stopped":
 		ev := Stopped{Rank: rank, Epoch: epoch}
 		if args["refusal"] != "" {
-			ev.Refusals = []string{args["refusal"]}
+			ev.Refusals, ev.Passing = []string{args["refusal"]}, int(num("passing"))
 		}
 		return ev
 	case "image":
@@ -209,7 +217,7 @@ func (p *player) event(name string, rank int, args map[string]string) Event {
 	case "request":
 		return Request{ID: num("id"), Stop: args["stop"] != ""}
 	case "terminate":
-		return Terminate{}
+		return Terminate{ByRank: args["rank"] != ""}
 	case "interrupt":
 		return Interrupt{130}
 	case "launchfailed":

@@ -34,6 +34,8 @@
 #define ABI_INIT                 11   /* text, the library's version: MPI_Init is done */
 #define ABI_FINI                 12   /* text: MPI_Finalize is done */
 #define ABI_REASON               13   /* text: why this rank is about to end the job (an abort, a refused call) */
+#define ABI_FINALIZING           16   /* the rank enters MPI_Finalize: it cannot be stopped any more */
+#define ABI_TERMINATE            17   /* somebody has sent this rank a SIGTERM that would end it; it is held back */
 
 /* Messages from the agent to a rank. */
 #define ABI_WELCOME              64   /* Welcome: answers HELLO */
@@ -44,7 +46,8 @@
 #define ABI_DRAIN                69   /* Drain: every rank is stopped: drain, write the image, go on */
 #define ABI_RESUME               70   /* after EXIT_AFTER: go on after all */
 #define ABI_CANCEL               71   /* this attempt is given up: go on */
-#define ABI_EXIT                 72   /* after EXIT_AFTER: end with EXIT_STOPPED */
+#define ABI_EXIT                 72   /* end with EXIT_STOPPED, when the image under way is over */
+#define ABI_END                  75   /* the job ends without a checkpoint: SIGTERM has its effect, beginning with one that comes now */
 
 /* Header opens every message. */
 struct abi_header {
@@ -130,11 +133,15 @@ struct abi_stopped {
 	uint64_t stop_ns;
 	uint32_t nthreads;
 	uint32_t nrefusals;
+	uint32_t npassing;   /* the last so many of them may be gone a moment later: child processes */
+	uint32_t pad;
 };
-_Static_assert(sizeof(struct abi_stopped) == 16, "layout");
+_Static_assert(sizeof(struct abi_stopped) == 24, "layout");
 _Static_assert(offsetof(struct abi_stopped, stop_ns) == 0, "layout");
 _Static_assert(offsetof(struct abi_stopped, nthreads) == 8, "layout");
 _Static_assert(offsetof(struct abi_stopped, nrefusals) == 12, "layout");
+_Static_assert(offsetof(struct abi_stopped, npassing) == 16, "layout");
+_Static_assert(offsetof(struct abi_stopped, pad) == 20, "layout");
 
 /* Image says that a rank's image is written. */
 struct abi_image {
@@ -395,17 +402,23 @@ _Static_assert(offsetof(struct abi_chunk, crc32c) == 20, "layout");
 #define ABI_SEC_ALLOCATOR        6
 #define ABI_SEC_LIBS             7
 #define ABI_SEC_CLIENT           8   /* what the MPI half asks to be kept */
+#define ABI_SEC_END              9   /* one more than the highest type; goes up with each new one */
+#define ABI_SEC_MAY_IGNORE       0x80000000   /* in a type: a reader that does not know it goes on without it; all others it refuses */
 
 /* Section opens a section (part 0 only); its bytes follow, padded to a multiple of 8. */
 struct abi_section {
 	uint32_t type;
-	uint32_t crc32c;   /* of the bytes without padding */
+	uint32_t crc32c;   /* of type, length, the bytes and their padding */
 	uint64_t length;
 };
 _Static_assert(sizeof(struct abi_section) == 16, "layout");
 _Static_assert(offsetof(struct abi_section, type) == 0, "layout");
 _Static_assert(offsetof(struct abi_section, crc32c) == 4, "layout");
 _Static_assert(offsetof(struct abi_section, length) == 8, "layout");
+
+/* Limits of an image file, which its writer keeps and its readers ask for before they make memory. */
+#define ABI_MAX_PARTS            1024
+#define ABI_MAX_TABLE            0x1000000000   /* bytes of all sections together, and of the VMA and chunk tables together */
 
 /* Crash points of the rank: BYSSUS_FAULT=name[:n][@rank] ends the process by SIGKILL at the n-th pass. */
 #define ABI_FAULTS(X) \

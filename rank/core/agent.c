@@ -2,7 +2,7 @@
  *
  *   IDLE --REQUEST--> PENDING --STOP--> (threads park) STOPPED --DRAIN--> WORKING --image--> IDLE, or HELD --EXIT--> end
  *                                                                                              or HELD --RESUME--> IDLE
- *                     any --CANCEL, agent lost--> IDLE
+ *                     any --CANCEL, agent lost--> IDLE;   any but WORKING --EXIT--> end
  * Only the helper thread changes the state. The work on the image is the carrier's; the helper stays with the socket
  * meanwhile, so that the work can be given up.
  * Context: helper thread, ordinary lower code, all signals blocked. core_send: any lower thread. agent_wake: [any FS]. */
@@ -12,6 +12,7 @@
 #include <linux/membarrier.h>
 #include <poll.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -29,6 +30,9 @@ static struct {
 	enum state state;
 	uint64_t epoch, stop_begun, stop_ns;
 	volatile uint32_t cancelled, work_done;
+	bool hung_up;                   /* the agent is gone */
+	uint64_t dies_at;               /* then, and SIGTERM has not ended this process: when something else does */
+	volatile uint32_t asked, ending; /* a SIGTERM is held back; none is held back any more */
 	uint32_t writers;
 	struct abi_drain drain;
 	bool image_ok, failed_early;    /* the carrier's: the failure has been reported before the work was over */
@@ -62,6 +66,24 @@ void agent_failed(const char *sentence) { send_two(ABI_FAILED, 0, sentence, strl
 
 void core_reason(const char *sentence) { send_two(ABI_REASON, 0, sentence, strlen(sentence), NULL, 0); }
 
+/* [any FS] For a process that is about to end. */
+void agent_last_words(const char *text, size_t n)
+{
+	struct abi_header h = { .magic = ABI_MAGIC, .version = ABI_VERSION, .type = ABI_REASON, .rank = (uint32_t)core_job.rank, .length = (uint32_t)n };
+	struct iovec v[2] = { { &h, sizeof h }, { (void *)text, n } };
+	struct msghdr msg = { .msg_iov = v, .msg_iovlen = 2 };
+	if (a.sock >= 0) raw(SYS_sendmsg, a.sock, &msg, MSG_NOSIGNAL | MSG_DONTWAIT);
+}
+
+/* [any FS] Somebody asks this process to end. True: the agent will hear of it, and decides. */
+bool agent_asked_to_end(void)
+{
+	if (a.sock < 0 || a.ending) return false;
+	a.asked = 1;
+	agent_wake();
+	return true;
+}
+
 void agent_restored(uint64_t read_ns, uint64_t restore_ns, uint64_t bytes)
 {
 	struct abi_restored r = { read_ns, restore_ns, bytes };
@@ -85,6 +107,7 @@ static bool receive(int flags)
 		a.in.length == (size_t)n - sizeof a.in;
 	if (good) return true;
 	if (n > 0) core_say("agent: a damaged message of %zd bytes; going on without checkpoints", n);
+	a.hung_up = n <= 0;
 	close(a.sock);
 	a.sock = -1;
 	return false;
@@ -165,20 +188,44 @@ static void message(void);
 static bool give_up(void)
 {
 	cross_donor_wanted();
-	while (a.sock >= 0 && receive(MSG_DONTWAIT)) message();
+	while (a.sock >= 0 && !a.cancelled && receive(MSG_DONTWAIT)) message();
 	return a.cancelled || a.sock < 0;
 }
 
-/* droppable: what is refused can be left out of the image. */
-static void say_stopped(struct buf *refusals, unsigned n, bool droppable)
+/* droppable: what is refused can be left out of the image. The last `passing` refusals may be none in a moment. */
+static void say_stopped(struct buf *refusals, unsigned n, unsigned passing, bool droppable)
 {
 	if (n && core_config.policy_drop && droppable) {
 		core_say("not in the image:\n%.*s", (int)refusals->n, refusals->p);
-		n = 0;
+		refusals->n = n = passing = 0;
 	}
-	struct abi_stopped m = { a.stop_ns, threads_count(), n };
+	struct buf all = { 0 };                         /* first what no policy drops and no time heals */
+	char why[256];
+	if (core_client->refuse && core_client->refuse(why, sizeof why)) {
+		buf_printf(&all, "%s\n", why);
+		n++;
+	}
+	if (refusals->n) buf_add(&all, refusals->p, refusals->n);
+	struct abi_stopped m = { .stop_ns = a.stop_ns, .nthreads = threads_count(), .nrefusals = n, .npassing = passing };
 	core_fault(ABI_FAULT_RANK_STOPPED);
-	send_two(ABI_STOPPED, a.epoch, &m, sizeof m, refusals->p, n ? refusals->n : 0);
+	send_two(ABI_STOPPED, a.epoch, &m, sizeof m, all.p, n ? all.n : 0);
+	buf_free(&all);
+}
+
+/* Stops all threads, at a moment without child processes if there is one soon: children end while the threads run on,
+ * which still hold in front of collectives. Returns which thread cannot be stopped, or NULL. */
+static const char *stop_threads(void)
+{
+	enum { CHILD_WAIT_NS = 1000000000 };
+	for (uint64_t until = now_ns() + CHILD_WAIT_NS; ; ) {
+		__atomic_store_n(&BY_CTLP->stop, 1, __ATOMIC_SEQ_CST);
+		const char *why = threads_stop(give_up);
+		if (why || a.cancelled || a.sock < 0 || now_ns() >= until || !fds_children(NULL)) return why;
+		__atomic_store_n(&BY_CTLP->stop, 0, __ATOMIC_SEQ_CST);
+		threads_resume();
+		fds_wait_for_child(a.sock);
+		if (give_up()) return NULL;
+	}
 }
 
 static void stop(void)
@@ -187,18 +234,23 @@ static void stop(void)
 	unsigned n = 0;
 	core_phase(ABI_PHASE_STOPPING);
 	a.stop_begun = now_ns();
-	__atomic_store_n(&BY_CTLP->stop, 1, __ATOMIC_SEQ_CST);
 	a.state = STOPPED;
-	const char *why = threads_stop(give_up);
+	const char *why = stop_threads();
 	if (a.cancelled || a.sock < 0) {
 		go_on(ABI_CANCEL);
 		return;
 	}
 	a.stop_ns = now_ns() - a.stop_begun;
-	if (why) buf_printf(&refusals, "%s\n", why);
-	else fds_inspect(&refusals, &n);
-	if (!why) filter_inspect(&refusals, &n);
-	say_stopped(&refusals, why ? 1 : n, !why);
+	unsigned children = 0;
+	if (why) {
+		buf_printf(&refusals, "%s\n", why);
+		n = 1;
+	} else {
+		fds_inspect(&refusals, &n);
+		filter_inspect(&refusals, &n);
+		children = fds_children(&refusals);
+	}
+	say_stopped(&refusals, n + children, children, !why);
 	buf_free(&refusals);
 }
 
@@ -252,10 +304,18 @@ static void message(void)
 		if (a.state == PENDING || a.state == HELD) go_on(ABI_CANCEL);
 		break;
 	case ABI_RESUME:
-	case ABI_EXIT:
 		if (!current || (a.state != HELD && a.state != WORKING)) break;
-		a.order = a.in.type;
+		a.order = ABI_RESUME;
 		if (a.state == HELD) obey();
+		break;
+	case ABI_EXIT:
+		if (!current) break;
+		a.order = ABI_EXIT;
+		if (a.state != WORKING) end();
+		break;
+	case ABI_END:
+		a.ending = 1;
+		raw(SYS_kill, core_self.pid, SIGTERM);
 		break;
 	}
 }
@@ -263,6 +323,7 @@ static void message(void)
 static void after_work(void)
 {
 	a.work_done = 0;
+	if (a.order == ABI_EXIT) end();
 	bool hold = a.image_ok && (a.drain.flags & ABI_DRAIN_EXIT_AFTER) && !a.cancelled && a.sock >= 0;
 	if (!hold) {
 		go_on(ABI_RESUME);
@@ -272,10 +333,16 @@ static void after_work(void)
 	obey();
 }
 
+/* Who started the job is gone, and the job goes with it: not every launcher sees to that. */
 static void agent_lost(void)
 {
+	enum { PATIENCE_NS = 2000000000 };
 	a.cancelled = 1;
 	if (a.state == PENDING || a.state == STOPPED || a.state == HELD) go_on(ABI_CANCEL);
+	if (!a.hung_up) return;
+	raw(SYS_kill, core_self.pid, SIGTERM);
+	a.hung_up = false;
+	a.dies_at = now_ns() + PATIENCE_NS;
 }
 
 static void *helper(void *arg)
@@ -284,12 +351,14 @@ static void *helper(void *arg)
 	lower_thread_here();
 	for (;;) {
 		struct pollfd p[2] = { { .fd = a.wake, .events = POLLIN }, { .fd = a.sock, .events = POLLIN } };
-		poll(p, 2, a.state == PENDING ? 5 : -1);
+		poll(p, 2, a.state == PENDING ? 5 : a.dies_at ? 100 : -1);
+		if (a.dies_at && now_ns() > a.dies_at) raw(SYS_kill, core_self.pid, SIGKILL);
 		uint64_t n;
 		if ((p[0].revents & POLLIN) && read(a.wake, &n, sizeof n) < 0 && errno != EAGAIN) core_say("agent: eventfd: %s", strerror(errno));
 		cross_donor_wanted();
+		if (__atomic_exchange_n(&a.asked, 0, __ATOMIC_SEQ_CST)) core_send(ABI_TERMINATE, 0, NULL, 0);
 		if (a.sock >= 0 && p[1].revents && receive(MSG_DONTWAIT)) message();
-		if (a.sock < 0 && a.state != IDLE && a.state != WORKING) agent_lost();
+		if (a.sock < 0 && a.state != WORKING && (a.state != IDLE || a.hung_up)) agent_lost();
 		if (a.work_done) after_work();
 		if (a.state == STOPPED && a.cancelled) go_on(ABI_CANCEL);
 		if (a.state == PENDING) core_client->tick();

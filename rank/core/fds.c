@@ -21,6 +21,7 @@
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 #include <sys/un.h>
+#include <time.h>
 #include <unistd.h>
 #include "fds.h"
 
@@ -298,27 +299,66 @@ static void look_at(int fd, struct buf *refusals, unsigned *n)
 
 /* -- children ---------------------------------------------------------------------------------------------------------------------- */
 
-static void look_at_children(struct buf *refusals, unsigned *n)
+static void each_child(void (*fn)(int pid, void *arg), void *arg)
 {
 	DIR *d = opendir("/proc/self/task");
 	for (struct dirent *e; d && (e = readdir(d)); ) {
-		char path[300], comm[64] = "";
+		char path[300];
 		if (*e->d_name == '.') continue;
 		snprintf(path, sizeof path, "/proc/self/task/%s/children", e->d_name);
 		char *list = slurp(path, NULL);
 		for (char *s = list, *end; s && *s; s = end) {
 			long pid = strtol(s, &end, 10);
 			if (end == s || pid <= 0) break;
-			snprintf(path, sizeof path, "/proc/%ld/comm", pid);
-			char *name = slurp(path, NULL);
-			if (name) snprintf(comm, sizeof comm, "%.*s", (int)strcspn(name, "\n"), name);
-			free(name);
-			buf_printf(refusals, "pid %d: child process %ld (%s): cannot be saved\n", core_self.pid, pid, comm);
-			++*n;
+			fn((int)pid, arg);
 		}
 		free(list);
 	}
 	if (d) closedir(d);
+}
+
+struct children { struct buf *refusals; unsigned n; };
+
+static void name_child(int pid, void *arg)
+{
+	struct children *c = arg;
+	char path[64], comm[64] = "";
+	c->n++;
+	if (!c->refusals) return;
+	snprintf(path, sizeof path, "/proc/%d/comm", pid);
+	char *name = slurp(path, NULL);
+	if (name) snprintf(comm, sizeof comm, "%.*s", (int)strcspn(name, "\n"), name);
+	free(name);
+	buf_printf(c->refusals, "pid %d: child process %d (%s): cannot be saved\n", core_self.pid, pid, comm);
+}
+
+unsigned fds_children(struct buf *refusals)
+{
+	struct children c = { refusals, 0 };
+	each_child(name_child, &c);
+	return c.n;
+}
+
+enum { MAX_WAITED = 16 };
+struct waited { struct pollfd p[MAX_WAITED]; nfds_t n; };
+
+static void wait_for(int pid, void *arg)
+{
+	struct waited *w = arg;
+	if (w->n == MAX_WAITED) return;
+	int fd = (int)raw(SYS_pidfd_open, pid, 0);
+	if (fd >= 0) w->p[w->n++] = (struct pollfd){ .fd = fd, .events = POLLIN };
+}
+
+/* One that has ended already has yet to be waited for by the application, which takes it a moment. */
+void fds_wait_for_child(int or_readable)
+{
+	enum { LONGEST_MS = 20, MOMENT_NS = 200000 };
+	struct waited w = { .p[0] = { .fd = or_readable, .events = POLLIN }, .n = 1 };
+	each_child(wait_for, &w);
+	if (poll(w.p, w.n, 0) > 0) nanosleep(&(struct timespec){ 0, MOMENT_NS }, NULL);
+	else poll(w.p, w.n, LONGEST_MS);
+	for (nfds_t i = 1; i < w.n; i++) close(w.p[i].fd);
 }
 
 static int by_number(const void *a, const void *b) { return *(const int *)a - *(const int *)b; }
@@ -340,7 +380,6 @@ void fds_inspect(struct buf *refusals, unsigned *n)
 	if (list.n) qsort(list.p, list.n / sizeof(int), sizeof(int), by_number);
 	for (size_t i = 0; i < list.n / sizeof(int); i++) look_at(((int *)list.p)[i], refusals, n);
 	buf_free(&list);
-	look_at_children(refusals, n);
 	struct vma_list l;
 	vma_scan(&l, refusals, n);
 	vma_free(&l);

@@ -168,6 +168,7 @@ struct thread_rec {
 	struct pending_set pending;
 };
 void threads_start(void);
+void threads_remake_call(ucontext_t *uc);                       /* [any FS] a signal that the program does not see broke it off */
 /* Helper thread: NULL when all have parked, or it was given up; else which thread cannot be stopped. */
 const char *threads_stop(bool (*give_up)(void));
 void threads_resume(void);
@@ -199,6 +200,8 @@ void vma_free(struct vma_list *l);
 /* -- descriptors (fds.c, fds_restore.c) -- */
 void fds_start(void);                                           /* remembers what was inherited */
 void fds_inspect(struct buf *refusals, unsigned *n);            /* threads stopped; makes the records */
+unsigned fds_children(struct buf *refusals);                    /* how many there are; named, unless refusals is NULL */
+void fds_wait_for_child(int or_readable);                       /* until one ends, for some milliseconds at most */
 void fds_save(const struct vma_list *l, struct buf *fds, struct buf *content);
 void fds_restore(struct reader *fds, struct reader *content);
 int image_shared_fd(uint64_t key);                              /* restart: the memory file behind shared mappings, or -1 */
@@ -245,6 +248,8 @@ void libs_check(struct reader *r);
 void agent_connect(void);                                       /* HELLO and WELCOME */
 void agent_start(void);                                         /* the helper thread */
 void agent_wake(void);                                          /* [any FS] */
+void agent_last_words(const char *text, size_t n);              /* [any FS] */
+bool agent_asked_to_end(void);                                  /* [any FS] */
 void agent_failed(const char *sentence);
 void agent_restored(uint64_t read_ns, uint64_t restore_ns, uint64_t bytes);
 #endif

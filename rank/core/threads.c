@@ -100,6 +100,11 @@ static void remake_call(ucontext_t *uc, int tid)
 	g[REG_RIP] -= 2;
 }
 
+void threads_remake_call(ucontext_t *uc)
+{
+	if (fs_read() < BY_ARENA_HI) remake_call(uc, (int)raw(SYS_gettid));
+}
+
 static bool may_park(const ucontext_t *uc, uint64_t fs)
 {
 	uint64_t pc = (uint64_t)uc->uc_mcontext.gregs[REG_RIP];

@@ -310,6 +310,24 @@ long gate_slow(struct vcomm *c)
 	}
 }
 
+/* From MPI_Finalize there is no way back. A rank waits in front of it as long as a checkpoint is asked for, and says that it
+ * goes in under the lock: the MET that might follow belongs to an attempt of which the coordinator knows then that it
+ * must be given up. */
+long agree_finalize(void)
+{
+	for (;;) {
+		lock();
+		bool hold = BY_CTLP->pending && a.snapped;
+		if (hold) say_met();
+		else core_send(ABI_FINALIZING, 0, NULL, 0);
+		unlock();
+		core_page()->where = hold ? ABI_WHERE_PARKED : ABI_WHERE_RUN;
+		if (!hold) return 0;
+		if (BY_CTLP->stop) return BY_AGAIN;
+		progress();
+	}
+}
+
 void gate_left(void)
 {
 	lock();

@@ -138,11 +138,11 @@ class Rank:
         self.expect(MET)
         self.send(STOP)
         body = self.expect(STOPPED)
-        stop_ns, threads, refusals = struct.unpack("<QII", body[:16])
+        stop_ns, threads, refusals, passing, _ = struct.unpack("<QIIII", body[:24])
         if refusals:
             self.send(CANCEL)
             self.expect(RESUMED)
-            raise Refused(body[16:].decode(errors="replace"))
+            raise Refused(body[24:].decode(errors="replace"))
         os.makedirs(directory, exist_ok=True)
         self.send(DRAIN, struct.pack("<II1000sQ16s", flags, writers, directory.encode(), number, b"test-job"))
         body = self.expect(IMAGE, 600)
