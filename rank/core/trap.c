@@ -147,28 +147,29 @@ static long pass_with_mask(ucontext_t *uc, long nr, int reg, bool boxed)
 	return nr;
 }
 
-static long do_execve(ucontext_t *uc)
+/* Made here, not at BY_PASS: a thread on its way there could be parked, and what is handed over is not in the image. The
+ * next program has the caller's mask; a rank's besides our signal, which may be on its way and would end it. */
+static long execute(ucontext_t *uc, long nr, const uint64_t *x)
 {
-	regs g = uc->uc_mcontext.gregs;
-	if (is_own_exe((const char *)g[REG_RDI])) g[REG_RDI] = (greg_t)core_self.exe;
-	exec_redirect((uint64_t *)&g[REG_RDI], (uint64_t *)&g[REG_RSI], (uint64_t *)&g[REG_RDX]);
-	pass(uc);
-	return SYS_execve;
+	uint64_t mask = *(uint64_t *)&uc->uc_sigmask | (core_is_rank() == 1 ? SIGBIT(BY_SIG) : 0), all = ~0UL;
+	raw(SYS_rt_sigprocmask, SIG_SETMASK, &mask, 0, 8);
+	long r = raw(nr, x[0], x[1], x[2], x[3], x[4]);
+	raw(SYS_rt_sigprocmask, SIG_SETMASK, &all, 0, 8);
+	return r;
+}
+
+static long do_execve(ucontext_t *uc, const uint64_t *x)
+{
+	uint64_t e[5] = { is_own_exe((const char *)x[0]) ? (uint64_t)core_self.exe : x[0], x[1], x[2] };
+	exec_redirect(&e[0], &e[1], &e[2]);
+	return execute(uc, SYS_execve, e);
 }
 
 /* fexecve, for one. */
-static long do_execveat(ucontext_t *uc)
+static long do_execveat(ucontext_t *uc, const uint64_t *x)
 {
-	regs g = uc->uc_mcontext.gregs;
-	uint64_t path = (uint64_t)g[REG_RSI];
-	if (!exec_at((int)g[REG_RDI], &path, (uint64_t)g[REG_R8])) {
-		pass(uc);
-		return SYS_execveat;
-	}
-	g[REG_RDI] = (greg_t)path;
-	g[REG_RSI] = g[REG_RDX];
-	g[REG_RDX] = g[REG_R10];
-	return do_execve(uc);
+	uint64_t e[3] = { x[1], x[2], x[3] };
+	return exec_at((int)x[0], &e[0], x[4]) ? do_execve(uc, e) : execute(uc, SYS_execveat, x);
 }
 
 /* The word of a child's is the kernel's. */
@@ -432,8 +433,8 @@ static long perform(ucontext_t *uc, long nr, const uint64_t *x)
 	case SYS_epoll_pwait2: return pass_with_mask(uc, nr, REG_R8, false);
 	case SYS_signalfd:
 	case SYS_signalfd4: return do_signalfd(nr, x);
-	case SYS_execve: return do_execve(uc);
-	case SYS_execveat: return do_execveat(uc);
+	case SYS_execve: return do_execve(uc, x);
+	case SYS_execveat: return do_execveat(uc, x);
 	case SYS_futex: return do_futex(uc, x);
 	case SYS_readlink:
 	case SYS_readlinkat: return do_readlink(nr, x);

@@ -297,8 +297,8 @@ def main():
             if n > 1:
                 shutil.rmtree(os.path.join(images, "ckpt.%06d" % (n - 2)), ignore_errors=True)
         return exit_code(rank.wait_for(1e9))
-    except Gone:
-        return exit_code(rank.wait()) if rank else 1
+    except Gone:                    # it has ended, or has become another program meanwhile
+        return exit_code(rank.wait_for(1e9)) if rank else 1
     except Refused as e:
         print("agent: refused: " + str(e), file=sys.stderr)
         rank.kill()
