@@ -41,6 +41,8 @@ type checkpoint struct {
 	left     int          // ranks whose answer is missing
 	running  map[int]bool // ranks that have said RESUMED
 	refusals []string
+	shared   sharing
+	hold     bool // the ranks wait for RESUME after their images
 	result   Result
 	failed   string
 	commit   bool // the driver has answered
@@ -199,6 +201,10 @@ func (m *Machine) checkpointEvent(ev Event) {
 		if m.op.stage == agreeing {
 			m.op.agree.whereabouts(ev, m.now)
 		}
+	case Objects:
+		if m.current(ev.Epoch, stopping) {
+			m.op.shared.add(ev)
+		}
 	case Stopped:
 		m.stopped(ev)
 	case Image:
@@ -257,12 +263,15 @@ func (m *Machine) stopped(ev Stopped) {
 	if m.op.left > 0 {
 		return
 	}
+	shares, hold, refusals := m.op.shared.decide()
+	m.op.refusals = append(m.op.refusals, refusals...)
 	m.op.result.Refusals = m.op.refusals
 	if len(m.op.refusals) > 0 && !m.cfg.DropBad {
 		m.fail(m.op.refusals[0])
 		return
 	}
 	m.enter(writing, 0)
+	m.tellShares(shares, hold)
 	m.broadcast(Send{Type: abi.MsgDrain, Checkpoint: m.op.number, ExitAfter: m.op.leave})
 }
 
@@ -282,6 +291,7 @@ func (m *Machine) imageDone(ev Image) {
 		return
 	}
 	m.enter(committing, 0)
+	m.release()
 	m.do(Commit{m.op.number})
 }
 

@@ -399,6 +399,9 @@ func (s *Server) send(a coord.Send) {
 			s.agent.Send(a.Rank, m)
 		}
 		return
+	case abi.MsgShared:
+		s.sendShares(a, m)
+		return
 	case abi.MsgDrain:
 		d := abi.Drain{Writers: uint32(s.opt.Spec.Writers), Checkpoint: a.Checkpoint, JobID: s.jobID}
 		if a.ExitAfter {
@@ -410,6 +413,19 @@ func (s *Server) send(a coord.Send) {
 	s.agent.Send(a.Rank, m)
 	if a.Type == abi.MsgDrain && a.Rank == s.opt.Spec.Ranks-1 {
 		s.fault.Hit(faults.DrainSent)
+	}
+}
+
+// sendShares sends a list in as many messages as it takes.
+func (s *Server) sendShares(a coord.Send, m abi.Message) {
+	const most = (abi.MaxBody - 64) / 32
+	var head abi.SharedHead
+	if a.Hold {
+		head.Flags = abi.SharedHold
+	}
+	for part := range slices.Chunk(a.Shares, most) {
+		m.Body = append(abi.Encode(head, ""), abi.Encode(part, "")...)
+		s.agent.Send(a.Rank, m)
 	}
 }
 

@@ -200,6 +200,8 @@ static void sections(struct image *im, struct buf *out, uint64_t *n)
 	section(out, ABI_SEC_ALLOCATOR, &b, n);
 	libs_save(&im->vmas, &b);
 	section(out, ABI_SEC_LIBS, &b, n);
+	shared_save(&b);
+	section(out, ABI_SEC_SHARED, &b, n);
 }
 
 static void describe(struct image *im, struct abi_image_header *h)

@@ -14,6 +14,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <sys/vfs.h>
 #include "internal.h"
 
@@ -100,13 +101,15 @@ static uint32_t shared_kind(const struct line *l, uint64_t *flags, struct buf *r
 	return ABI_VMA_FILE_SHARED;
 }
 
-static void add(struct vma_list *l, const struct abi_vma *v)
+static void add(struct vma_list *l, const struct abi_vma *v, const struct line *from)
 {
 	if (l->n == l->cap) {
 		l->cap = l->cap ? 2 * l->cap : 1024;
 		l->v = realloc(l->v, l->cap * sizeof *l->v);
-		if (!l->v) core_die("no memory for the list of mappings");
+		l->id = realloc(l->id, l->cap * sizeof *l->id);
+		if (!l->v || !l->id) core_die("no memory for the list of mappings");
 	}
+	l->id[l->n] = (struct vma_id){ makedev(from->major, from->minor), from->inode };
 	l->v[l->n++] = *v;
 }
 
@@ -132,7 +135,7 @@ static void take(struct vma_list *out, const struct line *l, const char *vmflags
 	v.name = (uint32_t)out->strings.n;
 	if (v.inode_key) buf_add(&out->strings, l->path, strlen(l->path) + 1);
 	else v.name = 0;
-	add(out, &v);
+	add(out, &v, l);
 }
 
 /* A header line: "start-end perms offset major:minor inode   path". */
@@ -177,6 +180,7 @@ void vma_scan(struct vma_list *out, struct buf *refusals, unsigned *n)
 void vma_free(struct vma_list *l)
 {
 	free(l->v);
+	free(l->id);
 	buf_free(&l->strings);
 	*l = (struct vma_list){ 0 };
 }
