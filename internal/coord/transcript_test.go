@@ -196,6 +196,9 @@ func (p *player) event(name string, rank int, args map[string]string) Event {
 		return ev
 	case "objects":
 		o := abi.Object{Dev: num("dev"), Inode: num("inode"), Size: num("size"), Flags: uint32(num("flags")), FD: int32(num("fd"))}
+		if args["fd"] == "" {
+			o.FD = -1
+		}
 		return Objects{rank, epoch, args["host"], []Object{{o, args["foreign"], args["twin"]}}}
 	case "image":
 		ev := Image{Rank: rank, Epoch: epoch, Image: abi.Image{Bytes: 100}, Text: args["error"]}
