@@ -42,6 +42,7 @@ func (s *Server) hand(ses *session, m abi.Message, file *os.File) error {
 			b.given = map[name]*os.File{}
 		}
 		b.given[n] = file
+		h.What = abi.HandWant
 		for _, to := range b.wanted[n] {
 			to.handed(h, file)
 		}

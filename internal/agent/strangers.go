@@ -33,15 +33,14 @@ type look struct {
 	epoch uint64
 	early <-chan map[name]holder // of the time of REQUEST; holds one value, which is put back
 	back  chan map[name]holder
-	late  map[name]holder // of the time when the first rank stood
-	open  []descriptor    // of the ranks that stand
+	late  map[name]holder       // of the time when the first rank stood
+	open  map[name][]descriptor // of the ranks that stand
 }
 
 // descriptor is a rank's open file.
 type descriptor struct {
 	rank, pid int
 	fd        int32
-	name      name
 }
 
 // survey begins to look at all other processes, once in an attempt.
@@ -53,7 +52,7 @@ func (s *Server) survey(epoch uint64) {
 		return
 	}
 	found := make(chan map[name]holder, 1)
-	l.epoch, l.early, l.back, l.late, l.open = epoch, found, found, nil, nil
+	l.epoch, l.early, l.back, l.late, l.open = epoch, found, found, nil, map[name][]descriptor{}
 	ours := s.pids()
 	s.wg.Go(func() { found <- strangers(ours) })
 }
@@ -100,14 +99,14 @@ func (l *look) judge(ours func() map[int]bool, ses *session, o abi.Object) coord
 	if o.FD < 0 {
 		return out
 	}
-	d := descriptor{ses.rank, ses.pid(), o.FD, n}
-	for _, e := range l.open {
-		if e.rank != d.rank && e.name == n && sameFile(d, e) {
+	d := descriptor{ses.rank, ses.pid(), o.FD}
+	for _, e := range l.open[n] {
+		if e.rank != d.rank && sameFile(d, e) {
 			out.Twin = fmt.Sprintf("open file that rank %d has too, as fd %d", e.rank, e.fd)
 			break
 		}
 	}
-	l.open = append(l.open, d)
+	l.open[n] = append(l.open[n], d)
 	return out
 }
 

@@ -92,8 +92,15 @@ func (s *sharing) add(ev Objects) {
 	}
 }
 
-// content says whether what is in the object goes into an image.
-func (c *common) content() bool { return c.flags&(abi.ObjectNameless|abi.ObjectMemory) != 0 }
+// content says whether what is in the object goes into an image. What strangers keep in memory under a name, and the job
+// only reads, is theirs.
+func (c *common) content() bool {
+	return c.flags&(abi.ObjectNameless|abi.ObjectMemory) != 0 && !c.theirs()
+}
+
+func (c *common) theirs() bool {
+	return c.foreign != "" && c.flags&(abi.ObjectMemory|abi.ObjectWrites) == abi.ObjectMemory
+}
 
 // refusal says why the object cannot be saved; empty: it can.
 func (c *common) refusal() string {
@@ -127,7 +134,7 @@ func (c *common) share(id identity) (abi.Share, bool) {
 	if sh.Size == 0 {
 		sh.Size = c.end
 	}
-	foreign := c.foreign != "" && c.flags&abi.ObjectEnd != 0
+	foreign := c.foreign != "" && c.flags&abi.ObjectEnd != 0 || c.theirs()
 	if foreign {
 		sh.Flags |= abi.ShareForeign
 	}

@@ -191,6 +191,8 @@ static int look_at_file(struct look *l, struct fd_rec *r)
 	struct stat there;
 	r->x[0] = (uint64_t)l->st.st_size;
 	r->x[1] = (r->flags & O_ACCMODE) != O_RDONLY && ((r->flags & O_APPEND) || r->offset >= r->x[0]);
+	bool nameless = starts(l->path, "/memfd:") || l->st.st_nlink == 0;
+	if (nameless && !(r->flags & O_PATH) && !shared_can_be_read(l->fd)) return lostf(l, "file without a name that cannot be read, %s", l->path);
 	if (starts(l->path, "/memfd:")) {
 		r->x[1] = (uint64_t)fcntl(l->fd, F_GET_SEALS);
 		return FD_MEMFD;

@@ -4,7 +4,7 @@
  *   shorter than at the checkpoint        bytes are missing: refused (with --policy drop: said)
  *   longer, and written at its end        cut: what the job wrote since it will write again; by one rank for all
  *   the same, but others write to it      not cut, and said: what they wrote is not ours to take away
- *   longer, but another file by now       not cut, and said
+ *   another file under the same name      not cut, and said
  * Others are seen when they have the file open at the checkpoint (the agent looks) or at the restart (a lease tells).
  * Context: helper thread while all ranks stand; restart, before this process has opened any of the files. */
 #define _GNU_SOURCE
@@ -64,10 +64,9 @@ static void check(const struct fd_rec *r, const char *path)
 	if (statx(AT_FDCWD, path, 0, STATX_BASIC_STATS | STATX_BTIME, &st) || !S_ISREG(st.stx_mode)) return;    /* opening tells */
 	bool another = st.stx_ino != r->x[2] || (birth(&st) && r->x[3] && birth(&st) != r->x[3]);
 	if (st.stx_size < r->x[0]) shorter(r, path, st.stx_size);
-	if (!r->x[1] || st.stx_size <= r->x[0] || (r->x[4] & FILE_OF_ANOTHER)) return;
-	if (another)
-		core_say("fd %d, %s: is another file than at the checkpoint: it is not cut to the %lu bytes that it had", r->fd, path, r->x[0]);
-	else if ((r->x[4] & FILE_FOREIGN) || written_by_others(path))
+	if (another) core_say("fd %d, %s: is another file than at the checkpoint: it is not cut to the %lu bytes that that one had", r->fd, path, r->x[0]);
+	if (another || !r->x[1] || st.stx_size <= r->x[0] || (r->x[4] & FILE_OF_ANOTHER)) return;
+	if ((r->x[4] & FILE_FOREIGN) || written_by_others(path))
 		core_say("fd %d, %s: other programs write to it: it is not cut to the %lu bytes that it had", r->fd, path, r->x[0]);
 	else if (truncate(path, (off_t)r->x[0]))
 		core_die("fd %d, %s: cannot be cut to its length at the checkpoint: %s", r->fd, path, strerror(errno));

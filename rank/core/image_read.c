@@ -168,7 +168,7 @@ static int open_mapped(const struct abi_vma *v)
 	/* Memory with a name is filled, also where this mapping is for reading only. */
 	bool write = v->kind == ABI_VMA_FILE_SHARED && ((v->prot & PROT_WRITE) || (v->vmflags & VMF_TMPFS));
 	int fd = open(path, (write ? O_RDWR : O_RDONLY) | O_CLOEXEC | (v->vmflags & VMF_TMPFS && write ? O_CREAT : 0), 0600);
-	if (fd < 0 && v->kind == ABI_VMA_FILE_SHARED && !write) fd = open(path, O_RDWR | O_CLOEXEC);
+	if (fd < 0 && v->kind == ABI_VMA_FILE_SHARED && !(v->prot & PROT_WRITE)) fd = open(path, (write ? O_RDONLY : O_RDWR) | O_CLOEXEC);
 	if (fd < 0) core_die("%s: was mapped at the checkpoint, and now: %s", path, strerror(errno));
 	struct stat st;
 	uint64_t want = v->file_offset + (v->end - v->start);

@@ -190,6 +190,7 @@ void shared_report(uint64_t epoch);                             /* to the coordi
 void shared_told(const void *body, size_t n);                   /* its answer */
 bool shared_hold(void);                                         /* wait for RESUME after the image */
 uint32_t shared_flags(uint64_t key, bool *others);              /* of all ranks together; others: another rank answers for it */
+bool shared_can_be_read(int fd);                                /* all of the file behind it */
 bool shared_is_saved(uint64_t key);                             /* by this rank: alone, or among others */
 void shared_save(struct buf *b);
 void shared_restore(struct reader *r, struct reader *fds);      /* before anything is mapped or opened */

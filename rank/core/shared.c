@@ -62,7 +62,7 @@ static uint64_t mapped_from_start(const struct object *o)
 	return end;
 }
 
-static bool can_be_read(int fd)
+bool shared_can_be_read(int fd)
 {
 	char path[64];
 	snprintf(path, sizeof path, "/proc/thread-self/fd/%d", fd);
@@ -84,7 +84,7 @@ void shared_report(uint64_t epoch)
 			p->flags |= ABI_OBJECT_FRONT;
 			p->size = mapped_from_start(o);
 		}
-		if ((o->flags & ABI_OBJECT_NAMELESS) && o->fd >= 0 && can_be_read(o->fd)) p->flags |= ABI_OBJECT_WHOLE;
+		if ((o->flags & ABI_OBJECT_NAMELESS) && o->fd >= 0) p->flags |= ABI_OBJECT_WHOLE;
 		if (n < PART && i + 1 < nobjects()) continue;
 		core_send(ABI_OBJECTS, epoch, part, n * sizeof *part);
 		n = 0;
@@ -113,11 +113,17 @@ uint32_t shared_flags(uint64_t key, bool *others)
 	return 0;
 }
 
+/* Memory with a name that strangers have and the job only reads. */
+static bool theirs(uint32_t flags)
+{
+	return (flags & (ABI_OBJECT_MEMORY | ABI_OBJECT_WRITES | ABI_SHARE_FOREIGN)) == (ABI_OBJECT_MEMORY | ABI_SHARE_FOREIGN);
+}
+
 bool shared_is_saved(uint64_t key)
 {
 	bool others;
 	uint32_t flags = shared_flags(key, &others);
-	return !others || (flags & ABI_SHARE_EVERYONE);
+	return !theirs(flags) && (!others || (flags & ABI_SHARE_EVERYONE));
 }
 
 /* What the object is called here, and how large it is while nobody changes it. */
@@ -143,7 +149,7 @@ void shared_save(struct buf *b)
 		const struct abi_share *s = share(i);
 		struct shared_rec r = { .dev = s->dev, .inode = s->inode, .key = key_of(s), .size = s->size, .flags = s->flags, .owner = s->owner };
 		const char *path = path_and_size(s, &r.size);
-		if (!path || !(s->flags & (ABI_OBJECT_NAMELESS | ABI_OBJECT_MEMORY))) continue;
+		if (!path || theirs(s->flags) || !(s->flags & (ABI_OBJECT_NAMELESS | ABI_OBJECT_MEMORY))) continue;
 		r.npath = strlen(path) + 1;
 		buf_add(&list, &r, sizeof r);
 		buf_add(&list, path, r.npath);
