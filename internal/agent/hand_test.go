@@ -120,6 +120,8 @@ func TestHand(t *testing.T) {
 			}
 		}
 	}
+	s.board.mu.Lock()
+	defer s.board.mu.Unlock()
 	if s.board.given != nil {
 		t.Error("the agent keeps files beyond the last meeting")
 	}
