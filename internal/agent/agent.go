@@ -301,9 +301,6 @@ func (s *Server) Send(rank int, m abi.Message) {
 		return
 	}
 	m.Rank = uint32(rank)
-	if m.Type == abi.MsgRequest {
-		s.survey(m.Epoch)
-	}
 	ses.put(packet{bytes: abi.Packet(m)})
 }
 

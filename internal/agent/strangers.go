@@ -14,8 +14,9 @@ import (
 	"github.com/byssus-hpc/byssus/internal/coord"
 )
 
-// This file finds out who else has what a rank has open or mapped. Other processes are looked at when a checkpoint is asked
-// for, while the ranks still run; again, once in an attempt, when a rank stands that has memory or files without a name.
+// This file finds out who else has what a rank has open or mapped. Other processes are looked at before a checkpoint is
+// asked for, while the ranks run; again, once in an attempt and only for what a rank has reported, when that rank stands
+// and has memory or files without a name.
 // Seen are the processes that this user may look at: those of the same user, or all.
 
 const sysKcmp = 312
@@ -23,7 +24,7 @@ const sysKcmp = 312
 // holder is a process that has an object.
 type holder struct {
 	pid    int
-	path   string // as that process sees it
+	path   string // a link below /proc that names it, or the name itself
 	writes bool
 }
 
@@ -31,9 +32,8 @@ type holder struct {
 type look struct {
 	mu    sync.Mutex
 	epoch uint64
-	early <-chan map[name]holder // of the time of REQUEST; holds one value, which is put back
-	back  chan map[name]holder
-	late  map[name]holder       // of the time when the first rank stood
+	early map[name]holder       // before the attempt; nil: not yet
+	late  map[name]*holder      // what was looked for again; nil: nobody has it
 	open  map[name][]descriptor // of the ranks that stand
 }
 
@@ -43,18 +43,19 @@ type descriptor struct {
 	fd        int32
 }
 
-// survey begins to look at all other processes, once in an attempt.
-func (s *Server) survey(epoch uint64) {
-	l := &s.look
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.epoch == epoch {
-		return
+// Survey looks at all other processes. It takes time, and is therefore called before a checkpoint is asked for.
+func (s *Server) Survey() {
+	found := strangers(s.pids(), nil)
+	s.look.mu.Lock()
+	defer s.look.mu.Unlock()
+	s.look.early = found
+}
+
+// begin forgets what was found in an earlier attempt.
+func (l *look) begin(epoch uint64) {
+	if l.epoch != epoch {
+		l.epoch, l.late, l.open = epoch, map[name]*holder{}, map[name][]descriptor{}
 	}
-	found := make(chan map[name]holder, 1)
-	l.epoch, l.early, l.back, l.late, l.open = epoch, found, found, nil, map[name][]descriptor{}
-	ours := s.pids()
-	s.wg.Go(func() { found <- strangers(ours) })
 }
 
 // pids are the processes that are no strangers: the ranks, and this one.
@@ -75,26 +76,54 @@ func (s *Server) objects(ses *session, m abi.Message) error {
 	if err != nil || len(rest) != 0 {
 		return fmt.Errorf("agent: objects of rank %d: found %d bytes, wanted a multiple of %d", ses.rank, len(m.Body), objectBytes)
 	}
-	s.survey(m.Epoch) // the rank may not have been asked by this agent
 	ev := coord.Objects{Rank: ses.rank, Epoch: m.Epoch, Host: ses.host}
-	s.look.mu.Lock()
+	l := &s.look
+	l.mu.Lock()
+	l.begin(m.Epoch)
+	l.again(s.pids, list)
 	for _, o := range list {
-		ev.Objects = append(ev.Objects, s.look.judge(s.pids, ses, o))
+		ev.Objects = append(ev.Objects, l.judge(ses, o))
 	}
-	s.look.mu.Unlock()
+	l.mu.Unlock()
 	s.cfg.Event(ev)
 	return nil
 }
 
 const objectBytes = 32
 
+// withContent marks objects whose content is in an image.
+const withContent = abi.ObjectNameless | abi.ObjectMemory
+
+// again looks for those objects with content that nobody has looked for in this attempt.
+func (l *look) again(ours func() map[int]bool, list []abi.Object) {
+	wanted := map[name]bool{}
+	for _, o := range list {
+		n := name{o.Dev, o.Inode}
+		if _, done := l.late[n]; o.Flags&withContent != 0 && !done {
+			wanted[n], l.late[n] = true, nil
+		}
+	}
+	if len(wanted) == 0 {
+		return
+	}
+	for n, h := range strangers(ours(), wanted) {
+		l.late[n] = &h
+	}
+}
+
 // judge says who else has an object.
-func (l *look) judge(ours func() map[int]bool, ses *session, o abi.Object) coord.Object {
+func (l *look) judge(ses *session, o abi.Object) coord.Object {
 	n := name{o.Dev, o.Inode}
 	out := coord.Object{Object: o}
-	h, found := l.find(ours, n, o.Flags)
-	if found && (h.writes || o.Flags&(abi.ObjectNameless|abi.ObjectMemory|abi.ObjectKernel) != 0) {
-		out.Foreign = fmt.Sprintf("%s that process %d (%s) has too", h.path, h.pid, command(h.pid))
+	h, found := l.early[n]
+	if o.Flags&withContent != 0 {
+		late := l.late[n]
+		if found = late != nil; found {
+			h = *late
+		}
+	}
+	if found && (h.writes || o.Flags&(withContent|abi.ObjectKernel) != 0) {
+		out.Foreign = fmt.Sprintf("%s that process %d (%s) has too", h.name(), h.pid, command(h.pid))
 	}
 	if o.FD < 0 {
 		return out
@@ -110,19 +139,12 @@ func (l *look) judge(ours func() map[int]bool, ses *session, o abi.Object) coord
 	return out
 }
 
-// find looks an object up in what was found last that is new enough for it.
-func (l *look) find(ours func() map[int]bool, n name, flags uint32) (holder, bool) {
-	if flags&(abi.ObjectNameless|abi.ObjectMemory) != 0 {
-		if l.late == nil {
-			l.late = strangers(ours())
-		}
-		h, ok := l.late[n]
-		return h, ok
+// name is what the process calls the object.
+func (h holder) name() string {
+	if to, err := os.Readlink(h.path); err == nil {
+		return to
 	}
-	early := <-l.early
-	l.back <- early
-	h, ok := early[n]
-	return h, ok
+	return h.path
 }
 
 // sameFile says whether two descriptors are one open file, with one offset (kcmp, KCMP_FILE).
@@ -139,8 +161,9 @@ func command(pid int) string {
 	return string(bytes.TrimSpace(b))
 }
 
-// strangers finds the files that other processes have open or mapped for sharing.
-func strangers(ours map[int]bool) map[name]holder {
+// strangers finds the files, pipes and sockets that other processes have open, and those that they have mapped for sharing:
+// the wanted ones, or all when wanted is nil.
+func strangers(ours map[int]bool, wanted map[name]bool) map[name]holder {
 	found := map[name]holder{}
 	procs, err := os.ReadDir("/proc")
 	if err != nil {
@@ -157,8 +180,8 @@ func strangers(ours map[int]bool) map[name]holder {
 		if syscall.Stat(dir, &st) != nil || uid != 0 && int(st.Uid) != uid {
 			continue
 		}
-		descriptors(pid, dir, found)
-		mappings(pid, dir, found)
+		descriptors(pid, dir+"/fd/", wanted, found)
+		mappings(pid, dir+"/maps", wanted, found)
 	}
 	return found
 }
@@ -170,34 +193,41 @@ func note(found map[name]holder, n name, h holder) {
 	}
 }
 
-func descriptors(pid int, dir string, found map[name]holder) {
-	fds, err := os.ReadDir(dir + "/fd")
+func descriptors(pid int, dir string, wanted map[name]bool, found map[name]holder) {
+	f, err := os.Open(dir)
 	if err != nil {
 		return
 	}
+	defer f.Close()
+	fds, _ := f.Readdirnames(-1) // of a process that ends, what is left
 	for _, fd := range fds {
 		var st syscall.Stat_t
-		path, err := os.Readlink(dir + "/fd/" + fd.Name())
-		if err != nil || strings.HasPrefix(path, "anon_inode:") || strings.HasPrefix(path, "/dev/") && !strings.HasPrefix(path, "/dev/shm/") {
+		if syscall.Stat(dir+fd, &st) != nil {
 			continue
 		}
-		if syscall.Stat(dir+"/fd/"+fd.Name(), &st) != nil {
+		n := name{st.Dev, st.Ino}
+		kind := st.Mode & syscall.S_IFMT
+		if wanted != nil && !wanted[n] || kind != syscall.S_IFREG && kind != syscall.S_IFIFO && kind != syscall.S_IFSOCK {
 			continue
 		}
-		info, err := os.Lstat(dir + "/fd/" + fd.Name()) // its mode says what it was opened for
-		note(found, name{uint64(st.Dev), st.Ino}, holder{pid, path, err == nil && info.Mode()&0o200 != 0})
+		info, err := os.Lstat(dir + fd) // its mode says what it was opened for
+		note(found, n, holder{pid, dir + fd, err == nil && info.Mode()&0o200 != 0})
 	}
 }
 
 // mappings reads lines "start-end perms offset major:minor inode path".
-func mappings(pid int, dir string, found map[name]holder) {
-	text, err := os.ReadFile(dir + "/maps")
+func mappings(pid int, file string, wanted map[name]bool, found map[name]holder) {
+	text, err := os.ReadFile(file)
 	if err != nil {
 		return
 	}
-	for line := range strings.Lines(string(text)) {
-		f := strings.Fields(line)
-		if len(f) < 5 || len(f[1]) < 4 || f[1][3] != 's' || f[4] == "0" {
+	for line := range bytes.Lines(text) {
+		_, perms, _ := bytes.Cut(line, []byte(" "))
+		if len(perms) < 4 || perms[3] != 's' {
+			continue
+		}
+		f := strings.Fields(string(line))
+		if len(f) < 5 || f[4] == "0" {
 			continue
 		}
 		var major, minor uint64
@@ -205,7 +235,9 @@ func mappings(pid int, dir string, found map[name]holder) {
 		if _, e := fmt.Sscanf(f[3], "%x:%x", &major, &minor); e != nil || err != nil {
 			continue
 		}
-		note(found, name{device(major, minor), ino}, holder{pid, strings.Join(f[5:], " "), f[1][1] == 'w'})
+		if n := (name{device(major, minor), ino}); wanted == nil || wanted[n] {
+			note(found, n, holder{pid, strings.Join(f[5:], " "), f[1][1] == 'w'})
+		}
 	}
 }
 

@@ -254,7 +254,9 @@ func (s *Server) perform(a coord.Action) {
 	case coord.Send:
 		s.send(a)
 	case coord.Prepare:
+		ranks := s.agent
 		s.disk.do(func() {
+			ranks.Survey()
 			_, err := job.Prepare(a.Checkpoint)
 			s.later(coord.Prepared{Checkpoint: a.Checkpoint, Err: text(err)})
 		})
