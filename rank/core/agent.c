@@ -31,7 +31,7 @@ static struct {
 	volatile uint32_t cancelled, work_done;
 	uint32_t writers;
 	struct abi_drain drain;
-	bool image_ok;
+	bool image_ok, failed_early;    /* the carrier's: the failure has been reported before the work was over */
 	uint16_t order;                 /* EXIT or RESUME that came before the work was over */
 	int file;                       /* descriptor that came with the last packet, or -1 */
 	struct abi_header in;
@@ -160,12 +160,21 @@ static void send_image(const struct image_result *r, uint64_t drain_ns)
 	send_two(ABI_IMAGE, a.epoch, &m, sizeof m, r->error, r->status ? strlen(r->error) : 0);
 }
 
+void core_checkpoint_failed(const char *why)
+{
+	struct image_result r = { .status = 1 };
+	snprintf(r.error, sizeof r.error, "%s", why);
+	send_image(&r, 0);
+	a.failed_early = true;
+}
+
 /* On the carrier. */
 static void work(void *arg)
 {
 	(void)arg;
 	struct image_result r = { 0 };
 	uint64_t t = now_ns();
+	a.failed_early = false;
 	core_phase(ABI_PHASE_DRAINING);
 	if (core_client->quiesce(r.error, sizeof r.error)) r.status = 1;
 	uint64_t drain_ns = now_ns() - t;
@@ -178,7 +187,7 @@ static void work(void *arg)
 	if (!r.status) image_write(&a.drain, a.drain.writers ? a.drain.writers : a.writers, &r);
 	a.image_ok = !r.status;
 	if (a.image_ok) page->checkpoints++;
-	send_image(&r, drain_ns);
+	if (!a.failed_early) send_image(&r, drain_ns);
 	core_fault(ABI_FAULT_RANK_IMAGE);
 	if (a.image_ok && (a.drain.flags & ABI_DRAIN_EXIT_AFTER) && !a.cancelled) core_debug("image is written; waiting for the end");
 	core_client->resume();

@@ -70,6 +70,8 @@ void core_arena_unmap(void *p, size_t len);
 
 /* -- agreement ----------------------------------------------------------------------------------------------------- */
 int core_send(uint16_t type, uint64_t epoch, const void *body, size_t len);   /* any lower thread; -1: no agent */
+/* In quiesce: it will fail, for this reason, and not at once: others must hear of it first. */
+void core_checkpoint_failed(const char *why);
 /* Why this rank is about to end the job (an abort, a refused call): for the user, by way of the agent. Any lower thread. */
 void core_reason(const char *sentence);
 int core_cancelled(void);                    /* the checkpoint under way has been given up */

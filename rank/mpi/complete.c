@@ -10,6 +10,15 @@
 
 enum { SMALL = 64 };                            /* requests handled without allocation */
 
+/* A synchronous send whose receiver will say when it has started, or a receive on a communicator that is gone: never complete. */
+static int poll_without(struct vrequest *r, int *flag, nx_status *st)
+{
+	int e = r->flags & NX_RF_HELD ? sync_take_acks() : 0;
+	*flag = e || (r->flags & NX_RF_DONE);
+	*st = empty_status;
+	return e;
+}
+
 int request_poll(struct vrequest *r, int *flag, nx_status *st)
 {
 	if (r->flags & NX_RF_DONE) {
@@ -18,7 +27,7 @@ int request_poll(struct vrequest *r, int *flag, nx_status *st)
 		return r->st.error;
 	}
 	*flag = 0;
-	if (!RREQ(r->handle)) return 0;           /* a receive on a communicator that is gone: never complete */
+	if (!RREQ(r->handle)) return poll_without(r, flag, st);
 	int e = drv->test(&RREQ(r->handle), flag, st);
 	if (*flag || e) {
 		*flag = 1;
@@ -178,6 +187,7 @@ long mid_testall(int count, nx_t *requests, int *flag, nx_status *statuses)
 {
 	struct batch b;
 	int live, err = batch_open(&b, count);
+	if (unlikely(NX_STATE->held) && !err) err = sync_take_acks();
 	if (!err) err = batch_fill(&b, count, requests, &live);
 	if (err) {
 		batch_close(&b);
@@ -199,8 +209,11 @@ static inline bool wait_one(struct vrequest *r, nx_status *st, int *err)
 	if (unlikely((r->flags & NX_RF_DONE) || !RREQ(r->handle))) {
 		nx_status own = empty_status;
 		int flag = 0;
-		*err = request_poll(r, &flag, st ? st : &own);
-		return !flag && (wait_step_slow(4096), true);
+		for (unsigned spins = 0;;) {
+			*err = request_poll(r, &flag, st ? st : &own);
+			if (flag) return false;
+			if (wait_step(&spins)) return true;
+		}
 	}
 	nx_status own, *need = st ? st : request_needs_status(r) ? &own : NULL;
 	for (unsigned spins = 0;;) {
@@ -226,6 +239,14 @@ static void keep_done(int n, nx_t *requests, const nx_status *statuses)
 	}
 }
 
+/* Without a status to keep it in, an error waits in the entry for the call to be made again. */
+static void keep_error(struct vrequest *r, int err)
+{
+	r->flags |= NX_RF_DONE;
+	r->st = empty_status;
+	r->st.error = err;
+}
+
 /* One request after the other: for statuses, for requests that a checkpoint completed, for many. */
 static long waitall_each(int count, nx_t *requests, nx_status *statuses)
 {
@@ -243,7 +264,10 @@ static long waitall_each(int count, nx_t *requests, nx_status *statuses)
 			return BY_AGAIN;
 		}
 		if (st) st->error = err;
-		if (unlikely(err)) result = NX_ERR_IN_STATUS;
+		if (unlikely(err)) {
+			result = NX_ERR_IN_STATUS;
+			if (!st) keep_error(r, err);
+		}
 	}
 	for (int i = 0; i < count; i++) {
 		struct vrequest *r = active(requests[i], &err);
@@ -434,18 +458,19 @@ long mid_request_free(nx_t *request)
 {
 	enum { SOMETIMES = 256 };
 	static unsigned calls;
-	if (++calls % SOMETIMES == 0) requests_sweep_freed();
+	if (__atomic_add_fetch(&calls, 1, __ATOMIC_RELAXED) % SOMETIMES == 0) requests_sweep_freed();
 	struct vrequest *r = NX_REQUEST(*request);
 	if (!nx_live(*request, r)) FAIL(NX_COMM_WORLD, NX_ERR_REQUEST);
 	if (!(r->flags & NX_RF_ACTIVE) || (r->flags & NX_RF_DONE)) {
 		if (!(r->flags & NX_RF_SHARED)) request_release(r);
 	} else {
-		r->flags = (r->flags & ~NX_RF_PERSISTENT) | NX_RF_FREED;
+		__atomic_fetch_and(&r->flags, (uint8_t)~NX_RF_PERSISTENT, __ATOMIC_RELAXED);
 		int flag;
 		nx_status st;
 		nx_t h;
 		request_poll(r, &flag, &st);
 		if (flag) request_retire(r, &h);
+		else __atomic_fetch_or(&r->flags, NX_RF_FREED, __ATOMIC_RELEASE);      /* from here on the sweep's */
 	}
 	*request = NX_REQUEST_NULL;
 	return 0;
@@ -456,14 +481,14 @@ long mid_cancel(nx_t request)
 	int err;
 	struct vrequest *r = active(request, &err);
 	if (!r) FAIL(NX_COMM_WORLD, NX_ERR_REQUEST);
-	if (r->flags & NX_RF_DONE) return 0;
+	if ((r->flags & NX_RF_DONE) || r->kind == NX_RQ_SEND) return 0;       /* MPI-4.1 3.8.4: a send may simply complete */
 	if (!RREQ(r->handle)) {                         /* posted on a communicator that is gone */
 		r->flags |= NX_RF_DONE;
 		r->st = empty_status;
 		r->st.cancelled = 1;
 		return 0;
 	}
-	if (r->kind != NX_RQ_RECV) return 0;            /* MPI-4.1 3.8.4: a send may simply complete */
+	if (r->kind != NX_RQ_RECV) return 0;
 	r->flags |= NX_RF_CANCEL;
 	RESULT(r->comm, drv->cancel(RREQ(r->handle)));
 }

@@ -4,6 +4,11 @@
  * the network until its own counts match, into saved memory in the order of arrival, which for each sender is the
  * order of sending. What matches a posted receive goes there: the real MPI sees to that. Afterwards the network is
  * empty, all sends and collectives are complete, and what is left in the real MPI are receives that nothing matches.
+ * What a synchronous send may tell the application is settled between sender and receiver (synchronous.c).
+ *
+ * The exchange and the agreement on the outcome are collective and cannot be broken off: every rank that is told to drain
+ * comes to both, with a failure of its own if need be, and says at once that it has failed, so that the others are told
+ * to give up waiting for it. Nobody takes a message before the exchange, that is before all stand.
  * Context: p2p_drain and p2p_repost_all run on the MPI thread with all application threads stopped; the rest as
  * middle.h. */
 #include <limits.h>
@@ -59,42 +64,49 @@ static int long_type(int64_t bytes, rh_t *t)
 	return e;
 }
 
-/* Hands a drained message to the application by way of the real MPI: sent to ourselves as packed bytes, received with
- * the application's type. So truncation, partial elements and strided types are the library's own affair. */
-static int deliver_by_self(struct vdrained *d, void *buf, int count, nx_t type, nx_status *st)
+/* Hands the first bytes of a drained message to the application by way of the real MPI: sent to ourselves as packed bytes,
+ * received with the application's type. So partial elements and strided types are the library's own affair. */
+static int deliver_by_self(struct vdrained *d, int64_t bytes, void *buf, int count, nx_t type, nx_status *st)
 {
+	static uint32_t deliveries;
+	enum { TAGS = 32768 };                          /* as many as every MPI has; each thread's delivery has one of its own */
+	int tag = (int)(__atomic_fetch_add(&deliveries, 1, __ATOMIC_RELAXED) % TAGS);
 	rh_t sq, rq, t = drv->type[NX_TYPE_PACKED];
-	int n = (int)d->bytes, flag = 0, e;
-	if (d->bytes > INT_MAX) {
+	int n = (int)bytes, flag = 0, e;
+	if (bytes > INT_MAX) {
 		n = 1;
-		e = long_type(d->bytes, &t);
+		e = long_type(bytes, &t);
 		if (e) return e;
 	}
-	e = drv->irecv(buf, count, RTYPE(type), 0, 0, own_self, &rq);
+	e = drv->irecv(buf, count, RTYPE(type), 0, tag, own_self, &rq);
 	if (e) return e;
-	int result = drv->isend(d->data, n, t, 0, 0, own_self, &sq);
+	int result = drv->isend(d->data, n, t, 0, tag, own_self, &sq);
 	while (!result && !flag) result = drv->test(&rq, &flag, st);
 	for (flag = 0; !flag;)
 		if ((e = drv->test(&sq, &flag, NULL))) return result ? result : e;
-	if (d->bytes > INT_MAX) drv->type_free(&t);
+	if (bytes > INT_MAX) drv->type_free(&t);
 	return result;
 }
 
+/* A message that is longer than its receive fills it, and is an error there (MPI-4.1 section 3.2.4). */
 int drained_deliver(struct vdrained *d, void *buf, int count, nx_t type, nx_status *st)
 {
 	const struct vtype *t = NX_TYPE(type);
-	nx_status own = { d->source, d->tag, 0, 0, d->bytes };
+	int64_t room = (int64_t)count * t->size, bytes = d->bytes < room ? d->bytes : room;
+	nx_status own = { d->source, d->tag, 0, 0, bytes };
 	int e = 0;
-	if (t->contiguous && d->bytes <= (int64_t)count * t->size) {
-		memcpy((char *)buf + t->true_lb, d->data, (size_t)d->bytes);
-	} else {
-		e = deliver_by_self(d, buf, count, type, &own);
+	if (t->contiguous) {
+		memcpy((char *)buf + t->true_lb, d->data, (size_t)bytes);
+	} else if (bytes) {
+		e = deliver_by_self(d, bytes, buf, count, type, &own);
 		own.source = d->source;
 		own.tag = d->tag;
 	}
+	if (!e && d->bytes > room) e = NX_ERR_TRUNCATE;
 	if (st) *st = own;
+	int failed = sync_acknowledge(d);
 	nx_free(d);
-	return e;
+	return e ? e : failed;
 }
 
 /* -- taking messages off the network ----------------------------------------------------------------------------------- */
@@ -113,10 +125,12 @@ static int held_recv(struct vdrained *d, int source, int tag, rh_t comm, rh_t *m
 	return e;
 }
 
-static struct vdrained *held_new(int source, int tag, int64_t bytes)
+static struct vdrained *held_new(const struct vcomm *c, int source, int tag, int64_t bytes)
 {
 	struct vdrained *d = nx_malloc(sizeof *d + (size_t)bytes);
 	if (!d) return NULL;
+	d->world = c->peer[source].world;
+	d->sync = 0;
 	d->source = source;
 	d->tag = tag;
 	d->bytes = bytes;
@@ -132,7 +146,7 @@ int drain_comm(struct vcomm *c)
 		nx_status st;
 		e = drv->iprobe(NX_ANY_SOURCE, NX_ANY_TAG, real, &flag, &st);
 		if (e || !flag) return e;
-		struct vdrained *d = held_new(st.source, st.tag, st.bytes);
+		struct vdrained *d = held_new(c, st.source, st.tag, st.bytes);
 		if (!d) return NX_ERR_NO_MEM;
 		e = held_recv(d, st.source, st.tag, real, NULL);
 		if (e) return e;
@@ -147,42 +161,83 @@ static int drain_matched(void)
 	for (uint32_t i = NX_DYNAMIC; i < nx_high(NX_K_MESSAGE); i++) {
 		struct vmessage *m = NX_MESSAGE(i);
 		if (NX_INDEX(m->handle) != i || m->held) continue;
-		struct vdrained *d = held_new(m->source, m->tag, m->bytes);
+		struct vdrained *d = held_new(NX_COMM(m->comm), m->source, m->tag, m->bytes);
 		if (!d) return NX_ERR_NO_MEM;
 		int e = held_recv(d, m->source, m->tag, 0, &RMSG(m->handle));
 		if (e) return e;
 		count_taken(NX_COMM(m->comm), m->source);
+		sync_received(m, NX_COMM(m->comm));
+		d->sync = m->sync;
 		m->held = d;
 	}
 	return 0;
 }
 
-/* Tests every active request (of one communicator, or of all with comm 0). *open: what must complete before an image;
- * *receives: what need not. */
-static void poll_requests(nx_t comm, uint32_t *open, uint32_t *receives)
+static bool is_waiting(const struct vrequest *r, uint32_t i)
 {
-	*open = *receives = 0;
-	for (uint32_t i = NX_DYNAMIC; i < nx_high(NX_K_REQUEST); i++) {
-		struct vrequest *r = NX_REQUEST(i);
-		if (NX_INDEX(r->handle) != i || (r->flags & (NX_RF_ACTIVE | NX_RF_DONE)) != NX_RF_ACTIVE) continue;
-		if (comm && NX_INDEX(r->comm) != NX_INDEX(comm)) continue;
-		nx_status st = empty_status;
-		int flag, e = request_poll(r, &flag, &st);
-		if (flag) {
-			r->st = st;
-			r->st.error = e;
-			r->flags |= NX_RF_DONE;
-		} else {
-			++*(r->kind == NX_RQ_RECV ? receives : open);
-		}
-	}
+	return NX_INDEX(r->handle) == i && (r->flags & (NX_RF_ACTIVE | NX_RF_DONE)) == NX_RF_ACTIVE;
+}
+
+/* Tests r; true: complete, or (a synchronous send, in a drain) so for the real MPI. */
+static bool poll_one(struct vrequest *r)
+{
+	if ((r->flags & (NX_RF_SYNC | NX_RF_HELD)) == NX_RF_SYNC && r->kind == NX_RQ_SEND && sync_in_talks()) return sync_poll(r);
+	nx_status st = empty_status;
+	int flag, e = request_poll(r, &flag, &st);
+	if (!flag) return false;
+	r->st = st;
+	r->st.error = e;
+	r->flags |= NX_RF_DONE;
+	return true;
 }
 
 uint32_t requests_progress(nx_t comm)
 {
-	uint32_t open, receives;
-	poll_requests(comm, &open, &receives);
-	return open + receives;
+	uint32_t left = 0;
+	for (uint32_t i = NX_DYNAMIC; i < nx_high(NX_K_REQUEST); i++) {
+		struct vrequest *r = NX_REQUEST(i);
+		if (is_waiting(r, i) && NX_INDEX(r->comm) == NX_INDEX(comm)) left += !poll_one(r);
+	}
+	return left;
+}
+
+/* The requests that were waiting when the drain began, in a ring. Of thousands only a few can be complete at a time, and
+ * a test of one that is not is slow: a turn looks at some, and goes on where the turn before has left off. */
+static struct { uint32_t *at, n, first, cap; uint32_t open; } ring;     /* open: those that must complete before an image */
+
+static bool must_complete(const struct vrequest *r) { return r->kind != NX_RQ_RECV; }
+
+static int ring_fill(void)
+{
+	uint32_t high = nx_high(NX_K_REQUEST);
+	free(ring.at);
+	ring = (__typeof__(ring)){ .at = malloc(high * sizeof *ring.at), .cap = high };
+	if (!ring.at) return NX_ERR_NO_MEM;
+	for (uint32_t i = NX_DYNAMIC; i < high; i++) {
+		const struct vrequest *r = NX_REQUEST(i);
+		if (!is_waiting(r, i) || (r->flags & NX_RF_HELD)) continue;
+		ring.at[ring.n++] = i;
+		ring.open += must_complete(r);
+	}
+	return 0;
+}
+
+static void ring_turn(void)
+{
+	enum { LOOKS = 16 };
+	for (uint32_t looks = ring.n < LOOKS ? ring.n : LOOKS; looks > 0 && ring.n > 0; ) {
+		uint32_t i = ring.at[ring.first];
+		struct vrequest *r = NX_REQUEST(i);
+		bool open = must_complete(r);
+		ring.first = (ring.first + 1) % ring.cap;
+		ring.n--;
+		if (poll_one(r)) {
+			ring.open -= open;
+			continue;
+		}
+		ring.at[(ring.first + ring.n++) % ring.cap] = i;
+		looks--;
+	}
 }
 
 static void sum_counts(uint64_t *sent, uint64_t *taken)
@@ -213,46 +268,120 @@ static int drain_all_comms(void)
 	return 0;
 }
 
-/* True when everything that was sent to this rank has been taken. */
-static bool settled(const uint64_t *expected, uint64_t *taken)
+/* What the ranks tell each other: one line of the exchange for each pair. */
+enum { MESSAGES, ACKS, NOTES, LINE };
+static struct {
+	uint64_t *mine, *theirs;                /* [size][LINE]; what this rank has sent, what the others have sent to it */
+	uint64_t *sent, *taken;                 /* [size] messages */
+} counts;
+
+int drain_start(void)
 {
-	memset(taken, 0, (size_t)NX_STATE->size * sizeof *taken);
-	sum_counts(NULL, taken);
-	return !memcmp(taken, expected, (size_t)NX_STATE->size * sizeof *taken);
+	size_t size = (size_t)NX_STATE->size;
+	counts.mine = calloc((2 * LINE + 2) * size, sizeof *counts.mine);
+	if (!counts.mine) return NX_ERR_NO_MEM;
+	counts.theirs = counts.mine + LINE * size;
+	counts.sent = counts.theirs + LINE * size;
+	counts.taken = counts.sent + size;
+	return 0;
 }
 
-static int drain_until_settled(const uint64_t *expected, uint64_t *taken)
+/* Collective, and the only thing that must not fail before it: its memory is there from the beginning. */
+static int tell_counts(void)
 {
-	uint32_t open, receives;
-	for (unsigned spins = 1;; spins++) {
-		if (core_cancelled()) return NX_ERR_OTHER;
-		poll_requests(0, &open, &receives);
-		int e = drain_matched();
-		if (e || (settled(expected, taken) && !open)) return e;
-		e = drain_all_comms();
-		if (e) return e;
-		if (!(spins & 63)) wait_step_slow(spins);
+	int size = NX_STATE->size;
+	memset(counts.mine, 0, LINE * (size_t)size * sizeof *counts.mine);
+	memset(counts.sent, 0, (size_t)size * sizeof *counts.sent);
+	memset(counts.taken, 0, (size_t)size * sizeof *counts.taken);
+	sum_counts(counts.sent, counts.taken);
+	for (int w = 0; w < size; w++) {
+		counts.mine[w * LINE + MESSAGES] = counts.sent[w];
+		counts.mine[w * LINE + ACKS] = sync_acks_sent(w);
 	}
+	sync_count_notes(counts.mine + NOTES, LINE);
+	rh_t u64 = drv->type[NX_TYPE_UINT64_T];
+	return drv->alltoall(counts.mine, LINE, u64, counts.theirs, LINE, u64, own_world);
+}
+
+/* True when all that was sent to this rank has been taken, but for what the application has matched and not received. */
+static bool settled(void)
+{
+	memset(counts.taken, 0, (size_t)NX_STATE->size * sizeof *counts.taken);
+	sum_counts(NULL, counts.taken);
+	for (uint32_t i = NX_DYNAMIC; i < nx_high(NX_K_MESSAGE); i++) {
+		const struct vmessage *m = NX_MESSAGE(i);
+		if (NX_INDEX(m->handle) == i && !m->held) counts.taken[NX_COMM(m->comm)->peer[m->source].world]++;
+	}
+	for (int w = 0; w < NX_STATE->size; w++)
+		if (counts.taken[w] != counts.theirs[w * LINE + MESSAGES] || sync_acks_taken(w) != counts.theirs[w * LINE + ACKS]) return false;
+	return true;
+}
+
+/* One round of a loop in which something is waited for; false: nothing is left that must complete. */
+static bool turn(unsigned *spins)
+{
+	if (!(++*spins & 63)) wait_step_slow(*spins);
+	ring_turn();
+	return !sync_acks_gone() || ring.open;
+}
+
+static int take_all(void)
+{
+	int e;
+	for (unsigned spins = 0; !(e = drain_all_comms()) && !(e = sync_take_acks()) && !settled();) turn(&spins);
+	return e;
+}
+
+static int settle_synchronous(void)
+{
+	bool all = !sync_in_talks();
+	int e = 0;
+	for (unsigned spins = 0; !e && !all; turn(&spins)) e = sync_converse(&all);
+	return e;
+}
+
+/* When the checkpoint is given up a send may stay open: its receiver has failed, and will not take it now. */
+static int finish_requests(void)
+{
+	int e = drain_matched();
+	for (unsigned spins = 0; !e && turn(&spins);)
+		if (core_cancelled()) return NX_ERR_PENDING;
+	return e;
+}
+
+static int drain(void)
+{
+	int e = sync_begin(counts.mine + NOTES, counts.theirs + NOTES, LINE);
+	bool promised = e || sync_in_talks();   /* others wait for what this rank says */
+	if (!e) e = ring_fill();
+	if (!e) e = take_all();
+	if (!e) e = settle_synchronous();
+	if (e && promised) core_die("draining messages: error class %d; which synchronous sends are complete cannot be said any more", e);
+	if (!e) e = finish_requests();
+	sync_conclude();
+	return e;
+}
+
+/* Whether all have come to the end, when all have. */
+static bool agree_outcome(int mine)
+{
+	int worst = NX_ERR_OTHER, flag = 0;
+	rh_t q;
+	if (drv->iallreduce(&mine, &worst, 1, drv->type[NX_TYPE_INT], drv->op[NX_OP_MAX], own_world, &q)) return false;
+	for (unsigned spins = 0; !flag; turn(&spins))
+		if (drv->test(&q, &flag, NULL)) return false;
+	return worst == 0;
 }
 
 int p2p_drain(char *why, size_t n)
 {
-	size_t size = (size_t)NX_STATE->size;
-	uint64_t *a = calloc(3 * size, sizeof *a), *expected = a + size, *taken = a + 2 * size;
-	if (!a) {
-		snprintf(why, n, "no memory for the message counts of %zu ranks", size);
-		return -1;
-	}
-	sum_counts(a, taken);
-	rh_t u64 = drv->type[NX_TYPE_UINT64_T];
-	int e = drv->alltoall(a, 1, u64, expected, 1, u64, own_world);
-	if (!e) e = drain_until_settled(expected, taken);
-	if (!e) e = drv->barrier(own_world);
-	free(a);
-	if (!e) return 0;
+	int e = tell_counts();
+	if (!e) e = drain();
 	if (core_cancelled()) snprintf(why, n, "given up while messages were drained");
-	else snprintf(why, n, "draining messages: the MPI answers error class %d", e);
-	return -1;
+	else if (e) snprintf(why, n, "draining messages: %s", e == NX_ERR_NO_MEM ? "no memory for them" : "the MPI reports an error");
+	else snprintf(why, n, "another rank could not drain its messages");
+	if (e && !core_cancelled()) core_checkpoint_failed(why);
+	return agree_outcome(e) ? 0 : -1;
 }
 
 /* -- after a restart --------------------------------------------------------------------------------------------------- */
@@ -272,7 +401,8 @@ int p2p_repost_all(char *why, size_t n)
 	for (uint32_t i = NX_DYNAMIC; list && i < high; i++) {
 		struct vrequest *r = NX_REQUEST(i);
 		RREQ(i) = 0;
-		if (NX_INDEX(r->handle) == i && (r->flags & (NX_RF_ACTIVE | NX_RF_DONE)) == NX_RF_ACTIVE) list[k++] = r;
+		if (NX_INDEX(r->handle) != i || (r->flags & (NX_RF_ACTIVE | NX_RF_DONE | NX_RF_HELD)) != NX_RF_ACTIVE) continue;
+		list[k++] = r;
 	}
 	if (list) qsort(list, k, sizeof *list, by_order);
 	for (uint32_t i = 0; list && i < k && !e; i++) {

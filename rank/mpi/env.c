@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 #include <sys/syscall.h>
-#include "middle.h"
+#include "synchronous.h"
 
 /* Loads the real MPI. NULL, or why not. */
 const char *env_load(void)
@@ -39,6 +39,8 @@ int env_own_comms(void)
 	if (!e) e = drv->comm_dup(drv->comm_self, &own_self);
 	if (!e) e = drv->comm_set_errhandler(own_world, drv->errh[NX_ERRH_RETURN]);
 	if (!e) e = drv->comm_set_errhandler(own_self, drv->errh[NX_ERRH_RETURN]);
+	if (!e) e = drain_start();
+	if (!e) e = sync_start();
 	return e;
 }
 
@@ -92,6 +94,7 @@ long mid_init(int *argc, char ***argv)
 static int end(void)
 {
 	struct nx_state *s = NX_STATE;
+	while (!sync_acks_gone()) wait_step_slow(0);
 	drv->barrier(own_world);
 	drv->comm_free(&own_world);
 	drv->comm_free(&own_self);

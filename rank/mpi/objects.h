@@ -67,6 +67,8 @@ struct vdrained {
 	struct vdrained *next;
 	int32_t source, tag;          /* source: rank in the communicator */
 	int64_t bytes;
+	uint32_t world;               /* the source in MPI_COMM_WORLD */
+	nx_t sync;                    /* its request of a synchronous send that is to be acknowledged (synchronous.c), or 0 */
 	unsigned char data[];
 };
 
@@ -94,6 +96,9 @@ struct vcomm {
 	uint8_t group_clock;          /* no communicator, only a clock (agree.c) */
 	uint16_t unmet;               /* counted in the agreement as not yet at its target */
 	struct vdrained *drained_tail;
+	/* While one of these is not 0 there are no routes, and messages are counted (synchronous.c): */
+	uint32_t syncs;               /* synchronous sends that are open */
+	uint32_t matched;             /* messages that are matched, not received, and only in the real MPI */
 };
 struct vgroup { nx_t handle; int32_t rank, size; uint32_t pad; uint32_t *world; };
 
@@ -115,7 +120,10 @@ struct vop { nx_t handle; int32_t commute; uint64_t fn, thunk; uint64_t pad; };
 
 enum { NX_RQ_SEND = 1, NX_RQ_RECV, NX_RQ_COLL, NX_RQ_MRECV };
 enum { NX_SEND_STANDARD, NX_SEND_SYNCHRONOUS, NX_SEND_BUFFERED, NX_SEND_PERSISTENT_BUFFERED };
-enum { NX_RF_DONE = 1, NX_RF_PERSISTENT = 2, NX_RF_ACTIVE = 4, NX_RF_FREED = 8, NX_RF_CANCEL = 16, NX_RF_SHARED = 32 };
+enum { NX_RF_DONE = 1, NX_RF_PERSISTENT = 2, NX_RF_ACTIVE = 4, NX_RF_FREED = 8, NX_RF_CANCEL = 16, NX_RF_SHARED = 32,
+       NX_RF_SYNC = 64,               /* of a send: synchronous, and its receiver may not have matched it */
+       NX_RF_LATE = 64,               /* of a receive: posted while its communicator had matched messages */
+       NX_RF_HELD = 128 };            /* one that a checkpoint has completed for the real MPI, and its receiver not yet */
 #define NX_REQUEST_SENT NX_DYNAMIC     /* the request of every send that was complete at once: never released */
 struct vrequest {
 	nx_t handle;
@@ -126,7 +134,7 @@ struct vrequest {
 	int32_t count, peer, tag;
 	uint32_t pad1;
 	void *buf;
-	uint64_t order;               /* of posting: receives are posted again in this order */
+	uint64_t order;               /* receives: of posting, in which they are posted again; SYNC: its place in its stream */
 	void *own;                    /* saved memory released at completion */
 	nx_status st;
 	struct vpeer *from;           /* of a receive by a route from one rank: whose counter it moves */
@@ -134,7 +142,15 @@ struct vrequest {
 struct verrh { nx_t handle; uint32_t refs; uint64_t fn, thunk; uint64_t pad; };
 struct vkeyval { nx_t handle; uint32_t refs, freed, kind; uint64_t copy, copy_thunk, del, del_thunk, extra; };
 struct vinfo { nx_t handle; int32_t n, cap; uint32_t pad; char **kv; };   /* kv[2i] key, kv[2i+1] value */
-struct vmessage { nx_t handle; nx_t comm; int32_t source, tag; int64_t bytes; struct vdrained *held; };
+struct vmessage {
+	nx_t handle, comm;
+	int32_t source, tag;
+	int64_t bytes;
+	struct vdrained *held;
+	uint64_t order;               /* of matching */
+	uint32_t overtaken;           /* messages of its stream that were received after it was matched */
+	nx_t sync;                    /* as in vdrained, before it is held */
+};
 
 _Static_assert(sizeof(struct vcomm) <= NX_STRIDE_COMM, "vcomm");
 _Static_assert(sizeof(struct vgroup) <= NX_STRIDE_GROUP, "vgroup");
@@ -169,6 +185,7 @@ struct nx_state {
 	int32_t attr_value[16];       /* predefined attributes, by keyval number */
 	uint8_t attr_set[16];
 	uint32_t zombies;             /* communicators freed while requests still need them */
+	uint32_t held, pad1;          /* requests that are NX_RF_HELD */
 	struct nx_routed route[NX_ROUTES];    /* route.h */
 	uint64_t bsend_buf; int64_t bsend_size, bsend_used;
 	int32_t user_errors, pad;     /* classes and codes added by the application */
@@ -176,6 +193,6 @@ struct nx_state {
 	int32_t user_class[NX_MAX_USER_ERRORS];
 	char library[256];            /* the real MPI at the checkpoint */
 };
-#define NX_LAYOUT 4
+#define NX_LAYOUT 5
 #define NX_STATE ((struct nx_state *)NX_TABLE(NX_REGION_STATE))
 #endif

@@ -15,7 +15,7 @@ nx_t request_keep(uint8_t kind, nx_t comm, rh_t real, void *buf, int count, nx_t
 	struct vrequest *r = request_new(kind, comm);
 	if (!r) core_die("more than %u requests are active", NX_MAXINDEX - NX_DYNAMIC);
 	request_args(r, buf, count, type, peer, tag);
-	r->order = NX_STATE->order++;
+	r->order = next_order();
 	RREQ(r->handle) = real;
 	return r->handle;
 }
@@ -32,16 +32,24 @@ static inline long check(nx_t comm, nx_t type, const char *function, struct vcom
 	return 0;
 }
 
-static inline long send_blocking(isend_fn *start, const char *function, const void *buf, int count, nx_t type, int dest,
-				 int tag, nx_t comm, nx_cont *cont)
+/* Hands a message to the real MPI and counts it. */
+static inline int start_real(isend_fn *start, const void *buf, int count, nx_t type, int dest, int tag, struct vcomm *c, rh_t *q)
+{
+	send_begin();
+	int e = start(buf, count, RTYPE(type), dest, tag, RCOMM(c->handle), q);
+	if (likely(!e)) count_sent(c, dest, tag);
+	send_end();
+	return e;
+}
+
+static inline long send_blocking(const char *function, const void *buf, int count, nx_t type, int dest, int tag, nx_t comm, nx_cont *cont)
 {
 	struct vcomm *c;
 	long err = check(comm, type, function, &c);
 	if (unlikely(err)) return err;
 	rh_t q;
-	int e = start(buf, count, RTYPE(type), dest, tag, RCOMM(comm), &q), flag = 0;
+	int e = start_real(drv->isend, buf, count, type, dest, tag, c, &q), flag = 0;
 	if (unlikely(e)) return nx_error(comm, e, function);
-	count_sent(c, dest);
 	for (unsigned spins = 0;;) {
 		e = drv->test(&q, &flag, NULL);
 		if (likely(flag) || e) return nx_result(comm, e, function);
@@ -53,18 +61,28 @@ static inline long send_blocking(isend_fn *start, const char *function, const vo
 
 long mid_send(const void *buf, int count, nx_t datatype, int dest, int tag, nx_t comm, nx_cont *cont)
 {
-	return send_blocking(drv->isend, "send", buf, count, datatype, dest, tag, comm, cont);
-}
-
-long mid_ssend(const void *buf, int count, nx_t datatype, int dest, int tag, nx_t comm, nx_cont *cont)
-{
-	return send_blocking(drv->issend, "ssend", buf, count, datatype, dest, tag, comm, cont);
+	return send_blocking("send", buf, count, datatype, dest, tag, comm, cont);
 }
 
 /* A ready send may find its receive not posted yet after a restart or a drain: it goes as a standard send. */
 long mid_rsend(const void *buf, int count, nx_t datatype, int dest, int tag, nx_t comm, nx_cont *cont)
 {
-	return send_blocking(drv->isend, "rsend", buf, count, datatype, dest, tag, comm, cont);
+	return send_blocking("rsend", buf, count, datatype, dest, tag, comm, cont);
+}
+
+/* Starts the send of a request, which has its arguments. */
+static int begin_send(isend_fn *start, struct vrequest *r, struct vcomm *c, const void *buf, int count)
+{
+	bool sync = start == drv->issend;
+	send_begin();
+	int e = sync ? sync_prepare(c, r->peer, r->tag) : 0;
+	if (likely(!e)) e = start(buf, count, RTYPE(r->type), r->peer, r->tag, RCOMM(c->handle), &RREQ(r->handle));
+	if (likely(!e)) {
+		count_sent(c, r->peer, r->tag);
+		if (sync) sync_posted(r, c);
+	}
+	send_end();
+	return e;
 }
 
 static long start_send(isend_fn *start, const char *function, const void *buf, int count, nx_t type, int dest, int tag,
@@ -75,15 +93,12 @@ static long start_send(isend_fn *start, const char *function, const void *buf, i
 	if (unlikely(err)) return err;
 	struct vrequest *r = request_new(NX_RQ_SEND, comm);
 	if (unlikely(!r)) return nx_error(comm, NX_ERR_NO_MEM, function);
-	r->type = type;
-	r->peer = dest;
-	if (unlikely(type >= NX_DYNAMIC)) type_ref(type);
-	int e = start(buf, count, RTYPE(type), dest, tag, RCOMM(comm), &RREQ(r->handle));
+	request_args(r, (void *)buf, count, type, dest, tag);
+	int e = begin_send(start, r, c, buf, count);
 	if (unlikely(e)) {
 		request_release(r);
 		return nx_error(comm, e, function);
 	}
-	count_sent(c, dest);
 	*request = r->handle;
 	return 0;
 }
@@ -103,6 +118,36 @@ long mid_irsend(const void *buf, int count, nx_t datatype, int dest, int tag, nx
 	return start_send(drv->isend, "irsend", buf, count, datatype, dest, tag, comm, request);
 }
 
+/* While it waits no other thread sends: its place in its stream is known when a stop comes. */
+static long ssend_alone(const void *buf, int count, nx_t type, int dest, int tag, nx_t comm, struct vcomm *c, nx_cont *cont)
+{
+	rh_t q;
+	int e = start_real(drv->issend, buf, count, type, dest, tag, c, &q), flag = 0;
+	if (unlikely(e)) return nx_error(comm, e, "ssend");
+	for (unsigned spins = 0;;) {
+		e = drv->test(&q, &flag, NULL);
+		if (likely(flag) || e) return nx_result(comm, e, "ssend");
+		if (wait_step(&spins) && !sync_prepare(c, dest, tag)) break;
+	}
+	nx_t h = request_keep(NX_RQ_SEND, comm, q, (void *)buf, count, type, dest, tag);
+	sync_posted(NX_REQUEST(h), c);
+	cont_begin(cont, h, NX_REQUEST_NULL);
+	return BY_AGAIN;
+}
+
+long mid_ssend(const void *buf, int count, nx_t datatype, int dest, int tag, nx_t comm, nx_cont *cont)
+{
+	nx_t h;
+	struct vcomm *c;
+	long err = check(comm, datatype, "ssend", &c);
+	if (unlikely(err)) return err;
+	if (likely(!NX_STATE->multiple)) return ssend_alone(buf, count, datatype, dest, tag, comm, c, cont);
+	err = start_send(drv->issend, "ssend", buf, count, datatype, dest, tag, comm, &h);
+	if (unlikely(err)) return err;
+	cont_begin(cont, h, NX_REQUEST_NULL);
+	return mid_resume(cont, NULL);
+}
+
 /* -- receives ----------------------------------------------------------------------------------------------------- */
 
 /* A receive that the real MPI need not see: from MPI_PROC_NULL, or of a message that a checkpoint drained. */
@@ -118,12 +163,21 @@ static inline bool satisfied(struct vcomm *c, int source, int tag, void *buf, in
 	return true;
 }
 
+/* As request_keep, for a receive. */
+static nx_t recv_keep(nx_t comm, rh_t real, void *buf, int count, nx_t type, int source, int tag, bool late)
+{
+	nx_t h = request_keep(NX_RQ_RECV, comm, real, buf, count, type, source, tag);
+	if (late) NX_REQUEST(h)->flags |= NX_RF_LATE;
+	return h;
+}
+
 long mid_recv(void *buf, int count, nx_t datatype, int source, int tag, nx_t comm, nx_status *status, nx_cont *cont)
 {
 	struct vcomm *c;
 	long err = check(comm, datatype, "recv", &c);
 	if (unlikely(err)) return err;
-	nx_status own, *st = status ? status : source == NX_ANY_SOURCE ? &own : NULL;
+	bool late = c->matched;
+	nx_status own, *st = status ? status : source == NX_ANY_SOURCE || late ? &own : NULL;
 	int e = 0;
 	if (unlikely(satisfied(c, source, tag, buf, count, datatype, status, &e))) return nx_result(comm, e, "recv");
 	rh_t q;
@@ -134,11 +188,12 @@ long mid_recv(void *buf, int count, nx_t datatype, int source, int tag, nx_t com
 		e = drv->test(&q, &flag, st);
 		if (likely(flag) || unlikely(e)) {
 			count_taken(c, source == NX_ANY_SOURCE ? st->source : source);
+			if (unlikely(late)) sync_overtaken(c, st->source, st->tag, UINT64_MAX);
 			return nx_result(comm, e, "recv");
 		}
 		if (wait_step(&spins)) break;
 	}
-	cont_begin(cont, request_keep(NX_RQ_RECV, comm, q, buf, count, datatype, source, tag), NX_REQUEST_NULL);
+	cont_begin(cont, recv_keep(comm, q, buf, count, datatype, source, tag, late), NX_REQUEST_NULL);
 	return BY_AGAIN;
 }
 
@@ -152,7 +207,8 @@ static int begin_recv(struct vrequest *r, struct vcomm *c)
 		RREQ(r->handle) = 0;
 		return 0;
 	}
-	r->order = NX_STATE->order++;
+	r->order = next_order();
+	if (unlikely(c->matched)) r->flags |= NX_RF_LATE;
 	return drv->irecv(r->buf, r->count, RTYPE(r->type), r->peer, r->tag, RCOMM(r->comm), &RREQ(r->handle));
 }
 
@@ -205,18 +261,18 @@ long mid_sendrecv(const void *sendbuf, int sendcount, nx_t sendtype, int dest, i
 	if (unlikely(!type_ok(recvtype))) FAIL(comm, NX_ERR_TYPE);
 	nx_status own, *st = status ? status : &own;
 	struct both b = { 0 };
+	bool late = c->matched;
 	b.rdone = satisfied(c, source, recvtag, recvbuf, recvcount, recvtype, st, &b.rerr);
 	bool counted = b.rdone;                                  /* a drained message was counted when it was drained */
 	bool send_first = sendcount * NX_TYPE(sendtype)->size <= SEND_FIRST;
-	int e = send_first ? drv->isend(sendbuf, sendcount, RTYPE(sendtype), dest, sendtag, RCOMM(comm), &b.sq) : 0;
+	int e = send_first ? start_real(drv->isend, sendbuf, sendcount, sendtype, dest, sendtag, c, &b.sq) : 0;
 	if (unlikely(e)) FAIL(comm, e);
-	if (send_first) count_sent(c, dest);
 	if (!b.rdone) e = drv->irecv(recvbuf, recvcount, RTYPE(recvtype), source, recvtag, RCOMM(comm), &b.rq);
 	if (unlikely(e)) {
 		if (send_first) drv->request_free(&b.sq);
 		FAIL(comm, e);
 	}
-	if (!send_first) e = drv->isend(sendbuf, sendcount, RTYPE(sendtype), dest, sendtag, RCOMM(comm), &b.sq);
+	if (!send_first) e = start_real(drv->isend, sendbuf, sendcount, sendtype, dest, sendtag, c, &b.sq);
 	if (unlikely(e)) {
 		if (!b.rdone) {
 			drv->cancel(b.rq);
@@ -224,11 +280,13 @@ long mid_sendrecv(const void *sendbuf, int sendcount, nx_t sendtype, int dest, i
 		}
 		FAIL(comm, e);
 	}
-	if (!send_first) count_sent(c, dest);
 	bool done = wait_both(&b, st);
-	if (b.rdone && !counted) count_taken(c, source == NX_ANY_SOURCE ? st->source : source);
+	if (b.rdone && !counted) {
+		count_taken(c, source == NX_ANY_SOURCE ? st->source : source);
+		if (unlikely(late)) sync_overtaken(c, st->source, st->tag, UINT64_MAX);
+	}
 	if (likely(done)) RESULT(comm, b.rerr ? b.rerr : b.serr);
-	cont_begin(cont, b.rdone ? NX_REQUEST_NULL : request_keep(NX_RQ_RECV, comm, b.rq, recvbuf, recvcount, recvtype, source, recvtag),
+	cont_begin(cont, b.rdone ? NX_REQUEST_NULL : recv_keep(comm, b.rq, recvbuf, recvcount, recvtype, source, recvtag, late),
 		   b.sdone ? NX_REQUEST_NULL : request_keep(NX_RQ_SEND, comm, b.sq, (void *)sendbuf, sendcount, sendtype, dest, sendtag));
 	if (b.rdone) cont->st = *st;
 	cont->received = b.rdone;
@@ -306,12 +364,24 @@ long mid_buffer_attach(void *buffer, int size)
 	return 0;
 }
 
+/* Freed by the application, and from then on the sweep's alone. Under the lock an entry is whole. */
+static bool is_freed(const struct vrequest *r, uint32_t i)
+{
+	nx_lock();
+	bool freed = NX_INDEX(r->handle) == i && (r->flags & NX_RF_FREED);
+	nx_unlock();
+	return freed;
+}
+
+/* One thread at a time; false also when another one is at it. */
 bool requests_sweep_freed(void)
 {
+	static uint32_t busy;
 	bool left = false;
+	if (__atomic_exchange_n(&busy, 1, __ATOMIC_ACQUIRE)) return false;
 	for (uint32_t i = NX_DYNAMIC; i < nx_high(NX_K_REQUEST); i++) {
 		struct vrequest *r = NX_REQUEST(i);
-		if (NX_INDEX(r->handle) != i || !(r->flags & NX_RF_FREED)) continue;
+		if (!is_freed(r, i)) continue;
 		nx_status st;
 		int flag;
 		request_poll(r, &flag, &st);
@@ -319,11 +389,12 @@ bool requests_sweep_freed(void)
 			left = true;
 			continue;
 		}
-		if (r->mode == NX_SEND_BUFFERED) NX_STATE->bsend_used -= r->count;
+		if (r->mode == NX_SEND_BUFFERED) __atomic_fetch_sub(&NX_STATE->bsend_used, r->count, __ATOMIC_RELAXED);
 		r->flags = NX_RF_ACTIVE;
 		nx_t h;
 		request_retire(r, &h);
 	}
+	__atomic_store_n(&busy, 0, __ATOMIC_RELEASE);
 	return !left;
 }
 
@@ -344,6 +415,17 @@ void p2p_finish_buffered(void)
 	for (unsigned spins = 0; NX_STATE->bsend_used && !requests_sweep_freed();) wait_step(&spins);
 }
 
+/* Room for so many bytes in the attached buffer. */
+static bool buffer_reserve(struct nx_state *s, int bytes)
+{
+	for (int k = 0; s->bsend_buf && k < 2; k++) {
+		if (__atomic_add_fetch(&s->bsend_used, bytes, __ATOMIC_RELAXED) <= s->bsend_size) return true;
+		__atomic_fetch_sub(&s->bsend_used, bytes, __ATOMIC_RELAXED);
+		requests_sweep_freed();
+	}
+	return false;
+}
+
 /* The message is packed into saved memory of our own and accounted against the attached buffer; its request is freed at
  * once. Not the buffer itself: the application may detach and reuse it while we still look at the bytes. */
 static int bsend(const void *buf, int count, nx_t type, int dest, int tag, nx_t comm, struct vcomm *c)
@@ -352,23 +434,18 @@ static int bsend(const void *buf, int count, nx_t type, int dest, int tag, nx_t 
 	int bytes, e;
 	void *copy = pack_copy(buf, count, type, comm, &bytes, &e);
 	if (!copy) return e;
-	if (s->bsend_used + bytes > s->bsend_size) requests_sweep_freed();
-	if (!s->bsend_buf || s->bsend_used + bytes > s->bsend_size) {
-		nx_free(copy);
-		return NX_ERR_BUFFER;
-	}
+	e = buffer_reserve(s, bytes) ? 0 : NX_ERR_BUFFER;
 	rh_t q;
-	e = drv->isend(copy, bytes, drv->type[NX_TYPE_PACKED], dest, tag, RCOMM(comm), &q);
+	if (!e && (e = start_real(drv->isend, copy, bytes, NX_TYPE_PACKED, dest, tag, c, &q)))
+		__atomic_fetch_sub(&s->bsend_used, bytes, __ATOMIC_RELAXED);
 	if (e) {
 		nx_free(copy);
 		return e;
 	}
-	count_sent(c, dest);
 	struct vrequest *r = NX_REQUEST(request_keep(NX_RQ_SEND, comm, q, copy, bytes, NX_TYPE_PACKED, dest, tag));
 	r->own = copy;
 	r->mode = NX_SEND_BUFFERED;
-	r->flags |= NX_RF_FREED;
-	s->bsend_used += bytes;
+	__atomic_fetch_or(&r->flags, NX_RF_FREED, __ATOMIC_RELEASE);
 	return 0;
 }
 
@@ -457,10 +534,7 @@ static int start_one(struct vrequest *r)
 		r->st = empty_status;
 		return e;
 	}
-	isend_fn *start = r->mode == NX_SEND_SYNCHRONOUS ? drv->issend : drv->isend;
-	e = start(r->buf, r->count, RTYPE(r->type), r->peer, r->tag, RCOMM(r->comm), &RREQ(r->handle));
-	if (!e) count_sent(c, r->peer);
-	return e;
+	return begin_send(r->mode == NX_SEND_SYNCHRONOUS ? drv->issend : drv->isend, r, c, r->buf, r->count);
 }
 
 long mid_start(nx_t request)
@@ -542,6 +616,7 @@ static int mprobe_once(struct vcomm *c, int source, int tag, nx_t comm, int *fla
 	m->bytes = st.bytes;
 	m->held = d;
 	RMSG(h) = real;
+	if (!d) sync_matched(m, c);
 	*message = h;
 	return 0;
 }
@@ -581,6 +656,7 @@ static struct vrequest *begin_mrecv(void *buf, int count, nx_t type, nx_t *messa
 	} else {
 		rh_t real = RMSG(*message);
 		*err = drv->imrecv(buf, count, RTYPE(type), &real, &RREQ(r->handle));
+		if (!*err) sync_received(m, NX_COMM(m->comm));
 	}
 	if (*err) {
 		request_release(r);

@@ -7,6 +7,7 @@
 #define BYSSUS_REQUEST_H
 #include <string.h>
 #include "middle.h"
+#include "synchronous.h"
 
 /* On the way of non-blocking calls: no lock unless MPI_THREAD_MULTIPLE, no clearing; own of a free request is NULL.
  * NULL: the table is full. */
@@ -65,11 +66,22 @@ static inline void request_args(struct vrequest *r, void *buf, int count, nx_t t
 	if (unlikely(type >= NX_DYNAMIC)) type_ref(type);
 }
 
-static inline void count_sent(struct vcomm *c, int dest)
+/* Around the start of a send and its count_sent: with MPI_THREAD_MULTIPLE messages are counted in the order of sending. */
+static inline void send_begin(void) { if (unlikely(NX_STATE->multiple)) sync_lock(); }
+static inline void send_end(void) { if (unlikely(NX_STATE->multiple)) sync_unlock(); }
+
+static inline void count_sent(struct vcomm *c, int dest, int tag)
 {
 	if (unlikely((uint32_t)dest >= (uint32_t)c->size)) return;        /* MPI_PROC_NULL */
-	if (unlikely(NX_STATE->multiple)) __atomic_fetch_add(&c->peer[dest].sent, 1, __ATOMIC_RELAXED);
-	else c->peer[dest].sent++;
+	if (unlikely(c->syncs != 0)) sync_followed(c, dest, tag);
+	c->peer[dest].sent++;
+}
+
+/* The number of the next receive that is posted. */
+static inline uint64_t next_order(void)
+{
+	if (unlikely(NX_STATE->multiple)) return __atomic_fetch_add(&NX_STATE->order, 1, __ATOMIC_RELAXED);
+	return NX_STATE->order++;
 }
 
 static inline void count_taken(struct vcomm *c, int source)
@@ -85,17 +97,21 @@ enum { SEND_FIRST = 256 };
 
 static inline bool type_ok(nx_t t) { return likely(nx_live(t, NX_TYPE(t)) && RTYPE(t)); }
 
-/* True when completion must read the real status: the source is not known beforehand, or it may be cancelled. */
+/* True when completion must read the real status: source or tag are not known beforehand, or it may be cancelled. */
 static inline bool request_needs_status(const struct vrequest *r)
 {
-	return (r->kind == NX_RQ_RECV && r->peer == NX_ANY_SOURCE) || (r->flags & NX_RF_CANCEL);
+	return (r->kind == NX_RQ_RECV && (r->peer == NX_ANY_SOURCE || (r->flags & NX_RF_LATE))) || (r->flags & NX_RF_CANCEL);
 }
 
 /* The real request has completed with st (NULL where it was not needed): move the counter. */
 static inline void request_completed(struct vrequest *r, const nx_status *st)
 {
-	if (r->kind == NX_RQ_SEND || r->kind == NX_RQ_COLL) return;
+	if (r->kind == NX_RQ_SEND || r->kind == NX_RQ_COLL) {
+		if (unlikely(r->flags & NX_RF_SYNC)) sync_closed(r);
+		return;
+	}
 	if (st && st->cancelled) return;
+	if (unlikely(r->flags & NX_RF_LATE) && r->kind == NX_RQ_RECV) sync_overtaken(NX_COMM(r->comm), st->source, st->tag, r->order);
 	count_taken(NX_COMM(r->comm), r->peer == NX_ANY_SOURCE ? (st ? st->source : NX_PROC_NULL) : r->peer);
 }
 

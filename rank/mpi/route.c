@@ -18,7 +18,8 @@ static void fill(struct nx_route *r, const struct nx_routed *from)
 long mid_route(uint32_t comm_key, uint32_t type_key, nx_t comm, nx_t datatype)
 {
 	struct nx_state *s = NX_STATE;
-	if (!s->routed || !comm_of(comm) || !datatype || datatype >= NX_DYNAMIC || !RTYPE(datatype)) return 0;
+	const struct vcomm *c = comm_of(comm);
+	if (!s->routed || !c || c->syncs || c->matched || !datatype || datatype >= NX_DYNAMIC || !RTYPE(datatype)) return 0;
 	struct nx_key key = { comm_key, type_key };
 	struct nx_route *r = route_at(key);
 	struct nx_routed *saved = &s->route[r - NX_ROUTE_TABLE];

@@ -50,7 +50,8 @@ nx_t nx_alloc(enum nx_kind k)
 		nx_unlock();
 		return 0;
 	}
-	if (k != NX_K_REQUEST) memset(e, 0, stride[k]);         /* requests are filled by their maker */
+	if (k != NX_K_REQUEST) memset(e, 0, stride[k]);         /* requests are filled by their maker; */
+	else if (s->multiple) e[1] = 0;                         /* others may look at its flags before that */
 	e[0] = i | generation << NX_INDEX_BITS;
 	nx_unlock();
 	return e[0];

@@ -24,6 +24,24 @@ func moments() []string {
 // late says whether a checkpoint of the program cannot be complete before a rank that computes has come.
 func late(name string) bool { return strings.HasSuffix(name, "_late") || name == "straggler25" }
 
+// TestPending takes checkpoints of the tables of pending operations, of which one goes on in the same process, the others
+// through one restart and through three: what is pending must be so for any number of generations.
+func TestPending(t *testing.T) {
+	site, refs := ready(t)
+	for _, name := range []string{"pending_ops", "pending_streams", "pending_receives", "pending_threads"} {
+		for _, mpi := range harness.MPIs() {
+			other := harness.Other(mpi)
+			for _, lives := range [][]string{{}, {mpi}, {other}, {other, mpi, other}} {
+				t.Run(fmt.Sprintf("%s/%s/restarts=%s", name, mpi, strings.Join(lives, ",")), func(t *testing.T) {
+					if err := moment(t.Context(), site, refs, name, mpi, lives, scratch(t)); err != nil {
+						t.Error(err)
+					}
+				})
+			}
+		}
+	}
+}
+
 // TestMoments takes a checkpoint of each program exactly at its moment, kills it, and restarts it under the same and
 // under the other MPI.
 func TestMoments(t *testing.T) {
@@ -33,7 +51,7 @@ func TestMoments(t *testing.T) {
 			for _, restart := range harness.MPIs() {
 				t.Run(fmt.Sprintf("%s/%s/restart=%s", name, mpi, restart), func(t *testing.T) {
 					dir := scratch(t)
-					if err := moment(t.Context(), site, refs, name, mpi, restart, dir); err != nil {
+					if err := moment(t.Context(), site, refs, name, mpi, []string{restart}, dir); err != nil {
 						t.Error(err)
 					}
 				})
@@ -44,8 +62,9 @@ func TestMoments(t *testing.T) {
 
 const ranks = 2
 
-func moment(ctx context.Context, site harness.Site, refs *harness.References, name, mpi, restart, dir string) error {
-	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+// moment takes a program to its moment and there through a life after the other, each under the MPI that is named.
+func moment(ctx context.Context, site harness.Site, refs *harness.References, name, mpi string, lives []string, dir string) error {
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Minute)
 	defer cancel()
 	args := []string{"--seed", fmt.Sprint(*seed), "--seconds", "1"}
 	ref, err := refs.Get(ctx, harness.Program{Name: name, Args: args}, mpi, ranks, dir)
@@ -59,7 +78,7 @@ func moment(ctx context.Context, site harness.Site, refs *harness.References, na
 	if err := job.Run(ctx, mpi, ranks, []string{"--retries", "0"}, argv...); err != nil {
 		return err
 	}
-	err = throughMoment(ctx, job, restart, until, late(name))
+	err = throughMoment(ctx, job, lives, until, late(name))
 	if err == nil {
 		var found harness.Results
 		if found, err = job.Finish(ctx); err == nil {
@@ -72,41 +91,63 @@ func moment(ctx context.Context, site harness.Site, refs *harness.References, na
 	return nil
 }
 
-// throughMoment waits for the moment, takes the checkpoint, kills the job in it and restarts it; the moment ends only
-// in the new life.
-func throughMoment(ctx context.Context, job *harness.Job, restart, until string, late bool) error {
-	first := job.Proc()
-	if err := allReady(ctx, first, until); err != nil {
+// throughMoment waits for the moment, and then takes a checkpoint, kills the job in it and restarts it, for each life; a last
+// checkpoint is followed by no death where there was none before. The moment ends only in the last life.
+func throughMoment(ctx context.Context, job *harness.Job, lives []string, until string, late bool) error {
+	if err := allReady(ctx, job.Proc(), until); err != nil {
 		return err
 	}
+	for _, mpi := range lives {
+		if err := momentCheckpoint(ctx, job, until, late); err != nil {
+			return err
+		}
+		if err := nextLife(ctx, job, mpi); err != nil {
+			return err
+		}
+	}
+	if len(lives) != 1 {
+		if err := momentCheckpoint(ctx, job, until, false); err != nil {
+			return err
+		}
+	}
+	if late {
+		until += ".2"
+	}
+	return os.WriteFile(until, nil, 0o600)
+}
+
+// momentCheckpoint takes a checkpoint, which for a late program lets the late rank come.
+func momentCheckpoint(ctx context.Context, job *harness.Job, until string, late bool) error {
 	var err error
 	if late {
 		err = lateCheckpoint(ctx, job, until)
-		until += ".2"
 	} else {
-		_, err = job.Checkpoint(ctx)
+		err = harness.Poll(ctx, "the job to take a checkpoint", func() bool {
+			_, err := job.Checkpoint(ctx)
+			return err == nil
+		})
 	}
 	if err != nil {
 		return err
 	}
-	if err := job.Verify(ctx); err != nil {
-		return err
-	}
+	return job.Verify(ctx)
+}
+
+// nextLife kills a rank, waits for the end of the job, and restarts it.
+func nextLife(ctx context.Context, job *harness.Job, mpi string) error {
+	proc := job.Proc()
 	if err := job.KillRank(0); err != nil {
 		return err
 	}
 	select {
-	case <-first.Done():
+	case <-proc.Done():
 	case <-ctx.Done():
 		return fmt.Errorf("waiting for the end of the killed job: %w", ctx.Err())
 	}
-	if first.ExitCode() == 0 {
+	if proc.ExitCode() == 0 {
 		return fmt.Errorf("byssus run of a killed job ended with code 0")
 	}
-	if err := job.Restart(ctx, restart, "--retries", "0"); err != nil {
-		return err
-	}
-	return os.WriteFile(until, nil, 0o600)
+	return job.Restart(ctx, mpi, "--retries", "0")
 }
 
 // allReady waits until every rank has come to the moment.
