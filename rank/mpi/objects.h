@@ -134,7 +134,7 @@ struct vrequest {
 	int32_t count, peer, tag;
 	uint32_t pad1;
 	void *buf;
-	uint64_t order;               /* receives: of posting, in which they are posted again; SYNC: its place in its stream */
+	uint64_t order;               /* receives: of posting, in which they are posted again; SYNC: its place in its lane */
 	void *own;                    /* saved memory released at completion */
 	nx_status st;
 	struct vpeer *from;           /* of a receive by a route from one rank: whose counter it moves */
@@ -148,7 +148,7 @@ struct vmessage {
 	int64_t bytes;
 	struct vdrained *held;
 	uint64_t order;               /* of matching */
-	uint32_t overtaken;           /* messages of its stream that were received after it was matched */
+	uint32_t overtaken;           /* messages of its lane that were received after it was matched */
 	nx_t sync;                    /* as in vdrained, before it is held */
 };
 

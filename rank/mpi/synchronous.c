@@ -5,13 +5,13 @@
  * the receiver hands the message out and acknowledges it by a message of our own, in this process or in a later one.
  *
  * Which of the messages that a receiver has drained is the one of a given send? Messages from one rank to another on one
- * communicator with one tag (a stream) are received in the order of sending, so what is drained is always the last part of
- * its stream. The sender says how many messages of the stream have followed; the receiver counts from the end. So while
- * a synchronous send is open, the sends of its stream are counted. A message that the application has matched (MPI_Mprobe)
+ * communicator with one tag (a lane) are received in the order of sending, so what is drained is always the last part of
+ * its lane. The sender says how many messages of the lane have followed; the receiver counts from the end. So while
+ * a synchronous send is open, the sends of its lane are counted. A message that the application has matched (MPI_Mprobe)
  * and not received need not be in that last part: while there is one, receives that are posted after it are counted in it.
  * Meanwhile the communicator has no routes (route.h).
  *
- * Invariants: c->syncs is the number of requests on c that are SYNC and not HELD; a stream has a counter at least while
+ * Invariants: c->syncs is the number of requests on c that are SYNC and not HELD; a lane has a counter at least while
  * there is one of these in it; a HELD request is ACTIVE and has no real one. c->matched is the number of messages on c that
  * are matched and only in the real MPI. A drained message is acknowledged once, if a synchronous send is its own.
  * Context: as middle.h; the functions sync_at_checkpoint_... as p2p_drain. Counters lie in lower memory: an image is only
@@ -21,13 +21,13 @@
 #include "request.h"
 #include "synchronous.h"
 
-/* -- streams -------------------------------------------------------------------------------------------------------- */
+/* -- lanes -------------------------------------------------------------------------------------------------------- */
 
-struct stream { uint32_t comm; int32_t dest, tag; uint32_t used; uint64_t count; };
-static struct { struct stream *at; uint32_t cap, n, open; } streams;    /* hashed, cap a power of two; open: requests */
+struct lane { uint32_t comm; int32_t dest, tag; uint32_t used; uint64_t count; };
+static struct { struct lane *at; uint32_t cap, n, open; } lanes;    /* hashed, cap a power of two; open: requests */
 static uint32_t send_lock;
 
-/* Counting and sending are one step when several threads may send: a stream's order is that of its counter. */
+/* Counting and sending are one step when several threads may send: a lane's order is that of its counter. */
 void sync_lock(void)
 {
 	while (__atomic_exchange_n(&send_lock, 1, __ATOMIC_ACQUIRE)) wait_step_slow(4096);
@@ -35,38 +35,38 @@ void sync_lock(void)
 
 void sync_unlock(void) { __atomic_store_n(&send_lock, 0, __ATOMIC_RELEASE); }
 
-static struct stream *place(struct stream *at, uint32_t cap, uint32_t comm, int dest, int tag)
+static struct lane *place(struct lane *at, uint32_t cap, uint32_t comm, int dest, int tag)
 {
 	uint64_t h = (comm * 0x9e3779b97f4a7c15u ^ (uint32_t)dest) * 0xff51afd7ed558ccdu ^ (uint32_t)tag;
 	h *= 0xc4ceb9fe1a85ec53u;
 	for (uint32_t i = (uint32_t)(h >> 32);; i++) {
-		struct stream *s = &at[i & (cap - 1)];
+		struct lane *s = &at[i & (cap - 1)];
 		if (!s->used || (s->comm == comm && s->dest == dest && s->tag == tag)) return s;
 	}
 }
 
 static bool grow(void)
 {
-	uint32_t cap = streams.cap ? 2 * streams.cap : 16;
-	struct stream *at = calloc(cap, sizeof *at);
+	uint32_t cap = lanes.cap ? 2 * lanes.cap : 16;
+	struct lane *at = calloc(cap, sizeof *at);
 	if (!at) return false;
-	for (uint32_t i = 0; i < streams.cap; i++) {
-		struct stream *s = &streams.at[i];
+	for (uint32_t i = 0; i < lanes.cap; i++) {
+		struct lane *s = &lanes.at[i];
 		if (s->used) *place(at, cap, s->comm, s->dest, s->tag) = *s;
 	}
-	free(streams.at);
-	streams.at = at;
-	streams.cap = cap;
+	free(lanes.at);
+	lanes.at = at;
+	lanes.cap = cap;
 	return true;
 }
 
 int sync_prepare(const struct vcomm *c, int dest, int tag)
 {
-	if (2 * streams.n >= streams.cap && !grow()) return NX_ERR_NO_MEM;
-	struct stream *s = place(streams.at, streams.cap, NX_INDEX(c->handle), dest, tag);
+	if (2 * lanes.n >= lanes.cap && !grow()) return NX_ERR_NO_MEM;
+	struct lane *s = place(lanes.at, lanes.cap, NX_INDEX(c->handle), dest, tag);
 	if (s->used) return 0;
-	*s = (struct stream){ NX_INDEX(c->handle), dest, tag, 1, 0 };
-	streams.n++;
+	*s = (struct lane){ NX_INDEX(c->handle), dest, tag, 1, 0 };
+	lanes.n++;
 	return 0;
 }
 
@@ -74,29 +74,29 @@ void sync_posted(struct vrequest *r, struct vcomm *c)
 {
 	if ((uint32_t)r->peer >= (uint32_t)c->size) return;     /* MPI_PROC_NULL: complete at once */
 	r->flags |= NX_RF_SYNC;
-	r->order = place(streams.at, streams.cap, NX_INDEX(c->handle), r->peer, r->tag)->count;
-	streams.open++;
+	r->order = place(lanes.at, lanes.cap, NX_INDEX(c->handle), r->peer, r->tag)->count;
+	lanes.open++;
 	if (c->syncs++ == 0) route_forget(c->handle);
 }
 
 void sync_followed(const struct vcomm *c, int dest, int tag)
 {
-	struct stream *s = place(streams.at, streams.cap, NX_INDEX(c->handle), dest, tag);
+	struct lane *s = place(lanes.at, lanes.cap, NX_INDEX(c->handle), dest, tag);
 	if (s->used) s->count++;
 }
 
 /* No send is open any more: nothing need be counted. */
-static void forget_streams(void)
+static void forget_lanes(void)
 {
 	enum { SMALL = 64 };
-	if (streams.cap > SMALL) {
-		free(streams.at);
-		streams.at = NULL;
-		streams.cap = 0;
-	} else if (streams.cap) {
-		memset(streams.at, 0, streams.cap * sizeof *streams.at);
+	if (lanes.cap > SMALL) {
+		free(lanes.at);
+		lanes.at = NULL;
+		lanes.cap = 0;
+	} else if (lanes.cap) {
+		memset(lanes.at, 0, lanes.cap * sizeof *lanes.at);
 	}
-	streams.n = 0;
+	lanes.n = 0;
 }
 
 void sync_closed(struct vrequest *r)
@@ -105,7 +105,7 @@ void sync_closed(struct vrequest *r)
 	if (NX_STATE->multiple) sync_lock();
 	r->flags &= (uint8_t)~NX_RF_SYNC;
 	c->syncs--;
-	if (--streams.open == 0) forget_streams();
+	if (--lanes.open == 0) forget_lanes();
 	if (NX_STATE->multiple) sync_unlock();
 }
 
@@ -249,13 +249,13 @@ static bool is_open(const struct vrequest *r, uint32_t i)
 static struct note note_of(const struct vrequest *r)
 {
 	const struct vcomm *c = NX_COMM(r->comm);
-	const struct stream *s = place(streams.at, streams.cap, NX_INDEX(c->handle), r->peer, r->tag);
+	const struct lane *s = place(lanes.at, lanes.cap, NX_INDEX(c->handle), r->peer, r->tag);
 	return (struct note){ .comm = c->id, .tag = r->tag, .followed = (uint32_t)(s->count - r->order), .handle = r->handle };
 }
 
 void sync_count_notes(uint64_t *counts, int step)
 {
-	for (uint32_t i = NX_DYNAMIC; streams.open && i < nx_high(NX_K_REQUEST); i++) {
+	for (uint32_t i = NX_DYNAMIC; lanes.open && i < nx_high(NX_K_REQUEST); i++) {
 		const struct vrequest *r = NX_REQUEST(i);
 		if (is_open(r, i)) counts[(int)NX_COMM(r->comm)->peer[r->peer].world * step]++;
 	}
@@ -321,12 +321,12 @@ struct found {
 	int32_t tag;
 	uint32_t matched;
 	uint64_t order;                         /* of those that were drained, of those that were matched */
-	uint64_t followed;                      /* messages of the stream that were received, matched or drained after it */
+	uint64_t followed;                      /* messages of the lane that were received, matched or drained after it */
 	nx_t *sync;
 };
 struct finds { struct found *at; size_t n, cap; };
 
-static int by_stream(const void *x, const void *y)
+static int by_lane(const void *x, const void *y)
 {
 	const struct found *a = x, *b = y;
 	if (a->comm != b->comm) return a->comm < b->comm ? -1 : 1;
@@ -367,19 +367,19 @@ static int find_all(uint32_t world, struct finds *f)
 	return e;
 }
 
-static bool same_stream(const struct found *a, const struct found *b) { return a->comm == b->comm && a->tag == b->tag; }
+static bool same_lane(const struct found *a, const struct found *b) { return a->comm == b->comm && a->tag == b->tag; }
 
-/* In each stream matched messages in order, then drained ones in order: each is followed by all that come after it here. */
+/* In each lane matched messages in order, then drained ones in order: each is followed by all that come after it here. */
 static void order_all(struct finds *f)
 {
-	if (f->n) qsort(f->at, f->n, sizeof *f->at, by_stream);
+	if (f->n) qsort(f->at, f->n, sizeof *f->at, by_lane);
 	for (size_t i = f->n, after = 0; i-- > 0; after++) {
-		if (i + 1 == f->n || !same_stream(&f->at[i], &f->at[i + 1])) after = 0;
+		if (i + 1 == f->n || !same_lane(&f->at[i], &f->at[i + 1])) after = 0;
 		f->at[i].followed += after;
 	}
 }
 
-/* The entry that a note means, or NULL: its message has been received. In a stream `followed` goes down. */
+/* The entry that a note means, or NULL: its message has been received. In a lane `followed` goes down. */
 static struct found *meant(const struct finds *f, const struct note *n)
 {
 	size_t lo = 0, hi = f->n;

@@ -6,11 +6,12 @@
 
 enum what { SSEND, SSEND_LARGE, SEND_LARGE, WAIT_ISSEND, RECV, RECV_ANY, PROBE, MPROBE, SENDRECV, SENDRECV_REPLACE, WAIT, WAITALL, WAITANY,
 	    WAITSOME, RECV_INIT, SSEND_INIT, THREADS };
-enum { N = 50000, TAG_BACK = 500, TAG_FLOOD = 1000, FLOOD = 200 };
+enum { N = 50000, TAG_BACK = 500, TAG_FLOOD = 1000, FLOOD = 1000 };
 
 struct worker { struct app *a; int i, other, returned; int *buf; pthread_t t; };
 
 static MPI_Comm comm;
+static pthread_barrier_t all_here;
 
 static void expect(const struct worker *w, const int *buf, int n, int tag)
 {
@@ -115,6 +116,7 @@ static void *work(void *arg)
 	struct worker *w = (struct worker *)arg;
 	blocking(w);
 	__atomic_store_n(&w->returned, 1, __ATOMIC_SEQ_CST);
+	pthread_barrier_wait(&all_here);
 	flood(w);
 	return NULL;
 }
@@ -126,6 +128,7 @@ static void blocked_side(struct app *a, int other)
 	static struct worker w[THREADS];
 	int token = 0;
 
+	pthread_barrier_init(&all_here, NULL, THREADS);
 	for (int i = 0; i < THREADS; i++) {
 		w[i] = (struct worker){ .a = a, .i = i, .other = other, .buf = (int *)app_alloc(a, N * sizeof(int)) };
 		CHECK(a, pthread_create(&w[i].t, NULL, work, &w[i]) == 0, "pthread_create");

@@ -28,7 +28,7 @@ func late(name string) bool { return strings.HasSuffix(name, "_late") || name ==
 // through one restart and through three: what is pending must be so for any number of generations.
 func TestPending(t *testing.T) {
 	site, refs := ready(t)
-	for _, name := range []string{"pending_ops", "pending_streams", "pending_receives", "pending_threads"} {
+	for _, name := range []string{"pending_ops", "pending_lanes", "pending_receives", "pending_threads"} {
 		for _, mpi := range harness.MPIs() {
 			other := harness.Other(mpi)
 			for _, lives := range [][]string{{}, {mpi}, {other}, {other, mpi, other}} {

@@ -1,6 +1,6 @@
-/* test_doc: random streams of synchronous and standard sends with equal tags, of which the receiver has taken some, out of
+/* test_doc: random lanes of synchronous and standard sends with equal tags, of which the receiver has taken some, out of
  * order, and matched others, when the checkpoint comes; afterwards more follow. Each synchronous send becomes complete
- * with the receive of its own message and not with that of any other, though all messages of a stream look alike. */
+ * with the receive of its own message and not with that of any other, though all messages of a lane look alike. */
 #include "app.h"
 
 enum { COMMS = 24, PER_COMM = 40, TAGS = 3, TAG_DONE = 100 };
