@@ -357,11 +357,20 @@ const (
 	SecLibs      = 7
 	SecClient    = 8  // what the MPI half asks to be kept
 	SecShared    = 19 // what ranks share
+	SecEnd       = 20 // one more than the highest type; goes up with each new one
+
+	SecMayIgnore = 1 << 31 // in a type: a reader that does not know it goes on without it; all others it refuses
 )
 
 // Section opens a section (part 0 only); its bytes follow, padded to a multiple of 8.
 type Section struct {
 	Type   uint32
-	CRC32C uint32 `c:"crc32c"` // of the bytes without padding
+	CRC32C uint32 `c:"crc32c"` // of type, length, the bytes and their padding
 	Length uint64
 }
+
+// Limits of an image file, which its writer keeps and its readers ask for before they make memory.
+const (
+	MaxParts = 1024
+	MaxTable = 64 << 30 // bytes of all sections together, and of the VMA and chunk tables together
+)

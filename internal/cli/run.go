@@ -198,9 +198,12 @@ func (e *env) drive(job *dataset.Job, spec launch.Spec, opt coordsrv.Options, ve
 	if err != nil {
 		return err
 	}
-	defer os.RemoveAll(runDir)
+	defer removeRunDir(runDir)
 	signals, stop := catch()
 	defer stop()
+	broken := make(chan os.Signal, 1) // who read what we say may be gone: the job stays. Caught, not ignored: children inherit that
+	signal.Notify(broken, syscall.SIGPIPE)
+	defer signal.Stop(broken)
 	spec.Job = job.Meta.Name
 	opt.Job, opt.Spec, opt.RunDir, opt.Signals = job, spec, runDir, signals
 	opt.Environ, opt.Fault, opt.Say = os.Environ(), os.Getenv("BYSSUS_FAULT"), e.say
@@ -243,11 +246,12 @@ func (e *env) ended(job *dataset.Job, code int) error {
 		return exitWith(code)
 	}
 	_ = os.Remove(filepath.Join(job.Dir, "run"))
+	own, err := job.Own()
 	if err := job.Save(); err != nil {
 		e.say(err.Error())
 	}
-	if code != 0 && code != ExitStart && err == nil && len(images) > 0 { // which would only fail again
-		e.say(fmt.Sprintf("go on from checkpoint %d with: byssus restart %s", images[len(images)-1], job.Meta.Name))
+	if code != 0 && code != ExitStart && err == nil && len(own) > 0 { // which would only fail again
+		e.say(fmt.Sprintf("go on from checkpoint %d with: byssus restart %s", own[len(own)-1], job.Meta.Name))
 	}
 	return exitWith(code)
 }

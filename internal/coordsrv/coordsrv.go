@@ -70,7 +70,7 @@ type Server struct {
 	library  string
 	replies  map[uint64]chan coord.Result
 	nextID   uint64
-	foreign  []uint64 // checkpoints of an earlier job of this name
+	foreign  []uint64 // checkpoints of an earlier job of this name; the disk's worker's
 	code     int
 	over     bool
 	shown    func() // ends the progress of a restart; nil: none is shown
@@ -118,8 +118,10 @@ func (s *Server) inventory() (coord.Start, error) {
 	if err != nil {
 		return start, err
 	}
+	if start.Last, err = s.opt.Job.Last(); err != nil {
+		return start, err
+	}
 	for _, n := range all {
-		start.Last = max(start.Last, n)
 		m, err := dataset.ReadManifest(s.opt.Job.Path(n))
 		switch {
 		case err != nil:
@@ -264,8 +266,10 @@ func (s *Server) perform(a coord.Action) {
 		s.disk.do(func() {
 			_, err := job.Commit(a.Checkpoint)
 			s.later(coord.Committed{Checkpoint: a.Checkpoint, Err: text(err)})
+			if err == nil {
+				s.dropForeign()
+			}
 		})
-		s.dropForeign()
 	case coord.Discard:
 		s.disk.do(func() { s.complain(job.Discard(a.Checkpoint)) })
 	case coord.Drop:
@@ -291,14 +295,15 @@ func (s *Server) complain(err error) {
 	}
 }
 
-// dropForeign removes the checkpoints of an earlier job of this name, now that this one gets its own.
+// dropForeign removes the checkpoints of an earlier job of this name, now that this one has its own. The disk's worker
+// calls it.
 func (s *Server) dropForeign() {
 	for _, n := range s.foreign {
-		s.disk.do(func() {
-			if _, err := dataset.ReadManifest(s.opt.Job.Path(n)); err == nil {
-				s.complain(s.opt.Job.Drop(n))
+		if m, err := dataset.ReadManifest(s.opt.Job.Path(n)); err == nil && m.ID != s.opt.Job.Meta.ID {
+			if err := s.opt.Job.Drop(n); err != nil {
+				s.wg.Go(func() { s.ask(func() { s.complain(err) }) })
 			}
-		})
+		}
 	}
 	s.foreign = nil
 }
@@ -460,7 +465,7 @@ func (s *Server) listen() (net.Listener, error) {
 	if err != nil {
 		return nil, fmt.Errorf("coordsrv: control socket: %w", err)
 	}
-	s.wg.Go(func() { s.serveControl(l) })
+	s.wg.Go(func() { s.serveControl(ownPeers{l}) })
 	return l, nil
 }
 

@@ -472,17 +472,23 @@ _Static_assert(offsetof(struct abi_chunk, crc32c) == 20, "layout");
 #define ABI_SEC_LIBS             7
 #define ABI_SEC_CLIENT           8   /* what the MPI half asks to be kept */
 #define ABI_SEC_SHARED           19   /* what ranks share */
+#define ABI_SEC_END              20   /* one more than the highest type; goes up with each new one */
+#define ABI_SEC_MAY_IGNORE       0x80000000   /* in a type: a reader that does not know it goes on without it; all others it refuses */
 
 /* Section opens a section (part 0 only); its bytes follow, padded to a multiple of 8. */
 struct abi_section {
 	uint32_t type;
-	uint32_t crc32c;   /* of the bytes without padding */
+	uint32_t crc32c;   /* of type, length, the bytes and their padding */
 	uint64_t length;
 };
 _Static_assert(sizeof(struct abi_section) == 16, "layout");
 _Static_assert(offsetof(struct abi_section, type) == 0, "layout");
 _Static_assert(offsetof(struct abi_section, crc32c) == 4, "layout");
 _Static_assert(offsetof(struct abi_section, length) == 8, "layout");
+
+/* Limits of an image file, which its writer keeps and its readers ask for before they make memory. */
+#define ABI_MAX_PARTS            1024
+#define ABI_MAX_TABLE            0x1000000000   /* bytes of all sections together, and of the VMA and chunk tables together */
 
 /* Crash points of the rank: BYSSUS_FAULT=name[:n][@rank] ends the process by SIGKILL at the n-th pass. */
 #define ABI_FAULTS(X) \

@@ -4,6 +4,7 @@
  *   4096   chunks: runs of pages, at most 1 MiB each, without pages of zeros
  *   ...    part 0 only: sections (type, checksum, length, bytes), table of mappings
  *   end    table of chunks
+ * in this order, without a gap: every byte belongs to something that has a checksum.
  * A writer takes the next piece of memory that nobody has taken, finds the pages of zeros, and checksums each 256 KiB
  * while it is in the cache for the write.
  * Context: the carrier, and lower threads made here, which read the memory; application threads stand still. An error removes what was
@@ -176,10 +177,11 @@ static void cut_runs(const struct run_list *runs, struct run_list *out)
 
 static void section(struct buf *out, uint32_t type, struct buf *b, uint64_t *n)
 {
-	struct abi_section s = { type, crc32c(0, b->p, b->n), b->n };
+	struct abi_section s = { type, 0, b->n };
+	buf_add(b, NULL, (8 - b->n % 8) % 8);
+	s.crc32c = crc32c(crc32c(crc32c(0, &s.type, sizeof s.type), &s.length, sizeof s.length), b->p, b->n);
 	buf_add(out, &s, sizeof s);
 	buf_add(out, b->p, b->n);
-	buf_add(out, NULL, (8 - b->n % 8) % 8);
 	buf_free(b);
 	++*n;
 }
@@ -241,7 +243,8 @@ static bool write_tables(struct writer *w, struct abi_image_header *h)
 		h->sections_off = w->off;
 		sections(im, &s, &h->n_sections);
 		h->sections_len = s.n;
-		bool ok = put(w, s.p, s.n);
+		bool ok = s.n <= ABI_MAX_TABLE && put(w, s.p, s.n);
+		if (s.n > ABI_MAX_TABLE) fail(w, "files without a name hold more than an image may have", EFBIG);
 		buf_free(&s);
 		h->vmas_off = w->off;
 		h->n_vmas = im->vmas.n;
@@ -274,7 +277,7 @@ static bool open_parts(struct image *im)
 		w->part = i;
 		w->off = ABI_PAGE_BYTES;
 		snprintf(w->path, sizeof w->path, "%s/rank-%05d.%u.img", im->drain->dir, core_job.rank, i);
-		w->fd = open(w->path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+		w->fd = open(w->path, O_RDWR | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
 		if (w->fd < 0) {
 			fail(w, "create", errno);
 			return false;

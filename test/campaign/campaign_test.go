@@ -104,7 +104,9 @@ func begin(t *testing.T) *campaign {
 }
 
 // ctx is for one step.
-func (c *campaign) ctx() (context.Context, context.CancelFunc) { return context.WithTimeout(c.t.Context(), limit) }
+func (c *campaign) ctx() (context.Context, context.CancelFunc) {
+	return context.WithTimeout(c.t.Context(), limit)
+}
 
 // once does one thing to a running job, and looks at what it has left.
 func (c *campaign) once(op operation) error {

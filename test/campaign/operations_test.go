@@ -35,7 +35,9 @@ var operations = []operation{
 	{"SIGINT", (*campaign).interrupt},
 	{"SIGKILL of a rank", func(c *campaign, ctx context.Context) error { return c.killOne(ctx, harness.Ranks(c.job.Proc().Pid())) }},
 	{"SIGKILL of a rank while a checkpoint is taken", (*campaign).killWhileTaking},
-	{"SIGKILL of any process", func(c *campaign, ctx context.Context) error { return c.killOne(ctx, harness.Descendants(c.job.Proc().Pid())) }},
+	{"SIGKILL of any process", func(c *campaign, ctx context.Context) error {
+		return c.killOne(ctx, harness.Descendants(c.job.Proc().Pid()))
+	}},
 	{"SIGKILL of byssus", (*campaign).killByssus},
 	{"full store", (*campaign).fullStore},
 	{"restart of a running job", (*campaign).restartRunning},

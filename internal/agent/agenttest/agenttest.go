@@ -9,6 +9,7 @@
 //	always=K       dies at step K in every start
 //	refuse=TEXT    has something that cannot be saved
 //	nospace=1      cannot write its image
+//	badimage=1     writes an image of another job, and says that it is well
 //	norestore=N    cannot go on from checkpoint N
 //	wait=1         never meets: it waits in point-to-point
 package agenttest
@@ -230,6 +231,9 @@ func (r *rank) drain(body []byte) {
 	memory = append(memory, strings.Join(r.app, "\n")...)
 	im := abi.Image{NFiles: 1, Bytes: uint64(len(memory))}
 	text := ""
+	if r.set["badimage"] != "" {
+		d.JobID[0]++
+	}
 	if err := imagetest.Write(abi.Text(d.Dir[:]), imagetest.Spec{Rank: r.id, NRanks: r.n, JobID: d.JobID, Checkpoint: d.Checkpoint, Memory: memory}); err != nil || r.set["nospace"] != "" {
 		im.Status, text = 1, "write: no space left on device"
 	}
@@ -246,7 +250,7 @@ func (r *rank) load(dir string) {
 	var h abi.ImageHeader
 	_, err = abi.Decode(b, &h)
 	check(err)
-	memory := b[abi.PageBytes:h.VMAsOff]
+	memory := b[h.DataOff : h.DataOff+h.DataLen]
 	r.steps = binary.LittleEndian.Uint64(memory)
 	r.app = strings.Split(abi.Text(memory[8:]), "\n")
 	for _, a := range r.app {
