@@ -41,6 +41,7 @@ type Meta struct {
 	Fsync   bool          `json:"fsync"`
 	Lazy    bool          `json:"lazy,omitempty"`
 	Policy  string        `json:"policy"`
+	Refused string        `json:"refused,omitempty"` // calls of refused functions: end, or error; empty: end
 	Writers int           `json:"writers,omitempty"`
 	Auto    bool          `json:"auto_named,omitempty"`
 	State   string        `json:"state"`
@@ -142,7 +143,7 @@ func fromHeader(dir string) (Meta, error) {
 	if strings.Contains(abi.Text(h.MPI[:]), "Open MPI") {
 		meta.MPI = "openmpi"
 	}
-	if report, err := elfcheck.Check(meta.App[0]); err == nil {
+	if report, err := elfcheck.Check(meta.App[0], ""); err == nil {
 		meta.Face = report.Face
 	}
 	return meta, nil

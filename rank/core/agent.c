@@ -209,11 +209,19 @@ static void say_stopped(struct buf *refusals, unsigned n)
 {
 	if (n && core_config.policy_drop) {
 		core_say("not in the image:\n%.*s", (int)refusals->n, refusals->p);
-		n = 0;
+		refusals->n = n = 0;
 	}
+	struct buf all = { 0 };                         /* first what no policy drops and no time heals */
+	char why[256];
+	if (core_client->refuse && core_client->refuse(why, sizeof why)) {
+		buf_printf(&all, "%s\n", why);
+		n++;
+	}
+	if (refusals->n) buf_add(&all, refusals->p, refusals->n);
 	struct abi_stopped m = { a.stop_ns, threads_count(), n };
 	core_fault(ABI_FAULT_RANK_STOPPED);
-	send_two(ABI_STOPPED, a.epoch, &m, sizeof m, refusals->p, n ? refusals->n : 0);
+	send_two(ABI_STOPPED, a.epoch, &m, sizeof m, all.p, n ? all.n : 0);
+	buf_free(&all);
 }
 
 static void stop(void)
