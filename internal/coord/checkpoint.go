@@ -42,6 +42,8 @@ type checkpoint struct {
 	refusals []string
 	passing  []string      // those that may be gone a moment later
 	children time.Duration // until when attempts are made because of children, 0: none was in the way
+	shared   sharing
+	hold     bool // the ranks wait for RESUME after their images
 	result   Result
 	commit   bool // the driver has answered
 }
@@ -295,6 +297,10 @@ func (m *Machine) checkpointEvent(ev Event) {
 		if m.op.stage == agreeing {
 			m.op.agree.whereabouts(ev, m.now)
 		}
+	case Objects:
+		if m.current(ev.Epoch, stopping) {
+			m.op.shared.add(ev)
+		}
 	case Stopped:
 		m.stopped(ev)
 	case Image:
@@ -357,12 +363,15 @@ func (m *Machine) stopped(ev Stopped) {
 	if m.op.left > 0 {
 		return
 	}
+	shares, hold, refusals := m.op.shared.decide()
+	m.op.refusals = append(m.op.refusals, refusals...)
 	m.op.result.Refusals = append(m.op.refusals, m.op.passing...)
 	if len(m.op.result.Refusals) > 0 && !m.cfg.DropBad {
 		m.refused()
 		return
 	}
 	m.enter(writing, workLimit)
+	m.tellShares(shares, hold)
 	m.broadcast(Send{Type: abi.MsgDrain, Checkpoint: m.op.number, ExitAfter: m.op.leave})
 }
 
@@ -381,7 +390,7 @@ func (m *Machine) refused() {
 		m.fail(fmt.Sprintf("%s (tried again and again for %v)", why, childLimit))
 		return
 	}
-	op.result.Refusals, op.passing = nil, nil
+	op.result.Refusals, op.passing, op.shared = nil, nil, sharing{}
 	m.broadcast(Send{Type: abi.MsgCancel})
 	m.standing, m.settled = op.others(), m.now+goOnLimit
 	m.enter(pausing, firstPause)
@@ -401,6 +410,7 @@ func (m *Machine) imageDone(ev Image) {
 		return
 	}
 	m.enter(committing, commitLimit)
+	m.release()
 	m.do(Commit{m.op.number})
 }
 
@@ -499,7 +509,7 @@ func (m *Machine) giveUp(why string) {
 	case m.op.stage == committing && m.op.commit:
 		m.conclude("")
 	case m.op.stage == committing: // the driver still commits; see lateCommit
-		if m.op.leave {
+		if m.op.leave || m.op.hold {
 			m.broadcast(Send{Type: abi.MsgCancel})
 		}
 		m.pending, m.op = m.op, nil

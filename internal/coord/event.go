@@ -99,6 +99,13 @@ type (
 		Refusals []string
 		Passing  int
 	}
+	// Objects: what a rank has that others might have too, in any number of parts before its Stopped.
+	Objects struct {
+		Rank    int
+		Epoch   uint64
+		Host    string
+		Objects []Object
+	}
 	// Image: a rank's image is written, or failed to be.
 	Image struct {
 		Rank  int
@@ -156,6 +163,7 @@ func (Met) event()          {}
 func (Waiting) event()      {}
 func (Where) event()        {}
 func (Stopped) event()      {}
+func (Objects) event()      {}
 func (Image) event()        {}
 func (Resumed) event()      {}
 func (Prepared) event()     {}
@@ -175,13 +183,16 @@ type (
 	Kill struct{ How KillHow }
 	// Prepare creates the directory of a checkpoint.
 	Prepare struct{ Checkpoint uint64 }
-	// Send sends a message to a rank. Version and Targets belong to TARGETS, Checkpoint and ExitAfter to DRAIN.
+	// Send sends a message to a rank. Version and Targets belong to TARGETS, Shares and Hold to SHARED, Checkpoint and
+	// ExitAfter to DRAIN.
 	Send struct {
 		Rank       int
 		Type       uint16
 		Epoch      uint64
 		Version    uint64
 		Targets    []abi.Clock
+		Shares     []abi.Share
+		Hold       bool
 		Checkpoint uint64
 		ExitAfter  bool
 	}

@@ -202,6 +202,12 @@ func (p *player) event(name string, rank int, args map[string]string) Event {
 			ev.Refusals, ev.Passing = []string{args["refusal"]}, int(num("passing"))
 		}
 		return ev
+	case "objects":
+		o := abi.Object{Dev: num("dev"), Inode: num("inode"), Size: num("size"), Flags: uint32(num("flags")), FD: int32(num("fd"))}
+		if args["fd"] == "" {
+			o.FD = -1
+		}
+		return Objects{rank, epoch, args["host"], []Object{{o, args["foreign"], args["twin"]}}}
 	case "image":
 		ev := Image{Rank: rank, Epoch: epoch, Image: abi.Image{Bytes: 100}, Text: args["error"]}
 		if ev.Text != "" {
@@ -251,13 +257,18 @@ func summarize(actions []Action, ranks int) []string {
 
 func message(s Send) string {
 	names := map[uint16]string{abi.MsgRequest: "REQUEST", abi.MsgTargets: "TARGETS", abi.MsgStop: "STOP", abi.MsgDrain: "DRAIN",
-		abi.MsgResume: "RESUME", abi.MsgCancel: "CANCEL", abi.MsgExit: "EXIT"}
+		abi.MsgResume: "RESUME", abi.MsgCancel: "CANCEL", abi.MsgExit: "EXIT", abi.MsgShared: "SHARED"}
 	text := fmt.Sprintf("%s epoch=%d", names[s.Type], s.Epoch)
 	switch s.Type {
 	case abi.MsgTargets:
 		text += fmt.Sprintf(" v=%d", s.Version)
 		for _, c := range s.Targets {
 			text += fmt.Sprintf(" %d:%d", c.Comm, c.Seq)
+		}
+	case abi.MsgShared:
+		text += fmt.Sprintf(" hold=%v", s.Hold)
+		for _, x := range s.Shares {
+			text += fmt.Sprintf(" %d:%d:size=%d:flags=%d:owner=%d", x.Dev, x.Inode, x.Size, x.Flags, x.Owner)
 		}
 	case abi.MsgDrain:
 		text += fmt.Sprintf(" checkpoint=%d exit_after=%v", s.Checkpoint, s.ExitAfter)

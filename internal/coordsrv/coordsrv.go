@@ -291,7 +291,9 @@ func (s *Server) perform(a coord.Action) {
 	case coord.Send:
 		s.send(a)
 	case coord.Prepare:
+		ranks := s.agent
 		s.disk.do(func() {
+			ranks.Survey()
 			_, err := job.Prepare(a.Checkpoint)
 			s.later(coord.Prepared{Checkpoint: a.Checkpoint, Err: text(err)})
 		})
@@ -451,6 +453,9 @@ func (s *Server) send(a coord.Send) {
 			s.agent.Send(a.Rank, m)
 		}
 		return
+	case abi.MsgShared:
+		s.sendShares(a, m)
+		return
 	case abi.MsgDrain:
 		d := abi.Drain{Writers: uint32(s.opt.Spec.Writers), Checkpoint: a.Checkpoint, JobID: s.jobID}
 		if a.ExitAfter {
@@ -462,6 +467,19 @@ func (s *Server) send(a coord.Send) {
 	s.agent.Send(a.Rank, m)
 	if a.Type == abi.MsgDrain && a.Rank == s.opt.Spec.Ranks-1 {
 		s.fault.Hit(faults.DrainSent)
+	}
+}
+
+// sendShares sends a list in as many messages as it takes.
+func (s *Server) sendShares(a coord.Send, m abi.Message) {
+	const most = (abi.MaxBody - 64) / 32
+	var head abi.SharedHead
+	if a.Hold {
+		head.Flags = abi.SharedHold
+	}
+	for part := range slices.Chunk(a.Shares, most) {
+		m.Body = append(abi.Encode(head, ""), abi.Encode(part, "")...)
+		s.agent.Send(a.Rank, m)
 	}
 }
 

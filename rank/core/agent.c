@@ -40,15 +40,31 @@ static struct {
 	bool inspected;                 /* records of descriptors are there */
 	volatile uint32_t ready;        /* the helper has a table of descriptors of its own */
 	uint16_t order;                 /* EXIT or RESUME that came before the work was over */
+	int file;                       /* descriptor that came with the last packet, or -1 */
 	struct abi_header in;
 	char body[ABI_MAX_BODY];
-} a = { .sock = -1, .wake = -1 };
+} a = { .sock = -1, .wake = -1, .file = -1 };
 static struct abi_page own_page, *page = &own_page;
 
 struct abi_page *core_page(void) { return page; }
 int core_cancelled(void) { return a.cancelled != 0; }
 
 /* -- messages ------------------------------------------------------------------------------------------------------------ */
+
+/* file: a descriptor that goes with it, or -1. */
+static int send_packet(struct iovec *v, size_t nv, int file)
+{
+	union { struct cmsghdr h; char room[CMSG_SPACE(sizeof(int))]; } c = { .h = { CMSG_LEN(sizeof(int)), SOL_SOCKET, SCM_RIGHTS } };
+	struct msghdr msg = { .msg_iov = v, .msg_iovlen = nv };
+	ssize_t r;
+	if (file >= 0) {
+		memcpy(CMSG_DATA(&c.h), &file, sizeof file);
+		msg.msg_control = &c;
+		msg.msg_controllen = sizeof c;
+	}
+	do r = sendmsg(a.sock, &msg, MSG_NOSIGNAL); while (r < 0 && errno == EINTR);
+	return r < 0 ? -1 : 0;
+}
 
 static int send_two(uint16_t type, uint64_t epoch, const void *body, size_t n, const void *text, size_t m)
 {
@@ -57,10 +73,7 @@ static int send_two(uint16_t type, uint64_t epoch, const void *body, size_t n, c
 	struct abi_header h = { .magic = ABI_MAGIC, .version = ABI_VERSION, .type = type, .rank = (uint32_t)core_job.rank,
 				.epoch = epoch, .length = (uint32_t)(n + m) };
 	struct iovec v[3] = { { &h, sizeof h }, { (void *)body, n }, { (void *)text, m } };
-	struct msghdr msg = { .msg_iov = v, .msg_iovlen = 3 };
-	ssize_t r;
-	do r = sendmsg(a.sock, &msg, MSG_NOSIGNAL); while (r < 0 && errno == EINTR);
-	return r < 0 ? -1 : 0;
+	return send_packet(v, 3, -1);
 }
 
 int core_send(uint16_t type, uint64_t epoch, const void *body, size_t len) { return send_two(type, epoch, body, len, NULL, 0); }
@@ -103,9 +116,13 @@ void agent_wake(void)
 static bool receive(int flags)
 {
 	struct iovec v[2] = { { &a.in, sizeof a.in }, { a.body, sizeof a.body } };
-	struct msghdr msg = { .msg_iov = v, .msg_iovlen = 2 };
-	ssize_t n = recvmsg(a.sock, &msg, flags);
+	union { struct cmsghdr h; char room[CMSG_SPACE(sizeof(int))]; } c;
+	struct msghdr msg = { .msg_iov = v, .msg_iovlen = 2, .msg_control = &c, .msg_controllen = sizeof c };
+	ssize_t n = recvmsg(a.sock, &msg, flags | MSG_CMSG_CLOEXEC);
 	if (n < 0 && (errno == EAGAIN || errno == EINTR)) return false;
+	if (a.file >= 0) close(a.file);
+	a.file = -1;
+	if (n > 0 && msg.msg_controllen >= CMSG_LEN(sizeof(int)) && c.h.cmsg_type == SCM_RIGHTS) memcpy(&a.file, CMSG_DATA(&c.h), sizeof a.file);
 	bool good = n >= (ssize_t)sizeof a.in && a.in.magic == ABI_MAGIC && a.in.version == ABI_VERSION &&
 		a.in.length == (size_t)n - sizeof a.in;
 	if (good) return true;
@@ -115,6 +132,25 @@ static bool receive(int flags)
 	close(a.sock);
 	a.sock = -1;
 	return false;
+}
+
+/* At a restart: the helper thread does not run yet. */
+int agent_hand(unsigned what, uint64_t dev, uint64_t inode, int file)
+{
+	struct abi_header h = { .magic = ABI_MAGIC, .version = ABI_VERSION, .type = ABI_HAND, .rank = (uint32_t)core_job.rank,
+				.length = sizeof(struct abi_hand) };
+	struct abi_hand b = { .what = what, .dev = dev, .inode = inode }, *got = (void *)a.body;
+	struct iovec v[2] = { { &h, sizeof h }, { &b, sizeof b } };
+	if (a.sock < 0) core_die("the image shares something with other ranks, and there is no agent to reach them");
+	if (send_packet(v, 2, file)) core_die("agent: %s", strerror(errno));
+	if (what == ABI_HAND_GIVE) return -1;
+	do {
+		while (a.sock >= 0 && !receive(0)) ;
+		if (a.sock < 0) core_die("agent: it hung up while this rank waited for others");
+	} while (a.in.type != ABI_HANDED || a.in.length < sizeof b || got->what != what || got->dev != dev || got->inode != inode);
+	int fd = a.file;
+	a.file = -1;
+	return fd;
 }
 
 /* -- a checkpoint ------------------------------------------------------------------------------------------------------------ */
@@ -270,6 +306,7 @@ static void stop(void)
 	}
 	a.stop_ns = now_ns() - a.stop_begun;
 	core_memory_begin();
+	shared_begin();
 	if (why) {
 		buf_printf(&i.refusals, "%s\n", why);
 		i.n = 1;
@@ -279,6 +316,7 @@ static void stop(void)
 		attributes_inspect(&i.refusals, &i.n);
 		carrier_do(inspect, &i);
 		a.inspected = true;
+		shared_report(a.epoch);
 		i.passing = fds_children(&i.refusals);
 	}
 	say_stopped(&i.refusals, i.n + i.passing, i.passing, !why);
@@ -296,6 +334,12 @@ static void request(void)
 	core_client->message(&a.in, a.body);
 }
 
+static void settle(void *unused)
+{
+	(void)unused;
+	fds_settle();
+}
+
 static void drain(void)
 {
 	if (a.in.length < sizeof a.drain) return;
@@ -303,6 +347,7 @@ static void drain(void)
 	a.drain.dir[sizeof a.drain.dir - 1] = 0;
 	a.work_done = a.order = 0;
 	a.state = WORKING;
+	carrier_do(settle, NULL);
 	carrier_run(work, NULL);
 }
 
@@ -328,6 +373,7 @@ static void message(void)
 	case ABI_REQUEST: if (a.state == IDLE) request(); break;
 	case ABI_TARGETS: if (a.state == PENDING && current) core_client->message(&a.in, a.body); break;
 	case ABI_STOP: if (a.state == PENDING && current) stop(); break;
+	case ABI_SHARED: if (a.state == STOPPED && current) shared_told(a.body, a.in.length); break;
 	case ABI_DRAIN: if (a.state == STOPPED && current) drain(); break;
 	case ABI_CANCEL:
 		if (!current) break;
@@ -355,7 +401,7 @@ static void after_work(void)
 {
 	a.work_done = 0;
 	if (a.order == ABI_EXIT) end();
-	bool hold = a.image_ok && (a.drain.flags & ABI_DRAIN_EXIT_AFTER) && !a.cancelled && a.sock >= 0;
+	bool hold = a.image_ok && ((a.drain.flags & ABI_DRAIN_EXIT_AFTER) || shared_hold()) && !a.cancelled && a.sock >= 0;
 	if (!hold) {
 		go_on(ABI_RESUME);
 		return;

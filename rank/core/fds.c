@@ -325,6 +325,8 @@ static int look_at_file(struct look *l, struct fd_rec *r)
 	r->x[0] = (uint64_t)l->st.st_size;
 	r->x[1] = (r->flags & O_ACCMODE) != O_RDONLY && ((r->flags & O_APPEND) || r->offset >= r->x[0]);
 	if (starts(l->path, "/secretmem")) return fd_lost(l, "secret memory (memfd_secret)");
+	bool nameless = starts(l->path, "/memfd:") || l->st.st_nlink == 0;
+	if (nameless && !(r->flags & O_PATH) && !shared_can_be_read(l->fd)) return lostf(l, "file without a name that cannot be read, %s", l->path);
 	if (starts(l->path, "/memfd:")) {
 		struct statfs fs;
 		if (fstatfs(l->fd, &fs) == 0 && fs.f_type == HUGETLBFS_MAGIC) return fd_lost(l, "memfd of huge pages");
@@ -415,6 +417,40 @@ static void relate(struct fd_rec *r, size_t i)
 	}
 }
 
+/* What others might have too. Of the kernel's anonymous objects all have one inode: only the agent can tell them apart. */
+static void report(const struct fd_rec *r, const struct stat *st, const char *path)
+{
+	struct object o = { .dev = st->st_dev, .inode = st->st_ino, .key = r->key, .size = (uint64_t)st->st_size, .fd = r->fd, .path = path };
+	if (r->same >= 0 || (r->flags & O_PATH)) return;
+	if ((r->flags & O_ACCMODE) != O_RDONLY) o.flags |= ABI_OBJECT_WRITES;
+	switch (r->kind) {
+	case FD_FILE: if (r->x[1]) o.flags |= ABI_OBJECT_END; break;
+	case FD_DELETED:
+	case FD_MEMFD: o.flags |= ABI_OBJECT_NAMELESS; break;
+	case FD_PIPE:
+	case FD_SOCKETPAIR: o.flags = ABI_OBJECT_KERNEL; break;
+	case FD_EVENTFD:
+	case FD_EPOLL:
+	case FD_TIMERFD:
+	case FD_SIGNALFD: o.flags = 0; break;
+	default: return;
+	}
+	shared_add(&o);
+}
+
+static void report_memory(const struct vma_list *l)
+{
+	for (size_t i = 0; i < l->n; i++) {
+		const struct abi_vma *v = &l->v[i];
+		bool named = v->kind == ABI_VMA_FILE_SHARED && (v->vmflags & VMF_TMPFS);
+		if (v->kind != ABI_VMA_ANON_SHARED && !named) continue;
+		struct object o = { .dev = l->id[i].dev, .inode = l->id[i].inode, .key = v->inode_key, .offset = v->file_offset, .fd = -1,
+				    .size = v->file_offset + (v->end - v->start), .path = l->strings.p + v->name };
+		o.flags = (named ? ABI_OBJECT_MEMORY : ABI_OBJECT_NAMELESS) | (v->prot & PROT_WRITE ? ABI_OBJECT_WRITES : 0);
+		shared_add(&o);
+	}
+}
+
 static struct fd_rec *new_record(void)
 {
 	if (nrecs == cap) {
@@ -445,6 +481,7 @@ static void look_at(const struct item *t, struct buf *refusals, unsigned *n)
 	r->offset = info(&l, "pos", 10);
 	r->kind = k < 0 || !*l.info ? fd_lost(&l, "descriptor that /proc does not describe") : kind_of(&l, r);
 	relate(r, nrecs);
+	report(r, &l.st, l.path);
 	if (r->kind == FD_EPOLL) epoll_entries(&l, r);
 	marks_save(&l, r);
 	r->path = (uint64_t)core_strdup(l.path);
@@ -528,7 +565,14 @@ void fds_inspect(struct buf *refusals, unsigned *n)
 	process_inspect(refusals, n);
 	struct vma_list l;
 	vma_scan(&l, refusals, n);
+	report_memory(&l);
 	vma_free(&l);
+}
+
+void fds_settle(void)
+{
+	for (size_t i = 0; i < nrecs; i++)
+		if (recs[i].kind == FD_FILE || recs[i].kind == FD_DELETED || recs[i].kind == FD_MEMFD) file_settle(&recs[i]);
 }
 
 /* -- content ------------------------------------------------------------------------------------------------------------------------ */
@@ -612,7 +656,7 @@ static void content_of(const struct vma_list *l, const struct fd_rec *r, struct 
 	switch (r->kind) {
 	case FD_MEMFD:
 	case FD_DELETED:
-		if (wholly_mapped(l, r)) buf_add(out, end, sizeof end);
+		if (wholly_mapped(l, r) || !shared_is_saved(r->key)) buf_add(out, end, sizeof end);
 		else file_content(r->fd, r->x[0], out);
 		break;
 	case FD_PIPE:

@@ -7,7 +7,7 @@
 
 enum fd_kind {
 	FD_INHERITED = 1,       /* the launcher's: the new process has its own; x[0]: number at start */
-	FD_FILE,                /* x[0]: size; x[1]: 1 when the descriptor writes at the end */
+	FD_FILE,                /* x[0]: size; x[1]: 1 when it is written at its end; x[2]: inode; x[3]: birth in ns; x[4]: FILE_* */
 	FD_DELETED,             /* file without a name: its content is in the image; x[0]: size */
 	FD_DIRECTORY,
 	FD_PIPE,                /* x[0]: capacity; x[1]: a writer writes packets */
@@ -34,6 +34,8 @@ struct fd_rec {
 	uint64_t extra, nextra;
 	uint64_t locks, nlocks; /* struct fd_lock; after extra */
 };
+enum { FILE_OF_ANOTHER = 1, FILE_FOREIGN = 2 };  /* another rank brings it to its size; strangers write to it */
+void file_settle(struct fd_rec *r);             /* files.c: all ranks stand */
 struct epoll_entry {
 	int32_t fd;             /* the number under which it was entered */
 	int32_t rec;            /* the open file: index of a record that has it */

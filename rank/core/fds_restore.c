@@ -48,11 +48,6 @@ static int make_file(struct back *x)
 	if (fd < 0) die(x, "cannot be opened again");
 	if (x->r.flags & O_PATH) return fd;
 	if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode)) {
-		bool writes = (x->r.flags & O_ACCMODE) != O_RDONLY;
-		if ((uint64_t)st.st_size < x->r.x[0] && st.st_size < (off_t)x->r.offset)
-			core_die("fd %d, %s: has %ld bytes, had %lu at the checkpoint", x->r.fd, x->path, (long)st.st_size, x->r.x[0]);
-		/* What a writer at the end wrote after the checkpoint it will write again. */
-		if (writes && x->r.x[1] && (uint64_t)st.st_size > x->r.x[0] && ftruncate(fd, (off_t)x->r.x[0])) die(x, "cannot be cut to its length at the checkpoint");
 	}
 	if (lseek(fd, (off_t)x->r.offset, SEEK_SET) < 0 && errno != ESPIPE && errno != EINVAL) die(x, "lseek");
 	return fd;
@@ -73,33 +68,15 @@ static void fill_file(struct back *x, int fd, struct reader *content)
 	}
 }
 
-/* A file without a name, in the directory where it was if that is possible. */
-static int nameless(const struct back *x)
-{
-	char dir[4200];
-	snprintf(dir, sizeof dir, "%s", x->path);
-	char *slash = strrchr(dir, '/');
-	if (slash) slash[slash == dir] = 0;
-	int fd = image_shared_fd(x->r.key);
-	if (fd >= 0) return dup(fd);
-	if (x->r.kind == FD_DELETED) fd = open(dir, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
-	if (fd >= 0) return fd;
-	const char *name = strncmp(x->path, "/memfd:", 7) ? "deleted-file" : x->path + 7;
-	char plain[250];
-	snprintf(plain, sizeof plain, "%.*s", (int)strcspn(name, " "), name);
-	return memfd_create(plain, MFD_CLOEXEC | MFD_ALLOW_SEALING);
-}
-
 static int make_nameless(struct back *x, struct reader *content)
 {
 	bool first = x->r.content < 0;
-	int base = first ? nameless(x) : dup(b[x->r.content].high);
+	int base = first ? dup(shared_object(x->r.key, x->path, x->r.x[0])) : dup(b[x->r.content].high);
 	if (base < 0) die(x, "cannot be made again");
 	if (first) fill_file(x, base, content);
 	int fd = opened_again(base, x->r.flags);
 	if (fd < 0) die(x, "cannot be opened again");
 	lseek(fd, (off_t)x->r.offset, SEEK_SET);
-	if (x->r.kind == FD_MEMFD && (int)x->r.x[1] > 0) fcntl(fd, F_ADD_SEALS, (int)x->r.x[1]);
 	close(base);
 	return fd;
 }
@@ -390,6 +367,13 @@ static void fill_epoll(const struct back *x)
 			if (is_off(&e[i]) != on) enter(x, &e[i]);
 }
 
+/* When all that this and other ranks write to it is written. */
+static void seal(const struct back *x)
+{
+	if (x->r.kind == FD_MEMFD && (int)x->r.x[1] > 0 && fcntl(x->high, F_ADD_SEALS, (int)x->r.x[1]) && errno != EPERM)
+		core_say("fd %d, %s: cannot be sealed again: %s", x->r.fd, x->path, strerror(errno));
+}
+
 /* -- the whole ------------------------------------------------------------------------------------------------------------------------ */
 
 void fds_restore(struct reader *records, struct reader *content)
@@ -402,6 +386,8 @@ void fds_restore(struct reader *records, struct reader *content)
 	for (size_t i = 0; i < n; i++)
 		if (b[i].r.same >= 0) put_in_place(&b[i]);
 	core_stderr = 2;
+	shared_done();
+	for (size_t i = 0; i < n; i++) seal(&b[i]);
 	for (unsigned i = 0; i < ninherited; i++)
 		if (aside[i] >= 0) close(aside[i]);
 	if (content->bad) core_die("image: content of descriptors: the section is damaged");

@@ -183,7 +183,7 @@ static void read_sections(struct part *p)
 	struct reader r = { .p = in.sections, .n = p->h.sections_len };
 	for (uint64_t i = 0; i < p->h.n_sections; i++) read_section(p, &r, i);
 	if (r.at != r.n) core_die("%s: sections: %lu of them end at %zu, want %zu", p->path, p->h.n_sections, r.at, r.n);
-	for (unsigned t = ABI_SEC_PROCESS; t <= ABI_SEC_LIBS; t++)
+	for (unsigned t = ABI_SEC_PROCESS; t < ABI_SEC_END; t = t == ABI_SEC_LIBS ? ABI_SEC_SHARED : t + 1)
 		if (!in.sec[t].p) core_die("%s: section of type %u: is missing", p->path, t);
 	for (unsigned t = ABI_SEC_ATTRIBUTES; t <= ABI_SEC_MEMORY; t++)
 		if (!in.sec[t].p) core_die("%s: section of type %u: is missing", p->path, t);
@@ -225,9 +225,10 @@ static const char *name_of(const struct abi_vma *v)
 static int open_mapped(const struct abi_vma *v)
 {
 	const char *path = name_of(v);
-	bool write = v->kind == ABI_VMA_FILE_SHARED && (v->prot & PROT_WRITE);
+	/* Memory with a name is filled, also where this mapping is for reading only. */
+	bool write = v->kind == ABI_VMA_FILE_SHARED && ((v->prot & PROT_WRITE) || (v->vmflags & VMF_TMPFS));
 	int fd = open(path, (write ? O_RDWR : O_RDONLY) | O_CLOEXEC | (v->vmflags & VMF_TMPFS && write ? O_CREAT : 0), 0600);
-	if (fd < 0 && v->kind == ABI_VMA_FILE_SHARED && !write) fd = open(path, O_RDWR | O_CLOEXEC);
+	if (fd < 0 && v->kind == ABI_VMA_FILE_SHARED && !(v->prot & PROT_WRITE)) fd = open(path, (write ? O_RDONLY : O_RDWR) | O_CLOEXEC);
 	if (fd < 0) core_die("%s: was mapped at the checkpoint, and now: %s", path, strerror(errno));
 	struct stat st;
 	uint64_t want = v->file_offset + (v->end - v->start);
@@ -236,34 +237,11 @@ static int open_mapped(const struct abi_vma *v)
 	return fd;
 }
 
-/* The memory file that stands for a shared object without a name: one for all its mappings. */
-static struct shared { uint64_t key; int fd; } *shareds;
-static size_t nshareds;
-
-int image_shared_fd(uint64_t key)
+bool image_has_content(uint64_t key)
 {
-	for (size_t i = 0; i < nshareds; i++)
-		if (shareds[i].key == key) return shareds[i].fd;
-	return -1;
-}
-
-static int shared_object(const struct abi_vma *v)
-{
-	int fd = image_shared_fd(v->inode_key);
-	if (fd < 0) {
-		const char *name = name_of(v), *memfd = !strncmp(name, "/memfd:", 7) ? name + 7 : "byssus-shared";
-		char plain[250];
-		snprintf(plain, sizeof plain, "%.*s", (int)strcspn(memfd, " "), memfd);
-		fd = memfd_create(plain, MFD_CLOEXEC | MFD_ALLOW_SEALING);
-		struct shared *s = realloc(shareds, (nshareds + 1) * sizeof *s);
-		if (fd < 0 || !s) core_die("cannot make a memory file for %s: %s", name, strerror(errno));
-		shareds = s;
-		shareds[nshareds++] = (struct shared){ v->inode_key, fd };
-	}
-	struct stat st;
-	uint64_t want = v->file_offset + (v->end - v->start);
-	if (fstat(fd, &st) || ((uint64_t)st.st_size < want && ftruncate(fd, (off_t)want))) core_die("memory file: %s", strerror(errno));
-	return fd;
+	for (uint64_t i = 0; i < in.part[0].h.n_vmas; i++)
+		if (in.vmas[i].kind == ABI_VMA_FILE_SHARED && (in.vmas[i].vmflags & VMF_TMPFS) && in.vmas[i].inode_key == key) return true;
+	return false;
 }
 
 static bool is_private(const struct abi_vma *v) { return v->kind != ABI_VMA_ANON_SHARED && v->kind != ABI_VMA_FILE_SHARED; }
@@ -282,7 +260,7 @@ static void map_vma(const struct abi_vma *v)
 	uint64_t off = 0;
 	bool file = v->kind == ABI_VMA_FILE_SHARED || (v->kind == ABI_VMA_FILE_PRIVATE && !(v->vmflags & VMF_WHOLE));
 	if (v->start >= v->end || v->end > BY_ARENA_HI || v->start < BY_SAVED_LO) core_die("image: mapping %lx-%lx: cannot be", v->start, v->end);
-	if (v->kind == ABI_VMA_ANON_SHARED) fd = shared_object(v);
+	if (v->kind == ABI_VMA_ANON_SHARED) fd = shared_object(v->inode_key, name_of(v), v->file_offset + (v->end - v->start));
 	else if (file) fd = open_mapped(v);
 	if (fd >= 0) off = v->file_offset;
 	flags |= is_private(v) ? MAP_PRIVATE : MAP_SHARED;
@@ -547,6 +525,7 @@ static void seal_all(void)
 static void begin_memory(void)
 {
 	for (unsigned i = 0; i < in.n; i++) core_page()->bytes_total += in.part[i].h.data_len;
+	shared_restore(&in.sec[ABI_SEC_SHARED], &in.sec[ABI_SEC_FDS]);
 	map_all();
 	memory_restore(&in.sec[ABI_SEC_MEMORY]);
 	advise_all();                                   /* before the content: it decides about huge pages */
@@ -580,7 +559,7 @@ static void finish_memory(void)
 static void release(void)
 {
 	pthread_t t;
-	for (size_t i = 0; i < nshareds; i++) close(shareds[i].fd);
+	shared_close();
 	if (core_config.lazy) {
 		static struct core_begin room;
 		if (core_thread(&t, &room, SMALL_STACK, scrubber, NULL)) core_die("cannot make the thread that verifies the image");

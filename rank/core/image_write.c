@@ -264,6 +264,8 @@ static void sections(struct image *im, struct buf *out, uint64_t *n)
 	section(out, ABI_SEC_ATTRIBUTES, &b, n);
 	memory_save(&im->vmas, &im->guards, &b);
 	section(out, ABI_SEC_MEMORY, &b, n);
+	shared_save(&b);
+	section(out, ABI_SEC_SHARED, &b, n);
 }
 
 static void describe(struct image *im, struct abi_image_header *h)

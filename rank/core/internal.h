@@ -244,7 +244,9 @@ void process_inspect(struct buf *refusals, unsigned *n);
 void process_restore_limits(void);                              /* the last thing */
 
 /* -- memory (vma.c, pages.c) -- */
-struct vma_list { struct abi_vma *v; size_t n, cap; struct buf strings; bool bad; };      /* bad: it is not complete */
+struct vma_id { uint64_t dev, inode; };
+/* bad: it is not complete. */
+struct vma_list { struct abi_vma *v; struct vma_id *id; size_t n, cap; struct buf strings; bool bad; };
 void vma_scan(struct vma_list *l, struct buf *refusals, unsigned *n);
 void vma_free(struct vma_list *l);
 /* -- descriptors (fds.c, fds_restore.c) -- */
@@ -252,11 +254,29 @@ void fds_start(void);                                           /* remembers wha
 void fds_inspect(struct buf *refusals, unsigned *n);            /* threads stopped; makes the records */
 unsigned fds_children(struct buf *refusals);                    /* how many there are; named, unless refusals is NULL */
 void fds_wait_for_child(int or_readable);                       /* until one ends, for some milliseconds at most */
+void fds_settle(void);                                          /* all ranks stand: what files are now */
 void fds_save(const struct vma_list *l, struct buf *fds, struct buf *content);
 void fds_release(void);                                         /* what an inspection holds */
 void fds_restore(struct reader *fds, struct reader *content);
 void fds_finish(void);                                          /* restart: the threads are back */
-int image_shared_fd(uint64_t key);                              /* restart: the memory file behind shared mappings, or -1 */
+/* -- what ranks share (shared.c) -- */
+struct object { uint64_t dev, inode, key, size, offset; uint32_t flags; int32_t fd; const char *path; };
+void shared_begin(void);                                        /* a rank stands: nothing is known yet */
+void shared_add(const struct object *o);                        /* something that others might have too */
+void shared_report(uint64_t epoch);                             /* to the coordinator */
+void shared_told(const void *body, size_t n);                   /* its answer */
+bool shared_hold(void);                                         /* wait for RESUME after the image */
+uint32_t shared_flags(uint64_t key, bool *others);              /* of all ranks together; others: another rank answers for it */
+bool shared_can_be_read(int fd);                                /* all of the file behind it */
+bool shared_is_saved(uint64_t key);                             /* by this rank: alone, or among others */
+void shared_save(struct buf *b);
+void shared_restore(struct reader *r, struct reader *fds);      /* before anything is mapped or opened */
+void shared_done(void);                                         /* what this rank restores is restored: until that is so of all */
+int shared_object(uint64_t key, const char *name, uint64_t size);   /* restart: the nameless object behind mappings and descriptors */
+int shared_known(uint64_t key);                                 /* the same if it is there already, or -1 */
+void shared_close(void);
+void files_check(struct reader fds);                            /* files.c; restart: before any of them is opened */
+bool image_has_content(uint64_t key);                           /* of a file with a name that lies in memory */
 uint64_t inode_key(unsigned major, unsigned minor, uint64_t inode);
 
 #define VMF_HUGE      (1UL << 0)
@@ -314,5 +334,6 @@ void agent_wake(void);                                          /* [any FS] */
 void agent_last_words(const char *text, size_t n);              /* [any FS] */
 bool agent_asked_to_end(void);                                  /* [any FS] */
 void agent_failed(const char *sentence);
+int agent_hand(unsigned what, uint64_t dev, uint64_t inode, int file);   /* restart: gives to other ranks, or waits for what they give */
 void agent_restored(uint64_t read_ns, uint64_t restore_ns, uint64_t bytes);
 #endif

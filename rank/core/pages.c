@@ -145,7 +145,7 @@ void pages_scan(const struct vma_list *l, struct run_list *out, struct run_list 
 		bool shared = v->kind == ABI_VMA_ANON_SHARED || v->kind == ABI_VMA_FILE_SHARED;
 		if (v->kind == ABI_VMA_FILE_SHARED && !(v->vmflags & VMF_TMPFS)) continue;
 		if (shared) {
-			if (!covered(l, i)) by_holes(v, i, out);
+			if (!covered(l, i) && shared_is_saved(v->inode_key)) by_holes(v, i, out);
 			continue;
 		}
 		if (v->vmflags & VMF_WHOLE) add(out, v->start, v->end, i, RUN_BOUNCE);

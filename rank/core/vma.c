@@ -14,6 +14,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <sys/vfs.h>
 #include "internal.h"
 
@@ -116,16 +117,19 @@ static uint32_t shared_kind(const struct line *l, uint64_t *flags, struct buf *r
 	return ABI_VMA_FILE_SHARED;
 }
 
-static void add(struct vma_list *l, const struct abi_vma *v)
+static void add(struct vma_list *l, const struct abi_vma *v, const struct line *from)
 {
 	if (l->n == l->cap) {
 		size_t cap = l->cap ? 2 * l->cap : 1024;
 		struct abi_vma *v = core_realloc(l->v, cap * sizeof *v);
-		if (!v) l->bad = true;
-		if (!v) return;
-		l->v = v;
+		if (v) l->v = v;
+		struct vma_id *id = core_realloc(l->id, cap * sizeof *id);
+		if (id) l->id = id;
+		if (!v || !id) l->bad = true;
+		if (!v || !id) return;
 		l->cap = cap;
 	}
+	l->id[l->n] = (struct vma_id){ makedev(from->major, from->minor), from->inode };
 	l->v[l->n++] = *v;
 }
 
@@ -154,7 +158,7 @@ static void take(struct vma_list *out, const struct line *l, struct buf *refusal
 	v.name = (uint32_t)out->strings.n;
 	if (v.inode_key) buf_add(&out->strings, l->path, strlen(l->path) + 1);
 	else v.name = 0;
-	add(out, &v);
+	add(out, &v, l);
 }
 
 /* A header line: "start-end perms offset major:minor inode   path". */
@@ -206,6 +210,7 @@ void vma_scan(struct vma_list *out, struct buf *refusals, unsigned *n)
 void vma_free(struct vma_list *l)
 {
 	free(l->v);
+	free(l->id);
 	buf_free(&l->strings);
 	*l = (struct vma_list){ 0 };
 }

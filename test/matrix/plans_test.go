@@ -21,6 +21,7 @@ func program(name string) harness.Program {
 func programs() []string {
 	return []string{
 		"p2p_storm", "coll_storm", "nbcoll", "types", "comm_churn", "threads", "straggler", "files_pipes", "memory", "children", "sparse_exchange",
+		"shared_memory", "shared_files",
 		"descriptors", "cxx_except", "omp",
 		"completions", "persistent", "sendmodes", "cart", "stencil", "cg", "fft_transpose", "particles", "heartbeat", "signal_storm", "py_mpi4py.py",
 		"neighbors",
