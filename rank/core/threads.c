@@ -463,15 +463,21 @@ void carrier_run(void (*fn)(void *), void *arg)
 	futex_wake(&carrier.word, 1);
 }
 
+/* Waits for the carrier, which may itself wait for a donor: one that has never called the MPI. */
+static void carrier_done(void)
+{
+	for (uint32_t w; (w = carrier.word) && carrier.fn; wait_a_while(&carrier.word, w, 1000000)) cross_donor_wanted();
+}
+
 void carrier_do(void (*fn)(void *), void *arg)
 {
 	if (!threads_by_tid(core_self.mpi_tid)) {
 		fn(arg);
 		return;
 	}
-	while (carrier.word) futex_wait(&carrier.word, 1);
+	carrier_done();
 	carrier_run(fn, arg);
-	while (carrier.word) futex_wait(&carrier.word, 1);
+	carrier_done();
 }
 
 void threads_resume(void)
@@ -479,7 +485,7 @@ void threads_resume(void)
 	limits_lower();
 	__atomic_fetch_and(&inside, ~STOPPING, __ATOMIC_SEQ_CST);
 	vdso_park(false);
-	while (carrier.word && carrier.fn) futex_wait(&carrier.word, 1);
+	carrier_done();
 	carrier_run(NULL, NULL);                /* also if it has yet to come */
 	__atomic_store_n(&held, FREE, __ATOMIC_SEQ_CST);
 	futex_wake(&held, 1 << 30);

@@ -145,9 +145,9 @@ func (c *campaign) ensureRunning(ctx context.Context) error {
 	}
 	if newest == 0 {
 		argv := c.site.Command(harness.Program{Name: "p2p_storm", Args: []string{"--seed", fmt.Sprint(*seed), "--pace", "2000", "--iters", "100000000"}}, "mpich")
-		err = c.job.Run(ctx, mpi, ranks, flags, argv...)
+		err = c.job.Run(c.t.Context(), mpi, ranks, flags, argv...) // a life outlasts the step
 	} else {
-		err = c.job.Restart(ctx, mpi, flags...)
+		err = c.job.Restart(c.t.Context(), mpi, flags...)
 	}
 	if err != nil {
 		return err
