@@ -165,7 +165,11 @@ func (c *campaign) works(ctx context.Context, before int, image uint64) error {
 		return nil
 	}
 	want := fmt.Sprintf("the job goes on from checkpoint %d", image)
-	return harness.Poll(ctx, want, func() bool { return strings.Contains(p.Stderr.String(), want) })
+	said := func() bool { return strings.Contains(p.Stderr.String(), want) }
+	if err := harness.Poll(ctx, want, func() bool { return said() || !p.Running() }); err != nil || said() {
+		return err
+	}
+	return fmt.Errorf("restart does not say %q, and has ended with code %d", want, p.ExitCode())
 }
 
 // listed is a line of `byssus list --json`.
