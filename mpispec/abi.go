@@ -76,6 +76,18 @@ type Symbol struct {
 	Value string // object, zero, &symbol or =OBJECT
 }
 
+// Taken is a symbol that another library of an MPI takes from its main library, and that is no function of the API.
+type Taken struct {
+	ABI, Name string
+	Function  bool
+}
+
+// Fortran is an entry point of the Fortran libraries: the C function's name in lower case.
+type Fortran struct {
+	Name  string
+	Forms map[string][]string // by ABI: f77, f08, f08ts
+}
+
 // Field is one field of MPI_Status.
 type Field struct{ ABI, Name, Type string }
 
@@ -85,6 +97,8 @@ type ABI struct {
 	Constants []Constant
 	Symbols   []Symbol // of Open MPI's library
 	Status    []Field  // of MPI_Status, in the order of memory
+	Taken     []Taken
+	Fortran   []Fortran
 }
 
 // Group lists the constants of a group in order.
@@ -116,6 +130,8 @@ func readABI(fsys fs.FS) (*ABI, error) {
 		"abi/constants.txt": a.addConstant,
 		"abi/symbols.txt":   a.addSymbol,
 		"abi/status.txt":    a.addField,
+		"abi/taken.txt":     a.addTaken,
+		"abi/fortran.txt":   a.addFortran,
 	} {
 		if err := readTable(fsys, name, add); err != nil {
 			return nil, err
@@ -194,5 +210,26 @@ func (a *ABI) addSymbol(f []string) error {
 		return fmt.Errorf("symbol %s: size: %w", f[0], err)
 	}
 	a.Symbols = append(a.Symbols, Symbol{Name: f[0], Size: n, Value: f[2]})
+	return nil
+}
+
+func (a *ABI) addTaken(f []string) error {
+	if len(f) < 4 || !isABI(f[0]) {
+		return fmt.Errorf("taken symbol %q: want abi, symbol, kind and libraries", f)
+	}
+	a.Taken = append(a.Taken, Taken{ABI: f[0], Name: f[1], Function: f[2] == "function"})
+	return nil
+}
+
+func (a *ABI) addFortran(f []string) error {
+	e := Fortran{Name: f[0], Forms: map[string][]string{}}
+	for _, word := range f[1:] {
+		abi, form, ok := strings.Cut(word, ":")
+		if !ok || !isABI(abi) {
+			return fmt.Errorf("fortran entry %s: form %q: want abi:form", f[0], word)
+		}
+		e.Forms[abi] = append(e.Forms[abi], form)
+	}
+	a.Fortran = append(a.Fortran, e)
 	return nil
 }

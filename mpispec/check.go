@@ -3,6 +3,7 @@ package mpispec
 import (
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -66,8 +67,8 @@ var word = regexp.MustCompile(`[A-Za-z_]\w*`)
 func (s *Spec) checkLength(f *Function, p Param) error {
 	names := word.FindAllString(p.Len, -1)
 	if rule, _, ok := strings.Cut(p.Len, ":"); ok {
-		if rule != "sum" && rule != "size" {
-			return fmt.Errorf("parameter %s: length %q: want sum: or size: before the name", p.Name, p.Len)
+		if !slices.Contains([]string{"sum", "size", "in", "out"}, rule) {
+			return fmt.Errorf("parameter %s: length %q: want sum:, size:, in: or out: before the name", p.Name, p.Len)
 		}
 		names = names[1:]
 	}

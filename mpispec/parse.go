@@ -10,7 +10,11 @@ import (
 	"strings"
 )
 
-const largeReason = "large-count"
+// Reasons that the reader gives itself.
+const (
+	largeReason    = "large-count"
+	internalReason = "internal"
+)
 
 // Parse reads every *.mpi and abi/*.txt of a file system and checks them.
 func Parse(fsys fs.FS) (*Spec, error) {
@@ -27,10 +31,27 @@ func Parse(fsys fs.FS) (*Spec, error) {
 	if s.ABI, err = readABI(fsys); err != nil {
 		return nil, err
 	}
+	if err := s.addInternal(); err != nil {
+		return nil, err
+	}
 	if err := s.resolveAliases(); err != nil {
 		return nil, err
 	}
 	return s, s.check()
+}
+
+// addInternal describes the functions that only the MPI's own other libraries call: there so that those libraries load.
+func (s *Spec) addInternal() error {
+	for _, t := range s.ABI.Taken {
+		if !t.Function || s.byName[t.Name] != nil {
+			continue
+		}
+		f := &Function{Name: t.Name, Chapter: "taken", Action: Refuse, Reason: internalReason, ABI: t.ABI}
+		if err := s.add(f); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (s *Spec) readFile(fsys fs.FS, name string) error {
@@ -82,17 +103,28 @@ func (s *Spec) add(f *Function) error {
 	return nil
 }
 
-// readReason reads "name [answers CONSTANT]: text".
+// readReason reads "name [answers CONSTANT|returns|ends]: text".
 func (s *Spec) readReason(rest string) error {
 	head, text, ok := strings.Cut(rest, ": ")
 	if !ok {
 		return fmt.Errorf("reason %q: no text after a colon", rest)
 	}
-	name, answer, _ := strings.Cut(head, " answers ")
+	head, answer, _ := strings.Cut(head, " answers ")
+	name, how, _ := strings.Cut(head, " ")
 	if _, twice := s.Reasons[name]; twice {
 		return fmt.Errorf("reason %s: given twice", name)
 	}
-	s.Reasons[name] = Reason{Name: name, Text: text, Answer: answer}
+	r := Reason{Name: name, Text: text, Answer: answer}
+	switch how {
+	case "":
+	case "returns":
+		r.How = Returns
+	case "ends":
+		r.How = Ends
+	default:
+		return fmt.Errorf("reason %s: found %q, want returns, ends or answers CONSTANT", name, how)
+	}
+	s.Reasons[name] = r
 	return nil
 }
 

@@ -19,6 +19,8 @@ func parseText(text string) (*Spec, error) {
 		"abi/constants.txt": {Data: []byte(smallConstants)},
 		"abi/symbols.txt":   {Data: []byte("x 4 zero\n")},
 		"abi/status.txt":    {Data: []byte("mpich MPI_SOURCE int\n")},
+		"abi/taken.txt":     {},
+		"abi/fortran.txt":   {},
 	})
 }
 
@@ -66,12 +68,13 @@ func TestParseErrors(t *testing.T) {
 		"wrap MPI_A()\nlocal MPI_A()":            "a.mpi:2: function MPI_A: described twice",
 		"wrap MPI_A(HAT hat)":                    `kind "HAT": unknown`,
 		"wrap MPI_A(INT n[m])":                   "no parameter m",
-		"wrap MPI_A(INT n[max:n])":               "want sum: or size:",
+		"wrap MPI_A(INT n[max:n])":               "want sum:, size:, in: or out:",
 		"alias MPI_A = MPI_B":                    "no function MPI_B",
 		"alias MPI_A":                            "no equals sign",
 		"local recall MPI_A()":                   "yields, but is not wrapped",
 		"reason x no colon":                      "no text after a colon",
 		"reason x: one\nreason x: two":           "given twice",
+		"reason x sings: one":                    `found "sings"`,
 		"wrap MPI_A() -> HAT":                    `result: kind "HAT"`,
 		"alias left MPI_A = MPI_A\nwrap MPI_B()": "want [abi] name",
 		"wrap MPI_A()\nalias MPI_B = MPI_A\nalias MPI_C = MPI_B": "alias MPI_C: no function MPI_B",
@@ -88,9 +91,12 @@ func TestABIErrors(t *testing.T) {
 		"abi/constants.txt": {"rank ANY -1 2", "rank ANY x 1 2"},
 		"abi/symbols.txt":   {"x 4", "x y zero"},
 		"abi/status.txt":    {"mpich x", "lam MPI_TAG int"},
+		"abi/taken.txt":     {"mpich f function", "lam f function lib"},
+		"abi/fortran.txt":   {"mpi_send f77", "mpi_send lam:f77"},
 	} {
 		for _, line := range lines {
-			files := fstest.MapFS{"abi/objects.txt": {}, "abi/constants.txt": {}, "abi/symbols.txt": {}, "abi/status.txt": {}}
+			files := fstest.MapFS{"abi/objects.txt": {}, "abi/constants.txt": {}, "abi/symbols.txt": {}, "abi/status.txt": {},
+				"abi/taken.txt": {}, "abi/fortran.txt": {}}
 			files[name] = &fstest.MapFile{Data: []byte("# first\n" + line + "\n")}
 			if _, err := Parse(files); err == nil || !strings.Contains(err.Error(), name+":2: ") {
 				t.Errorf("%s %q: found error %v, want one that names the line", name, line, err)

@@ -15,6 +15,11 @@
 // the face's function is in rank/mpi/face_fast.inc.c, which takes what is not common to the generated one, hand that
 // the face's function is written by hand, mpich or openmpi that only this ABI has it. The direction is nothing (in), out, inout, or ref (passed by address but only read). A
 // question mark after BUFFER: MPI_IN_PLACE may be given. +c: MPI 4 has a large-count variant MPI_Name_c, refused.
+// The length of an array is a parameter, * where nobody needs it, sum:NAME (of the elements of NAME), size:COMM (its
+// processes), in:COMM or out:COMM (the neighbours that one receives from or sends to), or SET<=ROOM.
+//
+// A reason is one line: reason NAME [answers CONSTANT|returns|ends]: TEXT; see Reason. abi/taken.txt adds the functions
+// that only the libraries of an MPI themselves call.
 //
 // To add a function: write its line in the file of its chapter, run go generate ./mpispec, and write mid_name in rank/mpi.
 package mpispec
@@ -103,11 +108,22 @@ func (f *Function) Profiled() bool {
 // In says whether an ABI has the function.
 func (f *Function) In(abi string) bool { return f.ABI == "" || f.ABI == abi }
 
+// How says what a refused function does for a program that handles errors (--refused=error).
+type How int
+
+// The ways.
+const (
+	Raises  How = iota // it calls the communicator's error handler
+	Returns            // it returns the error: the default error handler of files is MPI_ERRORS_RETURN
+	Ends               // it ends the job even so: its caller would not look at an error
+)
+
 // Reason is why functions are refused.
 type Reason struct {
 	Name   string
 	Text   string // a clause for the user: "one-sided communication is not supported yet"
-	Answer string // constant that the function returns at once, or "" to raise an MPI error
+	Answer string // constant that the function returns at once, which the standard allows it always; or ""
+	How    How
 }
 
 // Spec is the whole API.
@@ -128,6 +144,18 @@ func (s *Spec) RefusedReason(name string) (string, bool) {
 		return "", false
 	}
 	return s.Reasons[f.Reason].Text, true
+}
+
+// Fortran says whether name (mpi_send_, pmpi_send_f08_) is an entry point of the Fortran interface.
+func (s *Spec) Fortran(name string) bool {
+	name, ok := strings.CutSuffix(strings.TrimPrefix(name, "p"), "_")
+	name = strings.TrimSuffix(name, "_")
+	for _, e := range s.ABI.Fortran {
+		if rest, found := strings.CutPrefix(name, e.Name); ok && found && (rest == "" || strings.HasPrefix(rest, "_f08")) {
+			return true
+		}
+	}
+	return false
 }
 
 // Load reads the description that is built into the program.

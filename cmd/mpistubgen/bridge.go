@@ -295,6 +295,9 @@ func (b *bridge) expression(text string) string {
 	if name, ok := strings.CutPrefix(text, "size:"); ok {
 		return fmt.Sprintf("COMM_SIZE(%s)", name)
 	}
+	if which, name, ok := strings.Cut(text, ":"); ok && (which == "in" || which == "out") {
+		return fmt.Sprintf("NEIGHBOURS_%s(%s)", strings.ToUpper(which), name)
+	}
 	if name, ok := strings.CutPrefix(text, "sum:"); ok {
 		for _, p := range b.f.Params {
 			if p.Name == name {

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/byssus-hpc/byssus/mpispec"
 )
 
 const mpiDir = "../../rank/mpi"
@@ -107,6 +109,31 @@ func wanted(t *testing.T, abi string) []string {
 		names = append(names, name)
 		if !strings.HasPrefix(after, " only") {
 			names = append(names, "P"+name)
+		}
+	}
+	return append(names, takenFrom(t, abi)...)
+}
+
+// takenFrom lists what other libraries of the MPI take from its main library, and where Fortran enters.
+func takenFrom(t *testing.T, abi string) []string {
+	t.Helper()
+	spec, err := mpispec.Load()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, s := range spec.ABI.Taken {
+		if s.ABI == abi {
+			names = append(names, s.Name)
+		}
+	}
+	for _, e := range spec.ABI.Fortran {
+		for _, form := range e.Forms[abi] {
+			name := e.Name + "_"
+			if form != "f77" {
+				name += form + "_"
+			}
+			names = append(names, name, "p"+name)
 		}
 	}
 	return names

@@ -8,7 +8,8 @@ import (
 )
 
 // realExtras are functions of the real library that a driver needs for itself.
-var realExtras = []string{"MPI_Error_class", "MPI_Comm_size", "MPI_Request_get_status"}
+var realExtras = []string{"MPI_Error_class", "MPI_Comm_size", "MPI_Request_get_status", "MPI_Topo_test", "MPI_Cartdim_get",
+	"MPI_Graph_neighbors_count"}
 
 func driverSource(m *model, abi abiInfo) []byte {
 	w := file(fmt.Sprintf("driver_%s.c: the real %s library in neutral terms.\n"+

@@ -70,6 +70,7 @@ func parenthesised(n int64) string {
 var fixedSlots = []struct{ name, args, purpose string }{
 	{"resume", "nx_cont *cont, nx_status *status", "goes on with a call that returned BY_AGAIN"},
 	{"refused", "uint32_t index, nx_t comm", "raises the error of a refused function (nx_refusal[index])"},
+	{"refused_fortran", "const char *name", "ends the job: the Fortran interface has been called by this name"},
 	{"raise", "nx_t comm, int error, const char *function", "raises an error that a face has found (comm or NX_COMM_WORLD) and returns it; function: its name without MPI_"},
 	{"route", "uint32_t comm_key, uint32_t type_key, nx_t comm, nx_t datatype", "makes a route (route.h) if these two may have one; always 0"},
 }
@@ -176,6 +177,11 @@ struct nx_driver {
 	rh_t type[NX_TYPE_N], op[NX_OP_N], errh[NX_ERRH_N];
 `
 
+// refusedHow are the C names of what a refused function does.
+var refusedHow = map[mpispec.How]string{
+	mpispec.Raises: "NX_REFUSED_RAISES", mpispec.Returns: "NX_REFUSED_RETURNS", mpispec.Ends: "NX_REFUSED_ENDS",
+}
+
 func namesSource(m *model) []byte {
 	w := file("names.c: names for messages: types, ops, refused functions. Context: lower half.")
 	w.f("#include \"../neutral.h\"\n\nconst struct nx_type_info nx_type_info[NX_TYPE_N] = {")
@@ -188,7 +194,8 @@ func namesSource(m *model) []byte {
 	}
 	w.f("};\n\nconst struct nx_refusal nx_refusal[] = {")
 	for _, f := range m.refused {
-		w.f("\t{ %q, %q },", f.Name, m.spec.Reasons[f.Reason].Text)
+		r := m.spec.Reasons[f.Reason]
+		w.f("\t{ %q, %q, %s },", f.Name, r.Text, refusedHow[r.How])
 	}
 	w.f("};")
 	return w.Bytes()

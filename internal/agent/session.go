@@ -110,6 +110,8 @@ func (s *session) event(m abi.Message) (coord.Event, error) {
 		return coord.Init{Rank: s.rank}, nil
 	case abi.MsgFini:
 		return coord.Fini{Rank: s.rank}, nil
+	case abi.MsgReason:
+		return coord.Waiting{Rank: s.rank}, nil // of no epoch: for now the rank alone says it
 	}
 	return nil, fmt.Errorf("agent: message of unknown type %d from rank %d", m.Type, s.rank)
 }

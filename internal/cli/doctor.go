@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strings"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -13,7 +13,6 @@ import (
 	"github.com/byssus-hpc/byssus/internal/launch"
 	"github.com/byssus-hpc/byssus/internal/machine"
 	"github.com/byssus-hpc/byssus/internal/ui"
-	"github.com/byssus-hpc/byssus/mpispec"
 )
 
 // diagnosis is what doctor prints.
@@ -23,14 +22,7 @@ type diagnosis struct {
 	MPIs    []launch.MPI     `json:"mpis"`
 	App     *elfcheck.Report `json:"app,omitempty"`
 	AppErr  string           `json:"app_error,omitempty"`
-	Refused []refusal        `json:"refused"`
-}
-
-// refusal is an MPI function that the application imports and that will not work.
-type refusal struct {
-	Function string `json:"function"`
-	Reason   string `json:"reason"`
-	Missing  bool   `json:"missing,omitempty"` // the program would not even start
+	Found   []finding        `json:"findings"`
 }
 
 func (e *env) doctor() *cobra.Command {
@@ -38,11 +30,17 @@ func (e *env) doctor() *cobra.Command {
 		Use:   "doctor [flags] [-- PROGRAM]",
 		Short: "Say what of this machine and of a program will not work, and why",
 		Long: `Examine this machine (kernel features, limits, MPIs) and, when one is given, a program: its architecture, the
-libraries that it needs, and those of its MPI functions that are refused under Byssus, each with the reason. What a
-program opens only later (dlopen, Python modules) is not seen.
+libraries that it needs, symbols that nobody has, and those of its MPI functions that are refused under Byssus, each with
+the reason. NO stands before what keeps the program from starting and before refused functions that its own file calls;
+-- before what a library of it can call: the job ends with the reason if it does. Methods of the C++ classes in mpi.h
+that the program does not call are left out. What a program opens only later (dlopen, Python modules) is not seen.
 
-The exit code is 124 when ranks cannot be started on this machine, 125 when the program cannot be run or imports
-something that is refused, 126 or 127 when it is not executable or not found, else 0.`,
+The exit code is 124 when ranks cannot be started on this machine, 125 when a NO stands before something of the program,
+126 or 127 when it is not executable or not found, else 0.
+
+--json prints one object: machine and byssus (lists of name, ok, fatal, detail), mpis (name, mpirun, library, version),
+with a program also app (path, interpreter, machine, mpi_abi, mpi_library, libraries, mpi_functions: function, by, program;
+missing_symbols: symbol, by, at_start) or app_error, and findings (name, reason, by, verdict: "no" or "maybe").`,
 		Example: "  byssus doctor\n  byssus doctor -- lmp\n  byssus doctor --json -- ./app",
 		Args:    cobra.ArbitraryArgs,
 		RunE:    func(_ *cobra.Command, args []string) error { return e.diagnose(args) },
@@ -53,7 +51,7 @@ something that is refused, 126 or 127 when it is not executable or not found, el
 }
 
 func (e *env) diagnose(app []string) error {
-	d := diagnosis{Machine: machine.Checks(), MPIs: []launch.MPI{}, Refused: []refusal{}}
+	d := diagnosis{Machine: machine.Checks(), MPIs: []launch.MPI{}, Found: []finding{}}
 	d.Byssus = e.checkBase()
 	for _, name := range []string{launch.MPICH, launch.OpenMPI} {
 		m, err := launch.Find(name)
@@ -65,11 +63,11 @@ func (e *env) diagnose(app []string) error {
 	}
 	var appErr error
 	if len(app) > 0 {
-		if d.App, appErr = elfcheck.Check(app[0]); appErr != nil {
+		if d.App, appErr = elfcheck.Check(app[0], faces()); appErr != nil {
 			d.AppErr = appErr.Error()
 		} else {
 			var err error
-			if d.Refused, err = refusals(d.App); err != nil {
+			if d.Found, err = judge(d.App); err != nil {
 				return err
 			}
 		}
@@ -96,8 +94,8 @@ func (d *diagnosis) verdict(appErr error) error {
 		return exitError{ExitStart, errors.New("doctor: no MPI found")}
 	case appErr != nil:
 		return appErr
-	case len(d.Refused) > 0:
-		return exitError{ExitRefused, fmt.Errorf("doctor: %s imports %d MPI functions that fail when they are called", d.App.Path, len(d.Refused))}
+	case slices.ContainsFunc(d.Found, func(f finding) bool { return f.Verdict == verdictNo }):
+		return exitError{ExitRefused, fmt.Errorf("doctor: %s", worst(d.App, d.Found))}
 	}
 	return nil
 }
@@ -144,33 +142,6 @@ func writable(dir string) error {
 	return os.Remove(f.Name())
 }
 
-// refusals lists the application's imports that will not work.
-func refusals(r *elfcheck.Report) ([]refusal, error) {
-	spec, err := mpispec.Load()
-	if err != nil {
-		return nil, fmt.Errorf("cli: doctor: %w", err)
-	}
-	out := []refusal{}
-	for _, name := range r.Imports {
-		if strings.HasPrefix(name, "mpi_") {
-			out = append(out, refusal{name, "the Fortran binding is not there yet", true})
-			continue
-		}
-		if reason, ok := spec.RefusedReason(name); ok {
-			out = append(out, refusal{Function: name, Reason: reason})
-		} else if spec.Function(strings.TrimPrefix(name, "P")) == nil && isFunction(name) {
-			out = append(out, refusal{name, "not a function of MPI that Byssus knows", true})
-		}
-	}
-	return out, nil
-}
-
-// isFunction tells a function's name (MPI_Send) from the name of a type or constant that some libraries export.
-func isFunction(name string) bool {
-	_, rest, ok := strings.Cut(name, "MPI_")
-	return ok && len(rest) > 1 && rest[0] >= 'A' && rest[0] <= 'Z' && strings.ToUpper(rest) != rest
-}
-
 func (e *env) printDiagnosis(d diagnosis) {
 	var rows [][]string
 	for _, c := range append(d.Machine, d.Byssus...) {
@@ -188,16 +159,24 @@ func (e *env) printDiagnosis(d diagnosis) {
 			rows = append(rows, []string{"ok", "interpreter", r.Interpreter})
 		}
 		rows = append(rows, []string{"ok", "built for", orNone(r.Face)})
-		for _, l := range r.Libraries {
-			if l.Path == "" {
-				rows = append(rows, []string{"NO", "library", l.Name + ": not found"})
-			}
+		if r.Face == "" {
+			rows = append(rows, []string{"--", "MPI", "none is linked: what the program opens while it runs (Python's mpi4py, R's Rmpi) is not seen here"})
 		}
 	}
-	for _, r := range d.Refused {
-		rows = append(rows, []string{"NO", r.Function, r.Reason})
+	for _, f := range d.Found {
+		mark := map[string]string{verdictNo: "NO", verdictMaybe: "--"}[f.Verdict]
+		rows = append(rows, []string{mark, f.Name, f.text(d.App)})
 	}
 	ui.Table(e.out, rows)
+}
+
+// faces is the directory of the faces, or "": checkBase says so.
+func faces() string {
+	dir, err := launch.LibDir()
+	if err != nil {
+		return ""
+	}
+	return dir
 }
 
 func mark(c machine.Check) string {

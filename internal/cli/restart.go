@@ -64,6 +64,7 @@ func (e *env) restartJob(cmd *cobra.Command, name string, f *runFlags, only uint
 	}
 	meta.MPI, meta.Every, meta.Keep, meta.Retries = spec.MPI.Name, f.every, f.keep, f.retries
 	meta.Fsync, meta.Lazy, meta.Policy, meta.MPIArgs, meta.Writers = f.fsync, f.lazy, f.policy, f.mpiArgs, f.writers
+	meta.Refused = f.refused
 	meta.State, meta.Exit, meta.Ended = dataset.StateRunning, 0, time.Time{}
 	if err := job.Save(); err != nil {
 		job.Unlock()
@@ -102,6 +103,9 @@ func (f *runFlags) keepOld(changed func(string) bool, meta *dataset.Meta) {
 	}
 	if !changed("policy") {
 		f.policy = meta.Policy
+	}
+	if !changed("refused") && meta.Refused != "" {
+		f.refused = meta.Refused
 	}
 	if !changed("mpi-args") && f.mpi == meta.MPI {
 		f.mpiArgs = meta.MPIArgs

@@ -33,6 +33,7 @@ type runFlags struct {
 	fsync   bool
 	lazy    bool
 	policy  string
+	refused string
 	mpiArgs []string
 	verbose bool
 	writers int
@@ -48,6 +49,7 @@ func (f *runFlags) add(cmd *cobra.Command) {
 	fl.BoolVar(&f.fsync, "fsync", true, "a checkpoint counts only when it is on stable storage")
 	fl.BoolVar(&f.lazy, "lazy", false, "map images on restart and verify them in the background instead of reading them first")
 	fl.StringVar(&f.policy, "policy", "refuse", "when something cannot be saved: refuse the checkpoint, or drop it")
+	fl.StringVar(&f.refused, "refused", "end", "a call of an MPI function that is refused: end the job with the reason, or answer with an MPI error")
 	fl.StringArrayVar(&f.mpiArgs, "mpi-args", nil, "an argument for mpirun (repeat for more)")
 	fl.IntVar(&f.writers, "writers", 1, "threads of a rank that write its image")
 	fl.BoolVarP(&f.verbose, "verbose", "v", false, "tell about every checkpoint")
@@ -58,6 +60,7 @@ func (f *runFlags) add(cmd *cobra.Command) {
 	}
 	for name, f := range map[string]func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective){
 		"mpi": complete("auto", launch.MPICH, launch.OpenMPI), "policy": complete("refuse", "drop"),
+		"refused": complete("end", "error"),
 	} {
 		if err := cmd.RegisterFlagCompletionFunc(name, f); err != nil {
 			panic(err) // the flag was defined a few lines above
@@ -78,6 +81,8 @@ func (f *runFlags) check() error {
 		return usage(fmt.Errorf("run: --every %v, wanted at least 1s", f.every))
 	case f.policy != "refuse" && f.policy != "drop":
 		return usage(fmt.Errorf("run: --policy %q, wanted refuse or drop", f.policy))
+	case f.refused != "end" && f.refused != "error":
+		return usage(fmt.Errorf("run: --refused %q, wanted end or error", f.refused))
 	case f.mpi != "auto" && f.mpi != launch.MPICH && f.mpi != launch.OpenMPI:
 		return usage(fmt.Errorf("run: --mpi %q, wanted auto, mpich or openmpi", f.mpi))
 	case f.writers < 1 || f.writers > 64:
@@ -97,6 +102,10 @@ error, the environment and the exit code are those of the program.
 A checkpoint is taken on request (byssus checkpoint), every so often (--every), on SIGUSR1, and before leaving on
 SIGTERM (exit code 123). On SIGINT the job ends at once; committed checkpoints stay. When a rank dies the job goes on
 from its newest good checkpoint by itself, at most --retries times without a new checkpoint in between.
+
+A call of an MPI function that is refused (byssus doctor lists them) ends the job with the reason, exit code 125. With
+--refused=error it is answered with an MPI error, as the error handler of its communicator wants it, for programs that
+handle it; after that no checkpoint of the job can be taken.
 
 A job without --job is called after its program, and leaves nothing behind when it finishes with exit code 0.`,
 		Example: `  byssus run -n 4 -- lmp -in in.melt
@@ -139,8 +148,11 @@ func (e *env) runNew(f *runFlags, app []string) error {
 			return usage(err)
 		}
 	}
-	report, err := elfcheck.Check(app[0])
+	report, err := elfcheck.Check(app[0], faces())
 	if err != nil {
+		return err
+	}
+	if err := e.warn(report); err != nil {
 		return err
 	}
 	spec, err := makeSpec(f, report.Face)
@@ -162,7 +174,7 @@ func (e *env) runNew(f *runFlags, app []string) error {
 	}
 	job, err := store.Create(dataset.Meta{Name: f.jobName(app[0]), ID: hex.EncodeToString(id), App: app, Dir: cwd,
 		Ranks: f.ranks, MPI: spec.MPI.Name, Face: report.Face, MPIArgs: f.mpiArgs, Every: f.every, Keep: f.keep, Retries: f.retries,
-		Fsync: f.fsync, Lazy: f.lazy, Policy: f.policy, Writers: f.writers, State: dataset.StateRunning, Started: time.Now()})
+		Fsync: f.fsync, Lazy: f.lazy, Policy: f.policy, Refused: f.refused, Writers: f.writers, State: dataset.StateRunning, Started: time.Now()})
 	if errors.Is(err, dataset.ErrExists) {
 		return fmt.Errorf("%w: go on with byssus restart %s, or choose another name", err, f.job)
 	}
@@ -171,6 +183,18 @@ func (e *env) runNew(f *runFlags, app []string) error {
 	}
 	spec.App = app
 	return e.drive(job, spec, coordsrv.Options{}, f.verbose)
+}
+
+// warn says in a line what doctor would say about the program.
+func (e *env) warn(r *elfcheck.Report) error {
+	found, err := judge(r)
+	if err != nil {
+		return err
+	}
+	if text := worst(r, found); text != "" {
+		e.say(text)
+	}
+	return nil
 }
 
 // makeSpec finds the MPI and our own files.
@@ -188,7 +212,7 @@ func makeSpec(f *runFlags, face string) (launch.Spec, error) {
 		return launch.Spec{}, exitError{ExitStart, fmt.Errorf("%w (byssus doctor tells more)", err)}
 	}
 	return launch.Spec{MPI: mpi, Ranks: f.ranks, Program: program, Args: f.mpiArgs, Face: face, LibDir: libDir,
-		Writers: f.writers, Policy: f.policy, Lazy: f.lazy, Verbose: f.verbose}, nil
+		Writers: f.writers, Policy: f.policy, Refused: f.refused, Lazy: f.lazy, Verbose: f.verbose}, nil
 }
 
 // drive runs a job that is locked, to its end.

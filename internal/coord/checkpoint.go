@@ -258,7 +258,7 @@ func (m *Machine) stopped(ev Stopped) {
 		return
 	}
 	m.op.result.Refusals = m.op.refusals
-	if len(m.op.refusals) > 0 && !m.cfg.DropBad {
+	if len(m.op.refusals) > 0 { // what --policy drop drops a rank does not report
 		m.fail(m.op.refusals[0])
 		return
 	}

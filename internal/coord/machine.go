@@ -14,7 +14,6 @@ type Config struct {
 	Keep     int           // committed checkpoints that are kept, at least 1
 	Every    time.Duration // time between checkpoints; 0: only on request
 	Retries  int           // restarts without a new checkpoint in between
-	DropBad  bool          // write the image even when something cannot be saved (--policy drop)
 	Patience time.Duration // how long nobody must move before an attempt counts as stuck
 }
 

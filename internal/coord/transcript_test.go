@@ -61,8 +61,6 @@ func (p *player) create(d *datadriven.TestData) {
 			p.cfg.Keep = n
 		case "retries":
 			p.cfg.Retries = n
-		case "drop":
-			p.cfg.DropBad = n == 1
 		case "every":
 			p.cfg.Every, err = time.ParseDuration(a.Vals[0])
 		}

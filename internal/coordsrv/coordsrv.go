@@ -101,7 +101,7 @@ func Run(opt Options) (int, error) {
 	}
 	s.disk = newWorker()
 	s.machine = coord.New(coord.Config{Ranks: opt.Spec.Ranks, Keep: opt.Job.Meta.Keep, Every: opt.Job.Meta.Every,
-		Retries: opt.Job.Meta.Retries, DropBad: opt.Job.Meta.Policy == "drop"})
+		Retries: opt.Job.Meta.Retries})
 	s.loop(start)
 	close(s.stop)
 	control.Close()

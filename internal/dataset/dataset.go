@@ -64,6 +64,7 @@ type Meta struct {
 	Fsync   bool          `json:"fsync"`
 	Lazy    bool          `json:"lazy,omitempty"`
 	Policy  string        `json:"policy"`
+	Refused string        `json:"refused,omitempty"` // calls of refused functions: end, or error; empty: end
 	Writers int           `json:"writers,omitempty"`
 	Auto    bool          `json:"auto_named,omitempty"`
 	State   string        `json:"state"`

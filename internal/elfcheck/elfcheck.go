@@ -1,9 +1,9 @@
 // Package elfcheck looks at an application's file before it is started: whether it can be run under Byssus, which MPI
-// it was linked against, and which MPI functions it and its libraries import.
+// it was linked against, which MPI functions it and its libraries take from it, and which symbols nobody has.
 //
 // It follows DT_NEEDED as ld.so does (DT_RPATH, LD_LIBRARY_PATH, DT_RUNPATH, the directories of ld.so.conf, the
-// default ones), without running anything. What a program opens later with dlopen it cannot see. Errors name the file,
-// what was found and what was wanted; the sentinels tell the kinds apart.
+// default ones) and looks symbols up in all that is loaded, without running anything. What a program opens later with
+// dlopen it cannot see. Errors name the file, what was found and what was wanted; the sentinels tell the kinds apart.
 package elfcheck
 
 import (
@@ -43,16 +43,18 @@ type Report struct {
 	Face        string    `json:"mpi_abi"` // mpich, openmpi, or empty: none is linked
 	MPILibrary  string    `json:"mpi_library,omitempty"`
 	Libraries   []Library `json:"libraries"`
-	Imports     []string  `json:"mpi_imports"` // MPI functions, sorted
+	Uses        []Use     `json:"mpi_functions"` // sorted
+	Missing     []Missing `json:"missing_symbols"`
 }
 
-// Check finds and examines an application as a shell would find it.
-func Check(name string) (*Report, error) {
+// Check finds an application as a shell would and examines it. The directory faces has the faces, which are loaded in the
+// place of the MPI's main library; without it missing symbols are not looked for.
+func Check(name, faces string) (*Report, error) {
 	path, err := find(name)
 	if err != nil {
 		return nil, err
 	}
-	r := &Report{Path: path, Libraries: []Library{}, Imports: []string{}}
+	r := &Report{Path: path, Libraries: []Library{}, Uses: []Use{}, Missing: []Missing{}}
 	target, err := script(path)
 	if err != nil {
 		return nil, err
@@ -67,7 +69,16 @@ func Check(name string) (*Report, error) {
 	}
 	defer f.Close()
 	r.Machine = f.Machine.String()
-	return r, r.libraries(f, path)
+	objects, err := r.load(f, path, faces)
+	defer func() {
+		for _, o := range objects[min(1, len(objects)):] { // the program itself is closed above
+			o.file.Close()
+		}
+	}()
+	if err == nil {
+		r.resolve(objects)
+	}
+	return r, err
 }
 
 // find looks a program up as a shell does.
@@ -141,147 +152,4 @@ func open(path string) (*elf.File, error) {
 		return nil, bad
 	}
 	return f, nil
-}
-
-// libraries follows what is needed, breadth first as ld.so does.
-func (r *Report) libraries(f *elf.File, path string) error {
-	s := search{conf: configured("/etc/ld.so.conf")}
-	seen := map[string]bool{}
-	imports := map[string]bool{}
-	rpath := rpaths(f, path, elf.DT_RPATH)
-	type object struct {
-		file *elf.File
-		path string
-	}
-	queue := []object{{f, path}}
-	for len(queue) > 0 {
-		o := queue[0]
-		queue = queue[1:]
-		r.importsOf(o.file, imports)
-		needed, err := o.file.ImportedLibraries()
-		if err != nil {
-			return fmt.Errorf("%s: %w", o.path, err)
-		}
-		for _, name := range needed {
-			if seen[name] {
-				continue
-			}
-			seen[name] = true
-			lib := Library{name, s.find(name, append(rpath, rpaths(o.file, o.path, elf.DT_RPATH)...), rpaths(o.file, o.path, elf.DT_RUNPATH))}
-			r.Libraries = append(r.Libraries, lib)
-			if face := sonames[name]; face != "" && r.Face == "" {
-				r.Face, r.MPILibrary = face, lib.Path
-			}
-			if lib.Path == "" || ofMPI(name) {
-				continue
-			}
-			if lf, err := elf.Open(lib.Path); err == nil {
-				defer lf.Close()
-				queue = append(queue, object{lf, lib.Path})
-			}
-		}
-	}
-	for name := range imports {
-		r.Imports = append(r.Imports, name)
-	}
-	slices.Sort(r.Imports)
-	return nil
-}
-
-// ofMPI says whether a library belongs to an MPI: what it imports is not the application's doing.
-func ofMPI(name string) bool {
-	return strings.HasPrefix(name, "libmpi") || strings.HasPrefix(name, "libopen-") || strings.HasPrefix(name, "libpmix")
-}
-
-// importsOf adds the MPI functions that an object imports.
-func (r *Report) importsOf(f *elf.File, into map[string]bool) {
-	symbols, err := f.ImportedSymbols()
-	if err != nil {
-		return // without a symbol table nothing is imported
-	}
-	for _, s := range symbols {
-		if strings.HasPrefix(s.Name, "MPI_") || strings.HasPrefix(s.Name, "PMPI_") || strings.HasPrefix(s.Name, "mpi_") {
-			into[s.Name] = true
-		}
-	}
-}
-
-// rpaths returns the directories of a dynamic tag.
-func rpaths(f *elf.File, path string, tag elf.DynTag) []string {
-	var dirs []string
-	values, err := f.DynString(tag)
-	if err != nil {
-		return nil
-	}
-	origin := filepath.Dir(path)
-	for _, v := range values {
-		for _, d := range filepath.SplitList(v) {
-			d = strings.ReplaceAll(d, "${ORIGIN}", origin)
-			dirs = append(dirs, strings.ReplaceAll(d, "$ORIGIN", origin))
-		}
-	}
-	return dirs
-}
-
-// search is where libraries are looked for.
-type search struct{ conf []string }
-
-func (s search) find(name string, rpath, runpath []string) string {
-	if strings.Contains(name, "/") {
-		return existing(name)
-	}
-	dirs := rpath
-	if len(runpath) > 0 {
-		dirs = nil
-	}
-	dirs = append(slices.Clone(dirs), filepath.SplitList(os.Getenv("LD_LIBRARY_PATH"))...)
-	dirs = append(append(dirs, runpath...), s.conf...)
-	dirs = append(dirs, "/lib/x86_64-linux-gnu", "/usr/lib/x86_64-linux-gnu", "/lib64", "/usr/lib64", "/lib", "/usr/lib")
-	for _, d := range dirs {
-		if p := existing(filepath.Join(d, name)); p != "" {
-			return p
-		}
-	}
-	return ""
-}
-
-func existing(path string) string {
-	if _, err := os.Stat(path); err != nil {
-		return ""
-	}
-	return path
-}
-
-// configured reads the directories of ld.so.conf and of what it includes.
-func configured(conf string) []string {
-	b, err := os.ReadFile(conf)
-	if err != nil {
-		return nil
-	}
-	var dirs []string
-	for line := range strings.Lines(string(b)) {
-		line, _, _ = strings.Cut(line, "#")
-		words := strings.Fields(line)
-		switch {
-		case len(words) == 0:
-		case words[0] == "include" && len(words) > 1:
-			files, err := filepath.Glob(words[1])
-			if err != nil {
-				continue
-			}
-			for _, f := range files {
-				if f != conf {
-					dirs = append(dirs, configured(f)...)
-				}
-			}
-		default:
-			dirs = append(dirs, words[0])
-		}
-	}
-	return dirs
-}
-
-// FindLibrary looks a library up in the environment's and the system's directories.
-func FindLibrary(name string, before ...string) string {
-	return search{conf: configured("/etc/ld.so.conf")}.find(name, before, nil)
 }

@@ -6,7 +6,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"testing"
 )
 
@@ -34,11 +33,11 @@ func TestFollowsLibraries(t *testing.T) {
 	build(t, "int MPI_Send(void); int work(void){return MPI_Send();}", "-shared", "-fPIC", "-Wl,-soname,libwork.so", "-Wl,--allow-shlib-undefined", "-Wl,-rpath,$ORIGIN", "-o", at("lib/libwork.so"), at("lib/libmpich.so.12"))
 	build(t, "int work(void); int main(void){return work();}",
 		"-Wl,--unresolved-symbols=ignore-all", "-Wl,-rpath,$ORIGIN/lib", "-Wl,-rpath-link,"+at("lib"), "-o", at("app"), at("lib/libwork.so"))
-	r, err := Check(at("app"))
+	r, err := Check(at("app"), "")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if r.Face != "mpich" || r.MPILibrary != at("lib/libmpich.so.12") || !slices.Equal(r.Imports, []string{"MPI_Send"}) {
+	if r.Face != "mpich" || r.MPILibrary != at("lib/libmpich.so.12") || len(r.Uses) != 1 || r.Uses[0].Function != "MPI_Send" {
 		t.Errorf("report %+v", r)
 	}
 }
@@ -50,7 +49,7 @@ func TestFinds(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Setenv("PATH", dir+":/usr/bin:/bin")
-	r, err := Check("script")
+	r, err := Check("script", "")
 	if err != nil || r.Path != script || filepath.Base(r.Interpreter) != "sh" || r.Face != "" {
 		t.Errorf("%+v, %v", r, err)
 	}
@@ -72,11 +71,11 @@ func TestFinds(t *testing.T) {
 		if err := os.Chmod(path, c.mode); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := Check(path); !errors.Is(err, c.want) {
+		if _, err := Check(path, ""); !errors.Is(err, c.want) {
 			t.Errorf("%s: %v, want %v", c.name, err, c.want)
 		}
 	}
-	if _, err := Check("nothing-of-that-name"); !errors.Is(err, ErrNotFound) {
+	if _, err := Check("nothing-of-that-name", ""); !errors.Is(err, ErrNotFound) {
 		t.Error(err)
 	}
 }
@@ -84,7 +83,7 @@ func TestFinds(t *testing.T) {
 func TestStatic(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "static")
 	build(t, "int main(void){return 0;}", "-static", "-o", path)
-	if _, err := Check(path); !errors.Is(err, ErrRefused) {
+	if _, err := Check(path, ""); !errors.Is(err, ErrRefused) {
 		t.Error(err)
 	}
 }
@@ -102,7 +101,7 @@ func FuzzCheck(f *testing.F) {
 		if err := os.WriteFile(path, b, 0o700); err != nil {
 			t.Fatal(err)
 		}
-		if r, err := Check(path); (r == nil) == (err == nil) {
+		if r, err := Check(path, ""); (r == nil) == (err == nil) {
 			t.Errorf("%+v, %v", r, err)
 		}
 	})

@@ -192,6 +192,7 @@ type Spec struct {
 	Agent   string
 	Writers int
 	Policy  string
+	Refused string // what a call of a refused function does: end the job, or error
 	Fault   string
 	Lazy    bool
 	Verbose bool
@@ -259,6 +260,7 @@ func (s Spec) Env(base []string) []string {
 	set("BYSSUS_NRANKS", strconv.Itoa(s.Ranks))
 	set("BYSSUS_WRITERS", strconv.Itoa(s.Writers))
 	set("BYSSUS_POLICY", s.Policy)
+	set("BYSSUS_REFUSED", s.Refused)
 	set("BYSSUS_LAZY", flag(s.Lazy))
 	set("BYSSUS_VERBOSE", flag(s.Verbose))
 	if s.Fault != "" {

@@ -173,7 +173,12 @@ static void say_stopped(struct buf *refusals, unsigned n)
 {
 	if (n && core_config.policy_drop) {
 		core_say("not in the image:\n%.*s", (int)refusals->n, refusals->p);
-		n = 0;
+		refusals->n = n = 0;
+	}
+	char why[256];
+	if (core_client->refuse && core_client->refuse(why, sizeof why)) {
+		buf_printf(refusals, "%s\n", why);
+		n++;
 	}
 	struct abi_stopped m = { a.stop_ns, threads_count(), n };
 	core_fault(ABI_FAULT_RANK_STOPPED);

@@ -34,6 +34,9 @@ struct core_client {
 	int (*restore)(char *why, size_t n);
 	/* Names what the image should record about the MPI in use (library version, face). */
 	void (*describe)(char *buf, size_t n);
+	/* Helper thread, all application threads stopped: is there a reason against any checkpoint, whatever the policy? Then true
+	 * with a sentence in why. May be NULL. */
+	_Bool (*refuse)(char *why, size_t n);
 };
 extern const struct core_client *const core_client;    /* defined by rank/mpi, or by core/none.c */
 
@@ -46,6 +49,7 @@ struct core_job {
 	const char *face;               /* "mpich", "openmpi" or "" */
 	const char *libdir;             /* where our own files are */
 	int verbose;
+	int refused_error;              /* refused calls are answered with an error (BYSSUS_REFUSED) */
 };
 extern struct core_job core_job;
 

@@ -112,6 +112,8 @@ static void read_environment(void)
 	static const char *const ranks[] = { "PMI_RANK", "OMPI_COMM_WORLD_RANK", "PMIX_RANK", "SLURM_PROCID", NULL };
 	static const char *const sizes[] = { "PMI_SIZE", "OMPI_COMM_WORLD_SIZE", "BYSSUS_NRANKS", "SLURM_NTASKS", NULL };
 	const char *policy = getenv("BYSSUS_POLICY"), *writers = getenv("BYSSUS_WRITERS");
+	const char *refused = getenv("BYSSUS_REFUSED");
+	core_job.refused_error = refused && !strcmp(refused, "error");
 	core_job.rank = number(ranks, 0);
 	core_job.nranks = number(sizes, 1);
 	core_job.libmpi = getenv("BYSSUS_LIBMPI");

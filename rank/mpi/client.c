@@ -24,6 +24,7 @@ static const char *start(void)
 static int quiesce(char *why, size_t n)
 {
 	struct nx_state *s = NX_STATE;
+	if (refused_before(why, n)) return -1;
 	s->wtime_ns = now_ns() + BY_CTLP->wtime_shift_ns;
 	if (!s->initialised || s->finalised) return 0;
 	if (p2p_drain(why, n)) return -1;
@@ -100,7 +101,7 @@ static int restore(char *why, size_t n)
 static void describe(char *buf, size_t n) { snprintf(buf, n, "%s", NX_STATE->library); }
 
 static const struct core_client client = {
-	.start = start, .message = agree_message, .tick = agree_tick, .quiesce = quiesce, .resume = resume, .restore = restore,
+	.start = start, .refuse = refused_before, .message = agree_message, .tick = agree_tick, .quiesce = quiesce, .resume = resume, .restore = restore,
 	.prepare = prepare, .describe = describe,
 };
 const struct core_client *const core_client = &client;

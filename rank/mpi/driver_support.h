@@ -5,6 +5,7 @@
 #ifndef BYSSUS_DRIVER_SUPPORT_H
 #define BYSSUS_DRIVER_SUPPORT_H
 #include <dlfcn.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,6 +20,8 @@
 
 #define STATUS_SET(rc) ((rc) == 0 || (rc) == NX_ERR_TRUNCATE)
 #define COMM_SIZE(comm) comm_size_of(REAL(MPI_Comm, comm))
+#define NEIGHBOURS_IN(comm)  neighbours_of(REAL(MPI_Comm, comm), false)
+#define NEIGHBOURS_OUT(comm) neighbours_of(REAL(MPI_Comm, comm), true)
 
 /* -- errors -------------------------------------------------------------------------------------------------------- */
 
@@ -60,6 +63,16 @@ __attribute__((unused)) static int comm_size_of(MPI_Comm comm)
 {
 	int n = 0;
 	return real.comm_size(comm, &n) == 0 ? n : 0;
+}
+
+/* How many neighbours a process has in the topology, to receive from or to send to. */
+__attribute__((unused)) static int neighbours_of(MPI_Comm comm, bool outward)
+{
+	int kind, rank, in = 0, out = 0, weighted;
+	if (real.topo_test(comm, &kind)) return 0;
+	if (kind == ABI_CART) return real.cartdim_get(comm, &in) ? 0 : 2 * in;
+	if (kind == ABI_GRAPH) return real.comm_rank(comm, &rank) || real.graph_neighbors_count(comm, rank, &in) ? 0 : in;
+	return kind == ABI_DIST_GRAPH && real.dist_graph_neighbors_count(comm, &in, &out, &weighted) == 0 ? outward ? out : in : 0;
 }
 
 __attribute__((unused)) static int sum(const int *v, int n)

@@ -75,11 +75,41 @@ long nx_error(nx_t comm, int err, const char *function)
 
 long mid_raise(nx_t comm, int error, const char *function) { return nx_error(comm_of(comm) ? comm : NX_COMM_WORLD, error, function); }
 
+/* -- refused functions -------------------------------------------------------------------------------------------------- */
+
+/* The first that was answered with an error: what the program does then no checkpoint can vouch for. */
+static const char *volatile answered;
+
+static void __attribute__((noreturn)) refuse_and_end(const char *function, const char *reason, const char *advice)
+{
+	char why[512];
+	snprintf(why, sizeof why, "called %s, which is refused: %s (%s)", function, reason, advice);
+	core_say("%s", why);
+	core_reason(why);
+	mid_abort(NX_COMM_WORLD, ABI_EXIT_REFUSED);
+	__builtin_unreachable();
+}
+
 long mid_refused(uint32_t index, nx_t comm)
 {
 	const struct nx_refusal *r = &nx_refusal[index];
+	if (r->how == NX_REFUSED_ENDS) refuse_and_end(r->function, r->reason, "byssus doctor lists what is refused");
+	if (!core_job.refused_error) refuse_and_end(r->function, r->reason, "a program that handles the error can go on with --refused=error");
 	core_say("%s is refused: %s", r->function, r->reason);
+	if (!answered) answered = r->function;
+	if (r->how == NX_REFUSED_RETURNS) return NX_ERR_UNSUPPORTED_OPERATION;
 	return nx_error(comm_of(comm) ? comm : NX_COMM_WORLD, NX_ERR_UNSUPPORTED_OPERATION, r->function + strlen("MPI_"));
+}
+
+long mid_refused_fortran(const char *name)
+{
+	refuse_and_end(name, "the Fortran interface of MPI is not supported yet", "byssus doctor lists what is refused");
+}
+
+bool refused_before(char *why, size_t n)
+{
+	if (answered) snprintf(why, n, "it has called %s, which is refused, and gone on after the error: its state may be incomplete", answered);
+	return answered;
 }
 
 /* -- handlers ---------------------------------------------------------------------------------------------------------- */

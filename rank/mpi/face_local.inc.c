@@ -25,7 +25,15 @@ static inline int comm_size_of(MPI_Comm comm)
 	const struct vcomm *c = face_comm(in_comm(comm));
 	return c ? c->size : 0;
 }
+/* Neighbours in its topology. */
+static inline int neighbours_of(MPI_Comm comm, int outward)
+{
+	const struct vcomm *c = face_comm(in_comm(comm));
+	return c && c->topo ? nx_neighbours(c->topo, c->rank, outward) : 0;
+}
 #define COMM_SIZE(comm) comm_size_of(comm)
+#define NEIGHBOURS_IN(comm)  neighbours_of(comm, 0)
+#define NEIGHBOURS_OUT(comm) neighbours_of(comm, 1)
 
 static inline int fits_int(int64_t n) { return n == (int)n ? (int)n : NX_UNDEFINED; }
 

@@ -47,6 +47,7 @@ void nx_unlock(void);
 /* -- errors (errh.c): every middle function ends through one of these -- */
 long nx_error(nx_t comm, int err, const char *function);      /* err 0: returns 0 at once; else the handler of comm decides */
 static inline long nx_result(nx_t comm, int err, const char *function) { return likely(err == 0) ? 0 : nx_error(comm, err, function); }
+bool refused_before(char *why, size_t n);      /* a refused call was answered with an error: no checkpoint; any thread */
 #define FAIL(comm, err) return nx_error((comm), (err), __func__ + 4)
 #define RESULT(comm, err) return nx_result((comm), (err), __func__ + 4)
 

@@ -65,9 +65,12 @@ struct nx_type_info {
 extern const struct nx_type_info nx_type_info[NX_TYPE_N];    /* lower half: gen/names.c */
 extern const char *const nx_op_name[NX_OP_N];
 
-/* A function that is refused, by the index the face passes to NX_SLOT_REFUSED. */
+/* A function that is refused, by the index the face passes to NX_SLOT_REFUSED. What it does for a program that handles
+ * errors: calls the communicator's error handler, returns the error at once, or ends the job even so. */
+enum nx_refused { NX_REFUSED_RAISES, NX_REFUSED_RETURNS, NX_REFUSED_ENDS };
 struct nx_refusal {
 	const char *function, *reason;
+	enum nx_refused how;
 };
 extern const struct nx_refusal nx_refusal[];                 /* lower half: gen/names.c */
 #endif

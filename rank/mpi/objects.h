@@ -9,7 +9,7 @@
  * address of the entry itself, so the first word of every entry is its handle. In a free entry the first word is
  * the next generation (index bits zero) and the second the index of the next free entry.
  *
- * Context: included by both halves; plain data only. The upper half reads, the lower half writes. */
+ * Context: included by both halves; plain data, but for one reckoning. The upper half reads, the lower half writes. */
 #ifndef BYSSUS_OBJECTS_H
 #define BYSSUS_OBJECTS_H
 #include "../core/layout.h"
@@ -77,6 +77,14 @@ struct vtopo {                        /* kind: NX_CART / NX_GRAPH / NX_DIST_GRAP
 	int32_t m, weighted;          /* graph: edges; dist_graph: outdegree */
 	int32_t data[];               /* cart: dims, periods, coords; graph: index, edges; dist: sources, srcw, dests, dstw */
 };
+
+/* How many neighbours a process has to receive from (outward 0) or to send to (1). */
+static inline int nx_neighbours(const struct vtopo *t, int rank, int outward)
+{
+	if (t->kind == NX_CART) return 2 * t->n;
+	if (t->kind == NX_GRAPH) return rank < t->n ? t->data[rank] - (rank ? t->data[rank - 1] : 0) : 0;
+	return outward ? t->m : t->n;
+}
 
 struct vcomm {
 	nx_t handle;

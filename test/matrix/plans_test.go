@@ -25,6 +25,7 @@ func programs() []string {
 		"p2p_storm", "coll_storm", "nbcoll", "types", "comm_churn", "threads", "straggler", "files_pipes", "memory", "children", "sparse_exchange",
 		"descriptors", "cxx_except", "omp",
 		"completions", "persistent", "sendmodes", "cart", "stencil", "cg", "fft_transpose", "particles", "heartbeat", "signal_storm", "py_mpi4py.py",
+		"neighbors",
 	}
 }
 

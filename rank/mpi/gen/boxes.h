@@ -182,4 +182,66 @@ struct nx_box_dist_graph_create {
 	int reorder;
 	nx_t *comm_dist_graph;
 };
+
+struct nx_box_neighbor_alltoallv {
+	const void *sendbuf;
+	const int *sendcounts;
+	const int *sdispls;
+	nx_t sendtype;
+	void *recvbuf;
+	const int *recvcounts;
+	const int *rdispls;
+	nx_t recvtype;
+	nx_t comm;
+};
+
+struct nx_box_neighbor_alltoallw {
+	const void *sendbuf;
+	const int *sendcounts;
+	const nx_aint *sdispls;
+	const nx_t *sendtypes;
+	void *recvbuf;
+	const int *recvcounts;
+	const nx_aint *rdispls;
+	const nx_t *recvtypes;
+	nx_t comm;
+};
+
+struct nx_box_ineighbor_allgatherv {
+	const void *sendbuf;
+	int sendcount;
+	nx_t sendtype;
+	void *recvbuf;
+	const int *recvcounts;
+	const int *displs;
+	nx_t recvtype;
+	nx_t comm;
+	nx_t *request;
+};
+
+struct nx_box_ineighbor_alltoallv {
+	const void *sendbuf;
+	const int *sendcounts;
+	const int *sdispls;
+	nx_t sendtype;
+	void *recvbuf;
+	const int *recvcounts;
+	const int *rdispls;
+	nx_t recvtype;
+	nx_t comm;
+	nx_t *request;
+};
+
+struct nx_box_ineighbor_alltoallw {
+	const void *sendbuf;
+	const int *sendcounts;
+	const nx_aint *sdispls;
+	const nx_t *sendtypes;
+	void *recvbuf;
+	const int *recvcounts;
+	const nx_aint *rdispls;
+	const nx_t *recvtypes;
+	nx_t comm;
+	nx_t *request;
+};
 #endif

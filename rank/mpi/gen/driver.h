@@ -148,6 +148,16 @@ struct nx_driver {
 	int (*graph_map)(rh_t comm, int nnodes, const int *index, const int *edges, int *newrank);
 	int (*dist_graph_neighbors_count)(rh_t comm, int *indegree, int *outdegree, int *weighted);
 	int (*dist_graph_neighbors)(rh_t comm, int maxindegree, int *sources, int *sourceweights, int maxoutdegree, int *destinations, int *destweights);
+	int (*neighbor_allgather)(const void *sendbuf, int sendcount, rh_t sendtype, void *recvbuf, int recvcount, rh_t recvtype, rh_t comm);
+	int (*neighbor_allgatherv)(const void *sendbuf, int sendcount, rh_t sendtype, void *recvbuf, const int *recvcounts, const int *displs, rh_t recvtype, rh_t comm);
+	int (*neighbor_alltoall)(const void *sendbuf, int sendcount, rh_t sendtype, void *recvbuf, int recvcount, rh_t recvtype, rh_t comm);
+	int (*neighbor_alltoallv)(const void *sendbuf, const int *sendcounts, const int *sdispls, rh_t sendtype, void *recvbuf, const int *recvcounts, const int *rdispls, rh_t recvtype, rh_t comm);
+	int (*neighbor_alltoallw)(const void *sendbuf, const int *sendcounts, const nx_aint *sdispls, const rh_t *sendtypes, void *recvbuf, const int *recvcounts, const nx_aint *rdispls, const rh_t *recvtypes, rh_t comm);
+	int (*ineighbor_allgather)(const void *sendbuf, int sendcount, rh_t sendtype, void *recvbuf, int recvcount, rh_t recvtype, rh_t comm, rh_t *request);
+	int (*ineighbor_allgatherv)(const void *sendbuf, int sendcount, rh_t sendtype, void *recvbuf, const int *recvcounts, const int *displs, rh_t recvtype, rh_t comm, rh_t *request);
+	int (*ineighbor_alltoall)(const void *sendbuf, int sendcount, rh_t sendtype, void *recvbuf, int recvcount, rh_t recvtype, rh_t comm, rh_t *request);
+	int (*ineighbor_alltoallv)(const void *sendbuf, const int *sendcounts, const int *sdispls, rh_t sendtype, void *recvbuf, const int *recvcounts, const int *rdispls, rh_t recvtype, rh_t comm, rh_t *request);
+	int (*ineighbor_alltoallw)(const void *sendbuf, const int *sendcounts, const nx_aint *sdispls, const rh_t *sendtypes, void *recvbuf, const int *recvcounts, const nx_aint *rdispls, const rh_t *recvtypes, rh_t comm, rh_t *request);
 };
 
 extern const struct nx_driver *drv;                /* the driver in use, after nx_driver_load */

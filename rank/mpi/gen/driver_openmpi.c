@@ -133,8 +133,21 @@ static struct real {
 	int (*graph_map)(MPI_Comm, int, const int *, const int *, int *);
 	int (*dist_graph_neighbors_count)(MPI_Comm, int *, int *, int *);
 	int (*dist_graph_neighbors)(MPI_Comm, int, int *, int *, int, int *, int *);
+	int (*neighbor_allgather)(const void *, int, MPI_Datatype, void *, int, MPI_Datatype, MPI_Comm);
+	int (*neighbor_allgatherv)(const void *, int, MPI_Datatype, void *, const int *, const int *, MPI_Datatype, MPI_Comm);
+	int (*neighbor_alltoall)(const void *, int, MPI_Datatype, void *, int, MPI_Datatype, MPI_Comm);
+	int (*neighbor_alltoallv)(const void *, const int *, const int *, MPI_Datatype, void *, const int *, const int *, MPI_Datatype, MPI_Comm);
+	int (*neighbor_alltoallw)(const void *, const int *, const nx_aint *, const MPI_Datatype *, void *, const int *, const nx_aint *, const MPI_Datatype *, MPI_Comm);
+	int (*ineighbor_allgather)(const void *, int, MPI_Datatype, void *, int, MPI_Datatype, MPI_Comm, MPI_Request *);
+	int (*ineighbor_allgatherv)(const void *, int, MPI_Datatype, void *, const int *, const int *, MPI_Datatype, MPI_Comm, MPI_Request *);
+	int (*ineighbor_alltoall)(const void *, int, MPI_Datatype, void *, int, MPI_Datatype, MPI_Comm, MPI_Request *);
+	int (*ineighbor_alltoallv)(const void *, const int *, const int *, MPI_Datatype, void *, const int *, const int *, MPI_Datatype, MPI_Comm, MPI_Request *);
+	int (*ineighbor_alltoallw)(const void *, const int *, const nx_aint *, const MPI_Datatype *, void *, const int *, const nx_aint *, const MPI_Datatype *, MPI_Comm, MPI_Request *);
 	int (*error_class)(int, int *);
 	int (*request_get_status)(MPI_Request, int *, MPI_Status *);
+	int (*topo_test)(MPI_Comm, int *);
+	int (*cartdim_get)(MPI_Comm, int *);
+	int (*graph_neighbors_count)(MPI_Comm, int, int *);
 } real;
 
 #include "../driver_support.h"
@@ -999,6 +1012,71 @@ static int d_dist_graph_neighbors(rh_t comm, int maxindegree, int *sources, int 
 	return neutral(real.dist_graph_neighbors(REAL(MPI_Comm, comm), maxindegree, sources, weights_out(sourceweights), maxoutdegree, destinations, weights_out(destweights)));
 }
 
+static int d_neighbor_allgather(const void *sendbuf, int sendcount, rh_t sendtype, void *recvbuf, int recvcount, rh_t recvtype, rh_t comm)
+{
+	return neutral(real.neighbor_allgather(place_out(sendbuf), sendcount, REAL(MPI_Datatype, sendtype), place_out(recvbuf), recvcount, REAL(MPI_Datatype, recvtype), REAL(MPI_Comm, comm)));
+}
+
+static int d_neighbor_allgatherv(const void *sendbuf, int sendcount, rh_t sendtype, void *recvbuf, const int *recvcounts, const int *displs, rh_t recvtype, rh_t comm)
+{
+	return neutral(real.neighbor_allgatherv(place_out(sendbuf), sendcount, REAL(MPI_Datatype, sendtype), place_out(recvbuf), recvcounts, displs, REAL(MPI_Datatype, recvtype), REAL(MPI_Comm, comm)));
+}
+
+static int d_neighbor_alltoall(const void *sendbuf, int sendcount, rh_t sendtype, void *recvbuf, int recvcount, rh_t recvtype, rh_t comm)
+{
+	return neutral(real.neighbor_alltoall(place_out(sendbuf), sendcount, REAL(MPI_Datatype, sendtype), place_out(recvbuf), recvcount, REAL(MPI_Datatype, recvtype), REAL(MPI_Comm, comm)));
+}
+
+static int d_neighbor_alltoallv(const void *sendbuf, const int *sendcounts, const int *sdispls, rh_t sendtype, void *recvbuf, const int *recvcounts, const int *rdispls, rh_t recvtype, rh_t comm)
+{
+	return neutral(real.neighbor_alltoallv(place_out(sendbuf), sendcounts, sdispls, REAL(MPI_Datatype, sendtype), place_out(recvbuf), recvcounts, rdispls, REAL(MPI_Datatype, recvtype), REAL(MPI_Comm, comm)));
+}
+
+static int d_neighbor_alltoallw(const void *sendbuf, const int *sendcounts, const nx_aint *sdispls, const rh_t *sendtypes, void *recvbuf, const int *recvcounts, const nx_aint *rdispls, const rh_t *recvtypes, rh_t comm)
+{
+	return neutral(real.neighbor_alltoallw(place_out(sendbuf), sendcounts, sdispls, (const MPI_Datatype *)sendtypes, place_out(recvbuf), recvcounts, rdispls, (const MPI_Datatype *)recvtypes, REAL(MPI_Comm, comm)));
+}
+
+static int d_ineighbor_allgather(const void *sendbuf, int sendcount, rh_t sendtype, void *recvbuf, int recvcount, rh_t recvtype, rh_t comm, rh_t *request)
+{
+	MPI_Request request_v;
+	int rc = neutral(real.ineighbor_allgather(place_out(sendbuf), sendcount, REAL(MPI_Datatype, sendtype), place_out(recvbuf), recvcount, REAL(MPI_Datatype, recvtype), REAL(MPI_Comm, comm), &request_v));
+	if (likely(rc == 0)) *request = RH(request_v);
+	return rc;
+}
+
+static int d_ineighbor_allgatherv(const void *sendbuf, int sendcount, rh_t sendtype, void *recvbuf, const int *recvcounts, const int *displs, rh_t recvtype, rh_t comm, rh_t *request)
+{
+	MPI_Request request_v;
+	int rc = neutral(real.ineighbor_allgatherv(place_out(sendbuf), sendcount, REAL(MPI_Datatype, sendtype), place_out(recvbuf), recvcounts, displs, REAL(MPI_Datatype, recvtype), REAL(MPI_Comm, comm), &request_v));
+	if (likely(rc == 0)) *request = RH(request_v);
+	return rc;
+}
+
+static int d_ineighbor_alltoall(const void *sendbuf, int sendcount, rh_t sendtype, void *recvbuf, int recvcount, rh_t recvtype, rh_t comm, rh_t *request)
+{
+	MPI_Request request_v;
+	int rc = neutral(real.ineighbor_alltoall(place_out(sendbuf), sendcount, REAL(MPI_Datatype, sendtype), place_out(recvbuf), recvcount, REAL(MPI_Datatype, recvtype), REAL(MPI_Comm, comm), &request_v));
+	if (likely(rc == 0)) *request = RH(request_v);
+	return rc;
+}
+
+static int d_ineighbor_alltoallv(const void *sendbuf, const int *sendcounts, const int *sdispls, rh_t sendtype, void *recvbuf, const int *recvcounts, const int *rdispls, rh_t recvtype, rh_t comm, rh_t *request)
+{
+	MPI_Request request_v;
+	int rc = neutral(real.ineighbor_alltoallv(place_out(sendbuf), sendcounts, sdispls, REAL(MPI_Datatype, sendtype), place_out(recvbuf), recvcounts, rdispls, REAL(MPI_Datatype, recvtype), REAL(MPI_Comm, comm), &request_v));
+	if (likely(rc == 0)) *request = RH(request_v);
+	return rc;
+}
+
+static int d_ineighbor_alltoallw(const void *sendbuf, const int *sendcounts, const nx_aint *sdispls, const rh_t *sendtypes, void *recvbuf, const int *recvcounts, const nx_aint *rdispls, const rh_t *recvtypes, rh_t comm, rh_t *request)
+{
+	MPI_Request request_v;
+	int rc = neutral(real.ineighbor_alltoallw(place_out(sendbuf), sendcounts, sdispls, (const MPI_Datatype *)sendtypes, place_out(recvbuf), recvcounts, rdispls, (const MPI_Datatype *)recvtypes, REAL(MPI_Comm, comm), &request_v));
+	if (likely(rc == 0)) *request = RH(request_v);
+	return rc;
+}
+
 static void hot_slots(void);
 
 static struct nx_driver driver = {
@@ -1129,6 +1207,16 @@ static struct nx_driver driver = {
 	.graph_map = d_graph_map,
 	.dist_graph_neighbors_count = d_dist_graph_neighbors_count,
 	.dist_graph_neighbors = d_dist_graph_neighbors,
+	.neighbor_allgather = d_neighbor_allgather,
+	.neighbor_allgatherv = d_neighbor_allgatherv,
+	.neighbor_alltoall = d_neighbor_alltoall,
+	.neighbor_alltoallv = d_neighbor_alltoallv,
+	.neighbor_alltoallw = d_neighbor_alltoallw,
+	.ineighbor_allgather = d_ineighbor_allgather,
+	.ineighbor_allgatherv = d_ineighbor_allgatherv,
+	.ineighbor_alltoall = d_ineighbor_alltoall,
+	.ineighbor_alltoallv = d_ineighbor_alltoallv,
+	.ineighbor_alltoallw = d_ineighbor_alltoallw,
 };
 
 /* What hot.inc.c defines for the call slots; with the same arguments, the middle's complete versions. */
@@ -1281,8 +1369,21 @@ static const struct symbol functions[] = {
 	{ "PMPI_Graph_map", offsetof(struct real, graph_map) },
 	{ "PMPI_Dist_graph_neighbors_count", offsetof(struct real, dist_graph_neighbors_count) },
 	{ "PMPI_Dist_graph_neighbors", offsetof(struct real, dist_graph_neighbors) },
+	{ "PMPI_Neighbor_allgather", offsetof(struct real, neighbor_allgather) },
+	{ "PMPI_Neighbor_allgatherv", offsetof(struct real, neighbor_allgatherv) },
+	{ "PMPI_Neighbor_alltoall", offsetof(struct real, neighbor_alltoall) },
+	{ "PMPI_Neighbor_alltoallv", offsetof(struct real, neighbor_alltoallv) },
+	{ "PMPI_Neighbor_alltoallw", offsetof(struct real, neighbor_alltoallw) },
+	{ "PMPI_Ineighbor_allgather", offsetof(struct real, ineighbor_allgather) },
+	{ "PMPI_Ineighbor_allgatherv", offsetof(struct real, ineighbor_allgatherv) },
+	{ "PMPI_Ineighbor_alltoall", offsetof(struct real, ineighbor_alltoall) },
+	{ "PMPI_Ineighbor_alltoallv", offsetof(struct real, ineighbor_alltoallv) },
+	{ "PMPI_Ineighbor_alltoallw", offsetof(struct real, ineighbor_alltoallw) },
 	{ "PMPI_Error_class", offsetof(struct real, error_class) },
 	{ "PMPI_Request_get_status", offsetof(struct real, request_get_status) },
+	{ "PMPI_Topo_test", offsetof(struct real, topo_test) },
+	{ "PMPI_Cartdim_get", offsetof(struct real, cartdim_get) },
+	{ "PMPI_Graph_neighbors_count", offsetof(struct real, graph_neighbors_count) },
 };
 
 static const struct symbol objects[] = {

@@ -267,10 +267,61 @@ static long entry_dist_graph_neighbors(uint64_t comm_maxindegree, int *sources, 
 	return mid_dist_graph_neighbors((nx_t)comm_maxindegree, (int)(comm_maxindegree >> 32), sources, sourceweights, maxoutdegree, destinations, destweights);
 }
 
+static long entry_neighbor_allgather(const void *sendbuf, uint64_t sendcount_sendtype, void *recvbuf, int recvcount, nx_t recvtype, nx_t comm)
+{
+	return mid_neighbor_allgather(sendbuf, (int)sendcount_sendtype, (nx_t)(sendcount_sendtype >> 32), recvbuf, recvcount, recvtype, comm);
+}
+
+static long entry_neighbor_allgatherv(const void *sendbuf, uint64_t sendcount_sendtype, void *recvbuf, const int *recvcounts, const int *displs, uint64_t recvtype_comm)
+{
+	return mid_neighbor_allgatherv(sendbuf, (int)sendcount_sendtype, (nx_t)(sendcount_sendtype >> 32), recvbuf, recvcounts, displs, (nx_t)recvtype_comm, (nx_t)(recvtype_comm >> 32));
+}
+
+static long entry_neighbor_alltoall(const void *sendbuf, uint64_t sendcount_sendtype, void *recvbuf, int recvcount, nx_t recvtype, nx_t comm)
+{
+	return mid_neighbor_alltoall(sendbuf, (int)sendcount_sendtype, (nx_t)(sendcount_sendtype >> 32), recvbuf, recvcount, recvtype, comm);
+}
+
+static long entry_neighbor_alltoallv(const struct nx_box_neighbor_alltoallv *box)
+{
+	return mid_neighbor_alltoallv(box->sendbuf, box->sendcounts, box->sdispls, box->sendtype, box->recvbuf, box->recvcounts, box->rdispls, box->recvtype, box->comm);
+}
+
+static long entry_neighbor_alltoallw(const struct nx_box_neighbor_alltoallw *box)
+{
+	return mid_neighbor_alltoallw(box->sendbuf, box->sendcounts, box->sdispls, box->sendtypes, box->recvbuf, box->recvcounts, box->rdispls, box->recvtypes, box->comm);
+}
+
+static long entry_ineighbor_allgather(const void *sendbuf, uint64_t sendcount_sendtype, void *recvbuf, uint64_t recvcount_recvtype, nx_t comm, nx_t *request)
+{
+	return mid_ineighbor_allgather(sendbuf, (int)sendcount_sendtype, (nx_t)(sendcount_sendtype >> 32), recvbuf, (int)recvcount_recvtype, (nx_t)(recvcount_recvtype >> 32), comm, request);
+}
+
+static long entry_ineighbor_allgatherv(const struct nx_box_ineighbor_allgatherv *box)
+{
+	return mid_ineighbor_allgatherv(box->sendbuf, box->sendcount, box->sendtype, box->recvbuf, box->recvcounts, box->displs, box->recvtype, box->comm, box->request);
+}
+
+static long entry_ineighbor_alltoall(const void *sendbuf, uint64_t sendcount_sendtype, void *recvbuf, uint64_t recvcount_recvtype, nx_t comm, nx_t *request)
+{
+	return mid_ineighbor_alltoall(sendbuf, (int)sendcount_sendtype, (nx_t)(sendcount_sendtype >> 32), recvbuf, (int)recvcount_recvtype, (nx_t)(recvcount_recvtype >> 32), comm, request);
+}
+
+static long entry_ineighbor_alltoallv(const struct nx_box_ineighbor_alltoallv *box)
+{
+	return mid_ineighbor_alltoallv(box->sendbuf, box->sendcounts, box->sdispls, box->sendtype, box->recvbuf, box->recvcounts, box->rdispls, box->recvtype, box->comm, box->request);
+}
+
+static long entry_ineighbor_alltoallw(const struct nx_box_ineighbor_alltoallw *box)
+{
+	return mid_ineighbor_alltoallw(box->sendbuf, box->sendcounts, box->sdispls, box->sendtypes, box->recvbuf, box->recvcounts, box->rdispls, box->recvtypes, box->comm, box->request);
+}
+
 void nx_fill_slots(void)
 {
 	core_set_call(NX_SLOT_RESUME, (void *)mid_resume);
 	core_set_call(NX_SLOT_REFUSED, (void *)mid_refused);
+	core_set_call(NX_SLOT_REFUSED_FORTRAN, (void *)mid_refused_fortran);
 	core_set_call(NX_SLOT_RAISE, (void *)mid_raise);
 	core_set_call(NX_SLOT_ROUTE, (void *)mid_route);
 	core_set_call(NX_SLOT_BARRIER, (void *)mid_barrier);
@@ -476,4 +527,14 @@ void nx_fill_slots(void)
 	core_set_call(NX_SLOT_GRAPH_MAP, (void *)mid_graph_map);
 	core_set_call(NX_SLOT_DIST_GRAPH_NEIGHBORS_COUNT, (void *)mid_dist_graph_neighbors_count);
 	core_set_call(NX_SLOT_DIST_GRAPH_NEIGHBORS, (void *)entry_dist_graph_neighbors);
+	core_set_call(NX_SLOT_NEIGHBOR_ALLGATHER, (void *)entry_neighbor_allgather);
+	core_set_call(NX_SLOT_NEIGHBOR_ALLGATHERV, (void *)entry_neighbor_allgatherv);
+	core_set_call(NX_SLOT_NEIGHBOR_ALLTOALL, (void *)entry_neighbor_alltoall);
+	core_set_call(NX_SLOT_NEIGHBOR_ALLTOALLV, (void *)entry_neighbor_alltoallv);
+	core_set_call(NX_SLOT_NEIGHBOR_ALLTOALLW, (void *)entry_neighbor_alltoallw);
+	core_set_call(NX_SLOT_INEIGHBOR_ALLGATHER, (void *)entry_ineighbor_allgather);
+	core_set_call(NX_SLOT_INEIGHBOR_ALLGATHERV, (void *)entry_ineighbor_allgatherv);
+	core_set_call(NX_SLOT_INEIGHBOR_ALLTOALL, (void *)entry_ineighbor_alltoall);
+	core_set_call(NX_SLOT_INEIGHBOR_ALLTOALLV, (void *)entry_ineighbor_alltoallv);
+	core_set_call(NX_SLOT_INEIGHBOR_ALLTOALLW, (void *)entry_ineighbor_alltoallw);
 }

@@ -1104,6 +1104,16 @@ int PMPI_Graph_neighbors(MPI_Comm comm, int rank, int maxneighbors, int *neighbo
 int PMPI_Graph_map(MPI_Comm comm, int nnodes, const int *index, const int *edges, int *newrank);
 int PMPI_Dist_graph_neighbors_count(MPI_Comm comm, int *indegree, int *outdegree, int *weighted);
 int PMPI_Dist_graph_neighbors(MPI_Comm comm, int maxindegree, int *sources, int *sourceweights, int maxoutdegree, int *destinations, int *destweights);
+int PMPI_Neighbor_allgather(const void *sendbuf, int sendcount, MPI_Datatype sendtype, void *recvbuf, int recvcount, MPI_Datatype recvtype, MPI_Comm comm);
+int PMPI_Neighbor_allgatherv(const void *sendbuf, int sendcount, MPI_Datatype sendtype, void *recvbuf, const int *recvcounts, const int *displs, MPI_Datatype recvtype, MPI_Comm comm);
+int PMPI_Neighbor_alltoall(const void *sendbuf, int sendcount, MPI_Datatype sendtype, void *recvbuf, int recvcount, MPI_Datatype recvtype, MPI_Comm comm);
+int PMPI_Neighbor_alltoallv(const void *sendbuf, const int *sendcounts, const int *sdispls, MPI_Datatype sendtype, void *recvbuf, const int *recvcounts, const int *rdispls, MPI_Datatype recvtype, MPI_Comm comm);
+int PMPI_Neighbor_alltoallw(const void *sendbuf, const int *sendcounts, const nx_aint *sdispls, const MPI_Datatype *sendtypes, void *recvbuf, const int *recvcounts, const nx_aint *rdispls, const MPI_Datatype *recvtypes, MPI_Comm comm);
+int PMPI_Ineighbor_allgather(const void *sendbuf, int sendcount, MPI_Datatype sendtype, void *recvbuf, int recvcount, MPI_Datatype recvtype, MPI_Comm comm, MPI_Request *request);
+int PMPI_Ineighbor_allgatherv(const void *sendbuf, int sendcount, MPI_Datatype sendtype, void *recvbuf, const int *recvcounts, const int *displs, MPI_Datatype recvtype, MPI_Comm comm, MPI_Request *request);
+int PMPI_Ineighbor_alltoall(const void *sendbuf, int sendcount, MPI_Datatype sendtype, void *recvbuf, int recvcount, MPI_Datatype recvtype, MPI_Comm comm, MPI_Request *request);
+int PMPI_Ineighbor_alltoallv(const void *sendbuf, const int *sendcounts, const int *sdispls, MPI_Datatype sendtype, void *recvbuf, const int *recvcounts, const int *rdispls, MPI_Datatype recvtype, MPI_Comm comm, MPI_Request *request);
+int PMPI_Ineighbor_alltoallw(const void *sendbuf, const int *sendcounts, const nx_aint *sdispls, const MPI_Datatype *sendtypes, void *recvbuf, const int *recvcounts, const nx_aint *rdispls, const MPI_Datatype *recvtypes, MPI_Comm comm, MPI_Request *request);
 
 static inline long cross_type_get_envelope(nx_t datatype, int *num_integers, int *num_addresses, int *num_datatypes, int *combiner)
 {
@@ -1993,12 +2003,8 @@ int PMPIX_Neighbor_allgatherv_init(UNUSED long a0, UNUSED long a1, UNUSED long a
 int PMPIX_Neighbor_alltoall_init(UNUSED long a0, UNUSED long a1, UNUSED long a2, UNUSED long a3, UNUSED long a4, UNUSED long a5, MPI_Comm comm) { return face_refused(130, in_comm(comm)); }
 int PMPIX_Neighbor_alltoallv_init(UNUSED long a0, UNUSED long a1, UNUSED long a2, UNUSED long a3, UNUSED long a4, UNUSED long a5, UNUSED long a6, UNUSED long a7, MPI_Comm comm) { return face_refused(131, in_comm(comm)); }
 int PMPIX_Neighbor_alltoallw_init(UNUSED long a0, UNUSED long a1, UNUSED long a2, UNUSED long a3, UNUSED long a4, UNUSED long a5, UNUSED long a6, UNUSED long a7, MPI_Comm comm) { return face_refused(132, in_comm(comm)); }
-int ompi_attr_create_keyval(void) { return face_refused(133, NX_COMM_NULL); }
-int ompi_errhandler_create(void) { return face_refused(134, NX_COMM_NULL); }
-int ompi_errhandler_invoke(void) { return face_refused(135, NX_COMM_NULL); }
-int ompi_op_set_cxx_callback(void) { return face_refused(136, NX_COMM_NULL); }
-int PMPI_Grequest_start(void) { return face_refused(150, NX_COMM_NULL); }
-int PMPI_Grequest_complete(void) { return face_refused(151, NX_COMM_NULL); }
+int PMPI_Grequest_start(void) { return face_refused(136, NX_COMM_NULL); }
+int PMPI_Grequest_complete(void) { return face_refused(137, NX_COMM_NULL); }
 
 int PMPI_Group_size(MPI_Group group, int *size)
 {
@@ -2169,8 +2175,8 @@ int PMPI_Comm_dup_with_info(MPI_Comm comm, MPI_Info info, MPI_Comm *newcomm)
 	if (likely(rc == 0)) *newcomm = out_comm(newcomm_v);
 	return error_out((int)rc);
 }
-int PMPI_Comm_idup(MPI_Comm comm) { return face_refused(152, in_comm(comm)); }
-int PMPI_Comm_idup_with_info(MPI_Comm comm) { return face_refused(153, in_comm(comm)); }
+int PMPI_Comm_idup(MPI_Comm comm) { return face_refused(138, in_comm(comm)); }
+int PMPI_Comm_idup_with_info(MPI_Comm comm) { return face_refused(139, in_comm(comm)); }
 
 int PMPI_Comm_create(MPI_Comm comm, MPI_Group group, MPI_Comm *newcomm)
 {
@@ -2334,11 +2340,11 @@ int PMPI_Type_delete_attr(MPI_Datatype datatype, int type_keyval)
 	long rc = CROSS(NX_SLOT_TYPE_DELETE_ATTR, nx_t, nx_t)(in_datatype(datatype), in_keyval(type_keyval));
 	return error_out((int)rc);
 }
-int PMPI_Intercomm_create(MPI_Comm comm) { return face_refused(154, in_comm(comm)); }
-int PMPI_Intercomm_create_from_groups(void) { return face_refused(155, NX_COMM_NULL); }
-int PMPI_Intercomm_merge(MPI_Comm comm) { return face_refused(156, in_comm(comm)); }
-int PMPI_Comm_create_from_group(void) { return face_refused(157, NX_COMM_NULL); }
-int PMPI_Group_from_session_pset(void) { return face_refused(158, NX_COMM_NULL); }
+int PMPI_Intercomm_create(MPI_Comm comm) { return face_refused(140, in_comm(comm)); }
+int PMPI_Intercomm_create_from_groups(void) { return face_refused(141, NX_COMM_NULL); }
+int PMPI_Intercomm_merge(MPI_Comm comm) { return face_refused(142, in_comm(comm)); }
+int PMPI_Comm_create_from_group(void) { return face_refused(143, NX_COMM_NULL); }
+int PMPI_Group_from_session_pset(void) { return face_refused(144, NX_COMM_NULL); }
 
 int PMPI_Info_create(MPI_Info *info)
 {
@@ -2421,66 +2427,66 @@ int PMPI_Info_set(MPI_Info info, const char *key, const char *value)
 	long rc = CROSS(NX_SLOT_INFO_SET, nx_t, const char *, const char *)(in_info(info), key, value);
 	return error_out((int)rc);
 }
-int PMPI_File_call_errhandler(void) { return face_refused(159, NX_COMM_NULL); }
-int PMPI_File_close(void) { return face_refused(160, NX_COMM_NULL); }
-int PMPI_File_create_errhandler(void) { return face_refused(161, NX_COMM_NULL); }
-int PMPI_File_delete(void) { return face_refused(162, NX_COMM_NULL); }
-int PMPI_File_get_amode(void) { return face_refused(163, NX_COMM_NULL); }
-int PMPI_File_get_atomicity(void) { return face_refused(164, NX_COMM_NULL); }
-int PMPI_File_get_byte_offset(void) { return face_refused(165, NX_COMM_NULL); }
-int PMPI_File_get_errhandler(void) { return face_refused(166, NX_COMM_NULL); }
-int PMPI_File_get_group(void) { return face_refused(167, NX_COMM_NULL); }
-int PMPI_File_get_info(void) { return face_refused(168, NX_COMM_NULL); }
-int PMPI_File_get_position(void) { return face_refused(169, NX_COMM_NULL); }
-int PMPI_File_get_position_shared(void) { return face_refused(170, NX_COMM_NULL); }
-int PMPI_File_get_size(void) { return face_refused(171, NX_COMM_NULL); }
-int PMPI_File_get_type_extent(void) { return face_refused(172, NX_COMM_NULL); }
-int PMPI_File_get_view(void) { return face_refused(174, NX_COMM_NULL); }
-int PMPI_File_iread(void) { return face_refused(175, NX_COMM_NULL); }
-int PMPI_File_iread_all(void) { return face_refused(177, NX_COMM_NULL); }
-int PMPI_File_iread_at(void) { return face_refused(179, NX_COMM_NULL); }
-int PMPI_File_iread_at_all(void) { return face_refused(181, NX_COMM_NULL); }
-int PMPI_File_iread_shared(void) { return face_refused(183, NX_COMM_NULL); }
-int PMPI_File_iwrite(void) { return face_refused(185, NX_COMM_NULL); }
-int PMPI_File_iwrite_all(void) { return face_refused(187, NX_COMM_NULL); }
-int PMPI_File_iwrite_at(void) { return face_refused(189, NX_COMM_NULL); }
-int PMPI_File_iwrite_at_all(void) { return face_refused(191, NX_COMM_NULL); }
-int PMPI_File_iwrite_shared(void) { return face_refused(193, NX_COMM_NULL); }
-int PMPI_File_open(MPI_Comm comm) { return face_refused(195, in_comm(comm)); }
-int PMPI_File_preallocate(void) { return face_refused(196, NX_COMM_NULL); }
-int PMPI_File_read(void) { return face_refused(197, NX_COMM_NULL); }
-int PMPI_File_read_all(void) { return face_refused(199, NX_COMM_NULL); }
-int PMPI_File_read_all_begin(void) { return face_refused(201, NX_COMM_NULL); }
-int PMPI_File_read_all_end(void) { return face_refused(203, NX_COMM_NULL); }
-int PMPI_File_read_at(void) { return face_refused(204, NX_COMM_NULL); }
-int PMPI_File_read_at_all(void) { return face_refused(206, NX_COMM_NULL); }
-int PMPI_File_read_at_all_begin(void) { return face_refused(208, NX_COMM_NULL); }
-int PMPI_File_read_at_all_end(void) { return face_refused(210, NX_COMM_NULL); }
-int PMPI_File_read_ordered(void) { return face_refused(211, NX_COMM_NULL); }
-int PMPI_File_read_ordered_begin(void) { return face_refused(213, NX_COMM_NULL); }
-int PMPI_File_read_ordered_end(void) { return face_refused(215, NX_COMM_NULL); }
-int PMPI_File_read_shared(void) { return face_refused(216, NX_COMM_NULL); }
-int PMPI_File_seek(void) { return face_refused(218, NX_COMM_NULL); }
-int PMPI_File_seek_shared(void) { return face_refused(219, NX_COMM_NULL); }
-int PMPI_File_set_atomicity(void) { return face_refused(220, NX_COMM_NULL); }
-int PMPI_File_set_errhandler(void) { return face_refused(221, NX_COMM_NULL); }
-int PMPI_File_set_info(void) { return face_refused(222, NX_COMM_NULL); }
-int PMPI_File_set_size(void) { return face_refused(223, NX_COMM_NULL); }
-int PMPI_File_set_view(void) { return face_refused(224, NX_COMM_NULL); }
-int PMPI_File_sync(void) { return face_refused(225, NX_COMM_NULL); }
-int PMPI_File_write(void) { return face_refused(226, NX_COMM_NULL); }
-int PMPI_File_write_all(void) { return face_refused(228, NX_COMM_NULL); }
-int PMPI_File_write_all_begin(void) { return face_refused(230, NX_COMM_NULL); }
-int PMPI_File_write_all_end(void) { return face_refused(232, NX_COMM_NULL); }
-int PMPI_File_write_at(void) { return face_refused(233, NX_COMM_NULL); }
-int PMPI_File_write_at_all(void) { return face_refused(235, NX_COMM_NULL); }
-int PMPI_File_write_at_all_begin(void) { return face_refused(237, NX_COMM_NULL); }
-int PMPI_File_write_at_all_end(void) { return face_refused(239, NX_COMM_NULL); }
-int PMPI_File_write_ordered(void) { return face_refused(240, NX_COMM_NULL); }
-int PMPI_File_write_ordered_begin(void) { return face_refused(242, NX_COMM_NULL); }
-int PMPI_File_write_ordered_end(void) { return face_refused(244, NX_COMM_NULL); }
-int PMPI_File_write_shared(void) { return face_refused(245, NX_COMM_NULL); }
-int PMPI_Register_datarep(void) { return face_refused(247, NX_COMM_NULL); }
+int PMPI_File_call_errhandler(void) { return face_refused(145, NX_COMM_NULL); }
+int PMPI_File_close(void) { return face_refused(146, NX_COMM_NULL); }
+int PMPI_File_create_errhandler(void) { return face_refused(147, NX_COMM_NULL); }
+int PMPI_File_delete(void) { return face_refused(148, NX_COMM_NULL); }
+int PMPI_File_get_amode(void) { return face_refused(149, NX_COMM_NULL); }
+int PMPI_File_get_atomicity(void) { return face_refused(150, NX_COMM_NULL); }
+int PMPI_File_get_byte_offset(void) { return face_refused(151, NX_COMM_NULL); }
+int PMPI_File_get_errhandler(void) { return face_refused(152, NX_COMM_NULL); }
+int PMPI_File_get_group(void) { return face_refused(153, NX_COMM_NULL); }
+int PMPI_File_get_info(void) { return face_refused(154, NX_COMM_NULL); }
+int PMPI_File_get_position(void) { return face_refused(155, NX_COMM_NULL); }
+int PMPI_File_get_position_shared(void) { return face_refused(156, NX_COMM_NULL); }
+int PMPI_File_get_size(void) { return face_refused(157, NX_COMM_NULL); }
+int PMPI_File_get_type_extent(void) { return face_refused(158, NX_COMM_NULL); }
+int PMPI_File_get_view(void) { return face_refused(160, NX_COMM_NULL); }
+int PMPI_File_iread(void) { return face_refused(161, NX_COMM_NULL); }
+int PMPI_File_iread_all(void) { return face_refused(163, NX_COMM_NULL); }
+int PMPI_File_iread_at(void) { return face_refused(165, NX_COMM_NULL); }
+int PMPI_File_iread_at_all(void) { return face_refused(167, NX_COMM_NULL); }
+int PMPI_File_iread_shared(void) { return face_refused(169, NX_COMM_NULL); }
+int PMPI_File_iwrite(void) { return face_refused(171, NX_COMM_NULL); }
+int PMPI_File_iwrite_all(void) { return face_refused(173, NX_COMM_NULL); }
+int PMPI_File_iwrite_at(void) { return face_refused(175, NX_COMM_NULL); }
+int PMPI_File_iwrite_at_all(void) { return face_refused(177, NX_COMM_NULL); }
+int PMPI_File_iwrite_shared(void) { return face_refused(179, NX_COMM_NULL); }
+int PMPI_File_open(MPI_Comm comm) { return face_refused(181, in_comm(comm)); }
+int PMPI_File_preallocate(void) { return face_refused(182, NX_COMM_NULL); }
+int PMPI_File_read(void) { return face_refused(183, NX_COMM_NULL); }
+int PMPI_File_read_all(void) { return face_refused(185, NX_COMM_NULL); }
+int PMPI_File_read_all_begin(void) { return face_refused(187, NX_COMM_NULL); }
+int PMPI_File_read_all_end(void) { return face_refused(189, NX_COMM_NULL); }
+int PMPI_File_read_at(void) { return face_refused(190, NX_COMM_NULL); }
+int PMPI_File_read_at_all(void) { return face_refused(192, NX_COMM_NULL); }
+int PMPI_File_read_at_all_begin(void) { return face_refused(194, NX_COMM_NULL); }
+int PMPI_File_read_at_all_end(void) { return face_refused(196, NX_COMM_NULL); }
+int PMPI_File_read_ordered(void) { return face_refused(197, NX_COMM_NULL); }
+int PMPI_File_read_ordered_begin(void) { return face_refused(199, NX_COMM_NULL); }
+int PMPI_File_read_ordered_end(void) { return face_refused(201, NX_COMM_NULL); }
+int PMPI_File_read_shared(void) { return face_refused(202, NX_COMM_NULL); }
+int PMPI_File_seek(void) { return face_refused(204, NX_COMM_NULL); }
+int PMPI_File_seek_shared(void) { return face_refused(205, NX_COMM_NULL); }
+int PMPI_File_set_atomicity(void) { return face_refused(206, NX_COMM_NULL); }
+int PMPI_File_set_errhandler(void) { return face_refused(207, NX_COMM_NULL); }
+int PMPI_File_set_info(void) { return face_refused(208, NX_COMM_NULL); }
+int PMPI_File_set_size(void) { return face_refused(209, NX_COMM_NULL); }
+int PMPI_File_set_view(void) { return face_refused(210, NX_COMM_NULL); }
+int PMPI_File_sync(void) { return face_refused(211, NX_COMM_NULL); }
+int PMPI_File_write(void) { return face_refused(212, NX_COMM_NULL); }
+int PMPI_File_write_all(void) { return face_refused(214, NX_COMM_NULL); }
+int PMPI_File_write_all_begin(void) { return face_refused(216, NX_COMM_NULL); }
+int PMPI_File_write_all_end(void) { return face_refused(218, NX_COMM_NULL); }
+int PMPI_File_write_at(void) { return face_refused(219, NX_COMM_NULL); }
+int PMPI_File_write_at_all(void) { return face_refused(221, NX_COMM_NULL); }
+int PMPI_File_write_at_all_begin(void) { return face_refused(223, NX_COMM_NULL); }
+int PMPI_File_write_at_all_end(void) { return face_refused(225, NX_COMM_NULL); }
+int PMPI_File_write_ordered(void) { return face_refused(226, NX_COMM_NULL); }
+int PMPI_File_write_ordered_begin(void) { return face_refused(228, NX_COMM_NULL); }
+int PMPI_File_write_ordered_end(void) { return face_refused(230, NX_COMM_NULL); }
+int PMPI_File_write_shared(void) { return face_refused(231, NX_COMM_NULL); }
+int PMPI_Register_datarep(void) { return face_refused(233, NX_COMM_NULL); }
 
 COLD static int middle_send(const void *buf, int count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm)
 {
@@ -2545,8 +2551,8 @@ int PMPI_Sendrecv_replace(void *buf, int count, MPI_Datatype datatype, int dest,
 	if (status != ABI_STATUS_IGNORE && STATUS_SET(rc)) status_out(status, &status_v);
 	return error_out((int)rc);
 }
-int PMPI_Isendrecv(UNUSED long a0, UNUSED long a1, UNUSED long a2, UNUSED long a3, UNUSED long a4, UNUSED long a5, UNUSED long a6, UNUSED long a7, UNUSED long a8, UNUSED long a9, MPI_Comm comm) { return face_refused(256, in_comm(comm)); }
-int PMPI_Isendrecv_replace(UNUSED long a0, UNUSED long a1, UNUSED long a2, UNUSED long a3, UNUSED long a4, UNUSED long a5, UNUSED long a6, MPI_Comm comm) { return face_refused(258, in_comm(comm)); }
+int PMPI_Isendrecv(UNUSED long a0, UNUSED long a1, UNUSED long a2, UNUSED long a3, UNUSED long a4, UNUSED long a5, UNUSED long a6, UNUSED long a7, UNUSED long a8, UNUSED long a9, MPI_Comm comm) { return face_refused(242, in_comm(comm)); }
+int PMPI_Isendrecv_replace(UNUSED long a0, UNUSED long a1, UNUSED long a2, UNUSED long a3, UNUSED long a4, UNUSED long a5, UNUSED long a6, MPI_Comm comm) { return face_refused(244, in_comm(comm)); }
 
 COLD static int middle_isend(const void *buf, int count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm, MPI_Request *request)
 {
@@ -2889,69 +2895,69 @@ int PMPI_Startall(int count, const MPI_Request *array_of_requests)
 	TEMP_END(t_array_of_requests);
 	return error_out((int)rc);
 }
-int PMPI_Psend_init(UNUSED long a0, UNUSED long a1, UNUSED long a2, UNUSED long a3, UNUSED long a4, UNUSED long a5, MPI_Comm comm) { return face_refused(275, in_comm(comm)); }
-int PMPI_Precv_init(UNUSED long a0, UNUSED long a1, UNUSED long a2, UNUSED long a3, UNUSED long a4, UNUSED long a5, MPI_Comm comm) { return face_refused(276, in_comm(comm)); }
-int PMPI_Pready(void) { return face_refused(277, NX_COMM_NULL); }
-int PMPI_Pready_range(void) { return face_refused(278, NX_COMM_NULL); }
-int PMPI_Pready_list(void) { return face_refused(279, NX_COMM_NULL); }
-int PMPI_Parrived(void) { return face_refused(280, NX_COMM_NULL); }
-int PMPI_Win_allocate(UNUSED long a0, UNUSED long a1, UNUSED long a2, MPI_Comm comm) { return face_refused(281, in_comm(comm)); }
-int PMPI_Win_allocate_shared(UNUSED long a0, UNUSED long a1, UNUSED long a2, MPI_Comm comm) { return face_refused(283, in_comm(comm)); }
-int PMPI_Win_attach(void) { return face_refused(285, NX_COMM_NULL); }
-int PMPI_Win_call_errhandler(void) { return face_refused(286, NX_COMM_NULL); }
-int PMPI_Win_complete(void) { return face_refused(287, NX_COMM_NULL); }
-int PMPI_Win_create(UNUSED long a0, UNUSED long a1, UNUSED long a2, UNUSED long a3, MPI_Comm comm) { return face_refused(288, in_comm(comm)); }
-int PMPI_Win_create_dynamic(UNUSED long a0, MPI_Comm comm) { return face_refused(290, in_comm(comm)); }
-int PMPI_Win_create_errhandler(void) { return face_refused(291, NX_COMM_NULL); }
-int PMPI_Win_create_keyval(void) { return face_refused(292, NX_COMM_NULL); }
-int PMPI_Win_delete_attr(void) { return face_refused(293, NX_COMM_NULL); }
-int PMPI_Win_detach(void) { return face_refused(294, NX_COMM_NULL); }
-int PMPI_Win_fence(void) { return face_refused(295, NX_COMM_NULL); }
-int PMPI_Win_flush(void) { return face_refused(296, NX_COMM_NULL); }
-int PMPI_Win_flush_all(void) { return face_refused(297, NX_COMM_NULL); }
-int PMPI_Win_flush_local(void) { return face_refused(298, NX_COMM_NULL); }
-int PMPI_Win_flush_local_all(void) { return face_refused(299, NX_COMM_NULL); }
-int PMPI_Win_free(void) { return face_refused(300, NX_COMM_NULL); }
-int PMPI_Win_free_keyval(void) { return face_refused(301, NX_COMM_NULL); }
-int PMPI_Win_get_attr(void) { return face_refused(302, NX_COMM_NULL); }
-int PMPI_Win_get_errhandler(void) { return face_refused(303, NX_COMM_NULL); }
-int PMPI_Win_get_group(void) { return face_refused(304, NX_COMM_NULL); }
-int PMPI_Win_get_info(void) { return face_refused(305, NX_COMM_NULL); }
-int PMPI_Win_get_name(void) { return face_refused(306, NX_COMM_NULL); }
-int PMPI_Win_lock(void) { return face_refused(307, NX_COMM_NULL); }
-int PMPI_Win_lock_all(void) { return face_refused(308, NX_COMM_NULL); }
-int PMPI_Win_post(void) { return face_refused(309, NX_COMM_NULL); }
-int PMPI_Win_set_attr(void) { return face_refused(310, NX_COMM_NULL); }
-int PMPI_Win_set_errhandler(void) { return face_refused(311, NX_COMM_NULL); }
-int PMPI_Win_set_info(void) { return face_refused(312, NX_COMM_NULL); }
-int PMPI_Win_set_name(void) { return face_refused(313, NX_COMM_NULL); }
-int PMPI_Win_shared_query(void) { return face_refused(314, NX_COMM_NULL); }
-int PMPI_Win_start(void) { return face_refused(316, NX_COMM_NULL); }
-int PMPI_Win_sync(void) { return face_refused(317, NX_COMM_NULL); }
-int PMPI_Win_test(void) { return face_refused(318, NX_COMM_NULL); }
-int PMPI_Win_unlock(void) { return face_refused(319, NX_COMM_NULL); }
-int PMPI_Win_unlock_all(void) { return face_refused(320, NX_COMM_NULL); }
-int PMPI_Win_wait(void) { return face_refused(321, NX_COMM_NULL); }
-int PMPI_Put(void) { return face_refused(322, NX_COMM_NULL); }
-int PMPI_Get(void) { return face_refused(324, NX_COMM_NULL); }
-int PMPI_Accumulate(void) { return face_refused(326, NX_COMM_NULL); }
-int PMPI_Get_accumulate(void) { return face_refused(328, NX_COMM_NULL); }
-int PMPI_Fetch_and_op(void) { return face_refused(330, NX_COMM_NULL); }
-int PMPI_Compare_and_swap(void) { return face_refused(331, NX_COMM_NULL); }
-int PMPI_Rput(void) { return face_refused(332, NX_COMM_NULL); }
-int PMPI_Rget(void) { return face_refused(334, NX_COMM_NULL); }
-int PMPI_Raccumulate(void) { return face_refused(336, NX_COMM_NULL); }
-int PMPI_Rget_accumulate(void) { return face_refused(338, NX_COMM_NULL); }
-int PMPI_Session_call_errhandler(void) { return face_refused(340, NX_COMM_NULL); }
-int PMPI_Session_create_errhandler(void) { return face_refused(341, NX_COMM_NULL); }
-int PMPI_Session_finalize(void) { return face_refused(342, NX_COMM_NULL); }
-int PMPI_Session_get_errhandler(void) { return face_refused(343, NX_COMM_NULL); }
-int PMPI_Session_get_info(void) { return face_refused(344, NX_COMM_NULL); }
-int PMPI_Session_get_nth_pset(void) { return face_refused(345, NX_COMM_NULL); }
-int PMPI_Session_get_num_psets(void) { return face_refused(346, NX_COMM_NULL); }
-int PMPI_Session_get_pset_info(void) { return face_refused(347, NX_COMM_NULL); }
-int PMPI_Session_init(void) { return face_refused(348, NX_COMM_NULL); }
-int PMPI_Session_set_errhandler(void) { return face_refused(349, NX_COMM_NULL); }
+int PMPI_Psend_init(UNUSED long a0, UNUSED long a1, UNUSED long a2, UNUSED long a3, UNUSED long a4, UNUSED long a5, MPI_Comm comm) { return face_refused(261, in_comm(comm)); }
+int PMPI_Precv_init(UNUSED long a0, UNUSED long a1, UNUSED long a2, UNUSED long a3, UNUSED long a4, UNUSED long a5, MPI_Comm comm) { return face_refused(262, in_comm(comm)); }
+int PMPI_Pready(void) { return face_refused(263, NX_COMM_NULL); }
+int PMPI_Pready_range(void) { return face_refused(264, NX_COMM_NULL); }
+int PMPI_Pready_list(void) { return face_refused(265, NX_COMM_NULL); }
+int PMPI_Parrived(void) { return face_refused(266, NX_COMM_NULL); }
+int PMPI_Win_allocate(UNUSED long a0, UNUSED long a1, UNUSED long a2, MPI_Comm comm) { return face_refused(267, in_comm(comm)); }
+int PMPI_Win_allocate_shared(UNUSED long a0, UNUSED long a1, UNUSED long a2, MPI_Comm comm) { return face_refused(269, in_comm(comm)); }
+int PMPI_Win_attach(void) { return face_refused(271, NX_COMM_NULL); }
+int PMPI_Win_call_errhandler(void) { return face_refused(272, NX_COMM_NULL); }
+int PMPI_Win_complete(void) { return face_refused(273, NX_COMM_NULL); }
+int PMPI_Win_create(UNUSED long a0, UNUSED long a1, UNUSED long a2, UNUSED long a3, MPI_Comm comm) { return face_refused(274, in_comm(comm)); }
+int PMPI_Win_create_dynamic(UNUSED long a0, MPI_Comm comm) { return face_refused(276, in_comm(comm)); }
+int PMPI_Win_create_errhandler(void) { return face_refused(277, NX_COMM_NULL); }
+int PMPI_Win_create_keyval(void) { return face_refused(278, NX_COMM_NULL); }
+int PMPI_Win_delete_attr(void) { return face_refused(279, NX_COMM_NULL); }
+int PMPI_Win_detach(void) { return face_refused(280, NX_COMM_NULL); }
+int PMPI_Win_fence(void) { return face_refused(281, NX_COMM_NULL); }
+int PMPI_Win_flush(void) { return face_refused(282, NX_COMM_NULL); }
+int PMPI_Win_flush_all(void) { return face_refused(283, NX_COMM_NULL); }
+int PMPI_Win_flush_local(void) { return face_refused(284, NX_COMM_NULL); }
+int PMPI_Win_flush_local_all(void) { return face_refused(285, NX_COMM_NULL); }
+int PMPI_Win_free(void) { return face_refused(286, NX_COMM_NULL); }
+int PMPI_Win_free_keyval(void) { return face_refused(287, NX_COMM_NULL); }
+int PMPI_Win_get_attr(void) { return face_refused(288, NX_COMM_NULL); }
+int PMPI_Win_get_errhandler(void) { return face_refused(289, NX_COMM_NULL); }
+int PMPI_Win_get_group(void) { return face_refused(290, NX_COMM_NULL); }
+int PMPI_Win_get_info(void) { return face_refused(291, NX_COMM_NULL); }
+int PMPI_Win_get_name(void) { return face_refused(292, NX_COMM_NULL); }
+int PMPI_Win_lock(void) { return face_refused(293, NX_COMM_NULL); }
+int PMPI_Win_lock_all(void) { return face_refused(294, NX_COMM_NULL); }
+int PMPI_Win_post(void) { return face_refused(295, NX_COMM_NULL); }
+int PMPI_Win_set_attr(void) { return face_refused(296, NX_COMM_NULL); }
+int PMPI_Win_set_errhandler(void) { return face_refused(297, NX_COMM_NULL); }
+int PMPI_Win_set_info(void) { return face_refused(298, NX_COMM_NULL); }
+int PMPI_Win_set_name(void) { return face_refused(299, NX_COMM_NULL); }
+int PMPI_Win_shared_query(void) { return face_refused(300, NX_COMM_NULL); }
+int PMPI_Win_start(void) { return face_refused(302, NX_COMM_NULL); }
+int PMPI_Win_sync(void) { return face_refused(303, NX_COMM_NULL); }
+int PMPI_Win_test(void) { return face_refused(304, NX_COMM_NULL); }
+int PMPI_Win_unlock(void) { return face_refused(305, NX_COMM_NULL); }
+int PMPI_Win_unlock_all(void) { return face_refused(306, NX_COMM_NULL); }
+int PMPI_Win_wait(void) { return face_refused(307, NX_COMM_NULL); }
+int PMPI_Put(void) { return face_refused(308, NX_COMM_NULL); }
+int PMPI_Get(void) { return face_refused(310, NX_COMM_NULL); }
+int PMPI_Accumulate(void) { return face_refused(312, NX_COMM_NULL); }
+int PMPI_Get_accumulate(void) { return face_refused(314, NX_COMM_NULL); }
+int PMPI_Fetch_and_op(void) { return face_refused(316, NX_COMM_NULL); }
+int PMPI_Compare_and_swap(void) { return face_refused(317, NX_COMM_NULL); }
+int PMPI_Rput(void) { return face_refused(318, NX_COMM_NULL); }
+int PMPI_Rget(void) { return face_refused(320, NX_COMM_NULL); }
+int PMPI_Raccumulate(void) { return face_refused(322, NX_COMM_NULL); }
+int PMPI_Rget_accumulate(void) { return face_refused(324, NX_COMM_NULL); }
+int PMPI_Session_call_errhandler(void) { return face_refused(326, NX_COMM_NULL); }
+int PMPI_Session_create_errhandler(void) { return face_refused(327, NX_COMM_NULL); }
+int PMPI_Session_finalize(void) { return face_refused(328, NX_COMM_NULL); }
+int PMPI_Session_get_errhandler(void) { return face_refused(329, NX_COMM_NULL); }
+int PMPI_Session_get_info(void) { return face_refused(330, NX_COMM_NULL); }
+int PMPI_Session_get_nth_pset(void) { return face_refused(331, NX_COMM_NULL); }
+int PMPI_Session_get_num_psets(void) { return face_refused(332, NX_COMM_NULL); }
+int PMPI_Session_get_pset_info(void) { return face_refused(333, NX_COMM_NULL); }
+int PMPI_Session_init(void) { return face_refused(334, NX_COMM_NULL); }
+int PMPI_Session_set_errhandler(void) { return face_refused(335, NX_COMM_NULL); }
 int PMPI_T_category_changed(void) { return ABI_T_ERR_NOT_INITIALIZED; }
 int PMPI_T_category_get_categories(void) { return ABI_T_ERR_NOT_INITIALIZED; }
 int PMPI_T_category_get_cvars(void) { return ABI_T_ERR_NOT_INITIALIZED; }
@@ -3171,23 +3177,1302 @@ int PMPI_Dist_graph_neighbors(MPI_Comm comm, int maxindegree, int *sources, int 
 	long rc = CROSS(NX_SLOT_DIST_GRAPH_NEIGHBORS, uint64_t, int *, int *, int, int *, int *)(PACK(in_comm(comm), maxindegree), sources, weights_in(sourceweights), maxoutdegree, destinations, weights_in(destweights));
 	return error_out((int)rc);
 }
-int PMPI_Neighbor_allgather(UNUSED long a0, UNUSED long a1, UNUSED long a2, UNUSED long a3, UNUSED long a4, UNUSED long a5, MPI_Comm comm) { return face_refused(401, in_comm(comm)); }
-int PMPI_Neighbor_allgatherv(UNUSED long a0, UNUSED long a1, UNUSED long a2, UNUSED long a3, UNUSED long a4, UNUSED long a5, UNUSED long a6, MPI_Comm comm) { return face_refused(403, in_comm(comm)); }
-int PMPI_Neighbor_alltoall(UNUSED long a0, UNUSED long a1, UNUSED long a2, UNUSED long a3, UNUSED long a4, UNUSED long a5, MPI_Comm comm) { return face_refused(405, in_comm(comm)); }
-int PMPI_Neighbor_alltoallv(UNUSED long a0, UNUSED long a1, UNUSED long a2, UNUSED long a3, UNUSED long a4, UNUSED long a5, UNUSED long a6, UNUSED long a7, MPI_Comm comm) { return face_refused(407, in_comm(comm)); }
-int PMPI_Neighbor_alltoallw(UNUSED long a0, UNUSED long a1, UNUSED long a2, UNUSED long a3, UNUSED long a4, UNUSED long a5, UNUSED long a6, UNUSED long a7, MPI_Comm comm) { return face_refused(409, in_comm(comm)); }
-int PMPI_Ineighbor_allgather(UNUSED long a0, UNUSED long a1, UNUSED long a2, UNUSED long a3, UNUSED long a4, UNUSED long a5, MPI_Comm comm) { return face_refused(411, in_comm(comm)); }
-int PMPI_Ineighbor_allgatherv(UNUSED long a0, UNUSED long a1, UNUSED long a2, UNUSED long a3, UNUSED long a4, UNUSED long a5, UNUSED long a6, MPI_Comm comm) { return face_refused(413, in_comm(comm)); }
-int PMPI_Ineighbor_alltoall(UNUSED long a0, UNUSED long a1, UNUSED long a2, UNUSED long a3, UNUSED long a4, UNUSED long a5, MPI_Comm comm) { return face_refused(415, in_comm(comm)); }
-int PMPI_Ineighbor_alltoallv(UNUSED long a0, UNUSED long a1, UNUSED long a2, UNUSED long a3, UNUSED long a4, UNUSED long a5, UNUSED long a6, UNUSED long a7, MPI_Comm comm) { return face_refused(417, in_comm(comm)); }
-int PMPI_Ineighbor_alltoallw(UNUSED long a0, UNUSED long a1, UNUSED long a2, UNUSED long a3, UNUSED long a4, UNUSED long a5, UNUSED long a6, UNUSED long a7, MPI_Comm comm) { return face_refused(419, in_comm(comm)); }
-int PMPI_Neighbor_allgather_init(UNUSED long a0, UNUSED long a1, UNUSED long a2, UNUSED long a3, UNUSED long a4, UNUSED long a5, MPI_Comm comm) { return face_refused(421, in_comm(comm)); }
-int PMPI_Neighbor_allgatherv_init(UNUSED long a0, UNUSED long a1, UNUSED long a2, UNUSED long a3, UNUSED long a4, UNUSED long a5, UNUSED long a6, MPI_Comm comm) { return face_refused(423, in_comm(comm)); }
-int PMPI_Neighbor_alltoall_init(UNUSED long a0, UNUSED long a1, UNUSED long a2, UNUSED long a3, UNUSED long a4, UNUSED long a5, MPI_Comm comm) { return face_refused(425, in_comm(comm)); }
-int PMPI_Neighbor_alltoallv_init(UNUSED long a0, UNUSED long a1, UNUSED long a2, UNUSED long a3, UNUSED long a4, UNUSED long a5, UNUSED long a6, UNUSED long a7, MPI_Comm comm) { return face_refused(427, in_comm(comm)); }
-int PMPI_Neighbor_alltoallw_init(UNUSED long a0, UNUSED long a1, UNUSED long a2, UNUSED long a3, UNUSED long a4, UNUSED long a5, UNUSED long a6, UNUSED long a7, MPI_Comm comm) { return face_refused(429, in_comm(comm)); }
+
+int PMPI_Neighbor_allgather(const void *sendbuf, int sendcount, MPI_Datatype sendtype, void *recvbuf, int recvcount, MPI_Datatype recvtype, MPI_Comm comm)
+{
+	long rc;
+	do rc = CROSS(NX_SLOT_NEIGHBOR_ALLGATHER, const void *, uint64_t, void *, int, nx_t, nx_t)(place_in(sendbuf), PACK(sendcount, in_datatype(sendtype)), place_in(recvbuf), recvcount, in_datatype(recvtype), in_comm(comm));
+	while (unlikely(rc == BY_AGAIN) && face_park());
+	return error_out((int)rc);
+}
+
+int PMPI_Neighbor_allgatherv(const void *sendbuf, int sendcount, MPI_Datatype sendtype, void *recvbuf, const int *recvcounts, const int *displs, MPI_Datatype recvtype, MPI_Comm comm)
+{
+	long rc;
+	do rc = CROSS(NX_SLOT_NEIGHBOR_ALLGATHERV, const void *, uint64_t, void *, const int *, const int *, uint64_t)(place_in(sendbuf), PACK(sendcount, in_datatype(sendtype)), place_in(recvbuf), recvcounts, displs, PACK(in_datatype(recvtype), in_comm(comm)));
+	while (unlikely(rc == BY_AGAIN) && face_park());
+	return error_out((int)rc);
+}
+
+int PMPI_Neighbor_alltoall(const void *sendbuf, int sendcount, MPI_Datatype sendtype, void *recvbuf, int recvcount, MPI_Datatype recvtype, MPI_Comm comm)
+{
+	long rc;
+	do rc = CROSS(NX_SLOT_NEIGHBOR_ALLTOALL, const void *, uint64_t, void *, int, nx_t, nx_t)(place_in(sendbuf), PACK(sendcount, in_datatype(sendtype)), place_in(recvbuf), recvcount, in_datatype(recvtype), in_comm(comm));
+	while (unlikely(rc == BY_AGAIN) && face_park());
+	return error_out((int)rc);
+}
+
+int PMPI_Neighbor_alltoallv(const void *sendbuf, const int *sendcounts, const int *sdispls, MPI_Datatype sendtype, void *recvbuf, const int *recvcounts, const int *rdispls, MPI_Datatype recvtype, MPI_Comm comm)
+{
+	struct nx_box_neighbor_alltoallv box = { place_in(sendbuf), sendcounts, sdispls, in_datatype(sendtype), place_in(recvbuf), recvcounts, rdispls, in_datatype(recvtype), in_comm(comm) };
+	long rc;
+	do rc = CROSS(NX_SLOT_NEIGHBOR_ALLTOALLV, const struct nx_box_neighbor_alltoallv *)(&box);
+	while (unlikely(rc == BY_AGAIN) && face_park());
+	return error_out((int)rc);
+}
+
+int PMPI_Neighbor_alltoallw(const void *sendbuf, const int *sendcounts, const nx_aint *sdispls, const MPI_Datatype *sendtypes, void *recvbuf, const int *recvcounts, const nx_aint *rdispls, const MPI_Datatype *recvtypes, MPI_Comm comm)
+{
+	TEMP(nx_t, t_sendtypes, sendbuf == ABI_IN_PLACE ? 0 : NEIGHBOURS_OUT(comm));
+	for (int i = 0; i < t_sendtypes_n; i++) t_sendtypes[i] = in_datatype(sendtypes[i]);
+	TEMP(nx_t, t_recvtypes, NEIGHBOURS_IN(comm));
+	for (int i = 0; i < t_recvtypes_n; i++) t_recvtypes[i] = in_datatype(recvtypes[i]);
+	struct nx_box_neighbor_alltoallw box = { place_in(sendbuf), sendcounts, sdispls, t_sendtypes, place_in(recvbuf), recvcounts, rdispls, t_recvtypes, in_comm(comm) };
+	long rc;
+	do rc = CROSS(NX_SLOT_NEIGHBOR_ALLTOALLW, const struct nx_box_neighbor_alltoallw *)(&box);
+	while (unlikely(rc == BY_AGAIN) && face_park());
+	TEMP_END(t_sendtypes);
+	TEMP_END(t_recvtypes);
+	return error_out((int)rc);
+}
+
+int PMPI_Ineighbor_allgather(const void *sendbuf, int sendcount, MPI_Datatype sendtype, void *recvbuf, int recvcount, MPI_Datatype recvtype, MPI_Comm comm, MPI_Request *request)
+{
+	if (unlikely(!request)) return face_raise_in("Ineighbor_allgather", in_comm(comm), NX_ERR_ARG);
+	nx_t request_v;
+	long rc;
+	do rc = CROSS(NX_SLOT_INEIGHBOR_ALLGATHER, const void *, uint64_t, void *, uint64_t, nx_t, nx_t *)(place_in(sendbuf), PACK(sendcount, in_datatype(sendtype)), place_in(recvbuf), PACK(recvcount, in_datatype(recvtype)), in_comm(comm), &request_v);
+	while (unlikely(rc == BY_AGAIN) && face_park());
+	if (likely(rc == 0)) *request = out_request(request_v);
+	return error_out((int)rc);
+}
+
+int PMPI_Ineighbor_allgatherv(const void *sendbuf, int sendcount, MPI_Datatype sendtype, void *recvbuf, const int *recvcounts, const int *displs, MPI_Datatype recvtype, MPI_Comm comm, MPI_Request *request)
+{
+	if (unlikely(!request)) return face_raise_in("Ineighbor_allgatherv", in_comm(comm), NX_ERR_ARG);
+	nx_t request_v;
+	struct nx_box_ineighbor_allgatherv box = { place_in(sendbuf), sendcount, in_datatype(sendtype), place_in(recvbuf), recvcounts, displs, in_datatype(recvtype), in_comm(comm), &request_v };
+	long rc;
+	do rc = CROSS(NX_SLOT_INEIGHBOR_ALLGATHERV, const struct nx_box_ineighbor_allgatherv *)(&box);
+	while (unlikely(rc == BY_AGAIN) && face_park());
+	if (likely(rc == 0)) *request = out_request(request_v);
+	return error_out((int)rc);
+}
+
+int PMPI_Ineighbor_alltoall(const void *sendbuf, int sendcount, MPI_Datatype sendtype, void *recvbuf, int recvcount, MPI_Datatype recvtype, MPI_Comm comm, MPI_Request *request)
+{
+	if (unlikely(!request)) return face_raise_in("Ineighbor_alltoall", in_comm(comm), NX_ERR_ARG);
+	nx_t request_v;
+	long rc;
+	do rc = CROSS(NX_SLOT_INEIGHBOR_ALLTOALL, const void *, uint64_t, void *, uint64_t, nx_t, nx_t *)(place_in(sendbuf), PACK(sendcount, in_datatype(sendtype)), place_in(recvbuf), PACK(recvcount, in_datatype(recvtype)), in_comm(comm), &request_v);
+	while (unlikely(rc == BY_AGAIN) && face_park());
+	if (likely(rc == 0)) *request = out_request(request_v);
+	return error_out((int)rc);
+}
+
+int PMPI_Ineighbor_alltoallv(const void *sendbuf, const int *sendcounts, const int *sdispls, MPI_Datatype sendtype, void *recvbuf, const int *recvcounts, const int *rdispls, MPI_Datatype recvtype, MPI_Comm comm, MPI_Request *request)
+{
+	if (unlikely(!request)) return face_raise_in("Ineighbor_alltoallv", in_comm(comm), NX_ERR_ARG);
+	nx_t request_v;
+	struct nx_box_ineighbor_alltoallv box = { place_in(sendbuf), sendcounts, sdispls, in_datatype(sendtype), place_in(recvbuf), recvcounts, rdispls, in_datatype(recvtype), in_comm(comm), &request_v };
+	long rc;
+	do rc = CROSS(NX_SLOT_INEIGHBOR_ALLTOALLV, const struct nx_box_ineighbor_alltoallv *)(&box);
+	while (unlikely(rc == BY_AGAIN) && face_park());
+	if (likely(rc == 0)) *request = out_request(request_v);
+	return error_out((int)rc);
+}
+
+int PMPI_Ineighbor_alltoallw(const void *sendbuf, const int *sendcounts, const nx_aint *sdispls, const MPI_Datatype *sendtypes, void *recvbuf, const int *recvcounts, const nx_aint *rdispls, const MPI_Datatype *recvtypes, MPI_Comm comm, MPI_Request *request)
+{
+	if (unlikely(!request)) return face_raise_in("Ineighbor_alltoallw", in_comm(comm), NX_ERR_ARG);
+	TEMP(nx_t, t_sendtypes, sendbuf == ABI_IN_PLACE ? 0 : NEIGHBOURS_OUT(comm));
+	for (int i = 0; i < t_sendtypes_n; i++) t_sendtypes[i] = in_datatype(sendtypes[i]);
+	TEMP(nx_t, t_recvtypes, NEIGHBOURS_IN(comm));
+	for (int i = 0; i < t_recvtypes_n; i++) t_recvtypes[i] = in_datatype(recvtypes[i]);
+	nx_t request_v;
+	struct nx_box_ineighbor_alltoallw box = { place_in(sendbuf), sendcounts, sdispls, t_sendtypes, place_in(recvbuf), recvcounts, rdispls, t_recvtypes, in_comm(comm), &request_v };
+	long rc;
+	do rc = CROSS(NX_SLOT_INEIGHBOR_ALLTOALLW, const struct nx_box_ineighbor_alltoallw *)(&box);
+	while (unlikely(rc == BY_AGAIN) && face_park());
+	if (likely(rc == 0)) *request = out_request(request_v);
+	TEMP_END(t_sendtypes);
+	TEMP_END(t_recvtypes);
+	return error_out((int)rc);
+}
+int PMPI_Neighbor_allgather_init(UNUSED long a0, UNUSED long a1, UNUSED long a2, UNUSED long a3, UNUSED long a4, UNUSED long a5, MPI_Comm comm) { return face_refused(397, in_comm(comm)); }
+int PMPI_Neighbor_allgatherv_init(UNUSED long a0, UNUSED long a1, UNUSED long a2, UNUSED long a3, UNUSED long a4, UNUSED long a5, UNUSED long a6, MPI_Comm comm) { return face_refused(399, in_comm(comm)); }
+int PMPI_Neighbor_alltoall_init(UNUSED long a0, UNUSED long a1, UNUSED long a2, UNUSED long a3, UNUSED long a4, UNUSED long a5, MPI_Comm comm) { return face_refused(401, in_comm(comm)); }
+int PMPI_Neighbor_alltoallv_init(UNUSED long a0, UNUSED long a1, UNUSED long a2, UNUSED long a3, UNUSED long a4, UNUSED long a5, UNUSED long a6, UNUSED long a7, MPI_Comm comm) { return face_refused(403, in_comm(comm)); }
+int PMPI_Neighbor_alltoallw_init(UNUSED long a0, UNUSED long a1, UNUSED long a2, UNUSED long a3, UNUSED long a4, UNUSED long a5, UNUSED long a6, UNUSED long a7, MPI_Comm comm) { return face_refused(405, in_comm(comm)); }
+int mpi_conversion_fn_null_(void) { return face_refused(417, NX_COMM_NULL); }
+int ompi_attr_create_keyval(void) { return face_refused(418, NX_COMM_NULL); }
+int ompi_attr_create_keyval_aint(void) { return face_refused(419, NX_COMM_NULL); }
+int ompi_attr_create_keyval_fint(void) { return face_refused(420, NX_COMM_NULL); }
+int ompi_attr_get_aint(void) { return face_refused(421, NX_COMM_NULL); }
+int ompi_attr_get_fint(void) { return face_refused(422, NX_COMM_NULL); }
+int ompi_attr_set_aint(void) { return face_refused(423, NX_COMM_NULL); }
+int ompi_attr_set_fint(void) { return face_refused(424, NX_COMM_NULL); }
+int ompi_datatype_match_size(void) { return face_refused(425, NX_COMM_NULL); }
+int ompi_errhandler_create(void) { return face_refused(426, NX_COMM_NULL); }
+int ompi_errhandler_invoke(void) { return face_refused(427, NX_COMM_NULL); }
+int ompi_fortran_argv_blank_f2c(void) { return face_refused(428, NX_COMM_NULL); }
+int ompi_fortran_argv_count_f2c(void) { return face_refused(429, NX_COMM_NULL); }
+int ompi_fortran_multiple_argvs_f2c(void) { return face_refused(430, NX_COMM_NULL); }
+int ompi_fortran_string_c2f(void) { return face_refused(431, NX_COMM_NULL); }
+int ompi_fortran_string_f2c(void) { return face_refused(432, NX_COMM_NULL); }
+int ompi_mpi_errors_are_fatal_comm_handler(void) { return face_refused(433, NX_COMM_NULL); }
+int ompi_op_set_cxx_callback(void) { return face_refused(434, NX_COMM_NULL); }
+int ompi_op_set_java_callback(void) { return face_refused(435, NX_COMM_NULL); }
 
 #include "../face_fast.inc.c"
+
+/* -- the Fortran interface: refused by name -- */
+enum { FORTRAN_N = 391 };
+#include "../face_fortran.inc.c"
+static const char *const fortran_name[FORTRAN_N] = {
+	"mpi_abort_",
+	"mpi_accumulate_",
+	"mpi_add_error_class_",
+	"mpi_add_error_code_",
+	"mpi_add_error_string_",
+	"mpi_address_",
+	"mpi_aint_add_",
+	"mpi_aint_diff_",
+	"mpi_allgather_",
+	"mpi_allgatherv_",
+	"mpi_alloc_mem_",
+	"mpi_alloc_mem_cptr_",
+	"mpi_allreduce_",
+	"mpi_alltoall_",
+	"mpi_alltoallv_",
+	"mpi_alltoallw_",
+	"mpi_attr_delete_",
+	"mpi_attr_get_",
+	"mpi_attr_put_",
+	"mpi_barrier_",
+	"mpi_bcast_",
+	"mpi_bsend_",
+	"mpi_bsend_init_",
+	"mpi_buffer_attach_",
+	"mpi_buffer_detach_",
+	"mpi_cancel_",
+	"mpi_cart_coords_",
+	"mpi_cart_create_",
+	"mpi_cart_get_",
+	"mpi_cart_map_",
+	"mpi_cart_rank_",
+	"mpi_cart_shift_",
+	"mpi_cart_sub_",
+	"mpi_cartdim_get_",
+	"mpi_close_port_",
+	"mpi_comm_accept_",
+	"mpi_comm_call_errhandler_",
+	"mpi_comm_compare_",
+	"mpi_comm_connect_",
+	"mpi_comm_create_",
+	"mpi_comm_create_errhandler_",
+	"mpi_comm_create_group_",
+	"mpi_comm_create_keyval_",
+	"mpi_comm_delete_attr_",
+	"mpi_comm_disconnect_",
+	"mpi_comm_dup_",
+	"mpi_comm_dup_with_info_",
+	"mpi_comm_free_",
+	"mpi_comm_free_keyval_",
+	"mpi_comm_get_attr_",
+	"mpi_comm_get_errhandler_",
+	"mpi_comm_get_info_",
+	"mpi_comm_get_name_",
+	"mpi_comm_get_parent_",
+	"mpi_comm_group_",
+	"mpi_comm_idup_",
+	"mpi_comm_join_",
+	"mpi_comm_rank_",
+	"mpi_comm_remote_group_",
+	"mpi_comm_remote_size_",
+	"mpi_comm_set_attr_",
+	"mpi_comm_set_errhandler_",
+	"mpi_comm_set_info_",
+	"mpi_comm_set_name_",
+	"mpi_comm_size_",
+	"mpi_comm_spawn_",
+	"mpi_comm_spawn_multiple_",
+	"mpi_comm_split_",
+	"mpi_comm_split_type_",
+	"mpi_comm_test_inter_",
+	"mpi_compare_and_swap_",
+	"mpi_dims_create_",
+	"mpi_dist_graph_create_",
+	"mpi_dist_graph_create_adjacent_",
+	"mpi_dist_graph_neighbors_",
+	"mpi_dist_graph_neighbors_count_",
+	"mpi_errhandler_create_",
+	"mpi_errhandler_free_",
+	"mpi_errhandler_get_",
+	"mpi_errhandler_set_",
+	"mpi_error_class_",
+	"mpi_error_string_",
+	"mpi_exscan_",
+	"mpi_f_sync_reg_",
+	"mpi_fetch_and_op_",
+	"mpi_file_call_errhandler_",
+	"mpi_file_close_",
+	"mpi_file_create_errhandler_",
+	"mpi_file_delete_",
+	"mpi_file_get_amode_",
+	"mpi_file_get_atomicity_",
+	"mpi_file_get_byte_offset_",
+	"mpi_file_get_errhandler_",
+	"mpi_file_get_group_",
+	"mpi_file_get_info_",
+	"mpi_file_get_position_",
+	"mpi_file_get_position_shared_",
+	"mpi_file_get_size_",
+	"mpi_file_get_type_extent_",
+	"mpi_file_get_view_",
+	"mpi_file_iread_",
+	"mpi_file_iread_all_",
+	"mpi_file_iread_at_",
+	"mpi_file_iread_at_all_",
+	"mpi_file_iread_shared_",
+	"mpi_file_iwrite_",
+	"mpi_file_iwrite_all_",
+	"mpi_file_iwrite_at_",
+	"mpi_file_iwrite_at_all_",
+	"mpi_file_iwrite_shared_",
+	"mpi_file_open_",
+	"mpi_file_preallocate_",
+	"mpi_file_read_",
+	"mpi_file_read_all_",
+	"mpi_file_read_all_begin_",
+	"mpi_file_read_all_end_",
+	"mpi_file_read_at_",
+	"mpi_file_read_at_all_",
+	"mpi_file_read_at_all_begin_",
+	"mpi_file_read_at_all_end_",
+	"mpi_file_read_ordered_",
+	"mpi_file_read_ordered_begin_",
+	"mpi_file_read_ordered_end_",
+	"mpi_file_read_shared_",
+	"mpi_file_seek_",
+	"mpi_file_seek_shared_",
+	"mpi_file_set_atomicity_",
+	"mpi_file_set_errhandler_",
+	"mpi_file_set_info_",
+	"mpi_file_set_size_",
+	"mpi_file_set_view_",
+	"mpi_file_sync_",
+	"mpi_file_write_",
+	"mpi_file_write_all_",
+	"mpi_file_write_all_begin_",
+	"mpi_file_write_all_end_",
+	"mpi_file_write_at_",
+	"mpi_file_write_at_all_",
+	"mpi_file_write_at_all_begin_",
+	"mpi_file_write_at_all_end_",
+	"mpi_file_write_ordered_",
+	"mpi_file_write_ordered_begin_",
+	"mpi_file_write_ordered_end_",
+	"mpi_file_write_shared_",
+	"mpi_finalize_",
+	"mpi_finalized_",
+	"mpi_free_mem_",
+	"mpi_gather_",
+	"mpi_gatherv_",
+	"mpi_get_",
+	"mpi_get_accumulate_",
+	"mpi_get_address_",
+	"mpi_get_count_",
+	"mpi_get_elements_",
+	"mpi_get_elements_x_",
+	"mpi_get_library_version_",
+	"mpi_get_processor_name_",
+	"mpi_get_version_",
+	"mpi_graph_create_",
+	"mpi_graph_get_",
+	"mpi_graph_map_",
+	"mpi_graph_neighbors_",
+	"mpi_graph_neighbors_count_",
+	"mpi_graphdims_get_",
+	"mpi_grequest_complete_",
+	"mpi_grequest_start_",
+	"mpi_group_compare_",
+	"mpi_group_difference_",
+	"mpi_group_excl_",
+	"mpi_group_free_",
+	"mpi_group_incl_",
+	"mpi_group_intersection_",
+	"mpi_group_range_excl_",
+	"mpi_group_range_incl_",
+	"mpi_group_rank_",
+	"mpi_group_size_",
+	"mpi_group_translate_ranks_",
+	"mpi_group_union_",
+	"mpi_iallgather_",
+	"mpi_iallgatherv_",
+	"mpi_iallreduce_",
+	"mpi_ialltoall_",
+	"mpi_ialltoallv_",
+	"mpi_ialltoallw_",
+	"mpi_ibarrier_",
+	"mpi_ibcast_",
+	"mpi_ibsend_",
+	"mpi_iexscan_",
+	"mpi_igather_",
+	"mpi_igatherv_",
+	"mpi_improbe_",
+	"mpi_imrecv_",
+	"mpi_ineighbor_allgather_",
+	"mpi_ineighbor_allgatherv_",
+	"mpi_ineighbor_alltoall_",
+	"mpi_ineighbor_alltoallv_",
+	"mpi_ineighbor_alltoallw_",
+	"mpi_info_create_",
+	"mpi_info_delete_",
+	"mpi_info_dup_",
+	"mpi_info_free_",
+	"mpi_info_get_",
+	"mpi_info_get_nkeys_",
+	"mpi_info_get_nthkey_",
+	"mpi_info_get_valuelen_",
+	"mpi_info_set_",
+	"mpi_init_",
+	"mpi_init_thread_",
+	"mpi_initialized_",
+	"mpi_intercomm_create_",
+	"mpi_intercomm_merge_",
+	"mpi_iprobe_",
+	"mpi_irecv_",
+	"mpi_ireduce_",
+	"mpi_ireduce_scatter_",
+	"mpi_ireduce_scatter_block_",
+	"mpi_irsend_",
+	"mpi_is_thread_main_",
+	"mpi_iscan_",
+	"mpi_iscatter_",
+	"mpi_iscatterv_",
+	"mpi_isend_",
+	"mpi_issend_",
+	"mpi_keyval_create_",
+	"mpi_keyval_free_",
+	"mpi_lookup_name_",
+	"mpi_mprobe_",
+	"mpi_mrecv_",
+	"mpi_neighbor_allgather_",
+	"mpi_neighbor_allgatherv_",
+	"mpi_neighbor_alltoall_",
+	"mpi_neighbor_alltoallv_",
+	"mpi_neighbor_alltoallw_",
+	"mpi_op_commutative_",
+	"mpi_op_create_",
+	"mpi_op_free_",
+	"mpi_open_port_",
+	"mpi_pack_",
+	"mpi_pack_external_",
+	"mpi_pack_external_size_",
+	"mpi_pack_size_",
+	"mpi_pcontrol_",
+	"mpi_probe_",
+	"mpi_publish_name_",
+	"mpi_put_",
+	"mpi_query_thread_",
+	"mpi_raccumulate_",
+	"mpi_recv_",
+	"mpi_recv_init_",
+	"mpi_reduce_",
+	"mpi_reduce_local_",
+	"mpi_reduce_scatter_",
+	"mpi_reduce_scatter_block_",
+	"mpi_register_datarep_",
+	"mpi_request_free_",
+	"mpi_request_get_status_",
+	"mpi_rget_",
+	"mpi_rget_accumulate_",
+	"mpi_rput_",
+	"mpi_rsend_",
+	"mpi_rsend_init_",
+	"mpi_scan_",
+	"mpi_scatter_",
+	"mpi_scatterv_",
+	"mpi_send_",
+	"mpi_send_init_",
+	"mpi_sendrecv_",
+	"mpi_sendrecv_replace_",
+	"mpi_ssend_",
+	"mpi_ssend_init_",
+	"mpi_start_",
+	"mpi_startall_",
+	"mpi_status_set_cancelled_",
+	"mpi_status_set_elements_",
+	"mpi_status_set_elements_x_",
+	"mpi_test_",
+	"mpi_test_cancelled_",
+	"mpi_testall_",
+	"mpi_testany_",
+	"mpi_testsome_",
+	"mpi_topo_test_",
+	"mpi_type_commit_",
+	"mpi_type_contiguous_",
+	"mpi_type_create_darray_",
+	"mpi_type_create_f90_complex_",
+	"mpi_type_create_f90_integer_",
+	"mpi_type_create_f90_real_",
+	"mpi_type_create_hindexed_",
+	"mpi_type_create_hindexed_block_",
+	"mpi_type_create_hvector_",
+	"mpi_type_create_indexed_block_",
+	"mpi_type_create_keyval_",
+	"mpi_type_create_resized_",
+	"mpi_type_create_struct_",
+	"mpi_type_create_subarray_",
+	"mpi_type_delete_attr_",
+	"mpi_type_dup_",
+	"mpi_type_extent_",
+	"mpi_type_free_",
+	"mpi_type_free_keyval_",
+	"mpi_type_get_attr_",
+	"mpi_type_get_contents_",
+	"mpi_type_get_envelope_",
+	"mpi_type_get_extent_",
+	"mpi_type_get_extent_x_",
+	"mpi_type_get_name_",
+	"mpi_type_get_true_extent_",
+	"mpi_type_get_true_extent_x_",
+	"mpi_type_hindexed_",
+	"mpi_type_hvector_",
+	"mpi_type_indexed_",
+	"mpi_type_lb_",
+	"mpi_type_match_size_",
+	"mpi_type_set_attr_",
+	"mpi_type_set_name_",
+	"mpi_type_size_",
+	"mpi_type_size_x_",
+	"mpi_type_struct_",
+	"mpi_type_ub_",
+	"mpi_type_vector_",
+	"mpi_unpack_",
+	"mpi_unpack_external_",
+	"mpi_unpublish_name_",
+	"mpi_wait_",
+	"mpi_waitall_",
+	"mpi_waitany_",
+	"mpi_waitsome_",
+	"mpi_win_allocate_",
+	"mpi_win_allocate_cptr_",
+	"mpi_win_allocate_shared_",
+	"mpi_win_allocate_shared_cptr_",
+	"mpi_win_attach_",
+	"mpi_win_call_errhandler_",
+	"mpi_win_complete_",
+	"mpi_win_create_",
+	"mpi_win_create_dynamic_",
+	"mpi_win_create_errhandler_",
+	"mpi_win_create_keyval_",
+	"mpi_win_delete_attr_",
+	"mpi_win_detach_",
+	"mpi_win_fence_",
+	"mpi_win_flush_",
+	"mpi_win_flush_all_",
+	"mpi_win_flush_local_",
+	"mpi_win_flush_local_all_",
+	"mpi_win_free_",
+	"mpi_win_free_keyval_",
+	"mpi_win_get_attr_",
+	"mpi_win_get_errhandler_",
+	"mpi_win_get_group_",
+	"mpi_win_get_info_",
+	"mpi_win_get_name_",
+	"mpi_win_lock_",
+	"mpi_win_lock_all_",
+	"mpi_win_post_",
+	"mpi_win_set_attr_",
+	"mpi_win_set_errhandler_",
+	"mpi_win_set_info_",
+	"mpi_win_set_name_",
+	"mpi_win_shared_query_",
+	"mpi_win_shared_query_cptr_",
+	"mpi_win_start_",
+	"mpi_win_sync_",
+	"mpi_win_test_",
+	"mpi_win_unlock_",
+	"mpi_win_unlock_all_",
+	"mpi_win_wait_",
+	"mpi_wtick_",
+	"mpi_wtime_",
+	"mpix_allgather_init_",
+	"mpix_allgatherv_init_",
+	"mpix_allreduce_init_",
+	"mpix_alltoall_init_",
+	"mpix_alltoallv_init_",
+	"mpix_alltoallw_init_",
+	"mpix_barrier_init_",
+	"mpix_bcast_init_",
+	"mpix_exscan_init_",
+	"mpix_gather_init_",
+	"mpix_gatherv_init_",
+	"mpix_neighbor_allgather_init_",
+	"mpix_neighbor_allgatherv_init_",
+	"mpix_neighbor_alltoall_init_",
+	"mpix_neighbor_alltoallv_init_",
+	"mpix_neighbor_alltoallw_init_",
+	"mpix_reduce_init_",
+	"mpix_reduce_scatter_block_init_",
+	"mpix_reduce_scatter_init_",
+	"mpix_scan_init_",
+	"mpix_scatter_init_",
+	"mpix_scatterv_init_",
+};
+FORTRAN(mpi_abort, 0)
+FORTRAN_08(mpi_abort, f08)
+FORTRAN(mpi_accumulate, 1)
+FORTRAN_08(mpi_accumulate, f08)
+FORTRAN(mpi_add_error_class, 2)
+FORTRAN_08(mpi_add_error_class, f08)
+FORTRAN(mpi_add_error_code, 3)
+FORTRAN_08(mpi_add_error_code, f08)
+FORTRAN(mpi_add_error_string, 4)
+FORTRAN_08(mpi_add_error_string, f08)
+FORTRAN(mpi_address, 5)
+FORTRAN(mpi_aint_add, 6)
+FORTRAN_08(mpi_aint_add, f08)
+FORTRAN(mpi_aint_diff, 7)
+FORTRAN_08(mpi_aint_diff, f08)
+FORTRAN(mpi_allgather, 8)
+FORTRAN_08(mpi_allgather, f08)
+FORTRAN(mpi_allgatherv, 9)
+FORTRAN_08(mpi_allgatherv, f08)
+FORTRAN(mpi_alloc_mem, 10)
+FORTRAN_08(mpi_alloc_mem, f08)
+FORTRAN(mpi_alloc_mem_cptr, 11)
+FORTRAN(mpi_allreduce, 12)
+FORTRAN_08(mpi_allreduce, f08)
+FORTRAN(mpi_alltoall, 13)
+FORTRAN_08(mpi_alltoall, f08)
+FORTRAN(mpi_alltoallv, 14)
+FORTRAN_08(mpi_alltoallv, f08)
+FORTRAN(mpi_alltoallw, 15)
+FORTRAN_08(mpi_alltoallw, f08)
+FORTRAN(mpi_attr_delete, 16)
+FORTRAN(mpi_attr_get, 17)
+FORTRAN(mpi_attr_put, 18)
+FORTRAN(mpi_barrier, 19)
+FORTRAN_08(mpi_barrier, f08)
+FORTRAN(mpi_bcast, 20)
+FORTRAN_08(mpi_bcast, f08)
+FORTRAN(mpi_bsend, 21)
+FORTRAN_08(mpi_bsend, f08)
+FORTRAN(mpi_bsend_init, 22)
+FORTRAN_08(mpi_bsend_init, f08)
+FORTRAN(mpi_buffer_attach, 23)
+FORTRAN_08(mpi_buffer_attach, f08)
+FORTRAN(mpi_buffer_detach, 24)
+FORTRAN_08(mpi_buffer_detach, f08)
+FORTRAN(mpi_cancel, 25)
+FORTRAN_08(mpi_cancel, f08)
+FORTRAN(mpi_cart_coords, 26)
+FORTRAN_08(mpi_cart_coords, f08)
+FORTRAN(mpi_cart_create, 27)
+FORTRAN_08(mpi_cart_create, f08)
+FORTRAN(mpi_cart_get, 28)
+FORTRAN_08(mpi_cart_get, f08)
+FORTRAN(mpi_cart_map, 29)
+FORTRAN_08(mpi_cart_map, f08)
+FORTRAN(mpi_cart_rank, 30)
+FORTRAN_08(mpi_cart_rank, f08)
+FORTRAN(mpi_cart_shift, 31)
+FORTRAN_08(mpi_cart_shift, f08)
+FORTRAN(mpi_cart_sub, 32)
+FORTRAN_08(mpi_cart_sub, f08)
+FORTRAN(mpi_cartdim_get, 33)
+FORTRAN_08(mpi_cartdim_get, f08)
+FORTRAN(mpi_close_port, 34)
+FORTRAN_08(mpi_close_port, f08)
+FORTRAN(mpi_comm_accept, 35)
+FORTRAN_08(mpi_comm_accept, f08)
+FORTRAN(mpi_comm_call_errhandler, 36)
+FORTRAN_08(mpi_comm_call_errhandler, f08)
+FORTRAN(mpi_comm_compare, 37)
+FORTRAN_08(mpi_comm_compare, f08)
+FORTRAN(mpi_comm_connect, 38)
+FORTRAN_08(mpi_comm_connect, f08)
+FORTRAN(mpi_comm_create, 39)
+FORTRAN_08(mpi_comm_create, f08)
+FORTRAN(mpi_comm_create_errhandler, 40)
+FORTRAN_08(mpi_comm_create_errhandler, f08)
+FORTRAN(mpi_comm_create_group, 41)
+FORTRAN_08(mpi_comm_create_group, f08)
+FORTRAN(mpi_comm_create_keyval, 42)
+FORTRAN_08(mpi_comm_create_keyval, f08)
+FORTRAN(mpi_comm_delete_attr, 43)
+FORTRAN_08(mpi_comm_delete_attr, f08)
+FORTRAN(mpi_comm_disconnect, 44)
+FORTRAN_08(mpi_comm_disconnect, f08)
+FORTRAN(mpi_comm_dup, 45)
+FORTRAN_08(mpi_comm_dup, f08)
+FORTRAN(mpi_comm_dup_with_info, 46)
+FORTRAN_08(mpi_comm_dup_with_info, f08)
+FORTRAN(mpi_comm_free, 47)
+FORTRAN_08(mpi_comm_free, f08)
+FORTRAN(mpi_comm_free_keyval, 48)
+FORTRAN_08(mpi_comm_free_keyval, f08)
+FORTRAN(mpi_comm_get_attr, 49)
+FORTRAN_08(mpi_comm_get_attr, f08)
+FORTRAN(mpi_comm_get_errhandler, 50)
+FORTRAN_08(mpi_comm_get_errhandler, f08)
+FORTRAN(mpi_comm_get_info, 51)
+FORTRAN_08(mpi_comm_get_info, f08)
+FORTRAN(mpi_comm_get_name, 52)
+FORTRAN_08(mpi_comm_get_name, f08)
+FORTRAN(mpi_comm_get_parent, 53)
+FORTRAN_08(mpi_comm_get_parent, f08)
+FORTRAN(mpi_comm_group, 54)
+FORTRAN_08(mpi_comm_group, f08)
+FORTRAN(mpi_comm_idup, 55)
+FORTRAN_08(mpi_comm_idup, f08)
+FORTRAN(mpi_comm_join, 56)
+FORTRAN_08(mpi_comm_join, f08)
+FORTRAN(mpi_comm_rank, 57)
+FORTRAN_08(mpi_comm_rank, f08)
+FORTRAN(mpi_comm_remote_group, 58)
+FORTRAN_08(mpi_comm_remote_group, f08)
+FORTRAN(mpi_comm_remote_size, 59)
+FORTRAN_08(mpi_comm_remote_size, f08)
+FORTRAN(mpi_comm_set_attr, 60)
+FORTRAN_08(mpi_comm_set_attr, f08)
+FORTRAN(mpi_comm_set_errhandler, 61)
+FORTRAN_08(mpi_comm_set_errhandler, f08)
+FORTRAN(mpi_comm_set_info, 62)
+FORTRAN_08(mpi_comm_set_info, f08)
+FORTRAN(mpi_comm_set_name, 63)
+FORTRAN_08(mpi_comm_set_name, f08)
+FORTRAN(mpi_comm_size, 64)
+FORTRAN_08(mpi_comm_size, f08)
+FORTRAN(mpi_comm_spawn, 65)
+FORTRAN_08(mpi_comm_spawn, f08)
+FORTRAN(mpi_comm_spawn_multiple, 66)
+FORTRAN_08(mpi_comm_spawn_multiple, f08)
+FORTRAN(mpi_comm_split, 67)
+FORTRAN_08(mpi_comm_split, f08)
+FORTRAN(mpi_comm_split_type, 68)
+FORTRAN_08(mpi_comm_split_type, f08)
+FORTRAN(mpi_comm_test_inter, 69)
+FORTRAN_08(mpi_comm_test_inter, f08)
+FORTRAN(mpi_compare_and_swap, 70)
+FORTRAN_08(mpi_compare_and_swap, f08)
+FORTRAN(mpi_dims_create, 71)
+FORTRAN_08(mpi_dims_create, f08)
+FORTRAN(mpi_dist_graph_create, 72)
+FORTRAN_08(mpi_dist_graph_create, f08)
+FORTRAN(mpi_dist_graph_create_adjacent, 73)
+FORTRAN_08(mpi_dist_graph_create_adjacent, f08)
+FORTRAN(mpi_dist_graph_neighbors, 74)
+FORTRAN_08(mpi_dist_graph_neighbors, f08)
+FORTRAN(mpi_dist_graph_neighbors_count, 75)
+FORTRAN_08(mpi_dist_graph_neighbors_count, f08)
+FORTRAN(mpi_errhandler_create, 76)
+FORTRAN(mpi_errhandler_free, 77)
+FORTRAN_08(mpi_errhandler_free, f08)
+FORTRAN(mpi_errhandler_get, 78)
+FORTRAN(mpi_errhandler_set, 79)
+FORTRAN(mpi_error_class, 80)
+FORTRAN_08(mpi_error_class, f08)
+FORTRAN(mpi_error_string, 81)
+FORTRAN_08(mpi_error_string, f08)
+FORTRAN(mpi_exscan, 82)
+FORTRAN_08(mpi_exscan, f08)
+FORTRAN(mpi_f_sync_reg, 83)
+FORTRAN_08(mpi_f_sync_reg, f08)
+FORTRAN(mpi_fetch_and_op, 84)
+FORTRAN_08(mpi_fetch_and_op, f08)
+FORTRAN(mpi_file_call_errhandler, 85)
+FORTRAN_08(mpi_file_call_errhandler, f08)
+FORTRAN(mpi_file_close, 86)
+FORTRAN_08(mpi_file_close, f08)
+FORTRAN(mpi_file_create_errhandler, 87)
+FORTRAN_08(mpi_file_create_errhandler, f08)
+FORTRAN(mpi_file_delete, 88)
+FORTRAN_08(mpi_file_delete, f08)
+FORTRAN(mpi_file_get_amode, 89)
+FORTRAN_08(mpi_file_get_amode, f08)
+FORTRAN(mpi_file_get_atomicity, 90)
+FORTRAN_08(mpi_file_get_atomicity, f08)
+FORTRAN(mpi_file_get_byte_offset, 91)
+FORTRAN_08(mpi_file_get_byte_offset, f08)
+FORTRAN(mpi_file_get_errhandler, 92)
+FORTRAN_08(mpi_file_get_errhandler, f08)
+FORTRAN(mpi_file_get_group, 93)
+FORTRAN_08(mpi_file_get_group, f08)
+FORTRAN(mpi_file_get_info, 94)
+FORTRAN_08(mpi_file_get_info, f08)
+FORTRAN(mpi_file_get_position, 95)
+FORTRAN_08(mpi_file_get_position, f08)
+FORTRAN(mpi_file_get_position_shared, 96)
+FORTRAN_08(mpi_file_get_position_shared, f08)
+FORTRAN(mpi_file_get_size, 97)
+FORTRAN_08(mpi_file_get_size, f08)
+FORTRAN(mpi_file_get_type_extent, 98)
+FORTRAN_08(mpi_file_get_type_extent, f08)
+FORTRAN(mpi_file_get_view, 99)
+FORTRAN_08(mpi_file_get_view, f08)
+FORTRAN(mpi_file_iread, 100)
+FORTRAN_08(mpi_file_iread, f08)
+FORTRAN(mpi_file_iread_all, 101)
+FORTRAN_08(mpi_file_iread_all, f08)
+FORTRAN(mpi_file_iread_at, 102)
+FORTRAN_08(mpi_file_iread_at, f08)
+FORTRAN(mpi_file_iread_at_all, 103)
+FORTRAN_08(mpi_file_iread_at_all, f08)
+FORTRAN(mpi_file_iread_shared, 104)
+FORTRAN_08(mpi_file_iread_shared, f08)
+FORTRAN(mpi_file_iwrite, 105)
+FORTRAN_08(mpi_file_iwrite, f08)
+FORTRAN(mpi_file_iwrite_all, 106)
+FORTRAN_08(mpi_file_iwrite_all, f08)
+FORTRAN(mpi_file_iwrite_at, 107)
+FORTRAN_08(mpi_file_iwrite_at, f08)
+FORTRAN(mpi_file_iwrite_at_all, 108)
+FORTRAN_08(mpi_file_iwrite_at_all, f08)
+FORTRAN(mpi_file_iwrite_shared, 109)
+FORTRAN_08(mpi_file_iwrite_shared, f08)
+FORTRAN(mpi_file_open, 110)
+FORTRAN_08(mpi_file_open, f08)
+FORTRAN(mpi_file_preallocate, 111)
+FORTRAN_08(mpi_file_preallocate, f08)
+FORTRAN(mpi_file_read, 112)
+FORTRAN_08(mpi_file_read, f08)
+FORTRAN(mpi_file_read_all, 113)
+FORTRAN_08(mpi_file_read_all, f08)
+FORTRAN(mpi_file_read_all_begin, 114)
+FORTRAN_08(mpi_file_read_all_begin, f08)
+FORTRAN(mpi_file_read_all_end, 115)
+FORTRAN_08(mpi_file_read_all_end, f08)
+FORTRAN(mpi_file_read_at, 116)
+FORTRAN_08(mpi_file_read_at, f08)
+FORTRAN(mpi_file_read_at_all, 117)
+FORTRAN_08(mpi_file_read_at_all, f08)
+FORTRAN(mpi_file_read_at_all_begin, 118)
+FORTRAN_08(mpi_file_read_at_all_begin, f08)
+FORTRAN(mpi_file_read_at_all_end, 119)
+FORTRAN_08(mpi_file_read_at_all_end, f08)
+FORTRAN(mpi_file_read_ordered, 120)
+FORTRAN_08(mpi_file_read_ordered, f08)
+FORTRAN(mpi_file_read_ordered_begin, 121)
+FORTRAN_08(mpi_file_read_ordered_begin, f08)
+FORTRAN(mpi_file_read_ordered_end, 122)
+FORTRAN_08(mpi_file_read_ordered_end, f08)
+FORTRAN(mpi_file_read_shared, 123)
+FORTRAN_08(mpi_file_read_shared, f08)
+FORTRAN(mpi_file_seek, 124)
+FORTRAN_08(mpi_file_seek, f08)
+FORTRAN(mpi_file_seek_shared, 125)
+FORTRAN_08(mpi_file_seek_shared, f08)
+FORTRAN(mpi_file_set_atomicity, 126)
+FORTRAN_08(mpi_file_set_atomicity, f08)
+FORTRAN(mpi_file_set_errhandler, 127)
+FORTRAN_08(mpi_file_set_errhandler, f08)
+FORTRAN(mpi_file_set_info, 128)
+FORTRAN_08(mpi_file_set_info, f08)
+FORTRAN(mpi_file_set_size, 129)
+FORTRAN_08(mpi_file_set_size, f08)
+FORTRAN(mpi_file_set_view, 130)
+FORTRAN_08(mpi_file_set_view, f08)
+FORTRAN(mpi_file_sync, 131)
+FORTRAN_08(mpi_file_sync, f08)
+FORTRAN(mpi_file_write, 132)
+FORTRAN_08(mpi_file_write, f08)
+FORTRAN(mpi_file_write_all, 133)
+FORTRAN_08(mpi_file_write_all, f08)
+FORTRAN(mpi_file_write_all_begin, 134)
+FORTRAN_08(mpi_file_write_all_begin, f08)
+FORTRAN(mpi_file_write_all_end, 135)
+FORTRAN_08(mpi_file_write_all_end, f08)
+FORTRAN(mpi_file_write_at, 136)
+FORTRAN_08(mpi_file_write_at, f08)
+FORTRAN(mpi_file_write_at_all, 137)
+FORTRAN_08(mpi_file_write_at_all, f08)
+FORTRAN(mpi_file_write_at_all_begin, 138)
+FORTRAN_08(mpi_file_write_at_all_begin, f08)
+FORTRAN(mpi_file_write_at_all_end, 139)
+FORTRAN_08(mpi_file_write_at_all_end, f08)
+FORTRAN(mpi_file_write_ordered, 140)
+FORTRAN_08(mpi_file_write_ordered, f08)
+FORTRAN(mpi_file_write_ordered_begin, 141)
+FORTRAN_08(mpi_file_write_ordered_begin, f08)
+FORTRAN(mpi_file_write_ordered_end, 142)
+FORTRAN_08(mpi_file_write_ordered_end, f08)
+FORTRAN(mpi_file_write_shared, 143)
+FORTRAN_08(mpi_file_write_shared, f08)
+FORTRAN(mpi_finalize, 144)
+FORTRAN_08(mpi_finalize, f08)
+FORTRAN(mpi_finalized, 145)
+FORTRAN_08(mpi_finalized, f08)
+FORTRAN(mpi_free_mem, 146)
+FORTRAN_08(mpi_free_mem, f08)
+FORTRAN(mpi_gather, 147)
+FORTRAN_08(mpi_gather, f08)
+FORTRAN(mpi_gatherv, 148)
+FORTRAN_08(mpi_gatherv, f08)
+FORTRAN(mpi_get, 149)
+FORTRAN_08(mpi_get, f08)
+FORTRAN(mpi_get_accumulate, 150)
+FORTRAN_08(mpi_get_accumulate, f08)
+FORTRAN(mpi_get_address, 151)
+FORTRAN_08(mpi_get_address, f08)
+FORTRAN(mpi_get_count, 152)
+FORTRAN_08(mpi_get_count, f08)
+FORTRAN(mpi_get_elements, 153)
+FORTRAN_08(mpi_get_elements, f08)
+FORTRAN(mpi_get_elements_x, 154)
+FORTRAN_08(mpi_get_elements_x, f08)
+FORTRAN(mpi_get_library_version, 155)
+FORTRAN_08(mpi_get_library_version, f08)
+FORTRAN(mpi_get_processor_name, 156)
+FORTRAN_08(mpi_get_processor_name, f08)
+FORTRAN(mpi_get_version, 157)
+FORTRAN_08(mpi_get_version, f08)
+FORTRAN(mpi_graph_create, 158)
+FORTRAN_08(mpi_graph_create, f08)
+FORTRAN(mpi_graph_get, 159)
+FORTRAN_08(mpi_graph_get, f08)
+FORTRAN(mpi_graph_map, 160)
+FORTRAN_08(mpi_graph_map, f08)
+FORTRAN(mpi_graph_neighbors, 161)
+FORTRAN_08(mpi_graph_neighbors, f08)
+FORTRAN(mpi_graph_neighbors_count, 162)
+FORTRAN_08(mpi_graph_neighbors_count, f08)
+FORTRAN(mpi_graphdims_get, 163)
+FORTRAN_08(mpi_graphdims_get, f08)
+FORTRAN(mpi_grequest_complete, 164)
+FORTRAN_08(mpi_grequest_complete, f08)
+FORTRAN(mpi_grequest_start, 165)
+FORTRAN_08(mpi_grequest_start, f08)
+FORTRAN(mpi_group_compare, 166)
+FORTRAN_08(mpi_group_compare, f08)
+FORTRAN(mpi_group_difference, 167)
+FORTRAN_08(mpi_group_difference, f08)
+FORTRAN(mpi_group_excl, 168)
+FORTRAN_08(mpi_group_excl, f08)
+FORTRAN(mpi_group_free, 169)
+FORTRAN_08(mpi_group_free, f08)
+FORTRAN(mpi_group_incl, 170)
+FORTRAN_08(mpi_group_incl, f08)
+FORTRAN(mpi_group_intersection, 171)
+FORTRAN_08(mpi_group_intersection, f08)
+FORTRAN(mpi_group_range_excl, 172)
+FORTRAN_08(mpi_group_range_excl, f08)
+FORTRAN(mpi_group_range_incl, 173)
+FORTRAN_08(mpi_group_range_incl, f08)
+FORTRAN(mpi_group_rank, 174)
+FORTRAN_08(mpi_group_rank, f08)
+FORTRAN(mpi_group_size, 175)
+FORTRAN_08(mpi_group_size, f08)
+FORTRAN(mpi_group_translate_ranks, 176)
+FORTRAN_08(mpi_group_translate_ranks, f08)
+FORTRAN(mpi_group_union, 177)
+FORTRAN_08(mpi_group_union, f08)
+FORTRAN(mpi_iallgather, 178)
+FORTRAN_08(mpi_iallgather, f08)
+FORTRAN(mpi_iallgatherv, 179)
+FORTRAN_08(mpi_iallgatherv, f08)
+FORTRAN(mpi_iallreduce, 180)
+FORTRAN_08(mpi_iallreduce, f08)
+FORTRAN(mpi_ialltoall, 181)
+FORTRAN_08(mpi_ialltoall, f08)
+FORTRAN(mpi_ialltoallv, 182)
+FORTRAN_08(mpi_ialltoallv, f08)
+FORTRAN(mpi_ialltoallw, 183)
+FORTRAN_08(mpi_ialltoallw, f08)
+FORTRAN(mpi_ibarrier, 184)
+FORTRAN_08(mpi_ibarrier, f08)
+FORTRAN(mpi_ibcast, 185)
+FORTRAN_08(mpi_ibcast, f08)
+FORTRAN(mpi_ibsend, 186)
+FORTRAN_08(mpi_ibsend, f08)
+FORTRAN(mpi_iexscan, 187)
+FORTRAN_08(mpi_iexscan, f08)
+FORTRAN(mpi_igather, 188)
+FORTRAN_08(mpi_igather, f08)
+FORTRAN(mpi_igatherv, 189)
+FORTRAN_08(mpi_igatherv, f08)
+FORTRAN(mpi_improbe, 190)
+FORTRAN_08(mpi_improbe, f08)
+FORTRAN(mpi_imrecv, 191)
+FORTRAN_08(mpi_imrecv, f08)
+FORTRAN(mpi_ineighbor_allgather, 192)
+FORTRAN_08(mpi_ineighbor_allgather, f08)
+FORTRAN(mpi_ineighbor_allgatherv, 193)
+FORTRAN_08(mpi_ineighbor_allgatherv, f08)
+FORTRAN(mpi_ineighbor_alltoall, 194)
+FORTRAN_08(mpi_ineighbor_alltoall, f08)
+FORTRAN(mpi_ineighbor_alltoallv, 195)
+FORTRAN_08(mpi_ineighbor_alltoallv, f08)
+FORTRAN(mpi_ineighbor_alltoallw, 196)
+FORTRAN_08(mpi_ineighbor_alltoallw, f08)
+FORTRAN(mpi_info_create, 197)
+FORTRAN_08(mpi_info_create, f08)
+FORTRAN(mpi_info_delete, 198)
+FORTRAN_08(mpi_info_delete, f08)
+FORTRAN(mpi_info_dup, 199)
+FORTRAN_08(mpi_info_dup, f08)
+FORTRAN(mpi_info_free, 200)
+FORTRAN_08(mpi_info_free, f08)
+FORTRAN(mpi_info_get, 201)
+FORTRAN_08(mpi_info_get, f08)
+FORTRAN(mpi_info_get_nkeys, 202)
+FORTRAN_08(mpi_info_get_nkeys, f08)
+FORTRAN(mpi_info_get_nthkey, 203)
+FORTRAN_08(mpi_info_get_nthkey, f08)
+FORTRAN(mpi_info_get_valuelen, 204)
+FORTRAN_08(mpi_info_get_valuelen, f08)
+FORTRAN(mpi_info_set, 205)
+FORTRAN_08(mpi_info_set, f08)
+FORTRAN(mpi_init, 206)
+FORTRAN_08(mpi_init, f08)
+FORTRAN(mpi_init_thread, 207)
+FORTRAN_08(mpi_init_thread, f08)
+FORTRAN(mpi_initialized, 208)
+FORTRAN_08(mpi_initialized, f08)
+FORTRAN(mpi_intercomm_create, 209)
+FORTRAN_08(mpi_intercomm_create, f08)
+FORTRAN(mpi_intercomm_merge, 210)
+FORTRAN_08(mpi_intercomm_merge, f08)
+FORTRAN(mpi_iprobe, 211)
+FORTRAN_08(mpi_iprobe, f08)
+FORTRAN(mpi_irecv, 212)
+FORTRAN_08(mpi_irecv, f08)
+FORTRAN(mpi_ireduce, 213)
+FORTRAN_08(mpi_ireduce, f08)
+FORTRAN(mpi_ireduce_scatter, 214)
+FORTRAN_08(mpi_ireduce_scatter, f08)
+FORTRAN(mpi_ireduce_scatter_block, 215)
+FORTRAN_08(mpi_ireduce_scatter_block, f08)
+FORTRAN(mpi_irsend, 216)
+FORTRAN_08(mpi_irsend, f08)
+FORTRAN(mpi_is_thread_main, 217)
+FORTRAN_08(mpi_is_thread_main, f08)
+FORTRAN(mpi_iscan, 218)
+FORTRAN_08(mpi_iscan, f08)
+FORTRAN(mpi_iscatter, 219)
+FORTRAN_08(mpi_iscatter, f08)
+FORTRAN(mpi_iscatterv, 220)
+FORTRAN_08(mpi_iscatterv, f08)
+FORTRAN(mpi_isend, 221)
+FORTRAN_08(mpi_isend, f08)
+FORTRAN(mpi_issend, 222)
+FORTRAN_08(mpi_issend, f08)
+FORTRAN(mpi_keyval_create, 223)
+FORTRAN(mpi_keyval_free, 224)
+FORTRAN(mpi_lookup_name, 225)
+FORTRAN_08(mpi_lookup_name, f08)
+FORTRAN(mpi_mprobe, 226)
+FORTRAN_08(mpi_mprobe, f08)
+FORTRAN(mpi_mrecv, 227)
+FORTRAN_08(mpi_mrecv, f08)
+FORTRAN(mpi_neighbor_allgather, 228)
+FORTRAN_08(mpi_neighbor_allgather, f08)
+FORTRAN(mpi_neighbor_allgatherv, 229)
+FORTRAN_08(mpi_neighbor_allgatherv, f08)
+FORTRAN(mpi_neighbor_alltoall, 230)
+FORTRAN_08(mpi_neighbor_alltoall, f08)
+FORTRAN(mpi_neighbor_alltoallv, 231)
+FORTRAN_08(mpi_neighbor_alltoallv, f08)
+FORTRAN(mpi_neighbor_alltoallw, 232)
+FORTRAN_08(mpi_neighbor_alltoallw, f08)
+FORTRAN(mpi_op_commutative, 233)
+FORTRAN_08(mpi_op_commutative, f08)
+FORTRAN(mpi_op_create, 234)
+FORTRAN_08(mpi_op_create, f08)
+FORTRAN(mpi_op_free, 235)
+FORTRAN_08(mpi_op_free, f08)
+FORTRAN(mpi_open_port, 236)
+FORTRAN_08(mpi_open_port, f08)
+FORTRAN(mpi_pack, 237)
+FORTRAN_08(mpi_pack, f08)
+FORTRAN(mpi_pack_external, 238)
+FORTRAN_08(mpi_pack_external, f08)
+FORTRAN(mpi_pack_external_size, 239)
+FORTRAN_08(mpi_pack_external_size, f08)
+FORTRAN(mpi_pack_size, 240)
+FORTRAN_08(mpi_pack_size, f08)
+FORTRAN(mpi_pcontrol, 241)
+FORTRAN_08(mpi_pcontrol, f08)
+FORTRAN(mpi_probe, 242)
+FORTRAN_08(mpi_probe, f08)
+FORTRAN(mpi_publish_name, 243)
+FORTRAN_08(mpi_publish_name, f08)
+FORTRAN(mpi_put, 244)
+FORTRAN_08(mpi_put, f08)
+FORTRAN(mpi_query_thread, 245)
+FORTRAN_08(mpi_query_thread, f08)
+FORTRAN(mpi_raccumulate, 246)
+FORTRAN_08(mpi_raccumulate, f08)
+FORTRAN(mpi_recv, 247)
+FORTRAN_08(mpi_recv, f08)
+FORTRAN(mpi_recv_init, 248)
+FORTRAN_08(mpi_recv_init, f08)
+FORTRAN(mpi_reduce, 249)
+FORTRAN_08(mpi_reduce, f08)
+FORTRAN(mpi_reduce_local, 250)
+FORTRAN_08(mpi_reduce_local, f08)
+FORTRAN(mpi_reduce_scatter, 251)
+FORTRAN_08(mpi_reduce_scatter, f08)
+FORTRAN(mpi_reduce_scatter_block, 252)
+FORTRAN_08(mpi_reduce_scatter_block, f08)
+FORTRAN(mpi_register_datarep, 253)
+FORTRAN_08(mpi_register_datarep, f08)
+FORTRAN(mpi_request_free, 254)
+FORTRAN_08(mpi_request_free, f08)
+FORTRAN(mpi_request_get_status, 255)
+FORTRAN_08(mpi_request_get_status, f08)
+FORTRAN(mpi_rget, 256)
+FORTRAN_08(mpi_rget, f08)
+FORTRAN(mpi_rget_accumulate, 257)
+FORTRAN_08(mpi_rget_accumulate, f08)
+FORTRAN(mpi_rput, 258)
+FORTRAN_08(mpi_rput, f08)
+FORTRAN(mpi_rsend, 259)
+FORTRAN_08(mpi_rsend, f08)
+FORTRAN(mpi_rsend_init, 260)
+FORTRAN_08(mpi_rsend_init, f08)
+FORTRAN(mpi_scan, 261)
+FORTRAN_08(mpi_scan, f08)
+FORTRAN(mpi_scatter, 262)
+FORTRAN_08(mpi_scatter, f08)
+FORTRAN(mpi_scatterv, 263)
+FORTRAN_08(mpi_scatterv, f08)
+FORTRAN(mpi_send, 264)
+FORTRAN_08(mpi_send, f08)
+FORTRAN(mpi_send_init, 265)
+FORTRAN_08(mpi_send_init, f08)
+FORTRAN(mpi_sendrecv, 266)
+FORTRAN_08(mpi_sendrecv, f08)
+FORTRAN(mpi_sendrecv_replace, 267)
+FORTRAN_08(mpi_sendrecv_replace, f08)
+FORTRAN(mpi_ssend, 268)
+FORTRAN_08(mpi_ssend, f08)
+FORTRAN(mpi_ssend_init, 269)
+FORTRAN_08(mpi_ssend_init, f08)
+FORTRAN(mpi_start, 270)
+FORTRAN_08(mpi_start, f08)
+FORTRAN(mpi_startall, 271)
+FORTRAN_08(mpi_startall, f08)
+FORTRAN(mpi_status_set_cancelled, 272)
+FORTRAN_08(mpi_status_set_cancelled, f08)
+FORTRAN(mpi_status_set_elements, 273)
+FORTRAN_08(mpi_status_set_elements, f08)
+FORTRAN(mpi_status_set_elements_x, 274)
+FORTRAN_08(mpi_status_set_elements_x, f08)
+FORTRAN(mpi_test, 275)
+FORTRAN_08(mpi_test, f08)
+FORTRAN(mpi_test_cancelled, 276)
+FORTRAN_08(mpi_test_cancelled, f08)
+FORTRAN(mpi_testall, 277)
+FORTRAN_08(mpi_testall, f08)
+FORTRAN(mpi_testany, 278)
+FORTRAN_08(mpi_testany, f08)
+FORTRAN(mpi_testsome, 279)
+FORTRAN_08(mpi_testsome, f08)
+FORTRAN(mpi_topo_test, 280)
+FORTRAN_08(mpi_topo_test, f08)
+FORTRAN(mpi_type_commit, 281)
+FORTRAN_08(mpi_type_commit, f08)
+FORTRAN(mpi_type_contiguous, 282)
+FORTRAN_08(mpi_type_contiguous, f08)
+FORTRAN(mpi_type_create_darray, 283)
+FORTRAN_08(mpi_type_create_darray, f08)
+FORTRAN(mpi_type_create_f90_complex, 284)
+FORTRAN_08(mpi_type_create_f90_complex, f08)
+FORTRAN(mpi_type_create_f90_integer, 285)
+FORTRAN_08(mpi_type_create_f90_integer, f08)
+FORTRAN(mpi_type_create_f90_real, 286)
+FORTRAN_08(mpi_type_create_f90_real, f08)
+FORTRAN(mpi_type_create_hindexed, 287)
+FORTRAN_08(mpi_type_create_hindexed, f08)
+FORTRAN(mpi_type_create_hindexed_block, 288)
+FORTRAN_08(mpi_type_create_hindexed_block, f08)
+FORTRAN(mpi_type_create_hvector, 289)
+FORTRAN_08(mpi_type_create_hvector, f08)
+FORTRAN(mpi_type_create_indexed_block, 290)
+FORTRAN_08(mpi_type_create_indexed_block, f08)
+FORTRAN(mpi_type_create_keyval, 291)
+FORTRAN_08(mpi_type_create_keyval, f08)
+FORTRAN(mpi_type_create_resized, 292)
+FORTRAN_08(mpi_type_create_resized, f08)
+FORTRAN(mpi_type_create_struct, 293)
+FORTRAN_08(mpi_type_create_struct, f08)
+FORTRAN(mpi_type_create_subarray, 294)
+FORTRAN_08(mpi_type_create_subarray, f08)
+FORTRAN(mpi_type_delete_attr, 295)
+FORTRAN_08(mpi_type_delete_attr, f08)
+FORTRAN(mpi_type_dup, 296)
+FORTRAN_08(mpi_type_dup, f08)
+FORTRAN(mpi_type_extent, 297)
+FORTRAN(mpi_type_free, 298)
+FORTRAN_08(mpi_type_free, f08)
+FORTRAN(mpi_type_free_keyval, 299)
+FORTRAN_08(mpi_type_free_keyval, f08)
+FORTRAN(mpi_type_get_attr, 300)
+FORTRAN_08(mpi_type_get_attr, f08)
+FORTRAN(mpi_type_get_contents, 301)
+FORTRAN_08(mpi_type_get_contents, f08)
+FORTRAN(mpi_type_get_envelope, 302)
+FORTRAN_08(mpi_type_get_envelope, f08)
+FORTRAN(mpi_type_get_extent, 303)
+FORTRAN_08(mpi_type_get_extent, f08)
+FORTRAN(mpi_type_get_extent_x, 304)
+FORTRAN_08(mpi_type_get_extent_x, f08)
+FORTRAN(mpi_type_get_name, 305)
+FORTRAN_08(mpi_type_get_name, f08)
+FORTRAN(mpi_type_get_true_extent, 306)
+FORTRAN_08(mpi_type_get_true_extent, f08)
+FORTRAN(mpi_type_get_true_extent_x, 307)
+FORTRAN_08(mpi_type_get_true_extent_x, f08)
+FORTRAN(mpi_type_hindexed, 308)
+FORTRAN(mpi_type_hvector, 309)
+FORTRAN(mpi_type_indexed, 310)
+FORTRAN_08(mpi_type_indexed, f08)
+FORTRAN(mpi_type_lb, 311)
+FORTRAN(mpi_type_match_size, 312)
+FORTRAN_08(mpi_type_match_size, f08)
+FORTRAN(mpi_type_set_attr, 313)
+FORTRAN_08(mpi_type_set_attr, f08)
+FORTRAN(mpi_type_set_name, 314)
+FORTRAN_08(mpi_type_set_name, f08)
+FORTRAN(mpi_type_size, 315)
+FORTRAN_08(mpi_type_size, f08)
+FORTRAN(mpi_type_size_x, 316)
+FORTRAN_08(mpi_type_size_x, f08)
+FORTRAN(mpi_type_struct, 317)
+FORTRAN(mpi_type_ub, 318)
+FORTRAN(mpi_type_vector, 319)
+FORTRAN_08(mpi_type_vector, f08)
+FORTRAN(mpi_unpack, 320)
+FORTRAN_08(mpi_unpack, f08)
+FORTRAN(mpi_unpack_external, 321)
+FORTRAN_08(mpi_unpack_external, f08)
+FORTRAN(mpi_unpublish_name, 322)
+FORTRAN_08(mpi_unpublish_name, f08)
+FORTRAN(mpi_wait, 323)
+FORTRAN_08(mpi_wait, f08)
+FORTRAN(mpi_waitall, 324)
+FORTRAN_08(mpi_waitall, f08)
+FORTRAN(mpi_waitany, 325)
+FORTRAN_08(mpi_waitany, f08)
+FORTRAN(mpi_waitsome, 326)
+FORTRAN_08(mpi_waitsome, f08)
+FORTRAN(mpi_win_allocate, 327)
+FORTRAN_08(mpi_win_allocate, f08)
+FORTRAN(mpi_win_allocate_cptr, 328)
+FORTRAN(mpi_win_allocate_shared, 329)
+FORTRAN_08(mpi_win_allocate_shared, f08)
+FORTRAN(mpi_win_allocate_shared_cptr, 330)
+FORTRAN(mpi_win_attach, 331)
+FORTRAN_08(mpi_win_attach, f08)
+FORTRAN(mpi_win_call_errhandler, 332)
+FORTRAN_08(mpi_win_call_errhandler, f08)
+FORTRAN(mpi_win_complete, 333)
+FORTRAN_08(mpi_win_complete, f08)
+FORTRAN(mpi_win_create, 334)
+FORTRAN_08(mpi_win_create, f08)
+FORTRAN(mpi_win_create_dynamic, 335)
+FORTRAN_08(mpi_win_create_dynamic, f08)
+FORTRAN(mpi_win_create_errhandler, 336)
+FORTRAN_08(mpi_win_create_errhandler, f08)
+FORTRAN(mpi_win_create_keyval, 337)
+FORTRAN_08(mpi_win_create_keyval, f08)
+FORTRAN(mpi_win_delete_attr, 338)
+FORTRAN_08(mpi_win_delete_attr, f08)
+FORTRAN(mpi_win_detach, 339)
+FORTRAN_08(mpi_win_detach, f08)
+FORTRAN(mpi_win_fence, 340)
+FORTRAN_08(mpi_win_fence, f08)
+FORTRAN(mpi_win_flush, 341)
+FORTRAN_08(mpi_win_flush, f08)
+FORTRAN(mpi_win_flush_all, 342)
+FORTRAN_08(mpi_win_flush_all, f08)
+FORTRAN(mpi_win_flush_local, 343)
+FORTRAN_08(mpi_win_flush_local, f08)
+FORTRAN(mpi_win_flush_local_all, 344)
+FORTRAN_08(mpi_win_flush_local_all, f08)
+FORTRAN(mpi_win_free, 345)
+FORTRAN_08(mpi_win_free, f08)
+FORTRAN(mpi_win_free_keyval, 346)
+FORTRAN_08(mpi_win_free_keyval, f08)
+FORTRAN(mpi_win_get_attr, 347)
+FORTRAN_08(mpi_win_get_attr, f08)
+FORTRAN(mpi_win_get_errhandler, 348)
+FORTRAN_08(mpi_win_get_errhandler, f08)
+FORTRAN(mpi_win_get_group, 349)
+FORTRAN_08(mpi_win_get_group, f08)
+FORTRAN(mpi_win_get_info, 350)
+FORTRAN_08(mpi_win_get_info, f08)
+FORTRAN(mpi_win_get_name, 351)
+FORTRAN_08(mpi_win_get_name, f08)
+FORTRAN(mpi_win_lock, 352)
+FORTRAN_08(mpi_win_lock, f08)
+FORTRAN(mpi_win_lock_all, 353)
+FORTRAN_08(mpi_win_lock_all, f08)
+FORTRAN(mpi_win_post, 354)
+FORTRAN_08(mpi_win_post, f08)
+FORTRAN(mpi_win_set_attr, 355)
+FORTRAN_08(mpi_win_set_attr, f08)
+FORTRAN(mpi_win_set_errhandler, 356)
+FORTRAN_08(mpi_win_set_errhandler, f08)
+FORTRAN(mpi_win_set_info, 357)
+FORTRAN_08(mpi_win_set_info, f08)
+FORTRAN(mpi_win_set_name, 358)
+FORTRAN_08(mpi_win_set_name, f08)
+FORTRAN(mpi_win_shared_query, 359)
+FORTRAN_08(mpi_win_shared_query, f08)
+FORTRAN(mpi_win_shared_query_cptr, 360)
+FORTRAN(mpi_win_start, 361)
+FORTRAN_08(mpi_win_start, f08)
+FORTRAN(mpi_win_sync, 362)
+FORTRAN_08(mpi_win_sync, f08)
+FORTRAN(mpi_win_test, 363)
+FORTRAN_08(mpi_win_test, f08)
+FORTRAN(mpi_win_unlock, 364)
+FORTRAN_08(mpi_win_unlock, f08)
+FORTRAN(mpi_win_unlock_all, 365)
+FORTRAN_08(mpi_win_unlock_all, f08)
+FORTRAN(mpi_win_wait, 366)
+FORTRAN_08(mpi_win_wait, f08)
+FORTRAN(mpi_wtick, 367)
+FORTRAN(mpi_wtime, 368)
+FORTRAN(mpix_allgather_init, 369)
+FORTRAN_08(mpix_allgather_init, f08)
+FORTRAN(mpix_allgatherv_init, 370)
+FORTRAN_08(mpix_allgatherv_init, f08)
+FORTRAN(mpix_allreduce_init, 371)
+FORTRAN_08(mpix_allreduce_init, f08)
+FORTRAN(mpix_alltoall_init, 372)
+FORTRAN_08(mpix_alltoall_init, f08)
+FORTRAN(mpix_alltoallv_init, 373)
+FORTRAN_08(mpix_alltoallv_init, f08)
+FORTRAN(mpix_alltoallw_init, 374)
+FORTRAN_08(mpix_alltoallw_init, f08)
+FORTRAN(mpix_barrier_init, 375)
+FORTRAN_08(mpix_barrier_init, f08)
+FORTRAN(mpix_bcast_init, 376)
+FORTRAN_08(mpix_bcast_init, f08)
+FORTRAN(mpix_exscan_init, 377)
+FORTRAN_08(mpix_exscan_init, f08)
+FORTRAN(mpix_gather_init, 378)
+FORTRAN_08(mpix_gather_init, f08)
+FORTRAN(mpix_gatherv_init, 379)
+FORTRAN_08(mpix_gatherv_init, f08)
+FORTRAN(mpix_neighbor_allgather_init, 380)
+FORTRAN_08(mpix_neighbor_allgather_init, f08)
+FORTRAN(mpix_neighbor_allgatherv_init, 381)
+FORTRAN_08(mpix_neighbor_allgatherv_init, f08)
+FORTRAN(mpix_neighbor_alltoall_init, 382)
+FORTRAN_08(mpix_neighbor_alltoall_init, f08)
+FORTRAN(mpix_neighbor_alltoallv_init, 383)
+FORTRAN_08(mpix_neighbor_alltoallv_init, f08)
+FORTRAN(mpix_neighbor_alltoallw_init, 384)
+FORTRAN_08(mpix_neighbor_alltoallw_init, f08)
+FORTRAN(mpix_reduce_init, 385)
+FORTRAN_08(mpix_reduce_init, f08)
+FORTRAN(mpix_reduce_scatter_block_init, 386)
+FORTRAN_08(mpix_reduce_scatter_block_init, f08)
+FORTRAN(mpix_reduce_scatter_init, 387)
+FORTRAN_08(mpix_reduce_scatter_init, f08)
+FORTRAN(mpix_scan_init, 388)
+FORTRAN_08(mpix_scan_init, f08)
+FORTRAN(mpix_scatter_init, 389)
+FORTRAN_08(mpix_scatter_init, f08)
+FORTRAN(mpix_scatterv_init, 390)
+FORTRAN_08(mpix_scatterv_init, f08)
 
 /* -- other names -- */
 WEAK(MPI_Comm_c2f, PMPI_Comm_c2f)

@@ -11,6 +11,8 @@ void nx_fill_slots(void);          /* gen/entries.c: core_set_call for every slo
 long mid_resume(nx_cont *cont, nx_status *status);
 /* raises the error of a refused function (nx_refusal[index]) */
 long mid_refused(uint32_t index, nx_t comm);
+/* ends the job: the Fortran interface has been called by this name */
+long mid_refused_fortran(const char *name);
 /* raises an error that a face has found (comm or NX_COMM_WORLD) and returns it; function: its name without MPI_ */
 long mid_raise(nx_t comm, int error, const char *function);
 /* makes a route (route.h) if these two may have one; always 0 */
@@ -234,4 +236,14 @@ long mid_graph_neighbors(nx_t comm, int rank, int maxneighbors, int *neighbors);
 long mid_graph_map(nx_t comm, int nnodes, const int *index, const int *edges, int *newrank);
 long mid_dist_graph_neighbors_count(nx_t comm, int *indegree, int *outdegree, int *weighted);
 long mid_dist_graph_neighbors(nx_t comm, int maxindegree, int *sources, int *sourceweights, int maxoutdegree, int *destinations, int *destweights);
+long mid_neighbor_allgather(const void *sendbuf, int sendcount, nx_t sendtype, void *recvbuf, int recvcount, nx_t recvtype, nx_t comm);
+long mid_neighbor_allgatherv(const void *sendbuf, int sendcount, nx_t sendtype, void *recvbuf, const int *recvcounts, const int *displs, nx_t recvtype, nx_t comm);
+long mid_neighbor_alltoall(const void *sendbuf, int sendcount, nx_t sendtype, void *recvbuf, int recvcount, nx_t recvtype, nx_t comm);
+long mid_neighbor_alltoallv(const void *sendbuf, const int *sendcounts, const int *sdispls, nx_t sendtype, void *recvbuf, const int *recvcounts, const int *rdispls, nx_t recvtype, nx_t comm);
+long mid_neighbor_alltoallw(const void *sendbuf, const int *sendcounts, const nx_aint *sdispls, const nx_t *sendtypes, void *recvbuf, const int *recvcounts, const nx_aint *rdispls, const nx_t *recvtypes, nx_t comm);
+long mid_ineighbor_allgather(const void *sendbuf, int sendcount, nx_t sendtype, void *recvbuf, int recvcount, nx_t recvtype, nx_t comm, nx_t *request);
+long mid_ineighbor_allgatherv(const void *sendbuf, int sendcount, nx_t sendtype, void *recvbuf, const int *recvcounts, const int *displs, nx_t recvtype, nx_t comm, nx_t *request);
+long mid_ineighbor_alltoall(const void *sendbuf, int sendcount, nx_t sendtype, void *recvbuf, int recvcount, nx_t recvtype, nx_t comm, nx_t *request);
+long mid_ineighbor_alltoallv(const void *sendbuf, const int *sendcounts, const int *sdispls, nx_t sendtype, void *recvbuf, const int *recvcounts, const int *rdispls, nx_t recvtype, nx_t comm, nx_t *request);
+long mid_ineighbor_alltoallw(const void *sendbuf, const int *sendcounts, const nx_aint *sdispls, const nx_t *sendtypes, void *recvbuf, const int *recvcounts, const nx_aint *rdispls, const nx_t *recvtypes, nx_t comm, nx_t *request);
 #endif
