@@ -31,7 +31,7 @@ var (
 
 const ranks = 2
 
-// A program is one of the distribution, or a driver for one of its libraries, of which rank 0 prints lines `= KEY VALUES`.
+// A program is one of the distribution, or a driver for one of its libraries, of which rank 0 prints lines `result KEY VALUES`.
 type program struct {
 	name  string
 	debs  string   // packages
@@ -45,11 +45,11 @@ func programs() []program {
 	return []program{
 		{"petsc", "libpetsc-real-dev", []string{"/usr/lib/petsc/include/petsc.h"}, "petsc", []string{"petsc", "60", "100"}},
 		{"hypre", "libhypre-dev", []string{"/usr/include/hypre/HYPRE.h"}, "hypre", []string{"hypre", "60", "60"}},
-		{"sundials", "libsundials-dev", []string{"/usr/include/cvode/cvode.h"}, "sundials", []string{"sundials", "40", "1000"}},
+		{"sundials", "libsundials-dev", []string{"/usr/include/cvode/cvode.h"}, "sundials", []string{"sundials", "200", "1000"}},
 		{"boost", "libboost-mpi-dev libboost-serialization-dev", []string{"/usr/include/boost/mpi.hpp"}, "boost", []string{"boost", "600", "2000"}},
-		{"gpaw", "gpaw gpaw-data", []string{"/usr/bin/gpaw"}, "", []string{python, "/usr/bin/gpaw", "python", "gpaw_h2o.py", "3"}},
-		{"dolfinx", "python3-dolfinx", []string{"/usr/lib/petscdir/petsc3.18"}, "", []string{python, "dolfinx_heat.py", "200", "48"}},
-		{"rmpi", "r-cran-rmpi", []string{"/usr/lib/R/site-library/Rmpi"}, "", []string{"Rscript", "rmpi.R", "150", "60"}},
+		{"gpaw", "gpaw gpaw-data", []string{"/usr/bin/gpaw"}, "", []string{python, "/usr/bin/gpaw", "python", "gpaw_h2o.py", "2"}},
+		{"dolfinx", "python3-dolfinx", []string{"/usr/lib/petscdir/petsc3.18/x86_64-linux-gnu-real/lib/python3/dist-packages/dolfinx"}, "", []string{python, "dolfinx_heat.py", "100", "40"}},
+		{"rmpi", "r-cran-rmpi", []string{"/usr/lib/R/site-library/Rmpi"}, "", []string{"Rscript", "rmpi.R", "30", "60"}},
 	}
 }
 
@@ -73,7 +73,7 @@ func argvOf(site harness.Site, p program) []string {
 func results(into map[string]string, stdout string) error {
 	for line := range strings.Lines(stdout) {
 		f := strings.Fields(line)
-		if len(f) < 3 || f[0] != "=" || !strings.HasSuffix(line, "\n") {
+		if len(f) < 3 || f[0] != "result" || !strings.HasSuffix(line, "\n") {
 			continue
 		}
 		line = strings.Join(f, " ")
@@ -86,7 +86,7 @@ func results(into map[string]string, stdout string) error {
 }
 
 // count counts the result lines of an output.
-func count(stdout string) int { return strings.Count("\n"+stdout, "\n= ") }
+func count(stdout string) int { return strings.Count("\n"+stdout, "\nresult ") }
 
 // native runs the program without Byssus.
 func native(ctx context.Context, t *testing.T, site harness.Site, argv []string) (map[string]string, time.Duration) {

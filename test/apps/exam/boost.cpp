@@ -137,7 +137,7 @@ int main(int argc, char **argv)
 		for (const auto &e : whole)
 			h = h * 1099511628211u + e.second;
 		if (world.rank() == 0) {
-			std::printf("= %d %zu %zu %.15e %.15e %.15e %016llx\n", s, sizes[0], whole.size(), all.a, all.b, most, (unsigned long long)h);
+			std::printf("result %d %zu %zu %.15e %.15e %.15e %016llx\n", s, sizes[0], whole.size(), all.a, all.b, most, (unsigned long long)h);
 			std::fflush(stdout);
 		}
 	}

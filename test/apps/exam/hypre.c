@@ -153,6 +153,7 @@ static double structured(struct field *f, int *iterations)
 	HYPRE_StructVectorAssemble(x);
 	HYPRE_StructPFMGCreate(MPI_COMM_WORLD, &pfmg);
 	HYPRE_StructPFMGSetTol(pfmg, 1e-9);
+	HYPRE_StructPFMGSetLogging(pfmg, 1);        /* else there is no residual to ask for */
 	HYPRE_StructPFMGSetup(pfmg, a, b, x);
 	HYPRE_StructPFMGSolve(pfmg, a, b, x);
 	HYPRE_StructPFMGGetNumIterations(pfmg, iterations);
@@ -188,7 +189,7 @@ int main(int argc, char **argv)
 		double ra = multigrid(&f, &a), na = norm(&f), rb = structured(&f, &b), nb = norm(&f);
 
 		if (f.rank == 0) {
-			printf("= %d %d %.15e %.15e %d %.15e %.15e\n", s, a, ra, na, b, rb, nb);
+			printf("result %d %d %.15e %.15e %d %.15e %.15e\n", s, a, ra, na, b, rb, nb);
 			fflush(stdout);
 		}
 	}

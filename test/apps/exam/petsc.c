@@ -122,7 +122,7 @@ static PetscErrorCode steps(Heat *h, long n)
 		}
 		PetscCall(VecNorm(u, NORM_2, &two));
 		PetscCall(VecNorm(u, NORM_INFINITY, &most));
-		PetscCall(PetscPrintf(PETSC_COMM_WORLD, "= %ld %d %d %.15e %.15e\n", s, (int)its, (int)newton, (double)two, (double)most));
+		PetscCall(PetscPrintf(PETSC_COMM_WORLD, "result %ld %d %d %.15e %.15e\n", s, (int)its, (int)newton, (double)two, (double)most));
 	}
 	PetscCall(SNESDestroy(&snes));
 	PetscCall(MatDestroy(&a));

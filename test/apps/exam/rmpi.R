@@ -59,7 +59,7 @@ for (step in seq_len(steps)) {
   if (rank == 0) mpi.bcast.Robj(told, rank = 0, comm = 5) else told <- mpi.bcast.Robj(rank = 0, comm = 5)
   state <- (state + told$work + all) %% 100
   if (rank == 0) {
-    cat(sprintf("= %d %.15e %.15e %.15e\n", step, work, all, sum(parts^2)))
+    cat(sprintf("result %d %.15e %.15e %.15e\n", step, work, all, sum(parts^2)))
     flush(stdout())
   }
 }

@@ -67,7 +67,7 @@ int main(int argc, char **argv)
 		CVodeGetNumSteps(cv, &taken);
 		CVodeGetNumRhsEvals(cv, &calls);
 		if (r.rank == 0) {
-			printf("= %d %d %ld %ld %.15e %.15e\n", k, bad, taken, calls, norm, most);
+			printf("result %d %d %ld %ld %.15e %.15e\n", k, bad, taken, calls, norm, most);
 			fflush(stdout);
 		}
 	}
