@@ -15,7 +15,7 @@ import (
 
 // records are all structures that C sees too.
 var records = []any{Header{}, Hello{}, Welcome{}, Clock{}, Met{}, Stopped{}, Image{}, Resumed{}, Restored{}, Drain{},
-	Page{}, ImageHeader{}, VMA{}, Chunk{}, Section{}}
+	Page{}, ImageHeader{}, VMA{}, Chunk{}, Section{}, Object{}, SharedHead{}, Share{}, Hand{}}
 
 // TestOffsets compiles a program that prints sizes and offsets and compares them with what Go's compiler made.
 func TestOffsets(t *testing.T) {

@@ -42,6 +42,11 @@ const (
 	MsgInit     = 11 // text, the library's version: MPI_Init is done
 	MsgFini     = 12 // text: MPI_Finalize is done
 	MsgReason   = 13 // text: why this rank is about to end the job (an abort, a refused call)
+	MsgObjects  = 14 // n x Object: what this rank has and others might have too; before STOPPED
+	MsgHand     = 15 // Hand: at a restart, an object for other ranks, or a wish; its descriptor goes with it
+
+	MsgFinalizing = 16 // the rank enters MPI_Finalize: it cannot be stopped any more
+	MsgTerminate  = 17 // somebody has sent this rank a SIGTERM that would end it; it is held back
 )
 
 // Messages from the agent to a rank.
@@ -54,7 +59,10 @@ const (
 	MsgDrain   = 69 // Drain: every rank is stopped: drain, write the image, go on
 	MsgResume  = 70 // after EXIT_AFTER: go on after all
 	MsgCancel  = 71 // this attempt is given up: go on
-	MsgExit    = 72 // after EXIT_AFTER: end with EXIT_STOPPED
+	MsgExit    = 72 // end with EXIT_STOPPED, when the image under way is over
+	MsgShared  = 73 // SharedHead, n x Share: what several ranks have; before DRAIN
+	MsgHanded  = 74 // Hand: answers HAND; the descriptor goes with it
+	MsgEnd     = 75 // the job ends without a checkpoint: SIGTERM has its effect, beginning with one that comes now
 )
 
 // Header opens every message.
@@ -109,6 +117,8 @@ type Stopped struct {
 	StopNS    uint64
 	NThreads  uint32 `c:"nthreads"`
 	NRefusals uint32 `c:"nrefusals"`
+	NPassing  uint32 `c:"npassing"` // the last so many of them may be gone a moment later: child processes
+	Pad       uint32
 }
 
 // Image says that a rank's image is written.
@@ -147,6 +157,64 @@ type Drain struct {
 	Dir        [1000]byte `c:",char"`
 	Checkpoint uint64
 	JobID      [16]byte
+}
+
+// Flags of Object and Share.
+const (
+	ObjectNameless = 1   // has no name: its content is in the image
+	ObjectMemory   = 2   // has a name, lies in memory (tmpfs) and is mapped: its content is in the image
+	ObjectKernel   = 4   // pipe, socket, eventfd: cannot be shared with another process
+	ObjectWrites   = 8   // open or mapped for writing
+	ObjectEnd      = 16  // written at its end
+	ObjectWhole    = 32  // the rank can save all of its content
+	ObjectFront    = 256 // the rank can save its content up to the size that it tells
+	ShareForeign   = 64  // other processes write to it
+	ShareEveryone  = 128 // no rank can save all of it: each saves what it maps
+)
+
+// Object is something that a rank has open or mapped and that other processes might have too. A rank may report the same
+// object several times: once for each open file, once for its mappings.
+type Object struct {
+	Dev   uint64
+	Inode uint64
+	Size  uint64 // of the file, or the end of what is mapped
+	Flags uint32 // OBJECT_*
+	FD    int32  `c:"fd"` // a descriptor of it, -1: it is only mapped
+}
+
+// Flags of SharedHead.
+const (
+	SharedHold = 1 // several ranks share something: wait for RESUME (or EXIT) after IMAGE
+)
+
+// SharedHead opens SHARED.
+type SharedHead struct {
+	Flags uint32
+	Pad   uint32
+}
+
+// Share is an object that several ranks have, or that strangers write to.
+type Share struct {
+	Dev   uint64
+	Inode uint64
+	Size  uint64
+	Flags uint32 // of all ranks together
+	Owner uint32 // the rank that saves and restores it
+}
+
+// What Hand says.
+const (
+	HandGive = 1 // here is the object
+	HandWant = 2 // which is answered when some rank has given it
+	HandHere = 3 // the rank has come to the meeting with that number, which is answered when all have
+)
+
+// Hand passes objects from rank to rank at a restart.
+type Hand struct {
+	What  uint32
+	Pad   uint32
+	Dev   uint64 // as they were at the checkpoint; HERE: the number of the meeting
+	Inode uint64
 }
 
 // What a rank is doing (Page.phase).
@@ -249,7 +317,10 @@ type ImageHeader struct {
 	FileSize      uint64
 	TablesCRC     uint32 // crc32c of the vma table followed by the chunk table
 	Pad           uint32
-	Zero          [3316]byte
+	XsaveSize     uint32 // bytes of a signal frame's extended state; 0: none
+	XsavePad      uint32
+	XsaveLayout   [64]uint32 // offset and size of component i of XCR0 in it, at 2 i and 2 i + 1
+	Zero          [3052]byte
 	HeaderCRC     uint32 // crc32c of the first 4092 bytes
 }
 
@@ -286,19 +357,31 @@ type Chunk struct {
 
 // Types of section.
 const (
-	SecProcess   = 1 // cwd, umask, rlimits, brk, timers, dispositions, pending signals
-	SecThreads   = 2
-	SecFds       = 3
-	SecFDContent = 4 // bytes in pipes, deleted files
-	SecStrings   = 5
-	SecAllocator = 6
-	SecLibs      = 7
-	SecClient    = 8 // what the MPI half asks to be kept
+	SecProcess    = 1 // cwd, umask, rlimits, brk, timers, dispositions, pending signals
+	SecThreads    = 2
+	SecFds        = 3
+	SecFDContent  = 4 // bytes in pipes, deleted files
+	SecStrings    = 5
+	SecAllocator  = 6
+	SecLibs       = 7
+	SecClient     = 8  // what the MPI half asks to be kept
+	SecAttributes = 12 // of threads and process: affinity, priorities, personality, ...
+	SecMemory     = 13 // guard pages, NUMA policies, locks of memory that is to come
+	SecShared     = 19 // what ranks share
+	SecEnd        = 20 // one more than the highest type; goes up with each new one
+
+	SecMayIgnore = 1 << 31 // in a type: a reader that does not know it goes on without it; all others it refuses
 )
 
 // Section opens a section (part 0 only); its bytes follow, padded to a multiple of 8.
 type Section struct {
 	Type   uint32
-	CRC32C uint32 `c:"crc32c"` // of the bytes without padding
+	CRC32C uint32 `c:"crc32c"` // of type, length, the bytes and their padding
 	Length uint64
 }
+
+// Limits of an image file, which its writer keeps and its readers ask for before they make memory.
+const (
+	MaxParts = 1024
+	MaxTable = 64 << 30 // bytes of all sections together, and of the VMA and chunk tables together
+)

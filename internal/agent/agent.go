@@ -42,9 +42,11 @@ type Server struct {
 	listener *net.UnixListener
 	pages    []*page
 	wg       sync.WaitGroup
+	board    board
 
 	mu       sync.Mutex
 	sessions []*session // by rank, the newest
+	look     look       // what was found in other processes in the present attempt
 	procs    []*process // all that ever said hello
 	conns    map[*net.UnixConn]bool
 	closed   bool
@@ -97,6 +99,7 @@ func (s *Server) Close() {
 	s.mu.Unlock()
 	s.listener.Close()
 	s.wg.Wait()
+	s.board.close()
 	s.closePages()
 }
 
@@ -115,7 +118,8 @@ func (s *Server) accept() {
 		if errors.Is(err, net.ErrClosed) {
 			return
 		}
-		if err != nil {
+		if err != nil { // out of descriptors: later there may be some
+			time.Sleep(10 * time.Millisecond)
 			continue
 		}
 		s.mu.Lock()
@@ -219,15 +223,15 @@ func (s *Server) welcome(c *net.UnixConn) (*session, error) {
 	case int(m.Rank) >= s.cfg.Ranks || int(hello.NRanks) != s.cfg.Ranks:
 		return nil, fmt.Errorf("agent: rank %d of %d, wanted %d ranks", m.Rank, hello.NRanks, s.cfg.Ranks)
 	}
-	return s.enlist(c, int(m.Rank), pid)
+	return s.enlist(c, int(m.Rank), pid, abi.Text(hello.Host[:]))
 }
 
-func (s *Server) enlist(c *net.UnixConn, rank, pid int) (*session, error) {
+func (s *Server) enlist(c *net.UnixConn, rank, pid int, host string) (*session, error) {
 	proc, err := openProcess(pid)
 	if err != nil {
 		return nil, fmt.Errorf("agent: rank %d: %w", rank, err)
 	}
-	ses := &session{rank: rank, conn: c, proc: proc}
+	ses := &session{rank: rank, host: host, conn: c, proc: proc}
 	ses.wake = sync.NewCond(&ses.mu)
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -240,8 +244,8 @@ func (s *Server) enlist(c *net.UnixConn, rank, pid int) (*session, error) {
 		old.shut()
 	}
 	s.sessions[rank], s.procs = ses, append(s.procs, proc)
-	ses.queue = append(ses.queue, abi.Packet(abi.Message{Header: abi.Header{Type: abi.MsgWelcome, Rank: uint32(rank)},
-		Body: abi.Encode(abi.Welcome{Writers: uint32(s.cfg.Writers)}, "")}))
+	ses.queue = append(ses.queue, packet{bytes: abi.Packet(abi.Message{Header: abi.Header{Type: abi.MsgWelcome, Rank: uint32(rank)},
+		Body: abi.Encode(abi.Welcome{Writers: uint32(s.cfg.Writers)}, "")})})
 	return ses, nil
 }
 
@@ -269,7 +273,7 @@ func peer(c *net.UnixConn) (int, error) {
 func (s *Server) read(ses *session) {
 	buf := make([]byte, abi.HeaderBytes+abi.MaxBody)
 	for {
-		n, err := ses.conn.Read(buf)
+		n, file, err := receive(ses.conn, buf)
 		if err != nil || n == 0 {
 			return
 		}
@@ -278,7 +282,9 @@ func (s *Server) read(ses *session) {
 			err = fmt.Errorf("agent: message of rank %d from rank %d", m.Rank, ses.rank)
 		}
 		if err == nil {
-			err = s.message(ses, m)
+			err = s.message(ses, m, file)
+		} else if file != nil {
+			file.Close()
 		}
 		if err != nil { // a rank that speaks nonsense cannot be trusted with a checkpoint
 			s.cfg.Event(coord.Failed{Rank: ses.rank, Text: err.Error()})
@@ -296,10 +302,7 @@ func (s *Server) Send(rank int, m abi.Message) {
 		return
 	}
 	m.Rank = uint32(rank)
-	ses.mu.Lock()
-	ses.queue = append(ses.queue, abi.Packet(m))
-	ses.mu.Unlock()
-	ses.wake.Signal()
+	ses.put(packet{bytes: abi.Packet(m)})
 }
 
 // Signal sends a signal to every rank that is there.

@@ -290,3 +290,25 @@ func TestPathTooLong(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 }
+
+// TestEnding: what a rank says about its end, and that of its refusals some may pass.
+func TestEnding(t *testing.T) {
+	s := &session{rank: 2}
+	for _, c := range []struct {
+		typ  uint16
+		body []byte
+		want coord.Event
+	}{
+		{abi.MsgFinalizing, nil, coord.Finalizing{Rank: 2}},
+		{abi.MsgTerminate, nil, coord.Terminate{ByRank: true}},
+		{abi.MsgReason, []byte("MPI_Abort with code 3\n"), coord.Reason{Rank: 2, Text: "MPI_Abort with code 3"}},
+		{abi.MsgStopped, abi.Encode(abi.Stopped{NRefusals: 2, NPassing: 1}, "socket\nchild\n"),
+			coord.Stopped{Rank: 2, Refusals: []string{"socket", "child"}, Passing: 1}},
+		{abi.MsgStopped, abi.Encode(abi.Stopped{NRefusals: 1, NPassing: 7}, "child"), coord.Stopped{Rank: 2, Refusals: []string{"child"}, Passing: 1}},
+	} {
+		got, err := s.event(abi.Message{Header: abi.Header{Type: c.typ}, Body: c.body})
+		if d := cmp.Diff(c.want, got); d != "" || err != nil {
+			t.Errorf("%d: %v\n%s", c.typ, err, d)
+		}
+	}
+}

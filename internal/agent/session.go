@@ -3,6 +3,7 @@ package agent
 import (
 	"fmt"
 	"net"
+	"os"
 	"strings"
 	"sync"
 	"time"
@@ -11,9 +12,16 @@ import (
 	"github.com/byssus-hpc/byssus/internal/coord"
 )
 
+// packet is a message on its way to a rank, and the descriptor that goes with it, if any.
+type packet struct {
+	bytes []byte
+	file  *os.File
+}
+
 // session is the connection of one rank.
 type session struct {
 	rank   int
+	host   string
 	conn   *net.UnixConn
 	proc   *process
 	epoch  uint64 // of the last report of clocks, and how many it has had; only the reader touches them
@@ -21,7 +29,7 @@ type session struct {
 
 	mu    sync.Mutex
 	wake  *sync.Cond
-	queue [][]byte
+	queue []packet
 	done  bool
 }
 
@@ -46,7 +54,7 @@ func (s *session) write() {
 		p := s.queue[0]
 		s.queue = s.queue[1:]
 		s.mu.Unlock()
-		if _, err := s.conn.Write(p); err != nil {
+		if err := p.send(s.conn); err != nil {
 			return // the reader notices the end
 		}
 	}
@@ -60,8 +68,17 @@ func (s *session) shut() {
 	s.conn.Close()
 }
 
-// message turns what a rank says into an event.
-func (s *Server) message(ses *session, m abi.Message) error {
+// message turns what a rank says into an event. A file that came with it is the receiver's to close.
+func (s *Server) message(ses *session, m abi.Message, file *os.File) error {
+	switch m.Type {
+	case abi.MsgHand:
+		return s.hand(ses, m, file)
+	case abi.MsgObjects:
+		return s.objects(ses, m)
+	}
+	if file != nil {
+		file.Close()
+	}
 	ev, err := ses.event(m)
 	if err != nil {
 		return err
@@ -93,7 +110,8 @@ func (s *session) event(m abi.Message) (coord.Event, error) {
 	case abi.MsgStopped:
 		var st abi.Stopped
 		text, err := abi.Decode(m.Body, &st)
-		return coord.Stopped{Rank: s.rank, Epoch: m.Epoch, Refusals: lines(text, int(st.NRefusals))}, err
+		refusals := lines(text, int(st.NRefusals))
+		return coord.Stopped{Rank: s.rank, Epoch: m.Epoch, Refusals: refusals, Passing: min(int(st.NPassing), len(refusals))}, err
 	case abi.MsgImage:
 		var im abi.Image
 		text, err := abi.Decode(m.Body, &im)
@@ -108,10 +126,14 @@ func (s *session) event(m abi.Message) (coord.Event, error) {
 		return coord.Failed{Rank: s.rank, Text: sentence(m.Body)}, nil
 	case abi.MsgInit:
 		return coord.Init{Rank: s.rank}, nil
+	case abi.MsgFinalizing:
+		return coord.Finalizing{Rank: s.rank}, nil
 	case abi.MsgFini:
 		return coord.Fini{Rank: s.rank}, nil
 	case abi.MsgReason:
-		return coord.Waiting{Rank: s.rank}, nil // of no epoch: for now the rank alone says it
+		return coord.Reason{Rank: s.rank, Text: sentence(m.Body)}, nil
+	case abi.MsgTerminate:
+		return coord.Terminate{ByRank: true}, nil
 	}
 	return nil, fmt.Errorf("agent: message of unknown type %d from rank %d", m.Type, s.rank)
 }

@@ -20,8 +20,8 @@ func (e *env) checkpoint() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "checkpoint [flags] JOB",
 		Short: "Take a checkpoint of a running job",
-		Long: `Ask a running job for a checkpoint, wait until it is committed, and print its number, its size and how long the
-application stood still.`,
+		Long: withJSON(`Ask a running job for a checkpoint, wait until it is committed, and print its number, its size and how long the
+application stood still.`, "an object", jsonResult),
 		Example: `  byssus checkpoint melt
   byssus checkpoint melt --stop      # and leave
   byssus checkpoint melt --wait=false`,
@@ -114,8 +114,8 @@ func (e *env) stop() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "stop [flags] JOB",
 		Short: "End a running job after a checkpoint",
-		Long: `Take a checkpoint and end the job; byssus restart goes on with it. With --now it ends at once, without a
-checkpoint; those that are committed stay.`,
+		Long: withJSON(`Take a checkpoint and end the job; byssus restart goes on with it. With --now it ends at once, without a
+checkpoint; those that are committed stay.`, "an object, without --now", jsonResult),
 		Example:           "  byssus stop melt\n  byssus stop melt --now",
 		Args:              jobArg,
 		ValidArgsFunction: e.completeJobs,

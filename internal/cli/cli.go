@@ -20,6 +20,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/byssus-hpc/byssus/internal/dataset"
+	"github.com/byssus-hpc/byssus/internal/ui"
 )
 
 // env is what all verbs share.
@@ -31,12 +32,19 @@ type env struct {
 
 // Main runs a command line and returns the exit code.
 func Main(args []string, out, errw io.Writer) int {
-	e := &env{out: out, err: errw}
+	stdout := ui.NewOutput(out)
+	e := &env{out: stdout, err: ui.NewOutput(errw)}
 	cmd := e.root()
 	cmd.SetArgs(args)
-	cmd.SetOut(out)
-	cmd.SetErr(errw)
-	return e.exitCode(cmd.Execute())
+	cmd.SetOut(e.out)
+	cmd.SetErr(e.err)
+	strictHelp(cmd)
+	code := e.exitCode(cmd.Execute())
+	if err := stdout.Err(); err != nil { // whoever printed may not have looked
+		e.say(fmt.Sprintf("standard output: %v", err))
+		code = ExitFailed
+	}
+	return code
 }
 
 // Root returns the command tree, for the generator of the man pages.
@@ -58,6 +66,28 @@ under the same MPI library or under another one.`,
 	cmd.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usage(err) })
 	cmd.AddCommand(e.run(), e.restart(), e.checkpoint(), e.stop(), e.ps(), e.list(), e.show(), e.verify(), e.doctor(), e.version())
 	return cmd
+}
+
+// strictHelp makes it an error to ask cobra's own verbs for what there is not. The output is set before, since they
+// keep what it was when they were made.
+func strictHelp(root *cobra.Command) {
+	root.InitDefaultHelpCmd()
+	root.InitDefaultCompletionCmd()
+	for _, cmd := range root.Commands() {
+		switch cmd.Name() {
+		case "help":
+			help := cmd.Run
+			cmd.RunE = func(cmd *cobra.Command, args []string) error {
+				if _, rest, err := root.Find(args); err != nil || len(rest) > 0 {
+					return usage(fmt.Errorf("help: no verb %q", args))
+				}
+				help(cmd, args)
+				return nil
+			}
+		case "completion":
+			cmd.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
+		}
+	}
 }
 
 // store is the store that was asked for.
@@ -90,16 +120,19 @@ func (e *env) job(name string) (*dataset.Job, error) {
 }
 
 // say writes a line of ours.
-func (e *env) say(text string) { fmt.Fprintf(e.err, "byssus: %s\n", text) }
+func (e *env) say(text string) { fmt.Fprintf(e.err, "byssus: %s\n", ui.Line(text)) }
 
 func (e *env) addJSON(cmd *cobra.Command) {
 	cmd.Flags().BoolVar(&e.json, "json", false, "print JSON")
 }
 
 func (e *env) printJSON(v any) error {
-	enc := json.NewEncoder(e.out)
-	enc.SetIndent("", "  ")
-	return enc.Encode(v)
+	b, err := json.MarshalIndent(v, "", "  ")
+	if err != nil {
+		return fmt.Errorf("cli: %w", err)
+	}
+	_, err = io.WriteString(e.out, ui.JSON(b)+"\n")
+	return err
 }
 
 // jobArg is the check of a verb with the name of a job.

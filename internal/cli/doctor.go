@@ -116,9 +116,8 @@ func (e *env) checkBase() []machine.Check {
 		program, err = launch.RankProgram(dir)
 	}
 	add("byssus-rank", program, err)
-	base := runBases()[0]
-	add("run directory", base, privateDir(base))
 	store, err := e.store()
+	add("run directory", firstBase(store), nil)
 	if err == nil {
 		err = writable(store.Dir)
 	}

@@ -60,6 +60,8 @@ func (e *env) exitCode(err error) int {
 		code = ExitNotExec
 	case errors.Is(err, elfcheck.ErrNotFound):
 		code = ExitNotFound
+	case errors.Is(err, dataset.ErrName):
+		code = ExitUsage
 	case isNot(err):
 		code = ExitNot
 	case strings.HasPrefix(err.Error(), "unknown command"):
@@ -73,7 +75,7 @@ func (e *env) exitCode(err error) int {
 }
 
 func isNot(err error) bool {
-	for _, sentinel := range []error{dataset.ErrNoJob, dataset.ErrExists, dataset.ErrLocked, dataset.ErrNoManifest, coordsrv.ErrNotRunning, coordsrv.ErrNoCheckpoint} {
+	for _, sentinel := range []error{dataset.ErrNoJob, dataset.ErrExists, dataset.ErrLocked, dataset.ErrNoManifest, dataset.ErrForeign, coordsrv.ErrNotRunning, coordsrv.ErrNoCheckpoint} {
 		if errors.Is(err, sentinel) {
 			return true
 		}

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -20,16 +21,25 @@ func (e *env) ps() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "ps [flags]",
 		Short:   "List the jobs of this user that run on this machine",
+		Long:    withJSON("List the jobs of this user that run on this machine.", "a list of objects", jsonStatus),
 		Example: "  byssus ps\n  byssus ps --json",
 		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			store, err := e.store()
+			if err != nil {
+				return err
+			}
 			jobs := []coordsrv.Status{}
-			for _, dir := range runningDirs() {
+			for _, dir := range runningDirs(store) {
 				ctx, cancel := context.WithTimeout(cmd.Context(), 5*time.Second)
-				if st, err := coordsrv.Dial(dir).Status(ctx); err == nil {
-					jobs = append(jobs, st)
-				}
+				st, err := coordsrv.Dial(dir).Status(ctx)
 				cancel()
+				switch {
+				case err == nil:
+					jobs = append(jobs, st)
+				case !errors.Is(err, coordsrv.ErrNotRunning):
+					e.say(fmt.Sprintf("ps: %s: %v", dir, err))
+				}
 			}
 			if e.json {
 				return e.printJSON(jobs)
@@ -55,7 +65,7 @@ func psRow(st coordsrv.Status) []string {
 		state = fmt.Sprintf("checkpoint %d: %s", st.Number, st.Stage)
 	}
 	return []string{st.Job, fmt.Sprint(st.PID), fmt.Sprintf("%d/%d", st.Connected, st.Ranks), st.MPI.Name, state,
-		ui.Duration(st.Running.Round(time.Second)), last, filepath.Base(st.App[0])}
+		ui.Duration(st.Running.Round(time.Second)), last, filepath.Base(strings.Join(st.App[:min(len(st.App), 1)], ""))}
 }
 
 // listed is a checkpoint as list shows it.
@@ -66,14 +76,22 @@ type listed struct {
 	Path       string            `json:"path"`
 	Manifest   *dataset.Manifest `json:"manifest,omitempty"`
 	Err        string            `json:"error,omitempty"`
+	JobErr     string            `json:"job_error,omitempty"`
 }
 
 func (e *env) list() *cobra.Command {
 	cmd := &cobra.Command{
-		Use:               "list [flags] [JOB]",
-		Short:             "List jobs and their checkpoints",
-		Example:           "  byssus list\n  byssus list melt --json",
-		Args:              cobra.MaximumNArgs(1),
+		Use:   "list [flags] [JOB]",
+		Short: "List jobs and their checkpoints",
+		Long: withJSON(`List all jobs of the store, or one, and their checkpoints. What is damaged, or cannot be used, is listed with the reason;
+the exit code is 122 then.`, "a list with an object for each checkpoint, and for each job without any", jsonListed),
+		Example: "  byssus list\n  byssus list melt --json",
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 1 {
+				return usage(fmt.Errorf("list: %d arguments, wanted the name of a job or none", len(args)))
+			}
+			return nil
+		},
 		ValidArgsFunction: e.completeJobs,
 		RunE:              func(_ *cobra.Command, args []string) error { return e.listJobs(args) },
 	}
@@ -86,23 +104,56 @@ func (e *env) listJobs(names []string) error {
 	if err != nil {
 		return err
 	}
-	if len(names) == 0 {
+	asked := len(names) > 0
+	if !asked {
 		if names, err = store.Jobs(); err != nil {
 			return err
 		}
 	}
-	all := []listed{}
+	all, damaged := []listed{}, 0
 	for _, name := range names {
-		job, err := store.Open(name)
-		if err != nil {
-			return err
-		}
-		these, err := listJob(job)
-		if err != nil {
+		these, err := e.listNamed(store, name)
+		if err != nil && asked {
 			return err
 		}
 		all = append(all, these...)
 	}
+	for _, l := range all {
+		if l.Err != "" || l.JobErr != "" {
+			damaged++
+		}
+	}
+	if err := e.printList(all); err != nil || damaged == 0 {
+		return err
+	}
+	return exitError{ExitNot, fmt.Errorf("cli: list: %d of %d entries are damaged or cannot be used", damaged, len(all))}
+}
+
+// listNamed lists a job; one that has just been removed has no entries.
+func (e *env) listNamed(store dataset.Store, name string) ([]listed, error) {
+	job, err := store.Open(name)
+	if errors.Is(err, dataset.ErrNoJob) {
+		return nil, err
+	}
+	if err != nil {
+		e.say(err.Error())
+		return []listed{{Job: name, State: stateUnusable, Path: filepath.Join(store.Dir, name), JobErr: err.Error()}}, err
+	}
+	if job.Damage != nil {
+		e.say(fmt.Sprintf("job %s: %v", name, job.Damage))
+	}
+	these, err := listJob(job)
+	if err != nil && job.Vanished() {
+		return nil, fmt.Errorf("cli: list %s: %w", name, dataset.ErrNoJob)
+	}
+	if err != nil {
+		e.say(err.Error())
+		return []listed{{Job: name, State: stateUnusable, Path: job.Dir, JobErr: err.Error()}}, err
+	}
+	return these, nil
+}
+
+func (e *env) printList(all []listed) error {
 	if e.json {
 		return e.printJSON(all)
 	}
@@ -113,7 +164,7 @@ func (e *env) listJobs(names []string) error {
 			row[2] = fmt.Sprint(l.Checkpoint)
 		}
 		if m := l.Manifest; m != nil {
-			mpi, _, _ := strings.Cut(m.MPI, "\n")
+			mpi := firstLine(m.MPI)
 			row = []string{l.Job, l.State, row[2], ui.Ago(m.Time, time.Now()), fmt.Sprint(m.Ranks), ui.Bytes(m.Bytes), mpi}
 		}
 		if l.Err != "" {
@@ -125,10 +176,22 @@ func (e *env) listJobs(names []string) error {
 	return nil
 }
 
+// firstLine is the first line of what a library says about itself, without its tabs.
+func firstLine(s string) string {
+	line, _, _ := strings.Cut(s, "\n")
+	return strings.Join(strings.Fields(line), " ")
+}
+
+// States that are seen from outside only.
+const (
+	stateLost     = "lost"     // its byssus died
+	stateUnusable = "unusable" // of another user, a link, or not to be read
+)
+
 // stateOf is the state of a job, seen from outside.
 func stateOf(job *dataset.Job) string {
 	if job.Meta.State == dataset.StateRunning && !job.Locked() {
-		return "lost"
+		return stateLost
 	}
 	return job.Meta.State
 }
@@ -138,20 +201,24 @@ func listJob(job *dataset.Job) ([]listed, error) {
 	if err != nil {
 		return nil, err
 	}
-	state := stateOf(job)
-	if len(images) == 0 {
-		return []listed{{Job: job.Meta.Name, State: state, Path: job.Dir}}, nil
+	whole := listed{Job: job.Meta.Name, State: stateOf(job), Path: job.Dir}
+	if job.Damage != nil {
+		whole.JobErr = job.Damage.Error()
 	}
 	var out []listed
 	for _, n := range images {
-		l := listed{Job: job.Meta.Name, State: state, Checkpoint: n, Path: job.Path(n)}
-		m, err := dataset.ReadManifest(l.Path)
-		if err != nil {
+		l := whole
+		l.Checkpoint, l.Path = n, job.Path(n)
+		if l.Manifest, err = dataset.ReadManifest(l.Path); err != nil {
+			if job.Gone(n) {
+				continue
+			}
 			l.Err = err.Error()
-		} else {
-			l.Manifest = m
 		}
 		out = append(out, l)
+	}
+	if len(out) == 0 {
+		out = append(out, whole)
 	}
 	return out, nil
 }
@@ -161,8 +228,9 @@ func (e *env) verify() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "verify [flags] JOB",
 		Short: "Read all of a job's checkpoints and compare every checksum",
-		Long: `Read every byte of a job's checkpoints (or of the one given) and compare it with its checksums. Damage is named: the
-checkpoint, the file, the chunk, the checksum found and the one wanted; the exit code is 122 then.`,
+		Long: withJSON(`Read every byte of a job's checkpoints (or of the one given), and of the files beside them, and compare it with its
+checksums. Damage is named: the checkpoint, the file, the chunk, the checksum found and the one wanted; the exit code is
+122 then. A checkpoint that the running job drops meanwhile is no damage.`, "a list of objects", jsonVerified),
 		Example:           "  byssus verify melt\n  byssus verify melt --checkpoint 3",
 		Args:              jobArg,
 		ValidArgsFunction: e.completeJobs,
@@ -175,7 +243,7 @@ checkpoint, the file, the chunk, the checksum found and the one wanted; the exit
 
 // verified is the result for one checkpoint.
 type verified struct {
-	Checkpoint uint64 `json:"checkpoint"`
+	Checkpoint uint64 `json:"checkpoint,omitempty"`
 	Bytes      int64  `json:"bytes"`
 	Err        string `json:"error,omitempty"`
 }
@@ -190,8 +258,17 @@ func (e *env) verifyJob(name string, only uint64) error {
 		return err
 	}
 	results, damaged := []verified{}, 0
+	others := job.Verify()
+	for _, err := range others {
+		results = append(results, verified{Err: err.Error()})
+		e.say(err.Error())
+	}
 	for _, n := range images {
 		v := verifyOne(job, n)
+		if v.Err != "" && job.Gone(n) {
+			e.say(fmt.Sprintf("checkpoint %d: has been dropped meanwhile", n))
+			continue
+		}
 		results = append(results, v)
 		switch {
 		case v.Err != "":
@@ -205,6 +282,9 @@ func (e *env) verifyJob(name string, only uint64) error {
 		if err := e.printJSON(results); err != nil {
 			return err
 		}
+	}
+	if len(others) > 0 && damaged == 0 {
+		return exitError{ExitNot, fmt.Errorf("cli: verify %s: its checkpoints are good, what is beside them is damaged", name)}
 	}
 	if damaged > 0 {
 		return exitError{ExitNot, fmt.Errorf("cli: verify %s: %d of %d checkpoints are damaged", name, damaged, len(images))}

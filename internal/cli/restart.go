@@ -41,6 +41,30 @@ func (e *env) restartJob(cmd *cobra.Command, name string, f *runFlags, only uint
 	if err != nil {
 		return err
 	}
+	if err := job.Lock(); err != nil {
+		return err
+	}
+	defer job.Unlock()
+	if job.Damage != nil {
+		e.say(fmt.Sprintf("job %s: %v", name, job.Damage))
+	}
+	notes, err := job.Heal()
+	for _, note := range notes {
+		e.say(note)
+	}
+	if err != nil {
+		return err
+	}
+	images, err := job.Checkpoints()
+	if err == nil && len(images) == 0 {
+		err = exitError{ExitNot, fmt.Errorf("cli: restart %s: there is no checkpoint to go on from", name)}
+	}
+	if err == nil && job.Meta.Ranks < 1 {
+		err = exitError{ExitNot, fmt.Errorf("cli: restart %s: %w", name, job.Damage)}
+	}
+	if err != nil {
+		return err
+	}
 	meta := &job.Meta
 	changed := cmd.Flags().Changed
 	if changed("ranks") && f.ranks != meta.Ranks {
@@ -51,30 +75,19 @@ func (e *env) restartJob(cmd *cobra.Command, name string, f *runFlags, only uint
 	if err != nil {
 		return err
 	}
-	if err := job.Lock(); err != nil {
-		return err
-	}
-	images, err := job.Checkpoints()
-	if err == nil && len(images) == 0 {
-		err = exitError{ExitNot, fmt.Errorf("cli: restart %s: there is no checkpoint to go on from", name)}
-	}
-	if err != nil {
-		job.Unlock()
-		return err
-	}
 	meta.MPI, meta.Every, meta.Keep, meta.Retries = spec.MPI.Name, f.every, f.keep, f.retries
+	meta.Grace, meta.Reason = f.grace, ""
 	meta.Fsync, meta.Lazy, meta.Policy, meta.MPIArgs, meta.Writers = f.fsync, f.lazy, f.policy, f.mpiArgs, f.writers
 	meta.Refused = f.refused
 	meta.State, meta.Exit, meta.Ended = dataset.StateRunning, 0, time.Time{}
-	if err := job.Save(); err != nil {
-		job.Unlock()
-		return err
+	if err := job.Save(); err != nil { // a store that is full or read-only can be read all the same
+		e.say(fmt.Sprintf("%v; the job goes on all the same", err))
 	}
 	dir := meta.Dir
 	if _, err := os.Stat(dir); err != nil {
 		dir = "" // the ranks say so if they need it
 	}
-	return e.drive(job, spec, coordsrv.Options{Restart: true, Only: only, Dir: dir}, f.verbose)
+	return e.drive(job, spec, coordsrv.Options{Restart: true, Only: only, Dir: dir, Grace: f.grace}, f.verbose)
 }
 
 // keepOld takes over what was not given.
@@ -109,6 +122,9 @@ func (f *runFlags) keepOld(changed func(string) bool, meta *dataset.Meta) {
 	}
 	if !changed("mpi-args") && f.mpi == meta.MPI {
 		f.mpiArgs = meta.MPIArgs
+	}
+	if !changed("grace") && meta.Grace > 0 {
+		f.grace = meta.Grace
 	}
 	if !changed("writers") && meta.Writers > 0 {
 		f.writers = meta.Writers

@@ -37,6 +37,7 @@ type runFlags struct {
 	mpiArgs []string
 	verbose bool
 	writers int
+	grace   time.Duration
 }
 
 func (f *runFlags) add(cmd *cobra.Command) {
@@ -52,6 +53,7 @@ func (f *runFlags) add(cmd *cobra.Command) {
 	fl.StringVar(&f.refused, "refused", "end", "a call of an MPI function that is refused: end the job with the reason, or answer with an MPI error")
 	fl.StringArrayVar(&f.mpiArgs, "mpi-args", nil, "an argument for mpirun (repeat for more)")
 	fl.IntVar(&f.writers, "writers", 1, "threads of a rank that write its image")
+	fl.DurationVar(&f.grace, "grace", coord.DefaultGrace, "from SIGTERM to the end of the job, with or without a checkpoint")
 	fl.BoolVarP(&f.verbose, "verbose", "v", false, "tell about every checkpoint")
 	complete := func(values ...string) func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 		return func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
@@ -79,6 +81,8 @@ func (f *runFlags) check() error {
 		return usage(fmt.Errorf("run: --retries %d, wanted at least 0", f.retries))
 	case f.every < 0 || f.every > 0 && f.every < time.Second:
 		return usage(fmt.Errorf("run: --every %v, wanted at least 1s", f.every))
+	case f.grace < time.Second || f.grace > 24*time.Hour:
+		return usage(fmt.Errorf("run: --grace %v, wanted 1s to 24h", f.grace))
 	case f.policy != "refuse" && f.policy != "drop":
 		return usage(fmt.Errorf("run: --policy %q, wanted refuse or drop", f.policy))
 	case f.refused != "end" && f.refused != "error":
@@ -100,8 +104,10 @@ func (e *env) run() *cobra.Command {
 error, the environment and the exit code are those of the program.
 
 A checkpoint is taken on request (byssus checkpoint), every so often (--every), on SIGUSR1, and before leaving on
-SIGTERM (exit code 123). On SIGINT the job ends at once; committed checkpoints stay. When a rank dies the job goes on
-from its newest good checkpoint by itself, at most --retries times without a new checkpoint in between.
+SIGTERM, also when a batch system sends that to all processes of the job: it leaves within --grace, with exit code 123
+after a checkpoint, or 143 when there was none in time, and never goes on by itself. On SIGINT the job ends at once;
+committed checkpoints stay. When a rank dies the job goes on from its newest good checkpoint by itself, at most
+--retries times without a new checkpoint in between.
 
 A call of an MPI function that is refused (byssus doctor lists them) ends the job with the reason, exit code 125. With
 --refused=error it is answered with an MPI error, as the error handler of its communicator wants it, for programs that
@@ -174,7 +180,7 @@ func (e *env) runNew(f *runFlags, app []string) error {
 	}
 	job, err := store.Create(dataset.Meta{Name: f.jobName(app[0]), ID: hex.EncodeToString(id), App: app, Dir: cwd,
 		Ranks: f.ranks, MPI: spec.MPI.Name, Face: report.Face, MPIArgs: f.mpiArgs, Every: f.every, Keep: f.keep, Retries: f.retries,
-		Fsync: f.fsync, Lazy: f.lazy, Policy: f.policy, Refused: f.refused, Writers: f.writers, State: dataset.StateRunning, Started: time.Now()})
+		Fsync: f.fsync, Lazy: f.lazy, Policy: f.policy, Refused: f.refused, Writers: f.writers, Grace: f.grace, State: dataset.StateRunning, Started: time.Now()})
 	if errors.Is(err, dataset.ErrExists) {
 		return fmt.Errorf("%w: go on with byssus restart %s, or choose another name", err, f.job)
 	}
@@ -182,7 +188,7 @@ func (e *env) runNew(f *runFlags, app []string) error {
 		return err
 	}
 	spec.App = app
-	return e.drive(job, spec, coordsrv.Options{}, f.verbose)
+	return e.drive(job, spec, coordsrv.Options{Grace: f.grace}, f.verbose)
 }
 
 // warn says in a line what doctor would say about the program.
@@ -222,9 +228,12 @@ func (e *env) drive(job *dataset.Job, spec launch.Spec, opt coordsrv.Options, ve
 	if err != nil {
 		return err
 	}
-	defer os.RemoveAll(runDir)
+	defer removeRunDir(runDir)
 	signals, stop := catch()
 	defer stop()
+	broken := make(chan os.Signal, 1) // who read what we say may be gone: the job stays. Caught, not ignored: children inherit that
+	signal.Notify(broken, syscall.SIGPIPE)
+	defer signal.Stop(broken)
 	spec.Job = job.Meta.Name
 	opt.Job, opt.Spec, opt.RunDir, opt.Signals = job, spec, runDir, signals
 	opt.Environ, opt.Fault, opt.Say = os.Environ(), os.Getenv("BYSSUS_FAULT"), e.say
@@ -267,11 +276,12 @@ func (e *env) ended(job *dataset.Job, code int) error {
 		return exitWith(code)
 	}
 	_ = os.Remove(filepath.Join(job.Dir, "run"))
+	own, err := job.Own()
 	if err := job.Save(); err != nil {
 		e.say(err.Error())
 	}
-	if code != 0 && code != ExitStart && err == nil && len(images) > 0 { // which would only fail again
-		e.say(fmt.Sprintf("go on from checkpoint %d with: byssus restart %s", images[len(images)-1], job.Meta.Name))
+	if code != 0 && code != ExitStart && err == nil && len(own) > 0 { // which would only fail again
+		e.say(fmt.Sprintf("go on from checkpoint %d with: byssus restart %s", own[len(own)-1], job.Meta.Name))
 	}
 	return exitWith(code)
 }
@@ -279,7 +289,7 @@ func (e *env) ended(job *dataset.Job, code int) error {
 // catch collects the signals that mean something to a running job; the rest keep their default.
 func catch() (<-chan os.Signal, func()) {
 	ch := make(chan os.Signal, 16)
-	for _, sig := range []os.Signal{syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGTERM, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGHUP, syscall.SIGWINCH, syscall.SIGCONT} {
+	for _, sig := range []os.Signal{syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGTERM, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGHUP, syscall.SIGPIPE, syscall.SIGWINCH, syscall.SIGCONT} {
 		if !signal.Ignored(sig) {
 			signal.Notify(ch, sig)
 		}

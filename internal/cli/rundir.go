@@ -1,10 +1,13 @@
 package cli
 
 import (
+	"errors"
 	"fmt"
 	"hash/fnv"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
 
 	"github.com/byssus-hpc/byssus/internal/agent"
@@ -12,72 +15,169 @@ import (
 	"github.com/byssus-hpc/byssus/internal/dataset"
 )
 
-// runBases are the directories in which run directories may lie: sockets need short paths.
-func runBases() []string {
+// A run directory holds the sockets of a running job. It lies in the first of these that can be ours alone; sockets
+// need short paths. Others may have made a directory of such a name before us: then the next one serves, at last one
+// in /tmp whose name nobody can foretell.
+
+// runBases are the directories with a fixed name.
+func runBases(store dataset.Store) []string {
 	var bases []string
 	if x := os.Getenv("XDG_RUNTIME_DIR"); x != "" {
 		bases = append(bases, filepath.Join(x, "byssus"))
 	}
-	return append(bases, fmt.Sprintf("/tmp/byssus-%d", os.Getuid()))
+	uid := os.Geteuid()
+	return append(bases, fmt.Sprintf("/run/user/%d/byssus", uid), fmt.Sprintf("/tmp/byssus-%d", uid), filepath.Join(store.Dir, ".run"))
+}
+
+// strangeBase is how the directories begin that have a name of their own.
+func strangeBase() string { return fmt.Sprintf("/tmp/byssus-%d.", os.Geteuid()) }
+
+// allBases are all directories that are there and ours.
+func allBases(store dataset.Store) []string {
+	strange, _ := filepath.Glob(strangeBase() + "*") // the pattern is sound
+	var ours []string
+	for _, base := range append(runBases(store), strange...) {
+		if isPrivate(base) == nil {
+			ours = append(ours, base)
+		}
+	}
+	return ours
+}
+
+// firstBase is the directory in which the next job's run directory will be made.
+func firstBase(store dataset.Store) string {
+	for _, base := range runBases(store) {
+		if privateDir(base) == nil {
+			return base
+		}
+	}
+	return "/tmp" // under a name that nobody can foretell
+}
+
+// runName is the name of a job's run directory.
+func runName(j *dataset.Job) string {
+	h := fnv.New64a()
+	fmt.Fprint(h, j.Dir)
+	return fmt.Sprintf("%016x", h.Sum64())
 }
 
 // makeRunDir makes the run directory of a job that is locked, and removes what an earlier one left there.
 func makeRunDir(j *dataset.Job) (string, error) {
-	h := fnv.New64a()
-	fmt.Fprint(h, j.Dir)
-	name := fmt.Sprintf("%016x", h.Sum64())
-	var err error
-	for _, base := range runBases() {
-		dir := filepath.Join(base, name)
-		if len(agent.SocketPath(filepath.Join(dir, "000000"))) > agent.MaxSocketPath {
-			err = fmt.Errorf("cli: run directory %s: path too long for a socket", dir)
+	var all error
+	var tried []string
+	for _, base := range append(runBases(dataset.Store{Dir: filepath.Dir(j.Dir)}), "") {
+		dir, err := runDirIn(base, runName(j))
+		if err != nil {
+			if all = err; len(tried) > 0 {
+				all = fmt.Errorf("%s; %w", strings.Join(tried, "; "), err)
+			}
+			tried = append(tried, err.Error())
 			continue
 		}
-		if err = privateDir(base); err != nil {
-			continue
-		}
-		if err = os.RemoveAll(dir); err != nil {
-			continue
-		}
-		if err = os.Mkdir(dir, 0o700); err != nil {
-			continue
-		}
-		link := filepath.Join(j.Dir, "run")
+		link := filepath.Join(j.Dir, "run") // for a byssus with another XDG_RUNTIME_DIR; the job runs without it too
 		_ = os.Remove(link)
-		return dir, os.Symlink(dir, link)
+		_ = os.Symlink(dir, link)
+		return dir, nil
 	}
-	return "", err
+	return "", all
 }
 
-// privateDir makes a directory that is ours alone.
+// runDirIn makes a run directory in base, or in a new one in /tmp when that is empty.
+func runDirIn(base, name string) (string, error) {
+	if base == "" {
+		var err error
+		if base, err = os.MkdirTemp("/tmp", filepath.Base(strangeBase())); err != nil {
+			return "", fmt.Errorf("cli: run directory: %w", err)
+		}
+	}
+	dir := filepath.Join(base, name)
+	if len(agent.SocketPath(filepath.Join(dir, "000000"))) > agent.MaxSocketPath {
+		return "", fmt.Errorf("cli: run directory %s: path too long for a socket", dir)
+	}
+	err := privateDir(base)
+	if err == nil {
+		err = os.RemoveAll(dir)
+	}
+	if err == nil {
+		err = os.Mkdir(dir, 0o700)
+	}
+	return dir, err
+}
+
+// removeRunDir removes a job's run directory, and the one around it if that was made for it alone.
+func removeRunDir(dir string) {
+	_ = os.RemoveAll(dir)
+	if base := filepath.Dir(dir); len(base) > len(strangeBase()) && base[:len(strangeBase())] == strangeBase() {
+		_ = os.Remove(base)
+	}
+}
+
+// privateDir makes a directory that is ours alone, where nobody can put another in its place.
 func privateDir(dir string) error {
-	if err := os.MkdirAll(dir, 0o700); err != nil {
+	parent := filepath.Dir(dir)
+	st, err := os.Stat(parent)
+	if err != nil {
 		return fmt.Errorf("cli: run directory: %w", err)
 	}
+	sys, ok := st.Sys().(*syscall.Stat_t)
+	sticky := st.Mode()&fs.ModeSticky != 0
+	if !ok || !sticky && (st.Mode().Perm()&0o022 != 0 || int(sys.Uid) != os.Geteuid() && sys.Uid != 0) {
+		return fmt.Errorf("cli: run directory %s: others can write to %s (%s)", dir, parent, st.Mode())
+	}
+	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+		return fmt.Errorf("cli: run directory: %w", err)
+	}
+	return isPrivate(dir)
+}
+
+// isPrivate says whether a directory is ours alone, and no link.
+func isPrivate(dir string) error {
 	st, err := os.Lstat(dir)
 	if err != nil {
 		return fmt.Errorf("cli: run directory: %w", err)
 	}
 	sys, ok := st.Sys().(*syscall.Stat_t)
-	if !ok || !st.IsDir() || int(sys.Uid) != os.Getuid() || st.Mode().Perm()&0o077 != 0 {
-		return fmt.Errorf("cli: run directory %s: found %s of uid %d, wanted a directory of uid %d with mode 0700", dir, st.Mode(), sys.Uid, os.Getuid())
+	if !ok || !st.IsDir() || int(sys.Uid) != os.Geteuid() || st.Mode().Perm()&0o077 != 0 {
+		return fmt.Errorf("cli: run directory %s: found %s of uid %d, wanted a directory of uid %d with mode 0700", dir, st.Mode(), sys.Uid, os.Geteuid())
 	}
 	return nil
 }
 
+// runDirOf finds the run directory of a job: where the link in the job's directory says, if that is a run directory of
+// this job and ours, else where it would have been made. Empty: there is none.
+func runDirOf(j *dataset.Job) string {
+	var places []string
+	if to, err := os.Readlink(filepath.Join(j.Dir, "run")); err == nil && filepath.IsAbs(to) && filepath.Base(to) == runName(j) {
+		places = append(places, filepath.Clean(to))
+	}
+	for _, base := range allBases(dataset.Store{Dir: filepath.Dir(j.Dir)}) {
+		places = append(places, filepath.Join(base, runName(j)))
+	}
+	for _, dir := range places {
+		if isPrivate(filepath.Dir(dir)) == nil && isPrivate(dir) == nil && coordsrv.Answers(dir) {
+			return dir
+		}
+	}
+	return ""
+}
+
 // dial returns a client for a job, which may not be running.
-func dial(j *dataset.Job) *coordsrv.Client { return coordsrv.Dial(filepath.Join(j.Dir, "run")) }
+func dial(j *dataset.Job) *coordsrv.Client {
+	if dir := runDirOf(j); dir != "" {
+		return coordsrv.Dial(dir)
+	}
+	return coordsrv.Dial(filepath.Join(j.Dir, "not running"))
+}
 
 // runningDirs lists the run directories of this user.
-func runningDirs() []string {
+func runningDirs(store dataset.Store) []string {
 	var dirs []string
-	for _, base := range runBases() {
-		found, err := filepath.Glob(filepath.Join(base, "*", coordsrv.ControlSocket))
-		if err != nil {
-			continue
-		}
+	for _, base := range allBases(store) {
+		found, _ := filepath.Glob(filepath.Join(base, "*", coordsrv.ControlSocket)) // a base with a [ has none
 		for _, f := range found {
-			dirs = append(dirs, filepath.Dir(f))
+			if dir := filepath.Dir(f); isPrivate(dir) == nil {
+				dirs = append(dirs, dir)
+			}
 		}
 	}
 	return dirs

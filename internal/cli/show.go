@@ -22,6 +22,7 @@ type shown struct {
 	Running    *coordsrv.Status  `json:"running,omitempty"`
 	Checkpoint *dataset.Manifest `json:"checkpoint,omitempty"`
 	Err        string            `json:"error,omitempty"`
+	JobErr     string            `json:"job_error,omitempty"`
 	Images     []shownImage      `json:"images,omitempty"`
 }
 
@@ -42,8 +43,10 @@ type shownImage struct {
 func (e *env) show() *cobra.Command {
 	var number uint64
 	cmd := &cobra.Command{
-		Use:               "show [flags] JOB",
-		Short:             "Show a job and one of its checkpoints in detail",
+		Use:   "show [flags] JOB",
+		Short: "Show a job and one of its checkpoints in detail",
+		Long: withJSON(`Show a job and the newest of its checkpoints, or the one given, in detail. The exit code is 122 when something of it is
+damaged.`, "an object", jsonShown),
 		Example:           "  byssus show melt\n  byssus show melt --checkpoint 3 --json",
 		Args:              jobArg,
 		ValidArgsFunction: e.completeJobs,
@@ -76,11 +79,19 @@ func (e *env) showJob(cmd *cobra.Command, name string, number uint64) error {
 			s.Err = err.Error()
 		}
 	}
-	if e.json {
-		return e.printJSON(s)
+	if job.Damage != nil {
+		s.JobErr = job.Damage.Error()
 	}
-	e.printShown(s)
-	return nil
+	if e.json {
+		err = e.printJSON(s)
+	} else {
+		e.printShown(s)
+		err = nil
+	}
+	if err == nil && (s.Err != "" || s.JobErr != "") {
+		err = exitError{ExitNot, fmt.Errorf("cli: show %s: there is damage", name)}
+	}
+	return err
 }
 
 func imagesOf(dir string, m *dataset.Manifest) ([]shownImage, error) {
@@ -101,9 +112,8 @@ func imagesOf(dir string, m *dataset.Manifest) ([]shownImage, error) {
 
 func describe(im *format.Image, size int64) shownImage {
 	h := &im.Header
-	mpi, _, _ := strings.Cut(abi.Text(h.MPI[:]), "\n")
 	s := shownImage{Rank: int(h.Rank), Part: int(h.Part), Size: size, Chunks: len(im.Chunks), Mappings: len(im.VMAs),
-		Kernel: abi.Text(h.Kernel[:]), Libc: abi.Text(h.Libc[:]), MPI: mpi, Byssus: abi.Text(h.Byssus[:])}
+		Kernel: abi.Text(h.Kernel[:]), Libc: abi.Text(h.Libc[:]), MPI: firstLine(abi.Text(h.MPI[:])), Byssus: abi.Text(h.Byssus[:])}
 	for _, c := range im.Chunks {
 		s.Memory += int64(c.Length)
 	}
@@ -119,8 +129,14 @@ func (e *env) printShown(s shown) {
 	if r := s.Running; r != nil {
 		rows = append(rows, []string{"running", fmt.Sprintf("%s, %s, pid %d", ui.Duration(r.Running), r.Phase, r.PID)})
 	}
+	if s.Meta.Reason != "" {
+		rows = append(rows, []string{"ended because", s.Meta.Reason})
+	}
 	if m := s.Checkpoint; m != nil {
 		rows = append(rows, []string{"checkpoint", fmt.Sprintf("%d, %s, %s", m.Checkpoint, ui.Bytes(m.Bytes), m.Time.Local().Format(time.DateTime))})
+	}
+	if s.JobErr != "" {
+		rows = append(rows, []string{"job damaged", s.JobErr})
 	}
 	if s.Err != "" {
 		rows = append(rows, []string{"damage", s.Err})

@@ -16,6 +16,7 @@ func (e *env) version() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "version",
 		Short:   "Print the version of byssus and of its formats",
+		Long:    withJSON("Print the version of byssus and of its formats.", "an object", jsonVersion),
 		Example: "  byssus version\n  byssus version --json",
 		Args:    noArgs,
 		RunE: func(*cobra.Command, []string) error {

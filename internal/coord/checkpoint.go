@@ -29,7 +29,6 @@ type checkpoint struct {
 	number   uint64
 	askers   []Request
 	leave    bool // the job leaves after it
-	must     int  // and leaves with this code even when it fails; 0: goes on
 	began    time.Duration
 	stage    stage
 	since    time.Duration
@@ -41,17 +40,27 @@ type checkpoint struct {
 	left     int          // ranks whose answer is missing
 	running  map[int]bool // ranks that have said RESUMED
 	refusals []string
+	passing  []string      // those that may be gone a moment later
+	children time.Duration // until when attempts are made because of children, 0: none was in the way
+	shared   sharing
+	hold     bool // the ranks wait for RESUME after their images
 	result   Result
-	failed   string
 	commit   bool // the driver has answered
 }
 
 // deadline is when something has to be done about the checkpoint, 0: there is no such time.
 func (m *Machine) opDeadline() time.Duration {
-	if m.op.stage == agreeing {
-		return m.op.agree.deadline(m.cfg.Patience << min(m.op.attempts-1, 4))
+	if m.op.stage != agreeing {
+		return m.op.until
 	}
-	return m.op.until
+	at := m.op.began + agreeLimit
+	if m.op.agree.version == 0 {
+		return min(at, m.op.agree.moved+answerLimit)
+	}
+	if stuck := m.op.agree.deadline(m.cfg.Patience << min(m.op.attempts-1, 4)); stuck != 0 {
+		at = min(at, stuck)
+	}
+	return at
 }
 
 func (m *Machine) enter(s stage, limit time.Duration) {
@@ -77,11 +86,13 @@ func (m *Machine) request(r Request) {
 
 // next begins the checkpoint that has been waited for.
 func (m *Machine) next() {
-	if m.phase != Running || m.op != nil || len(m.waiting) == 0 || len(m.standing) > 0 && m.now < m.settled {
+	if m.phase != Running || m.op != nil || len(m.waiting) == 0 || len(m.standing) > 0 {
 		return
 	}
-	if why := m.whoLeft(); why != "" {
-		m.say("no checkpoint: %s", why)
+	if why := m.whyNot(); why != "" {
+		if m.finalizing() < 0 {
+			m.say("no checkpoint: %s", why)
+		}
 		m.giveUp(why)
 		m.schedule()
 		return
@@ -92,7 +103,7 @@ func (m *Machine) next() {
 		m.op.leave = m.op.leave || r.Stop
 	}
 	m.waiting = nil
-	m.enter(preparing, 0)
+	m.enter(preparing, prepareLimit)
 	m.do(Prepare{m.op.number})
 }
 
@@ -119,7 +130,11 @@ func (m *Machine) broadcast(s Send) {
 
 func (m *Machine) checkpointTimers() {
 	if m.op == nil {
-		if m.due != 0 && m.now >= m.due && len(m.waiting) == 0 {
+		if len(m.standing) > 0 && m.now >= m.settled {
+			m.stuck()
+			return
+		}
+		if m.leaving == 0 && m.due != 0 && m.now >= m.due && len(m.waiting) == 0 {
 			m.due = 0
 			m.waiting = append(m.waiting, Request{})
 		}
@@ -129,14 +144,93 @@ func (m *Machine) checkpointTimers() {
 	if at := m.opDeadline(); at == 0 || m.now < at {
 		return
 	}
-	switch m.op.stage {
+	switch op := m.op; op.stage {
+	case preparing:
+		m.conclude(fmt.Sprintf("the store has not made a directory within %v", prepareLimit))
 	case agreeing:
-		m.retry()
+		m.noAgreement()
 	case pausing:
-		m.attempt()
+		m.pauseOver()
 	case stopping:
-		m.fail(fmt.Sprintf("%s did not stop within %v", m.op.missing(), stopLimit))
+		m.fail(fmt.Sprintf("%s did not stop within %v", op.missing(), stopLimit))
+	case writing:
+		m.fail(fmt.Sprintf("%s did not finish the image, and wrote nothing for %v", op.missing(), workLimit))
+	case committing:
+		m.noCommit()
 	}
+}
+
+// pauseOver begins the next attempt, when the ranks have gone on after one in which they had been stopped.
+func (m *Machine) pauseOver() {
+	switch {
+	case len(m.standing) == 0:
+		m.attempt()
+	case m.now >= m.settled:
+		m.stuck()
+	default:
+		m.op.until = m.settled
+	}
+}
+
+// noAgreement: the ranks do not come to a common point in this attempt, or not at all.
+func (m *Machine) noAgreement() {
+	switch op := m.op; {
+	case m.now >= op.began+agreeLimit:
+		m.fail(fmt.Sprintf("no common point within %v: %s", agreeLimit, op.agree.describe()))
+	case op.agree.version == 0:
+		m.fail(fmt.Sprintf("%s within %v", strings.TrimSuffix(op.agree.describe(), " yet"), answerLimit))
+	default:
+		m.retry()
+	}
+}
+
+// noCommit: the store takes too long, and may still succeed; or it has committed and ranks do not go on.
+func (m *Machine) noCommit() {
+	if m.op.commit {
+		m.standing, m.settled = m.op.others(), m.now
+		m.conclude("")
+		return
+	}
+	why := fmt.Sprintf("the store has not committed it within %v", commitLimit)
+	m.reply(m.op.askers, Result{Err: why})
+	m.op.askers = nil
+	m.standing, m.settled = m.op.others(), m.now+goOnLimit
+	m.say("no checkpoint: %s", why)
+	m.giveUp(why)
+	m.schedule()
+	m.goOn()
+}
+
+// goOn is what follows on a checkpoint.
+func (m *Machine) goOn() {
+	if m.leaving != 0 {
+		m.depart()
+		return
+	}
+	m.next()
+}
+
+// others are the ranks that have not said RESUMED.
+func (c *checkpoint) others() map[int]bool {
+	still := map[int]bool{}
+	for rank := range c.answered {
+		if !c.running[rank] {
+			still[rank] = true
+		}
+	}
+	return still
+}
+
+// stuck: ranks do not go on although nobody holds them. The job would wait for them for ever.
+func (m *Machine) stuck() {
+	c := checkpoint{answered: make([]bool, m.cfg.Ranks)}
+	for rank := range c.answered {
+		c.answered[rank] = !m.standing[rank]
+	}
+	m.crash, m.standing = fmt.Sprintf("%s did not go on within %v after a checkpoint", c.missing(), goOnLimit), nil
+	m.phase = Ending
+	m.giveUp(m.crash)
+	m.kill(KillAsk)
 }
 
 // missing names the ranks that have not answered in this stage.
@@ -168,11 +262,15 @@ func (m *Machine) retry() {
 func (m *Machine) checkpointEvent(ev Event) {
 	if r, ok := ev.(Resumed); ok && r.Epoch == m.epoch {
 		delete(m.standing, r.Rank)
+		if m.op != nil && m.op.stage == pausing && len(m.standing) == 0 {
+			m.op.until = min(m.op.until, m.now+firstPause)
+		}
+	}
+	if c, ok := ev.(Committed); ok && m.pending != nil && c.Checkpoint == m.pending.number {
+		m.lateCommit(c)
+		return
 	}
 	if m.op == nil || m.phase != Running {
-		if c, ok := ev.(Committed); ok {
-			m.lateCommit(c)
-		}
 		return
 	}
 	switch ev := ev.(type) {
@@ -198,6 +296,10 @@ func (m *Machine) checkpointEvent(ev Event) {
 	case Where:
 		if m.op.stage == agreeing {
 			m.op.agree.whereabouts(ev, m.now)
+		}
+	case Objects:
+		if m.current(ev.Epoch, stopping) {
+			m.op.shared.add(ev)
 		}
 	case Stopped:
 		m.stopped(ev)
@@ -251,37 +353,64 @@ func (m *Machine) stopped(ev Stopped) {
 	if !m.current(ev.Epoch, stopping) || !m.answer(ev.Rank) {
 		return
 	}
-	for _, r := range ev.Refusals {
-		m.op.refusals = append(m.op.refusals, fmt.Sprintf("rank %d: %s", ev.Rank, r))
+	for i, r := range ev.Refusals {
+		if r = fmt.Sprintf("rank %d: %s", ev.Rank, r); i < len(ev.Refusals)-ev.Passing {
+			m.op.refusals = append(m.op.refusals, r)
+		} else {
+			m.op.passing = append(m.op.passing, r)
+		}
 	}
 	if m.op.left > 0 {
 		return
 	}
-	m.op.result.Refusals = m.op.refusals
-	if len(m.op.refusals) > 0 { // what --policy drop drops a rank does not report
-		m.fail(m.op.refusals[0])
+	shares, hold, refusals := m.op.shared.decide()
+	m.op.refusals = append(m.op.refusals, refusals...)
+	m.op.result.Refusals = append(m.op.refusals, m.op.passing...)
+	if len(m.op.result.Refusals) > 0 && !m.cfg.DropBad {
+		m.refused()
 		return
 	}
-	m.enter(writing, 0)
+	m.enter(writing, workLimit)
+	m.tellShares(shares, hold)
 	m.broadcast(Send{Type: abi.MsgDrain, Checkpoint: m.op.number, ExitAfter: m.op.leave})
+}
+
+// refused: something cannot be saved. A child process may be gone a moment later, if the application goes on meanwhile.
+func (m *Machine) refused() {
+	op := m.op
+	why := op.result.Refusals[0]
+	if len(op.refusals) > 0 {
+		m.fail(why)
+		return
+	}
+	if op.children == 0 {
+		op.children = m.now + childLimit
+	}
+	if m.now >= op.children {
+		m.fail(fmt.Sprintf("%s (tried again and again for %v)", why, childLimit))
+		return
+	}
+	op.result.Refusals, op.passing, op.shared = nil, nil, sharing{}
+	m.broadcast(Send{Type: abi.MsgCancel})
+	m.standing, m.settled = op.others(), m.now+goOnLimit
+	m.enter(pausing, firstPause)
 }
 
 func (m *Machine) imageDone(ev Image) {
 	if !m.current(ev.Epoch, writing) || !m.answer(ev.Rank) {
 		return
 	}
-	if ev.Image.Status != 0 && m.op.failed == "" {
-		m.op.failed = fmt.Sprintf("rank %d: %s", ev.Rank, ev.Text)
+	if ev.Image.Status != 0 { // the others may wait for this rank
+		m.fail(fmt.Sprintf("rank %d: %s", ev.Rank, ev.Text))
+		return
 	}
 	m.op.result.Bytes += ev.Image.Bytes
+	m.progress()
 	if m.op.left > 0 {
 		return
 	}
-	if m.op.failed != "" {
-		m.fail(m.op.failed)
-		return
-	}
-	m.enter(committing, 0)
+	m.enter(committing, commitLimit)
+	m.release()
 	m.do(Commit{m.op.number})
 }
 
@@ -297,21 +426,33 @@ func (m *Machine) committed(ev Committed) {
 	op.commit = true
 	op.result.Took = m.now - op.began
 	m.keep(op.number)
-	if op.leave {
-		m.broadcast(Send{Type: abi.MsgExit})
-		m.leaving = abi.ExitStopped
-		m.say("checkpoint %d is committed; leaving", op.number)
-		m.conclude("")
-		m.phase, m.deadline = Ending, m.now+killGrace
+	if op.leave || m.term.asked {
+		m.leave(op.number)
 		return
 	}
+	op.until = m.now + goOnLimit
 	m.maybeConclude()
 }
 
-// lateCommit: the ranks died while the driver committed. The image is complete all the same.
+// lateCommit: the ranks died, or the store's time was over, while the driver committed. The image is complete all the same.
 func (m *Machine) lateCommit(ev Committed) {
+	p := m.pending
+	m.pending = nil
+	p.result.Checkpoint, p.result.Attempts, p.result.Took, p.result.Err = p.number, p.attempts, m.now-p.began, ev.Err
 	if ev.Err == "" {
-		m.keep(ev.Checkpoint)
+		m.keep(p.number)
+		m.do(Took{p.result})
+		if m.term.asked {
+			m.leaving = abi.ExitStopped
+		}
+	} else {
+		p.result.Checkpoint, p.result.Bytes = 0, 0
+		m.do(Discard{p.number})
+		m.say("no checkpoint: %s", ev.Err)
+	}
+	m.reply(p.askers, p.result)
+	if m.phase == Gone {
+		m.decideWhenAllGone()
 	}
 }
 
@@ -347,14 +488,8 @@ func (m *Machine) maybeConclude() {
 // that is still busy with this one would not hear of it.
 func (m *Machine) fail(why string) {
 	op := m.op
-	m.standing = map[int]bool{}
 	if op.stage >= stopping {
-		m.settled = m.now + stopLimit
-		for r := range m.cfg.Ranks {
-			if !op.running[r] {
-				m.standing[r] = true
-			}
-		}
+		m.standing, m.settled = op.others(), m.now+goOnLimit
 	}
 	switch {
 	case op.leave && (op.stage == committing || (op.stage == writing && op.left == 0)):
@@ -373,11 +508,12 @@ func (m *Machine) giveUp(why string) {
 	case m.op == nil:
 	case m.op.stage == committing && m.op.commit:
 		m.conclude("")
-	case m.op.stage == committing:
-		m.reply(m.op.askers, Result{Err: why}) // the driver still commits; see lateCommit
-		m.op = nil
+	case m.op.stage == committing: // the driver still commits; see lateCommit
+		if m.op.leave || m.op.hold {
+			m.broadcast(Send{Type: abi.MsgCancel})
+		}
+		m.pending, m.op = m.op, nil
 	default:
-		m.op.must = 0
 		m.fail(why)
 	}
 }
@@ -389,17 +525,12 @@ func (m *Machine) conclude(why string) {
 	op.result.Checkpoint, op.result.Attempts, op.result.Err = op.number, op.attempts, why
 	if why != "" {
 		op.result.Checkpoint, op.result.Bytes = 0, 0
-		m.do(Discard{op.number})
-		m.last--
+		m.do(Discard{op.number}) // and its number is not used again
 		m.say("no checkpoint: %s", why)
 	} else {
 		m.do(Took{op.result})
 	}
 	m.reply(op.askers, op.result)
 	m.schedule()
-	if why != "" && op.must != 0 {
-		m.interrupt(op.must)
-		return
-	}
-	m.next()
+	m.goOn()
 }

@@ -25,6 +25,8 @@ type (
 	Hello struct{ Rank int }
 	// Init: a rank has finished MPI_Init.
 	Init struct{ Rank int }
+	// Finalizing: a rank enters MPI_Finalize.
+	Finalizing struct{ Rank int }
 	// Fini: a rank has finished MPI_Finalize.
 	Fini struct{ Rank int }
 	// Restored: a rank goes on from an image.
@@ -42,6 +44,13 @@ type (
 		Code      int
 		Following bool
 	}
+	// Reason: why a rank is about to end the job.
+	Reason struct {
+		Rank int
+		Text string
+	}
+	// Progress: the shared pages show that bytes have moved, or that a rank has come further.
+	Progress struct{}
 	// Left: a rank's process is there and does not speak any more: it has become another program.
 	Left struct{ Rank int }
 	// LauncherExit: mpirun has ended. Signal is not 0 when it was killed.
@@ -82,11 +91,20 @@ type (
 		Rank  int
 		Where uint32
 	}
-	// Stopped: the threads of a rank stand still. Refusals name what cannot be saved.
+	// Stopped: the threads of a rank stand still. Refusals name what cannot be saved; the last Passing of them may be
+	// gone a moment later.
 	Stopped struct {
 		Rank     int
 		Epoch    uint64
 		Refusals []string
+		Passing  int
+	}
+	// Objects: what a rank has that others might have too, in any number of parts before its Stopped.
+	Objects struct {
+		Rank    int
+		Epoch   uint64
+		Host    string
+		Objects []Object
 	}
 	// Image: a rank's image is written, or failed to be.
 	Image struct {
@@ -118,8 +136,9 @@ type (
 		ID   uint64
 		Stop bool
 	}
-	// Terminate: leave after a checkpoint, and leave without one if there can be none.
-	Terminate struct{}
+	// Terminate: leave after a checkpoint, and leave without one if there can be none in time. ByRank: a rank was asked to,
+	// as when a batch system signals all processes of a job.
+	Terminate struct{ ByRank bool }
 	// Interrupt: leave at once.
 	Interrupt struct{ Code int }
 )
@@ -128,7 +147,10 @@ func (Start) event()        {}
 func (Tick) event()         {}
 func (Hello) event()        {}
 func (Init) event()         {}
+func (Finalizing) event()   {}
 func (Fini) event()         {}
+func (Reason) event()       {}
+func (Progress) event()     {}
 func (Restored) event()     {}
 func (Failed) event()       {}
 func (Lost) event()         {}
@@ -141,6 +163,7 @@ func (Met) event()          {}
 func (Waiting) event()      {}
 func (Where) event()        {}
 func (Stopped) event()      {}
+func (Objects) event()      {}
 func (Image) event()        {}
 func (Resumed) event()      {}
 func (Prepared) event()     {}
@@ -156,17 +179,20 @@ type Action interface{ action() }
 type (
 	// Launch starts the ranks, from an image when it is not 0.
 	Launch struct{ Image uint64 }
-	// Kill ends launcher and ranks: by SIGTERM to the launcher, with Force by SIGKILL to all.
-	Kill struct{ Force bool }
+	// Kill ends launcher and ranks.
+	Kill struct{ How KillHow }
 	// Prepare creates the directory of a checkpoint.
 	Prepare struct{ Checkpoint uint64 }
-	// Send sends a message to a rank. Version and Targets belong to TARGETS, Checkpoint and ExitAfter to DRAIN.
+	// Send sends a message to a rank. Version and Targets belong to TARGETS, Shares and Hold to SHARED, Checkpoint and
+	// ExitAfter to DRAIN.
 	Send struct {
 		Rank       int
 		Type       uint16
 		Epoch      uint64
 		Version    uint64
 		Targets    []abi.Clock
+		Shares     []abi.Share
+		Hold       bool
 		Checkpoint uint64
 		ExitAfter  bool
 	}
@@ -188,6 +214,18 @@ type (
 	// Finish ends the job with an exit code.
 	Finish struct{ Code int }
 )
+
+// KillHow is how launcher and ranks are ended. What is ended by SIGKILL leaves things behind, so it comes late.
+type KillHow int
+
+// The ways, each stronger than the one before.
+const (
+	KillAsk   KillHow = iota + 1 // the ranks get the effect of a SIGTERM
+	KillRanks                    // the ranks by SIGKILL; the launcher is asked
+	KillBoth                     // launcher and ranks by SIGKILL
+)
+
+func (k KillHow) String() string { return [...]string{"", "ask", "ranks", "both"}[k] }
 
 // Result of a checkpoint.
 type Result struct {

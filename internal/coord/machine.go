@@ -14,7 +14,9 @@ type Config struct {
 	Keep     int           // committed checkpoints that are kept, at least 1
 	Every    time.Duration // time between checkpoints; 0: only on request
 	Retries  int           // restarts without a new checkpoint in between
+	DropBad  bool          // write the image even when something cannot be saved (--policy drop)
 	Patience time.Duration // how long nobody must move before an attempt counts as stuck
+	Grace    time.Duration // from SIGTERM to the end of the job
 }
 
 // Limits that are not the user's business.
@@ -23,12 +25,27 @@ const (
 	maxAttempts     = 100 // of one checkpoint, before it is refused
 	firstPause      = 50 * time.Millisecond
 	longestPause    = 2 * time.Second
-	stopLimit       = 60 * time.Second // from STOP to the last STOPPED
-	killGrace       = 5 * time.Second  // for a launcher to end by itself after a rank died
-	lostGrace       = 2 * time.Second  // for ranks to vanish after their launcher
+	killGrace       = 5 * time.Second // for a launcher to end by itself after a rank died, and for each way to end it
+	lastWait        = time.Minute     // for a launcher to vanish after SIGKILL
+	lostGrace       = 2 * time.Second // for ranks to vanish after their launcher
+	maxReserve      = 5 * time.Second // of the grace time, to end the ranks in
+	oneRequest      = 2 * time.Second // a SIGTERM so soon after the first is the same request
 	firstBackoff    = 200 * time.Millisecond
 	longestBackoff  = 30 * time.Second
 	triesPerImage   = 2
+)
+
+// Every stage has an end. These are for hangs, on machines that are overloaded, too; docs/exit-codes.md names them.
+const (
+	startLimit   = 10 * time.Minute // of a start or restart, without a rank coming further
+	prepareLimit = 2 * time.Minute  // for the store to make a directory
+	answerLimit  = 2 * time.Minute  // from REQUEST to the last clocks
+	agreeLimit   = 30 * time.Minute // from the request to the stop, over all attempts
+	childLimit   = 10 * time.Second // of attempts that found child processes
+	stopLimit    = 2 * time.Minute  // from STOP to the last STOPPED
+	workLimit    = 5 * time.Minute  // of draining and writing, without a byte written
+	commitLimit  = 30 * time.Minute // for the store to commit
+	goOnLimit    = 5 * time.Minute  // from the end of a checkpoint to the last RESUMED
 )
 
 // Phase is the state of the job.
@@ -53,6 +70,7 @@ func (p Phase) String() string {
 type rank struct {
 	hello, fini, restored, lost bool
 	left                        bool // it has become another program
+	finalizing                  bool // it has entered MPI_Finalize
 	where                       uint32
 }
 
@@ -65,9 +83,12 @@ type Machine struct {
 
 	ranks    []rank
 	image    uint64        // the image of the present start, 0: none
-	deadline time.Duration // of Ending, Gone, Backoff; 0: none
-	killed   int           // 0: not, 1: asked, 2: forced
+	deadline time.Duration // of Starting, Ending, Gone, Backoff; 0: none
+	killed   KillHow       // 0: not yet
+	ordered  bool          // the end of the ranks was ordered: what they return means nothing
 	crash    string        // why the ranks are no more, when it was not the application's own end
+	died     int           // the rank whose death that was, -1: none
+	reason   string        // the first that a rank has given for ending the job
 	natural  bool          // the application ended by its own exit
 	ran      bool          // all ranks were there
 	exit     int           // the launcher's result
@@ -79,12 +100,14 @@ type Machine struct {
 	last     uint64 // highest number used
 	failures int    // restarts since the last commit
 	leaving  int    // exit code of a requested end, 0: none
+	term     termination
 
 	epoch    uint64
 	op       *checkpoint
+	pending  *checkpoint   // what the driver still commits after the ranks are gone
 	waiting  []Request     // for the checkpoint after the present one
-	standing map[int]bool  // ranks that have not gone on yet after one that failed
-	settled  time.Duration // when that is no longer waited for
+	standing map[int]bool  // ranks that have not gone on yet after one that is over
+	settled  time.Duration // when these count as stuck
 	due      time.Duration
 }
 
@@ -92,6 +115,9 @@ type Machine struct {
 func New(cfg Config) *Machine {
 	if cfg.Patience == 0 {
 		cfg.Patience = defaultPatience
+	}
+	if cfg.Grace == 0 {
+		cfg.Grace = DefaultGrace
 	}
 	cfg.Keep = max(cfg.Keep, 1)
 	return &Machine{cfg: cfg, bad: map[uint64]int{}, deaths: map[uint64]int{}}
@@ -112,15 +138,19 @@ func (m *Machine) Step(now time.Duration, ev Event) []Action {
 // Next is when Tick should come at the latest; false: no need.
 func (m *Machine) Next() (time.Duration, bool) {
 	var at time.Duration
+	if m.phase == Done {
+		return 0, false
+	}
 	add := func(t time.Duration) {
 		if t > 0 && (at == 0 || t < at) {
 			at = t
 		}
 	}
 	add(m.deadline)
+	add(m.term.next(m.ordered))
 	if m.phase == Running && m.op == nil {
 		add(m.due)
-		if len(m.waiting) > 0 {
+		if len(m.standing) > 0 {
 			add(m.settled)
 		}
 	}
@@ -129,6 +159,14 @@ func (m *Machine) Next() (time.Duration, bool) {
 	}
 	return at, at > 0
 }
+
+// Watched says whether Progress is of interest.
+func (m *Machine) Watched() bool {
+	return m.phase == Starting || m.phase == Running && m.op != nil && m.op.stage == writing
+}
+
+// LeavesBy is when the job must have left at the latest; false: there is no such time.
+func (m *Machine) LeavesBy() (time.Duration, bool) { return m.term.until, m.term.asked }
 
 func (m *Machine) do(a Action) { m.out = append(m.out, a) }
 
@@ -147,8 +185,10 @@ func (m *Machine) dispatch(ev Event) {
 	case Start:
 		m.start(ev)
 	case Tick:
-	case Hello, Init, Fini, Restored, Failed, Lost, Left, Where:
+	case Hello, Init, Finalizing, Fini, Restored, Failed, Lost, Left, Where, Reason:
 		m.process(ev)
+	case Progress:
+		m.progress()
 	case LauncherExit:
 		m.launcherExit(ev)
 	case LaunchFailed:
@@ -156,7 +196,7 @@ func (m *Machine) dispatch(ev Event) {
 	case Request:
 		m.request(ev)
 	case Terminate:
-		m.terminate()
+		m.terminate(ev)
 	case Interrupt:
 		m.interrupt(ev.Code)
 	default:
@@ -185,8 +225,8 @@ func (m *Machine) start(ev Start) {
 
 // launch starts the ranks anew.
 func (m *Machine) launch(image uint64) {
-	m.phase, m.image, m.deadline, m.killed = Starting, image, 0, 0
-	m.crash, m.natural, m.ran, m.exit, m.standing = "", false, false, 0, nil
+	m.phase, m.image, m.deadline, m.killed, m.ordered = Starting, image, m.now+startLimit, 0, false
+	m.crash, m.died, m.reason, m.natural, m.ran, m.exit, m.standing = "", -1, "", false, false, 0, nil
 	m.ranks = make([]rank, m.cfg.Ranks)
 	m.do(Launch{image})
 }
@@ -212,18 +252,27 @@ func (m *Machine) process(ev Event) {
 	switch ev := ev.(type) {
 	case Hello:
 		m.ranks[ev.Rank].hello, m.ranks[ev.Rank].left = true, false
+		m.progress()
 		m.maybeRunning()
 	case Restored:
 		m.ranks[ev.Rank].restored = true
+		m.progress()
 		m.maybeRunning()
+	case Finalizing:
+		m.ranks[ev.Rank].finalizing = true
+		m.giveUp(m.whyNot())
 	case Fini:
 		m.ranks[ev.Rank].fini = true
+	case Reason:
+		if m.reason == "" && !m.ordered {
+			m.reason = fmt.Sprintf("rank %d: %s", ev.Rank, ev.Text)
+		}
 	case Where:
 		m.ranks[ev.Rank].where = ev.Where
 		m.checkpointEvent(ev)
 	case Left:
 		m.ranks[ev.Rank].left = true
-		m.giveUp(m.whoLeft())
+		m.giveUp(m.whyNot())
 	case Failed:
 		m.failed(ev)
 	case Lost:
@@ -231,14 +280,45 @@ func (m *Machine) process(ev Event) {
 	}
 }
 
-// whoLeft says why there can be no checkpoint, empty when there can.
-func (m *Machine) whoLeft() string {
+// whyNot says why there can be no checkpoint, empty when there can. When all ranks have left MPI_Finalize there can be one
+// again: then they are processes without an MPI.
+func (m *Machine) whyNot() string {
 	for i, r := range m.ranks {
 		if r.left && !r.lost {
-			return fmt.Sprintf("rank %d has become another program (exec), which cannot be checkpointed", i)
+			return fmt.Sprintf("rank %d does not speak any more: it has become another program (exec), which cannot be checkpointed", i)
 		}
 	}
+	if i := m.finalizing(); i >= 0 {
+		return fmt.Sprintf("the job is ending: rank %d is in MPI_Finalize", i)
+	}
 	return ""
+}
+
+// finalizing is a rank that has entered MPI_Finalize while not all have left it, or -1.
+func (m *Machine) finalizing() int {
+	entered, left := -1, 0
+	for i, r := range m.ranks {
+		if r.fini {
+			left++
+		}
+		if r.finalizing && entered < 0 {
+			entered = i
+		}
+	}
+	if left == len(m.ranks) {
+		return -1
+	}
+	return entered
+}
+
+// progress: the limit of a start or of an image begins anew.
+func (m *Machine) progress() {
+	switch {
+	case m.phase == Starting && m.killed == 0:
+		m.deadline = m.now + startLimit
+	case m.phase == Running && m.op != nil && m.op.stage == writing:
+		m.op.until = m.now + workLimit
+	}
 }
 
 func (m *Machine) maybeRunning() {
@@ -250,7 +330,7 @@ func (m *Machine) maybeRunning() {
 	if m.phase != Starting {
 		return
 	}
-	m.phase, m.ran = Running, true
+	m.phase, m.ran, m.deadline = Running, true, 0
 	if m.image != 0 {
 		m.say("the job goes on from checkpoint %d", m.image)
 		delete(m.bad, m.image)
@@ -281,17 +361,18 @@ func (m *Machine) lost(ev Lost) {
 	r := &m.ranks[ev.Rank]
 	r.lost = true
 	switch {
-	case m.leaving != 0 || m.natural || m.crash != "":
+	case m.ordered || m.natural || m.crash != "":
 	case ev.Ended && ev.Code != 0 || ev.Following:
 		m.natural = true
 	case !ev.Ended && !r.fini && !r.left:
-		m.crash = fmt.Sprintf("rank %d died", ev.Rank)
+		m.crash, m.died = fmt.Sprintf("rank %d died", ev.Rank), ev.Rank
 	}
-	m.giveUp(m.whyEnding())
 	switch m.phase {
 	case Starting, Running, Ending:
 		m.ending()
+		m.giveUp(m.whyEnding())
 	case Gone:
+		m.giveUp(m.whyEnding())
 		m.decideWhenAllGone()
 	}
 }
@@ -305,9 +386,11 @@ func (m *Machine) whyEnding() string {
 
 // ending waits for the launcher; one that hangs on a dead rank is ended.
 func (m *Machine) ending() {
-	m.phase = Ending
+	if m.phase != Ending {
+		m.phase, m.deadline = Ending, 0
+	}
 	if m.crash != "" && m.deadline == 0 {
-		m.deadline = m.now + killGrace
+		m.deadline = m.now + m.killPatience()
 	}
 }
 
@@ -316,16 +399,17 @@ func (m *Machine) launcherExit(ev LauncherExit) {
 	if ev.Signal != 0 {
 		m.exit = 128 + ev.Signal
 	}
+	started := m.phase != Starting
+	m.phase, m.deadline = Gone, m.now+m.lostPatience()
 	m.giveUp("the job is ending")
-	if m.crash == "" && !m.natural && m.leaving == 0 {
+	if m.crash == "" && !m.natural && !m.ordered {
 		switch {
 		case ev.Signal != 0:
 			m.crash = fmt.Sprintf("the launcher was ended by signal %d", ev.Signal)
-		case m.phase == Starting && ev.Code != 0:
+		case !started && ev.Code != 0:
 			m.crash = fmt.Sprintf("the launcher ended with %d before the application ran", ev.Code)
 		}
 	}
-	m.phase, m.deadline = Gone, m.now+lostGrace
 	m.decideWhenAllGone()
 }
 
@@ -349,14 +433,37 @@ func (m *Machine) decideWhenAllGone() {
 // decide what follows on the end of all ranks.
 func (m *Machine) decide() {
 	m.giveUp("the job is ending")
+	if until := m.commitAwaited(); m.now < until {
+		m.phase, m.deadline, m.killed = Gone, until, KillBoth
+		return
+	}
+	ownEnd := m.crash == "" && !m.ordered && (m.ran || m.natural)
 	switch {
-	case m.leaving != 0:
+	case m.leaving != 0 && !ownEnd:
 		m.finish(m.leaving)
 	case m.crash == "":
+		if m.reason != "" && !m.ordered {
+			m.say("%s", m.reason)
+		}
 		m.finish(m.exit)
 	default:
+		m.nameCrash()
+		m.reason = m.crash
 		m.again()
 	}
+}
+
+// commitAwaited is until when a commit under way is waited for: after SIGTERM it decides on the exit code, after a crash
+// on where the job goes back to.
+func (m *Machine) commitAwaited() time.Duration {
+	switch {
+	case m.pending == nil:
+	case m.term.asked:
+		return m.term.until
+	case m.crash != "" && m.leaving == 0:
+		return m.pending.until
+	}
+	return 0
 }
 
 // again starts the job from its newest good image, or gives up. Only a job that ran uses up retries: an image that does
@@ -403,7 +510,7 @@ func (m *Machine) backoff(nth int) {
 // the signal alone.
 func (m *Machine) crashCode() int {
 	switch {
-	case m.exit == 0 || m.image != 0 && !m.ran:
+	case m.exit <= 0 || m.image != 0 && !m.ran:
 		return abi.ExitInternal
 	case m.ran && m.exit > 0 && m.exit <= 64:
 		return 128 + m.exit
@@ -414,69 +521,9 @@ func (m *Machine) crashCode() int {
 func (m *Machine) finish(code int) {
 	m.giveUp("the job is ending")
 	m.reply(m.waiting, Result{Err: "the job is ending"})
-	m.waiting, m.phase, m.deadline, m.op = nil, Done, 0, nil
+	if m.pending != nil {
+		m.reply(m.pending.askers, Result{Err: "the job is ending"})
+	}
+	m.waiting, m.phase, m.deadline, m.op, m.pending = nil, Done, 0, nil, nil
 	m.do(Finish{code})
-}
-
-// terminate leaves after a checkpoint. The second time it leaves at once.
-func (m *Machine) terminate() {
-	const sigterm = 15
-	if m.phase != Running || (m.op != nil && m.op.leave) {
-		m.interrupt(128 + sigterm)
-		return
-	}
-	m.say("leaving after a checkpoint")
-	m.request(Request{Stop: true})
-	if m.op != nil {
-		m.op.must = 128 + sigterm
-	}
-}
-
-// interrupt leaves at once. The second time by force.
-func (m *Machine) interrupt(code int) {
-	if m.leaving == 0 {
-		m.leaving = code
-	}
-	m.giveUp("the job is ending")
-	switch m.phase {
-	case Idle, Backoff:
-		m.finish(m.leaving)
-	case Gone:
-	default:
-		m.kill(m.killed > 0)
-	}
-}
-
-func (m *Machine) kill(force bool) {
-	if m.killed == 2 {
-		return
-	}
-	m.phase, m.deadline, m.killed = Ending, m.now+killGrace, 1
-	if force {
-		m.killed = 2
-	}
-	m.do(Kill{force})
-}
-
-// timers does what is due.
-func (m *Machine) timers() {
-	if m.phase != Done && m.deadline != 0 && m.now >= m.deadline {
-		m.deadline = 0
-		switch m.phase {
-		case Backoff:
-			m.launch(m.candidate())
-		case Ending:
-			m.kill(m.killed > 0)
-		case Gone:
-			if m.killed == 2 {
-				m.decide()
-				break
-			}
-			m.killed, m.deadline = 2, m.now+killGrace
-			m.do(Kill{true})
-		}
-	}
-	if m.phase == Running {
-		m.checkpointTimers()
-	}
 }

@@ -54,6 +54,8 @@ type simRank struct {
 	targets map[uint64]uint64
 	said    uint64 // newest version for which MET was said
 	waits   bool   // WAITING was said
+	holds   bool   // SHARED said so: it waits for RESUME after its image
+	imaged  bool
 	where   uint32
 }
 
@@ -71,6 +73,7 @@ type sim struct {
 	frozen  bool                      // STOP was sent: nobody may enter anything
 	result  *Result
 	retries int
+	sharers int // ranks that write to one file
 }
 
 // newSim makes a random program. Its operations are drawn in one global order, which every rank follows for its own
@@ -86,6 +89,7 @@ func newSim(t *testing.T, seed uint64) *sim {
 		all[i] = i
 		s.ranks = append(s.ranks, &simRank{id: i, clocks: map[uint64]uint64{world: 0}})
 	}
+	s.sharers = rng.IntN(n + 1)
 	s.up, s.down = make([][]Event, n), make([][]Send, n)
 	s.members[world] = all
 	s.entered[world] = map[int]uint64{}
@@ -307,15 +311,42 @@ func (r *simRank) receiveMessage(s *sim, msg Send) {
 		}
 		r.report(s)
 	case abi.MsgStop:
-		r.stopped = true
+		r.stopped, r.holds, r.imaged = true, false, false
+		if r.id < s.sharers {
+			o := abi.Object{Dev: 1, Inode: 9, Size: 100, Flags: abi.ObjectWrites | abi.ObjectEnd, FD: 3}
+			r.send(s, Objects{r.id, r.epoch, "here", []Object{{Object: o}}})
+		}
 		r.send(s, Stopped{Rank: r.id, Epoch: r.epoch})
+	case abi.MsgShared:
+		r.holds = msg.Hold
+		if len(msg.Shares) != 1 || msg.Shares[0].Owner != 0 {
+			s.t.Fatalf("shares: %+v", msg.Shares)
+		}
 	case abi.MsgDrain:
+		if r.holds != (s.sharers > 1) {
+			s.t.Fatalf("rank %d holds: %v, with %d sharers", r.id, r.holds, s.sharers)
+		}
+		r.imaged = true
 		r.send(s, Image{Rank: r.id, Epoch: r.epoch, Image: abi.Image{Bytes: 1}})
-		r.stopped, r.pending = false, false
-		r.send(s, Resumed{Rank: r.id, Epoch: r.epoch, Stall: time.Millisecond})
+		if !r.holds {
+			r.resume(s)
+		}
+	case abi.MsgResume:
+		for _, other := range s.ranks {
+			if !other.imaged {
+				s.t.Fatalf("rank %d goes on before rank %d has its image", r.id, other.id)
+			}
+		}
+		r.resume(s)
 	case abi.MsgCancel:
 		r.stopped, r.pending, r.waits = false, false, false
 	}
+}
+
+// resume lets the application go on after its image.
+func (r *simRank) resume(s *sim) {
+	r.stopped, r.pending = false, false
+	r.send(s, Resumed{Rank: r.id, Epoch: r.epoch, Stall: time.Millisecond})
 }
 
 // step hands an event to the machine and does what it says.

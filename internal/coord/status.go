@@ -13,13 +13,15 @@ type Status struct {
 	Number     uint64        `json:"now_taking,omitempty"`
 	Stage      string        `json:"stage,omitempty"`
 	StageSince time.Duration `json:"stage_since_ns,omitempty"`
-	Detail     string        `json:"detail,omitempty"` // what is waited for
+	Detail     string        `json:"detail,omitempty"`         // what is waited for
+	Reason     string        `json:"ending_because,omitempty"` // what a rank said before it ended the job
 	Attempt    int           `json:"attempt,omitempty"`
 }
 
 // Status returns the present state.
 func (m *Machine) Status() Status {
 	s := Status{Phase: m.phase.String(), Ranks: m.cfg.Ranks, Image: m.image, Images: append([]uint64{}, m.images...), Restarts: m.failures}
+	s.Reason = m.reason
 	for _, r := range m.ranks {
 		if r.hello && !r.lost {
 			s.Connected++

@@ -61,6 +61,10 @@ func (p *player) create(d *datadriven.TestData) {
 			p.cfg.Keep = n
 		case "retries":
 			p.cfg.Retries = n
+		case "drop":
+			p.cfg.DropBad = n == 1
+		case "grace":
+			p.cfg.Grace, err = time.ParseDuration(a.Vals[0])
 		case "every":
 			p.cfg.Every, err = time.ParseDuration(a.Vals[0])
 		}
@@ -164,8 +168,14 @@ func (p *player) event(name string, rank int, args map[string]string) Event {
 		return Left{rank}
 	case "restored":
 		return Restored{rank}
+	case "finalizing":
+		return Finalizing{rank}
 	case "fini":
 		return Fini{rank}
+	case "reason":
+		return Reason{rank, args["text"]}
+	case "progress":
+		return Progress{}
 	case "failed":
 		return Failed{rank, args["text"]}
 	case "lost":
@@ -189,9 +199,15 @@ func (p *player) event(name string, rank int, args map[string]string) Event {
 	case "stopped":
 		ev := Stopped{Rank: rank, Epoch: epoch}
 		if args["refusal"] != "" {
-			ev.Refusals = []string{args["refusal"]}
+			ev.Refusals, ev.Passing = []string{args["refusal"]}, int(num("passing"))
 		}
 		return ev
+	case "objects":
+		o := abi.Object{Dev: num("dev"), Inode: num("inode"), Size: num("size"), Flags: uint32(num("flags")), FD: int32(num("fd"))}
+		if args["fd"] == "" {
+			o.FD = -1
+		}
+		return Objects{rank, epoch, args["host"], []Object{{o, args["foreign"], args["twin"]}}}
 	case "image":
 		ev := Image{Rank: rank, Epoch: epoch, Image: abi.Image{Bytes: 100}, Text: args["error"]}
 		if ev.Text != "" {
@@ -207,7 +223,7 @@ func (p *player) event(name string, rank int, args map[string]string) Event {
 	case "request":
 		return Request{ID: num("id"), Stop: args["stop"] != ""}
 	case "terminate":
-		return Terminate{}
+		return Terminate{ByRank: args["rank"] != ""}
 	case "interrupt":
 		return Interrupt{130}
 	case "launchfailed":
@@ -241,13 +257,18 @@ func summarize(actions []Action, ranks int) []string {
 
 func message(s Send) string {
 	names := map[uint16]string{abi.MsgRequest: "REQUEST", abi.MsgTargets: "TARGETS", abi.MsgStop: "STOP", abi.MsgDrain: "DRAIN",
-		abi.MsgResume: "RESUME", abi.MsgCancel: "CANCEL", abi.MsgExit: "EXIT"}
+		abi.MsgResume: "RESUME", abi.MsgCancel: "CANCEL", abi.MsgExit: "EXIT", abi.MsgShared: "SHARED"}
 	text := fmt.Sprintf("%s epoch=%d", names[s.Type], s.Epoch)
 	switch s.Type {
 	case abi.MsgTargets:
 		text += fmt.Sprintf(" v=%d", s.Version)
 		for _, c := range s.Targets {
 			text += fmt.Sprintf(" %d:%d", c.Comm, c.Seq)
+		}
+	case abi.MsgShared:
+		text += fmt.Sprintf(" hold=%v", s.Hold)
+		for _, x := range s.Shares {
+			text += fmt.Sprintf(" %d:%d:size=%d:flags=%d:owner=%d", x.Dev, x.Inode, x.Size, x.Flags, x.Owner)
 		}
 	case abi.MsgDrain:
 		text += fmt.Sprintf(" checkpoint=%d exit_after=%v", s.Checkpoint, s.ExitAfter)

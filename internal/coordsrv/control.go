@@ -14,6 +14,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/byssus-hpc/byssus/internal/abi"
 	"github.com/byssus-hpc/byssus/internal/coord"
 	"github.com/byssus-hpc/byssus/internal/launch"
 )
@@ -38,8 +39,8 @@ type Status struct {
 // RankStatus is what a rank's shared page says.
 type RankStatus struct {
 	PID           int    `json:"pid"`
-	Phase         uint64 `json:"phase"`
-	Where         uint64 `json:"where"`
+	Phase         string `json:"phase"`
+	Where         string `json:"where"`
 	BytesDone     uint64 `json:"bytes_done"`
 	BytesTotal    uint64 `json:"bytes_total"`
 	ResidentAdded uint64 `json:"resident_added"`
@@ -68,8 +69,9 @@ func (s *Server) serveControl(l net.Listener) {
 		s.ask(func() { s.step(coord.Interrupt{Code: interrupted}) })
 		writeJSON(w, struct{}{})
 	})
-	srv := &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second}
-	_ = srv.Serve(l)
+	const slow = 10 * time.Second // for a client to say what it wants
+	srv := &http.Server{Handler: mux, ReadHeaderTimeout: slow, ReadTimeout: slow, IdleTimeout: slow, MaxHeaderBytes: 1 << 14}
+	_ = srv.Serve(limit(l, maxClients))
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second) // answers under way get out
 	defer cancel()
 	_ = srv.Shutdown(ctx)
@@ -99,6 +101,7 @@ func (s *Server) handleCheckpoint(w http.ResponseWriter, r *http.Request) {
 	select {
 	case res := <-ch:
 		writeJSON(w, res)
+	case <-r.Context().Done(): // who asked has gone; the checkpoint is taken all the same
 	case <-s.stop: // Finish answers everybody; the answer may be there by now
 		select {
 		case res := <-ch:
@@ -120,7 +123,7 @@ func (s *Server) status() Status {
 		Running: time.Since(s.began), Status: s.machine.Status(), Last: s.last, PerRank: []RankStatus{}}
 	if s.agent != nil {
 		for _, p := range s.agent.Sample() {
-			st.PerRank = append(st.PerRank, RankStatus{p.PID, p.Phase, p.Where, p.BytesDone, p.BytesTotal, p.ResidentAdded})
+			st.PerRank = append(st.PerRank, RankStatus{p.PID, abi.PhaseName(p.Phase), abi.WhereName(p.Where), p.BytesDone, p.BytesTotal, p.ResidentAdded})
 		}
 	}
 	return st
@@ -133,10 +136,74 @@ type Client struct{ http http.Client }
 func Dial(runDir string) *Client {
 	dial := func(ctx context.Context, _, _ string) (net.Conn, error) {
 		var d net.Dialer
-		return d.DialContext(ctx, "unix", filepath.Join(runDir, ControlSocket))
+		c, err := d.DialContext(ctx, "unix", filepath.Join(runDir, ControlSocket))
+		if err != nil {
+			return nil, err
+		}
+		if err := checkPeer(c); err != nil {
+			c.Close()
+			return nil, err
+		}
+		return c, nil
 	}
-	return &Client{http.Client{Transport: &http.Transport{DialContext: dial, DisableKeepAlives: true}}}
+	return &Client{http.Client{Transport: &http.Transport{DialContext: dial, DisableKeepAlives: true, MaxResponseHeaderBytes: 1 << 16}}}
 }
+
+// Answers says whether somebody listens at the control socket of a run directory.
+func Answers(runDir string) bool {
+	c, err := net.DialTimeout("unix", filepath.Join(runDir, ControlSocket), 5*time.Second)
+	if err != nil {
+		return false
+	}
+	c.Close()
+	return true
+}
+
+// ErrForeign means that a process of another user answers.
+var ErrForeign = errors.New("another user's process answers")
+
+// checkPeer says whether the process at the other end of a connection runs under our own user id.
+func checkPeer(c net.Conn) error {
+	u, ok := c.(*net.UnixConn)
+	if !ok {
+		return fmt.Errorf("coordsrv: control socket: found a connection of %T", c)
+	}
+	raw, err := u.SyscallConn()
+	if err != nil {
+		return fmt.Errorf("coordsrv: control socket: %w", err)
+	}
+	var cred *syscall.Ucred
+	var cerr error
+	err = raw.Control(func(fd uintptr) {
+		cred, cerr = syscall.GetsockoptUcred(int(fd), syscall.SOL_SOCKET, syscall.SO_PEERCRED)
+	})
+	if err == nil {
+		err = cerr
+	}
+	if err != nil {
+		return fmt.Errorf("coordsrv: control socket: %w", err)
+	}
+	if int(cred.Uid) != os.Geteuid() {
+		return fmt.Errorf("coordsrv: control socket: uid %d, wanted %d: %w", cred.Uid, os.Geteuid(), ErrForeign)
+	}
+	return nil
+}
+
+// ownPeers is a listener that hears processes of our own user alone.
+type ownPeers struct{ net.Listener }
+
+func (l ownPeers) Accept() (net.Conn, error) {
+	for {
+		c, err := l.Listener.Accept()
+		if err != nil || checkPeer(c) == nil {
+			return c, err
+		}
+		c.Close()
+	}
+}
+
+// longestAnswer bounds what is read from a job: 100,000 ranks need a fifth of it.
+const longestAnswer = 64 << 20
 
 // ErrNotRunning means that nobody answers at the control socket, or that who answered has gone.
 var ErrNotRunning = errors.New("the job does not run")
@@ -161,6 +228,9 @@ func (c *Client) call(ctx context.Context, method, path string, in, out any) err
 		return fmt.Errorf("coordsrv: %s: %w", path, err)
 	}
 	resp, err := c.http.Do(req)
+	if errors.Is(err, ErrForeign) {
+		return fmt.Errorf("%w: %w", ErrNotRunning, err)
+	}
 	var op *net.OpError
 	if errors.As(err, &op) && op.Op == "dial" || gone(err) {
 		return ErrNotRunning
@@ -172,7 +242,7 @@ func (c *Client) call(ctx context.Context, method, path string, in, out any) err
 	if resp.StatusCode != http.StatusOK {
 		return fmt.Errorf("coordsrv: %s: %s", path, resp.Status)
 	}
-	err = json.NewDecoder(resp.Body).Decode(out)
+	err = json.NewDecoder(io.LimitReader(resp.Body, longestAnswer)).Decode(out)
 	if gone(err) {
 		return ErrNotRunning
 	}

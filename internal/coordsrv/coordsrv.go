@@ -38,8 +38,9 @@ type Options struct {
 	Dir     string       // working directory
 	Environ []string
 	Restart bool
-	Only    uint64 // restart from this image alone
-	Fault   string // value of BYSSUS_FAULT
+	Only    uint64        // restart from this image alone
+	Grace   time.Duration // from SIGTERM to the end
+	Fault   string        // value of BYSSUS_FAULT
 	Signals <-chan os.Signal
 	Say     func(text string)      // a line for the user
 	Took    func(res coord.Result) // a checkpoint is committed
@@ -67,10 +68,11 @@ type Server struct {
 	retired  chan struct{} // closed when the present agent's events no longer matter
 	process  *launch.Process
 	where    []uint64
+	moved    [2]uint64 // sums over the shared pages, which tell whether anything moves
 	library  string
 	replies  map[uint64]chan coord.Result
 	nextID   uint64
-	foreign  []uint64 // checkpoints of an earlier job of this name
+	foreign  []uint64 // checkpoints of an earlier job of this name; the disk's worker's
 	code     int
 	over     bool
 	shown    func() // ends the progress of a restart; nil: none is shown
@@ -101,14 +103,34 @@ func Run(opt Options) (int, error) {
 	}
 	s.disk = newWorker()
 	s.machine = coord.New(coord.Config{Ranks: opt.Spec.Ranks, Keep: opt.Job.Meta.Keep, Every: opt.Job.Meta.Every,
-		Retries: opt.Job.Meta.Retries})
+		Retries: opt.Job.Meta.Retries, Grace: opt.Grace, DropBad: opt.Job.Meta.Policy == "drop"})
 	s.loop(start)
 	close(s.stop)
 	control.Close()
 	s.retire()
-	s.disk.close()
-	s.wg.Wait()
+	s.windUp()
+	opt.Job.Meta.Reason = s.machine.Status().Reason
 	return s.code, nil
+}
+
+// windUp waits until what was ordered from the store is done: after SIGTERM no longer than there is time.
+func (s *Server) windUp() {
+	done := make(chan struct{})
+	go func() {
+		s.disk.close()
+		s.wg.Wait()
+		close(done)
+	}()
+	until, limited := s.machine.LeavesBy()
+	if !limited {
+		<-done
+		return
+	}
+	select {
+	case <-done:
+	case <-time.After(time.Until(s.began.Add(until)) + time.Second):
+		s.opt.Say("the store does not answer; left without waiting for it")
+	}
 }
 
 // inventory finds the checkpoints of this job, and those of an earlier one of the same name.
@@ -118,8 +140,10 @@ func (s *Server) inventory() (coord.Start, error) {
 	if err != nil {
 		return start, err
 	}
+	if start.Last, err = s.opt.Job.Last(); err != nil {
+		return start, err
+	}
 	for _, n := range all {
-		start.Last = max(start.Last, n)
 		m, err := dataset.ReadManifest(s.opt.Job.Path(n))
 		switch {
 		case err != nil:
@@ -144,8 +168,11 @@ func (s *Server) post(ev coord.Event) {
 	}
 }
 
-// sampling is how often shared pages are read while an agreement is being sought.
-const sampling = 10 * time.Millisecond
+// sampling is how often shared pages are read while an agreement is being sought, watching while images are written or read.
+const (
+	sampling = 10 * time.Millisecond
+	watching = time.Second
+)
 
 // loop owns the machine.
 func (s *Server) loop(start coord.Event) {
@@ -159,6 +186,9 @@ func (s *Server) loop(start coord.Event) {
 		}
 		if s.agent != nil && s.machine.Status().Stage == "agreeing" {
 			wait = min(wait, sampling)
+		}
+		if s.agent != nil && s.machine.Watched() {
+			wait = min(wait, watching)
 		}
 		timer.Reset(wait)
 		select {
@@ -212,11 +242,17 @@ func (s *Server) sample() {
 	if s.agent == nil {
 		return
 	}
+	var moved [2]uint64
 	for rank, p := range s.agent.Sample() {
+		moved[0], moved[1] = moved[0]+p.BytesDone, moved[1]+p.Phase
 		if p.Where != s.where[rank] {
 			s.where[rank] = p.Where
 			s.step(coord.Where{Rank: rank, Where: uint32(p.Where)})
 		}
+	}
+	if moved != s.moved {
+		s.moved = moved
+		s.step(coord.Progress{})
 	}
 }
 
@@ -226,6 +262,7 @@ func (s *Server) signal(sig os.Signal) {
 		s.step(coord.Request{})
 	case syscall.SIGTERM:
 		s.step(coord.Terminate{})
+	case syscall.SIGPIPE: // nobody reads what we say
 	case syscall.SIGINT, syscall.SIGQUIT, syscall.SIGHUP:
 		s.step(coord.Interrupt{Code: 128 + int(sig.(syscall.Signal))})
 	default:
@@ -250,11 +287,13 @@ func (s *Server) perform(a coord.Action) {
 			s.wg.Go(func() { s.post(coord.LaunchFailed{Text: err.Error(), Bad: errors.As(err, new(badImage))}) })
 		}
 	case coord.Kill:
-		s.kill(a.Force)
+		s.kill(a.How)
 	case coord.Send:
 		s.send(a)
 	case coord.Prepare:
+		ranks := s.agent
 		s.disk.do(func() {
+			ranks.Survey()
 			_, err := job.Prepare(a.Checkpoint)
 			s.later(coord.Prepared{Checkpoint: a.Checkpoint, Err: text(err)})
 		})
@@ -262,8 +301,10 @@ func (s *Server) perform(a coord.Action) {
 		s.disk.do(func() {
 			_, err := job.Commit(a.Checkpoint)
 			s.later(coord.Committed{Checkpoint: a.Checkpoint, Err: text(err)})
+			if err == nil {
+				s.dropForeign()
+			}
 		})
-		s.dropForeign()
 	case coord.Discard:
 		s.disk.do(func() { s.complain(job.Discard(a.Checkpoint)) })
 	case coord.Drop:
@@ -289,14 +330,15 @@ func (s *Server) complain(err error) {
 	}
 }
 
-// dropForeign removes the checkpoints of an earlier job of this name, now that this one gets its own.
+// dropForeign removes the checkpoints of an earlier job of this name, now that this one has its own. The disk's worker
+// calls it.
 func (s *Server) dropForeign() {
 	for _, n := range s.foreign {
-		s.disk.do(func() {
-			if _, err := dataset.ReadManifest(s.opt.Job.Path(n)); err == nil {
-				s.complain(s.opt.Job.Drop(n))
+		if m, err := dataset.ReadManifest(s.opt.Job.Path(n)); err == nil && m.ID != s.opt.Job.Meta.ID {
+			if err := s.opt.Job.Drop(n); err != nil {
+				s.wg.Go(func() { s.ask(func() { s.complain(err) }) })
 			}
-		})
+		}
 	}
 	s.foreign = nil
 }
@@ -372,17 +414,29 @@ func (s *Server) retire() {
 	}
 }
 
-// kill ends launcher and ranks.
-func (s *Server) kill(force bool) {
+// kill ends launcher and ranks. The launcher does not hear SIGTERM (see package launch); when its ranks have ended it ends
+// by itself, and tidies up.
+func (s *Server) kill(how coord.KillHow) {
 	if s.process == nil {
 		return
 	}
-	if !force {
-		s.process.Signal(syscall.SIGTERM)
-		return
+	switch how {
+	case coord.KillAsk:
+		all := true
+		for rank, p := range s.agent.Sample() {
+			all = all && p.PID != 0
+			s.agent.Send(rank, abi.Message{Header: abi.Header{Type: abi.MsgEnd}})
+		}
+		if !all { // those that it has started and that have not come here yet
+			s.process.Signal(syscall.SIGINT)
+		}
+	case coord.KillRanks:
+		s.agent.Signal(syscall.SIGKILL)
+		s.process.Signal(syscall.SIGINT)
+	case coord.KillBoth:
+		s.agent.Signal(syscall.SIGKILL)
+		s.process.Signal(syscall.SIGKILL)
 	}
-	s.process.Signal(syscall.SIGKILL)
-	s.agent.Signal(syscall.SIGKILL)
 }
 
 // send turns an order of the machine into a message.
@@ -399,6 +453,9 @@ func (s *Server) send(a coord.Send) {
 			s.agent.Send(a.Rank, m)
 		}
 		return
+	case abi.MsgShared:
+		s.sendShares(a, m)
+		return
 	case abi.MsgDrain:
 		d := abi.Drain{Writers: uint32(s.opt.Spec.Writers), Checkpoint: a.Checkpoint, JobID: s.jobID}
 		if a.ExitAfter {
@@ -410,6 +467,19 @@ func (s *Server) send(a coord.Send) {
 	s.agent.Send(a.Rank, m)
 	if a.Type == abi.MsgDrain && a.Rank == s.opt.Spec.Ranks-1 {
 		s.fault.Hit(faults.DrainSent)
+	}
+}
+
+// sendShares sends a list in as many messages as it takes.
+func (s *Server) sendShares(a coord.Send, m abi.Message) {
+	const most = (abi.MaxBody - 64) / 32
+	var head abi.SharedHead
+	if a.Hold {
+		head.Flags = abi.SharedHold
+	}
+	for part := range slices.Chunk(a.Shares, most) {
+		m.Body = append(abi.Encode(head, ""), abi.Encode(part, "")...)
+		s.agent.Send(a.Rank, m)
 	}
 }
 
@@ -442,7 +512,7 @@ func (s *Server) listen() (net.Listener, error) {
 	if err != nil {
 		return nil, fmt.Errorf("coordsrv: control socket: %w", err)
 	}
-	s.wg.Go(func() { s.serveControl(l) })
+	s.wg.Go(func() { s.serveControl(ownPeers{l}) })
 	return l, nil
 }
 

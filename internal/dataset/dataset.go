@@ -1,7 +1,8 @@
 // Package dataset is the store on disk: jobs, their checkpoints, and the commit that makes a checkpoint count.
 //
 //	<store>/<job>/job.json             what the job is; see Meta
-//	<store>/<job>/lock                 locked (flock) by the byssus that runs the job
+//	<store>/<job>/lock                 locked (flock), with the directory, by the byssus that runs the job
+//	<store>/<job>/last.000013          the highest number that a checkpoint ever had
 //	<store>/<job>/ckpt.000012/         a committed checkpoint
 //	    rank-00003.0.img               image of rank 3, part 0; see package format
 //	    manifest.json                  the files with sizes and checksums; its last line is the checksum of the rest
@@ -10,12 +11,14 @@
 //
 // It guarantees: a directory has its final name only after every rank's image was found complete and the manifest was
 // written (and all of it fsynced, when the store asks); a crash at any moment leaves the checkpoints that were committed
-// before; what a crash leaves behind is removed by the next Lock; files are 0600 and directories 0700.
+// before; what a crash leaves behind is removed by the next Lock; files are 0600 and directories 0700. A damaged file
+// hides nothing else: job.json and manifests are made again from each other and from the images, with a note. What
+// belongs to another user, or may be written to by others, or is a link, is not used. A job can be locked and read
+// where nothing can be written.
 // It does not decide what is kept: coord does.
 package dataset
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -25,56 +28,18 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"syscall"
-	"time"
 
 	"github.com/byssus-hpc/byssus/internal/faults"
 )
 
 // Errors that callers decide on.
 var (
+	ErrName       = errors.New("not a name for a job")
 	ErrNoJob      = errors.New("no such job")
 	ErrExists     = errors.New("there is a job of that name")
 	ErrLocked     = errors.New("the job is running")
 	ErrNoManifest = errors.New("not committed: it has no manifest")
 )
-
-// State of a job that does not run.
-const (
-	StateRunning  = "running" // or its byssus died
-	StateStopped  = "stopped" // left after a checkpoint
-	StateFinished = "finished"
-	StateFailed   = "failed"
-)
-
-// Meta is job.json: what is needed to go on with a job.
-type Meta struct {
-	Format  int           `json:"format"`
-	Name    string        `json:"name"`
-	ID      string        `json:"id"` // 32 hexadecimal digits, in every image
-	App     []string      `json:"app"`
-	Dir     string        `json:"dir"`
-	Ranks   int           `json:"ranks"`
-	MPI     string        `json:"mpi"`  // last used
-	Face    string        `json:"face"` // ABI that the application was linked against; empty: none
-	MPIArgs []string      `json:"mpi_args,omitempty"`
-	Every   time.Duration `json:"every_ns,omitempty"`
-	Keep    int           `json:"keep"`
-	Retries int           `json:"retries"`
-	Fsync   bool          `json:"fsync"`
-	Lazy    bool          `json:"lazy,omitempty"`
-	Policy  string        `json:"policy"`
-	Refused string        `json:"refused,omitempty"` // calls of refused functions: end, or error; empty: end
-	Writers int           `json:"writers,omitempty"`
-	Auto    bool          `json:"auto_named,omitempty"`
-	State   string        `json:"state"`
-	Exit    int           `json:"exit,omitempty"`
-	Started time.Time     `json:"started"`
-	Ended   time.Time     `json:"ended,omitzero"`
-}
-
-// metaFormat is the version of job.json.
-const metaFormat = 1
 
 // Store is a directory of jobs.
 type Store struct{ Dir string }
@@ -83,8 +48,9 @@ type Store struct{ Dir string }
 type Job struct {
 	Dir    string
 	Meta   Meta
+	Damage error       // what is wrong with job.json, and what Meta comes from
 	Faults *faults.Set // armed crash points; nil: none
-	lock   *os.File
+	locks  []*os.File
 }
 
 var validName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
@@ -92,9 +58,21 @@ var validName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
 // CheckName says whether a job may be called that.
 func CheckName(name string) error {
 	if !validName.MatchString(name) {
-		return fmt.Errorf("dataset: job name %q: wanted letters, digits, '.', '_' and '-', at most 64, beginning with a letter or digit", name)
+		return fmt.Errorf("dataset: job name %q: wanted letters, digits, '.', '_' and '-', at most 64, beginning with a letter or digit: %w", name, ErrName)
 	}
 	return nil
+}
+
+// check says whether the store may be used. One that is not there may.
+func (s Store) check() error {
+	st, err := os.Stat(s.Dir) // the way to it may lead over links: the user gave it
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("dataset: store: %w", err)
+	}
+	return checkDir(s.Dir, st, true)
 }
 
 // Create makes a job and locks it. A name with the suffix "*" means the first free one of name, name-2, name-3, ...
@@ -103,7 +81,11 @@ func (s Store) Create(meta Meta) (*Job, error) {
 	if err := os.MkdirAll(s.Dir, 0o700); err != nil {
 		return nil, fmt.Errorf("dataset: store %s: %w", s.Dir, err)
 	}
-	meta.Format, meta.Auto = metaFormat, auto
+	if err := s.check(); err != nil {
+		return nil, err
+	}
+	s.sweep()
+	meta.Auto = auto
 	for i := 1; ; i++ {
 		meta.Name = base
 		if i > 1 {
@@ -112,39 +94,60 @@ func (s Store) Create(meta Meta) (*Job, error) {
 		if err := CheckName(meta.Name); err != nil {
 			return nil, err
 		}
-		j := &Job{Dir: filepath.Join(s.Dir, meta.Name), Meta: meta}
-		err := os.Mkdir(j.Dir, 0o700)
-		switch {
-		case errors.Is(err, fs.ErrExist) && auto:
-			continue
-		case errors.Is(err, fs.ErrExist):
-			return s.reuse(j)
-		case err != nil:
-			return nil, fmt.Errorf("dataset: job %s: %w", meta.Name, err)
+		j, err := s.createNamed(meta)
+		for errors.Is(err, ErrNoJob) { // it was removed meanwhile
+			j, err = s.createNamed(meta)
 		}
-		if err := j.take(); err != nil {
-			return nil, err
+		if err == nil || !auto || !errors.Is(err, fs.ErrExist) {
+			return j, err
 		}
-		return j, j.Save()
 	}
 }
 
-// reuse gives the name of a job that has finished to a new one, whose checkpoints go on in number.
+// createNamed makes a job of that name; a name that is made up must be free, another one may be used again.
+func (s Store) createNamed(meta Meta) (*Job, error) {
+	j := &Job{Dir: filepath.Join(s.Dir, meta.Name), Meta: meta}
+	err := os.Mkdir(j.Dir, 0o700)
+	if errors.Is(err, fs.ErrExist) && !meta.Auto {
+		return s.reuse(j)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("dataset: job %s: %w", meta.Name, err)
+	}
+	if err := j.take(); err != nil {
+		return nil, err
+	}
+	if err := j.Save(); err != nil {
+		_ = j.Remove() // nothing is in it
+		j.Unlock()
+		return nil, err
+	}
+	return j, nil
+}
+
+// reuse gives the name of a job that has finished, or never had a checkpoint, to a new one, whose checkpoints go on in
+// number. Those of the earlier job stay until the new one has its own.
 func (s Store) reuse(j *Job) (*Job, error) {
 	if err := j.take(); err != nil {
 		return nil, err
 	}
-	old, err := readMeta(j.Dir)
-	images, lerr := j.Checkpoints()
+	old := &Job{Dir: j.Dir}
+	err := old.load()
+	images, lerr := old.Own()
 	switch {
-	case err == nil && old.State != StateFinished && lerr == nil && len(images) > 0:
-		j.Unlock()
-		return nil, fmt.Errorf("dataset: job %s: %w, %s, with checkpoint %d", j.Meta.Name, ErrExists, old.State, images[len(images)-1])
-	case err != nil && !errors.Is(err, fs.ErrNotExist):
+	case err != nil && !errors.Is(err, ErrNoJob):
+	case lerr != nil:
+		err = lerr
+	case err == nil && old.Meta.State != StateFinished && len(images) > 0:
+		err = fmt.Errorf("dataset: job %s: %w, %s, with checkpoint %d", j.Meta.Name, ErrExists, old.Meta.State, images[len(images)-1])
+	default:
+		err = j.Save()
+	}
+	if err != nil {
 		j.Unlock()
 		return nil, err
 	}
-	return j, j.Save()
+	return j, nil
 }
 
 // Open reads a job without locking it.
@@ -152,112 +155,101 @@ func (s Store) Open(name string) (*Job, error) {
 	if err := CheckName(name); err != nil {
 		return nil, err
 	}
-	dir := filepath.Join(s.Dir, name)
-	meta, err := readMeta(dir)
+	if err := s.check(); err != nil {
+		return nil, err
+	}
+	j := &Job{Dir: filepath.Join(s.Dir, name)}
+	err := ownDir(j.Dir)
+	if err == nil {
+		err = j.load()
+	}
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("dataset: job %s in %s: %w", name, s.Dir, ErrNoJob)
 	}
 	if err != nil {
 		return nil, err
 	}
-	return &Job{Dir: dir, Meta: meta}, nil
+	return j, nil
 }
 
-// Jobs lists the names of all jobs.
+// Jobs lists the names of all jobs, also of those that Open refuses.
 func (s Store) Jobs() ([]string, error) {
+	if err := s.check(); err != nil {
+		return nil, err
+	}
 	entries, err := os.ReadDir(s.Dir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("dataset: store %s: %w", s.Dir, err)
 	}
 	var names []string
 	for _, e := range entries {
-		if _, err := os.Stat(filepath.Join(s.Dir, e.Name(), "job.json")); err == nil && validName.MatchString(e.Name()) {
+		if validName.MatchString(e.Name()) && s.isJob(e) {
 			names = append(names, e.Name())
 		}
 	}
 	return names, nil
 }
 
-func readMeta(dir string) (Meta, error) {
-	var meta Meta
-	path := filepath.Join(dir, "job.json")
-	b, err := os.ReadFile(path)
-	if err != nil {
-		return meta, fmt.Errorf("dataset: %w", err)
+// isJob tells a job from what else may lie in the directory: a job has a file of ours in it. What cannot be looked into
+// counts, so that it is named.
+func (s Store) isJob(e fs.DirEntry) bool {
+	path := filepath.Join(s.Dir, e.Name())
+	if !e.IsDir() {
+		return e.Type()&fs.ModeSymlink != 0 && holdsJob(path)
 	}
-	if err := json.Unmarshal(b, &meta); err != nil {
-		return meta, fmt.Errorf("dataset: %s: %w", path, err)
-	}
-	if meta.Format != metaFormat {
-		return meta, fmt.Errorf("dataset: %s: format %d, wanted %d", path, meta.Format, metaFormat)
-	}
-	return meta, nil
+	return ownDir(path) != nil || holdsJob(path)
 }
 
-// Lock takes a job for this process and removes what a crash left behind.
-func (j *Job) Lock() error { return j.take() }
-
-func (j *Job) take() error {
-	f, err := os.OpenFile(filepath.Join(j.Dir, "lock"), os.O_RDWR|os.O_CREATE, 0o600)
+func holdsJob(path string) bool {
+	entries, err := os.ReadDir(path)
 	if err != nil {
-		return fmt.Errorf("dataset: lock: %w", err)
+		return !errors.Is(err, fs.ErrNotExist)
 	}
-	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
-		pid := make([]byte, 20)
-		n, _ := f.Read(pid)
-		f.Close()
-		if errors.Is(err, syscall.EWOULDBLOCK) {
-			return fmt.Errorf("dataset: job %s: %w (process %s)", filepath.Base(j.Dir), ErrLocked, strings.TrimSpace(string(pid[:n])))
-		}
-		return fmt.Errorf("dataset: lock %s: %w", f.Name(), err)
-	}
-	if err := f.Truncate(0); err == nil {
-		_, err = fmt.Fprintln(f, os.Getpid())
-		if err != nil {
-			f.Close()
-			return fmt.Errorf("dataset: lock %s: %w", f.Name(), err)
-		}
-	}
-	j.lock = f
-	return j.clean()
+	return slices.ContainsFunc(entries, func(e fs.DirEntry) bool {
+		_, _, ckpt := parseDir(e.Name())
+		return ckpt || e.Name() == "job.json"
+	})
 }
 
-// Locked says whether a process runs the job.
-func (j *Job) Locked() bool {
-	f, err := os.Open(filepath.Join(j.Dir, "lock"))
-	if err != nil {
-		return false
+// Lock takes a job for this process, reads again what it is, and removes what a crash left behind.
+func (j *Job) Lock() error {
+	if err := j.take(); err != nil {
+		return err
 	}
-	defer f.Close()
-	return errors.Is(syscall.Flock(int(f.Fd()), syscall.LOCK_SH|syscall.LOCK_NB), syscall.EWOULDBLOCK)
-}
-
-// Unlock gives the job up.
-func (j *Job) Unlock() {
-	if j.lock != nil {
-		j.lock.Close()
-		j.lock = nil
-	}
-}
-
-// Save writes job.json, atomically.
-func (j *Job) Save() error {
-	b, err := json.MarshalIndent(j.Meta, "", "  ")
-	if err == nil {
-		err = writeAtomic(filepath.Join(j.Dir, "job.json"), append(b, '\n'))
-	}
-	if err != nil {
-		return fmt.Errorf("dataset: job %s: %w", j.Meta.Name, err)
+	if err := j.load(); err != nil {
+		j.Unlock()
+		return err
 	}
 	return nil
 }
 
-// Remove deletes a job with everything in it.
+// removedPrefix begins the name of a job that is being removed, which is no job's name.
+const removedPrefix = ".removed."
+
+// Remove deletes a job with everything in it. It is gone for others at once.
 func (j *Job) Remove() error {
-	if err := os.RemoveAll(j.Dir); err != nil {
+	away := filepath.Join(filepath.Dir(j.Dir), fmt.Sprintf("%s%s.%d", removedPrefix, filepath.Base(j.Dir), os.Getpid()))
+	err := os.RemoveAll(away)
+	if err == nil {
+		err = os.Rename(j.Dir, away)
+	}
+	if err == nil {
+		err = os.RemoveAll(away)
+	}
+	if err != nil {
 		return fmt.Errorf("dataset: job %s: %w", j.Meta.Name, err)
 	}
 	return nil
+}
+
+// sweep removes what is left of jobs whose removal was interrupted, as far as it can.
+func (s Store) sweep() {
+	left, _ := filepath.Glob(filepath.Join(s.Dir, removedPrefix+"*")) // with a [ in the store's path there are none
+	for _, dir := range left {
+		if ownDir(dir) == nil {
+			_ = os.RemoveAll(dir)
+		}
+	}
 }
 
 // clean removes what a crash left behind.
@@ -266,12 +258,18 @@ func (j *Job) clean() error {
 	if err != nil {
 		return fmt.Errorf("dataset: %w", err)
 	}
+	last, _, err := j.last()
+	if err == nil && last > 0 {
+		err = j.markLast(last) // before the leftovers that tell it are gone
+	}
 	for _, e := range entries {
-		if _, kind, ok := parseDir(e.Name()); ok && kind != "" {
-			if err := os.RemoveAll(filepath.Join(j.Dir, e.Name())); err != nil {
-				return fmt.Errorf("dataset: leftover: %w", err)
-			}
+		_, kind, ok := parseDir(e.Name())
+		if err == nil && (ok && kind != "" || e.Name() == "job.json.new") {
+			err = os.RemoveAll(filepath.Join(j.Dir, e.Name()))
 		}
+	}
+	if err != nil && !sealedStore(err) { // what cannot be removed does not count all the same
+		return fmt.Errorf("dataset: leftover: %w", err)
 	}
 	return nil
 }
@@ -286,7 +284,7 @@ func parseDir(name string) (n uint64, kind string, ok bool) {
 	}
 	digits, kind, _ := strings.Cut(rest, ".")
 	n, err := strconv.ParseUint(digits, 10, 63)
-	return n, kind, err == nil && len(digits) >= 6 && (kind == "" || kind == "tmp" || kind == "drop")
+	return n, kind, err == nil && n > 0 && digits == fmt.Sprintf("%06d", n) && (kind == "" || kind == "tmp" || kind == "drop")
 }
 
 // Checkpoints lists the committed checkpoints of the store, ascending, also those of an earlier job of this name.
@@ -305,8 +303,33 @@ func (j *Job) Checkpoints() ([]uint64, error) {
 	return list, nil
 }
 
-// Prepare makes the directory for a checkpoint and returns its path.
+// Own lists the committed checkpoints of this job, ascending, also those that are damaged: not those that are known to
+// be of an earlier job of this name.
+func (j *Job) Own() ([]uint64, error) {
+	all, err := j.Checkpoints()
+	return slices.DeleteFunc(all, func(n uint64) bool {
+		m, err := ReadManifest(j.Path(n))
+		return err == nil && m.ID != j.Meta.ID
+	}), err
+}
+
+// Vanished says whether the job has been removed meanwhile.
+func (j *Job) Vanished() bool {
+	_, err := os.Lstat(j.Dir)
+	return errors.Is(err, fs.ErrNotExist)
+}
+
+// Gone says whether a checkpoint that could not be read has been dropped meanwhile.
+func (j *Job) Gone(n uint64) bool {
+	_, err := os.Lstat(j.Path(n))
+	return errors.Is(err, fs.ErrNotExist)
+}
+
+// Prepare makes the directory for a checkpoint and returns its path. The number counts as used from here on.
 func (j *Job) Prepare(n uint64) (string, error) {
+	if err := j.markLast(n); err != nil {
+		return "", err
+	}
 	dir := j.Path(n) + ".tmp"
 	if err := os.RemoveAll(dir); err != nil {
 		return "", fmt.Errorf("dataset: checkpoint %d: %w", n, err)
@@ -335,32 +358,4 @@ func removeAll(dir string) error {
 		return fmt.Errorf("dataset: %w", err)
 	}
 	return nil
-}
-
-func writeAtomic(path string, b []byte) error {
-	f, err := os.OpenFile(path+".new", os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(b)
-	if err == nil {
-		err = f.Sync()
-	}
-	if cerr := f.Close(); err == nil {
-		err = cerr
-	}
-	if err != nil {
-		os.Remove(path + ".new")
-		return err
-	}
-	return os.Rename(path+".new", path)
-}
-
-func syncPath(path string) error {
-	f, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	return f.Sync()
 }

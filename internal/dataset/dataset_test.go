@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/byssus-hpc/byssus/internal/format"
 	"github.com/byssus-hpc/byssus/internal/format/imagetest"
 )
 
@@ -270,7 +271,7 @@ func TestLeftovers(t *testing.T) {
 	for _, e := range entries {
 		names = append(names, e.Name())
 	}
-	if d := cmp.Diff([]string{"ckpt.000004", "job.json", "lock", "notes.txt"}, names); d != "" {
+	if d := cmp.Diff([]string{"ckpt.000004", "job.json", "last.000004", "lock", "notes.txt"}, names); d != "" {
 		t.Error(d)
 	}
 }
@@ -286,16 +287,46 @@ func TestNames(t *testing.T) {
 	}
 }
 
-func FuzzManifest(f *testing.F) {
+// fuzzed runs a parser of a file on what the fuzzer makes, as it is and with the right checksum, within bounds.
+func fuzzed(f *testing.F, name string, parse func(dir string) error) {
 	f.Add([]byte("{}\ncrc32c 00000000\n"))
 	f.Add([]byte("{\"files\":[{}]}\n"))
+	f.Add([]byte(`{"format":2,"ranks":9223372036854775807,"checkpoint":1,"files":[{"name":"../x","size":-1}]}` + "\n"))
+	f.Add([]byte(`{"format":1,"name":"melt","id":"00","app":["a"],"keep":-1,"every_ns":-9223372036854775808}` + "\n"))
+	f.Add([]byte(strings.Repeat("[", 20000)))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		dir := t.TempDir()
-		if err := os.WriteFile(filepath.Join(dir, manifestName), b, 0o600); err != nil {
+		dir := filepath.Join(t.TempDir(), "ckpt.000001")
+		if err := os.Mkdir(dir, 0o700); err != nil {
 			t.Fatal(err)
 		}
-		if m, err := ReadManifest(dir); err == nil && m == nil {
-			t.Error("neither a manifest nor an error")
+		for _, text := range [][]byte{b, seal(slices.Clip(b))} {
+			if err := os.WriteFile(filepath.Join(dir, name), text, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			if used := allocated(func() { _ = parse(dir) }); used > format.Allowance+400*uint64(len(b)) {
+				t.Errorf("%d bytes were allocated for %d", used, len(b))
+			}
 		}
+	})
+}
+
+func FuzzManifest(f *testing.F) {
+	fuzzed(f, manifestName, func(dir string) error {
+		_, err := Check(dir)
+		return err
+	})
+}
+
+func FuzzMeta(f *testing.F) {
+	fuzzed(f, "job.json", func(dir string) error {
+		return (&Job{Dir: dir}).load()
+	})
+}
+
+func FuzzLock(f *testing.F) {
+	fuzzed(f, "lock", func(dir string) error {
+		j := &Job{Dir: dir}
+		_ = j.lockedBy()
+		return j.checkLock()
 	})
 }

@@ -1,7 +1,6 @@
 package dataset
 
 import (
-	"bytes"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
@@ -33,6 +32,7 @@ type Manifest struct {
 	App        string    `json:"app"`
 	Bytes      int64     `json:"bytes"`
 	Files      []File    `json:"files"`
+	Meta       Meta      `json:"meta"`
 }
 
 // File is one image file.
@@ -49,24 +49,64 @@ func fileName(rank, part int) string { return fmt.Sprintf("rank-%05d.%d.img", ra
 // final name.
 func (j *Job) Commit(n uint64) (*Manifest, error) {
 	dir := j.Path(n) + ".tmp"
-	m := &Manifest{Format: manifestFormat, Job: j.Meta.Name, ID: j.Meta.ID, Checkpoint: n, Ranks: j.Meta.Ranks, Time: time.Now().UTC()}
-	for rank := range j.Meta.Ranks {
-		if err := m.addRank(dir, rank); err != nil {
-			return nil, fmt.Errorf("dataset: commit checkpoint %d: %w", n, err)
-		}
-	}
-	err := j.seal(dir, m)
+	m, err := j.describe(dir, n)
 	if err == nil {
-		err = os.Rename(dir, j.Path(n))
+		err = j.seal(dir, m)
 	}
 	if err == nil {
-		err = syncPath(j.Dir)
+		err = j.rename(dir, n)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("dataset: commit checkpoint %d: %w", n, err)
 	}
 	j.Faults.Hit(faults.CommitRenamed)
 	return m, nil
+}
+
+// rename gives a checkpoint its final name, for good or not at all.
+func (j *Job) rename(dir string, n uint64) error {
+	err := os.Rename(dir, j.Path(n))
+	if err != nil {
+		return err
+	}
+	if err = syncPath(j.Dir); err != nil {
+		_ = os.Rename(j.Path(n), dir) // what is reported as failed does not count
+	}
+	return err
+}
+
+// describe makes the manifest of a checkpoint from its images' headers.
+func (j *Job) describe(dir string, n uint64) (*Manifest, error) {
+	m := &Manifest{Format: manifestFormat, Job: j.Meta.Name, ID: j.Meta.ID, Checkpoint: n, Ranks: j.Meta.Ranks, Time: time.Now().UTC(), Meta: j.Meta}
+	for rank := range j.Meta.Ranks {
+		if err := m.addRank(dir, rank); err != nil {
+			return nil, err
+		}
+	}
+	return m, nil
+}
+
+// Heal makes damaged manifests again, where all headers of the checkpoint are good, and returns a note about each. Its
+// directory has its final name, so it was committed; what the headers say about the rest is checked as ever.
+func (j *Job) Heal() ([]string, error) {
+	all, err := j.Checkpoints()
+	var notes []string
+	for _, n := range all {
+		dir := j.Path(n)
+		_, damage := ReadManifest(dir)
+		if damage == nil || ownDir(dir) != nil || errors.Is(damage, ErrForeign) || errors.Is(damage, errFuture) {
+			continue
+		}
+		m, err := j.describe(dir, n)
+		if err == nil {
+			err = j.writeManifest(dir, m)
+		}
+		if err != nil {
+			continue // it is left out, with the damage as the reason
+		}
+		notes = append(notes, fmt.Sprintf("checkpoint %d: %v; the manifest has been made again from the images", n, damage))
+	}
+	return notes, err
 }
 
 // seal writes the manifest into a directory whose files are complete.
@@ -79,17 +119,19 @@ func (j *Job) seal(dir string, m *Manifest) error {
 		}
 	}
 	j.Faults.Hit(faults.CommitSynced)
+	if err := j.writeManifest(dir, m); err != nil {
+		return err
+	}
+	j.Faults.Hit(faults.CommitManifest)
+	return nil
+}
+
+func (j *Job) writeManifest(dir string, m *Manifest) error {
 	b, err := json.MarshalIndent(m, "", "  ")
 	if err != nil {
 		return err
 	}
-	b = append(b, '\n')
-	b = fmt.Appendf(b, "crc32c %08x\n", format.Checksum(b))
-	if err := writeAtomic(filepath.Join(dir, manifestName), b); err != nil {
-		return err
-	}
-	j.Faults.Hit(faults.CommitManifest)
-	return syncPath(dir)
+	return writeAtomic(filepath.Join(dir, manifestName), seal(append(b, '\n')))
 }
 
 // addRank finds the files of a rank and checks that they are complete and belong here.
@@ -124,15 +166,11 @@ func (m *Manifest) belongs(h *abi.ImageHeader, rank, part int) error {
 }
 
 func readHeader(path string) (*abi.ImageHeader, int64, error) {
-	f, err := os.Open(path)
+	f, st, err := openOwn(path, os.O_RDONLY)
 	if err != nil {
 		return nil, 0, err
 	}
 	defer f.Close()
-	st, err := f.Stat()
-	if err != nil {
-		return nil, 0, err
-	}
 	h, err := format.ReadHeader(f, st.Size())
 	if err != nil {
 		return nil, 0, fmt.Errorf("%s: %w", filepath.Base(path), err)
@@ -140,30 +178,36 @@ func readHeader(path string) (*abi.ImageHeader, int64, error) {
 	return h, st.Size(), nil
 }
 
+// errFuture marks a manifest that a later byssus has written.
+var errFuture = errors.New("written by a later byssus")
+
 // ReadManifest reads and checks the manifest in a checkpoint's directory.
 func ReadManifest(dir string) (*Manifest, error) {
 	path := filepath.Join(dir, manifestName)
-	b, err := os.ReadFile(path)
+	err := ownDir(dir)
+	if err != nil {
+		return nil, err
+	}
+	b, err := readOwn(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("dataset: %s: %w", dir, ErrNoManifest)
+		return nil, fmt.Errorf("dataset: %s: %w", path, ErrNoManifest)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("dataset: %w", err)
 	}
-	end := bytes.LastIndexByte(bytes.TrimSuffix(b, []byte("\n")), '\n') + 1
-	var crc uint32
-	if _, err := fmt.Sscanf(string(b[end:]), "crc32c %08x", &crc); err != nil {
-		return nil, fmt.Errorf("dataset: %s: last line %.40q, wanted its checksum: truncated", path, b[end:])
-	}
-	if found := format.Checksum(b[:end]); found != crc {
-		return nil, fmt.Errorf("dataset: %s: crc32c %08x, wanted %08x", path, found, crc)
-	}
 	m := new(Manifest)
-	if err := json.Unmarshal(b[:end], m); err != nil {
+	if b, err = unseal(b); err == nil {
+		err = json.Unmarshal(b, m)
+	}
+	if err != nil {
 		return nil, fmt.Errorf("dataset: %s: %w", path, err)
 	}
-	if m.Format > manifestFormat {
-		return nil, fmt.Errorf("dataset: %s: format version %d, this byssus reads up to %d", path, m.Format, manifestFormat)
+	n, _, _ := parseDir(filepath.Base(dir))
+	switch {
+	case m.Format > manifestFormat:
+		return nil, fmt.Errorf("dataset: %s: format version %d, this byssus reads up to %d: %w", path, m.Format, manifestFormat, errFuture)
+	case m.Checkpoint != n || m.Ranks < 1:
+		return nil, fmt.Errorf("dataset: %s: found checkpoint %d of %d ranks, wanted checkpoint %d", path, m.Checkpoint, m.Ranks, n)
 	}
 	return m, nil
 }
@@ -175,27 +219,38 @@ func Check(dir string) (*Manifest, error) {
 	if err != nil {
 		return nil, err
 	}
-	listed := map[string]File{}
-	for _, f := range m.Files {
-		listed[f.Name] = f
-	}
+	at := 0
 	for rank := range m.Ranks {
-		for part, nparts := 0, 1; part < nparts; part++ {
-			name := fileName(rank, part)
-			h, _, err := readHeader(filepath.Join(dir, name))
-			if err == nil {
-				err = m.belongs(h, rank, part)
-			}
-			if err == nil && listed[name].HeaderCRC != fmt.Sprintf("%08x", h.HeaderCRC) {
-				err = fmt.Errorf("%s: header crc32c %08x, the manifest wants %q", name, h.HeaderCRC, listed[name].HeaderCRC)
-			}
-			if err != nil {
+		for part, nparts := 0, 1; part < nparts; part, at = part+1, at+1 {
+			if nparts, err = m.checkFile(dir, rank, part, at); err != nil {
 				return nil, fmt.Errorf("dataset: %s: %w", filepath.Base(dir), err)
 			}
-			nparts = int(h.NParts)
 		}
 	}
+	if at != len(m.Files) {
+		return nil, fmt.Errorf("dataset: %s: the manifest has %d files, wanted %d", filepath.Base(dir), len(m.Files), at)
+	}
 	return m, nil
+}
+
+// checkFile compares a file with its line in the manifest and returns the number of the rank's parts.
+func (m *Manifest) checkFile(dir string, rank, part, at int) (int, error) {
+	name := fileName(rank, part)
+	if at >= len(m.Files) || m.Files[at].Name != name {
+		return 0, fmt.Errorf("%s: is not in the manifest", name)
+	}
+	h, size, err := readHeader(filepath.Join(dir, name))
+	if err != nil {
+		return 0, err
+	}
+	if err := m.belongs(h, rank, part); err != nil {
+		return 0, fmt.Errorf("%s: %w", name, err)
+	}
+	want := m.Files[at]
+	if crc := fmt.Sprintf("%08x", h.HeaderCRC); crc != want.HeaderCRC || size != want.Size {
+		return 0, fmt.Errorf("%s: %d bytes, header crc32c %s, the manifest wants %d, %q", name, size, crc, want.Size, want.HeaderCRC)
+	}
+	return int(h.NParts), nil
 }
 
 // Verify reads everything and compares it with its checksums. progress is told the bytes done since the last call.
@@ -213,15 +268,11 @@ func Verify(dir string, progress func(bytes int64)) (*Manifest, error) {
 }
 
 func verifyFile(path string, progress func(int64)) error {
-	f, err := os.Open(path)
+	f, st, err := openOwn(path, os.O_RDONLY)
 	if err != nil {
 		return err
 	}
 	defer f.Close()
-	st, err := f.Stat()
-	if err != nil {
-		return err
-	}
 	im, err := format.Read(f, st.Size())
 	if err != nil {
 		return err
@@ -229,17 +280,24 @@ func verifyFile(path string, progress func(int64)) error {
 	return im.VerifyData(f, progress)
 }
 
+// Verify looks at what a job has beside its checkpoints, and returns what is damaged there.
+func (j *Job) Verify() []error {
+	var found []error
+	for _, err := range []error{j.Damage, j.checkLock()} {
+		if err != nil {
+			found = append(found, err)
+		}
+	}
+	return found
+}
+
 // OpenImage reads one image file's tables.
 func OpenImage(dir string, rank, part int) (*format.Image, error) {
-	f, err := os.Open(filepath.Join(dir, fileName(rank, part)))
+	f, st, err := openOwn(filepath.Join(dir, fileName(rank, part)), os.O_RDONLY)
 	if err != nil {
 		return nil, fmt.Errorf("dataset: %w", err)
 	}
 	defer f.Close()
-	st, err := f.Stat()
-	if err != nil {
-		return nil, fmt.Errorf("dataset: %w", err)
-	}
 	im, err := format.Read(f, st.Size())
 	if err != nil {
 		return nil, fmt.Errorf("dataset: %s: %w", f.Name(), err)

@@ -1,7 +1,7 @@
 // Package faults is the one table of named crash points, shared by the Go programs and the rank core.
 //
 // BYSSUS_FAULT=name[:n][@rank] makes the process that reaches the point for the n-th time (1 when not given) end by
-// SIGKILL there; @rank limits a rank's point to that rank (every rank when not given). Points are compiled in: they
+// SIGKILL there (Memory lets an allocation fail instead); @rank limits a rank's point to that rank (every rank when not given). Points are compiled in: they
 // cost one comparison of a pointer that is nil without the variable. A test iterates over All.
 //
 // To add a point: a line in All, `go generate ./internal/abi` (the C side gets ABI_FAULT_<NAME>), and the call.
@@ -33,6 +33,9 @@ type Point struct {
 	Doc     string
 }
 
+// Memory is the point that ends nothing: an allocation fails, and with it a checkpoint.
+const Memory = "rank-memory"
+
 // The points of the Go side.
 const (
 	CommitSynced   = "commit-synced"
@@ -55,6 +58,7 @@ var All = []Point{
 	{"rank-mapped", Rank, true, "memory is back, threads are not"},
 	{"rank-rebuilt", Rank, true, "the MPI is built anew, RESTORED is not sent yet"},
 	{"rank-restored", Rank, true, "RESTORED is sent, the application has not gone on"},
+	{Memory, Rank, false, "memory for a checkpoint: it is not there, and the checkpoint fails"},
 	{DrainSent, Coord, false, "the order to write is out"},
 	{CommitSynced, Coord, false, "images are complete, the manifest is not written"},
 	{CommitManifest, Coord, false, "the manifest is written, the directory not renamed"},

@@ -3,6 +3,7 @@ package format_test
 import (
 	"bytes"
 	"errors"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -31,36 +32,128 @@ func TestRead(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(im.Chunks) != 3 || len(im.VMAs) != 1 || im.Name(im.VMAs[0]) != "[heap]" || im.Header.Checkpoint != 7 {
+	for _, s := range im.Sections {
+		if b, err := s.Bytes(bytes.NewReader(sample()), 100); s.Type == abi.SecStrings && (err != nil || string(b) != "\x00[heap]\x00") {
+			t.Errorf("strings: %q, %v", b, err)
+		}
+	}
+	if len(im.Chunks) != 3 || len(im.VMAs) != 1 || im.Header.Checkpoint != 7 {
 		t.Errorf("%d chunks, %d mappings, header %+v", len(im.Chunks), len(im.VMAs), im.Header)
 	}
 }
 
-// TestEveryBitCounts flips bits all over the file; only padding between chunks may go unnoticed.
+// TestEveryBitCounts turns a bit in every byte but those of the memory, of which it takes samples.
 func TestEveryBitCounts(t *testing.T) {
 	good := sample()
 	im, err := check(good)
 	if err != nil {
 		t.Fatal(err)
 	}
-	padding := func(i uint64) bool {
-		last := im.Chunks[len(im.Chunks)-1]
-		if i >= last.Offset+uint64(last.Length) && i < im.Header.VMAsOff {
-			return true
-		}
-		return i >= uint64(len(good))-7
-	}
 	step := 1
 	for i := 0; i < len(good); i += step {
-		if step = 1; i > abi.PageBytes && i < int(im.Header.VMAsOff)-10 {
+		if step = 1; i > abi.PageBytes && i < int(im.Header.SectionsOff)-10 {
 			step = 8191
 		}
 		bad := bytes.Clone(good)
 		bad[i] ^= 1 << (i % 8)
-		if _, err := check(bad); err == nil && !padding(uint64(i)) {
-			t.Fatalf("byte %d: a flipped bit went unnoticed", i)
+		if _, err := check(bad); err == nil {
+			t.Errorf("byte %d: a flipped bit went unnoticed", i)
 		}
 	}
+}
+
+// TestSections: one that is not known, there twice or missing is an error, unless its type says that it may be ignored.
+func TestSections(t *testing.T) {
+	for _, c := range []struct {
+		name, want string
+		kind       uint32
+	}{
+		{"unknown", "type 77: this byssus does not know it", 77},
+		{"of no type", "type 0: this byssus does not know it", 0},
+		{"may be ignored", "", 77 | abi.SecMayIgnore},
+		{"twice", "type 2: is there twice", abi.SecThreads},
+	} {
+		file := sample()
+		im, err := check(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		h, more := im.Header, imagetest.Section(c.kind, []byte("new"))
+		end := h.SectionsOff + h.SectionsLen
+		file = append(append(bytes.Clone(file[:end]), more...), file[end:]...)
+		by := uint64(len(more))
+		h.SectionsLen, h.NSections, h.FileSize = h.SectionsLen+by, h.NSections+1, h.FileSize+by
+		h.VMAsOff, h.ChunksOff = h.VMAsOff+by, h.ChunksOff+by
+		copy(file, abi.Encode(h, ""))
+		imagetest.Seal(file)
+		if _, err := check(file); (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v, want %q", c.name, err, c.want)
+		}
+	}
+}
+
+// huge is a file of zeros behind its first bytes, as a sparse file is.
+type huge struct{ head []byte }
+
+func (f huge) ReadAt(b []byte, off int64) (int, error) {
+	clear(b)
+	if off < int64(len(f.head)) {
+		copy(b, f.head[off:])
+	}
+	return len(b), nil
+}
+
+// TestBound: headers that announce the largest numbers make nobody allocate what the file does not hold.
+func TestBound(t *testing.T) {
+	const size = 1<<63 - 4096
+	for _, c := range []struct {
+		name string
+		edit func(h *abi.ImageHeader)
+	}{
+		{"chunks", func(h *abi.ImageHeader) { h.NChunks = (size - h.ChunksOff) / 24 }},
+		{"chunks, none", func(h *abi.ImageHeader) { h.NChunks = 1<<64 - 1 }},
+		{"mappings", func(h *abi.ImageHeader) { h.NVMAs = (size - h.VMAsOff) / 64 }},
+		{"sections", func(h *abi.ImageHeader) { h.SectionsLen = size - h.SectionsOff }},
+		{"number of sections", func(h *abi.ImageHeader) { h.NSections = 1<<64 - 1 }},
+		{"data", func(h *abi.ImageHeader) { h.DataLen = size - h.DataOff }},
+		{"all of a chunk table", func(h *abi.ImageHeader) {
+			h.NSections, h.SectionsLen, h.NVMAs, h.DataLen = 0, 0, 0, 0
+			h.SectionsOff, h.VMAsOff, h.ChunksOff = 4096, 4096, 4096
+			h.NChunks = (size - 4096) / 24
+			h.FileSize = 4096 + h.NChunks*24
+		}},
+		{"as many chunks as may be", func(h *abi.ImageHeader) {
+			h.Part, h.NParts, h.NSections, h.SectionsLen, h.NVMAs = 1, 2, 0, 0, 0
+			h.NChunks = abi.MaxTable / 24
+			h.DataLen = h.NChunks * abi.MaxChunk
+			h.SectionsOff = 4096 + h.DataLen
+			h.VMAsOff, h.ChunksOff, h.FileSize = h.SectionsOff, h.SectionsOff, h.SectionsOff+h.NChunks*24
+		}},
+	} {
+		head := sample()[:abi.PageBytes]
+		var h abi.ImageHeader
+		if _, err := abi.Decode(head, &h); err != nil {
+			t.Fatal(err)
+		}
+		h.FileSize = size
+		c.edit(&h)
+		copy(head, abi.Encode(h, ""))
+		imagetest.Seal(head)
+		var err error
+		used := allocated(func() { _, err = format.Read(huge{head}, int64(h.FileSize)) })
+		if err == nil || used > format.Allowance {
+			t.Errorf("%s: %d bytes were allocated, at most %d wanted; error %v", c.name, used, format.Allowance, err)
+		}
+	}
+}
+
+// allocated is how many bytes f makes.
+func allocated(f func()) uint64 {
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	f()
+	runtime.ReadMemStats(&after)
+	return after.TotalAlloc - before.TotalAlloc
 }
 
 func TestDamage(t *testing.T) {
@@ -96,16 +189,15 @@ func FuzzRead(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
 		if len(b) >= abi.PageBytes { // let the fuzzer past the header's checksum
-			crc := format.Checksum(b[:abi.HeaderCRCOff])
-			for i := range 4 {
-				b[abi.HeaderCRCOff+i] = byte(crc >> (8 * i))
-			}
+			imagetest.Seal(b)
 		}
-		im, err := check(b)
-		if err == nil {
-			for _, v := range im.VMAs {
-				_ = im.Name(v)
-			}
+		var im *format.Image
+		var err error
+		if used := allocated(func() { im, err = check(b) }); used > format.Allowance+8*uint64(len(b)) {
+			t.Errorf("%d bytes were allocated for %d", used, len(b))
+		}
+		if err == nil && uint64(len(im.Chunks)) != im.Header.NChunks {
+			t.Errorf("%d chunks, the header says %d", len(im.Chunks), im.Header.NChunks)
 		}
 	})
 }

@@ -1,7 +1,8 @@
 // Package launch finds the MPIs of this machine and starts ranks with their launchers.
 //
 // It guarantees: the application's environment is that of the byssus that started it, plus what the MPI's launcher and
-// the settings listed at Env add; standard input, output and error are the launcher's own, nothing of ours is between.
+// the settings listed at Env add; standard input and error are the launcher's own, standard output too or the ranks'
+// bytes and nothing else (see output); a SIGTERM that is sent to all processes does not make the launcher end the ranks.
 // Which MPI is used is decided once per start: the one asked for, else the one the application was linked against,
 // else what there is.
 package launch
@@ -209,6 +210,9 @@ func (s Spec) Command() []string {
 		if s.oversubscribed() {
 			args = append(args, "--mca", "mpi_yield_when_idle", "1")
 		}
+	}
+	if s.separate() {
+		args = append(args, "-outfile-pattern", filepath.Join(s.RunDir, outputName))
 	}
 	args = append(args, "-n", strconv.Itoa(s.Ranks))
 	args = append(append(args, s.Args...), s.Program)

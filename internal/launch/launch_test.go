@@ -124,3 +124,42 @@ func TestStart(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestOutput: what hydra says does not come into the ranks' output, to the last byte of that; nor with a pattern of the
+// user's own.
+func TestOutput(t *testing.T) {
+	run := t.TempDir()
+	script := `#!/bin/sh
+echo "own words" >&1
+[ "$1" = -outfile-pattern ] || exit 9
+printf 'rank 0\nrank 1, no newline' > "$2"
+exit 3
+`
+	path := filepath.Join(run, "mpirun")
+	if err := os.WriteFile(path, []byte(script), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	file, err := os.Create(filepath.Join(run, "out"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	was := os.Stdout
+	os.Stdout = file
+	defer func() { os.Stdout = was }()
+	s := Spec{MPI: MPI{Name: MPICH, Mpirun: path}, Ranks: 1, RunDir: run}
+	p, err := s.Start("", os.Environ())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if code, _, err := p.Wait(); code != 3 || err != nil {
+		t.Errorf("code %d, %v", code, err)
+	}
+	b, err := os.ReadFile(file.Name())
+	if want := "rank 0\nrank 1, no newline"; string(b) != want || err != nil {
+		t.Errorf("%q, want %q, %v", b, want, err)
+	}
+	s.Args = []string{"-outfile-pattern", "mine"}
+	if got := strings.Join(s.Command(), " "); strings.Count(got, "outfile") != 1 {
+		t.Error(got)
+	}
+}

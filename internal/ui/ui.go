@@ -1,4 +1,4 @@
-// Package ui writes for people: sizes, times, tables, and a progress line on a terminal for what takes long.
+// Package ui writes for people: sizes, times, tables, text without control characters, and a progress line on a terminal for what takes long.
 //
 // A progress line appears on a terminal only, after a second, and is gone when the work is over; other output is never
 // mixed into it.
@@ -58,7 +58,11 @@ func Ago(t, now time.Time) string {
 func Table(w io.Writer, rows [][]string) {
 	t := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
 	for _, r := range rows {
-		fmt.Fprintln(t, strings.Join(r, "\t"))
+		cells := make([]string, len(r))
+		for i, c := range r {
+			cells[i] = Line(c)
+		}
+		fmt.Fprintln(t, strings.Join(cells, "\t"))
 	}
 	t.Flush()
 }
@@ -101,7 +105,7 @@ func (p *Progress) run(text func() string) {
 			return
 		case <-next.C:
 			p.shown = true
-			fmt.Fprintf(p.w, "\r\x1b[K%.100s", text())
+			fmt.Fprintf(p.w, "\r\x1b[K%.100s", Line(text()))
 			next.Reset(period)
 		}
 	}

@@ -34,6 +34,10 @@
 #define ABI_INIT                 11   /* text, the library's version: MPI_Init is done */
 #define ABI_FINI                 12   /* text: MPI_Finalize is done */
 #define ABI_REASON               13   /* text: why this rank is about to end the job (an abort, a refused call) */
+#define ABI_OBJECTS              14   /* n x Object: what this rank has and others might have too; before STOPPED */
+#define ABI_HAND                 15   /* Hand: at a restart, an object for other ranks, or a wish; its descriptor goes with it */
+#define ABI_FINALIZING           16   /* the rank enters MPI_Finalize: it cannot be stopped any more */
+#define ABI_TERMINATE            17   /* somebody has sent this rank a SIGTERM that would end it; it is held back */
 
 /* Messages from the agent to a rank. */
 #define ABI_WELCOME              64   /* Welcome: answers HELLO */
@@ -44,7 +48,10 @@
 #define ABI_DRAIN                69   /* Drain: every rank is stopped: drain, write the image, go on */
 #define ABI_RESUME               70   /* after EXIT_AFTER: go on after all */
 #define ABI_CANCEL               71   /* this attempt is given up: go on */
-#define ABI_EXIT                 72   /* after EXIT_AFTER: end with EXIT_STOPPED */
+#define ABI_EXIT                 72   /* end with EXIT_STOPPED, when the image under way is over */
+#define ABI_SHARED               73   /* SharedHead, n x Share: what several ranks have; before DRAIN */
+#define ABI_HANDED               74   /* Hand: answers HAND; the descriptor goes with it */
+#define ABI_END                  75   /* the job ends without a checkpoint: SIGTERM has its effect, beginning with one that comes now */
 
 /* Header opens every message. */
 struct abi_header {
@@ -130,11 +137,15 @@ struct abi_stopped {
 	uint64_t stop_ns;
 	uint32_t nthreads;
 	uint32_t nrefusals;
+	uint32_t npassing;   /* the last so many of them may be gone a moment later: child processes */
+	uint32_t pad;
 };
-_Static_assert(sizeof(struct abi_stopped) == 16, "layout");
+_Static_assert(sizeof(struct abi_stopped) == 24, "layout");
 _Static_assert(offsetof(struct abi_stopped, stop_ns) == 0, "layout");
 _Static_assert(offsetof(struct abi_stopped, nthreads) == 8, "layout");
 _Static_assert(offsetof(struct abi_stopped, nrefusals) == 12, "layout");
+_Static_assert(offsetof(struct abi_stopped, npassing) == 16, "layout");
+_Static_assert(offsetof(struct abi_stopped, pad) == 20, "layout");
 
 /* Image says that a rank's image is written. */
 struct abi_image {
@@ -192,6 +203,78 @@ _Static_assert(offsetof(struct abi_drain, writers) == 4, "layout");
 _Static_assert(offsetof(struct abi_drain, dir) == 8, "layout");
 _Static_assert(offsetof(struct abi_drain, checkpoint) == 1008, "layout");
 _Static_assert(offsetof(struct abi_drain, job_id) == 1016, "layout");
+
+/* Flags of Object and Share. */
+#define ABI_OBJECT_NAMELESS      1   /* has no name: its content is in the image */
+#define ABI_OBJECT_MEMORY        2   /* has a name, lies in memory (tmpfs) and is mapped: its content is in the image */
+#define ABI_OBJECT_KERNEL        4   /* pipe, socket, eventfd: cannot be shared with another process */
+#define ABI_OBJECT_WRITES        8   /* open or mapped for writing */
+#define ABI_OBJECT_END           16   /* written at its end */
+#define ABI_OBJECT_WHOLE         32   /* the rank can save all of its content */
+#define ABI_OBJECT_FRONT         256   /* the rank can save its content up to the size that it tells */
+#define ABI_SHARE_FOREIGN        64   /* other processes write to it */
+#define ABI_SHARE_EVERYONE       128   /* no rank can save all of it: each saves what it maps */
+
+/* Object is something that a rank has open or mapped and that other processes might have too. A rank may report the same
+ * object several times: once for each open file, once for its mappings. */
+struct abi_object {
+	uint64_t dev;
+	uint64_t inode;
+	uint64_t size;   /* of the file, or the end of what is mapped */
+	uint32_t flags;   /* OBJECT_* */
+	int32_t fd;   /* a descriptor of it, -1: it is only mapped */
+};
+_Static_assert(sizeof(struct abi_object) == 32, "layout");
+_Static_assert(offsetof(struct abi_object, dev) == 0, "layout");
+_Static_assert(offsetof(struct abi_object, inode) == 8, "layout");
+_Static_assert(offsetof(struct abi_object, size) == 16, "layout");
+_Static_assert(offsetof(struct abi_object, flags) == 24, "layout");
+_Static_assert(offsetof(struct abi_object, fd) == 28, "layout");
+
+/* Flags of SharedHead. */
+#define ABI_SHARED_HOLD          1   /* several ranks share something: wait for RESUME (or EXIT) after IMAGE */
+
+/* SharedHead opens SHARED. */
+struct abi_shared_head {
+	uint32_t flags;
+	uint32_t pad;
+};
+_Static_assert(sizeof(struct abi_shared_head) == 8, "layout");
+_Static_assert(offsetof(struct abi_shared_head, flags) == 0, "layout");
+_Static_assert(offsetof(struct abi_shared_head, pad) == 4, "layout");
+
+/* Share is an object that several ranks have, or that strangers write to. */
+struct abi_share {
+	uint64_t dev;
+	uint64_t inode;
+	uint64_t size;
+	uint32_t flags;   /* of all ranks together */
+	uint32_t owner;   /* the rank that saves and restores it */
+};
+_Static_assert(sizeof(struct abi_share) == 32, "layout");
+_Static_assert(offsetof(struct abi_share, dev) == 0, "layout");
+_Static_assert(offsetof(struct abi_share, inode) == 8, "layout");
+_Static_assert(offsetof(struct abi_share, size) == 16, "layout");
+_Static_assert(offsetof(struct abi_share, flags) == 24, "layout");
+_Static_assert(offsetof(struct abi_share, owner) == 28, "layout");
+
+/* What Hand says. */
+#define ABI_HAND_GIVE            1   /* here is the object */
+#define ABI_HAND_WANT            2   /* which is answered when some rank has given it */
+#define ABI_HAND_HERE            3   /* the rank has come to the meeting with that number, which is answered when all have */
+
+/* Hand passes objects from rank to rank at a restart. */
+struct abi_hand {
+	uint32_t what;
+	uint32_t pad;
+	uint64_t dev;   /* as they were at the checkpoint; HERE: the number of the meeting */
+	uint64_t inode;
+};
+_Static_assert(sizeof(struct abi_hand) == 24, "layout");
+_Static_assert(offsetof(struct abi_hand, what) == 0, "layout");
+_Static_assert(offsetof(struct abi_hand, pad) == 4, "layout");
+_Static_assert(offsetof(struct abi_hand, dev) == 8, "layout");
+_Static_assert(offsetof(struct abi_hand, inode) == 16, "layout");
 
 /* What a rank is doing (Page.phase). */
 #define ABI_PHASE_START          0
@@ -300,7 +383,10 @@ struct abi_image_header {
 	uint64_t file_size;
 	uint32_t tables_crc;   /* crc32c of the vma table followed by the chunk table */
 	uint32_t pad;
-	uint8_t zero[3316];
+	uint32_t xsave_size;   /* bytes of a signal frame's extended state; 0: none */
+	uint32_t xsave_pad;
+	uint32_t xsave_layout[64];   /* offset and size of component i of XCR0 in it, at 2 i and 2 i + 1 */
+	uint8_t zero[3052];
 	uint32_t header_crc;   /* crc32c of the first 4092 bytes */
 };
 _Static_assert(sizeof(struct abi_image_header) == 4096, "layout");
@@ -339,7 +425,10 @@ _Static_assert(offsetof(struct abi_image_header, data_len) == 752, "layout");
 _Static_assert(offsetof(struct abi_image_header, file_size) == 760, "layout");
 _Static_assert(offsetof(struct abi_image_header, tables_crc) == 768, "layout");
 _Static_assert(offsetof(struct abi_image_header, pad) == 772, "layout");
-_Static_assert(offsetof(struct abi_image_header, zero) == 776, "layout");
+_Static_assert(offsetof(struct abi_image_header, xsave_size) == 776, "layout");
+_Static_assert(offsetof(struct abi_image_header, xsave_pad) == 780, "layout");
+_Static_assert(offsetof(struct abi_image_header, xsave_layout) == 784, "layout");
+_Static_assert(offsetof(struct abi_image_header, zero) == 1040, "layout");
 _Static_assert(offsetof(struct abi_image_header, header_crc) == 4092, "layout");
 
 /* Kinds of VMA. */
@@ -395,17 +484,26 @@ _Static_assert(offsetof(struct abi_chunk, crc32c) == 20, "layout");
 #define ABI_SEC_ALLOCATOR        6
 #define ABI_SEC_LIBS             7
 #define ABI_SEC_CLIENT           8   /* what the MPI half asks to be kept */
+#define ABI_SEC_ATTRIBUTES       12   /* of threads and process: affinity, priorities, personality, ... */
+#define ABI_SEC_MEMORY           13   /* guard pages, NUMA policies, locks of memory that is to come */
+#define ABI_SEC_SHARED           19   /* what ranks share */
+#define ABI_SEC_END              20   /* one more than the highest type; goes up with each new one */
+#define ABI_SEC_MAY_IGNORE       0x80000000   /* in a type: a reader that does not know it goes on without it; all others it refuses */
 
 /* Section opens a section (part 0 only); its bytes follow, padded to a multiple of 8. */
 struct abi_section {
 	uint32_t type;
-	uint32_t crc32c;   /* of the bytes without padding */
+	uint32_t crc32c;   /* of type, length, the bytes and their padding */
 	uint64_t length;
 };
 _Static_assert(sizeof(struct abi_section) == 16, "layout");
 _Static_assert(offsetof(struct abi_section, type) == 0, "layout");
 _Static_assert(offsetof(struct abi_section, crc32c) == 4, "layout");
 _Static_assert(offsetof(struct abi_section, length) == 8, "layout");
+
+/* Limits of an image file, which its writer keeps and its readers ask for before they make memory. */
+#define ABI_MAX_PARTS            1024
+#define ABI_MAX_TABLE            0x1000000000   /* bytes of all sections together, and of the VMA and chunk tables together */
 
 /* Crash points of the rank: BYSSUS_FAULT=name[:n][@rank] ends the process by SIGKILL at the n-th pass. */
 #define ABI_FAULTS(X) \
@@ -419,7 +517,8 @@ _Static_assert(offsetof(struct abi_section, length) == 8, "layout");
 	X(RANK_RESUMED, "rank-resumed") /* the application goes on after a checkpoint */ \
 	X(RANK_MAPPED, "rank-mapped") /* memory is back, threads are not */ \
 	X(RANK_REBUILT, "rank-rebuilt") /* the MPI is built anew, RESTORED is not sent yet */ \
-	X(RANK_RESTORED, "rank-restored") /* RESTORED is sent, the application has not gone on */
+	X(RANK_RESTORED, "rank-restored") /* RESTORED is sent, the application has not gone on */ \
+	X(RANK_MEMORY, "rank-memory") /* memory for a checkpoint: it is not there, and the checkpoint fails */
 #define ABI_FAULT_ID(id, name) ABI_FAULT_##id,
 enum abi_fault { ABI_FAULTS(ABI_FAULT_ID) ABI_NFAULTS };
 #undef ABI_FAULT_ID

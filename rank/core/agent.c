@@ -2,7 +2,7 @@
  *
  *   IDLE --REQUEST--> PENDING --STOP--> (threads park) STOPPED --DRAIN--> WORKING --image--> IDLE, or HELD --EXIT--> end
  *                                                                                              or HELD --RESUME--> IDLE
- *                     any --CANCEL, agent lost--> IDLE
+ *                     any --CANCEL, agent lost--> IDLE;   any but WORKING --EXIT--> end
  * Only the helper thread changes the state. The work on the image is the carrier's; the helper stays with the socket
  * meanwhile, so that the work can be given up.
  * Context: helper thread, ordinary lower code, all signals blocked. core_send: any lower thread. agent_wake: [any FS]. */
@@ -12,6 +12,7 @@
 #include <linux/membarrier.h>
 #include <poll.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -29,19 +30,41 @@ static struct {
 	enum state state;
 	uint64_t epoch, stop_begun, stop_ns;
 	volatile uint32_t cancelled, work_done;
+	bool hung_up;                   /* the agent is gone */
+	uint64_t dies_at;               /* then, and SIGTERM has not ended this process: when something else does */
+	volatile uint32_t asked, ending; /* a SIGTERM is held back; none is held back any more */
 	uint32_t writers;
 	struct abi_drain drain;
+	bool revealed;                  /* attributes.c */
 	bool image_ok, failed_early;    /* the carrier's: the failure has been reported before the work was over */
+	bool inspected;                 /* records of descriptors are there */
+	volatile uint32_t ready;        /* the helper has a table of descriptors of its own */
 	uint16_t order;                 /* EXIT or RESUME that came before the work was over */
+	int file;                       /* descriptor that came with the last packet, or -1 */
 	struct abi_header in;
 	char body[ABI_MAX_BODY];
-} a = { .sock = -1, .wake = -1 };
+} a = { .sock = -1, .wake = -1, .file = -1 };
 static struct abi_page own_page, *page = &own_page;
 
 struct abi_page *core_page(void) { return page; }
 int core_cancelled(void) { return a.cancelled != 0; }
 
 /* -- messages ------------------------------------------------------------------------------------------------------------ */
+
+/* file: a descriptor that goes with it, or -1. */
+static int send_packet(struct iovec *v, size_t nv, int file)
+{
+	union { struct cmsghdr h; char room[CMSG_SPACE(sizeof(int))]; } c = { .h = { CMSG_LEN(sizeof(int)), SOL_SOCKET, SCM_RIGHTS } };
+	struct msghdr msg = { .msg_iov = v, .msg_iovlen = nv };
+	ssize_t r;
+	if (file >= 0) {
+		memcpy(CMSG_DATA(&c.h), &file, sizeof file);
+		msg.msg_control = &c;
+		msg.msg_controllen = sizeof c;
+	}
+	do r = sendmsg(a.sock, &msg, MSG_NOSIGNAL); while (r < 0 && errno == EINTR);
+	return r < 0 ? -1 : 0;
+}
 
 static int send_two(uint16_t type, uint64_t epoch, const void *body, size_t n, const void *text, size_t m)
 {
@@ -50,10 +73,7 @@ static int send_two(uint16_t type, uint64_t epoch, const void *body, size_t n, c
 	struct abi_header h = { .magic = ABI_MAGIC, .version = ABI_VERSION, .type = type, .rank = (uint32_t)core_job.rank,
 				.epoch = epoch, .length = (uint32_t)(n + m) };
 	struct iovec v[3] = { { &h, sizeof h }, { (void *)body, n }, { (void *)text, m } };
-	struct msghdr msg = { .msg_iov = v, .msg_iovlen = 3 };
-	ssize_t r;
-	do r = sendmsg(a.sock, &msg, MSG_NOSIGNAL); while (r < 0 && errno == EINTR);
-	return r < 0 ? -1 : 0;
+	return send_packet(v, 3, -1);
 }
 
 int core_send(uint16_t type, uint64_t epoch, const void *body, size_t len) { return send_two(type, epoch, body, len, NULL, 0); }
@@ -61,6 +81,24 @@ int core_send(uint16_t type, uint64_t epoch, const void *body, size_t len) { ret
 void agent_failed(const char *sentence) { send_two(ABI_FAILED, 0, sentence, strlen(sentence), NULL, 0); }
 
 void core_reason(const char *sentence) { send_two(ABI_REASON, 0, sentence, strlen(sentence), NULL, 0); }
+
+/* [any FS] For a process that is about to end. */
+void agent_last_words(const char *text, size_t n)
+{
+	struct abi_header h = { .magic = ABI_MAGIC, .version = ABI_VERSION, .type = ABI_REASON, .rank = (uint32_t)core_job.rank, .length = (uint32_t)n };
+	struct iovec v[2] = { { &h, sizeof h }, { (void *)text, n } };
+	struct msghdr msg = { .msg_iov = v, .msg_iovlen = 2 };
+	if (a.sock >= 0) raw(SYS_sendmsg, a.sock, &msg, MSG_NOSIGNAL | MSG_DONTWAIT);
+}
+
+/* [any FS] Somebody asks this process to end. True: the agent will hear of it, and decides. */
+bool agent_asked_to_end(void)
+{
+	if (a.sock < 0 || a.ending) return false;
+	a.asked = 1;
+	agent_wake();
+	return true;
+}
 
 void agent_restored(uint64_t read_ns, uint64_t restore_ns, uint64_t bytes)
 {
@@ -78,16 +116,41 @@ void agent_wake(void)
 static bool receive(int flags)
 {
 	struct iovec v[2] = { { &a.in, sizeof a.in }, { a.body, sizeof a.body } };
-	struct msghdr msg = { .msg_iov = v, .msg_iovlen = 2 };
-	ssize_t n = recvmsg(a.sock, &msg, flags);
+	union { struct cmsghdr h; char room[CMSG_SPACE(sizeof(int))]; } c;
+	struct msghdr msg = { .msg_iov = v, .msg_iovlen = 2, .msg_control = &c, .msg_controllen = sizeof c };
+	ssize_t n = recvmsg(a.sock, &msg, flags | MSG_CMSG_CLOEXEC);
 	if (n < 0 && (errno == EAGAIN || errno == EINTR)) return false;
+	if (a.file >= 0) close(a.file);
+	a.file = -1;
+	if (n > 0 && msg.msg_controllen >= CMSG_LEN(sizeof(int)) && c.h.cmsg_type == SCM_RIGHTS) memcpy(&a.file, CMSG_DATA(&c.h), sizeof a.file);
 	bool good = n >= (ssize_t)sizeof a.in && a.in.magic == ABI_MAGIC && a.in.version == ABI_VERSION &&
 		a.in.length == (size_t)n - sizeof a.in;
 	if (good) return true;
 	if (n > 0) core_say("agent: a damaged message of %zd bytes; going on without checkpoints", n);
+	a.hung_up = n <= 0;
+	shutdown(a.sock, SHUT_RDWR);                    /* there is another descriptor of it, in the application's table */
 	close(a.sock);
 	a.sock = -1;
 	return false;
+}
+
+/* At a restart: the helper thread does not run yet. */
+int agent_hand(unsigned what, uint64_t dev, uint64_t inode, int file)
+{
+	struct abi_header h = { .magic = ABI_MAGIC, .version = ABI_VERSION, .type = ABI_HAND, .rank = (uint32_t)core_job.rank,
+				.length = sizeof(struct abi_hand) };
+	struct abi_hand b = { .what = what, .dev = dev, .inode = inode }, *got = (void *)a.body;
+	struct iovec v[2] = { { &h, sizeof h }, { &b, sizeof b } };
+	if (a.sock < 0) core_die("the image shares something with other ranks, and there is no agent to reach them");
+	if (send_packet(v, 2, file)) core_die("agent: %s", strerror(errno));
+	if (what == ABI_HAND_GIVE) return -1;
+	do {
+		while (a.sock >= 0 && !receive(0)) ;
+		if (a.sock < 0) core_die("agent: it hung up while this rank waited for others");
+	} while (a.in.type != ABI_HANDED || a.in.length < sizeof b || got->what != what || got->dev != dev || got->inode != inode);
+	int fd = a.file;
+	a.file = -1;
+	return fd;
 }
 
 /* -- a checkpoint ------------------------------------------------------------------------------------------------------------ */
@@ -96,6 +159,21 @@ static void set_pending(uint32_t on)
 {
 	__atomic_store_n(&BY_CTLP->pending, on, __ATOMIC_SEQ_CST);
 	syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0);
+}
+
+struct inspection { struct buf refusals; unsigned n, passing; };
+
+/* On the carrier, as all that has to do with the application's descriptors: the helper has others. */
+static void inspect(void *p)
+{
+	struct inspection *i = p;
+	fds_inspect(&i->refusals, &i->n);
+}
+
+static void let_go(void *none)
+{
+	(void)none;
+	fds_release();
 }
 
 /* Threads go on, whatever the state. `type` is what the client is told. */
@@ -107,6 +185,10 @@ static void go_on(uint16_t type)
 	set_pending(0);
 	core_client->message(&h, NULL);
 	uint64_t stall = now_ns() - a.stop_begun;
+	if (a.inspected) carrier_do(let_go, NULL);
+	a.inspected = false;
+	if (a.revealed) attributes_reveal(false);
+	a.revealed = false;
 	if (stopped) threads_resume();
 	core_phase(ABI_PHASE_RUN);
 	a.state = IDLE;
@@ -165,43 +247,80 @@ static void message(void);
 static bool give_up(void)
 {
 	cross_donor_wanted();
-	while (a.sock >= 0 && receive(MSG_DONTWAIT)) message();
+	while (a.sock >= 0 && !a.cancelled && receive(MSG_DONTWAIT)) message();
 	return a.cancelled || a.sock < 0;
 }
 
-static void say_stopped(struct buf *refusals, unsigned n)
+/* droppable: what is refused can be left out of the image. The last `passing` refusals may be none in a moment. */
+static void say_stopped(struct buf *refusals, unsigned n, unsigned passing, bool droppable)
 {
-	if (n && core_config.policy_drop) {
+	if (n && core_config.policy_drop && droppable) {
 		core_say("not in the image:\n%.*s", (int)refusals->n, refusals->p);
-		refusals->n = n = 0;
+		refusals->n = n = passing = 0;
 	}
+	struct buf all = { 0 };                         /* first what no policy drops and no time heals */
 	char why[256];
 	if (core_client->refuse && core_client->refuse(why, sizeof why)) {
-		buf_printf(refusals, "%s\n", why);
+		buf_printf(&all, "%s\n", why);
 		n++;
 	}
-	struct abi_stopped m = { a.stop_ns, threads_count(), n };
+	if (refusals->n) buf_add(&all, refusals->p, refusals->n);
+	if (core_memory_failed()) {
+		buf_free(&all);
+		buf_printf(&all, "pid %d: there is no memory for the list of what is to be saved\n", core_self.pid);
+		n = 1;
+		passing = 0;
+	}
+	struct abi_stopped m = { .stop_ns = a.stop_ns, .nthreads = threads_count(), .nrefusals = n, .npassing = passing };
 	core_fault(ABI_FAULT_RANK_STOPPED);
-	send_two(ABI_STOPPED, a.epoch, &m, sizeof m, refusals->p, n ? refusals->n : 0);
+	send_two(ABI_STOPPED, a.epoch, &m, sizeof m, all.p, n ? all.n : 0);
+	buf_free(&all);
+}
+
+/* Stops all threads, at a moment without child processes if there is one soon: children end while the threads run on,
+ * which still hold in front of collectives. Returns which thread cannot be stopped, or NULL. */
+static const char *stop_threads(void)
+{
+	enum { CHILD_WAIT_NS = 1000000000 };
+	for (uint64_t until = now_ns() + CHILD_WAIT_NS; ; ) {
+		__atomic_store_n(&BY_CTLP->stop, 1, __ATOMIC_SEQ_CST);
+		const char *why = threads_stop(give_up);
+		if (why || a.cancelled || a.sock < 0 || now_ns() >= until || !fds_children(NULL)) return why;
+		__atomic_store_n(&BY_CTLP->stop, 0, __ATOMIC_SEQ_CST);
+		threads_resume();
+		fds_wait_for_child(a.sock);
+		if (give_up()) return NULL;
+	}
 }
 
 static void stop(void)
 {
-	struct buf refusals = { 0 };
-	unsigned n = 0;
+	struct inspection i = { 0 };
 	core_phase(ABI_PHASE_STOPPING);
 	a.stop_begun = now_ns();
-	__atomic_store_n(&BY_CTLP->stop, 1, __ATOMIC_SEQ_CST);
 	a.state = STOPPED;
-	threads_stop(give_up);
+	const char *why = stop_threads();
 	if (a.cancelled || a.sock < 0) {
 		go_on(ABI_CANCEL);
 		return;
 	}
 	a.stop_ns = now_ns() - a.stop_begun;
-	fds_inspect(&refusals, &n);
-	say_stopped(&refusals, n);
-	buf_free(&refusals);
+	core_memory_begin();
+	shared_begin();
+	if (why) {
+		buf_printf(&i.refusals, "%s\n", why);
+		i.n = 1;
+	} else {
+		attributes_reveal(true);
+		a.revealed = true;
+		attributes_inspect(&i.refusals, &i.n);
+		carrier_do(inspect, &i);
+		a.inspected = true;
+		shared_report(a.epoch);
+		i.passing = fds_children(&i.refusals);
+	}
+	say_stopped(&i.refusals, i.n + i.passing, i.passing, !why);
+	buf_free(&i.refusals);
 }
 
 static void request(void)
@@ -215,6 +334,12 @@ static void request(void)
 	core_client->message(&a.in, a.body);
 }
 
+static void settle(void *unused)
+{
+	(void)unused;
+	fds_settle();
+}
+
 static void drain(void)
 {
 	if (a.in.length < sizeof a.drain) return;
@@ -222,6 +347,7 @@ static void drain(void)
 	a.drain.dir[sizeof a.drain.dir - 1] = 0;
 	a.work_done = a.order = 0;
 	a.state = WORKING;
+	carrier_do(settle, NULL);
 	carrier_run(work, NULL);
 }
 
@@ -247,6 +373,7 @@ static void message(void)
 	case ABI_REQUEST: if (a.state == IDLE) request(); break;
 	case ABI_TARGETS: if (a.state == PENDING && current) core_client->message(&a.in, a.body); break;
 	case ABI_STOP: if (a.state == PENDING && current) stop(); break;
+	case ABI_SHARED: if (a.state == STOPPED && current) shared_told(a.body, a.in.length); break;
 	case ABI_DRAIN: if (a.state == STOPPED && current) drain(); break;
 	case ABI_CANCEL:
 		if (!current) break;
@@ -254,10 +381,18 @@ static void message(void)
 		if (a.state == PENDING || a.state == HELD) go_on(ABI_CANCEL);
 		break;
 	case ABI_RESUME:
-	case ABI_EXIT:
 		if (!current || (a.state != HELD && a.state != WORKING)) break;
-		a.order = a.in.type;
+		a.order = ABI_RESUME;
 		if (a.state == HELD) obey();
+		break;
+	case ABI_EXIT:
+		if (!current) break;
+		a.order = ABI_EXIT;
+		if (a.state != WORKING) end();
+		break;
+	case ABI_END:
+		a.ending = 1;
+		raw(SYS_kill, core_self.pid, SIGTERM);
 		break;
 	}
 }
@@ -265,7 +400,8 @@ static void message(void)
 static void after_work(void)
 {
 	a.work_done = 0;
-	bool hold = a.image_ok && (a.drain.flags & ABI_DRAIN_EXIT_AFTER) && !a.cancelled && a.sock >= 0;
+	if (a.order == ABI_EXIT) end();
+	bool hold = a.image_ok && ((a.drain.flags & ABI_DRAIN_EXIT_AFTER) || shared_hold()) && !a.cancelled && a.sock >= 0;
 	if (!hold) {
 		go_on(ABI_RESUME);
 		return;
@@ -274,24 +410,36 @@ static void after_work(void)
 	obey();
 }
 
+/* Who started the job is gone, and the job goes with it: not every launcher sees to that. */
 static void agent_lost(void)
 {
+	enum { PATIENCE_NS = 2000000000 };
 	a.cancelled = 1;
 	if (a.state == PENDING || a.state == STOPPED || a.state == HELD) go_on(ABI_CANCEL);
+	if (!a.hung_up) return;
+	raw(SYS_kill, core_self.pid, SIGTERM);
+	a.hung_up = false;
+	a.dies_at = now_ns() + PATIENCE_NS;
 }
 
 static void *helper(void *arg)
 {
 	(void)arg;
 	lower_thread_here();
+	free(malloc(1));        /* for a thread's first libc reserves 64 MiB: now, not out of what the application counts on later */
+	own_descriptors();
+	__atomic_store_n(&a.ready, 1, __ATOMIC_SEQ_CST);
+	futex_wake(&a.ready, 1);
 	for (;;) {
 		struct pollfd p[2] = { { .fd = a.wake, .events = POLLIN }, { .fd = a.sock, .events = POLLIN } };
-		poll(p, 2, a.state == PENDING ? 5 : -1);
+		poll(p, 2, a.state == PENDING ? 5 : a.dies_at ? 100 : -1);
+		if (a.dies_at && now_ns() > a.dies_at) raw(SYS_kill, core_self.pid, SIGKILL);
 		uint64_t n;
 		if ((p[0].revents & POLLIN) && read(a.wake, &n, sizeof n) < 0 && errno != EAGAIN) core_say("agent: eventfd: %s", strerror(errno));
 		cross_donor_wanted();
+		if (__atomic_exchange_n(&a.asked, 0, __ATOMIC_SEQ_CST)) core_send(ABI_TERMINATE, 0, NULL, 0);
 		if (a.sock >= 0 && p[1].revents && receive(MSG_DONTWAIT)) message();
-		if (a.sock < 0 && a.state != IDLE && a.state != WORKING) agent_lost();
+		if (a.sock < 0 && a.state != WORKING && (a.state != IDLE || a.hung_up)) agent_lost();
 		if (a.work_done) after_work();
 		if (a.state == STOPPED && a.cancelled) go_on(ABI_CANCEL);
 		if (a.state == PENDING) core_client->tick();
@@ -358,6 +506,9 @@ void agent_connect(void)
 void agent_start(void)
 {
 	pthread_t t;
-	int err = pthread_create(&t, NULL, helper, NULL);
+	static struct core_begin room;
+	int err = core_thread(&t, &room, 1 << 20, helper, NULL);
 	if (err) core_die("cannot make the helper thread: %s", strerror(err));
+	while (!a.ready) futex_wait(&a.ready, 0);       /* then no end of a pipe is open there that the application has closed */
+	if (core_config.stderr_fd >= 0) close(core_config.stderr_fd);
 }

@@ -2,7 +2,8 @@
  *
  * execve of the rank's own process is turned into one of byssus-rank, with the program as its argument and with our
  * part of the environment, which the application does not have. A program that cannot live in the arena (static,
- * setuid, foreign), and every program of a child, is executed as it is.
+ * setuid, foreign), and every program of a child, is executed as it is. In all of them /proc/self/exe, and a descriptor
+ * opened from it, is the application's file.
  * Context: exec_prepare at start-up; exec_redirect in the SIGSYS handler on the application's FS: no libc. */
 #define _GNU_SOURCE
 #include <elf.h>
@@ -27,6 +28,8 @@ static void keep(const char *s)
 	if (nours < MAX_OURS) ours[nours++] = strdup(s);
 }
 
+void exec_keep(const char *s) { keep(s); }
+
 /* The launcher's descriptors stay the launcher's across an exec: "fd:key:mode,..." */
 static void keep_inherited(void)
 {
@@ -41,7 +44,8 @@ void exec_prepare(char **environment)
 	ssize_t n = readlink("/proc/self/exe", rank_path, sizeof rank_path - 1);
 	rank_path[n > 0 ? n : 0] = 0;
 	for (char **e = environment; *e; e++) {
-		bool once = !strncmp(*e, "BYSSUS_STACK_LIMIT=", 19) || !strncmp(*e, "BYSSUS_INHERITED=", 17);
+		bool once = !strncmp(*e, "BYSSUS_LAYOUT=", 14) || !strncmp(*e, "BYSSUS_INHERITED=", 17) ||
+			!strncmp(*e, "BYSSUS_NATURAL=", 15);
 		if (!strncmp(*e, "BYSSUS_", 7) && !once) keep(*e);
 	}
 	keep_inherited();
@@ -75,13 +79,55 @@ static bool can_live_here(const char *path)
 {
 	Elf64_Ehdr h = { 0 };
 	struct stat st;
-	long fd = raw(SYS_open, path, O_RDONLY | O_CLOEXEC);
+	long fd = raw_open(path, O_RDONLY | O_CLOEXEC);
 	if (fd < 0) return false;
 	bool ok = raw(SYS_fstat, fd, &st) == 0 && S_ISREG(st.st_mode) && !(st.st_mode & (S_ISUID | S_ISGID)) &&
 		raw(SYS_faccessat, AT_FDCWD, path, X_OK) == 0 && raw(SYS_pread64, fd, &h, sizeof h, 0) > 2;
 	if (ok) ok = (h.e_ident[0] == '#' && h.e_ident[1] == '!') || (starts((const char *)h.e_ident, ELFMAG) && dynamic(fd, &h));
 	raw(SYS_close, fd);
 	return ok;
+}
+
+static char *append(char *to, const char *end, const char *s)
+{
+	while (*s && to < end) *to++ = *s++;
+	*to = 0;
+	return to;
+}
+
+/* The path of what execveat names, below a page of memory that is kept until the exec; NULL: it has none. */
+static const char *path_at(long dir, const char *path, uint64_t flags)
+{
+	char link[32] = "/proc/self/fd/", digits[12];
+	int n = 0, k = 14;
+	if (*path == '/' || (dir == AT_FDCWD && *path)) return flags & AT_SYMLINK_NOFOLLOW ? NULL : path;
+	if (dir < 0 || flags & ~(uint64_t)AT_EMPTY_PATH || (!*path && !flags)) return NULL;
+	for (long d = dir; d || !n; d /= 10) digits[n++] = (char)('0' + d % 10);
+	while (n) link[k++] = digits[--n];
+	char *p = (char *)raw(SYS_mmap, 0, 2 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0), *at;
+	if ((uint64_t)p > -4096UL) return NULL;
+	long len = raw(SYS_readlink, link, p, PAGE - 1);
+	if (len <= 0 || *p != '/') return NULL;
+	at = p + len;
+	if (*path) append(append(at, p + PAGE, "/"), p + 2 * PAGE - 1, path);
+	struct stat there, here;
+	bool same = raw(SYS_stat, p, &there) == 0 && raw(SYS_fstat, dir, &here) == 0 && there.st_dev == here.st_dev && there.st_ino == here.st_ino;
+	return *path || same ? p : NULL;                /* it may have been removed, or never had a name */
+}
+
+static bool same(const char *a, const char *b)
+{
+	while (*a && *a == *b) a++, b++;
+	return *a == *b;
+}
+
+bool exec_at(long dir, uint64_t *path, uint64_t flags)
+{
+	const char *p = path_at(dir, (const char *)*path, flags);
+	bool ours_ = p && same(p, rank_path);
+	if (!p || (core_is_rank() != 1 && !ours_)) return false;
+	*path = ours_ ? (uint64_t)core_self.exe : (uint64_t)p;
+	return true;
 }
 
 /* Replaces path, argv and envp by those of byssus-rank; leaves them when the program is executed as it is. */

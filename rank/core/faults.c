@@ -1,4 +1,5 @@
-/* faults.c: crash points for tests. BYSSUS_FAULT=name[:n][@rank] ends this process by SIGKILL at the n-th pass.
+/* faults.c: crash points for tests. BYSSUS_FAULT=name[:n][@rank] ends this process by SIGKILL at the n-th pass; where
+ * something is to fail instead, it fails at the n-th pass, once.
  *
  * The points are the table ABI_FAULTS, shared with the Go side. Context: any lower code. */
 #define _GNU_SOURCE
@@ -21,6 +22,11 @@ void faults_start(const char *spec)
 	for (int i = 0; i < ABI_NFAULTS; i++)
 		if (strlen(names[i]) == n && !strncmp(names[i], spec, n)) armed = i;
 	passes = count ? atoi(count + 1) : 1;
+}
+
+bool core_fault_fails(enum abi_fault f)
+{
+	return __builtin_expect(armed == (int)f, 0) && __atomic_sub_fetch(&passes, 1, __ATOMIC_SEQ_CST) == 0;
 }
 
 void core_fault(enum abi_fault f)

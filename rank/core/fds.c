@@ -10,6 +10,7 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <linux/kcmp.h>
+#include <linux/magic.h>
 #include <netinet/in.h>
 #include <poll.h>
 #include <stdio.h>
@@ -20,7 +21,10 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
+#include <sys/timerfd.h>
+#include <sys/vfs.h>
 #include <sys/un.h>
+#include <time.h>
 #include <unistd.h>
 #include "fds.h"
 
@@ -45,13 +49,121 @@ void fds_start(void)
 		if (fstat(fd, &st) == 0) inherited[ninherited++] = (struct inherited){ fd, key_of(&st), st.st_mode };
 }
 
+/* -- all of them -------------------------------------------------------------------------------------------------------------------- */
+
+/* What is looked at: the application's descriptors, and behind them those that came out of messages. The i-th has the i-th
+ * record. `in`: in whose message it was; `mode`: how it is open; `why`: what is wrong with a socket. */
+struct item { int fd; bool held; int32_t in; struct stat st; int mode; uint64_t pair; struct socket_look sock; char *why; };
+static struct item *items;
+static size_t nitems, items_cap;
+static int32_t looking;                         /* the socket that is looked into */
+
+static void add_item(int fd, bool held)
+{
+	if (nitems == items_cap) {
+		items_cap = items_cap ? 2 * items_cap : 256;
+		items = realloc(items, items_cap * sizeof *items);
+		if (!items) core_die("no memory for the list of descriptors");
+	}
+	struct item *t = &items[nitems++];
+	*t = (struct item){ .fd = fd, .held = held, .in = looking };
+	if (fstat(fd, &t->st)) t->st.st_mode = 0;
+	if (S_ISFIFO(t->st.st_mode) || S_ISSOCK(t->st.st_mode)) t->mode = fcntl(fd, F_GETFL);
+}
+
+int32_t fds_hold(int fd)
+{
+	add_item(fd, true);
+	return (int32_t)nitems - 1;
+}
+
+int fds_held(int32_t rec) { return rec >= 0 && (size_t)rec < nitems ? items[rec].fd : -1; }
+
+/* Another descriptor of this process on the same pipe or socket, opened for `mode` (any when negative): its place, or -1. */
+static long end_of(uint64_t ino, int mode)
+{
+	for (size_t i = 0; i < nitems; i++) {
+		const struct item *t = &items[i];
+		if (t->st.st_ino != ino || (!S_ISFIFO(t->st.st_mode) && !S_ISSOCK(t->st.st_mode))) continue;
+		if (mode < 0 || (t->mode & O_ACCMODE) == mode || (t->mode & O_ACCMODE) == O_RDWR) return (long)i;
+	}
+	return -1;
+}
+
+static bool have_end(uint64_t ino, int mode) { return end_of(ino, mode) >= 0; }
+
+static int socket_is(int fd, int name)
+{
+	int v = 0;
+	socklen_t n = sizeof v;
+	return getsockopt(fd, SOL_SOCKET, name, &v, &n) ? 0 : v;
+}
+
+/* A descriptor that shares its socket with one before has the same in it. */
+static void look_into(size_t i)
+{
+	char why[160];
+	uint64_t ino = items[i].st.st_ino;
+	if (!S_ISSOCK(items[i].st.st_mode) || socket_is(items[i].fd, SO_DOMAIN) != AF_UNIX || !trap_pair_of(ino)) return;
+	items[i].pair = trap_pair_of(ino);
+	if (end_of(ino, -1) < (long)i) return;
+	looking = (int32_t)i;
+	struct socket_look sock = { 0 };                /* the list may grow and move */
+	bool ok = socket_look(items[i].fd, ino, socket_is(items[i].fd, SO_TYPE), &sock, why, sizeof why);
+	items[i].sock = sock;
+	if (!ok) items[i].why = strdup(why);
+}
+
+static void renew(struct item *t)
+{
+	char why[160];
+	long peer = end_of(t->pair, -1);
+	if (!socket_renew(t->fd, peer < 0 ? -1 : items[peer].fd, t->st.st_ino, &t->sock.saved, why, sizeof why)) t->why = strdup(why);
+}
+
+/* Called again and again: nothing is kept from one checkpoint to the next. */
+void fds_release(void)
+{
+	for (size_t i = 0; i < nrecs; i++) {
+		free((void *)recs[i].path);
+		free((void *)recs[i].locks);
+		if (recs[i].kind == FD_EPOLL) free((void *)recs[i].extra);
+	}
+	for (size_t i = 0; i < nitems; i++) {
+		if (items[i].held) close(items[i].fd);
+		buf_free(&items[i].sock.saved);
+		free(items[i].why);
+	}
+	nrecs = nitems = 0;
+}
+
+static int by_number(const void *a, const void *b) { return *(const int *)a - *(const int *)b; }
+
+static bool gather(void)
+{
+	struct buf list = { 0 };
+	DIR *d = opendir("/proc/thread-self/fd");
+	if (!d) return false;
+	for (struct dirent *e; (e = readdir(d)); ) {
+		int fd = atoi(e->d_name);
+		if (*e->d_name != '.' && fd < core_config.fd_base) buf_add(&list, &fd, sizeof fd);
+	}
+	closedir(d);
+	if (list.n) qsort(list.p, list.n / sizeof(int), sizeof(int), by_number);
+	for (size_t i = 0; i < list.n / sizeof(int); i++) add_item(((int *)list.p)[i], false);
+	buf_free(&list);
+	for (size_t i = 0; i < nitems; i++) look_into(i);       /* the list grows */
+	for (size_t i = 0; i < nitems; i++)
+		if (items[i].sock.renew && !items[i].why) renew(&items[i]);
+	return true;
+}
+
 /* -- what is it? ---------------------------------------------------------------------------------------------------------------- */
 
-struct look { int fd; struct stat st; char path[PATH_MAX]; char *info; struct buf *refusals; unsigned *n; };
-
-static int lost(struct look *l, const char *what)
+int fd_lost(struct look *l, const char *what)
 {
-	if (l->refusals) buf_printf(l->refusals, "pid %d fd %d: %s: cannot be saved\n", core_self.pid, l->fd, what);
+	const struct item *t = &items[nrecs];
+	if (l->refusals) buf_printf(l->refusals, "pid %d fd %d%s: %s: cannot be saved\n", core_self.pid, t->held ? items[t->in].fd : l->fd, t->held ? " (in a message)" : "", what);
 	if (l->n) ++*l->n;
 	return FD_LOST;
 }
@@ -60,7 +172,7 @@ static int lostf(struct look *l, const char *fmt, const char *arg)
 {
 	char s[PATH_MAX + 64];
 	snprintf(s, sizeof s, fmt, arg);
-	return lost(l, s);
+	return fd_lost(l, s);
 }
 
 static uint64_t info(const struct look *l, const char *key, int base) { return status_field(l->info, key, base); }
@@ -104,43 +216,23 @@ static bool hung_up(int fd, short what)
 	return poll(&p, 1, 0) >= 0 && (p.revents & what);
 }
 
-/* Another descriptor of this process on the same pipe or socket, opened for `mode` (any when negative). */
-static bool have_end(uint64_t ino, int mode)
-{
-	DIR *d = opendir("/proc/thread-self/fd");
-	bool found = false;
-	for (struct dirent *e; d && !found && (e = readdir(d)); ) {
-		struct stat st;
-		int fd = atoi(e->d_name);
-		if (*e->d_name == '.' || fd >= core_config.fd_base || fstat(fd, &st) || st.st_ino != ino) continue;
-		if (!S_ISFIFO(st.st_mode) && !S_ISSOCK(st.st_mode)) continue;
-		int acc = fcntl(fd, F_GETFL) & O_ACCMODE;
-		found = mode < 0 || acc == mode || acc == O_RDWR;
-	}
-	if (d) closedir(d);
-	return found;
-}
-
 static int look_at_socket(struct look *l, struct fd_rec *r)
 {
-	int domain = 0, type = 0, listening = 0;
-	socklen_t n = sizeof domain;
 	char peer[160], what[200];
-	getsockopt(l->fd, SOL_SOCKET, SO_DOMAIN, &domain, &n);
-	n = sizeof type;
-	getsockopt(l->fd, SOL_SOCKET, SO_TYPE, &type, &n);
-	n = sizeof listening;
-	getsockopt(l->fd, SOL_SOCKET, SO_ACCEPTCONN, &listening, &n);
-	uint64_t pair = domain == AF_UNIX ? trap_pair_of(l->st.st_ino) : 0;
-	if (pair && (have_end(pair, -1) || hung_up(l->fd, POLLHUP))) {
-		r->x[0] = (uint64_t)type;
-		r->x[1] = pair;
+	const struct item *t = &items[nrecs], *first = &items[end_of(l->st.st_ino, -1)];
+	bool listening = socket_is(l->fd, SO_ACCEPTCONN);
+	if (first->why) return fd_lost(l, first->why);
+	if (t->pair && (have_end(t->pair, -1) || hung_up(l->fd, POLLHUP))) {
+		r->x[0] = (uint64_t)socket_is(l->fd, SO_TYPE);
+		r->x[1] = t->pair;
 		r->x[2] = l->st.st_ino;
+		r->extra = (uint64_t)t->sock.saved.p;
+		r->nextra = t->sock.saved.n;
 		return FD_SOCKETPAIR;
 	}
 	describe_address(l->fd, !listening, peer, sizeof peer);
 	snprintf(what, sizeof what, "%s %s", listening ? "socket listening on" : "socket to", peer);
-	return lost(l, what);
+	return fd_lost(l, what);
 }
 
 static int look_at_pipe(struct look *l, struct fd_rec *r)
@@ -148,8 +240,55 @@ static int look_at_pipe(struct look *l, struct fd_rec *r)
 	int acc = r->flags & O_ACCMODE;
 	if (*l->path == '/') return lostf(l, "named pipe %s", l->path);
 	r->x[0] = (uint64_t)fcntl(l->fd, F_GETPIPE_SZ);
+	for (size_t i = 0; i < nitems; i++)
+		if (items[i].st.st_ino == l->st.st_ino && S_ISFIFO(items[i].st.st_mode)) r->x[1] |= (items[i].mode & O_DIRECT) != 0;
 	bool whole = acc == O_RDONLY ? have_end(l->st.st_ino, O_WRONLY) || hung_up(l->fd, POLLHUP) : have_end(l->st.st_ino, O_RDONLY) || hung_up(l->fd, POLLERR);
-	return whole ? FD_PIPE : lost(l, "pipe to another process");
+	return whole ? FD_PIPE : fd_lost(l, "pipe to another process");
+}
+
+static void count(int fd, uint64_t v, bool add)
+{
+	if ((add ? write(fd, &v, sizeof v) : read(fd, &v, sizeof v)) < 0) core_debug("eventfd %d: %s", fd, strerror(errno));
+}
+
+/* Linux before 6.5 does not tell. With a count of 2 or more a semaphore gives 1 when it is read. The count is what it was
+ * in the end; nobody looks meanwhile. */
+static bool is_semaphore(int fd, uint64_t n)
+{
+	uint64_t v = 0, more = n < 2 ? 2 : 0;
+	if (more) count(fd, more, true);
+	if (read(fd, &v, sizeof v) != sizeof v) return false;
+	bool semaphore = v == 1;
+	if (!semaphore && n) count(fd, n, true);
+	if (semaphore && !more) count(fd, 1, true);
+	if (semaphore && more) count(fd, 0, false);
+	return semaphore;
+}
+
+static int look_at_pidfd(struct look *l)
+{
+	return (int)info(l, "Pid", 10) == core_self.pid && !(fcntl(l->fd, F_GETFL) & O_EXCL) ? FD_PIDFD : fd_lost(l, "pidfd of another process or of a thread");
+}
+
+/* Of timers at moments of the day: they are due at the same moment when time has passed. */
+static bool is_day(uint64_t x) { return (uint32_t)x == CLOCK_REALTIME || (uint32_t)x == CLOCK_REALTIME_ALARM; }
+
+static int look_at_timerfd(struct look *l, struct fd_rec *r)
+{
+	const char *v = strstr(l->info, "it_value: ("), *i = strstr(l->info, "it_interval: (");
+	uint64_t flags = info(l, "settime flags", 8);
+	r->x[0] = info(l, "clockid", 10) | flags << 32;
+	r->x[1] = info(l, "ticks", 10);
+	if (!v || !i || sscanf(v + 11, "%lu, %lu", &r->x[2], &r->x[3]) != 2 || sscanf(i + 14, "%lu, %lu", &r->x[4], &r->x[5]) != 2)
+		return fd_lost(l, "timerfd that the kernel does not describe");
+	if ((flags & TFD_TIMER_ABSTIME) && (r->x[2] || r->x[3]) && is_day(r->x[0])) {
+		struct timespec now;
+		clock_gettime(CLOCK_REALTIME, &now);    /* what is left becomes the moment again */
+		uint64_t ns = r->x[3] + (uint64_t)now.tv_nsec;
+		r->x[2] += (uint64_t)now.tv_sec + ns / 1000000000;
+		r->x[3] = ns % 1000000000;
+	}
+	return FD_TIMERFD;
 }
 
 static int look_at_anon(struct look *l, struct fd_rec *r)
@@ -157,7 +296,7 @@ static int look_at_anon(struct look *l, struct fd_rec *r)
 	const char *what = l->path + strlen("anon_inode:");
 	if (!strcmp(what, "[eventfd]")) {
 		r->x[0] = info(l, "eventfd-count", 16);
-		r->x[1] = info(l, "eventfd-semaphore", 10);
+		r->x[1] = core_config.old_kernel || !strstr(l->info, "eventfd-semaphore") ? is_semaphore(l->fd, r->x[0]) : info(l, "eventfd-semaphore", 10);
 		return FD_EVENTFD;
 	}
 	if (!strcmp(what, "[eventpoll]")) return FD_EPOLL;
@@ -165,15 +304,9 @@ static int look_at_anon(struct look *l, struct fd_rec *r)
 		r->x[0] = info(l, "sigmask", 16);
 		return FD_SIGNALFD;
 	}
-	if (!strcmp(what, "[timerfd]")) {
-		const char *v = strstr(l->info, "it_value: ("), *i = strstr(l->info, "it_interval: (");
-		r->x[0] = info(l, "clockid", 10);
-		r->x[1] = info(l, "ticks", 10);
-		if (!v || !i || sscanf(v + 11, "%lu, %lu", &r->x[2], &r->x[3]) != 2 || sscanf(i + 14, "%lu, %lu", &r->x[4], &r->x[5]) != 2)
-			return lost(l, "timerfd that the kernel does not describe");
-		return FD_TIMERFD;
-	}
-	return lost(l, l->path);
+	if (!strcmp(what, "[timerfd]")) return look_at_timerfd(l, r);
+	if (!strcmp(what, "[pidfd]")) return look_at_pidfd(l);
+	return fd_lost(l, l->path);
 }
 
 static int look_at_device(struct look *l)
@@ -191,7 +324,12 @@ static int look_at_file(struct look *l, struct fd_rec *r)
 	struct stat there;
 	r->x[0] = (uint64_t)l->st.st_size;
 	r->x[1] = (r->flags & O_ACCMODE) != O_RDONLY && ((r->flags & O_APPEND) || r->offset >= r->x[0]);
+	if (starts(l->path, "/secretmem")) return fd_lost(l, "secret memory (memfd_secret)");
+	bool nameless = starts(l->path, "/memfd:") || l->st.st_nlink == 0;
+	if (nameless && !(r->flags & O_PATH) && !shared_can_be_read(l->fd)) return lostf(l, "file without a name that cannot be read, %s", l->path);
 	if (starts(l->path, "/memfd:")) {
+		struct statfs fs;
+		if (fstatfs(l->fd, &fs) == 0 && fs.f_type == HUGETLBFS_MAGIC) return fd_lost(l, "memfd of huge pages");
 		r->x[1] = (uint64_t)fcntl(l->fd, F_GET_SEALS);
 		return FD_MEMFD;
 	}
@@ -214,44 +352,58 @@ static int kind_of(struct look *l, struct fd_rec *r)
 		return FD_INHERITED;
 	}
 	if (starts(l->path, "anon_inode:")) return look_at_anon(l, r);
+	if (starts(l->path, "/proc/")) {
+		char ours[PATH_MAX];
+		int whose = own_proc_path(l->path, ours, sizeof ours, true);
+		if (whose < 0 || (whose && (r->in_flight || strstr(l->path, " (deleted)")))) return lostf(l, "file %s", l->path);
+		if (whose) return snprintf(l->path, sizeof l->path, "%s", ours), FD_OWN_PROC;
+	}
 	switch (l->st.st_mode & S_IFMT) {
 	case S_IFREG: return look_at_file(l, r);
-	case S_IFDIR: return l->st.st_nlink ? FD_DIRECTORY : lostf(l, "directory %s", l->path);
+	case S_IFDIR:
+		if (trap_dir_watched(r->key)) return lostf(l, "directory %s with notifications (F_NOTIFY)", l->path);
+		return l->st.st_nlink ? FD_DIRECTORY : lostf(l, "directory %s", l->path);
 	case S_IFIFO: return look_at_pipe(l, r);
 	case S_IFCHR: return look_at_device(l);
 	case S_IFSOCK: return look_at_socket(l, r);
-	default: return lost(l, l->path);
+	default: return fd_lost(l, l->path);
 	}
 }
 
-static void epoll_entries(const struct look *l, struct fd_rec *r)
+static bool is_entered(const struct look *l, const struct item *t, int fd, unsigned nth)
+{
+	struct kcmp_epoll_slot slot = { .efd = (uint32_t)l->fd, .tfd = (uint32_t)fd, .toff = nth };
+	return raw(SYS_kcmp, core_self.pid, core_self.pid, KCMP_EPOLL_TFD, t->fd, &slot) == 0;
+}
+
+/* The open file of an entry, which need not be the one that has its number now: index of a record, or -1. */
+static int32_t entered(const struct look *l, int fd, unsigned nth)
+{
+	for (size_t i = 0; i < nitems; i++)
+		if (items[i].fd == fd && is_entered(l, &items[i], fd, nth)) return (int32_t)i;
+	for (size_t i = 0; i < nitems; i++)
+		if (is_entered(l, &items[i], fd, nth)) return (int32_t)i;
+	return -1;
+}
+
+static void epoll_entries(struct look *l, struct fd_rec *r)
 {
 	struct buf b = { 0 };
 	for (const char *s = l->info; (s = strstr(s, "tfd:")); s++) {
-		struct epoll_entry e;
-		if (sscanf(s, "tfd: %d events: %x data: %lx", &e.fd, &e.events, &e.data) == 3) buf_add(&b, &e, sizeof e);
+		struct epoll_entry e = { 0 };
+		unsigned nth = 0;
+		if (sscanf(s, "tfd: %d events: %x data: %lx", &e.fd, &e.events, &e.data) != 3) continue;
+		for (size_t i = 0; i < b.n / sizeof e; i++) nth += ((struct epoll_entry *)b.p)[i].fd == e.fd;
+		e.rec = entered(l, e.fd, nth);
+		buf_add(&b, &e, sizeof e);
+		if (e.rec >= 0) continue;
+		char what[80];
+		snprintf(what, sizeof what, "epoll set with an entry (%d) whose file is open nowhere else", e.fd);
+		r->kind = fd_lost(l, what);
 	}
 	r->extra = (uint64_t)b.p;
 	r->nextra = b.n;
-}
-
-/* "lock:	1: POSIX  ADVISORY  WRITE 123 00:1f:456 0 EOF" */
-static void file_locks(const struct look *l, struct fd_rec *r)
-{
-	struct buf b = { 0 };
-	for (const char *s = l->info; (s = strstr(s, "lock:")); s++) {
-		char class[16], type[16], end[32];
-		struct fd_lock k = { 0 };
-		long start;
-		if (sscanf(s, "lock: %*d: %15s %*s %15s %*d %*s %ld %31s", class, type, &start, end) != 4) continue;
-		k.flock = !strcmp(class, "FLOCK");
-		k.type = !strcmp(type, "WRITE") ? F_WRLCK : F_RDLCK;
-		k.start = start;
-		k.len = !strcmp(end, "EOF") ? 0 : atol(end) - start + 1;
-		buf_add(&b, &k, sizeof k);
-	}
-	r->extra = (uint64_t)b.p;
-	r->nextra = b.n;
+	if (r->kind != FD_EPOLL) free(b.p), r->extra = r->nextra = 0;
 }
 
 static void relate(struct fd_rec *r, size_t i)
@@ -265,85 +417,162 @@ static void relate(struct fd_rec *r, size_t i)
 	}
 }
 
-static void look_at(int fd, struct buf *refusals, unsigned *n)
+/* What others might have too. Of the kernel's anonymous objects all have one inode: only the agent can tell them apart. */
+static void report(const struct fd_rec *r, const struct stat *st, const char *path)
 {
-	struct look l = { .fd = fd, .refusals = refusals, .n = n };
-	char p[64];
-	snprintf(p, sizeof p, "/proc/thread-self/fd/%d", fd);
-	ssize_t k = readlink(p, l.path, sizeof l.path - 1);
-	if (k < 0 || fstat(fd, &l.st)) return;
-	l.path[k] = 0;
-	snprintf(p, sizeof p, "/proc/thread-self/fdinfo/%d", fd);
-	l.info = slurp(p, NULL);
-	if (!l.info) l.info = strdup("");
-	if (nrecs == cap) {
-		cap = cap ? 2 * cap : 64;
-		recs = realloc(recs, cap * sizeof *recs);
-		if (!recs) core_die("no memory for the list of descriptors");
+	struct object o = { .dev = st->st_dev, .inode = st->st_ino, .key = r->key, .size = (uint64_t)st->st_size, .fd = r->fd, .path = path };
+	if (r->same >= 0 || (r->flags & O_PATH)) return;
+	if ((r->flags & O_ACCMODE) != O_RDONLY) o.flags |= ABI_OBJECT_WRITES;
+	switch (r->kind) {
+	case FD_FILE: if (r->x[1]) o.flags |= ABI_OBJECT_END; break;
+	case FD_DELETED:
+	case FD_MEMFD: o.flags |= ABI_OBJECT_NAMELESS; break;
+	case FD_PIPE:
+	case FD_SOCKETPAIR: o.flags = ABI_OBJECT_KERNEL; break;
+	case FD_EVENTFD:
+	case FD_EPOLL:
+	case FD_TIMERFD:
+	case FD_SIGNALFD: o.flags = 0; break;
+	default: return;
 	}
-	struct fd_rec *r = &recs[nrecs];
-	*r = (struct fd_rec){ .fd = fd, .key = key_of(&l.st) };
+	shared_add(&o);
+}
+
+static void report_memory(const struct vma_list *l)
+{
+	for (size_t i = 0; i < l->n; i++) {
+		const struct abi_vma *v = &l->v[i];
+		bool named = v->kind == ABI_VMA_FILE_SHARED && (v->vmflags & VMF_TMPFS);
+		if (v->kind != ABI_VMA_ANON_SHARED && !named) continue;
+		struct object o = { .dev = l->id[i].dev, .inode = l->id[i].inode, .key = v->inode_key, .offset = v->file_offset, .fd = -1,
+				    .size = v->file_offset + (v->end - v->start), .path = l->strings.p + v->name };
+		o.flags = (named ? ABI_OBJECT_MEMORY : ABI_OBJECT_NAMELESS) | (v->prot & PROT_WRITE ? ABI_OBJECT_WRITES : 0);
+		shared_add(&o);
+	}
+}
+
+static struct fd_rec *new_record(void)
+{
+	if (nrecs == cap) {
+		struct fd_rec *more = core_realloc(recs, (cap ? 2 * cap : 64) * sizeof *recs);
+		if (!more) return NULL;
+		recs = more;
+		cap = cap ? 2 * cap : 64;
+	}
+	return &recs[nrecs];
+}
+
+static void look_at(const struct item *t, struct buf *refusals, unsigned *n)
+{
+	struct look l = { .fd = t->fd, .st = t->st, .refusals = refusals, .n = n };
+	char p[64];
+	struct fd_rec *r = new_record();
+	if (!r) return;
+	*r = (struct fd_rec){ .fd = t->fd, .in_flight = t->held, .key = key_of(&l.st) };
+	snprintf(p, sizeof p, "/proc/thread-self/fd/%d", t->fd);
+	ssize_t k = readlink(p, l.path, sizeof l.path - 1);
+	l.path[k < 0 ? 0 : k] = 0;
+	snprintf(p, sizeof p, "/proc/thread-self/fdinfo/%d", t->fd);
+	l.info = slurp(p, NULL);
+	if (!l.info) l.info = core_strdup("");
+	if (!l.info) return;
 	r->flags = (int32_t)info(&l, "flags", 8) & ~O_CLOEXEC;
-	r->cloexec = (fcntl(fd, F_GETFD) & FD_CLOEXEC) != 0;
+	r->cloexec = (fcntl(t->fd, F_GETFD) & FD_CLOEXEC) != 0;
 	r->offset = info(&l, "pos", 10);
-	r->kind = kind_of(&l, r);
+	r->kind = k < 0 || !*l.info ? fd_lost(&l, "descriptor that /proc does not describe") : kind_of(&l, r);
 	relate(r, nrecs);
+	report(r, &l.st, l.path);
 	if (r->kind == FD_EPOLL) epoll_entries(&l, r);
-	if (r->kind == FD_FILE) file_locks(&l, r);
-	r->path = (uint64_t)strdup(l.path);
-	r->npath = strlen(l.path) + 1;
+	marks_save(&l, r);
+	r->path = (uint64_t)core_strdup(l.path);
+	r->npath = r->path ? strlen(l.path) + 1 : 0;
 	free(l.info);
 	nrecs++;
 }
 
 /* -- children ---------------------------------------------------------------------------------------------------------------------- */
 
-static void look_at_children(struct buf *refusals, unsigned *n)
+static void each_child(void (*fn)(int pid, void *arg), void *arg)
 {
 	DIR *d = opendir("/proc/self/task");
 	for (struct dirent *e; d && (e = readdir(d)); ) {
-		char path[300], comm[64] = "";
+		char path[300];
 		if (*e->d_name == '.') continue;
 		snprintf(path, sizeof path, "/proc/self/task/%s/children", e->d_name);
 		char *list = slurp(path, NULL);
 		for (char *s = list, *end; s && *s; s = end) {
 			long pid = strtol(s, &end, 10);
 			if (end == s || pid <= 0) break;
-			snprintf(path, sizeof path, "/proc/%ld/comm", pid);
-			char *name = slurp(path, NULL);
-			if (name) snprintf(comm, sizeof comm, "%.*s", (int)strcspn(name, "\n"), name);
-			free(name);
-			buf_printf(refusals, "pid %d: child process %ld (%s): cannot be saved\n", core_self.pid, pid, comm);
-			++*n;
+			fn((int)pid, arg);
 		}
 		free(list);
 	}
 	if (d) closedir(d);
 }
 
-static int by_number(const void *a, const void *b) { return *(const int *)a - *(const int *)b; }
+struct children { struct buf *refusals; unsigned n; };
+
+static void name_child(int pid, void *arg)
+{
+	struct children *c = arg;
+	char path[64], comm[64] = "";
+	c->n++;
+	if (!c->refusals) return;
+	snprintf(path, sizeof path, "/proc/%d/comm", pid);
+	char *name = slurp(path, NULL);
+	if (name) snprintf(comm, sizeof comm, "%.*s", (int)strcspn(name, "\n"), name);
+	free(name);
+	buf_printf(c->refusals, "pid %d: child process %d (%s): cannot be saved\n", core_self.pid, pid, comm);
+}
+
+unsigned fds_children(struct buf *refusals)
+{
+	struct children c = { refusals, 0 };
+	each_child(name_child, &c);
+	return c.n;
+}
+
+enum { MAX_WAITED = 16 };
+struct waited { struct pollfd p[MAX_WAITED]; nfds_t n; };
+
+static void wait_for(int pid, void *arg)
+{
+	struct waited *w = arg;
+	if (w->n == MAX_WAITED) return;
+	int fd = (int)raw(SYS_pidfd_open, pid, 0);
+	if (fd >= 0) w->p[w->n++] = (struct pollfd){ .fd = fd, .events = POLLIN };
+}
+
+/* One that has ended already has yet to be waited for by the application, which takes it a moment. */
+void fds_wait_for_child(int or_readable)
+{
+	enum { LONGEST_MS = 20, MOMENT_NS = 200000 };
+	struct waited w = { .p[0] = { .fd = or_readable, .events = POLLIN }, .n = 1 };
+	each_child(wait_for, &w);
+	if (poll(w.p, w.n, 0) > 0) nanosleep(&(struct timespec){ 0, MOMENT_NS }, NULL);
+	else poll(w.p, w.n, LONGEST_MS);
+	for (nfds_t i = 1; i < w.n; i++) close(w.p[i].fd);
+}
 
 void fds_inspect(struct buf *refusals, unsigned *n)
 {
-	struct buf list = { 0 };
-	for (size_t i = 0; i < nrecs; i++) {
-		free((void *)recs[i].path);
-		free((void *)recs[i].extra);
+	fds_release();
+	if (!gather()) {
+		buf_printf(refusals, "pid %d: its descriptors cannot be listed: %s\n", core_self.pid, strerror(errno));
+		++*n;
 	}
-	nrecs = 0;
-	DIR *d = opendir("/proc/thread-self/fd");
-	for (struct dirent *e; d && (e = readdir(d)); ) {
-		int fd = atoi(e->d_name);
-		if (*e->d_name != '.' && fd < core_config.fd_base) buf_add(&list, &fd, sizeof fd);
-	}
-	if (d) closedir(d);
-	if (list.n) qsort(list.p, list.n / sizeof(int), sizeof(int), by_number);
-	for (size_t i = 0; i < list.n / sizeof(int); i++) look_at(((int *)list.p)[i], refusals, n);
-	buf_free(&list);
-	look_at_children(refusals, n);
+	for (size_t i = 0; i < nitems; i++) look_at(&items[i], refusals, n);
+	process_inspect(refusals, n);
 	struct vma_list l;
 	vma_scan(&l, refusals, n);
+	report_memory(&l);
 	vma_free(&l);
+}
+
+void fds_settle(void)
+{
+	for (size_t i = 0; i < nrecs; i++)
+		if (recs[i].kind == FD_FILE || recs[i].kind == FD_DELETED || recs[i].kind == FD_MEMFD) file_settle(&recs[i]);
 }
 
 /* -- content ------------------------------------------------------------------------------------------------------------------------ */
@@ -362,7 +591,7 @@ static void file_content(int fd, uint64_t size, struct buf *out)
 		size_t from = out->n + sizeof head;
 		buf_add(out, head, sizeof head);
 		buf_add(out, NULL, (head[1] + 7) & ~7UL);
-		for (uint64_t done = 0; done < head[1]; ) {
+		for (uint64_t done = 0; done < head[1] && !out->bad; ) {
 			ssize_t k = pread(in, out->p + from + done, head[1] - done, data + (off_t)done);
 			if (k <= 0) break;
 			done += (uint64_t)k;
@@ -373,41 +602,31 @@ static void file_content(int fd, uint64_t size, struct buf *out)
 	if (in >= 0) close(in);
 }
 
-/* What is in a pipe, by tee(2) into another one: nothing is consumed. */
-static void pipe_content(int fd, uint64_t capacity, struct buf *out)
+/* What is in a pipe, by tee(2) into another one: nothing is consumed. 1 if it has packets, then pieces {length, bytes}, ended
+ * by a length of 0. A packet ends a read. */
+static void pipe_content(int fd, uint64_t capacity, bool packets, struct buf *out)
 {
+	static char b[65536];
 	int t[2], queued = 0;
 	size_t at = out->n;
-	buf_u64(out, 0);
-	if (ioctl(fd, FIONREAD, &queued) || queued <= 0 || pipe(t)) return;
+	buf_u64(out, packets);
+	if (ioctl(fd, FIONREAD, &queued) || queued <= 0 || pipe(t)) {
+		buf_u64(out, 0);
+		return;
+	}
 	fcntl(t[1], F_SETPIPE_SZ, (int)capacity);
 	ssize_t k = syscall(SYS_tee, fd, t[1], (size_t)queued, 2 /* SPLICE_F_NONBLOCK */);
 	for (ssize_t left = k; left > 0; ) {
-		char b[65536];
 		ssize_t n = read(t[0], b, (size_t)left < sizeof b ? (size_t)left : sizeof b);
 		if (n <= 0) break;
+		buf_u64(out, (uint64_t)n);
 		buf_add(out, b, (size_t)n);
+		buf_add(out, NULL, (size_t)(8 - n % 8) % 8);
 		left -= n;
+		if (left && n < (ssize_t)sizeof b && !out->bad) memcpy(out->p + at, &(uint64_t){ 1 }, 8);
 	}
 	close(t[0]);
 	close(t[1]);
-	uint64_t n = out->n - at - 8;
-	memcpy(out->p + at, &n, 8);
-	buf_add(out, NULL, (8 - n % 8) % 8);
-}
-
-/* Packets {length, bytes} in a socket's queue, ended by a length of 0. */
-static void socket_content(int fd, struct buf *out)
-{
-	static char b[1 << 18];
-	int off = 0, none = -1;
-	setsockopt(fd, SOL_SOCKET, SO_PEEK_OFF, &off, sizeof off);
-	for (ssize_t k; (k = recv(fd, b, sizeof b, MSG_PEEK | MSG_DONTWAIT)) > 0; ) {
-		buf_u64(out, (uint64_t)k);
-		buf_add(out, b, (size_t)k);
-		buf_add(out, NULL, (size_t)(8 - k % 8) % 8);
-	}
-	setsockopt(fd, SOL_SOCKET, SO_PEEK_OFF, &none, sizeof none);
 	buf_u64(out, 0);
 }
 
@@ -424,9 +643,10 @@ static void content_of_pipe(const struct fd_rec *r, struct buf *out)
 {
 	for (size_t k = 0; k < nrecs; k++)
 		if (recs[k].kind == FD_PIPE && recs[k].key == r->key && (recs[k].flags & O_ACCMODE) != O_WRONLY) {
-			pipe_content(recs[k].fd, r->x[0], out);
+			pipe_content(recs[k].fd, r->x[0], r->x[1], out);
 			return;
 		}
+	buf_u64(out, 0);
 	buf_u64(out, 0);
 }
 
@@ -436,11 +656,8 @@ static void content_of(const struct vma_list *l, const struct fd_rec *r, struct 
 	switch (r->kind) {
 	case FD_MEMFD:
 	case FD_DELETED:
-		if (wholly_mapped(l, r)) buf_add(out, end, sizeof end);
+		if (wholly_mapped(l, r) || !shared_is_saved(r->key)) buf_add(out, end, sizeof end);
 		else file_content(r->fd, r->x[0], out);
-		break;
-	case FD_SOCKETPAIR:
-		socket_content(r->fd, out);
 		break;
 	case FD_PIPE:
 		content_of_pipe(r, out);
@@ -448,15 +665,26 @@ static void content_of(const struct vma_list *l, const struct fd_rec *r, struct 
 	}
 }
 
-void fds_save(const struct vma_list *l, struct buf *out, struct buf *content)
+struct saving { const struct vma_list *l; struct buf *out, *content; };
+
+static void save_all(void *p)
 {
-	buf_u64(out, nrecs);
+	struct saving *s = p;
+	buf_u64(s->out, nrecs);
 	for (size_t i = 0; i < nrecs; i++) {
 		const struct fd_rec *r = &recs[i];
-		buf_add(out, r, sizeof *r);
-		buf_add(out, (void *)r->path, r->npath);
-		buf_add(out, NULL, (8 - r->npath % 8) % 8);
-		buf_add(out, (void *)r->extra, r->nextra);
-		if (r->same < 0 && r->content < 0) content_of(l, r, content);
+		buf_add(s->out, r, sizeof *r);
+		buf_add(s->out, (void *)r->path, r->npath);
+		buf_add(s->out, NULL, (8 - r->npath % 8) % 8);
+		buf_add(s->out, (void *)r->extra, r->nextra);
+		buf_add(s->out, (void *)r->locks, r->nlocks);
+		if (r->same < 0 && r->content < 0) content_of(s->l, r, s->content);
 	}
+}
+
+/* Files are opened again to be read, and closed. */
+void fds_save(const struct vma_list *l, struct buf *out, struct buf *content)
+{
+	struct saving s = { l, out, content };
+	own_table_run(save_all, &s);
 }

@@ -1,6 +1,6 @@
 /* fds_restore.c: makes the application's descriptors again, from the records of fds.c.
  *
- * Every object is first made at a descriptor of the lower half, then put in its place. What the new process has
+ * Every object is made at a descriptor of the lower half and put in its place. What the new process has
  * inherited is set aside before, so that standard output of the new launcher can go where the old one's was.
  * Context: restart, one thread, before the MPI is built anew. Errors end the process and name file and descriptor. */
 #define _GNU_SOURCE
@@ -11,7 +11,6 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
-#include <sys/file.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/signalfd.h>
@@ -21,11 +20,12 @@
 #include <unistd.h>
 #include "fds.h"
 
-struct back { struct fd_rec r; const char *path; const void *extra; int high; };        /* high: object at a lower descriptor */
+/* high: the object at a descriptor of ours, then at its place; spare: the other end of a pair, which the application had closed. */
+struct back { struct fd_rec r; const char *path; const void *extra, *locks; int high, spare; };
 static struct back *b;
 static size_t n;
 static int aside[MAX_INHERITED];
-enum { KEPT = O_APPEND | O_NONBLOCK | O_ASYNC | O_DIRECT | O_NOATIME };
+enum { KEPT = O_APPEND | O_NONBLOCK | O_DIRECT | O_NOATIME };    /* O_ASYNC: marks_owner */
 
 __attribute__((noreturn)) static void die(const struct back *x, const char *what)
 {
@@ -36,32 +36,18 @@ static int opened_again(int fd, int flags)
 {
 	char p[64];
 	snprintf(p, sizeof p, "/proc/thread-self/fd/%d", fd);
-	return open(p, (flags & (O_ACCMODE | O_APPEND | O_NONBLOCK | O_PATH)) | O_CLOEXEC);
+	return open(p, (flags & (O_ACCMODE | O_APPEND | O_NONBLOCK | O_PATH | O_SYNC | O_DIRECT | O_NOATIME)) | O_CLOEXEC);
 }
 
 /* -- files ------------------------------------------------------------------------------------------------------------------------ */
 
-static const char *own_proc(const char *path, char *out, size_t len)
-{
-	int pid, at = 0;
-	if (sscanf(path, "/proc/%d/%n", &pid, &at) != 1 || !at) return path;
-	snprintf(out, len, "/proc/self/%s", path + at);
-	return out;
-}
-
 static int make_file(struct back *x)
 {
-	char other[4200];
 	struct stat st;
-	int fd = open(own_proc(x->path, other, sizeof other), (x->r.flags & ~(O_CREAT | O_TRUNC | O_EXCL)) | O_CLOEXEC);
+	int fd = open(x->path, (x->r.flags & ~(O_CREAT | O_TRUNC | O_EXCL)) | O_CLOEXEC);
 	if (fd < 0) die(x, "cannot be opened again");
 	if (x->r.flags & O_PATH) return fd;
 	if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode)) {
-		bool writes = (x->r.flags & O_ACCMODE) != O_RDONLY;
-		if ((uint64_t)st.st_size < x->r.x[0] && st.st_size < (off_t)x->r.offset)
-			core_die("fd %d, %s: has %ld bytes, had %lu at the checkpoint", x->r.fd, x->path, (long)st.st_size, x->r.x[0]);
-		/* What a writer at the end wrote after the checkpoint it will write again. */
-		if (writes && x->r.x[1] && (uint64_t)st.st_size > x->r.x[0] && ftruncate(fd, (off_t)x->r.x[0])) die(x, "cannot be cut to its length at the checkpoint");
 	}
 	if (lseek(fd, (off_t)x->r.offset, SEEK_SET) < 0 && errno != ESPIPE && errno != EINVAL) die(x, "lseek");
 	return fd;
@@ -82,46 +68,34 @@ static void fill_file(struct back *x, int fd, struct reader *content)
 	}
 }
 
-/* A file without a name, in the directory where it was if that is possible. */
-static int nameless(const struct back *x)
-{
-	char dir[4200];
-	snprintf(dir, sizeof dir, "%s", x->path);
-	char *slash = strrchr(dir, '/');
-	if (slash) slash[slash == dir] = 0;
-	int fd = image_shared_fd(x->r.key);
-	if (fd >= 0) return dup(fd);
-	if (x->r.kind == FD_DELETED) fd = open(dir, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
-	if (fd >= 0) return fd;
-	const char *name = strncmp(x->path, "/memfd:", 7) ? "deleted-file" : x->path + 7;
-	char plain[250];
-	snprintf(plain, sizeof plain, "%.*s", (int)strcspn(name, " "), name);
-	return memfd_create(plain, MFD_CLOEXEC | MFD_ALLOW_SEALING);
-}
-
 static int make_nameless(struct back *x, struct reader *content)
 {
 	bool first = x->r.content < 0;
-	int base = first ? nameless(x) : dup(b[x->r.content].high);
+	int base = first ? dup(shared_object(x->r.key, x->path, x->r.x[0])) : dup(b[x->r.content].high);
 	if (base < 0) die(x, "cannot be made again");
 	if (first) fill_file(x, base, content);
 	int fd = opened_again(base, x->r.flags);
 	if (fd < 0) die(x, "cannot be opened again");
 	lseek(fd, (off_t)x->r.offset, SEEK_SET);
-	if (x->r.kind == FD_MEMFD && (int)x->r.x[1] > 0) fcntl(fd, F_ADD_SEALS, (int)x->r.x[1]);
 	close(base);
 	return fd;
 }
 
 /* -- pipes and socket pairs ---------------------------------------------------------------------------------------------------------- */
 
-static void fill(const struct back *x, int to, const char *p, uint64_t len)
+/* Never waits: nobody reads. */
+static void fill(const struct back *x, int to, struct reader *content)
 {
-	for (uint64_t done = 0; p && done < len; ) {
-		ssize_t k = write(to, p + done, len - done);
-		if (k <= 0) die(x, "cannot be filled");
-		done += (uint64_t)k;
+	fcntl(to, F_SETFL, O_NONBLOCK | (read_u64(content) ? O_DIRECT : 0));
+	for (uint64_t len; (len = read_u64(content)) && !content->bad; ) {
+		const char *p = read_ref(content, len);
+		for (uint64_t done = 0; p && done < len; ) {
+			ssize_t k = write(to, p + done, len - done);
+			if (k <= 0) die(x, "cannot be filled");
+			done += (uint64_t)k;
+		}
 	}
+	fcntl(to, F_SETFL, 0);
 }
 
 /* The first record of a pipe makes it, with all its ends and its content. */
@@ -131,8 +105,10 @@ static void make_pipe(size_t i, struct reader *content)
 	bool used[2] = { false, false };
 	if (pipe2(p, O_CLOEXEC)) die(&b[i], "pipe");
 	fcntl(p[1], F_SETPIPE_SZ, (int)b[i].r.x[0]);
-	uint64_t len = read_u64(content);
-	fill(&b[i], p[1], read_ref(content, len), len);
+	fill(&b[i], p[1], content);
+	int capacity = fcntl(p[1], F_GETPIPE_SZ);
+	if (capacity != (int)b[i].r.x[0])
+		core_say("fd %d: the capacity of the pipe is %d now, and was %lu", b[i].r.fd, capacity, b[i].r.x[0]);
 	for (size_t k = i; k < n; k++) {
 		struct fd_rec *r = &b[k].r;
 		if (r->kind != FD_PIPE || r->key != b[i].r.key || r->same >= 0) continue;
@@ -144,27 +120,61 @@ static void make_pipe(size_t i, struct reader *content)
 		if (!used[end]) close(p[end]);
 }
 
-/* An end makes both; what was in its queue is sent to it from the other, which may have been closed. */
-static void make_socketpair(struct back *x, struct reader *content)
+static int made(int32_t rec)
 {
-	int s[2] = { x->high, -1 };
+	if (rec < 0 || (size_t)rec >= n) return -1;
+	return b[b[rec].r.same >= 0 ? b[rec].r.same : rec].high;
+}
+
+/* An end makes both. The other may have been closed. */
+static void make_socketpair(struct back *x)
+{
+	int s[2];
 	struct back *peer = NULL;
 	struct stat st[2];
 	for (size_t k = 0; k < n; k++)
 		if (b[k].r.kind == FD_SOCKETPAIR && b[k].r.x[2] == x->r.x[1] && b[k].r.same < 0) peer = &b[k];
-	if (x->high >= 0) {
-		s[1] = peer->high;
-	} else {
-		if (socketpair(AF_UNIX, (int)x->r.x[0] | SOCK_CLOEXEC, 0, s)) die(x, "socketpair");
-		if (fstat(s[0], &st[0]) == 0 && fstat(s[1], &st[1]) == 0) trap_pair_add(st[0].st_ino, st[1].st_ino);
-		x->high = s[0];
-		if (peer) peer->high = s[1];
-	}
-	for (uint64_t len; (len = read_u64(content)) && !content->bad; ) {
-		const void *p = read_ref(content, len);
-		if (p && send(s[1], p, len, MSG_NOSIGNAL) != (ssize_t)len) die(x, "cannot be filled");
-	}
-	if (!peer) close(s[1]);
+	if (x->high >= 0) return;
+	if (socketpair(AF_UNIX, (int)x->r.x[0] | SOCK_CLOEXEC, 0, s)) die(x, "socketpair");
+	if (fstat(s[0], &st[0]) == 0 && fstat(s[1], &st[1]) == 0) trap_pair_add(st[0].st_ino, st[1].st_ino);
+	x->high = s[0];
+	if (peer) peer->high = s[1];
+	else x->spare = s[1];
+	/* What it has sent, and we send again, may have been more than a new socket's own. */
+	int large = 4 << 20;
+	if (!peer && setsockopt(s[1], SOL_SOCKET, SO_SNDBUFFORCE, &large, sizeof large)) setsockopt(s[1], SOL_SOCKET, SO_SNDBUF, &large, sizeof large);
+}
+
+static int other_end(const struct back *x)
+{
+	for (size_t k = 0; k < n && x->spare < 0; k++)
+		if (b[k].r.kind == FD_SOCKETPAIR && b[k].r.x[2] == x->r.x[1] && b[k].r.same < 0) return b[k].high;
+	return x->spare;
+}
+
+/* A peer that leaves without having read all is an error at this end. */
+static void leave(struct back *x)
+{
+	struct socket_head h;
+	memcpy(&h, x->extra, sizeof h);
+	if ((h.state & SOCKET_RESET) && send(x->high, "", 1, MSG_NOSIGNAL) < 0) core_debug("fd %d: %s", x->r.fd, strerror(errno));
+	close(x->spare);
+	x->spare = -1;
+}
+
+/* All objects are there: messages may have any of them in flight. What was in a queue is sent by the other end. */
+static void fill_sockets(void)
+{
+	for (int step = 0; step < 4; step++)
+		for (size_t i = 0; i < n; i++) {
+			struct back *x = &b[i];
+			if (x->r.kind != FD_SOCKETPAIR || x->r.same >= 0) continue;
+			if (x->r.nextra < sizeof(struct socket_head)) core_die("image: descriptors: the section is damaged");
+			if (step == 0) socket_options(x->high, x->extra, x->r.nextra);
+			if (step == 1 && !socket_send(other_end(x), x->extra, x->r.nextra, made)) die(x, "cannot be filled");
+			if (step == 2 && x->spare >= 0) leave(x);
+			if (step == 3) socket_end(x->high, x->extra, x->r.nextra);
+		}
 }
 
 /* -- objects of the kernel ------------------------------------------------------------------------------------------------------------- */
@@ -185,11 +195,15 @@ static int make_timerfd(const struct back *x)
 	uint64_t ticks = v[1];
 	/* A timer that has expired and was not read stands still, with nothing left to run: it expires again at once. */
 	bool expired = !v[2] && !v[3] && (ticks || v[4] || v[5]);
+	int how = (int)(v[0] >> 32);
 	if (expired) at.it_value.tv_nsec = 1;
-	if (fd >= 0 && timerfd_settime(fd, 0, &at, NULL)) die(x, "cannot be set");
+	if ((int)v[0] != CLOCK_REALTIME && (int)v[0] != CLOCK_REALTIME_ALARM) how = 0;
+	if (fd >= 0 && timerfd_settime(fd, how, &at, NULL)) die(x, "cannot be set");
 	if (fd >= 0 && ticks > expired) ioctl(fd, _IOW('T', 0, uint64_t), &ticks);
 	return fd;
 }
+
+static int make_pidfd(void) { return high_fd((int)syscall(SYS_pidfd_open, core_self.pid, 0)); }
 
 static int make_device(const struct back *x)
 {
@@ -209,26 +223,45 @@ static int make_inherited(const struct back *x)
 	return x->r.x[0] <= 2 ? open("/dev/null", O_RDWR | O_CLOEXEC) : -1;
 }
 
+/* From where it was made, at once: there may be fewer numbers for ours than the application has files. */
+static void put_in_place(struct back *x)
+{
+	int from = x->r.same >= 0 ? b[x->r.same].high : x->high;
+	if (from < 0) return;
+	if (x->r.same < 0 && from < core_config.fd_base) core_die("fd %d, %s: no descriptor is left: the hard limit is too low", x->r.fd, x->path);
+	if (x->r.in_flight) return;
+	if (dup3(from, x->r.fd, x->r.cloexec ? O_CLOEXEC : 0) < 0) die(x, "cannot be put in its place");
+	if (x->r.same >= 0) return;
+	close(x->high);
+	x->high = x->r.fd;
+}
+
 static void make(size_t i, struct reader *content)
 {
 	struct back *x = &b[i];
 	switch (x->r.kind) {
-	case FD_INHERITED: x->high = make_inherited(x); return;
+	case FD_INHERITED:
+		x->high = make_inherited(x);
+		put_in_place(x);
+		return;
 	case FD_FILE:
 	case FD_DIRECTORY: x->high = make_file(x); break;
 	case FD_DELETED:
 	case FD_MEMFD: x->high = make_nameless(x, content); break;
 	case FD_PIPE: if (x->r.content < 0) make_pipe(i, content); break;
-	case FD_SOCKETPAIR: make_socketpair(x, content); break;
+	case FD_SOCKETPAIR: make_socketpair(x); break;
+	case FD_PIDFD: x->high = make_pidfd(); break;
 	case FD_EVENTFD: x->high = make_eventfd(x); break;
 	case FD_TIMERFD: x->high = make_timerfd(x); break;
 	case FD_SIGNALFD: x->high = signalfd(-1, (const sigset_t *)&x->r.x[0], SFD_CLOEXEC); break;
 	case FD_EPOLL: x->high = epoll_create1(EPOLL_CLOEXEC); break;
 	case FD_DEVICE: x->high = make_device(x); break;
+	case FD_OWN_PROC:
 	case FD_LOST: return;
 	}
 	if (x->high < 0) die(x, "cannot be made again");
 	if (!(x->r.flags & O_PATH)) fcntl(x->high, F_SETFL, x->r.flags & KEPT);
+	put_in_place(x);
 }
 
 /* -- into place ------------------------------------------------------------------------------------------------------------------------ */
@@ -252,38 +285,96 @@ static void read_records(struct reader *r)
 		read_bytes(r, &b[i].r, sizeof b[i].r);
 		b[i].path = read_ref(r, b[i].r.npath);
 		b[i].extra = read_ref(r, b[i].r.nextra);
-		b[i].high = -1;
+		b[i].locks = read_ref(r, b[i].r.nlocks);
+		b[i].high = b[i].spare = -1;
 		bool good = !r->bad && b[i].r.npath && !b[i].path[b[i].r.npath - 1] && b[i].r.same < (int)i && b[i].r.content < (int)i;
 		if (!good) core_die("image: descriptors: the section is damaged");
 	}
 }
 
-static void put_in_place(struct back *x)
+/* -- epoll ---------------------------------------------------------------------------------------------------------------------------- */
+
+enum { EVENTS = 0xffff };
+
+static bool is_off(const struct epoll_entry *e) { return (e->events & EPOLLONESHOT) && !(e->events & EVENTS); }
+
+/* Puts a byte into an empty pipe, or takes it out again. */
+static void ready(const struct back *x, bool on)
 {
-	int from = x->r.same >= 0 ? b[x->r.same].high : x->high;
-	if (from < 0) return;
-	if (dup3(from, x->r.fd, x->r.cloexec ? O_CLOEXEC : 0) < 0) die(x, "cannot be put in its place");
-	if (x->r.same >= 0) x->high = -1;
+	char c = 0;
+	int from = made((int32_t)(x - b)), fd = on ? opened_again(from, O_WRONLY | O_NONBLOCK) : -1;
+	if (fd >= 0 && write(fd, &c, 1) != 1) core_debug("epoll: pipe: %s", strerror(errno));
+	if (fd >= 0) close(fd);
+	if (!on && read(from, &c, 1) != 1) die(x, "epoll: pipe");
 }
 
+static bool is_empty_pipe(const struct back *x)
+{
+	int queued = 0;
+	return x->r.kind == FD_PIPE && (x->r.flags & O_ACCMODE) == O_RDONLY && ioctl(made((int32_t)(x - b)), FIONREAD, &queued) == 0 && !queued;
+}
+
+static bool told(int ep, uint64_t data)
+{
+	struct epoll_event got[8];
+	for (int k; (k = epoll_wait(ep, got, 8, 0)) > 0; )
+		for (int i = 0; i < k; i++)
+			if (got[i].data.u64 == data) return true;
+	return false;
+}
+
+/* One-shot, and has been given: it stays entered and says nothing, not even a hang-up. That is so only of an entry that has
+ * told something: so it is armed for all there is, and made to tell. What cannot be made ready here is a socket whose peer
+ * does not read, which then tells of a hang-up, and what never hangs up. */
+static void disarm(const struct back *x, const struct epoll_entry *e)
+{
+	const struct back *of = &b[e->rec];
+	struct epoll_event ev = { .events = EVENTS | e->events, .data.u64 = e->data };
+	bool pipe_ = is_empty_pipe(of);
+	if (pipe_) ready(of, true);
+	if (epoll_ctl(x->high, EPOLL_CTL_MOD, e->fd, &ev)) die(x, "epoll_ctl");
+	bool done = told(x->high, e->data);
+	if (pipe_) ready(of, false);
+	ev.events = e->events;
+	if (!done && epoll_ctl(x->high, EPOLL_CTL_MOD, e->fd, &ev)) die(x, "epoll_ctl");
+}
+
+/* The entry's file may not be the one that has its number. */
+static void enter(const struct back *x, const struct epoll_entry *e)
+{
+	struct epoll_event ev = { .events = e->events, .data.u64 = e->data };
+	int from = made(e->rec), kept = -1, cloexec = 0;
+	if (from < 0) return;                           /* dropped, by policy */
+	bool moved = b[e->rec].r.fd != e->fd || b[e->rec].r.in_flight;
+	if (moved) {
+		cloexec = fcntl(e->fd, F_GETFD);
+		kept = cloexec < 0 ? -1 : fcntl(e->fd, F_DUPFD, core_config.fd_base);
+		if (dup2(from, e->fd) < 0) die(x, "epoll: number of an entry");
+	}
+	if (epoll_ctl(x->high, EPOLL_CTL_ADD, e->fd, &ev)) die(x, "epoll_ctl");
+	if (is_off(e)) disarm(x, e);
+	if (!moved) return;
+	if (kept < 0) raw(SYS_close, e->fd);
+	else if (dup3(kept, e->fd, cloexec & FD_CLOEXEC ? O_CLOEXEC : 0) < 0 || close(kept)) die(x, "epoll: number of an entry");
+}
+
+/* First those that have to tell something once: others would tell it too. */
 static void fill_epoll(const struct back *x)
 {
 	const struct epoll_entry *e = x->extra;
-	for (size_t i = 0; i < x->r.nextra / sizeof *e; i++) {
-		struct epoll_event ev = { .events = e[i].events, .data.u64 = e[i].data };
-		if (epoll_ctl(x->r.fd, EPOLL_CTL_ADD, e[i].fd, &ev)) core_debug("fd %d: epoll: fd %d cannot be added: %s", x->r.fd, e[i].fd, strerror(errno));
-	}
+	for (int on = 0; on < 2; on++)
+		for (size_t i = 0; i < x->r.nextra / sizeof *e; i++)
+			if (is_off(&e[i]) != on) enter(x, &e[i]);
 }
 
-static void lock_file(const struct back *x)
+/* When all that this and other ranks write to it is written. */
+static void seal(const struct back *x)
 {
-	const struct fd_lock *k = x->extra;
-	for (size_t i = 0; i < x->r.nextra / sizeof *k; i++) {
-		struct flock f = { .l_type = (short)k[i].type, .l_whence = SEEK_SET, .l_start = k[i].start, .l_len = k[i].len };
-		int bad = k[i].flock ? flock(x->r.fd, (k[i].type == F_WRLCK ? LOCK_EX : LOCK_SH) | LOCK_NB) : fcntl(x->r.fd, F_SETLK, &f);
-		if (bad) die(x, "was locked, and the lock is now held by another process");
-	}
+	if (x->r.kind == FD_MEMFD && (int)x->r.x[1] > 0 && fcntl(x->high, F_ADD_SEALS, (int)x->r.x[1]) && errno != EPERM)
+		core_say("fd %d, %s: cannot be sealed again: %s", x->r.fd, x->path, strerror(errno));
 }
+
+/* -- the whole ------------------------------------------------------------------------------------------------------------------------ */
 
 void fds_restore(struct reader *records, struct reader *content)
 {
@@ -291,16 +382,52 @@ void fds_restore(struct reader *records, struct reader *content)
 	set_aside();
 	for (size_t i = 0; i < n; i++)
 		if (b[i].r.same < 0) make(i, content);
-	for (size_t i = 0; i < n; i++) put_in_place(&b[i]);
+	fill_sockets();
 	for (size_t i = 0; i < n; i++)
-		if (b[i].high >= 0) close(b[i].high);
-	for (size_t i = 0; i < n; i++) {                /* now: closing any descriptor of a file ends the process's record locks on it */
-		if (b[i].r.kind == FD_EPOLL && b[i].r.same < 0) fill_epoll(&b[i]);
-		if (b[i].r.kind == FD_FILE && b[i].r.same < 0) lock_file(&b[i]);
-	}
+		if (b[i].r.same >= 0) put_in_place(&b[i]);
 	core_stderr = 2;
+	shared_done();
+	for (size_t i = 0; i < n; i++) seal(&b[i]);
 	for (unsigned i = 0; i < ninherited; i++)
 		if (aside[i] >= 0) close(aside[i]);
 	if (content->bad) core_die("image: content of descriptors: the section is damaged");
+}
+
+/* With the threads: below /proc their numbers are new. */
+static void open_own_proc(struct back *x)
+{
+	char path[4200];
+	if (own_proc_path(x->path, path, sizeof path, false) != 1) die(x, "is not below /proc");
+	x->high = open(path, (x->r.flags & ~(O_CREAT | O_TRUNC | O_EXCL)) | O_CLOEXEC);
+	if (x->high < 0) die(x, "cannot be opened again");
+	if (!(x->r.flags & O_PATH)) lseek(x->high, (off_t)x->r.offset, SEEK_SET);
+	put_in_place(x);
+}
+
+static void lock_file(const struct back *x, int fd)
+{
+	const char *wrong = x->r.same < 0 && x->r.kind != FD_LOST ? marks_lock(&x->r, x->locks, fd) : NULL;
+	if (wrong) core_die("fd %d, %s: %s", x->r.fd, x->path, wrong);
+}
+
+/* The threads are there, and nothing that we open will be closed any more: closing any descriptor of a file ends the
+ * process's record locks on it. */
+void fds_finish(void)
+{
+	for (size_t i = 0; i < n; i++) {
+		if (b[i].r.kind == FD_OWN_PROC && b[i].r.same < 0) open_own_proc(&b[i]);
+		else if (b[i].r.kind == FD_OWN_PROC) put_in_place(&b[i]);
+	}
+	for (size_t i = 0; i < n; i++)
+		if (b[i].r.kind == FD_EPOLL && b[i].r.same < 0) fill_epoll(&b[i]);
+	for (size_t i = 0; i < n; i++)
+		if (b[i].r.same < 0 && b[i].high >= 0) marks_owner(&b[i].r, b[i].r.in_flight ? b[i].high : b[i].r.fd);
+	for (size_t i = 0; i < n; i++)
+		if (b[i].r.in_flight) lock_file(&b[i], b[i].high);
+	for (size_t i = 0; i < n; i++)
+		if (b[i].high >= 0 && b[i].r.in_flight) close(b[i].high);
+	for (size_t i = 0; i < n; i++)
+		if (!b[i].r.in_flight) lock_file(&b[i], b[i].r.fd);
 	free(b);
+	b = NULL;
 }

@@ -23,7 +23,7 @@
 #include <unistd.h>
 #include "internal.h"
 
-enum { MAX_PARTS = 1024, MAX_READERS = 8, READER_NICE = 10, WORTH_MAPPING = 65536, STEP = 256 << 10 };
+enum { MAX_READERS = 8, READER_NICE = 10, WORTH_MAPPING = 65536, STEP = 256 << 10 };
 enum { MADV_POPULATE_READ_ = 22, MADV_POPULATE_WRITE_ = 23 };     /* Linux 5.14; not in every libc's headers */
 struct part { int fd; const char *map; char path[1200]; struct abi_image_header h; struct abi_chunk *chunks; dev_t dev; ino_t ino; };
 static struct image_in {
@@ -31,7 +31,7 @@ static struct image_in {
 	unsigned n;
 	struct abi_vma *vmas;
 	char *sections;
-	struct reader sec[ABI_SEC_CLIENT + 1];
+	struct reader sec[ABI_SEC_END];
 	volatile uint64_t next, bytes;
 	uint64_t total_chunks;
 	bool filling;
@@ -54,9 +54,10 @@ static void open_part(struct part *p, const char *dir, unsigned i)
 {
 	struct stat st;
 	snprintf(p->path, sizeof p->path, "%s/rank-%05d.%u.img", dir, core_job.rank, i);
-	p->fd = open(p->path, O_RDONLY | O_CLOEXEC);
-	if (p->fd < 0) core_die("%s: %s", p->path, strerror(errno));
-	fstat(p->fd, &st);
+	p->fd = open(p->path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+	if (p->fd < 0 || fstat(p->fd, &st)) core_die("%s: %s", p->path, errno == ELOOP ? "is a link, want a file" : strerror(errno));
+	if (!S_ISREG(st.st_mode) || st.st_uid != geteuid())
+		core_die("%s: mode %o of uid %u, want a file of uid %u", p->path, st.st_mode, st.st_uid, geteuid());
 	p->dev = st.st_dev;
 	p->ino = st.st_ino;
 	if ((uint64_t)st.st_size < sizeof p->h) core_die("%s: %ld bytes, want a header of %zu: it is truncated", p->path, (long)st.st_size, sizeof p->h);
@@ -79,6 +80,7 @@ static void check_header(const struct part *p, unsigned i)
 	if (h->rank != (uint32_t)core_job.rank) core_die("%s: is the image of rank %u, want rank %d", p->path, h->rank, core_job.rank);
 	if (h->nranks != (uint32_t)core_job.nranks)
 		core_die("%s: the job had %u ranks, and is restarted with %d", p->path, h->nranks, core_job.nranks);
+	if (h->nparts > ABI_MAX_PARTS) core_die("%s: %u parts, at most %u", p->path, h->nparts, ABI_MAX_PARTS);
 	if (h->part != i || h->nparts != first->nparts || h->checkpoint != first->checkpoint)
 		core_die("%s: part %u of %u of checkpoint %lu, want part %u of %u of checkpoint %lu", p->path, h->part, h->nparts, h->checkpoint, i,
 			 first->nparts, first->checkpoint);
@@ -86,19 +88,69 @@ static void check_header(const struct part *p, unsigned i)
 		core_die("%s: %ld bytes, want %lu: it is truncated", p->path, (long)st.st_size, h->file_size);
 }
 
-/* Reads a table whose place is told by the header: offsets were covered by the header's checksum. */
+/* The parts of a file lie one behind the other without a gap, so that each byte has its checksum. */
+static void check_layout(const struct part *p)
+{
+	const struct abi_image_header *h = &p->h;
+	const struct { const char *name; uint64_t off, n, one, most; } run[] = {
+		{ "data", h->data_off, h->data_len, 1, h->file_size },
+		{ "sections", h->sections_off, h->sections_len, 1, ABI_MAX_TABLE },
+		{ "table of mappings", h->vmas_off, h->n_vmas, sizeof *in.vmas, ABI_MAX_TABLE },
+		{ "table of chunks", h->chunks_off, h->n_chunks, sizeof *p->chunks, ABI_MAX_TABLE },
+	};
+	uint64_t at = ABI_PAGE_BYTES;
+	for (size_t i = 0; i < sizeof run / sizeof *run; i++) {
+		if (run[i].off != at) core_die("%s: %s: at %lu, want %lu", p->path, run[i].name, run[i].off, at);
+		if (run[i].n > run[i].most / run[i].one || run[i].n * run[i].one > h->file_size - at)
+			core_die("%s: %s: %lu times %lu bytes do not fit", p->path, run[i].name, run[i].n, run[i].one);
+		at += run[i].n * run[i].one;
+	}
+	if (at != h->file_size) core_die("%s: its parts end at %lu, want %lu", p->path, at, h->file_size);
+	if (h->part && (h->sections_len || h->n_sections || h->n_vmas)) core_die("%s: sections in part %u, want them in part 0", p->path, h->part);
+}
+
+static bool is_zero(const char *p, size_t n)
+{
+	while (n && !p[n - 1]) n--;
+	return n == 0;
+}
+
+/* Reads a table. Pages of zeros are not copied: fresh memory reads as zero, and so a file that announces more than it
+ * holds (it has a hole) costs address space alone. */
 static void *table(struct part *p, uint64_t off, uint64_t n, size_t one, const char *what)
 {
-	if (n > p->h.file_size / one || off > p->h.file_size || n * one > p->h.file_size - off) core_die("%s: %s: lies outside the file", p->path, what);
-	void *t = malloc(n * one + 8);
-	if (!t) core_die("%s: %s: no memory for %lu entries", p->path, what, n);
-	read_at(p, t, n * one, off, what);
+	char *t = mmap(NULL, n * one + STEP, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	char *piece = malloc(STEP);
+	if (t == MAP_FAILED || !piece) core_die("%s: %s: no memory for %lu entries", p->path, what, n);
+	madvise(t, n * one + STEP, MADV_NOHUGEPAGE);
+	for (uint64_t at = 0; at < n * one; at += STEP) {
+		size_t k = n * one - at < STEP ? n * one - at : STEP;
+		read_at(p, piece, k, off + at, what);
+		for (size_t i = 0; i < k; i += PAGE) {
+			size_t m = k - i < PAGE ? k - i : PAGE;
+			if (!is_zero(piece + i, m)) memcpy(t + at + i, piece + i, m);
+		}
+	}
+	free(piece);
 	return t;
+}
+
+static void check_chunks(const struct part *p)
+{
+	uint64_t at = p->h.data_off;
+	for (uint64_t i = 0; i < p->h.n_chunks; i++) {
+		const struct abi_chunk *c = &p->chunks[i];
+		if (c->addr >= BY_ARENA_HI || !c->length || c->length > ABI_MAX_CHUNK || c->length % PAGE || c->offset != at || c->length > p->h.file_size - at)
+			core_die("%s: chunk %lu: %u bytes at %#lx from offset %lu: cannot be", p->path, i, c->length, c->addr, c->offset);
+		at += c->length;
+	}
+	if (at != p->h.data_off + p->h.data_len) core_die("%s: chunks end at %lu, want %lu", p->path, at, p->h.data_off + p->h.data_len);
 }
 
 static void read_tables(struct part *p)
 {
 	uint32_t crc = 0;
+	check_layout(p);
 	if (p->h.part == 0) {
 		in.vmas = table(p, p->h.vmas_off, p->h.n_vmas, sizeof *in.vmas, "table of mappings");
 		crc = crc32c(0, in.vmas, p->h.n_vmas * sizeof *in.vmas);
@@ -108,32 +160,40 @@ static void read_tables(struct part *p)
 	crc = crc32c(crc, p->chunks, p->h.n_chunks * sizeof *p->chunks);
 	if (crc != p->h.tables_crc) core_die("%s: tables: crc32c %08x, want %08x", p->path, crc, p->h.tables_crc);
 	in.total_chunks += p->h.n_chunks;
-	for (uint64_t i = 0; i < p->h.n_chunks; i++) {
-		const struct abi_chunk *c = &p->chunks[i];
-		if (c->addr >= BY_ARENA_HI || c->length > ABI_MAX_CHUNK || c->offset > p->h.file_size || c->length > p->h.file_size - c->offset)
-			core_die("%s: chunk %lu: %u bytes at %#lx from offset %lu: cannot be", p->path, i, c->length, c->addr, c->offset);
-	}
+	check_chunks(p);
+}
+
+static void read_section(struct part *p, struct reader *r, uint64_t i)
+{
+	struct abi_section s;
+	read_bytes(r, &s, sizeof s);
+	const char *body = read_ref(r, s.length);
+	if (r->bad) core_die("%s: section %lu: lies outside the file", p->path, i);
+	uint32_t crc = crc32c(crc32c(0, &s.type, sizeof s.type), &s.length, sizeof s.length);
+	crc = crc32c(crc, body, (s.length + 7) & ~7UL);
+	if (crc != s.crc32c) core_die("%s: section of type %u: crc32c %08x, want %08x", p->path, s.type, crc, s.crc32c);
+	bool known = s.type && s.type < ABI_SEC_END;
+	if (!known && !(s.type & ABI_SEC_MAY_IGNORE)) core_die("%s: section of type %u: this byssus does not know it", p->path, s.type);
+	if (known && in.sec[s.type].p) core_die("%s: section of type %u: is there twice", p->path, s.type);
+	if (known) in.sec[s.type] = (struct reader){ .p = body, .n = s.length };
 }
 
 static void read_sections(struct part *p)
 {
 	struct reader r = { .p = in.sections, .n = p->h.sections_len };
-	for (uint64_t i = 0; i < p->h.n_sections; i++) {
-		struct abi_section s;
-		read_bytes(&r, &s, sizeof s);
-		const char *body = read_ref(&r, s.length);
-		if (r.bad) core_die("%s: section %lu: lies outside the file", p->path, i);
-		uint32_t crc = crc32c(0, body, s.length);
-		if (crc != s.crc32c) core_die("%s: section of type %u: crc32c %08x, want %08x", p->path, s.type, crc, s.crc32c);
-		if (s.type <= ABI_SEC_CLIENT) in.sec[s.type] = (struct reader){ .p = body, .n = s.length };
-	}
+	for (uint64_t i = 0; i < p->h.n_sections; i++) read_section(p, &r, i);
+	if (r.at != r.n) core_die("%s: sections: %lu of them end at %zu, want %zu", p->path, p->h.n_sections, r.at, r.n);
+	for (unsigned t = ABI_SEC_PROCESS; t < ABI_SEC_END; t = t == ABI_SEC_LIBS ? ABI_SEC_SHARED : t + 1)
+		if (!in.sec[t].p) core_die("%s: section of type %u: is missing", p->path, t);
+	for (unsigned t = ABI_SEC_ATTRIBUTES; t <= ABI_SEC_MEMORY; t++)
+		if (!in.sec[t].p) core_die("%s: section of type %u: is missing", p->path, t);
 }
 
 static void open_image(const char *dir)
 {
 	struct part first = { 0 };
 	open_part(&first, dir, 0);
-	bool plausible = !memcmp(first.h.magic, ABI_IMAGE_MAGIC, sizeof first.h.magic) && first.h.nparts && first.h.nparts <= MAX_PARTS;
+	bool plausible = !memcmp(first.h.magic, ABI_IMAGE_MAGIC, sizeof first.h.magic) && first.h.nparts && first.h.nparts <= ABI_MAX_PARTS;
 	core_job.checkpoint = plausible ? first.h.checkpoint : 0;
 	snprintf(core_self.exe, sizeof core_self.exe, "%.255s", plausible ? first.h.app : "");
 	in.n = plausible ? first.h.nparts : 1;
@@ -165,9 +225,10 @@ static const char *name_of(const struct abi_vma *v)
 static int open_mapped(const struct abi_vma *v)
 {
 	const char *path = name_of(v);
-	bool write = v->kind == ABI_VMA_FILE_SHARED && (v->prot & PROT_WRITE);
+	/* Memory with a name is filled, also where this mapping is for reading only. */
+	bool write = v->kind == ABI_VMA_FILE_SHARED && ((v->prot & PROT_WRITE) || (v->vmflags & VMF_TMPFS));
 	int fd = open(path, (write ? O_RDWR : O_RDONLY) | O_CLOEXEC | (v->vmflags & VMF_TMPFS && write ? O_CREAT : 0), 0600);
-	if (fd < 0 && v->kind == ABI_VMA_FILE_SHARED && !write) fd = open(path, O_RDWR | O_CLOEXEC);
+	if (fd < 0 && v->kind == ABI_VMA_FILE_SHARED && !(v->prot & PROT_WRITE)) fd = open(path, (write ? O_RDONLY : O_RDWR) | O_CLOEXEC);
 	if (fd < 0) core_die("%s: was mapped at the checkpoint, and now: %s", path, strerror(errno));
 	struct stat st;
 	uint64_t want = v->file_offset + (v->end - v->start);
@@ -176,37 +237,22 @@ static int open_mapped(const struct abi_vma *v)
 	return fd;
 }
 
-/* The memory file that stands for a shared object without a name: one for all its mappings. */
-static struct shared { uint64_t key; int fd; } *shareds;
-static size_t nshareds;
-
-int image_shared_fd(uint64_t key)
+bool image_has_content(uint64_t key)
 {
-	for (size_t i = 0; i < nshareds; i++)
-		if (shareds[i].key == key) return shareds[i].fd;
-	return -1;
-}
-
-static int shared_object(const struct abi_vma *v)
-{
-	int fd = image_shared_fd(v->inode_key);
-	if (fd < 0) {
-		const char *name = name_of(v), *memfd = !strncmp(name, "/memfd:", 7) ? name + 7 : "byssus-shared";
-		char plain[250];
-		snprintf(plain, sizeof plain, "%.*s", (int)strcspn(memfd, " "), memfd);
-		fd = memfd_create(plain, MFD_CLOEXEC | MFD_ALLOW_SEALING);
-		struct shared *s = realloc(shareds, (nshareds + 1) * sizeof *s);
-		if (fd < 0 || !s) core_die("cannot make a memory file for %s: %s", name, strerror(errno));
-		shareds = s;
-		shareds[nshareds++] = (struct shared){ v->inode_key, fd };
-	}
-	struct stat st;
-	uint64_t want = v->file_offset + (v->end - v->start);
-	if (fstat(fd, &st) || ((uint64_t)st.st_size < want && ftruncate(fd, (off_t)want))) core_die("memory file: %s", strerror(errno));
-	return fd;
+	for (uint64_t i = 0; i < in.part[0].h.n_vmas; i++)
+		if (in.vmas[i].kind == ABI_VMA_FILE_SHARED && (in.vmas[i].vmflags & VMF_TMPFS) && in.vmas[i].inode_key == key) return true;
+	return false;
 }
 
 static bool is_private(const struct abi_vma *v) { return v->kind != ABI_VMA_ANON_SHARED && v->kind != ABI_VMA_FILE_SHARED; }
+
+/* Memory that the kernel may empty at any time, and that is to be in no file: it comes back empty. */
+static bool map_droppable(const struct abi_vma *v)
+{
+	enum { DROPPABLE = 8 };                         /* Linux 6.11 */
+	void *p = mmap((void *)v->start, v->end - v->start, (int)v->prot, DROPPABLE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+	return p == (void *)v->start;
+}
 
 static void map_vma(const struct abi_vma *v)
 {
@@ -214,13 +260,14 @@ static void map_vma(const struct abi_vma *v)
 	uint64_t off = 0;
 	bool file = v->kind == ABI_VMA_FILE_SHARED || (v->kind == ABI_VMA_FILE_PRIVATE && !(v->vmflags & VMF_WHOLE));
 	if (v->start >= v->end || v->end > BY_ARENA_HI || v->start < BY_SAVED_LO) core_die("image: mapping %lx-%lx: cannot be", v->start, v->end);
-	if (v->kind == ABI_VMA_ANON_SHARED) fd = shared_object(v);
+	if (v->kind == ABI_VMA_ANON_SHARED) fd = shared_object(v->inode_key, name_of(v), v->file_offset + (v->end - v->start));
 	else if (file) fd = open_mapped(v);
 	if (fd >= 0) off = v->file_offset;
 	flags |= is_private(v) ? MAP_PRIVATE : MAP_SHARED;
 	if (fd < 0) flags |= MAP_ANONYMOUS;
 	if (v->vmflags & VMF_NORESERVE) flags |= MAP_NORESERVE;
 	if (v->vmflags & VMF_GROWSDOWN) flags |= MAP_GROWSDOWN | MAP_STACK;
+	if ((v->vmflags & VMF_DROPPABLE) && map_droppable(v)) return;
 	if (mmap((void *)v->start, v->end - v->start, prot, flags, fd, (off_t)off) != (void *)v->start)
 		core_die("image: cannot map %lx-%lx %s: %s", v->start, v->end, name_of(v), strerror(errno));
 	if (file) close(fd);
@@ -378,7 +425,7 @@ static unsigned idle_processors(void)
 	return mine < 1 ? 1 : mine > MAX_READERS ? MAX_READERS : (unsigned)mine;
 }
 
-static struct { pthread_t t[MAX_READERS]; unsigned n; } readers;
+static struct { pthread_t t[MAX_READERS]; struct core_begin room[MAX_READERS]; unsigned n; } readers;
 
 static void read_regions(void)
 {
@@ -389,7 +436,7 @@ static void read_regions(void)
 static void readers_start(void)
 {
 	for (unsigned n = idle_processors(); readers.n < n; readers.n++)
-		if (pthread_create(&readers.t[readers.n], NULL, reader, NULL)) return;
+		if (core_thread(&readers.t[readers.n], &readers.room[readers.n], SMALL_STACK, reader, NULL)) return;
 }
 
 static void readers_finish(void)
@@ -451,22 +498,36 @@ static void advise_all(void)
 {
 	static const struct { uint64_t flag; int advice; } advice[] = {
 		{ VMF_HUGE, MADV_HUGEPAGE }, { VMF_NOHUGE, MADV_NOHUGEPAGE }, { VMF_DONTFORK, MADV_DONTFORK }, { VMF_DONTDUMP, MADV_DONTDUMP },
-		{ VMF_WIPEFORK, MADV_WIPEONFORK }, { VMF_MERGE, MADV_MERGEABLE }, { VMF_SEQ, MADV_SEQUENTIAL }, { VMF_RANDOM, MADV_RANDOM },
+		{ VMF_WIPEFORK, MADV_WIPEONFORK }, { VMF_DROPPABLE, MADV_WIPEONFORK }, { VMF_MERGE, MADV_MERGEABLE }, { VMF_SEQ, MADV_SEQUENTIAL }, { VMF_RANDOM, MADV_RANDOM },
 	};
 	for (uint64_t i = 0; i < in.part[0].h.n_vmas; i++) {
 		const struct abi_vma *v = &in.vmas[i];
 		for (size_t k = 0; k < sizeof advice / sizeof *advice; k++)
 			if ((v->vmflags & advice[k].flag) && madvise((void *)v->start, v->end - v->start, advice[k].advice))
 				core_debug("madvise %d on %lx-%lx: %s", advice[k].advice, v->start, v->end, strerror(errno));
-		if ((v->vmflags & VMF_LOCKED) && mlock((void *)v->start, v->end - v->start))
+		int on_fault = v->vmflags & VMF_ONFAULT ? MLOCK_ONFAULT : 0;
+		if ((v->vmflags & VMF_LOCKED) && mlock2((void *)v->start, v->end - v->start, on_fault))
 			core_say("memory %lx-%lx was locked, and cannot be: %s", v->start, v->end, strerror(errno));
+	}
+}
+
+/* Last: nothing can be changed about it any more. */
+static void seal_all(void)
+{
+	enum { MSEAL = 462 };                           /* Linux 6.10 */
+	for (uint64_t i = 0; i < in.part[0].h.n_vmas; i++) {
+		const struct abi_vma *v = &in.vmas[i];
+		if ((v->vmflags & VMF_SEALED) && syscall(MSEAL, v->start, v->end - v->start, 0))
+			core_say("memory %lx-%lx was sealed, and cannot be: %s", v->start, v->end, strerror(errno));
 	}
 }
 
 static void begin_memory(void)
 {
 	for (unsigned i = 0; i < in.n; i++) core_page()->bytes_total += in.part[i].h.data_len;
+	shared_restore(&in.sec[ABI_SEC_SHARED], &in.sec[ABI_SEC_FDS]);
 	map_all();
+	memory_restore(&in.sec[ABI_SEC_MEMORY]);
 	advise_all();                                   /* before the content: it decides about huge pages */
 	open_for_writing(true);
 	if (core_config.lazy) {
@@ -484,7 +545,12 @@ static void finish_memory(void)
 		fill_finish();
 	}
 	open_for_writing(false);
-	if (core_config.lazy) advise_all();
+	if (core_config.lazy) {
+		memory_restore(&in.sec[ABI_SEC_MEMORY]);
+		advise_all();
+	}
+	memory_restore_guards();
+	seal_all();
 	core_fault(ABI_FAULT_RANK_MAPPED);
 }
 
@@ -493,9 +559,10 @@ static void finish_memory(void)
 static void release(void)
 {
 	pthread_t t;
-	for (size_t i = 0; i < nshareds; i++) close(shareds[i].fd);
+	shared_close();
 	if (core_config.lazy) {
-		if (pthread_create(&t, NULL, scrubber, NULL)) core_die("cannot make the thread that verifies the image");
+		static struct core_begin room;
+		if (core_thread(&t, &room, SMALL_STACK, scrubber, NULL)) core_die("cannot make the thread that verifies the image");
 		pthread_detach(t);
 		return;
 	}
@@ -508,6 +575,7 @@ void image_restart(const char *dir)
 	uint64_t all = ~0UL, t0 = now_ns();
 	raw(SYS_rt_sigprocmask, SIG_SETMASK, &all, 0, 8);
 	core_job.restarted = 1;
+	limits_raise();
 	open_image(dir);
 	agent_connect();
 	core_phase(ABI_PHASE_READING);
@@ -522,18 +590,28 @@ void image_restart(const char *dir)
 	uint64_t t1 = now_ns();
 	core_phase(ABI_PHASE_RESTORING);
 	vdso_link();
+	shown_again();
+	low_again();
 	threads_restore(&in.sec[ABI_SEC_THREADS]);
 	process_restore(&in.sec[ABI_SEC_PROCESS]);
+	attributes_restore(&in.sec[ABI_SEC_ATTRIBUTES]);
 	fds_restore(&in.sec[ABI_SEC_FDS], &in.sec[ABI_SEC_FD_CONTENT]);
 	if (core_client->restore(why, sizeof why)) core_die("the MPI cannot be built anew: %s", why);
 	core_fault(ABI_FAULT_RANK_REBUILT);
 	filter_install(true);
+	process_start();
+	attributes_start();
 	trap_start();
 	threads_start();
 	threads_revive();
 	process_start_timers();
 	release();
+	fds_finish();
 	agent_start();
+	limits_lower();
+	memory_restore_lock();
+	attributes_restore_process();
+	process_restore_limits();
 	core_phase(ABI_PHASE_RUN);
 	agent_restored(t1 - t0, now_ns() - t1, in.bytes);
 	core_fault(ABI_FAULT_RANK_RESTORED);

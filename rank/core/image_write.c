@@ -4,6 +4,7 @@
  *   4096   chunks: runs of pages, at most 1 MiB each, without pages of zeros
  *   ...    part 0 only: sections (type, checksum, length, bytes), table of mappings
  *   end    table of chunks
+ * in this order, without a gap: every byte belongs to something that has a checksum.
  * A writer takes the next piece of memory that nobody has taken, finds the pages of zeros, and checksums each 256 KiB
  * while it is in the cache for the write.
  * Context: the carrier, and lower threads made here, which read the memory; application threads stand still. An error removes what was
@@ -30,14 +31,17 @@ struct writer {
 	char path[1200];
 	char *bounce;
 	uint64_t off;
-	struct buf chunks;
+	struct abi_chunk *chunks;       /* a mapping: malloc would reserve address space for this thread alone */
+	size_t nchunks, room;
 	pthread_t thread;
+	struct core_begin begin;
 	bool started;
 };
 struct image {
 	const struct abi_drain *drain;
 	struct vma_list vmas;
 	struct run_list pieces;         /* runs cut into pieces */
+	struct run_list guards;
 	volatile uint64_t next, logical;
 	volatile int failed;
 	volatile uint32_t begin, working;       /* writers may begin; have not ended */
@@ -52,6 +56,14 @@ static void fail(struct writer *w, const char *what, int err)
 	if (!__atomic_compare_exchange_n(&w->image->failed, &none, 1, 0, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST)) return;
 	w->image->result->status = err ? err : 1;
 	snprintf(w->image->result->error, sizeof w->image->result->error, "%.400s: %s: %s", w->path, what, strerror(err));
+}
+
+static void fail_memory(struct writer *w, uint64_t addr, const struct abi_vma *v, int err)
+{
+	char what[200];
+	snprintf(what, sizeof what, "memory %lx-%lx of the mapping %lx-%lx %.80s cannot be read", addr, addr + PAGE, v->start, v->end,
+		 w->image->vmas.strings.p + v->name);
+	fail(w, what, err);
 }
 
 static bool put(struct writer *w, const void *p, size_t n)
@@ -83,6 +95,23 @@ static bool is_zero(const char *page)
 	return true;
 }
 
+static bool note_chunk(struct writer *w, const struct abi_chunk *c)
+{
+	enum { FIRST = 65536 };
+	if (w->nchunks == w->room) {
+		size_t bytes = w->room * sizeof *c, want = bytes ? 2 * bytes : FIRST * sizeof *c;
+		void *p = core_fault_fails(ABI_FAULT_RANK_MEMORY) ? MAP_FAILED :
+			bytes ? mremap(w->chunks, bytes, want, MREMAP_MAYMOVE) :
+			mmap(NULL, want, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+		if (p == MAP_FAILED) fail(w, "memory for the table of chunks", ENOMEM);
+		if (p == MAP_FAILED) return false;
+		w->chunks = p;
+		w->room = want / sizeof *c;
+	}
+	w->chunks[w->nchunks++] = *c;
+	return true;
+}
+
 static bool write_chunk(struct writer *w, uint64_t addr, const char *p, size_t n)
 {
 	struct abi_chunk c = { .addr = addr, .offset = w->off, .length = (uint32_t)n };
@@ -91,7 +120,7 @@ static bool write_chunk(struct writer *w, uint64_t addr, const char *p, size_t n
 		c.crc32c = crc32c(c.crc32c, p + at, k);
 		if (!put(w, p + at, k)) return false;
 	}
-	buf_add(&w->chunks, &c, sizeof c);
+	if (!note_chunk(w, &c)) return false;
 	__atomic_fetch_add(&core_page()->bytes_done, n, __ATOMIC_RELAXED);
 	core_fault(ABI_FAULT_RANK_CHUNK);
 	return true;
@@ -109,20 +138,48 @@ static bool write_pages(struct writer *w, uint64_t addr, const char *p, size_t n
 	return true;
 }
 
-/* Through /proc/self/mem: what lies beyond the end of a file, or cannot be read by anybody, reads as an error. */
-static bool write_bounced(struct writer *w, uint64_t addr, size_t n)
+static bool open_bounce(struct writer *w)
 {
-	if (!w->bounce) {
-		w->bounce = mmap(NULL, PIECE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-		if (w->bounce == MAP_FAILED) {
-			w->bounce = NULL;
-			fail(w, "memory for a buffer", errno);
-			return false;
-		}
-		w->mem = open("/proc/thread-self/mem", O_RDONLY | O_CLOEXEC);
+	if (w->bounce) return true;
+	w->bounce = core_fault_fails(ABI_FAULT_RANK_MEMORY) ? (errno = ENOMEM, MAP_FAILED) :
+		mmap(NULL, PIECE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (w->bounce == MAP_FAILED) {
+		w->bounce = NULL;
+		fail(w, "memory for a buffer", errno);
+		return false;
 	}
+	w->mem = open("/proc/thread-self/mem", O_RDONLY | O_CLOEXEC);
+	if (w->mem < 0) fail(w, "/proc/thread-self/mem", errno);
+	return w->mem >= 0;
+}
+
+/* A page without content, though it cannot be read: a guard page, or a file's mapping beyond the end of the file. There the
+ * last page cannot be read either. */
+static bool is_nothing(struct writer *w, const struct abi_vma *v, uint64_t addr)
+{
+	const struct run_list *g = &w->image->guards;
+	char c;
+	size_t lo = 0, hi = g->n;
+	while (lo < hi) {
+		size_t mid = (lo + hi) / 2;
+		if (g->r[mid].end <= addr) lo = mid + 1;
+		else hi = mid;
+	}
+	if (lo < g->n && g->r[lo].start <= addr) return true;
+	return v->inode_key && pread(w->mem, &c, 1, (off_t)(v->end - PAGE)) != 1;
+}
+
+/* Through /proc/self/mem, where what may not be touched can be read, and what cannot be read is an error. */
+static bool write_bounced(struct writer *w, const struct abi_vma *v, uint64_t addr, size_t n)
+{
+	if (!open_bounce(w)) return false;
 	for (size_t at = 0; at < n; ) {
 		ssize_t k = pread(w->mem, w->bounce, n - at, (off_t)(addr + at));
+		int err = k < 0 ? errno : EIO;
+		if (k < (ssize_t)PAGE && !is_nothing(w, v, addr + at)) {
+			fail_memory(w, addr + at, v, err);
+			return false;
+		}
 		if (k < (ssize_t)PAGE) {
 			at += PAGE;
 			continue;
@@ -149,19 +206,19 @@ static void *writer(void *arg)
 		size_t n = r->end - r->start;
 		__atomic_fetch_add(&im->logical, n, __ATOMIC_RELAXED);
 		if (core_cancelled()) fail(w, "given up", ECANCELED);
-		else if (r->flags & RUN_BOUNCE) write_bounced(w, r->start, n);
+		else if (r->flags & RUN_BOUNCE) write_bounced(w, &im->vmas.v[r->vma], r->start, n);
 		else write_pages(w, r->start, (const char *)r->start, n);
 	}
 	writer_done(im);
 	return NULL;
 }
 
-static void cut_runs(const struct run_list *runs, struct run_list *out)
+static bool cut_runs(const struct run_list *runs, struct run_list *out)
 {
 	size_t n = 0;
 	for (size_t i = 0; i < runs->n; i++) n += (runs->r[i].end - runs->r[i].start + PIECE - 1) / PIECE;
-	*out = (struct run_list){ .r = malloc((n + 1) * sizeof *out->r), .cap = n };
-	if (!out->r) core_die("no memory for the list of pieces");
+	*out = (struct run_list){ .r = core_realloc(NULL, (n + 1) * sizeof *out->r), .cap = n };
+	if (!out->r) return false;
 	for (size_t i = 0; i < runs->n; i++)
 		for (uint64_t a = runs->r[i].start; a < runs->r[i].end; a += PIECE) {
 			struct run r = runs->r[i];
@@ -170,16 +227,19 @@ static void cut_runs(const struct run_list *runs, struct run_list *out)
 			out->r[out->n++] = r;
 			core_page()->bytes_total += r.end - r.start;
 		}
+	return true;
 }
 
 /* -- state -------------------------------------------------------------------------------------------------------------------- */
 
 static void section(struct buf *out, uint32_t type, struct buf *b, uint64_t *n)
 {
-	struct abi_section s = { type, crc32c(0, b->p, b->n), b->n };
+	struct abi_section s = { type, 0, b->n };
+	buf_add(b, NULL, (8 - b->n % 8) % 8);
+	s.crc32c = crc32c(crc32c(crc32c(0, &s.type, sizeof s.type), &s.length, sizeof s.length), b->p, b->n);
+	out->bad |= b->bad;
 	buf_add(out, &s, sizeof s);
 	buf_add(out, b->p, b->n);
-	buf_add(out, NULL, (8 - b->n % 8) % 8);
 	buf_free(b);
 	++*n;
 }
@@ -200,6 +260,12 @@ static void sections(struct image *im, struct buf *out, uint64_t *n)
 	section(out, ABI_SEC_ALLOCATOR, &b, n);
 	libs_save(&im->vmas, &b);
 	section(out, ABI_SEC_LIBS, &b, n);
+	attributes_save(&b);
+	section(out, ABI_SEC_ATTRIBUTES, &b, n);
+	memory_save(&im->vmas, &im->guards, &b);
+	section(out, ABI_SEC_MEMORY, &b, n);
+	shared_save(&b);
+	section(out, ABI_SEC_SHARED, &b, n);
 }
 
 static void describe(struct image *im, struct abi_image_header *h)
@@ -232,14 +298,16 @@ static bool write_tables(struct writer *w, struct abi_image_header *h)
 	h->part = w->part;
 	h->data_off = ABI_PAGE_BYTES;
 	h->data_len = w->off - ABI_PAGE_BYTES;
-	h->n_chunks = w->chunks.n / sizeof(struct abi_chunk);
+	h->n_chunks = w->nchunks;
 	uint32_t crc = 0;
+	h->sections_off = h->vmas_off = w->off;
 	if (w->part == 0) {
 		struct buf s = { 0 };
-		h->sections_off = w->off;
 		sections(im, &s, &h->n_sections);
 		h->sections_len = s.n;
-		bool ok = put(w, s.p, s.n);
+		if (s.bad) fail(w, "memory for the tables", ENOMEM);
+		bool ok = !s.bad && s.n <= ABI_MAX_TABLE && put(w, s.p, s.n);
+		if (s.n > ABI_MAX_TABLE) fail(w, "files without a name hold more than an image may have", EFBIG);
 		buf_free(&s);
 		h->vmas_off = w->off;
 		h->n_vmas = im->vmas.n;
@@ -247,8 +315,8 @@ static bool write_tables(struct writer *w, struct abi_image_header *h)
 		if (!ok || !put(w, im->vmas.v, im->vmas.n * sizeof *im->vmas.v)) return false;
 	}
 	h->chunks_off = w->off;
-	h->tables_crc = crc32c(crc, w->chunks.p, w->chunks.n);
-	if (!put(w, w->chunks.p, w->chunks.n)) return false;
+	h->tables_crc = crc32c(crc, w->chunks, w->nchunks * sizeof *w->chunks);
+	if (!put(w, w->chunks, w->nchunks * sizeof *w->chunks)) return false;
 	h->file_size = w->off;
 	return true;
 }
@@ -272,7 +340,7 @@ static bool open_parts(struct image *im)
 		w->part = i;
 		w->off = ABI_PAGE_BYTES;
 		snprintf(w->path, sizeof w->path, "%s/rank-%05d.%u.img", im->drain->dir, core_job.rank, i);
-		w->fd = open(w->path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+		w->fd = open(w->path, O_RDWR | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
 		if (w->fd < 0) {
 			fail(w, "create", errno);
 			return false;
@@ -288,7 +356,7 @@ static void write_memory(struct image *im)
 	im->working = im->n;
 	for (unsigned i = 0; i < im->n; i++) {
 		struct writer *w = &im->w[i];
-		int err = pthread_create(&w->thread, NULL, writer, w);
+		int err = core_thread(&w->thread, &w->begin, SMALL_STACK, writer, w);
 		w->started = !err;
 		if (err) fail(w, "make a thread", err);
 		if (err) writer_done(im);
@@ -308,6 +376,7 @@ static void finish(struct image *im)
 		describe(im, &h[i]);
 		write_tables(&im->w[i], &h[i]);
 	}
+	if (core_memory_failed()) fail(&im->w[0], "memory for the tables", ENOMEM);
 	if (!im->failed) core_fault(ABI_FAULT_RANK_TABLES);
 	for (unsigned i = im->n; i-- > 0 && !im->failed; ) write_header(&im->w[i], &h[i]);
 	if (!im->failed) core_fault(ABI_FAULT_RANK_HEADER);
@@ -320,17 +389,27 @@ static void close_parts(struct image *im)
 		if (w->fd >= 0 && close(w->fd) && !im->failed) fail(w, "close", errno);
 		if (w->bounce) munmap(w->bounce, PIECE);
 		if (w->mem >= 0) close(w->mem);
-		buf_free(&w->chunks);
+		if (w->chunks) munmap(w->chunks, w->room * sizeof *w->chunks);
 	}
 	for (unsigned i = 0; im->failed && i < im->n; i++)
 		if (im->w[i].fd >= 0) unlink(im->w[i].path);
 }
 
+static bool list_memory(struct image *im)
+{
+	struct run_list runs;
+	vma_scan(&im->vmas, NULL, NULL);
+	pages_scan(&im->vmas, &runs, &im->guards);
+	bool ok = !im->vmas.bad && !runs.bad && !im->guards.bad && cut_runs(&runs, &im->pieces);
+	free(runs.r);
+	if (!ok) fail(&im->w[0], "memory for the list of what is to be written", ENOMEM);
+	return ok;
+}
+
 void image_write(const struct abi_drain *d, unsigned writers, struct image_result *r)
 {
 	uint64_t t = now_ns();
-	struct image *im = calloc(1, sizeof *im);
-	struct run_list runs = { 0 };
+	struct image *im = core_fault_fails(ABI_FAULT_RANK_MEMORY) ? NULL : calloc(1, sizeof *im);
 	*r = (struct image_result){ 0 };
 	if (!im) {
 		r->status = ENOMEM;
@@ -342,10 +421,7 @@ void image_write(const struct abi_drain *d, unsigned writers, struct image_resul
 	im->n = writers < 1 ? 1 : writers > MAX_WRITERS ? MAX_WRITERS : writers;
 	for (unsigned i = 0; i < im->n; i++) im->w[i].fd = im->w[i].mem = -1;
 	core_page()->bytes_done = core_page()->bytes_total = 0;
-	if (open_parts(im)) {
-		vma_scan(&im->vmas, NULL, NULL);
-		pages_scan(&im->vmas, &runs);
-		cut_runs(&runs, &im->pieces);
+	if (open_parts(im) && list_memory(im)) {
 		write_memory(im);
 		finish(im);
 	}
@@ -354,7 +430,7 @@ void image_write(const struct abi_drain *d, unsigned writers, struct image_resul
 	r->logical = im->logical;
 	r->write_ns = now_ns() - t;
 	vma_free(&im->vmas);
-	free(runs.r);
+	free(im->guards.r);
 	free(im->pieces.r);
 	free(im);
 }

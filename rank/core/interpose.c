@@ -3,7 +3,7 @@
  * The symbols here are exported, so they win over libc's for every library of the lower half (the application has a
  * libc of its own and never sees them). Descriptors that the real MPI makes are moved above the application's;
  * threads that it makes are known to be lower and get no signals; signal handlers that it installs have no effect.
- * To add a function that makes a descriptor: wrap it in high_fd below and add it to exports.txt.
+ * To add a function that makes a descriptor: wrap it in HIGH below and add it to exports.txt.
  * Context: ordinary lower code on any lower thread. */
 #define _GNU_SOURCE
 #include <dirent.h>
@@ -11,6 +11,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -29,32 +30,52 @@
 
 /* -- descriptors ------------------------------------------------------------------------------------------------------------ */
 
-static pthread_mutex_t limit_lock = PTHREAD_MUTEX_INITIALIZER;
+static BY_THREAD_LOCAL bool own_table = false;
+
+/* What the application opens and closes meanwhile, and that it may have used up its numbers, is nothing to this thread; and its
+ * short-lived descriptors take no number away from the application. */
+void own_descriptors(void)
+{
+	if (raw(SYS_unshare, CLONE_FILES)) return;
+	own_table = true;
+	if (core_config.stderr_fd >= 0) dup2(core_config.stderr_fd, 2), close(core_config.stderr_fd);
+	raw(SYS_close_range, 0, 1, 0);
+	raw(SYS_close_range, 3, core_config.fd_base - 1, 0);
+}
 
 /* The application keeps its own soft limit; ours is higher for the moment of the move. */
 static int move_up(int fd)
 {
-	struct rlimit was, up;
-	pthread_mutex_lock(&limit_lock);
-	getrlimit(RLIMIT_NOFILE, &was);
-	up = (struct rlimit){ was.rlim_max, was.rlim_max };
-	bool low = was.rlim_cur < was.rlim_max;
-	if (low) setrlimit(RLIMIT_NOFILE, &up);
-	int n = (int)syscall(SYS_fcntl, fd, F_DUPFD_CLOEXEC, core_config.fd_base);
-	if (low) setrlimit(RLIMIT_NOFILE, &was);
-	pthread_mutex_unlock(&limit_lock);
+	struct limits_loan was;
+	bool low = limits_borrow(&was);
+	int n = (int)syscall(SYS_fcntl, fd, F_DUPFD_CLOEXEC, core_config.fd_base), e = errno;
+	if (low) limits_return(&was);
+	errno = e;
 	return n;
 }
 
 int high_fd(int fd)
 {
-	if (fd < 0 || !core_config.fd_base || fd >= core_config.fd_base) return fd;
+	if (fd < 0 || own_table || !core_config.fd_base || fd >= core_config.fd_base) return fd;
 	int n = move_up(fd), e = errno;
 	if (n < 0) return fd;
 	raw(SYS_close, fd);
 	errno = e;
 	return n;
 }
+
+/* Carries out a call that makes descriptors, once more under a higher limit when the application has used up its own. */
+#define MAKING(call) ({ \
+	struct limits_loan was_; \
+	int r_ = (int)(call); \
+	if (r_ < 0 && errno == EMFILE && limits_borrow(&was_)) { \
+		r_ = (int)(call); \
+		int e_ = errno; \
+		limits_return(&was_); \
+		errno = e_; \
+	} \
+	r_; })
+#define HIGH(call) high_fd(MAKING(call))
 
 static mode_t mode_arg(int flags, va_list ap)
 {
@@ -67,7 +88,7 @@ int open(const char *path, int flags, ...)
 	va_start(ap, flags);
 	mode_t m = mode_arg(flags, ap);
 	va_end(ap);
-	return high_fd((int)syscall(SYS_openat, AT_FDCWD, path, flags, m));
+	return HIGH(syscall(SYS_openat, AT_FDCWD, path, flags, m));
 }
 
 int openat(int dir, const char *path, int flags, ...)
@@ -76,24 +97,24 @@ int openat(int dir, const char *path, int flags, ...)
 	va_start(ap, flags);
 	mode_t m = mode_arg(flags, ap);
 	va_end(ap);
-	return high_fd((int)syscall(SYS_openat, dir, path, flags, m));
+	return HIGH(syscall(SYS_openat, dir, path, flags, m));
 }
 
 int open64(const char *, int, ...) __attribute__((alias("open")));
 int openat64(int, const char *, int, ...) __attribute__((alias("openat")));
-int creat(const char *path, mode_t m) { return high_fd((int)syscall(SYS_openat, AT_FDCWD, path, O_CREAT | O_WRONLY | O_TRUNC, m)); }
+int creat(const char *path, mode_t m) { return HIGH(syscall(SYS_openat, AT_FDCWD, path, O_CREAT | O_WRONLY | O_TRUNC, m)); }
 int creat64(const char *, mode_t) __attribute__((alias("creat")));
 
-int socket(int domain, int type, int protocol) { return high_fd((int)syscall(SYS_socket, domain, type, protocol)); }
-int epoll_create(int n) { return high_fd((int)syscall(SYS_epoll_create, n)); }
-int epoll_create1(int flags) { return high_fd((int)syscall(SYS_epoll_create1, flags)); }
-int eventfd(unsigned n, int flags) { return high_fd((int)syscall(SYS_eventfd2, n, flags)); }
-int timerfd_create(int clock, int flags) { return high_fd((int)syscall(SYS_timerfd_create, clock, flags)); }
-int inotify_init(void) { return high_fd((int)syscall(SYS_inotify_init1, 0)); }
-int inotify_init1(int flags) { return high_fd((int)syscall(SYS_inotify_init1, flags)); }
-int memfd_create(const char *name, unsigned flags) { return high_fd((int)syscall(SYS_memfd_create, name, flags)); }
-int signalfd(int fd, const sigset_t *set, int flags) { return high_fd((int)syscall(SYS_signalfd4, fd, set, 8, flags)); }
-int dup(int fd) { return high_fd((int)syscall(SYS_dup, fd)); }
+int socket(int domain, int type, int protocol) { return HIGH(syscall(SYS_socket, domain, type, protocol)); }
+int epoll_create(int n) { return HIGH(syscall(SYS_epoll_create, n)); }
+int epoll_create1(int flags) { return HIGH(syscall(SYS_epoll_create1, flags)); }
+int eventfd(unsigned n, int flags) { return HIGH(syscall(SYS_eventfd2, n, flags)); }
+int timerfd_create(int clock, int flags) { return HIGH(syscall(SYS_timerfd_create, clock, flags)); }
+int inotify_init(void) { return HIGH(syscall(SYS_inotify_init1, 0)); }
+int inotify_init1(int flags) { return HIGH(syscall(SYS_inotify_init1, flags)); }
+int memfd_create(const char *name, unsigned flags) { return HIGH(syscall(SYS_memfd_create, name, flags)); }
+int signalfd(int fd, const sigset_t *set, int flags) { return HIGH(syscall(SYS_signalfd4, fd, set, 8, flags)); }
+int dup(int fd) { return HIGH(syscall(SYS_dup, fd)); }
 
 static int both_high(int r, int *fd)
 {
@@ -103,13 +124,13 @@ static int both_high(int r, int *fd)
 	}
 	return r;
 }
-int pipe(int fd[2]) { return both_high((int)syscall(SYS_pipe2, fd, 0), fd); }
-int pipe2(int fd[2], int flags) { return both_high((int)syscall(SYS_pipe2, fd, flags), fd); }
-int socketpair(int domain, int type, int protocol, int fd[2]) { return both_high((int)syscall(SYS_socketpair, domain, type, protocol, fd), fd); }
+int pipe(int fd[2]) { return both_high(MAKING(syscall(SYS_pipe2, fd, 0)), fd); }
+int pipe2(int fd[2], int flags) { return both_high(MAKING(syscall(SYS_pipe2, fd, flags)), fd); }
+int socketpair(int domain, int type, int protocol, int fd[2]) { return both_high(MAKING(syscall(SYS_socketpair, domain, type, protocol, fd)), fd); }
 
 int accept4(int fd, struct sockaddr *addr, socklen_t *len, int flags)
 {
-	return high_fd((int)syscall(SYS_accept4, fd, addr, len, flags));
+	return HIGH(syscall(SYS_accept4, fd, addr, len, flags));
 }
 int accept(int fd, struct sockaddr *addr, socklen_t *len) { return accept4(fd, addr, len, 0); }
 
@@ -179,30 +200,52 @@ int mkstemp64(char *) __attribute__((alias("mkstemp")));
 
 /* -- threads ------------------------------------------------------------------------------------------------------------------- */
 
-struct begin { void *(*fn)(void *); void *arg; };
+static void *begin_kept(void *p)
+{
+	struct core_begin b = *(struct core_begin *)p;
+	lower_thread_here();
+	return b.fn(b.arg);
+}
 
 static void *begin(void *p)
 {
-	struct begin b = *(struct begin *)p;
+	struct core_begin b = *(struct core_begin *)p;
 	free(p);
 	lower_thread_here();
 	return b.fn(b.arg);
 }
 
 /* All signals are blocked in lower threads: handlers of the application cannot run on them. */
-int pthread_create(pthread_t *t, const pthread_attr_t *attr, void *(*fn)(void *), void *arg)
+static int create(pthread_t *t, const pthread_attr_t *attr, void *(*fn)(void *), void *arg)
 {
 	static int (*real)(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *);
-	struct begin *b = malloc(sizeof *b);
 	uint64_t all = ~0UL, old;
-	if (!b) return EAGAIN;
 	if (!real) real = (__typeof__(real))dlsym(RTLD_NEXT, "pthread_create");
-	*b = (struct begin){ fn, arg };
 	raw(SYS_rt_sigprocmask, SIG_SETMASK, &all, &old, 8);
-	int r = real(t, attr, begin, b);
+	int r = real(t, attr, fn, arg);
 	raw(SYS_rt_sigprocmask, SIG_SETMASK, &old, 0, 8);
+	return r;
+}
+
+int pthread_create(pthread_t *t, const pthread_attr_t *attr, void *(*fn)(void *), void *arg)
+{
+	struct core_begin *b = malloc(sizeof *b);
+	if (!b) return EAGAIN;
+	*b = (struct core_begin){ fn, arg };
+	int r = create(t, attr, begin, b);
 	if (r) free(b);
 	return r;
+}
+
+int core_thread(pthread_t *t, struct core_begin *room, size_t stack, void *(*fn)(void *), void *arg)
+{
+	pthread_attr_t a;
+	*room = (struct core_begin){ fn, arg };
+	pthread_attr_init(&a);
+	pthread_attr_setstacksize(&a, stack);
+	int err = create(t, &a, begin_kept, room);
+	pthread_attr_destroy(&a);
+	return err;
 }
 
 /* -- signals ------------------------------------------------------------------------------------------------------------------- */

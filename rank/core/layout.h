@@ -8,24 +8,41 @@
 #ifndef BYSSUS_LAYOUT_H
 #define BYSSUS_LAYOUT_H
 
-#define BY_SAVED_LO   0x000000010000      /* first saved address (ET_EXEC programs lie low) */
-#define BY_ARENA_LO   0x100000000000      /* system calls are trapped for pc in [ARENA_LO, ARENA_HI) */
+/* Where the filter traps. Children keep the filter, through any number of exec, and have no handler for what it raises:
+ * none of their code may ever be there. For 48-bit addresses and all that mmap_rnd_bits allows (up to 2^44 bytes) Linux
+ * puts code of a program that is executed, its loader, libraries and vDSO,
+ *   - where the file says, if it is not position-independent: by all linkers in the first gigabytes;
+ *   - if it is: from 0x5555_5555_4000 upwards (two thirds), or with the libraries;
+ *   - libraries, with a limit of the stack up to BY_STACK_LIMIT: from 0x5ff0_0000_0000 or higher downwards;
+ *   - with an unlimited stack: from 0x0555_5555_5000 ... 0x1555_5555_5000 downwards (a sixth);
+ *   - legacy layout (setarch -L, vm.legacy_va_layout): from 0x2aaa_aaaa_b000 ... 0x3aaa_aaaa_b000 upwards (a third);
+ *   - of 32 bits: below 4 GiB, and the filter does not look at their calls.
+ * Between 0x3aaa_aaaa_b000 with 300 GiB of libraries and 0x5000_0000_0000 is nothing. A limit of the stack that is finite
+ * and beyond BY_STACK_LIMIT would move the libraries through all the rest: main.c lowers it. Children that share this
+ * address space until they execute something (vfork, posix_spawn) run our handlers. */
+#define BY_TRAP_LO    0x3b0000000000      /* system calls are trapped for pc in [TRAP_LO, ARENA_HI) */
 #define BY_ARENA_HI   0x500000000000
+#define BY_STACK_LIMIT (16UL << 40)
+#define BY_SAVED_LO   0x000000010000      /* first saved address (ET_EXEC programs lie low) */
 #define BY_CTL        0x100000000000      /* struct by_ctl; not saved */
 #define BY_CTL_SIZE   0x12000
 #define BY_VDSO       0x100000100000      /* stand-in vDSO, 4 pages, saved: */
 #define BY_GATE       (BY_VDSO + 0x2000)  /*   signal gate code */
 #define BY_ENTRY      (BY_VDSO + 0x3000)  /*   entry stub: AT_ENTRY points here */
+#define BY_LOW        0x100000200000      /* stubs for calls of code at low addresses, saved (low.c) */
+#define BY_LOW_SIZE   0x100000
 #define BY_STATE      0x110000020000      /* saved regions of the MPI half, BY_STATE_STRIDE apart */
 #define BY_STATE_STRIDE 0x100010000       /* their first pages differ in the bits by which L1 caches guess the way: 12 to 27 */
 #define BY_STATE_N    64
-#define BY_APP        0x200000000000
-#define BY_LDSO       0x300000000000
+#define BY_OURS_HI    0x200000000000      /* from BY_CTL to here: no mapping of the application's choice */
+#define BY_APP        0x3b8000000000      /* and its heap, of 4 TiB at most (space.c) */
+#define BY_LDSO       0x3fc000000000
 #define BY_MMAP_LO    0x400000000000      /* the allocator's own range */
 #define BY_MMAP_HI    0x4e0000000000
 #define BY_STACK_TOP  0x4fff00000000
 
 #define BY_PASS       (BY_GATE + 0x800)   /*   one system call that the filter lets pass (trap.c) */
+#define BY_PI         (BY_GATE + 0x900)   /*   waits for a futex and makes the call before it again (pi.c) */
 #define BY_VPARK      (BY_GATE + 0xa00)   /*   vDSO functions that park before they read, BY_VPARK_SIZE apart */
 #define BY_VPARK_SIZE 64
 #define BY_NVDSO      5

@@ -124,6 +124,7 @@ static void read_environment(void)
 	core_config.job = getenv("BYSSUS_JOB");
 	core_config.lazy = getenv("BYSSUS_LAZY") != NULL && *getenv("BYSSUS_LAZY") == '1';
 	core_config.policy_drop = policy && !strcmp(policy, "drop");
+	core_config.old_kernel = getenv("BYSSUS_OLD_KERNEL") != NULL;
 	core_config.writers = writers && atoi(writers) > 0 ? (unsigned)atoi(writers) : 1;
 	faults_start(getenv("BYSSUS_FAULT"));
 }
@@ -142,27 +143,38 @@ static void find_libdir(void)
 
 /* -- the process around us ------------------------------------------------------------------------------------------------------ */
 
-/* A process with the legacy layout has its libraries at 0x2aaa..., where the arena is: it starts itself again with
- * the modern one. An unlimited stack is what makes the kernel choose the legacy one. */
+/* What the application and its children inherit. */
+static void set_stack_limit(rlim_t cur)
+{
+	struct rlimit rl;
+	getrlimit(RLIMIT_STACK, &rl);
+	rl.rlim_cur = cur != RLIM_INFINITY && cur > BY_STACK_LIMIT ? BY_STACK_LIMIT : cur;
+	setrlimit(RLIMIT_STACK, &rl);
+}
+
+/* A process with the legacy layout has its libraries at 0x2aaa..., where the arena is, and one with an unlimited stack at
+ * 0x1455...: it starts itself again with another. Afterwards the application has what the user has set. */
 static void check_layout(char **argv)
 {
 	struct rlimit rl;
-	const char *limit = getenv("BYSSUS_STACK_LIMIT");
+	const char *was = getenv("BYSSUS_LAYOUT");
+	unsigned long persona = (unsigned long)personality(0xffffffff), limit = 0;
 	getrlimit(RLIMIT_STACK, &rl);
+	if (was && sscanf(was, "%lx,%lu", &persona, &limit) == 2) rl.rlim_cur = limit;
 	if ((uint64_t)&errno >= BY_ARENA_HI && (uint64_t)check_layout >= BY_ARENA_HI) {
-		if (limit) {
-			rl.rlim_cur = strtoull(limit, NULL, 10);
-			setrlimit(RLIMIT_STACK, &rl);
-		}
+		set_stack_limit(rl.rlim_cur);
+		personality(persona);
 		return;
 	}
-	if (limit) core_die("the kernel puts libraries at %p, where the application has to be", (void *)&errno);
-	char was[32];
-	snprintf(was, sizeof was, "%llu", (unsigned long long)rl.rlim_cur);
-	setenv("BYSSUS_STACK_LIMIT", was, 1);
+	if (was)
+		core_die("the kernel puts libraries at %p, where the application has to be%s", (void *)&errno,
+			 (uint64_t)&errno > 0x2a0000000000 ? ": vm.legacy_va_layout must be 0" : "");
+	char now[48];
+	snprintf(now, sizeof now, "%lx,%lu", persona, (unsigned long)rl.rlim_cur);
+	setenv("BYSSUS_LAYOUT", now, 1);
 	if (rl.rlim_cur > 64UL << 20) rl.rlim_cur = 64UL << 20;
 	setrlimit(RLIMIT_STACK, &rl);
-	personality((unsigned long)personality(0xffffffff) & ~(unsigned long)ADDR_COMPAT_LAYOUT);
+	personality(persona & ~(unsigned long)ADDR_COMPAT_LAYOUT);
 	execv("/proc/self/exe", argv);
 	core_die("cannot start again with another address layout: %s", strerror(errno));
 }
@@ -172,10 +184,11 @@ static void place_descriptors(void)
 {
 	struct rlimit rl;
 	getrlimit(RLIMIT_NOFILE, &rl);
-	core_config.soft_nofile = rl.rlim_cur;
 	int base = rl.rlim_cur <= 8192 ? 8192 : 65536;
-	if (rl.rlim_max < (rlim_t)base + 1024) base = rl.rlim_max > 2048 ? (int)rl.rlim_max - 1024 : (int)rl.rlim_max / 2;
+	if (rl.rlim_max < (rlim_t)base + 1024) base = rl.rlim_max > 4096 ? (int)rl.rlim_max - 1024 : (int)rl.rlim_max / 4 * 3;
 	core_config.fd_base = base;
+	core_config.stderr_fd = high_fd((int)syscall(SYS_fcntl, 2, F_DUPFD_CLOEXEC, 0));
+	limits_start();
 	const char *pmi = getenv("PMI_FD");
 	if (!pmi || atoi(pmi) >= base) return;
 	int fd = high_fd(atoi(pmi));

@@ -18,7 +18,8 @@
 struct scan_arg { uint64_t size, flags, start, end, walk_end, vec, vec_len, max_pages, inverted, mask, any, ret; };
 struct scan_region { uint64_t start, end, categories; };
 #define SCAN_IOCTL _IOWR('f', 16, struct scan_arg)
-enum { IS_FILE = 4, IS_PRESENT = 8, IS_SWAPPED = 16, IS_ZERO = 32, REGIONS = 1024, ENTRIES = 4096 };
+enum { IS_FILE = 4, IS_PRESENT = 8, IS_SWAPPED = 16, IS_ZERO = 32, IS_GUARD = 256, REGIONS = 1024, ENTRIES = 4096 };
+static bool knows_guards = true;                /* Linux 6.15 */
 
 static void add(struct run_list *l, uint64_t start, uint64_t end, size_t vma, uint32_t flags)
 {
@@ -28,29 +29,60 @@ static void add(struct run_list *l, uint64_t start, uint64_t end, size_t vma, ui
 		return;
 	}
 	if (l->n == l->cap) {
-		l->cap = l->cap ? 2 * l->cap : 4096;
-		l->r = realloc(l->r, l->cap * sizeof *l->r);
-		if (!l->r) core_die("no memory for the list of pages");
+		size_t cap = l->cap ? 2 * l->cap : 4096;
+		struct run *r = core_realloc(l->r, cap * sizeof *r);
+		if (!r) l->bad = true;
+		if (!r) return;
+		l->r = r;
+		l->cap = cap;
 	}
 	l->r[l->n++] = (struct run){ start, end, (uint32_t)vma, flags };
 }
 
+/* One step of a scan; -1: this kernel cannot. Before 6.15 it does not tell guard pages, and before 6.13 has none; between
+ * them they are pages in swap that cannot be read, and a checkpoint fails (image_write.c). */
+static long scan(int fd, struct scan_arg *a)
+{
+	long n = knows_guards ? ioctl(fd, SCAN_IOCTL, a) : -1;
+	if (n >= 0 || (knows_guards && errno != EINVAL)) return n;
+	a->any &= ~(uint64_t)IS_GUARD;
+	a->ret &= ~(uint64_t)IS_GUARD;
+	n = a->any ? ioctl(fd, SCAN_IOCTL, a) : 0;
+	if (n >= 0) knows_guards = false;
+	if (!a->any) a->walk_end = a->end;
+	return n;
+}
+
 /* False: this kernel cannot. What is not present (in swap, or a marker of the kernel) is read with care. */
-static bool by_scan(int fd, const struct abi_vma *v, size_t i, uint32_t flags, struct run_list *out)
+static bool by_scan(int fd, const struct abi_vma *v, size_t i, uint32_t flags, struct run_list *out, struct run_list *guards)
 {
 	struct scan_region r[REGIONS];
 	uint64_t not = v->kind == ABI_VMA_FILE_PRIVATE ? IS_FILE | IS_ZERO : IS_ZERO;
+	uint64_t content = v->vmflags & (VMF_WHOLE | VMF_DROPPABLE) ? 0 : IS_PRESENT | IS_SWAPPED;
 	for (uint64_t at = v->start; at < v->end; ) {
 		struct scan_arg a = { .size = sizeof a, .start = at, .end = v->end, .vec = (uint64_t)r, .vec_len = REGIONS,
-				      .inverted = not, .mask = not, .any = IS_PRESENT | IS_SWAPPED, .ret = IS_PRESENT };
-		long n = ioctl(fd, SCAN_IOCTL, &a);
+				      .inverted = not, .mask = not, .any = content | IS_GUARD, .ret = IS_PRESENT | IS_GUARD };
+		long n = scan(fd, &a);
 		if (n < 0) return false;
-		for (long k = 0; k < n; k++)
-			add(out, r[k].start, r[k].end, i, flags | (r[k].categories & IS_PRESENT ? 0 : RUN_BOUNCE));
+		for (long k = 0; k < n; k++) {
+			if (r[k].categories & IS_GUARD) add(guards, r[k].start, r[k].end, i, 0);
+			else add(out, r[k].start, r[k].end, i, flags | (r[k].categories & IS_PRESENT ? 0 : RUN_BOUNCE));
+		}
 		if (a.walk_end <= at) break;
 		at = a.walk_end;
 	}
 	return true;
+}
+
+bool pages_guarded(const struct abi_vma *v)
+{
+	struct scan_region r;
+	struct scan_arg a = { .size = sizeof a, .start = v->start, .end = v->end, .vec = (uint64_t)&r, .vec_len = 1, .max_pages = 1,
+			      .any = IS_GUARD, .ret = IS_GUARD };
+	int fd = open("/proc/thread-self/pagemap", O_RDONLY | O_CLOEXEC);
+	bool found = fd >= 0 && scan(fd, &a) > 0;
+	if (fd >= 0) close(fd);
+	return found;
 }
 
 static bool by_pagemap(int fd, const struct abi_vma *v, size_t i, uint32_t flags, struct run_list *out)
@@ -102,10 +134,10 @@ static void by_holes(const struct abi_vma *v, size_t i, struct run_list *out)
 	close(fd);
 }
 
-void pages_scan(const struct vma_list *l, struct run_list *out)
+void pages_scan(const struct vma_list *l, struct run_list *out, struct run_list *guards)
 {
 	int fd = open("/proc/thread-self/pagemap", O_RDONLY | O_CLOEXEC);
-	*out = (struct run_list){ 0 };
+	*out = *guards = (struct run_list){ 0 };
 	for (size_t i = 0; i < l->n; i++) {
 		const struct abi_vma *v = &l->v[i];
 		uint32_t flags = v->prot & PROT_READ ? 0 : RUN_BOUNCE;
@@ -113,14 +145,12 @@ void pages_scan(const struct vma_list *l, struct run_list *out)
 		bool shared = v->kind == ABI_VMA_ANON_SHARED || v->kind == ABI_VMA_FILE_SHARED;
 		if (v->kind == ABI_VMA_FILE_SHARED && !(v->vmflags & VMF_TMPFS)) continue;
 		if (shared) {
-			if (!covered(l, i)) by_holes(v, i, out);
+			if (!covered(l, i) && shared_is_saved(v->inode_key)) by_holes(v, i, out);
 			continue;
 		}
-		if (v->vmflags & VMF_WHOLE) {
-			add(out, v->start, v->end, i, RUN_BOUNCE);
-			continue;
-		}
-		if (fd >= 0 && by_scan(fd, v, i, flags, out)) continue;
+		if (v->vmflags & VMF_WHOLE) add(out, v->start, v->end, i, RUN_BOUNCE);
+		if (fd >= 0 && by_scan(fd, v, i, flags, out, guards)) continue;
+		if (v->vmflags & (VMF_WHOLE | VMF_DROPPABLE)) continue;
 		out->n = had;
 		if (fd >= 0 && by_pagemap(fd, v, i, flags, out)) continue;
 		out->n = had;

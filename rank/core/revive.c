@@ -78,6 +78,8 @@ void threads_restore(struct reader *r)
 		read_bytes(r, &saved[i], sizeof saved[i]);
 		saved[i].pending.info = (siginfo_t *)read_ref(r, saved[i].pending.n * sizeof(siginfo_t));
 		if (r->bad) core_die("image: threads: the section is damaged");
+		const char *wrong = cpu_frame_wrong(saved[i].uc);
+		if (wrong) core_die("image: thread %d cannot go on with its registers: %s", saved[i].vtid, wrong);
 	}
 }
 
@@ -87,8 +89,11 @@ void thread_revived(struct thread_rec *r)
 {
 	if (r->robust < BY_ARENA_HI) raw(SYS_set_robust_list, r->robust, r->robust_len);
 	raw(SYS_prctl, PR_SET_NAME, r->name);
+	attributes_apply_here(r->vtid);
+	low_thread();
 	__atomic_fetch_add(&ready, 1, __ATOMIC_SEQ_CST);
 	futex_wake(&ready, 1);
+	cpu_frame_prepare(r->uc);
 	while (!go) futex_wait(&go, 0);
 	pending_put(core_self.pid, (int)raw(SYS_gettid), &r->pending);
 	by_sigreturn(r->uc);
@@ -135,6 +140,7 @@ void threads_release(void)
 	if (main_->robust < BY_ARENA_HI) raw(SYS_set_robust_list, main_->robust, main_->robust_len);
 	raw(SYS_prctl, PR_SET_NAME, main_->name);
 	pending_put(core_self.pid, core_self.main_tid, &main_->pending);
+	cpu_frame_prepare(main_->uc);
 	fs_write(main_->fs);
 	window_restored();
 	by_sigreturn(main_->uc);

@@ -14,11 +14,51 @@ void by_gate(void);
 struct ksigaction sig_upper[65];
 enum { NSIG_ = 64 };
 
+/* -- signals that end the process ------------------------------------------------------------------------------------
+ *
+ * Where the application has left the default effect of these, the kernel's handler is ours: a rank that dies of a fault
+ * says so to the agent first, and a SIGTERM from outside (a batch system sends it to all processes of a job) is a wish to
+ * the job, which leaves with a checkpoint. From the process itself or from its launcher it has its effect at once.
+ * A forked child inherits the handler, and dies as it would. */
+
+static bool is_watched(int sig)
+{
+	return sig == SIGTERM || sig == SIGSEGV || sig == SIGBUS || sig == SIGFPE || sig == SIGILL || sig == SIGABRT;
+}
+
+/* The default effect: of a fault by its coming again, of anything else by sending it again. */
+static void have_effect(int sig, const siginfo_t *si)
+{
+	struct ksigaction dfl = { 0 };
+	raw(SYS_rt_sigaction, sig, &dfl, 0, 8);
+	if (si->si_code <= 0 || sig == SIGTERM || sig == SIGABRT) raw(SYS_tgkill, raw(SYS_getpid), raw(SYS_gettid), sig);
+}
+
+static void on_end(int sig, siginfo_t *si, void *uc)
+{
+	static const char *const words[] = { [SIGSEGV] = "killed by SIGSEGV", [SIGBUS] = "killed by SIGBUS", [SIGFPE] = "killed by SIGFPE",
+					     [SIGILL] = "killed by SIGILL", [SIGABRT] = "killed by SIGABRT", [SIGTERM] = "killed by SIGTERM" };
+	if (core_is_rank() == 1) {
+		bool sent = si->si_code == SI_USER || si->si_code == SI_TKILL || si->si_code == SI_QUEUE;
+		bool outside = sent && si->si_pid != core_self.pid && si->si_pid != (int)raw(SYS_getppid);
+		if (sig == SIGTERM && outside && agent_asked_to_end()) {
+			threads_remake_call(uc);
+			return;
+		}
+		agent_last_words(words[sig], strlen(words[sig]));
+	}
+	have_effect(sig, si);
+}
+
+extern void by_restorer(void);
+
 static long set_kernel(int sig, const struct ksigaction *want)
 {
 	struct ksigaction k = *want;
 	k.mask &= ~RESERVED_SIGNALS;
 	if (k.handler > 1) k.handler = (uint64_t)by_gate;
+	else if (k.handler == 0 && is_watched(sig))
+		k = (struct ksigaction){ (uint64_t)on_end, SA_SIGINFO | SA_ONSTACK | SA_RESTART | 0x04000000, (uint64_t)by_restorer, ~0UL };
 	return raw(SYS_rt_sigaction, sig, &k, 0, 8);
 }
 
@@ -54,6 +94,10 @@ void signals_start(void)
 {
 	for (int s = 1; s <= NSIG_; s++) raw(SYS_rt_sigaction, s, 0, &sig_upper[s], 8);
 	sig_upper[SIGSYS] = sig_upper[BY_SIG] = (struct ksigaction){ 0 };
+	for (int s = 1; s <= NSIG_; s++)
+		if (is_watched(s) && sig_upper[s].handler == 0) set_kernel(s, &sig_upper[s]);
+	uint64_t term = SIGBIT(SIGTERM);                /* launchers are started with it blocked (internal/launch), hydra hands that on */
+	raw(SYS_rt_sigprocmask, SIG_UNBLOCK, &term, 0, 8);
 }
 
 void signals_save(struct buf *b) { buf_add(b, sig_upper, sizeof sig_upper); }

@@ -81,7 +81,7 @@ static void scan_byte(struct scan *s, char c)
 static bool read_gaps(void)
 {
 	struct scan s = { .edge = BY_MMAP_LO };
-	long fd = raw(SYS_open, "/proc/thread-self/maps", O_RDONLY | O_CLOEXEC), n;
+	long fd = raw_open("/proc/thread-self/maps", O_RDONLY | O_CLOEXEC), n;
 	if (fd < 0) return false;
 	ngaps = 0;
 	while ((n = raw(SYS_read, fd, text, sizeof text)) > 0)
@@ -129,7 +129,7 @@ static long map_at(uint64_t a, const uint64_t *x)
 }
 
 /* Ours: control block, saved code, regions. No hint and no fixed mapping may lie there. */
-static bool reserved(uint64_t a, uint64_t len) { return a < BY_APP && a + len > BY_CTL; }
+static bool reserved(uint64_t a, uint64_t len) { return a < BY_OURS_HI && a + len > BY_CTL; }
 
 long space_mmap(uint64_t addr, uint64_t len, long prot, long flags, long fd, uint64_t off)
 {

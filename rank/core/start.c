@@ -2,6 +2,9 @@
  *
  * The application's ld.so is told of our face by LD_PRELOAD or LD_LIBRARY_PATH. Before its main runs, at the entry
  * stub, both are put back to what the user had, so that neither the application nor its children see them.
+ * Runtimes find the auxiliary vector behind the environment, and libc keeps its address: it must be in both places. So a
+ * variable that the user does not have is there twice, and the vector begins with an entry that says nothing: when both
+ * pointers go, the vector moves by exactly that entry, and from its old address on nothing has changed.
  * Context: start-up, lower FS; entry_arrived runs on the application's stack with lower FS. */
 #define _GNU_SOURCE
 #include <elf.h>
@@ -12,6 +15,7 @@
 #include <string.h>
 #include <sys/auxv.h>
 #include <sys/mman.h>
+#include <sys/personality.h>
 #include <sys/prctl.h>
 #include <unistd.h>
 #include "internal.h"
@@ -32,6 +36,13 @@ static char *push_string(struct stack *s, const char *str)
 	return memcpy(s->sp, str, n);
 }
 
+static char *put_string(char **at, const char *str)
+{
+	char *p = *at;
+	*at = stpcpy(p, str) + 1;
+	return p;
+}
+
 static bool is_var(const char *e, const char *name)
 {
 	size_t n = strlen(name);
@@ -40,17 +51,25 @@ static bool is_var(const char *e, const char *name)
 
 static bool hidden(const char *e) { return !strncmp(e, "BYSSUS_", 7); }
 
+static void move_auxv(uint64_t *from, uint64_t *to)
+{
+	size_t n = 0;
+	while (from[n]) n += 2;
+	memmove(to, from, (n + 2) * sizeof *to);
+}
+
 /* At the entry stub: sp points to argc. */
 static long entry_arrived(uint64_t *sp)
 {
-	char **env = (char **)(sp + 1 + sp[0] + 1), **out = env;
-	for (char **e = env; *e; e++) {
+	char **env = (char **)(sp + 1 + sp[0] + 1), **out = env, **e = env;
+	for (; *e; e++) {
 		char *keep = *e;
 		for (int i = 0; i < NCHANGED; i++)
 			if (changed[i].ours && keep == changed[i].ours) keep = changed[i].users;
 		if (keep) *out++ = keep;
 	}
 	*out = NULL;
+	if (out < e) move_auxv((uint64_t *)(e + 1), (uint64_t *)(out + 1));
 	window_declared();
 	for (int i = 0; i < NCHANGED; i++)              /* a constructor may have copied the pointers */
 		if (changed[i].ours) strcpy(changed[i].ours, changed[i].users ? changed[i].users : "");
@@ -84,13 +103,14 @@ void start_keep_environment(void)
 	for (size_t i = 0; i < n; i++) users_environ[i] = strdup(environ[i]);
 }
 
-static size_t push_environment(struct stack *s, const char *face, char **ev)
+/* The user's strings from `at` on; ours, which are gone in main, elsewhere. Returns the number of pointers. */
+static size_t put_environment(char *at, struct stack *s, const char *face, char **ev)
 {
 	size_t n = 0;
 	bool done[NCHANGED] = { false };
 	for (char **e = users_environ; *e; e++) {
 		if (hidden(*e)) continue;
-		char *p = push_string(s, *e);
+		char *p = put_string(&at, *e);
 		for (int i = 0; i < NCHANGED; i++) {
 			if (!is_var(*e, changed_name[i]) || done[i]) continue;
 			char *v = changed_value(i, face, *e);
@@ -105,7 +125,9 @@ static size_t push_environment(struct stack *s, const char *face, char **ev)
 	for (int i = 0; i < NCHANGED; i++) {
 		char *v = done[i] ? NULL : changed_value(i, face, NULL);
 		if (!v) continue;
-		ev[n++] = changed[i].ours = push_string(s, v);
+		changed[i].ours = push_string(s, v);
+		ev[n++] = changed[i].ours;
+		ev[n++] = changed[i].ours;
 		free(v);
 	}
 	return n;
@@ -128,45 +150,65 @@ static char *map_stack(size_t strings, bool exec)
 	return (char *)BY_STACK_TOP - 64;
 }
 
-static size_t strings_size(char **argv)
+static size_t size_of(char **v, bool (*left_out)(const char *))
 {
-	size_t n = 65536;
-	for (char **a = argv; *a; a++) n += strlen(*a) + 9;
-	for (char **e = users_environ; *e; e++) n += strlen(*e) + 9;
+	size_t n = 0;
+	for (; *v; v++)
+		if (!left_out || !left_out(*v)) n += strlen(*v) + 1;
 	return n;
 }
 
-/* Lays out what ld.so expects to find; returns the stack pointer. */
-static uint64_t build_stack(char **argv, const char *face, const struct elf_image *app, const struct elf_image *ld)
+enum { AUXV = 44 };
+
+/* Fills aux, of AUXV words: first the entry that says nothing. */
+static void fill_auxv(uint64_t *aux, uint64_t random, uint64_t name, uint64_t platform, const struct elf_image *app, const struct elf_image *ld)
 {
-	size_t argc = count(argv), nenv = 0;
-	char **av = calloc(argc + 1, sizeof *av), **ev = calloc(count(users_environ) + NCHANGED + 1, sizeof *ev);
-	struct stack s = { map_stack(strings_size(argv), app->exec_stack) };
-	if (!av || !ev) core_die("no memory");
-	char *execfn = push_string(&s, core_self.exe), *platform = push_string(&s, "x86_64");
-	for (size_t i = 0; i < argc; i++) av[i] = push_string(&s, argv[i]);
-	nenv = push_environment(&s, face, ev);
-	s.sp = (char *)((uint64_t)(s.sp - 16) & ~15UL);
-	memcpy(s.sp, (void *)getauxval(AT_RANDOM), 16);
 	enum { AT_MINSIGSTKSZ_ = 51 };
 	/* Signal stacks that the application sizes by this must have room for our handler's frame on top of theirs. */
 	uint64_t minsig = 2 * (getauxval(AT_MINSIGSTKSZ_) ? getauxval(AT_MINSIGSTKSZ_) : 2048) + 2048;
-	uint64_t aux[] = {
+	uint64_t v[] = {
+		AT_IGNORE, 0,
 		AT_SYSINFO_EHDR, BY_VDSO, AT_HWCAP, getauxval(AT_HWCAP), AT_HWCAP2, getauxval(AT_HWCAP2), AT_PAGESZ, PAGE,
 		AT_CLKTCK, getauxval(AT_CLKTCK), AT_PHDR, app->phdr, AT_PHENT, sizeof(Elf64_Phdr), AT_PHNUM, app->phnum,
 		AT_BASE, ld->bias, AT_FLAGS, 0, AT_ENTRY, BY_ENTRY, AT_UID, getuid(), AT_EUID, geteuid(), AT_GID, getgid(),
-		AT_EGID, getegid(), AT_SECURE, 0, AT_RANDOM, (uint64_t)s.sp, AT_EXECFN, (uint64_t)execfn,
-		AT_PLATFORM, (uint64_t)platform, AT_MINSIGSTKSZ_, minsig, AT_NULL, 0,
+		AT_EGID, getegid(), AT_SECURE, 0, AT_RANDOM, random, AT_EXECFN, name,
+		AT_PLATFORM, platform, AT_MINSIGSTKSZ_, minsig, AT_NULL, 0,
 	};
-	size_t words = 1 + argc + 1 + nenv + 1 + sizeof aux / sizeof *aux;
-	uint64_t *w = (uint64_t *)((uint64_t)(s.sp - 8 * words) & ~15UL), *k = w;
-	*k++ = argc;
-	memcpy(k, av, (argc + 1) * sizeof *k);
-	k += argc + 1;
-	memcpy(k, ev, (nenv + 1) * sizeof *k);
-	memcpy(k + nenv + 1, aux, sizeof aux);
+	_Static_assert(sizeof v == AUXV * sizeof *aux, "AUXV");
+	memcpy(aux, v, sizeof v);
+}
+
+/* Lays out what ld.so expects to find; returns the stack pointer. From the top: name, environment, arguments, as the
+ * kernel has them; then what is ours or points to them. */
+static uint64_t build_stack(char **argv, const char *name, const char *face, const struct elf_image *app, const struct elf_image *ld)
+{
+	size_t argc = count(argv), nargs = size_of(argv, NULL), nstrings = size_of(users_environ, hidden);
+	size_t nvars = count(users_environ) + 2 * NCHANGED;
+	char **av = calloc(argc + 1, sizeof *av), **ev = calloc(nvars + 1, sizeof *ev);
+	struct stack s = { map_stack(nargs + 2 * nstrings + 8 * (argc + nvars) + 65536, app->exec_stack) };
+	if (!av || !ev) core_die("no memory");
+	char *execfn = push_string(&s, name), *env = execfn - nstrings, *args = env - nargs;
+	struct shown shown = { .arg = (uint64_t)args, .arg_end = (uint64_t)env, .env = (uint64_t)env, .env_end = (uint64_t)execfn };
+	s.sp = args;
+	for (size_t i = 0; i < argc; i++) av[i] = put_string(&args, argv[i]);
+	size_t nenv = put_environment(env, &s, face, ev);
+	char *platform = push_string(&s, "x86_64");
+	s.sp = (char *)((uint64_t)(s.sp - 16) & ~15UL);
+	memcpy(s.sp, (void *)getauxval(AT_RANDOM), 16);
+	uint64_t aux[AUXV];
+	fill_auxv(aux, (uint64_t)s.sp, (uint64_t)execfn, (uint64_t)platform, app, ld);
+	size_t skip = nenv > 1 && ev[nenv - 1] == ev[nenv - 2] ? 0 : 2, words = 1 + argc + 1 + nenv + 1 + AUXV - skip;
+	uint64_t *w = (uint64_t *)((uint64_t)(s.sp - 8 * words) & ~15UL);
+	w[0] = argc;
+	memcpy(w + 1, av, (argc + 1) * sizeof *w);
+	memcpy(w + argc + 2, ev, (nenv + 1) * sizeof *w);
+	memcpy(w + words - (AUXV - skip), aux + skip, (AUXV - skip) * sizeof *w);
 	free(av);
 	free(ev);
+	shown.stack = (uint64_t)w;
+	shown.nauxv = AUXV - 2;
+	memcpy(shown.auxv, aux + 2, shown.nauxv * sizeof *aux);
+	shown_start(&shown);
 	return (uint64_t)w;
 }
 
@@ -180,6 +222,9 @@ void start_save(struct buf *b)
 	buf_str(b, core_self.exe);
 	buf_str(b, core_job.face);
 	buf_u64(b, now_ns() + (uint64_t)BY_CTLP->wtime_shift_ns);     /* MPI_Wtime, which goes on from here */
+	buf_u64(b, (uint64_t)personality(0xffffffff));                /* of children */
+	shown_save(b);
+	low_save(b);
 	window_save(b);
 }
 
@@ -191,6 +236,9 @@ void start_restore(struct reader *r)
 	snprintf(core_self.exe, sizeof core_self.exe, "%s", read_str(r));
 	core_job.face = strdup(read_str(r));
 	BY_CTLP->wtime_shift_ns = (int64_t)(read_u64(r) - now_ns());
+	personality((unsigned long)read_u64(r));
+	shown_restore(r);
+	low_restore(r);
 	window_restore(r);
 	if (r->bad) core_die("image: address space: the section is damaged");
 	core_set_call(BY_SLOT_ENTRY, entry_arrived);
@@ -243,6 +291,7 @@ static char **through_interpreters(char **argv, char *path, size_t n)
 	return argv;
 }
 
+/* A script is known by its own name. */
 static void name_process(const char *path)
 {
 	const char *base = strrchr(path, '/');
@@ -251,10 +300,11 @@ static void name_process(const char *path)
 
 void start_application(const char *program, char **argv)
 {
-	char path[PATH_MAX], *full;
+	char path[PATH_MAX], name[PATH_MAX], *full;
 	struct elf_image app, ld;
 	if (program) snprintf(path, sizeof path, "%s", program);
 	else find_program(argv[0], path, sizeof path);
+	memcpy(name, path, sizeof name);
 	argv = through_interpreters(argv, path, sizeof path);
 	elf_check(path);
 	full = realpath(path, NULL);
@@ -267,18 +317,22 @@ void start_application(const char *program, char **argv)
 	if (wrong) core_die("%s", wrong);
 	elf_map(core_self.exe, BY_APP, &app);
 	elf_map(app.interp, BY_LDSO, &ld);
+	low_start(&app);
 	vdso_map();
 	vdso_link();
 	space.brk_lo = space.brk_now = space.brk_mapped = app.end + (app.bias ? 0x1000000 : 0x100000);
 	core_set_call(BY_SLOT_ENTRY, entry_arrived);
 	BY_CTLP->app_entry = app.entry;
-	uint64_t sp = build_stack(argv, face, &app, &ld);
-	name_process(path);
+	uint64_t sp = build_stack(argv, name, face, &app, &ld);
+	name_process(name);
 	signals_start();
 	trap_start();
 	threads_start();
+	limits_lower();
 	agent_start();          /* not before: a checkpoint may be asked for at once, and stops threads by signal */
 	filter_install(false);
+	process_start();
+	attributes_start();
 	core_phase(ABI_PHASE_RUN);
 	fs_write(0);
 	by_enter(sp, ld.entry);

@@ -5,10 +5,14 @@
  * returns and the helper signals again; reading the clock parks as well (vdso.c). A system call that the signal broke
  * off is made again if it is certain which one it was: the helper reads /proc/self/task/T/syscall just before it
  * signals, the handler compares all operands; or its number stands in the code.
- * The parked MPI thread is the carrier: it does the work of a checkpoint on a private lower stack with lower FS.
+ * The parked MPI thread is the carrier: it does the work of a checkpoint on a private lower stack with lower FS. If it
+ * has ended, another one is; so it is chosen when all have parked.
  *
- * Invariants: records are added only while a stop is in effect; gen is even while threads run, odd
- * from when all have parked until all go on; a thread that has parked stays until then.
+ * Invariants: a thread comes in by one atomic step, which succeeds only while a stop is in effect, and is counted until it
+ * has left; a stop begins when the count is 0. So all that a parked thread looks at, and its record, belong to the stop that
+ * it has come to, however soon that was given up and however slowly the thread leaves.
+ * A thread that has not come within STOP_SECONDS is named, and the checkpoint fails: it may be in an uninterruptible wait,
+ * stopped by a debugger, computing inside the lower half, or have blocked the signal where we cannot see it.
  * Context: on_stop and park are [any FS], in a handler with all signals blocked, maybe on a small signal stack. */
 #define _GNU_SOURCE
 #include <dirent.h>
@@ -21,17 +25,24 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 #include "internal.h"
 
 enum { MAX_THREADS = 65536, CARRIER_STACK = 1 << 20, PR_GET_TID_ADDRESS_ = 40 };
+/* Below the time that a job has to leave after SIGTERM (--grace). */
+enum { STOP_SECONDS = 15, LATE_NS = 100000000 };
 void by_on_stack(void *top, void (*fn)(void *), void *arg);
 extern void by_restorer(void);
 
 static struct thread_rec *recs;                 /* MAX_THREADS, untouched pages cost nothing */
-static volatile uint32_t nrecs, nparked, gen, stopping;
-static volatile uint32_t collected;              /* threads that have taken the signals in their queues */
+static volatile uint32_t nrecs, nparked;
+static const uint32_t STOPPING = 1u << 31;
+static volatile uint32_t inside;                /* STOPPING: threads may come; the rest: how many have come and not left */
+enum { FREE, PARKED, COLLECT };
+static volatile uint32_t held;                  /* what they do there; COLLECT: all have come */
+static volatile uint32_t collected;             /* threads that have taken the signals in their queues */
 static char *carrier_top;
 static struct carrier carrier;
 
@@ -39,6 +50,10 @@ static struct carrier carrier;
 struct in_call { int tid; long nr; uint64_t arg[6], sp, pc; };
 static struct in_call *calls;
 static volatile uint32_t ncalls;
+
+/* Where a thread was last that could not park. */
+enum { NSEEN = 256 };
+static struct { volatile int tid; volatile uint64_t pc; } seen_at[NSEEN];
 
 /* -- in the handler ----------------------------------------------------------------------------------------------- */
 
@@ -51,7 +66,7 @@ static long number_in_code(const greg_t *g)
 		SYS_poll, SYS_select, SYS_pause, SYS_nanosleep, SYS_semop, SYS_msgsnd, SYS_msgrcv, SYS_rt_sigtimedwait, SYS_rt_sigsuspend,
 		SYS_futex, SYS_semtimedop, SYS_clock_nanosleep, SYS_epoll_wait, SYS_pselect6, SYS_ppoll, SYS_epoll_pwait, SYS_epoll_pwait2,
 	};
-	const uint8_t *p = (const uint8_t *)g[REG_RIP];
+	const uint8_t *p = (const uint8_t *)low_site((uint64_t)g[REG_RIP]);
 	int32_t nr = -1;
 	if ((uint64_t)g[REG_RIP] == BY_PASS + 2) nr = (int32_t)((uint64_t *)g[REG_RSP])[BY_PASS_NR];
 	else if (((uint64_t)p & (PAGE - 1)) >= 8 && p[-7] == 0xb8 && (p[-8] & 0xf9) != 0x41 && p[-2] == 0x0f && p[-1] == 0x05)
@@ -68,7 +83,7 @@ static long number_of_call(const greg_t *g, int tid)
 			    (uint64_t)g[REG_R8], (uint64_t)g[REG_R9] };
 	for (uint32_t i = 0, n = ncalls; i < n; i++) {
 		struct in_call *c = &calls[i];
-		if (c->tid != tid || c->pc != (uint64_t)g[REG_RIP] || c->sp != (uint64_t)g[REG_RSP]) continue;
+		if (__atomic_load_n(&c->tid, __ATOMIC_ACQUIRE) != tid || c->pc != (uint64_t)g[REG_RIP] || c->sp != (uint64_t)g[REG_RSP]) continue;
 		if (memcmp(now, c->arg, sizeof now) == 0) return c->nr;
 	}
 	return number_in_code(g);
@@ -83,6 +98,12 @@ static void remake_call(ucontext_t *uc, int tid)
 	if (nr == SYS_clock_nanosleep && g[REG_R10] && !(g[REG_RSI] & 1)) g[REG_RDX] = g[REG_R10];
 	g[REG_RAX] = nr;
 	g[REG_RIP] -= 2;
+	trap_unpass(uc);
+}
+
+void threads_remake_call(ucontext_t *uc)
+{
+	if (fs_read() < BY_ARENA_HI) remake_call(uc, (int)raw(SYS_gettid));
 }
 
 static bool may_park(const ucontext_t *uc, uint64_t fs)
@@ -106,46 +127,70 @@ static void carrier_loop(void *arg)
 	}
 }
 
+/* On the parked thread that has been chosen, until it is told to go on. */
+static void carry(uint64_t fs)
+{
+	if (window_here()) {
+		by_window_in();
+		by_on_stack(carrier_top, carrier_loop, NULL);
+		by_window_out();
+		return;
+	}
+	fs_write(cross_lower_fs(fs));
+	by_on_stack(carrier_top, carrier_loop, NULL);
+	fs_write(fs);
+}
+
+static bool come_in(void)
+{
+	uint32_t n = inside;
+	do
+		if (!(n & STOPPING)) return false;
+	while (!__atomic_compare_exchange_n(&inside, &n, n + 1, 1, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED));
+	return true;
+}
+
+static void leave(void)
+{
+	__atomic_fetch_sub(&inside, 1, __ATOMIC_SEQ_CST);
+	futex_wake(&inside, 1);
+}
+
+static void stay(struct thread_rec *r)
+{
+	bool done = false;
+	for (uint32_t h; (h = held) != FREE; ) {
+		if (h != COLLECT || done) {
+			futex_wait(&held, h);
+			continue;
+		}
+		done = true;
+		if (carrier.tid == r->tid) {
+			carry(r->fs);
+			continue;
+		}
+		pending_take(r->tid, &r->pending);
+		__atomic_fetch_add(&collected, 1, __ATOMIC_SEQ_CST);
+		futex_wake(&collected, 1);
+	}
+}
+
+/* The thread has come in. */
 static void park(ucontext_t *uc, int tid, uint64_t fs)
 {
-	uint32_t g = gen, i = __atomic_fetch_add(&nrecs, 1, __ATOMIC_SEQ_CST);
+	uint32_t i = __atomic_fetch_add(&nrecs, 1, __ATOMIC_SEQ_CST);
 	if (i >= MAX_THREADS) return;
 	struct thread_rec *r = &recs[i];
 	*r = (struct thread_rec){ .tid = tid, .vtid = threads_vtid(tid), .fs = fs, .uc = (uint64_t)uc };
 	raw(SYS_get_robust_list, 0, &r->robust, &r->robust_len);
 	raw(SYS_prctl, PR_GET_TID_ADDRESS_, &r->tid_address);
 	raw(SYS_prctl, PR_GET_NAME, r->name);
-	bool taken = false, carries = tid == core_self.mpi_tid;
-	bool window = carries && window_here();
-	uint64_t lower = carries && !window ? cross_lower_fs(fs) : 0;
+	attributes_here(i);
 	__atomic_store_n(&r->parked, 1, __ATOMIC_RELEASE);
 	__atomic_fetch_add(&nparked, 1, __ATOMIC_SEQ_CST);
 	futex_wake(&nparked, 1);
-	if (window) {
-		by_window_in();
-		by_on_stack(carrier_top, carrier_loop, NULL);
-		by_window_out();
-	} else if (carries) {
-		fs_write(lower);
-		by_on_stack(carrier_top, carrier_loop, NULL);
-		fs_write(fs);
-	}
-	for (uint32_t seen; (seen = gen) != g + 2; futex_wait(&gen, seen)) {
-		if (carries || taken || seen != g + 1) continue;
-		taken = true;
-		pending_take(tid, &r->pending);
-		__atomic_fetch_add(&collected, 1, __ATOMIC_SEQ_CST);
-		futex_wake(&collected, 1);
-	}
+	stay(r);
 	pending_put(core_self.pid, tid, &r->pending);
-	__atomic_fetch_sub(&nparked, 1, __ATOMIC_SEQ_CST);
-	futex_wake(&nparked, 1);
-}
-
-/* A thread may be slow to leave the stop before: its record and the carrier's word are its own until then. */
-static void all_have_left(void)
-{
-	for (uint32_t n; (n = nparked) != 0; ) futex_wait(&nparked, n);
 }
 
 static void on_stop(int sig, siginfo_t *si, void *v)
@@ -159,7 +204,15 @@ static void on_stop(int sig, siginfo_t *si, void *v)
 	if (rank != 1) return;
 	int tid = (int)raw(SYS_gettid);
 	if (fs < BY_ARENA_HI) remake_call(uc, tid);
-	if (stopping && may_park(uc, fs)) park(uc, tid, fs);
+	low_thread();
+	if (!may_park(uc, fs)) {
+		seen_at[tid % NSEEN].tid = tid;
+		seen_at[tid % NSEEN].pc = (uint64_t)uc->uc_mcontext.gregs[REG_RIP];
+	} else if (come_in()) {
+		trap_unpass(uc);
+		park(uc, tid, fs);
+		leave();
+	}
 }
 
 /* -- lower threads: never signalled ----------------------------------------------------------------------------------- */
@@ -231,24 +284,47 @@ static bool note_call(int tid)
 	uint32_t i = 0;
 	while (i < ncalls && calls[i].tid != tid) i++;
 	if (i == MAX_THREADS) return true;
+	__atomic_store_n(&calls[i].tid, 0, __ATOMIC_SEQ_CST);    /* its thread may be looking */
+	int whose = c.tid;
+	c.tid = 0;
 	calls[i] = c;
+	__atomic_store_n(&calls[i].tid, whose, __ATOMIC_SEQ_CST);
 	if (i == ncalls) __atomic_store_n(&ncalls, i + 1, __ATOMIC_RELEASE);
 	return true;
 }
 
-/* Signals every upper thread that has not parked; returns how many there are. */
-static unsigned signal_rest(void)
+/* Real-time signals queue up, and a user has only so many: one that waits is enough. */
+static bool is_signalled(int tid)
 {
-	unsigned rest = 0;
+	char s[2048];
+	return read_small(tid, "status", s, sizeof s) && (status_field(s, "SigPnd", 16) & SIGBIT(BY_SIG));
+}
+
+/* Signals an upper thread that has not parked. False: it is no thread any more. */
+static bool signal_one(int tid, bool late)
+{
+	if ((late || tid == core_self.main_tid) && is_zombie(tid)) return false;
+	if (note_call(tid) && !(late && is_signalled(tid))) raw(SYS_tgkill, core_self.pid, tid, BY_SIG);
+	return true;
+}
+
+/* Signals every upper thread that has not parked; returns how many there are. The list is complete only if it is as long
+ * as the kernel says: a thread that ends while it is read can hide another. */
+static unsigned signal_rest(bool late, int *one)
+{
+	unsigned rest = 0, listed = 0;
+	struct stat st;
 	DIR *d = opendir("/proc/self/task");
 	if (!d) return 1;
 	for (struct dirent *e; (e = readdir(d)); ) {
 		int tid = atoi(e->d_name);
-		if (tid <= 0 || lower_thread_is(tid) || has_parked(tid)) continue;
-		if (tid == core_self.main_tid && is_zombie(tid)) continue;
+		if (tid <= 0) continue;
+		listed++;
+		if (lower_thread_is(tid) || has_parked(tid) || !signal_one(tid, late)) continue;
 		rest++;
-		if (note_call(tid)) raw(SYS_tgkill, core_self.pid, tid, BY_SIG);
+		*one = tid;
 	}
+	if (rest == 0 && (fstat(dirfd(d), &st) || listed + 2 < st.st_nlink)) rest++;
 	closedir(d);
 	return rest;
 }
@@ -256,44 +332,127 @@ static unsigned signal_rest(void)
 /* Somebody must carry the checkpoint, also when the thread that last called MPI has ended. */
 static void choose_carrier(void)
 {
-	if (raw(SYS_tgkill, core_self.pid, core_self.mpi_tid, 0) == 0 && !is_zombie(core_self.mpi_tid)) return;
-	DIR *d = opendir("/proc/self/task");
-	for (struct dirent *e; d && (e = readdir(d)); ) {
-		int tid = atoi(e->d_name);
-		if (tid > 0 && !lower_thread_is(tid) && !is_zombie(tid)) core_self.mpi_tid = tid;
+	if (!threads_by_tid(core_self.mpi_tid) && threads_count()) core_self.mpi_tid = recs[0].tid;
+	__atomic_store_n(&carrier.tid, core_self.mpi_tid, __ATOMIC_SEQ_CST);
+}
+
+static void wait_a_while(volatile uint32_t *word, uint32_t seen, long ns)
+{
+	struct timespec t = { 0, ns };
+	raw(SYS_futex, word, RAW_FUTEX_WAIT, seen, &t);
+}
+
+/* -- a thread that does not come ---------------------------------------------------------------------------------------- */
+
+/* What is mapped at an address. */
+static void name_of_place(uint64_t pc, char *out, size_t n)
+{
+	char *maps = slurp("/proc/thread-self/maps", NULL);
+	snprintf(out, n, "%#lx", (unsigned long)pc);
+	for (char *l = maps, *end; l && *l && (end = strchr(l, '\n')); l = end + 1) {
+		unsigned long lo, hi;
+		*end = 0;
+		char *path = strchr(l, '/');
+		if (sscanf(l, "%lx-%lx", &lo, &hi) == 2 && pc >= lo && pc < hi) snprintf(out, n, "%#lx (%s)", (unsigned long)pc, path ? path : "no file");
 	}
-	if (d) closedir(d);
+	free(maps);
+}
+
+/* Where it waits or was seen. */
+static void whereabouts(int tid, char *out, size_t n)
+{
+	char s[512], place[300];
+	long nr;
+	uint64_t pc = 0;
+	if (read_small(tid, "syscall", s, sizeof s) && sscanf(s, "%ld %*x %*x %*x %*x %*x %*x %*x %lx", &nr, &pc) == 2) {
+		name_of_place(pc, place, sizeof place);
+		snprintf(out, n, "in system call %ld at %s", nr, place);
+	} else if (seen_at[tid % NSEEN].tid == tid) {
+		pc = seen_at[tid % NSEEN].pc;
+		name_of_place(pc, place, sizeof place);
+		snprintf(out, n, "%s at %s", pc >= BY_ARENA_HI ? "inside the MPI" : "in a handler that interrupted the MPI", place);
+	} else {
+		snprintf(out, n, "running");
+	}
+}
+
+static const char *describe(int tid)
+{
+	static char sentence[1024];
+	char status[2048], name[32] = "?", where[400] = "?";
+	const char *state = NULL;
+	if (read_small(tid, "status", status, sizeof status)) {
+		sscanf(status, "Name:\t%31[^\n]", name);
+		state = strstr(status, "\nState:\t");
+	} else {
+		status[0] = 0;
+	}
+	whereabouts(tid, where, sizeof where);
+	bool blocked = status_field(status, "SigBlk", 16) & SIGBIT(BY_SIG);
+	snprintf(sentence, sizeof sentence, "pid %d thread %d (%s): cannot be stopped within %d seconds: state %.*s, %s%s", core_self.pid, tid, name,
+		 STOP_SECONDS, state ? (int)strcspn(state + 8, "\n") : 1, state ? state + 8 : "?", where,
+		 blocked ? "; it has blocked the checkpoint's signal" : "");
+	return sentence;
+}
+
+/* -- a stop ----------------------------------------------------------------------------------------------------------------- */
+
+/* Of an earlier stop: a thread may be slow to leave it. Returns why there can be no other yet, or NULL. */
+static const char *all_have_left(bool (*give_up)(void), uint64_t deadline)
+{
+	for (uint32_t n; (n = inside) != 0 && !give_up(); wait_a_while(&inside, n, 2000000)) {
+		if (now_ns() < deadline) continue;
+		for (unsigned i = 0; i < threads_count(); i++)
+			if (recs[i].parked && !is_zombie(recs[i].tid)) return describe(recs[i].tid);
+		return "a thread has not left an earlier stop";
+	}
+	return NULL;
 }
 
 /* Only now can nobody send signals any more. The carrier takes its own when the image is made. */
-static void collect(void)
+static const char *collect(bool (*give_up)(void), uint64_t deadline)
 {
-	uint32_t others = threads_count() - (threads_by_tid(core_self.mpi_tid) ? 1 : 0), seen;
-	__atomic_store_n(&gen, gen + 1, __ATOMIC_SEQ_CST);
-	futex_wake(&gen, 1 << 30);
-	while ((seen = collected) < others) futex_wait(&collected, seen);
+	if (!threads_count()) return "all threads of the application have ended";
+	choose_carrier();
+	uint32_t others = threads_count() - 1;
+	__atomic_store_n(&held, COLLECT, __ATOMIC_SEQ_CST);
+	futex_wake(&held, 1 << 30);
+	for (uint32_t n; (n = collected) < others && !give_up(); wait_a_while(&collected, n, 2000000))
+		if (now_ns() > deadline) return "a parked thread does not go on";
+	return NULL;
 }
 
-void threads_stop(bool (*give_up)(void))
+static void begin_stop(void)
 {
-	choose_carrier();
-	all_have_left();
 	pending_reset();
-	nrecs = ncalls = collected = 0;
+	for (uint32_t i = threads_count(); i-- > 0; ) recs[i].parked = 0;
+	nrecs = nparked = ncalls = collected = 0;
 	carrier.word = 0;
-	__atomic_store_n(&stopping, 1, __ATOMIC_SEQ_CST);
+	carrier.tid = 0;
+	__atomic_store_n(&held, PARKED, __ATOMIC_SEQ_CST);
+	__atomic_store_n(&inside, STOPPING, __ATOMIC_SEQ_CST);
 	vdso_park(true);
-	long ns = 200000;
-	while (!give_up()) {
+}
+
+const char *threads_stop(bool (*give_up)(void))
+{
+	uint64_t begun = now_ns(), deadline = begun + STOP_SECONDS * 1000000000UL;
+	const char *why = all_have_left(give_up, deadline);
+	if (why || inside) return why;
+	begin_stop();
+	int one = core_self.main_tid;
+	for (long ns = 200000; !give_up(); ) {
 		uint32_t seen = nparked;
-		if (!signal_rest()) {
-			collect();
-			return;
+		uint64_t now = now_ns();
+		if (!signal_rest(now > begun + LATE_NS, &one)) {
+			limits_raise();
+			return collect(give_up, deadline);
 		}
-		struct timespec t = { 0, ns };
-		raw(SYS_futex, &nparked, RAW_FUTEX_WAIT, seen, &t);
+		if (now > deadline) return describe(one);
+		wait_a_while(&nparked, seen, ns);
 		if (seen == nparked && ns < 2000000) ns += ns / 2;
 	}
+	return NULL;
 }
 
 void carrier_run(void (*fn)(void *), void *arg)
@@ -304,19 +463,30 @@ void carrier_run(void (*fn)(void *), void *arg)
 	futex_wake(&carrier.word, 1);
 }
 
+void carrier_do(void (*fn)(void *), void *arg)
+{
+	if (!threads_by_tid(core_self.mpi_tid)) {
+		fn(arg);
+		return;
+	}
+	while (carrier.word) futex_wait(&carrier.word, 1);
+	carrier_run(fn, arg);
+	while (carrier.word) futex_wait(&carrier.word, 1);
+}
+
 void threads_resume(void)
 {
-	__atomic_store_n(&stopping, 0, __ATOMIC_SEQ_CST);
+	limits_lower();
+	__atomic_fetch_and(&inside, ~STOPPING, __ATOMIC_SEQ_CST);
 	vdso_park(false);
-	if (threads_by_tid(core_self.mpi_tid)) {
-		while (carrier.word) futex_wait(&carrier.word, 1);
-		carrier_run(NULL, NULL);
-	}
-	__atomic_store_n(&gen, (gen | 1) + 1, __ATOMIC_SEQ_CST);
-	futex_wake(&gen, 1 << 30);
+	while (carrier.word && carrier.fn) futex_wait(&carrier.word, 1);
+	carrier_run(NULL, NULL);                /* also if it has yet to come */
+	__atomic_store_n(&held, FREE, __ATOMIC_SEQ_CST);
+	futex_wake(&held, 1 << 30);
 }
 
 unsigned threads_count(void) { return nrecs < MAX_THREADS ? nrecs : MAX_THREADS; }
+unsigned threads_most(void) { return MAX_THREADS; }
 struct thread_rec *threads_rec(unsigned i) { return &recs[i]; }
 
 struct thread_rec *threads_by_tid(int tid)

@@ -339,6 +339,24 @@ by_enter:
 
 /* Code that is saved with the image, at BY_GATE and BY_ENTRY: never changed without a new image version. */
 	.section .rodata.by_saved, "a"
+	.globl	by_pi_code, by_pi_end
+by_pi_code:                     /* frame: pc, number, rsi, rdx, r9. Again, but for another error than "not now" */
+	syscall
+	mov	(%rsp), %rcx
+	mov	16(%rsp), %rsi
+	mov	24(%rsp), %rdx
+	mov	32(%rsp), %r9
+	test	%rax, %rax
+	jz	1f
+	cmp	$-4, %rax
+	je	1f
+	cmp	$-11, %rax
+	jne	2f
+1:	mov	8(%rsp), %rax
+	sub	$2, %rcx
+2:	lea	BY_PASS_FRAME(%rsp), %rsp
+	jmp	*%rcx
+by_pi_end:
 	.globl	by_pass_code, by_pass_end, by_entry_code, by_entry_end, by_vpark_code, by_vpark_end
 by_pass_code:
 	syscall

@@ -4,18 +4,24 @@
  * blocks with a signal mask is not made here, where its thread could not be parked: it is sent on its way through the
  * one instruction at BY_PASS, with the mask cleaned of our signals.
  * Context: SIGSYS handler on the application's FS and stack (its signal stack if it has one), all signals blocked:
- * no TLS, no locks but those of this core, little stack. Operands are used as they are: a bad pointer ends the
- * process by SIGSEGV where natively the call would return EFAULT. */
+ * no TLS, no locks but those of this core, little stack. Operands that cannot be the application's memory give EFAULT; one
+ * that is merely not mapped ends the process by SIGSEGV, where natively the call would return EFAULT: to ask the kernel
+ * first would cost a system call in each of these. */
 #define _GNU_SOURCE
+#include <asm/sockios.h>
 #include <errno.h>
+#include <linux/audit.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <time.h>
 #include "internal.h"
 
 typedef greg_t *regs;
-enum { SYS_SECCOMP_ = 1, FUTEX_TID_MASK_ = 0x3fffffff, FUTEX_DIED = 0x40000000 };
+enum { SYS_SECCOMP_ = 1, SYS_USER_DISPATCH_ = 2, FUTEX_TID_MASK_ = 0x3fffffff, FUTEX_DIED = 0x40000000 };
 
 /* -- small cases ---------------------------------------------------------------------------------------------------- */
 
@@ -46,13 +52,13 @@ static bool is_exe_of(const char *p, long pid)
 	return same(p, own);
 }
 
-/* /proc/self/exe, also by number. */
+/* /proc/self/exe, also by number; a child's is its parent's until it executes something. */
 static bool is_own_exe(const char *p)
 {
 	if (!p || p[0] != '/' || p[1] != 'p' || p[2] != 'r') return false;
 	if (same(p, "/proc/self/exe") || same(p, "/proc/thread-self/exe")) return true;
-	long pid = raw(SYS_getpid);
-	return is_exe_of(p, pid) || is_exe_of(p, threads_vtid((int)pid));
+	long pid = core_self.pid;
+	return is_exe_of(p, raw(SYS_getpid)) || is_exe_of(p, pid) || is_exe_of(p, threads_vtid((int)pid));
 }
 
 static long do_readlink(long nr, const uint64_t *a)
@@ -141,12 +147,37 @@ static long pass_with_mask(ucontext_t *uc, long nr, int reg, bool boxed)
 	return nr;
 }
 
-static long do_execve(ucontext_t *uc)
+/* Made here, not at BY_PASS: a thread on its way there could be parked, and what is handed over is not in the image. The
+ * next program has the caller's mask; a rank's besides our signal, which may be on its way and would end it. */
+static long execute(ucontext_t *uc, long nr, const uint64_t *x)
 {
-	regs g = uc->uc_mcontext.gregs;
-	exec_redirect((uint64_t *)&g[REG_RDI], (uint64_t *)&g[REG_RSI], (uint64_t *)&g[REG_RDX]);
+	uint64_t mask = *(uint64_t *)&uc->uc_sigmask | (core_is_rank() == 1 ? SIGBIT(BY_SIG) : 0), all = ~0UL;
+	raw(SYS_rt_sigprocmask, SIG_SETMASK, &mask, 0, 8);
+	long r = raw(nr, x[0], x[1], x[2], x[3], x[4]);
+	raw(SYS_rt_sigprocmask, SIG_SETMASK, &all, 0, 8);
+	return r;
+}
+
+static long do_execve(ucontext_t *uc, const uint64_t *x)
+{
+	uint64_t e[5] = { is_own_exe((const char *)x[0]) ? (uint64_t)core_self.exe : x[0], x[1], x[2] };
+	exec_redirect(&e[0], &e[1], &e[2]);
+	return execute(uc, SYS_execve, e);
+}
+
+/* fexecve, for one. */
+static long do_execveat(ucontext_t *uc, const uint64_t *x)
+{
+	uint64_t e[3] = { x[1], x[2], x[3] };
+	return exec_at((int)x[0], &e[0], x[4]) ? do_execve(uc, e) : execute(uc, SYS_execveat, x);
+}
+
+/* The word of a child's is the kernel's. */
+static long do_futex(ucontext_t *uc, const uint64_t *x)
+{
+	if (core_is_rank() == 1) return pi_futex(uc, x);
 	pass(uc);
-	return SYS_execve;
+	return SYS_futex;
 }
 
 static long do_signalfd(long nr, const uint64_t *x)
@@ -155,21 +186,54 @@ static long do_signalfd(long nr, const uint64_t *x)
 	return raw(nr, x[0], &mask, x[2], x[3]);
 }
 
+/* -- notifications about directories: the kernel does not tell of them afterwards ---------------------------------------- */
+
+enum { MAX_WATCHED = 64 };
+static volatile uint64_t watched[MAX_WATCHED];
+static volatile bool watched_many;
+
+bool trap_dir_watched(uint64_t key)
+{
+	for (int i = 0; i < MAX_WATCHED; i++)
+		if (watched[i] == key) return true;
+	return watched_many;
+}
+
+static void watch(uint64_t key, bool on)
+{
+	for (int i = 0; i < MAX_WATCHED; i++) {
+		uint64_t found = on ? 0 : key;
+		if (on && watched[i] == key) return;
+		if (__atomic_compare_exchange_n(&watched[i], &found, on ? key : 0, 0, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST)) return;
+	}
+	if (on) watched_many = true;
+}
+
+static long do_notify(const uint64_t *x)
+{
+	struct stat st;
+	long r = raw(SYS_fcntl, x[0], x[1], x[2]);
+	if (r == 0 && core_is_rank() == 1 && raw(SYS_fstat, x[0], &st) == 0) watch(inode_key(major(st.st_dev), minor(st.st_dev), st.st_ino), x[2] != 0);
+	return r;
+}
+
 /* -- process and thread numbers after a restart: the application keeps those it had at its start ------------------------------------------------------------------------------------ */
 
 static int tid_of(uint64_t t) { return core_is_rank() == 1 ? threads_new_tid((int)t) : (int)t; }
 
 /* What the kernel does at the end of a thread that holds robust mutexes: it would compare them with its own number. */
+struct list { struct list *next; };
+static struct list *robust_entry(struct list *e) { return (struct list *)((uint64_t)e & ~1UL); }         /* the bit: it inherits priority */
+
 static void leave_robust_mutexes(int vtid)
 {
-	struct list { struct list *next; };
 	struct { struct list list; long offset; struct list *pending; } *head;
 	size_t len;
 	if (raw(SYS_get_robust_list, 0, &head, &len) || !head) return;
-	struct list *e = head->list.next;
+	struct list *e = robust_entry(head->list.next);
 	for (int n = 0; e && e != &head->list && n < 2048; n++) {
 		volatile uint32_t *word = (volatile uint32_t *)((char *)e + head->offset);
-		e = e->next;
+		e = robust_entry(e->next);
 		uint32_t w = *word;
 		if ((w & FUTEX_TID_MASK_) != (uint32_t)vtid) continue;
 		__atomic_compare_exchange_n(word, &w, (w & 0x80000000u) | FUTEX_DIED, 0, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
@@ -180,20 +244,108 @@ static void leave_robust_mutexes(int vtid)
 static long do_exit(uint64_t code)
 {
 	int tid = (int)raw(SYS_gettid), vtid = threads_vtid(tid);
-	if (core_is_rank() == 1 && vtid != tid) {
-		leave_robust_mutexes(vtid);
-		threads_forget(tid);
-	}
+	if (core_is_rank() == 1) leave_robust_mutexes(vtid);    /* of new threads as well: pi.c wakes who waits, not the kernel */
+	if (core_is_rank() == 1 && vtid != tid) threads_forget(tid);
 	return raw(SYS_exit, code);
+}
+
+/* Clocks of the processor time of a thread (CPU_OF_THREAD) or process have the complement of its number above three bits;
+ * 0 is the caller's. CPU_FILE: the number of a descriptor. */
+enum { CPU_OF_THREAD = 4, CPU_SCHED = 2, CPU_FILE = 3, CPU_KIND = 7 };
+
+static int clock_with(int id, int (*number)(int))
+{
+	int tid = ~(id >> 3);
+	if (id >= 0 || (id & CPU_KIND) == CPU_FILE || !tid) return id;
+	return (int)((uint32_t)~number(tid) << 3) | (id & CPU_KIND);
+}
+
+int cpu_clock_new(int id) { return core_is_rank() == 1 ? clock_with(id, threads_new_tid) : id; }
+int cpu_clock_saved(int id) { return clock_with(id, threads_vtid); }
+
+/* The kernel would not tell afterwards whose clock "the caller's" is. */
+static int timer_clock(int id)
+{
+	bool callers = id == CLOCK_THREAD_CPUTIME_ID || (id < 0 && !~(id >> 3) && (id & CPU_OF_THREAD) && (id & CPU_KIND) != CPU_KIND);
+	int kind = id < 0 ? id & CPU_KIND : CPU_OF_THREAD | CPU_SCHED;
+	return callers ? (int)((uint32_t)~(int)raw(SYS_gettid) << 3) | kind : cpu_clock_new(id);
 }
 
 static long do_timer_create(const uint64_t *x)
 {
 	struct { uint64_t value; int32_t signo, notify, tid, pad[11]; } e, *given = (void *)x[1];
-	if (!given || !(given->notify & SIGEV_THREAD_ID)) return raw(SYS_timer_create, x[0], x[1], x[2]);
+	int clock = timer_clock((int)x[0]);
+	if (!given || !(given->notify & SIGEV_THREAD_ID)) return raw(SYS_timer_create, clock, x[1], x[2]);
 	e = *(__typeof__(e) *)given;
 	e.tid = tid_of((uint64_t)e.tid);
-	return raw(SYS_timer_create, x[0], &e, x[2]);
+	return raw(SYS_timer_create, clock, &e, x[2]);
+}
+
+/* The kernel's number must not stay in the registers of a thread that is parked: trap_unpass takes it out again. */
+static long do_clock_nanosleep(ucontext_t *uc)
+{
+	regs g = uc->uc_mcontext.gregs;
+	uint64_t *f = pass(uc);
+	f[1] = (uint64_t)g[REG_RDI];
+	f[BY_PASS_NR] = SYS_clock_nanosleep;
+	g[REG_RDI] = cpu_clock_new((int)g[REG_RDI]);
+	return SYS_clock_nanosleep;
+}
+
+void trap_unpass(ucontext_t *uc)
+{
+	regs g = uc->uc_mcontext.gregs;
+	if ((uint64_t)g[REG_RIP] != BY_PASS || g[REG_RAX] != SYS_clock_nanosleep) return;
+	uint64_t *f = (uint64_t *)g[REG_RSP];
+	g[REG_RDI] = (greg_t)f[1];
+	g[REG_RIP] = (greg_t)f[0] - 2;
+	g[REG_RSP] += BY_PASS_FRAME;
+}
+
+static long do_fcntl(const uint64_t *x)
+{
+	struct owner { int type, pid; } *o = (struct owner *)x[2], mine;
+	long r;
+	switch ((int)x[1]) {
+	case F_NOTIFY:
+		return do_notify(x);
+	case F_SETOWN:
+		return raw(SYS_fcntl, x[0], x[1], (int)x[2] > 0 ? tid_of(x[2]) : (int)x[2]);
+	case F_GETOWN:
+		r = raw(SYS_fcntl, x[0], x[1]);
+		return r > 0 && core_is_rank() == 1 ? threads_vtid((int)r) : r;
+	case F_SETOWN_EX:
+		mine = *o;
+		if (mine.type != F_OWNER_PGRP) mine.pid = tid_of((uint64_t)mine.pid);
+		return raw(SYS_fcntl, x[0], x[1], &mine);
+	case F_GETOWN_EX:
+		r = raw(SYS_fcntl, x[0], x[1], o);
+		if (!r && o->type != F_OWNER_PGRP && core_is_rank() == 1) o->pid = threads_vtid(o->pid);
+		return r;
+	default:
+		return raw(SYS_fcntl, x[0], x[1], x[2]);
+	}
+}
+
+static long do_ioctl_owner(const uint64_t *x)
+{
+	int *pid = (int *)x[2], mine;
+	if ((int)x[1] == FIOSETOWN || (int)x[1] == SIOCSPGRP) {
+		mine = *pid > 0 ? tid_of((uint64_t)*pid) : *pid;
+		return raw(SYS_ioctl, x[0], x[1], &mine);
+	}
+	long r = raw(SYS_ioctl, x[0], x[1], pid);
+	if (!r && *pid > 0 && core_is_rank() == 1) *pid = threads_vtid(*pid);
+	return r;
+}
+
+static long do_limit(long nr, const uint64_t *x)
+{
+	bool here = !x[0] || (int)x[0] == (int)raw(SYS_getpid) || (int)x[0] == threads_vtid(core_self.main_tid);
+	if (nr == SYS_setrlimit) return limits_trap((const struct rlimit *)x[1], NULL);
+	if (nr == SYS_getrlimit) return limits_trap(NULL, (struct rlimit *)x[1]);
+	if (here && (int)x[1] == RLIMIT_NOFILE) return limits_trap((const struct rlimit *)x[2], (struct rlimit *)x[3]);
+	return raw(nr, x[0] ? tid_of(x[0]) : 0, x[1], x[2], x[3]);
 }
 
 static long do_with_tids(long nr, const uint64_t *x)
@@ -213,9 +365,19 @@ static long do_with_tids(long nr, const uint64_t *x)
 	case SYS_getpriority:
 	case SYS_setpriority:
 		return raw(nr, x[0], x[0] == PRIO_PROCESS ? (uint64_t)tid_of(x[1]) : x[1], x[2]);
+	case SYS_getpgrp:
+	case SYS_getpgid:
+	case SYS_getsid:
+		return core_is_rank() == 1 ? threads_vtid((int)raw(nr, tid_of(x[0]))) : raw(nr, x[0]);
+	case SYS_setpgid:
+		return raw(nr, tid_of(x[0]), tid_of(x[1]));
 	case SYS_timer_create:
 		return do_timer_create(x);
+	case SYS_clock_gettime:
+	case SYS_clock_getres:
+		return raw(nr, cpu_clock_new((int)x[0]), x[1]);
 	case SYS_kill:
+		if ((int)x[0] < -1) return raw(nr, -tid_of((uint64_t)-(int)x[0]), x[1]);
 		return raw(nr, (int)x[0] > 0 ? tid_of(x[0]) : (int)x[0], x[1]);
 	default:
 		return raw(nr, tid_of(x[0]), x[1], x[2], x[3]);
@@ -224,9 +386,36 @@ static long do_with_tids(long nr, const uint64_t *x)
 
 /* -- the handler --------------------------------------------------------------------------------------------------------- */
 
+static bool bad(uint64_t p) { return p < BY_SAVED_LO || p >= BY_ARENA_HI; }
+static bool bad_or_null(uint64_t p) { return p && bad(p); }
+
+/* What is read or written here without the kernel's help. */
+static bool bad_operands(long nr, const uint64_t *x)
+{
+	switch (nr) {
+	case SYS_rt_sigprocmask:
+	case SYS_rt_sigaction: return bad_or_null(x[1]) || bad_or_null(x[2]);
+	case SYS_rt_sigsuspend:
+	case SYS_rt_sigtimedwait: return bad(x[0]);
+	case SYS_ppoll: return bad(x[3]);
+	case SYS_pselect6: return bad(x[5]) || bad_or_null(*(uint64_t *)x[5]);
+	case SYS_epoll_pwait:
+	case SYS_epoll_pwait2: return bad(x[4]);
+	case SYS_signalfd:
+	case SYS_signalfd4: return bad(x[1]);
+	case SYS_readlink:
+	case SYS_execve: return bad(x[0]);
+	case SYS_readlinkat:
+	case SYS_execveat: return bad(x[1]);
+	case SYS_timer_create: return bad_or_null(x[1]);
+	default: return false;
+	}
+}
+
 /* Returns what the interrupted code finds in rax. */
 static long perform(ucontext_t *uc, long nr, const uint64_t *x)
 {
+	if (bad_operands(nr, x)) return -EFAULT;
 	switch (nr) {
 	case SYS_mmap: return space_mmap(x[0], x[1], (long)x[2], (int)x[3], (int)x[4], x[5]);
 	case SYS_brk: return space_brk(x[0]);
@@ -244,18 +433,49 @@ static long perform(ucontext_t *uc, long nr, const uint64_t *x)
 	case SYS_epoll_pwait2: return pass_with_mask(uc, nr, REG_R8, false);
 	case SYS_signalfd:
 	case SYS_signalfd4: return do_signalfd(nr, x);
-	case SYS_execve: return do_execve(uc);
+	case SYS_execve: return do_execve(uc, x);
+	case SYS_execveat: return do_execveat(uc, x);
+	case SYS_futex: return do_futex(uc, x);
 	case SYS_readlink:
 	case SYS_readlinkat: return do_readlink(nr, x);
-	case SYS_rseq: return -ENOSYS;                  /* its area would lie in memory that a restart brings back unregistered */
+	case SYS_set_robust_list:
+		low_thread();
+		return raw(nr, x[0], x[1]);
+	case SYS_rseq:
+		low_thread();
+		return -ENOSYS;                  /* its area would lie in memory that a restart brings back unregistered */
 	case SYS_exit_group: return do_exit_group((int)x[0]);
 	case SYS_exit: return do_exit(x[0]);
 	case SYS_socketpair: return do_socketpair(x);
+	case SYS_fcntl: return do_fcntl(x);
+	case SYS_ioctl: return do_ioctl_owner(x);
+	case SYS_clock_nanosleep: return do_clock_nanosleep(uc);
+	case SYS_prlimit64:
+	case SYS_setrlimit:
+	case SYS_getrlimit: return do_limit(nr, x);
 	case SYS_close:
 	case SYS_dup2:
 	case SYS_dup3: return -EBADF;
 	case SYS_close_range: return do_close_range((uint32_t)x[0], (uint32_t)x[1], x[2]);
 	default: return do_with_tids(nr, x);
+	}
+}
+
+/* A call of code at low addresses, which the filter has not seen; what it would let pass is made outside of them. */
+static void from_low(siginfo_t *si, ucontext_t *uc, const uint64_t *x)
+{
+	regs g = uc->uc_mcontext.gregs;
+	long nr = si->si_syscall;
+	uint64_t stub = low_stub((uint64_t)g[REG_RIP]);
+	if (si->si_arch != AUDIT_ARCH_X86_64) {
+		g[REG_RAX] = -ENOSYS;
+	} else if (filter_wants(nr, x)) {
+		g[REG_RAX] = perform(uc, nr, x);
+	} else {
+		if (stub) g[REG_RIP] = (greg_t)stub;
+		else if (nr == SYS_rt_sigreturn) g[REG_RIP] = BY_PASS;
+		else pass(uc)[BY_PASS_NR] = (uint64_t)nr;
+		g[REG_RAX] = nr;
 	}
 }
 
@@ -279,12 +499,14 @@ static void on_sigsys(int sig, siginfo_t *si, void *v)
 	regs g = uc->uc_mcontext.gregs;
 	uint64_t x[6] = { (uint64_t)g[REG_RDI], (uint64_t)g[REG_RSI], (uint64_t)g[REG_RDX], (uint64_t)g[REG_R10],
 			  (uint64_t)g[REG_R8], (uint64_t)g[REG_R9] };
-	if (si->si_code != SYS_SECCOMP_) {
+	bool ours = si->si_code == SYS_SECCOMP_ && si->si_errno == FILTER_MARK;
+	if (!ours && si->si_code != SYS_USER_DISPATCH_) {
 		foreign_sigsys(si, uc);
 		return;
 	}
 	__atomic_fetch_add(&core_page()->traps, 1, __ATOMIC_RELAXED);
-	g[REG_RAX] = perform(uc, si->si_syscall, x);
+	if (si->si_code == SYS_USER_DISPATCH_) from_low(si, uc, x);
+	else g[REG_RAX] = perform(uc, si->si_syscall, x);
 }
 
 extern void by_restorer(void);

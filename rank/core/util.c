@@ -1,7 +1,6 @@
 /* util.c: byte buffers, reading of small files, the clock.
  *
- * Context: lower half, ordinary code; running out of memory ends the process only before the application runs, later
- * it marks the buffer: see buf_add. */
+ * Context: lower half, ordinary code. Nothing here ends the process. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -20,14 +19,35 @@ uint64_t now_ns(void)
 	return (uint64_t)t.tv_sec * 1000000000UL + (uint64_t)t.tv_nsec;
 }
 
-/* Growing takes address space, not memory: buffers of a checkpoint are released after it. */
+static volatile bool short_of_memory;
+
+void *core_realloc(void *p, size_t n)
+{
+	void *q = core_fault_fails(ABI_FAULT_RANK_MEMORY) ? NULL : realloc(p, n);
+	if (!q) short_of_memory = true;
+	return q;
+}
+
+char *core_strdup(const char *s)
+{
+	char *q = core_realloc(NULL, strlen(s) + 1);
+	return q ? strcpy(q, s) : NULL;
+}
+
+void core_memory_begin(void) { short_of_memory = false; }
+bool core_memory_failed(void) { return short_of_memory; }
+
+/* Growing takes address space, not memory: buffers of a checkpoint are released after it. A buffer that cannot grow is
+ * bad, and is to be looked at before it is used. */
 void buf_add(struct buf *b, const void *p, size_t n)
 {
+	if (b->bad) return;
 	if (b->n + n > b->cap) {
 		size_t cap = b->cap ? b->cap : 4096;
 		while (cap < b->n + n) cap *= 2;
-		char *q = realloc(b->p, cap);
-		if (!q) core_die("no memory for %zu bytes of tables", cap);
+		char *q = core_realloc(b->p, cap);
+		b->bad = !q;
+		if (!q) return;
 		b->p = q;
 		b->cap = cap;
 	}
@@ -97,14 +117,14 @@ char *slurp(const char *path, size_t *n)
 {
 	int fd = open(path, O_RDONLY | O_CLOEXEC);
 	size_t len = 0, cap = 16384;
-	char *p = fd < 0 ? NULL : malloc(cap);
+	char *p = fd < 0 ? NULL : core_realloc(NULL, cap);
 	while (p) {
 		ssize_t k = read(fd, p + len, cap - len - 1);
 		if (k < 0 && errno == EINTR) continue;
 		if (k <= 0) break;
 		len += (size_t)k;
 		if (cap - len > 4096) continue;
-		char *q = realloc(p, cap *= 2);
+		char *q = core_realloc(p, cap *= 2);
 		if (!q) free(p);
 		p = q;
 	}

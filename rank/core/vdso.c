@@ -15,8 +15,8 @@
 #include "internal.h"
 
 extern const char by_vdso_blob[], by_vdso_blob_end[], by_pass_code[], by_pass_end[], by_entry_code[], by_entry_end[],
-	by_vpark_code[], by_vpark_end[];
-enum { VDSO_SIZE = 0x4000 };
+	by_vpark_code[], by_vpark_end[], by_pi_code[], by_pi_end[];
+enum { VDSO_SIZE = 0x4000, GETTIME = 0, GETRES = 4 };
 
 void vdso_map(void)
 {
@@ -27,6 +27,7 @@ void vdso_map(void)
 	for (int i = 0; i < h->e_phnum; i++)
 		if (p[i].p_type == PT_LOAD) memcpy(b + p[i].p_vaddr, by_vdso_blob + p[i].p_offset, p[i].p_filesz);
 	memcpy(b + (BY_PASS - BY_VDSO), by_pass_code, (size_t)(by_pass_end - by_pass_code));
+	memcpy(b + (BY_PI - BY_VDSO), by_pi_code, (size_t)(by_pi_end - by_pi_code));
 	memcpy(b + (BY_VPARK - BY_VDSO), by_vpark_code, (size_t)(by_vpark_end - by_vpark_code));
 	memcpy(b + (BY_ENTRY - BY_VDSO), by_entry_code, (size_t)(by_entry_end - by_entry_code));
 	mprotect(b, VDSO_SIZE, PROT_READ | PROT_EXEC);
@@ -38,6 +39,11 @@ static long sys_gettimeofday(void *t, void *z) { return raw(SYS_gettimeofday, t,
 static long sys_time(void *t) { return raw(SYS_time, t); }
 static long sys_getcpu(void *c, void *n, void *x) { return raw(SYS_getcpu, c, n, x); }
 static long sys_clock_getres(long c, void *t) { return raw(SYS_clock_getres, c, t); }
+
+/* After a restart, clocks that have the number of a thread in them: the vDSO would hand it on to the kernel. */
+static long (*real_gettime)(long, void *), (*real_getres)(long, void *);
+static long new_clock_gettime(long c, void *t) { return (int)c >= 0 ? real_gettime(c, t) : raw(SYS_clock_gettime, cpu_clock_new((int)c), t); }
+static long new_clock_getres(long c, void *t) { return (int)c >= 0 ? real_getres(c, t) : raw(SYS_clock_getres, cpu_clock_new((int)c), t); }
 
 static uint32_t symbol_count(const Elf64_Sym *sym, const char *str, const uint32_t *hash)
 {
@@ -77,8 +83,15 @@ void vdso_link(void)
 	_Static_assert(sizeof fn / sizeof *fn == BY_NVDSO, "layout.h");
 	for (unsigned i = 0; i < BY_NVDSO; i++) {
 		uint64_t real = real_function(fn[i].name);
-		BY_CTLP->vdso_real[i] = BY_CTLP->vdso[i] = real ? real : (uint64_t)fn[i].instead;
+		BY_CTLP->vdso_real[i] = real ? real : (uint64_t)fn[i].instead;
 	}
+	if (core_job.restarted) {
+		real_gettime = (long (*)(long, void *))BY_CTLP->vdso_real[GETTIME];
+		real_getres = (long (*)(long, void *))BY_CTLP->vdso_real[GETRES];
+		BY_CTLP->vdso_real[GETTIME] = (uint64_t)new_clock_gettime;
+		BY_CTLP->vdso_real[GETRES] = (uint64_t)new_clock_getres;
+	}
+	for (unsigned i = 0; i < BY_NVDSO; i++) BY_CTLP->vdso[i] = BY_CTLP->vdso_real[i];
 }
 
 void vdso_park(bool on)

@@ -14,10 +14,11 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <sys/vfs.h>
 #include "internal.h"
 
-struct line { uint64_t start, end, offset, inode; unsigned major, minor; char perms[8]; const char *path; };
+struct line { uint64_t start, end, offset, inode; unsigned major, minor, key; char perms[8]; const char *path, *flags; };
 
 static bool ends_with(const char *s, const char *tail)
 {
@@ -37,19 +38,31 @@ static bool is_device(const char *path)
 	return stat(path, &st) == 0 && S_ISCHR(st.st_mode);
 }
 
-/* The words of a VmFlags line; io and pf are returned in *device, ht in *hugetlb. */
-static uint64_t flags_of(const char *s, bool *device, bool *hugetlb)
+/* What a word of the VmFlags line says of memory that no image can keep. */
+static const char *unsaveable(const char *word)
+{
+	static const struct { char word[3]; const char *what; } known[] = {
+		{ "io", "memory of a device" }, { "pf", "memory of a device" }, { "ht", "pages of hugetlbfs" },
+		{ "um", "its faults are handled by userfaultfd" }, { "uw", "its faults are handled by userfaultfd" },
+		{ "ui", "its faults are handled by userfaultfd" }, { "ss", "a shadow stack" },
+	};
+	for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+		if (!strncmp(word, known[i].word, 2)) return known[i].what;
+	return NULL;
+}
+
+/* The words of a VmFlags line; *no is why the mapping cannot be saved, or stays as it is. */
+static uint64_t flags_of(const char *s, const char **no)
 {
 	static const struct { char word[3]; uint64_t flag; } known[] = {
 		{ "hg", VMF_HUGE }, { "nh", VMF_NOHUGE }, { "dc", VMF_DONTFORK }, { "dd", VMF_DONTDUMP }, { "wf", VMF_WIPEFORK },
 		{ "mg", VMF_MERGE }, { "lo", VMF_LOCKED }, { "sr", VMF_SEQ }, { "rr", VMF_RANDOM }, { "nr", VMF_NORESERVE },
-		{ "gd", VMF_GROWSDOWN },
+		{ "gd", VMF_GROWSDOWN }, { "lf", VMF_ONFAULT }, { "dp", VMF_DROPPABLE }, { "sl", VMF_SEALED },
 	};
 	uint64_t f = 0;
 	for (; *s && *s != '\n'; s++) {
 		if (s[0] == ' ' || s[1] == ' ' || !s[1]) continue;
-		if (!strncmp(s, "io", 2) || !strncmp(s, "pf", 2)) *device = true;
-		if (!strncmp(s, "ht", 2)) *hugetlb = true;
+		if (!*no) *no = unsaveable(s);
 		for (size_t i = 0; i < sizeof known / sizeof *known; i++)
 			if (!strncmp(s, known[i].word, 2)) f |= known[i].flag;
 		s++;
@@ -84,6 +97,10 @@ static uint32_t private_kind(const struct line *l, uint64_t *flags)
 /* 0: refused. */
 static uint32_t shared_kind(const struct line *l, uint64_t *flags, struct buf *refusals, unsigned *n)
 {
+	if (!strncmp(l->path, "/secretmem", 10)) {
+		refuse(refusals, n, l, "memory that is hidden from the kernel (memfd_secret)");
+		return 0;
+	}
 	if (!strncmp(l->path, "/SYSV", 5)) {
 		refuse(refusals, n, l, "System V shared memory");
 		return 0;
@@ -100,31 +117,40 @@ static uint32_t shared_kind(const struct line *l, uint64_t *flags, struct buf *r
 	return ABI_VMA_FILE_SHARED;
 }
 
-static void add(struct vma_list *l, const struct abi_vma *v)
+static void add(struct vma_list *l, const struct abi_vma *v, const struct line *from)
 {
 	if (l->n == l->cap) {
-		l->cap = l->cap ? 2 * l->cap : 1024;
-		l->v = realloc(l->v, l->cap * sizeof *l->v);
-		if (!l->v) core_die("no memory for the list of mappings");
+		size_t cap = l->cap ? 2 * l->cap : 1024;
+		struct abi_vma *v = core_realloc(l->v, cap * sizeof *v);
+		if (v) l->v = v;
+		struct vma_id *id = core_realloc(l->id, cap * sizeof *id);
+		if (id) l->id = id;
+		if (!v || !id) l->bad = true;
+		if (!v || !id) return;
+		l->cap = cap;
 	}
+	l->id[l->n] = (struct vma_id){ makedev(from->major, from->minor), from->inode };
 	l->v[l->n++] = *v;
 }
 
-static void take(struct vma_list *out, const struct line *l, const char *vmflags, struct buf *refusals, unsigned *n)
+static void take(struct vma_list *out, const struct line *l, struct buf *refusals, unsigned *n)
 {
-	bool device = false, hugetlb = false, shared = l->perms[3] == 's';
+	bool shared = l->perms[3] == 's';
+	const char *no = NULL;
 	struct abi_vma v = { .start = l->start, .end = l->end, .file_offset = l->offset };
 	if (!strncmp(l->path, "/[aio]", 6)) {           /* the kernel's choice of address; io_setup cannot be told another */
 		refuse(refusals, n, l, "context of asynchronous I/O");
 		return;
 	}
 	if (l->end > BY_ARENA_HI || l->start < BY_SAVED_LO || (l->start >= BY_CTL && l->start < BY_CTL + BY_CTL_SIZE)) return;
-	v.vmflags = flags_of(vmflags, &device, &hugetlb);
+	v.vmflags = flags_of(l->flags, &no);
 	v.prot = (l->perms[0] == 'r' ? PROT_READ : 0) | (l->perms[1] == 'w' ? PROT_WRITE : 0) | (l->perms[2] == 'x' ? PROT_EXEC : 0);
 	v.flags = shared ? MAP_SHARED : MAP_PRIVATE;
 	v.inode_key = l->inode ? inode_key(l->major, l->minor, l->inode) : 0;
-	if (device || hugetlb) {
-		refuse(refusals, n, l, device ? "memory of a device" : "pages of hugetlbfs");
+	if (!no && l->key && v.prot != PROT_EXEC) no = "memory under a protection key";        /* execute-only memory has one by itself */
+	if (!no && shared && refusals && pages_guarded(&v)) no = "guard pages in shared memory";
+	if (no) {
+		refuse(refusals, n, l, no);
 		return;
 	}
 	v.kind = shared ? shared_kind(l, &v.vmflags, refusals, n) : private_kind(l, &v.vmflags);
@@ -132,7 +158,7 @@ static void take(struct vma_list *out, const struct line *l, const char *vmflags
 	v.name = (uint32_t)out->strings.n;
 	if (v.inode_key) buf_add(&out->strings, l->path, strlen(l->path) + 1);
 	else v.name = 0;
-	add(out, &v);
+	add(out, &v, l);
 }
 
 /* A header line: "start-end perms offset major:minor inode   path". */
@@ -142,6 +168,8 @@ static bool parse_header(char *s, struct line *l)
 	if (sscanf(s, "%lx-%lx %7s %lx %x:%x %lu %n", &l->start, &l->end, l->perms, &l->offset, &l->major, &l->minor, &l->inode, &at) < 7) return false;
 	s[strcspn(s, "\n")] = 0;
 	l->path = s + at;
+	l->flags = "";
+	l->key = 0;
 	return true;
 }
 
@@ -155,28 +183,34 @@ void vma_scan(struct vma_list *out, struct buf *refusals, unsigned *n)
 		free(text);
 		text = slurp("/proc/thread-self/maps", &len);
 	}
-	if (!text) core_die("/proc/thread-self/maps: cannot be read");
+	bool listed = text != NULL;
+	out->bad = !listed;
 	struct line l = { 0 };
 	bool have = false;
-	const char *flags = "";
-	for (char *s = text; *s; s = next) {
+	for (char *s = text; s && *s; s = next) {
 		next = s + strcspn(s, "\n");
 		if (*next) *next++ = 0;
 		if (!strncmp(s, "VmFlags:", 8)) {
-			flags = s + 8;
+			l.flags = s + 8;
+		} else if (!strncmp(s, "ProtectionKey:", 14)) {
+			l.key = (unsigned)atoi(s + 14);
 		} else if ((*s >= '0' && *s <= '9') || (*s >= 'a' && *s <= 'f')) {
-			if (have) take(out, &l, flags, refusals, n);
+			if (have) take(out, &l, refusals, n);
 			have = parse_header(s, &l);
-			flags = "";
 		}
 	}
-	if (have) take(out, &l, flags, refusals, n);
+	if (have) take(out, &l, refusals, n);
+	out->bad |= out->strings.bad;
 	free(text);
+	if (listed || !refusals) return;
+	buf_printf(refusals, "pid %d: its mappings cannot be listed: /proc/self/maps cannot be read\n", core_self.pid);
+	++*n;
 }
 
 void vma_free(struct vma_list *l)
 {
 	free(l->v);
+	free(l->id);
 	buf_free(&l->strings);
 	*l = (struct vma_list){ 0 };
 }

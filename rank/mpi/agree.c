@@ -13,6 +13,7 @@
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <time.h>
 #include "middle.h"
 
@@ -26,10 +27,11 @@ static struct {
 	bool snapped;                           /* clocks of this attempt have been reported */
 	uint64_t epoch, version, met_sent;
 	uint32_t unmet;
-	struct index_entry *index;              /* communicators at the snapshot, by id */
+	struct index_entry *index;              /* communicators at the snapshot, by id: room for all there can be */
 	size_t nindex;
 	struct target *later;                   /* targets of communicators that this rank has not made yet, if ever */
-	size_t nlater, caplater;
+	size_t nlater;
+	bool lost;                              /* more of them than there is room for: this attempt is not met */
 	uint32_t last_spins, told_where;
 	uint64_t moves, last_moves;             /* collectives entered or left since the request */
 } a;
@@ -51,14 +53,25 @@ static int by_id(const void *x, const void *y)
 	return p->id < q->id ? -1 : p->id > q->id;
 }
 
+/* A checkpoint must not need memory to agree: address space for as many communicators as there can be. */
+static void *room_for_all(size_t one)
+{
+	void *p = mmap(NULL, NX_MAXINDEX * one, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	if (p == MAP_FAILED) core_die("cannot reserve memory for the clocks of communicators");
+	return p;
+}
+
+void agree_start(void)
+{
+	a.index = room_for_all(sizeof *a.index);
+	a.later = room_for_all(sizeof *a.later);
+}
+
 /* The live communicators with more than one member, indexed by id. */
 static void take_index(void)
 {
 	uint32_t high = nx_high(NX_K_COMM);
-	free(a.index);
-	a.index = calloc(high + 1, sizeof *a.index);
 	a.nindex = 0;
-	if (!a.index) core_die("no memory for the clocks of %u communicators", high);
 	if (counts(NX_COMM_WORLD)) a.index[a.nindex++] = (struct index_entry){ NX_COMM(NX_COMM_WORLD)->id, NX_COMM_WORLD };
 	for (uint32_t i = NX_DYNAMIC; i < high; i++)
 		if (counts(i)) a.index[a.nindex++] = (struct index_entry){ NX_COMM(i)->id, i };
@@ -68,9 +81,8 @@ static void take_index(void)
 static void send_clocks(void)
 {
 	enum { CHUNK = 8192 };
-	struct { uint64_t n; struct abi_clock c[CHUNK]; } *m = malloc(sizeof *m);
+	static struct { uint64_t n; struct abi_clock c[CHUNK]; } message, *m = &message;
 	size_t done = 0;
-	if (!m) return;
 	do {
 		size_t n = a.nindex - done < CHUNK ? a.nindex - done : CHUNK;
 		m->n = a.nindex;
@@ -81,7 +93,6 @@ static void send_clocks(void)
 		core_send(ABI_CLOCKS, a.epoch, m, sizeof m->n + n * sizeof m->c[0]);
 		done += n;
 	} while (done < a.nindex);
-	free(m);
 }
 
 static void begin(uint64_t epoch)
@@ -90,6 +101,7 @@ static void begin(uint64_t epoch)
 	a.version = a.met_sent = 0;
 	a.unmet = 0;
 	a.nlater = 0;
+	a.lost = false;
 	a.told_where = ABI_WHERE_RUN;
 	take_index();
 	for (size_t i = 0; i < a.nindex; i++) {
@@ -128,20 +140,14 @@ static struct vcomm *find(uint64_t id)
 
 static void keep_for_later(uint64_t id, uint64_t seq)
 {
-	if (a.nlater == a.caplater) {
-		size_t cap = a.caplater ? 2 * a.caplater : 64;
-		struct target *t = realloc(a.later, cap * sizeof *t);
-		if (!t) return;
-		a.later = t;
-		a.caplater = cap;
-	}
-	a.later[a.nlater++] = (struct target){ id, seq };
+	if (a.nlater < NX_MAXINDEX) a.later[a.nlater++] = (struct target){ id, seq };
+	else a.lost = true;
 }
 
 /* Says MET if that is so and has not been said for this version. Under the lock. */
 static void say_met(void)
 {
-	if (!a.snapped || !a.version || a.met_sent == a.version || a.unmet || in_collective) return;
+	if (!a.snapped || a.lost || !a.version || a.met_sent == a.version || a.unmet || in_collective) return;
 	a.met_sent = a.version;
 	struct abi_met m = { .version = a.version, .where = ABI_WHERE_RUN };
 	core_send(ABI_MET, a.epoch, &m, sizeof m);
@@ -308,6 +314,24 @@ long gate_slow(struct vcomm *c)
 		c->seq++;
 		count_inside(1);
 		unlock();
+	}
+}
+
+/* From MPI_Finalize there is no way back. A rank waits in front of it as long as a checkpoint is asked for, and says that it
+ * goes in under the lock: the MET that might follow belongs to an attempt of which the coordinator knows then that it
+ * must be given up. */
+long agree_finalize(void)
+{
+	for (;;) {
+		lock();
+		bool hold = BY_CTLP->pending && a.snapped;
+		if (hold) say_met();
+		else core_send(ABI_FINALIZING, 0, NULL, 0);
+		unlock();
+		core_page()->where = hold ? ABI_WHERE_PARKED : ABI_WHERE_RUN;
+		if (!hold) return 0;
+		if (BY_CTLP->stop) return BY_AGAIN;
+		progress();
 	}
 }
 

@@ -143,6 +143,7 @@ long mid_reduce_local(const void *inbuf, void *inoutbuf, int count, nx_t datatyp
 	do { \
 		struct vcomm *c_ = comm_of(comm); \
 		if (unlikely(!c_)) FAIL(NX_COMM_WORLD, NX_ERR_COMM); \
+		if (unlikely(nx_full(NX_K_REQUEST))) FAIL(comm, NX_ERR_NO_MEM); \
 		rh_t real_, *q = &real_; \
 		int err_ = GATED(c_, call); \
 		if (err_) FAIL(comm, err_); \
@@ -207,6 +208,7 @@ long mid_ialltoallw(const void *sendbuf, const int *sendcounts, const int *sdisp
 {
 	struct vcomm *c = comm_of(comm);
 	if (!c) FAIL(NX_COMM_WORLD, NX_ERR_COMM);
+	if (unlikely(nx_full(NX_K_REQUEST))) FAIL(comm, NX_ERR_NO_MEM);
 	long g = gate_enter(c);
 	if (g) return g;
 	rh_t real, *t = real_types(sendtypes, recvtypes, c->size);

@@ -114,6 +114,8 @@ long mid_finalize(void)
 {
 	struct nx_state *s = NX_STATE;
 	if (!s->initialised || s->finalised) FAIL(NX_COMM_WORLD, NX_ERR_OTHER);
+	long g = agree_finalize();
+	if (g) return g;
 	int e = attr_delete_all(NX_COMM_SELF, &NX_COMM(NX_COMM_SELF)->attrs);
 	if (e) FAIL(NX_COMM_WORLD, e);
 	p2p_finish_buffered();
@@ -149,7 +151,10 @@ long mid_is_thread_main(int *flag)
 long mid_abort(nx_t comm, int errorcode)
 {
 	int code = errorcode & 0xff ? errorcode & 0xff : 1;
-	(void)comm;
+	const struct vcomm *c = comm_of(comm);
+	char reason[512];
+	snprintf(reason, sizeof reason, "MPI_Abort on %s with code %d", c && c->name ? c->name : "a communicator", errorcode);
+	core_reason(reason);
 	core_page()->exit_code = (uint64_t)code;
 	__atomic_store_n(&core_page()->phase, ABI_PHASE_ENDED, __ATOMIC_RELEASE);
 	if (NX_STATE->initialised && !NX_STATE->finalised) drv->abort(drv->comm_world, errorcode);

@@ -55,8 +55,11 @@ static const char *text_of(int code)
 static void __attribute__((noreturn)) fatal(nx_t comm, int err, const char *function)
 {
 	const struct vcomm *c = comm_of(comm);
-	core_say("MPI_%c%s on %s: %s; MPI_ERRORS_ARE_FATAL: the job is aborted", toupper(function[0]), function + 1,
+	char reason[1024];
+	snprintf(reason, sizeof reason, "MPI_%c%s on %s: %s; MPI_ERRORS_ARE_FATAL: the job is aborted", toupper(function[0]), function + 1,
 		 c && c->name ? c->name : "a communicator", text_of(err));
+	core_say("%s", reason);
+	core_reason(reason);
 	mid_abort(comm, err);
 	__builtin_unreachable();
 }

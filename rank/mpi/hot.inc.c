@@ -168,7 +168,11 @@ static long routed_sendrecv(struct nx_routed_sendrecv *b, const struct nx_route 
 /* The send is not complete: it becomes a request. */
 static __attribute__((noinline)) long isend_begun(const struct nx_route *r, int dest, MPI_Request q)
 {
-	return request_keep(NX_RQ_SEND, r->comm, RH(q), NULL, 0, r->type, dest, 0);
+	bool full = nx_full(NX_K_REQUEST);
+	nx_t h = request_keep(NX_RQ_SEND, r->comm, RH(q), NULL, 0, r->type, dest, 0);
+	if (likely(!full)) return h;
+	NX_REQUEST(h)->flags |= NX_RF_FREED;            /* it is on its way; the application learns that it was one too many */
+	return -nx_error(r->comm, NX_ERR_NO_MEM, "isend");
 }
 
 static nx_routed_isend routed_isend;

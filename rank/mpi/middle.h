@@ -20,6 +20,8 @@
 /* -- tables (state.c) -- */
 void nx_state_start(void);                     /* maps the saved regions; fills the predefined objects */
 nx_t nx_alloc(enum nx_kind k);                 /* 0: the table is full */
+bool nx_full(enum nx_kind k);                  /* nx_alloc would not find an entry */
+nx_t nx_alloc_reserved(enum nx_kind k);        /* for what has begun and cannot be refused any more */
 void nx_release(enum nx_kind k, nx_t h);
 uint32_t nx_high(enum nx_kind k);              /* one past the highest index ever used: for walks */
 uint32_t *nx_entry(enum nx_kind k, uint32_t index);
@@ -104,8 +106,10 @@ void p2p_finish_buffered(void);                                /* at MPI_Finaliz
 
 /* -- agreement (agree.c) -- */
 long gate_slow(struct vcomm *c);
+long agree_finalize(void);                      /* 0, or BY_AGAIN; then no checkpoint finds this rank any more */
 void gate_left(void);
 extern volatile uint32_t in_collective;
+void agree_start(void);
 void agree_message(const struct abi_header *h, const void *body);      /* helper thread */
 void agree_tick(void);                                                 /* helper thread */
 void agree_new_comm(struct vcomm *c);

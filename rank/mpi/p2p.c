@@ -13,6 +13,7 @@
 nx_t request_keep(uint8_t kind, nx_t comm, rh_t real, void *buf, int count, nx_t type, int peer, int tag)
 {
 	struct vrequest *r = request_new(kind, comm);
+	if (!r) r = request_begin(nx_alloc_reserved(NX_K_REQUEST), kind, comm);
 	if (!r) core_die("more than %u requests are active", NX_MAXINDEX - NX_DYNAMIC);
 	request_args(r, buf, count, type, peer, tag);
 	r->order = next_order();

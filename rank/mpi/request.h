@@ -11,9 +11,8 @@
 
 /* On the way of non-blocking calls: no lock unless MPI_THREAD_MULTIPLE, no clearing; own of a free request is NULL.
  * NULL: the table is full. */
-static inline struct vrequest *request_new(uint8_t kind, nx_t comm)
+static inline struct vrequest *request_begin(nx_t h, uint8_t kind, nx_t comm)
 {
-	nx_t h = nx_alloc(NX_K_REQUEST);
 	if (unlikely(!h)) return NULL;
 	struct vrequest *r = NX_REQUEST(h);
 	r->kind = kind;
@@ -23,6 +22,8 @@ static inline struct vrequest *request_new(uint8_t kind, nx_t comm)
 	r->comm = comm;
 	return r;
 }
+
+static inline struct vrequest *request_new(uint8_t kind, nx_t comm) { return request_begin(nx_alloc(NX_K_REQUEST), kind, comm); }
 
 /* Lets go of what r has kept. */
 static inline void request_drop(struct vrequest *r)
@@ -129,6 +130,7 @@ static inline void cont_begin(nx_cont *k, nx_t first, nx_t second)
 	k->error = 0;
 }
 
+/* The request of a call that has begun and has no other: there is room for a few thousand when the table is full. */
 nx_t request_keep(uint8_t kind, nx_t comm, rh_t real, void *buf, int count, nx_t type, int peer, int tag);
 
 /* Lets go of requests that the application has freed and that are complete; true when none is left. */

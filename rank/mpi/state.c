@@ -34,7 +34,12 @@ uint32_t *nx_entry(enum nx_kind k, uint32_t index)
 
 uint32_t nx_high(enum nx_kind k) { return NX_STATE->next[k]; }
 
-nx_t nx_alloc(enum nx_kind k)
+/* The last entries of a table are for calls that have begun and must yield to a checkpoint: see request_keep. */
+enum { RESERVED = 4096 };
+
+bool nx_full(enum nx_kind k) { return !NX_STATE->free[k] && NX_STATE->next[k] >= NX_MAXINDEX - RESERVED; }
+
+static nx_t alloc_below(enum nx_kind k, uint32_t limit)
 {
 	struct nx_state *s = NX_STATE;
 	nx_lock();
@@ -43,7 +48,7 @@ nx_t nx_alloc(enum nx_kind k)
 		e = nx_entry(k, i);
 		generation = e[0] >> NX_INDEX_BITS;
 		s->free[k] = e[1];
-	} else if (s->next[k] < NX_MAXINDEX) {
+	} else if (s->next[k] < limit) {
 		i = s->next[k]++;
 		e = nx_entry(k, i);
 	} else {
@@ -56,6 +61,9 @@ nx_t nx_alloc(enum nx_kind k)
 	nx_unlock();
 	return e[0];
 }
+
+nx_t nx_alloc(enum nx_kind k) { return alloc_below(k, NX_MAXINDEX - RESERVED); }
+nx_t nx_alloc_reserved(enum nx_kind k) { return alloc_below(k, NX_MAXINDEX); }
 
 void nx_release(enum nx_kind k, nx_t h)
 {
@@ -109,7 +117,8 @@ void nx_state_start(void)
 {
 	for (int k = 0; k < NX_K_N; k++) core_region(k, (size_t)NX_MAXINDEX * stride[k]);
 	core_region(NX_REGION_STATE, (sizeof(struct nx_state) + 4095) & ~(size_t)4095);
-	core_region(NX_REGION_HEAP, BY_STATE_STRIDE);
+	core_region(NX_REGION_HEAP, 4096);
+	agree_start();
 	real_comm = lower_table();
 	real_type = lower_table();
 	real_op = lower_table();

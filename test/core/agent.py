@@ -9,13 +9,17 @@
     --dir DIR        where images go (default: a new directory below /dev/shm)
     --writers N      writer threads
     --lazy           restart lazily
-    --confined       no userfaultfd(2), as in many containers
+    --again WORDS    a command that starts what is restarted, in place of the bare rank: other surroundings
+    --confined       no userfaultfd(2) and prctl(PR_SET_MM), as in many containers
+    --steal FILE     before a restart somebody else locks the file, wholly and in each way
+    --old-kernel     as on a kernel before 6.5, which does not tell whether an eventfd is a semaphore
     --patient        after a checkpoint that is refused the program goes on (default: it is killed, exit code 3)
+    --storm N        first begin N checkpoints and cancel each while threads are being stopped, as fast as possible
     --times          print the times of each checkpoint and restart on stderr
 The exit code is the program's (128 + signal); standard input, output and error are the program's own.
 It speaks the socket protocol of internal/abi, as an agent does.
 """
-import argparse, ctypes, os, select, shutil, signal, socket, struct, subprocess, sys, tempfile, time
+import argparse, ctypes, fcntl, os, select, shlex, shutil, signal, socket, struct, subprocess, sys, tempfile, time
 
 HEADER = struct.Struct("<IHHIIQII")
 MAGIC = 0x53535942
@@ -109,6 +113,24 @@ class Rank:
             if got == FAILED:
                 raise Exception("rank failed: " + body.decode(errors="replace"))
 
+    def storm(self, n):
+        """Stops that are given up at every moment: at once, while threads come, when all have, while they leave."""
+        for i in range(n):
+            self.epoch += 1
+            self.send(REQUEST)
+            self.expect(CLOCKS)
+            self.send(TARGETS, struct.pack("<QQ", 1, 0))
+            self.expect(MET)
+            self.send(STOP)
+            if i % 4 == 1:
+                time.sleep(i % 50 * 2e-5)
+            elif i % 4 == 2:
+                self.expect(STOPPED)
+            self.send(CANCEL)
+            self.expect(RESUMED)
+            if i % 500 == 499:
+                self.log("storm: %d stops" % (i + 1))
+
     def checkpoint(self, directory, number, writers=0, flags=0):
         """Returns seconds: stop, write, and bytes."""
         self.epoch += 1
@@ -119,17 +141,18 @@ class Rank:
         self.expect(MET)
         self.send(STOP)
         body = self.expect(STOPPED)
-        stop_ns, threads, refusals = struct.unpack("<QII", body[:16])
+        stop_ns, threads, refusals, passing, _ = struct.unpack("<QIIII", body[:24])
         if refusals:
             self.send(CANCEL)
             self.expect(RESUMED)
-            raise Refused(body[16:].decode(errors="replace"))
+            raise Refused(body[24:].decode(errors="replace"))
         os.makedirs(directory, exist_ok=True)
         self.send(DRAIN, struct.pack("<II1000sQ16s", flags, writers, directory.encode(), number, b"test-job"))
         body = self.expect(IMAGE, 600)
         status, nfiles, size, logical, stop_ns, drain_ns, write_ns, crc = struct.unpack("<IIQQQQQQ", body[:56])
         if status:
-            raise Exception("image: " + body[56:].decode(errors="replace"))
+            self.expect(RESUMED)
+            raise Refused("image: " + body[56:].decode(errors="replace").split(": ", 1)[1])
         if not flags:
             stall = struct.unpack("<Q", self.expect(RESUMED))[0]
         else:
@@ -166,6 +189,13 @@ def checkpoint_unless_child(rank, o, t, directory, number):
             time.sleep(0.02)
 
 
+def steal(path):
+    """Locks held by this process until it ends: the lock of flock(2), and one of fcntl(2)."""
+    f = os.open(path, os.O_RDWR)
+    fcntl.flock(f, fcntl.LOCK_EX)
+    fcntl.lockf(f, fcntl.LOCK_EX)
+
+
 def moment(text):
     """Seconds, or the path of a file."""
     try:
@@ -185,11 +215,12 @@ def done(t):
 
 
 def confine():
-    """Lets userfaultfd fail with EPERM from here on, in children too (seccomp(2), x86-64)."""
-    load_number, if_equal, give = 0x20, 0x15, 0x06
+    """Lets userfaultfd and prctl(PR_SET_MM) fail with EPERM from here on, in children too (seccomp(2), x86-64)."""
+    load, if_equal, give = 0x20, 0x15, 0x06
     refused, allowed = 0x00050000 | 1, 0x7FFF0000
     program = b"".join(struct.pack("<HBBI", *i) for i in (
-        (load_number, 0, 0, 0), (if_equal, 0, 1, 323), (give, 0, 0, refused), (give, 0, 0, allowed)))
+        (load, 0, 0, 0), (if_equal, 3, 0, 323), (if_equal, 0, 3, 157), (load, 0, 0, 16), (if_equal, 0, 1, 35),
+        (give, 0, 0, refused), (give, 0, 0, allowed)))
     text = ctypes.create_string_buffer(program, len(program))
     filter = ctypes.create_string_buffer(struct.pack("<HxxxxxxQ", len(program) // 8, ctypes.addressof(text)))
     libc = ctypes.CDLL(None, use_errno=True)
@@ -207,8 +238,12 @@ def main():
     p.add_argument("--dir")
     p.add_argument("--writers", type=int, default=0)
     p.add_argument("--lazy", action="store_true")
+    p.add_argument("--again", default="")
     p.add_argument("--confined", action="store_true")
+    p.add_argument("--steal")
+    p.add_argument("--old-kernel", action="store_true")
     p.add_argument("--patient", action="store_true")
+    p.add_argument("--storm", type=int, default=0)
     p.add_argument("--times", action="store_true")
     p.add_argument("app", nargs=argparse.REMAINDER)
     o = p.parse_args()
@@ -217,14 +252,18 @@ def main():
     env = dict(os.environ)
     if o.lazy:
         env["BYSSUS_LAZY"] = "1"
+    if o.old_kernel:
+        env["BYSSUS_OLD_KERNEL"] = "1"
     if o.confined:
         confine()
+        env["CONFINED"] = "1"
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(124))
     rundir = tempfile.mkdtemp(prefix="byssus-run.")
     images = o.dir or tempfile.mkdtemp(prefix="byssus-ckpt.", dir="/dev/shm")
     rank = None
     try:
         rank = Rank([o.rank, "--"] + app, env, rundir, log)
+        rank.storm(o.storm)
         for n, t in enumerate(moment(x) for x in o.at.split(",") if x):
             code = wait_for_moment(rank, t)
             if code is not None:
@@ -249,14 +288,17 @@ def main():
                 rank.sock.close()
             else:
                 rank.kill()
-            rank = Rank([o.rank, "--restart", d], env, rundir, log)
+            if o.steal:
+                steal(o.steal)
+            rank = Rank(shlex.split(o.again) + [o.rank, "--restart", d], env, rundir, log)
             rank.restored()
+            rank.storm(o.storm)
             done(t)
             if n > 1:
                 shutil.rmtree(os.path.join(images, "ckpt.%06d" % (n - 2)), ignore_errors=True)
         return exit_code(rank.wait_for(1e9))
-    except Gone:
-        return exit_code(rank.wait()) if rank else 1
+    except Gone:                    # it has ended, or has become another program meanwhile
+        return exit_code(rank.wait_for(1e9)) if rank else 1
     except Refused as e:
         print("agent: refused: " + str(e), file=sys.stderr)
         rank.kill()

@@ -28,6 +28,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/byssus-hpc/byssus/internal/abi"
+	"github.com/byssus-hpc/byssus/internal/faults"
+	"github.com/byssus-hpc/byssus/internal/format/imagetest"
 	"github.com/byssus-hpc/byssus/test/harness"
 )
 
@@ -51,23 +54,43 @@ type program struct {
 
 func programs() []program {
 	return []program{
+		{file: "core_attributes.c", args: []string{"own", "60"}},
 		{file: "core_bulk.c", args: []string{"160", "2"}},
 		{file: "core_children.c", args: []string{"8"}},
 		{file: "core_count.c", args: []string{"30"}},
 		{file: "core_cross.c", native: []string{"native"}, rank: "test/byssus-rank-test"},
+		{file: "core_disguise.c", args: []string{"10", "", "two words", "--", "x"}},
 		{file: "core_exceptions.cpp", args: []string{"1800"}},
+		{file: "core_exec.c", args: []string{"12"}},
 		{file: "core_fds.c", args: []string{"60"}},
+		{file: "core_layout.c", args: []string{"8"}},
 		{file: "core_leader.c", args: []string{"200"}},
+		{file: "core_low.c", args: []string{"40"}},
+		{file: "core_limits.c", args: []string{"50", "own"}},
 		{file: "core_memory.c", args: []string{"45"}},
+		{file: "core_mutexes.c", args: []string{"50"}},
+		{file: "core_pages.c", args: []string{"45"}},
 		{file: "core_openmp.c", args: []string{"800"}},
 		{file: "core_python.py", args: []string{"5000"}},
 		{file: "core_shell.sh", args: []string{"240"}},
 		{file: "core_signals.c", args: []string{"50"}},
 		{file: "core_space.c", args: []string{"400000"}},
 		{file: "core_threads.c", args: []string{"80"}},
+		{file: "core_vectors.c", args: []string{"1.2"}},
 		{file: "core_drop.c", args: []string{"36"}},
+		{file: "core_storm.c", args: []string{"10"}},
 		{file: "core_timers.c", args: []string{"100"}},
 		{file: "core_window.c", prints: "wrong 0, handled, by the window\n", rank: "test/byssus-rank-test"},
+	}
+}
+
+// asking are programs that say themselves when they are checkpointed: always after the same lines. Each runs in all ways.
+func asking() []program {
+	return []program{
+		{file: "core_full.c"},
+		{file: "core_marks.c"},
+		{file: "core_objects.c"},
+		{file: "core_sockets.c"},
 	}
 }
 
@@ -316,6 +339,50 @@ func throughCheckpoints(t *testing.T, b bench, p program, w way, native run, len
 	t.Errorf("-seed %d: the program ended before its first checkpoint", *seed)
 }
 
+// TestAsking runs programs that ask for their checkpoints, natively and in every way to go on; core_objects also as on a
+// kernel that does not tell what kind of counter an eventfd is.
+func TestAsking(t *testing.T) {
+	b := ready(t)
+	for _, p := range asking() {
+		t.Run(p.name(), func(t *testing.T) {
+			t.Parallel()
+			dir := scratch(t)
+			native, err := do(t.Context(), dir, b.command(p))
+			if err == nil && strings.Contains(native.stdout, "wrong: ") {
+				err = fmt.Errorf("natively: %s", native.stdout)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, w := range []way{{"kill", nil}, {"go", nil}, {"exit", []string{"--lazy"}}, {"kill", []string{"--confined"}}} {
+				t.Run(w.name(), func(t *testing.T) { asked(t, b, p, w, native) })
+			}
+			if p.file == "core_objects.c" {
+				w := way{"kill", []string{"--old-kernel"}}
+				t.Run(w.name(), func(t *testing.T) { asked(t, b, p, w, native) })
+			}
+		})
+	}
+}
+
+// asked runs a program with a checkpoint whenever it asks, which is at least three times.
+func asked(t *testing.T, b bench, p program, w way, native run) {
+	dir := scratch(t)
+	ask := filepath.Join(dir, "ask")
+	p.args = append(slices.Clone(p.args), ask)
+	argv := b.agent(p, slices.Repeat([]string{ask}, 60), filepath.Join(dir, "images"), append([]string{"--mode=" + w.mode}, w.options...)...)
+	r, err := do(t.Context(), dir, argv)
+	if err == nil {
+		err = r.differs(native)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := r.taken(); n < 3 {
+		t.Errorf("%d checkpoints\n%s", n, r.story())
+	}
+}
+
 // TestEveryProgramIsRun finds programs that nobody has entered above.
 func TestEveryProgramIsRun(t *testing.T) {
 	files, err := filepath.Glob("../apps/core_*")
@@ -324,7 +391,8 @@ func TestEveryProgramIsRun(t *testing.T) {
 	}
 	for _, file := range files {
 		base := filepath.Base(file)
-		known := base == "core_refused.c" || slices.ContainsFunc(programs(), func(p program) bool { return p.file == base })
+		all := append(programs(), asking()...)
+		known := base == "core_refused.c" || base == "core_stuck.c" || slices.ContainsFunc(all, func(p program) bool { return p.file == base })
 		if !known {
 			t.Errorf("%s: no test runs it", base)
 		}
@@ -334,12 +402,25 @@ func TestEveryProgramIsRun(t *testing.T) {
 // TestRefused asks for a checkpoint of a program that holds what cannot be saved. The refusal must name all of it, with
 // process and descriptor. The program goes on as if nothing had been, and can be checkpointed when it has let go.
 func TestRefused(t *testing.T) {
+	refusals(t, "core_refused.c", "socket", "listener", "fifo", "sysv", "aio", "seccomp", "child", "secret", "inotify", "uring", "userfault", "perf",
+		"bpf", "fanotify", "notify", "stranger", "owner", "filter", "named", "orphans", "huge", "pidfd", "message", "netlink", "unconnected",
+		"hidden", "huge_pages", "watched", "guarded", "poisoned", "directory", "user", "namespace")
+}
+
+// TestStuck asks for a checkpoint of a program with a thread that cannot be stopped: after a while the checkpoint fails
+// by the thread's name. The program goes on, and can be checkpointed when the thread can be stopped.
+func TestStuck(t *testing.T) { refusals(t, "core_stuck.c", "masked", "vforked", "traced", "inside") }
+
+func refusals(t *testing.T, file string, kinds ...string) {
 	b := ready(t)
-	for _, kind := range []string{"socket", "listener", "fifo", "sysv", "aio", "child"} {
+	for _, kind := range kinds {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
 			dir := scratch(t)
-			p := program{file: "core_refused.c", args: []string{kind}}
+			p := program{file: file, args: []string{kind}}
+			if kind == "inside" {
+				p.rank = "test/byssus-rank-test"
+			}
 			native, err := do(t.Context(), dir, b.command(p))
 			if err != nil {
 				t.Fatal(err)
@@ -348,11 +429,200 @@ func TestRefused(t *testing.T) {
 			p.args = append(p.args, ask)
 			at := []string{ask, ask}
 			refused(t, b.agent(p, at, filepath.Join(dir, "images")), dir, run{code: 3}, 0)
+			if slices.Contains([]string{"user", "namespace"}, kind) {
+				return // nobody can let go of these
+			}
 			if err := os.Remove(ask); err != nil {
 				t.Fatal(err)
 			}
-			refused(t, b.agent(p, at, filepath.Join(dir, "images"), "--patient"), dir, native, 1)
+			after := 1
+			if kind == "seccomp" { // it keeps its filter
+				after = 0
+			}
+			refused(t, b.agent(p, at, filepath.Join(dir, "images"), "--patient"), dir, native, after)
 		})
+	}
+}
+
+// TestLockTaken takes a lock away that the program had at the checkpoint. The restart must fail and name the file.
+func TestLockTaken(t *testing.T) {
+	b := ready(t)
+	for _, kind := range []string{"flock", "ofd", "record"} {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			dir := scratch(t)
+			ask, file := filepath.Join(dir, "ask"), filepath.Join(dir, "core_refused.lock")
+			p := program{file: "core_refused.c", args: []string{kind, ask}}
+			for _, stolen := range []bool{false, true} {
+				options := []string{}
+				if stolen {
+					options = []string{"--steal=" + file}
+				}
+				r, err := do(t.Context(), dir, b.agent(p, []string{ask, ask}, filepath.Join(dir, "images"), options...))
+				if err != nil {
+					t.Fatal(err)
+				}
+				if want := file + ": was locked, and the lock is now held by another process"; stolen != strings.Contains(r.stderr, want) {
+					t.Errorf("stolen %t: %s", stolen, r.story())
+				}
+				os.Remove(ask)
+			}
+		})
+	}
+}
+
+// TestSurroundings restarts a program that has set nothing about itself where priority, processors, limits and umask are
+// others: it must take what it finds.
+func TestSurroundings(t *testing.T) {
+	b := ready(t)
+	dir := scratch(t)
+	p := program{file: "core_attributes.c", args: []string{"natural", "40"}}
+	again := `sh -c 'umask 027; ulimit -S -s 3000; ulimit -S -c 0; exec nice -n 5 taskset -c 1 "$@"' sh`
+	argv := b.agent(p, []string{"0.1", "0.1"}, filepath.Join(dir, "images"), "--again="+again)
+	r, err := do(t.Context(), dir, argv)
+	if err == nil {
+		err = r.differs(run{stdout: "nice 5 umask 27 stack 3072000 core 0 processors 1\n"})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestWrapped restarts a program that was started by others which had set its priority and processors: that is part of the
+// program, not of the surroundings.
+func TestWrapped(t *testing.T) {
+	b := ready(t)
+	dir := scratch(t)
+	p := program{file: "core_attributes.c", args: []string{"natural", "40"}}
+	argv := b.agent(p, []string{"0.4", "0.1"}, filepath.Join(dir, "images"), "--again=sh -c 'ulimit -S -s 3000; exec \"$@\"' sh")
+	i := slices.Index(argv, "--")
+	argv = slices.Concat(argv[:i+1], []string{"/bin/sh", "-c", `umask 07; exec nice -n 3 taskset -c 0 "$@"`, "sh"}, argv[i+1:])
+	r, err := do(t.Context(), dir, argv)
+	if err == nil {
+		err = r.differs(run{stdout: "nice 3 umask 7 stack 3072000 core 0 processors 0\n"})
+	}
+	if err != nil || r.taken() == 0 {
+		t.Fatalf("%d checkpoints, %v", r.taken(), err)
+	}
+}
+
+// TestWithoutRights runs a program that is not dumpable as a user without rights: what /proc says of such a process is
+// root's, and a list that cannot be read must not pass for an empty one.
+func TestWithoutRights(t *testing.T) {
+	b := ready(t)
+	if os.Getuid() != 0 {
+		t.Skip("SKIP: only root can become somebody else")
+	}
+	dir := scratch(t)
+	if err := os.Chmod(dir, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	p := program{file: "core_attributes.c", args: []string{"own", "50"}}
+	nobody := []string{"setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"}
+	native, err := do(t.Context(), dir, append(slices.Clone(nobody), b.command(p)...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := do(t.Context(), dir, append(nobody, b.agent(p, []string{"0.3", "0.2"}, filepath.Join(dir, "images"))...))
+	if err == nil {
+		err = r.differs(native)
+	}
+	if err != nil || r.taken() == 0 {
+		t.Fatalf("%d checkpoints, %v", r.taken(), err)
+	}
+}
+
+// TestOtherProcessor restarts images as they would come from a processor that keeps its registers elsewhere, or more of
+// them: what the kernel would answer by clearing registers in silence must be refused, with the reason.
+func TestOtherProcessor(t *testing.T) {
+	b := ready(t)
+	dir := scratch(t)
+	images := filepath.Join(dir, "images")
+	if _, err := do(t.Context(), dir, b.agent(program{file: "core_vectors.c", args: []string{"1"}}, []string{"0.1"}, images, "--mode=go")); err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(images, "ckpt.000000", "rank-00000.0.img")
+	whole, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	im, err := imagetest.Open(whole)
+	if err != nil || im.Header.XsaveSize <= 576 {
+		t.Skipf("no extended state: %v", err)
+	}
+	const magic, size, inUse = 464, 480, 512 // in a frame's extended state
+	cases := []struct {
+		name, want string
+		change     func(*imagetest.Image)
+	}{
+		{"nothing", "", func(*imagetest.Image) {}},
+		{"offset", "has processor state 2 (AVX) at offset 640", func(im *imagetest.Image) { im.Header.XsaveLayout[4] += 64 }},
+		{"size", "has processor state 2 (AVX) at offset 576, 320 bytes", func(im *imagetest.Image) { im.Header.XsaveLayout[5] += 64 }},
+		{"more state", "needs processor state", func(im *imagetest.Image) { im.Header.XCR0 |= 1 << 30 }},
+		{"larger frame", "bytes of processor state, this kernel takes", func(im *imagetest.Image) { im.GrowFrame(64) }},
+		{"no frame", "its frame has no extended state", func(im *imagetest.Image) { im.PatchFrame(magic, make([]byte, 4)) }},
+		{"frame without end", "has no end", func(im *imagetest.Image) { im.PatchFrame(size, []byte{0x80, 0x02, 0, 0}) }},
+		{"more in use", "its frame has processor state 0x40000", func(im *imagetest.Image) { im.PatchFrame(inUse+4, []byte{0, 0, 4, 0}) }},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			im, err := imagetest.Open(slices.Clone(whole))
+			if err != nil {
+				t.Fatal(err)
+			}
+			c.change(im)
+			if err := os.WriteFile(file, im.Bytes(), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			r, err := do(t.Context(), dir, []string{filepath.Join(b.root, "build/lib/byssus/byssus-rank-none"), "--restart", filepath.Dir(file)})
+			want := run{stdout: "wrong 0\n"}
+			if c.want != "" {
+				want = run{code: abi.ExitInternal}
+			}
+			if err == nil {
+				err = r.differs(want)
+			}
+			if err != nil || !strings.Contains(r.stderr, c.want) {
+				t.Errorf("want %q, %v\n%s", c.want, err, r.story())
+			}
+		})
+	}
+}
+
+// TestNoMemory lets each allocation of a checkpoint fail in turn, until there is none left to fail. The checkpoint then
+// fails with a sentence, the program goes on as if nothing had been, and the next checkpoint is taken and restarted from.
+func TestNoMemory(t *testing.T) {
+	b := ready(t)
+	for n, failed := 1, 0; ; n++ {
+		dir := scratch(t)
+		p := program{file: "core_refused.c", args: []string{"nothing"}}
+		native, err := do(t.Context(), dir, b.command(p))
+		if err != nil {
+			t.Fatal(err)
+		}
+		ask := filepath.Join(dir, "ask")
+		p.args = append(p.args, ask)
+		argv := append([]string{"/usr/bin/env", fmt.Sprintf("BYSSUS_FAULT=%s:%d", faults.Memory, n)},
+			b.agent(p, []string{ask, ask}, filepath.Join(dir, "images"), "--patient", "--writers=2")...)
+		r, err := do(t.Context(), dir, argv)
+		if err == nil {
+			err = r.differs(native)
+		}
+		if err != nil {
+			t.Fatalf("allocation %d: %v", n, err)
+		}
+		switch refused := strings.Contains(r.stderr, "agent: refused: "); {
+		case refused && r.taken() == 1:
+			failed++
+		case refused || r.taken() != 2:
+			t.Fatalf("allocation %d: %d checkpoints: %s", n, r.taken(), r.story())
+		case failed == 0 && n < 10: // of the start
+		case failed < 10:
+			t.Fatalf("only %d allocations can fail", failed)
+		default:
+			t.Logf("%d allocations failed in turn", failed)
+			return
+		}
 	}
 }
 
@@ -370,7 +640,7 @@ func refused(t *testing.T, argv []string, dir string, want run, taken int) {
 		t.Errorf("%d checkpoints, want %d", n, taken)
 	}
 	_, refusal, _ := strings.Cut(r.stderr, "agent: refused: ")
-	names := regexp.MustCompile(`(?m)^wants: (.+)$`).FindAllStringSubmatch(r.stderr, -1)
+	names := regexp.MustCompile(`(?m)^wants: (.+?) *$`).FindAllStringSubmatch(r.stderr, -1)
 	if len(names) == 0 {
 		t.Error("the program does not say what it holds")
 	}
@@ -378,5 +648,28 @@ func refused(t *testing.T, argv []string, dir string, want run, taken int) {
 		if !strings.Contains("\n"+refusal, "\n"+m[1]) {
 			t.Errorf("the refusal does not name %q:\n%s", m[1], r.story())
 		}
+	}
+}
+
+// TestSavedMemory runs the allocator of the MPI half's saved memory by itself, under the address sanitizer.
+func TestSavedMemory(t *testing.T) {
+	site, err := harness.Here()
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := scratch(t)
+	if *seed == 0 {
+		*seed = uint64(time.Now().UnixNano()) % 1_000_000
+	}
+	for _, argv := range [][]string{
+		{"gcc", "-std=gnu11", "-g", "-O1", "-Wall", "-Wextra", "-Werror", "-fsanitize=address,undefined", "-fno-sanitize-recover",
+			"-o", filepath.Join(dir, "heap"), filepath.Join(site.Root, "test/core/heap/heap.c"), filepath.Join(site.Root, "rank/mpi/heap.c")},
+		{filepath.Join(dir, "heap"), "20000", fmt.Sprint(*seed)},
+	} {
+		r, err := do(t.Context(), dir, argv)
+		if err != nil || r.code != 0 {
+			t.Fatalf("-seed %d: exit code %d, %v\n%s%s", *seed, r.code, err, r.stdout, r.stderr)
+		}
+		t.Log(r.stdout)
 	}
 }

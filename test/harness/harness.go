@@ -61,9 +61,8 @@ func Other(mpi string) string {
 
 // A Program is a test program with its arguments.
 type Program struct {
-	Name    string
-	Args    []string
-	Refusal string // a checkpoint that is refused with this text is asked for again: it is what the program provokes
+	Name string
+	Args []string
 }
 
 // Command is the program's command line when it is built for an MPI.

@@ -126,6 +126,11 @@ func (j *Job) Finish(ctx context.Context) (Results, error) {
 	if code := j.proc.ExitCode(); code != 0 {
 		return nil, fmt.Errorf("harness: job %s: exit code %d", j.Name, code)
 	}
+	return j.Printed()
+}
+
+// Printed are the results of all lives, the present one included.
+func (j *Job) Printed() (Results, error) {
 	r := Results{}
 	for _, p := range j.lives {
 		if err := r.Add(p.Stdout.String()); err != nil {

@@ -12,8 +12,6 @@ func program(name string) harness.Program {
 	switch name {
 	case "straggler":
 		return harness.Program{Name: name, Args: []string{"--pace", "300000"}}
-	case "children":
-		return harness.Program{Name: name, Args: []string{"--pace", "10000"}, Refusal: "child process"}
 	default:
 		return harness.Program{Name: name, Args: []string{"--pace", "10000"}}
 	}
@@ -23,6 +21,7 @@ func program(name string) harness.Program {
 func programs() []string {
 	return []string{
 		"p2p_storm", "coll_storm", "nbcoll", "types", "comm_churn", "comm_free", "threads", "straggler", "files_pipes", "memory", "children", "sparse_exchange",
+		"shared_memory", "shared_files",
 		"descriptors", "cxx_except", "omp",
 		"completions", "persistent", "sendmodes", "cart", "stencil", "cg", "fft_transpose", "particles", "heartbeat", "signal_storm", "py_mpi4py.py",
 		"neighbors",

@@ -89,15 +89,20 @@ func commands() map[string]func(*testscript.TestScript, bool, []string) {
 		"start":  cmdStart,  // start NAME ARG...     starts byssus in the background
 		"until":  cmdUntil,  // until NAME REGEXP     waits until it prints that
 		"await":  cmdAwait,  // await NAME CODE       waits until it ends; says and prints look at it then
-		"signal": cmdSignal, // signal NAME SIGNAL    sends INT, TERM or KILL to its process group
-		"lose":   cmdLose,   // lose NAME RANK        kills a rank of it
-		"appear": cmdAppear, // appear FILE...        waits until one of the files exists
-		"tmpfs":  cmdTmpfs,  // tmpfs DIR OPTIONS     mounts a tmpfs (or remounts it with remount,...)
-		"fill":   cmdFill,   // fill FILE             writes until the file system is full
-		"cut":    cmdCut,    // cut FILE BYTES        shortens a file by so many bytes
-		"flip":   cmdFlip,   // flip FILE OFFSET      turns one bit; OFFSET may be data (in the middle of the memory)
-		"poke":   cmdPoke,   // poke FILE OFFSET HEX  overwrites bytes
-		"future": cmdFuture, // future DIR            gives a checkpoint's images a format version to come
+		"signal": cmdSignal, // signal NAME SIGNAL [all|timeout]   INT to its process group, others to it; all: to it and all below it;
+		// timeout: to it, then to its group, as timeout(1) does
+		"signal-launcher": cmdSignalLauncher, // signal-launcher NAME SIGNAL
+		"gone":            cmdGone,           // gone              waits until no rank or launcher is left whose byssus is gone
+		"signal-rank":     cmdSignalRank,     // signal-rank NAME RANK SIGNAL
+		"until2":          cmdUntil2,         // until2 NAME REGEXP    waits until it says that on standard error
+		"lose":            cmdLose,           // lose NAME RANK        kills a rank of it
+		"appear":          cmdAppear,         // appear FILE...        waits until one of the files exists
+		"tmpfs":           cmdTmpfs,          // tmpfs DIR OPTIONS     mounts a tmpfs (or remounts it with remount,...)
+		"fill":            cmdFill,           // fill FILE             writes until the file system is full
+		"cut":             cmdCut,            // cut FILE BYTES        shortens a file by so many bytes
+		"flip":            cmdFlip,           // flip FILE OFFSET      turns one bit; OFFSET may be data (in the middle of the memory)
+		"poke":            cmdPoke,           // poke FILE OFFSET HEX  overwrites bytes
+		"future":          cmdFuture,         // future DIR            gives a checkpoint's images a format version to come
 	}
 }
 

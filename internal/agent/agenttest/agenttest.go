@@ -9,6 +9,7 @@
 //	always=K       dies at step K in every start
 //	refuse=TEXT    has something that cannot be saved
 //	nospace=1      cannot write its image
+//	badimage=1     writes an image of another job, and says that it is well
 //	norestore=N    cannot go on from checkpoint N
 //	wait=1         never meets: it waits in point-to-point
 package agenttest
@@ -146,6 +147,7 @@ func (r *rank) count() {
 	}
 	code, _ := strconv.Atoi(r.set["exit"])
 	if code == 0 {
+		r.send(abi.MsgFinalizing, nil, "")
 		r.send(abi.MsgFini, nil, "")
 	}
 	binary.LittleEndian.PutUint64(r.page[unsafe.Offsetof(abi.Page{}.ExitCode):], uint64(code))
@@ -210,6 +212,8 @@ func (r *rank) message(m abi.Message) {
 		r.goOn()
 	case abi.MsgExit:
 		os.Exit(abi.ExitStopped)
+	case abi.MsgEnd:
+		check(syscall.Kill(os.Getpid(), syscall.SIGTERM))
 	}
 }
 
@@ -230,6 +234,9 @@ func (r *rank) drain(body []byte) {
 	memory = append(memory, strings.Join(r.app, "\n")...)
 	im := abi.Image{NFiles: 1, Bytes: uint64(len(memory))}
 	text := ""
+	if r.set["badimage"] != "" {
+		d.JobID[0]++
+	}
 	if err := imagetest.Write(abi.Text(d.Dir[:]), imagetest.Spec{Rank: r.id, NRanks: r.n, JobID: d.JobID, Checkpoint: d.Checkpoint, Memory: memory}); err != nil || r.set["nospace"] != "" {
 		im.Status, text = 1, "write: no space left on device"
 	}
@@ -246,7 +253,7 @@ func (r *rank) load(dir string) {
 	var h abi.ImageHeader
 	_, err = abi.Decode(b, &h)
 	check(err)
-	memory := b[abi.PageBytes:h.VMAsOff]
+	memory := b[h.DataOff : h.DataOff+h.DataLen]
 	r.steps = binary.LittleEndian.Uint64(memory)
 	r.app = strings.Split(abi.Text(memory[8:]), "\n")
 	for _, a := range r.app {
@@ -264,25 +271,28 @@ func Mpirun() {
 		fmt.Println("HYDRA build details:\n    Version:    4.0.0")
 		os.Exit(0)
 	}
-	n := 1
+	n, out := 1, os.Stdout
 	for len(args) > 1 && strings.HasPrefix(args[0], "-") {
-		if args[0] == "-n" {
-			var err error
+		var err error
+		switch args[0] {
+		case "-n":
 			n, err = strconv.Atoi(args[1])
-			check(err)
+		case "-outfile-pattern":
+			out, err = os.OpenFile(args[1], os.O_WRONLY, 0)
 		}
+		check(err)
 		args = args[2:]
 	}
-	os.Exit(supervise(n, args))
+	os.Exit(supervise(n, args, out))
 }
 
-func supervise(n int, args []string) int {
+func supervise(n int, args []string, out *os.File) int {
 	var ranks []*exec.Cmd
 	ended := make(chan int, n)
 	for id := range n {
 		c := exec.Command(args[0], args[1:]...)
 		c.Env = append(os.Environ(), fmt.Sprintf("PMI_RANK=%d", id))
-		c.Stdout, c.Stderr = os.Stdout, os.Stderr
+		c.Stdout, c.Stderr = out, os.Stderr
 		c.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 		check(c.Start())
 		ranks = append(ranks, c)

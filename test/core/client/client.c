@@ -1,5 +1,5 @@
 /* client.c: a client of the core for tests of crossings, without any MPI. Slots: 0 sum, 1 wait, 2 callback,
- * 3 words, 4 loaded, 5 words by a short trampoline.
+ * 3 words, 4 loaded, 5 words by a short trampoline, 6 stuck.
  *
  * Context: as rank/core/core.h says; slots run on application threads with lower TLS. */
 #define _GNU_SOURCE
@@ -63,6 +63,13 @@ static long loaded(void)
 	return 0;
 }
 
+/* An MPI that computes and looks at nothing but its caller's word. */
+static long stuck(long word)
+{
+	while (!*(volatile int *)word) ;
+	return 0;
+}
+
 static const char *start(void)
 {
 	first = words_here();
@@ -72,6 +79,7 @@ static const char *start(void)
 	core_set_call(0, sum);
 	core_set_call(1, wait_here);
 	core_set_call(2, callback);
+	core_set_call(6, stuck);
 	uint64_t *kept = core_region(3, 8192);
 	if (core_job.restarted && kept[0] != 4711) return "region 3 did not come back";
 	kept[0] = 4711;

@@ -1,0 +1,152 @@
+package agent
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"sync"
+	"syscall"
+
+	"github.com/byssus-hpc/byssus/internal/abi"
+)
+
+// board is where ranks leave objects for each other at a restart, and where they meet. A wish is answered when some rank
+// has given what it is for, a meeting when all ranks have come; one that waits for a rank that is gone waits until its own
+// end, which the coordinator sees to. Objects are kept until the last meeting.
+type board struct {
+	mu     sync.Mutex
+	given  map[name]*os.File
+	wanted map[name][]*session
+	here   map[uint64][]*session // by the number of the meeting
+}
+
+// name is an object as it was at the checkpoint.
+type name struct{ dev, inode uint64 }
+
+// lastMeeting is that after which nobody wants anything any more.
+const lastMeeting = 2
+
+// hand performs what a rank asks of the board.
+func (s *Server) hand(ses *session, m abi.Message, file *os.File) error {
+	var h abi.Hand
+	if _, err := abi.Decode(m.Body, &h); err != nil {
+		return errors.Join(err, closeFile(file))
+	}
+	b, n := &s.board, name{h.Dev, h.Inode}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	switch {
+	case h.What == abi.HandGive && file != nil && b.given[n] == nil:
+		if b.given == nil {
+			b.given = map[name]*os.File{}
+		}
+		b.given[n] = file
+		h.What = abi.HandWant
+		for _, to := range b.wanted[n] {
+			to.handed(h, file)
+		}
+		delete(b.wanted, n)
+		return nil
+	case h.What == abi.HandWant && file == nil:
+		if f := b.given[n]; f != nil {
+			ses.handed(h, f)
+			return nil
+		}
+		if b.wanted == nil {
+			b.wanted = map[name][]*session{}
+		}
+		b.wanted[n] = append(b.wanted[n], ses)
+		return nil
+	case h.What == abi.HandHere && file == nil:
+		b.meet(ses, h, s.cfg.Ranks)
+		return nil
+	}
+	return errors.Join(fmt.Errorf("agent: rank %d: hand %d of object %d:%d, file %v: cannot be", ses.rank, h.What, h.Dev, h.Inode, file != nil), closeFile(file))
+}
+
+// meet counts a rank that has come to a meeting.
+func (b *board) meet(ses *session, h abi.Hand, ranks int) {
+	if b.here == nil {
+		b.here = map[uint64][]*session{}
+	}
+	b.here[h.Dev] = append(b.here[h.Dev], ses)
+	if len(b.here[h.Dev]) < ranks {
+		return
+	}
+	for _, to := range b.here[h.Dev] {
+		to.handed(h, nil)
+	}
+	if h.Dev == lastMeeting {
+		b.closeFiles()
+	}
+}
+
+func (b *board) close() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.closeFiles()
+}
+
+func (b *board) closeFiles() {
+	for _, f := range b.given {
+		f.Close()
+	}
+	b.given = nil
+}
+
+// handed answers a rank.
+func (s *session) handed(h abi.Hand, file *os.File) {
+	body := abi.Encode(h, "")
+	s.put(packet{abi.Packet(abi.Message{Header: abi.Header{Type: abi.MsgHanded, Rank: uint32(s.rank)}, Body: body}), file})
+}
+
+// put queues a message.
+func (s *session) put(p packet) {
+	s.mu.Lock()
+	s.queue = append(s.queue, p)
+	s.mu.Unlock()
+	s.wake.Signal()
+}
+
+// send writes a message. A file that has been closed meanwhile is one that nobody waits for any more.
+func (p packet) send(c *net.UnixConn) error {
+	if p.file == nil {
+		_, err := c.Write(p.bytes)
+		return err
+	}
+	raw, err := p.file.SyscallConn()
+	if err != nil {
+		return err
+	}
+	var sent error
+	err = raw.Control(func(fd uintptr) {
+		_, _, sent = c.WriteMsgUnix(p.bytes, syscall.UnixRights(int(fd)), nil)
+	})
+	return errors.Join(err, sent)
+}
+
+// receive reads a packet and the descriptor that came with it, if any.
+func receive(c *net.UnixConn, buf []byte) (int, *os.File, error) {
+	oob := make([]byte, syscall.CmsgSpace(4))
+	n, k, _, _, err := c.ReadMsgUnix(buf, oob)
+	if err != nil || k == 0 {
+		return n, nil, err
+	}
+	list, err := syscall.ParseSocketControlMessage(oob[:k])
+	if err != nil || len(list) == 0 {
+		return n, nil, err
+	}
+	fds, err := syscall.ParseUnixRights(&list[0])
+	if err != nil || len(fds) == 0 {
+		return n, nil, err
+	}
+	return n, os.NewFile(uintptr(fds[0]), "object"), nil
+}
+
+func closeFile(f *os.File) error {
+	if f == nil {
+		return nil
+	}
+	return f.Close()
+}

@@ -1,0 +1,178 @@
+package agent
+
+import (
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/byssus-hpc/byssus/internal/abi"
+	"github.com/byssus-hpc/byssus/internal/coord"
+)
+
+// join connects as a rank and takes the welcome.
+func join(t *testing.T, s *Server, events chan coord.Event, rank, ranks int) *net.UnixConn {
+	t.Helper()
+	c, err := dial(SocketPath(s.cfg.Dir))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close() })
+	h := hello(uint32(ranks))
+	abi.SetText(h.Host[:], "here")
+	say(t, c, rank, abi.MsgHello, 0, abi.Encode(h, ""), nil)
+	expect(t, events, coord.Hello{Rank: rank})
+	if m, _ := hear(t, c); m.Type != abi.MsgWelcome {
+		t.Fatalf("message of type %d, want WELCOME", m.Type)
+	}
+	return c
+}
+
+func say(t *testing.T, c *net.UnixConn, rank int, typ uint16, epoch uint64, body []byte, f *os.File) {
+	t.Helper()
+	p := packet{abi.Packet(abi.Message{Header: abi.Header{Type: typ, Rank: uint32(rank), Epoch: epoch}, Body: body}), f}
+	if err := p.send(c); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func hear(t *testing.T, c *net.UnixConn) (abi.Message, *os.File) {
+	t.Helper()
+	buf := make([]byte, abi.HeaderBytes+abi.MaxBody)
+	if err := c.SetReadDeadline(time.Now().Add(patience)); err != nil {
+		t.Fatal(err)
+	}
+	n, f, err := receive(c, buf)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := abi.Parse(buf[:n])
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m, f
+}
+
+// nameless is a file without a name and with some content.
+func nameless(t *testing.T, text string) *os.File {
+	t.Helper()
+	f, err := os.CreateTemp(t.TempDir(), "")
+	if err == nil {
+		err = os.Remove(f.Name())
+	}
+	if err == nil {
+		_, err = f.WriteString(text)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { f.Close() })
+	return f
+}
+
+func hand(what uint32, dev, inode uint64) []byte {
+	return abi.Encode(abi.Hand{What: what, Dev: dev, Inode: inode}, "")
+}
+
+// TestHand: what a rank gives others get, whether they ask before or after it, and with it the very same file; a meeting is
+// answered when all have come.
+func TestHand(t *testing.T) {
+	s, events := serve(t, 2)
+	c := []*net.UnixConn{join(t, s, events, 0, 2), join(t, s, events, 1, 2)}
+	for _, early := range []bool{true, false} {
+		inode := uint64(10)
+		if early {
+			inode = 11
+			say(t, c[1], 1, abi.MsgHand, 0, hand(abi.HandWant, 5, inode), nil)
+		}
+		say(t, c[0], 0, abi.MsgHand, 0, hand(abi.HandGive, 5, inode), nameless(t, fmt.Sprint("object ", inode)))
+		if !early {
+			say(t, c[1], 1, abi.MsgHand, 0, hand(abi.HandWant, 5, inode), nil)
+		}
+		m, f := hear(t, c[1])
+		if string(m.Body) != string(hand(abi.HandWant, 5, inode)) || m.Type != abi.MsgHanded || f == nil {
+			t.Fatalf("answer %+v, file %v", m, f)
+		}
+		if b, err := io.ReadAll(io.NewSectionReader(f, 0, 100)); string(b) != fmt.Sprint("object ", inode) || err != nil {
+			t.Fatalf("content %q, %v", b, err)
+		}
+		f.Close()
+	}
+	for meeting := range uint64(lastMeeting) {
+		say(t, c[1], 1, abi.MsgHand, 0, hand(abi.HandHere, meeting+1, 0), nil)
+		say(t, c[0], 0, abi.MsgHand, 0, hand(abi.HandWant, 5, 10), nil)
+		if meeting == 0 { // rank 0 still hands things about while rank 1 waits
+			if _, f := hear(t, c[0]); f == nil {
+				t.Fatal("no file")
+			}
+		} else if m, _ := hear(t, c[0]); m.Type != abi.MsgHanded {
+			t.Fatalf("answer %+v", m)
+		}
+		say(t, c[0], 0, abi.MsgHand, 0, hand(abi.HandHere, meeting+1, 0), nil)
+		for rank := range c {
+			if m, f := hear(t, c[rank]); string(m.Body) != string(hand(abi.HandHere, meeting+1, 0)) || f != nil {
+				t.Fatalf("rank %d: %+v", rank, m)
+			}
+		}
+	}
+	s.board.mu.Lock()
+	defer s.board.mu.Unlock()
+	if s.board.given != nil {
+		t.Error("the agent keeps files beyond the last meeting")
+	}
+}
+
+// TestBadHand: a rank that gives nothing has lost the agent's trust.
+func TestBadHand(t *testing.T) {
+	s, events := serve(t, 1)
+	c := join(t, s, events, 0, 1)
+	say(t, c, 0, abi.MsgHand, 0, hand(abi.HandGive, 5, 1), nil)
+	expect(t, events, coord.Failed{Text: "agent: rank 0: hand 1 of object 5:1, file false: cannot be"})
+}
+
+// TestStrangers: another process that has a file without a name is named, one that writes to a file with a name too, and
+// ranks that have one open file together.
+func TestStrangers(t *testing.T) {
+	s, events := serve(t, 2)
+	c := []*net.UnixConn{join(t, s, events, 0, 2), join(t, s, events, 1, 2)}
+	f, own := nameless(t, "x"), nameless(t, "y")
+	sleep := exec.Command("sleep", "600")
+	sleep.ExtraFiles = []*os.File{f}
+	sleep.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	if err := sleep.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = sleep.Process.Kill(); _ = sleep.Wait() })
+	object := func(f *os.File, flags uint32) abi.Object {
+		var st syscall.Stat_t
+		if err := syscall.Fstat(int(f.Fd()), &st); err != nil {
+			t.Fatal(err)
+		}
+		return abi.Object{Dev: st.Dev, Inode: st.Ino, Flags: flags, FD: int32(f.Fd())}
+	}
+	s.Survey()
+	for rank, conn := range c {
+		list := []abi.Object{object(f, abi.ObjectNameless), object(f, abi.ObjectEnd), object(own, abi.ObjectNameless)}
+		say(t, conn, rank, abi.MsgObjects, 3, abi.Encode(list, ""), nil)
+		ev := (<-events).(coord.Objects)
+		if ev.Rank != rank || ev.Epoch != 3 || ev.Host != "here" || len(ev.Objects) != 3 {
+			t.Fatalf("event %+v", ev)
+		}
+		for i, o := range ev.Objects {
+			stranger := strings.Contains(o.Foreign, fmt.Sprintf("that process %d (sleep) has too", sleep.Process.Pid))
+			if o.Object != list[i] || stranger != (i < 2) || !stranger && o.Foreign != "" {
+				t.Errorf("rank %d, object %d: %q", rank, i, o.Foreign)
+			}
+			if twin := strings.Contains(o.Twin, "that rank 0 has too, as fd"); twin != (rank == 1) {
+				t.Errorf("rank %d, object %d: %q", rank, i, o.Twin)
+			}
+		}
+	}
+	say(t, c[0], 0, abi.MsgObjects, 3, []byte("short"), nil)
+	expect(t, events, coord.Failed{Text: "agent: objects of rank 0: found 5 bytes, wanted a multiple of 32"})
+}

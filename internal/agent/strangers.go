@@ -1,0 +1,247 @@
+package agent
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+
+	"github.com/byssus-hpc/byssus/internal/abi"
+	"github.com/byssus-hpc/byssus/internal/coord"
+)
+
+// This file finds out who else has what a rank has open or mapped. Other processes are looked at before a checkpoint is
+// asked for, while the ranks run; again, once in an attempt and only for what a rank has reported, when that rank stands
+// and has memory or files without a name.
+// Seen are the processes that this user may look at: those of the same user, or all.
+
+const sysKcmp = 312
+
+// holder is a process that has an object.
+type holder struct {
+	pid    int
+	path   string // a link below /proc that names it, or the name itself
+	writes bool
+}
+
+// look is what was found in one attempt.
+type look struct {
+	mu    sync.Mutex
+	epoch uint64
+	early map[name]holder       // before the attempt; nil: not yet
+	late  map[name]*holder      // what was looked for again; nil: nobody has it
+	open  map[name][]descriptor // of the ranks that stand
+}
+
+// descriptor is a rank's open file.
+type descriptor struct {
+	rank, pid int
+	fd        int32
+}
+
+// Survey looks at all other processes. It takes time, and is therefore called before a checkpoint is asked for.
+func (s *Server) Survey() {
+	found := strangers(s.pids(), nil)
+	s.look.mu.Lock()
+	defer s.look.mu.Unlock()
+	s.look.early = found
+}
+
+// begin forgets what was found in an earlier attempt.
+func (l *look) begin(epoch uint64) {
+	if l.epoch != epoch {
+		l.epoch, l.late, l.open = epoch, map[name]*holder{}, map[name][]descriptor{}
+	}
+}
+
+// pids are the processes that are no strangers: the ranks, and this one.
+func (s *Server) pids() map[int]bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	ours := map[int]bool{os.Getpid(): true}
+	for _, p := range s.procs {
+		ours[p.pid] = true
+	}
+	return ours
+}
+
+// objects hands on what a rank has, with what is known of others that have it too.
+func (s *Server) objects(ses *session, m abi.Message) error {
+	list := make([]abi.Object, len(m.Body)/objectBytes)
+	rest, err := abi.Decode(m.Body, list)
+	if err != nil || len(rest) != 0 {
+		return fmt.Errorf("agent: objects of rank %d: found %d bytes, wanted a multiple of %d", ses.rank, len(m.Body), objectBytes)
+	}
+	ev := coord.Objects{Rank: ses.rank, Epoch: m.Epoch, Host: ses.host}
+	l := &s.look
+	l.mu.Lock()
+	l.begin(m.Epoch)
+	l.again(s.pids, list)
+	for _, o := range list {
+		ev.Objects = append(ev.Objects, l.judge(ses, o))
+	}
+	l.mu.Unlock()
+	s.cfg.Event(ev)
+	return nil
+}
+
+const objectBytes = 32
+
+// withContent marks objects whose content is in an image.
+const withContent = abi.ObjectNameless | abi.ObjectMemory
+
+// again looks for those objects with content that nobody has looked for in this attempt.
+func (l *look) again(ours func() map[int]bool, list []abi.Object) {
+	wanted := map[name]bool{}
+	for _, o := range list {
+		n := name{o.Dev, o.Inode}
+		if _, done := l.late[n]; o.Flags&withContent != 0 && !done {
+			wanted[n], l.late[n] = true, nil
+		}
+	}
+	if len(wanted) == 0 {
+		return
+	}
+	for n, h := range strangers(ours(), wanted) {
+		l.late[n] = &h
+	}
+}
+
+// judge says who else has an object.
+func (l *look) judge(ses *session, o abi.Object) coord.Object {
+	n := name{o.Dev, o.Inode}
+	out := coord.Object{Object: o}
+	h, found := l.early[n]
+	if o.Flags&withContent != 0 {
+		late := l.late[n]
+		if found = late != nil; found {
+			h = *late
+		}
+	}
+	if found && (h.writes || o.Flags&(withContent|abi.ObjectKernel) != 0) {
+		out.Foreign = fmt.Sprintf("%s that process %d (%s) has too", h.name(), h.pid, command(h.pid))
+	}
+	if o.FD < 0 {
+		return out
+	}
+	d := descriptor{ses.rank, ses.pid(), o.FD}
+	for _, e := range l.open[n] {
+		if e.rank != d.rank && sameFile(d, e) {
+			out.Twin = fmt.Sprintf("open file that rank %d has too, as fd %d", e.rank, e.fd)
+			break
+		}
+	}
+	l.open[n] = append(l.open[n], d)
+	return out
+}
+
+// name is what the process calls the object.
+func (h holder) name() string {
+	if to, err := os.Readlink(h.path); err == nil {
+		return to
+	}
+	return h.path
+}
+
+// sameFile says whether two descriptors are one open file, with one offset (kcmp, KCMP_FILE).
+func sameFile(a, b descriptor) bool {
+	r, _, errno := syscall.Syscall6(sysKcmp, uintptr(a.pid), uintptr(b.pid), 0, uintptr(a.fd), uintptr(b.fd), 0)
+	return errno == 0 && r == 0
+}
+
+func command(pid int) string {
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/comm", pid))
+	if err != nil {
+		return "it has ended"
+	}
+	return string(bytes.TrimSpace(b))
+}
+
+// strangers finds the files, pipes and sockets that other processes have open, and those that they have mapped for sharing:
+// the wanted ones, or all when wanted is nil.
+func strangers(ours map[int]bool, wanted map[name]bool) map[name]holder {
+	found := map[name]holder{}
+	procs, err := os.ReadDir("/proc")
+	if err != nil {
+		return found
+	}
+	uid := os.Getuid()
+	for _, p := range procs {
+		pid, err := strconv.Atoi(p.Name())
+		if err != nil || ours[pid] {
+			continue
+		}
+		dir := filepath.Join("/proc", p.Name())
+		var st syscall.Stat_t
+		if syscall.Stat(dir, &st) != nil || uid != 0 && int(st.Uid) != uid {
+			continue
+		}
+		descriptors(pid, dir+"/fd/", wanted, found)
+		mappings(pid, dir+"/maps", wanted, found)
+	}
+	return found
+}
+
+// note keeps one holder of an object, a writer before others.
+func note(found map[name]holder, n name, h holder) {
+	if old, ok := found[n]; !ok || h.writes && !old.writes {
+		found[n] = h
+	}
+}
+
+func descriptors(pid int, dir string, wanted map[name]bool, found map[name]holder) {
+	f, err := os.Open(dir)
+	if err != nil {
+		return
+	}
+	defer f.Close()
+	fds, _ := f.Readdirnames(-1) // of a process that ends, what is left
+	for _, fd := range fds {
+		var st syscall.Stat_t
+		if syscall.Stat(dir+fd, &st) != nil {
+			continue
+		}
+		n := name{st.Dev, st.Ino}
+		kind := st.Mode & syscall.S_IFMT
+		if wanted != nil && !wanted[n] || kind != syscall.S_IFREG && kind != syscall.S_IFIFO && kind != syscall.S_IFSOCK {
+			continue
+		}
+		info, err := os.Lstat(dir + fd) // its mode says what it was opened for
+		note(found, n, holder{pid, dir + fd, err == nil && info.Mode()&0o200 != 0})
+	}
+}
+
+// mappings reads lines "start-end perms offset major:minor inode path".
+func mappings(pid int, file string, wanted map[name]bool, found map[name]holder) {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return
+	}
+	for line := range bytes.Lines(text) {
+		_, perms, _ := bytes.Cut(line, []byte(" "))
+		if len(perms) < 4 || perms[3] != 's' {
+			continue
+		}
+		f := strings.Fields(string(line))
+		if len(f) < 5 || f[4] == "0" {
+			continue
+		}
+		var major, minor uint64
+		ino, err := strconv.ParseUint(f[4], 10, 64)
+		if _, e := fmt.Sscanf(f[3], "%x:%x", &major, &minor); e != nil || err != nil {
+			continue
+		}
+		if n := (name{device(major, minor), ino}); wanted == nil || wanted[n] {
+			note(found, n, holder{pid, strings.Join(f[5:], " "), f[1][1] == 'w'})
+		}
+	}
+}
+
+// device is the number that stat gives for a device.
+func device(major, minor uint64) uint64 {
+	return major&0xfff<<8 | minor&0xff | minor&^0xff<<12 | major&^0xfff<<32
+}

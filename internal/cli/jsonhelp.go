@@ -1,0 +1,97 @@
+package cli
+
+import "strings"
+
+// What --json prints, for the help of each verb. A test compares the names with those of the structures. Times that end
+// in _ns are numbers of nanoseconds, others are RFC 3339; sizes are bytes; what has nothing to say is left out.
+
+// withJSON is a verb's long help with a list of what it prints.
+func withJSON(long, what, fields string) string {
+	return long + "\n\nWith --json: " + what + `. Fields that end in _ns are nanoseconds, other times are
+RFC 3339, sizes are bytes; a field that has nothing to say is left out.
+
+` + strings.TrimSuffix(fields, "\n")
+}
+
+const jsonStatus = `    job, dir, app, pid        name, directory of checkpoints, command line, process of byssus
+    mpi                       name (mpich or openmpi), mpirun, library, version
+    mpi_says                  what the MPI in use says about itself
+    running_ns                how long this byssus has run
+    phase                     idle, starting, running, ending, gone, backoff (before a restart) or done
+    ranks, connected          size of MPI_COMM_WORLD; ranks that answer
+    restarted_from            number of the checkpoint that it goes on from
+    checkpoints               numbers of those that are kept
+    restarts_without_progress restarts without a new checkpoint in between
+    now_taking, attempt       number of the checkpoint that is being taken; which try at it
+    stage, stage_since_ns     of it: preparing, pausing, agreeing, stopping, writing or committing; since when of
+                              running_ns
+    detail                    what it waits for
+    ending_because            why the job is ending
+    last_checkpoint           as checkpoint --json prints it
+    rank_status               for each rank, in order:
+      pid                     its process
+      phase                   starting, running, pending (a checkpoint is asked for), stopping, draining, writing,
+                              reading, restoring or ended
+      where                   computing, collective (inside one), waiting (for a message), holding (before a
+                              collective, for a checkpoint) or initializing
+      bytes_done, bytes_total of the image that is being written or read
+      resident_added          memory that is resident because of Byssus
+`
+
+const jsonResult = `    checkpoint                its number
+    bytes                     of all files
+    stall_ns                  how long the application stood still, the longest of all ranks
+    took_ns                   from the request to the commit
+    attempts                  how often the ranks were asked to come to a quiet point
+    refusals                  what cannot be saved, one string for each
+    error                     why there is no checkpoint; the exit code is 122 then
+`
+
+const jsonListed = `    job, state                its name; running, lost (its byssus died), stopped, finished, failed, damaged (nobody
+                              can tell) or unusable (of another user, a link, or not to be read)
+    checkpoint, path          its number, its directory; a job without any has one entry without a number
+    manifest                  what the checkpoint consists of:
+      format                  version of the manifest
+      job, id, checkpoint     what it is of
+      ranks, mpi, app         size of MPI_COMM_WORLD, the MPI's own words, the program
+      time, bytes             of the commit; of all files
+      files                   a list: name, size, header_crc32c (hexadecimal)
+      meta                    the job as it was then, as job in show --json
+    error                     what is wrong with the checkpoint
+    job_error                 what is wrong with the job
+`
+
+const jsonVerified = `    checkpoint                its number; left out where something beside the checkpoints is damaged
+    bytes                     of memory that were read
+    error                     the damage; left out: good
+`
+
+const jsonShown = `    state                     running, lost (its byssus died), stopped, finished, failed or damaged
+    dir                       of the job
+    running                   what the running job says, as ps --json prints it (ending_because: why it is ending)
+    checkpoint                the manifest of the checkpoint, as in list --json
+    error, job_error          what is wrong with the checkpoint, with the job
+    images                    for each file of the checkpoint:
+      rank, part              whose, and which of the rank's files
+      size, memory            of the file; of memory in it
+      chunks, mappings        their numbers
+      kernel, libc, mpi, byssus
+                              versions that it was written under
+    job                       the job:
+      name, id                of the job; id is in every image
+      format                  version of job.json
+      app, dir                command line, working directory
+      ranks                   size of MPI_COMM_WORLD
+      mpi, face               mpich or openmpi: run under last; linked against
+      mpi_args                further arguments of mpirun
+      every_ns, keep, retries, fsync, lazy, policy, writers, grace_ns, refused
+                              as given to run
+      auto_named              the name was made up
+      state                   running, stopped, finished, failed or damaged
+      exit                    exit code
+      started, ended          when
+`
+
+const jsonVersion = `    byssus, go                version of byssus; of the Go that it was compiled by
+    protocol, image           versions of the protocol to ranks, and of images
+`

@@ -1,0 +1,54 @@
+package cli
+
+import (
+	"reflect"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/byssus-hpc/byssus/internal/coord"
+	"github.com/byssus-hpc/byssus/internal/coordsrv"
+)
+
+// TestJSONIsDocumented: the help of each verb with --json names every field that it can print. Fields that hold what
+// another verb prints are explained there.
+func TestJSONIsDocumented(t *testing.T) {
+	prints := map[string]any{"ps": coordsrv.Status{}, "list": listed{}, "show": shown{}, "verify": verified{},
+		"checkpoint": coord.Result{}, "stop": coord.Result{}}
+	elsewhere := map[string]bool{"last_checkpoint": true, "running": true, "meta": true}
+	for _, cmd := range Root().Commands() {
+		if v, ok := prints[cmd.Name()]; ok {
+			skip := map[string]bool{"manifest": cmd.Name() != "list", "checkpoint": cmd.Name() == "show"}
+			for name := range elsewhere {
+				skip[name] = true
+			}
+			for _, name := range fieldsOf(reflect.TypeOf(v), skip) {
+				if !regexp.MustCompile(`\b` + name + `\b`).MatchString(cmd.Long) {
+					t.Errorf("%s --json: field %s is not explained in its help", cmd.Name(), name)
+				}
+			}
+		}
+	}
+}
+
+// fieldsOf lists the names of all fields of a type, but does not look into those to skip.
+func fieldsOf(t reflect.Type, skip map[string]bool) []string {
+	for t.Kind() == reflect.Pointer || t.Kind() == reflect.Slice {
+		t = t.Elem()
+	}
+	if t.Kind() != reflect.Struct || t.PkgPath() == "time" {
+		return nil
+	}
+	var names []string
+	for i := range t.NumField() {
+		f := t.Field(i)
+		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+		if name != "" {
+			names = append(names, name)
+		}
+		if !skip[name] {
+			names = append(names, fieldsOf(f.Type, skip)...)
+		}
+	}
+	return names
+}

@@ -1,0 +1,181 @@
+package coord
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/byssus-hpc/byssus/internal/abi"
+)
+
+// What several ranks share, files and memory, has one state, and one of them answers for it: its owner alone stores the
+// content of what has no name, makes it anew at a restart and hands it to the others, and brings a file back to its size.
+// Which objects are the same only the coordinator can see, who hears of all: by machine, device and inode.
+//
+// That state must not change between the first image and the last. So, where anything is shared that somebody writes to,
+// the ranks hold after their images until all are written.
+
+// Object is something that a rank has open or mapped, as it reported it.
+type Object struct {
+	abi.Object
+	Foreign string // processes that are not ranks and have it too; empty: none
+	Twin    string // another rank's descriptor of the same open file; empty: none
+}
+
+// identity tells whether two ranks mean the same object.
+type identity struct {
+	host       string
+	dev, inode uint64
+}
+
+// common is what is known of one object.
+type common struct {
+	flags         uint32         // of all ranks together
+	size          uint64         // as a descriptor tells it
+	end           uint64         // of what is mapped
+	ranks         []int          // ascending
+	whole, writes []int          // those that can save all of it; those that write to it
+	front         map[int]uint64 // those that can save it up to there
+	foreign       string         // strangers that have it too
+	reporter      int            // the rank that has said so
+}
+
+// sharing collects what the ranks report in one attempt.
+type sharing struct {
+	objects map[identity]*common
+	twins   []string
+}
+
+// insert adds a rank to a set in ascending order.
+func insert(set []int, rank int) []int {
+	if i, found := slices.BinarySearch(set, rank); !found {
+		return slices.Insert(set, i, rank)
+	}
+	return set
+}
+
+// add takes in what a rank reports.
+func (s *sharing) add(ev Objects) {
+	if s.objects == nil {
+		s.objects = map[identity]*common{}
+	}
+	for _, o := range ev.Objects {
+		if o.Twin != "" {
+			s.twins = append(s.twins, fmt.Sprintf("rank %d: fd %d: %s: cannot be saved", ev.Rank, o.FD, o.Twin))
+		}
+		id := identity{ev.Host, o.Dev, o.Inode}
+		c := s.objects[id]
+		if c == nil {
+			c = &common{reporter: ev.Rank, front: map[int]uint64{}}
+			s.objects[id] = c
+		}
+		c.flags |= o.Flags &^ (abi.ObjectWhole | abi.ObjectFront)
+		if o.FD >= 0 {
+			c.size = max(c.size, o.Size)
+		} else {
+			c.end = max(c.end, o.Size)
+		}
+		c.ranks = insert(c.ranks, ev.Rank)
+		if o.Flags&abi.ObjectWhole != 0 {
+			c.whole = insert(c.whole, ev.Rank)
+		}
+		if o.Flags&abi.ObjectFront != 0 {
+			c.front[ev.Rank] = max(c.front[ev.Rank], o.Size)
+		}
+		if o.Flags&abi.ObjectWrites != 0 {
+			c.writes = insert(c.writes, ev.Rank)
+		}
+		if c.foreign == "" && o.Foreign != "" {
+			c.foreign, c.reporter = o.Foreign, ev.Rank
+		}
+	}
+}
+
+// content says whether what is in the object goes into an image. What strangers keep in memory under a name, and the job
+// only reads, is theirs.
+func (c *common) content() bool {
+	return c.flags&(abi.ObjectNameless|abi.ObjectMemory) != 0 && !c.theirs()
+}
+
+func (c *common) theirs() bool {
+	return c.foreign != "" && c.flags&(abi.ObjectMemory|abi.ObjectWrites) == abi.ObjectMemory
+}
+
+// refusal says why the object cannot be saved; empty: it can.
+func (c *common) refusal() string {
+	switch {
+	case c.foreign != "" && (c.content() || c.flags&abi.ObjectKernel != 0):
+		return fmt.Sprintf("rank %d: %s: cannot be saved", c.reporter, c.foreign)
+	case c.flags&abi.ObjectKernel != 0 && len(c.ranks) > 1:
+		return fmt.Sprintf("rank %d: pipe or socket that rank %d has too: cannot be saved", c.ranks[1], c.ranks[0])
+	}
+	return ""
+}
+
+// keeper is the rank that saves the content: the lowest that has a descriptor which reads all of it, or that has mapped all
+// that anybody has mapped. False: there is none.
+func (c *common) keeper() (int, bool) {
+	if len(c.whole) > 0 {
+		return c.whole[0], true
+	}
+	for _, r := range c.ranks {
+		if c.front[r] >= max(c.end, c.size) && c.front[r] > 0 {
+			return r, true
+		}
+	}
+	return c.ranks[0], false
+}
+
+// share is what the ranks are told about the object; false: nothing.
+func (c *common) share(id identity) (abi.Share, bool) {
+	keeper, whole := c.keeper()
+	sh := abi.Share{Dev: id.dev, Inode: id.inode, Size: c.size, Flags: c.flags, Owner: uint32(keeper)}
+	if sh.Size == 0 {
+		sh.Size = c.end
+	}
+	foreign := c.foreign != "" && c.flags&abi.ObjectEnd != 0 || c.theirs()
+	if foreign {
+		sh.Flags |= abi.ShareForeign
+	}
+	switch {
+	case c.content() && !whole:
+		sh.Flags |= abi.ShareEveryone
+	case c.content():
+	case len(c.writes) > 0:
+		sh.Owner = uint32(c.writes[0])
+	}
+	return sh, foreign || len(c.ranks) > 1 && (c.content() || len(c.writes) > 0)
+}
+
+// decide returns what the ranks are told, in a fixed order, whether they must hold after their images, and what cannot be
+// saved.
+func (s *sharing) decide() (shares []abi.Share, hold bool, refusals []string) {
+	order := slices.SortedFunc(maps.Keys(s.objects), func(a, b identity) int {
+		return cmp.Or(cmp.Compare(a.host, b.host), cmp.Compare(a.dev, b.dev), cmp.Compare(a.inode, b.inode))
+	})
+	for _, id := range order {
+		c := s.objects[id]
+		if why := c.refusal(); why != "" {
+			refusals = append(refusals, why)
+		}
+		if sh, ok := c.share(id); ok {
+			shares, hold = append(shares, sh), hold || len(c.ranks) > 1
+		}
+	}
+	return shares, hold, append(refusals, s.twins...)
+}
+
+// tellShares tells the ranks, before DRAIN, what they share.
+func (m *Machine) tellShares(shares []abi.Share, hold bool) {
+	if m.op.hold = hold; len(shares) > 0 {
+		m.broadcast(Send{Type: abi.MsgShared, Shares: shares, Hold: hold})
+	}
+}
+
+// release lets ranks that hold go on. Those that are to leave wait for the commit.
+func (m *Machine) release() {
+	if m.op.hold && !m.op.leave {
+		m.broadcast(Send{Type: abi.MsgResume})
+	}
+}

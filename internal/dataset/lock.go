@@ -1,0 +1,165 @@
+package dataset
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// A job is locked by two flocks, of its directory and of the file "lock" in it. The file is what file systems of other
+// machines lock; the directory is there when the file is not and cannot be made (a store that is full or read-only).
+// The file's text, the number of the process, is for people.
+
+func (j *Job) take() error {
+	err := ownDir(j.Dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return j.removed()
+	}
+	if err != nil {
+		return err
+	}
+	dir, err := os.OpenFile(j.Dir, os.O_RDONLY|syscall.O_DIRECTORY|syscall.O_NOFOLLOW, 0)
+	if errors.Is(err, fs.ErrNotExist) {
+		return j.removed()
+	}
+	if err != nil {
+		return fmt.Errorf("dataset: lock: %w", err)
+	}
+	if err := exclusive(dir); errors.Is(err, syscall.EWOULDBLOCK) {
+		dir.Close()
+		return j.lockedBy()
+	}
+	file, err := j.takeFile()
+	if !isAt(dir, j.Dir) || file != nil && !isAt(file, j.lockPath()) {
+		err = j.removed()
+	}
+	j.locks = []*os.File{dir, file}
+	if err != nil {
+		j.Unlock()
+		return err
+	}
+	return j.clean()
+}
+
+func (j *Job) removed() error {
+	return fmt.Errorf("dataset: job %s: %w: it has just been removed", filepath.Base(j.Dir), ErrNoJob)
+}
+
+func (j *Job) lockPath() string { return filepath.Join(j.Dir, "lock") }
+
+// takeFile locks the file, nil: there is none, and none can be made.
+func (j *Job) takeFile() (*os.File, error) {
+	f, _, err := openOwn(j.lockPath(), os.O_RDWR|os.O_CREATE)
+	if err != nil && sealedStore(err) {
+		f, _, err = openOwn(j.lockPath(), os.O_RDONLY)
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil, nil
+		}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("dataset: lock: %w", err)
+	}
+	if err := exclusive(f); err != nil {
+		f.Close()
+		if errors.Is(err, syscall.EWOULDBLOCK) {
+			return nil, j.lockedBy()
+		}
+		return nil, fmt.Errorf("dataset: lock %s: %w", f.Name(), err)
+	}
+	if f.Truncate(0) == nil { // it is for people: a full disk does not matter
+		_, _ = f.WriteAt(seal(fmt.Appendf(nil, "%d\n", os.Getpid())), 0)
+	}
+	return f, nil
+}
+
+// exclusive locks a file. Who only asks whether it is locked (shared) holds it for a moment, and is waited for.
+func exclusive(f *os.File) error {
+	const tries = 5000
+	fd := int(f.Fd())
+	for range tries {
+		err := syscall.Flock(fd, syscall.LOCK_EX|syscall.LOCK_NB)
+		if !errors.Is(err, syscall.EWOULDBLOCK) {
+			return err
+		}
+		if err := syscall.Flock(fd, syscall.LOCK_SH|syscall.LOCK_NB); err != nil {
+			return err
+		}
+		_ = syscall.Flock(fd, syscall.LOCK_UN) // succeeds
+		time.Sleep(time.Millisecond)
+	}
+	return syscall.EWOULDBLOCK
+}
+
+// isAt says whether a file that was opened still has that path.
+func isAt(f *os.File, path string) bool {
+	a, err := f.Stat()
+	if err != nil {
+		return false
+	}
+	b, err := os.Lstat(path)
+	return err == nil && os.SameFile(a, b)
+}
+
+// lockedBy is the error that names who runs the job.
+func (j *Job) lockedBy() error {
+	err := fmt.Errorf("dataset: job %s: %w", filepath.Base(j.Dir), ErrLocked)
+	f, _, ferr := openOwn(j.lockPath(), os.O_RDONLY)
+	if ferr != nil {
+		return err
+	}
+	defer f.Close()
+	b, _ := io.ReadAll(io.LimitReader(f, 100))
+	if pid, uerr := unseal(b); uerr == nil {
+		err = fmt.Errorf("%w (process %s)", err, strings.TrimSpace(string(pid)))
+	}
+	return err
+}
+
+// checkLock says whether the lock's file holds what it should: nothing, or a process.
+func (j *Job) checkLock() error {
+	f, _, err := openOwn(j.lockPath(), os.O_RDONLY)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("dataset: lock: %w", err)
+	}
+	defer f.Close()
+	b, err := io.ReadAll(io.LimitReader(f, 100))
+	if err == nil && len(b) > 0 {
+		_, err = unseal(b)
+	}
+	if err != nil {
+		return fmt.Errorf("dataset: %s: %w (written anew when the job is next run)", j.lockPath(), err)
+	}
+	return nil
+}
+
+// Locked says whether a process runs the job.
+func (j *Job) Locked() bool {
+	f, _, err := openOwn(j.lockPath(), os.O_RDONLY)
+	if err != nil {
+		f, err = os.OpenFile(j.Dir, os.O_RDONLY|syscall.O_DIRECTORY|syscall.O_NOFOLLOW, 0)
+	}
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	return errors.Is(syscall.Flock(int(f.Fd()), syscall.LOCK_SH|syscall.LOCK_NB), syscall.EWOULDBLOCK)
+}
+
+// Unlock gives the job up.
+func (j *Job) Unlock() {
+	for _, f := range j.locks {
+		if f != nil {
+			f.Close()
+		}
+	}
+	j.locks = nil
+}

@@ -1,0 +1,152 @@
+package dataset
+
+import (
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/byssus-hpc/byssus/internal/abi"
+	"github.com/byssus-hpc/byssus/internal/elfcheck"
+)
+
+// State of a job that does not run.
+const (
+	StateRunning  = "running" // or its byssus died
+	StateStopped  = "stopped" // left after a checkpoint
+	StateFinished = "finished"
+	StateFailed   = "failed"
+	StateDamaged  = "damaged" // nobody can tell: job.json is damaged, and there is nothing to make it again from
+)
+
+// Meta is job.json: what is needed to go on with a job. Every manifest has a copy.
+type Meta struct {
+	Format  int           `json:"format"`
+	Name    string        `json:"name"`
+	ID      string        `json:"id"` // 32 hexadecimal digits, in every image
+	App     []string      `json:"app"`
+	Dir     string        `json:"dir"`
+	Ranks   int           `json:"ranks"`
+	MPI     string        `json:"mpi"`  // last used
+	Face    string        `json:"face"` // ABI that the application was linked against; empty: none
+	MPIArgs []string      `json:"mpi_args,omitempty"`
+	Every   time.Duration `json:"every_ns,omitempty"`
+	Keep    int           `json:"keep"`
+	Retries int           `json:"retries"`
+	Fsync   bool          `json:"fsync"`
+	Lazy    bool          `json:"lazy,omitempty"`
+	Policy  string        `json:"policy"`
+	Refused string        `json:"refused,omitempty"` // calls of refused functions: end, or error; empty: end
+	Writers int           `json:"writers,omitempty"`
+	Grace   time.Duration `json:"grace_ns,omitempty"`
+	Auto    bool          `json:"auto_named,omitempty"`
+	State   string        `json:"state"`
+	Exit    int           `json:"exit,omitempty"`
+	Reason  string        `json:"ending_because,omitempty"` // what a rank said before it ended the job
+	Started time.Time     `json:"started"`
+	Ended   time.Time     `json:"ended,omitzero"`
+}
+
+// metaFormat is the version of job.json; version 1 had no checksum.
+const metaFormat = 2
+
+// readMeta reads job.json.
+func readMeta(dir string) (Meta, error) {
+	var meta Meta
+	path := filepath.Join(dir, "job.json")
+	b, err := readOwn(path)
+	if err != nil {
+		return meta, fmt.Errorf("dataset: %w", err)
+	}
+	old := json.Unmarshal(b, &meta) == nil && meta.Format == 1
+	if !old {
+		meta = Meta{}
+		if b, err = unseal(b); err == nil {
+			err = json.Unmarshal(b, &meta)
+		}
+	}
+	if err != nil {
+		return meta, fmt.Errorf("dataset: %s: %w", path, err)
+	}
+	if meta.Format > metaFormat {
+		return meta, fmt.Errorf("dataset: %s: format %d, this byssus reads up to %d", path, meta.Format, metaFormat)
+	}
+	meta.Name = filepath.Base(dir) // who moves a job renames it
+	return meta, nil
+}
+
+// Save writes job.json, atomically.
+func (j *Job) Save() error {
+	j.Meta.Format = metaFormat
+	b, err := json.MarshalIndent(j.Meta, "", "  ")
+	if err == nil {
+		err = writeAtomic(filepath.Join(j.Dir, "job.json"), seal(append(b, '\n')))
+	}
+	if err != nil {
+		return fmt.Errorf("dataset: job %s: %w", j.Meta.Name, err)
+	}
+	return nil
+}
+
+// load fills Meta. What job.json does not tell is taken from the newest checkpoint that does; Damage says so then.
+func (j *Job) load() error {
+	var err error
+	if j.Meta, err = readMeta(j.Dir); err == nil || errors.Is(err, ErrForeign) {
+		return err
+	}
+	all, lerr := j.Checkpoints()
+	if lerr != nil {
+		return lerr
+	}
+	if errors.Is(err, fs.ErrNotExist) && len(all) == 0 {
+		return fmt.Errorf("dataset: job %s in %s: %w", filepath.Base(j.Dir), filepath.Dir(j.Dir), ErrNoJob)
+	}
+	for _, from := range []func(string) (Meta, error){fromManifest, fromHeader} {
+		for _, n := range slices.Backward(all) {
+			if meta, merr := from(j.Path(n)); merr == nil {
+				meta.Name = filepath.Base(j.Dir)
+				j.Meta, j.Damage = meta, fmt.Errorf("%w; what it said is taken from checkpoint %d", err, n)
+				return nil
+			}
+		}
+	}
+	j.Meta = Meta{Name: filepath.Base(j.Dir), State: StateDamaged}
+	j.Damage = fmt.Errorf("%w; there is no checkpoint that tells what it said", err)
+	return nil
+}
+
+func fromManifest(dir string) (Meta, error) {
+	m, err := ReadManifest(dir)
+	if err != nil {
+		return Meta{}, err
+	}
+	if m.Meta.ID == "" {
+		return Meta{}, fmt.Errorf("dataset: %s: its manifest has no copy of job.json", dir)
+	}
+	return m.Meta, nil
+}
+
+// fromHeader tells what can be told from an image alone. The rest is what run takes when it is not told.
+func fromHeader(dir string) (Meta, error) {
+	if err := ownDir(dir); err != nil {
+		return Meta{}, err
+	}
+	h, _, err := readHeader(filepath.Join(dir, fileName(0, 0)))
+	if err != nil {
+		return Meta{}, err
+	}
+	meta := Meta{ID: hex.EncodeToString(h.JobID[:]), App: []string{abi.Text(h.App[:])}, Ranks: int(h.NRanks), MPI: "mpich",
+		Keep: 2, Retries: 3, Fsync: true, Policy: "refuse", State: StateRunning, Started: time.Unix(0, int64(h.CreatedUnixNS))}
+	if strings.Contains(abi.Text(h.MPI[:]), "Open MPI") {
+		meta.MPI = "openmpi"
+	}
+	if report, err := elfcheck.Check(meta.App[0], ""); err == nil {
+		meta.Face = report.Face
+	}
+	return meta, nil
+}

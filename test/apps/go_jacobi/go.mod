@@ -1,0 +1,3 @@
+module go_jacobi
+
+go 1.26
