@@ -48,7 +48,7 @@ func programs() []program {
 		{"sundials", "libsundials-dev", []string{"/usr/include/cvode/cvode.h"}, "sundials", []string{"sundials", "200", "1000"}},
 		{"boost", "libboost-mpi-dev libboost-serialization-dev", []string{"/usr/include/boost/mpi.hpp"}, "boost", []string{"boost", "600", "2000"}},
 		{"gpaw", "gpaw gpaw-data", []string{"/usr/bin/gpaw"}, "", []string{python, "/usr/bin/gpaw", "python", "gpaw_h2o.py", "2"}},
-		{"dolfinx", "python3-dolfinx", []string{"/usr/lib/petscdir/petsc3.18/x86_64-linux-gnu-real/lib/python3/dist-packages/dolfinx"}, "", []string{python, "dolfinx_heat.py", "100", "40"}},
+		{"dolfinx", "python3-dolfinx", []string{"/usr/lib/petscdir/petsc3.18/x86_64-linux-gnu-real/lib/python3/dist-packages/dolfinx"}, "", []string{python, "dolfinx_heat.py", "300", "40"}},
 		{"rmpi", "r-cran-rmpi", []string{"/usr/lib/R/site-library/Rmpi"}, "", []string{"Rscript", "rmpi.R", "30", "60"}},
 	}
 }
