@@ -236,7 +236,7 @@ func (c *campaign) fullStore(ctx context.Context) error {
 	}
 	before := strings.Count(c.job.Proc().Stdout.String(), "iter ")
 	_, errs, code := c.job.Command(ctx, "checkpoint", "campaign")
-	if c.job.Proc().Running() && (code == 0 || !strings.Contains(errs, "no space left")) {
+	if c.job.Proc().Running() && (code == 0 || !strings.Contains(strings.ToLower(errs), "no space left")) {
 		return fmt.Errorf("checkpoint into a full store: exit code %d: %s", code, errs)
 	}
 	if !c.job.Proc().Running() {
