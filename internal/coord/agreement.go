@@ -26,8 +26,9 @@ import (
 //
 // Rules for ranks that follow: MPI_Init is the first collective of the world and MPI_Finalize its last. A rank inside a
 // collective that creates a communicator does not say MET before it is out and knows whether it is a member: another
-// member may already have raised the newcomer. MPI_Comm_free waits for all members (a clock that one member forgets
-// while another has still to reach it could not be agreed on). Non-blocking collectives count when they are started.
+// member may already have raised the newcomer. A rank goes on reporting the clock of a communicator that it has freed
+// until all members have (a clock that one member forgets while another has still to reach it could not be agreed on).
+// Non-blocking collectives count when they are started.
 //
 // Targets only grow, and only a rank that has not met raises; it moves on towards a finite target. What may remain is
 // a rank that waits for a message which a holding rank would send later: then everybody rests, somebody has not met, and

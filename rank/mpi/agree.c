@@ -39,10 +39,11 @@ static struct {
 static void lock(void) { while (__atomic_exchange_n(&a.lock, 1, __ATOMIC_ACQUIRE)) sched_yield(); }
 static void unlock(void) { __atomic_store_n(&a.lock, 0, __ATOMIC_RELEASE); }
 
+/* One that is freed here still counts: others may have to reach this rank's clock. */
 static bool counts(uint32_t i)
 {
 	struct vcomm *c = NX_COMM(i);
-	bool live = i == NX_COMM_WORLD || (c->handle && NX_INDEX(c->handle) == i && !c->freed);   /* WORLD has a clock before MPI_Init */
+	bool live = i == NX_COMM_WORLD || (c->handle && NX_INDEX(c->handle) == i);   /* WORLD has a clock before MPI_Init */
 	return live && c->size > 1 && __atomic_load_n(&c->id, __ATOMIC_ACQUIRE);
 }
 

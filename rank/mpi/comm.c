@@ -3,14 +3,20 @@
  * A communicator has an id that its members agree on when it is made and that is never used again: its first member's
  * rank in MPI_COMM_WORLD and a counter of that rank. At a restart the live ones are made again from their groups, in
  * the order of their ids, which is the same on all members. Real error handlers are always MPI_ERRORS_RETURN: the
- * virtual ones decide. Context: as middle.h. */
+ * virtual ones decide.
+ *
+ * MPI_Comm_free waits for nobody, although no member's communicator may go before all have freed theirs: the others may
+ * still use it, and making it again takes all members. What a rank has freed stays, in the tables and in the images, as
+ * LEAVING; the rank says farewell by an Ibarrier, which is the last collective there. When that is complete all have
+ * freed it: it is GONE, and is buried as soon as no request needs it. Some members may have seen that before a checkpoint
+ * and others not: at a restart they tell each other what they hold. Context: as middle.h. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include "topo.h"
 #include "request.h"
 
-enum { GONE = 1u << 31 };                       /* in the first word of an entry that the application has freed */
+enum { FREED = 1u << 31 };                      /* in the first word of an entry that the application has freed */
 
 /* Ranks of a real communicator's members in MPI_COMM_WORLD, as counters. */
 static int make_peers(rh_t real, int size, struct vpeer **out)
@@ -68,6 +74,7 @@ int comm_adopt(rh_t real, nx_t errh, struct vtopo *topo, nx_t *out)
 	__atomic_store_n(&c->id, id, __ATOMIC_RELEASE);
 	agree_new_comm(c);
 	*out = h;
+	comm_sweep();
 	return 0;
 }
 
@@ -239,33 +246,52 @@ static void bury(struct vcomm *c)
 	nx_free(c->topo);
 	nx_free(c->name);
 	if (c->info) info_release(c->info);
-	nx_t h = c->handle & ~GONE;
+	nx_t h = c->handle & ~FREED;
 	c->id = 0;
 	c->peer = NULL;
 	nx_release(NX_K_COMM, h);
 }
 
-void comm_sweep(void)
+static bool is_entry(const struct vcomm *c, uint32_t i) { return NX_INDEX(c->handle) == i && c->handle && c->peer; }
+
+static int say_farewell(uint32_t i) { return drv->ibarrier(RCOMM(i), &real_farewell[i]); }
+
+/* Whether all members have freed it; the real one then goes too. What has arrived on it can never be received any more. */
+static bool all_left(struct vcomm *c, uint32_t i)
 {
-	if (!NX_STATE->zombies) return;
-	for (uint32_t i = NX_DYNAMIC; i < nx_high(NX_K_COMM); i++) {
-		struct vcomm *c = NX_COMM(i);
-		if (!c->freed || NX_INDEX(c->handle) != i || p2p_requests_on(i)) continue;
-		NX_STATE->zombies--;
-		bury(c);
-	}
+	int flag = 0;
+	if (drv->test(&real_farewell[i], &flag, NULL) || !flag) return false;
+	real_farewell[i] = 0;
+	drain_comm(c);
+	drv->comm_free(&RCOMM(i));
+	RCOMM(i) = 0;
+	return true;
 }
 
-/* Waits for all members, which MPI_Comm_free of the real MPI need not: nobody's image may hold a communicator that
- * another member has freed already. */
-static int real_free(struct vcomm *c)
+/* One thread at a time; another one that comes meanwhile leaves it to the next occasion. */
+void comm_sweep(void)
 {
-	nx_t h = c->handle;
-	int e = drv->barrier(RCOMM(h));
-	if (!e) e = drain_comm(c);                      /* what has arrived can never be received any more */
-	if (!e) e = drv->comm_free(&RCOMM(h));
-	RCOMM(h) = 0;
-	return e;
+	static uint32_t busy;
+	if (likely(!__atomic_load_n(&NX_STATE->zombies, __ATOMIC_RELAXED)) || __atomic_exchange_n(&busy, 1, __ATOMIC_ACQUIRE)) return;
+	for (uint32_t i = NX_DYNAMIC; i < nx_high(NX_K_COMM); i++) {
+		struct vcomm *c = NX_COMM(i);
+		if (!c->freed || !is_entry(c, i)) continue;
+		if (c->freed == NX_LEAVING && all_left(c, i)) c->freed = NX_GONE;
+		if (c->freed != NX_GONE || p2p_requests_on(i)) continue;
+		__atomic_fetch_sub(&NX_STATE->zombies, 1, __ATOMIC_RELAXED);
+		bury(c);
+	}
+	__atomic_store_n(&busy, 0, __ATOMIC_RELEASE);
+}
+
+/* At MPI_Finalize: nobody uses any of them any more, so all say farewell to all that they hold, and wait for the others. */
+void comm_end(void)
+{
+	for (uint32_t i = NX_DYNAMIC; i < nx_high(NX_K_COMM); i++)
+		if (is_entry(NX_COMM(i), i) && !NX_COMM(i)->freed && say_farewell(i)) real_farewell[i] = 0;
+	for (uint32_t i = NX_DYNAMIC; i < nx_high(NX_K_COMM); i++)
+		for (int flag = !real_farewell[i], spins = 0; !flag; wait_step_slow((unsigned)++spins))
+			if (drv->test(&real_farewell[i], &flag, NULL)) break;
 }
 
 static long free_comm(nx_t *comm, const char *function)
@@ -273,18 +299,13 @@ static long free_comm(nx_t *comm, const char *function)
 	struct vcomm *c = comm_of(*comm);
 	if (!c || *comm < NX_DYNAMIC) return nx_error(NX_COMM_WORLD, NX_ERR_COMM, function);
 	int e = attr_delete_all(*comm, &c->attrs);
-	if (e) return nx_error(*comm, e, function);
-	e = GATED(c, real_free(c));
+	if (!e) e = say_farewell(NX_INDEX(*comm));
 	if (e) return nx_error(*comm, e, function);
 	route_forget(*comm);
 	errh_unref(c->errh);
-	if (p2p_requests_on(*comm)) {
-		c->freed = 1;
-		c->handle |= GONE;
-		NX_STATE->zombies++;
-	} else {
-		bury(c);
-	}
+	c->handle |= FREED;
+	__atomic_fetch_add(&NX_STATE->zombies, 1, __ATOMIC_RELAXED);
+	__atomic_store_n(&c->freed, NX_LEAVING, __ATOMIC_RELEASE);
 	comm_sweep();
 	*comm = NX_COMM_NULL;
 	return 0;
@@ -421,6 +442,69 @@ static int make_again(struct vcomm *c)
 	return e;
 }
 
+/* -- what has been freed by some of its members when the image was taken -- */
+
+static uint64_t holding(const struct vcomm *c) { return c->id << 1 | (c->freed != 0); }
+
+static int by_word(const void *x, const void *y)
+{
+	const uint64_t *a = x, *b = y;
+	return *a >> 1 < *b >> 1 ? -1 : *a >> 1 > *b >> 1;
+}
+
+/* What every rank holds: all words in one block, which the caller frees; rank r's are those from at[r] to at[r] + n[r]. */
+static int tell_holdings(struct vcomm **list, int k, int *n, int *at, uint64_t **all)
+{
+	rh_t word = drv->type[NX_TYPE_UINT64_T], number = drv->type[NX_TYPE_INT];
+	int total = 0, e = drv->allgather(&k, 1, number, n, 1, number, own_world);
+	for (int r = 0; !e && r < NX_STATE->size; total += n[r++]) at[r] = total;
+	uint64_t *mine = calloc((size_t)k + 1, sizeof *mine);
+	*all = calloc((size_t)total + 1, sizeof **all);
+	for (int i = 0; mine && i < k; i++) mine[i] = holding(list[i]);
+	if (!e && !(mine && *all)) e = NX_ERR_NO_MEM;
+	if (!e) e = drv->allgatherv(mine, k, word, *all, n, at, word, own_world);
+	free(mine);
+	return e;
+}
+
+/* One that a member does not hold any more, or that nobody uses, is gone. All members come to the same answer. */
+static int judge(struct vcomm *c, const int *n, const int *at, const uint64_t *all)
+{
+	uint64_t want = c->id << 1;
+	bool held = true, used = false;
+	for (int i = 0; i < c->size; i++) {
+		uint32_t w = c->peer[i].world;
+		const uint64_t *found = bsearch(&want, all + at[w], (size_t)n[w], sizeof *all, by_word);
+		held = held && found;
+		used = used || (found && !(*found & 1));
+	}
+	if (!held && !c->freed) return NX_ERR_INTERN;   /* in use here, and another member has no memory of it */
+	if (!held || !used) c->freed = NX_GONE;
+	return 0;
+}
+
+/* Sorts out of the list, which is in the order of ids, what is not to be made again. */
+static int settle_freed(struct vcomm **list, uint32_t *k)
+{
+	int size = NX_STATE->size, leaving = 0, any = 0;
+	uint32_t left = 0;
+	uint64_t *all = NULL;
+	for (uint32_t i = 0; i < *k; i++) leaving |= list[i]->freed != 0;
+	int e = drv->allreduce(&leaving, &any, 1, drv->type[NX_TYPE_INT], drv->op[NX_OP_MAX], own_world);
+	if (e || !any) return e;
+	int *n = calloc(2 * (size_t)size, sizeof *n);
+	if (!n) return NX_ERR_NO_MEM;
+	e = tell_holdings(list, (int)*k, n, n + size, &all);
+	for (uint32_t i = 0; !e && i < *k; i++) {
+		e = judge(list[i], n, n + size, all);
+		if (list[i]->freed != NX_GONE) list[left++] = list[i];
+	}
+	*k = left;
+	free(all);
+	free(n);
+	return e;
+}
+
 int comm_restore_all(char *why, size_t n)
 {
 	uint32_t high = nx_high(NX_K_COMM), k = 0;
@@ -432,11 +516,15 @@ int comm_restore_all(char *why, size_t n)
 	if (!e) e = drv->comm_set_errhandler(drv->comm_self, drv->errh[NX_ERRH_RETURN]);
 	for (uint32_t i = NX_DYNAMIC; !e && i < high; i++) {
 		struct vcomm *c = NX_COMM(i);
-		RCOMM(i) = 0;
-		if (c->handle && NX_INDEX(c->handle) == i && !c->freed && c->peer) list[k++] = c;
+		RCOMM(i) = real_farewell[i] = 0;
+		if (is_entry(c, i) && c->freed != NX_GONE) list[k++] = c;
 	}
 	if (!e) qsort(list, k, sizeof *list, by_id);
-	for (uint32_t i = 0; !e && i < k; i++) e = make_again(list[i]);
+	if (!e) e = settle_freed(list, &k);
+	for (uint32_t i = 0; !e && i < k; i++) {
+		e = make_again(list[i]);
+		if (!e && list[i]->freed) e = say_farewell(NX_INDEX(list[i]->handle));
+	}
 	free(list);
 	if (e) snprintf(why, n, "making %u communicators again: error class %d", k, e);
 	return e ? -1 : 0;

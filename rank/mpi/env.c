@@ -95,6 +95,7 @@ static int end(void)
 {
 	struct nx_state *s = NX_STATE;
 	while (!sync_acks_gone()) wait_step_slow(0);
+	comm_end();
 	drv->barrier(own_world);
 	drv->comm_free(&own_world);
 	drv->comm_free(&own_self);

@@ -34,7 +34,7 @@ char *nx_strdup(const char *s);
 void *nx_memdup(const void *p, size_t n);
 
 /* -- real handles, in lower memory, by index (state.c) -- */
-extern rh_t *real_comm, *real_type, *real_op, *real_request, *real_message;
+extern rh_t *real_comm, *real_type, *real_op, *real_request, *real_message, *real_farewell;
 #define RCOMM(h) real_comm[NX_INDEX(h)]
 #define RTYPE(h) real_type[NX_INDEX(h)]
 #define ROP(h)   real_op[NX_INDEX(h)]
@@ -63,7 +63,8 @@ static inline struct vcomm *comm_of(nx_t h)
 }
 int  comm_restore_all(char *why, size_t n);
 int  comm_adopt(rh_t real, nx_t errh, struct vtopo *topo, nx_t *out);   /* takes topo; collective over the members */
-void comm_sweep(void);                                         /* lets go of freed communicators that no request needs */
+void comm_sweep(void);                                         /* lets go of what all members have freed */
+void comm_end(void);                                           /* at MPI_Finalize */
 int  type_restore_all(char *why, size_t n);
 void type_start(void);
 void type_ref(nx_t t);

@@ -86,6 +86,10 @@ static inline int nx_neighbours(const struct vtopo *t, int rank, int outward)
 	return outward ? t->m : t->n;
 }
 
+/* Of a communicator that the application has freed (comm.c): other members may still use it; or all have freed it, and
+ * requests need it. */
+enum { NX_LEAVING = 1, NX_GONE };
+
 struct vcomm {
 	nx_t handle;
 	int32_t rank, size;
@@ -100,7 +104,7 @@ struct vcomm {
 	struct vattr *attrs;
 	char *name;
 	nx_t info;
-	uint8_t freed;                /* freed by the application, kept while requests need it */
+	uint8_t freed;                /* by the application: 0, or NX_LEAVING or NX_GONE */
 	uint8_t group_clock;          /* no communicator, only a clock (agree.c) */
 	uint16_t unmet;               /* counted in the agreement as not yet at its target */
 	struct vdrained *drained_tail;
@@ -192,7 +196,7 @@ struct nx_state {
 	int64_t wtime_ns;             /* MPI_Wtime at the checkpoint */
 	int32_t attr_value[16];       /* predefined attributes, by keyval number */
 	uint8_t attr_set[16];
-	uint32_t zombies;             /* communicators freed while requests still need them */
+	uint32_t zombies;             /* communicators that are freed and not buried */
 	uint32_t held, pad1;          /* requests that are NX_RF_HELD */
 	struct nx_routed route[NX_ROUTES];    /* route.h */
 	uint64_t bsend_buf; int64_t bsend_size, bsend_used;

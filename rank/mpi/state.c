@@ -12,7 +12,7 @@ static const uint32_t stride[NX_K_N] = {
 	NX_STRIDE_COMM, NX_STRIDE_GROUP, NX_STRIDE_TYPE, NX_STRIDE_OP, NX_STRIDE_REQUEST, NX_STRIDE_ERRH, NX_STRIDE_KEYVAL,
 	NX_STRIDE_INFO, NX_STRIDE_MESSAGE,
 };
-rh_t *real_comm, *real_type, *real_op, *real_request, *real_message;
+rh_t *real_comm, *real_type, *real_op, *real_request, *real_message, *real_farewell;
 rh_t own_world, own_self;
 static uint32_t lock_word;
 
@@ -124,5 +124,6 @@ void nx_state_start(void)
 	real_op = lower_table();
 	real_request = lower_table();
 	real_message = lower_table();
+	real_farewell = lower_table();
 	if (!core_job.restarted) fresh_state();
 }

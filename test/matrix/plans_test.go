@@ -20,7 +20,7 @@ func program(name string) harness.Program {
 // programs are all of the matrix.
 func programs() []string {
 	return []string{
-		"p2p_storm", "coll_storm", "nbcoll", "types", "comm_churn", "threads", "straggler", "files_pipes", "memory", "children", "sparse_exchange",
+		"p2p_storm", "coll_storm", "nbcoll", "types", "comm_churn", "comm_free", "threads", "straggler", "files_pipes", "memory", "children", "sparse_exchange",
 		"shared_memory", "shared_files",
 		"descriptors", "cxx_except", "omp",
 		"completions", "persistent", "sendmodes", "cart", "stencil", "cg", "fft_transpose", "particles", "heartbeat", "signal_storm", "py_mpi4py.py",
