@@ -187,10 +187,14 @@ long signals_action(int sig, const struct ksigaction *act, struct ksigaction *ol
 void signals_save(struct buf *b);
 void signals_restore(struct reader *r);
 struct pending_set { uint32_t n; siginfo_t *info; };
+struct thread_rec;
 void pending_reset(void);                                       /* a new checkpoint begins */
 bool pending_take(int tid, struct pending_set *p);              /* [any FS] the calling thread's private queue */
 void pending_take_shared(struct pending_set *p);
 void pending_put(int pid, int tid, const struct pending_set *p);/* [any FS] tid 0: to the process */
+uint32_t pending_kept(const struct pending_set *p, uint64_t blocked);   /* how many of them an image keeps; blocked: by whoever could take them */
+void pending_save(struct buf *b, const struct pending_set *p, uint64_t blocked);
+uint64_t threads_blocked(const struct thread_rec *r);           /* by that thread of the application; NULL: by all */
 
 /* -- threads (threads.c, tids.c) -- */
 struct thread_rec {

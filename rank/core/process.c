@@ -169,8 +169,9 @@ void process_save(struct buf *b)
 	}
 	save_timers(b);
 	signals_save(b);
-	buf_u64(b, shared.n);
-	for (uint32_t i = 0; i < shared.n; i++) buf_add(b, &shared.info[i], sizeof *shared.info);
+	uint64_t blocked = threads_blocked(NULL);
+	buf_u64(b, pending_kept(&shared, blocked));
+	pending_save(b, &shared, blocked);
 	pending_put(core_self.pid, 0, &shared);
 }
 

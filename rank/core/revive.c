@@ -48,6 +48,14 @@ void threads_forget(int tid)
 
 /* -- in the image ----------------------------------------------------------------------------------------------------- */
 
+uint64_t threads_blocked(const struct thread_rec *r)
+{
+	uint64_t all = ~0UL;
+	if (r) return *(uint64_t *)&((ucontext_t *)r->uc)->uc_sigmask;
+	for (unsigned i = 0; i < threads_count(); i++) all &= threads_blocked(threads_rec(i));
+	return all;
+}
+
 void threads_save(struct buf *b)
 {
 	unsigned n = threads_count();
@@ -58,10 +66,12 @@ void threads_save(struct buf *b)
 	for (unsigned i = 0; i < n; i++) {
 		struct thread_rec r = *threads_rec(i);
 		struct pending_set p = r.pending;
+		uint64_t blocked = threads_blocked(&r);
+		r.pending.n = pending_kept(&p, blocked);
 		r.flags = (r.tid == core_self.main_tid ? 1u : 0u) | (r.tid == core_self.mpi_tid ? 2u : 0u);
 		r.pending.info = NULL;
 		buf_add(b, &r, sizeof r);
-		for (uint32_t k = 0; k < p.n; k++) buf_add(b, &p.info[k], sizeof *p.info);
+		pending_save(b, &p, blocked);
 	}
 }
 

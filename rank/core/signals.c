@@ -170,4 +170,28 @@ void pending_put(int pid, int tid, const struct pending_set *p)
 	}
 }
 
+/* From another process, and the end of the program as soon as a thread can take it. Who sends such a signal, a batch system
+ * to all processes of a job for one, ends this run of the program, not each that goes on from the image. */
+static bool ends_this_run(const siginfo_t *si, uint64_t blocked)
+{
+	static const uint64_t no_end = SIGBIT(SIGCHLD) | SIGBIT(SIGURG) | SIGBIT(SIGWINCH) | SIGBIT(SIGCONT) | SIGBIT(SIGSTOP) |
+		SIGBIT(SIGTSTP) | SIGBIT(SIGTTIN) | SIGBIT(SIGTTOU);
+	bool sent = (si->si_code == SI_USER || si->si_code == SI_QUEUE || si->si_code == SI_TKILL) && si->si_pid != core_self.pid;
+	bool typed = si->si_code == SI_KERNEL && (SIGBIT(si->si_signo) & (SIGBIT(SIGINT) | SIGBIT(SIGQUIT) | SIGBIT(SIGHUP)));
+	return (sent || typed) && sig_upper[si->si_signo].handler == 0 && !((blocked | no_end) & SIGBIT(si->si_signo));
+}
+
+uint32_t pending_kept(const struct pending_set *p, uint64_t blocked)
+{
+	uint32_t n = 0;
+	for (uint32_t i = 0; i < p->n; i++) n += !ends_this_run(&p->info[i], blocked);
+	return n;
+}
+
+void pending_save(struct buf *b, const struct pending_set *p, uint64_t blocked)
+{
+	for (uint32_t i = 0; i < p->n; i++)
+		if (!ends_this_run(&p->info[i], blocked)) buf_add(b, &p->info[i], sizeof *p->info);
+}
+
 void pending_reset(void) { used = 0; }

@@ -91,7 +91,7 @@ func begin(t *testing.T) *campaign {
 	}
 	t.Logf("-seed %d", *seed)
 	dir := t.TempDir()
-	program := harness.Program{Name: "p2p_storm", Args: []string{"--seed", fmt.Sprint(*seed), "--pace", "2000", "--iters", fmt.Sprint(reference)}}
+	program := harness.Program{Name: "sparse_exchange", Args: []string{"--seed", fmt.Sprint(*seed), "--pace", "2000", "--iters", fmt.Sprint(reference)}}
 	ref, err := harness.NewReferences(site).Get(t.Context(), program, "mpich", ranks, dir)
 	if err != nil {
 		t.Fatal(err)
@@ -144,7 +144,7 @@ func (c *campaign) ensureRunning(ctx context.Context) error {
 		return err
 	}
 	if newest == 0 {
-		argv := c.site.Command(harness.Program{Name: "p2p_storm", Args: []string{"--seed", fmt.Sprint(*seed), "--pace", "2000", "--iters", "100000000"}}, "mpich")
+		argv := c.site.Command(harness.Program{Name: "sparse_exchange", Args: []string{"--seed", fmt.Sprint(*seed), "--pace", "2000", "--iters", "100000000"}}, "mpich")
 		err = c.job.Run(c.t.Context(), mpi, ranks, flags, argv...) // a life outlasts the step
 	} else {
 		err = c.job.Restart(c.t.Context(), mpi, flags...)

@@ -14,6 +14,7 @@
     --steal FILE     before a restart somebody else locks the file, wholly and in each way
     --old-kernel     as on a kernel before 6.5, which does not tell whether an eventfd is a semaphore
     --patient        after a checkpoint that is refused the program goes on (default: it is killed, exit code 3)
+    --term           while the threads stand still somebody sends SIGTERM and SIGHUP to the program
     --storm N        first begin N checkpoints and cancel each while threads are being stopped, as fast as possible
     --times          print the times of each checkpoint and restart on stderr
 The exit code is the program's (128 + signal); standard input, output and error are the program's own.
@@ -37,6 +38,7 @@ class Refused(Exception):
 
 class Rank:
     last = None
+    term = False
 
     def __init__(self, argv, env, rundir, log):
         self.log = log
@@ -146,6 +148,9 @@ class Rank:
             self.send(CANCEL)
             self.expect(RESUMED)
             raise Refused(body[24:].decode(errors="replace"))
+        if self.term:
+            os.kill(self.proc.pid, signal.SIGTERM)
+            os.kill(self.proc.pid, signal.SIGHUP)
         os.makedirs(directory, exist_ok=True)
         self.send(DRAIN, struct.pack("<II1000sQ16s", flags, writers, directory.encode(), number, b"test-job"))
         body = self.expect(IMAGE, 600)
@@ -243,12 +248,14 @@ def main():
     p.add_argument("--steal")
     p.add_argument("--old-kernel", action="store_true")
     p.add_argument("--patient", action="store_true")
+    p.add_argument("--term", action="store_true")
     p.add_argument("--storm", type=int, default=0)
     p.add_argument("--times", action="store_true")
     p.add_argument("app", nargs=argparse.REMAINDER)
     o = p.parse_args()
     app = o.app[1:] if o.app[:1] == ["--"] else o.app
     log = (lambda s: print("agent: " + s, file=sys.stderr)) if o.times else (lambda s: None)
+    Rank.term = o.term
     env = dict(os.environ)
     if o.lazy:
         env["BYSSUS_LAZY"] = "1"

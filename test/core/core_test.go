@@ -506,6 +506,25 @@ func TestWrapped(t *testing.T) {
 	}
 }
 
+// TestEndedWhileStopped sends a program the signals of a batch system while it stands still for its image: they end it, and
+// are not in the image, or every restart would be ended too.
+func TestEndedWhileStopped(t *testing.T) {
+	b := ready(t)
+	dir := scratch(t)
+	p := program{file: "core_count.c", args: []string{"30"}}
+	native, err := do(t.Context(), dir, b.command(p))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := do(t.Context(), dir, b.agent(p, []string{"0.3", "0.3", "0.2"}, filepath.Join(dir, "images"), "--mode=kill", "--term"))
+	if err == nil {
+		err = r.differs(native)
+	}
+	if err != nil || r.taken() == 0 {
+		t.Fatalf("%d checkpoints, %v", r.taken(), err)
+	}
+}
+
 // TestWithoutRights runs a program that is not dumpable as a user without rights: what /proc says of such a process is
 // root's, and a list that cannot be read must not pass for an empty one.
 func TestWithoutRights(t *testing.T) {
