@@ -578,28 +578,40 @@ void fds_settle(void)
 /* -- content ------------------------------------------------------------------------------------------------------------------------ */
 
 /* Pieces {offset, length, bytes} of a file, ended by a length of 0. */
-static void file_content(int fd, uint64_t size, struct buf *out)
+static int piece_content(int in, off_t data, off_t hole, struct buf *out)
+{
+	uint64_t head[2] = { (uint64_t)data, (uint64_t)(hole - data) };
+	size_t from = out->n + sizeof head;
+	buf_add(out, head, sizeof head);
+	buf_add(out, NULL, (head[1] + 7) & ~7UL);
+	for (uint64_t done = 0; done < head[1] && !out->bad; ) {
+		ssize_t k = pread(in, out->p + from + done, head[1] - done, data + (off_t)done);
+		if (k < 0 && errno == EINTR) continue;
+		if (k <= 0) return k < 0 ? errno : EIO; /* it ends too early: somebody has cut it */
+		done += (uint64_t)k;
+	}
+	return 0;
+}
+
+/* 0, or the error number for which it cannot be read. */
+static int file_content(int fd, uint64_t size, struct buf *out)
 {
 	char path[64];
 	snprintf(path, sizeof path, "/proc/thread-self/fd/%d", fd);
-	int in = open(path, O_RDONLY | O_CLOEXEC);
+	int in = open(path, O_RDONLY | O_CLOEXEC), err = in < 0 ? errno : 0;
 	off_t data, hole;
-	for (off_t at = 0; in >= 0 && (data = lseek(in, at, SEEK_DATA)) >= 0 && (uint64_t)data < size; at = hole) {
+	for (off_t at = 0; !err && (uint64_t)at < size; at = hole) {
+		data = lseek(in, at, SEEK_DATA);
+		if (data < 0 && errno != ENXIO) err = errno;
+		if (data < 0 || (uint64_t)data >= size) break;
 		hole = lseek(in, data, SEEK_HOLE);
-		if (hole < 0) hole = (off_t)size;
-		uint64_t head[2] = { (uint64_t)data, (uint64_t)(hole - data) };
-		size_t from = out->n + sizeof head;
-		buf_add(out, head, sizeof head);
-		buf_add(out, NULL, (head[1] + 7) & ~7UL);
-		for (uint64_t done = 0; done < head[1] && !out->bad; ) {
-			ssize_t k = pread(in, out->p + from + done, head[1] - done, data + (off_t)done);
-			if (k <= 0) break;
-			done += (uint64_t)k;
-		}
+		if (hole < 0 || (uint64_t)hole > size) hole = (off_t)size;
+		err = piece_content(in, data, hole, out);
 	}
 	uint64_t end[2] = { 0, 0 };
 	buf_add(out, end, sizeof end);
 	if (in >= 0) close(in);
+	return err;
 }
 
 /* What is in a pipe, by tee(2) into another one: nothing is consumed. 1 if it has packets, then pieces {length, bytes}, ended
@@ -650,22 +662,24 @@ static void content_of_pipe(const struct fd_rec *r, struct buf *out)
 	buf_u64(out, 0);
 }
 
-static void content_of(const struct vma_list *l, const struct fd_rec *r, struct buf *out)
+static int content_of(const struct vma_list *l, const struct fd_rec *r, struct buf *out)
 {
 	uint64_t end[2] = { 0, 0 };
+	int err = 0;
 	switch (r->kind) {
 	case FD_MEMFD:
 	case FD_DELETED:
 		if (wholly_mapped(l, r) || !shared_is_saved(r->key)) buf_add(out, end, sizeof end);
-		else file_content(r->fd, r->x[0], out);
+		else err = file_content(r->fd, r->x[0], out);
 		break;
 	case FD_PIPE:
 		content_of_pipe(r, out);
 		break;
 	}
+	return err;
 }
 
-struct saving { const struct vma_list *l; struct buf *out, *content; };
+struct saving { const struct vma_list *l; struct buf *out, *content; const char *unread; int err; };
 
 static void save_all(void *p)
 {
@@ -678,13 +692,18 @@ static void save_all(void *p)
 		buf_add(s->out, NULL, (8 - r->npath % 8) % 8);
 		buf_add(s->out, (void *)r->extra, r->nextra);
 		buf_add(s->out, (void *)r->locks, r->nlocks);
-		if (r->same < 0 && r->content < 0) content_of(s->l, r, s->content);
+		int err = r->same < 0 && r->content < 0 ? content_of(s->l, r, s->content) : 0;
+		if (!err || s->err) continue;
+		s->err = err;
+		s->unread = (const char *)r->path;
 	}
 }
 
 /* Files are opened again to be read, and closed. */
-void fds_save(const struct vma_list *l, struct buf *out, struct buf *content)
+int fds_save(const struct vma_list *l, struct buf *out, struct buf *content, const char **unread)
 {
-	struct saving s = { l, out, content };
+	struct saving s = { .l = l, .out = out, .content = content };
 	own_table_run(save_all, &s);
+	*unread = s.unread;
+	return s.err;
 }

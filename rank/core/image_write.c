@@ -66,6 +66,13 @@ static void fail_memory(struct writer *w, uint64_t addr, const struct abi_vma *v
 	fail(w, what, err);
 }
 
+static void fail_content(struct writer *w, const char *path, int err)
+{
+	char what[200];
+	snprintf(what, sizeof what, "the content of %.150s cannot be read", path);
+	fail(w, what, err);
+}
+
 static bool put(struct writer *w, const void *p, size_t n)
 {
 	for (size_t at = 0; at < n; ) {
@@ -244,14 +251,17 @@ static void section(struct buf *out, uint32_t type, struct buf *b, uint64_t *n)
 	++*n;
 }
 
-static void sections(struct image *im, struct buf *out, uint64_t *n)
+static void sections(struct writer *w, struct buf *out, uint64_t *n)
 {
+	struct image *im = w->image;
+	const char *unread;
 	struct buf b = { 0 }, content = { 0 };
 	process_save(&b);
 	section(out, ABI_SEC_PROCESS, &b, n);
 	threads_save(&b);
 	section(out, ABI_SEC_THREADS, &b, n);
-	fds_save(&im->vmas, &b, &content);
+	int err = fds_save(&im->vmas, &b, &content, &unread);
+	if (err) fail_content(w, unread, err);
 	section(out, ABI_SEC_FDS, &b, n);
 	section(out, ABI_SEC_FD_CONTENT, &content, n);
 	buf_add(&b, im->vmas.strings.p, im->vmas.strings.n);
@@ -303,7 +313,7 @@ static bool write_tables(struct writer *w, struct abi_image_header *h)
 	h->sections_off = h->vmas_off = w->off;
 	if (w->part == 0) {
 		struct buf s = { 0 };
-		sections(im, &s, &h->n_sections);
+		sections(w, &s, &h->n_sections);
 		h->sections_len = s.n;
 		if (s.bad) fail(w, "memory for the tables", ENOMEM);
 		bool ok = !s.bad && s.n <= ABI_MAX_TABLE && put(w, s.p, s.n);

@@ -259,7 +259,8 @@ void fds_inspect(struct buf *refusals, unsigned *n);            /* threads stopp
 unsigned fds_children(struct buf *refusals);                    /* how many there are; named, unless refusals is NULL */
 void fds_wait_for_child(int or_readable);                       /* until one ends, for some milliseconds at most */
 void fds_settle(void);                                          /* all ranks stand: what files are now */
-void fds_save(const struct vma_list *l, struct buf *fds, struct buf *content);
+/* 0, or the error number for which the content of the file *unread cannot be saved. */
+int fds_save(const struct vma_list *l, struct buf *fds, struct buf *content, const char **unread);
 void fds_release(void);                                         /* what an inspection holds */
 void fds_restore(struct reader *fds, struct reader *content);
 void fds_finish(void);                                          /* restart: the threads are back */
