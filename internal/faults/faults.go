@@ -33,8 +33,11 @@ type Point struct {
 	Doc     string
 }
 
-// Memory is the point that ends nothing: an allocation fails, and with it a checkpoint.
-const Memory = "rank-memory"
+// The points that end nothing: an allocation fails, and with it a checkpoint.
+const (
+	Memory = "rank-memory"
+	Drain  = "rank-drain"
+)
 
 // The points of the Go side.
 const (
@@ -59,6 +62,7 @@ var All = []Point{
 	{"rank-rebuilt", Rank, true, "the MPI is built anew, RESTORED is not sent yet"},
 	{"rank-restored", Rank, true, "RESTORED is sent, the application has not gone on"},
 	{Memory, Rank, false, "memory for a checkpoint: it is not there, and the checkpoint fails"},
+	{Drain, Rank, false, "memory for a message that is drained: it is not there, and the checkpoint fails on all ranks"},
 	{DrainSent, Coord, false, "the order to write is out"},
 	{CommitSynced, Coord, false, "images are complete, the manifest is not written"},
 	{CommitManifest, Coord, false, "the manifest is written, the directory not renamed"},

@@ -518,7 +518,8 @@ _Static_assert(offsetof(struct abi_section, length) == 8, "layout");
 	X(RANK_MAPPED, "rank-mapped") /* memory is back, threads are not */ \
 	X(RANK_REBUILT, "rank-rebuilt") /* the MPI is built anew, RESTORED is not sent yet */ \
 	X(RANK_RESTORED, "rank-restored") /* RESTORED is sent, the application has not gone on */ \
-	X(RANK_MEMORY, "rank-memory") /* memory for a checkpoint: it is not there, and the checkpoint fails */
+	X(RANK_MEMORY, "rank-memory") /* memory for a checkpoint: it is not there, and the checkpoint fails */ \
+	X(RANK_DRAIN, "rank-drain") /* memory for a message that is drained: it is not there, and the checkpoint fails on all ranks */
 #define ABI_FAULT_ID(id, name) ABI_FAULT_##id,
 enum abi_fault { ABI_FAULTS(ABI_FAULT_ID) ABI_NFAULTS };
 #undef ABI_FAULT_ID

@@ -8,6 +8,7 @@
  * application's stack with FS switched to a lower thread's TLS. */
 #ifndef BYSSUS_CORE_H
 #define BYSSUS_CORE_H
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include "layout.h"
@@ -80,6 +81,9 @@ void core_checkpoint_failed(const char *why);
 void core_reason(const char *sentence);
 int core_cancelled(void);                    /* the checkpoint under way has been given up */
 struct abi_page *core_page(void);            /* shared with the agent; never NULL (private memory when there is no agent) */
+
+/* -- faults of tests ------------------------------------------------------------------------------------------------ */
+bool core_fault_fails(enum abi_fault f);     /* at the n-th pass: what the point names is to fail */
 
 /* -- errors -------------------------------------------------------------------------------------------------------- */
 /* Prints "byssus: rank R: sentence" on stderr, tells the agent, ends the process with ABI_EXIT_INTERNAL. Only for

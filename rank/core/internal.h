@@ -88,7 +88,6 @@ int core_is_rank(void);                                         /* [any FS] 0 in
 /* -- faults (faults.c) -- */
 void faults_start(const char *spec);
 void core_fault(enum abi_fault f);
-bool core_fault_fails(enum abi_fault f);                        /* at the n-th pass: what the point names is to fail */
 
 /* -- control block, crossings (cross.c) -- */
 void cross_start(void);                                         /* maps the control block and the trampolines */

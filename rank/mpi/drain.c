@@ -127,7 +127,7 @@ static int held_recv(struct vdrained *d, int source, int tag, rh_t comm, rh_t *m
 
 static struct vdrained *held_new(const struct vcomm *c, int source, int tag, int64_t bytes)
 {
-	struct vdrained *d = nx_malloc(sizeof *d + (size_t)bytes);
+	struct vdrained *d = core_fault_fails(ABI_FAULT_RANK_DRAIN) ? NULL : nx_malloc(sizeof *d + (size_t)bytes);
 	if (!d) return NULL;
 	d->world = c->peer[source].world;
 	d->sync = 0;
