@@ -11,7 +11,7 @@ PACKAGES := g++ mpich libmpich-dev openmpi-bin libopenmpi-dev lammps python3-mpi
 SUDO     := $(if $(filter 0,$(shell id -u)),,sudo)
 
 # Packages whose tests start MPI jobs run one after the other: on two cores they would only disturb each other.
-GOTEST := $(GO) test -p 1 -timeout 25m
+GOTEST := $(GO) test -p 1 -timeout 60m
 
 .PHONY: help deps build demo test test-long bench lint generate install clean
 .DEFAULT_GOAL := help
@@ -33,7 +33,7 @@ build:           ## compile the command and the rank side into build/
 demo: deps build ## LAMMPS is checkpointed, killed and restarted under the other MPI
 	@$(GO) run ./bench/demo -byssus $(BUILD)/bin/byssus
 
-test: deps build ## every test that fits into 25 minutes
+test: deps build ## every test that fits into 40 minutes
 	$(GOTEST) ./...
 
 test-long: deps build ## random checkpoint, kill, restart cycles over the whole matrix (hours)
