@@ -195,7 +195,7 @@ func (m *Machine) nameCrash() {
 	switch {
 	case strings.HasPrefix(m.reason, fmt.Sprintf("rank %d:", m.died)):
 		m.crash = m.reason
-	case m.killed == 0 && sig > 0 && sig < len(signalNames) && signalNames[sig] != "":
+	case m.unasked && sig > 0 && sig < len(signalNames) && signalNames[sig] != "":
 		m.crash = fmt.Sprintf("rank %d was killed by SIG%s", m.died, signalNames[sig])
 	}
 }

@@ -92,6 +92,7 @@ type Machine struct {
 	natural  bool          // the application ended by its own exit
 	ran      bool          // all ranks were there
 	exit     int           // the launcher's result
+	unasked  bool          // which it gave before anything was ended on purpose
 
 	images   []uint64       // committed and not dropped, ascending
 	bad      map[uint64]int // restarts that failed, by image
@@ -399,6 +400,7 @@ func (m *Machine) launcherExit(ev LauncherExit) {
 	if ev.Signal != 0 {
 		m.exit = 128 + ev.Signal
 	}
+	m.unasked = m.killed == 0
 	started := m.phase != Starting
 	m.phase, m.deadline = Gone, m.now+m.lostPatience()
 	m.giveUp("the job is ending")
