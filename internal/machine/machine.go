@@ -35,7 +35,7 @@ func poor(name, format string, args ...any) Check {
 
 // Checks examines the machine.
 func Checks() []Check {
-	return []Check{architecture(), kernel(), seccomp(), fsgsbase(), membarrier(), pagemapScan(), pidfd(),
+	return []Check{architecture(), kernel(), seccomp(), fsgsbase(), membarrier(), pagemapScan(), pidfd(), kcmp(), listing(),
 		addressSpace(), descriptors(), stack(), overcommit(), sharedMemory()}
 }
 
@@ -97,6 +97,26 @@ func pidfd() Check {
 	}
 	_ = syscall.Close(int(fd))
 	return met("pidfd", "the end of a rank is noticed at once")
+}
+
+func kcmp() Check {
+	const number, file = 312, 0
+	pid := uintptr(os.Getpid())
+	if _, _, errno := syscall.Syscall6(number, pid, pid, file, 0, 0, 0); errno != 0 {
+		return poor("kcmp", "%v: an open file that two ranks share is not noticed; epoll entries of closed numbers are refused", errno)
+	}
+	return met("kcmp", "open files that are shared are noticed")
+}
+
+// listing looks for what kernels may be built without: /proc/self/timers and /proc/self/task/T/children.
+func listing() Check {
+	if _, err := os.Stat("/proc/thread-self/children"); err != nil {
+		return fatal("/proc", "%v: child processes would be lost (CONFIG_PROC_CHILDREN)", err)
+	}
+	if _, err := os.Stat("/proc/self/timers"); err != nil {
+		return poor("/proc", "%v: programs with timers (timer_create) are refused (CONFIG_CHECKPOINT_RESTORE)", err)
+	}
+	return met("/proc", "lists child processes and timers")
 }
 
 // unlimited is RLIM_INFINITY.

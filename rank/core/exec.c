@@ -30,12 +30,12 @@ static void keep(const char *s)
 
 void exec_keep(const char *s) { keep(s); }
 
-/* The launcher's descriptors stay the launcher's across an exec: "fd:key:mode,..." */
+/* The launcher's descriptors stay the launcher's across an exec: "fd:key:mode:flags:own,..." */
 static void keep_inherited(void)
 {
-	char s[MAX_INHERITED * 40] = "BYSSUS_INHERITED=";
-	for (unsigned i = 0; i < ninherited; i++)
-		sprintf(s + strlen(s), "%d:%lx:%x,", inherited[i].fd, inherited[i].key, inherited[i].mode);
+	char s[MAX_INHERITED * 60] = "BYSSUS_INHERITED=";
+	for (const struct inherited *h = inherited; h < inherited + ninherited; h++)
+		sprintf(s + strlen(s), "%d:%lx:%x:%x:%x,", h->fd, h->key, h->mode, h->flags, h->own);
 	keep(s);
 }
 

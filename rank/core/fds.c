@@ -42,11 +42,11 @@ void fds_start(void)
 	const char *told = getenv("BYSSUS_INHERITED");  /* by the program that this one replaces */
 	for (int n = 0; told && *told && ninherited < MAX_INHERITED; told += n) {
 		struct inherited *h = &inherited[ninherited];
-		if (sscanf(told, "%d:%lx:%x,%n", &h->fd, &h->key, &h->mode, &n) != 3 || !n) break;
+		if (sscanf(told, "%d:%lx:%x:%x:%x,%n", &h->fd, &h->key, &h->mode, &h->flags, &h->own, &n) != 5 || !n) break;
 		ninherited++;
 	}
 	for (int fd = 0; !told && fd < 1024 && ninherited < MAX_INHERITED; fd++)
-		if (fstat(fd, &st) == 0) inherited[ninherited++] = (struct inherited){ fd, key_of(&st), st.st_mode };
+		if (fstat(fd, &st) == 0) inherited[ninherited++] = (struct inherited){ fd, key_of(&st), st.st_mode, (uint32_t)fcntl(fd, F_GETFL), 0 };
 }
 
 /* -- all of them -------------------------------------------------------------------------------------------------------------------- */
@@ -58,23 +58,27 @@ static struct item *items;
 static size_t nitems, items_cap;
 static int32_t looking;                         /* the socket that is looked into */
 
-static void add_item(int fd, bool held)
+static bool add_item(int fd, bool held)
 {
 	if (nitems == items_cap) {
-		items_cap = items_cap ? 2 * items_cap : 256;
-		items = realloc(items, items_cap * sizeof *items);
-		if (!items) core_die("no memory for the list of descriptors");
+		size_t more = items_cap ? 2 * items_cap : 256;
+		struct item *grown = core_realloc(items, more * sizeof *items);
+		if (!grown) return false;
+		items = grown;
+		items_cap = more;
 	}
 	struct item *t = &items[nitems++];
 	*t = (struct item){ .fd = fd, .held = held, .in = looking };
 	if (fstat(fd, &t->st)) t->st.st_mode = 0;
 	if (S_ISFIFO(t->st.st_mode) || S_ISSOCK(t->st.st_mode)) t->mode = fcntl(fd, F_GETFL);
+	return true;
 }
 
 int32_t fds_hold(int fd)
 {
-	add_item(fd, true);
-	return (int32_t)nitems - 1;
+	if (add_item(fd, true)) return (int32_t)nitems - 1;
+	close(fd);
+	return -1;
 }
 
 int fds_held(int32_t rec) { return rec >= 0 && (size_t)rec < nitems ? items[rec].fd : -1; }
@@ -111,14 +115,14 @@ static void look_into(size_t i)
 	struct socket_look sock = { 0 };                /* the list may grow and move */
 	bool ok = socket_look(items[i].fd, ino, socket_is(items[i].fd, SO_TYPE), &sock, why, sizeof why);
 	items[i].sock = sock;
-	if (!ok) items[i].why = strdup(why);
+	if (!ok) items[i].why = core_strdup(why);
 }
 
 static void renew(struct item *t)
 {
 	char why[160];
 	long peer = end_of(t->pair, -1);
-	if (!socket_renew(t->fd, peer < 0 ? -1 : items[peer].fd, t->st.st_ino, &t->sock.saved, why, sizeof why)) t->why = strdup(why);
+	if (!socket_renew(t->fd, peer < 0 ? -1 : items[peer].fd, t->st.st_ino, &t->sock.saved, why, sizeof why)) t->why = core_strdup(why);
 }
 
 /* Called again and again: nothing is kept from one checkpoint to the next. */
@@ -179,6 +183,19 @@ static uint64_t info(const struct look *l, const char *key, int base) { return s
 
 static bool starts(const char *s, const char *head) { return !strncmp(s, head, strlen(head)); }
 
+/* Whether two descriptors are one open file, with one offset. Where kcmp(2) is denied, as in many containers: whether what is
+ * set by one is seen by the other. */
+static bool same_open_file(int a, int b)
+{
+	long r = raw(SYS_kcmp, core_self.pid, core_self.pid, KCMP_FILE, a, b);
+	if (r >= 0) return r == 0;
+	int was = fcntl(a, F_GETFL), other = fcntl(b, F_GETFL);
+	if (was < 0 || was != other || (was & O_PATH)) return false;
+	bool same = fcntl(a, F_SETFL, was ^ O_NONBLOCK) == 0 && fcntl(b, F_GETFL) != other;
+	fcntl(a, F_SETFL, was);
+	return same;
+}
+
 /* Inherited: a pipe, socket or terminal cannot be opened again by chance; of a file or device only what is still in its place. */
 static int inherited_as(const struct look *l, uint64_t key)
 {
@@ -188,9 +205,18 @@ static int inherited_as(const struct look *l, uint64_t key)
 		const struct inherited *h = &inherited[i];
 		if (h->key != key || (h->mode & S_IFMT) != (l->st.st_mode & S_IFMT)) continue;
 		bool unique = S_ISFIFO(h->mode) || S_ISSOCK(h->mode) || (S_ISCHR(h->mode) && isatty(l->fd));
-		if (unique || raw(SYS_kcmp, core_self.pid, core_self.pid, KCMP_FILE, h->fd, l->fd) == 0) return h->fd;
+		if (unique || same_open_file(h->fd, l->fd)) return h->fd;
 	}
 	return -1;
+}
+
+/* The flags that the application has set or cleared: the new launcher's descriptor gets them, and otherwise keeps its own. */
+static uint64_t own_flags(int from, int flags)
+{
+	uint32_t own = 0;
+	for (unsigned i = 0; i < ninherited; i++)
+		if (inherited[i].fd == from) own = inherited[i].own | (((uint32_t)flags ^ inherited[i].flags) & SET_LATER);
+	return own;
 }
 
 static void describe_address(int fd, bool peer, char *out, size_t n)
@@ -349,6 +375,7 @@ static int kind_of(struct look *l, struct fd_rec *r)
 	int from = inherited_as(l, r->key);
 	if (from >= 0) {
 		r->x[0] = (uint64_t)from;
+		r->x[1] = own_flags(from, r->flags);
 		return FD_INHERITED;
 	}
 	if (starts(l->path, "anon_inode:")) return look_at_anon(l, r);
@@ -370,19 +397,22 @@ static int kind_of(struct look *l, struct fd_rec *r)
 	}
 }
 
-static bool is_entered(const struct look *l, const struct item *t, int fd, unsigned nth)
+/* nth: among those of this number. Where kcmp(2) is denied only the file that has the number now is found. */
+static bool is_entered(const struct look *l, const struct item *t, int fd, unsigned nth, uint64_t inode)
 {
 	struct kcmp_epoll_slot slot = { .efd = (uint32_t)l->fd, .tfd = (uint32_t)fd, .toff = nth };
-	return raw(SYS_kcmp, core_self.pid, core_self.pid, KCMP_EPOLL_TFD, t->fd, &slot) == 0;
+	long r = raw(SYS_kcmp, core_self.pid, core_self.pid, KCMP_EPOLL_TFD, t->fd, &slot);
+	bool denied = r == -EPERM || r == -ENOSYS;
+	return denied ? t->fd == fd && t->st.st_ino == inode : r == 0;
 }
 
 /* The open file of an entry, which need not be the one that has its number now: index of a record, or -1. */
-static int32_t entered(const struct look *l, int fd, unsigned nth)
+static int32_t entered(const struct look *l, int fd, unsigned nth, uint64_t inode)
 {
 	for (size_t i = 0; i < nitems; i++)
-		if (items[i].fd == fd && is_entered(l, &items[i], fd, nth)) return (int32_t)i;
+		if (items[i].fd == fd && is_entered(l, &items[i], fd, nth, inode)) return (int32_t)i;
 	for (size_t i = 0; i < nitems; i++)
-		if (is_entered(l, &items[i], fd, nth)) return (int32_t)i;
+		if (is_entered(l, &items[i], fd, nth, inode)) return (int32_t)i;
 	return -1;
 }
 
@@ -392,9 +422,10 @@ static void epoll_entries(struct look *l, struct fd_rec *r)
 	for (const char *s = l->info; (s = strstr(s, "tfd:")); s++) {
 		struct epoll_entry e = { 0 };
 		unsigned nth = 0;
-		if (sscanf(s, "tfd: %d events: %x data: %lx", &e.fd, &e.events, &e.data) != 3) continue;
+		uint64_t inode = 0;
+		if (sscanf(s, "tfd: %d events: %x data: %lx pos:%*d ino:%lx", &e.fd, &e.events, &e.data, &inode) < 3) continue;
 		for (size_t i = 0; i < b.n / sizeof e; i++) nth += ((struct epoll_entry *)b.p)[i].fd == e.fd;
-		e.rec = entered(l, e.fd, nth);
+		e.rec = entered(l, e.fd, nth, inode);
 		buf_add(&b, &e, sizeof e);
 		if (e.rec >= 0) continue;
 		char what[80];
@@ -413,7 +444,7 @@ static void relate(struct fd_rec *r, size_t i)
 	for (size_t k = 0; k < i && r->same < 0; k++) {
 		if (recs[k].key != r->key || recs[k].kind == FD_INHERITED) continue;
 		if (r->content < 0 && recs[k].kind == r->kind) r->content = (int32_t)k;
-		if (recs[k].same < 0 && raw(SYS_kcmp, core_self.pid, core_self.pid, KCMP_FILE, recs[k].fd, r->fd) == 0) r->same = (int32_t)k;
+		if (recs[k].same < 0 && same_open_file(recs[k].fd, r->fd)) r->same = (int32_t)k;
 	}
 }
 
@@ -615,21 +646,25 @@ static int file_content(int fd, uint64_t size, struct buf *out)
 }
 
 /* What is in a pipe, by tee(2) into another one: nothing is consumed. 1 if it has packets, then pieces {length, bytes}, ended
- * by a length of 0. A packet ends a read. */
-static void pipe_content(int fd, uint64_t capacity, bool packets, struct buf *out)
+ * by a length of 0. A packet ends a read. Returns 0, or the error number for which not all of it can be seen: a user may have
+ * used up what pipes may hold. */
+static int pipe_content(int fd, uint64_t capacity, bool packets, struct buf *out)
 {
 	static char b[65536];
 	int t[2], queued = 0;
 	size_t at = out->n;
 	buf_u64(out, packets);
-	if (ioctl(fd, FIONREAD, &queued) || queued <= 0 || pipe(t)) {
+	int err = ioctl(fd, FIONREAD, &queued) || (queued > 0 && pipe(t)) ? errno : 0;
+	if (err || queued <= 0) {
 		buf_u64(out, 0);
-		return;
+		return err;
 	}
 	fcntl(t[1], F_SETPIPE_SZ, (int)capacity);
 	ssize_t k = syscall(SYS_tee, fd, t[1], (size_t)queued, 2 /* SPLICE_F_NONBLOCK */);
+	if (k != queued) err = k < 0 ? errno : ENOBUFS;
 	for (ssize_t left = k; left > 0; ) {
 		ssize_t n = read(t[0], b, (size_t)left < sizeof b ? (size_t)left : sizeof b);
+		if (n <= 0) err = n < 0 ? errno : EIO;
 		if (n <= 0) break;
 		buf_u64(out, (uint64_t)n);
 		buf_add(out, b, (size_t)n);
@@ -640,6 +675,7 @@ static void pipe_content(int fd, uint64_t capacity, bool packets, struct buf *ou
 	close(t[0]);
 	close(t[1]);
 	buf_u64(out, 0);
+	return err;
 }
 
 static bool wholly_mapped(const struct vma_list *l, const struct fd_rec *r)
@@ -651,15 +687,14 @@ static bool wholly_mapped(const struct vma_list *l, const struct fd_rec *r)
 }
 
 /* The content of a pipe goes with its first record; a pipe that nobody here reads has none. */
-static void content_of_pipe(const struct fd_rec *r, struct buf *out)
+static int content_of_pipe(const struct fd_rec *r, struct buf *out)
 {
 	for (size_t k = 0; k < nrecs; k++)
-		if (recs[k].kind == FD_PIPE && recs[k].key == r->key && (recs[k].flags & O_ACCMODE) != O_WRONLY) {
-			pipe_content(recs[k].fd, r->x[0], r->x[1], out);
-			return;
-		}
+		if (recs[k].kind == FD_PIPE && recs[k].key == r->key && (recs[k].flags & O_ACCMODE) != O_WRONLY)
+			return pipe_content(recs[k].fd, r->x[0], r->x[1], out);
 	buf_u64(out, 0);
 	buf_u64(out, 0);
+	return 0;
 }
 
 static int content_of(const struct vma_list *l, const struct fd_rec *r, struct buf *out)
@@ -673,7 +708,7 @@ static int content_of(const struct vma_list *l, const struct fd_rec *r, struct b
 		else err = file_content(r->fd, r->x[0], out);
 		break;
 	case FD_PIPE:
-		content_of_pipe(r, out);
+		err = content_of_pipe(r, out);
 		break;
 	}
 	return err;
@@ -702,8 +737,8 @@ static void save_all(void *p)
 /* Files are opened again to be read, and closed. */
 int fds_save(const struct vma_list *l, struct buf *out, struct buf *content, const char **unread)
 {
-	struct saving s = { .l = l, .out = out, .content = content };
-	own_table_run(save_all, &s);
+	struct saving s = { .l = l, .out = out, .content = content, .unread = "files without a name" };
+	int err = own_table_run(save_all, &s);
 	*unread = s.unread;
-	return s.err;
+	return err ? err : s.err;
 }

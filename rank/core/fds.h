@@ -6,7 +6,7 @@
 #include "internal.h"
 
 enum fd_kind {
-	FD_INHERITED = 1,       /* the launcher's: the new process has its own; x[0]: number at start */
+	FD_INHERITED = 1,       /* the launcher's: the new process has its own; x[0]: number at start; x[1]: flags that are the application's */
 	FD_FILE,                /* x[0]: size; x[1]: 1 when it is written at its end; x[2]: inode; x[3]: birth in ns; x[4]: FILE_* */
 	FD_DELETED,             /* file without a name: its content is in the image; x[0]: size */
 	FD_DIRECTORY,
@@ -67,10 +67,13 @@ int fd_lost(struct look *l, const char *what);
 void marks_save(struct look *l, struct fd_rec *r);
 void marks_owner(const struct fd_rec *r, int fd);
 const char *marks_lock(const struct fd_rec *r, const void *locks, int fd);      /* NULL, or what is wrong */
-void own_table_run(void (*fn)(void *), void *arg);      /* on a thread with a table of descriptors of its own: closing there ends no lock */
+/* On a thread with a table of descriptors of its own: closing there ends no lock. 0, or the error number for which it was not run. */
+int own_table_run(void (*fn)(void *), void *arg);
 int own_proc_path(const char *path, char *out, size_t n, bool save);    /* 1: ours, with numbers translated; 0: nobody's; -1: another process's */
 
-struct inherited { int fd; uint64_t key; uint32_t mode; };
+/* flags: F_GETFL at the start; own: those of SET_LATER that are the application's, whatever they were. */
+struct inherited { int fd; uint64_t key; uint32_t mode, flags, own; };
+#define SET_LATER (O_APPEND | O_NONBLOCK)
 enum { MAX_INHERITED = 64 };
 extern struct inherited inherited[MAX_INHERITED];
 extern unsigned ninherited;

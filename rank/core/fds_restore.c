@@ -43,12 +43,9 @@ static int opened_again(int fd, int flags)
 
 static int make_file(struct back *x)
 {
-	struct stat st;
 	int fd = open(x->path, (x->r.flags & ~(O_CREAT | O_TRUNC | O_EXCL)) | O_CLOEXEC);
 	if (fd < 0) die(x, "cannot be opened again");
 	if (x->r.flags & O_PATH) return fd;
-	if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode)) {
-	}
 	if (lseek(fd, (off_t)x->r.offset, SEEK_SET) < 0 && errno != ESPIPE && errno != EINVAL) die(x, "lseek");
 	return fd;
 }
@@ -218,8 +215,13 @@ static int make_device(const struct back *x)
 
 static int make_inherited(const struct back *x)
 {
-	for (unsigned i = 0; i < ninherited; i++)
-		if (inherited[i].fd == (int)x->r.x[0] && aside[i] >= 0) return dup(aside[i]);
+	uint32_t own = (uint32_t)x->r.x[1] & SET_LATER;
+	for (unsigned i = 0; i < ninherited; i++) {
+		if (inherited[i].fd != (int)x->r.x[0] || aside[i] < 0) continue;
+		inherited[i].own = own;
+		if (own) fcntl(aside[i], F_SETFL, (fcntl(aside[i], F_GETFL) & ~(int)own) | (x->r.flags & (int)own));
+		return dup(aside[i]);
+	}
 	return x->r.x[0] <= 2 ? open("/dev/null", O_RDWR | O_CLOEXEC) : -1;
 }
 

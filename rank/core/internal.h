@@ -39,6 +39,7 @@ char *slurp(const char *path, size_t *n);                       /* whole file, 0
 uint64_t status_field(const char *status, const char *key, int base);
 int high_fd(int fd);                                            /* moves a descriptor of ours above the application's */
 void own_descriptors(void);                                     /* the calling thread gets a table of descriptors of its own */
+int unshare_descriptors(void);                                  /* the same, with all that is in it; 0 or an error number */
 void core_phase(unsigned phase);
 /* A thread of ours that takes little of the address space that the application may be limited to; 0 or an error number.
  * room: stays until the thread has begun. It must not use malloc, which would reserve 64 MiB for it (interpose.c). */
@@ -157,6 +158,7 @@ bool filter_wants(long nr, const uint64_t *x);                  /* [any FS] woul
 void trap_start(void);                                          /* installs the SIGSYS handler */
 void trap_pairs_save(struct buf *b);                            /* socket pairs the application has made */
 uint64_t trap_pair_of(uint64_t inode);
+bool trap_timers_made(void);                                    /* by this process, since it began or was restarted */
 bool trap_dir_watched(uint64_t key);                            /* F_NOTIFY, which cannot be seen afterwards */
 void trap_unpass(ucontext_t *uc);                               /* [any FS] back to where the call was trapped, if need be */
 int cpu_clock_new(int id);                                      /* [any FS] the kernel's number of a clock that has a thread's in it */

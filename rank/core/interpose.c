@@ -32,11 +32,19 @@
 
 static BY_THREAD_LOCAL bool own_table = false;
 
+/* unshare(2) is denied in many containers; the other call is not. */
+int unshare_descriptors(void)
+{
+	enum { UNSHARE = 2 };                           /* CLOSE_RANGE_UNSHARE, Linux 5.9; no descriptor has that number */
+	long r = raw(SYS_unshare, CLONE_FILES);
+	return r ? (int)-raw(SYS_close_range, ~0u, ~0u, UNSHARE) : 0;
+}
+
 /* What the application opens and closes meanwhile, and that it may have used up its numbers, is nothing to this thread; and its
  * short-lived descriptors take no number away from the application. */
 void own_descriptors(void)
 {
-	if (raw(SYS_unshare, CLONE_FILES)) return;
+	if (unshare_descriptors()) return;
 	own_table = true;
 	if (core_config.stderr_fd >= 0) dup2(core_config.stderr_fd, 2), close(core_config.stderr_fd);
 	raw(SYS_close_range, 0, 1, 0);

@@ -11,7 +11,7 @@
 #include "internal.h"
 
 static struct rlimit app;                       /* rlim_max: what the application takes for the hard limit */
-static bool raised;                             /* while the application's threads stand still, and during a restart */
+static bool raised;                             /* the kernel's is not the application's: while its threads stand still or do not exist */
 static volatile uint32_t lock;
 
 static long kernel(const struct rlimit *set, struct rlimit *get) { return raw(SYS_prlimit64, 0, RLIMIT_NOFILE, set, get); }
@@ -22,16 +22,17 @@ void limits_start(void)
 {
 	kernel(NULL, &app);
 	app.rlim_cur = capped(app.rlim_cur);
+	raised = true;
 }
 
 void limits_raise(void)
 {
 	struct rlimit now;
 	raw_lock(&lock);
-	if (kernel(NULL, &now) == 0 && !raised) {
-		app.rlim_cur = capped(now.rlim_cur);
+	if (kernel(NULL, &now) == 0) {
+		if (!raised) app.rlim_cur = capped(now.rlim_cur);
 		now.rlim_cur = now.rlim_max;
-		raised = kernel(&now, NULL) == 0;
+		if (kernel(&now, NULL) == 0) raised = true;
 	}
 	raw_unlock(&lock);
 }
@@ -40,7 +41,7 @@ void limits_lower(void)
 {
 	struct rlimit now;
 	raw_lock(&lock);
-	if (kernel(NULL, &now) == 0) {
+	if (raised && kernel(NULL, &now) == 0) {        /* a stop that was given up has not raised it */
 		now.rlim_cur = app.rlim_cur;
 		if (kernel(&now, NULL) == 0) raised = false;
 	}

@@ -15,22 +15,23 @@
 
 /* Record locks end when their process closes any descriptor of the file. They are held by the table of descriptors: what a
  * thread with another table opens and closes has nothing to do with them. */
-struct job { void (*fn)(void *); void *arg; };
+struct job { void (*fn)(void *); void *arg; long err; };
 
 static void *with_own_table(void *p)
 {
 	struct job *j = p;
-	raw(SYS_unshare, CLONE_FILES);
-	j->fn(j->arg);
+	j->err = unshare_descriptors();
+	if (!j->err) j->fn(j->arg);
 	return NULL;
 }
 
-void own_table_run(void (*fn)(void *), void *arg)
+int own_table_run(void (*fn)(void *), void *arg)
 {
 	pthread_t t;
-	struct job j = { fn, arg };
-	if (pthread_create(&t, NULL, with_own_table, &j)) fn(arg);
-	else pthread_join(t, NULL);
+	struct job j = { .fn = fn, .arg = arg };
+	int err = pthread_create(&t, NULL, with_own_table, &j);
+	if (!err) pthread_join(t, NULL);
+	return err ? err : (int)j.err;
 }
 
 static bool own_thread(int tid) { return raw(SYS_tgkill, core_self.pid, tid, 0) == 0; }

@@ -18,24 +18,25 @@ struct guard { uint64_t start, end; };
 static const struct guard *guards;
 static uint64_t nguards, later;                 /* later: MCL_FUTURE, MCL_ONFAULT or 0 */
 
-/* The kernel tells it of new memory only. */
+static uint64_t locked(void)
+{
+	char *text = slurp("/proc/thread-self/status", NULL);
+	uint64_t kib = text ? status_field(text, "VmLck", 10) : 0;
+	free(text);
+	return kib;
+}
+
+/* The kernel tells it of new memory only: whether it counts as locked, and is there without having been touched. */
 static uint64_t locks_of_the_future(void)
 {
-	char *probe = mmap(NULL, PAGE, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0), head[32];
-	if (probe == MAP_FAILED) return 0;
-	char *text = slurp("/proc/thread-self/smaps", NULL);
-	const char *at = text, *flags = NULL;
-	uint64_t lo = 0, hi = 0, answer = 0;
-	for (; at && *at && !flags; at = strchr(at, '\n') ? strchr(at, '\n') + 1 : NULL) {
-		snprintf(head, sizeof head, "%.31s", at);
-		if (sscanf(head, "%lx-%lx ", &lo, &hi) != 2 && !strncmp(at, "VmFlags:", 8) && lo <= (uint64_t)probe && (uint64_t)probe < hi) flags = at;
-	}
-	size_t n = flags ? strcspn(flags, "\n") : 0;
-	const char *locked = n ? memmem(flags, n, " lo", 3) : NULL;
-	if (locked) answer = MCL_FUTURE | (memmem(flags, n, " lf", 3) ? MCL_ONFAULT : 0);
-	free(text);
+	unsigned char there = 0;
+	uint64_t before = locked();
+	char *probe = mmap(NULL, PAGE, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (probe == MAP_FAILED) return errno == EAGAIN ? MCL_FUTURE : 0;       /* no more may be locked */
+	bool grown = locked() > before;
+	if (mincore(probe, PAGE, &there)) there = 1;
 	munmap(probe, PAGE);
-	return answer;
+	return !grown ? 0 : MCL_FUTURE | (there & 1 ? 0 : MCL_ONFAULT);
 }
 
 void memory_save(const struct vma_list *l, const struct run_list *g, struct buf *b)

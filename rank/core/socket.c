@@ -99,8 +99,9 @@ static const char *packets(int s, bool shown, struct socket_look *out, uint64_t 
 	else drop(&m);
 	for (int at = 0; ; at += (int)m.n, ++*n) {
 		peek(s, at, ROOM, &m);
-		if (m.n < 0 || !m.real) return NULL;
-		if (!m.whole) return drop(&m), "with a message that is too long";
+		if (m.n < 0) return errno == EAGAIN ? NULL : "whose messages cannot be looked at";
+		if (!m.real) return NULL;
+		if (!m.whole) return drop(&m), "with a message that is too long, or has descriptors for which there is no room";
 		if (shown && m.pid && m.pid != core_self.pid) return drop(&m), "with the credentials of another process in a message";
 		if (!m.n) out->renew = true;
 		put(&out->saved, &m);
@@ -116,7 +117,8 @@ static const char *stream(int s, bool shown, struct socket_look *out, uint64_t *
 	ioctl(s, SIOCINQ, &queued);                     /* at the end of the queue a look would take an error that waits there */
 	for (int at = 0; at < queued; at += (int)m.n, ++*n) {
 		peek(s, at, ROOM, &m);
-		if (m.n <= 0) return NULL;
+		if (m.n <= 0) return drop(&m), "whose bytes cannot be looked at";
+		if (!m.whole) return drop(&m), "with descriptors in messages for which there is no room";
 		if (shown && m.pid && m.pid != core_self.pid) return drop(&m), "with the credentials of another process in a message";
 		if (m.nfds && m.n > 1) out->renew = true;
 		put(&out->saved, &m);

@@ -271,10 +271,15 @@ static int timer_clock(int id)
 	return callers ? (int)((uint32_t)~(int)raw(SYS_gettid) << 3) | kind : cpu_clock_new(id);
 }
 
+static volatile bool timers_made;
+
+bool trap_timers_made(void) { return timers_made; }
+
 static long do_timer_create(const uint64_t *x)
 {
 	struct { uint64_t value; int32_t signo, notify, tid, pad[11]; } e, *given = (void *)x[1];
 	int clock = timer_clock((int)x[0]);
+	timers_made = true;
 	if (!given || !(given->notify & SIGEV_THREAD_ID)) return raw(SYS_timer_create, clock, x[1], x[2]);
 	e = *(__typeof__(e) *)given;
 	e.tid = tid_of((uint64_t)e.tid);

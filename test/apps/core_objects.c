@@ -2,6 +2,7 @@
 #define _GNU_SOURCE
 #include <poll.h>
 #include <pthread.h>
+#include <stdbool.h>
 #include <signal.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
@@ -39,12 +40,14 @@ static void epolls(const char *file)
 	add(once, p[1], EPOLLOUT | EPOLLONESHOT, 4);
 	add(once, idle[0], EPOLLIN | EPOLLONESHOT, 9);
 	add(excl, c, EPOLLIN | EPOLLEXCLUSIVE, 5);
-	/* The number of this entry is closed, and then another file's: the entry is of the pipe, which lives by another. */
-	int number = dup(q[0]);
+	/* The number of this entry is closed, and then another file's: the entry is of the pipe, which lives by another. Where
+	 * the test's agent has denied kcmp(2) that is refused. */
+	bool confined = getenv("CONFINED") != NULL;
+	int number = confined ? q[0] : dup(q[0]);
 	add(odd, number, EPOLLIN, 6);
-	close(number);
+	if (!confined) close(number);
 	int stranger = open("/dev/null", O_RDONLY);
-	expect(stranger == number, "number");
+	expect(confined || stranger == number, "number");
 	expect(write(idle[1], "x", 1) == 1 && next(once) == 3 && next(once) == 4 && next(once) == 9 && next(once) == 0, "one-shot");
 	char ch;
 	expect(read(idle[0], &ch, 1) == 1, "read");

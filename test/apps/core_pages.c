@@ -1,4 +1,5 @@
-/* test_doc: guard pages, locks, seals, droppable memory, NUMA policies and advice are after a restart what they were.
+/* test_doc: guard pages, locks, also of memory that is mapped later, seals, droppable memory, NUMA policies and advice are
+ * after a restart what they were. With an odd number of rounds what is locked later is so on fault.
  *
  * What this kernel does not know is left aside. */
 #define _GNU_SOURCE
@@ -72,6 +73,15 @@ static void advised(int advice, const char *what)
 	if (madvise(p, 4 * P, advice) == 0) flagged(p, what);
 }
 
+/* Is new memory locked, and in the way that was asked for? */
+static int new_is_locked(int on_fault)
+{
+	char now[200] = "", *p = get(P);
+	flags_at(p, now, sizeof now);
+	munmap(p, P);
+	return strstr(now, " lo") && !strstr(now, " lf") == !on_fault;
+}
+
 static long policy(const char *p, unsigned long *nodes)
 {
 	int mode = -1;
@@ -129,8 +139,11 @@ int main(int argc, char **argv)
 	int policies = syscall(SYS_mbind, bound, 8 * P, POLICY_BIND, &node0, 64, 0) == 0;
 	memset(bound, 4, 8 * P);
 
+	int later = mlockall(MCL_FUTURE | (rounds % 2 ? MCL_ONFAULT : 0)) == 0;
+
 	for (int i = 0; i < rounds; i++) {
 		pause_here();
+		if (later) expect(new_is_locked(rounds % 2), "locks of the future");
 		if (!guards) continue;
 		expect(fault(g + P) == SIGSEGV && fault(g + 30 * P) == SIGSEGV && fault(g + 39 * P) == SIGSEGV, "guard pages");
 		expect(g[0] == 5 && g[2 * P] == 5 && g[29 * P + 1] == 5 && g[40 * P] == 0 && g[41 * P] == (char)i, "between guard pages");

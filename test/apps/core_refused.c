@@ -1,6 +1,6 @@
 /* test_doc: holds what no image can keep, lets go of it, and holds nothing; it waits for a checkpoint to be tried each time.
  *
- * Arguments: socket, listener, fifo, sysv, aio, seccomp (which it keeps), child, huge_pages, hidden, watched, guarded, poisoned, directory,
+ * Arguments: socket, listener, fifo, sysv, aio, seccomp (which it keeps), child, huge_pages, hidden, watched, guarded, poisoned, pipes, crowd, directory,
  * user, namespace, nothing, flock, ofd, record or one of the table below, and the file that asks for a checkpoint (test/core/agent.py); without a
  * file nothing waits. What the refusal must name is printed on standard error: "wants: " and how its line begins. */
 #define _GNU_SOURCE
@@ -191,6 +191,51 @@ static void with_poisoned(const char *file)
 	*p = 'x';
 	moment(file);
 	must(*p == 'x' && munmap(p, 16384) == 0, "poisoned memory");
+}
+
+/* What all pipes of a user may hold is used up by others (/proc/sys/fs/pipe-user-pages-soft): the content of a full one cannot
+ * be looked at by another as large. Not for root. */
+static void with_pipes(const char *file)
+{
+	enum { MOST = 400, LARGE = 1 << 20, FULL = 65536 };
+	static char text[FULL], back[FULL];
+	int full[2], p[MOST][2], n = 0;
+	struct stat st;
+	memset(text, 'x', sizeof text);
+	must(pipe(full) == 0 && write(full[1], text, FULL) == FULL && fstat(full[0], &st) == 0, "pipe");
+	do must(n < MOST && pipe(p[n]) == 0, "there is no limit on pipes"); while (fcntl(p[n++][1], F_SETPIPE_SZ, LARGE) == LARGE);
+	while (n < MOST && pipe(p[n]) == 0 && fcntl(p[n++][1], F_GETPIPE_SZ) == FULL) ;
+	fprintf(stderr, "wants: image: the content of pipe:[%lu] cannot be read\n", (unsigned long)st.st_ino);
+	moment(file);
+	while (n-- > 0) must(close(p[n][0]) == 0 && close(p[n][1]) == 0, "close");
+	must(read(full[0], back, FULL) == FULL && !memcmp(text, back, FULL), "a full pipe");
+	close(full[0]);
+	close(full[1]);
+}
+
+/* More descriptors in messages than this process may have at a time. */
+static void with_crowd(const char *file)
+{
+	enum { MESSAGES = 5, FDS = 253 };
+	static union { struct cmsghdr h; char room[CMSG_SPACE(FDS * sizeof(int))]; } c;
+	int s[2];
+	char byte = 'x';
+	struct iovec v = { &byte, 1 };
+	struct msghdr m = { .msg_iov = &v, .msg_iovlen = 1, .msg_control = &c, .msg_controllen = CMSG_LEN(FDS * sizeof(int)) };
+	must(socketpair(AF_UNIX, SOCK_STREAM, 0, s) == 0, "socketpair");
+	c.h = (struct cmsghdr){ .cmsg_len = m.msg_controllen, .cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS };
+	memset(CMSG_DATA(&c.h), 0, FDS * sizeof(int));          /* all of them are standard input */
+	for (int i = 0; i < MESSAGES; i++) must(sendmsg(s[0], &m, 0) == 1, "sendmsg");
+	fprintf(stderr, "wants: pid %d fd %d: socket of a pair, with descriptors in messages for which there is no room\n", (int)getpid(), s[1]);
+	moment(file);
+	for (int i = 0; i < MESSAGES; i++) {
+		m.msg_controllen = sizeof c;
+		must(recvmsg(s[1], &m, 0) == 1 && !(m.msg_flags & MSG_CTRUNC), "recvmsg");
+		const int *fd = (const int *)CMSG_DATA(&c.h);
+		for (int k = 0; k < FDS; k++) must(close(fd[k]) == 0, "close");
+	}
+	close(s[0]);
+	close(s[1]);
 }
 
 static void wants_thread(const char *what) { fprintf(stderr, "wants: pid %d thread %d: %s: cannot be saved\n", (int)getpid(), (int)getpid(), what); }
@@ -411,6 +456,8 @@ int main(int argc, char **argv)
 	else if (!strcmp(kind, "watched")) with_watched(file);
 	else if (!strcmp(kind, "guarded")) with_guarded(file);
 	else if (!strcmp(kind, "poisoned")) with_poisoned(file);
+	else if (!strcmp(kind, "pipes")) with_pipes(file);
+	else if (!strcmp(kind, "crowd")) with_crowd(file);
 	else if (!strcmp(kind, "nothing")) moment(file);
 	else if (!strcmp(kind, "directory")) with_directory(file);
 	else if (!strcmp(kind, "user")) with_user(file);

@@ -1,5 +1,6 @@
 /* test_doc: threads are made and end all the time, wait in calls that a signal breaks off, and send each other signals, while
- * stops begin and are given up as fast as they can: every thread goes on after each, and nothing is lost. */
+ * stops begin and are given up as fast as they can: every thread goes on after each, nothing is lost, and the limit on
+ * descriptors is the one that the program has set. */
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <semaphore.h>
@@ -7,6 +8,7 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -65,6 +67,10 @@ int main(int argc, char **argv)
 		if (pthread_create(&m[i], NULL, maker, NULL)) return 1;
 	for (int i = 0; i < rounds; i++) {
 		struct timespec round = { 0, 100000000 };
+		struct rlimit limit;
+		getrlimit(RLIMIT_NOFILE, &limit);
+		limit.rlim_cur = 300 + (rlim_t)i;
+		if (setrlimit(RLIMIT_NOFILE, &limit)) printf("wrong: setrlimit\n");
 		uint64_t was[STEADY], births = born;
 		for (int k = 0; k < STEADY; k++) was[k] = work[k];
 		nanosleep(&round, NULL);
@@ -73,7 +79,8 @@ int main(int argc, char **argv)
 		while (born == births) sched_yield();
 		pthread_kill(t[i % STEADY], SIGUSR1);
 		for (sent++; usr1 != sent; ) sched_yield();
-		printf("round %d\n", i);
+		getrlimit(RLIMIT_NOFILE, &limit);
+		printf("round %d, %lu descriptors\n", i, (unsigned long)limit.rlim_cur);
 		fflush(stdout);
 	}
 	ended = 1;

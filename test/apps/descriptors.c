@@ -1,5 +1,6 @@
 /* test_doc: descriptors that are no files: epoll with its interest list, timerfd, eventfd as a semaphore,
- * a POSIX timer, directories, /dev/null, a pipe that is full, and descriptor numbers with holes. */
+ * a POSIX timer, directories, /dev/null, a pipe that is full, descriptor numbers with holes, and a standard input
+ * that does not wait. */
 #define _GNU_SOURCE
 #include "app.h"
 #include <dirent.h>
@@ -48,6 +49,7 @@ static void open_all(struct app *a, struct open *o)
 	watch(a, o, o->timer, 11);
 	watch(a, o, o->semaphore, 12);
 	watch(a, o, o->pipe[0], 13);
+	CHECK(a, fcntl(0, F_SETFL, fcntl(0, F_GETFL) | O_NONBLOCK) == 0, "standard input: %s", strerror(errno));
 	sigaction(SIGUSR2, &sa, NULL);
 	CHECK(a, timer_create(CLOCK_MONOTONIC, &ev, &o->posix) == 0, "timer_create: %s", strerror(errno));
 	CHECK(a, timer_settime(o->posix, 0, &every, NULL) == 0, "timer_settime: %s", strerror(errno));
@@ -131,6 +133,7 @@ int main(int argc, char **argv)
 		wait_all(&a, &o);
 		empty_pipe(&a, &o, key, n);
 		others(&a, &o);
+		CHECK(&a, fcntl(0, F_GETFL) & O_NONBLOCK, "standard input waits");
 		while (ticks == before)
 			app_compute(&a, 500);
 		MPI_Barrier(MPI_COMM_WORLD);

@@ -10,7 +10,7 @@
     --writers N      writer threads
     --lazy           restart lazily
     --again WORDS    a command that starts what is restarted, in place of the bare rank: other surroundings
-    --confined       no userfaultfd(2) and prctl(PR_SET_MM), as in many containers
+    --confined       no userfaultfd(2), kcmp(2), unshare(2) and prctl(PR_SET_MM), as in many containers
     --steal FILE     before a restart somebody else locks the file, wholly and in each way
     --old-kernel     as on a kernel before 6.5, which does not tell whether an eventfd is a semaphore
     --patient        after a checkpoint that is refused the program goes on (default: it is killed, exit code 3)
@@ -220,12 +220,15 @@ def done(t):
 
 
 def confine():
-    """Lets userfaultfd and prctl(PR_SET_MM) fail with EPERM from here on, in children too (seccomp(2), x86-64)."""
+    """Lets calls that containers deny fail with EPERM from here on, in children too (seccomp(2), x86-64)."""
     load, if_equal, give = 0x20, 0x15, 0x06
     refused, allowed = 0x00050000 | 1, 0x7FFF0000
-    program = b"".join(struct.pack("<HBBI", *i) for i in (
-        (load, 0, 0, 0), (if_equal, 3, 0, 323), (if_equal, 0, 3, 157), (load, 0, 0, 16), (if_equal, 0, 1, 35),
-        (give, 0, 0, refused), (give, 0, 0, allowed)))
+    prctl, set_mm = 157, 35
+    whole = [323, 312, 272]         # userfaultfd, kcmp, unshare
+    instructions = [(load, 0, 0, 0)]
+    instructions += [(if_equal, len(whole) - i + 2, 0, nr) for i, nr in enumerate(whole)]
+    instructions += [(if_equal, 0, 3, prctl), (load, 0, 0, 16), (if_equal, 0, 1, set_mm), (give, 0, 0, refused), (give, 0, 0, allowed)]
+    program = b"".join(struct.pack("<HBBI", *i) for i in instructions)
     text = ctypes.create_string_buffer(program, len(program))
     filter = ctypes.create_string_buffer(struct.pack("<HxxxxxxQ", len(program) // 8, ctypes.addressof(text)))
     libc = ctypes.CDLL(None, use_errno=True)

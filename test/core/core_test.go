@@ -70,6 +70,7 @@ func programs() []program {
 		{file: "core_memory.c", args: []string{"45"}},
 		{file: "core_mutexes.c", args: []string{"50"}},
 		{file: "core_pages.c", args: []string{"45"}},
+		{file: "core_pages.c", args: []string{"44"}},
 		{file: "core_openmp.c", args: []string{"800"}},
 		{file: "core_python.py", args: []string{"5000"}},
 		{file: "core_shell.sh", args: []string{"240"}},
@@ -548,6 +549,35 @@ func TestWithoutRights(t *testing.T) {
 	}
 	if err != nil || r.taken() == 0 {
 		t.Fatalf("%d checkpoints, %v", r.taken(), err)
+	}
+}
+
+// TestNoRoom asks for a checkpoint when something cannot be looked at for want of room: a full pipe whose user may have no
+// other as large, and more descriptors in messages than the process may have. The checkpoint must fail and name it; when
+// there is room again all is saved.
+func TestNoRoom(t *testing.T) {
+	b := ready(t)
+	if os.Getuid() != 0 {
+		t.Skip("SKIP: only root can become somebody else, and may have so many descriptors in messages")
+	}
+	for kind, with := range map[string][]string{
+		"pipes": {"setpriv", "--reuid=65533", "--regid=65533", "--clear-groups"},
+		"crowd": {"prlimit", "--nofile=1024:1024"},
+	} {
+		t.Run(kind, func(t *testing.T) {
+			dir := scratch(t)
+			if err := os.Chmod(dir, 0o777); err != nil {
+				t.Fatal(err)
+			}
+			p := program{file: "core_refused.c", args: []string{kind}}
+			native, err := do(t.Context(), dir, append(slices.Clone(with), b.command(p)...))
+			if err != nil {
+				t.Fatal(err)
+			}
+			ask := filepath.Join(dir, "ask")
+			p.args = append(p.args, ask)
+			refused(t, append(with, b.agent(p, []string{ask, ask}, filepath.Join(dir, "images"), "--patient")...), dir, native, 1)
+		})
 	}
 }
 
