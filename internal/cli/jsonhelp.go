@@ -59,6 +59,7 @@ const jsonListed = `    job, state                its name; running, lost (its b
       meta                    the job as it was then, as job in show --json
     error                     what is wrong with the checkpoint
     job_error                 what is wrong with the job
+    left_aside                true: the job has gone back behind it, and does not go forward to it by itself
 `
 
 const jsonVerified = `    checkpoint                its number; left out where something beside the checkpoints is damaged
@@ -89,6 +90,7 @@ const jsonShown = `    state                     running, lost (its byssus died)
       auto_named              the name was made up
       state                   running, stopped, finished, failed or damaged
       exit                    exit code
+      left_aside              checkpoints that it has gone back behind: it goes on from them only when asked to
       started, ended          when
 `
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -77,6 +78,7 @@ type listed struct {
 	Manifest   *dataset.Manifest `json:"manifest,omitempty"`
 	Err        string            `json:"error,omitempty"`
 	JobErr     string            `json:"job_error,omitempty"`
+	Aside      bool              `json:"left_aside,omitempty"`
 }
 
 func (e *env) list() *cobra.Command {
@@ -163,6 +165,9 @@ func (e *env) printList(all []listed) error {
 		if l.Checkpoint != 0 {
 			row[2] = fmt.Sprint(l.Checkpoint)
 		}
+		if l.Aside {
+			row[2] += " (left aside)"
+		}
 		if m := l.Manifest; m != nil {
 			mpi := firstLine(m.MPI)
 			row = []string{l.Job, l.State, row[2], ui.Ago(m.Time, time.Now()), fmt.Sprint(m.Ranks), ui.Bytes(m.Bytes), mpi}
@@ -208,7 +213,7 @@ func listJob(job *dataset.Job) ([]listed, error) {
 	var out []listed
 	for _, n := range images {
 		l := whole
-		l.Checkpoint, l.Path = n, job.Path(n)
+		l.Checkpoint, l.Path, l.Aside = n, job.Path(n), slices.Contains(job.Meta.Aside, n)
 		if l.Manifest, err = dataset.ReadManifest(l.Path); err != nil {
 			if job.Gone(n) {
 				continue

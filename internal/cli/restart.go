@@ -18,7 +18,11 @@ func (e *env) restart() *cobra.Command {
 		Use:   "restart [flags] JOB",
 		Short: "Go on with a job from a checkpoint",
 		Long: `Go on with a job from its newest good checkpoint, or from the one given with --checkpoint. The number of ranks is
-that of the checkpoint; the MPI may be another one than before. What is not given stays as it was.`,
+that of the checkpoint; the MPI may be another one than before. What is not given stays as it was.
+
+A job that goes on from an older checkpoint, because --checkpoint names it or because it has died again and again from
+the newer one, leaves the newer ones aside: it changes files that they count on. They stay until there are enough new
+ones, and it goes on from them only when --checkpoint names one.`,
 		Example: `  byssus restart melt
   byssus restart melt --mpi openmpi
   byssus restart melt --checkpoint 3`,

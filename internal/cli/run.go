@@ -9,6 +9,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"syscall"
 	"time"
 
@@ -277,6 +278,7 @@ func (e *env) ended(job *dataset.Job, code int) error {
 	}
 	_ = os.Remove(filepath.Join(job.Dir, "run"))
 	own, err := job.Own()
+	own = slices.DeleteFunc(own, func(n uint64) bool { return slices.Contains(job.Meta.Aside, n) })
 	if err := job.Save(); err != nil {
 		e.say(err.Error())
 	}

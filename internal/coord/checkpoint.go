@@ -467,11 +467,12 @@ func (m *Machine) keep(n uint64) {
 			for _, old := range m.images[:i+1] {
 				m.do(Drop{old})
 				delete(m.bad, old)
+				delete(m.aside, old)
 			}
 			m.images = append([]uint64(nil), m.images[i+1:]...)
 			return
 		}
-		if m.bad[m.images[i]] == 0 {
+		if n := m.images[i]; m.bad[n] == 0 && !m.aside[n] {
 			good++
 		}
 	}

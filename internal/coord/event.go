@@ -14,9 +14,10 @@ type (
 	// Start begins the life of the machine. Images are the committed checkpoints of this job, in any order.
 	Start struct {
 		Images  []uint64
-		Last    uint64 // highest number ever used, committed or not
-		Restart bool   // go on from an image
-		Only    uint64 // restart from this one and no other; 0: newest good one
+		Last    uint64   // highest number ever used, committed or not
+		Aside   []uint64 // of Images: see the action of this name
+		Restart bool     // go on from an image
+		Only    uint64   // restart from this one and no other; 0: newest good one
 	}
 	// Tick says that time has passed.
 	Tick struct{}
@@ -202,6 +203,9 @@ type (
 	Discard struct{ Checkpoint uint64 }
 	// Drop removes a committed checkpoint.
 	Drop struct{ Checkpoint uint64 }
+	// Aside says which checkpoints the job has gone back behind, all of them. Since then it may have changed files that
+	// they count on: it does not go forward to them by itself.
+	Aside struct{ Checkpoints []uint64 }
 	// Reply answers a Request.
 	Reply struct {
 		ID     uint64
@@ -245,6 +249,7 @@ func (Send) action()    {}
 func (Commit) action()  {}
 func (Discard) action() {}
 func (Drop) action()    {}
+func (Aside) action()   {}
 func (Reply) action()   {}
 func (Took) action()    {}
 func (Say) action()     {}

@@ -56,6 +56,8 @@ func (m *Machine) terminate(ev Terminate) {
 			op.leave, m.term.tried = true, true
 		}
 		m.depart()
+	case Starting: // see maybeRunning; what the ranks were started from may be all that there is
+		m.say("leaving after a checkpoint, as soon as all ranks are there")
 	case Ending, Gone: // on its way out
 	default:
 		m.interrupt(codeTerminated)

@@ -3,6 +3,7 @@ package coord
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/byssus-hpc/byssus/internal/abi"
@@ -94,9 +95,11 @@ type Machine struct {
 	exit     int           // the launcher's result
 	unasked  bool          // which it gave before anything was ended on purpose
 
-	images   []uint64       // committed and not dropped, ascending
-	bad      map[uint64]int // restarts that failed, by image
-	deaths   map[uint64]int // and those that went well and died without a new checkpoint
+	images   []uint64        // committed and not dropped, ascending
+	bad      map[uint64]int  // restarts that failed, by image
+	deaths   map[uint64]int  // and those that went well and died without a new checkpoint
+	aside    map[uint64]bool // which the job has gone back behind
+	told     []uint64        // of these, what the driver knows
 	only     uint64
 	last     uint64 // highest number used
 	failures int    // restarts since the last commit
@@ -121,7 +124,7 @@ func New(cfg Config) *Machine {
 		cfg.Grace = DefaultGrace
 	}
 	cfg.Keep = max(cfg.Keep, 1)
-	return &Machine{cfg: cfg, bad: map[uint64]int{}, deaths: map[uint64]int{}}
+	return &Machine{cfg: cfg, bad: map[uint64]int{}, deaths: map[uint64]int{}, aside: map[uint64]bool{}}
 }
 
 // Step takes in an event and returns what is to be done, in order.
@@ -208,7 +211,10 @@ func (m *Machine) dispatch(ev Event) {
 func (m *Machine) start(ev Start) {
 	m.images = slices.Clone(ev.Images)
 	slices.Sort(m.images)
-	m.last, m.only = ev.Last, ev.Only
+	m.last, m.only, m.told = ev.Last, ev.Only, slices.Sorted(slices.Values(ev.Aside))
+	for _, n := range m.told {
+		m.aside[n] = n != ev.Only
+	}
 	if len(m.images) > 0 {
 		m.last = max(m.last, m.images[len(m.images)-1])
 	}
@@ -220,7 +226,7 @@ func (m *Machine) start(ev Start) {
 		m.launch(n)
 		return
 	}
-	m.say("there is no checkpoint to restart from")
+	m.say("there is no checkpoint to restart from%s", m.asideHint())
 	m.finish(abi.ExitInternal)
 }
 
@@ -238,7 +244,7 @@ func (m *Machine) candidate() uint64 {
 	var newest uint64
 	for _, n := range slices.Backward(m.images) {
 		switch {
-		case m.bad[n] >= triesPerImage || m.only != 0 && m.only != n:
+		case m.bad[n] >= triesPerImage || m.aside[n] || m.only != 0 && m.only != n:
 		case m.deaths[n] < triesPerImage:
 			return n
 		case newest == 0:
@@ -335,9 +341,51 @@ func (m *Machine) maybeRunning() {
 	if m.image != 0 {
 		m.say("the job goes on from checkpoint %d", m.image)
 		delete(m.bad, m.image)
+		m.leaveAside()
 		m.only = 0
 	}
 	m.schedule()
+	m.goOn()
+}
+
+// leaveAside: the job goes on from an image, and so not to a newer one any more.
+func (m *Machine) leaveAside() {
+	var all, more []uint64
+	for _, n := range m.images {
+		was := m.aside[n]
+		m.aside[n] = n > m.image || was && n != m.image
+		if m.aside[n] {
+			all = append(all, n)
+		}
+		if m.aside[n] && !was {
+			more = append(more, n)
+		}
+	}
+	if len(more) > 0 {
+		m.say("newer checkpoints are left aside from now on: %s", numbers(more))
+	}
+	if !slices.Equal(all, m.told) {
+		m.told = all
+		m.do(Aside{all})
+	}
+}
+
+// asideHint tells of checkpoints that are not used because the job has gone back behind them.
+func (m *Machine) asideHint() string {
+	var left []uint64
+	for _, n := range m.images {
+		if m.aside[n] && m.bad[n] < triesPerImage {
+			left = append(left, n)
+		}
+	}
+	if len(left) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("; left aside, since the job had gone back behind it: %s (restart --checkpoint)", numbers(left))
+}
+
+func numbers(list []uint64) string {
+	return strings.Trim(strings.ReplaceAll(fmt.Sprint(list), " ", ", "), "[]")
 }
 
 func (m *Machine) schedule() {
@@ -489,7 +537,7 @@ func (m *Machine) again() {
 	n := m.candidate()
 	switch {
 	case n == 0:
-		m.say("%sthere is no good checkpoint to go back to", why)
+		m.say("%sthere is no good checkpoint to go back to%s", why, m.asideHint())
 		m.finish(m.crashCode())
 	case m.ran && m.failures >= m.cfg.Retries:
 		m.say("%sgiven up after %d restarts without a new checkpoint", why, m.failures)

@@ -154,13 +154,7 @@ func (p *player) event(name string, rank int, args map[string]string) Event {
 	switch name {
 	case "start":
 		ev := Start{Restart: args["restart"] != "", Only: num("only")}
-		for _, n := range strings.FieldsFunc(args["images"], func(r rune) bool { return r == ',' }) {
-			v, err := strconv.ParseUint(n, 10, 64)
-			if err != nil {
-				p.t.Fatal(err)
-			}
-			ev.Images = append(ev.Images, v)
-		}
+		ev.Images, ev.Aside = p.numbers(args["images"]), p.numbers(args["aside"])
 		return ev
 	case "hello":
 		return Hello{rank}
@@ -274,4 +268,17 @@ func message(s Send) string {
 		text += fmt.Sprintf(" checkpoint=%d exit_after=%v", s.Checkpoint, s.ExitAfter)
 	}
 	return text
+}
+
+// numbers reads a list with commas.
+func (p *player) numbers(text string) []uint64 {
+	var list []uint64
+	for _, n := range strings.FieldsFunc(text, func(r rune) bool { return r == ',' }) {
+		v, err := strconv.ParseUint(n, 10, 64)
+		if err != nil {
+			p.t.Fatal(err)
+		}
+		list = append(list, v)
+	}
+	return list
 }

@@ -135,7 +135,7 @@ func (s *Server) windUp() {
 
 // inventory finds the checkpoints of this job, and those of an earlier one of the same name.
 func (s *Server) inventory() (coord.Start, error) {
-	start := coord.Start{Restart: s.opt.Restart, Only: s.opt.Only}
+	start := coord.Start{Restart: s.opt.Restart, Only: s.opt.Only, Aside: s.opt.Job.Meta.Aside}
 	all, err := s.opt.Job.Checkpoints()
 	if err != nil {
 		return start, err
@@ -309,6 +309,11 @@ func (s *Server) perform(a coord.Action) {
 		s.disk.do(func() { s.complain(job.Discard(a.Checkpoint)) })
 	case coord.Drop:
 		s.disk.do(func() { s.complain(job.Drop(a.Checkpoint)) })
+	case coord.Aside:
+		s.disk.do(func() { // which alone writes to Meta while the job runs
+			job.Meta.Aside = a.Checkpoints
+			s.complain(job.Save())
+		})
 	case coord.Reply:
 		s.reply(a)
 	case coord.Took:

@@ -48,6 +48,7 @@ type Meta struct {
 	State   string        `json:"state"`
 	Exit    int           `json:"exit,omitempty"`
 	Reason  string        `json:"ending_because,omitempty"` // what a rank said before it ended the job
+	Aside   []uint64      `json:"left_aside,omitempty"`     // checkpoints that it has gone back behind
 	Started time.Time     `json:"started"`
 	Ended   time.Time     `json:"ended,omitzero"`
 }
