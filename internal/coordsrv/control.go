@@ -1,6 +1,7 @@
 package coordsrv
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
@@ -118,7 +119,7 @@ func writeJSON(w http.ResponseWriter, v any) {
 }
 
 func (s *Server) status() Status {
-	meta := s.opt.Job.Meta
+	meta := &s.opt.Job.Meta
 	st := Status{Job: meta.Name, Dir: s.opt.Job.Dir, App: meta.App, PID: os.Getpid(), MPI: s.opt.Spec.MPI, Library: s.library,
 		Running: time.Since(s.began), Status: s.machine.Status(), Last: s.last, PerRank: []RankStatus{}}
 	if s.agent != nil {
@@ -129,24 +130,23 @@ func (s *Server) status() Status {
 	return st
 }
 
-// Client speaks to a running job.
-type Client struct{ http http.Client }
+// Client speaks to a running job, by one connection for each question.
+type Client struct{ socket string }
 
 // Dial returns a client for the job with that run directory.
-func Dial(runDir string) *Client {
-	dial := func(ctx context.Context, _, _ string) (net.Conn, error) {
-		var d net.Dialer
-		c, err := d.DialContext(ctx, "unix", filepath.Join(runDir, ControlSocket))
-		if err != nil {
-			return nil, err
-		}
-		if err := checkPeer(c); err != nil {
-			c.Close()
-			return nil, err
-		}
-		return c, nil
+func Dial(runDir string) *Client { return &Client{filepath.Join(runDir, ControlSocket)} }
+
+func (c *Client) dial(ctx context.Context) (net.Conn, error) {
+	var d net.Dialer
+	conn, err := d.DialContext(ctx, "unix", c.socket)
+	if err != nil {
+		return nil, ErrNotRunning
 	}
-	return &Client{http.Client{Transport: &http.Transport{DialContext: dial, DisableKeepAlives: true, MaxResponseHeaderBytes: 1 << 16}}}
+	if err := checkPeer(conn); err != nil {
+		conn.Close()
+		return nil, err
+	}
+	return conn, nil
 }
 
 // Answers says whether somebody listens at the control socket of a run directory.
@@ -227,29 +227,41 @@ func (c *Client) call(ctx context.Context, method, path string, in, out any) err
 	if err != nil {
 		return fmt.Errorf("coordsrv: %s: %w", path, err)
 	}
-	resp, err := c.http.Do(req)
-	if errors.Is(err, ErrForeign) {
+	switch err := c.exchange(req, out); {
+	case err == nil, errors.Is(err, ErrNotRunning):
+		return err
+	case ctx.Err() != nil:
+		return fmt.Errorf("coordsrv: %s: %w", path, ctx.Err())
+	case errors.Is(err, ErrForeign):
 		return fmt.Errorf("%w: %w", ErrNotRunning, err)
-	}
-	var op *net.OpError
-	if errors.As(err, &op) && op.Op == "dial" || gone(err) {
+	case gone(err):
 		return ErrNotRunning
-	}
-	if err != nil {
+	default:
 		return fmt.Errorf("coordsrv: %s: %w", path, err)
+	}
+}
+
+// exchange sends a request and reads the answer into out.
+func (c *Client) exchange(req *http.Request, out any) error {
+	conn, err := c.dial(req.Context())
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	defer context.AfterFunc(req.Context(), func() { conn.Close() })()
+	req.Close = true
+	if err := req.Write(conn); err != nil {
+		return err
+	}
+	resp, err := http.ReadResponse(bufio.NewReader(io.LimitReader(conn, longestAnswer)), req)
+	if err != nil {
+		return err
 	}
 	defer resp.Body.Close()
 	if resp.StatusCode != http.StatusOK {
-		return fmt.Errorf("coordsrv: %s: %s", path, resp.Status)
+		return errors.New(resp.Status)
 	}
-	err = json.NewDecoder(io.LimitReader(resp.Body, longestAnswer)).Decode(out)
-	if gone(err) {
-		return ErrNotRunning
-	}
-	if err != nil {
-		return fmt.Errorf("coordsrv: %s: %w", path, err)
-	}
-	return nil
+	return json.NewDecoder(resp.Body).Decode(out)
 }
 
 // Status asks for the job's state.
