@@ -6,6 +6,7 @@
 //	go test ./test/campaign                       some operations (part of make test)
 //	BYSSUS_TEST_LONG=1 go test ./test/campaign    500 of them
 //	-seed N -ops K                                one of them again
+//	-lasting 1h -timeout 2h                       as many as an hour has room for
 package campaign
 
 import (
@@ -28,7 +29,8 @@ import (
 
 var (
 	seed = flag.Uint64("seed", 0, "of the random decisions; 0: from the clock")
-	ops  = flag.Int("ops", 0, "operations; 0: 20, or 500 with BYSSUS_TEST_LONG")
+	ops  = flag.Int("ops", 0, "operations, at least; 0: 20, or 500 with BYSSUS_TEST_LONG")
+	last = flag.Duration("lasting", 0, "go on until so much time is over, at least")
 )
 
 const (
@@ -60,7 +62,8 @@ func TestCampaign(t *testing.T) {
 			n = 500
 		}
 	}
-	for i := range n {
+	i := 0
+	for begun := time.Now(); i < n || time.Since(begun) < *last; i++ {
 		op := operations[c.random.IntN(len(operations))]
 		c.counts[op.name]++
 		began := time.Now()
@@ -73,7 +76,7 @@ func TestCampaign(t *testing.T) {
 	if err := c.end(); err != nil {
 		t.Fatalf("-seed %d: at the end: %v\n%s", *seed, err, c.job.Story())
 	}
-	t.Logf("%d operations: %v", n, c.counts)
+	t.Logf("%d operations: %v", i, c.counts)
 }
 
 // begin prepares store, program and native results.
@@ -176,12 +179,13 @@ func (c *campaign) works(ctx context.Context, before int, image uint64) error {
 type listed struct {
 	Number   uint64 `json:"checkpoint"`
 	Err      string `json:"error"`
+	Aside    bool   `json:"left_aside"`
 	Manifest struct {
 		Time string `json:"time"`
 	} `json:"manifest"`
 }
 
-// newest is the number of the newest committed checkpoint; 0: none.
+// newest is the number of the newest committed checkpoint that the job has not gone back behind; 0: none.
 func (c *campaign) newest(ctx context.Context) (uint64, error) {
 	all, err := c.list(ctx)
 	if err != nil || len(all) == 0 {
@@ -189,7 +193,9 @@ func (c *campaign) newest(ctx context.Context) (uint64, error) {
 	}
 	var n uint64
 	for _, l := range all {
-		n = max(n, l.Number)
+		if !l.Aside {
+			n = max(n, l.Number)
+		}
 	}
 	return n, nil
 }

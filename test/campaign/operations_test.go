@@ -186,9 +186,15 @@ func (c *campaign) killOne(ctx context.Context, of []harness.Process) error {
 	}
 	p := c.job.Proc()
 	before := strings.Count(p.Stdout.String(), "iter ")
-	_ = syscall.Kill(of[c.random.IntN(len(of))].Pid, syscall.SIGKILL) // it may have ended by itself: a child of a launcher
+	killed := of[c.random.IntN(len(of))]
+	_ = syscall.Kill(killed.Pid, syscall.SIGKILL) // it may have ended by itself: a child of a launcher
 	err := p.Until(ctx, "progress or the end", func(out string) bool { return strings.Count(out, "iter ") > before+2 })
 	if err != nil && p.Running() {
+		return err
+	}
+	// Lines may have been on their way when it was killed.
+	noticed := func() bool { return !p.Running() || c.job.WorksWithout(ctx, killed) }
+	if err := harness.Poll(ctx, fmt.Sprintf("the loss of process %d", killed.Pid), noticed); err != nil {
 		return err
 	}
 	if !p.Running() {

@@ -43,8 +43,8 @@ type program struct {
 func programs() []program {
 	python := "/usr/bin/python3"
 	return []program{
-		{"petsc", "libpetsc-real-dev", []string{"/usr/lib/petsc/include/petsc.h"}, "petsc", []string{"petsc", "60", "100"}},
-		{"hypre", "libhypre-dev", []string{"/usr/include/hypre/HYPRE.h"}, "hypre", []string{"hypre", "60", "60"}},
+		{"petsc", "libpetsc-real-dev", []string{"/usr/lib/petsc/include/petsc.h"}, "petsc", []string{"petsc", "900", "100"}},
+		{"hypre", "libhypre-dev", []string{"/usr/include/hypre/HYPRE.h"}, "hypre", []string{"hypre", "300", "60"}},
 		{"sundials", "libsundials-dev", []string{"/usr/include/cvode/cvode.h"}, "sundials", []string{"sundials", "200", "1000"}},
 		{"boost", "libboost-mpi-dev libboost-serialization-dev", []string{"/usr/include/boost/mpi.hpp"}, "boost", []string{"boost", "600", "2000"}},
 		{"gpaw", "gpaw gpaw-data", []string{"/usr/bin/gpaw"}, "", []string{python, "/usr/bin/gpaw", "python", "gpaw_h2o.py", "2"}},

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -59,7 +60,7 @@ func (j *Job) Proc() *Proc { return j.proc }
 func (j *Job) Command(ctx context.Context, args ...string) (stdout, stderr string, code int) {
 	var out, errs bytes.Buffer
 	cmd := exec.CommandContext(ctx, j.site.Byssus, append(args, "--dir", j.Dir)...)
-	cmd.Stdout, cmd.Stderr, cmd.WaitDelay = &out, &errs, time.Second
+	cmd.Env, cmd.Stdout, cmd.Stderr, cmd.WaitDelay = j.env, &out, &errs, time.Second
 	err := cmd.Run()
 	if cmd.ProcessState == nil {
 		return "", err.Error(), -1
@@ -90,22 +91,46 @@ func (j *Job) Checkpoint(ctx context.Context) (Checkpoint, error) {
 	return c, nil
 }
 
-// Taking says whether a checkpoint of the job is under way.
-func (j *Job) Taking(ctx context.Context) bool {
-	var jobs []struct {
-		PID    int    `json:"pid"`
-		Number uint64 `json:"now_taking"`
-	}
+// status is what a running job says about itself.
+type status struct {
+	PID       int    `json:"pid"`
+	Number    uint64 `json:"now_taking"`
+	Phase     string `json:"phase"`
+	Ranks     int    `json:"ranks"`
+	Connected int    `json:"connected"`
+	PerRank   []struct {
+		PID int `json:"pid"`
+	} `json:"rank_status"`
+}
+
+// status asks the job; false: it does not run.
+func (j *Job) status(ctx context.Context) (status, bool) {
+	var jobs []status
 	out, _, code := j.Command(ctx, "ps", "--json")
 	if code != 0 || json.Unmarshal([]byte(out), &jobs) != nil {
-		return false
+		return status{}, false
 	}
-	for _, other := range jobs {
-		if other.PID == j.proc.Pid() {
-			return other.Number != 0
-		}
+	i := slices.IndexFunc(jobs, func(s status) bool { return s.PID == j.proc.Pid() })
+	if i < 0 {
+		return status{}, false
 	}
-	return false
+	return jobs[i], true
+}
+
+// Taking says whether a checkpoint of the job is under way.
+func (j *Job) Taking(ctx context.Context) bool {
+	s, ok := j.status(ctx)
+	return ok && s.Number != 0
+}
+
+// WorksWithout says whether the job runs, all its ranks are there, and none of them is the process that was killed.
+func (j *Job) WorksWithout(ctx context.Context, killed Process) bool {
+	gone := !killed.alive()
+	s, ok := j.status(ctx)
+	for _, r := range s.PerRank {
+		ok = ok && r.PID != killed.Pid
+	}
+	return ok && gone && s.Phase == "running" && s.Connected == s.Ranks
 }
 
 // Verify checks every committed image.
