@@ -426,7 +426,6 @@ static void *helper(void *arg)
 {
 	(void)arg;
 	lower_thread_here();
-	free(malloc(1));        /* for a thread's first libc reserves 64 MiB: now, not out of what the application counts on later */
 	own_descriptors();
 	__atomic_store_n(&a.ready, 1, __ATOMIC_SEQ_CST);
 	futex_wake(&a.ready, 1);

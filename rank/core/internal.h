@@ -42,7 +42,7 @@ void own_descriptors(void);                                     /* the calling t
 int unshare_descriptors(void);                                  /* the same, with all that is in it; 0 or an error number */
 void core_phase(unsigned phase);
 /* A thread of ours that takes little of the address space that the application may be limited to; 0 or an error number.
- * room: stays until the thread has begun. It must not use malloc, which would reserve 64 MiB for it (interpose.c). */
+ * room: stays until the thread has begun. */
 struct core_begin { void *(*fn)(void *); void *arg; };
 #define SMALL_STACK (256UL << 10)
 int core_thread(pthread_t *t, struct core_begin *room, size_t stack, void *(*fn)(void *), void *arg);

@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <malloc.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -179,6 +180,10 @@ static void check_layout(char **argv)
 	core_die("cannot start again with another address layout: %s", strerror(errno));
 }
 
+/* A heap for each thread would reserve 64 MiB of the address space that the application may be limited to. What is small each
+ * thread has for itself in any case (tcache). */
+static void use_one_heap(void) { mallopt(M_ARENA_MAX, 1); }
+
 /* Our descriptors lie above all that the application is likely to use, and never in its way. */
 static void place_descriptors(void)
 {
@@ -207,6 +212,7 @@ static void usage(void)
 int main(int argc, char **argv)
 {
 	if (argc < 3) usage();
+	use_one_heap();
 	check_layout(argv);
 	read_environment();
 	find_libdir();

@@ -29,7 +29,8 @@ int own_table_run(void (*fn)(void *), void *arg)
 {
 	pthread_t t;
 	struct job j = { .fn = fn, .arg = arg };
-	int err = pthread_create(&t, NULL, with_own_table, &j);
+	struct core_begin room;
+	int err = core_thread(&t, &room, 2 * SMALL_STACK, with_own_table, &j);
 	if (!err) pthread_join(t, NULL);
 	return err ? err : (int)j.err;
 }
