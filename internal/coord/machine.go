@@ -267,7 +267,7 @@ func (m *Machine) process(ev Event) {
 		m.maybeRunning()
 	case Finalizing:
 		m.ranks[ev.Rank].finalizing = true
-		m.giveUp(m.whyNot())
+		m.noMore(ev.Rank)
 	case Fini:
 		m.ranks[ev.Rank].fini = true
 	case Reason:
@@ -279,7 +279,7 @@ func (m *Machine) process(ev Event) {
 		m.checkpointEvent(ev)
 	case Left:
 		m.ranks[ev.Rank].left = true
-		m.giveUp(m.whyNot())
+		m.noMore(ev.Rank)
 	case Failed:
 		m.failed(ev)
 	case Lost:
@@ -299,6 +299,18 @@ func (m *Machine) whyNot() string {
 		return fmt.Sprintf("the job is ending: rank %d is in MPI_Finalize", i)
 	}
 	return ""
+}
+
+// noMore: because of this rank there can be no checkpoint any more. When its image is written and it has gone on, the present
+// one needs nothing more of it.
+func (m *Machine) noMore(rank int) {
+	why := m.whyNot()
+	if why != "" && m.op != nil && (m.op.stage == committing || m.op.stage == writing && m.op.answered[rank]) {
+		m.reply(m.waiting, Result{Err: why})
+		m.waiting = nil
+		return
+	}
+	m.giveUp(why)
 }
 
 // finalizing is a rank that has entered MPI_Finalize while not all have left it, or -1.
