@@ -145,7 +145,7 @@ func (e *env) listNamed(store dataset.Store, name string) ([]listed, error) {
 		e.say(fmt.Sprintf("job %s: %v", name, job.Damage))
 	}
 	these, err := listJob(job)
-	if err != nil && job.Vanished() {
+	if errors.Is(err, dataset.ErrNoJob) || err != nil && job.Vanished() {
 		return nil, fmt.Errorf("cli: list %s: %w", name, dataset.ErrNoJob)
 	}
 	if err != nil {

@@ -287,9 +287,13 @@ func parseDir(name string) (n uint64, kind string, ok bool) {
 	return n, kind, err == nil && n > 0 && digits == fmt.Sprintf("%06d", n) && (kind == "" || kind == "tmp" || kind == "drop")
 }
 
-// Checkpoints lists the committed checkpoints of the store, ascending, also those of an earlier job of this name.
+// Checkpoints lists the committed checkpoints of the store, ascending, also those of an earlier job of this name. ErrNoJob: it
+// was removed meanwhile, even if there is one of its name again.
 func (j *Job) Checkpoints() ([]uint64, error) {
 	entries, err := os.ReadDir(j.Dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("dataset: %s: %w", j.Meta.Name, ErrNoJob)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("dataset: job %s: %w", j.Meta.Name, err)
 	}

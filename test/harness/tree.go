@@ -57,10 +57,16 @@ func Descendants(pid int) []Process {
 	return all
 }
 
-// Ranks lists the rank processes below pid. A rank may bear the application's name, so they are known by their executable.
+// Ranks lists the rank processes below pid. A rank may bear the application's name, so they are known by their executable; so do
+// children that it has forked, which are none.
 func Ranks(pid int) []Process {
 	all := Descendants(pid)
-	return slices.DeleteFunc(all, func(p Process) bool { return p.zombie || !p.runs("byssus-rank") })
+	ranks := map[int]bool{}
+	return slices.DeleteFunc(all, func(p Process) bool {
+		none := p.zombie || ranks[p.Parent] || !p.runs("byssus-rank")
+		ranks[p.Pid] = ranks[p.Parent] || !none
+		return none
+	})
 }
 
 // runs says whether the process executes a file of one of these names.
