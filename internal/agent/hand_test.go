@@ -173,6 +173,16 @@ func TestStrangers(t *testing.T) {
 			}
 		}
 	}
-	say(t, c[0], 0, abi.MsgObjects, 3, []byte("short"), nil)
+	if err := sleep.Process.Kill(); err != nil { // it has been seen, and is there no more
+		t.Fatal(err)
+	}
+	_ = sleep.Wait()
+	say(t, c[0], 0, abi.MsgObjects, 4, abi.Encode([]abi.Object{object(f, abi.ObjectEnd), object(f, abi.ObjectKernel)}, ""), nil)
+	for i, o := range (<-events).(coord.Objects).Objects {
+		if o.Foreign != "" {
+			t.Errorf("object %d, which nobody has any more: %q", i, o.Foreign)
+		}
+	}
+	say(t, c[0], 0, abi.MsgObjects, 4, []byte("short"), nil)
 	expect(t, events, coord.Failed{Text: "agent: objects of rank 0: found 5 bytes, wanted a multiple of 32"})
 }

@@ -94,12 +94,13 @@ const objectBytes = 32
 // withContent marks objects whose content is in an image.
 const withContent = abi.ObjectNameless | abi.ObjectMemory
 
-// again looks for those objects with content that nobody has looked for in this attempt.
+// again looks for those objects with content that nobody has looked for in this attempt, and for those whose holder has ended
+// or closed them since: another may have them all the same.
 func (l *look) again(ours func() map[int]bool, list []abi.Object) {
 	wanted := map[name]bool{}
 	for _, o := range list {
 		n := name{o.Dev, o.Inode}
-		if _, done := l.late[n]; o.Flags&withContent != 0 && !done {
+		if _, done := l.late[n]; !done && (o.Flags&withContent != 0 || l.gone(n)) {
 			wanted[n], l.late[n] = true, nil
 		}
 	}
@@ -116,8 +117,7 @@ func (l *look) judge(ses *session, o abi.Object) coord.Object {
 	n := name{o.Dev, o.Inode}
 	out := coord.Object{Object: o}
 	h, found := l.early[n]
-	if o.Flags&withContent != 0 {
-		late := l.late[n]
+	if late, looked := l.late[n]; looked {
 		if found = late != nil; found {
 			h = *late
 		}
@@ -137,6 +137,17 @@ func (l *look) judge(ses *session, o abi.Object) coord.Object {
 	}
 	l.open[n] = append(l.open[n], d)
 	return out
+}
+
+// gone says whether the process that had an object does not have it any more.
+func (l *look) gone(n name) bool {
+	h, found := l.early[n]
+	if !found {
+		return false
+	}
+	now := map[name]holder{}
+	holds(h.pid, map[name]bool{n: true}, now)
+	return len(now) == 0
 }
 
 // name is what the process calls the object.
@@ -180,10 +191,16 @@ func strangers(ours map[int]bool, wanted map[name]bool) map[name]holder {
 		if syscall.Stat(dir, &st) != nil || uid != 0 && int(st.Uid) != uid {
 			continue
 		}
-		descriptors(pid, dir+"/fd/", wanted, found)
-		mappings(pid, dir+"/maps", wanted, found)
+		holds(pid, wanted, found)
 	}
 	return found
+}
+
+// holds finds what one process has.
+func holds(pid int, wanted map[name]bool, found map[name]holder) {
+	dir := fmt.Sprintf("/proc/%d/", pid)
+	descriptors(pid, dir+"fd/", wanted, found)
+	mappings(pid, dir+"maps", wanted, found)
 }
 
 // note keeps one holder of an object, a writer before others.
