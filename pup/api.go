@@ -17,6 +17,7 @@ type options struct {
 	inPlace   bool
 	unchecked bool
 	maxDepth  int
+	maxMemory uint64
 }
 
 // Graph keeps what is shared shared: pointers, slices, maps and interfaces that lead to the same memory do so again after
@@ -35,6 +36,11 @@ func InPlace() Option { return func(o *options) { o.inPlace = true } }
 // nested otherwise.
 func MaxDepth(levels int) Option { return func(o *options) { o.maxDepth = levels } }
 
+// MaxMemory limits the memory that unpacking makes ahead of its content: 64 bytes for each byte of data that is left, and so
+// many more, by default 16 MiB. Only slices and maps of elements that hold much and store little, such as large arrays that
+// are skipped, need more; packing refuses them as well.
+func MaxMemory(bytes uint64) Option { return func(o *options) { o.maxMemory = bytes } }
+
 // Unchecked packs the body without checksums, for data whose carrier checks it, such as a message inside a process.
 // Unpacking follows what the data says.
 func Unchecked() Option { return func(o *options) { o.unchecked = true } }
@@ -42,7 +48,7 @@ func Unchecked() Option { return func(o *options) { o.unchecked = true } }
 const defaultDepth = 10000
 
 func optionsOf(list []Option) options {
-	o := options{maxDepth: defaultDepth}
+	o := options{maxDepth: defaultDepth, maxMemory: defaultExtra}
 	for _, set := range list {
 		set(&o)
 	}
@@ -126,7 +132,7 @@ func (j *job) count() error {
 }
 
 func (j *job) stream(m mode) *Stream {
-	p := &Stream{mode: m, maxDepth: j.o.depth(j.graph != nil), free: freeElements, graph: j.graph}
+	p := &Stream{mode: m, maxDepth: j.o.depth(j.graph != nil), budget: newBudget(j.o), graph: j.graph}
 	p.direct = p.graph == nil
 	p.push(frame{t: j.info.t, val: j.v.UnsafePointer()})
 	return p
@@ -136,6 +142,9 @@ func (j *job) traverse(p *Stream) {
 	p.value(j.info, j.v.UnsafePointer())
 	if p.graph != nil {
 		p.finish()
+	}
+	if p.graph == nil || p.graph.sealed {
+		p.balance()
 	}
 }
 
@@ -165,6 +174,8 @@ func (j *job) discover() error {
 		p = j.stream(sizing)
 		j.traverse(p)
 		j.graph.restart()
+	} else {
+		p.balance()
 	}
 	j.h.body = p.size
 	return p.err
@@ -219,6 +230,9 @@ func (j *job) appendGraph(b []byte) ([]byte, error) {
 		return b, err
 	}
 	if !j.graph.inner {
+		if p.balance(); p.err != nil {
+			return b, p.err
+		}
 		return m.finish(p, &j.h), nil
 	}
 	j.graph.restart()
@@ -320,8 +334,8 @@ func Unmarshal(data []byte, v any, opts ...Option) error {
 }
 
 // FromReader unpacks the value that comes next from a reader and reads no further. A tree needs the memory of one chunk
-// beside the value's own, and, because a reader does not prove how long its data is, up to an eighth of the largest slice
-// while that grows; FromFile does not. A graph is read whole first.
+// beside the value's own and, because a reader does not prove how long its data is, reads up to a 64th of a large slice
+// ahead before it makes that. A graph is read whole first.
 func FromReader(r io.Reader, v any, opts ...Option) error {
 	h, err := readHeader(r)
 	if err != nil {
@@ -362,10 +376,7 @@ func FromFile(name string, v any, opts ...Option) (err error) {
 	if info.Mode().IsRegular() && uint64(info.Size()) != h.encodedSize() {
 		return fmt.Errorf("pup: unpack: %w: the file has %d bytes, want %d", ErrData, info.Size(), h.encodedSize())
 	}
-	return unpack(h, v, optionsOf(opts), false, func(p *Stream) error {
-		p.trusted = info.Mode().IsRegular()
-		return unpackReader(p, h, f)
-	})
+	return unpack(h, v, optionsOf(opts), false, func(p *Stream) error { return unpackReader(p, h, f) })
 }
 
 // unpack fills what v points to from the windows that begin sets up. begin may be called again if the data can be had
@@ -379,7 +390,7 @@ func unpack(h *header, v any, o options, again bool, begin func(p *Stream) error
 	if t.info.fault != nil {
 		return fmt.Errorf("pup: unpack: %w", t.info.fault)
 	}
-	p := &Stream{mode: unpacking, maxDepth: o.depth(h.flags&flagGraph != 0), free: freeElements}
+	p := &Stream{mode: unpacking, maxDepth: o.depth(h.flags&flagGraph != 0), budget: newBudget(o)}
 	p.push(frame{t: t.info.t, val: r.UnsafePointer()})
 	defer func() {
 		if x := recover(); x != nil {
@@ -396,7 +407,7 @@ func unpack(h *header, v any, o options, again bool, begin func(p *Stream) error
 		p.claims = &claims{}
 		p.claims.claim(uintptr(r.UnsafePointer()), t.info.t.Size())
 	}
-	if err := t.fill(p, h); err != nil || p.claims == nil || !p.claims.twice() {
+	if err := t.fill(p, h, o); err != nil || p.claims == nil || !p.claims.twice() {
 		return err
 	}
 	if !again {
@@ -407,8 +418,8 @@ func unpack(h *header, v any, o options, again bool, begin func(p *Stream) error
 }
 
 // fill unpacks all of the body.
-func (t target) fill(p *Stream, h *header) error {
-	if h.flags&flagGraph != 0 {
+func (t target) fill(p *Stream, h *header, o options) error {
+	if h.flags&flagGraph != 0 && (o.graph || t.info.leads()) {
 		p.graph = &graph{sealed: true}
 		if t.info.t.Size() > 0 {
 			p.graph.objects.add(object{t.v.UnsafePointer(), t.info, 1})

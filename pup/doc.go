@@ -20,8 +20,8 @@
 //   - The bytes depend on the value alone: not on the binary, the order of linking, the order of a map's iteration, the
 //     processor's byte order or word size.
 //   - Data that is truncated, damaged, made up or of another type gives an error that names the place
-//     (Mesh.Cells[3].Name: length 9223372036854775807 exceeds the 212 bytes left), never a panic. What is allocated is
-//     bounded by what the data could fill.
+//     (Mesh.Cells[3].Name: length 9223372036854775807 exceeds the 212 bytes left), never a panic. What is allocated
+//     is bounded by the data that is there (MaxMemory), and packing refuses what could not be unpacked for it.
 //   - With the option Graph, pointers, slices and interfaces that share memory share it again afterwards, cycles
 //     and pointers into other values included; what cannot be kept is refused by name. Without it, a value is a tree:
 //     what is reachable twice is stored twice, and Check says where.

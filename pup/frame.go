@@ -321,7 +321,7 @@ func unpackFrom(p *Stream, h *header, b []byte) error {
 	if uint64(len(b)) != h.framed() {
 		return fmt.Errorf("%w: %d bytes after the header, want %d", ErrData, len(b), h.framed())
 	}
-	p.trusted, p.rest = true, h.body
+	p.rest = h.body
 	if h.flags&flagUnchecked != 0 {
 		p.win, p.rest = b, 0
 		p.next = func(*Stream) error { return errEnd }
@@ -351,39 +351,76 @@ func unpackFrom(p *Stream, h *header, b []byte) error {
 
 var errEnd = fmt.Errorf("%w: the body ends before the value does", ErrData)
 
-// unpackReader prepares p to unpack the body that comes next from a reader, with the memory of one chunk.
+// unpackReader prepares p to unpack the body that comes next from a reader, with the memory of one chunk, or what ensure
+// asks for.
 func unpackReader(p *Stream, h *header, r io.Reader) error {
-	p.rest = h.body
-	buf := make([]byte, chunkData)
-	head := make([]byte, chunkHeader)
-	number, begun := uint32(0), false
-	p.next = func(p *Stream) error {
-		if begun && p.rest == 0 {
-			return errEnd
-		}
-		n := int(min(p.rest, chunkData))
-		if h.flags&flagUnchecked == 0 {
-			if got, err := io.ReadFull(r, head); err != nil {
-				return truncated(err, fmt.Sprintf("chunk %d: header", number), got, chunkHeader)
-			}
-			var err error
-			if n, err = openChunk(head, number, p.rest); err != nil {
-				return err
-			}
-		}
-		if got, err := io.ReadFull(r, buf[:n]); err != nil && n > 0 {
-			return truncated(err, fmt.Sprintf("chunk %d", number), got, n)
-		}
-		if h.flags&flagUnchecked == 0 {
-			if err := checkChunk(head, buf[:n], number); err != nil {
-				return err
-			}
-		}
-		p.win = buf[:n]
-		p.rest -= uint64(n)
-		number++
-		begun = true
-		return nil
-	}
+	b := &bodyReader{r: r, unread: h.body, checked: h.flags&flagUnchecked == 0, head: make([]byte, chunkHeader), buf: make([]byte, chunkData)}
+	p.rest, p.next, p.more = h.body, b.next, b.more
 	return p.advance()
+}
+
+// bodyReader reads a body in chunks.
+type bodyReader struct {
+	r         io.Reader
+	unread    uint64 // bytes of the body
+	checked   bool
+	number    uint32
+	head, buf []byte
+	queue     [][]byte // chunks that were read ahead
+}
+
+// next makes the next chunk the window.
+func (b *bodyReader) next(p *Stream) error {
+	if len(b.queue) > 0 {
+		p.win, b.queue = b.queue[0], b.queue[1:]
+		p.queued -= uint64(len(p.win))
+	} else {
+		data, err := b.read(b.buf)
+		if err != nil {
+			return err
+		}
+		p.win = data
+	}
+	p.rest -= uint64(len(p.win))
+	return nil
+}
+
+// more reads ahead until n bytes are there.
+func (b *bodyReader) more(p *Stream, n uint64) error {
+	for uint64(len(p.win)-p.pos)+p.queued < n {
+		data, err := b.read(make([]byte, min(b.unread, chunkData)))
+		if err != nil {
+			return err
+		}
+		b.queue = append(b.queue, data)
+		p.queued += uint64(len(data))
+	}
+	return nil
+}
+
+// read reads the next chunk into buf.
+func (b *bodyReader) read(buf []byte) ([]byte, error) {
+	if b.unread == 0 && b.number > 0 {
+		return nil, errEnd
+	}
+	n := int(min(b.unread, chunkData))
+	if b.checked {
+		if got, err := io.ReadFull(b.r, b.head); err != nil {
+			return nil, truncated(err, fmt.Sprintf("chunk %d: header", b.number), got, chunkHeader)
+		}
+		if _, err := openChunk(b.head, b.number, b.unread); err != nil {
+			return nil, err
+		}
+	}
+	if got, err := io.ReadFull(b.r, buf[:n]); err != nil && n > 0 {
+		return nil, truncated(err, fmt.Sprintf("chunk %d", b.number), got, n)
+	}
+	if b.checked {
+		if err := checkChunk(b.head, buf[:n], b.number); err != nil {
+			return nil, err
+		}
+	}
+	b.unread -= uint64(n)
+	b.number++
+	return buf[:n], nil
 }

@@ -70,6 +70,10 @@ type cachedInfo struct {
 	number uint64 // of a dynamic type in this stream, + 1
 }
 
+// leads tells whether values of a type may lead to memory that others share: to all but plain values and strings. A graph of
+// one that does not is stored as a tree is.
+func (i *typeInfo) leads() bool { return i.layout == nil && (i.t.Kind() != reflect.String || i.hand) }
+
 // infoFor is the information about T. A pointer to T has the same key in the cache, and is cheaper to ask for its type.
 func infoFor[T any](p *Stream) *typeInfo {
 	x := any((*T)(nil))

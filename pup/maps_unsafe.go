@@ -38,6 +38,9 @@ func Map[M ~map[K]V, K comparable, V any](p *Stream, v *M, key func(*Stream, *K)
 			return
 		}
 		p.push(frame{at: at, of: unsafe.Pointer(v), t: reflect.TypeFor[M]()})
+		if !p.grant(reflect.TypeFor[M](), len(*v), entrySize[K, V](), at) {
+			return
+		}
 		if p.mode == sizing && p.graph == nil {
 			sizeMap(p, *v, key, val)
 		} else {
@@ -48,14 +51,21 @@ func Map[M ~map[K]V, K comparable, V any](p *Stream, v *M, key func(*Stream, *K)
 	}
 }
 
+// entrySize is what an entry of a map is charged with.
+func entrySize[K comparable, V any]() uintptr {
+	var e entry[K, V]
+	return unsafe.Sizeof(e.key) + unsafe.Sizeof(e.val)
+}
+
 // sizeMap adds up a map's entries; their order does not matter.
 func sizeMap[M ~map[K]V, K comparable, V any](p *Stream, m M, key func(*Stream, *K), val func(*Stream, *V)) {
 	e := new(entry[K, V])
 	p.entry(unsafe.Pointer(&e.key), unsafe.Pointer(&e.val))
 	for e.key, e.val = range m {
+		before := p.pay(entrySize[K, V]())
 		key(p, &e.key)
 		val(p, &e.val)
-		if p.mode == failed {
+		if !p.paid(before, entrySize[K, V](), place{}) {
 			return
 		}
 	}
@@ -66,9 +76,10 @@ func packMap[M ~map[K]V, K comparable, V any](p *Stream, m M, key func(*Stream, 
 	for i := range list {
 		e := &list[i]
 		p.entry(unsafe.Pointer(&e.key), unsafe.Pointer(&e.val))
+		before := p.pay(entrySize[K, V]())
 		key(p, &e.key)
 		val(p, &e.val)
-		if p.mode == failed {
+		if !p.paid(before, entrySize[K, V](), place{}) {
 			return
 		}
 	}
@@ -149,7 +160,7 @@ func sortPacked[K comparable, V any](p *Stream, list []entry[K, V], key func(*St
 func unpackMap[M ~map[K]V, K comparable, V any](p *Stream, v *M, key func(*Stream, *K), val func(*Stream, *V)) {
 	at := placeOf(unsafe.Pointer(v), mapShape)
 	k, i := infoFor[K](p), infoFor[V](p)
-	n := p.getLength(p.least(k)+p.least(i), at)
+	n := p.getLength(0, at)
 	if n < 0 {
 		if p.mode != failed {
 			*v = nil
@@ -159,10 +170,13 @@ func unpackMap[M ~map[K]V, K comparable, V any](p *Stream, v *M, key func(*Strea
 	if !p.enter(at) {
 		return
 	}
+	if !p.grant(reflect.TypeFor[M](), n, entrySize[K, V](), at) {
+		return
+	}
 	if p.reuse(*(*unsafe.Pointer)(unsafe.Pointer(v)), 1) {
 		clear(*v)
 	} else {
-		*v = make(M, p.step(n, k.t.Size()+i.t.Size(), 0))
+		*v = make(M, n)
 	}
 	p.madeMap(*(*unsafe.Pointer)(unsafe.Pointer(v)))
 	p.push(frame{at: at, of: unsafe.Pointer(v), t: reflect.TypeFor[M]()})
@@ -173,9 +187,10 @@ func unpackMap[M ~map[K]V, K comparable, V any](p *Stream, v *M, key func(*Strea
 		unset := p.unset()
 		p.construct(k, unsafe.Pointer(&e.key), 1)
 		p.construct(i, unsafe.Pointer(&e.val), 1)
+		before := p.pay(entrySize[K, V]())
 		key(p, &e.key)
 		val(p, &e.val)
-		if p.mode == failed {
+		if !p.paid(before, entrySize[K, V](), place{}) {
 			break
 		}
 		if late := e; p.unset() != unset {

@@ -85,14 +85,11 @@ func (r reader) widen(expr string, t reflect.Type, v unsafe.Pointer) {
 			return
 		}
 		list := reflect.NewAt(t, v).Elem()
-		list.Set(reflect.MakeSlice(t, 0, p.step(n, t.Elem().Size(), 0)))
-		for range n {
-			list.Set(reflect.Append(list, reflect.Zero(t.Elem())))
-			r.widen(expr[2:], t.Elem(), list.Index(list.Len()-1).Addr().UnsafePointer())
-			if p.mode == failed {
-				return
-			}
+		if !p.grant(t.Elem(), n, t.Elem().Size(), at) {
+			return
 		}
+		list.Set(reflect.MakeSlice(t, n, n))
+		p.elements(list.UnsafePointer(), n, t.Elem().Size(), func(_ *Stream, e unsafe.Pointer) { r.widen(expr[2:], t.Elem(), e) })
 	case reflect.Array:
 		expr = expr[strings.IndexByte(expr, ']')+1:]
 		for n := range t.Len() {

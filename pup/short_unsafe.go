@@ -143,7 +143,7 @@ func (p *Stream) packAll(i *typeInfo, v unsafe.Pointer, n int, stride uintptr) {
 		p.packSteps(i.steps, v, n, stride)
 		return
 	}
-	pack, win, pos := i.short.pack, p.win, p.pos
+	pack, win, pos, paid := i.short.pack, p.win, p.pos, uintptr(0)
 	for e := range uintptr(n) {
 		x := unsafe.Add(v, e*stride)
 		if size := pack(win[pos:], x); size > 0 {
@@ -151,12 +151,14 @@ func (p *Stream) packAll(i *typeInfo, v unsafe.Pointer, n int, stride uintptr) {
 			continue
 		}
 		p.pos = pos
+		paid = p.settle(paid, e+1, stride)
 		if p.packSteps(i.steps, x, 1, 0); p.mode == failed {
 			return
 		}
 		win, pos = p.win, p.pos
 	}
 	p.pos = pos
+	p.settle(paid, uintptr(n), stride)
 }
 
 // unpackAll is packAll the other way.
@@ -165,7 +167,7 @@ func (p *Stream) unpackAll(i *typeInfo, v unsafe.Pointer, n int, stride uintptr)
 		p.unpackSteps(i.steps, v, n, stride)
 		return
 	}
-	unpack, win, pos := i.short.unpack, p.win, p.pos
+	unpack, win, pos, paid := i.short.unpack, p.win, p.pos, uintptr(0)
 	for e := range uintptr(n) {
 		x := unsafe.Add(v, e*stride)
 		if size := unpack(p, win[pos:], x); size > 0 {
@@ -173,12 +175,14 @@ func (p *Stream) unpackAll(i *typeInfo, v unsafe.Pointer, n int, stride uintptr)
 			continue
 		}
 		p.pos = pos
+		paid = p.settle(paid, e+1, stride)
 		if p.unpackSteps(i.steps, x, 1, 0); p.mode == failed {
 			return
 		}
 		win, pos = p.win, p.pos
 	}
 	p.pos = pos
+	p.settle(paid, uintptr(n), stride)
 }
 
 // agrees tells whether short code does what the steps of a structure do, whatever the lengths of its strings and slices,

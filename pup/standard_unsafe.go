@@ -260,7 +260,7 @@ func (p *Stream) blob(at place, encode func() ([]byte, error), decode func([]byt
 	}
 	n := uint64(len(b))
 	if p.uvarint(&n, at); err == nil && p.mode == unpacking && p.fits(n, 1, at) {
-		if b = p.grown(int(n), at); p.mode != failed {
+		if b = p.blobOf(int(n), at); p.mode != failed {
 			err = decode(b)
 		}
 	} else {

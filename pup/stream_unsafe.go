@@ -33,20 +33,21 @@ type Stream struct {
 	claims   *claims  // not nil: memory is used again; what was filled in place so far
 	evolving bool     // unpacking: at least one type of the data is not as it is in this program
 	probe    *probing // not nil: a type is asked what its PUP does
-	trusted  bool     // unpacking: the body's length is known to be true
 	pos      int
 	win      []byte // packing: room in the current chunk; unpacking: content of the current chunk
 	size     uint64 // sizing: bytes so far; packing and unpacking: bytes in the windows before this one
 	rest     uint64 // unpacking: bytes of the body after this window
 	depth    int
 	maxDepth int
-	free     int // unpacking: elements without bytes of their own that may still come
+	budget
 	graph    *graph
 	keys     bool   // packing keys of a map, for their order
 	keyGraph *graph // whose objects pointers in keys may lead to
 	dynamic  dynamic
 	old      map[*typeInfo]*plan
-	next     func(p *Stream) error // the next window
+	next     func(p *Stream) error           // the next window
+	more     func(p *Stream, n uint64) error // unpacking: not nil: reads until n bytes are there, in windows and queued
+	queued   uint64                          // unpacking: bytes that were read and wait to be windows
 	watch    observer
 	frames   []frame
 	zone     *time.Location // the last that was looked up
@@ -286,7 +287,8 @@ func (p *Stream) getLength(least uint64, at place) int {
 	return int(x)
 }
 
-// least is how many bytes a value takes at least. In older data it may be fewer than today.
+// least is how many bytes a value takes at least when it is visited as its type says: not by an element function, which may
+// visit what it likes. In older data it may be fewer than today.
 func (p *Stream) least(i *typeInfo) uint64 {
 	if p.evolving {
 		return 0
@@ -294,9 +296,7 @@ func (p *Stream) least(i *typeInfo) uint64 {
 	return i.least
 }
 
-// freeElements is how many elements without bytes of their own a stream may hold.
-const freeElements = 1 << 20
-
+// fits tells whether n elements can follow, and fails if not.
 func (p *Stream) fits(n, least uint64, at place) bool {
 	most := p.left()
 	if least > 0 {
@@ -304,48 +304,8 @@ func (p *Stream) fits(n, least uint64, at place) bool {
 	} else {
 		most = max(most, uint64(p.free))
 	}
-	if n > most {
+	if n > most || n > uint64(maxInt) {
 		p.fail(at, "%w: length %d exceeds the %d bytes left", ErrData, n, p.left())
-		return false
-	}
-	return true
-}
-
-// step is how many of n elements may be made before their bytes were seen: all, when the data's length is known to be true
-// and memory stays in proportion to it.
-func (p *Stream) step(n int, size uintptr, least uint64) int {
-	const (
-		unseen = 64 << 10 // bytes of memory
-		most   = 16       // times the bytes that are left
-	)
-	if size == 0 || p.graph != nil || p.trusted && (least > 0 || uint64(n) <= most*p.left()/uint64(size)) {
-		return n
-	}
-	return min(n, int(max(16, unseen/size)))
-}
-
-// stepPlain is step for plain elements, which lead to nothing else: only one such slice is unseen at a time.
-func (p *Stream) stepPlain(n int, size uintptr) int {
-	const unseen = 16 << 20
-	if size == 0 || p.graph != nil || p.trusted {
-		return n
-	}
-	return min(n, int(max(1, unseen/size)))
-}
-
-// further is how many of n elements are made next when some have come. The longer the steps, the less memory is held twice
-// while the elements move: an eighth at most.
-func further(n, done int) int {
-	if rest := n - done; done > rest/7 {
-		return rest
-	}
-	return 7 * done
-}
-
-// spend counts an element that took no bytes.
-func (p *Stream) spend(at place) bool {
-	if p.free--; p.free < 0 {
-		p.fail(at, "%w: more than %d elements without content", ErrData, freeElements)
 		return false
 	}
 	return true
