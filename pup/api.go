@@ -419,7 +419,7 @@ func unpack(h *header, v any, o options, again bool, begin func(p *Stream) error
 
 // fill unpacks all of the body.
 func (t target) fill(p *Stream, h *header, o options) error {
-	if h.flags&flagGraph != 0 && (o.graph || t.info.leads()) {
+	if h.flags&flagGraph != 0 && (o.graph || t.info.leads() || p.evolving) {
 		p.graph = &graph{sealed: true}
 		if t.info.t.Size() > 0 {
 			p.graph.objects.add(object{t.v.UnsafePointer(), t.info, 1})
