@@ -169,7 +169,9 @@ func (k *registry) make(t reflect.Type) *typeInfo {
 		i.makePlain(k.plain(t))
 	case probed.generated:
 		k.makeByKind(i) // the same visits as the generated code makes, without the calls
-		i.class = GeneratedClass
+		if i.class = GeneratedClass; holdsMap(t) {
+			i.steps, i.visit = nil, callPUP(t) // which knows the types of keys and values
+		}
 		if code := k.shorts[t]; anyAlignment && code != nil && i.agrees(code) {
 			i.short = code
 		}
@@ -372,6 +374,24 @@ func callPUP(t reflect.Type) func(p *Stream, v unsafe.Pointer) {
 		(*eface)(unsafe.Pointer(&x)).data = v
 		x.PUP(p)
 	}
+}
+
+// holdsMap tells whether a map is a part of a type, or of what is a part of it and has no name.
+func holdsMap(t reflect.Type) bool {
+	inside := func(t reflect.Type) bool { return t.Name() == "" && holdsMap(t) || t.Kind() == reflect.Map }
+	switch t.Kind() {
+	case reflect.Map:
+		return true
+	case reflect.Array, reflect.Slice, reflect.Pointer:
+		return inside(t.Elem())
+	case reflect.Struct:
+		for i := range t.NumField() {
+			if inside(t.Field(i).Type) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // BinaryValue is what Binary traverses.

@@ -61,6 +61,7 @@ func entrySize[K comparable, V any]() uintptr {
 func sizeMap[M ~map[K]V, K comparable, V any](p *Stream, m M, key func(*Stream, *K), val func(*Stream, *V)) {
 	e := new(entry[K, V])
 	p.entry(unsafe.Pointer(&e.key), unsafe.Pointer(&e.val))
+	p.loose = p.loose || len(m) > 1
 	for e.key, e.val = range m {
 		before := p.pay(entrySize[K, V]())
 		key(p, &e.key)
