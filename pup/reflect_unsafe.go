@@ -374,12 +374,14 @@ type entryOf struct {
 }
 
 func entries(m reflect.Value) []entryOf {
-	list := make([]entryOf, 0, m.Len())
+	n := m.Len()
+	list := make([]entryOf, 0, n)
+	keys, vals := reflect.MakeSlice(reflect.SliceOf(m.Type().Key()), n, n), reflect.MakeSlice(reflect.SliceOf(m.Type().Elem()), n, n)
 	for it := m.MapRange(); it.Next(); {
-		e := entryOf{key: reflect.New(m.Type().Key()), val: reflect.New(m.Type().Elem())}
-		e.key.Elem().SetIterKey(it)
-		e.val.Elem().SetIterValue(it)
-		list = append(list, e)
+		key, val := keys.Index(len(list)), vals.Index(len(list))
+		key.SetIterKey(it)
+		val.SetIterValue(it)
+		list = append(list, entryOf{key: key.Addr(), val: val.Addr()})
 	}
 	return list
 }
@@ -454,19 +456,27 @@ func (p *Stream) unpackMapOf(i *typeInfo, v unsafe.Pointer, m reflect.Value) {
 	}
 	p.madeMap(*(*unsafe.Pointer)(v))
 	p.push(frame{at: at, of: v, t: i.t})
+	k, x, target := reflect.New(i.key.t), reflect.New(i.elem.t), reflect.ValueOf(m.Interface())
 	for range n {
-		k, x := reflect.New(i.key.t), reflect.New(i.elem.t)
 		p.construct(i.key, k.UnsafePointer(), 1)
 		p.construct(i.elem, x.UnsafePointer(), 1)
 		p.entry(k.UnsafePointer(), x.UnsafePointer())
-		unset, target := p.unset(), reflect.ValueOf(m.Interface())
+		unset := p.unset()
 		before := p.pay(i.entrySize())
 		p.value(i.key, k.UnsafePointer())
 		p.value(i.elem, x.UnsafePointer())
 		if !p.paid(before, i.entrySize(), place{}) {
 			break
 		}
-		p.setLater(unset, func() { target.SetMapIndex(k.Elem(), x.Elem()) })
+		if p.unset() == unset {
+			target.SetMapIndex(k.Elem(), x.Elem())
+			k.Elem().SetZero()
+			x.Elem().SetZero()
+			continue
+		}
+		late, with := k, x
+		p.graph.atEnd(func() { target.SetMapIndex(late.Elem(), with.Elem()) })
+		k, x = reflect.New(i.key.t), reflect.New(i.elem.t)
 	}
 	if p.mode != failed && p.graph == nil && m.Len() != n && !nanKeys(i.key.t) {
 		p.fail(at, "%w: %d entries, %d different keys", ErrData, n, m.Len())
