@@ -48,6 +48,9 @@ func Unchecked() Option { return func(o *options) { o.unchecked = true } }
 const defaultDepth = 10000
 
 func optionsOf(list []Option) options {
+	if len(list) == 0 { // and nothing is allocated for them
+		return options{maxDepth: defaultDepth, maxMemory: defaultExtra}
+	}
 	o := options{maxDepth: defaultDepth, maxMemory: defaultExtra}
 	for _, set := range list {
 		set(&o)
@@ -85,61 +88,83 @@ func source(v any) (target, error) {
 	return target{known.info(r.Type().Elem()), r}, nil
 }
 
-// job is all that packing a value needs: two traversals and what they share.
-type job struct {
+// A call is all that one call of this package needs.
+type call struct {
 	target
 	o      options
+	p      Stream
 	graph  *graph
-	schema *table
 	h      header
+	memory memory
+	body   bodyMemory
+	root   [1]frame
+}
+
+// call returns a call whose memory may have served before.
+func (k *registry) call(o options) *call {
+	c, ok := k.calls.Get().(*call)
+	if !ok {
+		c = &call{}
+	}
+	c.o = o
+	return c
+}
+
+// over gives a call's memory back, unless others' code has seen its Stream and may have kept it.
+func (k *registry) over(c *call) {
+	if !c.p.shown {
+		*c = call{}
+		k.calls.Put(c)
+	}
 }
 
 // prepare makes ready for packing.
-func prepare(v any, o options) (*job, error) {
-	t, err := source(v)
+func (c *call) prepare(v any) (err error) {
+	if c.target, err = source(v); err != nil {
+		return err
+	}
+	if c.info.fault != nil {
+		return fmt.Errorf("pup: pack: %w", c.info.fault)
+	}
+	schema, err := c.info.schemaOf()
 	if err != nil {
-		return nil, err
+		return fmt.Errorf("pup: pack: %w", err)
 	}
-	j := &job{target: t, o: o}
-	if j.info.fault != nil {
-		return nil, fmt.Errorf("pup: pack: %w", j.info.fault)
+	c.h = header{schema: schema.bytes, hash: schema.hash}
+	if len(c.h.schema) > maxSchema {
+		return fmt.Errorf("pup: pack: schema of %d bytes, at most %d", len(c.h.schema), maxSchema)
 	}
-	if j.schema, err = j.info.schemaOf(); err != nil {
-		return nil, fmt.Errorf("pup: pack: %w", err)
+	if c.o.unchecked {
+		c.h.flags |= flagUnchecked
 	}
-	j.h = header{schema: j.schema.text, hash: j.schema.hash}
-	if len(j.h.schema) > maxSchema {
-		return nil, fmt.Errorf("pup: pack: schema of %d bytes, at most %d", len(j.h.schema), maxSchema)
+	if c.o.graph {
+		c.h.flags |= flagGraph
 	}
-	if o.unchecked {
-		j.h.flags |= flagUnchecked
-	}
-	if o.graph {
-		j.h.flags |= flagGraph
-	}
-	return j, nil
+	return nil
 }
 
 // count finds the size of the body, and in a graph its regions.
-func (j *job) count() error {
-	if j.o.graph {
-		return j.discover()
+func (c *call) count() error {
+	if c.o.graph {
+		return c.discover()
 	}
-	p := j.stream(sizing)
-	j.traverse(p)
-	j.h.body = p.size
+	p := c.stream(sizing)
+	c.traverse(p)
+	c.h.body = p.size
 	return p.err
 }
 
-func (j *job) stream(m mode) *Stream {
-	p := &Stream{mode: m, maxDepth: j.o.depth(j.graph != nil), budget: newBudget(j.o), graph: j.graph}
+// stream begins a traversal, and ends the one before.
+func (c *call) stream(m mode) *Stream {
+	p := &c.p
+	*p = Stream{mode: m, maxDepth: c.o.depth(c.graph != nil), budget: newBudget(c.o), graph: c.graph, frames: c.root[:0], shown: p.shown}
 	p.direct = p.graph == nil
-	p.push(frame{t: j.info.t, val: j.v.UnsafePointer()})
+	p.push(frame{t: c.info.t, val: c.v.UnsafePointer()})
 	return p
 }
 
-func (j *job) traverse(p *Stream) {
-	p.value(j.info, j.v.UnsafePointer())
+func (c *call) traverse(p *Stream) {
+	p.value(c.info, c.v.UnsafePointer())
 	if p.graph != nil {
 		p.finish()
 	}
@@ -149,10 +174,10 @@ func (j *job) traverse(p *Stream) {
 }
 
 // newGraph makes a graph that knows the packed variable itself.
-func (j *job) newGraph() *graph {
+func (c *call) newGraph() *graph {
 	g := &graph{}
-	if j.info.t.Size() > 0 {
-		g.add(j.v.UnsafePointer(), j.info, 1)
+	if c.info.t.Size() > 0 {
+		g.add(c.v.UnsafePointer(), c.info, 1)
 		g.root()
 	}
 	return g
@@ -160,24 +185,24 @@ func (j *job) newGraph() *graph {
 
 // discover finds the regions of a graph and how they lie in each other. Only when some do is the size another than it
 // seemed, and counted again.
-func (j *job) discover() error {
-	j.graph = j.newGraph()
-	p := j.stream(sizing)
-	if j.traverse(p); p.err != nil {
+func (c *call) discover() error {
+	c.graph = c.newGraph()
+	p := c.stream(sizing)
+	if c.traverse(p); p.err != nil {
 		return p.err
 	}
-	if err := j.graph.seal(); err != nil {
+	if err := c.graph.seal(); err != nil {
 		return err
 	}
-	j.graph.restart()
-	if j.graph.inner {
-		p = j.stream(sizing)
-		j.traverse(p)
-		j.graph.restart()
+	c.graph.restart()
+	if c.graph.inner {
+		p = c.stream(sizing)
+		c.traverse(p)
+		c.graph.restart()
 	} else {
 		p.balance()
 	}
-	j.h.body = p.size
+	c.h.body = p.size
 	return p.err
 }
 
@@ -187,56 +212,57 @@ func Marshal(v any, opts ...Option) ([]byte, error) { return Append(nil, v, opts
 // Append packs v behind what b holds already and returns the longer slice; b's array is used if it has room. After an
 // error, b is as it was.
 func Append(b []byte, v any, opts ...Option) ([]byte, error) {
-	j, err := prepare(v, optionsOf(opts))
-	if err != nil {
+	c := known.call(optionsOf(opts))
+	defer known.over(c)
+	if err := c.prepare(v); err != nil {
 		return b, err
 	}
-	if j.o.graph {
-		return j.appendGraph(b)
+	if c.o.graph {
+		return c.appendGraph(b)
 	}
 	const some = 4 << 10 // room that the caller left on purpose: a value that fits need not be counted before
 	if cap(b)-len(b) < some {
-		if err := j.count(); err != nil {
+		if err := c.count(); err != nil {
 			return b, err
 		}
-		if j.h.encodedSize() > uint64(maxInt-len(b)) {
-			return b, fmt.Errorf("pup: pack: %d bytes do not fit into memory", j.h.encodedSize())
+		if c.h.encodedSize() > uint64(maxInt-len(b)) {
+			return b, fmt.Errorf("pup: pack: %d bytes do not fit into memory", c.h.encodedSize())
 		}
-		b = grow(b, int(j.h.encodedSize()))
+		b = grow(b, int(c.h.encodedSize()))
 	}
-	return j.appendTo(b)
+	return c.appendTo(b)
 }
 
 // appendTo packs behind b.
-func (j *job) appendTo(b []byte) ([]byte, error) {
-	p, m := j.stream(packing), memory{b: b}
-	m.begin(p, &j.h)
-	if j.traverse(p); p.err != nil {
+func (c *call) appendTo(b []byte) ([]byte, error) {
+	p, m := c.stream(packing), &c.memory
+	m.begin(p, &c.h, b)
+	if c.traverse(p); p.err != nil {
 		return b, p.err
 	}
-	return m.finish(p, &j.h), nil
+	return m.finish(p, &c.h), nil
 }
 
 // appendGraph packs a graph while it discovers its regions. Mostly none lies in another, and that was all; else it packs
 // again.
-func (j *job) appendGraph(b []byte) ([]byte, error) {
-	j.graph = j.newGraph()
-	p, m := j.stream(packing), memory{b: b}
-	m.begin(p, &j.h)
-	if j.traverse(p); p.err != nil {
+func (c *call) appendGraph(b []byte) ([]byte, error) {
+	c.graph = c.newGraph()
+	p, m := c.stream(packing), &c.memory
+	m.begin(p, &c.h, b)
+	if c.traverse(p); p.err != nil {
 		return b, p.err
 	}
-	if err := j.graph.seal(); err != nil {
+	if err := c.graph.seal(); err != nil {
 		return b, err
 	}
-	if !j.graph.inner {
+	if !c.graph.inner {
 		if p.balance(); p.err != nil {
 			return b, p.err
 		}
-		return m.finish(p, &j.h), nil
+		return m.finish(p, &c.h), nil
 	}
-	j.graph.restart()
-	return j.appendTo(b)
+	c.graph.restart()
+	return c.appendTo(b)
 }
 
 // grow returns b with room for exactly n more bytes, if it has less.
@@ -254,34 +280,36 @@ const maxInt = int(^uint(0) >> 1)
 
 // Size returns how many bytes Marshal makes of v.
 func Size(v any, opts ...Option) (uint64, error) {
-	j, err := prepare(v, optionsOf(opts))
-	if err != nil {
+	c := known.call(optionsOf(opts))
+	defer known.over(c)
+	if err := c.prepare(v); err != nil {
 		return 0, err
 	}
-	if err := j.count(); err != nil {
+	if err := c.count(); err != nil {
 		return 0, err
 	}
-	return j.h.encodedSize(), nil
+	return c.h.encodedSize(), nil
 }
 
 // ToWriter packs v and writes it, with the memory of a few chunks beside the value's own.
 func ToWriter(w io.Writer, v any, opts ...Option) error {
-	j, err := prepare(v, optionsOf(opts))
-	if err != nil {
+	c := known.call(optionsOf(opts))
+	defer known.over(c)
+	if err := c.prepare(v); err != nil {
 		return err
 	}
-	if err := j.count(); err != nil {
+	if err := c.count(); err != nil {
 		return err
 	}
-	if _, err := w.Write(j.h.appendTo(nil)); err != nil {
+	if _, err := w.Write(c.h.appendTo(nil)); err != nil {
 		return fmt.Errorf("pup: write: %w", err)
 	}
-	p := j.stream(packing)
-	finish := packTo(p, &j.h, w)
-	if j.traverse(p); p.err != nil {
+	p := c.stream(packing)
+	out := packTo(p, &c.h, w)
+	if c.traverse(p); p.err != nil {
 		return p.err
 	}
-	return finish()
+	return out.finish(p)
 }
 
 // ToFile packs v into a file. The file is there whole or not at all: it is written under another name beside it, synced
@@ -330,7 +358,15 @@ func Unmarshal(data []byte, v any, opts ...Option) error {
 	if err != nil {
 		return fmt.Errorf("pup: unpack: %w", err)
 	}
-	return unpack(h, v, optionsOf(opts), true, func(p *Stream) error { return unpackFrom(p, h, body) })
+	c := known.call(optionsOf(opts))
+	defer known.over(c)
+	c.h = h
+	again, err := c.unpack(v, func(c *call) error { return c.body.begin(&c.p, &c.h, body) })
+	if again {
+		c.o.inPlace = false
+		_, err = c.unpack(v, func(c *call) error { return c.body.begin(&c.p, &c.h, body) })
+	}
+	return err
 }
 
 // FromReader unpacks the value that comes next from a reader and reads no further. A tree needs the memory of one chunk
@@ -341,16 +377,7 @@ func FromReader(r io.Reader, v any, opts ...Option) error {
 	if err != nil {
 		return fmt.Errorf("pup: unpack: %w", err)
 	}
-	return unpack(h, v, optionsOf(opts), false, func(p *Stream) error {
-		if h.flags&flagGraph == 0 {
-			return unpackReader(p, h, r)
-		}
-		body, err := readUpTo(r, int(h.framed()))
-		if err != nil {
-			return truncated(err, "body", len(body), int(h.framed()))
-		}
-		return unpackFrom(p, h, body)
-	})
+	return unpackFrom(r, h, v, opts)
 }
 
 // FromFile unpacks a file that ToFile wrote.
@@ -376,57 +403,74 @@ func FromFile(name string, v any, opts ...Option) (err error) {
 	if info.Mode().IsRegular() && uint64(info.Size()) != h.encodedSize() {
 		return fmt.Errorf("pup: unpack: %w: the file has %d bytes, want %d", ErrData, info.Size(), h.encodedSize())
 	}
-	return unpack(h, v, optionsOf(opts), false, func(p *Stream) error { return unpackReader(p, h, f) })
+	return unpackFrom(f, h, v, opts)
 }
 
-// unpack fills what v points to from the windows that begin sets up. begin may be called again if the data can be had
-// again.
-func unpack(h *header, v any, o options, again bool, begin func(p *Stream) error) (err error) {
+// unpackFrom unpacks the body that comes next from a reader. It cannot be had again.
+func unpackFrom(r io.Reader, h header, v any, opts []Option) error {
+	c := known.call(optionsOf(opts))
+	defer known.over(c)
+	c.h = h
+	twice, err := c.unpack(v, func(c *call) error {
+		if h.flags&flagGraph == 0 {
+			return unpackReader(&c.p, &c.h, r)
+		}
+		body, err := readUpTo(r, int(h.framed()))
+		if err != nil {
+			return truncated(err, "body", len(body), int(h.framed()))
+		}
+		return c.body.begin(&c.p, &c.h, body)
+	})
+	if twice {
+		err = fmt.Errorf("pup: unpack: %s: InPlace: two of its variables share memory, and the data does not: unpack without InPlace", typeWord(c.info.t))
+	}
+	return err
+}
+
+// unpack fills what v points to from the windows that begin sets up. twice: memory of v was filled in place for two variables
+// and holds only one of them.
+func (c *call) unpack(v any, begin func(c *call) error) (twice bool, err error) {
 	r := reflect.ValueOf(v)
 	if r.Kind() != reflect.Pointer || r.IsNil() {
-		return fmt.Errorf("pup: unpack: %T: want a pointer to a variable", v)
+		return false, fmt.Errorf("pup: unpack: %T: want a pointer to a variable", v)
 	}
-	t := target{known.info(r.Type().Elem()), r}
-	if t.info.fault != nil {
-		return fmt.Errorf("pup: unpack: %w", t.info.fault)
+	c.target = target{known.info(r.Type().Elem()), r}
+	if c.info.fault != nil {
+		return false, fmt.Errorf("pup: unpack: %w", c.info.fault)
 	}
-	p := &Stream{mode: unpacking, maxDepth: o.depth(h.flags&flagGraph != 0), budget: newBudget(o)}
-	p.push(frame{t: t.info.t, val: r.UnsafePointer()})
+	p := c.stream(unpacking)
+	p.maxDepth = c.o.depth(c.h.flags&flagGraph != 0)
 	defer func() {
 		if x := recover(); x != nil {
-			err = fmt.Errorf("pup: unpack: %s: a PUP method panicked: %v", typeWord(t.info.t), x)
+			err = fmt.Errorf("pup: unpack: %s: a PUP method panicked: %v", typeWord(c.info.t), x)
 		}
 	}()
-	if err := p.compareRoot(t.info, h); err != nil {
-		return fmt.Errorf("pup: unpack: %w", err)
+	if err := p.compareRoot(c.info, &c.h); err != nil {
+		return false, fmt.Errorf("pup: unpack: %w", err)
 	}
-	if err := begin(p); err != nil {
-		return fmt.Errorf("pup: unpack: %w", err)
+	if err := begin(c); err != nil {
+		return false, fmt.Errorf("pup: unpack: %w", err)
 	}
-	if o.inPlace {
+	if c.o.inPlace {
 		p.claims = &claims{}
-		p.claims.claim(uintptr(r.UnsafePointer()), t.info.t.Size())
+		p.claims.claim(uintptr(r.UnsafePointer()), c.info.t.Size())
 	}
-	if err := t.fill(p, h, o); err != nil || p.claims == nil || !p.claims.twice() {
-		return err
+	if err := c.fill(p); err != nil {
+		return false, err
 	}
-	if !again {
-		return fmt.Errorf("pup: unpack: %s: InPlace: two of its variables share memory, and the data does not: unpack without InPlace", typeWord(t.info.t))
-	}
-	o.inPlace = false
-	return unpack(h, v, o, false, begin)
+	return p.claims != nil && p.claims.twice(), nil
 }
 
 // fill unpacks all of the body.
-func (t target) fill(p *Stream, h *header, o options) error {
-	if h.flags&flagGraph != 0 && (o.graph || t.info.leads() || p.evolving) {
+func (c *call) fill(p *Stream) error {
+	if c.h.flags&flagGraph != 0 && (c.o.graph || c.info.leads() || p.evolving) {
 		p.graph = &graph{sealed: true}
-		if t.info.t.Size() > 0 {
-			p.graph.objects.add(object{t.v.UnsafePointer(), t.info, 1})
+		if c.info.t.Size() > 0 {
+			p.graph.objects.add(object{c.v.UnsafePointer(), c.info, 1})
 		}
 	}
 	p.direct = p.graph == nil && !p.evolving
-	p.value(t.info, t.v.UnsafePointer())
+	p.value(c.info, c.v.UnsafePointer())
 	if p.graph != nil && p.mode != failed {
 		p.finish()
 	}

@@ -89,10 +89,11 @@ func (p *Stream) ensure(n uint64, at place) bool {
 	if n > p.left() {
 		return false
 	}
-	if p.more == nil || n <= uint64(len(p.win)-p.pos)+p.queued {
+	b, ok := p.windows.(*bodyReader)
+	if !ok {
 		return true
 	}
-	if err := p.more(p, n); err != nil {
+	if err := b.more(p, n); err != nil {
 		p.stop(fmt.Errorf("pup: %s: %s: %w", p.verb(), p.path(at), err))
 		return false
 	}

@@ -136,10 +136,10 @@ func (p *Stream) compareRoot(i *typeInfo, h *header) error {
 	if err != nil {
 		return err
 	}
-	if h.hash == mine.hash && h.schema == mine.text {
+	if h.hash == mine.hash && string(h.schema) == mine.text {
 		return nil
 	}
-	return p.compare(i, h.schema)
+	return p.compare(i, string(h.schema))
 }
 
 // compare finds out how data with a schema is read into a type of the program: as it is, by plans, or not at all.

@@ -13,7 +13,7 @@ func Wrap(v any, graph bool, body []byte) []byte {
 
 // WrapSchema is Wrap with any schema.
 func WrapSchema(schema string, graph bool, body []byte) []byte {
-	h := header{flags: flagUnchecked, body: uint64(len(body)), schema: schema}
+	h := header{flags: flagUnchecked, body: uint64(len(body)), schema: []byte(schema)}
 	if graph {
 		h.flags |= flagGraph
 	}

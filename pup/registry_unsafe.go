@@ -126,7 +126,10 @@ func Visit[T any](visit func(p *Stream, v *T)) Rule {
 			r.fault = fmt.Errorf("Visit is for a %v", reflect.TypeFor[T]())
 			return
 		}
-		r.visit = func(p *Stream, v unsafe.Pointer) { visit(p, (*T)(v)) }
+		r.visit = func(p *Stream, v unsafe.Pointer) {
+			p.shown = true
+			visit(p, (*T)(v))
+		}
 	}}
 }
 
@@ -142,6 +145,7 @@ type registry struct {
 	shorts map[reflect.Type]*shortCode
 	making map[reflect.Type]*typeInfo
 	count  uint32 // of infos ever made
+	calls  sync.Pool
 }
 
 var known = &registry{}

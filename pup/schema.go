@@ -22,6 +22,7 @@ import (
 // it visits in a zero value, "-" for variables that are no fields.
 type table struct {
 	text    string
+	bytes   []byte // the same, of the program's own types only
 	hash    uint64
 	root    string
 	entries map[string]*line
@@ -69,7 +70,8 @@ func (i *typeInfo) schemaOf() (*table, error) {
 		b.WriteString(t.entries[name].String() + "\n")
 	}
 	t.text = b.String()
-	sum := sha256.Sum256([]byte(t.text))
+	t.bytes = []byte(t.text)
+	sum := sha256.Sum256(t.bytes)
 	t.hash = binary.LittleEndian.Uint64(sum[:])
 	i.schema.Store(t)
 	return t, nil

@@ -12,13 +12,15 @@ type scratch struct {
 func (p *Stream) scratch() *scratch {
 	s := &scratch{data: make([]byte, 1024)}
 	s.p = &Stream{mode: packing, maxDepth: p.maxDepth, depth: p.depth, keys: true, budget: budget{extra: math.MaxUint64, free: math.MaxInt}, keyGraph: p.graph, frames: p.frames, win: s.data}
-	s.p.next = func(q *Stream) error {
-		used := len(s.data)
-		s.data = append(s.data, make([]byte, used)...)
-		q.win = s.data[used:]
-		return nil
-	}
+	s.p.windows = s
 	return s
+}
+
+func (s *scratch) next(q *Stream) error {
+	used := len(s.data)
+	s.data = append(s.data, make([]byte, used)...)
+	q.win = s.data[used:]
+	return nil
 }
 
 func (s *scratch) stream() *Stream { return s.p }

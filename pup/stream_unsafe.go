@@ -14,6 +14,11 @@ type PUPer interface {
 	PUP(p *Stream)
 }
 
+// windows are the parts of a body one after the other.
+type windows interface {
+	next(p *Stream) error // makes the next one p's
+}
+
 // mode is what a traversal is for.
 type mode uint8
 
@@ -45,14 +50,14 @@ type Stream struct {
 	keyGraph *graph // whose objects pointers in keys may lead to
 	dynamic  dynamic
 	old      map[*typeInfo]*plan
-	next     func(p *Stream) error           // the next window
-	more     func(p *Stream, n uint64) error // unpacking: not nil: reads until n bytes are there, in windows and queued
-	queued   uint64                          // unpacking: bytes that were read and wait to be windows
+	windows  windows
+	shown    bool // to code that may have kept it
 	watch    observer
 	frames   []frame
 	zone     *time.Location // the last that was looked up
 	slab     unsafe.Pointer // unpacking: memory for small things
 	slabUsed uintptr
+	slabSize uintptr
 	err      error
 	infos    [lines]cachedInfo
 }
@@ -184,7 +189,7 @@ func (p *Stream) split(b []byte, at place) {
 // advance makes the next chunk the window.
 func (p *Stream) advance() error {
 	before := p.done()
-	if err := p.next(p); err != nil {
+	if err := p.windows.next(p); err != nil {
 		return err
 	}
 	p.size, p.pos = before, 0

@@ -235,8 +235,9 @@ const (
 // slabbed makes room for size bytes.
 func (p *Stream) slabbed(size, align uintptr) unsafe.Pointer {
 	off := (p.slabUsed + align - 1) &^ (align - 1)
-	if p.slab == nil || off+size > slabSize {
-		p.slab, off = unsafe.Pointer(unsafe.SliceData(make([]uint64, slabSize/8))), 0
+	if off+size > p.slabSize {
+		p.slabSize = min(slabSize, max(size, uintptr(p.left()))+7) &^ 7 // no more than can still come
+		p.slab, off = unsafe.Pointer(unsafe.SliceData(make([]uint64, p.slabSize/8))), 0
 	}
 	p.slabUsed = off + size
 	return unsafe.Add(p.slab, off)
