@@ -88,11 +88,17 @@ func source(v any) (target, error) {
 	return target{known.info(r.Type().Elem()), r}, nil
 }
 
-// A call is all that one call of this package needs.
+// A call is all that one call of this package needs. Its memory serves again.
 type call struct {
+	job
+	p   Stream
+	age uint32 // of the registry that p has infos of
+}
+
+// job is what a call begins anew.
+type job struct {
 	target
 	o      options
-	p      Stream
 	graph  *graph
 	h      header
 	memory memory
@@ -100,22 +106,32 @@ type call struct {
 	root   [1]frame
 }
 
-// call returns a call whose memory may have served before.
+// call returns a call.
 func (k *registry) call(o options) *call {
 	c, ok := k.calls.Get().(*call)
 	if !ok {
 		c = &call{}
 	}
+	if age := k.age.Load(); c.age != age {
+		c.age, c.p.infos = age, [lines]cachedInfo{}
+	}
 	c.o = o
 	return c
 }
 
-// over gives a call's memory back, unless others' code has seen its Stream and may have kept it.
+// over takes a call back. It keeps nothing of its value alive.
 func (k *registry) over(c *call) {
-	if !c.p.shown {
-		*c = call{}
-		k.calls.Put(c)
+	c.clear()
+	c.job = job{}
+	k.calls.Put(c)
+}
+
+// clear ends a traversal.
+func (c *call) clear() {
+	if c.p.dynamic.numbers != nil {
+		c.p.infos = [lines]cachedInfo{}
 	}
+	c.p.state = state{}
 }
 
 // prepare makes ready for packing.
@@ -130,7 +146,7 @@ func (c *call) prepare(v any) (err error) {
 	if err != nil {
 		return fmt.Errorf("pup: pack: %w", err)
 	}
-	c.h = header{schema: schema.bytes, hash: schema.hash}
+	c.h = header{schema: schema.bytes, hash: schema.hash, own: schema}
 	if len(c.h.schema) > maxSchema {
 		return fmt.Errorf("pup: pack: schema of %d bytes, at most %d", len(c.h.schema), maxSchema)
 	}
@@ -157,9 +173,12 @@ func (c *call) count() error {
 // stream begins a traversal, and ends the one before.
 func (c *call) stream(m mode) *Stream {
 	p := &c.p
-	*p = Stream{mode: m, maxDepth: c.o.depth(c.graph != nil), budget: newBudget(c.o), graph: c.graph, frames: c.root[:0], shown: p.shown}
-	p.direct = p.graph == nil
-	p.push(frame{t: c.info.t, val: c.v.UnsafePointer()})
+	if p.frames != nil {
+		c.clear()
+	}
+	p.mode, p.maxDepth, p.budget, p.graph, p.direct = m, c.o.depth(c.graph != nil), newBudget(c.o), c.graph, c.graph == nil
+	c.root[0] = frame{t: c.info.t, val: c.v.UnsafePointer()}
+	p.frames = c.root[:1]
 	return p
 }
 
@@ -354,7 +373,7 @@ func syncFolder(name string) error {
 // Unmarshal unpacks data, which must be one value and nothing more, into what v points to. After an error, what v points
 // to may be filled in part.
 func Unmarshal(data []byte, v any, opts ...Option) error {
-	h, body, err := headerOf(data)
+	h, body, err := headerOf(data, known.schemaOf(v))
 	if err != nil {
 		return fmt.Errorf("pup: unpack: %w", err)
 	}
@@ -445,8 +464,10 @@ func (c *call) unpack(v any, begin func(c *call) error) (twice bool, err error) 
 			err = fmt.Errorf("pup: unpack: %s: a PUP method panicked: %v", typeWord(c.info.t), x)
 		}
 	}()
-	if err := p.compareRoot(c.info, &c.h); err != nil {
-		return false, fmt.Errorf("pup: unpack: %w", err)
+	if c.h.own == nil {
+		if err := p.compareRoot(c.info, &c.h); err != nil {
+			return false, fmt.Errorf("pup: unpack: %w", err)
+		}
 	}
 	if err := begin(c); err != nil {
 		return false, fmt.Errorf("pup: unpack: %w", err)

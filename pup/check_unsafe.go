@@ -139,7 +139,7 @@ func (c *checker) check() {
 		c.fault(word, Unsound, "packed, but cannot be unpacked: %v", err)
 		return
 	}
-	p := &Stream{mode: observing, watch: c, maxDepth: c.o.maxDepth}
+	p := &Stream{state: state{mode: observing, watch: c, maxDepth: c.o.maxDepth}}
 	p.push(frame{t: c.root.info.t, val: c.root.v.UnsafePointer()})
 	c.acts = []int{0}
 	if p.value(c.root.info, c.root.v.UnsafePointer()); p.err != nil {

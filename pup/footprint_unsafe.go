@@ -21,7 +21,7 @@ func Footprint(v any, opts ...Option) (uint64, error) {
 	}
 	w := &weigher{entered: map[visited]bool{}}
 	w.span(t.v.Pointer(), t.info.t.Size(), hasPointers(t.info.t))
-	p := &Stream{mode: observing, watch: w, maxDepth: math.MaxInt}
+	p := &Stream{state: state{mode: observing, watch: w, maxDepth: math.MaxInt}}
 	p.push(frame{t: t.info.t, val: t.v.UnsafePointer()})
 	p.value(t.info, t.v.UnsafePointer())
 	for len(w.queue) > 0 && p.mode != failed {

@@ -163,7 +163,7 @@ func (k *registry) make(t reflect.Type) *typeInfo {
 	case i.reg != nil && i.reg.visit != nil:
 		i.class, i.hand, i.visit = HandwrittenClass, true, i.reg.visit
 	case probed.hand:
-		i.class, i.hand, i.visit = HandwrittenClass, true, showing(callPUP(t))
+		i.class, i.hand, i.visit = HandwrittenClass, true, callPUP(t)
 	case k.makeStandard(i):
 	case k.plain(t) != nil:
 		i.makePlain(k.plain(t))
@@ -346,7 +346,7 @@ func probe(t reflect.Type) *probing {
 	}()
 	v := reflect.New(t)
 	b.v = v.UnsafePointer()
-	v.Interface().(PUPer).PUP(&Stream{mode: failed, evolving: true, probe: b})
+	v.Interface().(PUPer).PUP(&Stream{state: state{mode: failed, evolving: true, probe: b}})
 	return b
 }
 
@@ -373,14 +373,6 @@ func callPUP(t reflect.Type) func(p *Stream, v unsafe.Pointer) {
 		x := template
 		(*eface)(unsafe.Pointer(&x)).data = v
 		x.PUP(p)
-	}
-}
-
-// showing notes that code which may keep the Stream has seen it.
-func showing(visit func(p *Stream, v unsafe.Pointer)) func(p *Stream, v unsafe.Pointer) {
-	return func(p *Stream, v unsafe.Pointer) {
-		p.shown = true
-		visit(p, v)
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"unsafe"
 )
 
@@ -126,10 +127,7 @@ func Visit[T any](visit func(p *Stream, v *T)) Rule {
 			r.fault = fmt.Errorf("Visit is for a %v", reflect.TypeFor[T]())
 			return
 		}
-		r.visit = func(p *Stream, v unsafe.Pointer) {
-			p.shown = true
-			visit(p, (*T)(v))
-		}
+		r.visit = func(p *Stream, v unsafe.Pointer) { visit(p, (*T)(v)) }
 	}}
 }
 
@@ -144,8 +142,9 @@ type registry struct {
 	probes map[reflect.Type]*probing
 	shorts map[reflect.Type]*shortCode
 	making map[reflect.Type]*typeInfo
-	count  uint32 // of infos ever made
-	calls  sync.Pool
+	count  uint32        // of infos ever made
+	calls  sync.Pool     // of *call
+	age    atomic.Uint32 // how often infos were dropped
 }
 
 var known = &registry{}
@@ -176,6 +175,7 @@ func (k *registry) register(r *registration) {
 	}
 	k.add(r)
 	k.infos.Clear()
+	k.age.Add(1)
 }
 
 // addShort enters short code of a type.
@@ -185,6 +185,7 @@ func (k *registry) addShort(t reflect.Type, code *shortCode) {
 	defer k.mu.Unlock()
 	k.shorts[t] = code
 	k.infos.Clear()
+	k.age.Add(1)
 }
 
 // goodName tells whether a name can stand in a schema: it is none of its words, and its brackets are those of type arguments.

@@ -11,7 +11,7 @@ type scratch struct {
 // scratch begins packing keys, for their order, in the course of a traversal.
 func (p *Stream) scratch() *scratch {
 	s := &scratch{data: make([]byte, 1024)}
-	s.p = &Stream{mode: packing, maxDepth: p.maxDepth, depth: p.depth, keys: true, budget: budget{extra: math.MaxUint64, free: math.MaxInt}, keyGraph: p.graph, frames: p.frames, win: s.data}
+	s.p = &Stream{state: state{mode: packing, maxDepth: p.maxDepth, depth: p.depth, keys: true, budget: budget{extra: math.MaxUint64, free: math.MaxInt}, keyGraph: p.graph, frames: p.frames, win: s.data}}
 	s.p.windows = s
 	return s
 }

@@ -207,7 +207,7 @@ func (i *typeInfo) agrees(code *shortCode) bool {
 		if code.pack(got, v) != size || !bytes.Equal(got, want) || code.pack(got[:size-1], v) != 0 {
 			return false
 		}
-		p := &Stream{mode: unpacking, direct: true}
+		p := &Stream{state: state{mode: unpacking, direct: true}}
 		if used := code.unpack(p, want, copied); used == 0 && n == 0 {
 			continue // empty slices are left to the steps
 		} else if used != size || !bytes.Equal(i.packed(copied, size), want) || code.unpack(p, want[:size-1], copied) != 0 {
@@ -219,7 +219,7 @@ func (i *typeInfo) agrees(code *shortCode) bool {
 
 // packed packs a value by its steps, which takes size bytes.
 func (i *typeInfo) packed(v unsafe.Pointer, size int) []byte {
-	p := &Stream{mode: packing, direct: true, win: make([]byte, size)}
+	p := &Stream{state: state{mode: packing, direct: true, win: make([]byte, size)}}
 	p.packSteps(i.steps, v, 1, 0)
 	return p.win
 }

@@ -31,8 +31,14 @@ const (
 )
 
 // A Stream is one traversal of a value. It is made by the functions of this package and handed to PUP methods; it
-// belongs to one goroutine and is of no use after the traversal.
+// belongs to one goroutine, is of no use after the traversal and must not be kept: its memory serves again.
 type Stream struct {
+	state
+	infos [lines]cachedInfo // of the program, whatever the traversal
+}
+
+// state is what a traversal begins anew.
+type state struct {
 	mode     mode
 	direct   bool     // packing or unpacking a tree of today's types: the short ways are open
 	claims   *claims  // not nil: memory is used again; what was filled in place so far
@@ -51,7 +57,6 @@ type Stream struct {
 	dynamic  dynamic
 	old      map[*typeInfo]*plan
 	windows  windows
-	shown    bool // to code that may have kept it
 	watch    observer
 	frames   []frame
 	zone     *time.Location // the last that was looked up
@@ -59,7 +64,6 @@ type Stream struct {
 	slabUsed uintptr
 	slabSize uintptr
 	err      error
-	infos    [lines]cachedInfo
 }
 
 // Sizing tells whether the traversal adds up the bytes that packing will take.
