@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"slices"
 
 	"github.com/minio/crc64nvme"
 )
@@ -233,6 +232,7 @@ type memory struct {
 	head   int // bytes of a chunk's header
 	end    int // of the window
 	number uint32
+	coming uint64 // bytes of a piece that is being packed, at least
 }
 
 // begin leaves room for the header behind what b holds and opens the first window.
@@ -249,7 +249,8 @@ func (m *memory) begin(p *Stream, h *header, b []byte) {
 // open makes a window of the room from an offset on, which begins a chunk or goes on in one.
 func (m *memory) open(p *Stream, from int) {
 	if cap(m.b) <= from {
-		m.b = slices.Grow(m.b[:min(from, cap(m.b))], m.head+chunkData)
+		more := m.head + chunkData + int(m.coming+m.coming/chunkData*uint64(m.head))
+		m.b, m.coming = grow(m.b[:min(from, cap(m.b))], max(more, cap(m.b)/4)), 0
 	}
 	m.end = cap(m.b)
 	if m.head > 0 {

@@ -172,6 +172,9 @@ func (p *Stream) split(b []byte, at place) {
 		p.fail(at, "%w: %d bytes wanted, %d left", ErrData, len(b), p.left())
 		return
 	}
+	if m, ok := p.windows.(*memory); ok {
+		m.coming = uint64(len(b))
+	}
 	for {
 		n := 0
 		if p.mode == packing {
