@@ -62,7 +62,7 @@ func (x *PaddedOnce) PUP(p *pup.Stream) {
 var (
 	pupNumbers0 = pup.BlockOf[Numbers]("I", "I8")
 	pupNumbers1 = pup.BlockOf[Numbers]("I32", "I64", "U", "U8", "B", "U16", "U32", "U64", "F32",
-		"Rune", "F64", "C64", "C128", "Wait")
+		"Rune", "F64", "C64", "C128", "Wait", "Addr")
 )
 
 // PUP visits every field of Numbers.
@@ -73,7 +73,7 @@ func (x *Numbers) PUP(p *pup.Stream) {
 	pupNumbers0.PUP(p, x) // I, I8: one copy of 9 bytes
 	pup.String(p, &x.Text)
 	pup.Number(p, &x.I16)
-	pupNumbers1.PUP(p, x) // I32 to Wait, 14 fields: one copy of 84 bytes
+	pupNumbers1.PUP(p, x) // I32 to Addr, 15 fields: one copy of 92 bytes
 }
 
 // PUP visits every field of Measure.
