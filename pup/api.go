@@ -77,9 +77,9 @@ func source(v any) (target, error) {
 	r := reflect.ValueOf(v)
 	switch {
 	case !r.IsValid():
-		return target{}, fmt.Errorf("pup: pack: nil: want a value or a pointer to one")
+		return target{}, &Error{Op: "pack", Err: errors.New("nil: want a value or a pointer to one")}
 	case r.Kind() == reflect.Pointer && r.IsNil():
-		return target{}, fmt.Errorf("pup: pack: nil %v: want a pointer to a value", r.Type())
+		return target{}, &Error{Op: "pack", Err: fmt.Errorf("nil %v: want a pointer to a value", r.Type())}
 	case r.Kind() != reflect.Pointer:
 		c := reflect.New(r.Type())
 		c.Elem().Set(r)
@@ -140,15 +140,15 @@ func (c *call) prepare(v any) (err error) {
 		return err
 	}
 	if c.info.fault != nil {
-		return fmt.Errorf("pup: pack: %w", c.info.fault)
+		return &Error{Op: "pack", Err: c.info.fault}
 	}
 	schema, err := c.info.schemaOf()
 	if err != nil {
-		return fmt.Errorf("pup: pack: %w", err)
+		return &Error{Op: "pack", Err: err}
 	}
 	c.h = header{schema: schema.bytes, hash: schema.hash, own: schema}
 	if len(c.h.schema) > maxSchema {
-		return fmt.Errorf("pup: pack: schema of %d bytes, at most %d", len(c.h.schema), maxSchema)
+		return &Error{Op: "pack", Err: fmt.Errorf("schema of %d bytes, at most %d", len(c.h.schema), maxSchema)}
 	}
 	if c.o.unchecked {
 		c.h.flags |= flagUnchecked
@@ -245,7 +245,7 @@ func Append(b []byte, v any, opts ...Option) ([]byte, error) {
 			return b, err
 		}
 		if c.h.encodedSize() > uint64(maxInt-len(b)) {
-			return b, fmt.Errorf("pup: pack: %d bytes do not fit into memory", c.h.encodedSize())
+			return b, &Error{Op: "pack", Err: fmt.Errorf("%d bytes do not fit into memory", c.h.encodedSize())}
 		}
 		b = grow(b, int(c.h.encodedSize()))
 	}
@@ -321,7 +321,7 @@ func ToWriter(w io.Writer, v any, opts ...Option) error {
 		return err
 	}
 	if _, err := w.Write(c.h.appendTo(nil)); err != nil {
-		return fmt.Errorf("pup: write: %w", err)
+		return &Error{Op: "write", Err: err}
 	}
 	p := c.stream(packing)
 	out := packTo(p, &c.h, w)
@@ -336,38 +336,40 @@ func ToWriter(w io.Writer, v any, opts ...Option) error {
 func ToFile(name string, v any, opts ...Option) (err error) {
 	f, err := os.CreateTemp(filepath.Dir(name), "."+filepath.Base(name)+".*")
 	if err != nil {
-		return fmt.Errorf("pup: %s: %w", name, err)
+		return &Error{Op: "write", Err: err}
 	}
+	done := false
 	defer func() {
+		if !done { // also when a PUP method panics
+			err = errors.Join(err, f.Close(), os.Remove(f.Name()))
+		}
 		if err != nil {
-			err = fmt.Errorf("pup: %s: %w", name, errors.Join(err, f.Close(), os.Remove(f.Name())))
+			err = fmt.Errorf("%s: %w", name, err)
 		}
 	}()
-	if err = ToWriter(f, v, opts...); err != nil {
+	if err := ToWriter(f, v, opts...); err != nil {
 		return err
 	}
-	if err = f.Sync(); err != nil {
-		return err
+	if err := f.Sync(); err != nil {
+		return &Error{Op: "write", Err: err}
 	}
-	if err = os.Rename(f.Name(), name); err != nil {
-		return err
+	if err := os.Rename(f.Name(), name); err != nil {
+		return &Error{Op: "write", Err: err}
 	}
-	if err := f.Close(); err != nil {
-		return fmt.Errorf("pup: %s: %w", name, err)
+	done = true
+	if err := errors.Join(f.Close(), syncFolder(filepath.Dir(name))); err != nil {
+		return &Error{Op: "write", Err: err}
 	}
-	return syncFolder(filepath.Dir(name))
+	return nil
 }
 
 // syncFolder makes a rename durable.
 func syncFolder(name string) error {
 	d, err := os.Open(name)
 	if err != nil {
-		return fmt.Errorf("pup: %w", err)
+		return err
 	}
-	if err := errors.Join(d.Sync(), d.Close()); err != nil {
-		return fmt.Errorf("pup: %s: %w", name, err)
-	}
-	return nil
+	return errors.Join(d.Sync(), d.Close())
 }
 
 // Unmarshal unpacks data, which must be one value and nothing more, into what v points to. After an error, what v points
@@ -375,7 +377,7 @@ func syncFolder(name string) error {
 func Unmarshal(data []byte, v any, opts ...Option) error {
 	h, body, err := headerOf(data, known.schemaOf(v))
 	if err != nil {
-		return fmt.Errorf("pup: unpack: %w", err)
+		return &Error{Op: "unpack", Err: err}
 	}
 	c := known.call(optionsOf(opts))
 	defer known.over(c)
@@ -394,7 +396,7 @@ func Unmarshal(data []byte, v any, opts ...Option) error {
 func FromReader(r io.Reader, v any, opts ...Option) error {
 	h, err := readHeader(r)
 	if err != nil {
-		return fmt.Errorf("pup: unpack: %w", err)
+		return &Error{Op: "unpack", Err: err}
 	}
 	return unpackFrom(r, h, v, opts)
 }
@@ -403,7 +405,7 @@ func FromReader(r io.Reader, v any, opts ...Option) error {
 func FromFile(name string, v any, opts ...Option) (err error) {
 	f, err := os.Open(name)
 	if err != nil {
-		return fmt.Errorf("pup: %w", err)
+		return &Error{Op: "unpack", Err: err}
 	}
 	defer f.Close()
 	defer func() {
@@ -413,14 +415,14 @@ func FromFile(name string, v any, opts ...Option) (err error) {
 	}()
 	info, err := f.Stat()
 	if err != nil {
-		return err
+		return &Error{Op: "unpack", Err: err}
 	}
 	h, err := readHeader(f)
 	if err != nil {
-		return fmt.Errorf("pup: unpack: %w", err)
+		return &Error{Op: "unpack", Err: err}
 	}
 	if info.Mode().IsRegular() && uint64(info.Size()) != h.encodedSize() {
-		return fmt.Errorf("pup: unpack: %w: the file has %d bytes, want %d", ErrData, info.Size(), h.encodedSize())
+		return &Error{Op: "unpack", Err: fmt.Errorf("%w: the file has %d bytes, want %d", ErrData, info.Size(), h.encodedSize())}
 	}
 	return unpackFrom(f, h, v, opts)
 }
@@ -441,7 +443,7 @@ func unpackFrom(r io.Reader, h header, v any, opts []Option) error {
 		return c.body.begin(&c.p, &c.h, body)
 	})
 	if twice {
-		err = fmt.Errorf("pup: unpack: %s: InPlace: two of its variables share memory, and the data does not: unpack without InPlace", typeWord(c.info.t))
+		err = &Error{"unpack", typeWord(c.info.t), errors.New("InPlace: two of its variables share memory, and the data does not: unpack without InPlace")}
 	}
 	return err
 }
@@ -451,26 +453,26 @@ func unpackFrom(r io.Reader, h header, v any, opts []Option) error {
 func (c *call) unpack(v any, begin func(c *call) error) (twice bool, err error) {
 	r := reflect.ValueOf(v)
 	if r.Kind() != reflect.Pointer || r.IsNil() {
-		return false, fmt.Errorf("pup: unpack: %T: want a pointer to a variable", v)
+		return false, &Error{Op: "unpack", Err: fmt.Errorf("%T: want a pointer to a variable", v)}
 	}
 	c.target = target{known.info(r.Type().Elem()), r}
 	if c.info.fault != nil {
-		return false, fmt.Errorf("pup: unpack: %w", c.info.fault)
+		return false, &Error{Op: "unpack", Err: c.info.fault}
 	}
 	p := c.stream(unpacking)
 	p.maxDepth = c.o.depth(c.h.flags&flagGraph != 0)
 	defer func() {
 		if x := recover(); x != nil {
-			err = fmt.Errorf("pup: unpack: %s: a PUP method panicked: %v", typeWord(c.info.t), x)
+			err = &Error{"unpack", typeWord(c.info.t), panicked(x)}
 		}
 	}()
 	if c.h.own == nil {
 		if err := p.compareRoot(c.info, &c.h); err != nil {
-			return false, fmt.Errorf("pup: unpack: %w", err)
+			return false, &Error{Op: "unpack", Err: err}
 		}
 	}
 	if err := begin(c); err != nil {
-		return false, fmt.Errorf("pup: unpack: %w", err)
+		return false, &Error{Op: "unpack", Err: err}
 	}
 	if c.o.inPlace {
 		p.claims = &claims{}
@@ -480,6 +482,14 @@ func (c *call) unpack(v any, begin func(c *call) error) (twice bool, err error) 
 		return false, err
 	}
 	return p.claims != nil && p.claims.twice(), nil
+}
+
+// panicked is the error that a panic was, if it was one.
+func panicked(x any) error {
+	if err, ok := x.(error); ok {
+		return fmt.Errorf("a PUP method panicked: %w", err)
+	}
+	return fmt.Errorf("a PUP method panicked: %v", x)
 }
 
 // fill unpacks all of the body.
@@ -499,7 +509,7 @@ func (c *call) fill(p *Stream) error {
 		return p.err
 	}
 	if p.left() > 0 {
-		return fmt.Errorf("pup: unpack: %w: %d bytes are left after the value", ErrData, p.left())
+		return &Error{Op: "unpack", Err: fmt.Errorf("%w: %d bytes are left after the value", ErrData, p.left())}
 	}
 	return nil
 }

@@ -1,8 +1,6 @@
 package pup
 
 import (
-	"errors"
-	"fmt"
 	"math/bits"
 	"reflect"
 )
@@ -32,9 +30,6 @@ const (
 )
 
 func newBudget(o options) budget { return budget{extra: o.maxMemory, free: freeElements} }
-
-// ErrMemory is wrapped by errors about values that take much more memory than data: see MaxMemory.
-var ErrMemory = errors.New("too much memory for so few bytes")
 
 // grant charges n elements of size bytes, whose number has just been visited, and tells whether they may be made.
 func (p *Stream) grant(t reflect.Type, n int, size uintptr, at place) bool {
@@ -94,7 +89,7 @@ func (p *Stream) ensure(n uint64, at place) bool {
 		return true
 	}
 	if err := b.more(p, n); err != nil {
-		p.stop(fmt.Errorf("pup: %s: %s: %w", p.verb(), p.path(at), err))
+		p.failWith(at, err)
 		return false
 	}
 	return true

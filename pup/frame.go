@@ -285,11 +285,11 @@ func (m *memory) finish(p *Stream, h *header) []byte {
 }
 
 // errGrew is what packing answers when there is more than was counted before.
-var errGrew = errors.New("pup: pack: the value changed while it was packed, or its PUP packs more than it sizes")
+var errGrew = errors.New("the value changed while it was packed, or its PUP packs more than it sizes")
 
 func packedAll(p *Stream, h *header) error {
 	if p.done() != h.body {
-		return fmt.Errorf("pup: pack: %d bytes packed, %d counted before: the value changed, or its PUP differs", p.done(), h.body)
+		return &Error{Op: "pack", Err: fmt.Errorf("%d bytes packed, %d counted before: the value changed, or its PUP differs", p.done(), h.body)}
 	}
 	return nil
 }

@@ -333,8 +333,8 @@ func (k *registry) probeAll(t reflect.Type, fresh map[reflect.Type]*probing) {
 }
 
 // probe finds out whether *T has a PUP method of its own, and of which kind.
-func probe(t reflect.Type) *probing {
-	b := &probing{t: t}
+func probe(t reflect.Type) (b *probing) {
+	b = &probing{t: t}
 	if !has(t, reflect.TypeFor[PUPer](), "PUP") {
 		return b
 	}

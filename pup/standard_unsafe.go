@@ -53,6 +53,21 @@ func (k *registry) makeStandard(i *typeInfo) bool {
 	return false
 }
 
+// standardForm tells whether values of a type have a form of their own, and no parts that somebody knows.
+func standardForm(t reflect.Type) bool {
+	i, ok := known.infos.Load(t)
+	return ok && i.(*typeInfo).special != ""
+}
+
+// partsOf begins the visit of the parts of a value of the standard library. What it gives is to be put back at their end.
+func (p *Stream) partsOf(v unsafe.Pointer) (within place) {
+	within = p.within
+	if within.addr == 0 {
+		p.within = placeOf(v, anyShape)
+	}
+	return within
+}
+
 // observed tells an observer of a value that is visited as a whole, and whether there is one, or nothing to do.
 func observed[T any](p *Stream, v *T) bool {
 	if p.mode == observing {
@@ -75,6 +90,7 @@ func Time(p *Stream, v *time.Time) {
 	if observed(p, v) {
 		return
 	}
+	within := p.partsOf(unsafe.Pointer(v))
 	sec, nsec, zone := v.Unix(), uint32(v.Nanosecond()), uint8(zoneNamed)
 	name, offset := v.Zone()
 	where := v.Location().String()
@@ -93,7 +109,7 @@ func Time(p *Stream, v *time.Time) {
 		String(p, &short)
 		Number(p, &far)
 	}
-	if p.mode != unpacking {
+	if p.within = within; p.mode != unpacking {
 		return
 	}
 	if nsec >= 1e9 || zone > zoneNamed {
@@ -139,15 +155,15 @@ func BigInt(p *Stream, v *big.Int) {
 	if observed(p, v) {
 		return
 	}
+	within := p.partsOf(unsafe.Pointer(v))
 	sign, magnitude := int8(v.Sign()), v.Bytes()
 	Number(p, &sign)
 	p.blob(placeOf(unsafe.Pointer(v), anyShape), func() ([]byte, error) { return magnitude, nil },
 		func(b []byte) error { magnitude = b; return nil })
-	if p.mode != unpacking {
-		return
-	}
-	if sign < -1 || sign > 1 || (sign == 0) != (len(magnitude) == 0) || sign != 0 && magnitude[0] == 0 {
+	if p.mode == unpacking && (sign < -1 || sign > 1 || (sign == 0) != (len(magnitude) == 0) || sign != 0 && magnitude[0] == 0) {
 		p.fail(placeOf(unsafe.Pointer(v), anyShape), "%w: an integer of sign %d and %d bytes", ErrData, sign, len(magnitude))
+	}
+	if p.within = within; p.mode != unpacking {
 		return
 	}
 	*v = big.Int{}
@@ -203,6 +219,7 @@ func BigRat(p *Stream, v *big.Rat) {
 	if observed(p, v) {
 		return
 	}
+	within := p.partsOf(unsafe.Pointer(v))
 	var num, denom big.Int
 	if p.mode != unpacking {
 		num.Set(v.Num())
@@ -210,7 +227,7 @@ func BigRat(p *Stream, v *big.Rat) {
 	}
 	BigInt(p, &num)
 	BigInt(p, &denom)
-	if p.mode != unpacking {
+	if p.within = within; p.mode != unpacking {
 		return
 	}
 	if denom.Sign() <= 0 {

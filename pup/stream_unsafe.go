@@ -2,7 +2,6 @@ package pup
 
 import (
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"math/bits"
 	"time"
@@ -57,6 +56,7 @@ type state struct {
 	dynamic  dynamic
 	old      map[*typeInfo]*plan
 	windows  windows
+	within   place // of a value of the standard library whose parts are being visited: they have no names
 	watch    observer
 	frames   []frame
 	zone     *time.Location // the last that was looked up
@@ -81,7 +81,7 @@ func (p *Stream) Err() error { return p.err }
 // Fail ends the traversal because the content of a value is wrong; the first failure counts.
 func (p *Stream) Fail(err error) {
 	if p.mode != failed && err != nil {
-		p.stop(fmt.Errorf("pup: %s: %s: %w", p.verb(), p.path(place{}), err))
+		p.failWith(place{}, err)
 	}
 }
 
@@ -96,9 +96,11 @@ func (p *Stream) stop(err error) {
 // fail ends the traversal with the path of the variable at a place.
 func (p *Stream) fail(at place, format string, args ...any) {
 	if p.mode != failed {
-		p.stop(fmt.Errorf("pup: %s: %s: %w", p.verb(), p.path(at), fmt.Errorf(format, args...)))
+		p.failWith(at, fmt.Errorf(format, args...))
 	}
 }
+
+func (p *Stream) failWith(at place, err error) { p.stop(&Error{p.verb(), p.path(at), err}) }
 
 func (p *Stream) verb() string {
 	switch p.mode {
@@ -110,18 +112,6 @@ func (p *Stream) verb() string {
 		return "pack"
 	}
 }
-
-// ErrDepth is wrapped by errors about values that are nested deeper than MaxDepth.
-var ErrDepth = errors.New("nested too deeply")
-
-// ErrData is wrapped by errors about bytes that are not what pup wrote: truncated, damaged or made up.
-var ErrData = errors.New("damaged data")
-
-// ErrSchema is wrapped by errors about data of other types than the program's, or other versions without rules.
-var ErrSchema = errors.New("other schema")
-
-// ErrType is wrapped by errors about values of types that cannot be saved.
-var ErrType = errors.New("type cannot be saved")
 
 // enter goes one level deeper, for values that hold values.
 func (p *Stream) enter(at place) bool {
@@ -187,7 +177,7 @@ func (p *Stream) split(b []byte, at place) {
 			return
 		}
 		if err := p.advance(); err != nil {
-			p.stop(err)
+			p.failWith(at, err)
 			return
 		}
 	}
