@@ -16,108 +16,13 @@ import (
 	"time"
 
 	"github.com/byssus-hpc/byssus/pup"
+	"github.com/byssus-hpc/byssus/pup/testdata/odd"
 )
 
 var (
 	seed    = flag.Uint64("seed", 0, "of the random values; 0: from the clock")
 	lasting = flag.Duration("lasting", 0, "go on with random values until so much time is over")
 )
-
-// frugal is an element whose traversal depends on what was decided for the whole value: it may store less than its type
-// holds, more, or nothing.
-type frugal struct {
-	ID    int64
-	Name  string
-	Vals  [4]float64
-	Cache [40]int64
-	Kids  []frugal
-	Next  *frugal
-}
-
-// The bits of a plan.
-const (
-	visitID = 1 << iota
-	visitName
-	visitVals
-	visitCache
-	visitKids
-	visitNext
-	visitSome // by the number, which is visited
-	visitMore // what is no part of the element
-	plans
-)
-
-func visitFrugal(plan uint16) func(p *pup.Stream, f *frugal) {
-	return func(p *pup.Stream, f *frugal) {
-		if plan&visitID != 0 {
-			pup.Number(p, &f.ID)
-		}
-		if plan&visitName != 0 && (plan&visitID == 0 || plan&visitSome == 0 || f.ID%3 == 0) {
-			pup.String(p, &f.Name)
-		}
-		if plan&visitVals != 0 {
-			pup.Array(p, f.Vals[:], pup.Number)
-		}
-		if plan&visitCache != 0 {
-			pup.Plain(p, &f.Cache)
-		}
-		if plan&visitKids != 0 {
-			pup.Slice(p, &f.Kids, visitFrugal(plan))
-		}
-		if plan&visitNext != 0 {
-			pup.Ptr(p, &f.Next, visitFrugal(plan))
-		}
-		if plan&visitMore != 0 {
-			x := int64(3)
-			if plan&visitID != 0 {
-				x *= f.ID
-			}
-			pup.Number(p, &x)
-		}
-	}
-}
-
-// scratchy stores a hundredth of what it holds, by its tags.
-type scratchy struct {
-	ID    int16
-	Room  [300]int64 `pup:"-,made again"`
-	Names []string
-}
-
-// economy visits its fields by plans, one for each.
-type economy struct {
-	Plans   [6]uint16
-	Slice   []frugal
-	Slices  [][]frugal
-	Map     map[int16]frugal
-	Ptrs    []*frugal
-	Scratch []scratchy
-	Empty   []struct{}
-	Any     []any
-	Numbers []int32
-	Text    []string
-	Tags    map[string][]scratchy
-	Last    []frugal
-}
-
-func (e *economy) PUP(p *pup.Stream) {
-	pup.Array(p, e.Plans[:], pup.Number)
-	pup.Slice(p, &e.Slice, visitFrugal(e.Plans[0]))
-	pup.Slice(p, &e.Slices, func(p *pup.Stream, s *[]frugal) { pup.Slice(p, s, visitFrugal(e.Plans[1])) })
-	pup.Map(p, &e.Map, pup.Number, visitFrugal(e.Plans[2]))
-	pup.Slice(p, &e.Ptrs, func(p *pup.Stream, f **frugal) { pup.Ptr(p, f, visitFrugal(e.Plans[3])) })
-	pup.Value(p, &e.Scratch)
-	pup.Slice(p, &e.Empty, func(*pup.Stream, *struct{}) {})
-	pup.Slice(p, &e.Any, pup.Interface)
-	if e.Plans[5]&1 != 0 {
-		pup.Slice(p, &e.Numbers, func(*pup.Stream, *int32) {})
-	} else {
-		pup.Slice(p, &e.Numbers, pup.Number)
-	}
-	pup.Slice(p, &e.Text, pup.String)
-	pup.Value(p, &e.Tags)
-	pup.Slice(p, &e.Last, visitFrugal(e.Plans[4]))
-}
 
 // A maker makes random values. Most are small; some slices are long.
 type maker struct{ *rand.Rand }
@@ -135,8 +40,8 @@ func (m maker) count() int {
 
 func (m maker) text() string { return strings.Repeat("x", m.IntN(1+m.IntN(300))) }
 
-func (m maker) frugal(depth int) frugal {
-	f := frugal{ID: m.Int64N(100), Name: m.text(), Vals: [4]float64{m.Float64()}, Cache: [40]int64{1, 2, m.Int64()}}
+func (m maker) frugal(depth int) odd.Frugal {
+	f := odd.Frugal{ID: m.Int64N(100), Name: m.text(), Vals: [4]float64{m.Float64()}, Cache: [40]int64{1, 2, m.Int64()}}
 	if depth > 0 {
 		f.Kids = m.list(depth-1, m.IntN(4))
 		if m.IntN(2) == 0 {
@@ -147,21 +52,21 @@ func (m maker) frugal(depth int) frugal {
 	return f
 }
 
-func (m maker) list(depth, n int) []frugal {
+func (m maker) list(depth, n int) []odd.Frugal {
 	if n == 0 && m.IntN(2) == 0 {
 		return nil
 	}
-	list := make([]frugal, n)
+	list := make([]odd.Frugal, n)
 	for k := range list {
 		list[k] = m.frugal(depth)
 	}
 	return list
 }
 
-func (m maker) scratchy() []scratchy {
-	list := make([]scratchy, m.count())
+func (m maker) scratchy() []odd.Scratchy {
+	list := make([]odd.Scratchy, m.count())
 	for k := range list {
-		list[k] = scratchy{ID: int16(k)}
+		list[k] = odd.Scratchy{ID: int16(k)}
 		for range m.IntN(3) {
 			list[k].Names = append(list[k].Names, m.text())
 		}
@@ -170,11 +75,11 @@ func (m maker) scratchy() []scratchy {
 }
 
 // economy makes a value; in a graph, with parts that are shared.
-func (m maker) economy(shared bool) *economy {
-	e := &economy{Slice: m.list(m.IntN(3), m.count()), Last: m.list(2, m.IntN(3)), Scratch: m.scratchy(),
-		Empty: make([]struct{}, m.count()), Map: map[int16]frugal{}, Tags: map[string][]scratchy{}, Numbers: make([]int32, m.count()), Text: make([]string, m.count())}
+func (m maker) economy(shared bool) *odd.Economy {
+	e := &odd.Economy{Slice: m.list(m.IntN(3), m.count()), Last: m.list(2, m.IntN(3)), Scratch: m.scratchy(),
+		Empty: make([]struct{}, m.count()), Map: map[int16]odd.Frugal{}, Tags: map[string][]odd.Scratchy{}, Numbers: make([]int32, m.count()), Text: make([]string, m.count())}
 	for k := range e.Plans {
-		if e.Plans[k] = uint16(m.IntN(plans)); m.IntN(2) == 0 {
+		if e.Plans[k] = uint16(m.IntN(odd.AllPlans)); m.IntN(2) == 0 {
 			e.Plans[k] = 1 << m.IntN(8) >> 1 // little or nothing
 		}
 	}
@@ -234,7 +139,7 @@ func TestAcceptedIsReadable(t *testing.T) {
 		}
 		accepted++
 		for name, read := range readers(t, v, data, opts) {
-			var back economy
+			var back odd.Economy
 			if err := read(&back); err != nil {
 				t.Fatalf("-seed %d, value %d, %s: %v", *seed, n, name, err)
 			}
@@ -273,48 +178,32 @@ func readers(t *testing.T, v any, data []byte, opts []pup.Option) map[string]fun
 
 // TestShortElements writes elements that store less than their type holds, which could not be read again once.
 func TestShortElements(t *testing.T) {
-	e := &economy{Plans: [6]uint16{visitID, visitID, visitID, visitID, visitID}, Slice: make([]frugal, 100000), Last: []frugal{{ID: 7}}}
+	e := &odd.Economy{Plans: [6]uint16{odd.VisitID, odd.VisitID, odd.VisitID, odd.VisitID, odd.VisitID}, Slice: make([]odd.Frugal, 100000), Last: []odd.Frugal{{ID: 7}}}
 	data, err := pup.Marshal(e)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for name, read := range readers(t, e, data, nil) {
-		var back economy
+		var back odd.Economy
 		if err := read(&back); err != nil || len(back.Slice) != 100000 || back.Last[0].ID != 7 {
 			t.Errorf("%s: %d elements, %v", name, len(back.Slice), err)
 		}
 	}
 }
 
-// kept has elements that point to where they lie: they must not be moved once their PUP is done.
-type kept struct{ Kids []child }
-
-type child struct {
-	ID   int32
-	self *child
-	Room [100]int64
-}
-
-func (k *kept) PUP(p *pup.Stream) {
-	pup.Slice(p, &k.Kids, func(p *pup.Stream, c *child) {
-		pup.Number(p, &c.ID)
-		c.self = c
-	})
-}
-
 func TestElementsStay(t *testing.T) {
-	v := &kept{make([]child, 18000)}
+	v := &odd.Kept{Kids: make([]odd.Child, 18000)}
 	data, err := pup.Marshal(v)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for name, read := range readers(t, v, data, nil) {
-		var back kept
+		var back odd.Kept
 		if err := read(&back); err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
 		for k := range back.Kids {
-			if back.Kids[k].self != &back.Kids[k] {
+			if back.Kids[k].Self != &back.Kids[k] {
 				t.Fatalf("%s: element %d was moved", name, k)
 			}
 		}
@@ -323,8 +212,8 @@ func TestElementsStay(t *testing.T) {
 
 // TestMaxMemory: a value that takes far more memory than data is refused, by name and in both directions, unless asked for.
 func TestMaxMemory(t *testing.T) {
-	v := &kept{make([]child, 100000)}
-	if _, err := pup.Marshal(v); !errors.Is(err, pup.ErrMemory) || !strings.Contains(err.Error(), "100000 elements of type pup_test.child, of 816 bytes") {
+	v := &odd.Kept{Kids: make([]odd.Child, 100000)}
+	if _, err := pup.Marshal(v); !errors.Is(err, pup.ErrMemory) || !strings.Contains(err.Error(), "100000 elements of type odd.Child, of 816 bytes") {
 		t.Errorf("packing: found %v", err)
 	}
 	room := pup.MaxMemory(100 << 20)
@@ -332,8 +221,8 @@ func TestMaxMemory(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var back kept
-	if err := pup.Unmarshal(data, &back); !errors.Is(err, pup.ErrMemory) || !strings.Contains(err.Error(), "kept.Kids: ") {
+	var back odd.Kept
+	if err := pup.Unmarshal(data, &back); !errors.Is(err, pup.ErrMemory) || !strings.Contains(err.Error(), "Kept.Kids: ") {
 		t.Errorf("unpacking: found %v", err)
 	}
 	if err := pup.Unmarshal(data, &back, room); err != nil || len(back.Kids) != 100000 {
@@ -368,7 +257,7 @@ func TestMemoryBombs(t *testing.T) {
 		{"maps", new(map[int8]vast), false, uvarint(100) + strings.Repeat("x", 100)},
 		{"branches", &thicket{}, false, bushes(100000)},
 		{"branches, graph", &thicket{}, true, strings.ReplaceAll(bushes(50000), uvarint(25000), "\x01"+uvarint(25000))},
-		{"by hand", &economy{}, false, strings.Repeat("\x00", 12) + uvarint(1<<20) + "abc"},
+		{"by hand", &odd.Economy{}, false, strings.Repeat("\x00", 12) + uvarint(1<<20) + "abc"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			data := pup.Wrap(c.into, c.graph, []byte(c.body))
@@ -376,7 +265,7 @@ func TestMemoryBombs(t *testing.T) {
 				"Unmarshal":  func() error { return pup.Unmarshal(data, c.into, pup.MaxDepth(100000)) },
 				"FromReader": func() error { return pup.FromReader(bytes.NewReader(data), c.into, pup.MaxDepth(100000)) },
 			} {
-				err, took := allocated(read)
+				took, err := allocated(read)
 				if err != nil && strings.Contains(err.Error(), "panicked") {
 					t.Error(err)
 				}
@@ -392,12 +281,12 @@ func TestMemoryBombs(t *testing.T) {
 // in interfaces, whose types here have at most some hundred bytes.
 func most(data int) uint64 { return 17<<20 + 1024*uint64(data) }
 
-func allocated(f func() error) (err error, bytes uint64) {
+func allocated(f func() error) (bytes uint64, err error) {
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
 	err = f()
 	runtime.ReadMemStats(&after)
-	return err, after.TotalAlloc - before.TotalAlloc
+	return after.TotalAlloc - before.TotalAlloc, err
 }
 
 // TestReaderMemory reads one large slice from a reader that proves nothing: beside the value, a 64th of it is held.
@@ -408,7 +297,7 @@ func TestReaderMemory(t *testing.T) {
 		t.Fatal(err)
 	}
 	var back []float64
-	err, took := allocated(func() error { return pup.FromReader(bytes.NewReader(data), &back) })
+	took, err := allocated(func() error { return pup.FromReader(bytes.NewReader(data), &back) })
 	if own := uint64(8 * len(v)); err != nil || took > own+own/32 {
 		t.Errorf("%v; it allocated %d for a value of %d", err, took, own)
 	}
@@ -427,7 +316,7 @@ func TestReaderMemory(t *testing.T) {
 // FuzzMemory gives bodies. Whatever they hold, what they make a reader allocate is bounded.
 func FuzzMemory(f *testing.F) {
 	types := func() []any {
-		return []any{&economy{}, &thicket{}, new([]vast), new(map[int8]vast), new([]scratchy), new(map[string][]thicket), &everything{}, &mesh{}, new([]any), &owner{}}
+		return []any{&odd.Economy{}, &thicket{}, new([]vast), new(map[int8]vast), new([]odd.Scratchy), new(map[string][]thicket), &everything{}, &mesh{}, new([]any), &owner{}}
 	}
 	m := maker{rand.New(rand.NewPCG(1, 2))}
 	for n, v := range types() {
@@ -451,7 +340,7 @@ func FuzzMemory(f *testing.F) {
 			func(v any) error { return pup.FromReader(bytes.NewReader(data), v, pup.MaxMemory(1<<20)) },
 		} {
 			fresh := reflect.New(reflect.TypeOf(v).Elem()).Interface()
-			if err, took := allocated(func() error { return read(fresh) }); took > most(len(data)) {
+			if took, err := allocated(func() error { return read(fresh) }); took > most(len(data)) {
 				t.Fatalf("%d bytes made it allocate %d (%v)", len(data), took, err)
 			} else if err != nil && strings.Contains(err.Error(), "panicked") {
 				t.Fatal(err)

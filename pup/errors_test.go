@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/byssus-hpc/byssus/pup"
+	"github.com/byssus-hpc/byssus/pup/testdata/odd"
 )
 
 type dates struct {
@@ -62,11 +63,6 @@ func TestPaths(t *testing.T) {
 	}
 }
 
-// explosive has a PUP that panics.
-type explosive struct{ With any }
-
-func (e *explosive) PUP(p *pup.Stream) { panic(e.With) }
-
 func TestPanics(t *testing.T) {
 	dir := t.TempDir()
 	func() {
@@ -75,13 +71,13 @@ func TestPanics(t *testing.T) {
 				t.Error("packing: the panic was swallowed")
 			}
 		}()
-		_ = pup.ToFile(filepath.Join(dir, "value"), &explosive{"boom"})
+		_ = pup.ToFile(filepath.Join(dir, "value"), &odd.Explosive{With: "boom"})
 	}()
 	if list, err := os.ReadDir(dir); err != nil || len(list) > 0 {
 		t.Errorf("left behind: %v, %v", list, err)
 	}
-	err := pup.Unmarshal(pup.Wrap(&explosive{}, false, nil), &explosive{fs.ErrClosed})
-	if !errors.Is(err, fs.ErrClosed) || !strings.Contains(err.Error(), "pup: unpack: explosive: a PUP method panicked: ") {
+	err := pup.Unmarshal(pup.Wrap(&odd.Explosive{}, false, nil), &odd.Explosive{With: fs.ErrClosed})
+	if !errors.Is(err, fs.ErrClosed) || !strings.Contains(err.Error(), "pup: unpack: Explosive: a PUP method panicked: ") {
 		t.Errorf("unpacking: found %v", err)
 	}
 }
@@ -94,13 +90,9 @@ func TestInnerErrors(t *testing.T) {
 	if err := pup.FromFile("/nowhere/at/all", new(int)); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("FromFile: found %v", err)
 	}
-	_, err := pup.Marshal(&choosy{})
+	_, err := pup.Marshal(&odd.Choosy{})
 	var e *pup.Error
-	if !errors.Is(err, fs.ErrInvalid) || !errors.As(err, &e) || e.Op != "pack" || e.Path != "choosy" {
+	if !errors.Is(err, fs.ErrInvalid) || !errors.As(err, &e) || e.Op != "pack" || e.Path != "Choosy" {
 		t.Errorf("Fail: found %#v", err)
 	}
 }
-
-type choosy struct{ N int }
-
-func (c *choosy) PUP(p *pup.Stream) { p.Fail(fs.ErrInvalid) }

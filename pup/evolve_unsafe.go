@@ -42,12 +42,6 @@ func Version[T any](p *Stream) int {
 	return i.reg.version
 }
 
-// Old is for code from pupgen, which calls it first: it tells whether *v was unpacked from data of an older version by the
-// rules of its type, so that nothing is left to do.
-func Old[T any](p *Stream, v *T) bool {
-	return p.evolving && p.readOld(reflect.TypeFor[T](), unsafe.Pointer(v))
-}
-
 func (p *Stream) readOld(t reflect.Type, v unsafe.Pointer) bool {
 	if p.mode == failed {
 		return p.probe == nil || !p.probe.old(t, v)

@@ -269,33 +269,37 @@ func TestLife(t *testing.T) {
 	}
 }
 
-// TestOrder asks that a package may be generated before those that it imports, and that package pup needs no import.
+// TestOrder asks that a package may be generated before those that it imports.
 func TestOrder(t *testing.T) {
 	dir := module(t, map[string]string{
-		"go.mod": "module github.com/byssus-hpc/byssus\n\ngo 1.26\n",
-		"pup/a.go": "package pup\n\nimport \"github.com/byssus-hpc/byssus/late\"\n\n" +
+		"go.mod": "module example.org/m\n\ngo 1.26\n",
+		"early/a.go": "package early\n\nimport \"example.org/m/late\"\n\n" +
 			"//pup:generate\ntype A struct{ B late.B; C []late.B; D []late.Plain }\n",
 		"late/b.go": "package late\n\n//pup:generate\ntype B struct{ N string }\n\nvar save = (*B).PUP\n\n" +
 			"type Plain struct{ N int }\n",
 	})
-	f, err := Generate(Config{Dir: filepath.Join(dir, "pup")})
+	f, err := Generate(Config{Dir: filepath.Join(dir, "early")})
 	if err != nil {
 		t.Fatal(err)
 	}
 	want := Header + `
 
-package pup
+package early
 
-import "github.com/byssus-hpc/byssus/late"
+import (
+	"example.org/m/late"
+	"github.com/byssus-hpc/byssus/pup"
+	"github.com/byssus-hpc/byssus/pup/gen"
+)
 
 // PUP visits every field of A.
-func (x *A) PUP(p *Stream) {
-	if Old(p, x) {
+func (x *A) PUP(p *pup.Stream) {
+	if gen.Old(p, x) {
 		return
 	}
 	x.B.PUP(p)
-	Slice(p, &x.C, func(p *Stream, e *late.B) { e.PUP(p) })
-	PlainSlice(p, &x.D)
+	pup.Slice(p, &x.C, func(p *pup.Stream, e *late.B) { e.PUP(p) })
+	pup.PlainSlice(p, &x.D)
 }
 `
 	if d := cmp.Diff(want, string(f.Content)); d != "" {

@@ -78,7 +78,6 @@ type Numbers struct {
 	C64  complex64
 	C128 complex128
 	Wait time.Duration
-	Addr uintptr
 }
 
 // Measure is packed at once while it is short.
