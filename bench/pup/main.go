@@ -1,4 +1,5 @@
-// Command pup measures package pup beside plain copies, code written by hand, encoding/gob, encoding/json and protobuf.
+// Command pup measures package pup beside plain copies, code written by hand, encoding/gob, encoding/json, protobuf,
+// msgpack (github.com/vmihailenco/msgpack), cbor (github.com/fxamacker/cbor) and msgp (github.com/tinylib/msgp).
 //
 // It prints Go's benchmark format and a table. The variants of one comparison take turns in rounds of the same minutes,
 // and each is held against the first one: the ratio of the best times, and the median of the rounds' ratios, for the

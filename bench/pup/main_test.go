@@ -30,6 +30,9 @@ func TestComparisons(t *testing.T) {
 		"BenchmarkPUP/Records/unpack/fresh/by-hand-", "BenchmarkPUP/Records/pack/reused/gob-",
 		"BenchmarkPUP/Tree/ordered/unpack/fresh/down-json-", "BenchmarkPUP/Tree/scattered/pack/reused/pup-graph-checksums-",
 		"BenchmarkPUP/Maps/pack/reused/protobuf-ordered-", "BenchmarkPUP/Shapes/unpack/fresh/protobuf-",
+		"BenchmarkPUP/Plain/pack/reused/cbor-", "BenchmarkPUP/Records/unpack/reused/msgp-",
+		"BenchmarkPUP/Tree/ordered/pack/reused/down-msgpack-", "BenchmarkPUP/Maps/unpack/fresh/cbor-ordered-",
+		"BenchmarkPUP/Shapes/unpack/fresh/cbor-",
 	} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("not printed: %s", want)

@@ -3,6 +3,12 @@ package main
 import "github.com/byssus-hpc/byssus/pup"
 
 //go:generate go run github.com/byssus-hpc/byssus/cmd/pupgen
+//go:generate go tool msgp -io=false -tests=false -o msgp_gen.go
+
+// msgp takes all other types of this file.
+//
+//msgp:ignore regex:^(Hand|Bare) Node Shape Drawing
+//msgp:maps binkeys
 
 // Particle takes 72 bytes and is copied as memory.
 //
@@ -12,6 +18,9 @@ type Particle struct {
 	Mass, Charge float64
 	ID           int64
 }
+
+// Particles are what msgp asks for: a type with a name, which its methods belong to.
+type Particles []Particle
 
 // Record is a particle with a string and a slice.
 //
@@ -140,6 +149,17 @@ type Label struct {
 	At   Point
 	Text string
 }
+
+// Tagged is a shape for what cannot unpack an interface: which field is there says which kind it is.
+type Tagged struct {
+	Circle  *Circle  `json:"circle,omitempty" msgpack:"circle,omitempty" msg:"circle,omitempty"`
+	Box     *Box     `json:"box,omitempty" msgpack:"box,omitempty" msg:"box,omitempty"`
+	Polygon *Polygon `json:"polygon,omitempty" msgpack:"polygon,omitempty" msg:"polygon,omitempty"`
+	Label   *Label   `json:"label,omitempty" msgpack:"label,omitempty" msg:"label,omitempty"`
+}
+
+// TaggedList stands for a Drawing.
+type TaggedList []Tagged
 
 // The names under which package pup knows the kinds of shapes.
 var (
