@@ -73,6 +73,38 @@ type BareParticle struct {
 // BareCloud is a Cloud without any method: it is walked by reflection.
 type BareCloud struct{ List []BareRecord }
 
+// Small takes some 40 bytes, as a message does.
+//
+//pup:generate
+type Small struct {
+	ID      int64
+	Name    string
+	X, Y, Z float64
+}
+
+// HandSmall is a Small with a method by hand.
+type HandSmall struct {
+	ID      int64
+	Name    string
+	X, Y, Z float64
+}
+
+// PUP visits all fields.
+func (s *HandSmall) PUP(p *pup.Stream) {
+	pup.Number(p, &s.ID)
+	pup.String(p, &s.Name)
+	pup.Number(p, &s.X)
+	pup.Number(p, &s.Y)
+	pup.Number(p, &s.Z)
+}
+
+// BareSmall is a Small without any method.
+type BareSmall struct {
+	ID      int64
+	Name    string
+	X, Y, Z float64
+}
+
 // Node is one of a tree that also points up.
 //
 //pup:generate

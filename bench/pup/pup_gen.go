@@ -54,6 +54,53 @@ func (x *Cloud) PUP(p *pup.Stream) {
 	pup.Slice(p, &x.List, func(p *pup.Stream, e *Record) { e.PUP(p) })
 }
 
+// Fields of Small that lie side by side in memory.
+var pupSmall0 = pup.BlockOf[Small]("X", "Y", "Z")
+
+// PUP visits every field of Small.
+func (x *Small) PUP(p *pup.Stream) {
+	if pup.Old(p, x) {
+		return
+	}
+	pup.Number(p, &x.ID)
+	pup.String(p, &x.Name)
+	pupSmall0.PUP(p, x) // X, Y, Z: one copy of 24 bytes
+}
+
+// A short Small is packed and unpacked at once.
+var _ = pup.Short(
+	func(room []byte, x *Small) int {
+		if pup.PlainRoom(&x.ID)+
+			pup.TextRoom(x.Name)+
+			pup.PlainRoom(&x.X)+
+			pup.PlainRoom(&x.Y)+
+			pup.PlainRoom(&x.Z) > len(room) {
+			return 0
+		}
+		n := pup.ShortPlain(room, &x.ID)
+		n += pup.ShortText(room[n:], x.Name)
+		n += pup.ShortPlain(room[n:], &x.X)
+		n += pup.ShortPlain(room[n:], &x.Y)
+		return n + pup.ShortPlain(room[n:], &x.Z)
+	},
+	func(p *pup.Stream, data []byte, x *Small) int {
+		e1 := pup.PlainRoom(&x.ID)
+		e2 := pup.TextEnd(data, e1)
+		e3 := e2 + pup.PlainRoom(&x.X)
+		e4 := e3 + pup.PlainRoom(&x.Y)
+		e5 := e4 + pup.PlainRoom(&x.Z)
+		if e5 > len(data) {
+			return 0
+		}
+		pup.FillPlain(data[:e1], &x.ID)
+		pup.FillText(p, data[e1:e2], &x.Name)
+		pup.FillPlain(data[e2:e3], &x.X)
+		pup.FillPlain(data[e3:e4], &x.Y)
+		pup.FillPlain(data[e4:e5], &x.Z)
+		return e5
+	},
+)
+
 // PUP visits every field of Node.
 func (x *Node) PUP(p *pup.Stream) {
 	if pup.Old(p, x) {
