@@ -20,9 +20,9 @@ func TestCurrent(t *testing.T) {
 // TestComparisons runs every comparison with few objects: each variant must bring its value back and be printed.
 func TestComparisons(t *testing.T) {
 	var out strings.Builder
-	few := sizes{particles: 100, nodes: 1000, entries: 1000, shapes: 100, calls: 10}
+	few := sizes{particles: 100, nodes: 1000, entries: 1000, shapes: 100, calls: 10, numbers: 1000}
 	b := &bench{sizes: few, rounds: 2, turn: time.Microsecond, out: &out}
-	if err := b.measure([]string{"plain", "records", "tree", "maps", "shapes", "small"}); err != nil {
+	if err := b.measure([]string{"plain", "records", "tree", "maps", "shapes", "small", "graph"}); err != nil {
 		t.Fatal(err)
 	}
 	for _, want := range []string{
@@ -33,7 +33,7 @@ func TestComparisons(t *testing.T) {
 		"BenchmarkPUP/Plain/pack/reused/cbor-", "BenchmarkPUP/Records/unpack/reused/msgp-",
 		"BenchmarkPUP/Tree/ordered/pack/reused/down-msgpack-", "BenchmarkPUP/Maps/unpack/fresh/cbor-ordered-",
 		"BenchmarkPUP/Shapes/unpack/fresh/cbor-", "BenchmarkPUP/Small/pack/fresh/method-unchecked-",
-		"BenchmarkPUP/Small/unpack/reused/msgpack-",
+		"BenchmarkPUP/Small/unpack/reused/msgpack-", "BenchmarkPUP/Graph/pack/fresh/graph-checksums-",
 	} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("not printed: %s", want)
