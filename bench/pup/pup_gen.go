@@ -57,6 +57,53 @@ func (x *Cloud) PUP(p *pup.Stream) {
 	pup.Slice(p, &x.List, func(p *pup.Stream, e *Record) { e.PUP(p) })
 }
 
+// Fields of Small that lie side by side in memory.
+var pupSmall0 = pup.BlockOf[Small]("X", "Y", "Z")
+
+// PUP visits every field of Small.
+func (x *Small) PUP(p *pup.Stream) {
+	if gen.Old(p, x) {
+		return
+	}
+	pup.Number(p, &x.ID)
+	pup.String(p, &x.Name)
+	pupSmall0.PUP(p, x) // X, Y, Z: one copy of 24 bytes
+}
+
+// A short Small is packed and unpacked at once.
+var _ = gen.Short(
+	func(room []byte, x *Small) int {
+		if gen.PlainRoom(&x.ID)+
+			gen.TextRoom(x.Name)+
+			gen.PlainRoom(&x.X)+
+			gen.PlainRoom(&x.Y)+
+			gen.PlainRoom(&x.Z) > len(room) {
+			return 0
+		}
+		n := gen.ShortPlain(room, &x.ID)
+		n += gen.ShortText(room[n:], x.Name)
+		n += gen.ShortPlain(room[n:], &x.X)
+		n += gen.ShortPlain(room[n:], &x.Y)
+		return n + gen.ShortPlain(room[n:], &x.Z)
+	},
+	func(p *pup.Stream, data []byte, x *Small) int {
+		e1 := gen.PlainRoom(&x.ID)
+		e2 := gen.TextEnd(data, e1)
+		e3 := e2 + gen.PlainRoom(&x.X)
+		e4 := e3 + gen.PlainRoom(&x.Y)
+		e5 := e4 + gen.PlainRoom(&x.Z)
+		if e5 > len(data) {
+			return 0
+		}
+		gen.FillPlain(data[:e1], &x.ID)
+		gen.FillText(p, data[e1:e2], &x.Name)
+		gen.FillPlain(data[e2:e3], &x.X)
+		gen.FillPlain(data[e3:e4], &x.Y)
+		gen.FillPlain(data[e4:e5], &x.Z)
+		return e5
+	},
+)
+
 // PUP visits every field of Node.
 func (x *Node) PUP(p *pup.Stream) {
 	if gen.Old(p, x) {
