@@ -65,12 +65,18 @@ func (r *run) visitPlace(kind string, p Place, a visitArg, typ types.Type, assum
 	}
 }
 
-// forget drops what was stored at a place before it was visited.
+// forget drops what was stored at a place before it was visited, also as part of a larger value.
 func (r *run) forget(p Place) {
+	within := false
 	for k, e := range r.st.store {
 		if p.Root == e.place.Root && p.covers(e.place) {
 			delete(r.st.store, k)
 		}
+		within = within || e.place.covers(p)
+	}
+	if within {
+		r.vars++
+		r.st.store[p.key()] = entry{p, &value{text: "data" + itoa(r.vars)}}
 	}
 }
 
