@@ -170,16 +170,10 @@ func (r *run) elementBody(fn *value, at Place, typ types.Type, pos token.Pos) {
 		args := []arg{{&value{stream: true}, types.Typ[types.Invalid]}, {elem, types.NewPointer(typ)}}
 		loops := r.loops
 		r.loops = nil
-		if fn.fn.lit != nil {
-			r.inlineLit(fn.fn, args, pos)
-		} else {
-			if fn.fn.recv != nil {
-				args = append([]arg{{fn.fn.recv, types.NewPointer(fn.fn.recvType)}}, args...)
-			} else if fn.fn.obj.Signature().Recv() != nil {
-				args[0], args[1] = args[1], args[0]
-			}
-			r.invokeFunc(fn.fn, args, pos, nil, nil)
+		if fn.fn.lit == nil && fn.fn.recv == nil && fn.fn.obj.Signature().Recv() != nil {
+			args[0], args[1] = args[1], args[0]
 		}
+		r.apply(fn.fn, args, pos)
 		r.loops = loops
 		r.elems = r.elems[:len(r.elems)-1]
 	}

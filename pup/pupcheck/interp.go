@@ -41,7 +41,10 @@ type loopCtx struct {
 	exits     []*state
 	twice     []*visit // visits that every pass repeats
 	completes bool     // there is a second pass
-	open      bool     // what happens in it decides whether there is another pass
+	cut       bool     // it ends before the last pass
+	bound     *bound   // of its variable, if that is known
+	stmt      ast.Node
+	open      bool // what happens in it decides whether there is another pass
 }
 
 // A frame holds the variables of one call.
@@ -503,7 +506,7 @@ func (r *run) adopt(p Place, v *value) {
 			case e.kind != headerOf:
 				continue
 			}
-			at.loops = ^uint64(0)
+			at.loops = everyLoop
 			r.st.alias[ref.Root] = at
 			for _, inner := range r.parts(ref) {
 				if r.mode.reads() && len(inner.v.deep().unset) == 0 {

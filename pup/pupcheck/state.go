@@ -23,6 +23,7 @@ type lit struct {
 	not   bool
 	cmp   *comparison
 	loops uint64
+	index bool // it depends on the variables of loops only
 }
 
 // A state is what holds at one point of the traversal.

@@ -19,6 +19,7 @@ const (
 	fromEnvironment
 	fromChannel
 	inMapOrder // elements stand in the order of a map
+	fromPass   // a variable that the passes of a loop hand on
 )
 
 // deps is what a value depends on.
@@ -52,7 +53,7 @@ func (d deps) and(o deps) deps {
 
 // control is what remains of the dependence of a condition for a value assigned under it.
 func (d deps) control() deps {
-	d.temps, d.flags = nil, d.flags&^inMapOrder
+	d.temps, d.flags = nil, d.flags&^(inMapOrder|fromPass)
 	return d
 }
 
@@ -78,13 +79,6 @@ type closure struct {
 	targs    *typeArgs
 }
 
-// A bound is the interval of a loop's variable.
-type bound struct {
-	lo, hi int64  // hi < 0: unknown
-	over   *Place // what is ranged over
-	text   string
-}
-
 // A value is what is known of an expression's value. Values are not changed once made.
 type value struct {
 	deps
@@ -104,11 +98,12 @@ type value struct {
 	loop    *bound // the value is this loop's variable
 	cmp     *comparison
 	errVal  bool      // an error value
-	length  *Place    // it is the length of what stands there
+	length  *measure  // it comes from the length of a slice
 	window  *[2]int64 // a slice of these elements of an array
 	made    bool      // a new slice, map or pointer, or another length of an old one: no content yet
 	carries bool      // it may hold the stream
 	vague   bool      // refs are a guess
+	moving  bool      // a variable that is another slice in every pass of a loop
 }
 
 // A comparison is a condition of the form subject op constant.
@@ -194,6 +189,7 @@ func joinValues(a, b *value) *value {
 	if a.text == b.text && a.listed {
 		j.list, j.listed = b.list, b.listed
 	}
+	j.length = joinMeasures(a, b)
 	j.fields = joinFields(a, b)
 	return j
 }

@@ -39,9 +39,9 @@ func (r *run) visit(kind string, a visitArg) {
 
 // visitPlace notes the visit of a part of a parameter.
 func (r *run) visitPlace(kind string, p Place, a visitArg, typ types.Type, assumed bool) {
-	at := p
+	at := r.refine(p)
 	if a.shape {
-		at = p.shape()
+		at = at.shape()
 	}
 	n := &Node{Op: OpVisit, Kind: kind, Type: typeText(typ), Place: at, Assumed: assumed, pos: a.pos}
 	r.nodes = append(r.nodes, n)
@@ -137,7 +137,7 @@ func (r *run) temp(kind string, a visitArg, d deps) *Node {
 	r.checkType(kind, Place{Root: -1}, a.typ, a)
 	n := &Node{Op: OpTemp, Kind: kind, Type: typeText(a.typ), Assumed: a.assumed, pos: a.pos, mode: r.mode, varies: varies(a.typ)}
 	for _, p := range d.src {
-		n.Src = append(n.Src, p)
+		n.Src = append(n.Src, r.refine(p))
 	}
 	slices.SortFunc(n.Src, func(a, b Place) int { return compareStrings(a.key(), b.key()) })
 	return n

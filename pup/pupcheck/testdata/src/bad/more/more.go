@@ -479,7 +479,7 @@ type B42 struct{ a [3]int }
 func (x *B42) PUP(p *pup.Stream) {
 	if p.Unpacking() {
 		for i := 2; i >= 0; i-- {
-			pup.Number(p, &x.a[i]) // want `packing and unpacking differ: x\.a\[\.\.\.\] the loops make different numbers of passes`
+			pup.Number(p, &x.a[i]) // want `packing and unpacking differ: x\.a\[\.\.\.\] is visited in opposite orders`
 		}
 	} else {
 		for i := 0; i < 3; i++ {
