@@ -82,7 +82,7 @@ func (r *run) ident(f *frame, e *ast.Ident) *value {
 		for _, l := range r.loops {
 			if l.assigned[obj] {
 				v = v.taint(l.bit)
-				if l.stmt != nil && (obj.Pos() < l.stmt.Pos() || obj.Pos() >= l.stmt.End()) {
+				if l.whole[obj] && l.stmt != nil && (obj.Pos() < l.stmt.Pos() || obj.Pos() >= l.stmt.End()) {
 					v.flags |= fromPass
 					v.moving = true
 				}

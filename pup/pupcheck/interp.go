@@ -37,7 +37,8 @@ type visit struct {
 // A loopCtx is a loop or switch being executed.
 type loopCtx struct {
 	bit       uint64
-	assigned  map[types.Object]bool
+	assigned  map[types.Object]bool // also in parts
+	whole     map[types.Object]bool // assigned themselves
 	exits     []*state
 	twice     []*visit // visits that every pass repeats
 	completes bool     // there is a second pass

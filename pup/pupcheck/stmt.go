@@ -517,7 +517,7 @@ func (r *run) loop(f *frame, l *loopCtx, over *value, isMap bool, pos token.Pos,
 // newLoop makes the context of a loop in whose passes the given variables differ.
 func (r *run) newLoop(nodes ...ast.Node) *loopCtx {
 	r.bits++
-	l := &loopCtx{bit: 1 << (r.bits % 64), assigned: map[types.Object]bool{}}
+	l := &loopCtx{bit: 1 << (r.bits % 64), assigned: map[types.Object]bool{}, whole: map[types.Object]bool{}}
 	for _, n := range nodes {
 		if n == nil {
 			continue
@@ -539,6 +539,9 @@ func (r *run) newLoop(nodes ...ast.Node) *loopCtx {
 
 // noteAssigned notes the variable at the root of an expression.
 func (r *run) noteAssigned(l *loopCtx, e ast.Expr) {
+	if id, ok := ast.Unparen(e).(*ast.Ident); ok {
+		l.whole[r.pass.TypesInfo.ObjectOf(id)] = true
+	}
 	for {
 		switch x := ast.Unparen(e).(type) {
 		case *ast.SelectorExpr:
