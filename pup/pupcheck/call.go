@@ -385,6 +385,7 @@ func (r *run) convert(f *frame, to types.Type, e ast.Expr) *value {
 		}
 		return &v
 	}
+	r.noteLoss(&v, x, from, to)
 	_, toPtr := under(to).(*types.Pointer)
 	switch {
 	case isUnsafePointer(to) && isPointer(from):

@@ -96,6 +96,7 @@ const (
 
 // checkCoverage reports the fields of a receiver that its PUP does not save and restore.
 func (c *checker) checkCoverage(f *types.Func, decl *ast.FuncDecl, runs [modes]*run) {
+	runs[packing].checkNarrow()
 	recv := f.Signature().Recv()
 	t := pointee(recv.Type())
 	root := Place{Root: 0, Name: recv.Name()}

@@ -470,6 +470,7 @@ func (r *run) binary(x, y *value, op token.Token) *value {
 		return r.compare(x, y, op)
 	}
 	d.flags &^= inMapOrder
+	r.noteSplit(x, op)
 	if x.konst != nil && y.konst != nil {
 		if v := fold(x.konst, y.konst, op); v != nil {
 			return &value{konst: v, text: v.ExactString(), deps: d}

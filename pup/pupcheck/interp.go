@@ -97,6 +97,7 @@ type run struct {
 	vars   int
 	bits   int
 	steps  int
+	tested map[string]bool // places for whose values the traversal may fail, or which are packed in parts
 	at     token.Pos       // the statement being executed
 	stack  []*ast.FuncDecl // whose bodies are being executed
 }
@@ -120,6 +121,7 @@ func (r *run) execute() (ok bool) {
 		}
 	}()
 	r.st, r.active = newState(), map[*ast.FuncLit]bool{}
+	r.tested = map[string]bool{}
 	f := &frame{vars: map[types.Object]Place{}, decl: r.root, sig: r.self.Signature(), streams: true}
 	r.bindRoot(f)
 	r.body(f, r.root.Body)
@@ -545,6 +547,7 @@ func (r *run) contentOf(p Place) deps {
 
 // restore notes that unpacking gives a part of a parameter a value made of visited data.
 func (r *run) restore(p Place, d deps) {
+	r.checkRestored(p, d)
 	r.nodes = append(r.nodes, &Node{Op: OpRestore, Place: p})
 	for t := range d.temps {
 		t.Dst = append(t.Dst, p)

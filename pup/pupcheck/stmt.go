@@ -268,18 +268,24 @@ func (r *run) choose(f *frame, pos token.Pos, alts []alternative) bool {
 			r.reported[p.object().key()] = true
 		}
 	}
+	failed := false
 	run := func(not bool, body func() bool) (*state, []*Node, bool) {
 		r.st, r.nodes = start.clone(), nil
 		cond.not = not
 		r.st.path = append(r.st.path, cond)
-		r.st.ctl = r.st.ctl.and(a.cond.control())
+		if !failed {
+			r.st.ctl = r.st.ctl.and(a.cond.control())
+		}
 		ended := !body()
 		r.st.path, r.st.ctl = start.path, start.ctl
 		return r.st, r.nodes, !ended
 	}
 	cond.index = cond.index && !a.orFails
 	thenState, thenNodes, thenEnds := run(false, take)
-	cond.index = cond.index && !thenState.failed
+	if failed = thenState.failed; failed {
+		cond.index = false
+		r.noteTested(a.cond)
+	}
 	elseState, elseNodes, elseEnds := run(true, func() bool { return r.choose(f, pos, alts[1:]) })
 	r.nodes = nodes
 	r.st = join(thenState, elseState, !isVersion(a.cond))

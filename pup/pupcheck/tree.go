@@ -37,12 +37,14 @@ type Node struct {
 	Place      Place
 	Src        []Place // OpTemp: what the value was computed from
 	Dst        []Place // OpTemp: what was assigned from the visited value
+	Lost       []Loss  // OpTemp: conversions that cannot hold every value
 	Cond       Cond
 	Open       bool // OpLoop: what is visited decides whether there is another pass
 	Assumed    bool // the place, or that it is visited at all, is a guess in favour of the programmer
 	Then, Else []*Node
 	Args       []CallArg // OpCall
 	pos        token.Pos
+	at         token.Pos // where to report it
 	mode       mode // in which it happened
 	varies     bool // the size of the visited value varies
 }

@@ -27,6 +27,7 @@ type deps struct {
 	src    map[string]Place // parts of parameters that it was computed from
 	unset  map[string]Place // those of src that unpacking had not restored when they were read
 	temps  map[*Node]bool   // visits of temporaries whose data it holds
+	lost   map[string]Loss  // conversions on the way that cannot hold every value
 	flags  flags
 	loops  uint64 // loops in whose passes it differs
 	global string // name of a variable, for messages
@@ -48,12 +49,13 @@ func (d deps) and(o deps) deps {
 	if d.global == "" {
 		d.global = o.global
 	}
-	return deps{union(d.src, o.src), union(d.unset, o.unset), union(d.temps, o.temps), d.flags | o.flags, d.loops | o.loops, d.global}
+	return deps{union(d.src, o.src), union(d.unset, o.unset), union(d.temps, o.temps), union(d.lost, o.lost),
+		d.flags | o.flags, d.loops | o.loops, d.global}
 }
 
 // control is what remains of the dependence of a condition for a value assigned under it.
 func (d deps) control() deps {
-	d.temps, d.flags = nil, d.flags&^(inMapOrder|fromPass)
+	d.temps, d.lost, d.flags = nil, nil, d.flags&^(inMapOrder|fromPass)
 	return d
 }
 
@@ -97,13 +99,15 @@ type value struct {
 	text    string // the same for equal values
 	loop    *bound // the value is this loop's variable
 	cmp     *comparison
-	errVal  bool      // an error value
-	length  *measure  // it comes from the length of a slice
-	window  *[2]int64 // a slice of these elements of an array
-	made    bool      // a new slice, map or pointer, or another length of an old one: no content yet
-	carries bool      // it may hold the stream
-	vague   bool      // refs are a guess
-	moving  bool      // a variable that is another slice in every pass of a loop
+	errVal  bool       // an error value
+	length  *measure   // it comes from the length of a slice
+	window  *[2]int64  // a slice of these elements of an array
+	made    bool       // a new slice, map or pointer, or another length of an old one: no content yet
+	carries bool       // it may hold the stream
+	vague   bool       // refs are a guess
+	data    bool       // just what was visited
+	origin  types.Type // what a number was before it was converted
+	moving  bool       // a variable that is another slice in every pass of a loop
 }
 
 // A comparison is a condition of the form subject op constant.

@@ -113,7 +113,8 @@ func (r *run) visitTemp(kind string, p Place, a visitArg) {
 	if kindOf == headerOf || kindOf == copyOf {
 		kindOf, refs = noRef, nil
 	}
-	got := &value{deps: deps{flags: fromStream, temps: map[*Node]bool{n: true}, loops: d.loops | r.bit()}, kind: kindOf, refs: refs}
+	got := &value{deps: deps{flags: fromStream, temps: map[*Node]bool{n: true}, loops: d.loops | r.bit()}, kind: kindOf, refs: refs,
+		data: true}
 	r.vars++
 	got.text = "data" + itoa(r.vars)
 	r.st.set(p, got)
@@ -139,6 +140,7 @@ func (r *run) temp(kind string, a visitArg, d deps) *Node {
 	for _, p := range d.src {
 		n.Src = append(n.Src, r.refine(p))
 	}
+	n.Lost, n.at = r.losses(d), r.position(a.pos)
 	slices.SortFunc(n.Src, func(a, b Place) int { return compareStrings(a.key(), b.key()) })
 	return n
 }
