@@ -461,6 +461,10 @@ func (r *run) builtin(f *frame, e *ast.CallExpr, name string) *value {
 			r.assign([]Place{p}, args[1].plain(), r.typeOf(f, e.Args[1]))
 		}
 		return &value{deps: args[0].deep().and(args[1].deep())}
+	case "delete":
+		r.changesPlaces(args[0])
+	case "clear":
+		r.clears(args[0])
 	case "panic":
 		r.st.failed = true
 		return &value{}
@@ -527,6 +531,9 @@ func (r *run) length(f *frame, e ast.Expr, x *value, capacity bool) *value {
 func (r *run) appendTo(args []*value, spread bool) *value {
 	base := args[0]
 	v := &value{deps: base.deps, kind: base.kind, refs: base.refs}
+	if base.clipped {
+		v.kind, v.refs = noRef, nil
+	}
 	if base.listed {
 		v.list, v.listed = slices.Clone(base.list), true
 	}

@@ -395,7 +395,7 @@ func (r *run) slice(f *frame, e *ast.SliceExpr) *value {
 	if okLo && !isString(r.typeOf(f, e.X)) {
 		v.window = inWindow(x, lo, high)
 	}
-	v.text, v.made = "", true
+	v.text, v.made, v.clipped = "", true, e.Slice3
 	return &v
 }
 

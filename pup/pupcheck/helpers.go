@@ -243,6 +243,10 @@ func (r *run) library(obj *types.Func, args []arg, pos token.Pos, result types.T
 	case pkg == "sync" && recvName(obj) == "Map" && name == "Range":
 		return r.sometimes(args, pos, &value{deps: deps{flags: inMapOrder}})
 	}
+	r.changesArgument(pkg, name, args)
+	if pkg == "sort" && name == "Reverse" && len(args) == 1 {
+		return args[0].v
+	}
 	v := r.unknown(name, args, pos, result)
 	sorted := (pkg == "sort" || pkg == "slices") && (strings.HasPrefix(name, "Sort") || pkg == "sort")
 	switch {

@@ -82,24 +82,28 @@ type element struct {
 // A run interprets one function in one mode.
 type run struct {
 	*checker
-	mode   mode
-	root   *ast.FuncDecl
-	self   *types.Func
-	isPUP  bool
-	params []types.Type // types of the places with these roots
-	st     *state
-	nodes  []*Node
-	visits []*visit
-	loops  []*loopCtx // that are being executed, of all frames
-	elems  []element
-	active map[*ast.FuncLit]bool // literals whose bodies are being executed
-	site   token.Pos             // of the call in root through which the present code is executed
-	vars   int
-	bits   int
-	steps  int
-	tested map[string]bool // places for whose values the traversal may fail, or which are packed in parts
-	at     token.Pos       // the statement being executed
-	stack  []*ast.FuncDecl // whose bodies are being executed
+	mode    mode
+	root    *ast.FuncDecl
+	self    *types.Func
+	isPUP   bool
+	params  []types.Type // types of the places with these roots
+	st      *state
+	nodes   []*Node
+	visits  []*visit
+	loops   []*loopCtx // that are being executed, of all frames
+	elems   []element
+	active  map[*ast.FuncLit]bool // literals whose bodies are being executed
+	site    token.Pos             // of the call in root through which the present code is executed
+	vars    int
+	bits    int
+	steps   int
+	changes []change // of parameters, not unpacking
+	packed  []Place  // so far
+	reads   []read
+	stores  map[token.Pos]bool // statements that assign when unpacking, and whether visited data
+	tested  map[string]bool    // places for whose values the traversal may fail, or which are packed in parts
+	at      token.Pos          // the statement being executed
+	stack   []*ast.FuncDecl    // whose bodies are being executed
 }
 
 // gaveUp is the panic value of a run that takes too long or meets what cannot be followed.
@@ -266,6 +270,7 @@ func isError(t types.Type) bool {
 // load reads a place.
 func (r *run) load(p Place, t types.Type) *value {
 	p = r.st.resolve(p)
+	r.noteRead(p)
 	v := r.stored(p, t, 0)
 	if p.param() {
 		v = r.readParam(p, t, v)
@@ -448,6 +453,7 @@ func (r *run) assignParam(p Place, v *value) {
 	v = v.depend(inside)
 	r.adopt(p, v)
 	d := v.deep()
+	r.noteStored(p, v, d)
 	if !r.mode.reads() {
 		if !made && len(d.src) > 0 && r.mode == packing && len(r.st.path) == 0 {
 			r.nodes = append(r.nodes, &Node{Op: OpDerive, Place: p, Src: sortedPlaces(d.src)})
@@ -462,6 +468,9 @@ func (r *run) assignParam(p Place, v *value) {
 	}
 	if d.flags&fromStream != 0 {
 		r.restore(p, d)
+		if len(d.temps) > 0 && !made {
+			r.st.known = append(r.st.known, knownPlace{place: p, data: true})
+		}
 	}
 }
 

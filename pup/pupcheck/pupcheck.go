@@ -36,7 +36,8 @@ type checker struct {
 	blocks     map[*types.Var][]string
 	tables     map[*types.Var]ast.Expr // variables that nobody assigns, with the literal that is their value
 	skipped    map[*types.Var]token.Pos
-	versions   map[string]int64 // current versions of types
+	skipCalls  map[*types.Var]bool // given to pup.Skip
+	versions   map[string]int64    // current versions of types
 	compared   map[string][]comparedVersion
 	reached    map[*ast.FuncDecl]bool
 	reported   map[string]bool // places whose missing restoration has been reported, in this run
@@ -55,7 +56,8 @@ func check(pass *analysis.Pass) (any, error) {
 	}
 	c := &checker{
 		pass: pass, decls: map[*types.Func]*ast.FuncDecl{}, blocks: map[*types.Var][]string{}, tables: map[*types.Var]ast.Expr{},
-		skipped: map[*types.Var]token.Pos{}, reached: map[*ast.FuncDecl]bool{}, said: map[string]bool{},
+		skipped: map[*types.Var]token.Pos{}, skipCalls: map[*types.Var]bool{},
+		reached: map[*ast.FuncDecl]bool{}, said: map[string]bool{},
 		compared: map[string][]comparedVersion{}, texts: map[string]int64{},
 	}
 	c.index()
@@ -276,6 +278,8 @@ func (c *checker) checkVersions(f *types.Func, decl *ast.FuncDecl, versions map[
 		}
 		runs[m] = r
 	}
+	runs[packing].checkChanges(runs[unpacking])
+	runs[sizing].checkChanges(runs[unpacking])
 	if !c.compareTraces(runs) && isPUP(f) {
 		c.checkCoverage(f, decl, runs)
 	}

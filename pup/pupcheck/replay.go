@@ -101,6 +101,7 @@ func (r *run) replayTemp(n *Node, args []arg, pos token.Pos) {
 			}
 		}
 	}
+	r.notePacked(m.Src...)
 	r.nodes = append(r.nodes, m)
 }
 

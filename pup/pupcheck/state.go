@@ -15,6 +15,7 @@ type entry struct {
 type knownPlace struct {
 	place   Place
 	visited bool // else assigned
+	data    bool // what was visited is there
 }
 
 // A lit is a condition that holds on the path to a point, or does not.
@@ -74,7 +75,9 @@ func (s *state) established(p Place) bool {
 	})
 }
 
-func (s *state) setKnown(p Place, visited bool) { s.known = append(s.known, knownPlace{p, visited}) }
+func (s *state) setKnown(p Place, visited bool) {
+	s.known = append(s.known, knownPlace{place: p, visited: visited, data: visited})
+}
 
 // set stores a value and forgets what was stored at parts of the place.
 func (s *state) set(p Place, v *value) {

@@ -45,8 +45,8 @@ type Node struct {
 	Args       []CallArg // OpCall
 	pos        token.Pos
 	at         token.Pos // where to report it
-	mode       mode // in which it happened
-	varies     bool // the size of the visited value varies
+	mode       mode      // in which it happened
+	varies     bool      // the size of the visited value varies
 }
 
 // visible drops everything that leaves no trace in the packed data.

@@ -105,6 +105,7 @@ type value struct {
 	made    bool       // a new slice, map or pointer, or another length of an old one: no content yet
 	carries bool       // it may hold the stream
 	vague   bool       // refs are a guess
+	clipped bool       // a slice that append cannot extend in place
 	data    bool       // just what was visited
 	origin  types.Type // what a number was before it was converted
 	moving  bool       // a variable that is another slice in every pass of a loop

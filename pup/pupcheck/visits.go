@@ -43,6 +43,7 @@ func (r *run) visitPlace(kind string, p Place, a visitArg, typ types.Type, assum
 	if a.shape {
 		at = at.shape()
 	}
+	r.notePacked(at)
 	n := &Node{Op: OpVisit, Kind: kind, Type: typeText(typ), Place: at, Assumed: assumed, pos: a.pos}
 	r.nodes = append(r.nodes, n)
 	v := &visit{node: n, path: slices.Clone(r.st.path), loops: p.loops, typ: typ, pos: r.position(a.pos)}
@@ -140,6 +141,7 @@ func (r *run) temp(kind string, a visitArg, d deps) *Node {
 	for _, p := range d.src {
 		n.Src = append(n.Src, r.refine(p))
 	}
+	r.notePacked(n.Src...)
 	n.Lost, n.at = r.losses(d), r.position(a.pos)
 	slices.SortFunc(n.Src, func(a, b Place) int { return compareStrings(a.key(), b.key()) })
 	return n

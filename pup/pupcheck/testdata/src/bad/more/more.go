@@ -509,7 +509,7 @@ func (x *B44) PUP(p *pup.Stream) { // want `PUP of B44: x\.t is packed, but not 
 	ns := x.t.UnixNano()
 	pup.Number(p, &ns)
 	if p.Packing() {
-		x.t = time.Unix(0, ns)
+		x.t = time.Unix(0, ns) // want `x\.t is changed while it is packed`
 	}
 }
 

@@ -292,3 +292,71 @@ func (x *Outer) PUP(p *pup.Stream) {
 	x.g.PUP(p)
 	pup.Number(p, &x.k)
 }
+
+// What is assigned after unpacking depends on what was unpacked.
+type Clamped struct {
+	n    int
+	m    map[string]int
+	list []int
+	mode int
+}
+
+func (x *Clamped) PUP(p *pup.Stream) {
+	pup.Number(p, &x.n)
+	pup.Map(p, &x.m, pup.String, pup.Number)
+	pup.PlainSlice(p, &x.list)
+	pup.Number(p, &x.mode)
+	if p.Unpacking() {
+		if x.n < 0 {
+			x.n = 0
+		}
+		if len(x.m) == 0 {
+			x.m = nil
+		}
+		if x.mode == 3 {
+			x.list = x.list[:0]
+		}
+	}
+}
+
+// Skipped parts of what has been visited, and pointers that are mended.
+type link struct {
+	n    int
+	up   *parent //pup:skip set by the parent
+	seen bool    //pup:skip used by walks
+}
+
+type parent struct {
+	links []link
+	first link
+}
+
+func (x *parent) PUP(p *pup.Stream) {
+	pup.Slice(p, &x.links, pup.Value)
+	pup.Value(p, &x.first)
+	if p.Unpacking() {
+		x.first.up, x.first.seen = x, false
+		for i := range x.links {
+			x.links[i].up, x.links[i].seen = x, false
+		}
+	}
+}
+
+// What was unpacked has been used.
+type Scratch struct {
+	n    int
+	list []int
+}
+
+func (x *Scratch) PUP(p *pup.Stream) {
+	v := x.n
+	pup.Number(p, &v)
+	if p.Unpacking() {
+		x.n = v
+		v = 0
+	}
+	var old Scratch
+	pup.PlainSlice(p, &x.list)
+	old = Scratch{}
+	_ = old
+}
