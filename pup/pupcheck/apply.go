@@ -23,7 +23,10 @@ func (r *run) callParameter(fn *value, args []arg, pos token.Pos, result types.T
 	for _, a := range args {
 		out := CallArg{Stream: a.v.stream, Slice: a.v.kind == headerOf}
 		for _, p := range a.v.refs {
-			if p = r.st.resolve(p); p.param() && a.v.kind != copyOf {
+			if p = r.st.resolve(p); !p.param() {
+				return r.unknown("", given, pos, result)
+			}
+			if a.v.kind != copyOf {
 				out.Places = append(out.Places, r.refine(p))
 			}
 		}

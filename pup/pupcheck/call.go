@@ -505,6 +505,9 @@ func (r *run) length(f *frame, e ast.Expr, x *value, capacity bool) *value {
 	if x.listed {
 		return constValue(constant.MakeInt64(int64(len(x.list))))
 	}
+	if x.vague {
+		return x.plain()
+	}
 	v := &value{deps: shapeDeps(x)}
 	refs := x.refs
 	if len(refs) == 0 {

@@ -89,8 +89,13 @@ func isEmpty(v *value, d deps) bool {
 	if len(d.src)+len(d.temps) > 0 || d.flags != 0 || v.stream {
 		return false
 	}
+	for _, f := range v.fields {
+		if !isEmpty(f, f.deep()) {
+			return false
+		}
+	}
 	local := v.kind == copyOf && len(v.refs) == 1 && !v.refs[0].param()
-	return v.konst != nil || v.isNil || v.made || local
+	return v.konst != nil || v.isNil || v.made || local || len(v.fields) > 0
 }
 
 // checkChanges reports what is changed while it is packed; unpack is the run of the same function for unpacking.

@@ -6,6 +6,7 @@ import (
 	"go/constant"
 	"go/token"
 	"go/types"
+	"maps"
 	"slices"
 )
 
@@ -434,8 +435,11 @@ func (r *run) parts(p Place) []entry {
 // assignParam notes that a part of a parameter gets a value.
 func (r *run) assignParam(p Place, v *value) {
 	if len(v.fields) > 0 {
-		for name, f := range v.fields {
-			r.assignParam(p.field(name), f.depend(v.deps))
+		if r.mode.reads() {
+			r.checkReset(p, v)
+		}
+		for _, name := range slices.Sorted(maps.Keys(v.fields)) {
+			r.assignParam(p.field(name), v.fields[name].depend(v.deps))
 		}
 		return
 	}

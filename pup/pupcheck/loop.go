@@ -46,18 +46,55 @@ func (r *run) mayLeave(s ast.Stmt) bool {
 	return found
 }
 
+// A ranged is what a range loop goes through, with the variables for the index and the element.
+type ranged struct {
+	over       ast.Expr
+	key, value ast.Expr
+	dir        int8
+}
+
+// rangedOf sees through the iterators of package slices.
+func (r *run) rangedOf(s *ast.RangeStmt) ranged {
+	out := ranged{s.X, s.Key, s.Value, 1}
+	call, ok := ast.Unparen(s.X).(*ast.CallExpr)
+	if !ok || len(call.Args) != 1 {
+		return out
+	}
+	id := calleeIdent(ast.Unparen(call.Fun))
+	if id == nil {
+		return out
+	}
+	f, ok := r.pass.TypesInfo.Uses[id].(*types.Func)
+	if !ok || f.Pkg() == nil || f.Pkg().Path() != "slices" {
+		return out
+	}
+	switch f.Name() {
+	case "All":
+		return ranged{call.Args[0], s.Key, s.Value, 1}
+	case "Backward":
+		return ranged{call.Args[0], s.Key, s.Value, -1}
+	case "Values":
+		return ranged{call.Args[0], nil, s.Key, 1}
+	}
+	return out
+}
+
 // rangeStmt executes a range loop.
 func (r *run) rangeStmt(f *frame, s *ast.RangeStmt) bool {
-	x := r.eval(f, s.X)
-	t := r.typeOf(f, s.X)
-	if x.listed && len(x.list) > 0 && len(x.list) <= 64 {
-		return r.unroll(f, s, x)
+	g, reads := r.rangedOf(s), len(r.reads)
+	x := r.eval(f, g.over)
+	if g.value == nil {
+		r.reads = r.reads[:reads] // only the length matters
 	}
-	if isFunc(under(t)) && x.fn.literal() {
+	t := r.typeOf(f, g.over)
+	if x.listed && len(x.list) > 0 && len(x.list) <= 64 && g.dir > 0 {
+		return r.unroll(f, s, g, x)
+	}
+	if isFunc(under(t)) && r.known(x.fn) {
 		return r.iterate(f, s, x)
 	}
 	l := r.newLoop(s.Body)
-	for _, e := range []ast.Expr{s.Key, s.Value} {
+	for _, e := range []ast.Expr{g.key, g.value} {
 		if e != nil {
 			r.noteAssigned(l, e)
 		}
@@ -72,31 +109,51 @@ func (r *run) rangeStmt(f *frame, s *ast.RangeStmt) bool {
 		overMap = true
 	}
 	b := r.rangeBound(x, u)
+	b.dir = g.dir
 	over.text = b.text
 	l.bound, l.stmt = b, s
 	if isTable(u) && b.hasHi && b.over == nil {
 		over.deps = deps{}
 	}
-	head := func() {
-		r.vars++
-		key := &value{deps: deps{loops: l.bit, flags: x.flags & (fromStream | inMapOrder)}, loop: b, text: pass + itoa(r.vars)}
-		if overMap {
-			key.flags |= inMapOrder
-		}
-		if overMap || isFunc(u) {
-			key = &value{deps: x.deep().and(key.deps), text: key.text}
-		}
-		if s.Key != nil && !isFunc(u) {
-			r.assignTo(f, s.Key, key)
-		}
-		if isFunc(u) {
-			r.bindIterated(f, s, x, key)
-		} else if s.Value != nil {
-			v := r.load1(r.elementPlaces(f, s.X, x, key, t), elementType(u))
-			r.assignTo(f, s.Value, v.depend(deps{flags: key.flags, loops: l.bit}).and(x))
-		}
-	}
+	head := func() { r.bindRanged(f, g, l, x, overMap) }
 	return r.loop(f, l, over, overMap, s.Pos(), head, items(s.Body.List), nil)
+}
+
+// bindRanged gives the variables of a range loop their values.
+func (r *run) bindRanged(f *frame, g ranged, l *loopCtx, x *value, overMap bool) {
+	t := r.typeOf(f, g.over)
+	u := under(pointee(t))
+	r.vars++
+	key := &value{deps: deps{loops: l.bit, flags: x.flags & (fromStream | inMapOrder)}, loop: l.bound, text: pass + itoa(r.vars)}
+	if overMap {
+		key.flags |= inMapOrder
+	}
+	if overMap || isFunc(u) {
+		key = &value{deps: x.deep().and(key.deps), text: key.text}
+	}
+	if isFunc(u) {
+		r.bindIterated(f, g, x, key)
+		return
+	}
+	if g.key != nil {
+		r.assignTo(f, g.key, key)
+	}
+	if g.value != nil {
+		v := r.load1(r.elementPlaces(f, g.over, x, key, t), elementType(u))
+		r.assignTo(f, g.value, v.depend(deps{flags: key.flags, loops: l.bit}).and(x))
+	}
+}
+
+// known reports whether the body of a function can be followed.
+func (r *run) known(c *closure) bool {
+	if c.literal() {
+		return true
+	}
+	if c == nil || c.obj == nil || c.path != nil {
+		return false
+	}
+	decl := r.decls[c.obj.Origin()]
+	return decl != nil && decl.Body != nil && r.follow(decl, c.obj.Origin())
 }
 
 // iterate executes a loop over a function whose body is known: the loop's body takes the place of yield.
@@ -117,13 +174,13 @@ func (r *run) iterate(f *frame, s *ast.RangeStmt, x *value) bool {
 		f.loops = f.loops[:len(f.loops)-1]
 		return boolValue(true)
 	}}
-	r.inlineLit(x.fn, []arg{{&value{fn: yield}, types.Typ[types.Invalid]}}, s.Pos())
+	r.apply(x.fn, []arg{{&value{fn: yield}, types.Typ[types.Invalid]}}, s.Pos())
 	return true
 }
 
 // bindIterated gives the variables of a range over a function values that depend on whatever the function depends on.
-func (r *run) bindIterated(f *frame, s *ast.RangeStmt, x, key *value) {
-	for _, e := range []ast.Expr{s.Key, s.Value} {
+func (r *run) bindIterated(f *frame, g ranged, x, key *value) {
+	for _, e := range []ast.Expr{g.key, g.value} {
 		if e == nil {
 			continue
 		}
@@ -237,15 +294,15 @@ func intOf(v *value) (int64, bool) {
 }
 
 // unroll executes the body of a loop over a literal once for each element.
-func (r *run) unroll(f *frame, s *ast.RangeStmt, x *value) bool {
+func (r *run) unroll(f *frame, s *ast.RangeStmt, g ranged, x *value) bool {
 	l := &loopCtx{}
 	f.loops = append(f.loops, l)
 	for i, e := range x.list {
-		if s.Key != nil {
-			r.assignTo(f, s.Key, constValue(constant.MakeInt64(int64(i))))
+		if g.key != nil {
+			r.assignTo(f, g.key, constValue(constant.MakeInt64(int64(i))))
 		}
-		if s.Value != nil {
-			r.assignTo(f, s.Value, e)
+		if g.value != nil {
+			r.assignTo(f, g.value, e)
 		}
 		l.exits = nil
 		r.exec(f, items(s.Body.List))

@@ -71,7 +71,7 @@ func (s *state) isKnown(p Place) bool {
 // established reports whether the length of a slice, or the target of a pointer, is set.
 func (s *state) established(p Place) bool {
 	return slices.ContainsFunc(s.known, func(k knownPlace) bool {
-		return k.place.object().covers(p) && (!k.place.shapeOnly() || len(k.place.Steps) == len(p.Steps)+1)
+		return everyIndex(k.place.object()).covers(p) && (!k.place.shapeOnly() || len(k.place.Steps) == len(p.Steps)+1)
 	})
 }
 

@@ -71,7 +71,7 @@ func (x *R07) PUP(p *pup.Stream) {
 	pup.Plain(p, &x.in)
 	pup.Number(p, &x.k)
 	if p.Unpacking() {
-		x.reset() // want `x\.in\.n is unpacked before, and lost here`
+		x.reset() // want `x\.in is unpacked before, and lost here`
 	}
 }
 
@@ -115,12 +115,12 @@ type R11 struct {
 func (x *R11) PUP(p *pup.Stream) {
 	pup.Ptr(p, &x.in, pup.Plain)
 	if p.Unpacking() {
-		*x.in = inner{} // want `x\.in\.n is unpacked before, and lost here`
+		*x.in = inner{} // want `\*x\.in is unpacked before, and lost here`
 	}
 	pup.Slice(p, &x.list, func(p *pup.Stream, i *inner) {
 		pup.Plain(p, i)
 		if p.Unpacking() {
-			*i = inner{} // want `x\.list\[\.\.\.\]\.n is unpacked before, and lost here`
+			*i = inner{} // want `x\.list\[\.\.\.\] is unpacked before, and lost here`
 		}
 	})
 }
