@@ -5,7 +5,27 @@
 // The analysis executes every function with a *pup.Stream parameter symbolically, once for each thing that a stream
 // does (sizing, packing, unpacking, unpacking old data), and compares what was visited: with each other, with the
 // fields of the type, and with what can be known while unpacking. It follows calls within the package; what functions
-// of other packages do with their parameters is known from facts. Where it cannot follow, it assumes that all is well.
+// of other packages do with their parameters is known from facts, and functions that they are given are executed where
+// they are called. Where it cannot follow, it assumes that all is well.
+//
+// # What is not seen
+//
+//   - Elements that are left out by conditions on data, on the variables of two loops at once (i < j, or a break out of
+//     the outer loop), by a start or a step that is not constant, by an index that is computed (i*2, i%n), by a for
+//     loop without a condition, through a slice variable that moves on (s = s[1:]), or by an iterator of another
+//     package. One element visited by itself beside a loop that leaves out several counts as the rest. The elements of
+//     maps are not counted at all.
+//   - Opposite orders of loops whose direction is not known from their form, such as a list that is pushed and not
+//     reversed.
+//   - Numbers that lose bits by arithmetic or masks; lengths in 32 bits are taken to fit, and so are enumerations whose
+//     constants do. A number that is shifted, divided or compared before a failure counts as taken care of.
+//   - Changes by functions of other packages without the stream, except those of sort, slices, maps and
+//     container/heap, and changes behind an interface or a function variable. A field that is computed from other
+//     fields before it is visited counts as brought up to date; one that is set under a condition on itself, as
+//     normalised.
+//   - Resets of what was unpacked, if the program has looked at it in between or decides by data.
+//   - Anything in a function with goto, or in one that is too large to be followed. A break or continue with a label is
+//     taken for one of the innermost loop.
 package pupcheck
 
 import (

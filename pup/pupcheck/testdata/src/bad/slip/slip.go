@@ -250,3 +250,103 @@ func (x *A19) PUP(p *pup.Stream) {
 		}
 	}
 }
+
+// A closure in a struct, called in a loop from 1.
+type A20 struct{ list []cell }
+
+func (x *A20) PUP(p *pup.Stream) { // want `PUP of A20: x\.list\[0\] is not visited`
+	size(p, &x.list)
+	at := func(i int) *cell { return &x.list[i] }
+	for i := 1; i < len(x.list); i++ {
+		at(i).PUP(p)
+	}
+}
+
+// Sorted by a method of the elements' own type.
+type cells []cell
+
+func (c cells) sort() { slices.SortFunc(c, func(a, b cell) int { return a.a - b.a }) }
+
+type A22 struct{ list cells }
+
+func (x *A22) PUP(p *pup.Stream) {
+	if p.Packing() {
+		x.list.sort() // want `x\.list is changed while it is packed`
+	}
+	pup.Slice(p, &x.list, pup.Object)
+}
+
+// Assigned back to itself, shorter.
+type A23 struct{ list []int }
+
+func (x *A23) PUP(p *pup.Stream) {
+	if !p.Unpacking() {
+		x.list = x.list[1:] // want `x\.list is changed while it is packed`
+	}
+	pup.PlainSlice(p, &x.list)
+}
+
+// A map's values.
+type A24 struct{ m map[string]int64 }
+
+func (x *A24) PUP(p *pup.Stream) {
+	keys := slices.Sorted(func(yield func(string) bool) {
+		for k := range x.m {
+			if !yield(k) {
+				return
+			}
+		}
+	})
+	pup.Slice(p, &keys, pup.String)
+	if p.Unpacking() {
+		x.m = make(map[string]int64, len(keys))
+	}
+	for _, k := range keys {
+		v := int32(x.m[k])
+		pup.Number(p, &v) // want `x\.m\[\.\.\.\] of type int64 is packed through int32`
+		x.m[k] = int64(v)
+	}
+}
+
+// Embedded by pointer.
+type A25 struct {
+	*cell
+	f float64
+}
+
+func (x *A25) PUP(p *pup.Stream) {
+	pup.Ptr(p, &x.cell, pup.Object)
+	if p.Packing() {
+		x.cell.a++ // want `x\.cell\.a is changed while it is packed`
+	}
+	f := float32(x.f)
+	pup.Number(p, &f) // want `x\.f of type float64 is packed through float32`
+	if p.Unpacking() {
+		x.f = float64(f)
+	}
+}
+
+// The whole value is replaced by a function's result that holds nothing.
+func fresh() A26 { return A26{} }
+
+type A26 struct{ n int }
+
+func (x *A26) PUP(p *pup.Stream) {
+	pup.Number(p, &x.n)
+	if p.Unpacking() {
+		*x = fresh() // want `x\.n is unpacked before, and lost here`
+	}
+}
+
+// A generic with a constraint that packs through another of its types.
+func via[T, V interface{ ~int | ~uint8 | ~float32 }](p *pup.Stream, v *T) {
+	w := V(*v)
+	pup.Number(p, &w)
+	if p.Unpacking() {
+		*v = T(w)
+	}
+}
+
+type A27 struct{ n int }
+
+func (x *A27) PUP(p *pup.Stream) { via[int, uint8](p, &x.n) } // want `x\.n of type int is packed through uint8`

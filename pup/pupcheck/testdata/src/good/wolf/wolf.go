@@ -367,3 +367,142 @@ func (x *B20) PUP(p *pup.Stream) {
 	pup.Slice(p, &x.marks, func(*pup.Stream, *struct{}) {})
 	pup.Number(p, &x.n)
 }
+
+// Two loops that meet in the middle.
+type B21 struct{ list []int }
+
+func (x *B21) PUP(p *pup.Stream) {
+	size(p, &x.list)
+	for i, j := 0, len(x.list)-1; i <= j; i, j = i+1, j-1 {
+		pup.Number(p, &x.list[i])
+		if i < j {
+			pup.Number(p, &x.list[j])
+		}
+	}
+}
+
+// Every row from its diagonal on; the rest is mirrored.
+type B22 struct {
+	n int
+	m []float64
+}
+
+func (x *B22) PUP(p *pup.Stream) {
+	pup.Number(p, &x.n)
+	if p.Unpacking() {
+		x.m = make([]float64, x.n*x.n)
+	}
+	for i := range x.n {
+		for j := range x.n {
+			if j < i {
+				if p.Unpacking() {
+					x.m[i*x.n+j] = x.m[j*x.n+i]
+				}
+				continue
+			}
+			pup.Number(p, &x.m[i*x.n+j])
+		}
+	}
+}
+
+// Commas between elements, as it were.
+type B23 struct{ list []string }
+
+func (x *B23) PUP(p *pup.Stream) {
+	size(p, &x.list)
+	for i := range x.list {
+		if i > 0 {
+			sep := uint8(',')
+			pup.Number(p, &sep)
+		}
+		pup.String(p, &x.list[i])
+	}
+}
+
+// The previous one is at hand.
+type B24 struct{ list []cell }
+
+func (x *B24) PUP(p *pup.Stream) {
+	size(p, &x.list)
+	var prev *cell
+	for i := range x.list {
+		c := &x.list[i]
+		c.PUP(p)
+		if prev != nil && prev.a > c.a {
+			p.Fail(errors.New("not in order"))
+			return
+		}
+		prev = c
+	}
+}
+
+// A length in a byte, for an array that is no longer.
+type B25 struct {
+	buf [16]byte
+	n   uint8
+}
+
+func (x *B25) PUP(p *pup.Stream) {
+	pup.Number(p, &x.n)
+	pup.Array(p, x.buf[:], pup.Number)
+}
+
+// Some elements in one way, the others in another.
+type B26 struct{ list []cell }
+
+func (x *B26) PUP(p *pup.Stream) {
+	size(p, &x.list)
+	for i := range x.list {
+		if i < 4 {
+			x.list[i].PUP(p)
+		} else {
+			pup.Number(p, &x.list[i].a)
+			pup.Number(p, &x.list[i].b)
+		}
+	}
+}
+
+// A cursor is set back before everything is packed again.
+type b27 struct {
+	list []int
+	pos  int //pup:skip a cursor
+	last int
+}
+
+func (x *b27) PUP(p *pup.Stream) {
+	x.pos = 0
+	if p.Unpacking() {
+		x.list, x.last = nil, 0
+	}
+	for n := range counted(p, len(x.list)) {
+		if p.Unpacking() {
+			x.list = append(x.list, 0)
+		}
+		pup.Number(p, &x.list[n])
+		x.pos++
+	}
+	pup.Number(p, &x.last)
+}
+
+func counted(p *pup.Stream, n int) int {
+	pup.Number(p, &n)
+	return n
+}
+
+// Locks, counters of the package and the like.
+type B28 struct {
+	list []float32
+	sum  float64
+}
+
+func (x *B28) PUP(p *pup.Stream) {
+	pup.PlainSlice(p, &x.list)
+	sum := 0.0
+	for _, v := range x.list {
+		sum += float64(v)
+	}
+	pup.Number(p, &x.sum)
+	if p.Unpacking() && float32(sum) != float32(x.sum) {
+		p.Fail(errors.New("the sum differs"))
+	}
+}
