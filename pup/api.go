@@ -72,6 +72,9 @@ type target struct {
 // source finds the variable to pack: what v points to, or a copy of v.
 func source(v any) (target, error) {
 	r := reflect.ValueOf(v)
+	if err := runtimeHas.fault(); err != nil {
+		return target{}, fmt.Errorf("pup: pack: %w", err)
+	}
 	switch {
 	case !r.IsValid():
 		return target{}, fmt.Errorf("pup: pack: nil: want a value or a pointer to one")
@@ -385,6 +388,9 @@ func unpack(h *header, v any, o options, again bool, begin func(p *Stream) error
 	r := reflect.ValueOf(v)
 	if r.Kind() != reflect.Pointer || r.IsNil() {
 		return fmt.Errorf("pup: unpack: %T: want a pointer to a variable", v)
+	}
+	if err := runtimeHas.fault(); err != nil {
+		return fmt.Errorf("pup: unpack: %w", err)
 	}
 	t := target{known.info(r.Type().Elem()), r}
 	if t.info.fault != nil {

@@ -684,7 +684,7 @@ func (c *checker) walkInterface(path string, a, b reflect.Value) {
 		return
 	}
 	c.boxed = true
-	direct := direct(x.Type())
+	direct := known.info(x.Type()).direct
 	c.walk(path, reflect.NewAt(x.Type(), contentOf(a.Addr().UnsafePointer(), direct)).Elem(),
 		reflect.NewAt(y.Type(), contentOf(b.Addr().UnsafePointer(), direct)).Elem())
 }

@@ -49,31 +49,6 @@ func Interface[I any](p *Stream, v *I) {
 	}
 }
 
-// eface is an empty interface as it lies in memory.
-type eface struct{ typ, data unsafe.Pointer }
-
-// contentOf returns where the value in the interface variable at v lies. It must not be written to.
-func contentOf(v unsafe.Pointer, direct bool) unsafe.Pointer {
-	e := (*eface)(v)
-	if direct {
-		return unsafe.Pointer(&e.data)
-	}
-	return e.data
-}
-
-// direct tells whether an interface holds values of t themselves, not a pointer to them: types that are one pointer.
-func direct(t reflect.Type) bool {
-	switch t.Kind() {
-	case reflect.Pointer, reflect.Map, reflect.Chan, reflect.Func, reflect.UnsafePointer:
-		return true
-	case reflect.Array:
-		return t.Len() == 1 && direct(t.Elem())
-	case reflect.Struct:
-		return t.NumField() == 1 && direct(t.Field(0).Type)
-	}
-	return false
-}
-
 func (p *Stream) packInterface(v unsafe.Pointer, x any) {
 	at := placeOf(v, interfaceShape)
 	if x == nil {

@@ -52,7 +52,7 @@ func (k *registry) makeByKind(i *typeInfo) {
 	case reflect.Struct:
 		k.makeStruct(i)
 	default:
-		i.refuse(fmt.Sprintf("no values of kind %v", t.Kind()))
+		i.refuse(fmt.Errorf("no values of kind %v", t.Kind()))
 	}
 }
 

@@ -32,8 +32,7 @@ type ShortCode[T any] struct{}
 // unpacks *x from the beginning of data and returns how many bytes it used. They return 0, and change nothing, when
 // room, data or a length of one byte does not suffice.
 func Short[T any](pack func(room []byte, x *T) int, unpack func(p *Stream, data []byte, x *T) int) ShortCode[T] {
-	known.addShort(reflect.TypeFor[T](), &shortCode{*(*func([]byte, unsafe.Pointer) int)(unsafe.Pointer(&pack)),
-		*(*func(*Stream, []byte, unsafe.Pointer) int)(unsafe.Pointer(&unpack))})
+	known.addShort(reflect.TypeFor[T](), &shortCode{untypedPack(pack), untypedUnpack(unpack)})
 	return ShortCode[T]{}
 }
 

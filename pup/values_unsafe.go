@@ -215,12 +215,6 @@ func (p *Stream) plains(v any) {
 	}
 }
 
-// sliceHeader is a slice as it lies in memory.
-type sliceHeader struct {
-	data     unsafe.Pointer
-	len, cap int
-}
-
 func makeArray[E any](n int) unsafe.Pointer {
 	return unsafe.Pointer(unsafe.SliceData(make([]E, n)))
 }
