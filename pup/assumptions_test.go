@@ -84,6 +84,13 @@ func TestAssumptionsFallBack(t *testing.T) {
 			t.Errorf("found %v", c)
 		}
 	})
+	t.Run("buffers", func(t *testing.T) {
+		defer pup.Deny("buffers")()
+		for _, n := range []int{1, 9, 1 << 16, 1<<16 + 3} {
+			roundTrip(t, "bytes", &[][]byte{bytes.Repeat([]byte{7}, n)})
+			roundTrip(t, "numbers", &[][]uint32{make([]uint32, n)})
+		}
+	})
 	for _, name := range []string{"tables", "image"} {
 		t.Run(name, func(t *testing.T) {
 			v := &weighed{Name: strings.Repeat("x", 100), Table: map[string]int{}}
