@@ -88,6 +88,12 @@ func TestCheck(t *testing.T) {
 		"shared arrays":        {&[][]int{all[:5], all[3:]}, nil, []string{"[][]int[1]: shared"}},
 		"shared arrays graph":  {&[][]int{all[:5], all[3:]}, []pup.Option{pup.Graph()}, nil},
 		"everything":           {full(), nil, nil},
+		"sized otherwise":      {&faulty.Liar{Name: "a", N: 1}, nil, []string{"Liar: unsound"}},
+		"union":                {&[]faulty.Shape{{}, {Kind: 1}, {Kind: 2}, {Kind: 3}, {Kind: 4}, {Kind: 5}, {Kind: 4, Of: &faulty.Shape{}}}, nil, nil},
+		"union, filled":        {&faulty.Shape{Kind: 2, Sides: []float64{0}, Radius: 1}, nil, []string{"Shape.Radius: missed"}},
+		"union by words":       {&[]faulty.Worded{{}, {Kind: "a"}, {Kind: "b", B: 1}}, nil, nil},
+		"union by a word":      {&faulty.Worded{Kind: "a", B: 1}, nil, []string{"Worded.B: missed"}},
+		"optional":             {&[]faulty.Optional{{}, {Has: true}, {Flag: 4}}, nil, nil},
 		"deep": {&deep{"x", []faulty.Missed{{A: 1, B: 2}}, map[string]*faulty.Missed{"k": {A: 3, B: 4}}, &faulty.Missed{A: 5, B: 6}}, nil,
 			[]string{"deep.Inner[0].B: missed", `deep.ByKey["k"].B: missed`, "deep.Any.(*faulty.Missed).B: missed"}},
 	}
@@ -108,5 +114,24 @@ func TestCheck(t *testing.T) {
 				t.Errorf("found\n  %v\nwant\n  %s", err, strings.Join(c.want, "\n  "))
 			}
 		})
+	}
+}
+
+// TestCheckNamesTheSize asks for the type and both sizes, where the value lies deep, in a tree and a graph.
+func TestCheckNamesTheSize(t *testing.T) {
+	v := &struct {
+		M map[string][]any
+		N *[1]*faulty.Liar
+	}{map[string][]any{"k": {1, faulty.Liar{Name: "abc"}}}, &[1]*faulty.Liar{{}}}
+	for _, opts := range [][]pup.Option{nil, {pup.Graph()}} {
+		err := pup.Check(v, opts...)
+		if err == nil {
+			t.Fatal("no fault")
+		}
+		for _, want := range []string{`.M["k"][1].(faulty.Liar): unsound: a faulty.Liar`, `.N[0]: unsound: a faulty.Liar`, "is sized as", "packed to"} {
+			if !strings.Contains(err.Error(), want) {
+				t.Errorf("found %v, want %q", err, want)
+			}
+		}
 	}
 }

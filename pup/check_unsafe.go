@@ -64,7 +64,7 @@ func Check(v any, opts ...Option) error {
 		return err
 	}
 	c := &checker{root: t, opts: opts, o: optionsOf(opts), skips: map[uintptr]string{}, visits: map[uintptr][]visit{},
-		entries: map[uintptr][]checkedEntry{}, pairs: map[pair]bool{}, entered: map[visited]bool{},
+		entries: map[uintptr][]checkedEntry{}, pairs: map[pair]bool{}, unions: map[reflect.Type]bool{}, entered: map[visited]bool{},
 		forth: map[visited]uintptr{}, back: map[visited]uintptr{}}
 	c.check()
 	if len(c.faults) == 0 {
@@ -80,8 +80,10 @@ type checker struct {
 	o       options
 	copy    reflect.Value // what came back; a pointer
 	faults  []Fault
-	changes []image             // variables that packing has changed
-	quiet   bool                // compare only: nothing in here was visited, and nothing can be tried out
+	changes []image         // variables that packing has changed
+	quiet   bool            // compare only: nothing in here was visited, and nothing can be tried out
+	owners  []reflect.Value // variables with code of their own on the way to where the walk is
+	unions  map[reflect.Type]bool
 	fields  []FieldRef          // on the way to where the walk is
 	skips   map[uintptr]string  // addresses of variables that are skipped on purpose
 	visits  map[uintptr][]visit // by address
@@ -151,6 +153,7 @@ func (c *checker) check() {
 			c.fault(m.path, Changed, "by PUP, while it packed")
 		}
 	}
+	c.sized(word, len(first))
 	c.walk(word, c.root.v.Elem(), c.copy.Elem())
 	if third, err := Marshal(c.copy.Interface(), c.opts...); len(c.faults) == 0 && (err != nil || !bytes.Equal(first, third)) {
 		c.fault(word, Unsound, "the copy packs to other bytes (%v)", err)
@@ -322,6 +325,10 @@ func (c *checker) walk(path string, a, b reflect.Value) {
 		return
 	}
 	c.placed(a, b)
+	if a.CanAddr() && known.info(a.Type()).hand {
+		c.owners = append(c.owners, a)
+		defer func() { c.owners = c.owners[:len(c.owners)-1] }()
+	}
 	if n := c.times(a); n > 1 {
 		c.fault(path, Doubled, "visited %d times", n)
 		return
@@ -444,7 +451,7 @@ func (c *checker) unvisited(path string, a, b reflect.Value, equal bool) {
 	switch {
 	case !equal:
 		c.fault(path, Missed, "no visit; %s became %s", short(a), short(b))
-	case a.IsZero() && !c.quiet && !c.carried(b):
+	case a.IsZero() && c.lost(a, b):
 		c.fault(path, Missed, "no visit")
 	}
 }
@@ -526,7 +533,7 @@ func (c *checker) reference(path string, a, b reflect.Value) {
 		return
 	}
 	if a.IsNil() {
-		if !c.was(a) && !c.quiet && !c.carried(b) {
+		if !c.was(a) && c.lost(a, b) {
 			c.fault(path, Missed, "no visit")
 		}
 		return
@@ -545,7 +552,7 @@ func (c *checker) reference(path string, a, b reflect.Value) {
 			c.fault(path, kind, "length %d became %d", a.Len(), b.Len())
 			return
 		}
-		if a.Len() == 0 && !c.was(a) && !c.quiet && !c.carried(b) {
+		if a.Len() == 0 && !c.was(a) && c.lost(a, b) {
 			c.fault(path, Missed, "no visit")
 		}
 		if !c.was(a) && !c.inside(a) { // not a part of it was visited, and yet it came back: it is derived
@@ -564,12 +571,16 @@ func (c *checker) reference(path string, a, b reflect.Value) {
 
 // inside tells whether anything was visited in a slice's array.
 func (c *checker) inside(v reflect.Value) bool {
+	return c.within(v.Pointer(), uintptr(v.Len())*v.Type().Elem().Size())
+}
+
+// within tells whether anything was visited in a piece of memory.
+func (c *checker) within(begin, size uintptr) bool {
 	if c.sorted == nil {
 		c.sorted = slices.Sorted(maps.Keys(c.visits))
 	}
-	begin := v.Pointer()
 	at, _ := slices.BinarySearch(c.sorted, begin)
-	return at < len(c.sorted) && c.sorted[at] < begin+uintptr(v.Len())*v.Type().Elem().Size()
+	return at < len(c.sorted) && c.sorted[at] < begin+size
 }
 
 // walkElements compares plain elements in one piece.
@@ -596,7 +607,7 @@ func (c *checker) walkMap(path string, a, b reflect.Value) {
 		return
 	}
 	if a.Len() == 0 {
-		if !c.was(a) && !c.quiet && !c.carried(b) {
+		if !c.was(a) && c.lost(a, b) {
 			c.fault(path, Missed, "no visit")
 		}
 		return

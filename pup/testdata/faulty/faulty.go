@@ -2,7 +2,11 @@
 // that it is not vetted with the rest: the analyzer finds these faults as well.
 package faulty
 
-import "github.com/byssus-hpc/byssus/pup"
+import (
+	"errors"
+
+	"github.com/byssus-hpc/byssus/pup"
+)
 
 // Missed does not visit B.
 type Missed struct{ A, B int }
@@ -132,4 +136,92 @@ func (x *Alias) PUP(p *pup.Stream) {
 	pup.PlainSlice(p, &x.Some)
 }
 
-var _ = pup.Register[Missed]("faulty.Missed")
+var (
+	_ = pup.Register[Missed]("faulty.Missed")
+	_ = pup.Register[Liar]("faulty.Liar")
+)
+
+// A Liar says that it takes fewer bytes than it does.
+type Liar struct {
+	Name string
+	N    int32
+}
+
+// PUP leaves out N when it is sized.
+func (x *Liar) PUP(p *pup.Stream) {
+	pup.String(p, &x.Name)
+	if !p.Sizing() {
+		pup.Number(p, &x.N)
+	}
+}
+
+// A Shape has fields that only some kinds have, all of which are zero.
+type Shape struct {
+	Kind   uint8
+	Radius float64
+	Sides  []float64
+	Parts  map[string]*Shape
+	Of     *Shape
+	Name   string
+}
+
+// PUP visits what the kind has.
+func (x *Shape) PUP(p *pup.Stream) {
+	pup.Number(p, &x.Kind)
+	switch x.Kind {
+	case 1:
+		pup.Number(p, &x.Radius)
+	case 2:
+		pup.PlainSlice(p, &x.Sides)
+	case 3:
+		pup.Map(p, &x.Parts, pup.String, func(p *pup.Stream, s **Shape) { pup.Ptr(p, s, pup.Object) })
+		pup.String(p, &x.Name)
+	case 4:
+		pup.Ptr(p, &x.Of, pup.Object)
+	}
+}
+
+// A Worded is a union by a word, and refuses words that it does not know.
+type Worded struct {
+	Kind string
+	A, B int
+}
+
+// PUP visits A or B.
+func (x *Worded) PUP(p *pup.Stream) {
+	pup.String(p, &x.Kind)
+	switch x.Kind {
+	case "":
+	case "a":
+		pup.Number(p, &x.A)
+	case "b":
+		pup.Number(p, &x.B)
+	default:
+		p.Fail(errKind)
+	}
+}
+
+var errKind = errors.New("no such kind")
+
+// An Optional has a field that only some values have.
+type Optional struct {
+	Has  bool
+	Flag uint32
+	X, Y int
+	Z    []int
+}
+
+// PUP visits X if Has, Y if a bit of Flag is set, Z if X is large.
+func (x *Optional) PUP(p *pup.Stream) {
+	pup.Bool(p, &x.Has)
+	pup.Number(p, &x.Flag)
+	if x.Has {
+		pup.Number(p, &x.X)
+		if x.X > 5 {
+			pup.PlainSlice(p, &x.Z)
+		}
+	}
+	if x.Flag&(1<<17) != 0 {
+		pup.Number(p, &x.Y)
+	}
+}
