@@ -343,8 +343,13 @@ func (c *checker) walk(path string, a, b reflect.Value) {
 	case was && !leads(a.Kind()):
 		c.same(path, a, b)
 		return
-	case refused(a.Type()) != "":
-		c.fault(path, Missed, "no visit: %s", refused(a.Type()))
+	case was && isHandle(a.Type()):
+		if a.Interface() != b.Interface() {
+			c.fault(path, Changed, "%s became %s", short(a), short(b))
+		}
+		return
+	case unsaved(a.Type()) != "":
+		c.fault(path, Missed, "no visit: %s", unsaved(a.Type()))
 		return
 	case known.info(a.Type()).special != "" && a.CanAddr():
 		c.unvisited(path, a, b, samePacked(a.Addr(), b.Addr()))
@@ -373,6 +378,9 @@ func (c *checker) walk(path string, a, b reflect.Value) {
 
 // whole tells whether variables of a type are visited in one piece.
 func whole(t reflect.Type) bool {
+	if t == reflect.TypeFor[*time.Location]() {
+		return true
+	}
 	if k := t.Kind(); k != reflect.Struct && k != reflect.Array {
 		return false
 	}
@@ -686,7 +694,7 @@ func (c *checker) walkInterface(path string, a, b reflect.Value) {
 		return
 	}
 	path = fmt.Sprintf("%s.(%v)", path, x.Type())
-	if x.Kind() == reflect.Pointer {
+	if x.Kind() == reflect.Pointer && !whole(x.Type()) {
 		if !x.IsNil() && !y.IsNil() && c.enter(path, x, y, x.Type().Elem()) {
 			c.walk(path, x.Elem(), y.Elem())
 		} else if x.IsNil() != y.IsNil() {

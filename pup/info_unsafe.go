@@ -1,6 +1,7 @@
 package pup
 
 import (
+	"cmp"
 	"encoding"
 	"errors"
 	"fmt"
@@ -8,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 	"unsafe"
 )
 
@@ -49,10 +51,11 @@ type typeInfo struct {
 	short   *shortCode                        // not nil: does for short values what the steps do
 	elem    *typeInfo                         // of slices, arrays, pointers and maps
 	key     *typeInfo
-	init    func(v unsafe.Pointer) // not nil: what a new value begins as, where it is not zero
-	make    maker                  // what a slice or a pointer leads to
-	special string                 // the word for it in schemas: types of the standard library with a form of their own
-	fault   error                  // why it cannot be saved
+	init    func(v unsafe.Pointer)             // not nil: what a new value begins as, where it is not zero
+	make    maker                              // what a slice or a pointer leads to
+	pointer func(p *Stream, v *unsafe.Pointer) // not nil: how a pointer to such a value is visited, whatever visits the value
+	special string                             // the word for it in schemas: types of the standard library with a form of their own
+	fault   error                              // why it cannot be saved
 	schema  atomic.Pointer[table]
 }
 
@@ -163,6 +166,11 @@ func (k *registry) make(t reflect.Type) *typeInfo {
 	case probed.hand:
 		i.class, i.hand, i.visit = HandwrittenClass, true, callPUP(t)
 	case k.makeStandard(i):
+	case identity(t) != "":
+		i.refuse(errors.New(identity(t)))
+		if t == reflect.TypeFor[time.Location]() {
+			i.pointer = func(p *Stream, v *unsafe.Pointer) { Location(p, (**time.Location)(unsafe.Pointer(v))) }
+		}
 	case probed.fault != nil:
 		i.refuse(probed.fault)
 	case k.plain(t) != nil:
@@ -207,7 +215,7 @@ func (k *registry) untouched(t reflect.Type) bool {
 	if r := k.byType[t]; r != nil && (r.visit != nil || r.fault != nil || r.construct != nil) {
 		return false
 	}
-	if probed := k.probes[t]; probed.hand || probed.fault != nil || len(probed.skips) > 0 || refused(t) != "" {
+	if probed := k.probes[t]; probed.hand || probed.fault != nil || len(probed.skips) > 0 || unsaved(t) != "" {
 		return false
 	}
 	switch t.Kind() {
@@ -271,6 +279,9 @@ func refused(t reflect.Type) string {
 	}
 	return ""
 }
+
+// unsaved says why no value of a type can be saved as it is, or "".
+func unsaved(t reflect.Type) string { return cmp.Or(refused(t), identity(t)) }
 
 // A probing is what the PUP of a type shows of itself when it visits a zero value with idle helpers.
 type probing struct {

@@ -34,6 +34,9 @@ type describer struct {
 }
 
 func (d *describer) visit(_ *Stream, t reflect.Type, v unsafe.Pointer) descent {
+	if isHandle(t) {
+		return stop // its value comes next
+	}
 	name := "-"
 	if offset := uintptr(v) - d.base; uintptr(v) >= d.base && offset < max(d.root.Size(), 1) {
 		if path, ok := subobject(d.root, offset, t); ok && path != "" {

@@ -40,21 +40,23 @@ type Stream struct {
 	depth    int
 	maxDepth int
 	budget
-	graph    *graph
-	keys     bool   // packing keys of a map, for their order
-	keyGraph *graph // whose objects pointers in keys may lead to
-	dynamic  dynamic
-	old      map[*typeInfo]*plan
-	next     func(p *Stream) error           // the next window
-	more     func(p *Stream, n uint64) error // unpacking: not nil: reads until n bytes are there, in windows and queued
-	queued   uint64                          // unpacking: bytes that were read and wait to be windows
-	watch    observer
-	frames   []frame
-	zone     *time.Location // the last that was looked up
-	slab     unsafe.Pointer // unpacking: memory for small things
-	slabUsed uintptr
-	err      error
-	infos    [lines]cachedInfo
+	graph     *graph
+	keys      bool   // packing keys of a map, for their order
+	keyGraph  *graph // whose objects pointers in keys may lead to
+	dynamic   dynamic
+	old       map[*typeInfo]*plan
+	next      func(p *Stream) error           // the next window
+	more      func(p *Stream, n uint64) error // unpacking: not nil: reads until n bytes are there, in windows and queued
+	queued    uint64                          // unpacking: bytes that were read and wait to be windows
+	watch     observer
+	frames    []frame
+	zone      *time.Location // the last that was looked up
+	zones     map[zoneForm]*time.Location
+	zoneForms map[*time.Location]zoneForm
+	slab      unsafe.Pointer // unpacking: memory for small things
+	slabUsed  uintptr
+	err       error
+	infos     [lines]cachedInfo
 }
 
 // Sizing tells whether the traversal adds up the bytes that packing will take.

@@ -168,7 +168,7 @@ func (p *Stream) plainValue(t reflect.Type, i *typeInfo, v unsafe.Pointer) {
 // explicit is the layout of a type that its author calls plain although it has code of its own.
 func (p *Stream) explicit(t reflect.Type, at place) *layout {
 	l := layoutOf(t)
-	if l == nil || refused(t) != "" {
+	if l == nil || unsaved(t) != "" {
 		p.fail(at, "%w: %v is not plain", ErrType, t)
 		return nil
 	}
