@@ -41,7 +41,7 @@ func Map[M ~map[K]V, K comparable, V any](p *Stream, v *M, key func(*Stream, *K)
 		if !p.grant(reflect.TypeFor[M](), len(*v), entrySize[K, V](), at) {
 			return
 		}
-		if p.mode == sizing && p.graph == nil {
+		if p.mode == sizing && p.graph == nil && !p.unordered(reflect.TypeFor[K]()) {
 			sizeMap(p, *v, key, val)
 		} else {
 			packMap(p, *v, key, val)
@@ -91,10 +91,16 @@ func sorted[M ~map[K]V, K comparable, V any](p *Stream, m M, key func(*Stream, *
 	for k, v := range m {
 		list = append(list, entry[K, V]{key: k, val: v})
 	}
-	if len(list) > 1 && !sortBasic(list) {
+	if (len(list) > 1 || p.unordered(reflect.TypeFor[K]())) && !sortBasic(list) {
 		sortPacked(p, list, key, val)
 	}
 	return list
+}
+
+// unordered tells whether keys of a type may have no order: pointers in a tree have none. That is refused even where nothing
+// needs to be sorted, so that a map that can be saved still can when it has grown.
+func (p *Stream) unordered(t reflect.Type) bool {
+	return p.graph == nil && p.keyGraph == nil && holdsPointers(t)
 }
 
 // sortBasic sorts by keys that have an order of their own, and tells whether they have.
