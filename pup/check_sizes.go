@@ -83,7 +83,7 @@ func (s *scales) parts(path string, v reflect.Value) (blamed bool) {
 	return blamed
 }
 
-// variableOf is a variable that holds v.
+// variableOf is a new variable that holds v.
 func variableOf(v reflect.Value) reflect.Value {
 	x := reflect.New(v.Type()).Elem()
 	x.Set(v)

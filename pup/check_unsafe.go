@@ -111,7 +111,7 @@ type visit struct {
 	times int
 }
 
-// checkedEntry is a map's entry, in the copies that were visited.
+// checkedEntry is a map's entry, in the copies that were visited, or the copy of what an interface holds.
 type checkedEntry struct{ key, val reflect.Value }
 
 type pair struct {
@@ -708,8 +708,11 @@ func (c *checker) walkInterface(path string, a, b reflect.Value) {
 	}
 	c.boxed = true
 	direct := known.info(x.Type()).direct
-	c.walk(path, reflect.NewAt(x.Type(), contentOf(a.Addr().UnsafePointer(), direct)).Elem(),
-		reflect.NewAt(y.Type(), contentOf(b.Addr().UnsafePointer(), direct)).Elem())
+	was := reflect.NewAt(x.Type(), contentOf(a.Addr().UnsafePointer(), direct)).Elem()
+	if list := c.entries[a.UnsafeAddr()]; len(list) > 0 {
+		was = list[0].val
+	}
+	c.walk(path, was, reflect.NewAt(y.Type(), contentOf(b.Addr().UnsafePointer(), direct)).Elem())
 }
 
 // short is a value for a message.

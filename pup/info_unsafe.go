@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -42,6 +43,7 @@ type typeInfo struct {
 	layout  *layout // not nil: plain
 	least   uint64  // fewest bytes that a value takes; 0 when unknown
 	hand    bool    // its own code decides what is visited
+	code    bool    // code of somebody's own is given a part of its values' memory, and may write to it
 	direct  bool    // an interface holds its values themselves
 	visit   func(p *Stream, v unsafe.Pointer)
 	value   func(p *Stream, v unsafe.Pointer) // p.value: the element function of what holds such values
@@ -187,6 +189,8 @@ func (k *registry) make(t reflect.Type) *typeInfo {
 	default:
 		k.makeByKind(i)
 	}
+	i.code = i.hand || i.class == BinaryClass || i.t.Kind() == reflect.Array && i.elem != nil && i.elem.code ||
+		slices.ContainsFunc(i.fields, func(f field) bool { return f.info.code })
 	return i
 }
 

@@ -69,6 +69,7 @@ func (p *Stream) packInterface(v unsafe.Pointer, x any) {
 	if p.keys {
 		name := d.info.reg.name
 		String(p, &name)
+		Bool(p, &d.pointer)
 	} else {
 		p.packType(line, d, at)
 	}
@@ -87,10 +88,8 @@ func (p *Stream) packContent(v unsafe.Pointer, t reflect.Type, d dynamicType) {
 		p.pointer(t, (*unsafe.Pointer)(data), d.info, nil, d.info.value)
 		return
 	}
-	if d.info.hand {
-		fresh := reflect.New(t) // its author's code may write to it
-		fresh.Elem().Set(reflect.NewAt(t, data).Elem())
-		data = fresh.UnsafePointer()
+	if d.info.code {
+		data = variableOf(reflect.NewAt(t, data).Elem()).Addr().UnsafePointer()
 	}
 	p.entry(nil, data)
 	p.value(d.info, data)
@@ -236,6 +235,10 @@ func (p *Stream) observeInterface(i reflect.Type, v unsafe.Pointer, x any) {
 		p.pointer(t, (*unsafe.Pointer)(contentOf(v, true)), info.elem, nil, info.elem.value)
 	case info.reg == nil:
 		p.fail(placeOf(v, interfaceShape), "%w: it holds a %v, which is not registered", ErrType, t)
+	case info.code:
+		x := variableOf(reflect.ValueOf(x))
+		p.watch.entry(v, reflect.Value{}, x)
+		p.value(info, x.Addr().UnsafePointer())
 	default:
 		p.value(info, contentOf(v, info.direct))
 	}

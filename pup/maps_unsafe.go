@@ -150,6 +150,9 @@ func sortPacked[K comparable, V any](p *Stream, list []entry[K, V], key func(*St
 		}
 		if j-i > 1 {
 			for k := i; k < j; k++ {
+				if list[k].key == list[k].key && s.close() == nil {
+					p.alike(reflect.TypeFor[K](), j-i)
+				}
 				list[k].from = s.len()
 				val(s.stream(), &list[k].val)
 				list[k].to = s.len()
@@ -161,6 +164,11 @@ func sortPacked[K comparable, V any](p *Stream, list []entry[K, V], key func(*St
 	if err := s.close(); err != nil {
 		p.stop(err)
 	}
+}
+
+// alike refuses n keys of a map, not all of them NaNs, of which the data would keep one.
+func (p *Stream) alike(t reflect.Type, n int) {
+	p.fail(place{}, "%w: %d different keys of type %v are stored alike", ErrType, n, t)
 }
 
 func unpackMap[M ~map[K]V, K comparable, V any](p *Stream, v *M, key func(*Stream, *K), val func(*Stream, *V)) {

@@ -418,6 +418,9 @@ func (p *Stream) sortedOf(i *typeInfo, m reflect.Value) []entryOf {
 			to++
 		}
 		if to-from > 1 { // keys that are not equal to themselves
+			if s.close() == nil && slices.ContainsFunc(list[from:to], func(e entryOf) bool { return e.key.Elem().Equal(e.key.Elem()) }) {
+				p.alike(i.key.t, to-from)
+			}
 			pack(list[from:to], func(e entryOf) { i.elem.value(s.stream(), e.val.UnsafePointer()) })
 		}
 		from = to

@@ -227,7 +227,7 @@ func predeclared() []*registration {
 	var list []*registration
 	list = append(list, basic[bool]("bool"), basic[string]("string"),
 		basic[int]("int"), basic[int8]("int8"), basic[int16]("int16"), basic[int32]("int32"), basic[int64]("int64"),
-		basic[uint]("uint"), basic[uint8]("uint8"), basic[uint16]("uint16"), basic[uint32]("uint32"), basic[uint64]("uint64"),
+		basic[uint]("uint"), basic[uint8]("uint8"), basic[uint16]("uint16"), basic[uint32]("uint32"), basic[uint64]("uint64"), basic[uintptr]("uintptr"),
 		basic[float32]("float32"), basic[float64]("float64"), basic[complex64]("complex64"), basic[complex128]("complex128"),
 		basic[[]byte]("[]byte"), basic[[]string]("[]string"), basic[[]int]("[]int"), basic[[]float64]("[]float64"),
 		basic[[]any]("[]any"), basic[map[string]any]("map[string]any"), basic[map[string]string]("map[string]string"))
