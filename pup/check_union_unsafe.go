@@ -109,6 +109,9 @@ func attempts(leaf reflect.Value) (list []reflect.Value) {
 		return list
 	}
 	list = append(list, reflect.Zero(leaf.Type()))
+	if leaf.Kind() == reflect.Interface {
+		return append(list, known.implementing(leaf.Type())...)
+	}
 	if x, ok := marked(leaf.Type()); ok {
 		list = append(list, x)
 	}
@@ -132,6 +135,7 @@ func look(v reflect.Value, part uintptr, depth int) (l *lookout) {
 type lookout struct {
 	base, size, part uintptr
 	left             int // visits until it has seen enough
+	inside           int // what the variable leads to
 	own              map[visited]bool
 	entered          map[visited]bool
 	found, failed    bool
@@ -142,7 +146,7 @@ func (l *lookout) visit(p *Stream, t reflect.Type, v unsafe.Pointer) descent {
 	if l.left--; l.left < 0 {
 		panic("enough")
 	}
-	if at-l.base < l.size {
+	if l.inside == 0 && at-l.base < l.size {
 		l.own[visited{at - l.base, t}] = true
 	}
 	if l.part != 0 && l.part-at < t.Size() {
@@ -153,6 +157,7 @@ func (l *lookout) visit(p *Stream, t reflect.Type, v unsafe.Pointer) descent {
 		return stop
 	}
 	l.entered[key] = true
+	l.inside++
 	return content
 }
 
@@ -167,6 +172,6 @@ func refers(v reflect.Value) bool {
 	return false
 }
 
-func (l *lookout) leave()                                             {}
+func (l *lookout) leave()                                             { l.inside-- }
 func (l *lookout) entry(unsafe.Pointer, reflect.Value, reflect.Value) {}
 func (l *lookout) skip(*Stream, reflect.Type, unsafe.Pointer, string) {}

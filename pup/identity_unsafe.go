@@ -93,14 +93,7 @@ func Location(p *Stream, v **time.Location) {
 			p.fail(at, "%w: location %q, which is neither one that this machine knows by that name nor a fixed zone", ErrType, *v)
 		}
 	}
-	Number(p, &f.form)
-	if f.form == namedLocation || f.form == fixedLocation {
-		String(p, &f.name)
-	}
-	if f.form == fixedLocation {
-		Number(p, &f.offset)
-	}
-	if p.mode != unpacking {
+	if f.visit(p); p.mode != unpacking {
 		return
 	}
 	l, err := p.locationOf(f)
@@ -109,6 +102,16 @@ func Location(p *Stream, v **time.Location) {
 		return
 	}
 	*v = l
+}
+
+func (f *zoneForm) visit(p *Stream) {
+	Number(p, &f.form)
+	if f.form == namedLocation || f.form == fixedLocation {
+		String(p, &f.name)
+	}
+	if f.form == fixedLocation {
+		Number(p, &f.offset)
+	}
 }
 
 // formOf finds out how to store a location, and tells whether there is a way.

@@ -222,6 +222,22 @@ func (k *registry) named(name string) *registration {
 	return k.byName[name]
 }
 
+// implementing is a value of each registered type that an interface may hold, and a pointer to one.
+func (k *registry) implementing(i reflect.Type) (list []reflect.Value) {
+	k.begin()
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for t := range k.byType {
+		if t.Implements(i) {
+			list = append(list, reflect.Zero(t))
+		}
+		if reflect.PointerTo(t).Implements(i) {
+			list = append(list, reflect.New(t))
+		}
+	}
+	return list
+}
+
 // predeclared are the types that may stand in interfaces without being registered.
 func predeclared() []*registration {
 	var list []*registration

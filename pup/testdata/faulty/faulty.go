@@ -225,3 +225,91 @@ func (x *Optional) PUP(p *pup.Stream) {
 		pup.Number(p, &x.Y)
 	}
 }
+
+// An Inner has code of its own.
+type Inner struct{ A, B int }
+
+// PUP visits all.
+func (x *Inner) PUP(p *pup.Stream) {
+	pup.Number(p, &x.A)
+	pup.Number(p, &x.B)
+}
+
+// An Outer forgets Lost, and has In only for a kind, and Deep only for a shape of the interface.
+type Outer struct {
+	Kind  int16
+	Any   any
+	In    Inner
+	Lost  Inner
+	Deep  Inner
+	After *Inner
+}
+
+// PUP visits what the kind and the dynamic type have.
+func (x *Outer) PUP(p *pup.Stream) {
+	pup.Number(p, &x.Kind)
+	pup.Interface(p, &x.Any)
+	if x.Kind == 7 {
+		x.In.PUP(p)
+	}
+	if _, ok := x.Any.(*Missed); ok {
+		pup.Object(p, &x.Deep)
+	}
+	pup.Ptr(p, &x.After, func(p *pup.Stream, y *Inner) {
+		pup.Number(p, &y.A)
+		if x.Kind == 300 {
+			pup.Number(p, &y.B)
+		}
+	})
+}
+
+// A Loop visits as many of its elements as it says.
+type Loop struct {
+	N     int
+	List  [4]int
+	Never int
+}
+
+// PUP forgets Never; what N announces beyond the list is an error.
+func (x *Loop) PUP(p *pup.Stream) {
+	pup.Length(p, &x.N)
+	if x.N > len(x.List) {
+		p.Fail(errKind)
+		return
+	}
+	for i := range x.N {
+		pup.Number(p, &x.List[i])
+	}
+}
+
+// A Plenty visits the same whatever it holds, but for one field that it never visits.
+type Plenty struct {
+	Kind  int
+	On    bool
+	Word  string
+	List  []int
+	Ptr   *int
+	Map   map[string]int
+	Any   any
+	F     float64
+	Never int
+}
+
+// PUP forgets Never.
+func (x *Plenty) PUP(p *pup.Stream) {
+	pup.Number(p, &x.Kind)
+	pup.Bool(p, &x.On)
+	pup.String(p, &x.Word)
+	n := len(x.List)
+	pup.Length(p, &n)
+	if p.Unpacking() {
+		x.List = make([]int, n)
+	}
+	for i := range x.List {
+		pup.Number(p, &x.List[i])
+	}
+	pup.Ptr(p, &x.Ptr, pup.Number)
+	pup.Map(p, &x.Map, pup.String, pup.Number)
+	pup.Interface(p, &x.Any)
+	pup.Number(p, &x.F)
+}
