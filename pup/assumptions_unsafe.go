@@ -18,7 +18,8 @@ package pup
 //	            embeds have no file in the line table, others have one     hides it, is refused: nobody can tell which
 //	buffers     a strings.Builder grows by memory that nobody else has,    large slices are filled with zeros before
 //	            has not filled it, and lies where numbers may lie          they are filled with data
-//	image       the heap is far from the program's variables and text      Footprint counts constants of the program, too
+//	image       the heap is far from the program's variables and text;     Footprint counts constants of the program, too
+//	            not so on machines of 32 bits
 //	tables      the insides of a map are those of Go 1.24                  Footprint estimates maps by their length
 //
 // Whether an interface holds values of a type themselves differs between releases and is assumed of none: each type is
@@ -231,7 +232,7 @@ type (
 	embedded   struct{ last int }
 	unmarshals struct{ embedded }
 	embedder   struct {
-		first int
+		_ int
 		*unmarshals
 	}
 	hider struct{ embedded }
@@ -298,7 +299,7 @@ func buffersAreKnown() bool {
 
 // static tells whether an address lies in the program's image, not on the heap: near a variable of this package.
 func static(addr uintptr) bool {
-	const image = 1 << (22 + bits.UintSize/64*8) // more than any program has, less than the way to the heap
+	const image = 1 << 30 // more than any program has, less than the way to the heap
 	here := uintptr(unsafe.Pointer(known))
 	return addr-here < image || here-addr < image
 }
@@ -306,5 +307,5 @@ func static(addr uintptr) bool {
 func imageIsFar() bool {
 	small, large, text := new(uint64), make([]byte, 1<<20), "constant"
 	at := func(p unsafe.Pointer) bool { return static(uintptr(p)) }
-	return !at(unsafe.Pointer(small)) && !at(unsafe.Pointer(&large[0])) && at(unsafe.Pointer(unsafe.StringData(text)))
+	return bits.UintSize == 64 && !at(unsafe.Pointer(small)) && !at(unsafe.Pointer(&large[0])) && at(unsafe.Pointer(unsafe.StringData(text)))
 }

@@ -20,15 +20,6 @@ type pair2 struct {
 	B int
 }
 
-type withHandles struct {
-	Name unique.Handle[string]
-	None unique.Handle[string]
-	Pair unique.Handle[pair2]
-	List []unique.Handle[string]
-	M    map[unique.Handle[string]]int
-	Any  any
-}
-
 type ownHandles struct {
 	Name, None unique.Handle[string]
 	List       []unique.Handle[int]
