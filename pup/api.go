@@ -23,6 +23,9 @@ type options struct {
 // Graph keeps what is shared shared: pointers, slices, maps and interfaces that lead to the same memory do so again after
 // unpacking, cycles and pointers into other values included. It is needed for packing only: data says whether it is a graph.
 //
+// Of a slice's capacity that part is kept in which elements of others lie. A slice without elements shares nothing and has no
+// capacity afterwards, whatever array it was a part of: only whether it is nil is kept.
+//
 // PUP methods must then hand pointers and slices themselves to the helpers: elements that are visited by a loop of one's own
 // are not known as parts of their slice, and a pointer in a local variable may be set after PUP is done. Check finds both.
 func Graph() Option { return func(o *options) { o.graph = true } }
@@ -75,6 +78,9 @@ type target struct {
 // source finds the variable to pack: what v points to, or a copy of v.
 func source(v any) (target, error) {
 	r := reflect.ValueOf(v)
+	if err := runtimeHas.fault(); err != nil {
+		return target{}, &Error{Op: "pack", Err: err}
+	}
 	switch {
 	case !r.IsValid():
 		return target{}, &Error{Op: "pack", Err: errors.New("nil: want a value or a pointer to one")}
@@ -454,6 +460,9 @@ func (c *call) unpack(v any, begin func(c *call) error) (twice bool, err error) 
 	r := reflect.ValueOf(v)
 	if r.Kind() != reflect.Pointer || r.IsNil() {
 		return false, &Error{Op: "unpack", Err: fmt.Errorf("%T: want a pointer to a variable", v)}
+	}
+	if err := runtimeHas.fault(); err != nil {
+		return false, &Error{Op: "unpack", Err: err}
 	}
 	c.target = target{known.info(r.Type().Elem()), r}
 	if c.info.fault != nil {

@@ -26,7 +26,12 @@
 //     and pointers into other values included; what cannot be kept is refused by name. Without it, a value is a tree:
 //     what is reachable twice is stored twice, and Check says where.
 //   - A value that cannot be saved (a channel, a function, a lock, an unregistered type in an interface) is refused by
-//     the path that leads to it.
+//     the path that leads to it. So is one whose identity is its meaning (a seed, a unique.Handle), unless its type is
+//     registered with a way to make it again (Handle); a *time.Location is kept by what it stands for (Location).
+//   - On a Go release whose runtime is not as assumed, nothing is packed or unpacked: assumptions_unsafe.go lists all that
+//     is assumed and tested.
+//
+// Not kept is capacity: that of a slice is its length afterwards, but for room that is shared in a graph (Graph).
 //
 // # How fast
 //

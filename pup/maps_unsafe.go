@@ -41,7 +41,7 @@ func Map[M ~map[K]V, K comparable, V any](p *Stream, v *M, key func(*Stream, *K)
 		if !p.grant(reflect.TypeFor[M](), len(*v), entrySize[K, V](), at) {
 			return
 		}
-		if p.mode == sizing && p.graph == nil {
+		if p.mode == sizing && p.graph == nil && !p.unordered(reflect.TypeFor[K]()) {
 			sizeMap(p, *v, key, val)
 		} else {
 			packMap(p, *v, key, val)
@@ -92,10 +92,16 @@ func sorted[M ~map[K]V, K comparable, V any](p *Stream, m M, key func(*Stream, *
 	for k, v := range m {
 		list = append(list, entry[K, V]{key: k, val: v})
 	}
-	if len(list) > 1 && !sortBasic(list) {
+	if (len(list) > 1 || p.unordered(reflect.TypeFor[K]())) && !sortBasic(list) {
 		sortPacked(p, list, key, val)
 	}
 	return list
+}
+
+// unordered tells whether keys of a type may have no order: pointers in a tree have none. That is refused even where nothing
+// needs to be sorted, so that a map that can be saved still can when it has grown.
+func (p *Stream) unordered(t reflect.Type) bool {
+	return p.graph == nil && p.keyGraph == nil && holdsPointers(t)
 }
 
 // sortBasic sorts by keys that have an order of their own, and tells whether they have.
@@ -145,6 +151,9 @@ func sortPacked[K comparable, V any](p *Stream, list []entry[K, V], key func(*St
 		}
 		if j-i > 1 {
 			for k := i; k < j; k++ {
+				if list[k].key == list[k].key && s.close() == nil {
+					p.alike(reflect.TypeFor[K](), j-i)
+				}
 				list[k].from = s.len()
 				val(s.stream(), &list[k].val)
 				list[k].to = s.len()
@@ -156,6 +165,11 @@ func sortPacked[K comparable, V any](p *Stream, list []entry[K, V], key func(*St
 	if err := s.close(); err != nil {
 		p.stop(err)
 	}
+}
+
+// alike refuses n keys of a map, not all of them NaNs, of which the data would keep one.
+func (p *Stream) alike(t reflect.Type, n int) {
+	p.fail(place{}, "%w: %d different keys of type %v are stored alike", ErrType, n, t)
 }
 
 func unpackMap[M ~map[K]V, K comparable, V any](p *Stream, v *M, key func(*Stream, *K), val func(*Stream, *V)) {

@@ -52,7 +52,7 @@ func (k *registry) makeByKind(i *typeInfo) {
 	case reflect.Struct:
 		k.makeStruct(i)
 	default:
-		i.refuse(fmt.Sprintf("no values of kind %v", t.Kind()))
+		i.refuse(fmt.Errorf("no values of kind %v", t.Kind()))
 	}
 }
 
@@ -389,12 +389,14 @@ func entries(m reflect.Value) []entryOf {
 // sortedOf lists the entries of a map in the order in which Map stores them.
 func (p *Stream) sortedOf(i *typeInfo, m reflect.Value) []entryOf {
 	list := entries(m)
-	if len(list) < 2 {
-		return list
-	}
-	if p.mode == sizing && p.graph == nil {
-		p.loose = true
-		return list
+	if !p.unordered(i.key.t) {
+		if len(list) < 2 {
+			return list
+		}
+		if p.mode == sizing && p.graph == nil {
+			p.loose = true
+			return list
+		}
 	}
 	switch i.key.t.Kind() {
 	case reflect.String:
@@ -424,6 +426,9 @@ func (p *Stream) sortedOf(i *typeInfo, m reflect.Value) []entryOf {
 			to++
 		}
 		if to-from > 1 { // keys that are not equal to themselves
+			if s.close() == nil && slices.ContainsFunc(list[from:to], func(e entryOf) bool { return e.key.Elem().Equal(e.key.Elem()) }) {
+				p.alike(i.key.t, to-from)
+			}
 			pack(list[from:to], func(e entryOf) { i.elem.value(s.stream(), e.val.UnsafePointer()) })
 		}
 		from = to

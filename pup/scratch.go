@@ -1,6 +1,9 @@
 package pup
 
-import "math"
+import (
+	"cmp"
+	"math"
+)
 
 // A scratch is memory for packed keys of a map. It grows as needed.
 type scratch struct {
@@ -11,7 +14,7 @@ type scratch struct {
 // scratch begins packing keys, for their order, in the course of a traversal.
 func (p *Stream) scratch() *scratch {
 	s := &scratch{data: make([]byte, 1024)}
-	s.p = &Stream{state: state{mode: packing, maxDepth: p.maxDepth, depth: p.depth, keys: true, budget: budget{extra: math.MaxUint64, free: math.MaxInt}, keyGraph: p.graph, frames: p.frames, win: s.data}}
+	s.p = &Stream{state: state{mode: packing, maxDepth: p.maxDepth, depth: p.depth, keys: true, budget: budget{extra: math.MaxUint64, free: math.MaxInt}, keyGraph: cmp.Or(p.graph, p.keyGraph), frames: p.frames, win: s.data}}
 	s.p.windows = s
 	return s
 }

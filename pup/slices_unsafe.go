@@ -9,11 +9,6 @@ import (
 // so that the compiler sees that nobody keeps it: it would be allocated for each visit.
 type maker = func(n int) unsafe.Pointer
 
-// untyped forgets the type of an element function's argument, which is a pointer either way.
-func untyped[E any](elem func(*Stream, *E)) func(*Stream, unsafe.Pointer) {
-	return *(*func(*Stream, unsafe.Pointer))(unsafe.Pointer(&elem))
-}
-
 // Slice visits a slice: its length, or that it is nil, and each element by elem.
 func Slice[S ~[]E, E any](p *Stream, v *S, elem func(*Stream, *E)) {
 	if p.mode == failed {

@@ -25,7 +25,7 @@ func standards() []standard {
 	return []standard{
 		ofStandard("time", 13, Time), ofStandard("bigint", 2, BigInt), ofStandard("bigfloat", 1, BigFloat),
 		ofStandard("bigrat", 4, BigRat), ofStandard("addr", 1, Addr), ofStandard("addrport", 1, AddrPort),
-		ofStandard("prefix", 1, Prefix),
+		ofStandard("prefix", 1, Prefix), ofStandard("location", 1, Location),
 	}
 }
 
@@ -101,6 +101,9 @@ func Time(p *Stream, v *time.Time) {
 		zone = zoneLocal
 	}
 	short, far := name, int32(offset)
+	if int(far) != offset && zone == zoneNamed {
+		p.fail(placeOf(unsafe.Pointer(v), anyShape), "%w: a time of a zone %d seconds from UTC", ErrType, offset)
+	}
 	Number(p, &sec)
 	Number(p, &nsec)
 	Number(p, &zone)
@@ -178,7 +181,7 @@ func BigInt(p *Stream, v *big.Int) {
 // BigFloat visits a float of any precision, with its precision, rounding mode and accuracy.
 func BigFloat(p *Stream, v *big.Float) {
 	if !observed(p, v) {
-		p.blob(placeOf(unsafe.Pointer(v), anyShape), func() ([]byte, error) { return trimmedFloat(v) },
+		p.blob(placeOf(unsafe.Pointer(v), anyShape), func() ([]byte, error) { return packedFloat(v) },
 			func(b []byte) error { return untrimFloat(v, b) })
 	}
 }
@@ -186,6 +189,19 @@ func BigFloat(p *Stream, v *big.Float) {
 // A float in the form of GobEncode: version, a byte of flags, precision, exponent, and the mantissa in words of the
 // machine, the most significant byte first. In the data the mantissa ends with its last byte that is not zero.
 const floatMantissa = 10
+
+// packedFloat is the bytes of a float, unless they would not be unpacked as the same.
+func packedFloat(v *big.Float) ([]byte, error) {
+	var x big.Float
+	b, err := trimmedFloat(v)
+	if err == nil {
+		err = untrimFloat(&x, b)
+	}
+	if err != nil || x.Cmp(v) != 0 || x.Signbit() != v.Signbit() || x.Prec() != v.Prec() || x.Mode() != v.Mode() || x.Acc() != v.Acc() {
+		return nil, fmt.Errorf("%w: a float of precision %d, exponent %d has no form that can be read again (%v)", ErrType, v.Prec(), v.MantExp(nil), err)
+	}
+	return b, nil
+}
 
 func trimmedFloat(v *big.Float) ([]byte, error) {
 	b, err := v.GobEncode()

@@ -50,20 +50,22 @@ type state struct {
 	depth    int
 	maxDepth int
 	budget
-	graph    *graph
-	keys     bool   // packing keys of a map, for their order
-	keyGraph *graph // whose objects pointers in keys may lead to
-	dynamic  dynamic
-	old      map[*typeInfo]*plan
-	windows  windows
-	within   place // of a value of the standard library whose parts are being visited: they have no names
-	watch    observer
-	frames   []frame
-	zone     *time.Location // the last that was looked up
-	slab     unsafe.Pointer // unpacking: memory for small things
-	slabUsed uintptr
-	slabSize uintptr
-	err      error
+	graph     *graph
+	keys      bool   // packing keys of a map, for their order
+	keyGraph  *graph // whose objects pointers in keys may lead to
+	dynamic   dynamic
+	old       map[*typeInfo]*plan
+	windows   windows
+	within    place // of a value of the standard library whose parts are being visited: they have no names
+	watch     observer
+	frames    []frame
+	zone      *time.Location // the last that was looked up
+	zones     map[zoneForm]*time.Location
+	zoneForms map[*time.Location]zoneForm
+	slab      unsafe.Pointer // unpacking: memory for small things
+	slabUsed  uintptr
+	slabSize  uintptr
+	err       error
 }
 
 // Sizing tells whether the traversal adds up the bytes that packing will take.

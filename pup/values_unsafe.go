@@ -2,7 +2,6 @@ package pup
 
 import (
 	"reflect"
-	"strings"
 	"unsafe"
 )
 
@@ -169,7 +168,7 @@ func (p *Stream) plainValue(t reflect.Type, i *typeInfo, v unsafe.Pointer) {
 // explicit is the layout of a type that its author calls plain although it has code of its own.
 func (p *Stream) explicit(t reflect.Type, at place) *layout {
 	l := layoutOf(t)
-	if l == nil || refused(t) != "" {
+	if l == nil || unsaved(t) != "" {
 		p.fail(at, "%w: %v is not plain", ErrType, t)
 		return nil
 	}
@@ -215,12 +214,6 @@ func (p *Stream) plains(v any) {
 	}
 }
 
-// sliceHeader is a slice as it lies in memory.
-type sliceHeader struct {
-	data     unsafe.Pointer
-	len, cap int
-}
-
 func makeArray[E any](n int) unsafe.Pointer {
 	return unsafe.Pointer(unsafe.SliceData(make([]E, n)))
 }
@@ -257,22 +250,18 @@ func (p *Stream) plainRoom(size uintptr) unsafe.Pointer {
 	if size <= slabMost && size > 0 {
 		return p.slabbed(size, 8)
 	}
-	if size%8 == 0 {
-		return unsafe.Pointer(unsafe.SliceData(make([]uint64, size/8)))
-	}
-	return unsafe.Pointer(unsafe.SliceData(make([]byte, size)))
+	return unsafe.Pointer(unsafe.SliceData(make([]uint64, (size+7)/8)))
 }
 
 // large is from how many bytes on it pays not to fill memory with zeros that is about to be filled with data.
 const large = 64 << 10
 
-// unzeroed is memory of n bytes, at least large, whose content is anything. The only way that the standard library has to
-// such memory is a strings.Builder: its buffer is taken over after one byte was written, which makes it known.
+// unzeroed is memory of n bytes, at least large, whose content is anything.
 func unzeroed(n int) []byte {
-	var b strings.Builder
-	b.Grow(n)
-	b.WriteByte(0)
-	return unsafe.Slice(unsafe.StringData(b.String()), n)
+	if !runtimeHas.buffers.holds() {
+		return view(unsafe.Pointer(unsafe.SliceData(make([]uint64, (n+7)/8))), uintptr(n))
+	}
+	return builderMemory(n)
 }
 
 // plainSlice visits a slice of plain values with all that may be asked for.
