@@ -132,7 +132,11 @@ func (j *job) count() error {
 		return j.discover()
 	}
 	p := j.stream(sizing)
-	j.traverse(p)
+	if j.traverse(p); errors.Is(p.err, ErrMemory) { // it may depend on the order of maps, which that of packing decides
+		p = j.stream(sizing)
+		p.inOrder = true
+		j.traverse(p)
+	}
 	j.h.body = p.size
 	return p.err
 }

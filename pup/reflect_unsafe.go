@@ -387,7 +387,7 @@ func entries(m reflect.Value) []entryOf {
 // sortedOf lists the entries of a map in the order in which Map stores them.
 func (p *Stream) sortedOf(i *typeInfo, m reflect.Value) []entryOf {
 	list := entries(m)
-	if (p.mode == sizing && p.graph == nil || len(list) < 2) && !p.unordered(i.key.t) {
+	if p.anyOrder(i.key.t) || len(list) < 2 && !p.unordered(i.key.t) {
 		return list
 	}
 	switch i.key.t.Kind() {
