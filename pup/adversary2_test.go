@@ -9,12 +9,8 @@ import (
 	"testing"
 
 	"github.com/byssus-hpc/byssus/pup"
+	"github.com/byssus-hpc/byssus/pup/testdata/faulty"
 )
-
-// byValue has its PUP on the value: what it unpacks is lost.
-type byValue struct{ A int }
-
-func (x byValue) PUP(p *pup.Stream) { pup.Number(p, &x.A) }
 
 // leafBinary has methods so small that the compiler copies them into the wrappers of what embeds it.
 type leafBinary struct{ N uint8 }
@@ -163,10 +159,10 @@ func TestAliases(t *testing.T) {
 
 // TestPUPOnValues: Check, and nobody else, can see that a PUP on the value unpacks nothing.
 func TestPUPOnValues(t *testing.T) {
-	if err := pup.Check(&byValue{5}); err == nil {
+	if err := pup.Check(&faulty.OnValue{A: 5}); err == nil {
 		t.Error("Check found nothing")
 	}
-	if err := pup.Check(&byValue{}); err == nil {
+	if err := pup.Check(&faulty.OnValue{}); err == nil {
 		t.Error("Check found nothing in a zero value")
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/byssus-hpc/byssus/pup"
+	"github.com/byssus-hpc/byssus/pup/testdata/odd"
 )
 
 // Values and types that were made to break a roundtrip or Check.
@@ -180,8 +181,8 @@ func TestKeysStoredAlike(t *testing.T) {
 		"places":           &map[time.Time]int{now.In(time.FixedZone("X", 60)): 1, now.In(time.FixedZone("X", 60)): 2},
 		"locations":        &map[*time.Location]int{time.FixedZone("X", 60): 1, time.FixedZone("X", 60): 2},
 		"in interfaces":    &map[any]int{now: 1, now.Round(0): 2},
-		"by code":          &lossyKeys{map[int16]int{1: 1, 257: 2}},
-		"generic, by code": &struct{ M map[lossyKey]int }{map[lossyKey]int{1: 1, 257: 2}},
+		"by code":          &odd.LossyKeys{M: map[int16]int{1: 1, 257: 2}},
+		"generic, by code": &struct{ M map[odd.LossyKey]int }{map[odd.LossyKey]int{1: 1, 257: 2}},
 	} {
 		for _, opts := range [][]pup.Option{nil, {pup.Graph()}} {
 			if _, err := pup.Marshal(v, opts...); !errors.Is(err, pup.ErrType) || !strings.Contains(err.Error(), "alike") {
@@ -216,22 +217,4 @@ func roundTripKeys(t *testing.T, v any) {
 	if err := pup.Unmarshal(first, got.Interface()); err != nil || got.Elem().Field(1).Len() != reflect.ValueOf(v).Elem().Field(1).Len() {
 		t.Errorf("found %v, %v", got.Elem(), err)
 	}
-}
-
-type lossyKeys struct{ M map[int16]int }
-
-func (x *lossyKeys) PUP(p *pup.Stream) {
-	pup.Map(p, &x.M, func(p *pup.Stream, k *int16) {
-		b := int8(*k)
-		pup.Number(p, &b)
-		*k = int16(b)
-	}, pup.Number)
-}
-
-type lossyKey int16
-
-func (k *lossyKey) PUP(p *pup.Stream) {
-	b := int8(*k)
-	pup.Number(p, &b)
-	*k = lossyKey(b)
 }

@@ -171,7 +171,11 @@ func (c *call) count() error {
 		return c.discover()
 	}
 	p := c.stream(sizing)
-	c.traverse(p)
+	if c.traverse(p); errors.Is(p.err, ErrMemory) { // it may depend on the order of maps, which that of packing decides
+		p = c.stream(sizing)
+		p.inOrder = true
+		c.traverse(p)
+	}
 	c.h.body = p.size
 	return p.err
 }

@@ -20,7 +20,6 @@ type budget struct {
 	need   uint64       // packing: the most that ahead was, plus perByte for each byte before
 	needOf reflect.Type // of the elements that this was counted for
 	needN  int
-	loose  bool // sizing: entries of maps came in another order than they will be packed in, so that need is not what it will be
 }
 
 const (
@@ -118,7 +117,7 @@ func (p *Stream) spend(at place) {
 
 // balance fails what was packed when unpacking would not be allowed to make it.
 func (p *Stream) balance() {
-	if p.mode == failed || p.loose || p.need <= p.extra+perByte*p.done() {
+	if p.mode == failed || p.need <= p.extra+perByte*p.done() {
 		return
 	}
 	p.fail(place{}, "%w: %d elements of type %v, of %d bytes each, with others that are open then, take more than %d times the bytes that follow and %d (MaxMemory)",

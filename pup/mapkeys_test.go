@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/byssus-hpc/byssus/pup"
+	"github.com/byssus-hpc/byssus/pup/testdata/odd"
 )
 
 type keyStruct struct {
@@ -76,6 +77,21 @@ func TestNaNsInKeys(t *testing.T) {
 			if err := pup.Check(v, opts...); err != nil {
 				t.Errorf("%s: %v", name, err)
 			}
+		}
+	}
+}
+
+// TestMemoryByOrder: whether a map is refused for the memory of its entries must not depend on the order in which it happens
+// to be sized. Here the large entry comes first, and what pays for it after it.
+func TestMemoryByOrder(t *testing.T) {
+	m := map[string][]odd.Scratchy{"a": make([]odd.Scratchy, 8), "b": {{Names: make([]string, 2000)}}}
+	for range 50 {
+		data, err := pup.Marshal(&m, pup.MaxMemory(1))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n, err := pup.Size(&m, pup.MaxMemory(1)); err != nil || n != uint64(len(data)) {
+			t.Fatalf("sized %d, %v, packed %d", n, err, len(data))
 		}
 	}
 }

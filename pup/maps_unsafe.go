@@ -41,7 +41,7 @@ func Map[M ~map[K]V, K comparable, V any](p *Stream, v *M, key func(*Stream, *K)
 		if !p.grant(reflect.TypeFor[M](), len(*v), entrySize[K, V](), at) {
 			return
 		}
-		if p.mode == sizing && p.graph == nil && !p.unordered(reflect.TypeFor[K]()) {
+		if p.anyOrder(reflect.TypeFor[K]()) {
 			sizeMap(p, *v, key, val)
 		} else {
 			packMap(p, *v, key, val)
@@ -61,7 +61,6 @@ func entrySize[K comparable, V any]() uintptr {
 func sizeMap[M ~map[K]V, K comparable, V any](p *Stream, m M, key func(*Stream, *K), val func(*Stream, *V)) {
 	e := new(entry[K, V])
 	p.entry(unsafe.Pointer(&e.key), unsafe.Pointer(&e.val))
-	p.loose = p.loose || len(m) > 1
 	for e.key, e.val = range m {
 		before := p.pay(entrySize[K, V]())
 		key(p, &e.key)
@@ -102,6 +101,11 @@ func sorted[M ~map[K]V, K comparable, V any](p *Stream, m M, key func(*Stream, *
 // needs to be sorted, so that a map that can be saved still can when it has grown.
 func (p *Stream) unordered(t reflect.Type) bool {
 	return p.graph == nil && p.keyGraph == nil && holdsPointers(t)
+}
+
+// anyOrder tells whether the entries of a map may be visited as they come.
+func (p *Stream) anyOrder(t reflect.Type) bool {
+	return p.mode == sizing && p.graph == nil && !p.inOrder && !p.unordered(t)
 }
 
 // sortBasic sorts by keys that have an order of their own, and tells whether they have.

@@ -389,14 +389,8 @@ func entries(m reflect.Value) []entryOf {
 // sortedOf lists the entries of a map in the order in which Map stores them.
 func (p *Stream) sortedOf(i *typeInfo, m reflect.Value) []entryOf {
 	list := entries(m)
-	if !p.unordered(i.key.t) {
-		if len(list) < 2 {
-			return list
-		}
-		if p.mode == sizing && p.graph == nil {
-			p.loose = true
-			return list
-		}
+	if p.anyOrder(i.key.t) || len(list) < 2 && !p.unordered(i.key.t) {
+		return list
 	}
 	switch i.key.t.Kind() {
 	case reflect.String:

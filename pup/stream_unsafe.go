@@ -52,6 +52,7 @@ type state struct {
 	budget
 	graph     *graph
 	keys      bool   // packing keys of a map, for their order
+	inOrder   bool   // sizing: maps in the order in which they are stored
 	keyGraph  *graph // whose objects pointers in keys may lead to
 	dynamic   dynamic
 	old       map[*typeInfo]*plan

@@ -313,3 +313,9 @@ func (x *Plenty) PUP(p *pup.Stream) {
 	pup.Interface(p, &x.Any)
 	pup.Number(p, &x.F)
 }
+
+// An OnValue has its PUP on the value: what it unpacks is lost.
+type OnValue struct{ A int }
+
+// PUP visits a copy.
+func (x OnValue) PUP(p *pup.Stream) { pup.Number(p, &x.A) }

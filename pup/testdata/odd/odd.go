@@ -127,3 +127,22 @@ func (e *Explosive) PUP(p *pup.Stream) { panic(e.With) }
 type Choosy struct{ N int }
 
 func (c *Choosy) PUP(p *pup.Stream) { p.Fail(fs.ErrInvalid) }
+
+// LossyKeys and LossyKey store keys that differ alike.
+type LossyKeys struct{ M map[int16]int }
+
+func (x *LossyKeys) PUP(p *pup.Stream) {
+	pup.Map(p, &x.M, func(p *pup.Stream, k *int16) {
+		b := int8(*k)
+		pup.Number(p, &b)
+		*k = int16(b)
+	}, pup.Number)
+}
+
+type LossyKey int16
+
+func (k *LossyKey) PUP(p *pup.Stream) {
+	b := int8(*k)
+	pup.Number(p, &b)
+	*k = LossyKey(b)
+}
