@@ -39,7 +39,7 @@ test: deps build ## every test that fits into 40 minutes
 test-long: deps build ## random checkpoint, kill, restart cycles over the whole matrix (hours)
 	BYSSUS_TEST_LONG=1 $(GO) test -p 1 -timeout 24h -v ./test/...
 
-bench: deps build ## ratios to the native library, to plain writes and reads; pup beside gob, json, protobuf
+bench: deps build ## ratios to the native library, to plain writes and reads; pup beside gob, json, protobuf, msgpack, cbor, msgp
 	@$(GO) run ./bench -byssus $(BUILD)/bin/byssus
 	@$(GO) run ./bench/pup
 

@@ -17,10 +17,14 @@ type options struct {
 	inPlace   bool
 	unchecked bool
 	maxDepth  int
+	maxMemory uint64
 }
 
 // Graph keeps what is shared shared: pointers, slices, maps and interfaces that lead to the same memory do so again after
 // unpacking, cycles and pointers into other values included. It is needed for packing only: data says whether it is a graph.
+//
+// Of a slice's capacity that part is kept in which elements of others lie. A slice without elements shares nothing and has no
+// capacity afterwards, whatever array it was a part of: only whether it is nil is kept.
 //
 // PUP methods must then hand pointers and slices themselves to the helpers: elements that are visited by a loop of one's own
 // are not known as parts of their slice, and a pointer in a local variable may be set after PUP is done. Check finds both.
@@ -35,6 +39,11 @@ func InPlace() Option { return func(o *options) { o.inPlace = true } }
 // nested otherwise.
 func MaxDepth(levels int) Option { return func(o *options) { o.maxDepth = levels } }
 
+// MaxMemory limits the memory that unpacking makes ahead of its content: 64 bytes for each byte of data that is left, and so
+// many more, by default 16 MiB. Only slices and maps of elements that hold much and store little, such as large arrays that
+// are skipped, need more; packing refuses them as well.
+func MaxMemory(bytes uint64) Option { return func(o *options) { o.maxMemory = bytes } }
+
 // Unchecked packs the body without checksums, for data whose carrier checks it, such as a message inside a process.
 // Unpacking follows what the data says.
 func Unchecked() Option { return func(o *options) { o.unchecked = true } }
@@ -42,7 +51,10 @@ func Unchecked() Option { return func(o *options) { o.unchecked = true } }
 const defaultDepth = 10000
 
 func optionsOf(list []Option) options {
-	o := options{maxDepth: defaultDepth}
+	if len(list) == 0 { // and nothing is allocated for them
+		return options{maxDepth: defaultDepth, maxMemory: defaultExtra}
+	}
+	o := options{maxDepth: defaultDepth, maxMemory: defaultExtra}
 	for _, set := range list {
 		set(&o)
 	}
@@ -66,11 +78,14 @@ type target struct {
 // source finds the variable to pack: what v points to, or a copy of v.
 func source(v any) (target, error) {
 	r := reflect.ValueOf(v)
+	if err := runtimeHas.fault(); err != nil {
+		return target{}, &Error{Op: "pack", Err: err}
+	}
 	switch {
 	case !r.IsValid():
-		return target{}, fmt.Errorf("pup: pack: nil: want a value or a pointer to one")
+		return target{}, &Error{Op: "pack", Err: errors.New("nil: want a value or a pointer to one")}
 	case r.Kind() == reflect.Pointer && r.IsNil():
-		return target{}, fmt.Errorf("pup: pack: nil %v: want a pointer to a value", r.Type())
+		return target{}, &Error{Op: "pack", Err: fmt.Errorf("nil %v: want a pointer to a value", r.Type())}
 	case r.Kind() != reflect.Pointer:
 		c := reflect.New(r.Type())
 		c.Elem().Set(r)
@@ -79,71 +94,119 @@ func source(v any) (target, error) {
 	return target{known.info(r.Type().Elem()), r}, nil
 }
 
-// job is all that packing a value needs: two traversals and what they share.
+// A call is all that one call of this package needs. Its memory serves again.
+type call struct {
+	job
+	p   Stream
+	age uint32 // of the registry that p has infos of
+}
+
+// job is what a call begins anew.
 type job struct {
 	target
 	o      options
 	graph  *graph
-	schema *table
 	h      header
+	memory memory
+	body   bodyMemory
+	root   [1]frame
+}
+
+// call returns a call.
+func (k *registry) call(o options) *call {
+	c, ok := k.calls.Get().(*call)
+	if !ok {
+		c = &call{}
+	}
+	if age := k.age.Load(); c.age != age {
+		c.age, c.p.infos = age, [lines]cachedInfo{}
+	}
+	c.o = o
+	return c
+}
+
+// over takes a call back. It keeps nothing of its value alive.
+func (k *registry) over(c *call) {
+	c.clear()
+	c.job = job{}
+	k.calls.Put(c)
+}
+
+// clear ends a traversal.
+func (c *call) clear() {
+	if c.p.dynamic.numbers != nil {
+		c.p.infos = [lines]cachedInfo{}
+	}
+	c.p.state = state{}
 }
 
 // prepare makes ready for packing.
-func prepare(v any, o options) (*job, error) {
-	t, err := source(v)
+func (c *call) prepare(v any) (err error) {
+	if c.target, err = source(v); err != nil {
+		return err
+	}
+	if c.info.fault != nil {
+		return &Error{Op: "pack", Err: c.info.fault}
+	}
+	schema, err := c.info.schemaOf()
 	if err != nil {
-		return nil, err
+		return &Error{Op: "pack", Err: err}
 	}
-	j := &job{target: t, o: o}
-	if j.info.fault != nil {
-		return nil, fmt.Errorf("pup: pack: %w", j.info.fault)
+	c.h = header{schema: schema.bytes, hash: schema.hash, own: schema}
+	if len(c.h.schema) > maxSchema {
+		return &Error{Op: "pack", Err: fmt.Errorf("schema of %d bytes, at most %d", len(c.h.schema), maxSchema)}
 	}
-	if j.schema, err = j.info.schemaOf(); err != nil {
-		return nil, fmt.Errorf("pup: pack: %w", err)
+	if c.o.unchecked {
+		c.h.flags |= flagUnchecked
 	}
-	j.h = header{schema: j.schema.text, hash: j.schema.hash}
-	if len(j.h.schema) > maxSchema {
-		return nil, fmt.Errorf("pup: pack: schema of %d bytes, at most %d", len(j.h.schema), maxSchema)
+	if c.o.graph {
+		c.h.flags |= flagGraph
 	}
-	if o.unchecked {
-		j.h.flags |= flagUnchecked
-	}
-	if o.graph {
-		j.h.flags |= flagGraph
-	}
-	return j, nil
+	return nil
 }
 
 // count finds the size of the body, and in a graph its regions.
-func (j *job) count() error {
-	if j.o.graph {
-		return j.discover()
+func (c *call) count() error {
+	if c.o.graph {
+		return c.discover()
 	}
-	p := j.stream(sizing)
-	j.traverse(p)
-	j.h.body = p.size
+	p := c.stream(sizing)
+	if c.traverse(p); errors.Is(p.err, ErrMemory) { // it may depend on the order of maps, which that of packing decides
+		p = c.stream(sizing)
+		p.inOrder = true
+		c.traverse(p)
+	}
+	c.h.body = p.size
 	return p.err
 }
 
-func (j *job) stream(m mode) *Stream {
-	p := &Stream{mode: m, maxDepth: j.o.depth(j.graph != nil), free: freeElements, graph: j.graph}
-	p.direct = p.graph == nil
-	p.push(frame{t: j.info.t, val: j.v.UnsafePointer()})
+// stream begins a traversal, and ends the one before.
+func (c *call) stream(m mode) *Stream {
+	p := &c.p
+	if p.frames != nil {
+		c.clear()
+	}
+	p.mode, p.maxDepth, p.budget, p.graph, p.direct = m, c.o.depth(c.graph != nil), newBudget(c.o), c.graph, c.graph == nil
+	c.root[0] = frame{t: c.info.t, val: c.v.UnsafePointer()}
+	p.frames = c.root[:1]
 	return p
 }
 
-func (j *job) traverse(p *Stream) {
-	p.value(j.info, j.v.UnsafePointer())
+func (c *call) traverse(p *Stream) {
+	p.value(c.info, c.v.UnsafePointer())
 	if p.graph != nil {
 		p.finish()
+	}
+	if p.graph == nil || p.graph.sealed {
+		p.balance()
 	}
 }
 
 // newGraph makes a graph that knows the packed variable itself.
-func (j *job) newGraph() *graph {
+func (c *call) newGraph() *graph {
 	g := &graph{}
-	if j.info.t.Size() > 0 {
-		g.add(j.v.UnsafePointer(), j.info, 1)
+	if c.info.t.Size() > 0 {
+		g.add(c.v.UnsafePointer(), c.info, 1)
 		g.root()
 	}
 	return g
@@ -151,22 +214,24 @@ func (j *job) newGraph() *graph {
 
 // discover finds the regions of a graph and how they lie in each other. Only when some do is the size another than it
 // seemed, and counted again.
-func (j *job) discover() error {
-	j.graph = j.newGraph()
-	p := j.stream(sizing)
-	if j.traverse(p); p.err != nil {
+func (c *call) discover() error {
+	c.graph = c.newGraph()
+	p := c.stream(sizing)
+	if c.traverse(p); p.err != nil {
 		return p.err
 	}
-	if err := j.graph.seal(); err != nil {
+	if err := c.graph.seal(); err != nil {
 		return err
 	}
-	j.graph.restart()
-	if j.graph.inner {
-		p = j.stream(sizing)
-		j.traverse(p)
-		j.graph.restart()
+	c.graph.restart()
+	if c.graph.inner {
+		p = c.stream(sizing)
+		c.traverse(p)
+		c.graph.restart()
+	} else {
+		p.balance()
 	}
-	j.h.body = p.size
+	c.h.body = p.size
 	return p.err
 }
 
@@ -176,53 +241,57 @@ func Marshal(v any, opts ...Option) ([]byte, error) { return Append(nil, v, opts
 // Append packs v behind what b holds already and returns the longer slice; b's array is used if it has room. After an
 // error, b is as it was.
 func Append(b []byte, v any, opts ...Option) ([]byte, error) {
-	j, err := prepare(v, optionsOf(opts))
-	if err != nil {
+	c := known.call(optionsOf(opts))
+	defer known.over(c)
+	if err := c.prepare(v); err != nil {
 		return b, err
 	}
-	if j.o.graph {
-		return j.appendGraph(b)
+	if c.o.graph {
+		return c.appendGraph(b)
 	}
 	const some = 4 << 10 // room that the caller left on purpose: a value that fits need not be counted before
 	if cap(b)-len(b) < some {
-		if err := j.count(); err != nil {
+		if err := c.count(); err != nil {
 			return b, err
 		}
-		if j.h.encodedSize() > uint64(maxInt-len(b)) {
-			return b, fmt.Errorf("pup: pack: %d bytes do not fit into memory", j.h.encodedSize())
+		if c.h.encodedSize() > uint64(maxInt-len(b)) {
+			return b, &Error{Op: "pack", Err: fmt.Errorf("%d bytes do not fit into memory", c.h.encodedSize())}
 		}
-		b = grow(b, int(j.h.encodedSize()))
+		b = grow(b, int(c.h.encodedSize()))
 	}
-	return j.appendTo(b)
+	return c.appendTo(b)
 }
 
 // appendTo packs behind b.
-func (j *job) appendTo(b []byte) ([]byte, error) {
-	p, m := j.stream(packing), memory{b: b}
-	m.begin(p, &j.h)
-	if j.traverse(p); p.err != nil {
+func (c *call) appendTo(b []byte) ([]byte, error) {
+	p, m := c.stream(packing), &c.memory
+	m.begin(p, &c.h, b)
+	if c.traverse(p); p.err != nil {
 		return b, p.err
 	}
-	return m.finish(p, &j.h), nil
+	return m.finish(p, &c.h), nil
 }
 
 // appendGraph packs a graph while it discovers its regions. Mostly none lies in another, and that was all; else it packs
 // again.
-func (j *job) appendGraph(b []byte) ([]byte, error) {
-	j.graph = j.newGraph()
-	p, m := j.stream(packing), memory{b: b}
-	m.begin(p, &j.h)
-	if j.traverse(p); p.err != nil {
+func (c *call) appendGraph(b []byte) ([]byte, error) {
+	c.graph = c.newGraph()
+	p, m := c.stream(packing), &c.memory
+	m.begin(p, &c.h, b)
+	if c.traverse(p); p.err != nil {
 		return b, p.err
 	}
-	if err := j.graph.seal(); err != nil {
+	if err := c.graph.seal(); err != nil {
 		return b, err
 	}
-	if !j.graph.inner {
-		return m.finish(p, &j.h), nil
+	if !c.graph.inner {
+		if p.balance(); p.err != nil {
+			return b, p.err
+		}
+		return m.finish(p, &c.h), nil
 	}
-	j.graph.restart()
-	return j.appendTo(b)
+	c.graph.restart()
+	return c.appendTo(b)
 }
 
 // grow returns b with room for exactly n more bytes, if it has less.
@@ -240,34 +309,36 @@ const maxInt = int(^uint(0) >> 1)
 
 // Size returns how many bytes Marshal makes of v.
 func Size(v any, opts ...Option) (uint64, error) {
-	j, err := prepare(v, optionsOf(opts))
-	if err != nil {
+	c := known.call(optionsOf(opts))
+	defer known.over(c)
+	if err := c.prepare(v); err != nil {
 		return 0, err
 	}
-	if err := j.count(); err != nil {
+	if err := c.count(); err != nil {
 		return 0, err
 	}
-	return j.h.encodedSize(), nil
+	return c.h.encodedSize(), nil
 }
 
 // ToWriter packs v and writes it, with the memory of a few chunks beside the value's own.
 func ToWriter(w io.Writer, v any, opts ...Option) error {
-	j, err := prepare(v, optionsOf(opts))
-	if err != nil {
+	c := known.call(optionsOf(opts))
+	defer known.over(c)
+	if err := c.prepare(v); err != nil {
 		return err
 	}
-	if err := j.count(); err != nil {
+	if err := c.count(); err != nil {
 		return err
 	}
-	if _, err := w.Write(j.h.appendTo(nil)); err != nil {
-		return fmt.Errorf("pup: write: %w", err)
+	if _, err := w.Write(c.h.appendTo(nil)); err != nil {
+		return &Error{Op: "write", Err: err}
 	}
-	p := j.stream(packing)
-	finish := packTo(p, &j.h, w)
-	if j.traverse(p); p.err != nil {
+	p := c.stream(packing)
+	out := packTo(p, &c.h, w)
+	if c.traverse(p); p.err != nil {
 		return p.err
 	}
-	return finish()
+	return out.finish(p)
 }
 
 // ToFile packs v into a file. The file is there whole or not at all: it is written under another name beside it, synced
@@ -275,75 +346,76 @@ func ToWriter(w io.Writer, v any, opts ...Option) error {
 func ToFile(name string, v any, opts ...Option) (err error) {
 	f, err := os.CreateTemp(filepath.Dir(name), "."+filepath.Base(name)+".*")
 	if err != nil {
-		return fmt.Errorf("pup: %s: %w", name, err)
+		return &Error{Op: "write", Err: err}
 	}
+	done := false
 	defer func() {
+		if !done { // also when a PUP method panics
+			err = errors.Join(err, f.Close(), os.Remove(f.Name()))
+		}
 		if err != nil {
-			err = fmt.Errorf("pup: %s: %w", name, errors.Join(err, f.Close(), os.Remove(f.Name())))
+			err = fmt.Errorf("%s: %w", name, err)
 		}
 	}()
-	if err = ToWriter(f, v, opts...); err != nil {
+	if err := ToWriter(f, v, opts...); err != nil {
 		return err
 	}
-	if err = f.Sync(); err != nil {
-		return err
+	if err := f.Sync(); err != nil {
+		return &Error{Op: "write", Err: err}
 	}
-	if err = os.Rename(f.Name(), name); err != nil {
-		return err
+	if err := os.Rename(f.Name(), name); err != nil {
+		return &Error{Op: "write", Err: err}
 	}
-	if err := f.Close(); err != nil {
-		return fmt.Errorf("pup: %s: %w", name, err)
+	done = true
+	if err := errors.Join(f.Close(), syncFolder(filepath.Dir(name))); err != nil {
+		return &Error{Op: "write", Err: err}
 	}
-	return syncFolder(filepath.Dir(name))
+	return nil
 }
 
 // syncFolder makes a rename durable.
 func syncFolder(name string) error {
 	d, err := os.Open(name)
 	if err != nil {
-		return fmt.Errorf("pup: %w", err)
+		return err
 	}
-	if err := errors.Join(d.Sync(), d.Close()); err != nil {
-		return fmt.Errorf("pup: %s: %w", name, err)
-	}
-	return nil
+	return errors.Join(d.Sync(), d.Close())
 }
 
 // Unmarshal unpacks data, which must be one value and nothing more, into what v points to. After an error, what v points
 // to may be filled in part.
 func Unmarshal(data []byte, v any, opts ...Option) error {
-	h, body, err := headerOf(data)
+	h, body, err := headerOf(data, known.schemaOf(v))
 	if err != nil {
-		return fmt.Errorf("pup: unpack: %w", err)
+		return &Error{Op: "unpack", Err: err}
 	}
-	return unpack(h, v, optionsOf(opts), true, func(p *Stream) error { return unpackFrom(p, h, body) })
+	c := known.call(optionsOf(opts))
+	defer known.over(c)
+	c.h = h
+	again, err := c.unpack(v, func(c *call) error { return c.body.begin(&c.p, &c.h, body) })
+	if again {
+		c.o.inPlace = false
+		_, err = c.unpack(v, func(c *call) error { return c.body.begin(&c.p, &c.h, body) })
+	}
+	return err
 }
 
 // FromReader unpacks the value that comes next from a reader and reads no further. A tree needs the memory of one chunk
-// beside the value's own, and, because a reader does not prove how long its data is, up to an eighth of the largest slice
-// while that grows; FromFile does not. A graph is read whole first.
+// beside the value's own and, because a reader does not prove how long its data is, reads up to a 64th of a large slice
+// ahead before it makes that. A graph is read whole first.
 func FromReader(r io.Reader, v any, opts ...Option) error {
 	h, err := readHeader(r)
 	if err != nil {
-		return fmt.Errorf("pup: unpack: %w", err)
+		return &Error{Op: "unpack", Err: err}
 	}
-	return unpack(h, v, optionsOf(opts), false, func(p *Stream) error {
-		if h.flags&flagGraph == 0 {
-			return unpackReader(p, h, r)
-		}
-		body, err := readUpTo(r, int(h.framed()))
-		if err != nil {
-			return truncated(err, "body", len(body), int(h.framed()))
-		}
-		return unpackFrom(p, h, body)
-	})
+	return unpackFrom(r, h, v, opts)
 }
 
 // FromFile unpacks a file that ToFile wrote.
 func FromFile(name string, v any, opts ...Option) (err error) {
 	f, err := os.Open(name)
 	if err != nil {
-		return fmt.Errorf("pup: %w", err)
+		return &Error{Op: "unpack", Err: err}
 	}
 	defer f.Close()
 	defer func() {
@@ -353,69 +425,96 @@ func FromFile(name string, v any, opts ...Option) (err error) {
 	}()
 	info, err := f.Stat()
 	if err != nil {
-		return err
+		return &Error{Op: "unpack", Err: err}
 	}
 	h, err := readHeader(f)
 	if err != nil {
-		return fmt.Errorf("pup: unpack: %w", err)
+		return &Error{Op: "unpack", Err: err}
 	}
 	if info.Mode().IsRegular() && uint64(info.Size()) != h.encodedSize() {
-		return fmt.Errorf("pup: unpack: %w: the file has %d bytes, want %d", ErrData, info.Size(), h.encodedSize())
+		return &Error{Op: "unpack", Err: fmt.Errorf("%w: the file has %d bytes, want %d", ErrData, info.Size(), h.encodedSize())}
 	}
-	return unpack(h, v, optionsOf(opts), false, func(p *Stream) error {
-		p.trusted = info.Mode().IsRegular()
-		return unpackReader(p, h, f)
-	})
+	return unpackFrom(f, h, v, opts)
 }
 
-// unpack fills what v points to from the windows that begin sets up. begin may be called again if the data can be had
-// again.
-func unpack(h *header, v any, o options, again bool, begin func(p *Stream) error) (err error) {
+// unpackFrom unpacks the body that comes next from a reader. It cannot be had again.
+func unpackFrom(r io.Reader, h header, v any, opts []Option) error {
+	c := known.call(optionsOf(opts))
+	defer known.over(c)
+	c.h = h
+	twice, err := c.unpack(v, func(c *call) error {
+		if h.flags&flagGraph == 0 {
+			return unpackReader(&c.p, &c.h, r)
+		}
+		body, err := readUpTo(r, int(h.framed()))
+		if err != nil {
+			return truncated(err, "body", len(body), int(h.framed()))
+		}
+		return c.body.begin(&c.p, &c.h, body)
+	})
+	if twice {
+		err = &Error{"unpack", typeWord(c.info.t), errors.New("InPlace: two of its variables share memory, and the data does not: unpack without InPlace")}
+	}
+	return err
+}
+
+// unpack fills what v points to from the windows that begin sets up. twice: memory of v was filled in place for two variables
+// and holds only one of them.
+func (c *call) unpack(v any, begin func(c *call) error) (twice bool, err error) {
 	r := reflect.ValueOf(v)
 	if r.Kind() != reflect.Pointer || r.IsNil() {
-		return fmt.Errorf("pup: unpack: %T: want a pointer to a variable", v)
+		return false, &Error{Op: "unpack", Err: fmt.Errorf("%T: want a pointer to a variable", v)}
 	}
-	t := target{known.info(r.Type().Elem()), r}
-	if t.info.fault != nil {
-		return fmt.Errorf("pup: unpack: %w", t.info.fault)
+	if err := runtimeHas.fault(); err != nil {
+		return false, &Error{Op: "unpack", Err: err}
 	}
-	p := &Stream{mode: unpacking, maxDepth: o.depth(h.flags&flagGraph != 0), free: freeElements}
-	p.push(frame{t: t.info.t, val: r.UnsafePointer()})
+	c.target = target{known.info(r.Type().Elem()), r}
+	if c.info.fault != nil {
+		return false, &Error{Op: "unpack", Err: c.info.fault}
+	}
+	p := c.stream(unpacking)
+	p.maxDepth = c.o.depth(c.h.flags&flagGraph != 0)
 	defer func() {
 		if x := recover(); x != nil {
-			err = fmt.Errorf("pup: unpack: %s: a PUP method panicked: %v", typeWord(t.info.t), x)
+			err = &Error{"unpack", typeWord(c.info.t), panicked(x)}
 		}
 	}()
-	if err := p.compareRoot(t.info, h); err != nil {
-		return fmt.Errorf("pup: unpack: %w", err)
+	if c.h.own == nil {
+		if err := p.compareRoot(c.info, &c.h); err != nil {
+			return false, &Error{Op: "unpack", Err: err}
+		}
 	}
-	if err := begin(p); err != nil {
-		return fmt.Errorf("pup: unpack: %w", err)
+	if err := begin(c); err != nil {
+		return false, &Error{Op: "unpack", Err: err}
 	}
-	if o.inPlace {
+	if c.o.inPlace {
 		p.claims = &claims{}
-		p.claims.claim(uintptr(r.UnsafePointer()), t.info.t.Size())
+		p.claims.claim(uintptr(r.UnsafePointer()), c.info.t.Size())
 	}
-	if err := t.fill(p, h); err != nil || p.claims == nil || !p.claims.twice() {
-		return err
+	if err := c.fill(p); err != nil {
+		return false, err
 	}
-	if !again {
-		return fmt.Errorf("pup: unpack: %s: InPlace: two of its variables share memory, and the data does not: unpack without InPlace", typeWord(t.info.t))
+	return p.claims != nil && p.claims.twice(), nil
+}
+
+// panicked is the error that a panic was, if it was one.
+func panicked(x any) error {
+	if err, ok := x.(error); ok {
+		return fmt.Errorf("a PUP method panicked: %w", err)
 	}
-	o.inPlace = false
-	return unpack(h, v, o, false, begin)
+	return fmt.Errorf("a PUP method panicked: %v", x)
 }
 
 // fill unpacks all of the body.
-func (t target) fill(p *Stream, h *header) error {
-	if h.flags&flagGraph != 0 {
+func (c *call) fill(p *Stream) error {
+	if c.h.flags&flagGraph != 0 && (c.o.graph || c.info.leads() || p.evolving) {
 		p.graph = &graph{sealed: true}
-		if t.info.t.Size() > 0 {
-			p.graph.objects.add(object{t.v.UnsafePointer(), t.info, 1})
+		if c.info.t.Size() > 0 {
+			p.graph.objects.add(object{c.v.UnsafePointer(), c.info, 1})
 		}
 	}
 	p.direct = p.graph == nil && !p.evolving
-	p.value(t.info, t.v.UnsafePointer())
+	p.value(c.info, c.v.UnsafePointer())
 	if p.graph != nil && p.mode != failed {
 		p.finish()
 	}
@@ -423,7 +522,7 @@ func (t target) fill(p *Stream, h *header) error {
 		return p.err
 	}
 	if p.left() > 0 {
-		return fmt.Errorf("pup: unpack: %w: %d bytes are left after the value", ErrData, p.left())
+		return &Error{Op: "unpack", Err: fmt.Errorf("%w: %d bytes are left after the value", ErrData, p.left())}
 	}
 	return nil
 }

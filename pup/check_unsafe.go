@@ -56,15 +56,19 @@ const mostFaults = 100
 
 // Check proves on a value that its PUP methods are right: it packs and unpacks it, compares the variables that were visited,
 // by their addresses, with those that reflection finds, and the copy with the value. It returns nil or a *CheckError that
-// lists every variable that was missed, visited twice, or changed, and memory that is no longer shared. Options are those
-// of Marshal. Check does not change the value; it takes several times the value's memory.
+// lists every variable that was missed, visited twice, or changed, memory that is no longer shared, and values that are sized
+// as other than they are packed. Options are those of Marshal. Check does not change the value; it takes several times the
+// value's memory.
+//
+// A field that was not visited and holds zero is missed unless the type is seen to visit it for some values: so that each
+// kind of a union is proved, check a value of each.
 func Check(v any, opts ...Option) error {
 	t, err := source(v)
 	if err != nil {
 		return err
 	}
 	c := &checker{root: t, opts: opts, o: optionsOf(opts), skips: map[uintptr]string{}, visits: map[uintptr][]visit{},
-		entries: map[uintptr][]checkedEntry{}, pairs: map[pair]bool{}, entered: map[visited]bool{},
+		entries: map[uintptr][]checkedEntry{}, pairs: map[pair]bool{}, unions: map[reflect.Type]bool{}, entered: map[visited]bool{},
 		forth: map[visited]uintptr{}, back: map[visited]uintptr{}}
 	c.check()
 	if len(c.faults) == 0 {
@@ -80,8 +84,10 @@ type checker struct {
 	o       options
 	copy    reflect.Value // what came back; a pointer
 	faults  []Fault
-	changes []image             // variables that packing has changed
-	quiet   bool                // compare only: nothing in here was visited, and nothing can be tried out
+	changes []image         // variables that packing has changed
+	quiet   bool            // compare only: nothing in here was visited, and nothing can be tried out
+	owners  []reflect.Value // variables with code of their own on the way to where the walk is
+	unions  map[reflect.Type]bool
 	fields  []FieldRef          // on the way to where the walk is
 	skips   map[uintptr]string  // addresses of variables that are skipped on purpose
 	visits  map[uintptr][]visit // by address
@@ -105,7 +111,7 @@ type visit struct {
 	times int
 }
 
-// checkedEntry is a map's entry, in the copies that were visited.
+// checkedEntry is a map's entry, in the copies that were visited, or the copy of what an interface holds.
 type checkedEntry struct{ key, val reflect.Value }
 
 type pair struct {
@@ -139,7 +145,7 @@ func (c *checker) check() {
 		c.fault(word, Unsound, "packed, but cannot be unpacked: %v", err)
 		return
 	}
-	p := &Stream{mode: observing, watch: c, maxDepth: c.o.maxDepth}
+	p := &Stream{state: state{mode: observing, watch: c, maxDepth: c.o.maxDepth}}
 	p.push(frame{t: c.root.info.t, val: c.root.v.UnsafePointer()})
 	c.acts = []int{0}
 	if p.value(c.root.info, c.root.v.UnsafePointer()); p.err != nil {
@@ -151,6 +157,7 @@ func (c *checker) check() {
 			c.fault(m.path, Changed, "by PUP, while it packed")
 		}
 	}
+	c.sized(word, len(first))
 	c.walk(word, c.root.v.Elem(), c.copy.Elem())
 	if third, err := Marshal(c.copy.Interface(), c.opts...); len(c.faults) == 0 && (err != nil || !bytes.Equal(first, third)) {
 		c.fault(word, Unsound, "the copy packs to other bytes (%v)", err)
@@ -322,6 +329,10 @@ func (c *checker) walk(path string, a, b reflect.Value) {
 		return
 	}
 	c.placed(a, b)
+	if a.CanAddr() && known.info(a.Type()).hand {
+		c.owners = append(c.owners, a)
+		defer func() { c.owners = c.owners[:len(c.owners)-1] }()
+	}
 	if n := c.times(a); n > 1 {
 		c.fault(path, Doubled, "visited %d times", n)
 		return
@@ -336,8 +347,13 @@ func (c *checker) walk(path string, a, b reflect.Value) {
 	case was && !leads(a.Kind()):
 		c.same(path, a, b)
 		return
-	case refused(a.Type()) != "":
-		c.fault(path, Missed, "no visit: %s", refused(a.Type()))
+	case was && isHandle(a.Type()):
+		if a.Interface() != b.Interface() {
+			c.fault(path, Changed, "%s became %s", short(a), short(b))
+		}
+		return
+	case unsaved(a.Type()) != "":
+		c.fault(path, Missed, "no visit: %s", unsaved(a.Type()))
 		return
 	case known.info(a.Type()).special != "" && a.CanAddr():
 		c.unvisited(path, a, b, samePacked(a.Addr(), b.Addr()))
@@ -366,6 +382,9 @@ func (c *checker) walk(path string, a, b reflect.Value) {
 
 // whole tells whether variables of a type are visited in one piece.
 func whole(t reflect.Type) bool {
+	if t == reflect.TypeFor[*time.Location]() {
+		return true
+	}
 	if k := t.Kind(); k != reflect.Struct && k != reflect.Array {
 		return false
 	}
@@ -444,7 +463,7 @@ func (c *checker) unvisited(path string, a, b reflect.Value, equal bool) {
 	switch {
 	case !equal:
 		c.fault(path, Missed, "no visit; %s became %s", short(a), short(b))
-	case a.IsZero() && !c.quiet && !c.carried(b):
+	case a.IsZero() && c.lost(a, b):
 		c.fault(path, Missed, "no visit")
 	}
 }
@@ -526,7 +545,7 @@ func (c *checker) reference(path string, a, b reflect.Value) {
 		return
 	}
 	if a.IsNil() {
-		if !c.was(a) && !c.quiet && !c.carried(b) {
+		if !c.was(a) && c.lost(a, b) {
 			c.fault(path, Missed, "no visit")
 		}
 		return
@@ -545,7 +564,7 @@ func (c *checker) reference(path string, a, b reflect.Value) {
 			c.fault(path, kind, "length %d became %d", a.Len(), b.Len())
 			return
 		}
-		if a.Len() == 0 && !c.was(a) && !c.quiet && !c.carried(b) {
+		if a.Len() == 0 && !c.was(a) && c.lost(a, b) {
 			c.fault(path, Missed, "no visit")
 		}
 		if !c.was(a) && !c.inside(a) { // not a part of it was visited, and yet it came back: it is derived
@@ -564,12 +583,16 @@ func (c *checker) reference(path string, a, b reflect.Value) {
 
 // inside tells whether anything was visited in a slice's array.
 func (c *checker) inside(v reflect.Value) bool {
+	return c.within(v.Pointer(), uintptr(v.Len())*v.Type().Elem().Size())
+}
+
+// within tells whether anything was visited in a piece of memory.
+func (c *checker) within(begin, size uintptr) bool {
 	if c.sorted == nil {
 		c.sorted = slices.Sorted(maps.Keys(c.visits))
 	}
-	begin := v.Pointer()
 	at, _ := slices.BinarySearch(c.sorted, begin)
-	return at < len(c.sorted) && c.sorted[at] < begin+uintptr(v.Len())*v.Type().Elem().Size()
+	return at < len(c.sorted) && c.sorted[at] < begin+size
 }
 
 // walkElements compares plain elements in one piece.
@@ -596,7 +619,7 @@ func (c *checker) walkMap(path string, a, b reflect.Value) {
 		return
 	}
 	if a.Len() == 0 {
-		if !c.was(a) && !c.quiet && !c.carried(b) {
+		if !c.was(a) && c.lost(a, b) {
 			c.fault(path, Missed, "no visit")
 		}
 		return
@@ -675,7 +698,7 @@ func (c *checker) walkInterface(path string, a, b reflect.Value) {
 		return
 	}
 	path = fmt.Sprintf("%s.(%v)", path, x.Type())
-	if x.Kind() == reflect.Pointer {
+	if x.Kind() == reflect.Pointer && !whole(x.Type()) {
 		if !x.IsNil() && !y.IsNil() && c.enter(path, x, y, x.Type().Elem()) {
 			c.walk(path, x.Elem(), y.Elem())
 		} else if x.IsNil() != y.IsNil() {
@@ -684,9 +707,12 @@ func (c *checker) walkInterface(path string, a, b reflect.Value) {
 		return
 	}
 	c.boxed = true
-	direct := direct(x.Type())
-	c.walk(path, reflect.NewAt(x.Type(), contentOf(a.Addr().UnsafePointer(), direct)).Elem(),
-		reflect.NewAt(y.Type(), contentOf(b.Addr().UnsafePointer(), direct)).Elem())
+	direct := known.info(x.Type()).direct
+	was := reflect.NewAt(x.Type(), contentOf(a.Addr().UnsafePointer(), direct)).Elem()
+	if list := c.entries[a.UnsafeAddr()]; len(list) > 0 {
+		was = list[0].val
+	}
+	c.walk(path, was, reflect.NewAt(y.Type(), contentOf(b.Addr().UnsafePointer(), direct)).Elem())
 }
 
 // short is a value for a message.

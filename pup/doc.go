@@ -20,13 +20,18 @@
 //   - The bytes depend on the value alone: not on the binary, the order of linking, the order of a map's iteration, the
 //     processor's byte order or word size.
 //   - Data that is truncated, damaged, made up or of another type gives an error that names the place
-//     (Mesh.Cells[3].Name: length 9223372036854775807 exceeds the 212 bytes left), never a panic. What is allocated is
-//     bounded by what the data could fill.
+//     (Mesh.Cells[3].Name: length 9223372036854775807 exceeds the 212 bytes left), never a panic. What is allocated
+//     is bounded by the data that is there (MaxMemory), and packing refuses what could not be unpacked for it.
 //   - With the option Graph, pointers, slices and interfaces that share memory share it again afterwards, cycles
 //     and pointers into other values included; what cannot be kept is refused by name. Without it, a value is a tree:
 //     what is reachable twice is stored twice, and Check says where.
 //   - A value that cannot be saved (a channel, a function, a lock, an unregistered type in an interface) is refused by
-//     the path that leads to it.
+//     the path that leads to it. So is one whose identity is its meaning (a seed, a unique.Handle), unless its type is
+//     registered with a way to make it again (Handle); a *time.Location is kept by what it stands for (Location).
+//   - On a Go release whose runtime is not as assumed, nothing is packed or unpacked: assumptions_unsafe.go lists all that
+//     is assumed and tested.
+//
+// Not kept is capacity: that of a slice is its length afterwards, but for room that is shared in a graph (Graph).
 //
 // # How fast
 //

@@ -42,12 +42,6 @@ func Version[T any](p *Stream) int {
 	return i.reg.version
 }
 
-// Old is for code from pupgen, which calls it first: it tells whether *v was unpacked from data of an older version by the
-// rules of its type, so that nothing is left to do.
-func Old[T any](p *Stream, v *T) bool {
-	return p.evolving && p.readOld(reflect.TypeFor[T](), unsafe.Pointer(v))
-}
-
 func (p *Stream) readOld(t reflect.Type, v unsafe.Pointer) bool {
 	if p.mode == failed {
 		return p.probe == nil || !p.probe.old(t, v)
@@ -136,10 +130,10 @@ func (p *Stream) compareRoot(i *typeInfo, h *header) error {
 	if err != nil {
 		return err
 	}
-	if h.hash == mine.hash && h.schema == mine.text {
+	if h.hash == mine.hash && string(h.schema) == mine.text {
 		return nil
 	}
-	return p.compare(i, h.schema)
+	return p.compare(i, string(h.schema))
 }
 
 // compare finds out how data with a schema is read into a type of the program: as it is, by plans, or not at all.

@@ -3,11 +3,9 @@ package pup
 import (
 	"cmp"
 	"math"
-	"math/bits"
 	"reflect"
 	"runtime/metrics"
 	"slices"
-	"sync"
 	"unsafe"
 )
 
@@ -21,7 +19,7 @@ func Footprint(v any, opts ...Option) (uint64, error) {
 	}
 	w := &weigher{entered: map[visited]bool{}}
 	w.span(t.v.Pointer(), t.info.t.Size(), hasPointers(t.info.t))
-	p := &Stream{mode: observing, watch: w, maxDepth: math.MaxInt}
+	p := &Stream{state: state{mode: observing, watch: w, maxDepth: math.MaxInt}}
 	p.push(frame{t: t.info.t, val: t.v.UnsafePointer()})
 	p.value(t.info, t.v.UnsafePointer())
 	for len(w.queue) > 0 && p.mode != failed {
@@ -50,16 +48,9 @@ type memorySpan struct {
 }
 
 func (w *weigher) span(base, size uintptr, pointers bool) {
-	if size > 0 && !static(base) {
+	if size > 0 && !(runtimeHas.image.holds() && static(base)) {
 		w.spans = append(w.spans, memorySpan{base, size, pointers})
 	}
-}
-
-// static tells whether an address lies in the program's image, not on the heap: near a variable of this package.
-func static(addr uintptr) bool {
-	const image = 1 << (22 + bits.UintSize/64*8) // more than any program has, less than the way to the heap
-	here := uintptr(unsafe.Pointer(known))
-	return addr-here < image || here-addr < image
 }
 
 func (w *weigher) enter(addr uintptr, t reflect.Type) descent {
@@ -106,7 +97,7 @@ func (w *weigher) boxed(x reflect.Value, v unsafe.Pointer) descent {
 		return stop
 	}
 	t := x.Elem().Type()
-	if !direct(t) {
+	if !known.info(t).direct {
 		w.span(uintptr((*eface)(v).data), t.Size(), hasPointers(t))
 	}
 	return content
@@ -259,7 +250,7 @@ func (w *weigher) mapSpans(t reflect.Type, at unsafe.Pointer, n int) {
 		w.loose = append(w.loose, outside)
 	}
 	m := (*runtimeMap)(at)
-	if !mapsAreKnown() || m.used != uint64(n) {
+	if !runtimeHas.tables.holds() || m.used != uint64(n) {
 		w.loose = append(w.loose, size*uintptr(tableGroups(n)))
 		return
 	}
@@ -285,8 +276,8 @@ func tableGroups(n int) int {
 	return groups
 }
 
-// mapsAreKnown tells whether this runtime's maps are as they are written down above.
-var mapsAreKnown = sync.OnceValue(func() (yes bool) {
+// tablesAreKnown tells whether this runtime's maps are as they are written down above.
+func tablesAreKnown() bool {
 	const n = 3000
 	m := map[int32]int64{}
 	for i := range int32(n) {
@@ -306,4 +297,4 @@ var mapsAreKnown = sync.OnceValue(func() (yes bool) {
 		}
 	}
 	return sum == n && len(m) == n
-})
+}

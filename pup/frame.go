@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"slices"
 
 	"github.com/minio/crc64nvme"
 )
@@ -51,7 +50,8 @@ type header struct {
 	flags  uint16
 	body   uint64
 	hash   uint64
-	schema string
+	schema []byte
+	own    *table // not nil: the program's, which may know the checksum
 }
 
 // encodedSize is how many bytes the header and a body in its chunks take.
@@ -78,61 +78,80 @@ func (h *header) appendTo(b []byte) []byte {
 	b = binary.LittleEndian.AppendUint64(b, h.body)
 	b = binary.LittleEndian.AppendUint64(b, h.hash)
 	b = append(b, h.schema...)
-	return binary.LittleEndian.AppendUint64(b, crc64nvme.Checksum(b[start:]))
+	if h.own != nil {
+		if s := h.own.last.Load(); s != nil && s.flags == h.flags && s.body == h.body {
+			return binary.LittleEndian.AppendUint64(b, s.sum)
+		}
+	}
+	sum := crc64nvme.Checksum(b[start:])
+	h.seal(sum)
+	return binary.LittleEndian.AppendUint64(b, sum)
+}
+
+// seal remembers a checksum.
+func (h *header) seal(sum uint64) {
+	if h.own != nil && h.body < large {
+		h.own.last.Store(&sealed{h.flags, h.body, sum})
+	}
 }
 
 // readHeader reads a header; a reader that ends too early, or holds something else, gives ErrData.
-func readHeader(r io.Reader) (*header, error) {
+func readHeader(r io.Reader) (header, error) {
 	fixed := make([]byte, headerSize)
 	if n, err := io.ReadFull(r, fixed); err != nil {
-		return nil, truncated(err, "header", n, headerSize)
+		return header{}, truncated(err, "header", n, headerSize)
 	}
 	h, size, err := fixedHeader(fixed)
 	if err != nil {
-		return nil, err
+		return h, err
 	}
 	rest, err := readUpTo(r, size)
 	if err != nil {
-		return nil, truncated(err, "schema", len(rest), size)
+		return h, truncated(err, "schema", len(rest), size)
 	}
-	return h, h.takeSchema(fixed, rest)
+	err = h.takeSchema(fixed, rest)
+	return h, err
 }
 
-// headerOf is readHeader for data in memory; it also returns what follows the header.
-func headerOf(data []byte) (h *header, body []byte, err error) {
+// headerOf is readHeader for data in memory, of which the schema stays a part; it also returns what follows the header.
+func headerOf(data []byte, own *table) (h header, body []byte, err error) {
 	if len(data) < headerSize {
-		return nil, nil, truncated(io.ErrUnexpectedEOF, "header", len(data), headerSize)
+		return h, nil, truncated(io.ErrUnexpectedEOF, "header", len(data), headerSize)
 	}
 	h, size, err := fixedHeader(data[:headerSize])
 	if err != nil {
-		return nil, nil, err
+		return h, nil, err
+	}
+	if own != nil && h.hash == own.hash && bytes.HasPrefix(data[headerSize:], own.bytes) && size == len(own.bytes)+sumSize {
+		h.own = own
 	}
 	rest := data[headerSize:]
 	if len(rest) < size {
-		return nil, nil, truncated(io.ErrUnexpectedEOF, "schema", len(rest), size)
+		return h, nil, truncated(io.ErrUnexpectedEOF, "schema", len(rest), size)
 	}
-	return h, rest[size:], h.takeSchema(data[:headerSize], rest[:size])
+	err = h.takeSchema(data[:headerSize], rest[:size])
+	return h, rest[size:], err
 }
 
 // fixedHeader reads the part of a header that all have; it also returns the size of what follows: schema and checksum.
-func fixedHeader(fixed []byte) (h *header, size int, err error) {
+func fixedHeader(fixed []byte) (h header, size int, err error) {
 	if !bytes.Equal(fixed[:8], []byte(magic)) {
-		return nil, 0, fmt.Errorf("%w: magic %x, want %x: not a value stored by pup", ErrData, fixed[:8], magic)
+		return h, 0, fmt.Errorf("%w: magic %x, want %x: not a value stored by pup", ErrData, fixed[:8], magic)
 	}
 	if v := binary.LittleEndian.Uint16(fixed[8:]); v != formatVersion {
-		return nil, 0, fmt.Errorf("%w: format version %d, this program reads %d", ErrData, v, formatVersion)
+		return h, 0, fmt.Errorf("%w: format version %d, this program reads %d", ErrData, v, formatVersion)
 	}
-	h = &header{flags: binary.LittleEndian.Uint16(fixed[10:]), body: binary.LittleEndian.Uint64(fixed[16:]),
+	h = header{flags: binary.LittleEndian.Uint16(fixed[10:]), body: binary.LittleEndian.Uint64(fixed[16:]),
 		hash: binary.LittleEndian.Uint64(fixed[24:])}
 	if h.flags&^knownFlags != 0 {
-		return nil, 0, fmt.Errorf("%w: flags %#x, this program knows %#x", ErrData, h.flags, knownFlags)
+		return h, 0, fmt.Errorf("%w: flags %#x, this program knows %#x", ErrData, h.flags, knownFlags)
 	}
 	n := binary.LittleEndian.Uint32(fixed[12:])
 	if n > maxSchema {
-		return nil, 0, fmt.Errorf("%w: schema of %d bytes, at most %d", ErrData, n, maxSchema)
+		return h, 0, fmt.Errorf("%w: schema of %d bytes, at most %d", ErrData, n, maxSchema)
 	}
 	if h.body > math.MaxInt64/2 {
-		return nil, 0, fmt.Errorf("%w: body of %d bytes, at most %d", ErrData, h.body, uint64(math.MaxInt64/2))
+		return h, 0, fmt.Errorf("%w: body of %d bytes, at most %d", ErrData, h.body, uint64(math.MaxInt64/2))
 	}
 	return h, int(n) + sumSize, nil
 }
@@ -140,11 +159,17 @@ func fixedHeader(fixed []byte) (h *header, size int, err error) {
 // takeSchema completes a header by what follows its fixed part.
 func (h *header) takeSchema(fixed, rest []byte) error {
 	n := len(rest) - sumSize
-	h.schema = string(rest[:n])
+	h.schema = rest[:n]
 	want := binary.LittleEndian.Uint64(rest[n:])
+	if h.own != nil {
+		if s := h.own.last.Load(); s != nil && s.flags == h.flags && s.body == h.body && s.sum == want {
+			return nil
+		}
+	}
 	if found := crc64nvme.Update(crc64nvme.Checksum(fixed), rest[:n]); found != want {
 		return fmt.Errorf("%w: header: crc64 %016x, want %016x", ErrData, found, want)
 	}
+	h.seal(want)
 	return nil
 }
 
@@ -207,23 +232,25 @@ type memory struct {
 	head   int // bytes of a chunk's header
 	end    int // of the window
 	number uint32
+	coming uint64 // bytes of a piece that is being packed, at least
 }
 
-// begin leaves room for the header and opens the first window.
-func (m *memory) begin(p *Stream, h *header) {
-	m.start = len(m.b)
+// begin leaves room for the header behind what b holds and opens the first window.
+func (m *memory) begin(p *Stream, h *header, b []byte) {
+	*m = memory{b: b, start: len(b)}
 	m.chunk = m.start + headerSize + len(h.schema) + sumSize
 	if m.head = chunkHeader; h.flags&flagUnchecked != 0 {
 		m.head = 0
 	}
 	m.open(p, m.chunk+m.head)
-	p.next = m.next
+	p.windows = m
 }
 
 // open makes a window of the room from an offset on, which begins a chunk or goes on in one.
 func (m *memory) open(p *Stream, from int) {
 	if cap(m.b) <= from {
-		m.b = slices.Grow(m.b[:min(from, cap(m.b))], m.head+chunkData)
+		more := m.head + chunkData + int(m.coming+m.coming/chunkData*uint64(m.head))
+		m.b, m.coming = grow(m.b[:min(from, cap(m.b))], max(more, cap(m.b)/4)), 0
 	}
 	m.end = cap(m.b)
 	if m.head > 0 {
@@ -258,11 +285,11 @@ func (m *memory) finish(p *Stream, h *header) []byte {
 }
 
 // errGrew is what packing answers when there is more than was counted before.
-var errGrew = errors.New("pup: pack: the value changed while it was packed, or its PUP packs more than it sizes")
+var errGrew = errors.New("the value changed while it was packed, or its PUP packs more than it sizes")
 
 func packedAll(p *Stream, h *header) error {
 	if p.done() != h.body {
-		return fmt.Errorf("pup: pack: %d bytes packed, %d counted before: the value changed, or its PUP differs", p.done(), h.body)
+		return &Error{Op: "pack", Err: fmt.Errorf("%d bytes packed, %d counted before: the value changed, or its PUP differs", p.done(), h.body)}
 	}
 	return nil
 }
@@ -271,119 +298,180 @@ func packedAll(p *Stream, h *header) error {
 const writeBatch = 16
 
 // packTo prepares p to pack a body of h.body bytes to a writer, with the memory of a few chunks.
-func packTo(p *Stream, h *header, w io.Writer) (finish func() error) {
-	size := min(h.framed(), writeBatch*(chunkHeader+chunkData))
-	buf, used := make([]byte, size), 0
-	number, rest, head := uint32(0), h.body, chunkHeader
-	if h.flags&flagUnchecked != 0 {
-		head = 0
+func packTo(p *Stream, h *header, w io.Writer) *chunkWriter {
+	c := &chunkWriter{w: w, h: h, buf: make([]byte, min(h.framed(), writeBatch*(chunkHeader+chunkData))), rest: h.body}
+	if h.flags&flagUnchecked == 0 {
+		c.head = chunkHeader
 	}
-	open := func() {
-		n := min(rest, chunkData)
-		rest -= n
-		p.win = buf[used+head : used+head+int(n)]
-	}
-	seal := func(last bool) error {
-		end := used + head + len(p.win)
-		if head > 0 {
-			sealChunk(buf[used:end], number, last)
-		}
-		used = end
-		number++
-		if !last && len(buf)-used >= chunkHeader+chunkData {
-			return nil
-		}
-		_, err := w.Write(buf[:used])
-		used = 0
-		return err
-	}
-	p.next = func(p *Stream) error {
-		if rest == 0 {
-			return errGrew
-		}
-		if err := seal(false); err != nil {
-			return err
-		}
-		open()
-		return nil
-	}
-	open()
-	return func() error {
-		if err := packedAll(p, h); err != nil {
-			return err
-		}
-		return seal(true)
-	}
+	p.windows = c
+	c.open(p)
+	return c
 }
 
-// unpackFrom prepares p to unpack the body that follows the header in b.
-func unpackFrom(p *Stream, h *header, b []byte) error {
+// chunkWriter writes a body in chunks.
+type chunkWriter struct {
+	w      io.Writer
+	h      *header
+	buf    []byte
+	used   int // of buf, by chunks that are sealed
+	head   int // bytes of a chunk's header
+	number uint32
+	rest   uint64 // of the body, after this chunk
+}
+
+func (c *chunkWriter) open(p *Stream) {
+	n := min(c.rest, chunkData)
+	c.rest -= n
+	p.win = c.buf[c.used+c.head : c.used+c.head+int(n)]
+}
+
+func (c *chunkWriter) seal(p *Stream, last bool) error {
+	end := c.used + c.head + len(p.win)
+	if c.head > 0 {
+		sealChunk(c.buf[c.used:end], c.number, last)
+	}
+	c.used = end
+	c.number++
+	if !last && len(c.buf)-c.used >= chunkHeader+chunkData {
+		return nil
+	}
+	_, err := c.w.Write(c.buf[:c.used])
+	c.used = 0
+	return err
+}
+
+func (c *chunkWriter) next(p *Stream) error {
+	if c.rest == 0 {
+		return errGrew
+	}
+	if err := c.seal(p, false); err != nil {
+		return err
+	}
+	c.open(p)
+	return nil
+}
+
+func (c *chunkWriter) finish(p *Stream) error {
+	if err := packedAll(p, c.h); err != nil {
+		return err
+	}
+	return c.seal(p, true)
+}
+
+// bodyMemory is a body that lies in memory.
+type bodyMemory struct {
+	b       []byte // from the next chunk on
+	checked bool
+	begun   bool
+	number  uint32
+}
+
+// begin prepares p to unpack the body that follows the header in b.
+func (m *bodyMemory) begin(p *Stream, h *header, b []byte) error {
 	if uint64(len(b)) != h.framed() {
 		return fmt.Errorf("%w: %d bytes after the header, want %d", ErrData, len(b), h.framed())
 	}
-	p.trusted, p.rest = true, h.body
-	if h.flags&flagUnchecked != 0 {
-		p.win, p.rest = b, 0
-		p.next = func(*Stream) error { return errEnd }
-		return nil
-	}
-	number, begun := uint32(0), false
-	p.next = func(p *Stream) error {
-		if begun && p.rest == 0 {
-			return errEnd
-		}
-		n, err := openChunk(b, number, p.rest)
-		if err != nil {
-			return err
-		}
-		data := b[chunkHeader : chunkHeader+n]
-		if err := checkChunk(b[:chunkHeader], data, number); err != nil {
-			return err
-		}
-		p.win, b = data, b[chunkHeader+n:]
-		p.rest -= uint64(n)
-		number++
-		begun = true
-		return nil
-	}
+	*m = bodyMemory{b: b, checked: h.flags&flagUnchecked == 0}
+	p.windows, p.rest = m, h.body
 	return p.advance()
+}
+
+func (m *bodyMemory) next(p *Stream) error {
+	if m.begun && p.rest == 0 {
+		return errEnd
+	}
+	m.begun = true
+	if !m.checked {
+		p.win, p.rest = m.b, 0
+		return nil
+	}
+	n, err := openChunk(m.b, m.number, p.rest)
+	if err != nil {
+		return err
+	}
+	data := m.b[chunkHeader : chunkHeader+n]
+	if err := checkChunk(m.b[:chunkHeader], data, m.number); err != nil {
+		return err
+	}
+	p.win, m.b = data, m.b[chunkHeader+n:]
+	p.rest -= uint64(n)
+	m.number++
+	return nil
 }
 
 var errEnd = fmt.Errorf("%w: the body ends before the value does", ErrData)
 
-// unpackReader prepares p to unpack the body that comes next from a reader, with the memory of one chunk.
+// unpackReader prepares p to unpack the body that comes next from a reader, with the memory of one chunk, or what ensure
+// asks for.
 func unpackReader(p *Stream, h *header, r io.Reader) error {
-	p.rest = h.body
-	buf := make([]byte, chunkData)
-	head := make([]byte, chunkHeader)
-	number, begun := uint32(0), false
-	p.next = func(p *Stream) error {
-		if begun && p.rest == 0 {
-			return errEnd
-		}
-		n := int(min(p.rest, chunkData))
-		if h.flags&flagUnchecked == 0 {
-			if got, err := io.ReadFull(r, head); err != nil {
-				return truncated(err, fmt.Sprintf("chunk %d: header", number), got, chunkHeader)
-			}
-			var err error
-			if n, err = openChunk(head, number, p.rest); err != nil {
-				return err
-			}
-		}
-		if got, err := io.ReadFull(r, buf[:n]); err != nil && n > 0 {
-			return truncated(err, fmt.Sprintf("chunk %d", number), got, n)
-		}
-		if h.flags&flagUnchecked == 0 {
-			if err := checkChunk(head, buf[:n], number); err != nil {
-				return err
-			}
-		}
-		p.win = buf[:n]
-		p.rest -= uint64(n)
-		number++
-		begun = true
-		return nil
-	}
+	b := &bodyReader{r: r, unread: h.body, checked: h.flags&flagUnchecked == 0, head: make([]byte, chunkHeader), buf: make([]byte, chunkData)}
+	p.rest, p.windows = h.body, b
 	return p.advance()
+}
+
+// bodyReader reads a body in chunks.
+type bodyReader struct {
+	r         io.Reader
+	unread    uint64 // bytes of the body
+	checked   bool
+	number    uint32
+	head, buf []byte
+	queue     [][]byte // chunks that were read ahead
+	queued    uint64   // bytes of them
+}
+
+// next makes the next chunk the window.
+func (b *bodyReader) next(p *Stream) error {
+	if len(b.queue) > 0 {
+		p.win, b.queue = b.queue[0], b.queue[1:]
+		b.queued -= uint64(len(p.win))
+	} else {
+		data, err := b.read(b.buf)
+		if err != nil {
+			return err
+		}
+		p.win = data
+	}
+	p.rest -= uint64(len(p.win))
+	return nil
+}
+
+// more reads ahead until n bytes are there.
+func (b *bodyReader) more(p *Stream, n uint64) error {
+	for uint64(len(p.win)-p.pos)+b.queued < n {
+		data, err := b.read(make([]byte, min(b.unread, chunkData)))
+		if err != nil {
+			return err
+		}
+		b.queue = append(b.queue, data)
+		b.queued += uint64(len(data))
+	}
+	return nil
+}
+
+// read reads the next chunk into buf.
+func (b *bodyReader) read(buf []byte) ([]byte, error) {
+	if b.unread == 0 && b.number > 0 {
+		return nil, errEnd
+	}
+	n := int(min(b.unread, chunkData))
+	if b.checked {
+		if got, err := io.ReadFull(b.r, b.head); err != nil {
+			return nil, truncated(err, fmt.Sprintf("chunk %d: header", b.number), got, chunkHeader)
+		}
+		if _, err := openChunk(b.head, b.number, b.unread); err != nil {
+			return nil, err
+		}
+	}
+	if got, err := io.ReadFull(b.r, buf[:n]); err != nil && n > 0 {
+		return nil, truncated(err, fmt.Sprintf("chunk %d", b.number), got, n)
+	}
+	if b.checked {
+		if err := checkChunk(b.head, buf[:n], b.number); err != nil {
+			return nil, err
+		}
+	}
+	b.unread -= uint64(n)
+	b.number++
+	return buf[:n], nil
 }

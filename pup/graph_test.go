@@ -179,3 +179,50 @@ func TestGraphRefusesByName(t *testing.T) {
 		t.Errorf("found %v, %v", got.M, err)
 	}
 }
+
+// TestGraphCapacity shows what is kept of slices beside their elements: room that another slice's elements lie in, and no
+// other; nothing of a slice without elements but whether it is nil.
+func TestGraphCapacity(t *testing.T) {
+	type slices struct {
+		All, Head, Middle, None, Room, Own, Empty, Nil []int
+		Sizeless                                       []struct{}
+		Names                                          []string
+	}
+	array := make([]int, 6, 10)
+	v := &slices{All: array, Head: array[:2], Middle: array[1:3:4], None: array[:0], Room: array[2:2:5], Own: make([]int, 2, 8),
+		Empty: []int{}, Sizeless: make([]struct{}, 3, 9), Names: make([]string, 0, 7)}
+	for name, c := range map[string]struct {
+		opts []pup.Option
+		caps [8]int
+	}{
+		"graph": {[]pup.Option{pup.Graph()}, [8]int{6, 6, 3, 0, 0, 2, 0, 0}},
+		"tree":  {nil, [8]int{6, 2, 2, 0, 0, 2, 0, 0}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			data, err := pup.Marshal(v, c.opts...)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var got slices
+			if err := pup.Unmarshal(data, &got); err != nil {
+				t.Fatal(err)
+			}
+			list := [8][]int{got.All, got.Head, got.Middle, got.None, got.Room, got.Own, got.Empty, got.Nil}
+			want := [8][]int{v.All, v.Head, v.Middle, v.None, v.Room, v.Own, v.Empty, v.Nil}
+			for i, s := range list {
+				if cap(s) != c.caps[i] || len(s) != len(want[i]) || (s == nil) != (want[i] == nil) {
+					t.Errorf("slice %d: found %d elements of %d, nil %v, want %d of %d, nil %v", i, len(s), cap(s), s == nil, len(want[i]), c.caps[i], want[i] == nil)
+				}
+			}
+			if len(got.Sizeless) != 3 || got.Names == nil || cap(got.Names) != 0 {
+				t.Errorf("found %d of no size, %d names", len(got.Sizeless), cap(got.Names))
+			}
+			if _, got.All[0] = append(got.None, 99), 1; got.All[0] != 1 || &append(got.Room, 99)[0] == &got.All[2] {
+				t.Error("a slice without elements shares memory")
+			}
+			if err := pup.Check(&slices{All: array, None: array[:0], Room: array[2:2:5], Empty: []int{}}, c.opts...); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}

@@ -13,14 +13,14 @@ const (
 type span struct{ off, len, cap uint64 }
 
 // graphSlice packs or unpacks a slice whose array may be shared.
-func (p *Stream) graphSlice(v *sliceHeader, i *typeInfo, make maker, visit func(*Stream, unsafe.Pointer)) {
+func (p *Stream) graphSlice(v *sliceHeader, i *typeInfo, make maker, least uint64, visit func(*Stream, unsafe.Pointer)) {
 	at := placeOf(unsafe.Pointer(v), sliceShape)
 	if !p.enter(at) {
 		return
 	}
 	defer p.leave()
 	if p.mode == unpacking {
-		p.unpackGraphSlice(v, i, make, visit)
+		p.unpackGraphSlice(v, i, make, least, visit)
 		return
 	}
 	token, size := uint64(tokenWhole), i.t.Size()
@@ -32,22 +32,22 @@ func (p *Stream) graphSlice(v *sliceHeader, i *typeInfo, make maker, visit func(
 		if n := uint64(v.len); token != tokenNil {
 			p.uvarint(&n, at)
 		}
-		p.every(v.data, v.len, i, visit)
+		p.every(v.data, v.len, i, least, at, visit)
 		return
 	}
 	n, _ := p.graph.find(v.data, i)
 	if !p.graph.sealed {
-		p.discoverSlice(n, v, i, visit)
+		p.discoverSlice(n, v, i, least, visit)
 		return
 	}
 	if n < 0 { // made for this visit by the author's code
 		n = p.graph.add(v.data, i, v.len)
 	}
-	p.packSpan(p.graph.top(n), v, i, visit)
+	p.packSpan(p.graph.top(n), v, i, least, visit)
 }
 
 // discoverSlice notes a slice's array, and sizes it as if nothing else shared it.
-func (p *Stream) discoverSlice(n int, v *sliceHeader, i *typeInfo, visit func(*Stream, unsafe.Pointer)) {
+func (p *Stream) discoverSlice(n int, v *sliceHeader, i *typeInfo, least uint64, visit func(*Stream, unsafe.Pointer)) {
 	at, g, count := placeOf(unsafe.Pointer(v), sliceShape), p.graph, uint64(v.len)
 	known := 0
 	if n < 0 {
@@ -63,21 +63,21 @@ func (p *Stream) discoverSlice(n int, v *sliceHeader, i *typeInfo, visit func(*S
 	p.uvarint(&token, at)
 	p.uvarint(&count, at)
 	if v.len > known {
-		p.every(unsafe.Add(v.data, uintptr(known)*i.t.Size()), v.len-known, i, visit)
+		p.every(unsafe.Add(v.data, uintptr(known)*i.t.Size()), v.len-known, i, least, at, visit)
 	}
 }
 
-// every visits n elements, plain ones at once.
-func (p *Stream) every(v unsafe.Pointer, n int, i *typeInfo, visit func(*Stream, unsafe.Pointer)) {
-	if visit == nil {
+// every packs n elements, plain ones at once.
+func (p *Stream) every(v unsafe.Pointer, n int, i *typeInfo, least uint64, at place, visit func(*Stream, unsafe.Pointer)) {
+	if visit != nil {
+		p.pack(v, n, i, least, at, visit)
+	} else if p.grantPlain(i.t, i.layout, n, at) {
 		p.plain(i.layout, v, n)
-		return
 	}
-	p.each(v, n, i.t.Size(), visit)
 }
 
 // packSpan packs a slice as a part of region n.
-func (p *Stream) packSpan(n int, v *sliceHeader, i *typeInfo, visit func(*Stream, unsafe.Pointer)) {
+func (p *Stream) packSpan(n int, v *sliceHeader, i *typeInfo, least uint64, visit func(*Stream, unsafe.Pointer)) {
 	at, r, size := placeOf(unsafe.Pointer(v), sliceShape), p.graph.at(n), i.t.Size()
 	off := uintptr(v.data) - r.begin()
 	if r.info != i || off%size != 0 {
@@ -106,12 +106,12 @@ func (p *Stream) packSpan(n int, v *sliceHeader, i *typeInfo, visit func(*Stream
 		p.uvarint(&s.cap, at)
 	}
 	if fresh {
-		p.every(unsafe.Add(v.data, -int(off)), r.count, i, visit)
+		p.every(unsafe.Add(v.data, -int(off)), r.count, i, least, at, visit)
 	}
 }
 
 // unpackGraphSlice is graphSlice from data.
-func (p *Stream) unpackGraphSlice(v *sliceHeader, i *typeInfo, make maker, visit func(*Stream, unsafe.Pointer)) {
+func (p *Stream) unpackGraphSlice(v *sliceHeader, i *typeInfo, make maker, least uint64, visit func(*Stream, unsafe.Pointer)) {
 	at, g := placeOf(unsafe.Pointer(v), sliceShape), p.graph
 	var token, count uint64
 	var s span
@@ -130,7 +130,7 @@ func (p *Stream) unpackGraphSlice(v *sliceHeader, i *typeInfo, make maker, visit
 	}
 	fresh := token < tokenKnown || g.objects.at(int(n)).info == nil
 	if fresh {
-		if p.uvarint(&count, at); p.mode == failed || i.t.Size() > 0 && !p.fits(count, p.least(i), at) || count > uint64(maxInt) {
+		if p.uvarint(&count, at); p.mode == failed || i.t.Size() > 0 && !p.fits(count, least, at) || count > uint64(maxInt) {
 			return
 		}
 		s = span{0, count, count}
@@ -152,17 +152,21 @@ func (p *Stream) unpackGraphSlice(v *sliceHeader, i *typeInfo, make maker, visit
 			return
 		}
 	}
-	p.setSpan(v, n, fresh, int(count), s, i, make, visit)
+	p.setSpan(v, n, fresh, int(count), s, i, make, least, visit)
 }
 
 // setSpan makes v a part of object n, and fills the object when it is new.
-func (p *Stream) setSpan(v *sliceHeader, n uint64, fresh bool, count int, s span, i *typeInfo, make maker, visit func(*Stream, unsafe.Pointer)) {
+func (p *Stream) setSpan(v *sliceHeader, n uint64, fresh bool, count int, s span, i *typeInfo, make maker, least uint64, visit func(*Stream, unsafe.Pointer)) {
 	size := i.t.Size()
 	if s.cap == 0 {
 		s.off = 0 // a pointer behind the last element must not exist
 	}
 	if !fresh {
 		*v = sliceHeader{unsafe.Add(p.graph.objects.at(int(n)).ptr, uintptr(s.off)*size), int(s.len), int(s.cap)}
+		return
+	}
+	at := placeOf(unsafe.Pointer(v), sliceShape)
+	if visit == nil && !p.grantPlain(i.t, i.layout, count, at) || visit != nil && !p.grant(i.t, count, size, at) {
 		return
 	}
 	data := v.data
@@ -178,5 +182,5 @@ func (p *Stream) setSpan(v *sliceHeader, n uint64, fresh bool, count int, s span
 		p.plain(i.layout, data, count)
 		return
 	}
-	p.fill(&sliceHeader{data, count, count}, i, 0, visit)
+	p.elements(data, count, size, visit)
 }

@@ -1,13 +1,16 @@
 package pup
 
 import (
+	"cmp"
 	"encoding"
+	"errors"
 	"fmt"
 	"reflect"
-	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 	"unsafe"
 )
 
@@ -40,6 +43,7 @@ type typeInfo struct {
 	layout  *layout // not nil: plain
 	least   uint64  // fewest bytes that a value takes; 0 when unknown
 	hand    bool    // its own code decides what is visited
+	code    bool    // code of somebody's own is given a part of its values' memory, and may write to it
 	direct  bool    // an interface holds its values themselves
 	visit   func(p *Stream, v unsafe.Pointer)
 	value   func(p *Stream, v unsafe.Pointer) // p.value: the element function of what holds such values
@@ -49,10 +53,11 @@ type typeInfo struct {
 	short   *shortCode                        // not nil: does for short values what the steps do
 	elem    *typeInfo                         // of slices, arrays, pointers and maps
 	key     *typeInfo
-	init    func(v unsafe.Pointer) // not nil: what a new value begins as, where it is not zero
-	make    maker                  // what a slice or a pointer leads to
-	special string                 // the word for it in schemas: types of the standard library with a form of their own
-	fault   error                  // why it cannot be saved
+	init    func(v unsafe.Pointer)             // not nil: what a new value begins as, where it is not zero
+	make    maker                              // what a slice or a pointer leads to
+	pointer func(p *Stream, v *unsafe.Pointer) // not nil: how a pointer to such a value is visited, whatever visits the value
+	special string                             // the word for it in schemas: types of the standard library with a form of their own
+	fault   error                              // why it cannot be saved
 	schema  atomic.Pointer[table]
 }
 
@@ -69,6 +74,10 @@ type cachedInfo struct {
 	info   *typeInfo
 	number uint64 // of a dynamic type in this stream, + 1
 }
+
+// leads tells whether values of a type may lead to memory that others share: to all but plain values and strings. A graph of
+// one that does not is stored as a tree is.
+func (i *typeInfo) leads() bool { return i.layout == nil && (i.t.Kind() != reflect.String || i.hand) }
 
 // infoFor is the information about T. A pointer to T has the same key in the cache, and is cheaper to ask for its type.
 func infoFor[T any](p *Stream) *typeInfo {
@@ -149,32 +158,41 @@ func (k *registry) make(t reflect.Type) *typeInfo {
 	if i.reg != nil {
 		i.fault, i.init = i.reg.fault, i.reg.construct
 	}
-	if reason := refused(t); reason != "" {
-		i.refuse(reason)
-		return i
-	}
 	probed := k.probes[t]
 	i.skips = probed.skips
-	switch {
+	switch reason := refused(t); {
+	case reason != "":
+		i.refuse(errors.New(reason))
 	case i.reg != nil && i.reg.visit != nil:
 		i.class, i.hand, i.visit = HandwrittenClass, true, i.reg.visit
 	case probed.hand:
 		i.class, i.hand, i.visit = HandwrittenClass, true, callPUP(t)
 	case k.makeStandard(i):
+	case identity(t) != "":
+		i.refuse(errors.New(identity(t)))
+		if t == reflect.TypeFor[time.Location]() {
+			i.pointer = func(p *Stream, v *unsafe.Pointer) { Location(p, (**time.Location)(unsafe.Pointer(v))) }
+		}
+	case probed.fault != nil:
+		i.refuse(probed.fault)
 	case k.plain(t) != nil:
 		i.makePlain(k.plain(t))
 	case probed.generated:
 		k.makeByKind(i) // the same visits as the generated code makes, without the calls
-		i.class = GeneratedClass
+		if i.class = GeneratedClass; holdsMap(t) {
+			i.steps, i.visit = nil, callPUP(t) // which knows the types of keys and values
+		}
 		if code := k.shorts[t]; anyAlignment && code != nil && i.agrees(code) {
 			i.short = code
 		}
-	case isBinary(t):
+	case probed.binary:
 		i.class, i.least, i.special = BinaryClass, 1, "binary"
 		i.visit = func(p *Stream, v unsafe.Pointer) { Binary(p, reflect.NewAt(t, v).Interface().(BinaryValue)) }
 	default:
 		k.makeByKind(i)
 	}
+	i.code = i.hand || i.class == BinaryClass || i.t.Kind() == reflect.Array && i.elem != nil && i.elem.code ||
+		slices.ContainsFunc(i.fields, func(f field) bool { return f.info.code })
 	return i
 }
 
@@ -203,7 +221,7 @@ func (k *registry) untouched(t reflect.Type) bool {
 	if r := k.byType[t]; r != nil && (r.visit != nil || r.fault != nil || r.construct != nil) {
 		return false
 	}
-	if probed := k.probes[t]; probed.hand || len(probed.skips) > 0 || refused(t) != "" {
+	if probed := k.probes[t]; probed.hand || probed.fault != nil || len(probed.skips) > 0 || unsaved(t) != "" {
 		return false
 	}
 	switch t.Kind() {
@@ -233,9 +251,9 @@ func (i *typeInfo) makePlain(l *layout) {
 }
 
 // refuse makes i a type that fails wherever it is met.
-func (i *typeInfo) refuse(reason string) {
+func (i *typeInfo) refuse(reason error) {
 	i.class = RefusedClass
-	i.fault = fmt.Errorf("%w: %v: %s", ErrType, i.t, reason)
+	i.fault = fmt.Errorf("%w: %v: %w", ErrType, i.t, reason)
 	i.visit = func(p *Stream, v unsafe.Pointer) { p.fail(placeOf(v, shapeOf(i.t.Kind())), "%w", i.fault) }
 }
 
@@ -268,12 +286,17 @@ func refused(t reflect.Type) string {
 	return ""
 }
 
+// unsaved says why no value of a type can be saved as it is, or "".
+func unsaved(t reflect.Type) string { return cmp.Or(refused(t), identity(t)) }
+
 // A probing is what the PUP of a type shows of itself when it visits a zero value with idle helpers.
 type probing struct {
 	t         reflect.Type
 	v         unsafe.Pointer // the zero value
 	hand      bool
 	generated bool
+	binary    bool  // by MarshalBinary and UnmarshalBinary
+	fault     error // why it cannot be known
 	skips     map[uintptr]reflect.Type
 }
 
@@ -327,11 +350,15 @@ func (k *registry) probeAll(t reflect.Type, fresh map[reflect.Type]*probing) {
 }
 
 // probe finds out whether *T has a PUP method of its own, and of which kind.
-func probe(t reflect.Type) *probing {
-	b := &probing{t: t}
-	if !has(t, reflect.TypeFor[PUPer](), "PUP") {
+func probe(t reflect.Type) (b *probing) {
+	b = &probing{t: t}
+	b.binary, b.fault = isBinary(t)
+	yes, err := own(t, reflect.TypeFor[PUPer](), "PUP")
+	if !yes {
+		b.fault = errors.Join(err, b.fault)
 		return b
 	}
+	b.fault = nil
 	defer func() {
 		if recover() != nil {
 			b.generated = false // it is the author's code that does not bear a zero value
@@ -340,23 +367,47 @@ func probe(t reflect.Type) *probing {
 	}()
 	v := reflect.New(t)
 	b.v = v.UnsafePointer()
-	v.Interface().(PUPer).PUP(&Stream{mode: failed, evolving: true, probe: b})
+	v.Interface().(PUPer).PUP(&Stream{state: state{mode: failed, evolving: true, probe: b}})
 	return b
 }
 
-// has tells whether *T implements an interface by a method of its own. The compiler gives a structure the methods of what
-// it embeds, which would leave out its other fields; such a method stands in no file.
-func has(t, i reflect.Type, method string) bool {
+// isBinary tells whether a type has both methods of encoding.BinaryMarshaler and its counterpart, its own.
+func isBinary(t reflect.Type) (yes bool, err error) {
+	if yes, err = own(t, reflect.TypeFor[encoding.BinaryMarshaler](), "MarshalBinary"); yes {
+		yes, err = own(t, reflect.TypeFor[encoding.BinaryUnmarshaler](), "UnmarshalBinary")
+	}
+	return yes, err
+}
+
+// own tells whether *T implements an interface by a method of its own. The compiler gives a structure the methods of what
+// it embeds, which would leave out its other fields. The error says that it cannot be known.
+func own(t, i reflect.Type, method string) (bool, error) {
 	if t.Kind() == reflect.Interface || t.Kind() == reflect.Pointer || !reflect.PointerTo(t).Implements(i) {
+		return false, nil
+	}
+	if !embeds(t, i) {
+		return true, nil
+	}
+	if runtimeHas.wrappers.holds() {
+		if written, known := hasFile(methodOf(t, method)); known {
+			return written, nil
+		}
+	}
+	return false, fmt.Errorf("whose %s it has, its own or that of what it embeds: %w", method, runtimeHas.wrappers.fault())
+}
+
+// embeds tells whether what a structure embeds has a method of an interface, so that the structure may have it from there.
+func embeds(t, i reflect.Type) bool {
+	if t.Kind() != reflect.Struct {
 		return false
 	}
-	m, ok := t.MethodByName(method)
-	if !ok {
-		m, _ = reflect.PointerTo(t).MethodByName(method)
+	for n := range t.NumField() {
+		f := t.Field(n)
+		if f.Anonymous && (f.Type.Implements(i) || reflect.PointerTo(f.Type).Implements(i)) {
+			return true
+		}
 	}
-	pc := m.Func.Pointer()
-	file, _ := runtime.FuncForPC(pc).FileLine(pc)
-	return file != "<autogenerated>"
+	return false
 }
 
 // callPUP calls the PUP method of the value at v. It makes the interface by putting v into one that was made before, which
@@ -370,13 +421,26 @@ func callPUP(t reflect.Type) func(p *Stream, v unsafe.Pointer) {
 	}
 }
 
+// holdsMap tells whether a map is a part of a type, or of what is a part of it and has no name.
+func holdsMap(t reflect.Type) bool {
+	inside := func(t reflect.Type) bool { return t.Name() == "" && holdsMap(t) || t.Kind() == reflect.Map }
+	switch t.Kind() {
+	case reflect.Map:
+		return true
+	case reflect.Array, reflect.Slice, reflect.Pointer:
+		return inside(t.Elem())
+	case reflect.Struct:
+		for i := range t.NumField() {
+			if inside(t.Field(i).Type) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
 // BinaryValue is what Binary traverses.
 type BinaryValue interface {
 	encoding.BinaryMarshaler
 	encoding.BinaryUnmarshaler
-}
-
-func isBinary(t reflect.Type) bool {
-	return has(t, reflect.TypeFor[encoding.BinaryMarshaler](), "MarshalBinary") &&
-		has(t, reflect.TypeFor[encoding.BinaryUnmarshaler](), "UnmarshalBinary")
 }

@@ -49,31 +49,6 @@ func Interface[I any](p *Stream, v *I) {
 	}
 }
 
-// eface is an empty interface as it lies in memory.
-type eface struct{ typ, data unsafe.Pointer }
-
-// contentOf returns where the value in the interface variable at v lies. It must not be written to.
-func contentOf(v unsafe.Pointer, direct bool) unsafe.Pointer {
-	e := (*eface)(v)
-	if direct {
-		return unsafe.Pointer(&e.data)
-	}
-	return e.data
-}
-
-// direct tells whether an interface holds values of t themselves, not a pointer to them: types that are one pointer.
-func direct(t reflect.Type) bool {
-	switch t.Kind() {
-	case reflect.Pointer, reflect.Map, reflect.Chan, reflect.Func, reflect.UnsafePointer:
-		return true
-	case reflect.Array:
-		return t.Len() == 1 && direct(t.Elem())
-	case reflect.Struct:
-		return t.NumField() == 1 && direct(t.Field(0).Type)
-	}
-	return false
-}
-
 func (p *Stream) packInterface(v unsafe.Pointer, x any) {
 	at := placeOf(v, interfaceShape)
 	if x == nil {
@@ -94,6 +69,7 @@ func (p *Stream) packInterface(v unsafe.Pointer, x any) {
 	if p.keys {
 		name := d.info.reg.name
 		String(p, &name)
+		Bool(p, &d.pointer)
 	} else {
 		p.packType(line, d, at)
 	}
@@ -112,10 +88,8 @@ func (p *Stream) packContent(v unsafe.Pointer, t reflect.Type, d dynamicType) {
 		p.pointer(t, (*unsafe.Pointer)(data), d.info, nil, d.info.value)
 		return
 	}
-	if d.info.hand {
-		fresh := reflect.New(t) // its author's code may write to it
-		fresh.Elem().Set(reflect.NewAt(t, data).Elem())
-		data = fresh.UnsafePointer()
+	if d.info.code {
+		data = variableOf(reflect.NewAt(t, data).Elem()).Addr().UnsafePointer()
 	}
 	p.entry(nil, data)
 	p.value(d.info, data)
@@ -261,6 +235,10 @@ func (p *Stream) observeInterface(i reflect.Type, v unsafe.Pointer, x any) {
 		p.pointer(t, (*unsafe.Pointer)(contentOf(v, true)), info.elem, nil, info.elem.value)
 	case info.reg == nil:
 		p.fail(placeOf(v, interfaceShape), "%w: it holds a %v, which is not registered", ErrType, t)
+	case info.code:
+		x := variableOf(reflect.ValueOf(x))
+		p.watch.entry(v, reflect.Value{}, x)
+		p.value(info, x.Addr().UnsafePointer())
 	default:
 		p.value(info, contentOf(v, info.direct))
 	}

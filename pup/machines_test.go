@@ -22,7 +22,7 @@ func TestOtherMachines(t *testing.T) {
 			if out, err := build.CombinedOutput(); err != nil {
 				t.Fatalf("%v: %v\n%s", build, err, out)
 			}
-			args := []string{binary, "-test.timeout", "5m", "-test.run", "Golden|RoundTrip|Graph|OldVersions|Hostile|TestCheck|Damage"}
+			args := []string{binary, "-test.timeout", "5m", "-test.run", "Golden|RoundTrip|Graph|OldVersions|Hostile|TestCheck|Damage|PointerShaped|Assumptions"}
 			if m.emulator != "" {
 				path, err := exec.LookPath(m.emulator)
 				if err != nil {

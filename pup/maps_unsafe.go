@@ -38,7 +38,10 @@ func Map[M ~map[K]V, K comparable, V any](p *Stream, v *M, key func(*Stream, *K)
 			return
 		}
 		p.push(frame{at: at, of: unsafe.Pointer(v), t: reflect.TypeFor[M]()})
-		if p.mode == sizing && p.graph == nil {
+		if !p.grant(reflect.TypeFor[M](), len(*v), entrySize[K, V](), at) {
+			return
+		}
+		if p.anyOrder(reflect.TypeFor[K]()) {
 			sizeMap(p, *v, key, val)
 		} else {
 			packMap(p, *v, key, val)
@@ -48,14 +51,21 @@ func Map[M ~map[K]V, K comparable, V any](p *Stream, v *M, key func(*Stream, *K)
 	}
 }
 
+// entrySize is what an entry of a map is charged with.
+func entrySize[K comparable, V any]() uintptr {
+	var e entry[K, V]
+	return unsafe.Sizeof(e.key) + unsafe.Sizeof(e.val)
+}
+
 // sizeMap adds up a map's entries; their order does not matter.
 func sizeMap[M ~map[K]V, K comparable, V any](p *Stream, m M, key func(*Stream, *K), val func(*Stream, *V)) {
 	e := new(entry[K, V])
 	p.entry(unsafe.Pointer(&e.key), unsafe.Pointer(&e.val))
 	for e.key, e.val = range m {
+		before := p.pay(entrySize[K, V]())
 		key(p, &e.key)
 		val(p, &e.val)
-		if p.mode == failed {
+		if !p.paid(before, entrySize[K, V](), place{}) {
 			return
 		}
 	}
@@ -66,9 +76,10 @@ func packMap[M ~map[K]V, K comparable, V any](p *Stream, m M, key func(*Stream, 
 	for i := range list {
 		e := &list[i]
 		p.entry(unsafe.Pointer(&e.key), unsafe.Pointer(&e.val))
+		before := p.pay(entrySize[K, V]())
 		key(p, &e.key)
 		val(p, &e.val)
-		if p.mode == failed {
+		if !p.paid(before, entrySize[K, V](), place{}) {
 			return
 		}
 	}
@@ -80,10 +91,21 @@ func sorted[M ~map[K]V, K comparable, V any](p *Stream, m M, key func(*Stream, *
 	for k, v := range m {
 		list = append(list, entry[K, V]{key: k, val: v})
 	}
-	if len(list) > 1 && !sortBasic(list) {
+	if (len(list) > 1 || p.unordered(reflect.TypeFor[K]())) && !sortBasic(list) {
 		sortPacked(p, list, key, val)
 	}
 	return list
+}
+
+// unordered tells whether keys of a type may have no order: pointers in a tree have none. That is refused even where nothing
+// needs to be sorted, so that a map that can be saved still can when it has grown.
+func (p *Stream) unordered(t reflect.Type) bool {
+	return p.graph == nil && p.keyGraph == nil && holdsPointers(t)
+}
+
+// anyOrder tells whether the entries of a map may be visited as they come.
+func (p *Stream) anyOrder(t reflect.Type) bool {
+	return p.mode == sizing && p.graph == nil && !p.inOrder && !p.unordered(t)
 }
 
 // sortBasic sorts by keys that have an order of their own, and tells whether they have.
@@ -133,6 +155,9 @@ func sortPacked[K comparable, V any](p *Stream, list []entry[K, V], key func(*St
 		}
 		if j-i > 1 {
 			for k := i; k < j; k++ {
+				if list[k].key == list[k].key && s.close() == nil {
+					p.alike(reflect.TypeFor[K](), j-i)
+				}
 				list[k].from = s.len()
 				val(s.stream(), &list[k].val)
 				list[k].to = s.len()
@@ -146,10 +171,15 @@ func sortPacked[K comparable, V any](p *Stream, list []entry[K, V], key func(*St
 	}
 }
 
+// alike refuses n keys of a map, not all of them NaNs, of which the data would keep one.
+func (p *Stream) alike(t reflect.Type, n int) {
+	p.fail(place{}, "%w: %d different keys of type %v are stored alike", ErrType, n, t)
+}
+
 func unpackMap[M ~map[K]V, K comparable, V any](p *Stream, v *M, key func(*Stream, *K), val func(*Stream, *V)) {
 	at := placeOf(unsafe.Pointer(v), mapShape)
 	k, i := infoFor[K](p), infoFor[V](p)
-	n := p.getLength(p.least(k)+p.least(i), at)
+	n := p.getLength(0, at)
 	if n < 0 {
 		if p.mode != failed {
 			*v = nil
@@ -159,10 +189,13 @@ func unpackMap[M ~map[K]V, K comparable, V any](p *Stream, v *M, key func(*Strea
 	if !p.enter(at) {
 		return
 	}
+	if !p.grant(reflect.TypeFor[M](), n, entrySize[K, V](), at) {
+		return
+	}
 	if p.reuse(*(*unsafe.Pointer)(unsafe.Pointer(v)), 1) {
 		clear(*v)
 	} else {
-		*v = make(M, p.step(n, k.t.Size()+i.t.Size(), 0))
+		*v = make(M, n)
 	}
 	p.madeMap(*(*unsafe.Pointer)(unsafe.Pointer(v)))
 	p.push(frame{at: at, of: unsafe.Pointer(v), t: reflect.TypeFor[M]()})
@@ -173,9 +206,10 @@ func unpackMap[M ~map[K]V, K comparable, V any](p *Stream, v *M, key func(*Strea
 		unset := p.unset()
 		p.construct(k, unsafe.Pointer(&e.key), 1)
 		p.construct(i, unsafe.Pointer(&e.val), 1)
+		before := p.pay(entrySize[K, V]())
 		key(p, &e.key)
 		val(p, &e.val)
-		if p.mode == failed {
+		if !p.paid(before, entrySize[K, V](), place{}) {
 			break
 		}
 		if late := e; p.unset() != unset {

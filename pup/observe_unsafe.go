@@ -11,7 +11,8 @@ type observer interface {
 	// is told by leave when that is done.
 	visit(p *Stream, t reflect.Type, v unsafe.Pointer) descent
 	leave()
-	// entry is told of the copies that stand for an entry of the map at v.
+	// entry is told of the copies that stand for an entry of the map at v, or, without a key, for what the interface at v
+	// holds.
 	entry(v unsafe.Pointer, key, val reflect.Value)
 	// skip is told of a field that is deliberately not saved.
 	skip(p *Stream, t reflect.Type, v unsafe.Pointer, reason string)
@@ -34,6 +35,9 @@ type describer struct {
 }
 
 func (d *describer) visit(_ *Stream, t reflect.Type, v unsafe.Pointer) descent {
+	if isHandle(t) {
+		return stop // its value comes next
+	}
 	name := "-"
 	if offset := uintptr(v) - d.base; uintptr(v) >= d.base && offset < max(d.root.Size(), 1) {
 		if path, ok := subobject(d.root, offset, t); ok && path != "" {

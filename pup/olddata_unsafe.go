@@ -4,6 +4,7 @@ import (
 	"reflect"
 	"strconv"
 	"strings"
+	"time"
 	"unsafe"
 )
 
@@ -85,14 +86,11 @@ func (r reader) widen(expr string, t reflect.Type, v unsafe.Pointer) {
 			return
 		}
 		list := reflect.NewAt(t, v).Elem()
-		list.Set(reflect.MakeSlice(t, 0, p.step(n, t.Elem().Size(), 0)))
-		for range n {
-			list.Set(reflect.Append(list, reflect.Zero(t.Elem())))
-			r.widen(expr[2:], t.Elem(), list.Index(list.Len()-1).Addr().UnsafePointer())
-			if p.mode == failed {
-				return
-			}
+		if !p.grant(t.Elem(), n, t.Elem().Size(), at) {
+			return
 		}
+		list.Set(reflect.MakeSlice(t, n, n))
+		p.elements(list.UnsafePointer(), n, t.Elem().Size(), func(_ *Stream, e unsafe.Pointer) { r.widen(expr[2:], t.Elem(), e) })
 	case reflect.Array:
 		expr = expr[strings.IndexByte(expr, ']')+1:]
 		for n := range t.Len() {
@@ -201,6 +199,10 @@ func (r reader) dropNamed(expr string) {
 	l := r.data.entries[expr]
 	if l == nil {
 		for _, s := range standards() {
+			if s.t == reflect.TypeFor[*time.Location]() && s.word == expr {
+				new(zoneForm).visit(p) // this machine need not know it
+				return
+			}
 			if s.word == expr {
 				s.visit(p, reflect.New(s.t).UnsafePointer())
 				return

@@ -61,6 +61,9 @@ func (p *Stream) path(at place) string {
 		parts = append(parts, fmt.Sprintf("[%s]", keyWord(k)))
 		from = reflect.NewAt(f.t.Elem(), f.val).Elem()
 	}
+	if p.within.addr != 0 {
+		at = p.within
+	}
 	return joined(append(parts, in.find(from, at)...))
 }
 
@@ -126,9 +129,12 @@ func (f *finder) search(v reflect.Value, at place) ([]string, bool) {
 	}
 	if v.CanAddr() {
 		begin := v.UnsafeAddr()
-		if begin == at.addr && fitsShape(v.Kind(), at.shape) && !(at.shape == anyShape && inner(v)) {
+		if begin == at.addr && fitsShape(v.Kind(), at.shape) && (at.shape != anyShape || !inner(v) || standardForm(v.Type())) {
 			return nil, true
 		}
+	}
+	if standardForm(v.Type()) {
+		return nil, false
 	}
 	switch v.Kind() {
 	case reflect.Struct:

@@ -21,6 +21,9 @@ func makeOne[T any](int) unsafe.Pointer { return unsafe.Pointer(new(T)) }
 func (p *Stream) pointer(t reflect.Type, v *unsafe.Pointer, i *typeInfo, make maker, visit func(*Stream, unsafe.Pointer)) {
 	at := placeOf(unsafe.Pointer(v), pointerShape)
 	switch {
+	case i.pointer != nil:
+		i.pointer(p, v)
+		return
 	case p.mode == observing:
 		p.observePointer(t, v, visit)
 		return

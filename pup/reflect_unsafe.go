@@ -52,7 +52,7 @@ func (k *registry) makeByKind(i *typeInfo) {
 	case reflect.Struct:
 		k.makeStruct(i)
 	default:
-		i.refuse(fmt.Sprintf("no values of kind %v", t.Kind()))
+		i.refuse(fmt.Errorf("no values of kind %v", t.Kind()))
 	}
 }
 
@@ -191,10 +191,16 @@ func (p *Stream) step1(s *step, at unsafe.Pointer) {
 	}
 }
 
+// settle pays for the elements of a slice, stride bytes each, from number done to number n.
+func (p *Stream) settle(done, n, stride uintptr) uintptr {
+	p.ahead -= uint64((n - done) * stride)
+	return n
+}
+
 // packSteps packs n structures that lie stride bytes apart. The short ways stand here in full, without calls: most of
 // the time of most traversals goes here.
 func (p *Stream) packSteps(steps []step, v unsafe.Pointer, n int, stride uintptr) {
-	win, pos := p.win, p.pos
+	win, pos, paid := p.win, p.pos, uintptr(0)
 	for e := range uintptr(n) {
 		x := unsafe.Add(v, e*stride)
 		for k := range steps {
@@ -225,6 +231,7 @@ func (p *Stream) packSteps(steps []step, v unsafe.Pointer, n int, stride uintptr
 				}
 			}
 			p.pos = pos
+			paid = p.settle(paid, e+1, stride)
 			if p.step1(s, at); p.mode == failed {
 				return
 			}
@@ -232,11 +239,12 @@ func (p *Stream) packSteps(steps []step, v unsafe.Pointer, n int, stride uintptr
 		}
 	}
 	p.pos = pos
+	p.settle(paid, uintptr(n), stride)
 }
 
 // sizeSteps is packSteps for sizing.
 func (p *Stream) sizeSteps(steps []step, v unsafe.Pointer, n int, stride uintptr) {
-	size := uint64(0)
+	size, paid := uint64(0), uintptr(0)
 	for e := range uintptr(n) {
 		for k := range steps {
 			s := &steps[k]
@@ -251,6 +259,7 @@ func (p *Stream) sizeSteps(steps []step, v unsafe.Pointer, n int, stride uintptr
 				n := uint64((*sliceHeader)(at).len)
 				size += n*uint64(s.size) + uint64(uvarintLen(n+1)) // nil takes one byte as well
 			default:
+				paid = p.settle(paid, e+1, stride)
 				if p.step1(s, at); p.mode == failed {
 					return
 				}
@@ -258,6 +267,7 @@ func (p *Stream) sizeSteps(steps []step, v unsafe.Pointer, n int, stride uintptr
 		}
 	}
 	p.size += size
+	p.settle(paid, uintptr(n), stride)
 }
 
 func (p *Stream) sliceOf(i *typeInfo, v *sliceHeader) {
@@ -267,9 +277,12 @@ func (p *Stream) sliceOf(i *typeInfo, v *sliceHeader) {
 	}
 	e := i.elem
 	visit, steps := e.value, p.direct && e.steps != nil && e.least > 0 && e.fault == nil
-	if steps && p.mode != unpacking && v.data != nil {
-		p.putLength(v.len, false, placeOf(unsafe.Pointer(v), sliceShape))
-		if !p.enter(placeOf(unsafe.Pointer(v), sliceShape)) {
+	if at := placeOf(unsafe.Pointer(v), sliceShape); steps && p.mode != unpacking && v.data != nil {
+		p.putLength(v.len, false, at)
+		if !p.enter(at) {
+			return
+		}
+		if !p.grant(e.t, v.len, e.t.Size(), at) {
 			return
 		}
 		if p.mode == packing {
@@ -283,7 +296,7 @@ func (p *Stream) sliceOf(i *typeInfo, v *sliceHeader) {
 	if steps && p.mode == unpacking {
 		visit = nil
 	}
-	p.slice(i.t, v, e, i.make, visit)
+	p.slice(i.t, v, e, i.make, p.least(e), visit)
 }
 
 func (p *Stream) arrayOf(i *typeInfo, v unsafe.Pointer) {
@@ -332,12 +345,17 @@ func (p *Stream) mapOf(i *typeInfo, v unsafe.Pointer) {
 		if m.Len() == 0 || !p.enter(at) {
 			return
 		}
+		if !p.grant(i.t, m.Len(), i.entrySize(), at) {
+			return
+		}
 		p.push(frame{at: at, of: v, t: i.t})
 		for _, e := range p.sortedOf(i, m) {
 			k, x := e.key.UnsafePointer(), e.val.UnsafePointer()
 			p.entry(k, x)
+			before := p.pay(i.entrySize())
 			p.value(i.key, k)
-			if p.value(i.elem, x); p.mode == failed {
+			p.value(i.elem, x)
+			if !p.paid(before, i.entrySize(), place{}) {
 				break
 			}
 		}
@@ -346,6 +364,9 @@ func (p *Stream) mapOf(i *typeInfo, v unsafe.Pointer) {
 	}
 }
 
+// entrySize is what an entry of a map is charged with.
+func (i *typeInfo) entrySize() uintptr { return i.key.t.Size() + i.elem.t.Size() }
+
 // entryOf is a copy of a map's entry: pointers to its key and value.
 type entryOf struct {
 	key, val reflect.Value
@@ -353,12 +374,14 @@ type entryOf struct {
 }
 
 func entries(m reflect.Value) []entryOf {
-	list := make([]entryOf, 0, m.Len())
+	n := m.Len()
+	list := make([]entryOf, 0, n)
+	keys, vals := reflect.MakeSlice(reflect.SliceOf(m.Type().Key()), n, n), reflect.MakeSlice(reflect.SliceOf(m.Type().Elem()), n, n)
 	for it := m.MapRange(); it.Next(); {
-		e := entryOf{key: reflect.New(m.Type().Key()), val: reflect.New(m.Type().Elem())}
-		e.key.Elem().SetIterKey(it)
-		e.val.Elem().SetIterValue(it)
-		list = append(list, e)
+		key, val := keys.Index(len(list)), vals.Index(len(list))
+		key.SetIterKey(it)
+		val.SetIterValue(it)
+		list = append(list, entryOf{key: key.Addr(), val: val.Addr()})
 	}
 	return list
 }
@@ -366,7 +389,7 @@ func entries(m reflect.Value) []entryOf {
 // sortedOf lists the entries of a map in the order in which Map stores them.
 func (p *Stream) sortedOf(i *typeInfo, m reflect.Value) []entryOf {
 	list := entries(m)
-	if p.mode == sizing && p.graph == nil || len(list) < 2 {
+	if p.anyOrder(i.key.t) || len(list) < 2 && !p.unordered(i.key.t) {
 		return list
 	}
 	switch i.key.t.Kind() {
@@ -397,6 +420,9 @@ func (p *Stream) sortedOf(i *typeInfo, m reflect.Value) []entryOf {
 			to++
 		}
 		if to-from > 1 { // keys that are not equal to themselves
+			if s.close() == nil && slices.ContainsFunc(list[from:to], func(e entryOf) bool { return e.key.Elem().Equal(e.key.Elem()) }) {
+				p.alike(i.key.t, to-from)
+			}
 			pack(list[from:to], func(e entryOf) { i.elem.value(s.stream(), e.val.UnsafePointer()) })
 		}
 		from = to
@@ -419,25 +445,37 @@ func (p *Stream) unpackMapOf(i *typeInfo, v unsafe.Pointer, m reflect.Value) {
 	if !p.enter(at) {
 		return
 	}
+	if !p.grant(i.t, n, i.entrySize(), at) {
+		return
+	}
 	if p.reuse(m.UnsafePointer(), 1) {
 		m.Clear()
 	} else {
-		m.Set(reflect.MakeMapWithSize(i.t, p.step(n, i.key.t.Size()+i.elem.t.Size(), 0)))
+		m.Set(reflect.MakeMapWithSize(i.t, n))
 	}
 	p.madeMap(*(*unsafe.Pointer)(v))
 	p.push(frame{at: at, of: v, t: i.t})
+	k, x, target := reflect.New(i.key.t), reflect.New(i.elem.t), reflect.ValueOf(m.Interface())
 	for range n {
-		k, x := reflect.New(i.key.t), reflect.New(i.elem.t)
 		p.construct(i.key, k.UnsafePointer(), 1)
 		p.construct(i.elem, x.UnsafePointer(), 1)
 		p.entry(k.UnsafePointer(), x.UnsafePointer())
-		unset, target := p.unset(), reflect.ValueOf(m.Interface())
+		unset := p.unset()
+		before := p.pay(i.entrySize())
 		p.value(i.key, k.UnsafePointer())
 		p.value(i.elem, x.UnsafePointer())
-		p.setLater(unset, func() { target.SetMapIndex(k.Elem(), x.Elem()) })
-		if p.mode == failed {
+		if !p.paid(before, i.entrySize(), place{}) {
 			break
 		}
+		if p.unset() == unset {
+			target.SetMapIndex(k.Elem(), x.Elem())
+			k.Elem().SetZero()
+			x.Elem().SetZero()
+			continue
+		}
+		late, with := k, x
+		p.graph.atEnd(func() { target.SetMapIndex(late.Elem(), with.Elem()) })
+		k, x = reflect.New(i.key.t), reflect.New(i.elem.t)
 	}
 	if p.mode != failed && p.graph == nil && m.Len() != n && !nanKeys(i.key.t) {
 		p.fail(at, "%w: %d entries, %d different keys", ErrData, n, m.Len())
@@ -463,7 +501,7 @@ func (p *Stream) observeMapOf(i *typeInfo, v unsafe.Pointer, m reflect.Value) {
 
 // unpackSteps is packSteps the other way.
 func (p *Stream) unpackSteps(steps []step, v unsafe.Pointer, n int, stride uintptr) {
-	win, pos := p.win, p.pos
+	win, pos, paid := p.win, p.pos, uintptr(0)
 	for e := range uintptr(n) {
 		x := unsafe.Add(v, e*stride)
 		for k := range steps {
@@ -503,6 +541,7 @@ func (p *Stream) unpackSteps(steps []step, v unsafe.Pointer, n int, stride uintp
 				}
 			}
 			p.pos = pos
+			paid = p.settle(paid, e+1, stride)
 			if p.step1(s, at); p.mode == failed {
 				return
 			}
@@ -510,6 +549,7 @@ func (p *Stream) unpackSteps(steps []step, v unsafe.Pointer, n int, stride uintp
 		}
 	}
 	p.pos = pos
+	p.settle(paid, uintptr(n), stride)
 }
 
 // moveRaw copies n bytes. Sizes of structures are the same again and again, so the jump is foreseen, and no call is made.

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"unsafe"
 )
 
@@ -141,7 +142,9 @@ type registry struct {
 	probes map[reflect.Type]*probing
 	shorts map[reflect.Type]*shortCode
 	making map[reflect.Type]*typeInfo
-	count  uint32 // of infos ever made
+	count  uint32        // of infos ever made
+	calls  sync.Pool     // of *call
+	age    atomic.Uint32 // how often infos were dropped
 }
 
 var known = &registry{}
@@ -172,6 +175,7 @@ func (k *registry) register(r *registration) {
 	}
 	k.add(r)
 	k.infos.Clear()
+	k.age.Add(1)
 }
 
 // addShort enters short code of a type.
@@ -181,6 +185,7 @@ func (k *registry) addShort(t reflect.Type, code *shortCode) {
 	defer k.mu.Unlock()
 	k.shorts[t] = code
 	k.infos.Clear()
+	k.age.Add(1)
 }
 
 // goodName tells whether a name can stand in a schema: it is none of its words, and its brackets are those of type arguments.
@@ -222,12 +227,28 @@ func (k *registry) named(name string) *registration {
 	return k.byName[name]
 }
 
+// implementing is a value of each registered type that an interface may hold, and a pointer to one.
+func (k *registry) implementing(i reflect.Type) (list []reflect.Value) {
+	k.begin()
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for t := range k.byType {
+		if t.Implements(i) {
+			list = append(list, reflect.Zero(t))
+		}
+		if reflect.PointerTo(t).Implements(i) {
+			list = append(list, reflect.New(t))
+		}
+	}
+	return list
+}
+
 // predeclared are the types that may stand in interfaces without being registered.
 func predeclared() []*registration {
 	var list []*registration
 	list = append(list, basic[bool]("bool"), basic[string]("string"),
 		basic[int]("int"), basic[int8]("int8"), basic[int16]("int16"), basic[int32]("int32"), basic[int64]("int64"),
-		basic[uint]("uint"), basic[uint8]("uint8"), basic[uint16]("uint16"), basic[uint32]("uint32"), basic[uint64]("uint64"),
+		basic[uint]("uint"), basic[uint8]("uint8"), basic[uint16]("uint16"), basic[uint32]("uint32"), basic[uint64]("uint64"), basic[uintptr]("uintptr"),
 		basic[float32]("float32"), basic[float64]("float64"), basic[complex64]("complex64"), basic[complex128]("complex128"),
 		basic[[]byte]("[]byte"), basic[[]string]("[]string"), basic[[]int]("[]int"), basic[[]float64]("[]float64"),
 		basic[[]any]("[]any"), basic[map[string]any]("map[string]any"), basic[map[string]string]("map[string]string"))

@@ -20,6 +20,7 @@ type (
 	comeAndGone  struct{ A int8 }
 	lostMap      struct{ After int8 }
 	lostHand     struct{ After int8 }
+	lostPlace    struct{ After int8 }
 )
 
 var (
@@ -28,6 +29,7 @@ var (
 	_ = pup.Register[comeAndGone]("test.comeAndGone", pup.SchemaVersion(3), pup.Added("X", 2), pup.Removed("X", 3))
 	_ = pup.Register[lostMap]("test.lostMap", pup.SchemaVersion(2), pup.Removed("M", 2))
 	_ = pup.Register[lostHand]("test.lostHand", pup.SchemaVersion(2), pup.Removed("H", 2))
+	_ = pup.Register[lostPlace]("test.lostPlace", pup.SchemaVersion(2), pup.Removed("L", 2))
 )
 
 // TestOldData reads what is harder to read than it looks.
@@ -53,6 +55,10 @@ func TestOldData(t *testing.T) {
 			new(lostMap), &lostMap{9}},
 		{"a type with code is gone", "test.lostHand\ntest.counted 1 visits N int32\ntest.lostHand 1 struct H test.counted; After int8\n", false,
 			"\x01\x00\x00\x00\x09", new(lostHand), &lostHand{9}},
+		{"a location is gone", "test.lostPlace\ntest.lostPlace 1 struct L location; After int8\n", false, "\x03\x07Nowhere\x09",
+			new(lostPlace), &lostPlace{9}},
+		{"a location in a graph is gone", "test.lostPlace\ntest.lostPlace 1 struct L location; After int8\n", true, "\x04\x01X\x05\x00\x00\x00\x09",
+			new(lostPlace), &lostPlace{9}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			if err := pup.Unmarshal(pup.WrapSchema(c.schema, c.graph, []byte(c.body)), c.into); err != nil || !reflect.DeepEqual(c.into, c.want) {

@@ -8,6 +8,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"sync/atomic"
 )
 
 // A table is the schema of a type and of all types that it is made of, in text: the expression of the type itself on the
@@ -22,10 +23,19 @@ import (
 // it visits in a zero value, "-" for variables that are no fields.
 type table struct {
 	text    string
+	bytes   []byte // the same, of the program's own types only
 	hash    uint64
 	root    string
 	entries map[string]*line
 	infos   map[string]*typeInfo // of the program's own types only
+	last    atomic.Pointer[sealed]
+}
+
+// sealed is the checksum of a header: small values of one type mostly have the same again.
+type sealed struct {
+	flags uint16
+	body  uint64
+	sum   uint64
 }
 
 // line is a named type of a table.
@@ -69,10 +79,24 @@ func (i *typeInfo) schemaOf() (*table, error) {
 		b.WriteString(t.entries[name].String() + "\n")
 	}
 	t.text = b.String()
-	sum := sha256.Sum256([]byte(t.text))
+	t.bytes = []byte(t.text)
+	sum := sha256.Sum256(t.bytes)
 	t.hash = binary.LittleEndian.Uint64(sum[:])
 	i.schema.Store(t)
 	return t, nil
+}
+
+// schemaOf is the schema of what v points to, if there is any and it was needed before.
+func (k *registry) schemaOf(v any) *table {
+	t := reflect.TypeOf(v)
+	if t == nil || t.Kind() != reflect.Pointer {
+		return nil
+	}
+	i, ok := k.infos.Load(t.Elem())
+	if !ok {
+		return nil
+	}
+	return i.(*typeInfo).schema.Load()
 }
 
 // clash reports two types of one name: types declared in functions have none of their own.
@@ -161,7 +185,7 @@ func (t *table) enter(i *typeInfo) {
 func (t *table) visits(i *typeInfo) (list []fieldLine) {
 	v := reflect.New(i.t)
 	d := &describer{table: t, root: i.t, base: v.Pointer()}
-	p := &Stream{mode: observing, watch: d, maxDepth: 1 << 10}
+	p := &Stream{state: state{mode: observing, watch: d, maxDepth: 1 << 10}}
 	p.push(frame{t: i.t, val: v.UnsafePointer()})
 	defer func() {
 		if recover() != nil {

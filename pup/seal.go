@@ -131,8 +131,8 @@ func (g *graph) nest(top, n int) error {
 		return nil
 	}
 	if _, ok := subobject(t.info.t, offset%t.info.t.Size(), r.info.t); r.end() > t.end() || !ok || r.count > 1 {
-		return fmt.Errorf("pup: pack: %w: %v and %v share memory, and neither is a part of the other that can be named",
-			ErrType, t, r)
+		return &Error{Op: "pack", Err: fmt.Errorf("%w: %v and %v share memory, and neither is a part of the other that can be named",
+			ErrType, t, r)}
 	}
 	g.owners[n] = top
 	return nil

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/byssus-hpc/byssus/pup"
+	"github.com/byssus-hpc/byssus/pup/gen"
 	"github.com/byssus-hpc/byssus/pup/internal/gentest"
 )
 
@@ -119,104 +120,104 @@ type (
 )
 
 func (x *grown) PUP(p *pup.Stream) {
-	if !pup.Old(p, x) {
+	if !gen.Old(p, x) {
 		pup.String(p, &x.Name)
 		pup.String(p, &x.Since)
 	}
 }
 
 func (x *swapped) PUP(p *pup.Stream) {
-	if !pup.Old(p, x) {
+	if !gen.Old(p, x) {
 		pup.PlainSlice(p, &x.A)
 		pup.PlainSlice(p, &x.B)
 	}
 }
 
 func (x *retyped) PUP(p *pup.Stream) {
-	if !pup.Old(p, x) {
+	if !gen.Old(p, x) {
 		pup.Plain(p, &x.N)
 		pup.String(p, &x.Name)
 	}
 }
 
 func (x *careless) PUP(p *pup.Stream) {
-	if !pup.Old(p, x) {
+	if !gen.Old(p, x) {
 		pup.Number(p, &x.N)
 		pup.String(p, &x.Name)
 	}
 }
 
 func (x *mute) PUP(p *pup.Stream) {
-	if !pup.Old(p, x) {
+	if !gen.Old(p, x) {
 		pup.Number(p, &x.N)
 		pup.String(p, &x.Name)
 	}
 }
 
 func (x *listed) PUP(p *pup.Stream) {
-	if !pup.Old(p, x) {
+	if !gen.Old(p, x) {
 		pup.Slice(p, x, pup.String)
 	}
 }
 
 var (
-	_ = pup.Short(func([]byte, *listed) int { return 0 }, func(*pup.Stream, []byte, *listed) int { return 0 })
-	_ = pup.Short(func(room []byte, x *grown) int {
-		if pup.TextRoom(x.Name) > len(room) {
+	_ = gen.Short(func([]byte, *listed) int { return 0 }, func(*pup.Stream, []byte, *listed) int { return 0 })
+	_ = gen.Short(func(room []byte, x *grown) int {
+		if gen.TextRoom(x.Name) > len(room) {
 			return 0
 		}
-		return pup.ShortText(room, x.Name)
+		return gen.ShortText(room, x.Name)
 	}, func(p *pup.Stream, data []byte, x *grown) int {
-		end := pup.TextEnd(data, 0)
+		end := gen.TextEnd(data, 0)
 		if end > len(data) {
 			return 0
 		}
-		pup.FillText(p, data[:end], &x.Name)
+		gen.FillText(p, data[:end], &x.Name)
 		return end
 	})
-	_ = pup.Short(func(room []byte, x *swapped) int {
-		if pup.SliceRoom(x.A)+pup.SliceRoom(x.B) > len(room) {
+	_ = gen.Short(func(room []byte, x *swapped) int {
+		if gen.SliceRoom(x.A)+gen.SliceRoom(x.B) > len(room) {
 			return 0
 		}
-		n := pup.ShortSlice(room, x.B)
-		return n + pup.ShortSlice(room[n:], x.A)
+		n := gen.ShortSlice(room, x.B)
+		return n + gen.ShortSlice(room[n:], x.A)
 	}, func(p *pup.Stream, data []byte, x *swapped) int {
-		b := pup.SliceEnd(data, 0, x.B)
-		a := pup.SliceEnd(data, b, x.A)
+		b := gen.SliceEnd(data, 0, x.B)
+		a := gen.SliceEnd(data, b, x.A)
 		if a > len(data) {
 			return 0
 		}
-		pup.FillSlice(p, data[:b], &x.B)
-		pup.FillSlice(p, data[b:a], &x.A)
+		gen.FillSlice(p, data[:b], &x.B)
+		gen.FillSlice(p, data[b:a], &x.A)
 		return a
 	})
-	_ = pup.Short(func(room []byte, x *retyped) int {
-		if pup.PlainRoom(&x.N[0])+pup.TextRoom(x.Name) > len(room) {
+	_ = gen.Short(func(room []byte, x *retyped) int {
+		if gen.PlainRoom(&x.N[0])+gen.TextRoom(x.Name) > len(room) {
 			return 0
 		}
-		n := pup.ShortPlain(room, &x.N[0])
-		return n + pup.ShortText(room[n:], x.Name)
+		n := gen.ShortPlain(room, &x.N[0])
+		return n + gen.ShortText(room[n:], x.Name)
 	}, func(p *pup.Stream, data []byte, x *retyped) int {
-		n := pup.PlainRoom(&x.N[0])
-		end := pup.TextEnd(data, n)
+		n := gen.PlainRoom(&x.N[0])
+		end := gen.TextEnd(data, n)
 		if end > len(data) {
 			return 0
 		}
-		pup.FillPlain(data, &x.N[0])
-		pup.FillText(p, data[n:end], &x.Name)
+		gen.FillPlain(data, &x.N[0])
+		gen.FillText(p, data[n:end], &x.Name)
 		return end
 	})
-	_ = pup.Short(func(room []byte, x *careless) int { // forgets the room for the string
-		if pup.PlainRoom(&x.N) > len(room) {
+	_ = gen.Short(func(room []byte, x *careless) int { // forgets the room for the string
+		if gen.PlainRoom(&x.N) > len(room) {
 			return 0
 		}
-		n := pup.ShortPlain(room, &x.N)
+		n := gen.ShortPlain(room, &x.N)
 		return n + copy(room[n:], "\x00")
 	}, func(_ *pup.Stream, data []byte, x *careless) int {
-		pup.FillPlain(data, &x.N)
+		gen.FillPlain(data, &x.N)
 		return 9
 	})
-	_ = pup.Short(func([]byte, *mute) int { return 0 }, func(*pup.Stream, []byte, *mute) int { return 0 })
+	_ = gen.Short(func([]byte, *mute) int { return 0 }, func(*pup.Stream, []byte, *mute) int { return 0 })
 )
 
 // TestStaleShort asks that short code that is wrong, as it is when it is older than its type, is not used.

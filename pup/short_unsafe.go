@@ -2,7 +2,6 @@ package pup
 
 import (
 	"bytes"
-	"math"
 	"reflect"
 	"runtime"
 	"unsafe"
@@ -16,124 +15,10 @@ import (
 // anyAlignment says that this processor copies a variable from and to any address at once. On others short code is not used.
 const anyAlignment = runtime.GOARCH == "amd64" || runtime.GOARCH == "arm64" || runtime.GOARCH == "ppc64le"
 
-// Limits of what has a length of one byte.
-const (
-	shortText  = 0x7f
-	shortSlice = 0x7e // nil takes one more
-)
-
-// tooLong is the room that is never there; some hundred of them can be added up.
-const tooLong = math.MaxInt >> 9
-
-// ShortCode is the proof that a type has short code.
-type ShortCode[T any] struct{}
-
-// Short is for code from pupgen. pack packs *x to the beginning of room and returns how many bytes that took; unpack
-// unpacks *x from the beginning of data and returns how many bytes it used. They return 0, and change nothing, when
-// room, data or a length of one byte does not suffice.
-func Short[T any](pack func(room []byte, x *T) int, unpack func(p *Stream, data []byte, x *T) int) ShortCode[T] {
-	known.addShort(reflect.TypeFor[T](), &shortCode{*(*func([]byte, unsafe.Pointer) int)(unsafe.Pointer(&pack)),
-		*(*func(*Stream, []byte, unsafe.Pointer) int)(unsafe.Pointer(&unpack))})
-	return ShortCode[T]{}
-}
-
-// shortCode is the functions without their type: x is a pointer either way.
+// shortCode is two functions without the type of their argument, a pointer either way.
 type shortCode struct {
 	pack   func(room []byte, x unsafe.Pointer) int
 	unpack func(p *Stream, data []byte, x unsafe.Pointer) int
-}
-
-// PlainRoom is for code from pupgen: what ShortPlain takes.
-func PlainRoom[T any](x *T) int { return int(unsafe.Sizeof(*x)) }
-
-// TextRoom is for code from pupgen: what ShortText takes.
-func TextRoom[S ~string](s S) int {
-	if len(s) > shortText {
-		return tooLong
-	}
-	return 1 + len(s)
-}
-
-// SliceRoom is for code from pupgen: what ShortSlice takes.
-func SliceRoom[S ~[]E, E any](s S) int {
-	if len(s) > shortSlice {
-		return tooLong
-	}
-	var e E
-	return 1 + len(s)*int(unsafe.Sizeof(e))
-}
-
-// ShortPlain is for code from pupgen: it copies the memory of *x, which is without pointers and padding.
-func ShortPlain[T any](room []byte, x *T) int {
-	_ = room[unsafe.Sizeof(*x)-1]
-	*(*T)(unsafe.Pointer(unsafe.SliceData(room))) = *x
-	return int(unsafe.Sizeof(*x))
-}
-
-// ShortText is for code from pupgen: it packs a string.
-func ShortText[S ~string](room []byte, s S) int {
-	room[0] = byte(len(s))
-	return 1 + copy(room[1:], s)
-}
-
-// ShortSlice is for code from pupgen: it packs a slice of elements without pointers and padding.
-func ShortSlice[S ~[]E, E any](room []byte, s S) int {
-	if len(s) == 0 {
-		room[0] = 0
-		if s != nil {
-			room[0] = 1
-		}
-		return 1
-	}
-	room[0] = byte(len(s) + 1)
-	return 1 + copy(room[1:], view(unsafe.Pointer(unsafe.SliceData(s)), uintptr(len(s))*unsafe.Sizeof(s[0])))
-}
-
-// TextEnd is for code from pupgen: where the string ends that begins at offset at of the data.
-func TextEnd(data []byte, at int) int {
-	if at >= len(data) || data[at] > shortText {
-		return tooLong
-	}
-	return at + 1 + int(data[at])
-}
-
-// SliceEnd is for code from pupgen: where the slice ends that begins at offset at of the data. Empty slices are left to
-// the steps.
-func SliceEnd[E any](data []byte, at int, _ []E) int {
-	if at >= len(data) || data[at] > shortSlice+1 || data[at] == 1 {
-		return tooLong
-	}
-	var e E
-	return at + 1 + max(int(data[at])-1, 0)*int(unsafe.Sizeof(e))
-}
-
-// FillPlain is for code from pupgen: it unpacks what ShortPlain packed.
-func FillPlain[T any](data []byte, x *T) {
-	_ = data[unsafe.Sizeof(*x)-1]
-	*x = *(*T)(unsafe.Pointer(unsafe.SliceData(data)))
-}
-
-// FillText is for code from pupgen: it unpacks the string that data ends with.
-func FillText[S ~string](p *Stream, data []byte, s *S) {
-	if b := data[1:]; p.claims == nil || string(b) != string(*s) {
-		*s = S(p.shortString(b))
-	}
-}
-
-// FillSlice is for code from pupgen: it unpacks the slice that data ends with.
-func FillSlice[S ~[]E, E any](p *Stream, data []byte, s *S) {
-	n := int(data[0]) - 1
-	if n < 0 {
-		*s = nil
-		return
-	}
-	h, size := (*sliceHeader)(unsafe.Pointer(s)), uintptr(len(data)-1)
-	if h.cap >= n && p.reuse(h.data, size) {
-		h.len = n
-	} else {
-		*h = sliceHeader{p.plainRoom(size), n, n}
-	}
-	copy(view(h.data, size), data[1:])
 }
 
 // packAll packs n structures that lie stride bytes apart by their short code, if they have it, and those that are not
@@ -143,7 +28,7 @@ func (p *Stream) packAll(i *typeInfo, v unsafe.Pointer, n int, stride uintptr) {
 		p.packSteps(i.steps, v, n, stride)
 		return
 	}
-	pack, win, pos := i.short.pack, p.win, p.pos
+	pack, win, pos, paid := i.short.pack, p.win, p.pos, uintptr(0)
 	for e := range uintptr(n) {
 		x := unsafe.Add(v, e*stride)
 		if size := pack(win[pos:], x); size > 0 {
@@ -151,12 +36,14 @@ func (p *Stream) packAll(i *typeInfo, v unsafe.Pointer, n int, stride uintptr) {
 			continue
 		}
 		p.pos = pos
+		paid = p.settle(paid, e+1, stride)
 		if p.packSteps(i.steps, x, 1, 0); p.mode == failed {
 			return
 		}
 		win, pos = p.win, p.pos
 	}
 	p.pos = pos
+	p.settle(paid, uintptr(n), stride)
 }
 
 // unpackAll is packAll the other way.
@@ -165,7 +52,7 @@ func (p *Stream) unpackAll(i *typeInfo, v unsafe.Pointer, n int, stride uintptr)
 		p.unpackSteps(i.steps, v, n, stride)
 		return
 	}
-	unpack, win, pos := i.short.unpack, p.win, p.pos
+	unpack, win, pos, paid := i.short.unpack, p.win, p.pos, uintptr(0)
 	for e := range uintptr(n) {
 		x := unsafe.Add(v, e*stride)
 		if size := unpack(p, win[pos:], x); size > 0 {
@@ -173,12 +60,14 @@ func (p *Stream) unpackAll(i *typeInfo, v unsafe.Pointer, n int, stride uintptr)
 			continue
 		}
 		p.pos = pos
+		paid = p.settle(paid, e+1, stride)
 		if p.unpackSteps(i.steps, x, 1, 0); p.mode == failed {
 			return
 		}
 		win, pos = p.win, p.pos
 	}
 	p.pos = pos
+	p.settle(paid, uintptr(n), stride)
 }
 
 // agrees tells whether short code does what the steps of a structure do, whatever the lengths of its strings and slices,
@@ -203,7 +92,7 @@ func (i *typeInfo) agrees(code *shortCode) bool {
 		if code.pack(got, v) != size || !bytes.Equal(got, want) || code.pack(got[:size-1], v) != 0 {
 			return false
 		}
-		p := &Stream{mode: unpacking, direct: true}
+		p := &Stream{state: state{mode: unpacking, direct: true}}
 		if used := code.unpack(p, want, copied); used == 0 && n == 0 {
 			continue // empty slices are left to the steps
 		} else if used != size || !bytes.Equal(i.packed(copied, size), want) || code.unpack(p, want[:size-1], copied) != 0 {
@@ -215,7 +104,7 @@ func (i *typeInfo) agrees(code *shortCode) bool {
 
 // packed packs a value by its steps, which takes size bytes.
 func (i *typeInfo) packed(v unsafe.Pointer, size int) []byte {
-	p := &Stream{mode: packing, direct: true, win: make([]byte, size)}
+	p := &Stream{state: state{mode: packing, direct: true, win: make([]byte, size)}}
 	p.packSteps(i.steps, v, 1, 0)
 	return p.win
 }

@@ -9,17 +9,12 @@ import (
 // so that the compiler sees that nobody keeps it: it would be allocated for each visit.
 type maker = func(n int) unsafe.Pointer
 
-// untyped forgets the type of an element function's argument, which is a pointer either way.
-func untyped[E any](elem func(*Stream, *E)) func(*Stream, unsafe.Pointer) {
-	return *(*func(*Stream, unsafe.Pointer))(unsafe.Pointer(&elem))
-}
-
 // Slice visits a slice: its length, or that it is nil, and each element by elem.
 func Slice[S ~[]E, E any](p *Stream, v *S, elem func(*Stream, *E)) {
 	if p.mode == failed {
 		return
 	}
-	p.slice(reflect.TypeFor[S](), (*sliceHeader)(unsafe.Pointer(v)), infoFor[E](p), makeArray[E], untyped(elem))
+	p.slice(reflect.TypeFor[S](), (*sliceHeader)(unsafe.Pointer(v)), infoFor[E](p), makeArray[E], 0, untyped(elem))
 }
 
 // Array visits the elements of an array, given as a slice of all of it: pup.Array(p, x.Dims[:], pup.Number).
@@ -44,38 +39,47 @@ func (p *Stream) each(v unsafe.Pointer, n int, size uintptr, visit func(*Stream,
 	}
 }
 
-// slice is Slice without its type.
-func (p *Stream) slice(t reflect.Type, v *sliceHeader, i *typeInfo, make maker, visit func(*Stream, unsafe.Pointer)) {
+// slice is Slice without its type. Each element takes at least least bytes; 0: what visit does is not known.
+func (p *Stream) slice(t reflect.Type, v *sliceHeader, i *typeInfo, make maker, least uint64, visit func(*Stream, unsafe.Pointer)) {
 	at := placeOf(unsafe.Pointer(v), sliceShape)
 	switch {
 	case p.mode == observing:
 		p.observeSlice(t, v, visit)
 		return
 	case p.graph != nil:
-		p.graphSlice(v, i, make, visit)
+		p.graphSlice(v, i, make, least, visit)
 		return
 	case p.mode == unpacking:
-		p.unpackSlice(v, i, make, visit)
+		p.unpackSlice(v, i, make, least, visit)
 		return
 	}
 	p.putLength(v.len, v.data == nil, at)
 	if v.len > 0 && p.enter(at) {
-		if i.least == 0 {
-			p.countEach(v, i, visit)
-		} else {
-			p.each(v.data, v.len, i.t.Size(), visit)
-		}
+		p.pack(v.data, v.len, i, least, at, visit)
 		p.leave()
 	}
 }
 
-// countEach packs or sizes elements of which nothing is known, and refuses what unpacking would take for a made-up
-// length.
-func (p *Stream) countEach(v *sliceHeader, i *typeInfo, visit func(*Stream, unsafe.Pointer)) {
+// pack packs or sizes n elements, and refuses what unpacking would take for a made-up length.
+func (p *Stream) pack(v unsafe.Pointer, n int, i *typeInfo, least uint64, at place, visit func(*Stream, unsafe.Pointer)) {
 	before, free := p.done(), uint64(p.free)
-	p.fill(v, i, 0, visit)
-	if n, took := uint64(v.len), p.done()-before; n > max(took, free) {
-		p.fail(placeOf(unsafe.Pointer(v), sliceShape), "%w: %d elements take only %d bytes", ErrType, n, took)
+	if !p.grant(i.t, n, i.t.Size(), at) {
+		return
+	}
+	p.elements(v, n, i.t.Size(), visit)
+	if took := p.done() - before; least == 0 && uint64(n) > max(took, free) {
+		p.fail(at, "%w: %d elements take only %d bytes", ErrType, n, took)
+	}
+}
+
+// elements visits n elements that were granted.
+func (p *Stream) elements(v unsafe.Pointer, n int, size uintptr, visit func(*Stream, unsafe.Pointer)) {
+	for k := range uintptr(n) {
+		at, before := unsafe.Add(v, k*size), p.pay(size)
+		visit(p, at)
+		if !p.paid(before, size, placeOf(at, anyShape)) {
+			return
+		}
 	}
 }
 
@@ -91,11 +95,10 @@ func (p *Stream) observeSlice(t reflect.Type, v *sliceHeader, visit func(*Stream
 	}
 }
 
-// unpackSlice makes a slice and fills it. When nothing says how many bytes an element takes at least, memory grows
-// with what has come.
-func (p *Stream) unpackSlice(v *sliceHeader, i *typeInfo, make maker, visit func(*Stream, unsafe.Pointer)) {
-	at := placeOf(unsafe.Pointer(v), sliceShape)
-	n := p.getLength(p.least(i), at)
+// unpackSlice makes a slice and fills it, by the steps of its elements if visit is nil.
+func (p *Stream) unpackSlice(v *sliceHeader, i *typeInfo, make maker, least uint64, visit func(*Stream, unsafe.Pointer)) {
+	at, size := placeOf(unsafe.Pointer(v), sliceShape), i.t.Size()
+	n := p.getLength(least, at)
 	if n < 0 {
 		if p.mode != failed {
 			*v = sliceHeader{}
@@ -106,50 +109,20 @@ func (p *Stream) unpackSlice(v *sliceHeader, i *typeInfo, make maker, visit func
 		return
 	}
 	defer p.leave()
-	size := i.t.Size()
-	have := p.step(n, size, p.least(i))
+	if !p.grant(i.t, n, size, at) {
+		return
+	}
 	if v.cap >= n && p.reuse(v.data, size*uintptr(n)) {
-		v.len, have = n, n
+		v.len = n
 	} else {
-		*v = sliceHeader{make(have), have, have}
-		p.construct(i, v.data, have)
+		*v = sliceHeader{make(n), n, n}
+		p.construct(i, v.data, n)
 	}
-	done := p.fill(v, i, 0, visit)
-	for done < n && p.mode != failed {
-		more := further(n, max(done, 1))
-		grown := make(done + more)
-		reflect.Copy(sliceAt(i.t, grown, done+more), sliceAt(i.t, v.data, done))
-		*v = sliceHeader{grown, done + more, done + more}
-		p.construct(i, unsafe.Add(grown, size*uintptr(done)), more)
-		done = p.fill(v, i, done, visit)
+	if visit == nil {
+		p.unpackAll(i, v.data, n, size)
+		return
 	}
-}
-
-// sliceAt is the n elements at v, for reflection.
-func sliceAt(elem reflect.Type, v unsafe.Pointer, n int) reflect.Value {
-	h := sliceHeader{v, n, n}
-	return reflect.NewAt(reflect.SliceOf(elem), unsafe.Pointer(&h)).Elem()
-}
-
-// fill unpacks (or sizes), by their steps if visit is nil, the elements from number done on and returns how many there are now.
-func (p *Stream) fill(v *sliceHeader, i *typeInfo, done int, visit func(*Stream, unsafe.Pointer)) int {
-	size := i.t.Size()
-	if p.least(i) > 0 && done < v.len {
-		if at := unsafe.Add(v.data, size*uintptr(done)); visit == nil {
-			p.unpackAll(i, at, v.len-done, size)
-		} else {
-			p.each(at, v.len-done, size, visit)
-		}
-		return v.len
-	}
-	for ; done < v.len && p.mode != failed; done++ {
-		before, at := p.done(), unsafe.Add(v.data, size*uintptr(done))
-		visit(p, at)
-		if p.mode != failed && p.done() == before && !p.spend(placeOf(at, anyShape)) {
-			return done
-		}
-	}
-	return v.len
+	p.elements(v.data, n, size, visit)
 }
 
 // construct gives n new values of a type the start that registrations ask for.

@@ -25,7 +25,7 @@ func standards() []standard {
 	return []standard{
 		ofStandard("time", 13, Time), ofStandard("bigint", 2, BigInt), ofStandard("bigfloat", 1, BigFloat),
 		ofStandard("bigrat", 4, BigRat), ofStandard("addr", 1, Addr), ofStandard("addrport", 1, AddrPort),
-		ofStandard("prefix", 1, Prefix),
+		ofStandard("prefix", 1, Prefix), ofStandard("location", 1, Location),
 	}
 }
 
@@ -53,6 +53,21 @@ func (k *registry) makeStandard(i *typeInfo) bool {
 	return false
 }
 
+// standardForm tells whether values of a type have a form of their own, and no parts that somebody knows.
+func standardForm(t reflect.Type) bool {
+	i, ok := known.infos.Load(t)
+	return ok && i.(*typeInfo).special != ""
+}
+
+// partsOf begins the visit of the parts of a value of the standard library. What it gives is to be put back at their end.
+func (p *Stream) partsOf(v unsafe.Pointer) (within place) {
+	within = p.within
+	if within.addr == 0 {
+		p.within = placeOf(v, anyShape)
+	}
+	return within
+}
+
 // observed tells an observer of a value that is visited as a whole, and whether there is one, or nothing to do.
 func observed[T any](p *Stream, v *T) bool {
 	if p.mode == observing {
@@ -75,6 +90,7 @@ func Time(p *Stream, v *time.Time) {
 	if observed(p, v) {
 		return
 	}
+	within := p.partsOf(unsafe.Pointer(v))
 	sec, nsec, zone := v.Unix(), uint32(v.Nanosecond()), uint8(zoneNamed)
 	name, offset := v.Zone()
 	where := v.Location().String()
@@ -85,6 +101,9 @@ func Time(p *Stream, v *time.Time) {
 		zone = zoneLocal
 	}
 	short, far := name, int32(offset)
+	if int(far) != offset && zone == zoneNamed {
+		p.fail(placeOf(unsafe.Pointer(v), anyShape), "%w: a time of a zone %d seconds from UTC", ErrType, offset)
+	}
 	Number(p, &sec)
 	Number(p, &nsec)
 	Number(p, &zone)
@@ -93,7 +112,7 @@ func Time(p *Stream, v *time.Time) {
 		String(p, &short)
 		Number(p, &far)
 	}
-	if p.mode != unpacking {
+	if p.within = within; p.mode != unpacking {
 		return
 	}
 	if nsec >= 1e9 || zone > zoneNamed {
@@ -139,15 +158,15 @@ func BigInt(p *Stream, v *big.Int) {
 	if observed(p, v) {
 		return
 	}
+	within := p.partsOf(unsafe.Pointer(v))
 	sign, magnitude := int8(v.Sign()), v.Bytes()
 	Number(p, &sign)
 	p.blob(placeOf(unsafe.Pointer(v), anyShape), func() ([]byte, error) { return magnitude, nil },
 		func(b []byte) error { magnitude = b; return nil })
-	if p.mode != unpacking {
-		return
-	}
-	if sign < -1 || sign > 1 || (sign == 0) != (len(magnitude) == 0) || sign != 0 && magnitude[0] == 0 {
+	if p.mode == unpacking && (sign < -1 || sign > 1 || (sign == 0) != (len(magnitude) == 0) || sign != 0 && magnitude[0] == 0) {
 		p.fail(placeOf(unsafe.Pointer(v), anyShape), "%w: an integer of sign %d and %d bytes", ErrData, sign, len(magnitude))
+	}
+	if p.within = within; p.mode != unpacking {
 		return
 	}
 	*v = big.Int{}
@@ -162,7 +181,7 @@ func BigInt(p *Stream, v *big.Int) {
 // BigFloat visits a float of any precision, with its precision, rounding mode and accuracy.
 func BigFloat(p *Stream, v *big.Float) {
 	if !observed(p, v) {
-		p.blob(placeOf(unsafe.Pointer(v), anyShape), func() ([]byte, error) { return trimmedFloat(v) },
+		p.blob(placeOf(unsafe.Pointer(v), anyShape), func() ([]byte, error) { return packedFloat(v) },
 			func(b []byte) error { return untrimFloat(v, b) })
 	}
 }
@@ -170,6 +189,19 @@ func BigFloat(p *Stream, v *big.Float) {
 // A float in the form of GobEncode: version, a byte of flags, precision, exponent, and the mantissa in words of the
 // machine, the most significant byte first. In the data the mantissa ends with its last byte that is not zero.
 const floatMantissa = 10
+
+// packedFloat is the bytes of a float, unless they would not be unpacked as the same.
+func packedFloat(v *big.Float) ([]byte, error) {
+	var x big.Float
+	b, err := trimmedFloat(v)
+	if err == nil {
+		err = untrimFloat(&x, b)
+	}
+	if err != nil || x.Cmp(v) != 0 || x.Signbit() != v.Signbit() || x.Prec() != v.Prec() || x.Mode() != v.Mode() || x.Acc() != v.Acc() {
+		return nil, fmt.Errorf("%w: a float of precision %d, exponent %d has no form that can be read again (%v)", ErrType, v.Prec(), v.MantExp(nil), err)
+	}
+	return b, nil
+}
 
 func trimmedFloat(v *big.Float) ([]byte, error) {
 	b, err := v.GobEncode()
@@ -203,6 +235,7 @@ func BigRat(p *Stream, v *big.Rat) {
 	if observed(p, v) {
 		return
 	}
+	within := p.partsOf(unsafe.Pointer(v))
 	var num, denom big.Int
 	if p.mode != unpacking {
 		num.Set(v.Num())
@@ -210,7 +243,7 @@ func BigRat(p *Stream, v *big.Rat) {
 	}
 	BigInt(p, &num)
 	BigInt(p, &denom)
-	if p.mode != unpacking {
+	if p.within = within; p.mode != unpacking {
 		return
 	}
 	if denom.Sign() <= 0 {
@@ -260,7 +293,7 @@ func (p *Stream) blob(at place, encode func() ([]byte, error), decode func([]byt
 	}
 	n := uint64(len(b))
 	if p.uvarint(&n, at); err == nil && p.mode == unpacking && p.fits(n, 1, at) {
-		if b = p.grown(int(n), at); p.mode != failed {
+		if b = p.blobOf(int(n), at); p.mode != failed {
 			err = decode(b)
 		}
 	} else {

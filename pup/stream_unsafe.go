@@ -2,7 +2,6 @@ package pup
 
 import (
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"math/bits"
 	"time"
@@ -12,6 +11,11 @@ import (
 // A PUPer visits each of its fields, always in the same order, with the functions of this package.
 type PUPer interface {
 	PUP(p *Stream)
+}
+
+// windows are the parts of a body one after the other.
+type windows interface {
+	next(p *Stream) error // makes the next one p's
 }
 
 // mode is what a traversal is for.
@@ -26,34 +30,43 @@ const (
 )
 
 // A Stream is one traversal of a value. It is made by the functions of this package and handed to PUP methods; it
-// belongs to one goroutine and is of no use after the traversal.
+// belongs to one goroutine, is of no use after the traversal and must not be kept: its memory serves again.
 type Stream struct {
+	state
+	infos [lines]cachedInfo // of the program, whatever the traversal
+}
+
+// state is what a traversal begins anew.
+type state struct {
 	mode     mode
 	direct   bool     // packing or unpacking a tree of today's types: the short ways are open
 	claims   *claims  // not nil: memory is used again; what was filled in place so far
 	evolving bool     // unpacking: at least one type of the data is not as it is in this program
 	probe    *probing // not nil: a type is asked what its PUP does
-	trusted  bool     // unpacking: the body's length is known to be true
 	pos      int
 	win      []byte // packing: room in the current chunk; unpacking: content of the current chunk
 	size     uint64 // sizing: bytes so far; packing and unpacking: bytes in the windows before this one
 	rest     uint64 // unpacking: bytes of the body after this window
 	depth    int
 	maxDepth int
-	free     int // unpacking: elements without bytes of their own that may still come
-	graph    *graph
-	keys     bool   // packing keys of a map, for their order
-	keyGraph *graph // whose objects pointers in keys may lead to
-	dynamic  dynamic
-	old      map[*typeInfo]*plan
-	next     func(p *Stream) error // the next window
-	watch    observer
-	frames   []frame
-	zone     *time.Location // the last that was looked up
-	slab     unsafe.Pointer // unpacking: memory for small things
-	slabUsed uintptr
-	err      error
-	infos    [lines]cachedInfo
+	budget
+	graph     *graph
+	keys      bool   // packing keys of a map, for their order
+	inOrder   bool   // sizing: maps in the order in which they are stored
+	keyGraph  *graph // whose objects pointers in keys may lead to
+	dynamic   dynamic
+	old       map[*typeInfo]*plan
+	windows   windows
+	within    place // of a value of the standard library whose parts are being visited: they have no names
+	watch     observer
+	frames    []frame
+	zone      *time.Location // the last that was looked up
+	zones     map[zoneForm]*time.Location
+	zoneForms map[*time.Location]zoneForm
+	slab      unsafe.Pointer // unpacking: memory for small things
+	slabUsed  uintptr
+	slabSize  uintptr
+	err       error
 }
 
 // Sizing tells whether the traversal adds up the bytes that packing will take.
@@ -71,7 +84,7 @@ func (p *Stream) Err() error { return p.err }
 // Fail ends the traversal because the content of a value is wrong; the first failure counts.
 func (p *Stream) Fail(err error) {
 	if p.mode != failed && err != nil {
-		p.stop(fmt.Errorf("pup: %s: %s: %w", p.verb(), p.path(place{}), err))
+		p.failWith(place{}, err)
 	}
 }
 
@@ -86,9 +99,11 @@ func (p *Stream) stop(err error) {
 // fail ends the traversal with the path of the variable at a place.
 func (p *Stream) fail(at place, format string, args ...any) {
 	if p.mode != failed {
-		p.stop(fmt.Errorf("pup: %s: %s: %w", p.verb(), p.path(at), fmt.Errorf(format, args...)))
+		p.failWith(at, fmt.Errorf(format, args...))
 	}
 }
+
+func (p *Stream) failWith(at place, err error) { p.stop(&Error{p.verb(), p.path(at), err}) }
 
 func (p *Stream) verb() string {
 	switch p.mode {
@@ -100,18 +115,6 @@ func (p *Stream) verb() string {
 		return "pack"
 	}
 }
-
-// ErrDepth is wrapped by errors about values that are nested deeper than MaxDepth.
-var ErrDepth = errors.New("nested too deeply")
-
-// ErrData is wrapped by errors about bytes that are not what pup wrote: truncated, damaged or made up.
-var ErrData = errors.New("damaged data")
-
-// ErrSchema is wrapped by errors about data of other types than the program's, or other versions without rules.
-var ErrSchema = errors.New("other schema")
-
-// ErrType is wrapped by errors about values of types that cannot be saved.
-var ErrType = errors.New("type cannot be saved")
 
 // enter goes one level deeper, for values that hold values.
 func (p *Stream) enter(at place) bool {
@@ -162,6 +165,9 @@ func (p *Stream) split(b []byte, at place) {
 		p.fail(at, "%w: %d bytes wanted, %d left", ErrData, len(b), p.left())
 		return
 	}
+	if m, ok := p.windows.(*memory); ok {
+		m.coming = uint64(len(b))
+	}
 	for {
 		n := 0
 		if p.mode == packing {
@@ -174,7 +180,7 @@ func (p *Stream) split(b []byte, at place) {
 			return
 		}
 		if err := p.advance(); err != nil {
-			p.stop(err)
+			p.failWith(at, err)
 			return
 		}
 	}
@@ -183,7 +189,7 @@ func (p *Stream) split(b []byte, at place) {
 // advance makes the next chunk the window.
 func (p *Stream) advance() error {
 	before := p.done()
-	if err := p.next(p); err != nil {
+	if err := p.windows.next(p); err != nil {
 		return err
 	}
 	p.size, p.pos = before, 0
@@ -286,7 +292,8 @@ func (p *Stream) getLength(least uint64, at place) int {
 	return int(x)
 }
 
-// least is how many bytes a value takes at least. In older data it may be fewer than today.
+// least is how many bytes a value takes at least when it is visited as its type says: not by an element function, which may
+// visit what it likes. In older data it may be fewer than today.
 func (p *Stream) least(i *typeInfo) uint64 {
 	if p.evolving {
 		return 0
@@ -294,9 +301,7 @@ func (p *Stream) least(i *typeInfo) uint64 {
 	return i.least
 }
 
-// freeElements is how many elements without bytes of their own a stream may hold.
-const freeElements = 1 << 20
-
+// fits tells whether n elements can follow, and fails if not.
 func (p *Stream) fits(n, least uint64, at place) bool {
 	most := p.left()
 	if least > 0 {
@@ -304,48 +309,8 @@ func (p *Stream) fits(n, least uint64, at place) bool {
 	} else {
 		most = max(most, uint64(p.free))
 	}
-	if n > most {
+	if n > most || n > uint64(maxInt) {
 		p.fail(at, "%w: length %d exceeds the %d bytes left", ErrData, n, p.left())
-		return false
-	}
-	return true
-}
-
-// step is how many of n elements may be made before their bytes were seen: all, when the data's length is known to be true
-// and memory stays in proportion to it.
-func (p *Stream) step(n int, size uintptr, least uint64) int {
-	const (
-		unseen = 64 << 10 // bytes of memory
-		most   = 16       // times the bytes that are left
-	)
-	if size == 0 || p.graph != nil || p.trusted && (least > 0 || uint64(n) <= most*p.left()/uint64(size)) {
-		return n
-	}
-	return min(n, int(max(16, unseen/size)))
-}
-
-// stepPlain is step for plain elements, which lead to nothing else: only one such slice is unseen at a time.
-func (p *Stream) stepPlain(n int, size uintptr) int {
-	const unseen = 16 << 20
-	if size == 0 || p.graph != nil || p.trusted {
-		return n
-	}
-	return min(n, int(max(1, unseen/size)))
-}
-
-// further is how many of n elements are made next when some have come. The longer the steps, the less memory is held twice
-// while the elements move: an eighth at most.
-func further(n, done int) int {
-	if rest := n - done; done > rest/7 {
-		return rest
-	}
-	return 7 * done
-}
-
-// spend counts an element that took no bytes.
-func (p *Stream) spend(at place) bool {
-	if p.free--; p.free < 0 {
-		p.fail(at, "%w: more than %d elements without content", ErrData, freeElements)
 		return false
 	}
 	return true

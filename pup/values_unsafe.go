@@ -2,7 +2,6 @@ package pup
 
 import (
 	"reflect"
-	"strings"
 	"unsafe"
 )
 
@@ -116,7 +115,7 @@ func (p *Stream) unpackText(v *string) string {
 	if p.uvarint(&n, at); p.mode == failed || !p.fits(n, 1, at) {
 		return *v
 	}
-	b := p.grown(int(n), at)
+	b := p.blobOf(int(n), at)
 	if p.mode == failed {
 		return *v
 	}
@@ -133,15 +132,13 @@ func (p *Stream) shortString(b []byte) string {
 	return unsafe.String(unsafe.SliceData(s), len(s))
 }
 
-// grown unpacks n bytes into memory that grows with what has come, unless the length is known to be true.
-func (p *Stream) grown(n int, at place) []byte {
-	b := make([]byte, p.stepPlain(n, 1))
-	p.bytes(b, at)
-	for len(b) < n && p.mode != failed {
-		more := further(n, len(b))
-		b = append(b, make([]byte, more)...)
-		p.bytes(b[len(b)-more:], at)
+// blobOf unpacks n bytes.
+func (p *Stream) blobOf(n int, at place) []byte {
+	if !p.here(uint64(n), at) {
+		return nil
 	}
+	b := make([]byte, n)
+	p.bytes(b, at)
 	return b
 }
 
@@ -171,7 +168,7 @@ func (p *Stream) plainValue(t reflect.Type, i *typeInfo, v unsafe.Pointer) {
 // explicit is the layout of a type that its author calls plain although it has code of its own.
 func (p *Stream) explicit(t reflect.Type, at place) *layout {
 	l := layoutOf(t)
-	if l == nil || refused(t) != "" {
+	if l == nil || unsaved(t) != "" {
 		p.fail(at, "%w: %v is not plain", ErrType, t)
 		return nil
 	}
@@ -213,14 +210,8 @@ func (p *Stream) plains(v any) {
 	case sizing:
 		p.size += uint64(uvarintLen(uint64(h.len)+1) + size)
 	case unpacking:
-		p.unpackPlain(h, l)
+		p.unpackPlain(h, line.info.elem, l)
 	}
-}
-
-// sliceHeader is a slice as it lies in memory.
-type sliceHeader struct {
-	data     unsafe.Pointer
-	len, cap int
 }
 
 func makeArray[E any](n int) unsafe.Pointer {
@@ -237,8 +228,9 @@ const (
 // slabbed makes room for size bytes.
 func (p *Stream) slabbed(size, align uintptr) unsafe.Pointer {
 	off := (p.slabUsed + align - 1) &^ (align - 1)
-	if p.slab == nil || off+size > slabSize {
-		p.slab, off = unsafe.Pointer(unsafe.SliceData(make([]uint64, slabSize/8))), 0
+	if off+size > p.slabSize {
+		p.slabSize = min(slabSize, max(size, uintptr(p.left()))+7) &^ 7 // no more than can still come
+		p.slab, off = unsafe.Pointer(unsafe.SliceData(make([]uint64, p.slabSize/8))), 0
 	}
 	p.slabUsed = off + size
 	return unsafe.Add(p.slab, off)
@@ -258,22 +250,18 @@ func (p *Stream) plainRoom(size uintptr) unsafe.Pointer {
 	if size <= slabMost && size > 0 {
 		return p.slabbed(size, 8)
 	}
-	if size%8 == 0 {
-		return unsafe.Pointer(unsafe.SliceData(make([]uint64, size/8)))
-	}
-	return unsafe.Pointer(unsafe.SliceData(make([]byte, size)))
+	return unsafe.Pointer(unsafe.SliceData(make([]uint64, (size+7)/8)))
 }
 
 // large is from how many bytes on it pays not to fill memory with zeros that is about to be filled with data.
 const large = 64 << 10
 
-// unzeroed is memory of n bytes, at least large, whose content is anything. The only way that the standard library has to
-// such memory is a strings.Builder: its buffer is taken over after one byte was written, which makes it known.
+// unzeroed is memory of n bytes, at least large, whose content is anything.
 func unzeroed(n int) []byte {
-	var b strings.Builder
-	b.Grow(n)
-	b.WriteByte(0)
-	return unsafe.Slice(unsafe.StringData(b.String()), n)
+	if !runtimeHas.buffers.holds() {
+		return view(unsafe.Pointer(unsafe.SliceData(make([]uint64, (n+7)/8))), uintptr(n))
+	}
+	return builderMemory(n)
 }
 
 // plainSlice visits a slice of plain values with all that may be asked for.
@@ -289,16 +277,18 @@ func (p *Stream) plainSlice(i *typeInfo, v *sliceHeader) {
 	case p.mode == observing:
 		p.observeSlice(i.t, v, e.visit)
 	case p.evolving:
-		p.slice(i.t, v, e, i.make, e.value)
+		p.slice(i.t, v, e, i.make, 0, e.value)
 	case p.graph != nil:
-		p.graphSlice(v, e, i.make, nil)
+		p.graphSlice(v, e, i.make, e.least, nil)
 	case p.mode == unpacking:
-		p.unpackPlain(v, l)
+		p.unpackPlain(v, e, l)
 	case l.wire == 0 && l.size > 0 && v.len > freeElements:
 		p.fail(at, "%w: %d elements of which nothing is saved", ErrType, v.len)
 	default:
 		p.putLength(v.len, v.data == nil, at)
-		p.plain(l, v.data, v.len)
+		if p.grantPlain(e.t, l, v.len, at) {
+			p.plain(l, v.data, v.len)
+		}
 	}
 }
 
@@ -314,8 +304,8 @@ func (p *Stream) plainLength(l *layout, at place) int {
 	return int(x) - 1
 }
 
-// unpackPlain makes a slice and fills it, in steps when the data's length is not known to be true.
-func (p *Stream) unpackPlain(v *sliceHeader, l *layout) {
+// unpackPlain makes a slice and fills it.
+func (p *Stream) unpackPlain(v *sliceHeader, i *typeInfo, l *layout) {
 	at := placeOf(unsafe.Pointer(v), sliceShape)
 	n := p.plainLength(l, at)
 	if n < 0 {
@@ -324,23 +314,15 @@ func (p *Stream) unpackPlain(v *sliceHeader, l *layout) {
 		}
 		return
 	}
-	if v.cap >= n && p.reuse(v.data, l.size*uintptr(n)) {
-		v.len = n
-		p.plain(l, v.data, n)
+	if !p.grantPlain(i.t, l, n, at) {
 		return
 	}
-	have := p.stepPlain(n, l.size)
-	*v = sliceHeader{p.makePlain(l, have), have, have}
-	p.plain(l, v.data, have)
-	for have < n && p.mode != failed {
-		more := further(n, have)
-		grown := p.makePlain(l, have+more)
-		copy(view(grown, l.size*uintptr(have)), view(v.data, l.size*uintptr(have)))
-		*v = sliceHeader{grown, have + more, have + more}
-		p.plain(l, unsafe.Add(grown, l.size*uintptr(have)), more)
-		have += more
+	if v.cap >= n && p.reuse(v.data, l.size*uintptr(n)) {
+		v.len = n
+	} else {
+		*v = sliceHeader{p.makePlain(l, n), n, n}
 	}
-	if p.mode == failed {
+	if p.plain(l, v.data, n); p.mode == failed {
 		*v = sliceHeader{} // nobody shall see what the memory held before
 	}
 }
@@ -366,7 +348,7 @@ func Length(p *Stream, n *int) {
 	case *n < 0 && p.mode != unpacking:
 		p.fail(at, "%w: length %d", ErrType, *n)
 	default:
-		if p.uvarint(&x, at); p.mode == unpacking && p.fits(x, 1, at) {
+		if p.uvarint(&x, at); p.mode == unpacking && p.fits(x, 1, at) && p.here(x, at) {
 			*n = int(x)
 		}
 	}

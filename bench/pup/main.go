@@ -1,4 +1,5 @@
-// Command pup measures package pup beside plain copies, code written by hand, encoding/gob, encoding/json and protobuf.
+// Command pup measures package pup beside plain copies, code written by hand, encoding/gob, encoding/json, protobuf,
+// msgpack (github.com/vmihailenco/msgpack), cbor (github.com/fxamacker/cbor) and msgp (github.com/tinylib/msgp).
 //
 // It prints Go's benchmark format and a table. The variants of one comparison take turns in rounds of the same minutes,
 // and each is held against the first one: the ratio of the best times, and the median of the rounds' ratios, for the
@@ -34,16 +35,18 @@ type bench struct {
 // sizes are how many objects the models have.
 type sizes struct {
 	particles, nodes, entries, shapes int
+	calls                             int // for the small value, in one repetition
+	numbers                           int // in the large slice
 }
 
 // usual are the sizes that the documentation speaks of.
-var usual = sizes{particles: 100_000, nodes: 1_000_000, entries: 100_000, shapes: 100_000}
+var usual = sizes{particles: 100_000, nodes: 1_000_000, entries: 100_000, shapes: 100_000, calls: 1000, numbers: 4 << 20}
 
 func main() {
 	b := &bench{sizes: usual, out: os.Stdout}
 	flag.IntVar(&b.rounds, "rounds", 9, "rounds of each comparison")
 	flag.DurationVar(&b.turn, "turn", 25*time.Millisecond, "least `time` of a variant's turn in a round")
-	only := flag.String("only", "plain,records,tree,maps,shapes", "models to measure, with commas")
+	only := flag.String("only", "plain,records,tree,maps,shapes,small,graph", "models to measure, with commas")
 	large := flag.Bool("large", false, "also stream a large value and print the memory that it takes")
 	flag.IntVar(&b.gib, "gib", 1, "size of the large value in GiB")
 	flag.StringVar(&b.dir, "scratch", os.TempDir(), "`directory` for the large value's file")
@@ -61,7 +64,7 @@ func main() {
 // measure runs the chosen models and goes on with the next when one fails.
 func (b *bench) measure(models []string) error {
 	parts := map[string]func() error{"plain": b.plain, "records": b.records, "tree": b.tree, "maps": b.maps,
-		"shapes": b.drawing, "large": b.large}
+		"shapes": b.drawing, "small": b.small, "graph": b.graph, "large": b.large}
 	report.Header(b.out, "github.com/byssus-hpc/byssus/bench/pup")
 	var errs []error
 	for _, name := range models {

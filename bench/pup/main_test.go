@@ -20,9 +20,9 @@ func TestCurrent(t *testing.T) {
 // TestComparisons runs every comparison with few objects: each variant must bring its value back and be printed.
 func TestComparisons(t *testing.T) {
 	var out strings.Builder
-	few := sizes{particles: 100, nodes: 1000, entries: 1000, shapes: 100}
+	few := sizes{particles: 100, nodes: 1000, entries: 1000, shapes: 100, calls: 10, numbers: 1000}
 	b := &bench{sizes: few, rounds: 2, turn: time.Microsecond, out: &out}
-	if err := b.measure([]string{"plain", "records", "tree", "maps", "shapes"}); err != nil {
+	if err := b.measure([]string{"plain", "records", "tree", "maps", "shapes", "small", "graph"}); err != nil {
 		t.Fatal(err)
 	}
 	for _, want := range []string{
@@ -30,6 +30,10 @@ func TestComparisons(t *testing.T) {
 		"BenchmarkPUP/Records/unpack/fresh/by-hand-", "BenchmarkPUP/Records/pack/reused/gob-",
 		"BenchmarkPUP/Tree/ordered/unpack/fresh/down-json-", "BenchmarkPUP/Tree/scattered/pack/reused/pup-graph-checksums-",
 		"BenchmarkPUP/Maps/pack/reused/protobuf-ordered-", "BenchmarkPUP/Shapes/unpack/fresh/protobuf-",
+		"BenchmarkPUP/Plain/pack/reused/cbor-", "BenchmarkPUP/Records/unpack/reused/msgp-",
+		"BenchmarkPUP/Tree/ordered/pack/reused/down-msgpack-", "BenchmarkPUP/Maps/unpack/fresh/cbor-ordered-",
+		"BenchmarkPUP/Shapes/unpack/fresh/cbor-", "BenchmarkPUP/Small/pack/fresh/method-unchecked-",
+		"BenchmarkPUP/Small/unpack/reused/msgpack-", "BenchmarkPUP/Graph/pack/fresh/graph-checksums-",
 	} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("not printed: %s", want)
@@ -47,6 +51,9 @@ func TestClasses(t *testing.T) {
 		{"Cloud", pup.ClassOf[Cloud](), pup.GeneratedClass},
 		{"HandCloud", pup.ClassOf[HandCloud](), pup.HandwrittenClass},
 		{"BareCloud", pup.ClassOf[BareCloud](), pup.ReflectedClass},
+		{"Small", pup.ClassOf[Small](), pup.GeneratedClass},
+		{"HandSmall", pup.ClassOf[HandSmall](), pup.HandwrittenClass},
+		{"BareSmall", pup.ClassOf[BareSmall](), pup.ReflectedClass},
 		{"Node", pup.ClassOf[Node](), pup.GeneratedClass},
 		{"Catalog", pup.ClassOf[Catalog](), pup.GeneratedClass},
 		{"Drawing", pup.ClassOf[Drawing](), pup.GeneratedClass},
@@ -54,6 +61,21 @@ func TestClasses(t *testing.T) {
 		if c.found != c.want {
 			t.Errorf("%s: class %v, want %v", c.name, c.found, c.want)
 		}
+	}
+}
+
+// TestRepeated asks that a repetition makes as many calls as its times are divided by.
+func TestRepeated(t *testing.T) {
+	calls := 0
+	list := repeated(7, []variant{{
+		run:   func() error { calls++; return nil },
+		check: func() (int, error) { return 40, nil },
+	}})
+	if err := list[0].run(); err != nil || calls != 7 {
+		t.Errorf("%d calls, %v, want 7", calls, err)
+	}
+	if size, err := list[0].check(); err != nil || size != 7*40 {
+		t.Errorf("%d bytes, %v, want 280", size, err)
 	}
 }
 

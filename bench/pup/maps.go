@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 
+	"github.com/fxamacker/cbor/v2"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/byssus-hpc/byssus/bench/pup/internal/pb"
@@ -44,7 +45,8 @@ func catalogSize(c *Catalog) int {
 }
 
 // maps measures a model that is made of maps. Package pup and json store entries in the order of their keys, so that equal
-// maps have equal bytes; gob does not, protobuf does when asked (protobuf-ordered).
+// maps have equal bytes; protobuf and cbor do when asked (*-ordered); gob and msgp never do, and msgpack only for some maps
+// whose keys are strings.
 func (b *bench) maps() error {
 	value := catalog(b.entries)
 	equal := func(a, b *Catalog) error {
@@ -52,6 +54,10 @@ func (b *bench) maps() error {
 			return errDiffers
 		}
 		return nil
+	}
+	ordered, err := cbor.EncOptions{Sort: cbor.SortBytewiseLexical}.UserBufferEncMode()
+	if err != nil {
+		return fmt.Errorf("bench: maps: cbor: %w", err)
 	}
 	message := catalogMessage(value)
 	return b.sideBySide("Maps", b.entries, catalogSize(value), []codec{
@@ -61,6 +67,10 @@ func (b *bench) maps() error {
 		jsonCodec(value, equal),
 		protoCodec("protobuf", message, &pb.Catalog{}, proto.MarshalOptions{}),
 		protoCodec("protobuf-ordered", message, &pb.Catalog{}, proto.MarshalOptions{Deterministic: true}),
+		msgpackCodec(value, equal),
+		cborCodec(value, equal),
+		newCodec("cbor-ordered", value, equal, packCBORBy[Catalog](ordered), unpackCBOR[Catalog]),
+		msgpCodec(value, equal),
 	})
 }
 

@@ -3,6 +3,12 @@ package main
 import "github.com/byssus-hpc/byssus/pup"
 
 //go:generate go run github.com/byssus-hpc/byssus/cmd/pupgen
+//go:generate go tool msgp -io=false -tests=false -o msgp_gen.go
+
+// msgp takes all other types of this file.
+//
+//msgp:ignore regex:^(Hand|Bare) Node Shape Drawing
+//msgp:maps binkeys
 
 // Particle takes 72 bytes and is copied as memory.
 //
@@ -12,6 +18,9 @@ type Particle struct {
 	Mass, Charge float64
 	ID           int64
 }
+
+// Particles are what msgp asks for: a type with a name, which its methods belong to.
+type Particles []Particle
 
 // Record is a particle with a string and a slice.
 //
@@ -63,6 +72,38 @@ type BareParticle struct {
 
 // BareCloud is a Cloud without any method: it is walked by reflection.
 type BareCloud struct{ List []BareRecord }
+
+// Small takes some 40 bytes, as a message does.
+//
+//pup:generate
+type Small struct {
+	ID      int64
+	Name    string
+	X, Y, Z float64
+}
+
+// HandSmall is a Small with a method by hand.
+type HandSmall struct {
+	ID      int64
+	Name    string
+	X, Y, Z float64
+}
+
+// PUP visits all fields.
+func (s *HandSmall) PUP(p *pup.Stream) {
+	pup.Number(p, &s.ID)
+	pup.String(p, &s.Name)
+	pup.Number(p, &s.X)
+	pup.Number(p, &s.Y)
+	pup.Number(p, &s.Z)
+}
+
+// BareSmall is a Small without any method.
+type BareSmall struct {
+	ID      int64
+	Name    string
+	X, Y, Z float64
+}
 
 // Node is one of a tree that also points up.
 //
@@ -140,6 +181,17 @@ type Label struct {
 	At   Point
 	Text string
 }
+
+// Tagged is a shape for what cannot unpack an interface: which field is there says which kind it is.
+type Tagged struct {
+	Circle  *Circle  `json:"circle,omitempty" msgpack:"circle,omitempty" msg:"circle,omitempty"`
+	Box     *Box     `json:"box,omitempty" msgpack:"box,omitempty" msg:"box,omitempty"`
+	Polygon *Polygon `json:"polygon,omitempty" msgpack:"polygon,omitempty" msg:"polygon,omitempty"`
+	Label   *Label   `json:"label,omitempty" msgpack:"label,omitempty" msg:"label,omitempty"`
+}
+
+// TaggedList stands for a Drawing.
+type TaggedList []Tagged
 
 // The names under which package pup knows the kinds of shapes.
 var (

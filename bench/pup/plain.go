@@ -24,17 +24,21 @@ func particles(n int) []Particle {
 // plain holds values that are copied as memory against a plain copy.
 func (b *bench) plain() error {
 	value := particles(b.particles)
+	return besideCopy(b, "Plain", value, particleSize, plainCodecs(value))
+}
+
+// besideCopy holds codecs of a slice, whose elements have size bytes each, against a plain copy of it.
+func besideCopy[E comparable](b *bench, name string, value []E, size int, codecs []codec) error {
 	for _, memory := range []string{"reused", "fresh"} {
-		list := []variant{copying(value, memory == "reused")}
-		codecs := plainCodecs(value)
+		list := []variant{copying(value, size, memory == "reused")}
 		pack := append(slices.Clone(list), packing(memory == "reused", codecs)...)
 		unpack, err := unpacking(memory == "reused", codecs)
 		if err != nil {
 			return err
 		}
 		for _, c := range []comparison{
-			{"Plain/pack/" + memory, len(value), len(value) * particleSize, pack},
-			{"Plain/unpack/" + memory, len(value), len(value) * particleSize, append(list, unpack...)},
+			{name + "/pack/" + memory, len(value), len(value) * size, pack},
+			{name + "/unpack/" + memory, len(value), len(value) * size, append(list, unpack...)},
 		} {
 			if err := b.compare(c); err != nil {
 				return err
@@ -45,35 +49,39 @@ func (b *bench) plain() error {
 }
 
 func plainCodecs(value []Particle) []codec {
-	equal := func(a, b *[]Particle) error {
-		if !slices.Equal(*a, *b) {
-			return errDiffers
-		}
-		return nil
-	}
 	return []codec{
-		pupCodec("pup-unchecked", &value, equal, pup.Unchecked()),
-		pupCodec("pup-checksums", &value, equal),
+		pupCodec("pup-unchecked", &value, equalSlices, pup.Unchecked()),
+		pupCodec("pup-checksums", &value, equalSlices),
+		msgpackCodec(&value, equalSlices),
+		cborCodec(&value, equalSlices),
+		msgpCodec((*Particles)(&value), equalSlices),
 	}
 }
 
-// copying copies particles, into memory that is there or into fresh memory.
-func copying(value []Particle, reused bool) variant {
-	var result []Particle
+func equalSlices[S ~[]E, E comparable](a, b *S) error {
+	if !slices.Equal(*a, *b) {
+		return errDiffers
+	}
+	return nil
+}
+
+// copying copies a slice, into memory that is there or into fresh memory.
+func copying[E comparable](value []E, size int, reused bool) variant {
+	var result []E
 	v := variant{
 		check: func() (int, error) {
 			if !slices.Equal(value, result) {
 				return 0, errDiffers
 			}
-			return len(value) * particleSize, nil
+			return len(value) * size, nil
 		},
 	}
 	if reused {
-		result = make([]Particle, len(value))
+		result = make([]E, len(value))
 		v.name, v.drop = "copy", func() {}
 		v.run = func() error {
 			if n := copy(result, value); n != len(value) {
-				return fmt.Errorf("%d particles copied of %d", n, len(value))
+				return fmt.Errorf("%d elements copied of %d", n, len(value))
 			}
 			return nil
 		}
@@ -81,7 +89,7 @@ func copying(value []Particle, reused bool) variant {
 	}
 	v.name, v.fresh, v.drop = "make+copy", true, func() { result = nil }
 	v.run = func() error {
-		fresh := make([]Particle, len(value))
+		fresh := make([]E, len(value))
 		copy(fresh, value) // next to make: the compiler then leaves the zeroing out
 		result = fresh
 		return nil

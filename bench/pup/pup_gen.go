@@ -2,11 +2,14 @@
 
 package main
 
-import "github.com/byssus-hpc/byssus/pup"
+import (
+	"github.com/byssus-hpc/byssus/pup"
+	"github.com/byssus-hpc/byssus/pup/gen"
+)
 
 // PUP visits Particle in one copy of 72 bytes.
 func (x *Particle) PUP(p *pup.Stream) {
-	if pup.Old(p, x) {
+	if gen.Old(p, x) {
 		return
 	}
 	pup.Plain(p, x)
@@ -14,7 +17,7 @@ func (x *Particle) PUP(p *pup.Stream) {
 
 // PUP visits every field of Record.
 func (x *Record) PUP(p *pup.Stream) {
-	if pup.Old(p, x) {
+	if gen.Old(p, x) {
 		return
 	}
 	pup.Plain(p, &x.Particle)
@@ -23,40 +26,87 @@ func (x *Record) PUP(p *pup.Stream) {
 }
 
 // A short Record is packed and unpacked at once.
-var _ = pup.Short(
+var _ = gen.Short(
 	func(room []byte, x *Record) int {
-		if pup.PlainRoom(&x.Particle)+pup.TextRoom(x.Name)+pup.SliceRoom(x.Samples) > len(room) {
+		if gen.PlainRoom(&x.Particle)+gen.TextRoom(x.Name)+gen.SliceRoom(x.Samples) > len(room) {
 			return 0
 		}
-		n := pup.ShortPlain(room, &x.Particle)
-		n += pup.ShortText(room[n:], x.Name)
-		return n + pup.ShortSlice(room[n:], x.Samples)
+		n := gen.ShortPlain(room, &x.Particle)
+		n += gen.ShortText(room[n:], x.Name)
+		return n + gen.ShortSlice(room[n:], x.Samples)
 	},
 	func(p *pup.Stream, data []byte, x *Record) int {
-		e1 := pup.PlainRoom(&x.Particle)
-		e2 := pup.TextEnd(data, e1)
-		e3 := pup.SliceEnd(data, e2, x.Samples)
+		e1 := gen.PlainRoom(&x.Particle)
+		e2 := gen.TextEnd(data, e1)
+		e3 := gen.SliceEnd(data, e2, x.Samples)
 		if e3 > len(data) {
 			return 0
 		}
-		pup.FillPlain(data[:e1], &x.Particle)
-		pup.FillText(p, data[e1:e2], &x.Name)
-		pup.FillSlice(p, data[e2:e3], &x.Samples)
+		gen.FillPlain(data[:e1], &x.Particle)
+		gen.FillText(p, data[e1:e2], &x.Name)
+		gen.FillSlice(p, data[e2:e3], &x.Samples)
 		return e3
 	},
 )
 
 // PUP visits every field of Cloud.
 func (x *Cloud) PUP(p *pup.Stream) {
-	if pup.Old(p, x) {
+	if gen.Old(p, x) {
 		return
 	}
 	pup.Slice(p, &x.List, func(p *pup.Stream, e *Record) { e.PUP(p) })
 }
 
+// Fields of Small that lie side by side in memory.
+var pupSmall0 = pup.BlockOf[Small]("X", "Y", "Z")
+
+// PUP visits every field of Small.
+func (x *Small) PUP(p *pup.Stream) {
+	if gen.Old(p, x) {
+		return
+	}
+	pup.Number(p, &x.ID)
+	pup.String(p, &x.Name)
+	pupSmall0.PUP(p, x) // X, Y, Z: one copy of 24 bytes
+}
+
+// A short Small is packed and unpacked at once.
+var _ = gen.Short(
+	func(room []byte, x *Small) int {
+		if gen.PlainRoom(&x.ID)+
+			gen.TextRoom(x.Name)+
+			gen.PlainRoom(&x.X)+
+			gen.PlainRoom(&x.Y)+
+			gen.PlainRoom(&x.Z) > len(room) {
+			return 0
+		}
+		n := gen.ShortPlain(room, &x.ID)
+		n += gen.ShortText(room[n:], x.Name)
+		n += gen.ShortPlain(room[n:], &x.X)
+		n += gen.ShortPlain(room[n:], &x.Y)
+		return n + gen.ShortPlain(room[n:], &x.Z)
+	},
+	func(p *pup.Stream, data []byte, x *Small) int {
+		e1 := gen.PlainRoom(&x.ID)
+		e2 := gen.TextEnd(data, e1)
+		e3 := e2 + gen.PlainRoom(&x.X)
+		e4 := e3 + gen.PlainRoom(&x.Y)
+		e5 := e4 + gen.PlainRoom(&x.Z)
+		if e5 > len(data) {
+			return 0
+		}
+		gen.FillPlain(data[:e1], &x.ID)
+		gen.FillText(p, data[e1:e2], &x.Name)
+		gen.FillPlain(data[e2:e3], &x.X)
+		gen.FillPlain(data[e3:e4], &x.Y)
+		gen.FillPlain(data[e4:e5], &x.Z)
+		return e5
+	},
+)
+
 // PUP visits every field of Node.
 func (x *Node) PUP(p *pup.Stream) {
-	if pup.Old(p, x) {
+	if gen.Old(p, x) {
 		return
 	}
 	pup.Number(p, &x.Key)
@@ -67,7 +117,7 @@ func (x *Node) PUP(p *pup.Stream) {
 
 // PUP visits every field of Branch.
 func (x *Branch) PUP(p *pup.Stream) {
-	if pup.Old(p, x) {
+	if gen.Old(p, x) {
 		return
 	}
 	pup.Number(p, &x.Key)
@@ -78,7 +128,7 @@ func (x *Branch) PUP(p *pup.Stream) {
 
 // PUP visits every field of Catalog.
 func (x *Catalog) PUP(p *pup.Stream) {
-	if pup.Old(p, x) {
+	if gen.Old(p, x) {
 		return
 	}
 	pup.Map(p, &x.Cells, pup.String, func(p *pup.Stream, e *map[int64]float64) {
@@ -92,7 +142,7 @@ var pupBody0 = pup.BlockOf[Body]("Mass", "Pos", "Kind")
 
 // PUP visits every field of Body.
 func (x *Body) PUP(p *pup.Stream) {
-	if pup.Old(p, x) {
+	if gen.Old(p, x) {
 		return
 	}
 	pupBody0.PUP(p, x) // Mass, Pos, Kind: one copy of 36 bytes
@@ -100,7 +150,7 @@ func (x *Body) PUP(p *pup.Stream) {
 
 // PUP visits every field of Drawing.
 func (x *Drawing) PUP(p *pup.Stream) {
-	if pup.Old(p, x) {
+	if gen.Old(p, x) {
 		return
 	}
 	pup.Slice(p, &x.Shapes, pup.Interface)
@@ -108,7 +158,7 @@ func (x *Drawing) PUP(p *pup.Stream) {
 
 // PUP visits Point in one copy of 16 bytes.
 func (x *Point) PUP(p *pup.Stream) {
-	if pup.Old(p, x) {
+	if gen.Old(p, x) {
 		return
 	}
 	pup.Plain(p, x)
@@ -116,7 +166,7 @@ func (x *Point) PUP(p *pup.Stream) {
 
 // PUP visits Circle in one copy of 24 bytes.
 func (x *Circle) PUP(p *pup.Stream) {
-	if pup.Old(p, x) {
+	if gen.Old(p, x) {
 		return
 	}
 	pup.Plain(p, x)
@@ -124,7 +174,7 @@ func (x *Circle) PUP(p *pup.Stream) {
 
 // PUP visits Box in one copy of 32 bytes.
 func (x *Box) PUP(p *pup.Stream) {
-	if pup.Old(p, x) {
+	if gen.Old(p, x) {
 		return
 	}
 	pup.Plain(p, x)
@@ -132,7 +182,7 @@ func (x *Box) PUP(p *pup.Stream) {
 
 // PUP visits every field of Polygon.
 func (x *Polygon) PUP(p *pup.Stream) {
-	if pup.Old(p, x) {
+	if gen.Old(p, x) {
 		return
 	}
 	pup.Bool(p, &x.Closed)
@@ -141,7 +191,7 @@ func (x *Polygon) PUP(p *pup.Stream) {
 
 // PUP visits every field of Label.
 func (x *Label) PUP(p *pup.Stream) {
-	if pup.Old(p, x) {
+	if gen.Old(p, x) {
 		return
 	}
 	pup.Plain(p, &x.At)
@@ -149,22 +199,22 @@ func (x *Label) PUP(p *pup.Stream) {
 }
 
 // A short Label is packed and unpacked at once.
-var _ = pup.Short(
+var _ = gen.Short(
 	func(room []byte, x *Label) int {
-		if pup.PlainRoom(&x.At)+pup.TextRoom(x.Text) > len(room) {
+		if gen.PlainRoom(&x.At)+gen.TextRoom(x.Text) > len(room) {
 			return 0
 		}
-		n := pup.ShortPlain(room, &x.At)
-		return n + pup.ShortText(room[n:], x.Text)
+		n := gen.ShortPlain(room, &x.At)
+		return n + gen.ShortText(room[n:], x.Text)
 	},
 	func(p *pup.Stream, data []byte, x *Label) int {
-		e1 := pup.PlainRoom(&x.At)
-		e2 := pup.TextEnd(data, e1)
+		e1 := gen.PlainRoom(&x.At)
+		e2 := gen.TextEnd(data, e1)
 		if e2 > len(data) {
 			return 0
 		}
-		pup.FillPlain(data[:e1], &x.At)
-		pup.FillText(p, data[e1:e2], &x.Text)
+		gen.FillPlain(data[:e1], &x.At)
+		gen.FillText(p, data[e1:e2], &x.Text)
 		return e2
 	},
 )

@@ -29,7 +29,7 @@ func contentSize(c *Cloud) int {
 	return size
 }
 
-// records holds structures with a string and a slice against code by hand and against gob.
+// records holds structures with a string and a slice against code by hand, against gob and the formats without a schema.
 func (b *bench) records() error {
 	value := cloud(b.particles)
 	codecs := recordCodecs(value)
@@ -62,6 +62,9 @@ func recordCodecs(value *Cloud) []codec {
 			})
 		}, pup.Unchecked()),
 		gobCodec(value, equal),
+		msgpackCodec(value, equal),
+		cborCodec(value, equal),
+		msgpCodec(value, equal),
 	}
 }
 

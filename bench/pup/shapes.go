@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"reflect"
 
+	"github.com/fxamacker/cbor/v2"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/byssus-hpc/byssus/bench/pup/internal/pb"
@@ -48,10 +49,15 @@ func drawingSize(d *Drawing) int {
 	return size
 }
 
-// drawing measures a model that is made of interfaces.
+// drawing measures a model that is made of interfaces. gob and cbor find the types of the values that these hold by a name or
+// a number, protobuf has a message of its own; json, msgpack and msgp go through Tagged.
 func (b *bench) drawing() error {
 	for _, kind := range []Shape{Circle{}, Box{}, &Polygon{}, &Label{}} {
 		gob.Register(kind)
+	}
+	encMode, decMode, err := cborShapes()
+	if err != nil {
+		return fmt.Errorf("bench: shapes: cbor: %w", err)
 	}
 	value := newDrawing(b.shapes)
 	equal := func(a, b *Drawing) error {
@@ -64,59 +70,94 @@ func (b *bench) drawing() error {
 		pupCodec("pup-checksums", value, equal),
 		pupCodec("pup-unchecked", value, equal, pup.Unchecked()),
 		gobCodec(value, equal),
-		newCodec("json", value, equal, packTagged, unpackTagged),
+		newCodec("json", value, equal, throughTags(packJSON[TaggedList]), fromTags(unpackJSON[TaggedList])),
 		protoCodec("protobuf", drawingMessage(value), &pb.Drawing{}, proto.MarshalOptions{}),
+		newCodec("msgpack", value, equal, throughTags(packMsgpack[TaggedList]), fromTags(unpackMsgpack[TaggedList])),
+		newCodec("cbor", value, equal, packCBORBy[Drawing](encMode), thenValues(unpackCBORBy[Drawing](decMode))),
+		newCodec("msgp", value, equal, throughTags(packMsgp[TaggedList]), fromTags(unpackMsgp[TaggedList])),
 	})
 }
 
-// tagged is a shape for json, which cannot unpack an interface: which field is there says which kind it is.
-type tagged struct {
-	Circle  *Circle  `json:"circle,omitempty"`
-	Box     *Box     `json:"box,omitempty"`
-	Polygon *Polygon `json:"polygon,omitempty"`
-	Label   *Label   `json:"label,omitempty"`
+// throughTags lets a packing that knows no interfaces pack a Drawing. The conversion is a part of the work.
+func throughTags(pack func([]byte, *TaggedList) ([]byte, error)) func([]byte, *Drawing) ([]byte, error) {
+	return func(b []byte, d *Drawing) ([]byte, error) {
+		list := make(TaggedList, len(d.Shapes))
+		for i, s := range d.Shapes {
+			switch s := s.(type) {
+			case Circle:
+				list[i].Circle = &s
+			case Box:
+				list[i].Box = &s
+			case *Polygon:
+				list[i].Polygon = s
+			case *Label:
+				list[i].Label = s
+			default:
+				return b, fmt.Errorf("a shape of type %T", s)
+			}
+		}
+		return pack(b, &list)
+	}
 }
 
-func packTagged(b []byte, d *Drawing) ([]byte, error) {
-	list := make([]tagged, len(d.Shapes))
-	for i, s := range d.Shapes {
-		switch s := s.(type) {
-		case Circle:
-			list[i].Circle = &s
-		case Box:
-			list[i].Box = &s
-		case *Polygon:
-			list[i].Polygon = s
-		case *Label:
-			list[i].Label = s
-		default:
-			return b, fmt.Errorf("a shape of type %T", s)
+// fromTags is the way back.
+func fromTags(unpack func([]byte, *TaggedList, bool) error) func([]byte, *Drawing, bool) error {
+	return func(data []byte, d *Drawing, _ bool) error {
+		var list TaggedList
+		if err := unpack(data, &list, false); err != nil {
+			return err
+		}
+		d.Shapes = make([]Shape, len(list))
+		for i, t := range list {
+			switch {
+			case t.Circle != nil:
+				d.Shapes[i] = *t.Circle
+			case t.Box != nil:
+				d.Shapes[i] = *t.Box
+			case t.Polygon != nil:
+				d.Shapes[i] = t.Polygon
+			case t.Label != nil:
+				d.Shapes[i] = t.Label
+			default:
+				return fmt.Errorf("shape %d is of no kind", i)
+			}
+		}
+		return nil
+	}
+}
+
+// cborShapes gives each kind of shape a number beyond those that cbor knows: it then unpacks it into an interface.
+func cborShapes() (cbor.UserBufferEncMode, cbor.DecMode, error) {
+	tags := cbor.NewTagSet()
+	need := cbor.TagOptions{EncTag: cbor.EncTagRequired, DecTag: cbor.DecTagRequired}
+	for i, kind := range []any{Circle{}, Box{}, Polygon{}, Label{}} {
+		if err := tags.Add(need, reflect.TypeOf(kind), 70_001+uint64(i)); err != nil {
+			return nil, nil, err
 		}
 	}
-	return packJSON(b, &list)
+	encMode, err := cbor.EncOptions{}.UserBufferEncModeWithTags(tags)
+	if err != nil {
+		return nil, nil, err
+	}
+	decMode, err := cbor.DecOptions{}.DecModeWithTags(tags)
+	return encMode, decMode, err
 }
 
-func unpackTagged(data []byte, d *Drawing, _ bool) error {
-	var list []tagged
-	if err := unpackJSON(data, &list, false); err != nil {
+// thenValues lets an unpacking with cbor, which puts a pointer into every interface, bring back the kinds that are held by
+// value.
+func thenValues(unpack func([]byte, *Drawing, bool) error) func([]byte, *Drawing, bool) error {
+	return func(data []byte, d *Drawing, filled bool) error {
+		err := unpack(data, d, filled)
+		for i, s := range d.Shapes {
+			switch s := s.(type) {
+			case *Circle:
+				d.Shapes[i] = *s
+			case *Box:
+				d.Shapes[i] = *s
+			}
+		}
 		return err
 	}
-	d.Shapes = make([]Shape, len(list))
-	for i, t := range list {
-		switch {
-		case t.Circle != nil:
-			d.Shapes[i] = *t.Circle
-		case t.Box != nil:
-			d.Shapes[i] = *t.Box
-		case t.Polygon != nil:
-			d.Shapes[i] = t.Polygon
-		case t.Label != nil:
-			d.Shapes[i] = t.Label
-		default:
-			return fmt.Errorf("shape %d is of no kind", i)
-		}
-	}
-	return nil
 }
 
 // drawingMessage is a Drawing as protobuf holds it.

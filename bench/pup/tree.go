@@ -41,10 +41,11 @@ func scattered(n int) func() *Node {
 	}
 }
 
-// tree measures a tree with pointers up, which is a graph with cycles. Neither gob nor json can store one; they are
+// tree measures a tree with pointers up, which is a graph with cycles. None of the others can store one; they are
 // given the tree without these pointers, which are set again after unpacking as a part of the work.
 func (b *bench) tree() error {
-	b.note("Tree: encoding/gob does not end at a pointer to the parent, encoding/json refuses it as a cycle. Variants named")
+	b.note("Tree: encoding/gob does not end at a pointer to the parent, encoding/json refuses it as a cycle, nor can")
+	b.note("msgpack, cbor and msgp know that two pointers lead to the same. Variants named")
 	b.note("down-* leave these pointers out and set them again after unpacking; only pup-graph-* store what is shared.")
 	for _, order := range []struct {
 		name  string
@@ -157,6 +158,9 @@ func branchCodecs(root *Branch) []codec {
 		newCodec("down-pup-checksums", root, equalBranches, packPUP[Branch](), thenParents(unpackPUP[Branch])),
 		newCodec("down-gob", root, equalBranches, packGob[Branch], thenParents(unpackGob[Branch])),
 		newCodec("down-json", root, equalBranches, packJSON[Branch], thenParents(unpackJSON[Branch])),
+		newCodec("down-msgpack", root, equalBranches, packMsgpack[Branch], thenParents(unpackMsgpack[Branch])),
+		newCodec("down-cbor", root, equalBranches, packCBOR[Branch], thenParents(unpackCBOR[Branch])),
+		newCodec("down-msgp", root, equalBranches, packMsgp[Branch], thenParents(unpackMsgp[Branch])),
 	}
 }
 

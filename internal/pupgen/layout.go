@@ -35,7 +35,7 @@ func (g *generator) look(t types.Type) layout {
 		}
 		return g.layout(t.Underlying())
 	case *types.Basic:
-		ok := (number(t) || boolean(t)) && t.Kind() != types.Uintptr
+		ok := number(t) || boolean(t)
 		return layout{ok, ok, boolean(t)}
 	case *types.TypeParam:
 		return layout{plain: allTerms(t, number)}
@@ -185,7 +185,7 @@ func allTermsOf(iface *types.Interface, is func(*types.Basic) bool) bool {
 	return false
 }
 
-// number is what pup.Number takes; a field of type uintptr is refused, but a constraint may list it.
+// number is what pup.Number takes.
 func number(b *types.Basic) bool  { return b.Info()&types.IsNumeric != 0 }
 func boolean(b *types.Basic) bool { return b.Info()&types.IsBoolean != 0 }
 func textual(b *types.Basic) bool { return b.Info()&types.IsString != 0 }

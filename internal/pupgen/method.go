@@ -29,7 +29,7 @@ func (g *generator) method(w *writer, t *target) {
 		}
 		receiver += "[" + strings.Join(list, ", ") + "]"
 	}
-	old := fmt.Sprintf("if %sOld(%s, %s) {\nreturn\n}", n.pup, n.p, n.x)
+	old := fmt.Sprintf("if %sOld(%s, %s) {\nreturn\n}", n.gen(), n.p, n.x)
 	what, blocks, body := "the value of "+t.name(), []string(nil), []string(nil)
 	v := &visitor{generator: g, pos: t.spec.Pos(), object: t.name()}
 	s, isStruct := t.named.Underlying().(*types.Struct)

@@ -28,11 +28,12 @@ func newNames(pkg *types.Package, list []*target) *names {
 		}
 	}
 	n.x, n.p, n.e = n.local("x"), n.local("p"), n.local("e")
-	if pkg.Path() != pupPath {
-		n.pup = n.importAs(pupPath, "pup") + "."
-	}
+	n.pup = n.importAs(pupPath, "pup") + "."
 	return n
 }
+
+// gen is the prefix of names of package gen.
+func (n *names) gen() string { return n.importAs(pupPath+"/gen", "gen") + "." }
 
 // local is a name for a parameter: that of a type would hide the type.
 func (n *names) local(name string) string {

@@ -77,7 +77,7 @@ func (g *generator) redeclares(names ...string) bool {
 
 // writeShort writes the two functions.
 func (g *generator) writeShort(w *writer, t *target, kinds, fields []string) {
-	w.f("// A short %s is packed and unpacked at once.\nvar _ = %sShort(", t.name(), g.names.pup)
+	w.f("// A short %s is packed and unpacked at once.\nvar _ = %sShort(", t.name(), g.names.gen())
 	g.shortPack(w, t, kinds, fields)
 	g.shortUnpack(w, t, kinds, fields)
 	w.f(")\n")
@@ -88,7 +88,7 @@ func (g *generator) shortPack(w *writer, t *target, kinds, fields []string) {
 	w.f("func(room []byte, %s *%s) int {", n.x, t.name())
 	var rooms []string
 	for i, kind := range kinds {
-		rooms = append(rooms, fmt.Sprintf("%s%sRoom(%s)", n.pup, kind, argument(kind, fields[i])))
+		rooms = append(rooms, fmt.Sprintf("%s%sRoom(%s)", n.gen(), kind, argument(kind, fields[i])))
 	}
 	w.f("if %s > len(room) {\nreturn 0\n}", sum(rooms))
 	verb, to := "n := ", "room"
@@ -96,7 +96,7 @@ func (g *generator) shortPack(w *writer, t *target, kinds, fields []string) {
 		if i == len(kinds)-1 {
 			verb = "return n + "
 		}
-		w.f("%s%sShort%s(%s, %s)", verb, n.pup, kind, to, argument(kind, fields[i]))
+		w.f("%s%sShort%s(%s, %s)", verb, n.gen(), kind, to, argument(kind, fields[i]))
 		verb, to = "n += ", "room[n:]"
 	}
 	w.f("},")
@@ -113,14 +113,14 @@ func (g *generator) shortUnpack(w *writer, t *target, kinds, fields []string) {
 		part := fmt.Sprintf("data[%s:%s]", begin, end)
 		switch kind {
 		case "Plain":
-			w.f("%s := %s%sPlainRoom(&%s)", end, before, n.pup, fields[i])
-			fill = append(fill, fmt.Sprintf("%sFillPlain(%s, &%s)", n.pup, part, fields[i]))
+			w.f("%s := %s%sPlainRoom(&%s)", end, before, n.gen(), fields[i])
+			fill = append(fill, fmt.Sprintf("%sFillPlain(%s, &%s)", n.gen(), part, fields[i]))
 		case "Text":
-			w.f("%s := %sTextEnd(data, %s)", end, n.pup, from)
-			fill = append(fill, fmt.Sprintf("%sFillText(%s, %s, &%s)", n.pup, n.p, part, fields[i]))
+			w.f("%s := %sTextEnd(data, %s)", end, n.gen(), from)
+			fill = append(fill, fmt.Sprintf("%sFillText(%s, %s, &%s)", n.gen(), n.p, part, fields[i]))
 		case "Slice":
-			w.f("%s := %sSliceEnd(data, %s, %s)", end, n.pup, from, fields[i])
-			fill = append(fill, fmt.Sprintf("%sFillSlice(%s, %s, &%s)", n.pup, n.p, part, fields[i]))
+			w.f("%s := %sSliceEnd(data, %s, %s)", end, n.gen(), from, fields[i])
+			fill = append(fill, fmt.Sprintf("%sFillSlice(%s, %s, &%s)", n.gen(), n.p, part, fields[i]))
 		}
 		from, begin, before = end, end, end+" + "
 	}

@@ -224,14 +224,14 @@ func savable(t types.Type) bool {
 	case *types.Chan, *types.Signature:
 		return false
 	case *types.Basic:
-		return u.Kind() != types.UnsafePointer && u.Kind() != types.Uintptr
+		return u.Kind() != types.UnsafePointer
 	}
 	return true
 }
 
 func (v *visitor) basic(t types.Type, b *types.Basic) (way, string) {
 	switch {
-	case number(b) && b.Kind() != types.Uintptr:
+	case number(b):
 		return byHelper, "Number"
 	case boolean(b):
 		return byHelper, "Bool"

@@ -54,9 +54,9 @@ func isPUP(f *types.Func) bool {
 		isStreamPtr(sig.Params().At(0).Type())
 }
 
-// pupFunc returns the name of a function or method ("Stream.Err") of package pup, or "".
+// pupFunc returns the name of a function or method ("Stream.Err") of package pup, or of gen below it, or "".
 func pupFunc(f *types.Func) string {
-	if f == nil || f.Pkg() == nil || !isPupPath(f.Pkg().Path()) {
+	if f == nil || f.Pkg() == nil || !isPupPath(strings.TrimSuffix(f.Pkg().Path(), "/gen")) {
 		return ""
 	}
 	recv := f.Signature().Recv()

@@ -32,7 +32,7 @@ func (r *run) call(f *frame, e *ast.CallExpr) *value {
 	sig, _ := under(r.typeOf(f, fun)).(*types.Signature)
 	args := r.arguments(f, e, sig)
 	if fn.fn == nil {
-		return r.unknown("", append(args, arg{v: &value{deps: fn.deps, kind: fn.kind, refs: fn.refs}}), e.Pos(), r.typeOf(f, e))
+		return r.callParameter(fn, args, e.Pos(), r.typeOf(f, e))
 	}
 	at := r.at
 	v := r.invoke(f, fn.fn, args, e)
@@ -385,6 +385,7 @@ func (r *run) convert(f *frame, to types.Type, e ast.Expr) *value {
 		}
 		return &v
 	}
+	r.noteLoss(&v, x, from, to)
 	_, toPtr := under(to).(*types.Pointer)
 	switch {
 	case isUnsafePointer(to) && isPointer(from):
@@ -437,7 +438,9 @@ func (r *run) builtin(f *frame, e *ast.CallExpr, name string) *value {
 	}
 	switch name {
 	case "len", "cap":
-		return r.length(f, e.Args[0], args[0])
+		return r.length(f, e.Args[0], args[0], name == "cap")
+	case "min":
+		return minimum(args)
 	case "new":
 		p := r.fresh("the new value")
 		if tv := r.pass.TypesInfo.Types[e.Args[0]]; !tv.IsType() {
@@ -458,6 +461,10 @@ func (r *run) builtin(f *frame, e *ast.CallExpr, name string) *value {
 			r.assign([]Place{p}, args[1].plain(), r.typeOf(f, e.Args[1]))
 		}
 		return &value{deps: args[0].deep().and(args[1].deep())}
+	case "delete":
+		r.changesPlaces(args[0])
+	case "clear":
+		r.clears(args[0])
 	case "panic":
 		r.st.failed = true
 		return &value{}
@@ -478,10 +485,28 @@ func (r *run) builtin(f *frame, e *ast.CallExpr, name string) *value {
 	return out
 }
 
+// minimum is the value of min: less than a length, if one of the others is constant.
+func minimum(args []*value) *value {
+	out := args[0]
+	for _, a := range args[1:] {
+		next := &value{deps: out.deep().and(a.deep()), text: "min(" + out.text + "," + a.text + ")"}
+		if _, ok := intOf(a); ok {
+			next.length = out.length.part()
+		} else if _, ok := intOf(out); ok {
+			next.length = a.length.part()
+		}
+		out = next
+	}
+	return out
+}
+
 // length is the value of len(x) or cap(x).
-func (r *run) length(f *frame, e ast.Expr, x *value) *value {
+func (r *run) length(f *frame, e ast.Expr, x *value, capacity bool) *value {
 	if x.listed {
 		return constValue(constant.MakeInt64(int64(len(x.list))))
+	}
+	if x.vague {
+		return x.plain()
 	}
 	v := &value{deps: shapeDeps(x)}
 	refs := x.refs
@@ -490,7 +515,14 @@ func (r *run) length(f *frame, e ast.Expr, x *value) *value {
 	}
 	if len(refs) == 1 {
 		v.text = "len(" + refs[0].key() + ")"
-		v.length = &refs[0]
+		v.length = &measure{of: refs[0], capacity: capacity}
+	}
+	if len(refs) == 1 && x.window != nil && !capacity {
+		m, n := windowLength(x.window, refs[0])
+		if m == nil {
+			return constValue(constant.MakeInt64(n))
+		}
+		v.length, v.text = m, v.text+"-"+itoa(int(x.window[0]))
 	}
 	if r.mode.reads() && len(v.unset) == 0 && v.text != "" {
 		v.text += x.text
@@ -502,6 +534,9 @@ func (r *run) length(f *frame, e ast.Expr, x *value) *value {
 func (r *run) appendTo(args []*value, spread bool) *value {
 	base := args[0]
 	v := &value{deps: base.deps, kind: base.kind, refs: base.refs}
+	if base.clipped {
+		v.kind, v.refs = noRef, nil
+	}
 	if base.listed {
 		v.list, v.listed = slices.Clone(base.list), true
 	}

@@ -1,9 +1,11 @@
 package pupcheck
 
 import (
+	"fmt"
 	"go/ast"
 	"go/types"
 	"slices"
+	"strings"
 
 	"golang.org/x/tools/go/analysis"
 )
@@ -27,6 +29,7 @@ type coverage struct {
 	*checker
 	pack, unpack side
 	skips        []Place
+	known        []knownPlace // at the end of unpacking
 	found        []missing
 }
 
@@ -53,13 +56,14 @@ func sideOf(nodes []*Node, reads bool) side {
 	return s
 }
 
-// everyIndex replaces indexes that are not constant by all.
+// everyIndex replaces indexes that are not constant by all, and forgets the direction of loops.
 func everyIndex(p Place) Place {
 	p.Steps = slices.Clone(p.Steps)
 	for i, s := range p.Steps {
 		if s.Op == opIndex && s.Name != "" && s != mapKey() {
 			p.Steps[i] = everyElement()
 		}
+		p.Steps[i].Dir = 0
 	}
 	return p
 }
@@ -92,10 +96,12 @@ const (
 
 // checkCoverage reports the fields of a receiver that its PUP does not save and restore.
 func (c *checker) checkCoverage(f *types.Func, decl *ast.FuncDecl, runs [modes]*run) {
+	runs[packing].checkNarrow()
 	recv := f.Signature().Recv()
 	t := pointee(recv.Type())
 	root := Place{Root: 0, Name: recv.Name()}
 	cov := &coverage{checker: c, pack: sideOf(runs[packing].nodes, false), unpack: sideOf(runs[unpacking].nodes, true)}
+	cov.known = runs[unpacking].st.known
 	walk(runs[packing].nodes, func(n *Node) {
 		if n.Op == OpSkip {
 			cov.skips = append(cov.skips, n.Place)
@@ -122,7 +128,11 @@ func (c *checker) checkCoverage(f *types.Func, decl *ast.FuncDecl, runs [modes]*
 		if why == "" {
 			why = "is not visited"
 		}
-		c.reportFix(decl.Name.Pos(), "missed", fixes, "PUP of %s: %s %s", receiverName(f).Name(), m.place, why)
+		what := m.place.String() + " " + why
+		if strings.Contains(why, "%s") {
+			what = fmt.Sprintf(why, m.place)
+		}
+		c.reportFix(decl.Name.Pos(), "missed", fixes, "PUP of %s: %s", receiverName(f).Name(), what)
 	}
 }
 
@@ -173,7 +183,7 @@ func (c *coverage) look(p Place, t types.Type, field *types.Var, link bool, dept
 	if _, isStruct := u.(*types.Struct); !isStruct && !isArrayType(t) {
 		packed, unpacked = packed || c.pack.inside(p), unpacked || c.unpack.inside(p)
 	}
-	if packed && unpacked || link {
+	if link || c.lookForGap(p, t, u) || packed && unpacked {
 		return
 	}
 	if !c.pack.touches(p) && !c.unpack.touches(p) {
@@ -197,6 +207,7 @@ func (c *coverage) look(p Place, t types.Type, field *types.Var, link bool, dept
 		c.miss(p, t, field, notPacked)
 	case isBasic(u):
 		c.miss(p, t, field, "")
+	case isSequence(t) && c.empty(elementType(u)):
 	default:
 		c.miss(p, t, field, "is visited only in its length, not in its content")
 	}
@@ -233,13 +244,88 @@ func (c *coverage) lookInside(p Place, t, u types.Type, depth int) bool {
 	case *types.Array:
 		return c.lookArray(p, u, depth)
 	case *types.Slice, *types.Map:
-		steps := c.indexSteps(p)
+		steps := c.pack.indexSteps(p)
+		if len(steps) == 0 {
+			steps = c.indexSteps(p)
+		}
 		for _, s := range steps {
 			c.look(p.with(s), stepType(u, s), nil, false, depth+1)
 		}
 		return len(steps) > 0
 	}
 	return false
+}
+
+// lookForGap reports the elements of a slice or array that are left out.
+func (c *coverage) lookForGap(p Place, t, u types.Type) bool {
+	length := int64(-1)
+	switch u := u.(type) {
+	case *types.Array:
+		length = u.Len()
+	case *types.Slice:
+	default:
+		return false
+	}
+	if c.pack.covers(p) {
+		return false
+	}
+	next, why := gap(c.pack.indexSteps(p), length)
+	at := p.with(Step{Op: opIndex, Lo: next, Hi: next + 1})
+	covers := func(q Place) bool { return q.covers(at) }
+	known := func(k knownPlace) bool { return length < 0 && k.place.key() == at.key() }
+	switch {
+	case why != "":
+		c.miss(p, t, nil, why)
+	case next < 0 || slices.ContainsFunc(c.skips, covers) || slices.ContainsFunc(c.known, known):
+		return false
+	default:
+		c.miss(at, elementType(u), nil, "")
+	}
+	return length < 0 || why != ""
+}
+
+// Why elements are missing that have no number.
+const (
+	someElements = "not every element of %s is visited"
+	lastElement  = "the last element of %s is not visited"
+)
+
+// gap finds an element that is not among the given steps, or says which are not. Without the length, constant indexes
+// tell nothing.
+func gap(steps []Step, length int64) (next int64, why string) {
+	outs, fromEnd, last := 0, length >= 0, int64(0)
+	for _, s := range steps {
+		switch {
+		case s.every():
+			return -1, ""
+		case s.Out != "":
+			outs++
+		case s.Hi < 0:
+			fromEnd = true
+		}
+	}
+	switch {
+	case outs == 1 && len(steps) == 1:
+		return -1, someElements
+	case outs > 0 || !fromEnd || len(steps) == 0:
+		return -1, ""
+	}
+	for _, s := range steps {
+		if s.Lo > next {
+			return next, ""
+		}
+		next = max(next, s.Hi)
+		if s.Hi < 0 && (last == 0 || s.Hi > last) {
+			last = s.Hi
+		}
+	}
+	switch {
+	case length >= 0 && next < length:
+		return next, ""
+	case length < 0 && last < -1:
+		return -1, lastElement
+	}
+	return -1, ""
 }
 
 // linksTo reports whether a field leads from one node of a linked structure to others.
@@ -263,18 +349,6 @@ func (c *coverage) lookArray(p Place, u *types.Array, depth int) bool {
 	if len(steps) == 0 {
 		return false
 	}
-	next := int64(0)
-	for _, s := range steps {
-		if s.every() {
-			next = u.Len()
-		}
-		if s.Lo <= next {
-			next = max(next, s.Hi)
-		}
-	}
-	if next < u.Len() {
-		c.miss(p.with(Step{Op: opIndex, Lo: next, Hi: next + 1}), u.Elem(), nil, "")
-	}
 	for _, s := range steps {
 		c.look(p.with(s), u.Elem(), nil, false, depth+1)
 	}
@@ -283,8 +357,13 @@ func (c *coverage) lookArray(p Place, u *types.Array, depth int) bool {
 
 // indexSteps lists the indexes with which elements of a place are touched.
 func (c *coverage) indexSteps(p Place) []Step {
+	both := side{slices.Concat(c.pack.visited, c.unpack.visited), slices.Concat(c.pack.moved, c.unpack.moved)}
+	return both.indexSteps(p)
+}
+
+func (s side) indexSteps(p Place) []Step {
 	var out []Step
-	for _, q := range slices.Concat(c.pack.visited, c.pack.moved, c.unpack.visited, c.unpack.moved) {
+	for _, q := range slices.Concat(s.visited, s.moved) {
 		if !p.covers(q) || len(q.Steps) <= len(p.Steps) {
 			continue
 		}

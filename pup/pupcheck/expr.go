@@ -6,6 +6,7 @@ import (
 	"go/token"
 	"go/types"
 	"math"
+	"slices"
 	"strconv"
 )
 
@@ -81,6 +82,10 @@ func (r *run) ident(f *frame, e *ast.Ident) *value {
 		for _, l := range r.loops {
 			if l.assigned[obj] {
 				v = v.taint(l.bit)
+				if l.whole[obj] && l.stmt != nil && (obj.Pos() < l.stmt.Pos() || obj.Pos() >= l.stmt.End()) {
+					v.flags |= fromPass
+					v.moving = true
+				}
 			}
 		}
 		return v
@@ -322,25 +327,19 @@ func isArrayType(t types.Type) bool {
 }
 
 func (r *run) indexStep(p Place, x, index *value, t types.Type) Step {
-	if n, ok := intOf(index); ok && !isMap(t) {
-		if x.window != nil {
-			n += x.window[0]
+	window := x.window
+	if n, ok := intOf(index); ok && !isMap(t) && n >= 0 && !(x.moving && window != nil) {
+		if window != nil {
+			n += window[0]
 		}
 		return Step{Op: opIndex, Lo: n, Hi: n + 1}
 	}
-	if b := index.loop; b != nil {
-		switch {
-		case b.over != nil && b.over.object().key() == p.key():
-			if x.window != nil {
-				return Step{Op: opIndex, Lo: x.window[0], Hi: x.window[1]}
+	if b := index.loop; b != nil && !isMap(t) && !x.moving {
+		if s, ok := b.step(p, window); ok {
+			if b.capacity && !x.made && s.Hi < 0 {
+				r.report(r.position(r.at), "unstable", "the loop goes to the capacity of %s, which is not saved: use its length", p)
 			}
-			return everyElement()
-		case b.hi >= 0 && x.window != nil:
-			return Step{Op: opIndex, Lo: b.lo + x.window[0], Hi: b.hi + x.window[0]}
-		case b.hi >= 0:
-			return Step{Op: opIndex, Lo: b.lo, Hi: b.hi}
-		case b.lo == 0 && b.text != "":
-			return Step{Op: opIndex, Name: "0:" + b.text}
+			return s
 		}
 	}
 	text := index.text
@@ -370,17 +369,17 @@ func (r *run) slice(f *frame, e *ast.SliceExpr) *value {
 		v.list, v.listed = x.list, x.listed
 		return &v
 	}
-	lo, okLo, hi, okHi := int64(0), true, int64(0), false
+	lo, okLo := int64(0), true
+	var high *value
 	if e.Low != nil {
 		low := r.eval(f, e.Low)
 		lo, okLo = intOf(low)
 		v.deps = v.deps.and(low.deep())
 	}
 	if a, ok := under(pointee(r.typeOf(f, e.X))).(*types.Array); ok && e.High == nil {
-		hi, okHi = a.Len(), true
+		high = constValue(constant.MakeInt64(a.Len()))
 	} else if e.High != nil {
-		high := r.eval(f, e.High)
-		hi, okHi = intOf(high)
+		high = r.eval(f, e.High)
 		if d := high.deep(); len(d.unset) == 0 {
 			v.unset = nil // the length does not depend on what was there
 			v.deps = v.deps.and(d)
@@ -388,14 +387,15 @@ func (r *run) slice(f *frame, e *ast.SliceExpr) *value {
 			v.deps = v.deps.and(d)
 		}
 	}
-	v.window = nil
-	if okLo && okHi {
-		if x.window != nil {
-			lo, hi = lo+x.window[0], hi+x.window[0]
-		}
-		v.window = &[2]int64{lo, hi}
+	v.refs = slices.Clone(x.refs)
+	for i := range v.refs {
+		v.refs[i].loops |= v.loops
 	}
-	v.text, v.made = "", true
+	v.window = nil
+	if okLo && !isString(r.typeOf(f, e.X)) {
+		v.window = inWindow(x, lo, high)
+	}
+	v.text, v.made, v.clipped = "", true, e.Slice3
 	return &v
 }
 
@@ -470,12 +470,13 @@ func (r *run) binary(x, y *value, op token.Token) *value {
 		return r.compare(x, y, op)
 	}
 	d.flags &^= inMapOrder
+	r.noteSplit(x, op)
 	if x.konst != nil && y.konst != nil {
 		if v := fold(x.konst, y.konst, op); v != nil {
 			return &value{konst: v, text: v.ExactString(), deps: d}
 		}
 	}
-	return &value{deps: d, text: "(" + x.text + op.String() + y.text + ")"}
+	return arithmetic(&value{deps: d, text: "(" + x.text + op.String() + y.text + ")"}, x, y, op)
 }
 
 func fold(x, y constant.Value, op token.Token) (out constant.Value) {

@@ -170,16 +170,10 @@ func (r *run) elementBody(fn *value, at Place, typ types.Type, pos token.Pos) {
 		args := []arg{{&value{stream: true}, types.Typ[types.Invalid]}, {elem, types.NewPointer(typ)}}
 		loops := r.loops
 		r.loops = nil
-		if fn.fn.lit != nil {
-			r.inlineLit(fn.fn, args, pos)
-		} else {
-			if fn.fn.recv != nil {
-				args = append([]arg{{fn.fn.recv, types.NewPointer(fn.fn.recvType)}}, args...)
-			} else if fn.fn.obj.Signature().Recv() != nil {
-				args[0], args[1] = args[1], args[0]
-			}
-			r.invokeFunc(fn.fn, args, pos, nil, nil)
+		if fn.fn.lit == nil && fn.fn.recv == nil && fn.fn.obj.Signature().Recv() != nil {
+			args[0], args[1] = args[1], args[0]
 		}
+		r.apply(fn.fn, args, pos)
 		r.loops = loops
 		r.elems = r.elems[:len(r.elems)-1]
 	}
@@ -248,6 +242,10 @@ func (r *run) library(obj *types.Func, args []arg, pos token.Pos, result types.T
 		return r.sometimes(args, pos, cond(fromGlobal, "sync.Once"))
 	case pkg == "sync" && recvName(obj) == "Map" && name == "Range":
 		return r.sometimes(args, pos, &value{deps: deps{flags: inMapOrder}})
+	}
+	r.changesArgument(pkg, name, args)
+	if pkg == "sort" && name == "Reverse" && len(args) == 1 {
+		return args[0].v
 	}
 	v := r.unknown(name, args, pos, result)
 	sorted := (pkg == "sort" || pkg == "slices") && (strings.HasPrefix(name, "Sort") || pkg == "sort")

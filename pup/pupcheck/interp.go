@@ -6,6 +6,7 @@ import (
 	"go/constant"
 	"go/token"
 	"go/types"
+	"maps"
 	"slices"
 )
 
@@ -37,11 +38,15 @@ type visit struct {
 // A loopCtx is a loop or switch being executed.
 type loopCtx struct {
 	bit       uint64
-	assigned  map[types.Object]bool
+	assigned  map[types.Object]bool // also in parts
+	whole     map[types.Object]bool // assigned themselves
 	exits     []*state
 	twice     []*visit // visits that every pass repeats
 	completes bool     // there is a second pass
-	open      bool     // what happens in it decides whether there is another pass
+	cut       bool     // it ends before the last pass
+	bound     *bound   // of its variable, if that is known
+	stmt      ast.Node
+	open      bool // what happens in it decides whether there is another pass
 }
 
 // A frame holds the variables of one call.
@@ -78,23 +83,28 @@ type element struct {
 // A run interprets one function in one mode.
 type run struct {
 	*checker
-	mode   mode
-	root   *ast.FuncDecl
-	self   *types.Func
-	isPUP  bool
-	params []types.Type // types of the places with these roots
-	st     *state
-	nodes  []*Node
-	visits []*visit
-	loops  []*loopCtx // that are being executed, of all frames
-	elems  []element
-	active map[*ast.FuncLit]bool // literals whose bodies are being executed
-	site   token.Pos             // of the call in root through which the present code is executed
-	vars   int
-	bits   int
-	steps  int
-	at     token.Pos       // the statement being executed
-	stack  []*ast.FuncDecl // whose bodies are being executed
+	mode    mode
+	root    *ast.FuncDecl
+	self    *types.Func
+	isPUP   bool
+	params  []types.Type // types of the places with these roots
+	st      *state
+	nodes   []*Node
+	visits  []*visit
+	loops   []*loopCtx // that are being executed, of all frames
+	elems   []element
+	active  map[*ast.FuncLit]bool // literals whose bodies are being executed
+	site    token.Pos             // of the call in root through which the present code is executed
+	vars    int
+	bits    int
+	steps   int
+	changes []change // of parameters, not unpacking
+	packed  []Place  // so far
+	reads   []read
+	stores  map[token.Pos]bool // statements that assign when unpacking, and whether visited data
+	tested  map[string]bool    // places for whose values the traversal may fail, or which are packed in parts
+	at      token.Pos          // the statement being executed
+	stack   []*ast.FuncDecl    // whose bodies are being executed
 }
 
 // gaveUp is the panic value of a run that takes too long or meets what cannot be followed.
@@ -109,13 +119,12 @@ func (r *run) step() {
 // execute interprets fn and returns false if it could not be followed to its end.
 func (r *run) execute() (ok bool) {
 	defer func() {
-		if e := recover(); e != nil {
-			if _, mine := e.(gaveUp); !mine {
-				panic(e)
-			}
+		if recover() != nil {
+			ok = false // gaveUp, or a program that this package has not been made for: nothing is known of it
 		}
 	}()
 	r.st, r.active = newState(), map[*ast.FuncLit]bool{}
+	r.tested = map[string]bool{}
 	f := &frame{vars: map[types.Object]Place{}, decl: r.root, sig: r.self.Signature(), streams: true}
 	r.bindRoot(f)
 	r.body(f, r.root.Body)
@@ -260,6 +269,7 @@ func isError(t types.Type) bool {
 // load reads a place.
 func (r *run) load(p Place, t types.Type) *value {
 	p = r.st.resolve(p)
+	r.noteRead(p)
 	v := r.stored(p, t, 0)
 	if p.param() {
 		v = r.readParam(p, t, v)
@@ -423,8 +433,11 @@ func (r *run) parts(p Place) []entry {
 // assignParam notes that a part of a parameter gets a value.
 func (r *run) assignParam(p Place, v *value) {
 	if len(v.fields) > 0 {
-		for name, f := range v.fields {
-			r.assignParam(p.field(name), f.depend(v.deps))
+		if r.mode.reads() {
+			r.checkReset(p, v)
+		}
+		for _, name := range slices.Sorted(maps.Keys(v.fields)) {
+			r.assignParam(p.field(name), v.fields[name].depend(v.deps))
 		}
 		return
 	}
@@ -442,6 +455,7 @@ func (r *run) assignParam(p Place, v *value) {
 	v = v.depend(inside)
 	r.adopt(p, v)
 	d := v.deep()
+	r.noteStored(p, v, d)
 	if !r.mode.reads() {
 		if !made && len(d.src) > 0 && r.mode == packing && len(r.st.path) == 0 {
 			r.nodes = append(r.nodes, &Node{Op: OpDerive, Place: p, Src: sortedPlaces(d.src)})
@@ -456,6 +470,9 @@ func (r *run) assignParam(p Place, v *value) {
 	}
 	if d.flags&fromStream != 0 {
 		r.restore(p, d)
+		if len(d.temps) > 0 && !made {
+			r.st.known = append(r.st.known, knownPlace{place: p, data: true})
+		}
 	}
 }
 
@@ -503,7 +520,7 @@ func (r *run) adopt(p Place, v *value) {
 			case e.kind != headerOf:
 				continue
 			}
-			at.loops = ^uint64(0)
+			at.loops = everyLoop
 			r.st.alias[ref.Root] = at
 			for _, inner := range r.parts(ref) {
 				if r.mode.reads() && len(inner.v.deep().unset) == 0 {
@@ -541,6 +558,7 @@ func (r *run) contentOf(p Place) deps {
 
 // restore notes that unpacking gives a part of a parameter a value made of visited data.
 func (r *run) restore(p Place, d deps) {
+	r.checkRestored(p, d)
 	r.nodes = append(r.nodes, &Node{Op: OpRestore, Place: p})
 	for t := range d.temps {
 		t.Dst = append(t.Dst, p)

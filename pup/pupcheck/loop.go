@@ -46,18 +46,55 @@ func (r *run) mayLeave(s ast.Stmt) bool {
 	return found
 }
 
+// A ranged is what a range loop goes through, with the variables for the index and the element.
+type ranged struct {
+	over       ast.Expr
+	key, value ast.Expr
+	dir        int8
+}
+
+// rangedOf sees through the iterators of package slices.
+func (r *run) rangedOf(s *ast.RangeStmt) ranged {
+	out := ranged{s.X, s.Key, s.Value, 1}
+	call, ok := ast.Unparen(s.X).(*ast.CallExpr)
+	if !ok || len(call.Args) != 1 {
+		return out
+	}
+	id := calleeIdent(ast.Unparen(call.Fun))
+	if id == nil {
+		return out
+	}
+	f, ok := r.pass.TypesInfo.Uses[id].(*types.Func)
+	if !ok || f.Pkg() == nil || f.Pkg().Path() != "slices" {
+		return out
+	}
+	switch f.Name() {
+	case "All":
+		return ranged{call.Args[0], s.Key, s.Value, 1}
+	case "Backward":
+		return ranged{call.Args[0], s.Key, s.Value, -1}
+	case "Values":
+		return ranged{call.Args[0], nil, s.Key, 1}
+	}
+	return out
+}
+
 // rangeStmt executes a range loop.
 func (r *run) rangeStmt(f *frame, s *ast.RangeStmt) bool {
-	x := r.eval(f, s.X)
-	t := r.typeOf(f, s.X)
-	if x.listed && len(x.list) > 0 && len(x.list) <= 64 {
-		return r.unroll(f, s, x)
+	g, reads := r.rangedOf(s), len(r.reads)
+	x := r.eval(f, g.over)
+	if g.value == nil {
+		r.reads = r.reads[:reads] // only the length matters
 	}
-	if isFunc(under(t)) && x.fn.literal() {
+	t := r.typeOf(f, g.over)
+	if x.listed && len(x.list) > 0 && len(x.list) <= 64 && g.dir > 0 {
+		return r.unroll(f, s, g, x)
+	}
+	if isFunc(under(t)) && r.known(x.fn) {
 		return r.iterate(f, s, x)
 	}
 	l := r.newLoop(s.Body)
-	for _, e := range []ast.Expr{s.Key, s.Value} {
+	for _, e := range []ast.Expr{g.key, g.value} {
 		if e != nil {
 			r.noteAssigned(l, e)
 		}
@@ -71,31 +108,52 @@ func (r *run) rangeStmt(f *frame, s *ast.RangeStmt) bool {
 	if x.flags&inMapOrder != 0 {
 		overMap = true
 	}
-	b := r.rangeBound(f, s.X, x, u)
+	b := r.rangeBound(x, u)
+	b.dir = g.dir
 	over.text = b.text
-	if isTable(u) && b.hi >= 0 {
+	l.bound, l.stmt = b, s
+	if isTable(u) && b.hasHi && b.over == nil {
 		over.deps = deps{}
 	}
-	head := func() {
-		r.vars++
-		key := &value{deps: deps{loops: l.bit, flags: x.flags & (fromStream | inMapOrder)}, loop: b, text: "pass" + itoa(r.vars)}
-		if overMap {
-			key.flags |= inMapOrder
-		}
-		if overMap || isFunc(u) {
-			key = &value{deps: x.deep().and(key.deps), text: key.text}
-		}
-		if s.Key != nil && !isFunc(u) {
-			r.assignTo(f, s.Key, key)
-		}
-		if isFunc(u) {
-			r.bindIterated(f, s, x, key)
-		} else if s.Value != nil {
-			v := r.load1(r.elementPlaces(f, s.X, x, key, t), elementType(u))
-			r.assignTo(f, s.Value, v.depend(deps{flags: key.flags, loops: l.bit}).and(x))
-		}
-	}
+	head := func() { r.bindRanged(f, g, l, x, overMap) }
 	return r.loop(f, l, over, overMap, s.Pos(), head, items(s.Body.List), nil)
+}
+
+// bindRanged gives the variables of a range loop their values.
+func (r *run) bindRanged(f *frame, g ranged, l *loopCtx, x *value, overMap bool) {
+	t := r.typeOf(f, g.over)
+	u := under(pointee(t))
+	r.vars++
+	key := &value{deps: deps{loops: l.bit, flags: x.flags & (fromStream | inMapOrder)}, loop: l.bound, text: pass + itoa(r.vars)}
+	if overMap {
+		key.flags |= inMapOrder
+	}
+	if overMap || isFunc(u) {
+		key = &value{deps: x.deep().and(key.deps), text: key.text}
+	}
+	if isFunc(u) {
+		r.bindIterated(f, g, x, key)
+		return
+	}
+	if g.key != nil {
+		r.assignTo(f, g.key, key)
+	}
+	if g.value != nil {
+		v := r.load1(r.elementPlaces(f, g.over, x, key, t), elementType(u))
+		r.assignTo(f, g.value, v.depend(deps{flags: key.flags, loops: l.bit}).and(x))
+	}
+}
+
+// known reports whether the body of a function can be followed.
+func (r *run) known(c *closure) bool {
+	if c.literal() {
+		return true
+	}
+	if c == nil || c.obj == nil || c.path != nil {
+		return false
+	}
+	decl := r.decls[c.obj.Origin()]
+	return decl != nil && decl.Body != nil && r.follow(decl, c.obj.Origin())
 }
 
 // iterate executes a loop over a function whose body is known: the loop's body takes the place of yield.
@@ -116,13 +174,13 @@ func (r *run) iterate(f *frame, s *ast.RangeStmt, x *value) bool {
 		f.loops = f.loops[:len(f.loops)-1]
 		return boolValue(true)
 	}}
-	r.inlineLit(x.fn, []arg{{&value{fn: yield}, types.Typ[types.Invalid]}}, s.Pos())
+	r.apply(x.fn, []arg{{&value{fn: yield}, types.Typ[types.Invalid]}}, s.Pos())
 	return true
 }
 
 // bindIterated gives the variables of a range over a function values that depend on whatever the function depends on.
-func (r *run) bindIterated(f *frame, s *ast.RangeStmt, x, key *value) {
-	for _, e := range []ast.Expr{s.Key, s.Value} {
+func (r *run) bindIterated(f *frame, g ranged, x, key *value) {
+	for _, e := range []ast.Expr{g.key, g.value} {
 		if e == nil {
 			continue
 		}
@@ -186,24 +244,46 @@ func shapeDeps(v *value) deps {
 }
 
 // rangeBound is the interval that the key of a range loop takes.
-func (r *run) rangeBound(f *frame, e ast.Expr, x *value, u types.Type) *bound {
+func (r *run) rangeBound(x *value, u types.Type) *bound {
+	b := &bound{hasLo: true, dir: 1}
 	switch u := u.(type) {
 	case *types.Array:
-		return &bound{hi: u.Len(), text: itoa(int(u.Len()))}
+		b.hi, b.hasHi, b.text = u.Len(), true, itoa(int(u.Len()))
+		return b
 	case *types.Basic:
+		b.text = x.text
 		if n, ok := intOf(x); ok {
-			return &bound{hi: n, text: itoa(int(n))}
+			b.hi, b.hasHi, b.text = n, true, itoa(int(n))
 		}
-		return &bound{hi: -1, text: x.text, over: x.length}
+		b.limit(x.length, 0)
+		return b
+	case *types.Slice:
+	default:
+		b.hasLo = false
+		return b
 	}
-	b := &bound{hi: -1}
-	if x.window != nil {
-		b.hi = x.window[1] - x.window[0]
-	} else if len(x.refs) == 1 {
-		b.over = &x.refs[0]
+	switch {
+	case x.moving || len(x.refs) != 1:
+	case x.window != nil:
+		m, n := windowLength(x.window, x.refs[0])
+		b.hi, b.hasHi = n, true
+		b.limit(m, 0)
+	default:
+		b.limit(&measure{of: x.refs[0]}, 0)
 		b.text = "len(" + x.refs[0].key() + ")"
 	}
 	return b
+}
+
+// limit sets the end of an interval to a number that comes from a length, plus n.
+func (b *bound) limit(m *measure, n int64) {
+	switch {
+	case m == nil:
+	case m.cut:
+		b.cut = &m.of
+	default:
+		b.over, b.hi, b.hasHi, b.capacity = &m.of, m.offset+n, true, m.capacity
+	}
 }
 
 func intOf(v *value) (int64, bool) {
@@ -214,15 +294,15 @@ func intOf(v *value) (int64, bool) {
 }
 
 // unroll executes the body of a loop over a literal once for each element.
-func (r *run) unroll(f *frame, s *ast.RangeStmt, x *value) bool {
+func (r *run) unroll(f *frame, s *ast.RangeStmt, g ranged, x *value) bool {
 	l := &loopCtx{}
 	f.loops = append(f.loops, l)
 	for i, e := range x.list {
-		if s.Key != nil {
-			r.assignTo(f, s.Key, constValue(constant.MakeInt64(int64(i))))
+		if g.key != nil {
+			r.assignTo(f, g.key, constValue(constant.MakeInt64(int64(i))))
 		}
-		if s.Value != nil {
-			r.assignTo(f, s.Value, e)
+		if g.value != nil {
+			r.assignTo(f, g.value, e)
 		}
 		l.exits = nil
 		r.exec(f, items(s.Body.List))
@@ -256,6 +336,7 @@ func (r *run) forStmt(f *frame, s *ast.ForStmt) bool {
 		over = &value{deps: over.deep()}
 	}
 	b, at := r.forBound(f, s, l)
+	l.bound, l.stmt = b, s
 	if b != nil {
 		over.text = b.text
 	}
@@ -264,7 +345,7 @@ func (r *run) forStmt(f *frame, s *ast.ForStmt) bool {
 			return
 		}
 		r.vars++
-		v := &value{deps: deps{loops: l.bit, flags: over.flags & fromStream}, loop: b, text: "pass" + itoa(r.vars)}
+		v := &value{deps: deps{loops: l.bit, flags: over.flags & fromStream}, loop: b, text: pass + itoa(r.vars)}
 		r.st.set(at, v)
 	}
 	body := items(s.Body.List)
@@ -274,7 +355,12 @@ func (r *run) forStmt(f *frame, s *ast.ForStmt) bool {
 		}
 	}
 	l.open = b == nil && (s.Cond == nil || r.varies(s.Cond, l))
-	return r.loop(f, l, over, false, s.Pos(), head, body, post)
+	goesOn := r.loop(f, l, over, false, s.Pos(), head, body, post)
+	if b != nil {
+		r.vars++
+		r.st.set(at, &value{deps: over.deps, text: "after" + itoa(r.vars)})
+	}
+	return goesOn
 }
 
 // varies reports whether an expression mentions a variable that the loop assigns.
@@ -306,47 +392,135 @@ func (r *run) unsettle(f *frame, l *loopCtx) {
 	}
 }
 
+// A counter is the variable with which a for loop counts.
+type counter struct {
+	obj   types.Object
+	step  int64
+	plus  int64 // the condition compares the variable plus this
+	op    token.Token
+	limit ast.Expr
+}
+
 // forBound recognises the loops that count through an interval.
 func (r *run) forBound(f *frame, s *ast.ForStmt, l *loopCtx) (*bound, Place) {
-	init, ok := s.Init.(*ast.AssignStmt)
-	post, okPost := s.Post.(*ast.IncDecStmt)
-	cond, okCond := s.Cond.(*ast.BinaryExpr)
-	if !ok || !okPost || !okCond || len(init.Lhs) != 1 {
-		return nil, Place{}
-	}
-	id, ok := init.Lhs[0].(*ast.Ident)
-	obj := r.pass.TypesInfo.ObjectOf(id)
-	if x, isID := cond.X.(*ast.Ident); !ok || !isID || r.pass.TypesInfo.ObjectOf(x) != obj || r.assignedIn(s.Body, obj) {
-		return nil, Place{}
-	}
-	at, ok := f.place(obj)
+	c, ok := r.counter(s)
 	if !ok {
 		return nil, Place{}
 	}
-	from, limit := r.load(at, obj.Type()), r.eval(f, cond.Y)
-	lo, okLo := intOf(from)
-	if post.Tok == token.DEC {
-		from, limit = limit, from
-		n, okN := intOf(limit)
-		m, okM := intOf(from)
-		if cond.Op == token.GEQ && okN && okM {
-			return &bound{lo: m, hi: n + 1, text: "down " + itoa(int(n+1-m))}, at
-		}
-		return &bound{hi: -1}, at
-	}
-	hi, okHi := intOf(limit)
-	if cond.Op == token.LEQ {
-		hi++
-	} else if cond.Op != token.LSS && cond.Op != token.NEQ {
+	at, ok := f.place(c.obj)
+	if !ok {
 		return nil, Place{}
 	}
-	switch {
-	case okLo && okHi:
-		return &bound{lo: lo, hi: hi, text: itoa(int(hi - lo))}, at
-	case okLo && lo == 0:
-		return &bound{hi: -1, over: limit.length, text: limit.text}, at
+	from, limit := r.load(at, c.obj.Type()), r.eval(f, c.limit)
+	if c.step < 0 {
+		return countDown(from, limit, c), at
 	}
-	return &bound{hi: -1}, at
+	b := &bound{stride: c.step, dir: 1}
+	b.lo, b.hasLo = intOf(from)
+	end := -c.plus
+	switch c.op {
+	case token.LEQ:
+		end++
+	case token.LSS, token.NEQ:
+	default:
+		return nil, Place{}
+	}
+	if n, ok := intOf(limit); ok {
+		b.hi, b.hasHi = n+end, true
+	}
+	b.limit(limit.length, end)
+	switch {
+	case b.hasLo && b.hasHi && b.over == nil:
+		b.text = itoa(int((b.hi - b.lo + b.stride - 1) / b.stride))
+	case b.hasLo && b.lo == 0 && end == 0 && c.step == 1:
+		b.text = limit.text
+	}
+	return b, at
+}
+
+// countDown is the interval of a loop that goes down.
+func countDown(from, limit *value, c counter) *bound {
+	b := &bound{stride: -c.step, dir: -1}
+	if n, ok := intOf(limit); ok && (c.op == token.GEQ || c.op == token.GTR || c.op == token.NEQ) {
+		if b.lo, b.hasLo = n-c.plus, true; c.op != token.GEQ {
+			b.lo++
+		}
+	}
+	if n, ok := intOf(from); ok {
+		b.hi, b.hasHi = n+1, true
+	}
+	b.limit(from.length, 1)
+	if b.stride > 1 {
+		b.hasLo = false // which are left out depends on the length
+	} else if b.hasLo && b.hasHi && b.over == nil {
+		b.text = "down " + itoa(int(b.hi-b.lo))
+	}
+	return b
+}
+
+// counter finds the variable of a for loop that nothing but the end of each pass changes.
+func (r *run) counter(s *ast.ForStmt) (counter, bool) {
+	var c counter
+	post, body := s.Post, s.Body.List
+	if post == nil && len(body) > 0 {
+		post, body = body[len(body)-1], body[:len(body)-1]
+	}
+	cond, ok := s.Cond.(*ast.BinaryExpr)
+	if !ok {
+		return c, false
+	}
+	c.op, c.limit = cond.Op, cond.Y
+	x := ast.Unparen(cond.X)
+	if sum, ok := x.(*ast.BinaryExpr); ok && (sum.Op == token.ADD || sum.Op == token.SUB) {
+		v := r.pass.TypesInfo.Types[sum.Y].Value
+		n, exact := int64(0), v != nil && v.Kind() == constant.Int
+		if exact {
+			n, exact = constant.Int64Val(v)
+		}
+		if !exact {
+			return c, false
+		}
+		if x, c.plus = ast.Unparen(sum.X), n; sum.Op == token.SUB {
+			c.plus = -n
+		}
+	}
+	id, ok := x.(*ast.Ident)
+	if !ok {
+		return c, false
+	}
+	c.obj = r.pass.TypesInfo.ObjectOf(id)
+	c.step = r.increment(post, c.obj)
+	return c, c.step != 0 && !r.assignedIn(&ast.BlockStmt{List: body}, c.obj)
+}
+
+// increment is the constant that a statement adds to a variable, or 0.
+func (r *run) increment(s ast.Stmt, obj types.Object) int64 {
+	is := func(e ast.Expr) bool {
+		id, ok := ast.Unparen(e).(*ast.Ident)
+		return ok && r.pass.TypesInfo.ObjectOf(id) == obj
+	}
+	switch s := s.(type) {
+	case *ast.IncDecStmt:
+		if is(s.X) && s.Tok == token.INC {
+			return 1
+		} else if is(s.X) {
+			return -1
+		}
+	case *ast.AssignStmt:
+		if len(s.Lhs) != 1 || !is(s.Lhs[0]) || s.Tok != token.ADD_ASSIGN && s.Tok != token.SUB_ASSIGN {
+			return 0
+		}
+		v := r.pass.TypesInfo.Types[s.Rhs[0]].Value
+		if v == nil || v.Kind() != constant.Int {
+			return 0
+		}
+		n, _ := constant.Int64Val(v)
+		if s.Tok == token.SUB_ASSIGN {
+			n = -n
+		}
+		return n
+	}
+	return 0
 }
 
 func (r *run) assignedIn(body ast.Node, obj types.Object) bool {

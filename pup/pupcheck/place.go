@@ -1,6 +1,7 @@
 package pupcheck
 
 import (
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -18,7 +19,9 @@ const (
 type Step struct {
 	Op     byte
 	Name   string // opField: the field; opIndex: text of an index that is not constant, "" for the interval [Lo, Hi)
-	Lo, Hi int64  // opIndex: constant interval; Hi < 0 says that it is every element
+	Lo, Hi int64  // opIndex: interval; Hi < 0 counts from the end: -1 is the end itself, -2 leaves out the last element
+	Out    string // opIndex: what tells the elements of the interval that are left out, "" for none
+	Dir    int8   // opIndex: 1 for a loop that goes up, -1 for one that goes down
 }
 
 // everyElement is the index step of a loop over all elements.
@@ -27,7 +30,17 @@ func everyElement() Step { return Step{Op: opIndex, Hi: -1} }
 // mapKey is the index step that stands for a key of a map.
 func mapKey() Step { return Step{Op: opIndex, Name: "key"} }
 
-func (s Step) every() bool { return s.Op == opIndex && s.Name == "" && s.Hi < 0 }
+func (s Step) every() bool {
+	return s.Op == opIndex && s.Name == "" && s.Lo == 0 && s.Hi == -1 && s.Out == ""
+}
+
+// end is the end of an interval, as far as it is known without the length.
+func (s Step) end() int64 {
+	if s.Hi < 0 {
+		return math.MaxInt64 + s.Hi + 1
+	}
+	return s.Hi
+}
 
 // meets reports whether two steps from one place can lead to the same place.
 func (s Step) meets(o Step) bool {
@@ -43,16 +56,16 @@ func (s Step) meets(o Step) bool {
 		return s == o
 	case s.every() || o.every():
 		return true
-	case s.Name != "" || o.Name != "":
-		return s.Name == o.Name
+	case s.Name != "" || o.Name != "" || s.Out != o.Out:
+		return s.Name == o.Name && s.Out == o.Out
 	}
-	return s.Lo < o.Hi && o.Lo < s.Hi
+	return s.Lo < o.end() && o.Lo < s.end()
 }
 
 // covers reports whether s leads to everything that o leads to.
 func (s Step) covers(o Step) bool {
-	if s.Op == opIndex && o.Op == opIndex && s.Name == "" && o.Name == "" && s.Hi >= 0 {
-		return !o.every() && s.Lo <= o.Lo && o.Hi <= s.Hi
+	if s.Op == opIndex && o.Op == opIndex && s.Name == "" && o.Name == "" && !s.every() && s != mapKey() {
+		return (s.Out == "" || s.Out == o.Out) && s.Lo <= o.Lo && o.end() <= s.end() && (s.Hi < 0) == (o.Hi < 0)
 	}
 	return s.meets(o) && (!o.every() || s.every())
 }
@@ -120,7 +133,7 @@ func (p Place) key() string {
 		b.WriteByte(s.Op)
 		b.WriteString(s.Name)
 		if s.Op == opIndex && s.Name == "" {
-			b.WriteString(strconv.FormatInt(s.Lo, 10) + ":" + strconv.FormatInt(s.Hi, 10))
+			b.WriteString(strconv.FormatInt(s.Lo, 10) + ":" + strconv.FormatInt(s.Hi, 10) + s.Out)
 		}
 	}
 	return b.String()
@@ -135,7 +148,7 @@ func (p Place) String() string {
 			text += "." + s.Name
 		case s.Op == opDeref && i == len(p.Steps)-1:
 			text = "*" + text
-		case s.Op == opIndex && s.Name == "" && s.Hi == s.Lo+1:
+		case s.Op == opIndex && s.Name == "" && s.Hi == s.Lo+1 && s.Out == "":
 			text += "[" + strconv.FormatInt(s.Lo, 10) + "]"
 		case s.Op == opIndex:
 			text += "[...]"

@@ -5,7 +5,27 @@
 // The analysis executes every function with a *pup.Stream parameter symbolically, once for each thing that a stream
 // does (sizing, packing, unpacking, unpacking old data), and compares what was visited: with each other, with the
 // fields of the type, and with what can be known while unpacking. It follows calls within the package; what functions
-// of other packages do with their parameters is known from facts. Where it cannot follow, it assumes that all is well.
+// of other packages do with their parameters is known from facts, and functions that they are given are executed where
+// they are called. Where it cannot follow, it assumes that all is well.
+//
+// # What is not seen
+//
+//   - Elements that are left out by conditions on data, on the variables of two loops at once (i < j, or a break out of
+//     the outer loop), by a start or a step that is not constant, by an index that is computed (i*2, i%n), by a for
+//     loop without a condition, through a slice variable that moves on (s = s[1:]), or by an iterator of another
+//     package. One element visited by itself beside a loop that leaves out several counts as the rest. The elements of
+//     maps are not counted at all.
+//   - Opposite orders of loops whose direction is not known from their form, such as a list that is pushed and not
+//     reversed.
+//   - Numbers that lose bits by arithmetic or masks; lengths in 32 bits are taken to fit, and so are enumerations whose
+//     constants do. A number that is shifted, divided or compared before a failure counts as taken care of.
+//   - Changes by functions of other packages without the stream, except those of sort, slices, maps and
+//     container/heap, and changes behind an interface or a function variable. A field that is computed from other
+//     fields before it is visited counts as brought up to date; one that is set under a condition on itself, as
+//     normalised.
+//   - Resets of what was unpacked, if the program has looked at it in between or decides by data.
+//   - Anything in a function with goto, or in one that is too large to be followed. A break or continue with a label is
+//     taken for one of the innermost loop.
 package pupcheck
 
 import (
@@ -36,7 +56,8 @@ type checker struct {
 	blocks     map[*types.Var][]string
 	tables     map[*types.Var]ast.Expr // variables that nobody assigns, with the literal that is their value
 	skipped    map[*types.Var]token.Pos
-	versions   map[string]int64 // current versions of types
+	skipCalls  map[*types.Var]bool // given to pup.Skip
+	versions   map[string]int64    // current versions of types
 	compared   map[string][]comparedVersion
 	reached    map[*ast.FuncDecl]bool
 	reported   map[string]bool // places whose missing restoration has been reported, in this run
@@ -55,7 +76,8 @@ func check(pass *analysis.Pass) (any, error) {
 	}
 	c := &checker{
 		pass: pass, decls: map[*types.Func]*ast.FuncDecl{}, blocks: map[*types.Var][]string{}, tables: map[*types.Var]ast.Expr{},
-		skipped: map[*types.Var]token.Pos{}, reached: map[*ast.FuncDecl]bool{}, said: map[string]bool{},
+		skipped: map[*types.Var]token.Pos{}, skipCalls: map[*types.Var]bool{},
+		reached: map[*ast.FuncDecl]bool{}, said: map[string]bool{},
 		compared: map[string][]comparedVersion{}, texts: map[string]int64{},
 	}
 	c.index()
@@ -276,6 +298,8 @@ func (c *checker) checkVersions(f *types.Func, decl *ast.FuncDecl, versions map[
 		}
 		runs[m] = r
 	}
+	runs[packing].checkChanges(runs[unpacking])
+	runs[sizing].checkChanges(runs[unpacking])
 	if !c.compareTraces(runs) && isPUP(f) {
 		c.checkCoverage(f, decl, runs)
 	}

@@ -67,6 +67,10 @@ func (r *run) replayNode(n *Node, args []arg, pos token.Pos) {
 				r.assign([]Place{p}, &value{deps: deps{flags: fromStream}}, r.argType(n.Place, args))
 			}
 		}
+	case OpCall:
+		if n.Place.Root < len(args) {
+			r.replayCall(n, args, pos)
+		}
 	case OpBranch:
 		r.replayBranch(n, args, pos)
 	case OpLoop:
@@ -82,13 +86,22 @@ func (r *run) replayNode(n *Node, args []arg, pos token.Pos) {
 }
 
 func (r *run) replayTemp(n *Node, args []arg, pos token.Pos) {
-	m := &Node{Op: OpTemp, Kind: n.Kind, Type: n.Type, Assumed: n.Assumed, pos: pos}
+	m := &Node{Op: OpTemp, Kind: n.Kind, Type: n.Type, Assumed: n.Assumed, pos: pos, at: r.position(pos)}
 	for _, src := range n.Src {
-		m.Src = append(m.Src, r.substitute(src, args)...)
-		if src.Root < len(args) {
+		at := r.substitute(src, args)
+		m.Src = append(m.Src, at...)
+		if src.Root < len(args) && len(at) == 0 {
 			m.Src = append(m.Src, sortedPlaces(args[src.Root].v.deep().src)...)
 		}
 	}
+	for _, l := range n.Lost {
+		for _, p := range r.substitute(l.Place, args) {
+			if p = r.st.resolve(p); p.param() {
+				m.Lost = append(m.Lost, Loss{Place: p, From: l.From, To: l.To})
+			}
+		}
+	}
+	r.notePacked(m.Src...)
 	r.nodes = append(r.nodes, m)
 }
 

@@ -15,6 +15,7 @@ type entry struct {
 type knownPlace struct {
 	place   Place
 	visited bool // else assigned
+	data    bool // what was visited is there
 }
 
 // A lit is a condition that holds on the path to a point, or does not.
@@ -23,6 +24,7 @@ type lit struct {
 	not   bool
 	cmp   *comparison
 	loops uint64
+	index bool // it depends on the variables of loops only
 }
 
 // A state is what holds at one point of the traversal.
@@ -69,11 +71,13 @@ func (s *state) isKnown(p Place) bool {
 // established reports whether the length of a slice, or the target of a pointer, is set.
 func (s *state) established(p Place) bool {
 	return slices.ContainsFunc(s.known, func(k knownPlace) bool {
-		return k.place.object().covers(p) && (!k.place.shapeOnly() || len(k.place.Steps) == len(p.Steps)+1)
+		return everyIndex(k.place.object()).covers(p) && (!k.place.shapeOnly() || len(k.place.Steps) == len(p.Steps)+1)
 	})
 }
 
-func (s *state) setKnown(p Place, visited bool) { s.known = append(s.known, knownPlace{p, visited}) }
+func (s *state) setKnown(p Place, visited bool) {
+	s.known = append(s.known, knownPlace{place: p, visited: visited, data: visited})
+}
 
 // set stores a value and forgets what was stored at parts of the place.
 func (s *state) set(p Place, v *value) {

@@ -94,6 +94,8 @@ func (r *run) jump(f *frame, s *ast.BranchStmt, rest []item) bool {
 		l.exits = append(l.exits, r.st)
 		if s.Tok == token.CONTINUE {
 			l.completes = true
+		} else {
+			l.leaves(r.st.path)
 		}
 		r.die()
 		return false
@@ -210,6 +212,8 @@ type alternative struct {
 	cond *value // nil: none of those before
 	list []item
 	bind func()
+
+	orFails bool // otherwise, the traversal fails
 }
 
 // ifStmt executes an if statement and, if a path through it may end, all that follows it on each path.
@@ -220,6 +224,7 @@ func (r *run) ifStmt(f *frame, s *ast.IfStmt, rest []item) bool {
 	alts := []alternative{{cond: r.eval(f, s.Cond), list: items(s.Body.List)}, {}}
 	if s.Else != nil {
 		alts[1].list = []item{{stmt: s.Else}}
+		alts[0].orFails = r.fails(s.Else)
 	}
 	return r.alternatives(f, s, alts, rest)
 }
@@ -253,7 +258,7 @@ func (r *run) choose(f *frame, pos token.Pos, alts []alternative) bool {
 		return r.choose(f, pos, alts[1:])
 	}
 	start, nodes := r.st, r.nodes
-	cond := lit{text: a.cond.text, cmp: a.cond.cmp, loops: a.cond.loops}
+	cond := lit{text: a.cond.text, cmp: a.cond.cmp, loops: a.cond.loops, index: indexOnly(a.cond)}
 	if cond.text == "" {
 		r.vars++
 		cond.text = "condition" + itoa(r.vars)
@@ -263,16 +268,24 @@ func (r *run) choose(f *frame, pos token.Pos, alts []alternative) bool {
 			r.reported[p.object().key()] = true
 		}
 	}
+	failed := false
 	run := func(not bool, body func() bool) (*state, []*Node, bool) {
 		r.st, r.nodes = start.clone(), nil
 		cond.not = not
 		r.st.path = append(r.st.path, cond)
-		r.st.ctl = r.st.ctl.and(a.cond.control())
+		if !failed {
+			r.st.ctl = r.st.ctl.and(a.cond.control())
+		}
 		ended := !body()
 		r.st.path, r.st.ctl = start.path, start.ctl
 		return r.st, r.nodes, !ended
 	}
+	cond.index = cond.index && !a.orFails
 	thenState, thenNodes, thenEnds := run(false, take)
+	if failed = thenState.failed; failed {
+		cond.index = false
+		r.noteTested(a.cond)
+	}
 	elseState, elseNodes, elseEnds := run(true, func() bool { return r.choose(f, pos, alts[1:]) })
 	r.nodes = nodes
 	r.st = join(thenState, elseState, !isVersion(a.cond))
@@ -286,6 +299,19 @@ func (r *run) choose(f *frame, pos token.Pos, alts []alternative) bool {
 		r.branch(a.cond, pos, thenNodes, elseNodes)
 	}
 	return thenEnds || elseEnds
+}
+
+// fails reports whether a statement holds a call that makes the traversal fail.
+func (r *run) fails(s ast.Stmt) bool {
+	found := false
+	ast.Inspect(s, func(n ast.Node) bool {
+		if call, ok := n.(*ast.CallExpr); ok {
+			name, _ := r.pupCallee(call)
+			found = found || name == "Stream.Fail" || r.endsProgram(call)
+		}
+		return !found
+	})
+	return found
 }
 
 // branch adds the node of two alternatives and checks their condition.
@@ -469,6 +495,11 @@ func (r *run) loop(f *frame, l *loopCtx, over *value, isMap bool, pos token.Pos,
 	for _, s := range l.exits {
 		end = join(end, s, false)
 	}
+	if l.cut || !l.completes && !end.failed && l.bound != nil {
+		r.loops = append(r.loops, l)
+		r.cutShort(l, r.nodes)
+		r.loops = r.loops[:len(r.loops)-1]
+	}
 	n.Then = r.nodes
 	r.nodes = nodes
 	if len(n.Then) > 0 {
@@ -492,7 +523,7 @@ func (r *run) loop(f *frame, l *loopCtx, over *value, isMap bool, pos token.Pos,
 // newLoop makes the context of a loop in whose passes the given variables differ.
 func (r *run) newLoop(nodes ...ast.Node) *loopCtx {
 	r.bits++
-	l := &loopCtx{bit: 1 << (r.bits % 64), assigned: map[types.Object]bool{}}
+	l := &loopCtx{bit: 1 << (r.bits % 64), assigned: map[types.Object]bool{}, whole: map[types.Object]bool{}}
 	for _, n := range nodes {
 		if n == nil {
 			continue
@@ -514,6 +545,9 @@ func (r *run) newLoop(nodes ...ast.Node) *loopCtx {
 
 // noteAssigned notes the variable at the root of an expression.
 func (r *run) noteAssigned(l *loopCtx, e ast.Expr) {
+	if id, ok := ast.Unparen(e).(*ast.Ident); ok {
+		l.whole[r.pass.TypesInfo.ObjectOf(id)] = true
+	}
 	for {
 		switch x := ast.Unparen(e).(type) {
 		case *ast.SelectorExpr:

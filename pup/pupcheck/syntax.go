@@ -222,6 +222,7 @@ func (c *checker) checkCall(call *ast.CallExpr) {
 	name, _ := c.pupCallee(call)
 	switch name {
 	case "Skip":
+		c.noteSkipCall(call)
 		if len(call.Args) == 3 {
 			v := c.pass.TypesInfo.Types[call.Args[2]].Value
 			if v != nil && v.Kind() == constant.String && strings.TrimSpace(constant.StringVal(v)) == "" {

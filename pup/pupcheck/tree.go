@@ -17,6 +17,7 @@ const (
 	OpDerive                // packing: a part of a parameter is assigned what was computed from Src
 	OpBranch                // Then or Else
 	OpLoop                  // Then, any number of times
+	OpCall                  // a parameter is called; Then, if it is not known what it does
 )
 
 // A Cond is what the condition of a branch or the number of passes of a loop depends on.
@@ -36,13 +37,16 @@ type Node struct {
 	Place      Place
 	Src        []Place // OpTemp: what the value was computed from
 	Dst        []Place // OpTemp: what was assigned from the visited value
+	Lost       []Loss  // OpTemp: conversions that cannot hold every value
 	Cond       Cond
 	Open       bool // OpLoop: what is visited decides whether there is another pass
 	Assumed    bool // the place, or that it is visited at all, is a guess in favour of the programmer
 	Then, Else []*Node
+	Args       []CallArg // OpCall
 	pos        token.Pos
-	mode       mode // in which it happened
-	varies     bool // the size of the visited value varies
+	at         token.Pos // where to report it
+	mode       mode      // in which it happened
+	varies     bool      // the size of the visited value varies
 }
 
 // visible drops everything that leaves no trace in the packed data.
@@ -52,6 +56,8 @@ func visible(nodes []*Node) []*Node {
 		switch n.Op {
 		case OpVisit, OpTemp:
 			out = append(out, n)
+		case OpCall:
+			out = append(out, visible(n.Then)...)
 		case OpLoop:
 			if body := visible(n.Then); len(body) > 0 {
 				m := *n
@@ -136,6 +142,9 @@ func compareLeaves(a, b *Node) *difference {
 	if a.Op == OpTemp && b.Op == OpTemp && len(a.Src) > 0 && len(b.Src) == 0 && a.mode == packing && b.mode == sizing && a.varies {
 		return &difference{a, b, "is made for packing only: its size is not known when sizing"}
 	}
+	if opposite(a.ends(a.Src), b.ends(b.Dst)) {
+		return &difference{a, b, "is visited in opposite orders"}
+	}
 	from, to := a.end(a.Src), b.end(b.Dst)
 	if len(from) > 0 && len(to) > 0 && !slices.ContainsFunc(from, func(p Place) bool { return p.meetsAny(to) }) {
 		return &difference{a, b, ""}
@@ -143,16 +152,50 @@ func compareLeaves(a, b *Node) *difference {
 	return nil
 }
 
-// end is what a leaf is about: the visited place, or the places that a temporary stands for.
-func (n *Node) end(temps []Place) []Place {
+// ends is what a leaf is about: the visited place, or the places that a temporary stands for.
+func (n *Node) ends(temps []Place) []Place {
 	if n.Op == OpVisit {
-		return []Place{everyIndex(n.Place)}
+		return []Place{n.Place}
 	}
-	out := make([]Place, len(temps))
-	for i, p := range temps {
-		out[i] = everyIndex(p.object())
+	return temps
+}
+
+// end is what a leaf is about, whichever elements of slices are left out.
+func (n *Node) end(temps []Place) []Place {
+	var out []Place
+	for _, p := range n.ends(temps) {
+		if n.Op != OpVisit {
+			p = p.object()
+		}
+		p = everyIndex(p)
+		for i, s := range p.Steps {
+			if s.Op == opIndex && (s.Out != "" || s.Hi < 0) {
+				p.Steps[i] = everyElement()
+			}
+		}
+		out = append(out, p)
 	}
 	return out
+}
+
+// opposite reports whether loops go up in places and down in the same places elsewhere.
+func opposite(from, to []Place) bool {
+	found := false
+	for _, a := range from {
+		for _, b := range to {
+			for i := range min(len(a.Steps), len(b.Steps)) {
+				s, o := a.Steps[i], b.Steps[i]
+				if s.Op != o.Op || s.Op != opIndex && !s.meets(o) {
+					break
+				}
+				if s.Dir == o.Dir && s.Op == opIndex {
+					return false
+				}
+				found = found || s.Dir*o.Dir < 0
+			}
+		}
+	}
+	return found
 }
 
 // first is the first leaf at or below a node, for messages.

@@ -19,6 +19,7 @@ const (
 	fromEnvironment
 	fromChannel
 	inMapOrder // elements stand in the order of a map
+	fromPass   // a variable that the passes of a loop hand on
 )
 
 // deps is what a value depends on.
@@ -26,6 +27,7 @@ type deps struct {
 	src    map[string]Place // parts of parameters that it was computed from
 	unset  map[string]Place // those of src that unpacking had not restored when they were read
 	temps  map[*Node]bool   // visits of temporaries whose data it holds
+	lost   map[string]Loss  // conversions on the way that cannot hold every value
 	flags  flags
 	loops  uint64 // loops in whose passes it differs
 	global string // name of a variable, for messages
@@ -47,12 +49,13 @@ func (d deps) and(o deps) deps {
 	if d.global == "" {
 		d.global = o.global
 	}
-	return deps{union(d.src, o.src), union(d.unset, o.unset), union(d.temps, o.temps), d.flags | o.flags, d.loops | o.loops, d.global}
+	return deps{union(d.src, o.src), union(d.unset, o.unset), union(d.temps, o.temps), union(d.lost, o.lost),
+		d.flags | o.flags, d.loops | o.loops, d.global}
 }
 
 // control is what remains of the dependence of a condition for a value assigned under it.
 func (d deps) control() deps {
-	d.temps, d.flags = nil, d.flags&^inMapOrder
+	d.temps, d.lost, d.flags = nil, nil, d.flags&^(inMapOrder|fromPass)
 	return d
 }
 
@@ -78,13 +81,6 @@ type closure struct {
 	targs    *typeArgs
 }
 
-// A bound is the interval of a loop's variable.
-type bound struct {
-	lo, hi int64  // hi < 0: unknown
-	over   *Place // what is ranged over
-	text   string
-}
-
 // A value is what is known of an expression's value. Values are not changed once made.
 type value struct {
 	deps
@@ -103,12 +99,16 @@ type value struct {
 	text    string // the same for equal values
 	loop    *bound // the value is this loop's variable
 	cmp     *comparison
-	errVal  bool      // an error value
-	length  *Place    // it is the length of what stands there
-	window  *[2]int64 // a slice of these elements of an array
-	made    bool      // a new slice, map or pointer, or another length of an old one: no content yet
-	carries bool      // it may hold the stream
-	vague   bool      // refs are a guess
+	errVal  bool       // an error value
+	length  *measure   // it comes from the length of a slice
+	window  *[2]int64  // a slice of these elements of an array
+	made    bool       // a new slice, map or pointer, or another length of an old one: no content yet
+	carries bool       // it may hold the stream
+	vague   bool       // refs are a guess
+	clipped bool       // a slice that append cannot extend in place
+	data    bool       // just what was visited
+	origin  types.Type // what a number was before it was converted
+	moving  bool       // a variable that is another slice in every pass of a loop
 }
 
 // A comparison is a condition of the form subject op constant.
@@ -194,6 +194,7 @@ func joinValues(a, b *value) *value {
 	if a.text == b.text && a.listed {
 		j.list, j.listed = b.list, b.listed
 	}
+	j.length = joinMeasures(a, b)
 	j.fields = joinFields(a, b)
 	return j
 }

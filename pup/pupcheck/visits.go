@@ -39,10 +39,11 @@ func (r *run) visit(kind string, a visitArg) {
 
 // visitPlace notes the visit of a part of a parameter.
 func (r *run) visitPlace(kind string, p Place, a visitArg, typ types.Type, assumed bool) {
-	at := p
+	at := r.refine(p)
 	if a.shape {
-		at = p.shape()
+		at = at.shape()
 	}
+	r.notePacked(at)
 	n := &Node{Op: OpVisit, Kind: kind, Type: typeText(typ), Place: at, Assumed: assumed, pos: a.pos}
 	r.nodes = append(r.nodes, n)
 	v := &visit{node: n, path: slices.Clone(r.st.path), loops: p.loops, typ: typ, pos: r.position(a.pos)}
@@ -65,12 +66,18 @@ func (r *run) visitPlace(kind string, p Place, a visitArg, typ types.Type, assum
 	}
 }
 
-// forget drops what was stored at a place before it was visited.
+// forget drops what was stored at a place before it was visited, also as part of a larger value.
 func (r *run) forget(p Place) {
+	within := false
 	for k, e := range r.st.store {
 		if p.Root == e.place.Root && p.covers(e.place) {
 			delete(r.st.store, k)
 		}
+		within = within || e.place.covers(p)
+	}
+	if within {
+		r.vars++
+		r.st.store[p.key()] = entry{p, &value{text: "data" + itoa(r.vars)}}
 	}
 }
 
@@ -107,7 +114,8 @@ func (r *run) visitTemp(kind string, p Place, a visitArg) {
 	if kindOf == headerOf || kindOf == copyOf {
 		kindOf, refs = noRef, nil
 	}
-	got := &value{deps: deps{flags: fromStream, temps: map[*Node]bool{n: true}, loops: d.loops | r.bit()}, kind: kindOf, refs: refs}
+	got := &value{deps: deps{flags: fromStream, temps: map[*Node]bool{n: true}, loops: d.loops | r.bit()}, kind: kindOf, refs: refs,
+		data: true}
 	r.vars++
 	got.text = "data" + itoa(r.vars)
 	r.st.set(p, got)
@@ -131,8 +139,10 @@ func (r *run) temp(kind string, a visitArg, d deps) *Node {
 	r.checkType(kind, Place{Root: -1}, a.typ, a)
 	n := &Node{Op: OpTemp, Kind: kind, Type: typeText(a.typ), Assumed: a.assumed, pos: a.pos, mode: r.mode, varies: varies(a.typ)}
 	for _, p := range d.src {
-		n.Src = append(n.Src, p)
+		n.Src = append(n.Src, r.refine(p))
 	}
+	r.notePacked(n.Src...)
+	n.Lost, n.at = r.losses(d), r.position(a.pos)
 	slices.SortFunc(n.Src, func(a, b Place) int { return compareStrings(a.key(), b.key()) })
 	return n
 }

@@ -2,14 +2,17 @@
 
 package main
 
-import "github.com/byssus-hpc/byssus/pup"
+import (
+	"github.com/byssus-hpc/byssus/pup"
+	"github.com/byssus-hpc/byssus/pup/gen"
+)
 
 // Fields of System that lie side by side in memory.
 var pupSystem0 = pup.BlockOf[System]("Step", "Random")
 
 // PUP visits every field of System.
 func (x *System) PUP(p *pup.Stream) {
-	if pup.Old(p, x) {
+	if gen.Old(p, x) {
 		return
 	}
 	pupSystem0.PUP(p, x) // Step, Random: one copy of 16 bytes
@@ -19,7 +22,7 @@ func (x *System) PUP(p *pup.Stream) {
 
 // PUP visits Vec in one copy of 16 bytes.
 func (x *Vec) PUP(p *pup.Stream) {
-	if pup.Old(p, x) {
+	if gen.Old(p, x) {
 		return
 	}
 	pup.Plain(p, x)
@@ -27,7 +30,7 @@ func (x *Vec) PUP(p *pup.Stream) {
 
 // PUP visits Body in one copy of 48 bytes.
 func (x *Body) PUP(p *pup.Stream) {
-	if pup.Old(p, x) {
+	if gen.Old(p, x) {
 		return
 	}
 	pup.Plain(p, x)
@@ -35,7 +38,7 @@ func (x *Body) PUP(p *pup.Stream) {
 
 // PUP visits Ball in one copy of 48 bytes.
 func (x *Ball) PUP(p *pup.Stream) {
-	if pup.Old(p, x) {
+	if gen.Old(p, x) {
 		return
 	}
 	pup.Plain(p, x)
@@ -46,7 +49,7 @@ var pupDecaying0 = pup.BlockOf[Decaying]("Body", "Rate")
 
 // PUP visits every field of Decaying.
 func (x *Decaying) PUP(p *pup.Stream) {
-	if pup.Old(p, x) {
+	if gen.Old(p, x) {
 		return
 	}
 	pupDecaying0.PUP(p, x) // Body, Rate: one copy of 56 bytes
@@ -55,7 +58,7 @@ func (x *Decaying) PUP(p *pup.Stream) {
 
 // PUP visits every field of Tracked.
 func (x *Tracked[P]) PUP(p *pup.Stream) {
-	if pup.Old(p, x) {
+	if gen.Old(p, x) {
 		return
 	}
 	pup.Value(p, &x.Of)
@@ -65,7 +68,7 @@ func (x *Tracked[P]) PUP(p *pup.Stream) {
 
 // PUP visits the value of Cluster.
 func (x *Cluster) PUP(p *pup.Stream) {
-	if pup.Old(p, x) {
+	if gen.Old(p, x) {
 		return
 	}
 	pup.Slice(p, x, pup.Interface)

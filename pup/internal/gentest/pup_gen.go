@@ -8,12 +8,13 @@ import (
 	"time"
 
 	"github.com/byssus-hpc/byssus/pup"
+	"github.com/byssus-hpc/byssus/pup/gen"
 	"github.com/byssus-hpc/byssus/pup/internal/gentest/other"
 )
 
 // PUP visits Vec3 in one copy of 24 bytes.
 func (x *Vec3) PUP(p *pup.Stream) {
-	if pup.Old(p, x) {
+	if gen.Old(p, x) {
 		return
 	}
 	pup.Plain(p, x)
@@ -24,7 +25,7 @@ var pupParticle0 = pup.BlockOf[Particle]("ID", "Pos", "Vel", "Mass")
 
 // PUP visits every field of Particle.
 func (x *Particle) PUP(p *pup.Stream) {
-	if pup.Old(p, x) {
+	if gen.Old(p, x) {
 		return
 	}
 	pupParticle0.PUP(p, x) // ID, Pos, Vel, Mass: one copy of 64 bytes
@@ -42,7 +43,7 @@ var (
 
 // PUP visits every field of Padded.
 func (x *Padded) PUP(p *pup.Stream) {
-	if pup.Old(p, x) {
+	if gen.Old(p, x) {
 		return
 	}
 	pupPadded0.PUP(p, x) // A, B, C, Flag: one copy of 5 bytes
@@ -51,7 +52,7 @@ func (x *Padded) PUP(p *pup.Stream) {
 
 // PUP visits every field of PaddedOnce.
 func (x *PaddedOnce) PUP(p *pup.Stream) {
-	if pup.Old(p, x) {
+	if gen.Old(p, x) {
 		return
 	}
 	pup.Bool(p, &x.Flag)
@@ -67,7 +68,7 @@ var (
 
 // PUP visits every field of Numbers.
 func (x *Numbers) PUP(p *pup.Stream) {
-	if pup.Old(p, x) {
+	if gen.Old(p, x) {
 		return
 	}
 	pupNumbers0.PUP(p, x) // I, I8: one copy of 9 bytes
@@ -78,7 +79,7 @@ func (x *Numbers) PUP(p *pup.Stream) {
 
 // PUP visits every field of Measure.
 func (x *Measure) PUP(p *pup.Stream) {
-	if pup.Old(p, x) {
+	if gen.Old(p, x) {
 		return
 	}
 	pup.Plain(p, &x.Place)
@@ -95,62 +96,62 @@ func (x *Measure) PUP(p *pup.Stream) {
 }
 
 // A short Measure is packed and unpacked at once.
-var _ = pup.Short(
+var _ = gen.Short(
 	func(room []byte, x *Measure) int {
-		if pup.PlainRoom(&x.Place)+
-			pup.TextRoom(x.Label)+
-			pup.SliceRoom(x.Temps)+
-			pup.PlainRoom(&x.ID)+
-			pup.PlainRoom(&x.Phases)+
-			pup.SliceRoom(x.Counts)+
-			pup.TextRoom(x.Notes)+
-			pup.SliceRoom(x.Raw)+
-			pup.SliceRoom(x.Pos)+
-			pup.PlainRoom(&x.Rank) > len(room) {
+		if gen.PlainRoom(&x.Place)+
+			gen.TextRoom(x.Label)+
+			gen.SliceRoom(x.Temps)+
+			gen.PlainRoom(&x.ID)+
+			gen.PlainRoom(&x.Phases)+
+			gen.SliceRoom(x.Counts)+
+			gen.TextRoom(x.Notes)+
+			gen.SliceRoom(x.Raw)+
+			gen.SliceRoom(x.Pos)+
+			gen.PlainRoom(&x.Rank) > len(room) {
 			return 0
 		}
-		n := pup.ShortPlain(room, &x.Place)
-		n += pup.ShortText(room[n:], x.Label)
-		n += pup.ShortSlice(room[n:], x.Temps)
-		n += pup.ShortPlain(room[n:], &x.ID)
-		n += pup.ShortPlain(room[n:], &x.Phases)
-		n += pup.ShortSlice(room[n:], x.Counts)
-		n += pup.ShortText(room[n:], x.Notes)
-		n += pup.ShortSlice(room[n:], x.Raw)
-		n += pup.ShortSlice(room[n:], x.Pos)
-		return n + pup.ShortPlain(room[n:], &x.Rank)
+		n := gen.ShortPlain(room, &x.Place)
+		n += gen.ShortText(room[n:], x.Label)
+		n += gen.ShortSlice(room[n:], x.Temps)
+		n += gen.ShortPlain(room[n:], &x.ID)
+		n += gen.ShortPlain(room[n:], &x.Phases)
+		n += gen.ShortSlice(room[n:], x.Counts)
+		n += gen.ShortText(room[n:], x.Notes)
+		n += gen.ShortSlice(room[n:], x.Raw)
+		n += gen.ShortSlice(room[n:], x.Pos)
+		return n + gen.ShortPlain(room[n:], &x.Rank)
 	},
 	func(p *pup.Stream, data []byte, x *Measure) int {
-		e1 := pup.PlainRoom(&x.Place)
-		e2 := pup.TextEnd(data, e1)
-		e3 := pup.SliceEnd(data, e2, x.Temps)
-		e4 := e3 + pup.PlainRoom(&x.ID)
-		e5 := e4 + pup.PlainRoom(&x.Phases)
-		e6 := pup.SliceEnd(data, e5, x.Counts)
-		e7 := pup.TextEnd(data, e6)
-		e8 := pup.SliceEnd(data, e7, x.Raw)
-		e9 := pup.SliceEnd(data, e8, x.Pos)
-		e10 := e9 + pup.PlainRoom(&x.Rank)
+		e1 := gen.PlainRoom(&x.Place)
+		e2 := gen.TextEnd(data, e1)
+		e3 := gen.SliceEnd(data, e2, x.Temps)
+		e4 := e3 + gen.PlainRoom(&x.ID)
+		e5 := e4 + gen.PlainRoom(&x.Phases)
+		e6 := gen.SliceEnd(data, e5, x.Counts)
+		e7 := gen.TextEnd(data, e6)
+		e8 := gen.SliceEnd(data, e7, x.Raw)
+		e9 := gen.SliceEnd(data, e8, x.Pos)
+		e10 := e9 + gen.PlainRoom(&x.Rank)
 		if e10 > len(data) {
 			return 0
 		}
-		pup.FillPlain(data[:e1], &x.Place)
-		pup.FillText(p, data[e1:e2], &x.Label)
-		pup.FillSlice(p, data[e2:e3], &x.Temps)
-		pup.FillPlain(data[e3:e4], &x.ID)
-		pup.FillPlain(data[e4:e5], &x.Phases)
-		pup.FillSlice(p, data[e5:e6], &x.Counts)
-		pup.FillText(p, data[e6:e7], &x.Notes)
-		pup.FillSlice(p, data[e7:e8], &x.Raw)
-		pup.FillSlice(p, data[e8:e9], &x.Pos)
-		pup.FillPlain(data[e9:e10], &x.Rank)
+		gen.FillPlain(data[:e1], &x.Place)
+		gen.FillText(p, data[e1:e2], &x.Label)
+		gen.FillSlice(p, data[e2:e3], &x.Temps)
+		gen.FillPlain(data[e3:e4], &x.ID)
+		gen.FillPlain(data[e4:e5], &x.Phases)
+		gen.FillSlice(p, data[e5:e6], &x.Counts)
+		gen.FillText(p, data[e6:e7], &x.Notes)
+		gen.FillSlice(p, data[e7:e8], &x.Raw)
+		gen.FillSlice(p, data[e8:e9], &x.Pos)
+		gen.FillPlain(data[e9:e10], &x.Rank)
 		return e10
 	},
 )
 
 // PUP visits every field of Named.
 func (x *Named) PUP(p *pup.Stream) {
-	if pup.Old(p, x) {
+	if gen.Old(p, x) {
 		return
 	}
 	pup.Number(p, &x.Temp)
@@ -165,7 +166,7 @@ func (x *Named) PUP(p *pup.Stream) {
 
 // PUP visits every field of Containers.
 func (x *Containers) PUP(p *pup.Stream) {
-	if pup.Old(p, x) {
+	if gen.Old(p, x) {
 		return
 	}
 	pup.Slice(p, &x.Rows, pup.PlainSlice)
@@ -198,7 +199,7 @@ func (x *Containers) PUP(p *pup.Stream) {
 
 // PUP visits every field of Node.
 func (x *Node) PUP(p *pup.Stream) {
-	if pup.Old(p, x) {
+	if gen.Old(p, x) {
 		return
 	}
 	pup.Number(p, &x.Value)
@@ -214,7 +215,7 @@ func (x *Node) PUP(p *pup.Stream) {
 
 // PUP visits Circle in one copy of 8 bytes.
 func (x *Circle) PUP(p *pup.Stream) {
-	if pup.Old(p, x) {
+	if gen.Old(p, x) {
 		return
 	}
 	pup.Plain(p, x)
@@ -222,7 +223,7 @@ func (x *Circle) PUP(p *pup.Stream) {
 
 // PUP visits every field of Square.
 func (x *Square) PUP(p *pup.Stream) {
-	if pup.Old(p, x) {
+	if gen.Old(p, x) {
 		return
 	}
 	pup.Number(p, &x.Side)
@@ -230,29 +231,29 @@ func (x *Square) PUP(p *pup.Stream) {
 }
 
 // A short Square is packed and unpacked at once.
-var _ = pup.Short(
+var _ = gen.Short(
 	func(room []byte, x *Square) int {
-		if pup.PlainRoom(&x.Side)+pup.TextRoom(x.Note) > len(room) {
+		if gen.PlainRoom(&x.Side)+gen.TextRoom(x.Note) > len(room) {
 			return 0
 		}
-		n := pup.ShortPlain(room, &x.Side)
-		return n + pup.ShortText(room[n:], x.Note)
+		n := gen.ShortPlain(room, &x.Side)
+		return n + gen.ShortText(room[n:], x.Note)
 	},
 	func(p *pup.Stream, data []byte, x *Square) int {
-		e1 := pup.PlainRoom(&x.Side)
-		e2 := pup.TextEnd(data, e1)
+		e1 := gen.PlainRoom(&x.Side)
+		e2 := gen.TextEnd(data, e1)
 		if e2 > len(data) {
 			return 0
 		}
-		pup.FillPlain(data[:e1], &x.Side)
-		pup.FillText(p, data[e1:e2], &x.Note)
+		gen.FillPlain(data[:e1], &x.Side)
+		gen.FillText(p, data[e1:e2], &x.Note)
 		return e2
 	},
 )
 
 // PUP visits every field of Drawing.
 func (x *Drawing) PUP(p *pup.Stream) {
-	if pup.Old(p, x) {
+	if gen.Old(p, x) {
 		return
 	}
 	pup.Interface(p, &x.Main)
@@ -263,7 +264,7 @@ func (x *Drawing) PUP(p *pup.Stream) {
 
 // PUP visits every field of Base.
 func (x *Base) PUP(p *pup.Stream) {
-	if pup.Old(p, x) {
+	if gen.Old(p, x) {
 		return
 	}
 	pup.Number(p, &x.Serial)
@@ -271,29 +272,29 @@ func (x *Base) PUP(p *pup.Stream) {
 }
 
 // A short Base is packed and unpacked at once.
-var _ = pup.Short(
+var _ = gen.Short(
 	func(room []byte, x *Base) int {
-		if pup.PlainRoom(&x.Serial)+pup.TextRoom(x.Title) > len(room) {
+		if gen.PlainRoom(&x.Serial)+gen.TextRoom(x.Title) > len(room) {
 			return 0
 		}
-		n := pup.ShortPlain(room, &x.Serial)
-		return n + pup.ShortText(room[n:], x.Title)
+		n := gen.ShortPlain(room, &x.Serial)
+		return n + gen.ShortText(room[n:], x.Title)
 	},
 	func(p *pup.Stream, data []byte, x *Base) int {
-		e1 := pup.PlainRoom(&x.Serial)
-		e2 := pup.TextEnd(data, e1)
+		e1 := gen.PlainRoom(&x.Serial)
+		e2 := gen.TextEnd(data, e1)
 		if e2 > len(data) {
 			return 0
 		}
-		pup.FillPlain(data[:e1], &x.Serial)
-		pup.FillText(p, data[e1:e2], &x.Title)
+		gen.FillPlain(data[:e1], &x.Serial)
+		gen.FillText(p, data[e1:e2], &x.Title)
 		return e2
 	},
 )
 
 // PUP visits every field of Derived.
 func (x *Derived) PUP(p *pup.Stream) {
-	if pup.Old(p, x) {
+	if gen.Old(p, x) {
 		return
 	}
 	x.Base.PUP(p)
@@ -305,7 +306,7 @@ func (x *Derived) PUP(p *pup.Stream) {
 
 // PUP visits every field of Special.
 func (x *Special) PUP(p *pup.Stream) {
-	if pup.Old(p, x) {
+	if gen.Old(p, x) {
 		return
 	}
 	pup.Time(p, &x.At)
@@ -323,7 +324,7 @@ func (x *Special) PUP(p *pup.Stream) {
 
 // PUP visits every field of Foreign.
 func (x *Foreign) PUP(p *pup.Stream) {
-	if pup.Old(p, x) {
+	if gen.Old(p, x) {
 		return
 	}
 	pup.Plain(p, &x.Point)
@@ -347,7 +348,7 @@ func (x *Lists) PUP(p *pup.Stream) {
 
 // PUP visits every field of Copy.
 func (x *Copy) PUP(p *pup.Stream) {
-	if pup.Old(p, x) {
+	if gen.Old(p, x) {
 		return
 	}
 	pup.String(p, &x.Name)
@@ -356,7 +357,7 @@ func (x *Copy) PUP(p *pup.Stream) {
 
 // PUP visits every field of Reflected.
 func (x *Reflected) PUP(p *pup.Stream) {
-	if pup.Old(p, x) {
+	if gen.Old(p, x) {
 		return
 	}
 	pup.Value(p, &x.Inner)             // by reflection: Inner has no PUP
@@ -370,7 +371,7 @@ var pupSkipping0 = pup.BlockOf[Skipping]("A", "B")
 
 // PUP visits every field of Skipping.
 func (x *Skipping) PUP(p *pup.Stream) {
-	if pup.Old(p, x) {
+	if gen.Old(p, x) {
 		return
 	}
 	pup.Skip(p, &x.mu, "free when saved")
@@ -389,7 +390,7 @@ var (
 
 // PUP visits every field of Blank.
 func (x *Blank) PUP(p *pup.Stream) {
-	if pup.Old(p, x) {
+	if gen.Old(p, x) {
 		return
 	}
 	pupBlank0.PUP(p, x) // A, B: one copy of 8 bytes
@@ -398,14 +399,14 @@ func (x *Blank) PUP(p *pup.Stream) {
 
 // PUP visits every field of Empty.
 func (x *Empty) PUP(p *pup.Stream) {
-	if pup.Old(p, x) {
+	if gen.Old(p, x) {
 		return
 	}
 }
 
 // PUP visits every field of Nothing.
 func (x *Nothing) PUP(p *pup.Stream) {
-	if pup.Old(p, x) {
+	if gen.Old(p, x) {
 		return
 	}
 	pup.Plain(p, &x.Done)
@@ -414,7 +415,7 @@ func (x *Nothing) PUP(p *pup.Stream) {
 
 // PUP visits the value of Grid.
 func (x *Grid) PUP(p *pup.Stream) {
-	if pup.Old(p, x) {
+	if gen.Old(p, x) {
 		return
 	}
 	pup.Slice(p, x, func(p *pup.Stream, e *[]Particle) {
@@ -424,7 +425,7 @@ func (x *Grid) PUP(p *pup.Stream) {
 
 // PUP visits the value of Table.
 func (x *Table) PUP(p *pup.Stream) {
-	if pup.Old(p, x) {
+	if gen.Old(p, x) {
 		return
 	}
 	pup.Map(p, x, pup.String, pup.Number)
@@ -432,7 +433,7 @@ func (x *Table) PUP(p *pup.Stream) {
 
 // PUP visits Matrix in one copy of 128 bytes.
 func (x *Matrix) PUP(p *pup.Stream) {
-	if pup.Old(p, x) {
+	if gen.Old(p, x) {
 		return
 	}
 	pup.Plain(p, x)
@@ -440,7 +441,7 @@ func (x *Matrix) PUP(p *pup.Stream) {
 
 // PUP visits the value of Title.
 func (x *Title) PUP(p *pup.Stream) {
-	if pup.Old(p, x) {
+	if gen.Old(p, x) {
 		return
 	}
 	pup.String(p, x)
@@ -448,7 +449,7 @@ func (x *Title) PUP(p *pup.Stream) {
 
 // PUP visits the value of ID.
 func (x *ID) PUP(p *pup.Stream) {
-	if pup.Old(p, x) {
+	if gen.Old(p, x) {
 		return
 	}
 	pup.Number(p, x)
@@ -456,7 +457,7 @@ func (x *ID) PUP(p *pup.Stream) {
 
 // PUP visits the value of Mask.
 func (x *Mask) PUP(p *pup.Stream) {
-	if pup.Old(p, x) {
+	if gen.Old(p, x) {
 		return
 	}
 	pup.PlainSlice(p, x)
@@ -464,7 +465,7 @@ func (x *Mask) PUP(p *pup.Stream) {
 
 // PUP visits the value of Pair.
 func (x *Pair) PUP(p *pup.Stream) {
-	if pup.Old(p, x) {
+	if gen.Old(p, x) {
 		return
 	}
 	pup.Array(p, x[:], func(p *pup.Stream, e *Base) { e.PUP(p) })
@@ -472,7 +473,7 @@ func (x *Pair) PUP(p *pup.Stream) {
 
 // PUP visits every field of Holder.
 func (x *Holder) PUP(p *pup.Stream) {
-	if pup.Old(p, x) {
+	if gen.Old(p, x) {
 		return
 	}
 	x.Grid.PUP(p)
@@ -488,7 +489,7 @@ func (x *Holder) PUP(p *pup.Stream) {
 
 // PUP visits every field of Aliased.
 func (x *Aliased) PUP(p *pup.Stream) {
-	if pup.Old(p, x) {
+	if gen.Old(p, x) {
 		return
 	}
 	x.One.PUP(p)
@@ -514,7 +515,7 @@ var pupCounted0 = pup.BlockOf[Counted]("A", "B")
 
 // PUP visits every field of Counted.
 func (x *Counted) PUP(p *pup.Stream) {
-	if pup.Old(p, x) {
+	if gen.Old(p, x) {
 		return
 	}
 	pupCounted0.PUP(p, x) // A, B: one copy of 16 bytes
@@ -525,7 +526,7 @@ func (x *Counted) PUP(p *pup.Stream) {
 
 // PUP visits every field of Later.
 func (x *Later) PUP(p *pup.Stream) {
-	if pup.Old(p, x) {
+	if gen.Old(p, x) {
 		return
 	}
 	pup.Number(p, &x.Serial)
@@ -533,29 +534,29 @@ func (x *Later) PUP(p *pup.Stream) {
 }
 
 // A short Later is packed and unpacked at once.
-var _ = pup.Short(
+var _ = gen.Short(
 	func(room []byte, x *Later) int {
-		if pup.PlainRoom(&x.Serial)+pup.TextRoom(x.Title) > len(room) {
+		if gen.PlainRoom(&x.Serial)+gen.TextRoom(x.Title) > len(room) {
 			return 0
 		}
-		n := pup.ShortPlain(room, &x.Serial)
-		return n + pup.ShortText(room[n:], x.Title)
+		n := gen.ShortPlain(room, &x.Serial)
+		return n + gen.ShortText(room[n:], x.Title)
 	},
 	func(p *pup.Stream, data []byte, x *Later) int {
-		e1 := pup.PlainRoom(&x.Serial)
-		e2 := pup.TextEnd(data, e1)
+		e1 := gen.PlainRoom(&x.Serial)
+		e2 := gen.TextEnd(data, e1)
 		if e2 > len(data) {
 			return 0
 		}
-		pup.FillPlain(data[:e1], &x.Serial)
-		pup.FillText(p, data[e1:e2], &x.Title)
+		gen.FillPlain(data[:e1], &x.Serial)
+		gen.FillText(p, data[e1:e2], &x.Title)
 		return e2
 	},
 )
 
 // PUP visits every field of Woods.
 func (x *Woods) PUP(p *pup.Stream) {
-	if pup.Old(p, x) {
+	if gen.Old(p, x) {
 		return
 	}
 	pup.Map(p, &x.Forest, pup.String, func(p *pup.Stream, e *[]Forest) {
@@ -573,7 +574,7 @@ func (x *Woods) PUP(p *pup.Stream) {
 
 // PUP visits the value of Groves.
 func (x *Groves) PUP(p *pup.Stream) {
-	if pup.Old(p, x) {
+	if gen.Old(p, x) {
 		return
 	}
 	pup.Slice(p, x, func(p *pup.Stream, e *Groves) { e.PUP(p) })
@@ -581,7 +582,7 @@ func (x *Groves) PUP(p *pup.Stream) {
 
 // PUP visits every field of unexported.
 func (x *unexported) PUP(p *pup.Stream) {
-	if pup.Old(p, x) {
+	if gen.Old(p, x) {
 		return
 	}
 	x.manual.PUP(p)
@@ -593,7 +594,7 @@ func (x *unexported) PUP(p *pup.Stream) {
 
 // PUP visits every field of Box.
 func (x *Box[T]) PUP(p *pup.Stream) {
-	if pup.Old(p, x) {
+	if gen.Old(p, x) {
 		return
 	}
 	pup.String(p, &x.Label)
@@ -606,7 +607,7 @@ func (x *Box[T]) PUP(p *pup.Stream) {
 
 // PUP visits every field of Series.
 func (x *Series[K, N, B]) PUP(p *pup.Stream) {
-	if pup.Old(p, x) {
+	if gen.Old(p, x) {
 		return
 	}
 	pup.String(p, &x.Key)
@@ -622,7 +623,7 @@ func (x *Series[K, N, B]) PUP(p *pup.Stream) {
 
 // PUP visits the value of List.
 func (x *List[T]) PUP(p *pup.Stream) {
-	if pup.Old(p, x) {
+	if gen.Old(p, x) {
 		return
 	}
 	pup.Slice(p, x, pup.Value)
@@ -630,7 +631,7 @@ func (x *List[T]) PUP(p *pup.Stream) {
 
 // PUP visits every field of Boxes.
 func (x *Boxes) PUP(p *pup.Stream) {
-	if pup.Old(p, x) {
+	if gen.Old(p, x) {
 		return
 	}
 	x.Ints.PUP(p)

@@ -598,6 +598,83 @@ func (x *Label) GetText() string {
 	return ""
 }
 
+// Small is the value of one short message.
+type Small struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Id            int64                  `protobuf:"varint,1,opt,name=id,proto3" json:"id,omitempty"`
+	Name          string                 `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
+	X             float64                `protobuf:"fixed64,3,opt,name=x,proto3" json:"x,omitempty"`
+	Y             float64                `protobuf:"fixed64,4,opt,name=y,proto3" json:"y,omitempty"`
+	Z             float64                `protobuf:"fixed64,5,opt,name=z,proto3" json:"z,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Small) Reset() {
+	*x = Small{}
+	mi := &file_models_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Small) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Small) ProtoMessage() {}
+
+func (x *Small) ProtoReflect() protoreflect.Message {
+	mi := &file_models_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Small.ProtoReflect.Descriptor instead.
+func (*Small) Descriptor() ([]byte, []int) {
+	return file_models_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *Small) GetId() int64 {
+	if x != nil {
+		return x.Id
+	}
+	return 0
+}
+
+func (x *Small) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *Small) GetX() float64 {
+	if x != nil {
+		return x.X
+	}
+	return 0
+}
+
+func (x *Small) GetY() float64 {
+	if x != nil {
+		return x.Y
+	}
+	return 0
+}
+
+func (x *Small) GetZ() float64 {
+	if x != nil {
+		return x.Z
+	}
+	return 0
+}
+
 var File_models_proto protoreflect.FileDescriptor
 
 const file_models_proto_rawDesc = "" +
@@ -645,7 +722,13 @@ const file_models_proto_rawDesc = "" +
 	"\acorners\x18\x02 \x03(\v2\x13.byssus.bench.PointR\acorners\"@\n" +
 	"\x05Label\x12#\n" +
 	"\x02at\x18\x01 \x01(\v2\x13.byssus.bench.PointR\x02at\x12\x12\n" +
-	"\x04text\x18\x02 \x01(\tR\x04textB4Z2github.com/byssus-hpc/byssus/bench/pup/internal/pbb\x06proto3"
+	"\x04text\x18\x02 \x01(\tR\x04text\"U\n" +
+	"\x05Small\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\x03R\x02id\x12\x12\n" +
+	"\x04name\x18\x02 \x01(\tR\x04name\x12\f\n" +
+	"\x01x\x18\x03 \x01(\x01R\x01x\x12\f\n" +
+	"\x01y\x18\x04 \x01(\x01R\x01y\x12\f\n" +
+	"\x01z\x18\x05 \x01(\x01R\x01zB4Z2github.com/byssus-hpc/byssus/bench/pup/internal/pbb\x06proto3"
 
 var (
 	file_models_proto_rawDescOnce sync.Once
@@ -659,7 +742,7 @@ func file_models_proto_rawDescGZIP() []byte {
 	return file_models_proto_rawDescData
 }
 
-var file_models_proto_msgTypes = make([]protoimpl.MessageInfo, 13)
+var file_models_proto_msgTypes = make([]protoimpl.MessageInfo, 14)
 var file_models_proto_goTypes = []any{
 	(*Catalog)(nil), // 0: byssus.bench.Catalog
 	(*Row)(nil),     // 1: byssus.bench.Row
@@ -671,14 +754,15 @@ var file_models_proto_goTypes = []any{
 	(*Box)(nil),     // 7: byssus.bench.Box
 	(*Polygon)(nil), // 8: byssus.bench.Polygon
 	(*Label)(nil),   // 9: byssus.bench.Label
-	nil,             // 10: byssus.bench.Catalog.CellsEntry
-	nil,             // 11: byssus.bench.Catalog.BodiesEntry
-	nil,             // 12: byssus.bench.Row.CellsEntry
+	(*Small)(nil),   // 10: byssus.bench.Small
+	nil,             // 11: byssus.bench.Catalog.CellsEntry
+	nil,             // 12: byssus.bench.Catalog.BodiesEntry
+	nil,             // 13: byssus.bench.Row.CellsEntry
 }
 var file_models_proto_depIdxs = []int32{
-	10, // 0: byssus.bench.Catalog.cells:type_name -> byssus.bench.Catalog.CellsEntry
-	11, // 1: byssus.bench.Catalog.bodies:type_name -> byssus.bench.Catalog.BodiesEntry
-	12, // 2: byssus.bench.Row.cells:type_name -> byssus.bench.Row.CellsEntry
+	11, // 0: byssus.bench.Catalog.cells:type_name -> byssus.bench.Catalog.CellsEntry
+	12, // 1: byssus.bench.Catalog.bodies:type_name -> byssus.bench.Catalog.BodiesEntry
+	13, // 2: byssus.bench.Row.cells:type_name -> byssus.bench.Row.CellsEntry
 	4,  // 3: byssus.bench.Drawing.shapes:type_name -> byssus.bench.Shape
 	6,  // 4: byssus.bench.Shape.circle:type_name -> byssus.bench.Circle
 	7,  // 5: byssus.bench.Shape.box:type_name -> byssus.bench.Box
@@ -715,7 +799,7 @@ func file_models_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_models_proto_rawDesc), len(file_models_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   13,
+			NumMessages:   14,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -2,11 +2,14 @@
 
 package external_test
 
-import "github.com/byssus-hpc/byssus/pup"
+import (
+	"github.com/byssus-hpc/byssus/pup"
+	"github.com/byssus-hpc/byssus/pup/gen"
+)
 
 // PUP visits every field of fixture.
 func (x *fixture) PUP(p *pup.Stream) {
-	if pup.Old(p, x) {
+	if gen.Old(p, x) {
 		return
 	}
 	pup.Plain(p, &x.At)

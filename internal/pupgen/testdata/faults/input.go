@@ -35,13 +35,9 @@ type Locks struct {
 }
 
 type Addresses struct {
-	U uintptr
 	P unsafe.Pointer
 	A atomic.Pointer[int]
-	H handle
 }
-
-type handle uintptr
 
 type Context struct{ ctx context.Context }
 

@@ -8,11 +8,12 @@ import (
 	"github.com/byssus-hpc/byssus/internal/pupgen/testdata/names/one/other"
 	other2 "github.com/byssus-hpc/byssus/internal/pupgen/testdata/names/two/other"
 	pup2 "github.com/byssus-hpc/byssus/pup"
+	"github.com/byssus-hpc/byssus/pup/gen"
 )
 
 // PUP visits every field of x.
 func (xx *x) PUP(pp *pup2.Stream) {
-	if pup2.Old(pp, xx) {
+	if gen.Old(pp, xx) {
 		return
 	}
 	pup2.String(pp, &xx.Name)
@@ -20,7 +21,7 @@ func (xx *x) PUP(pp *pup2.Stream) {
 
 // PUP visits the value of p.
 func (xx *p) PUP(pp *pup2.Stream) {
-	if pup2.Old(pp, xx) {
+	if gen.Old(pp, xx) {
 		return
 	}
 	pup2.Slice(pp, xx, func(pp *pup2.Stream, eee *[]x) {
@@ -33,7 +34,7 @@ var pupE1 = pup2.BlockOf[e]("A", "B")
 
 // PUP visits every field of e.
 func (xx *e) PUP(pp *pup2.Stream) {
-	if pup2.Old(pp, xx) {
+	if gen.Old(pp, xx) {
 		return
 	}
 	pupE1.PUP(pp, xx) // A, B: one copy of 16 bytes
@@ -45,7 +46,7 @@ func (xx *e) PUP(pp *pup2.Stream) {
 
 // PUP visits every field of Fields.
 func (xx *Fields) PUP(pp *pup2.Stream) {
-	if pup2.Old(pp, xx) {
+	if gen.Old(pp, xx) {
 		return
 	}
 	pup2.String(pp, &xx.pup)
@@ -63,7 +64,7 @@ func (xx *Fields) PUP(pp *pup2.Stream) {
 
 // PUP visits every field of Params.
 func (xx *Params[ee, pup, _]) PUP(pp *pup2.Stream) {
-	if pup2.Old(pp, xx) {
+	if gen.Old(pp, xx) {
 		return
 	}
 	pup2.Slice(pp, &xx.Items, pup2.Value)
@@ -77,7 +78,7 @@ var pupWide0 = pup2.BlockOf[Wide]("Temperature", "Pressure", "Humidity", "WindSp
 
 // PUP visits every field of Wide.
 func (xx *Wide) PUP(pp *pup2.Stream) {
-	if pup2.Old(pp, xx) {
+	if gen.Old(pp, xx) {
 		return
 	}
 	pupWide0.PUP(pp, xx) // Temperature to DewPoint, 9 fields: one copy of 72 bytes

@@ -4,11 +4,14 @@
 
 package tags
 
-import "github.com/byssus-hpc/byssus/pup"
+import (
+	"github.com/byssus-hpc/byssus/pup"
+	"github.com/byssus-hpc/byssus/pup/gen"
+)
 
 // PUP visits Cell in one copy of 8 bytes.
 func (x *Cell) PUP(p *pup.Stream) {
-	if pup.Old(p, x) {
+	if gen.Old(p, x) {
 		return
 	}
 	pup.Plain(p, x)
@@ -16,7 +19,7 @@ func (x *Cell) PUP(p *pup.Stream) {
 
 // PUP visits the value of Cells.
 func (x *Cells) PUP(p *pup.Stream) {
-	if pup.Old(p, x) {
+	if gen.Old(p, x) {
 		return
 	}
 	pup.PlainSlice(p, x)

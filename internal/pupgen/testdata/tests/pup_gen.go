@@ -2,11 +2,14 @@
 
 package tests
 
-import "github.com/byssus-hpc/byssus/pup"
+import (
+	"github.com/byssus-hpc/byssus/pup"
+	"github.com/byssus-hpc/byssus/pup/gen"
+)
 
 // PUP visits every field of Outer.
 func (x *Outer) PUP(p *pup.Stream) {
-	if pup.Old(p, x) {
+	if gen.Old(p, x) {
 		return
 	}
 	pup.String(p, &x.Name)
@@ -14,22 +17,22 @@ func (x *Outer) PUP(p *pup.Stream) {
 }
 
 // A short Outer is packed and unpacked at once.
-var _ = pup.Short(
+var _ = gen.Short(
 	func(room []byte, x *Outer) int {
-		if pup.TextRoom(x.Name)+pup.PlainRoom(&x.Size) > len(room) {
+		if gen.TextRoom(x.Name)+gen.PlainRoom(&x.Size) > len(room) {
 			return 0
 		}
-		n := pup.ShortText(room, x.Name)
-		return n + pup.ShortPlain(room[n:], &x.Size)
+		n := gen.ShortText(room, x.Name)
+		return n + gen.ShortPlain(room[n:], &x.Size)
 	},
 	func(p *pup.Stream, data []byte, x *Outer) int {
-		e1 := pup.TextEnd(data, 0)
-		e2 := e1 + pup.PlainRoom(&x.Size)
+		e1 := gen.TextEnd(data, 0)
+		e2 := e1 + gen.PlainRoom(&x.Size)
 		if e2 > len(data) {
 			return 0
 		}
-		pup.FillText(p, data[:e1], &x.Name)
-		pup.FillPlain(data[e1:e2], &x.Size)
+		gen.FillText(p, data[:e1], &x.Name)
+		gen.FillPlain(data[e1:e2], &x.Size)
 		return e2
 	},
 )

@@ -2,11 +2,14 @@
 
 package tests
 
-import "github.com/byssus-hpc/byssus/pup"
+import (
+	"github.com/byssus-hpc/byssus/pup"
+	"github.com/byssus-hpc/byssus/pup/gen"
+)
 
 // PUP visits every field of fixture.
 func (x *fixture) PUP(p *pup.Stream) {
-	if pup.Old(p, x) {
+	if gen.Old(p, x) {
 		return
 	}
 	x.outer.PUP(p)

@@ -479,7 +479,7 @@ type B42 struct{ a [3]int }
 func (x *B42) PUP(p *pup.Stream) {
 	if p.Unpacking() {
 		for i := 2; i >= 0; i-- {
-			pup.Number(p, &x.a[i]) // want `packing and unpacking differ: x\.a\[\.\.\.\] the loops make different numbers of passes`
+			pup.Number(p, &x.a[i]) // want `packing and unpacking differ: x\.a\[\.\.\.\] is visited in opposite orders`
 		}
 	} else {
 		for i := 0; i < 3; i++ {
@@ -509,7 +509,7 @@ func (x *B44) PUP(p *pup.Stream) { // want `PUP of B44: x\.t is packed, but not 
 	ns := x.t.UnixNano()
 	pup.Number(p, &ns)
 	if p.Packing() {
-		x.t = time.Unix(0, ns)
+		x.t = time.Unix(0, ns) // want `x\.t is changed while it is packed`
 	}
 }
 

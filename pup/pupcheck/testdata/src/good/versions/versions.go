@@ -1,7 +1,10 @@
 // Package versions has correct types whose schema has changed.
 package versions
 
-import "github.com/byssus-hpc/byssus/pup"
+import (
+	"github.com/byssus-hpc/byssus/pup"
+	"github.com/byssus-hpc/byssus/pup/gen"
+)
 
 var (
 	_ = pup.Register[Registered]("v.Registered", pup.SchemaVersion(3), pup.Added("B", 2))
@@ -100,7 +103,7 @@ func (x *Listed) PUP(p *pup.Stream) {
 type Generated struct{ a, b int }
 
 func (x *Generated) PUP(p *pup.Stream) {
-	if pup.Old(p, x) {
+	if gen.Old(p, x) {
 		return
 	}
 	pup.Number(p, &x.a)

@@ -57,8 +57,7 @@ type BinaryValue interface {
 
 func Binary(p *Stream, v BinaryValue) {}
 
-func Version[T any](p *Stream) int    { return 1 }
-func Old[T any](p *Stream, v *T) bool { return false }
+func Version[T any](p *Stream) int { return 1 }
 
 type Block[T any] struct{ fields []string }
 
