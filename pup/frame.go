@@ -232,7 +232,7 @@ type memory struct {
 	head   int // bytes of a chunk's header
 	end    int // of the window
 	number uint32
-	coming uint64 // bytes of a piece that is being packed, at least
+	coming uint64 // bytes that are being packed and do not fit into the window
 }
 
 // begin leaves room for the header behind what b holds and opens the first window.
@@ -250,8 +250,9 @@ func (m *memory) begin(p *Stream, h *header, b []byte) {
 func (m *memory) open(p *Stream, from int) {
 	if cap(m.b) <= from {
 		more := m.head + chunkData + int(m.coming+m.coming/chunkData*uint64(m.head))
-		m.b, m.coming = grow(m.b[:min(from, cap(m.b))], max(more, cap(m.b)/4)), 0
+		m.b = grow(m.b[:min(from, cap(m.b))], max(more, cap(m.b)/4))
 	}
+	m.coming = 0
 	m.end = cap(m.b)
 	if m.head > 0 {
 		m.end = min(m.end, m.chunk+m.head+chunkData)

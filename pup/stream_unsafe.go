@@ -165,9 +165,6 @@ func (p *Stream) split(b []byte, at place) {
 		p.fail(at, "%w: %d bytes wanted, %d left", ErrData, len(b), p.left())
 		return
 	}
-	if m, ok := p.windows.(*memory); ok {
-		m.coming = uint64(len(b))
-	}
 	for {
 		n := 0
 		if p.mode == packing {
@@ -178,6 +175,9 @@ func (p *Stream) split(b []byte, at place) {
 		p.pos += n
 		if b = b[n:]; len(b) == 0 {
 			return
+		}
+		if m, ok := p.windows.(*memory); ok {
+			m.coming = uint64(len(b))
 		}
 		if err := p.advance(); err != nil {
 			p.failWith(at, err)
