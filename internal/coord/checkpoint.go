@@ -375,11 +375,12 @@ func (m *Machine) stopped(ev Stopped) {
 	m.broadcast(Send{Type: abi.MsgDrain, Checkpoint: m.op.number, ExitAfter: m.op.leave})
 }
 
-// refused: something cannot be saved. A child process may be gone a moment later, if the application goes on meanwhile.
+// refused: something cannot be saved. A child process may be gone a moment later, if the application goes on meanwhile, and with
+// it what the program shares with it: a pipe, memory, a file.
 func (m *Machine) refused() {
 	op := m.op
 	why := op.result.Refusals[0]
-	if len(op.refusals) > 0 {
+	if len(op.passing) == 0 {
 		m.fail(why)
 		return
 	}
@@ -390,7 +391,7 @@ func (m *Machine) refused() {
 		m.fail(fmt.Sprintf("%s (tried again and again for %v)", why, childLimit))
 		return
 	}
-	op.result.Refusals, op.passing, op.shared = nil, nil, sharing{}
+	op.result.Refusals, op.refusals, op.passing, op.shared = nil, nil, nil, sharing{}
 	m.broadcast(Send{Type: abi.MsgCancel})
 	m.standing, m.settled = op.others(), m.now+goOnLimit
 	m.enter(pausing, firstPause)
