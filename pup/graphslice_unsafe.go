@@ -165,12 +165,19 @@ func (p *Stream) setSpan(v *sliceHeader, n uint64, fresh bool, count int, s span
 		*v = sliceHeader{unsafe.Add(p.graph.objects.at(int(n)).ptr, uintptr(s.off)*size), int(s.len), int(s.cap)}
 		return
 	}
-	at := placeOf(unsafe.Pointer(v), sliceShape)
+	at, data := placeOf(unsafe.Pointer(v), sliceShape), v.data
 	if visit == nil && !p.grantPlain(i.t, i.layout, count, at) || visit != nil && !p.grant(i.t, count, size, at) {
 		return
 	}
-	data := v.data
-	if v.cap < count || s.off != 0 || !p.reuse(data, size*uintptr(count)) {
+	again := v.cap >= count && s.off == 0 && p.reuse(data, size*uintptr(count))
+	if visit == nil { // at once, before anybody sees what the memory held before
+		if !again {
+			data = p.makePlain(i.layout, count)
+		}
+		if p.plain(i.layout, data, count); p.mode == failed {
+			return
+		}
+	} else if !again {
 		data = make(count)
 		p.construct(i, data, count)
 	}
@@ -178,9 +185,7 @@ func (p *Stream) setSpan(v *sliceHeader, n uint64, fresh bool, count int, s span
 	if count > 0 && size > 0 {
 		p.made(n, object{data, i, count})
 	}
-	if visit == nil {
-		p.plain(i.layout, data, count)
-		return
+	if visit != nil {
+		p.elements(data, count, size, visit)
 	}
-	p.elements(data, count, size, visit)
 }

@@ -112,3 +112,26 @@ func TestGraphHoldsItself(t *testing.T) {
 		t.Errorf("found %v", err)
 	}
 }
+
+type ownPlain struct{ A, B int32 }
+
+func (o *ownPlain) PUP(p *pup.Stream) { pup.Number(p, &o.A); pup.Number(p, &o.B) }
+
+type holdsOwn struct{ L []ownPlain }
+
+func (h *holdsOwn) PUP(p *pup.Stream) { pup.PlainSlice(p, &h.L) }
+
+// TestOwnPlain hands PlainSlice elements that have a PUP of their own, in a tree and in a graph.
+func TestOwnPlain(t *testing.T) {
+	v := &holdsOwn{[]ownPlain{{1, 2}, {3, 4}}}
+	for _, o := range [][]pup.Option{nil, {pup.Graph()}} {
+		d, err := pup.Marshal(v, o...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var b holdsOwn
+		if err := pup.Unmarshal(d, &b, o...); err != nil || b.L[1].B != 4 {
+			t.Fatal(err, b)
+		}
+	}
+}

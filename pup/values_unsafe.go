@@ -278,8 +278,10 @@ func (p *Stream) plainSlice(i *typeInfo, v *sliceHeader) {
 		p.observeSlice(i.t, v, e.visit)
 	case p.evolving:
 		p.slice(i.t, v, e, i.make, 0, e.value)
-	case p.graph != nil:
+	case p.graph != nil && e.layout != nil:
 		p.graphSlice(v, e, i.make, e.least, nil)
+	case p.graph != nil: // plain in its author's eyes only
+		p.graphSlice(v, e, i.make, l.wire, func(p *Stream, v unsafe.Pointer) { p.plain(l, v, 1) })
 	case p.mode == unpacking:
 		p.unpackPlain(v, e, l)
 	case l.wire == 0 && l.size > 0 && v.len > freeElements:
