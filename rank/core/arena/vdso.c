@@ -15,8 +15,6 @@
 #include "core/arena/arena.h"
 #include "core/arena/saved.h"
 
-extern const char by_vdso_blob[], by_vdso_blob_end[], by_pass_code[], by_pass_end[], by_entry_code[], by_entry_end[],
-	by_vpark_code[], by_vpark_end[], by_pi_code[], by_pi_end[];
 enum { VDSO_SIZE = 0x4000, GETTIME = 0, GETRES = 4 };
 
 void vdso_map(void)

@@ -38,11 +38,6 @@ static struct donor *volatile table[TABLE];     /* by upper FS; open addressing,
 static volatile uint32_t ndonors, wanted, lock;
 static uint32_t filled;                         /* slots of the table in use */
 
-extern const char by_cross_template[], by_cross_short[], by_cross_common[], by_cross_fsgs[], by_cross_fsgs_end[], by_cross_prctl[],
-	by_cross_prctl_end[];
-long by_upcall_fsgs(uint64_t up, uint64_t low, void *fn, const long *arg);
-long by_upcall_prctl(uint64_t up, uint64_t low, void *fn, const long *arg);
-
 static unsigned slot_of(uint64_t fs) { return (unsigned)((fs >> 6) * 0x9e3779b97f4a7c15UL >> 50) % TABLE; }
 
 static struct donor *lookup(uint64_t fs)

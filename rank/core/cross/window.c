@@ -15,7 +15,7 @@
  * Invariant: a thread whose descriptor is the lower half's has all words of the lower half; otherwise its table is the
  * application's, and the pointer guard and the number, which never change, may be written at any time.
  * After opening, the old place of the static TLS is never used again.
- * Context: as internal.h says of each function. */
+ * Context: as cross.h says of each function. */
 #define _GNU_SOURCE
 #include <link.h>
 #include <stdlib.h>
@@ -157,11 +157,6 @@ long window_upcall(void *fn, long a, long b, long c, long d, long e, long f)
 }
 
 /* -- a signal of the application has come ---------------------------------------------------------------------------- */
-
-extern const char by_cross_template[], by_cross_common[], by_cross_fsgs[], by_cross_in_0[], by_cross_in_1[],
-	by_cross_out_0[], by_cross_out_1[], by_cross_alike_in_0[], by_cross_alike_in_1[], by_cross_alike_out_0[],
-	by_cross_alike_out_1[], by_cross_short_0[], by_cross_short_0_in_0[], by_cross_short_0_in_1[], by_cross_short_0_out_0[],
-	by_cross_short_0_out_1[], by_window_in_0[], by_window_in_1[], by_window_out_0[], by_window_out_1[];
 
 /* An address of the crossing's body, which is a copy in the control block. */
 static uint64_t copied(const char *label)

@@ -40,7 +40,7 @@ static void add(struct run_list *l, uint64_t start, uint64_t end, size_t vma, ui
 }
 
 /* One step of a scan; -1: this kernel cannot. Before 6.15 it does not tell guard pages, and before 6.13 has none; between
- * them they are pages in swap that cannot be read, and a checkpoint fails (image_write.c). */
+ * them they are pages in swap that cannot be read, and a checkpoint fails (write.c). */
 static long scan(int fd, struct scan_arg *a)
 {
 	long n = knows_guards ? ioctl(fd, SCAN_IOCTL, a) : -1;
