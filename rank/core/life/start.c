@@ -57,6 +57,9 @@ static void name_process(const char *path)
 	prctl(PR_SET_NAME, base ? base + 1 : path);
 }
 
+/* Between the program and its heap. */
+enum { GAP = 0x1000000, GAP_FIXED = 0x100000 };
+
 void start_application(const char *program, char **argv)
 {
 	char path[PATH_MAX], name[PATH_MAX], *full;
@@ -79,7 +82,7 @@ void start_application(const char *program, char **argv)
 	low_start(&app);
 	vdso_map();
 	vdso_link();
-	space.brk_lo = space.brk_now = space.brk_mapped = app.end + (app.bias ? 0x1000000 : 0x100000);
+	space.brk_lo = space.brk_now = space.brk_mapped = app.end + (app.bias ? GAP : GAP_FIXED);
 	BY_CTLP->app_entry = app.entry;
 	uint64_t sp = stack_build(argv, name, face, &app, &ld);
 	name_process(name);
