@@ -25,7 +25,7 @@
 
 /* A function that may run on the FS of either half, in a signal handler or on the way between them: it uses no TLS, and of
  * libc only what uses none. internal/house checks it, and all that it calls. */
-#define ANY_FS __attribute__((section(".text.any_fs")))
+#define ANY_FS __attribute__((section("any_fs")))
 
 struct core_client {
 	/* Before the application is mapped: load libraries, fill call slots with core_set_call. NULL or an error sentence. */

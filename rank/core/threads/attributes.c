@@ -17,7 +17,7 @@
  *                            user's, found by name and not by memory; autogroup and cgroup: the new job's; rseq: refused to libc (trap.c)
  *
  * An affinity within the process's own is kept within the new one: processors that the new job does not give are left
- * out, and when none is left that is said. Context: attributes_here and attributes_apply_here are [any FS] on the thread
+ * out, and when none is left that is said. Context: attributes_here and attributes_apply_here are ANY_FS, on the thread
  * that they are about; the rest is ordinary lower code. */
 #define _GNU_SOURCE
 #include <errno.h>
