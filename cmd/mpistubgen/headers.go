@@ -183,14 +183,10 @@ var refusedHow = map[mpispec.How]string{
 }
 
 func namesSource(m *model) []byte {
-	w := file("names.c: names for messages: types, ops, refused functions. Context: lower half.")
+	w := file("names.c: what is known of predefined datatypes, and the refused functions. Context: lower half.")
 	w.f("#include \"../neutral.h\"\n\nconst struct nx_type_info nx_type_info[NX_TYPE_N] = {")
 	for _, o := range m.spec.ABI.Kind("datatype") {
 		w.f("\t[%s] = { \"MPI_%s\", %d, %d, NX_CLASS_%s },", neutralName(o), o.Name, o.Size, o.Extent, o.Class)
-	}
-	w.f("};\n\nconst char *const nx_op_name[NX_OP_N] = {")
-	for _, o := range m.spec.ABI.Kind("op") {
-		w.f("\t[%s] = \"MPI_%s\",", neutralName(o), o.Name)
 	}
 	w.f("};\n\nconst struct nx_refusal nx_refusal[] = {")
 	for _, f := range m.refused {

@@ -17,6 +17,7 @@ static int64_t now_ns(void)
 static const char *start(void)
 {
 	nx_state_start();
+	agree_start();
 	nx_fill_slots();
 	return NULL;
 }

@@ -219,7 +219,7 @@ long mid_comm_create_group(nx_t comm, nx_t group, int tag, nx_t *newcomm)
 
 /* -- freeing ------------------------------------------------------------------------------------------------------- */
 
-uint64_t p2p_requests_on(nx_t comm)
+static uint64_t requests_on(nx_t comm)
 {
 	uint64_t n = 0;
 	for (uint32_t i = NX_DYNAMIC; i < nx_high(NX_K_REQUEST); i++) {
@@ -277,7 +277,7 @@ void comm_sweep(void)
 		struct vcomm *c = NX_COMM(i);
 		if (!c->freed || !is_entry(c, i)) continue;
 		if (c->freed == NX_LEAVING && all_left(c, i)) c->freed = NX_GONE;
-		if (c->freed != NX_GONE || p2p_requests_on(i)) continue;
+		if (c->freed != NX_GONE || requests_on(i)) continue;
 		__atomic_fetch_sub(&NX_STATE->zombies, 1, __ATOMIC_RELAXED);
 		bury(c);
 	}
@@ -317,7 +317,7 @@ long mid_comm_free(nx_t *comm) { return free_comm(comm, "comm_free"); }
 long mid_comm_disconnect(nx_t *comm)
 {
 	if (!comm_of(*comm)) FAIL(NX_COMM_WORLD, NX_ERR_COMM);
-	for (unsigned spins = 0; p2p_requests_on(*comm);) {
+	for (unsigned spins = 0; requests_on(*comm);) {
 		uint32_t open = requests_progress(*comm);
 		if (!open) break;
 		if (wait_step(&spins)) return BY_AGAIN;
@@ -383,12 +383,6 @@ long mid_comm_set_name(nx_t comm, const char *comm_name)
 	nx_free(c->name);
 	c->name = s;
 	return 0;
-}
-
-void put_string(const char *s, char *out, int max, int *len)
-{
-	snprintf(out, (size_t)max, "%s", s ? s : "");
-	*len = (int)strlen(out);
 }
 
 long mid_comm_get_name(nx_t comm, char *comm_name, int comm_name_max, int *resultlen)

@@ -11,8 +11,6 @@
 const char *nx_driver_load_mpich(void *libmpi, const struct nx_driver **found);
 const char *nx_driver_load_openmpi(void *libmpi, const struct nx_driver **found);
 
-const struct nx_driver *drv;
-
 /* What the version string of each family says. Derivatives of MPICH share its ABI. */
 static const struct {
 	const char *says;

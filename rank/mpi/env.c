@@ -147,20 +147,6 @@ long mid_is_thread_main(int *flag)
 	return 0;
 }
 
-/* The agent must see that this is the application's own end, and no crash to come back from. */
-long mid_abort(nx_t comm, int errorcode)
-{
-	int code = errorcode & 0xff ? errorcode & 0xff : 1;
-	const struct vcomm *c = comm_of(comm);
-	char reason[512];
-	snprintf(reason, sizeof reason, "MPI_Abort on %s with code %d", c && c->name ? c->name : "a communicator", errorcode);
-	core_reason(reason);
-	core_page()->exit_code = (uint64_t)code;
-	__atomic_store_n(&core_page()->phase, ABI_PHASE_ENDED, __ATOMIC_RELEASE);
-	if (NX_STATE->initialised && !NX_STATE->finalised) drv->abort(drv->comm_world, errorcode);
-	_exit(code);
-}
-
 long mid_get_library_version(char *version, int version_max, int *resultlen)
 {
 	const char *why = env_load();

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 #include "middle.h"
 
 static const char *const class_text[NX_ERR_ABI + 1] = {
@@ -51,6 +52,20 @@ static const char *text_of(int code)
 }
 
 /* -- raising ---------------------------------------------------------------------------------------------------------- */
+
+/* The agent must see that this is the application's own end, and no crash to come back from. */
+long mid_abort(nx_t comm, int errorcode)
+{
+	int code = errorcode & 0xff ? errorcode & 0xff : 1;
+	const struct vcomm *c = comm_of(comm);
+	char reason[512];
+	snprintf(reason, sizeof reason, "MPI_Abort on %s with code %d", c && c->name ? c->name : "a communicator", errorcode);
+	core_reason(reason);
+	core_page()->exit_code = (uint64_t)code;
+	__atomic_store_n(&core_page()->phase, ABI_PHASE_ENDED, __ATOMIC_RELEASE);
+	if (NX_STATE->initialised && !NX_STATE->finalised) drv->abort(drv->comm_world, errorcode);
+	_exit(code);
+}
 
 static void __attribute__((noreturn)) fatal(nx_t comm, int err, const char *function)
 {
@@ -166,6 +181,14 @@ long mid_errhandler_free(nx_t *errhandler)
 	errh_unref(*errhandler);
 	*errhandler = NX_ERRH_NULL;
 	return 0;
+}
+
+/* -- texts ------------------------------------------------------------------------------------------------------------- */
+
+void put_string(const char *s, char *out, int max, int *len)
+{
+	snprintf(out, (size_t)max, "%s", s ? s : "");
+	*len = (int)strlen(out);
 }
 
 /* -- codes ------------------------------------------------------------------------------------------------------------- */

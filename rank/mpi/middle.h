@@ -99,7 +99,6 @@ int  drained_deliver(struct vdrained *d, void *buf, int count, nx_t type, nx_sta
 int  p2p_repost_all(char *why, size_t n);
 int  p2p_drain(char *why, size_t n);
 int  drain_start(void);                                        /* after MPI_Init, and at a restart */
-uint64_t p2p_requests_on(nx_t comm);
 uint32_t requests_progress(nx_t comm);                         /* polls its requests; how many are not complete */
 int  drain_comm(struct vcomm *c);
 void p2p_finish_buffered(void);                                /* at MPI_Finalize: waits for buffered sends */

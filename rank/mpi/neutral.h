@@ -63,7 +63,6 @@ struct nx_type_info {
 	enum nx_class class;
 };
 extern const struct nx_type_info nx_type_info[NX_TYPE_N];    /* lower half: gen/names.c */
-extern const char *const nx_op_name[NX_OP_N];
 
 /* A function that is refused, by the index the face passes to NX_SLOT_REFUSED. What it does for a program that handles
  * errors: calls the communicator's error handler, returns the error at once, or ends the job even so. */

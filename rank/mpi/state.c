@@ -14,6 +14,7 @@ static const uint32_t stride[NX_K_N] = {
 };
 rh_t *real_comm, *real_type, *real_op, *real_request, *real_message, *real_farewell;
 rh_t own_world, own_self;
+const struct nx_driver *drv;
 static uint32_t lock_word;
 
 void nx_lock(void)
@@ -118,7 +119,6 @@ void nx_state_start(void)
 	for (int k = 0; k < NX_K_N; k++) core_region(k, (size_t)NX_MAXINDEX * stride[k]);
 	core_region(NX_REGION_STATE, (sizeof(struct nx_state) + 4095) & ~(size_t)4095);
 	core_region(NX_REGION_HEAP, 4096);
-	agree_start();
 	real_comm = lower_table();
 	real_type = lower_table();
 	real_op = lower_table();
