@@ -83,8 +83,8 @@ func routedName(short string) string { return slotName("routed_" + short) }
 func slotName(short string) string { return "NX_SLOT_" + strings.ToUpper(short) }
 
 func slotsHeader(m *model) []byte {
-	w := file("slots.h: numbers of the crossings.")
-	w.f("#ifndef BYSSUS_GEN_SLOTS_H\n#define BYSSUS_GEN_SLOTS_H\nenum nx_slot {")
+	w := file("slots.h: numbers of the crossings. Part of neutral.h.")
+	w.f("#ifndef BYSSUS_SLOTS_H\n#define BYSSUS_SLOTS_H\nenum nx_slot {")
 	for _, s := range fixedSlots {
 		w.f("\t%s,", slotName(s.name))
 	}
@@ -101,9 +101,10 @@ func slotsHeader(m *model) []byte {
 
 // interfaceHash sums up everything that a saved face takes for granted.
 func interfaceHash(m *model) uint32 {
-	h := fnv.New32a()
+	h, functions := fnv.New32a(), &writer{}
+	midFunctions(functions, m)
 	h.Write(constantsHeader(m))
-	h.Write(midHeader(m))
+	h.Write(functions.Bytes())
 	for _, f := range m.refused {
 		io.WriteString(h, f.Name)
 	}
@@ -114,9 +115,14 @@ func interfaceHash(m *model) uint32 {
 }
 
 func midHeader(m *model) []byte {
-	w := file("mid.h: what the middle offers to the faces. Every function returns a neutral error code or BY_AGAIN.")
-	w.f("#ifndef BYSSUS_GEN_MID_H\n#define BYSSUS_GEN_MID_H\n#include \"../neutral.h\"\n#include \"slots.h\"\n")
-	w.f("void nx_fill_slots(void);          /* gen/entries.c: core_set_call for every slot */\n")
+	w := file("mid.h: what the middle offers to the faces. Every function returns a neutral error code or BY_AGAIN. Part of table.h.")
+	w.f("#ifndef BYSSUS_MID_H\n#define BYSSUS_MID_H\n")
+	midFunctions(w, m)
+	w.f("#endif")
+	return w.Bytes()
+}
+
+func midFunctions(w *writer, m *model) {
 	for _, s := range fixedSlots {
 		w.f("/* %s */\nlong mid_%s(%s);", s.purpose, s.name, s.args)
 	}
@@ -128,16 +134,14 @@ func midHeader(m *model) []byte {
 		}
 		w.f("long mid_%s(%s);", f.Short(), list(midArgs(f)))
 	}
-	w.f("#endif")
-	return w.Bytes()
 }
 
 // driverObjects are the predefined objects that a driver offers one by one (the others in arrays).
 var driverObjects = []string{"comm", "group", "request", "message", "info", "win", "file"}
 
-func driverHeader(m *model) []byte {
-	w := file("driver.h: what a driver offers to the middle: one real MPI library in neutral terms.")
-	w.WriteString(driverHead)
+func realHeader(m *model) []byte {
+	w := file("real.h: what a driver offers to the middle: one real MPI library in neutral terms. Part of table.h.")
+	w.WriteString(realHead)
 	for _, kind := range driverObjects {
 		for _, o := range m.spec.ABI.Kind(kind) {
 			w.f("\trh_t %s;", strings.ToLower(o.Name))
@@ -150,22 +154,18 @@ func driverHeader(m *model) []byte {
 		}
 		w.f("\t%s (*%s)(%s);", ret, f.Short(), list(driverArgs(f)))
 	}
-	w.WriteString(driverTail)
+	w.WriteString(realTail)
 	return w.Bytes()
 }
 
-const driverTail = `};
+const realTail = `};
 
-extern const struct nx_driver *drv;                /* the driver in use, after nx_driver_load */
-
-/* Chooses the driver by what MPI_Get_library_version of the library (a handle of dlopen) says. NULL or a sentence. */
-const char *nx_driver_load(void *libmpi);
+extern const struct nx_driver *drv;                /* the driver in use, after nx_driver_load (driver.h) */
 #endif
 `
 
-const driverHead = `#ifndef BYSSUS_GEN_DRIVER_H
-#define BYSSUS_GEN_DRIVER_H
-#include "../neutral.h"
+const realHead = `#ifndef BYSSUS_REAL_H
+#define BYSSUS_REAL_H
 
 /* Functions return neutral error classes. Real handles are 0 for objects that the library lacks. Status pointers may
  * be NULL. Strings that a function writes need room for the neutral limit (NX_MAX_...). A
@@ -184,7 +184,7 @@ var refusedHow = map[mpispec.How]string{
 
 func namesSource(m *model) []byte {
 	w := file("names.c: what is known of predefined datatypes, and the refused functions. Context: lower half.")
-	w.f("#include \"../neutral.h\"\n\nconst struct nx_type_info nx_type_info[NX_TYPE_N] = {")
+	w.f("#include \"objects.h\"\n\nconst struct nx_type_info nx_type_info[NX_TYPE_N] = {")
 	for _, o := range m.spec.ABI.Kind("datatype") {
 		w.f("\t[%s] = { \"MPI_%s\", %d, %d, NX_CLASS_%s },", neutralName(o), o.Name, o.Size, o.Extent, o.Class)
 	}

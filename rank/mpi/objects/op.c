@@ -1,0 +1,84 @@
+/* op.c: reduction operations (MPI-4.1 section 6.9). A user function lives in the upper half; the real MPI gets a thunk
+ * of ours that says which operation it is, switches back and calls it with virtual handles.
+ *
+ * Context: as objects.h; op_common is called by the real MPI, at any depth of it. */
+#include <stdio.h>
+#include "objects.h"
+
+enum { MAX_USER_OPS = 4096 };
+static BY_THREAD_LOCAL nx_t current_type;              /* of the reduction under way on this thread */
+
+void op_current_type(nx_t t) { current_type = t; }
+
+/* One entry for each user operation: loads its number, goes on in op_common. */
+extern const char op_thunks[];
+__asm__(".text\n.p2align 4\n.globl op_thunks\nop_thunks:\n"
+	".set i, 0\n.rept 4096\n mov $i, %r8d\n jmp op_common\n .p2align 4\n .set i, i + 1\n.endr\n");
+
+static nx_t virtual_type(rh_t real)
+{
+	if (nx_live(current_type, NX_TYPE(current_type)) && RTYPE(current_type) == real) return current_type;
+	for (uint32_t i = 1; i < nx_high(NX_K_TYPE); i++) {
+		nx_t h = NX_TYPE(i)->handle;
+		if (h && NX_INDEX(h) == i && real_type[i] == real) return h;
+	}
+	return NX_TYPE_NULL;
+}
+
+__attribute__((used, visibility("hidden"))) void op_common(void *in, void *inout, int *len, void *type, uint32_t number)
+{
+	const struct vop *o = NX_OP(NX_DYNAMIC + number);
+	nx_t t = virtual_type(drv->type_from_ptr(type));
+	core_upcall((void *)o->thunk, (long)o->fn, (long)in, (long)inout, (long)len, (long)t, 0);
+}
+
+static int make_real(uint32_t index)
+{
+	const char *thunk = op_thunks + 16 * (size_t)(index - NX_DYNAMIC);
+	return drv->op_create((void *)thunk, NX_OP(index)->commute, &real_op[index]);
+}
+
+long mid_op_create(void *user_fn, void *user_fn_thunk, int commute, nx_t *op)
+{
+	nx_t h = nx_alloc(NX_K_OP);
+	if (!h || NX_INDEX(h) - NX_DYNAMIC >= MAX_USER_OPS) {
+		if (h) nx_release(NX_K_OP, h);
+		FAIL(NX_COMM_WORLD, NX_ERR_NO_MEM);
+	}
+	*NX_OP(h) = (struct vop){ .handle = h, .commute = commute, .fn = (uintptr_t)user_fn, .thunk = (uintptr_t)user_fn_thunk };
+	int e = make_real(NX_INDEX(h));
+	if (e) nx_release(NX_K_OP, h);
+	else *op = h;
+	RESULT(NX_COMM_WORLD, e);
+}
+
+long mid_op_free(nx_t *op)
+{
+	if (*op < NX_DYNAMIC || !nx_live(*op, NX_OP(*op))) FAIL(NX_COMM_WORLD, NX_ERR_OP);
+	int e = drv->op_free(&ROP(*op));
+	nx_release(NX_K_OP, *op);
+	*op = NX_OP_NULL;
+	RESULT(NX_COMM_WORLD, e);
+}
+
+long mid_op_commutative(nx_t op, int *commute)
+{
+	if (!nx_live(op, NX_OP(op))) FAIL(NX_COMM_WORLD, NX_ERR_OP);
+	*commute = NX_OP(op)->commute;
+	return 0;
+}
+
+void op_start(void)
+{
+	for (uint32_t i = 0; i < NX_OP_N; i++) real_op[i] = drv->op[i];
+}
+
+int op_restore_all(char *why, size_t n)
+{
+	int e = 0;
+	op_start();
+	for (uint32_t i = NX_DYNAMIC; i < nx_high(NX_K_OP) && !e; i++)
+		if (NX_INDEX(NX_OP(i)->handle) == i) e = make_real(i);
+	if (e) snprintf(why, n, "making operations again: error class %d", e);
+	return e ? -1 : 0;
+}
