@@ -68,7 +68,7 @@ func parenthesised(n int64) string {
 
 // fixedSlots are the crossings that belong to no MPI function.
 var fixedSlots = []struct{ name, args, purpose string }{
-	{"resume", "nx_cont *cont, nx_status *status", "goes on with a call that returned BY_AGAIN"},
+	{"resume", "nx_cont *cont, nx_status *status", "resumes a call that returned BY_AGAIN"},
 	{"refused", "uint32_t index, nx_t comm", "raises the error of a refused function (nx_refusal[index])"},
 	{"refused_fortran", "const char *name", "ends the job: the Fortran interface has been called by this name"},
 	{"raise", "nx_t comm, int error, const char *function", "raises an error that a face has found (comm or NX_COMM_WORLD) and returns it; function: its name without MPI_"},
@@ -101,10 +101,14 @@ func slotsHeader(m *model) []byte {
 
 // interfaceHash sums up everything that a saved face takes for granted.
 func interfaceHash(m *model) uint32 {
-	h, functions := fnv.New32a(), &writer{}
-	midFunctions(functions, m)
+	h := fnv.New32a()
 	h.Write(constantsHeader(m))
-	h.Write(functions.Bytes())
+	for _, s := range fixedSlots {
+		fmt.Fprintln(h, s.name, s.args)
+	}
+	for _, f := range m.wrapped {
+		fmt.Fprintln(h, f.Short(), list(midArgs(f)))
+	}
 	for _, f := range m.refused {
 		io.WriteString(h, f.Name)
 	}
@@ -117,12 +121,6 @@ func interfaceHash(m *model) uint32 {
 func midHeader(m *model) []byte {
 	w := file("mid.h: what the middle offers to the faces. Every function returns a neutral error code or BY_AGAIN. Part of table.h.")
 	w.f("#ifndef BYSSUS_MID_H\n#define BYSSUS_MID_H\n")
-	midFunctions(w, m)
-	w.f("#endif")
-	return w.Bytes()
-}
-
-func midFunctions(w *writer, m *model) {
 	for _, s := range fixedSlots {
 		w.f("/* %s */\nlong mid_%s(%s);", s.purpose, s.name, s.args)
 	}
@@ -134,6 +132,8 @@ func midFunctions(w *writer, m *model) {
 		}
 		w.f("long mid_%s(%s);", f.Short(), list(midArgs(f)))
 	}
+	w.f("#endif")
+	return w.Bytes()
 }
 
 // driverObjects are the predefined objects that a driver offers one by one (the others in arrays).

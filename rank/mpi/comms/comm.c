@@ -8,13 +8,12 @@
  * MPI_Comm_free waits for nobody, although no member's communicator may go before all have freed theirs: the others may
  * still use it, and making it again takes all members. What a rank has freed stays, in the tables and in the images, as
  * LEAVING; the rank says farewell by an Ibarrier, which is the last collective there. When that is complete all have
- * freed it: it is GONE, and is buried as soon as no request needs it. Some members may have seen that before a checkpoint
+ * freed it: it is GONE, and its entry is released as soon as no request needs it. Some members may have seen that before a checkpoint
  * and others not: at a restart they tell each other what they hold. Context: as comms.h. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include "../agree/agree.h"
-#include "../objects/objects.h"
 #include "../traffic/traffic.h"
 #include "comms.h"
 
@@ -44,7 +43,8 @@ static int make_peers(rh_t real, int size, struct vpeer **out)
 /* All members learn the id of a communicator that has just been made. */
 static int agree_id(rh_t real, int rank, uint64_t *id)
 {
-	if (rank == 0) *id = (uint64_t)(NX_STATE->rank + 1) << 40 | ++NX_STATE->next_id;
+	enum { LEADER = 40 };                           /* the bits from here on: whose counter it is */
+	if (rank == 0) *id = (uint64_t)(NX_STATE->rank + 1) << LEADER | ++NX_STATE->next_id;
 	return drv->bcast(id, 1, drv->type[NX_TYPE_UINT64_T], 0, real);
 }
 
@@ -111,10 +111,6 @@ void comm_describe_world(void)
 
 /* -- making ------------------------------------------------------------------------------------------------------- */
 
-#define LIVE(comm) \
-	struct vcomm *c = comm_of(comm); \
-	if (unlikely(!c)) FAIL(NX_COMM_WORLD, NX_ERR_COMM)
-
 static int real_dup(struct vcomm *c, nx_t *out)
 {
 	rh_t real;
@@ -124,7 +120,7 @@ static int real_dup(struct vcomm *c, nx_t *out)
 	return comm_adopt(real, c->errh, t, out);
 }
 
-/* A duplicate carries topology, attributes (by their copy functions) and info. */
+/* A duplicate has the same topology, attributes (by their copy functions) and info. */
 static long dup_with(nx_t comm, nx_t info, nx_t *newcomm, const char *function)
 {
 	struct vcomm *c = comm_of(comm);
@@ -231,8 +227,8 @@ static uint64_t requests_on(nx_t comm)
 	return n;
 }
 
-/* Its counts go on counting under the ranks of MPI_COMM_WORLD. */
-static void bury(struct vcomm *c)
+/* Its counts are added to those by rank in MPI_COMM_WORLD. */
+static void release_entry(struct vcomm *c)
 {
 	struct vpeer *gone = NX_STATE->gone;
 	for (int i = 0; i < c->size; i++) {
@@ -281,7 +277,7 @@ void comm_sweep(void)
 		if (c->freed == NX_LEAVING && all_left(c, i)) c->freed = NX_GONE;
 		if (c->freed != NX_GONE || requests_on(i)) continue;
 		__atomic_fetch_sub(&NX_STATE->zombies, 1, __ATOMIC_RELAXED);
-		bury(c);
+		release_entry(c);
 	}
 	__atomic_store_n(&busy, 0, __ATOMIC_RELEASE);
 }
@@ -421,7 +417,8 @@ static int by_id(const void *x, const void *y)
 /* The tag is the same on all members, whatever else each of them makes. */
 static int make_again(struct vcomm *c)
 {
-	int tag = (int)(c->id % 16381);
+	enum { TAGS = 16381 };                          /* a prime, and as many as every MPI has */
+	int tag = (int)(c->id % TAGS);
 	uint32_t *world = malloc((size_t)c->size * sizeof *world);
 	rh_t group, real;
 	if (!world) return NX_ERR_NO_MEM;
@@ -463,7 +460,7 @@ static int tell_holdings(struct vcomm **list, int k, int *n, int *at, uint64_t *
 	return e;
 }
 
-/* One that a member does not hold any more, or that nobody uses, is gone. All members come to the same answer. */
+/* One that a member does not hold any more, or that nobody uses, is gone. All members return the same. */
 static int judge(struct vcomm *c, const int *n, const int *at, const uint64_t *all)
 {
 	uint64_t want = c->id << 1;

@@ -4,13 +4,18 @@
  * members. */
 #ifndef BYSSUS_COMMS_H
 #define BYSSUS_COMMS_H
-#include "../table/table.h"
+#include "../objects/objects.h"
+
+/* c: the live communicator; else the error is the calling function's. */
+#define LIVE(comm) \
+	struct vcomm *c = comm_of(comm); \
+	if (unlikely(!c)) FAIL(NX_COMM_WORLD, NX_ERR_COMM)
 
 /* -- communicators (comm.c) -- */
 void comm_describe_world(void);                                /* fills WORLD and SELF at MPI_Init */
 int  comm_restore_all(char *why, size_t n);
 int  comm_adopt(rh_t real, nx_t errh, struct vtopo *topo, nx_t *out);   /* takes topo; collective over the members */
-void comm_sweep(void);                                         /* lets go of what all members have freed */
+void comm_sweep(void);                                         /* frees what all members have freed */
 void comm_end(void);                                           /* at MPI_Finalize */
 
 /* -- groups (group.c) -- */

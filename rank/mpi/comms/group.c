@@ -2,7 +2,6 @@
  * Context: as comms.h. */
 #include <stdlib.h>
 #include <string.h>
-#include "../objects/objects.h"
 #include "comms.h"
 
 struct vgroup *group_of(nx_t h)

@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include "../agree/agree.h"
-#include "../objects/objects.h"
 #include "comms.h"
 
 size_t topo_bytes(const struct vtopo *t)
@@ -56,10 +55,6 @@ int topo_attach(rh_t *real, const struct vtopo *t)
 	*real = with;
 	return 0;
 }
-
-#define LIVE(comm) \
-	struct vcomm *c = comm_of(comm); \
-	if (unlikely(!c)) FAIL(NX_COMM_WORLD, NX_ERR_COMM)
 
 #define WITH_TOPOLOGY(comm, wanted) \
 	LIVE(comm); \
@@ -184,7 +179,7 @@ static void coords_of(struct vtopo *t, int rank, int32_t *coords)
 	}
 }
 
-/* Row-major rank; a coordinate outside a non-periodic dimension gives NX_PROC_NULL. */
+/* Row-major rank; a coordinate outside a non-periodic dimension returns NX_PROC_NULL. */
 static int rank_at(struct vtopo *t, const int32_t *coords)
 {
 	int rank = 0;

@@ -15,8 +15,9 @@ static MPI_Request request_empty;               /* what ompi's own sends return 
 static inline bool complete_at_once(MPI_Request q) { return q == request_empty; }
 static void hot_load(void *libmpi) { request_empty = dlsym(libmpi, "ompi_request_empty"); }
 #else
-/* A handle of MPICH says in its two highest bits how the object was made; built-in requests are complete. */
-static inline bool complete_at_once(MPI_Request q) { return (uint32_t)q >> 30 == 1; }
+/* The two highest bits of MPICH's handles tell how the object was made; built-in requests are complete. */
+enum { HOW_MADE = 30, BUILT_IN = 1 };
+static inline bool complete_at_once(MPI_Request q) { return (uint32_t)q >> HOW_MADE == BUILT_IN; }
 static void hot_load(void *libmpi) { (void)libmpi; }
 #endif
 

@@ -1,12 +1,12 @@
 /* face.h: upper half: what every face shares: crossing into the lower half, parking, temporaries, callbacks.
  *
  * A face is the application's libmpi: it translates the arguments of a call into the neutral language, crosses once, and
- * translates the results back. It knows nothing else; queries that saved tables can answer (rank, size, type size) it
+ * translates the results back. It does nothing else; queries that saved tables can answer (rank, size, type size) it
  * answers itself. The file that includes this one is generated and says whose face it is: FACE_MPICH or
  * FACE_OPENMPI. A face is a library by itself: no other room calls into it, and it calls only by crossings.
  * Context: upper half, saved with the application; the application's threads and its TLS (window.c). No libc calls, no
  * allocation but on the stack (long arrays: the arena), no address of the lower half kept anywhere. Every function may be interrupted by a checkpoint at any
- * instruction, and goes on in another process. */
+ * instruction, and continue in another process. */
 #ifndef BYSSUS_FACE_H
 #define BYSSUS_FACE_H
 #include <stdbool.h>
@@ -105,6 +105,9 @@ static inline int *weights_in(const int *w)
 {
 	return w == ABI_UNWEIGHTED ? NX_UNWEIGHTED : w == ABI_WEIGHTS_EMPTY ? NX_WEIGHTS_EMPTY : (int *)w;
 }
+
+/* The section of the entry points of MPI's Fortran libraries (face_fortran.inc.c): the linker defines its ends. */
+extern const char __start_fortran_text[] __attribute__((visibility("hidden"))), __stop_fortran_text[] __attribute__((visibility("hidden")));
 
 /* Completion of many requests: MPI_ERROR of each counts only when the call says so. */
 static inline void status_out_of_many(MPI_Status *to, const nx_status *from, long rc)

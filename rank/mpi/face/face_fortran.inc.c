@@ -25,7 +25,6 @@ __asm__(".text\n.local fortran_entry\n.type fortran_entry, @function\nfortran_en
 	"\tmovl %r11d, %edi\n\tcall fortran_called\n\tmovq %rax, %r11\n"
 	"\tpopq %rax\n\tpopq %r9\n\tpopq %r8\n\tpopq %rcx\n\tpopq %rdx\n\tpopq %rsi\n\tpopq %rdi\n\tjmp *%r11\n");
 
-extern const char __start_fortran_text[] __attribute__((visibility("hidden"))), __stop_fortran_text[] __attribute__((visibility("hidden")));
 static const char *const fortran_name[FORTRAN_N];
 static void *fortran_goes_on[FORTRAN_N];
 

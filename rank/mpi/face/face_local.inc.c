@@ -180,7 +180,7 @@ static void face_clock(struct timespec *now)
 			 : "rax", "rbx", "rcx", "rdx", "r8", "r9", "r10", "r11", "memory", "cc", "xmm0", "xmm1", "xmm2", "xmm3");
 }
 
-/* The clock goes on across restarts: the core keeps the shift. If it has changed meanwhile, the reading is stale. */
+/* The clock continues across restarts: the core keeps the shift. If it has changed meanwhile, the reading is stale. */
 double PMPI_Wtime(void)
 {
 	const volatile int64_t *shift = &BY_CTLP->wtime_shift_ns;

@@ -40,7 +40,7 @@ typedef struct nx_status {
 	int64_t bytes;                 /* received, or NX_UNDEFINED_BYTES */
 } nx_status;
 
-/* What a blocking point-to-point call needs to go on after a checkpoint. Lives on the face's stack, in saved memory;
+/* What a blocking point-to-point call needs to continue after a checkpoint. It is on the face's stack, in saved memory;
  * the first crossing (which returns BY_AGAIN) writes it, NX_SLOT_RESUME reads and writes it. */
 typedef struct nx_cont {
 	nx_t     req[2];                /* what is not complete; else NX_REQUEST_NULL */

@@ -6,8 +6,8 @@
  * passes its address; the function behind the crossing (driver/hot.inc.c) looks nothing up again. A face without a route asks the
  * middle for one (NX_SLOT_ROUTE), so that the next call finds it. With MPI_THREAD_MULTIPLE there are none.
  *
- * A thread may be stopped between the two, and go on in another process: what it was given is an address and must still
- * be the same route. So the table is the lower half's, but the saved state says what lies at each index, and a restart
+ * A thread may be stopped between the two, and continue in another process: what it was given is an address and must still
+ * be the same route. So the table is the lower half's, but the saved state names what is at each index, and a restart
  * makes the same routes before the application runs (traffic/route.c). A route goes when its communicator is freed; no thread
  * can be on its way with it then.
  * Context: both halves; the lower half writes the table. */

@@ -1,11 +1,11 @@
 /* saved.h: the virtual MPI objects of a rank, as they lie in saved memory. Part of neutral.h.
  *
  * Every object the application holds a handle to is an entry of a table at a fixed address in the arena, so that a
- * handle finds its entry in O(1) without locks, and an image carries all of them. Entries hold no address of the
+ * handle finds its entry in O(1) without locks, and an image contains all of them. Entries hold no address of the
  * lower half: the real handles lie beside, in lower memory (table.h), and are made anew after a restart.
  *
  * A handle (nx_t) is index | generation << NX_INDEX_BITS; predefined objects have generation 0 and small indices. An
- * entry is live if and only if its first word equals the handle that names it; Open MPI's face hands out the
+ * entry is live if and only if its first word equals the handle that names it; Open MPI's face returns the
  * address of the entry itself, so the first word of every entry is its handle. In a free entry the first word is
  * the next generation (index bits zero) and the second the index of the next free entry.
  *

@@ -34,7 +34,7 @@ static long create(uint32_t kind, void *copy, void *copy_thunk, void *del, void 
 	return 0;
 }
 
-/* The keyval lives on while attributes use it. */
+/* The entry is kept while attributes use the keyval. */
 static long free_keyval(nx_t *keyval, const char *function)
 {
 	struct vkeyval *v = keyval_of(*keyval);

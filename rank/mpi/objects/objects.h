@@ -11,10 +11,12 @@
 long nx_error(nx_t comm, int err, const char *function);      /* err 0: returns 0 at once; else the handler of comm decides */
 static inline long nx_result(nx_t comm, int err, const char *function) { return likely(err == 0) ? 0 : nx_error(comm, err, function); }
 bool refused_before(char *why, size_t n);      /* a refused call was answered with an error: no checkpoint; any thread */
-#define FAIL(comm, err) return nx_error((comm), (err), __func__ + 4)
-#define RESULT(comm, err) return nx_result((comm), (err), __func__ + 4)
+/* In a function mid_name: its error is raised under that name. */
+#define MID_NAME (__func__ + sizeof "mid_" - 1)
+#define FAIL(comm, err) return nx_error((comm), (err), MID_NAME)
+#define RESULT(comm, err) return nx_result((comm), (err), MID_NAME)
 
-void put_string(const char *s, char *out, int max, int *len);      /* as MPI gives strings back */
+void put_string(const char *s, char *out, int max, int *len);      /* as MPI returns strings */
 void errh_ref(nx_t e);
 void errh_unref(nx_t e);
 
@@ -58,5 +60,5 @@ struct nx_refusal {
 	const char *function, *reason;
 	enum nx_refused how;
 };
-extern const struct nx_refusal nx_refusal[];             
+extern const struct nx_refusal nx_refusal[];
 #endif

@@ -1,19 +1,22 @@
-/* op.c: reduction operations (MPI-4.1 section 6.9). A user function lives in the upper half; the real MPI gets a thunk
- * of ours that says which operation it is, switches back and calls it with virtual handles.
+/* op.c: reduction operations (MPI-4.1 section 6.9). A user function is in the upper half; the real MPI gets a thunk
+ * that passes the operation's number to op_common, which calls the user function with virtual handles.
  *
  * Context: as objects.h; op_common is called by the real MPI, at any depth of it. */
 #include <stdio.h>
 #include "objects.h"
 
-enum { MAX_USER_OPS = 4096 };
+enum { MAX_USER_OPS = 4096, THUNK_SIZE = 16 };
 static BY_THREAD_LOCAL nx_t current_type;              /* of the reduction under way on this thread */
 
 void op_current_type(nx_t t) { current_type = t; }
 
-/* One entry for each user operation: loads its number, goes on in op_common. */
-extern const char op_thunks[];
-__asm__(".text\n.p2align 4\n.globl op_thunks\nop_thunks:\n"
-	".set i, 0\n.rept 4096\n mov $i, %r8d\n jmp op_common\n .p2align 4\n .set i, i + 1\n.endr\n");
+/* MAX_USER_OPS thunks of THUNK_SIZE bytes each: the one of a user operation passes its number to op_common. It is
+ * never called by its own name. */
+__attribute__((naked, noinline, aligned(THUNK_SIZE))) static void op_thunks(void)
+{
+	__asm__(".set i, 0\n.rept 4096\n mov $i, %r8d\n jmp op_common\n .balign 16\n .set i, i + 1\n.endr\n");
+	_Static_assert(MAX_USER_OPS == 4096 && THUNK_SIZE == 16, "as written above");
+}
 
 static nx_t virtual_type(rh_t real)
 {
@@ -34,7 +37,7 @@ __attribute__((used, visibility("hidden"))) void op_common(void *in, void *inout
 
 static int make_real(uint32_t index)
 {
-	const char *thunk = op_thunks + 16 * (size_t)(index - NX_DYNAMIC);
+	const char *thunk = (const char *)op_thunks + THUNK_SIZE * (size_t)(index - NX_DYNAMIC);
 	return drv->op_create((void *)thunk, NX_OP(index)->commute, &real_op[index]);
 }
 

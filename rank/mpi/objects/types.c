@@ -1,7 +1,7 @@
 /* types.c: datatypes (MPI-4.1 chapter 5). The record of a derived type is its constructor's arguments, as
  * MPI_Type_get_contents returns them; the real type is made from the record, at once and again after a restart.
  *
- * A type lives while the application, a request or another type refers to it (refs). Context: as objects.h. */
+ * A type's entry is kept while the application, a request or another type refers to it (refs). Context: as objects.h. */
 #include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>

@@ -3,7 +3,7 @@
 #ifndef BYSSUS_MID_H
 #define BYSSUS_MID_H
 
-/* goes on with a call that returned BY_AGAIN */
+/* resumes a call that returned BY_AGAIN */
 long mid_resume(nx_cont *cont, nx_status *status);
 /* raises the error of a refused function (nx_refusal[index]) */
 long mid_refused(uint32_t index, nx_t comm);

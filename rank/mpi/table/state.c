@@ -1,6 +1,6 @@
 /* state.c: tables of virtual objects: saved regions, allocation of handles, real handles beside them.
  *
- * Invariants: index < next[k] for every handle ever given; an index is either live (first word = its handle) or on the
+ * Invariants: index < next[k] for every handle ever returned; an index is either live (first word = its handle) or on the
  * free list of its kind exactly once; generations of an index go round, so that a stale handle is noticed.
  * Context: lower half; allocation takes the middle's lock only with MPI_THREAD_MULTIPLE. */
 #include <sched.h>
@@ -15,17 +15,17 @@ static const uint32_t stride[NX_K_N] = {
 rh_t *real_comm, *real_type, *real_op, *real_request, *real_message, *real_farewell;
 rh_t own_world, own_self;
 const struct nx_driver *drv;
-static uint32_t lock_word;
+static uint32_t table_lock;
 
 void nx_lock(void)
 {
 	if (!NX_STATE->multiple) return;
-	while (__atomic_exchange_n(&lock_word, 1, __ATOMIC_ACQUIRE)) sched_yield();
+	while (__atomic_exchange_n(&table_lock, 1, __ATOMIC_ACQUIRE)) sched_yield();
 }
 
 void nx_unlock(void)
 {
-	if (NX_STATE->multiple) __atomic_store_n(&lock_word, 0, __ATOMIC_RELEASE);
+	if (NX_STATE->multiple) __atomic_store_n(&table_lock, 0, __ATOMIC_RELEASE);
 }
 
 uint32_t *nx_entry(enum nx_kind k, uint32_t index)
@@ -99,8 +99,8 @@ static void fresh_state(void)
 	s->size = core_job.nranks;
 	for (int k = 0; k < NX_K_N; k++) s->next[k] = NX_DYNAMIC;
 	mark_predefined(NX_K_OP, 1, NX_OP_N - 1);
-	mark_predefined(NX_K_ERRH, 1, 3);
-	mark_predefined(NX_K_KEYVAL, 1, 15);
+	mark_predefined(NX_K_ERRH, 1, NX_ERRH_N - 1);
+	mark_predefined(NX_K_KEYVAL, 1, NX_KEYVAL_N - 1);
 	mark_predefined(NX_K_INFO, NX_INFO_ENV, 1);
 	mark_predefined(NX_K_MESSAGE, NX_MESSAGE_NO_PROC, 1);
 	for (uint32_t i = 1; i < NX_OP_N; i++) NX_OP(i)->commute = 1;
@@ -116,9 +116,10 @@ static void fresh_state(void)
 
 void nx_state_start(void)
 {
+	enum { PAGE = 4096 };
 	for (int k = 0; k < NX_K_N; k++) core_region(k, (size_t)NX_MAXINDEX * stride[k]);
-	core_region(NX_REGION_STATE, (sizeof(struct nx_state) + 4095) & ~(size_t)4095);
-	core_region(NX_REGION_HEAP, 4096);
+	core_region(NX_REGION_STATE, (sizeof(struct nx_state) + PAGE - 1) & ~(size_t)(PAGE - 1));
+	core_region(NX_REGION_HEAP, PAGE);
 	real_comm = lower_table();
 	real_type = lower_table();
 	real_op = lower_table();

@@ -10,7 +10,7 @@
 
 enum { SMALL = 64 };                            /* requests handled without allocation */
 
-/* A synchronous send whose receiver will say when it has started, or a receive on a communicator that is gone: never complete. */
+/* A synchronous send whose receiver will acknowledge it, or a receive on a communicator that is gone: never complete. */
 static int poll_without(struct vrequest *r, int *flag, nx_status *st)
 {
 	int e = r->flags & NX_RF_HELD ? sync_take_acks() : 0;
@@ -298,7 +298,7 @@ static inline void waitall_release(int count, nx_t *requests)
 	}
 }
 
-/* An error came up: requests that the real MPI has completed carry it, the others are waited for one by one. */
+/* An error came up: it is the result of the requests that the real MPI has completed, the others are waited for one by one. */
 static void waitall_failed(int count, nx_t *requests, const rh_t *real, int err)
 {
 	for (int i = 0; i < count; i++) {
@@ -453,7 +453,7 @@ long mid_request_get_status(nx_t request, int *flag, nx_status *status)
 	return 0;
 }
 
-/* An active request lives on, unseen, until it completes: its counter must move. */
+/* The entry of an active request is kept until it completes: its counter must move. */
 long mid_request_free(nx_t *request)
 {
 	enum { SOMETIMES = 256 };

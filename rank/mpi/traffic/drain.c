@@ -8,7 +8,7 @@
  *
  * The exchange and the agreement on the outcome are collective and cannot be broken off: every rank that is told to drain
  * comes to both, with a failure of its own if need be, and says at once that it has failed, so that the others are told
- * to give up waiting for it. Nobody takes a message before the exchange, that is before all stand.
+ * to give up waiting for it. Nobody takes a message before the exchange, that is before all are stopped.
  * Context: p2p_drain and p2p_repost_all run on the MPI thread with all application threads stopped; the rest as
  * traffic.h. */
 #include <limits.h>
@@ -47,7 +47,7 @@ bool drained_match(struct vcomm *c, int source, int tag, bool take, struct vdrai
 	return found;
 }
 
-/* A type of `bytes` bytes for messages longer than a count can say. */
+/* Returns in *t a type of `bytes` bytes, for messages longer than a count can express. */
 static int long_type(int64_t bytes, rh_t *t)
 {
 	enum { BLOCK = 1 << 20 };
@@ -202,7 +202,7 @@ uint32_t requests_progress(nx_t comm)
 }
 
 /* The requests that were waiting when the drain began, in a ring. Of thousands only a few can be complete at a time, and
- * a test of one that is not is slow: a turn looks at some, and goes on where the turn before has left off. */
+ * a test of one that is not is slow: a turn tests some, and the next one continues behind them. */
 static struct { uint32_t *at, n, first, cap; uint32_t open; } ring;     /* open: those that must complete before an image */
 
 static bool must_complete(const struct vrequest *r) { return r->kind != NX_RQ_RECV; }
@@ -320,7 +320,8 @@ static bool settled(void)
 /* One round of a loop in which something is waited for; false: nothing is left that must complete. */
 static bool turn(unsigned *spins)
 {
-	if (!(++*spins & 63)) wait_step_slow(*spins);
+	enum { SOMETIMES = 64 };
+	if (++*spins % SOMETIMES == 0) wait_step_slow(*spins);
 	ring_turn();
 	return !sync_acks_gone() || ring.open;
 }

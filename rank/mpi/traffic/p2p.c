@@ -198,7 +198,7 @@ long mid_recv(void *buf, int count, nx_t datatype, int source, int tag, nx_t com
 	return BY_AGAIN;
 }
 
-/* Starts a receive for r, which carries the arguments: from what a checkpoint drained, else from the real MPI. */
+/* Starts a receive with the arguments that are in r: from what a checkpoint drained, else from the real MPI. */
 static int begin_recv(struct vrequest *r, struct vcomm *c)
 {
 	int e = 0;

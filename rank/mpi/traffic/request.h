@@ -26,7 +26,7 @@ static inline struct vrequest *request_begin(nx_t h, uint8_t kind, nx_t comm)
 
 static inline struct vrequest *request_new(uint8_t kind, nx_t comm) { return request_begin(nx_alloc(NX_K_REQUEST), kind, comm); }
 
-/* Lets go of what r has kept. */
+/* Releases what r owns. */
 static inline void request_drop(struct vrequest *r)
 {
 	if (unlikely(r->type >= NX_DYNAMIC)) type_unref(r->type);
@@ -131,7 +131,7 @@ static inline void cont_begin(nx_cont *k, nx_t first, nx_t second)
 /* The request of a call that has begun and has no other: there is room for a few thousand when the table is full. */
 nx_t request_keep(uint8_t kind, nx_t comm, rh_t real, void *buf, int count, nx_t type, int peer, int tag);
 
-/* Lets go of requests that the application has freed and that are complete; true when none is left. */
+/* Releases the requests that the application has freed and that are complete; true when none is left. */
 bool requests_sweep_freed(void);
 
 /* -- messages that a checkpoint has drained (drain.c) -- */

@@ -14,7 +14,7 @@
  * Invariants: c->syncs is the number of requests on c that are SYNC and not HELD; a lane has a counter at least while
  * there is one of these in it; a HELD request is ACTIVE and has no real one. c->matched is the number of messages on c that
  * are matched and only in the real MPI. A drained message is acknowledged once, if a synchronous send is its own.
- * Context: as traffic.h; the functions sync_at_checkpoint_... as p2p_drain. Counters lie in lower memory: an image is only
+ * Context: as traffic.h; those at a checkpoint as p2p_drain. Counters lie in lower memory: an image is only
  * made when no synchronous send is open that is not HELD, and no acknowledgement is under way. */
 #include <stdlib.h>
 #include <string.h>
@@ -25,11 +25,12 @@
 struct lane { uint32_t comm; int32_t dest, tag; uint32_t used; uint64_t count; };
 static struct { struct lane *at; uint32_t cap, n, open; } lanes;    /* hashed, cap a power of two; open: requests */
 static uint32_t send_lock;
+enum { LONG = 4096 };                           /* as wait_step_slow counts: whoever waits for a lock lets others run at once */
 
 /* Counting and sending are one step when several threads may send: a lane's order is that of its counter. */
 void sync_lock(void)
 {
-	while (__atomic_exchange_n(&send_lock, 1, __ATOMIC_ACQUIRE)) wait_step_slow(4096);
+	while (__atomic_exchange_n(&send_lock, 1, __ATOMIC_ACQUIRE)) wait_step_slow(LONG);
 }
 
 void sync_unlock(void) { __atomic_store_n(&send_lock, 0, __ATOMIC_RELEASE); }
@@ -150,7 +151,7 @@ int sync_start(void)
 
 static void lock_acks(void)
 {
-	while (__atomic_exchange_n(&ack_lock, 1, __ATOMIC_ACQUIRE)) wait_step_slow(4096);
+	while (__atomic_exchange_n(&ack_lock, 1, __ATOMIC_ACQUIRE)) wait_step_slow(LONG);
 }
 
 static void unlock_acks(void) { __atomic_store_n(&ack_lock, 0, __ATOMIC_RELEASE); }
@@ -223,19 +224,20 @@ int sync_take_acks(void)
 uint64_t sync_acks_sent(int world) { return acks_sent[world]; }
 uint64_t sync_acks_taken(int world) { return acks_taken[world]; }
 
-/* -- at a checkpoint: what the sender says --------------------------------------------------------------------------------- */
+/* -- at a checkpoint: what the sender tells --------------------------------------------------------------------------------- */
 
 /* An open synchronous send, as its receiver is told of it. */
 struct note { uint64_t comm; int32_t tag; uint32_t followed; uint32_t handle, pad; };
 /* What the receiver answers to a note. */
 enum { RECEIVED, HELD };
 
-/* The talk with one other rank. */
+/* The talk with one other rank, and the messages of it. */
+enum { NOTES_OUT, NOTES_IN, ANSWERS_OUT, ANSWERS_IN, TALK_MESSAGES };
 struct talk {
 	uint32_t n, of;                         /* notes to it, notes from it */
 	struct note *notes, *its;
 	uint8_t *answer, *ours;                 /* to our notes; to its */
-	rh_t q[4];                              /* send and receive of notes, send and receive of answers; 0: over */
+	rh_t q[TALK_MESSAGES];                  /* 0: over */
 	bool answered;
 };
 static struct talk *talks;                      /* by rank in MPI_COMM_WORLD; NULL between checkpoints */
@@ -290,9 +292,9 @@ static int send_notes(struct talk *t, int world)
 {
 	rh_t byte = drv->type[NX_TYPE_BYTE];
 	int n = (int)(t->n * sizeof *t->notes), of = (int)(t->of * sizeof *t->its), e = 0;
-	if (n) e = drv->isend(t->notes, n, byte, world, OWN_TAG_NOTES, own_world, &t->q[0]);
-	if (!e && of) e = drv->irecv(t->its, of, byte, world, OWN_TAG_NOTES, own_world, &t->q[1]);
-	if (!e && n) e = drv->irecv(t->answer, (int)t->n, byte, world, OWN_TAG_ANSWERS, own_world, &t->q[3]);
+	if (n) e = drv->isend(t->notes, n, byte, world, OWN_TAG_NOTES, own_world, &t->q[NOTES_OUT]);
+	if (!e && of) e = drv->irecv(t->its, of, byte, world, OWN_TAG_NOTES, own_world, &t->q[NOTES_IN]);
+	if (!e && n) e = drv->irecv(t->answer, (int)t->n, byte, world, OWN_TAG_ANSWERS, own_world, &t->q[ANSWERS_IN]);
 	return e;
 }
 
@@ -406,7 +408,7 @@ static int answer_one(struct talk *t, uint32_t world)
 	free(f.at);
 	t->answered = true;
 	if (e) return e;
-	return drv->isend(t->ours, (int)t->of, drv->type[NX_TYPE_BYTE], (int)world, OWN_TAG_ANSWERS, own_world, &t->q[2]);
+	return drv->isend(t->ours, (int)t->of, drv->type[NX_TYPE_BYTE], (int)world, OWN_TAG_ANSWERS, own_world, &t->q[ANSWERS_OUT]);
 }
 
 static bool over(rh_t *q)
@@ -421,11 +423,11 @@ int sync_converse(bool *all)
 	*all = true;
 	for (int w = 0; talks && w < NX_STATE->size; w++) {
 		struct talk *t = &talks[w];
-		if (t->of && !t->answered && over(&t->q[1])) {
+		if (t->of && !t->answered && over(&t->q[NOTES_IN])) {
 			int e = answer_one(t, (uint32_t)w);
 			if (e) return e;
 		}
-		for (int k = 0; k < 4; k++) *all &= over(&t->q[k]);
+		for (int k = 0; k < TALK_MESSAGES; k++) *all &= over(&t->q[k]);
 		*all &= t->answered || !t->of;
 	}
 	return 0;
