@@ -1,10 +1,8 @@
 package coord
 
 import (
-	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/byssus-hpc/byssus/internal/abi"
@@ -47,6 +45,7 @@ type standing struct {
 	met      uint64 // newest version it has met
 	waiting  bool   // it says it waits
 	message  bool   // what it waits for is a message
+	call     string // and in which call of the MPI; empty: not known
 	where    uint32 // what its page says
 }
 
@@ -113,7 +112,7 @@ func (a *agreement) raise(c abi.Clock) bool {
 // raised takes in RAISE; the result is true when there is a new version to be told.
 func (a *agreement) raised(ev Raise, now time.Duration) bool {
 	a.moved = now
-	a.ranks[ev.Rank].waiting, a.ranks[ev.Rank].message = false, false
+	a.ranks[ev.Rank].stands("", abi.WhereRun)
 	if !a.raise(ev.Clock) || a.version == 0 {
 		return false
 	}
@@ -124,16 +123,21 @@ func (a *agreement) raised(ev Raise, now time.Duration) bool {
 func (a *agreement) met(ev Met, now time.Duration) {
 	r := &a.ranks[ev.Rank]
 	r.met = max(r.met, ev.Version)
-	r.waiting, r.message = false, false
+	r.stands("", abi.WhereRun)
 	a.moved = now
 }
 
 func (a *agreement) waits(ev Waiting, now time.Duration) {
 	r := &a.ranks[ev.Rank]
-	if w := ev.Where != abi.WhereRun; w != r.waiting {
-		r.waiting, a.moved = w, now
+	if was := r.waiting; r.stands(ev.Call, ev.Where) != was {
+		a.moved = now // another call alone is no progress: who polls is in one call after the other
 	}
-	r.message = ev.Where == abi.WhereP2P
+}
+
+// stands notes where a rank stands still, and returns whether it does.
+func (r *standing) stands(call string, where uint32) bool {
+	r.call, r.waiting, r.message = call, where != abi.WhereRun, where == abi.WhereP2P
+	return r.waiting
 }
 
 func (a *agreement) whereabouts(ev Where, now time.Duration) {
@@ -160,34 +164,4 @@ func (a *agreement) all() []abi.Clock {
 		cs = append(cs, a.targets[comm])
 	}
 	return cs
-}
-
-// describe says in one sentence what the agreement waits for.
-func (a *agreement) describe() string {
-	var late []string
-	doing := "has not answered yet"
-	for i, r := range a.ranks {
-		if (a.version == 0 && r.reported) || (a.version != 0 && r.met == a.version) {
-			continue
-		}
-		late = append(late, fmt.Sprint(i))
-		switch {
-		case a.version == 0:
-		case r.waiting || r.where == abi.WhereP2P:
-			doing = "waits for a message"
-		case r.where == abi.WhereCollective:
-			doing = "is in a collective"
-		default:
-			doing = "computes; waiting for its next collective"
-		}
-	}
-	switch {
-	case len(late) == 0:
-		return "all ranks agree"
-	case len(late) == 1:
-		return "rank " + late[0] + " " + doing
-	case len(late) > 8:
-		return fmt.Sprintf("%d ranks have not reached a common point yet", len(late))
-	}
-	return "ranks " + strings.Join(late, ", ") + " have not reached a common point yet"
 }

@@ -241,7 +241,7 @@ func (r *simRank) receive(s *sim, o simOp) bool {
 		s.mail[k]--
 		if r.waits {
 			r.waits = false
-			r.send(s, Waiting{r.id, r.epoch, abi.WhereRun})
+			r.send(s, Waiting{Rank: r.id, Epoch: r.epoch, Where: abi.WhereRun})
 		}
 		r.where, r.pc = abi.WhereRun, r.pc+1
 		return true
@@ -249,7 +249,7 @@ func (r *simRank) receive(s *sim, o simOp) bool {
 	r.where = abi.WhereP2P
 	if r.pending && r.version > 0 && r.behind() && !r.waits {
 		r.waits = true
-		r.send(s, Waiting{r.id, r.epoch, abi.WhereP2P})
+		r.send(s, Waiting{Rank: r.id, Epoch: r.epoch, Where: abi.WhereP2P})
 		return true
 	}
 	return false

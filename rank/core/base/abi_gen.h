@@ -25,7 +25,7 @@
 #define ABI_CLOCKS               2   /* u64 n, n x Clock: every live communicator of this rank; answers REQUEST */
 #define ABI_RAISE                3   /* Clock: the rank goes beyond the target of a communicator; sent before it enters */
 #define ABI_MET                  4   /* Met: all own clocks have reached the targets of that version */
-#define ABI_WAITING              5   /* Met: not met, and waiting in point-to-point (where RUN: no longer waiting) */
+#define ABI_WAITING              5   /* Waiting: not met, and standing still in an MPI call (where RUN: no longer) */
 #define ABI_STOPPED              6   /* Stopped and text, one refusal a line */
 #define ABI_IMAGE                7   /* Image and text, the error when status is not 0 */
 #define ABI_RESUMED              8   /* Resumed */
@@ -121,7 +121,7 @@ _Static_assert(offsetof(struct abi_clock, seq) == 8, "layout");
 _Static_assert(offsetof(struct abi_clock, nmembers) == 16, "layout");
 _Static_assert(offsetof(struct abi_clock, state) == 20, "layout");
 
-/* Met is the body of MET and WAITING. */
+/* Met is the body of MET. */
 struct abi_met {
 	uint64_t version;   /* of the targets */
 	uint32_t where;   /* WHERE_* */
@@ -131,6 +131,19 @@ _Static_assert(sizeof(struct abi_met) == 16, "layout");
 _Static_assert(offsetof(struct abi_met, version) == 0, "layout");
 _Static_assert(offsetof(struct abi_met, where) == 8, "layout");
 _Static_assert(offsetof(struct abi_met, pad) == 12, "layout");
+
+/* Waiting is the body of WAITING. */
+struct abi_waiting {
+	uint64_t version;   /* of the targets */
+	uint32_t where;   /* WHERE_* */
+	uint32_t pad;
+	char call[32];   /* the MPI call that the rank is inside of; empty: not known */
+};
+_Static_assert(sizeof(struct abi_waiting) == 48, "layout");
+_Static_assert(offsetof(struct abi_waiting, version) == 0, "layout");
+_Static_assert(offsetof(struct abi_waiting, where) == 8, "layout");
+_Static_assert(offsetof(struct abi_waiting, pad) == 12, "layout");
+_Static_assert(offsetof(struct abi_waiting, call) == 16, "layout");
 
 /* Stopped says that no thread of the application runs. */
 struct abi_stopped {
@@ -287,7 +300,7 @@ _Static_assert(offsetof(struct abi_hand, inode) == 16, "layout");
 #define ABI_PHASE_RESTORING      7
 #define ABI_PHASE_ENDED          8   /* the application ends by itself; exit_code is valid */
 
-/* Where a rank's MPI thread is (Page.where, Met.where). */
+/* Where a rank's MPI thread is (Page.where, Met.where, Waiting.where). */
 #define ABI_WHERE_RUN            0
 #define ABI_WHERE_COLLECTIVE     1
 #define ABI_WHERE_P2P            2   /* waits in point-to-point */

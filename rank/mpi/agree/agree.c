@@ -224,7 +224,7 @@ void agree_tick(void)
 	uint32_t where = stands_still();
 	if (a.snapped && a.version && a.met_sent != a.version && where != a.told_where) {
 		a.told_where = where;
-		struct abi_met m = { .version = a.version, .where = where };
+		struct abi_waiting m = { .version = a.version, .where = where };
 		core_send(ABI_WAITING, a.epoch, &m, sizeof m);
 	}
 	unlock();
