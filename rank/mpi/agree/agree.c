@@ -15,7 +15,9 @@
  * Invariants (under `lock`): unmet = number of communicators with seq < target; a rank that has sent MET(v) moves no
  * clock beyond its target until it has seen targets newer than v or the attempt has ended.
  * Context: agree_message and agree_tick on the helper thread, the rest on application threads in the lower half. */
+#include <ctype.h>
 #include <sched.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -24,6 +26,7 @@
 
 volatile uint32_t in_collective;
 const char *volatile in_call = "";
+static volatile uint64_t vain_tests;            /* tests without success while a request is pending */
 static volatile uint32_t waiting_spins;         /* how long the point-to-point wait under way has lasted */
 
 struct index_entry { uint64_t id; uint32_t index; };
@@ -42,6 +45,8 @@ static struct {
 	uint64_t moves, last_moves;             /* collectives entered or left since the request */
 	int64_t vain_since;                     /* ns: posted collectives have been polled in vain since then, or 0 */
 	uint64_t polls, last_polls;             /* such polls */
+	uint64_t last_tests;
+	bool tested;                            /* there were many in the last tick */
 } a;
 
 static void lock(void) { while (__atomic_exchange_n(&a.lock, 1, __ATOMIC_ACQUIRE)) sched_yield(); }
@@ -201,18 +206,37 @@ void agree_message(const struct abi_header *h, const void *body)
 	unlock();
 }
 
+/* A rank that tests again and again in vain waits, too: so many tests in each of two ticks are no computation with a look
+ * now and then. */
+static bool tests_in_vain(void)
+{
+	enum { MANY = 32 };
+	uint64_t tests = vain_tests, more = tests - a.last_tests;
+	bool two = more >= MANY && a.tested;
+	a.last_tests = tests;
+	a.tested = more >= MANY;
+	return two;
+}
+
 /* Where a rank that has not met stands still from one tick to the next. */
 static uint32_t stands_still(void)
 {
 	enum { LONG = 4096 };
 	uint32_t spins = waiting_spins, where = ABI_WHERE_RUN;
-	bool polls = a.polls != a.last_polls;
+	bool polls = a.polls != a.last_polls, tests = tests_in_vain();
 	a.last_polls = a.polls;
 	if (in_collective || polls) where = a.moves == a.last_moves ? ABI_WHERE_COLLECTIVE : ABI_WHERE_RUN;
-	else if (spins > LONG && spins != a.last_spins) where = ABI_WHERE_P2P;
+	else if ((spins > LONG && spins != a.last_spins) || tests) where = ABI_WHERE_P2P;
 	a.last_spins = spins;
 	a.last_moves = a.moves;
 	return where;
+}
+
+/* The MPI function whose collective this rank is inside of. */
+static void name_call(char *out, size_t n)
+{
+	const char *f = in_call;
+	if (in_collective && !strncmp(f, "mid_", 4)) snprintf(out, n, "MPI_%c%s", toupper(f[4]), f + 5);
 }
 
 /* A wait that goes on from tick to tick is told to the coordinator: what this rank waits for may be held back by a rank
@@ -225,6 +249,7 @@ void agree_tick(void)
 	if (a.snapped && a.version && a.met_sent != a.version && where != a.told_where) {
 		a.told_where = where;
 		struct abi_waiting m = { .version = a.version, .where = where };
+		name_call(m.call, sizeof m.call);
 		core_send(ABI_WAITING, a.epoch, &m, sizeof m);
 	}
 	unlock();
@@ -348,6 +373,26 @@ void agree_awaits(struct vcomm *c, uint64_t number)
 		else if (number > c->target && now_ns() - a.vain_since > WHILE_NS) raise_target(c, number);
 	}
 	unlock();
+}
+
+static void settle(struct vcomm *c)
+{
+	if (c->epoch == a.epoch && c->observed < c->target) c->observed = c->target;
+}
+
+long test_slow(void)
+{
+	vain_tests++;
+	return BY_CTLP->stop ? BY_AGAIN : 0;
+}
+
+/* Before a drain completes anything: what it completes has been observed. Targets may be above all clocks, and a rank whose
+ * drain fails has not completed what the others have: the next attempt must know. */
+void agree_settle_all(void)
+{
+	settle(NX_COMM(NX_COMM_WORLD));
+	for (uint32_t i = NX_DYNAMIC; i < nx_high(NX_K_COMM); i++)
+		if (counts(i)) settle(NX_COMM(i));
 }
 
 /* At a checkpoint, when all have met: have all members started this one? Then it is completed before the image. */

@@ -11,6 +11,7 @@ long gate_slow(struct vcomm *c, uint64_t was, unsigned more);
 bool agree_observe(struct vcomm *c, uint64_t number, uint64_t was);
 void agree_awaits(struct vcomm *c, uint64_t number);
 void agree_posted(struct vcomm *c);
+void agree_settle_all(void);
 bool agree_settles(const struct vcomm *c, uint64_t number);
 long agree_finalize(void);                      /* 0, or BY_AGAIN; then no checkpoint finds this rank any more */
 void gate_left(void);
@@ -69,6 +70,10 @@ static inline bool gate_observe(struct vcomm *c, uint64_t number)
 			return likely(!BY_CTLP->pending) || agree_observe(c, number, was);
 	return true;
 }
+
+/* A test was without success: 0, or BY_AGAIN. */
+long test_slow(void);
+static inline long test_failed(void) { return unlikely(BY_CTLP->pending) ? test_slow() : 0; }
 
 /* -- waiting: one step of a polling loop; true when a stop is in effect and the call must yield -- */
 void wait_step_slow(unsigned spins);

@@ -254,11 +254,22 @@ static bool is_entry(const struct vcomm *c, uint32_t i) { return NX_INDEX(c->han
 
 static int say_farewell(uint32_t i) { return drv->ibarrier(RCOMM(i), &real_farewell[i]); }
 
+/* Open MPI uses a communicator that is freed for what is still posted on it. */
+static bool posted_on(nx_t comm)
+{
+	for (uint32_t i = NX_DYNAMIC; i < nx_high(NX_K_REQUEST); i++) {
+		const struct vrequest *r = NX_REQUEST(i);
+		bool open = NX_INDEX(r->handle) == i && NX_INDEX(r->comm) == NX_INDEX(comm) && r->kind == NX_RQ_COLL;
+		if (open && !(r->flags & NX_RF_DONE)) return true;
+	}
+	return false;
+}
+
 /* Whether all members have freed it; the real one then goes too. What has arrived on it can never be received any more. */
 static bool all_left(struct vcomm *c, uint32_t i)
 {
 	int flag = 0;
-	if (drv->test(&real_farewell[i], &flag, NULL) || !flag) return false;
+	if (posted_on(i) || drv->test(&real_farewell[i], &flag, NULL) || !flag) return false;
 	real_farewell[i] = 0;
 	drain_comm(c);
 	drv->comm_free(&RCOMM(i));

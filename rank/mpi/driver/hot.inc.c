@@ -255,7 +255,7 @@ static inline long wait_or_poll(nx_t *request, int *flag, nx_status *status, boo
 	for (unsigned spins = 0;;) {
 		e = real.test(&q, flag, want);
 		if (*flag || unlikely(e)) break;
-		if (!wait) return unlikely(BY_CTLP->stop) ? BY_AGAIN : 0;
+		if (!wait) return test_failed();
 		if (wait_step(&spins)) return BY_AGAIN;
 	}
 	*flag = 1;

@@ -82,7 +82,7 @@ static long wait_or_test(nx_t *request, int *flag, nx_status *status, bool wait,
 	for (unsigned spins = 0;;) {
 		err = request_poll(r, flag, &st);
 		if (*flag) break;
-		if (!wait) return unlikely(BY_CTLP->stop) ? BY_AGAIN : 0;
+		if (!wait) return test_failed();
 		if (wait_step(&spins)) return BY_AGAIN;
 	}
 	finish(r, request, &st, status);
@@ -218,7 +218,7 @@ long mid_testall(int count, nx_t *requests, int *flag, nx_status *statuses)
 	if (err == NX_ERR_IN_STATUS) *flag = 1;
 	if (*flag) err = finish_all(&b, count, requests, statuses, st && err) ? NX_ERR_IN_STATUS : err;
 	batch_close(&b);
-	if (!*flag && !err && unlikely(BY_CTLP->stop)) return BY_AGAIN;
+	if (!*flag && !err) return test_failed();
 	RESULT(NX_COMM_WORLD, err);
 }
 
@@ -387,7 +387,7 @@ static long any(int count, nx_t *requests, int *index, int *flag, nx_status *sta
 		if (!live && status) *status = empty_status;
 		if (err) return nx_error(NX_COMM_WORLD, err, function);
 		if (*flag) return 0;
-		if (!wait) return unlikely(BY_CTLP->stop) ? BY_AGAIN : 0;
+		if (!wait) return test_failed();
 		if (wait_step(&spins)) return BY_AGAIN;
 	}
 }
@@ -432,7 +432,7 @@ static long some(int count, nx_t *requests, int *outcount, int *indices, nx_stat
 		int live, err = poll_some(count, requests, outcount, indices, statuses, &live);
 		if (err) return nx_error(NX_COMM_WORLD, err, function);
 		if (*outcount) return 0;                /* some, or MPI_UNDEFINED */
-		if (!wait) return unlikely(BY_CTLP->stop) ? BY_AGAIN : 0;
+		if (!wait) return test_failed();
 		if (wait_step(&spins)) return BY_AGAIN;
 	}
 }
@@ -463,7 +463,7 @@ long mid_request_get_status(nx_t request, int *flag, nx_status *status)
 	if (!(r->flags & NX_RF_DONE)) {
 		nx_status st;
 		err = request_poll(r, flag, &st);
-		if (!*flag) return unlikely(BY_CTLP->stop) ? BY_AGAIN : 0;
+		if (!*flag) return test_failed();
 		r->st = st;
 		r->st.error = err;
 		r->flags |= NX_RF_DONE;

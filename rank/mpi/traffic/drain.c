@@ -380,6 +380,7 @@ static bool agree_outcome(int mine)
 
 int p2p_drain(char *why, size_t n)
 {
+	agree_settle_all();
 	int e = tell_counts();
 	if (!e) e = drain();
 	if (core_cancelled()) snprintf(why, n, "given up while messages were drained");

@@ -573,8 +573,9 @@ long mid_iprobe(int source, int tag, nx_t comm, int *flag, nx_status *status)
 {
 	struct vcomm *c = comm_of(comm);
 	if (!c) FAIL(NX_COMM_WORLD, NX_ERR_COMM);
-	if (unlikely(BY_CTLP->stop)) return BY_AGAIN;
-	RESULT(comm, probe_once(c, source, tag, comm, flag, status));
+	int e = probe_once(c, source, tag, comm, flag, status);
+	if (!e && !*flag) return test_failed();
+	RESULT(comm, e);
 }
 
 long mid_probe(int source, int tag, nx_t comm, nx_status *status)
@@ -626,8 +627,9 @@ long mid_improbe(int source, int tag, nx_t comm, int *flag, nx_t *message, nx_st
 {
 	struct vcomm *c = comm_of(comm);
 	if (!c) FAIL(NX_COMM_WORLD, NX_ERR_COMM);
-	if (unlikely(BY_CTLP->stop)) return BY_AGAIN;
-	RESULT(comm, mprobe_once(c, source, tag, comm, flag, message, status));
+	int e = mprobe_once(c, source, tag, comm, flag, message, status);
+	if (!e && !*flag) return test_failed();
+	RESULT(comm, e);
 }
 
 long mid_mprobe(int source, int tag, nx_t comm, nx_t *message, nx_status *status)
