@@ -87,8 +87,8 @@ void start_application(const char *program, char **argv)
 	uint64_t sp = stack_build(argv, name, face, &app, &ld);
 	name_process(name);
 	signals_start();
+	threads_start();        /* before trap_start: our signal may wait since before an exec, and would end the process */
 	trap_start();
-	threads_start();
 	limits_lower();
 	helper_start();          /* not before: a checkpoint may be asked for at once, and stops threads by signal */
 	filter_install(false);
