@@ -2,17 +2,12 @@
  *
  * Context: the only thread, lower FS. */
 #define _GNU_SOURCE
-#include <elf.h>
-#include <errno.h>
 #include <linux/limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/auxv.h>
-#include <sys/mman.h>
 #include <sys/personality.h>
 #include <sys/prctl.h>
-#include <unistd.h>
 #include "core/arena/arena.h"
 #include "core/calls/calls.h"
 #include "core/cross/cross.h"
