@@ -20,8 +20,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include "core/layout.h"
-#include "core/base/abi_gen.h"           /* generated from internal/abi: socket messages, shared page, image records */
+#include "layout.h"
+#include "base/abi_gen.h"           /* generated from internal/abi: socket messages, shared page, image records */
 
 /* A function that may run on the FS of either half, in a signal handler or on the way between them: it uses no TLS, and of
  * libc only what uses none. internal/house checks it, and all that it calls. */

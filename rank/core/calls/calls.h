@@ -13,7 +13,7 @@
 enum { FILTER_MARK = 0xb5 };                                    /* si_errno of what our filter traps: the application may have its own */
 void filter_install(bool translate_tids);
 ANY_FS bool filter_wants(long nr, const uint64_t *x);           /* would it trap this call from the arena? */
-void trap_start(void);                                          /* installs the SIGSYS handler */
+void trap_start(void);                                          /* installs the SIGSYS handler, and unblocks our signals: the handler of BY_SIG is there */
 ANY_FS void trap_pair_add(uint64_t a, uint64_t b);              /* socket pairs the application has made */
 uint64_t trap_pair_of(uint64_t inode);
 bool trap_timers_made(void);                                    /* by this process, since it began or was restarted */

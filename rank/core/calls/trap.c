@@ -13,10 +13,8 @@
 #include <linux/audit.h>
 #include <fcntl.h>
 #include <signal.h>
-#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
-#include <sys/sysmacros.h>
 #include <time.h>
 #include "core/arena/arena.h"
 #include "core/calls/calls.h"

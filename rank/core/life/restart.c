@@ -45,8 +45,8 @@ void restart(const char *dir)
 	filter_install(true);
 	process_start();
 	attributes_start();
-	trap_start();
 	threads_start();
+	trap_start();
 	threads_revive();
 	process_start_timers();
 	shared_close();

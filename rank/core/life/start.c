@@ -2,17 +2,12 @@
  *
  * Context: the only thread, lower FS. */
 #define _GNU_SOURCE
-#include <elf.h>
-#include <errno.h>
 #include <linux/limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/auxv.h>
-#include <sys/mman.h>
 #include <sys/personality.h>
 #include <sys/prctl.h>
-#include <unistd.h>
 #include "core/arena/arena.h"
 #include "core/calls/calls.h"
 #include "core/cross/cross.h"
@@ -87,8 +82,8 @@ void start_application(const char *program, char **argv)
 	uint64_t sp = stack_build(argv, name, face, &app, &ld);
 	name_process(name);
 	signals_start();
+	threads_start();        /* before trap_start: our signal may wait since before an exec, and would end the process */
 	trap_start();
-	threads_start();
 	limits_lower();
 	helper_start();          /* not before: a checkpoint may be asked for at once, and stops threads by signal */
 	filter_install(false);
