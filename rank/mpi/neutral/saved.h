@@ -207,7 +207,7 @@ struct nx_state {
 	int64_t wtime_ns;             /* MPI_Wtime at the checkpoint */
 	int32_t attr_value[16];       /* predefined attributes, by keyval number */
 	uint8_t attr_set[16];
-	uint32_t zombies;             /* communicators that are freed and not buried */
+	uint32_t zombies;             /* communicators that are freed and whose entries are not released */
 	uint32_t held, pad1;          /* requests that are NX_RF_HELD */
 	struct nx_routed route[NX_ROUTES];    /* route.h */
 	uint64_t bsend_buf; int64_t bsend_size, bsend_used;
