@@ -1,14 +1,19 @@
 /* agree.c: when is it safe to stop? Collective clocks (Xu and Cooperman, "Enabling Practical Transparent Checkpointing
  * for MPI: A Topological Sort Approach", 2024), without barriers.
  *
- * Each communicator has a clock: the number of collectives this rank has entered on it. At a request the ranks report
- * their clocks; the maximum over the members is the communicator's target. A rank whose clocks have all reached their
- * targets has "met": it computes on, but parks in front of its next collective. A rank that has not met and must pass
- * a target on its way raises it, and says so before it enters. When all ranks have met the same version of the
- * targets nobody is inside a collective that another has not entered, and nobody can enter one: all may be stopped.
+ * Collectives are numbered on each communicator, alike on all members, who call them in one order. A rank's clock is the
+ * number of the last one that all members must have started before the rank may be stopped: the last blocking one that it
+ * has entered, or posted one whose completion it has seen. What is posted and not seen complete counts for nothing: it is
+ * posted again after a restart (posted.c).
  *
- * Invariants (under `lock`): unmet = number of communicators with seq < target; a rank that has sent MET(v) enters no
- * further collective until it has seen targets newer than v or the attempt has ended.
+ * At a request the ranks report their clocks; the maximum over the members is the communicator's target. A rank that has
+ * started all that the targets name has "met": it computes on, but parks in front of what would move a clock beyond its
+ * target: the next blocking collective, or the completion of a posted one. A rank that has not met and must pass
+ * a target on its way raises it, and says so before. When all ranks have met the same version of the targets nobody is
+ * inside a collective that another has not started, or has seen the end of one, and nobody can: all may be stopped.
+ *
+ * Invariants (under `lock`): unmet = number of communicators with seq < target; a rank that has sent MET(v) moves no
+ * clock beyond its target until it has seen targets newer than v or the attempt has ended.
  * Context: agree_message and agree_tick on the helper thread, the rest on application threads in the lower half. */
 #include <sched.h>
 #include <stdlib.h>
@@ -18,6 +23,7 @@
 #include "middle.h"
 
 volatile uint32_t in_collective;
+const char *volatile in_call = "";
 static volatile uint32_t waiting_spins;         /* how long the point-to-point wait under way has lasted */
 
 struct index_entry { uint64_t id; uint32_t index; };
@@ -34,6 +40,8 @@ static struct {
 	bool lost;                              /* more of them than there is room for: this attempt is not met */
 	uint32_t last_spins, told_where;
 	uint64_t moves, last_moves;             /* collectives entered or left since the request */
+	int64_t vain_since;                     /* ns: posted collectives have been polled in vain since then, or 0 */
+	uint64_t polls, last_polls;             /* such polls */
 } a;
 
 static void lock(void) { while (__atomic_exchange_n(&a.lock, 1, __ATOMIC_ACQUIRE)) sched_yield(); }
@@ -95,6 +103,13 @@ static void send_clocks(void)
 	} while (done < a.nindex);
 }
 
+/* The number that all members must reach before this rank can be stopped where it is. */
+static uint64_t clock_of(const struct vcomm *c)
+{
+	uint64_t entered = __atomic_load_n(&c->entered, __ATOMIC_ACQUIRE), observed = __atomic_load_n(&c->observed, __ATOMIC_ACQUIRE);
+	return entered > observed ? entered : observed;
+}
+
 static void begin(uint64_t epoch)
 {
 	a.epoch = epoch;
@@ -103,24 +118,30 @@ static void begin(uint64_t epoch)
 	a.nlater = 0;
 	a.lost = false;
 	a.told_where = ABI_WHERE_RUN;
+	a.vain_since = 0;
 	take_index();
 	for (size_t i = 0; i < a.nindex; i++) {
 		struct vcomm *c = NX_COMM(a.index[i].index);
 		c->epoch = epoch;
 		c->unmet = 0;
-		c->reported = c->target = __atomic_load_n(&c->seq, __ATOMIC_ACQUIRE);
+		c->reported = c->target = clock_of(c);
 	}
 	a.snapped = true;
 	send_clocks();
 }
 
+/* A communicator that was made since the clocks were reported enters the attempt; clock: what it was before. */
+static void take_in(struct vcomm *c, uint64_t clock)
+{
+	if (c->epoch == a.epoch) return;
+	c->epoch = a.epoch;
+	c->reported = c->target = clock;
+	c->unmet = 0;
+}
+
 static void set_target(struct vcomm *c, uint64_t seq)
 {
-	if (c->epoch != a.epoch) {
-		c->epoch = a.epoch;
-		c->reported = c->target = c->seq;
-		c->unmet = 0;
-	}
+	take_in(c, clock_of(c));
 	if (seq <= c->target) return;
 	c->target = seq;
 	if (!c->unmet && c->seq < seq) {
@@ -185,7 +206,9 @@ static uint32_t stands_still(void)
 {
 	enum { LONG = 4096 };
 	uint32_t spins = waiting_spins, where = ABI_WHERE_RUN;
-	if (in_collective) where = a.moves == a.last_moves ? ABI_WHERE_COLLECTIVE : ABI_WHERE_RUN;
+	bool polls = a.polls != a.last_polls;
+	a.last_polls = a.polls;
+	if (in_collective || polls) where = a.moves == a.last_moves ? ABI_WHERE_COLLECTIVE : ABI_WHERE_RUN;
 	else if (spins > LONG && spins != a.last_spins) where = ABI_WHERE_P2P;
 	a.last_spins = spins;
 	a.last_moves = a.moves;
@@ -256,32 +279,81 @@ void agree_forget_group_clocks(void)
 		}
 }
 
-static void raise_target(struct vcomm *c)
+static void raise_target(struct vcomm *c, uint64_t number)
 {
-	c->target = c->seq;
-	struct abi_clock m = { .comm = c->id, .seq = c->seq, .nmembers = (uint32_t)c->size };
+	c->target = number;
+	struct abi_clock m = { .comm = c->id, .seq = number, .nmembers = (uint32_t)c->size };
 	core_send(ABI_RAISE, a.epoch, &m, sizeof m);
 }
 
-/* Under the lock, with this collective already counted: may the rank enter it? */
-static bool may_enter(struct vcomm *c)
+/* What has been started may have been the last that was missing. */
+static void look_met(struct vcomm *c)
+{
+	if (c->epoch != a.epoch || !c->unmet || c->seq < c->target) return;
+	c->unmet = 0;
+	a.unmet--;
+}
+
+/* Under the lock: may the clock, which was at `was`, move to number, which has been started? */
+static bool may_reach(struct vcomm *c, uint64_t number, uint64_t was)
 {
 	if (!BY_CTLP->pending || !a.snapped || c->size <= 1) return true;
-	if (c->epoch != a.epoch) {
-		c->epoch = a.epoch;
-		c->reported = c->target = c->seq - 1;
-		c->unmet = 0;
-	}
-	if (c->seq <= c->target) {
-		if (c->seq == c->target && c->unmet) {
-			c->unmet = 0;
-			a.unmet--;
-		}
-		return true;
-	}
+	take_in(c, was);
+	look_met(c);
+	if (number <= c->target) return true;
 	if (!a.version || !a.unmet) return false;
-	raise_target(c);
+	raise_target(c, number);
 	return true;
+}
+
+/* A posted collective has been started. */
+void agree_posted(struct vcomm *c)
+{
+	lock();
+	a.moves++;
+	look_met(c);
+	say_met();
+	unlock();
+}
+
+static int64_t now_ns(void)
+{
+	struct timespec t;
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return t.tv_sec * 1000000000LL + t.tv_nsec;
+}
+
+bool agree_observe(struct vcomm *c, uint64_t number, uint64_t was)
+{
+	lock();
+	uint64_t before = c->entered > was ? c->entered : was;
+	bool may = may_reach(c, number, before);
+	if (may) a.vain_since = 0;
+	a.moves += may;
+	unlock();
+	if (!may) __atomic_compare_exchange_n(&c->observed, &number, was, false, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED);
+	return may;
+}
+
+/* A thread polls a posted collective that is not complete. A rank that has not met may need it on its way, and others may
+ * hold before they post theirs: after a while it says that it does. */
+void agree_awaits(struct vcomm *c, uint64_t number)
+{
+	enum { WHILE_NS = 10000000 };
+	lock();
+	if (a.snapped && a.version && a.unmet && c->size > 1) {
+		a.polls++;
+		take_in(c, clock_of(c));
+		if (!a.vain_since) a.vain_since = now_ns();
+		else if (number > c->target && now_ns() - a.vain_since > WHILE_NS) raise_target(c, number);
+	}
+	unlock();
+}
+
+/* At a checkpoint, when all have met: have all members started this one? Then it is completed before the image. */
+bool agree_settles(const struct vcomm *c, uint64_t number)
+{
+	return c->size <= 1 || (c->epoch == a.epoch && number <= c->target);
 }
 
 /* Keeps the MPI's progress going for others while this rank waits in front of a collective. */
@@ -293,17 +365,18 @@ static void progress(void)
 	nanosleep(&(struct timespec){ 0, 20000 }, NULL);
 }
 
-long gate_slow(struct vcomm *c)
+long gate_slow(struct vcomm *c, uint64_t was, unsigned more)
 {
 	for (;;) {
 		lock();
 		a.moves++;
-		if (may_enter(c)) {
+		if (may_reach(c, c->entered, c->observed > was ? c->observed : was)) {
 			unlock();
 			core_page()->where = ABI_WHERE_RUN;
 			return 0;
 		}
-		c->seq--;
+		c->seq -= more;
+		c->entered = was;
 		count_inside(-1);
 		say_met();
 		unlock();
@@ -311,7 +384,8 @@ long gate_slow(struct vcomm *c)
 		if (BY_CTLP->stop) return BY_AGAIN;
 		progress();
 		lock();
-		c->seq++;
+		c->seq += more;
+		c->entered = c->seq;
 		count_inside(1);
 		unlock();
 	}

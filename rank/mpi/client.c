@@ -69,7 +69,7 @@ static int restore_objects(char *why, size_t n)
 	core_libraries_loaded();
 	if (type_restore_all(why, n) || op_restore_all(why, n) || comm_restore_all(why, n)) return -1;
 	route_restore_all();
-	return p2p_repost_all(why, n);
+	return p2p_repost_all(why, n) || posted_repost_all(why, n) ? -1 : 0;
 }
 
 static int prepare(char *why, size_t n)

@@ -1,10 +1,11 @@
 /* coll.c: collectives (MPI-4.1 chapter 6). They run in the real MPI as they are; in front of each the communicator's
  * clock is counted, and with a checkpoint pending the rank may have to park (agree.c).
  *
- * A non-blocking collective counts when it is started; a checkpoint completes it before the image.
- * Context: as middle.h. */
+ * In front of those that synchronise by their nature, whatever the data, there may be an arrival wait (arrival.c). The
+ * non-blocking ones are posted.c's. Context: as middle.h. */
 #include <stdlib.h>
 #include <string.h>
+#include "arrival.h"
 #include "request.h"
 
 #define COLL(comm, call) \
@@ -15,10 +16,32 @@
 		RESULT(comm, err_); \
 	} while (0)
 
+/* The same for one that no member leaves before all have come: of more than one member, and with something to tell. */
+#define SYNCHRONISING(comm, something, call) \
+	do { \
+		struct vcomm *c_ = comm_of(comm); \
+		if (unlikely(!c_)) FAIL(NX_COMM_WORLD, NX_ERR_COMM); \
+		bool all_ = (something) && c_->size > 1; \
+		long w_ = likely(all_) ? arrival(c_, __func__) : 0; \
+		if (unlikely(w_)) return w_; \
+		w_ = gate_enter(c_); \
+		if (unlikely(w_)) return w_; \
+		if (likely(all_)) arrival_over(c_); \
+		int err_ = (call); \
+		gate_leave(); \
+		RESULT(comm, err_); \
+	} while (0)
+
+static inline bool something(int count, nx_t type)
+{
+	const struct vtype *t = NX_TYPE(type);
+	return count > 0 && nx_live(type, t) && t->size > 0;
+}
+
 /* A user function of the real MPI is told a real datatype; which virtual one that is, is known here. */
 #define REDUCTION(op, type) do { if (unlikely((op) >= NX_DYNAMIC)) op_current_type(type); } while (0)
 
-long mid_barrier(nx_t comm) { COLL(comm, drv->barrier(RCOMM(comm))); }
+long mid_barrier(nx_t comm) { SYNCHRONISING(comm, true, drv->barrier(RCOMM(comm))); }
 
 long mid_bcast(void *buffer, int count, nx_t datatype, int root, nx_t comm)
 {
@@ -49,7 +72,8 @@ long mid_scatterv(const void *sendbuf, const int *sendcounts, const int *displs,
 
 long mid_allgather(const void *sendbuf, int sendcount, nx_t sendtype, void *recvbuf, int recvcount, nx_t recvtype, nx_t comm)
 {
-	COLL(comm, drv->allgather(sendbuf, sendcount, RTYPE(sendtype), recvbuf, recvcount, RTYPE(recvtype), RCOMM(comm)));
+	SYNCHRONISING(comm, something(recvcount, recvtype),
+		      drv->allgather(sendbuf, sendcount, RTYPE(sendtype), recvbuf, recvcount, RTYPE(recvtype), RCOMM(comm)));
 }
 
 long mid_allgatherv(const void *sendbuf, int sendcount, nx_t sendtype, void *recvbuf, const int *recvcounts, const int *displs,
@@ -60,7 +84,8 @@ long mid_allgatherv(const void *sendbuf, int sendcount, nx_t sendtype, void *rec
 
 long mid_alltoall(const void *sendbuf, int sendcount, nx_t sendtype, void *recvbuf, int recvcount, nx_t recvtype, nx_t comm)
 {
-	COLL(comm, drv->alltoall(sendbuf, sendcount, RTYPE(sendtype), recvbuf, recvcount, RTYPE(recvtype), RCOMM(comm)));
+	SYNCHRONISING(comm, something(recvcount, recvtype),
+		      drv->alltoall(sendbuf, sendcount, RTYPE(sendtype), recvbuf, recvcount, RTYPE(recvtype), RCOMM(comm)));
 }
 
 long mid_alltoallv(const void *sendbuf, const int *sendcounts, const int *sdispls, nx_t sendtype, void *recvbuf,
@@ -103,13 +128,15 @@ long mid_reduce(const void *sendbuf, void *recvbuf, int count, nx_t datatype, nx
 long mid_allreduce(const void *sendbuf, void *recvbuf, int count, nx_t datatype, nx_t op, nx_t comm)
 {
 	REDUCTION(op, datatype);
-	COLL(comm, drv->allreduce(sendbuf, recvbuf, count, RTYPE(datatype), ROP(op), RCOMM(comm)));
+	SYNCHRONISING(comm, something(count, datatype),
+		      drv->allreduce(sendbuf, recvbuf, count, RTYPE(datatype), ROP(op), RCOMM(comm)));
 }
 
 long mid_reduce_scatter_block(const void *sendbuf, void *recvbuf, int recvcount, nx_t datatype, nx_t op, nx_t comm)
 {
 	REDUCTION(op, datatype);
-	COLL(comm, drv->reduce_scatter_block(sendbuf, recvbuf, recvcount, RTYPE(datatype), ROP(op), RCOMM(comm)));
+	SYNCHRONISING(comm, something(recvcount, datatype),
+		      drv->reduce_scatter_block(sendbuf, recvbuf, recvcount, RTYPE(datatype), ROP(op), RCOMM(comm)));
 }
 
 long mid_reduce_scatter(const void *sendbuf, void *recvbuf, const int *recvcounts, nx_t datatype, nx_t op, nx_t comm)
@@ -138,126 +165,119 @@ long mid_reduce_local(const void *inbuf, void *inoutbuf, int count, nx_t datatyp
 
 /* -- non-blocking ----------------------------------------------------------------------------------------------------- */
 
-/* call starts the real one and writes its request to *q. */
-#define ICOLL(comm, request, call) \
-	do { \
-		struct vcomm *c_ = comm_of(comm); \
-		if (unlikely(!c_)) FAIL(NX_COMM_WORLD, NX_ERR_COMM); \
-		if (unlikely(nx_full(NX_K_REQUEST))) FAIL(comm, NX_ERR_NO_MEM); \
-		rh_t real_, *q = &real_; \
-		int err_ = GATED(c_, call); \
-		if (err_) FAIL(comm, err_); \
-		*(request) = request_keep(NX_RQ_COLL, comm, real_, NULL, 0, 0, NX_PROC_NULL, 0); \
-		return 0; \
-	} while (0)
+#define POST(comm, request, ...) return posted_start((struct posted){ __VA_ARGS__ }, comm, request, __func__ + 4)
+/* Arguments that mean something at the root only. */
+#define AT_ROOT(comm, x) (comm_of(comm) && comm_of(comm)->rank == root ? (x) : NULL)
+#define UNLESS_IN_PLACE(x) (sendbuf == NX_IN_PLACE ? NULL : (x))
 
-long mid_ibarrier(nx_t comm, nx_t *request) { ICOLL(comm, request, drv->ibarrier(RCOMM(comm), q)); }
+long mid_ibarrier(nx_t comm, nx_t *request) { POST(comm, request, .call = POSTED_BARRIER); }
 
 long mid_ibcast(void *buffer, int count, nx_t datatype, int root, nx_t comm, nx_t *request)
 {
-	ICOLL(comm, request, drv->ibcast(buffer, count, RTYPE(datatype), root, RCOMM(comm), q));
+	POST(comm, request, .call = POSTED_BCAST, .root = root, .recvbuf = buffer, .recvcount = count, .recvtype = datatype);
 }
 
-long mid_igather(const void *sendbuf, int sendcount, nx_t sendtype, void *recvbuf, int recvcount, nx_t recvtype, int root, nx_t comm, nx_t *request)
+long mid_igather(const void *sendbuf, int sendcount, nx_t sendtype, void *recvbuf, int recvcount, nx_t recvtype, int root,
+		 nx_t comm, nx_t *request)
 {
-	ICOLL(comm, request, drv->igather(sendbuf, sendcount, RTYPE(sendtype), recvbuf, recvcount, RTYPE(recvtype), root, RCOMM(comm), q));
+	POST(comm, request, .call = POSTED_GATHER, .root = root, .sendbuf = sendbuf, .sendcount = sendcount, .sendtype = sendtype,
+	     .recvbuf = recvbuf, .recvcount = recvcount, .recvtype = recvtype);
 }
 
 long mid_igatherv(const void *sendbuf, int sendcount, nx_t sendtype, void *recvbuf, const int *recvcounts, const int *displs,
 		  nx_t recvtype, int root, nx_t comm, nx_t *request)
 {
-	ICOLL(comm, request, drv->igatherv(sendbuf, sendcount, RTYPE(sendtype), recvbuf, recvcounts, displs, RTYPE(recvtype), root, RCOMM(comm), q));
+	POST(comm, request, .call = POSTED_GATHERV, .root = root, .sendbuf = sendbuf, .sendcount = sendcount, .sendtype = sendtype,
+	     .recvbuf = recvbuf, .recvcounts = AT_ROOT(comm, recvcounts), .rdispls = AT_ROOT(comm, displs), .recvtype = recvtype);
 }
 
-long mid_iscatter(const void *sendbuf, int sendcount, nx_t sendtype, void *recvbuf, int recvcount, nx_t recvtype, int root, nx_t comm, nx_t *request)
+long mid_iscatter(const void *sendbuf, int sendcount, nx_t sendtype, void *recvbuf, int recvcount, nx_t recvtype, int root,
+		  nx_t comm, nx_t *request)
 {
-	ICOLL(comm, request, drv->iscatter(sendbuf, sendcount, RTYPE(sendtype), recvbuf, recvcount, RTYPE(recvtype), root, RCOMM(comm), q));
+	POST(comm, request, .call = POSTED_SCATTER, .root = root, .sendbuf = sendbuf, .sendcount = sendcount, .sendtype = sendtype,
+	     .recvbuf = recvbuf, .recvcount = recvcount, .recvtype = recvtype);
 }
 
 long mid_iscatterv(const void *sendbuf, const int *sendcounts, const int *displs, nx_t sendtype, void *recvbuf, int recvcount,
 		   nx_t recvtype, int root, nx_t comm, nx_t *request)
 {
-	ICOLL(comm, request, drv->iscatterv(sendbuf, sendcounts, displs, RTYPE(sendtype), recvbuf, recvcount, RTYPE(recvtype), root, RCOMM(comm), q));
+	POST(comm, request, .call = POSTED_SCATTERV, .root = root, .sendbuf = sendbuf, .sendcounts = AT_ROOT(comm, sendcounts),
+	     .sdispls = AT_ROOT(comm, displs), .sendtype = sendtype, .recvbuf = recvbuf, .recvcount = recvcount, .recvtype = recvtype);
 }
 
-long mid_iallgather(const void *sendbuf, int sendcount, nx_t sendtype, void *recvbuf, int recvcount, nx_t recvtype, nx_t comm, nx_t *request)
+long mid_iallgather(const void *sendbuf, int sendcount, nx_t sendtype, void *recvbuf, int recvcount, nx_t recvtype, nx_t comm,
+		    nx_t *request)
 {
-	ICOLL(comm, request, drv->iallgather(sendbuf, sendcount, RTYPE(sendtype), recvbuf, recvcount, RTYPE(recvtype), RCOMM(comm), q));
+	POST(comm, request, .call = POSTED_ALLGATHER, .sendbuf = sendbuf, .sendcount = sendcount, .sendtype = sendtype,
+	     .recvbuf = recvbuf, .recvcount = recvcount, .recvtype = recvtype);
 }
 
 long mid_iallgatherv(const void *sendbuf, int sendcount, nx_t sendtype, void *recvbuf, const int *recvcounts, const int *displs,
 		     nx_t recvtype, nx_t comm, nx_t *request)
 {
-	ICOLL(comm, request, drv->iallgatherv(sendbuf, sendcount, RTYPE(sendtype), recvbuf, recvcounts, displs, RTYPE(recvtype), RCOMM(comm), q));
+	POST(comm, request, .call = POSTED_ALLGATHERV, .sendbuf = sendbuf, .sendcount = sendcount, .sendtype = sendtype,
+	     .recvbuf = recvbuf, .recvcounts = recvcounts, .rdispls = displs, .recvtype = recvtype);
 }
 
-long mid_ialltoall(const void *sendbuf, int sendcount, nx_t sendtype, void *recvbuf, int recvcount, nx_t recvtype, nx_t comm, nx_t *request)
+long mid_ialltoall(const void *sendbuf, int sendcount, nx_t sendtype, void *recvbuf, int recvcount, nx_t recvtype, nx_t comm,
+		   nx_t *request)
 {
-	ICOLL(comm, request, drv->ialltoall(sendbuf, sendcount, RTYPE(sendtype), recvbuf, recvcount, RTYPE(recvtype), RCOMM(comm), q));
+	POST(comm, request, .call = POSTED_ALLTOALL, .sendbuf = sendbuf, .sendcount = sendcount, .sendtype = sendtype,
+	     .recvbuf = recvbuf, .recvcount = recvcount, .recvtype = recvtype);
 }
 
 long mid_ialltoallv(const void *sendbuf, const int *sendcounts, const int *sdispls, nx_t sendtype, void *recvbuf,
 		    const int *recvcounts, const int *rdispls, nx_t recvtype, nx_t comm, nx_t *request)
 {
-	ICOLL(comm, request, drv->ialltoallv(sendbuf, sendcounts, sdispls, RTYPE(sendtype), recvbuf, recvcounts, rdispls, RTYPE(recvtype), RCOMM(comm), q));
+	POST(comm, request, .call = POSTED_ALLTOALLV, .sendbuf = sendbuf, .sendcounts = UNLESS_IN_PLACE(sendcounts),
+	     .sdispls = UNLESS_IN_PLACE(sdispls), .sendtype = sendtype, .recvbuf = recvbuf, .recvcounts = recvcounts,
+	     .rdispls = rdispls, .recvtype = recvtype);
 }
 
-/* The arrays of types must live until the collective completes: they travel with the request, in saved memory. */
 long mid_ialltoallw(const void *sendbuf, const int *sendcounts, const int *sdispls, const nx_t *sendtypes, void *recvbuf,
 		    const int *recvcounts, const int *rdispls, const nx_t *recvtypes, nx_t comm, nx_t *request)
 {
-	struct vcomm *c = comm_of(comm);
-	if (!c) FAIL(NX_COMM_WORLD, NX_ERR_COMM);
-	if (unlikely(nx_full(NX_K_REQUEST))) FAIL(comm, NX_ERR_NO_MEM);
-	long g = gate_enter(c);
-	if (g) return g;
-	rh_t real, *t = real_types(sendtypes, recvtypes, c->size);
-	void *kept = t ? nx_memdup(t, 2 * (size_t)c->size * sizeof *t) : NULL;
-	free(t);
-	t = kept;
-	int e = t ? drv->ialltoallw(sendbuf, sendcounts, sdispls, t, recvbuf, recvcounts, rdispls, t + c->size, RCOMM(comm), &real) : NX_ERR_NO_MEM;
-	gate_leave();
-	if (e) {
-		nx_free(kept);
-		FAIL(comm, e);
-	}
-	*request = request_keep(NX_RQ_COLL, comm, real, NULL, 0, 0, NX_PROC_NULL, 0);
-	NX_REQUEST(*request)->own = kept;
-	return 0;
+	POST(comm, request, .call = POSTED_ALLTOALLW, .sendbuf = sendbuf, .sendcounts = UNLESS_IN_PLACE(sendcounts),
+	     .sdispls = UNLESS_IN_PLACE(sdispls), .sendtypes = UNLESS_IN_PLACE(sendtypes), .recvbuf = recvbuf,
+	     .recvcounts = recvcounts, .rdispls = rdispls, .recvtypes = recvtypes);
 }
+
+#define POST_REDUCTION(which, n) \
+	do { \
+		REDUCTION(op, datatype); \
+		POST(comm, request, .call = which, .sendbuf = sendbuf, .recvbuf = recvbuf, .recvcount = (n), .recvtype = datatype, .op = op); \
+	} while (0)
 
 long mid_ireduce(const void *sendbuf, void *recvbuf, int count, nx_t datatype, nx_t op, int root, nx_t comm, nx_t *request)
 {
 	REDUCTION(op, datatype);
-	ICOLL(comm, request, drv->ireduce(sendbuf, recvbuf, count, RTYPE(datatype), ROP(op), root, RCOMM(comm), q));
+	POST(comm, request, .call = POSTED_REDUCE, .root = root, .sendbuf = sendbuf, .recvbuf = recvbuf, .recvcount = count,
+	     .recvtype = datatype, .op = op);
 }
 
 long mid_iallreduce(const void *sendbuf, void *recvbuf, int count, nx_t datatype, nx_t op, nx_t comm, nx_t *request)
 {
-	REDUCTION(op, datatype);
-	ICOLL(comm, request, drv->iallreduce(sendbuf, recvbuf, count, RTYPE(datatype), ROP(op), RCOMM(comm), q));
+	POST_REDUCTION(POSTED_ALLREDUCE, count);
 }
 
 long mid_ireduce_scatter_block(const void *sendbuf, void *recvbuf, int recvcount, nx_t datatype, nx_t op, nx_t comm, nx_t *request)
 {
-	REDUCTION(op, datatype);
-	ICOLL(comm, request, drv->ireduce_scatter_block(sendbuf, recvbuf, recvcount, RTYPE(datatype), ROP(op), RCOMM(comm), q));
+	POST_REDUCTION(POSTED_REDUCE_SCATTER_BLOCK, recvcount);
 }
 
 long mid_ireduce_scatter(const void *sendbuf, void *recvbuf, const int *recvcounts, nx_t datatype, nx_t op, nx_t comm, nx_t *request)
 {
 	REDUCTION(op, datatype);
-	ICOLL(comm, request, drv->ireduce_scatter(sendbuf, recvbuf, recvcounts, RTYPE(datatype), ROP(op), RCOMM(comm), q));
+	POST(comm, request, .call = POSTED_REDUCE_SCATTER, .sendbuf = sendbuf, .recvbuf = recvbuf, .recvcounts = recvcounts,
+	     .recvtype = datatype, .op = op);
 }
 
 long mid_iscan(const void *sendbuf, void *recvbuf, int count, nx_t datatype, nx_t op, nx_t comm, nx_t *request)
 {
-	REDUCTION(op, datatype);
-	ICOLL(comm, request, drv->iscan(sendbuf, recvbuf, count, RTYPE(datatype), ROP(op), RCOMM(comm), q));
+	POST_REDUCTION(POSTED_SCAN, count);
 }
 
 long mid_iexscan(const void *sendbuf, void *recvbuf, int count, nx_t datatype, nx_t op, nx_t comm, nx_t *request)
 {
-	REDUCTION(op, datatype);
-	ICOLL(comm, request, drv->iexscan(sendbuf, recvbuf, count, RTYPE(datatype), ROP(op), RCOMM(comm), q));
+	POST_REDUCTION(POSTED_EXSCAN, count);
 }

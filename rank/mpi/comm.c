@@ -298,6 +298,11 @@ static long free_comm(nx_t *comm, const char *function)
 {
 	struct vcomm *c = comm_of(*comm);
 	if (!c || *comm < NX_DYNAMIC) return nx_error(NX_COMM_WORLD, NX_ERR_COMM, function);
+	if (posted_open(c)) {                           /* could not be posted again: some members may bury it before others */
+		long g = gate_pass(c, 0, "mid_comm_free");
+		if (g) return g;
+		gate_leave();
+	}
 	int e = attr_delete_all(*comm, &c->attrs);
 	if (!e) e = say_farewell(NX_INDEX(*comm));
 	if (e) return nx_error(*comm, e, function);

@@ -28,6 +28,7 @@ int request_poll(struct vrequest *r, int *flag, nx_status *st)
 	}
 	*flag = 0;
 	if (!RREQ(r->handle)) return poll_without(r, flag, st);
+	if (r->kind == NX_RQ_COLL) return posted_poll(r, flag, st);
 	int e = drv->test(&RREQ(r->handle), flag, st);
 	if (*flag || e) {
 		*flag = 1;
@@ -105,6 +106,7 @@ long mid_test(nx_t *request, int *flag, nx_status *status)
 struct batch {
 	int n;                                  /* real requests */
 	bool need;                              /* statuses must be read */
+	bool collective;                        /* posted ones are among them */
 	rh_t *real;
 	int *at;                                /* index in the caller's array */
 	nx_status *st;
@@ -116,7 +118,7 @@ struct batch {
 static int batch_open(struct batch *b, int count)
 {
 	b->n = 0;
-	b->need = false;
+	b->need = b->collective = false;
 	b->real = b->real_small;
 	b->at = b->at_small;
 	b->st = b->st_small;
@@ -144,6 +146,7 @@ static inline int batch_fill(struct batch *b, int count, const nx_t *requests, i
 		alive++;
 		if (unlikely(r->flags & NX_RF_DONE)) continue;
 		b->need |= request_needs_status(r);
+		b->collective |= r->kind == NX_RQ_COLL;
 		b->at[b->n] = i;
 		b->real[b->n++] = RREQ(r->handle);
 	}
@@ -156,6 +159,21 @@ static inline bool never_completes(const struct batch *b)
 	for (int k = 0; k < b->n; k++)
 		if (unlikely(!b->real[k])) return true;
 	return false;
+}
+
+/* Whether all posted collectives among them are complete, and may be seen to be. */
+static bool collectives_complete(const struct batch *b, const nx_t *requests)
+{
+	int e;
+	for (int k = 0; k < b->n; k++) {
+		const struct vrequest *r = NX_REQUEST(requests[b->at[k]]);
+		if (r->kind == NX_RQ_COLL && !posted_complete(r, &e)) return false;
+	}
+	for (int k = 0; k < b->n; k++) {
+		const struct vrequest *r = NX_REQUEST(requests[b->at[k]]);
+		if (r->kind == NX_RQ_COLL && !gate_observe(NX_COMM(r->comm), r->order)) return false;
+	}
+	return true;
 }
 
 /* All requests are complete: hand out statuses, move counters, release. */
@@ -195,7 +213,8 @@ long mid_testall(int count, nx_t *requests, int *flag, nx_status *statuses)
 	}
 	nx_status *st = b.need || statuses ? b.st : NULL;
 	*flag = !b.n;
-	if (b.n && !never_completes(&b)) err = drv->testall(b.n, b.real, flag, st);
+	bool may = !never_completes(&b) && (likely(!b.collective) || collectives_complete(&b, requests));
+	if (b.n && may) err = drv->testall(b.n, b.real, flag, st);
 	if (err == NX_ERR_IN_STATUS) *flag = 1;
 	if (*flag) err = finish_all(&b, count, requests, statuses, st && err) ? NX_ERR_IN_STATUS : err;
 	batch_close(&b);
@@ -206,7 +225,7 @@ long mid_testall(int count, nx_t *requests, int *flag, nx_status *statuses)
 /* Waits for one request; true when a stop came first. A status is read only where somebody needs it. */
 static inline bool wait_one(struct vrequest *r, nx_status *st, int *err)
 {
-	if (unlikely((r->flags & NX_RF_DONE) || !RREQ(r->handle))) {
+	if (unlikely((r->flags & NX_RF_DONE) || r->kind == NX_RQ_COLL || !RREQ(r->handle))) {
 		nx_status own = empty_status;
 		int flag = 0;
 		for (unsigned spins = 0;;) {

@@ -2,8 +2,9 @@
  *
  * When all ranks are stopped the number of messages each has sent to each is exchanged; every rank takes messages off
  * the network until its own counts match, into saved memory in the order of arrival, which for each sender is the
- * order of sending. What matches a posted receive goes there: the real MPI sees to that. Afterwards the network is
- * empty, all sends and collectives are complete, and what is left in the real MPI are receives that nothing matches.
+ * order of sending. What matches a posted receive goes there: the real MPI sees to that. Afterwards no message is under
+ * way, all sends are complete, and what is left in the real MPI are receives that nothing matches, and posted
+ * collectives that nobody has seen complete (posted.c).
  * What a synchronous send may tell the application is settled between sender and receiver (synchronous.c).
  *
  * The exchange and the agreement on the outcome are collective and cannot be broken off: every rank that is told to drain
@@ -207,6 +208,9 @@ static struct { uint32_t *at, n, first, cap; uint32_t open; } ring;     /* open:
 
 static bool must_complete(const struct vrequest *r) { return r->kind != NX_RQ_RECV; }
 
+/* A posted collective that not all members need to have posted. */
+static bool stays_open(const struct vrequest *r) { return r->kind == NX_RQ_COLL && !agree_settles(NX_COMM(r->comm), r->order); }
+
 static int ring_fill(void)
 {
 	uint32_t high = nx_high(NX_K_REQUEST);
@@ -215,7 +219,7 @@ static int ring_fill(void)
 	if (!ring.at) return NX_ERR_NO_MEM;
 	for (uint32_t i = NX_DYNAMIC; i < high; i++) {
 		const struct vrequest *r = NX_REQUEST(i);
-		if (!is_waiting(r, i) || (r->flags & NX_RF_HELD)) continue;
+		if (!is_waiting(r, i) || (r->flags & NX_RF_HELD) || stays_open(r)) continue;
 		ring.at[ring.n++] = i;
 		ring.open += must_complete(r);
 	}
@@ -401,7 +405,8 @@ int p2p_repost_all(char *why, size_t n)
 	for (uint32_t i = NX_DYNAMIC; list && i < high; i++) {
 		struct vrequest *r = NX_REQUEST(i);
 		RREQ(i) = 0;
-		if (NX_INDEX(r->handle) != i || (r->flags & (NX_RF_ACTIVE | NX_RF_DONE | NX_RF_HELD)) != NX_RF_ACTIVE) continue;
+		bool open = NX_INDEX(r->handle) == i && (r->flags & (NX_RF_ACTIVE | NX_RF_DONE | NX_RF_HELD)) == NX_RF_ACTIVE;
+		if (!open || r->kind == NX_RQ_COLL) continue;
 		list[k++] = r;
 	}
 	if (list) qsort(list, k, sizeof *list, by_order);

@@ -83,6 +83,8 @@ nx_t group_new(int size, int rank);
 struct vgroup *group_of(nx_t h);
 int  peers_compare(const struct vcomm *a, const struct vcomm *b);
 void op_start(void);
+void op_ref(nx_t op);
+void op_unref(nx_t op);
 void put_string(const char *s, char *out, int max, int *len);      /* as MPI gives strings back */
 
 /* -- routes (route.c) -- */
@@ -104,17 +106,27 @@ uint32_t requests_progress(nx_t comm);                         /* polls its requ
 int  drain_comm(struct vcomm *c);
 void p2p_finish_buffered(void);                                /* at MPI_Finalize: waits for buffered sends */
 
+/* -- non-blocking collectives (posted.c) -- */
+int  posted_repost_all(char *why, size_t n);
+long arrival_wait(struct vcomm *c, const char *function);       /* arrival.c: 0, or as the call's result */
+bool posted_open(const struct vcomm *c);       /* some on it may not be complete, and nobody needs to have entered them */
+
 /* -- agreement (agree.c) -- */
-long gate_slow(struct vcomm *c);
+long gate_slow(struct vcomm *c, uint64_t was, unsigned more);
+bool agree_observe(struct vcomm *c, uint64_t number, uint64_t was);
+void agree_awaits(struct vcomm *c, uint64_t number);
+void agree_posted(struct vcomm *c);
+bool agree_settles(const struct vcomm *c, uint64_t number);
 long agree_finalize(void);                      /* 0, or BY_AGAIN; then no checkpoint finds this rank any more */
 void gate_left(void);
 extern volatile uint32_t in_collective;
+extern const char *volatile in_call;            /* the function of the collective that was entered last */
 void agree_start(void);
 void agree_message(const struct abi_header *h, const void *body);      /* helper thread */
 void agree_tick(void);                                                 /* helper thread */
 void agree_new_comm(struct vcomm *c);
 struct vcomm *agree_group_clock(uint64_t comm, const struct vgroup *g, int tag);
-void agree_forget_group_clocks(void);                          /* at a checkpoint, when all clocks agree */
+void agree_forget_group_clocks(void);          /* at a checkpoint, when all clocks agree */
 
 /* Collective clocks: count, then look whether a checkpoint is pending. The helper sets `pending` and then forces a
  * memory barrier on every thread, so no fence is needed here. */
@@ -123,13 +135,18 @@ static inline void count_inside(int n)
 	if (unlikely(NX_STATE->multiple)) __atomic_fetch_add(&in_collective, n, __ATOMIC_SEQ_CST);
 	else __atomic_store_n(&in_collective, in_collective + n, __ATOMIC_RELAXED);
 }
-static inline long gate_enter(struct vcomm *c)
+/* more: 1 for a collective; 0 when those that were posted become such that all members must have entered them. */
+static inline long gate_pass(struct vcomm *c, unsigned more, const char *function)
 {
 	count_inside(1);
-	__atomic_store_n(&c->seq, c->seq + 1, __ATOMIC_RELAXED);
+	uint64_t was = c->entered, number = c->seq + more;
+	in_call = function;
+	__atomic_store_n(&c->seq, number, __ATOMIC_RELAXED);
+	__atomic_store_n(&c->entered, number, __ATOMIC_RELAXED);
 	__asm__ volatile("" ::: "memory");
-	return likely(!BY_CTLP->pending) ? 0 : gate_slow(c);
+	return likely(!BY_CTLP->pending) ? 0 : gate_slow(c, was, more);
 }
+#define gate_enter(c) gate_pass((c), 1, __func__)
 static inline void gate_leave(void)
 {
 	count_inside(-1);
@@ -138,6 +155,25 @@ static inline void gate_leave(void)
 }
 /* Body of a collective: GATED(c, real call). Yields to the caller's caller when the rank must park. */
 #define GATED(c, call) ({ long g_ = gate_enter(c); if (unlikely(g_)) return g_; int e_ = (call); gate_leave(); e_; })
+
+/* A posted collective has its number before the real MPI hears of it; nobody waits in front of it. */
+static inline uint64_t gate_post(struct vcomm *c)
+{
+	uint64_t number = c->seq + 1;
+	__atomic_store_n(&c->seq, number, __ATOMIC_RELAXED);
+	__asm__ volatile("" ::: "memory");
+	if (unlikely(BY_CTLP->pending)) agree_posted(c);
+	return number;
+}
+/* May the completion of a posted collective, which is there, be taken? */
+static inline bool gate_observe(struct vcomm *c, uint64_t number)
+{
+	uint64_t was = __atomic_load_n(&c->observed, __ATOMIC_RELAXED);
+	while (was < number)
+		if (__atomic_compare_exchange_n(&c->observed, &was, number, false, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED))
+			return likely(!BY_CTLP->pending) || agree_observe(c, number, was);
+	return true;
+}
 
 /* -- waiting: one step of a polling loop; true when a stop is in effect and the call must yield -- */
 void wait_step_slow(unsigned spins);

@@ -3,6 +3,7 @@
  *
  * Although only neighbours exchange data, every process of the communicator makes the call: its clock counts them like all
  * collectives, so that at a checkpoint all have entered the same ones. Context: as middle.h. */
+#include <stdlib.h>
 #include "request.h"
 
 /* c: the communicator, which has a topology. MPI_IN_PLACE has no meaning here. */
@@ -40,12 +41,11 @@ long mid_neighbor_alltoallv(const void *sendbuf, const int *sendcounts, const in
 						      RTYPE(recvtype), RCOMM(comm))));
 }
 
-/* Real handles of the types of an Alltoallw, those for receiving behind those for sending, in saved memory: of a non-blocking
- * one they must live until it completes. */
+/* Real handles of the types of an Alltoallw, those for receiving behind those for sending. */
 static rh_t *real_types(const struct vcomm *c, const nx_t *sendtypes, const nx_t *recvtypes)
 {
 	int out = nx_neighbours(c->topo, c->rank, 1), in = nx_neighbours(c->topo, c->rank, 0);
-	rh_t *t = nx_malloc(((size_t)out + (size_t)in + 1) * sizeof *t);
+	rh_t *t = malloc(((size_t)out + (size_t)in + 1) * sizeof *t);
 	for (int i = 0; t && i < out; i++) t[i] = RTYPE(sendtypes[i]);
 	for (int i = 0; t && i < in; i++) t[out + i] = RTYPE(recvtypes[i]);
 	return t;
@@ -61,74 +61,49 @@ long mid_neighbor_alltoallw(const void *sendbuf, const int *sendcounts, const nx
 	int out = nx_neighbours(c->topo, c->rank, 1), e = NX_ERR_NO_MEM;
 	if (t) e = drv->neighbor_alltoallw(sendbuf, sendcounts, sdispls, t, recvbuf, recvcounts, rdispls, t + out, RCOMM(comm));
 	gate_leave();
-	nx_free(t);
+	free(t);
 	RESULT(comm, e);
 }
 
 /* -- non-blocking ----------------------------------------------------------------------------------------------------- */
 
-/* The started collective's request; own: saved memory that lives as long. */
-static nx_t started(nx_t comm, rh_t real, void *own)
-{
-	nx_t h = request_keep(NX_RQ_COLL, comm, real, NULL, 0, 0, NX_PROC_NULL, 0);
-	NX_REQUEST(h)->own = own;
-	return h;
-}
-
-/* call starts the real one and writes its request to &real. */
-#define START(c, request, call) \
+#define POST(comm, request, ...) \
 	do { \
-		rh_t real; \
-		int err_ = GATED(c, call); \
-		if (err_) FAIL((c)->handle, err_); \
-		*(request) = started((c)->handle, real, NULL); \
-		return 0; \
+		WITH_NEIGHBOURS(comm, sendbuf, recvbuf); \
+		return posted_start((struct posted){ .sendbuf = sendbuf, .recvbuf = recvbuf, __VA_ARGS__ }, comm, request, __func__ + 4); \
 	} while (0)
 
-long mid_ineighbor_allgather(const void *sendbuf, int sendcount, nx_t sendtype, void *recvbuf, int recvcount, nx_t recvtype, nx_t comm,
-			     nx_t *request)
+long mid_ineighbor_allgather(const void *sendbuf, int sendcount, nx_t sendtype, void *recvbuf, int recvcount, nx_t recvtype,
+			     nx_t comm, nx_t *request)
 {
-	WITH_NEIGHBOURS(comm, sendbuf, recvbuf);
-	START(c, request, drv->ineighbor_allgather(sendbuf, sendcount, RTYPE(sendtype), recvbuf, recvcount, RTYPE(recvtype), RCOMM(comm), &real));
+	POST(comm, request, .call = POSTED_NEIGHBOR_ALLGATHER, .sendcount = sendcount, .sendtype = sendtype,
+	     .recvcount = recvcount, .recvtype = recvtype);
 }
 
-long mid_ineighbor_allgatherv(const void *sendbuf, int sendcount, nx_t sendtype, void *recvbuf, const int *recvcounts, const int *displs,
-			      nx_t recvtype, nx_t comm, nx_t *request)
+long mid_ineighbor_allgatherv(const void *sendbuf, int sendcount, nx_t sendtype, void *recvbuf, const int *recvcounts,
+			      const int *displs, nx_t recvtype, nx_t comm, nx_t *request)
 {
-	WITH_NEIGHBOURS(comm, sendbuf, recvbuf);
-	START(c, request, drv->ineighbor_allgatherv(sendbuf, sendcount, RTYPE(sendtype), recvbuf, recvcounts, displs, RTYPE(recvtype),
-						    RCOMM(comm), &real));
+	POST(comm, request, .call = POSTED_NEIGHBOR_ALLGATHERV, .sendcount = sendcount, .sendtype = sendtype,
+	     .recvcounts = recvcounts, .rdispls = displs, .recvtype = recvtype);
 }
 
-long mid_ineighbor_alltoall(const void *sendbuf, int sendcount, nx_t sendtype, void *recvbuf, int recvcount, nx_t recvtype, nx_t comm,
-			    nx_t *request)
+long mid_ineighbor_alltoall(const void *sendbuf, int sendcount, nx_t sendtype, void *recvbuf, int recvcount, nx_t recvtype,
+			    nx_t comm, nx_t *request)
 {
-	WITH_NEIGHBOURS(comm, sendbuf, recvbuf);
-	START(c, request, drv->ineighbor_alltoall(sendbuf, sendcount, RTYPE(sendtype), recvbuf, recvcount, RTYPE(recvtype), RCOMM(comm), &real));
+	POST(comm, request, .call = POSTED_NEIGHBOR_ALLTOALL, .sendcount = sendcount, .sendtype = sendtype,
+	     .recvcount = recvcount, .recvtype = recvtype);
 }
 
 long mid_ineighbor_alltoallv(const void *sendbuf, const int *sendcounts, const int *sdispls, nx_t sendtype, void *recvbuf,
 			     const int *recvcounts, const int *rdispls, nx_t recvtype, nx_t comm, nx_t *request)
 {
-	WITH_NEIGHBOURS(comm, sendbuf, recvbuf);
-	START(c, request, drv->ineighbor_alltoallv(sendbuf, sendcounts, sdispls, RTYPE(sendtype), recvbuf, recvcounts, rdispls,
-						   RTYPE(recvtype), RCOMM(comm), &real));
+	POST(comm, request, .call = POSTED_NEIGHBOR_ALLTOALLV, .sendcounts = sendcounts, .sdispls = sdispls, .sendtype = sendtype,
+	     .recvcounts = recvcounts, .rdispls = rdispls, .recvtype = recvtype);
 }
 
 long mid_ineighbor_alltoallw(const void *sendbuf, const int *sendcounts, const nx_aint *sdispls, const nx_t *sendtypes, void *recvbuf,
 			     const int *recvcounts, const nx_aint *rdispls, const nx_t *recvtypes, nx_t comm, nx_t *request)
 {
-	WITH_NEIGHBOURS(comm, sendbuf, recvbuf);
-	long g = gate_enter(c);
-	if (g) return g;
-	rh_t real, *t = real_types(c, sendtypes, recvtypes);
-	int out = nx_neighbours(c->topo, c->rank, 1), e = NX_ERR_NO_MEM;
-	if (t) e = drv->ineighbor_alltoallw(sendbuf, sendcounts, sdispls, t, recvbuf, recvcounts, rdispls, t + out, RCOMM(comm), &real);
-	gate_leave();
-	if (e) {
-		nx_free(t);
-		FAIL(comm, e);
-	}
-	*request = started(comm, real, t);
-	return 0;
+	POST(comm, request, .call = POSTED_NEIGHBOR_ALLTOALLW, .displ_size = sizeof(nx_aint), .sendcounts = sendcounts,
+	     .sdispls = sdispls, .sendtypes = sendtypes, .recvcounts = recvcounts, .rdispls = rdispls, .recvtypes = recvtypes);
 }

@@ -28,7 +28,7 @@ enum nx_kind {
 
 #define NX_MAX_USER_ERRORS 4096
 
-#define NX_STRIDE_COMM    128
+#define NX_STRIDE_COMM    192
 #define NX_STRIDE_GROUP   32
 #define NX_STRIDE_TYPE    128
 #define NX_STRIDE_OP      32
@@ -90,13 +90,15 @@ static inline int nx_neighbours(const struct vtopo *t, int rank, int outward)
  * requests need it. */
 enum { NX_LEAVING = 1, NX_GONE };
 
+enum { NX_ARRIVED = 1 };              /* no request: its index is that of a predefined object */
+
 struct vcomm {
 	nx_t handle;
 	int32_t rank, size;
 	nx_t errh;
 	struct vpeer *peer;           /* [size] */
 	struct vdrained *drained;     /* oldest first; NULL: the hot path's only question */
-	uint64_t seq;                 /* collective clock: collectives this rank has entered */
+	uint64_t seq;                 /* collectives that this rank has started: a posted one has its number from then on */
 	uint64_t id;                  /* the same on every member, never used again */
 	uint64_t reported, target;    /* of the agreement under way (epoch) */
 	uint64_t epoch;
@@ -111,6 +113,16 @@ struct vcomm {
 	/* While one of these is not 0 there are no routes, and messages are counted (synchronous.c): */
 	uint32_t syncs;               /* synchronous sends that are open */
 	uint32_t matched;             /* messages that are matched, not received, and only in the real MPI */
+	/* The collective clock is the higher of two numbers (agree.c): */
+	uint64_t entered;             /* of the last blocking collective that was entered */
+	uint64_t observed;            /* of the last posted one whose completion was seen */
+	/* Arrival waits (arrival.c): */
+	nx_t arrival;                 /* the request of the one under way, NX_ARRIVED, or 0 */
+	uint32_t calls;               /* synchronising calls that were entered */
+	uint64_t window_ns;           /* when the first call of the window came */
+	uint64_t least_ns;            /* the shortest arrival wait of the window */
+	uint64_t cost_ns;             /* what an arrival wait costs, as agreed */
+	uint8_t straight;             /* this window's calls have none */
 };
 struct vgroup { nx_t handle; int32_t rank, size; uint32_t pad; uint32_t *world; };
 
@@ -128,13 +140,14 @@ struct vtype {
 	struct vattr *attrs;
 	uint32_t contiguous, pad;
 };
-struct vop { nx_t handle; int32_t commute; uint64_t fn, thunk; uint64_t pad; };
+struct vop { nx_t handle; int32_t commute; uint64_t fn, thunk; uint32_t refs, pad; };
 
 enum { NX_RQ_SEND = 1, NX_RQ_RECV, NX_RQ_COLL, NX_RQ_MRECV };
 enum { NX_SEND_STANDARD, NX_SEND_SYNCHRONOUS, NX_SEND_BUFFERED, NX_SEND_PERSISTENT_BUFFERED };
 enum { NX_RF_DONE = 1, NX_RF_PERSISTENT = 2, NX_RF_ACTIVE = 4, NX_RF_FREED = 8, NX_RF_CANCEL = 16, NX_RF_SHARED = 32,
        NX_RF_SYNC = 64,               /* of a send: synchronous, and its receiver may not have matched it */
        NX_RF_LATE = 64,               /* of a receive: posted while its communicator had matched messages */
+       NX_RF_POSTED = 64,             /* of a collective, always: what completes it asks the agreement first (posted.c) */
        NX_RF_HELD = 128 };            /* one that a checkpoint has completed for the real MPI, and its receiver not yet */
 #define NX_REQUEST_SENT NX_DYNAMIC     /* the request of every send that was complete at once: never released */
 struct vrequest {
@@ -146,7 +159,7 @@ struct vrequest {
 	int32_t count, peer, tag;
 	uint32_t pad1;
 	void *buf;
-	uint64_t order;               /* receives: of posting, in which they are posted again; SYNC: its place in its lane */
+	uint64_t order;               /* receives: of posting, in which they are posted again; SYNC: its place in its lane; collectives: its number */
 	void *own;                    /* saved memory released at completion */
 	nx_status st;
 	struct vpeer *from;           /* of a receive by a route from one rank: whose counter it moves */
@@ -205,6 +218,6 @@ struct nx_state {
 	int32_t user_class[NX_MAX_USER_ERRORS];
 	char library[256];            /* the real MPI at the checkpoint */
 };
-#define NX_LAYOUT 5
+#define NX_LAYOUT 6
 #define NX_STATE ((struct nx_state *)NX_TABLE(NX_REGION_STATE))
 #endif

@@ -52,11 +52,32 @@ long mid_op_create(void *user_fn, void *user_fn_thunk, int commute, nx_t *op)
 	RESULT(NX_COMM_WORLD, e);
 }
 
+/* One that the application has freed lives while a posted collective may have to be posted again with it. */
+enum { FREED = 1u << 31 };                      /* in the first word of its entry */
+
+static int destroy(struct vop *o, nx_t op)
+{
+	int e = drv->op_free(&ROP(op));
+	o->handle = op;
+	nx_release(NX_K_OP, op);
+	return e;
+}
+
+void op_ref(nx_t op) { NX_OP(op)->refs++; }
+
+void op_unref(nx_t op)
+{
+	struct vop *o = NX_OP(op);
+	if (!--o->refs && (o->handle & FREED)) destroy(o, op);
+}
+
 long mid_op_free(nx_t *op)
 {
-	if (*op < NX_DYNAMIC || !nx_live(*op, NX_OP(*op))) FAIL(NX_COMM_WORLD, NX_ERR_OP);
-	int e = drv->op_free(&ROP(*op));
-	nx_release(NX_K_OP, *op);
+	struct vop *o = NX_OP(*op);
+	if (*op < NX_DYNAMIC || !nx_live(*op, o)) FAIL(NX_COMM_WORLD, NX_ERR_OP);
+	int e = 0;
+	if (o->refs) o->handle |= FREED;
+	else e = destroy(o, *op);
 	*op = NX_OP_NULL;
 	RESULT(NX_COMM_WORLD, e);
 }

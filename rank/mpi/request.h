@@ -8,6 +8,7 @@
 #include <string.h>
 #include "middle.h"
 #include "synchronous.h"
+#include "posted.h"
 
 /* On the way of non-blocking calls: no lock unless MPI_THREAD_MULTIPLE, no clearing; own of a free request is NULL.
  * NULL: the table is full. */
@@ -30,6 +31,7 @@ static inline void request_drop(struct vrequest *r)
 {
 	if (unlikely(r->type >= NX_DYNAMIC)) type_unref(r->type);
 	if (unlikely(r->own != NULL)) {
+		if (r->kind == NX_RQ_COLL) posted_forget(r->own);
 		nx_free(r->own);
 		r->own = NULL;
 	}
@@ -107,7 +109,8 @@ static inline bool request_needs_status(const struct vrequest *r)
 /* The real request has completed with st (NULL where it was not needed): move the counter. */
 static inline void request_completed(struct vrequest *r, const nx_status *st)
 {
-	if (r->kind == NX_RQ_SEND || r->kind == NX_RQ_COLL) {
+	if (r->kind == NX_RQ_COLL) return;
+	if (r->kind == NX_RQ_SEND) {
 		if (unlikely(r->flags & NX_RF_SYNC)) sync_closed(r);
 		return;
 	}

@@ -134,6 +134,7 @@ struct nx_driver {
 	int (*test)(rh_t *request, int *flag, nx_status *status);
 	int (*testall)(int count, rh_t *array_of_requests, int *flag, nx_status *array_of_statuses);
 	int (*request_free)(rh_t *request);
+	int (*request_get_status)(rh_t request, int *flag, nx_status *status);
 	int (*cancel)(rh_t request);
 	int (*iprobe)(int source, int tag, rh_t comm, int *flag, nx_status *status);
 	int (*improbe)(int source, int tag, rh_t comm, int *flag, rh_t *message, nx_status *status);

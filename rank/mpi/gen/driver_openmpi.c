@@ -119,6 +119,7 @@ static struct real {
 	int (*test)(MPI_Request *, int *, MPI_Status *);
 	int (*testall)(int, MPI_Request *, int *, MPI_Status *);
 	int (*request_free)(MPI_Request *);
+	int (*request_get_status)(MPI_Request, int *, MPI_Status *);
 	int (*cancel)(MPI_Request *);
 	int (*iprobe)(int, int, MPI_Comm, int *, MPI_Status *);
 	int (*improbe)(int, int, MPI_Comm, int *, MPI_Message *, MPI_Status *);
@@ -144,7 +145,6 @@ static struct real {
 	int (*ineighbor_alltoallv)(const void *, const int *, const int *, MPI_Datatype, void *, const int *, const int *, MPI_Datatype, MPI_Comm, MPI_Request *);
 	int (*ineighbor_alltoallw)(const void *, const int *, const nx_aint *, const MPI_Datatype *, void *, const int *, const nx_aint *, const MPI_Datatype *, MPI_Comm, MPI_Request *);
 	int (*error_class)(int, int *);
-	int (*request_get_status)(MPI_Request, int *, MPI_Status *);
 	int (*topo_test)(MPI_Comm, int *);
 	int (*cartdim_get)(MPI_Comm, int *);
 	int (*graph_neighbors_count)(MPI_Comm, int, int *);
@@ -905,6 +905,14 @@ static int d_request_free(rh_t *request)
 	return rc;
 }
 
+static int d_request_get_status(rh_t request, int *flag, nx_status *status)
+{
+	MPI_Status status_v;
+	int rc = neutral(real.request_get_status(REAL(MPI_Request, request), flag, status != NULL ? &status_v : ABI_STATUS_IGNORE));
+	if (status != NULL && STATUS_SET(rc) && *flag) status_in(status, &status_v);
+	return rc;
+}
+
 static int d_cancel(rh_t request)
 {
 	MPI_Request request_v = REAL(MPI_Request, request);
@@ -1193,6 +1201,7 @@ static struct nx_driver driver = {
 	.test = d_test,
 	.testall = d_testall,
 	.request_free = d_request_free,
+	.request_get_status = d_request_get_status,
 	.cancel = d_cancel,
 	.iprobe = d_iprobe,
 	.improbe = d_improbe,
@@ -1355,6 +1364,7 @@ static const struct symbol functions[] = {
 	{ "PMPI_Test", offsetof(struct real, test) },
 	{ "PMPI_Testall", offsetof(struct real, testall) },
 	{ "PMPI_Request_free", offsetof(struct real, request_free) },
+	{ "PMPI_Request_get_status", offsetof(struct real, request_get_status) },
 	{ "PMPI_Cancel", offsetof(struct real, cancel) },
 	{ "PMPI_Iprobe", offsetof(struct real, iprobe) },
 	{ "PMPI_Improbe", offsetof(struct real, improbe) },
@@ -1380,7 +1390,6 @@ static const struct symbol functions[] = {
 	{ "PMPI_Ineighbor_alltoallv", offsetof(struct real, ineighbor_alltoallv) },
 	{ "PMPI_Ineighbor_alltoallw", offsetof(struct real, ineighbor_alltoallw) },
 	{ "PMPI_Error_class", offsetof(struct real, error_class) },
-	{ "PMPI_Request_get_status", offsetof(struct real, request_get_status) },
 	{ "PMPI_Topo_test", offsetof(struct real, topo_test) },
 	{ "PMPI_Cartdim_get", offsetof(struct real, cartdim_get) },
 	{ "PMPI_Graph_neighbors_count", offsetof(struct real, graph_neighbors_count) },

@@ -1779,7 +1779,9 @@ int PMPI_Comm_free(MPI_Comm *comm)
 {
 	if (unlikely(!comm)) return face_raise_in("Comm_free", NX_COMM_WORLD, NX_ERR_ARG);
 	nx_t comm_v = in_comm(*comm);
-	long rc = CROSS(NX_SLOT_COMM_FREE, nx_t *)(&comm_v);
+	long rc;
+	do rc = CROSS(NX_SLOT_COMM_FREE, nx_t *)(&comm_v);
+	while (unlikely(rc == BY_AGAIN) && face_park());
 	if (comm_v == 0) *comm = out_comm(0);
 	return error_out((int)rc);
 }
