@@ -10,8 +10,7 @@
  * A wrong value found by the program itself is a line `FAIL` on stderr and a non-zero exit.
  *
  * With --until FILE the program makes the file FILE.ready.<rank> at its interesting moment, on every rank, and computes
- * without any MPI call until FILE exists. A program whose checkpoint has to wait for a late rank goes on then, and waits a second
- * time, for FILE.2. Rules: header only, C and C++; no state outside struct app. */
+ * without any MPI call until FILE exists. Rules: header only, C and C++; no state outside struct app. */
 #ifndef TEST_APP_H
 #define TEST_APP_H
 #include <errno.h>
@@ -186,15 +185,15 @@ static inline void app_moment(struct app *a)
 	app_wait_file(a, a->until);
 }
 
-/* The second wait of a program with a late rank. */
-static inline void app_second_moment(struct app *a)
+/* Takes an argument of one program's own, with its value, out of the arguments; call it before app_begin. */
+static inline const char *app_option(int *argc, char **argv, const char *name, const char *otherwise)
 {
-	char file[4096];
-
-	if (a->until == NULL)
-		return;
-	snprintf(file, sizeof file, "%s.2", a->until);
-	app_wait_file(a, file);
+	for (int i = 1; i + 1 < *argc; i += 2)
+		if (strcmp(argv[i], name) == 0) {
+			otherwise = argv[i + 1];
+			for (*argc -= 2; i <= *argc; i++) argv[i] = i < *argc ? argv[i + 2] : NULL;
+		}
+	return otherwise;
 }
 
 static inline void app_args(struct app *a, int argc, char **argv)

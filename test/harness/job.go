@@ -96,6 +96,8 @@ type status struct {
 	PID       int    `json:"pid"`
 	Number    uint64 `json:"now_taking"`
 	Phase     string `json:"phase"`
+	Waiting   []int  `json:"waiting_for"`
+	Call      string `json:"in_call"`
 	Ranks     int    `json:"ranks"`
 	Connected int    `json:"connected"`
 	PerRank   []struct {
@@ -121,6 +123,16 @@ func (j *Job) status(ctx context.Context) (status, bool) {
 func (j *Job) Taking(ctx context.Context) bool {
 	s, ok := j.status(ctx)
 	return ok && s.Number != 0
+}
+
+// WaitsFor are the ranks that the checkpoint under way waits for, and the call of the MPI in which the others wait for them;
+// nothing when there is none, or nobody is waited for.
+func (j *Job) WaitsFor(ctx context.Context) (ranks []int, call string) {
+	s, ok := j.status(ctx)
+	if !ok || s.Number == 0 {
+		return nil, ""
+	}
+	return s.Waiting, s.Call
 }
 
 // WorksWithout says whether the job runs, all its ranks are there, and none of them is the process that was killed.

@@ -12,7 +12,8 @@ import (
 	"github.com/byssus-hpc/byssus/test/harness"
 )
 
-// moments are programs that wait, by computing, at the very place where other checkpointers fail.
+// moments are programs that wait, by computing, at the very place where other checkpointers fail. In some of them one rank
+// alone computes, and others are in a collective or have posted it.
 func moments() []string {
 	return []string{
 		"proc_null", "inflight_status_ignore", "inflight_strided", "waiting_irecv_status", "iprobe_after_drain", "pending_ibarrier",
@@ -20,9 +21,6 @@ func moments() []string {
 		"pending_ineighbor_late", "sendrecv_truncated", "straggler25",
 	}
 }
-
-// late says whether a checkpoint of the program cannot be complete before a rank that computes has come.
-func late(name string) bool { return strings.HasSuffix(name, "_late") || name == "straggler25" }
 
 // TestPending takes checkpoints of the tables of pending operations, of which one goes on in the same process, the others
 // through one restart and through three: what is pending must be so for any number of generations.
@@ -78,7 +76,7 @@ func moment(ctx context.Context, site harness.Site, refs *harness.References, na
 	if err := job.Run(ctx, mpi, ranks, []string{"--retries", "0"}, argv...); err != nil {
 		return err
 	}
-	err = throughMoment(ctx, job, lives, until, late(name))
+	err = throughMoment(ctx, job, lives, until)
 	if err == nil {
 		var found harness.Results
 		if found, err = job.Finish(ctx); err == nil {
@@ -93,12 +91,12 @@ func moment(ctx context.Context, site harness.Site, refs *harness.References, na
 
 // throughMoment waits for the moment, and then takes a checkpoint, kills the job in it and restarts it, for each life; a last
 // checkpoint is followed by no death where there was none before. The moment ends only in the last life.
-func throughMoment(ctx context.Context, job *harness.Job, lives []string, until string, late bool) error {
-	if err := allReady(ctx, job.Proc(), until); err != nil {
+func throughMoment(ctx context.Context, job *harness.Job, lives []string, until string) error {
+	if err := allReady(ctx, job.Proc(), until, ranks); err != nil {
 		return err
 	}
 	for _, mpi := range lives {
-		if err := momentCheckpoint(ctx, job, until, late); err != nil {
+		if err := momentCheckpoint(ctx, job); err != nil {
 			return err
 		}
 		if err := nextLife(ctx, job, mpi); err != nil {
@@ -106,27 +104,19 @@ func throughMoment(ctx context.Context, job *harness.Job, lives []string, until 
 		}
 	}
 	if len(lives) != 1 {
-		if err := momentCheckpoint(ctx, job, until, false); err != nil {
+		if err := momentCheckpoint(ctx, job); err != nil {
 			return err
 		}
-	}
-	if late {
-		until += ".2"
 	}
 	return os.WriteFile(until, nil, 0o600)
 }
 
-// momentCheckpoint takes a checkpoint, which for a late program lets the late rank come.
-func momentCheckpoint(ctx context.Context, job *harness.Job, until string, late bool) error {
-	var err error
-	if late {
-		err = lateCheckpoint(ctx, job, until)
-	} else {
-		err = harness.Poll(ctx, "the job to take a checkpoint", func() bool {
-			_, err := job.Checkpoint(ctx)
-			return err == nil
-		})
-	}
+// momentCheckpoint takes a checkpoint; a job that has just come to life may have to be asked again.
+func momentCheckpoint(ctx context.Context, job *harness.Job) error {
+	err := harness.Poll(ctx, "the job to take a checkpoint", func() bool {
+		_, err := job.Checkpoint(ctx)
+		return err == nil
+	})
 	if err != nil {
 		return err
 	}
@@ -151,7 +141,7 @@ func nextLife(ctx context.Context, job *harness.Job, mpi string) error {
 }
 
 // allReady waits until every rank has come to the moment.
-func allReady(ctx context.Context, p *harness.Proc, until string) error {
+func allReady(ctx context.Context, p *harness.Proc, until string, ranks int) error {
 	ready, ended := false, false
 	err := harness.Poll(ctx, "all ranks to be at the moment", func() bool {
 		select {
@@ -167,20 +157,4 @@ func allReady(ctx context.Context, p *harness.Proc, until string) error {
 		err = fmt.Errorf("waiting for all ranks to be at the moment: the program ended with code %d", p.ExitCode())
 	}
 	return err
-}
-
-// lateCheckpoint asks for a checkpoint, lets the late rank come when it is under way, and waits for it.
-func lateCheckpoint(ctx context.Context, job *harness.Job, until string) error {
-	taken := make(chan error, 1)
-	go func() {
-		_, err := job.Checkpoint(ctx)
-		taken <- err
-	}()
-	if err := harness.Poll(ctx, "the checkpoint to be under way", func() bool { return job.Taking(ctx) }); err != nil {
-		return err
-	}
-	if err := os.WriteFile(until, nil, 0o600); err != nil {
-		return err
-	}
-	return <-taken
 }
