@@ -346,6 +346,29 @@ func lagging(rng *rand.Rand) *program {
 	return p
 }
 
+// entangled is a program in which rank 0 waits for a message that rank 1 sends after it has held, rank 2 is inside a
+// collective that rank 0 comes to later, and rank 3 tests for something from rank 0: that looks like computation.
+func entangled(rng *rand.Rand) *program {
+	const x, y, z = 2, 3, 4
+	p := &program{members: [][]int{nil, {0, 1, 2, 3}, {0, 1}, {1, 3}, {0, 2}}, nreqs: []int{1, 0, 0, 1}, ranks: make([][]simOp, 4)}
+	for comm := x; comm <= z; comm++ {
+		p.ops = append(p.ops, simOp{kind: opCreate, uid: comm - x, comm: world, newComm: comm})
+	}
+	onX := simOp{kind: opColl, uid: 3, comm: x, who: fromRoot, root: 1}
+	onY := simOp{kind: opColl, uid: 4, comm: y, who: fromRoot, root: 1}
+	onZ := simOp{kind: opColl, uid: 5, comm: z, who: fromRoot, root: 0}
+	compute := simOp{uid: -1, steps: 1 + rng.IntN(300)}
+	p.ranks[0] = []simOp{{kind: opRecv, uid: -1, peer: 1}, onX, onZ, {kind: opSend, uid: -1, peer: 3}}
+	p.ranks[1] = []simOp{onX, compute, onY, {kind: opSend, uid: -1, peer: 0}}
+	p.ranks[2] = []simOp{onZ}
+	p.ranks[3] = []simOp{{kind: opIrecv, uid: -1, peer: 0}, {kind: opPoll, uid: -1, reqs: []int{0}, all: true}, onY}
+	for r := range p.ranks {
+		p.ranks[r] = append(slices.Clone(p.ops), p.ranks[r]...)
+	}
+	p.ops = append(p.ops, onX, onY, onZ)
+	return p
+}
+
 // straggling is a program in which one rank computes, and the others wait for it in several ways.
 func straggling(rng *rand.Rand) *program {
 	p := &program{members: [][]int{nil, {0, 1, 2, 3}}, nreqs: []int{2, 2, 2, 2}, ranks: make([][]simOp, 4)}

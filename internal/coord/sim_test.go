@@ -645,9 +645,15 @@ func TestSimulationNotices(t *testing.T) {
 		"what a checkpoint has completed does not count":          {rules{drainForgets: true}, givenUp},
 		"each member chooses by its own measurements":             {rules{ownMode: true}, newProgram},
 		"a call that is made again counts again":                  {rules{countTwice: true}, newProgram},
+		"a rank says nothing inside a blocking collective":        {rules{silentInside: true}, entangled},
 		"a rank that tests raises again and again":                {rules{impatient: true}, lagging},
 	} {
 		t.Run(name, func(t *testing.T) {
+			for seed := uint64(1); seed <= 50; seed++ {
+				if _, err := simulate(seed, rules{}, c.write); err != nil {
+					t.Fatalf("with nothing broken: %v", err)
+				}
+			}
 			for seed := uint64(1); seed <= 20000; seed++ {
 				if _, err := simulate(seed, c.rules, c.write); err != nil {
 					t.Logf("found: %v", err)
