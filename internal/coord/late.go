@@ -89,9 +89,9 @@ func (a *agreement) doing(rank int) string {
 	switch r := a.ranks[rank]; {
 	case a.version == 0:
 		return "has not answered yet"
-	case r.waiting || r.where == abi.WhereP2P:
+	case r.message || r.where == abi.WhereP2P:
 		return "waits for a message"
-	case r.where == abi.WhereCollective:
+	case r.waiting || r.where == abi.WhereCollective:
 		return "is in a collective"
 	}
 	return "computes; waiting for its next collective"
