@@ -45,6 +45,7 @@ static struct {
 	uint64_t moves, last_moves;             /* collectives entered or left since the request */
 	int64_t vain_since;                     /* ns: posted collectives have been polled in vain since then, or 0 */
 	uint64_t polls, last_polls;             /* such polls */
+	unsigned needs;                         /* targets that were raised for what is polled in vain */
 	uint64_t last_tests;
 	bool tested;                            /* there were many in the last tick */
 } a;
@@ -124,6 +125,7 @@ static void begin(uint64_t epoch)
 	a.lost = false;
 	a.told_where = ABI_WHERE_RUN;
 	a.vain_since = 0;
+	a.needs = 0;
 	take_index();
 	for (size_t i = 0; i < a.nindex; i++) {
 		struct vcomm *c = NX_COMM(a.index[i].index);
@@ -361,16 +363,20 @@ bool agree_observe(struct vcomm *c, uint64_t number, uint64_t was)
 }
 
 /* A thread polls a posted collective that is not complete. A rank that has not met may need it on its way, and others may
- * hold before they post theirs: after a while it says that it does. */
+ * hold before they post theirs: after a while it says that it does. The while doubles each time: who tests may not need it,
+ * and two such ranks could drive each other on for ever. */
 void agree_awaits(struct vcomm *c, uint64_t number)
 {
-	enum { WHILE_NS = 10000000 };
+	enum { WHILE_NS = 10000000, DOUBLINGS = 7 };
 	lock();
 	if (a.snapped && a.version && a.unmet && c->size > 1) {
 		a.polls++;
 		take_in(c, clock_of(c));
 		if (!a.vain_since) a.vain_since = now_ns();
-		else if (number > c->target && now_ns() - a.vain_since > WHILE_NS) raise_target(c, number);
+		else if (number > c->target && now_ns() - a.vain_since > (int64_t)WHILE_NS << a.needs) {
+			raise_target(c, number);
+			a.needs += a.needs < DOUBLINGS;
+		}
 	}
 	unlock();
 }
