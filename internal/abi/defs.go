@@ -97,7 +97,8 @@ type Welcome struct {
 	Pad     uint32
 }
 
-// Clock is the number of collectives a rank has entered on one communicator.
+// Clock is the number of the last collective on a communicator that all members must have started before the rank may be
+// stopped: the last blocking one it has entered, or non-blocking one whose completion it has seen.
 type Clock struct {
 	Comm     uint64 // agreed at the communicator's creation, the same on every member
 	Seq      uint64

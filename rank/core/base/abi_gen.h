@@ -108,7 +108,8 @@ _Static_assert(offsetof(struct abi_welcome, flags) == 0, "layout");
 _Static_assert(offsetof(struct abi_welcome, writers) == 8, "layout");
 _Static_assert(offsetof(struct abi_welcome, pad) == 12, "layout");
 
-/* Clock is the number of collectives a rank has entered on one communicator. */
+/* Clock is the number of the last collective on a communicator that all members must have started before the rank may be
+ * stopped: the last blocking one it has entered, or non-blocking one whose completion it has seen. */
 struct abi_clock {
 	uint64_t comm;   /* agreed at the communicator's creation, the same on every member */
 	uint64_t seq;

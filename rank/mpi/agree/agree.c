@@ -48,10 +48,10 @@ static struct {
 	unsigned needs;                         /* targets that were raised for what is polled in vain */
 	uint64_t last_tests;
 	bool tested;                            /* there were many in the last tick */
-} a;
+} attempt;
 
-static void lock(void) { while (__atomic_exchange_n(&a.lock, 1, __ATOMIC_ACQUIRE)) sched_yield(); }
-static void unlock(void) { __atomic_store_n(&a.lock, 0, __ATOMIC_RELEASE); }
+static void lock(void) { while (__atomic_exchange_n(&attempt.lock, 1, __ATOMIC_ACQUIRE)) sched_yield(); }
+static void unlock(void) { __atomic_store_n(&attempt.lock, 0, __ATOMIC_RELEASE); }
 
 /* One that is freed here still counts: others may have to reach this rank's clock. */
 static bool counts(uint32_t i)
@@ -77,19 +77,19 @@ static void *room_for_all(size_t one)
 
 void agree_start(void)
 {
-	a.index = room_for_all(sizeof *a.index);
-	a.later = room_for_all(sizeof *a.later);
+	attempt.index = room_for_all(sizeof *attempt.index);
+	attempt.later = room_for_all(sizeof *attempt.later);
 }
 
 /* The live communicators with more than one member, indexed by id. */
 static void take_index(void)
 {
 	uint32_t high = nx_high(NX_K_COMM);
-	a.nindex = 0;
-	if (counts(NX_COMM_WORLD)) a.index[a.nindex++] = (struct index_entry){ NX_COMM(NX_COMM_WORLD)->id, NX_COMM_WORLD };
+	attempt.nindex = 0;
+	if (counts(NX_COMM_WORLD)) attempt.index[attempt.nindex++] = (struct index_entry){ NX_COMM(NX_COMM_WORLD)->id, NX_COMM_WORLD };
 	for (uint32_t i = NX_DYNAMIC; i < high; i++)
-		if (counts(i)) a.index[a.nindex++] = (struct index_entry){ NX_COMM(i)->id, i };
-	qsort(a.index, a.nindex, sizeof *a.index, by_id);
+		if (counts(i)) attempt.index[attempt.nindex++] = (struct index_entry){ NX_COMM(i)->id, i };
+	qsort(attempt.index, attempt.nindex, sizeof *attempt.index, by_id);
 }
 
 static void send_clocks(void)
@@ -98,15 +98,15 @@ static void send_clocks(void)
 	static struct { uint64_t n; struct abi_clock c[CHUNK]; } message, *m = &message;
 	size_t done = 0;
 	do {
-		size_t n = a.nindex - done < CHUNK ? a.nindex - done : CHUNK;
-		m->n = a.nindex;
+		size_t n = attempt.nindex - done < CHUNK ? attempt.nindex - done : CHUNK;
+		m->n = attempt.nindex;
 		for (size_t i = 0; i < n; i++) {
-			struct vcomm *c = NX_COMM(a.index[done + i].index);
+			struct vcomm *c = NX_COMM(attempt.index[done + i].index);
 			m->c[i] = (struct abi_clock){ .comm = c->id, .seq = c->reported, .nmembers = (uint32_t)c->size };
 		}
-		core_send(ABI_CLOCKS, a.epoch, m, sizeof m->n + n * sizeof m->c[0]);
+		core_send(ABI_CLOCKS, attempt.epoch, m, sizeof m->n + n * sizeof m->c[0]);
 		done += n;
-	} while (done < a.nindex);
+	} while (done < attempt.nindex);
 }
 
 /* The number that all members must reach before this rank can be stopped where it is. */
@@ -118,30 +118,30 @@ static uint64_t clock_of(const struct vcomm *c)
 
 static void begin(uint64_t epoch)
 {
-	a.epoch = epoch;
-	a.version = a.met_sent = 0;
-	a.unmet = 0;
-	a.nlater = 0;
-	a.lost = false;
-	a.told_where = ABI_WHERE_RUN;
-	a.vain_since = 0;
-	a.needs = 0;
+	attempt.epoch = epoch;
+	attempt.version = attempt.met_sent = 0;
+	attempt.unmet = 0;
+	attempt.nlater = 0;
+	attempt.lost = false;
+	attempt.told_where = ABI_WHERE_RUN;
+	attempt.vain_since = 0;
+	attempt.needs = 0;
 	take_index();
-	for (size_t i = 0; i < a.nindex; i++) {
-		struct vcomm *c = NX_COMM(a.index[i].index);
+	for (size_t i = 0; i < attempt.nindex; i++) {
+		struct vcomm *c = NX_COMM(attempt.index[i].index);
 		c->epoch = epoch;
 		c->unmet = 0;
 		c->reported = c->target = clock_of(c);
 	}
-	a.snapped = true;
+	attempt.snapped = true;
 	send_clocks();
 }
 
 /* A communicator that was made since the clocks were reported enters the attempt; clock: what it was before. */
 static void take_in(struct vcomm *c, uint64_t clock)
 {
-	if (c->epoch == a.epoch) return;
-	c->epoch = a.epoch;
+	if (c->epoch == attempt.epoch) return;
+	c->epoch = attempt.epoch;
 	c->reported = c->target = clock;
 	c->unmet = 0;
 }
@@ -153,13 +153,13 @@ static void set_target(struct vcomm *c, uint64_t seq)
 	c->target = seq;
 	if (!c->unmet && c->seq < seq) {
 		c->unmet = 1;
-		a.unmet++;
+		attempt.unmet++;
 	}
 }
 
 static struct vcomm *find(uint64_t id)
 {
-	struct index_entry key = { id, 0 }, *e = a.nindex ? bsearch(&key, a.index, a.nindex, sizeof key, by_id) : NULL;
+	struct index_entry key = { id, 0 }, *e = attempt.nindex ? bsearch(&key, attempt.index, attempt.nindex, sizeof key, by_id) : NULL;
 	if (e && counts(e->index) && NX_COMM(e->index)->id == id) return NX_COMM(e->index);
 	for (uint32_t i = NX_DYNAMIC; i < nx_high(NX_K_COMM); i++)
 		if (counts(i) && NX_COMM(i)->id == id) return NX_COMM(i);
@@ -168,32 +168,32 @@ static struct vcomm *find(uint64_t id)
 
 static void keep_for_later(uint64_t id, uint64_t seq)
 {
-	if (a.nlater < NX_MAXINDEX) a.later[a.nlater++] = (struct target){ id, seq };
-	else a.lost = true;
+	if (attempt.nlater < NX_MAXINDEX) attempt.later[attempt.nlater++] = (struct target){ id, seq };
+	else attempt.lost = true;
 }
 
 /* Says MET if that is so and has not been said for this version. Under the lock. */
 static void say_met(void)
 {
-	if (!a.snapped || a.lost || !a.version || a.met_sent == a.version || a.unmet || in_collective) return;
-	a.met_sent = a.version;
-	struct abi_met m = { .version = a.version, .where = ABI_WHERE_RUN };
-	core_send(ABI_MET, a.epoch, &m, sizeof m);
+	if (!attempt.snapped || attempt.lost || !attempt.version || attempt.met_sent == attempt.version || attempt.unmet || in_collective) return;
+	attempt.met_sent = attempt.version;
+	struct abi_met m = { .version = attempt.version, .where = ABI_WHERE_RUN };
+	core_send(ABI_MET, attempt.epoch, &m, sizeof m);
 }
 
 static void new_targets(const struct abi_header *h, const void *body)
 {
 	const struct { uint64_t version, n; struct abi_clock c[]; } *t = body;
 	size_t n = (h->length - sizeof *t) / sizeof t->c[0];
-	if (!a.snapped || h->epoch != a.epoch) return;
+	if (!attempt.snapped || h->epoch != attempt.epoch) return;
 	for (size_t i = 0; i < n; i++) {
 		struct vcomm *c = find(t->c[i].comm);
 		if (c) set_target(c, t->c[i].seq);
 		else keep_for_later(t->c[i].comm, t->c[i].seq);
 	}
 	if (h->flags & ABI_FLAG_MORE) return;
-	a.version = t->version;
-	a.told_where = ABI_WHERE_RUN;
+	attempt.version = t->version;
+	attempt.told_where = ABI_WHERE_RUN;
 	say_met();
 }
 
@@ -203,7 +203,7 @@ void agree_message(const struct abi_header *h, const void *body)
 	switch (h->type) {
 	case ABI_REQUEST: begin(h->epoch); break;
 	case ABI_TARGETS: new_targets(h, body); break;
-	case ABI_CANCEL: case ABI_RESUME: a.snapped = false; break;
+	case ABI_CANCEL: case ABI_RESUME: attempt.snapped = false; break;
 	}
 	unlock();
 }
@@ -213,10 +213,10 @@ void agree_message(const struct abi_header *h, const void *body)
 static bool tests_in_vain(void)
 {
 	enum { MANY = 32 };
-	uint64_t tests = vain_tests, more = tests - a.last_tests;
-	bool two = more >= MANY && a.tested;
-	a.last_tests = tests;
-	a.tested = more >= MANY;
+	uint64_t tests = vain_tests, more = tests - attempt.last_tests;
+	bool two = more >= MANY && attempt.tested;
+	attempt.last_tests = tests;
+	attempt.tested = more >= MANY;
 	return two;
 }
 
@@ -225,12 +225,12 @@ static uint32_t stands_still(void)
 {
 	enum { LONG = 4096 };
 	uint32_t spins = waiting_spins, where = ABI_WHERE_RUN;
-	bool polls = a.polls != a.last_polls, tests = tests_in_vain();
-	a.last_polls = a.polls;
-	if (in_collective || polls) where = a.moves == a.last_moves ? ABI_WHERE_COLLECTIVE : ABI_WHERE_RUN;
-	else if ((spins > LONG && spins != a.last_spins) || tests) where = ABI_WHERE_P2P;
-	a.last_spins = spins;
-	a.last_moves = a.moves;
+	bool polls = attempt.polls != attempt.last_polls, tests = tests_in_vain();
+	attempt.last_polls = attempt.polls;
+	if (in_collective || polls) where = attempt.moves == attempt.last_moves ? ABI_WHERE_COLLECTIVE : ABI_WHERE_RUN;
+	else if ((spins > LONG && spins != attempt.last_spins) || tests) where = ABI_WHERE_P2P;
+	attempt.last_spins = spins;
+	attempt.last_moves = attempt.moves;
 	return where;
 }
 
@@ -248,11 +248,11 @@ void agree_tick(void)
 	lock();
 	say_met();
 	uint32_t where = stands_still();
-	if (a.snapped && a.version && a.met_sent != a.version && where != a.told_where) {
-		a.told_where = where;
-		struct abi_waiting m = { .version = a.version, .where = where };
+	if (attempt.snapped && attempt.version && attempt.met_sent != attempt.version && where != attempt.told_where) {
+		attempt.told_where = where;
+		struct abi_waiting m = { .version = attempt.version, .where = where };
 		name_call(m.call, sizeof m.call);
-		core_send(ABI_WAITING, a.epoch, &m, sizeof m);
+		core_send(ABI_WAITING, attempt.epoch, &m, sizeof m);
 	}
 	unlock();
 }
@@ -262,9 +262,9 @@ void agree_new_comm(struct vcomm *c)
 {
 	if (!BY_CTLP->pending) return;
 	lock();
-	if (a.snapped)
-		for (size_t i = 0; i < a.nlater; i++)
-			if (a.later[i].id == c->id) set_target(c, a.later[i].seq);
+	if (attempt.snapped)
+		for (size_t i = 0; i < attempt.nlater; i++)
+			if (attempt.later[i].id == c->id) set_target(c, attempt.later[i].seq);
 	unlock();
 }
 
@@ -310,25 +310,25 @@ static void raise_target(struct vcomm *c, uint64_t number)
 {
 	c->target = number;
 	struct abi_clock m = { .comm = c->id, .seq = number, .nmembers = (uint32_t)c->size };
-	core_send(ABI_RAISE, a.epoch, &m, sizeof m);
+	core_send(ABI_RAISE, attempt.epoch, &m, sizeof m);
 }
 
 /* What has been started may have been the last that was missing. */
 static void look_met(struct vcomm *c)
 {
-	if (c->epoch != a.epoch || !c->unmet || c->seq < c->target) return;
+	if (c->epoch != attempt.epoch || !c->unmet || c->seq < c->target) return;
 	c->unmet = 0;
-	a.unmet--;
+	attempt.unmet--;
 }
 
 /* Under the lock: may the clock, which was at `was`, move to number, which has been started? */
 static bool may_reach(struct vcomm *c, uint64_t number, uint64_t was)
 {
-	if (!BY_CTLP->pending || !a.snapped || c->size <= 1) return true;
+	if (!BY_CTLP->pending || !attempt.snapped || c->size <= 1) return true;
 	take_in(c, was);
 	look_met(c);
 	if (number <= c->target) return true;
-	if (!a.version || !a.unmet) return false;
+	if (!attempt.version || !attempt.unmet) return false;
 	raise_target(c, number);
 	return true;
 }
@@ -337,7 +337,7 @@ static bool may_reach(struct vcomm *c, uint64_t number, uint64_t was)
 void agree_posted(struct vcomm *c)
 {
 	lock();
-	a.moves++;
+	attempt.moves++;
 	look_met(c);
 	say_met();
 	unlock();
@@ -355,8 +355,8 @@ bool agree_observe(struct vcomm *c, uint64_t number, uint64_t was)
 	lock();
 	uint64_t before = c->entered > was ? c->entered : was;
 	bool may = may_reach(c, number, before);
-	if (may) a.vain_since = 0;
-	a.moves += may;
+	if (may) attempt.vain_since = 0;
+	attempt.moves += may;
 	unlock();
 	if (!may) __atomic_compare_exchange_n(&c->observed, &number, was, false, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED);
 	return may;
@@ -369,13 +369,13 @@ void agree_awaits(struct vcomm *c, uint64_t number)
 {
 	enum { WHILE_NS = 10000000, DOUBLINGS = 7 };
 	lock();
-	if (a.snapped && a.version && a.unmet && c->size > 1) {
-		a.polls++;
+	if (attempt.snapped && attempt.version && attempt.unmet && c->size > 1) {
+		attempt.polls++;
 		take_in(c, clock_of(c));
-		if (!a.vain_since) a.vain_since = now_ns();
-		else if (number > c->target && now_ns() - a.vain_since > (int64_t)WHILE_NS << a.needs) {
+		if (!attempt.vain_since) attempt.vain_since = now_ns();
+		else if (number > c->target && now_ns() - attempt.vain_since > (int64_t)WHILE_NS << attempt.needs) {
 			raise_target(c, number);
-			a.needs += a.needs < DOUBLINGS;
+			attempt.needs += attempt.needs < DOUBLINGS;
 		}
 	}
 	unlock();
@@ -383,7 +383,7 @@ void agree_awaits(struct vcomm *c, uint64_t number)
 
 static void settle(struct vcomm *c)
 {
-	if (c->epoch == a.epoch && c->observed < c->target) c->observed = c->target;
+	if (c->epoch == attempt.epoch && c->observed < c->target) c->observed = c->target;
 }
 
 long test_slow(void)
@@ -404,7 +404,7 @@ void agree_settle_all(void)
 /* At a checkpoint, when all have met: have all members started this one? Then it is completed before the image. */
 bool agree_settles(const struct vcomm *c, uint64_t number)
 {
-	return c->size <= 1 || (c->epoch == a.epoch && number <= c->target);
+	return c->size <= 1 || (c->epoch == attempt.epoch && number <= c->target);
 }
 
 /* Keeps the MPI's progress going for others while this rank waits in front of a collective. */
@@ -420,7 +420,7 @@ long gate_slow(struct vcomm *c, uint64_t was, unsigned more)
 {
 	for (;;) {
 		lock();
-		a.moves++;
+		attempt.moves++;
 		if (may_reach(c, c->entered, c->observed > was ? c->observed : was)) {
 			unlock();
 			core_page()->where = ABI_WHERE_RUN;
@@ -449,7 +449,7 @@ long agree_finalize(void)
 {
 	for (;;) {
 		lock();
-		bool hold = BY_CTLP->pending && a.snapped;
+		bool hold = BY_CTLP->pending && attempt.snapped;
 		if (hold) say_met();
 		else core_send(ABI_FINALIZING, 0, NULL, 0);
 		unlock();
@@ -463,7 +463,7 @@ long agree_finalize(void)
 void gate_left(void)
 {
 	lock();
-	a.moves++;
+	attempt.moves++;
 	say_met();
 	unlock();
 }
