@@ -11,8 +11,8 @@
 //
 // The action is wrap (crosses to the middle), local (answered in the face), refuse REASON, or alias (alias MPI_A =
 // MPI_B). Flags: recall or resume say what the face does when a checkpoint interrupts the call, driver asks for an
-// entry in the table of the real library, hot says that the slot's function is in rank/mpi/hot.inc.c, fast that
-// the face's function is in rank/mpi/face_fast.inc.c, which takes what is not common to the generated one, hand that
+// entry in the table of the real library, hot says that the slot's function is in rank/mpi/driver/hot.inc.c, fast that
+// the face's function is in rank/mpi/face/face_fast.inc.c, which takes what is not common to the generated one, hand that
 // the face's function is written by hand, mpich or openmpi that only this ABI has it. The direction is nothing (in), out, inout, or ref (passed by address but only read). A
 // question mark after BUFFER: MPI_IN_PLACE may be given. +c: MPI 4 has a large-count variant MPI_Name_c, refused.
 // The length of an array is a parameter, * where nobody needs it, sum:NAME (of the elements of NAME), size:COMM (its

@@ -22,7 +22,7 @@ var libraries = map[string]string{"mpich": "libmpich.so.12", "openmpi": "libmpi.
 // has changed.
 func noteInputs(t *testing.T) {
 	t.Helper()
-	for _, pattern := range []string{mpiDir + "/*.[ch]", mpiDir + "/face.map", mpiDir + "/gen/*.[ch]", "../../rank/core/*.h", "testdata/*.c"} {
+	for _, pattern := range []string{mpiDir + "/*/*.[ch]", mpiDir + "/face/face.map", "../../rank/core/*.h", "../../rank/core/base/*.h", "testdata/*.c"} {
 		names, err := filepath.Glob(pattern)
 		if err != nil {
 			t.Fatal(err)
@@ -49,7 +49,7 @@ func gcc(t *testing.T, args ...string) {
 func buildFace(t *testing.T, abi string) string {
 	t.Helper()
 	so := filepath.Join(t.TempDir(), "face.so")
-	gcc(t, "-fPIC", "-shared", "-o", so, mpiDir+"/gen/face_"+abi+".c", "-Wl,--version-script="+mpiDir+"/face.map")
+	gcc(t, "-fPIC", "-shared", "-o", so, mpiDir+"/face/face_"+abi+".c", "-Wl,--version-script="+mpiDir+"/face/face.map")
 	return so
 }
 
@@ -144,7 +144,7 @@ func TestFaceCalls(t *testing.T) {
 	for abi := range libraries {
 		t.Run(abi, func(t *testing.T) {
 			so, bin := buildFace(t, abi), filepath.Join(t.TempDir(), "check")
-			gcc(t, "-DFACE_"+strings.ToUpper(abi), "-no-pie", "-o", bin, "testdata/face_check.c", mpiDir+"/gen/entries.c", mpiDir+"/gen/names.c",
+			gcc(t, "-DFACE_"+strings.ToUpper(abi), "-no-pie", "-o", bin, "testdata/face_check.c", mpiDir+"/life/entries.c", mpiDir+"/objects/names.c",
 				"-ldl", "-Wl,--unresolved-symbols=ignore-all")
 			runCheck(t, bin, so)
 		})
@@ -156,8 +156,8 @@ func TestDriverCalls(t *testing.T) {
 	for abi, library := range libraries {
 		t.Run(abi, func(t *testing.T) {
 			bin := filepath.Join(t.TempDir(), "check")
-			gcc(t, "-no-pie", "-o", bin, "testdata/driver_check.c", mpiDir+"/drivers.c", mpiDir+"/gen/driver_mpich.c", mpiDir+"/gen/driver_openmpi.c",
-				mpiDir+"/gen/names.c", "-ldl", "-Wl,--unresolved-symbols=ignore-all")
+			gcc(t, "-no-pie", "-o", bin, "testdata/driver_check.c", mpiDir+"/driver/drivers.c", mpiDir+"/driver/driver_mpich.c",
+				mpiDir+"/driver/driver_openmpi.c", mpiDir+"/objects/names.c", "-ldl", "-Wl,--unresolved-symbols=ignore-all")
 			if !loads(library) {
 				t.Skipf("SKIP: %s is not installed", library)
 			}

@@ -14,13 +14,13 @@ var realExtras = []string{"MPI_Error_class", "MPI_Comm_size", "MPI_Request_get_s
 func driverSource(m *model, abi abiInfo) []byte {
 	w := file(fmt.Sprintf("driver_%s.c: the real %s library in neutral terms.\n"+
 		" * No mpi.h is included: functions are found by name, constants come from abi_%s.h. Context: lower half.", abi.name, abi.title, abi.name))
-	w.f("#define DRIVER_%s 1\n#include \"abi_%s.h\"\n#include \"driver.h\"\n#include \"boxes.h\"\n#include \"mid.h\"\n#include \"../../core/core.h\"\n", strings.ToUpper(abi.name), abi.name)
+	w.f("#define DRIVER_%s 1\n#include \"../abi/abi.h\"\n#include \"driver.h\"\n", strings.ToUpper(abi.name))
 	funcs := realFunctions(m)
 	w.f("static struct real {")
 	for _, f := range funcs {
 		w.f("\t%s (*%s)(%s);", resultType(f), f.Short(), types(abiArgs(f)))
 	}
-	w.f("} real;\n\n#include \"../driver_support.h\"")
+	w.f("} real;\n\n#include \"driver_support.h\"")
 	for _, f := range m.drivers {
 		driverFunction(w, f, abi)
 	}
@@ -135,7 +135,7 @@ func hotEntries(w *writer, m *model) {
 		w.f("static long hot_%s(%s);", f.Short(), list(c.registers()))
 		w.f("COLD static long cold_%s(%s) { return mid_%[1]s(%[3]s); }", f.Short(), list(c.registers()), strings.Join(unpacked(c), ", "))
 	}
-	w.f("\n#include \"../hot.inc.c\"\n\nstatic void hot_slots(void)\n{")
+	w.f("\n#include \"hot.inc.c\"\n\nstatic void hot_slots(void)\n{")
 	for k, short := range routedSlots {
 		w.f("\tcore_set_short_call(%d, %s, (void *)routed_%s);", k, routedName(short), short)
 	}

@@ -42,8 +42,8 @@ func (c crossing) registers() []arg {
 
 // boxesHeader writes the structs of the crossings that need more than six registers.
 func boxesHeader(m *model) []byte {
-	w := file("boxes.h: arguments of crossings that do not fit in six registers. For faces and entries.c.")
-	w.f("#ifndef BYSSUS_GEN_BOXES_H\n#define BYSSUS_GEN_BOXES_H\n#include \"../neutral.h\"")
+	w := file("boxes.h: arguments of crossings that do not fit in six registers. Part of neutral.h.")
+	w.f("#ifndef BYSSUS_BOXES_H\n#define BYSSUS_BOXES_H")
 	for _, f := range m.wrapped {
 		c := crossingOf(f)
 		if !c.boxed {
@@ -62,7 +62,7 @@ func boxesHeader(m *model) []byte {
 func entriesSource(m *model) []byte {
 	w := file("entries.c: puts the middle's functions into the call slots, unpacking arguments where two share a register.\n" +
 		" * Context: lower half, on the application's stack.")
-	w.f("#include \"../../core/core.h\"\n#include \"boxes.h\"\n#include \"mid.h\"\n")
+	w.f("#include \"life.h\"\n")
 	w.f("_Static_assert(NX_SLOT_N <= BY_NCALL, \"more crossings than slots\");")
 	for _, f := range m.wrapped {
 		if c := crossingOf(f); !c.direct() {

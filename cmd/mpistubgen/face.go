@@ -10,7 +10,7 @@ import (
 func faceSource(m *model, abi abiInfo) []byte {
 	w := file(fmt.Sprintf("face_%s.c: MPI as an application compiled for %s knows it.\n"+
 		" * Context: upper half; see face.h for the rules.", abi.name, abi.title))
-	w.f("#define FACE_%s 1\n#include \"abi_%s.h\"\n#include \"slots.h\"\n#include \"boxes.h\"\n#include \"../face.h\"", strings.ToUpper(abi.name), abi.name)
+	w.f("#define FACE_%s 1\n#include \"face.h\"", strings.ToUpper(abi.name))
 	if abi.pointers {
 		faceSymbols(w, m)
 		pointerHandles(w, m, abi)
@@ -28,7 +28,7 @@ func faceSource(m *model, abi abiInfo) []byte {
 			crossingHelper(w, crossingOf(f))
 		}
 	}
-	w.f("\n#include \"../face_local.inc.c\"\n\n/* -- across to the middle -- */")
+	w.f("\n#include \"face_local.inc.c\"\n\n/* -- across to the middle -- */")
 	refused := 0
 	for _, f := range m.spec.Functions {
 		faceFunction(w, m, f, abi, refused)
@@ -36,7 +36,7 @@ func faceSource(m *model, abi abiInfo) []byte {
 			refused++
 		}
 	}
-	w.f("\n#include \"../face_fast.inc.c\"")
+	w.f("\n#include \"face_fast.inc.c\"")
 	fortranEntries(w, m, abi)
 	w.f("\n/* -- other names -- */")
 	for _, f := range m.spec.Functions {
@@ -53,7 +53,7 @@ func fortranEntries(w *writer, m *model, abi abiInfo) {
 			names = append(names, e.Name)
 		}
 	}
-	w.f("\n/* -- the Fortran interface: refused by name -- */\nenum { FORTRAN_N = %d };\n#include \"../face_fortran.inc.c\"", len(names))
+	w.f("\n/* -- the Fortran interface: refused by name -- */\nenum { FORTRAN_N = %d };\n#include \"face_fortran.inc.c\"", len(names))
 	w.f("static const char *const fortran_name[FORTRAN_N] = {")
 	for _, name := range names {
 		w.f("\t\"%s_\",", name)

@@ -8,7 +8,7 @@ import (
 	"github.com/byssus-hpc/byssus/mpispec"
 )
 
-// tableOf names the table of a kind of object in objects.h.
+// tableOf names the table of a kind of object in saved.h.
 var tableOf = map[string]string{
 	"comm": "COMM", "group": "GROUP", "request": "REQUEST", "message": "MESSAGE", "op": "OP", "info": "INFO",
 	"errhandler": "ERRH", "datatype": "TYPE",

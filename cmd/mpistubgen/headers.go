@@ -68,7 +68,7 @@ func parenthesised(n int64) string {
 
 // fixedSlots are the crossings that belong to no MPI function.
 var fixedSlots = []struct{ name, args, purpose string }{
-	{"resume", "nx_cont *cont, nx_status *status", "goes on with a call that returned BY_AGAIN"},
+	{"resume", "nx_cont *cont, nx_status *status", "resumes a call that returned BY_AGAIN"},
 	{"refused", "uint32_t index, nx_t comm", "raises the error of a refused function (nx_refusal[index])"},
 	{"refused_fortran", "const char *name", "ends the job: the Fortran interface has been called by this name"},
 	{"raise", "nx_t comm, int error, const char *function", "raises an error that a face has found (comm or NX_COMM_WORLD) and returns it; function: its name without MPI_"},
@@ -83,8 +83,8 @@ func routedName(short string) string { return slotName("routed_" + short) }
 func slotName(short string) string { return "NX_SLOT_" + strings.ToUpper(short) }
 
 func slotsHeader(m *model) []byte {
-	w := file("slots.h: numbers of the crossings.")
-	w.f("#ifndef BYSSUS_GEN_SLOTS_H\n#define BYSSUS_GEN_SLOTS_H\nenum nx_slot {")
+	w := file("slots.h: numbers of the crossings. Part of neutral.h.")
+	w.f("#ifndef BYSSUS_SLOTS_H\n#define BYSSUS_SLOTS_H\nenum nx_slot {")
 	for _, s := range fixedSlots {
 		w.f("\t%s,", slotName(s.name))
 	}
@@ -103,7 +103,12 @@ func slotsHeader(m *model) []byte {
 func interfaceHash(m *model) uint32 {
 	h := fnv.New32a()
 	h.Write(constantsHeader(m))
-	h.Write(midHeader(m))
+	for _, s := range fixedSlots {
+		fmt.Fprintln(h, s.name, s.args)
+	}
+	for _, f := range m.wrapped {
+		fmt.Fprintln(h, f.Short(), list(midArgs(f)))
+	}
 	for _, f := range m.refused {
 		io.WriteString(h, f.Name)
 	}
@@ -114,9 +119,8 @@ func interfaceHash(m *model) uint32 {
 }
 
 func midHeader(m *model) []byte {
-	w := file("mid.h: what the middle offers to the faces. Every function returns a neutral error code or BY_AGAIN.")
-	w.f("#ifndef BYSSUS_GEN_MID_H\n#define BYSSUS_GEN_MID_H\n#include \"../neutral.h\"\n#include \"slots.h\"\n")
-	w.f("void nx_fill_slots(void);          /* gen/entries.c: core_set_call for every slot */\n")
+	w := file("mid.h: what the middle offers to the faces. Every function returns a neutral error code or BY_AGAIN. Part of table.h.")
+	w.f("#ifndef BYSSUS_MID_H\n#define BYSSUS_MID_H\n")
 	for _, s := range fixedSlots {
 		w.f("/* %s */\nlong mid_%s(%s);", s.purpose, s.name, s.args)
 	}
@@ -135,9 +139,9 @@ func midHeader(m *model) []byte {
 // driverObjects are the predefined objects that a driver offers one by one (the others in arrays).
 var driverObjects = []string{"comm", "group", "request", "message", "info", "win", "file"}
 
-func driverHeader(m *model) []byte {
-	w := file("driver.h: what a driver offers to the middle: one real MPI library in neutral terms.")
-	w.WriteString(driverHead)
+func realHeader(m *model) []byte {
+	w := file("real.h: what a driver offers to the middle: one real MPI library in neutral terms. Part of table.h.")
+	w.WriteString(realHead)
 	for _, kind := range driverObjects {
 		for _, o := range m.spec.ABI.Kind(kind) {
 			w.f("\trh_t %s;", strings.ToLower(o.Name))
@@ -150,22 +154,18 @@ func driverHeader(m *model) []byte {
 		}
 		w.f("\t%s (*%s)(%s);", ret, f.Short(), list(driverArgs(f)))
 	}
-	w.WriteString(driverTail)
+	w.WriteString(realTail)
 	return w.Bytes()
 }
 
-const driverTail = `};
+const realTail = `};
 
-extern const struct nx_driver *drv;                /* the driver in use, after nx_driver_load */
-
-/* Chooses the driver by what MPI_Get_library_version of the library (a handle of dlopen) says. NULL or a sentence. */
-const char *nx_driver_load(void *libmpi);
+extern const struct nx_driver *drv;                /* the driver in use, after nx_driver_load (driver.h) */
 #endif
 `
 
-const driverHead = `#ifndef BYSSUS_GEN_DRIVER_H
-#define BYSSUS_GEN_DRIVER_H
-#include "../neutral.h"
+const realHead = `#ifndef BYSSUS_REAL_H
+#define BYSSUS_REAL_H
 
 /* Functions return neutral error classes. Real handles are 0 for objects that the library lacks. Status pointers may
  * be NULL. Strings that a function writes need room for the neutral limit (NX_MAX_...). A
@@ -183,14 +183,10 @@ var refusedHow = map[mpispec.How]string{
 }
 
 func namesSource(m *model) []byte {
-	w := file("names.c: names for messages: types, ops, refused functions. Context: lower half.")
-	w.f("#include \"../neutral.h\"\n\nconst struct nx_type_info nx_type_info[NX_TYPE_N] = {")
+	w := file("names.c: what is known of predefined datatypes, and the refused functions. Context: lower half.")
+	w.f("#include \"objects.h\"\n\nconst struct nx_type_info nx_type_info[NX_TYPE_N] = {")
 	for _, o := range m.spec.ABI.Kind("datatype") {
 		w.f("\t[%s] = { \"MPI_%s\", %d, %d, NX_CLASS_%s },", neutralName(o), o.Name, o.Size, o.Extent, o.Class)
-	}
-	w.f("};\n\nconst char *const nx_op_name[NX_OP_N] = {")
-	for _, o := range m.spec.ABI.Kind("op") {
-		w.f("\t[%s] = \"MPI_%s\",", neutralName(o), o.Name)
 	}
 	w.f("};\n\nconst struct nx_refusal nx_refusal[] = {")
 	for _, f := range m.refused {

@@ -1,4 +1,4 @@
-// Command mpistubgen writes the generated half of rank/mpi from the description of MPI in package mpispec.
+// Command mpistubgen writes the generated files of rank/mpi, each in the room that it belongs to, from the description of MPI in package mpispec.
 //
 // It guarantees that the same description gives the same bytes, and that everything a face, a driver or the middle
 // must agree on (slots, argument passing, constants, handles) is written from one model. A back end is a function
@@ -45,7 +45,7 @@ func run(root string, check bool) error {
 	sort.Strings(names)
 	var errs []error
 	for _, name := range names {
-		path := filepath.Join(root, "rank", "mpi", "gen", name)
+		path := filepath.Join(root, "rank", "mpi", name)
 		if check {
 			errs = append(errs, compare(path, files[name]))
 			continue
@@ -69,21 +69,21 @@ func compare(path string, want []byte) error {
 	return nil
 }
 
-// outputs writes every generated file in memory, by its name in rank/mpi/gen.
+// outputs writes every generated file in memory, by its room and name in rank/mpi.
 func outputs(m *model) map[string][]byte {
 	files := map[string][]byte{
-		"constants.h": constantsHeader(m),
-		"slots.h":     slotsHeader(m),
-		"mid.h":       midHeader(m),
-		"driver.h":    driverHeader(m),
-		"names.c":     namesSource(m),
-		"boxes.h":     boxesHeader(m),
-		"entries.c":   entriesSource(m),
+		"neutral/constants.h": constantsHeader(m),
+		"neutral/slots.h":     slotsHeader(m),
+		"neutral/boxes.h":     boxesHeader(m),
+		"table/mid.h":         midHeader(m),
+		"table/real.h":        realHeader(m),
+		"objects/names.c":     namesSource(m),
+		"life/entries.c":      entriesSource(m),
 	}
 	for _, abi := range abis {
-		files["abi_"+abi.name+".h"] = abiHeader(m, abi)
-		files["face_"+abi.name+".c"] = faceSource(m, abi)
-		files["driver_"+abi.name+".c"] = driverSource(m, abi)
+		files["abi/abi_"+abi.name+".h"] = abiHeader(m, abi)
+		files["face/face_"+abi.name+".c"] = faceSource(m, abi)
+		files["driver/driver_"+abi.name+".c"] = driverSource(m, abi)
 	}
 	return files
 }

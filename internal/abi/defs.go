@@ -1,7 +1,7 @@
 package abi
 
 // This file is the single definition of the messages, the shared page and the image records. gencheader reads it
-// (it must therefore import nothing) and writes rank/core/abi_gen.h in the order of this file.
+// (it must therefore import nothing) and writes rank/core/base/abi_gen.h in the order of this file.
 //
 // To add a message: a Msg constant at the end of its direction's block, its body as a struct, `go generate`.
 // To add a field: at the end, out of reserved space; never between others, never with a different meaning.
@@ -33,7 +33,7 @@ const (
 	MsgClocks   = 2  // u64 n, n x Clock: every live communicator of this rank; answers REQUEST
 	MsgRaise    = 3  // Clock: the rank goes beyond the target of a communicator; sent before it enters
 	MsgMet      = 4  // Met: all own clocks have reached the targets of that version
-	MsgWaiting  = 5  // Met: not met, and waiting in point-to-point (where RUN: no longer waiting)
+	MsgWaiting  = 5  // Waiting: not met, and standing still in an MPI call (where RUN: no longer)
 	MsgStopped  = 6  // Stopped and text, one refusal a line
 	MsgImage    = 7  // Image and text, the error when status is not 0
 	MsgResumed  = 8  // Resumed
@@ -105,11 +105,19 @@ type Clock struct {
 	State    uint32
 }
 
-// Met is the body of MET and WAITING.
+// Met is the body of MET.
 type Met struct {
 	Version uint64 // of the targets
 	Where   uint32 // WHERE_*
 	Pad     uint32
+}
+
+// Waiting is the body of WAITING.
+type Waiting struct {
+	Version uint64 // of the targets
+	Where   uint32 // WHERE_*
+	Pad     uint32
+	Call    [32]byte `c:",char"` // the MPI call that the rank is inside of; empty: not known
 }
 
 // Stopped says that no thread of the application runs.
@@ -230,7 +238,7 @@ const (
 	PhaseEnded     = 8 // the application ends by itself; exit_code is valid
 )
 
-// Where a rank's MPI thread is (Page.where, Met.where).
+// Where a rank's MPI thread is (Page.where, Met.where, Waiting.where).
 const (
 	WhereRun        = 0
 	WhereCollective = 1

@@ -98,15 +98,14 @@ func (s *session) event(m abi.Message) (coord.Event, error) {
 		var c abi.Clock
 		_, err := abi.Decode(m.Body, &c)
 		return coord.Raise{Rank: s.rank, Epoch: m.Epoch, Clock: c}, err
-	case abi.MsgMet, abi.MsgWaiting:
+	case abi.MsgMet:
 		var met abi.Met
-		if _, err := abi.Decode(m.Body, &met); err != nil {
-			return nil, err
-		}
-		if m.Type == abi.MsgMet {
-			return coord.Met{Rank: s.rank, Epoch: m.Epoch, Version: met.Version}, nil
-		}
-		return coord.Waiting{Rank: s.rank, Epoch: m.Epoch, Where: met.Where}, nil
+		_, err := abi.Decode(m.Body, &met)
+		return coord.Met{Rank: s.rank, Epoch: m.Epoch, Version: met.Version}, err
+	case abi.MsgWaiting:
+		var w abi.Waiting
+		_, err := abi.Decode(m.Body, &w)
+		return coord.Waiting{Rank: s.rank, Epoch: m.Epoch, Where: w.Where, Call: abi.Text(w.Call[:])}, err
 	case abi.MsgStopped:
 		var st abi.Stopped
 		text, err := abi.Decode(m.Body, &st)

@@ -95,10 +95,7 @@ func taking(client *coordsrv.Client) string {
 	if err != nil || st.Stage == "" {
 		return "waiting for the job"
 	}
-	text := fmt.Sprintf("checkpoint %d: %s", st.Number, st.Stage)
-	if st.Detail != "" {
-		text = fmt.Sprintf("checkpoint %d: %s (%d s)", st.Number, st.Detail, int((st.Running - st.StageSince).Seconds()))
-	}
+	text := stage(st)
 	var done, total uint64
 	for _, r := range st.PerRank {
 		done, total = done+r.BytesDone, total+r.BytesTotal
@@ -107,6 +104,14 @@ func taking(client *coordsrv.Client) string {
 		text += fmt.Sprintf(", %d %% of %s", 100*done/total, ui.Bytes(int64(total)))
 	}
 	return text
+}
+
+// stage says how far the checkpoint under way is, or what it waits for and since when.
+func stage(st coordsrv.Status) string {
+	if st.Detail == "" {
+		return fmt.Sprintf("checkpoint %d: %s", st.Number, st.Stage)
+	}
+	return fmt.Sprintf("checkpoint %d: %s (%d s)", st.Number, st.Detail, int((st.Running - st.StageSince).Seconds()))
 }
 
 func (e *env) stop() *cobra.Command {

@@ -26,6 +26,7 @@ const jsonStatus = `    job, dir, app, pid        name, directory of checkpoints
     stage, stage_since_ns     of it: preparing, pausing, agreeing, stopping, writing or committing; since when of
                               running_ns
     detail                    what it waits for
+    waiting_for, in_call      numbers of the ranks that it waits for; the MPI call in which others wait for them
     ending_because            why the job is ending
     last_checkpoint           as checkpoint --json prints it
     rank_status               for each rank, in order:

@@ -63,7 +63,7 @@ func psRow(st coordsrv.Status) []string {
 		last = fmt.Sprint(st.Images[n-1])
 	}
 	if st.Stage != "" {
-		state = fmt.Sprintf("checkpoint %d: %s", st.Number, st.Stage)
+		state = stage(st)
 	}
 	return []string{st.Job, fmt.Sprint(st.PID), fmt.Sprintf("%d/%d", st.Connected, st.Ranks), st.MPI.Name, state,
 		ui.Duration(st.Running.Round(time.Second)), last, filepath.Base(strings.Join(st.App[:min(len(st.App), 1)], ""))}

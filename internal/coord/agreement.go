@@ -1,38 +1,49 @@
 package coord
 
 import (
-	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/byssus-hpc/byssus/internal/abi"
 )
 
-// agreement brings the ranks of one attempt to a point where no collective is half entered.
+// agreement brings the ranks of one attempt to a point where no collective is half done.
 //
-// Every rank counts the collectives it enters, by communicator. REQUEST makes it report the counts and hold before any
-// further collective until targets come. The first targets are, by communicator, the highest count that anybody
-// reported. Then a rank that wants to enter a collective
+// On every communicator the collectives have numbers, 1, 2, 3 and so on, the same on all members. A rank has *posted* those that
+// it has started; it has *reached* the highest that it has entered, if that was a blocking one (or one that cannot be posted
+// again: its input is overwritten, or its communicator freed), or whose completion it has made use of, if that was a
+// non-blocking one. What one member has reached all members must have posted when they are stopped; what is posted, and
+// reached by nobody, is posted again after a restart.
 //
-//	goes in                           when its count stays within the target;
-//	holds, after saying MET(version)  when all its counts have reached their targets;
-//	says RAISE, then goes in          otherwise: it needs this one on its way to another target.
+// REQUEST makes a rank report what it has reached, by communicator, and reach no more until targets come. The first targets are
+// the highest that anybody reported. A rank is behind while it has posted less than a target. It may always post. To reach
+// more, it
+//
+//	goes on                           up to the target;
+//	holds                             beyond the target, when it is not behind: a test says "not complete" meanwhile;
+//	says RAISE, then goes on          otherwise: it needs this one on its way to another target.
+//
+// When it is not behind, and not inside a blocking collective, it says MET(version). A rank that is behind and stands for a while
+// because of something posted that is not complete raises that, too: the others may be holding before they post it. A rank
+// that only tests for it may not need it at all, and has twice the patience after each time; else two ranks could lead
+// each other on for ever.
 //
 // A RAISE makes a new version, sent to all; a MET counts only for the newest version. So STOP, sent when all have said
-// MET for the newest version, cannot cross a RAISE: whoever said MET(v) holds until it sees a version above v, and there
-// is none; and a RAISE said before the MET arrived before it, since a connection keeps order.
+// MET for the newest version, cannot cross a RAISE: whoever said MET(v) reaches nothing until it sees a version above v, and
+// there is none; and a RAISE said before the MET arrived before it, since a connection keeps order.
 //
 // Rules for ranks that follow: MPI_Init is the first collective of the world and MPI_Finalize its last. A rank inside a
 // collective that creates a communicator does not say MET before it is out and knows whether it is a member: another
 // member may already have raised the newcomer. A rank goes on reporting the clock of a communicator that it has freed
 // until all members have (a clock that one member forgets while another has still to reach it could not be agreed on).
-// Non-blocking collectives count when they are started.
+// What a checkpoint has completed counts as reached from then on, also when it fails: another member may not have
+// completed it, and both must do the same after a restart from the next one.
 //
 // Targets only grow, and only a rank that has not met raises; it moves on towards a finite target. What may remain is
 // a rank that waits for a message which a holding rank would send later: then everybody rests, somebody has not met, and
-// after a while the attempt is stuck: the machine gives it up and tries again somewhat later.
+// after a while the attempt is stuck: the machine gives it up and tries again somewhat later. For that, ranks say WAITING: in
+// waits, inside collectives, and when they test again and again without success.
 type agreement struct {
 	epoch   uint64
 	version uint64 // 0: clocks are still coming in
@@ -47,6 +58,7 @@ type standing struct {
 	met      uint64 // newest version it has met
 	waiting  bool   // it says it waits
 	message  bool   // what it waits for is a message
+	call     string // and in which call of the MPI; empty: not known
 	where    uint32 // what its page says
 }
 
@@ -113,7 +125,7 @@ func (a *agreement) raise(c abi.Clock) bool {
 // raised takes in RAISE; the result is true when there is a new version to be told.
 func (a *agreement) raised(ev Raise, now time.Duration) bool {
 	a.moved = now
-	a.ranks[ev.Rank].waiting, a.ranks[ev.Rank].message = false, false
+	a.ranks[ev.Rank].stands("", abi.WhereRun)
 	if !a.raise(ev.Clock) || a.version == 0 {
 		return false
 	}
@@ -124,16 +136,21 @@ func (a *agreement) raised(ev Raise, now time.Duration) bool {
 func (a *agreement) met(ev Met, now time.Duration) {
 	r := &a.ranks[ev.Rank]
 	r.met = max(r.met, ev.Version)
-	r.waiting, r.message = false, false
+	r.stands("", abi.WhereRun)
 	a.moved = now
 }
 
 func (a *agreement) waits(ev Waiting, now time.Duration) {
 	r := &a.ranks[ev.Rank]
-	if w := ev.Where != abi.WhereRun; w != r.waiting {
-		r.waiting, a.moved = w, now
+	if was := r.waiting; r.stands(ev.Call, ev.Where) != was {
+		a.moved = now // another call alone is no progress: who polls is in one call after the other
 	}
-	r.message = ev.Where == abi.WhereP2P
+}
+
+// stands notes where a rank stands still, and returns whether it does.
+func (r *standing) stands(call string, where uint32) bool {
+	r.call, r.waiting, r.message = call, where != abi.WhereRun, where == abi.WhereP2P
+	return r.waiting
 }
 
 func (a *agreement) whereabouts(ev Where, now time.Duration) {
@@ -160,34 +177,4 @@ func (a *agreement) all() []abi.Clock {
 		cs = append(cs, a.targets[comm])
 	}
 	return cs
-}
-
-// describe says in one sentence what the agreement waits for.
-func (a *agreement) describe() string {
-	var late []string
-	doing := "has not answered yet"
-	for i, r := range a.ranks {
-		if (a.version == 0 && r.reported) || (a.version != 0 && r.met == a.version) {
-			continue
-		}
-		late = append(late, fmt.Sprint(i))
-		switch {
-		case a.version == 0:
-		case r.waiting || r.where == abi.WhereP2P:
-			doing = "waits for a message"
-		case r.where == abi.WhereCollective:
-			doing = "is in a collective"
-		default:
-			doing = "computes; waiting for its next collective"
-		}
-	}
-	switch {
-	case len(late) == 0:
-		return "all ranks agree"
-	case len(late) == 1:
-		return "rank " + late[0] + " " + doing
-	case len(late) > 8:
-		return fmt.Sprintf("%d ranks have not reached a common point yet", len(late))
-	}
-	return "ranks " + strings.Join(late, ", ") + " have not reached a common point yet"
 }

@@ -4,7 +4,7 @@
 //
 // It guarantees:
 //   - STOP is sent only when every rank has said MET for the newest version of the targets, so that no rank is stopped
-//     inside, or on its way to, a collective that another member has not entered (see agreement.go);
+//     inside a blocking collective, and none before it has posted what another member has completed (see agreement.go);
 //   - an attempt that cannot come to an end because a rank waits for a message of a rank that holds is given up and
 //     made again, with a growing pause, a bounded number of times;
 //   - a checkpoint counts when every rank's image is complete and the driver has said Committed; nothing older is

@@ -81,11 +81,13 @@ type (
 		Epoch   uint64
 		Version uint64
 	}
-	// Waiting: a rank has not met and waits in point-to-point; Where is abi.WhereRun when it no longer does.
+	// Waiting: a rank has not met and stands still in a call of the MPI; Where is abi.WhereRun when it no longer does. Call
+	// is that call's name; empty: not known.
 	Waiting struct {
 		Rank  int
 		Epoch uint64
 		Where uint32
+		Call  string
 	}
 	// Where: what the shared page says a rank is doing.
 	Where struct {

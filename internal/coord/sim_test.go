@@ -4,306 +4,176 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"slices"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/byssus-hpc/byssus/internal/abi"
 )
 
-// This file runs the machine against simulated ranks that execute random programs of collectives, communicator
-// creation, messages and computation, with every interleaving of steps and message delays that a seed can make.
-// simRank is at the same time the reference for what the MPI half of a rank has to do.
+// These files run the machine against simulated ranks, which execute random programs of collectives (blocking and posted),
+// arrival waits, communicators, messages and computation, with every interleaving of steps and message delays that a
+// seed can make. Checkpoints are asked for at random moments; after some of them all ranks are killed, and the job goes on
+// from an image, several times in one program. Of the real MPI nothing survives that.
+//
+// At STOP and at the first word of the drain the simulation asks: is nobody inside a blocking collective; has every member
+// posted what any member has entered or observed; have members chosen alike where to have arrival waits. At the end: has
+// every rank completed every collective once, with the right result.
 
-const world = 1
-
-type opKind int
-
-const (
-	opCompute opKind = iota
-	opBarrier        // leaves when all members are in
-	opBcast          // the root leaves at once, the others when the root is in
-	opCreate         // a barrier on comm that makes newComm with the given members
-	opSend           // buffered
-	opRecv
-	opFree // a barrier, after which the communicator is no more
-)
-
-type simOp struct {
-	kind    opKind
-	comm    uint64
-	root    int
-	newComm uint64
-	peer    int
-	steps   int
+// rules are what the simulated ranks do wrong on purpose, so that it can be seen that the simulation would notice.
+type rules struct {
+	reportPosted  bool // what is posted counts as reached
+	observeAnyway bool // completions are observed at any time
+	enterAnyway   bool // collectives are entered at any time
+	meetInside    bool // a rank meets inside a blocking collective
+	silentRaise   bool // a rank goes beyond a target and does not say so
+	waitSilently  bool // a rank that is behind and waits for a posted one does not raise it
+	silentTests   bool // a rank that tests again and again does not say that it waits
+	silentInside  bool // a rank inside a blocking collective does not say that it waits
+	impatient     bool // a rank that tests raises after the same time, again and again
+	forgetPosted  bool // what was posted is not posted again
+	largeIsPosted bool // what has overwritten its input is posted again
+	keepNoInput   bool // small inputs are not kept
+	freeForgets   bool // a communicator is freed whatever is open on it
+	drainForgets  bool // what a checkpoint has completed does not count as observed
+	ownMode       bool // each member chooses by its own measurements
+	countTwice    bool // a call that is made again counts again
 }
 
-// simRank is a rank with its program, and its half of the agreement.
-type simRank struct {
-	id   int
-	prog []simOp
-	pc   int
-
-	inside  bool // of the collective at pc
-	left    int  // steps of computation
-	clocks  map[uint64]uint64
-	epoch   uint64
-	pending bool
-	stopped bool
-	version uint64
-	targets map[uint64]uint64
-	said    uint64 // newest version for which MET was said
-	waits   bool   // WAITING was said
-	holds   bool   // SHARED said so: it waits for RESUME after its image
-	imaged  bool
-	where   uint32
+// counts are what happened in many programs.
+type counts struct {
+	programs, checkpoints int
+	stuck, most           int // checkpoints that needed further attempts since the ranks did not meet; the most of one
+	spoilt                int // that had to be made again since a rank refused, failed or died
+	restarts, postedAgain int // from an image; collectives that were posted again there
+	modes                 int // decisions of a rank to have arrival waits, or no more
+	held                  int // completions that were there and not observed for some time
+	raises                int
+	versions              uint64 // the most of one attempt
 }
 
 type sim struct {
-	t       *testing.T
-	rng     *rand.Rand
-	m       *Machine
-	now     time.Duration
-	ranks   []*simRank
-	members map[uint64][]int
-	entered map[uint64]map[int]uint64 // by communicator and rank: collectives entered
-	mail    map[[2]int]int            // buffered messages by source and destination
-	up      [][]Event                 // in flight, rank to agent
-	down    [][]Send                  // in flight, agent to rank
-	frozen  bool                      // STOP was sent: nobody may enter anything
-	result  *Result
-	retries int
-	sharers int // ranks that write to one file
+	rng      *rand.Rand
+	rules    rules
+	counts   counts
+	m        *Machine
+	now      time.Duration
+	patience time.Duration // after which a rank that stands still does something about it
+	window   int           // synchronising calls for which a mode is chosen
+	prog     *program
+	ranks    []*simRank
+	mpi      []realComm // by communicator
+	begun    []bool     // in this life: by rank, uid and part
+	up       [][]Event  // in flight, rank to agent
+	down     [][]Send   // in flight, agent to rank
+	met      bool       // STOP was sent in this attempt
+	frozen   bool       // and nobody may enter anything
+	alive    bool
+	images   map[uint64][]simState
+	plans    int  // checkpoints and deaths that are still to come
+	stuck    int  // attempts of the present checkpoint in which the ranks did not meet
+	spoilt   bool // and there were others
+	asked    bool
+	result   *Result
+	sharers  int  // ranks that write to one file
+	slow     bool // the library has not noticed something
+	todo     []Event
 }
 
-// newSim makes a random program. Its operations are drawn in one global order, which every rank follows for its own
-// part, so that it cannot deadlock by itself; but a rank may come late to a broadcast of another one, after later
-// operations, because nobody waits for it: these are the programs that need another attempt.
-func newSim(t *testing.T, seed uint64) *sim {
+// simError is what the simulation has found.
+type simError string
+
+func (s *sim) fail(format string, args ...any) { panic(simError(fmt.Sprintf(format, args...))) }
+
+func newSim(seed uint64, rules rules, write func(*rand.Rand) *program) *sim {
 	rng := rand.New(rand.NewPCG(seed, 7))
-	n := 2 + rng.IntN(5)
-	s := &sim{t: t, rng: rng, members: map[uint64][]int{}, entered: map[uint64]map[int]uint64{}, mail: map[[2]int]int{}}
-	s.m = New(Config{Ranks: n, Keep: 2, Retries: 3})
-	all := make([]int, n)
-	for i := range n {
-		all[i] = i
-		s.ranks = append(s.ranks, &simRank{id: i, clocks: map[uint64]uint64{world: 0}})
-	}
-	s.sharers = rng.IntN(n + 1)
-	s.up, s.down = make([][]Event, n), make([][]Send, n)
-	s.members[world] = all
-	s.entered[world] = map[int]uint64{}
-	s.program(20 + rng.IntN(60))
+	s := &sim{rng: rng, rules: rules, patience: time.Millisecond, window: 2 + rng.IntN(3), prog: write(rng)}
+	n := len(s.prog.ranks)
+	s.m = New(Config{Ranks: n, Keep: 2, Retries: 20, Patience: 5 * time.Millisecond})
+	s.images, s.sharers, s.plans = map[uint64][]simState{}, rng.IntN(n+1), 1+rng.IntN(6)
 	return s
 }
 
-func (s *sim) program(length int) {
-	live := []uint64{world}
-	next := uint64(2)
-	late := make([][]simOp, len(s.ranks))
-	put := func(r int, o simOp) {
-		var still []simOp
-		for _, l := range late[r] {
-			if s.rng.IntN(6) == 0 || (o.kind != opCompute && o.kind != opSend && o.kind != opRecv && l.comm == o.comm) {
-				s.ranks[r].prog = append(s.ranks[r].prog, l)
-			} else {
-				still = append(still, l)
-			}
-		}
-		late[r] = still
-		if o.kind == opBcast && o.root != r && s.rng.IntN(2) == 0 {
-			late[r] = append(late[r], o)
-			return
-		}
-		s.ranks[r].prog = append(s.ranks[r].prog, o)
+// value is what a rank contributes to an operation.
+func value(uid, rank int) pair { return pair{int64(uid+1)*1000 + int64(rank+1)*int64(uid+7)} }
+
+// measured is an interval between calls, and a cost of arrival waits, as a member might measure them.
+func (s *sim) measured() pair { return pair{1000 + s.rng.Int64N(1000), s.rng.Int64N(25)} }
+
+// launch begins a life: from an image, or from the beginning.
+func (s *sim) launch(image uint64) {
+	n := len(s.prog.ranks)
+	states := s.images[image]
+	if image != 0 && states == nil {
+		s.fail("checkpoint %d is not there", image)
 	}
-	for range length {
-		comm := live[s.rng.IntN(len(live))]
-		mem := s.members[comm]
-		switch k := s.rng.IntN(10); {
-		case k < 2:
-			put(s.rng.IntN(len(s.ranks)), simOp{kind: opCompute, steps: 1 + s.rng.IntN(30)})
-		case k < 5:
-			src, dst := s.rng.IntN(len(s.ranks)), s.rng.IntN(len(s.ranks))
-			put(src, simOp{kind: opSend, peer: dst})
-			put(dst, simOp{kind: opRecv, peer: src})
-		case k < 7:
-			root := mem[s.rng.IntN(len(mem))]
-			for _, r := range mem {
-				put(r, simOp{kind: opBcast, comm: comm, root: root})
-			}
-		case k < 9 || len(live) > 6:
-			for _, r := range mem {
-				put(r, simOp{kind: opBarrier, comm: comm})
-			}
-		case s.rng.IntN(3) == 0 && comm != world:
-			for _, r := range mem {
-				put(r, simOp{kind: opFree, comm: comm})
-			}
-			live = remove(live, comm)
-		default:
-			for _, r := range mem {
-				put(r, simOp{kind: opCreate, comm: comm, newComm: next})
-			}
-			for _, r := range mem {
-				if s.rng.IntN(3) > 0 || len(s.members[next]) == 0 {
-					s.members[next] = append(s.members[next], r)
-				}
-			}
-			s.entered[next] = map[int]uint64{}
-			live = append(live, next)
-			next++
-		}
+	s.up, s.down, s.ranks, s.alive, s.frozen = make([][]Event, n), make([][]Send, n), nil, true, false
+	s.begun = make([]bool, n*len(s.prog.ops)*int(nParts))
+	s.mpi = make([]realComm, len(s.prog.members))
+	for i := range s.mpi {
+		s.mpi[i].size = len(s.prog.members[i])
 	}
-	for _, r := range s.ranks { // the rest, and MPI_Finalize
-		r.prog = append(r.prog, late[r.id]...)
-		late[r.id] = nil
-		put(r.id, simOp{kind: opBarrier, comm: world})
+	for i := range n {
+		r := &simRank{id: i, prog: s.prog.ranks[i], real: make([]bool, s.prog.nreqs[i]+1), targets: make([]uint64, len(s.mpi))}
+		if image == 0 {
+			r.st = simState{comms: make([]simComm, len(s.mpi)), reqs: make([]simReq, s.prog.nreqs[i]+1), completed: make([]uint8, len(s.prog.ops))}
+			r.st.comms[world] = simComm{known: true, wait: true}
+		} else {
+			r.st = states[i].clone()
+			r.postAgain(s)
+			s.todo = append(s.todo, Restored{i})
+		}
+		s.ranks = append(s.ranks, r)
+		s.todo = append(s.todo, Hello{i})
 	}
 }
 
-func remove(list []uint64, x uint64) []uint64 {
-	var out []uint64
-	for _, y := range list {
-		if y != x {
-			out = append(out, y)
-		}
+// start is a collective of the real MPI.
+func (s *sim) start(r *simRank, o *simOp, p part, number uint64, value pair) int {
+	once := &s.begun[(r.id*len(s.prog.ops)+o.uid)*int(nParts)+int(p)]
+	if *once {
+		s.fail("rank %d starts operation %d twice, part %d", r.id, o.uid, p)
 	}
-	return out
+	*once = true
+	kind := o.who
+	if p != asked {
+		kind = everyone
+	}
+	i, err := s.mpi[o.comm].start(r.id, sameCall{o.uid, p, number}, kind, o.root, value)
+	if err != nil {
+		s.fail("communicator %d: %v", o.comm, err)
+	}
+	return i
 }
 
-func (r *simRank) send(s *sim, ev Event) { s.up[r.id] = append(s.up[r.id], ev) }
+// lastOf is the collective that a rank has started last.
+func (s *sim) lastOf(comm, rank int) int { return s.mpi[comm].started[rank] - 1 }
 
-// behind says whether a clock of this rank is below its target.
-func (r *simRank) behind() bool {
-	for comm, seq := range r.clocks {
-		if seq < r.targets[comm] {
-			return true
-		}
-	}
-	return false
-}
-
-// report says MET once per version, when it is true and the rank is not creating a communicator.
-func (r *simRank) report(s *sim) {
-	creating := r.inside && r.prog[r.pc].kind == opCreate
-	if r.pending && r.version > r.said && !creating && !r.behind() {
-		r.said, r.waits = r.version, false
-		r.send(s, Met{r.id, r.epoch, r.version})
-	}
-}
-
-// mayEnter decides on the collective at pc; false: hold.
-func (r *simRank) mayEnter(s *sim, comm uint64) bool {
-	seq := r.clocks[comm] + 1
+// complete: the program of a rank has the result of an operation.
+func (s *sim) complete(r *simRank, o *simOp, result pair) {
+	var want int64
 	switch {
-	case !r.pending || (r.version > 0 && seq <= r.targets[comm]):
-		return true
-	case r.version == 0 || !r.behind():
-		return false
-	}
-	r.targets[comm] = seq
-	r.send(s, Raise{r.id, r.epoch, abi.Clock{Comm: comm, Seq: seq}})
-	return true
-}
-
-// step moves the rank; false: it could not move.
-func (r *simRank) step(s *sim) bool {
-	if r.stopped || r.pc == len(r.prog) {
-		return false
-	}
-	o := r.prog[r.pc]
-	moved := false
-	switch {
-	case o.kind == opCompute:
-		r.where, moved = abi.WhereRun, true
-		if r.left++; r.left == o.steps {
-			r.left = 0
-			r.pc++
-		}
-	case o.kind == opSend:
-		s.mail[[2]int{r.id, o.peer}]++
-		r.pc, moved = r.pc+1, true
-	case o.kind == opRecv:
-		moved = r.receive(s, o)
-	case !r.inside:
-		moved = r.enter(s, o)
-	default:
-		moved = r.leave(s, o)
-	}
-	r.report(s)
-	return moved
-}
-
-func (r *simRank) receive(s *sim, o simOp) bool {
-	k := [2]int{o.peer, r.id}
-	if s.mail[k] > 0 {
-		s.mail[k]--
-		if r.waits {
-			r.waits = false
-			r.send(s, Waiting{r.id, r.epoch, abi.WhereRun})
-		}
-		r.where, r.pc = abi.WhereRun, r.pc+1
-		return true
-	}
-	r.where = abi.WhereP2P
-	if r.pending && r.version > 0 && r.behind() && !r.waits {
-		r.waits = true
-		r.send(s, Waiting{r.id, r.epoch, abi.WhereP2P})
-		return true
-	}
-	return false
-}
-
-func (r *simRank) enter(s *sim, o simOp) bool {
-	if !r.mayEnter(s, o.comm) {
-		r.where = abi.WhereParked
-		return false
-	}
-	if s.frozen {
-		s.t.Fatalf("rank %d enters a collective on %d after STOP", r.id, o.comm)
-	}
-	r.clocks[o.comm]++
-	s.entered[o.comm][r.id]++
-	r.inside, r.where = true, abi.WhereCollective
-	return true
-}
-
-func (r *simRank) leave(s *sim, o simOp) bool {
-	seq := s.entered[o.comm][r.id]
-	for _, other := range s.members[o.comm] {
-		missing := s.entered[o.comm][other] < seq
-		if missing && (o.kind != opBcast || (other == o.root && r.id != o.root)) {
-			return false
+	case o.who == fromRoot:
+		want = value(o.uid, o.root)[0]
+	case o.who == everyone || r.id == o.root:
+		for _, m := range s.prog.members[o.comm] {
+			want += value(o.uid, m)[0]
 		}
 	}
-	if o.kind == opCreate {
-		for _, m := range s.members[o.newComm] {
-			if m == r.id {
-				r.clocks[o.newComm] = 0
-			}
-		}
+	if result[0] != want {
+		s.fail("rank %d: operation %d has the result %d, not %d", r.id, o.uid, result[0], want)
 	}
-	if o.kind == opFree {
-		delete(r.clocks, o.comm)
-	}
-	r.inside, r.where = false, abi.WhereRun
-	r.pc++
-	return true
+	r.st.completed[o.uid]++
 }
 
-// receiveMessage is the rank's helper thread.
+// -- the helper thread of a rank ------------------------------------------------------------------------------------------
+
 func (r *simRank) receiveMessage(s *sim, msg Send) {
 	switch msg.Type {
 	case abi.MsgRequest:
-		r.pending, r.epoch, r.version, r.said, r.waits, r.targets = true, msg.Epoch, 0, 0, false, map[uint64]uint64{}
-		var cs []abi.Clock
-		for comm, seq := range r.clocks {
-			cs = append(cs, abi.Clock{Comm: comm, Seq: seq})
-		}
-		cut := s.rng.IntN(len(cs) + 1)
-		r.send(s, Clocks{r.id, r.epoch, cs[:cut], true})
-		r.send(s, Clocks{r.id, r.epoch, cs[cut:], false})
+		r.reportClocks(s, msg.Epoch)
 	case abi.MsgTargets:
 		r.version = msg.Version
 		for _, c := range msg.Targets {
@@ -311,163 +181,431 @@ func (r *simRank) receiveMessage(s *sim, msg Send) {
 		}
 		r.report(s)
 	case abi.MsgStop:
-		r.stopped, r.holds, r.imaged = true, false, false
-		if r.id < s.sharers {
-			o := abi.Object{Dev: 1, Inode: 9, Size: 100, Flags: abi.ObjectWrites | abi.ObjectEnd, FD: 3}
-			r.send(s, Objects{r.id, r.epoch, "here", []Object{{Object: o}}})
-		}
-		r.send(s, Stopped{Rank: r.id, Epoch: r.epoch})
+		r.stop(s)
 	case abi.MsgShared:
 		r.holds = msg.Hold
 		if len(msg.Shares) != 1 || msg.Shares[0].Owner != 0 {
-			s.t.Fatalf("shares: %+v", msg.Shares)
+			s.fail("shares: %+v", msg.Shares)
 		}
 	case abi.MsgDrain:
-		if r.holds != (s.sharers > 1) {
-			s.t.Fatalf("rank %d holds: %v, with %d sharers", r.id, r.holds, s.sharers)
-		}
-		r.imaged = true
-		r.send(s, Image{Rank: r.id, Epoch: r.epoch, Image: abi.Image{Bytes: 1}})
-		if !r.holds {
-			r.resume(s)
-		}
+		r.image(s, msg.Checkpoint)
 	case abi.MsgResume:
 		for _, other := range s.ranks {
 			if !other.imaged {
-				s.t.Fatalf("rank %d goes on before rank %d has its image", r.id, other.id)
+				s.fail("rank %d goes on before rank %d has its image", r.id, other.id)
 			}
 		}
 		r.resume(s)
 	case abi.MsgCancel:
-		r.stopped, r.pending, r.waits = false, false, false
+		if r.stopped {
+			r.resume(s)
+		}
+		r.pending, r.waits = false, false
 	}
 }
 
-// resume lets the application go on after its image.
+func (r *simRank) reportClocks(s *sim, epoch uint64) {
+	r.pending, r.epoch, r.version, r.said, r.waits, r.patient = true, epoch, 0, 0, false, 0
+	clear(r.targets)
+	var cs []abi.Clock
+	for i := range r.st.comms {
+		c := &r.st.comms[i]
+		if c.freed && s.rng.IntN(2) == 0 && s.freedByAll(i) {
+			c.known = false
+		}
+		seq := c.reached()
+		if s.rules.reportPosted {
+			seq = c.posted
+		}
+		if c.known {
+			cs = append(cs, abi.Clock{Comm: uint64(i), Seq: seq})
+		}
+	}
+	cut := s.rng.IntN(len(cs) + 1)
+	r.send(s, Clocks{r.id, r.epoch, cs[:cut], true})
+	r.send(s, Clocks{r.id, r.epoch, cs[cut:], false})
+}
+
+func (r *simRank) stop(s *sim) {
+	r.stopped, r.holds, r.imaged = true, false, false
+	if r.id < s.sharers {
+		o := abi.Object{Dev: 1, Inode: 9, Size: 100, Flags: abi.ObjectWrites | abi.ObjectEnd, FD: 3}
+		r.send(s, Objects{r.id, r.epoch, "here", []Object{{Object: o}}})
+	}
+	ev := Stopped{Rank: r.id, Epoch: r.epoch}
+	if s.rng.IntN(100) == 0 {
+		ev.Refusals, ev.Passing = []string{"a child"}, 1
+	}
+	r.send(s, ev)
+}
+
+// image drains and writes; that may fail, and one that hears meanwhile that another has failed gives up.
+func (r *simRank) image(s *sim, n uint64) {
+	if r.holds != (s.sharers > 1) {
+		s.fail("rank %d holds: %v, with %d sharers", r.id, r.holds, s.sharers)
+	}
+	cancelled := slices.ContainsFunc(s.down[r.id], func(m Send) bool { return m.Type == abi.MsgCancel })
+	if cancelled && s.rng.IntN(2) == 0 {
+		return
+	}
+	fails := s.rng.IntN(40) == 0
+	if !fails || s.rng.IntN(2) == 0 {
+		r.drain(s)
+	}
+	if fails {
+		r.send(s, Image{Rank: r.id, Epoch: r.epoch, Image: abi.Image{Status: 1}, Text: "no space"})
+		return
+	}
+	if image := s.images[n]; image != nil {
+		image[r.id] = r.st.clone()
+	}
+	r.imaged = true
+	r.send(s, Image{Rank: r.id, Epoch: r.epoch, Image: abi.Image{Bytes: 1}})
+	if !r.holds {
+		r.resume(s)
+	}
+}
+
+// resume lets the application go on after its image, or without one.
 func (r *simRank) resume(s *sim) {
-	r.stopped, r.pending = false, false
+	r.stopped, r.pending, r.waits = false, false, false
+	if s.rules.countTwice && r.st.pc < len(r.prog) && r.prog[r.st.pc].arrives && r.st.stage != beginning {
+		r.comm(r.prog[r.st.pc].comm).calls++
+	}
 	r.send(s, Resumed{Rank: r.id, Epoch: r.epoch, Stall: time.Millisecond})
 }
 
-// step hands an event to the machine and does what it says.
-func (s *sim) step(ev Event) {
-	for _, a := range s.m.Step(s.now, ev) {
-		switch a := a.(type) {
-		case Send:
-			s.down[a.Rank] = append(s.down[a.Rank], a)
-			s.frozen = s.frozen || a.Type == abi.MsgStop
-			if a.Rank == 0 && a.Type == abi.MsgCancel {
-				s.retries++
-			}
-			if a.Rank == 0 && (a.Type == abi.MsgDrain || a.Type == abi.MsgCancel) {
-				s.frozen = false
-			}
-			if a.Rank == 0 && (a.Type == abi.MsgStop || a.Type == abi.MsgDrain) {
-				s.checkQuiet()
-			}
-		case Prepare:
-			s.step(Prepared{Checkpoint: a.Checkpoint})
-		case Commit:
-			s.step(Committed{Checkpoint: a.Checkpoint})
-		case Reply:
-			s.result = &a.Result
-		}
-	}
-}
+// -- what is checked --------------------------------------------------------------------------------------------------------
 
-// checkQuiet: on every communicator all members have entered the same number of collectives.
-func (s *sim) checkQuiet() {
-	for comm, members := range s.members {
-		for _, r := range members {
-			if s.entered[comm][r] != s.entered[comm][members[0]] {
-				s.t.Fatalf("stopped with rank %d at %d of communicator %d, rank %d at %d", r, s.entered[comm][r], comm, members[0], s.entered[comm][members[0]])
-			}
-		}
-	}
-}
-
-// move lets a random one of the things happen that can happen; false: nothing can.
-func (s *sim) move() bool {
-	n := len(s.ranks)
-	for _, i := range s.rng.Perm(3 * n) {
-		r := s.ranks[i%n]
-		switch i / n {
-		case 0:
-			was := r.where
-			moved := r.step(s)
-			if r.where != was {
-				s.step(Where{r.id, r.where})
-			}
-			if moved {
-				return true
-			}
-		case 1:
-			if len(s.up[r.id]) > 0 {
-				ev := s.up[r.id][0]
-				s.up[r.id] = s.up[r.id][1:]
-				s.step(ev)
-				return true
-			}
-		case 2:
-			if len(s.down[r.id]) > 0 {
-				msg := s.down[r.id][0]
-				s.down[r.id] = s.down[r.id][1:]
-				r.receiveMessage(s, msg)
-				return true
-			}
-		}
-	}
-	return false
-}
-
-// run executes the program with a checkpoint asked for at a random moment. It returns the machine's answer.
-func (s *sim) run() Result {
-	s.step(Start{})
-	for i := range s.ranks {
-		s.step(Hello{i})
-	}
-	at, steps := s.rng.IntN(400), 0
-	for ; s.result == nil; steps++ {
-		if steps > 200000 {
-			s.t.Fatalf("no end: %s", s.m.Status().Detail)
-		}
-		if steps == at {
-			s.step(Request{ID: 1})
-		}
-		if s.move() {
-			s.now += time.Duration(s.rng.IntN(100)) * time.Microsecond
-			continue
-		}
-		if s.ended() && s.m.op == nil {
-			s.step(Request{ID: 2})
-			continue
-		}
-		next, ok := s.m.Next()
-		if !ok {
-			s.t.Fatalf("nothing moves and nobody waits for a time")
-		}
-		s.now = max(next, s.now)
-		s.step(Tick{})
-	}
-	for s.move() {
-	}
-	if !s.ended() {
-		s.t.Fatal("the program did not end after the checkpoint")
-	}
-	return *s.result
-}
-
-func (s *sim) ended() bool {
-	for _, r := range s.ranks {
-		if r.pc != len(r.prog) {
+func (s *sim) freedByAll(comm int) bool {
+	for _, m := range s.prog.members[comm] {
+		if !s.ranks[m].st.comms[comm].freed {
 			return false
 		}
 	}
 	return true
 }
 
+// checkQuiet asks whether everybody may be stopped.
+func (s *sim) checkQuiet() {
+	for _, r := range s.ranks {
+		if r.blocked() {
+			s.fail("stopped with rank %d inside a blocking collective", r.id)
+		}
+	}
+	for comm, members := range s.prog.members {
+		var most uint64
+		for _, m := range members {
+			most = max(most, s.ranks[m].comm(comm).reached())
+		}
+		for _, m := range members {
+			if c := s.ranks[m].comm(comm); c.posted < most {
+				s.fail("stopped with rank %d at %d of communicator %d, where another has reached %d", m, c.posted, comm, most)
+			}
+		}
+	}
+	s.checkModes()
+}
+
+// checkModes: members that have come to the same call of a communicator have chosen the same mode for it.
+func (s *sim) checkModes() {
+	for comm, members := range s.prog.members {
+		var longest []bool
+		for _, m := range members {
+			modes := s.ranks[m].comm(comm).modes
+			n := min(len(modes), len(longest))
+			if !slices.Equal(modes[:n], longest[:n]) {
+				s.fail("communicator %d: members have chosen different modes", comm)
+			}
+			if len(modes) > n {
+				longest = modes
+			}
+		}
+	}
+}
+
+// checkEnd: every rank has completed every operation of its communicators once.
+func (s *sim) checkEnd() {
+	s.checkQuiet()
+	for uid, o := range s.prog.ops {
+		for _, m := range s.prog.members[o.comm] {
+			if n := s.ranks[m].st.completed[uid]; o.kind != opFree && n != 1 {
+				s.fail("rank %d has completed operation %d %d times", m, uid, n)
+			}
+		}
+	}
+}
+
+// checkTargets: the first targets are no further than somebody has come.
+func (s *sim) checkTargets(cs []abi.Clock) {
+	for _, c := range cs {
+		var most uint64
+		for _, r := range s.ranks {
+			most = max(most, r.comm(int(c.Comm)).reached())
+		}
+		if c.Seq > most {
+			s.fail("the target of communicator %d is %d, and nobody has come further than %d", c.Comm, c.Seq, most)
+		}
+	}
+}
+
+// -- the driver of the machine ----------------------------------------------------------------------------------------------
+
+// step hands an event to the machine and does what it says.
+func (s *sim) step(ev Event) {
+	s.todo = append(s.todo, ev)
+	for len(s.todo) > 0 {
+		ev, s.todo = s.todo[0], s.todo[1:]
+		for _, a := range s.m.Step(s.now, ev) {
+			s.perform(a)
+		}
+	}
+}
+
+func (s *sim) perform(a Action) {
+	switch a := a.(type) {
+	case Launch:
+		if a.Image != 0 {
+			s.counts.restarts++
+		}
+		s.launch(a.Image)
+	case Send:
+		if s.alive {
+			s.deliver(a)
+		}
+	case Prepare:
+		s.todo = append(s.todo, Prepared{Checkpoint: a.Checkpoint})
+	case Commit:
+		s.todo = append(s.todo, Committed{Checkpoint: a.Checkpoint})
+	case Drop:
+		delete(s.images, a.Checkpoint)
+	case Discard:
+		delete(s.images, a.Checkpoint)
+	case Took:
+		s.counts.checkpoints++
+	case Reply:
+		s.replied(a.Result)
+	case Finish:
+		s.fail("the job ends: %+v", s.m.reason)
+	}
+}
+
+func (s *sim) deliver(a Send) {
+	s.down[a.Rank] = append(s.down[a.Rank], a)
+	if a.Rank != 0 {
+		return
+	}
+	switch a.Type {
+	case abi.MsgTargets:
+		s.counts.versions = max(s.counts.versions, a.Version)
+		if a.Version == 1 {
+			s.checkTargets(a.Targets)
+		}
+		if a.Version > 300 {
+			s.fail("the targets go up for ever: version %d", a.Version)
+		}
+	case abi.MsgRequest:
+		s.met = false
+	case abi.MsgStop:
+		s.met, s.frozen = true, true
+		s.checkQuiet()
+	case abi.MsgDrain:
+		s.frozen = false
+		s.checkQuiet()
+		s.images[a.Checkpoint] = make([]simState, len(s.ranks))
+	case abi.MsgCancel:
+		s.frozen, s.spoilt = false, s.met
+		if !s.met {
+			s.stuck++
+		}
+	}
+}
+
+// replied: a checkpoint that fails does so because the simulation made it fail, or because the ranks died.
+func (s *sim) replied(res Result) {
+	switch {
+	case res.Err == "":
+	case strings.HasSuffix(res.Err, ": no space"), res.Err == "rank 0 died", res.Err == "the job is ending":
+		s.spoilt = true
+		s.plans++
+	default:
+		s.fail("no checkpoint: %s", res.Err)
+	}
+	if s.stuck > 0 {
+		s.counts.stuck++
+	}
+	if s.spoilt {
+		s.counts.spoilt++
+	}
+	s.counts.most = max(s.counts.most, s.stuck)
+	s.result = &res
+	s.asked, s.stuck, s.spoilt = false, 0, false
+}
+
+// kill ends all ranks.
+func (s *sim) kill() {
+	s.alive = false
+	s.up, s.down = make([][]Event, len(s.ranks)), make([][]Send, len(s.ranks))
+	for i := range s.ranks {
+		s.step(Lost{Rank: i})
+	}
+	s.step(LauncherExit{Signal: 9})
+}
+
+// plan lets something happen: a checkpoint is asked for, or the job dies.
+func (s *sim) plan() {
+	s.plans--
+	if len(s.m.images) > 0 && s.m.phase == Running && s.rng.IntN(2) == 0 {
+		s.kill()
+		return
+	}
+	if s.m.phase == Running && !s.asked {
+		s.asked = true
+		s.step(Request{ID: 1})
+	}
+}
+
+// move lets a random one of the things happen that can happen; false: nothing can.
+func (s *sim) move() bool {
+	n := len(s.ranks)
+	var order [3 * maxRanks]int
+	for i := range 3 * n {
+		order[i] = i
+	}
+	for left := 3 * n; left > 0 && s.alive; left-- {
+		k := s.rng.IntN(left)
+		i := order[k]
+		order[k] = order[left-1]
+		if s.moveOne(s.ranks[i%n], i/n) {
+			return true
+		}
+	}
+	return false
+}
+
+func (s *sim) moveOne(r *simRank, what int) bool {
+	switch {
+	case what == 0:
+		was := r.where
+		moved := r.step(s)
+		if r.where != was {
+			s.step(Where{r.id, r.where})
+		}
+		return moved
+	case what == 1 && len(s.up[r.id]) > 0:
+		ev := s.up[r.id][0]
+		s.up[r.id] = s.up[r.id][1:]
+		s.step(ev)
+		return true
+	case what == 2 && len(s.down[r.id]) > 0:
+		msg := s.down[r.id][0]
+		s.down[r.id] = s.down[r.id][1:]
+		r.receiveMessage(s, msg)
+		return true
+	}
+	return false
+}
+
+// timer is when the next rank has stood still for a while, or the machine wants to be told the time.
+func (s *sim) timer() (time.Duration, bool) {
+	at, ok := s.m.Next()
+	for _, r := range s.ranks {
+		if t := r.since + s.patience; s.alive && r.since > 0 && t > s.now && (!ok || t < at) {
+			at, ok = t, true
+		}
+	}
+	return at, ok
+}
+
+// run executes the program, with checkpoints and deaths at random moments.
+func (s *sim) run() {
+	s.step(Start{})
+	next := 1 + s.rng.IntN(500)
+	for steps := 1; ; steps++ {
+		ended := s.ended()
+		if ended && s.plans <= 0 && s.m.op == nil {
+			s.checkEnd()
+			return
+		}
+		if steps > 300000 {
+			s.fail("no end: %s", s.m.Status().Detail)
+		}
+		if s.plans > 0 && (steps >= next || ended) {
+			s.plan()
+			next = steps + 1 + s.rng.IntN(800)
+		}
+		s.turn()
+	}
+}
+
+// turn lets one thing happen, and some time pass.
+func (s *sim) turn() {
+	if at, ok := s.m.Next(); ok && at <= s.now {
+		s.step(Tick{})
+	}
+	s.slow = false
+	if s.move() || s.slow {
+		s.now += time.Duration(s.rng.IntN(100)) * time.Microsecond
+		return
+	}
+	at, ok := s.timer()
+	if !ok && !s.ended() {
+		s.fail("nothing moves and nobody waits for a time")
+	}
+	s.now = max(at, s.now)
+	s.step(Tick{})
+}
+
+func (s *sim) ended() bool {
+	for _, r := range s.ranks {
+		if r.st.pc != len(r.prog) {
+			return false
+		}
+	}
+	return s.alive
+}
+
+// simulate runs one program; what it finds is an error.
+func simulate(seed uint64, rules rules, write func(*rand.Rand) *program) (c counts, err error) {
+	var s *sim
+	defer func() {
+		if s != nil {
+			c = s.counts
+		}
+		if found := recover(); found != nil {
+			text, ok := found.(simError)
+			if !ok {
+				panic(found)
+			}
+			err = fmt.Errorf("seed %d: %s", seed, text)
+		}
+	}()
+	s = newSim(seed, rules, write)
+	s.run()
+	return s.counts, nil
+}
+
+func (c *counts) add(d counts) {
+	c.programs++
+	c.checkpoints += d.checkpoints
+	c.stuck += d.stuck
+	c.most = max(c.most, d.most)
+	c.spoilt += d.spoilt
+	c.restarts += d.restarts
+	c.postedAgain += d.postedAgain
+	c.modes += d.modes
+	c.held += d.held
+	c.raises += d.raises
+	c.versions = max(c.versions, d.versions)
+}
+
+// TestAgreementSimulated runs as many programs as there is time for; BYSSUS_TEST_LONG=1: many more. BYSSUS_TEST_SEED=N runs
+// one again.
 func TestAgreementSimulated(t *testing.T) {
-	first, count := uint64(1), uint64(8000)
+	first, count, limit := uint64(1), uint64(20000), 20*time.Second
+	if os.Getenv("BYSSUS_TEST_LONG") != "" {
+		count, limit = 150000, time.Hour
+	}
 	if v := os.Getenv("BYSSUS_TEST_SEED"); v != "" {
 		n, err := strconv.ParseUint(v, 10, 64)
 		if err != nil {
@@ -475,22 +613,73 @@ func TestAgreementSimulated(t *testing.T) {
 		}
 		first, count = n, 1
 	}
-	retried, most := 0, 0
-	for seed := first; seed < first+count; seed++ {
-		ok := t.Run(fmt.Sprint("seed=", seed), func(t *testing.T) {
-			s := newSim(t, seed)
-			res := s.run()
-			if res.Err != "" {
-				t.Fatalf("no checkpoint: %s", res.Err)
+	var all counts
+	began := time.Now()
+	for seed := first; seed < first+count && time.Since(began) < limit; seed++ {
+		c, err := simulate(seed, rules{}, newProgram)
+		if err != nil {
+			t.Fatalf("%v; again with BYSSUS_TEST_SEED=%d", err, seed)
+		}
+		all.add(c)
+	}
+	t.Logf("%+v", all)
+}
+
+// TestSimulationNotices breaks one rule after the other: the simulation finds it within some programs.
+func TestSimulationNotices(t *testing.T) {
+	for name, c := range map[string]struct {
+		rules rules
+		write func(*rand.Rand) *program
+	}{
+		"what is posted counts as reached":                        {rules{reportPosted: true}, newProgram},
+		"completions are observed at any time":                    {rules{observeAnyway: true}, newProgram},
+		"collectives are entered at any time":                     {rules{enterAnyway: true}, newProgram},
+		"a rank meets inside a blocking collective":               {rules{meetInside: true}, newProgram},
+		"a rank does not say that it goes beyond a target":        {rules{silentRaise: true}, newProgram},
+		"a rank that is behind waits in silence for a posted one": {rules{waitSilently: true}, newProgram},
+		"a rank that tests again and again says nothing":          {rules{silentTests: true}, newProgram},
+		"what was posted is not posted again":                     {rules{forgetPosted: true}, newProgram},
+		"what has overwritten a large input is posted again":      {rules{largeIsPosted: true}, newProgram},
+		"inputs are not kept":                                     {rules{keepNoInput: true}, newProgram},
+		"a communicator is freed whatever is open on it":          {rules{freeForgets: true}, newProgram},
+		"what a checkpoint has completed does not count":          {rules{drainForgets: true}, givenUp},
+		"each member chooses by its own measurements":             {rules{ownMode: true}, newProgram},
+		"a call that is made again counts again":                  {rules{countTwice: true}, newProgram},
+		"a rank says nothing inside a blocking collective":        {rules{silentInside: true}, entangled},
+		"a rank that tests raises again and again":                {rules{impatient: true}, lagging},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for seed := uint64(1); seed <= 50; seed++ {
+				if _, err := simulate(seed, rules{}, c.write); err != nil {
+					t.Fatalf("with nothing broken: %v", err)
+				}
 			}
-			if s.retries > 0 {
-				retried++
+			for seed := uint64(1); seed <= 20000; seed++ {
+				if _, err := simulate(seed, c.rules, c.write); err != nil {
+					t.Logf("found: %v", err)
+					return
+				}
 			}
-			most = max(most, s.retries)
+			t.Error("not noticed")
 		})
-		if !ok {
-			t.Fatalf("again with BYSSUS_TEST_SEED=%d", seed)
+	}
+}
+
+// TestStragglerIsNotWaitedFor: ranks that are in an arrival wait, or wait for what they have posted, are stopped at once
+// though another computes for a very long time before it comes to that.
+func TestStragglerIsNotWaitedFor(t *testing.T) {
+	for seed := uint64(1); seed <= 300; seed++ {
+		s := newSim(seed, rules{}, straggling)
+		s.plans, s.sharers = 0, 0
+		s.step(Start{})
+		for turns := 0; s.result == nil; turns++ {
+			if turns == 400 {
+				s.step(Request{ID: 1})
+			}
+			s.turn()
+		}
+		if n := s.ranks[0].st.left; s.ranks[0].st.pc != 0 || n > 3000 {
+			t.Errorf("seed %d: %+v, when the straggler is at its operation %d, step %d", seed, s.result, s.ranks[0].st.pc, n)
 		}
 	}
-	t.Logf("%d programs, %d needed another attempt, at most %d", count, retried, most)
 }

@@ -14,6 +14,8 @@ type Status struct {
 	Stage      string        `json:"stage,omitempty"`
 	StageSince time.Duration `json:"stage_since_ns,omitempty"`
 	Detail     string        `json:"detail,omitempty"`         // what is waited for
+	WaitingFor []int         `json:"waiting_for,omitempty"`    // the ranks that hold the agreement up
+	Call       string        `json:"in_call,omitempty"`        // in which others wait for them
 	Reason     string        `json:"ending_because,omitempty"` // what a rank said before it ended the job
 	Attempt    int           `json:"attempt,omitempty"`
 }
@@ -32,7 +34,8 @@ func (m *Machine) Status() Status {
 	}
 	s.Number, s.Stage, s.StageSince, s.Attempt = m.op.number, m.op.stage.String(), m.op.since, m.op.attempts
 	if m.op.stage == agreeing {
-		s.Detail = m.op.agree.describe()
+		l := m.op.agree.late()
+		s.Detail, s.WaitingFor, s.Call = m.op.agree.describe(), l.waitedFor(), l.call
 	}
 	return s
 }

@@ -187,7 +187,11 @@ func (p *player) event(name string, rank int, args map[string]string) Event {
 	case "met":
 		return Met{rank, epoch, num("v")}
 	case "waiting":
-		return Waiting{rank, epoch, abi.WhereP2P}
+		where := uint32(abi.WhereP2P)
+		if args["is"] != "" {
+			where = uint32(num("is"))
+		}
+		return Waiting{rank, epoch, where, strings.ReplaceAll(args["call"], " ", "_")}
 	case "where":
 		return Where{rank, uint32(num("is"))}
 	case "stopped":

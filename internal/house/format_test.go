@@ -18,7 +18,7 @@ import (
 func TestDrawingsOfStoredBytes(t *testing.T) {
 	records := map[string]any{
 		"ImageHeader": abi.ImageHeader{}, "VMA": abi.VMA{}, "Chunk": abi.Chunk{}, "Section": abi.Section{},
-		"Header": abi.Header{}, "Hello": abi.Hello{}, "Welcome": abi.Welcome{}, "Clock": abi.Clock{}, "Met": abi.Met{},
+		"Header": abi.Header{}, "Hello": abi.Hello{}, "Welcome": abi.Welcome{}, "Clock": abi.Clock{}, "Met": abi.Met{}, "Waiting": abi.Waiting{},
 		"Stopped": abi.Stopped{}, "Drain": abi.Drain{}, "Image": abi.Image{}, "Resumed": abi.Resumed{},
 		"Restored": abi.Restored{}, "Page": abi.Page{},
 	}

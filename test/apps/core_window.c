@@ -1,7 +1,7 @@
 /* test_doc: the main thread crosses by its window while signals come at every instruction of the way: each half finds its own
  * words of the thread control block, in handlers, callbacks and after a restart (byssus-rank-test). It takes its time on the
  * way back from a handler, where a stop must not find it when the handler has interrupted the lower half. Linked with
- * rank/face/window.c as a library, as a face is. */
+ * rank/mpi/face/window.c as a library, as a face is. */
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <signal.h>

@@ -712,7 +712,7 @@ func TestSavedMemory(t *testing.T) {
 	}
 	for _, argv := range [][]string{
 		{"gcc", "-std=gnu11", "-g", "-O1", "-Wall", "-Wextra", "-Werror", "-fsanitize=address,undefined", "-fno-sanitize-recover",
-			"-o", filepath.Join(dir, "heap"), filepath.Join(site.Root, "test/core/heap/heap.c"), filepath.Join(site.Root, "rank/mpi/heap.c")},
+			"-o", filepath.Join(dir, "heap"), filepath.Join(site.Root, "test/core/heap/heap.c"), filepath.Join(site.Root, "rank/mpi/table/heap.c")},
 		{filepath.Join(dir, "heap"), "20000", fmt.Sprint(*seed)},
 	} {
 		r, err := do(t.Context(), dir, argv)

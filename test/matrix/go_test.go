@@ -24,6 +24,10 @@ func TestGo(t *testing.T) {
 				}
 				t.Run(plan.Name(), func(t *testing.T) {
 					report := refs.Do(t.Context(), plan, scratch(t))
+					for longer := 0; report.Err == nil && report.Cycles < plan.Cycles && longer < 3; longer++ {
+						plan.Iters = 2 * report.Plan.Iters // a busy machine: it was over before its checkpoints were
+						report = refs.Do(t.Context(), plan, scratch(t))
+					}
 					if report.Err != nil {
 						t.Errorf("%s\n%v", report.Plan.Reproduce(), report.Err)
 					} else if report.Cycles < plan.Cycles {

@@ -4,11 +4,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "neutral.h"
-#include "gen/driver.h"
+#include "driver/driver.h"
+#include "objects/objects.h"
 
 /* The crossings of the common case, which need the core and the middle, are not called here. */
 void core_set_call(unsigned slot, void *fn) { (void)slot, (void)fn; }
+
+const struct nx_driver *drv;
 
 static int wrong;
 #define CHECK(what) do { if (!(what)) { printf("line %d: %s\n", __LINE__, #what); wrong++; } } while (0)

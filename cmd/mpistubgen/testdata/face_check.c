@@ -6,15 +6,13 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
+#include "abi/abi.h"
 #ifdef FACE_MPICH
-#include "gen/abi_mpich.h"
 #define HANDLE(T, mpich, openmpi) ((T)(mpich))
 #else
-#include "gen/abi_openmpi.h"
 #define HANDLE(T, mpich, openmpi) ((T)dlsym(face, #openmpi))
 #endif
-#include "gen/mid.h"
-#include "route.h"
+#include "life/life.h"
 
 static int wrong, calls, again, routes;
 static void *face;

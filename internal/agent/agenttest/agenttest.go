@@ -194,7 +194,7 @@ func (r *rank) message(m abi.Message) {
 		check(err)
 		if r.set["wait"] != "" {
 			binary.LittleEndian.PutUint64(r.page[unsafe.Offsetof(abi.Page{}.Where):], abi.WhereP2P)
-			r.send(abi.MsgWaiting, abi.Met{Version: words[0], Where: abi.WhereP2P}, "")
+			r.send(abi.MsgWaiting, abi.Waiting{Version: words[0], Where: abi.WhereP2P}, "")
 			return
 		}
 		r.send(abi.MsgMet, abi.Met{Version: words[0]}, "")

@@ -1,4 +1,4 @@
-/* heap.c: the middle's saved memory (rank/mpi/heap.c) by itself, on an arena that this program makes.
+/* heap.c: the middle's saved memory (rank/mpi/table/heap.c) by itself, on an arena that this program makes.
  *
  * heap ROUNDS SEED: random blocks of all sizes are taken and given back. Each is zero when it comes, keeps what is written
  * to it, and overlaps no other; when all are given back, next to nothing is mapped; when the arena has nothing left, the answer is
@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include "../../../rank/mpi/middle.h"
+#include "../../../rank/mpi/table/table.h"
 
 static size_t mapped, most, limit = 1ul << 40;
 static unsigned long maps, unmaps;
