@@ -12,7 +12,7 @@ enum { CALL_MOST = 16, CALL_MOD = 1000003 };
 /* What a call may be asked for: MPI_IN_PLACE, types with gaps, a user's operation, one that asks its type for the extent. */
 enum { CALL_IN_PLACE = 1, CALL_STRIDED = 2, CALL_USER = 4, CALL_TYPED = 8 };
 /* What a kind is. */
-enum { KIND_IN_PLACE = 1, KIND_REDUCTION = 2, KIND_ROOTED = 4, KIND_NEIGHBOR = 8, KIND_BLOCKING_IN_PLACE = 16, KIND_NO_GAPS = 32 };
+enum { KIND_IN_PLACE = 1, KIND_REDUCTION = 2, KIND_ROOTED = 4, KIND_NEIGHBOR = 8, KIND_BLOCKING_IN_PLACE = 16, KIND_NO_GAPS = 32, KIND_SHORT_IN_PLACE = 64 };
 
 static const uint64_t call_rest = 0x5555aaaa5555aaaau;
 
@@ -492,8 +492,9 @@ static inline void call_check_nalltoallv(struct call *c)
 }
 
 static const struct kind call_kinds[] = {
-	/* Open MPI 4.1.4's Ialltoallv in place does not end; MPICH 4.0.2's Reduce_scatter and Reduce_scatter_block are
-	 * wrong, and destroy the heap, when there are gaps in the type and the operation is not commutative. */
+	/* Open MPI 4.1.4's Ialltoallv in place does not end. MPICH 4.0.2's Reduce_scatter and Reduce_scatter_block are wrong, and
+	 * destroy the heap, when there are gaps in the type and the operation is not commutative; its Reduce and Reduce_scatter
+	 * read at MPI_IN_PLACE when they are long. */
 	{ "barrier", 0, call_make_barrier, call_check_barrier },
 	{ "bcast", KIND_ROOTED, call_make_bcast, call_check_bcast },
 	{ "gather", KIND_ROOTED | KIND_IN_PLACE, call_make_gather, call_check_gather },
@@ -505,10 +506,10 @@ static const struct kind call_kinds[] = {
 	{ "alltoall", KIND_IN_PLACE, call_make_alltoall, call_check_alltoall },
 	{ "alltoallv", KIND_BLOCKING_IN_PLACE, call_make_alltoallv, call_check_alltoallv },
 	{ "alltoallw", 0, call_make_alltoallw, call_check_alltoallv },
-	{ "reduce", KIND_ROOTED | KIND_REDUCTION | KIND_IN_PLACE, call_make_reduce, call_check_reduce },
+	{ "reduce", KIND_ROOTED | KIND_REDUCTION | KIND_IN_PLACE | KIND_SHORT_IN_PLACE, call_make_reduce, call_check_reduce },
 	{ "allreduce", KIND_REDUCTION | KIND_IN_PLACE, call_make_allreduce, call_check_allreduce },
 	{ "reduce_scatter_block", KIND_REDUCTION | KIND_IN_PLACE | KIND_NO_GAPS, call_make_reduce_scatter_block, call_check_reduce_scatter_block },
-	{ "reduce_scatter", KIND_REDUCTION | KIND_IN_PLACE | KIND_NO_GAPS, call_make_reduce_scatter, call_check_reduce_scatter },
+	{ "reduce_scatter", KIND_REDUCTION | KIND_IN_PLACE | KIND_SHORT_IN_PLACE | KIND_NO_GAPS, call_make_reduce_scatter, call_check_reduce_scatter },
 	{ "scan", KIND_REDUCTION | KIND_IN_PLACE, call_make_scan, call_check_scan },
 	{ "exscan", KIND_REDUCTION | KIND_IN_PLACE, call_make_exscan, call_check_exscan },
 	{ "neighbor_allgather", KIND_NEIGHBOR, call_make_nallgather, call_check_nallgather },
@@ -521,8 +522,9 @@ enum { CALL_KINDS = sizeof call_kinds / sizeof call_kinds[0], CALL_PLAIN = CALL_
 
 /* -- a call from begin to end ------------------------------------------------------------------------------------------------ */
 
-static inline int call_can_be(const struct kind *k, int flags, int open)
+static inline int call_can_be(const struct kind *k, int n, int flags, int open)
 {
+	if (k->is & KIND_SHORT_IN_PLACE && n > 100) flags &= ~CALL_IN_PLACE;
 	if (!(k->is & (open ? KIND_IN_PLACE : KIND_IN_PLACE | KIND_BLOCKING_IN_PLACE))) flags &= ~CALL_IN_PLACE;
 	if (k->is & KIND_NO_GAPS) flags &= ~CALL_STRIDED;
 	if (!(k->is & KIND_REDUCTION)) flags &= ~(CALL_USER | CALL_TYPED);
@@ -552,7 +554,7 @@ static inline void call_begin(struct call *c, struct app *a, const struct place 
 	memset(c, 0, sizeof *c);
 	c->a = a, c->p = p, c->kind = k, c->key = key, c->n = n, c->root = root, c->open = open;
 	c->comm = p->comm, c->me = p->rank, c->size = p->size, c->rq = MPI_REQUEST_NULL;
-	c->flags = call_can_be(k, flags, open);
+	c->flags = call_can_be(k, n, flags, open);
 	if (p->in > blocks) blocks = p->in;
 	if (p->out > blocks) blocks = p->out;
 	call_make_type(c);

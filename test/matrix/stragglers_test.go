@@ -114,7 +114,8 @@ func large() []stage {
 		{"iallreduce_inplace_large", either, "", -1},
 		{"ialltoall_inplace_large", either, "", -1},
 		{"iallreduce_inplace_strided", either, "", -1},
-		{"ireduce_inplace_large,ibarrier", either, "", -1},
+		{"ireduce_scatter_block_inplace_large,ibarrier", either, "", -1},
+		{"iscan_inplace_large:late=0", either, "", 0},
 	}
 }
 
