@@ -71,6 +71,22 @@ static void allreduce(int n)
 		MPI_Allreduce(&a, &b, 1, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
 }
 
+static void barrier(int n)
+{
+	for (int i = 0; i < n; i++)
+		MPI_Barrier(MPI_COMM_WORLD);
+}
+
+static void iallreduce(int n)
+{
+	double a = 1, b;
+	MPI_Request req;
+	for (int i = 0; i < n; i++) {
+		MPI_Iallreduce(&a, &b, 1, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD, &req);
+		MPI_Wait(&req, MPI_STATUS_IGNORE);
+	}
+}
+
 static void wave(int n)
 {
 	MPI_Request req[2 * WAVE];
@@ -161,10 +177,12 @@ int main(int argc, char **argv)
 	measure("PingPong8B", ping_pong_small, 10000, 2);
 	measure("Sendrecv8B", sendrecv, 10000, 1);
 	measure("Allreduce8B", allreduce, 10000, 1);
+	measure("Barrier", barrier, 10000, 1);
 	measure("Wave8x8B", wave, 2000, 1);
 	measure("PingPong1MiB", ping_pong_large, 50, 2);
 	measure("PingPong8BPolled", ping_pong_polled, 10000, 2);
 	measure("Wave8x8BPolled", wave_polled, 2000, 1);
+	measure("Iallreduce8B", iallreduce, 10000, 1);
 	MPI_Finalize();
 	return 0;
 }
