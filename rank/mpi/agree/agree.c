@@ -26,7 +26,7 @@
 
 volatile uint32_t in_collective;
 const char *volatile in_call = "";
-static volatile uint64_t vain_tests;            /* tests without success while a request is pending */
+static volatile uint64_t vain_tests;            /* tests for messages without success while a request is pending */
 static volatile uint32_t waiting_spins;         /* how long the point-to-point wait under way has lasted */
 
 struct index_entry { uint64_t id; uint32_t index; };
@@ -227,8 +227,11 @@ static uint32_t stands_still(void)
 	uint32_t spins = waiting_spins, where = ABI_WHERE_RUN;
 	bool polls = attempt.polls != attempt.last_polls, tests = tests_in_vain();
 	attempt.last_polls = attempt.polls;
-	if (in_collective || polls) where = attempt.moves == attempt.last_moves ? ABI_WHERE_COLLECTIVE : ABI_WHERE_RUN;
-	else if ((spins > LONG && spins != attempt.last_spins) || tests) where = ABI_WHERE_P2P;
+	uint32_t inside = attempt.moves == attempt.last_moves ? ABI_WHERE_COLLECTIVE : ABI_WHERE_RUN;
+	if (in_collective) where = inside;
+	else if (tests) where = ABI_WHERE_P2P;
+	else if (polls) where = inside;
+	else if (spins > LONG && spins != attempt.last_spins) where = ABI_WHERE_P2P;
 	attempt.last_spins = spins;
 	attempt.last_moves = attempt.moves;
 	return where;
@@ -389,7 +392,7 @@ static void settle(struct vcomm *c)
 long test_slow(void)
 {
 	vain_tests++;
-	return BY_CTLP->stop ? BY_AGAIN : 0;
+	return test_over();
 }
 
 /* Before a drain completes anything: what it completes has been observed. Targets may be above all clocks, and a rank whose

@@ -71,7 +71,9 @@ static inline bool gate_observe(struct vcomm *c, uint64_t number)
 	return true;
 }
 
-/* A test was without success: 0, or BY_AGAIN. */
+/* What a test without success returns: 0, or BY_AGAIN. The second: it was a test for a message, which a rank that holds may
+ * have to send; a rank that has not met says so when it tests again and again. */
+static inline long test_over(void) { return unlikely(BY_CTLP->stop) ? BY_AGAIN : 0; }
 long test_slow(void);
 static inline long test_failed(void) { return unlikely(BY_CTLP->pending) ? test_slow() : 0; }
 

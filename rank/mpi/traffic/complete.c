@@ -33,6 +33,8 @@ int request_poll(struct vrequest *r, int *flag, nx_status *st)
 	if (*flag || e) {
 		*flag = 1;
 		request_completed(r, st);
+	} else {
+		test_failed();
 	}
 	return e;
 }
@@ -82,7 +84,7 @@ static long wait_or_test(nx_t *request, int *flag, nx_status *status, bool wait,
 	for (unsigned spins = 0;;) {
 		err = request_poll(r, flag, &st);
 		if (*flag) break;
-		if (!wait) return test_failed();
+		if (!wait) return test_over();
 		if (wait_step(&spins)) return BY_AGAIN;
 	}
 	finish(r, request, &st, status);
@@ -106,7 +108,7 @@ long mid_test(nx_t *request, int *flag, nx_status *status)
 struct batch {
 	int n;                                  /* real requests */
 	bool need;                              /* statuses must be read */
-	bool collective;                        /* posted ones are among them */
+	bool collective, message;               /* posted ones are among them; others */
 	rh_t *real;
 	int *at;                                /* index in the caller's array */
 	nx_status *st;
@@ -118,7 +120,7 @@ struct batch {
 static int batch_open(struct batch *b, int count)
 {
 	b->n = 0;
-	b->need = b->collective = false;
+	b->need = b->collective = b->message = false;
 	b->real = b->real_small;
 	b->at = b->at_small;
 	b->st = b->st_small;
@@ -147,6 +149,7 @@ static inline int batch_fill(struct batch *b, int count, const nx_t *requests, i
 		if (unlikely(r->flags & NX_RF_DONE)) continue;
 		b->need |= request_needs_status(r);
 		b->collective |= r->kind == NX_RQ_COLL;
+		b->message |= r->kind != NX_RQ_COLL;
 		b->at[b->n] = i;
 		b->real[b->n++] = RREQ(r->handle);
 	}
@@ -218,7 +221,7 @@ long mid_testall(int count, nx_t *requests, int *flag, nx_status *statuses)
 	if (err == NX_ERR_IN_STATUS) *flag = 1;
 	if (*flag) err = finish_all(&b, count, requests, statuses, st && err) ? NX_ERR_IN_STATUS : err;
 	batch_close(&b);
-	if (!*flag && !err) return test_failed();
+	if (!*flag && !err) return b.message ? test_failed() : test_over();
 	RESULT(NX_COMM_WORLD, err);
 }
 
@@ -387,7 +390,7 @@ static long any(int count, nx_t *requests, int *index, int *flag, nx_status *sta
 		if (!live && status) *status = empty_status;
 		if (err) return nx_error(NX_COMM_WORLD, err, function);
 		if (*flag) return 0;
-		if (!wait) return test_failed();
+		if (!wait) return test_over();
 		if (wait_step(&spins)) return BY_AGAIN;
 	}
 }
@@ -432,7 +435,7 @@ static long some(int count, nx_t *requests, int *outcount, int *indices, nx_stat
 		int live, err = poll_some(count, requests, outcount, indices, statuses, &live);
 		if (err) return nx_error(NX_COMM_WORLD, err, function);
 		if (*outcount) return 0;                /* some, or MPI_UNDEFINED */
-		if (!wait) return test_failed();
+		if (!wait) return test_over();
 		if (wait_step(&spins)) return BY_AGAIN;
 	}
 }
@@ -463,7 +466,7 @@ long mid_request_get_status(nx_t request, int *flag, nx_status *status)
 	if (!(r->flags & NX_RF_DONE)) {
 		nx_status st;
 		err = request_poll(r, flag, &st);
-		if (!*flag) return test_failed();
+		if (!*flag) return test_over();
 		r->st = st;
 		r->st.error = err;
 		r->flags |= NX_RF_DONE;
