@@ -353,6 +353,16 @@ static int64_t now_ns(void)
 	return t.tv_sec * 1000000000LL + t.tv_nsec;
 }
 
+/* Keeps the MPI's progress going for others while this rank holds, in front of a collective or of a completion: a
+ * look at a request that is complete makes none. */
+static void progress(void)
+{
+	int flag;
+	nx_status st;
+	if (own_world) drv->iprobe(NX_ANY_SOURCE, NX_ANY_TAG, own_world, &flag, &st);
+	nanosleep(&(struct timespec){ 0, 20000 }, NULL);
+}
+
 bool agree_observe(struct vcomm *c, uint64_t number, uint64_t was)
 {
 	lock();
@@ -361,8 +371,10 @@ bool agree_observe(struct vcomm *c, uint64_t number, uint64_t was)
 	if (may) attempt.vain_since = 0;
 	attempt.moves += may;
 	unlock();
-	if (!may) __atomic_compare_exchange_n(&c->observed, &number, was, false, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED);
-	return may;
+	if (may) return true;
+	__atomic_compare_exchange_n(&c->observed, &number, was, false, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED);
+	progress();
+	return false;
 }
 
 /* A thread polls a posted collective that is not complete. A rank that has not met may need it on its way, and others may
@@ -408,15 +420,6 @@ void agree_settle_all(void)
 bool agree_settles(const struct vcomm *c, uint64_t number)
 {
 	return c->size <= 1 || (c->epoch == attempt.epoch && number <= c->target);
-}
-
-/* Keeps the MPI's progress going for others while this rank waits in front of a collective. */
-static void progress(void)
-{
-	int flag;
-	nx_status st;
-	if (own_world) drv->iprobe(NX_ANY_SOURCE, NX_ANY_TAG, own_world, &flag, &st);
-	nanosleep(&(struct timespec){ 0, 20000 }, NULL);
 }
 
 long gate_slow(struct vcomm *c, uint64_t was, unsigned more)
