@@ -22,7 +22,7 @@ var libraries = map[string]string{"mpich": "libmpich.so.12", "openmpi": "libmpi.
 // has changed.
 func noteInputs(t *testing.T) {
 	t.Helper()
-	for _, pattern := range []string{mpiDir + "/*.[ch]", mpiDir + "/face.map", mpiDir + "/gen/*.[ch]", "../../rank/core/*.h", "testdata/*.c"} {
+	for _, pattern := range []string{mpiDir + "/*.[ch]", mpiDir + "/face.map", mpiDir + "/gen/*.[ch]", "../../rank/core/*.h", "../../rank/core/base/*.h", "testdata/*.c"} {
 		names, err := filepath.Glob(pattern)
 		if err != nil {
 			t.Fatal(err)
@@ -39,7 +39,7 @@ func noteInputs(t *testing.T) {
 func gcc(t *testing.T, args ...string) {
 	t.Helper()
 	noteInputs(t)
-	flags := []string{"-D_GNU_SOURCE", "-std=gnu11", "-Wall", "-Wextra", "-Werror", "-O2", "-fno-stack-protector", "-I" + mpiDir}
+	flags := []string{"-D_GNU_SOURCE", "-std=gnu11", "-Wall", "-Wextra", "-Werror", "-O2", "-fno-stack-protector", "-I../../rank", "-I" + mpiDir}
 	if out, err := exec.Command("gcc", append(flags, args...)...).CombinedOutput(); err != nil {
 		t.Fatalf("gcc %s: %v\n%s", strings.Join(args, " "), err, out)
 	}

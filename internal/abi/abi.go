@@ -1,6 +1,6 @@
 // Package abi defines what ranks and agents say to each other and what an image file consists of, byte for byte.
 //
-// defs.go is the only definition; rank/core/abi_gen.h is generated from it, and a test compares the offsets of both
+// defs.go is the only definition; rank/core/base/abi_gen.h is generated from it, and a test compares the offsets of both
 // compilers. Everything is little-endian. Encoding and decoding here never panic on hostile bytes: a message that is
 // short, long or of another version is an error that says what was found.
 //
@@ -9,7 +9,7 @@
 //	| magic | vers. | type | rank | flags | epoch        | length | reserved | body ...
 package abi
 
-//go:generate go run ./gencheader -o ../../rank/core/abi_gen.h
+//go:generate go run ./gencheader -o ../../rank/core/base/abi_gen.h
 
 import (
 	"encoding/binary"

@@ -19,7 +19,7 @@ var records = []any{Header{}, Hello{}, Welcome{}, Clock{}, Met{}, Stopped{}, Ima
 
 // TestOffsets compiles a program that prints sizes and offsets and compares them with what Go's compiler made.
 func TestOffsets(t *testing.T) {
-	header, err := os.ReadFile("../../rank/core/abi_gen.h")
+	header, err := os.ReadFile("../../rank/core/base/abi_gen.h")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -41,7 +41,7 @@ func TestOffsets(t *testing.T) {
 	if err := os.WriteFile(src, []byte(prog.String()), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if out, err := exec.Command("gcc", "-std=gnu11", "-Wall", "-Werror", "-I../../rank/core", "-o", bin, src).CombinedOutput(); err != nil {
+	if out, err := exec.Command("gcc", "-std=gnu11", "-Wall", "-Werror", "-I../../rank/core/base", "-o", bin, src).CombinedOutput(); err != nil {
 		t.Fatalf("gcc: %v\n%s", err, out)
 	}
 	got, err := exec.Command(bin).Output()
@@ -87,12 +87,12 @@ func TestHeaderIsCurrent(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b, err := os.ReadFile("../../rank/core/abi_gen.h")
+	b, err := os.ReadFile("../../rank/core/base/abi_gen.h")
 	if err != nil {
 		t.Fatal(err)
 	}
 	if !bytes.Equal(a, b) {
-		t.Error("rank/core/abi_gen.h is stale: go generate ./internal/abi")
+		t.Error("rank/core/base/abi_gen.h is stale: go generate ./internal/abi")
 	}
 }
 

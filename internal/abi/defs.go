@@ -1,7 +1,7 @@
 package abi
 
 // This file is the single definition of the messages, the shared page and the image records. gencheader reads it
-// (it must therefore import nothing) and writes rank/core/abi_gen.h in the order of this file.
+// (it must therefore import nothing) and writes rank/core/base/abi_gen.h in the order of this file.
 //
 // To add a message: a Msg constant at the end of its direction's block, its body as a struct, `go generate`.
 // To add a field: at the end, out of reserved space; never between others, never with a different meaning.

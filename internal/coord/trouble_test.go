@@ -14,7 +14,7 @@ import (
 
 // This file plays whole jobs in which anything goes wrong at any stage: ranks that fail, hang, die, refuse, finalize;
 // stores and launchers that do not answer; users that ask for checkpoints and send signals at any moment. Ranks follow
-// the states of rank/core/agent.c; a rank that works on its image cannot finish before all do, since their drains
+// the states of rank/core/life/checkpoint.c; a rank that works on its image cannot finish before all do, since their drains
 // wait for each other.
 
 type troubleState int

@@ -19,7 +19,7 @@ func TestGeneratedCodeIsCurrent(t *testing.T) {
 
 	header := filepath.Join(t.TempDir(), "abi_gen.h")
 	run(t, "go", "run", "./internal/abi/gencheader", "-defs", "internal/abi/defs.go", "-o", header)
-	same(t, "rank/core/abi_gen.h", header, "internal/abi")
+	same(t, "rank/core/base/abi_gen.h", header, "internal/abi")
 }
 
 // same compares a committed file with what its generator has just written.

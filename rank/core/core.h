@@ -1,8 +1,17 @@
-/* core.h: what the rank core offers to the MPI half (its client), and what it asks of it.
+/* core.h: what the rank core offers to the MPI half (its client), and what it asks of it. Begin to read here.
  *
- * The core knows no MPI: it loads the application into the arena, keeps the partition, stops threads, writes and
+ * One process has two programs in it. The **lower** half is byssus-rank with its C library and the real MPI library: the
+ * kernel has put it high into the address space, it is new after a restart, and it is called lower since it lies below the
+ * application as an operating system does. The **upper** half is the application with a loader and a C library of its own,
+ * in the arena (layout.h): its memory is what an image saves. Each half has its thread-local storage (TLS), which a
+ * register, FS, points to: so a thread has an upper FS and, while it is in the lower half, a lower one. To cross is to go
+ * from one half into the other on the same stack. A thread parks when a stop is in effect: it waits in a signal handler.
+ * The carrier is the parked MPI thread, which does the work of a checkpoint; the helper is a lower thread that leads it.
+ *
+ * The core knows no MPI: it loads the application into the arena, keeps the halves apart, stops threads, writes and
  * reads images. The client (rank/mpi) is told when a checkpoint is asked for, brings the MPI to rest, and builds
- * it anew after a restart. A rank without a client is a plain process.
+ * it anew after a restart. A rank without a client is a plain process. Inside, the core consists of rooms (folders), each
+ * of which calls only those below it: internal/house/rooms.txt lists them.
  *
  * Context: lower half. Everything here may use libc (lower half's own). Functions marked [upper stack] run on the
  * application's stack with FS switched to a lower thread's TLS. */
@@ -11,8 +20,12 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include "layout.h"
-#include "abi_gen.h"              /* generated from internal/abi: socket messages, shared page, image records */
+#include "core/layout.h"
+#include "core/base/abi_gen.h"           /* generated from internal/abi: socket messages, shared page, image records */
+
+/* A function that may run on the FS of either half, in a signal handler or on the way between them: it uses no TLS, and of
+ * libc only what uses none. internal/house checks it, and all that it calls. */
+#define ANY_FS __attribute__((section(".text.any_fs")))
 
 struct core_client {
 	/* Before the application is mapped: load libraries, fill call slots with core_set_call. NULL or an error sentence. */
@@ -39,7 +52,7 @@ struct core_client {
 	 * with a sentence in why. May be NULL. */
 	_Bool (*refuse)(char *why, size_t n);
 };
-extern const struct core_client *const core_client;    /* defined by rank/mpi, or by core/none.c */
+extern const struct core_client *const core_client;    /* defined by rank/mpi, or by rank/none */
 
 /* -- identity -------------------------------------------------------------------------------------------------- */
 struct core_job {
@@ -80,7 +93,7 @@ void core_checkpoint_failed(const char *why);
 /* Why this rank is about to end the job (an abort, a refused call): for the user, by way of the agent. Any lower thread. */
 void core_reason(const char *sentence);
 int core_cancelled(void);                    /* the checkpoint under way has been given up */
-struct abi_page *core_page(void);            /* shared with the agent; never NULL (private memory when there is no agent) */
+ANY_FS struct abi_page *core_page(void);     /* shared with the agent; never NULL (private memory when there is no agent) */
 
 /* -- faults of tests ------------------------------------------------------------------------------------------------ */
 bool core_fault_fails(enum abi_fault f);     /* at the n-th pass: what the point names is to fail */

@@ -1,4 +1,4 @@
-// Command gencheader writes rank/core/abi_gen.h from internal/abi/defs.go and the table of internal/faults.
+// Command gencheader writes rank/core/base/abi_gen.h from internal/abi/defs.go and the table of internal/faults.
 //
 // It reads the definitions as source, so that comments travel along, and guarantees the layout with static
 // assertions on every size and offset.

@@ -1,0 +1,47 @@
+/* page.c: the page that this rank shares with its agent: what the rank is doing, for how long, what it has done.
+ *
+ * Context: page_map at start and restart; core_page [any FS], core_phase any lower thread. */
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+#include "core/base/base.h"
+
+static struct abi_page own_page, *page = &own_page;
+
+struct abi_page *core_page(void) { return page; }
+
+void core_phase(unsigned phase)
+{
+	struct abi_page *p = core_page();
+	p->phase_since_ns = now_ns();
+	__atomic_store_n(&p->phase, phase, __ATOMIC_RELEASE);
+}
+
+/* What this program takes by itself: asked for before the MPI and the application are loaded. */
+static uint64_t resident(void)
+{
+	char *s = slurp("/proc/thread-self/statm", NULL);
+	unsigned long pages = 0;
+	if (!s || sscanf(s, "%*u %lu", &pages) != 1) pages = 0;
+	free(s);
+	return pages * PAGE;
+}
+
+void page_map(char *path, size_t n)
+{
+	path[0] = 0;
+	page->magic = ABI_MAGIC;
+	if (core_config.rundir) {
+		snprintf(path, n, "%s/page.%d", core_config.rundir, core_job.rank);
+		int fd = open(path, O_RDWR | O_CLOEXEC);
+		void *p = fd < 0 ? MAP_FAILED : mmap(NULL, ABI_PAGE_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+		if (fd >= 0) close(fd);
+		if (p != MAP_FAILED) page = p;
+		else path[0] = 0;
+	}
+	*page = (struct abi_page){ .magic = ABI_MAGIC, .version = ABI_VERSION, .pid = (uint32_t)core_self.pid, .rank = (uint32_t)core_job.rank,
+				   .phase_since_ns = now_ns(), .resident_added = resident() };
+}

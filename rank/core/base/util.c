@@ -1,0 +1,152 @@
+/* util.c: byte buffers, reading of small files, the clock.
+ *
+ * Context: lower half, ordinary code. Nothing here ends the process. */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <time.h>
+#include <unistd.h>
+#include "core/base/base.h"
+
+uint64_t now_ns(void)
+{
+	struct timespec t;
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (uint64_t)t.tv_sec * 1000000000UL + (uint64_t)t.tv_nsec;
+}
+
+static volatile bool short_of_memory;
+
+void *core_realloc(void *p, size_t n)
+{
+	void *q = core_fault_fails(ABI_FAULT_RANK_MEMORY) ? NULL : realloc(p, n);
+	if (!q) short_of_memory = true;
+	return q;
+}
+
+char *core_strdup(const char *s)
+{
+	char *q = core_realloc(NULL, strlen(s) + 1);
+	return q ? strcpy(q, s) : NULL;
+}
+
+void core_memory_begin(void) { short_of_memory = false; }
+bool core_memory_failed(void) { return short_of_memory; }
+
+/* Growing takes address space, not memory: buffers of a checkpoint are released after it. A buffer that cannot grow is
+ * bad, and is to be looked at before it is used. */
+void buf_add(struct buf *b, const void *p, size_t n)
+{
+	if (b->bad) return;
+	if (b->n + n > b->cap) {
+		size_t cap = b->cap ? b->cap : 4096;
+		while (cap < b->n + n) cap *= 2;
+		char *q = core_realloc(b->p, cap);
+		b->bad = !q;
+		if (!q) return;
+		b->p = q;
+		b->cap = cap;
+	}
+	if (p) memcpy(b->p + b->n, p, n);
+	else memset(b->p + b->n, 0, n);
+	b->n += n;
+}
+
+void buf_printf(struct buf *b, const char *fmt, ...)
+{
+	char line[2048];
+	va_list ap;
+	va_start(ap, fmt);
+	int n = vsnprintf(line, sizeof line, fmt, ap);
+	va_end(ap);
+	if (n > 0) buf_add(b, line, (size_t)n < sizeof line ? (size_t)n : sizeof line - 1);
+}
+
+void buf_free(struct buf *b)
+{
+	free(b->p);
+	*b = (struct buf){ 0 };
+}
+
+void buf_str(struct buf *b, const char *s)
+{
+	uint64_t n = strlen(s) + 1;
+	buf_u64(b, n);
+	buf_add(b, s, n);
+	buf_add(b, NULL, (8 - n % 8) % 8);
+}
+
+const void *read_ref(struct reader *r, size_t n)
+{
+	size_t padded = (n + 7) & ~(size_t)7;
+	if (r->bad || padded < n || padded > r->n - r->at) {
+		r->bad = true;
+		return NULL;
+	}
+	const void *p = r->p + r->at;
+	r->at += padded;
+	return p;
+}
+
+void read_bytes(struct reader *r, void *out, size_t n)
+{
+	const void *p = read_ref(r, n);
+	if (p) memcpy(out, p, n);
+	else memset(out, 0, n);
+}
+
+uint64_t read_u64(struct reader *r)
+{
+	uint64_t v = 0;
+	read_bytes(r, &v, sizeof v);
+	return v;
+}
+
+const char *read_str(struct reader *r)
+{
+	uint64_t n = read_u64(r);
+	const char *s = read_ref(r, n);
+	return s && n && !s[n - 1] ? s : (r->bad = true, "");
+}
+
+char *slurp(const char *path, size_t *n)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	size_t len = 0, cap = 16384;
+	char *p = fd < 0 ? NULL : core_realloc(NULL, cap);
+	while (p) {
+		ssize_t k = read(fd, p + len, cap - len - 1);
+		if (k < 0 && errno == EINTR) continue;
+		if (k <= 0) break;
+		len += (size_t)k;
+		if (cap - len > 4096) continue;
+		char *q = core_realloc(p, cap *= 2);
+		if (!q) free(p);
+		p = q;
+	}
+	if (fd >= 0) close(fd);
+	if (p) p[len] = 0;
+	if (n) *n = p ? len : 0;
+	return p;
+}
+
+uint64_t inode_key_of(unsigned maj, unsigned min, uint64_t inode) { return inode ^ (uint64_t)maj << 52 ^ (uint64_t)min << 44; }
+uint64_t inode_key(const struct stat *st) { return inode_key_of(major(st->st_dev), minor(st->st_dev), st->st_ino); }
+
+/* A line "Key:\tvalue" of /proc's status files. */
+uint64_t status_field(const char *status, const char *key, int base)
+{
+	size_t k = strlen(key);
+	for (const char *l = status; l; l = strchr(l, '\n')) {
+		l += *l == '\n';
+		if (!strncmp(l, key, k) && l[k] == ':') return strtoull(l + k + 1, NULL, base);
+		if (!*l) break;
+	}
+	return 0;
+}

@@ -1,0 +1,87 @@
+/* files.c: files with a name, which are not part of an image: what is noted of them when all ranks stand, and what they
+ * must be at a restart.
+ *
+ *   shorter than at the checkpoint        bytes are missing: refused (with --policy drop: said)
+ *   longer, and written at its end        cut: what the job wrote since it will write again; by one rank for all
+ *   the same, but others write to it      not cut, and said: what they wrote is not ours to take away
+ *   another file under the same name      not cut, and said
+ * Others are seen when they have the file open at the checkpoint (the agent looks) or at the restart (a lease tells).
+ * Context: helper thread while all ranks stand; restart, before this process has opened any of the files. */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include "core/files/fds.h"
+
+static uint64_t birth(const struct statx *st)
+{
+	return st->stx_mask & STATX_BTIME ? (uint64_t)st->stx_btime.tv_sec * 1000000000UL + st->stx_btime.tv_nsec : 0;
+}
+
+static bool writes(const struct fd_rec *r) { return (r->flags & O_ACCMODE) != O_RDONLY; }
+
+void file_settle(struct fd_rec *r)
+{
+	struct statx st;
+	bool others;
+	if (statx(r->fd, "", AT_EMPTY_PATH, STATX_BASIC_STATS | STATX_BTIME, &st)) return;
+	r->x[0] = st.stx_size;
+	if (r->kind != FD_FILE) return;
+	uint32_t flags = shared_flags(r->key, &others);
+	r->x[1] = writes(r) && ((r->flags & O_APPEND) || r->offset >= r->x[0] || (flags & ABI_OBJECT_END));
+	r->x[2] = st.stx_ino;
+	r->x[3] = birth(&st);
+	r->x[4] = (others ? FILE_OF_ANOTHER : 0) | (flags & ABI_SHARE_FOREIGN ? FILE_FOREIGN : 0);
+}
+
+/* A lease for reading is granted when nobody has the file open for writing. Without the right to leases nobody is seen. */
+static bool written_by_others(const char *path)
+{
+	int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+	if (fd < 0) return false;
+	fcntl(fd, F_SETSIG, SIGURG);                    /* should it be broken meanwhile: a signal that is ignored */
+	bool others = fcntl(fd, F_SETLEASE, F_RDLCK) && errno == EAGAIN;
+	if (!others) fcntl(fd, F_SETLEASE, F_UNLCK);
+	close(fd);
+	return others;
+}
+
+static void shorter(const struct fd_rec *r, const char *path, uint64_t size, bool (*in_image)(uint64_t key))
+{
+	if (in_image(r->key)) return;          /* memory with a name: it is filled again */
+	if (!core_config.policy_drop)
+		core_die("fd %d, %s: has %lu bytes, had %lu at the checkpoint: what is missing cannot be brought back", r->fd, path, size, r->x[0]);
+	core_say("fd %d, %s: has %lu bytes, had %lu at the checkpoint", r->fd, path, size, r->x[0]);
+}
+
+static void check(const struct fd_rec *r, const char *path, bool (*in_image)(uint64_t key))
+{
+	struct statx st;
+	if (r->kind != FD_FILE || (r->flags & O_PATH) || !strncmp(path, "/proc/", 6) || !strncmp(path, "/sys/", 5)) return;
+	if (statx(AT_FDCWD, path, 0, STATX_BASIC_STATS | STATX_BTIME, &st) || !S_ISREG(st.stx_mode)) return;    /* opening tells */
+	bool another = st.stx_ino != r->x[2] || (birth(&st) && r->x[3] && birth(&st) != r->x[3]);
+	if (st.stx_size < r->x[0]) shorter(r, path, st.stx_size, in_image);
+	if (another) core_say("fd %d, %s: is another file than at the checkpoint: it is not cut to the %lu bytes that that one had", r->fd, path, r->x[0]);
+	if (another || !r->x[1] || st.stx_size <= r->x[0] || (r->x[4] & FILE_OF_ANOTHER)) return;
+	if ((r->x[4] & FILE_FOREIGN) || written_by_others(path))
+		core_say("fd %d, %s: other programs write to it: it is not cut to the %lu bytes that it had", r->fd, path, r->x[0]);
+	else if (truncate(path, (off_t)r->x[0]))
+		core_die("fd %d, %s: cannot be cut to its length at the checkpoint: %s", r->fd, path, strerror(errno));
+}
+
+/* The records are looked at again when they are restored, which says what is wrong with them. */
+void files_check(struct reader fds, bool (*in_image)(uint64_t key))
+{
+	uint64_t n = read_u64(&fds);
+	for (uint64_t i = 0; i < n && !fds.bad; i++) {
+		struct fd_rec r;
+		read_bytes(&fds, &r, sizeof r);
+		const char *path = read_ref(&fds, r.npath);
+		read_ref(&fds, r.nextra);
+		read_ref(&fds, r.nlocks);
+		if (!fds.bad && r.npath && !path[r.npath - 1]) check(&r, path, in_image);
+	}
+}

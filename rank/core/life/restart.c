@@ -1,0 +1,65 @@
+/* restart.c: leads a new process through a restart, to where the application goes on.
+ *
+ * Nothing of the application exists before all of the image's headers and tables have been checked.
+ * Context: the main thread of the lower half, all signals blocked; every error ends the process. */
+#define _GNU_SOURCE
+#include <signal.h>
+#include "core/arena/arena.h"
+#include "core/calls/calls.h"
+#include "core/life/life.h"
+
+void restart(const char *dir)
+{
+	char why[512] = "";
+	uint64_t all = ~0UL, t0 = now_ns();
+	raw(SYS_rt_sigprocmask, SIG_SETMASK, &all, 0, 8);
+	core_job.restarted = 1;
+	limits_raise();
+	image_open(dir);
+	wire_connect();
+	core_phase(ABI_PHASE_READING);
+	image_check(dir, sections_all);
+	cpu_check(image_path(), image_header());
+	libs_check(image_section(ABI_SEC_LIBS));
+	shared_restore(image_section(ABI_SEC_SHARED));
+	files_check(*image_section(ABI_SEC_FDS), image_has_content);
+	shared_obtain();
+	image_begin_memory();
+	start_restore(image_section(ABI_SEC_ALLOCATOR));
+	image_start_readers();
+	const char *wrong = core_client->start();
+	if (wrong) core_die("%s", wrong);
+	if (core_client->prepare(why, sizeof why)) core_die("the MPI cannot be started: %s", why);
+	image_finish_memory();
+	uint64_t t1 = now_ns();
+	core_phase(ABI_PHASE_RESTORING);
+	vdso_link();
+	shown_again();
+	low_again();
+	threads_restore(image_section(ABI_SEC_THREADS));
+	process_restore(image_section(ABI_SEC_PROCESS));
+	attributes_restore(image_section(ABI_SEC_ATTRIBUTES));
+	fds_restore(image_section(ABI_SEC_FDS), image_section(ABI_SEC_FD_CONTENT));
+	if (core_client->restore(why, sizeof why)) core_die("the MPI cannot be built anew: %s", why);
+	core_fault(ABI_FAULT_RANK_REBUILT);
+	filter_install(true);
+	process_start();
+	attributes_start();
+	trap_start();
+	threads_start();
+	threads_revive();
+	process_start_timers();
+	shared_close();
+	image_release();
+	fds_finish();
+	helper_start();
+	limits_lower();
+	memory_restore_lock();
+	attributes_restore_process();
+	process_restore_limits();
+	core_phase(ABI_PHASE_RUN);
+	struct abi_restored told = { t1 - t0, now_ns() - t1, image_bytes() };
+	core_send(ABI_RESTORED, 0, &told, sizeof told);
+	core_fault(ABI_FAULT_RANK_RESTORED);
+	threads_release();
+}
