@@ -408,6 +408,38 @@ func TestRefused(t *testing.T) {
 		"hidden", "huge_pages", "watched", "guarded", "poisoned", "directory", "user", "namespace")
 }
 
+// TestHeld runs the programs of test/apps/refused: each holds one thing of the ledger of system calls that no image can
+// keep. The refusal must name it; the program goes on, and is checkpointed and restarted when it has given the thing up. What
+// a machine lacks is skipped by name.
+func TestHeld(t *testing.T) {
+	b := ready(t)
+	files, err := filepath.Glob(filepath.Join(b.root, "test/apps/refused/*.c"))
+	if err != nil || len(files) == 0 {
+		t.Fatalf("%d programs, %v", len(files), err)
+	}
+	for _, file := range files {
+		name := strings.TrimSuffix(filepath.Base(file), ".c")
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			native, err := do(t.Context(), scratch(t), b.command(program{file: "../refused/" + name + ".c"}))
+			if err != nil || strings.Contains(native.stdout, "wrong: ") {
+				t.Fatalf("natively: %v\n%s", err, native.stdout)
+			}
+			if _, what, lacks := strings.Cut(native.stdout, "lacks: "); lacks {
+				t.Skipf("SKIP: %s", strings.TrimSpace(what))
+			}
+			after := 1
+			if strings.Contains(native.stdout, "for ever\n") {
+				after = 0
+			}
+			dir := scratch(t)
+			ask := filepath.Join(dir, "ask")
+			p := program{file: "../refused/" + name + ".c", args: []string{ask}}
+			refused(t, b.agent(p, []string{ask, ask}, filepath.Join(dir, "images"), "--patient"), dir, native, after)
+		})
+	}
+}
+
 // TestStuck asks for a checkpoint of a program with a thread that cannot be stopped: after a while the checkpoint fails
 // by the thread's name. The program goes on, and can be checkpointed when the thread can be stopped.
 func TestStuck(t *testing.T) { refusals(t, "core_stuck.c", "masked", "vforked", "traced", "inside") }

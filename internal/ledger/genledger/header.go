@@ -96,8 +96,10 @@ func notes(b *bytes.Buffer, c ledger.Call) {
 		fmt.Fprintf(b, "\t{ %d, -1, 0, 0, \"%s(2)\", %q },\n", c.Number, c.Name, c.State)
 	}
 	for _, o := range c.NotedOptions() {
-		for _, s := range o.Values {
-			fmt.Fprintf(b, "\t{ %d, %d, %s, %s, \"%s(%s)\", %q },\n", c.Number, c.Argument, s.Lo, s.Hi, c.Name, o.Name, o.State)
+		names := strings.Split(o.Name, ", ")
+		for i, s := range o.Values {
+			name := names[min(i, len(names)-1)]
+			fmt.Fprintf(b, "\t{ %d, %d, %s, %s, \"%s(%s)\", %q },\n", c.Number, c.Argument, s.Lo, s.Hi, c.Name, name, o.State)
 		}
 	}
 }

@@ -38,7 +38,7 @@ func run(root string, check bool) error {
 		path string
 		text []byte
 	}{
-		{"rank/core/filter_gen.h", header(calls)},
+		{"rank/core/calls/filter_gen.h", header(calls)},
 		{"docs/syscalls.md", document(calls)},
 	} {
 		path := filepath.Join(root, out.path)

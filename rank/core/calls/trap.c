@@ -277,12 +277,25 @@ static long do_clock_nanosleep(ucontext_t *uc)
 	return SYS_clock_nanosleep;
 }
 
+/* What fails has done nothing, and what it has done is told by the code at BY_NOTED. A child's notes are nobody's. */
+static long do_noted(ucontext_t *uc, long nr, uint32_t option, const uint64_t *x)
+{
+	uint64_t *f = pass(uc);
+	f[BY_PASS_NR] = (uint64_t)nr;
+	if (core_is_rank() != 1) return nr;
+	f[BY_PASS_NOTE] = (uint64_t)noted_begin(nr, option, x);
+	uc->uc_mcontext.gregs[REG_RIP] = BY_NOTED;
+	return nr;
+}
+
 void trap_unpass(ucontext_t *uc)
 {
 	regs g = uc->uc_mcontext.gregs;
-	if ((uint64_t)g[REG_RIP] != BY_PASS || g[REG_RAX] != SYS_clock_nanosleep) return;
+	bool to_be_noted = (uint64_t)g[REG_RIP] == BY_NOTED;
+	if (!to_be_noted && ((uint64_t)g[REG_RIP] != BY_PASS || g[REG_RAX] != SYS_clock_nanosleep)) return;
 	uint64_t *f = (uint64_t *)g[REG_RSP];
-	g[REG_RDI] = (greg_t)f[1];
+	if (to_be_noted) noted_not_begun((struct note *)f[BY_PASS_NOTE]);
+	else g[REG_RDI] = (greg_t)f[1];
 	g[REG_RIP] = (greg_t)f[0] - 2;
 	g[REG_RSP] += BY_PASS_FRAME;
 }
@@ -400,6 +413,8 @@ static bool bad_operands(long nr, const uint64_t *x)
 /* Returns what the interrupted code finds in rax. */
 static long perform(ucontext_t *uc, long nr, const uint64_t *x)
 {
+	uint32_t option;
+	if (filter_notes(nr, x, &option)) return do_noted(uc, nr, option, x);
 	if (bad_operands(nr, x)) return -EFAULT;
 	switch (nr) {
 	case SYS_mmap: return space_mmap(x[0], x[1], (long)x[2], (int)x[3], (int)x[4], x[5]);
@@ -464,7 +479,7 @@ static void from_low(siginfo_t *si, ucontext_t *uc, const uint64_t *x)
 	}
 }
 
-/* SIGSYS that somebody sent, or that a filter of the application's own raised. */
+/* SIGSYS that somebody sent, or that a filter or a dispatch of the application's own raised. */
 static void foreign_sigsys(siginfo_t *si, ucontext_t *uc)
 {
 	uint64_t h = sig_upper[SIGSYS].handler;
@@ -484,13 +499,13 @@ static void on_sigsys(int sig, siginfo_t *si, void *v)
 	regs g = uc->uc_mcontext.gregs;
 	uint64_t x[6] = { (uint64_t)g[REG_RDI], (uint64_t)g[REG_RSI], (uint64_t)g[REG_RDX], (uint64_t)g[REG_R10],
 			  (uint64_t)g[REG_R8], (uint64_t)g[REG_R9] };
-	bool ours = si->si_code == SYS_SECCOMP_ && si->si_errno == FILTER_MARK;
-	if (!ours && si->si_code != SYS_USER_DISPATCH_) {
+	bool ours = si->si_code == SYS_SECCOMP_ && si->si_errno == FILTER_MARK, low = si->si_code == SYS_USER_DISPATCH_ && low_used();
+	if (!ours && !low) {
 		foreign_sigsys(si, uc);
 		return;
 	}
 	__atomic_fetch_add(&core_page()->traps, 1, __ATOMIC_RELAXED);
-	if (si->si_code == SYS_USER_DISPATCH_) from_low(si, uc, x);
+	if (low) from_low(si, uc, x);
 	else g[REG_RAX] = perform(uc, si->si_syscall, x);
 }
 

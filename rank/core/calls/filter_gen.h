@@ -29,67 +29,67 @@ static const struct span spans[] = {
 
 static const struct row rows[] = {
 	{ 16, RESTART, IN, 1, 0, 1 }, /* ioctl */
-	{ 39, RESTART, ALWAYS, 0, 1, 0 }, /* getpid */
-	{ 60, RESTART, ALWAYS, 0, 1, 0 }, /* exit */
-	{ 62, RESTART, ALWAYS, 0, 1, 0 }, /* kill */
 	{ 72, RESTART, IN, 1, 1, 2 }, /* fcntl */
-	{ 109, RESTART, ALWAYS, 0, 3, 0 }, /* setpgid */
-	{ 111, RESTART, ALWAYS, 0, 3, 0 }, /* getpgrp */
-	{ 121, RESTART, ALWAYS, 0, 3, 0 }, /* getpgid */
-	{ 124, RESTART, ALWAYS, 0, 3, 0 }, /* getsid */
-	{ 129, RESTART, ALWAYS, 0, 3, 0 }, /* rt_sigqueueinfo */
-	{ 140, RESTART, ALWAYS, 0, 3, 0 }, /* getpriority */
-	{ 141, RESTART, ALWAYS, 0, 3, 0 }, /* setpriority */
-	{ 142, RESTART, ALWAYS, 0, 3, 0 }, /* sched_setparam */
-	{ 143, RESTART, ALWAYS, 0, 3, 0 }, /* sched_getparam */
-	{ 144, RESTART, ALWAYS, 0, 3, 0 }, /* sched_setscheduler */
-	{ 145, RESTART, ALWAYS, 0, 3, 0 }, /* sched_getscheduler */
-	{ 148, RESTART, ALWAYS, 0, 3, 0 }, /* sched_rr_get_interval */
-	{ 186, RESTART, ALWAYS, 0, 3, 0 }, /* gettid */
-	{ 200, RESTART, ALWAYS, 0, 3, 0 }, /* tkill */
 	{ 202, RESTART, PI, 0, 3, 0 }, /* futex */
-	{ 203, RESTART, ALWAYS, 0, 3, 0 }, /* sched_setaffinity */
-	{ 204, RESTART, ALWAYS, 0, 3, 0 }, /* sched_getaffinity */
-	{ 218, RESTART, ALWAYS, 0, 3, 0 }, /* set_tid_address */
 	{ 228, RESTART, IN, 0, 3, 1 }, /* clock_gettime */
 	{ 229, RESTART, IN, 0, 4, 1 }, /* clock_getres */
 	{ 230, RESTART, IN, 0, 5, 1 }, /* clock_nanosleep */
-	{ 234, RESTART, ALWAYS, 0, 6, 0 }, /* tgkill */
-	{ 274, RESTART, ALWAYS, 0, 6, 0 }, /* get_robust_list */
-	{ 297, RESTART, ALWAYS, 0, 6, 0 }, /* rt_tgsigqueueinfo */
-	{ 314, RESTART, ALWAYS, 0, 6, 0 }, /* sched_setattr */
-	{ 315, RESTART, ALWAYS, 0, 6, 0 }, /* sched_getattr */
-	{ 434, RESTART, ALWAYS, 0, 6, 0 }, /* pidfd_open */
 	{ 3, START, OURS, 0, 6, 0 }, /* close */
 	{ 9, START, MMAP, 0, 6, 0 }, /* mmap */
-	{ 12, START, ALWAYS, 0, 6, 0 }, /* brk */
-	{ 13, START, ALWAYS, 0, 6, 0 }, /* rt_sigaction */
 	{ 14, START, MASK, 0, 6, 0 }, /* rt_sigprocmask */
-	{ 25, START, ALWAYS, 0, 6, 0 }, /* mremap */
-	{ 30, START, ALWAYS, 0, 6, 0 }, /* shmat */
 	{ 33, START, OURS, 1, 6, 0 }, /* dup2 */
-	{ 53, START, ALWAYS, 0, 6, 0 }, /* socketpair */
-	{ 59, START, ALWAYS, 0, 6, 0 }, /* execve */
 	{ 72, START, IN, 1, 6, 1 }, /* fcntl */
-	{ 89, START, ALWAYS, 0, 7, 0 }, /* readlink */
 	{ 97, START, IN, 0, 7, 1 }, /* getrlimit */
-	{ 128, START, ALWAYS, 0, 8, 0 }, /* rt_sigtimedwait */
-	{ 130, START, ALWAYS, 0, 8, 0 }, /* rt_sigsuspend */
 	{ 160, START, IN, 0, 8, 1 }, /* setrlimit */
-	{ 222, START, ALWAYS, 0, 9, 0 }, /* timer_create */
-	{ 231, START, ALWAYS, 0, 9, 0 }, /* exit_group */
-	{ 267, START, ALWAYS, 0, 9, 0 }, /* readlinkat */
 	{ 270, START, SET, 5, 9, 0 }, /* pselect6 */
 	{ 271, START, SET, 3, 9, 0 }, /* ppoll */
 	{ 281, START, SET, 4, 9, 0 }, /* epoll_pwait */
+	{ 292, START, OURS, 1, 9, 0 }, /* dup3 */
+	{ 441, START, SET, 4, 9, 0 }, /* epoll_pwait2 */
+	{ 39, RESTART, ALWAYS, 0, 9, 0 }, /* getpid */
+	{ 60, RESTART, ALWAYS, 0, 9, 0 }, /* exit */
+	{ 62, RESTART, ALWAYS, 0, 9, 0 }, /* kill */
+	{ 109, RESTART, ALWAYS, 0, 9, 0 }, /* setpgid */
+	{ 111, RESTART, ALWAYS, 0, 9, 0 }, /* getpgrp */
+	{ 121, RESTART, ALWAYS, 0, 9, 0 }, /* getpgid */
+	{ 124, RESTART, ALWAYS, 0, 9, 0 }, /* getsid */
+	{ 129, RESTART, ALWAYS, 0, 9, 0 }, /* rt_sigqueueinfo */
+	{ 140, RESTART, ALWAYS, 0, 9, 0 }, /* getpriority */
+	{ 141, RESTART, ALWAYS, 0, 9, 0 }, /* setpriority */
+	{ 142, RESTART, ALWAYS, 0, 9, 0 }, /* sched_setparam */
+	{ 143, RESTART, ALWAYS, 0, 9, 0 }, /* sched_getparam */
+	{ 144, RESTART, ALWAYS, 0, 9, 0 }, /* sched_setscheduler */
+	{ 145, RESTART, ALWAYS, 0, 9, 0 }, /* sched_getscheduler */
+	{ 148, RESTART, ALWAYS, 0, 9, 0 }, /* sched_rr_get_interval */
+	{ 186, RESTART, ALWAYS, 0, 9, 0 }, /* gettid */
+	{ 200, RESTART, ALWAYS, 0, 9, 0 }, /* tkill */
+	{ 203, RESTART, ALWAYS, 0, 9, 0 }, /* sched_setaffinity */
+	{ 204, RESTART, ALWAYS, 0, 9, 0 }, /* sched_getaffinity */
+	{ 218, RESTART, ALWAYS, 0, 9, 0 }, /* set_tid_address */
+	{ 234, RESTART, ALWAYS, 0, 9, 0 }, /* tgkill */
+	{ 274, RESTART, ALWAYS, 0, 9, 0 }, /* get_robust_list */
+	{ 297, RESTART, ALWAYS, 0, 9, 0 }, /* rt_tgsigqueueinfo */
+	{ 314, RESTART, ALWAYS, 0, 9, 0 }, /* sched_setattr */
+	{ 315, RESTART, ALWAYS, 0, 9, 0 }, /* sched_getattr */
+	{ 434, RESTART, ALWAYS, 0, 9, 0 }, /* pidfd_open */
+	{ 12, START, ALWAYS, 0, 9, 0 }, /* brk */
+	{ 13, START, ALWAYS, 0, 9, 0 }, /* rt_sigaction */
+	{ 25, START, ALWAYS, 0, 9, 0 }, /* mremap */
+	{ 30, START, ALWAYS, 0, 9, 0 }, /* shmat */
+	{ 53, START, ALWAYS, 0, 9, 0 }, /* socketpair */
+	{ 59, START, ALWAYS, 0, 9, 0 }, /* execve */
+	{ 89, START, ALWAYS, 0, 9, 0 }, /* readlink */
+	{ 128, START, ALWAYS, 0, 9, 0 }, /* rt_sigtimedwait */
+	{ 130, START, ALWAYS, 0, 9, 0 }, /* rt_sigsuspend */
+	{ 222, START, ALWAYS, 0, 9, 0 }, /* timer_create */
+	{ 231, START, ALWAYS, 0, 9, 0 }, /* exit_group */
+	{ 267, START, ALWAYS, 0, 9, 0 }, /* readlinkat */
 	{ 282, START, ALWAYS, 0, 9, 0 }, /* signalfd */
 	{ 289, START, ALWAYS, 0, 9, 0 }, /* signalfd4 */
-	{ 292, START, OURS, 1, 9, 0 }, /* dup3 */
 	{ 302, START, ALWAYS, 0, 9, 0 }, /* prlimit64 */
 	{ 322, START, ALWAYS, 0, 9, 0 }, /* execveat */
 	{ 334, START, ALWAYS, 0, 9, 0 }, /* rseq */
 	{ 436, START, ALWAYS, 0, 9, 0 }, /* close_range */
-	{ 441, START, SET, 4, 9, 0 }, /* epoll_pwait2 */
 	{ 28, LAZY, ALWAYS, 0, 9, 0 }, /* madvise */
 	{ 273, LOW, ALWAYS, 0, 9, 0 }, /* set_robust_list */
 	{ 29, NOTE, ALWAYS, 0, 9, 0 }, /* shmget */
@@ -118,8 +118,8 @@ static const struct noted noted[] = {
 	{ 64, -1, 0, 0, "semget(2)", "a set of System V semaphores, and what it has in it" },
 	{ 68, -1, 0, 0, "msgget(2)", "a System V message queue, and what it has in it" },
 	{ 101, 0, 0, 0, "ptrace(PTRACE_TRACEME)", "a tracer that is its parent" },
-	{ 101, 0, 16, 16, "ptrace(PTRACE_ATTACH, PTRACE_SEIZE)", "a process or thread that it traces" },
-	{ 101, 0, 0x4206, 0x4206, "ptrace(PTRACE_ATTACH, PTRACE_SEIZE)", "a process or thread that it traces" },
+	{ 101, 0, 16, 16, "ptrace(PTRACE_ATTACH)", "a process or thread that it traces" },
+	{ 101, 0, 0x4206, 0x4206, "ptrace(PTRACE_SEIZE)", "a process or thread that it traces" },
 	{ 134, -1, 0, 0, "uselib(2)", "memory that is mapped elsewhere than we are asked" },
 	{ 154, -1, 0, 0, "modify_ldt(2)", "segments in a table of its own (LDT)" },
 	{ 157, 0, 35, 35, "prctl(PR_SET_MM)", "what /proc shows of its memory" },
