@@ -88,6 +88,7 @@ func programs() []program {
 // asking are programs that say themselves when they are checkpointed: always after the same lines. Each runs in all ways.
 func asking() []program {
 	return []program{
+		{file: "core_calls.c"},
 		{file: "core_full.c"},
 		{file: "core_marks.c"},
 		{file: "core_objects.c"},

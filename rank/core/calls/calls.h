@@ -76,6 +76,8 @@ void inherited_describe(char *s);                               /* for the next 
 void lazy_maps(dev_t dev, ino_t inode);                         /* memory may be this file's, which is of the image */
 ANY_FS bool lazy_is_image(unsigned major, unsigned minor, uint64_t inode);
 ANY_FS long lazy_madvise(uint64_t addr, uint64_t len, int advice);
+struct iovec;
+ANY_FS long lazy_process_madvise(int pidfd, const struct iovec *v, uint64_t n, int advice, uint64_t flags);
 ANY_FS long lazy_mremap(uint64_t old, uint64_t oldlen, uint64_t newlen, long flags, uint64_t to);
 
 /* -- signals (signals.c) -- */

@@ -91,6 +91,7 @@ static const struct row rows[] = {
 	{ 334, START, ALWAYS, 0, 9, 0 }, /* rseq */
 	{ 436, START, ALWAYS, 0, 9, 0 }, /* close_range */
 	{ 28, LAZY, ALWAYS, 0, 9, 0 }, /* madvise */
+	{ 440, LAZY, ALWAYS, 0, 9, 0 }, /* process_madvise */
 	{ 273, LOW, ALWAYS, 0, 9, 0 }, /* set_robust_list */
 	{ 29, NOTE, ALWAYS, 0, 9, 0 }, /* shmget */
 	{ 64, NOTE, ALWAYS, 0, 9, 0 }, /* semget */

@@ -404,6 +404,7 @@ static bool bad_operands(long nr, const uint64_t *x)
 	case SYS_readlink:
 	case SYS_execve: return bad(x[0]);
 	case SYS_readlinkat:
+	case SYS_process_madvise:
 	case SYS_execveat: return bad(x[1]);
 	case SYS_timer_create: return bad_or_null(x[1]);
 	default: return false;
@@ -421,6 +422,7 @@ static long perform(ucontext_t *uc, long nr, const uint64_t *x)
 	case SYS_brk: return space_brk(x[0]);
 	case SYS_mremap: return lazy_mremap(x[0], x[1], x[2], (long)x[3], x[4]);
 	case SYS_madvise: return lazy_madvise(x[0], x[1], (int)x[2]);
+	case SYS_process_madvise: return lazy_process_madvise((int)x[0], (const struct iovec *)x[1], x[2], (int)x[3], x[4]);
 	case SYS_shmat: return space_shmat((long)(int)x[0], x[1], (long)(int)x[2]);
 	case SYS_rt_sigprocmask: return do_sigprocmask(uc, (int)x[0], (const uint64_t *)x[1], (uint64_t *)x[2], x[3]);
 	case SYS_rt_sigaction:
