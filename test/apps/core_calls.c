@@ -16,7 +16,7 @@
 enum { ROUNDS = 3, P = 4096, SET_GS = 0x1001, GET_GS = 0x1004, SET_CPUID = 0x1012, GET_CPUID = 0x1011, RESTORE_IDS = 77, GET_MDWE = 66, SET_MDWE = 65,
        TSC_SIGSEGV = 2, KILL_SET = 1, KILL_EARLY = 1, SET_IO_FLUSHER = 57, GET_IO_FLUSHER, UNKNOWN_CALL = 600 };
 enum { REGISTER_GLOBAL = 1 << 2, SYNC_CORE = 1 << 5, REGISTER_SYNC_CORE = 1 << 6 };
-enum { GS, TSC, MCE, FLUSHER, CPUID, POLICY, NICE, NSET };
+enum { GS, TSC, MCE, FLUSHER, CPUID, POLICY, NICE, NSET, NPROCESS = 9 };
 
 /* -- of a thread ---------------------------------------------------------------------------------------------------------- */
 
@@ -159,6 +159,26 @@ static void look_at_memory(void)
 	expect(mixed[0] == '1' && mixed[P] == '1', "remap_file_pages");
 }
 
+/* -- signals ----------------------------------------------------------------------------------------------------------------- */
+
+static void send_signal(int value)
+{
+	sigset_t set;
+	sigemptyset(&set);
+	sigaddset(&set, SIGUSR1);
+	pthread_sigmask(SIG_BLOCK, &set, NULL);
+	expect(pthread_sigqueue(pthread_self(), SIGUSR1, (union sigval){ .sival_int = value }) == 0, "pthread_sigqueue");
+}
+
+static void take_signal(int value)
+{
+	sigset_t set;
+	siginfo_t info = { 0 };
+	sigemptyset(&set);
+	sigaddset(&set, SIGUSR1);
+	expect(sigtimedwait(&set, &info, &(struct timespec){ 0, 0 }) == SIGUSR1 && info.si_value.sival_int == value, "a signal to a thread");
+}
+
 /* -- of the process --------------------------------------------------------------------------------------------------------- */
 
 static void set_process(void)
@@ -167,6 +187,7 @@ static void set_process(void)
 	syscall(SYS_membarrier, REGISTER_SYNC_CORE, 0, 0);
 	prctl(RESTORE_IDS, 1, 0, 0, 0);
 	prctl(SET_MDWE, 1, 0, 0, 0);
+	setsid();                                       /* unless it is a leader already */
 }
 
 static void look_at_process(long *v)
@@ -182,6 +203,7 @@ static void look_at_process(long *v)
 	if (p != MAP_FAILED) munmap(p, P);
 	errno = 0;
 	v[6] = syscall(UNKNOWN_CALL, 1, 2, 3) == -1 && errno == ENOSYS;
+	v[8] = getsid(0) == getpid();
 	v[7] = prctl(0x1000000, 1, 2, 3, 4) == -1 && errno == EINVAL;
 }
 
@@ -189,7 +211,7 @@ int main(int argc, char **argv)
 {
 	const char *file = argc > 1 ? argv[1] : NULL;
 	char name[64];
-	long was[NSET], process[8], now[8];
+	long was[NSET], process[NPROCESS], now[NPROCESS];
 	pthread_t t;
 	snprintf(name, sizeof name, "/tmp/core_calls.%d", (int)getpid());
 	open_all(name);
@@ -203,14 +225,16 @@ int main(int argc, char **argv)
 	look_at_process(process);
 	for (int r = 0; r < ROUNDS; r++) {
 		send_two();
+		send_signal(r + 7);
 		moment(file);
 		same(was, "main");
 		round_no = r + 1;
 		read_all(r);
 		receive_two();
+		take_signal(r + 7);
 		look_at_memory();
 		look_at_process(now);
-		for (int i = 0; i < 8; i++)
+		for (int i = 0; i < NPROCESS; i++)
 			if (now[i] != process[i]) printf("wrong: process: %d: found %ld, want %ld\n", i, now[i], process[i]);
 	}
 	expect(process[5] && process[6] && process[7], "what the process has set");

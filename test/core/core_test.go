@@ -441,6 +441,24 @@ func TestHeld(t *testing.T) {
 	}
 }
 
+// TestDropped lets a program be checkpointed without what it holds: that is said, and gone after the restart.
+func TestDropped(t *testing.T) {
+	b := ready(t)
+	dir := scratch(t)
+	ask := filepath.Join(dir, "ask")
+	p := program{file: "../refused/landlock.c", args: []string{ask}}
+	r, err := do(t.Context(), dir, b.agent(p, []string{ask}, filepath.Join(dir, "images"), "--drop"))
+	switch _, what, lacks := strings.Cut(r.stdout, "lacks: "); {
+	case err != nil:
+		t.Fatal(err)
+	case lacks:
+		t.Skipf("SKIP: %s", strings.TrimSpace(what))
+	case r.taken() != 1 || !strings.Contains(r.stdout, "wrong: the rules") ||
+		!regexp.MustCompile(`not in the image:\n(pid .*\n)*pid .* has called landlock_restrict_self\(2\)`).MatchString(r.stderr):
+		t.Errorf("%d checkpoints, %q\n%s", r.taken(), r.stdout, r.story())
+	}
+}
+
 // TestStuck asks for a checkpoint of a program with a thread that cannot be stopped: after a while the checkpoint fails
 // by the thread's name. The program goes on, and can be checkpointed when the thread can be stopped.
 func TestStuck(t *testing.T) { refusals(t, "core_stuck.c", "masked", "vforked", "traced", "inside") }

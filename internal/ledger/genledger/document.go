@@ -23,7 +23,8 @@ new one; processors that the new job does not give are left out, and when none i
 time starts again; controlling terminal, cgroup and autogroup are the new job's.
 
 [descriptors.md](descriptors.md) has the kinds of descriptors, which most calls only make or use. Files are those of
-` + "`rank/core`" + `, programs those of ` + "`test/apps`" + `. Not looked at are calls by ` + "`int 0x80`" + ` and those of x32.
+` + "`rank/core`" + `, programs those of ` + "`test/apps`" + `. Not looked at are calls by ` + "`int 0x80`" + `.
+Notes end when the rank becomes another program (execve): what that one finds counts as natural.
 
 | | calls | options |
 |---|---|---|

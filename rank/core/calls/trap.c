@@ -277,7 +277,7 @@ static long do_clock_nanosleep(ucontext_t *uc)
 	return SYS_clock_nanosleep;
 }
 
-/* What fails has done nothing, and what it has done is told by the code at BY_NOTED. A child's notes are nobody's. */
+/* The code at BY_NOTED tells the note what has come of it. A child's calls are its own affair. */
 static long do_noted(ucontext_t *uc, long nr, uint32_t option, const uint64_t *x)
 {
 	uint64_t *f = pass(uc);
@@ -288,14 +288,14 @@ static long do_noted(ucontext_t *uc, long nr, uint32_t option, const uint64_t *x
 	return nr;
 }
 
+/* Only where the call is to be made for the first time. */
 void trap_unpass(ucontext_t *uc)
 {
 	regs g = uc->uc_mcontext.gregs;
-	bool to_be_noted = (uint64_t)g[REG_RIP] == BY_NOTED;
-	if (!to_be_noted && ((uint64_t)g[REG_RIP] != BY_PASS || g[REG_RAX] != SYS_clock_nanosleep)) return;
-	uint64_t *f = (uint64_t *)g[REG_RSP];
-	if (to_be_noted) noted_not_begun((struct note *)f[BY_PASS_NOTE]);
-	else g[REG_RDI] = (greg_t)f[1];
+	uint64_t pc = (uint64_t)g[REG_RIP], *f = (uint64_t *)g[REG_RSP];
+	if (pc == BY_PASS && g[REG_RAX] == SYS_clock_nanosleep) g[REG_RDI] = (greg_t)f[1];
+	else if (pc == BY_NOTED && (uint64_t)g[REG_RAX] == f[BY_PASS_NR]) noted_not_begun((struct note *)f[BY_PASS_NOTE]);
+	else return;
 	g[REG_RIP] = (greg_t)f[0] - 2;
 	g[REG_RSP] += BY_PASS_FRAME;
 }

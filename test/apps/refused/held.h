@@ -29,12 +29,12 @@ __attribute__((unused)) static void must(int ok, const char *what)
 
 __attribute__((format(printf, 1, 2), unused)) static void wants_here(const char *fmt, ...)
 {
+	char what[200];
 	va_list a;
-	fprintf(stderr, "wants: pid %d thread %d: ", (int)getpid(), (int)syscall(SYS_gettid));
 	va_start(a, fmt);
-	vfprintf(stderr, fmt, a);
+	vsnprintf(what, sizeof what, fmt, a);
 	va_end(a);
-	fprintf(stderr, "\n");
+	fprintf(stderr, "wants: pid %d thread %d: %s\n", (int)getpid(), (int)syscall(SYS_gettid), what);
 }
 
 static unsigned long computed = 1;
