@@ -39,7 +39,7 @@ func noteInputs(t *testing.T) {
 func gcc(t *testing.T, args ...string) {
 	t.Helper()
 	noteInputs(t)
-	flags := []string{"-D_GNU_SOURCE", "-std=gnu11", "-Wall", "-Wextra", "-Werror", "-O2", "-fno-stack-protector", "-I../../rank", "-I" + mpiDir}
+	flags := []string{"-D_GNU_SOURCE", "-std=gnu11", "-Wall", "-Wextra", "-Werror", "-O2", "-fno-stack-protector", "-I" + mpiDir}
 	if out, err := exec.Command("gcc", append(flags, args...)...).CombinedOutput(); err != nil {
 		t.Fatalf("gcc %s: %v\n%s", strings.Join(args, " "), err, out)
 	}

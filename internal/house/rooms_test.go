@@ -189,7 +189,7 @@ func rankObjects(t *testing.T) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	run(t, "make", "-s", fmt.Sprintf("-j%d", runtime.NumCPU()), "-C", "rank", "BUILD="+build, "objects")
+	run(t, "make", "-s", fmt.Sprintf("-j%d", runtime.NumCPU()), "-C", "rank", "BUILD="+build, noJumpTables, "objects", "none")
 	return filepath.Join(build, "obj/rank")
 }
 

@@ -20,12 +20,12 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include "core/layout.h"
-#include "core/base/abi_gen.h"           /* generated from internal/abi: socket messages, shared page, image records */
+#include "layout.h"
+#include "base/abi_gen.h"           /* generated from internal/abi: socket messages, shared page, image records */
 
 /* A function that may run on the FS of either half, in a signal handler or on the way between them: it uses no TLS, and of
  * libc only what uses none. internal/house checks it, and all that it calls. */
-#define ANY_FS __attribute__((section(".text.any_fs")))
+#define ANY_FS __attribute__((section("any_fs")))
 
 struct core_client {
 	/* Before the application is mapped: load libraries, fill call slots with core_set_call. NULL or an error sentence. */

@@ -36,6 +36,7 @@
 #define BY_STATE_N    64
 #define BY_OURS_HI    0x200000000000      /* from BY_CTL to here: no mapping of the application's choice */
 #define BY_APP        0x3b8000000000      /* and its heap, of 4 TiB at most (space.c) */
+#define BY_HEAP_MAX   (4UL << 40)
 #define BY_LDSO       0x3fc000000000
 #define BY_MMAP_LO    0x400000000000      /* the allocator's own range */
 #define BY_MMAP_HI    0x4e0000000000
@@ -55,6 +56,7 @@
  * which upper code holds in a register while it is stopped is still right after a restart. */
 #define BY_CROSS_DATA 0x2000              /* from BY_CTL */
 #define BY_CROSS_CODE 0x4000
+#define BY_SLOT_SIZE  16                  /* of the trampoline of a slot: that of slot n is at BY_CROSS_CODE + BY_SLOT_SIZE * n */
 #define BY_CLIENT     0x10000             /* the client's: it writes there what upper code reads */
 #define BY_CLIENT_SIZE 0x2000
 #define BY_NOTES      0x12000             /* struct note: saved code counts in them */
@@ -79,6 +81,7 @@
 /* Words of a thread control block that belong to a half: distance from FS. glibc's, for x86-64, of 2.26 and later. */
 #define BY_TCB_DTV     0x8
 #define BY_TCB_SELF    0x10
+#define BY_TCB_MULTIPLE 0x18              /* "there are several threads" */
 #define BY_TCB_GUARD   0x30
 #define BY_TCB_TID     0x2d0
 

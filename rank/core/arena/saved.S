@@ -47,7 +47,7 @@ by_entry_code:
 	push	%rdx                    /* ld.so's function for the end of the process */
 	lea	8(%rsp), %rdi
 	sub	$8, %rsp
-	movabs	$(BY_CTL + BY_CROSS_CODE + 16 * (BY_NCALL - 1)), %rax
+	movabs	$(BY_CTL + BY_CROSS_CODE + BY_SLOT_SIZE * (BY_NCALL - 1)), %rax
 	call	*%rax
 	add	$8, %rsp
 	pop	%rdx

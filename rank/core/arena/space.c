@@ -5,7 +5,7 @@
  * anew from /proc/self/maps. So an allocation costs O(1) amortised, memory that was given back is used again, and
  * adjacent mappings can merge as they do natively. All races, also with a forked or vforked child, end in EEXIST and
  * another try; only the reading of the gaps needs a lock.
- * Context: everything but core_region and core_arena_*: [any FS], in the SIGSYS handler, all signals blocked. */
+ * Context: everything but core_region and core_arena_* is ANY_FS, in the SIGSYS handler, all signals blocked. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -152,7 +152,7 @@ long space_mmap(uint64_t addr, uint64_t len, long prot, long flags, long fd, uin
 long space_brk(uint64_t addr)
 {
 	uint64_t page = PAGE_UP(addr);
-	if (addr < space.brk_lo || addr - space.brk_lo > 1UL << 42) return (long)space.brk_now;
+	if (addr < space.brk_lo || addr - space.brk_lo > BY_HEAP_MAX) return (long)space.brk_now;
 	if (page > space.brk_mapped) {
 		long r = raw(SYS_mmap, space.brk_mapped, page - space.brk_mapped, PROT_READ | PROT_WRITE,
 			     MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);

@@ -2,7 +2,7 @@
  *
  * The kernel gives new numbers. The application keeps the old ones, which are in its mutexes and thread descriptors: what
  * hands one to the kernel, or gets one from it, asks the map here.
- * Context: tids_begin and tids_add at a restart, on the only thread; tids_path uses libc; the rest [any FS]. */
+ * Context: tids_begin and tids_add at a restart, on the only thread; tids_path uses libc; the rest is ANY_FS. */
 #define _GNU_SOURCE
 #include <stdio.h>
 #include <stdlib.h>

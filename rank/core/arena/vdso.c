@@ -34,16 +34,16 @@ void vdso_map(void)
 }
 
 /* Where the kernel gives no vDSO, system calls do. They run on the application's FS. */
-static long sys_clock_gettime(long c, void *t) { return raw(SYS_clock_gettime, c, t); }
-static long sys_gettimeofday(void *t, void *z) { return raw(SYS_gettimeofday, t, z); }
-static long sys_time(void *t) { return raw(SYS_time, t); }
-static long sys_getcpu(void *c, void *n, void *x) { return raw(SYS_getcpu, c, n, x); }
-static long sys_clock_getres(long c, void *t) { return raw(SYS_clock_getres, c, t); }
+static ANY_FS long sys_clock_gettime(long c, void *t) { return raw(SYS_clock_gettime, c, t); }
+static ANY_FS long sys_gettimeofday(void *t, void *z) { return raw(SYS_gettimeofday, t, z); }
+static ANY_FS long sys_time(void *t) { return raw(SYS_time, t); }
+static ANY_FS long sys_getcpu(void *c, void *n, void *x) { return raw(SYS_getcpu, c, n, x); }
+static ANY_FS long sys_clock_getres(long c, void *t) { return raw(SYS_clock_getres, c, t); }
 
 /* After a restart, clocks that have the number of a thread in them: the vDSO would hand it on to the kernel. */
 static long (*real_gettime)(long, void *), (*real_getres)(long, void *);
-static long new_clock_gettime(long c, void *t) { return (int)c >= 0 ? real_gettime(c, t) : raw(SYS_clock_gettime, tids_clock_new((int)c), t); }
-static long new_clock_getres(long c, void *t) { return (int)c >= 0 ? real_getres(c, t) : raw(SYS_clock_getres, tids_clock_new((int)c), t); }
+static ANY_FS long new_clock_gettime(long c, void *t) { return (int)c >= 0 ? real_gettime(c, t) : raw(SYS_clock_gettime, tids_clock_new((int)c), t); }
+static ANY_FS long new_clock_getres(long c, void *t) { return (int)c >= 0 ? real_getres(c, t) : raw(SYS_clock_getres, tids_clock_new((int)c), t); }
 
 static uint32_t symbol_count(const Elf64_Sym *sym, const char *str, const uint32_t *hash)
 {

@@ -3,7 +3,7 @@
  * The application's own limit, as far as the kernel knows it, never reaches the lower half's descriptors, and the hard
  * limit never changes: so that ours can be made, for a moment under a higher limit, when it has used up its own. What
  * it asks for and is told goes through trap.c.
- * Context: limits_trap and raw_open [any FS]; the rest is ordinary lower code. */
+ * Context: what is ANY_FS on any thread, in its handlers too; the rest is ordinary lower code. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>

@@ -1,6 +1,6 @@
 /* page.c: the page that this rank shares with its agent: what the rank is doing, for how long, what it has done.
  *
- * Context: page_map at start and restart; core_page [any FS], core_phase any lower thread. */
+ * Context: page_map at start and restart; core_page is ANY_FS, core_phase any lower thread. */
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <stdio.h>

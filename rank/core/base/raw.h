@@ -27,6 +27,7 @@ static inline long raw6(long n, long a, long b, long c, long d, long e, long f)
 #define PAGE_UP(x)   (((uint64_t)(x) + PAGE - 1) & ~(PAGE - 1))
 #define PAGE_DOWN(x) ((uint64_t)(x) & ~(PAGE - 1))
 
+enum { RAW_HWCAP2_FSGSBASE = 2 };
 enum { RAW_ARCH_SET_FS = 0x1002, RAW_ARCH_GET_FS = 0x1003 };
 extern int core_fsgsbase;                       /* the kernel lets us use rdfsbase and wrfsbase */
 

@@ -1,6 +1,6 @@
 /* self.c: who this process is: its numbers, its job, what the environment asks of it.
  *
- * Context: the variables are written at start and restart, by one thread; core_is_rank [any FS]. */
+ * Context: the variables are written at start and restart, by one thread; core_is_rank is ANY_FS. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <string.h>

@@ -2,7 +2,7 @@
  *
  * Whoever restarts a rank or leads it through a checkpoint reads packets; any lower thread sends. Without an agent sock is
  * -1 and nothing is sent.
- * Context: ordinary lower code; wire_wake, wire_last_words and wire_asked_to_end [any FS]. */
+ * Context: ordinary lower code; wire_wake, wire_last_words and wire_asked_to_end are ANY_FS. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <linux/membarrier.h>
@@ -50,7 +50,6 @@ void wire_failed(const char *sentence) { wire_send(ABI_FAILED, 0, sentence, strl
 
 void core_reason(const char *sentence) { wire_send(ABI_REASON, 0, sentence, strlen(sentence), NULL, 0); }
 
-/* [any FS] For a process that is about to end. */
 void wire_last_words(const char *text, size_t n)
 {
 	struct abi_header h = { .magic = ABI_MAGIC, .version = ABI_VERSION, .type = ABI_REASON, .rank = (uint32_t)core_job.rank, .length = (uint32_t)n };
@@ -59,7 +58,6 @@ void wire_last_words(const char *text, size_t n)
 	if (wire.sock >= 0) raw(SYS_sendmsg, wire.sock, &msg, MSG_NOSIGNAL | MSG_DONTWAIT);
 }
 
-/* [any FS] Somebody asks this process to end. True: the agent will hear of it, and decides. */
 bool wire_asked_to_end(void)
 {
 	if (wire.sock < 0 || wire.ending) return false;

@@ -2,7 +2,7 @@
  *
  * The helper reads /proc/self/task/T/syscall just before it signals, and notes here what it finds; the handler compares all
  * operands. Or the call's number stands in the code.
- * Context: again_begin and again_note on the helper thread; again_remake [any FS], in a signal handler. */
+ * Context: again_begin and again_note on the helper thread; again_remake in a signal handler. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <string.h>

@@ -16,7 +16,7 @@ ANY_FS bool filter_wants(long nr, const uint64_t *x);           /* would it trap
 ANY_FS bool filter_notes(long nr, const uint64_t *x, uint32_t *option);  /* if it does: only to have it noted; 0 where it has no options */
 ANY_FS const char *filter_name(long nr);
 void filter_describe(long nr, uint32_t option, const char **call, const char **state);   /* of what is noted */
-void trap_start(void);                                          /* installs the SIGSYS handler */
+void trap_start(void);                                          /* installs the SIGSYS handler, and unblocks our signals: the handler of BY_SIG is there */
 ANY_FS void trap_pair_add(uint64_t a, uint64_t b);              /* socket pairs the application has made */
 uint64_t trap_pair_of(uint64_t inode);
 bool trap_timers_made(void);                                    /* by this process, since it began or was restarted */

@@ -3,7 +3,7 @@
  * Anonymous memory that has been dropped reads as zeros; a private mapping of a file reads as the file again, here as
  * the memory was at the checkpoint. What is added to anonymous memory reads as zeros; what is added to a mapping of a
  * file is what comes next there. So where the kernel says that a mapping is the image's, it is made anonymous before.
- * Context: [any FS], in the SIGSYS handler, all signals blocked. */
+ * Context: lazy_maps at a restart; the rest is ANY_FS, in the SIGSYS handler, all signals blocked. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>

@@ -9,7 +9,7 @@
  * leaves in rcx what the kernel does. Stubs are saved with the image: threads may be waiting in them.
  * The kernel does not inherit it to new threads: a new thread's first trapped call (its libc's, of robust mutexes), and
  * every stop, sees to that. Only programs with a syscall instruction at a low address have it at all.
- * Context: low_start and low_restore at start-up; the rest [any FS]. */
+ * Context: low_start and low_restore at start-up; the rest is ANY_FS. */
 #define _GNU_SOURCE
 #include <elf.h>
 #include <errno.h>
@@ -21,11 +21,12 @@
 enum { SET_DISPATCH = 59, DISPATCH_ON = 1, STUB = 16, MAX_SITES = BY_LOW_SIZE / STUB };
 struct stub { uint8_t call[4]; uint64_t site; uint8_t back[4]; } __attribute__((packed));
 _Static_assert(sizeof(struct stub) == STUB, "stubs");
+#define USER_HI (1UL << 47)                     /* where the kernel's half begins */
 static uint64_t nsites;                         /* 0: there is no such code */
 
 static long dispatch_on(void)
 {
-	return raw(SYS_prctl, SET_DISPATCH, DISPATCH_ON, BY_CTL, (1UL << 47) - BY_CTL, 0);
+	return raw(SYS_prctl, SET_DISPATCH, DISPATCH_ON, BY_CTL, USER_HI - BY_CTL, 0);
 }
 
 void low_thread(void)

@@ -9,7 +9,7 @@
  * another (FUTEX_WAIT_REQUEUE_PI), which libc does not use, are not there.
  *
  * Waiting is not done in the handler, where the thread could not be parked: the interrupted code waits at BY_PI, in
- * saved code, and comes again. Context: SIGSYS handler, [any FS], all signals blocked. */
+ * saved code, and comes again. Context: SIGSYS handler, any FS, all signals blocked. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include "core/arena/arena.h"

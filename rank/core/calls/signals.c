@@ -3,7 +3,7 @@
  * The kernel's handler for every signal that the application handles is the gate; what the application asked for is
  * in sig_upper, and that is what it is told and what is saved. SIGSYS and the checkpoint signal are not given away:
  * what is asked for them is remembered and has no effect.
- * Context: functions [any FS] in a signal handler with all signals blocked; the rest is ordinary lower code. */
+ * Context: functions that are ANY_FS in a signal handler with all signals blocked; the rest is ordinary lower code. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -33,7 +33,7 @@ static void have_effect(int sig, const siginfo_t *si)
 	if (si->si_code <= 0 || sig == SIGTERM || sig == SIGABRT) raw(SYS_tgkill, raw(SYS_getpid), raw(SYS_gettid), sig);
 }
 
-static void on_end(int sig, siginfo_t *si, void *uc)
+static ANY_FS void on_end(int sig, siginfo_t *si, void *uc)
 {
 	static const char *const words[] = { [SIGSEGV] = "killed by SIGSEGV", [SIGBUS] = "killed by SIGBUS", [SIGFPE] = "killed by SIGFPE",
 					     [SIGILL] = "killed by SIGILL", [SIGABRT] = "killed by SIGABRT", [SIGTERM] = "killed by SIGTERM" };

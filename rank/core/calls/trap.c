@@ -13,10 +13,8 @@
 #include <linux/audit.h>
 #include <fcntl.h>
 #include <signal.h>
-#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
-#include <sys/sysmacros.h>
 #include <time.h>
 #include "core/arena/arena.h"
 #include "core/calls/calls.h"
@@ -24,6 +22,7 @@
 
 typedef greg_t *regs;
 enum { SYS_SECCOMP_ = 1, SYS_USER_DISPATCH_ = 2, FUTEX_TID_MASK_ = 0x3fffffff, FUTEX_DIED = 0x40000000 };
+#define FUTEX_WAITERS_ 0x80000000u
 
 /* -- small cases ---------------------------------------------------------------------------------------------------- */
 
@@ -238,7 +237,7 @@ static void leave_robust_mutexes(int vtid)
 		e = robust_entry(e->next);
 		uint32_t w = *word;
 		if ((w & FUTEX_TID_MASK_) != (uint32_t)vtid) continue;
-		__atomic_compare_exchange_n(word, &w, (w & 0x80000000u) | FUTEX_DIED, 0, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
+		__atomic_compare_exchange_n(word, &w, (w & FUTEX_WAITERS_) | FUTEX_DIED, 0, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
 		raw(SYS_futex, word, RAW_FUTEX_WAKE, 1);
 	}
 }
@@ -494,7 +493,7 @@ static void foreign_sigsys(siginfo_t *si, ucontext_t *uc)
 	}
 }
 
-static void on_sigsys(int sig, siginfo_t *si, void *v)
+static ANY_FS void on_sigsys(int sig, siginfo_t *si, void *v)
 {
 	(void)sig;
 	ucontext_t *uc = v;
@@ -511,7 +510,7 @@ static void on_sigsys(int sig, siginfo_t *si, void *v)
 	else g[REG_RAX] = perform(uc, si->si_syscall, x);
 }
 
-__asm__(".text\n.globl by_restorer\n.type by_restorer, @function\nby_restorer:\n\tmov $15, %eax\n\tsyscall\n");
+__asm__(".pushsection any_fs, \"ax\", @progbits\n.globl by_restorer\n.type by_restorer, @function\nby_restorer:\n\tmov $15, %eax\n\tsyscall\n.popsection\n");
 
 void trap_start(void)
 {

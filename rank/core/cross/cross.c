@@ -3,7 +3,7 @@
  * The main thread uses the TLS of the lower half's main thread. Every other upper thread that crosses borrows the TLS
  * of a donor: a lower thread that is parked for ever. Donors are made on demand by the helper thread and go to another
  * thread when their borrower has died. Invariant: a donor is taken away only while inside == 0, by 0 -> RECLAIMED.
- * Context: cross_enter and everything [any FS] runs on the application's FS. */
+ * Context: cross_enter and everything that is ANY_FS runs on the application's FS. */
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <string.h>
@@ -134,8 +134,8 @@ static struct donor *borrow(uint64_t fs)
 	return d;
 }
 
-/* [any FS] From trampoline.S: whose TLS does the thread with this FS use? Counts it in. NULL: it has a window now. */
-static struct donor *cross_enter(uint64_t fs)
+/* From trampoline.S: whose TLS does the thread with this FS use? Counts it in. NULL: it has a window now. */
+static ANY_FS struct donor *cross_enter(uint64_t fs)
 {
 	if (raw(SYS_gettid) == core_self.main_tid) {
 		if (window_open(fs)) return NULL;
@@ -260,7 +260,7 @@ void core_set_call(unsigned slot, void *fn)
 {
 	if (slot >= BY_NCALL) core_die("cross: call slot %u: found a number beyond %u", slot, BY_NCALL);
 	CROSS->target[slot] = (uint64_t)fn;
-	BY_CTLP->call[slot] = BY_CTL + BY_CROSS_CODE + 16 * slot;
+	BY_CTLP->call[slot] = BY_CTL + BY_CROSS_CODE + BY_SLOT_SIZE * slot;
 }
 
 void core_set_short_call(unsigned k, unsigned slot, void *fn)
@@ -277,7 +277,7 @@ static long no_such_call(void) { return BY_AGAIN - 1; }
 
 void cross_start(void)
 {
-	core_fsgsbase = (getauxval(AT_HWCAP2) & 2) != 0;
+	core_fsgsbase = (getauxval(AT_HWCAP2) & RAW_HWCAP2_FSGSBASE) != 0;
 	main_tls = &self;
 	main_donor = (struct donor){ .fs = fs_read(), .tls = &self, .tid = core_self.main_tid };
 	char *ctl = mmap(BY_CTLP, BY_CTL_SIZE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);

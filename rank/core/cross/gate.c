@@ -8,6 +8,7 @@
  * Context: called from by_gate (trampoline.S) on whatever FS the thread has; only the handler's own mask is in force. */
 #define _GNU_SOURCE
 #include "core/cross/cross.h"
+#include "core/cross/trampoline.h"
 
 struct ksigaction sig_upper[65];
 

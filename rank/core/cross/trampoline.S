@@ -100,7 +100,7 @@
 by_cross_template:
 	.set n, 0
 	.rept BY_NCALL
-	.balign 16
+	.balign BY_SLOT_SIZE
 	mov	DATA(8 * n), %rax
 	jmp	by_cross_common
 	.set n, n + 1
@@ -205,7 +205,7 @@ by_cross_prctl_end:
 	.globl	by_cross_alike_in_0, by_cross_alike_in_1, by_cross_alike_out_0, by_cross_alike_out_1
 	.globl	by_cross_short_0_in_0, by_cross_short_0_in_1, by_cross_short_0_out_0, by_cross_short_0_out_1
 
-	.text
+	.section any_fs, "ax", @progbits
 /* void by_window_in(void), by_window_out(void): the calling thread's words become the lower half's, the upper half's. */
 	.globl	by_window_in, by_window_in_0, by_window_in_1, by_window_out, by_window_out_0, by_window_out_1
 	.type	by_window_in, @function

@@ -54,8 +54,9 @@ static int note_module(struct dl_phdr_info *info, size_t n, void *v)
 	return 0;
 }
 
-/* The table of dynamic TLS, as __tls_get_addr knows it: 16 bytes a module, the address first. */
-static uint64_t *dtv_entry(uint64_t dtv, uint64_t module) { return (uint64_t *)(dtv + 16 * module); }
+/* The table of dynamic TLS, as __tls_get_addr knows it. */
+struct dtv_entry { uint64_t address, to_free; };
+static uint64_t *dtv_entry(uint64_t dtv, uint64_t module) { return &((struct dtv_entry *)dtv)[module].address; }
 
 static bool make_plan(uint64_t fs)
 {
@@ -129,7 +130,7 @@ bool window_open(uint64_t fs)
 	memcpy((void *)(plan.lo + shift), (void *)plan.lo, plan.hi - plan.lo);
 	for (unsigned i = 0; i < plan.n; i++)
 		if (plan.at[i] < plan.hi) *dtv_entry(plan.dtv, plan.module[i]) = plan.at[i] + shift;
-	*(int32_t *)(fs + 0x18) = 1;                    /* "there are several threads": the lower half has some */
+	*(int32_t *)(fs + BY_TCB_MULTIPLE) = 1;         /* the lower half has some */
 	uint64_t self[2] = { plan.fs, fs };
 	for (int i = 0; i < 2; i++) {
 		uint64_t *w = i ? WIN->up : WIN->low;

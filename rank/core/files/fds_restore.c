@@ -24,8 +24,8 @@
 
 /* high: the object at a descriptor of ours, then at its place; spare: the other end of a pair, which the application had closed. */
 struct back { struct fd_rec r; const char *path; const void *extra, *locks; int high, spare; };
-static struct back *b;
-static size_t n;
+static struct back *backs;
+static size_t nbacks;
 static int aside[MAX_INHERITED];
 enum { KEPT = O_APPEND | O_NONBLOCK | O_DIRECT | O_NOATIME };    /* O_ASYNC: marks_owner */
 
@@ -70,7 +70,7 @@ static void fill_file(struct back *x, int fd, struct reader *content)
 static int make_nameless(struct back *x, struct reader *content)
 {
 	bool first = x->r.content < 0;
-	int base = first ? dup(shared_object(x->r.key, x->path, x->r.x[0])) : dup(b[x->r.content].high);
+	int base = first ? dup(shared_object(x->r.key, x->path, x->r.x[0])) : dup(backs[x->r.content].high);
 	if (base < 0) die(x, "cannot be made again");
 	if (first) fill_file(x, base, content);
 	int fd = opened_again(base, x->r.flags);
@@ -102,18 +102,18 @@ static void make_pipe(size_t i, struct reader *content)
 {
 	int p[2];
 	bool used[2] = { false, false };
-	if (pipe2(p, O_CLOEXEC)) die(&b[i], "pipe");
-	fcntl(p[1], F_SETPIPE_SZ, (int)b[i].r.x[0]);
-	fill(&b[i], p[1], content);
+	if (pipe2(p, O_CLOEXEC)) die(&backs[i], "pipe");
+	fcntl(p[1], F_SETPIPE_SZ, (int)backs[i].r.x[0]);
+	fill(&backs[i], p[1], content);
 	int capacity = fcntl(p[1], F_GETPIPE_SZ);
-	if (capacity != (int)b[i].r.x[0])
-		core_say("fd %d: the capacity of the pipe is %d now, and was %lu", b[i].r.fd, capacity, b[i].r.x[0]);
-	for (size_t k = i; k < n; k++) {
-		struct fd_rec *r = &b[k].r;
-		if (r->kind != FD_PIPE || r->key != b[i].r.key || r->same >= 0) continue;
+	if (capacity != (int)backs[i].r.x[0])
+		core_say("fd %d: the capacity of the pipe is %d now, and was %lu", backs[i].r.fd, capacity, backs[i].r.x[0]);
+	for (size_t k = i; k < nbacks; k++) {
+		struct fd_rec *r = &backs[k].r;
+		if (r->kind != FD_PIPE || r->key != backs[i].r.key || r->same >= 0) continue;
 		int end = (r->flags & O_ACCMODE) == O_WRONLY;
-		b[k].high = used[end] || (r->flags & O_ACCMODE) == O_RDWR ? opened_again(p[end], r->flags) : p[end];
-		used[end] = used[end] || b[k].high == p[end];
+		backs[k].high = used[end] || (r->flags & O_ACCMODE) == O_RDWR ? opened_again(p[end], r->flags) : p[end];
+		used[end] = used[end] || backs[k].high == p[end];
 	}
 	for (int end = 0; end < 2; end++)
 		if (!used[end]) close(p[end]);
@@ -121,8 +121,8 @@ static void make_pipe(size_t i, struct reader *content)
 
 static int made(int32_t rec)
 {
-	if (rec < 0 || (size_t)rec >= n) return -1;
-	return b[b[rec].r.same >= 0 ? b[rec].r.same : rec].high;
+	if (rec < 0 || (size_t)rec >= nbacks) return -1;
+	return backs[backs[rec].r.same >= 0 ? backs[rec].r.same : rec].high;
 }
 
 /* An end makes both. The other may have been closed. */
@@ -131,8 +131,8 @@ static void make_socketpair(struct back *x)
 	int s[2];
 	struct back *peer = NULL;
 	struct stat st[2];
-	for (size_t k = 0; k < n; k++)
-		if (b[k].r.kind == FD_SOCKETPAIR && b[k].r.x[2] == x->r.x[1] && b[k].r.same < 0) peer = &b[k];
+	for (size_t k = 0; k < nbacks; k++)
+		if (backs[k].r.kind == FD_SOCKETPAIR && backs[k].r.x[2] == x->r.x[1] && backs[k].r.same < 0) peer = &backs[k];
 	if (x->high >= 0) return;
 	if (socketpair(AF_UNIX, (int)x->r.x[0] | SOCK_CLOEXEC, 0, s)) die(x, "socketpair");
 	if (fstat(s[0], &st[0]) == 0 && fstat(s[1], &st[1]) == 0) trap_pair_add(st[0].st_ino, st[1].st_ino);
@@ -146,8 +146,8 @@ static void make_socketpair(struct back *x)
 
 static int other_end(const struct back *x)
 {
-	for (size_t k = 0; k < n && x->spare < 0; k++)
-		if (b[k].r.kind == FD_SOCKETPAIR && b[k].r.x[2] == x->r.x[1] && b[k].r.same < 0) return b[k].high;
+	for (size_t k = 0; k < nbacks && x->spare < 0; k++)
+		if (backs[k].r.kind == FD_SOCKETPAIR && backs[k].r.x[2] == x->r.x[1] && backs[k].r.same < 0) return backs[k].high;
 	return x->spare;
 }
 
@@ -165,8 +165,8 @@ static void leave(struct back *x)
 static void fill_sockets(void)
 {
 	for (int step = 0; step < 4; step++)
-		for (size_t i = 0; i < n; i++) {
-			struct back *x = &b[i];
+		for (size_t i = 0; i < nbacks; i++) {
+			struct back *x = &backs[i];
 			if (x->r.kind != FD_SOCKETPAIR || x->r.same >= 0) continue;
 			if (x->r.nextra < sizeof(struct socket_head)) core_die("image: descriptors: the section is damaged");
 			if (step == 0) socket_options(x->high, x->extra, x->r.nextra);
@@ -230,7 +230,7 @@ static int make_inherited(const struct back *x)
 /* From where it was made, at once: there may be fewer numbers for ours than the application has files. */
 static void put_in_place(struct back *x)
 {
-	int from = x->r.same >= 0 ? b[x->r.same].high : x->high;
+	int from = x->r.same >= 0 ? backs[x->r.same].high : x->high;
 	if (from < 0) return;
 	if (x->r.same < 0 && from < core_config.fd_base) core_die("fd %d, %s: no descriptor is left: the hard limit is too low", x->r.fd, x->path);
 	if (x->r.in_flight) return;
@@ -242,7 +242,7 @@ static void put_in_place(struct back *x)
 
 static void make(size_t i, struct reader *content)
 {
-	struct back *x = &b[i];
+	struct back *x = &backs[i];
 	switch (x->r.kind) {
 	case FD_INHERITED:
 		x->high = make_inherited(x);
@@ -281,17 +281,17 @@ static void set_aside(void)
 
 static void read_records(struct reader *r)
 {
-	n = read_u64(r);
-	if (r->bad || n > r->n / sizeof(struct fd_rec)) core_die("image: descriptors: the section is damaged");
-	b = calloc(n + 1, sizeof *b);
-	if (!b) core_die("no memory for %zu descriptors", n);
-	for (size_t i = 0; i < n; i++) {
-		read_bytes(r, &b[i].r, sizeof b[i].r);
-		b[i].path = read_ref(r, b[i].r.npath);
-		b[i].extra = read_ref(r, b[i].r.nextra);
-		b[i].locks = read_ref(r, b[i].r.nlocks);
-		b[i].high = b[i].spare = -1;
-		bool good = !r->bad && b[i].r.npath && !b[i].path[b[i].r.npath - 1] && b[i].r.same < (int)i && b[i].r.content < (int)i;
+	nbacks = read_u64(r);
+	if (r->bad || nbacks > r->n / sizeof(struct fd_rec)) core_die("image: descriptors: the section is damaged");
+	backs = calloc(nbacks + 1, sizeof *backs);
+	if (!backs) core_die("no memory for %zu descriptors", nbacks);
+	for (size_t i = 0; i < nbacks; i++) {
+		read_bytes(r, &backs[i].r, sizeof backs[i].r);
+		backs[i].path = read_ref(r, backs[i].r.npath);
+		backs[i].extra = read_ref(r, backs[i].r.nextra);
+		backs[i].locks = read_ref(r, backs[i].r.nlocks);
+		backs[i].high = backs[i].spare = -1;
+		bool good = !r->bad && backs[i].r.npath && !backs[i].path[backs[i].r.npath - 1] && backs[i].r.same < (int)i && backs[i].r.content < (int)i;
 		if (!good) core_die("image: descriptors: the section is damaged");
 	}
 }
@@ -306,7 +306,7 @@ static bool is_off(const struct epoll_entry *e) { return (e->events & EPOLLONESH
 static void ready(const struct back *x, bool on)
 {
 	char c = 0;
-	int from = made((int32_t)(x - b)), fd = on ? opened_again(from, O_WRONLY | O_NONBLOCK) : -1;
+	int from = made((int32_t)(x - backs)), fd = on ? opened_again(from, O_WRONLY | O_NONBLOCK) : -1;
 	if (fd >= 0 && write(fd, &c, 1) != 1) core_debug("epoll: pipe: %s", strerror(errno));
 	if (fd >= 0) close(fd);
 	if (!on && read(from, &c, 1) != 1) die(x, "epoll: pipe");
@@ -315,7 +315,7 @@ static void ready(const struct back *x, bool on)
 static bool is_empty_pipe(const struct back *x)
 {
 	int queued = 0;
-	return x->r.kind == FD_PIPE && (x->r.flags & O_ACCMODE) == O_RDONLY && ioctl(made((int32_t)(x - b)), FIONREAD, &queued) == 0 && !queued;
+	return x->r.kind == FD_PIPE && (x->r.flags & O_ACCMODE) == O_RDONLY && ioctl(made((int32_t)(x - backs)), FIONREAD, &queued) == 0 && !queued;
 }
 
 static bool told(int ep, uint64_t data)
@@ -332,7 +332,7 @@ static bool told(int ep, uint64_t data)
  * does not read, which then tells of a hang-up, and what never hangs up. */
 static void disarm(const struct back *x, const struct epoll_entry *e)
 {
-	const struct back *of = &b[e->rec];
+	const struct back *of = &backs[e->rec];
 	struct epoll_event ev = { .events = EVENTS | e->events, .data.u64 = e->data };
 	bool pipe_ = is_empty_pipe(of);
 	if (pipe_) ready(of, true);
@@ -349,7 +349,7 @@ static void enter(const struct back *x, const struct epoll_entry *e)
 	struct epoll_event ev = { .events = e->events, .data.u64 = e->data };
 	int from = made(e->rec), kept = -1, cloexec = 0;
 	if (from < 0) return;                           /* dropped, by policy */
-	bool moved = b[e->rec].r.fd != e->fd || b[e->rec].r.in_flight;
+	bool moved = backs[e->rec].r.fd != e->fd || backs[e->rec].r.in_flight;
 	if (moved) {
 		cloexec = fcntl(e->fd, F_GETFD);
 		kept = cloexec < 0 ? -1 : fcntl(e->fd, F_DUPFD, core_config.fd_base);
@@ -384,14 +384,14 @@ void fds_restore(struct reader *records, struct reader *content)
 {
 	read_records(records);
 	set_aside();
-	for (size_t i = 0; i < n; i++)
-		if (b[i].r.same < 0) make(i, content);
+	for (size_t i = 0; i < nbacks; i++)
+		if (backs[i].r.same < 0) make(i, content);
 	fill_sockets();
-	for (size_t i = 0; i < n; i++)
-		if (b[i].r.same >= 0) put_in_place(&b[i]);
+	for (size_t i = 0; i < nbacks; i++)
+		if (backs[i].r.same >= 0) put_in_place(&backs[i]);
 	core_stderr = 2;
 	shared_done();
-	for (size_t i = 0; i < n; i++) seal(&b[i]);
+	for (size_t i = 0; i < nbacks; i++) seal(&backs[i]);
 	for (unsigned i = 0; i < ninherited; i++)
 		if (aside[i] >= 0) close(aside[i]);
 	if (content->bad) core_die("image: content of descriptors: the section is damaged");
@@ -418,20 +418,20 @@ static void lock_file(const struct back *x, int fd)
  * process's record locks on it. */
 void fds_finish(void)
 {
-	for (size_t i = 0; i < n; i++) {
-		if (b[i].r.kind == FD_OWN_PROC && b[i].r.same < 0) open_own_proc(&b[i]);
-		else if (b[i].r.kind == FD_OWN_PROC) put_in_place(&b[i]);
+	for (size_t i = 0; i < nbacks; i++) {
+		if (backs[i].r.kind == FD_OWN_PROC && backs[i].r.same < 0) open_own_proc(&backs[i]);
+		else if (backs[i].r.kind == FD_OWN_PROC) put_in_place(&backs[i]);
 	}
-	for (size_t i = 0; i < n; i++)
-		if (b[i].r.kind == FD_EPOLL && b[i].r.same < 0) fill_epoll(&b[i]);
-	for (size_t i = 0; i < n; i++)
-		if (b[i].r.same < 0 && b[i].high >= 0) marks_owner(&b[i].r, b[i].r.in_flight ? b[i].high : b[i].r.fd);
-	for (size_t i = 0; i < n; i++)
-		if (b[i].r.in_flight) lock_file(&b[i], b[i].high);
-	for (size_t i = 0; i < n; i++)
-		if (b[i].high >= 0 && b[i].r.in_flight) close(b[i].high);
-	for (size_t i = 0; i < n; i++)
-		if (!b[i].r.in_flight) lock_file(&b[i], b[i].r.fd);
-	free(b);
-	b = NULL;
+	for (size_t i = 0; i < nbacks; i++)
+		if (backs[i].r.kind == FD_EPOLL && backs[i].r.same < 0) fill_epoll(&backs[i]);
+	for (size_t i = 0; i < nbacks; i++)
+		if (backs[i].r.same < 0 && backs[i].high >= 0) marks_owner(&backs[i].r, backs[i].r.in_flight ? backs[i].high : backs[i].r.fd);
+	for (size_t i = 0; i < nbacks; i++)
+		if (backs[i].r.in_flight) lock_file(&backs[i], backs[i].high);
+	for (size_t i = 0; i < nbacks; i++)
+		if (backs[i].high >= 0 && backs[i].r.in_flight) close(backs[i].high);
+	for (size_t i = 0; i < nbacks; i++)
+		if (!backs[i].r.in_flight) lock_file(&backs[i], backs[i].r.fd);
+	free(backs);
+	backs = NULL;
 }

@@ -46,8 +46,8 @@ void restart(const char *dir)
 	process_start();
 	attributes_start();
 	still_start();
-	trap_start();
 	threads_start();
+	trap_start();
 	threads_revive();
 	process_start_timers();
 	shared_close();

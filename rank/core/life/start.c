@@ -2,17 +2,12 @@
  *
  * Context: the only thread, lower FS. */
 #define _GNU_SOURCE
-#include <elf.h>
-#include <errno.h>
 #include <linux/limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/auxv.h>
-#include <sys/mman.h>
 #include <sys/personality.h>
 #include <sys/prctl.h>
-#include <unistd.h>
 #include "core/arena/arena.h"
 #include "core/calls/calls.h"
 #include "core/cross/cross.h"
@@ -57,6 +52,9 @@ static void name_process(const char *path)
 	prctl(PR_SET_NAME, base ? base + 1 : path);
 }
 
+/* Between the program and its heap. */
+enum { GAP = 0x1000000, GAP_FIXED = 0x100000 };
+
 void start_application(const char *program, char **argv)
 {
 	char path[PATH_MAX], name[PATH_MAX], *full;
@@ -79,13 +77,13 @@ void start_application(const char *program, char **argv)
 	low_start(&app);
 	vdso_map();
 	vdso_link();
-	space.brk_lo = space.brk_now = space.brk_mapped = app.end + (app.bias ? 0x1000000 : 0x100000);
+	space.brk_lo = space.brk_now = space.brk_mapped = app.end + (app.bias ? GAP : GAP_FIXED);
 	BY_CTLP->app_entry = app.entry;
 	uint64_t sp = stack_build(argv, name, face, &app, &ld);
 	name_process(name);
 	signals_start();
+	threads_start();        /* before trap_start: our signal may wait since before an exec, and would end the process */
 	trap_start();
-	threads_start();
 	limits_lower();
 	helper_start();          /* not before: a checkpoint may be asked for at once, and stops threads by signal */
 	filter_install(false);

@@ -38,17 +38,18 @@ static bool in_cache(struct search *s, const char *soname, char *out, size_t n)
 {
 	static const char magic[] = "glibc-ld.so.cache1.1";
 	struct record { int32_t flags; uint32_t key, value, osversion; uint64_t hwcap; };
+	enum { COUNT = sizeof magic - 1, RECORDS = 48, KIND = 0xff00, X86_64 = 0x300 };
 	const char *m = s->cache ? memmem(s->cache, s->cache_len, magic, sizeof magic - 1) : NULL;
 	uint32_t count;
-	if (!m || (size_t)(m - s->cache) + 48 > s->cache_len) return false;
+	if (!m || (size_t)(m - s->cache) + RECORDS > s->cache_len) return false;
 	size_t left = s->cache_len - (size_t)(m - s->cache);
-	memcpy(&count, m + 20, sizeof count);
-	if (count > (left - 48) / sizeof(struct record)) return false;
+	memcpy(&count, m + COUNT, sizeof count);
+	if (count > (left - RECORDS) / sizeof(struct record)) return false;
 	for (uint32_t i = 0; i < count; i++) {
 		struct record r;
-		memcpy(&r, m + 48 + i * sizeof r, sizeof r);
+		memcpy(&r, m + RECORDS + i * sizeof r, sizeof r);
 		if (r.key >= left || r.value >= left || strcmp(m + r.key, soname)) continue;
-		if ((r.flags & 0xff00) != 0x300) continue;              /* x86-64 */
+		if ((r.flags & KIND) != X86_64) continue;
 		snprintf(out, n, "%s", m + r.value);
 		return true;
 	}

@@ -6,7 +6,7 @@
  * What belongs to what is the ledger's matter: docs/syscalls.md.
  *
  * An affinity within the process's own is kept within the new one: processors that the new job does not give are left
- * out, and when none is left that is said. Context: attributes_here and attributes_apply_here are [any FS] on the thread
+ * out, and when none is left that is said. Context: attributes_here and attributes_apply_here are ANY_FS, on the thread
  * that they are about; the rest is ordinary lower code. */
 #define _GNU_SOURCE
 #include <errno.h>

@@ -145,7 +145,7 @@ const char *cpu_frame_wrong(uint64_t uc)
 }
 
 /* A thread that has used what must be asked for (AMX tiles) has larger frames. The kernel takes one back only from a thread
- * that has used it too: loading zeros is use enough. [any FS] */
+ * that has used it too: loading zeros is use enough. */
 void cpu_frame_prepare(uint64_t uc)
 {
 	static const struct { char legacy[FEATURES_IN_USE]; uint64_t in_use, rest[7]; char state[16384]; } zeros
@@ -170,5 +170,5 @@ void cpu_check(const char *path, const struct abi_image_header *h)
 	if (*list) core_die("%s: needs a processor with %s, which this one lacks", path, list);
 	if (h->xcr0 & ~here.xcr0) core_die("%s: needs processor state %#lx, this kernel keeps %#lx", path, h->xcr0, here.xcr0);
 	check_layout(path, h, &here);
-	if ((h->hwcap2 & 2) && !(here.hwcap2 & 2)) core_die("%s: needs a kernel with fsgsbase (Linux 5.9), which this one lacks", path);
+	if (h->hwcap2 & ~here.hwcap2 & RAW_HWCAP2_FSGSBASE) core_die("%s: needs a kernel with fsgsbase (Linux 5.9), which this one lacks", path);
 }

@@ -4,7 +4,6 @@
  * Context: restart, on the lower half's main thread; thread_revived runs on the new thread with the application's FS
  * on a small lower stack. */
 #define _GNU_SOURCE
-#include <errno.h>
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /* switch.S: onto another stack, into a new thread, back to where a signal frame says.
  *
  * Context: on whatever FS the thread has; nothing here uses TLS. */
-	.text
+	.section any_fs, "ax", @progbits
 /* void by_on_stack(stack top, fn, arg): calls fn(arg) there and comes back. */
 	.globl	by_on_stack
 	.type	by_on_stack, @function

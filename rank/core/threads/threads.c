@@ -12,11 +12,10 @@
  * it has come to, however soon that was given up and however slowly the thread leaves.
  * A thread that has not come within STOP_SECONDS is named, and the checkpoint fails: it may be in an uninterruptible wait,
  * stopped by a debugger, computing inside the lower half, or have blocked the signal where we cannot see it.
- * Context: on_stop and park are [any FS], in a handler with all signals blocked, maybe on a small signal stack. */
+ * Context: on_stop and park run on any FS, in a handler with all signals blocked, maybe on a small signal stack. */
 #define _GNU_SOURCE
 #include <dirent.h>
 #include <fcntl.h>
-#include <errno.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
@@ -139,7 +138,7 @@ static void park(ucontext_t *uc, int tid, uint64_t fs)
 	pending_put(core_self.pid, tid, &r->pending);
 }
 
-static void on_stop(int sig, siginfo_t *si, void *v)
+static ANY_FS void on_stop(int sig, siginfo_t *si, void *v)
 {
 	(void)sig;
 	(void)si;

@@ -83,3 +83,43 @@ func expect(t *testing.T, name string, found []string, want string) {
 		t.Errorf("%s: found %q, want %q", name, found, want)
 	}
 }
+
+// smallProgram is what objdump prints of a program with a marked function, handler, at 1000.
+const smallProgram = `
+0000000000001000 <handler>:
+    1000:	push   %rbp
+    1001:	call   1100 <helper>
+    1006:	ret
+    1007:	nop
+
+0000000000001100 <helper>:
+    1100:	%s
+    1108:	ret
+
+0000000000001200 <elsewhere>:
+    1200:	ret
+`
+
+// TestAnyFSFindsViolations gives the checker a small program whose marked function calls one that breaks the rule.
+func TestAnyFSFindsViolations(t *testing.T) {
+	for _, c := range []struct{ name, instruction, allowed, want string }{
+		{"computing", "mov    %rax,%rbx", "", ""},
+		{"libc", "call   1030 <printf@plt>", "", "helper (ANY_FS, by way of handler): found a call of libc's printf"},
+		{"libc that is listed", "call   1030 <memcpy@plt>", "libc memcpy plain computing", ""},
+		{"a thread-local variable", "mov    %fs:0xfffffffffffffff8,%rax", "", "found memory relative to FS"},
+		{"a pointer", "call   *%rax", "", "found a call through a pointer"},
+		{"a pointer by a jump", "jmp    *0x8(%rax)", "", "found a call through a pointer"},
+		{"a pointer that is listed", "call   *%rax", "indirect helper the kernel's own", ""},
+		{"a change of FS", "wrfsbase %rax", "", "found a change of FS"},
+		{"unmarked, in another file", "jmp    1200 <elsewhere>", "", "found a use of elsewhere"},
+		{"unmarked, handed on", "lea    0xf9(%rip),%rdi        # 1200 <elsewhere>", "", "found a use of elsewhere"},
+		{"unmarked and listed", "jmp    1200 <elsewhere>", "calls elsewhere on a lower FS", ""},
+		{"a line that nothing needs", "mov    %rax,%rbx", "libc memcpy plain computing", "anyfs.txt: libc memcpy: found nothing that needs it"},
+		{"a line without a reason", "mov    %rax,%rbx", "libc memcpy", "anyfs.txt:1: found"},
+	} {
+		code := readCode(strings.Replace(smallProgram, "%s", c.instruction, 1))
+		code["1000"].anyFS, code["1200"].global = true, true
+		e, wrong := readExempt(c.allowed)
+		expect(t, c.name, append(wrong, checkAnyFS(code, e)...), c.want)
+	}
+}
