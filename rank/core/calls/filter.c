@@ -21,7 +21,13 @@
 #include <unistd.h>
 #include "core/calls/calls.h"
 
-enum when { START, RESTART, LAZY, LOW, NOTE };
+enum when {
+	START,                  /* always */
+	RESTART,                /* the kernel's numbers of threads are not those that the application knows */
+	LAZY,                   /* memory that is dropped must read as zeros */
+	LOW,                    /* a new thread's first call, besides rseq: its code at low addresses is not taken yet */
+	NOTE,                   /* always, only to be noted */
+};
 enum take {
 	ALWAYS,
 	SET,                    /* argument is not 0 */
@@ -218,9 +224,9 @@ void filter_install(bool translate_tids)
 	jump(&p, BPF_JEQ, AUDIT_ARCH_X86_64, 1, 0);
 	to(&p, TO_ALLOW);
 	load(&p, offsetof(struct seccomp_data, nr));
-	used[RESTART] = translate_tids;                 /* the kernel's numbers are not those that the application knows */
-	used[LAZY] = translate_tids && core_config.lazy;        /* dropped memory must read as zeros */
-	used[LOW] = low_used();                         /* libc's first call in a new thread, besides rseq */
+	used[RESTART] = translate_tids;
+	used[LAZY] = translate_tids && core_config.lazy;
+	used[LOW] = low_used();
 	for (unsigned i = 0; i < NROWS; i++)
 		if (used[rows[i].when]) emit_row(&p, &rows[i]);
 	jump(&p, BPF_JGT, NEWEST_CALL, 1, 0);

@@ -24,6 +24,13 @@ static const struct span spans[] = {
 	{ 0x41555857, 0x53564d40 },
 	{ 0x53564d42, 0x59616d60 },
 	{ 0x59616d62, 0xffffffff },
+	{ 0, 0x1000 },
+	{ 0x1005, 0x1010 },
+	{ 0x1013, 0x1020 },
+	{ 0x1026, 0x2000 },
+	{ 0x2004, 0x4000 },
+	{ 0x4005, 0x5000 },
+	{ 0x5006, 0xffffffff },
 	{ 0xffffffff, 0xffffffff },
 };
 
@@ -100,18 +107,19 @@ static const struct row rows[] = {
 	{ 134, NOTE, ALWAYS, 0, 12, 0 }, /* uselib */
 	{ 154, NOTE, ALWAYS, 0, 12, 0 }, /* modify_ldt */
 	{ 157, NOTE, IN, 0, 12, 8 }, /* prctl */
-	{ 172, NOTE, ALWAYS, 0, 20, 0 }, /* iopl */
-	{ 173, NOTE, ALWAYS, 0, 20, 0 }, /* ioperm */
-	{ 248, NOTE, ALWAYS, 0, 20, 0 }, /* add_key */
-	{ 249, NOTE, ALWAYS, 0, 20, 0 }, /* request_key */
-	{ 250, NOTE, ALWAYS, 0, 20, 0 }, /* keyctl */
-	{ 330, NOTE, ALWAYS, 0, 20, 0 }, /* pkey_alloc */
-	{ 425, NOTE, ALWAYS, 0, 20, 0 }, /* io_uring_setup */
-	{ 427, NOTE, IN, 0, 20, 1 }, /* io_uring_register */
-	{ 446, NOTE, ALWAYS, 0, 21, 0 }, /* landlock_restrict_self */
-	{ 450, NOTE, ALWAYS, 0, 21, 0 }, /* set_mempolicy_home_node */
-	{ 453, NOTE, ALWAYS, 0, 21, 0 }, /* map_shadow_stack */
-	{ 460, NOTE, ALWAYS, 0, 21, 0 }, /* lsm_set_self_attr */
+	{ 158, NOTE, IN, 0, 20, 7 }, /* arch_prctl */
+	{ 172, NOTE, ALWAYS, 0, 27, 0 }, /* iopl */
+	{ 173, NOTE, ALWAYS, 0, 27, 0 }, /* ioperm */
+	{ 248, NOTE, ALWAYS, 0, 27, 0 }, /* add_key */
+	{ 249, NOTE, ALWAYS, 0, 27, 0 }, /* request_key */
+	{ 250, NOTE, ALWAYS, 0, 27, 0 }, /* keyctl */
+	{ 330, NOTE, ALWAYS, 0, 27, 0 }, /* pkey_alloc */
+	{ 425, NOTE, ALWAYS, 0, 27, 0 }, /* io_uring_setup */
+	{ 427, NOTE, IN, 0, 27, 1 }, /* io_uring_register */
+	{ 446, NOTE, ALWAYS, 0, 28, 0 }, /* landlock_restrict_self */
+	{ 450, NOTE, ALWAYS, 0, 28, 0 }, /* set_mempolicy_home_node */
+	{ 453, NOTE, ALWAYS, 0, 28, 0 }, /* map_shadow_stack */
+	{ 460, NOTE, ALWAYS, 0, 28, 0 }, /* lsm_set_self_attr */
 };
 
 static const struct noted noted[] = {
@@ -131,6 +139,13 @@ static const struct noted noted[] = {
 	{ 157, 0, 0x41555857, 0x53564d40, "prctl(others)", "something of a newer kernel" },
 	{ 157, 0, 0x53564d42, 0x59616d60, "prctl(others)", "something of a newer kernel" },
 	{ 157, 0, 0x59616d62, 0xffffffff, "prctl(others)", "something of a newer kernel" },
+	{ 158, 0, 0, 0x1000, "arch_prctl(others)", "something of a newer kernel" },
+	{ 158, 0, 0x1005, 0x1010, "arch_prctl(others)", "something of a newer kernel" },
+	{ 158, 0, 0x1013, 0x1020, "arch_prctl(others)", "something of a newer kernel" },
+	{ 158, 0, 0x1026, 0x2000, "arch_prctl(others)", "something of a newer kernel" },
+	{ 158, 0, 0x2004, 0x4000, "arch_prctl(others)", "something of a newer kernel" },
+	{ 158, 0, 0x4005, 0x5000, "arch_prctl(others)", "something of a newer kernel" },
+	{ 158, 0, 0x5006, 0xffffffff, "arch_prctl(others)", "something of a newer kernel" },
 	{ 172, -1, 0, 0, "iopl(2)", "access to I/O ports" },
 	{ 173, -1, 0, 0, "ioperm(2)", "access to I/O ports" },
 	{ 248, -1, 0, 0, "add_key(2)", "keys of its own" },

@@ -128,37 +128,37 @@ static const struct { const char *what, *line[NLINES]; } identity[] = {
 	{ "a shadow stack", { "x86_Thread_features:" } },
 };
 enum { NIDENTITY = sizeof identity / sizeof *identity };
-struct identity { char text[NIDENTITY][1024], context[256]; };
+struct identity { uint32_t sum[NIDENTITY], context; };          /* checksums */
 static struct identity start_identity;
 
-static void take_line(struct identity *out, const char *line)
+static void take_line(struct identity *out, const char *line, size_t n)
 {
 	for (unsigned i = 0; i < NIDENTITY; i++)
-		for (unsigned k = 0; k < NLINES && identity[i].line[k]; k++) {
-			size_t at = strlen(out->text[i]);
-			if (!strncmp(line, identity[i].line[k], strlen(identity[i].line[k])) && at < sizeof out->text[i])
-				snprintf(out->text[i] + at, sizeof out->text[i] - at, "%s\n", line);
-		}
+		for (unsigned k = 0; k < NLINES && identity[i].line[k]; k++)
+			if (!strncmp(line, identity[i].line[k], strlen(identity[i].line[k]))) out->sum[i] = crc32c(out->sum[i], line, n);
+}
+
+/* What is compared with the start must not depend on memory that may be missing at one of the two times. */
+static size_t read_text(int tid, const char *file, char *out, size_t n)
+{
+	char path[64];
+	snprintf(path, sizeof path, "/proc/self/task/%d/%s", tid, file);
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	size_t at = 0;
+	for (ssize_t k; fd >= 0 && (k = read(fd, out + at, n - 1 - at)) > 0; ) at += (size_t)k;
+	if (fd >= 0) close(fd);
+	out[at] = 0;
+	return at;
 }
 
 /* False: the thread has ended. */
 static bool identity_of(int tid, struct identity *out)
 {
-	char path[64];
-	snprintf(path, sizeof path, "/proc/self/task/%d/status", tid);
-	char *text = slurp(path, NULL);
-	*out = (struct identity){ 0 };
-	for (char *l = text, *next; l && *l; l = next) {
-		next = l + strcspn(l, "\n");
-		if (*next) *next++ = 0;
-		take_line(out, l);
-	}
-	bool there = text && *text;
-	free(text);
-	snprintf(path, sizeof path, "/proc/self/task/%d/attr/current", tid);
-	text = slurp(path, NULL);
-	snprintf(out->context, sizeof out->context, "%s", text ? text : "");
-	free(text);
+	static char text[65536];
+	out->context = crc32c(0, text, read_text(tid, "attr/current", text, sizeof text));
+	memset(out->sum, 0, sizeof out->sum);
+	bool there = read_text(tid, "status", text, sizeof text) > 0;
+	for (char *l = text; *l; l += strcspn(l, "\n"), l += *l == '\n') take_line(out, l, strcspn(l, "\n"));
 	return there;
 }
 
@@ -239,11 +239,11 @@ static void inspect_spaces(int tid, struct buf *refusals, unsigned *n)
 
 static void inspect_thread(int tid, struct buf *refusals, unsigned *n)
 {
-	static struct identity now;
+	struct identity now;
 	if (!identity_of(tid, &now)) return;
 	for (unsigned i = 0; i < NIDENTITY; i++)
-		if (strcmp(now.text[i], start_identity.text[i])) refuse(refusals, n, tid, identity[i].what);
-	if (strcmp(now.context, start_identity.context)) refuse(refusals, n, tid, "another security context than at the program's start");
+		if (now.sum[i] != start_identity.sum[i]) refuse(refusals, n, tid, identity[i].what);
+	if (now.context != start_identity.context) refuse(refusals, n, tid, "another security context than at the program's start");
 }
 
 void attributes_inspect(struct buf *refusals, unsigned *n)
