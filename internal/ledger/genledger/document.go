@@ -24,7 +24,7 @@ time starts again; controlling terminal, cgroup and autogroup are the new job's.
 
 [descriptors.md](descriptors.md) has the kinds of descriptors, which most calls only make or use. Files are those of
 ` + "`rank/core`" + `, programs those of ` + "`test/apps`" + `. Not looked at are calls by ` + "`int 0x80`" + `.
-Notes end when the rank becomes another program (execve): what that one finds counts as natural.
+Where a rank becomes another program (execve), what the first one found counts as natural, and notes go on.
 
 | | calls | options |
 |---|---|---|

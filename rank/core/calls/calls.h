@@ -24,7 +24,7 @@ bool trap_dir_watched(uint64_t key);                            /* F_NOTIFY, whi
 ANY_FS void trap_unpass(ucontext_t *uc);                        /* back to where the call was trapped, if need be */
 ANY_FS long pi_futex(ucontext_t *uc, const uint64_t *x);        /* pi.c: after a restart */
 
-/* -- calls that make what nobody can see afterwards (noted.c); notes lie at BY_NOTES, and end with the process -- */
+/* -- calls that make what nobody can see afterwards (noted.c); notes lie at BY_NOTES -- */
 struct note {
 	volatile uint32_t state;        /* NOTE_THERE: the rest counts */
 	int32_t nr;
@@ -37,6 +37,8 @@ struct note {
 };
 enum { NOTE_FREE, NOTE_TAKEN, NOTE_THERE, NNOTES = BY_NOTES_SIZE / sizeof(struct note), NOTE_OF_MANY = -1 };
 #define NOTES ((struct note *)(BY_CTL + BY_NOTES))
+void noted_start(void);                                         /* what the program before has told */
+ANY_FS void noted_tell(void);                                   /* the next one */
 ANY_FS struct note *noted_begin(long nr, uint32_t option, const uint64_t *x);
 ANY_FS void noted_not_begun(struct note *n);                    /* after all */
 ANY_FS bool noted_made(int nr);                                 /* somebody has called it, and it has not failed */
@@ -62,7 +64,7 @@ void low_again(void);
 /* -- the next program (exec.c), and what it inherits (inherited.c) -- */
 void exec_prepare(char **environment);                          /* our part of the environment, for the next program */
 ANY_FS bool exec_at(long dir, uint64_t *path, uint64_t flags);  /* execveat is an execve of this path; false: leave it */
-void exec_keep(const char *variable);                           /* one more */
+void exec_keep(char *variable);                                 /* one more; it stays where it is, and may change */
 ANY_FS void exec_redirect(uint64_t *path, uint64_t *argv, uint64_t *envp);
 /* flags: F_GETFL at the start; own: those of SET_LATER that are the application's, whatever they were. */
 struct inherited { int fd; uint64_t key; uint32_t mode, flags, own; };

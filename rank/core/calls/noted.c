@@ -5,8 +5,11 @@
  * notes lie at a fixed address, in the control block; they are in no image, for what they are about is not either.
  * A note belongs to one call, option and thread, and to one object where the call asks for objects. Only its thread takes it
  * back for another, when nothing has come of it. The last one is for all that has no room.
- * Context: ANY_FS; noted_begin in the SIGSYS handler. */
+ * Of a rank that becomes another program the next one is told.
+ * Context: ANY_FS, in the SIGSYS handler; noted_start at start. */
 #include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <sys/ipc.h>
 #include <sys/msg.h>
 #include <sys/sem.h>
@@ -75,4 +78,39 @@ bool noted_made(int nr)
 	for (struct note *n = NOTES; n < NOTES + NNOTES; n++)
 		if (n->state == NOTE_THERE && (n->nr == nr || n->nr == NOTE_OF_MANY) && (n->done || n->back != n->begun)) return true;
 	return false;
+}
+
+/* -- across an exec ---------------------------------------------------------------------------------------------------------- */
+
+enum { NDIGITS = 8, NNUMBERS = 5, HEAD = sizeof "BYSSUS_NOTED=" - 1 };
+static char told[HEAD + NNOTES * NNUMBERS * NDIGITS + 1] = "BYSSUS_NOTED=";
+
+/* What belongs to the memory of the program, or to how it calls, ends with it. */
+static bool outlives_exec(const struct note *n)
+{
+	enum { SET_MM = 35, SET_DISPATCH = 59, MAP_SHADOW_STACK = 453 };
+	if (n->nr == SYS_prctl) return n->option != SET_MM && n->option != SET_DISPATCH;
+	return n->nr != SYS_uselib && n->nr != MAP_SHADOW_STACK;
+}
+
+void noted_tell(void)
+{
+	char *at = told + HEAD;
+	for (const struct note *n = NOTES; n < NOTES + NNOTES; n++) {
+		const uint32_t v[NNUMBERS] = { (uint32_t)n->nr, n->option, (uint32_t)n->tid, (uint32_t)n->result, n->value };
+		if (n->state != NOTE_THERE || nothing_came(n) || !outlives_exec(n)) continue;
+		for (int i = 0; i < NNUMBERS; i++)
+			for (int shift = 4 * (NDIGITS - 1); shift >= 0; shift -= 4) *at++ = "0123456789abcdef"[v[i] >> shift & 15];
+	}
+	*at = 0;
+}
+
+void noted_start(void)
+{
+	const char *s = getenv("BYSSUS_NOTED");
+	uint32_t v[NNUMBERS];
+	struct note *n = NOTES;
+	for (; s && n < NOTES + NNOTES && sscanf(s, "%8x%8x%8x%8x%8x", &v[0], &v[1], &v[2], &v[3], &v[4]) == NNUMBERS; s += NNUMBERS * NDIGITS)
+		*n++ = (struct note){ NOTE_THERE, (int32_t)v[0], v[1], (int32_t)v[2], 1, 1, 1, (int32_t)v[3], v[4], 0 };
+	exec_keep(told);
 }

@@ -120,7 +120,7 @@ static void look_at_process(struct process_attributes *p)
 }
 
 /* Lines of a thread's status by what they say, and what it is when they are others than at the start. */
-enum { NLINES = 8 };
+enum { NLINES = 8, USER = 0, SECCOMP = 1 };
 static const struct { const char *what, *line[NLINES]; } identity[] = {
 	{ "another user, group or set of capabilities than at the program's start",
 	  { "Uid:", "Gid:", "Groups:", "CapInh:", "CapPrm:", "CapEff:", "CapBnd:", "CapAmb:" } },
@@ -162,6 +162,14 @@ static bool identity_of(int tid, struct identity *out)
 	return there;
 }
 
+static uint64_t filters_here(void)
+{
+	char *text = slurp("/proc/thread-self/status", NULL);
+	uint64_t n = text ? status_field(text, "Seccomp_filters", 10) : 0;
+	free(text);
+	return n;
+}
+
 /* Of addresses with tags in their upper bits: which bits count. */
 static uint64_t untag_mask(void)
 {
@@ -185,24 +193,60 @@ static uint64_t space_of(unsigned i, int tid)
 	return stat(path, &st) ? 0 : st.st_ino ^ (uint64_t)st.st_dev << 40;
 }
 
+/* Who the first program was, and where. Each one has a filter of ours more than the one before. */
+static struct { uint32_t user, context; uint64_t filters, space[NSPACES + 1]; } first;
+
 /* A program that becomes another one (nice, taskset, a shell with ulimit) has changed what the next one finds: natural is
  * still what the first one found. It is told in the environment, as digits; told of another length, it counts for nothing. */
-static void natural_across_exec(void)
+struct part { unsigned char *p; size_t n; };
+enum { NPARTS = 4, LONGEST_NATURAL = 16 + 2 * (sizeof start + sizeof natural + sizeof first + 512) };
+
+static void parts(struct part *part)
+{
+	part[0] = (struct part){ (void *)&start, sizeof start };
+	part[1] = (struct part){ (void *)&natural, sizeof natural };
+	part[2] = (struct part){ (void *)&first, sizeof first };
+	part[3].p = process_natural(&part[3].n);
+}
+
+static bool hear_of_first(void)
 {
 	const char *told = getenv("BYSSUS_NATURAL");
-	struct { unsigned char *p; size_t n; } part[] = { { (void *)&start, sizeof start }, { (void *)&natural, sizeof natural }, { NULL, 0 } };
-	static char s[16 + 2 * (sizeof start + sizeof natural + 512)] = "BYSSUS_NATURAL=";
-	size_t total = 0, at = strlen(s), from = 0;
-	part[2].p = process_natural(&part[2].n);
-	for (int i = 0; i < 3; i++) total += part[i].n;
-	bool known = told && strlen(told) == 2 * total && at + 2 * total < sizeof s;
-	for (int i = 0; i < 3; i++)
-		for (size_t k = 0; k < part[i].n && at + 3 < sizeof s; k++, at += 2, from += 2) {
+	struct part part[NPARTS];
+	size_t total = 0;
+	parts(part);
+	for (int i = 0; i < NPARTS; i++) total += part[i].n;
+	if (!told || strlen(told) != 2 * total) return false;
+	for (int i = 0; i < NPARTS; i++)
+		for (size_t k = 0; k < part[i].n; k++, told += 2) {
 			unsigned v;
-			if (known && sscanf(told + from, "%2x", &v) == 1) part[i].p[k] = (unsigned char)v;
-			snprintf(s + at, 3, "%02x", part[i].p[k]);
+			if (sscanf(told, "%2x", &v) == 1) part[i].p[k] = (unsigned char)v;
 		}
+	return true;
+}
+
+static void tell_of_first(void)
+{
+	static char s[LONGEST_NATURAL] = "BYSSUS_NATURAL=";
+	struct part part[NPARTS];
+	size_t at = strlen("BYSSUS_NATURAL=");
+	parts(part);
+	for (int i = 0; i < NPARTS; i++)
+		for (size_t k = 0; k < part[i].n && at + 3 < sizeof s; k++, at += 2) snprintf(s + at, 3, "%02x", part[i].p[k]);
 	exec_keep(s);
+}
+
+static void natural_across_exec(void)
+{
+	uint64_t filters = first.filters;
+	if (hear_of_first()) {
+		bool others = filters && filters != ++first.filters;    /* between ours: no thread is as the first was */
+		start_identity.sum[USER] = first.user;
+		start_identity.context = first.context;
+		if (others) start_identity.sum[SECCOMP] ^= 1;
+		memcpy(space_start, first.space, sizeof space_start);
+	}
+	tell_of_first();
 }
 
 void attributes_start(void)
@@ -217,6 +261,10 @@ void attributes_start(void)
 	identity_of(core_self.main_tid, &start_identity);
 	start_mask = untag_mask();
 	for (unsigned i = 0; i <= NSPACES; i++) space_start[i] = space_of(i, core_self.main_tid);
+	first.user = start_identity.sum[USER];
+	first.context = start_identity.context;
+	first.filters = filters_here();
+	memcpy(first.space, space_start, sizeof first.space);
 	natural_across_exec();
 }
 
