@@ -25,7 +25,7 @@
 #define BY_STACK_LIMIT (16UL << 40)
 #define BY_SAVED_LO   0x000000010000      /* first saved address (ET_EXEC programs lie low) */
 #define BY_CTL        0x100000000000      /* struct by_ctl; not saved */
-#define BY_CTL_SIZE   0x12000
+#define BY_CTL_SIZE   0x13000
 #define BY_VDSO       0x100000100000      /* stand-in vDSO, 4 pages, saved: */
 #define BY_GATE       (BY_VDSO + 0x2000)  /*   signal gate code */
 #define BY_ENTRY      (BY_VDSO + 0x3000)  /*   entry stub: AT_ENTRY points here */
@@ -44,19 +44,26 @@
 
 #define BY_PASS       (BY_GATE + 0x800)   /*   one system call that the filter lets pass (trap.c) */
 #define BY_PI         (BY_GATE + 0x900)   /*   waits for a futex and makes the call before it again (pi.c) */
+#define BY_NOTED      (BY_GATE + 0x980)   /*   one system call whose outcome goes into a note (noted.c) */
 #define BY_VPARK      (BY_GATE + 0xa00)   /*   vDSO functions that park before they read, BY_VPARK_SIZE apart */
 #define BY_VPARK_SIZE 64
 #define BY_NVDSO      5
 #define BY_PASS_FRAME 256                 /*   what it takes from the stack: red zone, return address, operands */
 #define BY_PASS_NR    4                   /*   the word there that is the number of the call */
+#define BY_PASS_NOTE  5                   /*   the word that is the address of the note */
 
 /* Crossing code and its data, in the control block: trampolines at addresses that never change, so that a pointer
  * which upper code holds in a register while it is stopped is still right after a restart. */
 #define BY_CROSS_DATA 0x2000              /* from BY_CTL */
 #define BY_CROSS_CODE 0x4000
 #define BY_SLOT_SIZE  16                  /* of the trampoline of a slot: that of slot n is at BY_CROSS_CODE + BY_SLOT_SIZE * n */
-#define BY_CLIENT     0x10000             /* the rest is the client's: it writes there what upper code reads */
-#define BY_CLIENT_SIZE (BY_CTL_SIZE - BY_CLIENT)
+#define BY_CLIENT     0x10000             /* the client's: it writes there what upper code reads */
+#define BY_CLIENT_SIZE 0x2000
+#define BY_NOTES      0x12000             /* struct note: saved code counts in them */
+#define BY_NOTES_SIZE 0x1000
+#define BY_NOTE_BACK  20                  /* fields of a note */
+#define BY_NOTE_DONE  24
+#define BY_NOTE_RESULT 28
 
 #define BY_SIG        62                  /* the checkpoint signal (SIGRTMIN+28): reserved, hidden from the application */
 #define BY_NCALL      768                 /* call slots */

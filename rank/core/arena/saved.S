@@ -30,6 +30,19 @@ by_pass_code:
 	lea	BY_PASS_FRAME(%rsp), %rsp
 	jmp	*%rcx
 by_pass_end:
+	.globl	by_noted_code, by_noted_end
+by_noted_code:                  /* frame: as above, and the note. What fails has done nothing */
+	syscall
+	mov	8 * BY_PASS_NOTE(%rsp), %rcx
+	cmp	$-4095, %rax
+	jae	1f
+	mov	%eax, BY_NOTE_RESULT(%rcx)
+	lock incl BY_NOTE_DONE(%rcx)
+1:	lock incl BY_NOTE_BACK(%rcx)
+	mov	(%rsp), %rcx
+	lea	BY_PASS_FRAME(%rsp), %rsp
+	jmp	*%rcx
+by_noted_end:
 by_entry_code:
 	push	%rdx                    /* ld.so's function for the end of the process */
 	lea	8(%rsp), %rdi

@@ -27,6 +27,7 @@ void vdso_map(void)
 		if (p[i].p_type == PT_LOAD) memcpy(b + p[i].p_vaddr, by_vdso_blob + p[i].p_offset, p[i].p_filesz);
 	memcpy(b + (BY_PASS - BY_VDSO), by_pass_code, (size_t)(by_pass_end - by_pass_code));
 	memcpy(b + (BY_PI - BY_VDSO), by_pi_code, (size_t)(by_pi_end - by_pi_code));
+	memcpy(b + (BY_NOTED - BY_VDSO), by_noted_code, (size_t)(by_noted_end - by_noted_code));
 	memcpy(b + (BY_VPARK - BY_VDSO), by_vpark_code, (size_t)(by_vpark_end - by_vpark_code));
 	memcpy(b + (BY_ENTRY - BY_VDSO), by_entry_code, (size_t)(by_entry_end - by_entry_code));
 	mprotect(b, VDSO_SIZE, PROT_READ | PROT_EXEC);

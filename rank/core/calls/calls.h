@@ -13,6 +13,9 @@
 enum { FILTER_MARK = 0xb5 };                                    /* si_errno of what our filter traps: the application may have its own */
 void filter_install(bool translate_tids);
 ANY_FS bool filter_wants(long nr, const uint64_t *x);           /* would it trap this call from the arena? */
+ANY_FS bool filter_notes(long nr, const uint64_t *x, uint32_t *option);  /* if it does: only to have it noted; 0 where it has no options */
+ANY_FS const char *filter_name(long nr);
+void filter_describe(long nr, uint32_t option, const char **call, const char **state);   /* of what is noted */
 void trap_start(void);                                          /* installs the SIGSYS handler, and unblocks our signals: the handler of BY_SIG is there */
 ANY_FS void trap_pair_add(uint64_t a, uint64_t b);              /* socket pairs the application has made */
 uint64_t trap_pair_of(uint64_t inode);
@@ -20,6 +23,26 @@ bool trap_timers_made(void);                                    /* by this proce
 bool trap_dir_watched(uint64_t key);                            /* F_NOTIFY, which cannot be seen afterwards */
 ANY_FS void trap_unpass(ucontext_t *uc);                        /* back to where the call was trapped, if need be */
 ANY_FS long pi_futex(ucontext_t *uc, const uint64_t *x);        /* pi.c: after a restart */
+
+/* -- calls that make what nobody can see afterwards (noted.c); notes lie at BY_NOTES -- */
+struct note {
+	volatile uint32_t state;        /* NOTE_THERE: the rest counts */
+	int32_t nr;
+	uint32_t option;
+	int32_t tid;                    /* who has called, by the kernel's number */
+	volatile uint32_t begun, back, done;    /* how often: called, returned, succeeded */
+	volatile int32_t result;        /* of the last that succeeded */
+	volatile uint32_t value;        /* the argument behind the option, of the last */
+	uint32_t pad;
+};
+enum { NOTE_FREE, NOTE_TAKEN, NOTE_THERE, NNOTES = BY_NOTES_SIZE / sizeof(struct note), NOTE_OF_MANY = -1 };
+#define NOTES ((struct note *)(BY_CTL + BY_NOTES))
+void noted_start(void);                                         /* what the program before has told */
+ANY_FS void noted_tell(void);                                   /* the next one */
+ANY_FS struct note *noted_begin(long nr, uint32_t option, const uint64_t *x);
+ANY_FS void noted_not_begun(struct note *n);                    /* after all */
+ANY_FS bool noted_made(int nr);                                 /* somebody has called it, and it has not failed */
+ANY_FS bool noted_object_there(const struct note *n);           /* the System V object that it has asked for */
 
 /* -- calls that a signal broke off (again.c) -- */
 struct in_call { int tid; long nr; uint64_t arg[6], sp, pc; };
@@ -41,7 +64,7 @@ void low_again(void);
 /* -- the next program (exec.c), and what it inherits (inherited.c) -- */
 void exec_prepare(char **environment);                          /* our part of the environment, for the next program */
 ANY_FS bool exec_at(long dir, uint64_t *path, uint64_t flags);  /* execveat is an execve of this path; false: leave it */
-void exec_keep(const char *variable);                           /* one more */
+void exec_keep(char *variable);                                 /* one more; it stays where it is, and may change */
 ANY_FS void exec_redirect(uint64_t *path, uint64_t *argv, uint64_t *envp);
 /* flags: F_GETFL at the start; own: those of SET_LATER that are the application's, whatever they were. */
 struct inherited { int fd; uint64_t key; uint32_t mode, flags, own; };
@@ -55,6 +78,8 @@ void inherited_describe(char *s);                               /* for the next 
 void lazy_maps(dev_t dev, ino_t inode);                         /* memory may be this file's, which is of the image */
 ANY_FS bool lazy_is_image(unsigned major, unsigned minor, uint64_t inode);
 ANY_FS long lazy_madvise(uint64_t addr, uint64_t len, int advice);
+struct iovec;
+ANY_FS long lazy_process_madvise(int pidfd, const struct iovec *v, uint64_t n, int advice, uint64_t flags);
 ANY_FS long lazy_mremap(uint64_t old, uint64_t oldlen, uint64_t newlen, long flags, uint64_t to);
 
 /* -- signals (signals.c) -- */

@@ -28,7 +28,10 @@ static void keep(const char *s)
 	if (nours < MAX_OURS) ours[nours++] = strdup(s);
 }
 
-void exec_keep(const char *s) { keep(s); }
+void exec_keep(char *s)
+{
+	if (nours < MAX_OURS) ours[nours++] = s;
+}
 
 void exec_prepare(char **environment)
 {
@@ -36,7 +39,7 @@ void exec_prepare(char **environment)
 	rank_path[n > 0 ? n : 0] = 0;
 	for (char **e = environment; *e; e++) {
 		bool once = !strncmp(*e, "BYSSUS_LAYOUT=", 14) || !strncmp(*e, "BYSSUS_INHERITED=", 17) ||
-			!strncmp(*e, "BYSSUS_NATURAL=", 15);
+			!strncmp(*e, "BYSSUS_NATURAL=", 15) || !strncmp(*e, "BYSSUS_NOTED=", 13) || !strncmp(*e, "BYSSUS_START=", 13);
 		if (!strncmp(*e, "BYSSUS_", 7) && !once) keep(*e);
 	}
 	char list[MAX_INHERITED * 60];
@@ -129,6 +132,7 @@ void exec_redirect(uint64_t *path, uint64_t *argv, uint64_t *envp)
 	const char **av = (const char **)*argv, **ev = (const char **)*envp;
 	size_t na = 0, ne = 0, k = 0;
 	if (core_is_rank() != 1 || !can_live_here((const char *)*path)) return;
+	noted_tell();
 	while (av && av[na]) na++;
 	while (ev && ev[ne]) ne++;
 	size_t bytes = PAGE_UP((na + 4 + ne + nours + 2) * sizeof(char *));

@@ -9,6 +9,7 @@
 #include <fcntl.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/uio.h>
 #include <sys/sysmacros.h>
 #include "core/arena/arena.h"
 #include "core/calls/calls.h"
@@ -116,11 +117,30 @@ static long own_range(uint64_t addr, uint64_t len, bool keep)
 	return r;
 }
 
+static bool drops(int advice) { return advice == MADV_DONTNEED || advice == MADV_DONTNEED_LOCKED_ || advice == MADV_FREE; }
+
 long lazy_madvise(uint64_t addr, uint64_t len, int advice)
 {
-	bool drops = advice == MADV_DONTNEED || advice == MADV_DONTNEED_LOCKED_ || advice == MADV_FREE;
-	long r = drops ? own_range(addr, len, false) : 0;
+	long r = drops(advice) ? own_range(addr, len, false) : 0;
 	return r < 0 ? r : raw(SYS_madvise, addr, len, advice);
+}
+
+/* This process, by a descriptor or by what stands for oneself. Kernels that do not tell do not let a process drop memory so. */
+static bool is_self(int pidfd)
+{
+	enum { SELF_THREAD = -10000, SELF = -10001 };
+	static const unsigned long GET_INFO = 0xc040ff0b;
+	struct { uint64_t mask, cgroup; uint32_t pid, tgid, rest[10]; } info = { 0 };
+	_Static_assert(sizeof info == 64, "PIDFD_GET_INFO");
+	return pidfd == SELF || pidfd == SELF_THREAD || (raw(SYS_ioctl, pidfd, GET_INFO, &info) == 0 && (int)info.tgid == core_self.pid);
+}
+
+long lazy_process_madvise(int pidfd, const struct iovec *v, uint64_t n, int advice, uint64_t flags)
+{
+	enum { MOST = 1024 };
+	for (uint64_t i = 0; drops(advice) && n <= MOST && is_self(pidfd) && i < n; i++)
+		own_range((uint64_t)v[i].iov_base, v[i].iov_len, false);
+	return raw(SYS_process_madvise, pidfd, v, n, advice, flags);
 }
 
 long lazy_mremap(uint64_t old, uint64_t oldlen, uint64_t newlen, long flags, uint64_t to)

@@ -276,12 +276,25 @@ static long do_clock_nanosleep(ucontext_t *uc)
 	return SYS_clock_nanosleep;
 }
 
+/* The code at BY_NOTED tells the note what has come of it. A child's calls are its own affair. */
+static long do_noted(ucontext_t *uc, long nr, uint32_t option, const uint64_t *x)
+{
+	uint64_t *f = pass(uc);
+	f[BY_PASS_NR] = (uint64_t)nr;
+	if (core_is_rank() != 1) return nr;
+	f[BY_PASS_NOTE] = (uint64_t)noted_begin(nr, option, x);
+	uc->uc_mcontext.gregs[REG_RIP] = BY_NOTED;
+	return nr;
+}
+
+/* Only where the call is to be made for the first time. */
 void trap_unpass(ucontext_t *uc)
 {
 	regs g = uc->uc_mcontext.gregs;
-	if ((uint64_t)g[REG_RIP] != BY_PASS || g[REG_RAX] != SYS_clock_nanosleep) return;
-	uint64_t *f = (uint64_t *)g[REG_RSP];
-	g[REG_RDI] = (greg_t)f[1];
+	uint64_t pc = (uint64_t)g[REG_RIP], *f = (uint64_t *)g[REG_RSP];
+	if (pc == BY_PASS && g[REG_RAX] == SYS_clock_nanosleep) g[REG_RDI] = (greg_t)f[1];
+	else if (pc == BY_NOTED && (uint64_t)g[REG_RAX] == f[BY_PASS_NR]) noted_not_begun((struct note *)f[BY_PASS_NOTE]);
+	else return;
 	g[REG_RIP] = (greg_t)f[0] - 2;
 	g[REG_RSP] += BY_PASS_FRAME;
 }
@@ -390,6 +403,7 @@ static bool bad_operands(long nr, const uint64_t *x)
 	case SYS_readlink:
 	case SYS_execve: return bad(x[0]);
 	case SYS_readlinkat:
+	case SYS_process_madvise:
 	case SYS_execveat: return bad(x[1]);
 	case SYS_timer_create: return bad_or_null(x[1]);
 	default: return false;
@@ -399,12 +413,15 @@ static bool bad_operands(long nr, const uint64_t *x)
 /* Returns what the interrupted code finds in rax. */
 static long perform(ucontext_t *uc, long nr, const uint64_t *x)
 {
+	uint32_t option;
+	if (filter_notes(nr, x, &option)) return do_noted(uc, nr, option, x);
 	if (bad_operands(nr, x)) return -EFAULT;
 	switch (nr) {
 	case SYS_mmap: return space_mmap(x[0], x[1], (long)x[2], (int)x[3], (int)x[4], x[5]);
 	case SYS_brk: return space_brk(x[0]);
 	case SYS_mremap: return lazy_mremap(x[0], x[1], x[2], (long)x[3], x[4]);
 	case SYS_madvise: return lazy_madvise(x[0], x[1], (int)x[2]);
+	case SYS_process_madvise: return lazy_process_madvise((int)x[0], (const struct iovec *)x[1], x[2], (int)x[3], x[4]);
 	case SYS_shmat: return space_shmat((long)(int)x[0], x[1], (long)(int)x[2]);
 	case SYS_rt_sigprocmask: return do_sigprocmask(uc, (int)x[0], (const uint64_t *)x[1], (uint64_t *)x[2], x[3]);
 	case SYS_rt_sigaction:
@@ -463,7 +480,7 @@ static void from_low(siginfo_t *si, ucontext_t *uc, const uint64_t *x)
 	}
 }
 
-/* SIGSYS that somebody sent, or that a filter of the application's own raised. */
+/* SIGSYS that somebody sent, or that a filter or a dispatch of the application's own raised. */
 static void foreign_sigsys(siginfo_t *si, ucontext_t *uc)
 {
 	uint64_t h = sig_upper[SIGSYS].handler;
@@ -483,13 +500,13 @@ static ANY_FS void on_sigsys(int sig, siginfo_t *si, void *v)
 	regs g = uc->uc_mcontext.gregs;
 	uint64_t x[6] = { (uint64_t)g[REG_RDI], (uint64_t)g[REG_RSI], (uint64_t)g[REG_RDX], (uint64_t)g[REG_R10],
 			  (uint64_t)g[REG_R8], (uint64_t)g[REG_R9] };
-	bool ours = si->si_code == SYS_SECCOMP_ && si->si_errno == FILTER_MARK;
-	if (!ours && si->si_code != SYS_USER_DISPATCH_) {
+	bool ours = si->si_code == SYS_SECCOMP_ && si->si_errno == FILTER_MARK, low = si->si_code == SYS_USER_DISPATCH_ && low_used();
+	if (!ours && !low) {
 		foreign_sigsys(si, uc);
 		return;
 	}
 	__atomic_fetch_add(&core_page()->traps, 1, __ATOMIC_RELAXED);
-	if (si->si_code == SYS_USER_DISPATCH_) from_low(si, uc, x);
+	if (low) from_low(si, uc, x);
 	else g[REG_RAX] = perform(uc, si->si_syscall, x);
 }
 

@@ -251,6 +251,7 @@ static int look_at_pipe(struct look *l, struct fd_rec *r)
 	int acc = r->flags & O_ACCMODE;
 	if (*l->path == '/') return lostf(l, "named pipe %s", l->path);
 	r->x[0] = (uint64_t)fcntl(l->fd, F_GETPIPE_SZ);
+	if (fcntl(l->fd, F_SETPIPE_SZ, (int)r->x[0]) < 0 && errno == EBUSY) return fd_lost(l, "pipe of notifications (O_NOTIFICATION_PIPE)");
 	for (size_t i = 0; i < nitems; i++)
 		if (items[i].st.st_ino == l->st.st_ino && S_ISFIFO(items[i].st.st_mode)) r->x[1] |= (items[i].mode & O_DIRECT) != 0;
 	bool whole = acc == O_RDONLY ? have_end(l->st.st_ino, O_WRONLY) || hung_up(l->fd, POLLHUP) : have_end(l->st.st_ino, O_RDONLY) || hung_up(l->fd, POLLERR);
@@ -330,6 +331,16 @@ static int look_at_device(struct look *l)
 	return lostf(l, "device %s", l->path);
 }
 
+/* Of trees of mounts that are nowhere mounted the kernel gives paths that lead elsewhere. */
+static int look_at_directory(struct look *l, const struct fd_rec *r)
+{
+	struct stat there;
+	if (trap_dir_watched(r->key)) return lostf(l, "directory %s with notifications (F_NOTIFY)", l->path);
+	if (!l->st.st_nlink) return lostf(l, "directory %s", l->path);
+	bool same = stat(l->path, &there) == 0 && there.st_ino == l->st.st_ino && there.st_dev == l->st.st_dev;
+	return same ? FD_DIRECTORY : lostf(l, "directory %s, which is not there under this name", l->path);
+}
+
 static int look_at_file(struct look *l, struct fd_rec *r)
 {
 	struct stat there;
@@ -372,9 +383,7 @@ static int kind_of(struct look *l, struct fd_rec *r)
 	}
 	switch (l->st.st_mode & S_IFMT) {
 	case S_IFREG: return look_at_file(l, r);
-	case S_IFDIR:
-		if (trap_dir_watched(r->key)) return lostf(l, "directory %s with notifications (F_NOTIFY)", l->path);
-		return l->st.st_nlink ? FD_DIRECTORY : lostf(l, "directory %s", l->path);
+	case S_IFDIR: return look_at_directory(l, r);
 	case S_IFIFO: return look_at_pipe(l, r);
 	case S_IFCHR: return look_at_device(l);
 	case S_IFSOCK: return look_at_socket(l, r);

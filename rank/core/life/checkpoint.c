@@ -205,6 +205,7 @@ static void stop(void)
 		attributes_reveal(true);
 		attempt.revealed = true;
 		attributes_inspect(&i.refusals, &i.n);
+		still_inspect(&i.refusals, &i.n);
 		carrier_do(inspect, &i);
 		attempt.inspected = true;
 		shared_report(attempt.epoch);

@@ -89,6 +89,7 @@ void start_application(const char *program, char **argv)
 	filter_install(false);
 	process_start();
 	attributes_start();
+	still_start();
 	core_phase(ABI_PHASE_RUN);
 	fs_write(0);
 	by_enter(sp, ld.entry);

@@ -111,7 +111,8 @@ static uint32_t shared_kind(const struct line *l, uint64_t *flags, struct buf *r
 		refuse(refusals, n, l, "memory of the device");
 		return 0;
 	}
-	if (ends_with(l->path, " (deleted)") || !strncmp(l->path, "/dev/zero", 9) || !strncmp(l->path, "/memfd:", 7)) {
+	bool named = !strncmp(l->path, "[anon_shmem:", 12);     /* prctl(PR_SET_VMA) */
+	if (named || ends_with(l->path, " (deleted)") || !strncmp(l->path, "/dev/zero", 9) || !strncmp(l->path, "/memfd:", 7)) {
 		*flags |= VMF_DELETED;
 		return ABI_VMA_ANON_SHARED;
 	}

@@ -65,6 +65,11 @@ void process_inspect(struct buf *refusals, unsigned *n)
 {
 	struct timer t;
 	int tid;
+	char cwd[PATH_MAX] = "";
+	if (!getcwd(cwd, sizeof cwd) || *cwd != '/') {
+		buf_printf(refusals, "pid %d thread %d: a working directory that has been deleted: cannot be saved\n", core_self.pid, tids_vtid(core_self.main_tid));
+		++*n;
+	}
 	char *text = slurp("/proc/self/timers", NULL);
 	if (!text && (trap_timers_made() || ntimers)) { /* a kernel without CONFIG_CHECKPOINT_RESTORE */
 		buf_printf(refusals, "pid %d: timers (timer_create), which this kernel does not list (/proc/self/timers): cannot be saved\n", core_self.pid);

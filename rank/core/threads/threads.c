@@ -130,6 +130,7 @@ static void park(ucontext_t *uc, int tid, uint64_t fs)
 	raw(SYS_prctl, PR_GET_TID_ADDRESS_, &r->tid_address);
 	raw(SYS_prctl, PR_GET_NAME, r->name);
 	attributes_here(i);
+	still_here();
 	__atomic_store_n(&r->parked, 1, __ATOMIC_RELEASE);
 	__atomic_fetch_add(&nparked, 1, __ATOMIC_SEQ_CST);
 	futex_wake(&nparked, 1);
@@ -273,7 +274,7 @@ static void whereabouts(int tid, char *out, size_t n)
 	uint64_t pc = 0;
 	if (read_small(tid, "syscall", s, sizeof s) && sscanf(s, "%ld %*x %*x %*x %*x %*x %*x %*x %lx", &nr, &pc) == 2) {
 		name_of_place(pc, place, sizeof place);
-		snprintf(out, n, "in system call %ld at %s", nr, place);
+		snprintf(out, n, "in system call %ld (%s) at %s", nr, filter_name(nr), place);
 	} else if (seen_at[tid % NSEEN].tid == tid) {
 		pc = seen_at[tid % NSEEN].pc;
 		name_of_place(pc, place, sizeof place);
@@ -332,6 +333,7 @@ static const char *collect(bool (*give_up)(void), uint64_t deadline)
 static void begin_stop(void)
 {
 	pending_reset();
+	still_begin();
 	for (uint32_t i = threads_count(); i-- > 0; ) recs[i].parked = 0;
 	nrecs = nparked = collected = 0;
 	again_begin();

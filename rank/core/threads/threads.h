@@ -43,6 +43,12 @@ void attributes_restore(struct reader *r);                      /* reads the sec
 ANY_FS void attributes_apply_here(int vtid);                    /* of the calling thread */
 void attributes_restore_process(void);                          /* all others; the last thing */
 
+/* -- what noted calls have made (still.c) -- */
+void still_start(void);                                         /* what is natural here; with attributes_start */
+void still_begin(void);                                         /* a new checkpoint begins */
+ANY_FS void still_here(void);                                   /* of the calling thread, which is about to park */
+void still_inspect(struct buf *refusals, unsigned *n);          /* names what is still there, and forgets what is not */
+
 /* -- processor (cpu.c) -- */
 void cpu_describe(struct abi_image_header *h);
 void cpu_check(const char *path, const struct abi_image_header *h);
