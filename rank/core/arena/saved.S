@@ -1,4 +1,5 @@
-/* saved.S: code that is saved with the image, at BY_GATE and BY_ENTRY: never changed without a new image version.
+/* saved.S: code that is saved with the image, at BY_GATE and BY_ENTRY: never changed without a new image
+ * version.
  *
  * Context: upper half, at its place in the arena; copied from here by vdso.c. */
 #define __ASSEMBLER__ 1
@@ -6,7 +7,7 @@
 
 	.section .rodata.by_saved, "a"
 	.globl	by_pi_code, by_pi_end
-by_pi_code:                     /* frame: pc, number, rsi, rdx, r9. Again, but for another error than "not now" */
+by_pi_code:                     /* frame: pc, number, rsi, rdx, r9. Repeats while the error is "not now" */
 	syscall
 	mov	(%rsp), %rcx
 	mov	16(%rsp), %rsi

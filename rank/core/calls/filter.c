@@ -1,9 +1,9 @@
 /* filter.c: the seccomp program that holds the partition: which system calls of upper code come to trap.c.
  *
  * A call is looked at by its number first, so that all others keep the kernel's cached fast path; then by its
- * arguments; last by the instruction pointer: only code where no child can have any is trapped (layout.h). The table is
- * generated from the ledger (internal/ledger/x86_64.txt): to add a call, change its row there, and add a case in trap.c.
- * Context: start-up, all threads of the lower half; ends the process on failure. */
+ * arguments; last by the instruction pointer: only code where no child can have any is trapped (layout.h).
+ * The table is generated from the ledger (internal/ledger/x86_64.txt): to add a call, change its row there,
+ * and add a case in trap.c. Context: start-up, all threads of the lower half; ends the process on failure. */
 #define _GNU_SOURCE
 #include <asm/sockios.h>
 #include <errno.h>
@@ -25,7 +25,7 @@ enum when {
 	START,                  /* always */
 	RESTART,                /* the kernel's numbers of threads are not those that the application knows */
 	LAZY,                   /* memory that is dropped must read as zeros */
-	LOW,                    /* a new thread's first call, besides rseq: its code at low addresses is not taken yet */
+	LOW,    /* a new thread's first call, besides rseq: its code at low addresses is not taken yet */
 	NOTE,                   /* always, only to be noted */
 };
 enum take {
@@ -39,7 +39,8 @@ enum take {
 };
 struct span { uint32_t lo, hi; };
 struct row { int nr; enum when when; enum take take; int arg; unsigned span, nspans; };
-struct noted { int nr, arg; uint32_t lo, hi; const char *call, *state; };       /* arg: in which its option stands, or -1 */
+/* arg: in which its option stands, or -1 */
+struct noted { int nr, arg; uint32_t lo, hi; const char *call, *state; };
 #include "filter_gen.h"
 
 enum { NROWS = sizeof rows / sizeof *rows, NNOTED = sizeof noted / sizeof *noted, PI_OP = 1 };
@@ -99,14 +100,23 @@ void filter_describe(long nr, uint32_t option, const char **call, const char **s
 	*call = "a system call that Byssus does not know";
 	*state = "what it has made";
 	for (unsigned i = 0; i < NNOTED; i++)
-		if (noted[i].nr == nr && (noted[i].arg < 0 || (option >= noted[i].lo && option <= noted[i].hi))) {
+		if (noted[i].nr == nr &&
+		    (noted[i].arg < 0 || (option >= noted[i].lo && option <= noted[i].hi))) {
 			*call = noted[i].call;
 			*state = noted[i].state;
 		}
 }
 
 enum { MAX_INSN = 800, TO_IP = 1, TO_ALLOW = 2 };
-struct program { struct sock_filter q[MAX_INSN]; unsigned n; struct { unsigned at; int where; } fix[MAX_INSN]; unsigned nfix; };
+struct program {
+	struct sock_filter q[MAX_INSN];
+	unsigned n;
+	struct {
+		unsigned at;
+		int where;
+	} fix[MAX_INSN];
+	unsigned nfix;
+};
 
 static void load(struct program *p, unsigned off)
 {
@@ -122,7 +132,8 @@ static void jump(struct program *p, unsigned op, uint32_t k, uint8_t t, uint8_t 
 static unsigned arg_lo(int i) { return (unsigned)(offsetof(struct seccomp_data, args) + 8 * (unsigned)i); }
 static unsigned arg_hi(int i) { return arg_lo(i) + 4; }
 
-/* To one of the two ends, which are known in finish(). Conditional jumps would reach 255 instructions only. */
+/* To one of the two ends, which are known in finish(). Conditional jumps would reach 255 instructions only.
+ */
 static void to(struct program *p, int where)
 {
 	p->fix[p->nfix].at = p->n;
@@ -198,7 +209,9 @@ static void emit_row(struct program *p, const struct row *r)
 static void finish(struct program *p)
 {
 	unsigned ip = p->n;
-	_Static_assert(BY_APP >= BY_TRAP_LO && BY_LDSO >= BY_TRAP_LO && BY_MMAP_LO >= BY_TRAP_LO && BY_PASS < BY_TRAP_LO, "layout.h");
+	_Static_assert(BY_APP >= BY_TRAP_LO && BY_LDSO >= BY_TRAP_LO && BY_MMAP_LO >= BY_TRAP_LO &&
+			       BY_PASS < BY_TRAP_LO,
+		       "layout.h");
 	load(p, offsetof(struct seccomp_data, instruction_pointer) + 4);
 	jump(p, BPF_JGE, (uint32_t)(BY_TRAP_LO >> 32), 0, 2);
 	jump(p, BPF_JGE, (uint32_t)(BY_ARENA_HI >> 32), 1, 0);
@@ -212,9 +225,12 @@ static void finish(struct program *p)
 static void install(struct program *p)
 {
 	struct sock_fprog prog = { (unsigned short)p->n, p->q };
-	if (syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &prog) == 0) return;       /* privileged: children keep their rights */
-	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)) core_die("filter: cannot set no_new_privs: %s", strerror(errno));
-	if (syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &prog)) core_die("filter: seccomp: %s", strerror(errno));
+	/* privileged: children keep their rights */
+	if (syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &prog) == 0) return;
+	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
+		core_die("filter: cannot set no_new_privs: %s", strerror(errno));
+	if (syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &prog))
+		core_die("filter: seccomp: %s", strerror(errno));
 }
 
 void filter_install(bool translate_tids)

@@ -1,12 +1,13 @@
-/* noted.c: calls that make what nobody can see afterwards are noted when they are made (internal/ledger/x86_64.txt says which).
+/* noted.c: calls that make what nobody can see afterwards are noted when they are made
+ * (internal/ledger/x86_64.txt says which).
  *
- * The kernel performs such a call from BY_NOTED, as it would have from the application: under its signal mask, where the
- * thread can be stopped. The code there counts in the note that the call has come back, and whether it has succeeded. So
- * notes lie at a fixed address, in the control block; they are in no image, for what they are about is not either.
- * A note belongs to one call, option and thread, and to one object where the call asks for objects. Only its thread takes it
- * back for another, when nothing has come of it. The last one is for all that has no room.
- * Of a rank that becomes another program the next one is told.
- * Context: ANY_FS, in the SIGSYS handler; noted_start at start. */
+ * The kernel performs such a call from BY_NOTED, as it would have from the application: under its signal
+ * mask, where the thread can be stopped. The code there counts in the note that the call has come back, and
+ * whether it has succeeded. So notes lie at a fixed address, in the control block; they are in no image, for
+ * what they are about is not either. A note belongs to one call, option and thread, and to one object where
+ * the call asks for objects. Only its thread takes it back for another, when nothing has come of it. The last
+ * one is for all that has no room. Of a rank that becomes another program the next one is told. Context:
+ * ANY_FS, in the SIGSYS handler; noted_start at start. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,11 +25,14 @@ static bool asks_for_object(long nr) { return nr == SYS_shmget || nr == SYS_semg
 /* One that may not be looked at is there. */
 bool noted_object_there(const struct note *n)
 {
-	static const struct { int get, ctl; } all[] = { { SYS_shmget, SYS_shmctl }, { SYS_semget, SYS_semctl }, { SYS_msgget, SYS_msgctl } };
+	static const struct {
+		int get, ctl;
+	} all[] = { { SYS_shmget, SYS_shmctl }, { SYS_semget, SYS_semctl }, { SYS_msgget, SYS_msgctl } };
 	union { struct shmid_ds shm; struct semid_ds sem; struct msqid_ds msg; } ds;
 	for (unsigned i = 0; i < sizeof all / sizeof *all; i++) {
 		if (n->nr != all[i].get) continue;
-		long r = n->nr == SYS_semget ? raw(SYS_semctl, n->result, 0, IPC_STAT, &ds) : raw(all[i].ctl, n->result, IPC_STAT, &ds);
+		long r = n->nr == SYS_semget ? raw(SYS_semctl, n->result, 0, IPC_STAT, &ds)
+					     : raw(all[i].ctl, n->result, IPC_STAT, &ds);
 		return r != -EINVAL && r != -EIDRM;
 	}
 	return true;
@@ -42,12 +46,17 @@ static bool nothing_came(const struct note *n)
 /* The note for this, or one that may become it. */
 static struct note *find(long nr, uint32_t option, int tid)
 {
-	for (struct note *n = NOTES; n < NOTES + NNOTES - 1; n++)       /* objects without a key are others each time */
-		if (n->state == NOTE_THERE && n->nr == nr && n->option == option && n->tid == tid && (!asks_for_object(nr) || option)) return n;
+	/* objects without a key are others each time */
+	for (struct note *n = NOTES; n < NOTES + NNOTES - 1; n++)
+		if (n->state == NOTE_THERE && n->nr == nr && n->option == option && n->tid == tid &&
+		    (!asks_for_object(nr) || option))
+			return n;
 	for (struct note *n = NOTES; n < NOTES + NNOTES - 1; n++) {
 		uint32_t is = n->state;
 		bool take = is == NOTE_FREE || (is == NOTE_THERE && n->tid == tid && nothing_came(n));
-		if (take && __atomic_compare_exchange_n(&n->state, &is, NOTE_TAKEN, 0, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST)) return n;
+		if (take && __atomic_compare_exchange_n(&n->state, &is, NOTE_TAKEN, 0, __ATOMIC_SEQ_CST,
+							__ATOMIC_SEQ_CST))
+			return n;
 	}
 	return NULL;
 }
@@ -76,11 +85,13 @@ void noted_not_begun(struct note *n) { __atomic_fetch_sub(&n->begun, 1, __ATOMIC
 bool noted_made(int nr)
 {
 	for (struct note *n = NOTES; n < NOTES + NNOTES; n++)
-		if (n->state == NOTE_THERE && (n->nr == nr || n->nr == NOTE_OF_MANY) && (n->done || n->back != n->begun)) return true;
+		if (n->state == NOTE_THERE && (n->nr == nr || n->nr == NOTE_OF_MANY) &&
+		    (n->done || n->back != n->begun))
+			return true;
 	return false;
 }
 
-/* -- across an exec ---------------------------------------------------------------------------------------------------------- */
+/* -- across an exec -------------------------------------------------------------------------------------- */
 
 enum { NDIGITS = 8, NNUMBERS = 5, HEAD = sizeof "BYSSUS_NOTED=" - 1 };
 static char told[HEAD + NNOTES * NNUMBERS * NDIGITS + 1] = "BYSSUS_NOTED=";
@@ -97,10 +108,12 @@ void noted_tell(void)
 {
 	char *at = told + HEAD;
 	for (const struct note *n = NOTES; n < NOTES + NNOTES; n++) {
-		const uint32_t v[NNUMBERS] = { (uint32_t)n->nr, n->option, (uint32_t)n->tid, (uint32_t)n->result, n->value };
+		const uint32_t v[NNUMBERS] = { (uint32_t)n->nr, n->option, (uint32_t)n->tid,
+					       (uint32_t)n->result, n->value };
 		if (n->state != NOTE_THERE || nothing_came(n) || !outlives_exec(n)) continue;
 		for (int i = 0; i < NNUMBERS; i++)
-			for (int shift = 4 * (NDIGITS - 1); shift >= 0; shift -= 4) *at++ = "0123456789abcdef"[v[i] >> shift & 15];
+			for (int shift = 4 * (NDIGITS - 1); shift >= 0; shift -= 4)
+				*at++ = "0123456789abcdef"[v[i] >> shift & 15];
 	}
 	*at = 0;
 }
@@ -110,7 +123,10 @@ void noted_start(void)
 	const char *s = getenv("BYSSUS_NOTED");
 	uint32_t v[NNUMBERS];
 	struct note *n = NOTES;
-	for (; s && n < NOTES + NNOTES && sscanf(s, "%8x%8x%8x%8x%8x", &v[0], &v[1], &v[2], &v[3], &v[4]) == NNUMBERS; s += NNUMBERS * NDIGITS)
-		*n++ = (struct note){ NOTE_THERE, (int32_t)v[0], v[1], (int32_t)v[2], 1, 1, 1, (int32_t)v[3], v[4], 0 };
+	for (; s && n < NOTES + NNOTES &&
+	       sscanf(s, "%8x%8x%8x%8x%8x", &v[0], &v[1], &v[2], &v[3], &v[4]) == NNUMBERS;
+	     s += NNUMBERS * NDIGITS)
+		*n++ = (struct note){ NOTE_THERE,    (int32_t)v[0], v[1], (int32_t)v[2], 1, 1, 1,
+				      (int32_t)v[3], v[4],	    0 };
 	exec_keep(told);
 }

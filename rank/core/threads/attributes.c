@@ -1,13 +1,13 @@
 /* attributes.c: what the kernel keeps about threads and process beside memory, descriptors and signals.
  *
- * The launcher and the batch system have their say in them too (binding to processors, nice, limits), and say it anew
- * at a restart. So only what the application has changed is restored: what differs from the main thread's value at the
- * start of the first program, or was restored before and is still the same. The rest is what the new process finds.
- * What belongs to what is the ledger's matter: docs/syscalls.md.
+ * The launcher and the batch system have their say in them too (binding to processors, nice, limits), and say
+ * it anew at a restart. So only what the application has changed is restored: what differs from the main
+ * thread's value at the start of the first program, or was restored before and is still the same. The rest is
+ * what the new process finds. What belongs to what is the ledger's matter: docs/syscalls.md.
  *
- * An affinity within the process's own is kept within the new one: processors that the new job does not give are left
- * out, and when none is left that is said. Context: attributes_here and attributes_apply_here are ANY_FS, on the thread
- * that they are about; the rest is ordinary lower code. */
+ * An affinity within the process's own is kept within the new one: processors that the new job does not give
+ * are left out, and when none is left that is said. Context: attributes_here and attributes_apply_here are
+ * ANY_FS, on the thread that they are about; the rest is ordinary lower code. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -22,17 +22,67 @@
 #include "core/arena/arena.h"
 #include "core/threads/threads.h"
 
-enum { CPUS = 4096, NODES = 1024, IOPRIO_PROCESS = 1, SET_GS = 0x1001, GET_GS = 0x1004, GET_CPUID = 0x1011, SET_CPUID, GET_XCOMP_PERM = 0x1022, ASK_XCOMP_PERM, AMX_TILES = 18, KEEP_CAPS = 4,
-	MEMBARRIER_REGISTRATIONS = 1 << 9, TIMER_CREATE_RESTORE_IDS = 77, RESTORE_IDS_GET = 2, GET_UNTAG_MASK = 0x4001 };
+enum {
+	CPUS = 4096,
+	NODES = 1024,
+	IOPRIO_PROCESS = 1,
+	SET_GS = 0x1001,
+	GET_GS = 0x1004,
+	GET_CPUID = 0x1011,
+	SET_CPUID,
+	GET_XCOMP_PERM = 0x1022,
+	ASK_XCOMP_PERM,
+	AMX_TILES = 18,
+	KEEP_CAPS = 4,
+	MEMBARRIER_REGISTRATIONS = 1 << 9,
+	TIMER_CREATE_RESTORE_IDS = 77,
+	RESTORE_IDS_GET = 2,
+	GET_UNTAG_MASK = 0x4001
+};
 /* Of a thread, told only by itself. */
-enum { GS_BASE, SLACK, SECUREBITS, NO_NEW_PRIVS, TSC, CPUID, DEATH_SIGNAL, IO_FLUSHER, MCE_KILL, SPEC0, SPEC1, SPEC2, PERSONALITY, NHERE };
+enum {
+	GS_BASE,
+	SLACK,
+	SECUREBITS,
+	NO_NEW_PRIVS,
+	TSC,
+	CPUID,
+	DEATH_SIGNAL,
+	IO_FLUSHER,
+	MCE_KILL,
+	SPEC0,
+	SPEC1,
+	SPEC2,
+	PERSONALITY,
+	NHERE
+};
 /* Of a thread, by its number. */
 enum { AFFINITY = NHERE, SCHED, NICE, IOPRIO, NUMA };
 /* Of the process. */
-enum { DUMPABLE, SUBREAPER, THP, MERGE, MDWE, OOM_SCORE, CORE_FILTER, LEADER, PERMITTED, MEMBARRIER, TIMER_NUMBERS, NPROCESS };
+enum {
+	DUMPABLE,
+	SUBREAPER,
+	THP,
+	MERGE,
+	MDWE,
+	OOM_SCORE,
+	CORE_FILTER,
+	LEADER,
+	PERMITTED,
+	MEMBARRIER,
+	TIMER_NUMBERS,
+	NPROCESS
+};
 
 struct here { int64_t v[NHERE]; int32_t numa, pad; uint64_t nodes[NODES / 64]; };
-struct sched { uint32_t size, policy; uint64_t flags; int32_t nice; uint32_t priority; uint64_t runtime, deadline, period; uint32_t low, high; };
+struct sched {
+	uint32_t size, policy;
+	uint64_t flags;
+	int32_t nice;
+	uint32_t priority;
+	uint64_t runtime, deadline, period;
+	uint32_t low, high;
+};
 /* In the image. own: the bits of what is the application's. */
 struct thread_attributes {
 	int32_t vtid, nice;
@@ -43,7 +93,12 @@ struct thread_attributes {
 	uint64_t cpus[CPUS / 64];
 };
 struct process_attributes { uint64_t own; int64_t v[NPROCESS]; };
-struct saved { struct process_attributes process; struct thread_attributes start; uint64_t n; struct thread_attributes t[]; };
+struct saved {
+	struct process_attributes process;
+	struct thread_attributes start;
+	uint64_t n;
+	struct thread_attributes t[];
+};
 
 static struct here *table;                      /* by thread's record (threads.c) */
 static struct thread_attributes start;          /* the main thread's when the program or the restart began */
@@ -51,7 +106,7 @@ static struct process_attributes natural;
 static const struct saved *restored;            /* NULL: this is no restart */
 static int64_t dumpable;                        /* what it is outside of checkpoints */
 
-/* -- looking --------------------------------------------------------------------------------------------------------------- */
+/* -- looking --------------------------------------------------------------------------------------------- */
 
 static int64_t told(int what)
 {
@@ -135,7 +190,8 @@ static void take_line(struct identity *out, const char *line, size_t n)
 {
 	for (unsigned i = 0; i < NIDENTITY; i++)
 		for (unsigned k = 0; k < NLINES && identity[i].line[k]; k++)
-			if (!strncmp(line, identity[i].line[k], strlen(identity[i].line[k]))) out->sum[i] = crc32c(out->sum[i], line, n);
+			if (!strncmp(line, identity[i].line[k], strlen(identity[i].line[k])))
+				out->sum[i] = crc32c(out->sum[i], line, n);
 }
 
 /* What is compared with the start must not depend on memory that may be missing at one of the two times. */
@@ -179,7 +235,9 @@ static uint64_t untag_mask(void)
 }
 static uint64_t start_mask;
 
-static const char *const spaces[] = { "mnt", "net", "ipc", "uts", "user", "cgroup", "pid", "time", "pid_for_children", "time_for_children" };
+static const char *const spaces[] = {
+	"mnt", "net", "ipc", "uts", "user", "cgroup", "pid", "time", "pid_for_children", "time_for_children"
+};
 enum { NSPACES = sizeof spaces / sizeof *spaces };
 static uint64_t space_start[NSPACES + 1];
 
@@ -196,8 +254,9 @@ static uint64_t space_of(unsigned i, int tid)
 /* Who the first program was, and where. Each one has a filter of ours more than the one before. */
 static struct { uint32_t user, context; uint64_t filters, space[NSPACES + 1]; } first;
 
-/* A program that becomes another one (nice, taskset, a shell with ulimit) has changed what the next one finds: natural is
- * still what the first one found. It is told in the environment, as digits; told of another length, it counts for nothing. */
+/* A program that becomes another one (nice, taskset, a shell with ulimit) has changed what the next one
+ * finds: natural is still what the first one found. It is told in the environment, as digits; told of another
+ * length, it counts for nothing. */
 struct part { unsigned char *p; size_t n; };
 enum { NPARTS = 4, LONGEST_NATURAL = 16 + 2 * (sizeof start + sizeof natural + sizeof first + 512) };
 
@@ -232,7 +291,8 @@ static void tell_of_first(void)
 	size_t at = strlen("BYSSUS_NATURAL=");
 	parts(part);
 	for (int i = 0; i < NPARTS; i++)
-		for (size_t k = 0; k < part[i].n && at + 3 < sizeof s; k++, at += 2) snprintf(s + at, 3, "%02x", part[i].p[k]);
+		for (size_t k = 0; k < part[i].n && at + 3 < sizeof s; k++, at += 2)
+			snprintf(s + at, 3, "%02x", part[i].p[k]);
 	exec_keep(s);
 }
 
@@ -240,7 +300,8 @@ static void natural_across_exec(void)
 {
 	uint64_t filters = first.filters;
 	if (hear_of_first()) {
-		bool others = filters && filters != ++first.filters;    /* between ours: no thread is as the first was */
+		/* between ours: no thread is as the first was */
+		bool others = filters && filters != ++first.filters;
 		start_identity.sum[USER] = first.user;
 		start_identity.context = first.context;
 		if (others) start_identity.sum[SECCOMP] ^= 1;
@@ -253,7 +314,9 @@ void attributes_start(void)
 {
 	struct here h = { 0 };
 	size_t n = (size_t)threads_most() * sizeof *table;
-	if (!table) table = mmap(NULL, n, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	if (!table)
+		table = mmap(NULL, n, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1,
+			     0);
 	if (table == MAP_FAILED) core_die("no memory for the attributes of threads");
 	look_here(&h);
 	look_at(&start, core_self.main_tid, &h);
@@ -268,7 +331,7 @@ void attributes_start(void)
 	natural_across_exec();
 }
 
-/* -- what cannot be saved ------------------------------------------------------------------------------------------------------ */
+/* -- what cannot be saved -------------------------------------------------------------------------------- */
 
 static void refuse(struct buf *out, unsigned *n, int tid, const char *what)
 {
@@ -280,7 +343,10 @@ static void inspect_spaces(int tid, struct buf *refusals, unsigned *n)
 {
 	for (unsigned i = 0; i <= NSPACES; i++) {
 		char what[64];
-		snprintf(what, sizeof what, i < NSPACES ? "another namespace (%s) than at the start" : "another root directory than at the start", spaces[i % NSPACES]);
+		snprintf(what, sizeof what,
+			 i < NSPACES ? "another namespace (%s) than at the start"
+				     : "another root directory than at the start",
+			 spaces[i % NSPACES]);
 		if (space_of(i, tid) != space_start[i]) refuse(refusals, n, tid, what);
 	}
 }
@@ -291,7 +357,8 @@ static void inspect_thread(int tid, struct buf *refusals, unsigned *n)
 	if (!identity_of(tid, &now)) return;
 	for (unsigned i = 0; i < NIDENTITY; i++)
 		if (now.sum[i] != start_identity.sum[i]) refuse(refusals, n, tid, identity[i].what);
-	if (now.context != start_identity.context) refuse(refusals, n, tid, "another security context than at the program's start");
+	if (now.context != start_identity.context)
+		refuse(refusals, n, tid, "another security context than at the program's start");
 }
 
 void attributes_inspect(struct buf *refusals, unsigned *n)
@@ -316,7 +383,7 @@ void attributes_reveal(bool on)
 	}
 }
 
-/* -- in the image ---------------------------------------------------------------------------------------------------------------- */
+/* -- in the image ---------------------------------------------------------------------------------------- */
 
 static bool same_numa(const struct here *a, const struct here *b)
 {
@@ -357,7 +424,8 @@ static void save_process(struct buf *b)
 	look_at_process(&p);
 	p.v[DUMPABLE] = dumpable;
 	for (int k = 0; k < NPROCESS; k++) {
-		bool before = restored && (restored->process.own >> k & 1) && restored->process.v[k] == p.v[k];
+		bool before =
+			restored && (restored->process.own >> k & 1) && restored->process.v[k] == p.v[k];
 		if (p.v[k] != INT64_MIN && (p.v[k] != natural.v[k] || before)) p.own |= 1UL << k;
 	}
 	buf_add(b, &p, sizeof p);
@@ -379,14 +447,17 @@ void attributes_save(struct buf *b)
 void attributes_restore(struct reader *r)
 {
 	const struct saved *s = read_ref(r, r->n);
-	if (!s || r->n < sizeof *s || s->n > (r->n - sizeof *s) / sizeof *s->t) core_die("image: attributes: the section is damaged");
+	if (!s || r->n < sizeof *s || s->n > (r->n - sizeof *s) / sizeof *s->t)
+		core_die("image: attributes: the section is damaged");
 	restored = s;
 	bool amx = (s->process.own >> PERMITTED & 1) && (s->process.v[PERMITTED] >> AMX_TILES & 1);
 	long e = amx ? raw(SYS_arch_prctl, ASK_XCOMP_PERM, AMX_TILES) : 0;
-	if (e) core_die("image: the program uses AMX tiles, which this kernel does not permit: %s", strerror((int)-e));
+	if (e)
+		core_die("image: the program uses AMX tiles, which this kernel does not permit: %s",
+			 strerror((int)-e));
 }
 
-/* -- restoring -------------------------------------------------------------------------------------------------------------------- */
+/* -- restoring ------------------------------------------------------------------------------------------- */
 
 static void not_here(const struct thread_attributes *t, const char *what, long err)
 {
@@ -398,9 +469,13 @@ static void apply_affinity(const struct thread_attributes *t, int tid)
 {
 	uint64_t want[CPUS / 64], outside = 0, any = 0;
 	for (int i = 0; i < CPUS / 64; i++) outside |= t->cpus[i] & ~restored->start.cpus[i];
-	for (int i = 0; i < CPUS / 64; i++) any |= want[i] = outside ? t->cpus[i] : t->cpus[i] & start.cpus[i];
+	for (int i = 0; i < CPUS / 64; i++)
+		any |= want[i] = outside ? t->cpus[i] : t->cpus[i] & start.cpus[i];
 	long e = any ? raw(SYS_sched_setaffinity, tid, sizeof want, want) : -EINVAL;
-	if (e < 0) core_say("thread %d: none of the processors that it has chosen is given to this rank now: it may run on all that are", t->vtid);
+	if (e < 0)
+		core_say("thread %d: none of the processors that it has chosen is given to this rank now: it "
+			 "may run on all that are",
+			 t->vtid);
 }
 
 /* By its number, from any thread. */
@@ -424,7 +499,9 @@ static long set_here(const struct here *h, int k)
 	case GS_BASE: return raw(SYS_arch_prctl, SET_GS, v);
 	case SLACK: return raw(SYS_prctl, PR_SET_TIMERSLACK, v);
 	case SECUREBITS:                                /* keep-caps anybody may set */
-		if (raw(SYS_prctl, PR_SET_KEEPCAPS, v >> KEEP_CAPS & 1) == 0 && raw(SYS_prctl, PR_GET_SECUREBITS) == v) return 0;
+		if (raw(SYS_prctl, PR_SET_KEEPCAPS, v >> KEEP_CAPS & 1) == 0 &&
+		    raw(SYS_prctl, PR_GET_SECUREBITS) == v)
+			return 0;
 		return raw(SYS_prctl, PR_SET_SECUREBITS, v);
 	case NO_NEW_PRIVS: return v == 1 ? raw(SYS_prctl, PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) : 0;
 	case TSC: return raw(SYS_prctl, PR_SET_TSC, v);
@@ -432,7 +509,9 @@ static long set_here(const struct here *h, int k)
 	case DEATH_SIGNAL: return raw(SYS_prctl, PR_SET_PDEATHSIG, v);
 	case IO_FLUSHER: return raw(SYS_prctl, PR_SET_IO_FLUSHER, v, 0, 0, 0);
 	case MCE_KILL: return raw(SYS_prctl, PR_MCE_KILL, PR_MCE_KILL_SET, v, 0, 0);
-	case SPEC0: case SPEC1: case SPEC2: return raw(SYS_prctl, PR_SET_SPECULATION_CTRL, k - SPEC0, v & ~1, 0, 0);
+	case SPEC0:
+	case SPEC1:
+	case SPEC2: return raw(SYS_prctl, PR_SET_SPECULATION_CTRL, k - SPEC0, v & ~1, 0, 0);
 	case PERSONALITY: return raw(SYS_personality, v) < 0 ? -EINVAL : 0;
 	default: return 0;
 	}
@@ -444,7 +523,8 @@ void attributes_apply_here(int vtid)
 {
 	const struct thread_attributes *t = restored_of(vtid);
 	for (int k = 0; t && k < NHERE; k++)
-		if ((t->own >> k & 1) && set_here(&t->here, k)) __atomic_fetch_or(&failed_here, 1UL << k, __ATOMIC_RELAXED);
+		if ((t->own >> k & 1) && set_here(&t->here, k))
+			__atomic_fetch_or(&failed_here, 1UL << k, __ATOMIC_RELAXED);
 	if (t && (t->own >> NUMA & 1) && raw(SYS_set_mempolicy, t->here.numa, t->here.nodes, NODES))
 		__atomic_fetch_or(&failed_here, 1UL << NUMA, __ATOMIC_RELAXED);
 }
@@ -453,8 +533,10 @@ static void write_number(const char *file, int64_t v)
 {
 	char s[32], path[64];
 	snprintf(path, sizeof path, "/proc/%d/%s", (int)raw(SYS_gettid), file);
-	int n = snprintf(s, sizeof s, strstr(path, "filter") ? "%#lx" : "%ld", (long)v), fd = open(path, O_WRONLY | O_CLOEXEC);
-	if (fd < 0 || write(fd, s, (size_t)n) != n) core_say("%s cannot be what it was (%s): %s", path, s, strerror(errno));
+	int n = snprintf(s, sizeof s, strstr(path, "filter") ? "%#lx" : "%ld", (long)v),
+	    fd = open(path, O_WRONLY | O_CLOEXEC);
+	if (fd < 0 || write(fd, s, (size_t)n) != n)
+		core_say("%s cannot be what it was (%s): %s", path, s, strerror(errno));
 	if (fd >= 0) close(fd);
 }
 
@@ -469,7 +551,8 @@ static bool set_membarrier(uint64_t registrations)
 static bool set_process(int k, int64_t v)
 {
 	switch (k) {
-	case DUMPABLE: return v > 1 || prctl(PR_SET_DUMPABLE, v, 0, 0, 0) == 0;    /* 2: the kernel's own choice */
+	case DUMPABLE:
+		return v > 1 || prctl(PR_SET_DUMPABLE, v, 0, 0, 0) == 0; /* 2: the kernel's own choice */
 	case SUBREAPER: return prctl(PR_SET_CHILD_SUBREAPER, v, 0, 0, 0) == 0;
 	case THP: return prctl(PR_SET_THP_DISABLE, v & 1, v & ~1L, 0, 0) == 0;
 	case MERGE: return prctl(67 /* PR_SET_MEMORY_MERGE */, v, 0, 0, 0) == 0;
@@ -485,8 +568,19 @@ static bool set_process(int k, int64_t v)
 
 void attributes_restore_process(void)
 {
-	static const char *const names[NHERE] = { "GS", "timer slack", "securebits", "no_new_privs", "access to the time stamp counter", "access to CPUID",
-		"parent-death signal", "I/O flusher", "memory error policy", "speculation", "speculation", "speculation", "personality" };
+	static const char *const names[NHERE] = { "GS",
+						  "timer slack",
+						  "securebits",
+						  "no_new_privs",
+						  "access to the time stamp counter",
+						  "access to CPUID",
+						  "parent-death signal",
+						  "I/O flusher",
+						  "memory error policy",
+						  "speculation",
+						  "speculation",
+						  "speculation",
+						  "personality" };
 	for (uint64_t i = 0; i < restored->n; i++) {
 		const struct thread_attributes *t = &restored->t[i];
 		int tid = tids_new(t->vtid);
@@ -497,6 +591,8 @@ void attributes_restore_process(void)
 		if (failed_here >> k & 1) core_say("a thread's %s cannot be what it was", names[k]);
 	if (failed_here >> NUMA & 1) core_say("a thread's NUMA policy names nodes that are not here");
 	for (int k = 0; k < NPROCESS; k++)
-		if (k != PERMITTED && (restored->process.own >> k & 1) && !set_process(k, restored->process.v[k]))
-			core_say("an attribute of the process (%d) cannot be what it was (%ld): %s", k, (long)restored->process.v[k], strerror(errno));
+		if (k != PERMITTED && (restored->process.own >> k & 1) &&
+		    !set_process(k, restored->process.v[k]))
+			core_say("an attribute of the process (%d) cannot be what it was (%ld): %s", k,
+				 (long)restored->process.v[k], strerror(errno));
 }

@@ -1,8 +1,9 @@
-/* still.c: whether what a noted call has made is still there, and threads that share less with the others than threads do.
+/* still.c: whether what a noted call has made is still there, and threads that share less with the others
+ * than threads do.
  *
- * Of some the kernel can be asked as soon as it is known that it must be; the rest stays for good. A note of what is there
- * no more is given back.
- * Context: helper thread while the application's threads stand still; still_here ANY_FS on a thread that is about to park. */
+ * Of some the kernel can be asked as soon as it is known that it must be; the rest stays for good. A note of
+ * what is there no more is given back. Context: helper thread while the application's threads stand still;
+ * still_here ANY_FS on a thread that is about to park. */
 #define _GNU_SOURCE
 #include <dirent.h>
 #include <errno.h>
@@ -19,7 +20,7 @@ static long session_start;                      /* the session's keyring when th
 static uint64_t cookie_start;
 static volatile bool keys, rings;               /* some thread has its own */
 
-/* -- asked of a thread by itself -------------------------------------------------------------------------------------------- */
+/* -- asked of a thread by itself ------------------------------------------------------------------------- */
 
 static long keyring(int which) { return raw(SYS_keyctl, KEYCTL_GET_KEYRING_ID, which, 0); }
 
@@ -33,7 +34,8 @@ static bool has_own_keys(void)
 	       (session != session_start && has_keys(session));
 }
 
-/* Registered with the thread by a small number, and known to nobody else. Entering a ring with nothing to do does nothing. */
+/* Registered with the thread by a small number, and known to nobody else. Entering a ring with nothing to do
+ * does nothing. */
 static bool has_ring(void)
 {
 	enum { MOST = 16, BY_NUMBER = 1 << 4 };
@@ -44,13 +46,14 @@ static bool has_ring(void)
 
 void still_here(void)
 {
-	if (!keys && (noted_made(SYS_keyctl) || noted_made(SYS_add_key) || noted_made(SYS_request_key))) keys = has_own_keys();
+	if (!keys && (noted_made(SYS_keyctl) || noted_made(SYS_add_key) || noted_made(SYS_request_key)))
+		keys = has_own_keys();
 	if (!rings && noted_made(SYS_io_uring_setup)) rings = has_ring();
 }
 
 void still_begin(void) { keys = rings = false; }
 
-/* -- asked of the process ---------------------------------------------------------------------------------------------------- */
+/* -- asked of the process -------------------------------------------------------------------------------- */
 
 static bool traced_by(const char *status)
 {
@@ -149,7 +152,7 @@ static bool has_cookie(void)
 	return false;
 }
 
-/* -- notes ---------------------------------------------------------------------------------------------------------------------- */
+/* -- notes ----------------------------------------------------------------------------------------------- */
 
 static bool still_set(const struct note *n)
 {
@@ -170,7 +173,9 @@ static bool still_there(const struct note *n)
 	case SYS_shmget:
 	case SYS_semget:
 	case SYS_msgget: return noted_object_there(n);
-	case SYS_ptrace: return n->option == PTRACE_TRACEME ? is_traced(n->tid) : any_number("/proc", has_thread_of_ours);
+	case SYS_ptrace:
+		return n->option == PTRACE_TRACEME ? is_traced(n->tid)
+						   : any_number("/proc", has_thread_of_ours);
 	case SYS_prctl: return still_set(n);
 	case SYS_modify_ldt: return has_segments();
 	case SYS_add_key:
@@ -183,9 +188,11 @@ static bool still_there(const struct note *n)
 	}
 }
 
-static void refuse(struct buf *out, unsigned *n, int tid, const char *called, const char *call, const char *what)
+static void refuse(struct buf *out, unsigned *n, int tid, const char *called, const char *call,
+		   const char *what)
 {
-	buf_printf(out, "pid %d thread %d: %s%s%s: cannot be saved\n", core_self.pid, tids_vtid(tid), called, call, what);
+	buf_printf(out, "pid %d thread %d: %s%s%s: cannot be saved\n", core_self.pid, tids_vtid(tid), called,
+		   call, what);
 	++*n;
 }
 
@@ -199,10 +206,11 @@ static void inspect_note(struct note *n, struct buf *refusals, unsigned *count)
 	}
 	filter_describe(n->nr, n->option, &call, &state);
 	snprintf(what, sizeof what, ": %s", state);
-	refuse(refusals, count, n->tid, "has called ", n->nr == NOTE_OF_MANY ? "more than can be noted" : call, what);
+	refuse(refusals, count, n->tid, "has called ",
+	       n->nr == NOTE_OF_MANY ? "more than can be noted" : call, what);
 }
 
-/* -- threads ---------------------------------------------------------------------------------------------------------------------- */
+/* -- threads --------------------------------------------------------------------------------------------- */
 
 static void inspect_tables(int tid, struct buf *refusals, unsigned *n)
 {
@@ -211,14 +219,16 @@ static void inspect_tables(int tid, struct buf *refusals, unsigned *n)
 		{ KCMP_FS, "a directory, root and umask of its own (unshare, clone)" },
 	};
 	for (unsigned i = 0; i < sizeof all / sizeof *all; i++)
-		if (raw(SYS_kcmp, core_self.mpi_tid, tid, all[i].kind, 0, 0) > 0) refuse(refusals, n, tid, "", "", all[i].what);
+		if (raw(SYS_kcmp, core_self.mpi_tid, tid, all[i].kind, 0, 0) > 0)
+			refuse(refusals, n, tid, "", "", all[i].what);
 }
 
 void still_start(void)
 {
 	session_start = keyring(KEY_SPEC_SESSION_KEYRING);
 	cookie_start = cookie_of(core_self.main_tid);
-	const char *told = getenv("BYSSUS_START");      /* by the program that this one replaces: what the first one found */
+	const char *told = getenv("BYSSUS_START");      /* by the program that this one replaces: what the
+							 * first one found */
 	static char s[64];
 	if (told) sscanf(told, "%ld:%lx", &session_start, &cookie_start);
 	snprintf(s, sizeof s, "BYSSUS_START=%ld:%lx", session_start, cookie_start);
