@@ -7,7 +7,9 @@
 
 	.section .rodata.by_saved, "a"
 	.globl	by_pi_code, by_pi_end
-by_pi_code:                     /* frame: pc, number, rsi, rdx, r9. Repeats while the error is "not now" */
+/* frame: pc, number, rsi, rdx, r9. The program makes the call again, but for errors that are neither "not now"
+ * nor EINTR. */
+by_pi_code:
 	syscall
 	mov	(%rsp), %rcx
 	mov	16(%rsp), %rsi
