@@ -11,6 +11,7 @@ import (
 // checked by the tests of internal/cli, what pupgen writes by the tests of the packages that it is written into.
 func TestGeneratedCodeIsCurrent(t *testing.T) {
 	run(t, "go", "run", "./cmd/mpistubgen", "-check", "-root", ".")
+	run(t, "go", "run", "./internal/ledger/genledger", "-check", "-root", ".")
 
 	methods := filepath.Join(t.TempDir(), "msgp_gen.go")
 	run(t, "go", "tool", "msgp", "-file", "bench/pup/models.go", "-io=false", "-tests=false", "-o", methods)

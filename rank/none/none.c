@@ -22,5 +22,7 @@ static void nothing(void) { }
 static int ready(char *why, size_t n) { (void)why; (void)n; return 0; }
 static void describe(char *buf, size_t n) { snprintf(buf, n, "none"); }
 
-static const struct core_client none = { start, message, nothing, ready, nothing, ready, ready, describe, NULL };
+static const struct core_client none = {
+	start, message, nothing, ready, nothing, ready, ready, describe, NULL
+};
 const struct core_client *const core_client = &none;

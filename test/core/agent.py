@@ -13,6 +13,7 @@
     --confined       no userfaultfd(2), kcmp(2), unshare(2) and prctl(PR_SET_MM), as in many containers
     --steal FILE     before a restart somebody else locks the file, wholly and in each way
     --old-kernel     as on a kernel before 6.5, which does not tell whether an eventfd is a semaphore
+    --drop           what cannot be saved is left out of the image (--policy drop)
     --patient        after a checkpoint that is refused the program goes on (default: it is killed, exit code 3)
     --term           while the threads stand still somebody sends SIGTERM and SIGHUP to the program
     --storm N        first begin N checkpoints and cancel each while threads are being stopped, as fast as possible
@@ -250,6 +251,7 @@ def main():
     p.add_argument("--confined", action="store_true")
     p.add_argument("--steal")
     p.add_argument("--old-kernel", action="store_true")
+    p.add_argument("--drop", action="store_true")
     p.add_argument("--patient", action="store_true")
     p.add_argument("--term", action="store_true")
     p.add_argument("--storm", type=int, default=0)
@@ -262,6 +264,8 @@ def main():
     env = dict(os.environ)
     if o.lazy:
         env["BYSSUS_LAZY"] = "1"
+    if o.drop:
+        env["BYSSUS_POLICY"] = "drop"
     if o.old_kernel:
         env["BYSSUS_OLD_KERNEL"] = "1"
     if o.confined:

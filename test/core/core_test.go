@@ -88,6 +88,7 @@ func programs() []program {
 // asking are programs that say themselves when they are checkpointed: always after the same lines. Each runs in all ways.
 func asking() []program {
 	return []program{
+		{file: "core_calls.c"},
 		{file: "core_full.c"},
 		{file: "core_marks.c"},
 		{file: "core_objects.c"},
@@ -406,6 +407,56 @@ func TestRefused(t *testing.T) {
 	refusals(t, "core_refused.c", "socket", "listener", "fifo", "sysv", "aio", "seccomp", "child", "secret", "inotify", "uring", "userfault", "perf",
 		"bpf", "fanotify", "notify", "stranger", "owner", "filter", "named", "orphans", "huge", "pidfd", "message", "netlink", "unconnected",
 		"hidden", "huge_pages", "watched", "guarded", "poisoned", "directory", "user", "namespace")
+}
+
+// TestHeld runs the programs of test/apps/refused: each holds one thing of the ledger of system calls that no image can
+// keep. The refusal must name it; the program goes on, and is checkpointed and restarted when it has given the thing up. What
+// a machine lacks is skipped by name.
+func TestHeld(t *testing.T) {
+	b := ready(t)
+	files, err := filepath.Glob(filepath.Join(b.root, "test/apps/refused/*.c"))
+	if err != nil || len(files) == 0 {
+		t.Fatalf("%d programs, %v", len(files), err)
+	}
+	for _, file := range files {
+		name := strings.TrimSuffix(filepath.Base(file), ".c")
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			native, err := do(t.Context(), scratch(t), b.command(program{file: "../refused/" + name + ".c"}))
+			if err != nil || strings.Contains(native.stdout, "wrong: ") {
+				t.Fatalf("natively: %v\n%s", err, native.stdout)
+			}
+			if _, what, lacks := strings.Cut(native.stdout, "lacks: "); lacks {
+				t.Skipf("SKIP: %s", strings.TrimSpace(what))
+			}
+			after := 1
+			if strings.Contains(native.stdout, "for ever\n") {
+				after = 0
+			}
+			dir := scratch(t)
+			ask := filepath.Join(dir, "ask")
+			p := program{file: "../refused/" + name + ".c", args: []string{ask}}
+			refused(t, b.agent(p, []string{ask, ask}, filepath.Join(dir, "images"), "--patient"), dir, native, after)
+		})
+	}
+}
+
+// TestDropped lets a program be checkpointed without what it holds: that is said, and gone after the restart.
+func TestDropped(t *testing.T) {
+	b := ready(t)
+	dir := scratch(t)
+	ask := filepath.Join(dir, "ask")
+	p := program{file: "../refused/landlock.c", args: []string{ask}}
+	r, err := do(t.Context(), dir, b.agent(p, []string{ask}, filepath.Join(dir, "images"), "--drop"))
+	switch _, what, lacks := strings.Cut(r.stdout, "lacks: "); {
+	case err != nil:
+		t.Fatal(err)
+	case lacks:
+		t.Skipf("SKIP: %s", strings.TrimSpace(what))
+	case r.taken() != 1 || !strings.Contains(r.stdout, "wrong: the rules") ||
+		!regexp.MustCompile(`not in the image:\n(pid .*\n)*pid .* has called landlock_restrict_self\(2\)`).MatchString(r.stderr):
+		t.Errorf("%d checkpoints, %q\n%s", r.taken(), r.stdout, r.story())
+	}
 }
 
 // TestStuck asks for a checkpoint of a program with a thread that cannot be stopped: after a while the checkpoint fails

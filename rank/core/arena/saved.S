@@ -1,4 +1,5 @@
-/* saved.S: code that is saved with the image, at BY_GATE and BY_ENTRY: never changed without a new image version.
+/* saved.S: code that is saved with the image, at BY_GATE and BY_ENTRY: never changed without a new image
+ * version.
  *
  * Context: upper half, at its place in the arena; copied from here by vdso.c. */
 #define __ASSEMBLER__ 1
@@ -6,7 +7,9 @@
 
 	.section .rodata.by_saved, "a"
 	.globl	by_pi_code, by_pi_end
-by_pi_code:                     /* frame: pc, number, rsi, rdx, r9. Again, but for another error than "not now" */
+/* frame: pc, number, rsi, rdx, r9. The program makes the call again, but for errors that are neither "not now"
+ * nor EINTR. */
+by_pi_code:
 	syscall
 	mov	(%rsp), %rcx
 	mov	16(%rsp), %rsi
@@ -30,6 +33,19 @@ by_pass_code:
 	lea	BY_PASS_FRAME(%rsp), %rsp
 	jmp	*%rcx
 by_pass_end:
+	.globl	by_noted_code, by_noted_end
+by_noted_code:                  /* frame: as above, and the note. What fails has done nothing */
+	syscall
+	mov	8 * BY_PASS_NOTE(%rsp), %rcx
+	cmp	$-4095, %rax
+	jae	1f
+	mov	%eax, BY_NOTE_RESULT(%rcx)
+	lock incl BY_NOTE_DONE(%rcx)
+1:	lock incl BY_NOTE_BACK(%rcx)
+	mov	(%rsp), %rcx
+	lea	BY_PASS_FRAME(%rsp), %rsp
+	jmp	*%rcx
+by_noted_end:
 by_entry_code:
 	push	%rdx                    /* ld.so's function for the end of the process */
 	lea	8(%rsp), %rdi

@@ -1,11 +1,11 @@
 /* space.c: gives out addresses of the arena: mmap without an address, brk, mremap, shmat.
  *
- * Truth is the kernel's list of mappings: every address is tried with MAP_FIXED_NOREPLACE, and munmap is not watched.
- * Addresses are taken upwards from gaps; when the gaps are used up (15 TiB have been mapped since) they are read
- * anew from /proc/self/maps. So an allocation costs O(1) amortised, memory that was given back is used again, and
- * adjacent mappings can merge as they do natively. All races, also with a forked or vforked child, end in EEXIST and
- * another try; only the reading of the gaps needs a lock.
- * Context: everything but core_region and core_arena_* is ANY_FS, in the SIGSYS handler, all signals blocked. */
+ * Truth is the kernel's list of mappings: every address is tried with MAP_FIXED_NOREPLACE, and munmap is not
+ * watched. Addresses are taken upwards from gaps; when the gaps are used up (15 TiB have been mapped since)
+ * they are read anew from /proc/self/maps. So an allocation costs O(1) amortised, memory that was given back
+ * is used again, and adjacent mappings can merge as they do natively. All races, also with a forked or
+ * vforked child, end in EEXIST and another try; only the reading of the gaps needs a lock. Context:
+ * everything but core_region and core_arena_* is ANY_FS, in the SIGSYS handler, all signals blocked. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -28,7 +28,10 @@ static char text[65536];
 /* The kernel aligns what consists of whole huge pages, so that they can be huge. */
 static uint64_t alignment(uint64_t len) { return len % HUGE_PAGE ? PAGE : HUGE_PAGE; }
 
-static bool inside_arena(uint64_t a, uint64_t len) { return a >= BY_MMAP_LO && a < BY_MMAP_HI && len <= BY_MMAP_HI - a; }
+static bool inside_arena(uint64_t a, uint64_t len)
+{
+	return a >= BY_MMAP_LO && a < BY_MMAP_HI && len <= BY_MMAP_HI - a;
+}
 
 static uint64_t take_from(struct gap *g, uint64_t len)
 {
@@ -40,8 +43,8 @@ static uint64_t take_from(struct gap *g, uint64_t len)
 	return a;
 }
 
-/* An address that was free when the gaps were read, or 0. A gap that does not fit is left behind by its cursor until
- * the next reading. */
+/* An address that was free when the gaps were read, or 0. A gap that does not fit is left behind by its
+ * cursor until the next reading. */
 static uint64_t take(uint64_t len)
 {
 	volatile uint32_t *cursor = &at[len >= HUGE_PAGE];
@@ -93,11 +96,13 @@ static bool read_gaps(void)
 	return n == 0;
 }
 
-/* One thread reads, others wait. A child that was forked while its parent read does not inherit the reading. */
+/* One thread reads, others wait. A child that was forked while its parent read does not inherit the reading.
+ */
 static bool refresh(void)
 {
 	uint32_t me = (uint32_t)raw(SYS_getpid), who = 0;
-	if (__atomic_compare_exchange_n(&reading, &who, me, 0, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED) || who != me) {
+	if (__atomic_compare_exchange_n(&reading, &who, me, 0, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED) ||
+	    who != me) {
 		reading = me;
 		bool ok = read_gaps();
 		__atomic_store_n(&reading, 0, __ATOMIC_RELEASE);
@@ -141,7 +146,8 @@ long space_mmap(uint64_t addr, uint64_t len, long prot, long flags, long fd, uin
 		return raw(SYS_mmap, addr, len, prot, flags, fd, off);
 	}
 	if (flags & MAP_32BIT) return raw(SYS_mmap, addr, len, prot, flags, fd, off);
-	if (hint >= BY_SAVED_LO && hint < BY_ARENA_HI && size <= BY_ARENA_HI - hint && !reserved(hint, size)) {
+	if (hint >= BY_SAVED_LO && hint < BY_ARENA_HI && size <= BY_ARENA_HI - hint &&
+	    !reserved(hint, size)) {
 		long r = raw(SYS_mmap, hint, len, prot, flags | MAP_FIXED_NOREPLACE, fd, off);
 		if (r != -EEXIST) return r;
 	}
@@ -168,7 +174,8 @@ long space_brk(uint64_t addr)
 static long move_to(uint64_t a, const uint64_t *x)
 {
 	/* mremap knows no NOREPLACE: the place is taken first, then moved over. */
-	long r = raw(SYS_mmap, a, x[2], PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
+	long r = raw(SYS_mmap, a, x[2], PROT_NONE,
+		     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
 	if (r < 0) return r;
 	r = raw(SYS_mremap, x[0], x[1], x[2], x[3] | MREMAP_FIXED | MREMAP_MAYMOVE, a);
 	if (r < 0) raw(SYS_munmap, a, x[2]);
@@ -193,7 +200,8 @@ long space_mremap(uint64_t old, uint64_t oldlen, uint64_t newlen, long flags, ui
 /* shmat knows no NOREPLACE either. */
 static long attach_at(uint64_t a, const uint64_t *x)
 {
-	long r = raw(SYS_mmap, a, x[0], PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
+	long r = raw(SYS_mmap, a, x[0], PROT_NONE,
+		     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
 	if (r < 0) return r;
 	r = raw(SYS_shmat, x[1], a, x[2] | SHM_REMAP);
 	if (r < 0) raw(SYS_munmap, a, x[0]);
@@ -207,22 +215,28 @@ long space_shmat(long id, uint64_t addr, long flags)
 	long r = raw(SYS_shmctl, id, IPC_STAT, &ds);
 	if (r < 0) return r;
 	uint64_t size = PAGE_UP(ds.shm_segsz);
-	if (addr) return addr >= BY_ARENA_HI || size > BY_ARENA_HI - addr || reserved(addr, size) ? -EINVAL : raw(SYS_shmat, id, addr, flags);
+	if (addr)
+		return addr >= BY_ARENA_HI || size > BY_ARENA_HI - addr || reserved(addr, size)
+			       ? -EINVAL
+			       : raw(SYS_shmat, id, addr, flags);
 	uint64_t arg[] = { size, (uint64_t)id, (uint64_t)flags };
 	return place(size, attach_at, arg);
 }
 
-/* -- saved memory of the client: ordinary lower code -------------------------------------------------------------- */
+/* -- saved memory of the client: ordinary lower code ----------------------------------------------------- */
 
 void *core_region(unsigned k, size_t len)
 {
 	uint64_t a = BY_STATE + (uint64_t)k * BY_STATE_STRIDE;
-	if (k >= BY_STATE_N || len > BY_STATE_STRIDE) core_die("region %u: %zu bytes: no such region", k, len);
+	if (k >= BY_STATE_N || len > BY_STATE_STRIDE)
+		core_die("region %u: %zu bytes: no such region", k, len);
 	uint64_t have = space.region_len[k], want = PAGE_UP(len);
 	if (want > have) {
 		long r = raw(SYS_mmap, a + have, want - have, PROT_READ | PROT_WRITE,
 			     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
-		if (r < 0) core_die("region %u: cannot map %zu bytes at %#lx: error %ld", k, len, (unsigned long)a, -r);
+		if (r < 0)
+			core_die("region %u: cannot map %zu bytes at %#lx: error %ld", k, len,
+				 (unsigned long)a, -r);
 		space.region_len[k] = want;
 	}
 	return (void *)a;

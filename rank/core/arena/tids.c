@@ -1,8 +1,8 @@
 /* tids.c: process and thread numbers after a restart: the application's and the kernel's.
  *
- * The kernel gives new numbers. The application keeps the old ones, which are in its mutexes and thread descriptors: what
- * hands one to the kernel, or gets one from it, asks the map here.
- * Context: tids_begin and tids_add at a restart, on the only thread; tids_path uses libc; the rest is ANY_FS. */
+ * The kernel gives new numbers. The application keeps the old ones, which are in its mutexes and thread
+ * descriptors: what hands one to the kernel, or gets one from it, asks the map here. Context: tids_begin and
+ * tids_add at a restart, on the only thread; tids_path uses libc; the rest is ANY_FS. */
 #define _GNU_SOURCE
 #include <stdio.h>
 #include <stdlib.h>
@@ -57,14 +57,15 @@ int tids_path(const char *path, char *out, size_t n, bool save)
 	if (sscanf(path, "/proc/%d%n", &pid, &at) != 1 || (path[at] && path[at] != '/')) return 0;
 	if (save && !tids_is_own(pid)) return -1;
 	if (sscanf(path + at, "/task/%d%n", &task, &behind) == 1)
-		snprintf(out, n, "/proc/%d/task/%d%s", translated(pid, save), translated(task, save), path + at + behind);
+		snprintf(out, n, "/proc/%d/task/%d%s", translated(pid, save), translated(task, save),
+			 path + at + behind);
 	else
 		snprintf(out, n, "/proc/%d%s", translated(pid, save), path + at);
 	return 1;
 }
 
-/* Clocks of the processor time of a thread (CPU_OF_THREAD) or process have the complement of its number above three bits;
- * 0 is the caller's. CPU_FILE: the number of a descriptor. */
+/* Clocks of the processor time of a thread (CPU_OF_THREAD) or process have the complement of its number above
+ * three bits; 0 is the caller's. CPU_FILE: the number of a descriptor. */
 enum { CPU_OF_THREAD = 4, CPU_SCHED = 2, CPU_FILE = 3, CPU_KIND = 7 };
 
 /* Whose clock it is; 0: the caller's, or no clock of this kind. */
@@ -86,7 +87,8 @@ int tids_clock_saved(int id)
 /* The kernel would not tell afterwards whose clock "the caller's" is. */
 int tids_timer_clock(int id)
 {
-	bool callers = id == CLOCK_THREAD_CPUTIME_ID || (id < 0 && !~(id >> 3) && (id & CPU_OF_THREAD) && (id & CPU_KIND) != CPU_KIND);
+	bool callers = id == CLOCK_THREAD_CPUTIME_ID ||
+		       (id < 0 && !~(id >> 3) && (id & CPU_OF_THREAD) && (id & CPU_KIND) != CPU_KIND);
 	int kind = id < 0 ? id & CPU_KIND : CPU_OF_THREAD | CPU_SCHED;
 	return callers ? clock_of((int)raw(SYS_gettid), kind) : tids_clock_new(id);
 }

@@ -1,8 +1,8 @@
 /* vdso.c: gives the application a vDSO of ours, and beside it the code that is saved with the image.
  *
- * The kernel's vDSO cannot move and differs from boot to boot; the stand-in has a fixed address and fixed code, and
- * finds the real functions through the control block, which is written at every start.
- * A thread cannot be parked inside the kernel's functions. One that does nothing but read the clock is met there by
+ * The kernel's vDSO cannot move and differs from boot to boot; the stand-in has a fixed address and fixed
+ * code, and finds the real functions through the control block, which is written at every start. A thread
+ * cannot be parked inside the kernel's functions. One that does nothing but read the clock is met there by
  * almost every signal: so while a stop is in effect the stand-in's functions park before they read.
  * Context: start-up, on the lower half's FS; vdso_park on the helper thread. */
 #define _GNU_SOURCE
@@ -19,14 +19,17 @@ enum { VDSO_SIZE = 0x4000, GETTIME = 0, GETRES = 4 };
 
 void vdso_map(void)
 {
-	char *b = mmap((void *)BY_VDSO, VDSO_SIZE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+	char *b = mmap((void *)BY_VDSO, VDSO_SIZE, PROT_READ | PROT_WRITE,
+		       MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
 	if (b != (char *)BY_VDSO) core_die("cannot map the stand-in vDSO at %#lx", (unsigned long)BY_VDSO);
 	const Elf64_Ehdr *h = (const void *)by_vdso_blob;
 	const Elf64_Phdr *p = (const void *)(by_vdso_blob + h->e_phoff);
 	for (int i = 0; i < h->e_phnum; i++)
-		if (p[i].p_type == PT_LOAD) memcpy(b + p[i].p_vaddr, by_vdso_blob + p[i].p_offset, p[i].p_filesz);
+		if (p[i].p_type == PT_LOAD)
+			memcpy(b + p[i].p_vaddr, by_vdso_blob + p[i].p_offset, p[i].p_filesz);
 	memcpy(b + (BY_PASS - BY_VDSO), by_pass_code, (size_t)(by_pass_end - by_pass_code));
 	memcpy(b + (BY_PI - BY_VDSO), by_pi_code, (size_t)(by_pi_end - by_pi_code));
+	memcpy(b + (BY_NOTED - BY_VDSO), by_noted_code, (size_t)(by_noted_end - by_noted_code));
 	memcpy(b + (BY_VPARK - BY_VDSO), by_vpark_code, (size_t)(by_vpark_end - by_vpark_code));
 	memcpy(b + (BY_ENTRY - BY_VDSO), by_entry_code, (size_t)(by_entry_end - by_entry_code));
 	mprotect(b, VDSO_SIZE, PROT_READ | PROT_EXEC);
@@ -39,10 +42,17 @@ static ANY_FS long sys_time(void *t) { return raw(SYS_time, t); }
 static ANY_FS long sys_getcpu(void *c, void *n, void *x) { return raw(SYS_getcpu, c, n, x); }
 static ANY_FS long sys_clock_getres(long c, void *t) { return raw(SYS_clock_getres, c, t); }
 
-/* After a restart, clocks that have the number of a thread in them: the vDSO would hand it on to the kernel. */
+/* After a restart, clocks that have the number of a thread in them: the vDSO would hand it on to the kernel.
+ */
 static long (*real_gettime)(long, void *), (*real_getres)(long, void *);
-static ANY_FS long new_clock_gettime(long c, void *t) { return (int)c >= 0 ? real_gettime(c, t) : raw(SYS_clock_gettime, tids_clock_new((int)c), t); }
-static ANY_FS long new_clock_getres(long c, void *t) { return (int)c >= 0 ? real_getres(c, t) : raw(SYS_clock_getres, tids_clock_new((int)c), t); }
+static ANY_FS long new_clock_gettime(long c, void *t)
+{
+	return (int)c >= 0 ? real_gettime(c, t) : raw(SYS_clock_gettime, tids_clock_new((int)c), t);
+}
+static ANY_FS long new_clock_getres(long c, void *t)
+{
+	return (int)c >= 0 ? real_getres(c, t) : raw(SYS_clock_getres, tids_clock_new((int)c), t);
+}
 
 static uint32_t symbol_count(const Elf64_Sym *sym, const char *str, const uint32_t *hash)
 {
@@ -69,15 +79,20 @@ static uint64_t real_function(const char *name)
 		if (d->d_tag == DT_HASH) hash = (const void *)(base + d->d_un.d_ptr);
 	}
 	for (uint32_t i = 0, n = sym && str ? symbol_count(sym, str, hash) : 0; i < n; i++)
-		if (sym[i].st_value && !strcmp(str + sym[i].st_name, name)) return (uint64_t)base + sym[i].st_value;
+		if (sym[i].st_value && !strcmp(str + sym[i].st_name, name))
+			return (uint64_t)base + sym[i].st_value;
 	return 0;
 }
 
 void vdso_link(void)
 {
-	static const struct { const char *name; void *instead; } fn[] = {
-		{ "__vdso_clock_gettime", sys_clock_gettime }, { "__vdso_gettimeofday", sys_gettimeofday },
-		{ "__vdso_time", sys_time }, { "__vdso_getcpu", sys_getcpu }, { "__vdso_clock_getres", sys_clock_getres },
+	static const struct { const char *name; void *instead;
+	} fn[] = {
+		{ "__vdso_clock_gettime", sys_clock_gettime },
+		{ "__vdso_gettimeofday", sys_gettimeofday },
+		{ "__vdso_time", sys_time },
+		{ "__vdso_getcpu", sys_getcpu },
+		{ "__vdso_clock_getres", sys_clock_getres },
 	};
 	_Static_assert(sizeof fn / sizeof *fn == BY_NVDSO, "layout.h");
 	for (unsigned i = 0; i < BY_NVDSO; i++) {

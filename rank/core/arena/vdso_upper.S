@@ -1,5 +1,6 @@
-/* vdso_upper.S: the stand-in for linux-vdso.so.1 that the application sees. It is saved with the image; its functions
- * jump to the running kernel's own through the control block. Built into a shared object of one segment. */
+/* vdso_upper.S: the stand-in for linux-vdso.so.1 that the application sees. It is saved with the image;
+ * its functions jump to the running kernel's own through the control block. Built into a shared object of
+ * one segment. */
 #define __ASSEMBLER__ 1
 #include "core/layout.h"
 .macro FORWARD name, slot

@@ -1,8 +1,8 @@
-/* base.h: what every other room of the core stands on: who this process is, saying and dying, the way to the agent, bytes,
- * descriptors and threads of our own, limits, crash points.
+/* base.h: what every other room of the core stands on: who this process is, saying and dying, the way to the
+ * agent, bytes, descriptors and threads of our own, limits, crash points.
  *
- * Context: ordinary lower code (lower half's libc, its TLS, memory by malloc), any lower thread, unless a line says
- * otherwise. What is marked ANY_FS allocates nothing and uses no TLS. */
+ * Context: ordinary lower code (lower half's libc, its TLS, memory by malloc), any lower thread, unless a
+ * line says otherwise. What is marked ANY_FS allocates nothing and uses no TLS. */
 #ifndef BYSSUS_BASE_H
 #define BYSSUS_BASE_H
 #include <pthread.h>
@@ -35,11 +35,11 @@ struct core_self {
 	char exe[4096];                 /* the application's file */
 };
 extern struct core_self core_self;
-void core_mark_rank(void);                                      /* this process is the rank, its children are not */
+void core_mark_rank(void);                              /* this process is the rank, its children are not */
 ANY_FS int core_is_rank(void);                                  /* 0 in a forked child, -1 in a vforked one */
 
 /* -- saying (say.c) -- */
-extern int core_stderr;                                         /* where we say things: not 2 while descriptors are restored */
+extern int core_stderr;                 /* where we say things: not 2 while descriptors are restored */
 /* Says why the application cannot be run, to the user and to the agent, and ends the process. */
 void core_exit_message(int code, const char *fmt, ...) __attribute__((noreturn, format(printf, 2, 3)));
 
@@ -55,24 +55,27 @@ struct wire {
 	char body[ABI_MAX_BODY];
 };
 extern struct wire wire;
-void wire_connect(void);                                        /* HELLO and WELCOME, and the page; ends the process on failure */
+void wire_connect(void);                /* HELLO and WELCOME, and the page; ends the process on failure */
 int wire_send(uint16_t type, uint64_t epoch, const void *body, size_t n, const void *text, size_t m);
-bool wire_receive(int flags);                                   /* one packet into wire.in and wire.body: whoever leads this rank at the time */
+bool wire_receive(int flags);   /* one packet into wire.in and wire.body: whoever leads this rank at the
+				 * time */
 void wire_failed(const char *sentence);
-int wire_hand(unsigned what, uint64_t dev, uint64_t inode, int file);   /* restart: gives to other ranks, or waits for what they give */
+/* restart: gives to other ranks, or waits for what they give */
+int wire_hand(unsigned what, uint64_t dev, uint64_t inode, int file);
 ANY_FS void wire_wake(void);
 ANY_FS void wire_last_words(const char *text, size_t n);        /* of a process that is about to end */
-ANY_FS bool wire_asked_to_end(void);                            /* somebody asks this process to end. True: the agent will hear of it, and decides */
+ANY_FS bool wire_asked_to_end(void);    /* somebody asks this process to end. True: the agent will hear of it,
+					 * and decides */
 void page_map(char *path, size_t n);                            /* path: of the page, for the agent */
 void core_phase(unsigned phase);
 
 /* -- growing byte buffer (util.c) -- */
-struct buf { char *p; size_t n, cap; bool bad; };               /* bad: memory has not sufficed, what is added is lost */
+struct buf { char *p; size_t n, cap; bool bad; };  /* bad: memory has not sufficed, what is added is lost */
 void buf_add(struct buf *b, const void *p, size_t n);
 void buf_printf(struct buf *b, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 void buf_free(struct buf *b);
 static inline void buf_u64(struct buf *b, uint64_t v) { buf_add(b, &v, sizeof v); }
-void buf_str(struct buf *b, const char *s);                     /* u32 length, bytes with the final 0, padded to 8 */
+void buf_str(struct buf *b, const char *s);             /* u32 length, bytes with the final 0, padded to 8 */
 /* Reads back; every function leaves r->bad set when the bytes do not suffice. */
 struct reader { const char *p; size_t n, at; bool bad; };
 void read_bytes(struct reader *r, void *out, size_t n);
@@ -83,25 +86,28 @@ const void *read_ref(struct reader *r, size_t n);
 /* -- small things (util.c, crc32c.c) -- */
 struct stat;
 uint64_t now_ns(void);
-char *slurp(const char *path, size_t *n);                       /* whole file, 0-terminated, malloc'ed; NULL: unreadable, or no memory */
+char *slurp(const char *path, size_t *n);       /* whole file, 0-terminated, malloc'ed; NULL: unreadable, or
+						 * no memory */
 uint64_t status_field(const char *status, const char *key, int base);
-ANY_FS uint64_t inode_key(const struct stat *st);               /* what images know a file by while it is open or mapped */
+ANY_FS uint64_t inode_key(const struct stat *st);  /* what images know a file by while it is open or mapped */
 ANY_FS uint64_t inode_key_of(unsigned major, unsigned minor, uint64_t inode);
 uint32_t crc32c(uint32_t crc, const void *p, size_t n);
-/* Memory for what a checkpoint needs (tests let it fail). Whatever is made of a NULL, the checkpoint fails at its end. */
+/* Memory for what a checkpoint needs (tests let it fail). Whatever is made of a NULL, the checkpoint fails at
+ * its end. */
 void *core_realloc(void *p, size_t n);
 char *core_strdup(const char *s);
 void core_memory_begin(void);
 bool core_memory_failed(void);                                  /* since then an allocation has failed */
 
 /* -- descriptors and threads of ours (interpose.c, lower.c) -- */
-int high_fd(int fd);                                            /* moves a descriptor of ours above the application's */
-void own_descriptors(void);                                     /* the calling thread gets a table of descriptors of its own */
-int unshare_descriptors(void);                                  /* the same, with all that is in it; 0 or an error number */
-/* On a thread with a table of descriptors of its own: closing there ends no lock. 0, or the error number for which it was not run. */
+int high_fd(int fd);                            /* moves a descriptor of ours above the application's */
+void own_descriptors(void);             /* the calling thread gets a table of descriptors of its own */
+int unshare_descriptors(void);                  /* the same, with all that is in it; 0 or an error number */
+/* On a thread with a table of descriptors of its own: closing there ends no lock. 0, or the error number for
+ * which it was not run. */
 int own_table_run(void (*fn)(void *), void *arg);
-/* A thread of ours that takes little of the address space that the application may be limited to; 0 or an error number.
- * room: stays until the thread has begun. */
+/* A thread of ours that takes little of the address space that the application may be limited to; 0 or an
+ * error number. room: stays until the thread has begun. */
 struct core_begin { void *(*fn)(void *); void *arg; };
 #define SMALL_STACK (256UL << 10)
 int core_thread(pthread_t *t, struct core_begin *room, size_t stack, void *(*fn)(void *), void *arg);
@@ -119,7 +125,8 @@ struct limits_loan { uint64_t soft, mask; };
 ANY_FS bool limits_borrow(struct limits_loan *l);               /* true: limits_return must follow */
 ANY_FS void limits_return(const struct limits_loan *l);
 ANY_FS long limits_trap(const struct rlimit *set, struct rlimit *get);
-ANY_FS long raw_open(const char *path, int flags);              /* also when the application has used up its descriptors */
+ANY_FS long raw_open(const char *path, int flags);      /* also when the application has used up its
+							 * descriptors */
 
 /* -- crash points for tests (faults.c) -- */
 void faults_start(const char *spec);

@@ -1,8 +1,8 @@
 /* crc32c.c: CRC-32C (Castagnoli) of memory: three interleaved streams of the crc32 instruction, or tables.
  *
- * The three partial sums are joined by multiplying with x^(8n) modulo the polynomial, a linear map kept as four tables
- * of 256 words. Context: any lower thread; the tables are made once, at first use, by whoever comes first (all make
- * the same tables). */
+ * The three partial sums are joined by multiplying with x^(8n) modulo the polynomial, a linear map kept as
+ * four tables of 256 words. Context: any lower thread; the tables are made once, at first use, by whoever
+ * comes first (all make the same tables). */
 #include <cpuid.h>
 #include <nmmintrin.h>
 #include <string.h>
@@ -71,7 +71,8 @@ static inline uint64_t word(const uint8_t *p)
 	return v;
 }
 
-__attribute__((target("sse4.2"))) static inline uint64_t three(uint64_t c, const uint8_t *p, size_t block, uint32_t t[4][256])
+__attribute__((target("sse4.2"))) static inline uint64_t three(uint64_t c, const uint8_t *p, size_t block,
+							       uint32_t t[4][256])
 {
 	uint64_t c1 = 0, c2 = 0;
 	for (const uint8_t *end = p + block; p < end; p += 8) {
@@ -87,8 +88,10 @@ __attribute__((target("sse4.2"))) static uint32_t by_instruction(uint32_t crc, c
 {
 	uint64_t c = crc;
 	for (; n && ((uintptr_t)p & 7); n--) c = _mm_crc32_u8((uint32_t)c, *p++);
-	for (; n >= 3 * LONG_BLOCK; n -= 3 * LONG_BLOCK, p += 3 * LONG_BLOCK) c = three(c, p, LONG_BLOCK, shift_long);
-	for (; n >= 3 * SHORT_BLOCK; n -= 3 * SHORT_BLOCK, p += 3 * SHORT_BLOCK) c = three(c, p, SHORT_BLOCK, shift_short);
+	for (; n >= 3 * LONG_BLOCK; n -= 3 * LONG_BLOCK, p += 3 * LONG_BLOCK)
+		c = three(c, p, LONG_BLOCK, shift_long);
+	for (; n >= 3 * SHORT_BLOCK; n -= 3 * SHORT_BLOCK, p += 3 * SHORT_BLOCK)
+		c = three(c, p, SHORT_BLOCK, shift_short);
 	for (; n >= 8; n -= 8, p += 8) c = _mm_crc32_u64(c, word(p));
 	for (; n; n--) c = _mm_crc32_u8((uint32_t)c, *p++);
 	return (uint32_t)c;
@@ -98,8 +101,9 @@ static uint32_t by_table(uint32_t c, const uint8_t *p, size_t n)
 {
 	for (; n >= 8; n -= 8, p += 8) {
 		uint64_t v = word(p) ^ c;
-		c = slow[7][v & 255] ^ slow[6][v >> 8 & 255] ^ slow[5][v >> 16 & 255] ^ slow[4][v >> 24 & 255] ^
-			slow[3][v >> 32 & 255] ^ slow[2][v >> 40 & 255] ^ slow[1][v >> 48 & 255] ^ slow[0][v >> 56];
+		c = slow[7][v & 255] ^ slow[6][v >> 8 & 255] ^ slow[5][v >> 16 & 255] ^
+		    slow[4][v >> 24 & 255] ^ slow[3][v >> 32 & 255] ^ slow[2][v >> 40 & 255] ^
+		    slow[1][v >> 48 & 255] ^ slow[0][v >> 56];
 	}
 	for (; n; n--) c = slow[0][(c ^ *p++) & 255] ^ c >> 8;
 	return c;

@@ -1,5 +1,5 @@
-/* faults.c: crash points for tests. BYSSUS_FAULT=name[:n][@rank] ends this process by SIGKILL at the n-th pass; where
- * something is to fail instead, it fails at the n-th pass, once.
+/* faults.c: crash points for tests. BYSSUS_FAULT=name[:n][@rank] ends this process by SIGKILL at the n-th
+ * pass; where something is to fail instead, it fails at the n-th pass, once.
  *
  * The points are the table ABI_FAULTS, shared with the Go side. Context: any lower code. */
 #define _GNU_SOURCE

@@ -1,10 +1,10 @@
 /* interpose.c: libc functions of the lower half that this program replaces for the libraries it loads.
  *
- * The symbols here are exported, so they win over libc's for every library of the lower half (the application has a
- * libc of its own and never sees them). Descriptors that the real MPI makes are moved above the application's;
- * threads that it makes are known to be lower and get no signals; signal handlers that it installs have no effect.
- * To add a function that makes a descriptor: wrap it in HIGH below and add it to exports.txt.
- * Context: ordinary lower code on any lower thread. */
+ * The symbols here are exported, so they win over libc's for every library of the lower half (the application
+ * has a libc of its own and never sees them). Descriptors that the real MPI makes are moved above the
+ * application's; threads that it makes are known to be lower and get no signals; signal handlers that it
+ * installs have no effect. To add a function that makes a descriptor: wrap it in HIGH below and add it to
+ * exports.txt. Context: ordinary lower code on any lower thread. */
 #define _GNU_SOURCE
 #include <dirent.h>
 #include <dlfcn.h>
@@ -28,20 +28,20 @@
 #include <unistd.h>
 #include "core/base/base.h"
 
-/* -- descriptors ------------------------------------------------------------------------------------------------------------ */
+/* -- descriptors ----------------------------------------------------------------------------------------- */
 
 static BY_THREAD_LOCAL bool own_table = false;
 
 /* unshare(2) is denied in many containers; the other call is not. */
 int unshare_descriptors(void)
 {
-	enum { UNSHARE = 2 };                           /* CLOSE_RANGE_UNSHARE, Linux 5.9; no descriptor has that number */
+	enum { UNSHARE = 2 };           /* CLOSE_RANGE_UNSHARE, Linux 5.9; no descriptor has that number */
 	long r = raw(SYS_unshare, CLONE_FILES);
 	return r ? (int)-raw(SYS_close_range, ~0u, ~0u, UNSHARE) : 0;
 }
 
-/* What the application opens and closes meanwhile, and that it may have used up its numbers, is nothing to this thread; and its
- * short-lived descriptors take no number away from the application. */
+/* What the application opens and closes meanwhile, and that it may have used up its numbers, is nothing to
+ * this thread; and its short-lived descriptors take no number away from the application. */
 void own_descriptors(void)
 {
 	if (unshare_descriptors()) return;
@@ -72,7 +72,8 @@ int high_fd(int fd)
 	return n;
 }
 
-/* Carries out a call that makes descriptors, once more under a higher limit when the application has used up its own. */
+/* Carries out a call that makes descriptors, once more under a higher limit when the application has used up
+ * its own. */
 #define MAKING(call) ({ \
 	struct limits_loan was_; \
 	int r_ = (int)(call); \
@@ -110,7 +111,10 @@ int openat(int dir, const char *path, int flags, ...)
 
 int open64(const char *, int, ...) __attribute__((alias("open")));
 int openat64(int, const char *, int, ...) __attribute__((alias("openat")));
-int creat(const char *path, mode_t m) { return HIGH(syscall(SYS_openat, AT_FDCWD, path, O_CREAT | O_WRONLY | O_TRUNC, m)); }
+int creat(const char *path, mode_t m)
+{
+	return HIGH(syscall(SYS_openat, AT_FDCWD, path, O_CREAT | O_WRONLY | O_TRUNC, m));
+}
 int creat64(const char *, mode_t) __attribute__((alias("creat")));
 
 int socket(int domain, int type, int protocol) { return HIGH(syscall(SYS_socket, domain, type, protocol)); }
@@ -121,7 +125,10 @@ int timerfd_create(int clock, int flags) { return HIGH(syscall(SYS_timerfd_creat
 int inotify_init(void) { return HIGH(syscall(SYS_inotify_init1, 0)); }
 int inotify_init1(int flags) { return HIGH(syscall(SYS_inotify_init1, flags)); }
 int memfd_create(const char *name, unsigned flags) { return HIGH(syscall(SYS_memfd_create, name, flags)); }
-int signalfd(int fd, const sigset_t *set, int flags) { return HIGH(syscall(SYS_signalfd4, fd, set, 8, flags)); }
+int signalfd(int fd, const sigset_t *set, int flags)
+{
+	return HIGH(syscall(SYS_signalfd4, fd, set, 8, flags));
+}
 int dup(int fd) { return HIGH(syscall(SYS_dup, fd)); }
 
 static int both_high(int r, int *fd)
@@ -134,7 +141,10 @@ static int both_high(int r, int *fd)
 }
 int pipe(int fd[2]) { return both_high(MAKING(syscall(SYS_pipe2, fd, 0)), fd); }
 int pipe2(int fd[2], int flags) { return both_high(MAKING(syscall(SYS_pipe2, fd, flags)), fd); }
-int socketpair(int domain, int type, int protocol, int fd[2]) { return both_high(MAKING(syscall(SYS_socketpair, domain, type, protocol, fd)), fd); }
+int socketpair(int domain, int type, int protocol, int fd[2])
+{
+	return both_high(MAKING(syscall(SYS_socketpair, domain, type, protocol, fd)), fd);
+}
 
 int accept4(int fd, struct sockaddr *addr, socklen_t *len, int flags)
 {
@@ -157,7 +167,8 @@ ssize_t recvmsg(int fd, struct msghdr *m, int flags)
 	return r;
 }
 
-/* libc's own calls inside fopen and the like do not come here: the result is made from a descriptor of ours. */
+/* libc's own calls inside fopen and the like do not come here: the result is made from a descriptor of ours.
+ */
 static int flags_of(const char *mode)
 {
 	int plus = strchr(mode, '+') != NULL, flags = strchr(mode, 'x') ? O_EXCL : 0;
@@ -206,7 +217,7 @@ int mkstemp(char *template)
 }
 int mkstemp64(char *) __attribute__((alias("mkstemp")));
 
-/* -- threads ------------------------------------------------------------------------------------------------------------------- */
+/* -- threads --------------------------------------------------------------------------------------------- */
 
 static void *begin_kept(void *p)
 {
@@ -256,7 +267,7 @@ int core_thread(pthread_t *t, struct core_begin *room, size_t stack, void *(*fn)
 	return err;
 }
 
-/* -- signals ------------------------------------------------------------------------------------------------------------------- */
+/* -- signals --------------------------------------------------------------------------------------------- */
 
 static struct sigaction lower_wish[NSIG];
 

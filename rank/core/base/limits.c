@@ -1,9 +1,9 @@
 /* limits.c: the limit on descriptors (RLIMIT_NOFILE): the application's, and room for ours above it.
  *
- * The application's own limit, as far as the kernel knows it, never reaches the lower half's descriptors, and the hard
- * limit never changes: so that ours can be made, for a moment under a higher limit, when it has used up its own. What
- * it asks for and is told goes through trap.c.
- * Context: what is ANY_FS on any thread, in its handlers too; the rest is ordinary lower code. */
+ * The application's own limit, as far as the kernel knows it, never reaches the lower half's descriptors, and
+ * the hard limit never changes: so that ours can be made, for a moment under a higher limit, when it has used
+ * up its own. What it asks for and is told goes through trap.c. Context: what is ANY_FS on any thread, in its
+ * handlers too; the rest is ordinary lower code. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -11,12 +11,19 @@
 #include "core/base/base.h"
 
 static struct rlimit app;                       /* rlim_max: what the application takes for the hard limit */
-static bool raised;                             /* the kernel's is not the application's: while its threads stand still or do not exist */
+static bool raised;             /* the kernel's is not the application's: while its threads stand still or do
+				 * not exist */
 static volatile uint32_t lock;
 
-static long kernel(const struct rlimit *set, struct rlimit *get) { return raw(SYS_prlimit64, 0, RLIMIT_NOFILE, set, get); }
+static long kernel(const struct rlimit *set, struct rlimit *get)
+{
+	return raw(SYS_prlimit64, 0, RLIMIT_NOFILE, set, get);
+}
 
-static uint64_t capped(uint64_t n) { return n < (uint64_t)core_config.fd_base ? n : (uint64_t)core_config.fd_base; }
+static uint64_t capped(uint64_t n)
+{
+	return n < (uint64_t)core_config.fd_base ? n : (uint64_t)core_config.fd_base;
+}
 
 void limits_start(void)
 {
@@ -96,7 +103,7 @@ long raw_open(const char *path, int flags)
 	return fd;
 }
 
-/* -- what the application asks for ------------------------------------------------------------------------------------------ */
+/* -- what the application asks for ----------------------------------------------------------------------- */
 
 static long change(const struct rlimit *want)
 {

@@ -1,4 +1,5 @@
-/* lower.c: the lower half's own threads: which they are, and those that have a table of descriptors of their own.
+/* lower.c: the lower half's own threads: which they are, and those that have a table of descriptors of their
+ * own.
  *
  * Context: ordinary lower code on any lower thread; lower_thread_is is asked by the helper thread. */
 #define _GNU_SOURCE
@@ -19,7 +20,9 @@ void lower_thread_here(void)
 	pthread_once(&lower_once, lower_init);
 	for (int i = 0; i < MAX_LOWER; i++) {
 		int none = 0;
-		if (!__atomic_compare_exchange_n(&lower_tids[i], &none, tid, 0, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST)) continue;
+		if (!__atomic_compare_exchange_n(&lower_tids[i], &none, tid, 0, __ATOMIC_SEQ_CST,
+						 __ATOMIC_SEQ_CST))
+			continue;
 		pthread_setspecific(lower_key, (void *)&lower_tids[i]);
 		return;
 	}
@@ -32,8 +35,8 @@ bool lower_thread_is(int tid)
 	return false;
 }
 
-/* Record locks end when their process closes any descriptor of the file. They are held by the table of descriptors: what a
- * thread with another table opens and closes has nothing to do with them. */
+/* Record locks end when their process closes any descriptor of the file. They are held by the table of
+ * descriptors: what a thread with another table opens and closes has nothing to do with them. */
 struct job { void (*fn)(void *); void *arg; long err; };
 
 static void *with_own_table(void *p)

@@ -1,4 +1,5 @@
-/* page.c: the page that this rank shares with its agent: what the rank is doing, for how long, what it has done.
+/* page.c: the page that this rank shares with its agent: what the rank is doing, for how long, what it has
+ * done.
  *
  * Context: page_map at start and restart; core_page is ANY_FS, core_phase any lower thread. */
 #define _GNU_SOURCE
@@ -37,11 +38,16 @@ void page_map(char *path, size_t n)
 	if (core_config.rundir) {
 		snprintf(path, n, "%s/page.%d", core_config.rundir, core_job.rank);
 		int fd = open(path, O_RDWR | O_CLOEXEC);
-		void *p = fd < 0 ? MAP_FAILED : mmap(NULL, ABI_PAGE_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+		void *p = fd < 0 ? MAP_FAILED
+				 : mmap(NULL, ABI_PAGE_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 		if (fd >= 0) close(fd);
 		if (p != MAP_FAILED) page = p;
 		else path[0] = 0;
 	}
-	*page = (struct abi_page){ .magic = ABI_MAGIC, .version = ABI_VERSION, .pid = (uint32_t)core_self.pid, .rank = (uint32_t)core_job.rank,
-				   .phase_since_ns = now_ns(), .resident_added = resident() };
+	*page = (struct abi_page){ .magic = ABI_MAGIC,
+				   .version = ABI_VERSION,
+				   .pid = (uint32_t)core_self.pid,
+				   .rank = (uint32_t)core_job.rank,
+				   .phase_since_ns = now_ns(),
+				   .resident_added = resident() };
 }

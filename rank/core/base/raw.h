@@ -1,7 +1,7 @@
 /* raw.h: system calls, FS base and locks for code that may run with the application's TLS.
  *
- * Context: anything reached from a signal handler or a crossing runs with the FS of the application: no errno, no
- * libc function that makes a system call or uses TLS. Results are the kernel's: -errno on error. */
+ * Context: anything reached from a signal handler or a crossing runs with the FS of the application: no
+ * errno, no libc function that makes a system call or uses TLS. Results are the kernel's: -errno on error. */
 #ifndef BYSSUS_RAW_H
 #define BYSSUS_RAW_H
 #include <stddef.h>
@@ -46,7 +46,10 @@ static inline void fs_write(uint64_t x)
 }
 
 enum { RAW_FUTEX_WAIT = 0, RAW_FUTEX_WAKE = 1 };
-static inline void futex_wait(volatile uint32_t *p, uint32_t seen) { raw(SYS_futex, p, RAW_FUTEX_WAIT, seen, 0); }
+static inline void futex_wait(volatile uint32_t *p, uint32_t seen)
+{
+	raw(SYS_futex, p, RAW_FUTEX_WAIT, seen, 0);
+}
 static inline void futex_wake(volatile uint32_t *p, int n) { raw(SYS_futex, p, RAW_FUTEX_WAKE, n); }
 
 /* A lock that sleeps. Signals of the application must be blocked by whoever takes it. */

@@ -1,6 +1,8 @@
-/* say.c: what a rank says, to the user on standard error and to the agent, and how it ends when it cannot go on.
+/* say.c: what a rank says, to the user on standard error and to the agent, and how it ends when it cannot go
+ * on.
  *
- * Context: ordinary lower code, any lower thread. core_die and core_exit_message are for start and restart only. */
+ * Context: ordinary lower code, any lower thread. core_die and core_exit_message are for start and restart
+ * only. */
 #define _GNU_SOURCE
 #include <stdarg.h>
 #include <stdio.h>
@@ -13,7 +15,8 @@ int core_stderr = 2;
 static void say(const char *fmt, va_list ap)
 {
 	char line[8192];
-	int n = core_job.nranks > 1 ? snprintf(line, sizeof line, "byssus: rank %d: ", core_job.rank) : snprintf(line, sizeof line, "byssus: ");
+	int n = core_job.nranks > 1 ? snprintf(line, sizeof line, "byssus: rank %d: ", core_job.rank)
+				    : snprintf(line, sizeof line, "byssus: ");
 	int m = vsnprintf(line + n, sizeof line - (size_t)n - 1, fmt, ap);
 	size_t len = (size_t)n + (m < 0 ? 0 : (size_t)m);
 	if (len > sizeof line - 2) len = sizeof line - 2;

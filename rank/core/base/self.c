@@ -24,6 +24,7 @@ int core_is_rank(void)
 void core_mark_rank(void)
 {
 	rank_pid = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	if (rank_pid == MAP_FAILED || madvise((void *)rank_pid, PAGE, MADV_WIPEONFORK)) core_die("cannot mark the process: %s", strerror(errno));
+	if (rank_pid == MAP_FAILED || madvise((void *)rank_pid, PAGE, MADV_WIPEONFORK))
+		core_die("cannot mark the process: %s", strerror(errno));
 	core_self.pid = core_self.main_tid = core_self.mpi_tid = *rank_pid = getpid();
 }

@@ -39,8 +39,8 @@ char *core_strdup(const char *s)
 void core_memory_begin(void) { short_of_memory = false; }
 bool core_memory_failed(void) { return short_of_memory; }
 
-/* Growing takes address space, not memory: buffers of a checkpoint are released after it. A buffer that cannot grow is
- * bad, and is to be looked at before it is used. */
+/* Growing takes address space, not memory: buffers of a checkpoint are released after it. A buffer that
+ * cannot grow is bad, and is to be looked at before it is used. */
 void buf_add(struct buf *b, const void *p, size_t n)
 {
 	if (b->bad) return;
@@ -136,8 +136,14 @@ char *slurp(const char *path, size_t *n)
 	return p;
 }
 
-uint64_t inode_key_of(unsigned maj, unsigned min, uint64_t inode) { return inode ^ (uint64_t)maj << 52 ^ (uint64_t)min << 44; }
-uint64_t inode_key(const struct stat *st) { return inode_key_of(major(st->st_dev), minor(st->st_dev), st->st_ino); }
+uint64_t inode_key_of(unsigned maj, unsigned min, uint64_t inode)
+{
+	return inode ^ (uint64_t)maj << 52 ^ (uint64_t)min << 44;
+}
+uint64_t inode_key(const struct stat *st)
+{
+	return inode_key_of(major(st->st_dev), minor(st->st_dev), st->st_ino);
+}
 
 /* A line "Key:\tvalue" of /proc's status files. */
 uint64_t status_field(const char *status, const char *key, int base)

@@ -1,8 +1,8 @@
 /* wire.c: packets between this rank and its agent.
  *
- * Whoever restarts a rank or leads it through a checkpoint reads packets; any lower thread sends. Without an agent sock is
- * -1 and nothing is sent.
- * Context: ordinary lower code; wire_wake, wire_last_words and wire_asked_to_end are ANY_FS. */
+ * Whoever restarts a rank or leads it through a checkpoint reads packets; any lower thread sends. Without an
+ * agent sock is -1 and nothing is sent. Context: ordinary lower code; wire_wake, wire_last_words and
+ * wire_asked_to_end are ANY_FS. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <linux/membarrier.h>
@@ -17,12 +17,15 @@
 
 struct wire wire = { .sock = -1, .wake = -1, .file = -1 };
 
-/* -- sending -------------------------------------------------------------------------------------------------------------- */
+/* -- sending --------------------------------------------------------------------------------------------- */
 
 /* file: a descriptor that goes with it, or -1. */
 static int send_packet(struct iovec *v, size_t nv, int file)
 {
-	union { struct cmsghdr h; char room[CMSG_SPACE(sizeof(int))]; } c = { .h = { CMSG_LEN(sizeof(int)), SOL_SOCKET, SCM_RIGHTS } };
+	union {
+		struct cmsghdr h;
+		char room[CMSG_SPACE(sizeof(int))];
+	} c = { .h = { CMSG_LEN(sizeof(int)), SOL_SOCKET, SCM_RIGHTS } };
 	struct msghdr msg = { .msg_iov = v, .msg_iovlen = nv };
 	ssize_t r;
 	if (file >= 0) {
@@ -38,13 +41,20 @@ int wire_send(uint16_t type, uint64_t epoch, const void *body, size_t n, const v
 {
 	if (wire.sock < 0) return -1;
 	if (n + m > ABI_MAX_BODY) m = ABI_MAX_BODY - n;
-	struct abi_header h = { .magic = ABI_MAGIC, .version = ABI_VERSION, .type = type, .rank = (uint32_t)core_job.rank,
-				.epoch = epoch, .length = (uint32_t)(n + m) };
+	struct abi_header h = { .magic = ABI_MAGIC,
+				.version = ABI_VERSION,
+				.type = type,
+				.rank = (uint32_t)core_job.rank,
+				.epoch = epoch,
+				.length = (uint32_t)(n + m) };
 	struct iovec v[3] = { { &h, sizeof h }, { (void *)body, n }, { (void *)text, m } };
 	return send_packet(v, 3, -1);
 }
 
-int core_send(uint16_t type, uint64_t epoch, const void *body, size_t len) { return wire_send(type, epoch, body, len, NULL, 0); }
+int core_send(uint16_t type, uint64_t epoch, const void *body, size_t len)
+{
+	return wire_send(type, epoch, body, len, NULL, 0);
+}
 
 void wire_failed(const char *sentence) { wire_send(ABI_FAILED, 0, sentence, strlen(sentence), NULL, 0); }
 
@@ -52,7 +62,11 @@ void core_reason(const char *sentence) { wire_send(ABI_REASON, 0, sentence, strl
 
 void wire_last_words(const char *text, size_t n)
 {
-	struct abi_header h = { .magic = ABI_MAGIC, .version = ABI_VERSION, .type = ABI_REASON, .rank = (uint32_t)core_job.rank, .length = (uint32_t)n };
+	struct abi_header h = { .magic = ABI_MAGIC,
+				.version = ABI_VERSION,
+				.type = ABI_REASON,
+				.rank = (uint32_t)core_job.rank,
+				.length = (uint32_t)n };
 	struct iovec v[2] = { { &h, sizeof h }, { (void *)text, n } };
 	struct msghdr msg = { .msg_iov = v, .msg_iovlen = 2 };
 	if (wire.sock >= 0) raw(SYS_sendmsg, wire.sock, &msg, MSG_NOSIGNAL | MSG_DONTWAIT);
@@ -72,7 +86,7 @@ void wire_wake(void)
 	raw(SYS_write, wire.wake, &one, sizeof one);
 }
 
-/* -- receiving ------------------------------------------------------------------------------------------------------------ */
+/* -- receiving ------------------------------------------------------------------------------------------- */
 
 /* One packet into wire.in and wire.body; false: nothing there, or the agent is gone (then sock is -1). */
 bool wire_receive(int flags)
@@ -84,13 +98,14 @@ bool wire_receive(int flags)
 	if (n < 0 && (errno == EAGAIN || errno == EINTR)) return false;
 	if (wire.file >= 0) close(wire.file);
 	wire.file = -1;
-	if (n > 0 && msg.msg_controllen >= CMSG_LEN(sizeof(int)) && c.h.cmsg_type == SCM_RIGHTS) memcpy(&wire.file, CMSG_DATA(&c.h), sizeof wire.file);
-	bool good = n >= (ssize_t)sizeof wire.in && wire.in.magic == ABI_MAGIC && wire.in.version == ABI_VERSION &&
-		wire.in.length == (size_t)n - sizeof wire.in;
+	if (n > 0 && msg.msg_controllen >= CMSG_LEN(sizeof(int)) && c.h.cmsg_type == SCM_RIGHTS)
+		memcpy(&wire.file, CMSG_DATA(&c.h), sizeof wire.file);
+	bool good = n >= (ssize_t)sizeof wire.in && wire.in.magic == ABI_MAGIC &&
+		    wire.in.version == ABI_VERSION && wire.in.length == (size_t)n - sizeof wire.in;
 	if (good) return true;
 	if (n > 0) core_say("agent: a damaged message of %zd bytes; going on without checkpoints", n);
 	wire.hung_up = n <= 0;
-	shutdown(wire.sock, SHUT_RDWR);                    /* there is another descriptor of it, in the application's table */
+	shutdown(wire.sock, SHUT_RDWR); /* there is another descriptor of it, in the application's table */
 	close(wire.sock);
 	wire.sock = -1;
 	return false;
@@ -99,17 +114,22 @@ bool wire_receive(int flags)
 /* At a restart: the helper thread does not run yet. */
 int wire_hand(unsigned what, uint64_t dev, uint64_t inode, int file)
 {
-	struct abi_header h = { .magic = ABI_MAGIC, .version = ABI_VERSION, .type = ABI_HAND, .rank = (uint32_t)core_job.rank,
+	struct abi_header h = { .magic = ABI_MAGIC,
+				.version = ABI_VERSION,
+				.type = ABI_HAND,
+				.rank = (uint32_t)core_job.rank,
 				.length = sizeof(struct abi_hand) };
 	struct abi_hand b = { .what = what, .dev = dev, .inode = inode }, *got = (void *)wire.body;
 	struct iovec v[2] = { { &h, sizeof h }, { &b, sizeof b } };
-	if (wire.sock < 0) core_die("the image shares something with other ranks, and there is no agent to reach them");
+	if (wire.sock < 0)
+		core_die("the image shares something with other ranks, and there is no agent to reach them");
 	if (send_packet(v, 2, file)) core_die("agent: %s", strerror(errno));
 	if (what == ABI_HAND_GIVE) return -1;
 	do {
 		while (wire.sock >= 0 && !wire_receive(0)) ;
 		if (wire.sock < 0) core_die("agent: it hung up while this rank waited for others");
-	} while (wire.in.type != ABI_HANDED || wire.in.length < sizeof b || got->what != what || got->dev != dev || got->inode != inode);
+	} while (wire.in.type != ABI_HANDED || wire.in.length < sizeof b || got->what != what ||
+		 got->dev != dev || got->inode != inode);
 	int fd = wire.file;
 	wire.file = -1;
 	return fd;
@@ -118,18 +138,24 @@ int wire_hand(unsigned what, uint64_t dev, uint64_t inode, int file)
 void wire_connect(void)
 {
 	struct sockaddr_un to = { .sun_family = AF_UNIX };
-	struct abi_hello h = { .pid = (uint32_t)core_self.pid, .nranks = (uint32_t)core_job.nranks, .abi_version = ABI_VERSION,
-			       .restarted = (uint32_t)core_job.restarted, .checkpoint = core_job.checkpoint, .version = BYSSUS_VERSION };
+	struct abi_hello h = { .pid = (uint32_t)core_self.pid,
+			       .nranks = (uint32_t)core_job.nranks,
+			       .abi_version = ABI_VERSION,
+			       .restarted = (uint32_t)core_job.restarted,
+			       .checkpoint = core_job.checkpoint,
+			       .version = BYSSUS_VERSION };
 	int size = 1 << 20;
 	page_map(h.page, sizeof h.page);
 	syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0);
 	wire.wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	wire.writers = core_config.writers;
 	if (!core_config.agent) return;
-	if (strlen(core_config.agent) >= sizeof to.sun_path) core_die("agent: %s: the path is too long", core_config.agent);
+	if (strlen(core_config.agent) >= sizeof to.sun_path)
+		core_die("agent: %s: the path is too long", core_config.agent);
 	strcpy(to.sun_path, core_config.agent);
 	int s = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
-	if (s < 0 || connect(s, (struct sockaddr *)&to, sizeof to)) core_die("agent: %s: cannot connect: %s", core_config.agent, strerror(errno));
+	if (s < 0 || connect(s, (struct sockaddr *)&to, sizeof to))
+		core_die("agent: %s: cannot connect: %s", core_config.agent, strerror(errno));
 	setsockopt(s, SOL_SOCKET, SO_SNDBUF, &size, sizeof size);
 	wire.sock = s;
 	snprintf(h.app, sizeof h.app, "%.255s", core_self.exe);
@@ -138,7 +164,8 @@ void wire_connect(void)
 	while (wire.sock >= 0 && !wire_receive(0)) ;
 	if (wire.sock < 0) core_die("agent: %s: it hung up", core_config.agent);
 	if (wire.in.type == ABI_REFUSE) core_die("agent: %.*s", (int)wire.in.length, wire.body);
-	if (wire.in.type != ABI_WELCOME) core_die("agent: %s: message type %u, want WELCOME", core_config.agent, wire.in.type);
+	if (wire.in.type != ABI_WELCOME)
+		core_die("agent: %s: message type %u, want WELCOME", core_config.agent, wire.in.type);
 	const struct abi_welcome *w = (const void *)wire.body;
 	if (wire.in.length >= sizeof *w && w->writers) wire.writers = w->writers;
 }

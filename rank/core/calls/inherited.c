@@ -1,4 +1,5 @@
-/* inherited.c: the descriptors that were there when the program began: the launcher's, also across an exec of the rank.
+/* inherited.c: the descriptors that were there when the program began: the launcher's, also across an exec of
+ * the rank.
  *
  * Context: start-up, the only thread. */
 #define _GNU_SOURCE
@@ -18,11 +19,16 @@ void inherited_start(void)
 	const char *told = getenv("BYSSUS_INHERITED");  /* by the program that this one replaces */
 	for (int n = 0; told && *told && ninherited < MAX_INHERITED; told += n) {
 		struct inherited *h = &inherited[ninherited];
-		if (sscanf(told, "%d:%lx:%x:%x:%x,%n", &h->fd, &h->key, &h->mode, &h->flags, &h->own, &n) != 5 || !n) break;
+		if (sscanf(told, "%d:%lx:%x:%x:%x,%n", &h->fd, &h->key, &h->mode, &h->flags, &h->own, &n) !=
+			    5 ||
+		    !n)
+			break;
 		ninherited++;
 	}
 	for (int fd = 0; !told && fd < 1024 && ninherited < MAX_INHERITED; fd++)
-		if (fstat(fd, &st) == 0) inherited[ninherited++] = (struct inherited){ fd, inode_key(&st), st.st_mode, (uint32_t)fcntl(fd, F_GETFL), 0 };
+		if (fstat(fd, &st) == 0)
+			inherited[ninherited++] = (struct inherited){ fd, inode_key(&st), st.st_mode,
+								      (uint32_t)fcntl(fd, F_GETFL), 0 };
 }
 
 /* The launcher's descriptors stay the launcher's across an exec: "fd:key:mode:flags:own,..." */

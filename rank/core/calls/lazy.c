@@ -1,14 +1,17 @@
-/* lazy.c: after a lazy restart, memory that is mapped from the image and that the application drops or enlarges.
+/* lazy.c: after a lazy restart, memory that is mapped from the image and that the application drops or
+ * enlarges.
  *
- * Anonymous memory that has been dropped reads as zeros; a private mapping of a file reads as the file again, here as
- * the memory was at the checkpoint. What is added to anonymous memory reads as zeros; what is added to a mapping of a
- * file is what comes next there. So where the kernel says that a mapping is the image's, it is made anonymous before.
- * Context: lazy_maps at a restart; the rest is ANY_FS, in the SIGSYS handler, all signals blocked. */
+ * Anonymous memory that has been dropped reads as zeros; a private mapping of a file reads as the file again,
+ * here as the memory was at the checkpoint. What is added to anonymous memory reads as zeros; what is added
+ * to a mapping of a file is what comes next there. So where the kernel says that a mapping is the image's, it
+ * is made anonymous before. Context: lazy_maps at a restart; the rest is ANY_FS, in the SIGSYS handler, all
+ * signals blocked. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/uio.h>
 #include <sys/sysmacros.h>
 #include "core/arena/arena.h"
 #include "core/calls/calls.h"
@@ -69,7 +72,8 @@ static long anonymous(uint64_t lo, uint64_t n, int prot)
 	return lo && !failed(r) ? 0 : r;
 }
 
-/* [lo, lo + n) becomes anonymous in place, so that it merges with its neighbours: mremap wants one mapping. */
+/* [lo, lo + n) becomes anonymous in place, so that it merges with its neighbours: mremap wants one mapping.
+ */
 static long copy(uint64_t lo, uint64_t n, int prot)
 {
 	long p = anonymous(0, n, PROT_READ | PROT_WRITE), r;
@@ -87,7 +91,9 @@ static long copy(uint64_t lo, uint64_t n, int prot)
 static long own(const struct line *l, uint64_t from, uint64_t to, bool keep)
 {
 	uint64_t lo = l->v[START] > from ? l->v[START] : from, hi = l->v[END] < to ? l->v[END] : to;
-	if (lo >= hi || l->shared || !lazy_is_image((unsigned)l->v[MAJOR], (unsigned)l->v[MINOR], l->v[INODE])) return 0;
+	if (lo >= hi || l->shared ||
+	    !lazy_is_image((unsigned)l->v[MAJOR], (unsigned)l->v[MINOR], l->v[INODE]))
+		return 0;
 	return keep ? copy(lo, hi - lo, l->prot) : anonymous(lo, hi - lo, l->prot);
 }
 
@@ -116,11 +122,35 @@ static long own_range(uint64_t addr, uint64_t len, bool keep)
 	return r;
 }
 
+static bool drops(int advice)
+{
+	return advice == MADV_DONTNEED || advice == MADV_DONTNEED_LOCKED_ || advice == MADV_FREE;
+}
+
 long lazy_madvise(uint64_t addr, uint64_t len, int advice)
 {
-	bool drops = advice == MADV_DONTNEED || advice == MADV_DONTNEED_LOCKED_ || advice == MADV_FREE;
-	long r = drops ? own_range(addr, len, false) : 0;
+	long r = drops(advice) ? own_range(addr, len, false) : 0;
 	return r < 0 ? r : raw(SYS_madvise, addr, len, advice);
+}
+
+/* This process, by a descriptor or by what stands for oneself. Kernels that do not tell do not let a process
+ * drop memory so. */
+static bool is_self(int pidfd)
+{
+	enum { SELF_THREAD = -10000, SELF = -10001 };
+	static const unsigned long GET_INFO = 0xc040ff0b;
+	struct { uint64_t mask, cgroup; uint32_t pid, tgid, rest[10]; } info = { 0 };
+	_Static_assert(sizeof info == 64, "PIDFD_GET_INFO");
+	return pidfd == SELF || pidfd == SELF_THREAD ||
+	       (raw(SYS_ioctl, pidfd, GET_INFO, &info) == 0 && (int)info.tgid == core_self.pid);
+}
+
+long lazy_process_madvise(int pidfd, const struct iovec *v, uint64_t n, int advice, uint64_t flags)
+{
+	enum { MOST = 1024 };
+	for (uint64_t i = 0; drops(advice) && n <= MOST && is_self(pidfd) && i < n; i++)
+		own_range((uint64_t)v[i].iov_base, v[i].iov_len, false);
+	return raw(SYS_process_madvise, pidfd, v, n, advice, flags);
 }
 
 long lazy_mremap(uint64_t old, uint64_t oldlen, uint64_t newlen, long flags, uint64_t to)

@@ -1,15 +1,16 @@
 /* low.c: system calls of the application's own code at fixed low addresses.
  *
- * A program that is not position-independent lies where programs that its children execute lie too, and they keep the
- * filter: it cannot trap there. What such a program's own code asks for (the Go runtime makes every call itself, C does
- * with syscall instructions or static parts) comes to trap.c by Syscall User Dispatch: it belongs to a thread and ends
- * with fork and exec. It takes every call of that code by SIGSYS, about a microsecond. Those that filter.c does not want
- * are sent on through a stub outside of the dispatched addresses, one for each syscall instruction in the program's text:
- * {syscall; mov $site, %rcx; jmp *%rcx}. It needs no stack (Go's are small, and vfork's child shares its parent's) and
- * leaves in rcx what the kernel does. Stubs are saved with the image: threads may be waiting in them.
- * The kernel does not inherit it to new threads: a new thread's first trapped call (its libc's, of robust mutexes), and
- * every stop, sees to that. Only programs with a syscall instruction at a low address have it at all.
- * Context: low_start and low_restore at start-up; the rest is ANY_FS. */
+ * A program that is not position-independent lies where programs that its children execute lie too, and they
+ * keep the filter: it cannot trap there. What such a program's own code asks for (the Go runtime makes every
+ * call itself, C does with syscall instructions or static parts) comes to trap.c by Syscall User Dispatch: it
+ * belongs to a thread and ends with fork and exec. It takes every call of that code by SIGSYS, about a
+ * microsecond. Those that filter.c does not want are sent on through a stub outside of the dispatched
+ * addresses, one for each syscall instruction in the program's text: {syscall; mov $site, %rcx; jmp *%rcx}.
+ * It needs no stack (Go's are small, and vfork's child shares its parent's) and leaves in rcx what the kernel
+ * does. Stubs are saved with the image: threads may be waiting in them. The kernel does not inherit it to new
+ * threads: a new thread's first trapped call (its libc's, of robust mutexes), and every stop, sees to that.
+ * Only programs with a syscall instruction at a low address have it at all. Context: low_start and
+ * low_restore at start-up; the rest is ANY_FS. */
 #define _GNU_SOURCE
 #include <elf.h>
 #include <errno.h>
@@ -54,14 +55,17 @@ uint64_t low_site(uint64_t pc)
 	return ((const struct stub *)(pc - (pc - BY_LOW) % STUB))->site;
 }
 
-/* -- start ------------------------------------------------------------------------------------------------------------- */
+/* -- start ----------------------------------------------------------------------------------------------- */
 
 static void find_sites(const uint8_t *p, const uint8_t *end, struct stub *out)
 {
 	for (; (p = memchr(p, 0x0f, (size_t)(end - p))) && p + 1 < end; p++) {
 		if (p[1] != 0x05) continue;
-		if (nsites == MAX_SITES) core_die("the program has more than %d system calls of its own", MAX_SITES);
-		out[nsites++] = (struct stub){ { 0x0f, 0x05, 0x48, 0xb9 }, (uint64_t)p + 2, { 0xff, 0xe1, 0xcc, 0xcc } };
+		if (nsites == MAX_SITES)
+			core_die("the program has more than %d system calls of its own", MAX_SITES);
+		out[nsites++] = (struct stub){ { 0x0f, 0x05, 0x48, 0xb9 },
+					       (uint64_t)p + 2,
+					       { 0xff, 0xe1, 0xcc, 0xcc } };
 	}
 }
 
@@ -81,7 +85,8 @@ void low_start(const struct elf_image *app)
 	const Elf64_Phdr *p = (const void *)app->phdr;
 	bool go = false;
 	if (app->bias || !p) return;
-	struct stub *s = mmap((void *)BY_LOW, BY_LOW_SIZE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+	struct stub *s = mmap((void *)BY_LOW, BY_LOW_SIZE, PROT_READ | PROT_WRITE,
+			      MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
 	if (s != (struct stub *)BY_LOW) core_die("no memory at %#lx", (unsigned long)BY_LOW);
 	for (unsigned i = 0; i < app->phnum; i++) {
 		go |= is_go(&p[i]);
@@ -91,8 +96,11 @@ void low_start(const struct elf_image *app)
 	qsort(s, nsites, sizeof *s, by_site);
 	long r = nsites ? dispatch_on() : 0;
 	if (r < 0 && go)
-		core_exit_message(ABI_EXIT_REFUSED, "%s: a Go program at a fixed address needs Linux 5.11 (Syscall User Dispatch: %s); "
-				  "build it with -buildmode=pie", core_self.exe, strerror((int)-r));
+		core_exit_message(
+			ABI_EXIT_REFUSED,
+			"%s: a Go program at a fixed address needs Linux 5.11 (Syscall User Dispatch: %s); "
+			"build it with -buildmode=pie",
+			core_self.exe, strerror((int)-r));
 	if (r < 0) nsites = 0;
 	size_t used = PAGE_UP(nsites * sizeof *s);
 	munmap((char *)s + used, BY_LOW_SIZE - used);
@@ -111,5 +119,7 @@ void low_restore(struct reader *r)
 void low_again(void)
 {
 	long r = nsites ? dispatch_on() : 0;
-	if (r < 0) core_die("image: the program needs Syscall User Dispatch (Linux 5.11): %s", strerror((int)-r));
+	if (r < 0)
+		core_die("image: the program needs Syscall User Dispatch (Linux 5.11): %s",
+			 strerror((int)-r));
 }

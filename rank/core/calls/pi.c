@@ -1,21 +1,31 @@
 /* pi.c: mutexes that inherit priority, after a restart.
  *
- * The word of such a mutex is the number of the thread that has it, and the kernel, asked to wait for it or to wake,
- * believes the word. After a restart the application's threads write the numbers that they know, which are not the kernel's
- * any more: it would answer that there is no such thread, and libc then waits for ever. So the calls are done here, with
- * an ordinary futex on the same word: the one who has to wait marks the word and waits until it changes; the one who gives
- * the mutex away clears the word and wakes one. Whoever comes this way takes the mutex with the mark, since others may wait.
- * Nothing is inherited then; what excludes each other goes on to do so. The calls that move a waiter from one word to
- * another (FUTEX_WAIT_REQUEUE_PI), which libc does not use, are not there.
+ * The word of such a mutex is the number of the thread that has it, and the kernel, asked to wait for it or
+ * to wake, believes the word. After a restart the application's threads write the numbers that they know,
+ * which are not the kernel's any more: it would answer that there is no such thread, and libc then waits for
+ * ever. So the calls are done here, with an ordinary futex on the same word: the one who has to wait marks
+ * the word and waits until it changes; the one who gives the mutex away clears the word and wakes one.
+ * Whoever comes this way takes the mutex with the mark, since others may wait. Nothing is inherited then;
+ * what excludes each other goes on to do so. The calls that move a waiter from one word to another
+ * (FUTEX_WAIT_REQUEUE_PI), which libc does not use, are not there.
  *
- * Waiting is not done in the handler, where the thread could not be parked: the interrupted code waits at BY_PI, in
- * saved code, and comes again. Context: SIGSYS handler, any FS, all signals blocked. */
+ * Waiting is not done in the handler, where the thread could not be parked: the interrupted code waits at
+ * BY_PI, in saved code, and comes again. Context: SIGSYS handler, any FS, all signals blocked. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include "core/arena/arena.h"
 #include "core/calls/calls.h"
 
-enum { LOCK_PI = 6, UNLOCK_PI = 7, TRYLOCK_PI = 8, WAIT_BITSET = 9, LOCK_PI2 = 13, CLOCK_REAL = 256, PRIVATE = 128, COMMAND = 0x7f };
+enum {
+	LOCK_PI = 6,
+	UNLOCK_PI = 7,
+	TRYLOCK_PI = 8,
+	WAIT_BITSET = 9,
+	LOCK_PI2 = 13,
+	CLOCK_REAL = 256,
+	PRIVATE = 128,
+	COMMAND = 0x7f
+};
 #define WAITERS 0x80000000u
 #define DIED    0x40000000u
 #define OWNER   0x3fffffffu
@@ -25,7 +35,8 @@ static bool change(volatile uint32_t *word, uint32_t from, uint32_t to)
 	return __atomic_compare_exchange_n(word, &from, to, 0, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
 }
 
-/* The interrupted code waits while the word is `seen`, and makes its call again; with its registers as they are now. */
+/* The interrupted code waits while the word is `seen`, and makes its call again; with its registers as they
+ * are now. */
 static long wait_outside(ucontext_t *uc, uint32_t seen)
 {
 	greg_t *g = uc->uc_mcontext.gregs;
@@ -38,7 +49,8 @@ static long wait_outside(ucontext_t *uc, uint32_t seen)
 	f[4] = (uint64_t)g[REG_R9];
 	g[REG_RSP] = (greg_t)f;
 	g[REG_RIP] = BY_PI;
-	g[REG_RSI] = WAIT_BITSET | (op & PRIVATE) | ((op & COMMAND) == LOCK_PI ? CLOCK_REAL : op & CLOCK_REAL);
+	g[REG_RSI] =
+		WAIT_BITSET | (op & PRIVATE) | ((op & COMMAND) == LOCK_PI ? CLOCK_REAL : op & CLOCK_REAL);
 	g[REG_RDX] = (greg_t)seen;
 	g[REG_R9] = 0xffffffff;
 	return SYS_futex;

@@ -1,9 +1,9 @@
 /* signals.c: the application's signal dispositions, and signals that wait in queues.
  *
- * The kernel's handler for every signal that the application handles is the gate; what the application asked for is
- * in sig_upper, and that is what it is told and what is saved. SIGSYS and the checkpoint signal are not given away:
- * what is asked for them is remembered and has no effect.
- * Context: functions that are ANY_FS in a signal handler with all signals blocked; the rest is ordinary lower code. */
+ * The kernel's handler for every signal that the application handles is the gate; what the application asked
+ * for is in sig_upper, and that is what it is told and what is saved. SIGSYS and the checkpoint signal are
+ * not given away: what is asked for them is remembered and has no effect. Context: functions that are ANY_FS
+ * in a signal handler with all signals blocked; the rest is ordinary lower code. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -13,16 +13,18 @@
 
 enum { NSIG_ = 64 };
 
-/* -- signals that end the process ------------------------------------------------------------------------------------
+/* -- signals that end the process
+ * ------------------------------------------------------------------------------------
  *
- * Where the application has left the default effect of these, the kernel's handler is ours: a rank that dies of a fault
- * says so to the agent first, and a SIGTERM from outside (a batch system sends it to all processes of a job) is a wish to
- * the job, which leaves with a checkpoint. From the process itself or from its launcher it has its effect at once.
- * A forked child inherits the handler, and dies as it would. */
+ * Where the application has left the default effect of these, the kernel's handler is ours: a rank that dies
+ * of a fault says so to the agent first, and a SIGTERM from outside (a batch system sends it to all processes
+ * of a job) is a wish to the job, which leaves with a checkpoint. From the process itself or from its
+ * launcher it has its effect at once. A forked child inherits the handler, and dies as it would. */
 
 static bool is_watched(int sig)
 {
-	return sig == SIGTERM || sig == SIGSEGV || sig == SIGBUS || sig == SIGFPE || sig == SIGILL || sig == SIGABRT;
+	return sig == SIGTERM || sig == SIGSEGV || sig == SIGBUS || sig == SIGFPE || sig == SIGILL ||
+	       sig == SIGABRT;
 }
 
 /* The default effect: of a fault by its coming again, of anything else by sending it again. */
@@ -30,13 +32,17 @@ static void have_effect(int sig, const siginfo_t *si)
 {
 	struct ksigaction dfl = { 0 };
 	raw(SYS_rt_sigaction, sig, &dfl, 0, 8);
-	if (si->si_code <= 0 || sig == SIGTERM || sig == SIGABRT) raw(SYS_tgkill, raw(SYS_getpid), raw(SYS_gettid), sig);
+	if (si->si_code <= 0 || sig == SIGTERM || sig == SIGABRT)
+		raw(SYS_tgkill, raw(SYS_getpid), raw(SYS_gettid), sig);
 }
 
 static ANY_FS void on_end(int sig, siginfo_t *si, void *uc)
 {
-	static const char *const words[] = { [SIGSEGV] = "killed by SIGSEGV", [SIGBUS] = "killed by SIGBUS", [SIGFPE] = "killed by SIGFPE",
-					     [SIGILL] = "killed by SIGILL", [SIGABRT] = "killed by SIGABRT", [SIGTERM] = "killed by SIGTERM" };
+	static const char *const words[] = {
+		[SIGSEGV] = "killed by SIGSEGV", [SIGBUS] = "killed by SIGBUS",
+		[SIGFPE] = "killed by SIGFPE",	 [SIGILL] = "killed by SIGILL",
+		[SIGABRT] = "killed by SIGABRT", [SIGTERM] = "killed by SIGTERM"
+	};
 	if (core_is_rank() == 1) {
 		bool sent = si->si_code == SI_USER || si->si_code == SI_TKILL || si->si_code == SI_QUEUE;
 		bool outside = sent && si->si_pid != core_self.pid && si->si_pid != (int)raw(SYS_getppid);
@@ -68,11 +74,14 @@ static long action_of_vforked(int sig, const struct ksigaction *act, struct ksig
 
 long signals_action(int sig, const struct ksigaction *act, struct ksigaction *old, long size)
 {
-	if (size != 8 || sig < 1 || sig > NSIG_ || (act && (sig == SIGKILL || sig == SIGSTOP))) return -EINVAL;
+	if (size != 8 || sig < 1 || sig > NSIG_ || (act && (sig == SIGKILL || sig == SIGSTOP)))
+		return -EINVAL;
 	bool ours = SIGBIT(sig) & RESERVED_SIGNALS;
 	if (!ours && core_is_rank() < 0) return action_of_vforked(sig, act, old);
 	struct ksigaction was = sig_upper[sig], want, now;
-	if (!ours && (was.flags & SA_RESETHAND) && raw(SYS_rt_sigaction, sig, 0, &now, 8) == 0 && now.handler == 0) was.handler = 0;
+	if (!ours && (was.flags & SA_RESETHAND) && raw(SYS_rt_sigaction, sig, 0, &now, 8) == 0 &&
+	    now.handler == 0)
+		was.handler = 0;
 	if (act) {
 		want = *act;
 		sig_upper[sig] = want;
@@ -93,7 +102,8 @@ void signals_start(void)
 	sig_upper[SIGSYS] = sig_upper[BY_SIG] = (struct ksigaction){ 0 };
 	for (int s = 1; s <= NSIG_; s++)
 		if (is_watched(s) && sig_upper[s].handler == 0) set_kernel(s, &sig_upper[s]);
-	uint64_t term = SIGBIT(SIGTERM);                /* launchers are started with it blocked (internal/launch), hydra hands that on */
+	uint64_t term = SIGBIT(SIGTERM);        /* launchers are started with it blocked (internal/launch),
+						 * hydra hands that on */
 	raw(SYS_rt_sigprocmask, SIG_UNBLOCK, &term, 0, 8);
 }
 
@@ -103,10 +113,11 @@ void signals_restore(struct reader *r)
 {
 	read_bytes(r, sig_upper, sizeof sig_upper);
 	for (int s = 1; s <= NSIG_ && !r->bad; s++)
-		if (s != SIGKILL && s != SIGSTOP && !(SIGBIT(s) & RESERVED_SIGNALS)) set_kernel(s, &sig_upper[s]);
+		if (s != SIGKILL && s != SIGSTOP && !(SIGBIT(s) & RESERVED_SIGNALS))
+			set_kernel(s, &sig_upper[s]);
 }
 
-/* -- queues ---------------------------------------------------------------------------------------------------------- */
+/* -- queues ---------------------------------------------------------------------------------------------- */
 
 enum { POOL = 4096 };
 static siginfo_t pool[POOL];                    /* of one checkpoint; taken from under `lock` */
@@ -167,15 +178,19 @@ void pending_put(int pid, int tid, const struct pending_set *p)
 	}
 }
 
-/* From another process, and the end of the program as soon as a thread can take it. Who sends such a signal, a batch system
- * to all processes of a job for one, ends this run of the program, not each that goes on from the image. */
+/* From another process, and the end of the program as soon as a thread can take it. Who sends such a signal,
+ * a batch system to all processes of a job for one, ends this run of the program, not each that goes on from
+ * the image. */
 static bool ends_this_run(const siginfo_t *si, uint64_t blocked)
 {
-	static const uint64_t no_end = SIGBIT(SIGCHLD) | SIGBIT(SIGURG) | SIGBIT(SIGWINCH) | SIGBIT(SIGCONT) | SIGBIT(SIGSTOP) |
-		SIGBIT(SIGTSTP) | SIGBIT(SIGTTIN) | SIGBIT(SIGTTOU);
-	bool sent = (si->si_code == SI_USER || si->si_code == SI_QUEUE || si->si_code == SI_TKILL) && si->si_pid != core_self.pid;
-	bool typed = si->si_code == SI_KERNEL && (SIGBIT(si->si_signo) & (SIGBIT(SIGINT) | SIGBIT(SIGQUIT) | SIGBIT(SIGHUP)));
-	return (sent || typed) && sig_upper[si->si_signo].handler == 0 && !((blocked | no_end) & SIGBIT(si->si_signo));
+	static const uint64_t no_end = SIGBIT(SIGCHLD) | SIGBIT(SIGURG) | SIGBIT(SIGWINCH) | SIGBIT(SIGCONT) |
+				       SIGBIT(SIGSTOP) | SIGBIT(SIGTSTP) | SIGBIT(SIGTTIN) | SIGBIT(SIGTTOU);
+	bool sent = (si->si_code == SI_USER || si->si_code == SI_QUEUE || si->si_code == SI_TKILL) &&
+		    si->si_pid != core_self.pid;
+	bool typed = si->si_code == SI_KERNEL &&
+		     (SIGBIT(si->si_signo) & (SIGBIT(SIGINT) | SIGBIT(SIGQUIT) | SIGBIT(SIGHUP)));
+	return (sent || typed) && sig_upper[si->si_signo].handler == 0 &&
+	       !((blocked | no_end) & SIGBIT(si->si_signo));
 }
 
 uint32_t pending_kept(const struct pending_set *p, uint64_t blocked)

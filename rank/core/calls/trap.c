@@ -1,12 +1,12 @@
 /* trap.c: performs the system calls that filter.c takes away from upper code.
  *
- * Each case does what the kernel would have done, inside the arena, without our signals and descriptors. A call that
- * blocks with a signal mask is not made here, where its thread could not be parked: it is sent on its way through the
- * one instruction at BY_PASS, with the mask cleaned of our signals.
- * Context: SIGSYS handler on the application's FS and stack (its signal stack if it has one), all signals blocked:
- * no TLS, no locks but those of this core, little stack. Operands that cannot be the application's memory give EFAULT; one
- * that is merely not mapped ends the process by SIGSEGV, where natively the call would return EFAULT: to ask the kernel
- * first would cost a system call in each of these. */
+ * Each case does what the kernel would have done, inside the arena, without our signals and descriptors. A
+ * call that blocks with a signal mask is not made here, where its thread could not be parked: it is sent on
+ * its way through the one instruction at BY_PASS, with the mask cleaned of our signals. Context: SIGSYS
+ * handler on the application's FS and stack (its signal stack if it has one), all signals blocked: no TLS, no
+ * locks but those of this core, little stack. Operands that cannot be the application's memory give EFAULT;
+ * one that is merely not mapped ends the process by SIGSEGV, where natively the call would return EFAULT: to
+ * ask the kernel first would cost a system call in each of these. */
 #define _GNU_SOURCE
 #include <asm/sockios.h>
 #include <errno.h>
@@ -24,7 +24,7 @@ typedef greg_t *regs;
 enum { SYS_SECCOMP_ = 1, SYS_USER_DISPATCH_ = 2, FUTEX_TID_MASK_ = 0x3fffffff, FUTEX_DIED = 0x40000000 };
 #define FUTEX_WAITERS_ 0x80000000u
 
-/* -- small cases ---------------------------------------------------------------------------------------------------- */
+/* -- small cases ----------------------------------------------------------------------------------------- */
 
 static long do_sigprocmask(ucontext_t *uc, int how, const uint64_t *set, uint64_t *old, size_t size)
 {
@@ -89,7 +89,7 @@ static long do_exit_group(long code)
 	return raw(SYS_exit_group, code);
 }
 
-/* -- socket pairs: the kernel does not tell afterwards who is whose peer ---------------------------------------------- */
+/* -- socket pairs: the kernel does not tell afterwards who is whose peer --------------------------------- */
 
 enum { MAX_PAIRS = 4096 };
 static struct { volatile uint64_t a, b; } pairs[MAX_PAIRS];
@@ -117,13 +117,15 @@ static long do_socketpair(const uint64_t *x)
 	int *fd = (int *)x[3];
 	struct stat s[2];
 	long r = raw(SYS_socketpair, x[0], x[1], x[2], fd);
-	if (r == 0 && raw(SYS_fstat, fd[0], &s[0]) == 0 && raw(SYS_fstat, fd[1], &s[1]) == 0) trap_pair_add(s[0].st_ino, s[1].st_ino);
+	if (r == 0 && raw(SYS_fstat, fd[0], &s[0]) == 0 && raw(SYS_fstat, fd[1], &s[1]) == 0)
+		trap_pair_add(s[0].st_ino, s[1].st_ino);
 	return r;
 }
 
-/* -- calls that wait under another signal mask ------------------------------------------------------------------------ */
+/* -- calls that wait under another signal mask ----------------------------------------------------------- */
 
-/* Makes the interrupted code call again from BY_PASS, as it is: with its own signal mask and pc in the arena. */
+/* Makes the interrupted code call again from BY_PASS, as it is: with its own signal mask and pc in the arena.
+ */
 static uint64_t *pass(ucontext_t *uc)
 {
 	regs g = uc->uc_mcontext.gregs;
@@ -148,8 +150,9 @@ static long pass_with_mask(ucontext_t *uc, long nr, int reg, bool boxed)
 	return nr;
 }
 
-/* Made here, not at BY_PASS: a thread on its way there could be parked, and what is handed over is not in the image. The
- * next program has the caller's mask; a rank's besides our signal, which may be on its way and would end it. */
+/* Made here, not at BY_PASS: a thread on its way there could be parked, and what is handed over is not in the
+ * image. The next program has the caller's mask; a rank's besides our signal, which may be on its way and
+ * would end it. */
 static long execute(ucontext_t *uc, long nr, const uint64_t *x)
 {
 	uint64_t mask = *(uint64_t *)&uc->uc_sigmask | (core_is_rank() == 1 ? SIGBIT(BY_SIG) : 0), all = ~0UL;
@@ -187,7 +190,7 @@ static long do_signalfd(long nr, const uint64_t *x)
 	return raw(nr, x[0], &mask, x[2], x[3]);
 }
 
-/* -- notifications about directories: the kernel does not tell of them afterwards ---------------------------------------- */
+/* -- notifications about directories: the kernel does not tell of them afterwards ------------------------ */
 
 enum { MAX_WATCHED = 64 };
 static volatile uint64_t watched[MAX_WATCHED];
@@ -205,7 +208,9 @@ static void watch(uint64_t key, bool on)
 	for (int i = 0; i < MAX_WATCHED; i++) {
 		uint64_t found = on ? 0 : key;
 		if (on && watched[i] == key) return;
-		if (__atomic_compare_exchange_n(&watched[i], &found, on ? key : 0, 0, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST)) return;
+		if (__atomic_compare_exchange_n(&watched[i], &found, on ? key : 0, 0, __ATOMIC_SEQ_CST,
+						__ATOMIC_SEQ_CST))
+			return;
 	}
 	if (on) watched_many = true;
 }
@@ -218,13 +223,16 @@ static long do_notify(const uint64_t *x)
 	return r;
 }
 
-/* -- process and thread numbers after a restart: the application keeps those it had at its start ------------------------------------------------------------------------------------ */
+/* -- process and thread numbers after a restart: the application keeps those it had at its start
+ * ------------------------------------------------------------------------------------ */
 
 static int tid_of(uint64_t t) { return core_is_rank() == 1 ? tids_new((int)t) : (int)t; }
 
-/* What the kernel does at the end of a thread that holds robust mutexes: it would compare them with its own number. */
+/* What the kernel does at the end of a thread that holds robust mutexes: it would compare them with its own
+ * number. */
 struct list { struct list *next; };
-static struct list *robust_entry(struct list *e) { return (struct list *)((uint64_t)e & ~1UL); }         /* the bit: it inherits priority */
+/* the bit: it inherits priority */
+static struct list *robust_entry(struct list *e) { return (struct list *)((uint64_t)e & ~1UL); }
 
 static void leave_robust_mutexes(int vtid)
 {
@@ -237,7 +245,8 @@ static void leave_robust_mutexes(int vtid)
 		e = robust_entry(e->next);
 		uint32_t w = *word;
 		if ((w & FUTEX_TID_MASK_) != (uint32_t)vtid) continue;
-		__atomic_compare_exchange_n(word, &w, (w & FUTEX_WAITERS_) | FUTEX_DIED, 0, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
+		__atomic_compare_exchange_n(word, &w, (w & FUTEX_WAITERS_) | FUTEX_DIED, 0, __ATOMIC_SEQ_CST,
+					    __ATOMIC_SEQ_CST);
 		raw(SYS_futex, word, RAW_FUTEX_WAKE, 1);
 	}
 }
@@ -245,7 +254,8 @@ static void leave_robust_mutexes(int vtid)
 static long do_exit(uint64_t code)
 {
 	int tid = (int)raw(SYS_gettid), vtid = tids_vtid(tid);
-	if (core_is_rank() == 1) leave_robust_mutexes(vtid);    /* of new threads as well: pi.c wakes who waits, not the kernel */
+	if (core_is_rank() == 1) leave_robust_mutexes(vtid);    /* of new threads as well: pi.c wakes who
+								 * waits, not the kernel */
 	if (core_is_rank() == 1 && vtid != tid) tids_forget(tid);
 	return raw(SYS_exit, code);
 }
@@ -265,7 +275,8 @@ static long do_timer_create(const uint64_t *x)
 	return raw(SYS_timer_create, clock, &e, x[2]);
 }
 
-/* The kernel's number must not stay in the registers of a thread that is parked: trap_unpass takes it out again. */
+/* The kernel's number must not stay in the registers of a thread that is parked: trap_unpass takes it out
+ * again. */
 static long do_clock_nanosleep(ucontext_t *uc)
 {
 	regs g = uc->uc_mcontext.gregs;
@@ -276,12 +287,26 @@ static long do_clock_nanosleep(ucontext_t *uc)
 	return SYS_clock_nanosleep;
 }
 
+/* The code at BY_NOTED tells the note what has come of it. A child's calls are its own affair. */
+static long do_noted(ucontext_t *uc, long nr, uint32_t option, const uint64_t *x)
+{
+	uint64_t *f = pass(uc);
+	f[BY_PASS_NR] = (uint64_t)nr;
+	if (core_is_rank() != 1) return nr;
+	f[BY_PASS_NOTE] = (uint64_t)noted_begin(nr, option, x);
+	uc->uc_mcontext.gregs[REG_RIP] = BY_NOTED;
+	return nr;
+}
+
+/* Only where the call is to be made for the first time. */
 void trap_unpass(ucontext_t *uc)
 {
 	regs g = uc->uc_mcontext.gregs;
-	if ((uint64_t)g[REG_RIP] != BY_PASS || g[REG_RAX] != SYS_clock_nanosleep) return;
-	uint64_t *f = (uint64_t *)g[REG_RSP];
-	g[REG_RDI] = (greg_t)f[1];
+	uint64_t pc = (uint64_t)g[REG_RIP], *f = (uint64_t *)g[REG_RSP];
+	if (pc == BY_PASS && g[REG_RAX] == SYS_clock_nanosleep) g[REG_RDI] = (greg_t)f[1];
+	else if (pc == BY_NOTED && (uint64_t)g[REG_RAX] == f[BY_PASS_NR])
+		noted_not_begun((struct note *)f[BY_PASS_NOTE]);
+	else return;
 	g[REG_RIP] = (greg_t)f[0] - 2;
 	g[REG_RSP] += BY_PASS_FRAME;
 }
@@ -328,7 +353,8 @@ static long do_limit(long nr, const uint64_t *x)
 	bool here = !x[0] || (int)x[0] == (int)raw(SYS_getpid) || (int)x[0] == tids_vtid(core_self.main_tid);
 	if (nr == SYS_setrlimit) return limits_trap((const struct rlimit *)x[1], NULL);
 	if (nr == SYS_getrlimit) return limits_trap(NULL, (struct rlimit *)x[1]);
-	if (here && (int)x[1] == RLIMIT_NOFILE) return limits_trap((const struct rlimit *)x[2], (struct rlimit *)x[3]);
+	if (here && (int)x[1] == RLIMIT_NOFILE)
+		return limits_trap((const struct rlimit *)x[2], (struct rlimit *)x[3]);
 	return raw(nr, x[0] ? tid_of(x[0]) : 0, x[1], x[2], x[3]);
 }
 
@@ -339,7 +365,7 @@ static long do_with_tids(long nr, const uint64_t *x)
 		return core_is_rank() == 1 ? tids_vtid(core_self.main_tid) : raw(nr);
 	case SYS_gettid:
 		return core_is_rank() == 1 ? tids_vtid((int)raw(nr)) : raw(nr);
-	case SYS_set_tid_address: {                     /* a program that was saved before its libc had started */
+	case SYS_set_tid_address: {             /* a program that was saved before its libc had started */
 		long tid = raw(nr, x[0]);
 		return core_is_rank() == 1 ? tids_vtid((int)tid) : tid;
 	}
@@ -368,7 +394,7 @@ static long do_with_tids(long nr, const uint64_t *x)
 	}
 }
 
-/* -- the handler --------------------------------------------------------------------------------------------------------- */
+/* -- the handler ----------------------------------------------------------------------------------------- */
 
 static bool bad(uint64_t p) { return p < BY_SAVED_LO || p >= BY_ARENA_HI; }
 static bool bad_or_null(uint64_t p) { return p && bad(p); }
@@ -390,6 +416,7 @@ static bool bad_operands(long nr, const uint64_t *x)
 	case SYS_readlink:
 	case SYS_execve: return bad(x[0]);
 	case SYS_readlinkat:
+	case SYS_process_madvise:
 	case SYS_execveat: return bad(x[1]);
 	case SYS_timer_create: return bad_or_null(x[1]);
 	default: return false;
@@ -399,16 +426,22 @@ static bool bad_operands(long nr, const uint64_t *x)
 /* Returns what the interrupted code finds in rax. */
 static long perform(ucontext_t *uc, long nr, const uint64_t *x)
 {
+	uint32_t option;
+	if (filter_notes(nr, x, &option)) return do_noted(uc, nr, option, x);
 	if (bad_operands(nr, x)) return -EFAULT;
 	switch (nr) {
 	case SYS_mmap: return space_mmap(x[0], x[1], (long)x[2], (int)x[3], (int)x[4], x[5]);
 	case SYS_brk: return space_brk(x[0]);
 	case SYS_mremap: return lazy_mremap(x[0], x[1], x[2], (long)x[3], x[4]);
 	case SYS_madvise: return lazy_madvise(x[0], x[1], (int)x[2]);
+	case SYS_process_madvise:
+		return lazy_process_madvise((int)x[0], (const struct iovec *)x[1], x[2], (int)x[3], x[4]);
 	case SYS_shmat: return space_shmat((long)(int)x[0], x[1], (long)(int)x[2]);
-	case SYS_rt_sigprocmask: return do_sigprocmask(uc, (int)x[0], (const uint64_t *)x[1], (uint64_t *)x[2], x[3]);
+	case SYS_rt_sigprocmask:
+		return do_sigprocmask(uc, (int)x[0], (const uint64_t *)x[1], (uint64_t *)x[2], x[3]);
 	case SYS_rt_sigaction:
-		return signals_action((int)x[0], (const struct ksigaction *)x[1], (struct ksigaction *)x[2], (long)x[3]);
+		return signals_action((int)x[0], (const struct ksigaction *)x[1], (struct ksigaction *)x[2],
+				      (long)x[3]);
 	case SYS_rt_sigsuspend: return pass_with_mask(uc, nr, REG_RDI, false);
 	case SYS_rt_sigtimedwait: return pass_with_mask(uc, nr, REG_RDI, false);
 	case SYS_ppoll: return pass_with_mask(uc, nr, REG_R10, false);
@@ -427,7 +460,7 @@ static long perform(ucontext_t *uc, long nr, const uint64_t *x)
 		return raw(nr, x[0], x[1]);
 	case SYS_rseq:
 		low_thread();
-		return -ENOSYS;                  /* its area would lie in memory that a restart brings back unregistered */
+		return -ENOSYS; /* its area would lie in memory that a restart brings back unregistered */
 	case SYS_exit_group: return do_exit_group((int)x[0]);
 	case SYS_exit: return do_exit(x[0]);
 	case SYS_socketpair: return do_socketpair(x);
@@ -445,7 +478,8 @@ static long perform(ucontext_t *uc, long nr, const uint64_t *x)
 	}
 }
 
-/* A call of code at low addresses, which the filter has not seen; what it would let pass is made outside of them. */
+/* A call of code at low addresses, which the filter has not seen; what it would let pass is made outside of
+ * them. */
 static void from_low(siginfo_t *si, ucontext_t *uc, const uint64_t *x)
 {
 	regs g = uc->uc_mcontext.gregs;
@@ -463,7 +497,7 @@ static void from_low(siginfo_t *si, ucontext_t *uc, const uint64_t *x)
 	}
 }
 
-/* SIGSYS that somebody sent, or that a filter of the application's own raised. */
+/* SIGSYS that somebody sent, or that a filter or a dispatch of the application's own raised. */
 static void foreign_sigsys(siginfo_t *si, ucontext_t *uc)
 {
 	uint64_t h = sig_upper[SIGSYS].handler;
@@ -481,19 +515,21 @@ static ANY_FS void on_sigsys(int sig, siginfo_t *si, void *v)
 	(void)sig;
 	ucontext_t *uc = v;
 	regs g = uc->uc_mcontext.gregs;
-	uint64_t x[6] = { (uint64_t)g[REG_RDI], (uint64_t)g[REG_RSI], (uint64_t)g[REG_RDX], (uint64_t)g[REG_R10],
-			  (uint64_t)g[REG_R8], (uint64_t)g[REG_R9] };
-	bool ours = si->si_code == SYS_SECCOMP_ && si->si_errno == FILTER_MARK;
-	if (!ours && si->si_code != SYS_USER_DISPATCH_) {
+	uint64_t x[6] = { (uint64_t)g[REG_RDI], (uint64_t)g[REG_RSI], (uint64_t)g[REG_RDX],
+			  (uint64_t)g[REG_R10], (uint64_t)g[REG_R8],  (uint64_t)g[REG_R9] };
+	bool ours = si->si_code == SYS_SECCOMP_ && si->si_errno == FILTER_MARK,
+	     low = si->si_code == SYS_USER_DISPATCH_ && low_used();
+	if (!ours && !low) {
 		foreign_sigsys(si, uc);
 		return;
 	}
 	__atomic_fetch_add(&core_page()->traps, 1, __ATOMIC_RELAXED);
-	if (si->si_code == SYS_USER_DISPATCH_) from_low(si, uc, x);
+	if (low) from_low(si, uc, x);
 	else g[REG_RAX] = perform(uc, si->si_syscall, x);
 }
 
-__asm__(".pushsection any_fs, \"ax\", @progbits\n.globl by_restorer\n.type by_restorer, @function\nby_restorer:\n\tmov $15, %eax\n\tsyscall\n.popsection\n");
+__asm__(".pushsection any_fs, \"ax\", @progbits\n.globl by_restorer\n.type by_restorer, "
+	"@function\nby_restorer:\n\tmov $15, %eax\n\tsyscall\n.popsection\n");
 
 void trap_start(void)
 {

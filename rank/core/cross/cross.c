@@ -1,9 +1,10 @@
 /* cross.c: lower TLS for upper threads, and the control block that holds the trampolines of trampoline.S.
  *
- * The main thread uses the TLS of the lower half's main thread. Every other upper thread that crosses borrows the TLS
- * of a donor: a lower thread that is parked for ever. Donors are made on demand by the helper thread and go to another
- * thread when their borrower has died. Invariant: a donor is taken away only while inside == 0, by 0 -> RECLAIMED.
- * Context: cross_enter and everything that is ANY_FS runs on the application's FS. */
+ * The main thread uses the TLS of the lower half's main thread. Every other upper thread that crosses borrows
+ * the TLS of a donor: a lower thread that is parked for ever. Donors are made on demand by the helper thread
+ * and go to another thread when their borrower has died. Invariant: a donor is taken away only while inside
+ * == 0, by 0 -> RECLAIMED. Context: cross_enter and everything that is ANY_FS runs on the application's FS.
+ */
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <string.h>
@@ -25,7 +26,11 @@ _Static_assert(offsetof(struct by_ctl, main_upper_fs) == BY_CTL_MAIN_UP, "layout
 _Static_assert(offsetof(struct by_ctl, main_lower_fs) == BY_CTL_MAIN_LOW, "layout.h");
 _Static_assert(sizeof(struct by_ctl) <= BY_CROSS_DATA, "layout.h");
 
-struct cross_data { uint64_t target[BY_NCALL], main_up, main_low, enter; struct window window; uint64_t short_target[BY_NSHORT]; };
+struct cross_data {
+	uint64_t target[BY_NCALL], main_up, main_low, enter;
+	struct window window;
+	uint64_t short_target[BY_NSHORT];
+};
 #define CROSS ((struct cross_data *)(BY_CTL + BY_CROSS_DATA))
 _Static_assert(offsetof(struct cross_data, window) + BY_CROSS_DATA == BY_WIN, "layout.h");
 _Static_assert(sizeof(struct window) == BY_WIN_END, "layout.h");
@@ -34,7 +39,8 @@ _Static_assert(BY_CROSS_DATA + sizeof(struct cross_data) <= BY_CROSS_CODE, "layo
 static BY_THREAD_LOCAL struct lower_tls self;
 static struct lower_tls *main_tls;
 static struct donor main_donor, donors[MAX_DONORS];
-static struct donor *volatile table[TABLE];     /* by upper FS; open addressing, slots are never emptied but reused */
+static struct donor *volatile table[TABLE];     /* by upper FS; open addressing, slots are never emptied but
+						 * reused */
 static volatile uint32_t ndonors, wanted, lock;
 static uint32_t filled;                         /* slots of the table in use */
 
@@ -50,8 +56,8 @@ static struct donor *lookup(uint64_t fs)
 	return NULL;
 }
 
-/* False: since it was looked up it has gone to another thread, because its first borrower has died; this one has the dead
- * thread's FS, with its stack. */
+/* False: since it was looked up it has gone to another thread, because its first borrower has died; this one
+ * has the dead thread's FS, with its stack. */
 static bool step_in(struct donor *d, uint64_t fs)
 {
 	int32_t n = __atomic_load_n(&d->inside, __ATOMIC_RELAXED);
@@ -80,8 +86,8 @@ static void put(struct donor *d)
 	__atomic_store_n(&table[k], d, __ATOMIC_RELEASE);
 }
 
-/* Under the lock: makes a donor reachable from its present hash. A table full of old hashes is built anew; whoever
- * looks something up meanwhile and misses it, looks again under the lock. */
+/* Under the lock: makes a donor reachable from its present hash. A table full of old hashes is built anew;
+ * whoever looks something up meanwhile and misses it, looks again under the lock. */
 static void reach(struct donor *d)
 {
 	if (filled > TABLE / 2) {
@@ -102,7 +108,9 @@ static struct donor *bind(uint64_t fs, int tid)
 		bool free_ = d->inside == RECLAIMED;
 		if (!free_) {
 			bool dead = raw(SYS_tgkill, core_self.pid, d->tid, 0) != 0;
-			if (!dead || !__atomic_compare_exchange_n(&d->inside, &idle, RECLAIMED, 0, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED)) continue;
+			if (!dead || !__atomic_compare_exchange_n(&d->inside, &idle, RECLAIMED, 0,
+								  __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
+				continue;
 		}
 		d->tid = tid;
 		d->tls->upper_fs = fs;
@@ -171,7 +179,7 @@ bool cross_is_borrowed(uint64_t fs)
 
 uint64_t cross_upper_here(void) { return self.upper_fs; }
 
-/* -- making donors: helper thread ------------------------------------------------------------------------------- */
+/* -- making donors: helper thread ------------------------------------------------------------------------ */
 
 static void *donor_thread(void *arg)
 {
@@ -206,7 +214,7 @@ void cross_donor_wanted(void)
 	futex_wake(&ndonors, 1 << 30);
 }
 
-/* -- upper code on top of lower frames ---------------------------------------------------------------------------- */
+/* -- upper code on top of lower frames ------------------------------------------------------------------- */
 
 enum { NESTS = 1024 };
 static struct { volatile uint64_t fs; uint32_t depth; } nest[NESTS];
@@ -225,7 +233,8 @@ void nest_enter(uint64_t fs)
 	__atomic_fetch_add(&nests, 1, __ATOMIC_SEQ_CST);
 	for (int k = 0; i < 0; k = (k + 1) % NESTS) {
 		uint64_t none = 0;
-		if (__atomic_compare_exchange_n(&nest[k].fs, &none, fs, 0, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST)) {
+		if (__atomic_compare_exchange_n(&nest[k].fs, &none, fs, 0, __ATOMIC_SEQ_CST,
+						__ATOMIC_SEQ_CST)) {
 			nest[k].depth = 0;
 			i = k;
 		}
@@ -243,7 +252,7 @@ void nest_leave(uint64_t fs)
 
 bool nest_active(uint64_t fs) { return __atomic_load_n(&nests, __ATOMIC_SEQ_CST) && nest_find(fs) >= 0; }
 
-/* -- offered to the client ------------------------------------------------------------------------------------------ */
+/* -- offered to the client ------------------------------------------------------------------------------- */
 
 long core_upcall(void *fn, long a, long b, long c, long d, long e, long f)
 {
@@ -268,7 +277,8 @@ void core_set_short_call(unsigned k, unsigned slot, void *fn)
 	if (k >= BY_NSHORT) core_die("cross: short trampoline %u: found a number beyond %u", k, BY_NSHORT);
 	core_set_call(slot, fn);
 	CROSS->short_target[k] = (uint64_t)fn;
-	BY_CTLP->call[slot] = BY_CTL + BY_CROSS_CODE + (uint64_t)(by_cross_short - by_cross_template) + BY_SHORT_SIZE * k;
+	BY_CTLP->call[slot] =
+		BY_CTL + BY_CROSS_CODE + (uint64_t)(by_cross_short - by_cross_template) + BY_SHORT_SIZE * k;
 }
 
 void core_this_is_the_mpi_thread(void) { core_self.mpi_tid = (int)raw(SYS_gettid); }
@@ -280,7 +290,8 @@ void cross_start(void)
 	core_fsgsbase = (getauxval(AT_HWCAP2) & RAW_HWCAP2_FSGSBASE) != 0;
 	main_tls = &self;
 	main_donor = (struct donor){ .fs = fs_read(), .tls = &self, .tid = core_self.main_tid };
-	char *ctl = mmap(BY_CTLP, BY_CTL_SIZE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+	char *ctl = mmap(BY_CTLP, BY_CTL_SIZE, PROT_READ | PROT_WRITE,
+			 MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
 	if (ctl != (char *)BY_CTLP) core_die("cannot map the control block at %#lx", (unsigned long)BY_CTL);
 	const char *body = core_fsgsbase ? by_cross_fsgs : by_cross_prctl;
 	size_t n = (size_t)((core_fsgsbase ? by_cross_fsgs_end : by_cross_prctl_end) - body);

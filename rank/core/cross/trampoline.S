@@ -1,8 +1,9 @@
 /* trampoline.S: the trampolines between the halves. All switching of FS is here and in cross.c.
  *
- * The template below is copied into the control block (cross.c), at BY_CTL + BY_CROSS_CODE; it reaches its data, at
- * BY_CTL + BY_CROSS_DATA, by distance alone. A thread whose pc is in the control block is never parked.
- * A crossing takes up to six integer arguments, keeps all of them, and gives the callee an aligned stack. */
+ * The template below is copied into the control block (cross.c), at BY_CTL + BY_CROSS_CODE; it reaches
+ * its data, at BY_CTL + BY_CROSS_DATA, by distance alone. A thread whose pc is in the control block is
+ * never parked. A crossing takes up to six integer arguments, keeps all of them, and gives the callee an
+ * aligned stack. */
 #define __ASSEMBLER__ 1
 #include "core/layout.h"
 
@@ -16,7 +17,8 @@
 #define DONOR_INSIDE 8
 
 	.section .rodata.by_cross, "a"
-	.globl by_cross_template, by_cross_short, by_cross_short_0, by_cross_common, by_cross_fsgs, by_cross_fsgs_end, by_cross_prctl, by_cross_prctl_end
+	.globl	by_cross_template, by_cross_short, by_cross_short_0, by_cross_common, by_cross_fsgs
+	.globl	by_cross_fsgs_end, by_cross_prctl, by_cross_prctl_end
 
 /* Sets FS, keeps every register. */
 .macro SETFS_FSGS reg
@@ -39,11 +41,11 @@
 	pop	%rax
 .endm
 
-/* The two ways through the window (window.c); r11: its record. Whose the words of the thread control block are is told
- * by the thread's descriptor, which changes in one store together with the table of dynamic TLS. OTHERS: also the words
- * that may differ between the halves only after a restart; they are the lower half's whenever the descriptor is.
- * A signal may come between any two instructions: window.c goes back from before WAY_1 to WAY_0, for what WAY_0 reads
- * may be old by then. Clobber r10 and xmm15. */
+/* The two ways through the window (window.c); r11: its record. Whose the words of the thread control block
+ * are is told by the thread's descriptor, which changes in one store together with the table of dynamic
+ * TLS. OTHERS: also the words that may differ between the halves only after a restart; they are the lower
+ * half's whenever the descriptor is. A signal may come between any two instructions: window.c goes back
+ * from before WAY_1 to WAY_0, for what WAY_0 reads may be old by then. Clobber r10 and xmm15. */
 .macro WORDS which
 	movups	\which(%r11), %xmm15
 	movups	%xmm15, %fs:BY_TCB_DTV
@@ -54,8 +56,8 @@
 	mov	\which+24(%r11), %r10d
 	mov	%r10d, %fs:BY_TCB_TID
 .endm
-/* A table that has grown is noted, out of line, and looked at again; a comparison, so that no load waits for a store of the
- * crossing before. */
+/* A table that has grown is noted, out of line, and looked at again; a comparison, so that no load waits
+ * for a store of the crossing before. */
 .macro CHANGED way, which
 	mov	%fs:BY_TCB_DTV, %r10
 	cmp	%r10, \which(%r11)
@@ -106,8 +108,9 @@ by_cross_template:
 	.set n, n + 1
 	.endr
 
-/* Short trampolines: the most usual case of the common body, once for each of the calls of inner loops: fewer jumps, and a
- * call whose target never changes. All look alike: window.c knows the labels of the first. */
+/* Short trampolines: the most usual case of the common body, once for each of the calls of inner loops:
+ * fewer jumps, and a call whose target never changes. All look alike: window.c knows the labels of the
+ * first. */
 .macro SHORT k
 	.balign 64
 by_cross_short_\k:
@@ -152,7 +155,7 @@ by_cross_common:                /* one of the two bodies below is copied to here
 	pop	%r10
 	\setfs	%r10
 	ret
-1:	push	%rax                    /* not the main thread, or its first time: which lower TLS does it borrow? */
+1:	push	%rax            /* not the main thread, or its first time: which lower TLS does it borrow? */
 	push	%rdi
 	push	%rsi
 	push	%rdx
@@ -160,7 +163,8 @@ by_cross_common:                /* one of the two bodies below is copied to here
 	push	%r8
 	push	%r9
 	mov	%r10, %rdi
-	call	*16(%r11)               /* struct donor *cross_enter(upper FS): on the application's FS; NULL: none, look again */
+	call	*16(%r11)       /* struct donor *cross_enter(upper FS): on the application's FS; NULL: none,
+				 * look again */
 	test	%rax, %rax
 	jz	2f
 	mov	DONOR_FS(%rax), %r11
@@ -206,7 +210,8 @@ by_cross_prctl_end:
 	.globl	by_cross_short_0_in_0, by_cross_short_0_in_1, by_cross_short_0_out_0, by_cross_short_0_out_1
 
 	.section any_fs, "ax", @progbits
-/* void by_window_in(void), by_window_out(void): the calling thread's words become the lower half's, the upper half's. */
+/* void by_window_in(void), by_window_out(void): the calling thread's words become the lower half's, the
+ * upper half's. */
 	.globl	by_window_in, by_window_in_0, by_window_in_1, by_window_out, by_window_out_0, by_window_out_1
 	.type	by_window_in, @function
 by_window_in:
@@ -248,8 +253,8 @@ by_upcall_fsgs:
 by_upcall_prctl:
 	UPCALL	SETFS_PRCTL
 
-/* What the kernel calls for a signal of the application: (sig, info, ucontext). gate.c says whether the handler may
- * be entered directly (0: nothing of ours stays on the stack) or runs on top of lower frames. */
+/* What the kernel calls for a signal of the application: (sig, info, ucontext). gate.c says whether the
+ * handler may be entered directly (0: nothing of ours stays on the stack) or runs on top of lower frames. */
 	.globl	by_gate
 	.type	by_gate, @function
 by_gate:
@@ -274,8 +279,8 @@ by_gate:
 	push	%rax
 	call	*%r11
 	pop	%rdi
-/* Back to lower code, not by the restorer, which is the application's: a thread that is parked there would have the lower
- * code's address in its frame. */
+/* Back to lower code, not by the restorer, which is the application's: a thread that is parked there would
+ * have the lower code's address in its frame. */
 4:	sub	$8, %rsp
 	call	gate_leave
 	add	$16, %rsp               /* and the return address: what follows is the frame */

@@ -1,21 +1,22 @@
 /* window.c: the main thread goes into the lower half without changing FS.
  *
- * Changing FS costs more than all the rest of a crossing. It is not needed when the lower half's static TLS lies at
- * distances from FS that the application does not use. It does: the last BY_PAD bytes of byssus-rank's own TLS are
- * empty, so that its variables and those of its libraries are more than BY_PAD below FS; and the face, which is loaded
- * right behind the program, has a window of BY_WINDOW bytes in its TLS, which covers those distances. The lower half's
- * few static variables are moved there once, and a crossing exchanges words of the thread control block: the table of
- * dynamic TLS, the thread's descriptor, and, unless they are alike, as they are before the first restart, the pointer
- * guard and the thread's number. The canary stays.
+ * Changing FS costs more than all the rest of a crossing. It is not needed when the lower half's static TLS
+ * lies at distances from FS that the application does not use. It does: the last BY_PAD bytes of
+ * byssus-rank's own TLS are empty, so that its variables and those of its libraries are more than BY_PAD
+ * below FS; and the face, which is loaded right behind the program, has a window of BY_WINDOW bytes in its
+ * TLS, which covers those distances. The lower half's few static variables are moved there once, and a
+ * crossing exchanges words of the thread control block: the table of dynamic TLS, the thread's descriptor,
+ * and, unless they are alike, as they are before the first restart, the pointer guard and the thread's
+ * number. The canary stays.
  *
- * It is done only where it is certain to be right: both halves use the same libc file, the face was there when the
- * program started, and all of the lower half's static TLS fits, with what ld.so may still add (SURPLUS). Else, and on
- * other threads, crossings change FS.
+ * It is done only where it is certain to be right: both halves use the same libc file, the face was there
+ * when the program started, and all of the lower half's static TLS fits, with what ld.so may still add
+ * (SURPLUS). Else, and on other threads, crossings change FS.
  *
- * Invariant: a thread whose descriptor is the lower half's has all words of the lower half; otherwise its table is the
- * application's, and the pointer guard and the number, which never change, may be written at any time.
- * After opening, the old place of the static TLS is never used again.
- * Context: as cross.h says of each function. */
+ * Invariant: a thread whose descriptor is the lower half's has all words of the lower half; otherwise its
+ * table is the application's, and the pointer guard and the number, which never change, may be written at any
+ * time. After opening, the old place of the static TLS is never used again. Context: as cross.h says of each
+ * function. */
 #define _GNU_SOURCE
 #include <link.h>
 #include <stdlib.h>
@@ -27,21 +28,29 @@
 enum { BY_PAD = 2048, SURPLUS = 2048, NEAR = 65536 };
 enum { W_DTV, W_SELF, W_GUARD, W_TID };
 #define WIN ((struct window *)(BY_CTL + BY_WIN))
-_Static_assert(offsetof(struct window, fs) == BY_WIN_FS && offsetof(struct window, alike) == BY_WIN_ALIKE, "layout.h");
-_Static_assert(offsetof(struct window, low) == BY_WIN_LOW && offsetof(struct window, up) == BY_WIN_UP, "layout.h");
+_Static_assert(offsetof(struct window, fs) == BY_WIN_FS && offsetof(struct window, alike) == BY_WIN_ALIKE,
+	       "layout.h");
+_Static_assert(offsetof(struct window, low) == BY_WIN_LOW && offsetof(struct window, up) == BY_WIN_UP,
+	       "layout.h");
 
 static __thread char pad[BY_PAD] __attribute__((used, aligned(64)));     /* in .tbss: behind all others */
 
-/* The static TLS that the lower half has on the main thread, all but the pad, and the entries of its table. */
+/* The static TLS that the lower half has on the main thread, all but the pad, and the entries of its table.
+ */
 enum { MAX_MODULES = 64 };
-static struct plan { uint64_t fs, lo, hi, dtv; unsigned n; uint64_t module[MAX_MODULES], at[MAX_MODULES]; } plan;
+static struct plan {
+	uint64_t fs, lo, hi, dtv;
+	unsigned n;
+	uint64_t module[MAX_MODULES], at[MAX_MODULES];
+} plan;
 static uint64_t offered;                        /* FS minus the window's lowest address; 0: none */
-static struct { uint64_t fs, word[3]; } saved;  /* from an image: the words of its main thread, if they were the lower half's */
+static struct { uint64_t fs, word[3]; } saved;  /* from an image: the words of its main thread, if they were
+						 * the lower half's */
 
 static inline uint64_t *word(uint64_t fs, unsigned distance) { return (uint64_t *)(fs + distance); }
 static inline int32_t *tid_word(uint64_t fs) { return (int32_t *)(fs + BY_TCB_TID); }
 
-/* -- is it possible? on the lower FS -------------------------------------------------------------------------------- */
+/* -- is it possible? on the lower FS --------------------------------------------------------------------- */
 
 static int note_module(struct dl_phdr_info *info, size_t n, void *v)
 {
@@ -56,12 +65,17 @@ static int note_module(struct dl_phdr_info *info, size_t n, void *v)
 
 /* The table of dynamic TLS, as __tls_get_addr knows it. */
 struct dtv_entry { uint64_t address, to_free; };
-static uint64_t *dtv_entry(uint64_t dtv, uint64_t module) { return &((struct dtv_entry *)dtv)[module].address; }
+static uint64_t *dtv_entry(uint64_t dtv, uint64_t module)
+{
+	return &((struct dtv_entry *)dtv)[module].address;
+}
 
 static bool make_plan(uint64_t fs)
 {
 	struct plan p = { .fs = fs, .lo = fs, .hi = (uint64_t)pad, .dtv = *word(fs, BY_TCB_DTV) };
-	if (p.hi + sizeof pad != fs || *word(fs, 0) != fs || *word(fs, BY_TCB_SELF) != fs || *tid_word(fs) != core_self.main_tid) return false;
+	if (p.hi + sizeof pad != fs || *word(fs, 0) != fs || *word(fs, BY_TCB_SELF) != fs ||
+	    *tid_word(fs) != core_self.main_tid)
+		return false;
 	if (dl_iterate_phdr(note_module, &p)) return false;
 	for (unsigned i = 0; i < p.n; i++) {
 		if (*dtv_entry(p.dtv, p.module[i]) != p.at[i]) return false;
@@ -111,7 +125,7 @@ void core_libraries_loaded(void)
 	if (same_libc() && make_plan(fs_read())) cross_forget_main();
 }
 
-/* -- opening: on the main thread's upper FS ---------------------------------------------------------------------------- */
+/* -- opening: on the main thread's upper FS -------------------------------------------------------------- */
 
 static bool fits(uint64_t fs)
 {
@@ -157,12 +171,13 @@ long window_upcall(void *fn, long a, long b, long c, long d, long e, long f)
 	return r;
 }
 
-/* -- a signal of the application has come ---------------------------------------------------------------------------- */
+/* -- a signal of the application has come ---------------------------------------------------------------- */
 
 /* An address of the crossing's body, which is a copy in the control block. */
 static uint64_t copied(const char *label)
 {
-	return BY_CTL + BY_CROSS_CODE + (uint64_t)(by_cross_common - by_cross_template) + (uint64_t)(label - by_cross_fsgs);
+	return BY_CTL + BY_CROSS_CODE + (uint64_t)(by_cross_common - by_cross_template) +
+	       (uint64_t)(label - by_cross_fsgs);
 }
 
 /* A way that has not come to its end begins again. */
@@ -174,11 +189,14 @@ static void redo(greg_t *pc, uint64_t from, uint64_t to)
 /* The same in a short trampoline, which is told by where the first one's labels are. */
 static void redo_short(greg_t *pc)
 {
-	uint64_t first = BY_CTL + BY_CROSS_CODE + (uint64_t)(by_cross_short_0 - by_cross_template), k = ((uint64_t)*pc - first) / BY_SHORT_SIZE;
+	uint64_t first = BY_CTL + BY_CROSS_CODE + (uint64_t)(by_cross_short_0 - by_cross_template),
+		 k = ((uint64_t)*pc - first) / BY_SHORT_SIZE;
 	if ((uint64_t)*pc < first || k >= BY_NSHORT) return;
 	first += k * BY_SHORT_SIZE;
-	redo(pc, first + (uint64_t)(by_cross_short_0_in_0 - by_cross_short_0), first + (uint64_t)(by_cross_short_0_in_1 - by_cross_short_0));
-	redo(pc, first + (uint64_t)(by_cross_short_0_out_0 - by_cross_short_0), first + (uint64_t)(by_cross_short_0_out_1 - by_cross_short_0));
+	redo(pc, first + (uint64_t)(by_cross_short_0_in_0 - by_cross_short_0),
+	     first + (uint64_t)(by_cross_short_0_in_1 - by_cross_short_0));
+	redo(pc, first + (uint64_t)(by_cross_short_0_out_0 - by_cross_short_0),
+	     first + (uint64_t)(by_cross_short_0_out_1 - by_cross_short_0));
 }
 
 static bool lower_words(uint64_t fs) { return *word(fs, BY_TCB_SELF) == WIN->low[W_SELF]; }
@@ -204,12 +222,12 @@ bool window_interrupted(uint64_t fs, ucontext_t *uc)
 	return false;
 }
 
-/* -- in the image ------------------------------------------------------------------------------------------------------- */
+/* -- in the image ---------------------------------------------------------------------------------------- */
 
 void window_declared(void) { offered = BY_CTLP->window; }
 
-/* The image is written from inside: the main thread's words in it are then those of a lower half that ends with this
- * process, and its own are kept here. */
+/* The image is written from inside: the main thread's words in it are then those of a lower half that ends
+ * with this process, and its own are kept here. */
 void window_save(struct buf *b)
 {
 	bool inside = WIN->fs && lower_words(WIN->fs);

@@ -1,8 +1,8 @@
 /* fds.c: the application's descriptors: what they are, whether they can be saved, and their content.
  *
- * fds_inspect makes a record of every descriptor below the lower half's, and names what cannot be saved. fds_save
- * writes the records, and what is in pipes, socket pairs and files without a name, without consuming it.
- * Context: ordinary lower code while the application's threads stand still. */
+ * fds_inspect makes a record of every descriptor below the lower half's, and names what cannot be saved.
+ * fds_save writes the records, and what is in pipes, socket pairs and files without a name, without consuming
+ * it. Context: ordinary lower code while the application's threads stand still. */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
 #include <dirent.h>
@@ -34,11 +34,21 @@ static struct fd_rec *recs;
 static size_t nrecs, cap;
 
 
-/* -- all of them -------------------------------------------------------------------------------------------------------------------- */
+/* -- all of them ----------------------------------------------------------------------------------------- */
 
-/* What is looked at: the application's descriptors, and behind them those that came out of messages. The i-th has the i-th
- * record. `in`: in whose message it was; `mode`: how it is open; `why`: what is wrong with a socket. */
-struct item { int fd; bool held; int32_t in; struct stat st; int mode; uint64_t pair; struct socket_look sock; char *why; };
+/* What is looked at: the application's descriptors, and behind them those that came out of messages. The i-th
+ * has the i-th record. `in`: in whose message it was; `mode`: how it is open; `why`: what is wrong with a
+ * socket. */
+struct item {
+	int fd;
+	bool held;
+	int32_t in;
+	struct stat st;
+	int mode;
+	uint64_t pair;
+	struct socket_look sock;
+	char *why;
+};
 static struct item *items;
 static size_t nitems, items_cap;
 static int32_t looking;                         /* the socket that is looked into */
@@ -68,13 +78,15 @@ int32_t fds_hold(int fd)
 
 int fds_held(int32_t rec) { return rec >= 0 && (size_t)rec < nitems ? items[rec].fd : -1; }
 
-/* Another descriptor of this process on the same pipe or socket, opened for `mode` (any when negative): its place, or -1. */
+/* Another descriptor of this process on the same pipe or socket, opened for `mode` (any when negative): its
+ * place, or -1. */
 static long end_of(uint64_t ino, int mode)
 {
 	for (size_t i = 0; i < nitems; i++) {
 		const struct item *t = &items[i];
 		if (t->st.st_ino != ino || (!S_ISFIFO(t->st.st_mode) && !S_ISSOCK(t->st.st_mode))) continue;
-		if (mode < 0 || (t->mode & O_ACCMODE) == mode || (t->mode & O_ACCMODE) == O_RDWR) return (long)i;
+		if (mode < 0 || (t->mode & O_ACCMODE) == mode || (t->mode & O_ACCMODE) == O_RDWR)
+			return (long)i;
 	}
 	return -1;
 }
@@ -93,7 +105,9 @@ static void look_into(size_t i)
 {
 	char why[160];
 	uint64_t ino = items[i].st.st_ino;
-	if (!S_ISSOCK(items[i].st.st_mode) || socket_is(items[i].fd, SO_DOMAIN) != AF_UNIX || !trap_pair_of(ino)) return;
+	if (!S_ISSOCK(items[i].st.st_mode) || socket_is(items[i].fd, SO_DOMAIN) != AF_UNIX ||
+	    !trap_pair_of(ino))
+		return;
 	items[i].pair = trap_pair_of(ino);
 	if (end_of(ino, -1) < (long)i) return;
 	looking = (int32_t)i;
@@ -107,7 +121,9 @@ static void renew(struct item *t)
 {
 	char why[160];
 	long peer = end_of(t->pair, -1);
-	if (!socket_renew(t->fd, peer < 0 ? -1 : items[peer].fd, t->st.st_ino, &t->sock.saved, why, sizeof why)) t->why = core_strdup(why);
+	if (!socket_renew(t->fd, peer < 0 ? -1 : items[peer].fd, t->st.st_ino, &t->sock.saved, why,
+			  sizeof why))
+		t->why = core_strdup(why);
 }
 
 /* Called again and again: nothing is kept from one checkpoint to the next. */
@@ -147,12 +163,14 @@ static bool gather(void)
 	return true;
 }
 
-/* -- what is it? ---------------------------------------------------------------------------------------------------------------- */
+/* -- what is it? ----------------------------------------------------------------------------------------- */
 
 int fd_lost(struct look *l, const char *what)
 {
 	const struct item *t = &items[nrecs];
-	if (l->refusals) buf_printf(l->refusals, "pid %d fd %d%s: %s: cannot be saved\n", core_self.pid, t->held ? items[t->in].fd : l->fd, t->held ? " (in a message)" : "", what);
+	if (l->refusals)
+		buf_printf(l->refusals, "pid %d fd %d%s: %s: cannot be saved\n", core_self.pid,
+			   t->held ? items[t->in].fd : l->fd, t->held ? " (in a message)" : "", what);
 	if (l->n) ++*l->n;
 	return FD_LOST;
 }
@@ -164,12 +182,15 @@ static int lostf(struct look *l, const char *fmt, const char *arg)
 	return fd_lost(l, s);
 }
 
-static uint64_t info(const struct look *l, const char *key, int base) { return status_field(l->info, key, base); }
+static uint64_t info(const struct look *l, const char *key, int base)
+{
+	return status_field(l->info, key, base);
+}
 
 static bool starts(const char *s, const char *head) { return !strncmp(s, head, strlen(head)); }
 
-/* Whether two descriptors are one open file, with one offset. Where kcmp(2) is denied, as in many containers: whether what is
- * set by one is seen by the other. */
+/* Whether two descriptors are one open file, with one offset. Where kcmp(2) is denied, as in many containers:
+ * whether what is set by one is seen by the other. */
 static bool same_open_file(int a, int b)
 {
 	long r = raw(SYS_kcmp, core_self.pid, core_self.pid, KCMP_FILE, a, b);
@@ -181,10 +202,12 @@ static bool same_open_file(int a, int b)
 	return same;
 }
 
-/* Inherited: a pipe, socket or terminal cannot be opened again by chance; of a file or device only what is still in its place. */
+/* Inherited: a pipe, socket or terminal cannot be opened again by chance; of a file or device only what is
+ * still in its place. */
 static int inherited_as(const struct look *l, uint64_t key)
 {
-	for (unsigned i = 0; i < ninherited; i++)       /* standard output and error may be one file, and two the next time */
+	for (unsigned i = 0; i < ninherited; i++)       /* standard output and error may be one file, and two
+							 * the next time */
 		if (inherited[i].fd == l->fd && inherited[i].key == key) return l->fd;
 	for (unsigned i = 0; i < ninherited; i++) {
 		const struct inherited *h = &inherited[i];
@@ -195,28 +218,38 @@ static int inherited_as(const struct look *l, uint64_t key)
 	return -1;
 }
 
-/* The flags that the application has set or cleared: the new launcher's descriptor gets them, and otherwise keeps its own. */
+/* The flags that the application has set or cleared: the new launcher's descriptor gets them, and otherwise
+ * keeps its own. */
 static uint64_t own_flags(int from, int flags)
 {
 	uint32_t own = 0;
 	for (unsigned i = 0; i < ninherited; i++)
-		if (inherited[i].fd == from) own = inherited[i].own | (((uint32_t)flags ^ inherited[i].flags) & SET_LATER);
+		if (inherited[i].fd == from)
+			own = inherited[i].own | (((uint32_t)flags ^ inherited[i].flags) & SET_LATER);
 	return own;
 }
 
 static void describe_address(int fd, bool peer, char *out, size_t n)
 {
-	union { struct sockaddr any; struct sockaddr_in in; struct sockaddr_in6 in6; struct sockaddr_un un; } a = { 0 };
+	union {
+		struct sockaddr any;
+		struct sockaddr_in in;
+		struct sockaddr_in6 in6;
+		struct sockaddr_un un;
+	} a = { 0 };
 	socklen_t len = sizeof a;
 	char host[INET6_ADDRSTRLEN] = "";
 	snprintf(out, n, "nobody");
 	if (peer ? getpeername(fd, &a.any, &len) : getsockname(fd, &a.any, &len)) return;
 	if (a.any.sa_family == AF_INET)
-		snprintf(out, n, "%s:%u", inet_ntop(AF_INET, &a.in.sin_addr, host, sizeof host), ntohs(a.in.sin_port));
+		snprintf(out, n, "%s:%u", inet_ntop(AF_INET, &a.in.sin_addr, host, sizeof host),
+			 ntohs(a.in.sin_port));
 	else if (a.any.sa_family == AF_INET6)
-		snprintf(out, n, "[%s]:%u", inet_ntop(AF_INET6, &a.in6.sin6_addr, host, sizeof host), ntohs(a.in6.sin6_port));
+		snprintf(out, n, "[%s]:%u", inet_ntop(AF_INET6, &a.in6.sin6_addr, host, sizeof host),
+			 ntohs(a.in6.sin6_port));
 	else if (a.any.sa_family == AF_UNIX)
-		snprintf(out, n, "unix %s%.100s", a.un.sun_path[0] ? "" : "@", a.un.sun_path[0] ? a.un.sun_path : a.un.sun_path + 1);
+		snprintf(out, n, "unix %s%.100s", a.un.sun_path[0] ? "" : "@",
+			 a.un.sun_path[0] ? a.un.sun_path : a.un.sun_path + 1);
 	else
 		snprintf(out, n, "address family %d", a.any.sa_family);
 }
@@ -251,19 +284,24 @@ static int look_at_pipe(struct look *l, struct fd_rec *r)
 	int acc = r->flags & O_ACCMODE;
 	if (*l->path == '/') return lostf(l, "named pipe %s", l->path);
 	r->x[0] = (uint64_t)fcntl(l->fd, F_GETPIPE_SZ);
+	if (fcntl(l->fd, F_SETPIPE_SZ, (int)r->x[0]) < 0 && errno == EBUSY)
+		return fd_lost(l, "pipe of notifications (O_NOTIFICATION_PIPE)");
 	for (size_t i = 0; i < nitems; i++)
-		if (items[i].st.st_ino == l->st.st_ino && S_ISFIFO(items[i].st.st_mode)) r->x[1] |= (items[i].mode & O_DIRECT) != 0;
-	bool whole = acc == O_RDONLY ? have_end(l->st.st_ino, O_WRONLY) || hung_up(l->fd, POLLHUP) : have_end(l->st.st_ino, O_RDONLY) || hung_up(l->fd, POLLERR);
+		if (items[i].st.st_ino == l->st.st_ino && S_ISFIFO(items[i].st.st_mode))
+			r->x[1] |= (items[i].mode & O_DIRECT) != 0;
+	bool whole = acc == O_RDONLY ? have_end(l->st.st_ino, O_WRONLY) || hung_up(l->fd, POLLHUP)
+				     : have_end(l->st.st_ino, O_RDONLY) || hung_up(l->fd, POLLERR);
 	return whole ? FD_PIPE : fd_lost(l, "pipe to another process");
 }
 
 static void count(int fd, uint64_t v, bool add)
 {
-	if ((add ? write(fd, &v, sizeof v) : read(fd, &v, sizeof v)) < 0) core_debug("eventfd %d: %s", fd, strerror(errno));
+	if ((add ? write(fd, &v, sizeof v) : read(fd, &v, sizeof v)) < 0)
+		core_debug("eventfd %d: %s", fd, strerror(errno));
 }
 
-/* Linux before 6.5 does not tell. With a count of 2 or more a semaphore gives 1 when it is read. The count is what it was
- * in the end; nobody looks meanwhile. */
+/* Linux before 6.5 does not tell. With a count of 2 or more a semaphore gives 1 when it is read. The count is
+ * what it was in the end; nobody looks meanwhile. */
 static bool is_semaphore(int fd, uint64_t n)
 {
 	uint64_t v = 0, more = n < 2 ? 2 : 0;
@@ -278,11 +316,16 @@ static bool is_semaphore(int fd, uint64_t n)
 
 static int look_at_pidfd(struct look *l)
 {
-	return (int)info(l, "Pid", 10) == core_self.pid && !(fcntl(l->fd, F_GETFL) & O_EXCL) ? FD_PIDFD : fd_lost(l, "pidfd of another process or of a thread");
+	return (int)info(l, "Pid", 10) == core_self.pid && !(fcntl(l->fd, F_GETFL) & O_EXCL)
+		       ? FD_PIDFD
+		       : fd_lost(l, "pidfd of another process or of a thread");
 }
 
 /* Of timers at moments of the day: they are due at the same moment when time has passed. */
-static bool is_day(uint64_t x) { return (uint32_t)x == CLOCK_REALTIME || (uint32_t)x == CLOCK_REALTIME_ALARM; }
+static bool is_day(uint64_t x)
+{
+	return (uint32_t)x == CLOCK_REALTIME || (uint32_t)x == CLOCK_REALTIME_ALARM;
+}
 
 static int look_at_timerfd(struct look *l, struct fd_rec *r)
 {
@@ -290,7 +333,8 @@ static int look_at_timerfd(struct look *l, struct fd_rec *r)
 	uint64_t flags = info(l, "settime flags", 8);
 	r->x[0] = info(l, "clockid", 10) | flags << 32;
 	r->x[1] = info(l, "ticks", 10);
-	if (!v || !i || sscanf(v + 11, "%lu, %lu", &r->x[2], &r->x[3]) != 2 || sscanf(i + 14, "%lu, %lu", &r->x[4], &r->x[5]) != 2)
+	if (!v || !i || sscanf(v + 11, "%lu, %lu", &r->x[2], &r->x[3]) != 2 ||
+	    sscanf(i + 14, "%lu, %lu", &r->x[4], &r->x[5]) != 2)
 		return fd_lost(l, "timerfd that the kernel does not describe");
 	if ((flags & TFD_TIMER_ABSTIME) && (r->x[2] || r->x[3]) && is_day(r->x[0])) {
 		struct timespec now;
@@ -307,7 +351,9 @@ static int look_at_anon(struct look *l, struct fd_rec *r)
 	const char *what = l->path + strlen("anon_inode:");
 	if (!strcmp(what, "[eventfd]")) {
 		r->x[0] = info(l, "eventfd-count", 16);
-		r->x[1] = core_config.old_kernel || !strstr(l->info, "eventfd-semaphore") ? is_semaphore(l->fd, r->x[0]) : info(l, "eventfd-semaphore", 10);
+		r->x[1] = core_config.old_kernel || !strstr(l->info, "eventfd-semaphore")
+				  ? is_semaphore(l->fd, r->x[0])
+				  : info(l, "eventfd-semaphore", 10);
 		return FD_EVENTFD;
 	}
 	if (!strcmp(what, "[eventpoll]")) return FD_EPOLL;
@@ -326,8 +372,20 @@ static int look_at_device(struct look *l)
 	unsigned maj = major(l->st.st_rdev), min = minor(l->st.st_rdev);
 	for (size_t i = 0; maj == 1 && i < sizeof simple / sizeof *simple; i++)
 		if (min == simple[i]) return FD_DEVICE;
-	if (isatty(l->fd) && !starts(l->path, "/dev/ptmx") && strcmp(l->path, "/dev/pts/ptmx")) return FD_DEVICE;
+	if (isatty(l->fd) && !starts(l->path, "/dev/ptmx") && strcmp(l->path, "/dev/pts/ptmx"))
+		return FD_DEVICE;
 	return lostf(l, "device %s", l->path);
+}
+
+/* Of trees of mounts that are nowhere mounted the kernel gives paths that lead elsewhere. */
+static int look_at_directory(struct look *l, const struct fd_rec *r)
+{
+	struct stat there;
+	if (trap_dir_watched(r->key)) return lostf(l, "directory %s with notifications (F_NOTIFY)", l->path);
+	if (!l->st.st_nlink) return lostf(l, "directory %s", l->path);
+	bool same =
+		stat(l->path, &there) == 0 && there.st_ino == l->st.st_ino && there.st_dev == l->st.st_dev;
+	return same ? FD_DIRECTORY : lostf(l, "directory %s, which is not there under this name", l->path);
 }
 
 static int look_at_file(struct look *l, struct fd_rec *r)
@@ -337,10 +395,12 @@ static int look_at_file(struct look *l, struct fd_rec *r)
 	r->x[1] = (r->flags & O_ACCMODE) != O_RDONLY && ((r->flags & O_APPEND) || r->offset >= r->x[0]);
 	if (starts(l->path, "/secretmem")) return fd_lost(l, "secret memory (memfd_secret)");
 	bool nameless = starts(l->path, "/memfd:") || l->st.st_nlink == 0;
-	if (nameless && !(r->flags & O_PATH) && !shared_can_be_read(l->fd)) return lostf(l, "file without a name that cannot be read, %s", l->path);
+	if (nameless && !(r->flags & O_PATH) && !shared_can_be_read(l->fd))
+		return lostf(l, "file without a name that cannot be read, %s", l->path);
 	if (starts(l->path, "/memfd:")) {
 		struct statfs fs;
-		if (fstatfs(l->fd, &fs) == 0 && fs.f_type == HUGETLBFS_MAGIC) return fd_lost(l, "memfd of huge pages");
+		if (fstatfs(l->fd, &fs) == 0 && fs.f_type == HUGETLBFS_MAGIC)
+			return fd_lost(l, "memfd of huge pages");
 		r->x[1] = (uint64_t)fcntl(l->fd, F_GET_SEALS);
 		return FD_MEMFD;
 	}
@@ -350,7 +410,8 @@ static int look_at_file(struct look *l, struct fd_rec *r)
 		return FD_DELETED;
 	}
 	if (stat(l->path, &there) || there.st_ino != l->st.st_ino || there.st_dev != l->st.st_dev) {
-		if (!starts(l->path, "/proc/")) return lostf(l, "file %s, which is not there under this name", l->path);
+		if (!starts(l->path, "/proc/"))
+			return lostf(l, "file %s, which is not there under this name", l->path);
 	}
 	return FD_FILE;
 }
@@ -367,14 +428,13 @@ static int kind_of(struct look *l, struct fd_rec *r)
 	if (starts(l->path, "/proc/")) {
 		char ours[PATH_MAX];
 		int whose = tids_path(l->path, ours, sizeof ours, true);
-		if (whose < 0 || (whose && (r->in_flight || strstr(l->path, " (deleted)")))) return lostf(l, "file %s", l->path);
+		if (whose < 0 || (whose && (r->in_flight || strstr(l->path, " (deleted)"))))
+			return lostf(l, "file %s", l->path);
 		if (whose) return snprintf(l->path, sizeof l->path, "%s", ours), FD_OWN_PROC;
 	}
 	switch (l->st.st_mode & S_IFMT) {
 	case S_IFREG: return look_at_file(l, r);
-	case S_IFDIR:
-		if (trap_dir_watched(r->key)) return lostf(l, "directory %s with notifications (F_NOTIFY)", l->path);
-		return l->st.st_nlink ? FD_DIRECTORY : lostf(l, "directory %s", l->path);
+	case S_IFDIR: return look_at_directory(l, r);
 	case S_IFIFO: return look_at_pipe(l, r);
 	case S_IFCHR: return look_at_device(l);
 	case S_IFSOCK: return look_at_socket(l, r);
@@ -408,13 +468,16 @@ static void epoll_entries(struct look *l, struct fd_rec *r)
 		struct epoll_entry e = { 0 };
 		unsigned nth = 0;
 		uint64_t inode = 0;
-		if (sscanf(s, "tfd: %d events: %x data: %lx pos:%*d ino:%lx", &e.fd, &e.events, &e.data, &inode) < 3) continue;
+		if (sscanf(s, "tfd: %d events: %x data: %lx pos:%*d ino:%lx", &e.fd, &e.events, &e.data,
+			   &inode) < 3)
+			continue;
 		for (size_t i = 0; i < b.n / sizeof e; i++) nth += ((struct epoll_entry *)b.p)[i].fd == e.fd;
 		e.rec = entered(l, e.fd, nth, inode);
 		buf_add(&b, &e, sizeof e);
 		if (e.rec >= 0) continue;
 		char what[80];
-		snprintf(what, sizeof what, "epoll set with an entry (%d) whose file is open nowhere else", e.fd);
+		snprintf(what, sizeof what, "epoll set with an entry (%d) whose file is open nowhere else",
+			 e.fd);
 		r->kind = fd_lost(l, what);
 	}
 	r->extra = (uint64_t)b.p;
@@ -433,10 +496,16 @@ static void relate(struct fd_rec *r, size_t i)
 	}
 }
 
-/* What others might have too. Of the kernel's anonymous objects all have one inode: only the agent can tell them apart. */
+/* What others might have too. Of the kernel's anonymous objects all have one inode: only the agent can tell
+ * them apart. */
 static void report(const struct fd_rec *r, const struct stat *st, const char *path)
 {
-	struct object o = { .dev = st->st_dev, .inode = st->st_ino, .key = r->key, .size = (uint64_t)st->st_size, .fd = r->fd, .path = path };
+	struct object o = { .dev = st->st_dev,
+			    .inode = st->st_ino,
+			    .key = r->key,
+			    .size = (uint64_t)st->st_size,
+			    .fd = r->fd,
+			    .path = path };
 	if (r->same >= 0 || (r->flags & O_PATH)) return;
 	if ((r->flags & O_ACCMODE) != O_RDONLY) o.flags |= ABI_OBJECT_WRITES;
 	switch (r->kind) {
@@ -460,9 +529,15 @@ static void report_memory(const struct vma_list *l)
 		const struct abi_vma *v = &l->v[i];
 		bool named = v->kind == ABI_VMA_FILE_SHARED && (v->vmflags & VMF_TMPFS);
 		if (v->kind != ABI_VMA_ANON_SHARED && !named) continue;
-		struct object o = { .dev = l->id[i].dev, .inode = l->id[i].inode, .key = v->inode_key, .offset = v->file_offset, .fd = -1,
-				    .size = v->file_offset + (v->end - v->start), .path = l->strings.p + v->name };
-		o.flags = (named ? ABI_OBJECT_MEMORY : ABI_OBJECT_NAMELESS) | (v->prot & PROT_WRITE ? ABI_OBJECT_WRITES : 0);
+		struct object o = { .dev = l->id[i].dev,
+				    .inode = l->id[i].inode,
+				    .key = v->inode_key,
+				    .offset = v->file_offset,
+				    .fd = -1,
+				    .size = v->file_offset + (v->end - v->start),
+				    .path = l->strings.p + v->name };
+		o.flags = (named ? ABI_OBJECT_MEMORY : ABI_OBJECT_NAMELESS) |
+			  (v->prot & PROT_WRITE ? ABI_OBJECT_WRITES : 0);
 		shared_add(&o);
 	}
 }
@@ -506,7 +581,7 @@ static void look_at(const struct item *t, struct buf *refusals, unsigned *n)
 	nrecs++;
 }
 
-/* -- children ---------------------------------------------------------------------------------------------------------------------- */
+/* -- children -------------------------------------------------------------------------------------------- */
 
 static void each_child(void (*fn)(int pid, void *arg), void *arg)
 {
@@ -574,7 +649,8 @@ void fds_inspect(struct buf *refusals, unsigned *n)
 {
 	fds_release();
 	if (!gather()) {
-		buf_printf(refusals, "pid %d: its descriptors cannot be listed: %s\n", core_self.pid, strerror(errno));
+		buf_printf(refusals, "pid %d: its descriptors cannot be listed: %s\n", core_self.pid,
+			   strerror(errno));
 		++*n;
 	}
 	for (size_t i = 0; i < nitems; i++) look_at(&items[i], refusals, n);
@@ -587,10 +663,11 @@ void fds_inspect(struct buf *refusals, unsigned *n)
 void fds_settle(void)
 {
 	for (size_t i = 0; i < nrecs; i++)
-		if (recs[i].kind == FD_FILE || recs[i].kind == FD_DELETED || recs[i].kind == FD_MEMFD) file_settle(&recs[i]);
+		if (recs[i].kind == FD_FILE || recs[i].kind == FD_DELETED || recs[i].kind == FD_MEMFD)
+			file_settle(&recs[i]);
 }
 
-/* -- content ------------------------------------------------------------------------------------------------------------------------ */
+/* -- content --------------------------------------------------------------------------------------------- */
 
 /* Pieces {offset, length, bytes} of a file, ended by a length of 0. */
 static int piece_content(int in, off_t data, off_t hole, struct buf *out)
@@ -629,9 +706,9 @@ static int file_content(int fd, uint64_t size, struct buf *out)
 	return err;
 }
 
-/* What is in a pipe, by tee(2) into another one: nothing is consumed. 1 if it has packets, then pieces {length, bytes}, ended
- * by a length of 0. A packet ends a read. Returns 0, or the error number for which not all of it can be seen: a user may have
- * used up what pipes may hold. */
+/* What is in a pipe, by tee(2) into another one: nothing is consumed. 1 if it has packets, then pieces
+ * {length, bytes}, ended by a length of 0. A packet ends a read. Returns 0, or the error number for which not
+ * all of it can be seen: a user may have used up what pipes may hold. */
 static int pipe_content(int fd, uint64_t capacity, bool packets, struct buf *out)
 {
 	static char b[65536];
@@ -665,8 +742,9 @@ static int pipe_content(int fd, uint64_t capacity, bool packets, struct buf *out
 static bool wholly_mapped(const struct vma_list *l, const struct fd_rec *r)
 {
 	for (size_t i = 0; i < l->n; i++)
-		if (l->v[i].kind == ABI_VMA_ANON_SHARED && l->v[i].inode_key == r->key && !l->v[i].file_offset &&
-		    l->v[i].end - l->v[i].start >= r->x[0]) return true;
+		if (l->v[i].kind == ABI_VMA_ANON_SHARED && l->v[i].inode_key == r->key &&
+		    !l->v[i].file_offset && l->v[i].end - l->v[i].start >= r->x[0])
+			return true;
 	return false;
 }
 
@@ -674,7 +752,8 @@ static bool wholly_mapped(const struct vma_list *l, const struct fd_rec *r)
 static int content_of_pipe(const struct fd_rec *r, struct buf *out)
 {
 	for (size_t k = 0; k < nrecs; k++)
-		if (recs[k].kind == FD_PIPE && recs[k].key == r->key && (recs[k].flags & O_ACCMODE) != O_WRONLY)
+		if (recs[k].kind == FD_PIPE && recs[k].key == r->key &&
+		    (recs[k].flags & O_ACCMODE) != O_WRONLY)
 			return pipe_content(recs[k].fd, r->x[0], r->x[1], out);
 	buf_u64(out, 0);
 	buf_u64(out, 0);

@@ -1,5 +1,5 @@
-/* fds.h: records of the application's descriptors, shared by fds.c (save), fds_restore.c, socket.c and marks.c.
- * Context: as files.h says. */
+/* fds.h: records of the application's descriptors, shared by fds.c (save), fds_restore.c, socket.c and
+ * marks.c. Context: as files.h says. */
 #ifndef BYSSUS_FDS_H
 #define BYSSUS_FDS_H
 #include <limits.h>
@@ -7,35 +7,42 @@
 #include "core/files/files.h"
 
 enum fd_kind {
-	FD_INHERITED = 1,       /* the launcher's: the new process has its own; x[0]: number at start; x[1]: flags that are the application's */
-	FD_FILE,                /* x[0]: size; x[1]: 1 when it is written at its end; x[2]: inode; x[3]: birth in ns; x[4]: FILE_* */
+	FD_INHERITED = 1,       /* the launcher's: the new process has its own; x[0]: number at start; x[1]:
+				 * flags that are the application's */
+	FD_FILE,                /* x[0]: size; x[1]: 1 when it is written at its end; x[2]: inode; x[3]: birth
+				 * in ns; x[4]: FILE_* */
 	FD_DELETED,             /* file without a name: its content is in the image; x[0]: size */
 	FD_DIRECTORY,
 	FD_PIPE,                /* x[0]: capacity; x[1]: a writer writes packets */
 	FD_EVENTFD,             /* x[0]: count, x[1]: semaphore */
 	FD_EPOLL,               /* extra: struct epoll_entry */
-	FD_TIMERFD,             /* x[0]: clock, and how it was set << 32; x[1]: ticks, x[2..5]: value and interval, seconds and ns */
+	FD_TIMERFD,             /* x[0]: clock, and how it was set << 32; x[1]: ticks, x[2..5]: value and
+				 * interval, seconds and ns */
 	FD_SIGNALFD,            /* x[0]: mask */
 	FD_MEMFD,               /* x[0]: size, x[1]: seals */
 	FD_DEVICE,              /* null, zero, random, terminals: opened again */
-	FD_SOCKETPAIR,          /* x[0]: type, x[1]: inode of the peer, x[2]: own inode; extra: struct socket_head and what it says */
+	FD_SOCKETPAIR,          /* x[0]: type, x[1]: inode of the peer, x[2]: own inode; extra: struct
+				 * socket_head and what it says */
 	FD_LOST,                /* cannot be saved; comes back closed when policy says so */
 	FD_PIDFD,               /* of the process itself */
-	FD_OWN_PROC,            /* below /proc/<own pid>: the path is with the application's numbers; opened when the threads are back */
+	FD_OWN_PROC,            /* below /proc/<own pid>: the path is with the application's numbers; opened
+				 * when the threads are back */
 };
 
 struct fd_rec {
 	int32_t fd, kind, flags, cloexec;
 	int32_t same;           /* index of the record whose open file this one shares, or -1 */
-	int32_t content;        /* index of the record that has the content of the same object, or -1: this one */
+	int32_t content;  /* index of the record that has the content of the same object, or -1: this one */
 	int32_t in_flight;      /* 1: not at a number, but in a message that waits in a socket */
-	int32_t owner_type, owner, sig; /* F_SETOWN_EX (owner_type -1: nobody) with the application's numbers, and F_SETSIG */
+	int32_t owner_type, owner, sig; /* F_SETOWN_EX (owner_type -1: nobody) with the application's numbers,
+					 * and F_SETSIG */
 	uint64_t key, offset, x[6];
 	uint64_t path, npath;   /* in memory: pointer; in the image: they follow */
 	uint64_t extra, nextra;
 	uint64_t locks, nlocks; /* struct fd_lock; after extra */
 };
-enum { FILE_OF_ANOTHER = 1, FILE_FOREIGN = 2 };  /* another rank brings it to its size; strangers write to it */
+enum { FILE_OF_ANOTHER = 1, FILE_FOREIGN = 2 }; /* another rank brings it to its size; strangers write to
+						 * it */
 void file_settle(struct fd_rec *r);             /* files.c: all ranks stand */
 struct epoll_entry {
 	int32_t fd;             /* the number under which it was entered */
@@ -49,8 +56,8 @@ struct fd_lock { int32_t class, type; int64_t start, len; };
 
 /* -- socket.c -- */
 enum { SOCKET_NO_READ = 1, SOCKET_NO_WRITE = 2, SOCKET_RESET = 4 };
-/* Then noptions {int32 level, name; uint64 length; bytes padded to 8}, then nmessages {uint64 length, number of descriptors;
- * their records' indexes as int32, padded to 8; bytes padded to 8}. */
+/* Then noptions {int32 level, name; uint64 length; bytes padded to 8}, then nmessages {uint64 length, number
+ * of descriptors; their records' indexes as int32, padded to 8; bytes padded to 8}. */
 struct socket_head { uint32_t state, peek; uint64_t noptions, nmessages; };
 struct socket_look { struct buf saved; bool renew; };
 bool socket_look(int fd, uint64_t inode, int type, struct socket_look *s, char *why, size_t n);

@@ -2,7 +2,8 @@
  *
  * Every object is made at a descriptor of the lower half and put in its place. What the new process has
  * inherited is set aside before, so that standard output of the new launcher can go where the old one's was.
- * Context: restart, one thread, before the MPI is built anew. Errors end the process and name file and descriptor. */
+ * Context: restart, one thread, before the MPI is built anew. Errors end the process and name file and
+ * descriptor. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -22,7 +23,8 @@
 #include "core/calls/calls.h"
 #include "core/files/fds.h"
 
-/* high: the object at a descriptor of ours, then at its place; spare: the other end of a pair, which the application had closed. */
+/* high: the object at a descriptor of ours, then at its place; spare: the other end of a pair, which the
+ * application had closed. */
 struct back { struct fd_rec r; const char *path; const void *extra, *locks; int high, spare; };
 static struct back *backs;
 static size_t nbacks;
@@ -38,17 +40,20 @@ static int opened_again(int fd, int flags)
 {
 	char p[64];
 	snprintf(p, sizeof p, "/proc/thread-self/fd/%d", fd);
-	return open(p, (flags & (O_ACCMODE | O_APPEND | O_NONBLOCK | O_PATH | O_SYNC | O_DIRECT | O_NOATIME)) | O_CLOEXEC);
+	return open(p,
+		    (flags & (O_ACCMODE | O_APPEND | O_NONBLOCK | O_PATH | O_SYNC | O_DIRECT | O_NOATIME)) |
+			    O_CLOEXEC);
 }
 
-/* -- files ------------------------------------------------------------------------------------------------------------------------ */
+/* -- files ----------------------------------------------------------------------------------------------- */
 
 static int make_file(struct back *x)
 {
 	int fd = open(x->path, (x->r.flags & ~(O_CREAT | O_TRUNC | O_EXCL)) | O_CLOEXEC);
 	if (fd < 0) die(x, "cannot be opened again");
 	if (x->r.flags & O_PATH) return fd;
-	if (lseek(fd, (off_t)x->r.offset, SEEK_SET) < 0 && errno != ESPIPE && errno != EINVAL) die(x, "lseek");
+	if (lseek(fd, (off_t)x->r.offset, SEEK_SET) < 0 && errno != ESPIPE && errno != EINVAL)
+		die(x, "lseek");
 	return fd;
 }
 
@@ -80,7 +85,7 @@ static int make_nameless(struct back *x, struct reader *content)
 	return fd;
 }
 
-/* -- pipes and socket pairs ---------------------------------------------------------------------------------------------------------- */
+/* -- pipes and socket pairs ------------------------------------------------------------------------------ */
 
 /* Never waits: nobody reads. */
 static void fill(const struct back *x, int to, struct reader *content)
@@ -107,12 +112,14 @@ static void make_pipe(size_t i, struct reader *content)
 	fill(&backs[i], p[1], content);
 	int capacity = fcntl(p[1], F_GETPIPE_SZ);
 	if (capacity != (int)backs[i].r.x[0])
-		core_say("fd %d: the capacity of the pipe is %d now, and was %lu", backs[i].r.fd, capacity, backs[i].r.x[0]);
+		core_say("fd %d: the capacity of the pipe is %d now, and was %lu", backs[i].r.fd, capacity,
+			 backs[i].r.x[0]);
 	for (size_t k = i; k < nbacks; k++) {
 		struct fd_rec *r = &backs[k].r;
 		if (r->kind != FD_PIPE || r->key != backs[i].r.key || r->same >= 0) continue;
 		int end = (r->flags & O_ACCMODE) == O_WRONLY;
-		backs[k].high = used[end] || (r->flags & O_ACCMODE) == O_RDWR ? opened_again(p[end], r->flags) : p[end];
+		backs[k].high = used[end] || (r->flags & O_ACCMODE) == O_RDWR ? opened_again(p[end], r->flags)
+									      : p[end];
 		used[end] = used[end] || backs[k].high == p[end];
 	}
 	for (int end = 0; end < 2; end++)
@@ -132,7 +139,8 @@ static void make_socketpair(struct back *x)
 	struct back *peer = NULL;
 	struct stat st[2];
 	for (size_t k = 0; k < nbacks; k++)
-		if (backs[k].r.kind == FD_SOCKETPAIR && backs[k].r.x[2] == x->r.x[1] && backs[k].r.same < 0) peer = &backs[k];
+		if (backs[k].r.kind == FD_SOCKETPAIR && backs[k].r.x[2] == x->r.x[1] && backs[k].r.same < 0)
+			peer = &backs[k];
 	if (x->high >= 0) return;
 	if (socketpair(AF_UNIX, (int)x->r.x[0] | SOCK_CLOEXEC, 0, s)) die(x, "socketpair");
 	if (fstat(s[0], &st[0]) == 0 && fstat(s[1], &st[1]) == 0) trap_pair_add(st[0].st_ino, st[1].st_ino);
@@ -141,13 +149,15 @@ static void make_socketpair(struct back *x)
 	else x->spare = s[1];
 	/* What it has sent, and we send again, may have been more than a new socket's own. */
 	int large = 4 << 20;
-	if (!peer && setsockopt(s[1], SOL_SOCKET, SO_SNDBUFFORCE, &large, sizeof large)) setsockopt(s[1], SOL_SOCKET, SO_SNDBUF, &large, sizeof large);
+	if (!peer && setsockopt(s[1], SOL_SOCKET, SO_SNDBUFFORCE, &large, sizeof large))
+		setsockopt(s[1], SOL_SOCKET, SO_SNDBUF, &large, sizeof large);
 }
 
 static int other_end(const struct back *x)
 {
 	for (size_t k = 0; k < nbacks && x->spare < 0; k++)
-		if (backs[k].r.kind == FD_SOCKETPAIR && backs[k].r.x[2] == x->r.x[1] && backs[k].r.same < 0) return backs[k].high;
+		if (backs[k].r.kind == FD_SOCKETPAIR && backs[k].r.x[2] == x->r.x[1] && backs[k].r.same < 0)
+			return backs[k].high;
 	return x->spare;
 }
 
@@ -156,27 +166,31 @@ static void leave(struct back *x)
 {
 	struct socket_head h;
 	memcpy(&h, x->extra, sizeof h);
-	if ((h.state & SOCKET_RESET) && send(x->high, "", 1, MSG_NOSIGNAL) < 0) core_debug("fd %d: %s", x->r.fd, strerror(errno));
+	if ((h.state & SOCKET_RESET) && send(x->high, "", 1, MSG_NOSIGNAL) < 0)
+		core_debug("fd %d: %s", x->r.fd, strerror(errno));
 	close(x->spare);
 	x->spare = -1;
 }
 
-/* All objects are there: messages may have any of them in flight. What was in a queue is sent by the other end. */
+/* All objects are there: messages may have any of them in flight. What was in a queue is sent by the other
+ * end. */
 static void fill_sockets(void)
 {
 	for (int step = 0; step < 4; step++)
 		for (size_t i = 0; i < nbacks; i++) {
 			struct back *x = &backs[i];
 			if (x->r.kind != FD_SOCKETPAIR || x->r.same >= 0) continue;
-			if (x->r.nextra < sizeof(struct socket_head)) core_die("image: descriptors: the section is damaged");
+			if (x->r.nextra < sizeof(struct socket_head))
+				core_die("image: descriptors: the section is damaged");
 			if (step == 0) socket_options(x->high, x->extra, x->r.nextra);
-			if (step == 1 && !socket_send(other_end(x), x->extra, x->r.nextra, made)) die(x, "cannot be filled");
+			if (step == 1 && !socket_send(other_end(x), x->extra, x->r.nextra, made))
+				die(x, "cannot be filled");
 			if (step == 2 && x->spare >= 0) leave(x);
 			if (step == 3) socket_end(x->high, x->extra, x->r.nextra);
 		}
 }
 
-/* -- objects of the kernel ------------------------------------------------------------------------------------------------------------- */
+/* -- objects of the kernel ------------------------------------------------------------------------------- */
 
 static int make_eventfd(const struct back *x)
 {
@@ -192,7 +206,8 @@ static int make_timerfd(const struct back *x)
 	struct itimerspec at = { { (time_t)v[4], (long)v[5] }, { (time_t)v[2], (long)v[3] } };
 	int fd = timerfd_create((int)v[0], TFD_CLOEXEC);
 	uint64_t ticks = v[1];
-	/* A timer that has expired and was not read stands still, with nothing left to run: it expires again at once. */
+	/* A timer that has expired and was not read stands still, with nothing left to run: it expires again
+	 * at once. */
 	bool expired = !v[2] && !v[3] && (ticks || v[4] || v[5]);
 	int how = (int)(v[0] >> 32);
 	if (expired) at.it_value.tv_nsec = 1;
@@ -221,7 +236,9 @@ static int make_inherited(const struct back *x)
 	for (unsigned i = 0; i < ninherited; i++) {
 		if (inherited[i].fd != (int)x->r.x[0] || aside[i] < 0) continue;
 		inherited[i].own = own;
-		if (own) fcntl(aside[i], F_SETFL, (fcntl(aside[i], F_GETFL) & ~(int)own) | (x->r.flags & (int)own));
+		if (own)
+			fcntl(aside[i], F_SETFL,
+			      (fcntl(aside[i], F_GETFL) & ~(int)own) | (x->r.flags & (int)own));
 		return dup(aside[i]);
 	}
 	return x->r.x[0] <= 2 ? open("/dev/null", O_RDWR | O_CLOEXEC) : -1;
@@ -232,7 +249,8 @@ static void put_in_place(struct back *x)
 {
 	int from = x->r.same >= 0 ? backs[x->r.same].high : x->high;
 	if (from < 0) return;
-	if (x->r.same < 0 && from < core_config.fd_base) core_die("fd %d, %s: no descriptor is left: the hard limit is too low", x->r.fd, x->path);
+	if (x->r.same < 0 && from < core_config.fd_base)
+		core_die("fd %d, %s: no descriptor is left: the hard limit is too low", x->r.fd, x->path);
 	if (x->r.in_flight) return;
 	if (dup3(from, x->r.fd, x->r.cloexec ? O_CLOEXEC : 0) < 0) die(x, "cannot be put in its place");
 	if (x->r.same >= 0) return;
@@ -268,7 +286,7 @@ static void make(size_t i, struct reader *content)
 	put_in_place(x);
 }
 
-/* -- into place ------------------------------------------------------------------------------------------------------------------------ */
+/* -- into place ------------------------------------------------------------------------------------------ */
 
 static void set_aside(void)
 {
@@ -282,7 +300,8 @@ static void set_aside(void)
 static void read_records(struct reader *r)
 {
 	nbacks = read_u64(r);
-	if (r->bad || nbacks > r->n / sizeof(struct fd_rec)) core_die("image: descriptors: the section is damaged");
+	if (r->bad || nbacks > r->n / sizeof(struct fd_rec))
+		core_die("image: descriptors: the section is damaged");
 	backs = calloc(nbacks + 1, sizeof *backs);
 	if (!backs) core_die("no memory for %zu descriptors", nbacks);
 	for (size_t i = 0; i < nbacks; i++) {
@@ -291,16 +310,20 @@ static void read_records(struct reader *r)
 		backs[i].extra = read_ref(r, backs[i].r.nextra);
 		backs[i].locks = read_ref(r, backs[i].r.nlocks);
 		backs[i].high = backs[i].spare = -1;
-		bool good = !r->bad && backs[i].r.npath && !backs[i].path[backs[i].r.npath - 1] && backs[i].r.same < (int)i && backs[i].r.content < (int)i;
+		bool good = !r->bad && backs[i].r.npath && !backs[i].path[backs[i].r.npath - 1] &&
+			    backs[i].r.same < (int)i && backs[i].r.content < (int)i;
 		if (!good) core_die("image: descriptors: the section is damaged");
 	}
 }
 
-/* -- epoll ---------------------------------------------------------------------------------------------------------------------------- */
+/* -- epoll ----------------------------------------------------------------------------------------------- */
 
 enum { EVENTS = 0xffff };
 
-static bool is_off(const struct epoll_entry *e) { return (e->events & EPOLLONESHOT) && !(e->events & EVENTS); }
+static bool is_off(const struct epoll_entry *e)
+{
+	return (e->events & EPOLLONESHOT) && !(e->events & EVENTS);
+}
 
 /* Puts a byte into an empty pipe, or takes it out again. */
 static void ready(const struct back *x, bool on)
@@ -315,7 +338,8 @@ static void ready(const struct back *x, bool on)
 static bool is_empty_pipe(const struct back *x)
 {
 	int queued = 0;
-	return x->r.kind == FD_PIPE && (x->r.flags & O_ACCMODE) == O_RDONLY && ioctl(made((int32_t)(x - backs)), FIONREAD, &queued) == 0 && !queued;
+	return x->r.kind == FD_PIPE && (x->r.flags & O_ACCMODE) == O_RDONLY &&
+	       ioctl(made((int32_t)(x - backs)), FIONREAD, &queued) == 0 && !queued;
 }
 
 static bool told(int ep, uint64_t data)
@@ -327,9 +351,9 @@ static bool told(int ep, uint64_t data)
 	return false;
 }
 
-/* One-shot, and has been given: it stays entered and says nothing, not even a hang-up. That is so only of an entry that has
- * told something: so it is armed for all there is, and made to tell. What cannot be made ready here is a socket whose peer
- * does not read, which then tells of a hang-up, and what never hangs up. */
+/* One-shot, and has been given: it stays entered and says nothing, not even a hang-up. That is so only of an
+ * entry that has told something: so it is armed for all there is, and made to tell. What cannot be made ready
+ * here is a socket whose peer does not read, which then tells of a hang-up, and what never hangs up. */
 static void disarm(const struct back *x, const struct epoll_entry *e)
 {
 	const struct back *of = &backs[e->rec];
@@ -359,7 +383,8 @@ static void enter(const struct back *x, const struct epoll_entry *e)
 	if (is_off(e)) disarm(x, e);
 	if (!moved) return;
 	if (kept < 0) raw(SYS_close, e->fd);
-	else if (dup3(kept, e->fd, cloexec & FD_CLOEXEC ? O_CLOEXEC : 0) < 0 || close(kept)) die(x, "epoll: number of an entry");
+	else if (dup3(kept, e->fd, cloexec & FD_CLOEXEC ? O_CLOEXEC : 0) < 0 || close(kept))
+		die(x, "epoll: number of an entry");
 }
 
 /* First those that have to tell something once: others would tell it too. */
@@ -374,11 +399,12 @@ static void fill_epoll(const struct back *x)
 /* When all that this and other ranks write to it is written. */
 static void seal(const struct back *x)
 {
-	if (x->r.kind == FD_MEMFD && (int)x->r.x[1] > 0 && fcntl(x->high, F_ADD_SEALS, (int)x->r.x[1]) && errno != EPERM)
+	if (x->r.kind == FD_MEMFD && (int)x->r.x[1] > 0 && fcntl(x->high, F_ADD_SEALS, (int)x->r.x[1]) &&
+	    errno != EPERM)
 		core_say("fd %d, %s: cannot be sealed again: %s", x->r.fd, x->path, strerror(errno));
 }
 
-/* -- the whole ------------------------------------------------------------------------------------------------------------------------ */
+/* -- the whole ------------------------------------------------------------------------------------------- */
 
 void fds_restore(struct reader *records, struct reader *content)
 {
@@ -414,8 +440,8 @@ static void lock_file(const struct back *x, int fd)
 	if (wrong) core_die("fd %d, %s: %s", x->r.fd, x->path, wrong);
 }
 
-/* The threads are there, and nothing that we open will be closed any more: closing any descriptor of a file ends the
- * process's record locks on it. */
+/* The threads are there, and nothing that we open will be closed any more: closing any descriptor of a file
+ * ends the process's record locks on it. */
 void fds_finish(void)
 {
 	for (size_t i = 0; i < nbacks; i++) {
@@ -425,7 +451,8 @@ void fds_finish(void)
 	for (size_t i = 0; i < nbacks; i++)
 		if (backs[i].r.kind == FD_EPOLL && backs[i].r.same < 0) fill_epoll(&backs[i]);
 	for (size_t i = 0; i < nbacks; i++)
-		if (backs[i].r.same < 0 && backs[i].high >= 0) marks_owner(&backs[i].r, backs[i].r.in_flight ? backs[i].high : backs[i].r.fd);
+		if (backs[i].r.same < 0 && backs[i].high >= 0)
+			marks_owner(&backs[i].r, backs[i].r.in_flight ? backs[i].high : backs[i].r.fd);
 	for (size_t i = 0; i < nbacks; i++)
 		if (backs[i].r.in_flight) lock_file(&backs[i], backs[i].high);
 	for (size_t i = 0; i < nbacks; i++)

@@ -1,12 +1,13 @@
-/* files.c: files with a name, which are not part of an image: what is noted of them when all ranks stand, and what they
- * must be at a restart.
+/* files.c: files with a name, which are not part of an image: what is noted of them when all ranks stand, and
+ * what they must be at a restart.
  *
  *   shorter than at the checkpoint        bytes are missing: refused (with --policy drop: said)
- *   longer, and written at its end        cut: what the job wrote since it will write again; by one rank for all
- *   the same, but others write to it      not cut, and said: what they wrote is not ours to take away
+ *   longer, and written at its end        cut: what the job wrote since it will write again; by one rank for
+ * all the same, but others write to it      not cut, and said: what they wrote is not ours to take away
  *   another file under the same name      not cut, and said
- * Others are seen when they have the file open at the checkpoint (the agent looks) or at the restart (a lease tells).
- * Context: helper thread while all ranks stand; restart, before this process has opened any of the files. */
+ * Others are seen when they have the file open at the checkpoint (the agent looks) or at the restart (a lease
+ * tells). Context: helper thread while all ranks stand; restart, before this process has opened any of the
+ * files. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -18,7 +19,9 @@
 
 static uint64_t birth(const struct statx *st)
 {
-	return st->stx_mask & STATX_BTIME ? (uint64_t)st->stx_btime.tv_sec * 1000000000UL + st->stx_btime.tv_nsec : 0;
+	return st->stx_mask & STATX_BTIME
+		       ? (uint64_t)st->stx_btime.tv_sec * 1000000000UL + st->stx_btime.tv_nsec
+		       : 0;
 }
 
 static bool writes(const struct fd_rec *r) { return (r->flags & O_ACCMODE) != O_RDONLY; }
@@ -37,12 +40,13 @@ void file_settle(struct fd_rec *r)
 	r->x[4] = (others ? FILE_OF_ANOTHER : 0) | (flags & ABI_SHARE_FOREIGN ? FILE_FOREIGN : 0);
 }
 
-/* A lease for reading is granted when nobody has the file open for writing. Without the right to leases nobody is seen. */
+/* A lease for reading is granted when nobody has the file open for writing. Without the right to leases
+ * nobody is seen. */
 static bool written_by_others(const char *path)
 {
 	int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
 	if (fd < 0) return false;
-	fcntl(fd, F_SETSIG, SIGURG);                    /* should it be broken meanwhile: a signal that is ignored */
+	fcntl(fd, F_SETSIG, SIGURG);            /* should it be broken meanwhile: a signal that is ignored */
 	bool others = fcntl(fd, F_SETLEASE, F_RDLCK) && errno == EAGAIN;
 	if (!others) fcntl(fd, F_SETLEASE, F_UNLCK);
 	close(fd);
@@ -53,23 +57,33 @@ static void shorter(const struct fd_rec *r, const char *path, uint64_t size, boo
 {
 	if (in_image(r->key)) return;          /* memory with a name: it is filled again */
 	if (!core_config.policy_drop)
-		core_die("fd %d, %s: has %lu bytes, had %lu at the checkpoint: what is missing cannot be brought back", r->fd, path, size, r->x[0]);
+		core_die("fd %d, %s: has %lu bytes, had %lu at the checkpoint: what is missing cannot be "
+			 "brought back",
+			 r->fd, path, size, r->x[0]);
 	core_say("fd %d, %s: has %lu bytes, had %lu at the checkpoint", r->fd, path, size, r->x[0]);
 }
 
 static void check(const struct fd_rec *r, const char *path, bool (*in_image)(uint64_t key))
 {
 	struct statx st;
-	if (r->kind != FD_FILE || (r->flags & O_PATH) || !strncmp(path, "/proc/", 6) || !strncmp(path, "/sys/", 5)) return;
-	if (statx(AT_FDCWD, path, 0, STATX_BASIC_STATS | STATX_BTIME, &st) || !S_ISREG(st.stx_mode)) return;    /* opening tells */
+	if (r->kind != FD_FILE || (r->flags & O_PATH) || !strncmp(path, "/proc/", 6) ||
+	    !strncmp(path, "/sys/", 5))
+		return;
+	/* opening tells */
+	if (statx(AT_FDCWD, path, 0, STATX_BASIC_STATS | STATX_BTIME, &st) || !S_ISREG(st.stx_mode)) return;
 	bool another = st.stx_ino != r->x[2] || (birth(&st) && r->x[3] && birth(&st) != r->x[3]);
 	if (st.stx_size < r->x[0]) shorter(r, path, st.stx_size, in_image);
-	if (another) core_say("fd %d, %s: is another file than at the checkpoint: it is not cut to the %lu bytes that that one had", r->fd, path, r->x[0]);
+	if (another)
+		core_say("fd %d, %s: is another file than at the checkpoint: it is not cut to the %lu bytes "
+			 "that that one had",
+			 r->fd, path, r->x[0]);
 	if (another || !r->x[1] || st.stx_size <= r->x[0] || (r->x[4] & FILE_OF_ANOTHER)) return;
 	if ((r->x[4] & FILE_FOREIGN) || written_by_others(path))
-		core_say("fd %d, %s: other programs write to it: it is not cut to the %lu bytes that it had", r->fd, path, r->x[0]);
+		core_say("fd %d, %s: other programs write to it: it is not cut to the %lu bytes that it had",
+			 r->fd, path, r->x[0]);
 	else if (truncate(path, (off_t)r->x[0]))
-		core_die("fd %d, %s: cannot be cut to its length at the checkpoint: %s", r->fd, path, strerror(errno));
+		core_die("fd %d, %s: cannot be cut to its length at the checkpoint: %s", r->fd, path,
+			 strerror(errno));
 }
 
 /* The records are looked at again when they are restored, which says what is wrong with them. */

@@ -1,9 +1,10 @@
 /* socket.c: pairs of sockets: what waits in them, their options, and which halves are shut down.
  *
- * Messages are peeked at, one after the other, by SO_PEEK_OFF. The kernel shows an empty packet that way once and never
- * again: so a queue that has some is taken out and sent anew (socket_renew), and so is a stream that has descriptors.
- * These come with each look: they get records of their own and are held until the checkpoint is over.
- * Context: saving on the carrier while the application's threads stand still; restoring with one thread. */
+ * Messages are peeked at, one after the other, by SO_PEEK_OFF. The kernel shows an empty packet that way once
+ * and never again: so a queue that has some is taken out and sent anew (socket_renew), and so is a stream
+ * that has descriptors. These come with each look: they get records of their own and are held until the
+ * checkpoint is over. Context: saving on the carrier while the application's threads stand still; restoring
+ * with one thread. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <linux/sockios.h>
@@ -20,7 +21,7 @@ static char room[ROOM];                         /* touched as far as messages ar
 
 struct message { ssize_t n; bool real, whole; int pid, nfds, fd[MAX_FDS]; };
 
-/* -- looking at messages ---------------------------------------------------------------------------------------------- */
+/* -- looking at messages --------------------------------------------------------------------------------- */
 
 static int get(int s, int name)
 {
@@ -52,9 +53,12 @@ static void receive(int s, size_t len, int flags, struct message *out)
 {
 	union { struct cmsghdr h; char bytes[4096]; } control;
 	struct iovec v = { room, len };
-	struct msghdr m = { .msg_iov = &v, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof control };
+	struct msghdr m = {
+		.msg_iov = &v, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof control
+	};
 	*out = (struct message){ 0 };
-	do out->n = recvmsg(s, &m, MSG_DONTWAIT | MSG_CMSG_CLOEXEC | flags); while (out->n < 0 && errno == EINTR);
+	do out->n = recvmsg(s, &m, MSG_DONTWAIT | MSG_CMSG_CLOEXEC | flags);
+	while (out->n < 0 && errno == EINTR);
 	if (out->n < 0) return;
 	out->whole = !(m.msg_flags & (MSG_TRUNC | MSG_CTRUNC));
 	take_control(&m, out);
@@ -101,40 +105,76 @@ static const char *packets(int s, bool shown, struct socket_look *out, uint64_t 
 		peek(s, at, ROOM, &m);
 		if (m.n < 0) return errno == EAGAIN ? NULL : "whose messages cannot be looked at";
 		if (!m.real) return NULL;
-		if (!m.whole) return drop(&m), "with a message that is too long, or has descriptors for which there is no room";
-		if (shown && m.pid && m.pid != core_self.pid) return drop(&m), "with the credentials of another process in a message";
+		if (!m.whole)
+			return drop(&m), "with a message that is too long, or has descriptors for which "
+					 "there is no room";
+		if (shown && m.pid && m.pid != core_self.pid)
+			return drop(&m), "with the credentials of another process in a message";
 		if (!m.n) out->renew = true;
 		put(&out->saved, &m);
 	}
 }
 
-/* A look ends behind the part that has descriptors. It shows them whatever it is of the part before: where theirs begins is
- * known only when that is taken out byte by byte (renew_stream). */
+/* A look ends behind the part that has descriptors. It shows them whatever it is of the part before: where
+ * theirs begins is known only when that is taken out byte by byte (renew_stream). */
 static const char *stream(int s, bool shown, struct socket_look *out, uint64_t *n)
 {
 	struct message m;
 	int queued = 0;
-	ioctl(s, SIOCINQ, &queued);                     /* at the end of the queue a look would take an error that waits there */
+	ioctl(s, SIOCINQ, &queued);  /* at the end of the queue a look would take an error that waits there */
 	for (int at = 0; at < queued; at += (int)m.n, ++*n) {
 		peek(s, at, ROOM, &m);
 		if (m.n <= 0) return drop(&m), "whose bytes cannot be looked at";
 		if (!m.whole) return drop(&m), "with descriptors in messages for which there is no room";
-		if (shown && m.pid && m.pid != core_self.pid) return drop(&m), "with the credentials of another process in a message";
+		if (shown && m.pid && m.pid != core_self.pid)
+			return drop(&m), "with the credentials of another process in a message";
 		if (m.nfds && m.n > 1) out->renew = true;
 		put(&out->saved, &m);
 	}
 	return NULL;
 }
 
-/* -- options and halves -------------------------------------------------------------------------------------------------- */
+/* -- options and halves ---------------------------------------------------------------------------------- */
 
-/* Every option that a socket of a pair keeps, by its number where the headers may not have it. Those of other protocols have
- * no meaning here; SO_ERROR, SO_TYPE and the like are not settings; a filter is refused. */
+/* Every option that a socket of a pair keeps, by its number where the headers may not have it. Those of other
+ * protocols have no meaning here; SO_ERROR, SO_TYPE and the like are not settings; a filter is refused. */
 static const int names[] = {
-	SO_DEBUG, SO_REUSEADDR, SO_DONTROUTE, SO_BROADCAST, SO_SNDBUF, SO_RCVBUF, SO_KEEPALIVE, SO_OOBINLINE, SO_NO_CHECK, SO_PRIORITY,
-	SO_LINGER, SO_REUSEPORT, SO_PASSCRED, SO_RCVLOWAT, SO_RCVTIMEO, SO_SNDTIMEO, SO_TIMESTAMP, SO_PASSSEC, SO_TIMESTAMPNS, SO_MARK,
-	SO_TIMESTAMPING, SO_RXQ_OVFL, SO_WIFI_STATUS, SO_NOFCS, SO_SELECT_ERR_QUEUE, SO_BUSY_POLL, SO_MAX_PACING_RATE, 61 /* TXTIME */,
-	63 /* TIMESTAMP_NEW */, 64, 65, 69 /* PREFER_BUSY_POLL */, 70, 73 /* RESERVE_MEM */, 74 /* TXREHASH */, SO_PASSPIDFD_,
+	SO_DEBUG,
+	SO_REUSEADDR,
+	SO_DONTROUTE,
+	SO_BROADCAST,
+	SO_SNDBUF,
+	SO_RCVBUF,
+	SO_KEEPALIVE,
+	SO_OOBINLINE,
+	SO_NO_CHECK,
+	SO_PRIORITY,
+	SO_LINGER,
+	SO_REUSEPORT,
+	SO_PASSCRED,
+	SO_RCVLOWAT,
+	SO_RCVTIMEO,
+	SO_SNDTIMEO,
+	SO_TIMESTAMP,
+	SO_PASSSEC,
+	SO_TIMESTAMPNS,
+	SO_MARK,
+	SO_TIMESTAMPING,
+	SO_RXQ_OVFL,
+	SO_WIFI_STATUS,
+	SO_NOFCS,
+	SO_SELECT_ERR_QUEUE,
+	SO_BUSY_POLL,
+	SO_MAX_PACING_RATE,
+	61 /* TXTIME */,
+	63 /* TIMESTAMP_NEW */,
+	64,
+	65,
+	69 /* PREFER_BUSY_POLL */,
+	70,
+	73 /* RESERVE_MEM */,
+	74 /* TXREHASH */,
+	SO_PASSPIDFD_,
 	83 /* PASSRIGHTS */,
 };
 
@@ -181,14 +221,16 @@ static const char *unusual(int s)
 	char c;
 	if (getsockname(s, &a.any, &n) == 0 && n > sizeof(sa_family_t)) return "with a name";
 	n = 0;
-	if (getsockopt(s, SOL_SOCKET, SO_GET_FILTER, NULL, &n) ? errno == EACCES : n > 0) return "with a filter";
+	if (getsockopt(s, SOL_SOCKET, SO_GET_FILTER, NULL, &n) ? errno == EACCES : n > 0)
+		return "with a filter";
 	if (recv(s, &c, 1, MSG_OOB | MSG_PEEK | MSG_DONTWAIT) > 0) return "with urgent data";
 	return NULL;
 }
 
-/* -- empty packets ----------------------------------------------------------------------------------------------------------- */
+/* -- empty packets --------------------------------------------------------------------------------------- */
 
-static uint64_t marked[MAX_MARKED];             /* sockets whose empty packets have been seen, and could not be sent anew */
+static uint64_t marked[MAX_MARKED];     /* sockets whose empty packets have been seen, and could not be sent
+					 * anew */
 static unsigned nmarked;
 
 static bool is_marked(uint64_t inode)
@@ -216,7 +258,8 @@ static struct reader at_messages(const struct buf *saved)
 	return r;
 }
 
-/* Takes so many bytes out of a stream, one by one until descriptors come; returns how many were before these. */
+/* Takes so many bytes out of a stream, one by one until descriptors come; returns how many were before these.
+ */
 static size_t take_out(int fd, size_t len, bool one_by_one)
 {
 	struct message m = { 0 };
@@ -260,9 +303,13 @@ bool socket_renew(int fd, int peer, uint64_t inode, struct buf *saved, char *why
 	const struct socket_head *h = (const void *)saved->p;
 	uint32_t theirs = SOCKET_NO_WRITE;
 	int type = get(fd, SO_TYPE);
-	if (peer < 0 || halves(peer, type, &theirs) || (theirs & SOCKET_NO_WRITE) || (h->state & SOCKET_NO_READ)) {
+	if (peer < 0 || halves(peer, type, &theirs) || (theirs & SOCKET_NO_WRITE) ||
+	    (h->state & SOCKET_NO_READ)) {
 		mark(inode);
-		if (type == SOCK_STREAM) snprintf(why, n, "socket of a pair, with descriptors in messages of a peer that sends no more");
+		if (type == SOCK_STREAM)
+			snprintf(why, n,
+				 "socket of a pair, with descriptors in messages of a peer that sends no "
+				 "more");
 		return type != SOCK_STREAM;
 	}
 	int was = get(peer, SO_SNDBUF), cred = get(fd, SO_PASSCRED);
@@ -271,7 +318,8 @@ bool socket_renew(int fd, int peer, uint64_t inode, struct buf *saved, char *why
 	set(fd, SO_PASSCRED, 1);
 	take_all(fd, type, saved);
 	bool ok = socket_send(peer, saved->p, saved->n, fds_held);
-	if (!ok) snprintf(why, n, "socket of a pair, whose messages cannot be sent anew: %s", strerror(errno));
+	if (!ok)
+		snprintf(why, n, "socket of a pair, whose messages cannot be sent anew: %s", strerror(errno));
 	if (!ok) core_say("fd %d: %s", fd, why);
 	set(fd, SO_PASSCRED, cred);
 	set(peer, SO_SNDBUFFORCE, was / 2);
@@ -279,7 +327,7 @@ bool socket_renew(int fd, int peer, uint64_t inode, struct buf *saved, char *why
 	return ok;
 }
 
-/* -- save -------------------------------------------------------------------------------------------------------------------- */
+/* -- save ------------------------------------------------------------------------------------------------ */
 
 static const char *look(int fd, int type, struct socket_look *s)
 {
@@ -304,12 +352,13 @@ bool socket_look(int fd, uint64_t inode, int type, struct socket_look *s, char *
 {
 	const char *wrong = look(fd, type, s);
 	const struct socket_head *h = (const void *)s->saved.p;
-	if (!wrong && h->nmessages && is_marked(inode)) wrong = "with empty packets of a peer that sends no more, which the kernel shows once only";
+	if (!wrong && h->nmessages && is_marked(inode))
+		wrong = "with empty packets of a peer that sends no more, which the kernel shows once only";
 	if (wrong) snprintf(why, n, "socket of a pair, %s", wrong);
 	return !wrong;
 }
 
-/* -- restore ----------------------------------------------------------------------------------------------------------------- */
+/* -- restore --------------------------------------------------------------------------------------------- */
 
 static void set_option(int s, int level, int name, const void *v, socklen_t len)
 {
@@ -330,7 +379,8 @@ static void set_option(int s, int level, int name, const void *v, socklen_t len)
 		core_say("an option of a socket (%d) cannot be set again: %s", name, strerror(errno));
 }
 
-/* Called before messages are sent, and once more after it: a send buffer may have been made smaller than what was sent. */
+/* Called before messages are sent, and once more after it: a send buffer may have been made smaller than what
+ * was sent. */
 void socket_options(int fd, const void *saved, size_t n)
 {
 	struct reader r = { .p = saved, .n = n };
@@ -354,7 +404,9 @@ static bool send_one(int to, const char *p, size_t len, const int *fd, size_t nf
 		m.msg_control = &c;
 		m.msg_controllen = CMSG_SPACE(nfds * sizeof(int));
 		memset(&c, 0, sizeof c);
-		c.h = (struct cmsghdr){ .cmsg_len = CMSG_LEN(nfds * sizeof(int)), .cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS };
+		c.h = (struct cmsghdr){ .cmsg_len = CMSG_LEN(nfds * sizeof(int)),
+					.cmsg_level = SOL_SOCKET,
+					.cmsg_type = SCM_RIGHTS };
 		memcpy(CMSG_DATA(&c.h), fd, nfds * sizeof(int));
 	}
 	for (;;) {

@@ -1,8 +1,9 @@
 /* fill.c: gives fresh anonymous memory its content together with its pages (userfaultfd(2), UFFDIO_COPY).
  *
- * A page that is written for the first time costs a fault and is cleared before it is overwritten; a restart writes
- * all of them. Where the kernel would give huge pages by itself, one fault brings 512 pages, and nothing is filled.
- * Context: restart, any lower thread. Nobody touches memory that is to be filled before fill_end (who does gets SIGBUS). */
+ * A page that is written for the first time costs a fault and is cleared before it is overwritten; a restart
+ * writes all of them. Where the kernel would give huge pages by itself, one fault brings 512 pages, and
+ * nothing is filled. Context: restart, any lower thread. Nobody touches memory that is to be filled before
+ * fill_end (who does gets SIGBUS). */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -50,7 +51,9 @@ bool fill_register(uint64_t start, uint64_t end)
 bool fill_pages(char *to, const char *from, size_t n)
 {
 	for (size_t at = 0; at < n; ) {
-		struct uffdio_copy c = { .dst = (uint64_t)to + at, .src = (uint64_t)from + at, .len = n - at };
+		struct uffdio_copy c = { .dst = (uint64_t)to + at,
+					 .src = (uint64_t)from + at,
+					 .len = n - at };
 		if (ioctl(fd, UFFDIO_COPY, &c) == 0) return true;
 		if (c.copy > 0) {
 			at += (size_t)c.copy;

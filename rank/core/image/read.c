@@ -1,11 +1,10 @@
 /* read.c: checks an image and brings its memory back.
  *
- * Nothing of the application exists before all headers and tables have been checked. The client's regions are read
- * first; the rest by as many threads as there are idle processors, while the client starts the MPI. Every chunk is
- * verified as it is read; or, with BYSSUS_LAZY, the image is mapped and a lower thread verifies it while the
- * application runs already.
- * Every error ends the process, with the file, what was found and what was wanted.
- * Context: restart, the main thread of the lower half, all signals blocked. */
+ * Nothing of the application exists before all headers and tables have been checked. The client's regions are
+ * read first; the rest by as many threads as there are idle processors, while the client starts the MPI.
+ * Every chunk is verified as it is read; or, with BYSSUS_LAZY, the image is mapped and a lower thread
+ * verifies it while the application runs already. Every error ends the process, with the file, what was found
+ * and what was wanted. Context: restart, the main thread of the lower half, all signals blocked. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -25,8 +24,16 @@
 #include "core/image/image.h"
 
 enum { MAX_READERS = 8, READER_NICE = 10, WORTH_MAPPING = 65536, STEP = 256 << 10 };
-enum { MADV_POPULATE_READ_ = 22, MADV_POPULATE_WRITE_ = 23 };     /* Linux 5.14; not in every libc's headers */
-struct part { int fd; const char *map; char path[1200]; struct abi_image_header h; struct abi_chunk *chunks; dev_t dev; ino_t ino; };
+enum { MADV_POPULATE_READ_ = 22, MADV_POPULATE_WRITE_ = 23 };   /* Linux 5.14; not in every libc's headers */
+struct part {
+	int fd;
+	const char *map;
+	char path[1200];
+	struct abi_image_header h;
+	struct abi_chunk *chunks;
+	dev_t dev;
+	ino_t ino;
+};
 static struct image_in {
 	struct part *part;
 	unsigned n;
@@ -38,7 +45,7 @@ static struct image_in {
 	bool filling;
 } in;
 
-/* -- checks ------------------------------------------------------------------------------------------------------------------ */
+/* -- checks ---------------------------------------------------------------------------------------------- */
 
 static void read_at(struct part *p, void *out, size_t n, uint64_t off, const char *what)
 {
@@ -46,7 +53,9 @@ static void read_at(struct part *p, void *out, size_t n, uint64_t off, const cha
 		ssize_t k = pread(p->fd, (char *)out + at, n - at, (off_t)(off + at));
 		if (k < 0 && errno == EINTR) continue;
 		if (k < 0) core_die("%s: %s: %s", p->path, what, strerror(errno));
-		if (k == 0) core_die("%s: %s: the file ends at %lu, want %lu: it is truncated", p->path, what, off + at, off + n);
+		if (k == 0)
+			core_die("%s: %s: the file ends at %lu, want %lu: it is truncated", p->path, what,
+				 off + at, off + n);
 		at += (size_t)k;
 	}
 }
@@ -56,12 +65,16 @@ static void open_part(struct part *p, const char *dir, unsigned i)
 	struct stat st;
 	snprintf(p->path, sizeof p->path, "%s/rank-%05d.%u.img", dir, core_job.rank, i);
 	p->fd = open(p->path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
-	if (p->fd < 0 || fstat(p->fd, &st)) core_die("%s: %s", p->path, errno == ELOOP ? "is a link, want a file" : strerror(errno));
+	if (p->fd < 0 || fstat(p->fd, &st))
+		core_die("%s: %s", p->path, errno == ELOOP ? "is a link, want a file" : strerror(errno));
 	if (!S_ISREG(st.st_mode) || st.st_uid != geteuid())
-		core_die("%s: mode %o of uid %u, want a file of uid %u", p->path, st.st_mode, st.st_uid, geteuid());
+		core_die("%s: mode %o of uid %u, want a file of uid %u", p->path, st.st_mode, st.st_uid,
+			 geteuid());
 	p->dev = st.st_dev;
 	p->ino = st.st_ino;
-	if ((uint64_t)st.st_size < sizeof p->h) core_die("%s: %ld bytes, want a header of %zu: it is truncated", p->path, (long)st.st_size, sizeof p->h);
+	if ((uint64_t)st.st_size < sizeof p->h)
+		core_die("%s: %ld bytes, want a header of %zu: it is truncated", p->path, (long)st.st_size,
+			 sizeof p->h);
 	read_at(p, &p->h, sizeof p->h, 0, "header");
 }
 
@@ -70,21 +83,29 @@ static void check_header(const struct part *p, unsigned i)
 	const struct abi_image_header *h = &p->h, *first = &in.part[0].h;
 	uint32_t crc = crc32c(0, h, ABI_HEADER_CRC_OFF);
 	struct stat st;
-	if (memcmp(h->magic, ABI_IMAGE_MAGIC, sizeof h->magic)) core_die("%s: not an image, or one that was not finished", p->path);
+	if (memcmp(h->magic, ABI_IMAGE_MAGIC, sizeof h->magic))
+		core_die("%s: not an image, or one that was not finished", p->path);
 	if (h->version < ABI_IMAGE_VERSION)
-		core_die("%s: image format version %u is older than this byssus reads (%u)", p->path, h->version, ABI_IMAGE_VERSION);
+		core_die("%s: image format version %u is older than this byssus reads (%u)", p->path,
+			 h->version, ABI_IMAGE_VERSION);
 	if (h->version > ABI_IMAGE_VERSION)
-		core_die("%s: image format version %u is newer than this byssus understands (%u)", p->path, h->version, ABI_IMAGE_VERSION);
+		core_die("%s: image format version %u is newer than this byssus understands (%u)", p->path,
+			 h->version, ABI_IMAGE_VERSION);
 	if (crc != h->header_crc) core_die("%s: header: crc32c %08x, want %08x", p->path, crc, h->header_crc);
-	if (h->incompat) core_die("%s: needs features %#lx that this byssus does not have", p->path, h->incompat);
-	if (h->header_size != ABI_PAGE_BYTES) core_die("%s: header of %u bytes, want %u", p->path, h->header_size, ABI_PAGE_BYTES);
-	if (h->rank != (uint32_t)core_job.rank) core_die("%s: is the image of rank %u, want rank %d", p->path, h->rank, core_job.rank);
+	if (h->incompat)
+		core_die("%s: needs features %#lx that this byssus does not have", p->path, h->incompat);
+	if (h->header_size != ABI_PAGE_BYTES)
+		core_die("%s: header of %u bytes, want %u", p->path, h->header_size, ABI_PAGE_BYTES);
+	if (h->rank != (uint32_t)core_job.rank)
+		core_die("%s: is the image of rank %u, want rank %d", p->path, h->rank, core_job.rank);
 	if (h->nranks != (uint32_t)core_job.nranks)
-		core_die("%s: the job had %u ranks, and is restarted with %d", p->path, h->nranks, core_job.nranks);
-	if (h->nparts > ABI_MAX_PARTS) core_die("%s: %u parts, at most %u", p->path, h->nparts, ABI_MAX_PARTS);
+		core_die("%s: the job had %u ranks, and is restarted with %d", p->path, h->nranks,
+			 core_job.nranks);
+	if (h->nparts > ABI_MAX_PARTS)
+		core_die("%s: %u parts, at most %u", p->path, h->nparts, ABI_MAX_PARTS);
 	if (h->part != i || h->nparts != first->nparts || h->checkpoint != first->checkpoint)
-		core_die("%s: part %u of %u of checkpoint %lu, want part %u of %u of checkpoint %lu", p->path, h->part, h->nparts, h->checkpoint, i,
-			 first->nparts, first->checkpoint);
+		core_die("%s: part %u of %u of checkpoint %lu, want part %u of %u of checkpoint %lu", p->path,
+			 h->part, h->nparts, h->checkpoint, i, first->nparts, first->checkpoint);
 	if (fstat(p->fd, &st) || (uint64_t)st.st_size != h->file_size)
 		core_die("%s: %ld bytes, want %lu: it is truncated", p->path, (long)st.st_size, h->file_size);
 }
@@ -101,13 +122,16 @@ static void check_layout(const struct part *p)
 	};
 	uint64_t at = ABI_PAGE_BYTES;
 	for (size_t i = 0; i < sizeof run / sizeof *run; i++) {
-		if (run[i].off != at) core_die("%s: %s: at %lu, want %lu", p->path, run[i].name, run[i].off, at);
+		if (run[i].off != at)
+			core_die("%s: %s: at %lu, want %lu", p->path, run[i].name, run[i].off, at);
 		if (run[i].n > run[i].most / run[i].one || run[i].n * run[i].one > h->file_size - at)
-			core_die("%s: %s: %lu times %lu bytes do not fit", p->path, run[i].name, run[i].n, run[i].one);
+			core_die("%s: %s: %lu times %lu bytes do not fit", p->path, run[i].name, run[i].n,
+				 run[i].one);
 		at += run[i].n * run[i].one;
 	}
 	if (at != h->file_size) core_die("%s: its parts end at %lu, want %lu", p->path, at, h->file_size);
-	if (h->part && (h->sections_len || h->n_sections || h->n_vmas)) core_die("%s: sections in part %u, want them in part 0", p->path, h->part);
+	if (h->part && (h->sections_len || h->n_sections || h->n_vmas))
+		core_die("%s: sections in part %u, want them in part 0", p->path, h->part);
 }
 
 static bool is_zero(const char *p, size_t n)
@@ -116,11 +140,12 @@ static bool is_zero(const char *p, size_t n)
 	return n == 0;
 }
 
-/* Reads a table. Pages of zeros are not copied: fresh memory reads as zero, and so a file that announces more than it
- * holds (it has a hole) costs address space alone. */
+/* Reads a table. Pages of zeros are not copied: fresh memory reads as zero, and so a file that announces more
+ * than it holds (it has a hole) costs address space alone. */
 static void *table(struct part *p, uint64_t off, uint64_t n, size_t one, const char *what)
 {
-	char *t = mmap(NULL, n * one + STEP, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	char *t = mmap(NULL, n * one + STEP, PROT_READ | PROT_WRITE,
+		       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	char *piece = malloc(STEP);
 	if (t == MAP_FAILED || !piece) core_die("%s: %s: no memory for %lu entries", p->path, what, n);
 	madvise(t, n * one + STEP, MADV_NOHUGEPAGE);
@@ -141,11 +166,14 @@ static void check_chunks(const struct part *p)
 	uint64_t at = p->h.data_off;
 	for (uint64_t i = 0; i < p->h.n_chunks; i++) {
 		const struct abi_chunk *c = &p->chunks[i];
-		if (c->addr >= BY_ARENA_HI || !c->length || c->length > ABI_MAX_CHUNK || c->length % PAGE || c->offset != at || c->length > p->h.file_size - at)
-			core_die("%s: chunk %lu: %u bytes at %#lx from offset %lu: cannot be", p->path, i, c->length, c->addr, c->offset);
+		if (c->addr >= BY_ARENA_HI || !c->length || c->length > ABI_MAX_CHUNK || c->length % PAGE ||
+		    c->offset != at || c->length > p->h.file_size - at)
+			core_die("%s: chunk %lu: %u bytes at %#lx from offset %lu: cannot be", p->path, i,
+				 c->length, c->addr, c->offset);
 		at += c->length;
 	}
-	if (at != p->h.data_off + p->h.data_len) core_die("%s: chunks end at %lu, want %lu", p->path, at, p->h.data_off + p->h.data_len);
+	if (at != p->h.data_off + p->h.data_len)
+		core_die("%s: chunks end at %lu, want %lu", p->path, at, p->h.data_off + p->h.data_len);
 }
 
 static void read_tables(struct part *p)
@@ -159,7 +187,8 @@ static void read_tables(struct part *p)
 	}
 	p->chunks = table(p, p->h.chunks_off, p->h.n_chunks, sizeof *p->chunks, "table of chunks");
 	crc = crc32c(crc, p->chunks, p->h.n_chunks * sizeof *p->chunks);
-	if (crc != p->h.tables_crc) core_die("%s: tables: crc32c %08x, want %08x", p->path, crc, p->h.tables_crc);
+	if (crc != p->h.tables_crc)
+		core_die("%s: tables: crc32c %08x, want %08x", p->path, crc, p->h.tables_crc);
 	in.total_chunks += p->h.n_chunks;
 	check_chunks(p);
 }
@@ -172,9 +201,11 @@ static void read_section(struct part *p, struct reader *r, uint64_t i)
 	if (r->bad) core_die("%s: section %lu: lies outside the file", p->path, i);
 	uint32_t crc = crc32c(crc32c(0, &s.type, sizeof s.type), &s.length, sizeof s.length);
 	crc = crc32c(crc, body, (s.length + 7) & ~7UL);
-	if (crc != s.crc32c) core_die("%s: section of type %u: crc32c %08x, want %08x", p->path, s.type, crc, s.crc32c);
+	if (crc != s.crc32c)
+		core_die("%s: section of type %u: crc32c %08x, want %08x", p->path, s.type, crc, s.crc32c);
 	bool known = s.type && s.type < ABI_SEC_END;
-	if (!known && !(s.type & ABI_SEC_MAY_IGNORE)) core_die("%s: section of type %u: this byssus does not know it", p->path, s.type);
+	if (!known && !(s.type & ABI_SEC_MAY_IGNORE))
+		core_die("%s: section of type %u: this byssus does not know it", p->path, s.type);
 	if (known && in.sec[s.type].p) core_die("%s: section of type %u: is there twice", p->path, s.type);
 	if (known) in.sec[s.type] = (struct reader){ .p = body, .n = s.length };
 }
@@ -188,7 +219,9 @@ static void read_sections(struct part *p, const uint32_t *wanted)
 {
 	struct reader r = { .p = in.sections, .n = p->h.sections_len };
 	for (uint64_t i = 0; i < p->h.n_sections; i++) read_section(p, &r, i);
-	if (r.at != r.n) core_die("%s: sections: %lu of them end at %zu, want %zu", p->path, p->h.n_sections, r.at, r.n);
+	if (r.at != r.n)
+		core_die("%s: sections: %lu of them end at %zu, want %zu", p->path, p->h.n_sections, r.at,
+			 r.n);
 	want_section(p, ABI_SEC_STRINGS);
 	while (*wanted) want_section(p, *wanted++);
 }
@@ -197,7 +230,8 @@ void image_open(const char *dir)
 {
 	struct part first = { 0 };
 	open_part(&first, dir, 0);
-	bool plausible = !memcmp(first.h.magic, ABI_IMAGE_MAGIC, sizeof first.h.magic) && first.h.nparts && first.h.nparts <= ABI_MAX_PARTS;
+	bool plausible = !memcmp(first.h.magic, ABI_IMAGE_MAGIC, sizeof first.h.magic) && first.h.nparts &&
+			 first.h.nparts <= ABI_MAX_PARTS;
 	core_job.checkpoint = plausible ? first.h.checkpoint : 0;
 	snprintf(core_self.exe, sizeof core_self.exe, "%.255s", plausible ? first.h.app : "");
 	in.n = plausible ? first.h.nparts : 1;
@@ -217,7 +251,7 @@ void image_check(const char *dir, const uint32_t *sections)
 	for (unsigned i = 0; i < in.n; i++) core_page()->bytes_total += in.part[i].h.data_len;
 }
 
-/* -- mappings ---------------------------------------------------------------------------------------------------------------- */
+/* -- mappings -------------------------------------------------------------------------------------------- */
 
 static const char *name_of(const struct abi_vma *v)
 {
@@ -230,12 +264,17 @@ static int open_mapped(const struct abi_vma *v)
 	const char *path = name_of(v);
 	/* Memory with a name is filled, also where this mapping is for reading only. */
 	bool write = v->kind == ABI_VMA_FILE_SHARED && ((v->prot & PROT_WRITE) || (v->vmflags & VMF_TMPFS));
-	int fd = open(path, (write ? O_RDWR : O_RDONLY) | O_CLOEXEC | (v->vmflags & VMF_TMPFS && write ? O_CREAT : 0), 0600);
-	if (fd < 0 && v->kind == ABI_VMA_FILE_SHARED && !(v->prot & PROT_WRITE)) fd = open(path, (write ? O_RDONLY : O_RDWR) | O_CLOEXEC);
+	int fd = open(path,
+		      (write ? O_RDWR : O_RDONLY) | O_CLOEXEC |
+			      (v->vmflags & VMF_TMPFS && write ? O_CREAT : 0),
+		      0600);
+	if (fd < 0 && v->kind == ABI_VMA_FILE_SHARED && !(v->prot & PROT_WRITE))
+		fd = open(path, (write ? O_RDONLY : O_RDWR) | O_CLOEXEC);
 	if (fd < 0) core_die("%s: was mapped at the checkpoint, and now: %s", path, strerror(errno));
 	struct stat st;
 	uint64_t want = v->file_offset + (v->end - v->start);
-	if ((v->vmflags & VMF_TMPFS) && fstat(fd, &st) == 0 && (uint64_t)st.st_size < want && write && ftruncate(fd, (off_t)want))
+	if ((v->vmflags & VMF_TMPFS) && fstat(fd, &st) == 0 && (uint64_t)st.st_size < want && write &&
+	    ftruncate(fd, (off_t)want))
 		core_die("%s: cannot be made %lu bytes long: %s", path, want, strerror(errno));
 	return fd;
 }
@@ -243,17 +282,23 @@ static int open_mapped(const struct abi_vma *v)
 bool image_has_content(uint64_t key)
 {
 	for (uint64_t i = 0; i < in.part[0].h.n_vmas; i++)
-		if (in.vmas[i].kind == ABI_VMA_FILE_SHARED && (in.vmas[i].vmflags & VMF_TMPFS) && in.vmas[i].inode_key == key) return true;
+		if (in.vmas[i].kind == ABI_VMA_FILE_SHARED && (in.vmas[i].vmflags & VMF_TMPFS) &&
+		    in.vmas[i].inode_key == key)
+			return true;
 	return false;
 }
 
-static bool is_private(const struct abi_vma *v) { return v->kind != ABI_VMA_ANON_SHARED && v->kind != ABI_VMA_FILE_SHARED; }
+static bool is_private(const struct abi_vma *v)
+{
+	return v->kind != ABI_VMA_ANON_SHARED && v->kind != ABI_VMA_FILE_SHARED;
+}
 
 /* Memory that the kernel may empty at any time, and that is to be in no file: it comes back empty. */
 static bool map_droppable(const struct abi_vma *v)
 {
 	enum { DROPPABLE = 8 };                         /* Linux 6.11 */
-	void *p = mmap((void *)v->start, v->end - v->start, (int)v->prot, DROPPABLE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+	void *p = mmap((void *)v->start, v->end - v->start, (int)v->prot,
+		       DROPPABLE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
 	return p == (void *)v->start;
 }
 
@@ -261,9 +306,12 @@ static void map_vma(const struct abi_vma *v)
 {
 	int prot = (int)v->prot, flags = MAP_FIXED_NOREPLACE, fd = -1;
 	uint64_t off = 0;
-	bool file = v->kind == ABI_VMA_FILE_SHARED || (v->kind == ABI_VMA_FILE_PRIVATE && !(v->vmflags & VMF_WHOLE));
-	if (v->start >= v->end || v->end > BY_ARENA_HI || v->start < BY_SAVED_LO) core_die("image: mapping %lx-%lx: cannot be", v->start, v->end);
-	if (v->kind == ABI_VMA_ANON_SHARED) fd = shared_object(v->inode_key, name_of(v), v->file_offset + (v->end - v->start));
+	bool file = v->kind == ABI_VMA_FILE_SHARED ||
+		    (v->kind == ABI_VMA_FILE_PRIVATE && !(v->vmflags & VMF_WHOLE));
+	if (v->start >= v->end || v->end > BY_ARENA_HI || v->start < BY_SAVED_LO)
+		core_die("image: mapping %lx-%lx: cannot be", v->start, v->end);
+	if (v->kind == ABI_VMA_ANON_SHARED)
+		fd = shared_object(v->inode_key, name_of(v), v->file_offset + (v->end - v->start));
 	else if (file) fd = open_mapped(v);
 	if (fd >= 0) off = v->file_offset;
 	flags |= is_private(v) ? MAP_PRIVATE : MAP_SHARED;
@@ -281,7 +329,7 @@ static void map_all(void)
 	for (uint64_t i = 0; i < in.part[0].h.n_vmas; i++) map_vma(&in.vmas[i]);
 }
 
-/* -- content -------------------------------------------------------------------------------------------------------------------- */
+/* -- content --------------------------------------------------------------------------------------------- */
 
 static const struct abi_vma *vma_at(uint64_t addr)
 {
@@ -302,26 +350,36 @@ static void open_for_writing(bool on)
 		for (uint64_t i = 0; i < in.part[p].h.n_chunks; i++) {
 			const struct abi_chunk *c = &in.part[p].chunks[i];
 			const struct abi_vma *v = vma_at(c->addr);
-			if (!v || c->length > v->end - c->addr) core_die("%s: chunk %lu at %#lx belongs to no mapping", in.part[p].path, i, c->addr);
+			if (!v || c->length > v->end - c->addr)
+				core_die("%s: chunk %lu at %#lx belongs to no mapping", in.part[p].path, i,
+					 c->addr);
 			if (v == last || (v->prot & PROT_WRITE)) continue;
 			last = v;
 			int prot = on ? PROT_READ | PROT_WRITE : (int)v->prot;
-			if (mprotect((void *)v->start, v->end - v->start, prot)) core_die("image: mprotect %lx-%lx: %s", v->start, v->end, strerror(errno));
+			if (mprotect((void *)v->start, v->end - v->start, prot))
+				core_die("image: mprotect %lx-%lx: %s", v->start, v->end, strerror(errno));
 		}
 }
 
 static void check_crc(const struct part *p, uint64_t i, uint32_t crc)
 {
 	const struct abi_chunk *c = &p->chunks[i];
-	if (crc != c->crc32c) core_die("%s: chunk %lu at %#lx: crc32c %08x, want %08x", p->path, i, c->addr, crc, c->crc32c);
+	if (crc != c->crc32c)
+		core_die("%s: chunk %lu at %#lx: crc32c %08x, want %08x", p->path, i, c->addr, crc,
+			 c->crc32c);
 }
 
-static bool is_region(uint64_t addr) { return addr >= BY_STATE && addr < BY_STATE + BY_STATE_N * BY_STATE_STRIDE; }
+static bool is_region(uint64_t addr)
+{
+	return addr >= BY_STATE && addr < BY_STATE + BY_STATE_N * BY_STATE_STRIDE;
+}
 
-/* Memory that fill_pages may give its content: nobody touches it before all has been read, and it has no pages yet. */
+/* Memory that fill_pages may give its content: nobody touches it before all has been read, and it has no
+ * pages yet. */
 static bool is_fillable(const struct abi_vma *v)
 {
-	return (v->kind == ABI_VMA_ANON || v->kind == ABI_VMA_BRK) && !(v->vmflags & (VMF_HUGE | VMF_LOCKED | VMF_GROWSDOWN)) && !is_region(v->start);
+	return (v->kind == ABI_VMA_ANON || v->kind == ABI_VMA_BRK) &&
+	       !(v->vmflags & (VMF_HUGE | VMF_LOCKED | VMF_GROWSDOWN)) && !is_region(v->start);
 }
 
 /* An image in memory is copied from where it lies. Others are read, which tells errors. */
@@ -339,7 +397,8 @@ static void fill_prepare(void)
 	in.filling = fill_begin();
 	for (uint64_t i = 0; in.filling && i < in.part[0].h.n_vmas; i++)
 		if (is_fillable(&in.vmas[i]) && !fill_register(in.vmas[i].start, in.vmas[i].end)) {
-			core_debug("image: userfaultfd: %lx-%lx: %s", in.vmas[i].start, in.vmas[i].end, strerror(errno));
+			core_debug("image: userfaultfd: %lx-%lx: %s", in.vmas[i].start, in.vmas[i].end,
+				   strerror(errno));
 			fill_end();
 			in.filling = false;
 		}
@@ -364,7 +423,9 @@ static void fill_chunk(struct part *p, uint64_t i, char *buffer)
 		const char *from = map ? map + at : buffer;
 		if (!map) read_at(p, buffer, n, c->offset + at, "chunk");
 		crc = crc32c(crc, from, n);
-		if (!fill_pages((char *)c->addr + at, from, n)) core_die("%s: chunk %lu at %#lx: userfaultfd: %s", p->path, i, c->addr, strerror(errno));
+		if (!fill_pages((char *)c->addr + at, from, n))
+			core_die("%s: chunk %lu at %#lx: userfaultfd: %s", p->path, i, c->addr,
+				 strerror(errno));
 	}
 	check_crc(p, i, crc);
 }
@@ -408,8 +469,8 @@ static void read_chunks(bool regions, volatile uint64_t *next)
 	munmap(buffer, STEP);
 }
 
-/* The MPI starts meanwhile and may spin until all its ranks have come so far: reading takes what that leaves. Not the idle
- * class: the last chunk must come even where other ranks go on and spin. */
+/* The MPI starts meanwhile and may spin until all its ranks have come so far: reading takes what that leaves.
+ * Not the idle class: the last chunk must come even where other ranks go on and spin. */
 static void *reader(void *arg)
 {
 	(void)arg;
@@ -440,7 +501,8 @@ void image_start_readers(void)
 {
 	if (core_config.lazy) return;
 	for (unsigned n = idle_processors(); readers.n < n; readers.n++)
-		if (core_thread(&readers.t[readers.n], &readers.room[readers.n], SMALL_STACK, reader, NULL)) return;
+		if (core_thread(&readers.t[readers.n], &readers.room[readers.n], SMALL_STACK, reader, NULL))
+			return;
 }
 
 static void readers_finish(void)
@@ -449,7 +511,7 @@ static void readers_finish(void)
 	for (unsigned i = 0; i < readers.n; i++) pthread_join(readers.t[i], NULL);
 }
 
-/* -- lazily ------------------------------------------------------------------------------------------------------------------------ */
+/* -- lazily ---------------------------------------------------------------------------------------------- */
 
 static void *scrubber(void *arg)
 {
@@ -476,12 +538,17 @@ static void map_chunks(void)
 			const struct abi_chunk *c = &p->chunks[i], *last = c;
 			const struct abi_vma *v = vma_at(c->addr);
 			for (e = i + 1; e < p->h.n_chunks; last = &p->chunks[e++])
-				if (p->chunks[e].addr != last->addr + last->length || p->chunks[e].offset != last->offset + last->length || p->chunks[e].addr >= v->end) break;
+				if (p->chunks[e].addr != last->addr + last->length ||
+				    p->chunks[e].offset != last->offset + last->length ||
+				    p->chunks[e].addr >= v->end)
+					break;
 			uint64_t n = last->addr + last->length - c->addr;
 			if (is_private(v) && !(v->vmflags & VMF_GROWSDOWN) && n >= WORTH_MAPPING) {
-				if (mmap((void *)c->addr, n, (int)v->prot, MAP_PRIVATE | MAP_FIXED | MAP_NORESERVE, p->fd, (off_t)c->offset) == MAP_FAILED)
+				if (mmap((void *)c->addr, n, (int)v->prot,
+					 MAP_PRIVATE | MAP_FIXED | MAP_NORESERVE, p->fd,
+					 (off_t)c->offset) == MAP_FAILED)
 					core_die("%s: cannot be mapped: %s", p->path, strerror(errno));
-			} else {                                /* a stack has to grow, and small mappings are dear */
+			} else {                        /* a stack has to grow, and small mappings are dear */
 				read_at(p, (void *)c->addr, n, c->offset, "chunk");
 			}
 			in.bytes += n;
@@ -489,22 +556,29 @@ static void map_chunks(void)
 	}
 }
 
-/* -- advice ------------------------------------------------------------------------------------------------------------------------ */
+/* -- advice ---------------------------------------------------------------------------------------------- */
 
 static void advise_all(void)
 {
-	static const struct { uint64_t flag; int advice; } advice[] = {
-		{ VMF_HUGE, MADV_HUGEPAGE }, { VMF_NOHUGE, MADV_NOHUGEPAGE }, { VMF_DONTFORK, MADV_DONTFORK }, { VMF_DONTDUMP, MADV_DONTDUMP },
-		{ VMF_WIPEFORK, MADV_WIPEONFORK }, { VMF_DROPPABLE, MADV_WIPEONFORK }, { VMF_MERGE, MADV_MERGEABLE }, { VMF_SEQ, MADV_SEQUENTIAL }, { VMF_RANDOM, MADV_RANDOM },
+	static const struct { uint64_t flag; int advice;
+	} advice[] = {
+		{ VMF_HUGE, MADV_HUGEPAGE },	   { VMF_NOHUGE, MADV_NOHUGEPAGE },
+		{ VMF_DONTFORK, MADV_DONTFORK },   { VMF_DONTDUMP, MADV_DONTDUMP },
+		{ VMF_WIPEFORK, MADV_WIPEONFORK }, { VMF_DROPPABLE, MADV_WIPEONFORK },
+		{ VMF_MERGE, MADV_MERGEABLE },	   { VMF_SEQ, MADV_SEQUENTIAL },
+		{ VMF_RANDOM, MADV_RANDOM },
 	};
 	for (uint64_t i = 0; i < in.part[0].h.n_vmas; i++) {
 		const struct abi_vma *v = &in.vmas[i];
 		for (size_t k = 0; k < sizeof advice / sizeof *advice; k++)
-			if ((v->vmflags & advice[k].flag) && madvise((void *)v->start, v->end - v->start, advice[k].advice))
-				core_debug("madvise %d on %lx-%lx: %s", advice[k].advice, v->start, v->end, strerror(errno));
+			if ((v->vmflags & advice[k].flag) &&
+			    madvise((void *)v->start, v->end - v->start, advice[k].advice))
+				core_debug("madvise %d on %lx-%lx: %s", advice[k].advice, v->start, v->end,
+					   strerror(errno));
 		int on_fault = v->vmflags & VMF_ONFAULT ? MLOCK_ONFAULT : 0;
 		if ((v->vmflags & VMF_LOCKED) && mlock2((void *)v->start, v->end - v->start, on_fault))
-			core_say("memory %lx-%lx was locked, and cannot be: %s", v->start, v->end, strerror(errno));
+			core_say("memory %lx-%lx was locked, and cannot be: %s", v->start, v->end,
+				 strerror(errno));
 	}
 }
 
@@ -515,7 +589,8 @@ static void seal_all(void)
 	for (uint64_t i = 0; i < in.part[0].h.n_vmas; i++) {
 		const struct abi_vma *v = &in.vmas[i];
 		if ((v->vmflags & VMF_SEALED) && syscall(MSEAL, v->start, v->end - v->start, 0))
-			core_say("memory %lx-%lx was sealed, and cannot be: %s", v->start, v->end, strerror(errno));
+			core_say("memory %lx-%lx was sealed, and cannot be: %s", v->start, v->end,
+				 strerror(errno));
 	}
 }
 
@@ -560,7 +635,8 @@ void image_release(void)
 	pthread_t t;
 	if (core_config.lazy) {
 		static struct core_begin room;
-		if (core_thread(&t, &room, SMALL_STACK, scrubber, NULL)) core_die("cannot make the thread that verifies the image");
+		if (core_thread(&t, &room, SMALL_STACK, scrubber, NULL))
+			core_die("cannot make the thread that verifies the image");
 		pthread_detach(t);
 		return;
 	}

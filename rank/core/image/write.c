@@ -5,10 +5,10 @@
  *   ...    part 0 only: sections (type, checksum, length, bytes), table of mappings
  *   end    table of chunks
  * in this order, without a gap: every byte belongs to something that has a checksum.
- * A writer takes the next piece of memory that nobody has taken, finds the pages of zeros, and checksums each 256 KiB
- * while it is in the cache for the write.
- * Context: the carrier, and lower threads made here, which read the memory; application threads stand still. An error removes what was
- * written and is reported; the application goes on. */
+ * A writer takes the next piece of memory that nobody has taken, finds the pages of zeros, and checksums each
+ * 256 KiB while it is in the cache for the write. Context: the carrier, and lower threads made here, which
+ * read the memory; application threads stand still. An error removes what was written and is reported; the
+ * application goes on. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -31,7 +31,7 @@ struct writer {
 	char path[1200];
 	char *bounce;
 	uint64_t off;
-	struct abi_chunk *chunks;       /* a mapping: malloc would reserve address space for this thread alone */
+	struct abi_chunk *chunks;  /* a mapping: malloc would reserve address space for this thread alone */
 	size_t nchunks, room;
 	pthread_t thread;
 	struct core_begin begin;
@@ -53,16 +53,18 @@ struct image {
 static void fail(struct writer *w, const char *what, int err)
 {
 	int none = 0;
-	if (!__atomic_compare_exchange_n(&w->image->failed, &none, 1, 0, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST)) return;
+	if (!__atomic_compare_exchange_n(&w->image->failed, &none, 1, 0, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST))
+		return;
 	w->image->result->status = err ? err : 1;
-	snprintf(w->image->result->error, sizeof w->image->result->error, "%.400s: %s: %s", w->path, what, strerror(err));
+	snprintf(w->image->result->error, sizeof w->image->result->error, "%.400s: %s: %s", w->path, what,
+		 strerror(err));
 }
 
 static void fail_memory(struct writer *w, uint64_t addr, const struct abi_vma *v, int err)
 {
 	char what[200];
-	snprintf(what, sizeof what, "memory %lx-%lx of the mapping %lx-%lx %.80s cannot be read", addr, addr + PAGE, v->start, v->end,
-		 w->image->vmas.strings.p + v->name);
+	snprintf(what, sizeof what, "memory %lx-%lx of the mapping %lx-%lx %.80s cannot be read", addr,
+		 addr + PAGE, v->start, v->end, w->image->vmas.strings.p + v->name);
 	fail(w, what, err);
 }
 
@@ -88,7 +90,7 @@ static bool put(struct writer *w, const void *p, size_t n)
 	return true;
 }
 
-/* -- memory ---------------------------------------------------------------------------------------------------------------- */
+/* -- memory ---------------------------------------------------------------------------------------------- */
 
 static bool is_zero(const char *page)
 {
@@ -107,9 +109,10 @@ static bool note_chunk(struct writer *w, const struct abi_chunk *c)
 	enum { FIRST = 65536 };
 	if (w->nchunks == w->room) {
 		size_t bytes = w->room * sizeof *c, want = bytes ? 2 * bytes : FIRST * sizeof *c;
-		void *p = core_fault_fails(ABI_FAULT_RANK_MEMORY) ? MAP_FAILED :
-			bytes ? mremap(w->chunks, bytes, want, MREMAP_MAYMOVE) :
-			mmap(NULL, want, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+		void *p = core_fault_fails(ABI_FAULT_RANK_MEMORY) ? MAP_FAILED
+			  : bytes ? mremap(w->chunks, bytes, want, MREMAP_MAYMOVE)
+				  : mmap(NULL, want, PROT_READ | PROT_WRITE,
+					 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 		if (p == MAP_FAILED) fail(w, "memory for the table of chunks", ENOMEM);
 		if (p == MAP_FAILED) return false;
 		w->chunks = p;
@@ -160,8 +163,8 @@ static bool open_bounce(struct writer *w)
 	return w->mem >= 0;
 }
 
-/* A page without content, though it cannot be read: a guard page, or a file's mapping beyond the end of the file. There the
- * last page cannot be read either. */
+/* A page without content, though it cannot be read: a guard page, or a file's mapping beyond the end of the
+ * file. There the last page cannot be read either. */
 static bool is_nothing(struct writer *w, const struct abi_vma *v, uint64_t addr)
 {
 	const struct run_list *g = &w->image->guards;
@@ -208,7 +211,8 @@ static void *writer(void *arg)
 	struct writer *w = arg;
 	struct image *im = w->image;
 	while (!__atomic_load_n(&im->begin, __ATOMIC_ACQUIRE)) futex_wait(&im->begin, 0);
-	for (uint64_t i; !im->failed && (i = __atomic_fetch_add(&im->next, 1, __ATOMIC_RELAXED)) < im->pieces.n; ) {
+	for (uint64_t i;
+	     !im->failed && (i = __atomic_fetch_add(&im->next, 1, __ATOMIC_RELAXED)) < im->pieces.n;) {
 		const struct run *r = &im->pieces.r[i];
 		size_t n = r->end - r->start;
 		__atomic_fetch_add(&im->logical, n, __ATOMIC_RELAXED);
@@ -237,7 +241,7 @@ static bool cut_runs(const struct run_list *runs, struct run_list *out)
 	return true;
 }
 
-/* -- state -------------------------------------------------------------------------------------------------------------------- */
+/* -- state ----------------------------------------------------------------------------------------------- */
 
 static void section(struct buf *out, uint32_t type, struct buf *b, uint64_t *n)
 {
@@ -303,7 +307,8 @@ static bool write_tables(struct writer *w, struct abi_image_header *h)
 		h->sections_len = s.n;
 		if (s.bad) fail(w, "memory for the tables", ENOMEM);
 		bool ok = !s.bad && s.n <= ABI_MAX_TABLE && put(w, s.p, s.n);
-		if (s.n > ABI_MAX_TABLE) fail(w, "files without a name hold more than an image may have", EFBIG);
+		if (s.n > ABI_MAX_TABLE)
+			fail(w, "files without a name hold more than an image may have", EFBIG);
 		buf_free(&s);
 		h->vmas_off = w->off;
 		h->n_vmas = im->vmas.n;
@@ -326,7 +331,7 @@ static bool write_header(struct writer *w, struct abi_image_header *h)
 	return put(w, h, sizeof *h);
 }
 
-/* -- the whole ------------------------------------------------------------------------------------------------------------------ */
+/* -- the whole ------------------------------------------------------------------------------------------- */
 
 static bool open_parts(struct image *im)
 {
@@ -335,7 +340,8 @@ static bool open_parts(struct image *im)
 		w->image = im;
 		w->part = i;
 		w->off = ABI_PAGE_BYTES;
-		snprintf(w->path, sizeof w->path, "%s/rank-%05d.%u.img", im->job->drain->dir, core_job.rank, i);
+		snprintf(w->path, sizeof w->path, "%s/rank-%05d.%u.img", im->job->drain->dir, core_job.rank,
+			 i);
 		w->fd = open(w->path, O_RDWR | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
 		if (w->fd < 0) {
 			fail(w, "create", errno);
@@ -345,8 +351,9 @@ static bool open_parts(struct image *im)
 	return true;
 }
 
-/* The calling thread may be the application's, inside through its window (window.c): its thread-local variables and its
- * thread control block are in the memory that is written. So it does nothing but wait, without libc. */
+/* The calling thread may be the application's, inside through its window (window.c): its thread-local
+ * variables and its thread control block are in the memory that is written. So it does nothing but wait,
+ * without libc. */
 static void write_memory(struct image *im)
 {
 	im->working = im->n;

@@ -1,11 +1,10 @@
 /* checkpoint.c: the helper thread: speaks with the agent and leads this rank through a checkpoint.
  *
- *   IDLE --REQUEST--> PENDING --STOP--> (threads park) STOPPED --DRAIN--> WORKING --image--> IDLE, or HELD --EXIT--> end
- *                                                                                              or HELD --RESUME--> IDLE
- *                     any --CANCEL, agent lost--> IDLE;   any but WORKING --EXIT--> end
- * Only the helper thread changes the state. The work on the image is the carrier's; the helper stays with the socket
- * meanwhile, so that the work can be given up.
- * Context: helper thread, ordinary lower code, all signals blocked. */
+ *   IDLE --REQUEST--> PENDING --STOP--> (threads park) STOPPED --DRAIN--> WORKING --image--> IDLE, or HELD
+ * --EXIT--> end or HELD --RESUME--> IDLE any --CANCEL, agent lost--> IDLE;   any but WORKING --EXIT--> end
+ * Only the helper thread changes the state. The work on the image is the carrier's; the helper stays with the
+ * socket meanwhile, so that the work can be given up. Context: helper thread, ordinary lower code, all
+ * signals blocked. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <linux/membarrier.h>
@@ -24,10 +23,12 @@ static struct {
 	enum state state;
 	uint64_t epoch, stop_begun, stop_ns;
 	volatile uint32_t cancelled, work_done;
-	uint64_t dies_at;               /* the agent is gone, and SIGTERM has not ended this process: when something else does */
+	uint64_t dies_at;       /* the agent is gone, and SIGTERM has not ended this process: when something
+				 * else does */
 	struct abi_drain drain;
 	bool revealed;                  /* attributes.c */
-	bool image_ok, failed_early;    /* the carrier's: the failure has been reported before the work was over */
+	bool image_ok, failed_early;    /* the carrier's: the failure has been reported before the work was
+					 * over */
 	bool inspected;                 /* records of descriptors are there */
 	volatile uint32_t ready;        /* the helper has a table of descriptors of its own */
 	uint16_t order;                 /* EXIT or RESUME that came before the work was over */
@@ -35,7 +36,7 @@ static struct {
 
 int core_cancelled(void) { return attempt.cancelled != 0; }
 
-/* -- a checkpoint ------------------------------------------------------------------------------------------------------------ */
+/* -- a checkpoint ---------------------------------------------------------------------------------------- */
 
 static void set_pending(uint32_t on)
 {
@@ -63,7 +64,9 @@ static void let_go(void *none)
 static void go_on(uint16_t type)
 {
 	bool stopped = attempt.state != PENDING && attempt.state != IDLE;
-	struct abi_header h = { .magic = ABI_MAGIC, .version = ABI_VERSION, .type = type, .epoch = attempt.epoch };
+	struct abi_header h = {
+		.magic = ABI_MAGIC, .version = ABI_VERSION, .type = type, .epoch = attempt.epoch
+	};
 	BY_CTLP->stop = 0;
 	set_pending(0);
 	core_client->message(&h, NULL);
@@ -84,8 +87,14 @@ static void go_on(uint16_t type)
 
 static void send_image(const struct image_result *r, uint64_t drain_ns)
 {
-	struct abi_image m = { .status = (uint32_t)r->status, .nfiles = r->nfiles, .bytes = r->bytes, .logical_bytes = r->logical,
-			       .stop_ns = attempt.stop_ns, .drain_ns = drain_ns, .write_ns = r->write_ns, .table_crc = r->table_crc };
+	struct abi_image m = { .status = (uint32_t)r->status,
+			       .nfiles = r->nfiles,
+			       .bytes = r->bytes,
+			       .logical_bytes = r->logical,
+			       .stop_ns = attempt.stop_ns,
+			       .drain_ns = drain_ns,
+			       .write_ns = r->write_ns,
+			       .table_crc = r->table_crc };
 	wire_send(ABI_IMAGE, attempt.epoch, &m, sizeof m, r->error, r->status ? strlen(r->error) : 0);
 }
 
@@ -100,8 +109,12 @@ void core_checkpoint_failed(const char *why)
 /* On the carrier. */
 static void write_image(struct image_result *r)
 {
-	struct image_job job = { .drain = &attempt.drain, .writers = attempt.drain.writers ? attempt.drain.writers : wire.writers,
-				 .sections = sections_all, .save = sections_save, .describe = sections_describe, .given_up = core_cancelled };
+	struct image_job job = { .drain = &attempt.drain,
+				 .writers = attempt.drain.writers ? attempt.drain.writers : wire.writers,
+				 .sections = sections_all,
+				 .save = sections_save,
+				 .describe = sections_describe,
+				 .given_up = core_cancelled };
 	image_write(&job, r);
 }
 
@@ -126,7 +139,8 @@ static void work(void *arg)
 	if (attempt.image_ok) core_page()->checkpoints++;
 	if (!attempt.failed_early) send_image(&r, drain_ns);
 	core_fault(ABI_FAULT_RANK_IMAGE);
-	if (attempt.image_ok && (attempt.drain.flags & ABI_DRAIN_EXIT_AFTER) && !attempt.cancelled) core_debug("image is written; waiting for the end");
+	if (attempt.image_ok && (attempt.drain.flags & ABI_DRAIN_EXIT_AFTER) && !attempt.cancelled)
+		core_debug("image is written; waiting for the end");
 	core_client->resume();
 	__atomic_store_n(&attempt.work_done, 1, __ATOMIC_SEQ_CST);
 	wire_wake();
@@ -142,7 +156,8 @@ static bool give_up(void)
 	return attempt.cancelled || wire.sock < 0;
 }
 
-/* droppable: what is refused can be left out of the image. The last `passing` refusals may be none in a moment. */
+/* droppable: what is refused can be left out of the image. The last `passing` refusals may be none in a
+ * moment. */
 static void say_stopped(struct buf *refusals, unsigned n, unsigned passing, bool droppable)
 {
 	if (n && core_config.policy_drop && droppable) {
@@ -158,25 +173,29 @@ static void say_stopped(struct buf *refusals, unsigned n, unsigned passing, bool
 	if (refusals->n) buf_add(&all, refusals->p, refusals->n);
 	if (core_memory_failed()) {
 		buf_free(&all);
-		buf_printf(&all, "pid %d: there is no memory for the list of what is to be saved\n", core_self.pid);
+		buf_printf(&all, "pid %d: there is no memory for the list of what is to be saved\n",
+			   core_self.pid);
 		n = 1;
 		passing = 0;
 	}
-	struct abi_stopped m = { .stop_ns = attempt.stop_ns, .nthreads = threads_count(), .nrefusals = n, .npassing = passing };
+	struct abi_stopped m = {
+		.stop_ns = attempt.stop_ns, .nthreads = threads_count(), .nrefusals = n, .npassing = passing
+	};
 	core_fault(ABI_FAULT_RANK_STOPPED);
 	wire_send(ABI_STOPPED, attempt.epoch, &m, sizeof m, all.p, n ? all.n : 0);
 	buf_free(&all);
 }
 
-/* Stops all threads, at a moment without child processes if there is one soon: children end while the threads run on,
- * which still hold in front of collectives. Returns which thread cannot be stopped, or NULL. */
+/* Stops all threads, at a moment without child processes if there is one soon: children end while the threads
+ * run on, which still hold in front of collectives. Returns which thread cannot be stopped, or NULL. */
 static const char *stop_threads(void)
 {
 	enum { CHILD_WAIT_NS = 1000000000 };
 	for (uint64_t until = now_ns() + CHILD_WAIT_NS; ; ) {
 		__atomic_store_n(&BY_CTLP->stop, 1, __ATOMIC_SEQ_CST);
 		const char *why = threads_stop(give_up);
-		if (why || attempt.cancelled || wire.sock < 0 || now_ns() >= until || !fds_children(NULL)) return why;
+		if (why || attempt.cancelled || wire.sock < 0 || now_ns() >= until || !fds_children(NULL))
+			return why;
 		__atomic_store_n(&BY_CTLP->stop, 0, __ATOMIC_SEQ_CST);
 		threads_resume();
 		fds_wait_for_child(wire.sock);
@@ -205,6 +224,7 @@ static void stop(void)
 		attributes_reveal(true);
 		attempt.revealed = true;
 		attributes_inspect(&i.refusals, &i.n);
+		still_inspect(&i.refusals, &i.n);
 		carrier_do(inspect, &i);
 		attempt.inspected = true;
 		shared_report(attempt.epoch);
@@ -262,9 +282,13 @@ static void message(void)
 	bool current = wire.in.epoch == attempt.epoch;
 	switch (wire.in.type) {
 	case ABI_REQUEST: if (attempt.state == IDLE) request(); break;
-	case ABI_TARGETS: if (attempt.state == PENDING && current) core_client->message(&wire.in, wire.body); break;
+	case ABI_TARGETS:
+		if (attempt.state == PENDING && current) core_client->message(&wire.in, wire.body);
+		break;
 	case ABI_STOP: if (attempt.state == PENDING && current) stop(); break;
-	case ABI_SHARED: if (attempt.state == STOPPED && current) shared_told(wire.body, wire.in.length); break;
+	case ABI_SHARED:
+		if (attempt.state == STOPPED && current) shared_told(wire.body, wire.in.length);
+		break;
 	case ABI_DRAIN: if (attempt.state == STOPPED && current) drain(); break;
 	case ABI_CANCEL:
 		if (!current) break;
@@ -292,7 +316,8 @@ static void after_work(void)
 {
 	attempt.work_done = 0;
 	if (attempt.order == ABI_EXIT) end();
-	bool hold = attempt.image_ok && ((attempt.drain.flags & ABI_DRAIN_EXIT_AFTER) || shared_hold()) && !attempt.cancelled && wire.sock >= 0;
+	bool hold = attempt.image_ok && ((attempt.drain.flags & ABI_DRAIN_EXIT_AFTER) || shared_hold()) &&
+		    !attempt.cancelled && wire.sock >= 0;
 	if (!hold) {
 		go_on(ABI_RESUME);
 		return;
@@ -321,15 +346,19 @@ static void *helper(void *arg)
 	__atomic_store_n(&attempt.ready, 1, __ATOMIC_SEQ_CST);
 	futex_wake(&attempt.ready, 1);
 	for (;;) {
-		struct pollfd p[2] = { { .fd = wire.wake, .events = POLLIN }, { .fd = wire.sock, .events = POLLIN } };
+		struct pollfd p[2] = { { .fd = wire.wake, .events = POLLIN },
+				       { .fd = wire.sock, .events = POLLIN } };
 		poll(p, 2, attempt.state == PENDING ? 5 : attempt.dies_at ? 100 : -1);
 		if (attempt.dies_at && now_ns() > attempt.dies_at) raw(SYS_kill, core_self.pid, SIGKILL);
 		uint64_t n;
-		if ((p[0].revents & POLLIN) && read(wire.wake, &n, sizeof n) < 0 && errno != EAGAIN) core_say("agent: eventfd: %s", strerror(errno));
+		if ((p[0].revents & POLLIN) && read(wire.wake, &n, sizeof n) < 0 && errno != EAGAIN)
+			core_say("agent: eventfd: %s", strerror(errno));
 		cross_donor_wanted();
-		if (__atomic_exchange_n(&wire.asked, 0, __ATOMIC_SEQ_CST)) core_send(ABI_TERMINATE, 0, NULL, 0);
+		if (__atomic_exchange_n(&wire.asked, 0, __ATOMIC_SEQ_CST))
+			core_send(ABI_TERMINATE, 0, NULL, 0);
 		if (wire.sock >= 0 && p[1].revents && wire_receive(MSG_DONTWAIT)) message();
-		if (wire.sock < 0 && attempt.state != WORKING && (attempt.state != IDLE || wire.hung_up)) agent_lost();
+		if (wire.sock < 0 && attempt.state != WORKING && (attempt.state != IDLE || wire.hung_up))
+			agent_lost();
 		if (attempt.work_done) after_work();
 		if (attempt.state == STOPPED && attempt.cancelled) go_on(ABI_CANCEL);
 		if (attempt.state == PENDING) core_client->tick();
@@ -337,7 +366,7 @@ static void *helper(void *arg)
 	return NULL;
 }
 
-/* -- start ----------------------------------------------------------------------------------------------------------------------- */
+/* -- start ----------------------------------------------------------------------------------------------- */
 
 void helper_start(void)
 {
@@ -345,6 +374,7 @@ void helper_start(void)
 	static struct core_begin room;
 	int err = core_thread(&t, &room, 1 << 20, helper, NULL);
 	if (err) core_die("cannot make the helper thread: %s", strerror(err));
-	while (!attempt.ready) futex_wait(&attempt.ready, 0);       /* then no end of a pipe is open there that the application has closed */
+	while (!attempt.ready) futex_wait(&attempt.ready, 0);   /* then no end of a pipe is open there that
+								 * the application has closed */
 	if (core_config.stderr_fd >= 0) close(core_config.stderr_fd);
 }

@@ -1,4 +1,5 @@
-/* main.c: the start of byssus-rank: address layout, descriptors, configuration; then a fresh start or a restart.
+/* main.c: the start of byssus-rank: address layout, descriptors, configuration; then a fresh start or a
+ * restart.
  *
  *   byssus-rank -- application arguments...
  *   byssus-rank --restart DIRECTORY
@@ -31,8 +32,10 @@ static int number(const char *const *names, int otherwise)
 
 static void read_environment(void)
 {
-	static const char *const ranks[] = { "PMI_RANK", "OMPI_COMM_WORLD_RANK", "PMIX_RANK", "SLURM_PROCID", NULL };
-	static const char *const sizes[] = { "PMI_SIZE", "OMPI_COMM_WORLD_SIZE", "BYSSUS_NRANKS", "SLURM_NTASKS", NULL };
+	static const char *const ranks[] = { "PMI_RANK", "OMPI_COMM_WORLD_RANK", "PMIX_RANK", "SLURM_PROCID",
+					     NULL };
+	static const char *const sizes[] = { "PMI_SIZE", "OMPI_COMM_WORLD_SIZE", "BYSSUS_NRANKS",
+					     "SLURM_NTASKS", NULL };
 	const char *policy = getenv("BYSSUS_POLICY"), *writers = getenv("BYSSUS_WRITERS");
 	const char *refused = getenv("BYSSUS_REFUSED");
 	core_job.refused_error = refused && !strcmp(refused, "error");
@@ -63,7 +66,7 @@ static void find_libdir(void)
 	core_job.libdir = core_config.libdir;
 }
 
-/* -- the process around us ------------------------------------------------------------------------------------------------------ */
+/* -- the process around us ------------------------------------------------------------------------------- */
 
 /* What the application and its children inherit. */
 static void set_stack_limit(rlim_t cur)
@@ -74,8 +77,9 @@ static void set_stack_limit(rlim_t cur)
 	setrlimit(RLIMIT_STACK, &rl);
 }
 
-/* A process with the legacy layout has its libraries at 0x2aaa..., where the arena is, and one with an unlimited stack at
- * 0x1455...: it starts itself again with another. Afterwards the application has what the user has set. */
+/* A process with the legacy layout has its libraries at 0x2aaa..., where the arena is, and one with an
+ * unlimited stack at 0x1455...: it starts itself again with another. Afterwards the application has what the
+ * user has set. */
 static void check_layout(char **argv)
 {
 	struct rlimit rl;
@@ -101,8 +105,8 @@ static void check_layout(char **argv)
 	core_die("cannot start again with another address layout: %s", strerror(errno));
 }
 
-/* A heap for each thread would reserve 64 MiB of the address space that the application may be limited to. What is small each
- * thread has for itself in any case (tcache). */
+/* A heap for each thread would reserve 64 MiB of the address space that the application may be limited to.
+ * What is small each thread has for itself in any case (tcache). */
 static void use_one_heap(void) { mallopt(M_ARENA_MAX, 1); }
 
 /* Our descriptors lie above all that the application is likely to use, and never in its way. */
@@ -111,7 +115,8 @@ static void place_descriptors(void)
 	struct rlimit rl;
 	getrlimit(RLIMIT_NOFILE, &rl);
 	int base = rl.rlim_cur <= 8192 ? 8192 : 65536;
-	if (rl.rlim_max < (rlim_t)base + 1024) base = rl.rlim_max > 4096 ? (int)rl.rlim_max - 1024 : (int)rl.rlim_max / 4 * 3;
+	if (rl.rlim_max < (rlim_t)base + 1024)
+		base = rl.rlim_max > 4096 ? (int)rl.rlim_max - 1024 : (int)rl.rlim_max / 4 * 3;
 	core_config.fd_base = base;
 	core_config.stderr_fd = high_fd((int)syscall(SYS_fcntl, 2, F_DUPFD_CLOEXEC, 0));
 	limits_start();
@@ -126,7 +131,8 @@ static void place_descriptors(void)
 static void usage(void) __attribute__((noreturn));
 static void usage(void)
 {
-	static const char text[] = "usage: byssus-rank -- application [arguments...]\n       byssus-rank --restart DIRECTORY\n";
+	static const char text[] =
+		"usage: byssus-rank -- application [arguments...]\n       byssus-rank --restart DIRECTORY\n";
 	_exit(write(2, text, sizeof text - 1) < 0 ? ABI_EXIT_INTERNAL : ABI_EXIT_REFUSED);
 }
 

@@ -45,6 +45,7 @@ void restart(const char *dir)
 	filter_install(true);
 	process_start();
 	attributes_start();
+	still_start();
 	threads_start();
 	trap_start();
 	threads_revive();

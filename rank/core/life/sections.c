@@ -4,14 +4,16 @@
  * Context: the carrier, while the application's threads stand still. */
 #include "core/life/life.h"
 
-/* In this order: taking the signals that wait for the process comes before taking those that wait for its threads. */
+/* In this order: taking the signals that wait for the process comes before taking those that wait for its
+ * threads. */
 const uint32_t sections_all[] = {
-	ABI_SEC_PROCESS, ABI_SEC_THREADS, ABI_SEC_FDS, ABI_SEC_FD_CONTENT, ABI_SEC_ALLOCATOR, ABI_SEC_LIBS, ABI_SEC_ATTRIBUTES, ABI_SEC_MEMORY,
-	ABI_SEC_SHARED, 0
+	ABI_SEC_PROCESS, ABI_SEC_THREADS,    ABI_SEC_FDS,    ABI_SEC_FD_CONTENT, ABI_SEC_ALLOCATOR,
+	ABI_SEC_LIBS,	 ABI_SEC_ATTRIBUTES, ABI_SEC_MEMORY, ABI_SEC_SHARED,	 0
 };
-static struct buf content;                      /* of the files whose records have been saved, until it is its turn */
+static struct buf content;              /* of the files whose records have been saved, until it is its turn */
 
-int sections_save(uint32_t type, const struct vma_list *l, const struct run_list *guards, struct buf *b, const char **unread)
+int sections_save(uint32_t type, const struct vma_list *l, const struct run_list *guards, struct buf *b,
+		  const char **unread)
 {
 	switch (type) {
 	case ABI_SEC_PROCESS: process_save(b); break;

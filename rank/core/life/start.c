@@ -14,7 +14,7 @@
 #include "core/life/life.h"
 #include "core/load/load.h"
 
-/* -- in the image ---------------------------------------------------------------------------------------------------------- */
+/* -- in the image ---------------------------------------------------------------------------------------- */
 
 void start_save(struct buf *b)
 {
@@ -82,13 +82,15 @@ void start_application(const char *program, char **argv)
 	uint64_t sp = stack_build(argv, name, face, &app, &ld);
 	name_process(name);
 	signals_start();
-	threads_start();        /* before trap_start: our signal may wait since before an exec, and would end the process */
+	threads_start();        /* before trap_start: our signal may wait since before an exec, and would end
+				 * the process */
 	trap_start();
 	limits_lower();
-	helper_start();          /* not before: a checkpoint may be asked for at once, and stops threads by signal */
+	helper_start(); /* not before: a checkpoint may be asked for at once, and stops threads by signal */
 	filter_install(false);
 	process_start();
 	attributes_start();
+	still_start();
 	core_phase(ABI_PHASE_RUN);
 	fs_write(0);
 	by_enter(sp, ld.entry);

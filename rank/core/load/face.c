@@ -1,8 +1,8 @@
 /* face.c: which MPI does the application expect? Follows DT_NEEDED through all libraries, as ld.so will.
  *
- * The search is ld.so's in short: RPATH, LD_LIBRARY_PATH, RUNPATH, the cache, the default directories. A library that
- * is not found is passed over: ld.so will complain about it in its own words.
- * Context: start-up, on the lower half's FS. */
+ * The search is ld.so's in short: RPATH, LD_LIBRARY_PATH, RUNPATH, the cache, the default directories. A
+ * library that is not found is passed over: ld.so will complain about it in its own words. Context: start-up,
+ * on the lower half's FS. */
 #define _GNU_SOURCE
 #include <stdio.h>
 #include <stdlib.h>
@@ -33,7 +33,8 @@ static bool in_path(const char *path, const char *origin, const char *soname, ch
 	return false;
 }
 
-/* /etc/ld.so.cache in its present format: magic, count, then records of key and value as offsets of strings. */
+/* /etc/ld.so.cache in its present format: magic, count, then records of key and value as offsets of strings.
+ */
 static bool in_cache(struct search *s, const char *soname, char *out, size_t n)
 {
 	static const char magic[] = "glibc-ld.so.cache1.1";
@@ -56,13 +57,15 @@ static bool in_cache(struct search *s, const char *soname, char *out, size_t n)
 	return false;
 }
 
-static bool locate(struct search *s, const struct elf_needs *by, const char *origin, const char *soname, char *out, size_t n)
+static bool locate(struct search *s, const struct elf_needs *by, const char *origin, const char *soname,
+		   char *out, size_t n)
 {
 	if (strchr(soname, '/')) return snprintf(out, n, "%s", soname) > 0;
 	return (!*by->runpath && in_path(by->rpath, origin, soname, out, n)) ||
-		in_path(getenv("LD_LIBRARY_PATH"), origin, soname, out, n) || in_path(by->runpath, origin, soname, out, n) ||
-		in_cache(s, soname, out, n) ||
-		in_path("/lib/x86_64-linux-gnu:/usr/lib/x86_64-linux-gnu:/lib64:/usr/lib64:/lib:/usr/lib", origin, soname, out, n);
+	       in_path(getenv("LD_LIBRARY_PATH"), origin, soname, out, n) ||
+	       in_path(by->runpath, origin, soname, out, n) || in_cache(s, soname, out, n) ||
+	       in_path("/lib/x86_64-linux-gnu:/usr/lib/x86_64-linux-gnu:/lib64:/usr/lib64:/lib:/usr/lib",
+		       origin, soname, out, n);
 }
 
 static bool seen(struct search *s, const char *soname)
@@ -88,7 +91,8 @@ static void visit(struct search *s, const char *path)
 		for (size_t k = 0; k < sizeof known / sizeof *known; k++)
 			if (!strcmp(need.soname[i], known[k].soname)) s->found = known[k].face;
 	for (size_t i = 0; i < need.n && !s->found; i++)
-		if (!seen(s, need.soname[i]) && locate(s, &need, origin, need.soname[i], lib, sizeof lib)) visit(s, lib);
+		if (!seen(s, need.soname[i]) && locate(s, &need, origin, need.soname[i], lib, sizeof lib))
+			visit(s, lib);
 	elf_needs_free(&need);
 }
 

@@ -1,4 +1,5 @@
-/* program.c: which file is the program? By its name, as execvp finds it, and through the interpreters of scripts.
+/* program.c: which file is the program? By its name, as execvp finds it, and through the interpreters of
+ * scripts.
  *
  * Context: start-up, lower FS; ends the process with the shell's exit codes when there is none. */
 #define _GNU_SOURCE
@@ -24,7 +25,8 @@ void program_find(const char *name, char *out, size_t n)
 	snprintf(out, n, "%s", name);
 	if (strchr(name, '/')) return;
 	bool found = false;
-	for (const char *p = path ? path : "/usr/local/bin:/usr/bin:/bin"; p; p = strchr(p, ':') ? strchr(p, ':') + 1 : NULL) {
+	for (const char *p = path ? path : "/usr/local/bin:/usr/bin:/bin"; p;
+	     p = strchr(p, ':') ? strchr(p, ':') + 1 : NULL) {
 		int k = (int)strcspn(p, ":");
 		char one[PATH_MAX];
 		snprintf(one, sizeof one, "%.*s%s%s", k, p, k ? "/" : "./", name);
@@ -54,7 +56,9 @@ char **program_interpreters(char **argv, char *path, size_t n)
 		if (*arg) v[k++] = strdup(arg);
 		v[k++] = strdup(path);
 		memcpy(v + k, argv + 1, argc * sizeof *v);
-		if (access(interp, F_OK)) core_exit_message(ABI_EXIT_NOT_FOUND, "%s: its interpreter %s is not there", path, interp);
+		if (access(interp, F_OK))
+			core_exit_message(ABI_EXIT_NOT_FOUND, "%s: its interpreter %s is not there", path,
+					  interp);
 		snprintf(path, n, "%s", interp);
 		argv = v;
 	}

@@ -1,11 +1,13 @@
-/* stack.c: the application's first stack: arguments, environment, auxiliary vector, as its ld.so expects to find them.
+/* stack.c: the application's first stack: arguments, environment, auxiliary vector, as its ld.so expects to
+ * find them.
  *
- * The application's ld.so is told of our face by LD_PRELOAD or LD_LIBRARY_PATH. Before its main runs, at the entry
- * stub, both are put back to what the user had, so that neither the application nor its children see them.
- * Runtimes find the auxiliary vector behind the environment, and libc keeps its address: it must be in both places. So a
- * variable that the user does not have is there twice, and the vector begins with an entry that says nothing: when both
- * pointers go, the vector moves by exactly that entry, and from its old address on nothing has changed.
- * Context: start-up, lower FS; entry_arrived runs on the application's stack with lower FS. */
+ * The application's ld.so is told of our face by LD_PRELOAD or LD_LIBRARY_PATH. Before its main runs, at the
+ * entry stub, both are put back to what the user had, so that neither the application nor its children see
+ * them. Runtimes find the auxiliary vector behind the environment, and libc keeps its address: it must be in
+ * both places. So a variable that the user does not have is there twice, and the vector begins with an entry
+ * that says nothing: when both pointers go, the vector moves by exactly that entry, and from its old address
+ * on nothing has changed. Context: start-up, lower FS; entry_arrived runs on the application's stack with
+ * lower FS. */
 #define _GNU_SOURCE
 #include <elf.h>
 #include <errno.h>
@@ -18,7 +20,8 @@
 #include "core/cross/cross.h"
 #include "core/load/load.h"
 
-/* Variables of the new environment that are ours until main: the string on the new stack, and the user's or NULL. */
+/* Variables of the new environment that are ours until main: the string on the new stack, and the user's or
+ * NULL. */
 enum { NCHANGED = 2 };
 static const char *const changed_name[NCHANGED] = { "LD_PRELOAD", "LD_LIBRARY_PATH" };
 static struct { char *ours; char *users; } changed[NCHANGED];
@@ -82,7 +85,8 @@ static char *changed_value(int which, const char *face, const char *users)
 		n = asprintf(&s, "LD_PRELOAD=%s%s%s/%s/%s", value, *value ? ":" : "", core_job.libdir, face,
 			     strcmp(face, "mpich") ? "libmpi.so.40" : "libmpich.so.12");
 	if (which == 1 && !*face)
-		n = asprintf(&s, "LD_LIBRARY_PATH=%s/mpich:%s/openmpi%s%s", core_job.libdir, core_job.libdir, *value ? ":" : "", value);
+		n = asprintf(&s, "LD_LIBRARY_PATH=%s/mpich:%s/openmpi%s%s", core_job.libdir, core_job.libdir,
+			     *value ? ":" : "", value);
 	if (n < 0) core_die("no memory");
 	return s;
 }
@@ -99,7 +103,8 @@ void stack_keep_environment(void)
 	for (size_t i = 0; i < n; i++) users_environ[i] = strdup(environ[i]);
 }
 
-/* The user's strings from `at` on; ours, which are gone in main, elsewhere. Returns the number of pointers. */
+/* The user's strings from `at` on; ours, which are gone in main, elsewhere. Returns the number of pointers.
+ */
 static size_t put_environment(char *at, struct stack *s, const char *face, char **ev)
 {
 	size_t n = 0;
@@ -134,8 +139,11 @@ static char *map_stack(size_t strings, bool exec)
 	size_t size = PAGE_UP(strings) + (192UL << 10);
 	int prot = PROT_READ | PROT_WRITE | (exec ? PROT_EXEC : 0);
 	char *p = mmap((void *)(BY_STACK_TOP - size), size, prot,
-		       MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE | MAP_GROWSDOWN | MAP_STACK | MAP_NORESERVE, -1, 0);
-	if (p != (char *)(BY_STACK_TOP - size)) core_die("cannot map the application's stack: %s", strerror(errno));
+		       MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE | MAP_GROWSDOWN | MAP_STACK |
+			       MAP_NORESERVE,
+		       -1, 0);
+	if (p != (char *)(BY_STACK_TOP - size))
+		core_die("cannot map the application's stack: %s", strerror(errno));
 	return p + size - 64;
 }
 
@@ -150,34 +158,57 @@ static size_t size_of(char **v, bool (*left_out)(const char *))
 enum { AUXV = 44 };
 
 /* Fills aux, of AUXV words: first the entry that says nothing. */
-static void fill_auxv(uint64_t *aux, uint64_t random, uint64_t name, uint64_t platform, const struct elf_image *app, const struct elf_image *ld)
+static void fill_auxv(uint64_t *aux, uint64_t random, uint64_t name, uint64_t platform,
+		      const struct elf_image *app, const struct elf_image *ld)
 {
 	enum { AT_MINSIGSTKSZ_ = 51 };
-	/* Signal stacks that the application sizes by this must have room for our handler's frame on top of theirs. */
+	/* Signal stacks that the application sizes by this must have room for our handler's frame on top of
+	 * theirs. */
 	uint64_t minsig = 2 * (getauxval(AT_MINSIGSTKSZ_) ? getauxval(AT_MINSIGSTKSZ_) : 2048) + 2048;
 	uint64_t v[] = {
-		AT_IGNORE, 0,
-		AT_SYSINFO_EHDR, BY_VDSO, AT_HWCAP, getauxval(AT_HWCAP), AT_HWCAP2, getauxval(AT_HWCAP2), AT_PAGESZ, PAGE,
-		AT_CLKTCK, getauxval(AT_CLKTCK), AT_PHDR, app->phdr, AT_PHENT, sizeof(Elf64_Phdr), AT_PHNUM, app->phnum,
-		AT_BASE, ld->bias, AT_FLAGS, 0, AT_ENTRY, BY_ENTRY, AT_UID, getuid(), AT_EUID, geteuid(), AT_GID, getgid(),
-		AT_EGID, getegid(), AT_SECURE, 0, AT_RANDOM, random, AT_EXECFN, name,
-		AT_PLATFORM, platform, AT_MINSIGSTKSZ_, minsig, AT_NULL, 0,
+		AT_IGNORE,	 0,
+		AT_SYSINFO_EHDR, BY_VDSO,
+		AT_HWCAP,	 getauxval(AT_HWCAP),
+		AT_HWCAP2,	 getauxval(AT_HWCAP2),
+		AT_PAGESZ,	 PAGE,
+		AT_CLKTCK,	 getauxval(AT_CLKTCK),
+		AT_PHDR,	 app->phdr,
+		AT_PHENT,	 sizeof(Elf64_Phdr),
+		AT_PHNUM,	 app->phnum,
+		AT_BASE,	 ld->bias,
+		AT_FLAGS,	 0,
+		AT_ENTRY,	 BY_ENTRY,
+		AT_UID,		 getuid(),
+		AT_EUID,	 geteuid(),
+		AT_GID,		 getgid(),
+		AT_EGID,	 getegid(),
+		AT_SECURE,	 0,
+		AT_RANDOM,	 random,
+		AT_EXECFN,	 name,
+		AT_PLATFORM,	 platform,
+		AT_MINSIGSTKSZ_, minsig,
+		AT_NULL,	 0,
 	};
 	_Static_assert(sizeof v == AUXV * sizeof *aux, "AUXV");
 	memcpy(aux, v, sizeof v);
 }
 
-/* Lays out what ld.so expects to find; returns the stack pointer. From the top: name, environment, arguments, as the
- * kernel has them; then what is ours or points to them. */
-uint64_t stack_build(char **argv, const char *name, const char *face, const struct elf_image *app, const struct elf_image *ld)
+/* Lays out what ld.so expects to find; returns the stack pointer. From the top: name, environment, arguments,
+ * as the kernel has them; then what is ours or points to them. */
+uint64_t stack_build(char **argv, const char *name, const char *face, const struct elf_image *app,
+		     const struct elf_image *ld)
 {
-	size_t argc = count_strings(argv), nargs = size_of(argv, NULL), nstrings = size_of(users_environ, hidden);
+	size_t argc = count_strings(argv), nargs = size_of(argv, NULL),
+	       nstrings = size_of(users_environ, hidden);
 	size_t nvars = count_strings(users_environ) + 2 * NCHANGED;
 	char **av = calloc(argc + 1, sizeof *av), **ev = calloc(nvars + 1, sizeof *ev);
 	struct stack s = { map_stack(nargs + 2 * nstrings + 8 * (argc + nvars) + 65536, app->exec_stack) };
 	if (!av || !ev) core_die("no memory");
 	char *execfn = push_string(&s, name), *env = execfn - nstrings, *args = env - nargs;
-	struct shown shown = { .arg = (uint64_t)args, .arg_end = (uint64_t)env, .env = (uint64_t)env, .env_end = (uint64_t)execfn };
+	struct shown shown = { .arg = (uint64_t)args,
+			       .arg_end = (uint64_t)env,
+			       .env = (uint64_t)env,
+			       .env_end = (uint64_t)execfn };
 	s.sp = args;
 	for (size_t i = 0; i < argc; i++) av[i] = put_string(&args, argv[i]);
 	size_t nenv = put_environment(env, &s, face, ev);
@@ -186,7 +217,8 @@ uint64_t stack_build(char **argv, const char *name, const char *face, const stru
 	memcpy(s.sp, (void *)getauxval(AT_RANDOM), 16);
 	uint64_t aux[AUXV];
 	fill_auxv(aux, (uint64_t)s.sp, (uint64_t)execfn, (uint64_t)platform, app, ld);
-	size_t skip = nenv > 1 && ev[nenv - 1] == ev[nenv - 2] ? 0 : 2, words = 1 + argc + 1 + nenv + 1 + AUXV - skip;
+	size_t skip = nenv > 1 && ev[nenv - 1] == ev[nenv - 2] ? 0 : 2,
+	       words = 1 + argc + 1 + nenv + 1 + AUXV - skip;
 	uint64_t *w = (uint64_t *)((uint64_t)(s.sp - 8 * words) & ~15UL);
 	w[0] = argc;
 	memcpy(w + 1, av, (argc + 1) * sizeof *w);
@@ -202,7 +234,7 @@ uint64_t stack_build(char **argv, const char *name, const char *face, const stru
 	return (uint64_t)w;
 }
 
-/* -- in the image ---------------------------------------------------------------------------------------------------------- */
+/* -- in the image ---------------------------------------------------------------------------------------- */
 
 void stack_save(struct buf *b) { buf_add(b, changed, sizeof changed); }
 

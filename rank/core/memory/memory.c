@@ -1,8 +1,8 @@
-/* memory.c: what mappings have besides their bytes: guard pages (madvise), NUMA policies (mbind), and the promise that
- * what is mapped later is locked (mlockall).
+/* memory.c: what mappings have besides their bytes: guard pages (madvise), NUMA policies (mbind), and the
+ * promise that what is mapped later is locked (mlockall).
  *
- * A policy names nodes of the machine: where they are not there any more, memory comes where it comes, and it is said.
- * Context: ordinary lower code, while the application's threads stand still or do not exist yet. */
+ * A policy names nodes of the machine: where they are not there any more, memory comes where it comes, and it
+ * is said. Context: ordinary lower code, while the application's threads stand still or do not exist yet. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <stdio.h>
@@ -26,7 +26,8 @@ static uint64_t locked(void)
 	return kib;
 }
 
-/* The kernel tells it of new memory only: whether it counts as locked, and is there without having been touched. */
+/* The kernel tells it of new memory only: whether it counts as locked, and is there without having been
+ * touched. */
 static uint64_t locks_of_the_future(void)
 {
 	unsigned char there = 0;
@@ -72,7 +73,8 @@ void memory_restore(struct reader *given)
 	for (uint64_t n = read_u64(&r); n && !r.bad; n--) {
 		const struct policy *p = read_ref(&r, sizeof *p);
 		if (p && raw(SYS_mbind, p->start, p->end - p->start, p->mode, p->nodes, NODES, 0))
-			core_say("memory %lx-%lx was bound to NUMA nodes that it cannot be bound to here", p->start, p->end);
+			core_say("memory %lx-%lx was bound to NUMA nodes that it cannot be bound to here",
+				 p->start, p->end);
 	}
 	if (r.bad) core_die("image: memory: the section is damaged");
 }
@@ -81,11 +83,14 @@ void memory_restore_guards(void)
 {
 	for (uint64_t i = 0; i < nguards; i++)
 		if (madvise((void *)guards[i].start, guards[i].end - guards[i].start, GUARD_INSTALL))
-			core_die("image: guard pages %lx-%lx cannot be made: %s; they need Linux 6.13 (in mappings of files 6.15)",
+			core_die("image: guard pages %lx-%lx cannot be made: %s; they need Linux 6.13 (in "
+				 "mappings of files 6.15)",
 				 guards[i].start, guards[i].end, strerror(errno));
 }
 
 void memory_restore_lock(void)
 {
-	if (later && mlockall((int)later)) core_say("memory that is mapped from now on was to be locked, and cannot be: %s", strerror(errno));
+	if (later && mlockall((int)later))
+		core_say("memory that is mapped from now on was to be locked, and cannot be: %s",
+			 strerror(errno));
 }

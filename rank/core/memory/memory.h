@@ -1,6 +1,8 @@
-/* memory.h: the application's mappings: which there are, what they contain, whose else it is, what they have beside bytes.
+/* memory.h: the application's mappings: which there are, what they contain, whose else it is, what they have
+ * beside bytes.
  *
- * Context: ordinary lower code while the application's threads stand still, or at a restart before they exist. */
+ * Context: ordinary lower code while the application's threads stand still, or at a restart before they
+ * exist. */
 #ifndef BYSSUS_MEMORY_H
 #define BYSSUS_MEMORY_H
 #include "core/base/base.h"
@@ -23,7 +25,7 @@ void vma_free(struct vma_list *l);
 #define VMF_RANDOM    (1UL << 8)
 #define VMF_NORESERVE (1UL << 9)
 #define VMF_GROWSDOWN (1UL << 10)
-#define VMF_WHOLE     (1UL << 11)       /* the file's bytes are in the image: comes back as anonymous memory */
+#define VMF_WHOLE     (1UL << 11)  /* the file's bytes are in the image: comes back as anonymous memory */
 #define VMF_DELETED   (1UL << 12)
 #define VMF_TMPFS     (1UL << 13)
 #define VMF_ONFAULT   (1UL << 20)       /* locked, page by page as they are touched */
@@ -37,7 +39,7 @@ bool pages_guarded(const struct abi_vma *v);                    /* some of its p
 
 /* -- what mappings have besides bytes (memory.c) -- */
 void memory_save(const struct vma_list *l, const struct run_list *guards, struct buf *b);
-void memory_restore(struct reader *r);                          /* reads the section; places memory that is to come */
+void memory_restore(struct reader *r);                  /* reads the section; places memory that is to come */
 void memory_restore_guards(void);                               /* content is there */
 void memory_restore_lock(void);                                 /* nothing more is mapped */
 
@@ -52,14 +54,17 @@ void shared_add(const struct object *o);                        /* something tha
 void shared_report(uint64_t epoch);                             /* to the coordinator */
 void shared_told(const void *body, size_t n);                   /* its answer */
 bool shared_hold(void);                                         /* wait for RESUME after the image */
-uint32_t shared_flags(uint64_t key, bool *others);              /* of all ranks together; others: another rank answers for it */
+uint32_t shared_flags(uint64_t key, bool *others);      /* of all ranks together; others: another rank answers
+							 * for it */
 bool shared_can_be_read(int fd);                                /* all of the file behind it */
 bool shared_is_saved(uint64_t key);                             /* by this rank: alone, or among others */
 void shared_save(struct buf *b);
-void shared_restore(struct reader *r);                          /* makes what this rank answers for; before anything is mapped or opened */
-void shared_obtain(void);                                       /* the rest, from other ranks; what this rank cuts has been cut */
-void shared_done(void);                                         /* what this rank restores is restored: until that is so of all */
-int shared_object(uint64_t key, const char *name, uint64_t size);   /* restart: the nameless object behind mappings and descriptors */
+void shared_restore(struct reader *r);  /* makes what this rank answers for; before anything is mapped or
+					 * opened */
+void shared_obtain(void);               /* the rest, from other ranks; what this rank cuts has been cut */
+void shared_done(void);                 /* what this rank restores is restored: until that is so of all */
+/* restart: the nameless object behind mappings and descriptors */
+int shared_object(uint64_t key, const char *name, uint64_t size);
 int shared_known(uint64_t key);                                 /* the same if it is there already, or -1 */
 void shared_close(void);
 #endif

@@ -1,8 +1,8 @@
 /* pages.c: which pages of the mappings have content that only this process has.
  *
- * By PAGEMAP_SCAN where the kernel has it (Linux 6.7), else by /proc/self/pagemap, else all. Pages that were never
- * touched, and the kernel's zero page, are left out. What may not be touched in place is marked RUN_BOUNCE.
- * Context: ordinary lower code while the application's threads stand still. */
+ * By PAGEMAP_SCAN where the kernel has it (Linux 6.7), else by /proc/self/pagemap, else all. Pages that were
+ * never touched, and the kernel's zero page, are left out. What may not be touched in place is marked
+ * RUN_BOUNCE. Context: ordinary lower code while the application's threads stand still. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -15,10 +15,20 @@
 #include <unistd.h>
 #include "core/memory/memory.h"
 
-struct scan_arg { uint64_t size, flags, start, end, walk_end, vec, vec_len, max_pages, inverted, mask, any, ret; };
+struct scan_arg {
+	uint64_t size, flags, start, end, walk_end, vec, vec_len, max_pages, inverted, mask, any, ret;
+};
 struct scan_region { uint64_t start, end, categories; };
 #define SCAN_IOCTL _IOWR('f', 16, struct scan_arg)
-enum { IS_FILE = 4, IS_PRESENT = 8, IS_SWAPPED = 16, IS_ZERO = 32, IS_GUARD = 256, REGIONS = 1024, ENTRIES = 4096 };
+enum {
+	IS_FILE = 4,
+	IS_PRESENT = 8,
+	IS_SWAPPED = 16,
+	IS_ZERO = 32,
+	IS_GUARD = 256,
+	REGIONS = 1024,
+	ENTRIES = 4096
+};
 static bool knows_guards = true;                /* Linux 6.15 */
 
 static void add(struct run_list *l, uint64_t start, uint64_t end, size_t vma, uint32_t flags)
@@ -39,8 +49,8 @@ static void add(struct run_list *l, uint64_t start, uint64_t end, size_t vma, ui
 	l->r[l->n++] = (struct run){ start, end, (uint32_t)vma, flags };
 }
 
-/* One step of a scan; -1: this kernel cannot. Before 6.15 it does not tell guard pages, and before 6.13 has none; between
- * them they are pages in swap that cannot be read, and a checkpoint fails (write.c). */
+/* One step of a scan; -1: this kernel cannot. Before 6.15 it does not tell guard pages, and before 6.13 has
+ * none; between them they are pages in swap that cannot be read, and a checkpoint fails (write.c). */
 static long scan(int fd, struct scan_arg *a)
 {
 	long n = knows_guards ? ioctl(fd, SCAN_IOCTL, a) : -1;
@@ -54,19 +64,29 @@ static long scan(int fd, struct scan_arg *a)
 }
 
 /* False: this kernel cannot. What is not present (in swap, or a marker of the kernel) is read with care. */
-static bool by_scan(int fd, const struct abi_vma *v, size_t i, uint32_t flags, struct run_list *out, struct run_list *guards)
+static bool by_scan(int fd, const struct abi_vma *v, size_t i, uint32_t flags, struct run_list *out,
+		    struct run_list *guards)
 {
 	struct scan_region r[REGIONS];
 	uint64_t not = v->kind == ABI_VMA_FILE_PRIVATE ? IS_FILE | IS_ZERO : IS_ZERO;
 	uint64_t content = v->vmflags & (VMF_WHOLE | VMF_DROPPABLE) ? 0 : IS_PRESENT | IS_SWAPPED;
 	for (uint64_t at = v->start; at < v->end; ) {
-		struct scan_arg a = { .size = sizeof a, .start = at, .end = v->end, .vec = (uint64_t)r, .vec_len = REGIONS,
-				      .inverted = not, .mask = not, .any = content | IS_GUARD, .ret = IS_PRESENT | IS_GUARD };
+		struct scan_arg a = { .size = sizeof a,
+				      .start = at,
+				      .end = v->end,
+				      .vec = (uint64_t)r,
+				      .vec_len = REGIONS,
+				      .inverted = not,
+				      .mask = not,
+				      .any = content | IS_GUARD,
+				      .ret = IS_PRESENT | IS_GUARD };
 		long n = scan(fd, &a);
 		if (n < 0) return false;
 		for (long k = 0; k < n; k++) {
 			if (r[k].categories & IS_GUARD) add(guards, r[k].start, r[k].end, i, 0);
-			else add(out, r[k].start, r[k].end, i, flags | (r[k].categories & IS_PRESENT ? 0 : RUN_BOUNCE));
+			else
+				add(out, r[k].start, r[k].end, i,
+				    flags | (r[k].categories & IS_PRESENT ? 0 : RUN_BOUNCE));
 		}
 		if (a.walk_end <= at) break;
 		at = a.walk_end;
@@ -77,8 +97,14 @@ static bool by_scan(int fd, const struct abi_vma *v, size_t i, uint32_t flags, s
 bool pages_guarded(const struct abi_vma *v)
 {
 	struct scan_region r;
-	struct scan_arg a = { .size = sizeof a, .start = v->start, .end = v->end, .vec = (uint64_t)&r, .vec_len = 1, .max_pages = 1,
-			      .any = IS_GUARD, .ret = IS_GUARD };
+	struct scan_arg a = { .size = sizeof a,
+			      .start = v->start,
+			      .end = v->end,
+			      .vec = (uint64_t)&r,
+			      .vec_len = 1,
+			      .max_pages = 1,
+			      .any = IS_GUARD,
+			      .ret = IS_GUARD };
 	int fd = open("/proc/thread-self/pagemap", O_RDONLY | O_CLOEXEC);
 	bool found = fd >= 0 && scan(fd, &a) > 0;
 	if (fd >= 0) close(fd);
@@ -128,7 +154,8 @@ static void by_holes(const struct abi_vma *v, size_t i, struct run_list *out)
 	for (off_t at = from; at < end && (data = lseek(fd, at, SEEK_DATA)) >= 0 && data < end; at = hole) {
 		hole = lseek(fd, data, SEEK_HOLE);
 		if (hole < 0 || hole > end) hole = end;
-		uint64_t a = PAGE_DOWN(v->start + (uint64_t)(data - from)), b = PAGE_UP(v->start + (uint64_t)(hole - from));
+		uint64_t a = PAGE_DOWN(v->start + (uint64_t)(data - from)),
+			 b = PAGE_UP(v->start + (uint64_t)(hole - from));
 		add(out, a, b, i, RUN_BOUNCE);
 	}
 	close(fd);

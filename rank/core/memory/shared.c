@@ -1,11 +1,12 @@
 /* shared.c: what this rank shares with other ranks: files, and memory without a name.
  *
- * At a checkpoint the rank reports what others might have too (OBJECTS), and is told what they do have (SHARED). One rank
- * answers for each object: it alone saves the content, makes the object anew at a restart and gives it to the others
- * through the agent. An object that no rank can save as a whole is saved by everyone, as far as each has mapped it.
- * Ranks that share something wait for each other: after their images, before they open anything at a restart (meeting 1),
- * and before they go on after it (meeting 2).
- * Context: helper thread while the application's threads stand still; restart, one thread, before anything is mapped. */
+ * At a checkpoint the rank reports what others might have too (OBJECTS), and is told what they do have
+ * (SHARED). One rank answers for each object: it alone saves the content, makes the object anew at a restart
+ * and gives it to the others through the agent. An object that no rank can save as a whole is saved by
+ * everyone, as far as each has mapped it. Ranks that share something wait for each other: after their images,
+ * before they open anything at a restart (meeting 1), and before they go on after it (meeting 2). Context:
+ * helper thread while the application's threads stand still; restart, one thread, before anything is mapped.
+ */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -23,13 +24,16 @@ enum { BEFORE_OPENING = 1, BEFORE_GOING_ON = 2, PART = 1024 };
 struct shared_rec { uint64_t dev, inode, key, size; uint32_t flags, owner; uint64_t npath; };
 static struct { struct buf objects, shares; bool hold; } now;   /* struct object; struct abi_share */
 
-/* -- at a checkpoint ----------------------------------------------------------------------------------------------------- */
+/* -- at a checkpoint ------------------------------------------------------------------------------------- */
 
 static struct object *object(size_t i) { return (struct object *)now.objects.p + i; }
 static size_t nobjects(void) { return now.objects.n / sizeof(struct object); }
 static const struct abi_share *share(size_t i) { return (const struct abi_share *)now.shares.p + i; }
 static size_t nshares(void) { return now.shares.n / sizeof(struct abi_share); }
-static uint64_t key_of(const struct abi_share *s) { return inode_key_of(major(s->dev), minor(s->dev), s->inode); }
+static uint64_t key_of(const struct abi_share *s)
+{
+	return inode_key_of(major(s->dev), minor(s->dev), s->inode);
+}
 
 void shared_begin(void)
 {
@@ -88,7 +92,9 @@ void shared_report(uint64_t epoch)
 	for (size_t i = 0; i < nobjects(); i++) {
 		const struct object *o = object(i);
 		struct abi_object *p = &part[n++];
-		*p = (struct abi_object){ .dev = o->dev, .inode = o->inode, .size = o->size, .flags = o->flags, .fd = o->fd };
+		*p = (struct abi_object){
+			.dev = o->dev, .inode = o->inode, .size = o->size, .flags = o->flags, .fd = o->fd
+		};
 		bool content = o->flags & (ABI_OBJECT_NAMELESS | ABI_OBJECT_MEMORY);
 		if (content && o->fd < 0 && o->offset == 0) {
 			p->flags |= ABI_OBJECT_FRONT;
@@ -126,7 +132,8 @@ uint32_t shared_flags(uint64_t key, bool *others)
 /* Memory with a name that strangers have and the job only reads. */
 static bool theirs(uint32_t flags)
 {
-	return (flags & (ABI_OBJECT_MEMORY | ABI_OBJECT_WRITES | ABI_SHARE_FOREIGN)) == (ABI_OBJECT_MEMORY | ABI_SHARE_FOREIGN);
+	return (flags & (ABI_OBJECT_MEMORY | ABI_OBJECT_WRITES | ABI_SHARE_FOREIGN)) ==
+	       (ABI_OBJECT_MEMORY | ABI_SHARE_FOREIGN);
 }
 
 bool shared_is_saved(uint64_t key)
@@ -157,9 +164,15 @@ void shared_save(struct buf *b)
 	uint64_t n = 0;
 	for (size_t i = 0; i < nshares(); i++) {
 		const struct abi_share *s = share(i);
-		struct shared_rec r = { .dev = s->dev, .inode = s->inode, .key = key_of(s), .size = s->size, .flags = s->flags, .owner = s->owner };
+		struct shared_rec r = { .dev = s->dev,
+					.inode = s->inode,
+					.key = key_of(s),
+					.size = s->size,
+					.flags = s->flags,
+					.owner = s->owner };
 		const char *path = path_and_size(s, &r.size);
-		if (!path || theirs(s->flags) || !(s->flags & (ABI_OBJECT_NAMELESS | ABI_OBJECT_MEMORY))) continue;
+		if (!path || theirs(s->flags) || !(s->flags & (ABI_OBJECT_NAMELESS | ABI_OBJECT_MEMORY)))
+			continue;
 		r.npath = strlen(path) + 1;
 		buf_add(&list, &r, sizeof r);
 		buf_add(&list, path, r.npath);
@@ -172,7 +185,7 @@ void shared_save(struct buf *b)
 	buf_free(&list);
 }
 
-/* -- at a restart --------------------------------------------------------------------------------------------------------- */
+/* -- at a restart ---------------------------------------------------------------------------------------- */
 
 static struct known { uint64_t key; int fd; bool sized; } *known;
 static size_t nknown;
@@ -186,7 +199,9 @@ static bool starts(const char *s, const char *head) { return !strncmp(s, head, s
 static int make(const char *path)
 {
 	char dir[4200], name[240];
-	const char *slash = strrchr(path, '/'), *base = starts(path, "/memfd:") ? path + 7 : slash ? slash + 1 : path;
+	const char *slash = strrchr(path, '/'), *base = starts(path, "/memfd:") ? path + 7
+							: slash			? slash + 1
+										: path;
 	snprintf(dir, sizeof dir, "%.*s", slash && slash > path ? (int)(slash - path) : 1, path);
 	if (!starts(path, "/memfd:") && !starts(path, "/dev/zero")) {
 		int fd = open(dir, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
@@ -223,7 +238,8 @@ int shared_object(uint64_t key, const char *name, uint64_t size)
 		remember(key, fd, false);
 	}
 	int fd = known[i].fd;
-	if (!known[i].sized && (fstat(fd, &st) || ((uint64_t)st.st_size < size && ftruncate(fd, (off_t)size))))
+	if (!known[i].sized &&
+	    (fstat(fd, &st) || ((uint64_t)st.st_size < size && ftruncate(fd, (off_t)size))))
 		core_die("%s: cannot be made %lu bytes long: %s", name, size, strerror(errno));
 	return fd;
 }
@@ -233,7 +249,8 @@ static void provide(const struct shared_rec *s, const char *path)
 {
 	bool nameless = s->flags & ABI_OBJECT_NAMELESS;
 	int fd = nameless ? make(path) : open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-	if (fd < 0 || ftruncate(fd, (off_t)s->size)) core_die("%s: cannot be made again with %lu bytes: %s", path, s->size, strerror(errno));
+	if (fd < 0 || ftruncate(fd, (off_t)s->size))
+		core_die("%s: cannot be made again with %lu bytes: %s", path, s->size, strerror(errno));
 	if (nameless) {
 		remember(s->key, fd, true);
 		wire_hand(ABI_HAND_GIVE, s->dev, s->inode, fd);
@@ -255,7 +272,8 @@ static void each(struct reader r, uint64_t n, bool mine)
 		struct shared_rec s;
 		read_bytes(&r, &s, sizeof s);
 		const char *path = read_ref(&r, s.npath);
-		if (r.bad || !s.npath || path[s.npath - 1]) core_die("image: what ranks share: the section is damaged");
+		if (r.bad || !s.npath || path[s.npath - 1])
+			core_die("image: what ranks share: the section is damaged");
 		bool owner = s.owner == (uint32_t)core_job.rank;
 		if (mine && owner) provide(&s, path);
 		if (!mine && !owner && (s.flags & ABI_OBJECT_NAMELESS)) obtain(&s, path);

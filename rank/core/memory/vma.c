@@ -1,10 +1,10 @@
 /* vma.c: lists the application's mappings from /proc/self/smaps and says of each how it is saved.
  *
  * kind ANON, STACK, BRK      pages in the image, comes back as private anonymous memory
- *      FILE_PRIVATE          changed pages in the image, the rest from the file, whose identity is recorded; with
- *                            VMF_WHOLE (file deleted, or one of ours) all pages in the image, comes back as anonymous memory
- *      ANON_SHARED           pages in the image once for each object, comes back as a memory file mapped again
- *      FILE_SHARED           mapped from the file again; with VMF_TMPFS the pages are in the image as well
+ *      FILE_PRIVATE          changed pages in the image, the rest from the file, whose identity is recorded;
+ * with VMF_WHOLE (file deleted, or one of ours) all pages in the image, comes back as anonymous memory
+ *      ANON_SHARED           pages in the image once for each object, comes back as a memory file mapped
+ * again FILE_SHARED           mapped from the file again; with VMF_TMPFS the pages are in the image as well
  * What cannot be saved is named in the refusals.
  * Context: ordinary lower code while the application's threads stand still. */
 #define _GNU_SOURCE
@@ -20,7 +20,12 @@
 #include "core/calls/calls.h"
 #include "core/memory/memory.h"
 
-struct line { uint64_t start, end, offset, inode; unsigned major, minor, key; char perms[8]; const char *path, *flags; };
+struct line {
+	uint64_t start, end, offset, inode;
+	unsigned major, minor, key;
+	char perms[8];
+	const char *path, *flags;
+};
 
 static bool ends_with(const char *s, const char *tail)
 {
@@ -43,10 +48,15 @@ static bool is_device(const char *path)
 /* What a word of the VmFlags line says of memory that no image can keep. */
 static const char *unsaveable(const char *word)
 {
-	static const struct { char word[3]; const char *what; } known[] = {
-		{ "io", "memory of a device" }, { "pf", "memory of a device" }, { "ht", "pages of hugetlbfs" },
-		{ "um", "its faults are handled by userfaultfd" }, { "uw", "its faults are handled by userfaultfd" },
-		{ "ui", "its faults are handled by userfaultfd" }, { "ss", "a shadow stack" },
+	static const struct { char word[3]; const char *what;
+	} known[] = {
+		{ "io", "memory of a device" },
+		{ "pf", "memory of a device" },
+		{ "ht", "pages of hugetlbfs" },
+		{ "um", "its faults are handled by userfaultfd" },
+		{ "uw", "its faults are handled by userfaultfd" },
+		{ "ui", "its faults are handled by userfaultfd" },
+		{ "ss", "a shadow stack" },
 	};
 	for (size_t i = 0; i < sizeof known / sizeof *known; i++)
 		if (!strncmp(word, known[i].word, 2)) return known[i].what;
@@ -56,10 +66,13 @@ static const char *unsaveable(const char *word)
 /* The words of a VmFlags line; *no is why the mapping cannot be saved, or stays as it is. */
 static uint64_t flags_of(const char *s, const char **no)
 {
-	static const struct { char word[3]; uint64_t flag; } known[] = {
-		{ "hg", VMF_HUGE }, { "nh", VMF_NOHUGE }, { "dc", VMF_DONTFORK }, { "dd", VMF_DONTDUMP }, { "wf", VMF_WIPEFORK },
-		{ "mg", VMF_MERGE }, { "lo", VMF_LOCKED }, { "sr", VMF_SEQ }, { "rr", VMF_RANDOM }, { "nr", VMF_NORESERVE },
-		{ "gd", VMF_GROWSDOWN }, { "lf", VMF_ONFAULT }, { "dp", VMF_DROPPABLE }, { "sl", VMF_SEALED },
+	static const struct { char word[3]; uint64_t flag;
+	} known[] = {
+		{ "hg", VMF_HUGE },	 { "nh", VMF_NOHUGE },	  { "dc", VMF_DONTFORK },
+		{ "dd", VMF_DONTDUMP },	 { "wf", VMF_WIPEFORK },  { "mg", VMF_MERGE },
+		{ "lo", VMF_LOCKED },	 { "sr", VMF_SEQ },	  { "rr", VMF_RANDOM },
+		{ "nr", VMF_NORESERVE }, { "gd", VMF_GROWSDOWN }, { "lf", VMF_ONFAULT },
+		{ "dp", VMF_DROPPABLE }, { "sl", VMF_SEALED },
 	};
 	uint64_t f = 0;
 	for (; *s && *s != '\n'; s++) {
@@ -75,7 +88,8 @@ static uint64_t flags_of(const char *s, const char **no)
 static void refuse(struct buf *out, unsigned *n, const struct line *l, const char *what)
 {
 	if (!out) return;
-	buf_printf(out, "pid %d memory %lx-%lx: %s%s%s\n", core_self.pid, l->start, l->end, what, *l->path ? " " : "", l->path);
+	buf_printf(out, "pid %d memory %lx-%lx: %s%s%s\n", core_self.pid, l->start, l->end, what,
+		   *l->path ? " " : "", l->path);
 	++*n;
 }
 
@@ -92,7 +106,8 @@ static uint32_t private_kind(const struct line *l, uint64_t *flags)
 		return l->start >= space.brk_lo && l->end <= space.brk_mapped ? ABI_VMA_BRK : ABI_VMA_ANON;
 	}
 	if (!strcmp(l->path, "/dev/zero")) return ABI_VMA_ANON;
-	if (ends_with(l->path, " (deleted)") || ours(l->path) || lazy_is_image(l->major, l->minor, l->inode)) *flags |= VMF_WHOLE;
+	if (ends_with(l->path, " (deleted)") || ours(l->path) || lazy_is_image(l->major, l->minor, l->inode))
+		*flags |= VMF_WHOLE;
 	return ABI_VMA_FILE_PRIVATE;
 }
 
@@ -107,11 +122,14 @@ static uint32_t shared_kind(const struct line *l, uint64_t *flags, struct buf *r
 		refuse(refusals, n, l, "System V shared memory");
 		return 0;
 	}
-	if (!strncmp(l->path, "anon_inode:", 11) || (strncmp(l->path, "/dev/zero", 9) && is_device(l->path))) {
+	if (!strncmp(l->path, "anon_inode:", 11) ||
+	    (strncmp(l->path, "/dev/zero", 9) && is_device(l->path))) {
 		refuse(refusals, n, l, "memory of the device");
 		return 0;
 	}
-	if (ends_with(l->path, " (deleted)") || !strncmp(l->path, "/dev/zero", 9) || !strncmp(l->path, "/memfd:", 7)) {
+	bool named = !strncmp(l->path, "[anon_shmem:", 12);     /* prctl(PR_SET_VMA) */
+	if (named || ends_with(l->path, " (deleted)") || !strncmp(l->path, "/dev/zero", 9) ||
+	    !strncmp(l->path, "/memfd:", 7)) {
 		*flags |= VMF_DELETED;
 		return ABI_VMA_ANON_SHARED;
 	}
@@ -140,16 +158,21 @@ static void take(struct vma_list *out, const struct line *l, struct buf *refusal
 	bool shared = l->perms[3] == 's';
 	const char *no = NULL;
 	struct abi_vma v = { .start = l->start, .end = l->end, .file_offset = l->offset };
-	if (!strncmp(l->path, "/[aio]", 6)) {           /* the kernel's choice of address; io_setup cannot be told another */
+	if (!strncmp(l->path, "/[aio]", 6)) {   /* the kernel's choice of address; io_setup cannot be told
+						 * another */
 		refuse(refusals, n, l, "context of asynchronous I/O");
 		return;
 	}
-	if (l->end > BY_ARENA_HI || l->start < BY_SAVED_LO || (l->start >= BY_CTL && l->start < BY_CTL + BY_CTL_SIZE)) return;
+	if (l->end > BY_ARENA_HI || l->start < BY_SAVED_LO ||
+	    (l->start >= BY_CTL && l->start < BY_CTL + BY_CTL_SIZE))
+		return;
 	v.vmflags = flags_of(l->flags, &no);
-	v.prot = (l->perms[0] == 'r' ? PROT_READ : 0) | (l->perms[1] == 'w' ? PROT_WRITE : 0) | (l->perms[2] == 'x' ? PROT_EXEC : 0);
+	v.prot = (l->perms[0] == 'r' ? PROT_READ : 0) | (l->perms[1] == 'w' ? PROT_WRITE : 0) |
+		 (l->perms[2] == 'x' ? PROT_EXEC : 0);
 	v.flags = shared ? MAP_SHARED : MAP_PRIVATE;
 	v.inode_key = l->inode ? inode_key_of(l->major, l->minor, l->inode) : 0;
-	if (!no && l->key && v.prot != PROT_EXEC) no = "memory under a protection key";        /* execute-only memory has one by itself */
+	/* execute-only memory has one by itself */
+	if (!no && l->key && v.prot != PROT_EXEC) no = "memory under a protection key";
 	if (!no && shared && refusals && pages_guarded(&v)) no = "guard pages in shared memory";
 	if (no) {
 		refuse(refusals, n, l, no);
@@ -167,7 +190,9 @@ static void take(struct vma_list *out, const struct line *l, struct buf *refusal
 static bool parse_header(char *s, struct line *l)
 {
 	int at = 0;
-	if (sscanf(s, "%lx-%lx %7s %lx %x:%x %lu %n", &l->start, &l->end, l->perms, &l->offset, &l->major, &l->minor, &l->inode, &at) < 7) return false;
+	if (sscanf(s, "%lx-%lx %7s %lx %x:%x %lu %n", &l->start, &l->end, l->perms, &l->offset, &l->major,
+		   &l->minor, &l->inode, &at) < 7)
+		return false;
 	s[strcspn(s, "\n")] = 0;
 	l->path = s + at;
 	l->flags = "";
@@ -205,7 +230,8 @@ void vma_scan(struct vma_list *out, struct buf *refusals, unsigned *n)
 	out->bad |= out->strings.bad;
 	free(text);
 	if (listed || !refusals) return;
-	buf_printf(refusals, "pid %d: its mappings cannot be listed: /proc/self/maps cannot be read\n", core_self.pid);
+	buf_printf(refusals, "pid %d: its mappings cannot be listed: /proc/self/maps cannot be read\n",
+		   core_self.pid);
 	++*n;
 }
 

@@ -1,24 +1,13 @@
 /* attributes.c: what the kernel keeps about threads and process beside memory, descriptors and signals.
  *
- * The launcher and the batch system have their say in them too (binding to processors, nice, limits), and say it anew
- * at a restart. So only what the application has changed is restored: what differs from the main thread's value at the
- * start of the first program, or was restored before and is still the same. The rest is what the new process finds.
+ * The launcher and the batch system have their say in them too (binding to processors, nice, limits), and say
+ * it anew at a restart. So only what the application has changed is restored: what differs from the main
+ * thread's value at the start of the first program, or was restored before and is still the same. The rest is
+ * what the new process finds. What belongs to what is the ledger's matter: docs/syscalls.md.
  *
- *   saved for each thread    affinity; scheduling policy and priority; nice; I/O priority; NUMA policy; timer slack; securebits with
- *                            keep-caps; no_new_privs; access to the time stamp counter and to CPUID; parent-death signal; I/O flusher;
- *                            what a memory error does; speculation; personality. (revive.c: name, robust list, address to clear;
- *                            the signal frame: registers, signal mask, alternate stack; signals.c: pending signals)
- *   saved for the process    the permission to use AMX; dumpable, child subreaper, huge pages refused, merging, no memory that is both written and
- *                            executed, OOM score, core filter; being leader of a session or process group. (process.c: directory, umask,
- *                            limits, timers; memory.c: mlockall)
- *   refused by name          another user, group or set of capabilities than at the start; a seccomp filter or seccomp's strict mode of the
- *                            application's own; another namespace or root directory
- *   harmless                 controlling terminal: the new session's; consumed CPU time, which starts again; keyrings, which are the
- *                            user's, found by name and not by memory; autogroup and cgroup: the new job's; rseq: refused to libc (trap.c)
- *
- * An affinity within the process's own is kept within the new one: processors that the new job does not give are left
- * out, and when none is left that is said. Context: attributes_here and attributes_apply_here are ANY_FS, on the thread
- * that they are about; the rest is ordinary lower code. */
+ * An affinity within the process's own is kept within the new one: processors that the new job does not give
+ * are left out, and when none is left that is said. Context: attributes_here and attributes_apply_here are
+ * ANY_FS, on the thread that they are about; the rest is ordinary lower code. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -33,16 +22,67 @@
 #include "core/arena/arena.h"
 #include "core/threads/threads.h"
 
-enum { CPUS = 4096, NODES = 1024, IOPRIO_PROCESS = 1, GET_CPUID = 0x1011, SET_CPUID, GET_XCOMP_PERM = 0x1022, ASK_XCOMP_PERM, AMX_TILES = 18, KEEP_CAPS = 4 };
+enum {
+	CPUS = 4096,
+	NODES = 1024,
+	IOPRIO_PROCESS = 1,
+	SET_GS = 0x1001,
+	GET_GS = 0x1004,
+	GET_CPUID = 0x1011,
+	SET_CPUID,
+	GET_XCOMP_PERM = 0x1022,
+	ASK_XCOMP_PERM,
+	AMX_TILES = 18,
+	KEEP_CAPS = 4,
+	MEMBARRIER_REGISTRATIONS = 1 << 9,
+	TIMER_CREATE_RESTORE_IDS = 77,
+	RESTORE_IDS_GET = 2,
+	GET_UNTAG_MASK = 0x4001
+};
 /* Of a thread, told only by itself. */
-enum { SLACK, SECUREBITS, NO_NEW_PRIVS, TSC, CPUID, DEATH_SIGNAL, IO_FLUSHER, MCE_KILL, SPEC0, SPEC1, SPEC2, PERSONALITY, NHERE };
+enum {
+	GS_BASE,
+	SLACK,
+	SECUREBITS,
+	NO_NEW_PRIVS,
+	TSC,
+	CPUID,
+	DEATH_SIGNAL,
+	IO_FLUSHER,
+	MCE_KILL,
+	SPEC0,
+	SPEC1,
+	SPEC2,
+	PERSONALITY,
+	NHERE
+};
 /* Of a thread, by its number. */
 enum { AFFINITY = NHERE, SCHED, NICE, IOPRIO, NUMA };
 /* Of the process. */
-enum { DUMPABLE, SUBREAPER, THP, MERGE, MDWE, OOM_SCORE, CORE_FILTER, LEADER, PERMITTED, NPROCESS };
+enum {
+	DUMPABLE,
+	SUBREAPER,
+	THP,
+	MERGE,
+	MDWE,
+	OOM_SCORE,
+	CORE_FILTER,
+	LEADER,
+	PERMITTED,
+	MEMBARRIER,
+	TIMER_NUMBERS,
+	NPROCESS
+};
 
 struct here { int64_t v[NHERE]; int32_t numa, pad; uint64_t nodes[NODES / 64]; };
-struct sched { uint32_t size, policy; uint64_t flags; int32_t nice; uint32_t priority; uint64_t runtime, deadline, period; uint32_t low, high; };
+struct sched {
+	uint32_t size, policy;
+	uint64_t flags;
+	int32_t nice;
+	uint32_t priority;
+	uint64_t runtime, deadline, period;
+	uint32_t low, high;
+};
 /* In the image. own: the bits of what is the application's. */
 struct thread_attributes {
 	int32_t vtid, nice;
@@ -53,16 +93,20 @@ struct thread_attributes {
 	uint64_t cpus[CPUS / 64];
 };
 struct process_attributes { uint64_t own; int64_t v[NPROCESS]; };
-struct saved { struct process_attributes process; struct thread_attributes start; uint64_t n; struct thread_attributes t[]; };
+struct saved {
+	struct process_attributes process;
+	struct thread_attributes start;
+	uint64_t n;
+	struct thread_attributes t[];
+};
 
 static struct here *table;                      /* by thread's record (threads.c) */
 static struct thread_attributes start;          /* the main thread's when the program or the restart began */
 static struct process_attributes natural;
-static char status_start[1024];                 /* who it is */
 static const struct saved *restored;            /* NULL: this is no restart */
 static int64_t dumpable;                        /* what it is outside of checkpoints */
 
-/* -- looking --------------------------------------------------------------------------------------------------------------- */
+/* -- looking --------------------------------------------------------------------------------------------- */
 
 static int64_t told(int what)
 {
@@ -72,6 +116,8 @@ static int64_t told(int what)
 
 static void look_here(struct here *h)
 {
+	h->v[GS_BASE] = 0;
+	raw(SYS_arch_prctl, GET_GS, &h->v[GS_BASE]);
 	h->v[SLACK] = raw(SYS_prctl, PR_GET_TIMERSLACK);
 	h->v[SECUREBITS] = raw(SYS_prctl, PR_GET_SECUREBITS);
 	h->v[NO_NEW_PRIVS] = raw(SYS_prctl, PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0);
@@ -123,75 +169,169 @@ static void look_at_process(struct process_attributes *p)
 	p->v[CORE_FILTER] = number_in("coredump_filter");
 	uint64_t permitted = 0;                         /* processor state that must be asked for: AMX */
 	p->v[PERMITTED] = raw(SYS_arch_prctl, GET_XCOMP_PERM, &permitted) ? -1 : (int64_t)permitted;
+	p->v[MEMBARRIER] = raw(SYS_membarrier, MEMBARRIER_REGISTRATIONS, 0, 0);
+	p->v[TIMER_NUMBERS] = raw(SYS_prctl, TIMER_CREATE_RESTORE_IDS, RESTORE_IDS_GET, 0, 0, 0);
 	p->v[LEADER] = (getsid(0) == getpid()) + 2 * (getpgid(0) == getpid());
 }
 
-/* The lines of a thread's status that say who it is, and what it was given by our own filter. */
-static void identity_of(int tid, char *out, size_t n)
+/* Lines of a thread's status by what they say, and what it is when they are others than at the start. */
+enum { NLINES = 8, USER = 0, SECCOMP = 1 };
+static const struct { const char *what, *line[NLINES]; } identity[] = {
+	{ "another user, group or set of capabilities than at the program's start",
+	  { "Uid:", "Gid:", "Groups:", "CapInh:", "CapPrm:", "CapEff:", "CapBnd:", "CapAmb:" } },
+	{ "a seccomp filter of its own", { "Seccomp:", "Seccomp_filters:" } },
+	{ "a shadow stack", { "x86_Thread_features:" } },
+};
+enum { NIDENTITY = sizeof identity / sizeof *identity };
+struct identity { uint32_t sum[NIDENTITY], context; };          /* checksums */
+static struct identity start_identity;
+
+static void take_line(struct identity *out, const char *line, size_t n)
 {
-	static const char *const lines[] = { "Uid:", "Gid:", "Groups:", "CapInh:", "CapPrm:", "CapEff:", "CapBnd:", "CapAmb:", "Seccomp:", "Seccomp_filters:" };
-	char path[64];
-	snprintf(path, sizeof path, "/proc/self/task/%d/status", tid);
-	char *text = slurp(path, NULL);
-	size_t at = 0;
-	out[0] = 0;
-	for (char *l = text, *next; l && *l; l = next) {
-		next = l + strcspn(l, "\n");
-		if (*next) *next++ = 0;
-		for (size_t i = 0; i < sizeof lines / sizeof *lines; i++)
-			if (!strncmp(l, lines[i], strlen(lines[i])) && at < n) at += (size_t)snprintf(out + at, n - at, "%s\n", l);
-	}
-	free(text);
+	for (unsigned i = 0; i < NIDENTITY; i++)
+		for (unsigned k = 0; k < NLINES && identity[i].line[k]; k++)
+			if (!strncmp(line, identity[i].line[k], strlen(identity[i].line[k])))
+				out->sum[i] = crc32c(out->sum[i], line, n);
 }
 
-static const char *const spaces[] = { "mnt", "net", "ipc", "uts", "user", "cgroup", "pid", "time", "pid_for_children", "time_for_children" };
+/* What is compared with the start must not depend on memory that may be missing at one of the two times. */
+static size_t read_text(int tid, const char *file, char *out, size_t n)
+{
+	char path[64];
+	snprintf(path, sizeof path, "/proc/self/task/%d/%s", tid, file);
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	size_t at = 0;
+	for (ssize_t k; fd >= 0 && (k = read(fd, out + at, n - 1 - at)) > 0; ) at += (size_t)k;
+	if (fd >= 0) close(fd);
+	out[at] = 0;
+	return at;
+}
+
+/* False: the thread has ended. */
+static bool identity_of(int tid, struct identity *out)
+{
+	static char text[65536];
+	out->context = crc32c(0, text, read_text(tid, "attr/current", text, sizeof text));
+	memset(out->sum, 0, sizeof out->sum);
+	bool there = read_text(tid, "status", text, sizeof text) > 0;
+	for (char *l = text; *l; l += strcspn(l, "\n"), l += *l == '\n') take_line(out, l, strcspn(l, "\n"));
+	return there;
+}
+
+static uint64_t filters_here(void)
+{
+	char *text = slurp("/proc/thread-self/status", NULL);
+	uint64_t n = text ? status_field(text, "Seccomp_filters", 10) : 0;
+	free(text);
+	return n;
+}
+
+/* Of addresses with tags in their upper bits: which bits count. */
+static uint64_t untag_mask(void)
+{
+	uint64_t m = ~0UL;
+	raw(SYS_arch_prctl, GET_UNTAG_MASK, &m);
+	return m;
+}
+static uint64_t start_mask;
+
+static const char *const spaces[] = {
+	"mnt", "net", "ipc", "uts", "user", "cgroup", "pid", "time", "pid_for_children", "time_for_children"
+};
 enum { NSPACES = sizeof spaces / sizeof *spaces };
 static uint64_t space_start[NSPACES + 1];
 
-/* Of a thread: they need not be alike. The last is the root directory, which is one for all. */
+/* Of a thread: they need not be alike. The last is the root directory. */
 static uint64_t space_of(unsigned i, int tid)
 {
-	char path[64] = "/";
+	char path[64];
 	struct stat st;
 	if (i < NSPACES) snprintf(path, sizeof path, "/proc/self/task/%d/ns/%s", tid, spaces[i]);
+	else snprintf(path, sizeof path, "/proc/self/task/%d/root", tid);
 	return stat(path, &st) ? 0 : st.st_ino ^ (uint64_t)st.st_dev << 40;
 }
 
-/* A program that becomes another one (nice, taskset, a shell with ulimit) has changed what the next one finds: natural is
- * still what the first one found. It is told in the environment, as digits; told of another length, it counts for nothing. */
-static void natural_across_exec(void)
+/* Who the first program was, and where. Each one has a filter of ours more than the one before. */
+static struct { uint32_t user, context; uint64_t filters, space[NSPACES + 1]; } first;
+
+/* A program that becomes another one (nice, taskset, a shell with ulimit) has changed what the next one
+ * finds: natural is still what the first one found. It is told in the environment, as digits; told of another
+ * length, it counts for nothing. */
+struct part { unsigned char *p; size_t n; };
+enum { NPARTS = 4, LONGEST_NATURAL = 16 + 2 * (sizeof start + sizeof natural + sizeof first + 512) };
+
+static void parts(struct part *part)
+{
+	part[0] = (struct part){ (void *)&start, sizeof start };
+	part[1] = (struct part){ (void *)&natural, sizeof natural };
+	part[2] = (struct part){ (void *)&first, sizeof first };
+	part[3].p = process_natural(&part[3].n);
+}
+
+static bool hear_of_first(void)
 {
 	const char *told = getenv("BYSSUS_NATURAL");
-	struct { unsigned char *p; size_t n; } part[] = { { (void *)&start, sizeof start }, { (void *)&natural, sizeof natural }, { NULL, 0 } };
-	static char s[16 + 2 * (sizeof start + sizeof natural + 512)] = "BYSSUS_NATURAL=";
-	size_t total = 0, at = strlen(s), from = 0;
-	part[2].p = process_natural(&part[2].n);
-	for (int i = 0; i < 3; i++) total += part[i].n;
-	bool known = told && strlen(told) == 2 * total && at + 2 * total < sizeof s;
-	for (int i = 0; i < 3; i++)
-		for (size_t k = 0; k < part[i].n && at + 3 < sizeof s; k++, at += 2, from += 2) {
+	struct part part[NPARTS];
+	size_t total = 0;
+	parts(part);
+	for (int i = 0; i < NPARTS; i++) total += part[i].n;
+	if (!told || strlen(told) != 2 * total) return false;
+	for (int i = 0; i < NPARTS; i++)
+		for (size_t k = 0; k < part[i].n; k++, told += 2) {
 			unsigned v;
-			if (known && sscanf(told + from, "%2x", &v) == 1) part[i].p[k] = (unsigned char)v;
-			snprintf(s + at, 3, "%02x", part[i].p[k]);
+			if (sscanf(told, "%2x", &v) == 1) part[i].p[k] = (unsigned char)v;
 		}
+	return true;
+}
+
+static void tell_of_first(void)
+{
+	static char s[LONGEST_NATURAL] = "BYSSUS_NATURAL=";
+	struct part part[NPARTS];
+	size_t at = strlen("BYSSUS_NATURAL=");
+	parts(part);
+	for (int i = 0; i < NPARTS; i++)
+		for (size_t k = 0; k < part[i].n && at + 3 < sizeof s; k++, at += 2)
+			snprintf(s + at, 3, "%02x", part[i].p[k]);
 	exec_keep(s);
+}
+
+static void natural_across_exec(void)
+{
+	uint64_t filters = first.filters;
+	if (hear_of_first()) {
+		/* between ours: no thread is as the first was */
+		bool others = filters && filters != ++first.filters;
+		start_identity.sum[USER] = first.user;
+		start_identity.context = first.context;
+		if (others) start_identity.sum[SECCOMP] ^= 1;
+		memcpy(space_start, first.space, sizeof space_start);
+	}
+	tell_of_first();
 }
 
 void attributes_start(void)
 {
 	struct here h = { 0 };
 	size_t n = (size_t)threads_most() * sizeof *table;
-	if (!table) table = mmap(NULL, n, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	if (!table)
+		table = mmap(NULL, n, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1,
+			     0);
 	if (table == MAP_FAILED) core_die("no memory for the attributes of threads");
 	look_here(&h);
 	look_at(&start, core_self.main_tid, &h);
 	look_at_process(&natural);
-	identity_of(core_self.main_tid, status_start, sizeof status_start);
+	identity_of(core_self.main_tid, &start_identity);
+	start_mask = untag_mask();
 	for (unsigned i = 0; i <= NSPACES; i++) space_start[i] = space_of(i, core_self.main_tid);
+	first.user = start_identity.sum[USER];
+	first.context = start_identity.context;
+	first.filters = filters_here();
+	memcpy(first.space, space_start, sizeof first.space);
 	natural_across_exec();
 }
 
-/* -- what cannot be saved ------------------------------------------------------------------------------------------------------ */
+/* -- what cannot be saved -------------------------------------------------------------------------------- */
 
 static void refuse(struct buf *out, unsigned *n, int tid, const char *what)
 {
@@ -203,32 +343,33 @@ static void inspect_spaces(int tid, struct buf *refusals, unsigned *n)
 {
 	for (unsigned i = 0; i <= NSPACES; i++) {
 		char what[64];
-		snprintf(what, sizeof what, i < NSPACES ? "another namespace (%s) than at the start" : "another root directory than at the start", spaces[i % NSPACES]);
+		snprintf(what, sizeof what,
+			 i < NSPACES ? "another namespace (%s) than at the start"
+				     : "another root directory than at the start",
+			 spaces[i % NSPACES]);
 		if (space_of(i, tid) != space_start[i]) refuse(refusals, n, tid, what);
 	}
 }
 
 static void inspect_thread(int tid, struct buf *refusals, unsigned *n)
 {
-	char now[sizeof status_start];
-	identity_of(tid, now, sizeof now);
-	if (!now[0] || !strcmp(now, status_start)) return;
-	char *seccomp = strstr(now, "Seccomp:"), *then = strstr(status_start, "Seccomp:");
-	if (seccomp && then && strcmp(seccomp, then)) refuse(refusals, n, tid, "a seccomp filter of its own");
-	if (seccomp && then && (seccomp - now != then - status_start || memcmp(now, status_start, (size_t)(seccomp - now))))
-		refuse(refusals, n, tid, "another user, group or set of capabilities than at the program's start");
+	struct identity now;
+	if (!identity_of(tid, &now)) return;
+	for (unsigned i = 0; i < NIDENTITY; i++)
+		if (now.sum[i] != start_identity.sum[i]) refuse(refusals, n, tid, identity[i].what);
+	if (now.context != start_identity.context)
+		refuse(refusals, n, tid, "another security context than at the program's start");
 }
 
 void attributes_inspect(struct buf *refusals, unsigned *n)
 {
-	char cwd[4096] = "";
 	for (unsigned i = 0; i < threads_count(); i++) {
 		const char *wrong = cpu_frame_wrong(threads_rec(i)->uc);
 		if (wrong) refuse(refusals, n, threads_rec(i)->tid, wrong);
 		inspect_thread(threads_rec(i)->tid, refusals, n);
 		inspect_spaces(threads_rec(i)->tid, refusals, n);
 	}
-	if (!getcwd(cwd, sizeof cwd) || *cwd != '/') refuse(refusals, n, core_self.main_tid, "a working directory that has been deleted");
+	if (untag_mask() != start_mask) refuse(refusals, n, core_self.main_tid, "addresses with tags");
 }
 
 /* A process that is not dumpable may not read what /proc says of itself, unless it is root's. */
@@ -242,7 +383,7 @@ void attributes_reveal(bool on)
 	}
 }
 
-/* -- in the image ---------------------------------------------------------------------------------------------------------------- */
+/* -- in the image ---------------------------------------------------------------------------------------- */
 
 static bool same_numa(const struct here *a, const struct here *b)
 {
@@ -283,7 +424,8 @@ static void save_process(struct buf *b)
 	look_at_process(&p);
 	p.v[DUMPABLE] = dumpable;
 	for (int k = 0; k < NPROCESS; k++) {
-		bool before = restored && (restored->process.own >> k & 1) && restored->process.v[k] == p.v[k];
+		bool before =
+			restored && (restored->process.own >> k & 1) && restored->process.v[k] == p.v[k];
 		if (p.v[k] != INT64_MIN && (p.v[k] != natural.v[k] || before)) p.own |= 1UL << k;
 	}
 	buf_add(b, &p, sizeof p);
@@ -305,14 +447,17 @@ void attributes_save(struct buf *b)
 void attributes_restore(struct reader *r)
 {
 	const struct saved *s = read_ref(r, r->n);
-	if (!s || r->n < sizeof *s || s->n > (r->n - sizeof *s) / sizeof *s->t) core_die("image: attributes: the section is damaged");
+	if (!s || r->n < sizeof *s || s->n > (r->n - sizeof *s) / sizeof *s->t)
+		core_die("image: attributes: the section is damaged");
 	restored = s;
 	bool amx = (s->process.own >> PERMITTED & 1) && (s->process.v[PERMITTED] >> AMX_TILES & 1);
 	long e = amx ? raw(SYS_arch_prctl, ASK_XCOMP_PERM, AMX_TILES) : 0;
-	if (e) core_die("image: the program uses AMX tiles, which this kernel does not permit: %s", strerror((int)-e));
+	if (e)
+		core_die("image: the program uses AMX tiles, which this kernel does not permit: %s",
+			 strerror((int)-e));
 }
 
-/* -- restoring -------------------------------------------------------------------------------------------------------------------- */
+/* -- restoring ------------------------------------------------------------------------------------------- */
 
 static void not_here(const struct thread_attributes *t, const char *what, long err)
 {
@@ -324,9 +469,13 @@ static void apply_affinity(const struct thread_attributes *t, int tid)
 {
 	uint64_t want[CPUS / 64], outside = 0, any = 0;
 	for (int i = 0; i < CPUS / 64; i++) outside |= t->cpus[i] & ~restored->start.cpus[i];
-	for (int i = 0; i < CPUS / 64; i++) any |= want[i] = outside ? t->cpus[i] : t->cpus[i] & start.cpus[i];
+	for (int i = 0; i < CPUS / 64; i++)
+		any |= want[i] = outside ? t->cpus[i] : t->cpus[i] & start.cpus[i];
 	long e = any ? raw(SYS_sched_setaffinity, tid, sizeof want, want) : -EINVAL;
-	if (e < 0) core_say("thread %d: none of the processors that it has chosen is given to this rank now: it may run on all that are", t->vtid);
+	if (e < 0)
+		core_say("thread %d: none of the processors that it has chosen is given to this rank now: it "
+			 "may run on all that are",
+			 t->vtid);
 }
 
 /* By its number, from any thread. */
@@ -347,9 +496,12 @@ static long set_here(const struct here *h, int k)
 {
 	int64_t v = h->v[k];
 	switch (k) {
+	case GS_BASE: return raw(SYS_arch_prctl, SET_GS, v);
 	case SLACK: return raw(SYS_prctl, PR_SET_TIMERSLACK, v);
 	case SECUREBITS:                                /* keep-caps anybody may set */
-		if (raw(SYS_prctl, PR_SET_KEEPCAPS, v >> KEEP_CAPS & 1) == 0 && raw(SYS_prctl, PR_GET_SECUREBITS) == v) return 0;
+		if (raw(SYS_prctl, PR_SET_KEEPCAPS, v >> KEEP_CAPS & 1) == 0 &&
+		    raw(SYS_prctl, PR_GET_SECUREBITS) == v)
+			return 0;
 		return raw(SYS_prctl, PR_SET_SECUREBITS, v);
 	case NO_NEW_PRIVS: return v == 1 ? raw(SYS_prctl, PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) : 0;
 	case TSC: return raw(SYS_prctl, PR_SET_TSC, v);
@@ -357,7 +509,9 @@ static long set_here(const struct here *h, int k)
 	case DEATH_SIGNAL: return raw(SYS_prctl, PR_SET_PDEATHSIG, v);
 	case IO_FLUSHER: return raw(SYS_prctl, PR_SET_IO_FLUSHER, v, 0, 0, 0);
 	case MCE_KILL: return raw(SYS_prctl, PR_MCE_KILL, PR_MCE_KILL_SET, v, 0, 0);
-	case SPEC0: case SPEC1: case SPEC2: return raw(SYS_prctl, PR_SET_SPECULATION_CTRL, k - SPEC0, v & ~1, 0, 0);
+	case SPEC0:
+	case SPEC1:
+	case SPEC2: return raw(SYS_prctl, PR_SET_SPECULATION_CTRL, k - SPEC0, v & ~1, 0, 0);
 	case PERSONALITY: return raw(SYS_personality, v) < 0 ? -EINVAL : 0;
 	default: return 0;
 	}
@@ -369,7 +523,8 @@ void attributes_apply_here(int vtid)
 {
 	const struct thread_attributes *t = restored_of(vtid);
 	for (int k = 0; t && k < NHERE; k++)
-		if ((t->own >> k & 1) && set_here(&t->here, k)) __atomic_fetch_or(&failed_here, 1UL << k, __ATOMIC_RELAXED);
+		if ((t->own >> k & 1) && set_here(&t->here, k))
+			__atomic_fetch_or(&failed_here, 1UL << k, __ATOMIC_RELAXED);
 	if (t && (t->own >> NUMA & 1) && raw(SYS_set_mempolicy, t->here.numa, t->here.nodes, NODES))
 		__atomic_fetch_or(&failed_here, 1UL << NUMA, __ATOMIC_RELAXED);
 }
@@ -378,21 +533,34 @@ static void write_number(const char *file, int64_t v)
 {
 	char s[32], path[64];
 	snprintf(path, sizeof path, "/proc/%d/%s", (int)raw(SYS_gettid), file);
-	int n = snprintf(s, sizeof s, strstr(path, "filter") ? "%#lx" : "%ld", (long)v), fd = open(path, O_WRONLY | O_CLOEXEC);
-	if (fd < 0 || write(fd, s, (size_t)n) != n) core_say("%s cannot be what it was (%s): %s", path, s, strerror(errno));
+	int n = snprintf(s, sizeof s, strstr(path, "filter") ? "%#lx" : "%ld", (long)v),
+	    fd = open(path, O_WRONLY | O_CLOEXEC);
+	if (fd < 0 || write(fd, s, (size_t)n) != n)
+		core_say("%s cannot be what it was (%s): %s", path, s, strerror(errno));
 	if (fd >= 0) close(fd);
+}
+
+static bool set_membarrier(uint64_t registrations)
+{
+	bool ok = true;
+	for (uint64_t bit = 1; bit && bit <= registrations; bit <<= 1)
+		if (registrations & bit) ok &= raw(SYS_membarrier, bit, 0, 0) == 0;
+	return ok;
 }
 
 static bool set_process(int k, int64_t v)
 {
 	switch (k) {
-	case DUMPABLE: return v > 1 || prctl(PR_SET_DUMPABLE, v, 0, 0, 0) == 0;    /* 2: the kernel's own choice */
+	case DUMPABLE:
+		return v > 1 || prctl(PR_SET_DUMPABLE, v, 0, 0, 0) == 0; /* 2: the kernel's own choice */
 	case SUBREAPER: return prctl(PR_SET_CHILD_SUBREAPER, v, 0, 0, 0) == 0;
 	case THP: return prctl(PR_SET_THP_DISABLE, v & 1, v & ~1L, 0, 0) == 0;
 	case MERGE: return prctl(67 /* PR_SET_MEMORY_MERGE */, v, 0, 0, 0) == 0;
 	case MDWE: return prctl(65 /* PR_SET_MDWE */, v, 0, 0, 0) == 0;
 	case OOM_SCORE: write_number("oom_score_adj", v); return true;
 	case CORE_FILTER: write_number("coredump_filter", v); return true;
+	case MEMBARRIER: return set_membarrier((uint64_t)v);
+	case TIMER_NUMBERS: return prctl(TIMER_CREATE_RESTORE_IDS, v, 0, 0, 0) == 0;
 	case LEADER: return !(v & 1) ? !(v & 2) || setpgid(0, 0) == 0 : setsid() > 0 || getsid(0) == getpid();
 	default: return true;
 	}
@@ -400,8 +568,19 @@ static bool set_process(int k, int64_t v)
 
 void attributes_restore_process(void)
 {
-	static const char *const names[NHERE] = { "timer slack", "securebits", "no_new_privs", "access to the time stamp counter", "access to CPUID",
-		"parent-death signal", "I/O flusher", "memory error policy", "speculation", "speculation", "speculation", "personality" };
+	static const char *const names[NHERE] = { "GS",
+						  "timer slack",
+						  "securebits",
+						  "no_new_privs",
+						  "access to the time stamp counter",
+						  "access to CPUID",
+						  "parent-death signal",
+						  "I/O flusher",
+						  "memory error policy",
+						  "speculation",
+						  "speculation",
+						  "speculation",
+						  "personality" };
 	for (uint64_t i = 0; i < restored->n; i++) {
 		const struct thread_attributes *t = &restored->t[i];
 		int tid = tids_new(t->vtid);
@@ -412,6 +591,8 @@ void attributes_restore_process(void)
 		if (failed_here >> k & 1) core_say("a thread's %s cannot be what it was", names[k]);
 	if (failed_here >> NUMA & 1) core_say("a thread's NUMA policy names nodes that are not here");
 	for (int k = 0; k < NPROCESS; k++)
-		if (k != PERMITTED && (restored->process.own >> k & 1) && !set_process(k, restored->process.v[k]))
-			core_say("an attribute of the process (%d) cannot be what it was (%ld): %s", k, (long)restored->process.v[k], strerror(errno));
+		if (k != PERMITTED && (restored->process.own >> k & 1) &&
+		    !set_process(k, restored->process.v[k]))
+			core_say("an attribute of the process (%d) cannot be what it was (%ld): %s", k,
+				 (long)restored->process.v[k], strerror(errno));
 }

@@ -1,7 +1,8 @@
 /* process.c: state of the process as a whole: directory, umask, limits, timers.
  *
  * Of umask and limits only what the application has changed is restored: see attributes.c.
- * Context: ordinary lower code; saving while the application's threads stand still, restoring before they exist. */
+ * Context: ordinary lower code; saving while the application's threads stand still, restoring before they
+ * exist. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <limits.h>
@@ -25,9 +26,10 @@ static struct pending_set shared;
 
 /* Umask and limits. own: bit i is limit i, bit NLIMITS the umask: they are the application's. */
 struct natural { uint64_t mask, own; struct rlimit limit[NLIMITS]; };
-static struct natural start, restored;          /* when the program or the restart began; what was restored (own 0: nothing) */
+static struct natural start, restored;  /* when the program or the restart began; what was restored (own 0:
+					 * nothing) */
 
-/* -- POSIX timers: the kernel lists them in /proc/self/timers -------------------------------------------------------------- */
+/* -- POSIX timers: the kernel lists them in /proc/self/timers -------------------------------------------- */
 
 /* "ID: 0 / signal: 14/00007ffc... / notify: signal/pid.123 / ClockID: 1", four lines each. */
 static bool parse_timer(const char **text, struct timer *t)
@@ -36,7 +38,8 @@ static bool parse_timer(const char **text, struct timer *t)
 	const char *at = strstr(*text, "ID: ");
 	if (!at) return false;
 	*t = (struct timer){ 0 };
-	if (sscanf(at, "ID: %d\nsignal: %d/%lx\nnotify: %15[a-z]/%15[a-z].%d\nClockID: %d", &t->id, &t->signo, &t->value, kind, who, &t->tid, &t->clock) != 7)
+	if (sscanf(at, "ID: %d\nsignal: %d/%lx\nnotify: %15[a-z]/%15[a-z].%d\nClockID: %d", &t->id, &t->signo,
+		   &t->value, kind, who, &t->tid, &t->clock) != 7)
 		return false;
 	t->notify = !strcmp(kind, "none") ? SIGEV_NONE : SIGEV_SIGNAL;
 	if (!strcmp(who, "tid")) t->notify |= SIGEV_THREAD_ID;
@@ -65,14 +68,26 @@ void process_inspect(struct buf *refusals, unsigned *n)
 {
 	struct timer t;
 	int tid;
+	char cwd[PATH_MAX] = "";
+	if (!getcwd(cwd, sizeof cwd) || *cwd != '/') {
+		buf_printf(refusals,
+			   "pid %d thread %d: a working directory that has been deleted: cannot be saved\n",
+			   core_self.pid, tids_vtid(core_self.main_tid));
+		++*n;
+	}
 	char *text = slurp("/proc/self/timers", NULL);
 	if (!text && (trap_timers_made() || ntimers)) { /* a kernel without CONFIG_CHECKPOINT_RESTORE */
-		buf_printf(refusals, "pid %d: timers (timer_create), which this kernel does not list (/proc/self/timers): cannot be saved\n", core_self.pid);
+		buf_printf(refusals,
+			   "pid %d: timers (timer_create), which this kernel does not list "
+			   "(/proc/self/timers): cannot be saved\n",
+			   core_self.pid);
 		++*n;
 	}
 	for (const char *at = text ? text : ""; parse_timer(&at, &t); ) {
-		if (!on_cpu_clock(&t, &tid) || (t.clock & 4) || tid == core_self.pid || kill(tid, 0)) continue;
-		buf_printf(refusals, "pid %d timer %d: on the clock of process %d: cannot be saved\n", core_self.pid, t.id, tid);
+		if (!on_cpu_clock(&t, &tid) || (t.clock & 4) || tid == core_self.pid || kill(tid, 0))
+			continue;
+		buf_printf(refusals, "pid %d timer %d: on the clock of process %d: cannot be saved\n",
+			   core_self.pid, t.id, tid);
 		++*n;
 	}
 	free(text);
@@ -98,7 +113,10 @@ static void save_timers(struct buf *b)
 /* The number that the application knows: asked for, or counted up to. */
 static bool make_timer(const struct timer *t)
 {
-	struct { uint64_t value; int32_t signo, notify, tid, pad[11]; } e = { t->value, t->signo, t->notify, tids_new(t->tid), { 0 } };
+	struct {
+		uint64_t value;
+		int32_t signo, notify, tid, pad[11];
+	} e = { t->value, t->signo, t->notify, tids_new(t->tid), { 0 } };
 	int id = t->id, clock = tids_clock_new(t->clock);
 	bool asked = raw(SYS_prctl, TIMER_CREATE_RESTORE_IDS, 1, 0, 0, 0) == 0;
 	for (int tries = 0; tries < 100000; tries++) {
@@ -127,7 +145,7 @@ static bool is_pending(int sig)
 	return raw(SYS_rt_sigpending, &set, 8) == 0 && (set & SIGBIT(sig));
 }
 
-/* -- all of it ------------------------------------------------------------------------------------------------------------------ */
+/* -- all of it ------------------------------------------------------------------------------------------- */
 
 static void look(struct natural *n)
 {
@@ -150,7 +168,8 @@ void *process_natural(size_t *n)
 
 static bool is_own(const struct natural *now, int i)
 {
-	if (i == NLIMITS) return now->mask != start.mask || ((restored.own >> i & 1) && now->mask == restored.mask);
+	if (i == NLIMITS)
+		return now->mask != start.mask || ((restored.own >> i & 1) && now->mask == restored.mask);
 	if (memcmp(&now->limit[i], &start.limit[i], sizeof start.limit[i])) return true;
 	return (restored.own >> i & 1) && !memcmp(&now->limit[i], &restored.limit[i], sizeof start.limit[i]);
 }
@@ -169,7 +188,8 @@ void process_save(struct buf *b)
 	for (int i = 0; i < 3; i++) {
 		struct itimerval v = { 0 };
 		getitimer((__itimer_which_t)i, &v);
-		if (i == ITIMER_REAL && !timerisset(&v.it_value) && is_pending(SIGALRM)) v.it_value = v.it_interval;
+		if (i == ITIMER_REAL && !timerisset(&v.it_value) && is_pending(SIGALRM))
+			v.it_value = v.it_interval;
 		buf_add(b, &v, sizeof v);
 	}
 	save_timers(b);
@@ -180,18 +200,24 @@ void process_save(struct buf *b)
 	pending_put(core_self.pid, 0, &shared);
 }
 
-/* With the application's own limits on memory, threads or time nothing could be brought back. That on descriptors is limits.c's. */
+/* With the application's own limits on memory, threads or time nothing could be brought back. That on
+ * descriptors is limits.c's. */
 void process_restore_limits(void)
 {
 	for (int i = 0; i < NLIMITS; i++) {
 		struct rlimit now, want = restored.limit[i];
-		if (i == RLIMIT_NOFILE || !(restored.own & 1UL << i) || setrlimit((__rlimit_resource_t)i, &want) == 0) continue;
+		if (i == RLIMIT_NOFILE || !(restored.own & 1UL << i) ||
+		    setrlimit((__rlimit_resource_t)i, &want) == 0)
+			continue;
 		getrlimit((__rlimit_resource_t)i, &now);
-		if (want.rlim_max > now.rlim_max) want.rlim_max = now.rlim_max;         /* only root can raise it again */
+		/* only root can raise it again */
+		if (want.rlim_max > now.rlim_max) want.rlim_max = now.rlim_max;
 		if (want.rlim_cur > want.rlim_max) want.rlim_cur = want.rlim_max;
 		int err = setrlimit((__rlimit_resource_t)i, &want) ? errno : 0;
-		core_say("limit %d was %ld (at most %ld), and is %ld%s%s", i, (long)restored.limit[i].rlim_cur, (long)restored.limit[i].rlim_max,
-			 (long)(err ? now.rlim_cur : want.rlim_cur), err ? ": " : "", err ? strerror(err) : "");
+		core_say("limit %d was %ld (at most %ld), and is %ld%s%s", i,
+			 (long)restored.limit[i].rlim_cur, (long)restored.limit[i].rlim_max,
+			 (long)(err ? now.rlim_cur : want.rlim_cur), err ? ": " : "",
+			 err ? strerror(err) : "");
 	}
 }
 
@@ -200,7 +226,8 @@ void process_restore(struct reader *r)
 	char numbered[PATH_MAX];
 	const char *cwd = read_str(r);
 	if (tids_path(cwd, numbered, sizeof numbered, false) > 0) cwd = numbered;
-	if (*cwd && chdir(cwd)) core_die("image: cannot change to the application's directory %s: %s", cwd, strerror(errno));
+	if (*cwd && chdir(cwd))
+		core_die("image: cannot change to the application's directory %s: %s", cwd, strerror(errno));
 	read_bytes(r, &restored, sizeof restored);
 	if (restored.own >> NLIMITS & 1) umask((mode_t)restored.mask);
 	if (restored.own >> RLIMIT_NOFILE & 1) limits_restore(&restored.limit[RLIMIT_NOFILE]);
@@ -216,8 +243,10 @@ void process_restore(struct reader *r)
 void process_start_timers(void)
 {
 	for (uint64_t i = 0; i < ntimers; i++)
-		if (!make_timer(&timers[i])) core_die("timer %d of the application cannot be made again", timers[i].id);
+		if (!make_timer(&timers[i]))
+			core_die("timer %d of the application cannot be made again", timers[i].id);
 	for (int i = 0; i < 3; i++)
-		if (itimers[i].it_value.tv_sec || itimers[i].it_value.tv_usec) setitimer((__itimer_which_t)i, &itimers[i], NULL);
+		if (itimers[i].it_value.tv_sec || itimers[i].it_value.tv_usec)
+			setitimer((__itimer_which_t)i, &itimers[i], NULL);
 	pending_put(core_self.pid, 0, &shared);
 }

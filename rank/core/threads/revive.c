@@ -1,8 +1,8 @@
 /* revive.c: the threads' records in the image, and threads made again after a restart.
  *
  * The kernel gives them new numbers, which go into the map of tids.c.
- * Context: restart, on the lower half's main thread; thread_revived runs on the new thread with the application's FS
- * on a small lower stack. */
+ * Context: restart, on the lower half's main thread; thread_revived runs on the new thread with the
+ * application's FS on a small lower stack. */
 #define _GNU_SOURCE
 #include <sched.h>
 #include <stdlib.h>
@@ -18,7 +18,7 @@ static struct thread_rec *saved;
 static unsigned nsaved;
 static volatile uint32_t go, ready;
 
-/* -- in the image ----------------------------------------------------------------------------------------------------- */
+/* -- in the image ---------------------------------------------------------------------------------------- */
 
 void threads_save(struct buf *b)
 {
@@ -32,7 +32,8 @@ void threads_save(struct buf *b)
 		struct pending_set p = r.pending;
 		uint64_t blocked = threads_blocked(&r);
 		r.pending.n = pending_kept(&p, blocked);
-		r.flags = (r.tid == core_self.main_tid ? REC_MAIN : 0) | (r.tid == core_self.mpi_tid ? REC_CARRIER : 0);
+		r.flags = (r.tid == core_self.main_tid ? REC_MAIN : 0) |
+			  (r.tid == core_self.mpi_tid ? REC_CARRIER : 0);
 		r.pending.info = NULL;
 		buf_add(b, &r, sizeof r);
 		pending_save(b, &p, blocked);
@@ -53,11 +54,13 @@ void threads_restore(struct reader *r)
 		saved[i].pending.info = (siginfo_t *)read_ref(r, saved[i].pending.n * sizeof(siginfo_t));
 		if (r->bad) core_die("image: threads: the section is damaged");
 		const char *wrong = cpu_frame_wrong(saved[i].uc);
-		if (wrong) core_die("image: thread %d cannot go on with its registers: %s", saved[i].vtid, wrong);
+		if (wrong)
+			core_die("image: thread %d cannot go on with its registers: %s", saved[i].vtid,
+				 wrong);
 	}
 }
 
-/* -- back to life ------------------------------------------------------------------------------------------------------ */
+/* -- back to life ---------------------------------------------------------------------------------------- */
 
 void thread_revived(struct thread_rec *r)
 {
@@ -75,7 +78,8 @@ void thread_revived(struct thread_rec *r)
 
 static int revive(struct thread_rec *r, char *stack, unsigned i)
 {
-	long flags = CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SIGHAND | CLONE_THREAD | CLONE_SYSVSEM | CLONE_SETTLS;
+	long flags = CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SIGHAND | CLONE_THREAD | CLONE_SYSVSEM |
+		     CLONE_SETTLS;
 	int *address = (int *)r->tid_address;
 	if (address) flags |= CLONE_CHILD_CLEARTID;
 	long tid = by_clone(flags, stack + REVIVE_STACK, NULL, address, r->fs, r);
@@ -87,7 +91,8 @@ static int revive(struct thread_rec *r, char *stack, unsigned i)
 void threads_revive(void)
 {
 	unsigned others = 0;
-	char *stacks = mmap(NULL, (size_t)REVIVE_STACK * (nsaved + 1), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	char *stacks = mmap(NULL, (size_t)REVIVE_STACK * (nsaved + 1), PROT_READ | PROT_WRITE,
+			    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	if (stacks == MAP_FAILED) core_die("no memory for %u threads", nsaved);
 	for (unsigned i = 0; i < nsaved; i++) {
 		struct thread_rec *r = &saved[i];

@@ -6,5 +6,6 @@
 void by_on_stack(void *top, void (*fn)(void *), void *arg);
 void by_sigreturn(uint64_t uc) __attribute__((noreturn));
 long by_clone(long flags, void *stack, int *ptid, int *ctid, uint64_t tls, void *arg);
-ANY_FS void thread_revived(struct thread_rec *r) __attribute__((noreturn));     /* revive.c: what the new thread calls */
+/* revive.c: what the new thread calls */
+ANY_FS void thread_revived(struct thread_rec *r) __attribute__((noreturn));
 #endif

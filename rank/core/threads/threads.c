@@ -1,18 +1,19 @@
 /* threads.c: stops the application's threads, and after a restart makes them again.
  *
- * A thread parks in the handler of BY_SIG: the kernel's frame on its stack is its saved state. It parks only when its
- * pc is in the arena, its FS is its own, and nothing of the lower half is below it on the stack; else the handler
- * returns and the helper signals again; reading the clock parks as well (vdso.c). A system call that the signal broke
- * off is made again if it is certain which one it was (again.c).
- * The parked MPI thread is the carrier: it does the work of a checkpoint on a private lower stack with lower FS. If it
- * has ended, another one is; so it is chosen when all have parked.
+ * A thread parks in the handler of BY_SIG: the kernel's frame on its stack is its saved state. It parks only
+ * when its pc is in the arena, its FS is its own, and nothing of the lower half is below it on the stack;
+ * else the handler returns and the helper signals again; reading the clock parks as well (vdso.c). A system
+ * call that the signal broke off is made again if it is certain which one it was (again.c). The parked MPI
+ * thread is the carrier: it does the work of a checkpoint on a private lower stack with lower FS. If it has
+ * ended, another one is; so it is chosen when all have parked.
  *
- * Invariants: a thread comes in by one atomic step, which succeeds only while a stop is in effect, and is counted until it
- * has left; a stop begins when the count is 0. So all that a parked thread looks at, and its record, belong to the stop that
- * it has come to, however soon that was given up and however slowly the thread leaves.
- * A thread that has not come within STOP_SECONDS is named, and the checkpoint fails: it may be in an uninterruptible wait,
- * stopped by a debugger, computing inside the lower half, or have blocked the signal where we cannot see it.
- * Context: on_stop and park run on any FS, in a handler with all signals blocked, maybe on a small signal stack. */
+ * Invariants: a thread comes in by one atomic step, which succeeds only while a stop is in effect, and is
+ * counted until it has left; a stop begins when the count is 0. So all that a parked thread looks at, and its
+ * record, belong to the stop that it has come to, however soon that was given up and however slowly the
+ * thread leaves. A thread that has not come within STOP_SECONDS is named, and the checkpoint fails: it may be
+ * in an uninterruptible wait, stopped by a debugger, computing inside the lower half, or have blocked the
+ * signal where we cannot see it. Context: on_stop and park run on any FS, in a handler with all signals
+ * blocked, maybe on a small signal stack. */
 #define _GNU_SOURCE
 #include <dirent.h>
 #include <fcntl.h>
@@ -37,7 +38,7 @@ enum { STOP_SECONDS = 15, LATE_NS = 100000000 };
 static struct thread_rec *recs;                 /* MAX_THREADS, untouched pages cost nothing */
 static volatile uint32_t nrecs, nparked;
 static const uint32_t STOPPING = 1u << 31;
-static volatile uint32_t inside;                /* STOPPING: threads may come; the rest: how many have come and not left */
+static volatile uint32_t inside;  /* STOPPING: threads may come; the rest: how many have come and not left */
 enum { FREE, PARKED, COLLECT };
 static volatile uint32_t held;                  /* what they do there; COLLECT: all have come */
 static volatile uint32_t collected;             /* threads that have taken the signals in their queues */
@@ -48,7 +49,7 @@ static struct { volatile uint32_t word; volatile int tid; void (*fn)(void *); vo
 enum { NSEEN = 256 };
 static struct { volatile int tid; volatile uint64_t pc; } seen_at[NSEEN];
 
-/* -- in the handler ----------------------------------------------------------------------------------------------- */
+/* -- in the handler -------------------------------------------------------------------------------------- */
 
 static bool may_park(const ucontext_t *uc, uint64_t fs)
 {
@@ -130,6 +131,7 @@ static void park(ucontext_t *uc, int tid, uint64_t fs)
 	raw(SYS_prctl, PR_GET_TID_ADDRESS_, &r->tid_address);
 	raw(SYS_prctl, PR_GET_NAME, r->name);
 	attributes_here(i);
+	still_here();
 	__atomic_store_n(&r->parked, 1, __ATOMIC_RELEASE);
 	__atomic_fetch_add(&nparked, 1, __ATOMIC_SEQ_CST);
 	futex_wake(&nparked, 1);
@@ -144,7 +146,7 @@ static ANY_FS void on_stop(int sig, siginfo_t *si, void *v)
 	ucontext_t *uc = v;
 	uint64_t fs = fs_read();
 	int rank = core_is_rank();
-	if (rank == 0) vdso_park(false);                /* a child that was forked while a stop was in effect */
+	if (rank == 0) vdso_park(false);        /* a child that was forked while a stop was in effect */
 	if (rank != 1) return;
 	int tid = (int)raw(SYS_gettid);
 	again_remake(uc);
@@ -159,7 +161,7 @@ static ANY_FS void on_stop(int sig, siginfo_t *si, void *v)
 	}
 }
 
-/* -- stopping: helper thread -------------------------------------------------------------------------------------------- */
+/* -- stopping: helper thread ----------------------------------------------------------------------------- */
 
 static bool has_parked(int tid)
 {
@@ -194,7 +196,10 @@ static bool note_call(int tid)
 	struct in_call c = { .tid = tid };
 	if (!read_small(tid, "syscall", s, sizeof s)) return true;
 	uint64_t *a = c.arg;
-	if (sscanf(s, "%ld %lx %lx %lx %lx %lx %lx %lx %lx", &c.nr, a, a + 1, a + 2, a + 3, a + 4, a + 5, &c.sp, &c.pc) != 9 || c.nr < 0) return true;
+	if (sscanf(s, "%ld %lx %lx %lx %lx %lx %lx %lx %lx", &c.nr, a, a + 1, a + 2, a + 3, a + 4, a + 5,
+		   &c.sp, &c.pc) != 9 ||
+	    c.nr < 0)
+		return true;
 	if (c.pc >= BY_ARENA_HI) return false;
 	again_note(&c);
 	return true;
@@ -215,8 +220,8 @@ static bool signal_one(int tid, bool late)
 	return true;
 }
 
-/* Signals every upper thread that has not parked; returns how many there are. The list is complete only if it is as long
- * as the kernel says: a thread that ends while it is read can hide another. */
+/* Signals every upper thread that has not parked; returns how many there are. The list is complete only if it
+ * is as long as the kernel says: a thread that ends while it is read can hide another. */
 static unsigned signal_rest(bool late, int *one)
 {
 	unsigned rest = 0, listed = 0;
@@ -249,7 +254,7 @@ static void wait_a_while(volatile uint32_t *word, uint32_t seen, long ns)
 	raw(SYS_futex, word, RAW_FUTEX_WAIT, seen, &t);
 }
 
-/* -- a thread that does not come ---------------------------------------------------------------------------------------- */
+/* -- a thread that does not come ------------------------------------------------------------------------- */
 
 /* What is mapped at an address. */
 static void name_of_place(uint64_t pc, char *out, size_t n)
@@ -260,7 +265,8 @@ static void name_of_place(uint64_t pc, char *out, size_t n)
 		unsigned long lo, hi;
 		*end = 0;
 		char *path = strchr(l, '/');
-		if (sscanf(l, "%lx-%lx", &lo, &hi) == 2 && pc >= lo && pc < hi) snprintf(out, n, "%#lx (%s)", (unsigned long)pc, path ? path : "no file");
+		if (sscanf(l, "%lx-%lx", &lo, &hi) == 2 && pc >= lo && pc < hi)
+			snprintf(out, n, "%#lx (%s)", (unsigned long)pc, path ? path : "no file");
 	}
 	free(maps);
 }
@@ -271,13 +277,16 @@ static void whereabouts(int tid, char *out, size_t n)
 	char s[512], place[300];
 	long nr;
 	uint64_t pc = 0;
-	if (read_small(tid, "syscall", s, sizeof s) && sscanf(s, "%ld %*x %*x %*x %*x %*x %*x %*x %lx", &nr, &pc) == 2) {
+	if (read_small(tid, "syscall", s, sizeof s) &&
+	    sscanf(s, "%ld %*x %*x %*x %*x %*x %*x %*x %lx", &nr, &pc) == 2) {
 		name_of_place(pc, place, sizeof place);
-		snprintf(out, n, "in system call %ld at %s", nr, place);
+		snprintf(out, n, "in system call %ld (%s) at %s", nr, filter_name(nr), place);
 	} else if (seen_at[tid % NSEEN].tid == tid) {
 		pc = seen_at[tid % NSEEN].pc;
 		name_of_place(pc, place, sizeof place);
-		snprintf(out, n, "%s at %s", pc >= BY_ARENA_HI ? "inside the MPI" : "in a handler that interrupted the MPI", place);
+		snprintf(out, n, "%s at %s",
+			 pc >= BY_ARENA_HI ? "inside the MPI" : "in a handler that interrupted the MPI",
+			 place);
 	} else {
 		snprintf(out, n, "running");
 	}
@@ -296,13 +305,14 @@ static const char *describe(int tid)
 	}
 	whereabouts(tid, where, sizeof where);
 	bool blocked = status_field(status, "SigBlk", 16) & SIGBIT(BY_SIG);
-	snprintf(sentence, sizeof sentence, "pid %d thread %d (%s): cannot be stopped within %d seconds: state %.*s, %s%s", core_self.pid, tid, name,
-		 STOP_SECONDS, state ? (int)strcspn(state + 8, "\n") : 1, state ? state + 8 : "?", where,
-		 blocked ? "; it has blocked the checkpoint's signal" : "");
+	snprintf(sentence, sizeof sentence,
+		 "pid %d thread %d (%s): cannot be stopped within %d seconds: state %.*s, %s%s",
+		 core_self.pid, tid, name, STOP_SECONDS, state ? (int)strcspn(state + 8, "\n") : 1,
+		 state ? state + 8 : "?", where, blocked ? "; it has blocked the checkpoint's signal" : "");
 	return sentence;
 }
 
-/* -- a stop ----------------------------------------------------------------------------------------------------------------- */
+/* -- a stop ---------------------------------------------------------------------------------------------- */
 
 /* Of an earlier stop: a thread may be slow to leave it. Returns why there can be no other yet, or NULL. */
 static const char *all_have_left(bool (*give_up)(void), uint64_t deadline)
@@ -332,6 +342,7 @@ static const char *collect(bool (*give_up)(void), uint64_t deadline)
 static void begin_stop(void)
 {
 	pending_reset();
+	still_begin();
 	for (uint32_t i = threads_count(); i-- > 0; ) recs[i].parked = 0;
 	nrecs = nparked = collected = 0;
 	again_begin();
@@ -374,7 +385,8 @@ void carrier_run(void (*fn)(void *), void *arg)
 /* Waits for the carrier, which may itself wait for a donor: one that has never called the MPI. */
 static void carrier_done(void)
 {
-	for (uint32_t w; (w = carrier.word) && carrier.fn; wait_a_while(&carrier.word, w, 1000000)) cross_donor_wanted();
+	for (uint32_t w; (w = carrier.word) && carrier.fn; wait_a_while(&carrier.word, w, 1000000))
+		cross_donor_wanted();
 }
 
 void carrier_do(void (*fn)(void *), void *arg)

@@ -1,7 +1,8 @@
 /* threads.h: the application's threads and its process: stopped, described, made again.
  *
- * Context: threads_stop and threads_resume on the helper thread; saving on the carrier, restoring on the main thread before
- * the application's threads exist: ordinary lower code. What is marked ANY_FS runs on a thread of the application. */
+ * Context: threads_stop and threads_resume on the helper thread; saving on the carrier, restoring on the main
+ * thread before the application's threads exist: ordinary lower code. What is marked ANY_FS runs on a thread
+ * of the application. */
 #ifndef BYSSUS_THREADS_H
 #define BYSSUS_THREADS_H
 #include "core/calls/calls.h"
@@ -34,20 +35,27 @@ void carrier_run(void (*fn)(void *), void *arg);
 void carrier_do(void (*fn)(void *), void *arg);                 /* and waits for it */
 
 /* -- attributes of threads and process (attributes.c) -- */
-void attributes_start(void);                                    /* what is natural here; behind the filter, before threads */
+void attributes_start(void);                    /* what is natural here; behind the filter, before threads */
 ANY_FS void attributes_here(unsigned i);                        /* of the calling thread, whose record is i */
 void attributes_inspect(struct buf *refusals, unsigned *n);
-void attributes_reveal(bool on);                                /* during a checkpoint /proc/self is readable */
+void attributes_reveal(bool on);                        /* during a checkpoint /proc/self is readable */
 void attributes_save(struct buf *b);
 void attributes_restore(struct reader *r);                      /* reads the section, which stays */
 ANY_FS void attributes_apply_here(int vtid);                    /* of the calling thread */
 void attributes_restore_process(void);                          /* all others; the last thing */
 
+/* -- what noted calls have made (still.c) -- */
+void still_start(void);                                 /* what is natural here; with attributes_start */
+void still_begin(void);                                         /* a new checkpoint begins */
+ANY_FS void still_here(void);                           /* of the calling thread, which is about to park */
+void still_inspect(struct buf *refusals, unsigned *n);  /* names what is still there, and forgets what is
+							 * not */
+
 /* -- processor (cpu.c) -- */
 void cpu_describe(struct abi_image_header *h);
 void cpu_check(const char *path, const struct abi_image_header *h);
-const char *cpu_frame_wrong(uint64_t uc);                       /* why a thread could not go on from this frame; NULL: it can */
-ANY_FS void cpu_frame_prepare(uint64_t uc);                     /* the calling thread is about to go on from it */
+const char *cpu_frame_wrong(uint64_t uc);  /* why a thread could not go on from this frame; NULL: it can */
+ANY_FS void cpu_frame_prepare(uint64_t uc);             /* the calling thread is about to go on from it */
 
 /* -- process-wide state (process.c) -- */
 void process_start(void);                                       /* what is natural here */

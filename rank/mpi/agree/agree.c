@@ -1,20 +1,21 @@
-/* agree.c: when is it safe to stop? Collective clocks (Xu and Cooperman, "Enabling Practical Transparent Checkpointing
- * for MPI: A Topological Sort Approach", 2024), without barriers.
+/* agree.c: when is it safe to stop? Collective clocks (Xu and Cooperman, "Enabling Practical Transparent
+ * Checkpointing for MPI: A Topological Sort Approach", 2024), without barriers.
  *
- * Collectives are numbered on each communicator, alike on all members, who call them in one order. A rank's clock is the
- * number of the last one that all members must have started before the rank may be stopped: the last blocking one that it
- * has entered, or posted one whose completion it has seen. What is posted and not seen complete counts for nothing: it is
- * posted again after a restart (posted.c).
+ * Collectives are numbered on each communicator, alike on all members, who call them in one order. A rank's
+ * clock is the number of the last one that all members must have started before the rank may be stopped: the
+ * last blocking one that it has entered, or posted one whose completion it has seen. What is posted and not
+ * seen complete counts for nothing: it is posted again after a restart (posted.c).
  *
- * At a request the ranks report their clocks; the maximum over the members is the communicator's target. A rank that has
- * started all that the targets name has "met": it computes on, but parks in front of what would move a clock beyond its
- * target: the next blocking collective, or the completion of a posted one. A rank that has not met and must pass
- * a target on its way raises it, and says so before. When all ranks have met the same version of the targets nobody is
- * inside a collective that another has not started, or has seen the end of one, and nobody can: all may be stopped.
+ * At a request the ranks report their clocks; the maximum over the members is the communicator's target. A
+ * rank that has started all that the targets name has "met": it computes on, but parks in front of what would
+ * move a clock beyond its target: the next blocking collective, or the completion of a posted one. A rank
+ * that has not met and must pass a target on its way raises it, and says so before. When all ranks have met
+ * the same version of the targets nobody is inside a collective that another has not started, or has seen the
+ * end of one, and nobody can: all may be stopped.
  *
- * Invariants (under `lock`): unmet = number of communicators with seq < target; a rank that has sent MET(v) moves no
- * clock beyond its target until it has seen targets newer than v or the attempt has ended.
- * Context: agree_message and agree_tick on the helper thread, the rest on application threads in the lower half. */
+ * Invariants (under `lock`): unmet = number of communicators with seq < target; a rank that has sent MET(v)
+ * moves no clock beyond its target until it has seen targets newer than v or the attempt has ended. Context:
+ * agree_message and agree_tick on the helper thread, the rest on application threads in the lower half. */
 #include <ctype.h>
 #include <sched.h>
 #include <stdio.h>
@@ -26,7 +27,7 @@
 
 volatile uint32_t in_collective;
 const char *volatile in_call = "";
-static volatile uint64_t vain_tests;            /* tests for messages without success while a request is pending */
+static volatile uint64_t vain_tests;    /* tests for messages without success while a request is pending */
 static volatile uint32_t waiting_spins;         /* how long the point-to-point wait under way has lasted */
 
 struct index_entry { uint64_t id; uint32_t index; };
@@ -36,14 +37,14 @@ static struct {
 	bool snapped;                           /* clocks of this attempt have been reported */
 	uint64_t epoch, version, met_sent;
 	uint32_t unmet;
-	struct index_entry *index;              /* communicators at the snapshot, by id: room for all there can be */
+	struct index_entry *index;      /* communicators at the snapshot, by id: room for all there can be */
 	size_t nindex;
-	struct target *later;                   /* targets of communicators that this rank has not made yet, if ever */
+	struct target *later;   /* targets of communicators that this rank has not made yet, if ever */
 	size_t nlater;
-	bool lost;                              /* more of them than there is room for: this attempt is not met */
+	bool lost;                      /* more of them than there is room for: this attempt is not met */
 	uint32_t last_spins, told_where;
 	uint64_t moves, last_moves;             /* collectives entered or left since the request */
-	int64_t vain_since;                     /* ns: posted collectives have been polled in vain since then, or 0 */
+	int64_t vain_since;             /* ns: posted collectives have been polled in vain since then, or 0 */
 	uint64_t polls, last_polls;             /* such polls */
 	unsigned needs;                         /* targets that were raised for what is polled in vain */
 	uint64_t last_tests;
@@ -57,7 +58,8 @@ static void unlock(void) { __atomic_store_n(&attempt.lock, 0, __ATOMIC_RELEASE);
 static bool counts(uint32_t i)
 {
 	struct vcomm *c = NX_COMM(i);
-	bool live = i == NX_COMM_WORLD || (c->handle && NX_INDEX(c->handle) == i);   /* WORLD has a clock before MPI_Init */
+	/* WORLD has a clock before MPI_Init */
+	bool live = i == NX_COMM_WORLD || (c->handle && NX_INDEX(c->handle) == i);
 	return live && c->size > 1 && __atomic_load_n(&c->id, __ATOMIC_ACQUIRE);
 }
 
@@ -70,7 +72,8 @@ static int by_id(const void *x, const void *y)
 /* A checkpoint must not need memory to agree: address space for as many communicators as there can be. */
 static void *room_for_all(size_t one)
 {
-	void *p = mmap(NULL, NX_MAXINDEX * one, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	void *p = mmap(NULL, NX_MAXINDEX * one, PROT_READ | PROT_WRITE,
+		       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	if (p == MAP_FAILED) core_die("cannot reserve memory for the clocks of communicators");
 	return p;
 }
@@ -86,7 +89,9 @@ static void take_index(void)
 {
 	uint32_t high = nx_high(NX_K_COMM);
 	attempt.nindex = 0;
-	if (counts(NX_COMM_WORLD)) attempt.index[attempt.nindex++] = (struct index_entry){ NX_COMM(NX_COMM_WORLD)->id, NX_COMM_WORLD };
+	if (counts(NX_COMM_WORLD))
+		attempt.index[attempt.nindex++] =
+			(struct index_entry){ NX_COMM(NX_COMM_WORLD)->id, NX_COMM_WORLD };
 	for (uint32_t i = NX_DYNAMIC; i < high; i++)
 		if (counts(i)) attempt.index[attempt.nindex++] = (struct index_entry){ NX_COMM(i)->id, i };
 	qsort(attempt.index, attempt.nindex, sizeof *attempt.index, by_id);
@@ -102,7 +107,9 @@ static void send_clocks(void)
 		m->n = attempt.nindex;
 		for (size_t i = 0; i < n; i++) {
 			struct vcomm *c = NX_COMM(attempt.index[done + i].index);
-			m->c[i] = (struct abi_clock){ .comm = c->id, .seq = c->reported, .nmembers = (uint32_t)c->size };
+			m->c[i] = (struct abi_clock){ .comm = c->id,
+						      .seq = c->reported,
+						      .nmembers = (uint32_t)c->size };
 		}
 		core_send(ABI_CLOCKS, attempt.epoch, m, sizeof m->n + n * sizeof m->c[0]);
 		done += n;
@@ -112,7 +119,8 @@ static void send_clocks(void)
 /* The number that all members must reach before this rank can be stopped where it is. */
 static uint64_t clock_of(const struct vcomm *c)
 {
-	uint64_t entered = __atomic_load_n(&c->entered, __ATOMIC_ACQUIRE), observed = __atomic_load_n(&c->observed, __ATOMIC_ACQUIRE);
+	uint64_t entered = __atomic_load_n(&c->entered, __ATOMIC_ACQUIRE),
+		 observed = __atomic_load_n(&c->observed, __ATOMIC_ACQUIRE);
 	return entered > observed ? entered : observed;
 }
 
@@ -137,7 +145,8 @@ static void begin(uint64_t epoch)
 	send_clocks();
 }
 
-/* A communicator that was made since the clocks were reported enters the attempt; clock: what it was before. */
+/* A communicator that was made since the clocks were reported enters the attempt; clock: what it was before.
+ */
 static void take_in(struct vcomm *c, uint64_t clock)
 {
 	if (c->epoch == attempt.epoch) return;
@@ -159,7 +168,9 @@ static void set_target(struct vcomm *c, uint64_t seq)
 
 static struct vcomm *find(uint64_t id)
 {
-	struct index_entry key = { id, 0 }, *e = attempt.nindex ? bsearch(&key, attempt.index, attempt.nindex, sizeof key, by_id) : NULL;
+	struct index_entry key = { id, 0 }, *e = attempt.nindex ? bsearch(&key, attempt.index, attempt.nindex,
+									  sizeof key, by_id)
+								: NULL;
 	if (e && counts(e->index) && NX_COMM(e->index)->id == id) return NX_COMM(e->index);
 	for (uint32_t i = NX_DYNAMIC; i < nx_high(NX_K_COMM); i++)
 		if (counts(i) && NX_COMM(i)->id == id) return NX_COMM(i);
@@ -175,7 +186,9 @@ static void keep_for_later(uint64_t id, uint64_t seq)
 /* Says MET if that is so and has not been said for this version. Under the lock. */
 static void say_met(void)
 {
-	if (!attempt.snapped || attempt.lost || !attempt.version || attempt.met_sent == attempt.version || attempt.unmet || in_collective) return;
+	if (!attempt.snapped || attempt.lost || !attempt.version || attempt.met_sent == attempt.version ||
+	    attempt.unmet || in_collective)
+		return;
 	attempt.met_sent = attempt.version;
 	struct abi_met m = { .version = attempt.version, .where = ABI_WHERE_RUN };
 	core_send(ABI_MET, attempt.epoch, &m, sizeof m);
@@ -208,8 +221,8 @@ void agree_message(const struct abi_header *h, const void *body)
 	unlock();
 }
 
-/* A rank that tests again and again in vain waits, too: so many tests in each of two ticks are no computation with a look
- * now and then. */
+/* A rank that tests again and again in vain waits, too: so many tests in each of two ticks are no computation
+ * with a look now and then. */
 static bool tests_in_vain(void)
 {
 	enum { MANY = 32 };
@@ -244,14 +257,15 @@ static void name_call(char *out, size_t n)
 	if (in_collective && !strncmp(f, "mid_", 4)) snprintf(out, n, "MPI_%c%s", toupper(f[4]), f + 5);
 }
 
-/* A wait that goes on from tick to tick is told to the coordinator: what this rank waits for may be held back by a rank
- * that has parked. */
+/* A wait that goes on from tick to tick is told to the coordinator: what this rank waits for may be held back
+ * by a rank that has parked. */
 void agree_tick(void)
 {
 	lock();
 	say_met();
 	uint32_t where = stands_still();
-	if (attempt.snapped && attempt.version && attempt.met_sent != attempt.version && where != attempt.told_where) {
+	if (attempt.snapped && attempt.version && attempt.met_sent != attempt.version &&
+	    where != attempt.told_where) {
 		attempt.told_where = where;
 		struct abi_waiting m = { .version = attempt.version, .where = where };
 		name_call(m.call, sizeof m.call);
@@ -271,8 +285,9 @@ void agree_new_comm(struct vcomm *c)
 	unlock();
 }
 
-/* -- MPI_Comm_create_group is collective over a group that has no communicator yet: its clock is an entry without a real
- * communicator, with an id made of who takes part. Ids of real communicators have the top bit clear (comm.c). -- */
+/* -- MPI_Comm_create_group is collective over a group that has no communicator yet: its clock is an entry
+ * without a real communicator, with an id made of who takes part. Ids of real communicators have the top bit
+ * clear (comm.c). -- */
 
 static uint64_t mix(uint64_t h, uint64_t v)
 {
@@ -281,7 +296,10 @@ static uint64_t mix(uint64_t h, uint64_t v)
 	return h ^ h >> 32;
 }
 
-static bool is_group_clock(uint32_t i) { return NX_INDEX(NX_COMM(i)->handle) == i && NX_COMM(i)->handle && NX_COMM(i)->group_clock; }
+static bool is_group_clock(uint32_t i)
+{
+	return NX_INDEX(NX_COMM(i)->handle) == i && NX_COMM(i)->handle && NX_COMM(i)->group_clock;
+}
 
 struct vcomm *agree_group_clock(uint64_t comm, const struct vgroup *g, int tag)
 {
@@ -353,6 +371,16 @@ static int64_t now_ns(void)
 	return t.tv_sec * 1000000000LL + t.tv_nsec;
 }
 
+/* Keeps the MPI's progress going for others while this rank holds, in front of a collective or of a
+ * completion: a look at a request that is complete makes none. */
+static void progress(void)
+{
+	int flag;
+	nx_status st;
+	if (own_world) drv->iprobe(NX_ANY_SOURCE, NX_ANY_TAG, own_world, &flag, &st);
+	nanosleep(&(struct timespec){ 0, 20000 }, NULL);
+}
+
 bool agree_observe(struct vcomm *c, uint64_t number, uint64_t was)
 {
 	lock();
@@ -361,13 +389,15 @@ bool agree_observe(struct vcomm *c, uint64_t number, uint64_t was)
 	if (may) attempt.vain_since = 0;
 	attempt.moves += may;
 	unlock();
-	if (!may) __atomic_compare_exchange_n(&c->observed, &number, was, false, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED);
-	return may;
+	if (may) return true;
+	__atomic_compare_exchange_n(&c->observed, &number, was, false, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED);
+	progress();
+	return false;
 }
 
-/* A thread polls a posted collective that is not complete. A rank that has not met may need it on its way, and others may
- * hold before they post theirs: after a while it says that it does. The while doubles each time: who tests may not need it,
- * and two such ranks could drive each other on for ever. */
+/* A thread polls a posted collective that is not complete. A rank that has not met may need it on its way,
+ * and others may hold before they post theirs: after a while it says that it does. The while doubles each
+ * time: who tests may not need it, and two such ranks could drive each other on for ever. */
 void agree_awaits(struct vcomm *c, uint64_t number)
 {
 	enum { WHILE_NS = 10000000, DOUBLINGS = 7 };
@@ -376,7 +406,8 @@ void agree_awaits(struct vcomm *c, uint64_t number)
 		attempt.polls++;
 		take_in(c, clock_of(c));
 		if (!attempt.vain_since) attempt.vain_since = now_ns();
-		else if (number > c->target && now_ns() - attempt.vain_since > (int64_t)WHILE_NS << attempt.needs) {
+		else if (number > c->target && now_ns() - attempt.vain_since > (int64_t)WHILE_NS
+										       << attempt.needs) {
 			raise_target(c, number);
 			attempt.needs += attempt.needs < DOUBLINGS;
 		}
@@ -395,8 +426,8 @@ long test_slow(void)
 	return test_over();
 }
 
-/* Before a drain completes anything: what it completes has been observed. Targets may be above all clocks, and a rank whose
- * drain fails has not completed what the others have: the next attempt must know. */
+/* Before a drain completes anything: what it completes has been observed. Targets may be above all clocks,
+ * and a rank whose drain fails has not completed what the others have: the next attempt must know. */
 void agree_settle_all(void)
 {
 	settle(NX_COMM(NX_COMM_WORLD));
@@ -404,19 +435,11 @@ void agree_settle_all(void)
 		if (counts(i)) settle(NX_COMM(i));
 }
 
-/* At a checkpoint, when all have met: have all members started this one? Then it is completed before the image. */
+/* At a checkpoint, when all have met: have all members started this one? Then it is completed before the
+ * image. */
 bool agree_settles(const struct vcomm *c, uint64_t number)
 {
 	return c->size <= 1 || (c->epoch == attempt.epoch && number <= c->target);
-}
-
-/* Keeps the MPI's progress going for others while this rank waits in front of a collective. */
-static void progress(void)
-{
-	int flag;
-	nx_status st;
-	if (own_world) drv->iprobe(NX_ANY_SOURCE, NX_ANY_TAG, own_world, &flag, &st);
-	nanosleep(&(struct timespec){ 0, 20000 }, NULL);
 }
 
 long gate_slow(struct vcomm *c, uint64_t was, unsigned more)
@@ -445,9 +468,9 @@ long gate_slow(struct vcomm *c, uint64_t was, unsigned more)
 	}
 }
 
-/* From MPI_Finalize there is no way back. A rank waits in front of it as long as a checkpoint is asked for, and says that it
- * goes in under the lock: the MET that might follow belongs to an attempt of which the coordinator knows then that it
- * must be given up. */
+/* From MPI_Finalize there is no way back. A rank waits in front of it as long as a checkpoint is asked for,
+ * and says that it goes in under the lock: the MET that might follow belongs to an attempt of which the
+ * coordinator knows then that it must be given up. */
 long agree_finalize(void)
 {
 	for (;;) {

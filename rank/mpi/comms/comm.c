@@ -1,15 +1,17 @@
-/* comm.c: communicators (MPI-4.1 chapter 7): made by the real MPI, named and counted by us, made again at a restart.
+/* comm.c: communicators (MPI-4.1 chapter 7): made by the real MPI, named and counted by us, made again at a
+ * restart.
  *
- * A communicator has an id that its members agree on when it is made and that is never used again: its first member's
- * rank in MPI_COMM_WORLD and a counter of that rank. At a restart the live ones are made again from their groups, in
- * the order of their ids, which is the same on all members. Real error handlers are always MPI_ERRORS_RETURN: the
- * virtual ones decide.
+ * A communicator has an id that its members agree on when it is made and that is never used again: its first
+ * member's rank in MPI_COMM_WORLD and a counter of that rank. At a restart the live ones are made again from
+ * their groups, in the order of their ids, which is the same on all members. Real error handlers are always
+ * MPI_ERRORS_RETURN: the virtual ones decide.
  *
- * MPI_Comm_free waits for nobody, although no member's communicator may go before all have freed theirs: the others may
- * still use it, and making it again takes all members. What a rank has freed stays, in the tables and in the images, as
- * LEAVING; the rank says farewell by an Ibarrier, which is the last collective there. When that is complete all have
- * freed it: it is GONE, and its entry is released as soon as no request needs it. Some members may have seen that before a checkpoint
- * and others not: at a restart they tell each other what they hold. Context: as comms.h. */
+ * MPI_Comm_free waits for nobody, although no member's communicator may go before all have freed theirs: the
+ * others may still use it, and making it again takes all members. What a rank has freed stays, in the tables
+ * and in the images, as LEAVING; the rank says farewell by an Ibarrier, which is the last collective there.
+ * When that is complete all have freed it: it is GONE, and its entry is released as soon as no request needs
+ * it. Some members may have seen that before a checkpoint and others not: at a restart they tell each other
+ * what they hold. Context: as comms.h. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,7 +19,7 @@
 #include "../traffic/traffic.h"
 #include "comms.h"
 
-enum { FREED = 1u << 31 };                      /* in the first word of an entry that the application has freed */
+enum { FREED = 1u << 31 };              /* in the first word of an entry that the application has freed */
 
 /* Ranks of a real communicator's members in MPI_COMM_WORLD, as counters. */
 static int make_peers(rh_t real, int size, struct vpeer **out)
@@ -109,7 +111,7 @@ void comm_describe_world(void)
 	NX_STATE->gone = nx_malloc((size_t)NX_STATE->size * sizeof *NX_STATE->gone);
 }
 
-/* -- making ------------------------------------------------------------------------------------------------------- */
+/* -- making ---------------------------------------------------------------------------------------------- */
 
 static int real_dup(struct vcomm *c, nx_t *out)
 {
@@ -131,7 +133,7 @@ static long dup_with(nx_t comm, nx_t info, nx_t *newcomm, const char *function)
 	d->info = info ? info_dup(info) : 0;
 	attr_copy_all(comm, *newcomm, c->attrs, &d->attrs, &e);
 	if (!e) return 0;
-	rh_t real = RCOMM(*newcomm);                    /* a copy function refused: the communicator is not made */
+	rh_t real = RCOMM(*newcomm);            /* a copy function refused: the communicator is not made */
 	nx_release(NX_K_COMM, *newcomm);
 	drv->comm_free(&real);
 	*newcomm = NX_COMM_NULL;
@@ -144,7 +146,10 @@ long mid_comm_dup(nx_t comm, nx_t *newcomm)
 	return dup_with(comm, c ? c->info : 0, newcomm, "comm_dup");
 }
 
-long mid_comm_dup_with_info(nx_t comm, nx_t info, nx_t *newcomm) { return dup_with(comm, info, newcomm, "comm_dup_with_info"); }
+long mid_comm_dup_with_info(nx_t comm, nx_t info, nx_t *newcomm)
+{
+	return dup_with(comm, info, newcomm, "comm_dup_with_info");
+}
 
 static int real_split(struct vcomm *c, int color, int key, nx_t *out)
 {
@@ -215,7 +220,7 @@ long mid_comm_create_group(nx_t comm, nx_t group, int tag, nx_t *newcomm)
 	RESULT(comm, GATED(clock, real_create(c, g, tag, newcomm)));
 }
 
-/* -- freeing ------------------------------------------------------------------------------------------------------- */
+/* -- freeing --------------------------------------------------------------------------------------------- */
 
 static uint64_t requests_on(nx_t comm)
 {
@@ -250,7 +255,10 @@ static void release_entry(struct vcomm *c)
 	nx_release(NX_K_COMM, h);
 }
 
-static bool is_entry(const struct vcomm *c, uint32_t i) { return NX_INDEX(c->handle) == i && c->handle && c->peer; }
+static bool is_entry(const struct vcomm *c, uint32_t i)
+{
+	return NX_INDEX(c->handle) == i && c->handle && c->peer;
+}
 
 static int say_farewell(uint32_t i) { return drv->ibarrier(RCOMM(i), &real_farewell[i]); }
 
@@ -259,13 +267,15 @@ static bool posted_on(nx_t comm)
 {
 	for (uint32_t i = NX_DYNAMIC; i < nx_high(NX_K_REQUEST); i++) {
 		const struct vrequest *r = NX_REQUEST(i);
-		bool open = NX_INDEX(r->handle) == i && NX_INDEX(r->comm) == NX_INDEX(comm) && r->kind == NX_RQ_COLL;
+		bool open = NX_INDEX(r->handle) == i && NX_INDEX(r->comm) == NX_INDEX(comm) &&
+			    r->kind == NX_RQ_COLL;
 		if (open && !(r->flags & NX_RF_DONE)) return true;
 	}
 	return false;
 }
 
-/* Whether all members have freed it; the real one then goes too. What has arrived on it can never be received any more. */
+/* Whether all members have freed it; the real one then goes too. What has arrived on it can never be received
+ * any more. */
 static bool all_left(struct vcomm *c, uint32_t i)
 {
 	int flag = 0;
@@ -281,7 +291,9 @@ static bool all_left(struct vcomm *c, uint32_t i)
 void comm_sweep(void)
 {
 	static uint32_t busy;
-	if (likely(!__atomic_load_n(&NX_STATE->zombies, __ATOMIC_RELAXED)) || __atomic_exchange_n(&busy, 1, __ATOMIC_ACQUIRE)) return;
+	if (likely(!__atomic_load_n(&NX_STATE->zombies, __ATOMIC_RELAXED)) ||
+	    __atomic_exchange_n(&busy, 1, __ATOMIC_ACQUIRE))
+		return;
 	for (uint32_t i = NX_DYNAMIC; i < nx_high(NX_K_COMM); i++) {
 		struct vcomm *c = NX_COMM(i);
 		if (!c->freed || !is_entry(c, i)) continue;
@@ -293,7 +305,8 @@ void comm_sweep(void)
 	__atomic_store_n(&busy, 0, __ATOMIC_RELEASE);
 }
 
-/* At MPI_Finalize: nobody uses any of them any more, so all say farewell to all that they hold, and wait for the others. */
+/* At MPI_Finalize: nobody uses any of them any more, so all say farewell to all that they hold, and wait for
+ * the others. */
 void comm_end(void)
 {
 	for (uint32_t i = NX_DYNAMIC; i < nx_high(NX_K_COMM); i++)
@@ -307,7 +320,7 @@ static long free_comm(nx_t *comm, const char *function)
 {
 	struct vcomm *c = comm_of(*comm);
 	if (!c || *comm < NX_DYNAMIC) return nx_error(NX_COMM_WORLD, NX_ERR_COMM, function);
-	if (posted_open(c)) {                           /* could not be posted again: some members may bury it before others */
+	if (posted_open(c)) {   /* could not be posted again: some members may bury it before others */
 		long g = gate_pass(c, 0, "mid_comm_free");
 		if (g) return g;
 		gate_leave();
@@ -339,7 +352,7 @@ long mid_comm_disconnect(nx_t *comm)
 	return free_comm(comm, "comm_disconnect");
 }
 
-/* -- queries --------------------------------------------------------------------------------------------------------- */
+/* -- queries --------------------------------------------------------------------------------------------- */
 
 long mid_comm_compare(nx_t comm1, nx_t comm2, int *result)
 {
@@ -422,7 +435,7 @@ long mid_comm_get_info(nx_t comm, nx_t *info_used)
 	return *info_used ? 0 : nx_error(comm, NX_ERR_NO_MEM, "comm_get_info");
 }
 
-/* -- after a restart ---------------------------------------------------------------------------------------------------- */
+/* -- after a restart ------------------------------------------------------------------------------------- */
 
 static int by_id(const void *x, const void *y)
 {
@@ -442,7 +455,8 @@ static int make_again(struct vcomm *c)
 	int e = real_group(world, c->size, &group);
 	free(world);
 	if (e) return e;
-	e = drv->comm_create_group(drv->comm_world, group, tag, &real);   /* MPICH 4.0 crashes when it is a duplicate */
+	/* MPICH 4.0 crashes when it is a duplicate */
+	e = drv->comm_create_group(drv->comm_world, group, tag, &real);
 	drv->group_free(&group);
 	if (!e && c->topo) e = topo_attach(&real, c->topo);
 	if (!e) e = drv->comm_set_errhandler(real, drv->errh[NX_ERRH_RETURN]);
@@ -461,7 +475,8 @@ static int by_word(const void *x, const void *y)
 	return *a >> 1 < *b >> 1 ? -1 : *a >> 1 > *b >> 1;
 }
 
-/* What every rank holds: all words in one block, which the caller frees; rank r's are those from at[r] to at[r] + n[r]. */
+/* What every rank holds: all words in one block, which the caller frees; rank r's are those from at[r] to
+ * at[r] + n[r]. */
 static int tell_holdings(struct vcomm **list, int k, int *n, int *at, uint64_t **all)
 {
 	rh_t word = drv->type[NX_TYPE_UINT64_T], number = drv->type[NX_TYPE_INT];
@@ -487,7 +502,8 @@ static int judge(struct vcomm *c, const int *n, const int *at, const uint64_t *a
 		held = held && found;
 		used = used || (found && !(*found & 1));
 	}
-	if (!held && !c->freed) return NX_ERR_INTERN;   /* in use here, and another member has no memory of it */
+	if (!held && !c->freed) return NX_ERR_INTERN;   /* in use here, and another member has no memory of
+							 * it */
 	if (!held || !used) c->freed = NX_GONE;
 	return 0;
 }

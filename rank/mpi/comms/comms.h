@@ -1,7 +1,7 @@
 /* comms.h: lower half: communicators, the groups that they are made of, and their topologies.
  *
- * Context: as table.h; comm_restore_all before the application runs. What makes a communicator is collective over its
- * members. */
+ * Context: as table.h; comm_restore_all before the application runs. What makes a communicator is collective
+ * over its members. */
 #ifndef BYSSUS_COMMS_H
 #define BYSSUS_COMMS_H
 #include "../objects/objects.h"
@@ -14,7 +14,8 @@
 /* -- communicators (comm.c) -- */
 void comm_describe_world(void);                                /* fills WORLD and SELF at MPI_Init */
 int  comm_restore_all(char *why, size_t n);
-int  comm_adopt(rh_t real, nx_t errh, struct vtopo *topo, nx_t *out);   /* takes topo; collective over the members */
+/* takes topo; collective over the members */
+int  comm_adopt(rh_t real, nx_t errh, struct vtopo *topo, nx_t *out);
 void comm_sweep(void);                                         /* frees what all members have freed */
 void comm_end(void);                                           /* at MPI_Finalize */
 

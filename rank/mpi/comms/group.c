@@ -133,7 +133,8 @@ static long combine(enum set op, nx_t group1, nx_t group2, nx_t *out, const char
 	long result = NX_ERR_NO_MEM;
 	if (in_a && in_b && w) {
 		for (int i = 0; i < a->size; i++)
-			if (op == UNION || (in_b[a->world[i]] != NX_UNDEFINED) == (op == INTERSECTION)) w[n++] = a->world[i];
+			if (op == UNION || (in_b[a->world[i]] != NX_UNDEFINED) == (op == INTERSECTION))
+				w[n++] = a->world[i];
 		for (int i = 0; op == UNION && i < b->size; i++)
 			if (in_a[b->world[i]] == NX_UNDEFINED) w[n++] = b->world[i];
 		result = make(w, n, out, function);
@@ -144,9 +145,18 @@ static long combine(enum set op, nx_t group1, nx_t group2, nx_t *out, const char
 	return result == NX_ERR_NO_MEM ? nx_error(NX_COMM_WORLD, NX_ERR_NO_MEM, function) : result;
 }
 
-long mid_group_union(nx_t group1, nx_t group2, nx_t *newgroup) { return combine(UNION, group1, group2, newgroup, "group_union"); }
-long mid_group_intersection(nx_t group1, nx_t group2, nx_t *newgroup) { return combine(INTERSECTION, group1, group2, newgroup, "group_intersection"); }
-long mid_group_difference(nx_t group1, nx_t group2, nx_t *newgroup) { return combine(DIFFERENCE, group1, group2, newgroup, "group_difference"); }
+long mid_group_union(nx_t group1, nx_t group2, nx_t *newgroup)
+{
+	return combine(UNION, group1, group2, newgroup, "group_union");
+}
+long mid_group_intersection(nx_t group1, nx_t group2, nx_t *newgroup)
+{
+	return combine(INTERSECTION, group1, group2, newgroup, "group_intersection");
+}
+long mid_group_difference(nx_t group1, nx_t group2, nx_t *newgroup)
+{
+	return combine(DIFFERENCE, group1, group2, newgroup, "group_difference");
+}
 
 /* The members of g at ranks[0..n) (include), or all others in their order (exclude). */
 static long choose(struct vgroup *g, int n, const int *ranks, bool include, nx_t *out, const char *function)
@@ -180,7 +190,8 @@ long mid_group_excl(nx_t group, int n, const int *ranks, nx_t *newgroup)
 }
 
 /* Ranges are triplets (first, last, stride). */
-static long choose_ranges(struct vgroup *g, int n, const int *ranges, bool include, nx_t *out, const char *function)
+static long choose_ranges(struct vgroup *g, int n, const int *ranges, bool include, nx_t *out,
+			  const char *function)
 {
 	int *ranks = malloc((size_t)(g->size + 1) * sizeof *ranks), m = 0, bad = ranks ? 0 : NX_ERR_NO_MEM;
 	for (int i = 0; i < n && !bad; i++) {
@@ -191,7 +202,8 @@ static long choose_ranges(struct vgroup *g, int n, const int *ranges, bool inclu
 			else ranks[m++] = r;
 		}
 	}
-	long result = bad ? nx_error(NX_COMM_WORLD, bad, function) : choose(g, m, ranks, include, out, function);
+	long result =
+		bad ? nx_error(NX_COMM_WORLD, bad, function) : choose(g, m, ranks, include, out, function);
 	free(ranks);
 	return result;
 }

@@ -1,5 +1,6 @@
-/* topo.c: process topologies (MPI-4.1 chapter 8). The real MPI makes the communicator (and may reorder ranks); queries
- * are answered from the virtual record, so they are the same after a restart under another MPI.
+/* topo.c: process topologies (MPI-4.1 chapter 8). The real MPI makes the communicator (and may reorder
+ * ranks); queries are answered from the virtual record, so they are the same after a restart under another
+ * MPI.
  *
  * Cartesian ranks are row-major in every implementation (MPI-4.1 section 8.2). Context: as comms.h. */
 #include <stdlib.h>
@@ -9,7 +10,9 @@
 
 size_t topo_bytes(const struct vtopo *t)
 {
-	size_t n = t->kind == NX_CART ? 2 * (size_t)t->n : t->kind == NX_GRAPH ? (size_t)t->n + t->m : 2 * ((size_t)t->n + t->m);
+	size_t n = t->kind == NX_CART	 ? 2 * (size_t)t->n
+		   : t->kind == NX_GRAPH ? (size_t)t->n + t->m
+					 : 2 * ((size_t)t->n + t->m);
 	return sizeof *t + n * sizeof t->data[0];
 }
 
@@ -41,8 +44,10 @@ static int real_topology(rh_t base, struct vtopo *t, int reorder, rh_t *out)
 	case NX_CART: return drv->cart_create(base, t->n, dims_of(t), periods_of(t), reorder, out);
 	case NX_GRAPH: return drv->graph_create(base, t->n, index_of(t), edges_of(t), reorder, out);
 	default:
-		return drv->dist_graph_create_adjacent(base, t->n, sources_of(t), weights(t, source_weights_of(t)), t->m,
-			dests_of(t), weights(t, dest_weights_of(t)), drv->info_null, reorder, out);
+		return drv->dist_graph_create_adjacent(base, t->n, sources_of(t),
+						       weights(t, source_weights_of(t)), t->m, dests_of(t),
+						       weights(t, dest_weights_of(t)), drv->info_null,
+						       reorder, out);
 	}
 }
 
@@ -61,7 +66,7 @@ int topo_attach(rh_t *real, const struct vtopo *t)
 	struct vtopo *t = c->topo; \
 	if (!t || t->kind != (wanted)) FAIL(comm, NX_ERR_TOPOLOGY)
 
-/* -- making ----------------------------------------------------------------------------------------------------------- */
+/* -- making ---------------------------------------------------------------------------------------------- */
 
 static int create(struct vcomm *c, struct vtopo *t, int reorder, nx_t *out)
 {
@@ -72,7 +77,8 @@ static int create(struct vcomm *c, struct vtopo *t, int reorder, nx_t *out)
 	return e;
 }
 
-long mid_cart_create(nx_t comm_old, int ndims, const int *dims, const int *periods, int reorder, nx_t *comm_cart)
+long mid_cart_create(nx_t comm_old, int ndims, const int *dims, const int *periods, int reorder,
+		     nx_t *comm_cart)
 {
 	LIVE(comm_old);
 	if (ndims < 0) FAIL(comm_old, NX_ERR_DIMS);
@@ -89,7 +95,8 @@ long mid_cart_create(nx_t comm_old, int ndims, const int *dims, const int *perio
 	RESULT(comm_old, e);
 }
 
-long mid_graph_create(nx_t comm_old, int nnodes, const int *index, const int *edges, int reorder, nx_t *comm_graph)
+long mid_graph_create(nx_t comm_old, int nnodes, const int *index, const int *edges, int reorder,
+		      nx_t *comm_graph)
 {
 	LIVE(comm_old);
 	if (nnodes < 0 || nnodes > c->size) FAIL(comm_old, NX_ERR_ARG);
@@ -107,20 +114,24 @@ long mid_graph_create(nx_t comm_old, int nnodes, const int *index, const int *ed
 	RESULT(comm_old, e);
 }
 
-static struct vtopo *adjacency(int in, const int *sources, const int *sw, int out, const int *dests, const int *dw)
+static struct vtopo *adjacency(int in, const int *sources, const int *sw, int out, const int *dests,
+			       const int *dw)
 {
 	struct vtopo *t = topo_new(NX_DIST_GRAPH, in, out, 2 * ((size_t)in + (size_t)out));
 	if (!t) return NULL;
 	t->weighted = sw != NX_UNWEIGHTED && dw != NX_UNWEIGHTED;
 	if (in) memcpy(sources_of(t), sources, (size_t)in * sizeof *sources);
 	if (out) memcpy(dests_of(t), dests, (size_t)out * sizeof *dests);
-	if (t->weighted && in && sw != NX_WEIGHTS_EMPTY) memcpy(source_weights_of(t), sw, (size_t)in * sizeof *sw);
-	if (t->weighted && out && dw != NX_WEIGHTS_EMPTY) memcpy(dest_weights_of(t), dw, (size_t)out * sizeof *dw);
+	if (t->weighted && in && sw != NX_WEIGHTS_EMPTY)
+		memcpy(source_weights_of(t), sw, (size_t)in * sizeof *sw);
+	if (t->weighted && out && dw != NX_WEIGHTS_EMPTY)
+		memcpy(dest_weights_of(t), dw, (size_t)out * sizeof *dw);
 	return t;
 }
 
-long mid_dist_graph_create_adjacent(nx_t comm_old, int indegree, const int *sources, const int *sourceweights, int outdegree,
-				    const int *destinations, const int *destweights, nx_t info, int reorder, nx_t *comm_dist_graph)
+long mid_dist_graph_create_adjacent(nx_t comm_old, int indegree, const int *sources, const int *sourceweights,
+				    int outdegree, const int *destinations, const int *destweights, nx_t info,
+				    int reorder, nx_t *comm_dist_graph)
 {
 	(void)info;
 	LIVE(comm_old);
@@ -151,25 +162,28 @@ static struct vtopo *ask_neighbours(rh_t real, int *e)
 	return t;
 }
 
-static int create_dist(struct vcomm *c, int n, const int *sources, const int *degrees, const int *dests, const int *w,
-		       int reorder, nx_t *out)
+static int create_dist(struct vcomm *c, int n, const int *sources, const int *degrees, const int *dests,
+		       const int *w, int reorder, nx_t *out)
 {
 	rh_t real;
-	int e = drv->dist_graph_create(RCOMM(c->handle), n, sources, degrees, dests, w, drv->info_null, reorder, &real);
+	int e = drv->dist_graph_create(RCOMM(c->handle), n, sources, degrees, dests, w, drv->info_null,
+				       reorder, &real);
 	if (e) return e;
 	struct vtopo *t = ask_neighbours(real, &e);
 	return e ? e : comm_adopt(real, c->errh, t, out);
 }
 
-long mid_dist_graph_create(nx_t comm_old, int n, const int *sources, const int *degrees, const int *destinations,
-			   const int *weights, nx_t info, int reorder, nx_t *comm_dist_graph)
+long mid_dist_graph_create(nx_t comm_old, int n, const int *sources, const int *degrees,
+			   const int *destinations, const int *weights, nx_t info, int reorder,
+			   nx_t *comm_dist_graph)
 {
 	(void)info;
 	LIVE(comm_old);
-	RESULT(comm_old, GATED(c, create_dist(c, n, sources, degrees, destinations, weights, reorder, comm_dist_graph)));
+	RESULT(comm_old, GATED(c, create_dist(c, n, sources, degrees, destinations, weights, reorder,
+					      comm_dist_graph)));
 }
 
-/* -- Cartesian queries --------------------------------------------------------------------------------------------------- */
+/* -- Cartesian queries ----------------------------------------------------------------------------------- */
 
 static void coords_of(struct vtopo *t, int rank, int32_t *coords)
 {
@@ -303,7 +317,7 @@ long mid_dims_create(int nnodes, int ndims, int *dims)
 	RESULT(NX_COMM_WORLD, drv->dims_create(nnodes, ndims, dims));
 }
 
-/* -- graph queries ---------------------------------------------------------------------------------------------------------- */
+/* -- graph queries --------------------------------------------------------------------------------------- */
 
 long mid_graphdims_get(nx_t comm, int *nnodes, int *nedges)
 {

@@ -1,8 +1,8 @@
-/* driver.h: lower half: one real MPI library in neutral terms, for each family that we know, and the calls of inner loops
- * that go straight into it (hot.inc.c).
+/* driver.h: lower half: one real MPI library in neutral terms, for each family that we know, and the calls of
+ * inner loops that go straight into it (hot.inc.c).
  *
- * The rooms below call the driver in use by its table (drv, real.h), which is filled here: so nothing below depends on
- * the family. Context: as table.h; loading on the main thread, before MPI_Init or at a restart. */
+ * The rooms below call the driver in use by its table (drv, real.h), which is filled here: so nothing below
+ * depends on the family. Context: as table.h; loading on the main thread, before MPI_Init or at a restart. */
 #ifndef BYSSUS_DRIVER_H
 #define BYSSUS_DRIVER_H
 #include "../table/table.h"

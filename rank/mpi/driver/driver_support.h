@@ -1,7 +1,7 @@
 /* driver_support.h: what both drivers share: finding functions and objects, errors, temporaries.
  *
- * The file that includes this one is generated; it has declared the ABI's types and `real`, the real library's
- * functions. Context: lower half; may use libc. */
+ * The file that includes this one is generated; it has declared the ABI's types and `real`, the real
+ * library's functions. Context: lower half; may use libc. */
 #ifndef BYSSUS_DRIVER_SUPPORT_H
 #define BYSSUS_DRIVER_SUPPORT_H
 #include <dlfcn.h>
@@ -18,7 +18,7 @@
 #define NEIGHBOURS_IN(comm)  neighbours_of(REAL(MPI_Comm, comm), false)
 #define NEIGHBOURS_OUT(comm) neighbours_of(REAL(MPI_Comm, comm), true)
 
-/* -- errors -------------------------------------------------------------------------------------------------------- */
+/* -- errors ---------------------------------------------------------------------------------------------- */
 
 COLD static int error_class_of(int code)
 {
@@ -35,7 +35,7 @@ __attribute__((unused)) static void status_in_of_many(nx_status *to, const MPI_S
 	if (rc == NX_ERR_IN_STATUS) to->error = from->MPI_ERROR ? error_class_of(from->MPI_ERROR) : 0;
 }
 
-/* -- arrays in the real library's language --------------------------------------------------------------------------- */
+/* -- arrays in the real library's language --------------------------------------------------------------- */
 
 #define TEMP_STACK 64
 #define TEMP(T, t, count) \
@@ -43,7 +43,8 @@ __attribute__((unused)) static void status_in_of_many(nx_status *to, const MPI_S
 	if (t##_n < 0) t##_n = 0; \
 	T t##_small[TEMP_STACK]; \
 	T *t = likely(t##_n <= TEMP_STACK) ? t##_small : temp_alloc((size_t)t##_n * sizeof(T)); \
-	__asm__("" : "+r"(t))         /* the compiler cannot know that elements below n are set before they are read */
+	__asm__("" : "+r"(t))   /* the compiler cannot know that elements below n are set before they are
+				 * read */
 #define TEMP_END(t) if (unlikely(t != t##_small)) free(t)
 
 __attribute__((unused)) static void *temp_alloc(size_t n)
@@ -66,8 +67,11 @@ __attribute__((unused)) static int neighbours_of(MPI_Comm comm, bool outward)
 	int kind, rank, in = 0, out = 0, weighted;
 	if (real.topo_test(comm, &kind)) return 0;
 	if (kind == ABI_CART) return real.cartdim_get(comm, &in) ? 0 : 2 * in;
-	if (kind == ABI_GRAPH) return real.comm_rank(comm, &rank) || real.graph_neighbors_count(comm, rank, &in) ? 0 : in;
-	return kind == ABI_DIST_GRAPH && real.dist_graph_neighbors_count(comm, &in, &out, &weighted) == 0 ? outward ? out : in : 0;
+	if (kind == ABI_GRAPH)
+		return real.comm_rank(comm, &rank) || real.graph_neighbors_count(comm, rank, &in) ? 0 : in;
+	return kind == ABI_DIST_GRAPH && real.dist_graph_neighbors_count(comm, &in, &out, &weighted) == 0
+		       ? outward ? out : in
+		       : 0;
 }
 
 __attribute__((unused)) static int sum(const int *v, int n)
@@ -77,7 +81,7 @@ __attribute__((unused)) static int sum(const int *v, int n)
 	return total;
 }
 
-/* -- special addresses ------------------------------------------------------------------------------------------------ */
+/* -- special addresses ----------------------------------------------------------------------------------- */
 
 static inline void *place_out(const void *p) { return p == NX_IN_PLACE ? ABI_IN_PLACE : (void *)p; }
 
@@ -102,7 +106,7 @@ static inline int *weights_out(const int *w)
 
 static rh_t type_from_ptr(const void *datatype) { return RH(*(const MPI_Datatype *)datatype); }
 
-/* -- loading ------------------------------------------------------------------------------------------------------------ */
+/* -- loading --------------------------------------------------------------------------------------------- */
 
 struct symbol {
 	const char *name;
@@ -125,7 +129,8 @@ static const char *find_functions(void *libmpi, const struct symbol *s, size_t n
 }
 
 /* Fills in the predefined objects of a library whose handles are addresses; those it lacks stay 0. */
-__attribute__((unused)) static void find_objects(void *libmpi, const struct symbol *s, size_t n, struct nx_driver *d)
+__attribute__((unused)) static void find_objects(void *libmpi, const struct symbol *s, size_t n,
+						 struct nx_driver *d)
 {
 	for (size_t i = 0; i < n; i++) {
 		rh_t h = RH(dlsym(libmpi, s[i].name));

@@ -1,7 +1,7 @@
 /* drivers.c: chooses the driver of the real MPI library by what the library says of itself.
  *
- * MPI_Get_library_version may be called before MPI_Init and names the implementation, whatever its file is called.
- * Context: lower half, at start. */
+ * MPI_Get_library_version may be called before MPI_Init and names the implementation, whatever its file is
+ * called. Context: lower half, at start. */
 #include <dlfcn.h>
 #include <stddef.h>
 #include <stdio.h>

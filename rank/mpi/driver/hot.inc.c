@@ -1,17 +1,19 @@
-/* hot.inc.c: the calls of inner loops in their common case, from the crossing to the real MPI through one function.
+/* hot.inc.c: the calls of inner loops in their common case, from the crossing to the real MPI through one
+ * function.
  *
- * Included by each generated driver, so that the real library's functions are called directly. The common case: a route
- * (route.h) to a communicator with nothing drained, a real peer, requests that only the real MPI can complete.
- * Everything else goes to the middle (p2p.c, complete.c) before anything has been done; what these functions do is what
- * those do. With MPI_THREAD_MULTIPLE none of these functions is called. A send that the real MPI has completed at once, as
- * both families do with short messages, gets the one request NX_REQUEST_SENT, like the real libraries' own.
- * Context: as driver.h; no locks, allocations or system calls on the way of a call that need not wait. */
+ * Included by each generated driver, so that the real library's functions are called directly. The common
+ * case: a route (route.h) to a communicator with nothing drained, a real peer, requests that only the real
+ * MPI can complete. Everything else goes to the middle (p2p.c, complete.c) before anything has been done;
+ * what these functions do is what those do. With MPI_THREAD_MULTIPLE none of these functions is called. A
+ * send that the real MPI has completed at once, as both families do with short messages, gets the one request
+ * NX_REQUEST_SENT, like the real libraries' own. Context: as driver.h; no locks, allocations or system calls
+ * on the way of a call that need not wait. */
 #include "../traffic/traffic.h"
 
 enum { MANY = NX_ROUTED_MANY };                 /* requests of one Waitall */
 
 #ifdef DRIVER_OPENMPI
-static MPI_Request request_empty;               /* what ompi's own sends return when they are complete; NULL: unknown */
+static MPI_Request request_empty;  /* what ompi's own sends return when they are complete; NULL: unknown */
 static inline bool complete_at_once(MPI_Request q) { return q == request_empty; }
 static void hot_load(void *libmpi) { request_empty = dlsym(libmpi, "ompi_request_empty"); }
 #else
@@ -24,7 +26,10 @@ static void hot_load(void *libmpi) { (void)libmpi; }
 #define HOT_TYPE(r) REAL(MPI_Datatype, (r)->real_type)
 #define HOT_COMM(r) REAL(MPI_Comm, (r)->real_comm)
 
-static inline bool is_rank(const struct vcomm *c, int peer) { return likely((uint32_t)peer < (uint32_t)c->size); }
+static inline bool is_rank(const struct vcomm *c, int peer)
+{
+	return likely((uint32_t)peer < (uint32_t)c->size);
+}
 
 /* A message from that rank has been taken. */
 static inline void taken(struct vcomm *c, int source)
@@ -35,19 +40,24 @@ static inline void taken(struct vcomm *c, int source)
 /* Takes the free request that was released last, whose index is i, for a receive from one rank. */
 static inline struct vrequest *recv_begin(uint32_t i)
 {
-	static const struct { uint8_t kind, flags, mode, routed; } begun = { NX_RQ_RECV, NX_RF_ACTIVE, NX_SEND_STANDARD, 1 };
+	static const struct {
+		uint8_t kind, flags, mode, routed;
+	} begun = { NX_RQ_RECV, NX_RF_ACTIVE, NX_SEND_STANDARD, 1 };
 	struct vrequest *v = NX_REQUEST(i);
-	_Static_assert(offsetof(struct vrequest, routed) - offsetof(struct vrequest, kind) == 3, "as in begun");
+	_Static_assert(offsetof(struct vrequest, routed) - offsetof(struct vrequest, kind) == 3,
+		       "as in begun");
 	memcpy(&NX_STATE->free[NX_K_REQUEST], &v->kind, sizeof(uint32_t));
 	memcpy(&v->kind, &begun, sizeof begun);
 	v->handle |= i;
 	return v;
 }
 
-/* -- blocking ------------------------------------------------------------------------------------------------------- */
+/* -- blocking -------------------------------------------------------------------------------------------- */
 
-/* The arguments lie in saved memory while the real MPI works: kept in registers they would have to be saved one by one. */
-static inline void args_keep(nx_cont *k, const struct nx_route *r, const void *buf, int count, int peer, int tag)
+/* The arguments lie in saved memory while the real MPI works: kept in registers they would have to be saved
+ * one by one. */
+static inline void args_keep(nx_cont *k, const struct nx_route *r, const void *buf, int count, int peer,
+			     int tag)
 {
 	k->route = r;
 	k->buf = (void *)buf;
@@ -59,7 +69,10 @@ static inline void args_keep(nx_cont *k, const struct nx_route *r, const void *b
 /* A stop has come first: what is not complete becomes a request, for mid_resume. */
 COLD static long yield(nx_cont *k, uint8_t kind, MPI_Request q)
 {
-	cont_begin(k, request_keep(kind, k->route->comm, RH(q), k->buf, k->count, k->route->type, k->peer, k->tag), NX_REQUEST_NULL);
+	cont_begin(k,
+		   request_keep(kind, k->route->comm, RH(q), k->buf, k->count, k->route->type, k->peer,
+				k->tag),
+		   NX_REQUEST_NULL);
 	return BY_AGAIN;
 }
 
@@ -85,9 +98,11 @@ static long routed_send(const void *buf, int count, const struct nx_route *r, in
 	return nx_error(k->route->comm, neutral(e), "send");
 }
 
-static inline long recv_by(void *buf, int count, const struct nx_route *r, int source, int tag, nx_cont *k, bool status)
+static inline long recv_by(void *buf, int count, const struct nx_route *r, int source, int tag, nx_cont *k,
+			   bool status)
 {
-	if (unlikely(r->c->drained)) return mid_recv(buf, count, r->type, source, tag, r->comm, status ? &k->st : NULL, k);
+	if (unlikely(r->c->drained))
+		return mid_recv(buf, count, r->type, source, tag, r->comm, status ? &k->st : NULL, k);
 	args_keep(k, r, buf, count, source, tag);
 	MPI_Request q;
 	MPI_Status st, *want = status || source == NX_ANY_SOURCE ? &st : ABI_STATUS_IGNORE;
@@ -110,47 +125,58 @@ static long routed_recv(void *buf, int count, const struct nx_route *r, int sour
 {
 	return recv_by(buf, count, r, source, tag, k, false);
 }
-static long routed_recv_status(void *buf, int count, const struct nx_route *r, int source, int tag, nx_cont *k)
+static long routed_recv_status(void *buf, int count, const struct nx_route *r, int source, int tag,
+			       nx_cont *k)
 {
 	return recv_by(buf, count, r, source, tag, k, true);
 }
 
 /* A stop has come first: what is not complete is kept for mid_resume. */
-COLD static void sendrecv_keep(struct nx_routed_sendrecv *b, const struct nx_route *s, const struct nx_route *r, const MPI_Request *rq,
-			       const MPI_Request *sq, int error)
+COLD static void sendrecv_keep(struct nx_routed_sendrecv *b, const struct nx_route *s,
+			       const struct nx_route *r, const MPI_Request *rq, const MPI_Request *sq,
+			       int error)
 {
 	cont_begin(&b->cont,
-		   rq ? request_keep(NX_RQ_RECV, r->comm, RH(*rq), b->recvbuf, b->recvcount, r->type, b->source, b->recvtag) : NX_REQUEST_NULL,
-		   sq ? request_keep(NX_RQ_SEND, s->comm, RH(*sq), (void *)b->sendbuf, b->sendcount, s->type, b->dest, b->sendtag) : NX_REQUEST_NULL);
+		   rq ? request_keep(NX_RQ_RECV, r->comm, RH(*rq), b->recvbuf, b->recvcount, r->type,
+				     b->source, b->recvtag)
+		      : NX_REQUEST_NULL,
+		   sq ? request_keep(NX_RQ_SEND, s->comm, RH(*sq), (void *)b->sendbuf, b->sendcount, s->type,
+				     b->dest, b->sendtag)
+		      : NX_REQUEST_NULL);
 	b->cont.received = !rq;
 	b->cont.error = error;
 }
 
-COLD static long sendrecv_middle(struct nx_routed_sendrecv *b, const struct nx_route *s, const struct nx_route *r)
+COLD static long sendrecv_middle(struct nx_routed_sendrecv *b, const struct nx_route *s,
+				 const struct nx_route *r)
 {
-	return mid_sendrecv(b->sendbuf, b->sendcount, s->type, b->dest, b->sendtag, b->recvbuf, b->recvcount, r->type, b->source, b->recvtag,
-			    r->comm, &b->cont.st, &b->cont);
+	return mid_sendrecv(b->sendbuf, b->sendcount, s->type, b->dest, b->sendtag, b->recvbuf, b->recvcount,
+			    r->type, b->source, b->recvtag, r->comm, &b->cont.st, &b->cont);
 }
 
 /* A short send leaves first (p2p.c); then both are waited for. */
 static nx_routed_sendrecv routed_sendrecv;
 static long routed_sendrecv(struct nx_routed_sendrecv *b, const struct nx_route *s, const struct nx_route *r)
 {
-	if (unlikely(r->c->drained || (int64_t)b->sendcount * s->bytes > SEND_FIRST)) return sendrecv_middle(b, s, r);
+	if (unlikely(r->c->drained || (int64_t)b->sendcount * s->bytes > SEND_FIRST))
+		return sendrecv_middle(b, s, r);
 	MPI_Request sq, rq;
 	MPI_Status st;
-	int e = real.isend(b->sendbuf, b->sendcount, HOT_TYPE(s), b->dest, b->sendtag, HOT_COMM(s), &sq), serr = 0, rerr = 0, flag = 0;
+	int e = real.isend(b->sendbuf, b->sendcount, HOT_TYPE(s), b->dest, b->sendtag, HOT_COMM(s), &sq),
+	    serr = 0, rerr = 0, flag = 0;
 	if (unlikely(e)) return nx_error(s->comm, neutral(e), "sendrecv");
 	s->peer[b->dest].sent++;
 	bool sent = complete_at_once(sq), got = false;
-	e = real.irecv(b->recvbuf, b->recvcount, HOT_TYPE(r), rank_out(b->source), b->recvtag, HOT_COMM(r), &rq);
+	e = real.irecv(b->recvbuf, b->recvcount, HOT_TYPE(r), rank_out(b->source), b->recvtag, HOT_COMM(r),
+		       &rq);
 	if (unlikely(e)) {
 		if (!sent) real.request_free(&sq);
 		return nx_error(r->comm, neutral(e), "sendrecv");
 	}
 	for (unsigned spins = 0; !got || !sent;) {
 		if (!got && ((rerr = neutral(real.test(&rq, &flag, &st))) || flag)) got = true;
-		if (got && !sent && ((serr = neutral(real.test(&sq, &flag, ABI_STATUS_IGNORE))) || flag)) sent = true;
+		if (got && !sent && ((serr = neutral(real.test(&sq, &flag, ABI_STATUS_IGNORE))) || flag))
+			sent = true;
 		if ((!got || !sent) && wait_step(&spins)) break;
 	}
 	if (got) {
@@ -163,7 +189,7 @@ static long routed_sendrecv(struct nx_routed_sendrecv *b, const struct nx_route 
 	return BY_AGAIN;
 }
 
-/* -- starting --------------------------------------------------------------------------------------------------------- */
+/* -- starting -------------------------------------------------------------------------------------------- */
 
 /* The send is not complete: it becomes a request. */
 static __attribute__((noinline)) long isend_begun(const struct nx_route *r, int dest, MPI_Request q)
@@ -171,7 +197,8 @@ static __attribute__((noinline)) long isend_begun(const struct nx_route *r, int 
 	bool full = nx_full(NX_K_REQUEST);
 	nx_t h = request_keep(NX_RQ_SEND, r->comm, RH(q), NULL, 0, r->type, dest, 0);
 	if (likely(!full)) return h;
-	NX_REQUEST(h)->flags |= NX_RF_FREED;            /* it is on its way; the application learns that it was one too many */
+	NX_REQUEST(h)->flags |= NX_RF_FREED;    /* it is on its way; the application learns that it was one
+						 * too many */
 	return -nx_error(r->comm, NX_ERR_NO_MEM, "isend");
 }
 
@@ -222,9 +249,12 @@ static long routed_irecv(void *buf, int count, const struct nx_route *r, int sou
 	return h;
 }
 
-/* -- completing one ----------------------------------------------------------------------------------------------------- */
+/* -- completing one -------------------------------------------------------------------------------------- */
 
-static inline bool from_any(const struct vrequest *r) { return r->kind == NX_RQ_RECV && r->peer == NX_ANY_SOURCE; }
+static inline bool from_any(const struct vrequest *r)
+{
+	return r->kind == NX_RQ_RECV && r->peer == NX_ANY_SOURCE;
+}
 
 /* A request that only the real MPI can complete. */
 static inline bool in_real(nx_t h, const struct vrequest *r)
@@ -290,7 +320,7 @@ static long hot_test(nx_t *request, int *flag, nx_status *status)
 	return wait_or_poll(request, flag, status, false, "test");
 }
 
-/* -- completing all ------------------------------------------------------------------------------------------------------- */
+/* -- completing all -------------------------------------------------------------------------------------- */
 
 struct many {
 	int n, last;                            /* real requests; the last receive among them, or -1 */
@@ -326,7 +356,8 @@ static inline bool gather(struct many *m, int count, nx_t *requests)
 	return true;
 }
 
-/* An error came up: what the real MPI has completed is marked so, with its error; the middle waits for the rest. */
+/* An error came up: what the real MPI has completed is marked so, with its error; the middle waits for the
+ * rest. */
 COLD static void many_failed(struct many *m, const MPI_Status *want, int e)
 {
 	for (int k = 0; k < m->n; k++) {
@@ -341,8 +372,8 @@ COLD static void many_failed(struct many *m, const MPI_Status *want, int e)
 	}
 }
 
-/* Until all are complete, or there is an error: *e. False: a stop has come. One look at the last receive, which is often the
- * last to complete, is cheaper than one at all of them. */
+/* Until all are complete, or there is an error: *e. False: a stop has come. One look at the last receive,
+ * which is often the last to complete, is cheaper than one at all of them. */
 static inline bool many_wait(struct many *m, MPI_Status *want, int *e)
 {
 	MPI_Request last = m->q[m->last >= 0 ? m->last : 0];
@@ -361,7 +392,8 @@ static inline bool many_wait(struct many *m, MPI_Status *want, int *e)
 static long hot_waitall(int count, nx_t *requests, nx_status *statuses)
 {
 	struct many m;
-	if (unlikely(count > MANY) || !gather(&m, count, requests)) return cold_waitall(count, requests, statuses);
+	if (unlikely(count > MANY) || !gather(&m, count, requests))
+		return cold_waitall(count, requests, statuses);
 	MPI_Status *want = statuses || m.any_source ? m.st : ABI_STATUS_IGNORE;
 	int e = 0;
 	if (m.n && !many_wait(&m, want, &e)) return BY_AGAIN;

@@ -1,10 +1,11 @@
 /* face_fortran.inc.c: the entry points of MPI's Fortran libraries, each of which ends the job with its name.
  *
- * Those libraries load, because the face has what they take from libmpi, but their wrappers look into the library's own
- * objects, which are not there. The face is loaded before them, so that their callers come here. Some libraries bring a
- * stand-in for a sequential MPI under the same names (MUMPS without MPI): as long as no Fortran library of an MPI is
- * loaded, a call goes on to where it would have gone without the face.
- * Included by every face. Context: as face.h, but the dynamic linker is asked, on the application's own FS. */
+ * Those libraries load, because the face has what they take from libmpi, but their wrappers look into the
+ * library's own objects, which are not there. The face is loaded before them, so that their callers come
+ * here. Some libraries bring a stand-in for a sequential MPI under the same names (MUMPS without MPI): as
+ * long as no Fortran library of an MPI is loaded, a call goes on to where it would have gone without the
+ * face. Included by every face. Context: as face.h, but the dynamic linker is asked, on the application's own
+ * FS. */
 #include <dlfcn.h>
 #include <link.h>
 
@@ -13,17 +14,21 @@
 #pragma weak dlclose
 #pragma weak _r_debug
 
-/* name_ with index i and its other spellings, called with any arguments: fortran_entry finds the index in r11. */
-#define FORTRAN(name, i) __asm__( \
-	".section fortran_text, \"ax\"\n.globl " #name "_\n.type " #name "_, @function\n" #name "_:\n\tmovl $" #i ", %r11d\n\tjmp fortran_entry\n" \
-	FORTRAN_SAME(#name "__", #name) FORTRAN_SAME("p" #name "_", #name) FORTRAN_SAME("p" #name "__", #name) ".text\n");
-#define FORTRAN_08(name, form) __asm__(FORTRAN_SAME(#name "_" #form "_", #name) FORTRAN_SAME("p" #name "_" #form "_", #name));
+/* name_ with index i and its other spellings, called with any arguments: fortran_entry finds the index in
+ * r11. */
+#define FORTRAN(name, i) \
+	__asm__(".section fortran_text, \"ax\"\n.globl " #name "_\n.type " #name "_, @function\n" #name \
+		"_:\n\tmovl $" #i ", %r11d\n\tjmp fortran_entry\n" FORTRAN_SAME(#name "__", #name) \
+			FORTRAN_SAME("p" #name "_", #name) FORTRAN_SAME("p" #name "__", #name) ".text\n");
+#define FORTRAN_08(name, form) \
+	__asm__(FORTRAN_SAME(#name "_" #form "_", #name) FORTRAN_SAME("p" #name "_" #form "_", #name));
 #define FORTRAN_SAME(other, name) ".globl " other "\n.type " other ", @function\n.set " other ", " name "_\n"
 
 __asm__(".text\n.local fortran_entry\n.type fortran_entry, @function\nfortran_entry:\n"
 	"\tpushq %rdi\n\tpushq %rsi\n\tpushq %rdx\n\tpushq %rcx\n\tpushq %r8\n\tpushq %r9\n\tpushq %rax\n"
 	"\tmovl %r11d, %edi\n\tcall fortran_called\n\tmovq %rax, %r11\n"
-	"\tpopq %rax\n\tpopq %r9\n\tpopq %r8\n\tpopq %rcx\n\tpopq %rdx\n\tpopq %rsi\n\tpopq %rdi\n\tjmp *%r11\n");
+	"\tpopq %rax\n\tpopq %r9\n\tpopq %r8\n\tpopq %rcx\n\tpopq %rdx\n\tpopq %rsi\n\tpopq %rdi\n\tjmp "
+	"*%r11\n");
 
 static const char *const fortran_name[FORTRAN_N];
 static void *fortran_goes_on[FORTRAN_N];
@@ -46,10 +51,13 @@ static bool is_fortran_library(const char *path)
 	return false;
 }
 
-static void *not_ours(const char *found) { return found >= __start_fortran_text && found < __stop_fortran_text ? NULL : (void *)found; }
+static void *not_ours(const char *found)
+{
+	return found >= __start_fortran_text && found < __stop_fortran_text ? NULL : (void *)found;
+}
 
-/* Where a call would go without the face: to the next library of the program, or to one that was loaded later; NULL: to an
- * MPI's library. */
+/* Where a call would go without the face: to the next library of the program, or to one that was loaded
+ * later; NULL: to an MPI's library. */
 static void *elsewhere(const char *name)
 {
 	if (!dlsym || !dlopen || !dlclose || !&_r_debug) return NULL;

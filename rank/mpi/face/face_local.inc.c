@@ -1,10 +1,10 @@
-/* face_local.inc.c: MPI functions that a face answers itself, from saved tables or by arithmetic, and those whose
- * results need more than the generator's translation. Included by every face.
+/* face_local.inc.c: MPI functions that a face answers itself, from saved tables or by arithmetic, and those
+ * whose results need more than the generator's translation. Included by every face.
  *
- * A handle is checked by comparing it with the first word of its entry; whatever is wrong goes to the middle, which
- * calls the error handler. Context: as face.h. */
+ * A handle is checked by comparing it with the first word of its entry; whatever is wrong goes to the middle,
+ * which calls the error handler. Context: as face.h. */
 
-/* -- entries --------------------------------------------------------------------------------------------------------- */
+/* -- entries --------------------------------------------------------------------------------------------- */
 
 /* The live entry of a communicator or datatype, or NULL. */
 static inline const struct vcomm *face_comm(nx_t nx)
@@ -73,7 +73,7 @@ int PMPI_Type_size_x(MPI_Datatype datatype, nx_aint *size)
 	return 0;
 }
 
-/* -- MPI-1 ways to ask for an extent ---------------------------------------------------------------------------------- */
+/* -- MPI-1 ways to ask for an extent --------------------------------------------------------------------- */
 
 int PMPI_Type_extent(MPI_Datatype datatype, nx_aint *extent)
 {
@@ -96,7 +96,7 @@ int PMPI_Type_ub(MPI_Datatype datatype, nx_aint *displacement)
 	return rc;
 }
 
-/* -- status ------------------------------------------------------------------------------------------------------------ */
+/* -- status ---------------------------------------------------------------------------------------------- */
 
 int PMPI_Get_count(const MPI_Status *status, MPI_Datatype datatype, int *count)
 {
@@ -161,7 +161,7 @@ int PMPI_Test_cancelled(const MPI_Status *status, int *flag)
 	return 0;
 }
 
-/* -- environment -------------------------------------------------------------------------------------------------------- */
+/* -- environment ----------------------------------------------------------------------------------------- */
 
 int PMPI_Get_version(int *version, int *subversion)
 {
@@ -170,17 +170,21 @@ int PMPI_Get_version(int *version, int *subversion)
 	return 0;
 }
 
-/* The kernel's clock_gettime, through the control block. Its address changes with a restart and must not be in a
- * register when a checkpoint stops the thread: the call is one instruction. */
+/* The kernel's clock_gettime, through the control block. Its address changes with a restart and must not be
+ * in a register when a checkpoint stops the thread: the call is one instruction. */
 static void face_clock(struct timespec *now)
 {
 	long clock = CLOCK_MONOTONIC;
-	__asm__ volatile("mov %%rsp, %%rbx\n\tsub $128, %%rsp\n\tand $-16, %%rsp\n\tcall *(%2)\n\tmov %%rbx, %%rsp"
-			 : "+D"(clock), "+S"(now) : "r"(&BY_CTLP->vdso[0])
-			 : "rax", "rbx", "rcx", "rdx", "r8", "r9", "r10", "r11", "memory", "cc", "xmm0", "xmm1", "xmm2", "xmm3");
+	__asm__ volatile(
+		"mov %%rsp, %%rbx\n\tsub $128, %%rsp\n\tand $-16, %%rsp\n\tcall *(%2)\n\tmov %%rbx, %%rsp"
+		: "+D"(clock), "+S"(now)
+		: "r"(&BY_CTLP->vdso[0])
+		: "rax", "rbx", "rcx", "rdx", "r8", "r9", "r10", "r11", "memory", "cc", "xmm0", "xmm1",
+		  "xmm2", "xmm3");
 }
 
-/* The clock continues across restarts: the core keeps the shift. If it has changed meanwhile, the reading is stale. */
+/* The clock continues across restarts: the core keeps the shift. If it has changed meanwhile, the reading is
+ * stale. */
 double PMPI_Wtime(void)
 {
 	const volatile int64_t *shift = &BY_CTLP->wtime_shift_ns;
@@ -208,7 +212,7 @@ MPI_Aint PMPI_Aint_diff(nx_aint addr1, nx_aint addr2) { return addr1 - addr2; }
 
 int PMPIX_Query_cuda_support(void) { return 0; }
 
-/* -- attributes and contents: values inside need translation --------------------------------------------------------------- */
+/* -- attributes and contents: values inside need translation --------------------------------------------- */
 
 /* Values of predefined attributes that are ranks or error codes: a copy in the application's terms. */
 static void *face_attribute(nx_t keyval, const int *value)
@@ -217,7 +221,9 @@ static void *face_attribute(nx_t keyval, const int *value)
 	switch (keyval) {
 	case NX_KEYVAL_HOST: host = rank_out(*value); return &host;
 	case NX_KEYVAL_IO: io = rank_out(*value); return &io;
-	case NX_KEYVAL_LASTUSEDCODE: last = *value < NX_FIRST_USER_ERROR ? ABI_ERR_LASTCODE : error_out(*value); return &last;
+	case NX_KEYVAL_LASTUSEDCODE:
+		last = *value < NX_FIRST_USER_ERROR ? ABI_ERR_LASTCODE : error_out(*value);
+		return &last;
 	}
 	return (void *)value;
 }
@@ -249,24 +255,29 @@ static void face_contents(int combiner, int *v)
 	}
 }
 
-int PMPI_Type_get_envelope(MPI_Datatype datatype, int *num_integers, int *num_addresses, int *num_datatypes, int *combiner)
+int PMPI_Type_get_envelope(MPI_Datatype datatype, int *num_integers, int *num_addresses, int *num_datatypes,
+			   int *combiner)
 {
 	int neutral;
-	if (unlikely(!num_integers || !num_addresses || !num_datatypes || !combiner)) return face_raise(NX_COMM_WORLD, NX_ERR_ARG);
-	long rc = cross_type_get_envelope(in_datatype(datatype), num_integers, num_addresses, num_datatypes, &neutral);
+	if (unlikely(!num_integers || !num_addresses || !num_datatypes || !combiner))
+		return face_raise(NX_COMM_WORLD, NX_ERR_ARG);
+	long rc = cross_type_get_envelope(in_datatype(datatype), num_integers, num_addresses, num_datatypes,
+					  &neutral);
 	if (rc == 0) *combiner = combiner_out(neutral);
 	return error_out((int)rc);
 }
 
-int PMPI_Type_get_contents(MPI_Datatype datatype, int max_integers, int max_addresses, int max_datatypes, int *array_of_integers,
-			   nx_aint *array_of_addresses, MPI_Datatype *array_of_datatypes)
+int PMPI_Type_get_contents(MPI_Datatype datatype, int max_integers, int max_addresses, int max_datatypes,
+			   int *array_of_integers, nx_aint *array_of_addresses,
+			   MPI_Datatype *array_of_datatypes)
 {
 	nx_t type = in_datatype(datatype);
 	int integers, addresses, datatypes, combiner;
 	long rc = cross_type_get_envelope(type, &integers, &addresses, &datatypes, &combiner);
 	if (rc != 0) return error_out((int)rc);
 	TEMP(nx_t, types, max_datatypes);
-	rc = cross_type_get_contents(type, max_integers, max_addresses, max_datatypes, array_of_integers, array_of_addresses, types);
+	rc = cross_type_get_contents(type, max_integers, max_addresses, max_datatypes, array_of_integers,
+				     array_of_addresses, types);
 	if (rc == 0) {
 		face_contents(combiner, array_of_integers);
 		for (int i = 0; i < datatypes; i++) array_of_datatypes[i] = out_datatype(types[i]);
@@ -275,7 +286,7 @@ int PMPI_Type_get_contents(MPI_Datatype datatype, int max_integers, int max_addr
 	return error_out((int)rc);
 }
 
-/* -- callbacks: from neutral arguments to the application's ---------------------------------------------------------------- */
+/* -- callbacks: from neutral arguments to the application's ---------------------------------------------- */
 
 static long thunk_op_fn(void *fn, void *in, void *inout, int *len, nx_t datatype)
 {
@@ -287,25 +298,29 @@ static long thunk_op_fn(void *fn, void *in, void *inout, int *len, nx_t datatype
 static long thunk_comm_copy_fn(void *fn, uint64_t pair, void *extra, void *value, void **out, int *flag)
 {
 	typedef int copy_fn(MPI_Comm, int, void *, void *, void *, int *);
-	return error_in(((copy_fn *)fn)(out_comm((nx_t)pair), out_keyval((nx_t)(pair >> 32)), extra, value, out, flag));
+	return error_in(((copy_fn *)fn)(out_comm((nx_t)pair), out_keyval((nx_t)(pair >> 32)), extra, value,
+					out, flag));
 }
 
 static long thunk_comm_delete_fn(void *fn, uint64_t pair, void *value, void *extra)
 {
 	typedef int delete_fn(MPI_Comm, int, void *, void *);
-	return error_in(((delete_fn *)fn)(out_comm((nx_t)pair), out_keyval((nx_t)(pair >> 32)), value, extra));
+	return error_in(
+		((delete_fn *)fn)(out_comm((nx_t)pair), out_keyval((nx_t)(pair >> 32)), value, extra));
 }
 
 static long thunk_type_copy_fn(void *fn, uint64_t pair, void *extra, void *value, void **out, int *flag)
 {
 	typedef int copy_fn(MPI_Datatype, int, void *, void *, void *, int *);
-	return error_in(((copy_fn *)fn)(out_datatype((nx_t)pair), out_keyval((nx_t)(pair >> 32)), extra, value, out, flag));
+	return error_in(((copy_fn *)fn)(out_datatype((nx_t)pair), out_keyval((nx_t)(pair >> 32)), extra,
+					value, out, flag));
 }
 
 static long thunk_type_delete_fn(void *fn, uint64_t pair, void *value, void *extra)
 {
 	typedef int delete_fn(MPI_Datatype, int, void *, void *);
-	return error_in(((delete_fn *)fn)(out_datatype((nx_t)pair), out_keyval((nx_t)(pair >> 32)), value, extra));
+	return error_in(
+		((delete_fn *)fn)(out_datatype((nx_t)pair), out_keyval((nx_t)(pair >> 32)), value, extra));
 }
 
 static long thunk_comm_err_fn(void *fn, nx_t comm, int error)
@@ -317,13 +332,15 @@ static long thunk_comm_err_fn(void *fn, nx_t comm, int error)
 }
 
 /* The predefined copy and delete functions have one body each. */
-#define COPY_FN   UNUSED void *object, UNUSED int keyval, UNUSED void *extra, UNUSED void *in, UNUSED void *out, int *flag
+#define COPY_FN \
+	UNUSED void *object, UNUSED int keyval, UNUSED void *extra, UNUSED void *in, UNUSED void *out, \
+		int *flag
 #define DELETE_FN UNUSED void *object, UNUSED int keyval, UNUSED void *value, UNUSED void *extra
 #define DUP_BODY       { *(void **)out = in; *flag = 1; return 0; }
 #define NULL_COPY_BODY { *flag = 0; return 0; }
 #define NULL_DELETE_BODY { return 0; }
 
-/* -- conversions between C and Fortran ----------------------------------------------------------------------------------------- */
+/* -- conversions between C and Fortran ------------------------------------------------------------------- */
 
 static int copy_status(int *to, const int *from)
 {
@@ -331,15 +348,34 @@ static int copy_status(int *to, const int *from)
 	return 0;
 }
 
-int PMPI_Status_c2f(const MPI_Status *c_status, MPI_Fint *f_status) { return copy_status(f_status, (const int *)c_status); }
-int PMPI_Status_f2c(const MPI_Fint *f_status, MPI_Status *c_status) { return copy_status((int *)c_status, f_status); }
-int PMPI_Status_c2f08(const MPI_Status *c_status, void *f08_status) { return copy_status(f08_status, (const int *)c_status); }
-int PMPI_Status_f082c(const void *f08_status, MPI_Status *c_status) { return copy_status((int *)c_status, f08_status); }
-int PMPI_Status_f082f(const void *f08_status, MPI_Fint *f_status) { return copy_status(f_status, f08_status); }
-int PMPI_Status_f2f08(const MPI_Fint *f_status, void *f08_status) { return copy_status(f08_status, f_status); }
+int PMPI_Status_c2f(const MPI_Status *c_status, MPI_Fint *f_status)
+{
+	return copy_status(f_status, (const int *)c_status);
+}
+int PMPI_Status_f2c(const MPI_Fint *f_status, MPI_Status *c_status)
+{
+	return copy_status((int *)c_status, f_status);
+}
+int PMPI_Status_c2f08(const MPI_Status *c_status, void *f08_status)
+{
+	return copy_status(f08_status, (const int *)c_status);
+}
+int PMPI_Status_f082c(const void *f08_status, MPI_Status *c_status)
+{
+	return copy_status((int *)c_status, f08_status);
+}
+int PMPI_Status_f082f(const void *f08_status, MPI_Fint *f_status)
+{
+	return copy_status(f_status, f08_status);
+}
+int PMPI_Status_f2f08(const MPI_Fint *f_status, void *f08_status)
+{
+	return copy_status(f08_status, f_status);
+}
 
 #ifdef FACE_MPICH
-/* Handles are the same integers in both languages; only files are addresses, and there are none but the null one. */
+/* Handles are the same integers in both languages; only files are addresses, and there are none but the null
+ * one. */
 #define BOTH(Kind, T) \
 	MPI_Fint PMPI_##Kind##_c2f(T handle) { return handle; } \
 	T PMPI_##Kind##_f2c(MPI_Fint handle) { return handle; }
@@ -384,8 +420,16 @@ MPI_Win PMPI_Win_f2c(UNUSED MPI_Fint win) { return &ompi_mpi_win_null; }
 MPI_Fint PMPI_Session_c2f(UNUSED MPI_Session session) { return 0; }
 MPI_Session PMPI_Session_f2c(UNUSED MPI_Fint session) { return NULL; }
 
-int PMPI_AINT_ADD_F90(const nx_aint *base, const nx_aint *disp, nx_aint *result) { *result = *base + *disp; return 0; }
-int PMPI_AINT_DIFF_F90(const nx_aint *addr1, const nx_aint *addr2, nx_aint *result) { *result = *addr1 - *addr2; return 0; }
+int PMPI_AINT_ADD_F90(const nx_aint *base, const nx_aint *disp, nx_aint *result)
+{
+	*result = *base + *disp;
+	return 0;
+}
+int PMPI_AINT_DIFF_F90(const nx_aint *addr1, const nx_aint *addr2, nx_aint *result)
+{
+	*result = *addr1 - *addr2;
+	return 0;
+}
 int PMPI_WTIME_F90(double *time) { *time = PMPI_Wtime(); return 0; }
 int PMPI_WTICK_F90(double *time) { *time = PMPI_Wtick(); return 0; }
 
@@ -404,23 +448,29 @@ int OMPI_C_MPI_WIN_DUP_FN(COPY_FN) DUP_BODY
 
 /* Fortran's predefined attribute functions, whose upper-case names the C library exports. */
 #define F_COPY(Name, T, set, truth) \
-	void Name(UNUSED MPI_Fint *object, UNUSED MPI_Fint *keyval, UNUSED void *extra, UNUSED T *in, UNUSED T *out, MPI_Fint *flag, \
-		  MPI_Fint *ierror) { set; *flag = truth; *ierror = 0; }
+	void Name(UNUSED MPI_Fint *object, UNUSED MPI_Fint *keyval, UNUSED void *extra, UNUSED T *in, \
+		  UNUSED T *out, MPI_Fint *flag, MPI_Fint *ierror) \
+	{ \
+		set; \
+		*flag = truth; \
+		*ierror = 0; \
+	}
 #define F_DELETE(Name) \
-	void Name(UNUSED MPI_Fint *object, UNUSED MPI_Fint *keyval, UNUSED void *value, UNUSED void *extra, MPI_Fint *ierror) { *ierror = 0; }
-F_COPY(MPI_DUP_FN, MPI_Fint, *out = *in, 1)
-F_COPY(MPI_COMM_DUP_FN, nx_aint, *out = *in, 1)
-F_COPY(MPI_TYPE_DUP_FN, nx_aint, *out = *in, 1)
-F_COPY(MPI_WIN_DUP_FN, nx_aint, *out = *in, 1)
-F_COPY(MPI_NULL_COPY_FN, MPI_Fint, , 0)
-F_COPY(MPI_COMM_NULL_COPY_FN, nx_aint, , 0)
-F_COPY(MPI_TYPE_NULL_COPY_FN, nx_aint, , 0)
-F_COPY(MPI_WIN_NULL_COPY_FN, nx_aint, , 0)
-F_DELETE(MPI_NULL_DELETE_FN)
-F_DELETE(MPI_COMM_NULL_DELETE_FN)
-F_DELETE(MPI_TYPE_NULL_DELETE_FN)
-F_DELETE(MPI_WIN_NULL_DELETE_FN)
-void MPI_CONVERSION_FN_NULL(void) {}
+	void Name(UNUSED MPI_Fint *object, UNUSED MPI_Fint *keyval, UNUSED void *value, UNUSED void *extra, \
+		  MPI_Fint *ierror) \
+	{ \
+		*ierror = 0; \
+	}
+	F_COPY(MPI_DUP_FN, MPI_Fint, *out = *in, 1) F_COPY(MPI_COMM_DUP_FN, nx_aint, *out = *in,
+							   1) F_COPY(MPI_TYPE_DUP_FN, nx_aint, *out = *in, 1)
+		F_COPY(MPI_WIN_DUP_FN, nx_aint, *out = *in,
+		       1) F_COPY(MPI_NULL_COPY_FN, MPI_Fint, , 0) F_COPY(MPI_COMM_NULL_COPY_FN, nx_aint, , 0)
+			F_COPY(MPI_TYPE_NULL_COPY_FN, nx_aint, , 0) F_COPY(MPI_WIN_NULL_COPY_FN, nx_aint, ,
+									   0) F_DELETE(MPI_NULL_DELETE_FN)
+				F_DELETE(MPI_COMM_NULL_DELETE_FN) F_DELETE(MPI_TYPE_NULL_DELETE_FN)
+					F_DELETE(MPI_WIN_NULL_DELETE_FN) void MPI_CONVERSION_FN_NULL(void)
+{
+}
 #endif
 
 #ifdef FACE_MPICH

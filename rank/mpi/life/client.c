@@ -1,7 +1,7 @@
 /* client.c: the MPI half as the core sees it: start, rest (quiesce), return (prepare, restore).
  *
- * Context: start, prepare and restore on the main thread before the application runs; quiesce and resume on the MPI thread with
- * all application threads stopped; message and tick on the core's helper thread. */
+ * Context: start, prepare and restore on the main thread before the application runs; quiesce and resume on
+ * the MPI thread with all application threads stopped; message and tick on the core's helper thread. */
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -43,7 +43,8 @@ static int same_world(char *why, size_t n)
 	drv->comm_rank(drv->comm_world, &rank);
 	drv->comm_size(drv->comm_world, &size);
 	if (rank == NX_STATE->rank && size == NX_STATE->size) return 0;
-	snprintf(why, n, "the image is of rank %d of %d, the MPI started this process as rank %d of %d", NX_STATE->rank, NX_STATE->size, rank, size);
+	snprintf(why, n, "the image is of rank %d of %d, the MPI started this process as rank %d of %d",
+		 NX_STATE->rank, NX_STATE->size, rank, size);
 	return -1;
 }
 
@@ -52,7 +53,8 @@ static int init_mpi(char *why, size_t n)
 	struct nx_state *s = NX_STATE;
 	int provided, e = drv->init_thread(NULL, NULL, (int)s->thread_level, &provided);
 	if (e || provided < (int)s->thread_level) {
-		snprintf(why, n, "MPI_Init_thread: thread level %u wanted, %d provided, error class %d", s->thread_level, provided, e);
+		snprintf(why, n, "MPI_Init_thread: thread level %u wanted, %d provided, error class %d",
+			 s->thread_level, provided, e);
 		return -1;
 	}
 	if (s->routed) drv->hot();
@@ -81,7 +83,9 @@ static int prepare(char *why, size_t n)
 		return -1;
 	}
 	if (s->interface != NX_INTERFACE) {
-		snprintf(why, n, "the image's MPI interface is %#lx, that of this byssus %#lx: use the version that wrote it",
+		snprintf(why, n,
+			 "the image's MPI interface is %#lx, that of this byssus %#lx: use the version that "
+			 "wrote it",
 			 (unsigned long)s->interface, (unsigned long)NX_INTERFACE);
 		return -1;
 	}
@@ -102,7 +106,14 @@ static int restore(char *why, size_t n)
 static void describe(char *buf, size_t n) { snprintf(buf, n, "%s", NX_STATE->library); }
 
 static const struct core_client client = {
-	.start = start, .refuse = refused_before, .message = agree_message, .tick = agree_tick, .quiesce = quiesce, .resume = resume, .restore = restore,
-	.prepare = prepare, .describe = describe,
+	.start = start,
+	.refuse = refused_before,
+	.message = agree_message,
+	.tick = agree_tick,
+	.quiesce = quiesce,
+	.resume = resume,
+	.restore = restore,
+	.prepare = prepare,
+	.describe = describe,
 };
 const struct core_client *const core_client = &client;

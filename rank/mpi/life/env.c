@@ -1,8 +1,8 @@
 /* env.c: start and end of MPI, inquiries about the environment (MPI-4.1 chapters 9 and 11).
  *
- * The real MPI is loaded and initialised when the application asks for it, with the thread level it asks for; after a
- * restart before the application runs on. MPI_Init and MPI_Finalize count as collectives on MPI_COMM_WORLD.
- * Context: as life.h. */
+ * The real MPI is loaded and initialised when the application asks for it, with the thread level it asks for;
+ * after a restart before the application runs on. MPI_Init and MPI_Finalize count as collectives on
+ * MPI_COMM_WORLD. Context: as life.h. */
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -29,7 +29,8 @@ static void remember_library(void)
 	int len = 0;
 	if (drv->get_library_version(version, &len)) return;
 	version[strcspn(version, "\n")] = 0;
-	snprintf(NX_STATE->library, sizeof NX_STATE->library, "%.*s", (int)sizeof NX_STATE->library - 1, version);
+	snprintf(NX_STATE->library, sizeof NX_STATE->library, "%.*s", (int)sizeof NX_STATE->library - 1,
+		 version);
 }
 
 /* Communicators of our own: for messages between the middles, and from a rank to itself. */
@@ -89,8 +90,8 @@ long mid_init(int *argc, char ***argv)
 	return mid_init_thread(argc, argv, NX_THREAD_SINGLE, &provided);
 }
 
-/* All wait inside the MPI until the last has come: others may need this rank to receive what it has freed the request of,
- * and a library's own Finalize need not do that. */
+/* All wait inside the MPI until the last has come: others may need this rank to receive what it has freed the
+ * request of, and a library's own Finalize need not do that. */
 static int end(void)
 {
 	struct nx_state *s = NX_STATE;
@@ -140,7 +141,8 @@ long mid_query_thread(int *provided)
 	return 0;
 }
 
-/* True on the thread that called MPI_Init; only the case that this was the process's first thread is known exactly. */
+/* True on the thread that called MPI_Init; only the case that this was the process's first thread is known
+ * exactly. */
 long mid_is_thread_main(int *flag)
 {
 	*flag = ((int32_t)syscall(SYS_gettid) == getpid()) == NX_STATE->main_thread;

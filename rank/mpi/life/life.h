@@ -1,5 +1,6 @@
-/* life.h: lower half: the life of the MPI half: its start, MPI_Init and MPI_Finalize, rest at a checkpoint, return at a
- * restart. The top of the middle: the core calls it as its client (core.h), the face by the call slots.
+/* life.h: lower half: the life of the MPI half: its start, MPI_Init and MPI_Finalize, rest at a checkpoint,
+ * return at a restart. The top of the middle: the core calls it as its client (core.h), the face by the call
+ * slots.
  *
  * Context: client.c says on which thread each function of the client runs; the rest as table.h. */
 #ifndef BYSSUS_LIFE_H

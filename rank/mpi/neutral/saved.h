@@ -1,13 +1,14 @@
 /* saved.h: the virtual MPI objects of a rank, as they lie in saved memory. Part of neutral.h.
  *
- * Every object the application holds a handle to is an entry of a table at a fixed address in the arena, so that a
- * handle finds its entry in O(1) without locks, and an image contains all of them. Entries hold no address of the
- * lower half: the real handles lie beside, in lower memory (table.h), and are made anew after a restart.
+ * Every object the application holds a handle to is an entry of a table at a fixed address in the arena, so
+ * that a handle finds its entry in O(1) without locks, and an image contains all of them. Entries hold no
+ * address of the lower half: the real handles lie beside, in lower memory (table.h), and are made anew after
+ * a restart.
  *
- * A handle (nx_t) is index | generation << NX_INDEX_BITS; predefined objects have generation 0 and small indices. An
- * entry is live if and only if its first word equals the handle that names it; Open MPI's face returns the
- * address of the entry itself, so the first word of every entry is its handle. In a free entry the first word is
- * the next generation (index bits zero) and the second the index of the next free entry.
+ * A handle (nx_t) is index | generation << NX_INDEX_BITS; predefined objects have generation 0 and small
+ * indices. An entry is live if and only if its first word equals the handle that names it; Open MPI's face
+ * returns the address of the entry itself, so the first word of every entry is its handle. In a free entry
+ * the first word is the next generation (index bits zero) and the second the index of the next free entry.
  *
  * Context: both halves; plain data, but for one reckoning. The upper half reads, the lower half writes. */
 #ifndef BYSSUS_SAVED_H
@@ -19,9 +20,18 @@
 
 /* Saved regions: one for each kind, then the MPI half's own. */
 enum nx_kind {
-	NX_K_COMM, NX_K_GROUP, NX_K_TYPE, NX_K_OP, NX_K_REQUEST, NX_K_ERRH, NX_K_KEYVAL, NX_K_INFO, NX_K_MESSAGE,
+	NX_K_COMM,
+	NX_K_GROUP,
+	NX_K_TYPE,
+	NX_K_OP,
+	NX_K_REQUEST,
+	NX_K_ERRH,
+	NX_K_KEYVAL,
+	NX_K_INFO,
+	NX_K_MESSAGE,
 	NX_K_N,
-	NX_REGION_STATE = NX_K_N, NX_REGION_HEAP,
+	NX_REGION_STATE = NX_K_N,
+	NX_REGION_HEAP,
 };
 
 #define NX_MAX_USER_ERRORS 4096
@@ -50,8 +60,8 @@ enum nx_kind {
 /* Address of an entry for the Open MPI face: NX_ENTRY(COMM, h). */
 #define NX_ENTRY(K, h) ((void *)(NX_TABLE(NX_K_##K) + (uint64_t)NX_INDEX(h) * NX_STRIDE_##K))
 
-/* Messages and bytes are counted for each pair on each communicator: what was sent to that rank and what was taken
- * from it. At a checkpoint the sums over all communicators, exchanged, say what is still on its way. */
+/* Messages and bytes are counted for each pair on each communicator: what was sent to that rank and what was
+ * taken from it. At a checkpoint the sums over all communicators, exchanged, say what is still on its way. */
 struct vpeer {
 	uint32_t world;               /* rank in MPI_COMM_WORLD */
 	uint32_t pad;
@@ -66,14 +76,15 @@ struct vdrained {
 	int32_t source, tag;          /* source: rank in the communicator */
 	int64_t bytes;
 	uint32_t world;               /* the source in MPI_COMM_WORLD */
-	nx_t sync;                    /* its request of a synchronous send that is to be acknowledged (synchronous.c), or 0 */
+	nx_t sync;  /* its request of a synchronous send that is to be acknowledged (synchronous.c), or 0 */
 	unsigned char data[];
 };
 
 struct vtopo {                        /* kind: NX_CART / NX_GRAPH / NX_DIST_GRAPH */
 	int32_t kind, n;              /* cart: dimensions; graph: nodes; dist_graph: indegree */
 	int32_t m, weighted;          /* graph: edges; dist_graph: outdegree */
-	int32_t data[];               /* cart: dims, periods, coords; graph: index, edges; dist: sources, srcw, dests, dstw */
+	int32_t data[];         /* cart: dims, periods, coords; graph: index, edges; dist: sources, srcw,
+				 * dests, dstw */
 };
 
 /* How many neighbours a process has to receive from (outward 0) or to send to (1). */
@@ -84,8 +95,8 @@ static inline int nx_neighbours(const struct vtopo *t, int rank, int outward)
 	return outward ? t->m : t->n;
 }
 
-/* Of a communicator that the application has freed (comm.c): other members may still use it; or all have freed it, and
- * requests need it. */
+/* Of a communicator that the application has freed (comm.c): other members may still use it; or all have
+ * freed it, and requests need it. */
 enum { NX_LEAVING = 1, NX_GONE };
 
 enum { NX_ARRIVED = 1 };              /* no request: its index is that of a predefined object */
@@ -96,7 +107,7 @@ struct vcomm {
 	nx_t errh;
 	struct vpeer *peer;           /* [size] */
 	struct vdrained *drained;     /* oldest first; NULL: the hot path's only question */
-	uint64_t seq;                 /* collectives that this rank has started: a posted one has its number from then on */
+	uint64_t seq;   /* collectives that this rank has started: a posted one has its number from then on */
 	uint64_t id;                  /* the same on every member, never used again */
 	uint64_t reported, target;    /* of the agreement under way (epoch) */
 	uint64_t epoch;
@@ -142,12 +153,21 @@ struct vop { nx_t handle; int32_t commute; uint64_t fn, thunk; uint32_t refs, pa
 
 enum { NX_RQ_SEND = 1, NX_RQ_RECV, NX_RQ_COLL, NX_RQ_MRECV };
 enum { NX_SEND_STANDARD, NX_SEND_SYNCHRONOUS, NX_SEND_BUFFERED, NX_SEND_PERSISTENT_BUFFERED };
-enum { NX_RF_DONE = 1, NX_RF_PERSISTENT = 2, NX_RF_ACTIVE = 4, NX_RF_FREED = 8, NX_RF_CANCEL = 16, NX_RF_SHARED = 32,
-       NX_RF_SYNC = 64,               /* of a send: synchronous, and its receiver may not have matched it */
-       NX_RF_LATE = 64,               /* of a receive: posted while its communicator had matched messages */
-       NX_RF_POSTED = 64,             /* of a collective, always: what completes it asks the agreement first (posted.c) */
-       NX_RF_HELD = 128 };            /* one that a checkpoint has completed for the real MPI, and its receiver not yet */
-#define NX_REQUEST_SENT NX_DYNAMIC     /* the request of every send that was complete at once: never released */
+enum {
+	NX_RF_DONE = 1,
+	NX_RF_PERSISTENT = 2,
+	NX_RF_ACTIVE = 4,
+	NX_RF_FREED = 8,
+	NX_RF_CANCEL = 16,
+	NX_RF_SHARED = 32,
+	NX_RF_SYNC = 64,   /* of a send: synchronous, and its receiver may not have matched it */
+	NX_RF_LATE = 64,   /* of a receive: posted while its communicator had matched messages */
+	NX_RF_POSTED = 64, /* of a collective, always: what completes it asks the agreement first
+			    * (posted.c) */
+	NX_RF_HELD = 128
+}; /* one that a checkpoint has completed for the real MPI, and its receiver not
+    * yet */
+#define NX_REQUEST_SENT NX_DYNAMIC  /* the request of every send that was complete at once: never released */
 struct vrequest {
 	nx_t handle;
 	uint8_t kind, flags;
@@ -157,7 +177,8 @@ struct vrequest {
 	int32_t count, peer, tag;
 	uint32_t pad1;
 	void *buf;
-	uint64_t order;               /* receives: of posting, in which they are posted again; SYNC: its place in its lane; collectives: its number */
+	uint64_t order;         /* receives: of posting, in which they are posted again; SYNC: its place in
+				 * its lane; collectives: its number */
 	void *own;                    /* saved memory released at completion */
 	nx_status st;
 	struct vpeer *from;           /* of a receive by a route from one rank: whose counter it moves */
@@ -185,7 +206,8 @@ _Static_assert(sizeof(struct vkeyval) <= NX_STRIDE_KEYVAL, "vkeyval");
 _Static_assert(sizeof(struct vinfo) <= NX_STRIDE_INFO, "vinfo");
 _Static_assert(sizeof(struct vmessage) <= NX_STRIDE_MESSAGE, "vmessage");
 
-/* The application's handles of a communicator and a datatype, as its face writes them in 32 bits; comm 0: none. */
+/* The application's handles of a communicator and a datatype, as its face writes them in 32 bits; comm 0:
+ * none. */
 struct nx_key { uint32_t comm, type; };
 /* What a route is made from again at a restart, at the same index (route.h). */
 enum { NX_ROUTES = 64 };
@@ -194,14 +216,15 @@ struct nx_routed { struct nx_key key; nx_t comm, type; };
 /* The rank's own record, at NX_TABLE(NX_REGION_STATE). */
 struct nx_state {
 	uint32_t layout;              /* NX_LAYOUT: an image of another layout is refused */
-	uint32_t routed;              /* between MPI_Init and MPI_Finalize, but for MPI_THREAD_MULTIPLE: calls may go by routes */
+	uint32_t routed;        /* between MPI_Init and MPI_Finalize, but for MPI_THREAD_MULTIPLE: calls may
+				 * go by routes */
 	uint64_t interface;           /* NX_INTERFACE: what the face in the image takes for granted */
 	uint32_t initialised, finalised, thread_level, multiple;
 	int32_t main_thread, pad0;    /* MPI_Init was called on the process's first thread */
 	int32_t rank, size;
 	uint32_t next[NX_K_N];        /* first index never used */
 	uint32_t free[NX_K_N];        /* free list of recycled indices, 0: empty */
-	struct vpeer *gone;           /* [size] counts of communicators that are gone, by rank in MPI_COMM_WORLD */
+	struct vpeer *gone;     /* [size] counts of communicators that are gone, by rank in MPI_COMM_WORLD */
 	uint64_t order;               /* receives posted so far */
 	uint64_t next_id;             /* communicators this rank has named as leader */
 	int64_t wtime_ns;             /* MPI_Wtime at the checkpoint */

@@ -1,6 +1,6 @@
-/* attr.c: keyvals and attributes of communicators and datatypes (MPI-4.1 section 7.7), entirely our own: the real MPI
- * never sees them. Copy and delete functions are the application's, called back through the face's thunks.
- * Context: as objects.h; callbacks run the application's code and may make MPI calls. */
+/* attr.c: keyvals and attributes of communicators and datatypes (MPI-4.1 section 7.7), entirely our own: the
+ * real MPI never sees them. Copy and delete functions are the application's, called back through the face's
+ * thunks. Context: as objects.h; callbacks run the application's code and may make MPI calls. */
 #include <stdlib.h>
 #include "objects.h"
 
@@ -18,7 +18,8 @@ static void unref(nx_t k)
 	if (--v->refs == 0) nx_release(NX_K_KEYVAL, k);
 }
 
-static long create(uint32_t kind, void *copy, void *copy_thunk, void *del, void *del_thunk, nx_t *keyval, void *extra)
+static long create(uint32_t kind, void *copy, void *copy_thunk, void *del, void *del_thunk, nx_t *keyval,
+		   void *extra)
 {
 	nx_t k = nx_alloc(NX_K_KEYVAL);
 	if (!k) return nx_error(NX_COMM_WORLD, NX_ERR_NO_MEM, "create_keyval");
@@ -55,7 +56,8 @@ static int call_delete(nx_t object, const struct vattr *a)
 {
 	const struct vkeyval *v = NX_KEYVAL(a->keyval);
 	if (!v->del) return 0;
-	return (int)core_upcall((void *)v->del_thunk, (long)v->del, (long)nx_pair(object, a->keyval), (long)a->value, (long)v->extra, 0, 0);
+	return (int)core_upcall((void *)v->del_thunk, (long)v->del, (long)nx_pair(object, a->keyval),
+				(long)a->value, (long)v->extra, 0, 0);
 }
 
 /* An error of the delete function leaves the attribute in place. */
@@ -90,7 +92,8 @@ static int set(nx_t object, struct vattr **list, nx_t keyval, void *value)
 	return 0;
 }
 
-/* In the order of setting reversed, as MPI-4.1 7.7.1 asks for MPI_COMM_SELF at MPI_Finalize: the list has it so. */
+/* In the order of setting reversed, as MPI-4.1 7.7.1 asks for MPI_COMM_SELF at MPI_Finalize: the list has it
+ * so. */
 int attr_delete_all(nx_t object, struct vattr **list)
 {
 	while (*list) {
@@ -109,8 +112,8 @@ int attr_copy_all(nx_t from, nx_t to, struct vattr *list, struct vattr **out, in
 		void *value = NULL;
 		int flag = 0;
 		if (!v->copy) continue;
-		*err = (int)core_upcall((void *)v->copy_thunk, (long)v->copy, (long)nx_pair(from, a->keyval), (long)v->extra,
-					(long)a->value, (long)&value, (long)&flag);
+		*err = (int)core_upcall((void *)v->copy_thunk, (long)v->copy, (long)nx_pair(from, a->keyval),
+					(long)v->extra, (long)a->value, (long)&value, (long)&flag);
 		if (*err || !flag) continue;
 		struct vattr *n = nx_malloc(sizeof *n);
 		if (!n) {
@@ -129,7 +132,8 @@ int attr_copy_all(nx_t from, nx_t to, struct vattr *list, struct vattr **out, in
 void attr_predefined(void)
 {
 	enum { COMMON_TAG_UB = (1 << 28) - 1 };
-	static const nx_t asked[] = { NX_KEYVAL_TAG_UB, NX_KEYVAL_IO, NX_KEYVAL_APPNUM, NX_KEYVAL_UNIVERSE_SIZE };
+	static const nx_t asked[] = { NX_KEYVAL_TAG_UB, NX_KEYVAL_IO, NX_KEYVAL_APPNUM,
+				      NX_KEYVAL_UNIVERSE_SIZE };
 	struct nx_state *s = NX_STATE;
 	for (size_t i = 0; i < sizeof asked / sizeof *asked; i++) {
 		int *p = NULL, flag = 0;
@@ -138,14 +142,16 @@ void attr_predefined(void)
 		s->attr_value[asked[i]] = *p;
 	}
 	if (s->attr_value[NX_KEYVAL_TAG_UB] > COMMON_TAG_UB) s->attr_value[NX_KEYVAL_TAG_UB] = COMMON_TAG_UB;
-	s->attr_set[NX_KEYVAL_HOST] = s->attr_set[NX_KEYVAL_WTIME_IS_GLOBAL] = s->attr_set[NX_KEYVAL_LASTUSEDCODE] = 1;
+	s->attr_set[NX_KEYVAL_HOST] = s->attr_set[NX_KEYVAL_WTIME_IS_GLOBAL] =
+		s->attr_set[NX_KEYVAL_LASTUSEDCODE] = 1;
 	s->attr_value[NX_KEYVAL_HOST] = NX_PROC_NULL;
 	s->attr_value[NX_KEYVAL_LASTUSEDCODE] = NX_ERR_LASTCODE;
 }
 
 /* -- communicators -- */
 
-long mid_comm_create_keyval(void *copy, void *copy_thunk, void *del, void *del_thunk, nx_t *comm_keyval, void *extra_state)
+long mid_comm_create_keyval(void *copy, void *copy_thunk, void *del, void *del_thunk, nx_t *comm_keyval,
+			    void *extra_state)
 {
 	return create(COMM_KEY, copy, copy_thunk, del, del_thunk, comm_keyval, extra_state);
 }
@@ -190,7 +196,8 @@ long mid_comm_delete_attr(nx_t comm, nx_t comm_keyval)
 	struct vtype *t = NX_TYPE(h); \
 	if (!nx_live(h, t)) FAIL(NX_COMM_WORLD, NX_ERR_TYPE)
 
-long mid_type_create_keyval(void *copy, void *copy_thunk, void *del, void *del_thunk, nx_t *type_keyval, void *extra_state)
+long mid_type_create_keyval(void *copy, void *copy_thunk, void *del, void *del_thunk, nx_t *type_keyval,
+			    void *extra_state)
 {
 	return create(TYPE_KEY, copy, copy_thunk, del, del_thunk, type_keyval, extra_state);
 }

@@ -1,8 +1,8 @@
 /* errh.c: error codes and error handlers (MPI-4.1 chapter 9), entirely our own.
  *
  * The real MPI always returns its errors; what happens then is decided here by the handler of the virtual
- * communicator. A neutral code is a class, or at least NX_FIRST_USER_ERROR for classes and codes that the application
- * added: index into the tables of nx_state. Context: as objects.h. */
+ * communicator. A neutral code is a class, or at least NX_FIRST_USER_ERROR for classes and codes that the
+ * application added: index into the tables of nx_state. Context: as objects.h. */
 #include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -42,16 +42,20 @@ static const char *const class_text[NX_ERR_ABI + 1] = {
 };
 
 static int user_index(int code) { return code - NX_FIRST_USER_ERROR; }
-static bool is_user(int code) { return code >= NX_FIRST_USER_ERROR && user_index(code) < NX_STATE->user_errors; }
+static bool is_user(int code)
+{
+	return code >= NX_FIRST_USER_ERROR && user_index(code) < NX_STATE->user_errors;
+}
 
 static const char *text_of(int code)
 {
-	if (is_user(code)) return NX_STATE->user_error[user_index(code)] ? NX_STATE->user_error[user_index(code)] : "";
+	if (is_user(code))
+		return NX_STATE->user_error[user_index(code)] ? NX_STATE->user_error[user_index(code)] : "";
 	if (code >= 0 && code <= NX_ERR_ABI && class_text[code]) return class_text[code];
 	return "error of the MPI library";
 }
 
-/* -- raising ---------------------------------------------------------------------------------------------------------- */
+/* -- raising --------------------------------------------------------------------------------------------- */
 
 /* The agent must see that this is the application's own end, and no crash to come back from. */
 long mid_abort(nx_t comm, int errorcode)
@@ -59,7 +63,8 @@ long mid_abort(nx_t comm, int errorcode)
 	int code = errorcode & 0xff ? errorcode & 0xff : 1;
 	const struct vcomm *c = comm_of(comm);
 	char reason[512];
-	snprintf(reason, sizeof reason, "MPI_Abort on %s with code %d", c && c->name ? c->name : "a communicator", errorcode);
+	snprintf(reason, sizeof reason, "MPI_Abort on %s with code %d",
+		 c && c->name ? c->name : "a communicator", errorcode);
 	core_reason(reason);
 	core_page()->exit_code = (uint64_t)code;
 	__atomic_store_n(&core_page()->phase, ABI_PHASE_ENDED, __ATOMIC_RELEASE);
@@ -71,8 +76,8 @@ static void __attribute__((noreturn)) fatal(nx_t comm, int err, const char *func
 {
 	const struct vcomm *c = comm_of(comm);
 	char reason[1024];
-	snprintf(reason, sizeof reason, "MPI_%c%s on %s: %s; MPI_ERRORS_ARE_FATAL: the job is aborted", toupper(function[0]), function + 1,
-		 c && c->name ? c->name : "a communicator", text_of(err));
+	snprintf(reason, sizeof reason, "MPI_%c%s on %s: %s; MPI_ERRORS_ARE_FATAL: the job is aborted",
+		 toupper(function[0]), function + 1, c && c->name ? c->name : "a communicator", text_of(err));
 	core_say("%s", reason);
 	core_reason(reason);
 	mid_abort(comm, err);
@@ -91,14 +96,18 @@ long nx_error(nx_t comm, int err, const char *function)
 	return err;
 }
 
-long mid_raise(nx_t comm, int error, const char *function) { return nx_error(comm_of(comm) ? comm : NX_COMM_WORLD, error, function); }
+long mid_raise(nx_t comm, int error, const char *function)
+{
+	return nx_error(comm_of(comm) ? comm : NX_COMM_WORLD, error, function);
+}
 
-/* -- refused functions -------------------------------------------------------------------------------------------------- */
+/* -- refused functions ----------------------------------------------------------------------------------- */
 
 /* The first that was answered with an error: what the program does then no checkpoint can vouch for. */
 static const char *volatile answered;
 
-static void __attribute__((noreturn)) refuse_and_end(const char *function, const char *reason, const char *advice)
+static void __attribute__((noreturn))
+refuse_and_end(const char *function, const char *reason, const char *advice)
 {
 	char why[512];
 	snprintf(why, sizeof why, "called %s, which is refused: %s (%s)", function, reason, advice);
@@ -111,26 +120,35 @@ static void __attribute__((noreturn)) refuse_and_end(const char *function, const
 long mid_refused(uint32_t index, nx_t comm)
 {
 	const struct nx_refusal *r = &nx_refusal[index];
-	if (r->how == NX_REFUSED_ENDS) refuse_and_end(r->function, r->reason, "byssus doctor lists what is refused");
-	if (!core_job.refused_error) refuse_and_end(r->function, r->reason, "a program that handles the error can go on with --refused=error");
+	if (r->how == NX_REFUSED_ENDS)
+		refuse_and_end(r->function, r->reason, "byssus doctor lists what is refused");
+	if (!core_job.refused_error)
+		refuse_and_end(r->function, r->reason,
+			       "a program that handles the error can go on with --refused=error");
 	core_say("%s is refused: %s", r->function, r->reason);
 	if (!answered) answered = r->function;
 	if (r->how == NX_REFUSED_RETURNS) return NX_ERR_UNSUPPORTED_OPERATION;
-	return nx_error(comm_of(comm) ? comm : NX_COMM_WORLD, NX_ERR_UNSUPPORTED_OPERATION, r->function + strlen("MPI_"));
+	return nx_error(comm_of(comm) ? comm : NX_COMM_WORLD, NX_ERR_UNSUPPORTED_OPERATION,
+			r->function + strlen("MPI_"));
 }
 
 long mid_refused_fortran(const char *name)
 {
-	refuse_and_end(name, "the Fortran interface of MPI is not supported yet", "byssus doctor lists what is refused");
+	refuse_and_end(name, "the Fortran interface of MPI is not supported yet",
+		       "byssus doctor lists what is refused");
 }
 
 bool refused_before(char *why, size_t n)
 {
-	if (answered) snprintf(why, n, "it has called %s, which is refused, and gone on after the error: its state may be incomplete", answered);
+	if (answered)
+		snprintf(why, n,
+			 "it has called %s, which is refused, and gone on after the error: its state may be "
+			 "incomplete",
+			 answered);
 	return answered;
 }
 
-/* -- handlers ---------------------------------------------------------------------------------------------------------- */
+/* -- handlers -------------------------------------------------------------------------------------------- */
 
 void errh_ref(nx_t e) { if (e >= NX_DYNAMIC) NX_ERRH(e)->refs++; }
 
@@ -143,7 +161,8 @@ long mid_comm_create_errhandler(void *fn, void *thunk, nx_t *errhandler)
 {
 	nx_t h = nx_alloc(NX_K_ERRH);
 	if (!h) FAIL(NX_COMM_WORLD, NX_ERR_NO_MEM);
-	*NX_ERRH(h) = (struct verrh){ .handle = h, .refs = 1, .fn = (uintptr_t)fn, .thunk = (uintptr_t)thunk };
+	*NX_ERRH(h) =
+		(struct verrh){ .handle = h, .refs = 1, .fn = (uintptr_t)fn, .thunk = (uintptr_t)thunk };
 	*errhandler = h;
 	return 0;
 }
@@ -183,7 +202,7 @@ long mid_errhandler_free(nx_t *errhandler)
 	return 0;
 }
 
-/* -- texts ------------------------------------------------------------------------------------------------------------- */
+/* -- texts ----------------------------------------------------------------------------------------------- */
 
 void put_string(const char *s, char *out, int max, int *len)
 {
@@ -191,7 +210,7 @@ void put_string(const char *s, char *out, int max, int *len)
 	*len = (int)strlen(out);
 }
 
-/* -- codes ------------------------------------------------------------------------------------------------------------- */
+/* -- codes ----------------------------------------------------------------------------------------------- */
 
 long mid_error_class(int errorcode, int *errorclass)
 {
@@ -216,7 +235,10 @@ static int add_code(int class, int *code)
 }
 
 long mid_add_error_class(int *errorclass) { RESULT(NX_COMM_WORLD, add_code(0, errorclass)); }
-long mid_add_error_code(int errorclass, int *errorcode) { RESULT(NX_COMM_WORLD, add_code(errorclass, errorcode)); }
+long mid_add_error_code(int errorclass, int *errorcode)
+{
+	RESULT(NX_COMM_WORLD, add_code(errorclass, errorcode));
+}
 
 long mid_add_error_string(int errorcode, const char *string)
 {

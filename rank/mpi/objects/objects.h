@@ -1,16 +1,22 @@
-/* objects.h: lower half: the objects that no other rank takes part in, and errors: datatypes, operations, attributes, info
- * objects, error handlers. Each is an entry of its table; the real one, if there is one, is made from the entry.
+/* objects.h: lower half: the objects that no other rank takes part in, and errors: datatypes, operations,
+ * attributes, info objects, error handlers. Each is an entry of its table; the real one, if there is one, is
+ * made from the entry.
  *
- * Context: as table.h. Copy and delete functions of attributes, error handlers and user operations are the application's:
- * they run with its TLS, and may make MPI calls. */
+ * Context: as table.h. Copy and delete functions of attributes, error handlers and user operations are the
+ * application's: they run with its TLS, and may make MPI calls. */
 #ifndef BYSSUS_OBJECTS_H
 #define BYSSUS_OBJECTS_H
 #include "../table/table.h"
 
 /* -- errors (errh.c): every middle function ends through one of these -- */
-long nx_error(nx_t comm, int err, const char *function);      /* err 0: returns 0 at once; else the handler of comm decides */
-static inline long nx_result(nx_t comm, int err, const char *function) { return likely(err == 0) ? 0 : nx_error(comm, err, function); }
-bool refused_before(char *why, size_t n);      /* a refused call was answered with an error: no checkpoint; any thread */
+long nx_error(nx_t comm, int err, const char *function);        /* err 0: returns 0 at once; else the handler
+								 * of comm decides */
+static inline long nx_result(nx_t comm, int err, const char *function)
+{
+	return likely(err == 0) ? 0 : nx_error(comm, err, function);
+}
+bool refused_before(char *why, size_t n);       /* a refused call was answered with an error: no checkpoint;
+						 * any thread */
 /* In a function mid_name: its error is raised under that name. */
 #define MID_NAME (__func__ + sizeof "mid_" - 1)
 #define FAIL(comm, err) return nx_error((comm), (err), MID_NAME)
@@ -32,7 +38,7 @@ void op_start(void);                                           /* at MPI_Init */
 int  op_restore_all(char *why, size_t n);
 void op_ref(nx_t op);                                          /* a request may need it again */
 void op_unref(nx_t op);
-void op_current_type(nx_t t);                                  /* hint for user functions: the type of the call under way */
+void op_current_type(nx_t t);                   /* hint for user functions: the type of the call under way */
 
 /* -- attributes (attr.c) -- */
 void attr_predefined(void);                                    /* at MPI_Init */
@@ -46,8 +52,19 @@ void info_release(nx_t info);
 
 /* -- what the description of MPI says (names.c) -- */
 /* A predefined datatype. */
-enum nx_class { NX_CLASS_null, NX_CLASS_char, NX_CLASS_integer, NX_CLASS_real, NX_CLASS_complex, NX_CLASS_logical,
-	NX_CLASS_byte, NX_CLASS_multi, NX_CLASS_packed, NX_CLASS_pair, NX_CLASS_marker };
+enum nx_class {
+	NX_CLASS_null,
+	NX_CLASS_char,
+	NX_CLASS_integer,
+	NX_CLASS_real,
+	NX_CLASS_complex,
+	NX_CLASS_logical,
+	NX_CLASS_byte,
+	NX_CLASS_multi,
+	NX_CLASS_packed,
+	NX_CLASS_pair,
+	NX_CLASS_marker
+};
 struct nx_type_info {
 	const char *name;              /* "MPI_INT" */
 	uint32_t size, extent;
@@ -55,8 +72,9 @@ struct nx_type_info {
 };
 extern const struct nx_type_info nx_type_info[NX_TYPE_N];
 
-/* A function that is refused, by the index the face passes to NX_SLOT_REFUSED. What it does for a program that handles
- * errors: calls the communicator's error handler, returns the error at once, or ends the job even so. */
+/* A function that is refused, by the index the face passes to NX_SLOT_REFUSED. What it does for a program
+ * that handles errors: calls the communicator's error handler, returns the error at once, or ends the job
+ * even so. */
 enum nx_refused { NX_REFUSED_RAISES, NX_REFUSED_RETURNS, NX_REFUSED_ENDS };
 struct nx_refusal {
 	const char *function, *reason;

@@ -1,5 +1,5 @@
-/* op.c: reduction operations (MPI-4.1 section 6.9). A user function is in the upper half; the real MPI gets a thunk
- * that passes the operation's number to op_common, which calls the user function with virtual handles.
+/* op.c: reduction operations (MPI-4.1 section 6.9). A user function is in the upper half; the real MPI gets a
+ * thunk that passes the operation's number to op_common, which calls the user function with virtual handles.
  *
  * Context: as objects.h; op_common is called by the real MPI, at any depth of it. */
 #include <stdio.h>
@@ -10,8 +10,8 @@ static BY_THREAD_LOCAL nx_t current_type;              /* of the reduction under
 
 void op_current_type(nx_t t) { current_type = t; }
 
-/* MAX_USER_OPS thunks of THUNK_SIZE bytes each: the one of a user operation passes its number to op_common. It is
- * never called by its own name. */
+/* MAX_USER_OPS thunks of THUNK_SIZE bytes each: the one of a user operation passes its number to op_common.
+ * It is never called by its own name. */
 __attribute__((naked, noinline, aligned(THUNK_SIZE))) static void op_thunks(void)
 {
 	__asm__(".set i, 0\n.rept 4096\n mov $i, %r8d\n jmp op_common\n .balign 16\n .set i, i + 1\n.endr\n");
@@ -28,7 +28,8 @@ static nx_t virtual_type(rh_t real)
 	return NX_TYPE_NULL;
 }
 
-__attribute__((used, visibility("hidden"))) void op_common(void *in, void *inout, int *len, void *type, uint32_t number)
+__attribute__((used, visibility("hidden"))) void op_common(void *in, void *inout, int *len, void *type,
+							   uint32_t number)
 {
 	const struct vop *o = NX_OP(NX_DYNAMIC + number);
 	nx_t t = virtual_type(drv->type_from_ptr(type));
@@ -48,7 +49,9 @@ long mid_op_create(void *user_fn, void *user_fn_thunk, int commute, nx_t *op)
 		if (h) nx_release(NX_K_OP, h);
 		FAIL(NX_COMM_WORLD, NX_ERR_NO_MEM);
 	}
-	*NX_OP(h) = (struct vop){ .handle = h, .commute = commute, .fn = (uintptr_t)user_fn, .thunk = (uintptr_t)user_fn_thunk };
+	*NX_OP(h) = (struct vop){
+		.handle = h, .commute = commute, .fn = (uintptr_t)user_fn, .thunk = (uintptr_t)user_fn_thunk
+	};
 	int e = make_real(NX_INDEX(h));
 	if (e) nx_release(NX_K_OP, h);
 	else *op = h;

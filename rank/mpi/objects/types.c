@@ -1,7 +1,9 @@
 /* types.c: datatypes (MPI-4.1 chapter 5). The record of a derived type is its constructor's arguments, as
- * MPI_Type_get_contents returns them; the real type is made from the record, at once and again after a restart.
+ * MPI_Type_get_contents returns them; the real type is made from the record, at once and again after a
+ * restart.
  *
- * A type's entry is kept while the application, a request or another type refers to it (refs). Context: as objects.h. */
+ * A type's entry is kept while the application, a request or another type refers to it (refs). Context: as
+ * objects.h. */
 #include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -12,7 +14,7 @@
 	struct vtype *t = NX_TYPE(h); \
 	if (!nx_live(h, t)) FAIL(NX_COMM_WORLD, NX_ERR_TYPE)
 
-/* -- predefined types ----------------------------------------------------------------------------------------------------- */
+/* -- predefined types ------------------------------------------------------------------------------------ */
 
 static void bounds_of(struct vtype *t, rh_t real)
 {
@@ -34,11 +36,12 @@ void type_start(void)
 		t->combiner = NX_COMBINER_NAMED;
 		t->refs = 1;
 		if (nx_type_info[i].class != NX_CLASS_marker) bounds_of(t, real_type[i]);
-		t->contiguous = t->size == t->extent && t->lb == 0 && t->size > 0 && nx_type_info[i].class != NX_CLASS_pair;
+		t->contiguous = t->size == t->extent && t->lb == 0 && t->size > 0 &&
+				nx_type_info[i].class != NX_CLASS_pair;
 	}
 }
 
-/* -- making the real type from the record ------------------------------------------------------------------------------------ */
+/* -- making the real type from the record ---------------------------------------------------------------- */
 
 static int make_struct(const struct vtype *t, rh_t *out)
 {
@@ -66,9 +69,11 @@ static int make_real(const struct vtype *t, rh_t *out)
 	case NX_COMBINER_HINDEXED_BLOCK: return drv->type_create_hindexed_block(i[0], i[1], a, old, out);
 	case NX_COMBINER_STRUCT: return make_struct(t, out);
 	case NX_COMBINER_SUBARRAY:
-		return drv->type_create_subarray(i[0], i + 1, i + 1 + i[0], i + 1 + 2 * i[0], i[1 + 3 * i[0]], old, out);
+		return drv->type_create_subarray(i[0], i + 1, i + 1 + i[0], i + 1 + 2 * i[0], i[1 + 3 * i[0]],
+						 old, out);
 	case NX_COMBINER_DARRAY:
-		return drv->type_create_darray(i[0], i[1], i[2], i + 3, i + 3 + i[2], i + 3 + 2 * i[2], i + 3 + 3 * i[2], i[3 + 4 * i[2]], old, out);
+		return drv->type_create_darray(i[0], i[1], i[2], i + 3, i + 3 + i[2], i + 3 + 2 * i[2],
+					       i + 3 + 3 * i[2], i[3 + 4 * i[2]], old, out);
 	case NX_COMBINER_RESIZED: return drv->type_create_resized(old, a[0], a[1], out);
 	case NX_COMBINER_F90_INTEGER: return drv->type_create_f90_integer(i[0], out);
 	case NX_COMBINER_F90_REAL: return drv->type_create_f90_real(i[0], i[1], out);
@@ -77,7 +82,7 @@ static int make_real(const struct vtype *t, rh_t *out)
 	return NX_ERR_TYPE;
 }
 
-/* -- references ----------------------------------------------------------------------------------------------------------- */
+/* -- references ------------------------------------------------------------------------------------------ */
 
 void type_ref(nx_t h) { if (h >= NX_DYNAMIC) NX_TYPE(h)->refs++; }
 
@@ -85,7 +90,8 @@ void type_unref(nx_t h)
 {
 	struct vtype *t = NX_TYPE(h);
 	if (h < NX_DYNAMIC || --t->refs) return;
-	if (RTYPE(h) && t->combiner != NX_COMBINER_F90_INTEGER && t->combiner != NX_COMBINER_F90_REAL && t->combiner != NX_COMBINER_F90_COMPLEX)
+	if (RTYPE(h) && t->combiner != NX_COMBINER_F90_INTEGER && t->combiner != NX_COMBINER_F90_REAL &&
+	    t->combiner != NX_COMBINER_F90_COMPLEX)
 		drv->type_free(&RTYPE(h));
 	for (int i = 0; i < t->nd; i++) type_unref(t->types[i]);
 	nx_free(t->ints);
@@ -95,7 +101,7 @@ void type_unref(nx_t h)
 	nx_release(NX_K_TYPE, h);
 }
 
-/* -- constructors ---------------------------------------------------------------------------------------------------------- */
+/* -- constructors ---------------------------------------------------------------------------------------- */
 
 /* The parts of a record under construction; arrays are appended. */
 struct record {
@@ -207,7 +213,8 @@ long mid_type_create_hvector(int count, int blocklength, nx_aint stride, nx_t ol
 	return record_close(&r, newtype, "type_create_hvector");
 }
 
-long mid_type_indexed(int count, const int *array_of_blocklengths, const int *array_of_displacements, nx_t oldtype, nx_t *newtype)
+long mid_type_indexed(int count, const int *array_of_blocklengths, const int *array_of_displacements,
+		      nx_t oldtype, nx_t *newtype)
 {
 	struct record r;
 	record_open(&r, NX_COMBINER_INDEXED, 1 + 2 * at_least(count), 0, 1);
@@ -218,7 +225,8 @@ long mid_type_indexed(int count, const int *array_of_blocklengths, const int *ar
 	return record_close(&r, newtype, "type_indexed");
 }
 
-long mid_type_create_hindexed(int count, const int *array_of_blocklengths, const nx_aint *array_of_displacements, nx_t oldtype, nx_t *newtype)
+long mid_type_create_hindexed(int count, const int *array_of_blocklengths,
+			      const nx_aint *array_of_displacements, nx_t oldtype, nx_t *newtype)
 {
 	struct record r;
 	record_open(&r, NX_COMBINER_HINDEXED, 1 + at_least(count), at_least(count), 1);
@@ -229,7 +237,8 @@ long mid_type_create_hindexed(int count, const int *array_of_blocklengths, const
 	return record_close(&r, newtype, "type_create_hindexed");
 }
 
-long mid_type_create_indexed_block(int count, int blocklength, const int *array_of_displacements, nx_t oldtype, nx_t *newtype)
+long mid_type_create_indexed_block(int count, int blocklength, const int *array_of_displacements,
+				   nx_t oldtype, nx_t *newtype)
 {
 	struct record r;
 	record_open(&r, NX_COMBINER_INDEXED_BLOCK, 2 + at_least(count), 0, 1);
@@ -239,7 +248,8 @@ long mid_type_create_indexed_block(int count, int blocklength, const int *array_
 	return record_close(&r, newtype, "type_create_indexed_block");
 }
 
-long mid_type_create_hindexed_block(int count, int blocklength, const nx_aint *array_of_displacements, nx_t oldtype, nx_t *newtype)
+long mid_type_create_hindexed_block(int count, int blocklength, const nx_aint *array_of_displacements,
+				    nx_t oldtype, nx_t *newtype)
 {
 	struct record r;
 	record_open(&r, NX_COMBINER_HINDEXED_BLOCK, 2, at_least(count), 1);
@@ -249,7 +259,8 @@ long mid_type_create_hindexed_block(int count, int blocklength, const nx_aint *a
 	return record_close(&r, newtype, "type_create_hindexed_block");
 }
 
-long mid_type_create_struct(int count, const int *array_of_blocklengths, const nx_aint *array_of_displacements, const nx_t *array_of_types, nx_t *newtype)
+long mid_type_create_struct(int count, const int *array_of_blocklengths,
+			    const nx_aint *array_of_displacements, const nx_t *array_of_types, nx_t *newtype)
 {
 	struct record r;
 	record_open(&r, NX_COMBINER_STRUCT, 1 + at_least(count), at_least(count), at_least(count));
@@ -260,7 +271,8 @@ long mid_type_create_struct(int count, const int *array_of_blocklengths, const n
 	return record_close(&r, newtype, "type_create_struct");
 }
 
-long mid_type_create_subarray(int ndims, const int *array_of_sizes, const int *array_of_subsizes, const int *array_of_starts, int order, nx_t oldtype, nx_t *newtype)
+long mid_type_create_subarray(int ndims, const int *array_of_sizes, const int *array_of_subsizes,
+			      const int *array_of_starts, int order, nx_t oldtype, nx_t *newtype)
 {
 	struct record r;
 	record_open(&r, NX_COMBINER_SUBARRAY, 2 + 3 * at_least(ndims), 0, 1);
@@ -273,7 +285,9 @@ long mid_type_create_subarray(int ndims, const int *array_of_sizes, const int *a
 	return record_close(&r, newtype, "type_create_subarray");
 }
 
-long mid_type_create_darray(int size, int rank, int ndims, const int *array_of_gsizes, const int *array_of_distribs, const int *array_of_dargs, const int *array_of_psizes, int order, nx_t oldtype, nx_t *newtype)
+long mid_type_create_darray(int size, int rank, int ndims, const int *array_of_gsizes,
+			    const int *array_of_distribs, const int *array_of_dargs,
+			    const int *array_of_psizes, int order, nx_t oldtype, nx_t *newtype)
 {
 	struct record r;
 	record_open(&r, NX_COMBINER_DARRAY, 4 + 4 * at_least(ndims), 0, 1);
@@ -321,16 +335,28 @@ static long make_f90(int combiner, int n, const int *v, nx_t *newtype, const cha
 	return e;
 }
 
-long mid_type_create_f90_integer(int r, nx_t *newtype) { return make_f90(NX_COMBINER_F90_INTEGER, 1, &r, newtype, "type_create_f90_integer"); }
-long mid_type_create_f90_real(int p, int r, nx_t *newtype) { return make_f90(NX_COMBINER_F90_REAL, 2, (int[]){ p, r }, newtype, "type_create_f90_real"); }
-long mid_type_create_f90_complex(int p, int r, nx_t *newtype) { return make_f90(NX_COMBINER_F90_COMPLEX, 2, (int[]){ p, r }, newtype, "type_create_f90_complex"); }
+long mid_type_create_f90_integer(int r, nx_t *newtype)
+{
+	return make_f90(NX_COMBINER_F90_INTEGER, 1, &r, newtype, "type_create_f90_integer");
+}
+long mid_type_create_f90_real(int p, int r, nx_t *newtype)
+{
+	return make_f90(NX_COMBINER_F90_REAL, 2, (int[]){ p, r }, newtype, "type_create_f90_real");
+}
+long mid_type_create_f90_complex(int p, int r, nx_t *newtype)
+{
+	return make_f90(NX_COMBINER_F90_COMPLEX, 2, (int[]){ p, r }, newtype, "type_create_f90_complex");
+}
 
 long mid_type_match_size(int typeclass, int size, nx_t *datatype)
 {
-	static const nx_t integers[] = { NX_TYPE_INTEGER1, NX_TYPE_INTEGER2, NX_TYPE_INTEGER4, NX_TYPE_INTEGER8 };
+	static const nx_t integers[] = { NX_TYPE_INTEGER1, NX_TYPE_INTEGER2, NX_TYPE_INTEGER4,
+					 NX_TYPE_INTEGER8 };
 	static const nx_t reals[] = { NX_TYPE_REAL4, NX_TYPE_REAL8, NX_TYPE_REAL16 };
 	static const nx_t complexes[] = { NX_TYPE_COMPLEX8, NX_TYPE_COMPLEX16, NX_TYPE_COMPLEX32 };
-	const nx_t *list = typeclass == NX_TYPECLASS_INTEGER ? integers : typeclass == NX_TYPECLASS_REAL ? reals : complexes;
+	const nx_t *list = typeclass == NX_TYPECLASS_INTEGER ? integers
+			   : typeclass == NX_TYPECLASS_REAL  ? reals
+							     : complexes;
 	int n = list == integers ? 4 : 3;
 	for (int i = 0; i < n; i++)
 		if (NX_TYPE(list[i])->handle && NX_TYPE(list[i])->size == size) {
@@ -340,7 +366,7 @@ long mid_type_match_size(int typeclass, int size, nx_t *datatype)
 	FAIL(NX_COMM_WORLD, NX_ERR_ARG);
 }
 
-/* -- commit and free --------------------------------------------------------------------------------------------------------- */
+/* -- commit and free ------------------------------------------------------------------------------------- */
 
 long mid_type_commit(nx_t datatype)
 {
@@ -362,7 +388,7 @@ long mid_type_free(nx_t *datatype)
 	return 0;
 }
 
-/* -- queries ------------------------------------------------------------------------------------------------------------------ */
+/* -- queries --------------------------------------------------------------------------------------------- */
 
 long mid_type_get_extent(nx_t datatype, nx_aint *lb, nx_aint *extent)
 {
@@ -372,7 +398,10 @@ long mid_type_get_extent(nx_t datatype, nx_aint *lb, nx_aint *extent)
 	return 0;
 }
 
-long mid_type_get_extent_x(nx_t datatype, nx_aint *lb, nx_aint *extent) { return mid_type_get_extent(datatype, lb, extent); }
+long mid_type_get_extent_x(nx_t datatype, nx_aint *lb, nx_aint *extent)
+{
+	return mid_type_get_extent(datatype, lb, extent);
+}
 
 long mid_type_get_true_extent(nx_t datatype, nx_aint *true_lb, nx_aint *true_extent)
 {
@@ -382,9 +411,13 @@ long mid_type_get_true_extent(nx_t datatype, nx_aint *true_lb, nx_aint *true_ext
 	return 0;
 }
 
-long mid_type_get_true_extent_x(nx_t datatype, nx_aint *true_lb, nx_aint *true_extent) { return mid_type_get_true_extent(datatype, true_lb, true_extent); }
+long mid_type_get_true_extent_x(nx_t datatype, nx_aint *true_lb, nx_aint *true_extent)
+{
+	return mid_type_get_true_extent(datatype, true_lb, true_extent);
+}
 
-long mid_type_get_envelope(nx_t datatype, int *num_integers, int *num_addresses, int *num_datatypes, int *combiner)
+long mid_type_get_envelope(nx_t datatype, int *num_integers, int *num_addresses, int *num_datatypes,
+			   int *combiner)
 {
 	LIVE(t, datatype);
 	*num_integers = t->ni;
@@ -395,11 +428,13 @@ long mid_type_get_envelope(nx_t datatype, int *num_integers, int *num_addresses,
 }
 
 /* Derived types come back as further references, which the caller frees. */
-long mid_type_get_contents(nx_t datatype, int max_integers, int max_addresses, int max_datatypes, int *array_of_integers, nx_aint *array_of_addresses, nx_t *array_of_datatypes)
+long mid_type_get_contents(nx_t datatype, int max_integers, int max_addresses, int max_datatypes,
+			   int *array_of_integers, nx_aint *array_of_addresses, nx_t *array_of_datatypes)
 {
 	LIVE(t, datatype);
 	if (t->predefined) FAIL(NX_COMM_WORLD, NX_ERR_TYPE);
-	if (max_integers < t->ni || max_addresses < t->na || max_datatypes < t->nd) FAIL(NX_COMM_WORLD, NX_ERR_ARG);
+	if (max_integers < t->ni || max_addresses < t->na || max_datatypes < t->nd)
+		FAIL(NX_COMM_WORLD, NX_ERR_ARG);
 	if (t->ni) memcpy(array_of_integers, t->ints, (size_t)t->ni * sizeof *t->ints);
 	if (t->na) memcpy(array_of_addresses, t->aints, (size_t)t->na * sizeof *t->aints);
 	for (int i = 0; i < t->nd; i++) {
@@ -422,11 +457,14 @@ long mid_type_set_name(nx_t datatype, const char *type_name)
 long mid_type_get_name(nx_t datatype, char *type_name, int type_name_max, int *resultlen)
 {
 	LIVE(t, datatype);
-	put_string(t->name ? t->name : t->predefined ? nx_type_info[datatype].name : "", type_name, type_name_max, resultlen);
+	put_string(t->name	   ? t->name
+		   : t->predefined ? nx_type_info[datatype].name
+				   : "",
+		   type_name, type_name_max, resultlen);
 	return 0;
 }
 
-/* -- elements ------------------------------------------------------------------------------------------------------------------- */
+/* -- elements -------------------------------------------------------------------------------------------- */
 
 static int64_t consume(nx_t h, int64_t n, int64_t *bytes);
 
@@ -480,15 +518,17 @@ long mid_get_elements(const nx_status *status, nx_t datatype, int *count)
 	return e;
 }
 
-/* -- packing ---------------------------------------------------------------------------------------------------------------------- */
+/* -- packing --------------------------------------------------------------------------------------------- */
 
-long mid_pack(const void *inbuf, int incount, nx_t datatype, void *outbuf, int outsize, int *position, nx_t comm)
+long mid_pack(const void *inbuf, int incount, nx_t datatype, void *outbuf, int outsize, int *position,
+	      nx_t comm)
 {
 	if (!comm_of(comm)) FAIL(NX_COMM_WORLD, NX_ERR_COMM);
 	RESULT(comm, drv->pack(inbuf, incount, RTYPE(datatype), outbuf, outsize, position, RCOMM(comm)));
 }
 
-long mid_unpack(const void *inbuf, int insize, int *position, void *outbuf, int outcount, nx_t datatype, nx_t comm)
+long mid_unpack(const void *inbuf, int insize, int *position, void *outbuf, int outcount, nx_t datatype,
+		nx_t comm)
 {
 	if (!comm_of(comm)) FAIL(NX_COMM_WORLD, NX_ERR_COMM);
 	RESULT(comm, drv->unpack(inbuf, insize, position, outbuf, outcount, RTYPE(datatype), RCOMM(comm)));
@@ -500,14 +540,18 @@ long mid_pack_size(int incount, nx_t datatype, nx_t comm, int *size)
 	RESULT(comm, drv->pack_size(incount, RTYPE(datatype), RCOMM(comm), size));
 }
 
-long mid_pack_external(const char *datarep, const void *inbuf, int incount, nx_t datatype, void *outbuf, nx_aint outsize, nx_aint *position)
+long mid_pack_external(const char *datarep, const void *inbuf, int incount, nx_t datatype, void *outbuf,
+		       nx_aint outsize, nx_aint *position)
 {
-	RESULT(NX_COMM_WORLD, drv->pack_external(datarep, inbuf, incount, RTYPE(datatype), outbuf, outsize, position));
+	RESULT(NX_COMM_WORLD,
+	       drv->pack_external(datarep, inbuf, incount, RTYPE(datatype), outbuf, outsize, position));
 }
 
-long mid_unpack_external(const char *datarep, const void *inbuf, nx_aint insize, nx_aint *position, void *outbuf, int outcount, nx_t datatype)
+long mid_unpack_external(const char *datarep, const void *inbuf, nx_aint insize, nx_aint *position,
+			 void *outbuf, int outcount, nx_t datatype)
 {
-	RESULT(NX_COMM_WORLD, drv->unpack_external(datarep, inbuf, insize, position, outbuf, outcount, RTYPE(datatype)));
+	RESULT(NX_COMM_WORLD,
+	       drv->unpack_external(datarep, inbuf, insize, position, outbuf, outcount, RTYPE(datatype)));
 }
 
 long mid_pack_external_size(const char *datarep, int incount, nx_t datatype, nx_aint *size)
@@ -515,14 +559,15 @@ long mid_pack_external_size(const char *datarep, int incount, nx_t datatype, nx_
 	RESULT(NX_COMM_WORLD, drv->pack_external_size(datarep, incount, RTYPE(datatype), size));
 }
 
-/* -- after a restart ---------------------------------------------------------------------------------------------------------------- */
+/* -- after a restart ------------------------------------------------------------------------------------- */
 
 static int restore_one(nx_t h)
 {
 	struct vtype *t = NX_TYPE(h);
 	if (RTYPE(h)) return 0;
 	if (t->predefined) {
-		core_say("%s, of which the job has made a datatype, is unknown to this MPI", nx_type_info[h].name);
+		core_say("%s, of which the job has made a datatype, is unknown to this MPI",
+			 nx_type_info[h].name);
 		return NX_ERR_TYPE;
 	}
 	int e = 0;

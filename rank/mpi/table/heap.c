@@ -1,9 +1,10 @@
 /* heap.c: memory that is saved with the image and lies where it lay after a restart.
  *
- * Blocks of up to 256 KiB come from slabs: blocks of one size, four sizes to each power of two, so that less than a
- * fifth is lost. A slab that is empty again is given back, but for a small one of each size. Larger blocks are mappings
- * of their own. All of it is the arena's (core_arena_map), whose size is the only limit. What is given out is zero.
- * Context: lower half, any thread that runs middle code; takes the middle's lock only with MPI_THREAD_MULTIPLE. */
+ * Blocks of up to 256 KiB come from slabs: blocks of one size, four sizes to each power of two, so that less
+ * than a fifth is lost. A slab that is empty again is given back, but for a small one of each size. Larger
+ * blocks are mappings of their own. All of it is the arena's (core_arena_map), whose size is the only limit.
+ * What is given out is zero. Context: lower half, any thread that runs middle code; takes the middle's lock
+ * only with MPI_THREAD_MULTIPLE. */
 #include <string.h>
 #include "table.h"
 
@@ -13,7 +14,7 @@ enum { QUANTUM = 32, STEPS = 4, LARGEST = 256 << 10, CLASSES = 56, SLAB = 64 << 
 struct block { uint64_t size; struct slab *of; };
 struct unused { struct unused *next; };         /* what is in a block that nobody has */
 struct slab {
-	struct slab *next, **link;              /* in the list of those with room; link: what points here, NULL: full */
+	struct slab *next, **link;  /* in the list of those with room; link: what points here, NULL: full */
 	struct unused *unused;
 	uint32_t class, taken, cut, room;       /* blocks: given out; ever; at most */
 	uint64_t bytes;
@@ -37,7 +38,7 @@ static unsigned class_of(size_t total)
 	return STEPS * (doublings + 1) + step;
 }
 
-/* -- slabs -------------------------------------------------------------------------------------------------------------- */
+/* -- slabs ----------------------------------------------------------------------------------------------- */
 
 static void enlist(struct slab *s)
 {
@@ -95,7 +96,7 @@ static void slab_put(struct slab *s, struct block *b)
 	core_arena_unmap(s, s->bytes);
 }
 
-/* -- blocks ------------------------------------------------------------------------------------------------------------- */
+/* -- blocks ---------------------------------------------------------------------------------------------- */
 
 static struct block *mapping(size_t total)
 {

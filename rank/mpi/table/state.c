@@ -1,16 +1,17 @@
 /* state.c: tables of virtual objects: saved regions, allocation of handles, real handles beside them.
  *
- * Invariants: index < next[k] for every handle ever returned; an index is either live (first word = its handle) or on the
- * free list of its kind exactly once; generations of an index go round, so that a stale handle is noticed.
- * Context: lower half; allocation takes the middle's lock only with MPI_THREAD_MULTIPLE. */
+ * Invariants: index < next[k] for every handle ever returned; an index is either live (first word = its
+ * handle) or on the free list of its kind exactly once; generations of an index go round, so that a stale
+ * handle is noticed. Context: lower half; allocation takes the middle's lock only with MPI_THREAD_MULTIPLE.
+ */
 #include <sched.h>
 #include <string.h>
 #include <sys/mman.h>
 #include "table.h"
 
 static const uint32_t stride[NX_K_N] = {
-	NX_STRIDE_COMM, NX_STRIDE_GROUP, NX_STRIDE_TYPE, NX_STRIDE_OP, NX_STRIDE_REQUEST, NX_STRIDE_ERRH, NX_STRIDE_KEYVAL,
-	NX_STRIDE_INFO, NX_STRIDE_MESSAGE,
+	NX_STRIDE_COMM, NX_STRIDE_GROUP,  NX_STRIDE_TYPE, NX_STRIDE_OP,	     NX_STRIDE_REQUEST,
+	NX_STRIDE_ERRH, NX_STRIDE_KEYVAL, NX_STRIDE_INFO, NX_STRIDE_MESSAGE,
 };
 rh_t *real_comm, *real_type, *real_op, *real_request, *real_message, *real_farewell;
 rh_t own_world, own_self;
@@ -35,7 +36,8 @@ uint32_t *nx_entry(enum nx_kind k, uint32_t index)
 
 uint32_t nx_high(enum nx_kind k) { return NX_STATE->next[k]; }
 
-/* The last entries of a table are for calls that have begun and must yield to a checkpoint: see request_keep. */
+/* The last entries of a table are for calls that have begun and must yield to a checkpoint: see request_keep.
+ */
 enum { RESERVED = 4096 };
 
 bool nx_full(enum nx_kind k) { return !NX_STATE->free[k] && NX_STATE->next[k] >= NX_MAXINDEX - RESERVED; }
@@ -79,7 +81,8 @@ void nx_release(enum nx_kind k, nx_t h)
 
 static rh_t *lower_table(void)
 {
-	void *p = mmap(NULL, NX_MAXINDEX * sizeof(rh_t), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	void *p = mmap(NULL, NX_MAXINDEX * sizeof(rh_t), PROT_READ | PROT_WRITE,
+		       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	if (p == MAP_FAILED) core_die("cannot reserve memory for the tables of MPI objects");
 	return p;
 }
@@ -108,7 +111,8 @@ static void fresh_state(void)
 	sent->kind = NX_RQ_SEND;
 	sent->flags = NX_RF_ACTIVE | NX_RF_DONE | NX_RF_SHARED;
 	sent->st = (nx_status){ .source = NX_ANY_SOURCE, .tag = NX_ANY_TAG };
-	struct vcomm *w = NX_COMM(NX_COMM_WORLD);               /* its clock exists before MPI_Init: the call is its first collective */
+	struct vcomm *w = NX_COMM(NX_COMM_WORLD);       /* its clock exists before MPI_Init: the call is its
+							 * first collective */
 	w->id = 1;
 	w->rank = s->rank;
 	w->size = s->size;

@@ -1,11 +1,11 @@
-/* table.h: lower half: what all rooms of the middle stand on: the tables of virtual objects, the saved heap, real handles
- * beside them, the real MPI as its driver offers it (real.h), and the middle's functions by name (mid.h), each of which is
- * defined in the room of its chapter.
+/* table.h: lower half: what all rooms of the middle stand on: the tables of virtual objects, the saved heap,
+ * real handles beside them, the real MPI as its driver offers it (real.h), and the middle's functions by name
+ * (mid.h), each of which is defined in the room of its chapter.
  *
- * Context, of this room and of those above it: lower half, on the stack of the application's thread that has made the call,
- * with a lower thread's TLS, unless a function says "helper thread". May use libc, and allocate with it what need not
- * survive. Memory that must survive a restart comes from nx_malloc only, and nothing in it may point into the lower half.
- * Several threads at once only with MPI_THREAD_MULTIPLE. */
+ * Context, of this room and of those above it: lower half, on the stack of the application's thread that has
+ * made the call, with a lower thread's TLS, unless a function says "helper thread". May use libc, and
+ * allocate with it what need not survive. Memory that must survive a restart comes from nx_malloc only, and
+ * nothing in it may point into the lower half. Several threads at once only with MPI_THREAD_MULTIPLE. */
 #ifndef BYSSUS_TABLE_H
 #define BYSSUS_TABLE_H
 #include <stddef.h>

@@ -1,20 +1,22 @@
-/* arrival.c: a wait in front of collectives that synchronise whatever the data: Barrier, and Allreduce, Allgather, Alltoall and
- * Reduce_scatter_block of more than nothing.
+/* arrival.c: a wait in front of collectives that synchronise whatever the data: Barrier, and Allreduce,
+ * Allgather, Alltoall and Reduce_scatter_block of more than nothing.
  *
- * A member that is inside a blocking collective cannot be stopped before all have come: its process is in the real MPI, which
- * the drain needs. So a rank waits for the others in front of it, by an Ibarrier that it tests and that a checkpoint
- * leaves as it is, like any posted collective (posted.c): nothing of the collective itself has begun. Only where no
- * member can leave before all have come is nothing added to what the program asks for; other collectives have no such wait.
+ * A member that is inside a blocking collective cannot be stopped before all have come: its process is in the
+ * real MPI, which the drain needs. So a rank waits for the others in front of it, by an Ibarrier that it
+ * tests and that a checkpoint leaves as it is, like any posted collective (posted.c): nothing of the
+ * collective itself has begun. Only where no member can leave before all have come is nothing added to what
+ * the program asks for; other collectives have no such wait.
  *
- * The wait costs what an Ibarrier costs. All members must choose alike, so a communicator's calls are taken in windows of 64.
- * With the first call of a window the members agree on the shortest mean interval of the last window's calls, and on the
- * shortest of its arrival waits: that of a rank which came last, which is the price. The window has waits if the price
- * is below 0.5 % of the interval. A communicator's first window always has. Context: as traffic.h. */
+ * The wait costs what an Ibarrier costs. All members must choose alike, so a communicator's calls are taken
+ * in windows of 64. With the first call of a window the members agree on the shortest mean interval of the
+ * last window's calls, and on the shortest of its arrival waits: that of a rank which came last, which is the
+ * price. The window has waits if the price is below 0.5 % of the interval. A communicator's first window
+ * always has. Context: as traffic.h. */
 #include <time.h>
 #include "arrival.h"
 #include "traffic.h"
 
-enum { SHARE = 200 };                           /* an arrival wait may cost one part in so many of the interval */
+enum { SHARE = 200 };                   /* an arrival wait may cost one part in so many of the interval */
 
 /* What the members agree on, by MPI_MIN. */
 struct measured { uint64_t interval_ns, cost_ns; };
@@ -42,7 +44,8 @@ static void agree(struct vcomm *c, const struct measured *m)
 	c->straight = c->cost_ns * SHARE >= m->interval_ns;
 }
 
-/* Straight calls have no wait: the agreement is a blocking collective like them, before the first of the window. */
+/* Straight calls have no wait: the agreement is a blocking collective like them, before the first of the
+ * window. */
 static long agree_at_once(struct vcomm *c, const char *function)
 {
 	rh_t u64 = drv->type[NX_TYPE_UINT64_T];
@@ -67,7 +70,12 @@ static int begin(struct vcomm *c)
 	struct measured *m = nx_malloc(2 * sizeof *m);
 	if (!m) return NX_ERR_NO_MEM;
 	m[0] = measure(c);
-	struct posted a = { .call = POSTED_ALLREDUCE, .sendbuf = m, .recvbuf = m + 1, .recvcount = 2, .recvtype = NX_TYPE_UINT64_T, .op = NX_OP_MIN };
+	struct posted a = { .call = POSTED_ALLREDUCE,
+			    .sendbuf = m,
+			    .recvbuf = m + 1,
+			    .recvcount = 2,
+			    .recvtype = NX_TYPE_UINT64_T,
+			    .op = NX_OP_MIN };
 	int e = posted_own(&a, c, &c->arrival);
 	if (e) nx_free(m);
 	else NX_REQUEST(c->arrival)->buf = m;

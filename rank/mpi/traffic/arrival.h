@@ -1,5 +1,5 @@
-/* arrival.h: what stands in front of collectives that synchronise (arrival.c), as inline code: nothing but two questions where
- * calls go straight to the real MPI. Context: as traffic.h. */
+/* arrival.h: what stands in front of collectives that synchronise (arrival.c), as inline code: nothing but
+ * two questions where calls go straight to the real MPI. Context: as traffic.h. */
 #ifndef BYSSUS_ARRIVAL_H
 #define BYSSUS_ARRIVAL_H
 #include "../agree/agree.h"

@@ -1,16 +1,18 @@
-/* complete.c: completion of requests: Wait and Test in all their forms, Request_free, Cancel (MPI-4.1 section 3.7).
+/* complete.c: completion of requests: Wait and Test in all their forms, Request_free, Cancel (MPI-4.1
+ * section 3.7).
  *
- * A request is complete in one of two ways: the real MPI says so, or it is marked NX_RF_DONE because a checkpoint
- * completed it or a drained message satisfied it; then its status lies in the entry. The waits never block in the
- * real MPI: they test, and yield when a stop is in effect; nothing has been consumed then, so the call is made again.
- * Context: as traffic.h. */
+ * A request is complete in one of two ways: the real MPI says so, or it is marked NX_RF_DONE because a
+ * checkpoint completed it or a drained message satisfied it; then its status lies in the entry. The waits
+ * never block in the real MPI: they test, and yield when a stop is in effect; nothing has been consumed then,
+ * so the call is made again. Context: as traffic.h. */
 #include <stdlib.h>
 #include <string.h>
 #include "traffic.h"
 
 enum { SMALL = 64 };                            /* requests handled without allocation */
 
-/* A synchronous send whose receiver will acknowledge it, or a receive on a communicator that is gone: never complete. */
+/* A synchronous send whose receiver will acknowledge it, or a receive on a communicator that is gone: never
+ * complete. */
 static int poll_without(struct vrequest *r, int *flag, nx_status *st)
 {
 	int e = r->flags & NX_RF_HELD ? sync_take_acks() : 0;
@@ -102,7 +104,7 @@ long mid_test(nx_t *request, int *flag, nx_status *status)
 	return wait_or_test(request, flag, status, false, "test");
 }
 
-/* -- all ------------------------------------------------------------------------------------------------------------ */
+/* -- all ------------------------------------------------------------------------------------------------- */
 
 /* The requests of one call that only the real MPI can complete. */
 struct batch {
@@ -298,7 +300,8 @@ static long waitall_each(int count, nx_t *requests, nx_status *statuses)
 	return nx_result(NX_COMM_WORLD, result, "waitall");
 }
 
-/* The common case: every request active in the real MPI, none asking for a status. Fills real[]; false: not so. */
+/* The common case: every request active in the real MPI, none asking for a status. Fills real[]; false: not
+ * so. */
 static inline bool waitall_plain(int count, const nx_t *requests, rh_t *real)
 {
 	for (int i = 0; i < count; i++) {
@@ -320,7 +323,8 @@ static inline void waitall_release(int count, nx_t *requests)
 	}
 }
 
-/* An error came up: it is the result of the requests that the real MPI has completed, the others are waited for one by one. */
+/* An error came up: it is the result of the requests that the real MPI has completed, the others are waited
+ * for one by one. */
 static void waitall_failed(int count, nx_t *requests, const rh_t *real, int err)
 {
 	for (int i = 0; i < count; i++) {
@@ -359,7 +363,7 @@ long mid_waitall(int count, nx_t *array_of_requests, nx_status *array_of_statuse
 	return waitall_each(count, array_of_requests, array_of_statuses);
 }
 
-/* -- any and some ----------------------------------------------------------------------------------------------------- */
+/* -- any and some ---------------------------------------------------------------------------------------- */
 
 /* Looks once for a complete request. *index: which, or NX_UNDEFINED; *live: active requests seen. */
 static int poll_any(int count, nx_t *requests, int *index, int *live, nx_status *status)
@@ -382,7 +386,8 @@ static int poll_any(int count, nx_t *requests, int *index, int *live, nx_status 
 	return 0;
 }
 
-static long any(int count, nx_t *requests, int *index, int *flag, nx_status *status, bool wait, const char *function)
+static long any(int count, nx_t *requests, int *index, int *flag, nx_status *status, bool wait,
+		const char *function)
 {
 	for (unsigned spins = 0;;) {
 		int live, err = poll_any(count, requests, index, &live, status);
@@ -429,7 +434,8 @@ static int poll_some(int count, nx_t *requests, int *outcount, int *indices, nx_
 	return result;
 }
 
-static long some(int count, nx_t *requests, int *outcount, int *indices, nx_status *statuses, bool wait, const char *function)
+static long some(int count, nx_t *requests, int *outcount, int *indices, nx_status *statuses, bool wait,
+		 const char *function)
 {
 	for (unsigned spins = 0;;) {
 		int live, err = poll_some(count, requests, outcount, indices, statuses, &live);
@@ -440,17 +446,21 @@ static long some(int count, nx_t *requests, int *outcount, int *indices, nx_stat
 	}
 }
 
-long mid_waitsome(int incount, nx_t *array_of_requests, int *outcount, int *array_of_indices, nx_status *array_of_statuses)
+long mid_waitsome(int incount, nx_t *array_of_requests, int *outcount, int *array_of_indices,
+		  nx_status *array_of_statuses)
 {
-	return some(incount, array_of_requests, outcount, array_of_indices, array_of_statuses, true, "waitsome");
+	return some(incount, array_of_requests, outcount, array_of_indices, array_of_statuses, true,
+		    "waitsome");
 }
 
-long mid_testsome(int incount, nx_t *array_of_requests, int *outcount, int *array_of_indices, nx_status *array_of_statuses)
+long mid_testsome(int incount, nx_t *array_of_requests, int *outcount, int *array_of_indices,
+		  nx_status *array_of_statuses)
 {
-	return some(incount, array_of_requests, outcount, array_of_indices, array_of_statuses, false, "testsome");
+	return some(incount, array_of_requests, outcount, array_of_indices, array_of_statuses, false,
+		    "testsome");
 }
 
-/* -- the rest ------------------------------------------------------------------------------------------------------------ */
+/* -- the rest -------------------------------------------------------------------------------------------- */
 
 /* The status without consuming the request: the real completion is kept in the entry. */
 long mid_request_get_status(nx_t request, int *flag, nx_status *status)
@@ -492,7 +502,9 @@ long mid_request_free(nx_t *request)
 		nx_t h;
 		request_poll(r, &flag, &st);
 		if (flag) request_retire(r, &h);
-		else __atomic_fetch_or(&r->flags, NX_RF_FREED, __ATOMIC_RELEASE);      /* from here on the sweep's */
+		else
+			__atomic_fetch_or(&r->flags, NX_RF_FREED,
+					  __ATOMIC_RELEASE); /* from here on the sweep's */
 	}
 	*request = NX_REQUEST_NULL;
 	return 0;
@@ -503,7 +515,8 @@ long mid_cancel(nx_t request)
 	int err;
 	struct vrequest *r = active(request, &err);
 	if (!r) FAIL(NX_COMM_WORLD, NX_ERR_REQUEST);
-	if ((r->flags & NX_RF_DONE) || r->kind == NX_RQ_SEND) return 0;       /* MPI-4.1 3.8.4: a send may simply complete */
+	/* MPI-4.1 3.8.4: a send may simply complete */
+	if ((r->flags & NX_RF_DONE) || r->kind == NX_RQ_SEND) return 0;
 	if (!RREQ(r->handle)) {                         /* posted on a communicator that is gone */
 		r->flags |= NX_RF_DONE;
 		r->st = empty_status;

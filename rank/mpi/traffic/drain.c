@@ -1,24 +1,24 @@
 /* drain.c: messages between the ranks at a checkpoint, and receives posted again after a restart.
  *
- * When all ranks are stopped the number of messages each has sent to each is exchanged; every rank takes messages off
- * the network until its own counts match, into saved memory in the order of arrival, which for each sender is the
- * order of sending. What matches a posted receive goes there: the real MPI sees to that. Afterwards no message is under
- * way, all sends are complete, and what is left in the real MPI are receives that nothing matches, and posted
- * collectives that nobody has seen complete (posted.c).
- * What a synchronous send may tell the application is settled between sender and receiver (synchronous.c).
+ * When all ranks are stopped the number of messages each has sent to each is exchanged; every rank takes
+ * messages off the network until its own counts match, into saved memory in the order of arrival, which for
+ * each sender is the order of sending. What matches a posted receive goes there: the real MPI sees to that.
+ * Afterwards no message is under way, all sends are complete, and what is left in the real MPI are receives
+ * that nothing matches, and posted collectives that nobody has seen complete (posted.c). What a synchronous
+ * send may tell the application is settled between sender and receiver (synchronous.c).
  *
- * The exchange and the agreement on the outcome are collective and cannot be broken off: every rank that is told to drain
- * comes to both, with a failure of its own if need be, and says at once that it has failed, so that the others are told
- * to give up waiting for it. Nobody takes a message before the exchange, that is before all are stopped.
- * Context: p2p_drain and p2p_repost_all run on the MPI thread with all application threads stopped; the rest as
- * traffic.h. */
+ * The exchange and the agreement on the outcome are collective and cannot be broken off: every rank that is
+ * told to drain comes to both, with a failure of its own if need be, and says at once that it has failed, so
+ * that the others are told to give up waiting for it. Nobody takes a message before the exchange, that is
+ * before all are stopped. Context: p2p_drain and p2p_repost_all run on the MPI thread with all application
+ * threads stopped; the rest as traffic.h. */
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include "traffic.h"
 
-/* -- messages that were drained -------------------------------------------------------------------------------------- */
+/* -- messages that were drained -------------------------------------------------------------------------- */
 
 static void append(struct vcomm *c, struct vdrained *d)
 {
@@ -65,12 +65,13 @@ static int long_type(int64_t bytes, rh_t *t)
 	return e;
 }
 
-/* Hands the first bytes of a drained message to the application by way of the real MPI: sent to ourselves as packed bytes,
- * received with the application's type. So partial elements and strided types are the library's own affair. */
+/* Hands the first bytes of a drained message to the application by way of the real MPI: sent to ourselves as
+ * packed bytes, received with the application's type. So partial elements and strided types are the library's
+ * own affair. */
 static int deliver_by_self(struct vdrained *d, int64_t bytes, void *buf, int count, nx_t type, nx_status *st)
 {
 	static uint32_t deliveries;
-	enum { TAGS = 32768 };                          /* as many as every MPI has; each thread's delivery has one of its own */
+	enum { TAGS = 32768 };  /* as many as every MPI has; each thread's delivery has one of its own */
 	int tag = (int)(__atomic_fetch_add(&deliveries, 1, __ATOMIC_RELAXED) % TAGS);
 	rh_t sq, rq, t = drv->type[NX_TYPE_PACKED];
 	int n = (int)bytes, flag = 0, e;
@@ -110,7 +111,7 @@ int drained_deliver(struct vdrained *d, void *buf, int count, nx_t type, nx_stat
 	return e ? e : failed;
 }
 
-/* -- taking messages off the network ----------------------------------------------------------------------------------- */
+/* -- taking messages off the network --------------------------------------------------------------------- */
 
 static int held_recv(struct vdrained *d, int source, int tag, rh_t comm, rh_t *message)
 {
@@ -121,14 +122,17 @@ static int held_recv(struct vdrained *d, int source, int tag, rh_t comm, rh_t *m
 		e = long_type(d->bytes, &t);
 	}
 	nx_status st;
-	if (!e) e = message ? drv->mrecv(d->data, n, t, message, &st) : drv->recv(d->data, n, t, source, tag, comm, &st);
+	if (!e)
+		e = message ? drv->mrecv(d->data, n, t, message, &st)
+			    : drv->recv(d->data, n, t, source, tag, comm, &st);
 	if (d->bytes > INT_MAX) drv->type_free(&t);
 	return e;
 }
 
 static struct vdrained *held_new(const struct vcomm *c, int source, int tag, int64_t bytes)
 {
-	struct vdrained *d = core_fault_fails(ABI_FAULT_RANK_DRAIN) ? NULL : nx_malloc(sizeof *d + (size_t)bytes);
+	struct vdrained *d =
+		core_fault_fails(ABI_FAULT_RANK_DRAIN) ? NULL : nx_malloc(sizeof *d + (size_t)bytes);
 	if (!d) return NULL;
 	d->world = c->peer[source].world;
 	d->sync = 0;
@@ -182,7 +186,8 @@ static bool is_waiting(const struct vrequest *r, uint32_t i)
 /* Tests r; true: complete, or (a synchronous send, in a drain) so for the real MPI. */
 static bool poll_one(struct vrequest *r)
 {
-	if ((r->flags & (NX_RF_SYNC | NX_RF_HELD)) == NX_RF_SYNC && r->kind == NX_RQ_SEND && sync_in_talks()) return sync_poll(r);
+	if ((r->flags & (NX_RF_SYNC | NX_RF_HELD)) == NX_RF_SYNC && r->kind == NX_RQ_SEND && sync_in_talks())
+		return sync_poll(r);
 	nx_status st = empty_status;
 	int flag, e = request_poll(r, &flag, &st);
 	if (!flag) return false;
@@ -202,14 +207,19 @@ uint32_t requests_progress(nx_t comm)
 	return left;
 }
 
-/* The requests that were waiting when the drain began, in a ring. Of thousands only a few can be complete at a time, and
- * a test of one that is not is slow: a turn tests some, and the next one continues behind them. */
-static struct { uint32_t *at, n, first, cap; uint32_t open; } ring;     /* open: those that must complete before an image */
+/* The requests that were waiting when the drain began, in a ring. Of thousands only a few can be complete at
+ * a time, and a test of one that is not is slow: a turn tests some, and the next one continues behind them.
+ */
+/* open: those that must complete before an image */
+static struct { uint32_t *at, n, first, cap; uint32_t open; } ring;
 
 static bool must_complete(const struct vrequest *r) { return r->kind != NX_RQ_RECV; }
 
 /* A posted collective that not all members need to have posted. */
-static bool stays_open(const struct vrequest *r) { return r->kind == NX_RQ_COLL && !agree_settles(NX_COMM(r->comm), r->order); }
+static bool stays_open(const struct vrequest *r)
+{
+	return r->kind == NX_RQ_COLL && !agree_settles(NX_COMM(r->comm), r->order);
+}
 
 static int ring_fill(void)
 {
@@ -275,7 +285,7 @@ static int drain_all_comms(void)
 /* What the ranks tell each other: one line of the exchange for each pair. */
 enum { MESSAGES, ACKS, NOTES, LINE };
 static struct {
-	uint64_t *mine, *theirs;                /* [size][LINE]; what this rank has sent, what the others have sent to it */
+	uint64_t *mine, *theirs;  /* [size][LINE]; what this rank has sent, what the others have sent to it */
 	uint64_t *sent, *taken;                 /* [size] messages */
 } counts;
 
@@ -307,17 +317,21 @@ static int tell_counts(void)
 	return drv->alltoall(counts.mine, LINE, u64, counts.theirs, LINE, u64, own_world);
 }
 
-/* True when all that was sent to this rank has been taken, but for what the application has matched and not received. */
+/* True when all that was sent to this rank has been taken, but for what the application has matched and not
+ * received. */
 static bool settled(void)
 {
 	memset(counts.taken, 0, (size_t)NX_STATE->size * sizeof *counts.taken);
 	sum_counts(NULL, counts.taken);
 	for (uint32_t i = NX_DYNAMIC; i < nx_high(NX_K_MESSAGE); i++) {
 		const struct vmessage *m = NX_MESSAGE(i);
-		if (NX_INDEX(m->handle) == i && !m->held) counts.taken[NX_COMM(m->comm)->peer[m->source].world]++;
+		if (NX_INDEX(m->handle) == i && !m->held)
+			counts.taken[NX_COMM(m->comm)->peer[m->source].world]++;
 	}
 	for (int w = 0; w < NX_STATE->size; w++)
-		if (counts.taken[w] != counts.theirs[w * LINE + MESSAGES] || sync_acks_taken(w) != counts.theirs[w * LINE + ACKS]) return false;
+		if (counts.taken[w] != counts.theirs[w * LINE + MESSAGES] ||
+		    sync_acks_taken(w) != counts.theirs[w * LINE + ACKS])
+			return false;
 	return true;
 }
 
@@ -333,7 +347,8 @@ static bool turn(unsigned *spins)
 static int take_all(void)
 {
 	int e;
-	for (unsigned spins = 0; !(e = drain_all_comms()) && !(e = sync_take_acks()) && !settled();) turn(&spins);
+	for (unsigned spins = 0; !(e = drain_all_comms()) && !(e = sync_take_acks()) && !settled();)
+		turn(&spins);
 	return e;
 }
 
@@ -361,7 +376,10 @@ static int drain(void)
 	if (!e) e = ring_fill();
 	if (!e) e = take_all();
 	if (!e) e = settle_synchronous();
-	if (e && promised) core_die("draining messages: error class %d; which synchronous sends are complete cannot be said any more", e);
+	if (e && promised)
+		core_die("draining messages: error class %d; which synchronous sends are complete cannot be "
+			 "said any more",
+			 e);
 	if (!e) e = finish_requests();
 	sync_conclude();
 	return e;
@@ -372,7 +390,8 @@ static bool agree_outcome(int mine)
 {
 	int worst = NX_ERR_OTHER, flag = 0;
 	rh_t q;
-	if (drv->iallreduce(&mine, &worst, 1, drv->type[NX_TYPE_INT], drv->op[NX_OP_MAX], own_world, &q)) return false;
+	if (drv->iallreduce(&mine, &worst, 1, drv->type[NX_TYPE_INT], drv->op[NX_OP_MAX], own_world, &q))
+		return false;
 	for (unsigned spins = 0; !flag; turn(&spins))
 		if (drv->test(&q, &flag, NULL)) return false;
 	return worst == 0;
@@ -384,13 +403,15 @@ int p2p_drain(char *why, size_t n)
 	int e = tell_counts();
 	if (!e) e = drain();
 	if (core_cancelled()) snprintf(why, n, "given up while messages were drained");
-	else if (e) snprintf(why, n, "draining messages: %s", e == NX_ERR_NO_MEM ? "no memory for them" : "the MPI reports an error");
+	else if (e)
+		snprintf(why, n, "draining messages: %s",
+			 e == NX_ERR_NO_MEM ? "no memory for them" : "the MPI reports an error");
 	else snprintf(why, n, "another rank could not drain its messages");
 	if (e && !core_cancelled()) core_checkpoint_failed(why);
 	return agree_outcome(e) ? 0 : -1;
 }
 
-/* -- after a restart --------------------------------------------------------------------------------------------------- */
+/* -- after a restart ------------------------------------------------------------------------------------- */
 
 static int by_order(const void *x, const void *y)
 {
@@ -407,7 +428,8 @@ int p2p_repost_all(char *why, size_t n)
 	for (uint32_t i = NX_DYNAMIC; list && i < high; i++) {
 		struct vrequest *r = NX_REQUEST(i);
 		RREQ(i) = 0;
-		bool open = NX_INDEX(r->handle) == i && (r->flags & (NX_RF_ACTIVE | NX_RF_DONE | NX_RF_HELD)) == NX_RF_ACTIVE;
+		bool open = NX_INDEX(r->handle) == i &&
+			    (r->flags & (NX_RF_ACTIVE | NX_RF_DONE | NX_RF_HELD)) == NX_RF_ACTIVE;
 		if (!open || r->kind == NX_RQ_COLL) continue;
 		list[k++] = r;
 	}
@@ -415,7 +437,8 @@ int p2p_repost_all(char *why, size_t n)
 	for (uint32_t i = 0; list && i < k && !e; i++) {
 		struct vrequest *r = list[i];
 		if (!RCOMM(r->comm)) continue;
-		e = drv->irecv(r->buf, r->count, RTYPE(r->type), r->peer, r->tag, RCOMM(r->comm), &RREQ(r->handle));
+		e = drv->irecv(r->buf, r->count, RTYPE(r->type), r->peer, r->tag, RCOMM(r->comm),
+			       &RREQ(r->handle));
 		if (!e && (r->flags & NX_RF_CANCEL)) e = drv->cancel(RREQ(r->handle));
 	}
 	if (e || !list) snprintf(why, n, "posting %u receives again: error class %d", k, e);

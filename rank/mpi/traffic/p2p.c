@@ -1,10 +1,11 @@
 /* p2p.c: blocking point-to-point, and the starting of non-blocking point-to-point (MPI-4.1 chapter 3).
  *
- * A blocking call starts the real non-blocking one and tests it, so that a checkpoint never has to wait for a message
- * that has not been sent: when a stop is in effect the real request is kept as a virtual one and the call yields to
- * the upper half (BY_AGAIN); NX_SLOT_RESUME completes it afterwards, in this process or in the next.
- * Messages taken off the network by a checkpoint (drained) come before whatever the real MPI still holds.
- * Context: as traffic.h. Hot: no locks, allocations or system calls on the way of a call that need not wait. */
+ * A blocking call starts the real non-blocking one and tests it, so that a checkpoint never has to wait for a
+ * message that has not been sent: when a stop is in effect the real request is kept as a virtual one and the
+ * call yields to the upper half (BY_AGAIN); NX_SLOT_RESUME completes it afterwards, in this process or in the
+ * next. Messages taken off the network by a checkpoint (drained) come before whatever the real MPI still
+ * holds. Context: as traffic.h. Hot: no locks, allocations or system calls on the way of a call that need not
+ * wait. */
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,7 +22,7 @@ nx_t request_keep(uint8_t kind, nx_t comm, rh_t real, void *buf, int count, nx_t
 	return r->handle;
 }
 
-/* -- sends ------------------------------------------------------------------------------------------------------ */
+/* -- sends ----------------------------------------------------------------------------------------------- */
 
 typedef int isend_fn(const void *, int, rh_t, int, int, rh_t, rh_t *);
 
@@ -34,7 +35,8 @@ static inline long check(nx_t comm, nx_t type, const char *function, struct vcom
 }
 
 /* Hands a message to the real MPI and counts it. */
-static inline int start_real(isend_fn *start, const void *buf, int count, nx_t type, int dest, int tag, struct vcomm *c, rh_t *q)
+static inline int start_real(isend_fn *start, const void *buf, int count, nx_t type, int dest, int tag,
+			     struct vcomm *c, rh_t *q)
 {
 	send_begin();
 	int e = start(buf, count, RTYPE(type), dest, tag, RCOMM(c->handle), q);
@@ -43,7 +45,8 @@ static inline int start_real(isend_fn *start, const void *buf, int count, nx_t t
 	return e;
 }
 
-static inline long send_blocking(const char *function, const void *buf, int count, nx_t type, int dest, int tag, nx_t comm, nx_cont *cont)
+static inline long send_blocking(const char *function, const void *buf, int count, nx_t type, int dest,
+				 int tag, nx_t comm, nx_cont *cont)
 {
 	struct vcomm *c;
 	long err = check(comm, type, function, &c);
@@ -56,7 +59,8 @@ static inline long send_blocking(const char *function, const void *buf, int coun
 		if (likely(flag) || e) return nx_result(comm, e, function);
 		if (wait_step(&spins)) break;
 	}
-	cont_begin(cont, request_keep(NX_RQ_SEND, comm, q, (void *)buf, count, type, dest, tag), NX_REQUEST_NULL);
+	cont_begin(cont, request_keep(NX_RQ_SEND, comm, q, (void *)buf, count, type, dest, tag),
+		   NX_REQUEST_NULL);
 	return BY_AGAIN;
 }
 
@@ -77,7 +81,8 @@ static int begin_send(isend_fn *start, struct vrequest *r, struct vcomm *c, cons
 	bool sync = start == drv->issend;
 	send_begin();
 	int e = sync ? sync_prepare(c, r->peer, r->tag) : 0;
-	if (likely(!e)) e = start(buf, count, RTYPE(r->type), r->peer, r->tag, RCOMM(c->handle), &RREQ(r->handle));
+	if (likely(!e))
+		e = start(buf, count, RTYPE(r->type), r->peer, r->tag, RCOMM(c->handle), &RREQ(r->handle));
 	if (likely(!e)) {
 		count_sent(c, r->peer, r->tag);
 		if (sync) sync_posted(r, c);
@@ -86,8 +91,8 @@ static int begin_send(isend_fn *start, struct vrequest *r, struct vcomm *c, cons
 	return e;
 }
 
-static long start_send(isend_fn *start, const char *function, const void *buf, int count, nx_t type, int dest, int tag,
-		       nx_t comm, nx_t *request)
+static long start_send(isend_fn *start, const char *function, const void *buf, int count, nx_t type, int dest,
+		       int tag, nx_t comm, nx_t *request)
 {
 	struct vcomm *c;
 	long err = check(comm, type, function, &c);
@@ -120,7 +125,8 @@ long mid_irsend(const void *buf, int count, nx_t datatype, int dest, int tag, nx
 }
 
 /* While it waits no other thread sends: its place in its stream is known when a stop comes. */
-static long ssend_alone(const void *buf, int count, nx_t type, int dest, int tag, nx_t comm, struct vcomm *c, nx_cont *cont)
+static long ssend_alone(const void *buf, int count, nx_t type, int dest, int tag, nx_t comm, struct vcomm *c,
+			nx_cont *cont)
 {
 	rh_t q;
 	int e = start_real(drv->issend, buf, count, type, dest, tag, c, &q), flag = 0;
@@ -149,10 +155,11 @@ long mid_ssend(const void *buf, int count, nx_t datatype, int dest, int tag, nx_
 	return mid_resume(cont, NULL);
 }
 
-/* -- receives ----------------------------------------------------------------------------------------------------- */
+/* -- receives -------------------------------------------------------------------------------------------- */
 
 /* A receive that the real MPI need not see: from MPI_PROC_NULL, or of a message that a checkpoint drained. */
-static inline bool satisfied(struct vcomm *c, int source, int tag, void *buf, int count, nx_t type, nx_status *st, int *err)
+static inline bool satisfied(struct vcomm *c, int source, int tag, void *buf, int count, nx_t type,
+			     nx_status *st, int *err)
 {
 	if (unlikely(source == NX_PROC_NULL)) {
 		if (st) *st = proc_null_status;
@@ -172,7 +179,8 @@ static nx_t recv_keep(nx_t comm, rh_t real, void *buf, int count, nx_t type, int
 	return h;
 }
 
-long mid_recv(void *buf, int count, nx_t datatype, int source, int tag, nx_t comm, nx_status *status, nx_cont *cont)
+long mid_recv(void *buf, int count, nx_t datatype, int source, int tag, nx_t comm, nx_status *status,
+	      nx_cont *cont)
 {
 	struct vcomm *c;
 	long err = check(comm, datatype, "recv", &c);
@@ -180,7 +188,8 @@ long mid_recv(void *buf, int count, nx_t datatype, int source, int tag, nx_t com
 	bool late = c->matched;
 	nx_status own, *st = status ? status : source == NX_ANY_SOURCE || late ? &own : NULL;
 	int e = 0;
-	if (unlikely(satisfied(c, source, tag, buf, count, datatype, status, &e))) return nx_result(comm, e, "recv");
+	if (unlikely(satisfied(c, source, tag, buf, count, datatype, status, &e)))
+		return nx_result(comm, e, "recv");
 	rh_t q;
 	int flag = 0;
 	e = drv->irecv(buf, count, RTYPE(datatype), source, tag, RCOMM(comm), &q);
@@ -198,7 +207,8 @@ long mid_recv(void *buf, int count, nx_t datatype, int source, int tag, nx_t com
 	return BY_AGAIN;
 }
 
-/* Starts a receive with the arguments that are in r: from what a checkpoint drained, else from the real MPI. */
+/* Starts a receive with the arguments that are in r: from what a checkpoint drained, else from the real MPI.
+ */
 static int begin_recv(struct vrequest *r, struct vcomm *c)
 {
 	int e = 0;
@@ -210,7 +220,8 @@ static int begin_recv(struct vrequest *r, struct vcomm *c)
 	}
 	r->order = next_order();
 	if (unlikely(c->matched)) r->flags |= NX_RF_LATE;
-	return drv->irecv(r->buf, r->count, RTYPE(r->type), r->peer, r->tag, RCOMM(r->comm), &RREQ(r->handle));
+	return drv->irecv(r->buf, r->count, RTYPE(r->type), r->peer, r->tag, RCOMM(r->comm),
+			  &RREQ(r->handle));
 }
 
 long mid_irecv(void *buf, int count, nx_t datatype, int source, int tag, nx_t comm, nx_t *request)
@@ -230,7 +241,7 @@ long mid_irecv(void *buf, int count, nx_t datatype, int source, int tag, nx_t co
 	return 0;
 }
 
-/* -- send and receive at once --------------------------------------------------------------------------------------- */
+/* -- send and receive at once ---------------------------------------------------------------------------- */
 
 /* Waits for the send half and the receive half; what is not complete when a stop comes is kept in cont. */
 struct both { rh_t sq, rq; bool sdone, rdone; int serr, rerr; };
@@ -253,8 +264,9 @@ static bool wait_both(struct both *b, nx_status *st)
 	}
 }
 
-long mid_sendrecv(const void *sendbuf, int sendcount, nx_t sendtype, int dest, int sendtag, void *recvbuf, int recvcount,
-		  nx_t recvtype, int source, int recvtag, nx_t comm, nx_status *status, nx_cont *cont)
+long mid_sendrecv(const void *sendbuf, int sendcount, nx_t sendtype, int dest, int sendtag, void *recvbuf,
+		  int recvcount, nx_t recvtype, int source, int recvtag, nx_t comm, nx_status *status,
+		  nx_cont *cont)
 {
 	struct vcomm *c;
 	long err = check(comm, sendtype, "sendrecv", &c);
@@ -264,11 +276,13 @@ long mid_sendrecv(const void *sendbuf, int sendcount, nx_t sendtype, int dest, i
 	struct both b = { 0 };
 	bool late = c->matched;
 	b.rdone = satisfied(c, source, recvtag, recvbuf, recvcount, recvtype, st, &b.rerr);
-	bool counted = b.rdone;                                  /* a drained message was counted when it was drained */
+	bool counted = b.rdone;                 /* a drained message was counted when it was drained */
 	bool send_first = sendcount * NX_TYPE(sendtype)->size <= SEND_FIRST;
-	int e = send_first ? start_real(drv->isend, sendbuf, sendcount, sendtype, dest, sendtag, c, &b.sq) : 0;
+	int e = send_first ? start_real(drv->isend, sendbuf, sendcount, sendtype, dest, sendtag, c, &b.sq)
+			   : 0;
 	if (unlikely(e)) FAIL(comm, e);
-	if (!b.rdone) e = drv->irecv(recvbuf, recvcount, RTYPE(recvtype), source, recvtag, RCOMM(comm), &b.rq);
+	if (!b.rdone)
+		e = drv->irecv(recvbuf, recvcount, RTYPE(recvtype), source, recvtag, RCOMM(comm), &b.rq);
 	if (unlikely(e)) {
 		if (send_first) drv->request_free(&b.sq);
 		FAIL(comm, e);
@@ -287,8 +301,12 @@ long mid_sendrecv(const void *sendbuf, int sendcount, nx_t sendtype, int dest, i
 		if (unlikely(late)) sync_overtaken(c, st->source, st->tag, UINT64_MAX);
 	}
 	if (likely(done)) RESULT(comm, b.rerr ? b.rerr : b.serr);
-	cont_begin(cont, b.rdone ? NX_REQUEST_NULL : recv_keep(comm, b.rq, recvbuf, recvcount, recvtype, source, recvtag, late),
-		   b.sdone ? NX_REQUEST_NULL : request_keep(NX_RQ_SEND, comm, b.sq, (void *)sendbuf, sendcount, sendtype, dest, sendtag));
+	cont_begin(cont,
+		   b.rdone ? NX_REQUEST_NULL
+			   : recv_keep(comm, b.rq, recvbuf, recvcount, recvtype, source, recvtag, late),
+		   b.sdone ? NX_REQUEST_NULL
+			   : request_keep(NX_RQ_SEND, comm, b.sq, (void *)sendbuf, sendcount, sendtype, dest,
+					  sendtag));
 	if (b.rdone) cont->st = *st;
 	cont->received = b.rdone;
 	cont->error = b.rerr ? b.rerr : b.serr;
@@ -313,8 +331,8 @@ static void *pack_copy(const void *buf, int count, nx_t type, nx_t comm, int *by
 	return NULL;
 }
 
-long mid_sendrecv_replace(void *buf, int count, nx_t datatype, int dest, int sendtag, int source, int recvtag, nx_t comm,
-			  nx_status *status, nx_cont *cont)
+long mid_sendrecv_replace(void *buf, int count, nx_t datatype, int dest, int sendtag, int source, int recvtag,
+			  nx_t comm, nx_status *status, nx_cont *cont)
 {
 	struct vcomm *c;
 	long err = check(comm, datatype, "sendrecv_replace", &c);
@@ -322,13 +340,14 @@ long mid_sendrecv_replace(void *buf, int count, nx_t datatype, int dest, int sen
 	int bytes, e;
 	void *copy = pack_copy(buf, count, datatype, comm, &bytes, &e);
 	if (!copy) FAIL(comm, e);
-	err = mid_sendrecv(copy, bytes, NX_TYPE_PACKED, dest, sendtag, buf, count, datatype, source, recvtag, comm, status, cont);
+	err = mid_sendrecv(copy, bytes, NX_TYPE_PACKED, dest, sendtag, buf, count, datatype, source, recvtag,
+			   comm, status, cont);
 	if (err == BY_AGAIN && cont->req[1]) NX_REQUEST(cont->req[1])->own = copy;
 	else nx_free(copy);
 	return err;
 }
 
-/* -- after a yield -------------------------------------------------------------------------------------------------- */
+/* -- after a yield --------------------------------------------------------------------------------------- */
 
 /* Completes what a blocking call left in cont: the receive's status is the call's. */
 long mid_resume(nx_cont *cont, nx_status *status)
@@ -354,7 +373,7 @@ long mid_resume(nx_cont *cont, nx_status *status)
 	return nx_result(comm, cont->error, "resume");
 }
 
-/* -- buffered sends ------------------------------------------------------------------------------------------------- */
+/* -- buffered sends -------------------------------------------------------------------------------------- */
 
 long mid_buffer_attach(void *buffer, int size)
 {
@@ -390,7 +409,8 @@ bool requests_sweep_freed(void)
 			left = true;
 			continue;
 		}
-		if (r->mode == NX_SEND_BUFFERED) __atomic_fetch_sub(&NX_STATE->bsend_used, r->count, __ATOMIC_RELAXED);
+		if (r->mode == NX_SEND_BUFFERED)
+			__atomic_fetch_sub(&NX_STATE->bsend_used, r->count, __ATOMIC_RELAXED);
 		r->flags = NX_RF_ACTIVE;
 		nx_t h;
 		request_retire(r, &h);
@@ -427,8 +447,9 @@ static bool buffer_reserve(struct nx_state *s, int bytes)
 	return false;
 }
 
-/* The message is packed into saved memory of our own and accounted against the attached buffer; its request is freed at
- * once. Not the buffer itself: the application may detach and reuse it while we still look at the bytes. */
+/* The message is packed into saved memory of our own and accounted against the attached buffer; its request
+ * is freed at once. Not the buffer itself: the application may detach and reuse it while we still look at the
+ * bytes. */
 static int bsend(const void *buf, int count, nx_t type, int dest, int tag, nx_t comm, struct vcomm *c)
 {
 	struct nx_state *s = NX_STATE;
@@ -443,7 +464,8 @@ static int bsend(const void *buf, int count, nx_t type, int dest, int tag, nx_t 
 		nx_free(copy);
 		return e;
 	}
-	struct vrequest *r = NX_REQUEST(request_keep(NX_RQ_SEND, comm, q, copy, bytes, NX_TYPE_PACKED, dest, tag));
+	struct vrequest *r =
+		NX_REQUEST(request_keep(NX_RQ_SEND, comm, q, copy, bytes, NX_TYPE_PACKED, dest, tag));
 	r->own = copy;
 	r->mode = NX_SEND_BUFFERED;
 	__atomic_fetch_or(&r->flags, NX_RF_FREED, __ATOMIC_RELEASE);
@@ -480,10 +502,10 @@ long mid_ibsend(const void *buf, int count, nx_t datatype, int dest, int tag, nx
 	RESULT(comm, e);
 }
 
-/* -- persistent requests: a record; each start is a fresh real request ---------------------------------------------- */
+/* -- persistent requests: a record; each start is a fresh real request ----------------------------------- */
 
-static long persistent(uint8_t kind, uint8_t mode, const char *function, const void *buf, int count, nx_t type, int peer,
-		       int tag, nx_t comm, nx_t *request)
+static long persistent(uint8_t kind, uint8_t mode, const char *function, const void *buf, int count,
+		       nx_t type, int peer, int tag, nx_t comm, nx_t *request)
 {
 	struct vcomm *c;
 	long err = check(comm, type, function, &c);
@@ -500,22 +522,26 @@ static long persistent(uint8_t kind, uint8_t mode, const char *function, const v
 
 long mid_send_init(const void *buf, int count, nx_t datatype, int dest, int tag, nx_t comm, nx_t *request)
 {
-	return persistent(NX_RQ_SEND, NX_SEND_STANDARD, "send_init", buf, count, datatype, dest, tag, comm, request);
+	return persistent(NX_RQ_SEND, NX_SEND_STANDARD, "send_init", buf, count, datatype, dest, tag, comm,
+			  request);
 }
 
 long mid_ssend_init(const void *buf, int count, nx_t datatype, int dest, int tag, nx_t comm, nx_t *request)
 {
-	return persistent(NX_RQ_SEND, NX_SEND_SYNCHRONOUS, "ssend_init", buf, count, datatype, dest, tag, comm, request);
+	return persistent(NX_RQ_SEND, NX_SEND_SYNCHRONOUS, "ssend_init", buf, count, datatype, dest, tag,
+			  comm, request);
 }
 
 long mid_rsend_init(const void *buf, int count, nx_t datatype, int dest, int tag, nx_t comm, nx_t *request)
 {
-	return persistent(NX_RQ_SEND, NX_SEND_STANDARD, "rsend_init", buf, count, datatype, dest, tag, comm, request);
+	return persistent(NX_RQ_SEND, NX_SEND_STANDARD, "rsend_init", buf, count, datatype, dest, tag, comm,
+			  request);
 }
 
 long mid_bsend_init(const void *buf, int count, nx_t datatype, int dest, int tag, nx_t comm, nx_t *request)
 {
-	return persistent(NX_RQ_SEND, NX_SEND_PERSISTENT_BUFFERED, "bsend_init", buf, count, datatype, dest, tag, comm, request);
+	return persistent(NX_RQ_SEND, NX_SEND_PERSISTENT_BUFFERED, "bsend_init", buf, count, datatype, dest,
+			  tag, comm, request);
 }
 
 long mid_recv_init(void *buf, int count, nx_t datatype, int source, int tag, nx_t comm, nx_t *request)
@@ -541,7 +567,8 @@ static int start_one(struct vrequest *r)
 long mid_start(nx_t request)
 {
 	struct vrequest *r = NX_REQUEST(request);
-	if (!nx_live(request, r) || !(r->flags & NX_RF_PERSISTENT) || (r->flags & NX_RF_ACTIVE)) FAIL(NX_COMM_WORLD, NX_ERR_REQUEST);
+	if (!nx_live(request, r) || !(r->flags & NX_RF_PERSISTENT) || (r->flags & NX_RF_ACTIVE))
+		FAIL(NX_COMM_WORLD, NX_ERR_REQUEST);
 	int e = start_one(r);
 	if (e) r->flags = NX_RF_PERSISTENT;
 	RESULT(r->comm, e);
@@ -556,7 +583,7 @@ long mid_startall(int count, const nx_t *array_of_requests)
 	return 0;
 }
 
-/* -- probes ---------------------------------------------------------------------------------------------------------- */
+/* -- probes ---------------------------------------------------------------------------------------------- */
 
 static int probe_once(struct vcomm *c, int source, int tag, nx_t comm, int *flag, nx_status *st)
 {
@@ -590,7 +617,8 @@ long mid_probe(int source, int tag, nx_t comm, nx_status *status)
 }
 
 /* A matched message is a virtual object: drained, or real. */
-static int mprobe_once(struct vcomm *c, int source, int tag, nx_t comm, int *flag, nx_t *message, nx_status *status)
+static int mprobe_once(struct vcomm *c, int source, int tag, nx_t comm, int *flag, nx_t *message,
+		       nx_status *status)
 {
 	nx_status st;
 	rh_t real = 0;

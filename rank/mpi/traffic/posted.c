@@ -1,13 +1,15 @@
 /* posted.c: non-blocking collectives (MPI-4.1 sections 6.12 and 8.7).
  *
- * A collective that has been posted, and whose completion this rank has not seen, has had no effect that the program could
- * know of: its inputs are still there, since they must not be changed, and its outputs must not be read. So a checkpoint
- * need not wait for the members that have not posted it yet: the request keeps the arguments, and after a restart the
- * collective is posted again. Inputs that it overwrites (MPI_IN_PLACE) are kept too, if they are short and lie in one
- * piece; else it counts as entered when it is posted, and all members must come to it before an image is written.
+ * A collective that has been posted, and whose completion this rank has not seen, has had no effect that the
+ * program could know of: its inputs are still there, since they must not be changed, and its outputs must not
+ * be read. So a checkpoint need not wait for the members that have not posted it yet: the request keeps the
+ * arguments, and after a restart the collective is posted again. Inputs that it overwrites (MPI_IN_PLACE) are
+ * kept too, if they are short and lie in one piece; else it counts as entered when it is posted, and all
+ * members must come to it before an image is written.
  *
- * Whether a completion may be taken is asked of the agreement (agree.c) when it is there: request_get_status looks, test
- * takes. Context: as traffic.h; posted_repost_all at a restart, before any thread of the application runs. */
+ * Whether a completion may be taken is asked of the agreement (agree.c) when it is there: request_get_status
+ * looks, test takes. Context: as traffic.h; posted_repost_all at a restart, before any thread of the
+ * application runs. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,7 +24,7 @@ struct kept {
 	size_t ninput;
 	bool entered;                           /* input is overwritten that is not kept */
 	uint32_t nout, nin;                     /* entries of the arrays */
-	rh_t *real;                             /* of sendtypes, then of recvtypes: Open MPI looks at them until the end */
+	rh_t *real;             /* of sendtypes, then of recvtypes: Open MPI looks at them until the end */
 };
 
 static bool is_neighbourhood(const struct posted *a) { return a->call >= POSTED_NEIGHBOR_ALLGATHER; }
@@ -52,7 +54,7 @@ static int64_t overwritten(const struct posted *a, const struct vcomm *c)
 
 static char *input_at(const struct posted *a) { return (char *)a->recvbuf + NX_TYPE(a->recvtype)->true_lb; }
 
-/* -- keeping ---------------------------------------------------------------------------------------------------------- */
+/* -- keeping --------------------------------------------------------------------------------------------- */
 
 /* Types and operations must live as long as the request: the application may free them at once. */
 static nx_t keep_type(nx_t t)
@@ -102,7 +104,9 @@ static struct kept *keep(const struct posted *a, const struct vcomm *c)
 	if (arrays) {
 		count_entries(&head, c);
 		enum { ARRAYS = 6, ROUNDED = 8 };
-		room += ((size_t)head.nout + head.nin) * (sizeof(rh_t) + sizeof(int) + displ_size(a) + sizeof(nx_t)) + ARRAYS * ROUNDED;
+		room += ((size_t)head.nout + head.nin) *
+				(sizeof(rh_t) + sizeof(int) + displ_size(a) + sizeof(nx_t)) +
+			ARRAYS * ROUNDED;
 	}
 	k = nx_malloc(room);
 	if (!k) return NULL;
@@ -140,7 +144,7 @@ void posted_forget(void *kept)
 	if (k->a.op >= NX_DYNAMIC) op_unref(k->a.op);
 }
 
-/* -- starting --------------------------------------------------------------------------------------------------------- */
+/* -- starting -------------------------------------------------------------------------------------------- */
 
 /* Those with a type for each process. */
 static int start_w(const struct kept *k, rh_t comm, rh_t *q)
@@ -150,8 +154,10 @@ static int start_w(const struct kept *k, rh_t comm, rh_t *q)
 	for (uint32_t i = 0; a->sendtypes && i < k->nout; i++) out[i] = RTYPE(a->sendtypes[i]);
 	for (uint32_t i = 0; i < k->nin; i++) in[i] = RTYPE(a->recvtypes[i]);
 	if (a->call == POSTED_ALLTOALLW)
-		return drv->ialltoallw(a->sendbuf, a->sendcounts, a->sdispls, out, a->recvbuf, a->recvcounts, a->rdispls, in, comm, q);
-	return drv->ineighbor_alltoallw(a->sendbuf, a->sendcounts, a->sdispls, out, a->recvbuf, a->recvcounts, a->rdispls, in, comm, q);
+		return drv->ialltoallw(a->sendbuf, a->sendcounts, a->sdispls, out, a->recvbuf, a->recvcounts,
+				       a->rdispls, in, comm, q);
+	return drv->ineighbor_alltoallw(a->sendbuf, a->sendcounts, a->sdispls, out, a->recvbuf, a->recvcounts,
+					a->rdispls, in, comm, q);
 }
 
 static int start_near(const struct kept *k, rh_t comm, rh_t *q)
@@ -161,11 +167,16 @@ static int start_near(const struct kept *k, rh_t comm, rh_t *q)
 	void *out = a->recvbuf;
 	rh_t st = RTYPE(a->sendtype), rt = RTYPE(a->recvtype);
 	switch (a->call) {
-	case POSTED_NEIGHBOR_ALLGATHER: return drv->ineighbor_allgather(in, a->sendcount, st, out, a->recvcount, rt, comm, q);
-	case POSTED_NEIGHBOR_ALLGATHERV: return drv->ineighbor_allgatherv(in, a->sendcount, st, out, a->recvcounts, a->rdispls, rt, comm, q);
-	case POSTED_NEIGHBOR_ALLTOALL: return drv->ineighbor_alltoall(in, a->sendcount, st, out, a->recvcount, rt, comm, q);
+	case POSTED_NEIGHBOR_ALLGATHER:
+		return drv->ineighbor_allgather(in, a->sendcount, st, out, a->recvcount, rt, comm, q);
+	case POSTED_NEIGHBOR_ALLGATHERV:
+		return drv->ineighbor_allgatherv(in, a->sendcount, st, out, a->recvcounts, a->rdispls, rt,
+						 comm, q);
+	case POSTED_NEIGHBOR_ALLTOALL:
+		return drv->ineighbor_alltoall(in, a->sendcount, st, out, a->recvcount, rt, comm, q);
 	case POSTED_NEIGHBOR_ALLTOALLV:
-		return drv->ineighbor_alltoallv(in, a->sendcounts, a->sdispls, st, out, a->recvcounts, a->rdispls, rt, comm, q);
+		return drv->ineighbor_alltoallv(in, a->sendcounts, a->sdispls, st, out, a->recvcounts,
+						a->rdispls, rt, comm, q);
 	default: return start_w(k, comm, q);
 	}
 }
@@ -181,13 +192,19 @@ static int start(const struct kept *k, rh_t comm, rh_t *q)
 	case POSTED_BARRIER: return drv->ibarrier(comm, q);
 	case POSTED_BCAST: return drv->ibcast(out, n, rt, a->root, comm, q);
 	case POSTED_GATHER: return drv->igather(in, a->sendcount, st, out, n, rt, a->root, comm, q);
-	case POSTED_GATHERV: return drv->igatherv(in, a->sendcount, st, out, a->recvcounts, a->rdispls, rt, a->root, comm, q);
+	case POSTED_GATHERV:
+		return drv->igatherv(in, a->sendcount, st, out, a->recvcounts, a->rdispls, rt, a->root, comm,
+				     q);
 	case POSTED_SCATTER: return drv->iscatter(in, a->sendcount, st, out, n, rt, a->root, comm, q);
-	case POSTED_SCATTERV: return drv->iscatterv(in, a->sendcounts, a->sdispls, st, out, n, rt, a->root, comm, q);
+	case POSTED_SCATTERV:
+		return drv->iscatterv(in, a->sendcounts, a->sdispls, st, out, n, rt, a->root, comm, q);
 	case POSTED_ALLGATHER: return drv->iallgather(in, a->sendcount, st, out, n, rt, comm, q);
-	case POSTED_ALLGATHERV: return drv->iallgatherv(in, a->sendcount, st, out, a->recvcounts, a->rdispls, rt, comm, q);
+	case POSTED_ALLGATHERV:
+		return drv->iallgatherv(in, a->sendcount, st, out, a->recvcounts, a->rdispls, rt, comm, q);
 	case POSTED_ALLTOALL: return drv->ialltoall(in, a->sendcount, st, out, n, rt, comm, q);
-	case POSTED_ALLTOALLV: return drv->ialltoallv(in, a->sendcounts, a->sdispls, st, out, a->recvcounts, a->rdispls, rt, comm, q);
+	case POSTED_ALLTOALLV:
+		return drv->ialltoallv(in, a->sendcounts, a->sdispls, st, out, a->recvcounts, a->rdispls, rt,
+				       comm, q);
 	case POSTED_REDUCE: return drv->ireduce(in, out, n, rt, op, a->root, comm, q);
 	case POSTED_ALLREDUCE: return drv->iallreduce(in, out, n, rt, op, comm, q);
 	case POSTED_REDUCE_SCATTER_BLOCK: return drv->ireduce_scatter_block(in, out, n, rt, op, comm, q);
@@ -199,7 +216,8 @@ static int start(const struct kept *k, rh_t comm, rh_t *q)
 	}
 }
 
-/* A new request with its arguments; it is not started. The request has room for a type of its own, which is unused here. */
+/* A new request with its arguments; it is not started. The request has room for a type of its own, which is
+ * unused here. */
 static struct vrequest *request_of(struct kept *k, nx_t h, nx_t comm)
 {
 	struct vrequest *r = request_begin(h, NX_RQ_COLL, comm);
@@ -267,7 +285,7 @@ int posted_own(const struct posted *a, struct vcomm *c, nx_t *request)
 	return e;
 }
 
-/* -- completing ------------------------------------------------------------------------------------------------------- */
+/* -- completing ------------------------------------------------------------------------------------------ */
 
 bool posted_complete(const struct vrequest *r, int *err)
 {
@@ -291,7 +309,7 @@ int posted_poll(struct vrequest *r, int *flag, nx_status *st)
 
 bool posted_open(const struct vcomm *c) { return c->seq > c->entered && c->seq > c->observed; }
 
-/* -- after a restart -------------------------------------------------------------------------------------------------- */
+/* -- after a restart ------------------------------------------------------------------------------------- */
 
 static int by_number(const void *x, const void *y)
 {
@@ -315,7 +333,8 @@ int posted_repost_all(char *why, size_t n)
 	int e = list ? 0 : NX_ERR_NO_MEM;
 	for (uint32_t i = NX_DYNAMIC; list && i < high; i++) {
 		struct vrequest *r = NX_REQUEST(i);
-		bool open = NX_INDEX(r->handle) == i && r->kind == NX_RQ_COLL && (r->flags & (NX_RF_ACTIVE | NX_RF_DONE)) == NX_RF_ACTIVE;
+		bool open = NX_INDEX(r->handle) == i && r->kind == NX_RQ_COLL &&
+			    (r->flags & (NX_RF_ACTIVE | NX_RF_DONE)) == NX_RF_ACTIVE;
 		if (open) list[m++] = r;
 	}
 	if (list) qsort(list, m, sizeof *list, by_number);

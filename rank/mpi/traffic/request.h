@@ -1,8 +1,10 @@
-/* request.h: virtual requests, shared by the point-to-point files and the non-blocking collectives. Part of traffic.h.
+/* request.h: virtual requests, shared by the point-to-point files and the non-blocking collectives. Part of
+ * traffic.h.
  *
- * Two facts hold for every live request: its communicator's entry is kept until it completes (a freed communicator
- * waits for its requests), and a derived datatype it uses is referenced. Counters are moved exactly once: `sent` when
- * a send is handed to the real MPI, `taken` when a receive completes. Context: as traffic.h. */
+ * Two facts hold for every live request: its communicator's entry is kept until it completes (a freed
+ * communicator waits for its requests), and a derived datatype it uses is referenced. Counters are moved
+ * exactly once: `sent` when a send is handed to the real MPI, `taken` when a receive completes. Context: as
+ * traffic.h. */
 #ifndef BYSSUS_REQUEST_H
 #define BYSSUS_REQUEST_H
 #include <string.h>
@@ -11,8 +13,8 @@
 #include "synchronous.h"
 #include "posted.h"
 
-/* On the way of non-blocking calls: no lock unless MPI_THREAD_MULTIPLE, no clearing; own of a free request is NULL.
- * NULL: the table is full. */
+/* On the way of non-blocking calls: no lock unless MPI_THREAD_MULTIPLE, no clearing; own of a free request is
+ * NULL. NULL: the table is full. */
 static inline struct vrequest *request_begin(nx_t h, uint8_t kind, nx_t comm)
 {
 	if (unlikely(!h)) return NULL;
@@ -25,7 +27,10 @@ static inline struct vrequest *request_begin(nx_t h, uint8_t kind, nx_t comm)
 	return r;
 }
 
-static inline struct vrequest *request_new(uint8_t kind, nx_t comm) { return request_begin(nx_alloc(NX_K_REQUEST), kind, comm); }
+static inline struct vrequest *request_new(uint8_t kind, nx_t comm)
+{
+	return request_begin(nx_alloc(NX_K_REQUEST), kind, comm);
+}
 
 /* Releases what r owns. */
 static inline void request_drop(struct vrequest *r)
@@ -38,7 +43,8 @@ static inline void request_drop(struct vrequest *r)
 	}
 }
 
-/* Without MPI_THREAD_MULTIPLE: puts r before the free requests that begin with index next; returns its own. */
+/* Without MPI_THREAD_MULTIPLE: puts r before the free requests that begin with index next; returns its own.
+ */
 static inline uint32_t request_end(struct vrequest *r, uint32_t next)
 {
 	request_drop(r);
@@ -70,7 +76,8 @@ static inline void request_args(struct vrequest *r, void *buf, int count, nx_t t
 	if (unlikely(type >= NX_DYNAMIC)) type_ref(type);
 }
 
-/* Around the start of a send and its count_sent: with MPI_THREAD_MULTIPLE messages are counted in the order of sending. */
+/* Around the start of a send and its count_sent: with MPI_THREAD_MULTIPLE messages are counted in the order
+ * of sending. */
 static inline void send_begin(void) { if (unlikely(NX_STATE->multiple)) sync_lock(); }
 static inline void send_end(void) { if (unlikely(NX_STATE->multiple)) sync_unlock(); }
 
@@ -95,14 +102,16 @@ static inline void count_taken(struct vcomm *c, int source)
 	else c->peer[source].taken++;
 }
 
-/* A message of so many bytes leaves before its receive is posted: the other side gets it earlier, and the copy that an
- * unexpected message costs is smaller than that. */
+/* A message of so many bytes leaves before its receive is posted: the other side gets it earlier, and the
+ * copy that an unexpected message costs is smaller than that. */
 enum { SEND_FIRST = 256 };
 
-/* True when completion must read the real status: source or tag are not known beforehand, or it may be cancelled. */
+/* True when completion must read the real status: source or tag are not known beforehand, or it may be
+ * cancelled. */
 static inline bool request_needs_status(const struct vrequest *r)
 {
-	return (r->kind == NX_RQ_RECV && (r->peer == NX_ANY_SOURCE || (r->flags & NX_RF_LATE))) || (r->flags & NX_RF_CANCEL);
+	return (r->kind == NX_RQ_RECV && (r->peer == NX_ANY_SOURCE || (r->flags & NX_RF_LATE))) ||
+	       (r->flags & NX_RF_CANCEL);
 }
 
 /* The real request has completed with st (NULL where it was not needed): move the counter. */
@@ -114,13 +123,16 @@ static inline void request_completed(struct vrequest *r, const nx_status *st)
 		return;
 	}
 	if (st && st->cancelled) return;
-	if (unlikely(r->flags & NX_RF_LATE) && r->kind == NX_RQ_RECV) sync_overtaken(NX_COMM(r->comm), st->source, st->tag, r->order);
+	if (unlikely(r->flags & NX_RF_LATE) && r->kind == NX_RQ_RECV)
+		sync_overtaken(NX_COMM(r->comm), st->source, st->tag, r->order);
 	count_taken(NX_COMM(r->comm), r->peer == NX_ANY_SOURCE ? (st ? st->source : NX_PROC_NULL) : r->peer);
 }
 
-/* Tests r once; *flag when complete, with st (not NULL) filled and the counter moved. Returns the request's error. */
+/* Tests r once; *flag when complete, with st (not NULL) filled and the counter moved. Returns the request's
+ * error. */
 int request_poll(struct vrequest *r, int *flag, nx_status *st);
-/* After completion: makes a persistent request inactive, releases any other and sets *h to NX_REQUEST_NULL. */
+/* After completion: makes a persistent request inactive, releases any other and sets *h to NX_REQUEST_NULL.
+ */
 void request_retire(struct vrequest *r, nx_t *h);
 /* What a blocking call that must stop leaves for mid_resume: up to two requests; nothing is complete yet. */
 static inline void cont_begin(nx_cont *k, nx_t first, nx_t second)
@@ -131,7 +143,8 @@ static inline void cont_begin(nx_cont *k, nx_t first, nx_t second)
 	k->error = 0;
 }
 
-/* The request of a call that has begun and has no other: there is room for a few thousand when the table is full. */
+/* The request of a call that has begun and has no other: there is room for a few thousand when the table is
+ * full. */
 nx_t request_keep(uint8_t kind, nx_t comm, rh_t real, void *buf, int count, nx_t type, int peer, int tag);
 
 /* Releases the requests that the application has freed and that are complete; true when none is left. */

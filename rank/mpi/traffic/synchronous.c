@@ -1,31 +1,35 @@
 /* synchronous.c: synchronous sends across a checkpoint.
  *
- * Such a send completes when a matching receive has started (MPI-4.1 section 3.4). A checkpoint takes its message off the
- * network, which completes it for the real MPI, but not for the application: its request is HELD, in saved memory, until
- * the receiver hands the message out and acknowledges it by a message of our own, in this process or in a later one.
+ * Such a send completes when a matching receive has started (MPI-4.1 section 3.4). A checkpoint takes its
+ * message off the network, which completes it for the real MPI, but not for the application: its request is
+ * HELD, in saved memory, until the receiver hands the message out and acknowledges it by a message of our
+ * own, in this process or in a later one.
  *
- * Which of the messages that a receiver has drained is the one of a given send? Messages from one rank to another on one
- * communicator with one tag (a lane) are received in the order of sending, so what is drained is always the last part of
- * its lane. The sender says how many messages of the lane have followed; the receiver counts from the end. So while
- * a synchronous send is open, the sends of its lane are counted. A message that the application has matched (MPI_Mprobe)
- * and not received need not be in that last part: while there is one, receives that are posted after it are counted in it.
- * Meanwhile the communicator has no routes (route.h).
+ * Which of the messages that a receiver has drained is the one of a given send? Messages from one rank to
+ * another on one communicator with one tag (a lane) are received in the order of sending, so what is drained
+ * is always the last part of its lane. The sender says how many messages of the lane have followed; the
+ * receiver counts from the end. So while a synchronous send is open, the sends of its lane are counted. A
+ * message that the application has matched (MPI_Mprobe) and not received need not be in that last part: while
+ * there is one, receives that are posted after it are counted in it. Meanwhile the communicator has no routes
+ * (route.h).
  *
- * Invariants: c->syncs is the number of requests on c that are SYNC and not HELD; a lane has a counter at least while
- * there is one of these in it; a HELD request is ACTIVE and has no real one. c->matched is the number of messages on c that
- * are matched and only in the real MPI. A drained message is acknowledged once, if a synchronous send is its own.
- * Context: as traffic.h; those at a checkpoint as p2p_drain. Counters lie in lower memory: an image is only
- * made when no synchronous send is open that is not HELD, and no acknowledgement is under way. */
+ * Invariants: c->syncs is the number of requests on c that are SYNC and not HELD; a lane has a counter at
+ * least while there is one of these in it; a HELD request is ACTIVE and has no real one. c->matched is the
+ * number of messages on c that are matched and only in the real MPI. A drained message is acknowledged once,
+ * if a synchronous send is its own. Context: as traffic.h; those at a checkpoint as p2p_drain. Counters lie
+ * in lower memory: an image is only made when no synchronous send is open that is not HELD, and no
+ * acknowledgement is under way. */
 #include <stdlib.h>
 #include <string.h>
 #include "traffic.h"
 
-/* -- lanes -------------------------------------------------------------------------------------------------------- */
+/* -- lanes ----------------------------------------------------------------------------------------------- */
 
 struct lane { uint32_t comm; int32_t dest, tag; uint32_t used; uint64_t count; };
-static struct { struct lane *at; uint32_t cap, n, open; } lanes;    /* hashed, cap a power of two; open: requests */
+/* hashed, cap a power of two; open: requests */
+static struct { struct lane *at; uint32_t cap, n, open; } lanes;
 static uint32_t send_lock;
-enum { LONG = 4096 };                           /* as wait_step_slow counts: whoever waits for a lock lets others run at once */
+enum { LONG = 4096 };   /* as wait_step_slow counts: whoever waits for a lock lets others run at once */
 
 /* Counting and sending are one step when several threads may send: a lane's order is that of its counter. */
 void sync_lock(void)
@@ -109,7 +113,7 @@ void sync_closed(struct vrequest *r)
 	if (NX_STATE->multiple) sync_unlock();
 }
 
-/* -- matched messages ------------------------------------------------------------------------------------------------- */
+/* -- matched messages ------------------------------------------------------------------------------------ */
 
 void sync_matched(struct vmessage *m, struct vcomm *c)
 {
@@ -131,10 +135,11 @@ void sync_overtaken(struct vcomm *c, int source, int tag, uint64_t order)
 
 void sync_received(const struct vmessage *m, struct vcomm *c)
 {
-	if (__atomic_sub_fetch(&c->matched, 1, __ATOMIC_RELAXED)) sync_overtaken(c, m->source, m->tag, m->order);
+	if (__atomic_sub_fetch(&c->matched, 1, __ATOMIC_RELAXED))
+		sync_overtaken(c, m->source, m->tag, m->order);
 }
 
-/* -- acknowledgements -------------------------------------------------------------------------------------------------- */
+/* -- acknowledgements ------------------------------------------------------------------------------------ */
 
 struct ack { struct ack *next; rh_t real; uint32_t handle; };
 static struct ack *acks;                        /* that the real MPI has not completed */
@@ -181,7 +186,8 @@ int sync_acknowledge(const struct vdrained *d)
 	if (!a) return NX_ERR_NO_MEM;
 	a->handle = d->sync;
 	lock_acks();
-	int e = drv->isend(&a->handle, 1, drv->type[NX_TYPE_UINT32_T], (int)d->world, OWN_TAG_ACK, own_world, &a->real);
+	int e = drv->isend(&a->handle, 1, drv->type[NX_TYPE_UINT32_T], (int)d->world, OWN_TAG_ACK, own_world,
+			   &a->real);
 	if (e) {
 		free(a);
 	} else {
@@ -224,7 +230,7 @@ int sync_take_acks(void)
 uint64_t sync_acks_sent(int world) { return acks_sent[world]; }
 uint64_t sync_acks_taken(int world) { return acks_taken[world]; }
 
-/* -- at a checkpoint: what the sender tells --------------------------------------------------------------------------------- */
+/* -- at a checkpoint: what the sender tells -------------------------------------------------------------- */
 
 /* An open synchronous send, as its receiver is told of it. */
 struct note { uint64_t comm; int32_t tag; uint32_t followed; uint32_t handle, pad; };
@@ -244,14 +250,17 @@ static struct talk *talks;                      /* by rank in MPI_COMM_WORLD; NU
 
 static bool is_open(const struct vrequest *r, uint32_t i)
 {
-	return NX_INDEX(r->handle) == i && r->kind == NX_RQ_SEND && (r->flags & (NX_RF_SYNC | NX_RF_HELD | NX_RF_DONE)) == NX_RF_SYNC;
+	return NX_INDEX(r->handle) == i && r->kind == NX_RQ_SEND &&
+	       (r->flags & (NX_RF_SYNC | NX_RF_HELD | NX_RF_DONE)) == NX_RF_SYNC;
 }
 
 static struct note note_of(const struct vrequest *r)
 {
 	const struct vcomm *c = NX_COMM(r->comm);
 	const struct lane *s = place(lanes.at, lanes.cap, NX_INDEX(c->handle), r->peer, r->tag);
-	return (struct note){ .comm = c->id, .tag = r->tag, .followed = (uint32_t)(s->count - r->order), .handle = r->handle };
+	return (struct note){
+		.comm = c->id, .tag = r->tag, .followed = (uint32_t)(s->count - r->order), .handle = r->handle
+	};
 }
 
 void sync_count_notes(uint64_t *counts, int step)
@@ -294,7 +303,9 @@ static int send_notes(struct talk *t, int world)
 	int n = (int)(t->n * sizeof *t->notes), of = (int)(t->of * sizeof *t->its), e = 0;
 	if (n) e = drv->isend(t->notes, n, byte, world, OWN_TAG_NOTES, own_world, &t->q[NOTES_OUT]);
 	if (!e && of) e = drv->irecv(t->its, of, byte, world, OWN_TAG_NOTES, own_world, &t->q[NOTES_IN]);
-	if (!e && n) e = drv->irecv(t->answer, (int)t->n, byte, world, OWN_TAG_ANSWERS, own_world, &t->q[ANSWERS_IN]);
+	if (!e && n)
+		e = drv->irecv(t->answer, (int)t->n, byte, world, OWN_TAG_ANSWERS, own_world,
+			       &t->q[ANSWERS_IN]);
 	return e;
 }
 
@@ -306,7 +317,8 @@ int sync_begin(const uint64_t *mine, const uint64_t *theirs, int step)
 	if (!any) return 0;
 	talks = calloc((size_t)size, sizeof *talks);
 	if (!talks) return NX_ERR_NO_MEM;
-	for (int w = 0; !e && w < size; w++) e = make_talk(&talks[w], (uint32_t)mine[w * step], (uint32_t)theirs[w * step]);
+	for (int w = 0; !e && w < size; w++)
+		e = make_talk(&talks[w], (uint32_t)mine[w * step], (uint32_t)theirs[w * step]);
 	if (!e) e = write_notes(size);
 	for (int w = 0; !e && w < size; w++) e = send_notes(&talks[w], w);
 	return e;
@@ -314,7 +326,7 @@ int sync_begin(const uint64_t *mine, const uint64_t *theirs, int step)
 
 bool sync_in_talks(void) { return talks != NULL; }
 
-/* -- at a checkpoint: what the receiver has --------------------------------------------------------------------------------- */
+/* -- at a checkpoint: what the receiver has -------------------------------------------------------------- */
 
 /* A message that was drained, or matched and not received. */
 struct found {
@@ -322,7 +334,7 @@ struct found {
 	int32_t tag;
 	uint32_t matched;
 	uint64_t order;                         /* of those that were drained, of those that were matched */
-	uint64_t followed;                      /* messages of the lane that were received, matched or drained after it */
+	uint64_t followed;      /* messages of the lane that were received, matched or drained after it */
 	nx_t *sync;
 };
 struct finds { struct found *at; size_t n, cap; };
@@ -357,20 +369,26 @@ static int find_all(uint32_t world, struct finds *f)
 		struct vcomm *c = NX_COMM(i);
 		if (NX_INDEX(c->handle) != i || !c->handle || !c->peer) continue;
 		for (struct vdrained *d = c->drained; !e && d; d = d->next)
-			if (d->world == world) e = found(f, (struct found){ c->id, d->tag, 0, f->n, 0, &d->sync });
+			if (d->world == world)
+				e = found(f, (struct found){ c->id, d->tag, 0, f->n, 0, &d->sync });
 	}
 	for (uint32_t i = NX_DYNAMIC; !e && i < nx_high(NX_K_MESSAGE); i++) {
 		struct vmessage *m = NX_MESSAGE(i);
 		if (NX_INDEX(m->handle) != i || m->held) continue;
 		const struct vcomm *c = NX_COMM(m->comm);
-		if (c->peer[m->source].world == world) e = found(f, (struct found){ c->id, m->tag, 1, m->order, m->overtaken, &m->sync });
+		if (c->peer[m->source].world == world)
+			e = found(f, (struct found){ c->id, m->tag, 1, m->order, m->overtaken, &m->sync });
 	}
 	return e;
 }
 
-static bool same_lane(const struct found *a, const struct found *b) { return a->comm == b->comm && a->tag == b->tag; }
+static bool same_lane(const struct found *a, const struct found *b)
+{
+	return a->comm == b->comm && a->tag == b->tag;
+}
 
-/* In each lane matched messages in order, then drained ones in order: each is followed by all that come after it here. */
+/* In each lane matched messages in order, then drained ones in order: each is followed by all that come after
+ * it here. */
 static void order_all(struct finds *f)
 {
 	if (f->n) qsort(f->at, f->n, sizeof *f->at, by_lane);
@@ -387,7 +405,9 @@ static struct found *meant(const struct finds *f, const struct note *n)
 	while (lo < hi) {
 		size_t mid = (lo + hi) / 2;
 		const struct found *x = &f->at[mid];
-		bool before = x->comm != n->comm ? x->comm < n->comm : x->tag != n->tag ? x->tag < n->tag : x->followed > n->followed;
+		bool before = x->comm != n->comm ? x->comm < n->comm
+			      : x->tag != n->tag ? x->tag < n->tag
+						 : x->followed > n->followed;
 		if (before) lo = mid + 1;
 		else hi = mid;
 	}
@@ -408,7 +428,8 @@ static int answer_one(struct talk *t, uint32_t world)
 	free(f.at);
 	t->answered = true;
 	if (e) return e;
-	return drv->isend(t->ours, (int)t->of, drv->type[NX_TYPE_BYTE], (int)world, OWN_TAG_ANSWERS, own_world, &t->q[ANSWERS_OUT]);
+	return drv->isend(t->ours, (int)t->of, drv->type[NX_TYPE_BYTE], (int)world, OWN_TAG_ANSWERS,
+			  own_world, &t->q[ANSWERS_OUT]);
 }
 
 static bool over(rh_t *q)
@@ -433,14 +454,15 @@ int sync_converse(bool *all)
 	return 0;
 }
 
-/* -- at a checkpoint: what becomes of the sends ------------------------------------------------------------------------------- */
+/* -- at a checkpoint: what becomes of the sends ---------------------------------------------------------- */
 
 bool sync_poll(struct vrequest *r)
 {
 	int flag = 0, e;
 	if (RREQ(r->handle) == drv->request_null) return true;
 	e = drv->test(&RREQ(r->handle), &flag, NULL);
-	if (e || flag) RREQ(r->handle) = drv->request_null;     /* whether by a receive or by the drain comes out later */
+	if (e || flag) RREQ(r->handle) = drv->request_null;     /* whether by a receive or by the drain comes
+								 * out later */
 	return e || flag;
 }
 
@@ -463,7 +485,8 @@ static void conclude_one(nx_t h, uint8_t answer)
 void sync_conclude(void)
 {
 	for (int w = 0; talks && w < NX_STATE->size; w++) {
-		for (uint32_t i = 0; i < talks[w].n; i++) conclude_one(talks[w].notes[i].handle, talks[w].answer[i]);
+		for (uint32_t i = 0; i < talks[w].n; i++)
+			conclude_one(talks[w].notes[i].handle, talks[w].answer[i]);
 		free(talks[w].notes);
 	}
 	free(talks);
