@@ -7,8 +7,8 @@
 
 	.section .rodata.by_saved, "a"
 	.globl	by_pi_code, by_pi_end
-/* frame: pc, number, rsi, rdx, r9. The program makes the call again, but for errors that are neither "not now"
- * nor EINTR. */
+/* frame: pc, number, rsi, rdx, r9. The program makes the call again, but for errors that are neither "not
+ * now" nor EINTR. */
 by_pi_code:
 	syscall
 	mov	(%rsp), %rcx
