@@ -16,40 +16,50 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"syscall"
 	"time"
 
 	"github.com/byssus-hpc/byssus/internal/abi"
-	"github.com/byssus-hpc/byssus/internal/coord"
+	"github.com/byssus-hpc/byssus/internal/node"
 )
 
 // MaxSocketPath is the longest path that a unix socket may have everywhere.
 const MaxSocketPath = 99
 
-// Config says whom to expect.
+// Config says whom to expect, and what they are told.
 type Config struct {
 	Dir     string // exists, 0700; agent.sock and page.N are made here
-	Ranks   int
-	Writers int                         // threads that write a rank's image
-	Event   func(coord.Event)           // called from several goroutines
-	Note    func(rank int, text string) // what a rank says about itself: its library's version
+	Ranks   []int  // those of this node, ascending
+	Size    int    // of the job
+	Restart bool   // they go on from images
+	Writers int    // threads that write a rank's image
+	JobID   [16]byte
+	Images  func(checkpoint uint64) string // the directory in which its images are written
+	Report  func(node.Report)              // called from one goroutine, in order
 }
 
 // Server is the agent of one start.
 type Server struct {
 	cfg      Config
 	listener *net.UnixListener
-	pages    []*page
+	pages    []*page // as cfg.Ranks
 	wg       sync.WaitGroup
 	board    board
 
 	mu       sync.Mutex
-	sessions []*session // by rank, the newest
-	look     look       // what was found in other processes in the present attempt
-	procs    []*process // all that ever said hello
+	sessions map[int]*session // by rank, the newest
+	look     look             // what was found in other processes in the present attempt
+	procs    []*process       // all that ever said hello
 	conns    map[*net.UnixConn]bool
 	closed   bool
+
+	began  time.Time
+	foldMu sync.Mutex
+	fold   *node.Fold
+	news   chan struct{} // there may be something to report
+	over   chan struct{} // closed by Close
 }
 
 // SocketPath is where ranks connect.
@@ -64,8 +74,9 @@ func Listen(cfg Config) (*Server, error) {
 	if len(path) > MaxSocketPath {
 		return nil, fmt.Errorf("agent: socket %s: path of %d bytes, at most %d", path, len(path), MaxSocketPath)
 	}
-	s := &Server{cfg: cfg, sessions: make([]*session, cfg.Ranks), conns: map[*net.UnixConn]bool{}}
-	for rank := range cfg.Ranks {
+	s := &Server{cfg: cfg, sessions: map[int]*session{}, conns: map[*net.UnixConn]bool{}, began: time.Now(),
+		fold: node.New(cfg.Ranks, cfg.Restart), news: make(chan struct{}, 1), over: make(chan struct{})}
+	for _, rank := range cfg.Ranks {
 		p, err := newPage(PagePath(cfg.Dir, rank))
 		if err != nil {
 			s.closePages()
@@ -83,6 +94,7 @@ func Listen(cfg Config) (*Server, error) {
 	}
 	s.listener = l
 	s.wg.Go(s.accept)
+	s.wg.Go(s.report)
 	return s, nil
 }
 
@@ -97,6 +109,7 @@ func (s *Server) Close() {
 		p.close()
 	}
 	s.mu.Unlock()
+	close(s.over)
 	s.listener.Close()
 	s.wg.Wait()
 	s.board.close()
@@ -150,7 +163,7 @@ func (s *Server) serve(c *net.UnixConn) {
 		return
 	}
 	s.wg.Go(ses.write)
-	s.cfg.Event(coord.Hello{Rank: ses.rank})
+	s.said(node.Hello{Ranks: []int{ses.rank}})
 	s.wg.Go(func() { // a forked child may hold the socket open: the process itself decides
 		<-ses.proc.over
 		_ = c.SetReadDeadline(time.Now().Add(100 * time.Millisecond))
@@ -161,12 +174,12 @@ func (s *Server) serve(c *net.UnixConn) {
 	case <-ses.proc.over:
 	case <-time.After(execGrace):
 		if s.current(ses) {
-			s.cfg.Event(coord.Left{Rank: ses.rank})
+			s.said(node.Left{Rank: ses.rank})
 		}
 		<-ses.proc.over
 	}
 	if ses.proc.gone && s.current(ses) {
-		s.cfg.Event(s.lost(ses.rank))
+		s.said(s.lost(ses.rank))
 	}
 }
 
@@ -182,16 +195,12 @@ func (s *Server) current(ses *session) bool {
 const execGrace = 500 * time.Millisecond
 
 // lost says how a rank ended.
-func (s *Server) lost(rank int) coord.Lost {
-	p := s.pages[rank].sample()
-	ev := coord.Lost{Rank: rank, Ended: p.Phase == abi.PhaseEnded}
+func (s *Server) lost(rank int) node.Lost {
+	i, _ := slices.BinarySearch(s.cfg.Ranks, rank)
+	p := s.pages[i].sample()
+	ev := node.Lost{Rank: rank, Ended: p.Phase == abi.PhaseEnded}
 	if ev.Ended {
-		ev.Code = int(p.ExitCode)
-		return ev
-	}
-	for _, other := range s.pages {
-		o := other.sample()
-		ev.Following = ev.Following || (o.Phase == abi.PhaseEnded && o.ExitCode != 0)
+		ev.Code, ev.Ago = int(p.ExitCode), s.pages[i].inPhase()
 	}
 	return ev
 }
@@ -220,8 +229,10 @@ func (s *Server) welcome(c *net.UnixConn) (*session, error) {
 		return nil, fmt.Errorf("agent: first message of type %d, wanted %d", m.Type, abi.MsgHello)
 	case hello.ABIVersion != abi.Version:
 		return nil, fmt.Errorf("agent: rank %d speaks protocol version %d, wanted %d", m.Rank, hello.ABIVersion, abi.Version)
-	case int(m.Rank) >= s.cfg.Ranks || int(hello.NRanks) != s.cfg.Ranks:
-		return nil, fmt.Errorf("agent: rank %d of %d, wanted %d ranks", m.Rank, hello.NRanks, s.cfg.Ranks)
+	case int(m.Rank) >= s.cfg.Size || int(hello.NRanks) != s.cfg.Size:
+		return nil, fmt.Errorf("agent: rank %d of %d, wanted %d ranks", m.Rank, hello.NRanks, s.cfg.Size)
+	case !slices.Contains(s.cfg.Ranks, int(m.Rank)):
+		return nil, fmt.Errorf("agent: rank %d is not one of this node's", m.Rank)
 	}
 	return s.enlist(c, int(m.Rank), pid, abi.Text(hello.Host[:]))
 }
@@ -287,7 +298,7 @@ func (s *Server) read(ses *session) {
 			file.Close()
 		}
 		if err != nil { // a rank that speaks nonsense cannot be trusted with a checkpoint
-			s.cfg.Event(coord.Failed{Rank: ses.rank, Text: err.Error()})
+			s.said(node.Failed{Rank: ses.rank, Text: err.Error()})
 			return
 		}
 	}
@@ -316,14 +327,14 @@ func (s *Server) Signal(sig syscall.Signal) {
 	}
 }
 
-// Sample reads the shared page of every rank; none after Close.
-func (s *Server) Sample() []Sample {
+// Sample reads the shared page of every rank of this node; none after Close.
+func (s *Server) Sample() []node.Sample {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	out := make([]Sample, len(s.pages))
+	out := make([]node.Sample, len(s.pages))
 	for i, p := range s.pages {
 		out[i] = p.sample()
-		if ses := s.sessions[i]; ses != nil {
+		if ses := s.sessions[s.cfg.Ranks[i]]; ses != nil {
 			out[i].PID = ses.proc.pid
 		}
 	}

@@ -11,13 +11,17 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/byssus-hpc/byssus/internal/abi"
-	"github.com/byssus-hpc/byssus/internal/coord"
+	"github.com/byssus-hpc/byssus/internal/node"
 )
 
 // patience is how long a test waits for something that must come.
 const patience = 20 * time.Second
+
+// one is a report of rank 0 alone.
+var one = []int{0}
 
 // TestMain lets the test binary play a rank: it says hello, does as told, and waits for its end.
 func TestMain(m *testing.M) {
@@ -74,10 +78,14 @@ func send(c net.Conn, typ uint16, epoch uint64, body []byte) error {
 	return err
 }
 
-func serve(t *testing.T, ranks int) (*Server, chan coord.Event) {
+func serve(t *testing.T, ranks int) (*Server, chan node.Report) {
 	t.Helper()
-	events := make(chan coord.Event, 100)
-	s, err := Listen(Config{Dir: t.TempDir(), Ranks: ranks, Writers: 3, Event: func(ev coord.Event) { events <- ev }, Note: func(int, string) {}})
+	events := make(chan node.Report, 100)
+	all := make([]int, ranks)
+	for r := range all {
+		all[r] = r
+	}
+	s, err := Listen(Config{Dir: t.TempDir(), Ranks: all, Size: ranks, Writers: 3, Report: func(r node.Report) { events <- r }})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -85,11 +93,11 @@ func serve(t *testing.T, ranks int) (*Server, chan coord.Event) {
 	return s, events
 }
 
-func expect(t *testing.T, events chan coord.Event, want coord.Event) {
+func expect(t *testing.T, events chan node.Report, want node.Report) {
 	t.Helper()
 	select {
 	case got := <-events:
-		if d := cmp.Diff(want, got); d != "" {
+		if d := cmp.Diff(want, got, cmpopts.EquateEmpty()); d != "" {
 			t.Fatalf("event: want, got:\n%s", d)
 		}
 	case <-time.After(patience):
@@ -113,14 +121,14 @@ func TestLost(t *testing.T) {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	expect(t, events, coord.Hello{})
-	expect(t, events, coord.Met{Epoch: 4, Version: 2})
+	expect(t, events, node.Hello{Ranks: one})
+	expect(t, events, node.Met{Ranks: one, Epoch: 4, Version: 2})
 	if got := ask(t, s, abi.Packet(abi.Message{Header: abi.Header{Type: abi.MsgHello}, Body: abi.Encode(hello(1), "")})); !strings.Contains(got, "rank 0 is here already") {
 		t.Errorf("refused with %q", got)
 	}
 	s.Signal(syscall.SIGKILL)
 	_ = cmd.Wait()
-	expect(t, events, coord.Lost{})
+	expect(t, events, node.Lost{})
 }
 
 // TestLostInSpiteOfChild: the end of a rank is noticed even when a process that it forked holds its socket.
@@ -139,10 +147,10 @@ func TestLostInSpiteOfChild(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer syscall.Kill(pid, syscall.SIGKILL)
-	expect(t, events, coord.Hello{})
+	expect(t, events, node.Hello{Ranks: one})
 	s.Signal(syscall.SIGKILL)
 	_ = cmd.Wait()
-	expect(t, events, coord.Lost{})
+	expect(t, events, node.Lost{})
 }
 
 // TestExec: a rank that becomes another program may say hello again; when it does not it has left.
@@ -152,12 +160,12 @@ func TestExec(t *testing.T) {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	expect(t, events, coord.Hello{})
-	expect(t, events, coord.Hello{})
-	expect(t, events, coord.Left{})
+	expect(t, events, node.Hello{Ranks: one})
+	expect(t, events, node.Hello{Ranks: one})
+	expect(t, events, node.Left{})
 	s.Signal(syscall.SIGKILL)
 	_ = cmd.Wait()
-	expect(t, events, coord.Lost{})
+	expect(t, events, node.Lost{})
 }
 
 // TestRefused: whoever does not fit is told why, and nobody else hears of it.
@@ -222,7 +230,7 @@ func TestConversation(t *testing.T) {
 	if err := send(c, abi.MsgHello, 0, abi.Encode(hello(1), "")); err != nil {
 		t.Fatal(err)
 	}
-	expect(t, events, coord.Hello{})
+	expect(t, events, node.Hello{Ranks: one})
 	clocks := []abi.Clock{{Comm: 1, Seq: 2}, {Comm: 3, Seq: 4}}
 	part := abi.Clocks(nil, clocks[:1])[0]
 	part[0] = 2 // the count of the whole report
@@ -230,29 +238,31 @@ func TestConversation(t *testing.T) {
 	for _, m := range []struct {
 		typ  uint16
 		body []byte
-		want coord.Event
+		want node.Report
 	}{
-		{abi.MsgInit, []byte("MPICH"), coord.Init{}},
-		{abi.MsgClocks, part, coord.Clocks{Epoch: 1, Clocks: clocks[:1], More: true}},
-		{abi.MsgClocks, part, coord.Clocks{Epoch: 1, Clocks: clocks[:1]}},
-		{abi.MsgClocks, abi.Clocks(nil, nil)[0], coord.Clocks{Epoch: 1, Clocks: []abi.Clock{}}},
-		{abi.MsgRaise, abi.Encode(clocks[0], ""), coord.Raise{Epoch: 1, Clock: clocks[0]}},
-		{abi.MsgWaiting, abi.Encode(abi.Waiting{Where: 2}, ""), coord.Waiting{Epoch: 1, Where: 2}},
+		{abi.MsgInit, []byte("MPICH"), node.Init{Ranks: one, Library: "MPICH"}},
+		{abi.MsgClocks, part, nil},
+		{abi.MsgClocks, part, node.Clocks{Ranks: one, Epoch: 1, Clocks: []node.Clock{{Comm: 1, Seq: 2, Have: 1}, {Comm: 1, Seq: 2, Have: 1}}}},
+		{abi.MsgClocks, abi.Clocks(nil, nil)[0], node.Clocks{Ranks: one, Epoch: 1}},
+		{abi.MsgRaise, abi.Encode(clocks[0], ""), node.Raise{Epoch: 1, Clock: node.Clock{Comm: 1, Seq: 2}}},
+		{abi.MsgWaiting, abi.Encode(abi.Waiting{Where: 2}, ""), node.Waiting{Ranks: one, Epoch: 1, Where: 2}},
 		{abi.MsgWaiting, abi.Encode(abi.Waiting{Where: 1, Call: [32]byte{'M', 'P', 'I', '_', 'B', 'c', 'a', 's', 't'}}, ""),
-			coord.Waiting{Epoch: 1, Where: 1, Call: "MPI_Bcast"}},
+			node.Waiting{Ranks: one, Epoch: 1, Where: 1, Call: "MPI_Bcast"}},
 		{abi.MsgStopped, abi.Encode(abi.Stopped{NRefusals: 3}, "fd 3: x\nfd 4: y\n"),
-			coord.Stopped{Epoch: 1, Refusals: []string{"fd 3: x", "fd 4: y", "and 1 more things that cannot be saved"}}},
-		{abi.MsgImage, abi.Encode(im, "disk full"), coord.Image{Epoch: 1, Image: im, Text: "disk full"}},
-		{abi.MsgResumed, abi.Encode(abi.Resumed{StallNS: 9}, ""), coord.Resumed{Epoch: 1, Stall: 9}},
-		{abi.MsgRestored, nil, coord.Restored{}},
-		{abi.MsgFini, nil, coord.Fini{}},
-		{abi.MsgFailed, []byte("no memory\n\x00"), coord.Failed{Text: "no memory"}},
-		{77, nil, coord.Failed{Text: "agent: message of unknown type 77 from rank 0"}},
+			node.Stopped{Ranks: one, Epoch: 1, Refusals: []string{"rank 0: fd 3: x", "rank 0: fd 4: y", "rank 0: and 1 more things that cannot be saved"}}},
+		{abi.MsgImage, abi.Encode(im, "disk full"), node.Image{Ranks: one, Epoch: 1, Text: "rank 0: disk full"}},
+		{abi.MsgResumed, abi.Encode(abi.Resumed{StallNS: 9}, ""), node.Resumed{Ranks: one, Epoch: 1, Stall: 9}},
+		{abi.MsgRestored, nil, node.Restored{Ranks: one}},
+		{abi.MsgFini, nil, node.Fini{Ranks: one}},
+		{abi.MsgFailed, []byte("no memory\n\x00"), node.Failed{Text: "no memory"}},
+		{77, nil, node.Failed{Text: "agent: message of unknown type 77 from rank 0"}},
 	} {
 		if err := send(c, m.typ, 1, m.body); err != nil {
 			t.Fatal(err)
 		}
-		expect(t, events, m.want)
+		if m.want != nil {
+			expect(t, events, m.want)
+		}
 	}
 }
 
@@ -267,7 +277,7 @@ func TestSend(t *testing.T) {
 	if err := send(c, abi.MsgHello, 0, abi.Encode(hello(1), "")); err != nil {
 		t.Fatal(err)
 	}
-	expect(t, events, coord.Hello{})
+	expect(t, events, node.Hello{Ranks: one})
 	body := make([]byte, abi.MaxBody)
 	const count = 50
 	for range count {
@@ -288,7 +298,7 @@ func TestSend(t *testing.T) {
 
 func TestPathTooLong(t *testing.T) {
 	dir := t.TempDir() + strings.Repeat("/x", 60)
-	if _, err := Listen(Config{Dir: dir, Ranks: 1}); err == nil || !strings.Contains(err.Error(), "at most 99") {
+	if _, err := Listen(Config{Dir: dir, Ranks: one, Size: 1}); err == nil || !strings.Contains(err.Error(), "at most 99") {
 		t.Errorf("%v", err)
 	}
 }
@@ -299,17 +309,17 @@ func TestEnding(t *testing.T) {
 	for _, c := range []struct {
 		typ  uint16
 		body []byte
-		want coord.Event
+		want node.Report
 	}{
-		{abi.MsgFinalizing, nil, coord.Finalizing{Rank: 2}},
-		{abi.MsgTerminate, nil, coord.Terminate{ByRank: true}},
-		{abi.MsgReason, []byte("MPI_Abort with code 3\n"), coord.Reason{Rank: 2, Text: "MPI_Abort with code 3"}},
+		{abi.MsgFinalizing, nil, node.Finalizing{Ranks: []int{2}}},
+		{abi.MsgTerminate, nil, node.Asked{Rank: 2}},
+		{abi.MsgReason, []byte("MPI_Abort with code 3\n"), node.Reason{Rank: 2, Text: "MPI_Abort with code 3"}},
 		{abi.MsgStopped, abi.Encode(abi.Stopped{NRefusals: 2, NPassing: 1}, "socket\nchild\n"),
-			coord.Stopped{Rank: 2, Refusals: []string{"socket", "child"}, Passing: 1}},
-		{abi.MsgStopped, abi.Encode(abi.Stopped{NRefusals: 1, NPassing: 7}, "child"), coord.Stopped{Rank: 2, Refusals: []string{"child"}, Passing: 1}},
+			node.Stopped{Ranks: []int{2}, Refusals: []string{"rank 2: socket"}, Passing: []string{"rank 2: child"}}},
+		{abi.MsgStopped, abi.Encode(abi.Stopped{NRefusals: 1, NPassing: 7}, "child"), node.Stopped{Ranks: []int{2}, Passing: []string{"rank 2: child"}}},
 	} {
-		got, err := s.event(abi.Message{Header: abi.Header{Type: c.typ}, Body: c.body})
-		if d := cmp.Diff(c.want, got); d != "" || err != nil {
+		got, err := s.report(abi.Message{Header: abi.Header{Type: c.typ}, Body: c.body})
+		if d := cmp.Diff(c.want, got, cmpopts.EquateEmpty()); d != "" || err != nil {
 			t.Errorf("%d: %v\n%s", c.typ, err, d)
 		}
 	}

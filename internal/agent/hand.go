@@ -59,7 +59,7 @@ func (s *Server) hand(ses *session, m abi.Message, file *os.File) error {
 		b.wanted[n] = append(b.wanted[n], ses)
 		return nil
 	case h.What == abi.HandHere && file == nil:
-		b.meet(ses, h, s.cfg.Ranks)
+		b.meet(ses, h, s.cfg.Size)
 		return nil
 	}
 	return errors.Join(fmt.Errorf("agent: rank %d: hand %d of object %d:%d, file %v: cannot be", ses.rank, h.What, h.Dev, h.Inode, file != nil), closeFile(file))

@@ -12,11 +12,11 @@ import (
 	"time"
 
 	"github.com/byssus-hpc/byssus/internal/abi"
-	"github.com/byssus-hpc/byssus/internal/coord"
+	"github.com/byssus-hpc/byssus/internal/node"
 )
 
 // join connects as a rank and takes the welcome.
-func join(t *testing.T, s *Server, events chan coord.Event, rank, ranks int) *net.UnixConn {
+func join(t *testing.T, s *Server, events chan node.Report, rank, ranks int) *net.UnixConn {
 	t.Helper()
 	c, err := dial(SocketPath(s.cfg.Dir))
 	if err != nil {
@@ -26,7 +26,7 @@ func join(t *testing.T, s *Server, events chan coord.Event, rank, ranks int) *ne
 	h := hello(uint32(ranks))
 	abi.SetText(h.Host[:], "here")
 	say(t, c, rank, abi.MsgHello, 0, abi.Encode(h, ""), nil)
-	expect(t, events, coord.Hello{Rank: rank})
+	expect(t, events, node.Hello{Ranks: []int{rank}})
 	if m, _ := hear(t, c); m.Type != abi.MsgWelcome {
 		t.Fatalf("message of type %d, want WELCOME", m.Type)
 	}
@@ -132,7 +132,7 @@ func TestBadHand(t *testing.T) {
 	s, events := serve(t, 1)
 	c := join(t, s, events, 0, 1)
 	say(t, c, 0, abi.MsgHand, 0, hand(abi.HandGive, 5, 1), nil)
-	expect(t, events, coord.Failed{Text: "agent: rank 0: hand 1 of object 5:1, file false: cannot be"})
+	expect(t, events, node.Failed{Text: "agent: rank 0: hand 1 of object 5:1, file false: cannot be"})
 }
 
 // TestStrangers: another process that has a file without a name is named, one that writes to a file with a name too, and
@@ -159,7 +159,7 @@ func TestStrangers(t *testing.T) {
 	for rank, conn := range c {
 		list := []abi.Object{object(f, abi.ObjectNameless), object(f, abi.ObjectEnd), object(own, abi.ObjectNameless)}
 		say(t, conn, rank, abi.MsgObjects, 3, abi.Encode(list, ""), nil)
-		ev := (<-events).(coord.Objects)
+		ev := (<-events).(node.Objects)
 		if ev.Rank != rank || ev.Epoch != 3 || ev.Host != "here" || len(ev.Objects) != 3 {
 			t.Fatalf("event %+v", ev)
 		}
@@ -178,11 +178,11 @@ func TestStrangers(t *testing.T) {
 	}
 	_ = sleep.Wait()
 	say(t, c[0], 0, abi.MsgObjects, 4, abi.Encode([]abi.Object{object(f, abi.ObjectEnd), object(f, abi.ObjectKernel)}, ""), nil)
-	for i, o := range (<-events).(coord.Objects).Objects {
+	for i, o := range (<-events).(node.Objects).Objects {
 		if o.Foreign != "" {
 			t.Errorf("object %d, which nobody has any more: %q", i, o.Foreign)
 		}
 	}
 	say(t, c[0], 0, abi.MsgObjects, 4, []byte("short"), nil)
-	expect(t, events, coord.Failed{Text: "agent: objects of rank 0: found 5 bytes, wanted a multiple of 32"})
+	expect(t, events, node.Failed{Text: "agent: objects of rank 0: found 5 bytes, wanted a multiple of 32"})
 }

@@ -5,26 +5,19 @@ import (
 	"os"
 	"sync/atomic"
 	"syscall"
+	"time"
 	"unsafe"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/byssus-hpc/byssus/internal/abi"
+	"github.com/byssus-hpc/byssus/internal/node"
 )
 
 // page is a rank's shared page, mapped for reading.
 type page struct {
 	mem  []byte
 	path string
-}
-
-// Sample is what a shared page said at one moment; its words are not a consistent whole.
-type Sample struct {
-	PID           int
-	Phase         uint64
-	Where         uint64
-	BytesDone     uint64
-	BytesTotal    uint64
-	ResidentAdded uint64
-	ExitCode      uint64
 }
 
 // newPage makes the file that the rank is going to map.
@@ -44,9 +37,9 @@ func newPage(path string) (*page, error) {
 	return &page{mem, path}, nil
 }
 
-func (p *page) sample() Sample {
+func (p *page) sample() node.Sample {
 	shared := (*abi.Page)(unsafe.Pointer(&p.mem[0]))
-	return Sample{
+	return node.Sample{
 		Phase:         atomic.LoadUint64(&shared.Phase),
 		Where:         atomic.LoadUint64(&shared.Where),
 		BytesDone:     atomic.LoadUint64(&shared.BytesDone),
@@ -54,6 +47,16 @@ func (p *page) sample() Sample {
 		ResidentAdded: atomic.LoadUint64(&shared.ResidentAdded),
 		ExitCode:      atomic.LoadUint64(&shared.ExitCode),
 	}
+}
+
+// inPhase is for how long the rank has been doing what it does.
+func (p *page) inPhase() time.Duration {
+	shared := (*abi.Page)(unsafe.Pointer(&p.mem[0]))
+	var now unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &now); err != nil {
+		return 0
+	}
+	return max(time.Duration(now.Nano()-int64(atomic.LoadUint64(&shared.PhaseSinceNS))), 0)
 }
 
 // close unmaps and removes the page.

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/byssus-hpc/byssus/internal/abi"
-	"github.com/byssus-hpc/byssus/internal/coord"
+	"github.com/byssus-hpc/byssus/internal/node"
 )
 
 // packet is a message on its way to a rank, and the descriptor that goes with it, if any.
@@ -79,81 +79,98 @@ func (s *Server) message(ses *session, m abi.Message, file *os.File) error {
 	if file != nil {
 		file.Close()
 	}
-	ev, err := ses.event(m)
-	if err != nil {
-		return err
+	if m.Type == abi.MsgClocks {
+		return s.clocks(ses, m)
 	}
-	if m.Type == abi.MsgInit {
-		s.cfg.Note(ses.rank, string(m.Body))
+	r, err := ses.report(m)
+	if err == nil {
+		s.said(r)
 	}
-	s.cfg.Event(ev)
-	return nil
+	return err
 }
 
-func (s *session) event(m abi.Message) (coord.Event, error) {
+// report is what the coordinator is to hear of a message.
+func (s *session) report(m abi.Message) (node.Report, error) {
+	self := []int{s.rank}
 	switch m.Type {
-	case abi.MsgClocks:
-		return s.clockReport(m)
 	case abi.MsgRaise:
 		var c abi.Clock
 		_, err := abi.Decode(m.Body, &c)
-		return coord.Raise{Rank: s.rank, Epoch: m.Epoch, Clock: c}, err
+		return node.Raise{Rank: s.rank, Epoch: m.Epoch, Clock: node.Clock{Comm: c.Comm, Seq: c.Seq, Members: c.NMembers}}, err
 	case abi.MsgMet:
 		var met abi.Met
 		_, err := abi.Decode(m.Body, &met)
-		return coord.Met{Rank: s.rank, Epoch: m.Epoch, Version: met.Version}, err
+		return node.Met{Ranks: self, Epoch: m.Epoch, Version: met.Version}, err
 	case abi.MsgWaiting:
 		var w abi.Waiting
 		_, err := abi.Decode(m.Body, &w)
-		return coord.Waiting{Rank: s.rank, Epoch: m.Epoch, Where: w.Where, Call: abi.Text(w.Call[:])}, err
+		return node.Waiting{Ranks: self, Epoch: m.Epoch, Where: w.Where, Call: abi.Text(w.Call[:])}, err
 	case abi.MsgStopped:
-		var st abi.Stopped
-		text, err := abi.Decode(m.Body, &st)
-		refusals := lines(text, int(st.NRefusals))
-		return coord.Stopped{Rank: s.rank, Epoch: m.Epoch, Refusals: refusals, Passing: min(int(st.NPassing), len(refusals))}, err
+		return s.stopped(m)
 	case abi.MsgImage:
-		var im abi.Image
-		text, err := abi.Decode(m.Body, &im)
-		return coord.Image{Rank: s.rank, Epoch: m.Epoch, Image: im, Text: sentence(text)}, err
+		return s.image(m)
 	case abi.MsgResumed:
 		var r abi.Resumed
 		_, err := abi.Decode(m.Body, &r)
-		return coord.Resumed{Rank: s.rank, Epoch: m.Epoch, Stall: time.Duration(r.StallNS)}, err
+		return node.Resumed{Ranks: self, Epoch: m.Epoch, Stall: time.Duration(r.StallNS)}, err
 	case abi.MsgRestored:
-		return coord.Restored{Rank: s.rank}, nil
+		return node.Restored{Ranks: self}, nil
 	case abi.MsgFailed:
-		return coord.Failed{Rank: s.rank, Text: sentence(m.Body)}, nil
+		return node.Failed{Rank: s.rank, Text: sentence(m.Body)}, nil
 	case abi.MsgInit:
-		return coord.Init{Rank: s.rank}, nil
+		return node.Init{Ranks: self, Library: sentence(m.Body)}, nil
 	case abi.MsgFinalizing:
-		return coord.Finalizing{Rank: s.rank}, nil
+		return node.Finalizing{Ranks: self}, nil
 	case abi.MsgFini:
-		return coord.Fini{Rank: s.rank}, nil
+		return node.Fini{Ranks: self}, nil
 	case abi.MsgReason:
-		return coord.Reason{Rank: s.rank, Text: sentence(m.Body)}, nil
+		return node.Reason{Rank: s.rank, Text: sentence(m.Body)}, nil
 	case abi.MsgTerminate:
-		return coord.Terminate{ByRank: true}, nil
+		return node.Asked{Rank: s.rank}, nil
 	}
 	return nil, fmt.Errorf("agent: message of unknown type %d from rank %d", m.Type, s.rank)
 }
 
-// clockReport takes a part of a report. The count in it is that of the part or of the whole report; what tells the
-// last part is FLAG_MORE or the count being reached.
-func (s *session) clockReport(m abi.Message) (coord.Event, error) {
+// stopped: each line of the text names something that cannot be saved; the last ones may pass.
+func (s *session) stopped(m abi.Message) (node.Report, error) {
+	var st abi.Stopped
+	text, err := abi.Decode(m.Body, &st)
+	list := lines(text, int(st.NRefusals))
+	for i := range list {
+		list[i] = fmt.Sprintf("rank %d: %s", s.rank, list[i])
+	}
+	last := len(list) - min(int(st.NPassing), len(list))
+	return node.Stopped{Ranks: []int{s.rank}, Epoch: m.Epoch, Refusals: list[:last:last], Passing: list[last:]}, err
+}
+
+func (s *session) image(m abi.Message) (node.Report, error) {
+	var im abi.Image
+	text, err := abi.Decode(m.Body, &im)
+	out := node.Image{Ranks: []int{s.rank}, Epoch: m.Epoch, Bytes: im.Bytes}
+	if im.Status != 0 {
+		out.Bytes, out.Text = 0, fmt.Sprintf("rank %d: %s", s.rank, sentence(text))
+	}
+	return out, err
+}
+
+// clocks takes a part of a report. The count in it is that of the part or of the whole report; what tells the last part
+// is FLAG_MORE or the count being reached.
+func (s *Server) clocks(ses *session, m abi.Message) error {
 	words, clocks, err := abi.ParseClocks(m.Body, 0)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	if m.Epoch != s.epoch {
-		s.epoch, s.clocks = m.Epoch, 0
+	if m.Epoch != ses.epoch {
+		ses.epoch, ses.clocks = m.Epoch, 0
 	}
-	s.clocks += uint64(len(clocks))
+	ses.clocks += uint64(len(clocks))
 	total := words[0]
-	more := m.Flags&abi.FlagMore != 0 || s.clocks < total && uint64(len(clocks)) < total
+	more := m.Flags&abi.FlagMore != 0 || ses.clocks < total && uint64(len(clocks)) < total
 	if !more {
-		s.clocks = 0
+		ses.clocks = 0
 	}
-	return coord.Clocks{Rank: s.rank, Epoch: m.Epoch, Clocks: clocks, More: more}, nil
+	s.saidClocks(ses.rank, m.Epoch, clocks, more)
+	return nil
 }
 
 func sentence(b []byte) string { return strings.TrimRight(abi.Text(b), "\n") }

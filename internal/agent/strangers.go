@@ -11,7 +11,7 @@ import (
 	"syscall"
 
 	"github.com/byssus-hpc/byssus/internal/abi"
-	"github.com/byssus-hpc/byssus/internal/coord"
+	"github.com/byssus-hpc/byssus/internal/node"
 )
 
 // This file finds out who else has what a rank has open or mapped. Other processes are looked at before a checkpoint is
@@ -76,7 +76,7 @@ func (s *Server) objects(ses *session, m abi.Message) error {
 	if err != nil || len(rest) != 0 {
 		return fmt.Errorf("agent: objects of rank %d: found %d bytes, wanted a multiple of %d", ses.rank, len(m.Body), objectBytes)
 	}
-	ev := coord.Objects{Rank: ses.rank, Epoch: m.Epoch, Host: ses.host}
+	ev := node.Objects{Rank: ses.rank, Epoch: m.Epoch, Host: ses.host}
 	l := &s.look
 	l.mu.Lock()
 	l.begin(m.Epoch)
@@ -85,7 +85,7 @@ func (s *Server) objects(ses *session, m abi.Message) error {
 		ev.Objects = append(ev.Objects, l.judge(ses, o))
 	}
 	l.mu.Unlock()
-	s.cfg.Event(ev)
+	s.said(ev)
 	return nil
 }
 
@@ -113,9 +113,9 @@ func (l *look) again(ours func() map[int]bool, list []abi.Object) {
 }
 
 // judge says who else has an object.
-func (l *look) judge(ses *session, o abi.Object) coord.Object {
+func (l *look) judge(ses *session, o abi.Object) node.Object {
 	n := name{o.Dev, o.Inode}
-	out := coord.Object{Object: o}
+	out := node.Object{Object: o}
 	h, found := l.early[n]
 	if late, looked := l.late[n]; looked {
 		if found = late != nil; found {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/byssus-hpc/byssus/internal/abi"
+	"github.com/byssus-hpc/byssus/internal/node"
 )
 
 // agreement brings the ranks of one attempt to a point where no collective is half done.
@@ -46,8 +47,8 @@ import (
 // waits, inside collectives, and when they test again and again without success.
 type agreement struct {
 	epoch   uint64
-	version uint64 // 0: clocks are still coming in
-	targets map[uint64]abi.Clock
+	version uint64                // 0: clocks are still coming in
+	targets map[uint64]node.Clock // the highest clocks, with how many ranks have reported them
 	ranks   []standing
 	moved   time.Duration // last time that anything showed progress
 }
@@ -86,7 +87,7 @@ func (a *agreement) deadline(patience time.Duration) time.Duration {
 }
 
 func newAgreement(epoch uint64, n int, where []uint32, now time.Duration) *agreement {
-	a := &agreement{epoch: epoch, targets: map[uint64]abi.Clock{}, ranks: make([]standing, n), moved: now}
+	a := &agreement{epoch: epoch, targets: map[uint64]node.Clock{}, ranks: make([]standing, n), moved: now}
 	for i := range a.ranks {
 		a.ranks[i].where = where[i]
 	}
@@ -94,16 +95,17 @@ func newAgreement(epoch uint64, n int, where []uint32, now time.Duration) *agree
 }
 
 // clocks takes in a report; the result is true when it completed the first targets.
-func (a *agreement) clocks(ev Clocks, now time.Duration) bool {
-	r := &a.ranks[ev.Rank]
-	if a.version != 0 || r.reported {
+func (a *agreement) clocks(ev node.Clocks, now time.Duration) bool {
+	if a.version != 0 {
 		return false
 	}
 	for _, c := range ev.Clocks {
 		a.raise(c)
 	}
 	a.moved = now
-	r.reported = !ev.More
+	for _, r := range ev.Ranks {
+		a.ranks[r].reported = true
+	}
 	for i := range a.ranks {
 		if !a.ranks[i].reported {
 			return false
@@ -114,18 +116,17 @@ func (a *agreement) clocks(ev Clocks, now time.Duration) bool {
 }
 
 // raise lifts a target; false: it was high enough.
-func (a *agreement) raise(c abi.Clock) bool {
-	if old, ok := a.targets[c.Comm]; ok && old.Seq >= c.Seq {
-		return false
-	}
-	a.targets[c.Comm] = c
-	return true
+func (a *agreement) raise(c node.Clock) bool {
+	old := a.targets[c.Comm]
+	a.targets[c.Comm] = node.Clock{Comm: c.Comm, Seq: max(old.Seq, c.Seq), Members: max(old.Members, c.Members), Have: old.Have + c.Have}
+	return c.Seq > old.Seq
 }
 
 // raised takes in RAISE; the result is true when there is a new version to be told.
-func (a *agreement) raised(ev Raise, now time.Duration) bool {
+func (a *agreement) raised(ev node.Raise, now time.Duration) bool {
 	a.moved = now
 	a.ranks[ev.Rank].stands("", abi.WhereRun)
+	ev.Clock.Have = 0 // it was not one of the clocks at the request
 	if !a.raise(ev.Clock) || a.version == 0 {
 		return false
 	}
@@ -133,17 +134,21 @@ func (a *agreement) raised(ev Raise, now time.Duration) bool {
 	return true
 }
 
-func (a *agreement) met(ev Met, now time.Duration) {
-	r := &a.ranks[ev.Rank]
-	r.met = max(r.met, ev.Version)
-	r.stands("", abi.WhereRun)
+func (a *agreement) met(ev node.Met, now time.Duration) {
+	for _, i := range ev.Ranks {
+		r := &a.ranks[i]
+		r.met = max(r.met, ev.Version)
+		r.stands("", abi.WhereRun)
+	}
 	a.moved = now
 }
 
-func (a *agreement) waits(ev Waiting, now time.Duration) {
-	r := &a.ranks[ev.Rank]
-	if was := r.waiting; r.stands(ev.Call, ev.Where) != was {
-		a.moved = now // another call alone is no progress: who polls is in one call after the other
+func (a *agreement) waits(ev node.Waiting, now time.Duration) {
+	for _, i := range ev.Ranks {
+		r := &a.ranks[i]
+		if was := r.waiting; r.stands(ev.Call, ev.Where) != was {
+			a.moved = now // another call alone is no progress: who polls is in one call after the other
+		}
 	}
 }
 
@@ -153,8 +158,11 @@ func (r *standing) stands(call string, where uint32) bool {
 	return r.waiting
 }
 
-func (a *agreement) whereabouts(ev Where, now time.Duration) {
-	a.ranks[ev.Rank].where, a.moved = ev.Where, now
+func (a *agreement) whereabouts(ev node.Where, now time.Duration) {
+	for _, i := range ev.Ranks {
+		a.ranks[i].where = ev.Where
+	}
+	a.moved = now
 }
 
 // done says whether everybody has met the newest targets.
@@ -171,10 +179,15 @@ func (a *agreement) done() bool {
 }
 
 // all returns the targets in a fixed order.
-func (a *agreement) all() []abi.Clock {
-	var cs []abi.Clock
+func (a *agreement) all() []node.Target {
+	var out []node.Target
 	for _, comm := range slices.Sorted(maps.Keys(a.targets)) {
-		cs = append(cs, a.targets[comm])
+		out = append(out, a.target(comm))
 	}
-	return cs
+	return out
+}
+
+func (a *agreement) target(comm uint64) node.Target {
+	c := a.targets[comm]
+	return node.Target{Clock: abi.Clock{Comm: comm, Seq: c.Seq, NMembers: c.Members}, Everyone: c.Have < c.Members}
 }

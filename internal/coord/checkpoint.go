@@ -2,10 +2,12 @@ package coord
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/byssus-hpc/byssus/internal/abi"
+	"github.com/byssus-hpc/byssus/internal/node"
 )
 
 // stage of a checkpoint.
@@ -117,15 +119,13 @@ func (m *Machine) attempt() {
 	}
 	m.op.agree = newAgreement(m.epoch, m.cfg.Ranks, where, m.now)
 	m.enter(agreeing, 0)
-	m.broadcast(Send{Type: abi.MsgRequest})
+	m.send(node.Order{Type: abi.MsgRequest})
 }
 
-func (m *Machine) broadcast(s Send) {
-	s.Epoch = m.epoch
-	for i := range m.cfg.Ranks {
-		s.Rank = i
-		m.do(s)
-	}
+// send gives an order of this attempt to all ranks.
+func (m *Machine) send(o node.Order) {
+	o.Epoch = m.epoch
+	m.do(Send{o})
 }
 
 func (m *Machine) checkpointTimers() {
@@ -249,7 +249,7 @@ func (c *checkpoint) missing() string {
 
 // retry gives the attempt up and makes another one somewhat later.
 func (m *Machine) retry() {
-	m.broadcast(Send{Type: abi.MsgCancel})
+	m.send(node.Order{Type: abi.MsgCancel})
 	if m.op.attempts >= maxAttempts {
 		m.conclude(fmt.Sprintf("no quiet point in %d attempts: %s", m.op.attempts, m.op.agree.describe()))
 		return
@@ -260,8 +260,10 @@ func (m *Machine) retry() {
 
 // checkpointEvent takes in what belongs to an attempt; what belongs to an earlier one is ignored.
 func (m *Machine) checkpointEvent(ev Event) {
-	if r, ok := ev.(Resumed); ok && r.Epoch == m.epoch {
-		delete(m.standing, r.Rank)
+	if r, ok := ev.(node.Resumed); ok && r.Epoch == m.epoch {
+		for _, rank := range r.Ranks {
+			delete(m.standing, rank)
+		}
 		if m.op != nil && m.op.stage == pausing && len(m.standing) == 0 {
 			m.op.until = min(m.op.until, m.now+firstPause)
 		}
@@ -276,38 +278,40 @@ func (m *Machine) checkpointEvent(ev Event) {
 	switch ev := ev.(type) {
 	case Prepared:
 		m.prepared(ev)
-	case Clocks:
+	case node.Clocks:
 		if m.current(ev.Epoch, agreeing) && m.op.agree.clocks(ev, m.now) {
 			m.targets(m.op.agree.all())
 		}
-	case Raise:
+	case node.Raise:
 		if m.current(ev.Epoch, agreeing) && m.op.agree.raised(ev, m.now) {
-			m.targets([]abi.Clock{ev.Clock})
+			m.targets([]node.Target{m.op.agree.target(ev.Clock.Comm)})
 		}
-	case Met:
+	case node.Met:
 		if m.current(ev.Epoch, agreeing) {
 			m.op.agree.met(ev, m.now)
 			m.maybeStop()
 		}
-	case Waiting:
+	case node.Waiting:
 		if m.current(ev.Epoch, agreeing) {
 			m.op.agree.waits(ev, m.now)
 		}
-	case Where:
+	case node.Where:
 		if m.op.stage == agreeing {
 			m.op.agree.whereabouts(ev, m.now)
 		}
-	case Objects:
+	case node.Objects:
 		if m.current(ev.Epoch, stopping) {
 			m.op.shared.add(ev)
 		}
-	case Stopped:
+	case node.Stopped:
 		m.stopped(ev)
-	case Image:
+	case node.Image:
 		m.imageDone(ev)
-	case Resumed:
+	case node.Resumed:
 		if m.current(ev.Epoch, writing) || m.current(ev.Epoch, committing) {
-			m.op.running[ev.Rank] = true
+			for _, r := range ev.Ranks {
+				m.op.running[r] = true
+			}
 			m.op.result.Stall = max(m.op.result.Stall, ev.Stall)
 			m.maybeConclude()
 		}
@@ -318,8 +322,8 @@ func (m *Machine) checkpointEvent(ev Event) {
 
 func (m *Machine) current(epoch uint64, s stage) bool { return m.op.stage == s && epoch == m.epoch }
 
-func (m *Machine) targets(cs []abi.Clock) {
-	m.broadcast(Send{Type: abi.MsgTargets, Version: m.op.agree.version, Targets: cs})
+func (m *Machine) targets(list []node.Target) {
+	m.send(node.Order{Type: abi.MsgTargets, Version: m.op.agree.version, Targets: list})
 }
 
 func (m *Machine) prepared(ev Prepared) {
@@ -335,31 +339,32 @@ func (m *Machine) prepared(ev Prepared) {
 func (m *Machine) maybeStop() {
 	if m.op.agree.done() {
 		m.enter(stopping, stopLimit)
-		m.broadcast(Send{Type: abi.MsgStop})
+		m.send(node.Order{Type: abi.MsgStop})
 	}
 }
 
-// answer counts a rank's first answer in a stage.
-func (m *Machine) answer(rank int) bool {
-	if m.op.answered[rank] {
-		return false
-	}
-	m.op.answered[rank] = true
-	m.op.left--
-	return true
-}
-
-func (m *Machine) stopped(ev Stopped) {
-	if !m.current(ev.Epoch, stopping) || !m.answer(ev.Rank) {
-		return
-	}
-	for i, r := range ev.Refusals {
-		if r = fmt.Sprintf("rank %d: %s", ev.Rank, r); i < len(ev.Refusals)-ev.Passing {
-			m.op.refusals = append(m.op.refusals, r)
-		} else {
-			m.op.passing = append(m.op.passing, r)
+// answer counts the first answers of ranks in a stage; false: there was none among them.
+func (m *Machine) answer(ranks []int) bool {
+	any := false
+	for _, r := range ranks {
+		if !m.op.answered[r] {
+			m.op.answered[r], any = true, true
+			m.op.left--
 		}
 	}
+	return any
+}
+
+// haveAnswered says whether all of these ranks have answered in this stage.
+func (c *checkpoint) haveAnswered(ranks []int) bool {
+	return !slices.ContainsFunc(ranks, func(r int) bool { return !c.answered[r] })
+}
+
+func (m *Machine) stopped(ev node.Stopped) {
+	if !m.current(ev.Epoch, stopping) || !m.answer(ev.Ranks) {
+		return
+	}
+	m.op.refusals, m.op.passing = append(m.op.refusals, ev.Refusals...), append(m.op.passing, ev.Passing...)
 	if m.op.left > 0 {
 		return
 	}
@@ -372,7 +377,7 @@ func (m *Machine) stopped(ev Stopped) {
 	}
 	m.enter(writing, workLimit)
 	m.tellShares(shares, hold)
-	m.broadcast(Send{Type: abi.MsgDrain, Checkpoint: m.op.number, ExitAfter: m.op.leave})
+	m.send(node.Order{Type: abi.MsgDrain, Checkpoint: m.op.number, ExitAfter: m.op.leave})
 }
 
 // refused: something cannot be saved. A child process may be gone a moment later, if the application goes on meanwhile, and with
@@ -392,20 +397,20 @@ func (m *Machine) refused() {
 		return
 	}
 	op.result.Refusals, op.refusals, op.passing, op.shared = nil, nil, nil, sharing{}
-	m.broadcast(Send{Type: abi.MsgCancel})
+	m.send(node.Order{Type: abi.MsgCancel})
 	m.standing, m.settled = op.others(), m.now+goOnLimit
 	m.enter(pausing, firstPause)
 }
 
-func (m *Machine) imageDone(ev Image) {
-	if !m.current(ev.Epoch, writing) || !m.answer(ev.Rank) {
+func (m *Machine) imageDone(ev node.Image) {
+	if !m.current(ev.Epoch, writing) || !m.answer(ev.Ranks) {
 		return
 	}
-	if ev.Image.Status != 0 { // the others may wait for this rank
-		m.fail(fmt.Sprintf("rank %d: %s", ev.Rank, ev.Text))
+	if ev.Text != "" { // the others may wait for this rank
+		m.fail(ev.Text)
 		return
 	}
-	m.op.result.Bytes += ev.Image.Bytes
+	m.op.result.Bytes += ev.Bytes
 	m.progress()
 	if m.op.left > 0 {
 		return
@@ -495,9 +500,9 @@ func (m *Machine) fail(why string) {
 	}
 	switch {
 	case op.leave && (op.stage == committing || (op.stage == writing && op.left == 0)):
-		m.broadcast(Send{Type: abi.MsgResume}) // they wait for EXIT
+		m.send(node.Order{Type: abi.MsgResume}) // they wait for EXIT
 	case op.stage >= agreeing:
-		m.broadcast(Send{Type: abi.MsgCancel})
+		m.send(node.Order{Type: abi.MsgCancel})
 	}
 	m.conclude(why)
 }
@@ -512,7 +517,7 @@ func (m *Machine) giveUp(why string) {
 		m.conclude("")
 	case m.op.stage == committing: // the driver still commits; see lateCommit
 		if m.op.leave || m.op.hold {
-			m.broadcast(Send{Type: abi.MsgCancel})
+			m.send(node.Order{Type: abi.MsgCancel})
 		}
 		m.pending, m.op = m.op, nil
 	default:

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/byssus-hpc/byssus/internal/abi"
+	"github.com/byssus-hpc/byssus/internal/node"
 )
 
 // DefaultGrace is the time from SIGTERM to the end of the job: batch systems kill 30 seconds after it.
@@ -33,9 +34,10 @@ func (t *termination) next(ordered bool) time.Duration {
 	return t.until - t.reserve
 }
 
-// terminate leaves after a checkpoint. Again, and not at once after the first time, it leaves without waiting for one.
-func (m *Machine) terminate(ev Terminate) {
-	if m.term.asked && (ev.ByRank || m.now < m.term.at+oneRequest) {
+// terminate leaves after a checkpoint. Again, and not at once after the first time, it leaves without waiting for one. ByRank: a
+// rank was asked to, as when a batch system signals all processes of a job.
+func (m *Machine) terminate(byRank bool) {
+	if m.term.asked && (byRank || m.now < m.term.at+oneRequest) {
 		return
 	}
 	if !m.term.asked {
@@ -43,7 +45,7 @@ func (m *Machine) terminate(ev Terminate) {
 		m.term = termination{asked: true, at: m.now, until: m.now + m.cfg.Grace, reserve: reserve}
 	}
 	if m.leaving != 0 {
-		if !ev.ByRank {
+		if !byRank {
 			m.interrupt(m.leaving)
 		}
 		return
@@ -80,7 +82,7 @@ func (m *Machine) depart() {
 
 // leave ends the ranks after a checkpoint that is committed.
 func (m *Machine) leave(number uint64) {
-	m.broadcast(Send{Type: abi.MsgExit})
+	m.send(node.Order{Type: abi.MsgExit})
 	m.leaving, m.ordered = abi.ExitStopped, true
 	m.say("checkpoint %d is committed; leaving", number)
 	m.conclude("")

@@ -7,6 +7,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/byssus-hpc/byssus/internal/abi"
+	"github.com/byssus-hpc/byssus/internal/node"
 )
 
 // world plays everything around the machine: launchers that fail, ranks that die at any moment, disks that fill up.
@@ -44,7 +45,7 @@ func (w *lifeWorld) perform(a Action) {
 		w.launch(a)
 	case Kill:
 		for r := range w.cfg.Ranks {
-			w.todo = append(w.todo, Lost{Rank: r})
+			w.todo = append(w.todo, node.Lost{Rank: r})
 		}
 		w.todo = append(w.todo, LauncherExit{Signal: 15})
 	case Prepare:
@@ -91,39 +92,56 @@ func (w *lifeWorld) launch(a Launch) {
 		return
 	}
 	for r := range w.cfg.Ranks {
-		w.todo = append(w.todo, Hello{r})
+		w.todo = append(w.todo, node.Hello{Ranks: []int{r}})
 		if a.Image == 0 {
 			continue
 		}
 		if w.chance(10, "restore fails") {
-			w.todo = append(w.todo, Failed{r, "crc"})
+			w.todo = append(w.todo, node.Failed{Rank: r, Text: "crc"})
 		} else {
-			w.todo = append(w.todo, Restored{r})
+			w.todo = append(w.todo, node.Restored{Ranks: []int{r}})
 		}
 	}
 }
 
+// answer is what the ranks say to an order, each for itself or all at once.
 func (w *lifeWorld) answer(s Send) {
+	all := make([]int, w.cfg.Ranks)
+	for r := range all {
+		all[r] = r
+	}
+	if w.chance(50, "at once") {
+		w.together(s, all)
+		return
+	}
+	for _, r := range all {
+		w.together(s, []int{r})
+	}
+}
+
+func (w *lifeWorld) together(s Send, ranks []int) {
 	switch s.Type {
 	case abi.MsgRequest:
-		w.todo = append(w.todo, Clocks{Rank: s.Rank, Epoch: s.Epoch})
+		w.todo = append(w.todo, node.Clocks{Ranks: ranks, Epoch: s.Epoch})
 	case abi.MsgTargets:
-		w.todo = append(w.todo, Met{s.Rank, s.Epoch, s.Version})
+		w.todo = append(w.todo, node.Met{Ranks: ranks, Epoch: s.Epoch, Version: s.Version})
 	case abi.MsgStop:
-		ev := Stopped{Rank: s.Rank, Epoch: s.Epoch}
+		ev := node.Stopped{Ranks: ranks, Epoch: s.Epoch}
 		if w.chance(5, "refuses") {
 			ev.Refusals = []string{"socket"}
 		}
 		w.todo = append(w.todo, ev)
 	case abi.MsgDrain:
-		im := Image{Rank: s.Rank, Epoch: s.Epoch}
+		im := node.Image{Ranks: ranks, Epoch: s.Epoch}
 		if w.chance(5, "image fails") {
-			im.Image.Status = 1
+			im.Text = "no space"
 		}
-		w.todo = append(w.todo, im, Resumed{Rank: s.Rank, Epoch: s.Epoch})
+		w.todo = append(w.todo, im, node.Resumed{Ranks: ranks, Epoch: s.Epoch})
 	case abi.MsgExit:
-		w.todo = append(w.todo, Lost{Rank: s.Rank, Ended: true, Code: abi.ExitStopped})
-		if s.Rank == w.cfg.Ranks-1 {
+		for _, r := range ranks {
+			w.todo = append(w.todo, node.Lost{Rank: r, Ended: true, Code: abi.ExitStopped})
+		}
+		if ranks[len(ranks)-1] == w.cfg.Ranks-1 {
 			w.todo = append(w.todo, LauncherExit{Code: abi.ExitStopped})
 		}
 	}
@@ -133,7 +151,7 @@ func (w *lifeWorld) answer(s Send) {
 func (w *lifeWorld) die() {
 	evs := []Event{LauncherExit{Code: 9}}
 	for r := range w.cfg.Ranks {
-		evs = append(evs, Lost{Rank: r})
+		evs = append(evs, node.Lost{Rank: r})
 	}
 	w.todo = append(w.todo, rapid.Permutation(evs).Draw(w.t, "order")...)
 }

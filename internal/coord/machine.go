@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/byssus-hpc/byssus/internal/abi"
+	"github.com/byssus-hpc/byssus/internal/node"
 )
 
 // Config holds what does not change during a job.
@@ -89,6 +90,7 @@ type Machine struct {
 	ordered  bool          // the end of the ranks was ordered: what they return means nothing
 	crash    string        // why the ranks are no more, when it was not the application's own end
 	died     int           // the rank whose death that was, -1: none
+	diedAt   time.Duration // when it was seen
 	reason   string        // the first that a rank has given for ending the job
 	natural  bool          // the application ended by its own exit
 	ran      bool          // all ranks were there
@@ -164,11 +166,6 @@ func (m *Machine) Next() (time.Duration, bool) {
 	return at, at > 0
 }
 
-// Watched says whether Progress is of interest.
-func (m *Machine) Watched() bool {
-	return m.phase == Starting || m.phase == Running && m.op != nil && m.op.stage == writing
-}
-
 // LeavesBy is when the job must have left at the latest; false: there is no such time.
 func (m *Machine) LeavesBy() (time.Duration, bool) { return m.term.until, m.term.asked }
 
@@ -189,9 +186,9 @@ func (m *Machine) dispatch(ev Event) {
 	case Start:
 		m.start(ev)
 	case Tick:
-	case Hello, Init, Finalizing, Fini, Restored, Failed, Lost, Left, Where, Reason:
+	case node.Hello, node.Init, node.Finalizing, node.Fini, node.Restored, node.Failed, node.Lost, node.Left, node.Where, node.Reason:
 		m.process(ev)
-	case Progress:
+	case node.Progress:
 		m.progress()
 	case LauncherExit:
 		m.launcherExit(ev)
@@ -200,7 +197,9 @@ func (m *Machine) dispatch(ev Event) {
 	case Request:
 		m.request(ev)
 	case Terminate:
-		m.terminate(ev)
+		m.terminate(false)
+	case node.Asked:
+		m.terminate(true)
 	case Interrupt:
 		m.interrupt(ev.Code)
 	default:
@@ -257,32 +256,42 @@ func (m *Machine) candidate() uint64 {
 // process takes in the life of a rank.
 func (m *Machine) process(ev Event) {
 	switch ev := ev.(type) {
-	case Hello:
-		m.ranks[ev.Rank].hello, m.ranks[ev.Rank].left = true, false
+	case node.Hello:
+		for _, r := range ev.Ranks {
+			m.ranks[r].hello, m.ranks[r].left = true, false
+		}
 		m.progress()
 		m.maybeRunning()
-	case Restored:
-		m.ranks[ev.Rank].restored = true
+	case node.Restored:
+		for _, r := range ev.Ranks {
+			m.ranks[r].restored = true
+		}
 		m.progress()
 		m.maybeRunning()
-	case Finalizing:
-		m.ranks[ev.Rank].finalizing = true
-		m.noMore(ev.Rank)
-	case Fini:
-		m.ranks[ev.Rank].fini = true
-	case Reason:
+	case node.Finalizing:
+		for _, r := range ev.Ranks {
+			m.ranks[r].finalizing = true
+		}
+		m.noMore(ev.Ranks)
+	case node.Fini:
+		for _, r := range ev.Ranks {
+			m.ranks[r].fini = true
+		}
+	case node.Reason:
 		if m.reason == "" && !m.ordered {
 			m.reason = fmt.Sprintf("rank %d: %s", ev.Rank, ev.Text)
 		}
-	case Where:
-		m.ranks[ev.Rank].where = ev.Where
+	case node.Where:
+		for _, r := range ev.Ranks {
+			m.ranks[r].where = ev.Where
+		}
 		m.checkpointEvent(ev)
-	case Left:
+	case node.Left:
 		m.ranks[ev.Rank].left = true
-		m.noMore(ev.Rank)
-	case Failed:
+		m.noMore([]int{ev.Rank})
+	case node.Failed:
 		m.failed(ev)
-	case Lost:
+	case node.Lost:
 		m.lost(ev)
 	}
 }
@@ -301,11 +310,11 @@ func (m *Machine) whyNot() string {
 	return ""
 }
 
-// noMore: because of this rank there can be no checkpoint any more. When its image is written and it has gone on, the present
-// one needs nothing more of it.
-func (m *Machine) noMore(rank int) {
+// noMore: because of these ranks there can be no checkpoint any more. When their images are written and they have gone on,
+// the present one needs nothing more of them.
+func (m *Machine) noMore(ranks []int) {
 	why := m.whyNot()
-	if why != "" && m.op != nil && (m.op.stage == committing || m.op.stage == writing && m.op.answered[rank]) {
+	if why != "" && m.op != nil && (m.op.stage == committing || m.op.stage == writing && m.op.haveAnswered(ranks)) {
 		m.reply(m.waiting, Result{Err: why})
 		m.waiting = nil
 		return
@@ -407,7 +416,7 @@ func (m *Machine) schedule() {
 }
 
 // failed: a rank says that it cannot start. An image that is refused by name is not tried again.
-func (m *Machine) failed(ev Failed) {
+func (m *Machine) failed(ev node.Failed) {
 	if m.image != 0 {
 		m.bad[m.image] = triesPerImage
 	}
@@ -417,16 +426,22 @@ func (m *Machine) failed(ev Failed) {
 	m.ending()
 }
 
+// explains says whether a rank that has ended by itself with an error did so before any died: launchers kill the others then,
+// and the news of their death may come first.
+func (m *Machine) explains(ev node.Lost) bool {
+	return m.crash == "" || m.died >= 0 && m.now-ev.Ago <= m.diedAt
+}
+
 // lost: the process of a rank is gone. The first one that did not end well decides what it means.
-func (m *Machine) lost(ev Lost) {
+func (m *Machine) lost(ev node.Lost) {
 	r := &m.ranks[ev.Rank]
 	r.lost = true
 	switch {
-	case m.ordered || m.natural || m.crash != "":
-	case ev.Ended && ev.Code != 0 || ev.Following:
-		m.natural = true
-	case !ev.Ended && !r.fini && !r.left:
-		m.crash, m.died = fmt.Sprintf("rank %d died", ev.Rank), ev.Rank
+	case m.ordered || m.natural:
+	case ev.Ended && ev.Code != 0 && m.explains(ev):
+		m.natural, m.crash, m.died = true, "", -1
+	case m.crash == "" && !ev.Ended && !r.fini && !r.left:
+		m.crash, m.died, m.diedAt = fmt.Sprintf("rank %d died", ev.Rank), ev.Rank, m.now
 	}
 	switch m.phase {
 	case Starting, Running, Ending:

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/byssus-hpc/byssus/internal/abi"
+	"github.com/byssus-hpc/byssus/internal/node"
 )
 
 // What several ranks share, files and memory, has one state, and one of them answers for it: its owner alone stores the
@@ -15,13 +16,6 @@ import (
 //
 // That state must not change between the first image and the last. So, where anything is shared that somebody writes to,
 // the ranks hold after their images until all are written.
-
-// Object is something that a rank has open or mapped, as it reported it.
-type Object struct {
-	abi.Object
-	Foreign string // processes that are not ranks and have it too; empty: none
-	Twin    string // another rank's descriptor of the same open file; empty: none
-}
 
 // identity tells whether two ranks mean the same object.
 type identity struct {
@@ -56,7 +50,7 @@ func insert(set []int, rank int) []int {
 }
 
 // add takes in what a rank reports.
-func (s *sharing) add(ev Objects) {
+func (s *sharing) add(ev node.Objects) {
 	if s.objects == nil {
 		s.objects = map[identity]*common{}
 	}
@@ -169,13 +163,13 @@ func (s *sharing) decide() (shares []abi.Share, hold bool, refusals []string) {
 // tellShares tells the ranks, before DRAIN, what they share.
 func (m *Machine) tellShares(shares []abi.Share, hold bool) {
 	if m.op.hold = hold; len(shares) > 0 {
-		m.broadcast(Send{Type: abi.MsgShared, Shares: shares, Hold: hold})
+		m.send(node.Order{Type: abi.MsgShared, Shares: shares, Hold: hold})
 	}
 }
 
 // release lets ranks that hold go on. Those that are to leave wait for the commit.
 func (m *Machine) release() {
 	if m.op.hold && !m.op.leave {
-		m.broadcast(Send{Type: abi.MsgResume})
+		m.send(node.Order{Type: abi.MsgResume})
 	}
 }

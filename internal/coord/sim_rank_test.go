@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/byssus-hpc/byssus/internal/abi"
+	"github.com/byssus-hpc/byssus/internal/node"
 )
 
 // simRank is a rank with its program, and at the same time the reference for what the MPI half of a rank has to do. Words,
@@ -97,7 +98,7 @@ func (r *simRank) arrivalWait() *simReq { return &r.st.reqs[len(r.st.reqs)-1] }
 // blocked says whether the rank is inside a blocking collective.
 func (r *simRank) blocked() bool { return r.st.stage == inside || r.st.stage == exchanging }
 
-func (r *simRank) send(s *sim, ev Event) { s.up[r.id] = append(s.up[r.id], ev) }
+func (r *simRank) send(s *sim, ev any) { s.up[r.id] = append(s.up[r.id], ev) }
 
 // behind says whether this rank has still to post something that another member has entered or observed.
 func (r *simRank) behind() bool {
@@ -113,7 +114,7 @@ func (r *simRank) behind() bool {
 func (r *simRank) report(s *sim) {
 	if r.pending && r.version > r.said && !(r.blocked() && !s.rules.meetInside) && !r.behind() {
 		r.said, r.waits = r.version, false
-		r.send(s, Met{r.id, r.epoch, r.version})
+		r.send(s, node.Met{Ranks: []int{r.id}, Epoch: r.epoch, Version: r.version})
 	}
 }
 
@@ -152,7 +153,7 @@ func (r *simRank) raise(s *sim, m reach) {
 	r.targets[m.comm] = m.number
 	s.counts.raises++
 	if !s.rules.silentRaise {
-		r.send(s, Raise{r.id, r.epoch, abi.Clock{Comm: uint64(m.comm), Seq: m.number}})
+		r.send(s, node.Raise{Rank: r.id, Epoch: r.epoch, Clock: node.Clock{Comm: uint64(m.comm), Seq: m.number, Members: uint32(len(s.prog.members[m.comm]))}})
 	}
 }
 
@@ -207,7 +208,7 @@ func (r *simRank) goOn(s *sim) {
 	r.where, r.since, r.held = abi.WhereRun, 0, false
 	if r.waits {
 		r.waits = false
-		r.send(s, Waiting{Rank: r.id, Epoch: r.epoch, Where: abi.WhereRun})
+		r.send(s, node.Waiting{Ranks: []int{r.id}, Epoch: r.epoch, Where: abi.WhereRun})
 	}
 }
 
@@ -328,7 +329,7 @@ func (r *simRank) standInside(s *sim) bool {
 		return false
 	}
 	r.waits = true
-	r.send(s, Waiting{Rank: r.id, Epoch: r.epoch, Where: abi.WhereCollective, Call: "MPI_Bcast"})
+	r.send(s, node.Waiting{Ranks: []int{r.id}, Epoch: r.epoch, Where: abi.WhereCollective, Call: "MPI_Bcast"})
 	return true
 }
 
@@ -558,7 +559,7 @@ func (r *simRank) stand(s *sim, reqs []int, needed, tests bool) bool {
 	moved, raised := false, false
 	if !r.waits && (!tests || r.stoodFor(s, s.patience) && !s.rules.silentTests) {
 		r.waits, moved = true, true
-		r.send(s, Waiting{Rank: r.id, Epoch: r.epoch, Where: where, Call: "MPI_Wait"})
+		r.send(s, node.Waiting{Ranks: []int{r.id}, Epoch: r.epoch, Where: where, Call: "MPI_Wait"})
 	}
 	if s.rules.waitSilently || !r.stoodFor(s, r.enough(s, needed)) {
 		return moved

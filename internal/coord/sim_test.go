@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/byssus-hpc/byssus/internal/abi"
+	"github.com/byssus-hpc/byssus/internal/node"
 )
 
 // These files run the machine against simulated ranks, which execute random programs of collectives (blocking and posted),
@@ -40,6 +41,8 @@ type rules struct {
 	drainForgets  bool // what a checkpoint has completed does not count as observed
 	ownMode       bool // each member chooses by its own measurements
 	countTwice    bool // a call that is made again counts again
+	ownTargets    bool // agents tell targets to those ranks alone that have reported the communicator
+	newestFirst   bool // an agent's reports overtake each other
 }
 
 // counts are what happened in many programs.
@@ -64,10 +67,12 @@ type sim struct {
 	window   int           // synchronising calls for which a mode is chosen
 	prog     *program
 	ranks    []*simRank
-	mpi      []realComm // by communicator
-	begun    []bool     // in this life: by rank, uid and part
-	up       [][]Event  // in flight, rank to agent
-	down     [][]Send   // in flight, agent to rank
+	mpi      []realComm     // by communicator
+	begun    []bool         // in this life: by rank, uid and part
+	up       [][]any        // in flight, rank to agent: node.Report or clocksPart
+	down     [][]node.Order // in flight, agent to rank
+	nodes    []*simNode
+	home     []*simNode // by rank
 	met      bool       // STOP was sent in this attempt
 	frozen   bool       // and nobody may enter anything
 	alive    bool
@@ -80,6 +85,47 @@ type sim struct {
 	sharers  int  // ranks that write to one file
 	slow     bool // the library has not noticed something
 	todo     []Event
+}
+
+// simNode is the agent of some of the ranks.
+type simNode struct {
+	fold  *node.Fold
+	ranks []int
+	up    []node.Report // in flight, agent to coordinator
+	down  []node.Order  // in flight, coordinator to agent
+}
+
+// clocksPart is a part of a rank's report of its clocks.
+type clocksPart struct {
+	clocks []abi.Clock
+	epoch  uint64
+	more   bool
+}
+
+// say: a rank's word has come to its agent.
+func (n *simNode) say(s *sim, rank int, ev any) {
+	if p, ok := ev.(clocksPart); ok {
+		n.fold.SayClocks(s.now, rank, p.epoch, p.clocks, p.more)
+	} else {
+		n.fold.Say(s.now, ev.(node.Report))
+	}
+	n.up = append(n.up, n.fold.Take(s.now)...)
+}
+
+// look reads the shared pages when it is time to.
+func (n *simNode) look(s *sim) {
+	at, look, ok := n.fold.Next()
+	if !ok || at > s.now {
+		return
+	}
+	if look {
+		var pages []node.Sample
+		for _, r := range n.ranks {
+			pages = append(pages, node.Sample{Where: uint64(s.ranks[r].where)})
+		}
+		n.fold.Look(s.now, pages)
+	}
+	n.up = append(n.up, n.fold.Take(s.now)...)
 }
 
 // simError is what the simulation has found.
@@ -109,7 +155,8 @@ func (s *sim) launch(image uint64) {
 	if image != 0 && states == nil {
 		s.fail("checkpoint %d is not there", image)
 	}
-	s.up, s.down, s.ranks, s.alive, s.frozen = make([][]Event, n), make([][]Send, n), nil, true, false
+	s.up, s.down, s.ranks, s.alive, s.frozen = make([][]any, n), make([][]node.Order, n), nil, true, false
+	s.place(image != 0)
 	s.begun = make([]bool, n*len(s.prog.ops)*int(nParts))
 	s.mpi = make([]realComm, len(s.prog.members))
 	for i := range s.mpi {
@@ -123,10 +170,27 @@ func (s *sim) launch(image uint64) {
 		} else {
 			r.st = states[i].clone()
 			r.postAgain(s)
-			s.todo = append(s.todo, Restored{i})
+			r.send(s, node.Restored{Ranks: []int{i}})
 		}
 		s.ranks = append(s.ranks, r)
-		s.todo = append(s.todo, Hello{i})
+		r.send(s, node.Hello{Ranks: []int{i}})
+	}
+}
+
+// place gives each rank to a node.
+func (s *sim) place(restart bool) {
+	n := len(s.prog.ranks)
+	s.nodes, s.home = make([]*simNode, 1+s.rng.IntN(n)), make([]*simNode, n)
+	for i := range s.nodes {
+		s.nodes[i] = &simNode{}
+	}
+	for i := range n {
+		s.home[i] = s.nodes[s.rng.IntN(len(s.nodes))]
+		s.home[i].ranks = append(s.home[i].ranks, i)
+	}
+	s.nodes = slices.DeleteFunc(s.nodes, func(n *simNode) bool { return len(n.ranks) == 0 })
+	for _, n := range s.nodes {
+		n.fold = node.New(n.ranks, restart)
 	}
 }
 
@@ -170,7 +234,7 @@ func (s *sim) complete(r *simRank, o *simOp, result pair) {
 
 // -- the helper thread of a rank ------------------------------------------------------------------------------------------
 
-func (r *simRank) receiveMessage(s *sim, msg Send) {
+func (r *simRank) receiveMessage(s *sim, msg node.Order) {
 	switch msg.Type {
 	case abi.MsgRequest:
 		r.reportClocks(s, msg.Epoch)
@@ -218,23 +282,23 @@ func (r *simRank) reportClocks(s *sim, epoch uint64) {
 			seq = c.posted
 		}
 		if c.known {
-			cs = append(cs, abi.Clock{Comm: uint64(i), Seq: seq})
+			cs = append(cs, abi.Clock{Comm: uint64(i), Seq: seq, NMembers: uint32(len(s.prog.members[i]))})
 		}
 	}
 	cut := s.rng.IntN(len(cs) + 1)
-	r.send(s, Clocks{r.id, r.epoch, cs[:cut], true})
-	r.send(s, Clocks{r.id, r.epoch, cs[cut:], false})
+	r.send(s, clocksPart{cs[:cut], r.epoch, true})
+	r.send(s, clocksPart{cs[cut:], r.epoch, false})
 }
 
 func (r *simRank) stop(s *sim) {
 	r.stopped, r.holds, r.imaged = true, false, false
 	if r.id < s.sharers {
 		o := abi.Object{Dev: 1, Inode: 9, Size: 100, Flags: abi.ObjectWrites | abi.ObjectEnd, FD: 3}
-		r.send(s, Objects{r.id, r.epoch, "here", []Object{{Object: o}}})
+		r.send(s, node.Objects{Rank: r.id, Epoch: r.epoch, Host: "here", Objects: []node.Object{{Object: o}}})
 	}
-	ev := Stopped{Rank: r.id, Epoch: r.epoch}
+	ev := node.Stopped{Ranks: []int{r.id}, Epoch: r.epoch}
 	if s.rng.IntN(100) == 0 {
-		ev.Refusals, ev.Passing = []string{"a child"}, 1
+		ev.Passing = []string{"a child"}
 	}
 	r.send(s, ev)
 }
@@ -244,7 +308,7 @@ func (r *simRank) image(s *sim, n uint64) {
 	if r.holds != (s.sharers > 1) {
 		s.fail("rank %d holds: %v, with %d sharers", r.id, r.holds, s.sharers)
 	}
-	cancelled := slices.ContainsFunc(s.down[r.id], func(m Send) bool { return m.Type == abi.MsgCancel })
+	cancelled := slices.ContainsFunc(s.down[r.id], func(m node.Order) bool { return m.Type == abi.MsgCancel })
 	if cancelled && s.rng.IntN(2) == 0 {
 		return
 	}
@@ -253,14 +317,14 @@ func (r *simRank) image(s *sim, n uint64) {
 		r.drain(s)
 	}
 	if fails {
-		r.send(s, Image{Rank: r.id, Epoch: r.epoch, Image: abi.Image{Status: 1}, Text: "no space"})
+		r.send(s, node.Image{Ranks: []int{r.id}, Epoch: r.epoch, Text: fmt.Sprintf("rank %d: no space", r.id)})
 		return
 	}
 	if image := s.images[n]; image != nil {
 		image[r.id] = r.st.clone()
 	}
 	r.imaged = true
-	r.send(s, Image{Rank: r.id, Epoch: r.epoch, Image: abi.Image{Bytes: 1}})
+	r.send(s, node.Image{Ranks: []int{r.id}, Epoch: r.epoch, Bytes: 1})
 	if !r.holds {
 		r.resume(s)
 	}
@@ -272,7 +336,7 @@ func (r *simRank) resume(s *sim) {
 	if s.rules.countTwice && r.st.pc < len(r.prog) && r.prog[r.st.pc].arrives && r.st.stage != beginning {
 		r.comm(r.prog[r.st.pc].comm).calls++
 	}
-	r.send(s, Resumed{Rank: r.id, Epoch: r.epoch, Stall: time.Millisecond})
+	r.send(s, node.Resumed{Ranks: []int{r.id}, Epoch: r.epoch, Stall: time.Millisecond})
 }
 
 // -- what is checked --------------------------------------------------------------------------------------------------------
@@ -337,7 +401,7 @@ func (s *sim) checkEnd() {
 }
 
 // checkTargets: the first targets are no further than somebody has come.
-func (s *sim) checkTargets(cs []abi.Clock) {
+func (s *sim) checkTargets(cs []node.Target) {
 	for _, c := range cs {
 		var most uint64
 		for _, r := range s.ranks {
@@ -391,9 +455,8 @@ func (s *sim) perform(a Action) {
 }
 
 func (s *sim) deliver(a Send) {
-	s.down[a.Rank] = append(s.down[a.Rank], a)
-	if a.Rank != 0 {
-		return
+	for _, n := range s.nodes {
+		n.down = append(n.down, a.Order)
 	}
 	switch a.Type {
 	case abi.MsgTargets:
@@ -445,9 +508,12 @@ func (s *sim) replied(res Result) {
 // kill ends all ranks.
 func (s *sim) kill() {
 	s.alive = false
-	s.up, s.down = make([][]Event, len(s.ranks)), make([][]Send, len(s.ranks))
+	s.up, s.down = make([][]any, len(s.ranks)), make([][]node.Order, len(s.ranks))
+	for _, n := range s.nodes {
+		n.up, n.down = nil, nil
+	}
 	for i := range s.ranks {
-		s.step(Lost{Rank: i})
+		s.step(node.Lost{Rank: i})
 	}
 	s.step(LauncherExit{Signal: 9})
 }
@@ -468,15 +534,16 @@ func (s *sim) plan() {
 // move lets a random one of the things happen that can happen; false: nothing can.
 func (s *sim) move() bool {
 	n := len(s.ranks)
-	var order [3 * maxRanks]int
-	for i := range 3 * n {
+	var order [5 * maxRanks]int
+	all := 3*n + 2*len(s.nodes)
+	for i := range all {
 		order[i] = i
 	}
-	for left := 3 * n; left > 0 && s.alive; left-- {
+	for left := all; left > 0 && s.alive; left-- {
 		k := s.rng.IntN(left)
 		i := order[k]
 		order[k] = order[left-1]
-		if s.moveOne(s.ranks[i%n], i/n) {
+		if i < 3*n && s.moveOne(s.ranks[i%n], i/n) || i >= 3*n && s.carry(s.nodes[(i-3*n)/2], i%2 == 0) {
 			return true
 		}
 	}
@@ -486,16 +553,11 @@ func (s *sim) move() bool {
 func (s *sim) moveOne(r *simRank, what int) bool {
 	switch {
 	case what == 0:
-		was := r.where
-		moved := r.step(s)
-		if r.where != was {
-			s.step(Where{r.id, r.where})
-		}
-		return moved
+		return r.step(s)
 	case what == 1 && len(s.up[r.id]) > 0:
 		ev := s.up[r.id][0]
 		s.up[r.id] = s.up[r.id][1:]
-		s.step(ev)
+		s.home[r.id].say(s, r.id, ev)
 		return true
 	case what == 2 && len(s.down[r.id]) > 0:
 		msg := s.down[r.id][0]
@@ -506,11 +568,46 @@ func (s *sim) moveOne(r *simRank, what int) bool {
 	return false
 }
 
+// carry takes a message from an agent to the coordinator, or back.
+func (s *sim) carry(n *simNode, up bool) bool {
+	switch {
+	case up && len(n.up) > 0:
+		at := 0
+		if s.rules.newestFirst {
+			at = len(n.up) - 1
+		}
+		ev := n.up[at]
+		n.up = slices.Delete(n.up, at, at+1)
+		s.step(ev)
+		return true
+	case !up && len(n.down) > 0:
+		o := n.down[0]
+		n.down = n.down[1:]
+		if o.Targets = slices.Clone(o.Targets); s.rules.ownTargets {
+			for i := range o.Targets {
+				o.Targets[i].Everyone = false
+			}
+		}
+		for _, m := range n.fold.Hear(o) {
+			for _, r := range m.Ranks {
+				s.down[r] = append(s.down[r], m.Order)
+			}
+		}
+		return true
+	}
+	return false
+}
+
 // timer is when the next rank has stood still for a while, or the machine wants to be told the time.
 func (s *sim) timer() (time.Duration, bool) {
 	at, ok := s.m.Next()
 	for _, r := range s.ranks {
 		if t := r.since + s.patience; s.alive && r.since > 0 && t > s.now && (!ok || t < at) {
+			at, ok = t, true
+		}
+	}
+	for _, n := range s.nodes {
+		if t, _, due := n.fold.Next(); s.alive && due && (!ok || t < at) {
 			at, ok = t, true
 		}
 	}
@@ -542,6 +639,11 @@ func (s *sim) run() {
 func (s *sim) turn() {
 	if at, ok := s.m.Next(); ok && at <= s.now {
 		s.step(Tick{})
+	}
+	for _, n := range s.nodes {
+		if s.alive {
+			n.look(s)
+		}
 	}
 	s.slow = false
 	if s.move() || s.slow {
@@ -645,6 +747,8 @@ func TestSimulationNotices(t *testing.T) {
 		"what a checkpoint has completed does not count":          {rules{drainForgets: true}, givenUp},
 		"each member chooses by its own measurements":             {rules{ownMode: true}, newProgram},
 		"a call that is made again counts again":                  {rules{countTwice: true}, newProgram},
+		"targets are for those that have reported":                {rules{ownTargets: true}, newProgram},
+		"reports of a node overtake each other":                   {rules{newestFirst: true}, newProgram},
 		"a rank says nothing inside a blocking collective":        {rules{silentInside: true}, entangled},
 		"a rank that tests raises again and again":                {rules{impatient: true}, lagging},
 	} {

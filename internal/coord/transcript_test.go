@@ -11,6 +11,7 @@ import (
 	"github.com/cockroachdb/datadriven"
 
 	"github.com/byssus-hpc/byssus/internal/abi"
+	"github.com/byssus-hpc/byssus/internal/node"
 )
 
 // TestTranscripts replays testdata: "new" makes a machine, "do" hands it an event per line and prints what it orders.
@@ -133,7 +134,7 @@ func (p *player) pass(d time.Duration) {
 }
 
 func (p *player) step(ev Event) {
-	for _, s := range summarize(p.m.Step(p.now, ev), p.cfg.Ranks) {
+	for _, s := range summarize(p.m.Step(p.now, ev)) {
 		fmt.Fprintf(&p.out, "%8v  %s\n", p.now, s)
 	}
 }
@@ -150,54 +151,64 @@ func (p *player) event(name string, rank int, args map[string]string) Event {
 	if args["epoch"] != "" {
 		epoch = num("epoch")
 	}
-	clock := abi.Clock{Comm: num("comm"), Seq: num("seq")}
+	clock := node.Clock{Comm: num("comm"), Seq: num("seq")}
 	switch name {
 	case "start":
 		ev := Start{Restart: args["restart"] != "", Only: num("only")}
 		ev.Images, ev.Aside = p.numbers(args["images"]), p.numbers(args["aside"])
 		return ev
 	case "hello":
-		return Hello{rank}
+		return node.Hello{Ranks: []int{rank}}
 	case "left":
-		return Left{rank}
+		return node.Left{Rank: rank}
 	case "restored":
-		return Restored{rank}
+		return node.Restored{Ranks: []int{rank}}
 	case "finalizing":
-		return Finalizing{rank}
+		return node.Finalizing{Ranks: []int{rank}}
 	case "fini":
-		return Fini{rank}
+		return node.Fini{Ranks: []int{rank}}
 	case "reason":
-		return Reason{rank, args["text"]}
+		return node.Reason{Rank: rank, Text: args["text"]}
 	case "progress":
-		return Progress{}
+		return node.Progress{}
 	case "failed":
-		return Failed{rank, args["text"]}
+		return node.Failed{Rank: rank, Text: args["text"]}
 	case "lost":
-		return Lost{Rank: rank, Ended: args["code"] != "", Code: int(num("code")), Following: args["following"] != ""}
+		ago, err := time.ParseDuration("0" + args["ago"])
+		if err != nil {
+			p.t.Fatal(err)
+		}
+		return node.Lost{Rank: rank, Ended: args["code"] != "", Code: int(num("code")), Ago: ago}
 	case "launcher":
 		return LauncherExit{Code: int(num("code")), Signal: int(num("signal"))}
 	case "clocks":
-		ev := Clocks{Rank: rank, Epoch: epoch, More: args["more"] != ""}
+		ev := node.Clocks{Epoch: epoch}
+		if args["more"] == "" {
+			ev.Ranks = []int{rank}
+		}
 		if args["comm"] != "" {
-			ev.Clocks = []abi.Clock{clock}
+			ev.Clocks = []node.Clock{clock}
 		}
 		return ev
 	case "raise":
-		return Raise{rank, epoch, clock}
+		return node.Raise{Rank: rank, Epoch: epoch, Clock: clock}
 	case "met":
-		return Met{rank, epoch, num("v")}
+		return node.Met{Ranks: []int{rank}, Epoch: epoch, Version: num("v")}
 	case "waiting":
 		where := uint32(abi.WhereP2P)
 		if args["is"] != "" {
 			where = uint32(num("is"))
 		}
-		return Waiting{rank, epoch, where, strings.ReplaceAll(args["call"], " ", "_")}
+		return node.Waiting{Ranks: []int{rank}, Epoch: epoch, Where: where, Call: strings.ReplaceAll(args["call"], " ", "_")}
 	case "where":
-		return Where{rank, uint32(num("is"))}
+		return node.Where{Ranks: []int{rank}, Where: uint32(num("is"))}
 	case "stopped":
-		ev := Stopped{Rank: rank, Epoch: epoch}
-		if args["refusal"] != "" {
-			ev.Refusals, ev.Passing = []string{args["refusal"]}, int(num("passing"))
+		ev := node.Stopped{Ranks: []int{rank}, Epoch: epoch}
+		switch text := fmt.Sprintf("rank %d: %s", rank, args["refusal"]); {
+		case args["passing"] != "":
+			ev.Passing = []string{text}
+		case args["refusal"] != "":
+			ev.Refusals = []string{text}
 		}
 		return ev
 	case "objects":
@@ -205,15 +216,15 @@ func (p *player) event(name string, rank int, args map[string]string) Event {
 		if args["fd"] == "" {
 			o.FD = -1
 		}
-		return Objects{rank, epoch, args["host"], []Object{{o, args["foreign"], args["twin"]}}}
+		return node.Objects{Rank: rank, Epoch: epoch, Host: args["host"], Objects: []node.Object{{Object: o, Foreign: args["foreign"], Twin: args["twin"]}}}
 	case "image":
-		ev := Image{Rank: rank, Epoch: epoch, Image: abi.Image{Bytes: 100}, Text: args["error"]}
-		if ev.Text != "" {
-			ev.Image.Status = 1
+		ev := node.Image{Ranks: []int{rank}, Epoch: epoch, Bytes: 100}
+		if args["error"] != "" {
+			ev.Text = fmt.Sprintf("rank %d: %s", rank, args["error"])
 		}
 		return ev
 	case "resumed":
-		return Resumed{rank, epoch, 5 * time.Millisecond}
+		return node.Resumed{Ranks: []int{rank}, Epoch: epoch, Stall: 5 * time.Millisecond}
 	case "prepared":
 		return Prepared{num("n"), args["error"]}
 	case "committed":
@@ -221,7 +232,10 @@ func (p *player) event(name string, rank int, args map[string]string) Event {
 	case "request":
 		return Request{ID: num("id"), Stop: args["stop"] != ""}
 	case "terminate":
-		return Terminate{ByRank: args["rank"] != ""}
+		if args["rank"] != "" {
+			return node.Asked{Rank: rank}
+		}
+		return Terminate{}
 	case "interrupt":
 		return Interrupt{130}
 	case "launchfailed":
@@ -233,22 +247,16 @@ func (p *player) event(name string, rank int, args map[string]string) Event {
 	return nil
 }
 
-// summarize writes actions, a message to all ranks as one line.
-func summarize(actions []Action, ranks int) []string {
+// summarize writes actions.
+func summarize(actions []Action) []string {
 	var out []string
-	for i := 0; i < len(actions); i++ {
-		s, ok := actions[i].(Send)
-		if !ok {
-			name := strings.ToLower(reflect.TypeOf(actions[i]).Name())
-			out = append(out, strings.TrimSpace(name+" "+strings.Trim(fmt.Sprintf("%+v", actions[i]), "{}")))
+	for _, a := range actions {
+		if s, ok := a.(Send); ok {
+			out = append(out, "send all "+message(s))
 			continue
 		}
-		to := fmt.Sprint(s.Rank)
-		if s.Rank == 0 && i+ranks <= len(actions) {
-			to = "all"
-			i += ranks - 1
-		}
-		out = append(out, "send "+to+" "+message(s))
+		name := strings.ToLower(reflect.TypeOf(a).Name())
+		out = append(out, strings.TrimSpace(name+" "+strings.Trim(fmt.Sprintf("%+v", a), "{}")))
 	}
 	return out
 }

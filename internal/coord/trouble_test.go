@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/byssus-hpc/byssus/internal/abi"
+	"github.com/byssus-hpc/byssus/internal/node"
 )
 
 // This file plays whole jobs in which anything goes wrong at any stage: ranks that fail, hang, die, refuse, finalize;
@@ -32,7 +33,7 @@ type troubleRank struct {
 	id     int
 	state  troubleState
 	epoch  uint64
-	in     []Send
+	in     []node.Order
 	out    []Event
 	hung   bool // hears nothing any more
 	exit   bool
@@ -84,7 +85,7 @@ func (w *trouble) step(ev Event) {
 	for _, a := range w.m.Step(w.now, ev) {
 		w.perform(a)
 	}
-	if im, ok := ev.(Image); ok && im.Image.Status != 0 && im.Epoch == w.m.epoch && w.m.op != nil && w.m.op.stage == writing {
+	if im, ok := ev.(node.Image); ok && im.Text != "" && im.Epoch == w.m.epoch && w.m.op != nil && w.m.op.stage == writing {
 		w.t.Fatal("a rank has failed, and the others are not told")
 	}
 }
@@ -109,8 +110,10 @@ func (w *trouble) perform(a Action) {
 			w.t.Fatal("dropped the last checkpoint")
 		}
 	case Send:
-		if r := w.ranks[a.Rank]; r.state != tGone {
-			r.in = append(r.in, a)
+		for _, r := range w.ranks {
+			if r.state != tGone {
+				r.in = append(r.in, a.Order)
+			}
 		}
 	case Reply:
 		if _, ok := w.asked[a.ID]; !ok {
@@ -158,9 +161,9 @@ func (w *trouble) launch(a Launch) {
 	w.ranks = nil
 	for i := range w.cfg.Ranks {
 		r := &troubleRank{id: i, hung: w.one(60), failed: w.one(30)}
-		r.out = append(r.out, Hello{i})
+		r.out = append(r.out, node.Hello{Ranks: []int{i}})
 		if a.Image != 0 {
-			r.out = append(r.out, Restored{i})
+			r.out = append(r.out, node.Restored{Ranks: []int{i}})
 		}
 		if r.hung && w.one(2) {
 			r.out = nil
@@ -171,7 +174,7 @@ func (w *trouble) launch(a Launch) {
 
 func (r *troubleRank) say(ev Event) { r.out = append(r.out, ev) }
 
-func (w *trouble) die(r *troubleRank, ev Lost) {
+func (w *trouble) die(r *troubleRank, ev node.Lost) {
 	r.state, r.in = tGone, nil
 	ev.Rank = r.id
 	r.out = append(r.out, ev)
@@ -179,7 +182,7 @@ func (w *trouble) die(r *troubleRank, ev Lost) {
 
 func (r *troubleRank) goOn() {
 	if r.state >= tStopped {
-		r.say(Resumed{r.id, r.epoch, time.Millisecond})
+		r.say(node.Resumed{Ranks: []int{r.id}, Epoch: r.epoch, Stall: time.Millisecond})
 	}
 	r.state, r.cancel = tIdle, false
 }
@@ -192,20 +195,20 @@ func (w *trouble) hear(r *troubleRank) {
 	switch {
 	case m.Type == abi.MsgRequest && r.state == tIdle:
 		r.state, r.epoch, r.cancel = tPending, m.Epoch, false
-		r.say(Clocks{Rank: r.id, Epoch: r.epoch})
+		r.say(node.Clocks{Ranks: []int{r.id}, Epoch: r.epoch})
 	case m.Type == abi.MsgTargets && r.state == tPending && current:
 		if w.one(50) {
 			return // it does not meet
 		}
-		r.say(Met{r.id, r.epoch, m.Version})
+		r.say(node.Met{Ranks: []int{r.id}, Epoch: r.epoch, Version: m.Version})
 	case m.Type == abi.MsgStop && r.state == tPending && current:
 		r.state, r.since = tStopped, w.now
-		ev := Stopped{Rank: r.id, Epoch: r.epoch}
+		ev := node.Stopped{Ranks: []int{r.id}, Epoch: r.epoch}
 		if w.one(10) {
-			ev.Refusals, ev.Passing = []string{"child"}, 1
+			ev.Passing = []string{"child"}
 		}
 		if w.one(40) {
-			ev.Refusals, ev.Passing = []string{"socket"}, 0
+			ev.Refusals, ev.Passing = []string{"socket"}, nil
 		}
 		r.say(ev)
 	case m.Type == abi.MsgDrain && r.state == tStopped && current:
@@ -218,7 +221,7 @@ func (w *trouble) hear(r *troubleRank) {
 		r.goOn()
 	case m.Type == abi.MsgExit && current:
 		if r.exit = true; r.state != tWorking {
-			w.die(r, Lost{Ended: true, Code: abi.ExitStopped})
+			w.die(r, node.Lost{Ended: true, Code: abi.ExitStopped})
 		}
 	}
 }
@@ -231,17 +234,17 @@ func (w *trouble) work(r *troubleRank) bool {
 			return false
 		}
 	}
-	ev := Image{Rank: r.id, Epoch: r.epoch, Image: abi.Image{Bytes: 1}}
+	ev := node.Image{Ranks: []int{r.id}, Epoch: r.epoch, Bytes: 1}
 	if bad {
-		ev.Image.Status, ev.Text = 1, "given up"
+		ev.Text = "given up"
 	}
 	if w.one(30) {
-		ev.Image.Status, ev.Text, bad = 1, "no space", true
+		ev.Text, bad = "no space", true
 	}
 	r.say(ev)
 	switch {
 	case r.exit:
-		w.die(r, Lost{Ended: true, Code: abi.ExitStopped})
+		w.die(r, node.Lost{Ended: true, Code: abi.ExitStopped})
 	case r.leave && !bad:
 		r.state = tHeld
 	default:
@@ -291,7 +294,7 @@ func (w *trouble) launcherMoves() bool {
 	alive := false
 	for _, r := range w.ranks {
 		if r.state != tGone && (w.kill >= KillRanks || w.kill == KillAsk && !r.hung && r.state <= tPending) {
-			w.die(r, Lost{})
+			w.die(r, node.Lost{})
 			return true
 		}
 		alive = alive || r.state != tGone
@@ -305,7 +308,7 @@ func (w *trouble) launcherMoves() bool {
 		w.step(ev)
 		for _, r := range w.ranks {
 			if r.state != tGone {
-				w.die(r, Lost{})
+				w.die(r, node.Lost{})
 			}
 		}
 		return true
@@ -331,7 +334,11 @@ func (w *trouble) user() {
 				return
 			}
 		}
-		w.step(Terminate{ByRank: w.one(2)})
+		if w.one(2) {
+			w.step(node.Asked{})
+		} else {
+			w.step(Terminate{})
+		}
 	case k < 52:
 		w.leaving = true
 		w.step(Interrupt{130})
@@ -339,7 +346,7 @@ func (w *trouble) user() {
 		r := w.ranks[w.rng.IntN(len(w.ranks))]
 		if r.state != tGone {
 			w.code = 9
-			w.die(r, Lost{})
+			w.die(r, node.Lost{})
 		}
 	case k < 66 && len(w.ranks) > 0:
 		w.ranks[w.rng.IntN(len(w.ranks))].hung = true
@@ -347,7 +354,7 @@ func (w *trouble) user() {
 		w.ranks[w.rng.IntN(len(w.ranks))].failed = true
 	case k < 72 && len(w.ranks) > 0:
 		if r := w.ranks[w.rng.IntN(len(w.ranks))]; r.state == tIdle { // else it waits before MPI_Finalize
-			r.say(Finalizing{r.id})
+			r.say(node.Finalizing{Ranks: []int{r.id}})
 		}
 	}
 }

@@ -25,6 +25,7 @@ import (
 	"github.com/byssus-hpc/byssus/internal/dataset"
 	"github.com/byssus-hpc/byssus/internal/faults"
 	"github.com/byssus-hpc/byssus/internal/launch"
+	"github.com/byssus-hpc/byssus/internal/node"
 )
 
 // ErrNoCheckpoint means that the checkpoint that was asked for is not there.
@@ -67,8 +68,6 @@ type Server struct {
 	agent    *agent.Server
 	retired  chan struct{} // closed when the present agent's events no longer matter
 	process  *launch.Process
-	where    []uint64
-	moved    [2]uint64 // sums over the shared pages, which tell whether anything moves
 	library  string
 	replies  map[uint64]chan coord.Result
 	nextID   uint64
@@ -168,12 +167,6 @@ func (s *Server) post(ev coord.Event) {
 	}
 }
 
-// sampling is how often shared pages are read while an agreement is being sought, watching while images are written or read.
-const (
-	sampling = 10 * time.Millisecond
-	watching = time.Second
-)
-
 // loop owns the machine.
 func (s *Server) loop(start coord.Event) {
 	timer := time.NewTimer(0)
@@ -184,12 +177,6 @@ func (s *Server) loop(start coord.Event) {
 		if at, ok := s.machine.Next(); ok {
 			wait = max(at-time.Since(s.began), 0)
 		}
-		if s.agent != nil && s.machine.Status().Stage == "agreeing" {
-			wait = min(wait, sampling)
-		}
-		if s.agent != nil && s.machine.Watched() {
-			wait = min(wait, watching)
-		}
 		timer.Reset(wait)
 		select {
 		case ev := <-s.events:
@@ -199,7 +186,6 @@ func (s *Server) loop(start coord.Event) {
 		case sig := <-s.opt.Signals:
 			s.signal(sig)
 		case <-timer.C:
-			s.sample()
 			s.step(coord.Tick{})
 		}
 		s.progress()
@@ -226,7 +212,7 @@ func (s *Server) endProgress() {
 }
 
 // reading says how much of an image the ranks have read.
-func reading(ranks []agent.Sample, image uint64) string {
+func reading(ranks []node.Sample, image uint64) string {
 	var done, total uint64
 	for _, r := range ranks {
 		done, total = done+r.BytesDone, total+r.BytesTotal
@@ -235,25 +221,6 @@ func reading(ranks []agent.Sample, image uint64) string {
 		return fmt.Sprintf("restarting from checkpoint %d", image)
 	}
 	return fmt.Sprintf("restarting from checkpoint %d: %d %% of %d MiB", image, 100*done/total, total>>20)
-}
-
-// sample tells the machine what has changed in the shared pages.
-func (s *Server) sample() {
-	if s.agent == nil {
-		return
-	}
-	var moved [2]uint64
-	for rank, p := range s.agent.Sample() {
-		moved[0], moved[1] = moved[0]+p.BytesDone, moved[1]+p.Phase
-		if p.Where != s.where[rank] {
-			s.where[rank] = p.Where
-			s.step(coord.Where{Rank: rank, Where: uint32(p.Where)})
-		}
-	}
-	if moved != s.moved {
-		s.moved = moved
-		s.step(coord.Progress{})
-	}
 }
 
 func (s *Server) signal(sig os.Signal) {
@@ -274,6 +241,9 @@ func (s *Server) signal(sig os.Signal) {
 
 // step hands an event to the machine and does what it says.
 func (s *Server) step(ev coord.Event) {
+	if init, ok := ev.(node.Init); ok {
+		s.library = init.Library
+	}
 	for _, a := range s.machine.Step(time.Since(s.began), ev) {
 		s.perform(a)
 	}
@@ -289,7 +259,10 @@ func (s *Server) perform(a coord.Action) {
 	case coord.Kill:
 		s.kill(a.How)
 	case coord.Send:
-		s.send(a)
+		s.agent.Order(a.Order)
+		if a.Type == abi.MsgDrain {
+			s.fault.Hit(faults.DrainSent)
+		}
 	case coord.Prepare:
 		ranks := s.agent
 		s.disk.do(func() {
@@ -380,15 +353,19 @@ func (s *Server) launch(image uint64) error {
 	if err := os.Mkdir(spec.RunDir, 0o700); err != nil {
 		return fmt.Errorf("coordsrv: run directory: %w", err)
 	}
+	ranks := make([]int, spec.Ranks)
+	for rank := range ranks {
+		ranks[rank] = rank
+	}
 	retired := make(chan struct{})
-	a, err := agent.Listen(agent.Config{Dir: spec.RunDir, Ranks: spec.Ranks, Writers: spec.Writers,
-		Event: func(ev coord.Event) {
+	a, err := agent.Listen(agent.Config{Dir: spec.RunDir, Ranks: ranks, Size: spec.Ranks, Restart: image != 0, Writers: spec.Writers, JobID: s.jobID,
+		Images: func(n uint64) string { return s.opt.Job.Path(n) + ".tmp" },
+		Report: func(r node.Report) {
 			select {
-			case s.events <- ev:
+			case s.events <- r:
 			case <-retired:
 			}
-		},
-		Note: func(_ int, text string) { s.wg.Go(func() { s.ask(func() { s.library = text }) }) }})
+		}})
 	if err != nil {
 		return err
 	}
@@ -398,7 +375,7 @@ func (s *Server) launch(image uint64) error {
 		a.Close()
 		return err
 	}
-	s.agent, s.retired, s.process, s.where = a, retired, p, make([]uint64, spec.Ranks)
+	s.agent, s.retired, s.process = a, retired, p
 	s.wg.Go(func() {
 		code, sig, err := p.Wait()
 		if err != nil {
@@ -441,50 +418,6 @@ func (s *Server) kill(how coord.KillHow) {
 	case coord.KillBoth:
 		s.agent.Signal(syscall.SIGKILL)
 		s.process.Signal(syscall.SIGKILL)
-	}
-}
-
-// send turns an order of the machine into a message.
-func (s *Server) send(a coord.Send) {
-	m := abi.Message{Header: abi.Header{Type: a.Type, Epoch: a.Epoch}}
-	switch a.Type {
-	case abi.MsgTargets:
-		bodies := abi.Clocks([]uint64{a.Version}, a.Targets)
-		for i, b := range bodies {
-			m.Body, m.Flags = b, 0
-			if i < len(bodies)-1 {
-				m.Flags = abi.FlagMore
-			}
-			s.agent.Send(a.Rank, m)
-		}
-		return
-	case abi.MsgShared:
-		s.sendShares(a, m)
-		return
-	case abi.MsgDrain:
-		d := abi.Drain{Writers: uint32(s.opt.Spec.Writers), Checkpoint: a.Checkpoint, JobID: s.jobID}
-		if a.ExitAfter {
-			d.Flags = abi.DrainExitAfter
-		}
-		abi.SetText(d.Dir[:], s.opt.Job.Path(a.Checkpoint)+".tmp") // its length was checked when the job was made
-		m.Body = abi.Encode(d, "")
-	}
-	s.agent.Send(a.Rank, m)
-	if a.Type == abi.MsgDrain && a.Rank == s.opt.Spec.Ranks-1 {
-		s.fault.Hit(faults.DrainSent)
-	}
-}
-
-// sendShares sends a list in as many messages as it takes.
-func (s *Server) sendShares(a coord.Send, m abi.Message) {
-	const most = (abi.MaxBody - 64) / 32
-	var head abi.SharedHead
-	if a.Hold {
-		head.Flags = abi.SharedHold
-	}
-	for part := range slices.Chunk(a.Shares, most) {
-		m.Body = append(abi.Encode(head, ""), abi.Encode(part, "")...)
-		s.agent.Send(a.Rank, m)
 	}
 }
 

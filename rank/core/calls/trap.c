@@ -83,7 +83,10 @@ static long do_close_range(uint64_t first, uint64_t last, uint64_t flags)
 static long do_exit_group(long code)
 {
 	if (core_is_rank() == 1) {
+		struct timespec t;
 		core_page()->exit_code = (uint64_t)(code & 0xff);
+		if (!raw(SYS_clock_gettime, CLOCK_MONOTONIC, &t))
+			core_page()->phase_since_ns = (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
 		__atomic_store_n(&core_page()->phase, ABI_PHASE_ENDED, __ATOMIC_RELEASE);
 	}
 	return raw(SYS_exit_group, code);
