@@ -196,10 +196,13 @@ func (m *Machine) nameCrash() {
 	if sig > 128 {
 		sig -= 128
 	}
+	named := m.unasked && sig > 0 && sig < len(signalNames) && signalNames[sig] != ""
 	switch {
 	case strings.HasPrefix(m.reason, fmt.Sprintf("rank %d:", m.died)):
 		m.crash = m.reason
-	case m.unasked && sig > 0 && sig < len(signalNames) && signalNames[sig] != "":
+	case named && strings.HasSuffix(m.reason, "killed by SIG"+signalNames[sig]): // the news of its death came second
+		m.crash = m.reason
+	case named:
 		m.crash = fmt.Sprintf("rank %d was killed by SIG%s", m.died, signalNames[sig])
 	}
 }
