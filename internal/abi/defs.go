@@ -88,6 +88,7 @@ type Hello struct {
 	Host       [64]byte  `c:",char"`
 	Version    [64]byte  `c:",char"` // of Byssus
 	Page       [256]byte `c:",char"` // path of the shared page it has mapped
+	Start      uint64    // which start of the job's ranks it belongs to
 }
 
 // Welcome answers Hello.
@@ -329,7 +330,8 @@ type ImageHeader struct {
 	XsaveSize     uint32 // bytes of a signal frame's extended state; 0: none
 	XsavePad      uint32
 	XsaveLayout   [64]uint32 // offset and size of component i of XCR0 in it, at 2 i and 2 i + 1
-	Zero          [3052]byte
+	Start         uint64     // which start of the job's ranks wrote it; 0: not told
+	Zero          [3044]byte
 	HeaderCRC     uint32 // crc32c of the first 4092 bytes
 }
 

@@ -33,6 +33,7 @@ type Config struct {
 	Dir     string // exists, 0700; agent.sock and page.N are made here
 	Ranks   []int  // those of this node, ascending
 	Size    int    // of the job
+	Start   uint64 // number of this start
 	Restart bool   // they go on from images
 	Writers int    // threads that write a rank's image
 	JobID   [16]byte
@@ -231,6 +232,8 @@ func (s *Server) welcome(c *net.UnixConn) (*session, error) {
 		return nil, fmt.Errorf("agent: rank %d speaks protocol version %d, wanted %d", m.Rank, hello.ABIVersion, abi.Version)
 	case int(m.Rank) >= s.cfg.Size || int(hello.NRanks) != s.cfg.Size:
 		return nil, fmt.Errorf("agent: rank %d of %d, wanted %d ranks", m.Rank, hello.NRanks, s.cfg.Size)
+	case hello.Start != s.cfg.Start:
+		return nil, fmt.Errorf("agent: rank %d belongs to start %d of the job, this is start %d", m.Rank, hello.Start, s.cfg.Start)
 	case !slices.Contains(s.cfg.Ranks, int(m.Rank)):
 		return nil, fmt.Errorf("agent: rank %d is not one of this node's", m.Rank)
 	}

@@ -173,6 +173,8 @@ func TestRefused(t *testing.T) {
 	s, events := serve(t, 2)
 	old := hello(2)
 	old.ABIVersion = 7
+	late := hello(2)
+	late.Start = 3
 	future := abi.Packet(abi.Message{Header: abi.Header{Type: abi.MsgHello}, Body: abi.Encode(hello(2), "")})
 	future[4] = 9
 	for _, c := range []struct {
@@ -182,6 +184,7 @@ func TestRefused(t *testing.T) {
 		{"rank 0 of 3, wanted 2 ranks", abi.Packet(abi.Message{Header: abi.Header{Type: abi.MsgHello}, Body: abi.Encode(hello(3), "")})},
 		{"rank 5 of 2, wanted 2 ranks", abi.Packet(abi.Message{Header: abi.Header{Type: abi.MsgHello, Rank: 5}, Body: abi.Encode(hello(2), "")})},
 		{"speaks protocol version 7, wanted 1", abi.Packet(abi.Message{Header: abi.Header{Type: abi.MsgHello}, Body: abi.Encode(old, "")})},
+		{"rank 0 belongs to start 3 of the job, this is start 0", abi.Packet(abi.Message{Header: abi.Header{Type: abi.MsgHello}, Body: abi.Encode(late, "")})},
 		{"first message of type 4", abi.Packet(abi.Message{Header: abi.Header{Type: abi.MsgMet}, Body: abi.Encode(hello(2), "")})},
 		{"protocol version 9, wanted 1", future},
 		{"found 5 bytes", []byte("hello")},

@@ -338,7 +338,9 @@ func (s *Server) launch(image uint64) error {
 	s.retire()
 	spec := s.opt.Spec
 	spec.Fault = faults.ForRanks(s.opt.Fault, s.starts, image != 0, s.restarts)
-	if s.starts++; image != 0 {
+	s.starts++
+	spec.Number = s.opt.Job.Epoch<<16 + uint64(s.starts)
+	if image != 0 {
 		s.restarts++
 		spec.Restart = s.opt.Job.Path(image)
 		m, err := dataset.Check(spec.Restart)
@@ -358,7 +360,7 @@ func (s *Server) launch(image uint64) error {
 		ranks[rank] = rank
 	}
 	retired := make(chan struct{})
-	a, err := agent.Listen(agent.Config{Dir: spec.RunDir, Ranks: ranks, Size: spec.Ranks, Restart: image != 0, Writers: spec.Writers, JobID: s.jobID,
+	a, err := agent.Listen(agent.Config{Dir: spec.RunDir, Ranks: ranks, Size: spec.Ranks, Start: spec.Number, Restart: image != 0, Writers: spec.Writers, JobID: s.jobID,
 		Images: func(n uint64) string { return s.opt.Job.Path(n) + ".tmp" },
 		Report: func(r node.Report) {
 			select {

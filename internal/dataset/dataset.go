@@ -2,6 +2,7 @@
 //
 //	<store>/<job>/job.json             what the job is; see Meta
 //	<store>/<job>/lock                 locked (flock), with the directory, by the byssus that runs the job
+//	<store>/<job>/owner.000004         how many times a byssus has run the job; whoever renames it owns the job
 //	<store>/<job>/last.000013          the highest number that a checkpoint ever had
 //	<store>/<job>/ckpt.000012/         a committed checkpoint
 //	    rank-00003.0.img               image of rank 3, part 0; see package format
@@ -48,6 +49,7 @@ type Store struct{ Dir string }
 type Job struct {
 	Dir    string
 	Meta   Meta
+	Epoch  uint64      // of a job that is locked: one higher each time
 	Damage error       // what is wrong with job.json, and what Meta comes from
 	Faults *faults.Set // armed crash points; nil: none
 	locks  []*os.File

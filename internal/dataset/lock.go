@@ -44,6 +44,10 @@ func (j *Job) take() error {
 		j.Unlock()
 		return err
 	}
+	if err := j.claim(); err != nil {
+		j.Unlock()
+		return err
+	}
 	return j.clean()
 }
 

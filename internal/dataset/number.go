@@ -61,10 +61,7 @@ func (j *Job) markLast(n uint64) error {
 	to := filepath.Join(j.Dir, lastName(n))
 	err = os.Rename(filepath.Join(j.Dir, lastName(mark)), to)
 	if errors.Is(err, fs.ErrNotExist) {
-		var f *os.File
-		if f, err = os.OpenFile(to, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600); err == nil {
-			err = f.Close()
-		}
+		err = makeEmpty(to)
 	}
 	if err == nil && j.Meta.Fsync {
 		err = syncPath(j.Dir)

@@ -134,7 +134,7 @@ func TestOtherDamage(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if strings.HasPrefix(filepath.Base(path), lastPrefix) {
+		if name := filepath.Base(path); strings.HasPrefix(name, lastPrefix) || strings.HasPrefix(name, ownerPrefix) {
 			continue // only its name counts
 		}
 		isLock := path == j.lockPath()

@@ -191,6 +191,7 @@ type Spec struct {
 	LibDir  string
 	RunDir  string // of this start: agent.sock, page.N
 	Agent   string
+	Number  uint64 // of this start
 	Writers int
 	Policy  string
 	Refused string // what a call of a refused function does: end the job, or error
@@ -258,6 +259,7 @@ func (s Spec) Env(base []string) []string {
 	set("BYSSUS_AGENT", s.Agent)
 	set("BYSSUS_RUNDIR", s.RunDir)
 	set("BYSSUS_JOB", s.Job)
+	set("BYSSUS_START_NUMBER", strconv.FormatUint(s.Number, 10))
 	set("BYSSUS_LIBMPI", s.MPI.Library)
 	set("BYSSUS_FACE", s.Face)
 	set("BYSSUS_LIBDIR", s.LibDir)

@@ -107,7 +107,7 @@ func (r *rank) mapPage() {
 }
 
 func (r *rank) hello() {
-	h := abi.Hello{PID: uint32(os.Getpid()), NRanks: uint32(r.n), ABIVersion: abi.Version}
+	h := abi.Hello{PID: uint32(os.Getpid()), NRanks: uint32(r.n), ABIVersion: abi.Version, Start: uint64(number("BYSSUS_START_NUMBER"))}
 	if r.restarted {
 		h.Restarted = 1
 	}

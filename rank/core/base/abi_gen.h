@@ -85,8 +85,9 @@ struct abi_hello {
 	char host[64];
 	char version[64];   /* of Byssus */
 	char page[256];   /* path of the shared page it has mapped */
+	uint64_t start;   /* which start of the job's ranks it belongs to */
 };
-_Static_assert(sizeof(struct abi_hello) == 664, "layout");
+_Static_assert(sizeof(struct abi_hello) == 672, "layout");
 _Static_assert(offsetof(struct abi_hello, pid) == 0, "layout");
 _Static_assert(offsetof(struct abi_hello, nranks) == 4, "layout");
 _Static_assert(offsetof(struct abi_hello, abi_version) == 8, "layout");
@@ -96,6 +97,7 @@ _Static_assert(offsetof(struct abi_hello, app) == 24, "layout");
 _Static_assert(offsetof(struct abi_hello, host) == 280, "layout");
 _Static_assert(offsetof(struct abi_hello, version) == 344, "layout");
 _Static_assert(offsetof(struct abi_hello, page) == 408, "layout");
+_Static_assert(offsetof(struct abi_hello, start) == 664, "layout");
 
 /* Welcome answers Hello. */
 struct abi_welcome {
@@ -400,7 +402,8 @@ struct abi_image_header {
 	uint32_t xsave_size;   /* bytes of a signal frame's extended state; 0: none */
 	uint32_t xsave_pad;
 	uint32_t xsave_layout[64];   /* offset and size of component i of XCR0 in it, at 2 i and 2 i + 1 */
-	uint8_t zero[3052];
+	uint64_t start;   /* which start of the job's ranks wrote it; 0: not told */
+	uint8_t zero[3044];
 	uint32_t header_crc;   /* crc32c of the first 4092 bytes */
 };
 _Static_assert(sizeof(struct abi_image_header) == 4096, "layout");
@@ -442,7 +445,8 @@ _Static_assert(offsetof(struct abi_image_header, pad) == 772, "layout");
 _Static_assert(offsetof(struct abi_image_header, xsave_size) == 776, "layout");
 _Static_assert(offsetof(struct abi_image_header, xsave_pad) == 780, "layout");
 _Static_assert(offsetof(struct abi_image_header, xsave_layout) == 784, "layout");
-_Static_assert(offsetof(struct abi_image_header, zero) == 1040, "layout");
+_Static_assert(offsetof(struct abi_image_header, start) == 1040, "layout");
+_Static_assert(offsetof(struct abi_image_header, zero) == 1048, "layout");
 _Static_assert(offsetof(struct abi_image_header, header_crc) == 4092, "layout");
 
 /* Kinds of VMA. */

@@ -20,6 +20,7 @@
 /* -- this process (self.c); written at start and restart, by one thread -- */
 struct core_config {
 	const char *agent, *rundir, *job;
+	uint64_t start;                 /* which start of the job's ranks this is */
 	unsigned writers;
 	bool lazy, policy_drop;
 	bool old_kernel;                /* for tests: what kernels before 6.5 do not tell is not looked at */

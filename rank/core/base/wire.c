@@ -143,6 +143,7 @@ void wire_connect(void)
 			       .abi_version = ABI_VERSION,
 			       .restarted = (uint32_t)core_job.restarted,
 			       .checkpoint = core_job.checkpoint,
+			       .start = core_config.start,
 			       .version = BYSSUS_VERSION };
 	int size = 1 << 20;
 	page_map(h.page, sizeof h.page);

@@ -1,0 +1,89 @@
+package dataset
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+)
+
+// Each byssus that runs a job does so in an epoch of its own, one higher than the one before. The number is the name of
+// an empty file, owner.000007, and whoever renames it to the next number has that epoch, alone: also on file systems
+// where the locks of another machine are not seen. What belongs to an epoch that is over can be told by its number.
+
+const ownerPrefix = "owner."
+
+func ownerName(epoch uint64) string { return fmt.Sprintf(ownerPrefix+"%06d", epoch) }
+
+func parseOwner(name string) (uint64, bool) {
+	digits, ok := strings.CutPrefix(name, ownerPrefix)
+	n, err := strconv.ParseUint(digits, 10, 63)
+	return n, ok && err == nil && name == ownerName(n)
+}
+
+// claim begins the next epoch of a job that is locked. In a store where nothing can be written nobody can claim it, and
+// the lock alone counts.
+func (j *Job) claim() error {
+	const tries = 100 // others may claim at the same moment
+	var err error
+	for range tries {
+		var now uint64
+		if now, err = j.epoch(); err != nil {
+			return err
+		}
+		if now == 0 {
+			err = j.claimFirst()
+		} else {
+			err = os.Rename(filepath.Join(j.Dir, ownerName(now)), filepath.Join(j.Dir, ownerName(now+1)))
+		}
+		if err == nil || sealedStore(err) {
+			j.Epoch = now + 1
+			return nil
+		}
+		if !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, fs.ErrExist) {
+			break
+		}
+	}
+	return fmt.Errorf("dataset: job %s: next epoch: %w", filepath.Base(j.Dir), err)
+}
+
+// claimFirst makes the file, unless another has made it and gone on from there meanwhile.
+func (j *Job) claimFirst() error {
+	first := filepath.Join(j.Dir, ownerName(1))
+	if err := makeEmpty(first); err != nil {
+		return err
+	}
+	now, err := j.epoch()
+	if err == nil && now != 1 {
+		_ = os.Remove(first)
+		err = fs.ErrExist
+	}
+	return err
+}
+
+// epoch is the newest that was ever claimed, 0: none.
+func (j *Job) epoch() (uint64, error) {
+	entries, err := os.ReadDir(j.Dir)
+	if err != nil {
+		return 0, fmt.Errorf("dataset: job %s: %w", filepath.Base(j.Dir), err)
+	}
+	var newest uint64
+	for _, e := range entries {
+		if n, ok := parseOwner(e.Name()); ok {
+			newest = max(newest, n)
+		}
+	}
+	return newest, nil
+}
+
+// makeEmpty makes a file that is not there yet.
+func makeEmpty(path string) error {
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	return f.Close()
+}
