@@ -174,11 +174,7 @@ func (p *player) event(name string, rank int, args map[string]string) Event {
 	case "failed":
 		return node.Failed{Rank: rank, Text: args["text"]}
 	case "lost":
-		ago, err := time.ParseDuration("0" + args["ago"])
-		if err != nil {
-			p.t.Fatal(err)
-		}
-		return node.Lost{Rank: rank, Ended: args["code"] != "", Code: int(num("code")), Ago: ago}
+		return node.Lost{Rank: rank, Ended: args["code"] != "", Code: int(num("code")), Ago: time.Duration(num("ago")) * time.Millisecond}
 	case "launcher":
 		return LauncherExit{Code: int(num("code")), Signal: int(num("signal"))}
 	case "clocks":

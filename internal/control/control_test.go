@@ -1,0 +1,277 @@
+package control
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"net"
+	"reflect"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/byssus-hpc/byssus/internal/abi"
+	"github.com/byssus-hpc/byssus/internal/node"
+)
+
+// job is an authority with a listener of its coordinator.
+type job struct {
+	*Authority
+	t *testing.T
+	l net.Listener
+}
+
+func newJob(t *testing.T) *job {
+	t.Helper()
+	a, err := NewAuthority()
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	return &job{a, t, l}
+}
+
+func (j *job) identity(id Identity, err error) Identity {
+	j.t.Helper()
+	if err != nil {
+		j.t.Fatal(err)
+	}
+	return id
+}
+
+// accept takes one connection.
+func (j *job) accept() (*Conn, string, error) {
+	c, err := j.l.Accept()
+	if err != nil {
+		return nil, "", err
+	}
+	return Accept(context.Background(), c, j.identity(j.Coordinator()))
+}
+
+// meet is both ends of a proved connection.
+func (j *job) meet() (agent, coordinator *Conn) {
+	j.t.Helper()
+	var wg sync.WaitGroup
+	var err error
+	wg.Go(func() {
+		var name string
+		if coordinator, name, err = j.accept(); err == nil && name != "node3" {
+			err = errors.New("node " + name)
+		}
+	})
+	agent, derr := Dial(context.Background(), j.l.Addr().String(), j.identity(j.Node("node3")))
+	wg.Wait()
+	if err = errors.Join(err, derr); err != nil {
+		j.t.Fatal(err)
+	}
+	j.t.Cleanup(func() { agent.Close(); coordinator.Close() })
+	return agent, coordinator
+}
+
+// fill gives every field of a message a value that is not zero.
+func fill(v reflect.Value) {
+	switch v.Kind() {
+	case reflect.Struct:
+		for i := range v.NumField() {
+			fill(v.Field(i))
+		}
+	case reflect.Slice:
+		v.Set(reflect.MakeSlice(v.Type(), 2, 2))
+		fill(v.Index(0))
+		fill(v.Index(1))
+	case reflect.String:
+		v.SetString("text \x01 ü")
+	case reflect.Bool:
+		v.SetBool(true)
+	case reflect.Int, reflect.Int32, reflect.Int64:
+		v.SetInt(-7)
+	default:
+		v.SetUint(255)
+	}
+}
+
+// TestMessages: every type of message arrives as it was sent, in both directions.
+func TestMessages(t *testing.T) {
+	agent, coordinator := newJob(t).meet()
+	for i, kind := range kinds {
+		v := reflect.New(kind).Elem()
+		fill(v)
+		from, to := agent, coordinator
+		if i%2 == 0 {
+			from, to = to, from
+		}
+		want := Message{Start: uint64(i) << 40, Body: v.Interface()}
+		if err := from.Send(want); err != nil {
+			t.Fatal(err)
+		}
+		got, err := to.Receive()
+		if d := cmp.Diff(want, got); d != "" || err != nil {
+			t.Errorf("%s: %v\n%s", kind, err, d)
+		}
+	}
+	if err := agent.Send(Message{Body: 7}); err == nil {
+		t.Error("a number is a message")
+	}
+}
+
+// TestManySenders: messages of several goroutines, some of them long, do not mix.
+func TestManySenders(t *testing.T) {
+	agent, coordinator := newJob(t).meet()
+	const senders, each = 5, 40
+	for id := range senders {
+		go func() {
+			for n := range each {
+				clocks := make([]node.Clock, 1+1000*(n%7))
+				for i := range clocks {
+					clocks[i] = node.Clock{Comm: uint64(id), Seq: uint64(n)}
+				}
+				if err := agent.Send(Message{Start: uint64(id), Body: node.Clocks{Clocks: clocks}}); err != nil {
+					t.Error(err)
+				}
+			}
+		}()
+	}
+	next := [senders]uint64{}
+	for range senders * each {
+		m, err := coordinator.Receive()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, c := range m.Body.(node.Clocks).Clocks {
+			if c.Comm != m.Start || c.Seq != next[m.Start] {
+				t.Fatalf("of sender %d: %+v, wanted number %d", m.Start, c, next[m.Start])
+			}
+		}
+		next[m.Start]++
+	}
+}
+
+// TestProof: nobody is let in who has no key of the job, or one of another job, or who plays another role.
+func TestProof(t *testing.T) {
+	j, other := newJob(t), newJob(t)
+	for name, id := range map[string]Identity{
+		"a node of another job":      j.identity(other.Node("node3")),
+		"the coordinator, as a node": j.identity(j.Coordinator()),
+		"a node of another job, that knows this job's certificate": {Authority: j.der, Certificate: j.identity(other.Node("node3")).Certificate,
+			Key: j.identity(other.Node("node3")).Key},
+	} {
+		errs := make(chan error, 1)
+		go func() {
+			_, _, err := j.accept()
+			errs <- err
+		}()
+		if c, err := Dial(context.Background(), j.l.Addr().String(), id); err == nil {
+			_, err = c.Receive() // with TLS 1.3 the client hears of a refusal when it reads
+			if err == nil {
+				t.Errorf("%s: gets an answer", name)
+			}
+			c.Close()
+		}
+		if err := <-errs; err == nil {
+			t.Errorf("%s is let in", name)
+		}
+	}
+	go func() { // a node does not take another node for the coordinator
+		c, err := j.l.Accept()
+		if err == nil {
+			_, _, _ = Accept(context.Background(), c, j.identity(j.Node("node4")))
+		}
+	}()
+	if _, err := Dial(context.Background(), j.l.Addr().String(), j.identity(j.Node("node3"))); err == nil || !strings.Contains(err.Error(), "coordinator") {
+		t.Errorf("a node plays the coordinator: %v", err)
+	}
+}
+
+// TestPlain: who does not speak TLS is not let in, and holds nobody up for ever.
+func TestPlain(t *testing.T) {
+	j := newJob(t)
+	for _, first := range []string{"GET / HTTP/1.0\r\n\r\n", ""} {
+		c, err := net.Dial("tcp", j.l.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := c.Write([]byte(first)); err != nil {
+			t.Fatal(err)
+		}
+		if _, _, err := j.accept(); err == nil {
+			t.Errorf("%q is let in", first)
+		}
+		c.Close()
+	}
+}
+
+// TestSilence: a side that says nothing counts as gone; one that beats does not.
+func TestSilence(t *testing.T) {
+	agent, coordinator := newJob(t).meet()
+	done := make(chan struct{})
+	go agent.Heartbeat(done)
+	for begin := time.Now(); time.Since(begin) < Silence+Beat; {
+		if m, err := coordinator.Receive(); err != nil || m.Body != (Alive{}) {
+			t.Fatalf("%+v, %v", m, err)
+		}
+	}
+	close(done)
+	for {
+		_, err := coordinator.Receive()
+		var timeout net.Error
+		if errors.As(err, &timeout) && timeout.Timeout() {
+			return
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// FuzzRead: whatever bytes come, reading them ends, without a panic.
+func FuzzRead(f *testing.F) {
+	for i, kind := range kinds {
+		v := reflect.New(kind).Elem()
+		fill(v)
+		c := &bytes.Buffer{}
+		body := []byte(`{"Ranks":[1,2]}`)
+		c.Write(appendHeader(nil, uint16(i), 9, len(body)))
+		c.Write(body)
+		f.Add(c.Bytes())
+	}
+	f.Add(appendHeader(nil, 1, 1, maxBody))
+	f.Add(binary.LittleEndian.AppendUint32(nil, abi.Magic))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		m, err := read(bytes.NewReader(b))
+		if err == nil && !containsType(m.Body) {
+			t.Errorf("message %+v", m)
+		}
+	})
+}
+
+func containsType(body any) bool {
+	_, err := kindOf(body)
+	return err == nil
+}
+
+// TestOtherBytes: what is wrong with a frame is said.
+func TestOtherBytes(t *testing.T) {
+	good := append(appendHeader(nil, 5, 1, 2), "{}"...)
+	for want, spoil := range map[string]func(b []byte) []byte{
+		"wanted 42595343":                    func(b []byte) []byte { b[0] ^= 1; return b },
+		"protocol version 2, wanted 1":       func(b []byte) []byte { b[4] = 2; return b },
+		"type 999, which is unknown":         func(b []byte) []byte { binary.LittleEndian.PutUint16(b[6:], 999); return b },
+		"frame of 67108865 bytes, at most":   func(b []byte) []byte { binary.LittleEndian.PutUint32(b[8:], maxBody+1); return b },
+		"unexpected EOF":                     func(b []byte) []byte { return b[:len(b)-1] },
+		"node.Hello: invalid character":      func(b []byte) []byte { b[headerBytes] = 'x'; return b },
+		"node.Hello: json: cannot unmarshal": func(b []byte) []byte { copy(b[headerBytes:], "77"); return b },
+	} {
+		_, err := read(bytes.NewReader(spoil(bytes.Clone(good))))
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("found %v, wanted %q", err, want)
+		}
+	}
+}

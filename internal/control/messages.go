@@ -1,0 +1,84 @@
+package control
+
+import (
+	"fmt"
+	"reflect"
+	"slices"
+
+	"github.com/byssus-hpc/byssus/internal/node"
+)
+
+// kinds are the types of messages; their numbers are their places, and never change within a version.
+var kinds = []reflect.Type{
+	reflect.TypeFor[Alive](), reflect.TypeFor[Refused](),
+
+	// of an agent
+	reflect.TypeFor[Joined](), reflect.TypeFor[Done](), reflect.TypeFor[Pages](),
+	reflect.TypeFor[node.Hello](), reflect.TypeFor[node.Init](), reflect.TypeFor[node.Finalizing](), reflect.TypeFor[node.Fini](),
+	reflect.TypeFor[node.Restored](), reflect.TypeFor[node.Failed](), reflect.TypeFor[node.Lost](), reflect.TypeFor[node.Left](),
+	reflect.TypeFor[node.Reason](), reflect.TypeFor[node.Asked](), reflect.TypeFor[node.Progress](), reflect.TypeFor[node.Clocks](),
+	reflect.TypeFor[node.Raise](), reflect.TypeFor[node.Met](), reflect.TypeFor[node.Waiting](), reflect.TypeFor[node.Where](),
+	reflect.TypeFor[node.Stopped](), reflect.TypeFor[node.Objects](), reflect.TypeFor[node.Image](), reflect.TypeFor[node.Resumed](),
+
+	// of the coordinator
+	reflect.TypeFor[Adopt](), reflect.TypeFor[Begin](), reflect.TypeFor[End](), reflect.TypeFor[Kill](), reflect.TypeFor[Look](),
+	reflect.TypeFor[node.Order](),
+}
+
+func kindOf(body any) (uint16, error) {
+	i := slices.Index(kinds, reflect.TypeOf(body))
+	if i < 0 {
+		return 0, fmt.Errorf("control: %T is no message", body)
+	}
+	return uint16(i), nil
+}
+
+// What both sides say.
+type (
+	// Alive is said when there is nothing else to say.
+	Alive struct{}
+	// Refused: the other side is not served, and why; the connection ends.
+	Refused struct{ Why string }
+)
+
+// What an agent says.
+type (
+	// Joined is an agent's first word.
+	Joined struct {
+		Byssus string // version
+		Node   string // its name
+		Host   string
+		Boot   string // of the machine: a number that is another after each boot
+		CPUs   int
+	}
+	// Done answers an order that has a number; Err says why it could not be done.
+	Done struct {
+		Order uint64
+		Err   string
+	}
+	// Pages answers Look.
+	Pages struct {
+		Order uint64
+		Ranks []node.Sample
+	}
+)
+
+// What the coordinator says.
+type (
+	// Adopt makes an agent one of the job's, in this epoch.
+	Adopt struct{ Epoch uint64 }
+	// Begin makes an agent ready for a start of ranks, whose number is the message's.
+	Begin struct {
+		Order   uint64
+		Ranks   []int // of this node
+		Size    int   // of the job
+		Restart bool
+		Writers int
+	}
+	// End is the end of a start: ranks that are still there count no more.
+	End struct{}
+	// Kill ends the ranks of a start.
+	Kill struct{ Ask bool } // by the effect of a SIGTERM, not by SIGKILL
+	// Look asks for what the ranks' pages say.
+	Look struct{ Order uint64 }
+)
