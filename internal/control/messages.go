@@ -5,6 +5,7 @@ import (
 	"reflect"
 	"slices"
 
+	"github.com/byssus-hpc/byssus/internal/dataset"
 	"github.com/byssus-hpc/byssus/internal/node"
 )
 
@@ -13,7 +14,7 @@ var kinds = []reflect.Type{
 	reflect.TypeFor[Alive](), reflect.TypeFor[Refused](),
 
 	// of an agent
-	reflect.TypeFor[Joined](), reflect.TypeFor[Done](), reflect.TypeFor[Pages](),
+	reflect.TypeFor[Joined](), reflect.TypeFor[Done](), reflect.TypeFor[Sealed](), reflect.TypeFor[Pages](),
 	reflect.TypeFor[node.Hello](), reflect.TypeFor[node.Init](), reflect.TypeFor[node.Finalizing](), reflect.TypeFor[node.Fini](),
 	reflect.TypeFor[node.Restored](), reflect.TypeFor[node.Failed](), reflect.TypeFor[node.Lost](), reflect.TypeFor[node.Left](),
 	reflect.TypeFor[node.Reason](), reflect.TypeFor[node.Asked](), reflect.TypeFor[node.Progress](), reflect.TypeFor[node.Clocks](),
@@ -22,6 +23,7 @@ var kinds = []reflect.Type{
 
 	// of the coordinator
 	reflect.TypeFor[Adopt](), reflect.TypeFor[Begin](), reflect.TypeFor[End](), reflect.TypeFor[Kill](), reflect.TypeFor[Look](),
+	reflect.TypeFor[Prepare](), reflect.TypeFor[Seal](), reflect.TypeFor[Commit](), reflect.TypeFor[Discard](), reflect.TypeFor[Drop](),
 	reflect.TypeFor[node.Order](),
 }
 
@@ -51,10 +53,15 @@ type (
 		Boot   string // of the machine: a number that is another after each boot
 		CPUs   int
 	}
-	// Done answers an order that has a number; Err says why it could not be done.
+	// Done answers an order; Err says why it could not be done.
 	Done struct {
 		Order uint64
 		Err   string
+	}
+	// Sealed answers Seal, when it could be done.
+	Sealed struct {
+		Order   uint64
+		Holding dataset.Holding
 	}
 	// Pages answers Look.
 	Pages struct {
@@ -63,14 +70,14 @@ type (
 	}
 )
 
-// What the coordinator says.
+// What the coordinator says. Order is a number that the answer has.
 type (
-	// Adopt makes an agent one of the job's, in this epoch.
-	Adopt struct{ Epoch uint64 }
-	// Begin makes an agent ready for a start of ranks, whose number is the message's.
+	// Adopt makes an agent one of the job's, in this term (package dataset).
+	Adopt struct{ Term uint64 }
+	// Begin makes an agent ready for a start of ranks, whose number is the message's. Answer: Done.
 	Begin struct {
 		Order   uint64
-		Ranks   []int // of this node
+		Ranks   []int // of this node, ascending
 		Size    int   // of the job
 		Restart bool
 		Writers int
@@ -81,4 +88,22 @@ type (
 	Kill struct{ Ask bool } // by the effect of a SIGTERM, not by SIGKILL
 	// Look asks for what the ranks' pages say.
 	Look struct{ Order uint64 }
+
+	// Prepare makes a place for the images of a checkpoint. Answer: Done.
+	Prepare struct{ Order, Checkpoint uint64 }
+	// Seal makes sure that the images of these ranks, which are the node's, are whole, and as durable as the job wants them.
+	// Answer: Sealed, or Done with an error.
+	Seal struct {
+		Order, Checkpoint uint64
+		Ranks             []int
+	}
+	// Commit makes a checkpoint count. Answer: Done.
+	Commit struct {
+		Order, Checkpoint uint64
+		Record            dataset.Manifest
+	}
+	// Discard removes what was written for a checkpoint that does not count.
+	Discard struct{ Order, Checkpoint uint64 }
+	// Drop removes a committed checkpoint.
+	Drop struct{ Order, Checkpoint uint64 }
 )

@@ -16,8 +16,10 @@ import (
 	"time"
 
 	"github.com/byssus-hpc/byssus/internal/abi"
+	"github.com/byssus-hpc/byssus/internal/control"
 	"github.com/byssus-hpc/byssus/internal/coord"
 	"github.com/byssus-hpc/byssus/internal/launch"
+	"github.com/byssus-hpc/byssus/internal/node"
 )
 
 // ControlSocket is the control socket's name in a job's run directory.
@@ -58,9 +60,23 @@ func (s *Server) serveControl(l net.Listener) {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /v1/status", func(w http.ResponseWriter, _ *http.Request) {
 		var st Status
-		if !s.ask(func() { st = s.status() }) {
+		pages := make(chan []node.Sample, 1)
+		asked := s.ask(func() {
+			st = s.status()
+			if s.number == 0 {
+				pages <- nil
+				return
+			}
+			s.order(func(order uint64) any { return control.Look{Order: order} }, func(m control.Message) { pages <- m.Body.(control.Pages).Ranks })
+		})
+		if !asked {
 			http.Error(w, "the job is over", http.StatusGone)
 			return
+		}
+		select {
+		case ranks := <-pages:
+			st.PerRank = perRank(ranks)
+		case <-s.stop:
 		}
 		writeJSON(w, st)
 	})
@@ -122,12 +138,15 @@ func (s *Server) status() Status {
 	meta := &s.opt.Job.Meta
 	st := Status{Job: meta.Name, Dir: s.opt.Job.Dir, App: meta.App, PID: os.Getpid(), MPI: s.opt.Spec.MPI, Library: s.library,
 		Running: time.Since(s.began), Status: s.machine.Status(), Last: s.last, PerRank: []RankStatus{}}
-	if s.agent != nil {
-		for _, p := range s.agent.Sample() {
-			st.PerRank = append(st.PerRank, RankStatus{p.PID, abi.PhaseName(p.Phase), abi.WhereName(p.Where), p.BytesDone, p.BytesTotal, p.ResidentAdded})
-		}
-	}
 	return st
+}
+
+func perRank(pages []node.Sample) []RankStatus {
+	list := []RankStatus{}
+	for _, p := range pages {
+		list = append(list, RankStatus{p.PID, abi.PhaseName(p.Phase), abi.WhereName(p.Where), p.BytesDone, p.BytesTotal, p.ResidentAdded})
+	}
+	return list
 }
 
 // Client speaks to a running job, by one connection for each question.

@@ -1,9 +1,10 @@
 // Package coordsrv runs a job: it gives the pure coordinator real time, real ranks and a real store, and lets other
 // processes ask it for checkpoints through a control socket.
 //
-// One goroutine owns the coordinator; events come to it through one queue, actions are performed in their order.
-// What takes time has a goroutine of its own: the launcher's end, the store (one worker, so that its work is done in
-// order), the control socket. Run returns when the job is over and everything that was ordered from the store is done.
+// One goroutine owns the coordinator; events come to it through one queue, actions are performed in their order. What is
+// done on the nodes their agents do (package agent): orders to them and their answers are messages of package control.
+// What takes time has a goroutine of its own: the launcher's end, job.json, the control socket. Run returns when the job
+// is over and everything that was ordered from the store is done.
 package coordsrv
 
 import (
@@ -16,11 +17,13 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
 	"github.com/byssus-hpc/byssus/internal/abi"
 	"github.com/byssus-hpc/byssus/internal/agent"
+	"github.com/byssus-hpc/byssus/internal/control"
 	"github.com/byssus-hpc/byssus/internal/coord"
 	"github.com/byssus-hpc/byssus/internal/dataset"
 	"github.com/byssus-hpc/byssus/internal/faults"
@@ -61,17 +64,25 @@ type Server struct {
 	queries chan func()
 	stop    chan struct{} // closed when the job is over
 	wg      sync.WaitGroup
-	disk    *worker
 
-	starts   int // of the ranks
+	agent   *agent.Node
+	inbox   *inbox
+	orders  uint64                           // given, that are answered
+	waiting map[uint64]func(control.Message) // for their answers
+	saving  sync.Mutex                       // of job.json
+
+	starts   int    // of the ranks
+	number   uint64 // of the present start, 0: there is none
 	restarts int
-	agent    *agent.Server
-	retired  chan struct{} // closed when the present agent's events no longer matter
 	process  *launch.Process
+	here     map[int]bool  // ranks that have come in this start
+	killed   coord.KillHow // what was ordered before there was a process
+	read     atomic.Uint64 // bytes of the image from which ranks restart, of toRead
+	toRead   atomic.Uint64
 	library  string
 	replies  map[uint64]chan coord.Result
 	nextID   uint64
-	foreign  []uint64 // checkpoints of an earlier job of this name; the disk's worker's
+	foreign  []uint64 // checkpoints of an earlier job of this name
 	code     int
 	over     bool
 	shown    func() // ends the progress of a restart; nil: none is shown
@@ -81,7 +92,7 @@ type Server struct {
 // Run runs the job to its end and returns the exit code.
 func Run(opt Options) (int, error) {
 	s := &Server{opt: opt, began: time.Now(), events: make(chan coord.Event), queries: make(chan func()),
-		stop: make(chan struct{}), replies: map[uint64]chan coord.Result{}}
+		stop: make(chan struct{}), replies: map[uint64]chan coord.Result{}, inbox: newInbox(), waiting: map[uint64]func(control.Message){}}
 	var err error
 	if s.fault, err = faults.Parse(opt.Fault); err != nil {
 		return 0, err
@@ -96,16 +107,16 @@ func Run(opt Options) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	control, err := s.listen()
+	socket, err := s.listen()
 	if err != nil {
 		return 0, err
 	}
-	s.disk = newWorker()
+	s.joinSelf()
 	s.machine = coord.New(coord.Config{Ranks: opt.Spec.Ranks, Keep: opt.Job.Meta.Keep, Every: opt.Job.Meta.Every,
 		Retries: opt.Job.Meta.Retries, Grace: opt.Grace, DropBad: opt.Job.Meta.Policy == "drop"})
 	s.loop(start)
 	close(s.stop)
-	control.Close()
+	socket.Close()
 	s.retire()
 	s.windUp()
 	opt.Job.Meta.Reason = s.machine.Status().Reason
@@ -114,20 +125,30 @@ func Run(opt Options) (int, error) {
 
 // windUp waits until what was ordered from the store is done: after SIGTERM no longer than there is time.
 func (s *Server) windUp() {
+	late := make(<-chan time.Time)
+	if until, limited := s.machine.LeavesBy(); limited {
+		late = time.After(time.Until(s.began.Add(until)) + time.Second)
+	}
+	for len(s.waiting) > 0 {
+		select {
+		case <-s.inbox.ready:
+			for _, m := range s.inbox.take() {
+				s.hear(m)
+			}
+		case <-late:
+			s.opt.Say("the store does not answer; left without waiting for it")
+			return
+		}
+	}
 	done := make(chan struct{})
 	go func() {
-		s.disk.close()
+		s.agent.Close()
 		s.wg.Wait()
 		close(done)
 	}()
-	until, limited := s.machine.LeavesBy()
-	if !limited {
-		<-done
-		return
-	}
 	select {
 	case <-done:
-	case <-time.After(time.Until(s.began.Add(until)) + time.Second):
+	case <-late:
 		s.opt.Say("the store does not answer; left without waiting for it")
 	}
 }
@@ -181,6 +202,10 @@ func (s *Server) loop(start coord.Event) {
 		select {
 		case ev := <-s.events:
 			s.step(ev)
+		case <-s.inbox.ready:
+			for _, m := range s.inbox.take() {
+				s.hear(m)
+			}
 		case f := <-s.queries:
 			f()
 		case sig := <-s.opt.Signals:
@@ -195,10 +220,10 @@ func (s *Server) loop(start coord.Event) {
 // progress shows how far a restart has come, while there is one.
 func (s *Server) progress() {
 	st := s.machine.Status()
-	restoring := st.Phase == coord.Starting.String() && st.Image != 0 && s.agent != nil && !s.over
-	switch a := s.agent; {
+	restoring := st.Phase == coord.Starting.String() && st.Image != 0 && s.process != nil && !s.over
+	switch {
 	case restoring && s.shown == nil:
-		s.shown = s.opt.Progress(func() string { return reading(a.Sample(), st.Image) })
+		s.shown = s.opt.Progress(func() string { return reading(s.read.Load(), s.toRead.Load(), st.Image) })
 	case !restoring:
 		s.endProgress()
 	}
@@ -212,11 +237,7 @@ func (s *Server) endProgress() {
 }
 
 // reading says how much of an image the ranks have read.
-func reading(ranks []node.Sample, image uint64) string {
-	var done, total uint64
-	for _, r := range ranks {
-		done, total = done+r.BytesDone, total+r.BytesTotal
-	}
+func reading(done, total, image uint64) string {
 	if total == 0 {
 		return fmt.Sprintf("restarting from checkpoint %d", image)
 	}
@@ -241,8 +262,16 @@ func (s *Server) signal(sig os.Signal) {
 
 // step hands an event to the machine and does what it says.
 func (s *Server) step(ev coord.Event) {
-	if init, ok := ev.(node.Init); ok {
-		s.library = init.Library
+	switch ev := ev.(type) {
+	case node.Hello:
+		for _, r := range ev.Ranks {
+			s.here[r] = true
+		}
+	case node.Init:
+		s.library = ev.Library
+	case node.Progress:
+		s.read.Store(ev.Done)
+		s.toRead.Store(ev.Total)
 	}
 	for _, a := range s.machine.Step(time.Since(s.began), ev) {
 		s.perform(a)
@@ -250,43 +279,27 @@ func (s *Server) step(ev coord.Event) {
 }
 
 func (s *Server) perform(a coord.Action) {
-	job := s.opt.Job
 	switch a := a.(type) {
 	case coord.Launch:
-		if err := s.launch(a.Image); err != nil {
-			s.wg.Go(func() { s.post(coord.LaunchFailed{Text: err.Error(), Bad: errors.As(err, new(badImage))}) })
-		}
+		s.launch(a.Image)
 	case coord.Kill:
 		s.kill(a.How)
 	case coord.Send:
-		s.agent.Order(a.Order)
+		s.tell(a.Order)
 		if a.Type == abi.MsgDrain {
 			s.fault.Hit(faults.DrainSent)
 		}
 	case coord.Prepare:
-		ranks := s.agent
-		s.disk.do(func() {
-			ranks.Survey()
-			_, err := job.Prepare(a.Checkpoint)
-			s.later(coord.Prepared{Checkpoint: a.Checkpoint, Err: text(err)})
-		})
+		s.prepare(a.Checkpoint)
 	case coord.Commit:
-		s.disk.do(func() {
-			_, err := job.Commit(a.Checkpoint)
-			s.later(coord.Committed{Checkpoint: a.Checkpoint, Err: text(err)})
-			if err == nil {
-				s.dropForeign()
-			}
-		})
+		s.commit(a.Checkpoint)
 	case coord.Discard:
-		s.disk.do(func() { s.complain(job.Discard(a.Checkpoint)) })
+		s.remove(func(order uint64) any { return control.Discard{Order: order, Checkpoint: a.Checkpoint} })
 	case coord.Drop:
-		s.disk.do(func() { s.complain(job.Drop(a.Checkpoint)) })
+		s.remove(func(order uint64) any { return control.Drop{Order: order, Checkpoint: a.Checkpoint} })
 	case coord.Aside:
-		s.disk.do(func() { // which alone writes to Meta while the job runs
-			job.Meta.Aside = a.Checkpoints
-			s.complain(job.Save())
-		})
+		s.opt.Job.Meta.Aside = a.Checkpoints
+		s.save()
 	case coord.Reply:
 		s.reply(a)
 	case coord.Took:
@@ -299,8 +312,15 @@ func (s *Server) perform(a coord.Action) {
 	}
 }
 
-// later posts an event from the disk's worker without holding it up.
-func (s *Server) later(ev coord.Event) { s.wg.Go(func() { s.post(ev) }) }
+// save writes job.json as it is now, without holding the loop up.
+func (s *Server) save() {
+	job := *s.opt.Job
+	s.wg.Go(func() {
+		s.saving.Lock()
+		defer s.saving.Unlock()
+		s.complain(job.Save())
+	})
+}
 
 func (s *Server) complain(err error) {
 	if err != nil {
@@ -308,76 +328,70 @@ func (s *Server) complain(err error) {
 	}
 }
 
-// dropForeign removes the checkpoints of an earlier job of this name, now that this one has its own. The disk's worker
-// calls it.
-func (s *Server) dropForeign() {
-	for _, n := range s.foreign {
-		if m, err := dataset.ReadManifest(s.opt.Job.Path(n)); err == nil && m.ID != s.opt.Job.Meta.ID {
-			if err := s.opt.Job.Drop(n); err != nil {
-				s.wg.Go(func() { s.ask(func() { s.complain(err) }) })
-			}
-		}
-	}
-	s.foreign = nil
-}
-
-func text(err error) string {
-	if err == nil {
-		return ""
-	}
-	return err.Error()
-}
-
 // badImage marks an error that lies in the image.
 type badImage struct{ error }
 
 func (b badImage) Unwrap() error { return b.error }
 
-// launch starts the ranks, with an agent and a directory of their own.
-func (s *Server) launch(image uint64) error {
+// launch starts the ranks, when the agent is ready for them.
+func (s *Server) launch(image uint64) {
 	s.retire()
-	spec := s.opt.Spec
-	spec.Fault = faults.ForRanks(s.opt.Fault, s.starts, image != 0, s.restarts)
 	s.starts++
-	spec.Number = s.opt.Job.Epoch<<16 + uint64(s.starts)
-	if image != 0 {
-		s.restarts++
-		spec.Restart = s.opt.Job.Path(image)
-		m, err := dataset.Check(spec.Restart)
-		if err != nil {
-			return badImage{err}
-		}
-		if m.Ranks != spec.Ranks {
-			return badImage{fmt.Errorf("coordsrv: checkpoint %d: found %d ranks, wanted %d", image, m.Ranks, spec.Ranks)}
-		}
-	}
-	spec.RunDir = filepath.Join(s.opt.RunDir, fmt.Sprint(s.starts))
-	if err := os.Mkdir(spec.RunDir, 0o700); err != nil {
-		return fmt.Errorf("coordsrv: run directory: %w", err)
-	}
-	ranks := make([]int, spec.Ranks)
-	for rank := range ranks {
-		ranks[rank] = rank
-	}
-	retired := make(chan struct{})
-	a, err := agent.Listen(agent.Config{Dir: spec.RunDir, Ranks: ranks, Size: spec.Ranks, Start: spec.Number, Restart: image != 0, Writers: spec.Writers, JobID: s.jobID,
-		Images: func(n uint64) string { return s.opt.Job.Path(n) + ".tmp" },
-		Report: func(r node.Report) {
-			select {
-			case s.events <- r:
-			case <-retired:
-			}
-		}})
+	s.number = s.opt.Job.Term<<16 + uint64(s.starts)
+	spec, err := s.spec(image)
 	if err != nil {
-		return err
+		s.launchFailed(err)
+		return
 	}
+	ranks := s.allRanks()
+	s.order(func(order uint64) any {
+		return control.Begin{Order: order, Ranks: ranks, Size: spec.Ranks, Restart: image != 0, Writers: spec.Writers}
+	}, func(m control.Message) {
+		switch {
+		case failure(m) != "":
+			s.launchFailed(errors.New(failure(m)))
+		case s.killed != 0:
+			s.launchFailed(errors.New("coordsrv: ended before it was started"))
+		default:
+			s.start(spec)
+		}
+	})
+}
+
+// launchFailed tells the machine, after what it is doing now.
+func (s *Server) launchFailed(err error) {
+	s.wg.Go(func() { s.post(coord.LaunchFailed{Text: err.Error(), Bad: errors.As(err, new(badImage))}) })
+}
+
+// spec is what to start.
+func (s *Server) spec(image uint64) (launch.Spec, error) {
+	spec := s.opt.Spec
+	spec.Fault = faults.ForRanks(s.opt.Fault, s.starts-1, image != 0, s.restarts)
+	spec.Number, spec.RunDir = s.number, agent.StartDir(s.opt.RunDir, s.number)
 	spec.Agent = agent.SocketPath(spec.RunDir)
+	if image == 0 {
+		return spec, nil
+	}
+	s.restarts++
+	spec.Restart = s.opt.Job.Path(image)
+	m, err := dataset.Check(spec.Restart)
+	if err != nil {
+		return spec, badImage{err}
+	}
+	if m.Ranks != spec.Ranks {
+		return spec, badImage{fmt.Errorf("coordsrv: checkpoint %d: found %d ranks, wanted %d", image, m.Ranks, spec.Ranks)}
+	}
+	return spec, nil
+}
+
+// start starts the launcher.
+func (s *Server) start(spec launch.Spec) {
 	p, err := spec.Start(s.opt.Dir, s.opt.Environ)
 	if err != nil {
-		a.Close()
-		return err
+		s.launchFailed(err)
+		return
 	}
-	s.agent, s.retired, s.process = a, retired, p
+	s.process = p
 	s.wg.Go(func() {
 		code, sig, err := p.Wait()
 		if err != nil {
@@ -385,40 +399,34 @@ func (s *Server) launch(image uint64) error {
 		}
 		s.post(coord.LauncherExit{Code: code, Signal: sig})
 	})
-	return nil
 }
 
-// retire ends the agent of a start that is over.
+// retire ends a start that is over.
 func (s *Server) retire() {
 	s.endProgress()
-	if s.agent != nil {
-		close(s.retired)
-		s.agent.Close()
-		s.agent, s.process = nil, nil
+	if s.number != 0 {
+		s.tell(control.End{})
 	}
+	s.number, s.process, s.killed, s.here = 0, nil, 0, map[int]bool{}
+	s.read.Store(0)
+	s.toRead.Store(0)
 }
 
 // kill ends launcher and ranks. The launcher does not hear SIGTERM (see package launch); when its ranks have ended it ends
 // by itself, and tidies up.
 func (s *Server) kill(how coord.KillHow) {
-	if s.process == nil {
+	if s.killed = how; s.process == nil {
 		return
 	}
+	s.tell(control.Kill{Ask: how == coord.KillAsk})
 	switch how {
 	case coord.KillAsk:
-		all := true
-		for rank, p := range s.agent.Sample() {
-			all = all && p.PID != 0
-			s.agent.Send(rank, abi.Message{Header: abi.Header{Type: abi.MsgEnd}})
-		}
-		if !all { // those that it has started and that have not come here yet
+		if len(s.here) < s.opt.Spec.Ranks { // those that it has started and that have not come here yet
 			s.process.Signal(syscall.SIGINT)
 		}
 	case coord.KillRanks:
-		s.agent.Signal(syscall.SIGKILL)
 		s.process.Signal(syscall.SIGINT)
 	case coord.KillBoth:
-		s.agent.Signal(syscall.SIGKILL)
 		s.process.Signal(syscall.SIGKILL)
 	}
 }

@@ -49,7 +49,7 @@ type Store struct{ Dir string }
 type Job struct {
 	Dir    string
 	Meta   Meta
-	Epoch  uint64      // of a job that is locked: one higher each time
+	Term   uint64      // of a job that is locked: one higher each time
 	Damage error       // what is wrong with job.json, and what Meta comes from
 	Faults *faults.Set // armed crash points; nil: none
 	locks  []*os.File

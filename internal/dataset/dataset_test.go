@@ -54,9 +54,22 @@ func spec(t *testing.T, j *Job, n uint64, rank int) imagetest.Spec {
 func commit(t *testing.T, j *Job, n uint64) {
 	t.Helper()
 	write(t, j, n)
-	if _, err := j.Commit(n); err != nil {
+	if err := sealAndCommit(j, n); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// sealAndCommit is what one node does that has all ranks.
+func sealAndCommit(j *Job, n uint64) error {
+	ranks := make([]int, j.Meta.Ranks)
+	for r := range ranks {
+		ranks[r] = r
+	}
+	p, err := j.Seal(n, ranks)
+	if err != nil {
+		return err
+	}
+	return j.Commit(n, j.Record(n, p))
 }
 
 func TestCommitAndRead(t *testing.T) {
@@ -126,7 +139,7 @@ func TestNotCommitted(t *testing.T) {
 			j := newJob(t, 2)
 			write(t, j, 1)
 			c.spoil(t, j, j.Path(1)+".tmp")
-			if _, err := j.Commit(1); err == nil || !strings.Contains(err.Error(), c.want) {
+			if err := sealAndCommit(j, 1); err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("commit: %v, want %q", err, c.want)
 			}
 			if got, err := j.Checkpoints(); err != nil || len(got) != 0 {

@@ -45,22 +45,61 @@ type File struct {
 // fileName is the name of an image file in its checkpoint's directory.
 func fileName(rank, part int) string { return fmt.Sprintf("rank-%05d.%d.img", rank, part) }
 
-// Commit makes a checkpoint count: it looks at every rank's files, writes the manifest and gives the directory its
-// final name.
-func (j *Job) Commit(n uint64) (*Manifest, error) {
-	dir := j.Path(n) + ".tmp"
-	m, err := j.describe(dir, n)
-	if err == nil {
-		err = j.seal(dir, m)
+// Holding is what one node has of a checkpoint.
+type Holding struct {
+	Files []File `json:"files"` // by rank, and by part of its image
+	MPI   string `json:"mpi"`   // of rank 0, if that is among them
+	App   string `json:"app"`
+}
+
+// Seal looks whether the images of these ranks are whole, and syncs them where the job wants that. It is done on the machine
+// that has written them: a sync from elsewhere does nothing on some file systems.
+func (j *Job) Seal(n uint64, ranks []int) (*Holding, error) {
+	dir, p := j.Path(n)+".tmp", &Holding{}
+	for _, rank := range ranks {
+		if err := p.addRank(dir, rank, j, n); err != nil {
+			return nil, fmt.Errorf("dataset: checkpoint %d: %w", n, err)
+		}
 	}
+	if j.Meta.Fsync {
+		for _, f := range p.Files {
+			if err := syncPath(filepath.Join(dir, f.Name)); err != nil {
+				return nil, fmt.Errorf("dataset: checkpoint %d: %w", n, err)
+			}
+		}
+	}
+	j.Faults.Hit(faults.CommitSynced)
+	return p, nil
+}
+
+// Record is the manifest of a checkpoint that consists of these, in the order of their ranks.
+func (j *Job) Record(n uint64, holdings ...*Holding) *Manifest {
+	m := &Manifest{Format: manifestFormat, Job: j.Meta.Name, ID: j.Meta.ID, Checkpoint: n, Ranks: j.Meta.Ranks, Time: time.Now().UTC(), Meta: j.Meta}
+	for _, p := range holdings {
+		if p.MPI != "" {
+			m.MPI, m.App = p.MPI, p.App
+		}
+		m.Files = append(m.Files, p.Files...)
+		for _, f := range p.Files {
+			m.Bytes += f.Size
+		}
+	}
+	return m
+}
+
+// Commit makes a checkpoint count: it writes the manifest and gives the directory its final name.
+func (j *Job) Commit(n uint64, m *Manifest) error {
+	dir := j.Path(n) + ".tmp"
+	err := j.writeManifest(dir, m)
 	if err == nil {
+		j.Faults.Hit(faults.CommitManifest)
 		err = j.rename(dir, n)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("dataset: commit checkpoint %d: %w", n, err)
+		return fmt.Errorf("dataset: commit checkpoint %d: %w", n, err)
 	}
 	j.Faults.Hit(faults.CommitRenamed)
-	return m, nil
+	return nil
 }
 
 // rename gives a checkpoint its final name, for good or not at all.
@@ -75,17 +114,6 @@ func (j *Job) rename(dir string, n uint64) error {
 	return err
 }
 
-// describe makes the manifest of a checkpoint from its images' headers.
-func (j *Job) describe(dir string, n uint64) (*Manifest, error) {
-	m := &Manifest{Format: manifestFormat, Job: j.Meta.Name, ID: j.Meta.ID, Checkpoint: n, Ranks: j.Meta.Ranks, Time: time.Now().UTC(), Meta: j.Meta}
-	for rank := range j.Meta.Ranks {
-		if err := m.addRank(dir, rank); err != nil {
-			return nil, err
-		}
-	}
-	return m, nil
-}
-
 // Heal makes damaged manifests again, where all headers of the checkpoint are good, and returns a note about each. Its
 // directory has its final name, so it was committed; what the headers say about the rest is checked as ever.
 func (j *Job) Heal() ([]string, error) {
@@ -97,10 +125,7 @@ func (j *Job) Heal() ([]string, error) {
 		if damage == nil || ownDir(dir) != nil || errors.Is(damage, ErrForeign) || errors.Is(damage, errFuture) {
 			continue
 		}
-		m, err := j.describe(dir, n)
-		if err == nil {
-			err = j.writeManifest(dir, m)
-		}
+		err := j.recordAgain(dir, n)
 		if err != nil {
 			continue // it is left out, with the damage as the reason
 		}
@@ -109,21 +134,15 @@ func (j *Job) Heal() ([]string, error) {
 	return notes, err
 }
 
-// seal writes the manifest into a directory whose files are complete.
-func (j *Job) seal(dir string, m *Manifest) error {
-	if j.Meta.Fsync {
-		for _, f := range m.Files {
-			if err := syncPath(filepath.Join(dir, f.Name)); err != nil {
-				return err
-			}
+// recordAgain makes the manifest of a committed checkpoint from its images' headers.
+func (j *Job) recordAgain(dir string, n uint64) error {
+	p := &Holding{}
+	for rank := range j.Meta.Ranks {
+		if err := p.addRank(dir, rank, j, n); err != nil {
+			return err
 		}
 	}
-	j.Faults.Hit(faults.CommitSynced)
-	if err := j.writeManifest(dir, m); err != nil {
-		return err
-	}
-	j.Faults.Hit(faults.CommitManifest)
-	return nil
+	return j.writeManifest(dir, j.Record(n, p))
 }
 
 func (j *Job) writeManifest(dir string, m *Manifest) error {
@@ -135,21 +154,20 @@ func (j *Job) writeManifest(dir string, m *Manifest) error {
 }
 
 // addRank finds the files of a rank and checks that they are complete and belong here.
-func (m *Manifest) addRank(dir string, rank int) error {
+func (p *Holding) addRank(dir string, rank int, j *Job, n uint64) error {
 	for part, nparts := 0, 1; part < nparts; part++ {
 		name := fileName(rank, part)
 		h, size, err := readHeader(filepath.Join(dir, name))
 		if err != nil {
 			return err
 		}
-		if err := m.belongs(h, rank, part); err != nil {
+		if err := j.Record(n).belongs(h, rank, part); err != nil {
 			return fmt.Errorf("%s: %w", name, err)
 		}
 		if nparts = int(h.NParts); rank == 0 && part == 0 {
-			m.MPI, m.App = abi.Text(h.MPI[:]), abi.Text(h.App[:])
+			p.MPI, p.App = abi.Text(h.MPI[:]), abi.Text(h.App[:])
 		}
-		m.Files = append(m.Files, File{name, size, fmt.Sprintf("%08x", h.HeaderCRC)})
-		m.Bytes += size
+		p.Files = append(p.Files, File{name, size, fmt.Sprintf("%08x", h.HeaderCRC)})
 	}
 	return nil
 }

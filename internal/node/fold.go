@@ -263,8 +263,9 @@ func (f *Fold) every() time.Duration {
 func (f *Fold) Look(now time.Duration, pages []Sample) {
 	f.looked = now
 	var moved [2]uint64
+	var total uint64
 	for i, p := range pages {
-		moved[0], moved[1] = moved[0]+p.BytesDone, moved[1]+p.Phase
+		moved[0], moved[1], total = moved[0]+p.BytesDone, moved[1]+p.Phase, total+p.BytesTotal
 		if r := &f.state[i]; p.Where != r.where && !r.gone {
 			r.where = p.Where
 			f.Say(now, Where{[]int{f.ranks[i]}, uint32(p.Where)})
@@ -272,7 +273,7 @@ func (f *Fold) Look(now time.Duration, pages []Sample) {
 	}
 	if moved != f.moved {
 		f.moved = moved
-		f.Say(now, Progress{})
+		f.Say(now, Progress{moved[0], total})
 	}
 }
 

@@ -92,8 +92,8 @@ func TestPages(t *testing.T) {
 	if at, look, ok := f.Next(); !ok || !look || at != seeking {
 		t.Errorf("due at %v, look %v, %v", at, look, ok)
 	}
-	f.Look(seeking, []Sample{{Where: abi.WhereParked}, {Where: abi.WhereParked, BytesDone: 3}})
-	if d := cmp.Diff([]Report{Where{[]int{0, 1}, abi.WhereParked}, Progress{}}, f.Take(seeking)); d != "" {
+	f.Look(seeking, []Sample{{Where: abi.WhereParked}, {Where: abi.WhereParked, BytesDone: 3, BytesTotal: 9}})
+	if d := cmp.Diff([]Report{Where{[]int{0, 1}, abi.WhereParked}, Progress{3, 9}}, f.Take(seeking)); d != "" {
 		t.Error(d)
 	}
 	f.Hear(Order{Type: abi.MsgStop})

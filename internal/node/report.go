@@ -45,8 +45,9 @@ type (
 	}
 	// Asked: a rank was sent a SIGTERM, as when a batch system signals all processes of a job.
 	Asked struct{ Rank int }
-	// Progress: the shared pages show that bytes have moved, or that a rank has come further.
-	Progress struct{}
+	// Progress: the shared pages show that bytes have moved, or that a rank has come further. So many bytes of the images that
+	// are now written or read are done.
+	Progress struct{ Done, Total uint64 }
 
 	// Clocks of ranks in answer to REQUEST.
 	Clocks struct {

@@ -10,13 +10,13 @@ import (
 	"strings"
 )
 
-// Each byssus that runs a job does so in an epoch of its own, one higher than the one before. The number is the name of
-// an empty file, owner.000007, and whoever renames it to the next number has that epoch, alone: also on file systems
-// where the locks of another machine are not seen. What belongs to an epoch that is over can be told by its number.
+// Each byssus that runs a job does so in a term of its own, one higher than the one before. The number is the name of
+// an empty file, owner.000007, and whoever renames it to the next number has that term, alone: also on file systems
+// where the locks of another machine are not seen. What belongs to a term that is over can be told by its number.
 
 const ownerPrefix = "owner."
 
-func ownerName(epoch uint64) string { return fmt.Sprintf(ownerPrefix+"%06d", epoch) }
+func ownerName(term uint64) string { return fmt.Sprintf(ownerPrefix+"%06d", term) }
 
 func parseOwner(name string) (uint64, bool) {
 	digits, ok := strings.CutPrefix(name, ownerPrefix)
@@ -24,14 +24,14 @@ func parseOwner(name string) (uint64, bool) {
 	return n, ok && err == nil && name == ownerName(n)
 }
 
-// claim begins the next epoch of a job that is locked. In a store where nothing can be written nobody can claim it, and
+// claim begins the next term of a job that is locked. In a store where nothing can be written nobody can claim it, and
 // the lock alone counts.
 func (j *Job) claim() error {
 	const tries = 100 // others may claim at the same moment
 	var err error
 	for range tries {
 		var now uint64
-		if now, err = j.epoch(); err != nil {
+		if now, err = j.term(); err != nil {
 			return err
 		}
 		if now == 0 {
@@ -40,14 +40,14 @@ func (j *Job) claim() error {
 			err = os.Rename(filepath.Join(j.Dir, ownerName(now)), filepath.Join(j.Dir, ownerName(now+1)))
 		}
 		if err == nil || sealedStore(err) {
-			j.Epoch = now + 1
+			j.Term = now + 1
 			return nil
 		}
 		if !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, fs.ErrExist) {
 			break
 		}
 	}
-	return fmt.Errorf("dataset: job %s: next epoch: %w", filepath.Base(j.Dir), err)
+	return fmt.Errorf("dataset: job %s: next term: %w", filepath.Base(j.Dir), err)
 }
 
 // claimFirst makes the file, unless another has made it and gone on from there meanwhile.
@@ -56,7 +56,7 @@ func (j *Job) claimFirst() error {
 	if err := makeEmpty(first); err != nil {
 		return err
 	}
-	now, err := j.epoch()
+	now, err := j.term()
 	if err == nil && now != 1 {
 		_ = os.Remove(first)
 		err = fs.ErrExist
@@ -64,8 +64,8 @@ func (j *Job) claimFirst() error {
 	return err
 }
 
-// epoch is the newest that was ever claimed, 0: none.
-func (j *Job) epoch() (uint64, error) {
+// term is the newest that was ever claimed, 0: none.
+func (j *Job) term() (uint64, error) {
 	entries, err := os.ReadDir(j.Dir)
 	if err != nil {
 		return 0, fmt.Errorf("dataset: job %s: %w", filepath.Base(j.Dir), err)

@@ -7,16 +7,16 @@ import (
 	"testing"
 )
 
-// TestEpochs: each time that a job is taken it has a new epoch, and of many who claim one at the same moment, without a lock,
+// TestTerms: each time that a job is taken it has a new term, and of many who claim one at the same moment, without a lock,
 // no two get the same.
-func TestEpochs(t *testing.T) {
+func TestTerms(t *testing.T) {
 	j := newJob(t, 1)
-	if j.Epoch != 1 {
-		t.Errorf("first epoch %d", j.Epoch)
+	if j.Term != 1 {
+		t.Errorf("first term %d", j.Term)
 	}
 	j.Unlock()
-	if err := j.Lock(); err != nil || j.Epoch != 2 {
-		t.Errorf("second epoch %d, %v", j.Epoch, err)
+	if err := j.Lock(); err != nil || j.Term != 2 {
+		t.Errorf("second term %d, %v", j.Term, err)
 	}
 	const many = 20
 	var wg sync.WaitGroup
@@ -30,27 +30,27 @@ func TestEpochs(t *testing.T) {
 			}
 			mu.Lock()
 			defer mu.Unlock()
-			if seen[c.Epoch] {
-				t.Errorf("epoch %d twice", c.Epoch)
+			if seen[c.Term] {
+				t.Errorf("term %d twice", c.Term)
 			}
-			seen[c.Epoch] = true
+			seen[c.Term] = true
 		})
 	}
 	wg.Wait()
 	if len(seen) != many {
-		t.Errorf("%d epochs", len(seen))
+		t.Errorf("%d terms", len(seen))
 	}
 	if left, err := filepath.Glob(filepath.Join(j.Dir, ownerPrefix+"*")); err != nil || len(left) != 1 || filepath.Base(left[0]) != ownerName(many+2) {
 		t.Errorf("left: %v, %v", left, err)
 	}
 }
 
-// TestFirstEpoch: of many who begin with a job that never had an epoch no two get the same.
-func TestFirstEpoch(t *testing.T) {
+// TestFirstTerm: of many who begin with a job that never had a term no two get the same.
+func TestFirstTerm(t *testing.T) {
 	for range 200 {
 		j := &Job{Dir: t.TempDir()}
 		const many = 8
-		epochs := make([]uint64, many)
+		terms := make([]uint64, many)
 		var wg sync.WaitGroup
 		for i := range many {
 			wg.Go(func() {
@@ -58,13 +58,13 @@ func TestFirstEpoch(t *testing.T) {
 				if err := c.claim(); err != nil {
 					t.Error(err)
 				}
-				epochs[i] = c.Epoch
+				terms[i] = c.Term
 			})
 		}
 		wg.Wait()
-		slices.Sort(epochs)
-		if slices.Contains(epochs, 0) || len(slices.Compact(epochs)) != many {
-			t.Fatalf("epochs %v", epochs)
+		slices.Sort(terms)
+		if slices.Contains(terms, 0) || len(slices.Compact(terms)) != many {
+			t.Fatalf("terms %v", terms)
 		}
 	}
 }

@@ -1,4 +1,4 @@
-package coordsrv
+package agent
 
 import "sync"
 

@@ -1,0 +1,164 @@
+package agent
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"syscall"
+
+	"github.com/byssus-hpc/byssus/internal/abi"
+	"github.com/byssus-hpc/byssus/internal/control"
+	"github.com/byssus-hpc/byssus/internal/dataset"
+	"github.com/byssus-hpc/byssus/internal/node"
+)
+
+// Node is the agent of a node of a job: it does what the coordinator orders (package control), for one start of the node's
+// ranks after the other, and says what becomes of it. Orders to the store are done in their order by one goroutine;
+// nothing that Hear does waits.
+type Node struct {
+	runDir string // of the job on this node; each start has a directory in it
+	jobID  [16]byte
+	store  *dataset.Job
+	say    func(control.Message)
+	disk   *worker
+
+	mu      sync.Mutex
+	number  uint64 // of the present start, 0: none
+	present *Server
+}
+
+// NewNode returns the agent. What it says it says from several goroutines, in order for each start; say must not wait.
+func NewNode(runDir string, jobID [16]byte, store *dataset.Job, say func(control.Message)) *Node {
+	return &Node{runDir: runDir, jobID: jobID, store: store, say: say, disk: newWorker()}
+}
+
+// StartDir is the directory of a start of ranks, with their socket and pages.
+func StartDir(runDir string, number uint64) string { return filepath.Join(runDir, fmt.Sprint(number)) }
+
+// Close ends the present start, and returns when everything that was ordered from the store is done.
+func (n *Node) Close() {
+	n.end()
+	n.disk.close()
+}
+
+// Hear takes in an order.
+func (n *Node) Hear(m control.Message) {
+	switch o := m.Body.(type) {
+	case control.Begin:
+		n.answer(o.Order, n.begin(m.Start, o))
+	case control.End:
+		n.end()
+	case control.Kill:
+		if s := n.server(m.Start); s != nil {
+			s.kill(o.Ask)
+		}
+	case control.Look:
+		n.look(m.Start, o)
+	case node.Order:
+		if s := n.server(m.Start); s != nil {
+			s.Order(o)
+		}
+	default:
+		n.storeOrder(m)
+	}
+}
+
+// server is the one of that start, nil: it is over.
+func (n *Node) server(number uint64) *Server {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if number != n.number {
+		return nil
+	}
+	return n.present
+}
+
+func (n *Node) answer(order uint64, err error) {
+	d := control.Done{Order: order}
+	if err != nil {
+		d.Err = err.Error()
+	}
+	n.say(control.Message{Body: d})
+}
+
+// begin makes ready for the ranks of a start.
+func (n *Node) begin(number uint64, b control.Begin) error {
+	n.end()
+	dir := StartDir(n.runDir, number)
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		return fmt.Errorf("agent: run directory: %w", err)
+	}
+	s, err := Listen(Config{Dir: dir, Ranks: b.Ranks, Size: b.Size, Start: number, Restart: b.Restart, Writers: b.Writers, JobID: n.jobID,
+		Images: func(c uint64) string { return n.store.Path(c) + ".tmp" },
+		Report: func(r node.Report) { n.say(control.Message{Start: number, Body: r}) }})
+	if err != nil {
+		return err
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.number, n.present = number, s
+	return nil
+}
+
+// end ends the present start, if there is one.
+func (n *Node) end() {
+	n.mu.Lock()
+	s := n.present
+	n.present, n.number = nil, 0
+	n.mu.Unlock()
+	if s != nil {
+		s.Close()
+	}
+}
+
+// look answers with what the pages say; with nothing when the start is over.
+func (n *Node) look(number uint64, o control.Look) {
+	p := control.Pages{Order: o.Order}
+	if s := n.server(number); s != nil {
+		p.Ranks = s.Sample()
+	}
+	n.say(control.Message{Start: number, Body: p})
+}
+
+// storeOrder queues what is to be done with checkpoints.
+func (n *Node) storeOrder(m control.Message) {
+	n.disk.do(func() {
+		switch o := m.Body.(type) {
+		case control.Prepare:
+			if s := n.server(m.Start); s != nil {
+				s.Survey()
+			}
+			_, err := n.store.Prepare(o.Checkpoint)
+			n.answer(o.Order, err)
+		case control.Seal:
+			n.seal(m.Start, o)
+		case control.Commit:
+			n.answer(o.Order, n.store.Commit(o.Checkpoint, &o.Record))
+		case control.Discard:
+			n.answer(o.Order, n.store.Discard(o.Checkpoint))
+		case control.Drop:
+			n.answer(o.Order, n.store.Drop(o.Checkpoint))
+		}
+	})
+}
+
+func (n *Node) seal(number uint64, o control.Seal) {
+	holding, err := n.store.Seal(o.Checkpoint, o.Ranks)
+	if err != nil {
+		n.answer(o.Order, err)
+		return
+	}
+	n.say(control.Message{Start: number, Body: control.Sealed{Order: o.Order, Holding: *holding}})
+}
+
+// kill ends the ranks of this node.
+func (s *Server) kill(ask bool) {
+	if !ask {
+		s.Signal(syscall.SIGKILL)
+		return
+	}
+	for _, rank := range s.cfg.Ranks {
+		s.Send(rank, abi.Message{Header: abi.Header{Type: abi.MsgEnd}})
+	}
+}
