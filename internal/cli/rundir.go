@@ -82,6 +82,9 @@ func makeRunDir(j *dataset.Job) (string, error) {
 	return "", all
 }
 
+// highestStart is a number of a start that no job comes to; the path of a socket has room for it.
+const highestStart = 1 << 40
+
 // runDirIn makes a run directory in base, or in a new one in /tmp when that is empty.
 func runDirIn(base, name string) (string, error) {
 	if base == "" {
@@ -91,7 +94,7 @@ func runDirIn(base, name string) (string, error) {
 		}
 	}
 	dir := filepath.Join(base, name)
-	if len(agent.SocketPath(filepath.Join(dir, "000000"))) > agent.MaxSocketPath {
+	if len(agent.SocketPath(agent.StartDir(dir, highestStart))) > agent.MaxSocketPath {
 		return "", fmt.Errorf("cli: run directory %s: path too long for a socket", dir)
 	}
 	err := privateDir(base)
