@@ -52,6 +52,7 @@ type Server struct {
 	mu       sync.Mutex
 	sessions map[int]*session // by rank, the newest
 	look     look             // what was found in other processes in the present attempt
+	domains  *domains         // look's lock protects it
 	procs    []*process       // all that ever said hello
 	conns    map[*net.UnixConn]bool
 	closed   bool
@@ -75,7 +76,11 @@ func Listen(cfg Config) (*Server, error) {
 	if len(path) > MaxSocketPath {
 		return nil, fmt.Errorf("agent: socket %s: path of %d bytes, at most %d", path, len(path), MaxSocketPath)
 	}
-	s := &Server{cfg: cfg, sessions: map[int]*session{}, conns: map[*net.UnixConn]bool{}, began: time.Now(),
+	d, err := newDomains()
+	if err != nil {
+		return nil, err
+	}
+	s := &Server{cfg: cfg, domains: d, sessions: map[int]*session{}, conns: map[*net.UnixConn]bool{}, began: time.Now(),
 		fold: node.New(cfg.Ranks, cfg.Restart), news: make(chan struct{}, 1), over: make(chan struct{})}
 	for _, rank := range cfg.Ranks {
 		p, err := newPage(PagePath(cfg.Dir, rank))
@@ -237,15 +242,15 @@ func (s *Server) welcome(c *net.UnixConn) (*session, error) {
 	case !slices.Contains(s.cfg.Ranks, int(m.Rank)):
 		return nil, fmt.Errorf("agent: rank %d is not one of this node's", m.Rank)
 	}
-	return s.enlist(c, int(m.Rank), pid, abi.Text(hello.Host[:]))
+	return s.enlist(c, int(m.Rank), pid)
 }
 
-func (s *Server) enlist(c *net.UnixConn, rank, pid int, host string) (*session, error) {
+func (s *Server) enlist(c *net.UnixConn, rank, pid int) (*session, error) {
 	proc, err := openProcess(pid)
 	if err != nil {
 		return nil, fmt.Errorf("agent: rank %d: %w", rank, err)
 	}
-	ses := &session{rank: rank, host: host, conn: c, proc: proc}
+	ses := &session{rank: rank, conn: c, proc: proc}
 	ses.wake = sync.NewCond(&ses.mu)
 	s.mu.Lock()
 	defer s.mu.Unlock()

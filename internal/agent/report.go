@@ -95,7 +95,7 @@ func (s *Server) encode(o node.Order) []abi.Message {
 		}
 		return split(m, abi.Clocks([]uint64{o.Version}, clocks))
 	case abi.MsgShared:
-		return split(m, shares(o))
+		return split(m, shares(o.Hold, s.own(o.Shares)))
 	case abi.MsgDrain:
 		d := abi.Drain{Writers: uint32(s.cfg.Writers), Checkpoint: o.Checkpoint, JobID: s.cfg.JobID}
 		if o.ExitAfter {
@@ -120,15 +120,29 @@ func split(m abi.Message, bodies [][]byte) []abi.Message {
 	return out
 }
 
+// own are the shares that ranks of this node can have, by the devices of this node.
+func (s *Server) own(list []node.Share) []abi.Share {
+	s.look.mu.Lock()
+	defer s.look.mu.Unlock()
+	var out []abi.Share
+	for _, sh := range list {
+		if dev, ok := s.domains.dev[sh.Domain]; ok {
+			sh.Share.Dev = dev
+			out = append(out, sh.Share)
+		}
+	}
+	return out
+}
+
 // shares encodes the list of what ranks share, in as many bodies as it takes.
-func shares(o node.Order) [][]byte {
+func shares(hold bool, list []abi.Share) [][]byte {
 	const most = (abi.MaxBody - 64) / 32
 	var head abi.SharedHead
-	if o.Hold {
+	if hold {
 		head.Flags = abi.SharedHold
 	}
 	var bodies [][]byte
-	for rest := o.Shares; len(rest) > 0; {
+	for rest := list; len(rest) > 0; {
 		n := min(len(rest), most)
 		bodies = append(bodies, append(abi.Encode(head, ""), abi.Encode(rest[:n], "")...))
 		rest = rest[n:]

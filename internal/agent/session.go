@@ -21,7 +21,6 @@ type packet struct {
 // session is the connection of one rank.
 type session struct {
 	rank   int
-	host   string
 	conn   *net.UnixConn
 	proc   *process
 	epoch  uint64 // of the last report of clocks, and how many it has had; only the reader touches them

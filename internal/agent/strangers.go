@@ -76,13 +76,15 @@ func (s *Server) objects(ses *session, m abi.Message) error {
 	if err != nil || len(rest) != 0 {
 		return fmt.Errorf("agent: objects of rank %d: found %d bytes, wanted a multiple of %d", ses.rank, len(m.Body), objectBytes)
 	}
-	ev := node.Objects{Rank: ses.rank, Epoch: m.Epoch, Host: ses.host}
+	ev := node.Objects{Rank: ses.rank, Epoch: m.Epoch}
 	l := &s.look
 	l.mu.Lock()
 	l.begin(m.Epoch)
 	l.again(s.pids, list)
 	for _, o := range list {
-		ev.Objects = append(ev.Objects, l.judge(ses, o))
+		judged := l.judge(ses, o)
+		judged.Domain = s.domains.of(o.Dev)
+		ev.Objects = append(ev.Objects, judged)
 	}
 	l.mu.Unlock()
 	s.said(ev)

@@ -12,15 +12,15 @@ import (
 
 // What several ranks share, files and memory, has one state, and one of them answers for it: its owner alone stores the
 // content of what has no name, makes it anew at a restart and hands it to the others, and brings a file back to its size.
-// Which objects are the same only the coordinator can see, who hears of all: by machine, device and inode.
+// Which objects are the same only the coordinator can see, who hears of all: by inode and the domain in which its number means something (package agent).
 //
 // That state must not change between the first image and the last. So, where anything is shared that somebody writes to,
 // the ranks hold after their images until all are written.
 
 // identity tells whether two ranks mean the same object.
 type identity struct {
-	host       string
-	dev, inode uint64
+	domain string
+	inode  uint64
 }
 
 // common is what is known of one object.
@@ -58,7 +58,7 @@ func (s *sharing) add(ev node.Objects) {
 		if o.Twin != "" {
 			s.twins = append(s.twins, fmt.Sprintf("rank %d: fd %d: %s: cannot be saved", ev.Rank, o.FD, o.Twin))
 		}
-		id := identity{ev.Host, o.Dev, o.Inode}
+		id := identity{o.Domain, o.Inode}
 		c := s.objects[id]
 		if c == nil {
 			c = &common{reporter: ev.Rank, front: map[int]uint64{}}
@@ -122,9 +122,9 @@ func (c *common) keeper() (int, bool) {
 }
 
 // share is what the ranks are told about the object; false: nothing.
-func (c *common) share(id identity) (abi.Share, bool) {
+func (c *common) share(id identity) (node.Share, bool) {
 	keeper, whole := c.keeper()
-	sh := abi.Share{Dev: id.dev, Inode: id.inode, Size: c.size, Flags: c.flags, Owner: uint32(keeper)}
+	sh := node.Share{Domain: id.domain, Share: abi.Share{Inode: id.inode, Size: c.size, Flags: c.flags, Owner: uint32(keeper)}}
 	if sh.Size == 0 {
 		sh.Size = c.end
 	}
@@ -144,9 +144,9 @@ func (c *common) share(id identity) (abi.Share, bool) {
 
 // decide returns what the ranks are told, in a fixed order, whether they must hold after their images, and what cannot be
 // saved.
-func (s *sharing) decide() (shares []abi.Share, hold bool, refusals []string) {
+func (s *sharing) decide() (shares []node.Share, hold bool, refusals []string) {
 	order := slices.SortedFunc(maps.Keys(s.objects), func(a, b identity) int {
-		return cmp.Or(cmp.Compare(a.host, b.host), cmp.Compare(a.dev, b.dev), cmp.Compare(a.inode, b.inode))
+		return cmp.Or(cmp.Compare(a.domain, b.domain), cmp.Compare(a.inode, b.inode))
 	})
 	for _, id := range order {
 		c := s.objects[id]
@@ -161,7 +161,7 @@ func (s *sharing) decide() (shares []abi.Share, hold bool, refusals []string) {
 }
 
 // tellShares tells the ranks, before DRAIN, what they share.
-func (m *Machine) tellShares(shares []abi.Share, hold bool) {
+func (m *Machine) tellShares(shares []node.Share, hold bool) {
 	if m.op.hold = hold; len(shares) > 0 {
 		m.send(node.Order{Type: abi.MsgShared, Shares: shares, Hold: hold})
 	}

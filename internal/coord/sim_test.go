@@ -294,7 +294,7 @@ func (r *simRank) stop(s *sim) {
 	r.stopped, r.holds, r.imaged = true, false, false
 	if r.id < s.sharers {
 		o := abi.Object{Dev: 1, Inode: 9, Size: 100, Flags: abi.ObjectWrites | abi.ObjectEnd, FD: 3}
-		r.send(s, node.Objects{Rank: r.id, Epoch: r.epoch, Host: "here", Objects: []node.Object{{Object: o}}})
+		r.send(s, node.Objects{Rank: r.id, Epoch: r.epoch, Objects: []node.Object{{Object: o, Domain: "here"}}})
 	}
 	ev := node.Stopped{Ranks: []int{r.id}, Epoch: r.epoch}
 	if s.rng.IntN(100) == 0 {

@@ -212,7 +212,7 @@ func (p *player) event(name string, rank int, args map[string]string) Event {
 		if args["fd"] == "" {
 			o.FD = -1
 		}
-		return node.Objects{Rank: rank, Epoch: epoch, Host: args["host"], Objects: []node.Object{{Object: o, Foreign: args["foreign"], Twin: args["twin"]}}}
+		return node.Objects{Rank: rank, Epoch: epoch, Objects: []node.Object{{Object: o, Domain: args["host"] + ":" + args["dev"], Foreign: args["foreign"], Twin: args["twin"]}}}
 	case "image":
 		ev := node.Image{Ranks: []int{rank}, Epoch: epoch, Bytes: 100}
 		if args["error"] != "" {
@@ -270,7 +270,7 @@ func message(s Send) string {
 	case abi.MsgShared:
 		text += fmt.Sprintf(" hold=%v", s.Hold)
 		for _, x := range s.Shares {
-			text += fmt.Sprintf(" %d:%d:size=%d:flags=%d:owner=%d", x.Dev, x.Inode, x.Size, x.Flags, x.Owner)
+			text += fmt.Sprintf(" %s:%d:size=%d:flags=%d:owner=%d", x.Domain, x.Inode, x.Size, x.Flags, x.Owner)
 		}
 	case abi.MsgDrain:
 		text += fmt.Sprintf(" checkpoint=%d exit_after=%v", s.Checkpoint, s.ExitAfter)

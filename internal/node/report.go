@@ -92,7 +92,6 @@ type (
 	Objects struct {
 		Rank    int
 		Epoch   uint64
-		Host    string
 		Objects []Object
 	}
 	// Image: the images of ranks are written. Text: why that of the last one is not; empty: it is.
@@ -120,6 +119,7 @@ type Clock struct {
 // Object is something that a rank has open or mapped, as it reported it.
 type Object struct {
 	abi.Object
+	Domain  string // where the inode's number means this object: a device of one machine, or a file system of several
 	Foreign string // processes that are not ranks and have it too; empty: none
 	Twin    string // another rank's descriptor of the same open file; empty: none
 }
@@ -131,10 +131,16 @@ type Order struct {
 	Epoch      uint64
 	Version    uint64
 	Targets    []Target
-	Shares     []abi.Share
+	Shares     []Share
 	Hold       bool
 	Checkpoint uint64
 	ExitAfter  bool
+}
+
+// Share is an object that several ranks have. Its device has another number on each node.
+type Share struct {
+	abi.Share
+	Domain string
 }
 
 // Target is the clock that the members of a communicator have to reach.
