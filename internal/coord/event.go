@@ -22,6 +22,12 @@ type (
 	// Tick says that time has passed.
 	Tick struct{}
 
+	// NodeLost: a node is gone, with these ranks, and why that is thought.
+	NodeLost struct {
+		Name  string
+		Ranks []int
+		Why   string
+	}
 	// LauncherExit: mpirun has ended. Signal is not 0 when it was killed.
 	LauncherExit struct{ Code, Signal int }
 	// LaunchFailed: mpirun was not started. Bad: because the image cannot be used.

@@ -91,6 +91,7 @@ type Machine struct {
 	crash    string        // why the ranks are no more, when it was not the application's own end
 	died     int           // the rank whose death that was, -1: none
 	diedAt   time.Duration // when it was seen
+	innocent bool          // it was a node's end: neither the job's fault nor an image's
 	reason   string        // the first that a rank has given for ending the job
 	natural  bool          // the application ended by its own exit
 	ran      bool          // all ranks were there
@@ -190,6 +191,8 @@ func (m *Machine) dispatch(ev Event) {
 		m.process(ev)
 	case node.Progress:
 		m.progress()
+	case NodeLost:
+		m.nodeLost(ev)
 	case LauncherExit:
 		m.launcherExit(ev)
 	case LaunchFailed:
@@ -233,6 +236,7 @@ func (m *Machine) start(ev Start) {
 func (m *Machine) launch(image uint64) {
 	m.phase, m.image, m.deadline, m.killed, m.ordered = Starting, image, m.now+startLimit, 0, false
 	m.crash, m.died, m.reason, m.natural, m.ran, m.exit, m.standing = "", -1, "", false, false, 0, nil
+	m.innocent = false
 	m.ranks = make([]rank, m.cfg.Ranks)
 	m.do(Launch{image})
 }
@@ -453,6 +457,27 @@ func (m *Machine) lost(ev node.Lost) {
 	}
 }
 
+// nodeLost: its ranks are gone. Those on other nodes cannot go on without them, and launchers hang: all are ended at once.
+func (m *Machine) nodeLost(ev NodeLost) {
+	for _, r := range ev.Ranks {
+		m.ranks[r].lost = true
+	}
+	if len(ev.Ranks) == 0 {
+		return
+	}
+	if !m.ordered && !m.natural && m.crash == "" {
+		m.crash, m.died, m.innocent = fmt.Sprintf("%s was lost: %s", ev.Name, ev.Why), -1, true
+	}
+	switch m.phase {
+	case Starting, Running, Ending:
+		m.giveUp(m.whyEnding())
+		m.kill(KillBoth)
+	case Gone:
+		m.giveUp(m.whyEnding())
+		m.decideWhenAllGone()
+	}
+}
+
 func (m *Machine) whyEnding() string {
 	if m.crash != "" {
 		return m.crash
@@ -544,8 +569,14 @@ func (m *Machine) commitAwaited() time.Duration {
 }
 
 // again starts the job from its newest good image, or gives up. Only a job that ran uses up retries: an image that does
-// not even start is tried twice at most and then never again, so that there is an end to it.
+// not even start is tried twice at most and then never again, so that there is an end to it. The end of a node counts for
+// nothing of that: nodes that are lost do not come back, so that there is an end to it, too.
 func (m *Machine) again() {
+	if m.innocent && !m.ran {
+		m.say("%s; starting again", m.crash)
+		m.backoff(1)
+		return
+	}
 	if m.image == 0 && !m.ran {
 		m.say("the job did not start: %s", m.crash)
 		m.finish(m.crashCode())
@@ -553,6 +584,7 @@ func (m *Machine) again() {
 	}
 	why := m.crash + "; "
 	switch {
+	case m.innocent:
 	case m.ran && m.image != 0:
 		m.deaths[m.image]++
 	case !m.ran:
@@ -566,6 +598,9 @@ func (m *Machine) again() {
 	case n == 0:
 		m.say("%sthere is no good checkpoint to go back to%s", why, m.asideHint())
 		m.finish(m.crashCode())
+	case m.innocent:
+		m.say("%sgoing back to checkpoint %d", why, n)
+		m.backoff(1)
 	case m.ran && m.failures >= m.cfg.Retries:
 		m.say("%sgiven up after %d restarts without a new checkpoint", why, m.failures)
 		m.finish(m.crashCode())

@@ -356,7 +356,21 @@ func (w *trouble) user() {
 		if r := w.ranks[w.rng.IntN(len(w.ranks))]; r.state == tIdle { // else it waits before MPI_Finalize
 			r.say(node.Finalizing{Ranks: []int{r.id}})
 		}
+	case k < 74 && len(w.ranks) > 0:
+		w.loseNode(w.rng.IntN(len(w.ranks)), 1+w.rng.IntN(len(w.ranks)))
 	}
+}
+
+// loseNode: these ranks are gone with their node, and with what they had said and nobody has heard.
+func (w *trouble) loseNode(first, n int) {
+	ev := NodeLost{Name: "a node", Why: "silent"}
+	for _, r := range w.ranks[first:min(first+n, len(w.ranks))] {
+		if r.state != tGone {
+			r.state, r.in, r.out = tGone, nil, nil
+			ev.Ranks = append(ev.Ranks, r.id)
+		}
+	}
+	w.step(ev)
 }
 
 // check holds what must hold at any moment.

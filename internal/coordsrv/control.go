@@ -67,7 +67,9 @@ func (s *Server) serveControl(l net.Listener) {
 				pages <- nil
 				return
 			}
-			s.order(func(order uint64) any { return control.Look{Order: order} }, func(m control.Message) { pages <- m.Body.(control.Pages).Ranks })
+			to := s.engaged()
+			s.order(to, func(_ *peer, order uint64) any { return control.Look{Order: order} },
+				func(answers []control.Message) { pages <- byRank(s.opt.Spec.Ranks, to, answers) })
 		})
 		if !asked {
 			http.Error(w, "the job is over", http.StatusGone)
@@ -139,6 +141,19 @@ func (s *Server) status() Status {
 	st := Status{Job: meta.Name, Dir: s.opt.Job.Dir, App: meta.App, PID: os.Getpid(), MPI: s.opt.Spec.MPI, Library: s.library,
 		Running: time.Since(s.began), Status: s.machine.Status(), Last: s.last, PerRank: []RankStatus{}}
 	return st
+}
+
+// byRank puts the pages that agents have told in the order of the ranks.
+func byRank(ranks int, from []*peer, answers []control.Message) []node.Sample {
+	list := make([]node.Sample, ranks)
+	for i, m := range answers {
+		if pages, ok := m.Body.(control.Pages); ok && len(pages.Ranks) == len(from[i].ranks) {
+			for k, rank := range from[i].ranks {
+				list[rank] = pages.Ranks[k]
+			}
+		}
+	}
+	return list
 }
 
 func perRank(pages []node.Sample) []RankStatus {

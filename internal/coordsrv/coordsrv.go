@@ -65,11 +65,11 @@ type Server struct {
 	stop    chan struct{} // closed when the job is over
 	wg      sync.WaitGroup
 
-	agent   *agent.Node
+	peers   []*peer
 	inbox   *inbox
-	orders  uint64                           // given, that are answered
-	waiting map[uint64]func(control.Message) // for their answers
-	saving  sync.Mutex                       // of job.json
+	orders  uint64            // given, that are answered
+	waiting map[uint64]answer // to them
+	saving  sync.Mutex        // of job.json
 
 	starts   int    // of the ranks
 	number   uint64 // of the present start, 0: there is none
@@ -92,7 +92,7 @@ type Server struct {
 // Run runs the job to its end and returns the exit code.
 func Run(opt Options) (int, error) {
 	s := &Server{opt: opt, began: time.Now(), events: make(chan coord.Event), queries: make(chan func()),
-		stop: make(chan struct{}), replies: map[uint64]chan coord.Result{}, inbox: newInbox(), waiting: map[uint64]func(control.Message){}}
+		stop: make(chan struct{}), replies: map[uint64]chan coord.Result{}, inbox: newInbox(), waiting: map[uint64]answer{}}
 	var err error
 	if s.fault, err = faults.Parse(opt.Fault); err != nil {
 		return 0, err
@@ -142,7 +142,9 @@ func (s *Server) windUp() {
 	}
 	done := make(chan struct{})
 	go func() {
-		s.agent.Close()
+		for _, p := range s.peers {
+			p.close()
+		}
 		s.wg.Wait()
 		close(done)
 	}()
@@ -343,13 +345,13 @@ func (s *Server) launch(image uint64) {
 		s.launchFailed(err)
 		return
 	}
-	ranks := s.allRanks()
-	s.order(func(order uint64) any {
-		return control.Begin{Order: order, Ranks: ranks, Size: spec.Ranks, Restart: image != 0, Writers: spec.Writers}
-	}, func(m control.Message) {
-		switch {
-		case failure(m) != "":
-			s.launchFailed(errors.New(failure(m)))
+	s.place()
+	s.order(s.engaged(), func(p *peer, order uint64) any {
+		return control.Begin{Order: order, Ranks: p.ranks, Size: spec.Ranks, Restart: image != 0, Writers: spec.Writers}
+	}, func(answers []control.Message) {
+		switch why := failure(answers); {
+		case why != "":
+			s.launchFailed(errors.New(why))
 		case s.killed != 0:
 			s.launchFailed(errors.New("coordsrv: ended before it was started"))
 		default:

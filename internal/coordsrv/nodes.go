@@ -1,6 +1,7 @@
 package coordsrv
 
 import (
+	"slices"
 	"sync"
 
 	"github.com/byssus-hpc/byssus/internal/agent"
@@ -10,17 +11,32 @@ import (
 	"github.com/byssus-hpc/byssus/internal/node"
 )
 
+// peer is the agent of a node, as the loop knows it.
+type peer struct {
+	name  string
+	hear  func(control.Message) // gives it an order; does not wait
+	close func()                // ends it, or the connection to it, when what was ordered is done
+	ranks []int                 // of the present start
+	gone  bool
+}
+
+// said is what an agent has said.
+type said struct {
+	from *peer
+	control.Message
+}
+
 // inbox is what agents have said and the loop has not heard yet.
 type inbox struct {
 	mu    sync.Mutex
-	list  []control.Message
+	list  []said
 	ready chan struct{} // there may be something
 }
 
 func newInbox() *inbox { return &inbox{ready: make(chan struct{}, 1)} }
 
 // put does not wait: an agent that the loop is giving an order may have something to say.
-func (b *inbox) put(m control.Message) {
+func (b *inbox) put(m said) {
 	b.mu.Lock()
 	b.list = append(b.list, m)
 	b.mu.Unlock()
@@ -30,7 +46,7 @@ func (b *inbox) put(m control.Message) {
 	}
 }
 
-func (b *inbox) take() []control.Message {
+func (b *inbox) take() []said {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	list := b.list
@@ -41,18 +57,21 @@ func (b *inbox) take() []control.Message {
 // joinSelf makes the agent of this machine, which lives in this process and is spoken to as one elsewhere would be.
 func (s *Server) joinSelf() {
 	store := *s.opt.Job // the agent's own: Meta changes here
-	s.agent = agent.NewNode(s.opt.RunDir, s.jobID, &store, s.inbox.put)
+	p := &peer{name: "this machine"}
+	a := agent.NewNode(s.opt.RunDir, s.jobID, &store, func(m control.Message) { s.inbox.put(said{p, m}) })
+	p.hear, p.close = a.Hear, a.Close
+	s.peers = append(s.peers, p)
 }
 
 // hear takes in what an agent says. Of a start that is over only answers count.
-func (s *Server) hear(m control.Message) {
+func (s *Server) hear(m said) {
 	switch b := m.Body.(type) {
 	case control.Done:
-		s.answered(b.Order, m)
+		s.answered(b.Order, m.Message)
 	case control.Sealed:
-		s.answered(b.Order, m)
+		s.answered(b.Order, m.Message)
 	case control.Pages:
-		s.answered(b.Order, m)
+		s.answered(b.Order, m.Message)
 	case node.Report:
 		if m.Start == s.number {
 			s.step(b)
@@ -60,59 +79,95 @@ func (s *Server) hear(m control.Message) {
 	}
 }
 
-// order gives the agent an order that is answered; then hears the answer, on the loop's goroutine.
-func (s *Server) order(body func(order uint64) any, then func(control.Message)) {
-	s.orders++
-	s.waiting[s.orders] = then
-	s.agent.Hear(control.Message{Start: s.number, Body: body(s.orders)})
+// answer is one that is waited for.
+type answer struct {
+	from *peer
+	then func(control.Message)
 }
 
-func (s *Server) answered(order uint64, m control.Message) {
-	if then := s.waiting[order]; then != nil {
-		delete(s.waiting, order)
-		then(m)
+// order gives agents an order each, with a number that their answers have; then hears these, in the order of the agents,
+// when all are there, on the loop's goroutine.
+func (s *Server) order(to []*peer, body func(p *peer, order uint64) any, then func([]control.Message)) {
+	answers, left := make([]control.Message, len(to)), len(to)
+	for i, p := range to {
+		s.orders++
+		s.waiting[s.orders] = answer{p, func(m control.Message) {
+			answers[i] = m
+			if left--; left == 0 {
+				then(answers)
+			}
+		}}
+		p.hear(control.Message{Start: s.number, Body: body(p, s.orders)})
 	}
 }
 
-// tell gives the agent an order that is not answered.
-func (s *Server) tell(body any) { s.agent.Hear(control.Message{Start: s.number, Body: body}) }
+func (s *Server) answered(order uint64, m control.Message) {
+	if a, ok := s.waiting[order]; ok {
+		delete(s.waiting, order)
+		a.then(m)
+	}
+}
 
-// failure is what an answer says went wrong.
-func failure(m control.Message) string {
-	if d, ok := m.Body.(control.Done); ok {
-		return d.Err
+// tell gives the agents that have ranks an order that is not answered.
+func (s *Server) tell(body any) {
+	for _, p := range s.engaged() {
+		p.hear(control.Message{Start: s.number, Body: body})
+	}
+}
+
+// engaged are the agents that have ranks in the present start.
+func (s *Server) engaged() []*peer {
+	return slices.DeleteFunc(slices.Clone(s.peers), func(p *peer) bool { return p.gone || len(p.ranks) == 0 })
+}
+
+// failure is the first that answers say went wrong.
+func failure(answers []control.Message) string {
+	for _, m := range answers {
+		if d, ok := m.Body.(control.Done); ok && d.Err != "" {
+			return d.Err
+		}
 	}
 	return ""
 }
 
 func (s *Server) prepare(n uint64) {
-	s.order(func(order uint64) any { return control.Prepare{Order: order, Checkpoint: n} },
-		func(m control.Message) { s.step(coord.Prepared{Checkpoint: n, Err: failure(m)}) })
+	s.order(s.engaged(), func(_ *peer, order uint64) any { return control.Prepare{Order: order, Checkpoint: n} },
+		func(answers []control.Message) { s.step(coord.Prepared{Checkpoint: n, Err: failure(answers)}) })
 }
 
-// commit: the agent seals its part, and gets the record of the whole.
+// commit: the agents seal what they hold, and get the record of the whole.
 func (s *Server) commit(n uint64) {
-	ranks := s.allRanks()
-	s.order(func(order uint64) any { return control.Seal{Order: order, Checkpoint: n, Ranks: ranks} }, func(m control.Message) {
-		sealed, ok := m.Body.(control.Sealed)
-		if !ok {
-			s.step(coord.Committed{Checkpoint: n, Err: failure(m)})
+	to := s.engaged()
+	s.order(to, func(p *peer, order uint64) any { return control.Seal{Order: order, Checkpoint: n, Ranks: p.ranks} }, func(answers []control.Message) {
+		if why := failure(answers); why != "" {
+			s.step(coord.Committed{Checkpoint: n, Err: why})
 			return
 		}
-		record := s.opt.Job.Record(n, &sealed.Holding)
-		s.order(func(order uint64) any { return control.Commit{Order: order, Checkpoint: n, Record: *record} }, func(m control.Message) {
-			s.step(coord.Committed{Checkpoint: n, Err: failure(m)})
-			if failure(m) == "" {
-				s.dropForeign()
-			}
-		})
+		s.record(n, to, answers)
+	})
+}
+
+func (s *Server) record(n uint64, to []*peer, sealed []control.Message) {
+	var holdings []*dataset.Holding
+	for _, m := range sealed {
+		if h, ok := m.Body.(control.Sealed); ok {
+			holdings = append(holdings, &h.Holding)
+		}
+	}
+	record := s.opt.Job.Record(n, holdings...)
+	s.order(to, func(_ *peer, order uint64) any { return control.Commit{Order: order, Checkpoint: n, Record: *record} }, func(answers []control.Message) {
+		why := failure(answers)
+		s.step(coord.Committed{Checkpoint: n, Err: why})
+		if why == "" {
+			s.dropForeign()
+		}
 	})
 }
 
 // remove discards or drops a checkpoint; that it cannot be removed is told, and changes nothing.
 func (s *Server) remove(body func(order uint64) any) {
-	s.order(body, func(m control.Message) {
-		if why := failure(m); why != "" {
+	s.order(s.peers, func(_ *peer, order uint64) any { return body(order) }, func(answers []control.Message) {
+		if why := failure(answers); why != "" {
 			s.opt.Say(why)
 		}
 	})
@@ -128,11 +183,11 @@ func (s *Server) dropForeign() {
 	s.foreign = nil
 }
 
-// allRanks are the ranks of the job, all of which are on this machine.
-func (s *Server) allRanks() []int {
+// place gives each agent its ranks: all to the one that there is.
+func (s *Server) place() {
 	ranks := make([]int, s.opt.Spec.Ranks)
 	for rank := range ranks {
 		ranks[rank] = rank
 	}
-	return ranks
+	s.peers[0].ranks = ranks
 }

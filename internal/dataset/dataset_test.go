@@ -72,6 +72,27 @@ func sealAndCommit(j *Job, n uint64) error {
 	return j.Commit(n, j.Record(n, p))
 }
 
+// TestHoldings: what several nodes have of a checkpoint is one record, in the order of the ranks.
+func TestHoldings(t *testing.T) {
+	j := newJob(t, 4)
+	write(t, j, 1)
+	var all []*Holding
+	for _, ranks := range [][]int{{1, 2}, {0, 3}} {
+		h, err := j.Seal(1, ranks)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, h)
+	}
+	if err := j.Commit(1, j.Record(1, all...)); err != nil {
+		t.Fatal(err)
+	}
+	m, err := Verify(j.Path(1), func(int64) {})
+	if err != nil || len(m.Files) != 4 {
+		t.Errorf("found %+v, %v", m, err)
+	}
+}
+
 func TestCommitAndRead(t *testing.T) {
 	j := newJob(t, 2)
 	commit(t, j, 1)

@@ -1,6 +1,7 @@
 package dataset
 
 import (
+	"cmp"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
@@ -8,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/byssus-hpc/byssus/internal/abi"
@@ -40,6 +42,15 @@ type File struct {
 	Name      string `json:"name"`
 	Size      int64  `json:"size"`
 	HeaderCRC string `json:"header_crc32c"`
+}
+
+// rank is the rank whose image the file is a part of.
+func (f File) rank() int {
+	var rank int
+	if _, err := fmt.Sscanf(f.Name, "rank-%d.", &rank); err != nil {
+		return -1
+	}
+	return rank
 }
 
 // fileName is the name of an image file in its checkpoint's directory.
@@ -84,6 +95,7 @@ func (j *Job) Record(n uint64, holdings ...*Holding) *Manifest {
 			m.Bytes += f.Size
 		}
 	}
+	slices.SortStableFunc(m.Files, func(a, b File) int { return cmp.Compare(a.rank(), b.rank()) })
 	return m
 }
 
