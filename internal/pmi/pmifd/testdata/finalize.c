@@ -1,11 +1,12 @@
-/* finalize.c: what MPICH 4.0 and 4.1 with ch4:ucx lack at the end, to be preloaded.
+/* finalize.c: what MPICH before 4.2 with ch4:ucx lacks at its end, to be preloaded.
  *
- * MPI_Finalize asks UCX to disconnect all endpoints, which waits until what was ever started on them is through, and then
- * enters a barrier of PMI: a plain read(2) of the descriptor. A connection that UCX has begun and not finished (it makes
- * them when they are first used, the last ones in MPI_Finalize itself) needs the other side to answer, and the other side
- * may sit in that read already, where it answers nobody. Then both wait for ever. MPI_Barrier in front does not help.
+ * MPI_Finalize disconnects all endpoints of UCX (ucp_disconnect_nb), lets UCX go on until that is done, and then enters a
+ * barrier of PMI: a plain read(2). Over TCP, disconnecting an endpoint that was ever sent on is a question to the other
+ * side, an empty PUT (uct_tcp_ep_flush), which UCX must answer there. But the other side may have had its own answers and
+ * sit in that read, where it answers nobody: both wait for ever. MPI_Barrier in front does not help, since its messages
+ * need such answers as well, nor does any setting of UCX. MPICH 4.2 enters the barrier first.
  *
- * Here UCX goes on while MPI_Finalize reads from PMI. MPICH 4.2 has the barrier in front of the disconnects instead. */
+ * Here UCX goes on while MPI_Finalize reads from PMI. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <poll.h>
