@@ -13,7 +13,7 @@
 //   - every line is answered, but for abort: what is unknown, too long, or refused (spawning) gets an answer that MPICH takes
 //     for an error, since a rank that gets none waits for ever. Unknown commands are events, too;
 //   - a rank can neither hurt others nor fill the memory: one that speaks nonsense, out of turn, or more than maxStored bytes
-//     of keys, values and unknown lines is hung up on, and the End that says so names it;
+//     of keys, values, names and unknown lines is hung up on, and the End that says so names it;
 //   - of the ends of a job (MPI_Abort, a rank that is gone before MPI_Finalize, one that was hung up on) every Node learns
 //     the first; its own rank's it has reported itself.
 //
@@ -21,9 +21,13 @@
 // does not know either (they count as unknown); barriers of groups, which belong to PMI 1.2, which we do not claim to speak;
 // and the key PMI_dead_processes. Where the answers differ between servers, they are those of MPICH's hydra.
 //
-// What else a rank of MPICH takes from its environment, on several nodes, so that it uses a chosen interface:
-//   - ch4:ucx: UCX_NET_DEVICES=eth0, and UCX_TLS=tcp,self,posix,cma where there is only Ethernet. Without it UCX offers the
-//     addresses of all interfaces, and may choose one that leads nowhere;
+// What a rank of MPICH also takes from its environment, on several nodes:
+//   - ch4:ucx chooses among all interfaces of both sides. Where some of a node do not lead to the others (bridges of containers,
+//     networks for administration): UCX_NET_DEVICES=eth0. UCX_TLS=tcp,self,posix,cma keeps it from looking for other hardware.
+//     Whether two ranks share memory it finds out by itself, whatever PMI_process_mapping says;
 //   - ch4:ofi: FI_PROVIDER=tcp and FI_TCP_IFACE=eth0;
-//   - ch3: MPIR_CVAR_NETWORK_IFACE=eth0 or, exclusive with it, MPIR_CVAR_CH3_INTERFACE_HOSTNAME=ADDRESS of that node.
+//   - ch3: MPIR_CVAR_NETWORK_IFACE=eth0 or, exclusive with it, MPIR_CVAR_CH3_INTERFACE_HOSTNAME=ADDRESS of that node;
+//   - MPIR_CVAR_CH4_ROOTS_ONLY_PMI=1: only one rank of each node puts its address, the others tell theirs by MPI.
+//
+// Before MPICH 4.2, ranks of ch4:ucx on several nodes hang in MPI_Finalize more often than not: pmifd/testdata/finalize.c.
 package pmi

@@ -8,8 +8,12 @@ import (
 	"strings"
 )
 
-// maxStored is how many bytes of keys, values and unknown lines a rank may leave with us: MPICH needs some thousand.
-const maxStored = 1 << 20
+// maxStored is how many bytes of keys, values, names and unknown lines a rank may leave with us: MPICH needs some thousand.
+// Each costs perItem more.
+const (
+	maxStored = 1 << 20
+	perItem   = 64
+)
 
 // Config is what the ranks of a node are told.
 type Config struct {
@@ -33,6 +37,7 @@ type Node struct {
 
 // rank is what is known of one rank of the node.
 type rank struct {
+	id     int
 	state  state
 	waits  string // the command that it waits for an answer to
 	stored int    // bytes
@@ -50,7 +55,7 @@ const (
 )
 
 // spawn is a multi-line command under way.
-type spawn struct{ total, soFar int }
+type spawn struct{ total, soFar, bytes int }
 
 // NewNode returns the state of a node whose ranks are about to start.
 func NewNode(cfg Config) (*Node, error) {
@@ -65,7 +70,7 @@ func NewNode(cfg Config) (*Node, error) {
 		if r < 0 || r >= cfg.Ranks || n.ranks[r] != nil {
 			return nil, fmt.Errorf("pmi: ranks %v on a node, want each once and below %d", cfg.Local, cfg.Ranks)
 		}
-		n.ranks[r] = &rank{}
+		n.ranks[r] = &rank{id: r}
 	}
 	return n, nil
 }
@@ -74,7 +79,7 @@ func NewNode(cfg Config) (*Node, error) {
 func (n *Node) Line(id int, line []byte) Out {
 	n.out = Out{}
 	if r := n.ranks[id]; r != nil && r.state != ended {
-		n.line(id, r, string(line))
+		n.line(r, string(line))
 	}
 	return n.out
 }
@@ -103,29 +108,27 @@ func (n *Node) Down(d Down) Out {
 	return n.out
 }
 
-func (n *Node) line(id int, r *rank, line string) {
+func (n *Node) line(r *rank, line string) {
 	if r.spawn != nil {
-		n.spawning(id, r, line)
+		n.spawning(r, line)
 		return
 	}
 	c, err := parse(line)
 	switch {
 	case len(line) > MaxLine:
-		n.fault(id, r, fmt.Sprintf("line of %d bytes or more, at most %d", len(line), MaxLine))
-	case line == "mcmd=spawn":
-		r.spawn = &spawn{}
+		n.fault(r, fmt.Sprintf("line of %d bytes or more, at most %d", len(line), MaxLine))
 	case err != nil:
-		n.fault(id, r, err.Error())
+		n.fault(r, err.Error())
 	case c.name == "abort":
 		code, err := strconv.Atoi(c.args["exitcode"])
 		if err != nil {
 			code = 1
 		}
-		n.end(r, End{Rank: id, How: Aborted, Code: code, Text: c.args["message"]})
+		n.end(r, End{Rank: r.id, How: Aborted, Code: code, Text: c.args["message"]})
 	case r.waits != "" || r.state == finalized:
-		n.fault(id, r, fmt.Sprintf("%s out of turn (%s)", c.name, r.turn()))
+		n.fault(r, fmt.Sprintf("%s out of turn (%s)", c.name, r.turn()))
 	default:
-		n.command(id, r, c, line)
+		n.command(r, c, line)
 	}
 }
 
@@ -138,92 +141,94 @@ func (r *rank) turn() string {
 }
 
 // command answers what can be answered at once, and begins what cannot.
-func (n *Node) command(id int, r *rank, c command, line string) {
+func (n *Node) command(r *rank, c command, line string) {
 	switch c.name {
 	case "initack":
-		n.hello(id, r, c)
+		n.hello(r, c)
 	case "init":
-		n.init(id, r, c)
+		n.init(r, c)
 	case "get_maxes":
-		n.reply(id, "cmd=maxes kvsname_max=%d keylen_max=%d vallen_max=%d", maxName, maxKey, maxValue)
+		n.reply(r, "cmd=maxes kvsname_max=%d keylen_max=%d vallen_max=%d", maxName, maxKey, maxValue)
 	case "get_my_kvsname":
-		n.reply(id, "cmd=my_kvsname kvsname=%s", n.cfg.Job)
+		n.reply(r, "cmd=my_kvsname kvsname=%s", n.cfg.Job)
 	case "get_appnum":
-		n.reply(id, "cmd=appnum appnum=0")
+		n.reply(r, "cmd=appnum appnum=0")
 	case "get_universe_size":
-		n.reply(id, "cmd=universe_size size=%d", max(n.cfg.Universe, n.cfg.Ranks))
+		n.reply(r, "cmd=universe_size size=%d", max(n.cfg.Universe, n.cfg.Ranks))
 	case "put":
-		n.put(id, r, c)
+		n.put(r, c)
 	case "get":
-		n.get(id, c)
+		n.get(r, c)
 	case "barrier_in":
-		n.enter(id, r, c)
+		n.enter(r, c)
 	case "publish_name", "lookup_name", "unpublish_name":
-		n.name(id, r, c)
+		n.name(r, c)
+	case multiLine:
+		r.spawn = &spawn{}
 	case "spawn":
-		n.reply(id, "cmd=spawn_result rc=-1 msg=spawning_is_refused")
+		n.reply(r, "cmd=spawn_result rc=-1 msg=spawning_is_refused")
 	case "finalize":
-		n.finalize(id, r)
+		n.finalize(r)
 	default:
-		if n.charge(id, r, len(line)) {
-			n.reply(id, "cmd=unknown rc=-1 msg=unknown_command")
-			n.out.Events = append(n.out.Events, Unknown{Rank: id, Line: printable(line)})
+		if n.charge(r, len(line)) {
+			n.reply(r, "cmd=unknown rc=-1 msg=unknown_command")
+			n.out.Events = append(n.out.Events, Unknown{Rank: r.id, Line: printable(line)})
 		}
 	}
 }
 
 // hello answers a rank that has come by PMI_PORT and says by PMI_ID who it is.
-func (n *Node) hello(id int, r *rank, c command) {
-	if c.args["pmiid"] != strconv.Itoa(id) {
-		n.fault(id, r, fmt.Sprintf("pmiid %q, want %d", c.args["pmiid"], id))
+func (n *Node) hello(r *rank, c command) {
+	if c.args["pmiid"] != strconv.Itoa(r.id) {
+		n.fault(r, fmt.Sprintf("pmiid %q, want %d", c.args["pmiid"], r.id))
 		return
 	}
-	n.reply(id, "cmd=initack")
-	n.reply(id, "cmd=set size=%d", n.cfg.Ranks)
-	n.reply(id, "cmd=set rank=%d", id)
-	n.reply(id, "cmd=set debug=0")
+	n.reply(r, "cmd=initack")
+	n.reply(r, "cmd=set size=%d", n.cfg.Ranks)
+	n.reply(r, "cmd=set rank=%d", r.id)
+	n.reply(r, "cmd=set debug=0")
 }
 
 // init agrees on the version: 1.1, from which later clients of version 1 fall back to what it has.
-func (n *Node) init(id int, r *rank, c command) {
+func (n *Node) init(r *rank, c command) {
 	if c.args["pmi_version"] != "1" {
-		n.reply(id, "cmd=response_to_init pmi_version=1 pmi_subversion=1 rc=-1")
+		n.reply(r, "cmd=response_to_init pmi_version=1 pmi_subversion=1 rc=-1")
 		return
 	}
-	n.reply(id, "cmd=response_to_init pmi_version=1 pmi_subversion=1 rc=0")
+	n.reply(r, "cmd=response_to_init pmi_version=1 pmi_subversion=1 rc=0")
 	if r.state == started {
 		r.state = initialized
-		n.out.Events = append(n.out.Events, Init{id})
+		n.out.Events = append(n.out.Events, Init{r.id})
 	}
 }
 
-func (n *Node) put(id int, r *rank, c command) {
+func (n *Node) put(r *rank, c command) {
 	key, value := c.args["key"], c.args["value"]
 	switch {
-	case !n.charge(id, r, len(key)+len(value)):
+	case !n.charge(r, len(key)+len(value)):
 	case n.foreign(c):
-		n.reply(id, "cmd=put_result rc=-1 msg=kvsname_of_another_job")
+		n.reply(r, "cmd=put_result rc=-1 msg=kvsname_of_another_job")
 	case key == "" || len(key) >= maxKey || strings.HasPrefix(key, "PMI_"):
-		n.reply(id, "cmd=put_result rc=-1 msg=key_is_empty_or_too_long_or_reserved")
+		n.reply(r, "cmd=put_result rc=-1 msg=key_is_empty_or_too_long_or_reserved")
 	case len(value) >= maxValue:
-		n.reply(id, "cmd=put_result rc=-1 msg=value_is_too_long")
+		n.reply(r, "cmd=put_result rc=-1 msg=value_is_too_long")
 	default:
 		n.kvs[key], n.fresh[key] = value, value
-		n.reply(id, "cmd=put_result rc=0 msg=success")
+		n.reply(r, "cmd=put_result rc=0 msg=success")
 	}
 }
 
-func (n *Node) get(id int, c command) {
+func (n *Node) get(r *rank, c command) {
 	key := c.args["key"]
 	value, ok := n.kvs[key]
 	if key == "PMI_process_mapping" {
 		value, ok = n.cfg.Mapping, n.cfg.Mapping != ""
 	}
 	if !ok || n.foreign(c) {
-		n.reply(id, "cmd=get_result rc=-1 msg=key_not_found value=unknown")
+		n.reply(r, "cmd=get_result rc=-1 msg=key_not_found value=unknown")
 		return
 	}
-	n.reply(id, "cmd=get_result rc=0 msg=success value=%s", value)
+	n.reply(r, "cmd=get_result rc=0 msg=success value=%s", value)
 }
 
 // foreign says whether a command is about another key-value space than ours.
@@ -232,9 +237,9 @@ func (n *Node) foreign(c command) bool {
 	return ok && name != n.cfg.Job
 }
 
-func (n *Node) enter(id int, r *rank, c command) {
+func (n *Node) enter(r *rank, c command) {
 	if c.args["group"] != "" { // an answer by the name of barrier_out would count as success, whatever its rc
-		n.reply(id, "cmd=unknown rc=-1 msg=barriers_of_groups_need_version_1.2")
+		n.reply(r, "cmd=unknown rc=-1 msg=barriers_of_groups_need_version_1.2")
 		return
 	}
 	r.waits = "barrier_in"
@@ -251,16 +256,17 @@ func (n *Node) leave(puts map[string]string) {
 	for _, id := range n.cfg.Local {
 		if r := n.ranks[id]; r.waits == "barrier_in" {
 			r.waits = ""
-			n.reply(id, "cmd=barrier_out rc=0")
+			n.reply(r, "cmd=barrier_out rc=0")
 		}
 	}
 }
 
 // name asks the Root, since names are the job's.
-func (n *Node) name(id int, r *rank, c command) {
-	if n.charge(id, r, len(c.args["service"])+len(c.args["port"])) {
+func (n *Node) name(r *rank, c command) {
+	q := Name{Rank: r.id, Command: c.name, Service: c.args["service"], Port: c.args["port"]}
+	if c.name != "publish_name" || n.charge(r, len(q.Service)+len(q.Port)) {
 		r.waits = c.name
-		n.out.Up = append(n.out.Up, Up{Name: &Name{Rank: id, Command: c.name, Service: c.args["service"], Port: c.args["port"]}})
+		n.out.Up = append(n.out.Up, Up{Name: &q})
 	}
 }
 
@@ -274,58 +280,60 @@ func (n *Node) answer(a Name) {
 	result := strings.TrimSuffix(a.Command, "_name") + "_result"
 	switch {
 	case a.Refusal != "":
-		n.reply(a.Rank, "cmd=%s rc=-1 msg=%s", result, a.Refusal)
+		n.reply(r, "cmd=%s rc=-1 msg=%s", result, a.Refusal)
 	case a.Command == "lookup_name":
-		n.reply(a.Rank, "cmd=%s rc=0 msg=success port=%s", result, a.Port)
+		n.reply(r, "cmd=%s rc=0 msg=success port=%s", result, a.Port)
 	default:
-		n.reply(a.Rank, "cmd=%s rc=0 msg=success", result)
+		n.reply(r, "cmd=%s rc=0 msg=success", result)
 	}
 }
 
 // spawning skips the lines of a multi-line command and refuses it at its end: endcmd of the last of its parts.
-func (n *Node) spawning(id int, r *rank, line string) {
+func (n *Node) spawning(r *rank, line string) {
 	key, value, _ := strings.Cut(line, "=")
+	r.spawn.bytes += len(line)
 	switch {
-	case !n.charge(id, r, len(line)):
+	case r.spawn.bytes > maxStored:
+		n.fault(r, fmt.Sprintf("%d bytes of one command, at most %d", r.spawn.bytes, maxStored))
 	case key == "totspawns":
 		r.spawn.total, _ = strconv.Atoi(value)
 	case key == "spawnssofar":
 		r.spawn.soFar, _ = strconv.Atoi(value)
 	case line == "endcmd" && r.spawn.soFar >= r.spawn.total:
 		r.spawn = nil
-		n.reply(id, "cmd=spawn_result rc=-1 msg=spawning_is_refused")
+		n.reply(r, "cmd=spawn_result rc=-1 msg=spawning_is_refused")
 	}
 }
 
-func (n *Node) finalize(id int, r *rank) {
-	n.reply(id, "cmd=finalize_ack rc=0")
+func (n *Node) finalize(r *rank) {
+	n.reply(r, "cmd=finalize_ack rc=0")
 	r.state = finalized
-	n.out.Events = append(n.out.Events, Finalized{id})
+	n.out.Events = append(n.out.Events, Finalized{r.id})
 	if n.finalized++; n.finalized == len(n.ranks) {
 		n.out.Up = append(n.out.Up, Up{Finalized: true})
 	}
 }
 
 // charge counts what a rank leaves here, or hangs up on it.
-func (n *Node) charge(id int, r *rank, bytes int) bool {
-	if r.stored += bytes; r.stored <= maxStored {
+func (n *Node) charge(r *rank, bytes int) bool {
+	if r.stored += bytes + perItem; r.stored <= maxStored {
 		return true
 	}
-	n.fault(id, r, fmt.Sprintf("%d bytes of keys, values and unknown lines, at most %d", r.stored, maxStored))
+	n.fault(r, fmt.Sprintf("%d bytes of keys, values, names and unknown lines, at most %d", r.stored, maxStored))
 	return false
 }
 
-func (n *Node) fault(id int, r *rank, why string) {
+func (n *Node) fault(r *rank, why string) {
 	n.out.HangUp = true
-	n.end(r, End{Rank: id, How: Faulty, Text: fmt.Sprintf("pmi: rank %d: %s", id, why)})
+	n.end(r, End{Rank: r.id, How: Faulty, Text: fmt.Sprintf("pmi: rank %d: %s", r.id, why)})
 }
 
 func (n *Node) end(r *rank, e End) {
-	r.state, r.waits = ended, ""
+	r.state, r.waits, r.spawn = ended, "", nil
 	n.out.Up = append(n.out.Up, Up{End: &e})
 	n.out.Events = append(n.out.Events, e)
 }
 
-func (n *Node) reply(id int, format string, args ...any) {
-	n.out.Replies = append(n.out.Replies, Reply{id, fmt.Sprintf(format, args...) + "\n"})
+func (n *Node) reply(r *rank, format string, args ...any) {
+	n.out.Replies = append(n.out.Replies, Reply{r.id, fmt.Sprintf(format, args...) + "\n"})
 }

@@ -153,11 +153,12 @@ func TestLimits(t *testing.T) {
 		"refused": "cmd=put kvsname=job.1 key=k%d value=" + long + long,
 		"unknown": "cmd=u%d a=" + long,
 		"names":   "cmd=publish_name service=s%d port=" + long,
+		"tiny":    "cmd=put kvsname=job.1 key=k%d value=",
 		"spawn":   "mcmd=spawn\nexecname=%d" + long,
 	} {
 		j := newJob(t, []int{0, 0, 1})
 		said := 0
-		for ; !j.hungUp[1] && said < 2000; said++ {
+		for ; !j.hungUp[1] && said < 20000; said++ {
 			for l := range strings.SplitSeq(fmt.Sprintf(line, said), "\n") {
 				j.say(1, l)
 			}
@@ -171,6 +172,15 @@ func TestLimits(t *testing.T) {
 		}
 	}
 	j := newJob(t, []int{0})
+	for range 20000 { // what leaves nothing behind costs nothing
+		j.say(0, "cmd=lookup_name service=s")
+		j.say(0, "cmd=spawn")
+		j.say(0, "mcmd=spawn")
+		j.say(0, "endcmd")
+	}
+	if len(j.replies[0]) != 60000 || j.hungUp[0] {
+		t.Errorf("found %d replies, hung up %v", len(j.replies[0]), j.hungUp[0])
+	}
 	j.say(0, "cmd=get key="+strings.Repeat("x", MaxLine))
 	if !j.hungUp[0] {
 		t.Error("a line that is too long is taken")
@@ -223,7 +233,7 @@ func FuzzLine(f *testing.F) {
 		}
 		for line := range strings.SplitSeq(string(data), "\n") {
 			r := j.nodes[0].ranks[1]
-			silent := r.state == ended || r.spawn != nil || line == "mcmd=spawn" || line == "EOF"
+			silent := r.state == ended || r.spawn != nil || line == multiLine || line == "EOF"
 			before := len(j.replies[1])
 			j.say(1, line)
 			if len(j.replies[1]) == before && !silent && r.waits == "" && r.state != ended {

@@ -20,6 +20,9 @@ const (
 	maxValue = 1024
 )
 
+// multiLine is the whole first line of the only command that has more: they follow, up to endcmd.
+const multiLine = "mcmd=spawn"
+
 // command is what a rank says in a line: cmd=NAME and further words KEY=VALUE.
 type command struct {
 	name string
@@ -32,6 +35,9 @@ func parse(line string) (command, error) {
 	line, message, told := strings.Cut(line, " message=")
 	if !utf8.ValidString(line) || strings.ContainsFunc(line, unicode.IsControl) {
 		return command{}, errors.New("bytes that are no text")
+	}
+	if line == multiLine {
+		return command{name: multiLine}, nil
 	}
 	first, rest, _ := strings.Cut(line, " ")
 	name, ok := strings.CutPrefix(first, "cmd=")
