@@ -55,6 +55,7 @@ type Server struct {
 	domains  *domains         // look's lock protects it
 	procs    []*process       // all that ever said hello
 	conns    map[*net.UnixConn]bool
+	family   *family // nil: an MPI's launcher has started the ranks
 	closed   bool
 
 	began  time.Time
@@ -114,7 +115,11 @@ func (s *Server) Close() {
 	for _, p := range s.procs {
 		p.close()
 	}
+	f := s.family
 	s.mu.Unlock()
+	if f != nil {
+		f.end()
+	}
 	close(s.over)
 	s.listener.Close()
 	s.wg.Wait()

@@ -11,6 +11,7 @@ import (
 	"github.com/byssus-hpc/byssus/internal/control"
 	"github.com/byssus-hpc/byssus/internal/dataset"
 	"github.com/byssus-hpc/byssus/internal/node"
+	"github.com/byssus-hpc/byssus/internal/pmi"
 )
 
 // Node is the agent of a node of a job: it does what the coordinator orders (package control), for one start of the node's
@@ -47,6 +48,12 @@ func (n *Node) Hear(m control.Message) {
 	switch o := m.Body.(type) {
 	case control.Begin:
 		n.answer(o.Order, n.begin(m.Start, o))
+	case control.Run:
+		n.answer(o.Order, n.run(m.Start, o))
+	case pmi.Down:
+		if f := n.family(m.Start); f != nil {
+			f.pmi.Down(o)
+		}
 	case control.End:
 		n.end()
 	case control.Kill:
@@ -152,11 +159,31 @@ func (n *Node) seal(number uint64, o control.Seal) {
 	n.say(control.Message{Start: number, Body: control.Sealed{Order: o.Order, Holding: *holding}})
 }
 
-// kill ends the ranks of this node.
+// family are the ranks of that start which this agent has started itself, nil: there are none.
+func (n *Node) family(number uint64) *family {
+	s := n.server(number)
+	if s == nil {
+		return nil
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.family
+}
+
+// kill ends the ranks of this node. Those that have not come to the agent yet are asked by a signal.
 func (s *Server) kill(ask bool) {
+	s.mu.Lock()
+	f, all := s.family, len(s.sessions) == len(s.cfg.Ranks)
+	s.mu.Unlock()
 	if !ask {
 		s.Signal(syscall.SIGKILL)
+		if f != nil {
+			f.signal(syscall.SIGKILL)
+		}
 		return
+	}
+	if f != nil && !all {
+		f.signal(syscall.SIGTERM)
 	}
 	for _, rank := range s.cfg.Ranks {
 		s.Send(rank, abi.Message{Header: abi.Header{Type: abi.MsgEnd}})

@@ -91,7 +91,11 @@ func (e *env) restartJob(cmd *cobra.Command, name string, f *runFlags, only uint
 	if _, err := os.Stat(dir); err != nil {
 		dir = "" // the ranks say so if they need it
 	}
-	return e.drive(job, spec, coordsrv.Options{Restart: true, Only: only, Dir: dir, Grace: f.grace}, f.verbose)
+	opt := coordsrv.Options{Restart: true, Only: only, Dir: dir, Grace: f.grace}
+	if err := f.onHosts(&opt, spec); err != nil {
+		return err
+	}
+	return e.drive(job, spec, opt, f.verbose)
 }
 
 // keepOld takes over what was not given.

@@ -39,6 +39,10 @@ type runFlags struct {
 	verbose bool
 	writers int
 	grace   time.Duration
+	hosts   []string
+	spares  int
+	rsh     string
+	address string
 }
 
 func (f *runFlags) add(cmd *cobra.Command) {
@@ -55,6 +59,10 @@ func (f *runFlags) add(cmd *cobra.Command) {
 	fl.StringArrayVar(&f.mpiArgs, "mpi-args", nil, "an argument for mpirun (repeat for more)")
 	fl.IntVar(&f.writers, "writers", 1, "threads of a rank that write its image")
 	fl.DurationVar(&f.grace, "grace", coord.DefaultGrace, "from SIGTERM to the end of the job, with or without a checkpoint")
+	fl.StringSliceVar(&f.hosts, "hosts", nil, "run on these nodes, with an agent on each; all must see the store under the same path")
+	fl.IntVar(&f.spares, "spares", 0, "of the hosts, how many at the end of the list to keep for when one of the others is lost")
+	fl.StringVar(&f.rsh, "rsh", "", "command that starts another on a host: its words, the host's name, the command (default ssh)")
+	fl.StringVar(&f.address, "address", "", "address of this machine that the hosts can reach (default: that of its name)")
 	fl.BoolVarP(&f.verbose, "verbose", "v", false, "tell about every checkpoint")
 	complete := func(values ...string) func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 		return func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
@@ -90,6 +98,8 @@ func (f *runFlags) check() error {
 		return usage(fmt.Errorf("run: --refused %q, wanted end or error", f.refused))
 	case f.mpi != "auto" && f.mpi != launch.MPICH && f.mpi != launch.OpenMPI:
 		return usage(fmt.Errorf("run: --mpi %q, wanted auto, mpich or openmpi", f.mpi))
+	case f.spares < 0 || f.spares > 0 && f.spares >= len(f.hosts):
+		return usage(fmt.Errorf("run: --spares %d of %d hosts, wanted fewer than there are", f.spares, len(f.hosts)))
 	case f.writers < 1 || f.writers > 64:
 		return usage(fmt.Errorf("run: --writers %d, wanted 1 to 64", f.writers))
 	}
@@ -189,7 +199,12 @@ func (e *env) runNew(f *runFlags, app []string) error {
 		return err
 	}
 	spec.App = app
-	return e.drive(job, spec, coordsrv.Options{Grace: f.grace}, f.verbose)
+	opt := coordsrv.Options{Grace: f.grace}
+	if err := f.onHosts(&opt, spec); err != nil {
+		job.Unlock()
+		return err
+	}
+	return e.drive(job, spec, opt, f.verbose)
 }
 
 // warn says in a line what doctor would say about the program.
@@ -236,7 +251,7 @@ func (e *env) drive(job *dataset.Job, spec launch.Spec, opt coordsrv.Options, ve
 	signal.Notify(broken, syscall.SIGPIPE)
 	defer signal.Stop(broken)
 	spec.Job = job.Meta.Name
-	opt.Job, opt.Spec, opt.RunDir, opt.Signals = job, spec, runDir, signals
+	opt.Job, opt.Spec, opt.RunDir, opt.Signals, opt.Version = job, spec, runDir, signals, Version
 	opt.Environ, opt.Fault, opt.Say = os.Environ(), os.Getenv("BYSSUS_FAULT"), e.say
 	opt.Took = func(r coord.Result) {
 		if verbose {

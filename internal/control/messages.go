@@ -7,6 +7,7 @@ import (
 
 	"github.com/byssus-hpc/byssus/internal/dataset"
 	"github.com/byssus-hpc/byssus/internal/node"
+	"github.com/byssus-hpc/byssus/internal/pmi"
 )
 
 // kinds are the types of messages; their numbers are their places, and never change within a version.
@@ -14,7 +15,8 @@ var kinds = []reflect.Type{
 	reflect.TypeFor[Alive](), reflect.TypeFor[Refused](),
 
 	// of an agent
-	reflect.TypeFor[Joined](), reflect.TypeFor[Done](), reflect.TypeFor[Sealed](), reflect.TypeFor[Pages](),
+	reflect.TypeFor[Joined](), reflect.TypeFor[Done](), reflect.TypeFor[Sealed](), reflect.TypeFor[Pages](), reflect.TypeFor[Exited](),
+	reflect.TypeFor[pmi.Up](),
 	reflect.TypeFor[node.Hello](), reflect.TypeFor[node.Init](), reflect.TypeFor[node.Finalizing](), reflect.TypeFor[node.Fini](),
 	reflect.TypeFor[node.Restored](), reflect.TypeFor[node.Failed](), reflect.TypeFor[node.Lost](), reflect.TypeFor[node.Left](),
 	reflect.TypeFor[node.Reason](), reflect.TypeFor[node.Asked](), reflect.TypeFor[node.Progress](), reflect.TypeFor[node.Clocks](),
@@ -22,9 +24,9 @@ var kinds = []reflect.Type{
 	reflect.TypeFor[node.Stopped](), reflect.TypeFor[node.Objects](), reflect.TypeFor[node.Image](), reflect.TypeFor[node.Resumed](),
 
 	// of the coordinator
-	reflect.TypeFor[Adopt](), reflect.TypeFor[Begin](), reflect.TypeFor[End](), reflect.TypeFor[Kill](), reflect.TypeFor[Look](),
+	reflect.TypeFor[Begin](), reflect.TypeFor[End](), reflect.TypeFor[Kill](), reflect.TypeFor[Look](),
 	reflect.TypeFor[Prepare](), reflect.TypeFor[Seal](), reflect.TypeFor[Commit](), reflect.TypeFor[Discard](), reflect.TypeFor[Drop](),
-	reflect.TypeFor[node.Order](),
+	reflect.TypeFor[node.Order](), reflect.TypeFor[Run](), reflect.TypeFor[pmi.Down](), reflect.TypeFor[Leave](),
 }
 
 func kindOf(body any) (uint16, error) {
@@ -45,13 +47,12 @@ type (
 
 // What an agent says.
 type (
-	// Joined is an agent's first word.
+	// Joined is an agent's first word. Boot is a number that the machine has until its next start: nodes with the same are on
+	// one machine.
 	Joined struct {
 		Byssus string // version
-		Node   string // its name
-		Host   string
-		Boot   string // of the machine: a number that is another after each boot
-		CPUs   int
+		Boot   string
+		CPUs   int // that the node's processes may use
 	}
 	// Done answers an order; Err says why it could not be done.
 	Done struct {
@@ -63,6 +64,8 @@ type (
 		Order   uint64
 		Holding dataset.Holding
 	}
+	// Exited: the process of a rank that the agent has started has ended. Signal is not 0 when it was killed.
+	Exited struct{ Rank, Code, Signal int }
 	// Pages answers Look.
 	Pages struct {
 		Order uint64
@@ -72,8 +75,6 @@ type (
 
 // What the coordinator says. Order is a number that the answer has.
 type (
-	// Adopt makes an agent one of the job's, in this term (package dataset).
-	Adopt struct{ Term uint64 }
 	// Begin makes an agent ready for a start of ranks, whose number is the message's. Answer: Done.
 	Begin struct {
 		Order   uint64
@@ -82,8 +83,19 @@ type (
 		Restart bool
 		Writers int
 	}
+	// Run starts the node's ranks of a start, for which Begin has been done. Answer: Done; then Exited for each.
+	Run struct {
+		Order    uint64
+		Command  []string
+		Environ  []string
+		Dir      string
+		Mapping  string // of ranks to nodes (package pmi)
+		Universe int
+	}
 	// End is the end of a start: ranks that are still there count no more.
 	End struct{}
+	// Leave ends the agent.
+	Leave struct{}
 	// Kill ends the ranks of a start.
 	Kill struct{ Ask bool } // by the effect of a SIGTERM, not by SIGKILL
 	// Look asks for what the ranks' pages say.

@@ -45,6 +45,10 @@ type Options struct {
 	Only    uint64        // restart from this image alone
 	Grace   time.Duration // from SIGTERM to the end
 	Fault   string        // value of BYSSUS_FAULT
+	Hosts   []Host        // nodes elsewhere; none: the job runs on this machine
+	Spares  int           // of them, on which nothing runs at first
+	Address string        // at which the agents of these reach this process
+	Version string        // of Byssus, which the agents must have
 	Signals <-chan os.Signal
 	Say     func(text string)      // a line for the user
 	Took    func(res coord.Result) // a checkpoint is committed
@@ -66,6 +70,8 @@ type Server struct {
 	wg      sync.WaitGroup
 
 	peers   []*peer
+	remote  *remote // nil: there is no agent elsewhere
+	spread  *spread // the present start, when agents have started it
 	inbox   *inbox
 	orders  uint64            // given, that are answered
 	waiting map[uint64]answer // to them
@@ -111,7 +117,13 @@ func Run(opt Options) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	s.joinSelf()
+	if err := s.join(); err != nil {
+		close(s.stop)
+		s.leave()
+		socket.Close()
+		s.wg.Wait()
+		return 0, err
+	}
 	s.machine = coord.New(coord.Config{Ranks: opt.Spec.Ranks, Keep: opt.Job.Meta.Keep, Every: opt.Job.Meta.Every,
 		Retries: opt.Job.Meta.Retries, Grace: opt.Grace, DropBad: opt.Job.Meta.Policy == "drop"})
 	s.loop(start)
@@ -121,6 +133,32 @@ func Run(opt Options) (int, error) {
 	s.windUp()
 	opt.Job.Meta.Reason = s.machine.Status().Reason
 	return s.code, nil
+}
+
+// join makes or calls the agents.
+func (s *Server) join() error {
+	if len(s.opt.Hosts) > 0 {
+		return s.joinOthers()
+	}
+	s.joinSelf()
+	return nil
+}
+
+// leave ends the agents, when they have done what was ordered.
+func (s *Server) leave() {
+	for _, p := range s.peers {
+		if p.close != nil && !p.gone {
+			p.close()
+		}
+	}
+	if s.remote != nil {
+		s.remote.listener.Close()
+	}
+	for _, p := range s.peers {
+		if p.end != nil {
+			p.end()
+		}
+	}
 }
 
 // windUp waits until what was ordered from the store is done: after SIGTERM no longer than there is time.
@@ -142,9 +180,7 @@ func (s *Server) windUp() {
 	}
 	done := make(chan struct{})
 	go func() {
-		for _, p := range s.peers {
-			p.close()
-		}
+		s.leave()
 		s.wg.Wait()
 		close(done)
 	}()
@@ -222,7 +258,7 @@ func (s *Server) loop(start coord.Event) {
 // progress shows how far a restart has come, while there is one.
 func (s *Server) progress() {
 	st := s.machine.Status()
-	restoring := st.Phase == coord.Starting.String() && st.Image != 0 && s.process != nil && !s.over
+	restoring := st.Phase == coord.Starting.String() && st.Image != 0 && (s.process != nil || s.spread != nil) && !s.over
 	switch {
 	case restoring && s.shown == nil:
 		s.shown = s.opt.Progress(func() string { return reading(s.read.Load(), s.toRead.Load(), st.Image) })
@@ -388,6 +424,10 @@ func (s *Server) spec(image uint64) (launch.Spec, error) {
 
 // start starts the launcher.
 func (s *Server) start(spec launch.Spec) {
+	if s.remote != nil {
+		s.startSpread(spec.RankCommand(), spec.Env(s.opt.Environ))
+		return
+	}
 	p, err := spec.Start(s.opt.Dir, s.opt.Environ)
 	if err != nil {
 		s.launchFailed(err)
@@ -409,7 +449,7 @@ func (s *Server) retire() {
 	if s.number != 0 {
 		s.tell(control.End{})
 	}
-	s.number, s.process, s.killed, s.here = 0, nil, 0, map[int]bool{}
+	s.number, s.process, s.spread, s.killed, s.here = 0, nil, nil, 0, map[int]bool{}
 	s.read.Store(0)
 	s.toRead.Store(0)
 }
@@ -417,10 +457,11 @@ func (s *Server) retire() {
 // kill ends launcher and ranks. The launcher does not hear SIGTERM (see package launch); when its ranks have ended it ends
 // by itself, and tidies up.
 func (s *Server) kill(how coord.KillHow) {
-	if s.killed = how; s.process == nil {
+	s.killed = how
+	s.tell(control.Kill{Ask: how == coord.KillAsk})
+	if s.process == nil {
 		return
 	}
-	s.tell(control.Kill{Ask: how == coord.KillAsk})
 	switch how {
 	case coord.KillAsk:
 		if len(s.here) < s.opt.Spec.Ranks { // those that it has started and that have not come here yet

@@ -1,6 +1,7 @@
 package coordsrv
 
 import (
+	"cmp"
 	"slices"
 	"sync"
 
@@ -9,6 +10,7 @@ import (
 	"github.com/byssus-hpc/byssus/internal/coord"
 	"github.com/byssus-hpc/byssus/internal/dataset"
 	"github.com/byssus-hpc/byssus/internal/node"
+	"github.com/byssus-hpc/byssus/internal/pmi"
 )
 
 // peer is the agent of a node, as the loop knows it.
@@ -16,7 +18,10 @@ type peer struct {
 	name  string
 	hear  func(control.Message) // gives it an order; does not wait
 	close func()                // ends it, or the connection to it, when what was ordered is done
-	ranks []int                 // of the present start
+	end   func()                // ends the process on its node, nil: it lives here
+	boot  string                // of its machine
+	cpus  int
+	ranks []int // of the present start
 	gone  bool
 }
 
@@ -72,6 +77,16 @@ func (s *Server) hear(m said) {
 		s.answered(b.Order, m.Message)
 	case control.Pages:
 		s.answered(b.Order, m.Message)
+	case departed:
+		s.lost(m.from, b.why)
+	case pmi.Up:
+		if m.Start == s.number {
+			s.meet(m.from, b)
+		}
+	case control.Exited:
+		if m.Start == s.number {
+			s.exited(b)
+		}
 	case node.Report:
 		if m.Start == s.number {
 			s.step(b)
@@ -89,6 +104,11 @@ type answer struct {
 // when all are there, on the loop's goroutine.
 func (s *Server) order(to []*peer, body func(p *peer, order uint64) any, then func([]control.Message)) {
 	answers, left := make([]control.Message, len(to)), len(to)
+	if left == 0 {
+		s.wg.Go(func() {
+			s.ask(func() { then([]control.Message{{Body: control.Done{Err: "coordsrv: there is no node left"}}}) })
+		})
+	}
 	for i, p := range to {
 		s.orders++
 		s.waiting[s.orders] = answer{p, func(m control.Message) {
@@ -120,6 +140,15 @@ func (s *Server) engaged() []*peer {
 	return slices.DeleteFunc(slices.Clone(s.peers), func(p *peer) bool { return p.gone || len(p.ranks) == 0 })
 }
 
+// keepers are the agents that keep the store: it is one, that all nodes see, and one of them is enough.
+func (s *Server) keepers() []*peer {
+	i := slices.IndexFunc(s.peers, func(p *peer) bool { return !p.gone })
+	if i < 0 {
+		return nil
+	}
+	return s.peers[i : i+1]
+}
+
 // failure is the first that answers say went wrong.
 func failure(answers []control.Message) string {
 	for _, m := range answers {
@@ -131,7 +160,7 @@ func failure(answers []control.Message) string {
 }
 
 func (s *Server) prepare(n uint64) {
-	s.order(s.engaged(), func(_ *peer, order uint64) any { return control.Prepare{Order: order, Checkpoint: n} },
+	s.order(s.keepers(), func(_ *peer, order uint64) any { return control.Prepare{Order: order, Checkpoint: n} },
 		func(answers []control.Message) { s.step(coord.Prepared{Checkpoint: n, Err: failure(answers)}) })
 }
 
@@ -143,11 +172,11 @@ func (s *Server) commit(n uint64) {
 			s.step(coord.Committed{Checkpoint: n, Err: why})
 			return
 		}
-		s.record(n, to, answers)
+		s.record(n, answers)
 	})
 }
 
-func (s *Server) record(n uint64, to []*peer, sealed []control.Message) {
+func (s *Server) record(n uint64, sealed []control.Message) {
 	var holdings []*dataset.Holding
 	for _, m := range sealed {
 		if h, ok := m.Body.(control.Sealed); ok {
@@ -155,7 +184,7 @@ func (s *Server) record(n uint64, to []*peer, sealed []control.Message) {
 		}
 	}
 	record := s.opt.Job.Record(n, holdings...)
-	s.order(to, func(_ *peer, order uint64) any { return control.Commit{Order: order, Checkpoint: n, Record: *record} }, func(answers []control.Message) {
+	s.order(s.keepers(), func(_ *peer, order uint64) any { return control.Commit{Order: order, Checkpoint: n, Record: *record} }, func(answers []control.Message) {
 		why := failure(answers)
 		s.step(coord.Committed{Checkpoint: n, Err: why})
 		if why == "" {
@@ -166,7 +195,7 @@ func (s *Server) record(n uint64, to []*peer, sealed []control.Message) {
 
 // remove discards or drops a checkpoint; that it cannot be removed is told, and changes nothing.
 func (s *Server) remove(body func(order uint64) any) {
-	s.order(s.peers, func(_ *peer, order uint64) any { return body(order) }, func(answers []control.Message) {
+	s.order(s.keepers(), func(_ *peer, order uint64) any { return body(order) }, func(answers []control.Message) {
 		if why := failure(answers); why != "" {
 			s.opt.Say(why)
 		}
@@ -183,11 +212,32 @@ func (s *Server) dropForeign() {
 	s.foreign = nil
 }
 
-// place gives each agent its ranks: all to the one that there is.
+// place gives each agent its ranks. At first they are spread over the nodes in blocks, without the spares; of those that
+// have lost their node the next start is on a spare, or where there are fewest.
 func (s *Server) place() {
-	ranks := make([]int, s.opt.Spec.Ranks)
-	for rank := range ranks {
-		ranks[rank] = rank
+	free := slices.DeleteFunc(slices.Clone(s.peers), func(p *peer) bool { return p.gone })
+	if s.starts == 1 || len(free) == len(s.peers) {
+		spreadOver(free[:max(len(free)-s.opt.Spares, 1)], s.opt.Spec.Ranks)
+		return
 	}
-	s.peers[0].ranks = ranks
+	for _, p := range s.peers {
+		if !p.gone || len(p.ranks) == 0 {
+			continue
+		}
+		to := slices.MinFunc(free, func(a, b *peer) int { return cmp.Compare(len(a.ranks), len(b.ranks)) })
+		to.ranks = slices.Sorted(slices.Values(append(to.ranks, p.ranks...)))
+		p.ranks = nil
+	}
+}
+
+// spreadOver gives ranks to agents in blocks whose sizes differ by one at most.
+func spreadOver(to []*peer, ranks int) {
+	next := 0
+	for i, p := range to {
+		p.ranks = nil
+		for range (ranks + len(to) - 1 - i) / len(to) {
+			p.ranks = append(p.ranks, next)
+			next++
+		}
+	}
 }

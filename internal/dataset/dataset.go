@@ -213,6 +213,9 @@ func holdsJob(path string) bool {
 	})
 }
 
+// Attach is a job that another process has locked, which has given this one leave to work on it.
+func Attach(dir string, meta Meta) *Job { return &Job{Dir: dir, Meta: meta} }
+
 // Lock takes a job for this process, reads again what it is, and removes what a crash left behind.
 func (j *Job) Lock() error {
 	if err := j.take(); err != nil {

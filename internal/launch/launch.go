@@ -216,11 +216,15 @@ func (s Spec) Command() []string {
 		args = append(args, "-outfile-pattern", filepath.Join(s.RunDir, outputName))
 	}
 	args = append(args, "-n", strconv.Itoa(s.Ranks))
-	args = append(append(args, s.Args...), s.Program)
+	return append(append(args, s.Args...), s.RankCommand()...)
+}
+
+// RankCommand is what each rank is.
+func (s Spec) RankCommand() []string {
 	if s.Restart != "" {
-		return append(args, "--restart", s.Restart)
+		return []string{s.Program, "--restart", s.Restart}
 	}
-	return append(append(args, "--"), s.App...)
+	return append([]string{s.Program, "--"}, s.App...)
 }
 
 func (s Spec) oversubscribed() bool { return s.Ranks > runtime.NumCPU() }

@@ -185,6 +185,17 @@ static inline void app_moment(struct app *a)
 	app_wait_file(a, a->until);
 }
 
+/* At the end: computes until the file FILE.end of --until exists, so that the program is there as long as its watcher wants. */
+static inline void app_stay(struct app *a)
+{
+	char file[4096];
+
+	if (a->until == NULL)
+		return;
+	snprintf(file, sizeof file, "%s.end", a->until);
+	app_wait_file(a, file);
+}
+
 /* Takes an argument of one program's own, with its value, out of the arguments; call it before app_begin. */
 static inline const char *app_option(int *argc, char **argv, const char *name, const char *otherwise)
 {

@@ -286,5 +286,6 @@ int main(int argc, char **argv)
 		stage(&a, &s, until);
 	}
 	free(text);
+	app_stay(&a);
 	return app_end(&a);
 }

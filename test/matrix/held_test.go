@@ -50,6 +50,9 @@ func held(ctx context.Context, site harness.Site, refs *harness.References, how,
 		err = nextLife(ctx, job, harness.Other(mpi))
 	}
 	if err == nil {
+		err = os.WriteFile(until+".end", nil, 0o600)
+	}
+	if err == nil {
 		var found harness.Results
 		if found, err = job.Finish(ctx); err == nil {
 			err = found.Compare(ref.Results)

@@ -257,6 +257,9 @@ func (s straggling) run(t *testing.T, site harness.Site, refs *harness.Reference
 		}
 	}
 	if err == nil {
+		err = os.WriteFile(until+".end", nil, 0o600)
+	}
+	if err == nil {
 		var found harness.Results
 		if found, err = job.Finish(ctx); err == nil {
 			err = found.Compare(ref.Results)

@@ -1,0 +1,114 @@
+package agent
+
+import (
+	"context"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"runtime"
+
+	"github.com/byssus-hpc/byssus/internal/control"
+	"github.com/byssus-hpc/byssus/internal/dataset"
+)
+
+// Brief is what the agent of another node is told on its standard input: one line of JSON, which nobody else reads. What
+// follows there is for rank 0.
+type Brief struct {
+	Byssus      string   // version
+	Coordinator []string // addresses, tried in turn
+	Identity    control.Identity
+	Job         dataset.Meta
+	Dir         string // of the job in the store
+	RunDir      string // that is made on this node, for sockets
+}
+
+// longestBrief bounds what is read before anything is proved.
+const longestBrief = 1 << 20
+
+// ReadBrief reads the line, and no byte more.
+func ReadBrief(in io.Reader) (*Brief, error) {
+	var line []byte
+	one := make([]byte, 1)
+	for len(line) < longestBrief {
+		if _, err := io.ReadFull(in, one); err != nil {
+			return nil, fmt.Errorf("agent: standard input: found %d bytes and %w, wanted a line from byssus run", len(line), err)
+		}
+		if one[0] == '\n' {
+			b := new(Brief)
+			if err := json.Unmarshal(line, b); err != nil {
+				return nil, fmt.Errorf("agent: standard input: %w", err)
+			}
+			return b, nil
+		}
+		line = append(line, one[0])
+	}
+	return nil, fmt.Errorf("agent: standard input: no end of line in %d bytes", len(line))
+}
+
+// Serve is the life of an agent on a node of its own: until the coordinator ends it, or is gone. Then it ends its ranks.
+func Serve(b *Brief, version string) error {
+	if b.Byssus != version {
+		return fmt.Errorf("agent: byssus %s, the coordinator is %s: %w", version, b.Byssus, control.ErrVersion)
+	}
+	id, err := hex.DecodeString(b.Job.ID)
+	if err != nil || len(id) != 16 {
+		return fmt.Errorf("agent: job id %q, wanted 32 hexadecimal digits", b.Job.ID)
+	}
+	conn, err := dialAny(b)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	if err := os.MkdirAll(filepath.Dir(b.RunDir), 0o700); err != nil {
+		return fmt.Errorf("agent: run directory: %w", err)
+	}
+	if err := os.Mkdir(b.RunDir, 0o700); err != nil {
+		return fmt.Errorf("agent: run directory: %w", err)
+	}
+	defer os.RemoveAll(b.RunDir)
+	out := control.NewOutbox(conn)
+	defer out.Close()
+	d, err := newDomains()
+	if err != nil {
+		return err
+	}
+	out.Put(control.Message{Body: control.Joined{Byssus: version, Boot: d.boot, CPUs: runtime.NumCPU()}})
+	n := NewNode(b.RunDir, [16]byte(id), dataset.Attach(b.Dir, b.Job), out.Put)
+	defer n.Close()
+	return listen(conn, n)
+}
+
+func dialAny(b *Brief) (*control.Conn, error) {
+	errs := []error{errors.New("agent: the coordinator cannot be reached")}
+	for _, address := range b.Coordinator {
+		c, err := control.Dial(context.Background(), address, b.Identity)
+		if err == nil {
+			return c, nil
+		}
+		errs = append(errs, err)
+	}
+	return nil, errors.Join(errs...)
+}
+
+// listen does what the coordinator orders until it is gone, or says that this is the end.
+func listen(conn *control.Conn, n *Node) error {
+	for {
+		m, err := conn.Receive()
+		if err != nil {
+			return fmt.Errorf("agent: the coordinator is gone: %w", err)
+		}
+		switch b := m.Body.(type) {
+		case control.Alive:
+		case control.Refused:
+			return fmt.Errorf("agent: refused by the coordinator: %s", b.Why)
+		case control.Leave:
+			return nil
+		default:
+			n.Hear(m)
+		}
+	}
+}

@@ -1,0 +1,37 @@
+package cli
+
+import (
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"github.com/byssus-hpc/byssus/internal/agent"
+)
+
+// agent is what byssus run starts on other nodes.
+func (e *env) agent() *cobra.Command {
+	return &cobra.Command{
+		Use:    "agent",
+		Short:  "Be the agent of a node (byssus run starts it)",
+		Hidden: true,
+		Args:   cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			// A batch system may send a SIGTERM to all processes of a job: the ranks are to be saved first. Caught, not
+			// ignored: children inherit that.
+			ignored := make(chan os.Signal, 1)
+			signal.Notify(ignored, syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGPIPE)
+			defer signal.Stop(ignored)
+			brief, err := agent.ReadBrief(os.Stdin)
+			if err != nil {
+				return exitError{ExitStart, err}
+			}
+			if err := agent.Serve(brief, Version); err != nil {
+				return exitError{ExitStart, fmt.Errorf("cli: %w", err)}
+			}
+			return nil
+		},
+	}
+}

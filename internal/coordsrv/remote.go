@@ -1,0 +1,294 @@
+package coordsrv
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/byssus-hpc/byssus/internal/agent"
+	"github.com/byssus-hpc/byssus/internal/control"
+	"github.com/byssus-hpc/byssus/internal/coord"
+	"github.com/byssus-hpc/byssus/internal/pmi"
+)
+
+// Host is a node on which the job may run, as the resource manager hands it out.
+type Host struct {
+	Name string
+	// Start starts an agent there, which reads its brief from stdin. It ends with its node, and when end is called.
+	Start func(stdin io.Reader) (wait func() error, end func(), err error)
+}
+
+// joinLimit is how long agents may take to come: it is for hangs.
+const joinLimit = time.Minute
+
+// remote is what is needed to speak with agents elsewhere.
+type remote struct {
+	authority *control.Authority
+	self      control.Identity
+	listener  net.Listener
+	joined    chan struct{} // closed when all have come
+	missing   map[string]*peer
+}
+
+// joinOthers starts the agents on all nodes, and waits until they have come.
+func (s *Server) joinOthers() error {
+	a, err := control.NewAuthority()
+	if err != nil {
+		return err
+	}
+	self, err := a.Coordinator()
+	if err != nil {
+		return err
+	}
+	l, err := net.Listen("tcp", net.JoinHostPort(s.opt.Address, "0"))
+	if err != nil {
+		return fmt.Errorf("coordsrv: address for the agents: %w", err)
+	}
+	s.remote = &remote{authority: a, self: self, listener: l, missing: map[string]*peer{}}
+	for _, h := range s.opt.Hosts {
+		p := &peer{name: h.Name}
+		s.peers, s.remote.missing[h.Name] = append(s.peers, p), p
+	}
+	s.wg.Go(s.acceptAgents)
+	ended := make(chan error, len(s.opt.Hosts))
+	for i, h := range s.opt.Hosts {
+		if err := s.startAgent(h, s.peers[i], ended); err != nil {
+			return err
+		}
+	}
+	return s.awaitAgents(ended)
+}
+
+// startAgent starts one, which says by ended that it is over.
+func (s *Server) startAgent(h Host, p *peer, ended chan<- error) error {
+	id, err := s.remote.authority.Node(h.Name)
+	if err != nil {
+		return err
+	}
+	brief, err := json.Marshal(agent.Brief{Byssus: s.opt.Version, Coordinator: []string{s.remote.listener.Addr().String()}, Identity: id,
+		Job: s.opt.Job.Meta, Dir: s.opt.Job.Dir, RunDir: s.opt.RunDir + "." + h.Name})
+	if err != nil {
+		return fmt.Errorf("coordsrv: %w", err)
+	}
+	wait, end, err := h.Start(bytes.NewReader(append(brief, '\n')))
+	if err != nil {
+		return fmt.Errorf("coordsrv: node %s: %w", h.Name, err)
+	}
+	p.end = end
+	s.wg.Go(func() {
+		err := wait()
+		ended <- fmt.Errorf("coordsrv: node %s: its agent has ended: %w", h.Name, errors.Join(err))
+	})
+	return nil
+}
+
+// awaitAgents returns when all have come, or says which have not.
+func (s *Server) awaitAgents(ended <-chan error) error {
+	limit := time.After(joinLimit)
+	for len(s.remote.missing) > 0 {
+		select {
+		case f := <-s.queries:
+			f()
+		case err := <-ended:
+			return err
+		case <-limit:
+			var names []string
+			for name := range s.remote.missing {
+				names = append(names, name)
+			}
+			slices.Sort(names)
+			return fmt.Errorf("coordsrv: no agent has come from %s within %v", strings.Join(names, ", "), joinLimit)
+		}
+	}
+	return nil
+}
+
+// acceptAgents takes the connections of agents until the listener is closed.
+func (s *Server) acceptAgents() {
+	for {
+		c, err := s.remote.listener.Accept()
+		if err != nil {
+			return
+		}
+		s.wg.Go(func() {
+			if err := s.welcome(c); err != nil {
+				c.Close()
+				s.ask(func() { s.opt.Say(err.Error()) })
+			}
+		})
+	}
+}
+
+// welcome proves a connection and makes it that of the node's peer.
+func (s *Server) welcome(c net.Conn) error {
+	conn, name, err := control.Accept(context.Background(), c, s.remote.self)
+	if err != nil {
+		return err
+	}
+	m, err := conn.Receive()
+	if err != nil {
+		return err
+	}
+	joined, ok := m.Body.(control.Joined)
+	if !ok {
+		return fmt.Errorf("coordsrv: node %s: its agent begins with %T, wanted control.Joined", name, m.Body)
+	}
+	var p *peer
+	if !s.ask(func() { p = s.enlist(name, conn, joined) }) || p == nil {
+		return fmt.Errorf("coordsrv: node %s: an agent has come that is not expected", name)
+	}
+	s.receive(conn, p)
+	return nil
+}
+
+// enlist makes a connection that of a node whose agent has not come yet, nil: there is none.
+func (s *Server) enlist(name string, conn *control.Conn, joined control.Joined) *peer {
+	p := s.remote.missing[name]
+	if p == nil {
+		return nil
+	}
+	delete(s.remote.missing, name)
+	out := control.NewOutbox(conn)
+	p.boot, p.cpus = joined.Boot, joined.CPUs
+	p.hear = out.Put
+	p.close = func() {
+		out.Put(control.Message{Body: control.Leave{}})
+		out.Close()
+	}
+	return p
+}
+
+// departed is what the loop hears when a connection is over.
+type departed struct{ why string }
+
+// receive hands on what an agent says until the connection is over.
+func (s *Server) receive(conn *control.Conn, p *peer) {
+	for {
+		m, err := conn.Receive()
+		if err != nil {
+			s.inbox.put(said{p, control.Message{Body: departed{describe(err)}}})
+			return
+		}
+		if _, alive := m.Body.(control.Alive); !alive {
+			s.inbox.put(said{p, m})
+		}
+	}
+}
+
+// describe says how the end of a connection was noticed.
+func describe(err error) string {
+	var timeout net.Error
+	if errors.As(err, &timeout) && timeout.Timeout() {
+		return fmt.Sprintf("silent for %v", control.Silence)
+	}
+	return "its connection is closed"
+}
+
+// lost: an agent is gone, and its node with it as far as the job is concerned. Nobody waits for its answers.
+func (s *Server) lost(p *peer, why string) {
+	if p.gone {
+		return
+	}
+	p.gone = true
+	if p.end != nil {
+		p.end()
+	}
+	for order, a := range s.waiting {
+		if a.from == p {
+			s.answered(order, control.Message{Body: control.Done{Order: order, Err: fmt.Sprintf("node %s was lost: %s", p.name, why)}})
+		}
+	}
+	if s.spread != nil {
+		for _, r := range p.ranks {
+			s.exited(control.Exited{Rank: r, Signal: 9})
+		}
+	}
+	s.step(coord.NodeLost{Name: "node " + p.name, Ranks: p.ranks, Why: why})
+}
+
+// spread is a start of ranks by agents, without an MPI's own launcher.
+type spread struct {
+	nodes []*peer
+	root  *pmi.Root
+	left  map[int]bool // ranks that have not ended
+	code  int          // of the first that ended with an error, as a shell says it
+}
+
+// startSpread starts the ranks on their nodes.
+func (s *Server) startSpread(command, environ []string) {
+	to := s.engaged()
+	at := make([]int, s.opt.Spec.Ranks)
+	sp := &spread{nodes: to, root: pmi.NewRoot(len(to)), left: map[int]bool{}}
+	for i, p := range to {
+		for _, r := range p.ranks {
+			at[r], sp.left[r] = i, true
+		}
+	}
+	s.spread = sp
+	s.order(to, func(_ *peer, order uint64) any {
+		return control.Run{Order: order, Command: command, Environ: environ, Dir: s.opt.Dir, Mapping: pmi.Mapping(at), Universe: len(at)}
+	}, func(answers []control.Message) {
+		if why := failure(answers); why != "" && s.spread == sp {
+			s.opt.Say(why)
+			s.tell(control.Kill{})
+		}
+	})
+}
+
+// meet takes in what the PMI of a node says to the others.
+func (s *Server) meet(p *peer, up pmi.Up) {
+	if s.spread == nil {
+		return
+	}
+	sends, events, err := s.spread.root.Step(slices.Index(s.spread.nodes, p), up)
+	if err != nil {
+		s.opt.Say(err.Error())
+	}
+	for _, send := range sends {
+		for i, to := range s.spread.nodes {
+			if !to.gone && (send.Node == pmi.All || send.Node == i) {
+				to.hear(control.Message{Start: s.number, Body: send.Down})
+			}
+		}
+	}
+	for _, ev := range events {
+		if end, ok := ev.(pmi.End); ok && end.How != pmi.Lost {
+			s.failed(max(end.Code, 1))
+		}
+	}
+}
+
+// failed: the first rank that ends with an error ends all, as launchers do.
+func (s *Server) failed(code int) {
+	if s.spread.code == 0 {
+		s.spread.code = code
+		s.tell(control.Kill{})
+	}
+}
+
+// exited: when the last rank has ended the start is over.
+func (s *Server) exited(e control.Exited) {
+	const bySignal = 128
+	sp := s.spread
+	if sp == nil || !sp.left[e.Rank] {
+		return
+	}
+	delete(sp.left, e.Rank)
+	switch {
+	case e.Signal != 0:
+		s.failed(bySignal + e.Signal)
+	case e.Code != 0:
+		s.failed(e.Code)
+	}
+	if len(sp.left) == 0 {
+		s.spread = nil
+		s.wg.Go(func() { s.post(coord.LauncherExit{Code: sp.code}) })
+	}
+}
