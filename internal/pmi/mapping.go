@@ -14,8 +14,8 @@ type block struct{ start, count, size int }
 
 // Mapping is the value of the key PMI_process_mapping for ranks on these nodes, by rank: (vector,(START,COUNT,SIZE),...). MPICH
 // takes from it which ranks share a machine. It wants nodes numbered from 0 without gaps; here they are in the order of
-// their first ranks, so the numbers that come in mean nothing but "the same". Blocks that repeat are written once: when ranks are left,
-// MPICH begins again at the first block that starts with node 0, which the first of all does.
+// their first ranks, so the numbers that come in mean nothing but "the same". Blocks that repeat are written once: when
+// ranks are left, MPICH begins again at the first block that starts with node 0, which the first of all does.
 //
 // It is empty where ranks lie so wildly that the value would be too long for MPICH. A Node does not have the key then, and
 // the ranks compare their host names instead.

@@ -224,7 +224,8 @@ func TestConfig(t *testing.T) {
 	}
 }
 
-// FuzzLine lets rank 1 say anything (testdata/fuzz has beginnings), while rank 0 on the same node and rank 2 on another live a proper life.
+// FuzzLine lets rank 1 say anything (testdata/fuzz has beginnings), while rank 0 on the same node and rank 2 on another live a
+// proper life.
 func FuzzLine(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte) {
 		j := newJob(t, []int{0, 0, 1})

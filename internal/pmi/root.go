@@ -26,7 +26,8 @@ type Root struct {
 
 // NewRoot returns the state of a job on so many nodes.
 func NewRoot(nodes int) *Root {
-	return &Root{puts: make([]map[string]string, nodes), in: make([]bool, nodes), done: make([]bool, nodes), names: map[string]string{}}
+	return &Root{puts: make([]map[string]string, nodes), in: make([]bool, nodes), done: make([]bool, nodes),
+		names: map[string]string{}}
 }
 
 // Step takes in a message of a node. An error means that it is none that a Node sends, and has changed nothing.

@@ -19,18 +19,15 @@ import (
 // deadline is for hangs.
 const deadline = 3 * time.Minute
 
-// tcp makes ranks of one machine talk as ranks of several do; else UCX would see that they can share memory, whatever
-// PMI_process_mapping says.
-var tcp = []string{"UCX_TLS=tcp,self", "UCX_NET_DEVICES=lo"}
-
 // TestStart starts ranks of the real MPICH on nodes that are one machine. What they take for a node is what we say.
 func TestStart(t *testing.T) {
-	program := build(t, "ranks")
+	program, env := build(t)
 	for _, at := range [][]int{
 		{0}, {0, 0}, {0, 1}, {0, 0, 0, 0, 0, 0, 0, 0}, {0, 0, 0, 1, 1}, {0, 0, 1, 1, 2, 0}, {3, 2, 1, 0}, {0, 0, 1, 1, 2, 2, 3, 3},
 	} {
-		r := start(t, at, []string{program, "sum"}, "UCX_TLS=tcp,self,posix,cma", "UCX_NET_DEVICES=lo")
+		r := start(t, at, []string{program, "sum"}, env)
 		r.wait(t)
+		n := len(at)
 		for rank, node := range at {
 			near, first := 0, slices.Index(at, node)
 			for _, other := range at {
@@ -38,20 +35,19 @@ func TestStart(t *testing.T) {
 					near++
 				}
 			}
-			n := len(at)
 			r.want(t, rank, 0, fmt.Sprintf("%d of %d: sum %d, %d ranks from %d on\n", rank, n, n*(n-1)/2, near, first))
 		}
-		if r.count(pmi.Init{}) != len(at) || r.count(pmi.Finalized{}) != len(at) || r.count(pmi.Finished{}) != 1 || r.count(pmi.End{}) != 0 {
+		if r.count(pmi.Init{}) != n || r.count(pmi.Finalized{}) != n || r.count(pmi.Finished{}) != 1 || r.count(pmi.End{}) != 0 {
 			t.Errorf("%v: found %+v, want each rank to start and end, and the job to finish", at, r.events)
 		}
 	}
 }
 
-// TestManyStarts starts and ends a job again and again, over TCP: none hangs when MPI_Finalize lets UCX go on.
+// TestManyStarts starts and ends a job again and again: none hangs when MPI_Finalize lets UCX go on.
 func TestManyStarts(t *testing.T) {
-	program, preload := build(t, "ranks"), build(t, "finalize", "-shared", "-fPIC", "-ldl")
+	program, env := build(t)
 	for range 50 {
-		r := start(t, []int{0, 1, 2, 3}, []string{program, "sum"}, append(tcp, "LD_PRELOAD="+preload)...)
+		r := start(t, []int{0, 1, 2, 3}, []string{program, "sum"}, env)
 		r.wait(t)
 		for rank := range r.at {
 			r.want(t, rank, 0, fmt.Sprintf("%d of 4: sum 6, 1 ranks from %d on\n", rank, rank))
@@ -62,8 +58,8 @@ func TestManyStarts(t *testing.T) {
 // TestAbort: MPI_Abort tells its code, once to its own node, once to the job, and once to the other node; whoever starts the
 // ranks ends them.
 func TestAbort(t *testing.T) {
-	program := build(t, "ranks")
-	r := start(t, []int{0, 0, 1, 1}, []string{program, "abort"}, tcp...)
+	program, env := build(t)
+	r := start(t, []int{0, 0, 1, 1}, []string{program, "abort"}, env)
 	r.wait(t)
 	if found := r.ends(); len(found) != 3 || found[0] != (pmi.End{Rank: 3, How: pmi.Aborted, Code: 42}) {
 		t.Errorf("found %+v, want three times that rank 3 aborts with 42", found)
@@ -72,18 +68,20 @@ func TestAbort(t *testing.T) {
 
 // TestDeath: a rank that is gone without a word is noticed by its socket.
 func TestDeath(t *testing.T) {
-	program := build(t, "ranks")
-	r := start(t, []int{0, 1, 1}, []string{program, "die"}, tcp...)
+	program, env := build(t)
+	r := start(t, []int{0, 1, 1}, []string{program, "die"}, env)
 	r.wait(t)
 	r.want(t, 2, 3, "")
-	if found := r.ends(); len(found) != 3 || found[0] != (pmi.End{Rank: 2, How: pmi.Lost, Text: "pmi: rank 2: gone before MPI_Finalize"}) {
+	want := pmi.End{Rank: 2, How: pmi.Lost, Text: "pmi: rank 2: gone before MPI_Finalize"}
+	if found := r.ends(); len(found) != 3 || found[0] != want {
 		t.Errorf("found %+v, want three times that rank 2 is lost", found)
 	}
 }
 
 // TestNames: MPI_Publish_name on one node is MPI_Lookup_name on another.
 func TestNames(t *testing.T) {
-	r := start(t, []int{0, 1}, []string{build(t, "ranks"), "names"}, "UCX_TLS=tcp,self,posix,cma", "UCX_NET_DEVICES=lo")
+	program, env := build(t)
+	r := start(t, []int{0, 1}, []string{program, "names"}, env)
 	r.wait(t)
 	for rank := range r.at {
 		r.want(t, rank, 0, fmt.Sprintf("%d: found 1 here, back 1, gone 1\n", rank))
@@ -92,25 +90,33 @@ func TestNames(t *testing.T) {
 
 // TestSpawn: MPI_Comm_spawn_multiple returns an error.
 func TestSpawn(t *testing.T) {
-	r := start(t, []int{0, 1}, []string{build(t, "ranks"), "spawn"}, "UCX_TLS=tcp,self,posix,cma", "UCX_NET_DEVICES=lo")
+	program, env := build(t)
+	r := start(t, []int{0, 1}, []string{program, "spawn"}, env)
 	r.wait(t)
 	for rank := range r.at {
 		r.want(t, rank, 0, fmt.Sprintf("%d: spawn failed\n", rank))
 	}
 }
 
-// build compiles a program of testdata with MPICH's compiler.
-func build(t *testing.T, name string, flags ...string) string {
+// build compiles the ranks' program with MPICH's compiler, and returns what it needs in its environment: ranks of one machine
+// are to talk as ranks of several do, and then they need what finalize.c does.
+func build(t *testing.T) (program string, env []string) {
 	cc, err := exec.LookPath("mpicc.mpich")
 	if err != nil {
 		t.Skip("SKIP: mpicc.mpich is missing")
 	}
-	program := filepath.Join(t.TempDir(), name)
-	args := append([]string{"-O2", "-Wall", "-Wextra", "-Werror", "-Wno-stringop-overflow", "-o", program, filepath.Join("testdata", name+".c")}, flags...)
-	if out, err := exec.Command(cc, args...).CombinedOutput(); err != nil {
-		t.Fatalf("%s: %v\n%s", name, err, out)
+	dir := t.TempDir()
+	program, preload := filepath.Join(dir, "ranks"), filepath.Join(dir, "finalize.so")
+	for _, args := range [][]string{
+		{"-o", program, "testdata/ranks.c"},
+		{"-shared", "-fPIC", "-o", preload, "testdata/finalize.c", "-ldl"},
+	} {
+		args = append([]string{"-O2", "-Wall", "-Wextra", "-Werror", "-Wno-stringop-overflow"}, args...)
+		if out, err := exec.Command(cc, args...).CombinedOutput(); err != nil {
+			t.Fatalf("%v: %v\n%s", args, err, out)
+		}
 	}
-	return program
+	return program, []string{"UCX_TLS=tcp,self", "UCX_NET_DEVICES=lo", "LD_PRELOAD=" + preload}
 }
 
 // run is a job of real ranks: a Root, and a Server for each node.
@@ -125,8 +131,9 @@ type run struct {
 	events []pmi.Event
 }
 
-func start(t *testing.T, at []int, command []string, env ...string) *run {
+func start(t *testing.T, at []int, command, env []string) *run {
 	r := &run{at: at, root: pmi.NewRoot(slices.Max(at) + 1)}
+	name := fmt.Sprintf("test.%d.%d", os.Getpid(), time.Now().UnixNano())
 	for node := range slices.Max(at) + 1 {
 		var local []int
 		for rank, n := range at {
@@ -135,7 +142,7 @@ func start(t *testing.T, at []int, command []string, env ...string) *run {
 			}
 		}
 		s, err := New(Config{
-			Config: pmi.Config{Ranks: len(at), Local: local, Job: fmt.Sprintf("test.%d", os.Getpid()), Mapping: pmi.Mapping(at)},
+			Config: pmi.Config{Ranks: len(at), Local: local, Job: name, Mapping: pmi.Mapping(at)},
 			Up:     func(up pmi.Up) { r.up(t, node, up) },
 			Event:  r.event,
 		})
