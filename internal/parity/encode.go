@@ -56,6 +56,9 @@ func (h *Header) encode(l redset.Layout, tableCRC uint32) []byte {
 // decode reads what encode has written, whose checksum has been compared.
 func decode(r *abi.ParityHeader, b []byte) (*Header, error) {
 	h := &Header{ID: ID{r.JobID, r.Start, r.Epoch, r.Dataset}, Scheme: redset.Scheme(r.Scheme), Set: int(r.Set), Sets: int(r.NSets), Own: int(r.Own)}
+	if r.NMembers > redset.MaxMembers {
+		return nil, fmt.Errorf("parity: header: %d members, at most %d", r.NMembers, redset.MaxMembers)
+	}
 	at := cursor{b[headerBytes : len(b)-crcBytes]}
 	for i := range r.NMembers {
 		m, err := at.member()

@@ -9,9 +9,9 @@
 // every MiB of data; the header has one of the table; and the last four bytes before the data are one of all before them.
 //
 // It guarantees: what was not finished is not believed, also after a crash of the machine (data and table are synced before
-// the header is written); bytes from a file never cause a panic, and what they announce makes no memory but for a header of at
-// most MaxHeader bytes, for the table, and for one chunk; data is handed out only after its checksum has been compared; an
-// error names object, found and wanted.
+// the header is written); bytes from a file never cause a panic; reading one makes memory for a header of at most MaxHeader bytes
+// and what stands in it, for four bytes for each MiB of data that the file has, and for one chunk; data is handed out only
+// after its checksum has been compared; an error names object, found and wanted.
 // A Writer or Reader serves one goroutine at a time. Files are made by the caller, with O_EXCL and mode 0600.
 // The structures are defined in abi and drawn in docs/format.
 package parity
