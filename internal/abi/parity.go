@@ -4,9 +4,10 @@ package abi
 
 // Constants of a parity file.
 const (
-	ParityMagic   = "BYSSPAR\n"
-	ParityVersion = 1
-	ParityChunk   = 1 << 20 // bytes for which there is one checksum
+	ParityMagic       = "BYSSPAR\n"
+	ParityVersion     = 1
+	ParityChunk       = 1 << 20 // bytes for which there is one checksum
+	ParityTableCRCOff = 112     // offset of table_crc
 )
 
 // ParityHeader opens a parity file. It is written last, with all records up to the data: a file without it is incomplete.

@@ -14,11 +14,7 @@ const (
 	align    = 8 // of records
 )
 
-var (
-	headerBytes = binary.Size(abi.ParityHeader{})
-	memberBytes = binary.Size(abi.ParityMember{})
-	fileBytes   = binary.Size(abi.ParityFile{})
-)
+var headerBytes = binary.Size(abi.ParityHeader{})
 
 func roundUp[T int | int64](n, unit T) T { return (n + unit - 1) / unit * unit }
 
@@ -30,32 +26,39 @@ func tableBytes(data int64) int64 {
 // fill brings b to a multiple of unit.
 func fill(b []byte, unit int) []byte { return append(b, make([]byte, roundUp(len(b), unit)-len(b))...) }
 
-// encode returns all that stands before the data.
-func (h *Header) encode(l redset.Layout, tableCRC uint32) []byte {
+// encode returns all that stands before the data, for seal to complete.
+func (h *Header) encode(l redset.Layout) []byte {
 	r := abi.ParityHeader{Version: abi.ParityVersion, Scheme: uint32(h.Scheme), JobID: h.Job, Start: h.Start, Epoch: h.Epoch,
 		Dataset: h.Dataset, Set: uint32(h.Set), NSets: uint32(h.Sets), Own: uint32(h.Own), NMembers: uint32(len(h.Members)),
-		SegmentLen: uint64(h.data(l)), TableCRC: tableCRC, ChunkSize: abi.ParityChunk}
+		SegmentLen: uint64(h.data(l)), ChunkSize: abi.ParityChunk}
 	copy(r.Magic[:], abi.ParityMagic)
 	b := make([]byte, headerBytes)
 	for _, m := range h.Members {
 		head := abi.ParityMember{NodeLen: uint32(len(m.Node)), GroupLen: uint32(len(m.Group)), NFiles: uint64(len(m.Files))}
 		b = fill(append(b, abi.Encode(head, m.Node+m.Group)...), align)
 		for _, f := range m.Files {
-			b = fill(append(b, abi.Encode(abi.ParityFile{Size: uint64(f.Size), Digest: f.Digest, NameLen: uint32(len(f.Name))}, f.Name)...), align)
+			head := abi.ParityFile{Size: uint64(f.Size), Digest: f.Digest, NameLen: uint32(len(f.Name))}
+			b = fill(append(b, abi.Encode(head, f.Name)...), align)
 		}
 	}
 	b = fill(append(b, make([]byte, crcBytes)...), abi.PageBytes)
 	r.DataOff = uint64(len(b))
 	r.FileSize = r.DataOff + r.SegmentLen + uint64(tableBytes(h.data(l)))
 	copy(b, abi.Encode(r, ""))
+	return b
+}
+
+// seal puts the checksums of the table and of the header into what encode has returned.
+func seal(b []byte, tableCRC uint32) {
+	binary.LittleEndian.PutUint32(b[abi.ParityTableCRCOff:], tableCRC)
 	end := len(b) - crcBytes
 	binary.LittleEndian.PutUint32(b[end:], format.Checksum(b[:end]))
-	return b
 }
 
 // decode reads what encode has written, whose checksum has been compared.
 func decode(r *abi.ParityHeader, b []byte) (*Header, error) {
-	h := &Header{ID: ID{r.JobID, r.Start, r.Epoch, r.Dataset}, Scheme: redset.Scheme(r.Scheme), Set: int(r.Set), Sets: int(r.NSets), Own: int(r.Own)}
+	h := &Header{ID: ID{r.JobID, r.Start, r.Epoch, r.Dataset}, Scheme: redset.Scheme(r.Scheme),
+		Set: int(r.Set), Sets: int(r.NSets), Own: int(r.Own)}
 	if r.NMembers > redset.MaxMembers {
 		return nil, fmt.Errorf("parity: header: %d members, at most %d", r.NMembers, redset.MaxMembers)
 	}

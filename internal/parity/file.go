@@ -18,12 +18,11 @@ type Target interface {
 
 // Writer writes a member's file.
 type Writer struct {
-	to     Target
-	header Header
-	off    int64 // of the data
-	data   int64
-	sums   []uint32 // by chunk
-	done   []int64  // bytes, by chunk
+	to   Target
+	head []byte // all before the data, but for two checksums
+	data int64
+	sums []uint32 // by chunk
+	done []int64  // bytes, by chunk
 }
 
 // Create begins a file. Nothing is written yet.
@@ -32,12 +31,13 @@ func Create(to Target, h Header) (*Writer, error) {
 	if err != nil {
 		return nil, err
 	}
-	off, data := len(h.encode(l, 0)), h.data(l)
-	if off > MaxHeader {
-		return nil, fmt.Errorf("parity: header: %d bytes, at most %d", off, MaxHeader)
+	w := &Writer{to: to, head: h.encode(l), data: h.data(l)}
+	if len(w.head) > MaxHeader {
+		return nil, fmt.Errorf("parity: header: %d bytes, at most %d", len(w.head), MaxHeader)
 	}
-	chunks := tableBytes(data) / crcBytes
-	return &Writer{to: to, header: h, off: int64(off), data: data, sums: make([]uint32, chunks), done: make([]int64, chunks)}, nil
+	chunks := tableBytes(w.data) / crcBytes
+	w.sums, w.done = make([]uint32, chunks), make([]int64, chunks)
+	return w, nil
 }
 
 // WriteAt writes data. Chunks may come in any order, the bytes of each in theirs.
@@ -53,7 +53,7 @@ func (w *Writer) WriteAt(b []byte, off int64) (int, error) {
 			return written, fmt.Errorf("parity: write: chunk %d: bytes from %d on, wanted those from %d on", k, in, w.done[k])
 		}
 		some := b[written:min(len(b), written+int(abi.ParityChunk-in))]
-		if _, err := w.to.WriteAt(some, w.off+at); err != nil {
+		if _, err := w.to.WriteAt(some, int64(len(w.head))+at); err != nil {
 			return written, fmt.Errorf("parity: write: chunk %d: %w", k, err)
 		}
 		w.sums[k], w.done[k] = format.Extend(w.sums[k], some), in+int64(len(some))
@@ -69,17 +69,14 @@ func (w *Writer) Finish() error {
 			return fmt.Errorf("parity: finish: chunk %d: %d bytes, wanted %d", k, done, want)
 		}
 	}
-	l, err := w.header.check()
-	if err != nil {
-		return err
-	}
 	table := abi.Encode(w.sums, "")
-	_, err = w.to.WriteAt(table, w.off+w.data)
+	seal(w.head, format.Checksum(table))
+	_, err := w.to.WriteAt(table, int64(len(w.head))+w.data)
 	if err == nil {
 		err = w.to.Sync()
 	}
 	if err == nil {
-		_, err = w.to.WriteAt(w.header.encode(l, format.Checksum(table)), 0)
+		_, err = w.to.WriteAt(w.head, 0)
 	}
 	if err == nil {
 		err = w.to.Sync()
@@ -155,11 +152,12 @@ func readHeader(r io.ReaderAt, size int64) (*abi.ParityHeader, *Header, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	table := tableBytes(h.data(l))
-	switch want := int64(head.DataOff) + h.data(l) + table; {
-	case int64(head.SegmentLen) != h.data(l) || head.ChunkSize != abi.ParityChunk:
-		return nil, nil, fmt.Errorf("parity: header: segment of %d bytes, chunks of %d, wanted %d, %d", head.SegmentLen, head.ChunkSize, h.data(l), abi.ParityChunk)
-	case int64(head.FileSize) != want || size != want:
+	data := h.data(l)
+	switch want := int64(head.DataOff) + data + tableBytes(data); {
+	case head.SegmentLen != uint64(data) || head.ChunkSize != abi.ParityChunk:
+		return nil, nil, fmt.Errorf("parity: header: segment of %d bytes, chunks of %d, wanted %d, %d",
+			head.SegmentLen, head.ChunkSize, data, abi.ParityChunk)
+	case head.FileSize != uint64(want) || size != want:
 		return nil, nil, fmt.Errorf("parity: file: %d bytes, header says %d, wanted %d", size, head.FileSize, want)
 	}
 	return head, h, nil

@@ -108,7 +108,8 @@ func (h *Header) check() (redset.Layout, error) {
 		}
 	}
 	if h.Set < 0 || h.Set >= h.Sets || h.Sets > MaxSets || h.Own < 0 || h.Own >= len(h.Members) {
-		return redset.Layout{}, fmt.Errorf("parity: header: set %d of %d, member %d of %d, at most %d sets", h.Set, h.Sets, h.Own, len(h.Members), MaxSets)
+		return redset.Layout{}, fmt.Errorf("parity: header: set %d of %d, member %d of %d, at most %d sets",
+			h.Set, h.Sets, h.Own, len(h.Members), MaxSets)
 	}
 	l, err := h.Layout()
 	if err != nil {

@@ -215,8 +215,8 @@ func TestTruncated(t *testing.T) {
 	}
 }
 
-// seal makes a file's header right again after an edit.
-func seal(b []byte) []byte {
+// resealed makes a file's header right again after an edit.
+func resealed(b []byte) []byte {
 	if len(b) < abi.PageBytes {
 		return b
 	}
@@ -236,7 +236,7 @@ func edited(t testing.TB, f func(h *abi.ParityHeader)) []byte {
 	}
 	f(&h)
 	copy(b, abi.Encode(h, ""))
-	return seal(b)
+	return resealed(b)
 }
 
 func TestDamage(t *testing.T) {
@@ -268,10 +268,10 @@ func TestDamage(t *testing.T) {
 		{"no members", "member 1 of 0", edited(t, func(h *abi.ParityHeader) { h.NMembers = 0 })},
 		{"more members", "member 236 of 1024: abi: decode", edited(t, func(h *abi.ParityHeader) { h.NMembers = 1024 })},
 		{"too many members", "4294967295 members, at most 1024", edited(t, func(h *abi.ParityHeader) { h.NMembers = 1<<32 - 1 })},
-		{"long name", "member 0 of 3: a name of 256 bytes", raw(func(b []byte) []byte { b[record], b[record+1] = 0, 1; return seal(b) })},
-		{"files that are not there", "member 0 of 3: file ", raw(func(b []byte) []byte { b[record+15] = 0xff; return seal(b) })},
-		{"negative size", "file 0: -9223372036854676808 bytes", raw(func(b []byte) []byte { b[record+16+16+7] = 0x80; return seal(b) })},
-		{"way out", `member 0: node: "../e1": not a name`, raw(func(b []byte) []byte { copy(b[record+16:], "../e1"); return seal(b) })},
+		{"long name", "member 0 of 3: a name of 256 bytes", raw(func(b []byte) []byte { b[record], b[record+1] = 0, 1; return resealed(b) })},
+		{"files that are not there", "member 0 of 3: file ", raw(func(b []byte) []byte { b[record+15] = 0xff; return resealed(b) })},
+		{"negative size", "file 0: -9223372036854676808 bytes", raw(func(b []byte) []byte { b[record+16+16+7] = 0x80; return resealed(b) })},
+		{"way out", `member 0: node: "../e1": not a name`, raw(func(b []byte) []byte { copy(b[record+16:], "../e1"); return resealed(b) })},
 	} {
 		_, err := check(c.file)
 		if err == nil || !strings.Contains(err.Error(), c.want) {
@@ -458,7 +458,7 @@ func FuzzOpen(f *testing.F) {
 		}
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
-		b = seal(bytes.Clone(b)) // lets the fuzzer past the header's checksum
+		b = resealed(bytes.Clone(b)) // lets the fuzzer past the header's checksum
 		var r *parity.Reader
 		var err error
 		if used := allocated(func() { r, err = check(b) }); used > 4<<20+16*uint64(len(b)) {

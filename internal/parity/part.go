@@ -34,7 +34,7 @@ func NewPart(m Member, bodies []Body) (*Part, error) {
 
 // ReadAt fills all of b. A file that is shorter than it should be is an error.
 func (p *Part) ReadAt(b []byte, off int64) (int, error) {
-	clear(b)
+	clear(b[min(int64(len(b)), max(0, p.begins[len(p.files)]-off)):])
 	err := p.each(b, off, func(i int, b []byte, at int64) error { return readFull(p.bodies[i], b, at) })
 	if err != nil {
 		return 0, err
@@ -62,6 +62,9 @@ func (p *Part) WriteAt(b []byte, off int64) (int, error) {
 
 // each hands every file its share of b.
 func (p *Part) each(b []byte, off int64, f func(i int, b []byte, at int64) error) error {
+	if off < 0 {
+		return fmt.Errorf("parity: part: offset %d", off)
+	}
 	end := off + int64(len(b))
 	first := sort.Search(len(p.files), func(i int) bool { return p.begins[i+1] > off })
 	for i := first; i < len(p.files) && p.begins[i] < end; i++ {

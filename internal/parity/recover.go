@@ -28,8 +28,9 @@ type found struct {
 	members map[int]bool
 }
 
-// Recoverable decides what can be rebuilt of a dataset. A header stands for a member all of whose files are there: part and
-// redundancy. Those that are damaged are left out by the caller, who may ask again when one turns out to be.
+// Recoverable decides what can be rebuilt of a dataset. A header stands for a member whose files, part and redundancy, are
+// all there and as their digests say: the caller leaves others out, for what is rebuilt is only as good as what it is
+// rebuilt from. One that is found twice counts once.
 func Recoverable(id ID, headers []Header) (Report, error) {
 	sets := map[int]*found{}
 	for _, h := range headers {
@@ -55,7 +56,7 @@ func Recoverable(id ID, headers []Header) (Report, error) {
 	var r Report
 	for n := range headers[0].Sets {
 		if sets[n] == nil {
-			return Report{}, fmt.Errorf("parity: dataset %d: nothing of set %d of %d was found: %w", id.Dataset, n, headers[0].Sets, ErrLost)
+			return Report{}, fmt.Errorf("parity: dataset %d: set %d of %d: nothing was found: %w", id.Dataset, n, headers[0].Sets, ErrLost)
 		}
 		lost, err := sets[n].lost()
 		if err != nil {

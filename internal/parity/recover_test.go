@@ -335,7 +335,7 @@ func (c *cluster) refused(err error, lost []parity.Loss) {
 	c.t.Helper()
 	named := false
 	for _, at := range lost {
-		named = named || err != nil && (strings.Contains(err.Error(), c.where[at].name) || strings.Contains(err.Error(), fmt.Sprintf("nothing of set %d", at.Set)) ||
+		named = named || err != nil && (strings.Contains(err.Error(), c.where[at].name) || strings.Contains(err.Error(), fmt.Sprintf("set %d of", at.Set)) ||
 			strings.Contains(err.Error(), "nothing of it was found"))
 	}
 	if !errors.Is(err, parity.ErrLost) || !named || !strings.Contains(err.Error(), "dataset 7") {
@@ -406,7 +406,7 @@ func TestRecoverable(t *testing.T) {
 		{"two of three", "parity: dataset 7: set 0: lost are node7, node3, of 3 with xor: more is lost", true,
 			func() []parity.Header { return all(redset.XOR)[:1] }},
 		{"neighbours", "set 0: lost are node1, node3, of 3 with partner: more is lost", true, func() []parity.Header { return all(redset.Partner)[1:2] }},
-		{"a whole set", "parity: dataset 7: nothing of set 0 of 2 was found: more is lost", true, func() []parity.Header { return []parity.Header{other} }},
+		{"a whole set", "parity: dataset 7: set 0 of 2: nothing was found: more is lost", true, func() []parity.Header { return []parity.Header{other} }},
 		{"other job", "parity: file of node7: found job 09020300", false, func() []parity.Header { h := all(redset.XOR); h[1].Job[0] = 9; return h }},
 		{"other epoch", "parity: file of node3: found job 010203000000000000000000000000ff, epoch 3, start 4, dataset 7, wanted job 010203000000000000000000000000ff, epoch 2, start 4",
 			false, func() []parity.Header { h := all(redset.XOR); h[2].Epoch = 3; return h }},

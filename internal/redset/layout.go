@@ -3,6 +3,7 @@ package redset
 import (
 	"fmt"
 	"iter"
+	"slices"
 )
 
 // With XOR, a part is cut into one segment less than the set has members, and padded with zeros to equal ones. A stripe has
@@ -66,7 +67,7 @@ type Layout struct {
 
 // NewLayout lays out the redundancy of parts of these lengths.
 func NewLayout(scheme Scheme, parts []int64) (Layout, error) {
-	l := Layout{scheme: scheme, parts: parts}
+	l := Layout{scheme: scheme, parts: slices.Clone(parts)}
 	if n := len(parts); n < 2 || n > MaxMembers {
 		return l, fmt.Errorf("redset: layout: %d members, wanted 2 to %d", n, MaxMembers)
 	}
@@ -182,7 +183,10 @@ func (l Layout) pass(end, stripe, me int, i int64, yield func(Step) bool) bool {
 func (l Layout) copyAround(me int, yield func(Step) bool) {
 	mine, other := l.parts[me], l.parts[l.at(me-1)]
 	for i := range pieces(max(mine, other)) {
-		if i < pieces(mine) && !send(Part, i, mine, l.at(me+1), yield) || i < pieces(other) && !keep(Redundancy, i, other, l.at(me-1), yield) {
+		if i < pieces(mine) && !send(Part, i, mine, l.at(me+1), yield) {
+			return
+		}
+		if i < pieces(other) && !keep(Redundancy, i, other, l.at(me-1), yield) {
 			return
 		}
 	}

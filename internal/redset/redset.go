@@ -92,10 +92,11 @@ func Divide(members []Member, scheme Scheme, size int) ([]Set, error) {
 	if err != nil {
 		return nil, err
 	}
-	count, err := number(len(order), len(largest), scheme, size)
+	count, err := setCount(len(order), len(largest), scheme, size)
 	if errors.Is(err, ErrGroups) {
 		a, b := largest[0], largest[1]
-		return nil, fmt.Errorf("redset: divide: nodes %d and %d of failure group %s would be in one set: %w", a.Node, b.Node, a.Group, err)
+		return nil, fmt.Errorf("redset: divide: nodes %d and %d of failure group %s would be in one set: %w",
+			a.Node, b.Node, a.Group, err)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("redset: divide: %w", err)
@@ -132,14 +133,20 @@ func arrange(members []Member) (order, largest []Member, err error) {
 	return order, largest, nil
 }
 
-// number is how many sets n nodes make, of which at most so many are of one group.
-func number(n, group int, scheme Scheme, size int) (int, error) {
-	aim := map[Scheme]int{Partner: defaultPartner, XOR: defaultXOR}[scheme]
-	switch {
-	case scheme == Single:
+// setCount is how many sets n nodes make, of which at most so many are of one group.
+func setCount(n, group int, scheme Scheme, size int) (int, error) {
+	var aim int
+	switch scheme {
+	case Single:
 		return n, nil
-	case aim == 0:
+	case Partner:
+		aim = defaultPartner
+	case XOR:
+		aim = defaultXOR
+	default:
 		return 0, fmt.Errorf("%v: wanted %v, %v or %v", scheme, Single, Partner, XOR)
+	}
+	switch {
 	case n < 2:
 		return 0, fmt.Errorf("%w for %v: %d, at least 2", ErrTooFew, scheme, n)
 	case size == 0:
