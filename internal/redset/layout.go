@@ -136,7 +136,8 @@ func piece(i, bytes int64) (int64, int) { return i * Piece, int(min(Piece, bytes
 // sumAround makes all parities at once: that of stripe j is summed up from member j+1 around the ring to member j. In each
 // round a member does its share of each chain for one piece, for an earlier piece the further it stands from the chain's
 // beginning: what it receives in a round was sent in the round before, so that pieces travel while all work. The shares
-// that begin with a receipt come first: so links that hold n-1 pieces are enough, whoever is ahead.
+// furthest from it come first. Then whoever waits to send has sent at most n-2 pieces more than it has received, and links
+// of n-1 pieces cannot all be full; nor all empty while somebody waits to receive, since that one has sent more.
 func (l Layout) sumAround(me int, yield func(Step) bool) {
 	n, count := len(l.parts), pieces(l.segment)
 	for round := range count + int64(n-1) {

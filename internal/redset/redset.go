@@ -81,8 +81,8 @@ type Set struct {
 	Members []Member
 }
 
-// Divide makes sets of at least size members each, whose sizes differ by at most one. Size 0: of 8 with XOR and of 2 with
-// Partner, or as near to it as there are nodes, and smaller ones where only that keeps failure groups apart.
+// Divide makes sets of at least size members each, whose sizes differ by at most one. Size 0: 8 with XOR and 2 with Partner,
+// less where there are fewer nodes, or where only that keeps failure groups apart. With Single each node is a set.
 //
 // The members are put in an order in which those of a group stand one behind the other, and are dealt to the sets in turn.
 // With k sets, any k members in a row are dealt to k different ones: so a group that has at most k members has none of them
@@ -175,7 +175,7 @@ func (s Set) Survives(lost map[int]bool) bool {
 		}
 		gone++
 		next := s.Members[(i+1)%len(s.Members)]
-		if s.Scheme == Single || s.Scheme == Partner && lost[next.Node] || s.Scheme == XOR && gone > 1 {
+		if covered := s.Scheme == Partner && !lost[next.Node] || s.Scheme == XOR && gone == 1; !covered {
 			return false
 		}
 	}

@@ -115,10 +115,10 @@ func checkSets(members []redset.Member, sets []redset.Set, scheme redset.Scheme)
 	return nil
 }
 
-// TestDivideAll divides up to seven nodes in all groupings by all sizes: it succeeds exactly where a search does.
+// TestDivideAll divides up to eight nodes in all groupings by all sizes: it succeeds exactly where a search does.
 func TestDivideAll(t *testing.T) {
 	divided, refused := 0, 0
-	for n := range 8 {
+	for n := range 9 {
 		groupings(n, func(members []redset.Member) {
 			for size := range n + 2 {
 				for _, scheme := range []redset.Scheme{redset.Partner, redset.XOR} {
