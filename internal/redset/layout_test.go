@@ -332,6 +332,22 @@ func TestPlansEnd(t *testing.T) {
 	}
 }
 
+// TestSegments: as short as the longest part lets them be.
+func TestSegments(t *testing.T) {
+	const unit = redset.SegmentUnit
+	for _, c := range []struct{ members, longest, want int64 }{
+		{2, 0, 0}, {2, 1, unit}, {2, unit, unit}, {2, unit + 1, 2 * unit},
+		{3, 2 * unit, unit}, {3, 2*unit + 1, 2 * unit}, {4, 3 * unit, unit}, {4, 3*unit + 1, 2 * unit}, {9, 8*unit + 1, 2 * unit},
+	} {
+		lengths := make([]int64, c.members)
+		lengths[c.members/2] = c.longest
+		l, err := redset.NewLayout(redset.XOR, lengths)
+		if got := l.Redundancy(0); err != nil || got != c.want {
+			t.Errorf("%d members, %d bytes: %d, %v, want %d", c.members, c.longest, got, err, c.want)
+		}
+	}
+}
+
 func TestLayoutRefuses(t *testing.T) {
 	for _, c := range []struct {
 		scheme redset.Scheme
