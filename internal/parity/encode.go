@@ -55,25 +55,32 @@ func seal(b []byte, tableCRC uint32) {
 	binary.LittleEndian.PutUint32(b[end:], format.Checksum(b[:end]))
 }
 
-// decode reads what encode has written, whose checksum has been compared.
-func decode(r *abi.ParityHeader, b []byte) (*Header, error) {
+// decode reads what encode and seal have written, whose checksum has been compared.
+func decode(b []byte) (*abi.ParityHeader, *Header, error) {
+	r := new(abi.ParityHeader)
+	rest, err := abi.Decode(b[:len(b)-crcBytes], r)
+	switch {
+	case err != nil:
+		return nil, nil, err
+	case r.Incompat != 0:
+		return nil, nil, fmt.Errorf("parity: header: needs features %#x that this byssus does not know", r.Incompat)
+	case r.NMembers > redset.MaxMembers:
+		return nil, nil, fmt.Errorf("parity: header: %d members, at most %d", r.NMembers, redset.MaxMembers)
+	}
 	h := &Header{ID: ID{r.JobID, r.Start, r.Epoch, r.Dataset}, Scheme: redset.Scheme(r.Scheme),
 		Set: int(r.Set), Sets: int(r.NSets), Own: int(r.Own)}
-	if r.NMembers > redset.MaxMembers {
-		return nil, fmt.Errorf("parity: header: %d members, at most %d", r.NMembers, redset.MaxMembers)
-	}
-	at := cursor{b[headerBytes : len(b)-crcBytes]}
+	at := cursor{rest}
 	for i := range r.NMembers {
 		m, err := at.member()
 		if err != nil {
-			return nil, fmt.Errorf("parity: member %d of %d: %w", i, r.NMembers, err)
+			return nil, nil, fmt.Errorf("parity: member %d of %d: %w", i, r.NMembers, err)
 		}
 		h.Members = append(h.Members, m)
 	}
 	if len(at.left) >= abi.PageBytes {
-		return nil, fmt.Errorf("parity: header: %d bytes are left behind %d members, wanted less than a page", len(at.left), r.NMembers)
+		return nil, nil, fmt.Errorf("parity: header: %d bytes are left behind %d members, wanted less than a page", len(at.left), r.NMembers)
 	}
-	return h, nil
+	return r, h, nil
 }
 
 // cursor is a place in the records.

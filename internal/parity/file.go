@@ -62,7 +62,8 @@ func (w *Writer) WriteAt(b []byte, off int64) (int, error) {
 	return written, nil
 }
 
-// Finish writes table and header, when all data is there. Then the file is complete and on stable storage.
+// Finish writes table and header, when all data is there; with Partner, when the copies are on stable storage. Then the file
+// is complete, and there too.
 func (w *Writer) Finish() error {
 	for k, done := range w.done {
 		if want := min(abi.ParityChunk, w.data-int64(k)*abi.ParityChunk); done != want {
@@ -126,14 +127,11 @@ func readHeader(r io.ReaderAt, size int64) (*abi.ParityHeader, *Header, error) {
 	if err := readFull(r, b, 0); err != nil {
 		return nil, nil, fmt.Errorf("parity: header: %w", err)
 	}
-	head := new(abi.ParityHeader)
-	if _, err := abi.Decode(b, head); err != nil {
+	off, err := dataOff(b, size)
+	if err != nil {
 		return nil, nil, fmt.Errorf("parity: header: %w", err)
 	}
-	if err := checkHead(head, size); err != nil {
-		return nil, nil, fmt.Errorf("parity: header: %w", err)
-	}
-	b = make([]byte, head.DataOff)
+	b = make([]byte, off)
 	if err := readFull(r, b, 0); err != nil {
 		return nil, nil, fmt.Errorf("parity: header: %w", err)
 	}
@@ -141,10 +139,7 @@ func readHeader(r io.ReaderAt, size int64) (*abi.ParityHeader, *Header, error) {
 	if crc, want := format.Checksum(b[:end]), binary.LittleEndian.Uint32(b[end:]); crc != want {
 		return nil, nil, fmt.Errorf("parity: header: crc32c %08x, wanted %08x", crc, want)
 	}
-	if head.Incompat != 0 {
-		return nil, nil, fmt.Errorf("parity: header: needs features %#x that this byssus does not know", head.Incompat)
-	}
-	h, err := decode(head, b)
+	head, h, err := decode(b)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -163,19 +158,23 @@ func readHeader(r io.ReaderAt, size int64) (*abi.ParityHeader, *Header, error) {
 	return head, h, nil
 }
 
-// checkHead looks at the record before its checksum can be compared.
-func checkHead(head *abi.ParityHeader, size int64) error {
-	switch off := head.DataOff; {
-	case *head == abi.ParityHeader{}:
-		return format.ErrIncomplete
-	case string(head.Magic[:]) != abi.ParityMagic:
-		return fmt.Errorf("magic %q, wanted %q: not a parity file", head.Magic[:], abi.ParityMagic)
-	case head.Version != abi.ParityVersion:
-		return fmt.Errorf("format version %d, this byssus reads %d", head.Version, abi.ParityVersion)
-	case off < abi.PageBytes || off%abi.PageBytes != 0 || off > MaxHeader || off > uint64(size):
-		return fmt.Errorf("%d bytes of a file of %d, wanted whole pages, at most %d bytes", off, size, MaxHeader)
+// dataOff looks at the first record, whose checksum stands at the end of what it tells, just to find that.
+func dataOff(b []byte, size int64) (uint64, error) {
+	var head abi.ParityHeader
+	if _, err := abi.Decode(b, &head); err != nil {
+		return 0, err
 	}
-	return nil
+	switch off := head.DataOff; {
+	case head == abi.ParityHeader{}:
+		return 0, format.ErrIncomplete
+	case string(head.Magic[:]) != abi.ParityMagic:
+		return 0, fmt.Errorf("magic %q, wanted %q: not a parity file", head.Magic[:], abi.ParityMagic)
+	case head.Version != abi.ParityVersion:
+		return 0, fmt.Errorf("format version %d, this byssus reads %d", head.Version, abi.ParityVersion)
+	case off < abi.PageBytes || off%abi.PageBytes != 0 || off > MaxHeader || off > uint64(size):
+		return 0, fmt.Errorf("%d bytes of a file of %d, wanted whole pages, at most %d bytes", off, size, MaxHeader)
+	}
+	return head.DataOff, nil
 }
 
 func readFull(r io.ReaderAt, b []byte, off int64) error {

@@ -81,7 +81,7 @@ type Set struct {
 	Members []Member
 }
 
-// Divide makes sets of at least size members each, whose sizes differ by at most one. Size 0: 8 with XOR and 2 with Partner,
+// Divide makes sets of at least size members each, as SCR does, whose sizes differ by at most one. Size 0: 8 with XOR and 2 with Partner,
 // less where there are fewer nodes, or where only that keeps failure groups apart. With Single each node is a set.
 //
 // The members are put in an order in which those of a group stand one behind the other, and are dealt to the sets in turn.
