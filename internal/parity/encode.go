@@ -78,7 +78,8 @@ func decode(b []byte) (*abi.ParityHeader, *Header, error) {
 		h.Members = append(h.Members, m)
 	}
 	if len(at.left) >= abi.PageBytes {
-		return nil, nil, fmt.Errorf("parity: header: %d bytes are left behind %d members, wanted less than a page", len(at.left), r.NMembers)
+		return nil, nil, fmt.Errorf("parity: header: %d bytes are left behind %d members, wanted less than a page",
+			len(at.left), r.NMembers)
 	}
 	return r, h, nil
 }

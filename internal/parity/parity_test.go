@@ -83,12 +83,17 @@ func (d *disk) crash(rng *rand.Rand) []byte {
 	return file
 }
 
+type (
+	record = abi.ParityHeader
+	header = parity.Header
+)
+
 var testID = parity.ID{Job: [16]byte{1, 2, 3, 15: 0xff}, Start: 4, Epoch: 2, Dataset: 7}
 
 // sample describes a set of three nodes with parts of 100000, 0 and 131073 bytes: the segment is 128 KiB long.
 func sample(scheme redset.Scheme, own int) parity.Header {
 	return parity.Header{ID: testID, Scheme: scheme, Set: 1, Sets: 3, Own: own, Members: []parity.Member{
-		{Node: "node1", Group: "rack0", Files: []parity.File{{"rank-00000.0.img", 99000, 0x1122334455667788}, {"rank-00001.0.img", 1000, 2}}},
+		{Node: "node1", Group: "rack0", Files: []parity.File{{"rank-00000.0.img", 99000, 1 << 60}, {"rank-00001.0.img", 1000, 2}}},
 		{Node: "node7"},
 		{Node: "node3", Group: "rack1", Files: []parity.File{{"empty", 0, 0}, {"rank-00002.0.img", 131073, 1<<64 - 1}}},
 	}}
@@ -175,8 +180,8 @@ func TestBytes(t *testing.T) {
 		h    parity.Header
 		want string
 	}{
-		{sample(redset.XOR, 2), "b5b8ab5cf24059ca89f0c6e29c236b4e7eff6086dfb81e5715ac16f3fb4ec5d2"},
-		{sample(redset.Partner, 0), "5509800fe9c12d407a1092af30fd5f77f0be68f52c5063cba3f9fc64e4363855"},
+		{sample(redset.XOR, 2), "e865ea3003a2935a8e52e4e4eb5c294b9f5971f7da2f08cc9cefa4aba9dc1849"},
+		{sample(redset.Partner, 0), "570a00a5042be55726c4c35774695476e96bd8d6c40b61bd09abf0fb32c9c663"},
 	} {
 		if got := fmt.Sprintf("%x", sha256.Sum256(file(t, c.h, 1))); got != c.want {
 			t.Errorf("%v: sha256 %s, want %s", c.h.Scheme, got, c.want)
@@ -228,7 +233,7 @@ func resealed(b []byte) []byte {
 }
 
 // edited is a sample whose first record says something else.
-func edited(t testing.TB, f func(h *abi.ParityHeader)) []byte {
+func edited(t testing.TB, f func(h *record)) []byte {
 	b := file(t, sample(redset.XOR, 1), 3)
 	var h abi.ParityHeader
 	if _, err := abi.Decode(b, &h); err != nil {
@@ -241,37 +246,44 @@ func edited(t testing.TB, f func(h *abi.ParityHeader)) []byte {
 
 func TestDamage(t *testing.T) {
 	raw := func(f func(b []byte) []byte) []byte { return f(file(t, sample(redset.XOR, 1), 3)) }
-	const record = 120 // where the first member begins
+	const first = 120 // where the first member begins
 	for _, c := range []struct {
 		name, want string
 		file       []byte
 	}{
 		{"empty", "0 bytes at 0, wanted 120: truncated", nil},
 		{"no header", "never written", raw(func(b []byte) []byte { clear(b[:4096]); return b })},
-		{"an image", `magic "BYSSIMG\n", wanted "BYSSPAR\n": not a parity file`, raw(func(b []byte) []byte { copy(b, "BYSSIMG\n"); return b })},
-		{"future", "format version 9, this byssus reads 1", edited(t, func(h *abi.ParityHeader) { h.Version = 9 })},
-		{"needs more", "needs features 0x4", edited(t, func(h *abi.ParityHeader) { h.Incompat = 4 })},
+		{"an image", `magic "BYSSIMG\n", wanted "BYSSPAR\n": not a parity file`,
+			raw(func(b []byte) []byte { copy(b, "BYSSIMG\n"); return b })},
+		{"future", "format version 9, this byssus reads 1", edited(t, func(h *record) { h.Version = 9 })},
+		{"needs more", "needs features 0x4", edited(t, func(h *record) { h.Incompat = 4 })},
 		{"half a header", "header: crc32c", raw(func(b []byte) []byte { clear(b[512:4096]); return b })},
 		{"data", "chunk 0: crc32c", raw(func(b []byte) []byte { b[4096+77] ^= 1; return b })},
 		{"table", "table: crc32c", raw(func(b []byte) []byte { b[len(b)-1] ^= 1; return b })},
-		{"data offset", "16384000 bytes of a file of 135172, wanted whole pages", edited(t, func(h *abi.ParityHeader) { h.DataOff = 16384000 })},
-		{"no data offset", "0 bytes of a file of 135172", edited(t, func(h *abi.ParityHeader) { h.DataOff = 0 })},
-		{"pages too many", "7828 bytes are left behind 3 members, wanted less than a page", edited(t, func(h *abi.ParityHeader) { h.DataOff += 4096 })},
-		{"segment", "segment of 65536 bytes, chunks of 1048576, wanted 131072, 1048576", edited(t, func(h *abi.ParityHeader) { h.SegmentLen = 65536 })},
-		{"chunks", "chunks of 4096, wanted", edited(t, func(h *abi.ParityHeader) { h.ChunkSize = 4096 })},
-		{"file size", "file: 135172 bytes, header says 135171, wanted 135172", edited(t, func(h *abi.ParityHeader) { h.FileSize-- })},
+		{"data offset", "16384000 bytes of a file of 135172, wanted whole pages",
+			edited(t, func(h *record) { h.DataOff = 16384000 })},
+		{"no data offset", "0 bytes of a file of 135172", edited(t, func(h *record) { h.DataOff = 0 })},
+		{"pages too many", "7828 bytes are left behind 3 members, wanted less than a page",
+			edited(t, func(h *record) { h.DataOff += 4096 })},
+		{"segment", "segment of 65536 bytes, chunks of 1048576, wanted 131072, 1048576",
+			edited(t, func(h *record) { h.SegmentLen = 65536 })},
+		{"chunks", "chunks of 4096, wanted", edited(t, func(h *record) { h.ChunkSize = 4096 })},
+		{"file size", "file: 135172 bytes, header says 135171, wanted 135172", edited(t, func(h *record) { h.FileSize-- })},
 		{"longer", "file: 135173 bytes, header says 135172", raw(func(b []byte) []byte { return append(b, 0) })},
-		{"scheme", "scheme 5: wanted partner or xor", edited(t, func(h *abi.ParityHeader) { h.Scheme = 5 })},
-		{"single", "single: wanted partner or xor", edited(t, func(h *abi.ParityHeader) { h.Scheme = 1 })},
-		{"own", "member 3 of 3", edited(t, func(h *abi.ParityHeader) { h.Own = 3 })},
-		{"set", "set 3 of 3", edited(t, func(h *abi.ParityHeader) { h.Set = 3 })},
-		{"no members", "member 1 of 0", edited(t, func(h *abi.ParityHeader) { h.NMembers = 0 })},
-		{"more members", "member 236 of 1024: abi: decode", edited(t, func(h *abi.ParityHeader) { h.NMembers = 1024 })},
-		{"too many members", "4294967295 members, at most 1024", edited(t, func(h *abi.ParityHeader) { h.NMembers = 1<<32 - 1 })},
-		{"long name", "member 0 of 3: a name of 256 bytes", raw(func(b []byte) []byte { b[record], b[record+1] = 0, 1; return resealed(b) })},
-		{"files that are not there", "member 0 of 3: file ", raw(func(b []byte) []byte { b[record+15] = 0xff; return resealed(b) })},
-		{"negative size", "file 0: -9223372036854676808 bytes", raw(func(b []byte) []byte { b[record+16+16+7] = 0x80; return resealed(b) })},
-		{"way out", `member 0: node: "../e1": not a name`, raw(func(b []byte) []byte { copy(b[record+16:], "../e1"); return resealed(b) })},
+		{"scheme", "scheme 5: wanted partner or xor", edited(t, func(h *record) { h.Scheme = 5 })},
+		{"single", "single: wanted partner or xor", edited(t, func(h *record) { h.Scheme = 1 })},
+		{"own", "member 3 of 3", edited(t, func(h *record) { h.Own = 3 })},
+		{"set", "set 3 of 3", edited(t, func(h *record) { h.Set = 3 })},
+		{"no members", "member 1 of 0", edited(t, func(h *record) { h.NMembers = 0 })},
+		{"more members", "member 236 of 1024: abi: decode", edited(t, func(h *record) { h.NMembers = 1024 })},
+		{"too many members", "4294967295 members, at most 1024", edited(t, func(h *record) { h.NMembers = 1<<32 - 1 })},
+		{"long name", "member 0 of 3: a name of 261 bytes", raw(func(b []byte) []byte { b[first+1] = 1; return resealed(b) })},
+		{"files that are not there", "member 0 of 3: file ",
+			raw(func(b []byte) []byte { b[first+15] = 0xff; return resealed(b) })},
+		{"negative size", "file 0: -9223372036854676808 bytes",
+			raw(func(b []byte) []byte { b[first+16+16+7] = 0x80; return resealed(b) })},
+		{"way out", `member 0: node: "../e1": not a name`,
+			raw(func(b []byte) []byte { copy(b[first+16:], "../e1"); return resealed(b) })},
 	} {
 		_, err := check(c.file)
 		if err == nil || !strings.Contains(err.Error(), c.want) {
@@ -291,21 +303,22 @@ func TestHeaderRefuses(t *testing.T) {
 	}
 	for _, c := range []struct {
 		want string
-		edit func(h *parity.Header)
+		edit func(h *header)
 	}{
-		{`member 1: node: "": not a name`, func(h *parity.Header) { h.Members[1].Node = "" }},
-		{`member 1: failure group: "a\n": not a name`, func(h *parity.Header) { h.Members[1].Group = "a\n" }},
-		{"member 2: node node1 is there twice", func(h *parity.Header) { h.Members[2].Node = "node1" }},
-		{`member 0: file 1: "..": not a name`, func(h *parity.Header) { h.Members[0].Files[1].Name = ".." }},
-		{`member 0: file 1: "a/b": not a name`, func(h *parity.Header) { h.Members[0].Files[1].Name = "a/b" }},
-		{"member 2: file 0: rank-00001.0.img is there twice", func(h *parity.Header) { h.Members[2].Files[0].Name = "rank-00001.0.img" }},
-		{"member 0: file 0: -1 bytes", func(h *parity.Header) { h.Members[0].Files[0].Size = -1 }},
-		{"member 0: file 1: 17592186044416 bytes behind 99000", func(h *parity.Header) { h.Members[0].Files[1].Size = redset.MaxPart }},
-		{"1 members, wanted 2", func(h *parity.Header) { h.Members, h.Own = h.Members[:1], 0 }},
-		{"single: wanted", func(h *parity.Header) { h.Scheme = redset.Single }},
-		{"set -1 of 3", func(h *parity.Header) { h.Set = -1 }},
-		{"of 1048577, member", func(h *parity.Header) { h.Sets = parity.MaxSets + 1 }},
-		{"bytes, at most 16777216", func(h *parity.Header) { h.Members[1].Files = many }},
+		{`member 1: node: "": not a name`, func(h *header) { h.Members[1].Node = "" }},
+		{`member 1: failure group: "a\n": not a name`, func(h *header) { h.Members[1].Group = "a\n" }},
+		{"member 2: node node1 is there twice", func(h *header) { h.Members[2].Node = "node1" }},
+		{`member 0: file 1: "..": not a name`, func(h *header) { h.Members[0].Files[1].Name = ".." }},
+		{`member 0: file 1: "a/b": not a name`, func(h *header) { h.Members[0].Files[1].Name = "a/b" }},
+		{"member 2: file 0: rank-00001.0.img is there twice",
+			func(h *header) { h.Members[2].Files[0].Name = "rank-00001.0.img" }},
+		{"member 0: file 0: -1 bytes", func(h *header) { h.Members[0].Files[0].Size = -1 }},
+		{"member 0: file 1: 17592186044416 bytes behind 99000", func(h *header) { h.Members[0].Files[1].Size = redset.MaxPart }},
+		{"1 members, wanted 2", func(h *header) { h.Members, h.Own = h.Members[:1], 0 }},
+		{"single: wanted", func(h *header) { h.Scheme = redset.Single }},
+		{"set -1 of 3", func(h *header) { h.Set = -1 }},
+		{"of 1048577, member", func(h *header) { h.Sets = parity.MaxSets + 1 }},
+		{"bytes, at most 16777216", func(h *header) { h.Members[1].Files = many }},
 	} {
 		h := sample(redset.XOR, 1)
 		c.edit(&h)
@@ -413,13 +426,13 @@ const most = parity.MaxHeader + 64<<20 + 4<<20
 // TestBound: headers that announce the largest numbers make nobody allocate what the file does not hold.
 func TestBound(t *testing.T) {
 	const size = 1<<63 - 4096
-	for _, edit := range []func(h *abi.ParityHeader){
-		func(h *abi.ParityHeader) { h.DataOff = 1 << 62 },
-		func(h *abi.ParityHeader) { h.DataOff = parity.MaxHeader },
-		func(h *abi.ParityHeader) { h.SegmentLen = size - 4096 },
-		func(h *abi.ParityHeader) { h.NMembers = 1<<32 - 1 },
-		func(h *abi.ParityHeader) { h.NSets = 1<<32 - 1 },
-		func(h *abi.ParityHeader) { h.FileSize = size },
+	for _, edit := range []func(h *record){
+		func(h *record) { h.DataOff = 1 << 62 },
+		func(h *record) { h.DataOff = parity.MaxHeader },
+		func(h *record) { h.SegmentLen = size - 4096 },
+		func(h *record) { h.NMembers = 1<<32 - 1 },
+		func(h *record) { h.NSets = 1<<32 - 1 },
+		func(h *record) { h.FileSize = size },
 	} {
 		b := edited(t, edit)
 		var err error

@@ -47,7 +47,8 @@ func (p *Part) WriteAt(b []byte, off int64) (int, error) {
 	if end := p.begins[len(p.files)]; off+int64(len(b)) > end {
 		behind := b[max(0, end-off):]
 		if i := slices.IndexFunc(behind, func(c byte) bool { return c != 0 }); i >= 0 {
-			return 0, fmt.Errorf("parity: part: byte %d is %#x, wanted 0 behind the end at %d", max(off, end)+int64(i), behind[i], end)
+			at := max(off, end) + int64(i)
+			return 0, fmt.Errorf("parity: part: byte %d is %#x, wanted 0 behind the end at %d", at, behind[i], end)
 		}
 	}
 	err := p.each(b, off, func(i int, b []byte, at int64) error {

@@ -45,7 +45,8 @@ func Recoverable(id ID, headers []Header) (Report, error) {
 		}
 		for _, other := range []Header{headers[0], sets[h.Set].header} {
 			if err := agree(&other, &h); err != nil {
-				return Report{}, fmt.Errorf("parity: dataset %d: files of %s and %s disagree: %w", id.Dataset, other.node(), h.node(), err)
+				return Report{}, fmt.Errorf("parity: dataset %d: files of %s and %s disagree: %w",
+					id.Dataset, other.node(), h.node(), err)
 			}
 		}
 		sets[h.Set].members[h.Own] = true
@@ -56,7 +57,8 @@ func Recoverable(id ID, headers []Header) (Report, error) {
 	var r Report
 	for n := range headers[0].Sets {
 		if sets[n] == nil {
-			return Report{}, fmt.Errorf("parity: dataset %d: set %d of %d: nothing was found: %w", id.Dataset, n, headers[0].Sets, ErrLost)
+			return Report{}, fmt.Errorf("parity: dataset %d: set %d of %d: nothing was found: %w",
+				id.Dataset, n, headers[0].Sets, ErrLost)
 		}
 		lost, err := sets[n].lost()
 		if err != nil {

@@ -10,8 +10,11 @@ import (
 	"iter"
 	"maps"
 	"math/rand/v2"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/byssus-hpc/byssus/internal/parity"
@@ -335,8 +338,9 @@ func (c *cluster) refused(err error, lost []parity.Loss) {
 	c.t.Helper()
 	named := false
 	for _, at := range lost {
-		named = named || err != nil && (strings.Contains(err.Error(), c.where[at].name) || strings.Contains(err.Error(), fmt.Sprintf("set %d of", at.Set)) ||
-			strings.Contains(err.Error(), "nothing of it was found"))
+		for _, name := range []string{c.where[at].name, fmt.Sprintf("set %d of", at.Set), "nothing of it was found"} {
+			named = named || err != nil && strings.Contains(err.Error(), name)
+		}
 	}
 	if !errors.Is(err, parity.ErrLost) || !named || !strings.Contains(err.Error(), "dataset 7") {
 		c.t.Fatalf("lost %v: %v", lost, err)
@@ -351,7 +355,8 @@ func TestDamageInRebuild(t *testing.T) {
 		harm       func(survivors []*node)
 	}{
 		{"flipped in a part", "b.img: digest", redset.XOR, func(n []*node) { n[0].files["a.img"].now[600000] ^= 1 }},
-		{"flipped behind the end of the lost", "byte 924288 is 0x1, wanted 0 behind the end at 900000", redset.XOR, func(n []*node) { n[2].files["c.img"].now[400000] ^= 1 }},
+		{"flipped behind the end of the lost", "byte 924288 is 0x1, wanted 0 behind the end at 900000", redset.XOR,
+			func(n []*node) { n[2].files["c.img"].now[400000] ^= 1 }},
 		{"flipped in a copy", "b.img: digest", redset.Partner, func(n []*node) { n[2].files["b.img"].now[10] ^= 1 }},
 		{"flipped in a parity", "parity: chunk 0: crc32c", redset.XOR, func(n []*node) { n[0].set.now[5000] ^= 1 }},
 		{"part is short", "parity: part: a.img: 37856 bytes at 786432, wanted 213568: truncated", redset.XOR,
@@ -363,7 +368,8 @@ func TestDamageInRebuild(t *testing.T) {
 		set := redset.Set{Scheme: c.scheme}
 		for i, length := range []int{1e6, 9e5, 5e5} {
 			name := string(rune('a' + i))
-			nodes = append(nodes, &node{name: "node" + name, files: map[string]*disk{name + ".img": {now: bytes.Repeat([]byte(name), length)}}})
+			files := map[string]*disk{name + ".img": {now: bytes.Repeat([]byte(name), length)}}
+			nodes = append(nodes, &node{name: "node" + name, files: files})
 			set.Members = append(set.Members, redset.Member{Node: i})
 		}
 		cl := &cluster{t: t, rng: rand.New(rand.NewPCG(1, 1)), nodes: nodes, where: map[parity.Loss]*node{}}
@@ -381,64 +387,150 @@ func TestDamageInRebuild(t *testing.T) {
 }
 
 func TestRecoverable(t *testing.T) {
-	all := func(scheme redset.Scheme) []parity.Header {
-		var list []parity.Header
-		for own := range 3 {
-			h := sample(scheme, own)
-			h.Set, h.Sets = 0, 1
-			list = append(list, h)
+	type headers = []parity.Header
+	all := func(scheme redset.Scheme) headers {
+		list := headers{sample(scheme, 0), sample(scheme, 1), sample(scheme, 2)}
+		for i := range list {
+			list[i].Set, list[i].Sets = 0, 1
 		}
 		return list
+	}
+	with := func(edit func(h headers)) headers {
+		h := all(redset.XOR)
+		edit(h)
+		return h
 	}
 	other := sample(redset.XOR, 0)
 	other.Set, other.Sets = 1, 2
 	other.Members = []parity.Member{{Node: "node8"}, {Node: "node9"}}
+	xor, partner := all(redset.XOR), all(redset.Partner)
 	for _, c := range []struct {
-		name, want string
-		lost       bool
-		headers    func() []parity.Header
+		name, want string // what is lost, or a part of the error
+		headers    headers
 	}{
-		{"all", "[]", false, func() []parity.Header { return all(redset.XOR) }},
-		{"one found twice", "[{0 2}]", false, func() []parity.Header {
-			return []parity.Header{all(redset.XOR)[0], all(redset.XOR)[1], all(redset.XOR)[0]}
-		}},
-		{"none", "parity: dataset 7: nothing of it was found: more is lost", true, func() []parity.Header { return nil }},
-		{"two of three", "parity: dataset 7: set 0: lost are node7, node3, of 3 with xor: more is lost", true,
-			func() []parity.Header { return all(redset.XOR)[:1] }},
-		{"neighbours", "set 0: lost are node1, node3, of 3 with partner: more is lost", true, func() []parity.Header { return all(redset.Partner)[1:2] }},
-		{"a whole set", "parity: dataset 7: set 0 of 2: nothing was found: more is lost", true, func() []parity.Header { return []parity.Header{other} }},
-		{"other job", "parity: file of node7: found job 09020300", false, func() []parity.Header { h := all(redset.XOR); h[1].Job[0] = 9; return h }},
-		{"other epoch", "parity: file of node3: found job 010203000000000000000000000000ff, epoch 3, start 4, dataset 7, wanted job 010203000000000000000000000000ff, epoch 2, start 4",
-			false, func() []parity.Header { h := all(redset.XOR); h[2].Epoch = 3; return h }},
-		{"other start", "start 5, dataset 7, wanted", false, func() []parity.Header { h := all(redset.XOR); h[2].Start = 5; return h }},
-		{"other dataset", "dataset 8, wanted", false, func() []parity.Header { h := all(redset.XOR); h[0].Dataset = 8; return h }},
-		{"number of sets", "files of node1 and node3 disagree: 1 and 2 sets", false, func() []parity.Header { h := all(redset.XOR); h[2].Sets = 2; return h }},
-		{"number of sets, in another set", "files of node8 and node1 disagree: 2 and 1 sets", false,
-			func() []parity.Header { return append([]parity.Header{other}, all(redset.XOR)...) }},
-		{"scheme", "files of node1 and node7 disagree: set 0: xor and partner", false, func() []parity.Header { h := all(redset.XOR); h[1].Scheme = redset.Partner; return h }},
-		{"members", "files of node1 and node7 disagree: set 0: 3 and 2 members", false,
-			func() []parity.Header { h := all(redset.XOR); h[1].Members = h[1].Members[:2]; return h }},
-		{"group", `disagree: set 0: member 1: node7 of group "" and node7 of group "rack9"`, false,
-			func() []parity.Header { h := all(redset.XOR); h[1].Members[1].Group = "rack9"; return h }},
-		{"node", `disagree: set 0: member 0: node1 of group "rack0" and node5 of group "rack0"`, false,
-			func() []parity.Header { h := all(redset.XOR); h[2].Members[0].Node = "node5"; return h }},
-		{"file", "disagree: set 0: files of node1: {Name:rank-00001.0.img Size:1000 Digest:2} and {Name:rank-00001.0.img Size:1000 Digest:3}", false,
-			func() []parity.Header { h := all(redset.XOR); h[1].Members[0].Files[1].Digest = 3; return h }},
-		{"files", "disagree: set 0: files of node1: 2 and 1", false,
-			func() []parity.Header {
-				h := all(redset.XOR)
-				h[1].Members[0].Files = h[1].Members[0].Files[:1]
-				return h
-			}},
-		{"no sense", "set 0 of 1, member 3 of 3", false, func() []parity.Header { h := all(redset.XOR); h[1].Own = 3; return h }},
+		{"all", "[]", xor},
+		{"one found twice", "[{0 2}]", headers{xor[0], xor[1], xor[0]}},
+		{"none", "parity: dataset 7: nothing of it was found: more is lost", nil},
+		{"two of three", "parity: dataset 7: set 0: lost are node7, node3, of 3 with xor: more is lost", xor[:1]},
+		{"neighbours", "set 0: lost are node1, node3, of 3 with partner: more is lost", partner[1:2]},
+		{"a whole set", "parity: dataset 7: set 0 of 2: nothing was found: more is lost", headers{other}},
+		{"other job", "parity: file of node7: found job 09020300", with(func(h headers) { h[1].Job[0] = 9 })},
+		{"other epoch", "00ff, epoch 3, start 4, dataset 7, wanted job 010203000000000000000000000000ff, epoch 2, start 4, dataset 7",
+			with(func(h headers) { h[2].Epoch = 3 })},
+		{"other start", "start 5, dataset 7, wanted", with(func(h headers) { h[2].Start = 5 })},
+		{"other dataset", "dataset 8, wanted", with(func(h headers) { h[0].Dataset = 8 })},
+		{"number of sets", "files of node1 and node3 disagree: 1 and 2 sets", with(func(h headers) { h[2].Sets = 2 })},
+		{"number, in another set", "files of node8 and node1 disagree: 2 and 1 sets", append(headers{other}, xor...)},
+		{"scheme", "files of node1 and node7 disagree: set 0: xor and partner", with(func(h headers) { h[1].Scheme = redset.Partner })},
+		{"members", "disagree: set 0: 3 and 2 members", with(func(h headers) { h[1].Members = h[1].Members[:2] })},
+		{"group", `disagree: set 0: member 1: node7 of group "" and node7 of group "rack9"`,
+			with(func(h headers) { h[1].Members[1].Group = "rack9" })},
+		{"node", `disagree: set 0: member 0: node1 of group "rack0" and node5 of group "rack0"`,
+			with(func(h headers) { h[2].Members[0].Node = "node5" })},
+		{"file", "set 0: files of node1: {Name:rank-00001.0.img Size:1000 Digest:2} and {Name:rank-00001.0.img Size:1000 Digest:3}",
+			with(func(h headers) { h[1].Members[0].Files[1].Digest = 3 })},
+		{"files", "disagree: set 0: files of node1: 2 and 1", with(func(h headers) { m := h[1].Members; m[0].Files = m[0].Files[:1] })},
+		{"no sense", "set 0 of 1, member 3 of 3", with(func(h headers) { h[1].Own = 3 })},
 	} {
-		r, err := parity.Recoverable(testID, c.headers())
-		found := fmt.Sprint(r.Lost)
+		r, err := parity.Recoverable(testID, c.headers)
+		found, lost := fmt.Sprint(r.Lost), strings.HasSuffix(c.want, "more is lost")
 		if err != nil {
 			found = err.Error()
 		}
-		if !strings.Contains(found, c.want) || errors.Is(err, parity.ErrLost) != c.lost || (err == nil) != strings.HasPrefix(c.want, "[") {
+		if !strings.Contains(found, c.want) || errors.Is(err, parity.ErrLost) != lost || (err == nil) != (c.want[0] == '[') {
 			t.Errorf("%s: found %s, want %s", c.name, found, c.want)
 		}
+	}
+}
+
+// TestFiles makes redundancy in real files, loses a directory and makes it again.
+func TestFiles(t *testing.T) {
+	parts := [][]byte{bytes.Repeat([]byte("mussel "), 300000), []byte("x"), bytes.Repeat([]byte("thread"), 250000)}
+	h := parity.Header{ID: testID, Scheme: redset.XOR, Sets: 1}
+	dirs := []string{t.TempDir(), t.TempDir(), t.TempDir()}
+	for i, b := range parts {
+		f := parity.File{Name: fmt.Sprintf("rank-%05d.0.img", i), Size: int64(len(b)), Digest: digest(b)}
+		h.Members = append(h.Members, parity.Member{Node: fmt.Sprint("node", i), Files: []parity.File{f}})
+		if err := os.WriteFile(filepath.Join(dirs[i], f.Name), b, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	l, err := h.Layout()
+	if err != nil {
+		t.Fatal(err)
+	}
+	filesRun(t, h, dirs, func(int) bool { return true }, l.Encode)
+	want, err := os.ReadFile(filepath.Join(dirs[2], "parity"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	dirs[2] = t.TempDir()
+	filesRun(t, h, dirs, func(i int) bool { return i == 2 }, func(me int) iter.Seq[redset.Step] { return l.Rebuild(2, me) })
+	part, err := os.ReadFile(filepath.Join(dirs[2], h.Members[2].Files[0].Name))
+	again, err2 := os.ReadFile(filepath.Join(dirs[2], "parity"))
+	if err != nil || err2 != nil || !bytes.Equal(part, parts[2]) || !bytes.Equal(again, want) {
+		t.Errorf("%d bytes of part, %d of parity, want %d, %d: %v, %v", len(part), len(again), len(parts[2]), len(want), err, err2)
+	}
+}
+
+// filesRun performs a plan on directories, in some of which the file with the parity is made.
+func filesRun(t *testing.T, h parity.Header, dirs []string, makes func(i int) bool, plan func(me int) iter.Seq[redset.Step]) {
+	t.Helper()
+	open := func(i int, name string, flags int) *os.File {
+		f, err := os.OpenFile(filepath.Join(dirs[i], name), flags, 0o600)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { f.Close() })
+		return f
+	}
+	var members []redsettest.Member
+	var writers []*parity.Writer
+	for i, m := range h.Members {
+		part, err := parity.NewPart(m, []parity.Body{open(i, m.Files[0].Name, os.O_RDWR|os.O_CREATE)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		members = append(members, redsettest.Member{{ReaderAt: part, WriterAt: part}})
+		if h.Own = i; makes(i) {
+			w, err := parity.Create(open(i, "parity", os.O_WRONLY|os.O_CREATE|os.O_EXCL), h)
+			if err != nil {
+				t.Fatal(err)
+			}
+			writers, members[i][redset.Redundancy].WriterAt = append(writers, w), w
+			continue
+		}
+		f := open(i, "parity", os.O_RDONLY)
+		st, err := f.Stat()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if members[i][redset.Redundancy].ReaderAt, err = parity.Open(f, st.Size()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := redsettest.Run(members, plan); err != nil {
+		t.Fatal(err)
+	}
+	for _, w := range writers {
+		if err := w.Finish(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// TestDeviceFull: what the kernel says of a full disk comes through.
+func TestDeviceFull(t *testing.T) {
+	f, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	w, err := parity.Create(f, sample(redset.XOR, 0))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.WriteAt(make([]byte, 4096), 0); !errors.Is(err, syscall.ENOSPC) {
+		t.Errorf("found %v, want no space", err)
 	}
 }

@@ -180,7 +180,8 @@ func TestBlocks(t *testing.T) {
 			seen := map[string]bool{}
 			for j := range n {
 				in, at := l.Block(i, j)
-				if seen[fmt.Sprint(in, at)] = true; (in == redset.Redundancy) != (i == j) || at < 0 || at > lengths[n-1]-l.Redundancy(i) || at%l.Redundancy(i) != 0 {
+				seen[fmt.Sprint(in, at)] = true
+				if (in == redset.Redundancy) != (i == j) || at < 0 || at > lengths[n-1]-l.Redundancy(i) || at%l.Redundancy(i) != 0 {
 					t.Errorf("%d members: block of member %d in stripe %d: place %d, offset %d", n, i, j, in, at)
 				}
 			}

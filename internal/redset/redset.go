@@ -81,8 +81,9 @@ type Set struct {
 	Members []Member
 }
 
-// Divide makes sets of at least size members each, as SCR does, whose sizes differ by at most one. Size 0: 8 with XOR and 2 with Partner,
-// less where there are fewer nodes, or where only that keeps failure groups apart. With Single each node is a set.
+// Divide makes sets of at least size members each, as SCR does, whose sizes differ by at most one. Size 0: 8 with XOR and 2
+// with Partner, less where there are fewer nodes, or where only that keeps failure groups apart. With Single each node is a
+// set by itself.
 //
 // The members are put in an order in which those of a group stand one behind the other, and are dealt to the sets in turn.
 // With k sets, any k members in a row are dealt to k different ones: so a group that has at most k members has none of them

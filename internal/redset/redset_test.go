@@ -202,6 +202,7 @@ func TestDivide(t *testing.T) {
 		}
 		return list
 	}
+	const inOne = "nodes 0 and 1 of failure group rack0 would be in one set: "
 	alone := func(int) string { return "" }
 	racks := func(each int) func(int) string { return func(i int) string { return fmt.Sprint("rack", i/each) } }
 	for _, c := range []struct {
@@ -222,16 +223,17 @@ func TestDivide(t *testing.T) {
 		{"a rack of half", nodes(4, racks(2)), redset.XOR, 0, "[0 2] [1 3]", nil},
 		{"none", nil, redset.XOR, 0, "too few nodes for xor: 0, at least 2", redset.ErrTooFew},
 		{"one", nodes(1, alone), redset.Partner, 0, "too few nodes for partner: 1, at least 2", redset.ErrTooFew},
-		{"fewer than asked for", nodes(3, alone), redset.XOR, 4, "too few nodes for the set size: 3 nodes, set size 4", redset.ErrTooFew},
+		{"fewer than asked for", nodes(3, alone), redset.XOR, 4,
+			"too few nodes for the set size: 3 nodes, set size 4", redset.ErrTooFew},
 		{"size 1", nodes(3, alone), redset.XOR, 1, "set size 1, wanted 2 to 512", nil},
 		{"negative size", nodes(3, alone), redset.XOR, -2, "set size -2, wanted", nil},
 		{"huge size", nodes(3, alone), redset.XOR, 513, "set size 513, wanted", nil},
 		{"twice", append(nodes(3, alone), redset.Member{Node: 2}), redset.XOR, 0, "node 2 is there twice", nil},
 		{"unknown scheme", nodes(3, alone), 7, 0, "scheme 7: wanted single, partner or xor", nil},
 		{"one rack", nodes(4, racks(4)), redset.XOR, 0,
-			"nodes 0 and 1 of failure group rack0 would be in one set: too many nodes of one failure group: 4 of 4, more than half", redset.ErrGroups},
+			inOne + "too many nodes of one failure group: 4 of 4, more than half", redset.ErrGroups},
 		{"racks too large for the size", nodes(12, racks(4)), redset.XOR, 8,
-			"nodes 0 and 1 of failure group rack0 would be in one set: too many nodes of one failure group: 4 of 12, set size 8, wanted at most 3", redset.ErrGroups},
+			inOne + "too many nodes of one failure group: 4 of 12, set size 8, wanted at most 3", redset.ErrGroups},
 	} {
 		sets, err := redset.Divide(c.members, c.scheme, c.size)
 		var got []string
