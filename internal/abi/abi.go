@@ -1,7 +1,7 @@
-// Package abi defines what ranks and agents say to each other and what an image file consists of, byte for byte.
+// Package abi defines what ranks and agents say to each other and what image and parity files consist of, byte for byte.
 //
-// defs.go is the only definition; rank/core/base/abi_gen.h is generated from it, and a test compares the offsets of both
-// compilers. Everything is little-endian. Encoding and decoding here never panic on hostile bytes: a message that is
+// defs.go is the only definition of what ranks know; rank/core/base/abi_gen.h is generated from it, and a test compares the
+// offsets of both compilers. Everything is little-endian. Encoding and decoding here never panic on hostile bytes: a message that is
 // short, long or of another version is an error that says what was found.
 //
 //	message (one packet of a SOCK_SEQPACKET socket)

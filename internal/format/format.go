@@ -29,6 +29,9 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 // Checksum is CRC-32C.
 func Checksum(b []byte) uint32 { return crc32.Checksum(b, castagnoli) }
 
+// Extend is the checksum of what has the checksum crc, followed by b.
+func Extend(crc uint32, b []byte) uint32 { return crc32.Update(crc, castagnoli, b) }
+
 // Incompatible features that this version knows: none yet.
 const knownIncompat = 0
 

@@ -1,0 +1,222 @@
+package redset
+
+import (
+	"fmt"
+	"iter"
+	"slices"
+)
+
+// With XOR, a part is cut into one segment less than the set has members, and padded with zeros to equal ones. A stripe has
+// one block on every member: on one of them its parity, on each other a segment of its part. The blocks of a stripe add up
+// (XOR) to zero, so that each is the sum of the others: that makes the parity, and later any block that is lost.
+//
+//	           member 0    1    2    3
+//	stripe 0          p   s2   s1   s0
+//	stripe 1         s0    p   s2   s1
+//	stripe 2         s1   s0    p   s2
+//	stripe 3         s2   s1   s0    p
+//
+// Sums are made along chains: a member reads its block, the next one receives that, adds its own and sends it on, and the
+// last one, whose block it is, writes it.
+
+const (
+	// Piece is the longest piece that a step moves.
+	Piece = 256 << 10
+	// SegmentUnit divides the length of a segment.
+	SegmentUnit = 64 << 10
+	// MaxPart is how long a part may be.
+	MaxPart = 16 << 40
+)
+
+// Place is where on its node a member reads and writes.
+type Place int
+
+// The places.
+const (
+	Part       Place = iota // its part; what is behind its end reads as zeros
+	Redundancy              // Partner: the copy of the part of the member before it; XOR: its parity
+)
+
+// Op is what a member does in a step. Between steps it has one piece at hand.
+type Op int
+
+// The operations.
+const (
+	Read    Op = iota + 1 // a piece, which is at hand then
+	Add                   // reads a piece and adds it (XOR) to that at hand
+	Write                 // the piece at hand
+	Send                  // the piece at hand, which may leave later; a link holds as many as the set has members, less one
+	Receive               // a piece, which is at hand then; those of one sender come in the order of sending
+)
+
+// Step is one of a member's actions.
+type Step struct {
+	Op     Op
+	Peer   int   // Send, Receive: the other member
+	In     Place // Read, Add, Write
+	Offset int64 // Read, Add, Write
+	Length int   // of the piece, at most Piece
+}
+
+// Layout says where the redundancy of a set lies and how it is made. Members are numbered in the order of the set.
+type Layout struct {
+	scheme  Scheme
+	parts   []int64
+	segment int64
+}
+
+// NewLayout lays out the redundancy of parts of these lengths.
+func NewLayout(scheme Scheme, parts []int64) (Layout, error) {
+	l := Layout{scheme: scheme, parts: slices.Clone(parts)}
+	if n := len(parts); n < 2 || n > MaxMembers {
+		return l, fmt.Errorf("redset: layout: %d members, wanted 2 to %d", n, MaxMembers)
+	}
+	var longest int64
+	for i, p := range parts {
+		if p < 0 || p > MaxPart {
+			return l, fmt.Errorf("redset: layout: part of member %d: %d bytes, wanted at most %d", i, p, int64(MaxPart))
+		}
+		longest = max(longest, p)
+	}
+	switch scheme {
+	case Partner:
+	case XOR:
+		l.segment = roundUp(divideUp(longest, int64(len(parts)-1)), SegmentUnit)
+	default:
+		return l, fmt.Errorf("redset: layout: %v: wanted %v or %v", scheme, Partner, XOR)
+	}
+	return l, nil
+}
+
+func divideUp(a, b int64) int64 { return (a + b - 1) / b }
+
+func roundUp(a, unit int64) int64 { return divideUp(a, unit) * unit }
+
+// Redundancy is how many bytes a member holds for others.
+func (l Layout) Redundancy(member int) int64 {
+	if l.scheme == Partner {
+		return l.parts[l.at(member-1)]
+	}
+	return l.segment
+}
+
+// at is the member with that number, counted around the ring.
+func (l Layout) at(i int) int { return (i%len(l.parts) + len(l.parts)) % len(l.parts) }
+
+// Block says where a member keeps its block of a stripe.
+func (l Layout) Block(member, stripe int) (Place, int64) {
+	if member == stripe {
+		return Redundancy, 0
+	}
+	return Part, int64(l.at(stripe-member-1)) * l.segment
+}
+
+// Encode is what a member does to make its set's redundancy. All members run at the same time.
+func (l Layout) Encode(me int) iter.Seq[Step] {
+	if l.scheme == Partner {
+		return func(yield func(Step) bool) { l.copyAround(me, yield) }
+	}
+	return func(yield func(Step) bool) { l.sumAround(me, yield) }
+}
+
+// Rebuild is what a member does so that a lost one, or who takes its place, gets its part and its redundancy again, in the
+// order of their bytes. The set must survive the loss; several that are lost are rebuilt one after the other.
+func (l Layout) Rebuild(lost, me int) iter.Seq[Step] {
+	if l.scheme == Partner {
+		return func(yield func(Step) bool) { l.copyBack(lost, me, yield) }
+	}
+	return func(yield func(Step) bool) { l.sumBack(lost, me, yield) }
+}
+
+// pieces is the number of pieces of so many bytes; piece is where one of them begins, and its length.
+func pieces(bytes int64) int64 { return divideUp(bytes, Piece) }
+
+func piece(i, bytes int64) (int64, int) { return i * Piece, int(min(Piece, bytes-i*Piece)) }
+
+// sumAround makes all parities at once: that of stripe j is summed up from member j+1 around the ring to member j. In each
+// round a member does its share of each chain for one piece, for an earlier piece the further it stands from the chain's
+// beginning: what it receives in a round was sent in the round before, so that pieces travel while all work. The shares
+// furthest from it come first. Then whoever waits to send has sent at most n-2 pieces more than it has received, and links
+// of n-1 pieces cannot all be full; nor all empty while somebody waits to receive, since that one has sent more.
+func (l Layout) sumAround(me int, yield func(Step) bool) {
+	n, count := len(l.parts), pieces(l.segment)
+	for round := range count + int64(n-1) {
+		for distance := n - 1; distance >= 0; distance-- {
+			i, stripe := round-int64(distance), l.at(me-1-distance)
+			if i >= 0 && i < count && !l.pass(stripe, stripe, me, i, yield) {
+				return
+			}
+		}
+	}
+}
+
+// sumBack sums up the lost member's blocks, from the member behind it around the ring to it.
+func (l Layout) sumBack(lost, me int, yield func(Step) bool) {
+	for k := range l.parts {
+		stripe := l.at(lost + 1 + k) // its segments in order, then its parity
+		for i := range pieces(l.segment) {
+			if !l.pass(lost, stripe, me, i, yield) {
+				return
+			}
+		}
+	}
+}
+
+// pass is what a member does with a piece of a stripe on its way to the end of its chain.
+func (l Layout) pass(end, stripe, me int, i int64, yield func(Step) bool) bool {
+	from, length := piece(i, l.segment)
+	in, block := l.Block(me, stripe)
+	own := Step{In: in, Offset: block + from, Length: length}
+	send, receive := Step{Op: Send, Peer: l.at(me + 1), Length: length}, Step{Op: Receive, Peer: l.at(me - 1), Length: length}
+	switch me {
+	case end:
+		own.Op = Write
+		return yield(receive) && yield(own)
+	case l.at(end + 1):
+		own.Op = Read
+		return yield(own) && yield(send)
+	}
+	own.Op = Add
+	return yield(receive) && yield(own) && yield(send)
+}
+
+// copyAround sends the own part to the next member and keeps that of the one before.
+func (l Layout) copyAround(me int, yield func(Step) bool) {
+	mine, other := l.parts[me], l.parts[l.at(me-1)]
+	for i := range pieces(max(mine, other)) {
+		if i < pieces(mine) && !send(Part, i, mine, l.at(me+1), yield) {
+			return
+		}
+		if i < pieces(other) && !keep(Redundancy, i, other, l.at(me-1), yield) {
+			return
+		}
+	}
+}
+
+// copyBack brings the lost member's part from the member behind it, then the copy that it held from the one before it.
+func (l Layout) copyBack(lost, me int, yield func(Step) bool) {
+	next, before := l.at(lost+1), l.at(lost-1)
+	for _, c := range []struct {
+		from   int
+		at, to Place
+		length int64
+	}{{next, Redundancy, Part, l.parts[lost]}, {before, Part, Redundancy, l.parts[before]}} {
+		for i := range pieces(c.length) {
+			if me == c.from && !send(c.at, i, c.length, lost, yield) || me == lost && !keep(c.to, i, c.length, c.from, yield) {
+				return
+			}
+		}
+	}
+}
+
+// send reads a piece of something that long and sends it.
+func send(in Place, i, bytes int64, to int, yield func(Step) bool) bool {
+	at, length := piece(i, bytes)
+	return yield(Step{Op: Read, In: in, Offset: at, Length: length}) && yield(Step{Op: Send, Peer: to, Length: length})
+}
+
+// keep receives a piece of something that long and writes it.
+func keep(in Place, i, bytes int64, from int, yield func(Step) bool) bool {
+	at, length := piece(i, bytes)
+	return yield(Step{Op: Receive, Peer: from, Length: length}) && yield(Step{Op: Write, In: in, Offset: at, Length: length})
+}
