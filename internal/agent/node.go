@@ -132,10 +132,12 @@ func (n *Node) look(number uint64, o control.Look) {
 func (n *Node) storeOrder(m control.Message) {
 	n.disk.do(func() {
 		switch o := m.Body.(type) {
-		case control.Prepare:
+		case control.Survey:
 			if s := n.server(m.Start); s != nil {
 				s.Survey()
 			}
+			n.answer(o.Order, nil)
+		case control.Prepare:
 			_, err := n.store.Prepare(o.Checkpoint)
 			n.answer(o.Order, err)
 		case control.Seal:
@@ -151,12 +153,12 @@ func (n *Node) storeOrder(m control.Message) {
 }
 
 func (n *Node) seal(number uint64, o control.Seal) {
-	holding, err := n.store.Seal(o.Checkpoint, o.Ranks)
+	part, err := n.store.Seal(o.Checkpoint, o.Ranks)
 	if err != nil {
 		n.answer(o.Order, err)
 		return
 	}
-	n.say(control.Message{Start: number, Body: control.Sealed{Order: o.Order, Holding: *holding}})
+	n.say(control.Message{Start: number, Body: control.Sealed{Order: o.Order, Part: *part}})
 }
 
 // family are the ranks of that start which this agent has started itself, nil: there are none.

@@ -26,7 +26,7 @@ var kinds = []reflect.Type{
 	// of the coordinator
 	reflect.TypeFor[Begin](), reflect.TypeFor[End](), reflect.TypeFor[Kill](), reflect.TypeFor[Look](),
 	reflect.TypeFor[Prepare](), reflect.TypeFor[Seal](), reflect.TypeFor[Commit](), reflect.TypeFor[Discard](), reflect.TypeFor[Drop](),
-	reflect.TypeFor[node.Order](), reflect.TypeFor[Run](), reflect.TypeFor[pmi.Down](), reflect.TypeFor[Leave](),
+	reflect.TypeFor[node.Order](), reflect.TypeFor[Run](), reflect.TypeFor[pmi.Down](), reflect.TypeFor[Leave](), reflect.TypeFor[Survey](),
 }
 
 func kindOf(body any) (uint16, error) {
@@ -61,8 +61,8 @@ type (
 	}
 	// Sealed answers Seal, when it could be done.
 	Sealed struct {
-		Order   uint64
-		Holding dataset.Holding
+		Order uint64
+		Part  dataset.Part
 	}
 	// Exited: the process of a rank that the agent has started has ended. Signal is not 0 when it was killed.
 	Exited struct{ Rank, Code, Signal int }
@@ -101,6 +101,8 @@ type (
 	// Look asks for what the ranks' pages say.
 	Look struct{ Order uint64 }
 
+	// Survey looks at the processes of the node that are no ranks, before a checkpoint is asked for. Answer: Done.
+	Survey struct{ Order uint64 }
 	// Prepare makes a place for the images of a checkpoint. Answer: Done.
 	Prepare struct{ Order, Checkpoint uint64 }
 	// Seal makes sure that the images of these ranks, which are the node's, are whole, and as durable as the job wants them.

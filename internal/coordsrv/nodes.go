@@ -160,8 +160,10 @@ func failure(answers []control.Message) string {
 }
 
 func (s *Server) prepare(n uint64) {
-	s.order(s.keepers(), func(_ *peer, order uint64) any { return control.Prepare{Order: order, Checkpoint: n} },
-		func(answers []control.Message) { s.step(coord.Prepared{Checkpoint: n, Err: failure(answers)}) })
+	s.order(s.engaged(), func(_ *peer, order uint64) any { return control.Survey{Order: order} }, func([]control.Message) {
+		s.order(s.keepers(), func(_ *peer, order uint64) any { return control.Prepare{Order: order, Checkpoint: n} },
+			func(answers []control.Message) { s.step(coord.Prepared{Checkpoint: n, Err: failure(answers)}) })
+	})
 }
 
 // commit: the agents seal what they hold, and get the record of the whole.
@@ -177,13 +179,13 @@ func (s *Server) commit(n uint64) {
 }
 
 func (s *Server) record(n uint64, sealed []control.Message) {
-	var holdings []*dataset.Holding
+	var parts []*dataset.Part
 	for _, m := range sealed {
 		if h, ok := m.Body.(control.Sealed); ok {
-			holdings = append(holdings, &h.Holding)
+			parts = append(parts, &h.Part)
 		}
 	}
-	record := s.opt.Job.Record(n, holdings...)
+	record := s.opt.Job.Record(n, parts...)
 	s.order(s.keepers(), func(_ *peer, order uint64) any { return control.Commit{Order: order, Checkpoint: n, Record: *record} }, func(answers []control.Message) {
 		why := failure(answers)
 		s.step(coord.Committed{Checkpoint: n, Err: why})

@@ -76,7 +76,7 @@ func sealAndCommit(j *Job, n uint64) error {
 func TestHoldings(t *testing.T) {
 	j := newJob(t, 4)
 	write(t, j, 1)
-	var all []*Holding
+	var all []*Part
 	for _, ranks := range [][]int{{1, 2}, {0, 3}} {
 		h, err := j.Seal(1, ranks)
 		if err != nil {

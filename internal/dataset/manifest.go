@@ -56,8 +56,8 @@ func (f File) rank() int {
 // fileName is the name of an image file in its checkpoint's directory.
 func fileName(rank, part int) string { return fmt.Sprintf("rank-%05d.%d.img", rank, part) }
 
-// Holding is what one node has of a checkpoint.
-type Holding struct {
+// Part is what one node has of a checkpoint.
+type Part struct {
 	Files []File `json:"files"` // by rank, and by part of its image
 	MPI   string `json:"mpi"`   // of rank 0, if that is among them
 	App   string `json:"app"`
@@ -65,8 +65,8 @@ type Holding struct {
 
 // Seal looks whether the images of these ranks are whole, and syncs them where the job wants that. It is done on the machine
 // that has written them: a sync from elsewhere does nothing on some file systems.
-func (j *Job) Seal(n uint64, ranks []int) (*Holding, error) {
-	dir, p := j.Path(n)+".tmp", &Holding{}
+func (j *Job) Seal(n uint64, ranks []int) (*Part, error) {
+	dir, p := j.Path(n)+".tmp", &Part{}
 	for _, rank := range ranks {
 		if err := p.addRank(dir, rank, j, n); err != nil {
 			return nil, fmt.Errorf("dataset: checkpoint %d: %w", n, err)
@@ -84,9 +84,9 @@ func (j *Job) Seal(n uint64, ranks []int) (*Holding, error) {
 }
 
 // Record is the manifest of a checkpoint that consists of these, in the order of their ranks.
-func (j *Job) Record(n uint64, holdings ...*Holding) *Manifest {
+func (j *Job) Record(n uint64, parts ...*Part) *Manifest {
 	m := &Manifest{Format: manifestFormat, Job: j.Meta.Name, ID: j.Meta.ID, Checkpoint: n, Ranks: j.Meta.Ranks, Time: time.Now().UTC(), Meta: j.Meta}
-	for _, p := range holdings {
+	for _, p := range parts {
 		if p.MPI != "" {
 			m.MPI, m.App = p.MPI, p.App
 		}
@@ -148,7 +148,7 @@ func (j *Job) Heal() ([]string, error) {
 
 // recordAgain makes the manifest of a committed checkpoint from its images' headers.
 func (j *Job) recordAgain(dir string, n uint64) error {
-	p := &Holding{}
+	p := &Part{}
 	for rank := range j.Meta.Ranks {
 		if err := p.addRank(dir, rank, j, n); err != nil {
 			return err
@@ -166,7 +166,7 @@ func (j *Job) writeManifest(dir string, m *Manifest) error {
 }
 
 // addRank finds the files of a rank and checks that they are complete and belong here.
-func (p *Holding) addRank(dir string, rank int, j *Job, n uint64) error {
+func (p *Part) addRank(dir string, rank int, j *Job, n uint64) error {
 	for part, nparts := 0, 1; part < nparts; part++ {
 		name := fileName(rank, part)
 		h, size, err := readHeader(filepath.Join(dir, name))
