@@ -66,6 +66,9 @@ func Serve(b *Brief, version string) error {
 	if err := os.MkdirAll(filepath.Dir(b.RunDir), 0o700); err != nil {
 		return fmt.Errorf("agent: run directory: %w", err)
 	}
+	if err := os.RemoveAll(b.RunDir); err != nil { // of an agent of this job that could not remove it
+		return fmt.Errorf("agent: run directory: %w", err)
+	}
 	if err := os.Mkdir(b.RunDir, 0o700); err != nil {
 		return fmt.Errorf("agent: run directory: %w", err)
 	}

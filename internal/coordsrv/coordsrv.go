@@ -8,6 +8,7 @@
 package coordsrv
 
 import (
+	"context"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -154,12 +155,24 @@ func (s *Server) leave() {
 	if s.remote != nil {
 		s.remote.listener.Close()
 	}
+	limit, cancel := context.WithTimeout(context.Background(), leaveLimit)
+	defer cancel()
 	for _, p := range s.peers {
-		if p.end != nil {
-			p.end()
+		if p.end == nil {
+			continue
 		}
+		if p.hear != nil && !p.gone {
+			select {
+			case <-p.over: // it tidies up
+			case <-limit.Done():
+			}
+		}
+		p.end()
 	}
 }
+
+// leaveLimit is how long agents may take to end their ranks and themselves.
+const leaveLimit = 10 * time.Second
 
 // windUp waits until what was ordered from the store is done: after SIGTERM no longer than there is time.
 func (s *Server) windUp() {

@@ -19,6 +19,7 @@ type peer struct {
 	hear  func(control.Message) // gives it an order; does not wait
 	close func()                // ends it, or the connection to it, when what was ordered is done
 	end   func()                // ends the process on its node, nil: it lives here
+	over  chan struct{}         // closed when that has ended
 	boot  string                // of its machine
 	cpus  int
 	ranks []int // of the present start

@@ -81,10 +81,14 @@ func (s *Server) startAgent(h Host, p *peer, ended chan<- error) error {
 	if err != nil {
 		return fmt.Errorf("coordsrv: node %s: %w", h.Name, err)
 	}
-	p.end = end
+	p.end, p.over = end, make(chan struct{})
 	s.wg.Go(func() {
 		err := wait()
-		ended <- fmt.Errorf("coordsrv: node %s: its agent has ended: %w", h.Name, errors.Join(err))
+		close(p.over)
+		if err == nil {
+			err = errors.New("exit code 0")
+		}
+		ended <- fmt.Errorf("coordsrv: node %s: its agent has ended: %w", h.Name, err)
 	})
 	return nil
 }

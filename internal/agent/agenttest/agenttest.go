@@ -175,8 +175,8 @@ func (r *rank) listen() {
 	buf := make([]byte, abi.HeaderBytes+abi.MaxBody)
 	for {
 		n, err := r.conn.Read(buf)
-		if err != nil || n == 0 {
-			return
+		if err != nil || n == 0 { // the agent is gone, and the job with it
+			os.Exit(abi.ExitInternal)
 		}
 		m, err := abi.Parse(buf[:n])
 		check(err)

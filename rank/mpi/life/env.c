@@ -101,7 +101,9 @@ static int end(void)
 	drv->comm_free(&own_world);
 	drv->comm_free(&own_self);
 	own_world = own_self = 0;
+	finalize_begin();
 	int e = drv->finalize();
+	finalize_over();
 	s->finalised = 1;
 	s->routed = 0;
 	route_forget(NX_COMM_NULL);

@@ -14,4 +14,5 @@
 void nx_fill_slots(void);                                      /* entries.c: core_set_call for every slot */
 const char *env_load(void);                                    /* NULL or why the real MPI cannot be loaded */
 int  env_own_comms(void);
+void finalize_begin(void), finalize_over(void);                /* around the real MPI_Finalize */
 #endif
