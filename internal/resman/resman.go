@@ -49,13 +49,10 @@ func Hosts(names, shell []string) ([]Node, error) {
 }
 
 // Process is a process on a node.
-type Process struct {
-	cmd *exec.Cmd
-	in  io.WriteCloser
-}
+type Process struct{ cmd *exec.Cmd }
 
-// Start starts a command on the node. Its standard input is first, then ours; ours is copied only while it lives.
-func (n Node) Start(command []string, first io.Reader) (*Process, error) {
+// Start starts a command on the node, which reads from input.
+func (n Node) Start(command []string, input io.Reader) (*Process, error) {
 	words := append(slices.Clone(n.shell), quoted(command)...)
 	cmd := exec.Command(words[0], words[1:]...)
 	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
@@ -67,11 +64,12 @@ func (n Node) Start(command []string, first io.Reader) (*Process, error) {
 	if err != nil {
 		return nil, fmt.Errorf("resman: %s: %w", n.Name, err)
 	}
-	p := &Process{cmd, in}
-	if _, err := io.Copy(in, first); err != nil {
+	p := &Process{cmd}
+	if _, err := io.Copy(in, input); err != nil {
 		p.End()
 		return nil, fmt.Errorf("resman: %s: %w", n.Name, errors.Join(err, p.Wait()))
 	}
+	in.Close()
 	return p, nil
 }
 
@@ -94,6 +92,5 @@ func (p *Process) Wait() error {
 
 // End ends the remote shell.
 func (p *Process) End() {
-	p.in.Close()
 	_ = syscall.Kill(-p.cmd.Process.Pid, syscall.SIGKILL) // it may have ended
 }
