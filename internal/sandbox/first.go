@@ -131,7 +131,7 @@ func (f *first) run(c command, files []*os.File) (child, error) {
 		return child{}, err
 	}
 	attr := &syscall.ProcAttr{Dir: c.Dir, Env: env, Files: []uintptr{files[0].Fd(), files[1].Fd(), files[2].Fd()}, Sys: &syscall.SysProcAttr{Setsid: true}}
-	proc, err := f.children.start(path, c.Args, attr)
+	proc, err := f.children.start(path, c.Args, attr, nil)
 	switch {
 	case errors.Is(err, syscall.EACCES) || errors.Is(err, syscall.ENOEXEC):
 		err = fmt.Errorf("%s: %w: %w", path, ErrNotExec, err)

@@ -6,7 +6,6 @@ import (
 	"net"
 	"os"
 	"path/filepath"
-	"runtime"
 	"sync"
 	"syscall"
 	"time"
@@ -275,20 +274,7 @@ func (n *node) spawn(control *os.File) (child, error) {
 		defer cgroup.Close()
 		attr.Sys.UseCgroupFD, attr.Sys.CgroupFD = true, int(cgroup.Fd())
 	}
-	var set unix.CPUSet
-	for _, cpu := range n.CPUs {
-		set.Set(cpu)
-	}
-	var c child
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		runtime.LockOSThread() // and never unlocked: a thread with the node's processors is of no use to anybody else
-		if err = unix.SchedSetaffinity(0, &set); err == nil {
-			c, err = n.hub.children.start("/proc/self/exe", []string{"byssus", initVerb, "node", n.Name}, attr)
-		}
-	}()
-	<-done
+	c, err := n.hub.children.start("/proc/self/exe", []string{"byssus", initVerb, "node", n.Name}, attr, n.CPUs)
 	if err != nil {
 		return c, fmt.Errorf("start: %w", err)
 	}

@@ -47,14 +47,10 @@ func Init(args []string) int {
 	return 0
 }
 
-// begin makes of a fresh process one that stays: without what it has inherited by accident, and for its children
-// without what it may do.
+// begin makes of a fresh process one that stays: without what it has inherited by accident.
 func begin() error {
 	if err := closeInherited(); err != nil {
 		return err
-	}
-	if err := dropAmbient(); err != nil {
-		return fmt.Errorf("ambient capabilities: %w", err)
 	}
 	unix.Umask(0o022)
 	if err := os.Chdir("/"); err != nil {
