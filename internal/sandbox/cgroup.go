@@ -94,6 +94,9 @@ func makeNodeCgroup(dir string, memory int64) (*os.File, error) {
 	if err := os.Mkdir(dir, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
 		return nil, fmt.Errorf("cgroup: %w", err)
 	}
+	if err := freeze(dir, false); err != nil { // the node may have died frozen
+		return nil, fmt.Errorf("cgroup: %w", err)
+	}
 	if memory > 0 {
 		if err := os.WriteFile(filepath.Join(dir, "memory.max"), fmt.Append(nil, memory), 0); err != nil {
 			return nil, fmt.Errorf("cgroup: memory limit: %w", err)

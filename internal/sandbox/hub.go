@@ -32,7 +32,8 @@ type node struct {
 	stopped bool          // frozen by SIGSTOP
 }
 
-// runHub is the hub's life. It does not return while the sandbox is there.
+// runHub is the hub's life. It does not return while the sandbox is there, whose directory is its way to it: when that is
+// gone, as the runtime directory of a user is when the last session ends, nobody could end it any more.
 func runHub(p *place) error {
 	h := &hub{place: p}
 	h.children.reapAlways()
@@ -62,7 +63,9 @@ func runHub(p *place) error {
 	if err := <-over; err != nil {
 		return h.abandon(fmt.Errorf("the creator is gone: %w", err))
 	}
-	return h.serve(<-opened) // a creator that was told of a failure does not keep us
+	listener := <-opened // a creator that was told of a failure does not keep us
+	go h.serve(listener)
+	return h.abandon(h.place.awaitRemoval())
 }
 
 // abandon ends all processes and removes what there is of a sandbox that will not be complete. It does so between the
@@ -72,9 +75,9 @@ func (h *hub) abandon(err error) error {
 		n.mu.Lock()
 	}
 	_ = unix.Kill(-1, unix.SIGKILL) // all but us; there may be none
-	r, unread := h.place.read()
-	if unread != nil {
-		r = record{} // none was written: there are no cgroups
+	r := h.cfg.Record
+	if r.Name == "" { // we were told nothing
+		r, _ = h.place.read() // none written: there are no cgroups
 	}
 	return errors.Join(err, h.place.remove(r))
 }
@@ -112,7 +115,7 @@ func (h *hub) open() (*net.UnixListener, error) {
 }
 
 // serve answers until the end.
-func (h *hub) serve(l *net.UnixListener) error {
+func (h *hub) serve(l *net.UnixListener) {
 	for {
 		c, err := l.AcceptUnix()
 		if err != nil { // out of descriptors or memory: later there may be some

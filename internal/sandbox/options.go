@@ -21,7 +21,7 @@ var (
 	ErrNone        = errors.New("no such sandbox")
 	ErrNotRunning  = errors.New("the sandbox is not running")
 	ErrNode        = errors.New("no such node")
-	ErrState       = errors.New("the node is not in a state for this")
+	ErrState       = errors.New("not possible now")
 	ErrUnsupported = errors.New("not supported here")
 	ErrDied        = errors.New("the node died")
 	ErrNotFound    = errors.New("not found")
@@ -144,22 +144,21 @@ func (o Options) complete(processors int) (Options, error) {
 
 // resolve finds the directory behind a path.
 func resolve(path string) (string, error) {
-	path, err := filepath.Abs(path)
-	if err != nil {
-		return "", err
+	real, err := filepath.Abs(path)
+	if err == nil {
+		real, err = filepath.EvalSymlinks(real)
 	}
-	path, err = filepath.EvalSymlinks(path)
 	if err != nil {
-		return "", err
+		return "", fmt.Errorf("%s: %w", path, err)
 	}
-	st, err := os.Stat(path)
+	st, err := os.Stat(real)
 	if err != nil {
 		return "", err
 	}
 	if !st.IsDir() {
 		return "", fmt.Errorf("%s: not a directory: %w", path, ErrOption)
 	}
-	return path, nil
+	return real, nil
 }
 
 // shareable says whether nodes may share a directory: none in which or around which they have something of their own.

@@ -272,3 +272,13 @@ func removeTree(path string) error {
 	})
 	return os.RemoveAll(path)
 }
+
+// awaitRemoval returns when somebody has removed the socket, or the directory around it.
+func (p *place) awaitRemoval() error {
+	for range time.Tick(time.Second) {
+		if _, err := os.Lstat(p.socket()); errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("its directory was removed: %w", err)
+		}
+	}
+	return nil
+}
