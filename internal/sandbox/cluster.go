@@ -101,13 +101,16 @@ func (c *Cluster) ask(r request) (reply, error) {
 	}
 	defer conn.Close()
 	_ = conn.SetDeadline(time.Now().Add(2 * hang)) // of a socket it never fails
-	if err := send(conn, r); err != nil {
-		return answer, fmt.Errorf("sandbox: %s: %s: %w", c.Name, r.Verb, err)
+	if err = send(conn, r); err == nil {
+		_, err = receive(conn, &answer)
 	}
-	if _, err := receive(conn, &answer); err != nil {
-		return answer, fmt.Errorf("sandbox: %s: %s: %w", c.Name, r.Verb, err)
+	if err == nil {
+		err = answer.err()
 	}
-	return answer, answer.err()
+	if err != nil {
+		err = fmt.Errorf("sandbox: %s: %w", strings.TrimSpace(r.Verb+" "+r.Node), err)
+	}
+	return answer, err
 }
 
 func (c *Cluster) do(r request) error {

@@ -61,7 +61,10 @@ func (p *place) create(o Options, r *record) error {
 		return err
 	}
 	r.Prefix = o.Prefix
-	cfg := config{Options: o, Nodes: plan(o, cpus), Cover: filepath.Dir(filepath.Dir(p.dir))}
+	cfg := config{Options: o, Nodes: plan(o, cpus)}
+	if cfg.Cover, err = resolve(filepath.Dir(filepath.Dir(p.dir))); err != nil {
+		return fmt.Errorf("sandbox: create %s: %w", o.Name, err)
+	}
 	if cfg.UserNS, err = needsUserNS(); err != nil {
 		return err
 	}

@@ -31,6 +31,7 @@ type tree struct {
 
 // arrange makes the file system of a node out of the machine's. What is to stay writable is taken aside first; then
 // everything becomes read-only, directories of the node's own are mounted, and what was taken aside goes back over them.
+// The directory with the sockets of all sandboxes is hidden, but for what of it was taken aside.
 func (l layout) arrange() error {
 	shared, err := takeAll(l.Shared, false)
 	if err != nil {
@@ -46,10 +47,18 @@ func (l layout) arrange() error {
 	if err := l.mountOwn(); err != nil {
 		return err
 	}
-	for _, t := range append(visible, shared...) { // what is both is writable
-		if err := t.put(); err != nil {
+	trees := append(visible, shared...) // what is both is writable
+	hidden := func(t tree) bool { return within(t.path, l.Cover) }
+	if err := putAll(slices.DeleteFunc(slices.Clone(trees), hidden)); err != nil {
+		return err
+	}
+	if _, err := os.Lstat(l.Cover); err == nil { // in the machine's files, or in what was put back
+		if err := mountTmpfs(l.Cover, 1<<20, 0o700); err != nil {
 			return err
 		}
+	}
+	if err := putAll(slices.DeleteFunc(trees, func(t tree) bool { return !hidden(t) })); err != nil {
+		return err
 	}
 	if err := mountProc(); err != nil {
 		return err
@@ -85,6 +94,16 @@ func take(path string, readOnly bool) (tree, error) {
 	return tree{fd, path}, nil
 }
 
+// putAll puts trees back.
+func putAll(trees []tree) error {
+	for _, t := range trees {
+		if err := t.put(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // put mounts a tree where it was. Where a directory of the node's own hides the place, it is made there.
 func (t tree) put() error {
 	defer unix.Close(t.fd)
@@ -110,7 +129,7 @@ func mountTmpfs(dir string, size int64, mode fs.FileMode) error {
 	return nil
 }
 
-// mountOwn mounts the directories of the node's own, and hides what is to be hidden.
+// mountOwn mounts the directories of the node's own.
 func (l layout) mountOwn() error {
 	modes := map[string]fs.FileMode{"/run": 0o755, Home: 0o700, Cache: 0o700}
 	for _, dir := range OwnDirs() {
@@ -139,10 +158,7 @@ func (l layout) mountOwn() error {
 			return fmt.Errorf("files: %w", err)
 		}
 	}
-	if own(l.Cover) != "" { // hidden already
-		return nil
-	}
-	return mountTmpfs(l.Cover, 1<<20, 0o700)
+	return nil
 }
 
 // mountProc mounts the processes of our own namespace.

@@ -120,18 +120,19 @@ func (f *first) run(c command, files []*os.File) (child, error) {
 	if len(files) != 3 || len(c.Args) == 0 {
 		return child{}, fmt.Errorf("%d descriptors, %d arguments, wanted 3 and some: %w", len(files), len(c.Args), ErrOption)
 	}
-	if st, err := os.Stat(c.Dir); err != nil {
+	args, dir := asStrings(c.Args), string(c.Dir)
+	if st, err := os.Stat(dir); err != nil {
 		return child{}, fmt.Errorf("working directory: %w", err)
 	} else if !st.IsDir() {
-		return child{}, fmt.Errorf("%s: not a directory: %w", c.Dir, ErrOption)
+		return child{}, fmt.Errorf("%s: not a directory: %w", dir, ErrOption)
 	}
-	env := Environ(c.Env, c.Dir, f.layout.UID)
-	path, err := lookPath(c.Args[0], c.Dir, env)
+	env := Environ(asStrings(c.Env), dir, f.layout.UID)
+	path, err := lookPath(args[0], dir, env)
 	if err != nil {
 		return child{}, err
 	}
-	attr := &syscall.ProcAttr{Dir: c.Dir, Env: env, Files: []uintptr{files[0].Fd(), files[1].Fd(), files[2].Fd()}, Sys: &syscall.SysProcAttr{Setsid: true}}
-	proc, err := f.children.start(path, c.Args, attr, nil)
+	attr := &syscall.ProcAttr{Dir: dir, Env: env, Files: []uintptr{files[0].Fd(), files[1].Fd(), files[2].Fd()}, Sys: &syscall.SysProcAttr{Setsid: true}}
+	proc, err := f.children.start(path, args, attr, nil)
 	switch {
 	case errors.Is(err, syscall.EACCES) || errors.Is(err, syscall.ENOEXEC):
 		err = fmt.Errorf("%s: %w: %w", path, ErrNotExec, err)

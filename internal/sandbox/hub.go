@@ -134,7 +134,7 @@ func (h *hub) answer(c *net.UnixConn) {
 	var r request
 	cred, err := peer(c)
 	if err == nil && int(cred.Uid) != os.Getuid() {
-		err = fmt.Errorf("sandbox: caller of uid %d, wanted %d", cred.Uid, os.Getuid())
+		err = fmt.Errorf("caller of uid %d, wanted %d", cred.Uid, os.Getuid())
 	}
 	if err == nil {
 		_ = c.SetReadDeadline(time.Now().Add(hang)) // of a socket it never fails
@@ -198,7 +198,7 @@ func verbs() map[string]verb {
 func (h *hub) perform(r request, c *net.UnixConn) (string, error) {
 	v, ok := verbs()[r.Verb]
 	if !ok {
-		return "", fmt.Errorf("sandbox: no verb %q: %w", r.Verb, ErrOption)
+		return "", fmt.Errorf("no such verb: %w", ErrOption)
 	}
 	for _, n := range h.nodes {
 		if n.Name != r.Node {
@@ -207,15 +207,11 @@ func (h *hub) perform(r request, c *net.UnixConn) (string, error) {
 		n.mu.Lock()
 		defer n.mu.Unlock()
 		if !v.while(n.State) {
-			return "", fmt.Errorf("sandbox: %s %s: %w: it is %s", r.Verb, n.Name, ErrState, n.State)
+			return "", fmt.Errorf("%w: it is %s", ErrState, n.State)
 		}
-		note, err := v.do(n, r, c)
-		if err != nil {
-			err = fmt.Errorf("sandbox: %s %s: %w", r.Verb, n.Name, err)
-		}
-		return note, err
+		return v.do(n, r, c)
 	}
-	return "", fmt.Errorf("sandbox: %s %s: %w", r.Verb, r.Node, ErrNode)
+	return "", ErrNode
 }
 
 // cgroup is the directory of a node's cgroup; empty: it has none.

@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"golang.org/x/sys/unix"
 )
@@ -157,6 +158,9 @@ func resolve(path string) (string, error) {
 	}
 	if !st.IsDir() {
 		return "", fmt.Errorf("%s: not a directory: %w", path, ErrOption)
+	}
+	if !utf8.ValidString(real) {
+		return "", fmt.Errorf("%q: a path that is not UTF-8: %w", real, ErrOption)
 	}
 	return real, nil
 }

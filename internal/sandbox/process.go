@@ -44,57 +44,30 @@ func (c *Cluster) Start(ctx context.Context, node string, cmd Command) (*Process
 	if err := ctx.Err(); err != nil {
 		return nil, about(err)
 	}
-	what := command{Args: cmd.Args, Env: cmd.Env, Dir: cmd.Dir}
-	if what.Env == nil {
-		what.Env = os.Environ()
+	if cmd.Env == nil {
+		cmd.Env = os.Environ()
 	}
-	if what.Dir == "" {
-		dir, err := os.Getwd()
-		if err != nil {
+	if cmd.Dir == "" {
+		var err error
+		if cmd.Dir, err = os.Getwd(); err != nil {
 			return nil, about(err)
 		}
-		what.Dir = dir
 	}
-	conn, err := c.reach(node)
-	if err != nil {
-		return nil, err
-	}
-	p := &Process{conn: conn, over: make(chan struct{})}
-	s, err := p.streams(cmd)
-	if err == nil {
-		err = p.begin(what, s)
-	}
-	if err != nil {
-		s.close()
-		conn.Close()
-		return nil, about(err)
-	}
-	s.run(&p.copy)
-	p.stop = context.AfterFunc(ctx, func() { conn.Close() })
-	go p.watch(ctx, node)
-	return p, nil
-}
-
-// reach returns a connection to the first process of a node.
-func (c *Cluster) reach(node string) (*net.UnixConn, error) {
 	conn, err := c.place.dial()
 	if err != nil {
 		return nil, fmt.Errorf("sandbox: %s: %w: %w", c.Name, ErrNotRunning, err)
 	}
-	var answer reply
-	if err = send(conn, request{Verb: "run", Node: node}); err == nil {
-		_, err = receive(conn, &answer)
-	}
-	if err == nil {
-		err = answer.err()
-	} else {
-		err = fmt.Errorf("sandbox: run on %s: %w", node, died(err))
-	}
-	if err != nil {
+	p := &Process{conn: conn, over: make(chan struct{}), stop: context.AfterFunc(ctx, func() { conn.Close() })}
+	if err := p.begin(node, cmd); err != nil {
+		p.stop()
 		conn.Close()
-		return nil, err
+		if ctx.Err() != nil {
+			err = ctx.Err()
+		}
+		return nil, about(err)
 	}
-	return conn, nil
+	go p.watch(ctx, node)
+	return p, nil
 }
 
 // died says what the end of a connection means.
@@ -105,17 +78,39 @@ func died(err error) error {
 	return err
 }
 
-// begin has the process started.
-func (p *Process) begin(what command, s *streams) error {
-	if err := send(p.conn, what, s.theirs...); err != nil {
-		return died(err)
+// begin has the connection handed over to the node, and the process started there.
+func (p *Process) begin(node string, cmd Command) error {
+	var answer reply
+	if err := p.ask(request{Verb: "run", Node: node}, &answer); err != nil {
+		return err
 	}
+	if err := answer.err(); err != nil {
+		return err
+	}
+	s, err := p.streams(cmd)
 	var e ending
-	if _, err := receive(p.conn, &e); err != nil {
-		return died(err)
+	if err == nil {
+		err = p.ask(command{Args: asBytes(cmd.Args), Env: asBytes(cmd.Env), Dir: []byte(cmd.Dir)}, &e, s.theirs...)
+	}
+	if err == nil {
+		err = e.err()
+	}
+	if err != nil {
+		s.close()
+		return err
 	}
 	p.PID = e.PID
-	return e.err()
+	s.run(&p.copy)
+	return nil
+}
+
+// ask sends a message and waits for the answer.
+func (p *Process) ask(what, answer any, files ...*os.File) error {
+	err := send(p.conn, what, files...)
+	if err == nil {
+		_, err = receive(p.conn, answer)
+	}
+	return died(err)
 }
 
 // watch waits for the end.
@@ -162,8 +157,8 @@ func (p *Process) Signal(sig syscall.Signal) error {
 // streams are the standard streams of a process that is being started.
 type streams struct {
 	theirs []*os.File // in order: input, output, error
-	close1 []*os.File // closed when the process has them
-	close2 []*os.File // our ends of pipes, closed when nothing came of it
+	given  []*os.File // of these, what we have opened: closed when the process has it
+	kept   []*os.File // our ends of pipes, closed when nothing came of it
 	in     []func()   // copies into the process: nobody waits for them
 	out    []func()
 }
@@ -195,12 +190,12 @@ func (s *streams) null(flag int) error {
 	if err != nil {
 		return err
 	}
-	s.theirs, s.close1 = append(s.theirs, f), append(s.close1, f)
+	s.theirs, s.given = append(s.theirs, f), append(s.given, f)
 	return nil
 }
 
 func (s *streams) pipe(theirs, ours *os.File) {
-	s.theirs, s.close1, s.close2 = append(s.theirs, theirs), append(s.close1, theirs), append(s.close2, ours)
+	s.theirs, s.given, s.kept = append(s.theirs, theirs), append(s.given, theirs), append(s.kept, ours)
 }
 
 func (s *streams) input(from io.Reader) error {
@@ -245,7 +240,7 @@ func (s *streams) output(to io.Writer) error {
 
 // run begins to copy.
 func (s *streams) run(out *sync.WaitGroup) {
-	closeAll(s.close1)
+	closeAll(s.given)
 	for _, in := range s.in {
 		go in()
 	}
@@ -256,8 +251,6 @@ func (s *streams) run(out *sync.WaitGroup) {
 
 // close closes what was opened for a process that has not come about.
 func (s *streams) close() {
-	if s != nil {
-		closeAll(s.close1)
-		closeAll(s.close2)
-	}
+	closeAll(s.given)
+	closeAll(s.kept)
 }

@@ -116,6 +116,7 @@ func TestProcess(t *testing.T) {
 		{[]string{"sh", "-c", "echo out; echo err >&2"}, "out\nerr", 0},
 		{[]string{"sh", "-c", "kill -TERM 1; kill -INT 1; kill -KILL 1; kill -USR1 1; sleep 0.1; echo there"}, "there", 0},
 		{[]string{"sh", "-c", "test -w $HOME && test -w $TMPDIR && test -w /dev/shm && test -w $XDG_RUNTIME_DIR && echo yes"}, "yes", 0},
+		{[]string{"printf", "%s", "\xff\xfe\x00"[:2]}, "\xff\xfe", 0},
 		{[]string{"sh", "-c", "ls /proc/self/fd | wc -l"}, "4", 0}, // with that which ls opens
 	} {
 		if out, code := output(t, c, "node1", k.args...); out != k.out || code != k.code {
@@ -133,7 +134,7 @@ func TestProcess(t *testing.T) {
 		{sandbox.Command{Args: []string{"/etc/hosts"}}, "node1", sandbox.ErrNotExec, "/etc/hosts: not executable"},
 		{sandbox.Command{Args: []string{"/etc"}}, "node1", sandbox.ErrNotExec, "/etc: not executable"},
 		{sandbox.Command{Args: []string{"true"}, Dir: "/no/such"}, "node1", os.ErrNotExist, "working directory: stat /no/such"},
-		{sandbox.Command{Args: []string{"true"}}, "node9", sandbox.ErrNode, "run node9: no such node"},
+		{sandbox.Command{Args: []string{"true"}}, "node9", sandbox.ErrNode, "sandbox: run on node9: no such node"},
 		{sandbox.Command{}, "node1", sandbox.ErrOption, "no program given"},
 	} {
 		_, err := c.Start(t.Context(), k.node, k.cmd)
@@ -299,6 +300,65 @@ func TestFiles(t *testing.T) {
 	if text, _ := output(t, c, "node1", "find", filepath.Join(run, "byssus")); strings.Contains(text, "sandboxes/test/hub") {
 		t.Errorf("the hub is to be seen from a node: %q", text)
 	}
+}
+
+// TestHubIsHidden: no node reaches the sockets of sandboxes, wherever these lie.
+func TestHubIsHidden(t *testing.T) {
+	run := place(t)
+	t.Cleanup(func() { leftNothing(t, run, "test") })
+	c := createIn(t, sandbox.Options{Name: "test", Nodes: 1, Visible: []string{run}, Binds: []string{run}})
+	if text, _ := output(t, c, "node1", "find", run); strings.Contains(text, "hub") || !strings.Contains(text, "prefix") {
+		t.Errorf("a node sees %q", text)
+	}
+	if text, code := output(t, c, "node1", "sh", "-c", "echo x >"+c.Prefix+"/file && cat "+c.Prefix+"/file"); text != "x" || code != 0 {
+		t.Errorf("the prefix: %q, code %d", text, code)
+	}
+}
+
+// TestAtOnce: of several that make a sandbox of one name, one succeeds; of several that destroy it, one too; verbs at
+// once find each state or a reason.
+func TestAtOnce(t *testing.T) {
+	run := place(t)
+	const n = 6
+	count := func(do func() error, others error) (done int) {
+		t.Helper()
+		results := make(chan error, n)
+		for range n {
+			go func() { results <- do() }()
+		}
+		for range n {
+			switch err := <-results; {
+			case err == nil:
+				done++
+			case !errors.Is(err, others) && !errors.Is(err, sandbox.ErrNotRunning):
+				t.Error(err)
+			}
+		}
+		return done
+	}
+	create := func() error {
+		_, err := sandbox.Create(sandbox.Options{Name: "once", Nodes: 2})
+		return err
+	}
+	if done := count(create, sandbox.ErrExists); done != 1 {
+		t.Errorf("%d of %d have made it", done, n)
+	}
+	c, err := sandbox.Open("once")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 3 {
+		if done := count(func() error { return c.Kill("node1") }, sandbox.ErrState); done != 1 {
+			t.Errorf("%d of %d have killed it", done, n)
+		}
+		if done := count(func() error { return c.Boot("node1") }, sandbox.ErrState); done != 1 {
+			t.Errorf("%d of %d have started it", done, n)
+		}
+	}
+	if done := count(func() error { return sandbox.Destroy("once") }, sandbox.ErrNone); done != 1 {
+		t.Errorf("%d of %d have destroyed it", done, n)
+	}
+	leftNothing(t, run, "once")
 }
 
 // TestPrefixGoes: the default prefix goes with its sandbox, whatever is in it.
@@ -476,6 +536,9 @@ func TestFreeze(t *testing.T) {
 		if err := errors.Join(end("node1"), c.Boot("node1")); err != nil {
 			t.Fatal(err)
 		}
+	}
+	if _, err := c.Freeze("node1"); err != nil { // and it is destroyed so
+		t.Error(err)
 	}
 }
 
@@ -673,7 +736,7 @@ func TestCreatorDies(t *testing.T) {
 		}
 		leftNothing(t, run, name)
 	}
-	leftNothing(t, run, "*")
+	leftNothing(t, run, "dies*")
 	t.Logf("%d of 30 were complete", whole)
 }
 

@@ -46,9 +46,24 @@ type reply struct {
 
 // A command is what to start on a node.
 type command struct {
-	Args []string `json:"args"`
-	Env  []string `json:"env"`
-	Dir  string   `json:"dir"`
+	Args [][]byte `json:"args"` // any bytes, which strings in JSON are not
+	Env  [][]byte `json:"env"`
+	Dir  []byte   `json:"dir"`
+}
+
+// asBytes and asStrings turn arguments into what can be sent, and back.
+func asBytes(list []string) (bytes [][]byte) {
+	for _, s := range list {
+		bytes = append(bytes, []byte(s))
+	}
+	return bytes
+}
+
+func asStrings(list [][]byte) (text []string) {
+	for _, b := range list {
+		text = append(text, string(b))
+	}
+	return text
 }
 
 // An ending is how a process ended, or that it has started.
