@@ -65,6 +65,33 @@ func TestLongRunDirectory(t *testing.T) {
 	}
 }
 
+// TestPlantedDirectory: what somebody has put where sandboxes lie is not looked at.
+func TestPlantedDirectory(t *testing.T) {
+	x, elsewhere := t.TempDir(), t.TempDir()
+	t.Setenv("XDG_RUNTIME_DIR", x)
+	if err := os.Mkdir(filepath.Join(x, "byssus"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for name, plant := range map[string]func(dir string) error{
+		"a link":         func(dir string) error { return os.Symlink(elsewhere, dir) },
+		"open to others": func(dir string) error { return errors.Join(os.Mkdir(dir, 0o700), os.Chmod(dir, 0o777)) },
+		"a file":         func(dir string) error { return os.WriteFile(dir, nil, 0o600) },
+	} {
+		dir := filepath.Join(x, "byssus/sandboxes")
+		if err := plant(dir); err != nil {
+			t.Fatal(err)
+		}
+		for _, base := range bases() {
+			if strings.HasPrefix(base, x) {
+				t.Errorf("%s: %s is taken", name, base)
+			}
+		}
+		if err := os.RemoveAll(dir); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 func TestDeal(t *testing.T) {
 	for _, k := range []struct {
 		cpus    []int
