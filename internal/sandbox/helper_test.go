@@ -14,6 +14,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/byssus-hpc/byssus/internal/sandbox"
 )
 
@@ -203,9 +205,15 @@ func leave() error {
 	if _, err := net.Listen("unix", "@byssus-trace"); err != nil {
 		return err
 	}
+	if _, err := unix.SysvShmGet(traceKey, 4096, unix.IPC_CREAT|0o600); err != nil {
+		return err
+	}
 	fmt.Println("ready")
 	select {}
 }
+
+// traceKey is that of the System V memory that leave leaves.
+const traceKey = 1652126579
 
 // -- what tests share ------------------------------------------------------------------------------------------------
 

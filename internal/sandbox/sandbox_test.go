@@ -241,8 +241,8 @@ func TestIsolation(t *testing.T) {
 					t.Errorf("%s: %s sees in %s: %q", when, node, path, text)
 				}
 			}
-			text, _ := output(t, c, node, "sh", "-c", "cat /proc/[0-9]*/cmdline | tr '\\0' ' '; cat /proc/net/unix")
-			if strings.Contains(text, "helper leave") || strings.Contains(text, "byssus-trace") || strings.Contains(text, "node1") {
+			text, _ := output(t, c, node, "sh", "-c", "cat /proc/[0-9]*/cmdline | tr '\\0' ' '; cat /proc/net/unix /proc/sysvipc/shm")
+			if strings.Contains(text, "helper leave") || strings.Contains(text, "byssus-trace") || strings.Contains(text, "node1") || strings.Contains(text, strconv.Itoa(traceKey)) {
 				t.Errorf("%s: %s sees processes or sockets: %q", when, node, text)
 			}
 		}
@@ -250,6 +250,9 @@ func TestIsolation(t *testing.T) {
 			if _, err := os.Lstat(path); err == nil {
 				t.Errorf("%s: %s is outside", when, path)
 			}
+		}
+		if text, err := os.ReadFile("/proc/sysvipc/shm"); err != nil || strings.Contains(string(text), strconv.Itoa(traceKey)) {
+			t.Errorf("%s: outside: %q, %v", when, text, err)
 		}
 		if conn, err := net.Dial("unix", "@byssus-trace"); err == nil {
 			conn.Close()
@@ -288,6 +291,7 @@ func TestFiles(t *testing.T) {
 		{"node2", "touch /etc/byssus-trace", "Read-only file system"},
 		{"node2", "touch /byssus-trace", "Read-only file system"},
 		{"node1", "touch /usr/byssus-trace", "Read-only file system"},
+		{"node1", "touch /dev/byssus-trace", "Read-only file system"}, // a mount of its own
 	} {
 		if text, _ := output(t, c, k.node, "sh", "-c", k.script); !strings.Contains(text, k.want) && (os.Geteuid() == 0 || !strings.Contains(text, "Permission denied")) {
 			t.Errorf("%s: %s: %q, wanted %q", k.node, k.script, text, k.want)
