@@ -21,6 +21,7 @@
 // It guarantees:
 //   - a sandbox whose creation fails, or whose creator dies before it is complete, leaves nothing;
 //   - when the hub is killed everything ends: it is the first process of the pid namespace around all others;
+//   - so it does when the sandbox's directory is removed, without which nobody could end it;
 //   - after Destroy there is no process, mount, cgroup, link or file of it;
 //   - nothing of the machine is written to, but the sandbox's directory, its cgroups, the prefix and what is bound;
 //   - Kill closes the connections of a node, as the end of its processes does (peers get FIN or RST); after Crash peers

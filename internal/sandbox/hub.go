@@ -232,7 +232,6 @@ func (n *node) boot() error {
 		return err
 	}
 	defer theirs.Close()
-	n.Cut, n.Rate, n.Drop, n.stopped = false, 0, 0, false
 	if n.child, err = n.spawn(theirs); err != nil {
 		orders.Close()
 		return fmt.Errorf("%s: %w", n.Name, err)
@@ -299,9 +298,15 @@ func (n *node) end(as State) error {
 	if err == nil {
 		<-n.child.ended
 	}
-	n.orders.Close()
-	n.State = as
+	n.bury(as)
 	return err
+}
+
+// bury forgets what a node that is gone had.
+func (n *node) bury(as State) {
+	n.orders.Close()
+	n.State, n.stopped = as, false
+	n.Cut, n.Rate, n.Drop = false, 0, 0 // the link goes with it
 }
 
 // watch notices when a node's first process is killed by others.
@@ -310,7 +315,6 @@ func (n *node) watch(c child) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.child == c && !n.State.Dead() {
-		n.orders.Close()
-		n.State = DeadKill
+		n.bury(DeadKill)
 	}
 }

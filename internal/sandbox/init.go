@@ -86,7 +86,7 @@ func closeInherited() error {
 }
 
 // control is the connection with which a hub or a node begins.
-func control() (c *os.File) { return os.NewFile(fdControl, "control") }
+func control() *os.File { return os.NewFile(fdControl, "control") }
 
 // reapAlways waits for children as they end, and takes all signals, so that nothing ends a first process but SIGKILL from
 // around its namespace. They are caught and not ignored: children would inherit that.

@@ -52,7 +52,7 @@ type Options struct {
 	Disk    int64    // size of each directory of a node's own; 0: a share of the machine's memory
 	Prefix  string   // the shared directory; empty: one in the sandbox's directory, which goes with it
 	Binds   []string // further directories that all nodes share and may write
-	Visible []string // directories that are to be seen, read-only, though a node has something of its own around them
+	Visible []string // directories that are to be seen, read-only, though they lie in one of a node's own
 	Exe     string   // this program or one that calls Init for sandbox-init; empty: this program
 }
 
