@@ -9,6 +9,7 @@ import (
 	"github.com/byssus-hpc/byssus/internal/coordsrv"
 	"github.com/byssus-hpc/byssus/internal/dataset"
 	"github.com/byssus-hpc/byssus/internal/elfcheck"
+	"github.com/byssus-hpc/byssus/internal/sandbox"
 )
 
 // Exit codes of byssus itself. What an application returns is passed through.
@@ -56,11 +57,11 @@ func (e *env) exitCode(err error) int {
 		err = ee.err
 	case errors.Is(err, elfcheck.ErrRefused):
 		code = ExitRefused
-	case errors.Is(err, elfcheck.ErrNotExec):
+	case errors.Is(err, elfcheck.ErrNotExec), errors.Is(err, sandbox.ErrNotExec):
 		code = ExitNotExec
-	case errors.Is(err, elfcheck.ErrNotFound):
+	case errors.Is(err, elfcheck.ErrNotFound), errors.Is(err, sandbox.ErrNotFound):
 		code = ExitNotFound
-	case errors.Is(err, dataset.ErrName):
+	case errors.Is(err, dataset.ErrName), errors.Is(err, sandbox.ErrName), errors.Is(err, sandbox.ErrOption):
 		code = ExitUsage
 	case isNot(err):
 		code = ExitNot
@@ -75,7 +76,8 @@ func (e *env) exitCode(err error) int {
 }
 
 func isNot(err error) bool {
-	for _, sentinel := range []error{dataset.ErrNoJob, dataset.ErrExists, dataset.ErrLocked, dataset.ErrNoManifest, dataset.ErrForeign, coordsrv.ErrNotRunning, coordsrv.ErrNoCheckpoint} {
+	for _, sentinel := range []error{dataset.ErrNoJob, dataset.ErrExists, dataset.ErrLocked, dataset.ErrNoManifest, dataset.ErrForeign, coordsrv.ErrNotRunning, coordsrv.ErrNoCheckpoint,
+		sandbox.ErrNone, sandbox.ErrExists, sandbox.ErrNotRunning, sandbox.ErrNode, sandbox.ErrState, sandbox.ErrDied, sandbox.ErrUnsupported} {
 		if errors.Is(err, sentinel) {
 			return true
 		}

@@ -98,3 +98,20 @@ const jsonShown = `    state                     running, lost (its byssus died)
 const jsonVersion = `    byssus, go                version of byssus; of the Go that it was compiled by
     protocol, image           versions of the protocol to ranks, and of images
 `
+
+const jsonSandbox = `    name, dir                 its name; its directory
+    state                     running, starting, or dead: its first process was killed
+    nodes, spares             their numbers
+    prefix                    the directory that the nodes share
+    created                   when
+`
+
+const jsonNode = `    node, address             its name, in the sandbox's network
+    group                     failure group: what fails together
+    spare                     true: it stands by
+    state                     up, frozen, cut, dead(kill) or dead(crash)
+    cut                       true: its link is down
+    rate                      bytes a second that its link passes, each way
+    drop                      percent of the packets that its link loses, each way
+    cpus                      its processors
+`

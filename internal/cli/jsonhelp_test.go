@@ -6,18 +6,21 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/spf13/cobra"
+
 	"github.com/byssus-hpc/byssus/internal/coord"
 	"github.com/byssus-hpc/byssus/internal/coordsrv"
+	"github.com/byssus-hpc/byssus/internal/sandbox"
 )
 
 // TestJSONIsDocumented: the help of each verb with --json names every field that it can print. Fields that hold what
 // another verb prints are explained there.
 func TestJSONIsDocumented(t *testing.T) {
 	prints := map[string]any{"ps": coordsrv.Status{}, "list": listed{}, "show": shown{}, "verify": verified{},
-		"checkpoint": coord.Result{}, "stop": coord.Result{}}
+		"checkpoint": coord.Result{}, "stop": coord.Result{}, "sandbox list": sandbox.Summary{}, "sandbox ps": sandbox.Node{}}
 	elsewhere := map[string]bool{"last_checkpoint": true, "running": true, "meta": true}
-	for _, cmd := range Root().Commands() {
-		if v, ok := prints[cmd.Name()]; ok {
+	for _, cmd := range append(Root().Commands(), verbOf(t, "sandbox").Commands()...) {
+		if v, ok := prints[strings.TrimPrefix(cmd.CommandPath(), "byssus ")]; ok {
 			skip := map[string]bool{"manifest": cmd.Name() != "list", "checkpoint": cmd.Name() == "show"}
 			for name := range elsewhere {
 				skip[name] = true
@@ -29,6 +32,14 @@ func TestJSONIsDocumented(t *testing.T) {
 			}
 		}
 	}
+}
+
+func verbOf(t *testing.T, name string) *cobra.Command {
+	cmd, _, err := Root().Find([]string{name})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return cmd
 }
 
 // fieldsOf lists the names of all fields of a type, but does not look into those to skip.

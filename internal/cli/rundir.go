@@ -1,18 +1,16 @@
 package cli
 
 import (
-	"errors"
 	"fmt"
 	"hash/fnv"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
 
 	"github.com/byssus-hpc/byssus/internal/agent"
 	"github.com/byssus-hpc/byssus/internal/coordsrv"
 	"github.com/byssus-hpc/byssus/internal/dataset"
+	"github.com/byssus-hpc/byssus/internal/rundir"
 )
 
 // A run directory holds the sockets of a running job. It lies in the first of these that can be ours alone; sockets
@@ -21,12 +19,7 @@ import (
 
 // runBases are the directories with a fixed name.
 func runBases(store dataset.Store) []string {
-	var bases []string
-	if x := os.Getenv("XDG_RUNTIME_DIR"); x != "" {
-		bases = append(bases, filepath.Join(x, "byssus"))
-	}
-	uid := os.Geteuid()
-	return append(bases, fmt.Sprintf("/run/user/%d/byssus", uid), fmt.Sprintf("/tmp/byssus-%d", uid), filepath.Join(store.Dir, ".run"))
+	return append(rundir.Bases(), filepath.Join(store.Dir, ".run"))
 }
 
 // strangeBase is how the directories begin that have a name of their own.
@@ -37,7 +30,7 @@ func allBases(store dataset.Store) []string {
 	strange, _ := filepath.Glob(strangeBase() + "*") // the pattern is sound
 	var ours []string
 	for _, base := range append(runBases(store), strange...) {
-		if isPrivate(base) == nil {
+		if rundir.Check(base) == nil {
 			ours = append(ours, base)
 		}
 	}
@@ -47,7 +40,7 @@ func allBases(store dataset.Store) []string {
 // firstBase is the directory in which the next job's run directory will be made.
 func firstBase(store dataset.Store) string {
 	for _, base := range runBases(store) {
-		if privateDir(base) == nil {
+		if rundir.Make(base) == nil {
 			return base
 		}
 	}
@@ -97,7 +90,7 @@ func runDirIn(base, name string) (string, error) {
 	if len(agent.SocketPath(agent.StartDir(dir, highestStart))) > agent.MaxSocketPath {
 		return "", fmt.Errorf("cli: run directory %s: path too long for a socket", dir)
 	}
-	err := privateDir(base)
+	err := rundir.Make(base)
 	if err == nil {
 		err = os.RemoveAll(dir)
 	}
@@ -115,37 +108,6 @@ func removeRunDir(dir string) {
 	}
 }
 
-// privateDir makes a directory that is ours alone, where nobody can put another in its place.
-func privateDir(dir string) error {
-	parent := filepath.Dir(dir)
-	st, err := os.Stat(parent)
-	if err != nil {
-		return fmt.Errorf("cli: run directory: %w", err)
-	}
-	sys, ok := st.Sys().(*syscall.Stat_t)
-	sticky := st.Mode()&fs.ModeSticky != 0
-	if !ok || !sticky && (st.Mode().Perm()&0o022 != 0 || int(sys.Uid) != os.Geteuid() && sys.Uid != 0) {
-		return fmt.Errorf("cli: run directory %s: others can write to %s (%s)", dir, parent, st.Mode())
-	}
-	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
-		return fmt.Errorf("cli: run directory: %w", err)
-	}
-	return isPrivate(dir)
-}
-
-// isPrivate says whether a directory is ours alone, and no link.
-func isPrivate(dir string) error {
-	st, err := os.Lstat(dir)
-	if err != nil {
-		return fmt.Errorf("cli: run directory: %w", err)
-	}
-	sys, ok := st.Sys().(*syscall.Stat_t)
-	if !ok || !st.IsDir() || int(sys.Uid) != os.Geteuid() || st.Mode().Perm()&0o077 != 0 {
-		return fmt.Errorf("cli: run directory %s: found %s of uid %d, wanted a directory of uid %d with mode 0700", dir, st.Mode(), sys.Uid, os.Geteuid())
-	}
-	return nil
-}
-
 // runDirOf finds the run directory of a job: where the link in the job's directory says, if that is a run directory of
 // this job and ours, else where it would have been made. Empty: there is none.
 func runDirOf(j *dataset.Job) string {
@@ -157,7 +119,7 @@ func runDirOf(j *dataset.Job) string {
 		places = append(places, filepath.Join(base, runName(j)))
 	}
 	for _, dir := range places {
-		if isPrivate(filepath.Dir(dir)) == nil && isPrivate(dir) == nil && coordsrv.Answers(dir) {
+		if rundir.Check(filepath.Dir(dir)) == nil && rundir.Check(dir) == nil && coordsrv.Answers(dir) {
 			return dir
 		}
 	}
@@ -178,7 +140,7 @@ func runningDirs(store dataset.Store) []string {
 	for _, base := range allBases(store) {
 		found, _ := filepath.Glob(filepath.Join(base, "*", coordsrv.ControlSocket)) // a base with a [ has none
 		for _, f := range found {
-			if dir := filepath.Dir(f); isPrivate(dir) == nil {
+			if dir := filepath.Dir(f); rundir.Check(dir) == nil {
 				dirs = append(dirs, dir)
 			}
 		}

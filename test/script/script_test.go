@@ -127,8 +127,20 @@ func (s *state) close() {
 		p.Kill()
 	}
 	harness.KillOrphans()
+	s.destroySandboxes()
 	for _, dir := range s.mounts {
 		_ = exec.Command("umount", "-l", dir).Run() // the namespace ends soon anyway
+	}
+}
+
+// destroySandboxes ends what a script that has failed did not end: sandboxes in $WORK/run.
+func (s *state) destroySandboxes() {
+	run := filepath.Join(s.env.WorkDir, "run")
+	left, _ := filepath.Glob(filepath.Join(run, "byssus/sandboxes/[a-z]*")) // the pattern is sound
+	for _, dir := range left {
+		cmd := exec.Command(s.site.Byssus, "sandbox", "destroy", filepath.Base(dir))
+		cmd.Env = append(os.Environ(), "XDG_RUNTIME_DIR="+run)
+		_ = cmd.Run() // the script has failed anyway
 	}
 }
 
