@@ -13,6 +13,7 @@ import (
 
 	"github.com/byssus-hpc/byssus/internal/control"
 	"github.com/byssus-hpc/byssus/internal/dataset"
+	"github.com/byssus-hpc/byssus/internal/rundir"
 )
 
 // Brief is what the agent of another node is told on its standard input: one line of JSON, which nobody else reads. What
@@ -63,8 +64,8 @@ func Serve(b *Brief, version string) error {
 		return err
 	}
 	defer conn.Close()
-	if err := os.MkdirAll(filepath.Dir(b.RunDir), 0o700); err != nil {
-		return fmt.Errorf("agent: run directory: %w", err)
+	if err := rundir.Make(filepath.Dir(b.RunDir)); err != nil {
+		return err
 	}
 	if err := os.RemoveAll(b.RunDir); err != nil { // of an agent of this job that could not remove it
 		return fmt.Errorf("agent: run directory: %w", err)

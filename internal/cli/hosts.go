@@ -14,28 +14,21 @@ import (
 
 // onHosts makes a job one that runs on the hosts that were given, if any.
 func (f *runFlags) onHosts(opt *coordsrv.Options, spec launch.Spec) error {
-	if len(f.hosts) == 0 {
+	if len(f.hosts) == 0 && f.sandbox == "" {
 		return nil
 	}
 	if spec.MPI.Name != launch.MPICH {
-		return usage(fmt.Errorf("run: --hosts with %s: only MPICH runs on several nodes yet", spec.MPI.Name))
+		return usage(fmt.Errorf("run: --mpi %s: only MPICH runs on several nodes yet", spec.MPI.Name))
 	}
-	shell := resman.DefaultShell()
-	if f.rsh != "" {
-		shell = strings.Fields(f.rsh)
-	}
-	nodes, err := resman.Hosts(f.hosts, shell)
+	nodes, err := f.nodes()
 	if err != nil {
-		return usage(err)
-	}
-	if opt.Address, err = f.reachable(); err != nil {
 		return err
 	}
 	exe, err := os.Executable()
 	if err != nil {
 		return fmt.Errorf("cli: own executable: %w", err)
 	}
-	for _, n := range nodes {
+	for _, n := range nodes.List {
 		opt.Hosts = append(opt.Hosts, coordsrv.Host{Name: n.Name, Start: func(first io.Reader) (func() error, func(), error) {
 			p, err := n.Start([]string{exe, "agent"}, first)
 			if err != nil {
@@ -44,8 +37,31 @@ func (f *runFlags) onHosts(opt *coordsrv.Options, spec launch.Spec) error {
 			return p.Wait, p.End, nil
 		}})
 	}
-	opt.Spares = f.spares
+	opt.Spares, opt.Listen = nodes.Spares, nodes.Listen
 	return nil
+}
+
+// nodes are those that the user has named.
+func (f *runFlags) nodes() (*resman.Nodes, error) {
+	if f.sandbox != "" {
+		return resman.Sandbox(f.sandbox)
+	}
+	shell := resman.DefaultShell()
+	if f.rsh != "" {
+		shell = strings.Fields(f.rsh)
+	}
+	if _, err := resman.Hosts(f.hosts, shell, ""); err != nil {
+		return nil, usage(err)
+	}
+	address, err := f.reachable()
+	if err != nil {
+		return nil, err
+	}
+	nodes, err := resman.Hosts(f.hosts, shell, address)
+	if err == nil {
+		nodes.Spares = f.spares
+	}
+	return nodes, err
 }
 
 // reachable is the address at which this machine listens for its agents.

@@ -43,6 +43,7 @@ type runFlags struct {
 	spares  int
 	rsh     string
 	address string
+	sandbox string
 }
 
 func (f *runFlags) add(cmd *cobra.Command) {
@@ -63,6 +64,7 @@ func (f *runFlags) add(cmd *cobra.Command) {
 	fl.IntVar(&f.spares, "spares", 0, "of the hosts, how many at the end of the list to keep for when one of the others is lost")
 	fl.StringVar(&f.rsh, "rsh", "", "command that starts another on a host: its words, the host's name, the command (default ssh)")
 	fl.StringVar(&f.address, "address", "", "address of this machine that the hosts can reach (default: that of its name)")
+	fl.StringVar(&f.sandbox, "sandbox", "", "run on the nodes of this sandbox (byssus sandbox); the store must be in its prefix")
 	fl.BoolVarP(&f.verbose, "verbose", "v", false, "tell about every checkpoint")
 	complete := func(values ...string) func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 		return func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
@@ -98,6 +100,8 @@ func (f *runFlags) check() error {
 		return usage(fmt.Errorf("run: --refused %q, wanted end or error", f.refused))
 	case f.mpi != "auto" && f.mpi != launch.MPICH && f.mpi != launch.OpenMPI:
 		return usage(fmt.Errorf("run: --mpi %q, wanted auto, mpich or openmpi", f.mpi))
+	case f.sandbox != "" && len(f.hosts)+f.spares > 0:
+		return usage(errors.New("run: --sandbox has its own nodes and spares, wanted neither --hosts nor --spares"))
 	case f.spares < 0 || f.spares > 0 && f.spares >= len(f.hosts):
 		return usage(fmt.Errorf("run: --spares %d of %d hosts, wanted fewer than there are", f.spares, len(f.hosts)))
 	case f.writers < 1 || f.writers > 64:

@@ -43,13 +43,13 @@ type Options struct {
 	Dir     string       // working directory
 	Environ []string
 	Restart bool
-	Only    uint64        // restart from this image alone
-	Grace   time.Duration // from SIGTERM to the end
-	Fault   string        // value of BYSSUS_FAULT
-	Hosts   []Host        // nodes elsewhere; none: the job runs on this machine
-	Spares  int           // of them, on which nothing runs at first
-	Address string        // at which the agents of these reach this process
-	Version string        // of Byssus, which the agents must have
+	Only    uint64                                             // restart from this image alone
+	Grace   time.Duration                                      // from SIGTERM to the end
+	Fault   string                                             // value of BYSSUS_FAULT
+	Hosts   []Host                                             // nodes elsewhere; none: the job runs on this machine
+	Spares  int                                                // of them, on which nothing runs at first
+	Listen  func() (l net.Listener, address string, err error) // for the agents of these; where they reach it
+	Version string                                             // of Byssus, which the agents must have
 	Signals <-chan os.Signal
 	Say     func(text string)      // a line for the user
 	Took    func(res coord.Result) // a checkpoint is committed

@@ -33,7 +33,7 @@ type remote struct {
 	authority *control.Authority
 	self      control.Identity
 	listener  net.Listener
-	joined    chan struct{} // closed when all have come
+	address   string // at which the agents reach it
 	missing   map[string]*peer
 }
 
@@ -47,11 +47,11 @@ func (s *Server) joinOthers() error {
 	if err != nil {
 		return err
 	}
-	l, err := net.Listen("tcp", net.JoinHostPort(s.opt.Address, "0"))
+	l, address, err := s.opt.Listen()
 	if err != nil {
-		return fmt.Errorf("coordsrv: address for the agents: %w", err)
+		return fmt.Errorf("coordsrv: socket for the agents: %w", err)
 	}
-	s.remote = &remote{authority: a, self: self, listener: l, missing: map[string]*peer{}}
+	s.remote = &remote{authority: a, self: self, listener: l, address: address, missing: map[string]*peer{}}
 	for _, h := range s.opt.Hosts {
 		p := &peer{name: h.Name}
 		s.peers, s.remote.missing[h.Name] = append(s.peers, p), p
@@ -72,7 +72,7 @@ func (s *Server) startAgent(h Host, p *peer, ended chan<- error) error {
 	if err != nil {
 		return err
 	}
-	brief, err := json.Marshal(agent.Brief{Byssus: s.opt.Version, Coordinator: []string{s.remote.listener.Addr().String()}, Identity: id,
+	brief, err := json.Marshal(agent.Brief{Byssus: s.opt.Version, Coordinator: []string{s.remote.address}, Identity: id,
 		Job: s.opt.Job.Meta, Dir: s.opt.Job.Dir, RunDir: s.opt.RunDir + "." + h.Name})
 	if err != nil {
 		return fmt.Errorf("coordsrv: %w", err)

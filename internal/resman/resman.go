@@ -1,27 +1,53 @@
-// Package resman hands out the nodes of a job, and starts processes on them: hosts that a remote shell reaches.
+// Package resman hands out the nodes of a job, and starts processes on them: hosts that a remote shell reaches, and the nodes
+// of a sandbox.
 //
 // It guarantees: what a process on a node is told on its standard input is told to nobody else; its standard output and error
-// are ours; when its end is asked for, the remote shell that carries it is ended, and with it, as far as the shell sees to
-// that, the process.
+// are ours; when its end is asked for, what carries it (a remote shell, a connection) is ended, and with it, as far as that
+// sees to it, the process.
 package resman
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"os/exec"
 	"regexp"
 	"slices"
 	"strings"
 	"syscall"
+
+	"github.com/byssus-hpc/byssus/internal/sandbox"
 )
+
+// Nodes is what a resource manager has handed out.
+type Nodes struct {
+	List   []Node
+	Spares int // of the list, at its end
+	// Listen makes a socket, and tells at which address the nodes reach it.
+	Listen func() (net.Listener, string, error)
+}
 
 // Node is a machine, or what stands for one.
 type Node struct {
-	Name  string
-	shell []string // words before the command
+	Name string
+	// Start starts a command there, which reads from input.
+	Start func(command []string, input io.Reader) (*Process, error)
 }
+
+// Process is a process on a node.
+type Process struct {
+	wait func() error
+	end  func()
+}
+
+// Wait waits for its end; an exit code other than 0 is an error.
+func (p *Process) Wait() error { return p.wait() }
+
+// End ends what carries the process.
+func (p *Process) End() { p.end() }
 
 var validHost = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?$`)
 
@@ -30,12 +56,19 @@ func DefaultShell() []string {
 	return []string{"ssh", "-o", "BatchMode=yes", "-o", "ConnectTimeout=10"}
 }
 
-// Hosts are the nodes of a list of names, reached by a remote shell: its words, the host's name, then the command.
-func Hosts(names, shell []string) ([]Node, error) {
+// Hosts are the nodes of a list of names, reached by a remote shell: its words, the host's name, then the command. Address is
+// that of this machine.
+func Hosts(names, shell []string, address string) (*Nodes, error) {
 	if len(shell) == 0 {
 		return nil, errors.New("resman: the remote shell is empty")
 	}
-	var nodes []Node
+	all := &Nodes{Listen: func() (net.Listener, string, error) {
+		l, err := net.Listen("tcp", net.JoinHostPort(address, "0"))
+		if err != nil {
+			return nil, "", fmt.Errorf("resman: %w", err)
+		}
+		return l, l.Addr().String(), nil
+	}}
 	for i, name := range names {
 		switch {
 		case !validHost.MatchString(name):
@@ -43,34 +76,29 @@ func Hosts(names, shell []string) ([]Node, error) {
 		case slices.Contains(names[:i], name):
 			return nil, fmt.Errorf("resman: host %s is named twice", name)
 		}
-		nodes = append(nodes, Node{name, append(slices.Clone(shell), name)})
+		all.List = append(all.List, Node{name, func(command []string, input io.Reader) (*Process, error) {
+			return remotely(append(slices.Clone(shell), name), command, input)
+		}})
 	}
-	return nodes, nil
+	return all, nil
 }
 
-// Process is a process on a node.
-type Process struct{ cmd *exec.Cmd }
-
-// Start starts a command on the node, which reads from input.
-func (n Node) Start(command []string, input io.Reader) (*Process, error) {
-	words := append(slices.Clone(n.shell), quoted(command)...)
+// remotely starts a command by a remote shell.
+func remotely(shell, command []string, input io.Reader) (*Process, error) {
+	words := append(shell, quoted(command)...)
 	cmd := exec.Command(words[0], words[1:]...)
-	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = input, os.Stdout, os.Stderr
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	in, err := cmd.StdinPipe()
-	if err == nil {
-		err = cmd.Start()
+	if err := cmd.Start(); err != nil {
+		return nil, fmt.Errorf("resman: %w", err)
 	}
-	if err != nil {
-		return nil, fmt.Errorf("resman: %s: %w", n.Name, err)
+	wait := func() error {
+		if err := cmd.Wait(); err != nil {
+			return fmt.Errorf("%s: %w", words[0], err)
+		}
+		return nil
 	}
-	p := &Process{cmd}
-	if _, err := io.Copy(in, input); err != nil {
-		p.End()
-		return nil, fmt.Errorf("resman: %s: %w", n.Name, errors.Join(err, p.Wait()))
-	}
-	in.Close()
-	return p, nil
+	return &Process{wait, func() { _ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }}, nil // it may have ended
 }
 
 // quoted are words as a shell on the other side reads them.
@@ -82,15 +110,47 @@ func quoted(words []string) []string {
 	return out
 }
 
-// Wait waits for the end of the process; its exit code is the error.
-func (p *Process) Wait() error {
-	if err := p.cmd.Wait(); err != nil {
-		return fmt.Errorf("%s: %w", p.cmd.Args[0], err)
+// Sandbox are the nodes of a sandbox that are up, its spares last.
+func Sandbox(name string) (*Nodes, error) {
+	c, err := sandbox.Open(name)
+	if err != nil {
+		return nil, err
 	}
-	return nil
+	list, err := c.Nodes()
+	if err != nil {
+		return nil, err
+	}
+	all := &Nodes{Listen: func() (net.Listener, string, error) { return c.Listen(sandbox.Login) }}
+	for _, n := range list {
+		if n.Name == sandbox.Login || n.State != sandbox.Up {
+			continue
+		}
+		if n.Spare {
+			all.Spares++
+		}
+		all.List = append(all.List, Node{n.Name, func(command []string, input io.Reader) (*Process, error) {
+			return inSandbox(c, n.Name, command, input)
+		}})
+	}
+	if len(all.List) == all.Spares {
+		return nil, fmt.Errorf("resman: sandbox %s: no node is up but spares", name)
+	}
+	return all, nil
 }
 
-// End ends the remote shell.
-func (p *Process) End() {
-	_ = syscall.Kill(-p.cmd.Process.Pid, syscall.SIGKILL) // it may have ended
+func inSandbox(c *sandbox.Cluster, node string, command []string, input io.Reader) (*Process, error) {
+	ctx, cancel := context.WithCancel(context.Background())
+	p, err := c.Start(ctx, node, sandbox.Command{Args: command, Stdin: input, Stdout: os.Stdout, Stderr: os.Stderr})
+	if err != nil {
+		cancel()
+		return nil, fmt.Errorf("resman: %w", err)
+	}
+	return &Process{func() error {
+		defer cancel()
+		code, err := p.Wait()
+		if err == nil && code != 0 {
+			err = fmt.Errorf("exit code %d", code)
+		}
+		return err
+	}, cancel}, nil
 }

@@ -6,6 +6,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 
@@ -50,14 +51,14 @@ func runNode() error {
 
 // obey carries out an order.
 func (f *first) obey(hub *net.UnixConn, o order, files []*os.File) error {
-	if o.Verb == "run" && len(files) == 1 {
+	if serve := map[string]func(*net.UnixConn){"run": f.serve, "listen": f.listen}[o.Verb]; serve != nil && len(files) == 1 {
 		caller, err := asConn(files[0])
 		if err != nil {
 			return err
 		}
 		go func() {
 			defer caller.Close()
-			f.serve(caller)
+			serve(caller)
 		}()
 		return nil
 	}
@@ -72,6 +73,22 @@ func (f *first) obey(hub *net.UnixConn, o order, files []*os.File) error {
 	answer := failed(err)
 	answer.Note = note
 	return send(hub, answer)
+}
+
+// listen makes a socket in the node's network for a caller outside, who has it from then on.
+func (f *first) listen(caller *net.UnixConn) {
+	l, err := net.ListenTCP("tcp4", nil)
+	var file *os.File
+	if err == nil {
+		defer l.Close()
+		file, err = l.File()
+	}
+	if err != nil {
+		_ = send(caller, failed(err)) // whom it does not reach does not care
+		return
+	}
+	defer file.Close()
+	_ = send(caller, reply{Note: strconv.Itoa(l.Addr().(*net.TCPAddr).Port)}, file)
 }
 
 // serve runs one process for a caller, who may send it signals, and who kills it by going away.

@@ -150,7 +150,7 @@ func (h *hub) answer(c *net.UnixConn) {
 		return
 	}
 	note, err := h.perform(r, c)
-	if r.Verb == "run" && err == nil {
+	if (r.Verb == "run" || r.Verb == "listen") && err == nil {
 		return // the node answers
 	}
 	answer := failed(err)
@@ -181,6 +181,7 @@ func running(s State) bool { return !s.Dead() && s != Frozen }
 func verbs() map[string]verb {
 	return map[string]verb{
 		"run":       {(*node).handOver, running},
+		"listen":    {(*node).handOver, running},
 		"kill":      {(*node).kill, alive},
 		"crash":     {(*node).crash, alive},
 		"start":     {(*node).start, State.Dead},

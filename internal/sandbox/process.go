@@ -7,8 +7,10 @@ import (
 	"io"
 	"net"
 	"os"
+	"slices"
 	"sync"
 	"syscall"
+	"time"
 )
 
 // Command is what to start on a node. The fields are as those of exec.Cmd: nil streams are /dev/null, files are handed
@@ -68,6 +70,43 @@ func (c *Cluster) Start(ctx context.Context, node string, cmd Command) (*Process
 	}
 	go p.watch(ctx, node)
 	return p, nil
+}
+
+// Listen makes a socket that listens in the network of a node that is up, and returns the address at which the nodes reach
+// it. It is ours: nothing of the node waits for it.
+func (c *Cluster) Listen(node string) (net.Listener, string, error) {
+	about := func(err error) error { return fmt.Errorf("sandbox: listen on %s: %w", node, err) }
+	nodes, err := c.Nodes()
+	i := slices.IndexFunc(nodes, func(n Node) bool { return n.Name == node })
+	if err == nil && i < 0 {
+		err = ErrNode
+	}
+	if err != nil {
+		return nil, "", about(err)
+	}
+	conn, err := c.place.dial()
+	if err != nil {
+		return nil, "", fmt.Errorf("sandbox: %s: %w: %w", c.Name, ErrNotRunning, err)
+	}
+	defer conn.Close()
+	_ = conn.SetDeadline(time.Now().Add(2 * hang)) // of a socket it never fails
+	var answer reply
+	var files []*os.File
+	if err = send(conn, request{Verb: "listen", Node: node}); err == nil {
+		files, err = receive(conn, &answer)
+	}
+	defer closeAll(files)
+	if err = errors.Join(died(err), answer.err()); err == nil && len(files) != 1 {
+		err = fmt.Errorf("found %d descriptors, wanted 1", len(files))
+	}
+	if err != nil {
+		return nil, "", about(err)
+	}
+	l, err := net.FileListener(files[0])
+	if err != nil {
+		return nil, "", about(err)
+	}
+	return l, net.JoinHostPort(nodes[i].Address, answer.Note), nil
 }
 
 // died says what the end of a connection means.

@@ -12,19 +12,19 @@ import (
 
 // An order is what the hub tells a node's first process.
 type order struct {
-	Verb string `json:"verb"` // run: serve the connection that comes with it; disk-full
+	Verb string `json:"verb"` // run, listen: serve the connection that comes with it; disk-full
 	Path string `json:"path,omitempty"`
 	Off  bool   `json:"off,omitempty"`
 }
 
 // handOver gives the caller's connection to the node.
-func (n *node) handOver(_ request, c *net.UnixConn) (string, error) {
+func (n *node) handOver(r request, c *net.UnixConn) (string, error) {
 	f, err := c.File()
 	if err != nil {
 		return "", err
 	}
 	defer f.Close()
-	if err := send(n.orders, order{Verb: "run"}, f); err != nil {
+	if err := send(n.orders, order{Verb: r.Verb}, f); err != nil {
 		return "", died(err)
 	}
 	return "", nil

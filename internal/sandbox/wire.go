@@ -17,9 +17,10 @@ import (
 // Callers, hub and nodes speak in frames over unix sockets: four bytes of length (little-endian), then that many bytes
 // of JSON. Descriptors come with the length.
 //
-//	caller -> hub    request, a verb. Answer: reply. Except for run, of which the hub answers failures only:
+//	caller -> hub    request, a verb. Answer: reply. Except for run and listen, of which the hub answers failures only:
 //	caller -> node   it hands the connection to the node, which says reply; then command with the three descriptors of
 //	                 its standard streams (answer: started), signals any time; at the end: ended
+//	                 for listen: it says reply with the descriptor of a socket that listens there, its port in the note
 //	hub -> node      orders, the first is to set up the node. Answer: reply, but to a connection handed over
 //	creator -> hub   config (answer: reply when all nodes are up, or what failed), then keep
 
