@@ -184,7 +184,7 @@ func pour(node, number string) error {
 // traces are the paths that leave leaves behind.
 func traces() []string {
 	var list []string
-	for _, dir := range append(sandbox.OwnDirs(), os.Getenv("HOME"), os.Getenv("XDG_RUNTIME_DIR")) {
+	for _, dir := range []string{"/tmp", "/var/tmp", "/dev/shm", "/run", os.Getenv("HOME"), os.Getenv("XDG_RUNTIME_DIR"), os.Getenv("XDG_CACHE_HOME")} {
 		list = append(list, filepath.Join(dir, "trace"), filepath.Join(dir, "socket"))
 	}
 	return list
