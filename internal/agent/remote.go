@@ -59,6 +59,10 @@ func Serve(b *Brief, version string) error {
 	if err != nil || len(id) != 16 {
 		return fmt.Errorf("agent: job id %q, wanted 32 hexadecimal digits", b.Job.ID)
 	}
+	store, err := dataset.Attach(b.Dir, b.Job)
+	if err != nil {
+		return err
+	}
 	conn, err := dialAny(b)
 	if err != nil {
 		return err
@@ -81,7 +85,7 @@ func Serve(b *Brief, version string) error {
 		return err
 	}
 	out.Put(control.Message{Body: control.Joined{Byssus: version, Boot: d.boot, CPUs: runtime.NumCPU()}})
-	n := NewNode(b.RunDir, [16]byte(id), dataset.Attach(b.Dir, b.Job), out.Put)
+	n := NewNode(b.RunDir, [16]byte(id), store, out.Put)
 	defer n.Close()
 	return listen(conn, n)
 }

@@ -29,6 +29,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 
 	"github.com/byssus-hpc/byssus/internal/faults"
 )
@@ -213,8 +214,23 @@ func holdsJob(path string) bool {
 	})
 }
 
-// Attach is a job that another process has locked, which has given this one leave to work on it.
-func Attach(dir string, meta Meta) *Job { return &Job{Dir: dir, Meta: meta} }
+// Attach is a job that a process on another machine has locked, which has given this one leave to work on it. It must be
+// seen here too, and checkpoints must find room in it.
+func Attach(dir string, meta Meta) (*Job, error) {
+	here, err := readMeta(dir)
+	if err == nil && here.ID != meta.ID {
+		err = fmt.Errorf("found job %s, wanted %s", here.ID, meta.ID)
+	}
+	if err == nil {
+		err = syscall.Access(dir, accessWrite)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("dataset: the store must be the same on all nodes: %s: %w", dir, err)
+	}
+	return &Job{Dir: dir, Meta: meta}, nil
+}
+
+const accessWrite = 2 // W_OK
 
 // Lock takes a job for this process, reads again what it is, and removes what a crash left behind.
 func (j *Job) Lock() error {
