@@ -100,6 +100,8 @@ void core_checkpoint_failed(const char *why);
 /* Why this rank is about to end the job (an abort, a refused call): for the user, by way of the agent. Any
  * lower thread. */
 void core_reason(const char *sentence);
+/* f is called before any of the lower half's libraries reads from fd; -1: from none. */
+void core_before_read(int fd, void (*f)(int fd));
 int core_cancelled(void);                    /* the checkpoint under way has been given up */
 ANY_FS struct abi_page *core_page(void);        /* shared with the agent; never NULL (private memory when
 						 * there is no agent) */

@@ -28,6 +28,23 @@
 #include <unistd.h>
 #include "core/base/base.h"
 
+/* -- reading --------------------------------------------------------------------------------------------- */
+
+static volatile int awaited = -1;               /* descriptor of which a client of the core wants to know */
+static void (*volatile before_read)(int fd);
+
+void core_before_read(int fd, void (*f)(int fd))
+{
+	before_read = f;
+	awaited = fd;
+}
+
+ssize_t read(int fd, void *to, size_t n)
+{
+	if (fd == awaited && fd >= 0) before_read(fd);
+	return syscall(SYS_read, fd, to, n);
+}
+
 /* -- descriptors ----------------------------------------------------------------------------------------- */
 
 static BY_THREAD_LOCAL bool own_table = false;
