@@ -39,6 +39,7 @@ type Config struct {
 	JobID   [16]byte
 	Images  func(checkpoint uint64) string // the directory in which its images are written
 	Report  func(node.Report)              // called from one goroutine, in order
+	Here    func(meeting uint64)           // all ranks of this node have come; must not wait. See Met
 }
 
 // Server is the agent of one start.
@@ -55,6 +56,7 @@ type Server struct {
 	domains  *domains         // look's lock protects it
 	procs    []*process       // all that ever said hello
 	conns    map[*net.UnixConn]bool
+	others   []int   // processes of the job that belong to other agents
 	family   *family // nil: an MPI's launcher has started the ranks
 	closed   bool
 

@@ -85,7 +85,9 @@ func serve(t *testing.T, ranks int) (*Server, chan node.Report) {
 	for r := range all {
 		all[r] = r
 	}
-	s, err := Listen(Config{Dir: t.TempDir(), Ranks: all, Size: ranks, Writers: 3, Report: func(r node.Report) { events <- r }})
+	var s *Server
+	s, err := Listen(Config{Dir: t.TempDir(), Ranks: all, Size: ranks, Writers: 3, Report: func(r node.Report) { events <- r },
+		Here: func(m uint64) { go s.Met(m) }})
 	if err != nil {
 		t.Fatal(err)
 	}

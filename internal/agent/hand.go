@@ -12,8 +12,8 @@ import (
 )
 
 // board is where ranks leave objects for each other at a restart, and where they meet. A wish is answered when some rank
-// has given what it is for, a meeting when all ranks have come; one that waits for a rank that is gone waits until its own
-// end, which the coordinator sees to. Objects are kept until the last meeting.
+// has given what it is for, a meeting when the coordinator says that the ranks of all nodes have come; one that waits for a
+// rank that is gone waits until its own end, which the coordinator sees to. Objects are kept until the last meeting.
 type board struct {
 	mu     sync.Mutex
 	given  map[name]*os.File
@@ -59,25 +59,26 @@ func (s *Server) hand(ses *session, m abi.Message, file *os.File) error {
 		b.wanted[n] = append(b.wanted[n], ses)
 		return nil
 	case h.What == abi.HandHere && file == nil:
-		b.meet(ses, h, s.cfg.Size)
+		if b.here == nil {
+			b.here = map[uint64][]*session{}
+		}
+		if b.here[h.Dev] = append(b.here[h.Dev], ses); len(b.here[h.Dev]) == len(s.cfg.Ranks) {
+			s.cfg.Here(h.Dev)
+		}
 		return nil
 	}
 	return errors.Join(fmt.Errorf("agent: rank %d: hand %d of object %d:%d, file %v: cannot be", ses.rank, h.What, h.Dev, h.Inode, file != nil), closeFile(file))
 }
 
-// meet counts a rank that has come to a meeting.
-func (b *board) meet(ses *session, h abi.Hand, ranks int) {
-	if b.here == nil {
-		b.here = map[uint64][]*session{}
+// Met lets the ranks go on from a meeting to which all have come.
+func (s *Server) Met(meeting uint64) {
+	b := &s.board
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, to := range b.here[meeting] {
+		to.handed(abi.Hand{What: abi.HandHere, Dev: meeting}, nil)
 	}
-	b.here[h.Dev] = append(b.here[h.Dev], ses)
-	if len(b.here[h.Dev]) < ranks {
-		return
-	}
-	for _, to := range b.here[h.Dev] {
-		to.handed(h, nil)
-	}
-	if h.Dev == lastMeeting {
+	if meeting == lastMeeting {
 		b.closeFiles()
 	}
 }

@@ -155,7 +155,7 @@ func TestStrangers(t *testing.T) {
 		}
 		return abi.Object{Dev: st.Dev, Inode: st.Ino, Flags: flags, FD: int32(f.Fd())}
 	}
-	s.Survey()
+	s.Survey(nil)
 	for rank, conn := range c {
 		list := []abi.Object{object(f, abi.ObjectNameless), object(f, abi.ObjectEnd), object(own, abi.ObjectNameless)}
 		say(t, conn, rank, abi.MsgObjects, 3, abi.Encode(list, ""), nil)

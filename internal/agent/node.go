@@ -54,6 +54,10 @@ func (n *Node) Hear(m control.Message) {
 		if f := n.family(m.Start); f != nil {
 			f.pmi.Down(o)
 		}
+	case control.AllHere:
+		if s := n.server(m.Start); s != nil {
+			s.Met(o.Meeting)
+		}
 	case control.End:
 		n.end()
 	case control.Kill:
@@ -98,7 +102,8 @@ func (n *Node) begin(number uint64, b control.Begin) error {
 	}
 	s, err := Listen(Config{Dir: dir, Ranks: b.Ranks, Size: b.Size, Start: number, Restart: b.Restart, Writers: b.Writers, JobID: n.jobID,
 		Images: func(c uint64) string { return n.store.Path(c) + ".tmp" },
-		Report: func(r node.Report) { n.say(control.Message{Start: number, Body: r}) }})
+		Report: func(r node.Report) { n.say(control.Message{Start: number, Body: r}) },
+		Here:   func(meeting uint64) { n.say(control.Message{Start: number, Body: control.Here{Meeting: meeting}}) }})
 	if err != nil {
 		return err
 	}
@@ -134,7 +139,7 @@ func (n *Node) storeOrder(m control.Message) {
 		switch o := m.Body.(type) {
 		case control.Survey:
 			if s := n.server(m.Start); s != nil {
-				s.Survey()
+				s.Survey(o.Ours)
 			}
 			n.answer(o.Order, nil)
 		case control.Prepare:

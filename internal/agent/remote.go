@@ -9,7 +9,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"runtime"
 
 	"github.com/byssus-hpc/byssus/internal/control"
 	"github.com/byssus-hpc/byssus/internal/dataset"
@@ -84,7 +83,11 @@ func Serve(b *Brief, version string) error {
 	if err != nil {
 		return err
 	}
-	out.Put(control.Message{Body: control.Joined{Byssus: version, Boot: d.boot, CPUs: runtime.NumCPU()}})
+	space, err := os.Readlink("/proc/self/ns/pid")
+	if err != nil {
+		return fmt.Errorf("agent: %w", err)
+	}
+	out.Put(control.Message{Body: control.Joined{PID: os.Getpid(), Seen: d.boot + " " + space}})
 	n := NewNode(b.RunDir, [16]byte(id), store, out.Put)
 	defer n.Close()
 	return listen(conn, n)

@@ -43,8 +43,12 @@ type descriptor struct {
 	fd        int32
 }
 
-// Survey looks at all other processes. It takes time, and is therefore called before a checkpoint is asked for.
-func (s *Server) Survey() {
+// Survey looks at all other processes; others are those of the job that belong to other agents. It takes time, and is therefore
+// called before a checkpoint is asked for.
+func (s *Server) Survey(others []int) {
+	s.mu.Lock()
+	s.others = others
+	s.mu.Unlock()
 	found := strangers(s.pids(), nil)
 	s.look.mu.Lock()
 	defer s.look.mu.Unlock()
@@ -58,13 +62,16 @@ func (l *look) begin(epoch uint64) {
 	}
 }
 
-// pids are the processes that are no strangers: the ranks, and this one.
+// pids are the processes that are no strangers: the ranks, this one, and those of other agents.
 func (s *Server) pids() map[int]bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	ours := map[int]bool{os.Getpid(): true}
 	for _, p := range s.procs {
 		ours[p.pid] = true
+	}
+	for _, pid := range s.others {
+		ours[pid] = true
 	}
 	return ours
 }

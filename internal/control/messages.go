@@ -15,7 +15,7 @@ var kinds = []reflect.Type{
 	reflect.TypeFor[Alive](), reflect.TypeFor[Refused](),
 
 	// of an agent
-	reflect.TypeFor[Joined](), reflect.TypeFor[Done](), reflect.TypeFor[Sealed](), reflect.TypeFor[Pages](), reflect.TypeFor[Exited](),
+	reflect.TypeFor[Joined](), reflect.TypeFor[Done](), reflect.TypeFor[Sealed](), reflect.TypeFor[Pages](), reflect.TypeFor[Exited](), reflect.TypeFor[Here](),
 	reflect.TypeFor[pmi.Up](),
 	reflect.TypeFor[node.Hello](), reflect.TypeFor[node.Init](), reflect.TypeFor[node.Finalizing](), reflect.TypeFor[node.Fini](),
 	reflect.TypeFor[node.Restored](), reflect.TypeFor[node.Failed](), reflect.TypeFor[node.Lost](), reflect.TypeFor[node.Left](),
@@ -26,7 +26,7 @@ var kinds = []reflect.Type{
 	// of the coordinator
 	reflect.TypeFor[Begin](), reflect.TypeFor[End](), reflect.TypeFor[Kill](), reflect.TypeFor[Look](),
 	reflect.TypeFor[Prepare](), reflect.TypeFor[Seal](), reflect.TypeFor[Commit](), reflect.TypeFor[Discard](), reflect.TypeFor[Drop](),
-	reflect.TypeFor[node.Order](), reflect.TypeFor[Run](), reflect.TypeFor[pmi.Down](), reflect.TypeFor[Leave](), reflect.TypeFor[Survey](),
+	reflect.TypeFor[node.Order](), reflect.TypeFor[Run](), reflect.TypeFor[pmi.Down](), reflect.TypeFor[Leave](), reflect.TypeFor[Survey](), reflect.TypeFor[AllHere](),
 }
 
 func kindOf(body any) (uint16, error) {
@@ -47,12 +47,10 @@ type (
 
 // What an agent says.
 type (
-	// Joined is an agent's first word. Boot is a number that the machine has until its next start: nodes with the same are on
-	// one machine.
+	// Joined is an agent's first word.
 	Joined struct {
-		Byssus string // version
-		Boot   string
-		CPUs   int // that the node's processes may use
+		PID  int
+		Seen string // what agents have in common that see each other's processes
 	}
 	// Done answers an order; Err says why it could not be done.
 	Done struct {
@@ -66,6 +64,8 @@ type (
 	}
 	// Exited: the process of a rank that the agent has started has ended. Signal is not 0 when it was killed.
 	Exited struct{ Rank, Code, Signal int }
+	// Here: at a restart, the ranks of the node have come to a meeting.
+	Here struct{ Meeting uint64 }
 	// Pages answers Look.
 	Pages struct {
 		Order uint64
@@ -94,6 +94,8 @@ type (
 	}
 	// End is the end of a start: ranks that are still there count no more.
 	End struct{}
+	// AllHere: those of all nodes have come to it.
+	AllHere struct{ Meeting uint64 }
 	// Leave ends the agent.
 	Leave struct{}
 	// Kill ends the ranks of a start.
@@ -101,8 +103,12 @@ type (
 	// Look asks for what the ranks' pages say.
 	Look struct{ Order uint64 }
 
-	// Survey looks at the processes of the node that are no ranks, before a checkpoint is asked for. Answer: Done.
-	Survey struct{ Order uint64 }
+	// Survey looks at the processes of the node that are not the job's, before a checkpoint is asked for. Ours are those which
+	// it may see beside its own. Answer: Done.
+	Survey struct {
+		Order uint64
+		Ours  []int
+	}
 	// Prepare makes a place for the images of a checkpoint. Answer: Done.
 	Prepare struct{ Order, Checkpoint uint64 }
 	// Seal makes sure that the images of these ranks, which are the node's, are whole, and as durable as the job wants them.

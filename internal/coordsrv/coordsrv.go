@@ -82,9 +82,10 @@ type Server struct {
 	number   uint64 // of the present start, 0: there is none
 	restarts int
 	process  *launch.Process
-	here     map[int]bool  // ranks that have come in this start
-	killed   coord.KillHow // what was ordered before there was a process
-	read     atomic.Uint64 // bytes of the image from which ranks restart, of toRead
+	here     map[int]bool   // ranks that have come in this start
+	met      map[uint64]int // how many nodes have come to a meeting, in this start
+	killed   coord.KillHow  // what was ordered before there was a process
+	read     atomic.Uint64  // bytes of the image from which ranks restart, of toRead
 	toRead   atomic.Uint64
 	library  string
 	replies  map[uint64]chan coord.Result
@@ -462,7 +463,7 @@ func (s *Server) retire() {
 	if s.number != 0 {
 		s.tell(control.End{})
 	}
-	s.number, s.process, s.spread, s.killed, s.here = 0, nil, nil, 0, map[int]bool{}
+	s.number, s.process, s.spread, s.killed, s.here, s.met = 0, nil, nil, 0, map[int]bool{}, map[uint64]int{}
 	s.read.Store(0)
 	s.toRead.Store(0)
 }

@@ -2,6 +2,7 @@ package coordsrv
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"sync"
 
@@ -20,9 +21,9 @@ type peer struct {
 	close func()                // ends it, or the connection to it, when what was ordered is done
 	end   func()                // ends the process on its node, nil: it lives here
 	over  chan struct{}         // closed when that has ended
-	boot  string                // of its machine
-	cpus  int
-	ranks []int // of the present start
+	pid   int                   // of its agent
+	seen  string                // what it has in common with those that see its processes
+	ranks []int                 // of the present start
 	gone  bool
 }
 
@@ -84,6 +85,10 @@ func (s *Server) hear(m said) {
 		if m.Start == s.number {
 			s.meet(m.from, b)
 		}
+	case control.Here:
+		if m.Start == s.number {
+			s.meeting(b.Meeting)
+		}
 	case control.Exited:
 		if m.Start == s.number {
 			s.exited(b)
@@ -95,6 +100,13 @@ func (s *Server) hear(m said) {
 	}
 }
 
+// meeting lets ranks go on when those of all nodes have come to it.
+func (s *Server) meeting(n uint64) {
+	if s.met[n]++; s.met[n] == len(s.engaged()) {
+		s.tell(control.AllHere{Meeting: n})
+	}
+}
+
 // answer is one that is waited for.
 type answer struct {
 	from *peer
@@ -102,15 +114,14 @@ type answer struct {
 }
 
 // order gives agents an order each, with a number that their answers have; then hears these, in the order of the agents,
-// when all are there, on the loop's goroutine.
+// when all are there, on the loop's goroutine. One that is gone has answered that it is.
 func (s *Server) order(to []*peer, body func(p *peer, order uint64) any, then func([]control.Message)) {
 	answers, left := make([]control.Message, len(to)), len(to)
-	if left == 0 {
-		s.wg.Go(func() {
-			s.ask(func() { then([]control.Message{{Body: control.Done{Err: "coordsrv: there is no node left"}}}) })
-		})
-	}
 	for i, p := range to {
+		if p.gone {
+			answers[i], left = isLost(p, "its agent is gone"), left-1
+			continue
+		}
 		s.orders++
 		s.waiting[s.orders] = answer{p, func(m control.Message) {
 			answers[i] = m
@@ -120,6 +131,18 @@ func (s *Server) order(to []*peer, body func(p *peer, order uint64) any, then fu
 		}}
 		p.hear(control.Message{Start: s.number, Body: body(p, s.orders)})
 	}
+	if left > 0 {
+		return
+	}
+	if len(to) == 0 {
+		answers = []control.Message{{Body: control.Done{Err: "coordsrv: there is no node left"}}}
+	}
+	s.wg.Go(func() { s.ask(func() { then(answers) }) })
+}
+
+// isLost is the answer of an agent that cannot answer any more.
+func isLost(p *peer, why string) control.Message {
+	return control.Message{Body: control.Done{Err: fmt.Sprintf("node %s was lost: %s", p.name, why)}}
 }
 
 func (s *Server) answered(order uint64, m control.Message) {
@@ -161,7 +184,27 @@ func failure(answers []control.Message) string {
 }
 
 func (s *Server) prepare(n uint64) {
-	s.order(s.engaged(), func(_ *peer, order uint64) any { return control.Survey{Order: order} }, func([]control.Message) {
+	to := s.engaged()
+	s.order(to, func(_ *peer, order uint64) any { return control.Look{Order: order} }, func(pages []control.Message) {
+		s.survey(n, to, pages)
+	})
+}
+
+// survey has agents look for processes that are not the job's, and then the store make a place for the images.
+func (s *Server) survey(n uint64, to []*peer, pages []control.Message) {
+	ours := func(p *peer, order uint64) any {
+		o := control.Survey{Order: order}
+		for i, other := range to {
+			if there, ok := pages[i].Body.(control.Pages); ok && other != p && other.seen == p.seen {
+				o.Ours = append(o.Ours, other.pid)
+				for _, r := range there.Ranks {
+					o.Ours = append(o.Ours, r.PID)
+				}
+			}
+		}
+		return o
+	}
+	s.order(to, ours, func([]control.Message) {
 		s.order(s.keepers(), func(_ *peer, order uint64) any { return control.Prepare{Order: order, Checkpoint: n} },
 			func(answers []control.Message) { s.step(coord.Prepared{Checkpoint: n, Err: failure(answers)}) })
 	})

@@ -160,7 +160,7 @@ func (s *Server) enlist(name string, conn *control.Conn, joined control.Joined) 
 	}
 	delete(s.remote.missing, name)
 	out := control.NewOutbox(conn)
-	p.boot, p.cpus = joined.Boot, joined.CPUs
+	p.pid, p.seen = joined.PID, joined.Seen
 	p.hear = out.Put
 	p.close = func() {
 		out.Put(control.Message{Body: control.Leave{}})
@@ -206,7 +206,7 @@ func (s *Server) lost(p *peer, why string) {
 	}
 	for order, a := range s.waiting {
 		if a.from == p {
-			s.answered(order, control.Message{Body: control.Done{Order: order, Err: fmt.Sprintf("node %s was lost: %s", p.name, why)}})
+			s.answered(order, isLost(p, why))
 		}
 	}
 	if s.spread != nil {
