@@ -30,10 +30,11 @@ type (
 	}
 	// LauncherExit: mpirun has ended. Signal is not 0 when it was killed.
 	LauncherExit struct{ Code, Signal int }
-	// LaunchFailed: mpirun was not started. Bad: because the image cannot be used.
+	// LaunchFailed: mpirun was not started. Bad: because the image cannot be used. Nowhere: because there is no node left.
 	LaunchFailed struct {
-		Text string
-		Bad  bool
+		Text    string
+		Bad     bool
+		Nowhere bool
 	}
 
 	// Prepared: the directory for the images is there, or Err.

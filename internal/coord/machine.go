@@ -520,6 +520,11 @@ func (m *Machine) launchFailed(ev LaunchFailed) {
 		m.bad[m.image] = triesPerImage
 	}
 	m.crash, m.exit = ev.Text, abi.ExitInternal
+	if ev.Nowhere && m.leaving == 0 {
+		m.say("%s", ev.Text)
+		m.finish(abi.ExitInternal)
+		return
+	}
 	m.decide()
 }
 

@@ -237,7 +237,7 @@ func (p *player) event(name string, rank int, args map[string]string) Event {
 	case "interrupt":
 		return Interrupt{130}
 	case "launchfailed":
-		return LaunchFailed{args["text"], args["bad"] != ""}
+		return LaunchFailed{Text: args["text"], Bad: args["bad"] != "", Nowhere: args["nowhere"] != ""}
 	case "tick":
 		return Tick{}
 	}

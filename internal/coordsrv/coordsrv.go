@@ -390,6 +390,10 @@ func (s *Server) launch(image uint64) {
 	s.retire()
 	s.starts++
 	s.number = s.opt.Job.Term<<16 + uint64(s.starts)
+	if len(s.keepers()) == 0 {
+		s.wg.Go(func() { s.post(coord.LaunchFailed{Text: "all nodes are lost", Nowhere: true}) })
+		return
+	}
 	spec, err := s.spec(image)
 	if err != nil {
 		s.launchFailed(err)
