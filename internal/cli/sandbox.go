@@ -313,6 +313,9 @@ func (e *env) runOnNode(ctx context.Context, name, node string, args []string) e
 	}
 	defer signal.Stop(signals)
 	p, err := c.Start(ctx, node, sandbox.Command{Args: args, Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr})
+	if errors.Is(err, sandbox.ErrDied) { // the command may have been started already
+		return exitError{128 + int(syscall.SIGKILL), err}
+	}
 	if err != nil {
 		return err
 	}
