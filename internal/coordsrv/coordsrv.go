@@ -76,7 +76,9 @@ type Server struct {
 	inbox   *inbox
 	orders  uint64            // given, that are answered
 	waiting map[uint64]answer // to them
-	saving  sync.Mutex        // of job.json
+	saves   uint64            // of job.json, ordered
+	saving  sync.Mutex
+	saved   uint64 // the newest that was done; saving protects it
 
 	starts   int    // of the ranks
 	number   uint64 // of the present start, 0: there is none
@@ -364,12 +366,17 @@ func (s *Server) perform(a coord.Action) {
 	}
 }
 
-// save writes job.json as it is now, without holding the loop up.
+// save writes job.json as it is now, without holding the loop up. An older state never takes the place of a newer one.
 func (s *Server) save() {
-	job := *s.opt.Job
+	s.saves++
+	job, number := *s.opt.Job, s.saves
 	s.wg.Go(func() {
 		s.saving.Lock()
 		defer s.saving.Unlock()
+		if number < s.saved {
+			return
+		}
+		s.saved = number
 		s.complain(job.Save())
 	})
 }
