@@ -54,12 +54,16 @@ func (s *Server) report() {
 
 // due returns what is to be reported now, and for how long there will be nothing if nobody says anything.
 func (s *Server) due() ([]node.Report, time.Duration) {
-	pages := s.Sample()
 	s.foldMu.Lock()
 	defer s.foldMu.Unlock()
 	now := time.Since(s.began)
-	if at, look, ok := s.fold.Next(); ok && look && now >= at && pages != nil {
-		s.fold.Look(now, pages)
+	if at, look, ok := s.fold.Next(); ok && look && now >= at {
+		s.foldMu.Unlock() // Sample has a lock of its own
+		pages := s.Sample()
+		s.foldMu.Lock()
+		if pages != nil {
+			s.fold.Look(now, pages)
+		}
 	}
 	reports := s.fold.Take(now)
 	if at, _, ok := s.fold.Next(); ok {
