@@ -23,6 +23,9 @@
 // The other way goes one byte, when the stream is accepted: before that nothing is sent behind the hello, so that a receiver
 // that is busy elsewhere may take its time. That byte is not sealed; who forges it makes the sender send, to nobody's use.
 //
+// Who is on the way can end a stream, as he can cut the wire: also by showing a recorded hello before its sender does. Nothing
+// comes out of that but an error.
+//
 // The rule for nonces: a key seals one stream, in the one direction that its link has, and the nonce of a frame is its number
 // in the stream, a counter of 64 bits that begins at 0 with the hello and never comes round. Keys are never used for another
 // stream. So no pair of key and nonce is ever used twice; in both modes.

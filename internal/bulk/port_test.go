@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -274,6 +275,51 @@ func TestListenerFails(t *testing.T) {
 	var op *net.OpError
 	if a := <-c; !errors.As(a.err, &op) {
 		t.Errorf("%v", a.err)
+	}
+}
+
+// scarce is a listener that has no descriptors at first.
+type scarce struct {
+	net.Listener
+	fails int
+}
+
+func (l *scarce) Accept() (net.Conn, error) {
+	if l.fails--; l.fails >= 0 {
+		return nil, &net.OpError{Op: "accept", Net: "tcp", Err: os.NewSyscallError("accept4", syscall.EMFILE)}
+	}
+	return l.Listener.Accept()
+}
+
+// TestNoDescriptors: a port outlives a time without descriptors.
+func TestNoDescriptors(t *testing.T) {
+	limits := usual()
+	limits.rest = time.Millisecond
+	p := newPort(&scarce{Listener: listen(t), fails: 3}, limits)
+	defer p.Close()
+	ctx, key := within(t), NewKey()
+	c := accept(ctx, p, key, Encrypted)
+	pass(t, honest(ctx, t, p, key, Encrypted), <-c)
+}
+
+// TestRecorded: a hello that was recorded, and comes first, ends the stream, and nothing comes out of it.
+func TestRecorded(t *testing.T) {
+	ctx, p, key := within(t), testPort(t, usual()), NewKey()
+	c := accept(ctx, p, key, Encrypted)
+	thief := stranger(t, p, hello(t, testLink, key, Encrypted))
+	a := <-c
+	if a.err != nil {
+		t.Fatal(a.err)
+	}
+	defer a.r.Close()
+	if err := honest(ctx, t, p, key, Encrypted).Send([]byte("x")); err == nil {
+		t.Error("the second connection is served")
+	}
+	if _, err := thief.Write(make([]byte, MaxFrame)); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := drain(a.r); len(got) > 0 || !errors.Is(err, ErrForged) {
+		t.Errorf("%q, %v", got, err)
 	}
 }
 
