@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -8,6 +9,7 @@ import (
 	"syscall"
 
 	"github.com/byssus-hpc/byssus/internal/abi"
+	"github.com/byssus-hpc/byssus/internal/bulk"
 	"github.com/byssus-hpc/byssus/internal/control"
 	"github.com/byssus-hpc/byssus/internal/dataset"
 	"github.com/byssus-hpc/byssus/internal/node"
@@ -18,28 +20,41 @@ import (
 // ranks after the other, and says what becomes of it. Orders to the store are done in their order by one goroutine;
 // nothing that Hear does waits.
 type Node struct {
-	runDir string // of the job on this node; each start has a directory in it
-	jobID  [16]byte
-	store  *dataset.Job
-	say    func(control.Message)
-	disk   *worker
+	cfg   NodeConfig
+	store *dataset.Job
+	say   func(control.Message)
+	disk  *worker
+	moves *moves
 
 	mu      sync.Mutex
 	number  uint64 // of the present start, 0: none
 	present *Server
 }
 
-// NewNode returns the agent. What it says it says from several goroutines, in order for each start; say must not wait.
-func NewNode(runDir string, jobID [16]byte, store *dataset.Job, say func(control.Message)) *Node {
-	return &Node{runDir: runDir, jobID: jobID, store: store, say: say, disk: newWorker()}
+// NodeConfig is what an agent works with.
+type NodeConfig struct {
+	RunDir string // of the job on this node; each start has a directory in it
+	JobID  [16]byte
+	Store  *dataset.Job // where the ranks of the node write
+	Flush  *dataset.Job // what all nodes see, when the store is the node's cache; nil: the store is that
+	Port   *bulk.Port   // for what other agents send; nil: the node has no cache
+	// Say says something to the coordinator, from several goroutines, in order for each start; it must not wait.
+	Say func(control.Message)
+}
+
+// NewNode returns the agent.
+func NewNode(cfg NodeConfig) *Node {
+	return &Node{cfg: cfg, store: cfg.Store, say: cfg.Say, disk: newWorker(), moves: newMoves()}
 }
 
 // StartDir is the directory of a start of ranks, with their socket and pages.
 func StartDir(runDir string, number uint64) string { return filepath.Join(runDir, fmt.Sprint(number)) }
 
-// Close ends the present start, and returns when everything that was ordered from the store is done.
+// Close ends the present start, and returns when everything that was ordered from the store is done. What is being sent to
+// other nodes, or comes from them, is given up.
 func (n *Node) Close() {
 	n.end()
+	n.moves.close()
 	n.disk.close()
 }
 
@@ -70,6 +85,14 @@ func (n *Node) Hear(m control.Message) {
 		if s := n.server(m.Start); s != nil {
 			s.Order(o)
 		}
+	case control.Encode:
+		n.moves.do(o.Transfer.ID, func(ctx context.Context) { n.answer(o.Order, n.encode(ctx, o)) })
+	case control.Rebuild:
+		n.moves.do(o.Transfer.ID, func(ctx context.Context) { n.rebuildAndSay(ctx, o) })
+	case control.Abandon:
+		n.moves.abandon(o.Transfer)
+	case control.Flush:
+		n.moves.do(0, func(ctx context.Context) { n.flushAndSay(ctx, o) })
 	default:
 		n.storeOrder(m)
 	}
@@ -96,11 +119,11 @@ func (n *Node) answer(order uint64, err error) {
 // begin makes ready for the ranks of a start.
 func (n *Node) begin(number uint64, b control.Begin) error {
 	n.end()
-	dir := StartDir(n.runDir, number)
+	dir := StartDir(n.cfg.RunDir, number)
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		return fmt.Errorf("agent: run directory: %w", err)
 	}
-	s, err := Listen(Config{Dir: dir, Ranks: b.Ranks, Size: b.Size, Start: number, Restart: b.Restart, Writers: b.Writers, JobID: n.jobID,
+	s, err := Listen(Config{Dir: dir, Ranks: b.Ranks, Size: b.Size, Start: number, Restart: b.Restart, Writers: b.Writers, JobID: n.cfg.JobID,
 		Images: func(c uint64) string { return n.store.Path(c) + ".tmp" },
 		Report: func(r node.Report) { n.say(control.Message{Start: number, Body: r}) },
 		Here:   func(meeting uint64) { n.say(control.Message{Start: number, Body: control.Here{Meeting: meeting}}) }})
@@ -150,7 +173,7 @@ func (n *Node) storeOrder(m control.Message) {
 		case control.Commit:
 			n.answer(o.Order, n.store.Commit(o.Checkpoint, &o.Record))
 		case control.Discard:
-			n.answer(o.Order, n.store.Discard(o.Checkpoint))
+			n.answer(o.Order, n.store.Withdraw(o.Checkpoint))
 		case control.Drop:
 			n.answer(o.Order, n.store.Drop(o.Checkpoint))
 		}
@@ -159,11 +182,16 @@ func (n *Node) storeOrder(m control.Message) {
 
 func (n *Node) seal(number uint64, o control.Seal) {
 	part, err := n.store.Seal(o.Checkpoint, o.Ranks)
+	n.sealed(number, o.Order, part, err)
+}
+
+// sealed answers with a part, or why there is none.
+func (n *Node) sealed(number, order uint64, part *dataset.Part, err error) {
 	if err != nil {
-		n.answer(o.Order, err)
+		n.answer(order, err)
 		return
 	}
-	n.say(control.Message{Start: number, Body: control.Sealed{Order: o.Order, Part: *part}})
+	n.say(control.Message{Start: number, Body: control.Sealed{Order: order, Part: *part}})
 }
 
 // family are the ranks of that start which this agent has started itself, nil: there are none.

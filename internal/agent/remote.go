@@ -7,9 +7,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"path/filepath"
 
+	"github.com/byssus-hpc/byssus/internal/bulk"
 	"github.com/byssus-hpc/byssus/internal/control"
 	"github.com/byssus-hpc/byssus/internal/dataset"
 	"github.com/byssus-hpc/byssus/internal/rundir"
@@ -23,6 +25,8 @@ type Brief struct {
 	Identity    control.Identity
 	Job         dataset.Meta
 	Dir         string // of the job in the store
+	Cache       string // of this node, in which it writes; empty: in the store
+	Term        uint64 // of the job
 	RunDir      string // that is made on this node, for sockets
 }
 
@@ -58,15 +62,28 @@ func Serve(b *Brief, version string) error {
 	if err != nil || len(id) != 16 {
 		return fmt.Errorf("agent: job id %q, wanted 32 hexadecimal digits", b.Job.ID)
 	}
-	store, err := dataset.Attach(b.Dir, b.Job)
-	if err != nil {
+	cfg := NodeConfig{RunDir: b.RunDir, JobID: [16]byte(id)}
+	if cfg.Store, err = dataset.Attach(b.Dir, b.Job); err != nil {
 		return err
+	}
+	if b.Cache != "" {
+		cfg.Flush = cfg.Store
+		if cfg.Store, err = (dataset.Store{Dir: b.Cache}).Cache(b.Job, b.Term, b.Dir); err != nil {
+			return err
+		}
+		defer cfg.Store.Unlock()
 	}
 	conn, err := dialAny(b)
 	if err != nil {
 		return err
 	}
 	defer conn.Close()
+	if b.Cache != "" {
+		if cfg.Port, err = openPort(conn); err != nil {
+			return err
+		}
+		defer cfg.Port.Close()
+	}
 	if err := rundir.Make(filepath.Dir(b.RunDir)); err != nil {
 		return err
 	}
@@ -87,10 +104,50 @@ func Serve(b *Brief, version string) error {
 	if err != nil {
 		return fmt.Errorf("agent: %w", err)
 	}
-	out.Put(control.Message{Body: control.Joined{PID: os.Getpid(), Seen: d.boot + " " + space}})
-	n := NewNode(b.RunDir, [16]byte(id), store, out.Put)
+	cfg.Say = out.Put
+	n := NewNode(cfg)
 	defer n.Close()
+	joined := control.Joined{PID: os.Getpid(), Seen: d.boot + " " + space}
+	if err := n.tellCache(&joined); err != nil {
+		return err
+	}
+	out.Put(control.Message{Body: joined})
 	return listen(conn, n)
+}
+
+// openPort is where other agents reach this one: at the address at which the coordinator sees it.
+func openPort(conn *control.Conn) (*bulk.Port, error) {
+	host, _, err := net.SplitHostPort(conn.Self())
+	if err != nil {
+		return nil, fmt.Errorf("agent: own address: %w", err)
+	}
+	l, err := net.Listen("tcp", net.JoinHostPort(host, "0"))
+	if err != nil {
+		return nil, fmt.Errorf("agent: port for other agents: %w", err)
+	}
+	return bulk.NewPort(l), nil
+}
+
+// tellCache says what is in the node's cache.
+func (n *Node) tellCache(j *control.Joined) error {
+	if n.cfg.Port == nil {
+		return nil
+	}
+	var err error
+	j.Pieces = n.cfg.Port.Address()
+	if j.Last, err = n.store.Last(); err != nil {
+		return err
+	}
+	j.Held, j.Damaged = n.held()
+	return nil
+}
+
+// forget removes the job's part of the cache.
+func (n *Node) forget() error {
+	if n.cfg.Port == nil {
+		return nil
+	}
+	return n.store.Remove()
 }
 
 func dialAny(b *Brief) (*control.Conn, error) {
@@ -117,6 +174,10 @@ func listen(conn *control.Conn, n *Node) error {
 		case control.Refused:
 			return fmt.Errorf("agent: refused by the coordinator: %s", b.Why)
 		case control.Leave:
+			n.Close()
+			if b.Forget {
+				return n.forget()
+			}
 			return nil
 		default:
 			n.Hear(m)

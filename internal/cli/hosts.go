@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -15,6 +16,9 @@ import (
 // onHosts makes a job one that runs on the hosts that were given, if any.
 func (f *runFlags) onHosts(opt *coordsrv.Options, spec launch.Spec) error {
 	if len(f.hosts) == 0 && f.sandbox == "" {
+		if f.caches.Dir != "" {
+			return usage(errors.New("run: --cache is for several nodes, wanted --hosts or --sandbox, too"))
+		}
 		return nil
 	}
 	if spec.MPI.Name != launch.MPICH {
@@ -29,7 +33,7 @@ func (f *runFlags) onHosts(opt *coordsrv.Options, spec launch.Spec) error {
 		return fmt.Errorf("cli: own executable: %w", err)
 	}
 	for _, n := range nodes.List {
-		opt.Hosts = append(opt.Hosts, coordsrv.Host{Name: n.Name, Start: func(first io.Reader) (func() error, func(), error) {
+		opt.Hosts = append(opt.Hosts, coordsrv.Host{Name: n.Name, Group: n.Group, Start: func(first io.Reader) (func() error, func(), error) {
 			p, err := n.Start([]string{exe, "agent"}, first)
 			if err != nil {
 				return nil, nil, err
@@ -38,6 +42,7 @@ func (f *runFlags) onHosts(opt *coordsrv.Options, spec launch.Spec) error {
 		}})
 	}
 	opt.Spares, opt.Listen = nodes.Spares, nodes.Listen
+	opt.Caches = f.onCaches()
 	return nil
 }
 
@@ -58,10 +63,11 @@ func (f *runFlags) nodes() (*resman.Nodes, error) {
 		return nil, err
 	}
 	nodes, err := resman.Hosts(f.hosts, shell, address)
-	if err == nil {
-		nodes.Spares = f.spares
+	if err != nil {
+		return nil, err
 	}
-	return nodes, err
+	nodes.Spares = f.spares
+	return nodes, f.label(nodes)
 }
 
 // reachable is the address at which this machine listens for its agents.

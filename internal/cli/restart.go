@@ -60,7 +60,7 @@ func (e *env) restartJob(cmd *cobra.Command, name string, f *runFlags, only uint
 		return err
 	}
 	images, err := job.Checkpoints()
-	if err == nil && len(images) == 0 {
+	if err == nil && len(images) == 0 && job.Meta.Caches == nil {
 		err = exitError{ExitNot, fmt.Errorf("cli: restart %s: there is no checkpoint to go on from", name)}
 	}
 	if err == nil && job.Meta.Ranks < 1 {
@@ -82,7 +82,7 @@ func (e *env) restartJob(cmd *cobra.Command, name string, f *runFlags, only uint
 	meta.MPI, meta.Every, meta.Keep, meta.Retries = spec.MPI.Name, f.every, f.keep, f.retries
 	meta.Grace, meta.Reason = f.grace, ""
 	meta.Fsync, meta.Lazy, meta.Policy, meta.MPIArgs, meta.Writers = f.fsync, f.lazy, f.policy, f.mpiArgs, f.writers
-	meta.Refused = f.refused
+	meta.Refused, meta.Caches = f.refused, f.ownCaches()
 	meta.State, meta.Exit, meta.Ended = dataset.StateRunning, 0, time.Time{}
 	if err := job.Save(); err != nil { // a store that is full or read-only can be read all the same
 		e.say(fmt.Sprintf("%v; the job goes on all the same", err))
@@ -128,6 +128,7 @@ func (f *runFlags) keepOld(changed func(string) bool, meta *dataset.Meta) {
 	if !changed("refused") && meta.Refused != "" {
 		f.refused = meta.Refused
 	}
+	f.keepOldCaches(changed, meta)
 	if !changed("mpi-args") && f.mpi == meta.MPI {
 		f.mpiArgs = meta.MPIArgs
 	}

@@ -44,6 +44,8 @@ type runFlags struct {
 	rsh     string
 	address string
 	sandbox string
+	groups  []string
+	caches  dataset.Caches
 }
 
 func (f *runFlags) add(cmd *cobra.Command) {
@@ -65,6 +67,7 @@ func (f *runFlags) add(cmd *cobra.Command) {
 	fl.StringVar(&f.rsh, "rsh", "", "command that starts another on a host: its words, the host's name, the command (default ssh)")
 	fl.StringVar(&f.address, "address", "", "address of this machine that the hosts can reach (default: that of its name)")
 	fl.StringVar(&f.sandbox, "sandbox", "", "run on the nodes of this sandbox (byssus sandbox); the store must be in its prefix")
+	f.addCaches(cmd)
 	fl.BoolVarP(&f.verbose, "verbose", "v", false, "tell about every checkpoint")
 	complete := func(values ...string) func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 		return func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
@@ -73,7 +76,8 @@ func (f *runFlags) add(cmd *cobra.Command) {
 	}
 	for name, f := range map[string]func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective){
 		"mpi": complete("auto", launch.MPICH, launch.OpenMPI), "policy": complete("refuse", "drop"),
-		"refused": complete("end", "error"),
+		"refused": complete("end", "error"), "redundancy": complete("single", "partner", "xor"),
+		"transport": complete("encrypted", "authenticated"),
 	} {
 		if err := cmd.RegisterFlagCompletionFunc(name, f); err != nil {
 			panic(err) // the flag was defined a few lines above
@@ -107,7 +111,7 @@ func (f *runFlags) check() error {
 	case f.writers < 1 || f.writers > 64:
 		return usage(fmt.Errorf("run: --writers %d, wanted 1 to 64", f.writers))
 	}
-	return nil
+	return f.checkCaches()
 }
 
 func (e *env) run() *cobra.Command {
@@ -195,7 +199,7 @@ func (e *env) runNew(f *runFlags, app []string) error {
 	}
 	job, err := store.Create(dataset.Meta{Name: f.jobName(app[0]), ID: hex.EncodeToString(id), App: app, Dir: cwd,
 		Ranks: f.ranks, MPI: spec.MPI.Name, Face: report.Face, MPIArgs: f.mpiArgs, Every: f.every, Keep: f.keep, Retries: f.retries,
-		Fsync: f.fsync, Lazy: f.lazy, Policy: f.policy, Refused: f.refused, Writers: f.writers, Grace: f.grace, State: dataset.StateRunning, Started: time.Now()})
+		Fsync: f.fsync, Lazy: f.lazy, Policy: f.policy, Refused: f.refused, Writers: f.writers, Grace: f.grace, Caches: f.ownCaches(), State: dataset.StateRunning, Started: time.Now()})
 	if errors.Is(err, dataset.ErrExists) {
 		return fmt.Errorf("%w: go on with byssus restart %s, or choose another name", err, f.job)
 	}
@@ -205,6 +209,7 @@ func (e *env) runNew(f *runFlags, app []string) error {
 	spec.App = app
 	opt := coordsrv.Options{Grace: f.grace}
 	if err := f.onHosts(&opt, spec); err != nil {
+		e.unstarted(job)
 		job.Unlock()
 		return err
 	}
@@ -268,9 +273,21 @@ func (e *env) drive(job *dataset.Job, spec launch.Spec, opt coordsrv.Options, ve
 	}
 	code, err := coordsrv.Run(opt)
 	if err != nil {
+		e.unstarted(job)
 		return err
 	}
 	return e.ended(job, code)
+}
+
+// unstarted removes a job that was named by us and has never run.
+func (e *env) unstarted(job *dataset.Job) {
+	images, err := job.Checkpoints()
+	if err != nil || len(images) > 0 || !job.Meta.Auto || job.Meta.Caches != nil && job.Term > 1 {
+		return
+	}
+	if err := job.Remove(); err != nil {
+		e.say(err.Error())
+	}
 }
 
 func took(r coord.Result) string {

@@ -62,6 +62,9 @@ func (c *Conn) Close() error { return c.conn.Close() }
 // Peer is the address of the other side.
 func (c *Conn) Peer() string { return c.conn.RemoteAddr().String() }
 
+// Self is the address of this side.
+func (c *Conn) Self() string { return c.conn.LocalAddr().String() }
+
 // Send sends a message. It fails when the other side takes nothing for as long as Silence; then the connection is over.
 func (c *Conn) Send(m Message) error {
 	kind, err := kindOf(m.Body)

@@ -6,8 +6,11 @@ import (
 	"slices"
 
 	"github.com/byssus-hpc/byssus/internal/dataset"
+	"github.com/byssus-hpc/byssus/internal/mover"
 	"github.com/byssus-hpc/byssus/internal/node"
+	"github.com/byssus-hpc/byssus/internal/parity"
 	"github.com/byssus-hpc/byssus/internal/pmi"
+	"github.com/byssus-hpc/byssus/internal/recovery"
 )
 
 // kinds are the types of messages; their numbers are their places, and never change within a version.
@@ -27,6 +30,7 @@ var kinds = []reflect.Type{
 	reflect.TypeFor[Begin](), reflect.TypeFor[End](), reflect.TypeFor[Kill](), reflect.TypeFor[Look](),
 	reflect.TypeFor[Prepare](), reflect.TypeFor[Seal](), reflect.TypeFor[Commit](), reflect.TypeFor[Discard](), reflect.TypeFor[Drop](),
 	reflect.TypeFor[node.Order](), reflect.TypeFor[Run](), reflect.TypeFor[pmi.Down](), reflect.TypeFor[Leave](), reflect.TypeFor[Survey](), reflect.TypeFor[AllHere](),
+	reflect.TypeFor[Encode](), reflect.TypeFor[Rebuild](), reflect.TypeFor[Abandon](), reflect.TypeFor[Flush](),
 }
 
 func kindOf(body any) (uint16, error) {
@@ -49,15 +53,19 @@ type (
 type (
 	// Joined is an agent's first word.
 	Joined struct {
-		PID  int
-		Seen string // what agents have in common that see each other's processes
+		PID     int
+		Seen    string          // what agents have in common that see each other's processes
+		Pieces  string          // address at which it takes what others send it; empty: it has no cache
+		Last    uint64          // highest number that a checkpoint had here
+		Held    []recovery.Held // what is in its cache
+		Damaged []string        // and what is there and cannot be used
 	}
 	// Done answers an order; Err says why it could not be done.
 	Done struct {
 		Order uint64
 		Err   string
 	}
-	// Sealed answers Seal, when it could be done.
+	// Sealed answers Seal, Flush, and Rebuild of who becomes the lost member, when it could be done.
 	Sealed struct {
 		Order uint64
 		Part  dataset.Part
@@ -96,8 +104,8 @@ type (
 	End struct{}
 	// AllHere: those of all nodes have come to it.
 	AllHere struct{ Meeting uint64 }
-	// Leave ends the agent.
-	Leave struct{}
+	// Leave ends the agent; with Forget the job's part of its cache goes, too.
+	Leave struct{ Forget bool }
 	// Kill ends the ranks of a start.
 	Kill struct{ Ask bool } // by the effect of a SIGTERM, not by SIGKILL
 	// Look asks for what the ranks' pages say.
@@ -121,6 +129,29 @@ type (
 	Commit struct {
 		Order, Checkpoint uint64
 		Record            dataset.Manifest
+	}
+	// Encode makes what the node keeps for the others of its set, which is a vote for the checkpoint when it is done. Header.Own
+	// is the member that the node is. Answer: Done.
+	Encode struct {
+		Order, Checkpoint uint64
+		Header            parity.Header
+		Transfer          mover.Transfer
+	}
+	// Rebuild makes a member of a set again, which is lost; Header.Own is the member that the node is, or becomes. Answer: Sealed
+	// of who becomes it, Done of the others.
+	Rebuild struct {
+		Order, Checkpoint uint64
+		Header            parity.Header
+		Lost              int
+		Transfer          mover.Transfer
+	}
+	// Abandon ends what the agent does for a transfer, or will be told to: it cannot succeed.
+	Abandon struct{ Transfer uint64 }
+	// Flush copies the images of these ranks from the cache to the store that all nodes see, where a place has been made for
+	// them, and seals them there. Answer: Sealed.
+	Flush struct {
+		Order, Checkpoint uint64
+		Ranks             []int
 	}
 	// Discard removes what was written for a checkpoint that does not count.
 	Discard struct{ Order, Checkpoint uint64 }

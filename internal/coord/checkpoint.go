@@ -417,7 +417,7 @@ func (m *Machine) imageDone(ev node.Image) {
 	}
 	m.enter(committing, commitLimit)
 	m.release()
-	m.do(Commit{m.op.number})
+	m.do(Commit{m.op.number, m.epoch})
 }
 
 func (m *Machine) committed(ev Committed) {
@@ -462,26 +462,41 @@ func (m *Machine) lateCommit(ev Committed) {
 	}
 }
 
-// keep counts a committed checkpoint, and drops those that it makes superfluous.
+// keep counts a committed checkpoint.
 func (m *Machine) keep(n uint64) {
 	m.images = append(m.images, n)
 	m.failures = 0
 	clear(m.deaths)
-	good := 0
-	for i := len(m.images) - 1; i >= 0; i-- {
-		if good == m.cfg.Keep {
-			for _, old := range m.images[:i+1] {
-				m.do(Drop{old})
-				delete(m.bad, old)
-				delete(m.aside, old)
-			}
-			m.images = append([]uint64(nil), m.images[i+1:]...)
-			return
+	m.prune()
+}
+
+// prune drops the checkpoints behind the newest good ones, but for the newest good one that the loss of nodes does not take: what
+// the others lie on may be lost together.
+func (m *Machine) prune() {
+	var kept []uint64
+	good, safe := 0, false
+	for _, n := range slices.Backward(m.images) {
+		usable := m.bad[n] == 0 && !m.aside[n]
+		last := usable && m.flushed[n] && !safe
+		if good >= m.cfg.Keep && !last {
+			continue
 		}
-		if n := m.images[i]; m.bad[n] == 0 && !m.aside[n] {
+		kept = append(kept, n)
+		safe = safe || last
+		if usable {
 			good++
 		}
 	}
+	slices.Reverse(kept)
+	for _, n := range m.images {
+		if !slices.Contains(kept, n) {
+			m.do(Drop{n})
+			delete(m.bad, n)
+			delete(m.aside, n)
+			delete(m.flushed, n)
+		}
+	}
+	m.images = kept
 }
 
 // maybeConclude: it is over when it is committed and everybody goes on.

@@ -16,6 +16,7 @@ type (
 		Images  []uint64
 		Last    uint64   // highest number ever used, committed or not
 		Aside   []uint64 // of Images: see the action of this name
+		Flushed []uint64 // of Images: those that the loss of nodes does not take, where others lie in their caches
 		Restart bool     // go on from an image
 		Only    uint64   // restart from this one and no other; 0: newest good one
 	}
@@ -48,6 +49,9 @@ type (
 		Err        string
 	}
 
+	// Flushed: a committed checkpoint is, since now, also where the loss of nodes does not take it.
+	Flushed struct{ Checkpoint uint64 }
+
 	// Request: somebody wants a checkpoint, and with Stop that the job leaves after it. ID 0 wants no reply.
 	Request struct {
 		ID   uint64
@@ -72,8 +76,8 @@ type (
 	Prepare struct{ Checkpoint uint64 }
 	// Send sends an order to all ranks.
 	Send struct{ node.Order }
-	// Commit makes a checkpoint count.
-	Commit struct{ Checkpoint uint64 }
+	// Commit makes a checkpoint count, which the attempt of that epoch has written.
+	Commit struct{ Checkpoint, Epoch uint64 }
 	// Discard removes what an attempt has written.
 	Discard struct{ Checkpoint uint64 }
 	// Drop removes a committed checkpoint.

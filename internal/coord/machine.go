@@ -99,6 +99,7 @@ type Machine struct {
 	unasked  bool          // which it gave before anything was ended on purpose
 
 	images   []uint64        // committed and not dropped, ascending
+	flushed  map[uint64]bool // those of them that the loss of nodes does not take, where that is not all the same
 	bad      map[uint64]int  // restarts that failed, by image
 	deaths   map[uint64]int  // and those that went well and died without a new checkpoint
 	aside    map[uint64]bool // which the job has gone back behind
@@ -127,7 +128,7 @@ func New(cfg Config) *Machine {
 		cfg.Grace = DefaultGrace
 	}
 	cfg.Keep = max(cfg.Keep, 1)
-	return &Machine{cfg: cfg, bad: map[uint64]int{}, deaths: map[uint64]int{}, aside: map[uint64]bool{}}
+	return &Machine{cfg: cfg, bad: map[uint64]int{}, deaths: map[uint64]int{}, aside: map[uint64]bool{}, flushed: map[uint64]bool{}}
 }
 
 // Step takes in an event and returns what is to be done, in order.
@@ -197,6 +198,11 @@ func (m *Machine) dispatch(ev Event) {
 		m.launcherExit(ev)
 	case LaunchFailed:
 		m.launchFailed(ev)
+	case Flushed:
+		m.flushed[ev.Checkpoint] = true
+		if m.phase == Running { // what was kept for it may be what the job is going back to
+			m.prune()
+		}
 	case Request:
 		m.request(ev)
 	case Terminate:
@@ -214,6 +220,9 @@ func (m *Machine) start(ev Start) {
 	m.images = slices.Clone(ev.Images)
 	slices.Sort(m.images)
 	m.last, m.only, m.told = ev.Last, ev.Only, slices.Sorted(slices.Values(ev.Aside))
+	for _, n := range ev.Flushed {
+		m.flushed[n] = true
+	}
 	for _, n := range m.told {
 		m.aside[n] = n != ev.Only
 	}

@@ -154,9 +154,8 @@ func (p *player) event(name string, rank int, args map[string]string) Event {
 	clock := node.Clock{Comm: num("comm"), Seq: num("seq")}
 	switch name {
 	case "start":
-		ev := Start{Restart: args["restart"] != "", Only: num("only")}
-		ev.Images, ev.Aside = p.numbers(args["images"]), p.numbers(args["aside"])
-		return ev
+		return Start{Restart: args["restart"] != "", Only: num("only"),
+			Images: p.numbers(args["images"]), Aside: p.numbers(args["aside"]), Flushed: p.numbers(args["flushed"])}
 	case "hello":
 		return node.Hello{Ranks: []int{rank}}
 	case "left":
@@ -227,6 +226,8 @@ func (p *player) event(name string, rank int, args map[string]string) Event {
 		return Prepared{num("n"), args["error"]}
 	case "committed":
 		return Committed{num("n"), args["error"]}
+	case "flushed":
+		return Flushed{num("n")}
 	case "request":
 		return Request{ID: num("id"), Stop: args["stop"] != ""}
 	case "terminate":

@@ -49,6 +49,7 @@ type Options struct {
 	Hosts   []Host                                             // nodes elsewhere; none: the job runs on this machine
 	Spares  int                                                // of them, on which nothing runs at first
 	Listen  func() (l net.Listener, address string, err error) // for the agents of these; where they reach it
+	Caches  *Caches                                            // of these, nil: they write to the store of the job
 	Version string                                             // of Byssus, which the agents must have
 	Signals <-chan os.Signal
 	Say     func(text string)      // a line for the user
@@ -72,6 +73,7 @@ type Server struct {
 
 	peers   []*peer
 	remote  *remote // nil: there is no agent elsewhere
+	caches  *caches // nil: the nodes have none
 	spread  *spread // the present start, when agents have started it
 	inbox   *inbox
 	orders  uint64            // given, that are answered
@@ -121,9 +123,20 @@ func Run(opt Options) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	if err := s.join(); err != nil {
+	if opt.Caches != nil {
+		s.caches = &caches{Caches: *opt.Caches, flushed: map[uint64]bool{}}
+	}
+	err = s.join()
+	if err == nil {
+		err = s.checkSets()
+	}
+	if err == nil {
+		s.addHeld(&start)
+		err = s.checkOnly(start)
+	}
+	if err != nil {
 		close(s.stop)
-		s.leave()
+		s.leave(false)
 		socket.Close()
 		s.wg.Wait()
 		return 0, err
@@ -131,10 +144,11 @@ func Run(opt Options) (int, error) {
 	s.machine = coord.New(coord.Config{Ranks: opt.Spec.Ranks, Keep: opt.Job.Meta.Keep, Every: opt.Job.Meta.Every,
 		Retries: opt.Job.Meta.Retries, Grace: opt.Grace, DropBad: opt.Job.Meta.Policy == "drop"})
 	s.loop(start)
+	s.retire()
+	forget := s.scavenge()
 	close(s.stop)
 	socket.Close()
-	s.retire()
-	s.windUp()
+	s.windUp(forget)
 	opt.Job.Meta.Reason = s.machine.Status().Reason
 	return s.code, nil
 }
@@ -149,10 +163,10 @@ func (s *Server) join() error {
 }
 
 // leave ends the agents, when they have done what was ordered.
-func (s *Server) leave() {
+func (s *Server) leave(forget bool) {
 	for _, p := range s.peers {
 		if p.close != nil && !p.gone {
-			p.close()
+			p.close(forget)
 		}
 	}
 	if s.remote != nil {
@@ -178,7 +192,7 @@ func (s *Server) leave() {
 const leaveLimit = 10 * time.Second
 
 // windUp waits until what was ordered from the store is done: after SIGTERM no longer than there is time.
-func (s *Server) windUp() {
+func (s *Server) windUp(forget bool) {
 	late := make(<-chan time.Time)
 	if until, limited := s.machine.LeavesBy(); limited {
 		late = time.After(time.Until(s.began.Add(until)) + time.Second)
@@ -196,7 +210,7 @@ func (s *Server) windUp() {
 	}
 	done := make(chan struct{})
 	go func() {
-		s.leave()
+		s.leave(forget)
 		s.wg.Wait()
 		close(done)
 	}()
@@ -228,10 +242,39 @@ func (s *Server) inventory() (coord.Start, error) {
 			start.Images = append(start.Images, n)
 		}
 	}
-	if s.opt.Only != 0 && !slices.Contains(start.Images, s.opt.Only) {
-		return start, fmt.Errorf("coordsrv: job %s: %w %d: found %v", s.opt.Job.Meta.Name, ErrNoCheckpoint, s.opt.Only, start.Images)
-	}
 	return start, nil
+}
+
+// checkOnly says whether the checkpoint that was asked for is there.
+func (s *Server) checkOnly(start coord.Start) error {
+	if s.opt.Only != 0 && !slices.Contains(start.Images, s.opt.Only) {
+		return fmt.Errorf("coordsrv: job %s: %w %d: found %v", s.opt.Job.Meta.Name, ErrNoCheckpoint, s.opt.Only, start.Images)
+	}
+	return nil
+}
+
+// await serves the loop until something has come about, or the time to leave has, or somebody wants the job to leave now.
+func (s *Server) await(what func() bool) {
+	late := make(<-chan time.Time)
+	if until, limited := s.machine.LeavesBy(); limited {
+		late = time.After(time.Until(s.began.Add(until)))
+	}
+	for !what() {
+		select {
+		case <-s.inbox.ready:
+			for _, m := range s.inbox.take() {
+				s.hear(m)
+			}
+		case f := <-s.queries:
+			f()
+		case sig := <-s.opt.Signals:
+			if sig == syscall.SIGINT || sig == syscall.SIGQUIT {
+				return
+			}
+		case <-late:
+			return
+		}
+	}
 }
 
 // post hands an event to the loop, from any goroutine.
@@ -346,11 +389,11 @@ func (s *Server) perform(a coord.Action) {
 	case coord.Prepare:
 		s.prepare(a.Checkpoint)
 	case coord.Commit:
-		s.commit(a.Checkpoint)
+		s.commit(a.Checkpoint, a.Epoch)
 	case coord.Discard:
-		s.remove(func(order uint64) any { return control.Discard{Order: order, Checkpoint: a.Checkpoint} })
+		s.discard(a.Checkpoint)
 	case coord.Drop:
-		s.remove(func(order uint64) any { return control.Drop{Order: order, Checkpoint: a.Checkpoint} })
+		s.drop(a.Checkpoint)
 	case coord.Aside:
 		s.opt.Job.Meta.Aside = a.Checkpoints
 		s.save()
@@ -397,18 +440,52 @@ func (s *Server) launch(image uint64) {
 	s.retire()
 	s.starts++
 	s.number = s.opt.Job.Term<<16 + uint64(s.starts)
-	if len(s.keepers()) == 0 {
+	of := s.alive()
+	if len(of) == 0 {
 		s.wg.Go(func() { s.post(coord.LaunchFailed{Text: "all nodes are lost", Nowhere: true}) })
 		return
 	}
-	spec, err := s.spec(image)
-	if err != nil {
-		s.launchFailed(err)
+	if s.caches == nil || image == 0 {
+		s.fromStore(image)
 		return
 	}
+	plan, err := s.plan(image, of)
+	switch {
+	case err == nil:
+		s.fromCaches(image, plan, of, func(err error) {
+			if err != nil {
+				s.launchFailed(err)
+				return
+			}
+			spec := s.spec(image)
+			spec.Restart = s.caches.dir(s.opt.Job.Meta, image)
+			s.begin(spec)
+		})
+	case s.caches.flushed[image]:
+		s.fromStore(image)
+	default:
+		s.launchFailed(badImage{err})
+	}
+}
+
+// fromStore starts the ranks anew, or from a checkpoint that all nodes see.
+func (s *Server) fromStore(image uint64) {
+	spec := s.spec(image)
+	if image != 0 {
+		spec.Restart = s.opt.Job.Path(image)
+		if err := s.checkImage(image, spec); err != nil {
+			s.launchFailed(badImage{err})
+			return
+		}
+	}
 	s.place()
+	s.begin(spec)
+}
+
+// begin starts the ranks when the agents are ready for them.
+func (s *Server) begin(spec launch.Spec) {
 	s.order(s.engaged(), func(p *peer, order uint64) any {
-		return control.Begin{Order: order, Ranks: p.ranks, Size: spec.Ranks, Restart: image != 0, Writers: spec.Writers}
+		return control.Begin{Order: order, Ranks: p.ranks, Size: spec.Ranks, Restart: spec.Restart != "", Writers: spec.Writers}
 	}, func(answers []control.Message) {
 		switch why := failure(answers); {
 		case why != "":
@@ -427,24 +504,24 @@ func (s *Server) launchFailed(err error) {
 }
 
 // spec is what to start.
-func (s *Server) spec(image uint64) (launch.Spec, error) {
+func (s *Server) spec(image uint64) launch.Spec {
 	spec := s.opt.Spec
 	spec.Fault = faults.ForRanks(s.opt.Fault, s.starts-1, image != 0, s.restarts)
 	spec.Number, spec.RunDir = s.number, agent.StartDir(s.opt.RunDir, s.number)
 	spec.Agent = agent.SocketPath(spec.RunDir)
-	if image == 0 {
-		return spec, nil
+	if image != 0 {
+		s.restarts++
 	}
-	s.restarts++
-	spec.Restart = s.opt.Job.Path(image)
+	return spec
+}
+
+// checkImage looks at a checkpoint that all nodes see.
+func (s *Server) checkImage(image uint64, spec launch.Spec) error {
 	m, err := dataset.Check(spec.Restart)
-	if err != nil {
-		return spec, badImage{err}
+	if err == nil && m.Ranks != spec.Ranks {
+		err = fmt.Errorf("coordsrv: checkpoint %d: found %d ranks, wanted %d", image, m.Ranks, spec.Ranks)
 	}
-	if m.Ranks != spec.Ranks {
-		return spec, badImage{fmt.Errorf("coordsrv: checkpoint %d: found %d ranks, wanted %d", image, m.Ranks, spec.Ranks)}
-	}
-	return spec, nil
+	return err
 }
 
 // start starts the launcher.

@@ -12,19 +12,25 @@ import (
 	"github.com/byssus-hpc/byssus/internal/dataset"
 	"github.com/byssus-hpc/byssus/internal/node"
 	"github.com/byssus-hpc/byssus/internal/pmi"
+	"github.com/byssus-hpc/byssus/internal/recovery"
 )
 
 // peer is the agent of a node, as the loop knows it.
 type peer struct {
 	name  string
 	hear  func(control.Message) // gives it an order; does not wait
-	close func()                // ends it, or the connection to it, when what was ordered is done
+	close func(forget bool)     // ends it, or the connection to it, when what was ordered is done; forget: its cache, too
 	end   func()                // ends the process on its node, nil: it lives here
 	over  chan struct{}         // closed when that has ended
 	pid   int                   // of its agent
 	seen  string                // what it has in common with those that see its processes
 	ranks []int                 // of the present start
 	gone  bool
+
+	group  string                    // what fails together with it; empty: nothing
+	pieces string                    // address for what other agents send it
+	last   uint64                    // highest number of a checkpoint in its cache, when it came
+	held   map[uint64]*recovery.Held // in its cache
 }
 
 // said is what an agent has said.
@@ -65,8 +71,9 @@ func (b *inbox) take() []said {
 func (s *Server) joinSelf() {
 	store := *s.opt.Job // the agent's own: Meta changes here
 	p := &peer{name: "this machine"}
-	a := agent.NewNode(s.opt.RunDir, s.jobID, &store, func(m control.Message) { s.inbox.put(said{p, m}) })
-	p.hear, p.close = a.Hear, a.Close
+	a := agent.NewNode(agent.NodeConfig{RunDir: s.opt.RunDir, JobID: s.jobID, Store: &store,
+		Say: func(m control.Message) { s.inbox.put(said{p, m}) }})
+	p.hear, p.close = a.Hear, func(bool) { a.Close() }
 	s.peers = append(s.peers, p)
 }
 
@@ -116,6 +123,11 @@ type answer struct {
 // order gives agents an order each, with a number that their answers have; then hears these, in the order of the agents,
 // when all are there, on the loop's goroutine. One that is gone has answered that it is.
 func (s *Server) order(to []*peer, body func(p *peer, order uint64) any, then func([]control.Message)) {
+	s.orderEach(to, func(i int, order uint64) any { return body(to[i], order) }, func(int, control.Message) {}, then)
+}
+
+// orderEach is order by the agents' places in the list; each answer is heard when it comes, too.
+func (s *Server) orderEach(to []*peer, body func(i int, order uint64) any, each func(i int, m control.Message), then func([]control.Message)) {
 	answers, left := make([]control.Message, len(to)), len(to)
 	for i, p := range to {
 		if p.gone {
@@ -125,11 +137,12 @@ func (s *Server) order(to []*peer, body func(p *peer, order uint64) any, then fu
 		s.orders++
 		s.waiting[s.orders] = answer{p, func(m control.Message) {
 			answers[i] = m
+			each(i, m)
 			if left--; left == 0 {
 				then(answers)
 			}
 		}}
-		p.hear(control.Message{Start: s.number, Body: body(p, s.orders)})
+		p.hear(control.Message{Start: s.number, Body: body(i, s.orders)})
 	}
 	if left > 0 {
 		return
@@ -164,8 +177,12 @@ func (s *Server) engaged() []*peer {
 	return slices.DeleteFunc(slices.Clone(s.peers), func(p *peer) bool { return p.gone || len(p.ranks) == 0 })
 }
 
-// keepers are the agents that keep the store: it is one, that all nodes see, and one of them is enough.
+// keepers are the agents that make a place for a checkpoint: all that have ranks, in their caches; where there is one store,
+// that all nodes see, one is enough.
 func (s *Server) keepers() []*peer {
+	if s.caches != nil {
+		return s.engaged()
+	}
 	i := slices.IndexFunc(s.peers, func(p *peer) bool { return !p.gone })
 	if i < 0 {
 		return nil
@@ -211,11 +228,15 @@ func (s *Server) survey(n uint64, to []*peer, pages []control.Message) {
 }
 
 // commit: the agents seal what they hold, and get the record of the whole.
-func (s *Server) commit(n uint64) {
+func (s *Server) commit(n, epoch uint64) {
 	to := s.engaged()
 	s.order(to, func(p *peer, order uint64) any { return control.Seal{Order: order, Checkpoint: n, Ranks: p.ranks} }, func(answers []control.Message) {
 		if why := failure(answers); why != "" {
 			s.step(coord.Committed{Checkpoint: n, Err: why})
+			return
+		}
+		if s.caches != nil {
+			s.protect(&draft{number: n, epoch: epoch, to: to, parts: sealedParts(answers)})
 			return
 		}
 		s.record(n, answers)
@@ -223,13 +244,7 @@ func (s *Server) commit(n uint64) {
 }
 
 func (s *Server) record(n uint64, sealed []control.Message) {
-	var parts []*dataset.Part
-	for _, m := range sealed {
-		if h, ok := m.Body.(control.Sealed); ok {
-			parts = append(parts, &h.Part)
-		}
-	}
-	record := s.opt.Job.Record(n, parts...)
+	record := s.opt.Job.Record(n, sealedParts(sealed)...)
 	s.order(s.keepers(), func(_ *peer, order uint64) any { return control.Commit{Order: order, Checkpoint: n, Record: *record} }, func(answers []control.Message) {
 		why := failure(answers)
 		s.step(coord.Committed{Checkpoint: n, Err: why})
@@ -239,9 +254,27 @@ func (s *Server) record(n uint64, sealed []control.Message) {
 	})
 }
 
-// remove discards or drops a checkpoint; that it cannot be removed is told, and changes nothing.
-func (s *Server) remove(body func(order uint64) any) {
-	s.order(s.keepers(), func(_ *peer, order uint64) any { return body(order) }, func(answers []control.Message) {
+// discard removes what an attempt has left.
+func (s *Server) discard(n uint64) {
+	if s.caches != nil {
+		s.withdraw(n)
+		return
+	}
+	s.removeFrom(s.keepers(), func(order uint64) any { return control.Discard{Order: order, Checkpoint: n} })
+}
+
+// drop removes a committed checkpoint.
+func (s *Server) drop(n uint64) {
+	if s.caches != nil {
+		s.dropEverywhere(n)
+		return
+	}
+	s.removeFrom(s.keepers(), func(order uint64) any { return control.Drop{Order: order, Checkpoint: n} })
+}
+
+// removeFrom removes something at agents; that it cannot be removed is told, and changes nothing.
+func (s *Server) removeFrom(from []*peer, body func(order uint64) any) {
+	s.order(from, func(_ *peer, order uint64) any { return body(order) }, func(answers []control.Message) {
 		if why := failure(answers); why != "" {
 			s.opt.Say(why)
 		}
@@ -252,10 +285,23 @@ func (s *Server) remove(body func(order uint64) any) {
 func (s *Server) dropForeign() {
 	for _, n := range s.foreign {
 		if m, err := dataset.ReadManifest(s.opt.Job.Path(n)); err == nil && m.ID != s.opt.Job.Meta.ID {
-			s.remove(func(order uint64) any { return control.Drop{Order: order, Checkpoint: n} })
+			s.removeForeign(n)
 		}
 	}
 	s.foreign = nil
+}
+
+func (s *Server) removeForeign(n uint64) {
+	if s.caches == nil {
+		s.drop(n)
+		return
+	}
+	job := *s.opt.Job
+	s.wg.Go(func() {
+		if err := job.Drop(n); err != nil {
+			s.ask(func() { s.complain(err) })
+		}
+	})
 }
 
 // place gives each agent its ranks. At first they are spread over the nodes in blocks, without the spares; of those that

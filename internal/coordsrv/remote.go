@@ -16,11 +16,13 @@ import (
 	"github.com/byssus-hpc/byssus/internal/control"
 	"github.com/byssus-hpc/byssus/internal/coord"
 	"github.com/byssus-hpc/byssus/internal/pmi"
+	"github.com/byssus-hpc/byssus/internal/recovery"
 )
 
 // Host is a node on which the job may run, as the resource manager hands it out.
 type Host struct {
-	Name string
+	Name  string
+	Group string // what fails together with it; empty: nothing
 	// Start starts an agent there, which reads its brief from stdin. It ends with its node, and when end is called.
 	Start func(stdin io.Reader) (wait func() error, end func(), err error)
 }
@@ -53,7 +55,7 @@ func (s *Server) joinOthers() error {
 	}
 	s.remote = &remote{authority: a, self: self, listener: l, address: address, missing: map[string]*peer{}}
 	for _, h := range s.opt.Hosts {
-		p := &peer{name: h.Name}
+		p := &peer{name: h.Name, group: h.Group, held: map[uint64]*recovery.Held{}}
 		s.peers, s.remote.missing[h.Name] = append(s.peers, p), p
 	}
 	s.wg.Go(s.acceptAgents)
@@ -72,8 +74,12 @@ func (s *Server) startAgent(h Host, p *peer, ended chan<- error) error {
 	if err != nil {
 		return err
 	}
-	brief, err := json.Marshal(agent.Brief{Byssus: s.opt.Version, Coordinator: []string{s.remote.address}, Identity: id,
-		Job: s.opt.Job.Meta, Dir: s.opt.Job.Dir, RunDir: s.opt.RunDir + "." + h.Name})
+	b := agent.Brief{Byssus: s.opt.Version, Coordinator: []string{s.remote.address}, Identity: id,
+		Job: s.opt.Job.Meta, Dir: s.opt.Job.Dir, Term: s.opt.Job.Term, RunDir: s.opt.RunDir + "." + h.Name}
+	if s.caches != nil {
+		b.Cache = s.caches.Dir
+	}
+	brief, err := json.Marshal(b)
 	if err != nil {
 		return fmt.Errorf("coordsrv: %w", err)
 	}
@@ -160,10 +166,16 @@ func (s *Server) enlist(name string, conn *control.Conn, joined control.Joined) 
 	}
 	delete(s.remote.missing, name)
 	out := control.NewOutbox(conn)
-	p.pid, p.seen = joined.PID, joined.Seen
+	p.pid, p.seen, p.pieces, p.last = joined.PID, joined.Seen, joined.Pieces, joined.Last
+	for i, h := range joined.Held {
+		p.held[h.Dataset] = &joined.Held[i]
+	}
+	for _, why := range joined.Damaged {
+		s.opt.Say(fmt.Sprintf("node %s: what is in its cache is left out: %s", name, why))
+	}
 	p.hear = out.Put
-	p.close = func() {
-		out.Put(control.Message{Body: control.Leave{}})
+	p.close = func(forget bool) {
+		out.Put(control.Message{Body: control.Leave{Forget: forget}})
 		out.Close()
 	}
 	return p

@@ -368,10 +368,14 @@ func (j *Job) Prepare(n uint64) (string, error) {
 // Discard removes what was written for a checkpoint that does not count.
 func (j *Job) Discard(n uint64) error { return removeAll(j.Path(n) + ".tmp") }
 
-// Drop removes a committed checkpoint. It stops counting at once.
+// Drop removes a committed checkpoint, if it is there. It stops counting at once.
 func (j *Job) Drop(n uint64) error {
 	dir := j.Path(n)
-	if err := os.Rename(dir, dir+".drop"); err != nil {
+	err := os.Rename(dir, dir+".drop")
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
 		return fmt.Errorf("dataset: drop checkpoint %d: %w", n, err)
 	}
 	j.Faults.Hit(faults.RetentionDrop)

@@ -16,7 +16,10 @@ import (
 // machines lock; the directory is there when the file is not and cannot be made (a store that is full or read-only).
 // The file's text, the number of the process, is for people.
 
-func (j *Job) take() error {
+func (j *Job) take() error { return j.takeFor(j.claim) }
+
+// takeFor locks the job and begins a term of it by claim.
+func (j *Job) takeFor(claim func() error) error {
 	err := ownDir(j.Dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return j.removed()
@@ -44,7 +47,7 @@ func (j *Job) take() error {
 		j.Unlock()
 		return err
 	}
-	if err := j.claim(); err != nil {
+	if err := claim(); err != nil {
 		j.Unlock()
 		return err
 	}

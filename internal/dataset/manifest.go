@@ -33,8 +33,27 @@ type Manifest struct {
 	MPI        string    `json:"mpi"`
 	App        string    `json:"app"`
 	Bytes      int64     `json:"bytes"`
+	Node       string    `json:"node,omitempty"`   // whose cache this is the part of; empty: it is the whole
+	Start      uint64    `json:"start,omitempty"`  // of the ranks, that wrote it: in a cache
+	Epoch      uint64    `json:"epoch,omitempty"`  // of the attempt that wrote it: in a cache
+	Parity     []string  `json:"parity,omitempty"` // what lies here for other nodes; see package parity
 	Files      []File    `json:"files"`
 	Meta       Meta      `json:"meta"`
+}
+
+// Held lists the ranks whose images the manifest has: all, or those of a node.
+func (m *Manifest) Held() []int {
+	var ranks []int
+	if m.Node == "" {
+		for rank := range m.Ranks {
+			ranks = append(ranks, rank)
+		}
+		return ranks
+	}
+	for _, f := range m.Files {
+		ranks = append(ranks, f.Rank())
+	}
+	return slices.Compact(ranks)
 }
 
 // File is one image file.
@@ -44,8 +63,8 @@ type File struct {
 	HeaderCRC string `json:"header_crc32c"`
 }
 
-// rank is the rank whose image the file is a part of.
-func (f File) rank() int {
+// Rank is the rank whose image the file is a part of.
+func (f File) Rank() int {
 	var rank int
 	if _, err := fmt.Sscanf(f.Name, "rank-%d.", &rank); err != nil {
 		return -1
@@ -95,13 +114,17 @@ func (j *Job) Record(n uint64, parts ...*Part) *Manifest {
 			m.Bytes += f.Size
 		}
 	}
-	slices.SortStableFunc(m.Files, func(a, b File) int { return cmp.Compare(a.rank(), b.rank()) })
+	slices.SortStableFunc(m.Files, func(a, b File) int { return cmp.Compare(a.Rank(), b.Rank()) })
 	return m
 }
 
-// Commit makes a checkpoint count: it writes the manifest and gives the directory its final name.
+// Commit makes a checkpoint count: it writes the manifest and gives the directory its final name. In a cache that has a part of
+// it already, what was written is added to that.
 func (j *Job) Commit(n uint64, m *Manifest) error {
 	dir := j.Path(n) + ".tmp"
+	if m.Node != "" && j.has(n) {
+		return j.add(n, m)
+	}
 	err := j.writeManifest(dir, m)
 	if err == nil {
 		j.Faults.Hit(faults.CommitManifest)
@@ -250,7 +273,7 @@ func Check(dir string) (*Manifest, error) {
 		return nil, err
 	}
 	at := 0
-	for rank := range m.Ranks {
+	for _, rank := range m.Held() {
 		for part, nparts := 0, 1; part < nparts; part, at = part+1, at+1 {
 			if nparts, err = m.checkFile(dir, rank, part, at); err != nil {
 				return nil, fmt.Errorf("dataset: %s: %w", filepath.Base(dir), err)

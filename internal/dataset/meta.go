@@ -44,6 +44,8 @@ type Meta struct {
 	Refused string        `json:"refused,omitempty"` // calls of refused functions: end, or error; empty: end
 	Writers int           `json:"writers,omitempty"`
 	Grace   time.Duration `json:"grace_ns,omitempty"`
+	Caches  *Caches       `json:"caches,omitempty"` // of the nodes, when the job writes there
+	Home    string        `json:"home,omitempty"`   // in a cache: the job's directory in its store
 	Auto    bool          `json:"auto_named,omitempty"`
 	State   string        `json:"state"`
 	Exit    int           `json:"exit,omitempty"`
@@ -51,6 +53,15 @@ type Meta struct {
 	Aside   []uint64      `json:"left_aside,omitempty"`     // checkpoints that it has gone back behind
 	Started time.Time     `json:"started"`
 	Ended   time.Time     `json:"ended,omitzero"`
+}
+
+// Caches is how a job uses the caches of its nodes; the words are those of run's options.
+type Caches struct {
+	Dir        string `json:"dir"`
+	Redundancy string `json:"redundancy"`
+	SetSize    int    `json:"set_size,omitempty"`
+	Flush      int    `json:"flush"`
+	Transport  string `json:"transport"`
 }
 
 // metaFormat is the version of job.json; version 1 had no checksum.

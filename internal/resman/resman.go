@@ -32,7 +32,8 @@ type Nodes struct {
 
 // Node is a machine, or what stands for one.
 type Node struct {
-	Name string
+	Name  string
+	Group string // what fails together with it; empty: nothing
 	// Start starts a command there, which reads from input.
 	Start func(command []string, input io.Reader) (*Process, error)
 }
@@ -76,7 +77,7 @@ func Hosts(names, shell []string, address string) (*Nodes, error) {
 		case slices.Contains(names[:i], name):
 			return nil, fmt.Errorf("resman: host %s is named twice", name)
 		}
-		all.List = append(all.List, Node{name, func(command []string, input io.Reader) (*Process, error) {
+		all.List = append(all.List, Node{name, "", func(command []string, input io.Reader) (*Process, error) {
 			return remotely(append(slices.Clone(shell), name), command, input)
 		}})
 	}
@@ -128,7 +129,7 @@ func Sandbox(name string) (*Nodes, error) {
 		if n.Spare {
 			all.Spares++
 		}
-		all.List = append(all.List, Node{n.Name, func(command []string, input io.Reader) (*Process, error) {
+		all.List = append(all.List, Node{n.Name, n.Group, func(command []string, input io.Reader) (*Process, error) {
 			return inSandbox(c, n.Name, command, input)
 		}})
 	}

@@ -1,0 +1,333 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"syscall"
+
+	"github.com/byssus-hpc/byssus/internal/control"
+	"github.com/byssus-hpc/byssus/internal/dataset"
+	"github.com/byssus-hpc/byssus/internal/mover"
+	"github.com/byssus-hpc/byssus/internal/parity"
+	"github.com/byssus-hpc/byssus/internal/recovery"
+	"github.com/byssus-hpc/byssus/internal/redset"
+)
+
+// ParityName is the name of the file that a member of a set keeps for the others.
+func ParityName(h *parity.Header) string { return fmt.Sprintf("parity.%d.%d", h.Set, h.Own) }
+
+// encode makes what this node keeps for the others of its set, beside the images that it has written.
+func (n *Node) encode(ctx context.Context, o control.Encode) error {
+	m, err := openMember(n.store.Path(o.Checkpoint)+".tmp", o.Header)
+	if err != nil {
+		return err
+	}
+	defer m.close()
+	at := mover.Places{}
+	if at.Read[redset.Part], err = m.part(o.Header.Own, os.O_RDONLY); err != nil {
+		return err
+	}
+	if at.Write[redset.Redundancy], err = m.make(); err != nil {
+		return err
+	}
+	if err := mover.Run(ctx, n.cfg.Port, o.Transfer, m.layout.Encode(o.Header.Own), at, func(int64) {}); err != nil {
+		return fmt.Errorf("agent: redundancy of checkpoint %d: %w", o.Checkpoint, err)
+	}
+	return m.finish(n.store.Meta.Fsync)
+}
+
+// rebuildAndSay does this node's share in making a lost member again.
+func (n *Node) rebuildAndSay(ctx context.Context, o control.Rebuild) {
+	if o.Header.Own != o.Lost {
+		n.answer(o.Order, n.give(ctx, o))
+		return
+	}
+	part, err := n.become(ctx, o)
+	n.sealed(0, o.Order, part, err)
+}
+
+// give sends what this node has to who becomes the lost member.
+func (n *Node) give(ctx context.Context, o control.Rebuild) error {
+	m, err := openMember(n.store.Path(o.Checkpoint), o.Header)
+	if err != nil {
+		return err
+	}
+	defer m.close()
+	at := mover.Places{}
+	if at.Read[redset.Part], err = m.part(o.Header.Own, os.O_RDONLY); err != nil {
+		return err
+	}
+	if at.Read[redset.Redundancy], err = m.kept(); err != nil {
+		return err
+	}
+	if err := mover.Run(ctx, n.cfg.Port, o.Transfer, m.layout.Rebuild(o.Lost, o.Header.Own), at, func(int64) {}); err != nil {
+		return fmt.Errorf("agent: rebuilding of checkpoint %d: %w", o.Checkpoint, err)
+	}
+	return nil
+}
+
+// become makes the images and the redundancy of a lost member again, for the record to make them count.
+func (n *Node) become(ctx context.Context, o control.Rebuild) (*dataset.Part, error) {
+	dir, err := n.store.Again(o.Checkpoint)
+	if err != nil {
+		return nil, err
+	}
+	m, err := openMember(dir, o.Header)
+	if err != nil {
+		return nil, err
+	}
+	defer m.close()
+	at := mover.Places{}
+	if at.Write[redset.Part], err = m.part(o.Lost, os.O_RDWR|os.O_CREATE|os.O_EXCL); err != nil {
+		return nil, err
+	}
+	if at.Write[redset.Redundancy], err = m.make(); err != nil {
+		return nil, err
+	}
+	if err := mover.Run(ctx, n.cfg.Port, o.Transfer, m.layout.Rebuild(o.Lost, o.Lost), at, func(int64) {}); err != nil {
+		return nil, fmt.Errorf("agent: rebuilding of checkpoint %d: %w", o.Checkpoint, err)
+	}
+	if err := m.finish(n.store.Meta.Fsync); err != nil {
+		return nil, err
+	}
+	own := o.Header.Members[o.Lost]
+	part, err := n.store.Seal(o.Checkpoint, recovery.RanksOf(own))
+	if err != nil {
+		return nil, fmt.Errorf("agent: rebuilding of checkpoint %d: %w", o.Checkpoint, err)
+	}
+	return part, same(part, own)
+}
+
+// same says in what files that were made again differ from those that were lost.
+func same(part *dataset.Part, want parity.Member) error {
+	found, err := filesOf(part)
+	if err != nil {
+		return err
+	}
+	if !slices.Equal(found, want.Files) {
+		return fmt.Errorf("agent: rebuilding: found %+v, wanted %+v", found, want.Files)
+	}
+	return nil
+}
+
+// filesOf are the files of a part, as the headers of its set describe them: the digest of an image is the checksum of its
+// header, which has those of everything else.
+func filesOf(part *dataset.Part) ([]parity.File, error) {
+	var files []parity.File
+	for _, f := range part.Files {
+		crc, err := strconv.ParseUint(f.HeaderCRC, 16, 32)
+		if err != nil {
+			return nil, fmt.Errorf("agent: %s: checksum %q: %w", f.Name, f.HeaderCRC, err)
+		}
+		files = append(files, parity.File{Name: f.Name, Size: f.Size, Digest: crc})
+	}
+	return files, nil
+}
+
+// Member is a node's part as its set knows it.
+func Member(node, group string, part *dataset.Part) (parity.Member, error) {
+	files, err := filesOf(part)
+	return parity.Member{Node: node, Group: group, Files: files}, err
+}
+
+// member are the open files of a member in a directory.
+type member struct {
+	dir    string
+	header parity.Header
+	layout redset.Layout
+	files  []*os.File
+	made   *parity.Writer
+}
+
+func openMember(dir string, h parity.Header) (*member, error) {
+	layout, err := h.Layout()
+	if err != nil {
+		return nil, err
+	}
+	return &member{dir: dir, header: h, layout: layout}, nil
+}
+
+func (m *member) close() {
+	for _, f := range m.files {
+		f.Close()
+	}
+}
+
+func (m *member) open(name string, flags int) (*os.File, error) {
+	f, err := os.OpenFile(filepath.Join(m.dir, name), flags|syscall.O_NOFOLLOW|syscall.O_CLOEXEC, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("agent: %w", err)
+	}
+	m.files = append(m.files, f)
+	return f, nil
+}
+
+// part is that of a member: its own, or with copies that of the one before it.
+func (m *member) part(of, flags int) (*parity.Part, error) {
+	var bodies []parity.Body
+	for _, file := range m.header.Members[of].Files {
+		f, err := m.open(file.Name, flags)
+		if err != nil {
+			return nil, err
+		}
+		bodies = append(bodies, f)
+	}
+	return parity.NewPart(m.header.Members[of], bodies)
+}
+
+// before is the member whose copy this one has.
+func (m *member) before() int {
+	n := len(m.header.Members)
+	return (m.header.Own + n - 1) % n
+}
+
+// make begins what is kept for others.
+func (m *member) make() (io.WriterAt, error) {
+	f, err := m.open(ParityName(&m.header), os.O_RDWR|os.O_CREATE|os.O_EXCL)
+	if err != nil {
+		return nil, err
+	}
+	if m.made, err = parity.Create(f, m.header); err != nil {
+		return nil, err
+	}
+	if m.header.Scheme == redset.Partner {
+		return m.part(m.before(), os.O_RDWR|os.O_CREATE|os.O_EXCL)
+	}
+	return m.made, nil
+}
+
+// kept is what is kept for others.
+func (m *member) kept() (io.ReaderAt, error) {
+	if m.header.Scheme == redset.Partner {
+		return m.part(m.before(), os.O_RDONLY)
+	}
+	f, err := m.open(ParityName(&m.header), os.O_RDONLY)
+	if err != nil {
+		return nil, err
+	}
+	st, err := f.Stat()
+	if err != nil {
+		return nil, fmt.Errorf("agent: %w", err)
+	}
+	return parity.Open(f, st.Size())
+}
+
+// finish completes what was made, with files as durable as the job wants them.
+func (m *member) finish(sync bool) error {
+	if sync {
+		for _, f := range m.files {
+			if err := f.Sync(); err != nil {
+				return fmt.Errorf("agent: %w", err)
+			}
+		}
+	}
+	return m.made.Finish()
+}
+
+// held lists what is in the cache, and says what cannot be used.
+func (n *Node) held() (list []recovery.Held, damaged []string) {
+	all, err := n.store.Checkpoints()
+	if err != nil {
+		return nil, []string{err.Error()}
+	}
+	for _, c := range all {
+		h, err := holding(n.store.Path(c), n.cfg.JobID)
+		if err != nil {
+			damaged = append(damaged, err.Error())
+			continue
+		}
+		list = append(list, *h)
+	}
+	return list, damaged
+}
+
+func holding(dir string, job [16]byte) (*recovery.Held, error) {
+	m, err := dataset.Check(dir)
+	if err != nil {
+		return nil, err
+	}
+	h := &recovery.Held{ID: parity.ID{Job: job, Start: m.Start, Epoch: m.Epoch, Dataset: m.Checkpoint}, Ranks: m.Held()}
+	for _, name := range m.Parity {
+		header, err := readParity(filepath.Join(dir, name))
+		if err == nil && header.ID != h.ID {
+			err = fmt.Errorf("agent: %s: found %v, wanted %v", name, header.ID, h.ID)
+		}
+		if err != nil {
+			return nil, err
+		}
+		h.Members = append(h.Members, *header)
+	}
+	return h, nil
+}
+
+func readParity(path string) (*parity.Header, error) {
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, fmt.Errorf("agent: %w", err)
+	}
+	defer f.Close()
+	st, err := f.Stat()
+	if err != nil {
+		return nil, fmt.Errorf("agent: %w", err)
+	}
+	return parity.ReadHeader(f, st.Size())
+}
+
+// flushAndSay copies images to the store that all nodes see.
+func (n *Node) flushAndSay(ctx context.Context, o control.Flush) {
+	part, err := n.flush(ctx, o)
+	n.sealed(0, o.Order, part, err)
+}
+
+func (n *Node) flush(ctx context.Context, o control.Flush) (*dataset.Part, error) {
+	from, to := n.store.Path(o.Checkpoint), n.cfg.Flush.Path(o.Checkpoint)+".tmp"
+	m, err := dataset.ReadManifest(from)
+	if err != nil {
+		return nil, err
+	}
+	for _, f := range m.Files {
+		if !slices.Contains(o.Ranks, f.Rank()) {
+			continue
+		}
+		if err := copyFile(ctx, filepath.Join(from, f.Name), filepath.Join(to, f.Name)); err != nil {
+			return nil, fmt.Errorf("agent: flush checkpoint %d: %w", o.Checkpoint, err)
+		}
+	}
+	return n.cfg.Flush.Seal(o.Checkpoint, o.Ranks)
+}
+
+const copyPiece = 1 << 20 // bytes
+
+// copyFile makes a new file with the content of another.
+func copyFile(ctx context.Context, from, to string) error {
+	in, err := os.OpenFile(from, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	out, err := os.OpenFile(to, os.O_WRONLY|os.O_CREATE|os.O_EXCL|syscall.O_NOFOLLOW|syscall.O_CLOEXEC, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = io.CopyBuffer(struct{ io.Writer }{out}, &heeding{ctx, in}, make([]byte, copyPiece))
+	return errors.Join(err, out.Close())
+}
+
+// heeding reads until a context ends.
+type heeding struct {
+	ctx  context.Context
+	from io.Reader
+}
+
+func (h *heeding) Read(b []byte) (int, error) {
+	if err := h.ctx.Err(); err != nil {
+		return 0, err
+	}
+	return h.from.Read(b)
+}

@@ -1,0 +1,81 @@
+package agent
+
+import (
+	"context"
+	"sync"
+)
+
+// moves are what an agent does with other agents: each has a goroutine, and can be given up by the number of its transfer, also
+// before it has begun.
+type moves struct {
+	wg  sync.WaitGroup
+	all context.Context
+	end context.CancelFunc
+
+	mu        sync.Mutex
+	running   map[uint64]*move
+	abandoned map[uint64]bool
+}
+
+// move is what is done for one transfer: an agent may be several members of a set.
+type move struct {
+	ctx    context.Context
+	cancel context.CancelFunc
+	left   int // goroutines
+}
+
+func newMoves() *moves {
+	m := &moves{running: map[uint64]*move{}, abandoned: map[uint64]bool{}}
+	m.all, m.end = context.WithCancel(context.Background())
+	return m
+}
+
+// do runs f; its context ends when the transfer is abandoned.
+func (m *moves) do(transfer uint64, f func(context.Context)) {
+	mv := m.begin(transfer)
+	m.wg.Go(func() {
+		f(mv.ctx)
+		m.ended(transfer, mv)
+	})
+}
+
+func (m *moves) begin(transfer uint64) *move {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	mv := m.running[transfer]
+	if mv == nil {
+		mv = &move{}
+		mv.ctx, mv.cancel = context.WithCancel(m.all)
+		m.running[transfer] = mv
+	}
+	mv.left++
+	if m.abandoned[transfer] {
+		mv.cancel()
+	}
+	return mv
+}
+
+func (m *moves) ended(transfer uint64, mv *move) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if mv.left--; mv.left == 0 {
+		mv.cancel()
+		delete(m.running, transfer)
+	}
+}
+
+// abandon gives up what is done for a transfer.
+func (m *moves) abandon(transfer uint64) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.abandoned[transfer] = true
+	if mv := m.running[transfer]; mv != nil {
+		mv.cancel()
+	}
+}
+
+// close gives everything up, and returns when it has ended.
+func (m *moves) close() {
+	m.end()
+	m.wg.Wait()
+}

@@ -1,0 +1,118 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/byssus-hpc/byssus/internal/bulk"
+	"github.com/byssus-hpc/byssus/internal/coordsrv"
+	"github.com/byssus-hpc/byssus/internal/dataset"
+	"github.com/byssus-hpc/byssus/internal/redset"
+	"github.com/byssus-hpc/byssus/internal/resman"
+)
+
+// defaultFlush is SCR's.
+const defaultFlush = 10
+
+func (f *runFlags) addCaches(cmd *cobra.Command) {
+	fl := cmd.Flags()
+	fl.StringVar(&f.caches.Dir, "cache", "", "directory of each node's own in which its ranks write, as /dev/shm/byssus (default: the store)")
+	fl.StringVar(&f.caches.Redundancy, "redundancy", "xor", "what caches do against the loss of nodes: single (nothing), partner (a copy) or xor (parity)")
+	fl.IntVar(&f.caches.SetSize, "set-size", 0, "nodes that protect each other, at least (default: 8 with xor, 2 with partner, or as fits)")
+	fl.StringSliceVar(&f.groups, "groups", nil, "what fails together, as n1=rack1,n2=rack1; no two nodes of a group are in one set (default: each node alone)")
+	fl.IntVar(&f.caches.Flush, "flush", defaultFlush, "copy every so many checkpoints from the caches to the store; 0: only the last, when the job leaves")
+	fl.StringVar(&f.caches.Transport, "transport", "encrypted", "what goes from cache to cache: encrypted, or only authenticated")
+}
+
+func schemes() map[string]redset.Scheme {
+	return map[string]redset.Scheme{"single": redset.Single, "partner": redset.Partner, "xor": redset.XOR}
+}
+
+func transports() map[string]bulk.Mode {
+	return map[string]bulk.Mode{"encrypted": bulk.Encrypted, "authenticated": bulk.Authenticated}
+}
+
+func (f *runFlags) checkCaches() error {
+	c := &f.caches
+	switch {
+	case c.Dir != "" && !filepath.IsAbs(c.Dir):
+		return usage(fmt.Errorf("run: --cache %s, wanted an absolute path, which is the same on all nodes", c.Dir))
+	case schemes()[c.Redundancy] == 0:
+		return usage(fmt.Errorf("run: --redundancy %q, wanted single, partner or xor", c.Redundancy))
+	case c.SetSize < 0 || c.SetSize == 1:
+		return usage(fmt.Errorf("run: --set-size %d, wanted at least 2", c.SetSize))
+	case c.Flush < 0:
+		return usage(fmt.Errorf("run: --flush %d, wanted at least 0", c.Flush))
+	}
+	if _, ok := transports()[c.Transport]; !ok {
+		return usage(fmt.Errorf("run: --transport %q, wanted encrypted or authenticated", c.Transport))
+	}
+	if len(f.groups) > 0 && f.sandbox != "" {
+		return usage(errors.New("run: --groups: the nodes of a sandbox have theirs (byssus sandbox create --group)"))
+	}
+	return nil
+}
+
+// ownCaches is what the job remembers, nil: it writes to the store.
+func (f *runFlags) ownCaches() *dataset.Caches {
+	if f.caches.Dir == "" {
+		return nil
+	}
+	c := f.caches
+	return &c
+}
+
+func (f *runFlags) onCaches() *coordsrv.Caches {
+	if f.caches.Dir == "" {
+		return nil
+	}
+	c := &f.caches
+	return &coordsrv.Caches{Dir: c.Dir, Scheme: schemes()[c.Redundancy], Size: c.SetSize, Flush: c.Flush, Mode: transports()[c.Transport]}
+}
+
+// keepOldCaches takes over what was not given.
+func (f *runFlags) keepOldCaches(changed func(string) bool, meta *dataset.Meta) {
+	old := meta.Caches
+	if old == nil || len(f.hosts) == 0 && f.sandbox == "" {
+		return
+	}
+	if !changed("cache") {
+		f.caches.Dir = old.Dir
+	}
+	if !changed("redundancy") {
+		f.caches.Redundancy = old.Redundancy
+	}
+	if !changed("set-size") {
+		f.caches.SetSize = old.SetSize
+	}
+	if !changed("flush") {
+		f.caches.Flush = old.Flush
+	}
+	if !changed("transport") {
+		f.caches.Transport = old.Transport
+	}
+}
+
+// label puts hosts into the failure groups that the user has named.
+func (f *runFlags) label(nodes *resman.Nodes) error {
+	groups := map[string]string{}
+	for _, pair := range f.groups {
+		host, group, ok := strings.Cut(pair, "=")
+		if !ok || group == "" {
+			return usage(fmt.Errorf("run: --groups %q, wanted HOST=GROUP", pair))
+		}
+		groups[host] = group
+	}
+	for i, n := range nodes.List {
+		nodes.List[i].Group = groups[n.Name]
+		delete(groups, n.Name)
+	}
+	for host := range groups {
+		return usage(fmt.Errorf("run: --groups: %s is none of the hosts", host))
+	}
+	return nil
+}
