@@ -13,6 +13,7 @@ import (
 
 	"github.com/byssus-hpc/byssus/internal/control"
 	"github.com/byssus-hpc/byssus/internal/dataset"
+	"github.com/byssus-hpc/byssus/internal/faults"
 	"github.com/byssus-hpc/byssus/internal/mover"
 	"github.com/byssus-hpc/byssus/internal/parity"
 	"github.com/byssus-hpc/byssus/internal/recovery"
@@ -24,6 +25,7 @@ func ParityName(h *parity.Header) string { return fmt.Sprintf("parity.%d.%d", h.
 
 // encode makes what this node keeps for the others of its set, beside the images that it has written.
 func (n *Node) encode(ctx context.Context, o control.Encode) error {
+	n.cfg.Faults.Hit(faults.EncodeBegun)
 	m, err := openMember(n.store.Path(o.Checkpoint)+".tmp", o.Header)
 	if err != nil {
 		return err
@@ -39,16 +41,20 @@ func (n *Node) encode(ctx context.Context, o control.Encode) error {
 	if err := mover.Run(ctx, n.cfg.Port, o.Transfer, m.layout.Encode(o.Header.Own), at, func(int64) {}); err != nil {
 		return fmt.Errorf("agent: redundancy of checkpoint %d: %w", o.Checkpoint, err)
 	}
-	return m.finish(n.store.Meta.Fsync)
+	err = m.finish(n.store.Meta.Fsync)
+	n.cfg.Faults.Hit(faults.EncodeDone)
+	return err
 }
 
 // rebuildAndSay does this node's share in making a lost member again.
 func (n *Node) rebuildAndSay(ctx context.Context, o control.Rebuild) {
+	n.cfg.Faults.Hit(faults.RebuildBegun)
 	if o.Header.Own != o.Lost {
 		n.answer(o.Order, n.give(ctx, o))
 		return
 	}
 	part, err := n.become(ctx, o)
+	n.cfg.Faults.Hit(faults.RebuildDone)
 	n.sealed(0, o.Order, part, err)
 }
 
@@ -281,7 +287,9 @@ func readParity(path string) (*parity.Header, error) {
 
 // flushAndSay copies images to the store that all nodes see.
 func (n *Node) flushAndSay(ctx context.Context, o control.Flush) {
+	n.cfg.Faults.Hit(faults.FlushBegun)
 	part, err := n.flush(ctx, o)
+	n.cfg.Faults.Hit(faults.FlushDone)
 	n.sealed(0, o.Order, part, err)
 }
 

@@ -2,8 +2,12 @@ package agent
 
 import (
 	"context"
+	"errors"
 	"sync"
 )
+
+// errAbandoned is why something ended that could not succeed because of others.
+var errAbandoned = errors.New("given up, since others of the set cannot go on")
 
 // moves are what an agent does with other agents: each has a goroutine, and can be given up by the number of its transfer, also
 // before it has begun.
@@ -20,7 +24,7 @@ type moves struct {
 // move is what is done for one transfer: an agent may be several members of a set.
 type move struct {
 	ctx    context.Context
-	cancel context.CancelFunc
+	cancel context.CancelCauseFunc
 	left   int // goroutines
 }
 
@@ -45,12 +49,12 @@ func (m *moves) begin(transfer uint64) *move {
 	mv := m.running[transfer]
 	if mv == nil {
 		mv = &move{}
-		mv.ctx, mv.cancel = context.WithCancel(m.all)
+		mv.ctx, mv.cancel = context.WithCancelCause(m.all)
 		m.running[transfer] = mv
 	}
 	mv.left++
 	if m.abandoned[transfer] {
-		mv.cancel()
+		mv.cancel(errAbandoned)
 	}
 	return mv
 }
@@ -59,7 +63,7 @@ func (m *moves) ended(transfer uint64, mv *move) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if mv.left--; mv.left == 0 {
-		mv.cancel()
+		mv.cancel(nil)
 		delete(m.running, transfer)
 	}
 }
@@ -70,7 +74,7 @@ func (m *moves) abandon(transfer uint64) {
 	defer m.mu.Unlock()
 	m.abandoned[transfer] = true
 	if mv := m.running[transfer]; mv != nil {
-		mv.cancel()
+		mv.cancel(errAbandoned)
 	}
 }
 

@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -12,6 +13,7 @@ import (
 	"github.com/byssus-hpc/byssus/internal/bulk"
 	"github.com/byssus-hpc/byssus/internal/control"
 	"github.com/byssus-hpc/byssus/internal/dataset"
+	"github.com/byssus-hpc/byssus/internal/faults"
 	"github.com/byssus-hpc/byssus/internal/node"
 	"github.com/byssus-hpc/byssus/internal/pmi"
 )
@@ -38,6 +40,7 @@ type NodeConfig struct {
 	Store  *dataset.Job // where the ranks of the node write
 	Flush  *dataset.Job // what all nodes see, when the store is the node's cache; nil: the store is that
 	Port   *bulk.Port   // for what other agents send; nil: the node has no cache
+	Faults *faults.Set  // armed crash points; nil: none
 	// Say says something to the coordinator, from several goroutines, in order for each start; it must not wait.
 	Say func(control.Message)
 }
@@ -111,7 +114,7 @@ func (n *Node) server(number uint64) *Server {
 func (n *Node) answer(order uint64, err error) {
 	d := control.Done{Order: order}
 	if err != nil {
-		d.Err = err.Error()
+		d.Err, d.Follows = err.Error(), errors.Is(err, errAbandoned)
 	}
 	n.say(control.Message{Body: d})
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/byssus-hpc/byssus/internal/bulk"
 	"github.com/byssus-hpc/byssus/internal/control"
 	"github.com/byssus-hpc/byssus/internal/dataset"
+	"github.com/byssus-hpc/byssus/internal/faults"
 	"github.com/byssus-hpc/byssus/internal/rundir"
 )
 
@@ -27,7 +28,9 @@ type Brief struct {
 	Dir         string // of the job in the store
 	Cache       string // of this node, in which it writes; empty: in the store
 	Term        uint64 // of the job
-	RunDir      string // that is made on this node, for sockets
+	RunDir      string // that is made on this node, for sockets; elsewhere when it cannot be made there
+	Node        string // the name of this one
+	Fault       string // value of BYSSUS_FAULT
 }
 
 // longestBrief bounds what is read before anything is proved.
@@ -62,7 +65,7 @@ func Serve(b *Brief, version string) error {
 	if err != nil || len(id) != 16 {
 		return fmt.Errorf("agent: job id %q, wanted 32 hexadecimal digits", b.Job.ID)
 	}
-	cfg := NodeConfig{RunDir: b.RunDir, JobID: [16]byte(id)}
+	cfg := NodeConfig{JobID: [16]byte(id)}
 	if cfg.Store, err = dataset.Attach(b.Dir, b.Job); err != nil {
 		return err
 	}
@@ -73,6 +76,10 @@ func Serve(b *Brief, version string) error {
 		}
 		defer cfg.Store.Unlock()
 	}
+	if cfg.Faults, err = faults.Parse(b.Fault, b.Node); err != nil {
+		return err
+	}
+	cfg.Store.Faults = cfg.Faults
 	conn, err := dialAny(b)
 	if err != nil {
 		return err
@@ -84,16 +91,10 @@ func Serve(b *Brief, version string) error {
 		}
 		defer cfg.Port.Close()
 	}
-	if err := rundir.Make(filepath.Dir(b.RunDir)); err != nil {
+	if cfg.RunDir, err = makeRunDir(b.RunDir); err != nil {
 		return err
 	}
-	if err := os.RemoveAll(b.RunDir); err != nil { // of an agent of this job that could not remove it
-		return fmt.Errorf("agent: run directory: %w", err)
-	}
-	if err := os.Mkdir(b.RunDir, 0o700); err != nil {
-		return fmt.Errorf("agent: run directory: %w", err)
-	}
-	defer os.RemoveAll(b.RunDir)
+	defer os.RemoveAll(cfg.RunDir)
 	out := control.NewOutbox(conn)
 	defer out.Close()
 	d, err := newDomains()
@@ -113,6 +114,27 @@ func Serve(b *Brief, version string) error {
 	}
 	out.Put(control.Message{Body: joined})
 	return listen(conn, n)
+}
+
+// makeRunDir makes the directory for sockets: where the coordinator has one, else at the first place of this node that will do.
+// On many clusters a user has a /run/user only where he has logged in.
+func makeRunDir(wanted string) (string, error) {
+	var errs []error
+	for _, base := range append([]string{filepath.Dir(wanted)}, rundir.Bases()...) {
+		dir := filepath.Join(base, filepath.Base(wanted))
+		err := rundir.Make(base)
+		if err == nil {
+			err = os.RemoveAll(dir) // of an agent of this job that could not remove it
+		}
+		if err == nil {
+			err = os.Mkdir(dir, 0o700)
+		}
+		if err == nil {
+			return dir, nil
+		}
+		errs = append(errs, err)
+	}
+	return "", fmt.Errorf("agent: run directory: %w", errors.Join(errs...))
 }
 
 // openPort is where other agents reach this one: at the address at which the coordinator sees it.

@@ -62,8 +62,9 @@ type (
 	}
 	// Done answers an order; Err says why it could not be done.
 	Done struct {
-		Order uint64
-		Err   string
+		Order   uint64
+		Err     string
+		Follows bool // from what another agent could not do (Abandon)
 	}
 	// Sealed answers Seal, Flush, and Rebuild of who becomes the lost member, when it could be done.
 	Sealed struct {

@@ -215,11 +215,7 @@ func (p *player) event(name string, rank int, args map[string]string) Event {
 		}
 		return node.Objects{Rank: rank, Epoch: epoch, Objects: []node.Object{{Object: o, Domain: args["host"] + ":" + args["dev"], Foreign: args["foreign"], Twin: args["twin"]}}}
 	case "image":
-		ev := node.Image{Ranks: []int{rank}, Epoch: epoch, Bytes: 100}
-		if args["error"] != "" {
-			ev.Text = fmt.Sprintf("rank %d: %s", rank, args["error"])
-		}
-		return ev
+		return image(rank, epoch, args["error"])
 	case "resumed":
 		return node.Resumed{Ranks: []int{rank}, Epoch: epoch, Stall: 5 * time.Millisecond}
 	case "prepared":
@@ -244,6 +240,14 @@ func (p *player) event(name string, rank int, args map[string]string) Event {
 	}
 	p.t.Fatalf("unknown event %q", name)
 	return nil
+}
+
+func image(rank int, epoch uint64, failure string) node.Image {
+	ev := node.Image{Ranks: []int{rank}, Epoch: epoch, Bytes: 100}
+	if failure != "" {
+		ev.Text = fmt.Sprintf("rank %d: %s", rank, failure)
+	}
+	return ev
 }
 
 // summarize writes actions.

@@ -250,7 +250,7 @@ func (s *Server) agree(d *draft) {
 		if every := s.caches.Flush; every > 0 && s.caches.commits%every == 0 && s.caches.flushing == 0 {
 			s.flush(d.number, func(why string) {
 				if why != "" {
-					s.opt.Say(why)
+					s.opt.Say(fmt.Sprintf("checkpoint %d was not copied to %s: %s", d.number, s.opt.Job.Dir, why))
 				}
 			})
 		}

@@ -106,7 +106,7 @@ func Run(opt Options) (int, error) {
 	s := &Server{opt: opt, began: time.Now(), events: make(chan coord.Event), queries: make(chan func()),
 		stop: make(chan struct{}), replies: map[uint64]chan coord.Result{}, inbox: newInbox(), waiting: map[uint64]answer{}}
 	var err error
-	if s.fault, err = faults.Parse(opt.Fault); err != nil {
+	if s.fault, err = faults.Parse(opt.Fault, ""); err != nil {
 		return 0, err
 	}
 	id, err := hex.DecodeString(opt.Job.Meta.ID)

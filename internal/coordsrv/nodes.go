@@ -190,14 +190,20 @@ func (s *Server) keepers() []*peer {
 	return s.peers[i : i+1]
 }
 
-// failure is the first that answers say went wrong.
+// failure is the first that answers say went wrong; what followed from something else, only if nothing else did.
 func failure(answers []control.Message) string {
+	follows := ""
 	for _, m := range answers {
-		if d, ok := m.Body.(control.Done); ok && d.Err != "" {
+		d, ok := m.Body.(control.Done)
+		switch {
+		case !ok || d.Err == "":
+		case !d.Follows:
 			return d.Err
+		case follows == "":
+			follows = d.Err
 		}
 	}
-	return ""
+	return follows
 }
 
 func (s *Server) prepare(n uint64) {

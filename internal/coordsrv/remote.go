@@ -75,7 +75,8 @@ func (s *Server) startAgent(h Host, p *peer, ended chan<- error) error {
 		return err
 	}
 	b := agent.Brief{Byssus: s.opt.Version, Coordinator: []string{s.remote.address}, Identity: id,
-		Job: s.opt.Job.Meta, Dir: s.opt.Job.Dir, Term: s.opt.Job.Term, RunDir: s.opt.RunDir + "." + h.Name}
+		Job: s.opt.Job.Meta, Dir: s.opt.Job.Dir, Term: s.opt.Job.Term, RunDir: s.opt.RunDir + "." + h.Name,
+		Node: h.Name, Fault: s.opt.Fault}
 	if s.caches != nil {
 		b.Cache = s.caches.Dir
 	}

@@ -1,8 +1,9 @@
 // Package faults is the one table of named crash points, shared by the Go programs and the rank core.
 //
 // BYSSUS_FAULT=name[:n][@rank] makes the process that reaches the point for the n-th time (1 when not given) end by
-// SIGKILL there (Memory lets an allocation fail instead); @rank limits a rank's point to that rank (every rank when not given). Points are compiled in: they
-// cost one comparison of a pointer that is nil without the variable. A test iterates over All.
+// SIGKILL there (Memory lets an allocation fail instead); @rank limits a rank's point to that rank (every rank when not given);
+// @node, a name, means the agent of that node instead of byssus run. Points are compiled in: they cost one comparison of a
+// pointer that is nil without the variable. A test iterates over All.
 //
 // To add a point: a line in All, `go generate ./internal/abi` (the C side gets ABI_FAULT_<NAME>), and the call.
 package faults
@@ -22,7 +23,8 @@ type Side string
 // The programs.
 const (
 	Rank  Side = "rank"  // byssus-rank, C
-	Coord Side = "coord" // byssus run
+	Coord Side = "coord" // byssus run, or an agent
+	Agent Side = "agent" // an agent that has a cache
 )
 
 // Point is a named crash point.
@@ -46,6 +48,12 @@ const (
 	CommitRenamed  = "commit-renamed"
 	DrainSent      = "drain-sent"
 	RetentionDrop  = "retention-drop"
+	EncodeBegun    = "encode-begun"
+	EncodeDone     = "encode-done"
+	RebuildBegun   = "rebuild-begun"
+	RebuildDone    = "rebuild-done"
+	FlushBegun     = "flush-begun"
+	FlushDone      = "flush-done"
 )
 
 // All is the table.
@@ -68,6 +76,12 @@ var All = []Point{
 	{CommitManifest, Coord, false, "the manifest is written, the directory not renamed"},
 	{CommitRenamed, Coord, false, "the checkpoint is committed, older ones not dropped"},
 	{RetentionDrop, Coord, false, "an older checkpoint is half dropped"},
+	{EncodeBegun, Agent, false, "other nodes wait for this one's share of their redundancy"},
+	{EncodeDone, Agent, false, "the redundancy is made, the coordinator does not know it"},
+	{RebuildBegun, Agent, true, "who takes the place of a lost node, or gives to it, has been told so"},
+	{RebuildDone, Agent, true, "what was lost is made again, it does not count yet"},
+	{FlushBegun, Agent, false, "a copy for the store has been ordered"},
+	{FlushDone, Agent, false, "the node's share of a copy is in the store, the coordinator does not know it"},
 }
 
 // Set is an armed crash point; nil: none.
@@ -76,12 +90,13 @@ type Set struct {
 	left atomic.Int64
 }
 
-// Parse reads a value of BYSSUS_FAULT and arms its point when it is one of the Go side. The empty value arms nothing.
-func Parse(value string) (*Set, error) {
+// Parse reads a value of BYSSUS_FAULT and arms its point when it is one of the Go side, for the agent of a node, or for byssus
+// run (no node). The empty value arms nothing.
+func Parse(value, node string) (*Set, error) {
 	if value == "" {
 		return nil, nil
 	}
-	name, _, _ := strings.Cut(value, "@")
+	name, where, _ := strings.Cut(value, "@")
 	name, count, counted := strings.Cut(name, ":")
 	n := int64(1)
 	if counted {
@@ -94,7 +109,7 @@ func Parse(value string) (*Set, error) {
 	if !ok {
 		return nil, fmt.Errorf("faults: parse %q: no such point", value)
 	}
-	if p.Side != Coord {
+	if p.Side == Rank || where != node {
 		return nil, nil
 	}
 	s := &Set{name: name}

@@ -10,7 +10,7 @@ import (
 
 func TestMain(m *testing.M) {
 	if v := os.Getenv("FAULTS_TEST_HIT"); v != "" {
-		s, err := Parse(v)
+		s, err := Parse(v, "")
 		if err != nil {
 			os.Exit(2)
 		}
@@ -40,11 +40,11 @@ func TestHit(t *testing.T) {
 
 func TestParse(t *testing.T) {
 	for _, bad := range []string{"nothing", "commit-renamed:0", "commit-renamed:x", ":1"} {
-		if _, err := Parse(bad); err == nil {
+		if _, err := Parse(bad, ""); err == nil {
 			t.Errorf("%q is accepted", bad)
 		}
 	}
-	if s, err := Parse(""); s != nil || err != nil {
+	if s, err := Parse("", ""); s != nil || err != nil {
 		t.Error(s, err)
 	}
 	var none *Set
@@ -54,7 +54,7 @@ func TestParse(t *testing.T) {
 func TestTable(t *testing.T) {
 	seen := map[string]bool{}
 	for _, p := range All {
-		if seen[p.Name] || p.Doc == "" || p.Side != Rank && p.Side != Coord {
+		if seen[p.Name] || p.Doc == "" || p.Side != Rank && p.Side != Coord && p.Side != Agent {
 			t.Errorf("point %+v", p)
 		}
 		seen[p.Name] = true

@@ -1,0 +1,333 @@
+// Package nodes tests jobs on several nodes whose agents, nodes and links fail at every moment that has a name, and at random
+// ones: the job ends with the numbers of an undisturbed run, or says what was lost. The nodes are those of a sandbox.
+package nodes
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/byssus-hpc/byssus/internal/faults"
+	"github.com/byssus-hpc/byssus/test/harness"
+)
+
+var (
+	seed  = flag.Uint64("seed", 0, "of the random schedules; 0: from the clock")
+	first = flag.Int("first", 0, "schedule to begin with")
+	count = flag.Int("count", 0, "random schedules; 0: a few, or 60 in a long test")
+)
+
+// atMost bounds a job: it is for hangs.
+const atMost = 4 * time.Minute
+
+// cluster is a sandbox of four nodes and two spares, and what jobs on it need.
+type cluster struct {
+	site harness.Site
+	dir  string // prefix
+	env  []string
+	want []string // last lines of an undisturbed run
+}
+
+var program = harness.Program{Name: "stencil", Args: []string{"--iters", "240", "--pace", "5000"}}
+
+const (
+	ranks = 4
+	cache = "/run/byssus/cache"
+)
+
+func newCluster(t *testing.T) *cluster {
+	t.Helper()
+	site, err := harness.Here()
+	if err == nil {
+		err = site.Build()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir, err := os.MkdirTemp("", "byssus-nodes.")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	run := filepath.Join(dir, "run")
+	if err := os.Mkdir(run, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	c := &cluster{site: site, dir: filepath.Join(dir, "prefix"), env: []string{"XDG_RUNTIME_DIR=" + run}}
+	if err := os.Mkdir(c.dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	c.sandbox(t, "create", "nodes", "--nodes", "4", "--spares", "2", "--prefix", c.dir)
+	t.Cleanup(func() { c.sandbox(t, "destroy", "nodes") })
+	c.want = c.native(t)
+	return c
+}
+
+// native is what an undisturbed run ends with.
+func (c *cluster) native(t *testing.T) []string {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), atMost)
+	defer cancel()
+	p, err := harness.Start(ctx, c.dir, harness.Environment(), c.site.NativeCommand("mpich", ranks, c.site.Command(program, "mpich"))...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.Took()
+	list := last(p.Stdout.String())
+	if p.ExitCode() != 0 || len(list) != ranks {
+		t.Fatalf("native run: exit code %d: %v", p.ExitCode(), list)
+	}
+	return list
+}
+
+// sandbox gives a command about the sandbox.
+func (c *cluster) sandbox(t *testing.T, args ...string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), atMost)
+	defer cancel()
+	p, err := harness.Start(ctx, c.dir, harness.Environment(c.env...), append([]string{c.site.Byssus, "sandbox"}, args...)...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.Took()
+	if code := p.ExitCode(); code != 0 {
+		t.Fatalf("sandbox %v: exit code %d: %s", args, code, p.Stderr.String())
+	}
+}
+
+// job begins one with caches.
+func (c *cluster) job(ctx context.Context, t *testing.T, name string, env []string, flags ...string) *harness.Job {
+	t.Helper()
+	dir := filepath.Join(c.dir, name)
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	j := c.site.NewJob(name, dir, append(env, c.env...)...)
+	flags = append([]string{"-v", "--sandbox", "nodes", "--every", "1s", "--cache", cache}, flags...)
+	if err := j.Run(ctx, "mpich", ranks, flags, c.site.Command(program, "mpich")...); err != nil {
+		t.Fatal(err)
+	}
+	return j
+}
+
+// reach waits until so many checkpoints are committed; false: the job is over.
+func reach(ctx context.Context, j *harness.Job, n int) bool {
+	err := harness.Poll(ctx, "checkpoints", func() bool {
+		return !j.Proc().Running() || strings.Count(j.Proc().Stderr.String(), "committed after") >= n
+	})
+	return err == nil && j.Proc().Running()
+}
+
+// ends waits for a good end, with the right numbers. What ranks print in between is not compared: when a peer has died, MPICH
+// over TCP may complete a receive from it without an error, also natively, before the others are ended.
+func (c *cluster) ends(ctx context.Context, t *testing.T, j *harness.Job) {
+	t.Helper()
+	select {
+	case <-j.Proc().Done():
+	case <-ctx.Done():
+		t.Fatalf("it does not end\n%s", j.Story())
+	}
+	if code := j.Proc().ExitCode(); code != 0 {
+		t.Fatalf("exit code %d\n%s", code, j.Story())
+	}
+	if found := last(j.Proc().Stdout.String()); !slices.Equal(found, c.want) {
+		t.Fatalf("found %v, wanted %v\n%s", found, c.want, j.Story())
+	}
+}
+
+// last are the lines with the final values of all ranks, in their order.
+func last(stdout string) []string {
+	var list []string
+	for line := range strings.Lines(stdout) {
+		if strings.Contains(line, " end ") {
+			list = append(list, strings.TrimSpace(line))
+		}
+	}
+	slices.Sort(list)
+	return list
+}
+
+func says(t *testing.T, j *harness.Job, text string) {
+	t.Helper()
+	if !regexp.MustCompile(text).MatchString(j.Proc().Stderr.String()) {
+		t.Errorf("it does not say %q:\n%s", text, j.Story())
+	}
+}
+
+// row is a crash point in the life of a checkpoint in caches.
+type row struct {
+	point, node string   // whose agent dies there; empty: byssus run
+	kill        string   // a node that is killed before, for points of a rebuild, after two checkpoints
+	flags       []string // of the job
+	say         string
+}
+
+// rows: with parity over four nodes, and two spares.
+func rows() []row {
+	lost := "node node2 was lost"
+	flush := []string{"--flush", "2"}
+	return []row{
+		{point: faults.EncodeBegun + ":2", node: "node2", say: lost},
+		{point: faults.EncodeDone + ":2", node: "node2", say: lost},
+		{point: faults.CommitSynced + ":2", node: "node2", say: lost},
+		{point: faults.CommitManifest + ":2", node: "node2", say: lost},
+		{point: faults.CommitRenamed + ":2", node: "node2", say: lost},
+		{point: faults.RetentionDrop, node: "node2", say: lost},
+		{point: faults.FlushBegun, node: "node2", flags: flush, say: lost},
+		{point: faults.FlushDone, node: "node2", flags: flush, say: lost},
+		{point: faults.RebuildBegun, node: "node5", kill: "node1", say: "what node1 held, .* was made again on node6"},
+		{point: faults.RebuildDone, node: "node5", kill: "node1", say: "what node1 held, .* was made again on node6"},
+		{point: faults.RebuildBegun, node: "node3", kill: "node1", flags: []string{"--flush", "1"}, say: "lost are node1, node3, of 4 with xor"},
+		{point: faults.RebuildBegun, node: "node4", kill: "node1", flags: []string{"--redundancy", "partner"}, say: "what node1 held, .* was made again on node5"},
+		{point: faults.DrainSent + ":2"},
+		{point: faults.CommitManifest, flags: flush},
+		{point: faults.CommitRenamed, flags: flush},
+	}
+}
+
+// TestFaults lets an agent, or byssus itself, die at each named point in the life of a checkpoint that lies in caches.
+func TestFaults(t *testing.T) {
+	c := newCluster(t)
+	named := map[string]bool{}
+	for i, r := range rows() {
+		point, _, _ := strings.Cut(r.point, ":")
+		named[point] = true
+		t.Run(r.point+"@"+r.node, func(t *testing.T) { c.fault(t, fmt.Sprintf("fault%d", i), r) })
+	}
+	for _, p := range faults.All {
+		if p.Side != faults.Rank && !named[p.Name] {
+			t.Errorf("%s has no row", p.Name)
+		}
+	}
+}
+
+func (c *cluster) fault(t *testing.T, name string, r row) {
+	ctx, cancel := context.WithTimeout(t.Context(), atMost)
+	defer cancel()
+	value := r.point
+	if r.node != "" {
+		value += "@" + r.node
+	}
+	j := c.job(ctx, t, name, []string{"BYSSUS_FAULT=" + value}, r.flags...)
+	defer j.Close()
+	if r.kill != "" {
+		if !reach(ctx, j, 2) {
+			t.Fatalf("no checkpoint\n%s", j.Story())
+		}
+		c.sandbox(t, "kill", "nodes/"+r.kill)
+		defer c.sandbox(t, "start", "nodes/"+r.kill)
+	}
+	if r.node == "" {
+		c.lives(ctx, t, j)
+	}
+	c.ends(ctx, t, j)
+	if r.say != "" {
+		says(t, j, r.say)
+	}
+}
+
+// lives: byssus dies there in each of its lives, and the job comes further in each.
+func (c *cluster) lives(ctx context.Context, t *testing.T, j *harness.Job) {
+	t.Helper()
+	deaths := 0
+	for {
+		select {
+		case <-j.Proc().Done():
+		case <-ctx.Done():
+			t.Fatalf("it does not end\n%s", j.Story())
+		}
+		if code := j.Proc().ExitCode(); code != -1 && code != 137 {
+			break
+		}
+		deaths++
+		if err := j.Restart(ctx, "mpich", "--sandbox", "nodes", "-v"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if deaths == 0 {
+		t.Errorf("it did not die\n%s", j.Story())
+	}
+}
+
+// TestSchedules lets nodes die, hang, and be cut off, and agents, ranks and byssus itself die, at random moments, never more than
+// parity and what is in the store cover.
+func TestSchedules(t *testing.T) {
+	if *seed == 0 {
+		*seed = uint64(time.Now().UnixNano()) % 1_000_000
+	}
+	many := *count
+	if many == 0 {
+		many = 4
+		if os.Getenv("BYSSUS_TEST_LONG") != "" {
+			many = 60
+		}
+	}
+	t.Logf("-seed %d", *seed)
+	c := newCluster(t)
+	for i := *first; i < *first+many; i++ {
+		t.Run(fmt.Sprint(i), func(t *testing.T) {
+			c.schedule(t, fmt.Sprintf("random%d", i), rand.New(rand.NewPCG(*seed, uint64(i))))
+		})
+	}
+}
+
+// schedule runs a job and does something to it two times, each time to another node, when it has gone on from the last.
+func (c *cluster) schedule(t *testing.T, name string, rng *rand.Rand) {
+	ctx, cancel := context.WithTimeout(t.Context(), atMost)
+	defer cancel()
+	scheme := []string{"xor", "partner"}[rng.IntN(2)]
+	transport := []string{"encrypted", "authenticated"}[rng.IntN(2)]
+	flags := []string{"--redundancy", scheme, "--transport", transport, "--flush", fmt.Sprint(1 + rng.IntN(3))}
+	t.Log(flags)
+	j := c.job(ctx, t, name, nil, flags...)
+	defer j.Close()
+	order := rng.Perm(4)
+	for k := range 2 {
+		if !reach(ctx, j, 1+2*k) {
+			break
+		}
+		pause(ctx, time.Duration(rng.IntN(1500))*time.Millisecond)
+		if !j.Proc().Running() {
+			break
+		}
+		c.disturb(ctx, t, j, rng, fmt.Sprintf("nodes/node%d", order[k]+1))
+	}
+	c.ends(ctx, t, j)
+}
+
+// pause lets a job come to a moment that nothing tells of.
+func pause(ctx context.Context, d time.Duration) {
+	select {
+	case <-time.After(d):
+	case <-ctx.Done():
+	}
+}
+
+// disturb does one of the things that can happen; the node is there again for the next schedule.
+func (c *cluster) disturb(ctx context.Context, t *testing.T, j *harness.Job, rng *rand.Rand, node string) {
+	t.Helper()
+	kind := []string{"kill", "crash", "freeze", "cut", "byssus", "agent"}[rng.IntN(6)]
+	t.Log(kind, node)
+	undo := map[string]string{"kill": "start", "crash": "start", "freeze": "thaw", "cut": "heal"}
+	switch kind {
+	case "byssus":
+		j.Proc().Kill()
+		if err := j.Restart(ctx, "mpich", "--sandbox", "nodes", "-v"); err != nil {
+			t.Fatal(err)
+		}
+	case "agent":
+		_, name, _ := strings.Cut(node, "/")
+		c.sandbox(t, "run", "nodes", "--node", name, "--", "sh", "-c", `pkill -KILL -x byssus || true`)
+	default:
+		c.sandbox(t, kind, node)
+		t.Cleanup(func() { c.sandbox(t, undo[kind], node) })
+	}
+}
