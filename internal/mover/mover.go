@@ -75,7 +75,8 @@ type run struct {
 }
 
 // Run performs a member's plan. moved may be nil; it is told the bytes of each piece that was sent or received.
-func Run(ctx context.Context, port *bulk.Port, t Transfer, steps iter.Seq[redset.Step], at Places, moved func(bytes int64)) error {
+func Run(ctx context.Context, port *bulk.Port, t Transfer, steps iter.Seq[redset.Step], at Places,
+	moved func(bytes int64)) error {
 	return newRun(ctx, port, t, at, moved).perform(steps)
 }
 

@@ -175,7 +175,8 @@ func TestMemberGoes(t *testing.T) {
 		}
 		wg.Wait()
 		for me, err := range errs {
-			if err == nil || errors.Is(err, why) != (me == 1) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+			if err == nil || errors.Is(err, why) != (me == 1) ||
+				errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 				t.Errorf("member %d: %v", me, err)
 			}
 		}
@@ -250,7 +251,8 @@ func TestPlansDiffer(t *testing.T) {
 		want      string
 	}{
 		{one, plan(receiveStep), ""},
-		{plan(readStep, sendStep, readStep, sendStep), plan(receiveStep), "receive from member 0: another piece of 9 bytes, wanted the end"},
+		{plan(readStep, sendStep, readStep, sendStep), plan(receiveStep),
+			"receive from member 0: another piece of 9 bytes, wanted the end"},
 		{one, plan(receiveStep, receiveStep), "receive 9 bytes from member 0: it has sent all, wanted more"},
 		{one, plan(long), "receive 10 bytes from member 0: a piece of 9 bytes, wanted 10"},
 	} {
@@ -277,7 +279,8 @@ func TestRefused(t *testing.T) {
 		steps []redset.Step
 		want  string
 	}{
-		{zero, []redset.Step{{Op: redset.Read, Length: 0}}, "read 0 bytes of the part at 0: not a step of a plan: a piece has 1 to 262144 bytes"},
+		{zero, []redset.Step{{Op: redset.Read, Length: 0}},
+			"read 0 bytes of the part at 0: not a step of a plan: a piece has 1 to 262144 bytes"},
 		{zero, []redset.Step{{Op: redset.Read, Length: redset.Piece + 1}}, "a piece has 1 to 262144 bytes"},
 		{zero, []redset.Step{{Op: redset.Read, In: 2, Length: 1}}, "read 1 bytes of the place 2 at 0: not a step"},
 		{zero, []redset.Step{{Op: 9, Length: 1}}, "step of kind 9"},
@@ -286,8 +289,10 @@ func TestRefused(t *testing.T) {
 		{zero, []redset.Step{readStep, {Op: redset.Send, Peer: 2, Length: 9}}, "send 9 bytes to member 2: not a step"},
 		{zero, []redset.Step{{Op: redset.Receive, Peer: 0, Length: 9}}, "receive 9 bytes from member 0: not a step"},
 		{zero, []redset.Step{readStep, sendStep, sendStep}, "a piece of 0 bytes is at hand"},
-		{none, []redset.Step{{Op: redset.Read, In: redset.Redundancy, Length: 1}}, "of the redundancy at 0: the member does not have it"},
-		{none, []redset.Step{readStep, {Op: redset.Write, Offset: 77, Length: 9}}, "write 9 bytes of the part at 77: the member does not have it"},
+		{none, []redset.Step{{Op: redset.Read, In: redset.Redundancy, Length: 1}},
+			"of the redundancy at 0: the member does not have it"},
+		{none, []redset.Step{readStep, {Op: redset.Write, Offset: 77, Length: 9}},
+			"write 9 bytes of the part at 77: the member does not have it"},
 		{short, []redset.Step{readStep}, "read 9 bytes of the part at 0: 4 bytes: unexpected EOF"},
 	} {
 		at := ports(t, 2)

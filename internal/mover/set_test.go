@@ -71,7 +71,8 @@ func transfers(id uint64, mode bulk.Mode, at []*bulk.Port) []Transfer {
 }
 
 // together performs the plans of all members. The first error ends the others, as a coordinator does.
-func together(ctx context.Context, list []Transfer, at []*bulk.Port, plan func(me int) iter.Seq[redset.Step], places []Places) []error {
+func together(ctx context.Context, list []Transfer, at []*bulk.Port, plan func(me int) iter.Seq[redset.Step],
+	places []Places) []error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	errs := make([]error, len(list))
