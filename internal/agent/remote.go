@@ -10,6 +10,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"time"
 
 	"github.com/byssus-hpc/byssus/internal/bulk"
 	"github.com/byssus-hpc/byssus/internal/control"
@@ -172,16 +173,29 @@ func (n *Node) forget() error {
 	return n.store.Remove()
 }
 
+// dialLimit is how long the coordinator is tried: the network of a node that has just come up may need a moment.
+const dialLimit = 20 * time.Second
+
 func dialAny(b *Brief) (*control.Conn, error) {
-	errs := []error{errors.New("agent: the coordinator cannot be reached")}
-	for _, address := range b.Coordinator {
-		c, err := control.Dial(context.Background(), address, b.Identity)
-		if err == nil {
-			return c, nil
+	ctx, cancel := context.WithTimeout(context.Background(), dialLimit)
+	defer cancel()
+	again := time.NewTicker(dialLimit / 100)
+	defer again.Stop()
+	for {
+		errs := []error{errors.New("agent: the coordinator cannot be reached")}
+		for _, address := range b.Coordinator {
+			c, err := control.Dial(ctx, address, b.Identity)
+			if err == nil {
+				return c, nil
+			}
+			errs = append(errs, err)
 		}
-		errs = append(errs, err)
+		select {
+		case <-again.C:
+		case <-ctx.Done():
+			return nil, errors.Join(errs...)
+		}
 	}
-	return nil, errors.Join(errs...)
 }
 
 // listen does what the coordinator orders until it is gone, or says that this is the end.

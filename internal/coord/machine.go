@@ -466,16 +466,19 @@ func (m *Machine) lost(ev node.Lost) {
 	}
 }
 
-// nodeLost: its ranks are gone. Those on other nodes cannot go on without them, and launchers hang: all are ended at once.
+// nodeLost: its ranks are gone. Those on other nodes cannot go on without them, and launchers hang: all are ended at once. What
+// other ranks may have died of, or ended the job for, is that they lost these, which they notice first.
 func (m *Machine) nodeLost(ev NodeLost) {
+	robbed := false // of ranks that had not come to their end
 	for _, r := range ev.Ranks {
+		robbed = robbed || !m.ranks[r].lost && !m.ranks[r].fini
 		m.ranks[r].lost = true
 	}
 	if len(ev.Ranks) == 0 {
 		return
 	}
-	if !m.ordered && !m.natural && m.crash == "" {
-		m.crash, m.died, m.innocent = fmt.Sprintf("%s was lost: %s", ev.Name, ev.Why), -1, true
+	if !m.ordered && !m.innocent && (robbed || !m.natural && m.crash == "") {
+		m.crash, m.died, m.innocent, m.natural = fmt.Sprintf("%s was lost: %s", ev.Name, ev.Why), -1, true, false
 	}
 	switch m.phase {
 	case Starting, Running, Ending:
