@@ -200,7 +200,12 @@ func TestFaults(t *testing.T) {
 	for i, r := range rows() {
 		point, _, _ := strings.Cut(r.point, ":")
 		named[point] = true
-		t.Run(r.point+"@"+r.node, func(t *testing.T) { c.fault(t, fmt.Sprintf("fault%d", i), r) })
+		t.Run(r.point+"@"+r.node, func(t *testing.T) {
+			if r.kill == "" { // only agents die: other jobs on these nodes do not mind
+				t.Parallel()
+			}
+			c.fault(t, fmt.Sprintf("fault%d", i), r)
+		})
 	}
 	for _, p := range faults.All {
 		if p.Side != faults.Rank && !named[p.Name] {
@@ -311,6 +316,9 @@ func pause(ctx context.Context, d time.Duration) {
 	}
 }
 
+// killAgent ends the agent of the node that it runs on, if there is one.
+const killAgent = `for p in /proc/[0-9]*; do if grep -qzx agent $p/cmdline; then kill -9 ${p#/proc/}; fi; done; true`
+
 // disturb does one of the things that can happen; the node is there again for the next schedule.
 func (c *cluster) disturb(ctx context.Context, t *testing.T, j *harness.Job, rng *rand.Rand, node string) {
 	t.Helper()
@@ -325,7 +333,7 @@ func (c *cluster) disturb(ctx context.Context, t *testing.T, j *harness.Job, rng
 		}
 	case "agent":
 		_, name, _ := strings.Cut(node, "/")
-		c.sandbox(t, "run", "nodes", "--node", name, "--", "sh", "-c", `pkill -KILL -x byssus || true`)
+		c.sandbox(t, "run", "nodes", "--node", name, "--", "sh", "-c", killAgent)
 	default:
 		c.sandbox(t, kind, node)
 		t.Cleanup(func() { c.sandbox(t, undo[kind], node) })
