@@ -49,6 +49,7 @@ type Server struct {
 	pages    []*page // as cfg.Ranks
 	wg       sync.WaitGroup
 	board    board
+	crew     *crew // an MPI's launcher, or its daemon
 
 	mu       sync.Mutex
 	sessions map[int]*session // by rank, the newest
@@ -56,8 +57,9 @@ type Server struct {
 	domains  *domains         // look's lock protects it
 	procs    []*process       // all that ever said hello
 	conns    map[*net.UnixConn]bool
-	others   []int   // processes of the job that belong to other agents
-	family   *family // nil: an MPI's launcher has started the ranks
+	others   []int     // processes of the job that belong to other agents
+	family   *family   // nil: an MPI's launcher has started the ranks
+	launcher *launcher // nil: that runs elsewhere, or there is none
 	closed   bool
 
 	began  time.Time
@@ -83,7 +85,7 @@ func Listen(cfg Config) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Server{cfg: cfg, domains: d, sessions: map[int]*session{}, conns: map[*net.UnixConn]bool{}, began: time.Now(),
+	s := &Server{cfg: cfg, domains: d, crew: newCrew(), sessions: map[int]*session{}, conns: map[*net.UnixConn]bool{}, began: time.Now(),
 		fold: node.New(cfg.Ranks, cfg.Restart), news: make(chan struct{}, 1), over: make(chan struct{})}
 	for _, rank := range cfg.Ranks {
 		p, err := newPage(PagePath(cfg.Dir, rank))
@@ -117,10 +119,15 @@ func (s *Server) Close() {
 	for _, p := range s.procs {
 		p.close()
 	}
-	f := s.family
+	f, l := s.family, s.launcher
 	s.mu.Unlock()
 	if f != nil {
 		f.end()
+	}
+	s.crew.end()
+	_ = os.RemoveAll(s.sessionDir()) // of a launcher that was killed
+	if l != nil {
+		l.close()
 	}
 	close(s.over)
 	s.listener.Close()

@@ -68,6 +68,12 @@ func (n *Node) Hear(m control.Message) {
 		n.answer(o.Order, n.begin(m.Start, o))
 	case control.Run:
 		n.answer(o.Order, n.run(m.Start, o))
+	case control.Launch:
+		n.answer(o.Order, n.launch(m.Start, o))
+	case control.Exec:
+		n.exec(m.Start, o)
+	case control.Spawned:
+		n.spawned(m.Start, o)
 	case pmi.Down:
 		if f := n.family(m.Start); f != nil {
 			f.pmi.Down(o)
@@ -215,6 +221,7 @@ func (s *Server) kill(ask bool) {
 	s.mu.Unlock()
 	if !ask {
 		s.Signal(syscall.SIGKILL)
+		s.crew.signal(syscall.SIGKILL)
 		if f != nil {
 			f.signal(syscall.SIGKILL)
 		}
@@ -222,6 +229,9 @@ func (s *Server) kill(ask bool) {
 	}
 	if f != nil && !all {
 		f.signal(syscall.SIGTERM)
+	}
+	if !all {
+		s.crew.signal(syscall.SIGTERM)
 	}
 	for _, rank := range s.cfg.Ranks {
 		s.Send(rank, abi.Message{Header: abi.Header{Type: abi.MsgEnd}})

@@ -35,3 +35,21 @@ func (e *env) agent() *cobra.Command {
 		},
 	}
 }
+
+// shell is the remote shell of an MPI's launcher that an agent has started.
+func (e *env) shell() *cobra.Command {
+	return &cobra.Command{
+		Use:                "shell NODE COMMAND...",
+		Short:              "Have a command started on another node of a job (an MPI's launcher calls it)",
+		Hidden:             true,
+		DisableFlagParsing: true,
+		Args:               cobra.MinimumNArgs(2),
+		RunE: func(_ *cobra.Command, args []string) error {
+			code, err := agent.Shell(args[0], args[1:])
+			if err != nil {
+				return exitError{code, err}
+			}
+			return exitWith(code)
+		},
+	}
+}

@@ -9,20 +9,16 @@ import (
 	"strings"
 
 	"github.com/byssus-hpc/byssus/internal/coordsrv"
-	"github.com/byssus-hpc/byssus/internal/launch"
 	"github.com/byssus-hpc/byssus/internal/resman"
 )
 
 // onHosts makes a job one that runs on the hosts that were given, if any.
-func (f *runFlags) onHosts(opt *coordsrv.Options, spec launch.Spec) error {
+func (f *runFlags) onHosts(opt *coordsrv.Options) error {
 	if len(f.hosts) == 0 && f.sandbox == "" {
 		if f.caches.Dir != "" {
 			return usage(errors.New("run: --cache is for several nodes, wanted --hosts or --sandbox, too"))
 		}
 		return nil
-	}
-	if spec.MPI.Name != launch.MPICH {
-		return usage(fmt.Errorf("run: --mpi %s: only MPICH runs on several nodes yet", spec.MPI.Name))
 	}
 	nodes, err := f.nodes()
 	if err != nil {

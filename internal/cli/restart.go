@@ -92,7 +92,7 @@ func (e *env) restartJob(cmd *cobra.Command, name string, f *runFlags, only uint
 		dir = "" // the ranks say so if they need it
 	}
 	opt := coordsrv.Options{Restart: true, Only: only, Dir: dir, Grace: f.grace}
-	if err := f.onHosts(&opt, spec); err != nil {
+	if err := f.onHosts(&opt); err != nil {
 		return err
 	}
 	return e.drive(job, spec, opt, f.verbose)

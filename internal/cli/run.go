@@ -208,7 +208,7 @@ func (e *env) runNew(f *runFlags, app []string) error {
 	}
 	spec.App = app
 	opt := coordsrv.Options{Grace: f.grace}
-	if err := f.onHosts(&opt, spec); err != nil {
+	if err := f.onHosts(&opt); err != nil {
 		e.unstarted(job)
 		job.Unlock()
 		return err

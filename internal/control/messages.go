@@ -31,6 +31,7 @@ var kinds = []reflect.Type{
 	reflect.TypeFor[Prepare](), reflect.TypeFor[Seal](), reflect.TypeFor[Commit](), reflect.TypeFor[Discard](), reflect.TypeFor[Drop](),
 	reflect.TypeFor[node.Order](), reflect.TypeFor[Run](), reflect.TypeFor[pmi.Down](), reflect.TypeFor[Leave](), reflect.TypeFor[Survey](), reflect.TypeFor[AllHere](),
 	reflect.TypeFor[Encode](), reflect.TypeFor[Rebuild](), reflect.TypeFor[Abandon](), reflect.TypeFor[Flush](),
+	reflect.TypeFor[Launch](), reflect.TypeFor[Launched](), reflect.TypeFor[Spawn](), reflect.TypeFor[Exec](), reflect.TypeFor[Executed](), reflect.TypeFor[Spawned](),
 }
 
 func kindOf(body any) (uint16, error) {
@@ -73,6 +74,16 @@ type (
 	}
 	// Exited: the process of a rank that the agent has started has ended. Signal is not 0 when it was killed.
 	Exited struct{ Rank, Code, Signal int }
+	// Launched: the launcher that the agent has started has ended. Signal is not 0 when it was killed.
+	Launched struct{ Code, Signal int }
+	// Spawn: the launcher wants a command, as a shell reads it, started on a node. Answer: Spawned.
+	Spawn struct {
+		Number  int // its own
+		Node    string
+		Command string
+	}
+	// Executed: what Exec has started has ended, with an exit code as a shell says it.
+	Executed struct{ Number, Code int }
 	// Here: at a restart, the ranks of the node have come to a meeting.
 	Here struct{ Meeting uint64 }
 	// Pages answers Look.
@@ -101,6 +112,24 @@ type (
 		Mapping  string // of ranks to nodes (package pmi)
 		Universe int
 	}
+	// Launch starts an MPI's own launcher on this node, for which Begin has been done; it starts others by Spawn. Answer: Done;
+	// then Launched.
+	Launch struct {
+		Order   uint64
+		Command []string
+		Environ []string
+		Dir     string
+		Hosts   []string // the node of each rank
+	}
+	// Exec starts for a launcher elsewhere what it wants on this node. Then Executed.
+	Exec struct {
+		Number  int
+		Command string // as a shell reads it
+		Environ []string
+		Dir     string
+	}
+	// Spawned: what the launcher has wanted by Spawn has ended, or could not be started.
+	Spawned struct{ Number, Code int }
 	// End is the end of a start: ranks that are still there count no more.
 	End struct{}
 	// AllHere: those of all nodes have come to it.

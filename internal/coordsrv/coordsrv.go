@@ -526,8 +526,12 @@ func (s *Server) checkImage(image uint64, spec launch.Spec) error {
 
 // start starts the launcher.
 func (s *Server) start(spec launch.Spec) {
-	if s.remote != nil {
+	switch {
+	case s.remote != nil && spec.MPI.Name == launch.MPICH:
 		s.startSpread(spec.RankCommand(), spec.Env(s.opt.Environ))
+		return
+	case s.remote != nil:
+		s.startLauncher(spec.Command(), spec.Env(s.opt.Environ))
 		return
 	}
 	p, err := spec.Start(s.opt.Dir, s.opt.Environ)

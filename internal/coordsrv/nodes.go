@@ -100,6 +100,18 @@ func (s *Server) hear(m said) {
 		if m.Start == s.number {
 			s.exited(b)
 		}
+	case control.Launched:
+		if m.Start == s.number {
+			s.launched(b)
+		}
+	case control.Spawn:
+		if m.Start == s.number {
+			s.spawn(m.from, b)
+		}
+	case control.Executed:
+		if m.Start == s.number {
+			s.executed(b)
+		}
 	case node.Report:
 		if m.Start == s.number {
 			s.step(b)

@@ -222,7 +222,11 @@ func (s *Server) lost(p *peer, why string) {
 			s.answered(order, isLost(p, why))
 		}
 	}
-	if s.spread != nil {
+	switch {
+	case s.spread == nil:
+	case s.spread.launcher == p:
+		s.launched(control.Launched{Signal: 9})
+	case s.spread.launcher == nil:
 		for _, r := range p.ranks {
 			s.exited(control.Exited{Rank: r, Signal: 9})
 		}
@@ -230,12 +234,15 @@ func (s *Server) lost(p *peer, why string) {
 	s.step(coord.NodeLost{Name: "node " + p.name, Ranks: p.ranks, Why: why})
 }
 
-// spread is a start of ranks by agents, without an MPI's own launcher.
+// spread is a start of ranks by agents.
 type spread struct {
 	nodes []*peer
 	root  *pmi.Root
 	left  map[int]bool // ranks that have not ended
 	code  int          // of the first that ended with an error, as a shell says it
+
+	launcher *peer    // an MPI's own launcher runs here, and has started the ranks; nil: the agents have, one by one
+	environ  []string // of what it starts
 }
 
 // startSpread starts the ranks on their nodes.
@@ -261,7 +268,7 @@ func (s *Server) startSpread(command, environ []string) {
 
 // meet takes in what the PMI of a node says to the others.
 func (s *Server) meet(p *peer, up pmi.Up) {
-	if s.spread == nil {
+	if s.spread == nil || s.spread.root == nil {
 		return
 	}
 	sends, events, err := s.spread.root.Step(slices.Index(s.spread.nodes, p), up)
@@ -307,5 +314,58 @@ func (s *Server) exited(e control.Exited) {
 	if len(sp.left) == 0 {
 		s.spread = nil
 		s.wg.Go(func() { s.post(coord.LauncherExit{Code: sp.code}) })
+	}
+}
+
+// startLauncher starts an MPI's own launcher on the first of the nodes.
+func (s *Server) startLauncher(command, environ []string) {
+	to := s.engaged()
+	hosts := make([]string, s.opt.Spec.Ranks)
+	for _, p := range to {
+		for _, r := range p.ranks {
+			hosts[r] = p.name
+		}
+	}
+	sp := &spread{nodes: to, launcher: to[0], environ: environ}
+	s.spread = sp
+	s.order(to[:1], func(_ *peer, order uint64) any {
+		return control.Launch{Order: order, Command: command, Environ: environ, Dir: s.opt.Dir, Hosts: hosts}
+	}, func(answers []control.Message) {
+		if why := failure(answers); why != "" && s.spread == sp {
+			s.opt.Say(why)
+			s.launched(control.Launched{Code: 1})
+		}
+	})
+}
+
+// launched: the launcher has ended.
+func (s *Server) launched(l control.Launched) {
+	if s.spread == nil || s.spread.launcher == nil {
+		return
+	}
+	s.spread = nil
+	s.wg.Go(func() { s.post(coord.LauncherExit{Code: l.Code, Signal: l.Signal}) })
+}
+
+// spawn has something started on another node for the launcher.
+func (s *Server) spawn(from *peer, w control.Spawn) {
+	const failed = 255
+	sp := s.spread
+	if sp == nil || sp.launcher != from {
+		return
+	}
+	i := slices.IndexFunc(sp.nodes, func(p *peer) bool { return p.name == w.Node && !p.gone })
+	if i < 0 {
+		s.opt.Say(fmt.Sprintf("coordsrv: the launcher asks for node %q, which has no ranks", w.Node))
+		from.hear(control.Message{Start: s.number, Body: control.Spawned{Number: w.Number, Code: failed}})
+		return
+	}
+	sp.nodes[i].hear(control.Message{Start: s.number, Body: control.Exec{Number: w.Number, Command: w.Command, Environ: sp.environ, Dir: s.opt.Dir}})
+}
+
+// executed: what the launcher wanted on a node has ended.
+func (s *Server) executed(e control.Executed) {
+	if s.spread != nil && s.spread.launcher != nil && !s.spread.launcher.gone {
+		s.spread.launcher.hear(control.Message{Start: s.number, Body: control.Spawned{Number: e.Number, Code: e.Code}})
 	}
 }

@@ -104,7 +104,7 @@ func (c *cluster) sandbox(t *testing.T, args ...string) {
 }
 
 // job begins one with caches.
-func (c *cluster) job(ctx context.Context, t *testing.T, name string, env []string, flags ...string) *harness.Job {
+func (c *cluster) job(ctx context.Context, t *testing.T, name, mpi string, env []string, flags ...string) *harness.Job {
 	t.Helper()
 	dir := filepath.Join(c.dir, name)
 	if err := os.Mkdir(dir, 0o700); err != nil {
@@ -112,7 +112,7 @@ func (c *cluster) job(ctx context.Context, t *testing.T, name string, env []stri
 	}
 	j := c.site.NewJob(name, dir, append(env, c.env...)...)
 	flags = append([]string{"-v", "--sandbox", "nodes", "--every", "1s", "--cache", cache}, flags...)
-	if err := j.Run(ctx, "mpich", ranks, flags, c.site.Command(program, "mpich")...); err != nil {
+	if err := j.Run(ctx, mpi, ranks, flags, c.site.Command(program, mpi)...); err != nil {
 		t.Fatal(err)
 	}
 	return j
@@ -204,7 +204,7 @@ func TestFaults(t *testing.T) {
 			if r.kill == "" { // only agents die: other jobs on these nodes do not mind
 				t.Parallel()
 			}
-			c.fault(t, fmt.Sprintf("fault%d", i), r)
+			c.fault(t, fmt.Sprintf("fault%d", i), harness.MPIs()[i%2], r)
 		})
 	}
 	for _, p := range faults.All {
@@ -214,14 +214,14 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-func (c *cluster) fault(t *testing.T, name string, r row) {
+func (c *cluster) fault(t *testing.T, name, mpi string, r row) {
 	ctx, cancel := context.WithTimeout(t.Context(), atMost)
 	defer cancel()
 	value := r.point
 	if r.node != "" {
 		value += "@" + r.node
 	}
-	j := c.job(ctx, t, name, []string{"BYSSUS_FAULT=" + value}, r.flags...)
+	j := c.job(ctx, t, name, mpi, []string{"BYSSUS_FAULT=" + value}, r.flags...)
 	defer j.Close()
 	if r.kill != "" {
 		if !reach(ctx, j, 2) {
@@ -231,7 +231,7 @@ func (c *cluster) fault(t *testing.T, name string, r row) {
 		defer c.sandbox(t, "start", "nodes/"+r.kill)
 	}
 	if r.node == "" {
-		c.lives(ctx, t, j)
+		c.lives(ctx, t, j, harness.Other(mpi))
 	}
 	c.ends(ctx, t, j)
 	if r.say != "" {
@@ -240,7 +240,7 @@ func (c *cluster) fault(t *testing.T, name string, r row) {
 }
 
 // lives: byssus dies there in each of its lives, and the job comes further in each.
-func (c *cluster) lives(ctx context.Context, t *testing.T, j *harness.Job) {
+func (c *cluster) lives(ctx context.Context, t *testing.T, j *harness.Job, mpi string) {
 	t.Helper()
 	deaths := 0
 	for {
@@ -253,7 +253,7 @@ func (c *cluster) lives(ctx context.Context, t *testing.T, j *harness.Job) {
 			break
 		}
 		deaths++
-		if err := j.Restart(ctx, "mpich", "--sandbox", "nodes", "-v"); err != nil {
+		if err := j.Restart(ctx, mpi, "--sandbox", "nodes", "-v"); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -291,8 +291,9 @@ func (c *cluster) schedule(t *testing.T, name string, rng *rand.Rand) {
 	scheme := []string{"xor", "partner"}[rng.IntN(2)]
 	transport := []string{"encrypted", "authenticated"}[rng.IntN(2)]
 	flags := []string{"--redundancy", scheme, "--transport", transport, "--flush", fmt.Sprint(1 + rng.IntN(3))}
-	t.Log(flags)
-	j := c.job(ctx, t, name, nil, flags...)
+	mpi := harness.MPIs()[rng.IntN(2)]
+	t.Log(mpi, flags)
+	j := c.job(ctx, t, name, mpi, nil, flags...)
 	defer j.Close()
 	order := rng.Perm(4)
 	for k := range 2 {
@@ -328,7 +329,7 @@ func (c *cluster) disturb(ctx context.Context, t *testing.T, j *harness.Job, rng
 	switch kind {
 	case "byssus":
 		j.Proc().Kill()
-		if err := j.Restart(ctx, "mpich", "--sandbox", "nodes", "-v"); err != nil {
+		if err := j.Restart(ctx, harness.MPIs()[rng.IntN(2)], "--sandbox", "nodes", "-v"); err != nil {
 			t.Fatal(err)
 		}
 	case "agent":

@@ -1,0 +1,197 @@
+package agent
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+
+	"github.com/byssus-hpc/byssus/internal/control"
+	"github.com/byssus-hpc/byssus/internal/rundir"
+)
+
+// shellVariable tells the launcher's remote shell, which is byssus shell, where its agent listens.
+const shellVariable = "BYSSUS_SHELL"
+
+// failedCommand is what a remote shell ends with that could not start a command, as ssh does.
+const failedCommand = 255
+
+// launcher is an MPI's own launcher that runs on this node, and starts a daemon on each other by a remote shell. That asks this
+// agent, which asks the coordinator, which asks the agent there: so there are no passwords, and all of them end when they are
+// told to.
+type launcher struct {
+	listener net.Listener
+	wg       sync.WaitGroup
+	say      func(any)
+
+	mu      sync.Mutex
+	last    int              // number of a command
+	waiting map[int]chan int // for its exit code
+}
+
+// wish is what a remote shell asks for.
+type wish struct{ Node, Command string }
+
+// launch starts the launcher.
+func (n *Node) launch(number uint64, o control.Launch) error {
+	s := n.server(number)
+	if s == nil {
+		return fmt.Errorf("agent: start %d is over", number)
+	}
+	say := func(body any) { n.say(control.Message{Start: number, Body: body}) }
+	path := filepath.Join(s.cfg.Dir, "shell")
+	listener, err := net.Listen("unix", path)
+	if err != nil {
+		return fmt.Errorf("agent: socket of the remote shell: %w", err)
+	}
+	l := &launcher{listener: listener, say: say, waiting: map[int]chan int{}}
+	s.mu.Lock()
+	s.launcher = l
+	s.mu.Unlock()
+	l.wg.Go(l.serve)
+	if err := rundir.Make(s.sessionDir()); err != nil {
+		return err
+	}
+	hosts := filepath.Join(s.cfg.Dir, "hosts")
+	if err := os.WriteFile(hosts, []byte(strings.Join(o.Hosts, "\n")+"\n"), 0o600); err != nil {
+		return fmt.Errorf("agent: list of hosts: %w", err)
+	}
+	exe, err := os.Executable()
+	if err != nil {
+		return fmt.Errorf("agent: own executable: %w", err)
+	}
+	// The sequential mapper puts each rank where its image is. Together with binding it crashes mpirun 4.1 at its end.
+	cmd := exec.Command(o.Command[0], o.Command[1:]...)
+	cmd.Dir, cmd.Stdin = o.Dir, os.Stdin
+	cmd.Env = append(s.environ(o.Environ), shellVariable+"="+path,
+		"OMPI_MCA_plm=rsh", "OMPI_MCA_plm_rsh_agent="+exe+" shell", "OMPI_MCA_plm_rsh_no_tree_spawn=1",
+		"OMPI_MCA_rmaps=seq", "OMPI_MCA_hwloc_base_binding_policy=none", "OMPI_MCA_orte_default_hostfile="+hosts)
+	return s.crew.start(0, cmd, func(code, signal int) { say(control.Launched{Code: code, Signal: signal}) })
+}
+
+// environ is what a launcher or its daemon hands on to the ranks of this node.
+func (s *Server) environ(base []string) []string {
+	return append(append([]string(nil), base...), "BYSSUS_AGENT="+SocketPath(s.cfg.Dir), "BYSSUS_RUNDIR="+s.cfg.Dir,
+		"OMPI_MCA_orte_tmpdir_base="+s.sessionDir())
+}
+
+// sessionDir is the directory in which a launcher and its daemons make theirs, and which goes with the start: the same on all
+// nodes, since the launcher tells its daemons, and short, since there are sockets in it.
+func (s *Server) sessionDir() string {
+	return fmt.Sprintf("/tmp/byssus.%x.%x", s.cfg.JobID[:4], s.cfg.Start)
+}
+
+// serve hears remote shells until the start is over.
+func (l *launcher) serve() {
+	for {
+		c, err := l.listener.Accept()
+		if err != nil {
+			return
+		}
+		l.wg.Go(func() {
+			defer c.Close()
+			l.grant(c)
+		})
+	}
+}
+
+// grant has a command started, and tells the remote shell its exit code.
+func (l *launcher) grant(c net.Conn) {
+	var w wish
+	if err := json.NewDecoder(io.LimitReader(c, longestBrief)).Decode(&w); err != nil {
+		return
+	}
+	code := make(chan int, 1)
+	l.mu.Lock()
+	l.last++
+	number := l.last
+	if l.waiting == nil { // the start is over
+		code <- failedCommand
+	} else {
+		l.waiting[number] = code
+	}
+	l.mu.Unlock()
+	l.say(control.Spawn{Number: number, Node: w.Node, Command: w.Command})
+	fmt.Fprintln(c, <-code) // who asked may have gone
+}
+
+// spawned takes in how a command has ended that the launcher on this node wanted.
+func (n *Node) spawned(number uint64, m control.Spawned) {
+	s := n.server(number)
+	if s == nil {
+		return
+	}
+	s.mu.Lock()
+	l := s.launcher
+	s.mu.Unlock()
+	if l == nil {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if code := l.waiting[m.Number]; code != nil {
+		code <- m.Code
+		delete(l.waiting, m.Number)
+	}
+}
+
+// close lets all remote shells end.
+func (l *launcher) close() {
+	l.listener.Close()
+	l.mu.Lock()
+	for _, code := range l.waiting {
+		code <- failedCommand
+	}
+	l.waiting = nil
+	l.mu.Unlock()
+	l.wg.Wait()
+}
+
+// exec starts what a launcher elsewhere wants on this node.
+func (n *Node) exec(number uint64, o control.Exec) {
+	const bySignal = 128
+	ended := func(code, signal int) {
+		if signal != 0 {
+			code = bySignal + signal
+		}
+		n.say(control.Message{Start: number, Body: control.Executed{Number: o.Number, Code: code}})
+	}
+	s := n.server(number)
+	if s == nil {
+		ended(failedCommand, 0)
+		return
+	}
+	cmd := exec.Command("/bin/sh", "-c", o.Command)
+	cmd.Dir, cmd.Env = o.Dir, s.environ(o.Environ)
+	err := rundir.Make(s.sessionDir())
+	if err == nil {
+		err = s.crew.start(o.Number, cmd, ended)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		ended(failedCommand, 0)
+	}
+}
+
+// Shell is the remote shell of a launcher: it has a command started on a node, and returns its exit code.
+func Shell(node string, command []string) (int, error) {
+	c, err := net.Dial("unix", os.Getenv(shellVariable))
+	if err != nil {
+		return failedCommand, fmt.Errorf("agent: remote shell: %w", err)
+	}
+	defer c.Close()
+	if err := json.NewEncoder(c).Encode(wish{node, strings.Join(command, " ")}); err != nil {
+		return failedCommand, fmt.Errorf("agent: remote shell: %w", err)
+	}
+	var code int
+	if _, err := fmt.Fscanln(bufio.NewReader(c), &code); err != nil {
+		return failedCommand, fmt.Errorf("agent: remote shell: the agent is gone: %w", err)
+	}
+	return code, nil
+}
