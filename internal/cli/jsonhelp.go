@@ -57,6 +57,8 @@ const jsonListed = `    job, state                its name; running, lost (its b
       ranks, mpi, app         size of MPI_COMM_WORLD, the MPI's own words, the program
       time, bytes             of the commit; of all files
       files                   a list: name, size, header_crc32c (hexadecimal)
+      node, start, epoch, parity
+                              only in the cache of a node: whose part it is, what wrote it, what it keeps for others
       meta                    the job as it was then, as job in show --json
     error                     what is wrong with the checkpoint
     job_error                 what is wrong with the job
@@ -88,6 +90,8 @@ const jsonShown = `    state                     running, lost (its byssus died)
       mpi_args                further arguments of mpirun
       every_ns, keep, retries, fsync, lazy, policy, writers, grace_ns, refused
                               as given to run
+      caches                  as given to run: dir, redundancy, set_size, flush, transport
+      home                    only in the cache of a node: the job's directory in its store
       auto_named              the name was made up
       state                   running, stopped, finished, failed or damaged
       exit                    exit code

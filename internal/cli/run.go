@@ -135,7 +135,8 @@ handle it; after that no checkpoint of the job can be taken.
 A job without --job is called after its program, and leaves nothing behind when it finishes with exit code 0.`,
 		Example: `  byssus run -n 4 -- lmp -in in.melt
   byssus run -n 2 --job melt --every 10m --keep 3 -- ./app input
-  byssus run -n 8 --mpi openmpi --mpi-args --bind-to --mpi-args none -- ./app`,
+  byssus run -n 8 --mpi openmpi --mpi-args --bind-to --mpi-args none -- ./app
+  byssus run -n 64 --hosts a,b,c,d,e --spares 1 --cache /dev/shm/byssus --every 10m -- ./app`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				return usage(errors.New("run: no program given"))

@@ -462,6 +462,9 @@ func (s *Server) launch(image uint64) {
 			s.begin(spec)
 		})
 	case s.caches.flushed[image]:
+		if slices.ContainsFunc(of, func(p *peer) bool { return p.held[image] != nil }) {
+			s.opt.Say(fmt.Sprintf("%v; its copy in %s is used", err, s.opt.Job.Dir))
+		}
 		s.fromStore(image)
 	default:
 		s.launchFailed(badImage{err})

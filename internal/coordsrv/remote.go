@@ -366,6 +366,6 @@ func (s *Server) spawn(from *peer, w control.Spawn) {
 // executed: what the launcher wanted on a node has ended.
 func (s *Server) executed(e control.Executed) {
 	if s.spread != nil && s.spread.launcher != nil && !s.spread.launcher.gone {
-		s.spread.launcher.hear(control.Message{Start: s.number, Body: control.Spawned{Number: e.Number, Code: e.Code}})
+		s.spread.launcher.hear(control.Message{Start: s.number, Body: control.Spawned(e)})
 	}
 }
