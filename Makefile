@@ -13,7 +13,7 @@ SUDO     := $(if $(filter 0,$(shell id -u)),,sudo)
 # Packages whose tests start MPI jobs run one after the other: on two cores they would only disturb each other.
 GOTEST := $(GO) test -p 1 -timeout 60m
 
-.PHONY: help deps build demo test test-long bench lint generate install clean
+.PHONY: help deps build demo demo-nodes test test-long bench lint generate install clean
 .DEFAULT_GOAL := help
 
 help:            ## this list
@@ -32,6 +32,9 @@ build:           ## compile the command and the rank side into build/
 
 demo: deps build ## LAMMPS is checkpointed, killed and restarted under the other MPI
 	@$(GO) run ./bench/demo -byssus $(BUILD)/bin/byssus
+
+demo-nodes: deps build ## LAMMPS on four nodes and a spare, made of namespaces, outlives the silence of one
+	@$(GO) run ./bench/demo -byssus $(BUILD)/bin/byssus -nodes -time 20s
 
 test: deps build ## every test that fits into 40 minutes
 	$(GOTEST) ./...

@@ -6,6 +6,9 @@
 // up, and the job is restarted by hand under the other MPI, where it loses a rank once more. The thermo lines of both
 // runs, on the terminal and in LAMMPS's own log file, are compared character by character. The exit code is 0 only
 // when all are the same.
+//
+// With -nodes it shows the loss of a node instead: four nodes and a spare in a sandbox, checkpoints in the memory of the nodes with
+// parity, and one node that falls silent in mid-run, under both MPIs.
 package main
 
 import (
@@ -27,17 +30,18 @@ func main() {
 	atLeast := flag.Duration("time", 50*time.Second, "how long the native run shall take")
 	seed := flag.Uint64("seed", uint64(time.Now().UnixNano()), "of the random moments")
 	scratch := flag.String("scratch", "", "`directory` for outputs and images (default: a temporary one)")
+	nodes := flag.Bool("nodes", false, "show the loss of a node")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	if err := show(ctx, *exe, *input, *scratch, *atLeast, *seed); err != nil {
+	if err := show(ctx, *exe, *input, *scratch, *atLeast, *seed, *nodes); err != nil {
 		fmt.Fprintln(os.Stderr, "demo:", err)
 		os.Exit(1)
 	}
 }
 
 // show prepares the directories, makes both runs and compares them.
-func show(ctx context.Context, exe, input, scratch string, atLeast time.Duration, seed uint64) error {
+func show(ctx context.Context, exe, input, scratch string, atLeast time.Duration, seed uint64, several bool) error {
 	exe, err := filepath.Abs(exe)
 	if err != nil {
 		return err
@@ -57,12 +61,19 @@ func show(ctx context.Context, exe, input, scratch string, atLeast time.Duration
 		tree:   job.Tree{Exe: exe, Dir: filepath.Join(dir, "checkpoints")},
 		input:  input,
 		dir:    dir,
+		ranks:  2,
 		random: rand.New(rand.NewPCG(seed, 0)),
 		begin:  time.Now(),
 	}
-	d.say("LAMMPS melt, 32,000 atoms, 2 ranks; the random moments follow from -seed %d", seed)
+	if several {
+		d.ranks = nodes
+	}
+	d.say("LAMMPS melt, 32,000 atoms, %d ranks; the random moments follow from -seed %d", d.ranks, seed)
 	if err := d.calibrate(ctx, atLeast); err != nil {
 		return err
+	}
+	if several {
+		return d.onNodes(ctx)
 	}
 	native, err := d.native(ctx)
 	if err != nil {

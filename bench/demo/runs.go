@@ -20,6 +20,7 @@ type demo struct {
 	input  string
 	dir    string
 	steps  int
+	ranks  int
 	random *rand.Rand
 	begin  time.Time
 
@@ -67,7 +68,7 @@ func (d *demo) calibrate(ctx context.Context, atLeast time.Duration) error {
 		return err
 	}
 	var out job.Output
-	p, err := job.Native(ctx, firstMPI, 2, dir, &out, argv...)
+	p, err := d.onThisMachine(ctx, dir, &out, argv)
 	if err != nil {
 		return err
 	}
@@ -88,9 +89,9 @@ func (d *demo) native(ctx context.Context) (record, error) {
 	if err != nil {
 		return record{}, err
 	}
-	d.say("native: mpirun.%s -n 2 %s", firstMPI, strings.Join(argv, " "))
+	d.say("native: mpirun.%s -n %d %s", firstMPI, d.ranks, strings.Join(argv, " "))
 	var out job.Output
-	p, err := job.Native(ctx, firstMPI, 2, dir, &out, argv...)
+	p, err := d.onThisMachine(ctx, dir, &out, argv)
 	if err != nil {
 		return record{}, err
 	}
@@ -101,6 +102,11 @@ func (d *demo) native(ctx context.Context) (record, error) {
 	d.say("native: done in %.1f s", wall.Seconds())
 	log, err := os.ReadFile(filepath.Join(dir, "log.lammps"))
 	return record{screen: out.String(), log: string(log), wall: wall}, err
+}
+
+// onThisMachine starts a native run.
+func (d *demo) onThisMachine(ctx context.Context, dir string, out *job.Output, argv []string) (*job.Proc, error) {
+	return job.Native(ctx, firstMPI, d.ranks, dir, out, append([]string{"--oversubscribe"}, argv...)...)
 }
 
 // under makes the run under Byssus in two acts, the second under the other MPI.

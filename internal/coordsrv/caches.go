@@ -347,6 +347,7 @@ func (s *Server) rebuild(n uint64, left []recovery.Rebuild, of []*peer, then fun
 		s.enter(n, r, of[r.To], func(err error) {
 			if err == nil {
 				lost := r.Header.Members[r.Header.Own]
+				s.rebuilt(lost.Bytes(), time.Since(began))
 				s.opt.Say(fmt.Sprintf("checkpoint %d: what %s held, %s, was made again on %s in %s", n, lost.Node,
 					ui.Bytes(lost.Bytes()), of[r.To].name, ui.Duration(time.Since(began))))
 				s.rebuild(n, left[1:], of, then)

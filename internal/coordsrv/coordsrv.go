@@ -99,12 +99,14 @@ type Server struct {
 	over     bool
 	shown    func() // ends the progress of a restart; nil: none is shown
 	last     *coord.Result
+	report   *lossReport          // of nodes, while the job does not go on yet
+	sealedAt map[uint64]time.Time // when the images of a checkpoint were written
 }
 
 // Run runs the job to its end and returns the exit code.
 func Run(opt Options) (int, error) {
 	s := &Server{opt: opt, began: time.Now(), events: make(chan coord.Event), queries: make(chan func()),
-		stop: make(chan struct{}), replies: map[uint64]chan coord.Result{}, inbox: newInbox(), waiting: map[uint64]answer{}}
+		stop: make(chan struct{}), replies: map[uint64]chan coord.Result{}, sealedAt: map[uint64]time.Time{}, inbox: newInbox(), waiting: map[uint64]answer{}}
 	var err error
 	if s.fault, err = faults.Parse(opt.Fault, ""); err != nil {
 		return 0, err
@@ -373,6 +375,7 @@ func (s *Server) step(ev coord.Event) {
 	for _, a := range s.machine.Step(time.Since(s.began), ev) {
 		s.perform(a)
 	}
+	s.goesOn()
 }
 
 func (s *Server) perform(a coord.Action) {
@@ -389,10 +392,13 @@ func (s *Server) perform(a coord.Action) {
 	case coord.Prepare:
 		s.prepare(a.Checkpoint)
 	case coord.Commit:
+		s.sealedAt[a.Checkpoint] = time.Now()
 		s.commit(a.Checkpoint, a.Epoch)
 	case coord.Discard:
+		delete(s.sealedAt, a.Checkpoint)
 		s.discard(a.Checkpoint)
 	case coord.Drop:
+		delete(s.sealedAt, a.Checkpoint)
 		s.drop(a.Checkpoint)
 	case coord.Aside:
 		s.opt.Job.Meta.Aside = a.Checkpoints

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
+	"time"
 
 	"github.com/byssus-hpc/byssus/internal/agent"
 	"github.com/byssus-hpc/byssus/internal/control"
@@ -31,7 +33,11 @@ type peer struct {
 	pieces string                    // address for what other agents send it
 	last   uint64                    // highest number of a checkpoint in its cache, when it came
 	held   map[uint64]*recovery.Held // in its cache
+	heard  atomic.Int64              // when it said something, in nanoseconds of Unix time
 }
+
+// lastHeard is when the agent said something last.
+func (p *peer) lastHeard() time.Time { return time.Unix(0, p.heard.Load()) }
 
 // said is what an agent has said.
 type said struct {

@@ -193,6 +193,7 @@ func (s *Server) receive(conn *control.Conn, p *peer) {
 			s.inbox.put(said{p, control.Message{Body: departed{describe(err)}}})
 			return
 		}
+		p.heard.Store(time.Now().UnixNano())
 		if _, alive := m.Body.(control.Alive); !alive {
 			s.inbox.put(said{p, m})
 		}
@@ -214,6 +215,7 @@ func (s *Server) lost(p *peer, why string) {
 		return
 	}
 	p.gone = true
+	s.lostNode(p)
 	if p.end != nil {
 		p.end()
 	}
