@@ -246,6 +246,9 @@ func (s *Server) agree(d *draft) {
 			}
 		}
 		s.caches.commits++
+		if why := failure(answers); why != "" {
+			s.opt.Say(fmt.Sprintf("checkpoint %d is committed, but what one node has of it counts as lost: %s", d.number, why))
+		}
 		s.step(coord.Committed{Checkpoint: d.number})
 		if every := s.caches.Flush; every > 0 && s.caches.commits%every == 0 && s.caches.flushing == 0 {
 			s.flush(d.number, func(why string) {
