@@ -3,7 +3,7 @@
 //
 // It guarantees: a connection is to somebody who holds a key of this job, and in the role that the other side wanted; a
 // message arrives whole, in order and once, or the connection is over; what cannot be read is an error that says what was
-// found, never a panic, and costs no more memory than a frame may have; neither side waits for ever (Silence).
+// found, never a panic, and costs no more memory than a frame may have; neither side waits for ever (Silence, Lease).
 //
 //	frame
 //	0       4       6      8        12         16      24
@@ -34,7 +34,8 @@ const (
 	headerBytes = 24
 	maxBody     = 64 << 20
 	Beat        = 500 * time.Millisecond // how often each side says that it is there
-	Silence     = 3 * time.Second        // after which the other side counts as gone
+	Silence     = 3 * time.Second        // after which an agent counts as gone
+	Lease       = 2 * time.Second        // after which the coordinator does: so agents end their ranks before others take their place
 )
 
 // Message is what is said: one of the types in messages.go, about one start of the job's ranks (0: about none).
@@ -48,13 +49,14 @@ var ErrVersion = errors.New("another version of byssus")
 
 // Conn is a connection. Send may be called by several goroutines, Receive by one.
 type Conn struct {
-	conn net.Conn
-	mu   sync.Mutex // of writing
-	buf  []byte
+	conn    net.Conn
+	silence time.Duration // after which the other side counts as gone
+	mu      sync.Mutex    // of writing
+	buf     []byte
 }
 
 // New returns a connection over c, which has been proved (see keys.go).
-func New(c net.Conn) *Conn { return &Conn{conn: c} }
+func New(c net.Conn) *Conn { return &Conn{conn: c, silence: Silence} }
 
 // Close ends the connection.
 func (c *Conn) Close() error { return c.conn.Close() }
@@ -65,7 +67,7 @@ func (c *Conn) Peer() string { return c.conn.RemoteAddr().String() }
 // Self is the address of this side.
 func (c *Conn) Self() string { return c.conn.LocalAddr().String() }
 
-// Send sends a message. It fails when the other side takes nothing for as long as Silence; then the connection is over.
+// Send sends a message. It fails when the other side takes nothing for so long that it counts as gone; then the connection is over.
 func (c *Conn) Send(m Message) error {
 	kind, err := kindOf(m.Body)
 	if err != nil {
@@ -82,7 +84,7 @@ func (c *Conn) Send(m Message) error {
 	defer c.mu.Unlock()
 	c.buf = appendHeader(c.buf[:0], kind, m.Start, len(body))
 	c.buf = append(c.buf, body...)
-	if err := c.conn.SetWriteDeadline(time.Now().Add(Silence)); err != nil {
+	if err := c.conn.SetWriteDeadline(time.Now().Add(c.silence)); err != nil {
 		return fmt.Errorf("control: %w", err)
 	}
 	if _, err := c.conn.Write(c.buf); err != nil {
@@ -92,9 +94,10 @@ func (c *Conn) Send(m Message) error {
 	return nil
 }
 
-// Receive returns the next message. It fails when nothing comes for as long as Silence: both sides beat (Heartbeat).
+// Receive returns the next message. It fails when nothing comes for so long that the other side counts as gone: both sides beat
+// (Heartbeat).
 func (c *Conn) Receive() (Message, error) {
-	if err := c.conn.SetReadDeadline(time.Now().Add(Silence)); err != nil {
+	if err := c.conn.SetReadDeadline(time.Now().Add(c.silence)); err != nil {
 		return Message{}, fmt.Errorf("control: %w", err)
 	}
 	m, err := read(c.conn)

@@ -116,7 +116,9 @@ func Dial(ctx context.Context, address string, id Identity) (*Conn, error) {
 	if err != nil {
 		return nil, fmt.Errorf("control: coordinator at %s: %w", address, err)
 	}
-	return New(c), nil
+	conn := New(c)
+	conn.silence = Lease
+	return conn, nil
 }
 
 // Accept proves a connection that has come to the coordinator, and returns the name of the node it is from.
