@@ -112,7 +112,7 @@ func (n *Node) become(ctx context.Context, o control.Rebuild) (*dataset.Part, er
 
 // same says in what files that were made again differ from those that were lost.
 func same(part *dataset.Part, want parity.Member) error {
-	found, err := filesOf(part)
+	found, err := FilesOf(part)
 	if err != nil {
 		return err
 	}
@@ -122,9 +122,9 @@ func same(part *dataset.Part, want parity.Member) error {
 	return nil
 }
 
-// filesOf are the files of a part, as the headers of its set describe them: the digest of an image is the checksum of its
+// FilesOf are the files of a part, as the headers of its set describe them: the digest of an image is the checksum of its
 // header, which has those of everything else.
-func filesOf(part *dataset.Part) ([]parity.File, error) {
+func FilesOf(part *dataset.Part) ([]parity.File, error) {
 	var files []parity.File
 	for _, f := range part.Files {
 		crc, err := strconv.ParseUint(f.HeaderCRC, 16, 32)
@@ -134,12 +134,6 @@ func filesOf(part *dataset.Part) ([]parity.File, error) {
 		files = append(files, parity.File{Name: f.Name, Size: f.Size, Digest: crc})
 	}
 	return files, nil
-}
-
-// Member is a node's part as its set knows it.
-func Member(node, group string, part *dataset.Part) (parity.Member, error) {
-	files, err := filesOf(part)
-	return parity.Member{Node: node, Group: group, Files: files}, err
 }
 
 // member are the open files of a member in a directory.

@@ -82,8 +82,9 @@ type Server struct {
 	saving  sync.Mutex
 	saved   uint64 // the newest that was done; saving protects it
 
-	starts   int    // of the ranks
-	number   uint64 // of the present start, 0: there is none
+	starts   int           // of the ranks
+	due      []coord.Event // the one that the machine takes in now, and what has happened meanwhile
+	number   uint64        // of the present start, 0: there is none
 	restarts int
 	process  *launch.Process
 	here     map[int]bool   // ranks that have come in this start
@@ -126,14 +127,13 @@ func Run(opt Options) (int, error) {
 		return 0, err
 	}
 	if opt.Caches != nil {
-		s.caches = &caches{Caches: *opt.Caches, flushed: map[uint64]bool{}}
+		s.caches = &caches{Caches: *opt.Caches, s: s, rings: map[uint64]*ring{}}
 	}
 	err = s.join()
 	if err == nil {
-		err = s.checkSets()
+		err = s.keepCaches(&start)
 	}
 	if err == nil {
-		s.addHeld(&start)
 		err = s.checkOnly(start)
 	}
 	if err != nil {
@@ -372,10 +372,16 @@ func (s *Server) step(ev coord.Event) {
 		s.read.Store(ev.Done)
 		s.toRead.Store(ev.Total)
 	}
-	for _, a := range s.machine.Step(time.Since(s.began), ev) {
-		s.perform(a)
+	s.due = append(s.due, ev)
+	if len(s.due) > 1 { // what is being performed has made it happen: it is next
+		return
 	}
-	s.goesOn()
+	for ; len(s.due) > 0; s.due = s.due[1:] {
+		for _, a := range s.machine.Step(time.Since(s.began), s.due[0]) {
+			s.perform(a)
+		}
+		s.goesOn()
+	}
 }
 
 func (s *Server) perform(a coord.Action) {
@@ -446,8 +452,7 @@ func (s *Server) launch(image uint64) {
 	s.retire()
 	s.starts++
 	s.number = s.opt.Job.Term<<16 + uint64(s.starts)
-	of := s.alive()
-	if len(of) == 0 {
+	if !slices.ContainsFunc(s.peers, func(p *peer) bool { return !p.gone }) {
 		s.wg.Go(func() { s.post(coord.LaunchFailed{Text: "all nodes are lost", Nowhere: true}) })
 		return
 	}
@@ -455,20 +460,10 @@ func (s *Server) launch(image uint64) {
 		s.fromStore(image)
 		return
 	}
-	plan, err := s.plan(image, of)
-	switch {
+	switch err := s.caches.launch(image); {
 	case err == nil:
-		s.fromCaches(image, plan, of, func(err error) {
-			if err != nil {
-				s.launchFailed(err)
-				return
-			}
-			spec := s.spec(image)
-			spec.Restart = s.caches.dir(s.opt.Job.Meta, image)
-			s.begin(spec)
-		})
-	case s.caches.flushed[image]:
-		if slices.ContainsFunc(of, func(p *peer) bool { return p.held[image] != nil }) {
+	case s.caches.keeper.Stored(image):
+		if slices.Contains(s.caches.keeper.Held(), image) {
 			s.opt.Say(fmt.Sprintf("%v; its copy in %s is used", err, s.opt.Job.Dir))
 		}
 		s.fromStore(image)

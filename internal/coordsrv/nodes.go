@@ -29,11 +29,11 @@ type peer struct {
 	ranks []int                 // of the present start
 	gone  bool
 
-	group  string                    // what fails together with it; empty: nothing
-	pieces string                    // address for what other agents send it
-	last   uint64                    // highest number of a checkpoint in its cache, when it came
-	held   map[uint64]*recovery.Held // in its cache
-	heard  atomic.Int64              // when it said something, in nanoseconds of Unix time
+	group  string          // what fails together with it; empty: nothing
+	pieces string          // address for what other agents send it
+	last   uint64          // highest number of a checkpoint in its cache, when it came
+	held   []recovery.Held // in its cache, then
+	heard  atomic.Int64    // when it said something, in nanoseconds of Unix time
 }
 
 // lastHeard is when the agent said something last.
@@ -141,11 +141,6 @@ type answer struct {
 // order gives agents an order each, with a number that their answers have; then hears these, in the order of the agents,
 // when all are there, on the loop's goroutine. One that is gone has answered that it is.
 func (s *Server) order(to []*peer, body func(p *peer, order uint64) any, then func([]control.Message)) {
-	s.orderEach(to, func(i int, order uint64) any { return body(to[i], order) }, func(int, control.Message) {}, then)
-}
-
-// orderEach is order by the agents' places in the list; each answer is heard when it comes, too.
-func (s *Server) orderEach(to []*peer, body func(i int, order uint64) any, each func(i int, m control.Message), then func([]control.Message)) {
 	answers, left := make([]control.Message, len(to)), len(to)
 	for i, p := range to {
 		if p.gone {
@@ -155,12 +150,11 @@ func (s *Server) orderEach(to []*peer, body func(i int, order uint64) any, each 
 		s.orders++
 		s.waiting[s.orders] = answer{p, func(m control.Message) {
 			answers[i] = m
-			each(i, m)
 			if left--; left == 0 {
 				then(answers)
 			}
 		}}
-		p.hear(control.Message{Start: s.number, Body: body(i, s.orders)})
+		p.hear(control.Message{Start: s.number, Body: body(p, s.orders)})
 	}
 	if left > 0 {
 		return
@@ -208,20 +202,14 @@ func (s *Server) keepers() []*peer {
 	return s.peers[i : i+1]
 }
 
-// failure is the first that answers say went wrong; what followed from something else, only if nothing else did.
+// failure is the first that answers say went wrong.
 func failure(answers []control.Message) string {
-	follows := ""
 	for _, m := range answers {
-		d, ok := m.Body.(control.Done)
-		switch {
-		case !ok || d.Err == "":
-		case !d.Follows:
+		if d, ok := m.Body.(control.Done); ok && d.Err != "" {
 			return d.Err
-		case follows == "":
-			follows = d.Err
 		}
 	}
-	return follows
+	return ""
 }
 
 func (s *Server) prepare(n uint64) {
@@ -253,14 +241,14 @@ func (s *Server) survey(n uint64, to []*peer, pages []control.Message) {
 
 // commit: the agents seal what they hold, and get the record of the whole.
 func (s *Server) commit(n, epoch uint64) {
+	if s.caches != nil {
+		s.caches.commit(n, epoch)
+		return
+	}
 	to := s.engaged()
 	s.order(to, func(p *peer, order uint64) any { return control.Seal{Order: order, Checkpoint: n, Ranks: p.ranks} }, func(answers []control.Message) {
 		if why := failure(answers); why != "" {
 			s.step(coord.Committed{Checkpoint: n, Err: why})
-			return
-		}
-		if s.caches != nil {
-			s.protect(&draft{number: n, epoch: epoch, to: to, parts: sealedParts(answers)})
 			return
 		}
 		s.record(n, answers)
@@ -268,7 +256,13 @@ func (s *Server) commit(n, epoch uint64) {
 }
 
 func (s *Server) record(n uint64, sealed []control.Message) {
-	record := s.opt.Job.Record(n, sealedParts(sealed)...)
+	var parts []*dataset.Part
+	for _, m := range sealed {
+		if h, ok := m.Body.(control.Sealed); ok {
+			parts = append(parts, &h.Part)
+		}
+	}
+	record := s.opt.Job.Record(n, parts...)
 	s.order(s.keepers(), func(_ *peer, order uint64) any { return control.Commit{Order: order, Checkpoint: n, Record: *record} }, func(answers []control.Message) {
 		why := failure(answers)
 		s.step(coord.Committed{Checkpoint: n, Err: why})
@@ -281,7 +275,7 @@ func (s *Server) record(n uint64, sealed []control.Message) {
 // discard removes what an attempt has left.
 func (s *Server) discard(n uint64) {
 	if s.caches != nil {
-		s.withdraw(n)
+		s.caches.keeper.Discard(n)
 		return
 	}
 	s.removeFrom(s.keepers(), func(order uint64) any { return control.Discard{Order: order, Checkpoint: n} })
@@ -290,7 +284,7 @@ func (s *Server) discard(n uint64) {
 // drop removes a committed checkpoint.
 func (s *Server) drop(n uint64) {
 	if s.caches != nil {
-		s.dropEverywhere(n)
+		s.caches.keeper.Drop(n)
 		return
 	}
 	s.removeFrom(s.keepers(), func(order uint64) any { return control.Drop{Order: order, Checkpoint: n} })

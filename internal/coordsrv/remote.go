@@ -16,7 +16,6 @@ import (
 	"github.com/byssus-hpc/byssus/internal/control"
 	"github.com/byssus-hpc/byssus/internal/coord"
 	"github.com/byssus-hpc/byssus/internal/pmi"
-	"github.com/byssus-hpc/byssus/internal/recovery"
 )
 
 // Host is a node on which the job may run, as the resource manager hands it out.
@@ -55,7 +54,7 @@ func (s *Server) joinOthers() error {
 	}
 	s.remote = &remote{authority: a, self: self, listener: l, address: address, missing: map[string]*peer{}}
 	for _, h := range s.opt.Hosts {
-		p := &peer{name: h.Name, group: h.Group, held: map[uint64]*recovery.Held{}}
+		p := &peer{name: h.Name, group: h.Group}
 		s.peers, s.remote.missing[h.Name] = append(s.peers, p), p
 	}
 	s.wg.Go(s.acceptAgents)
@@ -167,10 +166,7 @@ func (s *Server) enlist(name string, conn *control.Conn, joined control.Joined) 
 	}
 	delete(s.remote.missing, name)
 	out := control.NewOutbox(conn)
-	p.pid, p.seen, p.pieces, p.last = joined.PID, joined.Seen, joined.Pieces, joined.Last
-	for i, h := range joined.Held {
-		p.held[h.Dataset] = &joined.Held[i]
-	}
+	p.pid, p.seen, p.pieces, p.last, p.held = joined.PID, joined.Seen, joined.Pieces, joined.Last, joined.Held
 	for _, why := range joined.Damaged {
 		s.opt.Say(fmt.Sprintf("node %s: what is in its cache is left out: %s", name, why))
 	}
@@ -215,6 +211,9 @@ func (s *Server) lost(p *peer, why string) {
 		return
 	}
 	p.gone = true
+	if s.caches != nil && s.caches.keeper != nil {
+		s.caches.keeper.Lost(slices.Index(s.peers, p))
+	}
 	s.lostNode(p)
 	if p.end != nil {
 		p.end()

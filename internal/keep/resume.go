@@ -1,0 +1,199 @@
+package keep
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/byssus-hpc/byssus/internal/parity"
+	"github.com/byssus-hpc/byssus/internal/recovery"
+)
+
+// plan says how the job goes on from a checkpoint in the caches of these nodes.
+func (k *Keeper) plan(checkpoint uint64, nodes []int) (*recovery.Plan, error) {
+	var list []recovery.Node
+	for _, n := range nodes {
+		list = append(list, recovery.Node{Name: k.nodes[n].name, Held: k.nodes[n].held[checkpoint]})
+	}
+	return recovery.Decide(k.cfg.Job, checkpoint, k.cfg.Ranks, list)
+}
+
+// Resume says at which node each rank goes on from a checkpoint: with an error when the caches do not have it any more. What is
+// lost is to be made again before that, by Rebuild.
+func (k *Keeper) Resume(checkpoint uint64) (*Resumption, error) {
+	r := &Resumption{Checkpoint: checkpoint, nodes: k.alive()}
+	plan, err := k.plan(checkpoint, r.nodes)
+	if err != nil {
+		return nil, err
+	}
+	r.left, r.Ranks = plan.Rebuild, make([][]int, len(k.nodes))
+	for i, n := range r.nodes {
+		r.Ranks[n] = plan.Ranks[i]
+	}
+	return r, nil
+}
+
+// Resumption is how a job goes on.
+type Resumption struct {
+	Checkpoint uint64
+	Ranks      [][]int // by node
+	nodes      []int   // the plan's
+	left       []recovery.Rebuild
+}
+
+// Rebuild makes lost members again, one after the other.
+func (k *Keeper) Rebuild(r *Resumption, then func(error)) {
+	if len(r.left) == 0 {
+		then(nil)
+		return
+	}
+	b := r.left[0]
+	r.left = r.left[1:]
+	members, asked, own := make([]int, len(b.Members)), []int{}, []int{}
+	for m, place := range b.Members {
+		members[m] = -1
+		if place >= 0 {
+			members[m] = r.nodes[place]
+			asked, own = append(asked, members[m]), append(own, m)
+		}
+	}
+	k.transfers++
+	transfer := k.transfers
+	rebuild := func(i int) Order {
+		h := b.Header
+		h.Own = own[i]
+		return Rebuild{h, b.Header.Own, transfer, members}
+	}
+	k.ask(asked, rebuild, func(_ int, a Answer) { k.abandonOn(a, transfer, members) }, func(answers []Answer) {
+		if why := failure(answers); why != "" {
+			then(errors.New(why))
+			return
+		}
+		k.enter(r, b, then)
+	})
+}
+
+// enter makes what was made again count.
+func (k *Keeper) enter(r *Resumption, b recovery.Rebuild, then func(error)) {
+	to := r.nodes[b.To]
+	held := &recovery.Held{ID: b.Header.ID}
+	if old := k.nodes[to].held[r.Checkpoint]; old != nil && old.ID == held.ID {
+		held.Members = slices.Clone(old.Members)
+	}
+	held.Members = append(held.Members, b.Header)
+	record := Record{ID: held.ID, Members: held.Members}
+	for _, h := range held.Members {
+		m := h.Members[h.Own]
+		record.Files = append(record.Files, m.Files...)
+		held.Ranks = append(held.Ranks, recovery.RanksOf(m)...)
+	}
+	slices.Sort(held.Ranks)
+	k.ask([]int{to}, func(int) Order { return record }, nothing, func(answers []Answer) {
+		if why := failure(answers); why != "" {
+			then(errors.New(why))
+			return
+		}
+		k.nodes[to].held[r.Checkpoint] = held
+		lost := b.Header.Members[b.Header.Own]
+		k.driver.Rebuilt(r.Checkpoint, lost.Node, to, lost.Bytes())
+		k.Rebuild(r, then)
+	})
+}
+
+// flushSome begins a copy when it is time for one.
+func (k *Keeper) flushSome(checkpoint uint64) {
+	if k.cfg.Flush == 0 || k.commits%k.cfg.Flush != 0 || k.flushing != 0 {
+		return
+	}
+	k.flush(checkpoint, func(err error) {
+		if err != nil {
+			k.driver.Say(fmt.Sprintf("%s was not copied to the store: %v", describe(checkpoint), err))
+		}
+	})
+}
+
+// flush copies a checkpoint to the store that all nodes see.
+func (k *Keeper) flush(checkpoint uint64, then func(error)) {
+	alive := k.alive()
+	plan, err := k.plan(checkpoint, alive)
+	if err == nil && len(plan.Rebuild) > 0 {
+		err = errors.New("a part of it is lost, and not made again yet")
+	}
+	if err != nil {
+		then(err)
+		return
+	}
+	k.flushing = checkpoint
+	k.driver.Store(Place{checkpoint}, func(err error) {
+		if err != nil {
+			k.flushed(checkpoint, err, then)
+			return
+		}
+		k.copyParts(checkpoint, plan, alive, then)
+	})
+}
+
+func (k *Keeper) copyParts(checkpoint uint64, plan *recovery.Plan, alive []int, then func(error)) {
+	var nodes []int
+	var ranks [][]int
+	for i, n := range alive {
+		if len(plan.Ranks[i]) > 0 {
+			nodes, ranks = append(nodes, n), append(ranks, plan.Ranks[i])
+		}
+	}
+	k.ask(nodes, func(i int) Order { return Flush{checkpoint, ranks[i]} }, nothing, func(answers []Answer) {
+		if why := failure(answers); why != "" {
+			k.flushed(checkpoint, errors.New(why), then)
+			return
+		}
+		var files []parity.File
+		for _, a := range answers {
+			files = append(files, a.Files...)
+		}
+		k.driver.Store(Enter{checkpoint, files}, func(err error) { k.flushed(checkpoint, err, then) })
+	})
+}
+
+// flushed ends a copy, and drops what was to be dropped meanwhile.
+func (k *Keeper) flushed(checkpoint uint64, err error, then func(error)) {
+	k.flushing = 0
+	if err != nil {
+		k.driver.Store(Clear{checkpoint}, func(error) {}) // what it leaves is removed when the job is next run
+	} else {
+		k.stored[checkpoint] = true
+		k.driver.Flushed(checkpoint)
+	}
+	then(err)
+	late := k.dropped
+	k.dropped = nil
+	for _, n := range late {
+		k.Drop(n)
+	}
+}
+
+// Scavenge copies, when a job leaves that may go on later, the newest checkpoint that can be, since its nodes may be others then.
+// Then is told which that was, 0: the store has it already; and why newer ones could not be.
+func (k *Keeper) Scavenge(then func(copied uint64, errs []error)) {
+	held := k.Held()
+	slices.SortFunc(held, func(a, b uint64) int { return cmp.Compare(b, a) })
+	var errs []error
+	var next func()
+	next = func() {
+		if len(held) == 0 || k.stored[held[0]] {
+			then(0, errs)
+			return
+		}
+		n := held[0]
+		held = held[1:]
+		k.flush(n, func(err error) {
+			if err == nil {
+				then(n, errs)
+				return
+			}
+			errs = append(errs, fmt.Errorf("%s: %w", describe(n), err))
+			next()
+		})
+	}
+	next()
+}
