@@ -38,7 +38,7 @@ func (n *Node) encode(ctx context.Context, o control.Encode) error {
 	if at.Write[redset.Redundancy], err = m.make(); err != nil {
 		return err
 	}
-	if err := mover.Run(ctx, n.cfg.Port, o.Transfer, m.layout.Encode(o.Header.Own), at, func(int64) {}); err != nil {
+	if err := mover.Run(ctx, n.cfg.Port, o.Transfer, m.layout.Encode(o.Header.Own), at, nil); err != nil {
 		return fmt.Errorf("agent: redundancy of checkpoint %d: %w", o.Checkpoint, err)
 	}
 	err = m.finish(n.store.Meta.Fsync)
@@ -72,7 +72,7 @@ func (n *Node) give(ctx context.Context, o control.Rebuild) error {
 	if at.Read[redset.Redundancy], err = m.kept(); err != nil {
 		return err
 	}
-	if err := mover.Run(ctx, n.cfg.Port, o.Transfer, m.layout.Rebuild(o.Lost, o.Header.Own), at, func(int64) {}); err != nil {
+	if err := mover.Run(ctx, n.cfg.Port, o.Transfer, m.layout.Rebuild(o.Lost, o.Header.Own), at, nil); err != nil {
 		return fmt.Errorf("agent: rebuilding of checkpoint %d: %w", o.Checkpoint, err)
 	}
 	return nil
@@ -96,7 +96,7 @@ func (n *Node) become(ctx context.Context, o control.Rebuild) (*dataset.Part, er
 	if at.Write[redset.Redundancy], err = m.make(); err != nil {
 		return nil, err
 	}
-	if err := mover.Run(ctx, n.cfg.Port, o.Transfer, m.layout.Rebuild(o.Lost, o.Lost), at, func(int64) {}); err != nil {
+	if err := mover.Run(ctx, n.cfg.Port, o.Transfer, m.layout.Rebuild(o.Lost, o.Lost), at, nil); err != nil {
 		return nil, fmt.Errorf("agent: rebuilding of checkpoint %d: %w", o.Checkpoint, err)
 	}
 	if err := m.finish(n.store.Meta.Fsync); err != nil {
