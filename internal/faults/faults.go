@@ -41,6 +41,9 @@ const (
 	Drain  = "rank-drain"
 )
 
+// Outcome stops a rank, by SIGSTOP, where it learns whether all have drained their messages.
+const Outcome = "rank-outcome"
+
 // The points of the Go side.
 const (
 	CommitSynced   = "commit-synced"
@@ -54,6 +57,10 @@ const (
 	RebuildDone    = "rebuild-done"
 	FlushBegun     = "flush-begun"
 	FlushDone      = "flush-done"
+	NodeClocks     = "node-clocks"
+	NodeDrain      = "node-drain"
+	NodeImage      = "node-image"
+	NodeRestored   = "node-restored"
 )
 
 // All is the table.
@@ -71,6 +78,7 @@ var All = []Point{
 	{"rank-restored", Rank, true, "RESTORED is sent, the application has not gone on"},
 	{Memory, Rank, false, "memory for a checkpoint: it is not there, and the checkpoint fails"},
 	{Drain, Rank, false, "memory for a message that is drained: it is not there, and the checkpoint fails on all ranks"},
+	{Outcome, Rank, false, "messages are drained, it is not known yet whether all have done so: stopped until it is continued"},
 	{DrainSent, Coord, false, "the order to write is out"},
 	{CommitSynced, Coord, false, "images are complete, the manifest is not written"},
 	{CommitManifest, Coord, false, "the manifest is written, the directory not renamed"},
@@ -82,6 +90,10 @@ var All = []Point{
 	{RebuildDone, Agent, true, "what was lost is made again, it does not count yet"},
 	{FlushBegun, Agent, false, "a copy for the store has been ordered"},
 	{FlushDone, Agent, false, "the node's share of a copy is in the store, the coordinator does not know it"},
+	{NodeClocks, Agent, false, "ranks of the node have told their clocks, the coordinator does not know them"},
+	{NodeDrain, Agent, false, "the node's ranks have been told to write"},
+	{NodeImage, Agent, false, "images of the node's ranks are written, the coordinator does not know it"},
+	{NodeRestored, Agent, true, "ranks of the node are back, the coordinator does not know it"},
 }
 
 // Set is an armed crash point; nil: none.

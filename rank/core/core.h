@@ -107,6 +107,7 @@ ANY_FS struct abi_page *core_page(void);        /* shared with the agent; never 
 						 * there is no agent) */
 
 /* -- faults of tests ------------------------------------------------------------------------------------- */
+void core_stop_here(void);                      /* this process, by SIGSTOP, until somebody continues it */
 bool core_fault_fails(enum abi_fault f);     /* at the n-th pass: what the point names is to fail */
 
 /* -- errors ---------------------------------------------------------------------------------------------- */

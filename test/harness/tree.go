@@ -14,6 +14,7 @@ import (
 // given anew is not mistaken for it.
 type Process struct {
 	Pid, Parent int
+	Stopped     bool
 	start       string
 	zombie      bool
 }
@@ -30,7 +31,7 @@ func readProcess(pid int) (Process, bool) {
 		return Process{}, false
 	}
 	parent, err := strconv.Atoi(f[1])
-	return Process{Pid: pid, Parent: parent, start: f[19], zombie: f[0] == "Z"}, err == nil
+	return Process{Pid: pid, Parent: parent, Stopped: f[0] == "T", start: f[19], zombie: f[0] == "Z"}, err == nil
 }
 
 // Descendants lists the processes below pid, parents first.

@@ -32,21 +32,28 @@ func TestHeld(t *testing.T) {
 }
 
 func held(ctx context.Context, site harness.Site, refs *harness.References, how, mpi, dir string) error {
+	program := harness.Program{Name: "held_progress", Args: []string{"--seed", fmt.Sprint(*seed), "--completion", how}}
+	return twoLives(ctx, site, refs, program, mpi, dir, nil, heldCheckpoint)
+}
+
+// twoLives runs a program of two ranks up to its moment, has a checkpoint taken there, kills the job, and lets the other MPI bring it
+// to its end, with the results of a native run.
+func twoLives(ctx context.Context, site harness.Site, refs *harness.References, program harness.Program, mpi, dir string, env []string,
+	take func(ctx context.Context, job *harness.Job, until string) error) error {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
 	defer cancel()
-	args := []string{"--seed", fmt.Sprint(*seed), "--completion", how}
-	ref, err := refs.Get(ctx, harness.Program{Name: "held_progress", Args: args}, mpi, 2, dir)
+	ref, err := refs.Get(ctx, program, mpi, 2, dir)
 	if err != nil {
 		return err
 	}
 	until := filepath.Join(dir, "go")
-	job := site.NewJob("held", dir)
+	job := site.NewJob(program.Name, dir, env...)
 	defer job.Close()
-	argv := site.Command(harness.Program{Name: "held_progress", Args: append(args, "--until", until)}, mpi)
-	if err := job.Run(ctx, mpi, 2, []string{"--retries", "0"}, argv...); err != nil {
+	program.Args = append(slices.Clone(program.Args), "--until", until)
+	if err := job.Run(ctx, mpi, 2, []string{"--retries", "0"}, site.Command(program, mpi)...); err != nil {
 		return err
 	}
-	if err = heldCheckpoint(ctx, job, until); err == nil {
+	if err = take(ctx, job, until); err == nil {
 		err = nextLife(ctx, job, harness.Other(mpi))
 	}
 	if err == nil {

@@ -29,6 +29,11 @@ bool core_fault_fails(enum abi_fault f)
 	return __builtin_expect(armed == (int)f, 0) && __atomic_sub_fetch(&passes, 1, __ATOMIC_SEQ_CST) == 0;
 }
 
+void core_stop_here(void)
+{
+	raw(SYS_kill, raw(SYS_getpid), SIGSTOP);
+}
+
 void core_fault(enum abi_fault f)
 {
 	if (__builtin_expect(armed != (int)f, 1)) return;

@@ -28,8 +28,9 @@ static int quiesce(char *why, size_t n)
 	if (refused_before(why, n)) return -1;
 	s->wtime_ns = now_ns() + BY_CTLP->wtime_shift_ns;
 	if (!s->initialised || s->finalised) return 0;
-	if (p2p_drain(why, n)) return -1;
-	comm_sweep();
+	int e = p2p_drain(why, n);
+	if (!e) comm_sweep();   /* before anybody can have gone on, and do what is not in this image */
+	if (p2p_drained(e)) return -1;
 	agree_forget_group_clocks();
 	return 0;
 }

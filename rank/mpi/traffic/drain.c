@@ -10,8 +10,8 @@
  * The exchange and the agreement on the outcome are collective and cannot be broken off: every rank that is
  * told to drain comes to both, with a failure of its own if need be, and says at once that it has failed, so
  * that the others are told to give up waiting for it. Nobody takes a message before the exchange, that is
- * before all are stopped. Context: p2p_drain and p2p_repost_all run on the MPI thread with all application
- * threads stopped; the rest as traffic.h. */
+ * before all are stopped. Context: p2p_drain, p2p_drained and p2p_repost_all run on the MPI thread with all
+ * application threads stopped; the rest as traffic.h. */
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -335,11 +335,16 @@ static bool settled(void)
 	return true;
 }
 
-/* One round of a loop in which something is waited for; false: nothing is left that must complete. */
-static bool turn(unsigned *spins)
+static void rest(unsigned *spins)
 {
 	enum { SOMETIMES = 64 };
 	if (++*spins % SOMETIMES == 0) wait_step_slow(*spins);
+}
+
+/* One round of a loop in which something is waited for; false: nothing is left that must complete. */
+static bool turn(unsigned *spins)
+{
+	rest(spins);
 	ring_turn();
 	return !sync_acks_gone() || ring.open;
 }
@@ -385,16 +390,23 @@ static int drain(void)
 	return e;
 }
 
-/* Whether all have come to the end, when all have. */
-static bool agree_outcome(int mine)
+/* Whether all have come to the end, when all have. Who has drained takes no message from here on: another
+ * rank may be past this, have written its image, gone on and sent one, which it will send again if it comes
+ * back from that image. Who has failed still takes what others wait for; then nobody writes. */
+int p2p_drained(int mine)
 {
 	int worst = NX_ERR_OTHER, flag = 0;
 	rh_t q;
 	if (drv->iallreduce(&mine, &worst, 1, drv->type[NX_TYPE_INT], drv->op[NX_OP_MAX], own_world, &q))
-		return false;
-	for (unsigned spins = 0; !flag; turn(&spins))
-		if (drv->test(&q, &flag, NULL)) return false;
-	return worst == 0;
+		return -1;
+	for (unsigned spins = 0; !drv->test(&q, &flag, NULL);) {
+		bool late = flag && core_fault_fails(ABI_FAULT_RANK_OUTCOME);
+		if (flag && !late) return worst ? -1 : 0;
+		if (late) core_stop_here();
+		if (mine) turn(&spins);
+		else rest(&spins);
+	}
+	return -1;
 }
 
 int p2p_drain(char *why, size_t n)
@@ -408,7 +420,7 @@ int p2p_drain(char *why, size_t n)
 			 e == NX_ERR_NO_MEM ? "no memory for them" : "the MPI reports an error");
 	else snprintf(why, n, "another rank could not drain its messages");
 	if (e && !core_cancelled()) core_checkpoint_failed(why);
-	return agree_outcome(e) ? 0 : -1;
+	return e;
 }
 
 /* -- after a restart ------------------------------------------------------------------------------------- */

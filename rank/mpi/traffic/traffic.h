@@ -12,6 +12,7 @@
 int  drain_start(void);                                        /* after MPI_Init, and at a restart */
 int  sync_start(void);                                         /* the same */
 int  p2p_drain(char *why, size_t n);
+int  p2p_drained(int mine);                             /* tells the others: 0, when all have drained */
 int  p2p_repost_all(char *why, size_t n);
 int  posted_repost_all(char *why, size_t n);                   /* after p2p_repost_all */
 
