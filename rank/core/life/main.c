@@ -4,6 +4,7 @@
  *   byssus-rank -- application arguments...
  *   byssus-rank --restart DIRECTORY
  *   byssus-rank --exec PROGRAM argument0 arguments...      (made by exec.c)
+ *   byssus-rank --processor                                (asked by the agent of a node)
  * Context: the only thread, before anything of the application exists. */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -20,6 +21,7 @@
 #include "core/cross/cross.h"
 #include "core/life/life.h"
 #include "core/load/load.h"
+#include "core/threads/threads.h"
 
 static int number(const char *const *names, int otherwise)
 {
@@ -139,6 +141,10 @@ static void usage(void)
 
 int main(int argc, char **argv)
 {
+	if (argc == 2 && !strcmp(argv[1], "--processor")) {
+		cpu_print();
+		return 0;
+	}
 	if (argc < 3) usage();
 	use_one_heap();
 	check_layout(argv);

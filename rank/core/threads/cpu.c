@@ -148,6 +148,25 @@ static void check_layout(const char *path, const struct abi_image_header *h,
 	}
 }
 
+/* Whoever compares two machines need not know what counts: what is printed here must be printed there. */
+void cpu_print(void)
+{
+	struct abi_image_header here = { 0 };
+	char one[64];
+	cpu_describe(&here);
+	for (int r = 0; r <= ABI_CPUIDX1EDX; r++)
+		for (int bit = 0; bit < 32; bit++)
+			if ((here.cpuid[r] & ~ignored[r]) >> bit & 1)
+				puts(feature_name(r, bit, one, sizeof one));
+	for (unsigned i = 2; i < 32; i++) {
+		const uint32_t *at = &here.xsave_layout[2 * i];
+		const char *name = state_names[i] ? state_names[i] : "unknown";
+		if (at[1]) printf("state %u (%s) at offset %u, %u bytes\n", i, name, at[0], at[1]);
+	}
+	printf("pages of %u bytes\n", here.page_size);
+	if (here.hwcap2 & RAW_HWCAP2_FSGSBASE) puts("fsgsbase");
+}
+
 /* -- signal frames --------------------------------------------------------------------------------------- */
 
 /* What the kernel writes into the legacy area's unused bytes, and at the end. */
@@ -160,8 +179,8 @@ static const struct frame_state *state_of(uint64_t uc)
 	return fp ? (const struct frame_state *)(fp + FRAME_STATE) : NULL;
 }
 
-static uint64_t own_xcr0, largest;      /* of this processor; of a frame without what must be asked for; 0:
-					 * not asked yet */
+static uint64_t own_xcr0;                       /* of this processor */
+static uint64_t largest, largest_asked;  /* frame, without (0: not known yet) and with what is asked for */
 
 static void know_this_processor(void)
 {
@@ -169,8 +188,14 @@ static void know_this_processor(void)
 	if (largest) return;
 	cpu_describe(&h);
 	own_xcr0 = h.xcr0;
-	largest = h.xsave_size ? h.xsave_size : 1;
+	largest = largest_asked = h.xsave_size ? h.xsave_size : 1;
+	for (unsigned i = 2; i < 32; i++) {
+		uint64_t end = (uint64_t)h.xsave_layout[2 * i] + h.xsave_layout[2 * i + 1];
+		if (end > largest_asked) largest_asked = end;
+	}
 }
+
+static bool has_asked(const struct frame_state *s) { return s->features & own_xcr0 & ON_REQUEST; }
 
 /* NULL, or why a thread cannot go on from this frame with all of its registers: the kernel would take the
  * oldest part of them, say nothing, and clear the rest. */
@@ -192,9 +217,10 @@ const char *cpu_frame_wrong(uint64_t uc)
 			 in_use, own_xcr0);
 		return why;
 	}
-	if (s->size <= largest || (own_xcr0 & ON_REQUEST)) return NULL;
+	uint64_t takes = has_asked(s) ? largest_asked : largest;
+	if (s->size <= takes) return NULL;
 	snprintf(why, sizeof why, "its frame has %u bytes of processor state, this kernel takes %lu", s->size,
-		 largest);
+		 takes);
 	return why;
 }
 
@@ -208,7 +234,7 @@ void cpu_frame_prepare(uint64_t uc)
 		char state[16384];
 	} zeros __attribute__((aligned(64))) = { .in_use = ON_REQUEST };
 	const struct frame_state *s = state_of(uc);
-	if (own_xcr0 <= 3 || !s || s->size <= largest) return;
+	if (own_xcr0 <= 3 || !s || !has_asked(s)) return;
 	__asm__ volatile("xrstor64 %0" : : "m"(zeros), "a"((uint32_t)ON_REQUEST), "d"(0) : "memory");
 }
 

@@ -54,6 +54,7 @@ void still_inspect(struct buf *refusals, unsigned *n);  /* names what is still t
 /* -- processor (cpu.c) -- */
 void cpu_describe(struct abi_image_header *h);
 void cpu_check(const char *path, const struct abi_image_header *h);
+void cpu_print(void);  /* what an image written here needs, one to a line */
 const char *cpu_frame_wrong(uint64_t uc);  /* why a thread could not go on from this frame; NULL: it can */
 ANY_FS void cpu_frame_prepare(uint64_t uc);             /* the calling thread is about to go on from it */
 
