@@ -100,12 +100,35 @@ func (c *Conn) Receive() (Message, error) {
 	if err := c.conn.SetReadDeadline(time.Now().Add(c.silence)); err != nil {
 		return Message{}, fmt.Errorf("control: %w", err)
 	}
-	m, err := read(c.conn)
+	m, err := read(&awake{conn: c.conn})
 	if err != nil {
 		c.conn.Close()
 		return Message{}, fmt.Errorf("control: %s: %w", c.Peer(), err)
 	}
 	return m, nil
+}
+
+// lastLook is how long it is looked once more for what may have come when nothing was heard for so long: on a machine that has too
+// much to do, this process may have slept itself.
+const lastLook = 100 * time.Millisecond
+
+// awake reads from a connection, and looks once more when its time is over.
+type awake struct {
+	conn   net.Conn
+	looked bool
+}
+
+func (a *awake) Read(b []byte) (int, error) {
+	n, err := a.conn.Read(b)
+	var timeout net.Error
+	if n > 0 || a.looked || !errors.As(err, &timeout) || !timeout.Timeout() {
+		return n, err
+	}
+	a.looked = true
+	if err := a.conn.SetReadDeadline(time.Now().Add(lastLook)); err != nil {
+		return 0, err
+	}
+	return a.conn.Read(b)
 }
 
 // Heartbeat sends a beat every so often until done is closed or the connection is over.
