@@ -233,6 +233,9 @@ func (s Spec) oversubscribed() bool { return s.Ranks > runtime.NumCPU() }
 // environment again. Settings of the MPIs that the user has made already are left alone:
 //
 //	UCX_HANDLE_ERRORS=none, UCX_ERROR_SIGNALS=   signals of the application stay the application's
+//	UCX_MEM_EVENTS=no, FI_MR_CACHE_MONITOR=disabled, OMPI_MCA_mpi_leave_pinned=0
+//	                                             memory of the application is not registered with the network for longer than a
+//	                                             message: the libraries do not see when it is unmapped, as it is not they who do it
 //	MPIR_CVAR_POLLS_BEFORE_YIELD=1               MPICH with more ranks than cores
 //	OMPI_ALLOW_RUN_AS_ROOT(_CONFIRM)=1           Open MPI as root, which it would refuse to start
 func (s Spec) Env(base []string) []string {
@@ -253,6 +256,9 @@ func (s Spec) Env(base []string) []string {
 	}
 	def("UCX_HANDLE_ERRORS", "none")
 	def("UCX_ERROR_SIGNALS", "")
+	def("UCX_MEM_EVENTS", "no")
+	def("FI_MR_CACHE_MONITOR", "disabled")
+	def("OMPI_MCA_mpi_leave_pinned", "0")
 	if s.MPI.Name == MPICH && s.oversubscribed() {
 		def("MPIR_CVAR_POLLS_BEFORE_YIELD", "1")
 	}

@@ -88,7 +88,7 @@ func TestCommand(t *testing.T) {
 func TestEnv(t *testing.T) {
 	s := Spec{MPI: MPI{Name: MPICH, Library: "/l/libmpich.so.12"}, Ranks: runtime.NumCPU() + 1, Job: "j"}
 	env := s.Env([]string{"HOME=/h", "UCX_ERROR_SIGNALS=SEGV", "BYSSUS_DIR=/x", "BYSSUS_FAULT=y"})
-	for _, want := range []string{"HOME=/h", "UCX_ERROR_SIGNALS=SEGV", "UCX_HANDLE_ERRORS=none", "MPIR_CVAR_POLLS_BEFORE_YIELD=1", "BYSSUS_LIBMPI=/l/libmpich.so.12", "BYSSUS_JOB=j"} {
+	for _, want := range []string{"HOME=/h", "UCX_ERROR_SIGNALS=SEGV", "UCX_HANDLE_ERRORS=none", "UCX_MEM_EVENTS=no", "FI_MR_CACHE_MONITOR=disabled", "OMPI_MCA_mpi_leave_pinned=0", "MPIR_CVAR_POLLS_BEFORE_YIELD=1", "BYSSUS_LIBMPI=/l/libmpich.so.12", "BYSSUS_JOB=j"} {
 		if !slices.Contains(env, want) {
 			t.Errorf("%s is missing in %v", want, env)
 		}
