@@ -453,7 +453,7 @@ func (m *Machine) lateCommit(ev Committed) {
 		}
 	} else {
 		p.result.Checkpoint, p.result.Bytes = 0, 0
-		m.do(Discard{p.number})
+		m.do(Discard{p.number, ev.Err})
 		m.say("no checkpoint: %s", ev.Err)
 	}
 	m.reply(p.askers, p.result)
@@ -547,7 +547,7 @@ func (m *Machine) conclude(why string) {
 	op.result.Checkpoint, op.result.Attempts, op.result.Err = op.number, op.attempts, why
 	if why != "" {
 		op.result.Checkpoint, op.result.Bytes = 0, 0
-		m.do(Discard{op.number}) // and its number is not used again
+		m.do(Discard{op.number, why}) // and its number is not used again
 		m.say("no checkpoint: %s", why)
 	} else {
 		m.do(Took{op.result})

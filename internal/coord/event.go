@@ -29,6 +29,8 @@ type (
 		Ranks []int
 		Why   string
 	}
+	// RankKilled: a rank has died by no order, and no launcher does such things.
+	RankKilled struct{ Rank int }
 	// LauncherExit: mpirun has ended. Signal is not 0 when it was killed.
 	LauncherExit struct{ Code, Signal int }
 	// LaunchFailed: mpirun was not started. Bad: because the image cannot be used. Nowhere: because there is no node left.
@@ -78,8 +80,11 @@ type (
 	Send struct{ node.Order }
 	// Commit makes a checkpoint count, which the attempt of that epoch has written.
 	Commit struct{ Checkpoint, Epoch uint64 }
-	// Discard removes what an attempt has written.
-	Discard struct{ Checkpoint uint64 }
+	// Discard removes what was written of a checkpoint that has failed, and why it has.
+	Discard struct {
+		Checkpoint uint64
+		Why        string
+	}
 	// Drop removes a committed checkpoint.
 	Drop struct{ Checkpoint uint64 }
 	// Aside says which checkpoints the job has gone back behind, all of them. Since then it may have changed files that

@@ -194,6 +194,8 @@ func (m *Machine) dispatch(ev Event) {
 		m.progress()
 	case NodeLost:
 		m.nodeLost(ev)
+	case RankKilled:
+		m.rankKilled(ev)
 	case LauncherExit:
 		m.launcherExit(ev)
 	case LaunchFailed:
@@ -488,6 +490,16 @@ func (m *Machine) nodeLost(ev NodeLost) {
 		m.giveUp(m.whyEnding())
 		m.decideWhenAllGone()
 	}
+}
+
+// rankKilled: that is why all end. Where ranks speak over a network, the others may have noticed it before us, and have ended the
+// job for it.
+func (m *Machine) rankKilled(ev RankKilled) {
+	if r := m.ranks[ev.Rank]; m.ordered || m.innocent || m.killed != 0 || r.fini || r.left {
+		return
+	}
+	const first = -1 // before any end that others tell of
+	m.crash, m.died, m.diedAt, m.natural = fmt.Sprintf("rank %d died", ev.Rank), ev.Rank, first, false
 }
 
 func (m *Machine) whyEnding() string {

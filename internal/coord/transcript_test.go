@@ -176,6 +176,8 @@ func (p *player) event(name string, rank int, args map[string]string) Event {
 		return node.Lost{Rank: rank, Ended: args["code"] != "", Code: int(num("code")), Ago: time.Duration(num("ago")) * time.Millisecond}
 	case "nodelost":
 		return NodeLost{Name: args["node"], Ranks: []int{rank}, Why: args["why"]}
+	case "killed":
+		return RankKilled{rank}
 	case "launcher":
 		return LauncherExit{Code: int(num("code")), Signal: int(num("signal"))}
 	case "clocks":

@@ -29,12 +29,14 @@ type (
 		Rank int
 		Text string
 	}
-	// Lost: a rank's process is gone. Ended: by its own exit, with Code, which it began so long ago.
+	// Lost: a rank's process is gone. Ended: by its own exit, with Code, which it began so long ago. Untold: the agent had told no
+	// rank to end when this one fell silent.
 	Lost struct {
-		Rank  int
-		Ended bool
-		Code  int
-		Ago   time.Duration
+		Rank   int
+		Ended  bool
+		Untold bool
+		Code   int
+		Ago    time.Duration
 	}
 	// Left: a rank's process is there and does not speak any more: it has become another program.
 	Left struct{ Rank int }
