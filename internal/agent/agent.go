@@ -18,6 +18,7 @@ import (
 	"path/filepath"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -61,6 +62,7 @@ type Server struct {
 	family   *family   // nil: an MPI's launcher has started the ranks
 	launcher *launcher // nil: that runs elsewhere, or there is none
 	closed   bool
+	told     atomic.Bool // ranks have been told to end
 
 	began  time.Time
 	foldMu sync.Mutex
@@ -189,17 +191,19 @@ func (s *Server) serve(c *net.UnixConn) {
 		_ = c.SetReadDeadline(time.Now().Add(100 * time.Millisecond))
 	})
 	s.read(ses)
+	untold := !s.told.Load()
 	ses.shut()
 	select {
 	case <-ses.proc.over:
 	case <-time.After(execGrace):
+		untold = false // it has only left
 		if s.current(ses) {
 			s.said(node.Left{Rank: ses.rank})
 		}
 		<-ses.proc.over
 	}
 	if ses.proc.gone && s.current(ses) {
-		s.said(s.lost(ses.rank))
+		s.said(s.lost(ses.rank, untold))
 	}
 }
 
@@ -215,10 +219,10 @@ func (s *Server) current(ses *session) bool {
 const execGrace = 500 * time.Millisecond
 
 // lost says how a rank ended.
-func (s *Server) lost(rank int) node.Lost {
+func (s *Server) lost(rank int, untold bool) node.Lost {
 	i, _ := slices.BinarySearch(s.cfg.Ranks, rank)
 	p := s.pages[i].sample()
-	ev := node.Lost{Rank: rank, Ended: p.Phase == abi.PhaseEnded}
+	ev := node.Lost{Rank: rank, Ended: p.Phase == abi.PhaseEnded, Untold: untold}
 	if ev.Ended {
 		ev.Code, ev.Ago = int(p.ExitCode), s.pages[i].inPhase()
 	}

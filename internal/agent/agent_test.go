@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -47,6 +48,13 @@ func child(path, do string) {
 				fmt.Println(cmd.Process.Pid)
 			}
 		}
+	}
+	if c != nil && do == "refused" {
+		for err == nil { // until the agent has closed it: perhaps with a word
+			_, err = c.Read(make([]byte, abi.HeaderBytes+abi.MaxBody))
+		}
+		fmt.Print("turned away: ", err)
+		os.Exit(0)
 	}
 	if err == nil && do == "met" {
 		err = send(c, abi.MsgMet, 4, abi.Encode(abi.Met{Version: 2}, ""))
@@ -130,7 +138,7 @@ func TestLost(t *testing.T) {
 	}
 	s.Signal(syscall.SIGKILL)
 	_ = cmd.Wait()
-	expect(t, events, node.Lost{})
+	expect(t, events, node.Lost{Untold: true})
 }
 
 // TestLostInSpiteOfChild: the end of a rank is noticed even when a process that it forked holds its socket.
@@ -151,6 +159,20 @@ func TestLostInSpiteOfChild(t *testing.T) {
 	defer syscall.Kill(pid, syscall.SIGKILL)
 	expect(t, events, node.Hello{Ranks: one})
 	s.Signal(syscall.SIGKILL)
+	_ = cmd.Wait()
+	expect(t, events, node.Lost{Untold: true})
+}
+
+// TestTold: the end of a rank that was told to end is not its own.
+func TestTold(t *testing.T) {
+	s, events := serve(t, 1)
+	cmd := start(t, s, "met")
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	expect(t, events, node.Hello{Ranks: one})
+	expect(t, events, node.Met{Ranks: one, Epoch: 4, Version: 2})
+	s.kill(false)
 	_ = cmd.Wait()
 	expect(t, events, node.Lost{})
 }
@@ -327,5 +349,56 @@ func TestEnding(t *testing.T) {
 		if d := cmp.Diff(c.want, got, cmpopts.EquateEmpty()); d != "" || err != nil {
 			t.Errorf("%d: %v\n%s", c.typ, err, d)
 		}
+	}
+}
+
+// TestOtherUser: a process of another user is not heard, though it says what a rank says. Root's agent refuses it, too.
+func TestOtherUser(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("SKIP: root is needed to be another user")
+	}
+	const nobody = 65534
+	dir, err := os.MkdirTemp("/tmp", "byssus-test.") // not below TMPDIR, where others may not go
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	events := make(chan node.Report, 10)
+	s, err := Listen(Config{Dir: dir, Ranks: one, Size: 1, Writers: 1, Report: func(r node.Report) { events <- r }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Close)
+	cmd := start(t, s, "refused")
+	cmd.Path = "/proc/self/exe"
+	cmd.SysProcAttr.Credential = &syscall.Credential{Uid: nobody, Gid: nobody}
+	if out, err := cmd.Output(); err == nil {
+		t.Errorf("a socket of mode 0600 in a directory of mode 0700 is reached: %s", out)
+	}
+	if err := errors.Join(os.Chmod(dir, 0o777), os.Chmod(SocketPath(dir), 0o777)); err != nil {
+		t.Fatal(err)
+	}
+	again := start(t, s, "refused")
+	again.Path, again.SysProcAttr = cmd.Path, cmd.SysProcAttr
+	if out, err := again.Output(); err != nil || !strings.HasPrefix(string(out), "turned away: ") {
+		t.Errorf("found %q, %v", out, err)
+	}
+	if len(events) > 0 {
+		t.Errorf("event %+v", <-events)
+	}
+}
+
+// TestForAnother: a rank speaks for itself alone. What it says as another is not heard, and it is not heard any more.
+func TestForAnother(t *testing.T) {
+	s, events := serve(t, 2)
+	c := join(t, s, events, 0, 2)
+	join(t, s, events, 1, 2)
+	say(t, c, 1, abi.MsgTerminate, 0, nil, nil)
+	expect(t, events, node.Failed{Rank: 0, Text: "agent: message of rank 1 from rank 0"})
+	if n, err := c.Read(make([]byte, 1)); err == nil && n > 0 {
+		t.Error("the connection goes on")
+	}
+	if len(events) > 0 {
+		t.Errorf("event %+v", <-events)
 	}
 }

@@ -49,6 +49,10 @@ func (n *Node) encode(ctx context.Context, o control.Encode) error {
 // rebuildAndSay does this node's share in making a lost member again.
 func (n *Node) rebuildAndSay(ctx context.Context, o control.Rebuild) {
 	n.cfg.Faults.Hit(faults.RebuildBegun)
+	if o.Lost < 0 || o.Lost >= len(o.Header.Members) {
+		n.answer(o.Order, fmt.Errorf("agent: rebuilding of checkpoint %d: member %d of %d", o.Checkpoint, o.Lost, len(o.Header.Members)))
+		return
+	}
 	if o.Header.Own != o.Lost {
 		n.answer(o.Order, n.give(ctx, o))
 		return
@@ -146,7 +150,10 @@ type member struct {
 }
 
 func openMember(dir string, h parity.Header) (*member, error) {
-	layout, err := h.Layout()
+	layout, err := h.Check() // it came in a message
+	if err == nil {
+		err = dataset.CheckDir(dir)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -230,8 +237,8 @@ func (m *member) finish(sync bool) error {
 	return m.made.Finish()
 }
 
-// held lists what is in the cache, and says what cannot be used.
-func (n *Node) held() (list []recovery.Held, damaged []string) {
+// Held lists what is in the cache, and says what cannot be used.
+func (n *Node) Held() (list []recovery.Held, damaged []string) {
 	all, err := n.store.Checkpoints()
 	if err != nil {
 		return nil, []string{err.Error()}
@@ -290,6 +297,9 @@ func (n *Node) flushAndSay(ctx context.Context, o control.Flush) {
 func (n *Node) flush(ctx context.Context, o control.Flush) (*dataset.Part, error) {
 	from, to := n.store.Path(o.Checkpoint), n.cfg.Flush.Path(o.Checkpoint)+".tmp"
 	m, err := dataset.ReadManifest(from)
+	if err == nil {
+		err = dataset.CheckDir(to)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -306,8 +316,12 @@ func (n *Node) flush(ctx context.Context, o control.Flush) (*dataset.Part, error
 
 const copyPiece = 1 << 20 // bytes
 
-// copyFile makes a new file with the content of another.
+// copyFile makes a new file with the content of another: on the same file system another name, since nobody writes to files of a
+// checkpoint that counts.
 func copyFile(ctx context.Context, from, to string) error {
+	if os.Link(from, to) == nil {
+		return nil
+	}
 	in, err := os.OpenFile(from, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_CLOEXEC, 0)
 	if err != nil {
 		return err

@@ -3,6 +3,7 @@ package agent
 import (
 	"bufio"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -11,6 +12,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/byssus-hpc/byssus/internal/control"
 	"github.com/byssus-hpc/byssus/internal/rundir"
@@ -26,7 +28,7 @@ const failedCommand = 255
 // agent, which asks the coordinator, which asks the agent there: so there are no passwords, and all of them end when they are
 // told to.
 type launcher struct {
-	listener net.Listener
+	listener *net.UnixListener
 	wg       sync.WaitGroup
 	say      func(any)
 
@@ -46,7 +48,10 @@ func (n *Node) launch(number uint64, o control.Launch) error {
 	}
 	say := func(body any) { n.say(control.Message{Start: number, Body: body}) }
 	path := filepath.Join(s.cfg.Dir, "shell")
-	listener, err := net.Listen("unix", path)
+	listener, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
+	if err == nil {
+		err = os.Chmod(path, 0o600)
+	}
 	if err != nil {
 		return fmt.Errorf("agent: socket of the remote shell: %w", err)
 	}
@@ -87,16 +92,22 @@ func (s *Server) sessionDir() string {
 	return fmt.Sprintf("/tmp/byssus.%x.%x", s.cfg.JobID[:4], s.cfg.Start)
 }
 
-// serve hears remote shells until the start is over.
+// serve hears remote shells of our own user until the start is over.
 func (l *launcher) serve() {
 	for {
-		c, err := l.listener.Accept()
-		if err != nil {
+		c, err := l.listener.AcceptUnix()
+		if errors.Is(err, net.ErrClosed) {
 			return
+		}
+		if err != nil { // out of descriptors: later there may be some
+			time.Sleep(10 * time.Millisecond)
+			continue
 		}
 		l.wg.Go(func() {
 			defer c.Close()
-			l.grant(c)
+			if _, err := peer(c); err == nil {
+				l.grant(c)
+			}
 		})
 	}
 }

@@ -35,6 +35,7 @@ type Node struct {
 
 // NodeConfig is what an agent works with.
 type NodeConfig struct {
+	Name   string // of the node, for messages
 	RunDir string // of the job on this node; each start has a directory in it
 	JobID  [16]byte
 	Store  *dataset.Job // where the ranks of the node write
@@ -93,6 +94,9 @@ func (n *Node) Hear(m control.Message) {
 	case node.Order:
 		if s := n.server(m.Start); s != nil {
 			s.Order(o)
+			if o.Type == abi.MsgDrain {
+				n.cfg.Faults.Hit(faults.NodeDrain)
+			}
 		}
 	case control.Encode:
 		n.moves.do(o.Transfer.ID, func(ctx context.Context) { n.answer(o.Order, n.encode(ctx, o)) })
@@ -134,8 +138,11 @@ func (n *Node) begin(number uint64, b control.Begin) error {
 	}
 	s, err := Listen(Config{Dir: dir, Ranks: b.Ranks, Size: b.Size, Start: number, Restart: b.Restart, Writers: b.Writers, JobID: n.cfg.JobID,
 		Images: func(c uint64) string { return n.store.Path(c) + ".tmp" },
-		Report: func(r node.Report) { n.say(control.Message{Start: number, Body: r}) },
-		Here:   func(meeting uint64) { n.say(control.Message{Start: number, Body: control.Here{Meeting: meeting}}) }})
+		Report: func(r node.Report) {
+			n.reached(r)
+			n.say(control.Message{Start: number, Body: r})
+		},
+		Here: func(meeting uint64) { n.say(control.Message{Start: number, Body: control.Here{Meeting: meeting}}) }})
 	if err != nil {
 		return err
 	}
@@ -143,6 +150,18 @@ func (n *Node) begin(number uint64, b control.Begin) error {
 	defer n.mu.Unlock()
 	n.number, n.present = number, s
 	return nil
+}
+
+// reached passes the crash points before what ranks say is told.
+func (n *Node) reached(r node.Report) {
+	switch r.(type) {
+	case node.Clocks:
+		n.cfg.Faults.Hit(faults.NodeClocks)
+	case node.Image:
+		n.cfg.Faults.Hit(faults.NodeImage)
+	case node.Restored:
+		n.cfg.Faults.Hit(faults.NodeRestored)
+	}
 }
 
 // end ends the present start, if there is one.
@@ -175,7 +194,10 @@ func (n *Node) storeOrder(m control.Message) {
 			}
 			n.answer(o.Order, nil)
 		case control.Prepare:
-			_, err := n.store.Prepare(o.Checkpoint)
+			err := n.checkRoom(m.Start, o)
+			if err == nil {
+				_, err = n.store.Prepare(o.Checkpoint)
+			}
 			n.answer(o.Order, err)
 		case control.Seal:
 			n.seal(m.Start, o)
@@ -216,6 +238,7 @@ func (n *Node) family(number uint64) *family {
 
 // kill ends the ranks of this node. Those that have not come to the agent yet are asked by a signal.
 func (s *Server) kill(ask bool) {
+	s.told.Store(true)
 	s.mu.Lock()
 	f, all := s.family, len(s.sessions) == len(s.cfg.Ranks)
 	s.mu.Unlock()

@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	"crypto/tls"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
@@ -26,19 +27,23 @@ type Brief struct {
 	Coordinator []string // addresses, tried in turn
 	Identity    control.Identity
 	Job         dataset.Meta
-	Dir         string // of the job in the store
-	Cache       string // of this node, in which it writes; empty: in the store
-	Term        uint64 // of the job
-	RunDir      string // that is made on this node, for sockets; elsewhere when it cannot be made there
-	Node        string // the name of this one
-	Fault       string // value of BYSSUS_FAULT
+	Dir         string        // of the job in the store
+	Cache       string        // of this node, in which it writes; empty: in the store
+	Term        uint64        // of the job
+	RunDir      string        // that is made on this node, for sockets; elsewhere when it cannot be made there
+	Node        string        // the name of this one
+	Rank        string        // the program byssus-rank
+	App         string        // the program that it starts, as the user has named it; empty: none, ranks go on from a checkpoint
+	Path        string        // in which that is looked for, as PATH
+	Fault       string        // value of BYSSUS_FAULT
+	Scavenge    time.Duration // after which what is in the cache is copied to the store when the coordinator is gone; 0: never
 }
 
 // longestBrief bounds what is read before anything is proved.
 const longestBrief = 1 << 20
 
-// ReadBrief reads the line, and no byte more.
-func ReadBrief(in io.Reader) (*Brief, error) {
+// ReadBrief reads the line, and no byte more. What a byssus of another version than this one has written is not understood.
+func ReadBrief(in io.Reader, version string) (*Brief, error) {
 	var line []byte
 	one := make([]byte, 1)
 	for len(line) < longestBrief {
@@ -46,33 +51,42 @@ func ReadBrief(in io.Reader) (*Brief, error) {
 			return nil, fmt.Errorf("agent: standard input: found %d bytes and %w, wanted a line from byssus run", len(line), err)
 		}
 		if one[0] == '\n' {
-			b := new(Brief)
-			if err := json.Unmarshal(line, b); err != nil {
-				return nil, fmt.Errorf("agent: standard input: %w", err)
-			}
-			return b, nil
+			return parseBrief(line, version)
 		}
 		line = append(line, one[0])
 	}
 	return nil, fmt.Errorf("agent: standard input: no end of line in %d bytes", len(line))
 }
 
-// Serve is the life of an agent on a node of its own: until the coordinator ends it, or is gone. Then it ends its ranks.
-func Serve(b *Brief, version string) error {
-	if b.Byssus != version {
-		return fmt.Errorf("agent: byssus %s, the coordinator is %s: %w", version, b.Byssus, control.ErrVersion)
+func parseBrief(line []byte, version string) (*Brief, error) {
+	var from struct{ Byssus, Node string } // which every version has
+	err := json.Unmarshal(line, &from)
+	if err == nil && from.Byssus != version {
+		return nil, fmt.Errorf("agent: node %s: byssus is %s here, the job's is %s: %w", from.Node, version, from.Byssus, control.ErrVersion)
 	}
+	b := new(Brief)
+	if err == nil {
+		err = json.Unmarshal(line, b)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("agent: standard input: %w", err)
+	}
+	return b, nil
+}
+
+// Serve is the life of an agent on a node of its own: until the coordinator ends it, or is gone. Then it ends its ranks.
+func Serve(b *Brief) error {
 	id, err := hex.DecodeString(b.Job.ID)
 	if err != nil || len(id) != 16 {
 		return fmt.Errorf("agent: job id %q, wanted 32 hexadecimal digits", b.Job.ID)
 	}
-	cfg := NodeConfig{JobID: [16]byte(id)}
+	cfg := NodeConfig{Name: b.Node, JobID: [16]byte(id)}
 	if cfg.Store, err = dataset.Attach(b.Dir, b.Job); err != nil {
 		return err
 	}
 	if b.Cache != "" {
 		cfg.Flush = cfg.Store
-		if cfg.Store, err = (dataset.Store{Dir: b.Cache}).Cache(b.Job, b.Term, b.Dir); err != nil {
+		if cfg.Store, err = openCache(b); err != nil {
 			return err
 		}
 		defer cfg.Store.Unlock()
@@ -109,12 +123,37 @@ func Serve(b *Brief, version string) error {
 	cfg.Say = out.Put
 	n := NewNode(cfg)
 	defer n.Close()
-	joined := control.Joined{PID: os.Getpid(), Seen: d.boot + " " + space}
+	joined := control.Joined{PID: os.Getpid(), Seen: d.boot + " " + space, Traits: traits(b)}
 	if err := n.tellCache(&joined); err != nil {
 		return err
 	}
+	g, err := startGuard(b)
+	if err != nil {
+		return err
+	}
 	out.Put(control.Message{Body: joined})
-	return listen(conn, n)
+	return listen(conn, n, g)
+}
+
+// cacheLimit is how long the guard of an earlier agent may take to notice that somebody goes on with the job.
+const cacheLimit = 5 * time.Second
+
+// openCache waits for it when an earlier agent's guard, which is about to give it up, has it.
+func openCache(b *Brief) (*dataset.Job, error) {
+	limit := time.After(cacheLimit)
+	again := time.NewTicker(cacheLimit / 50)
+	defer again.Stop()
+	for {
+		j, err := dataset.Store{Dir: b.Cache}.Cache(b.Job, b.Term, b.Dir)
+		if !errors.Is(err, dataset.ErrLocked) {
+			return j, err
+		}
+		select {
+		case <-again.C:
+		case <-limit:
+			return nil, err
+		}
+	}
 }
 
 // makeRunDir makes the directory for sockets: where the coordinator has one, else at the first place of this node that will do.
@@ -161,7 +200,7 @@ func (n *Node) tellCache(j *control.Joined) error {
 	if j.Last, err = n.store.Last(); err != nil {
 		return err
 	}
-	j.Held, j.Damaged = n.held()
+	j.Held, j.Damaged = n.Held()
 	return nil
 }
 
@@ -188,6 +227,9 @@ func dialAny(b *Brief) (*control.Conn, error) {
 			if err == nil {
 				return c, nil
 			}
+			if wrong := new(tls.CertificateVerificationError); errors.As(err, &wrong) {
+				return nil, fmt.Errorf("agent: %s is not the coordinator of this job: %w", address, err)
+			}
 			errs = append(errs, err)
 		}
 		select {
@@ -199,7 +241,7 @@ func dialAny(b *Brief) (*control.Conn, error) {
 }
 
 // listen does what the coordinator orders until it is gone, or says that this is the end.
-func listen(conn *control.Conn, n *Node) error {
+func listen(conn *control.Conn, n *Node, g *guard) error {
 	for {
 		m, err := conn.Receive()
 		if err != nil {
@@ -211,6 +253,7 @@ func listen(conn *control.Conn, n *Node) error {
 			return fmt.Errorf("agent: refused by the coordinator: %s", b.Why)
 		case control.Leave:
 			n.Close()
+			g.dismiss()
 			if b.Forget {
 				return n.forget()
 			}

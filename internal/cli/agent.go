@@ -24,12 +24,31 @@ func (e *env) agent() *cobra.Command {
 			ignored := make(chan os.Signal, 1)
 			signal.Notify(ignored, syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGPIPE)
 			defer signal.Stop(ignored)
-			brief, err := agent.ReadBrief(os.Stdin)
+			brief, err := agent.ReadBrief(os.Stdin, Version)
 			if err != nil {
 				return exitError{ExitStart, err}
 			}
-			if err := agent.Serve(brief, Version); err != nil {
-				return exitError{ExitStart, fmt.Errorf("cli: %w", err)}
+			if err := agent.Serve(brief); err != nil {
+				return exitError{ExitStart, fmt.Errorf("cli: node %s: %w", brief.Node, err)}
+			}
+			return nil
+		},
+	}
+}
+
+// guard is the process that outlives an agent.
+func (e *env) guard() *cobra.Command {
+	return &cobra.Command{
+		Use:    "guard",
+		Short:  "Watch over an agent, and over what it leaves (an agent starts it)",
+		Hidden: true,
+		Args:   cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			ignored := make(chan os.Signal, 1) // as in agent
+			signal.Notify(ignored, syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGPIPE)
+			defer signal.Stop(ignored)
+			if err := agent.Guard(cmd.Context(), os.Stdin); err != nil {
+				return exitError{ExitStart, err}
 			}
 			return nil
 		},

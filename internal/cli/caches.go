@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -15,8 +16,10 @@ import (
 	"github.com/byssus-hpc/byssus/internal/resman"
 )
 
-// defaultFlush is SCR's.
-const defaultFlush = 10
+const (
+	defaultFlush    = 10 // SCR's
+	defaultScavenge = 30 * time.Second
+)
 
 func (f *runFlags) addCaches(cmd *cobra.Command) {
 	fl := cmd.Flags()
@@ -25,6 +28,7 @@ func (f *runFlags) addCaches(cmd *cobra.Command) {
 	fl.IntVar(&f.caches.SetSize, "set-size", 0, "nodes that protect each other, at least (default: 8 with xor, 2 with partner, or as fits)")
 	fl.StringSliceVar(&f.groups, "groups", nil, "what fails together, as n1=rack1,n2=rack1; no two nodes of a group are in one set (default: each node alone)")
 	fl.IntVar(&f.caches.Flush, "flush", defaultFlush, "copy every so many checkpoints from the caches to the store; 0: only the last, when the job leaves")
+	fl.DurationVar(&f.caches.Scavenge, "scavenge", defaultScavenge, "when byssus is gone, and nobody goes on with the job for so long, copy what caches have to the store; 0: never")
 	fl.StringVar(&f.caches.Transport, "transport", "encrypted", "what goes from cache to cache: encrypted, or only authenticated")
 }
 
@@ -47,12 +51,14 @@ func (f *runFlags) checkCaches() error {
 		return usage(fmt.Errorf("run: --set-size %d, wanted at least 2", c.SetSize))
 	case c.Flush < 0:
 		return usage(fmt.Errorf("run: --flush %d, wanted at least 0", c.Flush))
+	case c.Scavenge < 0:
+		return usage(fmt.Errorf("run: --scavenge %v, wanted at least 0", c.Scavenge))
 	}
 	if _, ok := transports()[c.Transport]; !ok {
 		return usage(fmt.Errorf("run: --transport %q, wanted encrypted or authenticated", c.Transport))
 	}
 	if len(f.groups) > 0 && f.sandbox != "" {
-		return usage(errors.New("run: --groups: the nodes of a sandbox have theirs (byssus sandbox create --group)"))
+		return usage(errors.New("run: --groups is for --hosts: each node of a sandbox is a failure group by itself"))
 	}
 	return nil
 }
@@ -71,7 +77,7 @@ func (f *runFlags) onCaches() *coordsrv.Caches {
 		return nil
 	}
 	c := &f.caches
-	return &coordsrv.Caches{Dir: c.Dir, Scheme: schemes()[c.Redundancy], Size: c.SetSize, Flush: c.Flush, Mode: transports()[c.Transport]}
+	return &coordsrv.Caches{Dir: c.Dir, Scheme: schemes()[c.Redundancy], Size: c.SetSize, Flush: c.Flush, Mode: transports()[c.Transport], Scavenge: c.Scavenge}
 }
 
 // keepOldCaches takes over what was not given.
@@ -91,6 +97,9 @@ func (f *runFlags) keepOldCaches(changed func(string) bool, meta *dataset.Meta) 
 	}
 	if !changed("flush") {
 		f.caches.Flush = old.Flush
+	}
+	if !changed("scavenge") {
+		f.caches.Scavenge = old.Scavenge
 	}
 	if !changed("transport") {
 		f.caches.Transport = old.Transport

@@ -51,8 +51,12 @@ func (f *runFlags) nodes() (*resman.Nodes, error) {
 	if f.rsh != "" {
 		shell = strings.Fields(f.rsh)
 	}
-	if _, err := resman.Hosts(f.hosts, shell, ""); err != nil {
+	named, err := resman.Hosts(f.hosts, shell, "")
+	if err != nil {
 		return nil, usage(err)
+	}
+	if err := f.label(named); err != nil {
+		return nil, err
 	}
 	address, err := f.reachable()
 	if err != nil {
@@ -79,5 +83,19 @@ func (f *runFlags) reachable() (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("cli: address of this machine: %w (give --address)", err)
 	}
-	return found[0], nil
+	if f.address != "" {
+		return found[0], nil
+	}
+	return outward(name, found)
+}
+
+// outward is the first address that other machines can reach: many a machine's name leads to 127.0.1.1 on itself.
+func outward(name string, addresses []string) (string, error) {
+	for _, a := range addresses {
+		if ip := net.ParseIP(a); ip != nil && !ip.IsLoopback() {
+			return a, nil
+		}
+	}
+	return "", fmt.Errorf("cli: address of this machine: its name %s leads to %s, which no other machine reaches (give --address)", name,
+		strings.Join(addresses, ", "))
 }

@@ -63,6 +63,7 @@ const jsonListed = `    job, state                its name; running, lost (its b
     error                     what is wrong with the checkpoint
     job_error                 what is wrong with the job
     left_aside                true: the job has gone back behind it, and does not go forward to it by itself
+    newest_in_caches          number of a checkpoint that lies, or lay, only in the caches of the job's nodes
 `
 
 const jsonVerified = `    checkpoint                its number; left out where something beside the checkpoints is damaged
@@ -75,6 +76,7 @@ const jsonShown = `    state                     running, lost (its byssus died)
     running                   what the running job says, as ps --json prints it (ending_because: why it is ending)
     checkpoint                the manifest of the checkpoint, as in list --json
     error, job_error          what is wrong with the checkpoint, with the job
+    scavenged                 nodes whose caches were copied to the store, for the next restart to put together
     images                    for each file of the checkpoint:
       rank, part              whose, and which of the rank's files
       size, memory            of the file; of memory in it
@@ -90,13 +92,33 @@ const jsonShown = `    state                     running, lost (its byssus died)
       mpi_args                further arguments of mpirun
       every_ns, keep, retries, fsync, lazy, policy, writers, grace_ns, refused
                               as given to run
-      caches                  as given to run: dir, redundancy, set_size, flush, transport
+      caches                  as given to run: dir, redundancy, set_size, flush, scavenge_ns, transport
+      newest_in_caches        number of the newest checkpoint that the caches of its nodes have had
       home                    only in the cache of a node: the job's directory in its store
       auto_named              the name was made up
       state                   running, stopped, finished, failed or damaged
       exit                    exit code
       left_aside              checkpoints that it has gone back behind: it goes on from them only when asked to
       started, ended          when
+`
+
+const jsonTimeline = `
+With --timeline --json: a list of the events, as docs/format/timeline.md explains them:
+
+    time, event               when; which
+    term, since_ns            which byssus of the job this is, counted from 1; since it began
+    start                     of ranks: its number, the term times 65536 and a count
+    checkpoint, attempt       its number; which try at it
+    by                        who asks for it: timer, request, signal or stop
+    node, lost_ranks          where it happened, or which was lost; the ranks that are lost
+    parts_of                  nodes whose parts are made again
+    bytes, stall_ns, took_ns  of images; how long the ranks stood still; how long it took
+    noticed_ns                how long after its last word that it is lost was noticed
+    instead_of                what a node was unable to do: the event that would tell of it
+    restart, mpi, ranks, nodes, spares
+                              how the job was begun; the size of MPI_COMM_WORLD
+    code, reason              exit code; why
+    count                     of events that are missing here
 `
 
 const jsonVersion = `    byssus, go                version of byssus; of the Go that it was compiled by

@@ -11,6 +11,7 @@ import (
 	"github.com/byssus-hpc/byssus/internal/coord"
 	"github.com/byssus-hpc/byssus/internal/coordsrv"
 	"github.com/byssus-hpc/byssus/internal/sandbox"
+	"github.com/byssus-hpc/byssus/internal/timeline"
 )
 
 // TestJSONIsDocumented: the help of each verb with --json names every field that it can print. Fields that hold what
@@ -20,16 +21,23 @@ func TestJSONIsDocumented(t *testing.T) {
 		"checkpoint": coord.Result{}, "stop": coord.Result{}, "sandbox list": sandbox.Summary{}, "sandbox ps": sandbox.Node{}}
 	elsewhere := map[string]bool{"last_checkpoint": true, "running": true, "meta": true}
 	for _, cmd := range append(Root().Commands(), verbOf(t, "sandbox").Commands()...) {
+		if cmd.Name() == "show" {
+			explained(t, cmd, reflect.TypeFor[timeline.Event](), nil)
+		}
 		if v, ok := prints[strings.TrimPrefix(cmd.CommandPath(), "byssus ")]; ok {
 			skip := map[string]bool{"manifest": cmd.Name() != "list", "checkpoint": cmd.Name() == "show"}
 			for name := range elsewhere {
 				skip[name] = true
 			}
-			for _, name := range fieldsOf(reflect.TypeOf(v), skip) {
-				if !regexp.MustCompile(`\b` + name + `\b`).MatchString(cmd.Long) {
-					t.Errorf("%s --json: field %s is not explained in its help", cmd.Name(), name)
-				}
-			}
+			explained(t, cmd, reflect.TypeOf(v), skip)
+		}
+	}
+}
+
+func explained(t *testing.T, cmd *cobra.Command, v reflect.Type, skip map[string]bool) {
+	for _, name := range fieldsOf(v, skip) {
+		if !regexp.MustCompile(`\b` + name + `\b`).MatchString(cmd.Long) {
+			t.Errorf("%s --json: field %s is not explained in its help", cmd.Name(), name)
 		}
 	}
 }

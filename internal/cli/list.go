@@ -79,6 +79,7 @@ type listed struct {
 	Err        string            `json:"error,omitempty"`
 	JobErr     string            `json:"job_error,omitempty"`
 	Aside      bool              `json:"left_aside,omitempty"`
+	Cached     uint64            `json:"newest_in_caches,omitempty"`
 }
 
 func (e *env) list() *cobra.Command {
@@ -165,6 +166,9 @@ func (e *env) printList(all []listed) error {
 		if l.Checkpoint != 0 {
 			row[2] = fmt.Sprint(l.Checkpoint)
 		}
+		if l.Cached > 0 {
+			row[2] = fmt.Sprintf("%d (in caches)", l.Cached)
+		}
 		if l.Aside {
 			row[2] += " (left aside)"
 		}
@@ -222,7 +226,10 @@ func listJob(job *dataset.Job) ([]listed, error) {
 		}
 		out = append(out, l)
 	}
-	if len(out) == 0 {
+	if last := len(out) - 1; job.Meta.State != dataset.StateFinished && (last < 0 || out[last].Checkpoint < job.Meta.Cached) {
+		whole.Cached = job.Meta.Cached
+	}
+	if len(out) == 0 || whole.Cached > 0 {
 		out = append(out, whole)
 	}
 	return out, nil

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"time"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/byssus-hpc/byssus/internal/coordsrv"
 	"github.com/byssus-hpc/byssus/internal/dataset"
+	"github.com/byssus-hpc/byssus/internal/ui"
 )
 
 func (e *env) restart() *cobra.Command {
@@ -45,7 +47,8 @@ func (e *env) restartJob(cmd *cobra.Command, name string, f *runFlags, only uint
 	if err != nil {
 		return err
 	}
-	if err := job.Lock(); err != nil {
+	onNodes := len(f.hosts) > 0 || f.sandbox != ""
+	if err := e.assemble(job, onNodes, only); err != nil {
 		return err
 	}
 	defer job.Unlock()
@@ -55,13 +58,6 @@ func (e *env) restartJob(cmd *cobra.Command, name string, f *runFlags, only uint
 	notes, err := job.Heal()
 	for _, note := range notes {
 		e.say(note)
-	}
-	if err != nil {
-		return err
-	}
-	images, err := job.Checkpoints()
-	if err == nil && len(images) == 0 && job.Meta.Caches == nil {
-		err = exitError{ExitNot, fmt.Errorf("cli: restart %s: there is no checkpoint to go on from", name)}
 	}
 	if err == nil && job.Meta.Ranks < 1 {
 		err = exitError{ExitNot, fmt.Errorf("cli: restart %s: %w", name, job.Damage)}
@@ -97,6 +93,65 @@ func (e *env) restartJob(cmd *cobra.Command, name string, f *runFlags, only uint
 	}
 	return e.drive(job, spec, opt, f.verbose)
 }
+
+// checkNewest says that there is nothing that a job can go on from, or not the newest that it had, unless one was asked for.
+func checkNewest(job *dataset.Job, onNodes bool, only uint64) error {
+	images, err := job.Checkpoints()
+	if err != nil || only != 0 || onNodes && job.Meta.Caches != nil {
+		return err
+	}
+	newest := uint64(0)
+	if len(images) > 0 {
+		newest = images[len(images)-1]
+	}
+	if n := job.Meta.Cached; n > newest && !onNodes {
+		text := fmt.Sprintf("cli: restart %s: checkpoint %d is in the caches of its nodes: restart there, with --hosts or --sandbox", job.Meta.Name, n)
+		if c := job.Meta.Caches; c != nil && c.Scavenge > 0 {
+			text += fmt.Sprintf(", or wait until they have copied it to the store, %v after the end of byssus", c.Scavenge)
+		}
+		if newest > 0 {
+			text += fmt.Sprintf(", or give it up: --checkpoint %d", newest)
+		}
+		return exitError{ExitNot, errors.New(text)}
+	}
+	if newest == 0 {
+		return exitError{ExitNot, fmt.Errorf("cli: restart %s: there is no checkpoint to go on from", job.Meta.Name)}
+	}
+	return nil
+}
+
+// assemble puts together what the nodes have copied to the store, and locks the job. What is still being copied is waited for,
+// as long as that comes on: who locks the job ends it.
+func (e *env) assemble(job *dataset.Job, onNodes bool, only uint64) error {
+	parts, err := job.Scavenged()
+	if err != nil {
+		return err
+	}
+	if len(parts) == 0 && !job.Locked() {
+		if err := checkNewest(job, onNodes, only); err != nil {
+			return err
+		}
+	}
+	shown := ui.Start(os.Stderr, func() string { return "waiting for nodes that copy their caches to the store" })
+	err = job.AwaitScavenging(scavengePatience)
+	shown.Stop()
+	if err == nil {
+		err = job.Lock()
+	}
+	if err != nil {
+		return err
+	}
+	if err = coordsrv.Assemble(job, e.say); err == nil {
+		err = checkNewest(job, onNodes, only)
+	}
+	if err != nil {
+		job.Unlock()
+	}
+	return err
+}
+
+// scavengePatience is how long what a node copies may not grow before it counts as lost.
+const scavengePatience = 20 * time.Second
 
 // keepOld takes over what was not given.
 func (f *runFlags) keepOld(changed func(string) bool, meta *dataset.Meta) {

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"fmt"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -23,6 +24,7 @@ type shown struct {
 	Checkpoint *dataset.Manifest `json:"checkpoint,omitempty"`
 	Err        string            `json:"error,omitempty"`
 	JobErr     string            `json:"job_error,omitempty"`
+	Scavenged  []string          `json:"scavenged,omitempty"`
 	Images     []shownImage      `json:"images,omitempty"`
 }
 
@@ -42,17 +44,28 @@ type shownImage struct {
 
 func (e *env) show() *cobra.Command {
 	var number uint64
+	var log bool
 	cmd := &cobra.Command{
 		Use:   "show [flags] JOB",
 		Short: "Show a job and one of its checkpoints in detail",
 		Long: withJSON(`Show a job and the newest of its checkpoints, or the one given, in detail. The exit code is 122 when something of it is
-damaged.`, "an object", jsonShown),
-		Example:           "  byssus show melt\n  byssus show melt --checkpoint 3 --json",
+damaged.
+
+With --timeline: what happened to the job so far, over all its restarts, an event in each line: the time of day, the
+seconds since this byssus began to run it, the event's name. With --checkpoint: what happened to that checkpoint, also
+when it is gone.`, "an object", jsonShown) + jsonTimeline,
+		Example:           "  byssus show melt\n  byssus show melt --checkpoint 3 --json\n  byssus show melt --timeline",
 		Args:              jobArg,
 		ValidArgsFunction: e.completeJobs,
-		RunE:              func(cmd *cobra.Command, args []string) error { return e.showJob(cmd, args[0], number) },
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if log {
+				return e.showTimeline(args[0], number)
+			}
+			return e.showJob(cmd, args[0], number)
+		},
 	}
 	cmd.Flags().Uint64Var(&number, "checkpoint", 0, "number of the checkpoint (default: the newest)")
+	cmd.Flags().BoolVar(&log, "timeline", false, "show what happened to the job")
 	e.addJSON(cmd)
 	return cmd
 }
@@ -67,6 +80,13 @@ func (e *env) showJob(cmd *cobra.Command, name string, number uint64) error {
 		return err
 	}
 	s := shown{Meta: job.Meta, State: stateOf(job), Dir: job.Dir}
+	scavenged, err := job.Scavenged()
+	if err != nil {
+		s.Err = err.Error()
+	}
+	for _, from := range scavenged {
+		s.Scavenged = append(s.Scavenged, filepath.Base(from.Dir))
+	}
 	if st, err := dial(job).Status(cmd.Context()); err == nil {
 		s.Running = &st
 	}
@@ -134,6 +154,12 @@ func (e *env) printShown(s shown) {
 	}
 	if m := s.Checkpoint; m != nil {
 		rows = append(rows, []string{"checkpoint", fmt.Sprintf("%d, %s, %s", m.Checkpoint, ui.Bytes(m.Bytes), m.Time.Local().Format(time.DateTime))})
+	}
+	if n := s.Meta.Cached; n > 0 && s.State != dataset.StateFinished && (s.Checkpoint == nil || s.Checkpoint.Checkpoint < n) {
+		rows = append(rows, []string{"in caches", fmt.Sprintf("checkpoint %d, of its nodes", n)})
+	}
+	if len(s.Scavenged) > 0 {
+		rows = append(rows, []string{"scavenged", "the caches of " + strings.Join(s.Scavenged, ", ") + ": restart puts them together"})
 	}
 	if s.JobErr != "" {
 		rows = append(rows, []string{"job damaged", s.JobErr})

@@ -3,12 +3,17 @@ package control
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
 	"encoding/binary"
+	"encoding/json"
 	"errors"
+	"fmt"
+	"io"
 	"net"
 	"reflect"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -294,5 +299,133 @@ func TestOtherBytes(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("found %v, wanted %q", err, want)
 		}
+	}
+}
+
+// middle is somebody between an agent and its coordinator, who sends on what edit makes of each record of TLS that the agent
+// sends.
+func middle(t *testing.T, to string, edit func(record []byte) []byte) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	go func() {
+		in, err := l.Accept()
+		if err != nil {
+			return
+		}
+		defer in.Close()
+		out, err := net.Dial("tcp", to)
+		if err != nil {
+			return
+		}
+		defer out.Close()
+		go func() { _, _ = io.Copy(in, out) }()
+		const header = 5 // type, version, length
+		for {
+			record := make([]byte, header)
+			if _, err := io.ReadFull(in, record); err != nil {
+				return
+			}
+			body := make([]byte, binary.BigEndian.Uint16(record[3:]))
+			if _, err := io.ReadFull(in, body); err != nil {
+				return
+			}
+			if _, err := out.Write(edit(append(record, body...))); err != nil {
+				return
+			}
+		}
+	}()
+	return l.Addr().String()
+}
+
+// TestMiddle: what somebody in between alters, sends twice, holds back or puts in ends the connection; nothing of it is heard.
+func TestMiddle(t *testing.T) {
+	var kept []byte
+	for name, edit := range map[string]func(r []byte) []byte{
+		"nothing":        func(r []byte) []byte { return r },
+		"altered":        func(r []byte) []byte { r[len(r)-1] ^= 1; return r },
+		"altered in mid": func(r []byte) []byte { r[len(r)/2] ^= 0x80; return r },
+		"sent twice":     func(r []byte) []byte { return append(bytes.Clone(r), r...) },
+		"swapped": func(r []byte) []byte {
+			if kept == nil {
+				kept = r
+				return nil
+			}
+			r, kept = append(r, kept...), nil
+			return r
+		},
+		"put in":          func(r []byte) []byte { return append([]byte{23, 3, 3, 0, 1, 7}, r...) },
+		"of another type": func(r []byte) []byte { r[0] = 22; return r },
+	} {
+		j, live := newJob(t), atomic.Bool{}
+		kept = nil
+		address := middle(t, j.l.Addr().String(), func(r []byte) []byte {
+			if !live.Load() { // the handshake
+				return r
+			}
+			return edit(r)
+		})
+		type met struct {
+			c   *Conn
+			err error
+		}
+		accepted := make(chan met, 1)
+		go func() {
+			c, _, err := j.accept()
+			accepted <- met{c, err}
+		}()
+		agent, err := Dial(context.Background(), address, j.identity(j.Node("node3")))
+		if err != nil {
+			t.Fatal(err)
+		}
+		m := <-accepted
+		if m.err != nil {
+			t.Fatal(m.err)
+		}
+		live.Store(true)
+		const sent = 3
+		for i := range sent {
+			_ = agent.Send(Message{Start: uint64(i), Body: Here{Meeting: 7}}) // the other side may have ended it
+		}
+		agent.conn.(*tls.Conn).NetConn().(*net.TCPConn).CloseWrite()
+		var heard []uint64
+		for {
+			msg, err := m.c.Receive()
+			if err != nil {
+				if name != "nothing" && !strings.Contains(err.Error(), "tls: ") {
+					t.Errorf("%s: %v", name, err)
+				}
+				break
+			}
+			heard = append(heard, msg.Start)
+		}
+		want := map[string]int{"nothing": sent, "sent twice": 1}[name]
+		if len(heard) != want {
+			t.Errorf("%s: heard %v, wanted %d messages", name, heard, want)
+		}
+		agent.Close()
+		m.c.Close()
+	}
+}
+
+// TestIdentity: an identity goes through JSON, and does not show itself elsewhere.
+func TestIdentity(t *testing.T) {
+	j := newJob(t)
+	id := j.identity(j.Node("node3"))
+	for _, text := range []string{fmt.Sprint(id), fmt.Sprintf("%v", struct{ Identity Identity }{id}), fmt.Sprintf("%+v", []Identity{id})} {
+		if !strings.Contains(text, "(identity)") || len(text) > 30 {
+			t.Errorf("an identity is shown: %s", text)
+		}
+	}
+	b, err := json.Marshal(id)
+	var again Identity
+	if err == nil {
+		err = json.Unmarshal(b, &again)
+	}
+	if d := cmp.Diff(id, again); d != "" || err != nil {
+		t.Errorf("%v\n%s", err, d)
 	}
 }

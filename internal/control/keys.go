@@ -33,6 +33,9 @@ type Identity struct {
 	Key         []byte // PKCS #8
 }
 
+// String hides the key from messages.
+func (Identity) String() string { return "(identity)" }
+
 // NewAuthority makes one.
 func NewAuthority() (*Authority, error) {
 	pub, key, err := ed25519.GenerateKey(rand.Reader)

@@ -60,7 +60,16 @@ type (
 		Last    uint64          // highest number that a checkpoint had here
 		Held    []recovery.Held // what is in its cache
 		Damaged []string        // and what is there and cannot be used
+		Traits  Traits
 	}
+	// Traits are what nodes must have in common on which a rank may go on that began elsewhere.
+	Traits struct {
+		Processor []string  // what an image that is written here needs, in byssus-rank's words
+		Programs  []Program // that ranks consist of
+		Wrong     string    // why nothing can run here; empty: nothing is known
+	}
+	// Program is a file, and what tells its content from another's (elfcheck.Content).
+	Program struct{ Path, Content string }
 	// Done answers an order; Err says why it could not be done.
 	Done struct {
 		Order   uint64
@@ -147,8 +156,12 @@ type (
 		Order uint64
 		Ours  []int
 	}
-	// Prepare makes a place for the images of a checkpoint. Answer: Done.
-	Prepare struct{ Order, Checkpoint uint64 }
+	// Prepare makes a place for the images of a checkpoint. In a cache there must be room for Copies of them, and for what is kept
+	// for others, which is Share times less; 0: nothing is, or that is not asked. Answer: Done.
+	Prepare struct {
+		Order, Checkpoint uint64
+		Copies, Share     int
+	}
 	// Seal makes sure that the images of these ranks, which are the node's, are whole, and as durable as the job wants them.
 	// Answer: Sealed, or Done with an error.
 	Seal struct {

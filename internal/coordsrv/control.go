@@ -20,6 +20,7 @@ import (
 	"github.com/byssus-hpc/byssus/internal/coord"
 	"github.com/byssus-hpc/byssus/internal/launch"
 	"github.com/byssus-hpc/byssus/internal/node"
+	"github.com/byssus-hpc/byssus/internal/timeline"
 )
 
 // ControlSocket is the control socket's name in a job's run directory.
@@ -53,6 +54,14 @@ type RankStatus struct {
 type CheckpointRequest struct {
 	Stop   bool `json:"stop"`    // the job leaves after it
 	NoWait bool `json:"no_wait"` // answer at once
+}
+
+// by is who asks for a checkpoint, as the timeline says it.
+func (r *CheckpointRequest) by() string {
+	if r.Stop {
+		return timeline.ByStop
+	}
+	return timeline.ByRequest
 }
 
 // serveControl answers requests: GET /v1/status, POST /v1/checkpoint, POST /v1/kill.
@@ -104,6 +113,7 @@ func (s *Server) handleCheckpoint(w http.ResponseWriter, r *http.Request) {
 	}
 	ch := make(chan coord.Result, 1)
 	asked := s.ask(func() {
+		s.wish(req.by())
 		if req.NoWait {
 			ch <- coord.Result{}
 			s.step(coord.Request{Stop: req.Stop})

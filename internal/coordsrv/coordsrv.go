@@ -30,6 +30,7 @@ import (
 	"github.com/byssus-hpc/byssus/internal/faults"
 	"github.com/byssus-hpc/byssus/internal/launch"
 	"github.com/byssus-hpc/byssus/internal/node"
+	"github.com/byssus-hpc/byssus/internal/timeline"
 )
 
 // ErrNoCheckpoint means that the checkpoint that was asked for is not there.
@@ -102,13 +103,15 @@ type Server struct {
 	last     *coord.Result
 	report   *lossReport          // of nodes, while the job does not go on yet
 	sealedAt map[uint64]time.Time // when the images of a checkpoint were written
+
+	log   *timeline.Writer
+	story story
 }
 
 // Run runs the job to its end and returns the exit code.
-func Run(opt Options) (int, error) {
+func Run(opt Options) (code int, err error) {
 	s := &Server{opt: opt, began: time.Now(), events: make(chan coord.Event), queries: make(chan func()),
 		stop: make(chan struct{}), replies: map[uint64]chan coord.Result{}, sealedAt: map[uint64]time.Time{}, inbox: newInbox(), waiting: map[uint64]answer{}}
-	var err error
 	if s.fault, err = faults.Parse(opt.Fault, ""); err != nil {
 		return 0, err
 	}
@@ -118,16 +121,20 @@ func Run(opt Options) (int, error) {
 	}
 	copy(s.jobID[:], id)
 	opt.Job.Faults = s.fault
+	s.openLog()
+	defer func() { s.closeLog(code, err) }()
 	start, err := s.inventory()
 	if err != nil {
 		return 0, err
 	}
-	socket, err := s.listen()
+	s.machine = coord.New(coord.Config{Ranks: opt.Spec.Ranks, Keep: opt.Job.Meta.Keep, Every: opt.Job.Meta.Every,
+		Retries: opt.Job.Meta.Retries, Grace: opt.Grace, DropBad: opt.Job.Meta.Policy == "drop"})
+	socket, err := s.listen() // the machine may be asked for from here on
 	if err != nil {
 		return 0, err
 	}
 	if opt.Caches != nil {
-		s.caches = &caches{Caches: *opt.Caches, s: s, rings: map[uint64]*ring{}}
+		s.caches = newCaches(s, *opt.Caches)
 	}
 	err = s.join()
 	if err == nil {
@@ -141,10 +148,12 @@ func Run(opt Options) (int, error) {
 		s.leave(false)
 		socket.Close()
 		s.wg.Wait()
+		if sig := (interrupted{}); errors.As(err, &sig) {
+			opt.Say(err.Error())
+			return bySignal + int(sig.Signal), nil
+		}
 		return 0, err
 	}
-	s.machine = coord.New(coord.Config{Ranks: opt.Spec.Ranks, Keep: opt.Job.Meta.Keep, Every: opt.Job.Meta.Every,
-		Retries: opt.Job.Meta.Retries, Grace: opt.Grace, DropBad: opt.Job.Meta.Policy == "drop"})
 	s.loop(start)
 	s.retire()
 	forget := s.scavenge()
@@ -346,8 +355,10 @@ func reading(done, total, image uint64) string {
 func (s *Server) signal(sig os.Signal) {
 	switch sig {
 	case syscall.SIGUSR1:
+		s.wish(timeline.BySignal)
 		s.step(coord.Request{})
 	case syscall.SIGTERM:
+		s.wish(timeline.BySignal)
 		s.step(coord.Terminate{})
 	case syscall.SIGPIPE: // nobody reads what we say
 	case syscall.SIGINT, syscall.SIGQUIT, syscall.SIGHUP:
@@ -377,10 +388,14 @@ func (s *Server) step(ev coord.Event) {
 		return
 	}
 	for ; len(s.due) > 0; s.due = s.due[1:] {
+		s.logEvent(s.due[0])
 		for _, a := range s.machine.Step(time.Since(s.began), s.due[0]) {
+			s.logAction(a)
 			s.perform(a)
 		}
-		s.goesOn()
+		st := s.machine.Status()
+		s.logPhase(st)
+		s.goesOn(st)
 	}
 }
 
@@ -482,6 +497,7 @@ func (s *Server) fromStore(image uint64) {
 			return
 		}
 	}
+	s.logDecision(image, nil)
 	s.place()
 	s.begin(spec)
 }
@@ -530,6 +546,7 @@ func (s *Server) checkImage(image uint64, spec launch.Spec) error {
 
 // start starts the launcher.
 func (s *Server) start(spec launch.Spec) {
+	s.log.Add(timeline.Event{Kind: timeline.Started, Start: s.number, Checkpoint: s.machine.Status().Image})
 	switch {
 	case s.remote != nil && spec.MPI.Name == launch.MPICH:
 		s.startSpread(spec.RankCommand(), spec.Env(s.opt.Environ))

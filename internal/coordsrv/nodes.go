@@ -29,6 +29,8 @@ type peer struct {
 	ranks []int                 // of the present start
 	gone  bool
 
+	absent string          // why its agent has not come, at the start; empty: it has
+	traits control.Traits  // of the node
 	group  string          // what fails together with it; empty: nothing
 	pieces string          // address for what other agents send it
 	last   uint64          // highest number of a checkpoint in its cache, when it came
@@ -120,6 +122,7 @@ func (s *Server) hear(m said) {
 		}
 	case node.Report:
 		if m.Start == s.number {
+			s.diedUntold(b)
 			s.step(b)
 		}
 	}
@@ -134,8 +137,10 @@ func (s *Server) meeting(n uint64) {
 
 // answer is one that is waited for.
 type answer struct {
-	from *peer
-	then func(control.Message)
+	from  *peer
+	order any
+	given time.Time
+	then  func(control.Message)
 }
 
 // order gives agents an order each, with a number that their answers have; then hears these, in the order of the agents,
@@ -148,13 +153,14 @@ func (s *Server) order(to []*peer, body func(p *peer, order uint64) any, then fu
 			continue
 		}
 		s.orders++
-		s.waiting[s.orders] = answer{p, func(m control.Message) {
+		ordered := body(p, s.orders)
+		s.waiting[s.orders] = answer{p, ordered, time.Now(), func(m control.Message) {
 			answers[i] = m
 			if left--; left == 0 {
 				then(answers)
 			}
 		}}
-		p.hear(control.Message{Start: s.number, Body: body(p, s.orders)})
+		p.hear(control.Message{Start: s.number, Body: ordered})
 	}
 	if left > 0 {
 		return
@@ -173,6 +179,7 @@ func isLost(p *peer, why string) control.Message {
 func (s *Server) answered(order uint64, m control.Message) {
 	if a, ok := s.waiting[order]; ok {
 		delete(s.waiting, order)
+		s.logAnswer(a, m)
 		a.then(m)
 	}
 }
@@ -234,9 +241,22 @@ func (s *Server) survey(n uint64, to []*peer, pages []control.Message) {
 		return o
 	}
 	s.order(to, ours, func([]control.Message) {
-		s.order(s.keepers(), func(_ *peer, order uint64) any { return control.Prepare{Order: order, Checkpoint: n} },
+		place := control.Prepare{Checkpoint: n}
+		if s.caches != nil {
+			place.Copies, place.Share = s.opt.Job.Meta.Keep+1, s.caches.keeper.Share(s.numbers(to))
+		}
+		s.order(s.keepers(), func(_ *peer, order uint64) any { place.Order = order; return place },
 			func(answers []control.Message) { s.step(coord.Prepared{Checkpoint: n, Err: failure(answers)}) })
 	})
+}
+
+// numbers are those that agents have among all.
+func (s *Server) numbers(of []*peer) []int {
+	var list []int
+	for _, p := range of {
+		list = append(list, slices.Index(s.peers, p))
+	}
+	return list
 }
 
 // commit: the agents seal what they hold, and get the record of the whole.

@@ -8,14 +8,18 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"os"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/byssus-hpc/byssus/internal/agent"
 	"github.com/byssus-hpc/byssus/internal/control"
 	"github.com/byssus-hpc/byssus/internal/coord"
+	"github.com/byssus-hpc/byssus/internal/node"
 	"github.com/byssus-hpc/byssus/internal/pmi"
+	"github.com/byssus-hpc/byssus/internal/timeline"
 )
 
 // Host is a node on which the job may run, as the resource manager hands it out.
@@ -36,6 +40,7 @@ type remote struct {
 	listener  net.Listener
 	address   string // at which the agents reach it
 	missing   map[string]*peer
+	told      bool // that somebody was turned away
 }
 
 // joinOthers starts the agents on all nodes, and waits until they have come.
@@ -58,26 +63,55 @@ func (s *Server) joinOthers() error {
 		s.peers, s.remote.missing[h.Name] = append(s.peers, p), p
 	}
 	s.wg.Go(s.acceptAgents)
-	ended := make(chan error, len(s.opt.Hosts))
+	ended := make(chan absence, len(s.opt.Hosts))
 	for i, h := range s.opt.Hosts {
 		if err := s.startAgent(h, s.peers[i], ended); err != nil {
-			return err
+			ended <- absence{s.peers[i], err.Error()}
 		}
 	}
-	return s.awaitAgents(ended)
+	if err := s.awaitAgents(ended); err != nil {
+		return err
+	}
+	return s.choose()
+}
+
+// interrupted: who has started the job does not want to wait for agents any more.
+type interrupted struct{ syscall.Signal }
+
+func (i interrupted) Error() string {
+	return fmt.Sprintf("coordsrv: %v before all agents had come", i.Signal)
+}
+
+// pathOf is where an environment's programs are looked for.
+func pathOf(environ []string) string {
+	for _, v := range slices.Backward(environ) {
+		if path, ok := strings.CutPrefix(v, "PATH="); ok {
+			return path
+		}
+	}
+	return ""
+}
+
+// absence is an agent that has not come, or is gone again.
+type absence struct {
+	p   *peer
+	why string
 }
 
 // startAgent starts one, which says by ended that it is over.
-func (s *Server) startAgent(h Host, p *peer, ended chan<- error) error {
+func (s *Server) startAgent(h Host, p *peer, ended chan<- absence) error {
 	id, err := s.remote.authority.Node(h.Name)
 	if err != nil {
 		return err
 	}
 	b := agent.Brief{Byssus: s.opt.Version, Coordinator: []string{s.remote.address}, Identity: id,
 		Job: s.opt.Job.Meta, Dir: s.opt.Job.Dir, Term: s.opt.Job.Term, RunDir: s.opt.RunDir + "." + h.Name,
-		Node: h.Name, Fault: s.opt.Fault}
+		Node: h.Name, Fault: s.opt.Fault, Rank: s.opt.Spec.Program}
+	if len(s.opt.Spec.App) > 0 {
+		b.App, b.Path = s.opt.Spec.App[0], pathOf(s.opt.Environ)
+	}
 	if s.caches != nil {
-		b.Cache = s.caches.Dir
+		b.Cache, b.Scavenge = s.caches.Dir, s.caches.Scavenge
 	}
 	brief, err := json.Marshal(b)
 	if err != nil {
@@ -85,7 +119,7 @@ func (s *Server) startAgent(h Host, p *peer, ended chan<- error) error {
 	}
 	wait, end, err := h.Start(bytes.NewReader(append(brief, '\n')))
 	if err != nil {
-		return fmt.Errorf("coordsrv: node %s: %w", h.Name, err)
+		return err
 	}
 	p.end, p.over = end, make(chan struct{})
 	s.wg.Go(func() {
@@ -94,45 +128,116 @@ func (s *Server) startAgent(h Host, p *peer, ended chan<- error) error {
 		if err == nil {
 			err = errors.New("exit code 0")
 		}
-		ended <- fmt.Errorf("coordsrv: node %s: its agent has ended: %w", h.Name, err)
+		ended <- absence{p, fmt.Sprintf("its agent has ended: %v", err)}
 	})
 	return nil
 }
 
-// awaitAgents returns when all have come, or says which have not.
-func (s *Server) awaitAgents(ended <-chan error) error {
+// awaitAgents returns when all have come that may, or one cannot come without which the job does not start.
+func (s *Server) awaitAgents(ended <-chan absence) error {
 	limit := time.After(joinLimit)
-	for len(s.remote.missing) > 0 {
+	for wait := true; wait && len(s.remote.missing) > 0; {
 		select {
 		case f := <-s.queries:
 			f()
-		case err := <-ended:
-			return err
-		case <-limit:
-			var names []string
-			for name := range s.remote.missing {
-				names = append(names, name)
+		case a := <-ended:
+			a.p.absent = a.why
+			delete(s.remote.missing, a.p.name)
+			wait = s.spare(a.p)
+		case sig := <-s.opt.Signals:
+			if slices.Contains([]os.Signal{syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM, syscall.SIGHUP}, sig) {
+				return interrupted{sig.(syscall.Signal)}
 			}
-			slices.Sort(names)
-			return fmt.Errorf("coordsrv: no agent has come from %s within %v", strings.Join(names, ", "), joinLimit)
+		case <-limit:
+			for _, p := range s.remote.missing {
+				p.absent = fmt.Sprintf("no agent has come within %v", joinLimit)
+			}
+			wait = false
 		}
 	}
 	return nil
 }
 
+// spare says whether a node is one of those on which nothing runs at first.
+func (s *Server) spare(p *peer) bool { return slices.Index(s.peers, p) >= len(s.peers)-s.opt.Spares }
+
+// choose leaves out what cannot be used, when the job can do without.
+func (s *Server) choose() error {
+	var list []candidate
+	defer clear(s.remote.missing)
+	for _, p := range s.peers {
+		list = append(list, candidate{p.name, s.spare(p), s.remote.missing[p.name] == nil, p.absent, p.traits})
+	}
+	reasons, err := fit(list)
+	if err != nil {
+		return err
+	}
+	var use []*peer
+	for i, p := range s.peers {
+		if reasons[i] == "" {
+			use = append(use, p)
+			continue
+		}
+		s.opt.Say(fmt.Sprintf("spare %s is not used: %s", p.name, reasons[i]))
+		s.opt.Spares--
+		s.dismiss(p)
+	}
+	s.peers = use
+	return nil
+}
+
+// dismiss ends the agent of a node that is not used, if there is one.
+func (s *Server) dismiss(p *peer) {
+	p.gone = true
+	if p.end == nil {
+		return
+	}
+	if p.close != nil {
+		p.close(false)
+	}
+	s.wg.Go(func() {
+		if p.close != nil {
+			select {
+			case <-p.over: // it tidies up
+			case <-time.After(leaveLimit):
+			}
+		}
+		p.end()
+	})
+}
+
+// acceptRest is how long the listener rests after an error: descriptors that are missing may come back.
+const acceptRest = 100 * time.Millisecond
+
 // acceptAgents takes the connections of agents until the listener is closed.
 func (s *Server) acceptAgents() {
 	for {
 		c, err := s.remote.listener.Accept()
-		if err != nil {
+		switch {
+		case err == nil:
+			s.wg.Go(func() {
+				if err := s.welcome(c); err != nil {
+					s.ask(func() { s.opt.Say(err.Error()) })
+					c.Close()
+				}
+			})
+		case errors.Is(err, net.ErrClosed):
 			return
-		}
-		s.wg.Go(func() {
-			if err := s.welcome(c); err != nil {
-				c.Close()
-				s.ask(func() { s.opt.Say(err.Error()) })
+		default:
+			select {
+			case <-time.After(acceptRest):
+			case <-s.stop:
+				return
 			}
-		})
+		}
+	}
+}
+
+// stranger tells of a connection that could not be proved: once, since whoever scans ports makes many.
+func (s *Server) stranger(err error) {
+	if !s.remote.told {
+		s.remote.told = true
+		s.opt.Say(fmt.Sprintf("somebody without a key of this job was turned away: %v (others are not told of)", err))
 	}
 }
 
@@ -140,7 +245,9 @@ func (s *Server) acceptAgents() {
 func (s *Server) welcome(c net.Conn) error {
 	conn, name, err := control.Accept(context.Background(), c, s.remote.self)
 	if err != nil {
-		return err
+		s.ask(func() { s.stranger(err) })
+		c.Close()
+		return nil
 	}
 	m, err := conn.Receive()
 	if err != nil {
@@ -167,6 +274,8 @@ func (s *Server) enlist(name string, conn *control.Conn, joined control.Joined) 
 	delete(s.remote.missing, name)
 	out := control.NewOutbox(conn)
 	p.pid, p.seen, p.pieces, p.last, p.held = joined.PID, joined.Seen, joined.Pieces, joined.Last, joined.Held
+	p.heard.Store(time.Now().UnixNano())
+	p.traits = joined.Traits
 	for _, why := range joined.Damaged {
 		s.opt.Say(fmt.Sprintf("node %s: what is in its cache is left out: %s", name, why))
 	}
@@ -215,6 +324,8 @@ func (s *Server) lost(p *peer, why string) {
 		s.caches.keeper.Lost(slices.Index(s.peers, p))
 	}
 	s.lostNode(p)
+	s.log.Add(timeline.Event{Kind: timeline.Lost, Start: s.number, Node: p.name, LostRanks: p.ranks,
+		Noticed: time.Since(p.lastHeard()), Reason: why})
 	if p.end != nil {
 		p.end()
 	}
@@ -298,9 +409,20 @@ func (s *Server) failed(code int) {
 	}
 }
 
+// bySignal is what a shell adds to the number of a signal.
+const bySignal = 128
+
+// diedUntold says of a rank that has died before anybody was told to end that the others end because of it. Only where agents
+// start the ranks: launchers end ranks by themselves.
+func (s *Server) diedUntold(r node.Report) {
+	l, ok := r.(node.Lost)
+	if ok && l.Untold && !l.Ended && s.spread != nil && s.spread.launcher == nil {
+		s.step(coord.RankKilled{Rank: l.Rank})
+	}
+}
+
 // exited: when the last rank has ended the start is over.
 func (s *Server) exited(e control.Exited) {
-	const bySignal = 128
 	sp := s.spread
 	if sp == nil || !sp.left[e.Rank] {
 		return

@@ -41,8 +41,7 @@ func (s *Server) rebuilt(bytes int64, took time.Duration) {
 
 // goesOn tells about a recovery when the job runs again. What is computed again is what ranks had done since the images were
 // written that they go on from; of images from before this byssus ran that is not known.
-func (s *Server) goesOn() {
-	st := s.machine.Status()
+func (s *Server) goesOn(st coord.Status) {
 	if s.report == nil || s.report.start == s.number || st.Phase != coord.Running.String() {
 		return
 	}

@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/byssus-hpc/byssus/internal/format/imagetest"
@@ -155,5 +156,48 @@ func TestClear(t *testing.T) {
 	want := []string{"away.00010203", "finished.ee010203", "stopped.00010203"}
 	if !slices.Equal(left, want) {
 		t.Errorf("left %v, wanted %v", left, want)
+	}
+}
+
+// TestNamesInManifest: a manifest leads to images and redundancy in its own directory alone, whoever has written it.
+func TestNamesInManifest(t *testing.T) {
+	j := newJob(t, 1)
+	if _, err := j.Prepare(1); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		files, parity []string
+		want          string // empty: good
+	}{
+		{files: []string{"rank-00000.0.img", "rank-12345678.10.img"}, parity: []string{"parity.0.12"}},
+		{files: []string{"../rank-00000.0.img"}, want: "wanted the name of an image"},
+		{files: []string{"/rank-00000.0.img"}, want: "wanted the name of an image"},
+		{files: []string{"rank-00000.0.img/../../x"}, want: "wanted the name of an image"},
+		{files: []string{"rank-0.0.img"}, want: "wanted the name of an image"},
+		{files: []string{"rank--0001.0.img"}, want: "wanted the name of an image"},
+		{files: []string{""}, want: "wanted the name of an image"},
+		{parity: []string{"../parity.0.0"}, want: "wanted parity.SET.MEMBER"},
+		{parity: []string{"parity.0.0/x"}, want: "wanted parity.SET.MEMBER"},
+		{parity: []string{"parity.0.0\n"}, want: "wanted parity.SET.MEMBER"},
+		{parity: []string{"job.json"}, want: "wanted parity.SET.MEMBER"},
+	} {
+		m := j.Record(1)
+		m.Parity = c.parity
+		for _, f := range c.files {
+			m.Files = append(m.Files, File{Name: f})
+		}
+		dir := filepath.Join(t.TempDir(), "ckpt.000001")
+		if err := errors.Join(os.Mkdir(dir, 0o700), j.writeManifest(dir, m)); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := ReadManifest(dir); err == nil != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%q, %q: found %v, wanted %q", c.files, c.parity, err, c.want)
+		}
+		if c.want == "" {
+			continue
+		}
+		if err := j.Commit(1, m); err == nil || !strings.Contains(err.Error(), c.want) || j.has(1) {
+			t.Errorf("%q, %q: committed: %v, %v", c.files, c.parity, j.has(1), err)
+		}
 	}
 }

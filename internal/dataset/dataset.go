@@ -4,6 +4,7 @@
 //	<store>/<job>/lock                 locked (flock), with the directory, by the byssus that runs the job
 //	<store>/<job>/owner.000004         how many times a byssus has run the job; whoever renames it owns the job
 //	<store>/<job>/last.000013          the highest number that a checkpoint ever had
+//	<store>/<job>/timeline.jsonl       a log for people; see package timeline
 //	<store>/<job>/ckpt.000012/         a committed checkpoint
 //	    rank-00003.0.img               image of rank 3, part 0; see package format
 //	    manifest.json                  the files with sizes and checksums; its last line is the checksum of the rest
@@ -131,19 +132,14 @@ func (s Store) createNamed(meta Meta) (*Job, error) {
 // reuse gives the name of a job that has finished, or never had a checkpoint, to a new one, whose checkpoints go on in
 // number. Those of the earlier job stay until the new one has its own.
 func (s Store) reuse(j *Job) (*Job, error) {
-	if err := j.take(); err != nil {
-		return nil, err
+	err := j.reusable() // before it has a new term, too: that would end what its nodes do for it
+	if err == nil || !errors.Is(err, ErrExists) || j.Locked() {
+		if err = j.take(); err != nil {
+			return nil, err
+		}
+		err = j.reusable()
 	}
-	old := &Job{Dir: j.Dir}
-	err := old.load()
-	images, lerr := old.Own()
-	switch {
-	case err != nil && !errors.Is(err, ErrNoJob):
-	case lerr != nil:
-		err = lerr
-	case err == nil && old.Meta.State != StateFinished && len(images) > 0:
-		err = fmt.Errorf("dataset: job %s: %w, %s, with checkpoint %d", j.Meta.Name, ErrExists, old.Meta.State, images[len(images)-1])
-	default:
+	if err == nil {
 		err = j.Save()
 	}
 	if err != nil {
@@ -151,6 +147,27 @@ func (s Store) reuse(j *Job) (*Job, error) {
 		return nil, err
 	}
 	return j, nil
+}
+
+// reusable says whether the name of a job may be given to another: with ErrExists when somebody may want to go on with the job.
+func (j *Job) reusable() error {
+	old := &Job{Dir: j.Dir}
+	err := old.load()
+	if errors.Is(err, ErrNoJob) {
+		err = nil
+	}
+	images, lerr := old.Own()
+	switch {
+	case err != nil || lerr != nil:
+		return errors.Join(err, lerr)
+	case old.Meta.State == StateFinished:
+		return nil
+	case len(images) > 0:
+		return fmt.Errorf("dataset: job %s: %w, %s, with checkpoint %d", j.Meta.Name, ErrExists, old.Meta.State, images[len(images)-1])
+	case old.Meta.Cached > 0:
+		return fmt.Errorf("dataset: job %s: %w, %s, with checkpoint %d in the caches of its nodes", j.Meta.Name, ErrExists, old.Meta.State, old.Meta.Cached)
+	}
+	return nil
 }
 
 // Open reads a job without locking it.

@@ -49,8 +49,11 @@ func ownDir(path string) error {
 	return checkDir(path, st, false)
 }
 
-// openOwn opens a regular file of ours, not through a link, without waiting for anybody.
-func openOwn(path string, flags int) (*os.File, fs.FileInfo, error) {
+// CheckDir says whether a directory is ours alone to write to, and no link.
+func CheckDir(path string) error { return ownDir(path) }
+
+// OpenOwn opens a regular file of ours, not through a link, without waiting for anybody. One that it makes has mode 0600.
+func OpenOwn(path string, flags int) (*os.File, fs.FileInfo, error) {
 	f, err := os.OpenFile(path, flags|syscall.O_NOFOLLOW|syscall.O_NONBLOCK|syscall.O_CLOEXEC, 0o600)
 	if errors.Is(err, syscall.ELOOP) {
 		return nil, nil, fmt.Errorf("%s: found a link, wanted a file: %w", path, ErrForeign)
@@ -75,7 +78,7 @@ func openOwn(path string, flags int) (*os.File, fs.FileInfo, error) {
 
 // readOwn reads a small file of ours.
 func readOwn(path string) ([]byte, error) {
-	f, st, err := openOwn(path, os.O_RDONLY)
+	f, st, err := OpenOwn(path, os.O_RDONLY)
 	if err != nil {
 		return nil, err
 	}

@@ -14,7 +14,10 @@ import (
 
 // A job is locked by two flocks, of its directory and of the file "lock" in it. The file is what file systems of other
 // machines lock; the directory is there when the file is not and cannot be made (a store that is full or read-only).
-// The file's text, the number of the process, is for people.
+// The file's text, the process and its machine, is for people.
+
+// longestLock bounds what is read of it.
+const longestLock = 512
 
 func (j *Job) take() error { return j.takeFor(j.claim) }
 
@@ -62,9 +65,9 @@ func (j *Job) lockPath() string { return filepath.Join(j.Dir, "lock") }
 
 // takeFile locks the file, nil: there is none, and none can be made.
 func (j *Job) takeFile() (*os.File, error) {
-	f, _, err := openOwn(j.lockPath(), os.O_RDWR|os.O_CREATE)
+	f, _, err := OpenOwn(j.lockPath(), os.O_RDWR|os.O_CREATE)
 	if err != nil && sealedStore(err) {
-		f, _, err = openOwn(j.lockPath(), os.O_RDONLY)
+		f, _, err = OpenOwn(j.lockPath(), os.O_RDONLY)
 		if errors.Is(err, fs.ErrNotExist) {
 			return nil, nil
 		}
@@ -80,7 +83,8 @@ func (j *Job) takeFile() (*os.File, error) {
 		return nil, fmt.Errorf("dataset: lock %s: %w", f.Name(), err)
 	}
 	if f.Truncate(0) == nil { // it is for people: a full disk does not matter
-		_, _ = f.WriteAt(seal(fmt.Appendf(nil, "%d\n", os.Getpid())), 0)
+		host, _ := os.Hostname() // which others may not know either
+		_, _ = f.WriteAt(seal(fmt.Appendf(nil, "%d on %s\n", os.Getpid(), host)), 0)
 	}
 	return f, nil
 }
@@ -116,12 +120,12 @@ func isAt(f *os.File, path string) bool {
 // lockedBy is the error that names who runs the job.
 func (j *Job) lockedBy() error {
 	err := fmt.Errorf("dataset: job %s: %w", filepath.Base(j.Dir), ErrLocked)
-	f, _, ferr := openOwn(j.lockPath(), os.O_RDONLY)
+	f, _, ferr := OpenOwn(j.lockPath(), os.O_RDONLY)
 	if ferr != nil {
 		return err
 	}
 	defer f.Close()
-	b, _ := io.ReadAll(io.LimitReader(f, 100))
+	b, _ := io.ReadAll(io.LimitReader(f, longestLock))
 	if pid, uerr := unseal(b); uerr == nil {
 		err = fmt.Errorf("%w (process %s)", err, strings.TrimSpace(string(pid)))
 	}
@@ -130,7 +134,7 @@ func (j *Job) lockedBy() error {
 
 // checkLock says whether the lock's file holds what it should: nothing, or a process.
 func (j *Job) checkLock() error {
-	f, _, err := openOwn(j.lockPath(), os.O_RDONLY)
+	f, _, err := OpenOwn(j.lockPath(), os.O_RDONLY)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
@@ -138,7 +142,7 @@ func (j *Job) checkLock() error {
 		return fmt.Errorf("dataset: lock: %w", err)
 	}
 	defer f.Close()
-	b, err := io.ReadAll(io.LimitReader(f, 100))
+	b, err := io.ReadAll(io.LimitReader(f, longestLock))
 	if err == nil && len(b) > 0 {
 		_, err = unseal(b)
 	}
@@ -150,7 +154,7 @@ func (j *Job) checkLock() error {
 
 // Locked says whether a process runs the job.
 func (j *Job) Locked() bool {
-	f, _, err := openOwn(j.lockPath(), os.O_RDONLY)
+	f, _, err := OpenOwn(j.lockPath(), os.O_RDONLY)
 	if err != nil {
 		f, err = os.OpenFile(j.Dir, os.O_RDONLY|syscall.O_DIRECTORY|syscall.O_NOFOLLOW, 0)
 	}

@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"time"
 
@@ -72,6 +73,26 @@ func (f File) Rank() int {
 	return rank
 }
 
+var (
+	imageName  = regexp.MustCompile(`^rank-[0-9]{5,}\.[0-9]+\.img$`)
+	parityName = regexp.MustCompile(`^parity\.[0-9]+\.[0-9]+$`)
+)
+
+// checkNames wants of a manifest names that are those of images, and of what is kept for other nodes: what else could they lead to?
+func (m *Manifest) checkNames() error {
+	for _, f := range m.Files {
+		if !imageName.MatchString(f.Name) {
+			return fmt.Errorf("found %.40q, wanted the name of an image", f.Name)
+		}
+	}
+	for _, name := range m.Parity {
+		if !parityName.MatchString(name) {
+			return fmt.Errorf("found %.40q, wanted parity.SET.MEMBER", name)
+		}
+	}
+	return nil
+}
+
 // fileName is the name of an image file in its checkpoint's directory.
 func fileName(rank, part int) string { return fmt.Sprintf("rank-%05d.%d.img", rank, part) }
 
@@ -122,10 +143,13 @@ func (j *Job) Record(n uint64, parts ...*Part) *Manifest {
 // it already, what was written is added to that.
 func (j *Job) Commit(n uint64, m *Manifest) error {
 	dir := j.Path(n) + ".tmp"
-	if m.Node != "" && j.has(n) {
+	err := m.checkNames()
+	if err == nil && m.Node != "" && j.has(n) {
 		return j.add(n, m)
 	}
-	err := j.writeManifest(dir, m)
+	if err == nil {
+		err = j.writeManifest(dir, m)
+	}
 	if err == nil {
 		j.Faults.Hit(faults.CommitManifest)
 		err = j.rename(dir, n)
@@ -219,7 +243,7 @@ func (m *Manifest) belongs(h *abi.ImageHeader, rank, part int) error {
 }
 
 func readHeader(path string) (*abi.ImageHeader, int64, error) {
-	f, st, err := openOwn(path, os.O_RDONLY)
+	f, st, err := OpenOwn(path, os.O_RDONLY)
 	if err != nil {
 		return nil, 0, err
 	}
@@ -261,6 +285,9 @@ func ReadManifest(dir string) (*Manifest, error) {
 		return nil, fmt.Errorf("dataset: %s: format version %d, this byssus reads up to %d: %w", path, m.Format, manifestFormat, errFuture)
 	case m.Checkpoint != n || m.Ranks < 1:
 		return nil, fmt.Errorf("dataset: %s: found checkpoint %d of %d ranks, wanted checkpoint %d", path, m.Checkpoint, m.Ranks, n)
+	}
+	if err := m.checkNames(); err != nil {
+		return nil, fmt.Errorf("dataset: %s: %w", path, err)
 	}
 	return m, nil
 }
@@ -321,7 +348,7 @@ func Verify(dir string, progress func(bytes int64)) (*Manifest, error) {
 }
 
 func verifyFile(path string, progress func(int64)) error {
-	f, st, err := openOwn(path, os.O_RDONLY)
+	f, st, err := OpenOwn(path, os.O_RDONLY)
 	if err != nil {
 		return err
 	}
@@ -346,7 +373,7 @@ func (j *Job) Verify() []error {
 
 // OpenImage reads one image file's tables.
 func OpenImage(dir string, rank, part int) (*format.Image, error) {
-	f, st, err := openOwn(filepath.Join(dir, fileName(rank, part)), os.O_RDONLY)
+	f, st, err := OpenOwn(filepath.Join(dir, fileName(rank, part)), os.O_RDONLY)
 	if err != nil {
 		return nil, fmt.Errorf("dataset: %w", err)
 	}

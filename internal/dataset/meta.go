@@ -44,8 +44,9 @@ type Meta struct {
 	Refused string        `json:"refused,omitempty"` // calls of refused functions: end, or error; empty: end
 	Writers int           `json:"writers,omitempty"`
 	Grace   time.Duration `json:"grace_ns,omitempty"`
-	Caches  *Caches       `json:"caches,omitempty"` // of the nodes, when the job writes there
-	Home    string        `json:"home,omitempty"`   // in a cache: the job's directory in its store
+	Caches  *Caches       `json:"caches,omitempty"`           // of the nodes, when the job writes there
+	Cached  uint64        `json:"newest_in_caches,omitempty"` // of its checkpoints
+	Home    string        `json:"home,omitempty"`             // in a cache: the job's directory in its store
 	Auto    bool          `json:"auto_named,omitempty"`
 	State   string        `json:"state"`
 	Exit    int           `json:"exit,omitempty"`
@@ -62,6 +63,9 @@ type Caches struct {
 	SetSize    int    `json:"set_size,omitempty"`
 	Flush      int    `json:"flush"`
 	Transport  string `json:"transport"`
+	// Scavenge is how long the caches wait for somebody who goes on with the job when its byssus is gone; then what they have is
+	// copied to the store. 0: it never is.
+	Scavenge time.Duration `json:"scavenge_ns,omitempty"`
 }
 
 // metaFormat is the version of job.json; version 1 had no checksum.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/byssus-hpc/byssus/internal/abi"
 	"github.com/byssus-hpc/byssus/internal/dataset"
+	"github.com/byssus-hpc/byssus/internal/timeline"
 )
 
 // TestDrawingsOfStoredBytes compares the tables of docs/format with the structures of package abi: a section whose
@@ -58,27 +59,49 @@ func layout(record any) []string {
 	return list
 }
 
-// TestDrawingsOfStoredJSON compares the tables of docs/format/manifest.md with the structures of package dataset: a
-// section lists all keys of its object, in order.
+// TestDrawingsOfStoredJSON compares the tables of docs/format with the structures of packages dataset and timeline: a section
+// lists all keys of its object, in order.
 func TestDrawingsOfStoredJSON(t *testing.T) {
-	objects := map[string]any{"manifest.json": dataset.Manifest{}, "files": dataset.File{}, "job.json": dataset.Meta{}}
+	for file, objects := range map[string]map[string]any{
+		"docs/format/manifest.md": {"manifest.json": dataset.Manifest{}, "files": dataset.File{}, "job.json": dataset.Meta{}},
+		"docs/format/timeline.md": {"fields": timeline.Event{}},
+	} {
+		drawn := drawnKeys(t, file)
+		for name, object := range objects {
+			var want []string
+			for _, f := range reflect.VisibleFields(reflect.TypeOf(object)) {
+				tag, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+				want = append(want, tag)
+			}
+			if !slices.Equal(drawn[name], want) {
+				t.Errorf("%s: %s: found %v, want %v", file, name, drawn[name], want)
+			}
+		}
+	}
+}
+
+// TestDrawingsOfEvents: docs/format/timeline.md lists all kinds of events, in the order of package timeline.
+func TestDrawingsOfEvents(t *testing.T) {
+	var want []string
+	kind := regexp.MustCompile(`(?m)^\t\w+ +Kind += "(\w+)"$`)
+	for _, m := range kind.FindAllStringSubmatch(string(read(t, "internal/timeline/timeline.go")), -1) {
+		want = append(want, m[1])
+	}
+	if found := drawnKeys(t, "docs/format/timeline.md")["events"]; !slices.Equal(found, want) {
+		t.Errorf("docs/format/timeline.md: events: found %v, want %v", found, want)
+	}
+}
+
+// drawnKeys lists, by section, what stands in the first columns of the tables of a file.
+func drawnKeys(t *testing.T, file string) map[string][]string {
 	key := regexp.MustCompile("^\\| `(\\w+)` \\|")
 	name, drawn := "", map[string][]string{}
-	for line := range strings.Lines(string(read(t, "docs/format/manifest.md"))) {
+	for line := range strings.Lines(string(read(t, file))) {
 		if heading, ok := strings.CutPrefix(strings.TrimSpace(line), "## "); ok {
 			name = heading
 		} else if m := key.FindStringSubmatch(line); m != nil {
 			drawn[name] = append(drawn[name], m[1])
 		}
 	}
-	for name, object := range objects {
-		var want []string
-		for _, f := range reflect.VisibleFields(reflect.TypeOf(object)) {
-			tag, _, _ := strings.Cut(f.Tag.Get("json"), ",")
-			want = append(want, tag)
-		}
-		if !slices.Equal(drawn[name], want) {
-			t.Errorf("docs/format/manifest.md: %s: found %v, want %v", name, drawn[name], want)
-		}
-	}
+	return drawn
 }

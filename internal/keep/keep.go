@@ -11,9 +11,11 @@
 package keep
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/byssus-hpc/byssus/internal/parity"
 	"github.com/byssus-hpc/byssus/internal/recovery"
@@ -191,7 +193,27 @@ func (k *Keeper) Idle() bool { return k.flushing == 0 }
 // Check says whether these nodes can protect each other as was asked for.
 func (k *Keeper) Check(nodes []int) error {
 	_, err := redset.Divide(k.members(nodes, true), k.cfg.Scheme, k.cfg.Size)
+	if err != nil {
+		var names []string
+		for _, n := range nodes {
+			names = append(names, k.nodes[n].name)
+		}
+		err = fmt.Errorf("keep: of %s: %w", strings.Join(names, ", "), err)
+	}
 	return err
+}
+
+// Share is how many times less than its own images a node keeps for others, when these nodes have a checkpoint; 0: nothing.
+func (k *Keeper) Share(nodes []int) int {
+	sets, err := redset.Divide(k.members(nodes, true), k.cfg.Scheme, k.cfg.Size)
+	if err != nil || k.cfg.Scheme == redset.Single {
+		return 0
+	}
+	if k.cfg.Scheme == redset.Partner {
+		return 1
+	}
+	largest := slices.MaxFunc(sets, func(a, b redset.Set) int { return cmp.Compare(len(a.Members), len(b.Members)) })
+	return len(largest.Members) - 1
 }
 
 func (k *Keeper) members(nodes []int, grouped bool) []redset.Member {

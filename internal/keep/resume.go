@@ -42,6 +42,15 @@ type Resumption struct {
 	left       []recovery.Rebuild
 }
 
+// Lost names the nodes whose parts are to be made again.
+func (r *Resumption) Lost() []string {
+	var names []string
+	for _, b := range r.left {
+		names = append(names, b.Header.Members[b.Header.Own].Node)
+	}
+	return names
+}
+
 // Rebuild makes lost members again, one after the other.
 func (k *Keeper) Rebuild(r *Resumption, then func(error)) {
 	if len(r.left) == 0 {
@@ -172,8 +181,9 @@ func (k *Keeper) flushed(checkpoint uint64, err error, then func(error)) {
 	}
 }
 
-// Scavenge copies, when a job leaves that may go on later, the newest checkpoint that can be, since its nodes may be others then.
-// Then is told which that was, 0: the store has it already; and why newer ones could not be.
+// Scavenge copies, when a job leaves that may go on later, the newest checkpoint that can be, since its nodes may be others then;
+// what is lost of it is made again before. Then is told which that was, 0: the store has it already; and why newer ones could
+// not be.
 func (k *Keeper) Scavenge(then func(copied uint64, errs []error)) {
 	held := k.Held()
 	slices.SortFunc(held, func(a, b uint64) int { return cmp.Compare(b, a) })
@@ -186,14 +196,31 @@ func (k *Keeper) Scavenge(then func(copied uint64, errs []error)) {
 		}
 		n := held[0]
 		held = held[1:]
-		k.flush(n, func(err error) {
+		done := func(err error) {
 			if err == nil {
 				then(n, errs)
 				return
 			}
 			errs = append(errs, fmt.Errorf("%s: %w", describe(n), err))
 			next()
+		}
+		k.restore(n, func(err error) {
+			if err != nil {
+				done(err)
+				return
+			}
+			k.flush(n, done)
 		})
 	}
 	next()
+}
+
+// restore makes again what is lost of a checkpoint.
+func (k *Keeper) restore(checkpoint uint64, then func(error)) {
+	r, err := k.Resume(checkpoint)
+	if err != nil {
+		then(err)
+		return
+	}
+	k.Rebuild(r, then)
 }

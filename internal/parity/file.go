@@ -27,7 +27,7 @@ type Writer struct {
 
 // Create begins a file. Nothing is written yet.
 func Create(to Target, h Header) (*Writer, error) {
-	l, err := h.check()
+	l, err := h.Check()
 	if err != nil {
 		return nil, err
 	}
@@ -143,7 +143,7 @@ func readHeader(r io.ReaderAt, size int64) (*abi.ParityHeader, *Header, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	l, err := h.check()
+	l, err := h.Check()
 	if err != nil {
 		return nil, nil, err
 	}

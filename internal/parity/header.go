@@ -89,8 +89,8 @@ func (h *Header) data(l redset.Layout) int64 {
 	return 0
 }
 
-// check says whether a header makes sense, and returns the set's layout.
-func (h *Header) check() (redset.Layout, error) {
+// Check says whether a header makes sense, and names nothing but files in one directory; and returns the set's layout.
+func (h *Header) Check() (redset.Layout, error) {
 	files, nodes := map[string]bool{}, map[string]bool{}
 	for i, m := range h.Members {
 		if err := checkName(m.Node); err != nil {

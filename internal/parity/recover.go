@@ -34,7 +34,7 @@ type found struct {
 func Recoverable(id ID, headers []Header) (Report, error) {
 	sets := map[int]*found{}
 	for _, h := range headers {
-		if _, err := h.check(); err != nil {
+		if _, err := h.Check(); err != nil {
 			return Report{}, err
 		}
 		if h.ID != id {

@@ -65,6 +65,9 @@ func Hosts(names, shell []string, address string) (*Nodes, error) {
 	}
 	all := &Nodes{Listen: func() (net.Listener, string, error) {
 		l, err := net.Listen("tcp", net.JoinHostPort(address, "0"))
+		if errors.Is(err, syscall.EADDRNOTAVAIL) {
+			err = fmt.Errorf("address %s is not of this machine, which has %s: %w", address, strings.Join(ownAddresses(), ", "), err)
+		}
 		if err != nil {
 			return nil, "", fmt.Errorf("resman: %w", err)
 		}
@@ -84,6 +87,18 @@ func Hosts(names, shell []string, address string) (*Nodes, error) {
 	return all, nil
 }
 
+// ownAddresses are those of this machine; none when they cannot be told.
+func ownAddresses() []string {
+	var list []string
+	all, _ := net.InterfaceAddrs()
+	for _, a := range all {
+		if n, ok := a.(*net.IPNet); ok && !n.IP.IsLinkLocalUnicast() {
+			list = append(list, n.IP.String())
+		}
+	}
+	return list
+}
+
 // remotely starts a command by a remote shell.
 func remotely(shell, command []string, input io.Reader) (*Process, error) {
 	words := append(shell, quoted(command)...)
@@ -94,12 +109,26 @@ func remotely(shell, command []string, input io.Reader) (*Process, error) {
 		return nil, fmt.Errorf("resman: %w", err)
 	}
 	wait := func() error {
-		if err := cmd.Wait(); err != nil {
-			return fmt.Errorf("%s: %w", words[0], err)
+		err := cmd.Wait()
+		if err != nil {
+			err = fmt.Errorf("%s: %w%s", words[0], err, meaning(cmd.ProcessState.ExitCode(), words[0], command[0]))
 		}
-		return nil
+		return err
 	}
 	return &Process{wait, func() { _ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }}, nil // it may have ended
+}
+
+// meaning is what the exit code of a remote shell says that is none of the command's own.
+func meaning(code int, shell, program string) string {
+	switch code {
+	case 126:
+		return fmt.Sprintf(": %s cannot be executed there", program)
+	case 127:
+		return fmt.Sprintf(": there is no %s there, wanted the same path on all hosts", program)
+	case 255:
+		return fmt.Sprintf(": %s has not reached it, for the reason above; it must get there without asking for a password", shell)
+	}
+	return ""
 }
 
 // quoted are words as a shell on the other side reads them.

@@ -76,7 +76,7 @@ func TestScripts(t *testing.T) {
 			}
 			return false, fmt.Errorf("unknown condition %s", name)
 		},
-		Deadline: time.Now().Add(8 * time.Minute),
+		Deadline: time.Now().Add(20 * time.Minute),
 	})
 }
 

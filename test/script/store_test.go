@@ -121,8 +121,8 @@ func TestEveryByteOfARealStore(t *testing.T) {
 	s := makeRealStore(t, ctx, "2")
 	count := map[string]int{}
 	err := filepath.WalkDir(s.dir, func(path string, e fs.DirEntry, err error) error {
-		if err != nil || !e.Type().IsRegular() {
-			return err
+		if err != nil || !e.Type().IsRegular() || e.Name() == "timeline.jsonl" {
+			return err // the log is for people: nothing is read from it that a job needs, and it has no checksums
 		}
 		if strings.HasSuffix(path, ".img") {
 			s.everyByteOfImage(path, count)

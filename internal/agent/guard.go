@@ -1,0 +1,241 @@
+package agent
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/byssus-hpc/byssus/internal/control"
+	"github.com/byssus-hpc/byssus/internal/dataset"
+)
+
+// Ward is what the guard of an agent is told on its standard input, in a line of JSON. A byte follows for each beat of the agent.
+type Ward struct {
+	PID   int // of the agent
+	Job   dataset.Meta
+	Dir   string // of the job in the store
+	Cache string // empty: the node has none
+	Term  uint64
+	Node  string
+	After time.Duration // how long somebody may take to go on with the job before its cache is copied to the store; 0: it never is
+}
+
+// What an agent says to its guard.
+const (
+	beat    = 1
+	dismiss = 2 // the coordinator has seen to everything
+)
+
+// guard is a process that outlives an agent, in a session of its own: what carries the agent may be gone at any moment.
+type guard struct {
+	cmd  *exec.Cmd
+	pipe io.WriteCloser // its standard input
+	done chan struct{}
+	wg   sync.WaitGroup
+}
+
+// startGuard starts it.
+func startGuard(b *Brief) (*guard, error) {
+	g := &guard{cmd: exec.Command("/proc/self/exe", "guard"), done: make(chan struct{})}
+	g.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	g.cmd.Stderr = os.Stderr
+	var err error
+	if g.pipe, err = g.cmd.StdinPipe(); err == nil {
+		err = g.cmd.Start()
+	}
+	if err == nil {
+		err = json.NewEncoder(g.pipe).Encode(Ward{os.Getpid(), b.Job, b.Dir, b.Cache, b.Term, b.Node, b.Scavenge})
+	}
+	if err != nil {
+		return nil, fmt.Errorf("agent: its guard: %w", err)
+	}
+	g.wg.Go(g.beat)
+	return g, nil
+}
+
+// beat tells it that the agent is there. That it is not there itself changes nothing.
+func (g *guard) beat() {
+	t := time.NewTicker(control.Beat)
+	defer t.Stop()
+	for {
+		select {
+		case <-t.C:
+			_, _ = g.pipe.Write([]byte{beat})
+		case <-g.done:
+			return
+		}
+	}
+}
+
+// dismiss ends it.
+func (g *guard) dismiss() {
+	close(g.done)
+	g.wg.Wait()
+	_, _ = g.pipe.Write([]byte{dismiss}) // it may have been killed
+	g.pipe.Close()
+	_ = g.cmd.Wait()
+}
+
+// Guard watches over an agent. When the agent hangs for so long that the coordinator gives it up, the guard kills it, whereupon
+// its ranks end, before others take their place. When it is gone, and was not dismissed, the guard waits for somebody who
+// goes on with the job. If nobody does, it copies what the node's cache has to the store, since the cache may be gone soon.
+func Guard(ctx context.Context, in io.Reader) error {
+	d := json.NewDecoder(in)
+	w := new(Ward)
+	if err := d.Decode(w); err != nil {
+		return fmt.Errorf("agent: standard input: %w", err)
+	}
+	if w.watch(io.MultiReader(d.Buffered(), in)) || w.Cache == "" || w.After == 0 {
+		return nil
+	}
+	err := w.scavenge(ctx)
+	if errors.Is(err, dataset.ErrOver) || errors.Is(err, dataset.ErrFenced) || errors.Is(err, dataset.ErrLocked) {
+		return nil // somebody else has the job, or nobody needs it
+	}
+	return err
+}
+
+// lastLook is how long a guard that has missed beats looks for them once more: it may have slept itself.
+const lastLook = 200 * time.Millisecond
+
+// watch returns when the agent is gone, and whether the guard was dismissed.
+func (w *Ward) watch(in io.Reader) (dismissed bool) {
+	beats := make(chan byte)
+	go func() {
+		defer close(beats)
+		b := make([]byte, 1)
+		for {
+			if _, err := io.ReadFull(in, b); err != nil {
+				return
+			}
+			if b[0] == beat || b[0] == dismiss {
+				beats <- b[0]
+			}
+		}
+	}()
+	patience := control.Lease
+	for {
+		select {
+		case b, ok := <-beats:
+			if !ok || b == dismiss {
+				return ok
+			}
+			patience = control.Lease
+		case <-time.After(patience):
+			if patience == lastLook && os.Getppid() == w.PID {
+				_ = syscall.Kill(w.PID, syscall.SIGKILL) // its end closes the pipe
+			}
+			patience = lastLook
+		}
+	}
+}
+
+// lookEvery is how often it is looked whether somebody goes on with the job.
+const lookEvery = time.Second
+
+func (w *Ward) scavenge(ctx context.Context) error {
+	home, err := dataset.Attach(w.Dir, w.Job)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	go func() {
+		look := time.NewTicker(lookEvery)
+		defer look.Stop()
+		for {
+			select {
+			case <-look.C:
+				if err := home.Left(w.Term); errors.Is(err, dataset.ErrOver) {
+					cancel(err)
+				}
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
+	select {
+	case <-time.After(w.After):
+		err = home.Left(w.Term)
+	case <-ctx.Done():
+	}
+	if err == nil && ctx.Err() == nil {
+		err = w.copyAll(ctx, home)
+	}
+	return errors.Join(err, context.Cause(ctx))
+}
+
+// copyAll copies what is newer than all that the store has, the newest first.
+func (w *Ward) copyAll(ctx context.Context, home *dataset.Job) error {
+	cache, err := (dataset.Store{Dir: w.Cache}).Cache(w.Job, w.Term, w.Dir)
+	if err != nil {
+		return err
+	}
+	defer cache.Unlock()
+	all, err := cache.Checkpoints()
+	if err != nil {
+		return err
+	}
+	there, err := home.Own()
+	if err != nil {
+		return err
+	}
+	for _, n := range slices.Backward(all) {
+		if len(there) > 0 && n <= there[len(there)-1] {
+			break
+		}
+		if err := w.copy(ctx, cache, home, n); err != nil {
+			return fmt.Errorf("agent: node %s: checkpoint %d to %s: %w", w.Node, n, w.Dir, err)
+		}
+	}
+	return nil
+}
+
+// copy copies all that a cache has of a checkpoint. The manifest comes last.
+func (w *Ward) copy(ctx context.Context, cache, home *dataset.Job, n uint64) error {
+	m, err := dataset.Check(cache.Path(n))
+	if err != nil {
+		return err
+	}
+	to, err := home.Scavenge(w.Node)
+	if err != nil {
+		return err
+	}
+	dir, err := to.Again(n)
+	if err != nil {
+		return err
+	}
+	names, err := dataset.Contents(cache.Path(n))
+	for _, name := range names {
+		if err == nil {
+			err = copyFile(ctx, filepath.Join(cache.Path(n), name), filepath.Join(dir, name))
+		}
+		if err == nil {
+			err = syncFile(filepath.Join(dir, name))
+		}
+	}
+	if err == nil {
+		err = to.Drop(n) // of an earlier start
+	}
+	if err == nil {
+		err = to.Commit(n, m)
+	}
+	return err
+}
+
+func syncFile(path string) error {
+	f, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Sync(), f.Close())
+}

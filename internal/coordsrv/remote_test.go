@@ -1,0 +1,166 @@
+package coordsrv
+
+import (
+	"context"
+	"net"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+
+	"github.com/byssus-hpc/byssus/internal/control"
+)
+
+// gate is a server that takes agents, as far as that is needed for taking them.
+type gate struct {
+	*Server
+	mu   sync.Mutex
+	said []string
+}
+
+// newGate expects agents of these nodes at a listener.
+func newGate(t *testing.T, l net.Listener, nodes ...string) *gate {
+	t.Helper()
+	a, err := control.NewAuthority()
+	if err != nil {
+		t.Fatal(err)
+	}
+	self, err := a.Coordinator()
+	if err != nil {
+		t.Fatal(err)
+	}
+	g := &gate{Server: &Server{queries: make(chan func()), stop: make(chan struct{}), inbox: newInbox(),
+		remote: &remote{authority: a, self: self, listener: l, address: l.Addr().String(), missing: map[string]*peer{}}}}
+	g.opt.Say = func(text string) {
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		g.said = append(g.said, text)
+	}
+	for _, n := range nodes {
+		p := &peer{name: n}
+		g.peers, g.remote.missing[n] = append(g.peers, p), p
+	}
+	g.wg.Go(g.acceptAgents)
+	t.Cleanup(func() {
+		close(g.stop)
+		l.Close()
+		for _, p := range g.peers {
+			if p.close != nil {
+				p.close(false)
+			}
+		}
+		g.wg.Wait()
+	})
+	return g
+}
+
+// serve does what the loop does while agents are awaited.
+func (g *gate) serve() {
+	for {
+		select {
+		case f := <-g.queries:
+			f()
+		case <-g.stop:
+			return
+		}
+	}
+}
+
+// join comes as an agent does.
+func (g *gate) join(t *testing.T, a *control.Authority, node string) (*control.Conn, error) {
+	t.Helper()
+	id, err := a.Node(node)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := control.Dial(context.Background(), g.remote.address, id)
+	if err != nil {
+		return nil, err
+	}
+	t.Cleanup(func() { c.Close() })
+	return c, c.Send(control.Message{Body: control.Joined{PID: 1}})
+}
+
+func loopback(t *testing.T) net.Listener {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+// TestTurnedAway: strangers, however many, and agents of another job are turned away, which is told in one line; who holds a key
+// and is not expected, or says something else first, in a line each. Agents come in all the same.
+func TestTurnedAway(t *testing.T) {
+	g := newGate(t, loopback(t), "one", "two")
+	other, err := control.NewAuthority()
+	if err != nil {
+		t.Fatal(err)
+	}
+	go g.serve()
+	for range 20 {
+		c, err := net.Dial("tcp", g.remote.address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		_, _ = c.Write([]byte("GET / HTTP/1.0\r\n\r\n"))
+	}
+	for range 5 {
+		if c, err := g.join(t, other, "one"); err == nil {
+			if m, err := c.Receive(); err == nil {
+				t.Errorf("an agent of another job is told %+v", m)
+			}
+		}
+	}
+	c, err := g.join(t, g.remote.authority, "three")
+	if err == nil {
+		_, err = c.Receive()
+	}
+	if err == nil {
+		t.Error("a node that is not expected is let in")
+	}
+	for _, node := range []string{"one", "two"} {
+		c, err := g.join(t, g.remote.authority, node)
+		if err == nil {
+			_, err = c.Receive() // a beat
+		}
+		if err != nil {
+			t.Errorf("%s: %v", node, err)
+		}
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	text := strings.Join(g.said, "\n")
+	if len(g.said) != 2 || strings.Count(text, "somebody without a key of this job was turned away: control: 127.0.0.1:") != 1 ||
+		strings.Count(text, "node three: an agent has come that is not expected") != 1 {
+		t.Errorf("said:\n%s", text)
+	}
+}
+
+// scarce is a listener that fails a few times, as one does that finds no descriptor.
+type scarce struct {
+	net.Listener
+	left int
+}
+
+func (l *scarce) Accept() (net.Conn, error) {
+	if l.left--; l.left >= 0 {
+		return nil, &net.OpError{Op: "accept", Err: syscall.EMFILE}
+	}
+	return l.Listener.Accept()
+}
+
+// TestAcceptAgain: agents come in though the listener has failed before.
+func TestAcceptAgain(t *testing.T) {
+	g := newGate(t, &scarce{loopback(t), 3}, "one")
+	go g.serve()
+	c, err := g.join(t, g.remote.authority, "one")
+	if err == nil {
+		_, err = c.Receive()
+	}
+	if err != nil {
+		t.Error(err)
+	}
+}
