@@ -1,9 +1,9 @@
 /* hold.c: holds memory, runs on, and notices when it was stopped.
  *
- * hold MEBIBYTES FILE: each rank fills that much memory with bytes that do not compress or repeat, says "ready",
+ * hold MEBIBYTES FILE [MICROSECONDS]: each rank fills that much memory with bytes that do not compress or repeat, says "ready",
  * and then reads the clock in a loop until FILE exists. When two readings lie more than 2 ms apart it prints
  * "gap RANK NANOSECONDS TIME" (TIME: nanoseconds since 1970 at its end): what a checkpoint costs the application,
- * seen from inside. At the end the memory is compared with what was put there, and "intact RANK" printed.
+ * seen from inside. With MICROSECONDS it rests so long between readings. At the end the memory is compared with what was put there, and "intact RANK" printed.
  * Context: an ordinary MPI program; it knows nothing of Byssus. */
 #include <mpi.h>
 #include <stdint.h>
@@ -35,10 +35,12 @@ static uint64_t seed_of(int rank)
 	return 88172645463325252u + (uint64_t)rank;
 }
 
-static void watch_the_clock(int rank, const char *until)
+static void watch_the_clock(int rank, const char *until, useconds_t rest)
 {
 	uint64_t last = now(CLOCK_MONOTONIC), looked = last;
 	for (;;) {
+		if (rest > 0)
+			usleep(rest);
 		uint64_t t = now(CLOCK_MONOTONIC);
 		if (t - last > GAP_NS) {
 			printf("gap %d %lu %lu\n", rank, (unsigned long)(t - last), (unsigned long)now(CLOCK_REALTIME));
@@ -58,8 +60,8 @@ int main(int argc, char **argv)
 	int rank;
 	MPI_Init(&argc, &argv);
 	MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-	if (argc != 3) {
-		fprintf(stderr, "usage: hold MEBIBYTES FILE\n");
+	if (argc != 3 && argc != 4) {
+		fprintf(stderr, "usage: hold MEBIBYTES FILE [MICROSECONDS]\n");
 		MPI_Abort(MPI_COMM_WORLD, 2);
 	}
 	size_t words = strtoull(argv[1], NULL, 10) * (1 << 20) / sizeof(uint64_t);
@@ -71,7 +73,7 @@ int main(int argc, char **argv)
 	MPI_Barrier(MPI_COMM_WORLD);
 	printf("ready %d\n", rank);
 	fflush(stdout);
-	watch_the_clock(rank, argv[2]);
+	watch_the_clock(rank, argv[2], argc == 4 ? (useconds_t)atoi(argv[3]) : 0);
 	state = seed_of(rank);
 	for (size_t i = 0; i < words; i++)
 		if (p[i] != next(&state)) {
