@@ -164,7 +164,8 @@ func says(t *testing.T, j *harness.Job, text string) {
 
 // row is a crash point in the life of a checkpoint in caches.
 type row struct {
-	point, node string   // whose agent dies there; empty: byssus run
+	point, node string // whose agent dies there; empty: byssus run, or a rank
+	rank        bool
 	kill        string   // a node that is killed before, for points of a rebuild, after two checkpoints
 	flags       []string // of the job
 	say         string
@@ -187,6 +188,16 @@ func rows() []row {
 		{point: faults.RebuildDone, node: "node5", kill: "node1", say: "what node1 held, .* was made again on node6"},
 		{point: faults.RebuildBegun, node: "node3", kill: "node1", flags: []string{"--flush", "1"}, say: "lost are node1, node3, of 4 with xor"},
 		{point: faults.RebuildBegun, node: "node4", kill: "node1", flags: []string{"--redundancy", "partner"}, say: "what node1 held, .* was made again on node5"},
+		{point: faults.NodeClocks + ":3", node: "node2", say: lost},
+		{point: faults.NodeDrain + ":2", node: "node2", say: lost},
+		{point: faults.NodeImage + ":2", node: "node2", say: lost},
+		{point: faults.NodeRestored, node: "node5", kill: "node1", say: "node node5 was lost"},
+		{point: faults.NodeRestored, node: "node3", kill: "node1", flags: []string{"--flush", "1"}, say: "node node3 was lost"},
+		{point: "rank-requested:3@1", rank: true, say: "rank 1 "},
+		{point: "rank-chunk:40@2", rank: true, say: "rank 2 "},
+		{point: "rank-header:2@3", rank: true, say: "rank 3 "},
+		{point: "rank-image:2@0", rank: true, say: "rank 0 "},
+		{point: "rank-rebuilt@2", rank: true, kill: "node1", say: "rank 2 "},
 		{point: faults.DrainSent + ":2"},
 		{point: faults.CommitManifest, flags: flush},
 		{point: faults.CommitRenamed, flags: flush},
@@ -230,7 +241,7 @@ func (c *cluster) fault(t *testing.T, name, mpi string, r row) {
 		c.sandbox(t, "kill", "nodes/"+r.kill)
 		defer c.sandbox(t, "start", "nodes/"+r.kill)
 	}
-	if r.node == "" {
+	if r.node == "" && !r.rank {
 		c.lives(ctx, t, j, harness.Other(mpi))
 	}
 	c.ends(ctx, t, j)
@@ -260,6 +271,60 @@ func (c *cluster) lives(ctx context.Context, t *testing.T, j *harness.Job, mpi s
 	if deaths == 0 {
 		t.Errorf("it did not die\n%s", j.Story())
 	}
+}
+
+// onAgent sends a signal to the agent of the node that it runs on.
+const onAgent = `for p in /proc/[0-9]*; do if grep -qzx agent $p/cmdline; then kill -%s ${p#/proc/}; fi; done; true`
+
+// ranksLeft fails while there are ranks on the node that it runs on.
+const ranksLeft = `! grep -qx stencil /proc/[0-9]*/comm`
+
+// TestComesBack lets a node, its link, or its agent alone stop for longer than they are waited for, and go on: what ran there has ended by
+// then, or ends at once, beside those that have taken its place.
+func TestComesBack(t *testing.T) {
+	c := newCluster(t)
+	for i, r := range []struct{ stop, back string }{{"freeze", "thaw"}, {"cut", "heal"}, {"agent", ""}} {
+		t.Run(r.stop, func(t *testing.T) {
+			ctx, cancel := context.WithTimeout(t.Context(), atMost)
+			defer cancel()
+			j := c.job(ctx, t, "back-"+r.stop, harness.MPIs()[i%2], nil)
+			defer j.Close()
+			if !reach(ctx, j, 1) {
+				t.Fatalf("no checkpoint\n%s", j.Story())
+			}
+			if r.stop == "agent" {
+				c.sandbox(t, "run", "nodes", "--node", "node2", "--", "sh", "-c", fmt.Sprintf(onAgent, "STOP"))
+			} else {
+				c.sandbox(t, r.stop, "nodes/node2")
+			}
+			lost := regexp.MustCompile("the job goes on from checkpoint")
+			if err := harness.Poll(ctx, "the loss", func() bool { return lost.MatchString(j.Proc().Stderr.String()) }); err != nil {
+				t.Fatalf("%v\n%s", err, j.Story())
+			}
+			if r.back != "" {
+				c.sandbox(t, r.back, "nodes/node2")
+			}
+			err := harness.Poll(ctx, "the end of its ranks", func() bool { return c.quiet(t, "node2") })
+			if err != nil {
+				t.Fatalf("%v\n%s", err, j.Story())
+			}
+			c.ends(ctx, t, j)
+			says(t, j, "node node2 was lost: ")
+		})
+	}
+}
+
+// quiet says whether no rank runs on a node.
+func (c *cluster) quiet(t *testing.T, node string) bool {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), atMost)
+	defer cancel()
+	args := []string{c.site.Byssus, "sandbox", "run", "nodes", "--node", node, "--", "sh", "-c", ranksLeft}
+	p, err := harness.Start(ctx, c.dir, harness.Environment(c.env...), args...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p.ExitCode() == 0
 }
 
 // TestSchedules lets nodes die, hang, and be cut off, and agents, ranks and byssus itself die, at random moments, never more than
@@ -317,9 +382,6 @@ func pause(ctx context.Context, d time.Duration) {
 	}
 }
 
-// killAgent ends the agent of the node that it runs on, if there is one.
-const killAgent = `for p in /proc/[0-9]*; do if grep -qzx agent $p/cmdline; then kill -9 ${p#/proc/}; fi; done; true`
-
 // disturb does one of the things that can happen; the node is there again for the next schedule.
 func (c *cluster) disturb(ctx context.Context, t *testing.T, j *harness.Job, rng *rand.Rand, node string) {
 	t.Helper()
@@ -334,7 +396,7 @@ func (c *cluster) disturb(ctx context.Context, t *testing.T, j *harness.Job, rng
 		}
 	case "agent":
 		_, name, _ := strings.Cut(node, "/")
-		c.sandbox(t, "run", "nodes", "--node", name, "--", "sh", "-c", killAgent)
+		c.sandbox(t, "run", "nodes", "--node", name, "--", "sh", "-c", fmt.Sprintf(onAgent, "KILL"))
 	default:
 		c.sandbox(t, kind, node)
 		t.Cleanup(func() { c.sandbox(t, undo[kind], node) })
