@@ -191,7 +191,7 @@ func (s *Server) serve(c *net.UnixConn) {
 		_ = c.SetReadDeadline(time.Now().Add(100 * time.Millisecond))
 	})
 	s.read(ses)
-	untold := !s.told.Load()
+	untold := !s.told.Load() || ses.before.Load()
 	ses.shut()
 	select {
 	case <-ses.proc.over:

@@ -163,6 +163,28 @@ func TestLostInSpiteOfChild(t *testing.T) {
 	expect(t, events, node.Lost{Untold: true})
 }
 
+// TestBegunToEnd: a process that has begun to end is told from one that runs, though it is still there.
+func TestBegunToEnd(t *testing.T) {
+	cmd := exec.Command("sleep", "1000")
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer cmd.Wait()
+	p, err := openProcess(cmd.Process.Pid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.close()
+	if p.ending() {
+		t.Error("it runs")
+	}
+	_ = cmd.Process.Kill()
+	<-p.over // it is a zombie: nobody has waited for it
+	if !p.ending() {
+		t.Error("it has ended")
+	}
+}
+
 // TestTold: the end of a rank that was told to end is not its own.
 func TestTold(t *testing.T) {
 	s, events := serve(t, 1)

@@ -238,9 +238,14 @@ func (n *Node) family(number uint64) *family {
 
 // kill ends the ranks of this node. Those that have not come to the agent yet are asked by a signal.
 func (s *Server) kill(ask bool) {
-	s.told.Store(true)
 	s.mu.Lock()
 	f, all := s.family, len(s.sessions) == len(s.cfg.Ranks)
+	if !s.told.Load() {
+		for _, ses := range s.sessions {
+			ses.before.Store(ses.proc.ending())
+		}
+		s.told.Store(true)
+	}
 	s.mu.Unlock()
 	if !ask {
 		s.Signal(syscall.SIGKILL)

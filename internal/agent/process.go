@@ -1,9 +1,11 @@
 package agent
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"os"
+	"strconv"
 	"syscall"
 )
 
@@ -55,6 +57,22 @@ func (p *process) signal(sig syscall.Signal) error {
 		err = errors.Join(err, errno)
 	}
 	return err
+}
+
+// ending says whether the process has begun to end, or has ended: by what the kernel does first, before it closes anything.
+func (p *process) ending() bool {
+	const exiting = 0x4     // PF_EXITING, include/linux/sched.h
+	const flags = 9 - 2 - 1 // proc_pid_stat(5), behind the name, which may hold anything
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.pid))
+	if err != nil {
+		return true
+	}
+	f := bytes.Fields(text[bytes.LastIndexByte(text, ')')+1:])
+	if len(f) <= flags {
+		return false
+	}
+	v, err := strconv.ParseUint(string(f[flags]), 10, 64)
+	return err == nil && v&exiting != 0
 }
 
 func (p *process) close() { p.file.Close() }

@@ -6,6 +6,7 @@ import (
 	"os"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/byssus-hpc/byssus/internal/abi"
@@ -23,7 +24,8 @@ type session struct {
 	rank   int
 	conn   *net.UnixConn
 	proc   *process
-	epoch  uint64 // of the last report of clocks, and how many it has had; only the reader touches them
+	before atomic.Bool // it had begun to end when ranks were told to
+	epoch  uint64      // of the last report of clocks, and how many it has had; only the reader touches them
 	clocks uint64
 
 	mu    sync.Mutex
