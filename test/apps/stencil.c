@@ -67,6 +67,7 @@ int main(int argc, char **argv)
 		memcpy(&bits, &residual, sizeof bits);
 		app_result(&a, iter, "stencil", mix2(bits, hash_bytes(u[1 + iter % H], sizeof(row))));
 	}
+	app_stay(&a);
 	free(u), free(v);
 	return app_end(&a);
 }

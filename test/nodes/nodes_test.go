@@ -112,10 +112,30 @@ func (c *cluster) job(ctx context.Context, t *testing.T, name, mpi string, env [
 	}
 	j := c.site.NewJob(name, dir, append(env, c.env...)...)
 	flags = append([]string{"-v", "--sandbox", "nodes", "--every", "1s", "--cache", cache}, flags...)
-	if err := j.Run(ctx, mpi, ranks, flags, c.site.Command(program, mpi)...); err != nil {
+	argv := append(c.site.Command(program, mpi), "--until", filepath.Join(dir, "until"))
+	if err := j.Run(ctx, mpi, ranks, flags, argv...); err != nil {
 		t.Fatal(err)
 	}
 	return j
+}
+
+// release lets the ranks of a job come to their end; before, they stay there.
+func (c *cluster) release(t *testing.T, name string) {
+	t.Helper()
+	if err := os.WriteFile(filepath.Join(c.dir, name, "until.end"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// said waits until a job says it, and then lets it come to its end.
+func (c *cluster) said(ctx context.Context, t *testing.T, j *harness.Job, name, text string) {
+	t.Helper()
+	re := regexp.MustCompile(text)
+	err := harness.Poll(ctx, text, func() bool { return !j.Proc().Running() || re.MatchString(j.Proc().Stderr.String()) })
+	if err != nil {
+		t.Fatalf("%v\n%s", err, j.Story())
+	}
+	c.release(t, name)
 }
 
 // reach waits until so many checkpoints are committed; false: the job is over.
@@ -242,7 +262,9 @@ func (c *cluster) fault(t *testing.T, name, mpi string, r row) {
 		defer c.sandbox(t, "start", "nodes/"+r.kill)
 	}
 	if r.node == "" && !r.rank {
-		c.lives(ctx, t, j, harness.Other(mpi))
+		c.lives(ctx, t, j, name, harness.Other(mpi))
+	} else {
+		c.said(ctx, t, j, name, r.say)
 	}
 	c.ends(ctx, t, j)
 	if r.say != "" {
@@ -251,7 +273,7 @@ func (c *cluster) fault(t *testing.T, name, mpi string, r row) {
 }
 
 // lives: byssus dies there in each of its lives, and the job comes further in each.
-func (c *cluster) lives(ctx context.Context, t *testing.T, j *harness.Job, mpi string) {
+func (c *cluster) lives(ctx context.Context, t *testing.T, j *harness.Job, name, mpi string) {
 	t.Helper()
 	deaths := 0
 	for {
@@ -263,7 +285,9 @@ func (c *cluster) lives(ctx context.Context, t *testing.T, j *harness.Job, mpi s
 		if code := j.Proc().ExitCode(); code != -1 && code != 137 {
 			break
 		}
-		deaths++
+		if deaths++; deaths == 1 {
+			c.release(t, name)
+		}
 		if err := j.Restart(ctx, mpi, "--sandbox", "nodes", "-v"); err != nil {
 			t.Fatal(err)
 		}
@@ -276,6 +300,9 @@ func (c *cluster) lives(ctx context.Context, t *testing.T, j *harness.Job, mpi s
 // onAgent sends a signal to the agent of the node that it runs on.
 const onAgent = `for p in /proc/[0-9]*; do if grep -qzx agent $p/cmdline; then kill -%s ${p#/proc/}; fi; done; true`
 
+// onRanks sends a signal to the ranks of the node that it runs on.
+const onRanks = `for p in /proc/[0-9]*; do if grep -qx stencil $p/comm; then kill -%s ${p#/proc/}; fi; done; true`
+
 // ranksLeft fails while there are ranks on the node that it runs on.
 const ranksLeft = `! grep -qx stencil /proc/[0-9]*/comm`
 
@@ -287,7 +314,8 @@ func TestComesBack(t *testing.T) {
 		t.Run(r.stop, func(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), atMost)
 			defer cancel()
-			j := c.job(ctx, t, "back-"+r.stop, harness.MPIs()[i%2], nil)
+			name := "back-" + r.stop
+			j := c.job(ctx, t, name, harness.MPIs()[i%2], nil)
 			defer j.Close()
 			if !reach(ctx, j, 1) {
 				t.Fatalf("no checkpoint\n%s", j.Story())
@@ -297,10 +325,7 @@ func TestComesBack(t *testing.T) {
 			} else {
 				c.sandbox(t, r.stop, "nodes/node2")
 			}
-			lost := regexp.MustCompile("the job goes on from checkpoint")
-			if err := harness.Poll(ctx, "the loss", func() bool { return lost.MatchString(j.Proc().Stderr.String()) }); err != nil {
-				t.Fatalf("%v\n%s", err, j.Story())
-			}
+			c.said(ctx, t, j, name, "the job goes on from checkpoint")
 			if r.back != "" {
 				c.sandbox(t, r.back, "nodes/node2")
 			}
@@ -360,6 +385,7 @@ func (c *cluster) schedule(t *testing.T, name string, rng *rand.Rand) {
 	t.Log(mpi, flags)
 	j := c.job(ctx, t, name, mpi, nil, flags...)
 	defer j.Close()
+	c.release(t, name)
 	order := rng.Perm(4)
 	for k := range 2 {
 		if !reach(ctx, j, 1+2*k) {
@@ -385,7 +411,7 @@ func pause(ctx context.Context, d time.Duration) {
 // disturb does one of the things that can happen; the node is there again for the next schedule.
 func (c *cluster) disturb(ctx context.Context, t *testing.T, j *harness.Job, rng *rand.Rand, node string) {
 	t.Helper()
-	kind := []string{"kill", "crash", "freeze", "cut", "byssus", "agent"}[rng.IntN(6)]
+	kind := []string{"kill", "crash", "freeze", "cut", "byssus", "agent", "rank"}[rng.IntN(7)]
 	t.Log(kind, node)
 	undo := map[string]string{"kill": "start", "crash": "start", "freeze": "thaw", "cut": "heal"}
 	switch kind {
@@ -394,9 +420,10 @@ func (c *cluster) disturb(ctx context.Context, t *testing.T, j *harness.Job, rng
 		if err := j.Restart(ctx, harness.MPIs()[rng.IntN(2)], "--sandbox", "nodes", "-v"); err != nil {
 			t.Fatal(err)
 		}
-	case "agent":
+	case "agent", "rank":
 		_, name, _ := strings.Cut(node, "/")
-		c.sandbox(t, "run", "nodes", "--node", name, "--", "sh", "-c", fmt.Sprintf(onAgent, "KILL"))
+		to := map[string]string{"agent": onAgent, "rank": onRanks}[kind]
+		c.sandbox(t, "run", "nodes", "--node", name, "--", "sh", "-c", fmt.Sprintf(to, "KILL"))
 	default:
 		c.sandbox(t, kind, node)
 		t.Cleanup(func() { c.sandbox(t, undo[kind], node) })
