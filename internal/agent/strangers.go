@@ -9,6 +9,9 @@ import (
 	"strings"
 	"sync"
 	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/byssus-hpc/byssus/internal/abi"
 	"github.com/byssus-hpc/byssus/internal/node"
@@ -17,7 +20,8 @@ import (
 // This file finds out who else has what a rank has open or mapped. Other processes are looked at before a checkpoint is
 // asked for, while the ranks run; again, once in an attempt and only for what a rank has reported, when that rank stands
 // and has memory or files without a name.
-// Seen are the processes that this user may look at: those of the same user, or all.
+// Seen are the processes that this user may look at: those of the same user, or all. One that does not let itself be looked at
+// within a time, because a file of its lies in a file system that hangs, is left out.
 
 const sysKcmp = 312
 
@@ -30,6 +34,8 @@ type holder struct {
 
 // look is what was found in one attempt.
 type look struct {
+	observer observer
+
 	mu    sync.Mutex
 	epoch uint64
 	early map[name]holder       // before the attempt; nil: not yet
@@ -49,7 +55,7 @@ func (s *Server) Survey(others []int) {
 	s.mu.Lock()
 	s.others = others
 	s.mu.Unlock()
-	found := strangers(s.pids(), nil)
+	found := s.look.observer.strangers(s.pids(), nil)
 	s.look.mu.Lock()
 	defer s.look.mu.Unlock()
 	s.look.early = found
@@ -116,7 +122,7 @@ func (l *look) again(ours func() map[int]bool, list []abi.Object) {
 	if len(wanted) == 0 {
 		return
 	}
-	for n, h := range strangers(ours(), wanted) {
+	for n, h := range l.observer.strangers(ours(), wanted) {
 		l.late[n] = &h
 	}
 }
@@ -154,9 +160,7 @@ func (l *look) gone(n name) bool {
 	if !found {
 		return false
 	}
-	now := map[name]holder{}
-	holds(h.pid, map[name]bool{n: true}, now)
-	return len(now) == 0
+	return len(l.observer.holds(h.pid, map[name]bool{n: true})) == 0
 }
 
 // name is what the process calls the object.
@@ -183,7 +187,7 @@ func command(pid int) string {
 
 // strangers finds the files, pipes and sockets that other processes have open, and those that they have mapped for sharing:
 // the wanted ones, or all when wanted is nil.
-func strangers(ours map[int]bool, wanted map[name]bool) map[name]holder {
+func (o *observer) strangers(ours map[int]bool, wanted map[name]bool) map[name]holder {
 	found := map[name]holder{}
 	procs, err := os.ReadDir("/proc")
 	if err != nil {
@@ -200,16 +204,51 @@ func strangers(ours map[int]bool, wanted map[name]bool) map[name]holder {
 		if syscall.Stat(dir, &st) != nil || uid != 0 && int(st.Uid) != uid {
 			continue
 		}
-		holds(pid, wanted, found)
+		for n, h := range o.holds(pid, wanted) {
+			note(found, n, h)
+		}
 	}
 	return found
 }
 
+// observer looks at processes.
+type observer struct {
+	mu   sync.Mutex
+	busy map[int]time.Time // processes that are being looked at, since when
+}
+
+// lookLimit is how long a process may take to be looked at. It is for file systems that hang, and costs each process once.
+const lookLimit = 5 * time.Second
+
 // holds finds what one process has.
-func holds(pid int, wanted map[name]bool, found map[name]holder) {
-	dir := fmt.Sprintf("/proc/%d/", pid)
-	descriptors(pid, dir+"fd/", wanted, found)
-	mappings(pid, dir+"maps", wanted, found)
+func (o *observer) holds(pid int, wanted map[name]bool) map[name]holder {
+	o.mu.Lock()
+	if since, busy := o.busy[pid]; busy && time.Since(since) >= lookLimit {
+		o.mu.Unlock()
+		return nil
+	}
+	if o.busy == nil {
+		o.busy = map[int]time.Time{}
+	}
+	o.busy[pid] = time.Now()
+	o.mu.Unlock()
+	seen := make(chan map[name]holder, 1)
+	go func() {
+		found := map[name]holder{}
+		dir := fmt.Sprintf("/proc/%d/", pid)
+		descriptors(pid, dir+"fd/", wanted, found)
+		mappings(pid, dir+"maps", wanted, found)
+		o.mu.Lock()
+		delete(o.busy, pid)
+		o.mu.Unlock()
+		seen <- found
+	}()
+	select {
+	case found := <-seen:
+		return found
+	case <-time.After(lookLimit):
+		return nil
+	}
 }
 
 // note keeps one holder of an object, a writer before others.
@@ -227,11 +266,11 @@ func descriptors(pid int, dir string, wanted map[name]bool, found map[name]holde
 	defer f.Close()
 	fds, _ := f.Readdirnames(-1) // of a process that ends, what is left
 	for _, fd := range fds {
-		var st syscall.Stat_t
-		if syscall.Stat(dir+fd, &st) != nil {
+		var st unix.Statx_t // what the kernel knows: the file system is not asked
+		if unix.Statx(unix.AT_FDCWD, dir+fd, unix.AT_STATX_DONT_SYNC, unix.STATX_TYPE|unix.STATX_INO, &st) != nil {
 			continue
 		}
-		n := name{st.Dev, st.Ino}
+		n := name{device(uint64(st.Dev_major), uint64(st.Dev_minor)), st.Ino}
 		kind := st.Mode & syscall.S_IFMT
 		if wanted != nil && !wanted[n] || kind != syscall.S_IFREG && kind != syscall.S_IFIFO && kind != syscall.S_IFSOCK {
 			continue
