@@ -272,12 +272,40 @@ func (e *env) drive(job *dataset.Job, spec launch.Spec, opt coordsrv.Options, ve
 	if verbose {
 		e.say(fmt.Sprintf("job %s: %d ranks under %s (%s)", job.Meta.Name, spec.Ranks, spec.MPI.Name, spec.MPI.Mpirun))
 	}
-	code, err := coordsrv.Run(opt)
+	end, err := coordsrv.Run(opt)
 	if err != nil {
 		e.unstarted(job)
 		return err
 	}
-	return e.ended(job, code)
+	return e.record(job, end, signals)
+}
+
+// storePatience is how long a job that is over waits for a store that may not answer, to record how it has ended.
+const storePatience = 10 * time.Second
+
+// record records how a job has ended, unless the store does not answer; then it is left with its locks, which end with this process.
+func (e *env) record(job *dataset.Job, end coordsrv.End, signals <-chan os.Signal) error {
+	patience := storePatience
+	if end.Silent {
+		patience = time.Second
+	}
+	done, own := make(chan error, 1), *job
+	go func() { done <- e.ended(&own, end.Code) }()
+	late := time.After(patience)
+	for {
+		select {
+		case err := <-done:
+			return err
+		case sig := <-signals:
+			if sig != syscall.SIGINT && sig != syscall.SIGQUIT {
+				continue
+			}
+		case <-late:
+		}
+		job.Leave()
+		e.say(fmt.Sprintf("%s does not answer: how the job has ended is not recorded there (exit code %d)", job.Dir, end.Code))
+		return exitWith(end.Code)
+	}
 }
 
 // unstarted removes a job that was named by us and has never run.

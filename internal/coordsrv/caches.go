@@ -179,7 +179,7 @@ func (s *Server) scavenge() bool {
 		return false
 	}
 	k, over := s.caches.keeper, false
-	s.await(k.Idle)
+	s.await(k.Idle, s.inbox.ready, nil)
 	var reasons []string
 	k.Scavenge(func(copied uint64, errs []error) {
 		over = true
@@ -190,7 +190,7 @@ func (s *Server) scavenge() bool {
 			reasons = append(reasons, err.Error())
 		}
 	})
-	s.await(func() bool { return over })
+	s.await(func() bool { return over }, s.inbox.ready, nil)
 	if len(reasons) > 0 {
 		s.opt.Say("the caches of the nodes keep what could not be copied: " + strings.Join(reasons, "; "))
 	}

@@ -86,6 +86,7 @@ type Server struct {
 	starts   int           // of the ranks
 	due      []coord.Event // the one that the machine takes in now, and what has happened meanwhile
 	number   uint64        // of the present start, 0: there is none
+	checking uint64        // the start whose image is being looked at, 0: none is
 	restarts int
 	process  *launch.Process
 	here     map[int]bool   // ranks that have come in this start
@@ -99,7 +100,9 @@ type Server struct {
 	foreign  []uint64 // checkpoints of an earlier job of this name
 	code     int
 	over     bool
-	shown    func() // ends the progress of a restart; nil: none is shown
+	until    time.Time     // when the job, which is over, leaves at the latest, though something is not done; zero: it waits
+	extra    time.Duration // on top of that
+	shown    func()        // ends the progress of a restart; nil: none is shown
 	last     *coord.Result
 	report   *lossReport          // of nodes, while the job does not go on yet
 	sealedAt map[uint64]time.Time // when the images of a checkpoint were written
@@ -108,30 +111,36 @@ type Server struct {
 	story story
 }
 
-// Run runs the job to its end and returns the exit code.
-func Run(opt Options) (code int, err error) {
+// End is how a job has ended.
+type End struct {
+	Code   int  // for the shell
+	Silent bool // the store did not answer, and was not waited for
+}
+
+// Run runs the job to its end.
+func Run(opt Options) (end End, err error) {
 	s := &Server{opt: opt, began: time.Now(), events: make(chan coord.Event), queries: make(chan func()),
 		stop: make(chan struct{}), replies: map[uint64]chan coord.Result{}, sealedAt: map[uint64]time.Time{}, inbox: newInbox(), waiting: map[uint64]answer{}}
 	if s.fault, err = faults.Parse(opt.Fault, ""); err != nil {
-		return 0, err
+		return End{}, err
 	}
 	id, err := hex.DecodeString(opt.Job.Meta.ID)
 	if err != nil || len(id) != len(s.jobID) {
-		return 0, fmt.Errorf("coordsrv: job %s: id %q, wanted 32 hexadecimal digits", opt.Job.Meta.Name, opt.Job.Meta.ID)
+		return End{}, fmt.Errorf("coordsrv: job %s: id %q, wanted 32 hexadecimal digits", opt.Job.Meta.Name, opt.Job.Meta.ID)
 	}
 	copy(s.jobID[:], id)
 	opt.Job.Faults = s.fault
 	s.openLog()
-	defer func() { s.closeLog(code, err) }()
+	defer func() { s.closeLog(end.Code, err) }()
 	start, err := s.inventory()
 	if err != nil {
-		return 0, err
+		return End{}, err
 	}
 	s.machine = coord.New(coord.Config{Ranks: opt.Spec.Ranks, Keep: opt.Job.Meta.Keep, Every: opt.Job.Meta.Every,
 		Retries: opt.Job.Meta.Retries, Grace: opt.Grace, DropBad: opt.Job.Meta.Policy == "drop"})
 	socket, err := s.listen() // the machine may be asked for from here on
 	if err != nil {
-		return 0, err
+		return End{}, err
 	}
 	if opt.Caches != nil {
 		s.caches = newCaches(s, *opt.Caches)
@@ -150,18 +159,18 @@ func Run(opt Options) (code int, err error) {
 		s.wg.Wait()
 		if sig := (interrupted{}); errors.As(err, &sig) {
 			opt.Say(err.Error())
-			return bySignal + int(sig.Signal), nil
+			return End{Code: bySignal + int(sig.Signal)}, nil
 		}
-		return 0, err
+		return End{}, err
 	}
 	s.loop(start)
 	s.retire()
 	forget := s.scavenge()
 	close(s.stop)
 	socket.Close()
-	s.windUp(forget)
+	answers := s.windUp(forget)
 	opt.Job.Meta.Reason = s.machine.Status().Reason
-	return s.code, nil
+	return End{s.code, !answers}, nil
 }
 
 // join makes or calls the agents.
@@ -202,34 +211,23 @@ func (s *Server) leave(forget bool) {
 // leaveLimit is how long agents may take to end their ranks and themselves.
 const leaveLimit = 10 * time.Second
 
-// windUp waits until what was ordered from the store is done: after SIGTERM no longer than there is time.
-func (s *Server) windUp(forget bool) {
-	late := make(<-chan time.Time)
-	if until, limited := s.machine.LeavesBy(); limited {
-		late = time.After(time.Until(s.began.Add(until)) + time.Second)
-	}
-	for len(s.waiting) > 0 {
-		select {
-		case <-s.inbox.ready:
-			for _, m := range s.inbox.take() {
-				s.hear(m)
-			}
-		case <-late:
-			s.opt.Say("the store does not answer; left without waiting for it")
-			return
+// windUp waits until what was ordered from the store is done, and returns whether it was.
+func (s *Server) windUp(forget bool) bool {
+	done := make(chan struct{})
+	all := func() bool { return len(s.waiting) == 0 }
+	s.extra = time.Second // agents end, when the store has had its time
+	if s.await(all, s.inbox.ready, nil) {
+		go func() {
+			s.leave(forget)
+			s.wg.Wait()
+			close(done)
+		}()
+		if s.await(nil, nil, done) {
+			return true
 		}
 	}
-	done := make(chan struct{})
-	go func() {
-		s.leave(forget)
-		s.wg.Wait()
-		close(done)
-	}()
-	select {
-	case <-done:
-	case <-late:
-		s.opt.Say("the store does not answer; left without waiting for it")
-	}
+	s.opt.Say("the store does not answer; left without waiting for it")
+	return false
 }
 
 // inventory finds the checkpoints of this job, and those of an earlier one of the same name.
@@ -264,26 +262,59 @@ func (s *Server) checkOnly(start coord.Start) error {
 	return nil
 }
 
-// await serves the loop until something has come about, or the time to leave has, or somebody wants the job to leave now.
-func (s *Server) await(what func() bool) {
-	late := make(<-chan time.Time)
-	if until, limited := s.machine.LeavesBy(); limited {
-		late = time.After(time.Until(s.began.Add(until)))
+// noticeAfter is how long the end of a job waits for its store without a word.
+const noticeAfter = 5 * time.Second
+
+// await waits, when the job is over, until something has come about or done is closed. It returns false when the time to leave has
+// come, or somebody wants to leave now. Meanwhile it takes in what agents say, when ready is given.
+func (s *Server) await(what func() bool, ready <-chan struct{}, done <-chan struct{}) bool {
+	queries := s.queries
+	if ready == nil {
+		queries = nil
 	}
-	for !what() {
+	notice, late := time.After(noticeAfter), s.late()
+	for what == nil || !what() {
 		select {
-		case <-s.inbox.ready:
+		case <-ready:
 			for _, m := range s.inbox.take() {
 				s.hear(m)
 			}
-		case f := <-s.queries:
+		case f := <-queries:
 			f()
+		case <-done:
+			return true
 		case sig := <-s.opt.Signals:
-			if sig == syscall.SIGINT || sig == syscall.SIGQUIT {
-				return
-			}
+			s.hurry(sig)
+			late = s.late()
 		case <-late:
-			return
+			return false
+		case <-notice:
+			s.opt.Say(fmt.Sprintf("the end of the job waits for %s; an interrupt (Ctrl-C) leaves without", s.opt.Job.Dir))
+		}
+	}
+	return true
+}
+
+// late fires when the end of the job must not wait any longer.
+func (s *Server) late() <-chan time.Time {
+	until := s.until
+	if at, limited := s.machine.LeavesBy(); limited && until.IsZero() {
+		until = s.began.Add(at)
+	}
+	if until.IsZero() {
+		return nil
+	}
+	return time.After(time.Until(until.Add(s.extra)))
+}
+
+// hurry takes in a signal to a job that is over.
+func (s *Server) hurry(sig os.Signal) {
+	switch sig {
+	case syscall.SIGINT, syscall.SIGQUIT:
+		s.until = time.Now()
+	case syscall.SIGTERM:
+		if _, limited := s.machine.LeavesBy(); !limited && s.until.IsZero() {
+			s.until = time.Now().Add(s.opt.Grace)
 		}
 	}
 }
@@ -457,6 +488,8 @@ func (s *Server) complain(err error) {
 	}
 }
 
+var errUnstarted = errors.New("coordsrv: ended before it was started")
+
 // badImage marks an error that lies in the image.
 type badImage struct{ error }
 
@@ -492,14 +525,36 @@ func (s *Server) fromStore(image uint64) {
 	spec := s.spec(image)
 	if image != 0 {
 		spec.Restart = s.opt.Job.Path(image)
-		if err := s.checkImage(image, spec); err != nil {
-			s.launchFailed(badImage{err})
-			return
-		}
+		s.check(image, spec)
+		return
 	}
+	s.startFromStore(image, spec)
+}
+
+func (s *Server) startFromStore(image uint64, spec launch.Spec) {
 	s.logDecision(image, nil)
 	s.place()
 	s.begin(spec)
+}
+
+// check looks at a checkpoint that all nodes see, and starts the ranks from it, without holding the loop up: the store may take
+// its time.
+func (s *Server) check(image uint64, spec launch.Spec) {
+	s.checking = s.number
+	s.wg.Go(func() {
+		err := s.checkImage(image, spec)
+		s.ask(func() {
+			switch {
+			case s.checking != spec.Number: // it was given up
+				return
+			case err != nil:
+				s.launchFailed(badImage{err})
+			default:
+				s.startFromStore(image, spec)
+			}
+			s.checking = 0
+		})
+	})
 }
 
 // begin starts the ranks when the agents are ready for them.
@@ -511,7 +566,7 @@ func (s *Server) begin(spec launch.Spec) {
 		case why != "":
 			s.launchFailed(errors.New(why))
 		case s.killed != 0:
-			s.launchFailed(errors.New("coordsrv: ended before it was started"))
+			s.launchFailed(errUnstarted)
 		default:
 			s.start(spec)
 		}
@@ -576,7 +631,7 @@ func (s *Server) retire() {
 	if s.number != 0 {
 		s.tell(control.End{})
 	}
-	s.number, s.process, s.spread, s.killed, s.here, s.met = 0, nil, nil, 0, map[int]bool{}, map[uint64]int{}
+	s.number, s.checking, s.process, s.spread, s.killed, s.here, s.met = 0, 0, nil, nil, 0, map[int]bool{}, map[uint64]int{}
 	s.read.Store(0)
 	s.toRead.Store(0)
 }
@@ -586,6 +641,10 @@ func (s *Server) retire() {
 func (s *Server) kill(how coord.KillHow) {
 	s.killed = how
 	s.tell(control.Kill{Ask: how == coord.KillAsk})
+	if s.checking != 0 {
+		s.checking = 0
+		s.launchFailed(errUnstarted)
+	}
 	if s.process == nil {
 		return
 	}
