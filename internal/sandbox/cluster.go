@@ -221,6 +221,8 @@ func (p *place) endHub(conn *net.UnixConn) error {
 	case err == nil:
 		p.release()
 		return nil
+	case errors.Is(err, unix.ENOENT): // another one was quicker
+		return nil
 	case !errors.Is(err, unix.EAGAIN):
 		return err
 	}
