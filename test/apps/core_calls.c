@@ -137,19 +137,22 @@ static void map_all(void)
 	if (locked_ != MAP_FAILED) *locked_ = 'l';
 }
 
-/* The VmFlags of the mapping at p have this word. */
+/* The VmFlags of the mapping at p have this word. A file of the kernel's that is read while the process is taken elsewhere goes on
+ * in the middle of other lines: then it is read again. */
 static int has_flag(const char *p, const char *word)
 {
 	char line[512];
 	unsigned long a = 0, b = 0, x, y;
-	int found = 0;
-	FILE *f = fopen("/proc/self/smaps", "r");
-	while (f && fgets(line, sizeof line, f)) {
-		if (sscanf(line, "%lx-%lx ", &x, &y) == 2) a = x, b = y;
-		else if (!strncmp(line, "VmFlags:", 8) && a <= (unsigned long)p && (unsigned long)p < b) found = strstr(line, word) != NULL;
+	int found = -1;
+	for (int i = 0; i < 100 && found < 0; i++) {
+		FILE *f = fopen("/proc/self/smaps", "r");
+		while (f && fgets(line, sizeof line, f)) {
+			if (sscanf(line, "%lx-%lx ", &x, &y) == 2) a = x, b = y;
+			else if (!strncmp(line, "VmFlags:", 8) && a <= (unsigned long)p && (unsigned long)p < b) found = strstr(line, word) != NULL;
+		}
+		if (f) fclose(f);
 	}
-	if (f) fclose(f);
-	return found;
+	return found > 0;
 }
 
 static void look_at_memory(void)

@@ -19,9 +19,9 @@ static volatile int by_tid, by_number, at_fd;
 static void on_signal(int sig, siginfo_t *si, void *uc)
 {
 	(void)uc;
-	by_number = sig;
 	at_fd = si->si_fd;
 	by_tid = (int)syscall(SYS_gettid);
+	by_number = sig; /* last: another thread waits for it */
 }
 
 static void settle(void)

@@ -43,17 +43,21 @@ static char *alone(size_t n)
 	return p + P;
 }
 
-/* The VmFlags of the mapping at p. */
+/* The VmFlags of the mapping at p. A file of the kernel's that is read while the process is taken elsewhere goes on in the middle
+ * of other lines: then it is read again. */
 static void flags_at(const char *p, char *out, size_t n)
 {
 	char line[512];
 	unsigned long a = 0, b = 0, x, y;
-	FILE *f = fopen("/proc/self/smaps", "r");
-	while (f && fgets(line, sizeof line, f)) {
-		if (sscanf(line, "%lx-%lx ", &x, &y) == 2) a = x, b = y;
-		else if (!strncmp(line, "VmFlags:", 8) && a <= (unsigned long)p && (unsigned long)p < b) snprintf(out, n, "%.150s", line);
+	out[0] = '\0';
+	for (int i = 0; i < 100 && !*out; i++) {
+		FILE *f = fopen("/proc/self/smaps", "r");
+		while (f && fgets(line, sizeof line, f)) {
+			if (sscanf(line, "%lx-%lx ", &x, &y) == 2) a = x, b = y;
+			else if (!strncmp(line, "VmFlags:", 8) && a <= (unsigned long)p && (unsigned long)p < b) snprintf(out, n, "%.150s", line);
+		}
+		if (f) fclose(f);
 	}
-	if (f) fclose(f);
 }
 
 static struct flagged { char *p, was[200]; const char *what; } list[NFLAGGED];
