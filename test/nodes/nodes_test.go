@@ -43,7 +43,7 @@ const (
 	cache = "/run/byssus/cache"
 )
 
-func newCluster(t *testing.T) *cluster {
+func newCluster(t *testing.T, flags ...string) *cluster {
 	t.Helper()
 	site, err := harness.Here()
 	if err == nil {
@@ -65,7 +65,7 @@ func newCluster(t *testing.T) *cluster {
 	if err := os.Mkdir(c.dir, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	c.sandbox(t, "create", "nodes", "--nodes", "4", "--spares", "2", "--prefix", c.dir)
+	c.sandbox(t, append([]string{"create", "nodes", "--nodes", "4", "--spares", "2", "--prefix", c.dir}, flags...)...)
 	t.Cleanup(func() { c.sandbox(t, "destroy", "nodes") })
 	c.want = c.native(t)
 	return c
@@ -106,17 +106,28 @@ func (c *cluster) sandbox(t *testing.T, args ...string) {
 // job begins one with caches.
 func (c *cluster) job(ctx context.Context, t *testing.T, name, mpi string, env []string, flags ...string) *harness.Job {
 	t.Helper()
+	j := c.prepare(t, name, env)
+	c.run(ctx, t, j, name, mpi, flags...)
+	return j
+}
+
+// prepare makes a job's directory.
+func (c *cluster) prepare(t *testing.T, name string, env []string) *harness.Job {
+	t.Helper()
 	dir := filepath.Join(c.dir, name)
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	j := c.site.NewJob(name, dir, append(env, c.env...)...)
+	return c.site.NewJob(name, dir, append(env, c.env...)...)
+}
+
+func (c *cluster) run(ctx context.Context, t *testing.T, j *harness.Job, name, mpi string, flags ...string) {
+	t.Helper()
 	flags = append([]string{"-v", "--sandbox", "nodes", "--every", "1s", "--cache", cache}, flags...)
-	argv := append(c.site.Command(program, mpi), "--until", filepath.Join(dir, "until"))
+	argv := append(c.site.Command(program, mpi), "--until", filepath.Join(c.dir, name, "until"))
 	if err := j.Run(ctx, mpi, ranks, flags, argv...); err != nil {
 		t.Fatal(err)
 	}
-	return j
 }
 
 // release lets the ranks of a job come to their end; before, they stay there.
@@ -127,15 +138,14 @@ func (c *cluster) release(t *testing.T, name string) {
 	}
 }
 
-// said waits until a job says it, and then lets it come to its end.
-func (c *cluster) said(ctx context.Context, t *testing.T, j *harness.Job, name, text string) {
+// until waits until a job says it, or is over.
+func (c *cluster) until(ctx context.Context, t *testing.T, j *harness.Job, text string) {
 	t.Helper()
 	re := regexp.MustCompile(text)
 	err := harness.Poll(ctx, text, func() bool { return !j.Proc().Running() || re.MatchString(j.Proc().Stderr.String()) })
 	if err != nil {
 		t.Fatalf("%v\n%s", err, j.Story())
 	}
-	c.release(t, name)
 }
 
 // reach waits until so many checkpoints are committed; false: the job is over.
@@ -264,7 +274,8 @@ func (c *cluster) fault(t *testing.T, name, mpi string, r row) {
 	if r.node == "" && !r.rank {
 		c.lives(ctx, t, j, name, harness.Other(mpi))
 	} else {
-		c.said(ctx, t, j, name, r.say)
+		c.until(ctx, t, j, r.say)
+		c.release(t, name)
 	}
 	c.ends(ctx, t, j)
 	if r.say != "" {
@@ -325,7 +336,8 @@ func TestComesBack(t *testing.T) {
 			} else {
 				c.sandbox(t, r.stop, "nodes/node2")
 			}
-			c.said(ctx, t, j, name, "the job goes on from checkpoint")
+			c.until(ctx, t, j, "the job goes on from checkpoint")
+			c.release(t, name)
 			if r.back != "" {
 				c.sandbox(t, r.back, "nodes/node2")
 			}
