@@ -37,6 +37,11 @@ const jsonStatus = `    job, dir, app, pid        name, directory of checkpoints
                               collective, for a checkpoint) or initializing
       bytes_done, bytes_total of the image that is being written or read
       resident_added          memory that is resident because of Byssus
+    nodes                     of a job on several; for each:
+      node                    its name
+      state, reason           awaited, computing, spare, lost, or absent (its agent has not come); why
+      ranks                   that run there
+      silent_ns               how long ago it said something
 `
 
 const jsonResult = `    checkpoint                its number

@@ -38,6 +38,32 @@ type Status struct {
 	coord.Status
 	Last    *coord.Result `json:"last_checkpoint,omitempty"`
 	PerRank []RankStatus  `json:"rank_status"`
+	Nodes   []NodeStatus  `json:"nodes,omitempty"` // none: the job runs on this machine
+}
+
+// NodeStatus is what is known of a node.
+type NodeStatus struct {
+	Name   string        `json:"node"`
+	State  string        `json:"state"`            // awaited, computing, spare or lost; or absent: its agent has not come
+	Reason string        `json:"reason,omitempty"` // why it is lost or absent
+	Ranks  []int         `json:"ranks"`
+	Silent time.Duration `json:"silent_ns"` // since its agent said something
+}
+
+// status is of the loop's goroutine.
+func (p *peer) status() NodeStatus {
+	st := NodeStatus{Name: p.name, State: "computing", Reason: p.absent, Ranks: append([]int{}, p.ranks...), Silent: time.Since(p.lastHeard())}
+	switch {
+	case p.absent != "":
+		st.State, st.Silent = "absent", 0
+	case p.gone:
+		st.State, st.Reason, st.Ranks = "lost", p.lost, []int{}
+	case p.hear == nil:
+		st.State, st.Silent = "awaited", 0
+	case len(p.ranks) == 0:
+		st.State = "spare"
+	}
+	return st
 }
 
 // RankStatus is what a rank's shared page says.
@@ -150,6 +176,11 @@ func (s *Server) status() Status {
 	meta := &s.opt.Job.Meta
 	st := Status{Job: meta.Name, Dir: s.opt.Job.Dir, App: meta.App, PID: os.Getpid(), MPI: s.opt.Spec.MPI, Library: s.library,
 		Running: time.Since(s.began), Status: s.machine.Status(), Last: s.last, PerRank: []RankStatus{}}
+	if s.remote != nil {
+		for _, p := range s.peers {
+			st.Nodes = append(st.Nodes, p.status())
+		}
+	}
 	return st
 }
 

@@ -28,6 +28,7 @@ type peer struct {
 	seen  string                // what it has in common with those that see its processes
 	ranks []int                 // of the present start
 	gone  bool
+	lost  string // why, when it is
 
 	absent string          // why its agent has not come, at the start; empty: it has
 	traits control.Traits  // of the node

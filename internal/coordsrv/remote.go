@@ -319,7 +319,7 @@ func (s *Server) lost(p *peer, why string) {
 	if p.gone {
 		return
 	}
-	p.gone = true
+	p.gone, p.lost = true, why
 	if s.caches != nil && s.caches.keeper != nil {
 		s.caches.keeper.Lost(slices.Index(s.peers, p))
 	}

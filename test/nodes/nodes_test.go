@@ -4,6 +4,7 @@ package nodes
 
 import (
 	"context"
+	"encoding/json"
 	"flag"
 	"fmt"
 	"math/rand/v2"
@@ -337,6 +338,7 @@ func TestComesBack(t *testing.T) {
 				c.sandbox(t, r.stop, "nodes/node2")
 			}
 			c.until(ctx, t, j, "the job goes on from checkpoint")
+			c.listed(ctx, t, j)
 			c.release(t, name)
 			if r.back != "" {
 				c.sandbox(t, r.back, "nodes/node2")
@@ -348,6 +350,35 @@ func TestComesBack(t *testing.T) {
 			c.ends(ctx, t, j)
 			says(t, j, "node node2 was lost: ")
 		})
+	}
+}
+
+// listed compares what ps tells of the nodes: one is lost, and a spare has its rank.
+func (c *cluster) listed(ctx context.Context, t *testing.T, j *harness.Job) {
+	t.Helper()
+	var jobs []struct {
+		Job   string `json:"job"`
+		Nodes []struct {
+			Node  string `json:"node"`
+			State string `json:"state"`
+			Ranks []int  `json:"ranks"`
+		} `json:"nodes"`
+	}
+	out, errs, code := j.Command(ctx, "ps", "--json")
+	if err := json.Unmarshal([]byte(out), &jobs); err != nil || code != 0 {
+		t.Fatalf("ps: exit code %d, %v: %s%s", code, err, out, errs)
+	}
+	found := ""
+	for _, job := range jobs {
+		for _, n := range job.Nodes {
+			if job.Job == j.Name {
+				found += fmt.Sprintf("%s %s %d\n", n.Node, n.State, len(n.Ranks))
+			}
+		}
+	}
+	want := "node1 computing 1\nnode2 lost 0\nnode3 computing 1\nnode4 computing 1\nnode5 computing 1\nnode6 spare 0\n"
+	if found != want {
+		t.Errorf("ps: found\n%swanted\n%s", found, want)
 	}
 }
 
