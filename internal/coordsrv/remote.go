@@ -209,14 +209,27 @@ func (s *Server) dismiss(p *peer) {
 // acceptRest is how long the listener rests after an error: descriptors that are missing may come back.
 const acceptRest = 100 * time.Millisecond
 
+// maxUnproved is how many connections may be there that have not shown a key of the job yet; others wait for their turn, and none
+// takes longer than control.Silence.
+const maxUnproved = 64
+
 // acceptAgents takes the connections of agents until the listener is closed.
 func (s *Server) acceptAgents() {
+	unproved := make(chan struct{}, maxUnproved)
 	for {
+		select {
+		case unproved <- struct{}{}:
+		case <-s.stop:
+			return
+		}
 		c, err := s.remote.listener.Accept()
+		if err != nil {
+			<-unproved
+		}
 		switch {
 		case err == nil:
 			s.wg.Go(func() {
-				if err := s.welcome(c); err != nil {
+				if err := s.welcome(c, func() { <-unproved }); err != nil {
 					s.ask(func() { s.opt.Say(err.Error()) })
 					c.Close()
 				}
@@ -241,9 +254,10 @@ func (s *Server) stranger(err error) {
 	}
 }
 
-// welcome proves a connection and makes it that of the node's peer.
-func (s *Server) welcome(c net.Conn) error {
+// welcome proves a connection, calls proved when that is done, and makes it that of the node's peer.
+func (s *Server) welcome(c net.Conn, proved func()) error {
 	conn, name, err := control.Accept(context.Background(), c, s.remote.self)
+	proved()
 	if err != nil {
 		s.ask(func() { s.stranger(err) })
 		c.Close()

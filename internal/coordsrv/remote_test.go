@@ -5,8 +5,10 @@ import (
 	"net"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/byssus-hpc/byssus/internal/control"
 )
@@ -156,6 +158,55 @@ func (l *scarce) Accept() (net.Conn, error) {
 func TestAcceptAgain(t *testing.T) {
 	g := newGate(t, &scarce{loopback(t), 3}, "one")
 	go g.serve()
+	c, err := g.join(t, g.remote.authority, "one")
+	if err == nil {
+		_, err = c.Receive()
+	}
+	if err != nil {
+		t.Error(err)
+	}
+}
+
+// counting is a listener that counts what it has handed out.
+type counting struct {
+	net.Listener
+	n atomic.Int64
+}
+
+func (l *counting) Accept() (net.Conn, error) {
+	c, err := l.Listener.Accept()
+	if err == nil {
+		l.n.Add(1)
+	}
+	return c, err
+}
+
+// TestSilentStrangers: no number of connections that say nothing is taken in at the same time, and agents come in when they are gone.
+func TestSilentStrangers(t *testing.T) {
+	l := &counting{Listener: loopback(t)}
+	g := newGate(t, l, "one")
+	go g.serve()
+	var silent []net.Conn
+	for range 2 * maxUnproved {
+		c, err := net.Dial("tcp", g.remote.address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		silent = append(silent, c)
+	}
+	began := time.Now()
+	for l.n.Load() < maxUnproved {
+		time.Sleep(time.Millisecond)
+	}
+	if n := l.n.Load(); n > maxUnproved && time.Since(began) < control.Silence/2 {
+		t.Errorf("%d were taken in, at most %d", n, maxUnproved)
+	}
+	for _, c := range silent {
+		c.Close()
+	}
+	for l.n.Load() < 2*maxUnproved {
+		time.Sleep(time.Millisecond)
+	}
 	c, err := g.join(t, g.remote.authority, "one")
 	if err == nil {
 		_, err = c.Receive()
