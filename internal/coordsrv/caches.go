@@ -71,10 +71,24 @@ func (s *Server) keepCaches(start *coord.Start) error {
 		}
 	}
 	slices.Sort(start.Images)
-	if n := s.opt.Job.Meta.Cached; s.opt.Restart && n > 0 && !slices.Contains(start.Images, n) {
-		s.opt.Say(fmt.Sprintf("checkpoint %d, which the caches of the job's nodes had, is not in those of these nodes", n))
+	if err := s.elsewhere(start.Images); err != nil {
+		return err
 	}
 	return c.keeper.Check(first)
+}
+
+// elsewhere says that the newest checkpoint is in the caches of other nodes: an older one does not take its place in silence.
+func (s *Server) elsewhere(images []uint64) error {
+	n := s.opt.Job.Meta.Cached
+	if !s.opt.Restart || s.opt.Only != 0 || n == 0 || len(images) > 0 && n <= slices.Max(images) {
+		return nil
+	}
+	text := "restart there"
+	if len(images) > 0 {
+		text += fmt.Sprintf(", or give it up: --checkpoint %d", slices.Max(images))
+	}
+	return fmt.Errorf("coordsrv: job %s: %w %d in the caches of these nodes, it is in those on which the job ran: %s",
+		s.opt.Job.Meta.Name, ErrNoCheckpoint, n, text)
 }
 
 // commit has the checkpoint that the present ranks have written made to count.
