@@ -306,6 +306,7 @@ func (n *node) end(as State) error {
 // bury forgets what a node that is gone had.
 func (n *node) bury(as State) {
 	n.orders.Close()
+	n.hub.network.left(n.Node)
 	n.State, n.stopped = as, false
 	n.Cut, n.Rate, n.Drop = false, 0, 0 // the link goes with it
 }

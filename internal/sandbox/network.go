@@ -3,7 +3,9 @@ package sandbox
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"net"
+	"sync"
 
 	"github.com/google/nftables"
 	"github.com/google/nftables/binaryutil"
@@ -20,6 +22,9 @@ import (
 type network struct {
 	handle *netlink.Handle // on the hub's namespace
 	bridge netlink.Link
+
+	mu      sync.Mutex
+	members map[string]int // nodes that are plugged in, and their first processes
 }
 
 // newNetwork makes the bridge.
@@ -30,7 +35,7 @@ func newNetwork() (*network, error) {
 	}
 	attrs := netlink.NewLinkAttrs()
 	attrs.Name = "br0"
-	w := &network{handle: h, bridge: &netlink.Bridge{LinkAttrs: attrs}}
+	w := &network{handle: h, members: map[string]int{}, bridge: &netlink.Bridge{LinkAttrs: attrs}}
 	if err := h.LinkAdd(w.bridge); err != nil {
 		return nil, fmt.Errorf("network: bridge: %w%s", err, lacks(err, "bridge"))
 	}
@@ -61,7 +66,7 @@ func (w *network) plug(n Node, pid int) error {
 	if err := w.handle.LinkAdd(pair); err != nil {
 		return fmt.Errorf("network: link: %w%s", err, lacks(err, "veth"))
 	}
-	return at(pid, func(h *netlink.Handle, _ netns.NsHandle) error {
+	err := at(pid, func(h *netlink.Handle, _ netns.NsHandle) error {
 		for _, name := range []string{"lo", "eth0"} {
 			link, err := h.LinkByName(name)
 			if err != nil {
@@ -79,6 +84,12 @@ func (w *network) plug(n Node, pid int) error {
 		}
 		return w.set(n, true)
 	})
+	if err == nil {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.members[n.Name] = pid
+	}
+	return err
 }
 
 // at does something in the network namespace of a process.
@@ -111,6 +122,57 @@ func (w *network) set(n Node, up bool) error {
 		return fmt.Errorf("network: link: %w", err)
 	}
 	return nil
+}
+
+// meet lets a node that is there again and the others find each other at once: for a while they would take each other for unreachable.
+func (w *network) meet(n Node) error {
+	w.mu.Lock()
+	members := maps.Clone(w.members)
+	w.mu.Unlock()
+	for name, pid := range members {
+		address := n.Address
+		if name == n.Name {
+			address = ""
+		}
+		err := w.forget(pid, address)
+		if errors.Is(err, unix.ESRCH) || errors.Is(err, unix.ENOENT) { // it has just died
+			continue
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// forget lets a node, whose first process is pid, look anew for the hardware address of another, or of all.
+func (w *network) forget(pid int, address string) error {
+	return at(pid, func(h *netlink.Handle, _ netns.NsHandle) error {
+		link, err := h.LinkByName("eth0")
+		if err != nil {
+			return fmt.Errorf("network: eth0: %w", err)
+		}
+		known, err := h.NeighList(link.Attrs().Index, netlink.FAMILY_V4)
+		if err != nil {
+			return fmt.Errorf("network: neighbours: %w", err)
+		}
+		for _, k := range known {
+			if address != "" && k.IP.String() != address {
+				continue
+			}
+			if err := h.NeighDel(&k); err != nil && !errors.Is(err, unix.ENOENT) {
+				return fmt.Errorf("network: neighbour %s: %w", k.IP, err)
+			}
+		}
+		return nil
+	})
+}
+
+// left: a node is gone.
+func (w *network) left(n Node) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	delete(w.members, n.Name)
 }
 
 // unplug removes the link of a node, both ends, if it is still there: it goes by itself some time after the node.

@@ -547,6 +547,30 @@ func TestFreeze(t *testing.T) {
 	}
 }
 
+// TestFoundAgain: a node is found at once when its link is up again, also by who has just looked for it in vain.
+func TestFoundAgain(t *testing.T) {
+	c := create(t, sandbox.Options{Nodes: 2})
+	const call = "exec 3<>/dev/tcp/node2/1" // nobody listens there
+	for round := range 2 {
+		if err := c.Cut("node2"); err != nil {
+			t.Fatal(err)
+		}
+		vain := make(chan string, 1)
+		go func() {
+			text, _ := output(t, c, "node1", "bash", "-c", call)
+			vain <- text
+		}()
+		time.Sleep(2500 * time.Millisecond) // of three seconds, for which the kernel looks
+		if err := c.Heal("node2"); err != nil {
+			t.Fatal(err)
+		}
+		if text, _ := output(t, c, "node1", "bash", "-c", call); !strings.Contains(text, "Connection refused") {
+			t.Errorf("round %d: it answers %q", round, text)
+		}
+		<-vain
+	}
+}
+
 // TestLink: a link that is cut, loses everything, or has been both.
 func TestLink(t *testing.T) {
 	c := create(t, sandbox.Options{Nodes: 2})

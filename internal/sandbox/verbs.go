@@ -39,7 +39,12 @@ func (n *node) crash(request, *net.UnixConn) (string, error) {
 	return "", n.end(DeadCrash)
 }
 
-func (n *node) start(request, *net.UnixConn) (string, error) { return "", n.boot() }
+func (n *node) start(request, *net.UnixConn) (string, error) {
+	if err := n.boot(); err != nil {
+		return "", err
+	}
+	return "", n.hub.network.meet(n.Node)
+}
 
 func (n *node) freeze(request, *net.UnixConn) (string, error) {
 	dir := n.cgroup()
@@ -88,6 +93,9 @@ func (n *node) link(up bool) error {
 	}
 	if n.Cut = !up; n.State != Frozen {
 		n.settle()
+	}
+	if up {
+		return n.hub.network.meet(n.Node)
 	}
 	return nil
 }
