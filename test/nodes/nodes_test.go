@@ -13,6 +13,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -44,15 +45,27 @@ const (
 	cache = "/run/byssus/cache"
 )
 
-func newCluster(t *testing.T, flags ...string) *cluster {
-	t.Helper()
+// build makes the programs, once for all tests, which run beside each other.
+var build = sync.OnceValues(func() (harness.Site, error) {
 	site, err := harness.Here()
 	if err == nil {
 		err = site.Build()
 	}
+	return site, err
+})
+
+func built(t *testing.T) harness.Site {
+	t.Helper()
+	site, err := build()
 	if err != nil {
 		t.Fatal(err)
 	}
+	return site
+}
+
+func newCluster(t *testing.T, flags ...string) *cluster {
+	t.Helper()
+	site := built(t)
 	dir, err := os.MkdirTemp("", "byssus-nodes.")
 	if err != nil {
 		t.Fatal(err)
@@ -237,6 +250,7 @@ func rows() []row {
 
 // TestFaults lets an agent, or byssus itself, die at each named point in the life of a checkpoint that lies in caches.
 func TestFaults(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t)
 	named := map[string]bool{}
 	for i, r := range rows() {
@@ -321,6 +335,7 @@ const ranksLeft = `! grep -qx stencil /proc/[0-9]*/comm`
 // TestComesBack lets a node, its link, or its agent alone stop for longer than they are waited for, and go on: what ran there has ended by
 // then, or ends at once, beside those that have taken its place.
 func TestComesBack(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t)
 	for i, r := range []struct{ stop, back string }{{"freeze", "thaw"}, {"cut", "heal"}, {"agent", ""}} {
 		t.Run(r.stop, func(t *testing.T) {
@@ -398,6 +413,7 @@ func (c *cluster) quiet(t *testing.T, node string) bool {
 // TestSchedules lets nodes die, hang, and be cut off, and agents, ranks and byssus itself die, at random moments, never more than
 // parity and what is in the store cover.
 func TestSchedules(t *testing.T) {
+	t.Parallel()
 	if *seed == 0 {
 		*seed = uint64(time.Now().UnixNano()) % 1_000_000
 	}

@@ -54,7 +54,7 @@ func (f *far) start(ctx context.Context, t *testing.T, name, mpi string) *harnes
 	t.Helper()
 	j := f.prepare(t, name, nil)
 	j.Dir = filepath.Join(f.store, name)
-	f.run(ctx, t, j, name, mpi, "--flush", "1")
+	f.run(ctx, t, j, name, mpi, "--flush", "1", "--grace", "10s")
 	t.Cleanup(j.Close)
 	return j
 }
@@ -62,6 +62,7 @@ func (f *far) start(ctx context.Context, t *testing.T, name, mpi string) *harnes
 // TestAway: the file system of the stores hangs. Checkpoints go on in the caches, a node's end too is survived, and when it is
 // there again the newest checkpoints are copied to it.
 func TestAway(t *testing.T) {
+	t.Parallel()
 	f := newFar(t)
 	for _, mpi := range harness.MPIs() {
 		t.Run(mpi, func(t *testing.T) {
@@ -95,6 +96,7 @@ func TestAway(t *testing.T) {
 
 // TestSlow: the file system of the stores serves a tenth of the time.
 func TestSlow(t *testing.T) {
+	t.Parallel()
 	f := newFar(t)
 	ctx, cancel := context.WithTimeout(t.Context(), atMost)
 	defer cancel()
@@ -113,6 +115,7 @@ func TestSlow(t *testing.T) {
 // TestLeavesWhileAway: a job that is told to leave while the store hangs does so in time, or when it is told again, and goes on
 // from what the caches have.
 func TestLeavesWhileAway(t *testing.T) {
+	t.Parallel()
 	f := newFar(t)
 	for i, sig := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT} {
 		t.Run(sig.String(), func(t *testing.T) {
@@ -157,13 +160,7 @@ func TestLeavesWhileAway(t *testing.T) {
 // onOneMachine begins a job without nodes and caches.
 func onOneMachine(ctx context.Context, t *testing.T, mpi, store, until string) *harness.Job {
 	t.Helper()
-	site, err := harness.Here()
-	if err == nil {
-		err = site.Build()
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	site := built(t)
 	j := site.NewJob("alone", t.TempDir())
 	if store != "" {
 		j.Dir = store
@@ -180,6 +177,7 @@ func onOneMachine(ctx context.Context, t *testing.T, mpi, store, until string) *
 
 // TestStrangersFile: a file of another process lies in a file system that hangs. That does not concern a job elsewhere.
 func TestStrangersFile(t *testing.T) {
+	t.Parallel()
 	fs, at := mount(t)
 	f, err := os.Create(filepath.Join(at, "file"))
 	if err != nil {
@@ -207,6 +205,7 @@ func TestStrangersFile(t *testing.T) {
 // TestStoreHangs: the store of a job without caches hangs while a checkpoint is taken, and comes back: the checkpoint counts, and the
 // job ends with the right numbers.
 func TestStoreHangs(t *testing.T) {
+	t.Parallel()
 	fs, at := mount(t)
 	for _, mpi := range harness.MPIs() {
 		t.Run(mpi, func(t *testing.T) {
