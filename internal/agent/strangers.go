@@ -266,18 +266,30 @@ func descriptors(pid int, dir string, wanted map[name]bool, found map[name]holde
 	defer f.Close()
 	fds, _ := f.Readdirnames(-1) // of a process that ends, what is left
 	for _, fd := range fds {
-		var st unix.Statx_t // what the kernel knows: the file system is not asked
-		if unix.Statx(unix.AT_FDCWD, dir+fd, unix.AT_STATX_DONT_SYNC, unix.STATX_TYPE|unix.STATX_INO, &st) != nil {
+		n, kind, ok := known(dir + fd)
+		if !ok {
 			continue
 		}
-		n := name{device(uint64(st.Dev_major), uint64(st.Dev_minor)), st.Ino}
-		kind := st.Mode & syscall.S_IFMT
 		if wanted != nil && !wanted[n] || kind != syscall.S_IFREG && kind != syscall.S_IFIFO && kind != syscall.S_IFSOCK {
 			continue
 		}
 		info, err := os.Lstat(dir + fd) // its mode says what it was opened for
 		note(found, n, holder{pid, dir + fd, err == nil && info.Mode()&0o200 != 0})
 	}
+}
+
+// known is what the kernel knows of a file: the file system is not asked, where statx is not denied (old containers).
+func known(path string) (n name, kind uint32, ok bool) {
+	var x unix.Statx_t
+	err := unix.Statx(unix.AT_FDCWD, path, unix.AT_STATX_DONT_SYNC, unix.STATX_TYPE|unix.STATX_INO, &x)
+	if err == nil {
+		return name{device(uint64(x.Dev_major), uint64(x.Dev_minor)), x.Ino}, uint32(x.Mode) & syscall.S_IFMT, true
+	}
+	var st syscall.Stat_t
+	if err != unix.ENOSYS && err != unix.EPERM || syscall.Stat(path, &st) != nil {
+		return n, 0, false
+	}
+	return name{st.Dev, st.Ino}, st.Mode & syscall.S_IFMT, true
 }
 
 // mappings reads lines "start-end perms offset major:minor inode path".
