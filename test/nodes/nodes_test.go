@@ -32,10 +32,9 @@ const atMost = 4 * time.Minute
 
 // cluster is a sandbox of four nodes and two spares, and what jobs on it need.
 type cluster struct {
-	site harness.Site
-	dir  string // prefix
-	env  []string
-	want []string // last lines of an undisturbed run
+	ground
+	dir string // prefix
+	env []string
 }
 
 var program = harness.Program{Name: "stencil", Args: []string{"--iters", "240", "--pace", "5000"}}
@@ -45,27 +44,52 @@ const (
 	cache = "/run/byssus/cache"
 )
 
-// build makes the programs, once for all tests, which run beside each other.
-var build = sync.OnceValues(func() (harness.Site, error) {
-	site, err := harness.Here()
-	if err == nil {
-		err = site.Build()
+// ground is what all tests need, which run beside each other: it is made once, before any job is there.
+type ground struct {
+	site harness.Site
+	want []string // last lines of an undisturbed run
+}
+
+var prepared = sync.OnceValues(func() (ground, error) {
+	g := ground{}
+	var err error
+	if g.site, err = harness.Here(); err == nil {
+		err = g.site.Build()
 	}
-	return site, err
+	if err == nil {
+		g.want, err = native(g.site)
+	}
+	return g, err
 })
 
-func built(t *testing.T) harness.Site {
+// native is what an undisturbed run ends with.
+func native(site harness.Site) ([]string, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), atMost)
+	defer cancel()
+	p, err := harness.Start(ctx, os.TempDir(), harness.Environment(), site.NativeCommand("mpich", ranks, site.Command(program, "mpich"))...)
+	if err != nil {
+		return nil, err
+	}
+	p.Took()
+	list := last(p.Stdout.String())
+	if p.ExitCode() != 0 || len(list) != ranks {
+		return nil, fmt.Errorf("native run: exit code %d: %v", p.ExitCode(), list)
+	}
+	return list, nil
+}
+
+func prepare(t *testing.T) ground {
 	t.Helper()
-	site, err := build()
+	g, err := prepared()
 	if err != nil {
 		t.Fatal(err)
 	}
-	return site
+	return g
 }
 
 func newCluster(t *testing.T, flags ...string) *cluster {
 	t.Helper()
-	site := built(t)
+	g := prepare(t)
 	dir, err := os.MkdirTemp("", "byssus-nodes.")
 	if err != nil {
 		t.Fatal(err)
@@ -75,31 +99,13 @@ func newCluster(t *testing.T, flags ...string) *cluster {
 	if err := os.Mkdir(run, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	c := &cluster{site: site, dir: filepath.Join(dir, "prefix"), env: []string{"XDG_RUNTIME_DIR=" + run}}
+	c := &cluster{ground: g, dir: filepath.Join(dir, "prefix"), env: []string{"XDG_RUNTIME_DIR=" + run}}
 	if err := os.Mkdir(c.dir, 0o700); err != nil {
 		t.Fatal(err)
 	}
 	c.sandbox(t, append([]string{"create", "nodes", "--nodes", "4", "--spares", "2", "--prefix", c.dir}, flags...)...)
 	t.Cleanup(func() { c.sandbox(t, "destroy", "nodes") })
-	c.want = c.native(t)
 	return c
-}
-
-// native is what an undisturbed run ends with.
-func (c *cluster) native(t *testing.T) []string {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), atMost)
-	defer cancel()
-	p, err := harness.Start(ctx, c.dir, harness.Environment(), c.site.NativeCommand("mpich", ranks, c.site.Command(program, "mpich"))...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	p.Took()
-	list := last(p.Stdout.String())
-	if p.ExitCode() != 0 || len(list) != ranks {
-		t.Fatalf("native run: exit code %d: %v", p.ExitCode(), list)
-	}
-	return list
 }
 
 // sandbox gives a command about the sandbox.
@@ -120,13 +126,13 @@ func (c *cluster) sandbox(t *testing.T, args ...string) {
 // job begins one with caches.
 func (c *cluster) job(ctx context.Context, t *testing.T, name, mpi string, env []string, flags ...string) *harness.Job {
 	t.Helper()
-	j := c.prepare(t, name, env)
+	j := c.place(t, name, env)
 	c.run(ctx, t, j, name, mpi, flags...)
 	return j
 }
 
-// prepare makes a job's directory.
-func (c *cluster) prepare(t *testing.T, name string, env []string) *harness.Job {
+// place makes a job's directory.
+func (c *cluster) place(t *testing.T, name string, env []string) *harness.Job {
 	t.Helper()
 	dir := filepath.Join(c.dir, name)
 	if err := os.Mkdir(dir, 0o700); err != nil {

@@ -3,6 +3,7 @@ package nodes
 import (
 	"context"
 	"errors"
+	"flag"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -17,6 +18,10 @@ import (
 
 func TestMain(m *testing.M) {
 	farfs.Main()
+	flag.Parse()
+	if err := flag.Set("test.parallel", "4"); err != nil { // most of their time nothing happens
+		panic(err)
+	}
 	os.Exit(m.Run())
 }
 
@@ -52,7 +57,7 @@ func newFar(t *testing.T) *far {
 // start begins a job that copies each checkpoint to the store.
 func (f *far) start(ctx context.Context, t *testing.T, name, mpi string) *harness.Job {
 	t.Helper()
-	j := f.prepare(t, name, nil)
+	j := f.place(t, name, nil)
 	j.Dir = filepath.Join(f.store, name)
 	f.run(ctx, t, j, name, mpi, "--flush", "1", "--grace", "10s")
 	t.Cleanup(j.Close)
@@ -160,7 +165,7 @@ func TestLeavesWhileAway(t *testing.T) {
 // onOneMachine begins a job without nodes and caches.
 func onOneMachine(ctx context.Context, t *testing.T, mpi, store, until string) *harness.Job {
 	t.Helper()
-	site := built(t)
+	site := prepare(t).site
 	j := site.NewJob("alone", t.TempDir())
 	if store != "" {
 		j.Dir = store
