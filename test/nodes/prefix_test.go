@@ -3,7 +3,6 @@ package nodes
 import (
 	"context"
 	"errors"
-	"flag"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -16,12 +15,9 @@ import (
 	"github.com/byssus-hpc/byssus/test/harness"
 )
 
+// Tests with a file system that is stopped run alone: to make a sandbox, all that is mounted is looked at.
 func TestMain(m *testing.M) {
 	farfs.Main()
-	flag.Parse()
-	if err := flag.Set("test.parallel", "4"); err != nil { // most of their time nothing happens
-		panic(err)
-	}
 	os.Exit(m.Run())
 }
 
@@ -67,7 +63,6 @@ func (f *far) start(ctx context.Context, t *testing.T, name, mpi string) *harnes
 // TestAway: the file system of the stores hangs. Checkpoints go on in the caches, a node's end too is survived, and when it is
 // there again the newest checkpoints are copied to it.
 func TestAway(t *testing.T) {
-	t.Parallel()
 	f := newFar(t)
 	for _, mpi := range harness.MPIs() {
 		t.Run(mpi, func(t *testing.T) {
@@ -101,7 +96,6 @@ func TestAway(t *testing.T) {
 
 // TestSlow: the file system of the stores serves a tenth of the time.
 func TestSlow(t *testing.T) {
-	t.Parallel()
 	f := newFar(t)
 	ctx, cancel := context.WithTimeout(t.Context(), atMost)
 	defer cancel()
@@ -120,7 +114,6 @@ func TestSlow(t *testing.T) {
 // TestLeavesWhileAway: a job that is told to leave while the store hangs does so in time, or when it is told again, and goes on
 // from what the caches have.
 func TestLeavesWhileAway(t *testing.T) {
-	t.Parallel()
 	f := newFar(t)
 	for i, sig := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT} {
 		t.Run(sig.String(), func(t *testing.T) {
@@ -182,7 +175,6 @@ func onOneMachine(ctx context.Context, t *testing.T, mpi, store, until string) *
 
 // TestStrangersFile: a file of another process lies in a file system that hangs. That does not concern a job elsewhere.
 func TestStrangersFile(t *testing.T) {
-	t.Parallel()
 	fs, at := mount(t)
 	f, err := os.Create(filepath.Join(at, "file"))
 	if err != nil {
@@ -210,7 +202,6 @@ func TestStrangersFile(t *testing.T) {
 // TestStoreHangs: the store of a job without caches hangs while a checkpoint is taken, and comes back: the checkpoint counts, and the
 // job ends with the right numbers.
 func TestStoreHangs(t *testing.T) {
-	t.Parallel()
 	fs, at := mount(t)
 	for _, mpi := range harness.MPIs() {
 		t.Run(mpi, func(t *testing.T) {
