@@ -89,9 +89,10 @@ type Hello struct {
 	Version    [64]byte  `c:",char"` // of Byssus
 	Page       [256]byte `c:",char"` // path of the shared page it has mapped
 	Start      uint64    // which start of the job's ranks it belongs to
+	Input      uint64    // of rank 0, restarted: bytes of the job's standard input that it had read
 }
 
-// Welcome answers Hello.
+// Welcome answers Hello. With it comes the standard input of rank 0, when it says its first HELLO in a start.
 type Welcome struct {
 	Flags   uint64
 	Writers uint32 // threads that write the image
@@ -167,6 +168,7 @@ type Drain struct {
 	Dir        [1000]byte `c:",char"`
 	Checkpoint uint64
 	JobID      [16]byte
+	Input      uint64 // of rank 0: bytes of the job's standard input that it has read
 }
 
 // Flags of Object and Share.
@@ -331,7 +333,8 @@ type ImageHeader struct {
 	XsavePad      uint32
 	XsaveLayout   [64]uint32 // offset and size of component i of XCR0 in it, at 2 i and 2 i + 1
 	Start         uint64     // which start of the job's ranks wrote it; 0: not told
-	Zero          [3044]byte
+	Input         uint64     // of rank 0: bytes of the job's standard input that it has read
+	Zero          [3036]byte
 	HeaderCRC     uint32 // crc32c of the first 4092 bytes
 }
 

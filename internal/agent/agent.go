@@ -41,6 +41,7 @@ type Config struct {
 	Images  func(checkpoint uint64) string // the directory in which its images are written
 	Report  func(node.Report)              // called from one goroutine, in order
 	Here    func(meeting uint64)           // all ranks of this node have come; must not wait. See Met
+	Input   func(read uint64)              // what follows of the job's standard input is wanted; must not wait. See Feed. nil: rank 0 keeps the launcher's
 }
 
 // Server is the agent of one start.
@@ -50,7 +51,8 @@ type Server struct {
 	pages    []*page // as cfg.Ranks
 	wg       sync.WaitGroup
 	board    board
-	crew     *crew // an MPI's launcher, or its daemon
+	crew     *crew  // an MPI's launcher, or its daemon
+	input    *input // nil: rank 0 is not here
 
 	mu       sync.Mutex
 	sessions map[int]*session // by rank, the newest
@@ -105,6 +107,13 @@ func Listen(cfg Config) (*Server, error) {
 		s.closePages()
 		return nil, fmt.Errorf("agent: listen: %w", err)
 	}
+	if cfg.Input != nil && slices.Contains(cfg.Ranks, 0) {
+		if s.input, err = newInput(cfg.Input); err != nil {
+			l.Close()
+			s.closePages()
+			return nil, err
+		}
+	}
 	s.listener = l
 	s.wg.Go(s.accept)
 	s.wg.Go(s.report)
@@ -133,6 +142,9 @@ func (s *Server) Close() {
 	}
 	close(s.over)
 	s.listener.Close()
+	if s.input != nil {
+		s.input.close()
+	}
 	s.wg.Wait()
 	s.board.close()
 	s.closePages()
@@ -260,10 +272,10 @@ func (s *Server) welcome(c *net.UnixConn) (*session, error) {
 	case !slices.Contains(s.cfg.Ranks, int(m.Rank)):
 		return nil, fmt.Errorf("agent: rank %d is not one of this node's", m.Rank)
 	}
-	return s.enlist(c, int(m.Rank), pid)
+	return s.enlist(c, int(m.Rank), pid, hello.Input)
 }
 
-func (s *Server) enlist(c *net.UnixConn, rank, pid int) (*session, error) {
+func (s *Server) enlist(c *net.UnixConn, rank, pid int, read uint64) (*session, error) {
 	proc, err := openProcess(pid)
 	if err != nil {
 		return nil, fmt.Errorf("agent: rank %d: %w", rank, err)
@@ -281,8 +293,12 @@ func (s *Server) enlist(c *net.UnixConn, rank, pid int) (*session, error) {
 		old.shut()
 	}
 	s.sessions[rank], s.procs = ses, append(s.procs, proc)
-	ses.queue = append(ses.queue, packet{bytes: abi.Packet(abi.Message{Header: abi.Header{Type: abi.MsgWelcome, Rank: uint32(rank)},
-		Body: abi.Encode(abi.Welcome{Writers: uint32(s.cfg.Writers)}, "")})})
+	p := packet{bytes: abi.Packet(abi.Message{Header: abi.Header{Type: abi.MsgWelcome, Rank: uint32(rank)},
+		Body: abi.Encode(abi.Welcome{Writers: uint32(s.cfg.Writers)}, "")})}
+	if rank == 0 && s.input != nil {
+		p.file = s.input.begin(read)
+	}
+	ses.queue = append(ses.queue, p)
 	return ses, nil
 }
 

@@ -73,7 +73,7 @@ func (n *Node) launch(number uint64, o control.Launch) error {
 	}
 	// The sequential mapper puts each rank where its image is. Together with binding it crashes mpirun 4.1 at its end.
 	cmd := exec.Command(o.Command[0], o.Command[1:]...)
-	cmd.Dir, cmd.Stdin = o.Dir, os.Stdin
+	cmd.Dir = o.Dir
 	cmd.Env = append(s.environ(o.Environ), shellVariable+"="+path,
 		"OMPI_MCA_plm=rsh", "OMPI_MCA_plm_rsh_agent="+exe+" shell", "OMPI_MCA_plm_rsh_no_tree_spawn=1",
 		"OMPI_MCA_rmaps=seq", "OMPI_MCA_hwloc_base_binding_policy=none", "OMPI_MCA_orte_default_hostfile="+hosts)

@@ -83,6 +83,10 @@ func (n *Node) Hear(m control.Message) {
 		if s := n.server(m.Start); s != nil {
 			s.Met(o.Meeting)
 		}
+	case control.Input:
+		if s := n.server(m.Start); s != nil {
+			s.Feed(o)
+		}
 	case control.End:
 		n.end()
 	case control.Kill:
@@ -142,7 +146,8 @@ func (n *Node) begin(number uint64, b control.Begin) error {
 			n.reached(r)
 			n.say(control.Message{Start: number, Body: r})
 		},
-		Here: func(meeting uint64) { n.say(control.Message{Start: number, Body: control.Here{Meeting: meeting}}) }})
+		Here:  func(meeting uint64) { n.say(control.Message{Start: number, Body: control.Here{Meeting: meeting}}) },
+		Input: func(read uint64) { n.say(control.Message{Start: number, Body: control.WantInput{Offset: read}}) }})
 	if err != nil {
 		return err
 	}

@@ -105,6 +105,9 @@ func (s *Server) encode(o node.Order) []abi.Message {
 		if o.ExitAfter {
 			d.Flags = abi.DrainExitAfter
 		}
+		if s.input != nil {
+			d.Input = s.input.read() // all ranks are stopped
+		}
 		abi.SetText(d.Dir[:], s.cfg.Images(o.Checkpoint)) // its length was checked when the job was made
 		m.Body = abi.Encode(d, "")
 	}

@@ -11,7 +11,7 @@ import (
 	"github.com/byssus-hpc/byssus/internal/pmi/pmifd"
 )
 
-// family are ranks that this agent has started itself, by their numbers; the job's rank 0 has its standard input too.
+// family are ranks that this agent has started itself, by their numbers.
 type family struct {
 	*crew
 	pmi *pmifd.Server
@@ -57,9 +57,6 @@ func (f *family) start(s *Server, rank int, r control.Run, say func(any)) error 
 	cmd := exec.Command(r.Command[0], r.Command[1:]...)
 	cmd.Env = append(f.pmi.Env(r.Environ, rank, firstExtra), "BYSSUS_AGENT="+SocketPath(s.cfg.Dir), "BYSSUS_RUNDIR="+s.cfg.Dir)
 	cmd.Dir, cmd.ExtraFiles = r.Dir, []*os.File{theirs}
-	if rank == 0 {
-		cmd.Stdin = os.Stdin
-	}
 	return f.crew.start(rank, cmd, func(code, signal int) { say(control.Exited{Rank: rank, Code: code, Signal: signal}) })
 }
 

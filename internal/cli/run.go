@@ -122,6 +122,9 @@ func (e *env) run() *cobra.Command {
 		Long: `Run an unmodified MPI program through the mpirun of the MPI that this machine has. Standard input, output and
 error, the environment and the exit code are those of the program.
 
+Standard input goes to rank 0, and is kept in the store: when the job goes back to a checkpoint, also by byssus restart,
+the program reads on from where it was then. A file is copied when the job begins.
+
 A checkpoint is taken on request (byssus checkpoint), every so often (--every), on SIGUSR1, and before leaving on
 SIGTERM, also when a batch system sends that to all processes of the job: it leaves within --grace, with exit code 123
 after a checkpoint, or 143 when there was none in time, and never goes on by itself. On SIGINT the job ends at once;
@@ -262,7 +265,7 @@ func (e *env) drive(job *dataset.Job, spec launch.Spec, opt coordsrv.Options, ve
 	defer signal.Stop(broken)
 	spec.Job = job.Meta.Name
 	opt.Job, opt.Spec, opt.RunDir, opt.Signals, opt.Version = job, spec, runDir, signals, Version
-	opt.Environ, opt.Fault, opt.Say = os.Environ(), os.Getenv("BYSSUS_FAULT"), e.say
+	opt.Environ, opt.Fault, opt.Input, opt.Say = os.Environ(), os.Getenv("BYSSUS_FAULT"), os.Stdin, e.say
 	opt.Took = func(r coord.Result) {
 		if verbose {
 			e.say(took(r))

@@ -32,6 +32,8 @@ var kinds = []reflect.Type{
 	reflect.TypeFor[node.Order](), reflect.TypeFor[Run](), reflect.TypeFor[pmi.Down](), reflect.TypeFor[Leave](), reflect.TypeFor[Survey](), reflect.TypeFor[AllHere](),
 	reflect.TypeFor[Encode](), reflect.TypeFor[Rebuild](), reflect.TypeFor[Abandon](), reflect.TypeFor[Flush](),
 	reflect.TypeFor[Launch](), reflect.TypeFor[Launched](), reflect.TypeFor[Spawn](), reflect.TypeFor[Exec](), reflect.TypeFor[Executed](), reflect.TypeFor[Spawned](),
+
+	reflect.TypeFor[WantInput](), reflect.TypeFor[Input](),
 }
 
 func kindOf(body any) (uint16, error) {
@@ -95,6 +97,8 @@ type (
 	Executed struct{ Number, Code int }
 	// Here: at a restart, the ranks of the node have come to a meeting.
 	Here struct{ Meeting uint64 }
+	// WantInput asks for what follows of the job's standard input, of which rank 0 has got so many bytes. Answer: Input.
+	WantInput struct{ Offset uint64 }
 	// Pages answers Look.
 	Pages struct {
 		Order uint64
@@ -141,6 +145,12 @@ type (
 	Spawned struct{ Number, Code int }
 	// End is the end of a start: ranks that are still there count no more.
 	End struct{}
+	// Input is a piece of the job's standard input. It is not empty, but at the end, and where Why says why it cannot be had.
+	Input struct {
+		Offset uint64
+		Data   []byte
+		Why    string
+	}
 	// AllHere: those of all nodes have come to it.
 	AllHere struct{ Meeting uint64 }
 	// Leave ends the agent; with Forget the job's part of its cache goes, too.

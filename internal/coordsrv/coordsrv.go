@@ -53,6 +53,7 @@ type Options struct {
 	Caches  *Caches                                            // of these, nil: they write to the store of the job
 	Version string                                             // of Byssus, which the agents must have
 	Signals <-chan os.Signal
+	Input   *os.File               // the job's standard input
 	Say     func(text string)      // a line for the user
 	Took    func(res coord.Result) // a checkpoint is committed
 	// Progress shows what text returns until the function that it returns is called.
@@ -77,6 +78,7 @@ type Server struct {
 	caches  *caches // nil: the nodes have none
 	spread  *spread // the present start, when agents have started it
 	inbox   *inbox
+	input   *feeder
 	orders  uint64            // given, that are answered
 	waiting map[uint64]answer // to them
 	saves   uint64            // of job.json, ordered
@@ -145,7 +147,9 @@ func Run(opt Options) (end End, err error) {
 	if opt.Caches != nil {
 		s.caches = newCaches(s, *opt.Caches)
 	}
-	err = s.join()
+	if err = s.openInput(); err == nil {
+		err = s.join()
+	}
 	if err == nil {
 		err = s.keepCaches(&start)
 	}
@@ -154,7 +158,7 @@ func Run(opt Options) (end End, err error) {
 	}
 	if err != nil {
 		close(s.stop)
-		s.leave(false)
+		s.tellUntidy(s.leave(false))
 		socket.Close()
 		s.wg.Wait()
 		if sig := (interrupted{}); errors.As(err, &sig) {
@@ -182,8 +186,8 @@ func (s *Server) join() error {
 	return nil
 }
 
-// leave ends the agents, when they have done what was ordered.
-func (s *Server) leave(forget bool) {
+// leave ends the agents, when they have done what was ordered, and returns those that have not tidied up, with why.
+func (s *Server) leave(forget bool) (untidy []string) {
 	for _, p := range s.peers {
 		if p.close != nil && !p.gone {
 			p.close(forget)
@@ -199,12 +203,18 @@ func (s *Server) leave(forget bool) {
 			continue
 		}
 		if p.hear != nil && !p.gone {
-			select {
-			case <-p.over: // it tidies up
-			case <-limit.Done():
+			if err := p.tidies(limit.Done()); err != nil {
+				untidy = append(untidy, fmt.Sprintf("node %s: its agent may not have tidied up: %v", p.name, err))
 			}
 		}
 		p.end()
+	}
+	return untidy
+}
+
+func (s *Server) tellUntidy(list []string) {
+	for _, text := range list {
+		s.opt.Say(text)
 	}
 }
 
@@ -217,12 +227,14 @@ func (s *Server) windUp(forget bool) bool {
 	all := func() bool { return len(s.waiting) == 0 }
 	s.extra = time.Second // agents end, when the store has had its time
 	if s.await(all, s.inbox.ready, nil) {
+		var untidy []string
 		go func() {
-			s.leave(forget)
+			untidy = s.leave(forget)
 			s.wg.Wait()
 			close(done)
 		}()
 		if s.await(nil, nil, done) {
+			s.tellUntidy(untidy)
 			return true
 		}
 	}

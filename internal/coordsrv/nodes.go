@@ -24,6 +24,7 @@ type peer struct {
 	close func(forget bool)     // ends it, or the connection to it, when what was ordered is done; forget: its cache, too
 	end   func()                // ends the process on its node, nil: it lives here
 	over  chan struct{}         // closed when that has ended
+	ended error                 // how, once it has; nil: well
 	pid   int                   // of its agent
 	seen  string                // what it has in common with those that see its processes
 	ranks []int                 // of the present start
@@ -41,6 +42,21 @@ type peer struct {
 
 // lastHeard is when the agent said something last.
 func (p *peer) lastHeard() time.Time { return time.Unix(0, p.heard.Load()) }
+
+// tidies waits until an agent that was told to leave has ended, and returns why it has not done so well.
+func (p *peer) tidies(limit <-chan struct{}) error {
+	select {
+	case <-p.over:
+		return p.ended
+	case <-limit:
+	}
+	select {
+	case <-p.over: // while another was waited for
+		return p.ended
+	default:
+		return fmt.Errorf("it has not ended within %v", leaveLimit)
+	}
+}
 
 // said is what an agent has said.
 type said struct {
@@ -104,6 +120,10 @@ func (s *Server) hear(m said) {
 	case control.Here:
 		if m.Start == s.number {
 			s.meeting(b.Meeting)
+		}
+	case control.WantInput:
+		if m.Start == s.number {
+			s.wantInput(m.from, m.Start, b.Offset)
 		}
 	case control.Exited:
 		if m.Start == s.number {

@@ -124,6 +124,7 @@ func (s *Server) startAgent(h Host, p *peer, ended chan<- absence) error {
 	p.end, p.over = end, make(chan struct{})
 	s.wg.Go(func() {
 		err := wait()
+		p.ended = err
 		close(p.over)
 		if err == nil {
 			err = errors.New("exit code 0")

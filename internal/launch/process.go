@@ -19,8 +19,8 @@ type Process struct {
 
 // Start starts the launcher. It is interrupted when this process dies.
 //
-// On a terminal it stays in our process group, so that it may read the terminal and Ctrl-C reaches it directly;
-// otherwise it gets a group of its own, so that a signal to our group reaches us alone.
+// On a terminal it stays in our process group, so that Ctrl-C reaches it directly; otherwise it gets a group of its own, so that
+// a signal to our group reaches us alone. Its standard input is empty.
 //
 // SIGTERM is blocked in it: a batch system that sends one to all processes of a job would have the launcher end the
 // ranks before they can be saved. Ranks unblock it.
@@ -30,7 +30,7 @@ func (s Spec) Start(dir string, environ []string) (*Process, error) {
 		return nil, err
 	}
 	argv := s.Command()
-	cmd := &exec.Cmd{Path: argv[0], Args: argv, Env: s.Env(environ), Dir: dir, Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr}
+	cmd := &exec.Cmd{Path: argv[0], Args: argv, Env: s.Env(environ), Dir: dir, Stdout: os.Stdout, Stderr: os.Stderr}
 	if out != nil {
 		cmd.Stdout = os.Stderr // what is left there are the launcher's own words
 	}

@@ -67,6 +67,11 @@ func Environment(extra ...string) []string {
 // Start runs argv in dir, in a process group of its own. When the context ends, the program and its descendants are
 // ended.
 func Start(ctx context.Context, dir string, env []string, argv ...string) (*Proc, error) {
+	return StartReading(ctx, nil, dir, env, argv...)
+}
+
+// StartReading is Start with a standard input, nil: an empty one.
+func StartReading(ctx context.Context, stdin *os.File, dir string, env []string, argv ...string) (*Proc, error) {
 	if err := adoptOrphans(); err != nil {
 		return nil, err
 	}
@@ -74,6 +79,9 @@ func Start(ctx context.Context, dir string, env []string, argv ...string) (*Proc
 	p.cmd = exec.Command(argv[0], argv[1:]...)
 	p.cmd.Dir, p.cmd.Env = dir, env
 	p.cmd.Stdout, p.cmd.Stderr = &p.Stdout, &p.Stderr
+	if stdin != nil {
+		p.cmd.Stdin = stdin
+	}
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	p.cmd.WaitDelay = 10 * time.Second // for descendants that hold the pipes
 	if err := p.cmd.Start(); err != nil {

@@ -68,10 +68,43 @@ func cmdPrints(ts *testscript.TestScript, neg bool, args []string) {
 
 func cmdStart(ts *testscript.TestScript, _ bool, args []string) {
 	need(ts, args, 2)
-	s := of(ts)
-	p, err := harness.Start(context.Background(), ts.MkAbs("."), environment(ts), append([]string{s.site.Byssus}, args[1:]...)...)
+	s, name := of(ts), args[0]
+	var stdin *os.File
+	if from, ok := strings.CutPrefix(args[1], "<"); ok {
+		args = args[1:]
+		stdin = s.input(ts, name, from)
+		defer stdin.Close()
+	}
+	p, err := harness.StartReading(context.Background(), stdin, ts.MkAbs("."), environment(ts), append([]string{s.site.Byssus}, args[1:]...)...)
 	ts.Check(err)
-	s.jobs[args[0]] = p
+	s.jobs[name] = p
+}
+
+// input is the standard input of a job: a file, or a pipe that feed fills.
+func (s *state) input(ts *testscript.TestScript, job, from string) *os.File {
+	if from != "-" {
+		f, err := os.Open(ts.MkAbs(from))
+		ts.Check(err)
+		return f
+	}
+	r, w, err := os.Pipe()
+	ts.Check(err)
+	s.inputs[job] = w
+	return r
+}
+
+func cmdFeed(ts *testscript.TestScript, _ bool, args []string) {
+	need(ts, args, 1)
+	w, ok := of(ts).inputs[args[0]]
+	if !ok {
+		ts.Fatalf("job %s has no pipe", args[0])
+	}
+	if len(args) == 1 {
+		ts.Check(w.Close())
+		return
+	}
+	_, err := w.WriteString(ts.ReadFile(args[1]))
+	ts.Check(err)
 }
 
 // job finds a background job of the script.

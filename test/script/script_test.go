@@ -86,7 +86,8 @@ func commands() map[string]func(*testscript.TestScript, bool, []string) {
 		"byssus": cmdByssus, // byssus CODE ARG...    runs byssus; its exit code must be CODE (fail: any but 0)
 		"says":   cmdSays,   // [!] says REGEXP       the last byssus said so on standard error
 		"prints": cmdPrints, // [!] prints REGEXP     the last byssus printed that on standard output
-		"start":  cmdStart,  // start NAME ARG...     starts byssus in the background
+		"start":  cmdStart,  // start NAME [<FILE] ARG...   starts byssus in the background; <-: its standard input is a pipe
+		"feed":   cmdFeed,   // feed NAME [FILE]      writes a file into that; none: its end
 		"until":  cmdUntil,  // until NAME REGEXP     waits until it prints that
 		"await":  cmdAwait,  // await NAME CODE       waits until it ends; says and prints look at it then
 		"signal": cmdSignal, // signal NAME SIGNAL [all|timeout]   INT to its process group, others to it; all: to it and all below it;
@@ -111,6 +112,7 @@ type state struct {
 	site   harness.Site
 	env    *testscript.Env
 	jobs   map[string]*harness.Proc
+	inputs map[string]*os.File // pipes to them
 	stdout string
 	stderr string
 	mounts []string
@@ -119,12 +121,15 @@ type state struct {
 type stateKey struct{}
 
 func newState(e *testscript.Env, site harness.Site) *state {
-	return &state{site: site, env: e, jobs: map[string]*harness.Proc{}}
+	return &state{site: site, env: e, jobs: map[string]*harness.Proc{}, inputs: map[string]*os.File{}}
 }
 
 func (s *state) close() {
 	for _, p := range s.jobs {
 		p.Kill()
+	}
+	for _, w := range s.inputs {
+		w.Close() // once more, perhaps
 	}
 	harness.KillOrphans()
 	s.destroySandboxes()
@@ -150,7 +155,7 @@ func of(ts *testscript.TestScript) *state { return ts.Value(stateKey{}).(*state)
 // environment is the script's, for a child.
 func environment(ts *testscript.TestScript) []string {
 	var env []string
-	for _, name := range []string{"PATH", "BYSSUS_DIR", "BYSSUS_FAULT", "APPS", "WORK", "HOME", "TMPDIR", "XDG_RUNTIME_DIR",
+	for _, name := range []string{"PATH", "BYSSUS_DIR", "BYSSUS_FAULT", "APPS", "WORK", "HOME", "TMPDIR", "XDG_RUNTIME_DIR", "TEST_RESULTS",
 		"OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM"} {
 		if v := ts.Getenv(name); v != "" {
 			env = append(env, name+"="+v)

@@ -86,8 +86,9 @@ struct abi_hello {
 	char version[64];   /* of Byssus */
 	char page[256];   /* path of the shared page it has mapped */
 	uint64_t start;   /* which start of the job's ranks it belongs to */
+	uint64_t input;   /* of rank 0, restarted: bytes of the job's standard input that it had read */
 };
-_Static_assert(sizeof(struct abi_hello) == 672, "layout");
+_Static_assert(sizeof(struct abi_hello) == 680, "layout");
 _Static_assert(offsetof(struct abi_hello, pid) == 0, "layout");
 _Static_assert(offsetof(struct abi_hello, nranks) == 4, "layout");
 _Static_assert(offsetof(struct abi_hello, abi_version) == 8, "layout");
@@ -98,8 +99,9 @@ _Static_assert(offsetof(struct abi_hello, host) == 280, "layout");
 _Static_assert(offsetof(struct abi_hello, version) == 344, "layout");
 _Static_assert(offsetof(struct abi_hello, page) == 408, "layout");
 _Static_assert(offsetof(struct abi_hello, start) == 664, "layout");
+_Static_assert(offsetof(struct abi_hello, input) == 672, "layout");
 
-/* Welcome answers Hello. */
+/* Welcome answers Hello. With it comes the standard input of rank 0, when it says its first HELLO in a start. */
 struct abi_welcome {
 	uint64_t flags;
 	uint32_t writers;   /* threads that write the image */
@@ -212,13 +214,15 @@ struct abi_drain {
 	char dir[1000];
 	uint64_t checkpoint;
 	uint8_t job_id[16];
+	uint64_t input;   /* of rank 0: bytes of the job's standard input that it has read */
 };
-_Static_assert(sizeof(struct abi_drain) == 1032, "layout");
+_Static_assert(sizeof(struct abi_drain) == 1040, "layout");
 _Static_assert(offsetof(struct abi_drain, flags) == 0, "layout");
 _Static_assert(offsetof(struct abi_drain, writers) == 4, "layout");
 _Static_assert(offsetof(struct abi_drain, dir) == 8, "layout");
 _Static_assert(offsetof(struct abi_drain, checkpoint) == 1008, "layout");
 _Static_assert(offsetof(struct abi_drain, job_id) == 1016, "layout");
+_Static_assert(offsetof(struct abi_drain, input) == 1032, "layout");
 
 /* Flags of Object and Share. */
 #define ABI_OBJECT_NAMELESS      1   /* has no name: its content is in the image */
@@ -403,7 +407,8 @@ struct abi_image_header {
 	uint32_t xsave_pad;
 	uint32_t xsave_layout[64];   /* offset and size of component i of XCR0 in it, at 2 i and 2 i + 1 */
 	uint64_t start;   /* which start of the job's ranks wrote it; 0: not told */
-	uint8_t zero[3044];
+	uint64_t input;   /* of rank 0: bytes of the job's standard input that it has read */
+	uint8_t zero[3036];
 	uint32_t header_crc;   /* crc32c of the first 4092 bytes */
 };
 _Static_assert(sizeof(struct abi_image_header) == 4096, "layout");
@@ -446,7 +451,8 @@ _Static_assert(offsetof(struct abi_image_header, xsave_size) == 776, "layout");
 _Static_assert(offsetof(struct abi_image_header, xsave_pad) == 780, "layout");
 _Static_assert(offsetof(struct abi_image_header, xsave_layout) == 784, "layout");
 _Static_assert(offsetof(struct abi_image_header, start) == 1040, "layout");
-_Static_assert(offsetof(struct abi_image_header, zero) == 1048, "layout");
+_Static_assert(offsetof(struct abi_image_header, input) == 1048, "layout");
+_Static_assert(offsetof(struct abi_image_header, zero) == 1056, "layout");
 _Static_assert(offsetof(struct abi_image_header, header_crc) == 4092, "layout");
 
 /* Kinds of VMA. */

@@ -56,7 +56,8 @@ struct wire {
 	char body[ABI_MAX_BODY];
 };
 extern struct wire wire;
-void wire_connect(void);                /* HELLO and WELCOME, and the page; ends the process on failure */
+/* HELLO and WELCOME, and the page; ends the process on failure. The standard input for this rank, or -1. */
+int wire_connect(uint64_t input_read);
 int wire_send(uint16_t type, uint64_t epoch, const void *body, size_t n, const void *text, size_t m);
 bool wire_receive(int flags);   /* one packet into wire.in and wire.body: whoever leads this rank at the
 				 * time */

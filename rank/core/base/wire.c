@@ -135,7 +135,7 @@ int wire_hand(unsigned what, uint64_t dev, uint64_t inode, int file)
 	return fd;
 }
 
-void wire_connect(void)
+int wire_connect(uint64_t input_read)
 {
 	struct sockaddr_un to = { .sun_family = AF_UNIX };
 	struct abi_hello h = { .pid = (uint32_t)core_self.pid,
@@ -144,13 +144,14 @@ void wire_connect(void)
 			       .restarted = (uint32_t)core_job.restarted,
 			       .checkpoint = core_job.checkpoint,
 			       .start = core_config.start,
+			       .input = input_read,
 			       .version = BYSSUS_VERSION };
 	int size = 1 << 20;
 	page_map(h.page, sizeof h.page);
 	syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0);
 	wire.wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	wire.writers = core_config.writers;
-	if (!core_config.agent) return;
+	if (!core_config.agent) return -1;
 	if (strlen(core_config.agent) >= sizeof to.sun_path)
 		core_die("agent: %s: the path is too long", core_config.agent);
 	strcpy(to.sun_path, core_config.agent);
@@ -169,4 +170,7 @@ void wire_connect(void)
 		core_die("agent: %s: message type %u, want WELCOME", core_config.agent, wire.in.type);
 	const struct abi_welcome *w = (const void *)wire.body;
 	if (wire.in.length >= sizeof *w && w->writers) wire.writers = w->writers;
+	int input = wire.file;
+	wire.file = -1;
+	return input;
 }

@@ -75,7 +75,8 @@ enum { MAX_INHERITED = 64 };
 extern struct inherited inherited[MAX_INHERITED];
 extern unsigned ninherited;
 void inherited_start(void);                                     /* remembers what was inherited */
-void inherited_describe(char *s);       /* for the next program; of 60 bytes for each of MAX_INHERITED */
+void inherited_input(int fd);           /* becomes standard input; -1: it stays as it is */
+char *inherited_describe(void);         /* for the next program's environment: always the same string, anew */
 
 /* -- memory that is mapped from the image (lazy.c): after a lazy restart; lazy_mremap at any time -- */
 void lazy_maps(dev_t dev, ino_t inode);                 /* memory may be this file's, which is of the image */

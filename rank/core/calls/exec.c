@@ -44,9 +44,7 @@ void exec_prepare(char **environment)
 			    !strncmp(*e, "BYSSUS_START=", 13);
 		if (!strncmp(*e, "BYSSUS_", 7) && !once) keep(*e);
 	}
-	char list[MAX_INHERITED * 60];
-	inherited_describe(list);
-	keep(list);
+	exec_keep(inherited_describe());
 	const char *pmi = getenv("PMI_FD");
 	if (!pmi || atoi(pmi) < core_config.fd_base) return;
 	char s[32];

@@ -420,6 +420,7 @@ void fds_restore(struct reader *records, struct reader *content)
 	for (size_t i = 0; i < nbacks; i++) seal(&backs[i]);
 	for (unsigned i = 0; i < ninherited; i++)
 		if (aside[i] >= 0) close(aside[i]);
+	inherited_describe();   /* with the flags that are the application's */
 	if (content->bad) core_die("image: content of descriptors: the section is damaged");
 }
 

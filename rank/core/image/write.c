@@ -282,6 +282,7 @@ static void describe(struct image *im, struct abi_image_header *h)
 	memcpy(h->job_id, im->job->drain->job_id, sizeof h->job_id);
 	h->checkpoint = im->job->drain->checkpoint;
 	h->start = core_config.start;
+	h->input = im->job->drain->input;
 	clock_gettime(CLOCK_REALTIME, &t);
 	h->created_unix_ns = (uint64_t)t.tv_sec * 1000000000UL + (uint64_t)t.tv_nsec;
 	h->chunk_size = ABI_MAX_CHUNK;

@@ -16,7 +16,7 @@ void restart(const char *dir)
 	core_job.restarted = 1;
 	limits_raise();
 	image_open(dir);
-	wire_connect();
+	inherited_input(wire_connect(image_header()->input));
 	core_phase(ABI_PHASE_READING);
 	image_check(dir, sections_all);
 	cpu_check(image_path(), image_header());

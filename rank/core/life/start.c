@@ -69,7 +69,7 @@ void start_application(const char *program, char **argv)
 	free(full);
 	const char *face = face_for(core_self.exe);
 	core_job.face = strdup(face);
-	wire_connect();
+	inherited_input(wire_connect(0));
 	const char *wrong = core_client->start();
 	if (wrong) core_die("%s", wrong);
 	elf_map(core_self.exe, BY_APP, &app);
