@@ -224,7 +224,7 @@ const (
 // Hand passes objects from rank to rank at a restart.
 type Hand struct {
 	What  uint32
-	Pad   uint32
+	Owner uint32 // WANT: the rank that gives it
 	Dev   uint64 // as they were at the checkpoint; HERE: the number of the meeting
 	Inode uint64
 }

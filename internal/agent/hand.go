@@ -5,10 +5,12 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"slices"
 	"sync"
 	"syscall"
 
 	"github.com/byssus-hpc/byssus/internal/abi"
+	"github.com/byssus-hpc/byssus/internal/node"
 )
 
 // board is where ranks leave objects for each other at a restart, and where they meet. A wish is answered when some rank
@@ -47,6 +49,10 @@ func (s *Server) hand(ses *session, m abi.Message, file *os.File) error {
 			to.handed(h, file)
 		}
 		delete(b.wanted, n)
+		return nil
+	case h.What == abi.HandWant && file == nil && !slices.Contains(s.cfg.Ranks, int(h.Owner)):
+		s.said(node.Failed{Rank: ses.rank, Text: fmt.Sprintf("it shares something without a name with rank %d, which is on another node: "+
+			"ranks that do must be on one", h.Owner)})
 		return nil
 	case h.What == abi.HandWant && file == nil:
 		if f := b.given[n]; f != nil {

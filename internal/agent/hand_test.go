@@ -128,6 +128,14 @@ func TestHand(t *testing.T) {
 }
 
 // TestBadHand: a rank that gives nothing has lost the agent's trust.
+// TestOwnerElsewhere: an object whose owner is on another node is not waited for.
+func TestOwnerElsewhere(t *testing.T) {
+	s, events := serve(t, 1)
+	c := join(t, s, events, 0, 1)
+	say(t, c, 0, abi.MsgHand, 0, abi.Encode(abi.Hand{What: abi.HandWant, Owner: 3, Dev: 1, Inode: 2}, ""), nil)
+	expect(t, events, node.Failed{Rank: 0, Text: "it shares something without a name with rank 3, which is on another node: ranks that do must be on one"})
+}
+
 func TestBadHand(t *testing.T) {
 	s, events := serve(t, 1)
 	c := join(t, s, events, 0, 1)

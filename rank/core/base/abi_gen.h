@@ -286,13 +286,13 @@ _Static_assert(offsetof(struct abi_share, owner) == 28, "layout");
 /* Hand passes objects from rank to rank at a restart. */
 struct abi_hand {
 	uint32_t what;
-	uint32_t pad;
+	uint32_t owner;   /* WANT: the rank that gives it */
 	uint64_t dev;   /* as they were at the checkpoint; HERE: the number of the meeting */
 	uint64_t inode;
 };
 _Static_assert(sizeof(struct abi_hand) == 24, "layout");
 _Static_assert(offsetof(struct abi_hand, what) == 0, "layout");
-_Static_assert(offsetof(struct abi_hand, pad) == 4, "layout");
+_Static_assert(offsetof(struct abi_hand, owner) == 4, "layout");
 _Static_assert(offsetof(struct abi_hand, dev) == 8, "layout");
 _Static_assert(offsetof(struct abi_hand, inode) == 16, "layout");
 

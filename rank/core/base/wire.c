@@ -112,14 +112,15 @@ bool wire_receive(int flags)
 }
 
 /* At a restart: the helper thread does not run yet. */
-int wire_hand(unsigned what, uint64_t dev, uint64_t inode, int file)
+int wire_hand(unsigned what, uint32_t owner, uint64_t dev, uint64_t inode, int file)
 {
 	struct abi_header h = { .magic = ABI_MAGIC,
 				.version = ABI_VERSION,
 				.type = ABI_HAND,
 				.rank = (uint32_t)core_job.rank,
 				.length = sizeof(struct abi_hand) };
-	struct abi_hand b = { .what = what, .dev = dev, .inode = inode }, *got = (void *)wire.body;
+	struct abi_hand b = { .what = what, .owner = owner, .dev = dev, .inode = inode };
+	struct abi_hand *got = (void *)wire.body;
 	struct iovec v[2] = { { &h, sizeof h }, { &b, sizeof b } };
 	if (wire.sock < 0)
 		core_die("the image shares something with other ranks, and there is no agent to reach them");

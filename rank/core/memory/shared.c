@@ -253,7 +253,7 @@ static void provide(const struct shared_rec *s, const char *path)
 		core_die("%s: cannot be made again with %lu bytes: %s", path, s->size, strerror(errno));
 	if (nameless) {
 		remember(s->key, fd, true);
-		wire_hand(ABI_HAND_GIVE, s->dev, s->inode, fd);
+		wire_hand(ABI_HAND_GIVE, 0, s->dev, s->inode, fd);
 	} else {
 		close(fd);
 	}
@@ -261,7 +261,7 @@ static void provide(const struct shared_rec *s, const char *path)
 
 static void obtain(const struct shared_rec *s, const char *path)
 {
-	int fd = wire_hand(ABI_HAND_WANT, s->dev, s->inode, -1);
+	int fd = wire_hand(ABI_HAND_WANT, s->owner, s->dev, s->inode, -1);
 	if (fd < 0) core_die("%s: rank %u did not hand it over", path, s->owner);
 	remember(s->key, fd, true);
 }
@@ -291,13 +291,13 @@ void shared_restore(struct reader *r)
 
 void shared_obtain(void)
 {
-	if (together) wire_hand(ABI_HAND_HERE, BEFORE_OPENING, 0, -1);
+	if (together) wire_hand(ABI_HAND_HERE, 0, BEFORE_OPENING, 0, -1);
 	each(recs, nrecs, false);
 }
 
 void shared_done(void)
 {
-	if (together) wire_hand(ABI_HAND_HERE, BEFORE_GOING_ON, 0, -1);
+	if (together) wire_hand(ABI_HAND_HERE, 0, BEFORE_GOING_ON, 0, -1);
 }
 
 void shared_close(void)
