@@ -210,7 +210,7 @@ func between(t *testing.T, mode Mode, texts []string, edit func(frames [][]byte)
 	}
 	all, err := io.ReadAll(in)
 	if err == nil {
-		_, err = out.Write(bytes.Join(edit(cut(append(first, all...), texts)), nil)[helloBytes:])
+		_, err = out.Write(bytes.Join(edit(cut(mode, append(first, all...), texts)), nil)[helloBytes:])
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -236,11 +236,20 @@ func relay(t *testing.T, from, to net.Conn, b []byte) {
 	}
 }
 
+// sizeOf is the size of a frame behind the hello.
+func sizeOf(mode Mode, text string) int {
+	n := headerBytes + len(text) + tagBytes
+	if mode == Authenticated && text != "" {
+		n += headerBytes
+	}
+	return n
+}
+
 // cut cuts a stream into its frames.
-func cut(all []byte, texts []string) [][]byte {
+func cut(mode Mode, all []byte, texts []string) [][]byte {
 	frames, all := [][]byte{all[:helloBytes:helloBytes]}, all[helloBytes:]
 	for _, text := range append(texts, "") {
-		n := headerBytes + len(text) + tagBytes
+		n := sizeOf(mode, text)
 		frames, all = append(frames, all[:n:n]), all[n:]
 	}
 	return frames
@@ -266,11 +275,11 @@ func TestAltered(t *testing.T) {
 	modes(t, func(t *testing.T, mode Mode) {
 		texts := []string{"first", "the second", "3"}
 		for frame := 1; frame <= len(texts)+1; frame++ {
-			size := headerBytes + tagBytes
+			text := ""
 			if frame <= len(texts) {
-				size += len(texts[frame-1])
+				text = texts[frame-1]
 			}
-			for at := range size {
+			for at := range sizeOf(mode, text) {
 				got, err := between(t, mode, texts, func(f [][]byte) [][]byte {
 					f[frame][at] ^= 1 << (at % 8)
 					return f

@@ -1,12 +1,14 @@
 package bulk
 
 import (
+	"bytes"
 	"context"
 	"encoding/binary"
 	"errors"
 	"io"
 	"net"
 	"os"
+	"slices"
 	"syscall"
 	"testing"
 	"time"
@@ -19,7 +21,16 @@ func hello(t testing.TB, link Link, key Key, mode Mode) []byte {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return s.pack(kindHello, nil)
+	return packed(s, kindHello, nil)
+}
+
+// packed is a frame as it is sent.
+func packed(s *seal, kind uint32, body []byte) []byte {
+	head, tail := s.pack(kind, body)
+	if tail == nil {
+		return bytes.Clone(head)
+	}
+	return slices.Concat(head, body, tail)
 }
 
 // stranger connects and says something.
@@ -348,8 +359,8 @@ func FuzzReceive(f *testing.F) {
 			f.Fatal(err)
 		}
 		s.frame = 1
-		f.Add(append([]byte(nil), s.pack(kindData, []byte("some text"))...))
-		f.Add(append([]byte(nil), s.pack(kindEnd, nil)...))
+		f.Add(packed(s, kindData, []byte("some text")))
+		f.Add(packed(s, kindEnd, nil))
 	}
 	f.Add([]byte{0xff, 0xff, 0xff, 0xff, 2, 0, 0, 0})
 	f.Fuzz(func(t *testing.T, say []byte) {

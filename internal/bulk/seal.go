@@ -1,6 +1,7 @@
 package bulk
 
 import (
+	"bytes"
 	"crypto/aes"
 	"crypto/cipher"
 	"encoding/binary"
@@ -33,7 +34,8 @@ type seal struct {
 	aead  cipher.AEAD
 	frame uint64 // the number of the next one
 	nonce [nonceBytes]byte
-	buf   []byte // preamble, header, body and tag of a frame
+	buf   []byte // preamble, header, body and tag of a frame; of data in the clear the body is the caller's
+	text  []byte // header of data in the clear, sealed or opened
 }
 
 func newSeal(link Link, key Key, mode Mode) (*seal, error) {
@@ -51,7 +53,11 @@ func newSeal(link Link, key Key, mode Mode) (*seal, error) {
 	if err != nil {
 		return nil, fmt.Errorf("bulk: %v: %w", link, err)
 	}
-	s := &seal{link: link, mode: mode, aead: aead, buf: make([]byte, bodyOff+MaxFrame+tagBytes)}
+	room := headerBytes
+	if mode == Encrypted {
+		room = MaxFrame
+	}
+	s := &seal{link: link, mode: mode, aead: aead, buf: make([]byte, bodyOff+room+tagBytes), text: make([]byte, 0, headerBytes+tagBytes)}
 	p := s.buf[:0]
 	p = binary.LittleEndian.AppendUint32(p, magic)
 	p = binary.LittleEndian.AppendUint16(p, version)
@@ -77,18 +83,19 @@ func (s *seal) turn() []byte {
 	return s.nonce[:]
 }
 
-// pack returns the next frame as it is sent. It lies in the buffer.
-func (s *seal) pack(kind uint32, body []byte) []byte {
+// clear says whether a frame's body is sent as it is, which saves a copy on both sides.
+func (s *seal) clear(length int) bool { return s.mode == Authenticated && length > 0 }
+
+// pack returns the next frame as it is sent, in the buffer: the body in the clear goes between head and tail.
+func (s *seal) pack(kind uint32, body []byte) (head, tail []byte) {
 	binary.LittleEndian.PutUint32(s.buf[preambleBytes:], uint32(len(body)))
 	binary.LittleEndian.PutUint32(s.buf[preambleBytes+4:], kind)
-	begin, end := s.begin(), bodyOff+len(body)
-	if s.mode == Encrypted {
-		s.aead.Seal(s.buf[bodyOff:bodyOff], s.turn(), body, s.buf[begin:bodyOff])
-	} else {
-		copy(s.buf[bodyOff:], body)
-		s.aead.Seal(s.buf[end:end], s.turn(), nil, s.buf[begin:end])
+	begin := s.begin()
+	if s.clear(len(body)) {
+		return s.buf[begin:bodyOff], s.aead.Seal(s.text[:0], s.turn(), s.buf[begin:bodyOff], body)
 	}
-	return s.buf[begin : end+tagBytes]
+	s.aead.Seal(s.buf[bodyOff:bodyOff], s.turn(), body, s.buf[begin:bodyOff])
+	return s.buf[begin : bodyOff+len(body)+tagBytes], nil
 }
 
 // header is what the header in the buffer says of the next frame. It is believed when the frame has been opened.
@@ -107,14 +114,17 @@ func (s *seal) header() (kind uint32, length int, err error) {
 
 // open opens the next frame, which lies in the buffer, into b.
 func (s *seal) open(b []byte, length int) error {
-	begin, end := s.begin(), bodyOff+length
-	var err error
-	if s.mode == Encrypted {
-		_, err = s.aead.Open(b[:0], s.turn(), s.buf[bodyOff:end+tagBytes], s.buf[begin:bodyOff])
-	} else if _, err = s.aead.Open(nil, s.turn(), s.buf[end:end+tagBytes], s.buf[begin:end]); err == nil {
-		copy(b, s.buf[bodyOff:end])
+	begin := s.begin()
+	if _, err := s.aead.Open(b[:0], s.turn(), s.buf[bodyOff:bodyOff+length+tagBytes], s.buf[begin:bodyOff]); err != nil {
+		return ErrForged
 	}
-	if err != nil {
+	return nil
+}
+
+// check says whether a body in the clear is the next frame's, whose header and tail lie in the buffer.
+func (s *seal) check(body []byte) error {
+	text, err := s.aead.Open(s.text[:0], s.turn(), s.buf[bodyOff:bodyOff+headerBytes+tagBytes], body)
+	if err != nil || !bytes.Equal(text, s.buf[preambleBytes:bodyOff]) {
 		return ErrForged
 	}
 	return nil

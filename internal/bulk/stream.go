@@ -49,6 +49,8 @@ const taken = 6
 type Sender struct {
 	end
 	taken bool
+	parts [3][]byte   // of the frame that is being sent
+	left  net.Buffers // of these
 }
 
 // errFinished is what a Sender has ended with after Finish, or Close.
@@ -97,7 +99,16 @@ func (s *Sender) write(kind uint32, b []byte) error {
 	if err := s.conn.SetWriteDeadline(time.Now().Add(s.patience)); err != nil {
 		return s.fail(frame, err)
 	}
-	if _, err := s.conn.Write(s.pack(kind, b)); err != nil {
+	head, tail := s.pack(kind, b)
+	var err error
+	if tail == nil {
+		_, err = s.conn.Write(head)
+	} else {
+		s.parts = [3][]byte{head, b, tail}
+		s.left = s.parts[:]
+		_, err = s.left.WriteTo(s.conn)
+	}
+	if err != nil {
 		return s.fail(frame, err)
 	}
 	return nil
@@ -148,7 +159,7 @@ func (r *Receiver) answer() error {
 }
 
 // Receive puts the bytes of the next frame into b, which has room for them (MaxFrame). io.EOF: the sender has said that
-// this is the end. After an error the stream is over.
+// this is the end. After an error the stream is over, and nothing in b is worth anything.
 func (r *Receiver) Receive(b []byte) (int, error) {
 	if r.err != nil {
 		return 0, r.err
@@ -179,15 +190,29 @@ func (r *Receiver) read(b []byte) (kind uint32, n int, err error) {
 	if n > len(b) {
 		return 0, 0, fmt.Errorf("%d bytes, room for %d: %w", n, len(b), io.ErrShortBuffer)
 	}
-	if err := r.fill(bodyOff, bodyOff+n+tagBytes); err != nil {
-		return 0, 0, err
+	if !r.clear(n) {
+		err = r.fill(bodyOff, bodyOff+n+tagBytes)
+		if err == nil {
+			err = r.open(b[:n], n)
+		}
+		return kind, n, err
 	}
-	return kind, n, r.open(b[:n], n)
+	err = r.full(b[:n])
+	if err == nil {
+		err = r.fill(bodyOff, bodyOff+headerBytes+tagBytes)
+	}
+	if err == nil {
+		err = r.check(b[:n])
+	}
+	return kind, n, err
 }
 
-// fill reads a part of a frame. Within a stream whose end was not said there is no good place to end.
-func (r *Receiver) fill(from, to int) error {
-	_, err := io.ReadFull(r.conn, r.buf[from:to])
+// fill reads a part of a frame into the buffer.
+func (r *Receiver) fill(from, to int) error { return r.full(r.buf[from:to]) }
+
+// full reads so many bytes. Within a stream whose end was not said there is no good place to end.
+func (r *Receiver) full(b []byte) error {
+	_, err := io.ReadFull(r.conn, b)
 	if errors.Is(err, io.EOF) {
 		return io.ErrUnexpectedEOF
 	}
