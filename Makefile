@@ -10,9 +10,6 @@ export CGO_ENABLED := 0
 PACKAGES := g++ mpich libmpich-dev openmpi-bin libopenmpi-dev lammps python3-mpi4py qemu-user
 SUDO     := $(if $(filter 0,$(shell id -u)),,sudo)
 
-# Packages whose tests start MPI jobs run one after the other: on two cores they would only disturb each other.
-GOTEST := $(GO) test -p 1 -timeout 60m
-
 .PHONY: help deps build demo demo-nodes test test-long bench lint generate install clean
 .DEFAULT_GOAL := help
 
@@ -36,8 +33,12 @@ demo: deps build ## LAMMPS is checkpointed, killed and restarted under the other
 demo-nodes: deps build ## LAMMPS on four nodes and a spare, made of namespaces, outlives the silence of one
 	@$(GO) run ./bench/demo -byssus $(BUILD)/bin/byssus -nodes -time 20s
 
+# Those below test/ start MPI jobs and run one after the other: on two cores they would only disturb each other.
 test: deps build ## every test that fits into 40 minutes
-	$(GOTEST) ./...
+	@failed=0; \
+	$(GO) test -p 2 -timeout 60m $$($(GO) list ./... | grep -v /test/) || failed=1; \
+	$(GO) test -p 1 -timeout 60m $$($(GO) list ./... | grep /test/) || failed=1; \
+	exit $$failed
 
 test-long: deps build ## random checkpoint, kill, restart cycles over the whole matrix (hours)
 	BYSSUS_TEST_LONG=1 $(GO) test -p 1 -timeout 24h -v ./internal/coord ./test/...
