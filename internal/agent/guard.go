@@ -97,12 +97,29 @@ func Guard(ctx context.Context, in io.Reader) error {
 	if w.watch(io.MultiReader(d.Buffered(), in)) || w.Cache == "" || w.After == 0 {
 		return nil
 	}
-	err := w.scavenge(ctx)
-	if errors.Is(err, dataset.ErrOver) || errors.Is(err, dataset.ErrFenced) || errors.Is(err, dataset.ErrLocked) {
-		return nil // somebody else has the job, or nobody needs it
+	err := w.scavenge(ctx, w.After)
+	for try := 1; err != nil && try < mostTries; try++ {
+		switch {
+		case errors.Is(err, dataset.ErrOver) || errors.Is(err, dataset.ErrFenced):
+			return nil // somebody else has the job, or nobody needs it
+		case ctx.Err() != nil:
+			return err
+		case !errors.Is(err, dataset.ErrLocked): // by a byssus that is about to end, or by one that hangs
+			fmt.Fprintf(os.Stderr, "byssus: node %s: it is tried again in %v: %v\n", w.Node, nextTry, err)
+		}
+		err = w.scavenge(ctx, nextTry)
+	}
+	if errors.Is(err, dataset.ErrLocked) {
+		return nil
 	}
 	return err
 }
+
+// A guard whose store is away, or full, tries again for half an hour.
+const (
+	nextTry   = 10 * time.Second
+	mostTries = 180
+)
 
 // lastLook is how long a guard that has missed beats looks for them once more: it may have slept itself.
 const lastLook = 200 * time.Millisecond
@@ -142,9 +159,14 @@ func (w *Ward) watch(in io.Reader) (dismissed bool) {
 // lookEvery is how often it is looked whether somebody goes on with the job.
 const lookEvery = time.Second
 
-func (w *Ward) scavenge(ctx context.Context) error {
+// scavenge copies what is there after some time, unless somebody goes on with the job meanwhile.
+func (w *Ward) scavenge(ctx context.Context, after time.Duration) error {
 	home, err := dataset.Attach(w.Dir, w.Job)
 	if err != nil {
+		select {
+		case <-time.After(after):
+		case <-ctx.Done():
+		}
 		return err
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
@@ -164,7 +186,7 @@ func (w *Ward) scavenge(ctx context.Context) error {
 		}
 	}()
 	select {
-	case <-time.After(w.After):
+	case <-time.After(after):
 		err = home.Left(w.Term)
 	case <-ctx.Done():
 	}
