@@ -93,6 +93,10 @@ func (n *Node) Hear(m control.Message) {
 		if s := n.server(m.Start); s != nil {
 			s.kill(o.Ask)
 		}
+	case control.Signal:
+		if s := n.server(m.Start); s != nil {
+			s.Signal(syscall.Signal(o.Number))
+		}
 	case control.Look:
 		n.look(m.Start, o)
 	case node.Order:

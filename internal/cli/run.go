@@ -258,7 +258,7 @@ func (e *env) drive(job *dataset.Job, spec launch.Spec, opt coordsrv.Options, ve
 		return err
 	}
 	defer removeRunDir(runDir)
-	signals, stop := catch()
+	signals, stop := catch(len(opt.Hosts) > 0)
 	defer stop()
 	broken := make(chan os.Signal, 1) // who read what we say may be gone: the job stays. Caught, not ignored: children inherit that
 	signal.Notify(broken, syscall.SIGPIPE)
@@ -357,9 +357,14 @@ func (e *env) ended(job *dataset.Job, code int) error {
 }
 
 // catch collects the signals that mean something to a running job; the rest keep their default.
-func catch() (<-chan os.Signal, func()) {
+func catch(nodes bool) (<-chan os.Signal, func()) {
 	ch := make(chan os.Signal, 16)
-	for _, sig := range []os.Signal{syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGTERM, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGHUP, syscall.SIGPIPE, syscall.SIGWINCH, syscall.SIGCONT} {
+	list := []os.Signal{syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGTERM, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGHUP, syscall.SIGPIPE,
+		syscall.SIGWINCH, syscall.SIGCONT}
+	if nodes {
+		list = append(list, syscall.SIGTSTP) // Ctrl-Z would let the agents' lease run out
+	}
+	for _, sig := range list {
 		if !signal.Ignored(sig) {
 			signal.Notify(ch, sig)
 		}

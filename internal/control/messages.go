@@ -33,7 +33,7 @@ var kinds = []reflect.Type{
 	reflect.TypeFor[Encode](), reflect.TypeFor[Rebuild](), reflect.TypeFor[Abandon](), reflect.TypeFor[Flush](),
 	reflect.TypeFor[Launch](), reflect.TypeFor[Launched](), reflect.TypeFor[Spawn](), reflect.TypeFor[Exec](), reflect.TypeFor[Executed](), reflect.TypeFor[Spawned](),
 
-	reflect.TypeFor[WantInput](), reflect.TypeFor[Input](),
+	reflect.TypeFor[WantInput](), reflect.TypeFor[Input](), reflect.TypeFor[Signal](),
 }
 
 func kindOf(body any) (uint16, error) {
@@ -157,6 +157,8 @@ type (
 	Leave struct{ Forget bool }
 	// Kill ends the ranks of a start.
 	Kill struct{ Ask bool } // by the effect of a SIGTERM, not by SIGKILL
+	// Signal gives the ranks of a start a signal.
+	Signal struct{ Number int }
 	// Look asks for what the ranks' pages say.
 	Look struct{ Order uint64 }
 

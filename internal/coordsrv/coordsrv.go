@@ -406,9 +406,14 @@ func (s *Server) signal(sig os.Signal) {
 	case syscall.SIGPIPE: // nobody reads what we say
 	case syscall.SIGINT, syscall.SIGQUIT, syscall.SIGHUP:
 		s.step(coord.Interrupt{Code: 128 + int(sig.(syscall.Signal))})
+	case syscall.SIGTSTP: // caught only then
+		s.opt.Say("a job on several nodes cannot be suspended, since they would give byssus up: it goes on")
 	default:
-		if s.process != nil {
+		switch {
+		case s.process != nil:
 			s.process.Signal(sig.(syscall.Signal))
+		case s.spread != nil && sig == syscall.SIGUSR2: // the others would end no rank
+			s.tell(control.Signal{Number: int(syscall.SIGUSR2)})
 		}
 	}
 }

@@ -141,7 +141,7 @@ func cmdAwait(ts *testscript.TestScript, _ bool, args []string) {
 	}
 }
 
-var signals = map[string]syscall.Signal{"INT": syscall.SIGINT, "TERM": syscall.SIGTERM, "KILL": syscall.SIGKILL, "USR1": syscall.SIGUSR1,
+var signals = map[string]syscall.Signal{"INT": syscall.SIGINT, "TERM": syscall.SIGTERM, "KILL": syscall.SIGKILL, "USR1": syscall.SIGUSR1, "USR2": syscall.SIGUSR2, "TSTP": syscall.SIGTSTP,
 	"HUP": syscall.SIGHUP, "STOP": syscall.SIGSTOP, "SEGV": syscall.SIGSEGV}
 
 func cmdSignal(ts *testscript.TestScript, _ bool, args []string) {
