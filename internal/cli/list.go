@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"os"
@@ -15,6 +16,7 @@ import (
 
 	"github.com/byssus-hpc/byssus/internal/coordsrv"
 	"github.com/byssus-hpc/byssus/internal/dataset"
+	"github.com/byssus-hpc/byssus/internal/input"
 	"github.com/byssus-hpc/byssus/internal/ui"
 )
 
@@ -271,6 +273,9 @@ func (e *env) verifyJob(name string, only uint64) error {
 	}
 	results, damaged := []verified{}, 0
 	others := job.Verify()
+	if err := verifyInput(job); err != nil {
+		others = append(others, err)
+	}
 	for _, err := range others {
 		results = append(results, verified{Err: err.Error()})
 		e.say(err.Error())
@@ -302,6 +307,15 @@ func (e *env) verifyJob(name string, only uint64) error {
 		return exitError{ExitNot, fmt.Errorf("cli: verify %s: %d of %d checkpoints are damaged", name, damaged, len(images))}
 	}
 	return nil
+}
+
+// verifyInput reads what the job keeps of its standard input.
+func verifyInput(job *dataset.Job) error {
+	var id [16]byte
+	if b, err := hex.DecodeString(job.Meta.ID); err != nil || copy(id[:], b) != len(id) {
+		return nil // that is said of job.json
+	}
+	return input.Check(job.Dir, id)
 }
 
 func verifyOne(job *dataset.Job, n uint64) verified {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"syscall"
 	"time"
 
 	"github.com/byssus-hpc/byssus/internal/control"
@@ -49,10 +50,16 @@ func (s *Server) openInput() error {
 	}
 	from, err := input.NewSource(s.opt.Input)
 	if err == nil && !spool.Ended() && from.Whole() {
-		err = takeAll(spool, from)
+		if err = s.takeAll(spool, from); err != nil && !s.opt.Restart {
+			err = errors.Join(err, spool.Remove())
+		}
 	}
 	if err != nil {
-		return errors.Join(fmt.Errorf("coordsrv: standard input: %w", err), spool.Close())
+		spool.Close()
+		if sig := (interrupted{}); errors.As(err, &sig) {
+			return sig
+		}
+		return fmt.Errorf("coordsrv: standard input: %w", err)
 	}
 	f := &feeder{spool: spool, wants: make(chan want, 1), more: make(chan struct{}, 1), came: make(chan piece)}
 	s.input = f
@@ -65,7 +72,27 @@ func (s *Server) openInput() error {
 	return nil
 }
 
-func takeAll(spool *input.Spool, from io.Reader) error {
+// takeAll keeps a file, unless a signal ends the job meanwhile.
+func (s *Server) takeAll(spool *input.Spool, from *input.Source) error {
+	done := make(chan error, 1)
+	go func() { done <- copyAll(spool, from) }()
+	for {
+		select {
+		case err := <-done:
+			return err
+		case f := <-s.queries:
+			f()
+		case sig := <-s.opt.Signals:
+			if endsWaiting(sig) {
+				from.Close()
+				<-done
+				return interrupted{sig.(syscall.Signal), "its standard input had been kept"}
+			}
+		}
+	}
+}
+
+func copyAll(spool *input.Spool, from io.Reader) error {
 	buf := make([]byte, input.MaxPiece)
 	for {
 		n, err := from.Read(buf)

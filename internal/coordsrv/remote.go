@@ -76,10 +76,18 @@ func (s *Server) joinOthers() error {
 }
 
 // interrupted: who has started the job does not want to wait for agents any more.
-type interrupted struct{ syscall.Signal }
+type interrupted struct {
+	syscall.Signal
+	before string // what had come about
+}
 
 func (i interrupted) Error() string {
-	return fmt.Sprintf("coordsrv: %v before all agents had come", i.Signal)
+	return fmt.Sprintf("coordsrv: %v before %s", i.Signal, i.before)
+}
+
+// endsWaiting says whether a signal ends a job that has not begun yet.
+func endsWaiting(sig os.Signal) bool {
+	return slices.Contains([]os.Signal{syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM, syscall.SIGHUP}, sig)
 }
 
 // pathOf is where an environment's programs are looked for.
@@ -146,8 +154,8 @@ func (s *Server) awaitAgents(ended <-chan absence) error {
 			delete(s.remote.missing, a.p.name)
 			wait = s.spare(a.p)
 		case sig := <-s.opt.Signals:
-			if slices.Contains([]os.Signal{syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM, syscall.SIGHUP}, sig) {
-				return interrupted{sig.(syscall.Signal)}
+			if endsWaiting(sig) {
+				return interrupted{sig.(syscall.Signal), "all agents had come"}
 			}
 		case <-limit:
 			for _, p := range s.remote.missing {

@@ -102,6 +102,24 @@ func Open(dir string, job [16]byte, sync bool) (*Spool, error) {
 	return s, nil
 }
 
+// Check reads all that is kept of a job's input, and says what is damaged. That there is nothing is no damage.
+func Check(dir string, job [16]byte) error {
+	path := filepath.Join(dir, fileName)
+	f, _, err := dataset.OpenOwn(path, os.O_RDONLY)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("input: %w", err)
+	}
+	s := &Spool{path: path, f: f}
+	defer s.Close()
+	if err := s.load(job); err != nil {
+		return fmt.Errorf("input: %s: %w", path, err)
+	}
+	return s.damaged
+}
+
 func header(job [16]byte) []byte {
 	b := binary.LittleEndian.AppendUint64([]byte(magic), version)
 	b = append(b, job[:]...)
@@ -255,6 +273,14 @@ func (s *Spool) Read(offset uint64) ([]byte, error) {
 		return nil, fmt.Errorf("input: %s: byte %d of the job's input: %w", s.path, r.offset, err)
 	}
 	return piece[int64(offset)-r.offset:], nil
+}
+
+// Remove removes the file, of which nobody has read anything.
+func (s *Spool) Remove() error {
+	if err := os.Remove(s.path); err != nil {
+		return fmt.Errorf("input: %w", err)
+	}
+	return nil
 }
 
 // Close closes the file.

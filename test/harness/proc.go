@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"os/signal"
 	"slices"
 	"strings"
 	"sync"
@@ -75,6 +76,7 @@ func StartReading(ctx context.Context, stdin *os.File, dir string, env []string,
 	if err := adoptOrphans(); err != nil {
 		return nil, err
 	}
+	hearHangups()
 	p := &Proc{done: make(chan struct{}), begin: time.Now()}
 	p.cmd = exec.Command(argv[0], argv[1:]...)
 	p.cmd.Dir, p.cmd.Env = dir, env
@@ -98,6 +100,13 @@ func StartReading(ctx context.Context, stdin *os.File, dir string, env []string,
 		stop()
 	}()
 	return p, nil
+}
+
+// hearHangups undoes nohup(1) for what this process starts: what it ignores its children ignore.
+func hearHangups() {
+	if signal.Ignored(syscall.SIGHUP) {
+		signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP)
+	}
 }
 
 // Pid is the program's process id.
