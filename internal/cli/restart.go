@@ -10,6 +10,7 @@ import (
 
 	"github.com/byssus-hpc/byssus/internal/coordsrv"
 	"github.com/byssus-hpc/byssus/internal/dataset"
+	"github.com/byssus-hpc/byssus/internal/launch"
 	"github.com/byssus-hpc/byssus/internal/ui"
 )
 
@@ -47,7 +48,7 @@ func (e *env) restartJob(cmd *cobra.Command, name string, f *runFlags, only uint
 	if err != nil {
 		return err
 	}
-	onNodes := len(f.hosts) > 0 || f.sandbox != ""
+	onNodes := f.onNodes()
 	if err := e.assemble(job, onNodes, only); err != nil {
 		return err
 	}
@@ -184,7 +185,7 @@ func (f *runFlags) keepOld(changed func(string) bool, meta *dataset.Meta) {
 		f.refused = meta.Refused
 	}
 	f.keepOldCaches(changed, meta)
-	if !changed("mpi-args") && f.mpi == meta.MPI {
+	if !changed("mpi-args") && f.mpi == meta.MPI && !(f.mpi == launch.MPICH && f.onNodes()) { // which has no mpirun there
 		f.mpiArgs = meta.MPIArgs
 	}
 	if !changed("grace") && meta.Grace > 0 {

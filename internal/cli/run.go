@@ -246,9 +246,29 @@ func makeSpec(f *runFlags, face string) (launch.Spec, error) {
 	if err != nil {
 		return launch.Spec{}, exitError{ExitStart, fmt.Errorf("%w (byssus doctor tells more)", err)}
 	}
+	if err := checkArgs(mpi.Name, f.mpiArgs, f.onNodes()); err != nil {
+		return launch.Spec{}, err
+	}
 	return launch.Spec{MPI: mpi, Ranks: f.ranks, Program: program, Args: f.mpiArgs, Face: face, LibDir: libDir,
 		Writers: f.writers, Policy: f.policy, Refused: f.refused, Lazy: f.lazy, Verbose: f.verbose}, nil
 }
+
+// checkArgs names what mpirun would be told and cannot do here.
+func checkArgs(mpi string, args []string, nodes bool) error {
+	if nodes && mpi == launch.MPICH && len(args) > 0 {
+		return usage(errors.New("run: --mpi-args are for mpirun, which does not start the ranks of MPICH on several nodes"))
+	}
+	input := map[string][]string{launch.MPICH: {"-s", "--s"}, launch.OpenMPI: {"-stdin", "--stdin"}}
+	for _, a := range args {
+		if slices.Contains(input[mpi], a) {
+			return usage(fmt.Errorf("run: --mpi-args %s: standard input is for rank 0, and does not come from mpirun", a))
+		}
+	}
+	return nil
+}
+
+// onNodes says whether the job is to run on several nodes.
+func (f *runFlags) onNodes() bool { return f.sandbox != "" || len(f.hosts) > 0 }
 
 // drive runs a job that is locked, to its end.
 func (e *env) drive(job *dataset.Job, spec launch.Spec, opt coordsrv.Options, verbose bool) error {
