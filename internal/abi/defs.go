@@ -15,7 +15,7 @@ const (
 	MaxBody      = 256 << 10 // longest body of a message
 	PageBytes    = 4096      // size of the shared page and of an image's header
 	MaxChunk     = 1 << 20   // longest chunk of an image
-	ImageVersion = 5
+	ImageVersion = 6
 	HeaderCRCOff = 4092 // offset of header_crc in an image's header
 )
 

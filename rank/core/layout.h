@@ -54,6 +54,9 @@
 #define BY_PASS_FRAME 256       /*   what it takes from the stack: red zone, return address, operands */
 #define BY_PASS_NR    4                   /*   the word there that is the number of the call */
 #define BY_PASS_NOTE  5                   /*   the word that is the address of the note */
+#define BY_PASS_TIME  6                   /*   two words: a moment, in place of the caller's (timed.c) */
+#define BY_PASS_REG   8                   /*   the register that leads to it, and one; 0: there is none */
+#define BY_PASS_KEPT  9                   /*   what the caller has there */
 
 /* Crossing code and its data, in the control block: trampolines at addresses that never change, so that a
  * pointer which upper code holds in a register while it is stopped is still right after a restart. */
@@ -118,7 +121,8 @@ struct by_ctl {
 					 * targets */
 	int64_t  wtime_shift_ns;      /* 0x78 added to CLOCK_MONOTONIC: MPI_Wtime goes on across restarts */
 	uint64_t vdso_real[8];  /* 0x80 the kernel's own; vdso[] is BY_VPARK while a stop is in effect */
-	uint64_t spare[104];          /* 0xc0 */
+	int64_t  clock_shift_ns;      /* 0xc0 the part of it that the application's CLOCK_MONOTONIC has, too */
+	uint64_t spare[103];          /* 0xc8 */
 	uint64_t call[BY_NCALL];      /* 0x400 crossings: address of the trampoline of each slot */
 };
 #define BY_CTLP ((struct by_ctl *)BY_CTL)

@@ -5,6 +5,7 @@
  * and allocates nothing; the rest is start and restart, on the only thread. */
 #ifndef BYSSUS_ARENA_H
 #define BYSSUS_ARENA_H
+#include <time.h>
 #include "core/base/base.h"
 
 /* -- address space (space.c) -- */
@@ -19,6 +20,12 @@ ANY_FS long space_shmat(long id, uint64_t addr, long flags);
 void vdso_map(void);                                    /* fresh start only: it is saved with the image */
 void vdso_link(void);                                   /* every start: the real functions' addresses */
 ANY_FS void vdso_park(bool on);                                 /* reading the clock parks, or does not */
+
+/* -- clocks that only go forward (clocks.c): `there` is what the application reads -- */
+void clocks_save(struct buf *b);
+void clocks_restore(struct reader *r);                  /* before anything that is measured by them */
+ANY_FS void clocks_here_to_there(int clock, struct timespec *t);
+ANY_FS void clocks_there_to_here(int clock, struct timespec *t);
 
 /* -- numbers of threads and of the process, after a restart (tids.c) -- */
 void tids_begin(unsigned n);                            /* restart; the first that is added is the process */

@@ -11,7 +11,7 @@
 #define ABI_MAX_BODY             262144   /* longest body of a message */
 #define ABI_PAGE_BYTES           4096   /* size of the shared page and of an image's header */
 #define ABI_MAX_CHUNK            1048576   /* longest chunk of an image */
-#define ABI_IMAGE_VERSION        5
+#define ABI_IMAGE_VERSION        6
 #define ABI_HEADER_CRC_OFF       4092   /* offset of header_crc in an image's header */
 
 /* ImageMagic is the first eight bytes of an image file. */

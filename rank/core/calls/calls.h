@@ -26,6 +26,11 @@ bool trap_dir_watched(uint64_t key);                    /* F_NOTIFY, which canno
 ANY_FS void trap_unpass(ucontext_t *uc);                /* back to where the call was trapped, if need be */
 ANY_FS long pi_futex(ucontext_t *uc, const uint64_t *x);        /* pi.c: after a restart */
 
+/* -- moments, after a restart (timed.c) -- */
+ANY_FS long timed_settime(long nr, const uint64_t *x);  /* timer_settime, timerfd_settime */
+/* The call is made with another moment in place of that to which a register of the caller's leads. */
+ANY_FS void timed_frame(uint64_t *frame, greg_t *g, int reg, int clock);
+
 /* -- calls that make what nobody can see afterwards (noted.c); notes lie at BY_NOTES -- */
 struct note {
 	volatile uint32_t state;        /* NOTE_THERE: the rest counts */

@@ -35,7 +35,7 @@ enum take {
 	MMAP,                   /* no MAP_FIXED, or an address outside the arena */
 	MASK,                   /* a signal set is given, and it is not unblocked */
 	IN,                     /* argument is in one of some ranges */
-	PI,                     /* a futex whose word is an owner's number */
+	PI,     /* a futex whose word is an owner's number, or that waits until a moment of a clock that goes on */
 };
 struct span { uint32_t lo, hi; };
 struct row { int nr; enum when when; enum take take; int arg; unsigned span, nspans; };
@@ -43,7 +43,8 @@ struct row { int nr; enum when when; enum take take; int arg; unsigned span, nsp
 struct noted { int nr, arg; uint32_t lo, hi; const char *call, *state; };
 #include "filter_gen.h"
 
-enum { NROWS = sizeof rows / sizeof *rows, NNOTED = sizeof noted / sizeof *noted, PI_OP = 1 };
+enum { NROWS = sizeof rows / sizeof *rows, NNOTED = sizeof noted / sizeof *noted, PI_OP = 1, PI_TIME = 3,
+       WAIT_BITSET = 9, WAIT_REAL = 256 };
 static bool used[] = { [START] = true, [RESTART] = false, [LAZY] = false, [LOW] = false, [NOTE] = true };
 
 static bool is_pi(uint32_t op) { return op >= 6 && op <= 13 && op != 9 && op != 10; }
@@ -61,7 +62,8 @@ static bool taken(const struct row *r, const uint64_t *x)
 	switch (r->take) {
 	case SET: return x[r->arg] != 0;
 	case IN: return in_spans(r, (uint32_t)x[r->arg]);
-	case PI: return is_pi((uint32_t)x[PI_OP] & 0x7f);
+	case PI: return is_pi((uint32_t)x[PI_OP] & 0x7f) ||
+			(((uint32_t)x[PI_OP] & (0x7f | WAIT_REAL)) == WAIT_BITSET && x[PI_TIME]);
 	case OURS: return (uint32_t)x[r->arg] >= (uint32_t)core_config.fd_base;
 	case MMAP: return !(x[3] & MAP_FIXED) || x[0] >= BY_ARENA_HI;
 	case MASK: return x[1] && (uint32_t)x[0] != SIG_UNBLOCK;
@@ -183,13 +185,19 @@ static void emit_row(struct program *p, const struct row *r)
 	case IN:
 		emit_spans(p, r);
 		break;
-	case PI:                                        /* 6 to 8, and 11 to 13 */
+	case PI:                                /* 6 to 8, 11 to 13, and 9 with a time */
 		load(p, arg_lo(PI_OP));
 		p->q[p->n++] = (struct sock_filter)BPF_STMT(BPF_ALU | BPF_AND | BPF_K, 0x7f);
-		jump(p, BPF_JGE, 6, 0, 3);
-		jump(p, BPF_JGT, 13, 2, 0);
-		jump(p, BPF_JEQ, 9, 1, 0);
-		jump(p, BPF_JEQ, 10, 0, 1);
+		jump(p, BPF_JGE, 6, 0, 9);
+		jump(p, BPF_JGT, 13, 8, 0);
+		jump(p, BPF_JEQ, 10, 7, 0);
+		jump(p, BPF_JEQ, WAIT_BITSET, 0, 7);
+		load(p, arg_lo(PI_OP));
+		jump(p, BPF_JSET, WAIT_REAL, 4, 0);
+		load(p, arg_lo(PI_TIME));
+		jump(p, BPF_JEQ, 0, 0, 3);
+		load(p, arg_hi(PI_TIME));
+		jump(p, BPF_JEQ, 0, 0, 1);
 		to(p, TO_ALLOW);
 		break;
 	case MASK:

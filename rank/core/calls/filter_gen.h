@@ -7,8 +7,16 @@ static const struct span spans[] = {
 	{ FIOSETOWN, SIOCGPGRP },
 	{ F_SETOWN, F_GETOWN_EX },
 	{ F_NOTIFY, F_NOTIFY },
+	{ 1, 1 },
+	{ 4, 4 },
+	{ 6, 6 },
+	{ 7, 7 },
+	{ 9, 9 },
 	{ 0x80000000, 0xffffffff },
 	{ 0x80000000, 0xffffffff },
+	{ 1, 1 },
+	{ 7, 7 },
+	{ 9, 9 },
 	{ 0x80000000, 0xffffffff },
 	{ F_NOTIFY, F_NOTIFY },
 	{ RLIMIT_NOFILE, RLIMIT_NOFILE },
@@ -38,88 +46,92 @@ static const struct row rows[] = {
 	{ 16, RESTART, IN, 1, 0, 1 }, /* ioctl */
 	{ 72, RESTART, IN, 1, 1, 2 }, /* fcntl */
 	{ 202, RESTART, PI, 0, 3, 0 }, /* futex */
-	{ 228, RESTART, IN, 0, 3, 1 }, /* clock_gettime */
-	{ 229, RESTART, IN, 0, 4, 1 }, /* clock_getres */
-	{ 230, RESTART, IN, 0, 5, 1 }, /* clock_nanosleep */
-	{ 3, START, OURS, 0, 6, 0 }, /* close */
-	{ 9, START, MMAP, 0, 6, 0 }, /* mmap */
-	{ 14, START, MASK, 0, 6, 0 }, /* rt_sigprocmask */
-	{ 33, START, OURS, 1, 6, 0 }, /* dup2 */
-	{ 72, START, IN, 1, 6, 1 }, /* fcntl */
-	{ 97, START, IN, 0, 7, 1 }, /* getrlimit */
-	{ 160, START, IN, 0, 8, 1 }, /* setrlimit */
-	{ 270, START, SET, 5, 9, 0 }, /* pselect6 */
-	{ 271, START, SET, 3, 9, 0 }, /* ppoll */
-	{ 281, START, SET, 4, 9, 0 }, /* epoll_pwait */
-	{ 292, START, OURS, 1, 9, 0 }, /* dup3 */
-	{ 441, START, SET, 4, 9, 0 }, /* epoll_pwait2 */
-	{ 39, RESTART, ALWAYS, 0, 9, 0 }, /* getpid */
-	{ 60, RESTART, ALWAYS, 0, 9, 0 }, /* exit */
-	{ 62, RESTART, ALWAYS, 0, 9, 0 }, /* kill */
-	{ 109, RESTART, ALWAYS, 0, 9, 0 }, /* setpgid */
-	{ 111, RESTART, ALWAYS, 0, 9, 0 }, /* getpgrp */
-	{ 121, RESTART, ALWAYS, 0, 9, 0 }, /* getpgid */
-	{ 124, RESTART, ALWAYS, 0, 9, 0 }, /* getsid */
-	{ 129, RESTART, ALWAYS, 0, 9, 0 }, /* rt_sigqueueinfo */
-	{ 140, RESTART, ALWAYS, 0, 9, 0 }, /* getpriority */
-	{ 141, RESTART, ALWAYS, 0, 9, 0 }, /* setpriority */
-	{ 142, RESTART, ALWAYS, 0, 9, 0 }, /* sched_setparam */
-	{ 143, RESTART, ALWAYS, 0, 9, 0 }, /* sched_getparam */
-	{ 144, RESTART, ALWAYS, 0, 9, 0 }, /* sched_setscheduler */
-	{ 145, RESTART, ALWAYS, 0, 9, 0 }, /* sched_getscheduler */
-	{ 148, RESTART, ALWAYS, 0, 9, 0 }, /* sched_rr_get_interval */
-	{ 186, RESTART, ALWAYS, 0, 9, 0 }, /* gettid */
-	{ 200, RESTART, ALWAYS, 0, 9, 0 }, /* tkill */
-	{ 203, RESTART, ALWAYS, 0, 9, 0 }, /* sched_setaffinity */
-	{ 204, RESTART, ALWAYS, 0, 9, 0 }, /* sched_getaffinity */
-	{ 218, RESTART, ALWAYS, 0, 9, 0 }, /* set_tid_address */
-	{ 234, RESTART, ALWAYS, 0, 9, 0 }, /* tgkill */
-	{ 274, RESTART, ALWAYS, 0, 9, 0 }, /* get_robust_list */
-	{ 297, RESTART, ALWAYS, 0, 9, 0 }, /* rt_tgsigqueueinfo */
-	{ 314, RESTART, ALWAYS, 0, 9, 0 }, /* sched_setattr */
-	{ 315, RESTART, ALWAYS, 0, 9, 0 }, /* sched_getattr */
-	{ 434, RESTART, ALWAYS, 0, 9, 0 }, /* pidfd_open */
-	{ 12, START, ALWAYS, 0, 9, 0 }, /* brk */
-	{ 13, START, ALWAYS, 0, 9, 0 }, /* rt_sigaction */
-	{ 25, START, ALWAYS, 0, 9, 0 }, /* mremap */
-	{ 30, START, ALWAYS, 0, 9, 0 }, /* shmat */
-	{ 53, START, ALWAYS, 0, 9, 0 }, /* socketpair */
-	{ 59, START, ALWAYS, 0, 9, 0 }, /* execve */
-	{ 89, START, ALWAYS, 0, 9, 0 }, /* readlink */
-	{ 128, START, ALWAYS, 0, 9, 0 }, /* rt_sigtimedwait */
-	{ 130, START, ALWAYS, 0, 9, 0 }, /* rt_sigsuspend */
-	{ 222, START, ALWAYS, 0, 9, 0 }, /* timer_create */
-	{ 231, START, ALWAYS, 0, 9, 0 }, /* exit_group */
-	{ 267, START, ALWAYS, 0, 9, 0 }, /* readlinkat */
-	{ 282, START, ALWAYS, 0, 9, 0 }, /* signalfd */
-	{ 289, START, ALWAYS, 0, 9, 0 }, /* signalfd4 */
-	{ 302, START, ALWAYS, 0, 9, 0 }, /* prlimit64 */
-	{ 322, START, ALWAYS, 0, 9, 0 }, /* execveat */
-	{ 334, START, ALWAYS, 0, 9, 0 }, /* rseq */
-	{ 436, START, ALWAYS, 0, 9, 0 }, /* close_range */
-	{ 28, LAZY, ALWAYS, 0, 9, 0 }, /* madvise */
-	{ 440, LAZY, ALWAYS, 0, 9, 0 }, /* process_madvise */
-	{ 273, LOW, ALWAYS, 0, 9, 0 }, /* set_robust_list */
-	{ 29, NOTE, ALWAYS, 0, 9, 0 }, /* shmget */
-	{ 64, NOTE, ALWAYS, 0, 9, 0 }, /* semget */
-	{ 68, NOTE, ALWAYS, 0, 9, 0 }, /* msgget */
-	{ 101, NOTE, IN, 0, 9, 3 }, /* ptrace */
-	{ 134, NOTE, ALWAYS, 0, 12, 0 }, /* uselib */
-	{ 154, NOTE, ALWAYS, 0, 12, 0 }, /* modify_ldt */
-	{ 157, NOTE, IN, 0, 12, 8 }, /* prctl */
-	{ 158, NOTE, IN, 0, 20, 7 }, /* arch_prctl */
-	{ 172, NOTE, ALWAYS, 0, 27, 0 }, /* iopl */
-	{ 173, NOTE, ALWAYS, 0, 27, 0 }, /* ioperm */
-	{ 248, NOTE, ALWAYS, 0, 27, 0 }, /* add_key */
-	{ 249, NOTE, ALWAYS, 0, 27, 0 }, /* request_key */
-	{ 250, NOTE, ALWAYS, 0, 27, 0 }, /* keyctl */
-	{ 330, NOTE, ALWAYS, 0, 27, 0 }, /* pkey_alloc */
-	{ 425, NOTE, ALWAYS, 0, 27, 0 }, /* io_uring_setup */
-	{ 427, NOTE, IN, 0, 27, 1 }, /* io_uring_register */
-	{ 446, NOTE, ALWAYS, 0, 28, 0 }, /* landlock_restrict_self */
-	{ 450, NOTE, ALWAYS, 0, 28, 0 }, /* set_mempolicy_home_node */
-	{ 453, NOTE, ALWAYS, 0, 28, 0 }, /* map_shadow_stack */
-	{ 460, NOTE, ALWAYS, 0, 28, 0 }, /* lsm_set_self_attr */
+	{ 223, RESTART, SET, 1, 3, 0 }, /* timer_settime */
+	{ 228, RESTART, IN, 0, 3, 6 }, /* clock_gettime */
+	{ 229, RESTART, IN, 0, 9, 1 }, /* clock_getres */
+	{ 230, RESTART, IN, 0, 10, 4 }, /* clock_nanosleep */
+	{ 286, RESTART, SET, 1, 14, 0 }, /* timerfd_settime */
+	{ 449, RESTART, SET, 3, 14, 0 }, /* futex_waitv */
+	{ 455, RESTART, SET, 4, 14, 0 }, /* futex_wait */
+	{ 3, START, OURS, 0, 14, 0 }, /* close */
+	{ 9, START, MMAP, 0, 14, 0 }, /* mmap */
+	{ 14, START, MASK, 0, 14, 0 }, /* rt_sigprocmask */
+	{ 33, START, OURS, 1, 14, 0 }, /* dup2 */
+	{ 72, START, IN, 1, 14, 1 }, /* fcntl */
+	{ 97, START, IN, 0, 15, 1 }, /* getrlimit */
+	{ 160, START, IN, 0, 16, 1 }, /* setrlimit */
+	{ 270, START, SET, 5, 17, 0 }, /* pselect6 */
+	{ 271, START, SET, 3, 17, 0 }, /* ppoll */
+	{ 281, START, SET, 4, 17, 0 }, /* epoll_pwait */
+	{ 292, START, OURS, 1, 17, 0 }, /* dup3 */
+	{ 441, START, SET, 4, 17, 0 }, /* epoll_pwait2 */
+	{ 39, RESTART, ALWAYS, 0, 17, 0 }, /* getpid */
+	{ 60, RESTART, ALWAYS, 0, 17, 0 }, /* exit */
+	{ 62, RESTART, ALWAYS, 0, 17, 0 }, /* kill */
+	{ 109, RESTART, ALWAYS, 0, 17, 0 }, /* setpgid */
+	{ 111, RESTART, ALWAYS, 0, 17, 0 }, /* getpgrp */
+	{ 121, RESTART, ALWAYS, 0, 17, 0 }, /* getpgid */
+	{ 124, RESTART, ALWAYS, 0, 17, 0 }, /* getsid */
+	{ 129, RESTART, ALWAYS, 0, 17, 0 }, /* rt_sigqueueinfo */
+	{ 140, RESTART, ALWAYS, 0, 17, 0 }, /* getpriority */
+	{ 141, RESTART, ALWAYS, 0, 17, 0 }, /* setpriority */
+	{ 142, RESTART, ALWAYS, 0, 17, 0 }, /* sched_setparam */
+	{ 143, RESTART, ALWAYS, 0, 17, 0 }, /* sched_getparam */
+	{ 144, RESTART, ALWAYS, 0, 17, 0 }, /* sched_setscheduler */
+	{ 145, RESTART, ALWAYS, 0, 17, 0 }, /* sched_getscheduler */
+	{ 148, RESTART, ALWAYS, 0, 17, 0 }, /* sched_rr_get_interval */
+	{ 186, RESTART, ALWAYS, 0, 17, 0 }, /* gettid */
+	{ 200, RESTART, ALWAYS, 0, 17, 0 }, /* tkill */
+	{ 203, RESTART, ALWAYS, 0, 17, 0 }, /* sched_setaffinity */
+	{ 204, RESTART, ALWAYS, 0, 17, 0 }, /* sched_getaffinity */
+	{ 218, RESTART, ALWAYS, 0, 17, 0 }, /* set_tid_address */
+	{ 234, RESTART, ALWAYS, 0, 17, 0 }, /* tgkill */
+	{ 274, RESTART, ALWAYS, 0, 17, 0 }, /* get_robust_list */
+	{ 297, RESTART, ALWAYS, 0, 17, 0 }, /* rt_tgsigqueueinfo */
+	{ 314, RESTART, ALWAYS, 0, 17, 0 }, /* sched_setattr */
+	{ 315, RESTART, ALWAYS, 0, 17, 0 }, /* sched_getattr */
+	{ 434, RESTART, ALWAYS, 0, 17, 0 }, /* pidfd_open */
+	{ 12, START, ALWAYS, 0, 17, 0 }, /* brk */
+	{ 13, START, ALWAYS, 0, 17, 0 }, /* rt_sigaction */
+	{ 25, START, ALWAYS, 0, 17, 0 }, /* mremap */
+	{ 30, START, ALWAYS, 0, 17, 0 }, /* shmat */
+	{ 53, START, ALWAYS, 0, 17, 0 }, /* socketpair */
+	{ 59, START, ALWAYS, 0, 17, 0 }, /* execve */
+	{ 89, START, ALWAYS, 0, 17, 0 }, /* readlink */
+	{ 128, START, ALWAYS, 0, 17, 0 }, /* rt_sigtimedwait */
+	{ 130, START, ALWAYS, 0, 17, 0 }, /* rt_sigsuspend */
+	{ 222, START, ALWAYS, 0, 17, 0 }, /* timer_create */
+	{ 231, START, ALWAYS, 0, 17, 0 }, /* exit_group */
+	{ 267, START, ALWAYS, 0, 17, 0 }, /* readlinkat */
+	{ 282, START, ALWAYS, 0, 17, 0 }, /* signalfd */
+	{ 289, START, ALWAYS, 0, 17, 0 }, /* signalfd4 */
+	{ 302, START, ALWAYS, 0, 17, 0 }, /* prlimit64 */
+	{ 322, START, ALWAYS, 0, 17, 0 }, /* execveat */
+	{ 334, START, ALWAYS, 0, 17, 0 }, /* rseq */
+	{ 436, START, ALWAYS, 0, 17, 0 }, /* close_range */
+	{ 28, LAZY, ALWAYS, 0, 17, 0 }, /* madvise */
+	{ 440, LAZY, ALWAYS, 0, 17, 0 }, /* process_madvise */
+	{ 273, LOW, ALWAYS, 0, 17, 0 }, /* set_robust_list */
+	{ 29, NOTE, ALWAYS, 0, 17, 0 }, /* shmget */
+	{ 64, NOTE, ALWAYS, 0, 17, 0 }, /* semget */
+	{ 68, NOTE, ALWAYS, 0, 17, 0 }, /* msgget */
+	{ 101, NOTE, IN, 0, 17, 3 }, /* ptrace */
+	{ 134, NOTE, ALWAYS, 0, 20, 0 }, /* uselib */
+	{ 154, NOTE, ALWAYS, 0, 20, 0 }, /* modify_ldt */
+	{ 157, NOTE, IN, 0, 20, 8 }, /* prctl */
+	{ 158, NOTE, IN, 0, 28, 7 }, /* arch_prctl */
+	{ 172, NOTE, ALWAYS, 0, 35, 0 }, /* iopl */
+	{ 173, NOTE, ALWAYS, 0, 35, 0 }, /* ioperm */
+	{ 248, NOTE, ALWAYS, 0, 35, 0 }, /* add_key */
+	{ 249, NOTE, ALWAYS, 0, 35, 0 }, /* request_key */
+	{ 250, NOTE, ALWAYS, 0, 35, 0 }, /* keyctl */
+	{ 330, NOTE, ALWAYS, 0, 35, 0 }, /* pkey_alloc */
+	{ 425, NOTE, ALWAYS, 0, 35, 0 }, /* io_uring_setup */
+	{ 427, NOTE, IN, 0, 35, 1 }, /* io_uring_register */
+	{ 446, NOTE, ALWAYS, 0, 36, 0 }, /* landlock_restrict_self */
+	{ 450, NOTE, ALWAYS, 0, 36, 0 }, /* set_mempolicy_home_node */
+	{ 453, NOTE, ALWAYS, 0, 36, 0 }, /* map_shadow_stack */
+	{ 460, NOTE, ALWAYS, 0, 36, 0 }, /* lsm_set_self_attr */
 };
 
 static const struct noted noted[] = {

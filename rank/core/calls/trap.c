@@ -134,6 +134,7 @@ static uint64_t *pass(ucontext_t *uc)
 	regs g = uc->uc_mcontext.gregs;
 	uint64_t *f = (uint64_t *)(g[REG_RSP] - BY_PASS_FRAME);
 	f[0] = (uint64_t)g[REG_RIP];
+	f[BY_PASS_REG] = 0;
 	g[REG_RSP] = (greg_t)f;
 	g[REG_RIP] = BY_PASS;
 	return f;
@@ -179,11 +180,22 @@ static long do_execveat(ucontext_t *uc, const uint64_t *x)
 	return exec_at((int)x[0], &e[0], x[4]) ? do_execve(uc, e) : execute(uc, SYS_execveat, x);
 }
 
+/* A call that waits until a moment, to which a register leads. */
+static long wait_until(ucontext_t *uc, long nr, int reg, int clock)
+{
+	uint64_t *f = pass(uc);
+	f[BY_PASS_NR] = (uint64_t)nr;
+	timed_frame(f, uc->uc_mcontext.gregs, reg, clock);
+	return nr;
+}
+
 /* The word of a child's is the kernel's. */
 static long do_futex(ucontext_t *uc, const uint64_t *x)
 {
+	enum { COMMAND = 0x7f, WAIT_BITSET = 9 };
+	if ((x[1] & COMMAND) == WAIT_BITSET) return wait_until(uc, SYS_futex, REG_R10, CLOCK_MONOTONIC);
 	if (core_is_rank() == 1) return pi_futex(uc, x);
-	pass(uc);
+	pass(uc)[BY_PASS_NR] = SYS_futex;
 	return SYS_futex;
 }
 
@@ -287,6 +299,7 @@ static long do_clock_nanosleep(ucontext_t *uc)
 	f[1] = (uint64_t)g[REG_RDI];
 	f[BY_PASS_NR] = SYS_clock_nanosleep;
 	g[REG_RDI] = tids_clock_new((int)g[REG_RDI]);
+	if (g[REG_RSI] & TIMER_ABSTIME) timed_frame(f, g, REG_RDX, (int)f[1]);
 	return SYS_clock_nanosleep;
 }
 
@@ -306,8 +319,10 @@ void trap_unpass(ucontext_t *uc)
 {
 	regs g = uc->uc_mcontext.gregs;
 	uint64_t pc = (uint64_t)g[REG_RIP], *f = (uint64_t *)g[REG_RSP];
-	if (pc == BY_PASS && g[REG_RAX] == SYS_clock_nanosleep) g[REG_RDI] = (greg_t)f[1];
-	else if (pc == BY_NOTED && (uint64_t)g[REG_RAX] == f[BY_PASS_NR])
+	if (pc == BY_PASS && (g[REG_RAX] == SYS_clock_nanosleep || f[BY_PASS_REG])) {
+		if (f[BY_PASS_REG]) g[f[BY_PASS_REG] - 1] = (greg_t)f[BY_PASS_KEPT];
+		if (g[REG_RAX] == SYS_clock_nanosleep) g[REG_RDI] = (greg_t)f[1];
+	} else if (pc == BY_NOTED && (uint64_t)g[REG_RAX] == f[BY_PASS_NR])
 		noted_not_begun((struct note *)f[BY_PASS_NOTE]);
 	else return;
 	g[REG_RIP] = (greg_t)f[0] - 2;
@@ -386,7 +401,11 @@ static long do_with_tids(long nr, const uint64_t *x)
 		return raw(nr, tid_of(x[0]), tid_of(x[1]));
 	case SYS_timer_create:
 		return do_timer_create(x);
-	case SYS_clock_gettime:
+	case SYS_clock_gettime: {
+		long r = raw(nr, tids_clock_new((int)x[0]), x[1]);
+		if (!r) clocks_here_to_there((int)x[0], (struct timespec *)x[1]);
+		return r;
+	}
 	case SYS_clock_getres:
 		return raw(nr, tids_clock_new((int)x[0]), x[1]);
 	case SYS_kill:
@@ -396,6 +415,8 @@ static long do_with_tids(long nr, const uint64_t *x)
 		return raw(nr, tid_of(x[0]), x[1], x[2], x[3]);
 	}
 }
+
+enum { CALL_FUTEX_WAITV = 449, CALL_FUTEX_WAIT = 455 };  /* newer than the headers */
 
 /* -- the handler ----------------------------------------------------------------------------------------- */
 
@@ -422,6 +443,12 @@ static bool bad_operands(long nr, const uint64_t *x)
 	case SYS_process_madvise:
 	case SYS_execveat: return bad(x[1]);
 	case SYS_timer_create: return bad_or_null(x[1]);
+	case SYS_timer_settime:
+	case SYS_timerfd_settime: return bad(x[2]);
+	case SYS_clock_nanosleep: return bad(x[2]);
+	case CALL_FUTEX_WAITV: return bad(x[3]);
+	case CALL_FUTEX_WAIT: return bad(x[4]);
+	case SYS_futex: return (x[1] & 0x7f) == 9 && bad(x[3]);
 	default: return false;
 	}
 }
@@ -470,6 +497,10 @@ static long perform(ucontext_t *uc, long nr, const uint64_t *x)
 	case SYS_fcntl: return do_fcntl(x);
 	case SYS_ioctl: return do_ioctl_owner(x);
 	case SYS_clock_nanosleep: return do_clock_nanosleep(uc);
+	case CALL_FUTEX_WAITV: return wait_until(uc, nr, REG_R10, (int)x[4]);
+	case CALL_FUTEX_WAIT: return wait_until(uc, nr, REG_R8, (int)x[5]);
+	case SYS_timer_settime:
+	case SYS_timerfd_settime: return timed_settime(nr, x);
 	case SYS_prlimit64:
 	case SYS_setrlimit:
 	case SYS_getrlimit: return do_limit(nr, x);

@@ -23,6 +23,7 @@ void start_save(struct buf *b)
 	stack_save(b);
 	buf_str(b, core_self.exe);
 	buf_str(b, core_job.face);
+	clocks_save(b);
 	buf_u64(b, now_ns() + (uint64_t)BY_CTLP->wtime_shift_ns);     /* MPI_Wtime, which goes on from here */
 	buf_u64(b, (uint64_t)personality(0xffffffff));                /* of children */
 	shown_save(b);
@@ -37,6 +38,7 @@ void start_restore(struct reader *r)
 	stack_restore(r);
 	snprintf(core_self.exe, sizeof core_self.exe, "%s", read_str(r));
 	core_job.face = strdup(read_str(r));
+	clocks_restore(r);
 	BY_CTLP->wtime_shift_ns = (int64_t)(read_u64(r) - now_ns());
 	personality((unsigned long)read_u64(r));
 	shown_restore(r);

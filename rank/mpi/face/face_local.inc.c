@@ -187,14 +187,14 @@ static void face_clock(struct timespec *now)
  * stale. */
 double PMPI_Wtime(void)
 {
-	const volatile int64_t *shift = &BY_CTLP->wtime_shift_ns;
+	const volatile int64_t *shift = &BY_CTLP->wtime_shift_ns, *own = &BY_CTLP->clock_shift_ns;
 	struct timespec now;
 	int64_t before;
 	do {
 		before = *shift;
 		face_clock(&now);
 	} while (unlikely(before != *shift));
-	return (double)(now.tv_sec * 1000000000 + now.tv_nsec + before) * 1e-9;
+	return (double)(now.tv_sec * 1000000000 + now.tv_nsec + before - *own) * 1e-9;
 }
 
 double PMPI_Wtick(void) { return 1e-9; }
