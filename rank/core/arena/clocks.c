@@ -1,6 +1,7 @@
-/* clocks.c: clocks that only go forward. This machine counts them since it came up, at another moment than the
- * one that the image was made on: the application reads on from where they were. Its timers, restored with the
- * time that was left, and waits until a moment (timed.c) go by that; so the clocks are set before any of them.
+/* clocks.c: clocks that only go forward. This machine counts them since it came up, at another moment than
+ * the one that the image was made on: the application reads on from where they were. Its timers, restored
+ * with the time that was left, and waits until a moment (timed.c) go by that; so the clocks are set before
+ * any of them.
  *
  * Context: as marked; clocks_save and clocks_restore are ordinary code on the only thread that runs. */
 #define _GNU_SOURCE

@@ -42,8 +42,8 @@ static ANY_FS long sys_time(void *t) { return raw(SYS_time, t); }
 static ANY_FS long sys_getcpu(void *c, void *n, void *x) { return raw(SYS_getcpu, c, n, x); }
 static ANY_FS long sys_clock_getres(long c, void *t) { return raw(SYS_clock_getres, c, t); }
 
-/* After a restart, clocks that have the number of a thread in them: the vDSO would hand it on to the kernel; and
- * those that go on from the image. */
+/* After a restart, clocks that have the number of a thread in them: the vDSO would hand it on to the kernel;
+ * and those that go on from the image. */
 static long (*real_gettime)(long, void *), (*real_getres)(long, void *);
 static ANY_FS long new_clock_gettime(long c, void *t)
 {

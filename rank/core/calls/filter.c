@@ -35,7 +35,8 @@ enum take {
 	MMAP,                   /* no MAP_FIXED, or an address outside the arena */
 	MASK,                   /* a signal set is given, and it is not unblocked */
 	IN,                     /* argument is in one of some ranges */
-	PI,     /* a futex whose word is an owner's number, or that waits until a moment of a clock that goes on */
+	PI,     /* a futex whose word is an owner's number, or that waits until a moment of a clock that goes
+		 * on */
 };
 struct span { uint32_t lo, hi; };
 struct row { int nr; enum when when; enum take take; int arg; unsigned span, nspans; };

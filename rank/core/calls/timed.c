@@ -1,8 +1,8 @@
-/* timed.c: waits until a moment of a clock that goes on from an image: the kernel is told the moment by its own
- * clock (clocks.c). Trapped after a restart only, and by those who are about to sleep.
+/* timed.c: waits until a moment of a clock that goes on from an image: the kernel is told the moment by its
+ * own clock (clocks.c). Trapped after a restart only, and by those who are about to sleep.
  *
- * A thread waits with the moment in its frame at BY_PASS; a stop takes it out again (trap_unpass), since it is
- * another one after the next restart. Of a timer the kernel keeps the moment: what is left of it is in the
+ * A thread waits with the moment in its frame at BY_PASS; a stop takes it out again (trap_unpass), since it
+ * is another one after the next restart. Of a timer the kernel keeps the moment: what is left of it is in the
  * image. Context: SIGSYS handler, any FS, all signals blocked. */
 #define _GNU_SOURCE
 #include <fcntl.h>
@@ -11,7 +11,7 @@
 #include "core/arena/arena.h"
 #include "core/calls/calls.h"
 
-/* -- whose clock: the kernel tells in /proc only --------------------------------------------------------- */
+/* -- whose clock: the kernel tells in /proc only ------------------------------------------------------ */
 
 struct lines { long fd; int n, at; char buf[128]; };
 
@@ -84,7 +84,7 @@ long timed_settime(long nr, const uint64_t *x)
 	return raw(nr, x[0], x[1], &it, x[3]);
 }
 
-/* -- waits ----------------------------------------------------------------------------------------------- */
+/* -- waits ------------------------------------------------------------------------------------------- */
 
 void timed_frame(uint64_t *frame, greg_t *g, int reg, int clock)
 {
