@@ -153,7 +153,7 @@ class Rank:
             os.kill(self.proc.pid, signal.SIGTERM)
             os.kill(self.proc.pid, signal.SIGHUP)
         os.makedirs(directory, exist_ok=True)
-        self.send(DRAIN, struct.pack("<II1000sQ16s", flags, writers, directory.encode(), number, b"test-job"))
+        self.send(DRAIN, struct.pack("<II1000sQ16sQ", flags, writers, directory.encode(), number, b"test-job", 0))
         body = self.expect(IMAGE, 600)
         status, nfiles, size, logical, stop_ns, drain_ns, write_ns, crc = struct.unpack("<IIQQQQQQ", body[:56])
         if status:

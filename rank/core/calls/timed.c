@@ -57,7 +57,8 @@ static ANY_FS int clock_in(const char *path, long timer)
 	if (l.fd < 0) return -1;
 	while (clock < 0 && next_line(&l, line)) {
 		if (number(line, "ID:", &value)) id = value;
-		else if (number(line, "clockid:", &value) || (number(line, "ClockID:", &value) && id == timer))
+		else if (number(line, "clockid:", &value) ||
+			 (number(line, "ClockID:", &value) && id == timer))
 			clock = value;
 	}
 	raw(SYS_close, l.fd);
