@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/byssus-hpc/byssus/internal/frames"
 )
 
 // A Cluster is a sandbox that somebody has made, maybe we. It has no state of its own and may be used by several
@@ -101,8 +103,8 @@ func (c *Cluster) ask(r request) (reply, error) {
 	}
 	defer conn.Close()
 	_ = conn.SetDeadline(time.Now().Add(2 * hang)) // of a socket it never fails
-	if err = send(conn, r); err == nil {
-		_, err = receive(conn, &answer)
+	if err = frames.Send(conn, r); err == nil {
+		_, err = frames.Receive(conn, &answer)
 	}
 	if err == nil {
 		err = answer.err()

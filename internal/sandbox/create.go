@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/byssus-hpc/byssus/internal/frames"
 )
 
 // A config is what the hub is told by the creator.
@@ -124,7 +126,7 @@ func hubCapabilities() []uintptr {
 // startHub starts the hub and waits until all nodes are up.
 func (p *place) startHub(cfg config) error {
 	name := cfg.Options.Name
-	ours, theirs, err := socketpair()
+	ours, theirs, err := frames.Pair()
 	if err != nil {
 		return fmt.Errorf("sandbox: create %s: %w", name, err)
 	}
@@ -171,12 +173,12 @@ func whyNot(err error, userNS bool) string {
 
 // complete tells the hub what to make, waits until that is there, and lets it stay.
 func (p *place) complete(hub *net.UnixConn, cfg config) error {
-	if err := send(hub, cfg); err != nil {
+	if err := frames.Send(hub, cfg); err != nil {
 		return fmt.Errorf("hub: %w", err)
 	}
 	_ = hub.SetReadDeadline(time.Now().Add(2 * hang)) // of a socket it never fails
 	var r reply
-	if _, err := receive(hub, &r); err != nil {
+	if _, err := frames.Receive(hub, &r); err != nil {
 		return fmt.Errorf("hub: %w", err)
 	}
 	if err := r.err(); err != nil {
@@ -186,7 +188,7 @@ func (p *place) complete(hub *net.UnixConn, cfg config) error {
 	if err := p.write(cfg.Record); err != nil {
 		return err
 	}
-	if err := send(hub, keep{}); err != nil {
+	if err := frames.Send(hub, keep{}); err != nil {
 		return fmt.Errorf("hub: %w", err)
 	}
 	return nil

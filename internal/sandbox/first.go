@@ -11,6 +11,8 @@ import (
 	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/byssus-hpc/byssus/internal/frames"
 )
 
 // A first process is that of a node.
@@ -23,23 +25,23 @@ type first struct {
 func runNode() error {
 	f := &first{}
 	f.children.reapAlways()
-	hub, err := asConn(control())
+	hub, err := frames.Conn(control())
 	if err != nil {
 		return err
 	}
-	if _, err := receive(hub, &f.layout); err != nil {
+	if _, err := frames.Receive(hub, &f.layout); err != nil {
 		return err
 	}
 	err = unix.Sethostname([]byte(f.layout.Name))
 	if err == nil {
 		err = f.layout.arrange()
 	}
-	if err := send(hub, failed(err)); err != nil {
+	if err := frames.Send(hub, failed(err)); err != nil {
 		return err
 	}
 	for {
 		var o order
-		files, err := receive(hub, &o)
+		files, err := frames.Receive(hub, &o)
 		if err != nil {
 			return err // the hub has ended, or speaks nonsense
 		}
@@ -52,7 +54,7 @@ func runNode() error {
 // obey carries out an order.
 func (f *first) obey(hub *net.UnixConn, o order, files []*os.File) error {
 	if serve := map[string]func(*net.UnixConn){"run": f.serve, "listen": f.listen}[o.Verb]; serve != nil && len(files) == 1 {
-		caller, err := asConn(files[0])
+		caller, err := frames.Conn(files[0])
 		if err != nil {
 			return err
 		}
@@ -62,7 +64,7 @@ func (f *first) obey(hub *net.UnixConn, o order, files []*os.File) error {
 		}()
 		return nil
 	}
-	closeAll(files)
+	frames.CloseAll(files)
 	var note string
 	err := fmt.Errorf("order %q with %d descriptors: %w", o.Verb, len(files), ErrOption)
 	if o.Verb == "disk-full" && o.Off {
@@ -72,7 +74,7 @@ func (f *first) obey(hub *net.UnixConn, o order, files []*os.File) error {
 	}
 	answer := failed(err)
 	answer.Note = note
-	return send(hub, answer)
+	return frames.Send(hub, answer)
 }
 
 // listen makes a socket in the node's network for a caller outside, who has it from then on.
@@ -84,37 +86,37 @@ func (f *first) listen(caller *net.UnixConn) {
 		file, err = l.File()
 	}
 	if err != nil {
-		_ = send(caller, failed(err)) // whom it does not reach does not care
+		_ = frames.Send(caller, failed(err)) // whom it does not reach does not care
 		return
 	}
 	defer file.Close()
-	_ = send(caller, reply{Note: strconv.Itoa(l.Addr().(*net.TCPAddr).Port)}, file)
+	_ = frames.Send(caller, reply{Note: strconv.Itoa(l.Addr().(*net.TCPAddr).Port)}, file)
 }
 
 // serve runs one process for a caller, who may send it signals, and who kills it by going away.
 func (f *first) serve(caller *net.UnixConn) {
-	if send(caller, reply{}) != nil {
+	if frames.Send(caller, reply{}) != nil {
 		return
 	}
 	var c command
-	files, err := receive(caller, &c)
+	files, err := frames.Receive(caller, &c)
 	if err != nil {
 		return
 	}
 	proc, err := f.run(c, files)
-	closeAll(files)
+	frames.CloseAll(files)
 	if err != nil {
-		_ = send(caller, ending{reply: failed(err)}) // whom it does not reach does not care
+		_ = frames.Send(caller, ending{reply: failed(err)}) // whom it does not reach does not care
 		return
 	}
-	if send(caller, ending{PID: proc.pid}) != nil {
+	if frames.Send(caller, ending{PID: proc.pid}) != nil {
 		_ = f.children.signal(proc, syscall.SIGKILL, true) // it may have ended
 		return
 	}
 	go func() {
 		for {
 			var s signal
-			_, gone := receive(caller, &s)
+			_, gone := frames.Receive(caller, &s)
 			if gone != nil {
 				s.Signal = syscall.SIGKILL
 			}
@@ -129,7 +131,7 @@ func (f *first) serve(caller *net.UnixConn) {
 	if status.Signaled() {
 		e = ending{Signal: status.Signal()}
 	}
-	_ = send(caller, e)
+	_ = frames.Send(caller, e)
 }
 
 // run starts a process, in a session of its own.
@@ -137,13 +139,13 @@ func (f *first) run(c command, files []*os.File) (child, error) {
 	if len(files) != 3 || len(c.Args) == 0 {
 		return child{}, fmt.Errorf("%d descriptors, %d arguments, wanted 3 and some: %w", len(files), len(c.Args), ErrOption)
 	}
-	args, dir := asStrings(c.Args), string(c.Dir)
+	args, dir := frames.Strings(c.Args), string(c.Dir)
 	if st, err := os.Stat(dir); err != nil {
 		return child{}, fmt.Errorf("working directory: %w", err)
 	} else if !st.IsDir() {
 		return child{}, fmt.Errorf("%s: not a directory: %w", dir, ErrOption)
 	}
-	env := Environ(asStrings(c.Env), dir, f.layout.UID)
+	env := Environ(frames.Strings(c.Env), dir, f.layout.UID)
 	path, err := lookPath(args[0], dir, env)
 	if err != nil {
 		return child{}, err

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/byssus-hpc/byssus/internal/frames"
 )
 
 // A hub is the first process of a sandbox.
@@ -37,11 +39,11 @@ type node struct {
 func runHub(p *place) error {
 	h := &hub{place: p}
 	h.children.reapAlways()
-	creator, err := asConn(control())
+	creator, err := frames.Conn(control())
 	if err != nil {
 		return h.abandon(err)
 	}
-	if _, err := receive(creator, &h.cfg); err != nil {
+	if _, err := frames.Receive(creator, &h.cfg); err != nil {
 		return h.abandon(err)
 	}
 	for _, n := range h.cfg.Nodes {
@@ -50,14 +52,14 @@ func runHub(p *place) error {
 	}
 	over := make(chan error, 1)
 	go func() { // whatever happens to the creator meanwhile
-		_, err := receive(creator, &keep{})
+		_, err := frames.Receive(creator, &keep{})
 		creator.Close()
 		over <- err
 	}()
 	opened := make(chan *net.UnixListener, 1)
 	go func() {
 		listener, err := h.open()
-		_ = send(creator, failed(err)) // whom it does not reach is over
+		_ = frames.Send(creator, failed(err)) // whom it does not reach is over
 		opened <- listener
 	}()
 	if err := <-over; err != nil {
@@ -138,15 +140,15 @@ func (h *hub) answer(c *net.UnixConn) {
 	}
 	if err == nil {
 		_ = c.SetReadDeadline(time.Now().Add(hang)) // of a socket it never fails
-		_, err = receive(c, &r)
+		_, err = frames.Receive(c, &r)
 	}
 	if err != nil {
-		_ = send(c, failed(err)) // whom it did not reach has gone
+		_ = frames.Send(c, failed(err)) // whom it did not reach has gone
 		return
 	}
 	_ = c.SetReadDeadline(time.Time{})
 	if r.Verb == "ps" {
-		_ = send(c, reply{Nodes: h.list()})
+		_ = frames.Send(c, reply{Nodes: h.list()})
 		return
 	}
 	note, err := h.perform(r, c)
@@ -155,7 +157,7 @@ func (h *hub) answer(c *net.UnixConn) {
 	}
 	answer := failed(err)
 	answer.Note = note
-	_ = send(c, answer)
+	_ = frames.Send(c, answer)
 }
 
 func (h *hub) list() []Node {
@@ -228,7 +230,7 @@ func (n *node) boot() error {
 	if err := n.hub.network.unplug(n.Node); err != nil { // of an earlier life
 		return err
 	}
-	orders, theirs, err := socketpair()
+	orders, theirs, err := frames.Pair()
 	if err != nil {
 		return err
 	}
@@ -238,7 +240,7 @@ func (n *node) boot() error {
 		return fmt.Errorf("%s: %w", n.Name, err)
 	}
 	n.orders = orders
-	err = send(orders, n.hub.layout(n.Node))
+	err = frames.Send(orders, n.hub.layout(n.Node))
 	if err == nil {
 		err = n.hub.network.plug(n.Node, n.child.pid)
 	}
@@ -284,7 +286,7 @@ func (n *node) spawn(control *os.File) (child, error) {
 func (n *node) reply() (reply, error) {
 	var r reply
 	_ = n.orders.SetReadDeadline(time.Now().Add(hang)) // of a socket it never fails
-	if _, err := receive(n.orders, &r); err != nil {
+	if _, err := frames.Receive(n.orders, &r); err != nil {
 		return r, died(err)
 	}
 	return r, r.err()

@@ -11,6 +11,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"github.com/byssus-hpc/byssus/internal/frames"
 )
 
 // Command is what to start on a node. The fields are as those of exec.Cmd: nil streams are /dev/null, files are handed
@@ -92,10 +94,10 @@ func (c *Cluster) Listen(node string) (net.Listener, string, error) {
 	_ = conn.SetDeadline(time.Now().Add(2 * hang)) // of a socket it never fails
 	var answer reply
 	var files []*os.File
-	if err = send(conn, request{Verb: "listen", Node: node}); err == nil {
-		files, err = receive(conn, &answer)
+	if err = frames.Send(conn, request{Verb: "listen", Node: node}); err == nil {
+		files, err = frames.Receive(conn, &answer)
 	}
-	defer closeAll(files)
+	defer frames.CloseAll(files)
 	if err = errors.Join(died(err), answer.err()); err == nil && len(files) != 1 {
 		err = fmt.Errorf("found %d descriptors, wanted 1", len(files))
 	}
@@ -129,7 +131,7 @@ func (p *Process) begin(node string, cmd Command) error {
 	s, err := p.streams(cmd)
 	var e ending
 	if err == nil {
-		err = p.ask(command{Args: asBytes(cmd.Args), Env: asBytes(cmd.Env), Dir: []byte(cmd.Dir)}, &e, s.theirs...)
+		err = p.ask(command{Args: frames.Bytes(cmd.Args), Env: frames.Bytes(cmd.Env), Dir: []byte(cmd.Dir)}, &e, s.theirs...)
 	}
 	if err == nil {
 		err = e.err()
@@ -145,9 +147,9 @@ func (p *Process) begin(node string, cmd Command) error {
 
 // ask sends a message and waits for the answer.
 func (p *Process) ask(what, answer any, files ...*os.File) error {
-	err := send(p.conn, what, files...)
+	err := frames.Send(p.conn, what, files...)
 	if err == nil {
-		_, err = receive(p.conn, answer)
+		_, err = frames.Receive(p.conn, answer)
 	}
 	return died(err)
 }
@@ -155,7 +157,7 @@ func (p *Process) ask(what, answer any, files ...*os.File) error {
 // watch waits for the end.
 func (p *Process) watch(ctx context.Context, node string) {
 	var e ending
-	_, err := receive(p.conn, &e)
+	_, err := frames.Receive(p.conn, &e)
 	switch {
 	case err == nil && e.Signal != 0:
 		p.code = 128 + int(e.Signal)
@@ -186,7 +188,7 @@ func (p *Process) Done() <-chan struct{} { return p.over }
 func (p *Process) Signal(sig syscall.Signal) error {
 	p.send.Lock()
 	defer p.send.Unlock()
-	err := send(p.conn, signal{sig})
+	err := frames.Send(p.conn, signal{sig})
 	if errors.Is(err, net.ErrClosed) || errors.Is(died(err), ErrDied) {
 		return os.ErrProcessDone
 	}
@@ -279,7 +281,7 @@ func (s *streams) output(to io.Writer) error {
 
 // run begins to copy.
 func (s *streams) run(out *sync.WaitGroup) {
-	closeAll(s.given)
+	frames.CloseAll(s.given)
 	for _, in := range s.in {
 		go in()
 	}
@@ -290,6 +292,6 @@ func (s *streams) run(out *sync.WaitGroup) {
 
 // close closes what was opened for a process that has not come about.
 func (s *streams) close() {
-	closeAll(s.given)
-	closeAll(s.kept)
+	frames.CloseAll(s.given)
+	frames.CloseAll(s.kept)
 }

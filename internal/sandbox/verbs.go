@@ -6,6 +6,8 @@ import (
 	"net"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/byssus-hpc/byssus/internal/frames"
 )
 
 // The verbs, as the hub performs them. The node's mutex is held, its state fits.
@@ -24,7 +26,7 @@ func (n *node) handOver(r request, c *net.UnixConn) (string, error) {
 		return "", err
 	}
 	defer f.Close()
-	if err := send(n.orders, order{Verb: r.Verb}, f); err != nil {
+	if err := frames.Send(n.orders, order{Verb: r.Verb}, f); err != nil {
 		return "", died(err)
 	}
 	return "", nil
@@ -123,7 +125,7 @@ func (n *node) disk(r request, _ *net.UnixConn) (string, error) {
 	if r.Path == "" {
 		r.Path = Cache
 	}
-	if err := send(n.orders, order{Verb: "disk-full", Path: r.Path, Off: r.Off}); err != nil {
+	if err := frames.Send(n.orders, order{Verb: "disk-full", Path: r.Path, Off: r.Off}); err != nil {
 		return "", died(err)
 	}
 	answer, err := n.reply()

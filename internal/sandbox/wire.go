@@ -1,21 +1,14 @@
 package sandbox
 
 import (
-	"encoding/binary"
-	"encoding/json"
 	"errors"
-	"fmt"
-	"io"
 	"net"
-	"os"
-	"runtime"
 	"syscall"
 
 	"golang.org/x/sys/unix"
 )
 
-// Callers, hub and nodes speak in frames over unix sockets: four bytes of length (little-endian), then that many bytes
-// of JSON. Descriptors come with the length.
+// Callers, hub and nodes speak in frames over unix sockets (package frames).
 //
 //	caller -> hub    request, a verb. Answer: reply. Except for run and listen, of which the hub answers failures only:
 //	caller -> node   it hands the connection to the node, which says reply; then command with the three descriptors of
@@ -23,9 +16,6 @@ import (
 //	                 for listen: it says reply with the descriptor of a socket that listens there, its port in the note
 //	hub -> node      orders, the first is to set up the node. Answer: reply, but to a connection handed over
 //	creator -> hub   config (answer: reply when all nodes are up, or what failed), then keep
-
-// maxFrame bounds what a frame may hold: an environment and arguments as long as the kernel takes them.
-const maxFrame = 16 << 20
 
 // A request is what the hub is asked for.
 type request struct {
@@ -50,21 +40,6 @@ type command struct {
 	Args [][]byte `json:"args"` // any bytes, which strings in JSON are not
 	Env  [][]byte `json:"env"`
 	Dir  []byte   `json:"dir"`
-}
-
-// asBytes and asStrings turn arguments into what can be sent, and back.
-func asBytes(list []string) (bytes [][]byte) {
-	for _, s := range list {
-		bytes = append(bytes, []byte(s))
-	}
-	return bytes
-}
-
-func asStrings(list [][]byte) (text []string) {
-	for _, b := range list {
-		text = append(text, string(b))
-	}
-	return text
 }
 
 // An ending is how a process ended, or that it has started.
@@ -112,123 +87,6 @@ func (r reply) err() error {
 		return nil
 	}
 	return told{r.Err, kinds[r.Kind]}
-}
-
-// send writes a frame.
-func send(c *net.UnixConn, v any, files ...*os.File) error {
-	body, err := json.Marshal(v)
-	if err != nil {
-		return err
-	}
-	if len(body) > maxFrame {
-		return fmt.Errorf("a message of %d bytes, at most %d", len(body), maxFrame)
-	}
-	var fds []int
-	for _, f := range files {
-		fds = append(fds, int(f.Fd())) // blocking from now on, as processes expect their standard streams
-	}
-	var rights []byte
-	if len(fds) > 0 {
-		rights = unix.UnixRights(fds...)
-	}
-	head := binary.LittleEndian.AppendUint32(nil, uint32(len(body)))
-	_, _, err = c.WriteMsgUnix(head, rights, nil)
-	runtime.KeepAlive(files)
-	if err != nil {
-		return err
-	}
-	_, err = c.Write(body)
-	return err
-}
-
-// receive reads a frame and the descriptors that came with it. io.EOF: the other side is gone.
-func receive(c *net.UnixConn, v any) ([]*os.File, error) {
-	head, oob := make([]byte, 4), make([]byte, unix.CmsgSpace(3*4))
-	n, k, _, _, err := c.ReadMsgUnix(head, oob)
-	if err != nil {
-		return nil, err
-	}
-	if n == 0 {
-		return nil, io.EOF
-	}
-	files, err := descriptors(oob[:k])
-	if err == nil {
-		_, err = io.ReadFull(c, head[n:])
-	}
-	if err == nil {
-		err = readBody(c, binary.LittleEndian.Uint32(head), v)
-	}
-	if err != nil {
-		closeAll(files)
-		return nil, err
-	}
-	return files, nil
-}
-
-func readBody(c *net.UnixConn, n uint32, v any) error {
-	if n > maxFrame {
-		return fmt.Errorf("a message of %d bytes, at most %d", n, maxFrame)
-	}
-	body := make([]byte, n)
-	if _, err := io.ReadFull(c, body); err != nil {
-		return err
-	}
-	return json.Unmarshal(body, v)
-}
-
-// descriptors takes what came with a message.
-func descriptors(oob []byte) ([]*os.File, error) {
-	messages, err := unix.ParseSocketControlMessage(oob)
-	if err != nil {
-		return nil, err
-	}
-	var files []*os.File
-	for _, m := range messages {
-		fds, err := unix.ParseUnixRights(&m)
-		if err != nil {
-			closeAll(files)
-			return nil, err
-		}
-		for _, fd := range fds {
-			files = append(files, os.NewFile(uintptr(fd), "handed over"))
-		}
-	}
-	return files, nil
-}
-
-func closeAll(files []*os.File) {
-	for _, f := range files {
-		f.Close()
-	}
-}
-
-// socketpair makes two ends of a connection: one for us, one for a process that we start.
-func socketpair() (ours *net.UnixConn, theirs *os.File, err error) {
-	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
-	if err != nil {
-		return nil, nil, fmt.Errorf("socketpair: %w", err)
-	}
-	theirs = os.NewFile(uintptr(fds[1]), "socketpair")
-	if ours, err = asConn(os.NewFile(uintptr(fds[0]), "socketpair")); err != nil {
-		theirs.Close()
-		return nil, nil, err
-	}
-	return ours, theirs, nil
-}
-
-// asConn makes a connection of a descriptor, which is closed.
-func asConn(f *os.File) (*net.UnixConn, error) {
-	defer f.Close()
-	c, err := net.FileConn(f)
-	if err != nil {
-		return nil, err
-	}
-	u, ok := c.(*net.UnixConn)
-	if !ok {
-		c.Close()
-		return nil, fmt.Errorf("descriptor %s is no unix socket", f.Name())
-	}
-	return u, nil
 }
 
 // peer tells who is at the other end.
