@@ -62,8 +62,9 @@ int main(int argc, char **argv)
 	if (strcmp(how, "late") == 0)
 		app_moment(&a);
 	for (int n; ; i++) {
-		n = a.rank == 0 ? next_line(&a, how, line) : 0;
-		MPI_Bcast(&n, 1, MPI_INT, 0, MPI_COMM_WORLD);
+		const int mine = a.rank == 0 ? next_line(&a, how, line) : 0;
+		/* Whoever waits here for rank 0 can be stopped; inside of a Bcast it could not (README, "A checkpoint waits"). */
+		MPI_Allreduce(&mine, &n, 1, MPI_INT, MPI_MAX, MPI_COMM_WORLD);
 		if (n == 0)
 			break;
 		MPI_Bcast(line, n, MPI_CHAR, 0, MPI_COMM_WORLD);

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/binary"
+	"encoding/hex"
 	"fmt"
 	"hash/crc32"
 	"io"
@@ -19,6 +20,7 @@ import (
 	"github.com/byssus-hpc/byssus/internal/abi"
 	"github.com/byssus-hpc/byssus/internal/dataset"
 	"github.com/byssus-hpc/byssus/internal/format"
+	"github.com/byssus-hpc/byssus/internal/input"
 	"github.com/byssus-hpc/byssus/test/harness"
 )
 
@@ -27,6 +29,7 @@ type realStore struct {
 	t    *testing.T
 	job  *harness.Job
 	dir  string // of hurt
+	id   [16]byte
 	rand *rand.Rand
 }
 
@@ -57,6 +60,13 @@ func makeRealStore(t *testing.T, ctx context.Context, writers string) *realStore
 			}
 		}
 		s.end(ctx)
+	}
+	job, err := dataset.Store{Dir: filepath.Dir(s.dir)}.Open("hurt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n, err := hex.Decode(s.id[:], []byte(job.Meta.ID)); n != len(s.id) || err != nil {
+		t.Fatalf("job id %q: %v", job.Meta.ID, err)
 	}
 	return s
 }
@@ -148,12 +158,15 @@ func (s *realStore) everyByteOfFile(path string, count map[string]int) {
 			s.t.Fatalf("%s, byte %d hides the job: %v", path, i, err)
 		}
 		damage := job.Verify()
+		if filepath.Base(path) == "input" {
+			damage = append(damage, input.Check(s.dir, s.id))
+		}
 		if dir := filepath.Dir(path); dir != s.dir {
 			if _, err := dataset.Check(dir); err != nil {
 				damage = append(damage, err)
 			}
 		}
-		if len(damage) != 1 || !strings.Contains(damage[0].Error(), filepath.Base(path)) {
+		if len(damage) != 1 || damage[0] == nil || !strings.Contains(damage[0].Error(), filepath.Base(path)) {
 			s.t.Errorf("%s, byte %d: found %v", path, i, damage)
 		}
 		count[filepath.Base(path)]++
