@@ -24,6 +24,7 @@ import (
 
 	"github.com/byssus-hpc/byssus/internal/abi"
 	"github.com/byssus-hpc/byssus/internal/node"
+	"github.com/byssus-hpc/byssus/internal/spawn"
 )
 
 // MaxSocketPath is the longest path that a unix socket may have everywhere.
@@ -38,6 +39,7 @@ type Config struct {
 	Restart bool   // they go on from images
 	Writers int    // threads that write a rank's image
 	JobID   [16]byte
+	Spawn   *spawn.Spawner                 // starts ranks, or a launcher and its daemons; nil: others do
 	Images  func(checkpoint uint64) string // the directory in which its images are written
 	Report  func(node.Report)              // called from one goroutine, in order
 	Here    func(meeting uint64)           // all ranks of this node have come; must not wait. See Met
@@ -89,7 +91,7 @@ func Listen(cfg Config) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Server{cfg: cfg, domains: d, crew: newCrew(), sessions: map[int]*session{}, conns: map[*net.UnixConn]bool{}, began: time.Now(),
+	s := &Server{cfg: cfg, domains: d, crew: newCrew(cfg.Spawn), sessions: map[int]*session{}, conns: map[*net.UnixConn]bool{}, began: time.Now(),
 		fold: node.New(cfg.Ranks, cfg.Restart), news: make(chan struct{}, 1), over: make(chan struct{})}
 	for _, rank := range cfg.Ranks {
 		p, err := newPage(PagePath(cfg.Dir, rank))

@@ -1,62 +1,59 @@
 package agent
 
 import (
-	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"sync"
 	"syscall"
+
+	"github.com/byssus-hpc/byssus/internal/spawn"
 )
 
 // crew are processes that this agent has started, each with a number. They have its standard output and error.
 type crew struct {
+	by *spawn.Spawner
 	wg sync.WaitGroup
 
 	mu      sync.Mutex
-	members map[int]*os.Process // that have not ended
+	members map[int]*spawn.Process // that have not ended
 }
 
-func newCrew() *crew { return &crew{members: map[int]*os.Process{}} }
+func newCrew(by *spawn.Spawner) *crew { return &crew{by: by, members: map[int]*spawn.Process{}} }
 
-// start starts one; ended is told how it ends.
-func (c *crew) start(number int, cmd *exec.Cmd, ended func(code, signal int)) error {
-	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	if err := cmd.Start(); err != nil {
+// start starts one in a process group of its own, with our standard output and error before the files of the command; ended
+// is told how it ends.
+func (c *crew) start(number int, cmd spawn.Command, ended func(code, signal int)) error {
+	cmd.Group, cmd.Files = true, append([]*os.File{os.Stdout, os.Stderr}, cmd.Files...)
+	p, err := c.by.Start(cmd)
+	if err != nil {
 		return fmt.Errorf("agent: %w", err)
 	}
 	c.mu.Lock()
-	c.members[number] = cmd.Process
+	c.members[number] = p
 	c.mu.Unlock()
 	c.wg.Go(func() {
-		err := cmd.Wait()
+		code, signal, err := p.Wait()
 		c.mu.Lock()
 		delete(c.members, number)
 		c.mu.Unlock()
-		ended(exitOf(cmd.ProcessState, err))
+		switch {
+		case err != nil:
+			fmt.Fprintf(os.Stderr, "byssus: agent: %v\n", err)
+			code = 1
+		case signal != 0:
+			code = 0
+		}
+		ended(code, signal)
 	})
 	return nil
 }
 
-// exitOf is the exit code of a process, or the signal that ended it.
-func exitOf(st *os.ProcessState, err error) (code, signal int) {
-	code = st.ExitCode()
-	if ws, ok := st.Sys().(syscall.WaitStatus); ok && ws.Signaled() {
-		return 0, int(ws.Signal())
-	}
-	if exit := new(exec.ExitError); err != nil && !errors.As(err, &exit) {
-		code = 1 // what it printed could not all be handed on
-	}
-	return code, 0
-}
-
-// signal sends a signal to those that have not ended; a pid cannot be another's before Wait has returned.
+// signal sends a signal to those that have not ended.
 func (c *crew) signal(sig syscall.Signal) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, p := range c.members {
-		_ = p.Signal(sig)
+		p.Signal(sig)
 	}
 }
 

@@ -8,7 +8,6 @@ import (
 	"io"
 	"net"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -16,6 +15,7 @@ import (
 
 	"github.com/byssus-hpc/byssus/internal/control"
 	"github.com/byssus-hpc/byssus/internal/rundir"
+	"github.com/byssus-hpc/byssus/internal/spawn"
 )
 
 // shellVariable tells the launcher's remote shell, which is byssus shell, where its agent listens.
@@ -72,11 +72,9 @@ func (n *Node) launch(number uint64, o control.Launch) error {
 		return fmt.Errorf("agent: own executable: %w", err)
 	}
 	// The sequential mapper puts each rank where its image is. Together with binding it crashes mpirun 4.1 at its end.
-	cmd := exec.Command(o.Command[0], o.Command[1:]...)
-	cmd.Dir = o.Dir
-	cmd.Env = append(s.environ(o.Environ), shellVariable+"="+path,
+	cmd := spawn.Command{Args: o.Command, Dir: o.Dir, Env: append(s.environ(o.Environ), shellVariable+"="+path,
 		"OMPI_MCA_plm=rsh", "OMPI_MCA_plm_rsh_agent="+exe+" shell", "OMPI_MCA_plm_rsh_no_tree_spawn=1",
-		"OMPI_MCA_rmaps=seq", "OMPI_MCA_hwloc_base_binding_policy=none", "OMPI_MCA_orte_default_hostfile="+hosts)
+		"OMPI_MCA_rmaps=seq", "OMPI_MCA_hwloc_base_binding_policy=none", "OMPI_MCA_orte_default_hostfile="+hosts)}
 	return s.crew.start(0, cmd, func(code, signal int) { say(control.Launched{Code: code, Signal: signal}) })
 }
 
@@ -178,8 +176,7 @@ func (n *Node) exec(number uint64, o control.Exec) {
 		ended(failedCommand, 0)
 		return
 	}
-	cmd := exec.Command("/bin/sh", "-c", o.Command)
-	cmd.Dir, cmd.Env = o.Dir, s.environ(o.Environ)
+	cmd := spawn.Command{Args: []string{"/bin/sh", "-c", o.Command}, Dir: o.Dir, Env: s.environ(o.Environ)}
 	err := rundir.Make(s.sessionDir())
 	if err == nil {
 		err = s.crew.start(o.Number, cmd, ended)

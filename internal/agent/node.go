@@ -16,6 +16,7 @@ import (
 	"github.com/byssus-hpc/byssus/internal/faults"
 	"github.com/byssus-hpc/byssus/internal/node"
 	"github.com/byssus-hpc/byssus/internal/pmi"
+	"github.com/byssus-hpc/byssus/internal/spawn"
 )
 
 // Node is the agent of a node of a job: it does what the coordinator orders (package control), for one start of the node's
@@ -38,10 +39,11 @@ type NodeConfig struct {
 	Name   string // of the node, for messages
 	RunDir string // of the job on this node; each start has a directory in it
 	JobID  [16]byte
-	Store  *dataset.Job // where the ranks of the node write
-	Flush  *dataset.Job // what all nodes see, when the store is the node's cache; nil: the store is that
-	Port   *bulk.Port   // for what other agents send; nil: the node has no cache
-	Faults *faults.Set  // armed crash points; nil: none
+	Store  *dataset.Job   // where the ranks of the node write
+	Flush  *dataset.Job   // what all nodes see, when the store is the node's cache; nil: the store is that
+	Port   *bulk.Port     // for what other agents send; nil: the node has no cache
+	Spawn  *spawn.Spawner // starts ranks, or a launcher and its daemons; nil: others do
+	Faults *faults.Set    // armed crash points; nil: none
 	// Say says something to the coordinator, from several goroutines, in order for each start; it must not wait.
 	Say func(control.Message)
 }
@@ -144,7 +146,7 @@ func (n *Node) begin(number uint64, b control.Begin) error {
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		return fmt.Errorf("agent: run directory: %w", err)
 	}
-	s, err := Listen(Config{Dir: dir, Ranks: b.Ranks, Size: b.Size, Start: number, Restart: b.Restart, Writers: b.Writers, JobID: n.cfg.JobID,
+	s, err := Listen(Config{Dir: dir, Ranks: b.Ranks, Size: b.Size, Start: number, Restart: b.Restart, Writers: b.Writers, JobID: n.cfg.JobID, Spawn: n.cfg.Spawn,
 		Images: func(c uint64) string { return n.store.Path(c) + ".tmp" },
 		Report: func(r node.Report) {
 			n.reached(r)

@@ -18,6 +18,7 @@ import (
 	"github.com/byssus-hpc/byssus/internal/dataset"
 	"github.com/byssus-hpc/byssus/internal/faults"
 	"github.com/byssus-hpc/byssus/internal/rundir"
+	"github.com/byssus-hpc/byssus/internal/spawn"
 )
 
 // Brief is what the agent of another node is told on its standard input: one line of JSON, which nobody else reads. What
@@ -81,6 +82,10 @@ func Serve(b *Brief) error {
 		return fmt.Errorf("agent: job id %q, wanted 32 hexadecimal digits", b.Job.ID)
 	}
 	cfg := NodeConfig{Name: b.Node, JobID: [16]byte(id)}
+	if cfg.Spawn, err = spawn.Start(); err != nil {
+		return err
+	}
+	defer cfg.Spawn.Close()
 	if cfg.Store, err = dataset.Attach(b.Dir, b.Job); err != nil {
 		return err
 	}

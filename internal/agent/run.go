@@ -3,12 +3,12 @@ package agent
 import (
 	"fmt"
 	"os"
-	"os/exec"
 	"syscall"
 
 	"github.com/byssus-hpc/byssus/internal/control"
 	"github.com/byssus-hpc/byssus/internal/pmi"
 	"github.com/byssus-hpc/byssus/internal/pmi/pmifd"
+	"github.com/byssus-hpc/byssus/internal/spawn"
 )
 
 // family are ranks that this agent has started itself, by their numbers.
@@ -32,7 +32,7 @@ func (n *Node) run(number uint64, r control.Run) error {
 	if err != nil {
 		return err
 	}
-	f := &family{newCrew(), server}
+	f := &family{newCrew(s.cfg.Spawn), server}
 	s.mu.Lock()
 	s.family = f // before anybody can answer what the ranks say
 	s.mu.Unlock()
@@ -54,9 +54,8 @@ func (f *family) start(s *Server, rank int, r control.Run, say func(any)) error 
 		return err
 	}
 	defer theirs.Close()
-	cmd := exec.Command(r.Command[0], r.Command[1:]...)
-	cmd.Env = append(f.pmi.Env(r.Environ, rank, firstExtra), "BYSSUS_AGENT="+SocketPath(s.cfg.Dir), "BYSSUS_RUNDIR="+s.cfg.Dir)
-	cmd.Dir, cmd.ExtraFiles = r.Dir, []*os.File{theirs}
+	cmd := spawn.Command{Args: r.Command, Dir: r.Dir, Files: []*os.File{theirs},
+		Env: append(f.pmi.Env(r.Environ, rank, firstExtra), "BYSSUS_AGENT="+SocketPath(s.cfg.Dir), "BYSSUS_RUNDIR="+s.cfg.Dir)}
 	return f.crew.start(rank, cmd, func(code, signal int) { say(control.Exited{Rank: rank, Code: code, Signal: signal}) })
 }
 

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/byssus-hpc/byssus/internal/agent"
+	"github.com/byssus-hpc/byssus/internal/spawn"
 )
 
 // agent is what byssus run starts on other nodes.
@@ -30,6 +31,22 @@ func (e *env) agent() *cobra.Command {
 			}
 			if err := agent.Serve(brief); err != nil {
 				return exitError{ExitStart, fmt.Errorf("cli: node %s: %w", brief.Node, err)}
+			}
+			return nil
+		},
+	}
+}
+
+// spawner is the process that starts others.
+func (e *env) spawner() *cobra.Command {
+	return &cobra.Command{
+		Use:    spawn.Verb,
+		Short:  "Start the processes of a job (byssus run and agents start it)",
+		Hidden: true,
+		Args:   cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			if err := spawn.Main(); err != nil {
+				return exitError{ExitStart, err}
 			}
 			return nil
 		},

@@ -20,6 +20,7 @@ import (
 	"github.com/byssus-hpc/byssus/internal/dataset"
 	"github.com/byssus-hpc/byssus/internal/elfcheck"
 	"github.com/byssus-hpc/byssus/internal/launch"
+	"github.com/byssus-hpc/byssus/internal/spawn"
 	"github.com/byssus-hpc/byssus/internal/ui"
 )
 
@@ -278,6 +279,12 @@ func (e *env) drive(job *dataset.Job, spec launch.Spec, opt coordsrv.Options, ve
 		return err
 	}
 	defer removeRunDir(runDir)
+	if len(opt.Hosts) == 0 {
+		if opt.Spawn, err = spawn.Start(); err != nil {
+			return err
+		}
+		defer opt.Spawn.Close()
+	}
 	signals, stop := catch(len(opt.Hosts) > 0)
 	defer stop()
 	broken := make(chan os.Signal, 1) // who read what we say may be gone: the job stays. Caught, not ignored: children inherit that

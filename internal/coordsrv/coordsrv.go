@@ -30,6 +30,7 @@ import (
 	"github.com/byssus-hpc/byssus/internal/faults"
 	"github.com/byssus-hpc/byssus/internal/launch"
 	"github.com/byssus-hpc/byssus/internal/node"
+	"github.com/byssus-hpc/byssus/internal/spawn"
 	"github.com/byssus-hpc/byssus/internal/timeline"
 )
 
@@ -54,6 +55,7 @@ type Options struct {
 	Version string                                             // of Byssus, which the agents must have
 	Signals <-chan os.Signal
 	Input   *os.File               // the job's standard input
+	Spawn   *spawn.Spawner         // starts the launcher of a job on this machine
 	Say     func(text string)      // a line for the user
 	Took    func(res coord.Result) // a checkpoint is committed
 	// Progress shows what text returns until the function that it returns is called.
@@ -627,7 +629,7 @@ func (s *Server) start(spec launch.Spec) {
 		s.startLauncher(spec.Command(), spec.Env(s.opt.Environ))
 		return
 	}
-	p, err := spec.Start(s.opt.Dir, s.opt.Environ)
+	p, err := spec.Start(s.opt.Spawn, s.opt.Dir, s.opt.Environ)
 	if err != nil {
 		s.launchFailed(err)
 		return

@@ -11,7 +11,30 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/byssus-hpc/byssus/internal/spawn"
 )
+
+func TestMain(m *testing.M) {
+	if len(os.Args) > 1 && os.Args[1] == spawn.Verb {
+		if err := spawn.Main(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
+	os.Exit(m.Run())
+}
+
+func spawner(t *testing.T) *spawn.Spawner {
+	t.Helper()
+	s, err := spawn.Start()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Close)
+	return s
+}
 
 // site makes a PATH with launchers that answer --version, and a library directory with the MPIs' libraries.
 func site(t *testing.T, launchers map[string]string, libs ...string) string {
@@ -101,6 +124,7 @@ func TestEnv(t *testing.T) {
 }
 
 func TestStart(t *testing.T) {
+	by := spawner(t)
 	sh := func(script string) Spec {
 		path := filepath.Join(t.TempDir(), "mpirun")
 		if err := os.WriteFile(path, []byte("#!/bin/sh\n"+script+"\n"), 0o700); err != nil {
@@ -109,7 +133,7 @@ func TestStart(t *testing.T) {
 		return Spec{MPI: MPI{Name: MPICH, Mpirun: path}, Ranks: 1}
 	}
 	for script, want := range map[string][2]int{"exit 7": {7, 0}, "exit 0": {0, 0}, "kill -9 $$": {-1, 9}} {
-		p, err := sh(script).Start("", os.Environ())
+		p, err := sh(script).Start(by, "", os.Environ())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -120,7 +144,7 @@ func TestStart(t *testing.T) {
 		p.Signal(9) // to a process that is gone: nothing happens
 	}
 	s := Spec{MPI: MPI{Name: MPICH, Mpirun: "/nonexistent/mpirun"}}
-	if _, err := s.Start("", nil); err == nil || !strings.Contains(err.Error(), "/nonexistent/mpirun") {
+	if _, err := s.Start(by, "", nil); err == nil || !strings.Contains(err.Error(), "/nonexistent/mpirun") {
 		t.Error(err)
 	}
 }
@@ -147,7 +171,7 @@ exit 3
 	os.Stdout = file
 	defer func() { os.Stdout = was }()
 	s := Spec{MPI: MPI{Name: MPICH, Mpirun: path}, Ranks: 1, RunDir: run}
-	p, err := s.Start("", os.Environ())
+	p, err := s.Start(spawner(t), "", os.Environ())
 	if err != nil {
 		t.Fatal(err)
 	}

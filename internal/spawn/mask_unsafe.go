@@ -1,4 +1,4 @@
-package launch
+package spawn
 
 import (
 	"syscall"
@@ -12,8 +12,10 @@ const (
 
 // block adds a signal to the calling thread's mask, which processes inherit that it starts, and returns the mask before.
 func block(sig syscall.Signal) uint64 {
-	var was uint64
-	set := uint64(1) << (sig - 1)
+	var was, set uint64
+	if sig > 0 {
+		set = uint64(1) << (sig - 1)
+	}
 	_, _, _ = syscall.RawSyscall6(syscall.SYS_RT_SIGPROCMASK, sigBlock, uintptr(unsafe.Pointer(&set)), uintptr(unsafe.Pointer(&was)), 8, 0, 0)
 	return was
 }

@@ -1,0 +1,114 @@
+package spawn
+
+import (
+	"errors"
+	"net"
+	"os"
+	"os/exec"
+	"os/signal"
+	"runtime"
+	"sync"
+	"syscall"
+
+	"github.com/byssus-hpc/byssus/internal/frames"
+)
+
+// server is a spawner, seen from inside.
+type server struct {
+	conn *net.UnixConn
+
+	mu       sync.Mutex // also for sending
+	children map[int]*os.Process
+}
+
+// Main is the life of a spawner: until whoever has started it is gone.
+func Main() error {
+	conn, err := frames.Conn(os.Stdin)
+	if err != nil {
+		return err
+	}
+	hearNothing()
+	s := &server{conn: conn, children: map[int]*os.Process{}}
+	for {
+		var r request
+		files, err := frames.Receive(conn, &r)
+		switch {
+		case err != nil:
+			return nil
+		case r.Start != nil:
+			go s.run(r.Number, r.Start, files) // a program may be in a file system that hangs
+		default:
+			s.signal(r.Number, r.Signal)
+		}
+	}
+}
+
+// hearNothing catches the signals that would end this process. Caught, not ignored: children inherit that, and those that
+// are ignored stay so for the same reason.
+func hearNothing() {
+	heard := make(chan os.Signal, 1)
+	for sig := syscall.Signal(1); sig < 65; sig++ {
+		if sig != syscall.SIGCHLD && sig != syscall.SIGURG && !signal.Ignored(sig) {
+			signal.Notify(heard, sig)
+		}
+	}
+}
+
+// run starts a process, and tells how it has ended.
+func (s *server) run(number int, o *order, files []*os.File) {
+	runtime.LockOSThread() // signal mask and death signal are those of the thread that starts a process
+	defer runtime.UnlockOSThread()
+	cmd, err := o.command(files)
+	if err == nil {
+		was := block(o.Block)
+		err = cmd.Start()
+		setMask(was)
+	}
+	frames.CloseAll(files)
+	if err != nil {
+		s.tell(notice{Number: number, Failed: err.Error()})
+		return
+	}
+	s.mu.Lock()
+	s.children[number] = cmd.Process
+	s.mu.Unlock()
+	s.tell(notice{Number: number})
+	_ = cmd.Wait() // nothing is copied: what it says is in the state
+	s.mu.Lock()
+	delete(s.children, number)
+	s.mu.Unlock()
+	end := &ending{Code: cmd.ProcessState.ExitCode()}
+	if ws, ok := cmd.ProcessState.Sys().(syscall.WaitStatus); ok && ws.Signaled() {
+		end.Signal = ws.Signal()
+	}
+	s.tell(notice{Number: number, End: end})
+}
+
+// command is what is to be executed.
+func (o *order) command(files []*os.File) (*exec.Cmd, error) {
+	if len(o.Args) == 0 || len(files) < 2 {
+		return nil, errors.New("wanted a program, standard output and standard error")
+	}
+	args := frames.Strings(o.Args)
+	cmd := exec.Command(args[0], args[1:]...)
+	cmd.Env, cmd.Dir = append([]string{}, frames.Strings(o.Env)...), string(o.Dir) // with none it would get ours
+	cmd.Stdout, cmd.Stderr, cmd.ExtraFiles = files[0], files[1], files[2:]
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: o.Group, Pdeathsig: o.Death}
+	return cmd, nil
+}
+
+// signal sends a signal to a process that has not ended: its number cannot be another's before it has been waited for.
+func (s *server) signal(number int, sig syscall.Signal) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if p := s.children[number]; p != nil {
+		_ = p.Signal(sig) // it may just have ended
+	}
+}
+
+// tell says something to whoever has this spawner.
+func (s *server) tell(n notice) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	_ = frames.Send(s.conn, n) // who is gone is noticed where something is received
+}
