@@ -87,7 +87,8 @@ func (g *guard) dismiss() {
 
 // Guard watches over an agent. When the agent hangs for so long that the coordinator gives it up, the guard kills it, whereupon
 // its ranks end, before others take their place. When it is gone, and was not dismissed, the guard waits for somebody who
-// goes on with the job. If nobody does, it copies what the node's cache has to the store, since the cache may be gone soon.
+// goes on with the job. If nobody does, it copies what the node's cache has to the store, since the cache may be gone soon; if
+// nobody needs that any more, it removes it.
 func Guard(ctx context.Context, in io.Reader) error {
 	d := json.NewDecoder(in)
 	w := new(Ward)
@@ -101,7 +102,8 @@ func Guard(ctx context.Context, in io.Reader) error {
 	for try := 1; err != nil && try < mostTries; try++ {
 		switch {
 		case errors.Is(err, dataset.ErrOver) || errors.Is(err, dataset.ErrFenced):
-			return nil // somebody else has the job, or nobody needs it
+			dataset.Store{Dir: w.Cache}.Clear() // somebody else has the job, or nobody needs it
+			return nil
 		case ctx.Err() != nil:
 			return err
 		case !errors.Is(err, dataset.ErrLocked): // by a byssus that is about to end, or by one that hangs
@@ -149,6 +151,7 @@ func (w *Ward) watch(in io.Reader) (dismissed bool) {
 			patience = control.Lease
 		case <-time.After(patience):
 			if patience == lastLook && os.Getppid() == w.PID {
+				fmt.Fprintf(os.Stderr, "byssus: node %s: its agent has been silent for %v, and is ended\n", w.Node, control.Lease+lastLook)
 				_ = syscall.Kill(w.PID, syscall.SIGKILL) // its end closes the pipe
 			}
 			patience = lastLook

@@ -32,7 +32,7 @@ func (s Store) Cache(meta Meta, term uint64, home string) (*Job, error) {
 	if err := s.check(); err != nil {
 		return nil, err
 	}
-	s.clear()
+	s.Clear()
 	j := &Job{Dir: s.CachePath(meta)}
 	if err := os.Mkdir(j.Dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
 		return nil, fmt.Errorf("dataset: cache: %w", err)
@@ -57,9 +57,9 @@ func (s Store) Cache(meta Meta, term uint64, home string) (*Job, error) {
 	return j, nil
 }
 
-// clear removes what jobs have left in a cache that are over: whose store says that they have finished, or knows them no more.
+// Clear removes what jobs have left in a cache that are over: whose store says that they have finished, or knows them no more.
 // What cannot be told, or not be removed, stays.
-func (s Store) clear() {
+func (s Store) Clear() {
 	names, _ := s.Jobs() // none when they cannot be listed
 	for _, name := range names {
 		j := &Job{Dir: filepath.Join(s.Dir, name)}

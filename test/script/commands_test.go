@@ -190,8 +190,10 @@ func cmdSignalRank(ts *testscript.TestScript, _ bool, args []string) {
 func cmdSignalLauncher(ts *testscript.TestScript, _ bool, args []string) {
 	need(ts, args, 2)
 	p := job(ts, args[0])
-	for _, d := range harness.Descendants(p.Pid()) {
-		if d.Parent == p.Pid() {
+	all := harness.Descendants(p.Pid())
+	for _, d := range all {
+		ofSpawner := func(s harness.Process) bool { return s.Pid == d.Parent && s.Parent == p.Pid() }
+		if slices.ContainsFunc(all, ofSpawner) {
 			ts.Check(syscall.Kill(d.Pid, signals[args[1]]))
 		}
 	}
