@@ -21,9 +21,10 @@ type crew struct {
 func newCrew(by *spawn.Spawner) *crew { return &crew{by: by, members: map[int]*spawn.Process{}} }
 
 // start starts one in a process group of its own, with our standard output and error before the files of the command; ended
-// is told how it ends.
+// is told how it ends. It ends with this agent, also when that is killed while the kernel holds a thread of it up, and its sockets
+// open, for a file system that hangs: others take the place of what it has started.
 func (c *crew) start(number int, cmd spawn.Command, ended func(code, signal int)) error {
-	cmd.Group, cmd.Files = true, append([]*os.File{os.Stdout, os.Stderr}, cmd.Files...)
+	cmd.Group, cmd.Death, cmd.Files = true, syscall.SIGKILL, append([]*os.File{os.Stdout, os.Stderr}, cmd.Files...)
 	p, err := c.by.Start(cmd)
 	if err != nil {
 		return fmt.Errorf("agent: %w", err)

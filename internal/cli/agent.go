@@ -45,7 +45,7 @@ func (e *env) spawner() *cobra.Command {
 		Hidden: true,
 		Args:   cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
-			if err := spawn.Main(); err != nil {
+			if err := spawn.Serve(); err != nil {
 				return exitError{ExitStart, err}
 			}
 			return nil

@@ -46,22 +46,26 @@ func Send(c *net.UnixConn, v any, files ...*os.File) error {
 	if len(body) > longest || len(files) > mostFiles {
 		return fmt.Errorf("frames: a message of %d bytes and %d descriptors, at most %d and %d", len(body), len(files), longest, mostFiles)
 	}
-	var rights []byte
-	if len(files) > 0 {
-		var fds []int
-		for _, f := range files {
-			fds = append(fds, int(f.Fd()))
-		}
-		rights = syscall.UnixRights(fds...)
-	}
 	head := binary.LittleEndian.AppendUint32(nil, uint32(len(body)))
-	_, _, err = c.WriteMsgUnix(head, rights, nil)
+	_, _, err = c.WriteMsgUnix(head, rightsOf(files...), nil)
 	runtime.KeepAlive(files)
 	if err != nil {
 		return err
 	}
 	_, err = c.Write(body)
 	return err
+}
+
+// rightsOf is what hands files over.
+func rightsOf(files ...*os.File) []byte {
+	if len(files) == 0 {
+		return nil
+	}
+	var fds []int
+	for _, f := range files {
+		fds = append(fds, int(f.Fd()))
+	}
+	return syscall.UnixRights(fds...)
 }
 
 // Receive reads a message, and the descriptors that came with it. io.EOF: the other side is gone.

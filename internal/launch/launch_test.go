@@ -16,13 +16,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	if len(os.Args) > 1 && os.Args[1] == spawn.Verb {
-		if err := spawn.Main(); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			os.Exit(1)
-		}
-		os.Exit(0)
-	}
+	spawn.Main()
 	os.Exit(m.Run())
 }
 

@@ -2,6 +2,7 @@ package spawn
 
 import (
 	"errors"
+	"fmt"
 	"net"
 	"os"
 	"os/exec"
@@ -21,8 +22,21 @@ type server struct {
 	children map[int]*os.Process
 }
 
-// Main is the life of a spawner: until whoever has started it is gone.
-func Main() error {
+// Main serves in the process of a spawner, and ends it; in others it does nothing. The TestMain of a package begins with it whose
+// tests have a spawner.
+func Main() {
+	if len(os.Args) != 2 || os.Args[1] != Verb {
+		return
+	}
+	if err := Serve(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	os.Exit(0)
+}
+
+// Serve is the life of a spawner: until whoever has started it is gone.
+func Serve() error {
 	conn, err := frames.Conn(os.Stdin)
 	if err != nil {
 		return err

@@ -23,7 +23,7 @@ import (
 	"github.com/byssus-hpc/byssus/internal/frames"
 )
 
-// Verb is the argument with which this program is a spawner (Main).
+// Verb is the argument with which this program is a spawner (Serve).
 const Verb = "spawner"
 
 // ErrGone is the error of everything that a spawner is asked for that has been killed, or closed.

@@ -1,7 +1,6 @@
 package farfs_test
 
 import (
-	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -13,13 +12,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	if len(os.Args) > 1 && os.Args[1] == spawn.Verb {
-		if err := spawn.Main(); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			os.Exit(1)
-		}
-		os.Exit(0)
-	}
+	spawn.Main()
 	farfs.Main()
 	os.Exit(m.Run())
 }

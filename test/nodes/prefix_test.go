@@ -3,6 +3,7 @@ package nodes
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -60,6 +61,17 @@ func (f *far) start(ctx context.Context, t *testing.T, name, mpi string) *harnes
 	return j
 }
 
+// stop begins one, and stops the file system when there is a checkpoint.
+func (f *far) stop(ctx context.Context, t *testing.T, name, mpi string) *harness.Job {
+	t.Helper()
+	j := f.start(ctx, t, name, mpi)
+	if !reach(ctx, j, 1) {
+		t.Fatalf("no checkpoint\n%s", j.Story())
+	}
+	f.fs.Stop(t)
+	return j
+}
+
 // TestAway: the file system of the stores hangs. Checkpoints go on in the caches, a node's end too is survived, and when it is
 // there again the newest checkpoints are copied to it.
 func TestAway(t *testing.T) {
@@ -69,11 +81,7 @@ func TestAway(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), atMost)
 			defer cancel()
 			name := "away-" + mpi
-			j := f.start(ctx, t, name, mpi)
-			if !reach(ctx, j, 1) {
-				t.Fatalf("no checkpoint\n%s", j.Story())
-			}
-			f.fs.Stop(t)
+			j := f.stop(ctx, t, name, mpi)
 			defer f.fs.Continue(t)
 			now := strings.Count(j.Proc().Stderr.String(), "committed after")
 			if !reach(ctx, j, now+3) {
@@ -93,6 +101,35 @@ func TestAway(t *testing.T) {
 		})
 	}
 }
+
+// TestKilledWhileAway: an agent is killed while a thread of it waits for the store, which keeps its sockets open. Its ranks end, and the
+// job goes on elsewhere.
+func TestKilledWhileAway(t *testing.T) {
+	f := newFar(t)
+	for _, mpi := range harness.MPIs() {
+		t.Run(mpi, func(t *testing.T) {
+			ctx, cancel := context.WithTimeout(t.Context(), atMost)
+			defer cancel()
+			name := "held-" + mpi
+			j := f.stop(ctx, t, name, mpi)
+			defer f.fs.Continue(t)
+			f.sandbox(t, "run", "nodes", "--node", "node2", "--", "sh", "-c", untilAway+fmt.Sprintf(onAgent, "KILL"))
+			if err := harness.Poll(ctx, "the end of the ranks on node2", func() bool { return f.quiet(t, "node2") }); err != nil {
+				t.Fatalf("%v\n%s", err, j.Story())
+			}
+			f.until(ctx, t, j, "the job goes on from checkpoint")
+			f.fs.Continue(t)
+			f.release(t, name)
+			f.ends(ctx, t, j)
+			says(t, j, "node node2 was lost: ")
+		})
+	}
+}
+
+// untilAway waits until the agent of the node that it runs on waits for the store.
+const untilAway = `for p in /proc/[0-9]*; do
+	if grep -qzx agent $p/cmdline; then until grep -qx request_wait_answer $p/task/*/wchan; do sleep 0.1; done; fi
+done; `
 
 // TestSlow: the file system of the stores serves a tenth of the time.
 func TestSlow(t *testing.T) {
@@ -120,11 +157,7 @@ func TestLeavesWhileAway(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), atMost)
 			defer cancel()
 			name := []string{"term", "interrupt"}[i]
-			j := f.start(ctx, t, name, harness.MPIs()[i])
-			if !reach(ctx, j, 1) {
-				t.Fatalf("no checkpoint\n%s", j.Story())
-			}
-			f.fs.Stop(t)
+			j := f.stop(ctx, t, name, harness.MPIs()[i])
 			now := strings.Count(j.Proc().Stderr.String(), "committed after")
 			if !reach(ctx, j, now+2) {
 				t.Fatalf("no checkpoints while the store hangs\n%s", j.Story())
