@@ -406,9 +406,15 @@ func (c *cluster) listed(ctx context.Context, t *testing.T, j *harness.Job) {
 // quiet says whether no rank runs on a node.
 func (c *cluster) quiet(t *testing.T, node string) bool {
 	t.Helper()
+	return c.true(t, node, ranksLeft)
+}
+
+// true says whether a shell's commands are, on a node.
+func (c *cluster) true(t *testing.T, node, commands string) bool {
+	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), atMost)
 	defer cancel()
-	args := []string{c.site.Byssus, "sandbox", "run", "nodes", "--node", node, "--", "sh", "-c", ranksLeft}
+	args := []string{c.site.Byssus, "sandbox", "run", "nodes", "--node", node, "--", "sh", "-c", commands}
 	p, err := harness.Start(ctx, c.dir, harness.Environment(c.env...), args...)
 	if err != nil {
 		t.Fatal(err)
