@@ -544,17 +544,22 @@ func TestSurroundings(t *testing.T) {
 // program, not of the surroundings.
 func TestWrapped(t *testing.T) {
 	b := ready(t)
-	dir := scratch(t)
-	p := program{file: "core_attributes.c", args: []string{"natural", "40"}}
-	argv := b.agent(p, []string{"0.4", "0.1"}, filepath.Join(dir, "images"), "--again=sh -c 'ulimit -S -s 3000; exec \"$@\"' sh")
-	i := slices.Index(argv, "--")
-	argv = slices.Concat(argv[:i+1], []string{"/bin/sh", "-c", `umask 07; exec nice -n 3 taskset -c 0 "$@"`, "sh"}, argv[i+1:])
-	r, err := do(t.Context(), dir, argv)
-	if err == nil {
-		err = r.differs(run{stdout: "nice 3 umask 7 stack 3072000 core 0 processors 0\n"})
-	}
-	if err != nil || r.taken() == 0 {
-		t.Fatalf("%d checkpoints, %v", r.taken(), err)
+	for first, script := range map[string]string{ // when the first checkpoint is taken
+		"0.4": `umask 07; exec nice -n 3 taskset -c 0 "$@"`,
+		"set": `umask 07; >set; while [ -e set ]; do :; done; exec nice -n 3 taskset -c 0 "$@"`, // before the next one is executed
+	} {
+		dir := scratch(t)
+		p := program{file: "core_attributes.c", args: []string{"natural", "40"}}
+		argv := b.agent(p, []string{first, "0.4"}, filepath.Join(dir, "images"), "--again=sh -c 'ulimit -S -s 3000; exec \"$@\"' sh")
+		i := slices.Index(argv, "--")
+		argv = slices.Concat(argv[:i+1], []string{"/bin/sh", "-c", script, "sh"}, argv[i+1:])
+		r, err := do(t.Context(), dir, argv)
+		if err == nil {
+			err = r.differs(run{stdout: "nice 3 umask 7 stack 3072000 core 0 processors 0\n"})
+		}
+		if err != nil || r.taken() == 0 {
+			t.Errorf("%s: %d checkpoints, %v", first, r.taken(), err)
+		}
 	}
 }
 

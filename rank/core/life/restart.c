@@ -37,13 +37,13 @@ void restart(const char *dir)
 	shown_again();
 	low_again();
 	threads_restore(image_section(ABI_SEC_THREADS));
+	process_start();                /* before the application's umask is */
 	process_restore(image_section(ABI_SEC_PROCESS));
 	attributes_restore(image_section(ABI_SEC_ATTRIBUTES));
 	fds_restore(image_section(ABI_SEC_FDS), image_section(ABI_SEC_FD_CONTENT));
 	if (core_client->restore(why, sizeof why)) core_die("the MPI cannot be built anew: %s", why);
 	core_fault(ABI_FAULT_RANK_REBUILT);
 	filter_install(true);
-	process_start();
 	attributes_start();
 	still_start();
 	threads_start();
