@@ -281,6 +281,7 @@ func (e *env) drive(job *dataset.Job, spec launch.Spec, opt coordsrv.Options, ve
 	defer removeRunDir(runDir)
 	if len(opt.Hosts) == 0 {
 		if opt.Spawn, err = spawn.Start(); err != nil {
+			e.unstarted(job)
 			return err
 		}
 		defer opt.Spawn.Close()
