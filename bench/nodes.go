@@ -273,6 +273,8 @@ func (c *cluster) rebuild(ctx context.Context, h *held, name string) error {
 // lose kills a node, waits until all ranks go on, and lets the job end. It returns how long that took since the node's
 // death, and how much of it the rebuilding.
 func (c *cluster) lose(ctx context.Context, h *held, kind string) (back, rebuild time.Duration, err error) {
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
+	defer cancel()
 	node := fmt.Sprintf("%s/node%d", c.name, lostNode)
 	begin := time.Now()
 	if err := c.sandbox(ctx, kind, node); err != nil {

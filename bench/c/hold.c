@@ -1,10 +1,11 @@
 /* hold.c: holds memory, runs on, and notices when it was stopped.
  *
- * hold MEBIBYTES FILE [MICROSECONDS]: each rank fills that much memory with bytes that do not compress or repeat, says "ready",
- * and then reads the clock in a loop until FILE exists. When two readings lie more than 2 ms apart it prints
- * "gap RANK NANOSECONDS TIME" (TIME: nanoseconds since 1970 at its end): what a checkpoint costs the application,
- * seen from inside; looking for FILE belongs to it, since a rank may be stopped just then. With MICROSECONDS it rests so long
- * between readings. At the end the memory is compared with what was put there, and "intact RANK" printed.
+ * hold MEBIBYTES FILE [MICROSECONDS]: each rank fills that much memory with bytes that do not compress or
+ * repeat, says "ready", and then reads the time of day in a loop until FILE exists (other clocks do not count
+ * while a job is not there). When two readings lie more than 2 ms apart it prints "gap RANK NANOSECONDS TIME"
+ * (TIME: nanoseconds since 1970 at its end): what a checkpoint costs the application, seen from inside; looking
+ * for FILE belongs to it, since a rank may be stopped just then. With MICROSECONDS it rests so long between
+ * readings. At the end the memory is compared with what was put there, and "intact RANK" printed.
  * Context: an ordinary MPI program; it knows nothing of Byssus. */
 #include <mpi.h>
 #include <stdint.h>
@@ -38,13 +39,13 @@ static uint64_t seed_of(int rank)
 
 static void watch_the_clock(int rank, const char *until, useconds_t rest)
 {
-	uint64_t last = now(CLOCK_MONOTONIC), looked = last;
+	uint64_t last = now(CLOCK_REALTIME), looked = last;
 	for (;;) {
 		if (rest > 0)
 			usleep(rest);
-		uint64_t t = now(CLOCK_MONOTONIC);
+		uint64_t t = now(CLOCK_REALTIME);
 		if (t - last > GAP_NS) {
-			printf("gap %d %lu %lu\n", rank, (unsigned long)(t - last), (unsigned long)now(CLOCK_REALTIME));
+			printf("gap %d %lu %lu\n", rank, (unsigned long)(t - last), (unsigned long)t);
 			fflush(stdout);
 		}
 		last = t;
