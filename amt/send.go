@@ -5,7 +5,7 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/byssus-hpc/byssus/amt/internal/term"
+	"github.com/byssus-hpc/byssus/amt/internal/tree"
 )
 
 // Send sends a message to a rank, this or another, within the epoch of the context. The message is copied. What is wrong
@@ -105,7 +105,7 @@ func (h *Handler[M]) Broadcast(c Context, m *M) {
 func (r *rank) spread(ep *Epoch, payload []byte) {
 	root := int(binary.LittleEndian.Uint64(payload))
 	place := (r.self - root + r.ranks) % r.ranks
-	first, last := term.Children(place, r.ranks)
+	first, last := tree.Children(place, r.ranks)
 	for child := first; child < last; child++ {
 		to := (child + root) % r.ranks
 		ep.sent(to)

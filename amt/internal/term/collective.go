@@ -1,6 +1,10 @@
 package term
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/byssus-hpc/byssus/amt/internal/tree"
+)
 
 // Collective is the detector of a collective epoch on one rank.
 //
@@ -57,14 +61,14 @@ func (c *Collective) Settle(out []Order) []Order { return c.give(out) }
 
 // give sends the sums of this rank's subtree upwards when they are all there; on the root it ends the wave.
 func (c *Collective) give(out []Order) []Order {
-	first, last := Children(c.rank, c.ranks)
+	first, last := tree.Children(c.rank, c.ranks)
 	if c.held > 0 || c.given || c.isOver || c.told < last-first {
 		return out
 	}
 	c.given = true
 	sums := Message{Kind: Count, Wave: c.wave, Sent: c.below.Sent + c.sent, Received: c.below.Received + c.received}
 	if c.rank != 0 {
-		return append(out, Order{Parent(c.rank), sums})
+		return append(out, Order{tree.Parent(c.rank), sums})
 	}
 	if c.before == sums.Sent {
 		return c.over(out)
@@ -76,7 +80,7 @@ func (c *Collective) give(out []Order) []Order {
 // begin takes part in a wave.
 func (c *Collective) begin(wave uint32, out []Order) []Order {
 	c.wave, c.given, c.told, c.below = wave, false, 0, Message{}
-	first, last := Children(c.rank, c.ranks)
+	first, last := tree.Children(c.rank, c.ranks)
 	for child := first; child < last; child++ {
 		out = append(out, Order{child, Message{Kind: Wave, Wave: wave}})
 	}
@@ -86,7 +90,7 @@ func (c *Collective) begin(wave uint32, out []Order) []Order {
 // over ends the epoch here and below.
 func (c *Collective) over(out []Order) []Order {
 	c.isOver = true
-	first, last := Children(c.rank, c.ranks)
+	first, last := tree.Children(c.rank, c.ranks)
 	for child := first; child < last; child++ {
 		out = append(out, Order{child, Message{Kind: Over, Wave: c.wave}})
 	}

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"testing"
+
+	"github.com/byssus-hpc/byssus/amt/internal/tree"
 )
 
 var (
@@ -380,12 +382,9 @@ func TestGrowth(t *testing.T) {
 			}
 			most = max(most, got[rank])
 		}
-		depth := 0
-		for r := ranks - 1; r > 0; r = Parent(r) {
-			depth++
-		}
+		depth := tree.Depth(ranks)
 		t.Logf("%5d ranks: an empty collective epoch takes %2d rounds, at most %d messages to a rank", ranks, rounds, most)
-		if rounds != 2*depth || most > fanout+1 {
+		if rounds != 2*depth || most > tree.Fanout+1 {
 			t.Errorf("%d ranks: %d rounds, %d messages to a rank; the tree's depth is %d", ranks, rounds, most, depth)
 		}
 	}

@@ -38,20 +38,3 @@ type Order struct {
 	To int // rank
 	Message
 }
-
-// fanout is how many children a rank has in the tree of waves: a compromise between depth and what one rank receives.
-const fanout = 4
-
-// Parent is the rank above in the tree of n ranks with the root 0, -1 for the root.
-func Parent(rank int) int {
-	if rank == 0 {
-		return -1
-	}
-	return (rank - 1) / fanout
-}
-
-// Children are the ranks below it, from first to last-1.
-func Children(rank, ranks int) (first, last int) {
-	first = min(rank*fanout+1, ranks)
-	return first, min(first+fanout, ranks)
-}
