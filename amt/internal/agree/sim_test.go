@@ -13,7 +13,7 @@ import (
 
 var (
 	seed = flag.Uint64("seed", 1, "of the first interleaving")
-	runs = flag.Int("runs", 2000, "how many")
+	runs = flag.Int("runs", 500, "how many")
 )
 
 type event struct {
