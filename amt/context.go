@@ -1,0 +1,61 @@
+package amt
+
+import (
+	"fmt"
+)
+
+// A Context is where a piece of code runs: on which rank, within which epoch, because of whose message. A handler, a worker
+// task, the body of an epoch and the function given to Run get one each, and may use it for as long as they run.
+type Context struct {
+	f   *frame
+	gen uint64
+}
+
+// A frame is what a Context stands for. It serves one piece of code after the other: gen tells them apart.
+type frame struct {
+	gen   uint64
+	r     *rank
+	ep    *Epoch
+	from  int
+	entry *entry // of the handler, if it is one
+	task  *task  // of the worker task, if it is one
+
+	follows *Epoch // what runs after that, if it is such
+}
+
+// onLoop tells whether the code has the rank wait: nothing of the runtime goes on before it returns.
+func (f *frame) onLoop() bool { return f.entry != nil || f.follows != nil }
+
+// live returns the frame. To use a context that is over is a mistake of the program which cannot be answered otherwise: the
+// epoch that it meant may be over, and what would be sent lost.
+func (c Context) live() *frame {
+	if c.f == nil {
+		panic("amt: a Context that was not given by the runtime is used")
+	}
+	if c.f.gen != c.gen {
+		panic(fmt.Sprintf("amt: rank %d: a Context is used after the handler, task or body that it was given to has ended", c.f.r.self))
+	}
+	return c.f
+}
+
+// Rank is the number of this rank, from 0.
+func (c Context) Rank() int { return c.live().r.self }
+
+// Ranks is how many ranks there are.
+func (c Context) Ranks() int { return c.live().r.ranks }
+
+// From is the rank whose message is being handled; outside of handlers, this rank.
+func (c Context) From() int { return c.live().from }
+
+// who says what kind of code runs, for messages.
+func (f *frame) who() string {
+	switch {
+	case f.entry != nil:
+		return f.entry.String()
+	case f.task != nil:
+		return fmt.Sprintf("the task %q", f.task.name)
+	case f.follows != nil:
+		return fmt.Sprintf("what follows the epoch %q", f.follows.label)
+	}
+	return "the main function"
+}

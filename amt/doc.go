@@ -1,0 +1,45 @@
+// Package amt runs programs that are made of tasks: handlers that send each other messages, on many ranks, in epochs.
+//
+// A program is SPMD: its main function runs on every rank. It begins epochs, sends messages to handlers on any rank, and
+// waits for the epochs; handlers send further messages.
+//
+//	type Ping struct{ Left int }
+//
+//	var ping amt.Handler[Ping]
+//
+//	func init() {
+//		ping.Is(func(c amt.Context, m *Ping) {
+//			if m.Left > 0 {
+//				ping.Send(c, (c.Rank()+1)%c.Ranks(), &Ping{m.Left - 1})
+//			}
+//		})
+//	}
+//
+//	err := amt.RunLocal(4, func(c amt.Context) error {
+//		return c.Collective("ring", func(c amt.Context) error {
+//			if c.Rank() == 0 {
+//				ping.Send(c, 1, &Ping{100})
+//			}
+//			return nil
+//		}).Wait(c)
+//	})
+//
+// # What is guaranteed
+//
+//   - A message is handled once, on the rank that it was sent to; a handler runs to its end before another of its rank
+//     begins. Messages may overtake each other.
+//   - An epoch is over when everything is done that was begun under it: messages sent by its bodies, by the handlers of
+//     those messages, by tasks (Go), and epochs begun within it; wherever they run. It is never told over earlier, and
+//     soon afterwards (package term has the rules and their sources).
+//   - An error of a body, a handler or a task is that of its epoch: Wait returns it. What nobody waits for is an error of the
+//     epoch around, and in the end of Run.
+//   - A Context belongs to the code that it was given to. It is known when one is used afterwards.
+//
+// # What ranks of one process share
+//
+// With RunLocal, ranks are goroutines: variables of packages, flags and files are the same for all of them, os.Exit and a
+// panic end them all. A program that is to run on other transports too keeps what belongs to a rank in what its main
+// function makes, and hands it on in messages.
+//
+// Messages whose type has no pointers travel as they lie in memory, all others as package pup packs them.
+package amt

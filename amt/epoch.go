@@ -1,0 +1,412 @@
+package amt
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+
+	"github.com/byssus-hpc/byssus/amt/internal/term"
+)
+
+// An Epoch is work that ends together: every message sent by its body, and by the handlers and tasks that follow from those,
+// belongs to it, wherever they run. It is over when all of that is done.
+type Epoch struct {
+	r      *rank
+	id     uint64
+	label  string
+	fault  error           // why it was not begun
+	wave   term.Collective // of a collective epoch
+	tree   term.Rooted     // of a rooted one
+	outer  *Epoch          // is held by this one
+	after  *Epoch          // what is sent here waits until that one is over
+	held   []heldMessage
+	next   []*Epoch // epochs that come after this one
+	err    error    // the first failure that is known here
+	known  bool     // was begun here, not only heard of
+	dirty  bool     // is in the rank's list
+	over   bool
+	waited int           // who waits: an error that nobody waits for is that of the epoch around
+	done   chan struct{} // not nil: closed when it is over
+	then   []func(Context)
+}
+
+// A heldMessage is a record that waits for the epoch before.
+type heldMessage struct {
+	to      int
+	id      uint16
+	payload []byte
+}
+
+// Numbers of epochs: collective ones are numbered alike on all ranks, rooted ones by their root and a number of its own.
+const (
+	rootedBit  = 1 << 63
+	rootShift  = 39
+	numberMask = 1<<rootShift - 1
+)
+
+func (ep *Epoch) collective() bool { return ep.id&rootedBit == 0 }
+
+func rootOf(id uint64) int { return int(id &^ rootedBit >> rootShift) }
+
+// find returns what is known of an epoch; one that was not heard of before is not begun here, or not yet.
+func (r *rank) find(id uint64) *Epoch {
+	if r.last != nil && r.last.id == id {
+		return r.last
+	}
+	ep := r.epochs[id]
+	if ep == nil {
+		ep = &Epoch{r: r, id: id}
+		if id&rootedBit != 0 {
+			ep.tree = term.NewRooted(rootOf(id) == r.self)
+		} else {
+			ep.wave = term.NewCollective(r.self, r.ranks)
+		}
+		r.epochs[id] = ep
+	}
+	r.last = ep
+	return ep
+}
+
+// forget is the end of what a rank knows of an epoch.
+func (r *rank) forget(ep *Epoch) {
+	if r.epochs[ep.id] == ep {
+		delete(r.epochs, ep.id)
+	}
+	if r.last == ep {
+		r.last = nil
+	}
+}
+
+func (ep *Epoch) hold() {
+	if ep.collective() {
+		ep.wave.Hold()
+	} else {
+		ep.tree.Hold()
+	}
+}
+
+// release undoes hold, or is the end of a message.
+func (ep *Epoch) release() {
+	if ep.collective() && ep.wave.Release() || !ep.collective() && ep.tree.Release() {
+		ep.r.mark(ep)
+	}
+}
+
+func (ep *Epoch) got(from int) {
+	if ep.collective() {
+		ep.wave.Got(from)
+	} else {
+		ep.tree.Got(from)
+	}
+}
+
+func (ep *Epoch) sent(to int) {
+	switch {
+	case to == ep.r.self:
+		ep.hold()
+	case ep.collective():
+		ep.wave.Sent(to)
+	default:
+		ep.tree.Sent(to)
+	}
+}
+
+// gated tells whether what is sent under the epoch has to wait.
+func (ep *Epoch) gated() bool { return ep.after != nil && !ep.after.over }
+
+// post sends a record that counts in the epoch.
+func (ep *Epoch) post(to int, id uint16, payload []byte) {
+	if ep.gated() {
+		ep.hold()
+		ep.held = append(ep.held, heldMessage{to, id, append([]byte(nil), payload...)})
+		return
+	}
+	ep.sent(to)
+	ep.r.control(to, id, ep.id, payload)
+}
+
+// mark says that the epoch is to be settled when the rank has nothing else to do.
+func (r *rank) mark(ep *Epoch) {
+	if !ep.dirty {
+		ep.dirty = true
+		r.dirty = append(r.dirty, ep)
+	}
+}
+
+// settle settles the epochs that nothing has held for a moment.
+func (r *rank) settle() {
+	list := r.dirty
+	r.dirty, r.spare = r.spare[:0], list
+	for _, ep := range list {
+		ep.dirty = false
+		switch {
+		case ep.over:
+		case ep.collective():
+			ep.ordered(ep.wave.Settle(r.orders[:0]))
+		default:
+			ep.ordered(ep.tree.Settle(r.orders[:0]))
+		}
+	}
+}
+
+// detected hands a detector what another rank's sent.
+func (r *rank) detected(from int, rec record) {
+	ep := r.find(rec.epoch)
+	m := term.Message{Kind: term.Kind(binary.LittleEndian.Uint32(rec.payload)), Wave: binary.LittleEndian.Uint32(rec.payload[4:]),
+		Sent: binary.LittleEndian.Uint64(rec.payload[8:]), Received: binary.LittleEndian.Uint64(rec.payload[16:])}
+	if ep.collective() {
+		ep.ordered(ep.wave.Receive(from, m, r.orders[:0]))
+	} else {
+		ep.ordered(ep.tree.Receive(from, m, r.orders[:0]))
+	}
+}
+
+// ordered sends what a detector wants sent, and ends the epoch if it is over.
+func (ep *Epoch) ordered(orders []term.Order) {
+	ep.r.orders = orders
+	for _, o := range orders {
+		var b [24]byte
+		binary.LittleEndian.PutUint32(b[:], uint32(o.Kind))
+		binary.LittleEndian.PutUint32(b[4:], o.Wave)
+		binary.LittleEndian.PutUint64(b[8:], o.Sent)
+		binary.LittleEndian.PutUint64(b[16:], o.Received)
+		ep.r.control(o.To, recordDetector, ep.id, b[:])
+	}
+	switch {
+	case ep.collective() && ep.wave.Over(), !ep.collective() && ep.tree.Over():
+		ep.end()
+	case !ep.collective() && ep.tree.Asleep():
+		ep.r.forget(ep)
+	}
+}
+
+// end is what follows from the epoch's being over.
+func (ep *Epoch) end() {
+	if ep.over {
+		return
+	}
+	ep.over = true
+	ep.r.forget(ep)
+	for _, next := range ep.next {
+		next.ungate()
+	}
+	if ep.done != nil {
+		close(ep.done)
+	}
+	if ep.outer == nil {
+		return
+	}
+	if ep.err != nil && ep.waited == 0 && len(ep.then) == 0 {
+		ep.outer.fail(ep.err)
+	}
+	for _, then := range ep.then {
+		ep.followed(then)
+	}
+	ep.outer.release()
+}
+
+// followed runs what was to be done when the epoch is over.
+func (ep *Epoch) followed(then func(Context)) {
+	around := frame{follows: ep, from: ep.r.self}
+	ep.outer.run(&around, func(c Context) error { then(c); return nil })
+}
+
+// ungate sends what has waited for the epoch before.
+func (ep *Epoch) ungate() {
+	for _, m := range ep.held {
+		ep.sent(m.to)
+		ep.r.control(m.to, m.id, ep.id, m.payload)
+		ep.release()
+	}
+	ep.held = nil
+}
+
+// run runs a function within the epoch, on the rank's own goroutine.
+// Within a handler, or what follows an epoch, it is still that.
+func (ep *Epoch) run(around *frame, body func(Context) error) {
+	r := ep.r
+	var f *frame
+	if n := len(r.frames); n > 0 {
+		f, r.frames = r.frames[n-1], r.frames[:n-1]
+	} else {
+		f = &frame{r: r}
+	}
+	f.ep, f.from, f.entry, f.follows = ep, around.from, around.entry, around.follows
+	err := body(Context{f, f.gen})
+	f.gen++
+	r.frames = append(r.frames, f)
+	if err != nil {
+		ep.fail(err)
+	}
+}
+
+// fail makes an error the epoch's, everywhere. The epoch is over no earlier for it: messages that wait are taken, but not
+// handled.
+func (ep *Epoch) fail(err error) {
+	if ep.err != nil {
+		return
+	}
+	ep.failed(err)
+	text := []byte(err.Error())
+	if !ep.collective() {
+		if root := rootOf(ep.id); root != ep.r.self {
+			ep.sent(root)
+			ep.r.control(root, recordFailure, ep.id, text)
+			return
+		}
+	}
+	for to := range ep.r.ranks {
+		if to != ep.r.self {
+			ep.sent(to)
+			ep.r.control(to, recordFailure, ep.id, text)
+		}
+	}
+}
+
+// failed notes an error that others know, or are told.
+func (ep *Epoch) failed(err error) {
+	if ep.err == nil {
+		ep.err = err
+	}
+}
+
+// An EpochOption changes how an epoch is begun.
+type EpochOption func(*Epoch) error
+
+// After has what is sent under the new epoch wait until another is over, as far as it is sent by the new epoch's own bodies:
+// so a phase can be prepared while the one before still runs. The other epoch was begun on this rank.
+func After(other *Epoch) EpochOption {
+	return func(ep *Epoch) error {
+		if other.fault != nil {
+			return other.fault
+		}
+		for o := ep.outer; o != nil; o = o.outer {
+			if o == other {
+				return fmt.Errorf("amt: the epoch %q would wait for %q, which it is a part of", ep.label, other.label)
+			}
+		}
+		if ep.gated() {
+			return fmt.Errorf("amt: the epoch %q would wait for two others, %q and %q", ep.label, ep.after.label, other.label)
+		}
+		ep.follow(other)
+		return nil
+	}
+}
+
+// follow has what is sent under the epoch wait until another is over.
+func (ep *Epoch) follow(other *Epoch) {
+	if other != nil && !other.over {
+		ep.after = other
+		other.next = append(other.next, ep)
+	}
+}
+
+// Collective begins an epoch that all ranks begin, in the same order, from their main functions. The body runs at once, on
+// this rank's part; an error of it, on any rank, is the epoch's.
+func (c Context) Collective(label string, body func(Context) error, opts ...EpochOption) *Epoch {
+	f := c.live()
+	if f.onLoop() || f.task != nil {
+		return &Epoch{fault: fmt.Errorf("amt: rank %d: %s begins the collective epoch %q: only main functions can", f.r.self, f.who(), label)}
+	}
+	r := f.r
+	r.collectives++
+	return r.begin(f, r.find(r.collectives), label, body, opts)
+}
+
+// Rooted begins an epoch of this rank's own. The body runs at once; an error of it, or of what follows from it on any rank,
+// is the epoch's.
+func (c Context) Rooted(label string, body func(Context) error, opts ...EpochOption) *Epoch {
+	f := c.live()
+	if f.task != nil {
+		return f.task.rooted(f, label, body, opts)
+	}
+	r := f.r
+	r.rooteds++
+	return r.begin(f, r.find(rootedBit|uint64(r.self)<<rootShift|r.rooteds&numberMask), label, body, opts)
+}
+
+// begin begins an epoch within that of a frame.
+func (r *rank) begin(f *frame, ep *Epoch, label string, body func(Context) error, opts []EpochOption) *Epoch {
+	ep.label, ep.outer, ep.known = label, f.ep, true
+	if ep.outer != nil {
+		ep.outer.hold()
+		ep.follow(ep.outer.after)
+	}
+	for _, set := range opts {
+		if err := set(ep); err != nil {
+			ep.fail(err)
+		}
+	}
+	if ep.err == nil {
+		ep.run(f, body)
+	}
+	ep.release()
+	return ep
+}
+
+// Wait returns when the epoch is over, with the first error of it that is known here. It is for main functions and tasks:
+// in a handler it is an error, since a rank that waits there could do nothing of what it waits for; OnDone serves there.
+func (ep *Epoch) Wait(c Context) error {
+	f := c.live()
+	switch {
+	case ep.fault != nil:
+		return ep.fault
+	case f.onLoop():
+		err := fmt.Errorf("amt: rank %d: %s waits for the epoch %q: a rank that waits there could do nothing of it, use OnDone", f.r.self, f.who(), ep.label)
+		f.ep.fail(err)
+		return err
+	case f.task != nil:
+		return f.task.wait(f, ep)
+	case ep.holds(f.ep):
+		return fmt.Errorf("amt: rank %d: the epoch %q is waited for from within itself", f.r.self, ep.label)
+	}
+	return ep.wait()
+}
+
+// wait drives the rank until the epoch is over.
+func (ep *Epoch) wait() error {
+	ep.waited++
+	defer func() { ep.waited-- }()
+	if err := ep.r.until(ep); err != nil {
+		return err
+	}
+	return ep.err
+}
+
+// holds tells whether an epoch is this one or lies within it.
+func (ep *Epoch) holds(inner *Epoch) bool {
+	for ; inner != nil; inner = inner.outer {
+		if inner == ep {
+			return true
+		}
+	}
+	return false
+}
+
+// OnDone has a function run on this rank when the epoch is over, within the epoch that it was begun in, which is not over
+// before.
+func (ep *Epoch) OnDone(c Context, then func(Context)) {
+	f := c.live()
+	switch {
+	case ep.fault != nil:
+		f.ep.fail(ep.fault)
+	case ep.outer == nil:
+		f.ep.fail(errors.New("amt: the main epoch has no end that a program sees"))
+	case ep.over:
+		ep.followed(then)
+	default:
+		ep.then = append(ep.then, then)
+	}
+}
+
+// Fail makes an error that of the epoch of this context: what waits for it gets the error. Messages that are on their way
+// are not handled any more where the error is known; the epoch is over no earlier for it.
+func (c Context) Fail(err error) {
+	f := c.live()
+	if f.task != nil {
+		ep := f.ep
+		f.r.ask(func() { ep.fail(err) })
+		return
+	}
+	f.ep.fail(err)
+}

@@ -1,0 +1,185 @@
+package amt
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"path"
+	"reflect"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"unsafe"
+
+	"github.com/byssus-hpc/byssus/pup"
+)
+
+// A Handler is a function that messages of type M are sent to, on this rank or another. It is a variable of a package, and
+// said what it is in an init function of that package, so that a handler may send to itself:
+//
+//	var ping amt.Handler[Ping]
+//
+//	func init() { ping.Is(onPing) }
+//
+// A handler runs to its end without being interrupted by another of its rank, so what it shares with them needs no lock.
+// The message is its own for so long: what of it is kept must be copied, if M holds no pointers.
+type Handler[M any] struct {
+	entry *entry
+	code  codec[M]
+}
+
+// entry is a row of the table of handlers.
+type entry struct {
+	caller  string // who declared it: package and function
+	at      string // where: file:line
+	message reflect.Type
+	ordinal int // among those of the same caller, place and message
+	id      uint16
+	run     func(c Context, payload []byte) error
+	fault   error // why it cannot be used
+}
+
+func (e *entry) String() string {
+	name := fmt.Sprintf("the handler of %v declared in %s (%s)", e.message, e.caller, e.at)
+	if e.ordinal > 0 {
+		name += fmt.Sprintf(", number %d there", e.ordinal+1)
+	}
+	return name
+}
+
+func (e *entry) compare(o *entry) int {
+	return cmp.Or(cmp.Compare(e.caller, o.caller), cmp.Compare(e.at, o.at), cmp.Compare(e.message.String(), o.message.String()),
+		cmp.Compare(e.ordinal, o.ordinal))
+}
+
+// handlers are those of the program: they are declared before anything runs.
+var handlers = &registry{}
+
+// A registry is the handlers that were declared.
+type registry struct {
+	sync.Mutex
+	all    []*entry
+	frozen bool
+}
+
+// Is says what the handler does. It is called once, from an init function. What is wrong with it is told by Run, or by the
+// epoch that the handler is first used in.
+func (h *Handler[M]) Is(do func(c Context, m *M)) {
+	e := &entry{message: reflect.TypeFor[M]()}
+	pc, file, line, _ := runtime.Caller(1)
+	e.caller, e.at = runtime.FuncForPC(pc).Name(), fmt.Sprintf("%s:%d", path.Base(file), line)
+	h.code, e.fault = codecOf[M]()
+	if e.fault == nil {
+		e.fault = faultOf(reflect.ValueOf(do), *(*uintptr)(unsafe.Pointer(&do)))
+	}
+	if h.entry != nil {
+		h.entry.fault = errors.New("it is said twice what it is")
+	}
+	h.entry = e
+	code := h.code
+	e.run = func(c Context, payload []byte) error {
+		m, err := code.open(payload)
+		if err == nil {
+			do(c, m)
+		}
+		return err
+	}
+	declare(e)
+}
+
+// declare puts a handler into the table.
+func declare(e *entry) {
+	handlers.Lock()
+	defer handlers.Unlock()
+	if handlers.frozen {
+		e.fault = errors.New("it was declared when the runtime had started: declare it in an init function")
+		return
+	}
+	for _, o := range handlers.all {
+		if e.compare(o) == 0 {
+			e.ordinal++
+		}
+	}
+	handlers.all = append(handlers.all, e)
+}
+
+// table ends the declaring of handlers, and returns them by their numbers, from firstHandler on.
+func table() ([]*entry, error) {
+	handlers.Lock()
+	defer handlers.Unlock()
+	if !handlers.frozen {
+		handlers.frozen = true
+		slices.SortFunc(handlers.all, (*entry).compare)
+		for n, e := range handlers.all {
+			e.id = firstHandler + uint16(n)
+		}
+	}
+	if n := len(handlers.all); n > maxHandlers {
+		return nil, fmt.Errorf("amt: %d handlers are declared, at most %d are possible", n, maxHandlers)
+	}
+	var faults []error
+	for _, e := range handlers.all {
+		if e.fault != nil {
+			faults = append(faults, fmt.Errorf("amt: %v: %w", e, e.fault))
+		}
+	}
+	return handlers.all, errors.Join(faults...)
+}
+
+// faultOf tells why a function cannot be a handler: it is nil, or not the same on all ranks, since it captures variables.
+// What it captures lies with the function's closure: made at run time if there is anything, else a part of the program.
+func faultOf(do reflect.Value, closure uintptr) error {
+	if do.IsNil() {
+		return errors.New("its function is nil")
+	}
+	name := runtime.FuncForPC(do.Pointer()).Name()
+	if strings.HasSuffix(name, "-fm") {
+		return fmt.Errorf("%s is the method of a value, which other ranks do not have: use a function, and the message", strings.TrimSuffix(name, "-fm"))
+	}
+	if !inProgram(closure) {
+		return fmt.Errorf("%s captures variables, which other ranks do not have: put them into the message", name)
+	}
+	return nil
+}
+
+// A codec turns messages into payloads and back.
+type codec[M any] struct {
+	size int // of a payload; 0: it depends on the message
+}
+
+// codecOf finds how messages of a type travel: those without pointers as they lie in memory, all others as package pup
+// packs them.
+func codecOf[M any]() (codec[M], error) {
+	t := reflect.TypeFor[M]()
+	if pup.ClassOf[M]() == pup.PlainClass && t.Size() > 0 {
+		return codec[M]{size: int(t.Size())}, nil
+	}
+	var zero M
+	_, err := pup.Size(&zero)
+	if err != nil {
+		return codec[M]{}, fmt.Errorf("its message cannot be sent: %w", err)
+	}
+	return codec[M]{}, nil
+}
+
+// pack appends a message to b.
+func (k codec[M]) pack(b []byte, m *M) ([]byte, error) {
+	if k.size > 0 {
+		return append(b, unsafe.Slice((*byte)(unsafe.Pointer(m)), k.size)...), nil
+	}
+	v := *m // so that only such messages are allocated
+	return pup.Append(b, &v, pup.Unchecked())
+}
+
+// open is the message that lies in a payload.
+func (k codec[M]) open(payload []byte) (*M, error) {
+	if k.size > 0 {
+		if len(payload) != k.size {
+			return nil, fmt.Errorf("%d bytes, want %d", len(payload), k.size)
+		}
+		return (*M)(unsafe.Pointer(unsafe.SliceData(payload))), nil
+	}
+	m := new(M)
+	return m, pup.Unmarshal(payload, m)
+}

@@ -1,0 +1,133 @@
+// Package inproc carries batches between ranks that are goroutines of one process.
+//
+// It guarantees what wire.Transport asks, without copying: the memory of a batch goes from rank to rank.
+package inproc
+
+import (
+	"runtime"
+	"sync"
+	"sync/atomic"
+
+	"github.com/byssus-hpc/byssus/amt/internal/wire"
+)
+
+// patience is how many turns without a batch a rank lets others run before it sleeps: a switch between goroutines takes a
+// fraction of a microsecond, to be woken several.
+const patience = 64
+
+// A World is ranks that reach each other.
+type World struct {
+	ends []*End
+	pool sync.Pool // of *[wire.Size]byte
+}
+
+// An End is one rank's.
+type End struct {
+	world *World
+	rank  int
+	mu    sync.Mutex
+	come  []parcel // not taken
+	some  atomic.Bool
+	take  []parcel // taken all at once, from next on
+	next  int
+
+	asleep atomic.Bool
+	wake   chan struct{} // has room for one
+}
+
+type parcel struct {
+	from int
+	b    []byte
+}
+
+// New makes the transports of n ranks.
+func New(n int) []*End {
+	w := &World{ends: make([]*End, n)}
+	w.pool.New = func() any { return new([wire.Size]byte) }
+	for rank := range w.ends {
+		w.ends[rank] = &End{world: w, rank: rank, wake: make(chan struct{}, 1)}
+	}
+	return w.ends
+}
+
+// Rank is this rank's number.
+func (e *End) Rank() int { return e.rank }
+
+// Ranks is how many there are.
+func (e *End) Ranks() int { return len(e.world.ends) }
+
+// Room returns an empty batch.
+func (e *End) Room(n int) []byte {
+	if n > wire.Size {
+		return make([]byte, 0, n)
+	}
+	return e.world.pool.Get().(*[wire.Size]byte)[:0]
+}
+
+// Free takes the memory of a batch back.
+func (e *End) Free(in []byte) {
+	if cap(in) == wire.Size {
+		e.world.pool.Put((*[wire.Size]byte)(in[:wire.Size]))
+	}
+}
+
+// Turn sends a batch and receives one.
+func (e *End) Turn(t *wire.Turn, _ int) error {
+	if t.Out != nil {
+		e.world.ends[t.To].put(parcel{e.rank, t.Out})
+		t.Out = nil
+	}
+	t.In = nil
+	if e.next == len(e.take) && !e.refill() {
+		return nil
+	}
+	p := &e.take[e.next]
+	t.From, t.In = p.from, p.b
+	p.b = nil
+	e.next++
+	return nil
+}
+
+func (e *End) put(p parcel) {
+	e.mu.Lock()
+	e.come = append(e.come, p)
+	e.some.Store(true)
+	e.mu.Unlock()
+	if e.asleep.Load() {
+		e.Wake()
+	}
+}
+
+// refill takes all that has come.
+func (e *End) refill() bool {
+	if !e.some.Load() {
+		return false
+	}
+	e.mu.Lock()
+	e.take, e.come = e.come, e.take[:0]
+	e.some.Store(false)
+	e.mu.Unlock()
+	e.next = 0
+	return true
+}
+
+// Idle lets others run, and then sleeps until something comes.
+func (e *End) Idle(turns int) {
+	if turns < patience {
+		runtime.Gosched()
+		return
+	}
+	e.asleep.Store(true)
+	if !e.some.Load() { // who puts something afterwards sees that this rank is asleep
+		<-e.wake
+	}
+	e.asleep.Store(false)
+}
+
+// Wake ends an Idle, this or the next.
+func (e *End) Wake() {
+	select {
+	case e.wake <- struct{}{}:
+	default:
+	}
+}

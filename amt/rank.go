@@ -1,0 +1,272 @@
+package amt
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+
+	"github.com/byssus-hpc/byssus/amt/internal/term"
+	"github.com/byssus-hpc/byssus/amt/internal/wire"
+)
+
+// How a rank goes on; measured by bench/amt.
+const (
+	flushAfter   = 64 // messages handled in a row, after which what they sent leaves
+	settleLooks  = 4  // looks for a batch before epochs are settled: who waits for an answer does not begin waves meanwhile
+	waitingLooks = 32 // looks for a batch when nothing else is to be done
+)
+
+// A rank is the runtime on one rank. All of it belongs to the goroutine that drives it, which is that of the main function,
+// but for inbox.
+type rank struct {
+	self, ranks int
+	t           wire.Transport
+	table       []*entry
+
+	outs     [][]byte // by rank: the batch that is being filled; its own: messages that stay here
+	open     []int    // other ranks whose batch is not empty
+	incoming []parcel // batches to be handled, from handled on
+	handled  int
+	since    int // messages handled since the last flush
+	idle     int // turns in a row without anything to do
+
+	main        *Epoch
+	epochs      map[uint64]*Epoch
+	last        *Epoch // the one that was looked up last
+	collectives uint64 // epochs made here, of each kind
+	rooteds     uint64
+	dirty       []*Epoch // that nothing holds any more, to be settled
+	spare       []*Epoch // the memory of such a list
+	orders      []term.Order
+	io          wire.Turn
+	handler     frame // of the handler that runs
+	frames      []*frame
+	broken      error // the transport's: nothing can go on
+
+	inbox inbox
+}
+
+// A parcel is a batch to be handled.
+type parcel struct {
+	from   int
+	remote bool
+	b      []byte
+}
+
+// An inbox is what goroutines other than a rank's own want of it.
+type inbox struct {
+	some atomic.Bool
+	mu   sync.Mutex
+	list []func()
+}
+
+func newRank(t wire.Transport, table []*entry) *rank {
+	r := &rank{self: t.Rank(), ranks: t.Ranks(), t: t, table: table, epochs: map[uint64]*Epoch{}}
+	r.outs = make([][]byte, r.ranks)
+	r.handler.r = r
+	return r
+}
+
+// ask has the rank's own goroutine do something.
+func (r *rank) ask(do func()) {
+	r.inbox.mu.Lock()
+	r.inbox.list = append(r.inbox.list, do)
+	r.inbox.some.Store(true)
+	r.inbox.mu.Unlock()
+	r.t.Wake()
+}
+
+// asked does what others want.
+func (r *rank) asked() {
+	r.inbox.mu.Lock()
+	list := r.inbox.list
+	r.inbox.list = nil
+	r.inbox.some.Store(false)
+	r.inbox.mu.Unlock()
+	for _, do := range list {
+		do()
+	}
+}
+
+// step does one thing of what there is to do: what others want, a batch of messages, to send and to look for more, to
+// settle epochs, to rest.
+func (r *rank) step() {
+	switch {
+	case r.inbox.some.Load():
+		r.asked()
+	case r.handleNext():
+	case r.exchange(settleLooks):
+	case len(r.dirty) > 0:
+		r.settle()
+	case r.exchange(waitingLooks):
+	default:
+		r.idle++
+		r.t.Idle(r.idle)
+		return
+	}
+	r.idle = 0
+}
+
+// until drives the rank until an epoch is over, or nothing can go on: what the rank has to send by then has been sent.
+func (r *rank) until(ep *Epoch) error {
+	for !ep.over {
+		switch {
+		case r.broken != nil:
+			return r.broken
+		case r.main.err != nil:
+			return r.main.err
+		}
+		r.step()
+	}
+	return r.drain()
+}
+
+// drain sends what there is to send.
+func (r *rank) drain() error {
+	for r.flush(); len(r.open) > 0 && r.broken == nil; r.flush() {
+		r.turn(-1, nil, waitingLooks)
+	}
+	return r.broken
+}
+
+// handleNext handles a batch, if there is one.
+func (r *rank) handleNext() bool {
+	if r.handled < len(r.incoming) {
+		p := r.incoming[r.handled]
+		r.incoming[r.handled].b = nil
+		if r.handled++; r.handled == len(r.incoming) {
+			r.incoming, r.handled = r.incoming[:0], 0
+		}
+		r.handle(p)
+		return true
+	}
+	if len(r.outs[r.self]) == 0 {
+		return false
+	}
+	own := r.outs[r.self]
+	r.outs[r.self] = nil
+	r.handle(parcel{r.self, false, own})
+	return true
+}
+
+// exchange sends what there is to send, and looks for a batch. It tells whether there was either.
+func (r *rank) exchange(looks int) bool {
+	some := len(r.open) > 0
+	r.flush()
+	r.turn(-1, nil, looks)
+	return some || r.handled < len(r.incoming)
+}
+
+// turn is a turn of the transport: what it brings waits to be handled. It tells whether the batch was taken.
+func (r *rank) turn(to int, out []byte, looks int) bool {
+	r.io = wire.Turn{To: to, Out: out}
+	if err := r.t.Turn(&r.io, looks); err != nil {
+		r.broken = errors.Join(r.broken, fmt.Errorf("amt: rank %d: %w", r.self, err))
+	}
+	if r.io.In != nil {
+		r.incoming = append(r.incoming, parcel{r.io.From, true, r.io.In})
+	}
+	return r.io.Out == nil
+}
+
+// flush sends the batches to other ranks that the transport takes now.
+func (r *rank) flush() {
+	left := r.open[:0]
+	for _, to := range r.open {
+		if !r.turn(to, r.outs[to], 0) {
+			left = append(left, to)
+			continue
+		}
+		r.outs[to] = nil
+	}
+	r.open = left
+	r.since = 0
+}
+
+// room returns the batch that a record for a rank is appended to, with room for so many bytes.
+func (r *rank) room(to, n int) []byte {
+	b := r.outs[to]
+	if len(b)+n <= cap(b) && b != nil {
+		return b
+	}
+	return r.newRoom(to, n)
+}
+
+func (r *rank) newRoom(to, n int) []byte {
+	switch b := r.outs[to]; {
+	case len(b) == 0:
+		if to != r.self {
+			r.open = append(r.open, to)
+		}
+	case to == r.self:
+		r.incoming = append(r.incoming, parcel{to, false, b})
+	default:
+		if !r.turn(to, b, 0) {
+			return b // grows until the transport takes it
+		}
+	}
+	return r.t.Room(n)
+}
+
+// control sends a record that is not a message of the program.
+func (r *rank) control(to int, id uint16, epoch uint64, payload []byte) {
+	b, at := openRecord(r.room(to, headerSize+len(payload)+8))
+	r.outs[to] = closeRecord(append(b, payload...), at, id, epoch)
+}
+
+// handle does what the records of a batch say.
+func (r *rank) handle(p parcel) {
+	rest := p.b
+	for len(rest) > 0 {
+		rec, next, ok := nextRecord(rest)
+		if !ok {
+			r.broken = errors.Join(r.broken, fmt.Errorf("amt: rank %d: a batch from rank %d ends within a record", r.self, p.from))
+			break
+		}
+		rest = next
+		if rec.id == recordDetector {
+			r.detected(p.from, rec)
+			continue
+		}
+		r.message(p.from, p.remote, rec)
+		if r.since++; r.since >= flushAfter {
+			r.flush()
+		}
+	}
+	r.handler.gen++
+	r.t.Free(p.b)
+}
+
+// message handles one that counts in its epoch.
+func (r *rank) message(from int, remote bool, rec record) {
+	ep := r.find(rec.epoch)
+	if remote {
+		ep.got(from)
+	}
+	switch {
+	case rec.id < firstHandler:
+		r.ownRecord(ep, from, rec)
+	case int(rec.id-firstHandler) >= len(r.table):
+		ep.fail(fmt.Errorf("amt: rank %d: a message from rank %d is for handler %d of %d", r.self, from, rec.id-firstHandler, len(r.table)))
+	case ep.err == nil:
+		e := r.table[rec.id-firstHandler]
+		f := &r.handler
+		f.gen++
+		f.ep, f.from, f.entry = ep, from, e
+		if err := e.run(Context{f, f.gen}, rec.payload); err != nil {
+			ep.fail(fmt.Errorf("amt: rank %d: a message from rank %d for %v: %w", r.self, from, e, err))
+		}
+	}
+	ep.release()
+}
+
+// ownRecord handles what the runtime itself sends within an epoch.
+func (r *rank) ownRecord(ep *Epoch, from int, rec record) {
+	switch rec.id {
+	case recordFailure:
+		ep.failed(errors.New(string(rec.payload)))
+	case recordSpread:
+		r.spread(ep, rec.payload)
+	}
+}

@@ -1,0 +1,59 @@
+package amt
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/byssus-hpc/byssus/amt/internal/inproc"
+	"github.com/byssus-hpc/byssus/amt/internal/wire"
+)
+
+// RunLocal runs a program on n ranks that are goroutines of this process. It returns when the main function has returned on
+// all of them and everything that was begun is done; its error is that of all ranks together.
+func RunLocal(n int, main func(Context) error) error {
+	if n < 1 {
+		return fmt.Errorf("amt: %d ranks: at least one is needed", n)
+	}
+	handlers, err := table()
+	if err != nil {
+		return err
+	}
+	errs := make([]error, n)
+	var all sync.WaitGroup
+	for rank, end := range inproc.New(n) {
+		all.Go(func() { errs[rank] = runRank(end, handlers, main) })
+	}
+	all.Wait()
+	return joined(errs)
+}
+
+// joined joins the errors of ranks; what several of them say is said once.
+func joined(errs []error) error {
+	var list []error
+	said := map[string]bool{}
+	for _, err := range errs {
+		if err != nil && !said[err.Error()] {
+			said[err.Error()] = true
+			list = append(list, err)
+		}
+	}
+	return errors.Join(list...)
+}
+
+// runRank runs a program on one rank, in the main epoch. When that fails, nobody waits for anybody else.
+func runRank(t wire.Transport, handlers []*entry, main func(Context) error) error {
+	r := newRank(t, handlers)
+	r.collectives++
+	r.main = r.find(r.collectives)
+	var failed error
+	r.begin(&frame{r: r, from: r.self}, r.main, "main", func(c Context) error {
+		failed = main(c)
+		return failed
+	}, nil)
+	err := r.main.wait()
+	if failed != nil {
+		err = failed
+	}
+	return errors.Join(err, r.drain())
+}

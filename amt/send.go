@@ -1,0 +1,122 @@
+package amt
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+
+	"github.com/byssus-hpc/byssus/amt/internal/tree"
+)
+
+// Send sends a message to a rank, this or another, within the epoch of the context. The message is copied. What is wrong
+// with it fails the epoch.
+func (h *Handler[M]) Send(c Context, to int, m *M) {
+	f := c.live()
+	ep, r := f.ep, f.r
+	if h.entry == nil || h.entry.fault != nil || uint(to) >= uint(r.ranks) || f.task != nil || ep.after != nil {
+		h.sendRarely(f, to, m)
+		return
+	}
+	ep.sent(to)
+	b, at := openRecord(r.room(to, headerSize+h.code.size+8))
+	b, err := h.code.pack(b, m)
+	if err != nil {
+		b = b[:at+headerSize] // an empty record, which nobody opens: the epoch has failed on this rank
+		ep.fail(h.trouble(f, to, err))
+		b = closeRecord(b, at, recordFailure, ep.id)
+		r.outs[to] = b
+		return
+	}
+	r.outs[to] = closeRecord(b, at, h.entry.id, ep.id)
+}
+
+// sendRarely is Send where something is special, or wrong.
+func (h *Handler[M]) sendRarely(f *frame, to int, m *M) {
+	err := h.check(f.r.ranks, to)
+	var payload []byte
+	if err == nil {
+		payload, err = h.code.pack(nil, m)
+	}
+	ep := f.ep
+	post := func() {
+		if err != nil {
+			ep.fail(h.trouble(f, to, err))
+			return
+		}
+		ep.post(to, h.entry.id, payload)
+	}
+	if f.task != nil {
+		f.r.ask(post)
+		return
+	}
+	post()
+}
+
+func (h *Handler[M]) check(ranks, to int) error {
+	switch {
+	case h.entry == nil:
+		return errors.New("it was never said what the handler is (Is, in an init function)")
+	case h.entry.fault != nil:
+		return h.entry.fault
+	case uint(to) >= uint(ranks):
+		return fmt.Errorf("there is no rank %d, the last one is %d", to, ranks-1)
+	}
+	return nil
+}
+
+// trouble says what could not be sent.
+func (h *Handler[M]) trouble(f *frame, to int, err error) error {
+	what := any("a message")
+	if h.entry != nil {
+		what = h.entry
+	}
+	return fmt.Errorf("amt: rank %d: %s cannot send to rank %d, to %v: %w", f.r.self, f.who(), to, what, err)
+}
+
+// Broadcast sends a message to all ranks, this one included, down a tree.
+func (h *Handler[M]) Broadcast(c Context, m *M) {
+	f := c.live()
+	err := h.check(f.r.ranks, 0)
+	var payload []byte
+	if err == nil {
+		payload = binary.LittleEndian.AppendUint64(nil, uint64(f.r.self))
+		var at int
+		payload, at = openRecord(payload)
+		if payload, err = h.code.pack(payload, m); err == nil {
+			payload = closeRecord(payload, at, h.entry.id, 0)
+		}
+	}
+	ep := f.ep
+	begin := func() {
+		if err != nil {
+			ep.fail(h.trouble(f, 0, err))
+			return
+		}
+		ep.post(f.r.self, recordSpread, payload)
+	}
+	if f.task != nil {
+		f.r.ask(begin)
+		return
+	}
+	begin()
+}
+
+// spread passes a record on to the ranks below this one, in a tree whose root is where it comes from, and handles it.
+func (r *rank) spread(ep *Epoch, payload []byte) {
+	root := int(binary.LittleEndian.Uint64(payload))
+	place := (r.self - root + r.ranks) % r.ranks
+	first, last := tree.Children(place, r.ranks)
+	for child := first; child < last; child++ {
+		to := (child + root) % r.ranks
+		ep.sent(to)
+		r.control(to, recordSpread, ep.id, payload)
+	}
+	rec, _, ok := nextRecord(payload[8:])
+	if !ok {
+		ep.fail(fmt.Errorf("amt: rank %d: a broadcast of rank %d is not whole", r.self, root))
+		return
+	}
+	rec.epoch = ep.id
+	ep.hold()
+	r.message(root, false, rec)
+}

@@ -1,0 +1,99 @@
+package amt
+
+import (
+	"fmt"
+	"runtime/debug"
+)
+
+// A task is coarse work on a goroutine of its own.
+type task struct {
+	name string
+	f    *frame
+}
+
+// Go hands work to a goroutine of its own, beside the handlers of the rank: coarse work, of which the epoch of this context
+// is not over before. It may send, begin rooted epochs and wait for them. An error of it fails the epoch. What it shares with
+// handlers needs a lock.
+func (c Context) Go(name string, work func(Context) error) {
+	f := c.live()
+	r, ep := f.r, f.ep
+	t := &task{name: name}
+	t.f = &frame{r: r, ep: ep, from: r.self, task: t}
+	begin := func() {
+		ep.hold()
+		go func() {
+			err := t.guard(work)
+			t.f.gen++
+			r.ask(func() {
+				if err != nil {
+					ep.fail(fmt.Errorf("amt: rank %d: the task %q: %w", r.self, name, err))
+				}
+				ep.release()
+			})
+		}()
+	}
+	if f.task != nil { // which holds the epoch as long as it runs, and asks for its end after this
+		r.ask(begin)
+		return
+	}
+	begin()
+}
+
+// guard runs the work; a panic is told with the task's name, and ends the program as any other.
+func (t *task) guard(work func(Context) error) error {
+	defer func() {
+		if p := recover(); p != nil {
+			panic(fmt.Sprintf("amt: rank %d: the task %q panics: %v\n%s", t.f.r.self, t.name, p, debug.Stack()))
+		}
+	}()
+	return work(Context{t.f, t.f.gen})
+}
+
+// rooted begins an epoch for the task; its body runs on the task's goroutine.
+func (t *task) rooted(f *frame, label string, body func(Context) error, opts []EpochOption) *Epoch {
+	begun := make(chan *Epoch, 1)
+	r := f.r
+	r.ask(func() {
+		r.rooteds++
+		ep := r.find(rootedBit | uint64(r.self)<<rootShift | r.rooteds&numberMask)
+		begun <- r.begin(f, ep, label, func(Context) error { ep.hold(); ep.done = make(chan struct{}); return nil }, opts)
+	})
+	e := <-begun
+	in := &frame{r: r, ep: e, from: r.self, task: t}
+	err := body(Context{in, 0})
+	in.gen++
+	r.ask(func() {
+		if err != nil {
+			e.fail(err)
+		}
+		e.release()
+	})
+	return e
+}
+
+// wait blocks the task's goroutine until the epoch is over.
+func (t *task) wait(f *frame, ep *Epoch) error {
+	r := f.r
+	ready := make(chan error, 1)
+	var done chan struct{}
+	r.ask(func() {
+		if ep.holds(f.ep) {
+			ready <- fmt.Errorf("amt: rank %d: the task %q waits for the epoch %q, which it is a part of", r.self, t.name, ep.label)
+			return
+		}
+		ep.waited++
+		if ep.done == nil {
+			ep.done = make(chan struct{})
+			if ep.over {
+				close(ep.done)
+			}
+		}
+		done = ep.done
+		ready <- nil
+	})
+	if err := <-ready; err != nil {
+		return err
+	}
+	<-done
+	return ep.err
+}
