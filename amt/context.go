@@ -20,11 +20,12 @@ type frame struct {
 	entry *entry // of the handler, if it is one
 	task  *task  // of the worker task, if it is one
 
-	follows *Epoch // what runs after that, if it is such
+	follows  *Epoch // what runs after that, if it is such
+	performs *Scope // an operation of that, if it is one
 }
 
 // onLoop tells whether the code has the rank wait: nothing of the runtime goes on before it returns.
-func (f *frame) onLoop() bool { return f.entry != nil || f.follows != nil }
+func (f *frame) onLoop() bool { return f.entry != nil || f.follows != nil || f.performs != nil }
 
 // live returns the frame. To use a context that is over is a mistake of the program which cannot be answered otherwise: the
 // epoch that it meant may be over, and what would be sent lost.
@@ -56,6 +57,8 @@ func (f *frame) who() string {
 		return fmt.Sprintf("the task %q", f.task.name)
 	case f.follows != nil:
 		return fmt.Sprintf("what follows the epoch %q", f.follows.label)
+	case f.performs != nil:
+		return fmt.Sprintf("an operation of the scope %q", f.performs.label)
 	}
 	return "the main function"
 }

@@ -231,7 +231,7 @@ func (ep *Epoch) run(around *frame, body func(Context) error) {
 	} else {
 		f = &frame{r: r}
 	}
-	f.ep, f.from, f.entry, f.follows = ep, around.from, around.entry, around.follows
+	f.ep, f.from, f.entry, f.follows, f.performs = ep, around.from, around.entry, around.follows, around.performs
 	err := body(Context{f, f.gen})
 	f.gen++
 	r.frames = append(r.frames, f)

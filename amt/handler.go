@@ -66,15 +66,19 @@ type registry struct {
 // Is says what the handler does. It is called once, from an init function. What is wrong with it is told by Run, or by the
 // epoch that the handler is first used in.
 func (h *Handler[M]) Is(do func(c Context, m *M)) {
-	e := &entry{message: reflect.TypeFor[M]()}
-	pc, file, line, _ := runtime.Caller(1)
+	h.is(do, faultOf(reflect.ValueOf(do), *(*uintptr)(unsafe.Pointer(&do))))
+}
+
+// is declares the handler for who called its caller.
+func (h *Handler[M]) is(do func(c Context, m *M), fault error) {
+	e := &entry{message: reflect.TypeFor[M](), fault: fault}
+	pc, file, line, _ := runtime.Caller(2)
 	e.caller, e.at = runtime.FuncForPC(pc).Name(), fmt.Sprintf("%s:%d", path.Base(file), line)
-	h.code, e.fault = codecOf[M]()
-	if e.fault == nil {
-		e.fault = faultOf(reflect.ValueOf(do), *(*uintptr)(unsafe.Pointer(&do)))
-	}
+	var unfit error
+	h.code, unfit = codecOf[M]()
+	e.fault = errors.Join(e.fault, unfit)
 	if h.entry != nil {
-		h.entry.fault = errors.New("it is said twice what it is")
+		e.fault = errors.New("it is said twice what it is")
 	}
 	h.entry = e
 	code := h.code

@@ -40,6 +40,8 @@ type rank struct {
 	spare       []*Epoch // the memory of such a list
 	orders      []term.Order
 	io          wire.Turn
+	reductions  map[uint64]any // by epoch: *reducing of some type
+	operations  operations
 	handler     frame // of the handler that runs
 	frames      []*frame
 	broken      error // the transport's: nothing can go on
@@ -62,7 +64,9 @@ type inbox struct {
 }
 
 func newRank(t wire.Transport, table []*entry) *rank {
-	r := &rank{self: t.Rank(), ranks: t.Ranks(), t: t, table: table, epochs: map[uint64]*Epoch{}}
+	r := &rank{self: t.Rank(), ranks: t.Ranks(), t: t, table: table, epochs: map[uint64]*Epoch{},
+		reductions: map[uint64]any{}}
+	r.operations.init(r)
 	r.outs = make([][]byte, r.ranks)
 	r.handler.r = r
 	return r
@@ -96,9 +100,11 @@ func (r *rank) step() {
 	case r.inbox.some.Load():
 		r.asked()
 	case r.handleNext():
+	case r.operations.perform():
 	case r.exchange(settleLooks):
 	case len(r.dirty) > 0:
 		r.settle()
+	case r.operations.settle():
 	case r.exchange(waitingLooks):
 	default:
 		r.idle++
@@ -225,8 +231,12 @@ func (r *rank) handle(p parcel) {
 			break
 		}
 		rest = next
-		if rec.id == recordDetector {
+		switch rec.id {
+		case recordDetector:
 			r.detected(p.from, rec)
+			continue
+		case recordAgreement:
+			r.operations.receive(p.from, rec)
 			continue
 		}
 		r.message(p.from, p.remote, rec)

@@ -13,9 +13,10 @@ const headerSize = 16
 
 // What a record is that is for no handler of the program.
 const (
-	recordDetector uint16 = iota // a term.Message, of no epoch's account
-	recordFailure                // a text: the epoch has failed
-	recordSpread                 // a root and a record: for all ranks, to be passed on down a tree
+	recordDetector  uint16 = iota // a term.Message, of no epoch's account
+	recordAgreement               // an agree.Message, of no epoch
+	recordFailure                 // a text: the epoch has failed
+	recordSpread                  // a root and a record: for all ranks, to be passed on down a tree
 	firstHandler
 )
 

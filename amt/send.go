@@ -52,10 +52,12 @@ func (h *Handler[M]) sendRarely(f *frame, to int, m *M) {
 	post()
 }
 
+var errUndeclared = errors.New("it was never said what it is (Is, in an init function)")
+
 func (h *Handler[M]) check(ranks, to int) error {
 	switch {
 	case h.entry == nil:
-		return errors.New("it was never said what the handler is (Is, in an init function)")
+		return errUndeclared
 	case h.entry.fault != nil:
 		return h.entry.fault
 	case uint(to) >= uint(ranks):

@@ -1,0 +1,155 @@
+package amt_test
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+
+	"github.com/byssus-hpc/byssus/amt"
+)
+
+const faultVariable = "AMT_TEST_FAULT" // which wrong handler the process declares
+
+type withChannel struct{ C chan int }
+
+type counter struct{ n int64 }
+
+func (k *counter) add(_ amt.Context, m *number) { k.n += int64(m.X) }
+
+var (
+	wrong        amt.Handler[number]
+	wrongMessage amt.Handler[withChannel]
+	undeclared   amt.Handler[number]
+	waiting      amt.Handler[number]
+	failing      amt.Handler[number]
+	keeping      amt.Handler[number]
+	kept         = &struct{ c amt.Context }{}
+)
+
+func init() {
+	k := &counter{}
+	switch os.Getenv(faultVariable) {
+	case "captures":
+		wrong.Is(func(_ amt.Context, m *number) { k.n += int64(m.X) })
+	case "method":
+		wrong.Is(k.add)
+	case "channel":
+		wrongMessage.Is(func(amt.Context, *withChannel) {})
+	case "twice":
+		wrong.Is(func(amt.Context, *number) {})
+		wrong.Is(func(amt.Context, *number) {})
+	case "nil":
+		wrong.Is(nil)
+	}
+	waiting.Is(func(c amt.Context, _ *number) {
+		if err := c.Rooted("inside", func(amt.Context) error { return nil }).Wait(c); err == nil {
+			panic("a handler has waited")
+		}
+	})
+	failing.Is(func(c amt.Context, m *number) { c.Fail(fmt.Errorf("number %d is bad", m.X)) })
+	keeping.Is(func(c amt.Context, _ *number) { kept.c = c })
+}
+
+// TestFaults has processes declare wrong handlers: they say so before anything runs.
+func TestFaults(t *testing.T) {
+	if os.Getenv(faultVariable) != "" {
+		fmt.Println(amt.RunLocal(2, func(amt.Context) error { panic("it runs") }))
+		return
+	}
+	for fault, want := range map[string]string{
+		"captures": "captures variables, which other ranks do not have",
+		"method":   "is the method of a value, which other ranks do not have",
+		"channel":  "its message cannot be sent: ",
+		"twice":    "it is said twice what it is",
+		"nil":      "its function is nil",
+	} {
+		cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestFaults$")
+		cmd.Env = append(os.Environ(), faultVariable+"="+fault)
+		out, err := cmd.CombinedOutput()
+		if err != nil || !strings.Contains(string(out), want) || !strings.Contains(string(out), "errors_test.go:") {
+			t.Errorf("%s: %v, %s\nwant %s", fault, err, out, want)
+		}
+	}
+}
+
+// TestErrors has programs do what is wrong.
+func TestErrors(t *testing.T) {
+	two := func(body func(amt.Context) error) error {
+		return amt.RunLocal(2, func(c amt.Context) error { return c.Collective("all", body).Wait(c) })
+	}
+	onFirst := func(body func(amt.Context)) error {
+		return two(func(c amt.Context) error {
+			if c.Rank() == 0 {
+				body(c)
+			}
+			return nil
+		})
+	}
+	var late amt.Handler[number]
+	for name, test := range map[string]struct {
+		err  error
+		want string
+	}{
+		"no ranks":   {amt.RunLocal(0, nil), "0 ranks: at least one is needed"},
+		"no rank":    {onFirst(func(c amt.Context) { sink.Send(c, 2, &number{}) }), "there is no rank 2, the last one is 1"},
+		"undeclared": {onFirst(func(c amt.Context) { undeclared.Send(c, 1, &number{}) }), "it was never said what it is"},
+		"late": {onFirst(func(c amt.Context) {
+			late.Is(func(amt.Context, *number) {})
+			late.Send(c, 1, &number{})
+		}), "declared when the runtime had started"},
+		"Wait in a handler": {onFirst(func(c amt.Context) { waiting.Send(c, 1, &number{}) }), "waits for the epoch \"inside\": "},
+		"a handler's":       {onFirst(func(c amt.Context) { failing.Send(c, 1, &number{7}) }), "number 7 is bad"},
+		"a task's": {onFirst(func(c amt.Context) {
+			c.Go("bad task", func(amt.Context) error { return errors.New("it has failed") })
+		}), `the task "bad task": it has failed`},
+		"one main function's": {amt.RunLocal(3, func(c amt.Context) error {
+			if c.Rank() == 1 {
+				return errors.New("rank 1 gives up")
+			}
+			return c.Collective("nobody else comes", func(amt.Context) error { return nil }).Wait(c)
+		}), "rank 1 gives up"},
+		"one that nobody waits for": {amt.RunLocal(2, func(c amt.Context) error {
+			if c.Rank() == 0 {
+				c.Rooted("lost", func(c amt.Context) error { failing.Send(c, 1, &number{9}); return nil })
+			}
+			return nil
+		}), "number 9 is bad"},
+		"a collective epoch within a rooted one, which is right": {two(func(c amt.Context) error {
+			return c.Rooted("own", func(c amt.Context) error {
+				return c.Collective("a", func(amt.Context) error { return nil }).Wait(c)
+			}).Wait(c)
+		}), ""},
+		"a collective epoch of a handler": {onFirst(func(c amt.Context) {
+			c.Rooted("first", func(amt.Context) error { return nil }).OnDone(c, func(c amt.Context) {
+				if err := c.Collective("x", func(amt.Context) error { return nil }).Wait(c); err != nil {
+					c.Fail(err)
+				}
+			})
+		}), "begins the collective epoch \"x\": only main functions can"},
+	} {
+		got := ""
+		if test.err != nil {
+			got = test.err.Error()
+		}
+		if (test.want == "") != (got == "") || !strings.Contains(got, test.want) {
+			t.Errorf("%s: %q, want %q", name, got, test.want)
+		}
+	}
+}
+
+// TestStaleContext uses a context after its handler has ended.
+func TestStaleContext(t *testing.T) {
+	said := ""
+	err := amt.RunLocal(1, func(c amt.Context) error {
+		err := c.Collective("all", func(c amt.Context) error { keeping.Send(c, 0, &number{}); return nil }).Wait(c)
+		defer func() { said = fmt.Sprint(recover()) }()
+		sink.Send(kept.c, 0, &number{})
+		return err
+	})
+	if err != nil || !strings.Contains(said, "is used after the handler, task or body that it was given to has ended") {
+		t.Errorf("%v; %s", err, said)
+	}
+}

@@ -1,0 +1,110 @@
+package amt
+
+import (
+	"errors"
+	"fmt"
+	"reflect"
+	"unsafe"
+
+	"github.com/byssus-hpc/byssus/amt/internal/tree"
+)
+
+// A Reduction combines a value of every rank into one. It is a variable of a package, and said what it is in an init function
+// of that package, as a Handler is.
+type Reduction[T any] struct {
+	op   func(a, b T) T
+	up   Handler[part[T]]
+	down Handler[part[T]]
+}
+
+// A part is the value of some ranks together.
+type part[T any] struct{ Value T }
+
+// reducing is what a rank has of one reduction.
+type reducing[T any] struct {
+	values []T // this rank's and those of the ranks below it
+	has    []bool
+	left   int
+	result T
+}
+
+// Is says how two values are combined. It need not be commutative: values are combined in a fixed order, which depends on
+// the number of ranks alone, so that results repeat.
+func (d *Reduction[T]) Is(op func(a, b T) T) {
+	fault := faultOf(reflect.ValueOf(op), *(*uintptr)(unsafe.Pointer(&op)))
+	d.op = op
+	d.up.is(func(c Context, m *part[T]) {
+		first, _ := tree.Children(c.f.r.self, c.f.r.ranks)
+		d.give(c, 1+c.f.from-first, m.Value)
+	}, fault)
+	d.down.is(func(c Context, m *part[T]) { d.spread(c, m) }, fault)
+}
+
+// All combines a value of every rank; all main functions call it, in the same order, and all get the result.
+func (d *Reduction[T]) All(c Context, value T) (T, error) {
+	var result T
+	f := c.live()
+	if d.up.entry == nil {
+		return result, fmt.Errorf("amt: rank %d: a reduction: %w", f.r.self, errUndeclared)
+	}
+	var of *reducing[T]
+	var id uint64
+	err := c.Collective("reduction", func(c Context) error {
+		id = c.f.ep.id
+		of = d.state(c)
+		d.give(c, 0, value)
+		return nil
+	}).Wait(c)
+	delete(f.r.reductions, id)
+	if err == nil && of == nil {
+		err = errors.New("amt: a reduction was not begun")
+	}
+	if err == nil {
+		result = of.result
+	}
+	return result, err
+}
+
+// state is what this rank has of the reduction of the context's epoch.
+func (d *Reduction[T]) state(c Context) *reducing[T] {
+	r := c.f.r
+	if s, ok := r.reductions[c.f.ep.id].(*reducing[T]); ok {
+		return s
+	}
+	first, last := tree.Children(r.self, r.ranks)
+	n := 1 + last - first
+	s := &reducing[T]{values: make([]T, n), has: make([]bool, n), left: n}
+	r.reductions[c.f.ep.id] = s
+	return s
+}
+
+// give adds the value of a place; when all are there they go up together, or on the root down again.
+func (d *Reduction[T]) give(c Context, place int, value T) {
+	s := d.state(c)
+	if place < 0 || place >= len(s.has) || s.has[place] {
+		c.Fail(fmt.Errorf("amt: rank %d: a reduction is given a value twice, or by a rank that is not below it", c.f.r.self))
+		return
+	}
+	s.values[place], s.has[place] = value, true
+	if s.left--; s.left > 0 {
+		return
+	}
+	all := s.values[0]
+	for _, v := range s.values[1:] {
+		all = d.op(all, v)
+	}
+	if parent := tree.Parent(c.f.r.self); parent >= 0 {
+		d.up.Send(c, parent, &part[T]{all})
+		return
+	}
+	d.spread(c, &part[T]{all})
+}
+
+// spread takes the result, and tells the ranks below.
+func (d *Reduction[T]) spread(c Context, m *part[T]) {
+	d.state(c).result = m.Value
+	first, last := tree.Children(c.f.r.self, c.f.r.ranks)
+	for child := first; child < last; child++ {
+		d.down.Send(c, child, m)
+	}
+}

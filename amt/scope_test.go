@@ -1,0 +1,164 @@
+package amt_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/byssus-hpc/byssus/amt"
+)
+
+// A meeting is what a collective is here: all ranks come to it, and it knows whether they came for the same thing.
+type meeting struct {
+	mu    sync.Mutex
+	n     int
+	whats []string
+	all   chan struct{}
+}
+
+type meetings struct {
+	mu   sync.Mutex
+	next []*meeting // by rank: the one that it comes to next
+	n    int
+}
+
+// come blocks until all ranks have come, and returns what for.
+func (m *meetings) come(rank, ranks int, what string) []string {
+	m.mu.Lock()
+	if m.next == nil {
+		m.next = make([]*meeting, ranks)
+		first := &meeting{all: make(chan struct{})}
+		for r := range m.next {
+			m.next[r] = first
+		}
+	}
+	at := m.next[rank]
+	at.whats = append(at.whats, what)
+	if at.n++; at.n == ranks {
+		next := &meeting{all: make(chan struct{})}
+		for r := range m.next {
+			m.next[r] = next
+		}
+		close(at.all)
+	}
+	m.mu.Unlock()
+	<-at.all
+	return at.whats
+}
+
+type request struct {
+	Scope int64
+	Left  int64
+}
+
+var asking amt.Handler[request]
+
+// world is what the handlers of one test share: one runs at a time.
+var world = &struct {
+	meetings
+	scopes [][]*amt.Scope // by rank
+	counts []map[int]int
+}{}
+
+func init() { asking.Is(onAsking) }
+
+// onAsking asks for an operation of a scope.
+func onAsking(c amt.Context, m *request) {
+	scope := int(m.Scope)
+	world.scopes[c.Rank()][scope].Do(c, func(c amt.Context) error {
+		world.counts[c.Rank()][scope]++
+		what := fmt.Sprint(scope, ".", world.counts[c.Rank()][scope])
+		for _, other := range world.come(c.Rank(), c.Ranks(), what) {
+			if other != what {
+				return fmt.Errorf("%s meets %s", what, other)
+			}
+		}
+		return nil
+	})
+}
+
+func TestScopes(t *testing.T) {
+	const scopes, operations = 3, 50
+	for _, ranks := range []int{1, 2, 4, 8} {
+		for n := *seed; n < *seed+10; n++ {
+			world.meetings = meetings{}
+			world.scopes, world.counts = make([][]*amt.Scope, ranks), make([]map[int]int, ranks)
+			err := amt.RunLocal(ranks, func(c amt.Context) error {
+				me := c.Rank()
+				world.counts[me] = map[int]int{}
+				for s := range scopes {
+					scope, err := c.Scope(fmt.Sprint("scope ", s))
+					if err != nil {
+						return err
+					}
+					world.scopes[me] = append(world.scopes[me], scope)
+				}
+				r := rand.New(rand.NewPCG(n, uint64(me)))
+				var list []int
+				for s := range scopes * operations {
+					list = append(list, s%scopes)
+				}
+				r.Shuffle(len(list), func(i, j int) { list[i], list[j] = list[j], list[i] })
+				return c.Collective("operations", func(c amt.Context) error {
+					for i, s := range list {
+						if i%7 == 3 {
+							c.Go("asks", func(c amt.Context) error {
+								asking.Send(c, me, &request{Scope: int64(s)})
+								return nil
+							})
+							continue
+						}
+						asking.Send(c, me, &request{Scope: int64(s)})
+					}
+					return nil
+				}).Wait(c)
+			})
+			if err != nil {
+				t.Fatalf("%d ranks, seed %d: %v", ranks, n, err)
+			}
+			for rank, counts := range world.counts {
+				for s := range scopes {
+					if counts[s] != operations {
+						t.Fatalf("%d ranks, seed %d: rank %d performed %d operations of scope %d", ranks, n, rank, counts[s], s)
+					}
+				}
+			}
+		}
+	}
+}
+
+var join amt.Reduction[string]
+
+func init() { join.Is(func(a, b string) string { return "(" + a + b + ")" }) }
+
+func TestReduction(t *testing.T) {
+	for _, ranks := range []int{1, 2, 5, 6, 23} {
+		results := make([]string, ranks)
+		for range 20 {
+			err := amt.RunLocal(ranks, func(c amt.Context) error {
+				for range 3 {
+					v, err := join.All(c, string(rune('a'+c.Rank())))
+					if err != nil {
+						return err
+					}
+					if before := results[c.Rank()]; before != "" && before != v {
+						return fmt.Errorf("%s, before: %s", v, before)
+					}
+					results[c.Rank()] = v
+				}
+				return nil
+			})
+			if err != nil {
+				t.Fatalf("%d ranks: %v", ranks, err)
+			}
+		}
+		for rank, v := range results {
+			if v != results[0] || len(strings.Trim(v, "()")) == 0 || strings.Count(v, "(") != ranks-1 {
+				t.Errorf("%d ranks: rank %d has %s, rank 0 %s", ranks, rank, v, results[0])
+			}
+		}
+		t.Log(results[0])
+	}
+}
