@@ -11,10 +11,16 @@ import (
 var realExtras = []string{"MPI_Error_class", "MPI_Comm_size", "MPI_Request_get_status", "MPI_Topo_test", "MPI_Cartdim_get",
 	"MPI_Graph_neighbors_count"}
 
-func driverSource(m *model, abi abiInfo) []byte {
+// driverSource writes a driver: for the middle of the lower half, or for package mpi, whose processes have no middle and no
+// call slots.
+func driverSource(m *model, abi abiInfo, goes bool) []byte {
+	context, header := "lower half", "../abi/abi.h"
+	if goes {
+		context, header = "a process of Go that uses package mpi", "abi_"+abi.name+".h"
+	}
 	w := file(fmt.Sprintf("driver_%s.c: the real %s library in neutral terms.\n"+
-		" * No mpi.h is included: functions are found by name, constants come from abi_%s.h. Context: lower half.", abi.name, abi.title, abi.name))
-	w.f("#define DRIVER_%s 1\n#include \"../abi/abi.h\"\n#include \"driver.h\"\n", strings.ToUpper(abi.name))
+		" * No mpi.h is included: functions are found by name, constants come from abi_%s.h. Context: %s.", abi.name, abi.title, abi.name, context))
+	w.f("#define DRIVER_%s 1\n#include %q\n#include \"driver.h\"\n", strings.ToUpper(abi.name), header)
 	funcs := realFunctions(m)
 	w.f("static struct real {")
 	for _, f := range funcs {
@@ -24,9 +30,11 @@ func driverSource(m *model, abi abiInfo) []byte {
 	for _, f := range m.drivers {
 		driverFunction(w, f, abi)
 	}
-	driverTable(w, m, abi)
-	hotEntries(w, m)
-	driverLoad(w, m, abi, funcs)
+	driverTable(w, m, abi, goes)
+	if !goes {
+		hotEntries(w, m)
+	}
+	driverLoad(w, m, abi, funcs, goes)
 	return w.Bytes()
 }
 
@@ -65,8 +73,12 @@ func lines(w *writer, ls []string) {
 	}
 }
 
-func driverTable(w *writer, m *model, abi abiInfo) {
-	w.f("\nstatic void hot_slots(void);\n\nstatic struct nx_driver driver = {\n\t.name = %q,\n\t.type_from_ptr = type_from_ptr,\n\t.hot = hot_slots,", abi.name)
+func driverTable(w *writer, m *model, abi abiInfo, goes bool) {
+	if goes {
+		w.f("\nstatic struct nx_driver driver = {\n\t.name = %q,\n\t.type_from_ptr = type_from_ptr,", abi.name)
+	} else {
+		w.f("\nstatic void hot_slots(void);\n\nstatic struct nx_driver driver = {\n\t.name = %q,\n\t.type_from_ptr = type_from_ptr,\n\t.hot = hot_slots,", abi.name)
+	}
 	for _, f := range m.drivers {
 		w.f("\t.%s = d_%s,", f.Short(), f.Short())
 	}
@@ -86,7 +98,7 @@ func driverField(o mpispec.Object) string {
 	return strings.ToLower(o.Name)
 }
 
-func driverLoad(w *writer, m *model, abi abiInfo, funcs []*mpispec.Function) {
+func driverLoad(w *writer, m *model, abi abiInfo, funcs []*mpispec.Function, goes bool) {
 	w.f("\nstatic const struct symbol functions[] = {")
 	for _, f := range funcs {
 		w.f("\t{ %q, offsetof(struct real, %s) },", "P"+f.Name, f.Short())
@@ -117,7 +129,11 @@ func driverLoad(w *writer, m *model, abi abiInfo, funcs []*mpispec.Function) {
 		objects("\tdriver.%[2]s = RH((int)%[1]s);")
 	}
 	standIns(w, m, abi, kinds)
-	w.f("\tfind_weights(libmpi);\n\thot_load(libmpi);\n\t*found = &driver;\n\treturn NULL;\n}")
+	w.f("\tfind_weights(libmpi);")
+	if !goes {
+		w.f("\thot_load(libmpi);")
+	}
+	w.f("\t*found = &driver;\n\treturn NULL;\n}")
 }
 
 // hotEntries declares the slots' functions of hot functions, which hot.inc.c defines, and writes what they leave all that

@@ -38,6 +38,9 @@ func run(root string, check bool) error {
 		return err
 	}
 	files := outputs(newModel(spec))
+	if err := addShared(files, root); err != nil {
+		return err
+	}
 	names := make([]string, 0, len(files))
 	for name := range files {
 		names = append(names, name)
@@ -83,7 +86,36 @@ func outputs(m *model) map[string][]byte {
 	for _, abi := range abis {
 		files["abi/abi_"+abi.name+".h"] = abiHeader(m, abi)
 		files["face/face_"+abi.name+".c"] = faceSource(m, abi)
-		files["driver/driver_"+abi.name+".c"] = driverSource(m, abi)
+		files["driver/driver_"+abi.name+".c"] = driverSource(m, abi, false)
+	}
+	for name, text := range goOutputs(m) {
+		files[goRoom+name] = text
 	}
 	return files
+}
+
+// goRoom is where package mpi has its drivers, seen from rank/mpi. All it needs lies there: the Go command compiles what is
+// in a package's directory, and copies no other into a vendor directory.
+const goRoom = "../../mpi/internal/real/"
+
+// goOutputs writes the drivers of package mpi, and the headers that they share with those of the lower half.
+func goOutputs(m *model) map[string][]byte {
+	files := map[string][]byte{"constants.h": constantsHeader(m), "real.h": realHeader(m)}
+	for _, abi := range abis {
+		header := bytes.Replace(abiHeader(m, abi), []byte(`"../neutral/neutral.h"`), []byte(`"neutral.h"`), 1)
+		files["abi_"+abi.name+".h"] = header
+		files["driver_"+abi.name+".c"] = driverSource(m, abi, true)
+	}
+	return files
+}
+
+// addShared adds copies of what drivers of both forms include and is written by hand.
+func addShared(files map[string][]byte, root string) error {
+	const name = "driver_support.h"
+	text, err := os.ReadFile(filepath.Join(root, "rank", "mpi", "driver", name))
+	if err != nil {
+		return fmt.Errorf("mpistubgen: %w", err)
+	}
+	files[goRoom+name] = append([]byte(header), text...)
+	return nil
 }

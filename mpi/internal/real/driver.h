@@ -1,0 +1,12 @@
+/* driver.h: one real MPI library in neutral terms, for package mpi.
+ *
+ * Context: any thread that may call MPI; loading on the one that does so first. */
+#ifndef BYSSUS_GO_DRIVER_H
+#define BYSSUS_GO_DRIVER_H
+#include <stddef.h>
+#include "neutral.h"
+#include "real.h"
+
+const char *nx_driver_load_mpich(void *libmpi, const struct nx_driver **found);
+const char *nx_driver_load_openmpi(void *libmpi, const struct nx_driver **found);
+#endif

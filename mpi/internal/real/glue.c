@@ -1,0 +1,192 @@
+/* glue.c: finds the MPI library of the process, and carries batches by a ring of receives that are posted
+ * beforehand, the oldest of which is tested.
+ *
+ * Context: called by Go on one thread at a time (MPI_THREAD_SERIALIZED); may allocate, at opening. */
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include "glue.h"
+
+const struct nx_driver *drv;
+
+static const struct {
+	const char *says;
+	const char *(*load)(void *libmpi, const struct nx_driver **found);
+} families[] = {
+	{ "Open MPI", nx_driver_load_openmpi },
+	{ "MPICH", nx_driver_load_mpich },
+	{ "MVAPICH", nx_driver_load_mpich },
+	{ "Intel(R) MPI", nx_driver_load_mpich },
+};
+
+const char *real_load(const char *file)
+{
+	static char version[NX_MAX_LIBRARY_VERSION_STRING], why[512];
+	int (*get_version)(char *, int *) = NULL;
+	int length = 0;
+	void *lib = RTLD_DEFAULT, *f = dlsym(lib, "PMPI_Get_library_version");
+	if (!f) {
+		if (!(lib = dlopen(file, RTLD_NOW | RTLD_GLOBAL))) {
+			snprintf(why, sizeof why, "%s", dlerror());
+			return why;
+		}
+		f = dlsym(lib, "PMPI_Get_library_version");
+	}
+	if (!f) return "the library has no PMPI_Get_library_version: it is no MPI, or older than MPI-3.0";
+	memcpy(&get_version, &f, sizeof f);
+	if (get_version(version, &length) != 0) return "the MPI library does not tell its version";
+	for (size_t i = 0; i < sizeof families / sizeof families[0]; i++)
+		if (strstr(version, families[i].says)) return families[i].load(lib, &drv);
+	version[strcspn(version, "\n")] = 0;
+	snprintf(why, sizeof why, "no driver for the MPI library \"%.160s\"", version);
+	return why;
+}
+
+const char *real_name(void) { return drv->name; }
+
+int real_init(int *provided)
+{
+	int rc = drv->init_thread(NULL, NULL, NX_THREAD_SERIALIZED, provided);
+	return rc ? rc : drv->comm_set_errhandler(drv->comm_world, drv->errh[NX_ERRH_RETURN]);
+}
+
+int real_finalize(void) { return drv->finalize(); }
+int real_initialized(int *flag) { return drv->initialized(flag); }
+void real_abort(int code) { drv->abort(drv->comm_world, code); }
+
+int real_world(int *rank, int *size)
+{
+	int rc = drv->comm_rank(drv->comm_world, rank);
+	return rc ? rc : drv->comm_size(drv->comm_world, size);
+}
+
+int real_bcast(void *buf, int n, int root)
+{
+	return drv->bcast(buf, n, drv->type[NX_TYPE_BYTE], root, drv->comm_world);
+}
+
+int real_least(long mine, long *least)
+{
+	return drv->allreduce(&mine, least, 1, drv->type[NX_TYPE_LONG], drv->op[NX_OP_MIN], drv->comm_world);
+}
+
+void real_error(int class, char *text)
+{
+	int length = 0;
+	text[0] = 0;
+	drv->error_string(class, text, &length);
+}
+
+void real_rest(int microseconds)
+{
+	struct timespec t = { 0, microseconds * 1000L };
+	if (microseconds > 0)
+		nanosleep(&t, NULL);
+	else
+		sched_yield();
+}
+
+/* -- the ring -------------------------------------------------------------------------------------------- */
+
+enum { RECEIVES = 16, SENDS = 32 };
+
+static struct {
+	rh_t batches, longs;                     /* communicators */
+	rh_t receive[RECEIVES], send[SENDS];
+	char *received, *sending;                /* memory of the messages, REAL_BATCH each */
+	int oldest, next;                        /* receive that was posted first; send to be used next */
+} ring;
+
+static char *slot(char *memory, int i) { return memory + (size_t)i * REAL_BATCH; }
+
+static int post(int i)
+{
+	return drv->irecv(slot(ring.received, i), REAL_BATCH, drv->type[NX_TYPE_BYTE], NX_ANY_SOURCE, NX_ANY_TAG,
+			  ring.batches, &ring.receive[i]);
+}
+
+int real_open(void)
+{
+	int rc = drv->comm_dup(drv->comm_world, &ring.batches);
+	if (!rc) rc = drv->comm_dup(drv->comm_world, &ring.longs);
+	if (rc) return rc;
+	ring.received = malloc((size_t)RECEIVES * REAL_BATCH);
+	ring.sending = malloc((size_t)SENDS * REAL_BATCH);
+	if (!ring.received || !ring.sending) return NX_ERR_NO_MEM;
+	ring.oldest = ring.next = 0;
+	for (int i = 0; i < SENDS; i++) ring.send[i] = drv->request_null;
+	for (int i = 0; i < RECEIVES && !rc; i++) rc = post(i);
+	return rc;
+}
+
+/* Is that send's memory free? */
+static int ready(int i, int *flag)
+{
+	*flag = 1;
+	return ring.send[i] == drv->request_null ? 0 : drv->test(&ring.send[i], flag, NULL);
+}
+
+static int send_batch(struct real_turn *t)
+{
+	int i = ring.next, flag, rc = ready(i, &flag);
+	if (rc || !flag) return rc;
+	memcpy(slot(ring.sending, i), t->out, (size_t)t->n);
+	rc = drv->isend(slot(ring.sending, i), t->n, drv->type[NX_TYPE_BYTE], t->to, t->out_tag, ring.batches,
+			&ring.send[i]);
+	ring.next = (i + 1) % SENDS;
+	t->sent = rc == 0;
+	return rc;
+}
+
+int real_turn(struct real_turn *t)
+{
+	int rc = 0;
+	t->sent = 0;
+	t->got = -1;
+	if (t->n > 0 && (rc = send_batch(t))) return rc;
+	for (int look = t->looks; look > 0; look--) {
+		nx_status st;
+		int flag, i = ring.oldest;
+		if ((rc = drv->test(&ring.receive[i], &flag, &st))) return rc;
+		if (!flag) continue;
+		t->got = (int32_t)st.bytes;
+		t->from = st.source;
+		t->tag = st.tag;
+		memcpy(t->in, slot(ring.received, i), (size_t)st.bytes);
+		ring.oldest = (i + 1) % RECEIVES;
+		return post(i);
+	}
+	return 0;
+}
+
+int real_close(void)
+{
+	int rc = 0;
+	for (int i = 0; i < SENDS && !rc; i++)
+		if (ring.send[i] != drv->request_null) rc = drv->wait(&ring.send[i], NULL);
+	for (int i = 0; i < RECEIVES && !rc; i++) {
+		rc = drv->cancel(ring.receive[i]);
+		if (!rc) rc = drv->wait(&ring.receive[i], NULL);
+	}
+	if (!rc) rc = drv->comm_free(&ring.batches);
+	if (!rc) rc = drv->comm_free(&ring.longs);
+	free(ring.received);
+	free(ring.sending);
+	return rc;
+}
+
+int real_isend(const void *buf, int n, int to, int tag, rh_t *request)
+{
+	return drv->isend(buf, n, drv->type[NX_TYPE_BYTE], to, tag, ring.longs, request);
+}
+
+int real_irecv(void *buf, int n, int from, int tag, rh_t *request)
+{
+	return drv->irecv(buf, n, drv->type[NX_TYPE_BYTE], from, tag, ring.longs, request);
+}
+
+int real_test(rh_t *request, int *flag) { return drv->test(request, flag, NULL); }

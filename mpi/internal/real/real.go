@@ -1,0 +1,157 @@
+//go:build cgo
+
+// Package real calls the MPI library that is found when the program runs: one binary runs under MPICH and under Open MPI, and
+// is built without either.
+//
+// It guarantees that no memory of Go is kept by C after a request on it is complete (longs), and none at all of batches,
+// which are copied. All calls are made by one goroutine at a time; the library is told so (MPI_THREAD_SERIALIZED).
+package real
+
+/*
+#cgo CFLAGS: -std=gnu11 -O2 -Wall -Wextra -Werror
+#cgo LDFLAGS: -ldl
+#cgo noescape real_turn
+#cgo nocallback real_turn
+#include <stdlib.h>
+#include "glue.h"
+*/
+import "C"
+
+import (
+	"fmt"
+	"runtime"
+	"unsafe"
+)
+
+// Available tells whether the program was built with cgo, without which there is no MPI.
+const Available = true
+
+// Batch is the longest message of the ring, in bytes.
+const Batch = C.REAL_BATCH
+
+// problem is the error of a neutral error class.
+func problem(what string, class C.int) error {
+	if class == 0 {
+		return nil
+	}
+	text := (*C.char)(C.malloc(C.NX_MAX_ERROR_STRING))
+	defer C.free(unsafe.Pointer(text))
+	C.real_error(class, text)
+	return fmt.Errorf("%s: %s", what, C.GoString(text))
+}
+
+// Load finds the library: one that the process has already, else a file.
+func Load(file string) error {
+	name := C.CString(file)
+	defer C.free(unsafe.Pointer(name))
+	if why := C.real_load(name); why != nil {
+		return fmt.Errorf("MPI: %s", C.GoString(why))
+	}
+	return nil
+}
+
+// Name is the family of the library: mpich or openmpi.
+func Name() string { return C.GoString(C.real_name()) }
+
+// Init calls MPI_Init_thread, and returns this rank's number and how many there are.
+func Init() (rank, ranks int, err error) {
+	var provided, r, n C.int
+	if err := problem("MPI_Init_thread", C.real_init(&provided)); err != nil {
+		return 0, 0, err
+	}
+	if provided < C.NX_THREAD_SERIALIZED {
+		runtime.LockOSThread() // it may be called by the thread that has initialized it only
+	}
+	err = problem("MPI_Comm_rank", C.real_world(&r, &n))
+	return int(r), int(n), err
+}
+
+// Finalize calls MPI_Finalize.
+func Finalize() error { return problem("MPI_Finalize", C.real_finalize()) }
+
+// Abort ends the job.
+func Abort(code int) { C.real_abort(C.int(code)) }
+
+// Bcast sends what root has in b to all ranks; the length is the same everywhere, and not 0.
+func Bcast(b []byte, root int) error {
+	return problem("MPI_Bcast", C.real_bcast(unsafe.Pointer(unsafe.SliceData(b)), C.int(len(b)), C.int(root)))
+}
+
+// Least is the least of all ranks' numbers.
+func Least(mine int) (int, error) {
+	var least C.long
+	err := problem("MPI_Allreduce", C.real_least(C.long(mine), &least))
+	return int(least), err
+}
+
+// Rest lets others have the processor: it yields, or sleeps.
+func Rest(microseconds int) { C.real_rest(C.int(microseconds)) }
+
+// A Ring carries batches.
+type Ring struct {
+	turn *C.struct_real_turn // of C: it holds addresses of Go's memory during a call only
+}
+
+// Open makes the ring; all ranks do.
+func Open() (*Ring, error) {
+	return &Ring{(*C.struct_real_turn)(C.calloc(1, C.sizeof_struct_real_turn))}, problem("the ring of receives", C.real_open())
+}
+
+// Turn sends out to a rank, if it is not empty and the ring takes it now, and receives one message into in, which has room for
+// Batch bytes, if one has come within so many looks: got is its length, or -1.
+func (r *Ring) Turn(to, tag int, out, in []byte, looks int) (sent bool, from, inTag, got int, err error) {
+	t := r.turn
+	t.to, t.out_tag, t.n, t.looks = C.int32_t(to), C.int32_t(tag), C.int32_t(len(out)), C.int32_t(looks)
+	var pin runtime.Pinner
+	if len(out) > 0 {
+		pin.Pin(unsafe.SliceData(out))
+	}
+	pin.Pin(unsafe.SliceData(in))
+	t.out, t.in = unsafe.Pointer(unsafe.SliceData(out)), unsafe.Pointer(unsafe.SliceData(in))
+	class := C.real_turn(t)
+	t.out, t.in = nil, nil
+	pin.Unpin()
+	if class != 0 {
+		err = problem("a turn of the ring", class)
+	}
+	return t.sent != 0, int(t.from), int(t.tag), int(t.got), err
+}
+
+// Close completes what was sent, and ends the receives; all ranks do, when nothing is on its way.
+func (r *Ring) Close() error {
+	C.free(unsafe.Pointer(r.turn))
+	return problem("the end of the ring", C.real_close())
+}
+
+// A Long is a long message on its way. Its memory is pinned until it is complete.
+type Long struct {
+	b       []byte
+	request C.rh_t
+	pin     runtime.Pinner
+}
+
+// SendLong begins to send one.
+func SendLong(b []byte, to, tag int) (*Long, error) {
+	l := &Long{b: b}
+	l.pin.Pin(unsafe.SliceData(b))
+	class := C.real_isend(unsafe.Pointer(unsafe.SliceData(b)), C.int(len(b)), C.int(to), C.int(tag), &l.request)
+	return l, problem("MPI_Isend", class)
+}
+
+// ReceiveLong begins to receive one of that length.
+func ReceiveLong(n, from, tag int) (*Long, error) {
+	l := &Long{b: make([]byte, n)}
+	l.pin.Pin(unsafe.SliceData(l.b))
+	class := C.real_irecv(unsafe.Pointer(unsafe.SliceData(l.b)), C.int(n), C.int(from), C.int(tag), &l.request)
+	return l, problem("MPI_Irecv", class)
+}
+
+// Done tells whether it is complete, and returns its memory then.
+func (l *Long) Done() (b []byte, done bool, err error) {
+	var flag C.int
+	if err := problem("MPI_Test", C.real_test(&l.request, &flag)); err != nil || flag == 0 {
+		return nil, false, err
+	}
+	l.pin.Unpin()
+	return l.b, true, nil
+}
