@@ -11,12 +11,12 @@ import (
 var realExtras = []string{"MPI_Error_class", "MPI_Comm_size", "MPI_Request_get_status", "MPI_Topo_test", "MPI_Cartdim_get",
 	"MPI_Graph_neighbors_count"}
 
-// driverSource writes a driver: for the middle of the lower half, or for package mpi, whose processes have no middle and no
+// driverSource writes a driver: for the middle of the lower half, or for package mpilib, whose processes have no middle and no
 // call slots.
 func driverSource(m *model, abi abiInfo, goes bool) []byte {
 	context, header := "lower half", "../abi/abi.h"
 	if goes {
-		context, header = "a process of Go that uses package mpi", "abi_"+abi.name+".h"
+		context, header = "a process of Go that uses package mpilib", "abi_"+abi.name+".h"
 	}
 	w := file(fmt.Sprintf("driver_%s.c: the real %s library in neutral terms.\n"+
 		" * No mpi.h is included: functions are found by name, constants come from abi_%s.h. Context: %s.", abi.name, abi.title, abi.name, context))

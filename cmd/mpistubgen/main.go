@@ -94,11 +94,11 @@ func outputs(m *model) map[string][]byte {
 	return files
 }
 
-// goRoom is where package mpi has its drivers, seen from rank/mpi. All it needs lies there: the Go command compiles what is
+// goRoom is where package mpilib has its drivers, seen from rank/mpi. All it needs lies there: the Go command compiles what is
 // in a package's directory, and copies no other into a vendor directory.
-const goRoom = "../../mpi/internal/real/"
+const goRoom = "../../internal/mpilib/"
 
-// goOutputs writes the drivers of package mpi, and the headers that they share with those of the lower half.
+// goOutputs writes the drivers of package mpilib, and the headers that they share with those of the lower half.
 func goOutputs(m *model) map[string][]byte {
 	files := map[string][]byte{"constants.h": constantsHeader(m), "real.h": realHeader(m)}
 	for _, abi := range abis {

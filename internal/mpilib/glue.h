@@ -1,4 +1,4 @@
-/* glue.h: what package real calls: the library, found at run time, and a ring of receives for batches.
+/* glue.h: what package mpilib calls: the library, found at run time, and a ring of receives for batches.
  *
  * Context: called by Go on one thread at a time; nothing here calls back into Go. */
 #ifndef BYSSUS_GO_GLUE_H

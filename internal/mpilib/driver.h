@@ -1,4 +1,4 @@
-/* driver.h: one real MPI library in neutral terms, for package mpi.
+/* driver.h: one real MPI library in neutral terms, for package mpilib.
  *
  * Context: any thread that may call MPI; loading on the one that does so first. */
 #ifndef BYSSUS_GO_DRIVER_H

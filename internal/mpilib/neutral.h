@@ -1,4 +1,4 @@
-/* neutral.h: the neutral language of the drivers in package mpi: what rank/mpi/neutral/neutral.h says of it,
+/* neutral.h: the neutral language of the drivers in package mpilib: what rank/mpi/neutral/neutral.h says of it,
  * without what only ranks under Byssus have.
  *
  * Context: any thread; types and constants only. */

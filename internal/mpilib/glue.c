@@ -46,7 +46,7 @@ const char *real_load(const char *file)
 	return why;
 }
 
-const char *real_name(void) { return drv->name; }
+const char *real_name(void) { return drv ? drv->name : ""; }
 
 int real_init(int *provided)
 {

@@ -1,8 +1,8 @@
 //go:build !cgo
 
-// Package real calls the MPI library that is found when the program runs. This program was built without cgo: there is none,
+// Package mpilib calls the MPI library that is found when the program runs. This program was built without cgo: there is none,
 // and every function says so.
-package real
+package mpilib
 
 import "errors"
 

@@ -1,0 +1,186 @@
+// Package mpiwire carries batches between ranks that are processes of an MPI job.
+//
+// It guarantees what wire.Transport asks. Batches travel by a ring of receives that are posted beforehand; those that are too
+// long for it go straight into memory of their own, after a notice that takes their place in the ring.
+package mpiwire
+
+import (
+	"encoding/binary"
+	"fmt"
+	"runtime"
+
+	"github.com/byssus-hpc/byssus/amt/internal/wire"
+	"github.com/byssus-hpc/byssus/internal/mpilib"
+)
+
+// Tags in the ring.
+const (
+	batch  = iota
+	notice // of a long one: its length and its tag, 8 bytes each
+)
+
+const longTags = 1 << 14 // long messages of one rank on their way at a time; MPI guarantees tags up to 32767
+
+// How a rank rests, by how many turns in a row brought nothing: it lets others of its processor run, then sleeps.
+const (
+	spins    = 64
+	yields   = 256
+	sleep    = 50 // microseconds
+	goYields = 8  // every so many turns other goroutines get the processor
+)
+
+// A Wire is one rank's.
+type Wire struct {
+	rank, ranks int
+	ring        *mpilib.Ring
+	spare       []byte // what the next batch comes into
+	free        [][]byte
+	tag         int
+	sending     []*mpilib.Long
+	coming      []arrival
+}
+
+// An arrival is a long batch on its way.
+type arrival struct {
+	from int
+	*mpilib.Long
+}
+
+// New opens the ring of a rank; all ranks do.
+func New(rank, ranks int) (*Wire, error) {
+	ring, err := mpilib.Open()
+	return &Wire{rank: rank, ranks: ranks, ring: ring}, err
+}
+
+// Rank is this rank's number.
+func (w *Wire) Rank() int { return w.rank }
+
+// Ranks is how many there are.
+func (w *Wire) Ranks() int { return w.ranks }
+
+// Room returns an empty batch.
+func (w *Wire) Room(n int) []byte {
+	if n > wire.Size {
+		return make([]byte, 0, n)
+	}
+	if last := len(w.free) - 1; last >= 0 {
+		b := w.free[last]
+		w.free = w.free[:last]
+		return b
+	}
+	return make([]byte, 0, wire.Size)
+}
+
+// Free takes the memory of a batch back.
+func (w *Wire) Free(in []byte) {
+	if cap(in) == wire.Size {
+		w.free = append(w.free, in[:0])
+	}
+}
+
+// Turn sends a batch and receives one.
+func (w *Wire) Turn(t *wire.Turn, looks int) error {
+	t.In = nil
+	out, tag := t.Out, batch
+	if len(out) > mpilib.Batch {
+		out, tag = binary.LittleEndian.AppendUint64(binary.LittleEndian.AppendUint64(nil, uint64(len(out))), uint64(w.tag)), notice
+	}
+	if w.spare == nil {
+		w.spare = w.Room(0)
+	}
+	sent, from, inTag, got, err := w.ring.Turn(t.To, tag, out, w.spare[:wire.Size], looks)
+	if sent && err == nil {
+		err = w.sent(t, tag)
+	}
+	if got >= 0 && err == nil {
+		err = w.got(t, from, inTag, w.spare[:got])
+	}
+	if len(w.sending)+len(w.coming) > 0 && err == nil {
+		err = w.longs(t)
+	}
+	return err
+}
+
+// sent is what follows when the ring has taken a batch, or the notice of a long one.
+func (w *Wire) sent(t *wire.Turn, tag int) error {
+	b := t.Out
+	t.Out = nil
+	if tag == batch {
+		w.Free(b)
+		return nil
+	}
+	l, err := mpilib.SendLong(b, t.To, w.tag)
+	w.tag = (w.tag + 1) % longTags
+	w.sending = append(w.sending, l)
+	return err
+}
+
+// got takes what came by the ring.
+func (w *Wire) got(t *wire.Turn, from, tag int, b []byte) error {
+	if tag == batch {
+		t.From, t.In = from, b
+		w.spare = nil
+		return nil
+	}
+	if len(b) != 16 {
+		return fmt.Errorf("a notice of %d bytes from rank %d", len(b), from)
+	}
+	l, err := mpilib.ReceiveLong(int(binary.LittleEndian.Uint64(b)), from, int(binary.LittleEndian.Uint64(b[8:])))
+	w.coming = append(w.coming, arrival{from, l})
+	return err
+}
+
+// longs looks after long batches: one that has come is handed on if the turn has brought no other.
+func (w *Wire) longs(t *wire.Turn) error {
+	left := w.sending[:0]
+	for _, l := range w.sending {
+		_, done, err := l.Done()
+		if err != nil {
+			return err
+		}
+		if !done {
+			left = append(left, l)
+		}
+	}
+	clear(w.sending[len(left):])
+	w.sending = left
+	for i := 0; i < len(w.coming) && t.In == nil; i++ {
+		b, done, err := w.coming[i].Done()
+		if err != nil {
+			return err
+		}
+		if done {
+			t.From, t.In = w.coming[i].from, b
+			w.coming = append(w.coming[:i], w.coming[i+1:]...)
+		}
+	}
+	return nil
+}
+
+// Idle rests.
+func (w *Wire) Idle(turns int) {
+	switch {
+	case turns < spins:
+		if turns%goYields == 0 {
+			runtime.Gosched()
+		}
+	case turns < yields:
+		runtime.Gosched()
+		mpilib.Rest(0)
+	default:
+		mpilib.Rest(sleep)
+	}
+}
+
+// Wake does nothing: no rest is long.
+func (w *Wire) Wake() {}
+
+// Close ends the ring, when all ranks have nothing on its way.
+func (w *Wire) Close() error {
+	for len(w.sending) > 0 {
+		if err := w.Turn(&wire.Turn{To: -1}, 0); err != nil {
+			return err
+		}
+	}
+	return w.ring.Close()
+}

@@ -1,0 +1,145 @@
+package amt
+
+import (
+	"fmt"
+	"hash/fnv"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/byssus-hpc/byssus/amt/internal/mpiwire"
+	"github.com/byssus-hpc/byssus/internal/mpilib"
+)
+
+// RanksVariable says on how many ranks Run runs a program that no launcher of MPI has started; 4 if it is not set.
+const RanksVariable = "BYSSUS_AMT_RANKS"
+
+const defaultRanks = 4
+
+// launchers are variables that the launchers of MPIs set, and the library of those.
+var launchers = []struct{ variable, library string }{
+	{"OMPI_COMM_WORLD_SIZE", "libmpi.so.40"},
+	{"PMI_RANK", "libmpich.so.12"},
+	{"PMI_FD", "libmpich.so.12"},
+	{"PMIX_RANK", "libmpi.so.40"},
+}
+
+// Run runs a program: on the ranks of an MPI job if a launcher of MPI has started this process, else on ranks that are
+// goroutines of it (RunLocal). It returns when the main function has returned on all ranks and everything that was begun is
+// done. After an error under MPI nothing is finalized: the process should end, as Main has it.
+func Run(main func(Context) error) error {
+	for _, l := range launchers {
+		if os.Getenv(l.variable) != "" {
+			return runMPI(l.library, main)
+		}
+	}
+	n := defaultRanks
+	if text := os.Getenv(RanksVariable); text != "" {
+		var err error
+		if n, err = strconv.Atoi(text); err != nil || n < 1 {
+			return fmt.Errorf("amt: %s=%s: a number of ranks is wanted, at least 1", RanksVariable, text)
+		}
+	}
+	return RunLocal(n, main)
+}
+
+// abortAfter is how long a rank that was told of another's error waits for the end of the job: who had it says so first.
+const abortAfter = 10 * time.Second
+
+// Main is Run for a program's main function: it prints the error, if there is one, and ends all ranks with exit code 1.
+func Main(main func(Context) error) {
+	err := Run(main)
+	if err == nil {
+		return
+	}
+	if told, ok := err.(*toldError); ok {
+		time.Sleep(abortAfter)
+		err = told.error
+	}
+	fmt.Fprintln(os.Stderr, err)
+	if mpilib.Name() != "" {
+		mpilib.Abort(1)
+	}
+	os.Exit(1)
+}
+
+// A toldError is one that another rank had, and tells.
+type toldError struct{ error }
+
+// runMPI runs a program on the ranks of an MPI job.
+func runMPI(library string, main func(Context) error) error {
+	handlers, err := table()
+	if err != nil {
+		return err
+	}
+	if err := mpilib.Load(library); err != nil {
+		return fmt.Errorf("amt: %w", err)
+	}
+	rank, ranks, err := mpilib.Init()
+	if err != nil {
+		return fmt.Errorf("amt: %w", err)
+	}
+	if err := sameTable(rank, handlers); err != nil {
+		return err
+	}
+	w, err := mpiwire.New(rank, ranks)
+	if err != nil {
+		return fmt.Errorf("amt: rank %d: %w", rank, err)
+	}
+	if err := runRank(w, handlers, main); err != nil {
+		return err
+	}
+	if err := w.Close(); err != nil {
+		return fmt.Errorf("amt: rank %d: %w", rank, err)
+	}
+	return mpilib.Finalize()
+}
+
+// sameTable makes sure that all ranks have the same handlers: their numbers are in messages.
+func sameTable(rank int, handlers []*entry) error {
+	var lines strings.Builder
+	for _, e := range handlers {
+		fmt.Fprintf(&lines, "%v; %d bytes\n", e, e.message.Size())
+	}
+	mine := lines.String()
+	h := fnv.New64a()
+	h.Write([]byte(mine))
+	head := []byte(fmt.Sprintf("%016x %016x", h.Sum64(), len(mine)))
+	first := []byte(string(head))
+	if err := mpilib.Bcast(first, 0); err != nil {
+		return fmt.Errorf("amt: rank %d: %w", rank, err)
+	}
+	same := 1
+	if string(first) != string(head) {
+		same = 0
+	}
+	all, err := mpilib.Least(same)
+	if err != nil || all == 1 {
+		return err
+	}
+	var n int
+	if _, err := fmt.Sscanf(string(first[17:]), "%x", &n); err != nil {
+		return fmt.Errorf("amt: rank %d: what rank 0 says of its handlers: %q: %w", rank, first, err)
+	}
+	theirs := make([]byte, n)
+	copy(theirs, mine)
+	if err := mpilib.Bcast(theirs, 0); err != nil {
+		return fmt.Errorf("amt: rank %d: %w", rank, err)
+	}
+	if same == 1 {
+		return &toldError{fmt.Errorf("amt: rank %d: another rank runs another program: its handlers are others", rank)}
+	}
+	return fmt.Errorf("amt: rank %d runs another program than rank 0: the first handler that differs is %s", rank, firstDifference(mine, string(theirs)))
+}
+
+// firstDifference tells the first line that two texts do not share.
+func firstDifference(mine, theirs string) string {
+	a, b := strings.Split(mine, "\n"), strings.Split(theirs, "\n")
+	for i := range min(len(a), len(b)) {
+		if a[i] != b[i] {
+			return fmt.Sprintf("%q here, %q on rank 0", a[i], b[i])
+		}
+	}
+	return fmt.Sprintf("number %d", min(len(a), len(b)))
+}

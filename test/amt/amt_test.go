@@ -1,0 +1,119 @@
+// Package amt tests the task runtime on every transport: the same binary on goroutines, under MPICH and under Open MPI.
+//
+// It guarantees that what is compared is what programs print, and that random programs check their own results.
+package amt
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/byssus-hpc/byssus/test/harness"
+)
+
+var (
+	seed     = flag.Uint64("seed", 1, "of the first random program")
+	programs = flag.Int("programs", 300, "how many on each transport")
+)
+
+const atMost = 5 * time.Minute // a hang
+
+// build compiles a program of the source tree, with cgo: MPI needs it.
+func build(t *testing.T, dir, pkg string) string {
+	t.Helper()
+	program := filepath.Join(dir, filepath.Base(pkg))
+	cmd := exec.CommandContext(t.Context(), "go", "build", "-o", program, pkg)
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=1")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %v\n%s", cmd, err, out)
+	}
+	return program
+}
+
+// A start is a way to start a program.
+type start struct {
+	name string
+	argv []string
+}
+
+// starts are all ways: as it is, and by every MPI on 2 and 4 ranks.
+func starts() []start {
+	list := []start{{"goroutines", nil}}
+	for _, mpi := range harness.MPIs() {
+		for _, n := range []int{2, 4} {
+			argv := []string{"mpirun." + mpi, "-n", fmt.Sprint(n)}
+			if mpi == "openmpi" {
+				argv = append(argv, "--oversubscribe", "--allow-run-as-root")
+			}
+			list = append(list, start{fmt.Sprintf("%s on %d", mpi, n), argv})
+		}
+	}
+	return list
+}
+
+// run runs a program and returns what it prints.
+func (s start) run(t *testing.T, env []string, argv ...string) (string, error) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), atMost)
+	defer cancel()
+	argv = append(append([]string(nil), s.argv...), argv...)
+	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
+	cmd.Env = append(os.Environ(), env...)
+	cmd.WaitDelay = time.Second
+	out, err := cmd.CombinedOutput()
+	return string(out), err
+}
+
+// TestSameOutput: the same binary, unchanged, prints the same however it is started.
+func TestSameOutput(t *testing.T) {
+	program := build(t, t.TempDir(), "../../amt/examples/ring")
+	const want = "1000 hops, sum 499500\n"
+	for _, s := range starts() {
+		out, err := s.run(t, nil, program)
+		if err != nil || out != strings.Repeat(want, 3) {
+			t.Errorf("%s: %v\n%s", s.name, err, out)
+		}
+	}
+}
+
+// TestRandomPrograms plays random programs whose results follow from their seeds.
+func TestRandomPrograms(t *testing.T) {
+	t.Logf("seed %d, %d programs on each transport", *seed, *programs)
+	program := build(t, t.TempDir(), "../../amt/internal/random/soak")
+	for _, s := range starts() {
+		out, err := s.run(t, nil, program, "-seed", fmt.Sprint(*seed), "-programs", fmt.Sprint(*programs))
+		if err != nil || !strings.Contains(out, "all results are right") {
+			t.Errorf("%s: %v\n%s", s.name, err, out)
+		}
+	}
+}
+
+// TestNoMPI: what is started as a rank where there is no MPI, or was built without cgo, says so.
+func TestNoMPI(t *testing.T) {
+	dir := t.TempDir()
+	program := build(t, dir, "../../amt/examples/ring")
+	bare := filepath.Join(dir, "bare")
+	cmd := exec.CommandContext(t.Context(), "go", "build", "-o", bare, "../../amt/examples/ring")
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	out, err := start{}.run(t, nil, bare)
+	if err != nil || !strings.Contains(out, "1000 hops") {
+		t.Errorf("without cgo, without MPI: %v\n%s", err, out)
+	}
+	out, err = start{}.run(t, []string{"PMI_RANK=0"}, bare)
+	if err == nil || !strings.Contains(out, "was built without cgo") {
+		t.Errorf("without cgo, as a rank: %v\n%s", err, out)
+	}
+	out, err = start{}.run(t, []string{"BYSSUS_AMT_RANKS=0"}, program)
+	if err == nil || !strings.Contains(out, "BYSSUS_AMT_RANKS=0: a number of ranks is wanted, at least 1") {
+		t.Errorf("no ranks: %v\n%s", err, out)
+	}
+}
