@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -67,6 +68,9 @@ func (e *env) restartJob(cmd *cobra.Command, name string, f *runFlags, only uint
 		return err
 	}
 	meta := &job.Meta
+	if err := gaveUp(job, only); err != nil {
+		return err
+	}
 	changed := cmd.Flags().Changed
 	if changed("ranks") && f.ranks != meta.Ranks {
 		return exitError{ExitNot, fmt.Errorf("cli: restart %s: asked for %d ranks, its checkpoints have %d", name, f.ranks, meta.Ranks)}
@@ -194,4 +198,21 @@ func (f *runFlags) keepOld(changed func(string) bool, meta *dataset.Meta) {
 	if !changed("writers") && meta.Writers > 0 {
 		f.writers = meta.Writers
 	}
+}
+
+// gaveUp refuses to go on with a job that has finished, and whose newest checkpoint was in the caches of nodes, which gave it
+// up then: an older one does not take its place in silence.
+func gaveUp(job *dataset.Job, only uint64) error {
+	if job.Meta.State != dataset.StateFinished || only != 0 {
+		return nil
+	}
+	own, err := job.Own()
+	if err != nil || len(own) > 0 && slices.Max(own) >= job.Meta.Cached || job.Meta.Cached == 0 {
+		return err
+	}
+	text := "nothing of it is kept"
+	if len(own) > 0 {
+		text = fmt.Sprintf("to do again what follows an older checkpoint: --checkpoint %d", slices.Max(own))
+	}
+	return exitError{ExitNot, fmt.Errorf("cli: restart %s: it has finished, and its nodes have given checkpoint %d up; %s", job.Meta.Name, job.Meta.Cached, text)}
 }

@@ -223,6 +223,21 @@ func (s *Server) tellUntidy(list []string) {
 // leaveLimit is how long agents may take to end their ranks and themselves.
 const leaveLimit = 10 * time.Second
 
+// finished records that the job has done all its work, if it has, before its caches are forgotten: else a byssus that dies in
+// between would leave a job that nobody can go on with. It returns false if that cannot be recorded.
+func (s *Server) finished() bool {
+	if s.caches == nil || s.code != 0 {
+		return true
+	}
+	own := *s.opt.Job
+	own.Meta.State, own.Meta.Exit, own.Meta.Ended = dataset.StateFinished, 0, time.Now()
+	if err := own.Save(); err != nil {
+		s.opt.Say(fmt.Sprintf("the caches of the nodes keep their checkpoints: %v", err))
+		return false
+	}
+	return true
+}
+
 // windUp waits until what was ordered from the store is done, and returns whether it was.
 func (s *Server) windUp(forget bool) bool {
 	done := make(chan struct{})
@@ -231,7 +246,7 @@ func (s *Server) windUp(forget bool) bool {
 	if s.await(all, s.inbox.ready, nil) {
 		var untidy []string
 		go func() {
-			untidy = s.leave(forget)
+			untidy = s.leave(forget && s.finished())
 			s.wg.Wait()
 			close(done)
 		}()

@@ -466,7 +466,9 @@ func (c *cluster) schedule(t *testing.T, name string, rng *rand.Rand) {
 		if !j.Proc().Running() {
 			break
 		}
-		c.disturb(ctx, t, j, rng, fmt.Sprintf("nodes/node%d", order[k]+1))
+		if c.disturb(ctx, t, j, rng, fmt.Sprintf("nodes/node%d", order[k]+1)) {
+			return
+		}
 	}
 	c.ends(ctx, t, j)
 }
@@ -479,18 +481,16 @@ func pause(ctx context.Context, d time.Duration) {
 	}
 }
 
-// disturb does one of the things that can happen; the node is there again for the next schedule.
-func (c *cluster) disturb(ctx context.Context, t *testing.T, j *harness.Job, rng *rand.Rand, node string) {
+// disturb does one of the things that can happen; the node is there again for the next schedule. It tells whether the job was
+// over by then.
+func (c *cluster) disturb(ctx context.Context, t *testing.T, j *harness.Job, rng *rand.Rand, node string) (over bool) {
 	t.Helper()
 	kind := []string{"kill", "crash", "freeze", "cut", "byssus", "agent", "rank"}[rng.IntN(7)]
 	t.Log(kind, node)
 	undo := map[string]string{"kill": "start", "crash": "start", "freeze": "thaw", "cut": "heal"}
 	switch kind {
 	case "byssus":
-		j.Proc().Kill()
-		if err := j.Restart(ctx, harness.MPIs()[rng.IntN(2)], "--sandbox", "nodes", "-v"); err != nil {
-			t.Fatal(err)
-		}
+		return c.killed(ctx, t, j, harness.MPIs()[rng.IntN(2)])
 	case "agent", "rank":
 		_, name, _ := strings.Cut(node, "/")
 		to := map[string]string{"agent": onAgent, "rank": onRanks}[kind]
@@ -498,5 +498,65 @@ func (c *cluster) disturb(ctx context.Context, t *testing.T, j *harness.Job, rng
 	default:
 		c.sandbox(t, kind, node)
 		t.Cleanup(func() { c.sandbox(t, undo[kind], node) })
+	}
+	return false
+}
+
+// killed kills byssus and has another one go on with the job, and tells whether that had done all its work already: then it
+// ends well all the same, or byssus says that it has.
+func (c *cluster) killed(ctx context.Context, t *testing.T, j *harness.Job, mpi string) (over bool) {
+	t.Helper()
+	j.Proc().Kill()
+	<-j.Proc().Done()
+	over = slices.Equal(last(j.Proc().Stdout.String()), c.want)
+	if err := j.Restart(ctx, mpi, "--sandbox", "nodes", "-v"); err != nil {
+		t.Fatal(err)
+	}
+	if !over {
+		return false
+	}
+	select {
+	case <-j.Proc().Done():
+	case <-ctx.Done():
+		t.Fatalf("it does not end\n%s", j.Story())
+	}
+	if j.Proc().ExitCode() != 0 && !strings.Contains(j.Proc().Stderr.String(), ": it has finished, and ") {
+		t.Fatalf("exit code %d\n%s", j.Proc().ExitCode(), j.Story())
+	}
+	return true
+}
+
+// TestKilledAtTheEnd: byssus is killed when the ranks have ended, while it waits for a node that does not answer, and before. The
+// job can be gone on with, or is known to have finished.
+func TestKilledAtTheEnd(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t)
+	for k, wait := range []time.Duration{20 * time.Millisecond, 300 * time.Millisecond} {
+		t.Run(wait.String(), func(t *testing.T) {
+			ctx, cancel := context.WithTimeout(t.Context(), atMost)
+			defer cancel()
+			name := fmt.Sprint("end", k)
+			j := c.job(ctx, t, name, harness.MPIs()[k%2], nil, "--flush", "2")
+			defer j.Close()
+			if !reach(ctx, j, 1) {
+				t.Fatalf("no checkpoint\n%s", j.Story())
+			}
+			c.sandbox(t, "freeze", "nodes/node4")
+			defer c.sandbox(t, "thaw", "nodes/node4")
+			c.until(ctx, t, j, "the job goes on from checkpoint")
+			now := strings.Count(j.Proc().Stderr.String(), "committed after")
+			if !reach(ctx, j, now+2) {
+				t.Fatalf("no checkpoint after the loss\n%s", j.Story())
+			}
+			c.release(t, name)
+			err := harness.Poll(ctx, "the last values", func() bool { return slices.Equal(last(j.Proc().Stdout.String()), c.want) })
+			if err != nil {
+				t.Fatalf("%v\n%s", err, j.Story())
+			}
+			pause(ctx, wait)
+			if !c.killed(ctx, t, j, harness.MPIs()[(k+1)%2]) {
+				t.Fatalf("it had not ended\n%s", j.Story())
+			}
+		})
 	}
 }
