@@ -12,7 +12,6 @@ import (
 
 // A meeting is what a collective is here: all ranks come to it, and it knows whether they came for the same thing.
 type meeting struct {
-	mu    sync.Mutex
 	n     int
 	whats []string
 	all   chan struct{}
@@ -21,7 +20,6 @@ type meeting struct {
 type meetings struct {
 	mu   sync.Mutex
 	next []*meeting // by rank: the one that it comes to next
-	n    int
 }
 
 // come blocks until all ranks have come, and returns what for.

@@ -1,4 +1,5 @@
-// Command mpistubgen writes the generated files of rank/mpi, each in the room that it belongs to, from the description of MPI in package mpispec.
+// Command mpistubgen writes the generated files of rank/mpi, each in the room that it belongs to, and of internal/mpilib, from
+// the description of MPI in package mpispec.
 //
 // It guarantees that the same description gives the same bytes, and that everything a face, a driver or the middle
 // must agree on (slots, argument passing, constants, handles) is written from one model. A back end is a function

@@ -92,14 +92,14 @@ func TestNoGlobals(t *testing.T) {
 	}
 }
 
-// declaresHandler tells whether a variable is a handler of package amt: a declaration, which an init function completes.
+// declaresHandler tells whether a variable is a handler or a reduction of package amt: a declaration, which an init function completes.
 func declaresHandler(v *ast.ValueSpec) bool {
 	generic, ok := v.Type.(*ast.IndexExpr)
 	if !ok {
 		return false
 	}
 	name, ok := generic.X.(*ast.SelectorExpr)
-	return ok && name.Sel.Name == "Handler" && fmt.Sprint(name.X) == "amt"
+	return ok && (name.Sel.Name == "Handler" || name.Sel.Name == "Reduction") && fmt.Sprint(name.X) == "amt"
 }
 
 // docText is the comment with its directives, which CommentGroup.Text leaves out.

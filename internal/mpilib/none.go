@@ -1,7 +1,5 @@
 //go:build !cgo
 
-// Package mpilib calls the MPI library that is found when the program runs. This program was built without cgo: there is none,
-// and every function says so.
 package mpilib
 
 import "errors"
