@@ -136,6 +136,7 @@ func (r *rank) mark(ep *Epoch) {
 // settle settles the epochs that nothing has held for a moment.
 func (r *rank) settle() {
 	list := r.dirty
+	r.busy = false
 	r.dirty, r.spare = r.spare[:0], list
 	for _, ep := range list {
 		ep.dirty = false

@@ -13,7 +13,6 @@ import (
 // How a rank goes on; measured by bench/amt.
 const (
 	flushAfter   = 64 // messages handled in a row, after which what they sent leaves
-	settleLooks  = 4  // looks for a batch before epochs are settled: who waits for an answer does not begin waves meanwhile
 	waitingLooks = 32 // looks for a batch when nothing else is to be done
 )
 
@@ -28,8 +27,9 @@ type rank struct {
 	open     []int    // other ranks whose batch is not empty
 	incoming []parcel // batches to be handled, from handled on
 	handled  int
-	since    int // messages handled since the last flush
-	idle     int // turns in a row without anything to do
+	since    int  // messages handled since the last flush
+	idle     int  // turns in a row without anything to do
+	busy     bool // a message from another rank was handled since epochs were settled
 
 	main        *Epoch
 	epochs      map[uint64]*Epoch
@@ -101,7 +101,7 @@ func (r *rank) step() {
 		r.asked()
 	case r.handleNext():
 	case r.operations.perform():
-	case r.exchange(settleLooks):
+	case r.exchange(r.patience()):
 	case len(r.dirty) > 0:
 		r.settle()
 	case r.operations.settle():
@@ -112,6 +112,15 @@ func (r *rank) step() {
 		return
 	}
 	r.idle = 0
+}
+
+// patience is how many looks for a batch come before epochs are settled: who has just had a message from elsewhere may have an
+// answer soon, and a wave meanwhile would be in vain.
+func (r *rank) patience() int {
+	if r.busy {
+		return waitingLooks
+	}
+	return 1
 }
 
 // until drives the rank until an epoch is over, or nothing can go on: what the rank has to send by then has been sent.
@@ -159,8 +168,7 @@ func (r *rank) handleNext() bool {
 // exchange sends what there is to send, and looks for a batch. It tells whether there was either.
 func (r *rank) exchange(looks int) bool {
 	some := len(r.open) > 0
-	r.flush()
-	r.turn(-1, nil, looks)
+	r.send(looks)
 	return some || r.handled < len(r.incoming)
 }
 
@@ -178,16 +186,31 @@ func (r *rank) turn(to int, out []byte, looks int) bool {
 
 // flush sends the batches to other ranks that the transport takes now.
 func (r *rank) flush() {
+	if len(r.open) > 0 {
+		r.send(0)
+	}
+}
+
+// send is flush, and looks for a batch in the turn that the last one leaves in.
+func (r *rank) send(looks int) {
+	r.since = 0
+	if len(r.open) == 0 {
+		r.turn(-1, nil, looks)
+		return
+	}
 	left := r.open[:0]
-	for _, to := range r.open {
-		if !r.turn(to, r.outs[to], 0) {
-			left = append(left, to)
-			continue
+	for n, to := range r.open {
+		now := 0
+		if n == len(r.open)-1 {
+			now = looks
 		}
-		r.outs[to] = nil
+		if r.turn(to, r.outs[to], now) {
+			r.outs[to] = nil
+		} else {
+			left = append(left, to)
+		}
 	}
 	r.open = left
-	r.since = 0
 }
 
 // room returns the batch that a record for a rank is appended to, with room for so many bytes.
@@ -253,6 +276,7 @@ func (r *rank) message(from int, remote bool, rec record) {
 	ep := r.find(rec.epoch)
 	if remote {
 		ep.got(from)
+		r.busy = true
 	}
 	switch {
 	case rec.id < firstHandler:
