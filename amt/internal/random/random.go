@@ -24,6 +24,26 @@ type grow struct {
 type named struct {
 	Name  string
 	Inner []grow
+	Blob  []byte // every byte follows from its place and the length: some are longer than a batch
+}
+
+// blob makes one, of a length that follows from a seed.
+func blob(seed uint64) []byte {
+	sizes := []uint64{0, 1, 100, 16000, 16384, 20000, 300_000}
+	b := make([]byte, sizes[seed%uint64(len(sizes))]+seed>>8%64)
+	for i := range b {
+		b[i] = byte(i*7 + len(b))
+	}
+	return b
+}
+
+func whole(b []byte) bool {
+	for i, v := range b {
+		if v != byte(i*7+len(b)) {
+			return false
+		}
+	}
+	return true
 }
 
 var (
@@ -44,8 +64,8 @@ var sums = new(amt.Reduction[uint64])
 func init() {
 	growing.Is(func(c amt.Context, m *grow) { m.branch(c, m.play(c)) })
 	naming.Is(func(c amt.Context, m *named) {
-		if len(m.Name) != len(m.Inner) {
-			c.Fail(fmt.Errorf("%d letters for %d", len(m.Name), len(m.Inner)))
+		if len(m.Name) != len(m.Inner) || !whole(m.Blob) {
+			c.Fail(fmt.Errorf("%d letters for %d; the blob of %d bytes is whole: %v", len(m.Name), len(m.Inner), len(m.Blob), whole(m.Blob)))
 		}
 		for _, in := range m.Inner {
 			growing.Send(c, int(in.Seed%uint64(c.Ranks())), &in)
@@ -117,7 +137,7 @@ func (m *grow) branch(c amt.Context, list []branch) {
 				}).Wait(c)
 			})
 		case 3: // a message that is packed
-			naming.Send(c, to, &named{"x", []grow{sub}})
+			naming.Send(c, to, &named{"x", []grow{sub}, blob(sub.Seed)})
 		case 4: // to all
 			leaf.Broadcast(c, &grow{Seed: b.to})
 			growing.Send(c, to, &sub)
