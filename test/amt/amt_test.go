@@ -19,16 +19,16 @@ import (
 
 var (
 	seed     = flag.Uint64("seed", 1, "of the first random program")
-	programs = flag.Int("programs", 300, "how many on each transport")
+	programs = flag.Int("programs", 100, "how many on each transport")
 )
 
 const atMost = 5 * time.Minute // a hang
 
 // build compiles a program of the source tree, with cgo: MPI needs it.
-func build(t *testing.T, dir, pkg string) string {
+func build(t *testing.T, dir, pkg string, flags ...string) string {
 	t.Helper()
 	program := filepath.Join(dir, filepath.Base(pkg))
-	cmd := exec.CommandContext(t.Context(), "go", "build", "-o", program, pkg)
+	cmd := exec.CommandContext(t.Context(), "go", append(append([]string{"build"}, flags...), "-o", program, pkg)...)
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=1")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %v\n%s", cmd, err, out)

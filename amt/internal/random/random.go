@@ -219,3 +219,13 @@ func look(c amt.Context, want uint64) error {
 	}
 	return err
 }
+
+// Any tells all ranks whether one of them says so.
+func Any(c amt.Context, so bool) (bool, error) {
+	var n uint64
+	if so {
+		n = 1
+	}
+	sum, err := sums.All(c, n)
+	return sum > 0, err
+}

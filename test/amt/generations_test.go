@@ -1,0 +1,71 @@
+package amt
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/byssus-hpc/byssus/test/harness"
+)
+
+const generations = 5
+
+// TestGenerations takes random programs through checkpoints, deaths and restarts, each under the other MPI: a position
+// independent program and one that is not.
+func TestGenerations(t *testing.T) {
+	site, err := harness.Here()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for k, mode := range []string{"pie", "exe"} {
+		t.Run(mode, func(t *testing.T) {
+			program := build(t, t.TempDir(), "../../amt/internal/random/soak", "-buildmode="+mode)
+			job := site.NewJob("tasks-"+mode, t.TempDir())
+			defer job.Close()
+			ctx, cancel := context.WithTimeout(t.Context(), atMost)
+			defer cancel()
+			until := filepath.Join(t.TempDir(), "until")
+			argv := []string{program, "-seed", fmt.Sprint(*seed), "-until", until}
+			err := lives(ctx, job, harness.MPIs()[k%2], argv)
+			if err == nil {
+				err = os.WriteFile(until, nil, 0o600)
+			}
+			if err != nil {
+				t.Fatalf("%v\n%s", err, job.Story())
+			}
+			code, out := job.Proc().ExitCode(), job.Proc().Stdout.String()
+			if code != 0 || !strings.Contains(out, "all results are right") {
+				t.Fatalf("exit code %d, %q\n%s", code, out, job.Story())
+			}
+		})
+	}
+}
+
+// lives takes a job through all its lives.
+func lives(ctx context.Context, job *harness.Job, mpi string, argv []string) error {
+	if err := job.Run(ctx, mpi, 2, []string{"--retries", "0", "--every", "1s", "-v"}, argv...); err != nil {
+		return err
+	}
+	for g := range generations {
+		err := harness.Poll(ctx, "a checkpoint", func() bool {
+			return !job.Proc().Running() || strings.Contains(job.Proc().Stderr.String(), "committed after")
+		})
+		if err != nil {
+			return fmt.Errorf("generation %d: %w", g+1, err)
+		}
+		if err := job.KillRank(g % 2); err != nil {
+			return fmt.Errorf("generation %d: %w", g+1, err)
+		}
+		if code := job.Proc().ExitCode(); code == 0 {
+			return fmt.Errorf("generation %d: a killed job ended with code 0", g+1)
+		}
+		mpi = harness.Other(mpi)
+		if err := job.Restart(ctx, mpi, "--retries", "0", "-v"); err != nil {
+			return fmt.Errorf("generation %d: %w", g+1, err)
+		}
+	}
+	return nil
+}
