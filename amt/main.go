@@ -1,12 +1,13 @@
 package amt
 
 import (
+	"bytes"
+	"encoding/binary"
 	"fmt"
 	"hash/fnv"
 	"os"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/byssus-hpc/byssus/amt/internal/mpiwire"
 	"github.com/byssus-hpc/byssus/internal/mpilib"
@@ -44,18 +45,11 @@ func Run(main func(Context) error) error {
 	return RunLocal(n, main)
 }
 
-// abortAfter is how long a rank that was told of another's error waits for the end of the job: who had it says so first.
-const abortAfter = 10 * time.Second
-
 // Main is Run for a program's main function: it prints the error, if there is one, and ends all ranks with exit code 1.
 func Main(main func(Context) error) {
 	err := Run(main)
 	if err == nil {
 		return
-	}
-	if told, ok := err.(*toldError); ok {
-		time.Sleep(abortAfter)
-		err = told.error
 	}
 	fmt.Fprintln(os.Stderr, err)
 	if mpilib.Name() != "" {
@@ -63,9 +57,6 @@ func Main(main func(Context) error) {
 	}
 	os.Exit(1)
 }
-
-// A toldError is one that another rank had, and tells.
-type toldError struct{ error }
 
 // runMPI runs a program on the ranks of an MPI job.
 func runMPI(library string, main func(Context) error) error {
@@ -80,7 +71,7 @@ func runMPI(library string, main func(Context) error) error {
 	if err != nil {
 		return fmt.Errorf("amt: %w", err)
 	}
-	if err := sameTable(rank, handlers); err != nil {
+	if err := sameTable(rank, ranks, handlers); err != nil {
 		return err
 	}
 	w, err := mpiwire.New(rank, ranks)
@@ -96,8 +87,9 @@ func runMPI(library string, main func(Context) error) error {
 	return mpilib.Finalize()
 }
 
-// sameTable makes sure that all ranks have the same handlers: their numbers are in messages.
-func sameTable(rank int, handlers []*entry) error {
+// sameTable makes sure that all ranks have the same handlers: their numbers are in messages. If not, all ranks know the first
+// rank that differs from rank 0, and in what.
+func sameTable(rank, ranks int, handlers []*entry) error {
 	var lines strings.Builder
 	for _, e := range handlers {
 		fmt.Fprintf(&lines, "%v; %d bytes\n", e, e.message.Size())
@@ -105,32 +97,30 @@ func sameTable(rank int, handlers []*entry) error {
 	mine := lines.String()
 	h := fnv.New64a()
 	h.Write([]byte(mine))
-	head := []byte(fmt.Sprintf("%016x %016x", h.Sum64(), len(mine)))
-	first := []byte(string(head))
+	head := binary.LittleEndian.AppendUint64(binary.LittleEndian.AppendUint64(nil, h.Sum64()), uint64(len(mine)))
+	first := bytes.Clone(head)
 	if err := mpilib.Bcast(first, 0); err != nil {
 		return fmt.Errorf("amt: rank %d: %w", rank, err)
 	}
-	same := 1
-	if string(first) != string(head) {
-		same = 0
+	other := ranks
+	if !bytes.Equal(first, head) {
+		other = rank
 	}
-	all, err := mpilib.Least(same)
-	if err != nil || all == 1 {
+	other, err := mpilib.Least(other)
+	if err != nil || other == ranks {
 		return err
 	}
-	var n int
-	if _, err := fmt.Sscanf(string(first[17:]), "%x", &n); err != nil {
-		return fmt.Errorf("amt: rank %d: what rank 0 says of its handlers: %q: %w", rank, first, err)
-	}
-	theirs := make([]byte, n)
+	theirs := make([]byte, max(1, binary.LittleEndian.Uint64(first[8:])))
 	copy(theirs, mine)
-	if err := mpilib.Bcast(theirs, 0); err != nil {
+	text := make([]byte, 1<<10)
+	if err = mpilib.Bcast(theirs, 0); err == nil {
+		copy(text, firstDifference(mine, string(theirs)))
+		err = mpilib.Bcast(text, other)
+	}
+	if err != nil {
 		return fmt.Errorf("amt: rank %d: %w", rank, err)
 	}
-	if same == 1 {
-		return &toldError{fmt.Errorf("amt: rank %d: another rank runs another program: its handlers are others", rank)}
-	}
-	return fmt.Errorf("amt: rank %d runs another program than rank 0: the first handler that differs is %s", rank, firstDifference(mine, string(theirs)))
+	return fmt.Errorf("amt: rank %d runs another program than rank 0: the first handler that differs is %s", other, bytes.TrimRight(text, "\x00"))
 }
 
 // firstDifference tells the first line that two texts do not share.
@@ -138,7 +128,7 @@ func firstDifference(mine, theirs string) string {
 	a, b := strings.Split(mine, "\n"), strings.Split(theirs, "\n")
 	for i := range min(len(a), len(b)) {
 		if a[i] != b[i] {
-			return fmt.Sprintf("%q here, %q on rank 0", a[i], b[i])
+			return fmt.Sprintf("%q there, %q on rank 0", a[i], b[i])
 		}
 	}
 	return fmt.Sprintf("number %d", min(len(a), len(b)))

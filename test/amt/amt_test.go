@@ -117,3 +117,19 @@ func TestNoMPI(t *testing.T) {
 		t.Errorf("no ranks: %v\n%s", err, out)
 	}
 }
+
+// TestOtherPrograms: ranks that run different programs say in which handler they differ, before anything runs.
+func TestOtherPrograms(t *testing.T) {
+	dir := t.TempDir()
+	one, other := build(t, dir, "../../amt/examples/ring"), build(t, dir, "../../amt/internal/random/soak")
+	for _, s := range starts()[1:] {
+		if s.argv[2] != "2" {
+			continue
+		}
+		s.argv[2] = "1"
+		out, err := s.run(t, nil, one, ":", "-n", "1", other)
+		if err == nil || !strings.Contains(out, "rank 1 runs another program than rank 0: the first handler that differs is ") || strings.Contains(out, "hops") {
+			t.Errorf("%s: %v\n%s", s.name, err, out)
+		}
+	}
+}
