@@ -22,7 +22,6 @@ type Epoch struct {
 	held   []heldMessage
 	next   []*Epoch // epochs that come after this one
 	err    error    // the first failure that is known here
-	known  bool     // was begun here, not only heard of
 	dirty  bool     // is in the rank's list
 	over   bool
 	waited int           // who waits: an error that nobody waits for is that of the epoch around
@@ -328,7 +327,7 @@ func (c Context) Rooted(label string, body func(Context) error, opts ...EpochOpt
 
 // begin begins an epoch within that of a frame.
 func (r *rank) begin(f *frame, ep *Epoch, label string, body func(Context) error, opts []EpochOption) *Epoch {
-	ep.label, ep.outer, ep.known = label, f.ep, true
+	ep.label, ep.outer = label, f.ep
 	if ep.outer != nil {
 		ep.outer.hold()
 		ep.follow(ep.outer.after)

@@ -15,6 +15,10 @@ const faultVariable = "AMT_TEST_FAULT" // which wrong handler the process declar
 
 type withChannel struct{ C chan int }
 
+type withAny struct{ V any }
+
+type unregistered struct{ X int }
+
 type counter struct{ n int64 }
 
 func (k *counter) add(_ amt.Context, m *number) { k.n += int64(m.X) }
@@ -25,6 +29,7 @@ var (
 	undeclared   amt.Handler[number]
 	waiting      amt.Handler[number]
 	failing      amt.Handler[number]
+	holding      amt.Handler[withAny]
 	keeping      amt.Handler[number]
 	kept         = &struct{ c amt.Context }{}
 )
@@ -50,6 +55,7 @@ func init() {
 		}
 	})
 	failing.Is(func(c amt.Context, m *number) { c.Fail(fmt.Errorf("number %d is bad", m.X)) })
+	holding.Is(func(amt.Context, *withAny) {})
 	keeping.Is(func(c amt.Context, _ *number) { kept.c = c })
 }
 
@@ -93,9 +99,11 @@ func TestErrors(t *testing.T) {
 		err  error
 		want string
 	}{
-		"no ranks":   {amt.RunLocal(0, nil), "0 ranks: at least one is needed"},
-		"no rank":    {onFirst(func(c amt.Context) { sink.Send(c, 2, &number{}) }), "there is no rank 2, the last one is 1"},
-		"undeclared": {onFirst(func(c amt.Context) { undeclared.Send(c, 1, &number{}) }), "it was never said what it is"},
+		"no ranks":              {amt.RunLocal(0, nil), "0 ranks: at least one is needed"},
+		"no rank":               {onFirst(func(c amt.Context) { sink.Send(c, 2, &number{}) }), "there is no rank 2, the last one is 1"},
+		"what cannot be packed": {onFirst(func(c amt.Context) { holding.Send(c, 1, &withAny{unregistered{1}}) }), "cannot send to rank 1"},
+		"the same, here":        {onFirst(func(c amt.Context) { holding.Send(c, 0, &withAny{unregistered{1}}) }), "cannot send to rank 0"},
+		"undeclared":            {onFirst(func(c amt.Context) { undeclared.Send(c, 1, &number{}) }), "it was never said what it is"},
 		"late": {onFirst(func(c amt.Context) {
 			late.Is(func(amt.Context, *number) {})
 			late.Send(c, 1, &number{})

@@ -15,6 +15,7 @@ const headerSize = 16
 const (
 	recordDetector  uint16 = iota // a term.Message, of no epoch's account
 	recordAgreement               // an agree.Message, of no epoch
+	recordNothing                 // a message that could not be packed: it is counted only
 	recordFailure                 // a text: the epoch has failed
 	recordSpread                  // a root and a record: for all ranks, to be passed on down a tree
 	firstHandler

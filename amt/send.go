@@ -20,11 +20,9 @@ func (h *Handler[M]) Send(c Context, to int, m *M) {
 	ep.sent(to)
 	b, at := openRecord(r.room(to, headerSize+h.code.size+8))
 	b, err := h.code.pack(b, m)
-	if err != nil {
-		b = b[:at+headerSize] // an empty record, which nobody opens: the epoch has failed on this rank
+	if err != nil { // the message is counted: something has to come
+		r.outs[to] = closeRecord(b[:at+headerSize], at, recordNothing, ep.id)
 		ep.fail(h.trouble(f, to, err))
-		b = closeRecord(b, at, recordFailure, ep.id)
-		r.outs[to] = b
 		return
 	}
 	r.outs[to] = closeRecord(b, at, h.entry.id, ep.id)

@@ -55,7 +55,6 @@ int real_init(int *provided)
 }
 
 int real_finalize(void) { return drv->finalize(); }
-int real_initialized(int *flag) { return drv->initialized(flag); }
 void real_abort(int code) { drv->abort(drv->comm_world, code); }
 
 int real_world(int *rank, int *size)

@@ -12,7 +12,6 @@ const char *real_name(void);
 /* All return 0, or a neutral error class. */
 int real_init(int *provided);
 int real_finalize(void);
-int real_initialized(int *flag);
 void real_abort(int code);
 int real_world(int *rank, int *size);
 int real_bcast(void *buf, int n, int root);
