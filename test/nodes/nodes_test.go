@@ -531,8 +531,8 @@ func (c *cluster) killed(ctx context.Context, t *testing.T, j *harness.Job, mpi 
 func TestKilledAtTheEnd(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
-	for k, wait := range []time.Duration{20 * time.Millisecond, 300 * time.Millisecond} {
-		t.Run(wait.String(), func(t *testing.T) {
+	for k, when := range []string{"values", "forgotten"} {
+		t.Run(when, func(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), atMost)
 			defer cancel()
 			name := fmt.Sprint("end", k)
@@ -553,7 +553,13 @@ func TestKilledAtTheEnd(t *testing.T) {
 			if err != nil {
 				t.Fatalf("%v\n%s", err, j.Story())
 			}
-			pause(ctx, wait)
+			if when == "forgotten" {
+				gone := fmt.Sprintf("! ls -d %s/%s.*/ckpt.*", cache, name)
+				err := harness.Poll(ctx, "the end of the checkpoints on node1", func() bool { return c.true(t, "node1", gone) })
+				if err != nil || !j.Proc().Running() {
+					t.Fatalf("%v; byssus waits no more for node4\n%s", err, j.Story())
+				}
+			}
 			if !c.killed(ctx, t, j, harness.MPIs()[(k+1)%2]) {
 				t.Fatalf("it had not ended\n%s", j.Story())
 			}
