@@ -18,22 +18,12 @@ const RanksVariable = "BYSSUS_AMT_RANKS"
 
 const defaultRanks = 4
 
-// launchers are variables that the launchers of MPIs set, and the library of those.
-var launchers = []struct{ variable, library string }{
-	{"OMPI_COMM_WORLD_SIZE", "libmpi.so.40"},
-	{"PMI_RANK", "libmpich.so.12"},
-	{"PMI_FD", "libmpich.so.12"},
-	{"PMIX_RANK", "libmpi.so.40"},
-}
-
 // Run runs a program: on the ranks of an MPI job if a launcher of MPI has started this process, else on ranks that are
 // goroutines of it (RunLocal). It returns when the main function has returned on all ranks and everything that was begun is
 // done. After an error under MPI nothing is finalized: the process should end, as Main has it.
 func Run(main func(Context) error) error {
-	for _, l := range launchers {
-		if os.Getenv(l.variable) != "" {
-			return runMPI(l.library, main)
-		}
+	if library := mpilib.Launched(); library != "" {
+		return runMPI(library, main)
 	}
 	n := defaultRanks
 	if text := os.Getenv(RanksVariable); text != "" {
@@ -74,11 +64,15 @@ func runMPI(library string, main func(Context) error) error {
 	if err := sameTable(rank, ranks, handlers); err != nil {
 		return err
 	}
-	w, err := mpiwire.New(rank, ranks)
+	e, err := mpilib.NewEngine()
 	if err != nil {
 		return fmt.Errorf("amt: rank %d: %w", rank, err)
 	}
-	if err := runRank(w, handlers, main); err != nil {
+	w, err := mpiwire.New(e, rank, ranks)
+	if err != nil {
+		return fmt.Errorf("amt: rank %d: %w", rank, err)
+	}
+	if err := runRank(w, e, handlers, main); err != nil {
 		return err
 	}
 	if err := w.Close(); err != nil {

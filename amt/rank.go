@@ -46,7 +46,8 @@ type rank struct {
 	frames      []*frame
 	broken      error // the transport's: nothing can go on
 
-	inbox inbox
+	inbox  inbox
+	locals sync.Map // by *Local of some type: a pointer to the value
 }
 
 // A parcel is a batch to be handled.
@@ -256,6 +257,7 @@ func (r *rank) handle(p parcel) {
 		rest = next
 		switch rec.id {
 		case recordDetector:
+			r.handler.entry = nil
 			r.detected(p.from, rec)
 			continue
 		case recordAgreement:
@@ -268,6 +270,7 @@ func (r *rank) handle(p parcel) {
 		}
 	}
 	r.handler.gen++
+	r.handler.entry = nil
 	r.t.Free(p.b)
 }
 

@@ -7,6 +7,8 @@ import (
 
 	"github.com/byssus-hpc/byssus/amt/internal/inproc"
 	"github.com/byssus-hpc/byssus/amt/internal/wire"
+	"github.com/byssus-hpc/byssus/internal/engine"
+	"github.com/byssus-hpc/byssus/internal/localmpi"
 )
 
 // RunLocal runs a program on n ranks that are goroutines of this process. It returns when the main function has returned on
@@ -21,8 +23,9 @@ func RunLocal(n int, main func(Context) error) error {
 	}
 	errs := make([]error, n)
 	var all sync.WaitGroup
+	engines := localmpi.New(n)
 	for rank, end := range inproc.New(n) {
-		all.Go(func() { errs[rank] = runRank(end, handlers, main) })
+		all.Go(func() { errs[rank] = runRank(end, engines[rank], handlers, main) })
 	}
 	all.Wait()
 	return joined(errs)
@@ -42,8 +45,11 @@ func joined(errs []error) error {
 }
 
 // runRank runs a program on one rank, in the main epoch. When that fails, nobody waits for anybody else.
-func runRank(t wire.Transport, handlers []*entry, main func(Context) error) error {
+func runRank(t wire.Transport, e engine.Engine, handlers []*entry, main func(Context) error) error {
 	r := newRank(t, handlers)
+	if err := r.operations.open(e); err != nil {
+		return fmt.Errorf("amt: rank %d: %w", r.self, err)
+	}
 	r.collectives++
 	r.main = r.find(r.collectives)
 	var failed error

@@ -2,41 +2,54 @@ package amt
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
+	"os"
 
 	"github.com/byssus-hpc/byssus/amt/internal/agree"
+	"github.com/byssus-hpc/byssus/internal/engine"
+	"github.com/byssus-hpc/byssus/mpi"
 )
 
-// A Scope makes operations safe that all ranks must enter in one order, such as collectives of MPI: handlers and tasks ask
-// for them when they like, in different orders on different ranks, and each is performed when all ranks have asked for it,
-// on all of them in the same order. Within a scope, the n-th operation of one rank belongs to the n-th of the others.
+// A Scope makes collective operations of MPI safe: handlers and tasks ask for them when they like, in different orders on
+// different ranks, and each is performed when all ranks have asked for it, on all of them in the same order. Within a scope,
+// the n-th operation of one rank belongs to the n-th of the others.
 type Scope struct {
 	r     *rank
 	n     uint32
 	label string
+	comm  *mpi.Comm
 }
 
-// Scope makes one. All ranks make the same ones in the same order, in their main functions.
+// Scope makes one, with a communicator of its own. All ranks make the same ones in the same order, in their main functions.
 func (c Context) Scope(label string) (*Scope, error) {
 	f := c.live()
 	if f.onLoop() || f.task != nil {
 		return nil, fmt.Errorf("amt: rank %d: %s makes the scope %q: only main functions can", f.r.self, f.who(), label)
 	}
-	s := &Scope{r: f.r, n: f.r.operations.scopes, label: label}
-	f.r.operations.scopes++
-	return s, nil
+	o := &f.r.operations
+	s := &Scope{r: f.r, n: o.scopes, label: label}
+	o.scopes++
+	return s, c.Rooted("the scope "+label, func(c Context) error {
+		o.scopesOf.Do(c, func(world *mpi.Comm) (err error) {
+			s.comm, err = world.Dup()
+			return err
+		})
+		return nil
+	}).Wait(c)
 }
 
-// Do has an operation performed on this rank, later, within the epoch of the context, which is not over before. It may
-// block until all other ranks perform theirs. An error of it fails the epoch.
-func (s *Scope) Do(c Context, operation func(Context) error) {
+// Do has an operation performed on this rank, later, within the epoch of the context, which is not over before: on the scope's
+// communicator it may call what blocks until other ranks perform theirs. An error of it fails the epoch. What is to be sent when
+// it has been performed is sent by then, in the same epoch.
+func (s *Scope) Do(c Context, operation func(comm *mpi.Comm) error, then ...func(Context)) {
 	f := c.live()
 	ep := f.ep
 	ask := func() {
 		ep.hold()
 		o := &s.r.operations
 		number := o.agreement.Ask(s.n)
-		o.asked[operationKey{s.n, number}] = &asked{ep, s, operation}
+		o.asked[operationKey{s.n, number}] = &asked{ep, s, operation, then}
 		o.dirty = true
 	}
 	if f.task != nil {
@@ -44,6 +57,33 @@ func (s *Scope) Do(c Context, operation func(Context) error) {
 		return
 	}
 	ask()
+}
+
+// World is the communicator of all ranks. In handlers, calls of it that may block are reported: the rank does nothing else
+// until they return, and ranks may wait for each other without end. Scopes serve there.
+func (c Context) World() *mpi.Comm {
+	f := c.live()
+	if f.task != nil {
+		return f.r.operations.unwatched
+	}
+	return f.r.operations.world
+}
+
+// blocks reports that a handler calls what may block.
+func (o *operations) blocks(function string) {
+	e := o.r.handler.entry
+	if e == nil || o.reported[blocking{e, function}] {
+		return
+	}
+	o.reported[blocking{e, function}] = true
+	fmt.Fprintf(os.Stderr, "amt: rank %d: %v calls %s, which may block: this rank handles nothing until it returns, and ranks may wait for each other without end; ask for it by a Scope\n",
+		o.r.self, e, function)
+}
+
+// blocking is a function that a handler has called.
+type blocking struct {
+	entry    *entry
+	function string
 }
 
 // operations are those of a rank that have been asked for and not performed.
@@ -55,6 +95,10 @@ type operations struct {
 	asked     map[operationKey]*asked
 	due       []operationKey
 	orders    []agree.Order
+
+	world, unwatched *mpi.Comm
+	scopesOf         *Scope // what makes communicators of scopes
+	reported         map[blocking]bool
 }
 
 type operationKey struct {
@@ -65,11 +109,23 @@ type operationKey struct {
 type asked struct {
 	ep        *Epoch
 	scope     *Scope
-	operation func(Context) error
+	operation func(*mpi.Comm) error
+	then      []func(Context)
 }
 
 func (o *operations) init(r *rank) {
 	o.r, o.agreement, o.asked = r, agree.New(r.self, r.ranks), map[operationKey]*asked{}
+}
+
+// open makes the rank's communicators of MPI's.
+func (o *operations) open(e engine.Engine) error {
+	var err, other error
+	o.world, err = mpi.New(e, e.World(), o.blocks)
+	o.unwatched, other = mpi.New(e, e.World(), nil)
+	o.reported = map[blocking]bool{}
+	o.scopesOf = &Scope{r: o.r, label: "scopes", comm: o.unwatched}
+	o.scopes = 1
+	return errors.Join(err, other)
 }
 
 // settle tells others what this rank has asked for.
@@ -122,8 +178,11 @@ func (o *operations) perform() bool {
 	a := o.asked[key]
 	delete(o.asked, key)
 	a.ep.run(&frame{performs: a.scope, from: o.r.self}, func(c Context) error {
-		if err := a.operation(c); err != nil {
+		if err := a.operation(a.scope.comm); err != nil {
 			return fmt.Errorf("amt: rank %d: operation %d of the scope %q: %w", o.r.self, key.number, a.scope.label, err)
+		}
+		for _, then := range a.then {
+			then(c)
 		}
 		return nil
 	})

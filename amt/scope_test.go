@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/byssus-hpc/byssus/amt"
+	"github.com/byssus-hpc/byssus/mpi"
 )
 
 // A meeting is what a collective is here: all ranks come to it, and it knows whether they came for the same thing.
@@ -58,30 +59,46 @@ var world = &struct {
 	meetings
 	scopes [][]*amt.Scope // by rank
 	counts []map[int]int
+
+	performed int
 }{}
 
-func init() { asking.Is(onAsking) }
+var performed amt.Handler[request]
+
+func init() {
+	asking.Is(onAsking)
+	performed.Is(func(amt.Context, *request) { world.performed++ }) // on rank 0
+}
 
 // onAsking asks for an operation of a scope.
 func onAsking(c amt.Context, m *request) {
-	scope := int(m.Scope)
-	world.scopes[c.Rank()][scope].Do(c, func(c amt.Context) error {
-		world.counts[c.Rank()][scope]++
-		what := fmt.Sprint(scope, ".", world.counts[c.Rank()][scope])
-		for _, other := range world.come(c.Rank(), c.Ranks(), what) {
-			if other != what {
-				return fmt.Errorf("%s meets %s", what, other)
+	scope, what := int(m.Scope), *m
+	me, ranks := c.Rank(), c.Ranks()
+	world.scopes[me][scope].Do(c, func(comm *mpi.Comm) error {
+		world.counts[me][scope]++
+		number := world.counts[me][scope]
+		name := fmt.Sprint(scope, ".", number)
+		for _, other := range world.come(me, ranks, name) {
+			if other != name {
+				return fmt.Errorf("%s meets %s", name, other)
 			}
 		}
+		sum := []int{scope*1000 + number + me}
+		if err := mpi.Allreduce(comm, nil, sum, mpi.Sum); err != nil {
+			return err
+		}
+		if want := ranks*(scope*1000+number) + ranks*(ranks-1)/2; sum[0] != want {
+			return fmt.Errorf("%s: the sum is %d, want %d", name, sum[0], want)
+		}
 		return nil
-	})
+	}, func(c amt.Context) { performed.Send(c, 0, &what) })
 }
 
 func TestScopes(t *testing.T) {
 	const scopes, operations = 3, 50
 	for _, ranks := range []int{1, 2, 4, 8} {
 		for n := *seed; n < *seed+10; n++ {
-			world.meetings = meetings{}
+			world.meetings, world.performed = meetings{}, 0
 			world.scopes, world.counts = make([][]*amt.Scope, ranks), make([]map[int]int, ranks)
 			err := amt.RunLocal(ranks, func(c amt.Context) error {
 				me := c.Rank()
@@ -115,6 +132,9 @@ func TestScopes(t *testing.T) {
 			})
 			if err != nil {
 				t.Fatalf("%d ranks, seed %d: %v", ranks, n, err)
+			}
+			if world.performed != ranks*scopes*operations {
+				t.Fatalf("%d ranks, seed %d: %d operations were followed by a message", ranks, n, world.performed)
 			}
 			for rank, counts := range world.counts {
 				for s := range scopes {

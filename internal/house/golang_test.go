@@ -99,7 +99,7 @@ func declaresHandler(v *ast.ValueSpec) bool {
 		return false
 	}
 	name, ok := generic.X.(*ast.SelectorExpr)
-	return ok && (name.Sel.Name == "Handler" || name.Sel.Name == "Reduction") && fmt.Sprint(name.X) == "amt"
+	return ok && slices.Contains([]string{"Handler", "Reduction", "Local"}, name.Sel.Name) && fmt.Sprint(name.X) == "amt"
 }
 
 // docText is the comment with its directives, which CommentGroup.Text leaves out.

@@ -129,11 +129,11 @@ static int ready(int i, int *flag)
 	return ring.send[i] == drv->request_null ? 0 : drv->test(&ring.send[i], flag, NULL);
 }
 
-static int send_batch(struct real_turn *t)
+static int send_batch(struct real_turn *t, const char *out)
 {
 	int i = ring.next, flag, rc = ready(i, &flag);
 	if (rc || !flag) return rc;
-	memcpy(slot(ring.sending, i), t->out, (size_t)t->n);
+	memcpy(slot(ring.sending, i), out, (size_t)t->n);
 	rc = drv->isend(slot(ring.sending, i), t->n, drv->type[NX_TYPE_BYTE], t->to, t->out_tag, ring.batches,
 			&ring.send[i]);
 	ring.next = (i + 1) % SENDS;
@@ -141,12 +141,12 @@ static int send_batch(struct real_turn *t)
 	return rc;
 }
 
-int real_turn(struct real_turn *t)
+int real_turn(struct real_turn *t, const char *out, char *in)
 {
 	int rc = 0;
 	t->sent = 0;
 	t->got = -1;
-	if (t->n > 0 && (rc = send_batch(t))) return rc;
+	if (t->n > 0 && (rc = send_batch(t, out))) return rc;
 	for (int look = t->looks; look > 0; look--) {
 		nx_status st;
 		int flag, i = ring.oldest;
@@ -155,7 +155,7 @@ int real_turn(struct real_turn *t)
 		t->got = (int32_t)st.bytes;
 		t->from = st.source;
 		t->tag = st.tag;
-		memcpy(t->in, slot(ring.received, i), (size_t)st.bytes);
+		memcpy(in, slot(ring.received, i), (size_t)st.bytes);
 		ring.oldest = (i + 1) % RECEIVES;
 		return post(i);
 	}

@@ -25,14 +25,64 @@ enum { REAL_BATCH = 16 << 10 };                  /* the longest message of the r
 struct real_turn {
 	int32_t to, n, looks;                    /* n = 0: nothing to send */
 	int32_t sent, from, tag, got;            /* got < 0: nothing came */
-	const void *out;
-	void *in;                                /* room for REAL_BATCH bytes */
 	int32_t out_tag;
 };
 
 int real_open(void);
-int real_turn(struct real_turn *t);
+int real_turn(struct real_turn *t, const char *out, char *in);   /* in: room for REAL_BATCH bytes */
 int real_close(void);                            /* sends all, cancels the receives */
+
+/* -- for package mpi: handles are the driver's, types and operations neutral numbers (constants.h) ----------- */
+
+rh_t real_comm_world(void);
+rh_t real_comm_self(void);
+rh_t real_comm_null(void);
+char *real_nothing(void);                        /* where 0 elements are */
+
+/* Calls that block do so by testing and resting on a node that has more ranks than processors. */
+void real_crowded(int yes);
+int real_on_node(int *ranks);                    /* ranks of MPI_COMM_WORLD on this node; collective */
+
+enum { REAL_STANDARD, REAL_SYNCHRONOUS };
+int real_send(int mode, const char *buf, int n, int type, int to, int tag, rh_t comm);
+int real_recv(char *buf, int n, int type, int from, int tag, rh_t comm, nx_status *st);
+int real_begin_send(int mode, const char *buf, int n, int type, int to, int tag, rh_t comm, rh_t *request);
+int real_begin_recv(char *buf, int n, int type, int from, int tag, rh_t comm, rh_t *request);
+int real_finish(rh_t *request, nx_status *st);
+int real_done(rh_t *request, int *flag, nx_status *st);
+int real_cancel(rh_t request);
+int real_probe(int from, int tag, rh_t comm, int *flag, rh_t *message, nx_status *st);   /* matched; does not block */
+int real_take(char *buf, int n, int type, rh_t *message, nx_status *st);
+
+/* A collective operation. What it does not use is 0. */
+enum real_kind {
+	REAL_BARRIER, REAL_BCAST, REAL_GATHER, REAL_GATHERV, REAL_SCATTER, REAL_SCATTERV, REAL_ALLGATHER,
+	REAL_ALLGATHERV, REAL_ALLTOALL, REAL_ALLTOALLV, REAL_REDUCE, REAL_ALLREDUCE, REAL_REDUCE_SCATTER_BLOCK,
+	REAL_SCAN, REAL_EXSCAN
+};
+struct real_collective {
+	const void *send;                        /* NULL: in place */
+	void *recv;
+	const int *sendcounts, *senddispls, *recvcounts, *recvdispls;
+	rh_t comm;
+	int32_t kind, sendcount, recvcount, type, op, root;
+};
+int real_collective(const struct real_collective *c, rh_t *request);   /* request NULL: blocks */
+
+/* Communicators. */
+int real_comm_rank(rh_t comm, int *rank);
+int real_comm_size(rh_t comm, int *size);
+int real_comm_dup(rh_t comm, rh_t *out);
+int real_comm_split(rh_t comm, int color, int key, rh_t *out);         /* color < 0: none */
+int real_comm_split_shared(rh_t comm, int key, rh_t *out);
+int real_comm_create(rh_t comm, const int *ranks, int n, int tag, rh_t *out);   /* tag < 0: by all of comm */
+int real_comm_free(rh_t *comm);
+int real_comm_cart(rh_t comm, const int *dims, const int *periods, int n, int reorder, rh_t *out);
+int real_comm_world_ranks(rh_t comm, const int *ranks, int n, int *world);
+int real_comm_fortran(rh_t comm, int *handle);   /* MPI_Comm_c2f */
+int real_fortran_comm(int handle, rh_t *comm);   /* MPI_Comm_f2c */
+int real_is_initialized(int *flag);
+int real_dims(int ranks, int n, int *dims);
 
 /* Long messages, apart from the ring. */
 int real_isend(const void *buf, int n, int to, int tag, rh_t *request);

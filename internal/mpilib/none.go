@@ -2,7 +2,11 @@
 
 package mpilib
 
-import "errors"
+import (
+	"errors"
+
+	"github.com/byssus-hpc/byssus/internal/engine"
+)
 
 // Available tells whether the program was built with cgo, without which there is no MPI.
 const Available = false
@@ -43,7 +47,7 @@ func Least(int) (int, error) { return 0, errNone }
 func Rest(int) {}
 
 // Open says that there is no MPI.
-func Open() (*Ring, error) { return nil, errNone }
+func Open(*Engine) (*Ring, error) { return nil, errNone }
 
 // Turn says that there is no MPI.
 func (r *Ring) Turn(int, int, []byte, []byte, int) (sent bool, from, inTag, got int, err error) {
@@ -54,10 +58,16 @@ func (r *Ring) Turn(int, int, []byte, []byte, int) (sent bool, from, inTag, got 
 func (r *Ring) Close() error { return errNone }
 
 // SendLong says that there is no MPI.
-func SendLong([]byte, int, int) (*Long, error) { return nil, errNone }
+func (r *Ring) SendLong([]byte, int, int) (*Long, error) { return nil, errNone }
 
 // ReceiveLong says that there is no MPI.
-func ReceiveLong(int, int, int) (*Long, error) { return nil, errNone }
+func (r *Ring) ReceiveLong(int, int, int) (*Long, error) { return nil, errNone }
 
 // Done says that there is no MPI.
 func (l *Long) Done() (b []byte, done bool, err error) { return nil, false, errNone }
+
+// An Engine is none.
+type Engine struct{ engine.Engine }
+
+// NewEngine says that there is no MPI.
+func NewEngine() (*Engine, error) { return nil, errNone }

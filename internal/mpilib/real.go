@@ -16,6 +16,8 @@ import (
 	"fmt"
 	"runtime"
 	"unsafe"
+
+	"github.com/byssus-hpc/byssus/internal/engine"
 )
 
 // Available tells whether the program was built with cgo, without which there is no MPI.
@@ -32,7 +34,7 @@ func problem(what string, class C.int) error {
 	text := (*C.char)(C.malloc(C.NX_MAX_ERROR_STRING))
 	defer C.free(unsafe.Pointer(text))
 	C.real_error(class, text)
-	return fmt.Errorf("%s: %s", what, C.GoString(text))
+	return &engine.Error{Function: what, Class: int(class), Text: C.GoString(text)}
 }
 
 // Load finds the library: one that the process has already, else a file.
@@ -84,28 +86,25 @@ func Rest(microseconds int) { C.real_rest(C.int(microseconds)) }
 
 // A Ring carries batches.
 type Ring struct {
-	turn *C.struct_real_turn // of C: it holds addresses of Go's memory during a call only
+	e    *Engine
+	turn *C.struct_real_turn // of C
 }
 
 // Open makes the ring; all ranks do.
-func Open() (*Ring, error) {
-	return &Ring{(*C.struct_real_turn)(C.calloc(1, C.sizeof_struct_real_turn))}, problem("the ring of receives", C.real_open())
+func Open(e *Engine) (*Ring, error) {
+	return &Ring{e, (*C.struct_real_turn)(C.calloc(1, C.sizeof_struct_real_turn))}, problem("the ring of receives", C.real_open())
 }
 
 // Turn sends out to a rank, if it is not empty and the ring takes it now, and receives one message into in, which has room for
 // Batch bytes, if one has come within so many looks: got is its length, or -1.
 func (r *Ring) Turn(to, tag int, out, in []byte, looks int) (sent bool, from, inTag, got int, err error) {
+	if !r.e.mu.TryLock() {
+		return false, 0, 0, -1, nil // a goroutine is in a call of package mpi
+	}
 	t := r.turn
 	t.to, t.out_tag, t.n, t.looks = C.int32_t(to), C.int32_t(tag), C.int32_t(len(out)), C.int32_t(looks)
-	var pin runtime.Pinner
-	if len(out) > 0 {
-		pin.Pin(unsafe.SliceData(out))
-	}
-	pin.Pin(unsafe.SliceData(in))
-	t.out, t.in = unsafe.Pointer(unsafe.SliceData(out)), unsafe.Pointer(unsafe.SliceData(in))
-	class := C.real_turn(t)
-	t.out, t.in = nil, nil
-	pin.Unpin()
+	class := C.real_turn(t, (*C.char)(unsafe.Pointer(unsafe.SliceData(out))), (*C.char)(unsafe.Pointer(unsafe.SliceData(in))))
+	r.e.mu.Unlock()
 	if class != 0 {
 		err = problem("a turn of the ring", class)
 	}
@@ -120,22 +119,27 @@ func (r *Ring) Close() error {
 
 // A Long is a long message on its way. Its memory is pinned until it is complete.
 type Long struct {
+	e       *Engine
 	b       []byte
 	request C.rh_t
 	pin     runtime.Pinner
 }
 
 // SendLong begins to send one.
-func SendLong(b []byte, to, tag int) (*Long, error) {
-	l := &Long{b: b}
+func (r *Ring) SendLong(b []byte, to, tag int) (*Long, error) {
+	l := &Long{e: r.e, b: b}
+	r.e.mu.Lock()
+	defer r.e.mu.Unlock()
 	l.pin.Pin(unsafe.SliceData(b))
 	class := C.real_isend(unsafe.Pointer(unsafe.SliceData(b)), C.int(len(b)), C.int(to), C.int(tag), &l.request)
 	return l, problem("MPI_Isend", class)
 }
 
 // ReceiveLong begins to receive one of that length.
-func ReceiveLong(n, from, tag int) (*Long, error) {
-	l := &Long{b: make([]byte, n)}
+func (r *Ring) ReceiveLong(n, from, tag int) (*Long, error) {
+	l := &Long{e: r.e, b: make([]byte, n)}
+	r.e.mu.Lock()
+	defer r.e.mu.Unlock()
 	l.pin.Pin(unsafe.SliceData(l.b))
 	class := C.real_irecv(unsafe.Pointer(unsafe.SliceData(l.b)), C.int(n), C.int(from), C.int(tag), &l.request)
 	return l, problem("MPI_Irecv", class)
@@ -143,6 +147,8 @@ func ReceiveLong(n, from, tag int) (*Long, error) {
 
 // Done tells whether it is complete, and returns its memory then.
 func (l *Long) Done() (b []byte, done bool, err error) {
+	l.e.mu.Lock()
+	defer l.e.mu.Unlock()
 	var flag C.int
 	if err := problem("MPI_Test", C.real_test(&l.request, &flag)); err != nil || flag == 0 {
 		return nil, false, err

@@ -11,6 +11,8 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -80,6 +82,73 @@ func TestSameOutput(t *testing.T) {
 			t.Errorf("%s: %v\n%s", s.name, err, out)
 		}
 	}
+}
+
+// TestPackageMPI: every function of package mpi does what is known beforehand, on ranks that have a processor and on more.
+func TestPackageMPI(t *testing.T) {
+	program := build(t, t.TempDir(), "../../mpi/internal/battery/run")
+	for _, n := range []int{1, 2, 3, 4} {
+		for _, s := range starts()[1:] {
+			s.argv[2] = fmt.Sprint(n)
+			out, err := s.run(t, nil, program)
+			if err != nil || out != fmt.Sprintf("right on %d\n", n) {
+				t.Errorf("%v: %v\n%s", s.argv, err, out)
+			}
+		}
+	}
+}
+
+// TestScopes: collective operations that handlers ask for in different orders are performed in one; handlers that call them at
+// once come to nothing, and are told.
+func TestScopes(t *testing.T) {
+	program := build(t, t.TempDir(), "../../amt/examples/scopes")
+	const want = "50 operations in each of 3 scopes, total 153825\n"
+	for _, s := range starts() {
+		for n := range uint64(3) {
+			out, err := s.run(t, nil, program, "-seed", fmt.Sprint(*seed+n))
+			if err != nil || out != want {
+				t.Errorf("%s, seed %d: %v\n%s", s.name, *seed+n, err, out)
+			}
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		plain := exec.CommandContext(ctx, program, "-plain")
+		if s.argv != nil {
+			plain = exec.CommandContext(ctx, s.argv[0], append(s.argv[1:], program, "-plain")...)
+		}
+		told := &told{what: "calls MPI_Allreduce, which may block", then: cancel}
+		plain.Stdout, plain.Stderr, plain.WaitDelay = told, told, time.Second
+		plain.Cancel = func() error { return plain.Process.Signal(syscall.SIGTERM) }
+		hang := time.AfterFunc(atMost, cancel)
+		err := plain.Run()
+		hang.Stop()
+		if out := told.String(); err == nil || !strings.Contains(out, told.what) || !strings.Contains(out, "the handler of main.job") || strings.Contains(out, "total") {
+			t.Errorf("%s, -plain: %v\n%s", s.name, err, out)
+		}
+	}
+}
+
+// told is what a program prints, and does something when it has printed some words.
+type told struct {
+	mu   sync.Mutex
+	b    strings.Builder
+	what string
+	then func()
+}
+
+func (t *told) Write(b []byte) (int, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.b.Write(b)
+	if strings.Contains(t.b.String(), t.what) {
+		t.then()
+	}
+	return len(b), nil
+}
+
+func (t *told) String() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.b.String()
 }
 
 // TestRandomPrograms plays random programs whose results follow from their seeds.

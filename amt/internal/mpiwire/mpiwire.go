@@ -47,8 +47,8 @@ type arrival struct {
 }
 
 // New opens the ring of a rank; all ranks do.
-func New(rank, ranks int) (*Wire, error) {
-	ring, err := mpilib.Open()
+func New(e *mpilib.Engine, rank, ranks int) (*Wire, error) {
+	ring, err := mpilib.Open(e)
 	return &Wire{rank: rank, ranks: ranks, ring: ring}, err
 }
 
@@ -109,7 +109,7 @@ func (w *Wire) sent(t *wire.Turn, tag int) error {
 		w.Free(b)
 		return nil
 	}
-	l, err := mpilib.SendLong(b, t.To, w.tag)
+	l, err := w.ring.SendLong(b, t.To, w.tag)
 	w.tag = (w.tag + 1) % longTags
 	w.sending = append(w.sending, l)
 	return err
@@ -125,7 +125,7 @@ func (w *Wire) got(t *wire.Turn, from, tag int, b []byte) error {
 	if len(b) != 16 {
 		return fmt.Errorf("a notice of %d bytes from rank %d", len(b), from)
 	}
-	l, err := mpilib.ReceiveLong(int(binary.LittleEndian.Uint64(b)), from, int(binary.LittleEndian.Uint64(b[8:])))
+	l, err := w.ring.ReceiveLong(int(binary.LittleEndian.Uint64(b)), from, int(binary.LittleEndian.Uint64(b[8:])))
 	w.coming = append(w.coming, arrival{from, l})
 	return err
 }

@@ -1,0 +1,429 @@
+//go:build cgo
+
+package mpilib
+
+/*
+#cgo noescape real_send
+#cgo nocallback real_send
+#cgo noescape real_recv
+#cgo nocallback real_recv
+#cgo noescape real_done
+#cgo nocallback real_done
+#include "glue.h"
+*/
+import "C"
+
+import (
+	"fmt"
+	"math"
+	"runtime"
+	"sync"
+	"unsafe"
+
+	"github.com/byssus-hpc/byssus/internal/engine"
+)
+
+// typeOf and opOf are the neutral numbers of types and operations.
+func typeOf(t engine.Type) C.int {
+	return [engine.Types]C.int{C.NX_TYPE_BYTE, C.NX_TYPE_C_BOOL, C.NX_TYPE_INT8_T, C.NX_TYPE_INT16_T, C.NX_TYPE_INT32_T,
+		C.NX_TYPE_INT64_T, C.NX_TYPE_UINT8_T, C.NX_TYPE_UINT16_T, C.NX_TYPE_UINT32_T, C.NX_TYPE_UINT64_T, C.NX_TYPE_FLOAT,
+		C.NX_TYPE_DOUBLE, C.NX_TYPE_C_FLOAT_COMPLEX, C.NX_TYPE_C_DOUBLE_COMPLEX}[t]
+}
+
+func opOf(o engine.Op) C.int32_t {
+	return [engine.Ops]C.int32_t{C.NX_OP_NULL, C.NX_OP_MAX, C.NX_OP_MIN, C.NX_OP_SUM, C.NX_OP_PROD, C.NX_OP_LAND, C.NX_OP_BAND,
+		C.NX_OP_LOR, C.NX_OP_BOR, C.NX_OP_LXOR, C.NX_OP_BXOR}[o]
+}
+
+// An Engine is the library's.
+type Engine struct {
+	mu sync.Mutex // held in a call: the library was told that they follow one another
+}
+
+// held is memory that C knows during a call, or until a request is complete.
+type held struct {
+	pin runtime.Pinner
+	c   *engine.Collective
+}
+
+// NewEngine is the engine of the library that was loaded and initialized.
+func NewEngine() (*Engine, error) {
+	var here C.int
+	if err := problem("MPI_Comm_split_type", C.real_on_node(&here)); err != nil {
+		return nil, err
+	}
+	crowded := C.int(0)
+	if int(here) > runtime.NumCPU() {
+		crowded = 1
+	}
+	C.real_crowded(crowded)
+	return &Engine{}, nil
+}
+
+func fits(function string, counts ...int) error {
+	for _, n := range counts {
+		if n < 0 || n > math.MaxInt32 {
+			return &engine.Error{Function: function, Class: engine.ErrCount,
+				Text: fmt.Sprintf("%d elements: a message has room for 0 to %d", n, math.MaxInt32)}
+		}
+	}
+	return nil
+}
+
+func mode(synchronous bool) C.int {
+	if synchronous {
+		return C.REAL_SYNCHRONOUS
+	}
+	return C.REAL_STANDARD
+}
+
+func sendName(synchronous bool, begin string) string {
+	if synchronous {
+		return "MPI_" + begin + "ssend"
+	}
+	return "MPI_" + begin + "send"
+}
+
+func statusOf(st *C.nx_status) engine.Status {
+	return engine.Status{Source: int(st.source), Tag: int(st.tag), Bytes: int(st.bytes), Cancelled: st.cancelled != 0}
+}
+
+// World is MPI_COMM_WORLD.
+func (e *Engine) World() engine.Handle { return engine.Handle(C.real_comm_world()) }
+
+// Self is MPI_COMM_SELF.
+func (e *Engine) Self() engine.Handle { return engine.Handle(C.real_comm_self()) }
+
+// Rank is MPI_Comm_rank.
+func (e *Engine) Rank(comm engine.Handle) (int, error) {
+	var n C.int
+	err := problem("MPI_Comm_rank", C.real_comm_rank(C.rh_t(comm), &n))
+	return int(n), err
+}
+
+// Size is MPI_Comm_size.
+func (e *Engine) Size(comm engine.Handle) (int, error) {
+	var n C.int
+	err := problem("MPI_Comm_size", C.real_comm_size(C.rh_t(comm), &n))
+	return int(n), err
+}
+
+// Send is MPI_Send or MPI_Ssend.
+func (e *Engine) Send(b engine.Buf, synchronous bool, to, tag int, comm engine.Handle) error {
+	name := sendName(synchronous, "")
+	if err := fits(name, b.N); err != nil {
+		return err
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return problem(name, C.real_send(mode(synchronous), (*C.char)(b.P), C.int(b.N), typeOf(b.Type), C.int(to), C.int(tag), C.rh_t(comm)))
+}
+
+// Recv is MPI_Recv.
+func (e *Engine) Recv(b engine.Buf, from, tag int, comm engine.Handle) (engine.Status, error) {
+	if err := fits("MPI_Recv", b.N); err != nil {
+		return engine.Status{}, err
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	var st C.nx_status
+	err := problem("MPI_Recv", C.real_recv((*C.char)(b.P), C.int(b.N), typeOf(b.Type), C.int(from), C.int(tag), C.rh_t(comm), &st))
+	return statusOf(&st), err
+}
+
+func (h *held) buf(b engine.Buf) {
+	if b.P != nil {
+		h.pin.Pin(b.P)
+	}
+}
+
+// A request is an operation that was begun.
+type request struct {
+	held
+	e *Engine
+	h C.rh_t
+}
+
+// begun is a request that was begun, if it was.
+func (q *request) begun(err error) (engine.Request, error) {
+	if err != nil {
+		q.pin.Unpin()
+		return nil, err
+	}
+	return q, nil
+}
+
+// BeginSend is MPI_Isend or MPI_Issend.
+func (e *Engine) BeginSend(b engine.Buf, synchronous bool, to, tag int, comm engine.Handle) (engine.Request, error) {
+	name := sendName(synchronous, "I")
+	if err := fits(name, b.N); err != nil {
+		return nil, err
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	q := &request{e: e}
+	q.buf(b)
+	class := C.real_begin_send(mode(synchronous), (*C.char)(b.P), C.int(b.N), typeOf(b.Type), C.int(to), C.int(tag), C.rh_t(comm), &q.h)
+	return q.begun(problem(name, class))
+}
+
+// BeginRecv is MPI_Irecv.
+func (e *Engine) BeginRecv(b engine.Buf, from, tag int, comm engine.Handle) (engine.Request, error) {
+	if err := fits("MPI_Irecv", b.N); err != nil {
+		return nil, err
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	q := &request{e: e}
+	q.buf(b)
+	class := C.real_begin_recv((*C.char)(b.P), C.int(b.N), typeOf(b.Type), C.int(from), C.int(tag), C.rh_t(comm), &q.h)
+	return q.begun(problem("MPI_Irecv", class))
+}
+
+// Probe is MPI_Improbe.
+func (e *Engine) Probe(from, tag int, comm engine.Handle) (engine.Handle, engine.Status, bool, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	var flag C.int
+	var message C.rh_t
+	var st C.nx_status
+	err := problem("MPI_Improbe", C.real_probe(C.int(from), C.int(tag), C.rh_t(comm), &flag, &message, &st))
+	st.cancelled = 0 // which libraries leave as it was
+	return engine.Handle(message), statusOf(&st), flag != 0, err
+}
+
+// Take is MPI_Mrecv.
+func (e *Engine) Take(b engine.Buf, message engine.Handle) (engine.Status, error) {
+	if err := fits("MPI_Mrecv", b.N); err != nil {
+		return engine.Status{}, err
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	var st C.nx_status
+	h := C.rh_t(message)
+	err := problem("MPI_Mrecv", C.real_take((*C.char)(b.P), C.int(b.N), typeOf(b.Type), &h, &st))
+	return statusOf(&st), err
+}
+
+// collective is an operation in C's words; its memory is pinned by h.
+func collective(c *engine.Collective, h *held) (C.struct_real_collective, error) {
+	err := fits(c.Kind.Name(true), c.Send.N, c.Recv.N)
+	h.c = c
+	h.buf(c.Send)
+	h.buf(c.Recv)
+	list := func(l []int32) *C.int {
+		if len(l) == 0 {
+			return nil
+		}
+		h.pin.Pin(unsafe.SliceData(l))
+		return (*C.int)(unsafe.Pointer(unsafe.SliceData(l)))
+	}
+	out := C.struct_real_collective{send: c.Send.P, recv: c.Recv.P, sendcounts: list(c.SendCounts), senddispls: list(c.SendDispls),
+		recvcounts: list(c.RecvCounts), recvdispls: list(c.RecvDispls), comm: C.rh_t(c.Comm), kind: C.int32_t(c.Kind),
+		sendcount: C.int32_t(c.Send.N), recvcount: C.int32_t(c.Recv.N), op: opOf(c.Op), root: C.int32_t(c.Root)}
+	t := c.Recv.Type
+	if c.Recv.P == nil {
+		t = c.Send.Type
+	}
+	out._type = typeOf(t)
+	if !c.InPlace && out.send == nil {
+		out.send = unsafe.Pointer(C.real_nothing())
+	}
+	return out, err
+}
+
+// Run performs a collective operation.
+func (e *Engine) Run(c *engine.Collective) error {
+	name := c.Kind.Name(true)
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	var h held
+	defer h.pin.Unpin()
+	in, err := collective(c, &h)
+	if err != nil {
+		return err
+	}
+	return problem(name, C.real_collective(&in, nil))
+}
+
+// Begin begins a collective operation.
+func (e *Engine) Begin(c *engine.Collective) (engine.Request, error) {
+	name := c.Kind.Name(false)
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	q := &request{e: e}
+	in, err := collective(c, &q.held)
+	if err != nil {
+		q.pin.Unpin()
+		return nil, err
+	}
+	return q.begun(problem(name, C.real_collective(&in, &q.h)))
+}
+
+// Wait is MPI_Wait.
+func (q *request) Wait() (engine.Status, error) {
+	q.e.mu.Lock()
+	defer q.e.mu.Unlock()
+	var st C.nx_status
+	class := C.real_finish(&q.h, &st)
+	q.pin.Unpin()
+	return statusOf(&st), problem("MPI_Wait", class)
+}
+
+// Test is MPI_Test.
+func (q *request) Test() (engine.Status, bool, error) {
+	q.e.mu.Lock()
+	defer q.e.mu.Unlock()
+	var st C.nx_status
+	var flag C.int
+	class := C.real_done(&q.h, &flag, &st)
+	if class == 0 && flag == 0 {
+		return engine.Status{}, false, nil
+	}
+	q.pin.Unpin()
+	return statusOf(&st), true, problem("MPI_Test", class)
+}
+
+// Cancel is MPI_Cancel.
+func (q *request) Cancel() error {
+	q.e.mu.Lock()
+	defer q.e.mu.Unlock()
+	return problem("MPI_Cancel", C.real_cancel(q.h))
+}
+
+// Rest lets others have the processor.
+func (e *Engine) Rest(n int) {
+	if n < restless {
+		Rest(0)
+	} else {
+		Rest(restMicroseconds)
+	}
+}
+
+// How a call that looks again and again rests: it yields so many times, then sleeps.
+const (
+	restless         = 256
+	restMicroseconds = 50
+)
+
+// Dup is MPI_Comm_dup.
+func (e *Engine) Dup(comm engine.Handle) (engine.Handle, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	var out C.rh_t
+	err := problem("MPI_Comm_dup", C.real_comm_dup(C.rh_t(comm), &out))
+	return engine.Handle(out), err
+}
+
+// Split is MPI_Comm_split.
+func (e *Engine) Split(comm engine.Handle, color, key int) (engine.Handle, bool, error) {
+	if err := fits("MPI_Comm_split", max(color, 0)); err != nil {
+		return 0, false, err
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	var out C.rh_t
+	err := problem("MPI_Comm_split", C.real_comm_split(C.rh_t(comm), C.int(max(color, -1)), C.int(key), &out))
+	return made(out, err)
+}
+
+// made is a communicator that this rank may not be a part of.
+func made(h C.rh_t, err error) (engine.Handle, bool, error) {
+	if err != nil || h == C.real_comm_null() {
+		return 0, false, err
+	}
+	return engine.Handle(h), true, nil
+}
+
+// SplitShared is MPI_Comm_split_type with MPI_COMM_TYPE_SHARED.
+func (e *Engine) SplitShared(comm engine.Handle, key int) (engine.Handle, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	var out C.rh_t
+	err := problem("MPI_Comm_split_type", C.real_comm_split_shared(C.rh_t(comm), C.int(key), &out))
+	return engine.Handle(out), err
+}
+
+func ints(list []int) []C.int {
+	out := make([]C.int, len(list), len(list)+1)
+	for i, n := range list {
+		out[i] = C.int(n)
+	}
+	return out
+}
+
+// Create is MPI_Comm_create, or MPI_Comm_create_group.
+func (e *Engine) Create(comm engine.Handle, ranks []int, tag int) (engine.Handle, bool, error) {
+	name := "MPI_Comm_create_group"
+	if tag < 0 {
+		name = "MPI_Comm_create"
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	var out C.rh_t
+	err := problem(name, C.real_comm_create(C.rh_t(comm), unsafe.SliceData(ints(ranks)), C.int(len(ranks)), C.int(tag), &out))
+	return made(out, err)
+}
+
+// Cart is MPI_Cart_create.
+func (e *Engine) Cart(comm engine.Handle, dims []int, periods []bool, reorder bool) (engine.Handle, bool, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	number := func(b bool) C.int {
+		if b {
+			return 1
+		}
+		return 0
+	}
+	around := make([]C.int, 0, len(periods)+1)
+	for _, p := range periods {
+		around = append(around, number(p))
+	}
+	var out C.rh_t
+	err := problem("MPI_Cart_create", C.real_comm_cart(C.rh_t(comm), unsafe.SliceData(ints(dims)), unsafe.SliceData(around), C.int(len(dims)),
+		number(reorder), &out))
+	return made(out, err)
+}
+
+// Free is MPI_Comm_free.
+func (e *Engine) Free(comm engine.Handle) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	h := C.rh_t(comm)
+	return problem("MPI_Comm_free", C.real_comm_free(&h))
+}
+
+// WorldRanks is the ranks of a communicator in MPI_COMM_WORLD.
+func (e *Engine) WorldRanks(comm engine.Handle) ([]int, error) {
+	n, err := e.Size(comm)
+	if err != nil {
+		return nil, err
+	}
+	ranks, world := make([]C.int, n), make([]C.int, n)
+	list := make([]int, n)
+	for i := range ranks {
+		ranks[i] = C.int(i)
+	}
+	class := C.real_comm_world_ranks(C.rh_t(comm), unsafe.SliceData(ranks), C.int(n), unsafe.SliceData(world))
+	for i, w := range world {
+		list[i] = int(w)
+	}
+	return list, problem("MPI_Group_translate_ranks", class)
+}
+
+// Fortran is MPI_Comm_c2f.
+func (e *Engine) Fortran(comm engine.Handle) (int, error) {
+	var n C.int
+	err := problem("MPI_Comm_c2f", C.real_comm_fortran(C.rh_t(comm), &n))
+	return int(n), err
+}
+
+// FromFortran is MPI_Comm_f2c.
+func (e *Engine) FromFortran(handle int) (engine.Handle, error) {
+	if err := fits("MPI_Comm_f2c", max(handle, -handle)); err != nil {
+		return 0, err
+	}
+	var out C.rh_t
+	err := problem("MPI_Comm_f2c", C.real_fortran_comm(C.int(handle), &out))
+	return engine.Handle(out), err
+}
