@@ -10,7 +10,7 @@ export CGO_ENABLED := 0
 PACKAGES := g++ mpich libmpich-dev openmpi-bin libopenmpi-dev lammps python3-mpi4py qemu-user
 SUDO     := $(if $(filter 0,$(shell id -u)),,sudo)
 
-.PHONY: help deps build demo demo-nodes test test-long bench lint generate install clean
+.PHONY: help deps build demo demo-nodes test test-long soak bench lint generate install clean
 .DEFAULT_GOAL := help
 
 help:            ## this list
@@ -42,6 +42,9 @@ test: deps build ## every test that fits into 40 minutes
 
 test-long: deps build ## random checkpoint, kill, restart cycles over the whole matrix (hours)
 	BYSSUS_TEST_LONG=1 $(GO) test -p 1 -timeout 24h -v ./internal/coord ./test/...
+
+soak: deps build ## random programs of tasks with known results, half an hour over all transports
+	$(GO) test -count=1 -timeout 60m -v ./test/amt -run TestRandomPrograms -seed $$(date +%s) -lasting 30m
 
 bench: deps build ## ratios to the native library, to plain writes and reads; pup beside gob, json, protobuf, msgpack, cbor, msgp
 	@$(GO) run ./bench -byssus $(BUILD)/bin/byssus

@@ -55,3 +55,14 @@ func TestRing(t *testing.T) {
 		}
 	}
 }
+
+// TestTable prints the numbers of the handlers of these tests, for a comparison of builds.
+func TestTable(t *testing.T) {
+	lines, err := amt.Table()
+	if err != nil || len(lines) == 0 {
+		t.Fatal(err)
+	}
+	for _, line := range lines {
+		t.Log(line)
+	}
+}

@@ -2,6 +2,7 @@ package amt
 
 import (
 	"bufio"
+	"debug/elf"
 	"fmt"
 	"os"
 	"reflect"
@@ -12,12 +13,16 @@ import (
 // A span is a range of addresses.
 type span struct{ from, to uintptr }
 
-// program is the memory that the program, or the library, with this package was mapped to, and what follows it directly:
-// variables without a first value.
-var program = sync.OnceValue(func() []span {
+// An image is the file, of the program or a library, that holds this package.
+type image struct {
+	file  string
+	spans []span // where it was mapped to, and what follows directly: variables without a first value
+}
+
+var program = sync.OnceValue(func() image {
 	file, err := os.Open("/proc/self/maps")
 	if err != nil {
-		return nil
+		return image{}
 	}
 	defer file.Close()
 	type mapping struct {
@@ -45,16 +50,35 @@ var program = sync.OnceValue(func() []span {
 			spans = append(spans, m.span)
 		}
 	}
-	return spans
+	return image{name, spans}
 })
 
 // inProgram tells whether an address lies in the program, as that of everything does that was there before it ran. Where
 // that cannot be known, it does.
 func inProgram(p uintptr) bool {
-	for _, s := range program() {
+	for _, s := range program().spans {
 		if s.from <= p && p < s.to {
 			return true
 		}
 	}
-	return len(program()) == 0
+	return len(program().spans) == 0
+}
+
+// buildID is what the Go linker calls the build of the program by: it follows from all of its code. Empty if it has none.
+func buildID() string {
+	file, err := elf.Open(program().file)
+	if err != nil {
+		return ""
+	}
+	defer file.Close()
+	note := file.Section(".note.go.buildid")
+	if note == nil {
+		return ""
+	}
+	b, err := note.Data()
+	const head = 16 // of a note: three lengths and kinds, and the name "Go"
+	if err != nil || len(b) < head {
+		return ""
+	}
+	return strings.TrimRight(string(b[head:]), "\x00")
 }

@@ -81,13 +81,14 @@ func runMPI(library string, main func(Context) error) error {
 	return mpilib.Finalize()
 }
 
-// sameTable makes sure that all ranks have the same handlers: their numbers are in messages. If not, all ranks know the first
-// rank that differs from rank 0, and in what.
+// sameTable makes sure that all ranks run the same build, with the same handlers: their numbers are in messages. If not, all ranks
+// know the first rank that differs from rank 0, and in what.
 func sameTable(rank, ranks int, handlers []*entry) error {
 	var lines strings.Builder
 	for _, e := range handlers {
 		fmt.Fprintf(&lines, "%v; %d bytes\n", e, e.message.Size())
 	}
+	fmt.Fprintf(&lines, "the build with the id %s\n", buildID())
 	mine := lines.String()
 	h := fnv.New64a()
 	h.Write([]byte(mine))
@@ -114,7 +115,7 @@ func sameTable(rank, ranks int, handlers []*entry) error {
 	if err != nil {
 		return fmt.Errorf("amt: rank %d: %w", rank, err)
 	}
-	return fmt.Errorf("amt: rank %d runs another program than rank 0: the first handler that differs is %s", other, bytes.TrimRight(text, "\x00"))
+	return fmt.Errorf("amt: rank %d runs another program than rank 0: the first that differs is %s", other, bytes.TrimRight(text, "\x00"))
 }
 
 // firstDifference tells the first line that two texts do not share.

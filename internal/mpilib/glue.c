@@ -28,6 +28,12 @@ const char *real_load(const char *file)
 	static char version[NX_MAX_LIBRARY_VERSION_STRING], why[512];
 	int (*get_version)(char *, int *) = NULL;
 	int length = 0;
+	void *one = dlopen("libmpi.so.40", RTLD_LAZY | RTLD_NOLOAD);
+	void *other = dlopen("libmpich.so.12", RTLD_LAZY | RTLD_NOLOAD);
+	if (one) dlclose(one);
+	if (other) dlclose(other);
+	if (one && other)
+		return "two MPI libraries are loaded, libmpi.so.40 and libmpich.so.12: what the program links with must be of one";
 	void *lib = RTLD_DEFAULT, *f = dlsym(lib, "PMPI_Get_library_version");
 	if (!f) {
 		if (!(lib = dlopen(file, RTLD_NOW | RTLD_GLOBAL))) {

@@ -44,6 +44,9 @@ func Load(file string) error {
 	if why := C.real_load(name); why != nil {
 		return fmt.Errorf("MPI: %s", C.GoString(why))
 	}
+	if wants := families()[file]; Name() != wants {
+		return fmt.Errorf("MPI: this process has the library of %s, but was started by a launcher that wants %s (%s)", Name(), wants, file)
+	}
 	return nil
 }
 

@@ -22,6 +22,7 @@ import (
 var (
 	seed     = flag.Uint64("seed", 1, "of the first random program")
 	programs = flag.Int("programs", 100, "how many on each transport")
+	lasting  = flag.Duration("lasting", 0, "play random programs for so long, on all transports together")
 )
 
 const atMost = 5 * time.Minute // a hang
@@ -62,7 +63,7 @@ func starts() []start {
 // run runs a program and returns what it prints.
 func (s start) run(t *testing.T, env []string, argv ...string) (string, error) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), atMost)
+	ctx, cancel := context.WithTimeout(t.Context(), atMost+*lasting)
 	defer cancel()
 	argv = append(append([]string(nil), s.argv...), argv...)
 	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
@@ -156,7 +157,12 @@ func TestRandomPrograms(t *testing.T) {
 	t.Logf("seed %d, %d programs on each transport", *seed, *programs)
 	program := build(t, t.TempDir(), "../../amt/internal/random/soak")
 	for _, s := range starts() {
-		out, err := s.run(t, nil, program, "-seed", fmt.Sprint(*seed), "-programs", fmt.Sprint(*programs))
+		argv := []string{program, "-seed", fmt.Sprint(*seed), "-programs", fmt.Sprint(*programs)}
+		if *lasting > 0 {
+			argv = append(argv, "-for", (*lasting / time.Duration(len(starts()))).String())
+		}
+		out, err := s.run(t, nil, argv...)
+		t.Logf("%s: %s", s.name, out)
 		if err != nil || !strings.Contains(out, "all results are right") {
 			t.Errorf("%s: %v\n%s", s.name, err, out)
 		}
@@ -187,6 +193,64 @@ func TestNoMPI(t *testing.T) {
 	}
 }
 
+// TestOtherBuilds: ranks that run two builds of one program say so.
+func TestOtherBuilds(t *testing.T) {
+	one, other := build(t, t.TempDir(), "../../amt/examples/ring"), build(t, t.TempDir(), "../../amt/examples/ring", "-gcflags=all=-N -l")
+	for _, s := range starts()[1:] {
+		if s.argv[2] != "2" {
+			continue
+		}
+		s.argv[2] = "1"
+		out, err := s.run(t, nil, one, ":", "-n", "1", other)
+		if err == nil || !strings.Contains(out, "rank 1 runs another program than rank 0: the first that differs is ") || !strings.Contains(out, "the build with the id") || strings.Contains(out, "hops") {
+			t.Errorf("%s: %v\n%s", s.name, err, out)
+		}
+	}
+}
+
+// TestUnoptimized: a build without optimization and inlining gives the same results, and the same numbers of handlers.
+func TestUnoptimized(t *testing.T) {
+	program := build(t, t.TempDir(), "../../amt/internal/random/soak", "-gcflags=all=-N -l")
+	for _, s := range starts() {
+		out, err := s.run(t, nil, program, "-seed", fmt.Sprint(*seed), "-programs", "20")
+		if err != nil || !strings.Contains(out, "all results are right") {
+			t.Errorf("%s: %v\n%s", s.name, err, out)
+		}
+	}
+	table := func(flags string) string {
+		cmd := exec.CommandContext(t.Context(), "go", "test", "-count=1", "-v", "-run", "TestTable$", flags, "../../amt")
+		out, err := cmd.CombinedOutput()
+		lines := ""
+		for line := range strings.Lines(string(out)) {
+			if strings.Contains(line, "handler ") {
+				lines += line
+			}
+		}
+		if err != nil || lines == "" {
+			t.Errorf("%v: %v\n%s", cmd, err, out)
+		}
+		return lines
+	}
+	if a, b := table("-gcflags="), table("-gcflags=all=-N -l"); a != b {
+		t.Errorf("numbers of handlers:\n%s\nwithout optimization:\n%s", a, b)
+	}
+}
+
+// TestWrongMPI: a program that is linked with another MPI than its launcher's, or with two, says so.
+func TestWrongMPI(t *testing.T) {
+	program := build(t, t.TempDir(), "../../amt/examples/ring")
+	for _, c := range []struct{ preload, launcher, want string }{
+		{"libmpich.so.12", "OMPI_COMM_WORLD_SIZE=1", "this process has the library of mpich, but was started by a launcher that wants openmpi (libmpi.so.40)"},
+		{"libmpi.so.40", "PMI_RANK=0", "this process has the library of openmpi, but was started by a launcher that wants mpich (libmpich.so.12)"},
+		{"libmpich.so.12 libmpi.so.40", "PMI_RANK=0", "two MPI libraries are loaded, libmpi.so.40 and libmpich.so.12"},
+	} {
+		out, err := start{}.run(t, []string{"LD_PRELOAD=" + c.preload, c.launcher}, program)
+		if err == nil || !strings.Contains(out, c.want) {
+			t.Errorf("%s, %s: %v\n%s", c.preload, c.launcher, err, out)
+		}
+	}
+}
+
 // TestOtherPrograms: ranks that run different programs say in which handler they differ, before anything runs.
 func TestOtherPrograms(t *testing.T) {
 	dir := t.TempDir()
@@ -197,7 +261,7 @@ func TestOtherPrograms(t *testing.T) {
 		}
 		s.argv[2] = "1"
 		out, err := s.run(t, nil, one, ":", "-n", "1", other)
-		if err == nil || !strings.Contains(out, "rank 1 runs another program than rank 0: the first handler that differs is ") || strings.Contains(out, "hops") {
+		if err == nil || !strings.Contains(out, "rank 1 runs another program than rank 0: the first that differs is ") || strings.Contains(out, "hops") {
 			t.Errorf("%s: %v\n%s", s.name, err, out)
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -28,7 +29,7 @@ func TestGenerations(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), atMost)
 			defer cancel()
 			until := filepath.Join(t.TempDir(), "until")
-			argv := []string{program, "-seed", fmt.Sprint(*seed), "-until", until}
+			argv := []string{program, "-seed", fmt.Sprint(*seed), "-until", until, "-busy"}
 			err := lives(ctx, job, harness.MPIs()[k%2], argv)
 			if err == nil {
 				err = os.WriteFile(until, nil, 0o600)
@@ -68,4 +69,28 @@ func lives(ctx context.Context, job *harness.Job, mpi string, argv []string) err
 		}
 	}
 	return nil
+}
+
+// TestStatic: a program without a dynamic linker, as Go makes without cgo, cannot be checkpointed, and is told before it runs.
+func TestStatic(t *testing.T) {
+	site, err := harness.Here()
+	if err != nil {
+		t.Fatal(err)
+	}
+	program := filepath.Join(t.TempDir(), "ring")
+	cmd := exec.CommandContext(t.Context(), "go", "build", "-o", program, "../../amt/examples/ring")
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	job := site.NewJob("static", t.TempDir())
+	defer job.Close()
+	err = job.Run(t.Context(), harness.MPIs()[0], 2, nil, program)
+	if err == nil {
+		err = harness.Poll(t.Context(), "the end", func() bool { return !job.Proc().Running() })
+	}
+	const want, refused = "statically linked, wanted a dynamically linked program: cannot be checkpointed", 125
+	if err != nil || job.Proc().ExitCode() != refused || !strings.Contains(job.Proc().Stderr.String(), want) {
+		t.Errorf("%v, exit code %d\n%s", err, job.Proc().ExitCode(), job.Story())
+	}
 }
