@@ -19,6 +19,9 @@ type Scope struct {
 	n     uint32
 	label string
 	comm  *mpi.Comm
+	asked []asked // and not performed, from first on
+	first int
+	done  uint64 // operations performed
 }
 
 // Scope makes one, with a communicator of its own. All ranks make the same ones in the same order, in their main functions.
@@ -28,8 +31,7 @@ func (c Context) Scope(label string) (*Scope, error) {
 		return nil, fmt.Errorf("amt: rank %d: %s makes the scope %q: only main functions can", f.r.self, f.who(), label)
 	}
 	o := &f.r.operations
-	s := &Scope{r: f.r, n: o.scopes, label: label}
-	o.scopes++
+	s := o.scope(label)
 	return s, c.Rooted("the scope "+label, func(c Context) error {
 		o.scopesOf.Do(c, func(world *mpi.Comm) (err error) {
 			s.comm, err = world.Dup()
@@ -48,8 +50,8 @@ func (s *Scope) Do(c Context, operation func(comm *mpi.Comm) error, then ...func
 	ask := func() {
 		ep.hold()
 		o := &s.r.operations
-		number := o.agreement.Ask(s.n)
-		o.asked[operationKey{s.n, number}] = &asked{ep, s, operation, then}
+		o.agreement.Ask(s.n)
+		s.asked = append(s.asked, asked{ep, operation, then})
 		o.dirty = true
 	}
 	if f.task != nil {
@@ -89,32 +91,28 @@ type blocking struct {
 // operations are those of a rank that have been asked for and not performed.
 type operations struct {
 	r         *rank
-	scopes    uint32
+	scopes    []*Scope
 	agreement *agree.Agreement
 	dirty     bool
-	asked     map[operationKey]*asked
-	due       []operationKey
+	due       []uint32 // scopes whose next operations come next
 	orders    []agree.Order
+
+	around frame // of an operation
 
 	world, unwatched *mpi.Comm
 	scopesOf         *Scope // what makes communicators of scopes
 	reported         map[blocking]bool
 }
 
-type operationKey struct {
-	scope  uint32
-	number uint64
-}
-
 type asked struct {
 	ep        *Epoch
-	scope     *Scope
 	operation func(*mpi.Comm) error
 	then      []func(Context)
 }
 
 func (o *operations) init(r *rank) {
-	o.r, o.agreement, o.asked = r, agree.New(r.self, r.ranks), map[operationKey]*asked{}
+	o.around.from = r.self
+	o.r, o.agreement = r, agree.New(r.self, r.ranks)
 }
 
 // open makes the rank's communicators of MPI's.
@@ -123,8 +121,8 @@ func (o *operations) open(e engine.Engine) error {
 	o.world, err = mpi.New(e, e.World(), o.blocks)
 	o.unwatched, other = mpi.New(e, e.World(), nil)
 	o.reported = map[blocking]bool{}
-	o.scopesOf = &Scope{r: o.r, label: "scopes", comm: o.unwatched}
-	o.scopes = 1
+	o.scopesOf = o.scope("scopes")
+	o.scopesOf.comm = o.unwatched
 	return errors.Join(err, other)
 }
 
@@ -149,11 +147,11 @@ func (o *operations) send(orders []agree.Order) {
 		o.r.control(m.To, recordAgreement, 0, b[:])
 	}
 	for {
-		scope, number, ok := o.agreement.Next()
+		scope, _, ok := o.agreement.Next() // in their order
 		if !ok {
 			return
 		}
-		o.due = append(o.due, operationKey{scope, number})
+		o.due = append(o.due, scope)
 	}
 }
 
@@ -173,13 +171,20 @@ func (o *operations) perform() bool {
 	if o.r.drain() != nil {
 		return false
 	}
-	key := o.due[0]
-	o.due = o.due[1:]
-	a := o.asked[key]
-	delete(o.asked, key)
-	a.ep.run(&frame{performs: a.scope, from: o.r.self}, func(c Context) error {
-		if err := a.operation(a.scope.comm); err != nil {
-			return fmt.Errorf("amt: rank %d: operation %d of the scope %q: %w", o.r.self, key.number, a.scope.label, err)
+	s := o.scopes[o.due[0]]
+	if o.due = o.due[1:]; len(o.due) == 0 {
+		o.due = nil
+	}
+	a := s.asked[s.first]
+	s.asked[s.first] = asked{}
+	s.done++
+	if s.first++; s.first == len(s.asked) {
+		s.asked, s.first = s.asked[:0], 0
+	}
+	o.around.performs = s
+	a.ep.run(&o.around, func(c Context) error {
+		if err := a.operation(s.comm); err != nil {
+			return fmt.Errorf("amt: rank %d: operation %d of the scope %q: %w", o.r.self, s.done, s.label, err)
 		}
 		for _, then := range a.then {
 			then(c)
@@ -188,4 +193,11 @@ func (o *operations) perform() bool {
 	})
 	a.ep.release()
 	return true
+}
+
+// scope makes one.
+func (o *operations) scope(label string) *Scope {
+	s := &Scope{r: o.r, n: uint32(len(o.scopes)), label: label}
+	o.scopes = append(o.scopes, s)
+	return s
 }

@@ -39,7 +39,7 @@ func main() {
 	scratch := flag.String("scratch", "/dev/shm", "`directory` in memory for programs and images")
 	mpis := flag.String("mpi", "mpich,openmpi", "MPIs to measure, with commas")
 	rounds := flag.Int("rounds", 5, "rounds of each comparison")
-	only := flag.String("only", "micro,lammps,stall,memory,nodes", "what to measure, with commas")
+	only := flag.String("only", "micro,lammps,stall,memory,nodes,tasks", "what to measure, with commas")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
@@ -64,7 +64,7 @@ func measure(ctx context.Context, exe, sources, scratch string, mpis []string, r
 	if err := b.compile(ctx, sources); err != nil {
 		return err
 	}
-	parts := map[string]func(context.Context) error{"micro": b.micro, "lammps": b.lammps, "stall": b.stall, "memory": b.memory, "nodes": b.nodes}
+	parts := map[string]func(context.Context) error{"micro": b.micro, "lammps": b.lammps, "stall": b.stall, "memory": b.memory, "nodes": b.nodes, "tasks": b.tasks}
 	report.Header(b.out, "github.com/byssus-hpc/byssus/bench")
 	var errs []error
 	for _, name := range only {
@@ -91,7 +91,7 @@ func (b *bench) compile(ctx context.Context, sources string) error {
 		return nil
 	}
 	for _, mpi := range b.mpis {
-		for _, name := range []string{"micro", "hold", "grow"} {
+		for _, name := range []string{"micro", "hold", "grow", "tasks"} {
 			if err := build("mpicc."+mpi, b.program(name, mpi), name); err != nil {
 				return err
 			}

@@ -106,15 +106,16 @@ const (
 	kinds
 )
 
-var names = [kinds]string{"Barrier", "Bcast", "Gather", "Gatherv", "Scatter", "Scatterv", "Allgather", "Allgatherv", "Alltoall",
-	"Alltoallv", "Reduce", "Allreduce", "Reduce_scatter_block", "Scan", "Exscan"}
-
 // Name is the operation's in the MPI standard, blocking or not.
 func (k Kind) Name(blocks bool) string {
 	if blocks {
-		return "MPI_" + names[k]
+		return [kinds]string{"MPI_Barrier", "MPI_Bcast", "MPI_Gather", "MPI_Gatherv", "MPI_Scatter", "MPI_Scatterv", "MPI_Allgather",
+			"MPI_Allgatherv", "MPI_Alltoall", "MPI_Alltoallv", "MPI_Reduce", "MPI_Allreduce", "MPI_Reduce_scatter_block", "MPI_Scan",
+			"MPI_Exscan"}[k]
 	}
-	return "MPI_I" + string(names[k][0]|0x20) + names[k][1:]
+	return [kinds]string{"MPI_Ibarrier", "MPI_Ibcast", "MPI_Igather", "MPI_Igatherv", "MPI_Iscatter", "MPI_Iscatterv", "MPI_Iallgather",
+		"MPI_Iallgatherv", "MPI_Ialltoall", "MPI_Ialltoallv", "MPI_Ireduce", "MPI_Iallreduce", "MPI_Ireduce_scatter_block", "MPI_Iscan",
+		"MPI_Iexscan"}[k]
 }
 
 // A Collective is a collective operation. Send.N and Recv.N are the counts that the MPI function takes; those of the variants

@@ -1,7 +1,9 @@
 /* calls.c: the calls of package mpi: messages, collective operations, communicators, by neutral numbers.
  *
  * Context: called by Go on one thread at a time (MPI_THREAD_SERIALIZED); does not allocate. */
+#define _GNU_SOURCE
 #include <dlfcn.h>
+#include <sched.h>
 #include <string.h>
 #include "glue.h"
 
@@ -12,11 +14,19 @@ rh_t real_comm_self(void) { return drv->comm_self; }
 rh_t real_comm_null(void) { return drv->comm_null; }
 void real_crowded(int yes) { crowded = yes; }
 
-int real_on_node(int *ranks)
+/* Whether ranks on this node have to share processors: launchers bind each to some. */
+int real_on_node(int *ranks, int *processors)
 {
+	cpu_set_t mine, all;
 	rh_t node;
+	CPU_ZERO(&mine);
+	sched_getaffinity(0, sizeof mine, &mine);
 	int rc = real_comm_split_shared(drv->comm_world, 0, &node);
-	if (!rc) rc = drv->comm_size(node, ranks);
+	if (rc) return rc;
+	rc = drv->comm_size(node, ranks);
+	if (!rc)
+		rc = drv->allreduce(&mine, &all, sizeof mine, drv->type[NX_TYPE_UNSIGNED_CHAR], drv->op[NX_OP_BOR], node);
+	*processors = CPU_COUNT(&all);
 	return rc ? rc : drv->comm_free(&node);
 }
 
@@ -117,6 +127,14 @@ int real_collective(const struct real_collective *c, rh_t *request)
 	if (request || !crowded) return collective(c, request);
 	int rc = collective(c, &own);
 	return rc ? rc : real_finish(&own, NULL);
+}
+
+int real_equal(int kind, const char *send, int sendcount, char *recv, int recvcount, int type, int op, int root,
+	       rh_t comm)
+{
+	struct real_collective c = { .send = send, .recv = recv, .comm = comm, .kind = kind, .sendcount = sendcount,
+				     .recvcount = recvcount, .type = type, .op = op, .root = root };
+	return real_collective(&c, NULL);
 }
 
 /* -- communicators --------------------------------------------------------------------------------------- */

@@ -7,6 +7,8 @@ package mpilib
 #cgo nocallback real_send
 #cgo noescape real_recv
 #cgo nocallback real_recv
+#cgo noescape real_equal
+#cgo nocallback real_equal
 #cgo noescape real_done
 #cgo nocallback real_done
 #include "glue.h"
@@ -48,12 +50,12 @@ type held struct {
 
 // NewEngine is the engine of the library that was loaded and initialized.
 func NewEngine() (*Engine, error) {
-	var here C.int
-	if err := problem("MPI_Comm_split_type", C.real_on_node(&here)); err != nil {
+	var here, processors C.int
+	if err := problem("MPI_Comm_split_type", C.real_on_node(&here, &processors)); err != nil {
 		return nil, err
 	}
 	crowded := C.int(0)
-	if int(here) > runtime.NumCPU() {
+	if here > processors {
 		crowded = 1
 	}
 	C.real_crowded(crowded)
@@ -234,16 +236,35 @@ func collective(c *engine.Collective, h *held) (C.struct_real_collective, error)
 
 // Run performs a collective operation.
 func (e *Engine) Run(c *engine.Collective) error {
-	name := c.Kind.Name(true)
+	if err := fits(c.Kind.Name(true), c.Send.N, c.Recv.N); err != nil {
+		return err
+	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	if c.SendCounts != nil || c.RecvCounts != nil || c.Kind == engine.Gatherv || c.Kind == engine.Scatterv {
+		return e.various(c)
+	}
+	send, t := (*C.char)(c.Send.P), c.Recv.Type
+	if c.Recv.P == nil {
+		t = c.Send.Type
+	}
+	if !c.InPlace && send == nil {
+		send = C.real_nothing()
+	}
+	class := C.real_equal(C.int(c.Kind), send, C.int(c.Send.N), (*C.char)(c.Recv.P), C.int(c.Recv.N), typeOf(t), C.int(opOf(c.Op)),
+		C.int(c.Root), C.rh_t(c.Comm))
+	return problem(c.Kind.Name(true), class)
+}
+
+// various performs an operation with counts for each rank.
+func (e *Engine) various(c *engine.Collective) error {
 	var h held
 	defer h.pin.Unpin()
 	in, err := collective(c, &h)
 	if err != nil {
 		return err
 	}
-	return problem(name, C.real_collective(&in, nil))
+	return problem(c.Kind.Name(true), C.real_collective(&in, nil))
 }
 
 // Begin begins a collective operation.

@@ -41,7 +41,7 @@ char *real_nothing(void);                        /* where 0 elements are */
 
 /* Calls that block do so by testing and resting on a node that has more ranks than processors. */
 void real_crowded(int yes);
-int real_on_node(int *ranks);                    /* ranks of MPI_COMM_WORLD on this node; collective */
+int real_on_node(int *ranks, int *processors);   /* that MPI_COMM_WORLD has on this node; collective */
 
 enum { REAL_STANDARD, REAL_SYNCHRONOUS };
 int real_send(int mode, const char *buf, int n, int type, int to, int tag, rh_t comm);
@@ -68,6 +68,8 @@ struct real_collective {
 	int32_t kind, sendcount, recvcount, type, op, root;
 };
 int real_collective(const struct real_collective *c, rh_t *request);   /* request NULL: blocks */
+int real_equal(int kind, const char *send, int sendcount, char *recv, int recvcount, int type, int op, int root,
+	       rh_t comm);                       /* without counts for each rank; blocks */
 
 /* Communicators. */
 int real_comm_rank(rh_t comm, int *rank);

@@ -1,0 +1,70 @@
+/* tasks.c: what raw MPI takes for what the task runtime does: a round trip, many messages one way, four reductions, a
+ * thousand reductions.
+ *
+ * Rank 0 prints a line per measurement: its name and the best time of many short batches, in nanoseconds.
+ * Context: an ordinary MPI program, 2 ranks. */
+#include <mpi.h>
+#include <stdio.h>
+
+enum { BATCHES = 60 };
+
+static int rank;
+
+static void round_trip(int n)
+{
+	long m = 0;
+	for (int i = 0; i < n; i++) {
+		if (rank == 0) MPI_Send(&m, 8, MPI_BYTE, 1, 0, MPI_COMM_WORLD);
+		MPI_Recv(&m, 8, MPI_BYTE, !rank, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+		if (rank == 1) MPI_Send(&m, 8, MPI_BYTE, 0, 0, MPI_COMM_WORLD);
+	}
+}
+
+static void one_way(int n)
+{
+	long m = 0;
+	for (int i = 0; i < n; i++)
+		if (rank == 0)
+			MPI_Send(&m, 8, MPI_BYTE, 1, 0, MPI_COMM_WORLD);
+		else
+			MPI_Recv(&m, 8, MPI_BYTE, 0, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+	if (rank == 1)
+		MPI_Send(&m, 8, MPI_BYTE, 0, 1, MPI_COMM_WORLD);
+	else
+		MPI_Recv(&m, 8, MPI_BYTE, 1, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+}
+
+static void reductions(int n)
+{
+	long m = 1, sum;
+	for (int i = 0; i < n; i++) MPI_Allreduce(&m, &sum, 1, MPI_LONG, MPI_SUM, MPI_COMM_WORLD);
+}
+
+static void four(int n) { reductions(4 * n); }
+
+static void measure(const char *name, void (*f)(int), int n)
+{
+	double best = 1e9;
+	f(n);
+	for (int batch = 0; batch < BATCHES; batch++) {
+		MPI_Barrier(MPI_COMM_WORLD);
+		double begin = MPI_Wtime();
+		f(n);
+		double took = (MPI_Wtime() - begin) / n;
+		if (took < best) best = took;
+	}
+	if (rank == 0) printf("tasks %s %.2f\n", name, best * 1e9);
+}
+
+int main(int argc, char **argv)
+{
+	MPI_Init(&argc, &argv);
+	MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+	measure("RoundTrip8B", round_trip, 500);
+	measure("OneWay8B", one_way, 5000);
+	measure("EmptyCollective", four, 200);
+	measure("Allreduces1000", reductions, 1000);
+	measure("AllreduceSingle", reductions, 200);
+	MPI_Finalize();
+	return 0;
+}
