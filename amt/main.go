@@ -3,6 +3,7 @@ package amt
 import (
 	"bytes"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"hash/fnv"
 	"os"
@@ -62,7 +63,7 @@ func runMPI(library string, main func(Context) error) error {
 		return fmt.Errorf("amt: %w", err)
 	}
 	if err := sameTable(rank, ranks, handlers); err != nil {
-		return err
+		return errors.Join(err, mpilib.Finalize()) // all ranks know: none is to be aborted while it says so
 	}
 	e, err := mpilib.NewEngine()
 	if err != nil {

@@ -61,7 +61,12 @@ int real_init(int *provided)
 }
 
 int real_finalize(void) { return drv->finalize(); }
-void real_abort(int code) { drv->abort(drv->comm_world, code); }
+
+void real_abort(int code)
+{
+	int over = 0;
+	if (drv->finalized(&over) == 0 && !over) drv->abort(drv->comm_world, code);
+}
 
 int real_world(int *rank, int *size)
 {

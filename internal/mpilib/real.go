@@ -69,7 +69,7 @@ func Init() (rank, ranks int, err error) {
 // Finalize calls MPI_Finalize.
 func Finalize() error { return problem("MPI_Finalize", C.real_finalize()) }
 
-// Abort ends the job.
+// Abort ends the job; after Finalize it does nothing.
 func Abort(code int) { C.real_abort(C.int(code)) }
 
 // Bcast sends what root has in b to all ranks; the length is the same everywhere, and not 0.
