@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"hash/fnv"
 	"os"
+	"runtime"
 	"strconv"
 	"strings"
 
@@ -21,7 +22,8 @@ const defaultRanks = 4
 
 // Run runs a program: on the ranks of an MPI job if a launcher of MPI has started this process, else on ranks that are
 // goroutines of it (RunLocal). It returns when the main function has returned on all ranks and everything that was begun is
-// done. After an error under MPI nothing is finalized: the process should end, as Main has it.
+// done. Under MPI, Go's scheduler gets as many processors as the node has for each rank, unless GOMAXPROCS says otherwise.
+// After an error there nothing is finalized: the process should end, as Main has it.
 func Run(main func(Context) error) error {
 	if library := mpilib.Launched(); library != "" {
 		return runMPI(library, main)
@@ -68,6 +70,9 @@ func runMPI(library string, main func(Context) error) error {
 	e, err := mpilib.NewEngine()
 	if err != nil {
 		return fmt.Errorf("amt: rank %d: %w", rank, err)
+	}
+	if os.Getenv("GOMAXPROCS") == "" { // more threads than processors would only take them from each other
+		runtime.GOMAXPROCS(max(1, e.Share()))
 	}
 	w, err := mpiwire.New(e, rank, ranks)
 	if err != nil {

@@ -39,7 +39,8 @@ func opOf(o engine.Op) C.int32_t {
 
 // An Engine is the library's.
 type Engine struct {
-	mu sync.Mutex // held in a call: the library was told that they follow one another
+	mu    sync.Mutex // held in a call: the library was told that they follow one another
+	share int        // processors of this node for each of its ranks; 0: they have to share them
 }
 
 // held is memory that C knows during a call, or until a request is complete.
@@ -59,8 +60,11 @@ func NewEngine() (*Engine, error) {
 		crowded = 1
 	}
 	C.real_crowded(crowded)
-	return &Engine{}, nil
+	return &Engine{share: int(processors / here)}, nil
 }
+
+// Share is how many processors of this node there are for each of its ranks; 0: they have to share them.
+func (e *Engine) Share() int { return e.share }
 
 func fits(function string, counts ...int) error {
 	for _, n := range counts {

@@ -33,6 +33,7 @@ const (
 type Wire struct {
 	rank, ranks int
 	ring        *mpilib.Ring
+	crowded     bool   // others want this processor: who has nothing to do leaves it at once
 	spare       []byte // what the next batch comes into
 	free        [][]byte
 	tag         int
@@ -49,7 +50,7 @@ type arrival struct {
 // New opens the ring of a rank; all ranks do.
 func New(e *mpilib.Engine, rank, ranks int) (*Wire, error) {
 	ring, err := mpilib.Open(e)
-	return &Wire{rank: rank, ranks: ranks, ring: ring}, err
+	return &Wire{rank: rank, ranks: ranks, ring: ring, crowded: e.Share() == 0}, err
 }
 
 // Rank is this rank's number.
@@ -84,6 +85,9 @@ func (w *Wire) Turn(t *wire.Turn, looks int) error {
 	out, tag := t.Out, batch
 	if len(out) > mpilib.Batch {
 		out, tag = binary.LittleEndian.AppendUint64(binary.LittleEndian.AppendUint64(nil, uint64(len(out))), uint64(w.tag)), notice
+	}
+	if w.crowded {
+		looks = min(looks, 1)
 	}
 	if w.spare == nil {
 		w.spare = w.Room(0)
@@ -160,7 +164,7 @@ func (w *Wire) longs(t *wire.Turn) error {
 // Idle rests.
 func (w *Wire) Idle(turns int) {
 	switch {
-	case turns < spins:
+	case turns < spins && !w.crowded:
 		if turns%goYields == 0 {
 			runtime.Gosched()
 		}
