@@ -3,6 +3,7 @@ package mpi
 import (
 	"encoding/binary"
 	"fmt"
+	"math"
 
 	"github.com/byssus-hpc/byssus/internal/engine"
 	"github.com/byssus-hpc/byssus/pup"
@@ -217,7 +218,7 @@ func (c *Comm) within(k engine.Kind, b engine.Buf, each int, counts, places Coun
 	}
 	ns, at := make(Counts, c.size), make(Counts, c.size)
 	for n := range counts {
-		if counts[n] < 0 || places[n] < 0 || (int(places[n])+int(counts[n]))*each > b.N {
+		if counts[n] < 0 || places[n] < 0 || (int(places[n])+int(counts[n]))*each > min(b.N, math.MaxInt32) {
 			return nil, nil, wrong(k, ErrCount, "%d elements of rank %d at %d, in %d", counts[n], n, places[n], b.N/each)
 		}
 		ns[n], at[n] = counts[n]*int32(each), places[n]*int32(each)

@@ -31,7 +31,6 @@ type Rank struct {
 	mu     sync.Mutex
 	posted []*request // receives without a message, in their order
 	came   []*message // messages that no receive has matched, in their order
-	arrive sync.Cond  // a message has come
 
 	comms []*comm    // by handle
 	found []*message // by handle: matched by Probe
@@ -62,9 +61,7 @@ func New(n int) []*Rank {
 	}
 	w.contexts.Store(uint64(n) + 1)
 	for i := range w.ranks {
-		r := &Rank{w: w, self: i, comms: []*comm{{0, all, i, 0}, {uint64(i) + 1, []int{i}, 0, 0}}}
-		r.arrive.L = &r.mu
-		w.ranks[i] = r
+		w.ranks[i] = &Rank{w: w, self: i, comms: []*comm{{0, all, i, 0}, {uint64(i) + 1, []int{i}, 0, 0}}}
 	}
 	return w.ranks
 }
@@ -157,7 +154,6 @@ func (r *Rank) deliver(m *message) {
 		}
 	}
 	r.came = append(r.came, m)
-	r.arrive.Broadcast()
 }
 
 // receive begins to receive.
