@@ -16,8 +16,3 @@ func Launched() string {
 	}
 	return ""
 }
-
-// families are the families of libraries.
-func families() map[string]string {
-	return map[string]string{"libmpi.so.40": "openmpi", "libmpich.so.12": "mpich"}
-}

@@ -159,3 +159,8 @@ func (l *Long) Done() (b []byte, done bool, err error) {
 	l.pin.Unpin()
 	return l.b, true, nil
 }
+
+// families are the families of libraries.
+func families() map[string]string {
+	return map[string]string{"libmpi.so.40": "openmpi", "libmpich.so.12": "mpich"}
+}
