@@ -33,7 +33,10 @@
 //     soon afterwards (package term has the rules and their sources).
 //   - An error of a body, a handler or a task is that of its epoch: Wait returns it. What nobody waits for is an error of the
 //     epoch around, and in the end of Run.
-//   - A Context belongs to the code that it was given to. It is known when one is used afterwards.
+//   - A Context belongs to the code, and the goroutine, that it was given to. It is known when one is used afterwards.
+//   - When every main function and task waits and no message is on its way, nothing can ever go on: Run returns a HangError
+//     that says who waits for whom. A task that runs for long, a handler that does not return and a main function that
+//     waits elsewhere are no hang.
 //
 // # What ranks of one process share
 //

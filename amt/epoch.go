@@ -25,6 +25,7 @@ type Epoch struct {
 	dirty  bool     // is in the rank's list
 	over   bool
 	waited int           // who waits: an error that nobody waits for is that of the epoch around
+	tasks  int           // of them, how many tasks
 	done   chan struct{} // not nil: closed when it is over
 	then   []func(Context)
 }
@@ -152,8 +153,7 @@ func (r *rank) settle() {
 // detected hands a detector what another rank's sent.
 func (r *rank) detected(from int, rec record) {
 	ep := r.find(rec.epoch)
-	m := term.Message{Kind: term.Kind(binary.LittleEndian.Uint32(rec.payload)), Wave: binary.LittleEndian.Uint32(rec.payload[4:]),
-		Sent: binary.LittleEndian.Uint64(rec.payload[8:]), Received: binary.LittleEndian.Uint64(rec.payload[16:])}
+	m := unpackDetector(rec.payload)
 	if ep.collective() {
 		ep.ordered(ep.wave.Receive(from, m, r.orders[:0]))
 	} else {
@@ -161,16 +161,26 @@ func (r *rank) detected(from int, rec record) {
 	}
 }
 
+// packDetector is what a detector sends, as a payload.
+func packDetector(m term.Message) []byte {
+	var b [24]byte
+	binary.LittleEndian.PutUint32(b[:], uint32(m.Kind))
+	binary.LittleEndian.PutUint32(b[4:], m.Wave)
+	binary.LittleEndian.PutUint64(b[8:], m.Sent)
+	binary.LittleEndian.PutUint64(b[16:], m.Received)
+	return b[:]
+}
+
+func unpackDetector(b []byte) term.Message {
+	return term.Message{Kind: term.Kind(binary.LittleEndian.Uint32(b)), Wave: binary.LittleEndian.Uint32(b[4:]),
+		Sent: binary.LittleEndian.Uint64(b[8:]), Received: binary.LittleEndian.Uint64(b[16:])}
+}
+
 // ordered sends what a detector wants sent, and ends the epoch if it is over.
 func (ep *Epoch) ordered(orders []term.Order) {
 	ep.r.orders = orders
 	for _, o := range orders {
-		var b [24]byte
-		binary.LittleEndian.PutUint32(b[:], uint32(o.Kind))
-		binary.LittleEndian.PutUint32(b[4:], o.Wave)
-		binary.LittleEndian.PutUint64(b[8:], o.Sent)
-		binary.LittleEndian.PutUint64(b[16:], o.Received)
-		ep.r.control(o.To, recordDetector, ep.id, b[:])
+		ep.r.control(o.To, recordDetector, ep.id, packDetector(o.Message))
 	}
 	switch {
 	case ep.collective() && ep.wave.Over(), !ep.collective() && ep.tree.Over():
@@ -191,6 +201,7 @@ func (ep *Epoch) end() {
 		next.ungate()
 	}
 	if ep.done != nil {
+		ep.r.running += ep.tasks
 		close(ep.done)
 	}
 	if ep.outer == nil {
@@ -366,7 +377,9 @@ func (ep *Epoch) Wait(c Context) error {
 // wait drives the rank until the epoch is over.
 func (ep *Epoch) wait() error {
 	ep.waited++
-	defer func() { ep.waited-- }()
+	before := ep.r.waits
+	ep.r.waits = ep
+	defer func() { ep.waited--; ep.r.waits = before }()
 	if err := ep.r.until(ep); err != nil {
 		return err
 	}

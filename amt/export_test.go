@@ -1,6 +1,14 @@
 package amt
 
-import "fmt"
+import (
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/byssus-hpc/byssus/amt/internal/inproc"
+	"github.com/byssus-hpc/byssus/amt/internal/wire"
+	"github.com/byssus-hpc/byssus/internal/localmpi"
+)
 
 // Table is the numbers of the handlers, a line each.
 func Table() ([]string, error) {
@@ -10,4 +18,23 @@ func Table() ([]string, error) {
 		lines = append(lines, fmt.Sprintf("handler %d: %v", e.id, e))
 	}
 	return lines, err
+}
+
+// RunOver is RunLocal over transports that a test has put around those within a process. Ranks take part in finding that
+// nothing can go on when they have had nothing to do for so long.
+func RunOver(n int, around func(wire.Transport) wire.Transport, rests time.Duration, main func(Context) error) error {
+	handlers, err := table()
+	if err != nil {
+		return err
+	}
+	errs := make([]error, n)
+	var all sync.WaitGroup
+	engines := localmpi.New(n)
+	for rank, end := range inproc.New(n) {
+		r := newRank(around(end), handlers)
+		r.watch.rests = rests
+		all.Go(func() { errs[rank] = r.run(engines[rank], main) })
+	}
+	all.Wait()
+	return joined(errs)
 }

@@ -78,7 +78,7 @@ func runMPI(library string, main func(Context) error) error {
 	if err != nil {
 		return fmt.Errorf("amt: rank %d: %w", rank, err)
 	}
-	if err := runRank(w, e, handlers, main); err != nil {
+	if err := newRank(w, handlers).run(e, main); err != nil {
 		return err
 	}
 	if err := w.Close(); err != nil {

@@ -46,6 +46,12 @@ type rank struct {
 	frames      []*frame
 	broken      error // the transport's: nothing can go on
 
+	watch   watch
+	waits   *Epoch             // what the main function waits for
+	ended   bool               // the main function has returned
+	tasks   map[*task]struct{} // that have not ended
+	running int                // of them, those that do not wait
+
 	inbox  inbox
 	locals sync.Map // by *Local of some type: a pointer to the value
 }
@@ -66,10 +72,11 @@ type inbox struct {
 
 func newRank(t wire.Transport, table []*entry) *rank {
 	r := &rank{self: t.Rank(), ranks: t.Ranks(), t: t, table: table, epochs: map[uint64]*Epoch{},
-		reductions: map[uint64]any{}}
+		reductions: map[uint64]any{}, tasks: map[*task]struct{}{}}
 	r.operations.init(r)
 	r.outs = make([][]byte, r.ranks)
 	r.handler.r = r
+	r.watch.init(r)
 	return r
 }
 
@@ -89,6 +96,7 @@ func (r *rank) asked() {
 	r.inbox.list = nil
 	r.inbox.some.Store(false)
 	r.inbox.mu.Unlock()
+	r.watch.stirred++
 	for _, do := range list {
 		do()
 	}
@@ -108,7 +116,9 @@ func (r *rank) step() {
 	case r.operations.settle():
 	case r.exchange(waitingLooks):
 	default:
-		r.idle++
+		if r.idle++; r.idle >= watchLooks {
+			r.watch.look()
+		}
 		r.t.Idle(r.idle)
 		return
 	}
@@ -176,11 +186,16 @@ func (r *rank) exchange(looks int) bool {
 // turn is a turn of the transport: what it brings waits to be handled. It tells whether the batch was taken.
 func (r *rank) turn(to int, out []byte, looks int) bool {
 	r.io = wire.Turn{To: to, Out: out}
+	size, own := len(out), ofWatch(out) // of what is the transport's afterwards
 	if err := r.t.Turn(&r.io, looks); err != nil {
 		r.broken = errors.Join(r.broken, fmt.Errorf("amt: rank %d: %w", r.self, err))
 	}
 	if r.io.In != nil {
+		r.watch.arrived(r.io.From, r.io.In)
 		r.incoming = append(r.incoming, parcel{r.io.From, true, r.io.In})
+	}
+	if r.io.Out == nil && size > 0 {
+		r.watch.gone(to, size, own)
 	}
 	return r.io.Out == nil
 }
@@ -247,7 +262,7 @@ func (r *rank) control(to int, id uint16, epoch uint64, payload []byte) {
 
 // handle does what the records of a batch say.
 func (r *rank) handle(p parcel) {
-	rest := p.b
+	rest, counts := p.b, p.remote && !ofWatch(p.b)
 	for len(rest) > 0 {
 		rec, next, ok := nextRecord(rest)
 		if !ok {
@@ -263,6 +278,9 @@ func (r *rank) handle(p parcel) {
 		case recordAgreement:
 			r.operations.receive(p.from, rec)
 			continue
+		case recordWatch:
+			r.watch.receive(p.from, rec)
+			continue
 		}
 		r.message(p.from, p.remote, rec)
 		if r.since++; r.since >= flushAfter {
@@ -272,6 +290,9 @@ func (r *rank) handle(p parcel) {
 	r.handler.gen++
 	r.handler.entry = nil
 	r.t.Free(p.b)
+	if counts {
+		r.watch.wave.Release()
+	}
 }
 
 // message handles one that counts in its epoch.

@@ -17,6 +17,7 @@ const (
 	recordAgreement               // an agree.Message, of no epoch
 	recordNothing                 // a message that could not be packed: it is counted only
 	recordFailure                 // a text: the epoch has failed
+	recordWatch                   // a notice of a watch, of no epoch, whose kind is in its place: alone in its batch
 	recordSpread                  // a root and a record: for all ranks, to be passed on down a tree
 	firstHandler
 )

@@ -6,7 +6,6 @@ import (
 	"sync"
 
 	"github.com/byssus-hpc/byssus/amt/internal/inproc"
-	"github.com/byssus-hpc/byssus/amt/internal/wire"
 	"github.com/byssus-hpc/byssus/internal/engine"
 	"github.com/byssus-hpc/byssus/internal/localmpi"
 )
@@ -25,7 +24,7 @@ func RunLocal(n int, main func(Context) error) error {
 	var all sync.WaitGroup
 	engines := localmpi.New(n)
 	for rank, end := range inproc.New(n) {
-		all.Go(func() { errs[rank] = runRank(end, engines[rank], handlers, main) })
+		all.Go(func() { errs[rank] = newRank(end, handlers).run(engines[rank], main) })
 	}
 	all.Wait()
 	return joined(errs)
@@ -44,9 +43,8 @@ func joined(errs []error) error {
 	return errors.Join(list...)
 }
 
-// runRank runs a program on one rank, in the main epoch. When that fails, nobody waits for anybody else.
-func runRank(t wire.Transport, e engine.Engine, handlers []*entry, main func(Context) error) error {
-	r := newRank(t, handlers)
+// run runs a program on one rank, in the main epoch. When that fails, nobody waits for anybody else.
+func (r *rank) run(e engine.Engine, main func(Context) error) error {
 	if err := r.operations.open(e); err != nil {
 		return fmt.Errorf("amt: rank %d: %w", r.self, err)
 	}
@@ -57,7 +55,9 @@ func runRank(t wire.Transport, e engine.Engine, handlers []*entry, main func(Con
 		failed = main(c)
 		return failed
 	}, nil)
+	r.ended = true
 	err := r.main.wait()
+	r.watch.end()
 	if failed != nil {
 		err = failed
 	}

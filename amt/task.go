@@ -3,12 +3,16 @@ package amt
 import (
 	"fmt"
 	"runtime/debug"
+	"time"
 )
 
 // A task is coarse work on a goroutine of its own.
 type task struct {
-	name string
-	f    *frame
+	name  string
+	f     *frame
+	begun time.Time
+	told  time.Duration // after so long it was told that it runs
+	waits *Epoch        // what it waits for
 }
 
 // Go hands work to a goroutine of its own, beside the handlers of the rank: coarse work, of which the epoch of this context
@@ -21,6 +25,9 @@ func (c Context) Go(name string, work func(Context) error) {
 	t.f = &frame{r: r, ep: ep, from: r.self, task: t}
 	begin := func() {
 		ep.hold()
+		t.begun = time.Now()
+		r.running++
+		r.tasks[t] = struct{}{}
 		go func() {
 			err := t.guard(work)
 			t.f.gen++
@@ -28,6 +35,8 @@ func (c Context) Go(name string, work func(Context) error) {
 				if err != nil {
 					ep.fail(fmt.Errorf("amt: rank %d: the task %q: %w", r.self, name, err))
 				}
+				r.running--
+				delete(r.tasks, t)
 				ep.release()
 			})
 		}()
@@ -88,6 +97,11 @@ func (t *task) wait(f *frame, ep *Epoch) error {
 				close(ep.done)
 			}
 		}
+		if !ep.over {
+			r.running--
+			ep.tasks++
+			t.waits = ep
+		}
 		done = ep.done
 		ready <- nil
 	})
@@ -95,5 +109,6 @@ func (t *task) wait(f *frame, ep *Epoch) error {
 		return err
 	}
 	<-done
+	r.ask(func() { t.waits = nil })
 	return ep.err
 }

@@ -99,6 +99,20 @@ func TestPackageMPI(t *testing.T) {
 	}
 }
 
+// TestHang: a program that waits for what can never be ends, and says who waits for whom.
+func TestHang(t *testing.T) {
+	program := build(t, t.TempDir(), "../../amt/examples/hang")
+	for _, s := range starts() {
+		out, err := s.run(t, nil, program)
+		for _, want := range []string{"amt: nothing can go on: these wait for each other:", `(collective 3) -> main function of rank 1: was not begun there`,
+			"main function of rank 1 -> epoch "} {
+			if err == nil || !strings.Contains(out, want) {
+				t.Errorf("%s: %v\n%s\nwant %s", s.name, err, out, want)
+			}
+		}
+	}
+}
+
 // TestScopes: collective operations that handlers ask for in different orders are performed in one; handlers that call them at
 // once come to nothing, and are told.
 func TestScopes(t *testing.T) {

@@ -1,0 +1,189 @@
+package amt_test
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/byssus-hpc/byssus/amt"
+	"github.com/byssus-hpc/byssus/amt/internal/random"
+	"github.com/byssus-hpc/byssus/amt/internal/wire"
+	"github.com/byssus-hpc/byssus/mpi"
+)
+
+func nothing(amt.Context) error { return nil }
+
+// TestHangs has programs wait for what can never be: they are told who waits for whom, on all ranks.
+func TestHangs(t *testing.T) {
+	for name, test := range map[string]struct {
+		main func(amt.Context) error
+		want []string
+	}{
+		"a collective epoch that one rank does not begin": {func(c amt.Context) error {
+			if c.Rank() == 1 {
+				return nil
+			}
+			return c.Collective("lonely", nothing).Wait(c)
+		}, []string{"these wait for each other:", `epoch "lonely" (collective 2) -> main function of rank 1: was not begun there`,
+			"main function of rank 1 -> epoch \"main\" (collective 1): has returned"}},
+		"collective epochs in different orders": {func(c amt.Context) error {
+			if c.Rank() == 0 {
+				a := c.Rooted("a", nothing)
+				return errors.Join(a.Wait(c), c.Collective("first", func(c amt.Context) error {
+					return c.Collective("second", nothing).Wait(c)
+				}).Wait(c))
+			}
+			return c.Collective("first", nothing).Wait(c)
+		}, []string{`epoch "second" (collective 3) -> main function of rank `, "was not begun there"}},
+		"tasks that wait for each other's epochs": {func(c amt.Context) error {
+			if c.Rank() > 0 {
+				return nil
+			}
+			other := make(chan *amt.Epoch, 2)
+			one := c.Rooted("one", func(c amt.Context) error {
+				c.Go("left", func(c amt.Context) error { return (<-other).Wait(c) })
+				return nil
+			})
+			two := c.Rooted("two", func(c amt.Context) error {
+				c.Go("right", func(c amt.Context) error { return one.Wait(c) })
+				return nil
+			})
+			other <- two
+			return two.Wait(c)
+		}, []string{`task "left" of rank 0 -> epoch "two" (rooted `, `epoch "two" (rooted `, `task "right" of rank 0 -> epoch "one"`}},
+		"an operation that one rank does not ask for": {func(c amt.Context) error {
+			s, err := c.Scope("sums")
+			if err != nil || c.Rank() == 2 {
+				return err
+			}
+			return c.Rooted("asks", func(c amt.Context) error {
+				s.Do(c, func(comm *mpi.Comm) error { return comm.Barrier() })
+				return nil
+			}).Wait(c)
+		}, []string{`operation 1 of scope "sums, number 1" -> main function of rank 2: has not asked for it`}},
+		"an epoch after one that is not over": {func(c amt.Context) error {
+			if c.Rank() == 1 {
+				return nil
+			}
+			never := c.Collective("never", nothing)
+			return c.Rooted("later", func(c amt.Context) error {
+				sink.Send(c, 1, &number{})
+				sink.Send(c, 1, &number{})
+				return nil
+			}, amt.After(never)).Wait(c)
+		}, []string{`"epoch "later" (rooted 1 of rank 0)" -> "epoch "never" (collective 2)" [label="on rank 0 comes after, with 2 to rank 1 for the handler of amt_test.number`}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dot := filepath.Join(t.TempDir(), "waits.dot")
+			t.Setenv(amt.DOTVariable, dot)
+			err := amt.RunLocal(3, test.main)
+			var hang *amt.HangError
+			if !errors.As(err, &hang) {
+				t.Fatalf("%v, want a HangError", err)
+			}
+			drawn, unread := os.ReadFile(dot)
+			if unread != nil || string(drawn) != hang.DOT || !strings.HasPrefix(hang.DOT, "digraph") {
+				t.Errorf("%v: %s", unread, drawn)
+			}
+			for _, want := range test.want {
+				if !strings.Contains(hang.Error(), want) && !strings.Contains(strings.ReplaceAll(hang.DOT, `\"`, `"`), want) {
+					t.Errorf("%v\n%s\nwant %s", err, hang.DOT, want)
+				}
+			}
+		})
+	}
+}
+
+// A lossy transport loses the batch with a number, of those that leave.
+type lossy struct {
+	wire.Transport
+	loses, sent int
+}
+
+func (l *lossy) Turn(t *wire.Turn, looks int) error {
+	if t.Out != nil {
+		if l.sent++; l.sent == l.loses {
+			t.Out = nil
+		}
+	}
+	return l.Transport.Turn(t, looks)
+}
+
+// TestLostBatches has a transport lose one: who, from whom and how many is told, whatever was in it.
+func TestLostBatches(t *testing.T) {
+	for loses := 1; loses <= 6; loses++ {
+		err := amt.RunOver(2, func(end wire.Transport) wire.Transport {
+			if end.Rank() == 0 {
+				return &lossy{Transport: end, loses: loses}
+			}
+			return end
+		}, 100*time.Millisecond, random.Program(7, 2))
+		if err == nil || !strings.Contains(err.Error(), "amt: rank 1: the transport has lost 1 of ") || !strings.Contains(err.Error(), " from rank 0") {
+			t.Errorf("batch %d: %v", loses, err)
+		}
+	}
+}
+
+// TestNoHang has ranks look for hangs all the time, in programs that have none.
+func TestNoHang(t *testing.T) {
+	t.Logf("seed %d, %d programs", *seed, *programs)
+	for n := *seed; n < *seed+uint64(*programs); n++ {
+		ranks := 1 + int(n%5)
+		err := amt.RunOver(ranks, func(end wire.Transport) wire.Transport { return end }, 0, random.Program(n, ranks))
+		if err != nil {
+			t.Fatalf("program %d on %d ranks: %v", n, ranks, err)
+		}
+	}
+}
+
+const patientVariable = "AMT_TEST_PATIENT" // a file that a task waits for
+
+// TestLongTask has a task run until it was told that it does; that is no hang.
+func TestLongTask(t *testing.T) {
+	if file := os.Getenv(patientVariable); file != "" {
+		fmt.Println(amt.RunLocal(2, func(c amt.Context) error {
+			return c.Collective("all", func(c amt.Context) error {
+				if c.Rank() == 1 {
+					c.Go("the long one", func(amt.Context) error {
+						f, err := os.Open(file) // a pipe
+						if err == nil {
+							_, err = io.ReadAll(f)
+						}
+						return err
+					})
+				}
+				return nil
+			}).Wait(c)
+		}))
+		return
+	}
+	file := filepath.Join(t.TempDir(), "pipe")
+	if out, err := exec.Command("mkfifo", file).CombinedOutput(); err != nil {
+		t.Fatalf("mkfifo: %v: %s", err, out)
+	}
+	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestLongTask$")
+	cmd.Env = append(os.Environ(), patientVariable+"="+file, amt.PatienceVariable+"=10ms")
+	said, err := cmd.StderrPipe()
+	var out strings.Builder
+	cmd.Stdout = &out
+	if err = errors.Join(err, cmd.Start()); err != nil {
+		t.Fatal(err)
+	}
+	line, err := bufio.NewReader(said).ReadString('\n')
+	if err != nil || !strings.Contains(line, `amt: rank 1: the task "the long one" runs since `) {
+		t.Errorf("%v: %s", err, line)
+	}
+	if err := os.WriteFile(file, nil, 0); err != nil {
+		t.Error(err)
+	}
+	if err := cmd.Wait(); err != nil || !strings.HasPrefix(out.String(), "<nil>") {
+		t.Errorf("%v: %s", err, out.String())
+	}
+}

@@ -1,0 +1,75 @@
+package amt
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/byssus-hpc/byssus/amt/internal/hang"
+)
+
+// report is what this rank waits for.
+func (r *rank) report() hang.Report {
+	report := hang.Report{Rank: r.self, Main: r.waits.number(), Ended: r.ended}
+	for t := range r.tasks {
+		if t.waits != nil {
+			report.Tasks = append(report.Tasks, hang.Task{Name: t.name, Epoch: t.waits.number()})
+		}
+	}
+	slices.SortFunc(report.Tasks, func(a, b hang.Task) int {
+		return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.Epoch, b.Epoch))
+	})
+	for _, id := range slices.Sorted(maps.Keys(r.epochs)) {
+		report.Epochs = append(report.Epochs, r.epochs[id].report())
+	}
+	for _, s := range r.operations.scopes {
+		of := hang.Scope{Label: fmt.Sprintf("%s, number %d", s.label, s.n), Asked: s.done + uint64(len(s.asked)-s.first), Done: s.done}
+		for _, a := range s.asked[s.first:] {
+			of.Epochs = append(of.Epochs, a.ep.number())
+		}
+		report.Scopes = append(report.Scopes, of)
+	}
+	return report
+}
+
+// number names an epoch alike on all ranks.
+func (ep *Epoch) number() string {
+	if ep.collective() {
+		return fmt.Sprintf("collective %d", ep.id)
+	}
+	return fmt.Sprintf("rooted %d of rank %d", ep.id&numberMask, rootOf(ep.id))
+}
+
+// report is what the rank knows of an epoch that is not over.
+func (ep *Epoch) report() hang.Epoch {
+	e := hang.Epoch{ID: ep.number(), Label: ep.label, All: ep.collective()}
+	if ep.label == "" && ep.outer != nil {
+		e.Label = "without a label"
+	}
+	if ep.outer != nil {
+		e.Outer = ep.outer.number()
+	}
+	if ep.gated() {
+		e.After = ep.after.number()
+	}
+	if !ep.collective() {
+		e.Awaited = ep.tree.Awaited()
+	}
+	counts := map[hang.Held]int{}
+	for _, m := range ep.held {
+		name := "the runtime"
+		if m.id >= firstHandler && int(m.id-firstHandler) < len(ep.r.table) {
+			name = ep.r.table[m.id-firstHandler].String()
+		}
+		counts[hang.Held{To: m.to, Handler: name}]++
+	}
+	for h, n := range counts {
+		h.Count = n
+		e.Waiting = append(e.Waiting, h)
+	}
+	slices.SortFunc(e.Waiting, func(a, b hang.Held) int {
+		return cmp.Or(cmp.Compare(a.To, b.To), cmp.Compare(a.Handler, b.Handler))
+	})
+	return e
+}
