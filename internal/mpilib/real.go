@@ -42,7 +42,7 @@ func Load(file string) error {
 	name := C.CString(file)
 	defer C.free(unsafe.Pointer(name))
 	if why := C.real_load(name); why != nil {
-		return fmt.Errorf("MPI: %s", C.GoString(why))
+		return fmt.Errorf("MPI: the library %s, which the launcher of this process wants, cannot be used: %s", file, C.GoString(why))
 	}
 	if wants := families()[file]; Name() != wants {
 		return fmt.Errorf("MPI: this process has the library of %s, but was started by a launcher that wants %s (%s)", Name(), wants, file)

@@ -207,6 +207,21 @@ func TestNoMPI(t *testing.T) {
 	}
 }
 
+// TestMPINotFound: a rank whose MPI's library cannot be had says which one, and why.
+func TestMPINotFound(t *testing.T) {
+	dir := t.TempDir()
+	program := build(t, dir, "../../amt/examples/ring")
+	for library, launcher := range map[string]string{"libmpich.so.12": "PMI_RANK=0", "libmpi.so.40": "OMPI_COMM_WORLD_SIZE=1"} {
+		if err := os.WriteFile(filepath.Join(dir, library), nil, 0o600); err != nil { // is found first, and is none
+			t.Fatal(err)
+		}
+		out, err := start{}.run(t, []string{"LD_LIBRARY_PATH=" + dir, launcher}, program)
+		if want := "amt: MPI: the library " + library + ", which the launcher of this process wants, cannot be used: "; err == nil || !strings.Contains(out, want) {
+			t.Errorf("%v\n%s\nwant %s", err, out, want)
+		}
+	}
+}
+
 // TestOtherBuilds: ranks that run two builds of one program say so.
 func TestOtherBuilds(t *testing.T) {
 	one, other := build(t, t.TempDir(), "../../amt/examples/ring"), build(t, t.TempDir(), "../../amt/examples/ring", "-gcflags=all=-N -l")
