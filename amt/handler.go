@@ -149,7 +149,8 @@ func faultOf(do reflect.Value, closure uintptr) error {
 
 // A codec turns messages into payloads and back.
 type codec[M any] struct {
-	size int // of a payload; 0: it depends on the message
+	size   int           // of a payload; 0: it depends on the message
+	packer *pup.Codec[M] // if so
 }
 
 // codecOf finds how messages of a type travel: those without pointers as they lie in memory, all others as package pup
@@ -159,12 +160,11 @@ func codecOf[M any]() (codec[M], error) {
 	if pup.ClassOf[M]() == pup.PlainClass && t.Size() > 0 {
 		return codec[M]{size: int(t.Size())}, nil
 	}
-	var zero M
-	_, err := pup.Size(&zero)
+	packer, err := pup.CodecOf[M]()
 	if err != nil {
 		return codec[M]{}, fmt.Errorf("its message cannot be sent: %w", err)
 	}
-	return codec[M]{}, nil
+	return codec[M]{packer: packer}, nil
 }
 
 // pack appends a message to b.
@@ -173,7 +173,7 @@ func (k codec[M]) pack(b []byte, m *M) ([]byte, error) {
 		return append(b, unsafe.Slice((*byte)(unsafe.Pointer(m)), k.size)...), nil
 	}
 	v := *m // so that only such messages are allocated
-	return pup.Append(b, &v, pup.Unchecked())
+	return k.packer.Append(b, &v)
 }
 
 // open is the message that lies in a payload.
@@ -185,5 +185,5 @@ func (k codec[M]) open(payload []byte) (*M, error) {
 		return (*M)(unsafe.Pointer(unsafe.SliceData(payload))), nil
 	}
 	m := new(M)
-	return m, pup.Unmarshal(payload, m)
+	return m, k.packer.Unmarshal(payload, m)
 }

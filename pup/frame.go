@@ -285,6 +285,16 @@ func (m *memory) finish(p *Stream, h *header) []byte {
 	return m.b[:end]
 }
 
+// beginBare opens the first window, for a body by itself.
+func (m *memory) beginBare(p *Stream, b []byte) {
+	*m = memory{b: b, start: len(b), chunk: len(b)}
+	m.open(p, m.chunk)
+	p.windows = m
+}
+
+// finishBare returns what was packed.
+func (m *memory) finishBare(p *Stream) []byte { return m.b[:m.end-len(p.win)+p.pos] }
+
 // errGrew is what packing answers when there is more than was counted before.
 var errGrew = errors.New("the value changed while it was packed, or its PUP packs more than it sizes")
 
