@@ -249,8 +249,7 @@ func Append(b []byte, v any, opts ...Option) ([]byte, error) {
 	if c.o.graph {
 		return c.appendGraph(b)
 	}
-	const some = 4 << 10 // room that the caller left on purpose: a value that fits need not be counted before
-	if cap(b)-len(b) < some {
+	if cap(b)-len(b) < someRoom {
 		if err := c.count(); err != nil {
 			return b, err
 		}
@@ -261,6 +260,9 @@ func Append(b []byte, v any, opts ...Option) ([]byte, error) {
 	}
 	return c.appendTo(b)
 }
+
+// someRoom is what the caller has left on purpose: a value that fits need not be counted before.
+const someRoom = 4 << 10
 
 // appendTo packs behind b.
 func (c *call) appendTo(b []byte) ([]byte, error) {

@@ -47,6 +47,15 @@ func (k *Codec[T]) Append(b []byte, v *T) ([]byte, error) {
 		return b, &Error{Op: "pack", Err: errNil[T]()}
 	}
 	c.target, c.h = target{k.info, reflect.ValueOf(v)}, k.h
+	if cap(b)-len(b) < someRoom {
+		if err := c.count(); err != nil {
+			return b, err
+		}
+		if c.h.body > uint64(maxInt-len(b)) {
+			return b, &Error{Op: "pack", Err: fmt.Errorf("%d bytes do not fit into memory", c.h.body)}
+		}
+		b = grow(b, int(c.h.body))
+	}
 	p, m := c.stream(packing), &c.memory
 	m.beginBare(p, b)
 	if c.traverse(p); p.err != nil {

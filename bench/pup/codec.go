@@ -39,6 +39,15 @@ func pupCodec[T any](name string, value *T, equal func(a, b *T) error, opts ...p
 	return newCodec(name, value, equal, packPUP[T](opts...), unpackPUP[T])
 }
 
+// bareCodec uses a pup.Codec: no header, as between the ranks of one program.
+func bareCodec[T any](value *T, equal func(a, b *T) error) (codec, error) {
+	k, err := pup.CodecOf[T]()
+	if err != nil {
+		return codec{}, err
+	}
+	return newCodec("pupgen-codec", value, equal, k.Append, func(data []byte, v *T, _ bool) error { return k.Unmarshal(data, v) }), nil
+}
+
 func packPUP[T any](opts ...pup.Option) func([]byte, *T) ([]byte, error) {
 	return func(b []byte, v *T) ([]byte, error) { return pup.Append(b, v, opts...) }
 }

@@ -10,7 +10,11 @@ import (
 // small measures one call for one short value, as a message needs it: what a call costs besides the bytes. Objects are calls.
 func (b *bench) small() error {
 	value := &Small{ID: 1 << 40, Name: "particle", X: 0.5, Y: -1.0 / 3, Z: 1e9}
-	codecs := smallCodecs(value)
+	bare, err := bareCodec(value, equalValues)
+	if err != nil {
+		return err
+	}
+	codecs := append(smallCodecs(value), bare)
 	for _, memory := range []string{"reused", "fresh"} {
 		reused := memory == "reused"
 		unpack, err := unpacking(reused, codecs)
