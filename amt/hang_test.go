@@ -187,3 +187,28 @@ func TestLongTask(t *testing.T) {
 		t.Errorf("%v: %s", err, out.String())
 	}
 }
+
+// A cut transport fails after so many turns.
+type cut struct {
+	wire.Transport
+	left int
+}
+
+func (k *cut) Turn(t *wire.Turn, looks int) error {
+	if k.left--; k.left < 0 {
+		return errors.New("the wire is cut")
+	}
+	return k.Transport.Turn(t, looks)
+}
+
+// TestLostTransport has the transport fail, at any moment: all ranks that see it end, and say so.
+func TestLostTransport(t *testing.T) {
+	for turns := range 60 {
+		err := amt.RunOver(2, func(end wire.Transport) wire.Transport { return &cut{end, turns} }, time.Minute, random.Program(3, 2))
+		for _, want := range []string{"amt: rank 0: the wire is cut", "amt: rank 1: the wire is cut"} {
+			if err == nil || !strings.Contains(err.Error(), want) {
+				t.Fatalf("after %d turns: %v, want %s", turns, err, want)
+			}
+		}
+	}
+}
