@@ -31,9 +31,14 @@ func RunOver(n int, around func(wire.Transport) wire.Transport, rests time.Durat
 	var all sync.WaitGroup
 	engines := localmpi.New(n)
 	for rank, end := range inproc.New(n) {
-		r := newRank(around(end), handlers)
-		r.watch.rests = rests
-		all.Go(func() { errs[rank] = r.run(engines[rank], main) })
+		all.Go(func() {
+			r, err := newRank(around(end), engines[rank], handlers)
+			if err == nil {
+				r.watch.rests = rests
+				err = r.run(main)
+			}
+			errs[rank] = err
+		})
 	}
 	all.Wait()
 	return joined(errs)

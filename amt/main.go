@@ -67,24 +67,34 @@ func runMPI(library string, main func(Context) error) error {
 	if err := sameTable(rank, ranks, handlers); err != nil {
 		return errors.Join(err, mpilib.Finalize()) // all ranks know: none is to be aborted while it says so
 	}
-	e, err := mpilib.NewEngine()
+	r, w, err := openMPI(rank, ranks, handlers)
 	if err != nil {
-		return fmt.Errorf("amt: rank %d: %w", rank, err)
+		return err
 	}
-	if os.Getenv("GOMAXPROCS") == "" { // more threads than processors would only take them from each other
-		runtime.GOMAXPROCS(max(1, e.Share()))
-	}
-	w, err := mpiwire.New(e, rank, ranks)
-	if err != nil {
-		return fmt.Errorf("amt: rank %d: %w", rank, err)
-	}
-	if err := newRank(w, handlers).run(e, main); err != nil {
+	if err := r.run(main); err != nil {
 		return err
 	}
 	if err := w.Close(); err != nil {
 		return fmt.Errorf("amt: rank %d: %w", rank, err)
 	}
 	return mpilib.Finalize()
+}
+
+// openMPI makes the runtime on a rank of an MPI job.
+func openMPI(self, ranks int, handlers []*entry) (*rank, *mpiwire.Wire, error) {
+	e, err := mpilib.NewEngine()
+	if err != nil {
+		return nil, nil, fmt.Errorf("amt: rank %d: %w", self, err)
+	}
+	if os.Getenv("GOMAXPROCS") == "" { // more threads than processors would only take them from each other
+		runtime.GOMAXPROCS(max(1, e.Share()))
+	}
+	w, err := mpiwire.New(e, self, ranks)
+	if err != nil {
+		return nil, nil, fmt.Errorf("amt: rank %d: %w", self, err)
+	}
+	r, err := newRank(w, e, handlers)
+	return r, w, err
 }
 
 // sameTable makes sure that all ranks run the same build, with the same handlers: their numbers are in messages. If not, all ranks

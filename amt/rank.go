@@ -8,6 +8,7 @@ import (
 
 	"github.com/byssus-hpc/byssus/amt/internal/term"
 	"github.com/byssus-hpc/byssus/amt/internal/wire"
+	"github.com/byssus-hpc/byssus/internal/engine"
 )
 
 // How a rank goes on; measured by bench/amt.
@@ -70,14 +71,17 @@ type inbox struct {
 	list []func()
 }
 
-func newRank(t wire.Transport, table []*entry) *rank {
+func newRank(t wire.Transport, e engine.Engine, table []*entry) (*rank, error) {
 	r := &rank{self: t.Rank(), ranks: t.Ranks(), t: t, table: table, epochs: map[uint64]*Epoch{},
 		reductions: map[uint64]any{}, tasks: map[*task]struct{}{}}
 	r.operations.init(r)
 	r.outs = make([][]byte, r.ranks)
 	r.handler.r = r
 	r.watch.init(r)
-	return r
+	if err := r.operations.open(e); err != nil {
+		return nil, fmt.Errorf("amt: rank %d: %w", r.self, err)
+	}
+	return r, nil
 }
 
 // ask has the rank's own goroutine do something.

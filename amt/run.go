@@ -6,7 +6,6 @@ import (
 	"sync"
 
 	"github.com/byssus-hpc/byssus/amt/internal/inproc"
-	"github.com/byssus-hpc/byssus/internal/engine"
 	"github.com/byssus-hpc/byssus/internal/localmpi"
 )
 
@@ -24,7 +23,13 @@ func RunLocal(n int, main func(Context) error) error {
 	var all sync.WaitGroup
 	engines := localmpi.New(n)
 	for rank, end := range inproc.New(n) {
-		all.Go(func() { errs[rank] = newRank(end, handlers).run(engines[rank], main) })
+		all.Go(func() {
+			r, err := newRank(end, engines[rank], handlers)
+			if err == nil {
+				err = r.run(main)
+			}
+			errs[rank] = err
+		})
 	}
 	all.Wait()
 	return joined(errs)
@@ -44,10 +49,8 @@ func joined(errs []error) error {
 }
 
 // run runs a program on one rank, in the main epoch. When that fails, nobody waits for anybody else.
-func (r *rank) run(e engine.Engine, main func(Context) error) error {
-	if err := r.operations.open(e); err != nil {
-		return fmt.Errorf("amt: rank %d: %w", r.self, err)
-	}
+func (r *rank) run(main func(Context) error) error {
+	r.ended = false
 	r.collectives++
 	r.main = r.find(r.collectives)
 	var failed error

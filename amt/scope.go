@@ -126,6 +126,17 @@ func (o *operations) open(e engine.Engine) error {
 	return errors.Join(err, other)
 }
 
+// close frees the communicators of scopes.
+func (o *operations) close() error {
+	var err error
+	for _, s := range o.scopes {
+		if s != o.scopesOf && s.comm != nil {
+			err = errors.Join(err, s.comm.Free())
+		}
+	}
+	return err
+}
+
 // settle tells others what this rank has asked for.
 func (o *operations) settle() bool {
 	if !o.dirty {

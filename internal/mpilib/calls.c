@@ -9,7 +9,7 @@
 
 static int crowded;                              /* more ranks than processors: calls that block test and rest */
 
-rh_t real_comm_world(void) { return drv->comm_world; }
+rh_t real_comm_world(void) { return real_base(); }
 rh_t real_comm_self(void) { return drv->comm_self; }
 rh_t real_comm_null(void) { return drv->comm_null; }
 void real_crowded(int yes) { crowded = yes; }
@@ -21,7 +21,7 @@ int real_on_node(int *ranks, int *processors)
 	rh_t node;
 	CPU_ZERO(&mine);
 	sched_getaffinity(0, sizeof mine, &mine);
-	int rc = real_comm_split_shared(drv->comm_world, 0, &node);
+	int rc = real_comm_split_shared(real_base(), 0, &node);
 	if (rc) return rc;
 	rc = drv->comm_size(node, ranks);
 	if (!rc)
@@ -179,7 +179,7 @@ int real_comm_world_ranks(rh_t comm, const int *ranks, int n, int *world)
 	rh_t from, to;
 	int rc = drv->comm_group(comm, &from);
 	if (rc) return rc;
-	if (!(rc = drv->comm_group(drv->comm_world, &to))) {
+	if (!(rc = drv->comm_group(real_base(), &to))) {
 		rc = drv->group_translate_ranks(from, n, ranks, to, world);
 		drv->group_free(&to);
 	}

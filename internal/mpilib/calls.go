@@ -94,7 +94,7 @@ func statusOf(st *C.nx_status) engine.Status {
 	return engine.Status{Source: int(st.source), Tag: int(st.tag), Bytes: int(st.bytes), Cancelled: st.cancelled != 0}
 }
 
-// World is MPI_COMM_WORLD.
+// World is the communicator of all ranks: MPI_COMM_WORLD, or what the program has attached by.
 func (e *Engine) World() engine.Handle { return engine.Handle(C.real_comm_world()) }
 
 // Self is MPI_COMM_SELF.
@@ -418,7 +418,7 @@ func (e *Engine) Free(comm engine.Handle) error {
 	return problem("MPI_Comm_free", C.real_comm_free(&h))
 }
 
-// WorldRanks is the ranks of a communicator in MPI_COMM_WORLD.
+// WorldRanks is the ranks of a communicator in World.
 func (e *Engine) WorldRanks(comm engine.Handle) ([]int, error) {
 	n, err := e.Size(comm)
 	if err != nil {

@@ -36,6 +36,7 @@ const char *real_load(const char *file)
 		return "two MPI libraries are loaded, libmpi.so.40 and libmpich.so.12: what the program links with must be of one";
 	void *lib = RTLD_DEFAULT, *f = dlsym(lib, "PMPI_Get_library_version");
 	if (!f) {
+		if (!*file) return "this process has no MPI library: its program has to be linked with one";
 		if (!(lib = dlopen(file, RTLD_NOW | RTLD_GLOBAL))) {
 			snprintf(why, sizeof why, "%s", dlerror());
 			return why;
@@ -52,12 +53,42 @@ const char *real_load(const char *file)
 	return why;
 }
 
+/* What the ranks are those of: MPI_COMM_WORLD, or a duplicate of what a program has attached by. */
+static rh_t base;
+static int attached;
+
+rh_t real_base(void) { return base; }
+
 const char *real_name(void) { return drv ? drv->name : ""; }
 
 int real_init(int *provided)
 {
 	int rc = drv->init_thread(NULL, NULL, NX_THREAD_SERIALIZED, provided);
-	return rc ? rc : drv->comm_set_errhandler(drv->comm_world, drv->errh[NX_ERRH_RETURN]);
+	base = drv->comm_world;
+	return rc ? rc : drv->comm_set_errhandler(base, drv->errh[NX_ERRH_RETURN]);
+}
+
+int real_attach(int comm)
+{
+	rh_t theirs;
+	int rc = real_fortran_comm(comm, &theirs);
+	if (!rc) rc = drv->comm_dup(theirs, &base);
+	attached = rc == 0;
+	return rc ? rc : drv->comm_set_errhandler(base, drv->errh[NX_ERRH_RETURN]);
+}
+
+int real_detach(void)
+{
+	attached = 0;
+	return drv->comm_free(&base);
+}
+
+int real_usable(int *usable)
+{
+	int begun = 0, over = 0, rc = drv->initialized(&begun);
+	if (!rc) rc = drv->finalized(&over);
+	*usable = begun && !over ? 1 + attached : 0;
+	return rc;
 }
 
 int real_finalize(void) { return drv->finalize(); }
@@ -70,18 +101,18 @@ void real_abort(int code)
 
 int real_world(int *rank, int *size)
 {
-	int rc = drv->comm_rank(drv->comm_world, rank);
-	return rc ? rc : drv->comm_size(drv->comm_world, size);
+	int rc = drv->comm_rank(base, rank);
+	return rc ? rc : drv->comm_size(base, size);
 }
 
 int real_bcast(void *buf, int n, int root)
 {
-	return drv->bcast(buf, n, drv->type[NX_TYPE_BYTE], root, drv->comm_world);
+	return drv->bcast(buf, n, drv->type[NX_TYPE_BYTE], root, base);
 }
 
 int real_least(long mine, long *least)
 {
-	return drv->allreduce(&mine, least, 1, drv->type[NX_TYPE_LONG], drv->op[NX_OP_MIN], drv->comm_world);
+	return drv->allreduce(&mine, least, 1, drv->type[NX_TYPE_LONG], drv->op[NX_OP_MIN], base);
 }
 
 void real_error(int class, char *text)
@@ -121,8 +152,8 @@ static int post(int i)
 
 int real_open(void)
 {
-	int rc = drv->comm_dup(drv->comm_world, &ring.batches);
-	if (!rc) rc = drv->comm_dup(drv->comm_world, &ring.longs);
+	int rc = drv->comm_dup(base, &ring.batches);
+	if (!rc) rc = drv->comm_dup(base, &ring.longs);
 	if (rc) return rc;
 	ring.received = malloc((size_t)RECEIVES * REAL_BATCH);
 	ring.sending = malloc((size_t)SENDS * REAL_BATCH);

@@ -12,6 +12,10 @@ const char *real_name(void);
 /* All return 0, or a neutral error class. */
 int real_init(int *provided);
 int real_finalize(void);
+int real_usable(int *usable);                   /* 1: MPI is initialized and not finalized; 2: and attached */
+int real_attach(int comm);                      /* the ranks are those of a communicator, by its handle in Fortran; collective */
+int real_detach(void);
+rh_t real_base(void);                           /* the communicator of all ranks */
 void real_abort(int code);
 int real_world(int *rank, int *size);
 int real_bcast(void *buf, int n, int root);

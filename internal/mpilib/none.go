@@ -31,6 +31,12 @@ func Name() string { return "" }
 // Init says that there is no MPI.
 func Init() (rank, ranks int, err error) { return 0, 0, errNone }
 
+// Attach says that there is no MPI.
+func Attach(int) (rank, ranks int, err error) { return 0, 0, errNone }
+
+// Detach says that there is no MPI.
+func Detach() error { return errNone }
+
 // Finalize says that there is no MPI.
 func Finalize() error { return errNone }
 

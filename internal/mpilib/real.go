@@ -13,6 +13,7 @@ package mpilib
 import "C"
 
 import (
+	"errors"
 	"fmt"
 	"runtime"
 	"unsafe"
@@ -65,6 +66,34 @@ func Init() (rank, ranks int, err error) {
 	err = problem("MPI_Comm_rank", C.real_world(&r, &n))
 	return int(r), int(n), err
 }
+
+// Attach makes the ranks those of a communicator of a program that has initialized MPI, by its handle in Fortran, of which a
+// duplicate is made; all of its ranks call it. It returns this rank's number and how many there are.
+func Attach(comm int) (rank, ranks int, err error) {
+	none := C.CString("")
+	defer C.free(unsafe.Pointer(none))
+	if why := C.real_load(none); why != nil {
+		return 0, 0, fmt.Errorf("MPI: %s", C.GoString(why))
+	}
+	var usable, r, n C.int
+	if err := problem("MPI_Initialized", C.real_usable(&usable)); err != nil {
+		return 0, 0, err
+	}
+	if usable == 0 {
+		return 0, 0, errors.New("MPI: the program has not initialized it, or has finalized it")
+	}
+	if usable > 1 {
+		return 0, 0, errors.New("MPI: this process is attached already")
+	}
+	if err := problem("MPI_Comm_dup", C.real_attach(C.int(comm))); err != nil {
+		return 0, 0, err
+	}
+	err = problem("MPI_Comm_rank", C.real_world(&r, &n))
+	return int(r), int(n), err
+}
+
+// Detach is the end of Attach; all ranks call it.
+func Detach() error { return problem("MPI_Comm_free", C.real_detach()) }
 
 // Finalize calls MPI_Finalize.
 func Finalize() error { return problem("MPI_Finalize", C.real_finalize()) }

@@ -1,0 +1,83 @@
+//go:build cgo
+
+// Command attach is a library for programs of C and Fortran that use MPI by themselves: they enter the task runtime once a step,
+// on their own thread. attach/use has a program in each language.
+//
+//	go build -buildmode=c-shared -o libattach.so ./amt/examples/attach
+//	mpicc -o steps amt/examples/attach/use/steps.c -L. -lattach -Wl,-rpath,$PWD && mpirun -n 2 ./steps
+package main
+
+// typedef struct { long value; } attach_number;
+import "C"
+
+import (
+	"fmt"
+	"os"
+
+	"github.com/byssus-hpc/byssus/amt"
+)
+
+// A number goes to the rank that it is for, which adds it up.
+type number struct{ Value int64 }
+
+// A state is what a process keeps between steps.
+type state struct {
+	runtime *amt.Attached
+}
+
+var (
+	add   amt.Handler[number]
+	total amt.Reduction[int64]
+	sums  amt.Local[int64]
+	here  = &state{}
+)
+
+func init() {
+	add.Is(func(c amt.Context, m *number) { *sums.Of(c) += m.Value })
+	total.Is(func(a, b int64) int64 { return a + b })
+}
+
+// told says what went wrong, and tells the program that something did.
+func told(err error) C.int {
+	if err == nil {
+		return 0
+	}
+	fmt.Fprintln(os.Stderr, err)
+	return 1
+}
+
+// attach_begin makes the runtime on the ranks of a communicator (MPI_Comm_c2f); 0: it is there.
+//
+//export attach_begin
+func attach_begin(comm C.int) C.int {
+	var err error
+	here.runtime, err = amt.Attach(int(comm))
+	return told(err)
+}
+
+// attach_step sends a number to every rank, in tasks, and gives back what all ranks have had so far; 0: it has.
+//
+//export attach_step
+func attach_step(n *C.attach_number) C.int {
+	return told(here.runtime.Run(func(c amt.Context) error {
+		err := c.Collective("step", func(c amt.Context) error {
+			for to := range c.Ranks() {
+				add.Send(c, to, &number{int64(n.value)})
+			}
+			return nil
+		}).Wait(c)
+		if err != nil {
+			return err
+		}
+		all, err := total.All(c, *sums.Of(c))
+		n.value = C.long(all)
+		return err
+	}))
+}
+
+// attach_end gives everything back to MPI; 0: it has.
+//
+//export attach_end
+func attach_end() C.int { return told(here.runtime.Detach()) }
+
+func main() {}

@@ -1,0 +1,44 @@
+/* steps.c: a program of MPI that enters a library of Go a thousand times and calls MPI itself between. It is attached,
+ * and detached, twice: by a communicator in which the ranks are the other way round, and by MPI_COMM_WORLD.
+ *
+ * Context: an MPI program, one thread (MPI_THREAD_FUNNELED). */
+#include <mpi.h>
+#include <stdio.h>
+#include "libattach.h"
+
+static int play(MPI_Comm comm, long *all)
+{
+	long want = 0;
+	int rank, ranks;
+	MPI_Comm_rank(comm, &rank);
+	MPI_Comm_size(comm, &ranks);
+	if (attach_begin(MPI_Comm_c2f(comm))) return 1;
+	for (long step = 0; step < 1000; step++) {
+		long sum, mine = step + rank;
+		attach_number n = { mine };
+		if (attach_step(&n)) return 1;
+		MPI_Allreduce(&mine, &sum, 1, MPI_LONG, MPI_SUM, comm);
+		want += sum * ranks;
+		if (n.value != *all + want) {
+			fprintf(stderr, "rank %d, step %ld: %ld, want %ld\n", rank, step, n.value, *all + want);
+			return 1;
+		}
+	}
+	return attach_end();
+}
+
+int main(int argc, char **argv)
+{
+	int provided, rank, bad;
+	long all = 0;
+	MPI_Comm turned;
+	MPI_Init_thread(&argc, &argv, MPI_THREAD_FUNNELED, &provided);
+	MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+	MPI_Comm_split(MPI_COMM_WORLD, 0, -rank, &turned);
+	bad = play(turned, &all) || play(MPI_COMM_WORLD, &all);
+	if (bad) MPI_Abort(MPI_COMM_WORLD, 1);
+	if (rank == 0) printf("2000 steps\n");
+	MPI_Comm_free(&turned);
+	MPI_Finalize();
+	return 0;
+}
