@@ -44,5 +44,10 @@
 // panic end them all. A program that is to run on other transports too keeps what belongs to a rank in what its main
 // function makes, and hands it on in messages.
 //
+// # Programs that are not Go's
+//
+// A program of C or Fortran that uses MPI calls a library of Go, which attaches the runtime (Attach), enters it as often as it
+// likes, and leaves it; amt/examples/attach has one in each language.
+//
 // Messages whose type has no pointers travel as they lie in memory, all others as package pup packs them.
 package amt

@@ -5,6 +5,7 @@ package amt
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -108,6 +109,36 @@ func TestHang(t *testing.T) {
 			"main function of rank 1 -> epoch "} {
 			if err == nil || !strings.Contains(out, want) {
 				t.Errorf("%s: %v\n%s\nwant %s", s.name, err, out, want)
+			}
+		}
+	}
+}
+
+// TestAttach: programs of C and Fortran enter and leave the runtime a thousand times, on other communicators too, and call MPI
+// between. Not on more ranks than processors: there each of their own Allreduces takes MPICH some 25 ms.
+func TestAttach(t *testing.T) {
+	dir := t.TempDir()
+	lib := build(t, dir, "../../amt/examples/attach", "-buildmode=c-shared")
+	if err := errors.Join(os.Rename(lib, filepath.Join(dir, "libattach.so")), os.Rename(lib+".h", filepath.Join(dir, "libattach.h"))); err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range starts()[1:] {
+		if s.argv[2] != "2" {
+			continue
+		}
+		mpi := strings.TrimPrefix(s.argv[0], "mpirun.")
+		for _, source := range []struct{ compiler, file, want string }{
+			{"mpicc." + mpi, "steps.c", "2000 steps\n"}, {"mpif90." + mpi, "steps.f90", "1000 steps\n"},
+		} {
+			program := filepath.Join(dir, mpi+source.file+".out")
+			cmd := exec.CommandContext(t.Context(), source.compiler, "-Wall", "-Wextra", "-Werror", "-I"+dir, "-o", program,
+				"../../amt/examples/attach/use/"+source.file, "-L"+dir, "-lattach", "-Wl,-rpath,"+dir)
+			if out, err := cmd.CombinedOutput(); err != nil {
+				t.Fatalf("%v: %v\n%s", cmd, err, out)
+			}
+			out, err := s.run(t, nil, program)
+			if err != nil || out != source.want {
+				t.Errorf("%s, %s: %v\n%s", s.name, source.file, err, out)
 			}
 		}
 	}
