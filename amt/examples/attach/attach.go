@@ -1,10 +1,3 @@
-//go:build cgo
-
-// Command attach is a library for programs of C and Fortran that use MPI by themselves: they enter the task runtime once a step,
-// on their own thread. attach/use has a program in each language.
-//
-//	go build -buildmode=c-shared -o libattach.so ./amt/examples/attach
-//	mpicc -o steps amt/examples/attach/use/steps.c -L. -lattach -Wl,-rpath,$PWD && mpirun -n 2 ./steps
 package main
 
 // typedef struct { long value; } attach_number;
@@ -79,5 +72,3 @@ func attach_step(n *C.attach_number) C.int {
 //
 //export attach_end
 func attach_end() C.int { return told(here.runtime.Detach()) }
-
-func main() {}
