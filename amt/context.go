@@ -30,13 +30,20 @@ func (f *frame) onLoop() bool { return f.entry != nil || f.follows != nil || f.p
 // live returns the frame. To use a context that is over is a mistake of the program which cannot be answered otherwise: the
 // epoch that it meant may be over, and what would be sent lost.
 func (c Context) live() *frame {
+	if c.f == nil || c.f.gen != c.gen {
+		c.dead()
+	}
+	return c.f
+}
+
+// dead says what is wrong with a context.
+//
+//go:noinline
+func (c Context) dead() {
 	if c.f == nil {
 		panic("amt: a Context that was not given by the runtime is used")
 	}
-	if c.f.gen != c.gen {
-		panic(fmt.Sprintf("amt: rank %d: a Context is used after the handler, task or body that it was given to has ended", c.f.r.self))
-	}
-	return c.f
+	panic(fmt.Sprintf("amt: rank %d: a Context is used after the handler, task or body that it was given to has ended", c.f.r.self))
 }
 
 // Rank is the number of this rank, from 0.

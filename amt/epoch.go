@@ -85,18 +85,18 @@ func (ep *Epoch) hold() {
 	}
 }
 
-// release undoes hold, or is the end of a message.
-func (ep *Epoch) release() {
-	if ep.collective() && ep.wave.Release() || !ep.collective() && ep.tree.Release() {
+// release undoes n holds.
+func (ep *Epoch) release(n int) {
+	if ep.collective() && ep.wave.Release(n) || !ep.collective() && ep.tree.Release(n) {
 		ep.r.mark(ep)
 	}
 }
 
-func (ep *Epoch) got(from int) {
+func (ep *Epoch) got(from, n int) {
 	if ep.collective() {
-		ep.wave.Got(from)
+		ep.wave.Got(from, n)
 	} else {
-		ep.tree.Got(from)
+		ep.tree.Got(from, n)
 	}
 }
 
@@ -151,9 +151,9 @@ func (r *rank) settle() {
 }
 
 // detected hands a detector what another rank's sent.
-func (r *rank) detected(from int, rec record) {
-	ep := r.find(rec.epoch)
-	m := unpackDetector(rec.payload)
+func (r *rank) detected(from int, epoch uint64, payload []byte) {
+	ep := r.find(epoch)
+	m := unpackDetector(payload)
 	if ep.collective() {
 		ep.ordered(ep.wave.Receive(from, m, r.orders[:0]))
 	} else {
@@ -213,7 +213,7 @@ func (ep *Epoch) end() {
 	for _, then := range ep.then {
 		ep.followed(then)
 	}
-	ep.outer.release()
+	ep.outer.release(1)
 }
 
 // followed runs what was to be done when the epoch is over.
@@ -227,7 +227,7 @@ func (ep *Epoch) ungate() {
 	for _, m := range ep.held {
 		ep.sent(m.to)
 		ep.r.control(m.to, m.id, ep.id, m.payload)
-		ep.release()
+		ep.release(1)
 	}
 	ep.held = nil
 }
@@ -351,7 +351,7 @@ func (r *rank) begin(f *frame, ep *Epoch, label string, body func(Context) error
 	if ep.err == nil {
 		ep.run(f, body)
 	}
-	ep.release()
+	ep.release(1)
 	return ep
 }
 

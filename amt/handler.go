@@ -81,14 +81,7 @@ func (h *Handler[M]) is(do func(c Context, m *M), fault error) {
 		e.fault = errors.New("it is said twice what it is")
 	}
 	h.entry = e
-	code := h.code
-	e.run = func(c Context, payload []byte) error {
-		m, err := code.open(payload)
-		if err == nil {
-			do(c, m)
-		}
-		return err
-	}
+	e.run = h.code.runner(do)
 	declare(e)
 }
 
@@ -176,14 +169,24 @@ func (k codec[M]) pack(b []byte, m *M) ([]byte, error) {
 	return k.packer.Append(b, &v)
 }
 
-// open is the message that lies in a payload.
-func (k codec[M]) open(payload []byte) (*M, error) {
-	if k.size > 0 {
-		if len(payload) != k.size {
-			return nil, fmt.Errorf("%d bytes, want %d", len(payload), k.size)
+// runner is what calls a handler with the message that lies in a payload.
+func (k codec[M]) runner(do func(c Context, m *M)) func(c Context, payload []byte) error {
+	if packer := k.packer; packer != nil {
+		return func(c Context, payload []byte) error {
+			m := new(M)
+			if err := packer.Unmarshal(payload, m); err != nil {
+				return err
+			}
+			do(c, m)
+			return nil
 		}
-		return (*M)(unsafe.Pointer(unsafe.SliceData(payload))), nil
 	}
-	m := new(M)
-	return m, k.packer.Unmarshal(payload, m)
+	size := k.size
+	return func(c Context, payload []byte) error {
+		if len(payload) != size {
+			return fmt.Errorf("%d bytes, want %d", len(payload), size)
+		}
+		do(c, (*M)(unsafe.Pointer(unsafe.SliceData(payload))))
+		return nil
+	}
 }

@@ -1,10 +1,13 @@
 package amt
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
+	"unsafe"
 
 	"github.com/byssus-hpc/byssus/amt/internal/term"
 	"github.com/byssus-hpc/byssus/amt/internal/wire"
@@ -233,10 +236,25 @@ func (r *rank) send(looks int) {
 	r.open = left
 }
 
-// room returns the batch that a record for a rank is appended to, with room for so many bytes.
+// place makes a record for a rank whose payload has so many bytes, and returns where that is to lie.
+func (r *rank) place(to int, id uint16, epoch uint64, size int) unsafe.Pointer {
+	whole := headerSize + (size+7)&^7
+	if cap(r.outs[to])-len(r.outs[to]) < whole {
+		if b := r.newRoom(to, whole); cap(b)-len(b) < whole {
+			r.fill(to, slices.Grow(b, whole))
+		}
+	}
+	at := len(r.outs[to])
+	r.outs[to] = r.outs[to][:at+whole]
+	b := r.outs[to][at:]
+	putHeader(b, size, id, epoch)
+	binary.LittleEndian.PutUint64(b[whole-8:], 0) // what the payload does not fill
+	return unsafe.Pointer(&b[headerSize])
+}
+
+// room returns the batch that a record for a rank is appended to (fill), with room for so many bytes if that can be had.
 func (r *rank) room(to, n int) []byte {
-	b := r.outs[to]
-	if len(b)+n <= cap(b) && b != nil {
+	if b := r.outs[to]; len(b)+n <= cap(b) {
 		return b
 	}
 	return r.newRoom(to, n)
@@ -244,7 +262,7 @@ func (r *rank) room(to, n int) []byte {
 
 func (r *rank) newRoom(to, n int) []byte {
 	switch b := r.outs[to]; {
-	case len(b) == 0:
+	case b == nil:
 		if to != r.self {
 			r.open = append(r.open, to)
 		}
@@ -255,80 +273,119 @@ func (r *rank) newRoom(to, n int) []byte {
 			return b // grows until the transport takes it
 		}
 	}
-	return r.t.Room(n)
+	r.outs[to] = r.t.Room(n)
+	return r.outs[to]
+}
+
+// fill makes what room has returned, and more, the batch for a rank.
+func (r *rank) fill(to int, b []byte) {
+	if old := r.outs[to]; unsafe.SliceData(old) != unsafe.SliceData(b) { // it has grown out of its memory
+		r.t.Free(old)
+	}
+	r.outs[to] = b
 }
 
 // control sends a record that is not a message of the program.
 func (r *rank) control(to int, id uint16, epoch uint64, payload []byte) {
 	b, at := openRecord(r.room(to, headerSize+len(payload)+8))
-	r.outs[to] = closeRecord(append(b, payload...), at, id, epoch)
+	r.fill(to, closeRecord(append(b, payload...), at, id, epoch))
 }
 
-// handle does what the records of a batch say.
+// handle does what the records of a batch say. Messages of one epoch that follow each other are counted together, and hold it
+// until then.
 func (r *rank) handle(p parcel) {
-	rest, counts := p.b, p.remote && !ofWatch(p.b)
-	for len(rest) > 0 {
-		rec, next, ok := nextRecord(rest)
+	var ep *Epoch // that of the messages before, of which there were n
+	n := 0
+	for b := p.b; len(b) > 0; {
+		id, epoch, payload, rest, ok := nextRecord(b)
 		if !ok {
 			r.broken = errors.Join(r.broken, fmt.Errorf("amt: rank %d: a batch from rank %d ends within a record", r.self, p.from))
 			break
 		}
-		rest = next
-		switch rec.id {
-		case recordDetector:
-			r.handler.entry = nil
-			r.detected(p.from, rec)
-			continue
-		case recordAgreement:
-			r.operations.receive(p.from, rec)
-			continue
-		case recordWatch:
-			r.watch.receive(p.from, rec)
+		b = rest
+		if id < firstCounted {
+			r.count(ep, &p, n)
+			ep, n = nil, 0
+			r.controlled(p.from, id, epoch, payload)
 			continue
 		}
-		r.message(p.from, p.remote, rec)
+		if ep == nil || ep.id != epoch {
+			r.count(ep, &p, n)
+			ep, n = r.find(epoch), 0
+			if p.remote {
+				ep.hold()
+			}
+		}
+		n++
+		r.message(ep, p.from, id, payload)
 		if r.since++; r.since >= flushAfter {
 			r.flush()
 		}
 	}
+	r.count(ep, &p, n)
 	r.handler.gen++
 	r.handler.entry = nil
+	counts := p.remote && !ofWatch(p.b)
 	r.t.Free(p.b)
 	if counts {
-		r.watch.wave.Release()
+		r.watch.wave.Release(1)
+	}
+}
+
+// count counts n messages of a batch in their epoch: what they held it for is done. Those of this rank hold it one by one since
+// they were sent, those of others together.
+func (r *rank) count(ep *Epoch, p *parcel, n int) {
+	switch {
+	case n == 0:
+	case p.remote:
+		ep.got(p.from, n)
+		ep.release(1)
+		r.busy = true
+	default:
+		ep.release(n)
+	}
+}
+
+// controlled handles a record that is in no epoch's account.
+func (r *rank) controlled(from int, id uint16, epoch uint64, payload []byte) {
+	r.handler.entry = nil
+	switch id {
+	case recordDetector:
+		r.detected(from, epoch, payload)
+	case recordAgreement:
+		r.operations.receive(from, payload)
+	case recordWatch:
+		r.watch.receive(from, noticeKind(epoch), payload)
 	}
 }
 
 // message handles one that counts in its epoch.
-func (r *rank) message(from int, remote bool, rec record) {
-	ep := r.find(rec.epoch)
-	if remote {
-		ep.got(from)
-		r.busy = true
+func (r *rank) message(ep *Epoch, from int, id uint16, payload []byte) {
+	n := int(id) - int(firstHandler)
+	if n < 0 || n >= len(r.table) {
+		r.ownRecord(ep, from, id, payload)
+		return
 	}
-	switch {
-	case rec.id < firstHandler:
-		r.ownRecord(ep, from, rec)
-	case int(rec.id-firstHandler) >= len(r.table):
-		ep.fail(fmt.Errorf("amt: rank %d: a message from rank %d is for handler %d of %d", r.self, from, rec.id-firstHandler, len(r.table)))
-	case ep.err == nil:
-		e := r.table[rec.id-firstHandler]
-		f := &r.handler
-		f.gen++
-		f.ep, f.from, f.entry = ep, from, e
-		if err := e.run(Context{f, f.gen}, rec.payload); err != nil {
-			ep.fail(fmt.Errorf("amt: rank %d: a message from rank %d for %v: %w", r.self, from, e, err))
-		}
+	if ep.err != nil {
+		return
 	}
-	ep.release()
+	e, f := r.table[n], &r.handler
+	f.gen++
+	f.ep, f.from, f.entry = ep, from, e
+	if err := e.run(Context{f, f.gen}, payload); err != nil {
+		ep.fail(fmt.Errorf("amt: rank %d: a message from rank %d for %v: %w", r.self, from, e, err))
+	}
 }
 
 // ownRecord handles what the runtime itself sends within an epoch.
-func (r *rank) ownRecord(ep *Epoch, from int, rec record) {
-	switch rec.id {
-	case recordFailure:
-		ep.failed(errors.New(string(rec.payload)))
-	case recordSpread:
-		r.spread(ep, rec.payload)
+func (r *rank) ownRecord(ep *Epoch, from int, id uint16, payload []byte) {
+	switch {
+	case id == recordFailure:
+		ep.failed(errors.New(string(payload)))
+	case ep.err != nil:
+	case id == recordSpread:
+		r.spread(ep, payload)
+	case id >= firstHandler:
+		ep.fail(fmt.Errorf("amt: rank %d: a message from rank %d is for handler %d of %d", r.self, from, id-firstHandler, len(r.table)))
 	}
 }

@@ -1,8 +1,8 @@
 package amt
 
-import "encoding/binary"
+import "unsafe"
 
-// A batch is records, one after the other, all numbers little-endian:
+// A batch is records, one after the other, each at a multiple of 8, all numbers as this machine has them:
 //
 //	0  4  bytes of the payload
 //	4  2  number of the handler, or what else it is
@@ -15,21 +15,16 @@ const headerSize = 16
 const (
 	recordDetector  uint16 = iota // a term.Message, of no epoch's account
 	recordAgreement               // an agree.Message, of no epoch
+	recordWatch                   // a notice of a watch, of no epoch, whose kind is in its place: alone in its batch
 	recordNothing                 // a message that could not be packed: it is counted only
 	recordFailure                 // a text: the epoch has failed
-	recordWatch                   // a notice of a watch, of no epoch, whose kind is in its place: alone in its batch
 	recordSpread                  // a root and a record: for all ranks, to be passed on down a tree
 	firstHandler
+
+	firstCounted = recordNothing // those from here on are in their epoch's account
 )
 
 const maxHandlers = 1<<16 - int(firstHandler)
-
-// A record is one that has been read.
-type record struct {
-	id      uint16
-	epoch   uint64
-	payload []byte
-}
 
 // openRecord leaves room for a header at the end of a batch, and returns where the record begins.
 func openRecord(b []byte) ([]byte, int) {
@@ -46,23 +41,27 @@ func closeRecord(b []byte, at int, id uint16, epoch uint64) []byte {
 	if odd := n & 7; odd != 0 {
 		b = append(b, make([]byte, 8-odd)...)
 	}
-	head := b[at : at+headerSize]
-	binary.LittleEndian.PutUint32(head, uint32(n))
-	binary.LittleEndian.PutUint32(head[4:], uint32(id))
-	binary.LittleEndian.PutUint64(head[8:], epoch)
+	putHeader(b[at:], n, id, epoch)
 	return b
 }
 
-// nextRecord reads the first record of a batch and returns what follows it; ok is false if it is not whole.
-func nextRecord(b []byte) (rec record, rest []byte, ok bool) {
+// putHeader writes the header of a record with so many bytes of payload.
+func putHeader(b []byte, n int, id uint16, epoch uint64) {
+	head := (*[2]uint64)(unsafe.Pointer(&b[:headerSize][0]))
+	head[0], head[1] = uint64(uint32(n))|uint64(id)<<32, epoch
+}
+
+// nextRecord reads the first record of a batch and returns what follows it; ok is false if it is not whole. (What it returns is no
+// struct: that would be written to memory for every message.)
+func nextRecord(b []byte) (id uint16, epoch uint64, payload, rest []byte, ok bool) {
 	if len(b) < headerSize {
-		return record{}, nil, false
+		return 0, 0, nil, nil, false
 	}
-	n := int(binary.LittleEndian.Uint32(b))
+	head := (*[2]uint64)(unsafe.Pointer(&b[0]))
+	n := int(uint32(head[0]))
 	end := headerSize + (n+7)&^7
 	if end > len(b) {
-		return record{}, nil, false
+		return 0, 0, nil, nil, false
 	}
-	rec = record{binary.LittleEndian.Uint16(b[4:]), binary.LittleEndian.Uint64(b[8:]), b[headerSize : headerSize+n : headerSize+n]}
-	return rec, b[end:], true
+	return uint16(head[0] >> 32), head[1], b[headerSize : headerSize+n : headerSize+n], b[end:], true
 }

@@ -166,8 +166,7 @@ func (o *operations) send(orders []agree.Order) {
 	}
 }
 
-func (o *operations) receive(from int, rec record) {
-	b := rec.payload
+func (o *operations) receive(from int, b []byte) {
 	m := agree.Message{Kind: agree.Kind(binary.LittleEndian.Uint32(b)), Scope: binary.LittleEndian.Uint32(b[4:]),
 		Upto: binary.LittleEndian.Uint64(b[8:]), Number: binary.LittleEndian.Uint64(b[16:])}
 	o.send(o.agreement.Receive(from, m, o.orders[:0]))
@@ -202,7 +201,7 @@ func (o *operations) perform() bool {
 		}
 		return nil
 	})
-	a.ep.release()
+	a.ep.release(1)
 	return true
 }
 

@@ -18,14 +18,18 @@ func (h *Handler[M]) Send(c Context, to int, m *M) {
 		return
 	}
 	ep.sent(to)
-	b, at := openRecord(r.room(to, headerSize+h.code.size+8))
+	if size := h.code.size; size > 0 {
+		*(*M)(r.place(to, h.entry.id, ep.id, size)) = *m
+		return
+	}
+	b, at := openRecord(r.room(to, headerSize+8))
 	b, err := h.code.pack(b, m)
 	if err != nil { // the message is counted: something has to come
-		r.outs[to] = closeRecord(b[:at+headerSize], at, recordNothing, ep.id)
+		r.control(to, recordNothing, ep.id, nil)
 		ep.fail(h.trouble(f, to, err))
 		return
 	}
-	r.outs[to] = closeRecord(b, at, h.entry.id, ep.id)
+	r.fill(to, closeRecord(b, at, h.entry.id, ep.id))
 }
 
 // sendRarely is Send where something is special, or wrong.
@@ -111,12 +115,10 @@ func (r *rank) spread(ep *Epoch, payload []byte) {
 		ep.sent(to)
 		r.control(to, recordSpread, ep.id, payload)
 	}
-	rec, _, ok := nextRecord(payload[8:])
-	if !ok {
+	id, _, inner, _, ok := nextRecord(payload[8:])
+	if !ok || id < firstHandler {
 		ep.fail(fmt.Errorf("amt: rank %d: a broadcast of rank %d is not whole", r.self, root))
 		return
 	}
-	rec.epoch = ep.id
-	ep.hold()
-	r.message(root, false, rec)
+	r.message(ep, root, id, inner)
 }

@@ -37,7 +37,7 @@ func (c Context) Go(name string, work func(Context) error) {
 				}
 				r.running--
 				delete(r.tasks, t)
-				ep.release()
+				ep.release(1)
 			})
 		}()
 	}
@@ -75,7 +75,7 @@ func (t *task) rooted(f *frame, label string, body func(Context) error, opts []E
 		if err != nil {
 			e.fail(err)
 		}
-		e.release()
+		e.release(1)
 	})
 	return e
 }

@@ -102,10 +102,11 @@ func (w *watch) gone(to, size int, own bool) {
 // arrived counts a batch that has come; it holds until it is handled.
 func (w *watch) arrived(from int, b []byte) {
 	if !ofWatch(b) {
-		w.wave.Got(from)
+		w.wave.Hold()
+		w.wave.Got(from, 1)
 		w.stirred++
-	} else if rec, _, ok := nextRecord(b); ok && noticeKind(rec.epoch) == noticeMark {
-		w.compare(from, binary.LittleEndian.Uint64(rec.payload))
+	} else if _, kind, payload, _, ok := nextRecord(b); ok && noticeKind(kind) == noticeMark {
+		w.compare(from, binary.LittleEndian.Uint64(payload))
 	}
 	if len(b) <= wire.Size {
 		w.come[from]++
@@ -146,7 +147,7 @@ func (w *watch) look() {
 	w.tasks(now)
 	if w.holds && quiet >= w.rests && w.r.stuck() {
 		w.holds = false
-		w.wave.Release()
+		w.wave.Release(1)
 		w.ordered(w.wave.Settle(w.orders[:0]))
 	}
 	if quiet >= max(marksAfter, 2*w.marked) {
@@ -195,7 +196,9 @@ func (w *watch) send() {
 			binary.LittleEndian.PutUint64(n.body, w.left[n.to])
 		}
 		b, at := openRecord(w.r.t.Room(headerSize + len(n.body) + 8))
-		if !w.r.turn(n.to, closeRecord(append(b, n.body...), at, recordWatch, uint64(n.kind)), 0) {
+		b = closeRecord(append(b, n.body...), at, recordWatch, uint64(n.kind))
+		if !w.r.turn(n.to, b, 0) {
+			w.r.t.Free(b)
 			left = append(left, n)
 		}
 	}
@@ -216,18 +219,18 @@ func (w *watch) ordered(orders []term.Order) {
 }
 
 // receive takes what another rank's watch says. What this rank has done meanwhile comes first.
-func (w *watch) receive(from int, rec record) {
+func (w *watch) receive(from int, kind noticeKind, payload []byte) {
 	w.hold()
-	switch noticeKind(rec.epoch) {
+	switch kind {
 	case noticeMark:
 		if w.lost != nil {
 			w.r.main.fail(w.lost)
 		}
 	case noticeWave:
-		w.ordered(w.wave.Receive(from, unpackDetector(rec.payload), w.orders[:0]))
+		w.ordered(w.wave.Receive(from, unpackDetector(payload), w.orders[:0]))
 	case noticeReport:
 		var report hang.Report
-		if err := json.Unmarshal(rec.payload, &report); err != nil {
+		if err := json.Unmarshal(payload, &report); err != nil {
 			w.r.main.fail(fmt.Errorf("amt: rank %d: what rank %d waits for: %w", w.r.self, from, err))
 			return
 		}

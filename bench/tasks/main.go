@@ -4,6 +4,7 @@
 package main
 
 import (
+	"flag"
 	"fmt"
 	"math"
 	"time"
@@ -11,8 +12,6 @@ import (
 	"github.com/byssus-hpc/byssus/amt"
 	"github.com/byssus-hpc/byssus/mpi"
 )
-
-const batches = 60
 
 // A word is a message of 8 bytes.
 type word struct{ Left uint64 }
@@ -109,14 +108,20 @@ func reductions(c amt.Context, scope *amt.Scope, n int) error {
 }
 
 func main() {
+	only := flag.String("only", "", "measure nothing but this")
+	batches := flag.Int("batches", 60, "of each measurement")
+	flag.Parse()
 	amt.Main(func(c amt.Context) error {
 		scope, err := c.Scope("reductions")
 		if err != nil {
 			return err
 		}
 		for _, m := range measurements(scope) {
+			if *only != "" && m.name != *only {
+				continue
+			}
 			best := math.Inf(1)
-			for batch := range batches + 1 {
+			for batch := range *batches + 1 {
 				begin := time.Now()
 				if err := m.body(c, m.n); err != nil {
 					return err

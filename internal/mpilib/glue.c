@@ -133,61 +133,49 @@ void real_rest(int microseconds)
 
 /* -- the ring -------------------------------------------------------------------------------------------- */
 
-enum { RECEIVES = 16, SENDS = 32 };
-
 static struct {
 	rh_t batches, longs;                     /* communicators */
-	rh_t receive[RECEIVES], send[SENDS];
-	char *received, *sending;                /* memory of the messages, REAL_BATCH each */
+	rh_t receive[REAL_RECEIVES], send[REAL_SENDS];
 	int oldest, next;                        /* receive that was posted first; send to be used next */
 } ring;
 
-static char *slot(char *memory, int i) { return memory + (size_t)i * REAL_BATCH; }
-
-static int post(int i)
+int real_post(int i, char *memory)
 {
-	return drv->irecv(slot(ring.received, i), REAL_BATCH, drv->type[NX_TYPE_BYTE], NX_ANY_SOURCE, NX_ANY_TAG,
-			  ring.batches, &ring.receive[i]);
+	return drv->irecv(memory, REAL_BATCH, drv->type[NX_TYPE_BYTE], NX_ANY_SOURCE, NX_ANY_TAG, ring.batches,
+			  &ring.receive[i]);
 }
 
 int real_open(void)
 {
 	int rc = drv->comm_dup(base, &ring.batches);
 	if (!rc) rc = drv->comm_dup(base, &ring.longs);
-	if (rc) return rc;
-	ring.received = malloc((size_t)RECEIVES * REAL_BATCH);
-	ring.sending = malloc((size_t)SENDS * REAL_BATCH);
-	if (!ring.received || !ring.sending) return NX_ERR_NO_MEM;
 	ring.oldest = ring.next = 0;
-	for (int i = 0; i < SENDS; i++) ring.send[i] = drv->request_null;
-	for (int i = 0; i < RECEIVES && !rc; i++) rc = post(i);
+	for (int i = 0; i < REAL_SENDS; i++) ring.send[i] = drv->request_null;
 	return rc;
 }
 
-/* Is that send's memory free? */
-static int ready(int i, int *flag)
-{
-	*flag = 1;
-	return ring.send[i] == drv->request_null ? 0 : drv->test(&ring.send[i], flag, NULL);
-}
-
+/* A short message is complete at once, mostly; else its memory is held until the send is used again. */
 static int send_batch(struct real_turn *t, const char *out)
 {
-	int i = ring.next, flag, rc = ready(i, &flag);
+	int i = ring.next, flag = 1, rc = 0;
+	rh_t *request = &ring.send[i];
+	if (*request != drv->request_null) rc = drv->test(request, &flag, NULL);
 	if (rc || !flag) return rc;
-	memcpy(slot(ring.sending, i), out, (size_t)t->n);
-	rc = drv->isend(slot(ring.sending, i), t->n, drv->type[NX_TYPE_BYTE], t->to, t->out_tag, ring.batches,
-			&ring.send[i]);
-	ring.next = (i + 1) % SENDS;
-	t->sent = rc == 0;
-	return rc;
+	rc = drv->isend(out, t->n, drv->type[NX_TYPE_BYTE], t->to, t->out_tag, ring.batches, request);
+	if (!rc) rc = drv->test(request, &flag, NULL);
+	if (rc) return rc;
+	t->sent = 1;
+	if (flag) return 0;
+	t->held = i;
+	ring.next = (i + 1) % REAL_SENDS;
+	return 0;
 }
 
-int real_turn(struct real_turn *t, const char *out, char *in)
+int real_turn(struct real_turn *t, const char *out, char *fresh)
 {
 	int rc = 0;
 	t->sent = 0;
-	t->got = -1;
+	t->held = t->got = -1;
 	if (t->n > 0 && (rc = send_batch(t, out))) return rc;
 	for (int look = t->looks; look > 0; look--) {
 		nx_status st;
@@ -197,9 +185,9 @@ int real_turn(struct real_turn *t, const char *out, char *in)
 		t->got = (int32_t)st.bytes;
 		t->from = st.source;
 		t->tag = st.tag;
-		memcpy(in, slot(ring.received, i), (size_t)st.bytes);
-		ring.oldest = (i + 1) % RECEIVES;
-		return post(i);
+		t->filled = i;
+		ring.oldest = (i + 1) % REAL_RECEIVES;
+		return real_post(i, fresh);
 	}
 	return 0;
 }
@@ -207,16 +195,14 @@ int real_turn(struct real_turn *t, const char *out, char *in)
 int real_close(void)
 {
 	int rc = 0;
-	for (int i = 0; i < SENDS && !rc; i++)
+	for (int i = 0; i < REAL_SENDS && !rc; i++)
 		if (ring.send[i] != drv->request_null) rc = drv->wait(&ring.send[i], NULL);
-	for (int i = 0; i < RECEIVES && !rc; i++) {
+	for (int i = 0; i < REAL_RECEIVES && !rc; i++) {
 		rc = drv->cancel(ring.receive[i]);
 		if (!rc) rc = drv->wait(&ring.receive[i], NULL);
 	}
 	if (!rc) rc = drv->comm_free(&ring.batches);
 	if (!rc) rc = drv->comm_free(&ring.longs);
-	free(ring.received);
-	free(ring.sending);
 	return rc;
 }
 

@@ -23,17 +23,21 @@ int real_least(long mine, long *least);
 void real_error(int class, char *text);          /* room for NX_MAX_ERROR_STRING */
 void real_rest(int microseconds);                /* 0: yields */
 
-enum { REAL_BATCH = 16 << 10 };                  /* the longest message of the ring */
+/* The ring: so many receives are posted, so many sends may be under way; the longest message. Memory of messages is the
+ * caller's: a receive's from its post until it is told, a send's until it is told to be free. */
+enum { REAL_RECEIVES = 16, REAL_SENDS = 32, REAL_BATCH = 16 << 10 };
 
 /* One turn: a batch to be sent, if the ring takes it, and one that has come. */
 struct real_turn {
 	int32_t to, n, looks;                    /* n = 0: nothing to send */
-	int32_t sent, from, tag, got;            /* got < 0: nothing came */
 	int32_t out_tag;
+	int32_t sent, held;                      /* taken; the send that has its memory, whose last one is free, or -1 */
+	int32_t got, from, tag, filled;          /* got < 0: nothing came; else its length, and the receive that has it */
 };
 
 int real_open(void);
-int real_turn(struct real_turn *t, const char *out, char *in);   /* in: room for REAL_BATCH bytes */
+int real_post(int receive, char *memory);        /* room for REAL_BATCH bytes; before the first turn */
+int real_turn(struct real_turn *t, const char *out, char *fresh);   /* fresh: what is posted in place of what came */
 int real_close(void);                            /* sends all, cancels the receives */
 
 /* -- for package mpi: handles are the driver's, types and operations neutral numbers (constants.h) ----------- */

@@ -116,37 +116,90 @@ func Least(mine int) (int, error) {
 // Rest lets others have the processor: it yields, or sleeps.
 func Rest(microseconds int) { C.real_rest(C.int(microseconds)) }
 
-// A Ring carries batches.
+// A Ring carries batches. Its memory is pinned as long as it is open: the library has some of it between calls.
 type Ring struct {
-	e    *Engine
-	turn *C.struct_real_turn // of C
+	e      *Engine
+	turn   *C.struct_real_turn // of C
+	pin    runtime.Pinner
+	free   [][]byte // what was used last comes first: a cache may still have it
+	posted [C.REAL_RECEIVES][]byte
+	held   [C.REAL_SENDS][]byte
 }
 
 // Open makes the ring; all ranks do.
 func Open(e *Engine) (*Ring, error) {
-	return &Ring{e, (*C.struct_real_turn)(C.calloc(1, C.sizeof_struct_real_turn))}, problem("the ring of receives", C.real_open())
+	r := &Ring{e: e, turn: (*C.struct_real_turn)(C.calloc(1, C.sizeof_struct_real_turn))}
+	class := C.real_open()
+	for i := range r.posted {
+		if class == 0 {
+			r.posted[i] = r.Room()
+			class = C.real_post(C.int(i), pointer(r.posted[i]))
+		}
+	}
+	return r, problem("the ring of receives", class)
 }
 
-// Turn sends out to a rank, if it is not empty and the ring takes it now, and receives one message into in, which has room for
-// Batch bytes, if one has come within so many looks: got is its length, or -1.
-func (r *Ring) Turn(to, tag int, out, in []byte, looks int) (sent bool, from, inTag, got int, err error) {
-	if !r.e.mu.TryLock() {
-		return false, 0, 0, -1, nil // a goroutine is in a call of package mpi
+func pointer(b []byte) *C.char { return (*C.char)(unsafe.Pointer(unsafe.SliceData(b))) }
+
+// Room returns an empty batch of the ring's memory, with room for Batch bytes.
+func (r *Ring) Room() []byte {
+	if last := len(r.free) - 1; last >= 0 {
+		b := r.free[last]
+		r.free = r.free[:last]
+		return b
 	}
-	t := r.turn
+	b := make([]byte, 0, Batch)
+	r.pin.Pin(unsafe.SliceData(b))
+	return b
+}
+
+// Free takes a batch of the ring's memory back.
+func (r *Ring) Free(b []byte) {
+	if cap(b) != Batch {
+		panic(fmt.Sprintf("mpilib: memory of %d bytes is given to the ring, whose batches have %d", cap(b), Batch))
+	}
+	r.free = append(r.free, b[:0])
+}
+
+// Turn sends out to a rank, if it is not empty and the ring takes it now: its memory, which is the ring's, is given back then. It
+// returns a message, if one has come within so many looks, in memory of the ring.
+func (r *Ring) Turn(to, tag int, out []byte, looks int) (sent bool, from, inTag int, in []byte, err error) {
+	if !r.e.mu.TryLock() {
+		return false, 0, 0, nil, nil // a goroutine is in a call of package mpi
+	}
+	t, fresh := r.turn, r.Room()
 	t.to, t.out_tag, t.n, t.looks = C.int32_t(to), C.int32_t(tag), C.int32_t(len(out)), C.int32_t(looks)
-	class := C.real_turn(t, (*C.char)(unsafe.Pointer(unsafe.SliceData(out))), (*C.char)(unsafe.Pointer(unsafe.SliceData(in))))
+	class := C.real_turn(t, pointer(out), pointer(fresh))
 	r.e.mu.Unlock()
 	if class != 0 {
-		err = problem("a turn of the ring", class)
+		return false, 0, 0, nil, problem("a turn of the ring", class)
 	}
-	return t.sent != 0, int(t.from), int(t.tag), int(t.got), err
+	if t.got >= 0 {
+		from, inTag, in = int(t.from), int(t.tag), r.posted[t.filled][:t.got]
+		r.posted[t.filled], fresh = fresh, nil
+	}
+	if t.sent != 0 {
+		if t.held >= 0 {
+			r.held[t.held], out = out, r.held[t.held]
+		}
+		if out != nil {
+			r.Free(out)
+		}
+	}
+	if fresh != nil {
+		r.Free(fresh)
+	}
+	return t.sent != 0, from, inTag, in, nil
 }
 
 // Close completes what was sent, and ends the receives; all ranks do, when nothing is on its way.
 func (r *Ring) Close() error {
 	C.free(unsafe.Pointer(r.turn))
-	return problem("the end of the ring", C.real_close())
+	err := problem("the end of the ring", C.real_close())
+	if err == nil {
+		r.pin.Unpin()
+	}
+	return err
 }
 
 // A Long is a long message on its way. Its memory is pinned until it is complete.

@@ -33,9 +33,7 @@ const (
 type Wire struct {
 	rank, ranks int
 	ring        *mpilib.Ring
-	crowded     bool   // others want this processor: who has nothing to do leaves it at once
-	spare       []byte // what the next batch comes into
-	free        [][]byte
+	crowded     bool // others want this processor: who has nothing to do leaves it at once
 	tag         int
 	sending     []*mpilib.Long
 	coming      []arrival
@@ -64,40 +62,43 @@ func (w *Wire) Room(n int) []byte {
 	if n > wire.Size {
 		return make([]byte, 0, n)
 	}
-	if last := len(w.free) - 1; last >= 0 {
-		b := w.free[last]
-		w.free = w.free[:last]
-		return b
-	}
-	return make([]byte, 0, wire.Size)
+	return w.ring.Room()
 }
 
 // Free takes the memory of a batch back.
 func (w *Wire) Free(in []byte) {
 	if cap(in) == wire.Size {
-		w.free = append(w.free, in[:0])
+		w.ring.Free(in)
 	}
 }
 
 // Turn sends a batch and receives one.
 func (w *Wire) Turn(t *wire.Turn, looks int) error {
 	t.In = nil
-	out, tag := t.Out, batch
-	if len(out) > mpilib.Batch {
-		out, tag = binary.LittleEndian.AppendUint64(binary.LittleEndian.AppendUint64(nil, uint64(len(out))), uint64(w.tag)), notice
-	}
 	if w.crowded {
 		looks = min(looks, 1)
 	}
-	if w.spare == nil {
-		w.spare = w.Room(0)
+	out, tag := t.Out, batch
+	if len(out) > wire.Size {
+		out, tag = binary.LittleEndian.AppendUint64(binary.LittleEndian.AppendUint64(w.Room(0), uint64(len(out))), uint64(w.tag)), notice
 	}
-	sent, from, inTag, got, err := w.ring.Turn(t.To, tag, out, w.spare[:wire.Size], looks)
-	if sent && err == nil {
-		err = w.sent(t, tag)
+	sent, from, inTag, in, err := w.ring.Turn(t.To, tag, out, looks)
+	switch {
+	case err != nil:
+		return err
+	case sent && tag == batch:
+		t.Out = nil
+	case sent:
+		err = w.sendLong(t)
+	case tag == notice:
+		w.Free(out)
 	}
-	if got >= 0 && err == nil {
-		err = w.got(t, from, inTag, w.spare[:got])
+	switch {
+	case in == nil || err != nil:
+	case inTag == batch:
+		t.From, t.In = from, in
+	default:
+		err = w.comes(from, in)
 	}
 	if len(w.sending)+len(w.coming) > 0 && err == nil {
 		err = w.longs(t)
@@ -105,31 +106,22 @@ func (w *Wire) Turn(t *wire.Turn, looks int) error {
 	return err
 }
 
-// sent is what follows when the ring has taken a batch, or the notice of a long one.
-func (w *Wire) sent(t *wire.Turn, tag int) error {
-	b := t.Out
+// sendLong sends a batch whose notice has left.
+func (w *Wire) sendLong(t *wire.Turn) error {
+	l, err := w.ring.SendLong(t.Out, t.To, w.tag)
 	t.Out = nil
-	if tag == batch {
-		w.Free(b)
-		return nil
-	}
-	l, err := w.ring.SendLong(b, t.To, w.tag)
 	w.tag = (w.tag + 1) % longTags
 	w.sending = append(w.sending, l)
 	return err
 }
 
-// got takes what came by the ring.
-func (w *Wire) got(t *wire.Turn, from, tag int, b []byte) error {
-	if tag == batch {
-		t.From, t.In = from, b
-		w.spare = nil
-		return nil
+// comes takes the notice of a long batch.
+func (w *Wire) comes(from int, in []byte) error {
+	defer w.Free(in)
+	if len(in) != 16 {
+		return fmt.Errorf("a notice of %d bytes from rank %d", len(in), from)
 	}
-	if len(b) != 16 {
-		return fmt.Errorf("a notice of %d bytes from rank %d", len(b), from)
-	}
-	l, err := w.ring.ReceiveLong(int(binary.LittleEndian.Uint64(b)), from, int(binary.LittleEndian.Uint64(b[8:])))
+	l, err := w.ring.ReceiveLong(int(binary.LittleEndian.Uint64(in)), from, int(binary.LittleEndian.Uint64(in[8:])))
 	w.coming = append(w.coming, arrival{from, l})
 	return err
 }

@@ -34,23 +34,19 @@ func NewCollective(rank, ranks int) Collective {
 // others, an epoch within it.
 func (c *Collective) Hold() { c.held++ }
 
-// Release undoes one Hold, and tells whether nothing holds the epoch any more; Settle is due then.
-func (c *Collective) Release() bool {
-	if c.held <= 0 {
+// Release undoes n Holds, and tells whether nothing holds the epoch any more; Settle is due then.
+func (c *Collective) Release(n int) bool {
+	if c.held -= n; c.held < 0 {
 		panic(fmt.Sprintf("term: rank %d releases a collective epoch that nothing holds", c.rank))
 	}
-	c.held--
 	return c.held == 0
 }
 
 // Sent counts a message that leaves for another rank.
 func (c *Collective) Sent(int) { c.sent++ }
 
-// Got counts a message from another rank, and holds the epoch until it is released.
-func (c *Collective) Got(int) {
-	c.received++
-	c.held++
-}
+// Got counts n messages from another rank. The epoch is held while they are taken care of: from before they are counted.
+func (c *Collective) Got(_, n int) { c.received += uint64(n) }
 
 // Over tells whether the epoch is over, as far as this rank knows.
 func (c *Collective) Over() bool { return c.isOver }

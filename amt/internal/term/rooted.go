@@ -33,30 +33,28 @@ func NewRooted(root bool) Rooted {
 // Hold keeps the epoch from being over until it is released as often.
 func (r *Rooted) Hold() { r.held++ }
 
-// Release undoes one Hold, and tells whether nothing holds the epoch any more; Settle is due then.
-func (r *Rooted) Release() bool {
-	if r.held <= 0 {
+// Release undoes n Holds, and tells whether nothing holds the epoch any more; Settle is due then.
+func (r *Rooted) Release(n int) bool {
+	if r.held -= n; r.held < 0 {
 		panic("term: a rooted epoch is released that nothing holds")
 	}
-	r.held--
 	return r.held == 0
 }
 
 // Sent counts a message that leaves for another rank.
 func (r *Rooted) Sent(int) { r.awaited++ }
 
-// Got counts a message from another rank, and holds the epoch until it is released.
-func (r *Rooted) Got(from int) {
-	r.held++
-	switch {
-	case !r.root && r.parent < 0:
+// Got counts n messages from another rank. The epoch is held while they are taken care of: from before they are counted.
+func (r *Rooted) Got(from, n int) {
+	if !r.root && r.parent < 0 {
 		r.parent = from
-	case from == r.lastFrom:
-		r.owedLast++
-	default:
-		r.put()
-		r.lastFrom, r.owedLast = from, 1
+		n--
 	}
+	if from != r.lastFrom {
+		r.put()
+		r.lastFrom = from
+	}
+	r.owedLast += uint64(n)
 }
 
 // put moves what is kept apart to the others.

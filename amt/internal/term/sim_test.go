@@ -18,9 +18,9 @@ var (
 // A detector is either kind.
 type detector interface {
 	Hold()
-	Release() bool
+	Release(n int) bool
 	Sent(to int)
-	Got(from int)
+	Got(from, n int)
 	Over() bool
 	Settle([]Order) []Order
 	Receive(int, Message, []Order) []Order
@@ -127,7 +127,8 @@ func (s *sim) dispatch(from, to int, t task) {
 	}
 	d.Sent(to)
 	s.in(s.delay(), to, func() {
-		s.at(t.e, to).Got(from)
+		s.at(t.e, to).Hold()
+		s.at(t.e, to).Got(from, 1)
 		s.queue(to, t)
 	})
 }
@@ -218,7 +219,7 @@ func (s *sim) done(rank int, e *epoch) {
 			e.wave = c.Waves()
 		}
 	}
-	if s.at(e, rank).Release() {
+	if s.at(e, rank).Release(1) {
 		s.dirty[rank][e] = true
 	}
 }
@@ -257,7 +258,7 @@ func (s *sim) post(rank int, e *epoch, orders []Order) {
 		if next.after == e {
 			for _, t := range next.waiting[rank] {
 				s.dispatch(rank, t.from, task{next, t.size, rank})
-				s.at(next, rank).Release()
+				s.at(next, rank).Release(1)
 			}
 			next.waiting[rank] = nil
 			s.dirty[rank][next] = true
@@ -352,7 +353,7 @@ func TestGrowth(t *testing.T) {
 		at := make([]Collective, ranks)
 		for rank := range at {
 			at[rank] = NewCollective(rank, ranks)
-			at[rank].Release()
+			at[rank].Release(1)
 		}
 		type delivery struct {
 			from int
