@@ -154,6 +154,7 @@ func (r *rank) settle() {
 func (r *rank) detected(from int, epoch uint64, payload []byte) {
 	ep := r.find(epoch)
 	m := unpackDetector(payload)
+	r.mark(ep)
 	if ep.collective() {
 		ep.ordered(ep.wave.Receive(from, m, r.orders[:0]))
 	} else {
@@ -180,6 +181,7 @@ func unpackDetector(b []byte) term.Message {
 func (ep *Epoch) ordered(orders []term.Order) {
 	ep.r.orders = orders
 	for _, o := range orders {
+		ep.r.settled = true
 		ep.r.control(o.To, recordDetector, ep.id, packDetector(o.Message))
 	}
 	switch {
@@ -197,6 +199,7 @@ func (ep *Epoch) end() {
 	}
 	ep.over = true
 	ep.r.forget(ep)
+	ep.r.settled, ep.r.patient = false, waitingLooks
 	for _, next := range ep.next {
 		next.ungate()
 	}

@@ -14,10 +14,11 @@ import (
 	"github.com/byssus-hpc/byssus/internal/engine"
 )
 
-// How a rank goes on; measured by bench/amt.
+// How a rank goes on; measured by bench/tasks.
 const (
-	flushAfter   = 64 // messages handled in a row, after which what they sent leaves
-	waitingLooks = 32 // looks for a batch when nothing else is to be done
+	flushAfter   = 64  // messages handled in a row, after which what they sent leaves
+	waitingLooks = 32  // looks for a batch when nothing else is to be done
+	mostLooks    = 512 // the same, before epochs are settled that were settled in vain
 )
 
 // A rank is the runtime on one rank. All of it belongs to the goroutine that drives it, which is that of the main function,
@@ -34,6 +35,8 @@ type rank struct {
 	since    int  // messages handled since the last flush
 	idle     int  // turns in a row without anything to do
 	busy     bool // a message from another rank was handled since epochs were settled
+	settled  bool // epochs were settled since then, and others told of it
+	patient  int  // looks for a batch before epochs are settled
 
 	main        *Epoch
 	epochs      map[uint64]*Epoch
@@ -76,7 +79,7 @@ type inbox struct {
 
 func newRank(t wire.Transport, e engine.Engine, table []*entry) (*rank, error) {
 	r := &rank{self: t.Rank(), ranks: t.Ranks(), t: t, table: table, epochs: map[uint64]*Epoch{},
-		reductions: map[uint64]any{}, tasks: map[*task]struct{}{}}
+		reductions: map[uint64]any{}, tasks: map[*task]struct{}{}, patient: waitingLooks}
 	r.operations.init(r)
 	r.outs = make([][]byte, r.ranks)
 	r.handler.r = r
@@ -133,10 +136,10 @@ func (r *rank) step() {
 }
 
 // patience is how many looks for a batch come before epochs are settled: who has just had a message from elsewhere may have an
-// answer soon, and a wave meanwhile would be in vain.
+// answer soon, and a wave meanwhile would be in vain. After one that was, it is twice as many, until an epoch is over.
 func (r *rank) patience() int {
 	if r.busy {
-		return waitingLooks
+		return r.patient
 	}
 	return 1
 }
@@ -186,7 +189,10 @@ func (r *rank) handleNext() bool {
 // exchange sends what there is to send, and looks for a batch. It tells whether there was either.
 func (r *rank) exchange(looks int) bool {
 	some := len(r.open) > 0
-	r.send(looks)
+	r.flush()
+	if r.handled == len(r.incoming) {
+		r.turn(-1, nil, looks)
+	}
 	return some || r.handled < len(r.incoming)
 }
 
@@ -209,25 +215,10 @@ func (r *rank) turn(to int, out []byte, looks int) bool {
 
 // flush sends the batches to other ranks that the transport takes now.
 func (r *rank) flush() {
-	if len(r.open) > 0 {
-		r.send(0)
-	}
-}
-
-// send is flush, and looks for a batch in the turn that the last one leaves in.
-func (r *rank) send(looks int) {
 	r.since = 0
-	if len(r.open) == 0 {
-		r.turn(-1, nil, looks)
-		return
-	}
 	left := r.open[:0]
-	for n, to := range r.open {
-		now := 0
-		if n == len(r.open)-1 {
-			now = looks
-		}
-		if r.turn(to, r.outs[to], now) {
+	for _, to := range r.open {
+		if r.turn(to, r.outs[to], 0) {
 			r.outs[to] = nil
 		} else {
 			left = append(left, to)
@@ -322,9 +313,12 @@ func (r *rank) handle(p parcel) {
 			r.flush()
 		}
 	}
-	r.count(ep, &p, n)
 	r.handler.gen++
 	r.handler.entry = nil
+	if r.handled == len(r.incoming) && len(r.outs[r.self]) == 0 { // nothing else will be in what leaves now
+		r.flush()
+	}
+	r.count(ep, &p, n)
 	counts := p.remote && !ofWatch(p.b)
 	r.t.Free(p.b)
 	if counts {
@@ -341,6 +335,9 @@ func (r *rank) count(ep *Epoch, p *parcel, n int) {
 		ep.got(p.from, n)
 		ep.release(1)
 		r.busy = true
+		if r.settled {
+			r.settled, r.patient = false, min(2*r.patient, mostLooks)
+		}
 	default:
 		ep.release(n)
 	}

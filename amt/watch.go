@@ -227,7 +227,7 @@ func (w *watch) receive(from int, kind noticeKind, payload []byte) {
 			w.r.main.fail(w.lost)
 		}
 	case noticeWave:
-		w.ordered(w.wave.Receive(from, unpackDetector(payload), w.orders[:0]))
+		w.ordered(w.wave.Settle(w.wave.Receive(from, unpackDetector(payload), w.orders[:0])))
 	case noticeReport:
 		var report hang.Report
 		if err := json.Unmarshal(payload, &report); err != nil {

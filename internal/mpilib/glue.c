@@ -154,29 +154,36 @@ int real_open(void)
 	return rc;
 }
 
-/* A short message is complete at once, mostly; else its memory is held until the send is used again. */
-static int send_batch(struct real_turn *t, const char *out)
+/* The next send, if it is free. */
+static int begin_send(struct real_turn *t, const char *out)
 {
-	int i = ring.next, flag = 1, rc = 0;
-	rh_t *request = &ring.send[i];
+	int flag = 1, rc = 0;
+	rh_t *request = &ring.send[ring.next];
 	if (*request != drv->request_null) rc = drv->test(request, &flag, NULL);
 	if (rc || !flag) return rc;
-	rc = drv->isend(out, t->n, drv->type[NX_TYPE_BYTE], t->to, t->out_tag, ring.batches, request);
-	if (!rc) rc = drv->test(request, &flag, NULL);
-	if (rc) return rc;
 	t->sent = 1;
-	if (flag) return 0;
-	t->held = i;
-	ring.next = (i + 1) % REAL_SENDS;
+	return drv->isend(out, t->n, drv->type[NX_TYPE_BYTE], t->to, t->out_tag, ring.batches, request);
+}
+
+/* A short message is complete at once, mostly; else its memory is held until the send is used again. */
+static int end_send(struct real_turn *t)
+{
+	int flag, rc = drv->test(&ring.send[ring.next], &flag, NULL);
+	if (rc || flag) return rc;
+	t->held = ring.next;
+	ring.next = (ring.next + 1) % REAL_SENDS;
 	return 0;
 }
 
+/* First of all the message leaves: what else is to be done is done while it is on its way. */
 int real_turn(struct real_turn *t, const char *out, char *fresh)
 {
 	int rc = 0;
 	t->sent = 0;
 	t->held = t->got = -1;
-	if (t->n > 0 && (rc = send_batch(t, out))) return rc;
+	if (t->n > 0 && (rc = begin_send(t, out))) return rc;
+	if (t->empty >= 0 && (rc = real_post(t->empty, fresh))) return rc;
+	if (t->sent && (rc = end_send(t))) return rc;
 	for (int look = t->looks; look > 0; look--) {
 		nx_status st;
 		int flag, i = ring.oldest;
@@ -187,7 +194,7 @@ int real_turn(struct real_turn *t, const char *out, char *fresh)
 		t->tag = st.tag;
 		t->filled = i;
 		ring.oldest = (i + 1) % REAL_RECEIVES;
-		return real_post(i, fresh);
+		break;
 	}
 	return 0;
 }
@@ -198,6 +205,7 @@ int real_close(void)
 	for (int i = 0; i < REAL_SENDS && !rc; i++)
 		if (ring.send[i] != drv->request_null) rc = drv->wait(&ring.send[i], NULL);
 	for (int i = 0; i < REAL_RECEIVES && !rc; i++) {
+		if (ring.receive[i] == drv->request_null) continue;   /* is not posted again */
 		rc = drv->cancel(ring.receive[i]);
 		if (!rc) rc = drv->wait(&ring.receive[i], NULL);
 	}

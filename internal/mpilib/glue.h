@@ -31,13 +31,14 @@ enum { REAL_RECEIVES = 16, REAL_SENDS = 32, REAL_BATCH = 16 << 10 };
 struct real_turn {
 	int32_t to, n, looks;                    /* n = 0: nothing to send */
 	int32_t out_tag;
+	int32_t empty;                           /* the receive that is to be posted again, or -1 */
 	int32_t sent, held;                      /* taken; the send that has its memory, whose last one is free, or -1 */
 	int32_t got, from, tag, filled;          /* got < 0: nothing came; else its length, and the receive that has it */
 };
 
 int real_open(void);
 int real_post(int receive, char *memory);        /* room for REAL_BATCH bytes; before the first turn */
-int real_turn(struct real_turn *t, const char *out, char *fresh);   /* fresh: what is posted in place of what came */
+int real_turn(struct real_turn *t, const char *out, char *fresh);   /* fresh: for the receive that is empty */
 int real_close(void);                            /* sends all, cancels the receives */
 
 /* -- for package mpi: handles are the driver's, types and operations neutral numbers (constants.h) ----------- */

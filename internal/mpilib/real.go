@@ -122,6 +122,7 @@ type Ring struct {
 	turn   *C.struct_real_turn // of C
 	pin    runtime.Pinner
 	free   [][]byte // what was used last comes first: a cache may still have it
+	fresh  []byte   // for the receive that is posted next
 	posted [C.REAL_RECEIVES][]byte
 	held   [C.REAL_SENDS][]byte
 }
@@ -130,6 +131,7 @@ type Ring struct {
 func Open(e *Engine) (*Ring, error) {
 	r := &Ring{e: e, turn: (*C.struct_real_turn)(C.calloc(1, C.sizeof_struct_real_turn))}
 	class := C.real_open()
+	r.fresh, r.turn.empty = r.Room(), -1
 	for i := range r.posted {
 		if class == 0 {
 			r.posted[i] = r.Room()
@@ -167,16 +169,20 @@ func (r *Ring) Turn(to, tag int, out []byte, looks int) (sent bool, from, inTag 
 	if !r.e.mu.TryLock() {
 		return false, 0, 0, nil, nil // a goroutine is in a call of package mpi
 	}
-	t, fresh := r.turn, r.Room()
+	t := r.turn
 	t.to, t.out_tag, t.n, t.looks = C.int32_t(to), C.int32_t(tag), C.int32_t(len(out)), C.int32_t(looks)
-	class := C.real_turn(t, pointer(out), pointer(fresh))
+	class := C.real_turn(t, pointer(out), pointer(r.fresh))
 	r.e.mu.Unlock()
 	if class != 0 {
 		return false, 0, 0, nil, problem("a turn of the ring", class)
 	}
+	if t.empty >= 0 {
+		r.posted[t.empty], r.fresh = r.fresh, r.Room()
+		t.empty = -1
+	}
 	if t.got >= 0 {
 		from, inTag, in = int(t.from), int(t.tag), r.posted[t.filled][:t.got]
-		r.posted[t.filled], fresh = fresh, nil
+		t.empty = t.filled
 	}
 	if t.sent != 0 {
 		if t.held >= 0 {
@@ -185,9 +191,6 @@ func (r *Ring) Turn(to, tag int, out []byte, looks int) (sent bool, from, inTag 
 		if out != nil {
 			r.Free(out)
 		}
-	}
-	if fresh != nil {
-		r.Free(fresh)
 	}
 	return t.sent != 0, from, inTag, in, nil
 }

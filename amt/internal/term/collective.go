@@ -51,12 +51,10 @@ func (c *Collective) Got(_, n int) { c.received += uint64(n) }
 // Over tells whether the epoch is over, as far as this rank knows.
 func (c *Collective) Over() bool { return c.isOver }
 
-// Settle takes part in the wave under way if nothing holds the epoch here. The caller calls it when it has nothing else to
-// do: earlier is not wrong, but costs waves.
-func (c *Collective) Settle(out []Order) []Order { return c.give(out) }
-
-// give sends the sums of this rank's subtree upwards when they are all there; on the root it ends the wave.
-func (c *Collective) give(out []Order) []Order {
+// Settle takes part in the wave under way if nothing holds the epoch here: it sends the sums of this rank's subtree upwards when they
+// are all there; on the root it ends the wave. The caller calls it when it has nothing else to do: earlier is not wrong, but costs
+// waves.
+func (c *Collective) Settle(out []Order) []Order {
 	first, last := tree.Children(c.rank, c.ranks)
 	if c.held > 0 || c.given || c.isOver || c.told < last-first {
 		return out
@@ -80,7 +78,7 @@ func (c *Collective) begin(wave uint32, out []Order) []Order {
 	for child := first; child < last; child++ {
 		out = append(out, Order{child, Message{Kind: Wave, Wave: wave}})
 	}
-	return c.give(out)
+	return out
 }
 
 // over ends the epoch here and below.
@@ -93,14 +91,14 @@ func (c *Collective) over(out []Order) []Order {
 	return out
 }
 
-// Receive takes what another rank's detector sent.
+// Receive takes what another rank's detector sent. Settle is due afterwards.
 func (c *Collective) Receive(_ int, m Message, out []Order) []Order {
 	switch m.Kind {
 	case Count:
 		c.told++
 		c.below.Sent += m.Sent
 		c.below.Received += m.Received
-		return c.give(out)
+		return out
 	case Wave:
 		return c.begin(m.Wave, out)
 	case Over:

@@ -109,13 +109,13 @@ func (r *Rooted) Settle(out []Order) []Order {
 	return out
 }
 
-// Receive takes an acknowledgement.
+// Receive takes an acknowledgement. Settle is due afterwards.
 func (r *Rooted) Receive(from int, m Message, out []Order) []Order {
 	if m.Kind != Ack || m.Received > r.awaited {
 		panic(fmt.Sprintf("term: rank %d acknowledges %d messages of a rooted epoch (kind %d) of which %d are awaited", from, m.Received, m.Kind, r.awaited))
 	}
 	r.awaited -= m.Received
-	return r.Settle(out)
+	return out
 }
 
 // Awaited is the number of messages that this rank sent and that are not acknowledged.

@@ -238,7 +238,13 @@ func (s *sim) settle(rank int) {
 func (s *sim) post(rank int, e *epoch, orders []Order) {
 	for _, o := range orders {
 		s.control++
-		s.in(s.delay(), o.To, func() { s.post(o.To, e, s.at(e, o.To).Receive(rank, o.Message, nil)) })
+		s.in(s.delay(), o.To, func() {
+			s.post(o.To, e, s.at(e, o.To).Receive(rank, o.Message, nil))
+			s.dirty[o.To][e] = true
+			if len(s.queues[o.To]) == 0 || s.IntN(5) == 0 {
+				s.settle(o.To)
+			}
+		})
 	}
 	if !e.at[rank].Over() || e.over[rank] {
 		return
@@ -370,7 +376,7 @@ func TestGrowth(t *testing.T) {
 			var next []delivery
 			for _, d := range round {
 				got[d.To]++
-				for _, o := range at[d.To].Receive(d.from, d.Message, nil) {
+				for _, o := range at[d.To].Settle(at[d.To].Receive(d.from, d.Message, nil)) {
 					next = append(next, delivery{d.To, o})
 				}
 			}
