@@ -107,13 +107,11 @@ type lossy struct {
 	loses, sent int
 }
 
-func (l *lossy) Turn(t *wire.Turn, looks int) error {
-	if t.Out != nil {
-		if l.sent++; l.sent == l.loses {
-			t.Out = nil
-		}
+func (l *lossy) Send(to int, b []byte) (bool, error) {
+	if l.sent++; l.sent == l.loses {
+		return true, nil
 	}
-	return l.Transport.Turn(t, looks)
+	return l.Transport.Send(to, b)
 }
 
 // TestLostBatches has a transport lose one: who, from whom and how many is told, whatever was in it.
@@ -188,17 +186,24 @@ func TestLongTask(t *testing.T) {
 	}
 }
 
-// A cut transport fails after so many turns.
+// A cut transport fails after so many calls.
 type cut struct {
 	wire.Transport
 	left int
 }
 
-func (k *cut) Turn(t *wire.Turn, looks int) error {
+func (k *cut) Send(to int, b []byte) (bool, error) {
 	if k.left--; k.left < 0 {
-		return errors.New("the wire is cut")
+		return false, errors.New("the wire is cut")
 	}
-	return k.Transport.Turn(t, looks)
+	return k.Transport.Send(to, b)
+}
+
+func (k *cut) Look(looks int) (int, []byte, error) {
+	if k.left--; k.left < 0 {
+		return 0, nil, errors.New("the wire is cut")
+	}
+	return k.Transport.Look(looks)
 }
 
 // TestLostTransport has the transport fail, at any moment: all ranks that see it end, and say so.

@@ -46,7 +46,6 @@ type rank struct {
 	dirty       []*Epoch // that nothing holds any more, to be settled
 	spare       []*Epoch // the memory of such a list
 	orders      []term.Order
-	io          wire.Turn
 	reductions  map[uint64]any // by epoch: *reducing of some type
 	operations  operations
 	handler     frame // of the handler that runs
@@ -161,7 +160,9 @@ func (r *rank) until(ep *Epoch) error {
 // drain sends what there is to send.
 func (r *rank) drain() error {
 	for r.flush(); len(r.open) > 0 && r.broken == nil; r.flush() {
-		r.turn(-1, nil, waitingLooks)
+		if p := r.look(waitingLooks); p.b != nil {
+			r.incoming = append(r.incoming, p)
+		}
 	}
 	return r.broken
 }
@@ -186,31 +187,45 @@ func (r *rank) handleNext() bool {
 	return true
 }
 
-// exchange sends what there is to send, and looks for a batch. It tells whether there was either.
+// exchange sends what there is to send, and handles a batch if one comes. It tells whether there was either.
 func (r *rank) exchange(looks int) bool {
 	some := len(r.open) > 0
 	r.flush()
-	if r.handled == len(r.incoming) {
-		r.turn(-1, nil, looks)
+	p := r.look(looks)
+	if p.b != nil {
+		r.handle(p)
 	}
-	return some || r.handled < len(r.incoming)
+	return some || p.b != nil
 }
 
-// turn is a turn of the transport: what it brings waits to be handled. It tells whether the batch was taken.
-func (r *rank) turn(to int, out []byte, looks int) bool {
-	r.io = wire.Turn{To: to, Out: out}
-	size, own := len(out), ofWatch(out) // of what is the transport's afterwards
-	if err := r.t.Turn(&r.io, looks); err != nil {
-		r.broken = errors.Join(r.broken, fmt.Errorf("amt: rank %d: %w", r.self, err))
+// look looks for a batch of another rank.
+func (r *rank) look(looks int) parcel {
+	from, b, err := r.t.Look(looks)
+	if err != nil {
+		r.breaks(err)
 	}
-	if r.io.In != nil {
-		r.watch.arrived(r.io.From, r.io.In)
-		r.incoming = append(r.incoming, parcel{r.io.From, true, r.io.In})
+	if b != nil {
+		r.watch.arrived(from, b)
 	}
-	if r.io.Out == nil && size > 0 {
+	return parcel{from, true, b}
+}
+
+// put sends a batch to another rank. It tells whether it was taken.
+func (r *rank) put(to int, b []byte) bool {
+	size, own := len(b), ofWatch(b) // of what is the transport's afterwards
+	sent, err := r.t.Send(to, b)
+	if err != nil {
+		r.breaks(err)
+	}
+	if sent {
 		r.watch.gone(to, size, own)
 	}
-	return r.io.Out == nil
+	return sent
+}
+
+// breaks notes that the transport has failed.
+func (r *rank) breaks(err error) {
+	r.broken = errors.Join(r.broken, fmt.Errorf("amt: rank %d: %w", r.self, err))
 }
 
 // flush sends the batches to other ranks that the transport takes now.
@@ -218,7 +233,7 @@ func (r *rank) flush() {
 	r.since = 0
 	left := r.open[:0]
 	for _, to := range r.open {
-		if r.turn(to, r.outs[to], 0) {
+		if r.put(to, r.outs[to]) {
 			r.outs[to] = nil
 		} else {
 			left = append(left, to)
@@ -260,7 +275,7 @@ func (r *rank) newRoom(to, n int) []byte {
 	case to == r.self:
 		r.incoming = append(r.incoming, parcel{to, false, b})
 	default:
-		if !r.turn(to, b, 0) {
+		if !r.put(to, b) {
 			return b // grows until the transport takes it
 		}
 	}

@@ -197,7 +197,7 @@ func (w *watch) send() {
 		}
 		b, at := openRecord(w.r.t.Room(headerSize + len(n.body) + 8))
 		b = closeRecord(append(b, n.body...), at, recordWatch, uint64(n.kind))
-		if !w.r.turn(n.to, b, 0) {
+		if !w.r.put(n.to, b) {
 			w.r.t.Free(b)
 			left = append(left, n)
 		}

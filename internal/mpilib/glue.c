@@ -154,49 +154,44 @@ int real_open(void)
 	return rc;
 }
 
-/* The next send, if it is free. */
-static int begin_send(struct real_turn *t, const char *out)
-{
-	int flag = 1, rc = 0;
-	rh_t *request = &ring.send[ring.next];
-	if (*request != drv->request_null) rc = drv->test(request, &flag, NULL);
-	if (rc || !flag) return rc;
-	t->sent = 1;
-	return drv->isend(out, t->n, drv->type[NX_TYPE_BYTE], t->to, t->out_tag, ring.batches, request);
-}
-
 /* A short message is complete at once, mostly; else its memory is held until the send is used again. */
-static int end_send(struct real_turn *t)
+int real_ring_send(struct real_ring *r, const char *out, int n, int to, int tag, int empty, char *fresh)
 {
-	int flag, rc = drv->test(&ring.send[ring.next], &flag, NULL);
+	int flag = 1, rc = 0, i = ring.next;
+	rh_t *request = &ring.send[i];
+	r->sent = 0;
+	r->held = -1;
+	if (*request != drv->request_null) rc = drv->test(request, &flag, NULL);
+	if (!rc && flag) {
+		rc = drv->isend(out, n, drv->type[NX_TYPE_BYTE], to, tag, ring.batches, request);
+		r->sent = rc == 0;
+	}
+	if (!rc && empty >= 0) rc = real_post(empty, fresh);
+	if (rc || !r->sent) return rc;
+	rc = drv->test(request, &flag, NULL);
 	if (rc || flag) return rc;
-	t->held = ring.next;
-	ring.next = (ring.next + 1) % REAL_SENDS;
+	r->held = i;
+	ring.next = (i + 1) % REAL_SENDS;
 	return 0;
 }
 
-/* First of all the message leaves: what else is to be done is done while it is on its way. */
-int real_turn(struct real_turn *t, const char *out, char *fresh)
+int real_ring_look(struct real_ring *r, int looks, int empty, char *fresh)
 {
-	int rc = 0;
-	t->sent = 0;
-	t->held = t->got = -1;
-	if (t->n > 0 && (rc = begin_send(t, out))) return rc;
-	if (t->empty >= 0 && (rc = real_post(t->empty, fresh))) return rc;
-	if (t->sent && (rc = end_send(t))) return rc;
-	for (int look = t->looks; look > 0; look--) {
+	int i = ring.oldest, rc = empty >= 0 ? real_post(empty, fresh) : 0;
+	r->got = -1;
+	for (; looks > 0 && !rc; looks--) {
 		nx_status st;
-		int flag, i = ring.oldest;
+		int flag;
 		if ((rc = drv->test(&ring.receive[i], &flag, &st))) return rc;
 		if (!flag) continue;
-		t->got = (int32_t)st.bytes;
-		t->from = st.source;
-		t->tag = st.tag;
-		t->filled = i;
+		r->got = i;
+		r->n = (int32_t)st.bytes;
+		r->from = st.source;
+		r->tag = st.tag;
 		ring.oldest = (i + 1) % REAL_RECEIVES;
 		break;
 	}
-	return 0;
+	return rc;
 }
 
 int real_close(void)

@@ -27,18 +27,19 @@ void real_rest(int microseconds);                /* 0: yields */
  * caller's: a receive's from its post until it is told, a send's until it is told to be free. */
 enum { REAL_RECEIVES = 16, REAL_SENDS = 32, REAL_BATCH = 16 << 10 };
 
-/* One turn: a batch to be sent, if the ring takes it, and one that has come. */
-struct real_turn {
-	int32_t to, n, looks;                    /* n = 0: nothing to send */
-	int32_t out_tag;
-	int32_t empty;                           /* the receive that is to be posted again, or -1 */
+/* What comes of a call of the ring. */
+struct real_ring {
 	int32_t sent, held;                      /* taken; the send that has its memory, whose last one is free, or -1 */
-	int32_t got, from, tag, filled;          /* got < 0: nothing came; else its length, and the receive that has it */
+	int32_t got, from, tag;                  /* the receive that a message came in, or -1; that message's */
+	int32_t n;
 };
 
 int real_open(void);
-int real_post(int receive, char *memory);        /* room for REAL_BATCH bytes; before the first turn */
-int real_turn(struct real_turn *t, const char *out, char *fresh);   /* fresh: for the receive that is empty */
+int real_post(int receive, char *memory);        /* room for REAL_BATCH bytes */
+/* Sends a batch, and then posts an empty receive (>= 0) with fresh memory, while it is on its way. */
+int real_ring_send(struct real_ring *r, const char *out, int n, int to, int tag, int empty, char *fresh);
+/* The same without a batch; then looks for a message so many times. */
+int real_ring_look(struct real_ring *r, int looks, int empty, char *fresh);
 int real_close(void);                            /* sends all, cancels the receives */
 
 /* -- for package mpi: handles are the driver's, types and operations neutral numbers (constants.h) ----------- */

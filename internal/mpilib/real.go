@@ -5,8 +5,10 @@ package mpilib
 /*
 #cgo CFLAGS: -std=gnu11 -O2 -Wall -Wextra -Werror
 #cgo LDFLAGS: -ldl
-#cgo noescape real_turn
-#cgo nocallback real_turn
+#cgo noescape real_ring_send
+#cgo nocallback real_ring_send
+#cgo noescape real_ring_look
+#cgo nocallback real_ring_look
 #include <stdlib.h>
 #include "glue.h"
 */
@@ -119,19 +121,20 @@ func Rest(microseconds int) { C.real_rest(C.int(microseconds)) }
 // A Ring carries batches. Its memory is pinned as long as it is open: the library has some of it between calls.
 type Ring struct {
 	e      *Engine
-	turn   *C.struct_real_turn // of C
+	result *C.struct_real_ring // of C
 	pin    runtime.Pinner
 	free   [][]byte // what was used last comes first: a cache may still have it
-	fresh  []byte   // for the receive that is posted next
+	empty  C.int    // the receive that is to be posted again, or -1
+	fresh  []byte   // for that
 	posted [C.REAL_RECEIVES][]byte
 	held   [C.REAL_SENDS][]byte
 }
 
 // Open makes the ring; all ranks do.
 func Open(e *Engine) (*Ring, error) {
-	r := &Ring{e: e, turn: (*C.struct_real_turn)(C.calloc(1, C.sizeof_struct_real_turn))}
+	r := &Ring{e: e, result: (*C.struct_real_ring)(C.calloc(1, C.sizeof_struct_real_ring)), empty: -1}
 	class := C.real_open()
-	r.fresh, r.turn.empty = r.Room(), -1
+	r.fresh = r.Room()
 	for i := range r.posted {
 		if class == 0 {
 			r.posted[i] = r.Room()
@@ -163,41 +166,58 @@ func (r *Ring) Free(b []byte) {
 	r.free = append(r.free, b[:0])
 }
 
-// Turn sends out to a rank, if it is not empty and the ring takes it now: its memory, which is the ring's, is given back then. It
-// returns a message, if one has come within so many looks, in memory of the ring.
-func (r *Ring) Turn(to, tag int, out []byte, looks int) (sent bool, from, inTag int, in []byte, err error) {
+// Send sends a batch to a rank, if the ring takes it now: its memory, which is the ring's, is given back then.
+func (r *Ring) Send(to, tag int, b []byte) (sent bool, err error) {
 	if !r.e.mu.TryLock() {
-		return false, 0, 0, nil, nil // a goroutine is in a call of package mpi
+		return false, nil // a goroutine is in a call of package mpi
 	}
-	t := r.turn
-	t.to, t.out_tag, t.n, t.looks = C.int32_t(to), C.int32_t(tag), C.int32_t(len(out)), C.int32_t(looks)
-	class := C.real_turn(t, pointer(out), pointer(r.fresh))
+	class := C.real_ring_send(r.result, pointer(b), C.int(len(b)), C.int(to), C.int(tag), r.empty, pointer(r.fresh))
 	r.e.mu.Unlock()
 	if class != 0 {
-		return false, 0, 0, nil, problem("a turn of the ring", class)
+		return false, problem("a send of the ring", class)
 	}
-	if t.empty >= 0 {
-		r.posted[t.empty], r.fresh = r.fresh, r.Room()
-		t.empty = -1
+	r.filled()
+	if r.result.sent == 0 {
+		return false, nil
 	}
-	if t.got >= 0 {
-		from, inTag, in = int(t.from), int(t.tag), r.posted[t.filled][:t.got]
-		t.empty = t.filled
+	if held := r.result.held; held >= 0 {
+		r.held[held], b = b, r.held[held]
 	}
-	if t.sent != 0 {
-		if t.held >= 0 {
-			r.held[t.held], out = out, r.held[t.held]
-		}
-		if out != nil {
-			r.Free(out)
-		}
+	if b != nil {
+		r.Free(b)
 	}
-	return t.sent != 0, from, inTag, in, nil
+	return true, nil
+}
+
+// Look returns a message in memory of the ring, if one has come within so many looks; else nil.
+func (r *Ring) Look(looks int) (from, tag int, b []byte, err error) {
+	if !r.e.mu.TryLock() {
+		return 0, 0, nil, nil // as in Send
+	}
+	class := C.real_ring_look(r.result, C.int(looks), r.empty, pointer(r.fresh))
+	r.e.mu.Unlock()
+	if class != 0 {
+		return 0, 0, nil, problem("a receive of the ring", class)
+	}
+	r.filled()
+	if r.result.got < 0 {
+		return 0, 0, nil, nil
+	}
+	r.empty = C.int(r.result.got)
+	return int(r.result.from), int(r.result.tag), r.posted[r.empty][:r.result.n], nil
+}
+
+// filled notes that the receive that was empty has been posted.
+func (r *Ring) filled() {
+	if r.empty >= 0 {
+		r.posted[r.empty], r.fresh = r.fresh, r.Room()
+		r.empty = -1
+	}
 }
 
 // Close completes what was sent, and ends the receives; all ranks do, when nothing is on its way.
 func (r *Ring) Close() error {
-	C.free(unsafe.Pointer(r.turn))
+	C.free(unsafe.Pointer(r.result))
 	err := problem("the end of the ring", C.real_close())
 	if err == nil {
 		r.pin.Unpin()

@@ -71,21 +71,21 @@ func (e *End) Free(in []byte) {
 	}
 }
 
-// Turn sends a batch and receives one.
-func (e *End) Turn(t *wire.Turn, _ int) error {
-	if t.Out != nil {
-		e.world.ends[t.To].put(parcel{e.rank, t.Out})
-		t.Out = nil
-	}
-	t.In = nil
+// Send sends a batch.
+func (e *End) Send(to int, b []byte) (bool, error) {
+	e.world.ends[to].put(parcel{e.rank, b})
+	return true, nil
+}
+
+// Look returns a batch, if one has come.
+func (e *End) Look(int) (int, []byte, error) {
 	if e.next == len(e.take) && !e.refill() {
-		return nil
+		return 0, nil, nil
 	}
-	p := &e.take[e.next]
-	t.From, t.In = p.from, p.b
-	p.b = nil
+	p := e.take[e.next]
+	e.take[e.next].b = nil
 	e.next++
-	return nil
+	return p.from, p.b, nil
 }
 
 func (e *End) put(p parcel) {

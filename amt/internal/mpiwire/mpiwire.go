@@ -72,44 +72,44 @@ func (w *Wire) Free(in []byte) {
 	}
 }
 
-// Turn sends a batch and receives one.
-func (w *Wire) Turn(t *wire.Turn, looks int) error {
-	t.In = nil
+// Send sends a batch.
+func (w *Wire) Send(to int, b []byte) (bool, error) {
+	if len(b) <= wire.Size {
+		return w.ring.Send(to, batch, b)
+	}
+	n := binary.LittleEndian.AppendUint64(binary.LittleEndian.AppendUint64(w.Room(0), uint64(len(b))), uint64(w.tag))
+	sent, err := w.ring.Send(to, notice, n)
+	switch {
+	case err != nil:
+	case sent:
+		err = w.sendLong(to, b)
+	default:
+		w.Free(n)
+	}
+	return sent, err
+}
+
+// Look returns a batch, if one has come.
+func (w *Wire) Look(looks int) (int, []byte, error) {
 	if w.crowded {
 		looks = min(looks, 1)
 	}
-	out, tag := t.Out, batch
-	if len(out) > wire.Size {
-		out, tag = binary.LittleEndian.AppendUint64(binary.LittleEndian.AppendUint64(w.Room(0), uint64(len(out))), uint64(w.tag)), notice
-	}
-	sent, from, inTag, in, err := w.ring.Turn(t.To, tag, out, looks)
-	switch {
-	case err != nil:
-		return err
-	case sent && tag == batch:
-		t.Out = nil
-	case sent:
-		err = w.sendLong(t)
-	case tag == notice:
-		w.Free(out)
-	}
-	switch {
-	case in == nil || err != nil:
-	case inTag == batch:
-		t.From, t.In = from, in
-	default:
-		err = w.comes(from, in)
+	from, tag, b, err := w.ring.Look(looks)
+	if b != nil && tag == notice {
+		err, b = w.comes(from, b), nil
 	}
 	if len(w.sending)+len(w.coming) > 0 && err == nil {
-		err = w.longs(t)
+		err = w.sends()
+		if err == nil && b == nil {
+			return w.receives()
+		}
 	}
-	return err
+	return from, b, err
 }
 
 // sendLong sends a batch whose notice has left.
-func (w *Wire) sendLong(t *wire.Turn) error {
-	l, err := w.ring.SendLong(t.Out, t.To, w.tag)
-	t.Out = nil
+func (w *Wire) sendLong(to int, b []byte) error {
+	l, err := w.ring.SendLong(b, to, w.tag)
 	w.tag = (w.tag + 1) % longTags
 	w.sending = append(w.sending, l)
 	return err
@@ -126,8 +126,8 @@ func (w *Wire) comes(from int, in []byte) error {
 	return err
 }
 
-// longs looks after long batches: one that has come is handed on if the turn has brought no other.
-func (w *Wire) longs(t *wire.Turn) error {
+// sends looks after long batches that are being sent.
+func (w *Wire) sends() error {
 	left := w.sending[:0]
 	for _, l := range w.sending {
 		_, done, err := l.Done()
@@ -140,17 +140,22 @@ func (w *Wire) longs(t *wire.Turn) error {
 	}
 	clear(w.sending[len(left):])
 	w.sending = left
-	for i := 0; i < len(w.coming) && t.In == nil; i++ {
-		b, done, err := w.coming[i].Done()
+	return nil
+}
+
+// receives returns a long batch, if one has come.
+func (w *Wire) receives() (int, []byte, error) {
+	for i, l := range w.coming {
+		b, done, err := l.Done()
 		if err != nil {
-			return err
+			return 0, nil, err
 		}
 		if done {
-			t.From, t.In = w.coming[i].from, b
 			w.coming = append(w.coming[:i], w.coming[i+1:]...)
+			return l.from, b, nil
 		}
 	}
-	return nil
+	return 0, nil, nil
 }
 
 // Idle rests.
@@ -174,7 +179,7 @@ func (w *Wire) Wake() {}
 // Close ends the ring, when all ranks have nothing on its way.
 func (w *Wire) Close() error {
 	for len(w.sending) > 0 {
-		if err := w.Turn(&wire.Turn{To: -1}, 0); err != nil {
+		if err := w.sends(); err != nil {
 			return err
 		}
 	}
