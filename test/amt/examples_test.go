@@ -1,0 +1,55 @@
+package amt
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// always is what a program prints on any number of ranks.
+func always(text string) func(int) string { return func(int) string { return text } }
+
+// greetings are what hello prints.
+func greetings(ranks int) string {
+	var b strings.Builder
+	for rank := range ranks {
+		fmt.Fprintf(&b, "hello from rank %d of %d\n", rank, ranks)
+	}
+	return b.String()
+}
+
+// TestExamples: examples print what is known beforehand, on goroutines and under every MPI, on ranks that have a processor each
+// and on more.
+func TestExamples(t *testing.T) {
+	dir := t.TempDir()
+	for _, example := range []struct {
+		name string
+		want func(ranks int) string
+	}{
+		{"hello", greetings},
+		{"tree", always("42201 nodes, 33960 of them leaves, depth 130\n")},
+		{"chain", always("60 phases of 128 cells, checksum 733fe286e68b7813\n")},
+		{"beside", always("2 problems of 240 unknowns, 6 steps solved; meanwhile a token made 500 hops\n")},
+	} {
+		t.Run(example.name, func(t *testing.T) {
+			program := build(t, dir, "../../amt/examples/"+example.name)
+			for _, s := range starts() {
+				numbers := []int{1, 2, 4, 9} // of goroutines
+				if s.argv != nil {
+					n, err := strconv.Atoi(s.argv[2])
+					if err != nil {
+						t.Fatal(err)
+					}
+					numbers = []int{n}
+				}
+				for _, ranks := range numbers {
+					out, err := s.run(t, []string{fmt.Sprint("BYSSUS_AMT_RANKS=", ranks)}, program)
+					if want := example.want(ranks); err != nil || out != want {
+						t.Errorf("%s, %d ranks: %v\n%s\nwant\n%s", s.name, ranks, err, out, want)
+					}
+				}
+			}
+		})
+	}
+}
