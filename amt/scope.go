@@ -46,19 +46,19 @@ func (c Context) Scope(label string) (*Scope, error) {
 // it has been performed is sent by then, in the same epoch.
 func (s *Scope) Do(c Context, operation func(comm *mpi.Comm) error, then ...func(Context)) {
 	f := c.live()
-	ep := f.ep
-	ask := func() {
-		ep.hold()
-		o := &s.r.operations
-		o.agreement.Ask(s.n)
-		s.asked = append(s.asked, asked{ep, operation, then})
-		o.dirty = true
-	}
-	if f.task != nil {
-		f.r.ask(ask)
+	if ep := f.ep; f.task != nil {
+		f.r.ask(func() { s.ask(ep, operation, then) })
 		return
 	}
-	ask()
+	s.ask(f.ep, operation, then)
+}
+
+func (s *Scope) ask(ep *Epoch, operation func(*mpi.Comm) error, then []func(Context)) {
+	ep.hold()
+	o := &s.r.operations
+	o.agreement.Ask(s.n)
+	s.asked = append(s.asked, asked{ep, operation, then})
+	o.dirty = true
 }
 
 // World is the communicator of all ranks. In handlers, calls of it that may block are reported: the rank does nothing else
@@ -94,7 +94,6 @@ type operations struct {
 	scopes    []*Scope
 	agreement *agree.Agreement
 	dirty     bool
-	due       []uint32 // scopes whose next operations come next
 	orders    []agree.Order
 
 	around frame // of an operation
@@ -157,13 +156,6 @@ func (o *operations) send(orders []agree.Order) {
 		binary.LittleEndian.PutUint64(b[16:], m.Number)
 		o.r.control(m.To, recordAgreement, 0, b[:])
 	}
-	for {
-		scope, _, ok := o.agreement.Next() // in their order
-		if !ok {
-			return
-		}
-		o.due = append(o.due, scope)
-	}
 }
 
 func (o *operations) receive(from int, b []byte) {
@@ -175,16 +167,11 @@ func (o *operations) receive(from int, b []byte) {
 
 // perform performs the operation that is next. What others need to come there leaves before: it may block.
 func (o *operations) perform() bool {
-	if len(o.due) == 0 {
+	if !o.agreement.Due() || o.r.drain() != nil {
 		return false
 	}
-	if o.r.drain() != nil {
-		return false
-	}
-	s := o.scopes[o.due[0]]
-	if o.due = o.due[1:]; len(o.due) == 0 {
-		o.due = nil
-	}
+	n, _, _ := o.agreement.Next()
+	s := o.scopes[n]
 	a := s.asked[s.first]
 	s.asked[s.first] = asked{}
 	s.done++

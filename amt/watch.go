@@ -168,7 +168,7 @@ func (w *watch) look() {
 func (r *rank) stuck() bool {
 	o := &r.operations
 	return r.waits != nil && r.running == 0 && !r.inbox.some.Load() && r.handled == len(r.incoming) && len(r.outs[r.self]) == 0 &&
-		len(r.open) == 0 && len(r.dirty) == 0 && !o.dirty && len(o.due) == 0
+		len(r.open) == 0 && len(r.dirty) == 0 && !o.dirty && !o.agreement.Due()
 }
 
 // end is when the rank needs no watch any more.

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math"
+	"unsafe"
 
 	"github.com/byssus-hpc/byssus/internal/engine"
 	"github.com/byssus-hpc/byssus/pup"
@@ -13,17 +14,19 @@ import (
 type Counts []int32
 
 // run performs a collective operation.
-func (c *Comm) run(o *engine.Collective, err error) error {
+func (c *Comm) run(o engine.Collective, err error) error {
 	if err != nil {
 		return err
 	}
 	o.Comm = c.h
-	c.blocks(o.Kind.Name(true))
+	if c.before != nil {
+		c.before(o.Kind.Name(true))
+	}
 	return c.e.Run(o)
 }
 
 // begin begins one.
-func (c *Comm) begin(o *engine.Collective, err error) (*Request, error) {
+func (c *Comm) begin(o engine.Collective, err error) (*Request, error) {
 	if err != nil {
 		return nil, err
 	}
@@ -56,19 +59,19 @@ func (c *Comm) shares(k engine.Kind, b *engine.Buf) error {
 
 // bcast, gather and so on say what an operation is; blocking and not, they are the same.
 
-func bcast[T any](c *Comm, s []T, root int) (*engine.Collective, error) {
+func bcast[T any](c *Comm, s []T, root int) (engine.Collective, error) {
 	b, err := bufOf(s)
 	if err == nil {
 		err = c.rooted(engine.Bcast, root)
 	}
-	return &engine.Collective{Kind: engine.Bcast, Recv: b, Root: root}, err
+	return engine.Collective{Kind: engine.Bcast, Recv: b, Root: root}, err
 }
 
 // equal is an operation of equal shares: what is divided among the ranks is out, in, or both.
-func equal[T any](c *Comm, k engine.Kind, out, in []T, root int, divideOut, divideIn bool) (*engine.Collective, error) {
+func equal[T any](c *Comm, k engine.Kind, out, in []T, root int, divideOut, divideIn bool) (engine.Collective, error) {
 	send, err := bufOf(out)
 	if err != nil {
-		return nil, err
+		return engine.Collective{}, err
 	}
 	recv, err := bufOf(in)
 	if err == nil {
@@ -83,23 +86,21 @@ func equal[T any](c *Comm, k engine.Kind, out, in []T, root int, divideOut, divi
 	if err == nil && (send.N != recv.N) && (root == c.rank || k == engine.Allgather || k == engine.Alltoall) {
 		err = wrong(k, ErrCount, "each rank sends %d elements and is received from %d", send.N, recv.N)
 	}
-	return &engine.Collective{Kind: k, Send: send, Recv: recv, Root: root}, err
+	return engine.Collective{Kind: k, Send: send, Recv: recv, Root: root}, err
 }
 
 // combined is a reduction; in place, if out is nil.
-func combined[T Number](c *Comm, k engine.Kind, out, in []T, op Op, root int) (*engine.Collective, error) {
-	send, err := bufOf(out)
-	if err != nil {
-		return nil, err
-	}
-	recv, err := bufOf(in)
-	if err == nil {
+func combined[T Number](c *Comm, k engine.Kind, out, in []T, op Op, root int) (engine.Collective, error) {
+	t, _, err := typeOf[T]() // which has each element as one
+	send := engine.Buf{P: unsafe.Pointer(unsafe.SliceData(out)), N: len(out), Type: t}
+	recv := engine.Buf{P: unsafe.Pointer(unsafe.SliceData(in)), N: len(in), Type: t}
+	if err == nil && root != 0 {
 		err = c.rooted(k, root)
 	}
 	if err == nil {
 		err = fitting(op, send.Type)
 	}
-	o := &engine.Collective{Kind: k, Send: send, Recv: recv, Op: op, Root: root, InPlace: out == nil && len(in) > 0}
+	o := engine.Collective{Kind: k, Send: send, Recv: recv, Op: op, Root: root, InPlace: out == nil && len(in) > 0}
 	if err != nil {
 		return o, err
 	}
@@ -122,11 +123,11 @@ func combined[T Number](c *Comm, k engine.Kind, out, in []T, op Op, root int) (*
 }
 
 // Barrier returns when all ranks have called it.
-func (c *Comm) Barrier() error { return c.run(&engine.Collective{Kind: engine.Barrier}, nil) }
+func (c *Comm) Barrier() error { return c.run(engine.Collective{Kind: engine.Barrier}, nil) }
 
 // Ibarrier is complete when all ranks have called it.
 func (c *Comm) Ibarrier() (*Request, error) {
-	return c.begin(&engine.Collective{Kind: engine.Barrier}, nil)
+	return c.begin(engine.Collective{Kind: engine.Barrier}, nil)
 }
 
 // Bcast sends the root's elements to all.
@@ -247,24 +248,25 @@ func Alltoallv[T any](c *Comm, out []T, outCounts, outPlaces Counts, in []T, inC
 }
 
 // various is an operation of shares that differ.
-func various[T any](c *Comm, k engine.Kind, out, in []T, outCounts, outPlaces, inCounts, inPlaces Counts, root int) (*engine.Collective, error) {
+func various[T any](c *Comm, k engine.Kind, out, in []T, outCounts, outPlaces, inCounts, inPlaces Counts, root int) (engine.Collective, error) {
 	send, err := bufOf(out)
-	if err != nil {
-		return nil, err
+	if err == nil {
+		err = c.rooted(k, root)
 	}
 	recv, _ := bufOf(in)
 	_, each, _ := typeOf[T]()
-	o := &engine.Collective{Kind: k, Send: send, Recv: recv, Root: root}
-	if err = c.rooted(k, root); err != nil {
-		return nil, err
+	counts := new(engine.Counts)
+	o := engine.Collective{Kind: k, Send: send, Recv: recv, Root: root, Counts: counts}
+	if err != nil {
+		return o, err
 	}
 	if k == engine.Alltoallv || k == engine.Scatterv && c.rank == root {
-		if o.SendCounts, o.SendDispls, err = c.within(k, send, each, outCounts, outPlaces); err != nil {
-			return nil, err
+		if counts.SendCounts, counts.SendDispls, err = c.within(k, send, each, outCounts, outPlaces); err != nil {
+			return o, err
 		}
 	}
 	if k != engine.Scatterv && (k != engine.Gatherv || c.rank == root) {
-		o.RecvCounts, o.RecvDispls, err = c.within(k, recv, each, inCounts, inPlaces)
+		counts.RecvCounts, counts.RecvDispls, err = c.within(k, recv, each, inCounts, inPlaces)
 	}
 	return o, err
 }

@@ -119,18 +119,20 @@ func (k Kind) Name(blocks bool) string {
 }
 
 // A Collective is a collective operation. Send.N and Recv.N are the counts that the MPI function takes; those of the variants
-// with counts for each rank are in the slices, which stay as they are until the operation is complete.
+// with counts for each rank are apart. It is a value, so that a reduction makes no memory.
 type Collective struct {
 	Kind       Kind
 	Comm       Handle
 	Send, Recv Buf
 	InPlace    bool
-	SendCounts []int32
-	SendDispls []int32
-	RecvCounts []int32
-	RecvDispls []int32
 	Op         Op
 	Root       int
+	Counts     *Counts // nil: equal shares
+}
+
+// Counts are those of each rank; nil: the share is Send.N or Recv.N. They stay as they are until the operation is complete.
+type Counts struct {
+	SendCounts, SendDispls, RecvCounts, RecvDispls []int32
 }
 
 // An Error is a failed call.
@@ -179,8 +181,8 @@ type Engine interface {
 	BeginRecv(b Buf, from, tag int, comm Handle) (Request, error)
 	Probe(from, tag int, comm Handle) (message Handle, st Status, found bool, err error)
 	Take(b Buf, message Handle) (Status, error)
-	Run(c *Collective) error
-	Begin(c *Collective) (Request, error)
+	Run(c Collective) error
+	Begin(c Collective) (Request, error)
 	Rest(n int) // after n vain looks in a row
 
 	Dup(comm Handle) (Handle, error)

@@ -11,14 +11,14 @@ import (
 type exchange struct {
 	r     *Rank
 	c     *comm
-	o     *engine.Collective
+	o     engine.Collective
 	tag   int64
 	each  int // bytes of an element
 	first error
 }
 
 // Run performs a collective operation.
-func (r *Rank) Run(o *engine.Collective) error {
+func (r *Rank) Run(o engine.Collective) error {
 	x, err := r.exchange(o)
 	if err != nil {
 		return err
@@ -28,7 +28,7 @@ func (r *Rank) Run(o *engine.Collective) error {
 }
 
 // Begin begins one.
-func (r *Rank) Begin(o *engine.Collective) (engine.Request, error) {
+func (r *Rank) Begin(o engine.Collective) (engine.Request, error) {
 	x, err := r.exchange(o)
 	if err != nil {
 		return nil, err
@@ -41,7 +41,7 @@ func (r *Rank) Begin(o *engine.Collective) (engine.Request, error) {
 	return q, nil
 }
 
-func (r *Rank) exchange(o *engine.Collective) (*exchange, error) {
+func (r *Rank) exchange(o engine.Collective) (*exchange, error) {
 	c, err := r.comm(o.Kind.Name(true), o.Comm)
 	if err != nil {
 		return nil, err
@@ -80,15 +80,15 @@ func (x *exchange) part(b engine.Buf, at, n int) []byte {
 
 // out is what goes to a rank, in where what comes from one belongs: of equal shares, or as counts say.
 func (x *exchange) out(n int) []byte {
-	if x.o.SendCounts != nil {
-		return x.part(x.o.Send, int(x.o.SendDispls[n]), int(x.o.SendCounts[n]))
+	if c := x.o.Counts; c != nil && c.SendCounts != nil {
+		return x.part(x.o.Send, int(c.SendDispls[n]), int(c.SendCounts[n]))
 	}
 	return x.part(x.o.Send, n*x.o.Send.N, x.o.Send.N)
 }
 
 func (x *exchange) in(n int) []byte {
-	if x.o.RecvCounts != nil {
-		return x.part(x.o.Recv, int(x.o.RecvDispls[n]), int(x.o.RecvCounts[n]))
+	if c := x.o.Counts; c != nil && c.RecvCounts != nil {
+		return x.part(x.o.Recv, int(c.RecvDispls[n]), int(c.RecvCounts[n]))
 	}
 	return x.part(x.o.Recv, n*x.o.Recv.N, x.o.Recv.N)
 }

@@ -346,7 +346,7 @@ func (r *Rank) join(function string, h engine.Handle, color, key int) (engine.Ha
 		binary.LittleEndian.PutUint64(mine[16:], r.w.contexts.Add(uint64(n))-uint64(n))
 	}
 	all := make([]byte, 24*n)
-	err = r.Run(&engine.Collective{Kind: engine.Allgather, Comm: h, Send: bytesOf(mine), Recv: engine.Buf{P: unsafe.Pointer(&all[0]), N: 24}})
+	err = r.Run(engine.Collective{Kind: engine.Allgather, Comm: h, Send: bytesOf(mine), Recv: engine.Buf{P: unsafe.Pointer(&all[0]), N: 24}})
 	if err != nil || color < 0 {
 		return 0, false, err
 	}

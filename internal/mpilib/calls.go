@@ -46,7 +46,7 @@ type Engine struct {
 // held is memory that C knows during a call, or until a request is complete.
 type held struct {
 	pin runtime.Pinner
-	c   *engine.Collective
+	c   *engine.Counts
 }
 
 // NewEngine is the engine of the library that was loaded and initialized.
@@ -212,9 +212,9 @@ func (e *Engine) Take(b engine.Buf, message engine.Handle) (engine.Status, error
 }
 
 // collective is an operation in C's words; its memory is pinned by h.
-func collective(c *engine.Collective, h *held) (C.struct_real_collective, error) {
+func collective(c engine.Collective, h *held) (C.struct_real_collective, error) {
 	err := fits(c.Kind.Name(true), c.Send.N, c.Recv.N)
-	h.c = c
+	h.c = c.Counts
 	h.buf(c.Send)
 	h.buf(c.Recv)
 	list := func(l []int32) *C.int {
@@ -224,9 +224,12 @@ func collective(c *engine.Collective, h *held) (C.struct_real_collective, error)
 		h.pin.Pin(unsafe.SliceData(l))
 		return (*C.int)(unsafe.Pointer(unsafe.SliceData(l)))
 	}
-	out := C.struct_real_collective{send: c.Send.P, recv: c.Recv.P, sendcounts: list(c.SendCounts), senddispls: list(c.SendDispls),
-		recvcounts: list(c.RecvCounts), recvdispls: list(c.RecvDispls), comm: C.rh_t(c.Comm), kind: C.int32_t(c.Kind),
+	out := C.struct_real_collective{send: c.Send.P, recv: c.Recv.P, comm: C.rh_t(c.Comm), kind: C.int32_t(c.Kind),
 		sendcount: C.int32_t(c.Send.N), recvcount: C.int32_t(c.Recv.N), op: opOf(c.Op), root: C.int32_t(c.Root)}
+	if n := c.Counts; n != nil {
+		out.sendcounts, out.senddispls = list(n.SendCounts), list(n.SendDispls)
+		out.recvcounts, out.recvdispls = list(n.RecvCounts), list(n.RecvDispls)
+	}
 	t := c.Recv.Type
 	if c.Recv.P == nil {
 		t = c.Send.Type
@@ -239,13 +242,13 @@ func collective(c *engine.Collective, h *held) (C.struct_real_collective, error)
 }
 
 // Run performs a collective operation.
-func (e *Engine) Run(c *engine.Collective) error {
-	if err := fits(c.Kind.Name(true), c.Send.N, c.Recv.N); err != nil {
-		return err
+func (e *Engine) Run(c engine.Collective) error {
+	if uint(c.Send.N|c.Recv.N) > math.MaxInt32 {
+		return fits(c.Kind.Name(true), c.Send.N, c.Recv.N)
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if c.SendCounts != nil || c.RecvCounts != nil || c.Kind == engine.Gatherv || c.Kind == engine.Scatterv {
+	if c.Counts != nil {
 		return e.various(c)
 	}
 	send, t := (*C.char)(c.Send.P), c.Recv.Type
@@ -257,11 +260,14 @@ func (e *Engine) Run(c *engine.Collective) error {
 	}
 	class := C.real_equal(C.int(c.Kind), send, C.int(c.Send.N), (*C.char)(c.Recv.P), C.int(c.Recv.N), typeOf(t), C.int(opOf(c.Op)),
 		C.int(c.Root), C.rh_t(c.Comm))
-	return problem(c.Kind.Name(true), class)
+	if class != 0 {
+		return problem(c.Kind.Name(true), class)
+	}
+	return nil
 }
 
 // various performs an operation with counts for each rank.
-func (e *Engine) various(c *engine.Collective) error {
+func (e *Engine) various(c engine.Collective) error {
 	var h held
 	defer h.pin.Unpin()
 	in, err := collective(c, &h)
@@ -272,7 +278,7 @@ func (e *Engine) various(c *engine.Collective) error {
 }
 
 // Begin begins a collective operation.
-func (e *Engine) Begin(c *engine.Collective) (engine.Request, error) {
+func (e *Engine) Begin(c engine.Collective) (engine.Request, error) {
 	name := c.Kind.Name(false)
 	e.mu.Lock()
 	defer e.mu.Unlock()

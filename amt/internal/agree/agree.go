@@ -160,6 +160,9 @@ func (a *Agreement) Receive(from int, m Message, out []Order) []Order {
 	}
 }
 
+// Due tells whether there is a next operation.
+func (a *Agreement) Due() bool { return len(a.due) > 0 }
+
 // Next gives the operation that is next, once.
 func (a *Agreement) Next() (scope uint32, number uint64, ok bool) {
 	if len(a.due) == 0 {
