@@ -201,6 +201,7 @@ func (ep *Epoch) end() {
 	ep.r.forget(ep)
 	ep.r.settled, ep.r.patient = false, waitingLooks
 	for _, next := range ep.next {
+		next.inherit(ep)
 		next.ungate()
 	}
 	if ep.done != nil {
@@ -210,19 +211,33 @@ func (ep *Epoch) end() {
 	if ep.outer == nil {
 		return
 	}
-	if ep.err != nil && ep.waited == 0 && len(ep.then) == 0 {
+	if ep.err != nil && ep.waited == 0 && len(ep.next) == 0 {
 		ep.outer.fail(ep.err)
 	}
 	for _, then := range ep.then {
-		ep.followed(then)
+		ep.followed(ep.outer, then)
 	}
 	ep.outer.release(1)
 }
 
-// followed runs what was to be done when the epoch is over.
-func (ep *Epoch) followed(then func(Context)) {
+// followed runs what was to be done when the epoch is over, within another; if it has failed, there is nothing to follow.
+func (ep *Epoch) followed(within *Epoch, then func(Context)) {
+	if ep.err != nil {
+		return
+	}
 	around := frame{follows: ep, from: ep.r.self}
-	ep.outer.run(&around, func(c Context) error { then(c); return nil })
+	within.run(&around, func(c Context) error { then(c); return nil })
+}
+
+// inherit makes the failure of the epoch before the epoch's own.
+func (ep *Epoch) inherit(before *Epoch) {
+	switch {
+	case before.err == nil:
+	case before.collective() && ep.collective(): // all ranks do the same
+		ep.failed(before.err)
+	default:
+		ep.fail(before.err)
+	}
 }
 
 // ungate sends what has waited for the epoch before.
@@ -288,7 +303,8 @@ func (ep *Epoch) failed(err error) {
 type EpochOption func(*Epoch) error
 
 // After has what is sent under the new epoch wait until another is over, as far as it is sent by the new epoch's own bodies:
-// so a phase can be prepared while the one before still runs. The other epoch was begun on this rank.
+// so a phase can be prepared while the one before still runs. The other epoch was begun on this rank. If it fails, so does the
+// new one, with its error: to wait for the last epoch of a chain is enough.
 func After(other *Epoch) EpochOption {
 	return func(ep *Epoch) error {
 		if other.fault != nil {
@@ -383,10 +399,14 @@ func (ep *Epoch) wait() error {
 	before := ep.r.waits
 	ep.r.waits = ep
 	defer func() { ep.waited--; ep.r.waits = before }()
-	if err := ep.r.until(ep); err != nil {
+	err := ep.r.until(ep)
+	switch {
+	case err == nil:
+		return ep.err
+	case ep.err == nil || ep == ep.r.main:
 		return err
 	}
-	return ep.err
+	return errors.Join(ep.err, err) // the first may be why the second is
 }
 
 // holds tells whether an epoch is this one or lies within it.
@@ -400,16 +420,23 @@ func (ep *Epoch) holds(inner *Epoch) bool {
 }
 
 // OnDone has a function run on this rank when the epoch is over, within the epoch that it was begun in, which is not over
-// before.
+// before; if it is over already, at once, within that of the context. It does not run if the epoch fails: the error is, unless
+// somebody waits for the epoch, that of the one around.
 func (ep *Epoch) OnDone(c Context, then func(Context)) {
 	f := c.live()
+	if within := f.ep; f.task != nil { // which holds it until what it asks for now is done
+		f.r.ask(func() { ep.onDone(within, then) })
+		return
+	}
+	ep.onDone(f.ep, then)
+}
+
+func (ep *Epoch) onDone(within *Epoch, then func(Context)) {
 	switch {
 	case ep.fault != nil:
-		f.ep.fail(ep.fault)
-	case ep.outer == nil:
-		f.ep.fail(errors.New("amt: the main epoch has no end that a program sees"))
+		within.fail(ep.fault)
 	case ep.over:
-		ep.followed(then)
+		ep.followed(within, then)
 	default:
 		ep.then = append(ep.then, then)
 	}

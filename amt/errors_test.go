@@ -6,9 +6,11 @@ import (
 	"os"
 	"os/exec"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/byssus-hpc/byssus/amt"
+	"github.com/byssus-hpc/byssus/mpi"
 )
 
 const faultVariable = "AMT_TEST_FAULT" // which wrong handler the process declares
@@ -31,6 +33,7 @@ var (
 	failing      amt.Handler[number]
 	holding      amt.Handler[withAny]
 	keeping      amt.Handler[number]
+	never        amt.Handler[number]
 	kept         = &struct{ c amt.Context }{}
 )
 
@@ -56,6 +59,7 @@ func init() {
 	})
 	failing.Is(func(c amt.Context, m *number) { c.Fail(fmt.Errorf("number %d is bad", m.X)) })
 	holding.Is(func(amt.Context, *withAny) {})
+	never.Is(func(amt.Context, *number) { panic("a message of an epoch that has failed is handled") })
 	keeping.Is(func(c amt.Context, _ *number) { kept.c = c })
 }
 
@@ -95,6 +99,14 @@ func TestErrors(t *testing.T) {
 		})
 	}
 	var late amt.Handler[number]
+	caught := func(want string, main func(amt.Context) error) error { // all ranks get that error, and it is no other's
+		return amt.RunLocal(2, func(c amt.Context) error {
+			if err := main(c); err == nil || !strings.Contains(err.Error(), want) {
+				return fmt.Errorf("%v is no error with %q", err, want)
+			}
+			return nil
+		})
+	}
 	for name, test := range map[string]struct {
 		err  error
 		want string
@@ -125,6 +137,43 @@ func TestErrors(t *testing.T) {
 			}
 			return nil
 		}), "number 9 is bad"},
+		"one of an epoch that something follows": {onFirst(func(c amt.Context) {
+			c.Rooted("bad", func(c amt.Context) error { failing.Send(c, 1, &number{4}); return nil }).OnDone(c, func(amt.Context) { panic("it follows") })
+		}), "number 4 is bad"},
+		"one of an epoch that another comes after": {two(func(c amt.Context) error {
+			bad := c.Collective("bad", func(c amt.Context) error { failing.Send(c, 1, &number{5}); return nil })
+			return c.Collective("after", func(c amt.Context) error { never.Send(c, 1, &number{}); return nil }, amt.After(bad)).Wait(c)
+		}), "number 5 is bad"},
+		"the same, rooted": {onFirst(func(c amt.Context) {
+			bad := c.Rooted("bad", func(c amt.Context) error { failing.Send(c, 1, &number{6}); return nil })
+			c.Rooted("after", func(c amt.Context) error { never.Send(c, 1, &number{}); return nil }, amt.After(bad))
+		}), "number 6 is bad"},
+		"a chain whose end is waited for alone": {caught("number 8 is bad", func(c amt.Context) error {
+			ep := c.Collective("0", func(c amt.Context) error { failing.Send(c, 1, &number{8}); return nil })
+			for k := range 3 {
+				ep = c.Collective(fmt.Sprint(k+1), func(c amt.Context) error { never.Send(c, 0, &number{}); return nil }, amt.After(ep))
+			}
+			return ep.Wait(c)
+		}), ""},
+		"a rooted epoch of a task after what cannot be": {onFirst(func(c amt.Context) {
+			c.Go("task", func(c amt.Context) error {
+				wrong := c.Collective("wrong", func(amt.Context) error { return nil })
+				return c.Rooted("x", func(amt.Context) error { panic("it runs") }, amt.After(wrong)).Wait(c)
+			})
+		}), "begins the collective epoch \"wrong\""},
+		"an operation that others never ask for, because they have failed": {amt.RunLocal(2, func(c amt.Context) error {
+			s, err := c.Scope("s")
+			if err != nil {
+				return err
+			}
+			return c.Collective("all", func(c amt.Context) error {
+				if c.Rank() == 0 {
+					s.Do(c, func(comm *mpi.Comm) error { return comm.Barrier() })
+					failing.Send(c, 1, &number{3})
+				}
+				return nil
+			}).Wait(c)
+		}), "number 3 is bad"},
 		"a collective epoch within a rooted one, which is right": {two(func(c amt.Context) error {
 			return c.Rooted("own", func(c amt.Context) error {
 				return c.Collective("a", func(amt.Context) error { return nil }).Wait(c)
@@ -159,5 +208,30 @@ func TestStaleContext(t *testing.T) {
 	})
 	if err != nil || !strings.Contains(said, "is used after the handler, task or body that it was given to has ended") {
 		t.Errorf("%v; %s", err, said)
+	}
+}
+
+// TestTasksFollow has tasks say what follows epochs that are over, while their rank handles messages.
+func TestTasksFollow(t *testing.T) {
+	const tasks = 50
+	var followed atomic.Int64
+	err := amt.RunLocal(2, func(c amt.Context) error {
+		return c.Collective("all", func(c amt.Context) error {
+			for range tasks {
+				c.Go("task", func(c amt.Context) error {
+					ep := c.Rooted("x", func(c amt.Context) error { chain.Send(c, 1-c.Rank(), &number{5}); return nil })
+					err := ep.Wait(c)
+					ep.OnDone(c, func(c amt.Context) {
+						followed.Add(1)
+						chain.Send(c, 1-c.Rank(), &number{3})
+					})
+					return err
+				})
+			}
+			return nil
+		}).Wait(c)
+	})
+	if err != nil || followed.Load() != 2*tasks {
+		t.Errorf("%v; %d of %d have followed", err, followed.Load(), 2*tasks)
 	}
 }

@@ -60,14 +60,23 @@ func (t *task) guard(work func(Context) error) error {
 
 // rooted begins an epoch for the task; its body runs on the task's goroutine.
 func (t *task) rooted(f *frame, label string, body func(Context) error, opts []EpochOption) *Epoch {
+	var held bool // until the body has run; if an option is wrong, it does not
 	begun := make(chan *Epoch, 1)
 	r := f.r
 	r.ask(func() {
 		r.rooteds++
 		ep := r.find(rootedBit | uint64(r.self)<<rootShift | r.rooteds&numberMask)
-		begun <- r.begin(f, ep, label, func(Context) error { ep.hold(); ep.done = make(chan struct{}); return nil }, opts)
+		begun <- r.begin(f, ep, label, func(Context) error {
+			held = true
+			ep.hold()
+			ep.done = make(chan struct{})
+			return nil
+		}, opts)
 	})
 	e := <-begun
+	if !held {
+		return e
+	}
 	in := &frame{r: r, ep: e, from: r.self, task: t}
 	err := body(Context{in, 0})
 	in.gen++
