@@ -16,6 +16,7 @@ import (
 type Attached struct {
 	r      *rank
 	w      *mpiwire.Wire
+	frame  frame // of Enter
 	failed error
 }
 
@@ -37,25 +38,60 @@ func Attach(comm int) (*Attached, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Attached{r: r, w: w}, nil
+	r.collectives++
+	r.attached = r.find(r.collectives)
+	r.main, r.attached.label = r.attached, "attached"
+	return &Attached{r: r, w: w, frame: frame{r: r, ep: r.attached, from: r.self}}, nil
 }
 
-// Run runs a main function, and returns when it has returned on all ranks and everything that was begun is done. After an
-// error there is no other Run: ranks may know different parts of what there was.
-func (a *Attached) Run(main func(Context) error) error {
+// Enter runs a function on this rank alone, and returns when it has; what it sends to other ranks leaves by then. It may begin
+// rooted epochs and wait for them, or for others later; collective ones, reductions and scopes as all ranks do. What it begins and
+// nobody waits for is done by Detach. A function that waits for nothing enters and leaves in a fraction of a microsecond.
+func (a *Attached) Enter(do func(Context) error) error {
+	if err := a.usable(); err != nil {
+		return err
+	}
+	r := a.r
+	r.main, r.ended = r.attached, false
+	err := do(Context{&a.frame, a.frame.gen})
+	a.frame.gen++
+	r.ended = true
+	if err != nil {
+		r.attached.fail(err)
+	}
+	a.failed = errors.Join(r.attached.err, r.drain())
+	return a.failed
+}
+
+// usable tells why the runtime cannot be entered.
+func (a *Attached) usable() error {
 	if a.failed != nil {
 		return fmt.Errorf("amt: rank %d: the runtime has failed before: %w", a.r.self, a.failed)
+	}
+	return nil
+}
+
+// Run runs a main function, and returns when it has returned on all ranks and everything that it began is done. After an
+// error, of Enter too, there is no other: ranks may know different parts of what there was.
+func (a *Attached) Run(main func(Context) error) error {
+	if err := a.usable(); err != nil {
+		return err
 	}
 	a.failed = a.r.run(main)
 	return a.failed
 }
 
-// Detach gives back to MPI what Attach has made. After a Run that has failed it does nothing but say so.
+// Detach does what is left to be done, and gives back to MPI what Attach has made. After an error it does nothing but say so.
 func (a *Attached) Detach() error {
 	if a.failed != nil {
 		return fmt.Errorf("amt: rank %d: nothing is given back after: %w", a.r.self, a.failed)
 	}
 	a.failed = errors.New("it is detached")
+	a.r.main = a.r.attached
+	a.r.attached.release(1)
+	if err := a.r.attached.wait(); err != nil {
+		return err
+	}
 	if err := errors.Join(a.w.Close(), a.r.operations.close(), mpilib.Detach()); err != nil {
 		return fmt.Errorf("amt: rank %d: %w", a.r.self, err)
 	}

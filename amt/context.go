@@ -69,3 +69,16 @@ func (f *frame) who() string {
 	}
 	return "the main function"
 }
+
+// Poll handles what has come, and returns when there is nothing to do, or after some hundred messages: for main functions that
+// compute for long. In handlers and tasks it does nothing.
+func (c Context) Poll() {
+	f := c.live()
+	if f.onLoop() || f.task != nil {
+		return
+	}
+	for turns := 0; turns < pollTurns && f.r.work(); turns++ {
+	}
+}
+
+const pollTurns = 64

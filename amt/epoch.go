@@ -33,7 +33,7 @@ type Epoch struct {
 // A heldMessage is a record that waits for the epoch before.
 type heldMessage struct {
 	to      int
-	id      uint16
+	what    what
 	payload []byte
 }
 
@@ -115,14 +115,14 @@ func (ep *Epoch) sent(to int) {
 func (ep *Epoch) gated() bool { return ep.after != nil && !ep.after.over }
 
 // post sends a record that counts in the epoch.
-func (ep *Epoch) post(to int, id uint16, payload []byte) {
+func (ep *Epoch) post(to int, w what, payload []byte) {
 	if ep.gated() {
 		ep.hold()
-		ep.held = append(ep.held, heldMessage{to, id, append([]byte(nil), payload...)})
+		ep.held = append(ep.held, heldMessage{to, w, append([]byte(nil), payload...)})
 		return
 	}
 	ep.sent(to)
-	ep.r.control(to, id, ep.id, payload)
+	ep.r.control(to, w, ep.id, payload)
 }
 
 // mark says that the epoch is to be settled when the rank has nothing else to do.
@@ -182,7 +182,7 @@ func (ep *Epoch) ordered(orders []term.Order) {
 	ep.r.orders = orders
 	for _, o := range orders {
 		ep.r.settled = true
-		ep.r.control(o.To, recordDetector, ep.id, packDetector(o.Message))
+		ep.r.control(o.To, what(recordDetector), ep.id, packDetector(o.Message))
 	}
 	switch {
 	case ep.collective() && ep.wave.Over(), !ep.collective() && ep.tree.Over():
@@ -244,7 +244,7 @@ func (ep *Epoch) inherit(before *Epoch) {
 func (ep *Epoch) ungate() {
 	for _, m := range ep.held {
 		ep.sent(m.to)
-		ep.r.control(m.to, m.id, ep.id, m.payload)
+		ep.r.control(m.to, m.what, ep.id, m.payload)
 		ep.release(1)
 	}
 	ep.held = nil
@@ -280,14 +280,14 @@ func (ep *Epoch) fail(err error) {
 	if !ep.collective() {
 		if root := rootOf(ep.id); root != ep.r.self {
 			ep.sent(root)
-			ep.r.control(root, recordFailure, ep.id, text)
+			ep.r.control(root, what(recordFailure), ep.id, text)
 			return
 		}
 	}
 	for to := range ep.r.ranks {
 		if to != ep.r.self {
 			ep.sent(to)
-			ep.r.control(to, recordFailure, ep.id, text)
+			ep.r.control(to, what(recordFailure), ep.id, text)
 		}
 	}
 }

@@ -49,6 +49,8 @@ func init() {
 	case "twice":
 		wrong.Is(func(amt.Context, *number) {})
 		wrong.Is(func(amt.Context, *number) {})
+	case "priorities":
+		wrong.Is(func(amt.Context, *number) {}, 1, 2)
 	case "nil":
 		wrong.Is(nil)
 	}
@@ -70,11 +72,12 @@ func TestFaults(t *testing.T) {
 		return
 	}
 	for fault, want := range map[string]string{
-		"captures": "captures variables, which other ranks do not have",
-		"method":   "is the method of a value, which other ranks do not have",
-		"channel":  "its message cannot be sent: ",
-		"twice":    "it is said twice what it is",
-		"nil":      "its function is nil",
+		"captures":   "captures variables, which other ranks do not have",
+		"method":     "is the method of a value, which other ranks do not have",
+		"channel":    "its message cannot be sent: ",
+		"twice":      "it is said twice what it is",
+		"priorities": "it is given two priorities",
+		"nil":        "its function is nil",
 	} {
 		cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestFaults$")
 		cmd.Env = append(os.Environ(), faultVariable+"="+fault)

@@ -31,13 +31,15 @@ type Handler[M any] struct {
 
 // entry is a row of the table of handlers.
 type entry struct {
-	caller  string // who declared it: package and function
-	at      string // where: file:line
-	message reflect.Type
-	ordinal int // among those of the same caller, place and message
-	id      uint16
-	run     func(c Context, payload []byte) error
-	fault   error // why it cannot be used
+	caller   string // who declared it: package and function
+	at       string // where: file:line
+	message  reflect.Type
+	priority Priority
+	ordinal  int // among those of the same caller, place and message
+	id       uint16
+	what     what // the same, with its priority
+	run      func(c Context, payload []byte) error
+	fault    error // why it cannot be used
 }
 
 func (e *entry) String() string {
@@ -63,15 +65,22 @@ type registry struct {
 	frozen bool
 }
 
-// Is says what the handler does. It is called once, from an init function. What is wrong with it is told by Run, or by the
-// epoch that the handler is first used in.
-func (h *Handler[M]) Is(do func(c Context, m *M)) {
-	h.is(do, faultOf(reflect.ValueOf(do), *(*uintptr)(unsafe.Pointer(&do))))
+// Is says what the handler does, and with which priority if that is not 0. It is called once, from an init function. What is
+// wrong with it is told by Run, or by the epoch that the handler is first used in.
+func (h *Handler[M]) Is(do func(c Context, m *M), priority ...Priority) {
+	fault := faultOf(reflect.ValueOf(do), *(*uintptr)(unsafe.Pointer(&do)))
+	if len(priority) > 1 {
+		fault = errors.Join(fault, errors.New("it is given two priorities"))
+	}
+	h.is(do, fault, priority...)
 }
 
 // is declares the handler for who called its caller.
-func (h *Handler[M]) is(do func(c Context, m *M), fault error) {
+func (h *Handler[M]) is(do func(c Context, m *M), fault error, priority ...Priority) {
 	e := &entry{message: reflect.TypeFor[M](), fault: fault}
+	for _, p := range priority {
+		e.priority = p
+	}
 	pc, file, line, _ := runtime.Caller(2)
 	e.caller, e.at = runtime.FuncForPC(pc).Name(), fmt.Sprintf("%s:%d", path.Base(file), line)
 	var unfit error
@@ -110,6 +119,7 @@ func table() ([]*entry, error) {
 		slices.SortFunc(handlers.all, (*entry).compare)
 		for n, e := range handlers.all {
 			e.id = firstHandler + uint16(n)
+			e.what = whatOf(e.id, e.priority)
 		}
 	}
 	if n := len(handlers.all); n > maxHandlers {

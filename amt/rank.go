@@ -32,6 +32,8 @@ type rank struct {
 	open     []int    // other ranks whose batch is not empty
 	incoming []parcel // batches to be handled, from handled on
 	handled  int
+	sorts    bool // there are priorities: all that comes is sorted
+	sorted   sorted
 	since    int  // messages handled since the last flush
 	idle     int  // turns in a row without anything to do
 	busy     bool // a message from another rank was handled since epochs were settled
@@ -39,6 +41,7 @@ type rank struct {
 	patient  int  // looks for a batch before epochs are settled
 
 	main        *Epoch
+	attached    *Epoch // what all is within between Attach and Detach
 	epochs      map[uint64]*Epoch
 	last        *Epoch // the one that was looked up last
 	collectives uint64 // epochs made here, of each kind
@@ -81,6 +84,7 @@ func newRank(t wire.Transport, e engine.Engine, table []*entry) (*rank, error) {
 		reductions: map[uint64]any{}, tasks: map[*task]struct{}{}, patient: waitingLooks}
 	r.operations.init(r)
 	r.outs = make([][]byte, r.ranks)
+	r.sorts = slices.ContainsFunc(table, func(e *entry) bool { return e.priority != 0 })
 	r.handler.r = r
 	r.watch.init(r)
 	if err := r.operations.open(e); err != nil {
@@ -111,9 +115,21 @@ func (r *rank) asked() {
 	}
 }
 
-// step does one thing of what there is to do: what others want, a batch of messages, to send and to look for more, to
-// settle epochs, to rest.
+// step does one thing of what there is to do, or rests.
 func (r *rank) step() {
+	if r.work() || r.exchange(waitingLooks) {
+		r.idle = 0
+		return
+	}
+	if r.idle++; r.idle >= watchLooks {
+		r.watch.look()
+	}
+	r.t.Idle(r.idle)
+}
+
+// work does one thing of what there is to do, and tells whether there was any: what others want, a batch of messages, an operation of
+// a scope, to send and to look for more, to settle epochs.
+func (r *rank) work() bool {
 	switch {
 	case r.inbox.some.Load():
 		r.asked()
@@ -122,16 +138,10 @@ func (r *rank) step() {
 	case r.exchange(r.patience()):
 	case len(r.dirty) > 0:
 		r.settle()
-	case r.operations.settle():
-	case r.exchange(waitingLooks):
 	default:
-		if r.idle++; r.idle >= watchLooks {
-			r.watch.look()
-		}
-		r.t.Idle(r.idle)
-		return
+		return r.operations.settle()
 	}
-	r.idle = 0
+	return true
 }
 
 // patience is how many looks for a batch come before epochs are settled: who has just had a message from elsewhere may have an
@@ -151,6 +161,8 @@ func (r *rank) until(ep *Epoch) error {
 			return r.broken
 		case r.main.err != nil:
 			return r.main.err
+		case r.attached != nil && r.attached.err != nil:
+			return r.attached.err
 		}
 		r.step()
 	}
@@ -179,7 +191,7 @@ func (r *rank) handleNext() bool {
 		return true
 	}
 	if len(r.outs[r.self]) == 0 {
-		return false
+		return r.sorts && r.next()
 	}
 	own := r.outs[r.self]
 	r.outs[r.self] = nil
@@ -243,7 +255,7 @@ func (r *rank) flush() {
 }
 
 // place makes a record for a rank whose payload has so many bytes, and returns where that is to lie.
-func (r *rank) place(to int, id uint16, epoch uint64, size int) unsafe.Pointer {
+func (r *rank) place(to int, w what, epoch uint64, size int) unsafe.Pointer {
 	whole := headerSize + (size+7)&^7
 	if cap(r.outs[to])-len(r.outs[to]) < whole {
 		if b := r.newRoom(to, whole); cap(b)-len(b) < whole {
@@ -253,7 +265,7 @@ func (r *rank) place(to int, id uint16, epoch uint64, size int) unsafe.Pointer {
 	at := len(r.outs[to])
 	r.outs[to] = r.outs[to][:at+whole]
 	b := r.outs[to][at:]
-	putHeader(b, size, id, epoch)
+	putHeader(b, size, w, epoch)
 	binary.LittleEndian.PutUint64(b[whole-8:], 0) // what the payload does not fill
 	return unsafe.Pointer(&b[headerSize])
 }
@@ -292,29 +304,40 @@ func (r *rank) fill(to int, b []byte) {
 }
 
 // control sends a record that is not a message of the program.
-func (r *rank) control(to int, id uint16, epoch uint64, payload []byte) {
+func (r *rank) control(to int, w what, epoch uint64, payload []byte) {
 	b, at := openRecord(r.room(to, headerSize+len(payload)+8))
-	r.fill(to, closeRecord(append(b, payload...), at, id, epoch))
+	r.fill(to, closeRecord(append(b, payload...), at, w, epoch))
 }
 
 // handle does what the records of a batch say. Messages of one epoch that follow each other are counted together, and hold it
 // until then.
 func (r *rank) handle(p parcel) {
+	if r.sorts {
+		r.sort(p, p.b)
+		return
+	}
 	var ep *Epoch // that of the messages before, of which there were n
 	n := 0
 	for b := p.b; len(b) > 0; {
-		id, epoch, payload, rest, ok := nextRecord(b)
+		w, epoch, payload, rest, ok := nextRecord(b)
 		if !ok {
 			r.broken = errors.Join(r.broken, fmt.Errorf("amt: rank %d: a batch from rank %d ends within a record", r.self, p.from))
 			break
 		}
-		b = rest
-		if id < firstCounted {
+		if w < what(firstCounted) {
 			r.count(ep, &p, n)
 			ep, n = nil, 0
-			r.controlled(p.from, id, epoch, payload)
+			r.controlled(p.from, w.id(), epoch, payload)
+			b = rest
 			continue
 		}
+		if w.priority() != 0 { // the first one that has come here
+			r.count(ep, &p, n)
+			r.sorts = true
+			r.sort(p, b)
+			return
+		}
+		b = rest
 		if ep == nil || ep.id != epoch {
 			r.count(ep, &p, n)
 			ep, n = r.find(epoch), 0
@@ -323,7 +346,7 @@ func (r *rank) handle(p parcel) {
 			}
 		}
 		n++
-		r.message(ep, p.from, id, payload)
+		r.message(ep, p.from, w, payload)
 		if r.since++; r.since >= flushAfter {
 			r.flush()
 		}
@@ -334,6 +357,11 @@ func (r *rank) handle(p parcel) {
 		r.flush()
 	}
 	r.count(ep, &p, n)
+	r.free(p)
+}
+
+// free is the end of a batch.
+func (r *rank) free(p parcel) {
 	counts := p.remote && !ofWatch(p.b)
 	r.t.Free(p.b)
 	if counts {
@@ -349,12 +377,17 @@ func (r *rank) count(ep *Epoch, p *parcel, n int) {
 	case p.remote:
 		ep.got(p.from, n)
 		ep.release(1)
-		r.busy = true
-		if r.settled {
-			r.settled, r.patient = false, min(2*r.patient, mostLooks)
-		}
+		r.came()
 	default:
 		ep.release(n)
+	}
+}
+
+// came notes that a message has come from another rank: what was settled before it was settled in vain.
+func (r *rank) came() {
+	r.busy = true
+	if r.settled {
+		r.settled, r.patient = false, min(2*r.patient, mostLooks)
 	}
 }
 
@@ -372,10 +405,10 @@ func (r *rank) controlled(from int, id uint16, epoch uint64, payload []byte) {
 }
 
 // message handles one that counts in its epoch.
-func (r *rank) message(ep *Epoch, from int, id uint16, payload []byte) {
-	n := int(id) - int(firstHandler)
+func (r *rank) message(ep *Epoch, from int, w what, payload []byte) {
+	n := int(w.id()) - int(firstHandler)
 	if n < 0 || n >= len(r.table) {
-		r.ownRecord(ep, from, id, payload)
+		r.ownRecord(ep, from, w, payload)
 		return
 	}
 	if ep.err != nil {
@@ -390,13 +423,13 @@ func (r *rank) message(ep *Epoch, from int, id uint16, payload []byte) {
 }
 
 // ownRecord handles what the runtime itself sends within an epoch.
-func (r *rank) ownRecord(ep *Epoch, from int, id uint16, payload []byte) {
-	switch {
+func (r *rank) ownRecord(ep *Epoch, from int, w what, payload []byte) {
+	switch id := w.id(); {
 	case id == recordFailure:
 		ep.failed(errors.New(string(payload)))
 	case ep.err != nil:
 	case id == recordSpread:
-		r.spread(ep, payload)
+		r.spread(ep, w, payload)
 	case id >= firstHandler:
 		ep.fail(fmt.Errorf("amt: rank %d: a message from rank %d is for handler %d of %d", r.self, from, id-firstHandler, len(r.table)))
 	}

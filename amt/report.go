@@ -59,8 +59,8 @@ func (ep *Epoch) report() hang.Epoch {
 	counts := map[hang.Held]int{}
 	for _, m := range ep.held {
 		name := "the runtime"
-		if m.id >= firstHandler && int(m.id-firstHandler) < len(ep.r.table) {
-			name = ep.r.table[m.id-firstHandler].String()
+		if m.what.id() >= firstHandler && int(m.what.id()-firstHandler) < len(ep.r.table) {
+			name = ep.r.table[m.what.id()-firstHandler].String()
 		}
 		counts[hang.Held{To: m.to, Handler: name}]++
 	}

@@ -54,7 +54,7 @@ func (r *rank) run(main func(Context) error) error {
 	r.collectives++
 	r.main = r.find(r.collectives)
 	var failed error
-	r.begin(&frame{r: r, from: r.self}, r.main, "main", func(c Context) error {
+	r.begin(&frame{r: r, ep: r.attached, from: r.self}, r.main, "main", func(c Context) error {
 		failed = main(c)
 		return failed
 	}, nil)

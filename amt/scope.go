@@ -154,7 +154,7 @@ func (o *operations) send(orders []agree.Order) {
 		binary.LittleEndian.PutUint32(b[4:], m.Scope)
 		binary.LittleEndian.PutUint64(b[8:], m.Upto)
 		binary.LittleEndian.PutUint64(b[16:], m.Number)
-		o.r.control(m.To, recordAgreement, 0, b[:])
+		o.r.control(m.To, what(recordAgreement), 0, b[:])
 	}
 }
 

@@ -14,26 +14,31 @@ func (h *Handler[M]) Send(c Context, to int, m *M) {
 	f := c.live()
 	ep, r := f.ep, f.r
 	if h.entry == nil || h.entry.fault != nil || uint(to) >= uint(r.ranks) || f.task != nil || ep.after != nil {
-		h.sendRarely(f, to, m)
+		h.sendRarely(f, to, m, nil)
 		return
 	}
 	ep.sent(to)
 	if size := h.code.size; size > 0 {
-		*(*M)(r.place(to, h.entry.id, ep.id, size)) = *m
+		*(*M)(r.place(to, h.entry.what, ep.id, size)) = *m
 		return
 	}
 	b, at := openRecord(r.room(to, headerSize+8))
 	b, err := h.code.pack(b, m)
 	if err != nil { // the message is counted: something has to come
-		r.control(to, recordNothing, ep.id, nil)
+		r.control(to, what(recordNothing), ep.id, nil)
 		ep.fail(h.trouble(f, to, err))
 		return
 	}
-	r.fill(to, closeRecord(b, at, h.entry.id, ep.id))
+	r.fill(to, closeRecord(b, at, h.entry.what, ep.id))
+}
+
+// SendAt is Send with a priority for this message, in place of its handler's.
+func (h *Handler[M]) SendAt(c Context, to int, m *M, priority Priority) {
+	h.sendRarely(c.live(), to, m, &priority)
 }
 
 // sendRarely is Send where something is special, or wrong.
-func (h *Handler[M]) sendRarely(f *frame, to int, m *M) {
+func (h *Handler[M]) sendRarely(f *frame, to int, m *M, priority *Priority) {
 	err := h.check(f.r.ranks, to)
 	var payload []byte
 	if err == nil {
@@ -45,7 +50,11 @@ func (h *Handler[M]) sendRarely(f *frame, to int, m *M) {
 			ep.fail(h.trouble(f, to, err))
 			return
 		}
-		ep.post(to, h.entry.id, payload)
+		w := h.entry.what
+		if priority != nil {
+			w = whatOf(h.entry.id, *priority)
+		}
+		ep.post(to, w, payload)
 	}
 	if f.task != nil {
 		f.r.ask(post)
@@ -87,7 +96,7 @@ func (h *Handler[M]) Broadcast(c Context, m *M) {
 		var at int
 		payload, at = openRecord(payload)
 		if payload, err = h.code.pack(payload, m); err == nil {
-			payload = closeRecord(payload, at, h.entry.id, 0)
+			payload = closeRecord(payload, at, h.entry.what, 0)
 		}
 	}
 	ep := f.ep
@@ -96,7 +105,7 @@ func (h *Handler[M]) Broadcast(c Context, m *M) {
 			ep.fail(h.trouble(f, 0, err))
 			return
 		}
-		ep.post(f.r.self, recordSpread, payload)
+		ep.post(f.r.self, whatOf(recordSpread, h.entry.priority), payload)
 	}
 	if f.task != nil {
 		f.r.ask(begin)
@@ -106,19 +115,19 @@ func (h *Handler[M]) Broadcast(c Context, m *M) {
 }
 
 // spread passes a record on to the ranks below this one, in a tree whose root is where it comes from, and handles it.
-func (r *rank) spread(ep *Epoch, payload []byte) {
+func (r *rank) spread(ep *Epoch, w what, payload []byte) {
 	root := int(binary.LittleEndian.Uint64(payload))
 	place := (r.self - root + r.ranks) % r.ranks
 	first, last := tree.Children(place, r.ranks)
 	for child := first; child < last; child++ {
 		to := (child + root) % r.ranks
 		ep.sent(to)
-		r.control(to, recordSpread, ep.id, payload)
+		r.control(to, w, ep.id, payload)
 	}
-	id, _, inner, _, ok := nextRecord(payload[8:])
-	if !ok || id < firstHandler {
+	of, _, inner, _, ok := nextRecord(payload[8:])
+	if !ok || of.id() < firstHandler {
 		ep.fail(fmt.Errorf("amt: rank %d: a broadcast of rank %d is not whole", r.self, root))
 		return
 	}
-	r.message(ep, root, id, inner)
+	r.message(ep, root, of, inner)
 }

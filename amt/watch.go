@@ -167,7 +167,7 @@ func (w *watch) look() {
 // stuck tells whether this rank can do nothing before something comes from another.
 func (r *rank) stuck() bool {
 	o := &r.operations
-	return r.waits != nil && r.running == 0 && !r.inbox.some.Load() && r.handled == len(r.incoming) && len(r.outs[r.self]) == 0 &&
+	return r.waits != nil && r.running == 0 && !r.inbox.some.Load() && r.handled == len(r.incoming) && len(r.outs[r.self]) == 0 && r.sorted.n == 0 &&
 		len(r.open) == 0 && len(r.dirty) == 0 && !o.dirty && !o.agreement.Due()
 }
 
@@ -196,7 +196,7 @@ func (w *watch) send() {
 			binary.LittleEndian.PutUint64(n.body, w.left[n.to])
 		}
 		b, at := openRecord(w.r.t.Room(headerSize + len(n.body) + 8))
-		b = closeRecord(append(b, n.body...), at, recordWatch, uint64(n.kind))
+		b = closeRecord(append(b, n.body...), at, what(recordWatch), uint64(n.kind))
 		if !w.r.put(n.to, b) {
 			w.r.t.Free(b)
 			left = append(left, n)

@@ -16,6 +16,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"time"
 
@@ -31,6 +32,8 @@ type bench struct {
 	dir    string // scratch, in memory: programs, outputs, images
 	out    io.Writer
 	jobs   int // Byssus jobs started so far, for their names
+
+	sources string // directory of the C programs
 }
 
 func main() {
@@ -60,7 +63,7 @@ func measure(ctx context.Context, exe, sources, scratch string, mpis []string, r
 		return fmt.Errorf("bench: %w", err)
 	}
 	defer os.RemoveAll(dir)
-	b := &bench{tree: job.Tree{Exe: exe, Dir: filepath.Join(dir, "store")}, mpis: mpis, rounds: rounds, dir: dir, out: os.Stdout}
+	b := &bench{tree: job.Tree{Exe: exe, Dir: filepath.Join(dir, "store")}, mpis: mpis, rounds: rounds, dir: dir, out: os.Stdout, sources: sources}
 	if err := b.compile(ctx, sources); err != nil {
 		return err
 	}
@@ -111,8 +114,16 @@ type result struct {
 
 // native runs argv on 2 ranks without Byssus.
 func (b *bench) native(ctx context.Context, mpi string, argv ...string) (result, error) {
+	return b.nativeOn(ctx, mpi, 2, argv...)
+}
+
+// nativeOn runs argv on n ranks without Byssus.
+func (b *bench) nativeOn(ctx context.Context, mpi string, n int, argv ...string) (result, error) {
 	var out bytes.Buffer
-	p, err := job.Native(ctx, mpi, 2, b.dir, &out, argv...)
+	if mpi == "openmpi" && n > runtime.NumCPU() {
+		argv = append([]string{"--oversubscribe"}, argv...)
+	}
+	p, err := job.Native(ctx, mpi, n, b.dir, &out, argv...)
 	if err != nil {
 		return result{}, err
 	}

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/byssus-hpc/byssus/bench/internal/report"
@@ -19,32 +21,57 @@ var taskLimits = map[string]string{
 	"Allreduces1000":  "1.5",
 	"Local8B":         "100 ns",
 	"EmptyRooted":     "500 ns",
+	"Switch":          "300 ns",
+	"WorkOn8":         "3.0 (of 2 ranks, the same work)",
 }
+
+const crowd = 8 // ranks that share the processors of two
 
 // tasks compares the task runtime for Go with raw MPI in C, by turns.
 func (b *bench) tasks(ctx context.Context) error {
 	program := b.program("tasks", "go")
-	cmd := exec.CommandContext(ctx, "go", "build", "-o", program, "./bench/tasks")
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=1")
-	if text, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("bench: %v: %w: %s", cmd, err, text)
+	if err := goBuild(ctx, program, "./bench/tasks"); err != nil {
+		return err
+	}
+	if err := goBuild(ctx, filepath.Join(b.dir, "libswitch.so"), "./bench/switch", "-buildmode=c-shared"); err != nil {
+		return err
 	}
 	for _, mpi := range b.mpis {
-		raw, ours := map[string][]float64{}, map[string][]float64{}
+		attached := b.program("switch", mpi)
+		err := command(ctx, "mpicc."+mpi, "-std=gnu11", "-O2", "-Wall", "-Wextra", "-Werror", "-o", attached,
+			filepath.Join(b.sources, "switch.c"), "-L"+b.dir, "-lswitch", "-Wl,-rpath,"+b.dir)
+		if err != nil {
+			return err
+		}
+		raw, ours, single := map[string][]float64{}, map[string][]float64{}, map[string][]float64{}
 		var order []string
 		for range b.rounds {
-			one, err := b.native(ctx, mpi, b.program("tasks", mpi))
-			if err != nil {
-				return err
+			for _, run := range []struct {
+				n    int
+				into map[string][]float64
+				argv []string
+			}{
+				{2, raw, []string{b.program("tasks", mpi)}},
+				{2, ours, []string{program}},
+				{crowd, ours, []string{program, "-only", "Work"}},
+				{2, ours, []string{attached}},
+				{2, single, []string{b.program("tasks", mpi), "single"}},
+			} {
+				out, err := b.nativeOn(ctx, mpi, run.n, run.argv...)
+				if err != nil {
+					return err
+				}
+				for _, name := range figures(out.text, fmt.Sprint("On", run.n), run.into) {
+					if !slices.Contains(order, name) {
+						order = append(order, name)
+					}
+				}
 			}
-			other, err := b.native(ctx, mpi, program)
-			if err != nil {
-				return err
-			}
-			figures(one.text, raw)
-			order = figures(other.text, ours)
 		}
 		b.taskLines(mpi, order, raw, ours)
+		sample{name: "Tasks/RawThreads/" + mpi, unit: "ns/op", native: single["RoundTrip8B"], byssus: raw["RoundTrip8B"], other: "serialized",
+			limit: "none: raw MPI for threads that take turns, which is what the others are compared with (native is by MPI_Init)"}.print(b.out)
+		sample{name: "Tasks/WorkOn8/" + mpi, unit: "ns/op", native: ours["Work"], byssus: ours["WorkOn8"], limit: taskLimits["WorkOn8"]}.print(b.out)
 	}
 	out := map[string][]float64{}
 	for range b.rounds {
@@ -54,7 +81,7 @@ func (b *bench) tasks(ctx context.Context) error {
 		if err := cmd.Run(); err != nil {
 			return fmt.Errorf("bench: %v: %w", cmd, err)
 		}
-		figures(text.String(), out)
+		figures(text.String(), "", out)
 	}
 	for _, name := range []string{"RoundTrip8B", "OneWay8B", "Local8B", "EmptyCollective", "EmptyRooted"} {
 		b.taskLine(name, "goroutines", out[name])
@@ -62,14 +89,34 @@ func (b *bench) tasks(ctx context.Context) error {
 	return nil
 }
 
-// figures adds what a program has measured, and returns the names in their order.
-func figures(text string, into map[string][]float64) (order []string) {
+// goBuild compiles a program with cgo.
+func goBuild(ctx context.Context, to, pkg string, flags ...string) error {
+	return command(ctx, "env", append(append([]string{"CGO_ENABLED=1", "go", "build"}, flags...), "-o", to, pkg)...)
+}
+
+// command runs one that prints nothing if it succeeds.
+func command(ctx context.Context, name string, args ...string) error {
+	cmd := exec.CommandContext(ctx, name, args...)
+	if text, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("bench: %v: %w: %s", cmd, err, text)
+	}
+	return nil
+}
+
+// figures adds what a program has measured, and returns the names in their order. That of work on another number of ranks than two is
+// called by that.
+func figures(text, on string, into map[string][]float64) (order []string) {
 	for line := range strings.Lines(text) {
 		var name string
 		var ns float64
 		if n, _ := fmt.Sscanf(line, "tasks %s %f", &name, &ns); n == 2 {
+			if name == "Work" && on == fmt.Sprint("On", crowd) {
+				name += on
+			}
+			if into[name] == nil {
+				order = append(order, name)
+			}
 			into[name] = append(into[name], ns)
-			order = append(order, name)
 		}
 	}
 	return order
@@ -78,7 +125,10 @@ func figures(text string, into map[string][]float64) (order []string) {
 // taskLines prints what was measured under an MPI.
 func (b *bench) taskLines(mpi string, order []string, raw, ours map[string][]float64) {
 	for _, name := range order {
-		if raw[name] == nil {
+		switch {
+		case ours[name] == nil || name == "WorkOn8":
+			continue
+		case raw[name] == nil:
 			b.taskLine(name, mpi, ours[name])
 			continue
 		}

@@ -19,6 +19,8 @@ type word struct{ Left uint64 }
 var (
 	hop  amt.Handler[word] // goes back and forth
 	sink amt.Handler[word]
+	work amt.Handler[word] // some microseconds of it
+	done amt.Local[uint64] // what work has come to
 )
 
 func init() {
@@ -28,6 +30,13 @@ func init() {
 		}
 	})
 	sink.Is(func(amt.Context, *word) {})
+	work.Is(func(c amt.Context, m *word) {
+		x := m.Left
+		for range 4000 {
+			x = x*6364136223846793005 + 1442695040888963407
+		}
+		*done.Of(c) += x >> 63
+	})
 }
 
 // A measurement is n operations of the body, which is called on all ranks.
@@ -58,6 +67,33 @@ func messages(to func(c amt.Context) int) func(c amt.Context, n int) error {
 	}
 }
 
+// singly sends each message as soon as it is there.
+func singly(c amt.Context, n int) error {
+	return epoch(c, func(c amt.Context) {
+		for i := range n {
+			sink.Send(c, other(c), &word{uint64(i)})
+			c.Poll()
+		}
+	})
+}
+
+// share has all ranks together send n pieces of work, over all ranks, in some epochs.
+func share(c amt.Context, n int) error {
+	const epochs = 10
+	for range epochs {
+		err := c.Collective("work", func(c amt.Context) error {
+			for i := c.Rank(); i < n/epochs; i += c.Ranks() {
+				work.Send(c, i*7%c.Ranks(), &word{uint64(i)})
+			}
+			return nil
+		}).Wait(c)
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 func other(c amt.Context) int { return 1 % c.Ranks() }
 func self(c amt.Context) int  { return c.Rank() }
 
@@ -67,6 +103,7 @@ func measurements(scope *amt.Scope) []measurement {
 			return epoch(c, func(c amt.Context) { hop.Send(c, other(c), &word{uint64(2*n - 1)}) })
 		}},
 		{"OneWay8B", 5000, messages(other)},
+		{"OneWaySingle8B", 2000, singly},
 		{"Local8B", 5000, messages(self)},
 		{"EmptyCollective", 200, func(c amt.Context, n int) error {
 			for range n {
@@ -93,6 +130,7 @@ func measurements(scope *amt.Scope) []measurement {
 			}
 			return nil
 		}},
+		{"Work", 4000, share},
 	}
 }
 

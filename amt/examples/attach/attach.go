@@ -16,10 +16,12 @@ type number struct{ Value int64 }
 // A state is what a process keeps between steps.
 type state struct {
 	runtime *amt.Attached
+	put     int64 // of others, by attach_put
 }
 
 var (
 	add   amt.Handler[number]
+	put   amt.Handler[number]
 	total amt.Reduction[int64]
 	sums  amt.Local[int64]
 	here  = &state{}
@@ -27,6 +29,7 @@ var (
 
 func init() {
 	add.Is(func(c amt.Context, m *number) { *sums.Of(c) += m.Value })
+	put.Is(func(_ amt.Context, m *number) { here.put += m.Value })
 	total.Is(func(a, b int64) int64 { return a + b })
 }
 
@@ -68,7 +71,22 @@ func attach_step(n *C.attach_number) C.int {
 	}))
 }
 
-// attach_end gives everything back to MPI; 0: it has.
+// attach_put sends a number to the next rank, and does not wait for it; 0: it has left.
+//
+//export attach_put
+func attach_put(value C.long) C.int {
+	return told(here.runtime.Enter(func(c amt.Context) error {
+		put.Send(c, (c.Rank()+1)%c.Ranks(), &number{int64(value)})
+		return nil
+	}))
+}
+
+// attach_had is what the rank before has put here; all of it after attach_end.
+//
+//export attach_had
+func attach_had() C.long { return C.long(here.put) }
+
+// attach_end does what is left to be done, and gives everything back to MPI; 0: it has.
 //
 //export attach_end
 func attach_end() C.int { return told(here.runtime.Detach()) }

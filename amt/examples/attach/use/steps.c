@@ -1,4 +1,4 @@
-/* steps.c: a program of MPI that enters a library of Go a thousand times and calls MPI itself between. It is attached,
+/* steps.c: a program of MPI that enters a library of Go two thousand times and calls MPI itself between. It is attached,
  * and detached, twice: by a communicator in which the ranks are the other way round, and by MPI_COMM_WORLD.
  *
  * Context: an MPI program, one thread (MPI_THREAD_FUNNELED). */
@@ -9,11 +9,13 @@
 typedef struct { long value; } attach_number;
 int attach_begin(int comm);
 int attach_step(attach_number *n);
+int attach_put(long value);
+long attach_had(void);
 int attach_end(void);
 
 static int play(MPI_Comm comm, long *all)
 {
-	long want = 0;
+	long want = 0, put = 0, had = attach_had(), sums[2];
 	int rank, ranks;
 	MPI_Comm_rank(comm, &rank);
 	MPI_Comm_size(comm, &ranks);
@@ -21,7 +23,8 @@ static int play(MPI_Comm comm, long *all)
 	for (long step = 0; step < 1000; step++) {
 		long sum, mine = step + rank;
 		attach_number n = { mine };
-		if (attach_step(&n)) return 1;
+		if (attach_put(step * rank) || attach_step(&n)) return 1;
+		put += step * rank;
 		MPI_Allreduce(&mine, &sum, 1, MPI_LONG, MPI_SUM, comm);
 		want += sum * ranks;
 		if (n.value != *all + want) {
@@ -29,7 +32,15 @@ static int play(MPI_Comm comm, long *all)
 			return 1;
 		}
 	}
-	return attach_end();
+	if (attach_end()) return 1;
+	sums[0] = put;
+	sums[1] = attach_had() - had;
+	MPI_Allreduce(MPI_IN_PLACE, sums, 2, MPI_LONG, MPI_SUM, comm);
+	if (sums[0] != sums[1]) {
+		fprintf(stderr, "rank %d: %ld was put, and %ld had\n", rank, sums[0], sums[1]);
+		return 1;
+	}
+	return 0;
 }
 
 int main(int argc, char **argv)

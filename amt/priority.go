@@ -1,0 +1,117 @@
+package amt
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+)
+
+// A Priority says which of the messages that have come to a rank is handled next: one of those with the highest, among these the
+// one that came first. It is that of a handler (Is), or of one message (SendAt); without, it is 0. A handler that runs is not
+// interrupted, and what comes from other ranks is looked for at least every 64 messages. Where no priority is used, nothing is sorted.
+type Priority int16
+
+// sorted is what has come to a rank that sorts, and was not handled.
+type sorted struct {
+	levels []level // the highest priority first
+	top    int     // before this level there is nothing
+	n      int
+}
+
+// A level is the messages of one priority, in the order of their coming, from first on.
+type level struct {
+	Priority
+	list  []waiting
+	first int
+}
+
+// A waiting message holds its epoch, and keeps its batch.
+type waiting struct {
+	ep      *Epoch
+	what    what
+	payload []byte
+	batch   *batch
+}
+
+// A batch is one of which messages wait.
+type batch struct {
+	parcel
+	left int
+}
+
+func (s *sorted) push(w waiting) {
+	p := w.what.priority()
+	at, found := slices.BinarySearchFunc(s.levels, p, func(l level, p Priority) int { return cmp.Compare(p, l.Priority) })
+	if !found {
+		s.levels = slices.Insert(s.levels, at, level{Priority: p})
+	}
+	s.levels[at].list = append(s.levels[at].list, w)
+	s.top = min(s.top, at)
+	s.n++
+}
+
+// pop returns the message that is next; there is one.
+func (s *sorted) pop() waiting {
+	for s.levels[s.top].first == len(s.levels[s.top].list) {
+		s.top++
+	}
+	l := &s.levels[s.top]
+	w := l.list[l.first]
+	l.list[l.first] = waiting{}
+	if l.first++; l.first == len(l.list) {
+		l.list, l.first = l.list[:0], 0
+	}
+	s.n--
+	return w
+}
+
+// sort takes the messages of a batch, from somewhere in it on, to be handled in their order; what else is in it is done.
+func (r *rank) sort(p parcel, b []byte) {
+	of := &batch{parcel: p, left: 1}
+	for len(b) > 0 {
+		w, epoch, payload, rest, ok := nextRecord(b)
+		if !ok {
+			r.broken = errors.Join(r.broken, fmt.Errorf("amt: rank %d: a batch from rank %d ends within a record", r.self, p.from))
+			break
+		}
+		b = rest
+		if w.id() < firstCounted {
+			r.controlled(p.from, w.id(), epoch, payload)
+			continue
+		}
+		ep := r.find(epoch)
+		if p.remote {
+			ep.hold()
+			ep.got(p.from, 1)
+			r.came()
+		}
+		of.left++
+		r.sorted.push(waiting{ep, w, payload, of})
+	}
+	r.done(of)
+}
+
+// done is the end of a message of a batch.
+func (r *rank) done(b *batch) {
+	if b.left--; b.left == 0 {
+		r.free(b.parcel)
+	}
+}
+
+// next handles the message that is next, if there is one.
+func (r *rank) next() bool {
+	if r.sorted.n == 0 {
+		return false
+	}
+	if r.since++; r.since >= flushAfter {
+		r.exchange(1)
+	}
+	w := r.sorted.pop()
+	r.message(w.ep, w.batch.from, w.what, w.payload)
+	r.handler.gen++
+	r.handler.entry = nil
+	w.ep.release(1)
+	r.done(w.batch)
+	return true
+}
