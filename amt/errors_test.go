@@ -88,32 +88,51 @@ func TestFaults(t *testing.T) {
 	}
 }
 
+// two runs a body on two ranks, in an epoch.
+func two(body func(amt.Context) error) error {
+	return amt.RunLocal(2, func(c amt.Context) error { return c.Collective("all", body).Wait(c) })
+}
+
+// onFirst runs it on the first of them alone.
+func onFirst(body func(amt.Context)) error {
+	return two(func(c amt.Context) error {
+		if c.Rank() == 0 {
+			body(c)
+		}
+		return nil
+	})
+}
+
+// caught runs a main function on two ranks, which all get an error with some words: it is no other's then.
+func caught(want string, main func(amt.Context) error) error {
+	return amt.RunLocal(2, func(c amt.Context) error {
+		if err := main(c); err == nil || !strings.Contains(err.Error(), want) {
+			return fmt.Errorf("%v is no error with %q", err, want)
+		}
+		return nil
+	})
+}
+
+// An outcome is what a program came to, and words that its error should have; none: no error.
+type outcome struct {
+	err  error
+	want string
+}
+
+func (o outcome) check(t *testing.T, name string) {
+	got := ""
+	if o.err != nil {
+		got = o.err.Error()
+	}
+	if (o.want == "") != (got == "") || !strings.Contains(got, o.want) {
+		t.Errorf("%s: %q, want %q", name, got, o.want)
+	}
+}
+
 // TestErrors has programs do what is wrong.
 func TestErrors(t *testing.T) {
-	two := func(body func(amt.Context) error) error {
-		return amt.RunLocal(2, func(c amt.Context) error { return c.Collective("all", body).Wait(c) })
-	}
-	onFirst := func(body func(amt.Context)) error {
-		return two(func(c amt.Context) error {
-			if c.Rank() == 0 {
-				body(c)
-			}
-			return nil
-		})
-	}
 	var late amt.Handler[number]
-	caught := func(want string, main func(amt.Context) error) error { // all ranks get that error, and it is no other's
-		return amt.RunLocal(2, func(c amt.Context) error {
-			if err := main(c); err == nil || !strings.Contains(err.Error(), want) {
-				return fmt.Errorf("%v is no error with %q", err, want)
-			}
-			return nil
-		})
-	}
-	for name, test := range map[string]struct {
-		err  error
-		want string
-	}{
+	for name, test := range map[string]outcome{
 		"no ranks":              {amt.RunLocal(0, nil), "0 ranks: at least one is needed"},
 		"no rank":               {onFirst(func(c amt.Context) { sink.Send(c, 2, &number{}) }), "there is no rank 2, the last one is 1"},
 		"what cannot be packed": {onFirst(func(c amt.Context) { holding.Send(c, 1, &withAny{unregistered{1}}) }), "cannot send to rank 1"},
@@ -140,6 +159,26 @@ func TestErrors(t *testing.T) {
 			}
 			return nil
 		}), "number 9 is bad"},
+		"a collective epoch within a rooted one, which is right": {two(func(c amt.Context) error {
+			return c.Rooted("own", func(c amt.Context) error {
+				return c.Collective("a", func(amt.Context) error { return nil }).Wait(c)
+			}).Wait(c)
+		}), ""},
+		"a collective epoch of a handler": {onFirst(func(c amt.Context) {
+			c.Rooted("first", func(amt.Context) error { return nil }).OnDone(c, func(c amt.Context) {
+				if err := c.Collective("x", func(amt.Context) error { return nil }).Wait(c); err != nil {
+					c.Fail(err)
+				}
+			})
+		}), "begins the collective epoch \"x\": only main functions can"},
+	} {
+		test.check(t, name)
+	}
+}
+
+// TestErrorsOfEpochs: whose an error is that nobody waits for.
+func TestErrorsOfEpochs(t *testing.T) {
+	for name, test := range map[string]outcome{
 		"one of an epoch that something follows": {onFirst(func(c amt.Context) {
 			c.Rooted("bad", func(c amt.Context) error { failing.Send(c, 1, &number{4}); return nil }).OnDone(c, func(amt.Context) { panic("it follows") })
 		}), "number 4 is bad"},
@@ -177,26 +216,8 @@ func TestErrors(t *testing.T) {
 				return nil
 			}).Wait(c)
 		}), "number 3 is bad"},
-		"a collective epoch within a rooted one, which is right": {two(func(c amt.Context) error {
-			return c.Rooted("own", func(c amt.Context) error {
-				return c.Collective("a", func(amt.Context) error { return nil }).Wait(c)
-			}).Wait(c)
-		}), ""},
-		"a collective epoch of a handler": {onFirst(func(c amt.Context) {
-			c.Rooted("first", func(amt.Context) error { return nil }).OnDone(c, func(c amt.Context) {
-				if err := c.Collective("x", func(amt.Context) error { return nil }).Wait(c); err != nil {
-					c.Fail(err)
-				}
-			})
-		}), "begins the collective epoch \"x\": only main functions can"},
 	} {
-		got := ""
-		if test.err != nil {
-			got = test.err.Error()
-		}
-		if (test.want == "") != (got == "") || !strings.Contains(got, test.want) {
-			t.Errorf("%s: %q, want %q", name, got, test.want)
-		}
+		test.check(t, name)
 	}
 }
 

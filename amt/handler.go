@@ -33,6 +33,7 @@ type Handler[M any] struct {
 type entry struct {
 	caller   string // who declared it: package and function
 	at       string // where: file:line
+	function string // its name
 	message  reflect.Type
 	priority Priority
 	ordinal  int // among those of the same caller, place and message
@@ -83,6 +84,9 @@ func (h *Handler[M]) is(do func(c Context, m *M), fault error, priority ...Prior
 	}
 	pc, file, line, _ := runtime.Caller(2)
 	e.caller, e.at = runtime.FuncForPC(pc).Name(), fmt.Sprintf("%s:%d", path.Base(file), line)
+	if do != nil {
+		e.function = runtime.FuncForPC(reflect.ValueOf(do).Pointer()).Name()
+	}
 	var unfit error
 	h.code, unfit = codecOf[M]()
 	e.fault = errors.Join(e.fault, unfit)

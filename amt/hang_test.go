@@ -141,48 +141,89 @@ func TestNoHang(t *testing.T) {
 	}
 }
 
-const patientVariable = "AMT_TEST_PATIENT" // a file that a task waits for
+const patientVariable = "AMT_TEST_PATIENT" // what runs until a pipe is closed, and the pipe
 
-// TestLongTask has a task run until it was told that it does; that is no hang.
-func TestLongTask(t *testing.T) {
-	if file := os.Getenv(patientVariable); file != "" {
+// reading reads from the pipe that was named, until it is closed.
+var reading amt.Handler[number]
+
+func readPipe() error {
+	_, file, _ := strings.Cut(os.Getenv(patientVariable), ":")
+	f, err := os.Open(file)
+	if err == nil {
+		_, err = io.ReadAll(f)
+	}
+	return err
+}
+
+func init() {
+	reading.Is(func(c amt.Context, _ *number) {
+		if err := readPipe(); err != nil {
+			c.Fail(err)
+		}
+	})
+}
+
+// long are programs of which something runs long on rank 1.
+func long() map[string]func(c amt.Context) error {
+	return map[string]func(c amt.Context) error{
+		"task": func(c amt.Context) error {
+			c.Go("the long one", func(amt.Context) error { return readPipe() })
+			return nil
+		},
+		"handler": func(c amt.Context) error { reading.Send(c, 1, &number{}); return nil },
+		"operation": func(c amt.Context) error {
+			s, err := c.Scope("s")
+			if err == nil {
+				s.Do(c, func(comm *mpi.Comm) error {
+					if c := comm.Rank(); c == 1 {
+						return readPipe()
+					}
+					return nil
+				})
+			}
+			return err
+		},
+	}
+}
+
+// TestLong has a task, a handler and an operation run until it was told that they do; that is no hang.
+func TestLong(t *testing.T) {
+	if which, _, ok := strings.Cut(os.Getenv(patientVariable), ":"); ok {
 		fmt.Println(amt.RunLocal(2, func(c amt.Context) error {
-			return c.Collective("all", func(c amt.Context) error {
-				if c.Rank() == 1 {
-					c.Go("the long one", func(amt.Context) error {
-						f, err := os.Open(file) // a pipe
-						if err == nil {
-							_, err = io.ReadAll(f)
-						}
-						return err
-					})
-				}
-				return nil
-			}).Wait(c)
+			if c.Rank() == 1 || which == "operation" {
+				return long()[which](c)
+			}
+			return nil
 		}))
 		return
 	}
-	file := filepath.Join(t.TempDir(), "pipe")
-	if out, err := exec.Command("mkfifo", file).CombinedOutput(); err != nil {
-		t.Fatalf("mkfifo: %v: %s", err, out)
-	}
-	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestLongTask$")
-	cmd.Env = append(os.Environ(), patientVariable+"="+file, amt.PatienceVariable+"=10ms")
-	said, err := cmd.StderrPipe()
-	var out strings.Builder
-	cmd.Stdout = &out
-	if err = errors.Join(err, cmd.Start()); err != nil {
-		t.Fatal(err)
-	}
-	line, err := bufio.NewReader(said).ReadString('\n')
-	if err != nil || !strings.Contains(line, `amt: rank 1: the task "the long one" runs since `) {
-		t.Errorf("%v: %s", err, line)
-	}
-	if err := os.WriteFile(file, nil, 0); err != nil {
-		t.Error(err)
-	}
-	if err := cmd.Wait(); err != nil || !strings.HasPrefix(out.String(), "<nil>") {
-		t.Errorf("%v: %s", err, out.String())
+	for which, want := range map[string]string{
+		"task":      `amt: rank 1: the task "the long one" runs since `,
+		"handler":   "amt: rank 1: the handler of amt_test.number declared in github.com/byssus-hpc/byssus/amt_test.init",
+		"operation": "amt: rank 1: an operation of a scope runs since ",
+	} {
+		file := filepath.Join(t.TempDir(), "pipe")
+		if out, err := exec.Command("mkfifo", file).CombinedOutput(); err != nil {
+			t.Fatalf("mkfifo: %v: %s", err, out)
+		}
+		cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestLong$")
+		cmd.Env = append(os.Environ(), patientVariable+"="+which+":"+file, amt.PatienceVariable+"=10ms")
+		said, err := cmd.StderrPipe()
+		var out strings.Builder
+		cmd.Stdout = &out
+		if err = errors.Join(err, cmd.Start()); err != nil {
+			t.Fatal(err)
+		}
+		line, err := bufio.NewReader(said).ReadString('\n')
+		if err != nil || !strings.HasPrefix(line, want) || !strings.Contains(line, " runs since ") {
+			t.Errorf("%s: %v: %s", which, err, line)
+		}
+		if err := os.WriteFile(file, nil, 0); err != nil {
+			t.Error(err)
+		}
+		if err := cmd.Wait(); err != nil || !strings.HasPrefix(out.String(), "<nil>") {
+			t.Errorf("%s: %v: %s", which, err, out.String())
+		}
 	}
 }
 

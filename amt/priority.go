@@ -105,6 +105,7 @@ func (r *rank) next() bool {
 		return false
 	}
 	if r.since++; r.since >= flushAfter {
+		r.patience.beat()
 		r.exchange(1)
 	}
 	w := r.sorted.pop()

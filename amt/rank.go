@@ -55,11 +55,12 @@ type rank struct {
 	frames      []*frame
 	broken      error // the transport's: nothing can go on
 
-	watch   watch
-	waits   *Epoch             // what the main function waits for
-	ended   bool               // the main function has returned
-	tasks   map[*task]struct{} // that have not ended
-	running int                // of them, those that do not wait
+	watch    watch
+	patience patience
+	waits    *Epoch             // what the main function waits for
+	ended    bool               // the main function has returned
+	tasks    map[*task]struct{} // that have not ended
+	running  int                // of them, those that do not wait
 
 	inbox  inbox
 	locals sync.Map // by *Local of some type: a pointer to the value
@@ -122,6 +123,7 @@ func (r *rank) step() {
 		return
 	}
 	if r.idle++; r.idle >= watchLooks {
+		r.patience.beat()
 		r.watch.look()
 	}
 	r.t.Idle(r.idle)
@@ -135,7 +137,7 @@ func (r *rank) work() bool {
 		r.asked()
 	case r.handleNext():
 	case r.operations.perform():
-	case r.exchange(r.patience()):
+	case r.exchange(r.looks()):
 	case len(r.dirty) > 0:
 		r.settle()
 	default:
@@ -144,9 +146,9 @@ func (r *rank) work() bool {
 	return true
 }
 
-// patience is how many looks for a batch come before epochs are settled: who has just had a message from elsewhere may have an
+// looks is how many looks for a batch come before epochs are settled: who has just had a message from elsewhere may have an
 // answer soon, and a wave meanwhile would be in vain. After one that was, it is twice as many, until an epoch is over.
-func (r *rank) patience() int {
+func (r *rank) looks() int {
 	if r.busy {
 		return r.patient
 	}
@@ -312,6 +314,7 @@ func (r *rank) control(to int, w what, epoch uint64, payload []byte) {
 // handle does what the records of a batch say. Messages of one epoch that follow each other are counted together, and hold it
 // until then.
 func (r *rank) handle(p parcel) {
+	r.patience.beat()
 	if r.sorts {
 		r.sort(p, p.b)
 		return

@@ -50,6 +50,8 @@ func joined(errs []error) error {
 
 // run runs a program on one rank, in the main epoch. When that fails, nobody waits for anybody else.
 func (r *rank) run(main func(Context) error) error {
+	r.patience.begin()
+	defer r.patience.end()
 	r.ended = false
 	r.collectives++
 	r.main = r.find(r.collectives)

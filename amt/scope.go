@@ -170,6 +170,7 @@ func (o *operations) perform() bool {
 	if !o.agreement.Due() || o.r.drain() != nil {
 		return false
 	}
+	o.r.patience.beat()
 	n, _, _ := o.agreement.Next()
 	s := o.scopes[n]
 	a := s.asked[s.first]

@@ -20,7 +20,7 @@ const (
 	patientFor = time.Minute            // it says that a task runs; then after twice as long, and so on
 )
 
-// PatienceVariable says how long a task runs before it is told that it does ("90s"); a minute if it is not set, never if it is 0.
+// PatienceVariable says how long a task or a handler runs before it is told that it does ("90s"); a minute if it is not set, never if it is 0.
 const PatienceVariable = "BYSSUS_AMT_PATIENCE"
 
 // DOTVariable names a file that gets the graph of who waits for whom, in the language of Graphviz, when nothing can go on.
@@ -82,6 +82,7 @@ func (w *watch) init(r *rank) {
 	if d, err := time.ParseDuration(os.Getenv(PatienceVariable)); err == nil {
 		w.patient = d
 	}
+	r.patience.r, r.patience.lasts = r, w.patient
 }
 
 // ofWatch tells whether a batch is a watch's: it has that one record.

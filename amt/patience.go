@@ -1,0 +1,89 @@
+package amt
+
+import (
+	"fmt"
+	"os"
+	"runtime"
+	"strings"
+	"sync/atomic"
+	"time"
+)
+
+// A patience tells that a handler, or an operation of a scope, keeps its rank from everything else. It looks from outside of the
+// rank's goroutine, at a number that this changes whenever it takes a batch or has nothing to do; what it does, if that stays the
+// same, is read off its stack.
+type patience struct {
+	r     *rank
+	beats atomic.Uint64
+	lasts time.Duration // 0: it does not look
+	over  chan struct{}
+}
+
+// beat is called by the rank's goroutine.
+func (p *patience) beat() { p.beats.Store(p.beats.Load() + 1) }
+
+// begin has it look until end.
+func (p *patience) begin() {
+	if p.over = make(chan struct{}); p.lasts > 0 {
+		go p.look(p.over)
+	}
+}
+
+func (p *patience) end() { close(p.over) }
+
+func (p *patience) look(over <-chan struct{}) {
+	ticks := time.NewTicker(max(p.lasts/2, 1))
+	defer ticks.Stop()
+	since, seen, told := time.Now(), p.beats.Load(), time.Duration(0)
+	for {
+		var now time.Time
+		select {
+		case <-over:
+			return
+		case now = <-ticks.C:
+		}
+		if beats := p.beats.Load(); beats != seen {
+			since, seen, told = now, beats, 0
+			continue
+		}
+		ran := now.Sub(since)
+		if ran < max(p.lasts, 2*told) {
+			continue
+		}
+		if what := p.r.occupied(stacks()); what != "" {
+			told = ran
+			fmt.Fprintf(os.Stderr, "amt: rank %d: %s runs since %v; this rank does nothing else meanwhile\n", p.r.self, what, ran.Round(max(p.lasts/100, 1)))
+		}
+	}
+}
+
+// stacks is the stacks of all goroutines.
+func stacks() string {
+	for size := 1 << 16; ; size *= 2 {
+		b := make([]byte, size)
+		if n := runtime.Stack(b, true); n < size || size > 1<<26 {
+			return string(b[:n])
+		}
+	}
+}
+
+// occupied finds what the rank does in the stacks of all goroutines: a handler, or an operation; else it is empty. Frames of methods
+// show the address of what they are of.
+func (r *rank) occupied(stacks string) string {
+	handles := fmt.Sprintf(".(*rank).message(%p", r)
+	performs := fmt.Sprintf(".(*operations).perform(%p", &r.operations)
+	for s := range strings.SplitSeq(stacks, "\n\n") {
+		if strings.Contains(s, performs) {
+			return "an operation of a scope"
+		}
+		if above, _, found := strings.Cut(s, handles); found {
+			for _, e := range r.table {
+				if strings.Contains(above, "\n"+e.function+"(") {
+					return e.String()
+				}
+			}
+			return "a handler"
+		}
+	}
+	return ""
+}
