@@ -18,6 +18,27 @@ type Attached struct {
 	w      *mpiwire.Wire
 	frame  frame // of Enter
 	failed error
+	inside bool // one of the methods runs
+}
+
+var errInside = errors.New("it is entered within itself")
+
+// enter begins one of the methods; leave ends it.
+func (a *Attached) enter() error {
+	switch {
+	case a.inside:
+		return fmt.Errorf("amt: rank %d: %w", a.r.self, errInside)
+	case a.failed != nil:
+		return fmt.Errorf("amt: rank %d: the runtime has failed before: %w", a.r.self, a.failed)
+	}
+	a.inside = true
+	return nil
+}
+
+// leave notes what the method came to, after which there may be no other.
+func (a *Attached) leave(err error) error {
+	a.inside, a.failed = false, err
+	return err
 }
 
 // Attach makes the runtime on the ranks of a communicator, by its handle in Fortran (MPI_Comm_c2f), of which it makes
@@ -48,7 +69,7 @@ func Attach(comm int) (*Attached, error) {
 // rooted epochs and wait for them, or for others later; collective ones, reductions and scopes as all ranks do. What it begins and
 // nobody waits for is done by Detach. A function that waits for nothing enters and leaves in a fraction of a microsecond.
 func (a *Attached) Enter(do func(Context) error) error {
-	if err := a.usable(); err != nil {
+	if err := a.enter(); err != nil {
 		return err
 	}
 	r := a.r
@@ -59,39 +80,30 @@ func (a *Attached) Enter(do func(Context) error) error {
 	if err != nil {
 		r.attached.fail(err)
 	}
-	a.failed = errors.Join(r.attached.err, r.drain())
-	return a.failed
-}
-
-// usable tells why the runtime cannot be entered.
-func (a *Attached) usable() error {
-	if a.failed != nil {
-		return fmt.Errorf("amt: rank %d: the runtime has failed before: %w", a.r.self, a.failed)
-	}
-	return nil
+	return a.leave(errors.Join(r.attached.err, r.drain()))
 }
 
 // Run runs a main function, and returns when it has returned on all ranks and everything that it began is done. After an
 // error, of Enter too, there is no other: ranks may know different parts of what there was.
 func (a *Attached) Run(main func(Context) error) error {
-	if err := a.usable(); err != nil {
+	if err := a.enter(); err != nil {
 		return err
 	}
-	a.failed = a.r.run(main)
-	return a.failed
+	return a.leave(a.r.run(main))
 }
 
-// Detach does what is left to be done, and gives back to MPI what Attach has made. After an error it does nothing but say so.
+// Detach does what is left to be done, and gives back to MPI what Attach has made. After an error of anything before, it does nothing
+// but say so.
 func (a *Attached) Detach() error {
-	if a.failed != nil {
-		return fmt.Errorf("amt: rank %d: nothing is given back after: %w", a.r.self, a.failed)
+	if err := a.enter(); err != nil {
+		return err
 	}
-	a.failed = errors.New("it is detached")
 	a.r.main = a.r.attached
 	a.r.attached.release(1)
 	if err := a.r.attached.wait(); err != nil {
-		return err
+		return a.leave(err)
 	}
+	a.leave(errors.New("it is detached"))
 	if err := errors.Join(a.w.Close(), a.r.operations.close(), mpilib.Detach()); err != nil {
 		return fmt.Errorf("amt: rank %d: %w", a.r.self, err)
 	}

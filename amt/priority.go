@@ -12,8 +12,10 @@ import (
 // interrupted, and what comes from other ranks is looked for at least every 64 messages. Where no priority is used, nothing is sorted.
 type Priority int16
 
-// sorted is what has come to a rank that sorts, and was not handled.
+// sorted is what has come to a rank that sorts, and was not handled. When that is nothing, it sorts no longer; it begins again with the
+// next message that has a priority.
 type sorted struct {
+	always bool    // a handler has one
 	levels []level // the highest priority first
 	top    int     // before this level there is nothing
 	n      int
@@ -102,6 +104,7 @@ func (r *rank) done(b *batch) {
 // next handles the message that is next, if there is one.
 func (r *rank) next() bool {
 	if r.sorted.n == 0 {
+		r.sorts = r.sorted.always
 		return false
 	}
 	if r.since++; r.since >= flushAfter {

@@ -85,9 +85,12 @@ func newRank(t wire.Transport, e engine.Engine, table []*entry) (*rank, error) {
 		reductions: map[uint64]any{}, tasks: map[*task]struct{}{}, patient: waitingLooks}
 	r.operations.init(r)
 	r.outs = make([][]byte, r.ranks)
-	r.sorts = slices.ContainsFunc(table, func(e *entry) bool { return e.priority != 0 })
+	r.sorted.always = slices.ContainsFunc(table, func(e *entry) bool { return e.priority != 0 })
+	r.sorts = r.sorted.always
 	r.handler.r = r
-	r.watch.init(r)
+	if err := r.watch.init(r); err != nil {
+		return nil, err
+	}
 	if err := r.operations.open(e); err != nil {
 		return nil, fmt.Errorf("amt: rank %d: %w", r.self, err)
 	}

@@ -75,14 +75,19 @@ const (
 	noticeReport                   // a hang.Report, as JSON
 )
 
-func (w *watch) init(r *rank) {
+func (w *watch) init(r *rank) error {
 	w.r, w.holds, w.wave = r, true, term.NewCollective(r.self, r.ranks)
 	w.left, w.come = make([]uint64, r.ranks), make([]uint64, r.ranks)
 	w.rests, w.patient = restsAfter, patientFor
-	if d, err := time.ParseDuration(os.Getenv(PatienceVariable)); err == nil {
+	if text := os.Getenv(PatienceVariable); text != "" {
+		d, err := time.ParseDuration(text)
+		if err != nil || d < 0 {
+			return fmt.Errorf("amt: %s=%s: a time is wanted, such as 90s, or 0", PatienceVariable, text)
+		}
 		w.patient = d
 	}
 	r.patience.r, r.patience.lasts = r, w.patient
+	return nil
 }
 
 // ofWatch tells whether a batch is a watch's: it has that one record.

@@ -235,6 +235,10 @@ func TestNoMPI(t *testing.T) {
 	if err == nil || !strings.Contains(out, "BYSSUS_AMT_RANKS=0: a number of ranks is wanted, at least 1") {
 		t.Errorf("no ranks: %v\n%s", err, out)
 	}
+	out, err = start{}.run(t, []string{"BYSSUS_AMT_PATIENCE=soon"}, program)
+	if err == nil || !strings.Contains(out, "BYSSUS_AMT_PATIENCE=soon: a time is wanted, such as 90s, or 0") {
+		t.Errorf("no time: %v\n%s", err, out)
+	}
 }
 
 // TestMPINotFound: a rank whose MPI's library cannot be had says which one, and why.

@@ -27,6 +27,12 @@ type named struct {
 	Blob  []byte // every byte follows from its place and the length: some are longer than a batch
 }
 
+// A slab is the same, in a message that lies in memory and is longer than a batch.
+type slab struct {
+	Sub  grow
+	Fill [2500]uint64 // all the seed
+}
+
 // blob makes one, of a length that follows from a seed.
 func blob(seed uint64) []byte {
 	sizes := []uint64{0, 1, 100, 16000, 16384, 20000, 300_000}
@@ -50,6 +56,7 @@ var (
 	growing amt.Handler[grow]
 	naming  amt.Handler[named]
 	leaf    amt.Handler[grow]
+	slabs   amt.Handler[slab]
 )
 
 // done is the sum of what the messages of a program have done, by rank; a process runs one program at a time.
@@ -70,6 +77,14 @@ func init() {
 		for _, in := range m.Inner {
 			growing.Send(c, int(in.Seed%uint64(c.Ranks())), &in)
 		}
+	})
+	slabs.Is(func(c amt.Context, m *slab) {
+		for i, v := range m.Fill {
+			if v != m.Sub.Seed {
+				c.Fail(fmt.Errorf("word %d of a slab is %#x, want %#x", i, v, m.Sub.Seed))
+			}
+		}
+		growing.Send(c, int(m.Sub.Seed%uint64(c.Ranks())), &m.Sub)
 	})
 	leaf.Is(func(c amt.Context, m *grow) { done[c.Rank()].Add(m.Seed | 1) })
 	sums.Is(func(a, b uint64) uint64 { return a + b })
@@ -94,7 +109,7 @@ func (m *grow) branches() []branch {
 	for left := m.Size; left > 0; {
 		part := 1 + r.Int64N(left)
 		left -= part
-		list = append(list, branch{r.IntN(12), r.Uint64(), grow{r.Uint64(), part - 1}})
+		list = append(list, branch{r.IntN(20), r.Uint64(), grow{r.Uint64(), part - 1}})
 	}
 	return list
 }
@@ -141,6 +156,19 @@ func (m *grow) branch(c amt.Context, list []branch) {
 		case 4: // to all
 			leaf.Broadcast(c, &grow{Seed: b.to})
 			growing.Send(c, to, &sub)
+		case 5: // a long one
+			s := slab{Sub: sub}
+			for i := range s.Fill {
+				s.Fill[i] = sub.Seed
+			}
+			slabs.Send(c, to, &s)
+		case 6: // one with a priority
+			growing.SendAt(c, to, &sub, amt.Priority(b.to>>32))
+		case 7: // a task that says what follows
+			c.Go("follows", func(c amt.Context) error {
+				c.Rooted("of a task", func(amt.Context) error { return nil }).OnDone(c, func(c amt.Context) { growing.Send(c, to, &sub) })
+				return nil
+			})
 		default:
 			growing.Send(c, to, &sub)
 		}
@@ -168,6 +196,9 @@ func Program(seed uint64, ranks int) func(amt.Context) error {
 				if rank == c.Rank() {
 					mine = g
 				}
+			}
+			if mine.Seed%3 == 0 {
+				c.Poll()
 			}
 			before = begin(c, r, fmt.Sprint("epoch ", e), &mine, before)
 			if r.IntN(2) == 0 || e == epochs-1 {
