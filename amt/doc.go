@@ -27,16 +27,16 @@
 // # What is guaranteed
 //
 //   - A message is handled once, on the rank that it was sent to; a handler runs to its end before another of its rank
-//     begins. Messages may overtake each other.
+//     begins. Messages may overtake each other. Of those that have come, the ones with the highest Priority are handled first.
 //   - An epoch is over when everything is done that was begun under it: messages sent by its bodies, by the handlers of
 //     those messages, by tasks (Go), and epochs begun within it; wherever they run. It is never told over earlier, and
 //     soon afterwards (package term has the rules and their sources).
-//   - An error of a body, a handler or a task is that of its epoch: Wait returns it. What nobody waits for is an error of the
-//     epoch around, and in the end of Run.
+//   - An error of a body, a handler or a task is that of its epoch: Wait returns it, and what comes After the epoch fails with
+//     it. What nobody waits for, nor comes after, is an error of the epoch around, and in the end of Run.
 //   - A Context belongs to the code, and the goroutine, that it was given to. It is known when one is used afterwards.
 //   - When every main function and task waits and no message is on its way, nothing can ever go on: Run returns a HangError
-//     that says who waits for whom. A task that runs for long, a handler that does not return and a main function that
-//     waits elsewhere are no hang.
+//     that says who waits for whom. A task, a handler or an operation of a scope that runs for long is no hang: it is told on
+//     the standard error, by name (PatienceVariable). A main function that waits elsewhere is not seen.
 //
 // # What ranks of one process share
 //

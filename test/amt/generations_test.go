@@ -12,45 +12,60 @@ import (
 	"github.com/byssus-hpc/byssus/test/harness"
 )
 
-const generations = 5
-
 // TestGenerations takes random programs through checkpoints, deaths and restarts, each under the other MPI: a position
 // independent program and one that is not.
 func TestGenerations(t *testing.T) {
-	site, err := harness.Here()
-	if err != nil {
-		t.Fatal(err)
-	}
 	for k, mode := range []string{"pie", "exe"} {
 		t.Run(mode, func(t *testing.T) {
 			program := build(t, t.TempDir(), "../../amt/internal/random/soak", "-buildmode="+mode)
-			job := site.NewJob("tasks-"+mode, t.TempDir())
-			defer job.Close()
-			ctx, cancel := context.WithTimeout(t.Context(), atMost)
-			defer cancel()
 			until := filepath.Join(t.TempDir(), "until")
-			argv := []string{program, "-seed", fmt.Sprint(*seed), "-until", until, "-busy"}
-			err := lives(ctx, job, harness.MPIs()[k%2], argv)
-			if err == nil {
-				err = os.WriteFile(until, nil, 0o600)
-			}
-			if err != nil {
-				t.Fatalf("%v\n%s", err, job.Story())
-			}
-			code, out := job.Proc().ExitCode(), job.Proc().Stdout.String()
-			if code != 0 || !strings.Contains(out, "all results are right") {
-				t.Fatalf("exit code %d, %q\n%s", code, out, job.Story())
-			}
+			survives(t, 5, harness.MPIs()[k%2], until, "all results are right", program, "-seed", fmt.Sprint(*seed), "-until", until, "-busy")
 		})
 	}
 }
 
+// TestAttachedGenerations does the same with a program of C that the runtime is attached to, of each MPI.
+func TestAttachedGenerations(t *testing.T) {
+	dir := t.TempDir()
+	attachable(t, dir)
+	for _, mpi := range harness.MPIs() {
+		t.Run(mpi, func(t *testing.T) {
+			until := filepath.Join(t.TempDir(), "until")
+			survives(t, 2, mpi, until, "all steps are right", attaching(t, dir, "mpicc."+mpi, "steps.c"), until)
+		})
+	}
+}
+
+// survives takes a program through so many deaths; then it ends, since a file is there, and has printed what it should.
+func survives(t *testing.T, deaths int, mpi, until, want string, argv ...string) {
+	t.Helper()
+	site, err := harness.Here()
+	if err != nil {
+		t.Fatal(err)
+	}
+	job := site.NewJob("tasks-"+mpi, t.TempDir())
+	defer job.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), atMost)
+	defer cancel()
+	err = lives(ctx, job, deaths, mpi, argv)
+	if err == nil {
+		err = os.WriteFile(until, nil, 0o600)
+	}
+	if err != nil {
+		t.Fatalf("%v\n%s", err, job.Story())
+	}
+	code, out := job.Proc().ExitCode(), job.Proc().Stdout.String()
+	if code != 0 || !strings.Contains(out, want) {
+		t.Fatalf("exit code %d, %q\n%s", code, out, job.Story())
+	}
+}
+
 // lives takes a job through all its lives.
-func lives(ctx context.Context, job *harness.Job, mpi string, argv []string) error {
+func lives(ctx context.Context, job *harness.Job, deaths int, mpi string, argv []string) error {
 	if err := job.Run(ctx, mpi, 2, []string{"--retries", "0", "--every", "1s", "-v"}, argv...); err != nil {
 		return err
 	}
-	for g := range generations {
+	for g := range deaths {
 		err := harness.Poll(ctx, "a checkpoint", func() bool {
 			return !job.Proc().Running() || strings.Contains(job.Proc().Stderr.String(), "committed after")
 		})
