@@ -148,6 +148,9 @@ func faultOf(do reflect.Value, closure uintptr) error {
 	if strings.HasSuffix(name, "-fm") {
 		return fmt.Errorf("%s is the method of a value, which other ranks do not have: use a function, and the message", strings.TrimSuffix(name, "-fm"))
 	}
+	if !inProgram(do.Pointer()) {
+		return fmt.Errorf("%s is in a plugin, which other ranks need not have", name)
+	}
 	if !inProgram(closure) {
 		return fmt.Errorf("%s captures variables, which other ranks do not have: put them into the message", name)
 	}

@@ -268,6 +268,17 @@ func TestMPINotFound(t *testing.T) {
 	}
 }
 
+// TestPlugin: a handler that a plugin declares is refused.
+func TestPlugin(t *testing.T) {
+	dir := t.TempDir()
+	program := build(t, dir, "./testdata/plugged")
+	lib := build(t, dir, "./testdata/plugged/plugin", "-buildmode=plugin")
+	out, err := start{}.run(t, nil, program, lib)
+	if err == nil || !strings.Contains(out, "the handler of main.message declared in ") || !strings.Contains(out, "plugged/plugin.init.0") || !strings.Contains(out, " is in a plugin, which other ranks need not have") {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
+
 // TestOtherBuilds: ranks that run two builds of one program say so.
 func TestOtherBuilds(t *testing.T) {
 	one, other := build(t, t.TempDir(), "../../amt/examples/ring"), build(t, t.TempDir(), "../../amt/examples/ring", "-gcflags=all=-N -l")
