@@ -10,6 +10,7 @@ import (
 	"unsafe"
 
 	"github.com/byssus-hpc/byssus/amt/internal/term"
+	"github.com/byssus-hpc/byssus/amt/internal/tree"
 	"github.com/byssus-hpc/byssus/amt/internal/wire"
 	"github.com/byssus-hpc/byssus/internal/engine"
 )
@@ -50,6 +51,8 @@ type rank struct {
 	spare       []*Epoch // the memory of such a list
 	orders      []term.Order
 	reductions  map[uint64]any // by epoch: *reducing of some type
+	above       int            // the rank that this one gives what it reduces; -1: none
+	below       []int          // those that give theirs
 	operations  operations
 	handler     frame // of the handler that runs
 	frames      []*frame
@@ -88,6 +91,7 @@ func newRank(t wire.Transport, e engine.Engine, table []*entry) (*rank, error) {
 	r.sorted.always = slices.ContainsFunc(table, func(e *entry) bool { return e.priority != 0 })
 	r.sorts = r.sorted.always
 	r.handler.r = r
+	r.above, r.below = tree.Ordered(r.self, r.ranks)
 	if err := r.watch.init(r); err != nil {
 		return nil, err
 	}

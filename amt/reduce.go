@@ -4,9 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"slices"
 	"unsafe"
-
-	"github.com/byssus-hpc/byssus/amt/internal/tree"
 )
 
 // A Reduction combines a value of every rank into one. It is a variable of a package, and said what it is in an init function
@@ -28,14 +27,17 @@ type reducing[T any] struct {
 	result T
 }
 
-// Is says how two values are combined. It need not be commutative: values are combined in a fixed order, which depends on
-// the number of ranks alone, so that results repeat.
+// Is says how two values are combined. It need not be commutative: values are combined in the order of the ranks, as MPI does, a
+// with those that come after it; in groups that depend on the number of ranks alone, so that results repeat to the last bit.
 func (d *Reduction[T]) Is(op func(a, b T) T) {
 	fault := faultOf(reflect.ValueOf(op), *(*uintptr)(unsafe.Pointer(&op)))
 	d.op = op
 	d.up.is(func(c Context, m *part[T]) {
-		first, _ := tree.Children(c.f.r.self, c.f.r.ranks)
-		d.give(c, 1+c.f.from-first, m.Value)
+		place := slices.Index(c.f.r.below, c.f.from)
+		if place >= 0 {
+			place++
+		}
+		d.give(c, place, m.Value)
 	}, fault)
 	d.down.is(func(c Context, m *part[T]) { d.spread(c, m) }, fault)
 }
@@ -71,8 +73,7 @@ func (d *Reduction[T]) state(c Context) *reducing[T] {
 	if s, ok := r.reductions[c.f.ep.id].(*reducing[T]); ok {
 		return s
 	}
-	first, last := tree.Children(r.self, r.ranks)
-	n := 1 + last - first
+	n := 1 + len(r.below)
 	s := &reducing[T]{values: make([]T, n), has: make([]bool, n), left: n}
 	r.reductions[c.f.ep.id] = s
 	return s
@@ -93,8 +94,8 @@ func (d *Reduction[T]) give(c Context, place int, value T) {
 	for _, v := range s.values[1:] {
 		all = d.op(all, v)
 	}
-	if parent := tree.Parent(c.f.r.self); parent >= 0 {
-		d.up.Send(c, parent, &part[T]{all})
+	if above := c.f.r.above; above >= 0 {
+		d.up.Send(c, above, &part[T]{all})
 		return
 	}
 	d.spread(c, &part[T]{all})
@@ -103,8 +104,7 @@ func (d *Reduction[T]) give(c Context, place int, value T) {
 // spread takes the result, and tells the ranks below.
 func (d *Reduction[T]) spread(c Context, m *part[T]) {
 	d.state(c).result = m.Value
-	first, last := tree.Children(c.f.r.self, c.f.r.ranks)
-	for child := first; child < last; child++ {
+	for _, child := range c.f.r.below {
 		d.down.Send(c, child, m)
 	}
 }

@@ -172,8 +172,9 @@ func TestReduction(t *testing.T) {
 				t.Fatalf("%d ranks: %v", ranks, err)
 			}
 		}
+		want := "abcdefghijklmnopqrstuvwxyz"[:ranks] // the order of the ranks
 		for rank, v := range results {
-			if v != results[0] || len(strings.Trim(v, "()")) == 0 || strings.Count(v, "(") != ranks-1 {
+			if v != results[0] || strings.NewReplacer("(", "", ")", "").Replace(v) != want || strings.Count(v, "(") != ranks-1 {
 				t.Errorf("%d ranks: rank %d has %s, rank 0 %s", ranks, rank, v, results[0])
 			}
 		}

@@ -1,5 +1,5 @@
-// Package tree is the tree of ranks over which the runtime adds up, decides and tells: every rank but 0 has a parent, and
-// its depth is the logarithm of their number.
+// Package tree is the trees of ranks over which the runtime adds up, decides and tells: every rank but 0 has a parent, and
+// their depth is the logarithm of the number of ranks.
 package tree
 
 // Fanout is how many children a rank has: a compromise between depth and what one rank receives.
@@ -25,4 +25,21 @@ func Depth(ranks int) (depth int) {
 		depth++
 	}
 	return depth
+}
+
+// Ordered returns the rank above, -1 for the root, and those below in another tree, of the same depth: that of each rank's subtree are
+// ranks one after the other, from itself on, so that what is combined on the way to the root is combined in the order of the ranks.
+func Ordered(rank, ranks int) (parent int, children []int) {
+	parent, at := -1, 0
+	for from, to := 1, ranks; ; { // the ranks below at
+		each := max(1, (to-from+Fanout-1)/Fanout)
+		if rank == at {
+			for ; from < to; from += each {
+				children = append(children, from)
+			}
+			return parent, children
+		}
+		parent, at = at, rank-(rank-from)%each
+		from, to = at+1, min(at+each, to)
+	}
 }

@@ -36,3 +36,30 @@ func TestGrowth(t *testing.T) {
 		}
 	}
 }
+
+// TestOrdered: subtrees are ranks one after the other, and as deep as those of the other tree.
+func TestOrdered(t *testing.T) {
+	var below func(rank, ranks, depth int) (next, deepest int)
+	below = func(rank, ranks, depth int) (int, int) {
+		next, deepest := rank+1, depth
+		_, children := Ordered(rank, ranks)
+		if len(children) > Fanout {
+			t.Fatalf("%d ranks: rank %d has the children %v", ranks, rank, children)
+		}
+		for _, child := range children {
+			if parent, _ := Ordered(child, ranks); parent != rank || child != next {
+				t.Fatalf("%d ranks: rank %d has the parent %d, and is the child of %d, after %d", ranks, child, parent, rank, next-1)
+			}
+			var d int
+			next, d = below(child, ranks, depth+1)
+			deepest = max(deepest, d)
+		}
+		return next, deepest
+	}
+	for _, ranks := range []int{1, 2, 3, 4, 5, 6, 7, 20, 21, 22, 63, 64, 65, 100, 341, 342, 1000, 4096, 16384} {
+		next, deepest := below(0, ranks, 0)
+		if next != ranks || deepest > Depth(ranks) {
+			t.Errorf("%d ranks: the tree has %d, of depth %d; the other's is %d", ranks, next, deepest, Depth(ranks))
+		}
+	}
+}
