@@ -83,11 +83,11 @@ int real_detach(void)
 	return drv->comm_free(&base);
 }
 
-int real_usable(int *usable)
+int real_state(int *state)
 {
 	int begun = 0, over = 0, rc = drv->initialized(&begun);
 	if (!rc) rc = drv->finalized(&over);
-	*usable = begun && !over ? 1 + attached : 0;
+	*state = over ? REAL_FINALIZED : !begun ? REAL_NEW : attached ? REAL_ATTACHED : REAL_INITIALIZED;
 	return rc;
 }
 

@@ -12,7 +12,8 @@ const char *real_name(void);
 /* All return 0, or a neutral error class. */
 int real_init(int *provided);
 int real_finalize(void);
-int real_usable(int *usable);                   /* 1: MPI is initialized and not finalized; 2: and attached */
+enum { REAL_NEW, REAL_INITIALIZED, REAL_ATTACHED, REAL_FINALIZED };
+int real_state(int *state);                     /* of MPI in this process */
 int real_attach(int comm);                      /* the ranks are those of a communicator, by its handle in Fortran; collective */
 int real_detach(void);
 rh_t real_base(void);                           /* the communicator of all ranks */

@@ -58,7 +58,16 @@ func Name() string { return C.GoString(C.real_name()) }
 
 // Init calls MPI_Init_thread, and returns this rank's number and how many there are.
 func Init() (rank, ranks int, err error) {
-	var provided, r, n C.int
+	var provided, r, n, state C.int
+	if err := problem("MPI_Initialized", C.real_state(&state)); err != nil {
+		return 0, 0, err
+	}
+	switch state {
+	case C.REAL_FINALIZED:
+		return 0, 0, errors.New("MPI: it is finalized in this process, and cannot be initialized again: one Run is all there is under MPI")
+	case C.REAL_INITIALIZED, C.REAL_ATTACHED:
+		return 0, 0, errors.New("MPI: this process has initialized it already")
+	}
 	if err := problem("MPI_Init_thread", C.real_init(&provided)); err != nil {
 		return 0, 0, err
 	}
@@ -77,14 +86,14 @@ func Attach(comm int) (rank, ranks int, err error) {
 	if why := C.real_load(none); why != nil {
 		return 0, 0, fmt.Errorf("MPI: %s", C.GoString(why))
 	}
-	var usable, r, n C.int
-	if err := problem("MPI_Initialized", C.real_usable(&usable)); err != nil {
+	var state, r, n C.int
+	if err := problem("MPI_Initialized", C.real_state(&state)); err != nil {
 		return 0, 0, err
 	}
-	if usable == 0 {
+	switch state {
+	case C.REAL_NEW, C.REAL_FINALIZED:
 		return 0, 0, errors.New("MPI: the program has not initialized it, or has finalized it")
-	}
-	if usable > 1 {
+	case C.REAL_ATTACHED:
 		return 0, 0, errors.New("MPI: this process is attached already")
 	}
 	if err := problem("MPI_Comm_dup", C.real_attach(C.int(comm))); err != nil {

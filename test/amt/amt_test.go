@@ -268,6 +268,27 @@ func TestMPINotFound(t *testing.T) {
 	}
 }
 
+// TestTwice: under MPI there is one Run, and a second one says so; on goroutines there are as many as one likes.
+func TestTwice(t *testing.T) {
+	program := build(t, t.TempDir(), "./testdata/twice")
+	const want = "MPI: it is finalized in this process, and cannot be initialized again"
+	for _, s := range starts() {
+		says := 0 // ranks
+		if s.argv != nil {
+			says = 2
+			if s.argv[2] != "2" {
+				continue
+			}
+		}
+		for _, by := range []string{"aa", "am", "ma"} {
+			out, err := s.run(t, nil, program, by)
+			if err != nil || strings.Count(out, want) != says {
+				t.Errorf("%s, %s: %v\n%s", s.name, by, err, out)
+			}
+		}
+	}
+}
+
 // TestPlugin: a handler that a plugin declares is refused.
 func TestPlugin(t *testing.T) {
 	dir := t.TempDir()
