@@ -189,7 +189,12 @@ func Ireduce[T Number](c *Comm, out, in []T, op Op, root int) (*Request, error) 
 
 // Allreduce combines the elements of all, one by one, everywhere; in place, if out is nil.
 func Allreduce[T Number](c *Comm, out, in []T, op Op) error {
-	return c.run(combined(c, engine.Allreduce, out, in, op, 0))
+	t, _, err := typeOf[T]()
+	if err != nil || len(out) == 0 || len(out) != len(in) || fitting(op, t) != nil {
+		return c.run(combined(c, engine.Allreduce, out, in, op, 0))
+	}
+	c.blocks("MPI_Allreduce")
+	return c.e.Allreduce(unsafe.Pointer(&out[0]), unsafe.Pointer(&in[0]), len(out), t, op, c.h)
 }
 
 // Iallreduce begins an Allreduce.

@@ -182,6 +182,8 @@ type Engine interface {
 	Probe(from, tag int, comm Handle) (message Handle, st Status, found bool, err error)
 	Take(b Buf, message Handle) (Status, error)
 	Run(c Collective) error
+	// Allreduce is Run of that, of n elements each: a call that is made so often that its arguments are worth registers.
+	Allreduce(send, recv unsafe.Pointer, n int, t Type, op Op, comm Handle) error
 	Begin(c Collective) (Request, error)
 	Rest(n int) // after n vain looks in a row
 

@@ -27,6 +27,12 @@ func (r *Rank) Run(o engine.Collective) error {
 	return x.first
 }
 
+// Allreduce is Run of that.
+func (r *Rank) Allreduce(send, recv unsafe.Pointer, n int, t engine.Type, op engine.Op, comm engine.Handle) error {
+	return r.Run(engine.Collective{Kind: engine.Allreduce, Comm: comm, Send: engine.Buf{P: send, N: n, Type: t},
+		Recv: engine.Buf{P: recv, N: n, Type: t}, Op: op})
+}
+
 // Begin begins one.
 func (r *Rank) Begin(o engine.Collective) (engine.Request, error) {
 	x, err := r.exchange(o)

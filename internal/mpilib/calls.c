@@ -137,6 +137,12 @@ int real_equal(int kind, const char *send, int sendcount, char *recv, int recvco
 	return real_collective(&c, NULL);
 }
 
+int real_allreduce(const char *send, char *recv, int n, int type, int op, rh_t comm)
+{
+	if (crowded) return real_equal(REAL_ALLREDUCE, send, n, recv, n, type, op, 0, comm);
+	return drv->allreduce(send, recv, n, drv->type[type], drv->op[op], comm);
+}
+
 /* -- communicators --------------------------------------------------------------------------------------- */
 
 int real_comm_rank(rh_t comm, int *rank) { return drv->comm_rank(comm, rank); }

@@ -7,6 +7,8 @@ package mpilib
 #cgo nocallback real_send
 #cgo noescape real_recv
 #cgo nocallback real_recv
+#cgo noescape real_allreduce
+#cgo nocallback real_allreduce
 #cgo noescape real_equal
 #cgo nocallback real_equal
 #cgo noescape real_done
@@ -262,6 +264,20 @@ func (e *Engine) Run(c engine.Collective) error {
 		C.int(c.Root), C.rh_t(c.Comm))
 	if class != 0 {
 		return problem(c.Kind.Name(true), class)
+	}
+	return nil
+}
+
+// Allreduce is MPI_Allreduce, of elements that are there.
+func (e *Engine) Allreduce(send, recv unsafe.Pointer, n int, t engine.Type, op engine.Op, comm engine.Handle) error {
+	if uint(n) > math.MaxInt32 {
+		return fits("MPI_Allreduce", n)
+	}
+	e.mu.Lock()
+	class := C.real_allreduce((*C.char)(send), (*C.char)(recv), C.int(n), typeOf(t), C.int(opOf(op)), C.rh_t(comm))
+	e.mu.Unlock()
+	if class != 0 {
+		return problem("MPI_Allreduce", class)
 	}
 	return nil
 }

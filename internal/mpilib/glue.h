@@ -82,6 +82,9 @@ int real_collective(const struct real_collective *c, rh_t *request);   /* reques
 int real_equal(int kind, const char *send, int sendcount, char *recv, int recvcount, int type, int op, int root,
 	       rh_t comm);                       /* without counts for each rank; blocks */
 
+/* MPI_Allreduce, blocking, the short way. */
+int real_allreduce(const char *send, char *recv, int n, int type, int op, rh_t comm);
+
 /* Communicators. */
 int real_comm_rank(rh_t comm, int *rank);
 int real_comm_size(rh_t comm, int *size);
