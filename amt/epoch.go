@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/byssus-hpc/byssus/amt/internal/term"
 )
@@ -18,7 +19,7 @@ type Epoch struct {
 	wave   term.Collective // of a collective epoch
 	tree   term.Rooted     // of a rooted one
 	outer  *Epoch          // is held by this one
-	after  *Epoch          // what is sent here waits until that one is over
+	after  []*Epoch        // until they are over, what is sent here waits, and the epoch is held
 	held   []heldMessage
 	next   []*Epoch // epochs that come after this one
 	err    error    // the first failure that is known here
@@ -112,7 +113,7 @@ func (ep *Epoch) sent(to int) {
 }
 
 // gated tells whether what is sent under the epoch has to wait.
-func (ep *Epoch) gated() bool { return ep.after != nil && !ep.after.over }
+func (ep *Epoch) gated() bool { return len(ep.after) > 0 }
 
 // post sends a record that counts in the epoch.
 func (ep *Epoch) post(to int, w what, payload []byte) {
@@ -202,7 +203,7 @@ func (ep *Epoch) end() {
 	ep.r.settled, ep.r.patient = false, waitingLooks
 	for _, next := range ep.next {
 		next.inherit(ep)
-		next.ungate()
+		next.ungate(ep)
 	}
 	if ep.done != nil {
 		ep.r.running += ep.tasks
@@ -214,6 +215,7 @@ func (ep *Epoch) end() {
 	if ep.err != nil && ep.waited == 0 && len(ep.next) == 0 {
 		ep.outer.fail(ep.err)
 	}
+	ep.next = nil
 	for _, then := range ep.then {
 		ep.followed(ep.outer, then)
 	}
@@ -240,14 +242,18 @@ func (ep *Epoch) inherit(before *Epoch) {
 	}
 }
 
-// ungate sends what has waited for the epoch before.
-func (ep *Epoch) ungate() {
-	for _, m := range ep.held {
-		ep.sent(m.to)
-		ep.r.control(m.to, m.what, ep.id, m.payload)
-		ep.release(1)
+// ungate is the end of an epoch before: what has waited for it, and for no other, is sent.
+func (ep *Epoch) ungate(before *Epoch) {
+	ep.after = slices.DeleteFunc(ep.after, func(o *Epoch) bool { return o == before })
+	if !ep.gated() {
+		for _, m := range ep.held {
+			ep.sent(m.to)
+			ep.r.control(m.to, m.what, ep.id, m.payload)
+			ep.release(1)
+		}
+		ep.held = nil
 	}
-	ep.held = nil
+	ep.release(1)
 }
 
 // run runs a function within the epoch, on the rank's own goroutine.
@@ -272,22 +278,26 @@ func (ep *Epoch) run(around *frame, body func(Context) error) {
 // fail makes an error the epoch's, everywhere. The epoch is over no earlier for it: messages that wait are taken, but not
 // handled.
 func (ep *Epoch) fail(err error) {
-	if ep.err != nil {
+	if ep.err != nil || err == nil {
 		return
 	}
 	ep.failed(err)
-	text := []byte(err.Error())
+	w, text := what(recordFailure), []byte(err.Error())
+	var hang *HangError
+	if errors.As(err, &hang) {
+		w, text = what(recordHang), []byte(hang.Text+"\x00"+hang.DOT)
+	}
 	if !ep.collective() {
 		if root := rootOf(ep.id); root != ep.r.self {
 			ep.sent(root)
-			ep.r.control(root, what(recordFailure), ep.id, text)
+			ep.r.control(root, w, ep.id, text)
 			return
 		}
 	}
 	for to := range ep.r.ranks {
 		if to != ep.r.self {
 			ep.sent(to)
-			ep.r.control(to, what(recordFailure), ep.id, text)
+			ep.r.control(to, w, ep.id, text)
 		}
 	}
 }
@@ -307,6 +317,9 @@ type EpochOption func(*Epoch) error
 // new one, with its error: to wait for the last epoch of a chain is enough.
 func After(other *Epoch) EpochOption {
 	return func(ep *Epoch) error {
+		if other == nil {
+			return fmt.Errorf("amt: the epoch %q would wait for nil", ep.label)
+		}
 		if other.fault != nil {
 			return other.fault
 		}
@@ -315,18 +328,19 @@ func After(other *Epoch) EpochOption {
 				return fmt.Errorf("amt: the epoch %q would wait for %q, which it is a part of", ep.label, other.label)
 			}
 		}
-		if ep.gated() {
-			return fmt.Errorf("amt: the epoch %q would wait for two others, %q and %q", ep.label, ep.after.label, other.label)
-		}
 		ep.follow(other)
 		return nil
 	}
 }
 
-// follow has what is sent under the epoch wait until another is over.
+// follow has the epoch, and what is sent under it, wait until another is over.
 func (ep *Epoch) follow(other *Epoch) {
-	if other != nil && !other.over {
-		ep.after = other
+	switch {
+	case other.over:
+		ep.inherit(other)
+	case !slices.Contains(ep.after, other):
+		ep.hold()
+		ep.after = append(ep.after, other)
 		other.next = append(other.next, ep)
 	}
 }
@@ -336,7 +350,9 @@ func (ep *Epoch) follow(other *Epoch) {
 func (c Context) Collective(label string, body func(Context) error, opts ...EpochOption) *Epoch {
 	f := c.live()
 	if f.onLoop() || f.task != nil {
-		return &Epoch{fault: fmt.Errorf("amt: rank %d: %s begins the collective epoch %q: only main functions can", f.r.self, f.who(), label)}
+		err := fmt.Errorf("amt: rank %d: %s begins the collective epoch %q: only main functions can", f.r.self, f.who(), label)
+		c.Fail(err)
+		return &Epoch{fault: err}
 	}
 	r := f.r
 	r.collectives++
@@ -360,14 +376,17 @@ func (r *rank) begin(f *frame, ep *Epoch, label string, body func(Context) error
 	ep.label, ep.outer = label, f.ep
 	if ep.outer != nil {
 		ep.outer.hold()
-		ep.follow(ep.outer.after)
-	}
-	for _, set := range opts {
-		if err := set(ep); err != nil {
-			ep.fail(err)
+		for _, before := range ep.outer.after {
+			ep.follow(before)
 		}
 	}
-	if ep.err == nil {
+	var wrong error
+	for _, set := range opts {
+		wrong = errors.Join(wrong, set(ep))
+	}
+	if wrong != nil {
+		ep.fail(wrong)
+	} else { // also if it has failed already: other ranks, who may not know, run theirs, which may begin epochs of all ranks
 		ep.run(f, body)
 	}
 	ep.release(1)
@@ -443,7 +462,7 @@ func (ep *Epoch) onDone(within *Epoch, then func(Context)) {
 }
 
 // Fail makes an error that of the epoch of this context: what waits for it gets the error. Messages that are on their way
-// are not handled any more where the error is known; the epoch is over no earlier for it.
+// are not handled any more where the error is known; the epoch is over no earlier for it. No error is none.
 func (c Context) Fail(err error) {
 	f := c.live()
 	if f.task != nil {

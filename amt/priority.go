@@ -21,11 +21,10 @@ type sorted struct {
 	n      int
 }
 
-// A level is the messages of one priority, in the order of their coming, from first on.
+// A level is the messages of one priority, in the order of their coming.
 type level struct {
 	Priority
-	list  []waiting
-	first int
+	fifo[waiting]
 }
 
 // A waiting message holds its epoch, and keeps its batch.
@@ -48,22 +47,17 @@ func (s *sorted) push(w waiting) {
 	if !found {
 		s.levels = slices.Insert(s.levels, at, level{Priority: p})
 	}
-	s.levels[at].list = append(s.levels[at].list, w)
+	s.levels[at].push(w)
 	s.top = min(s.top, at)
 	s.n++
 }
 
 // pop returns the message that is next; there is one.
 func (s *sorted) pop() waiting {
-	for s.levels[s.top].first == len(s.levels[s.top].list) {
+	for s.levels[s.top].len() == 0 {
 		s.top++
 	}
-	l := &s.levels[s.top]
-	w := l.list[l.first]
-	l.list[l.first] = waiting{}
-	if l.first++; l.first == len(l.list) {
-		l.list, l.first = l.list[:0], 0
-	}
+	w := s.levels[s.top].pop()
 	s.n--
 	return w
 }
@@ -107,9 +101,12 @@ func (r *rank) next() bool {
 		r.sorts = r.sorted.always
 		return false
 	}
-	if r.since++; r.since >= flushAfter {
+	if r.since++; r.since >= r.pace.messages {
+		r.pace.next()
 		r.patience.beat()
-		r.exchange(1)
+		r.flush()
+		r.unlooked = true
+		return true
 	}
 	w := r.sorted.pop()
 	r.message(w.ep, w.batch.from, w.what, w.payload)

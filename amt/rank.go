@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 	"unsafe"
 
 	"github.com/byssus-hpc/byssus/amt/internal/term"
@@ -17,7 +19,8 @@ import (
 
 // How a rank goes on; measured by bench/tasks.
 const (
-	flushAfter   = 64  // messages handled in a row, after which what they sent leaves
+	flushAfter   = 64  // messages handled in a row, after which what they sent leaves, and others are looked for; fewer if they take long
+	settleAfter  = 16  // times that, after which epochs are settled
 	waitingLooks = 32  // looks for a batch when nothing else is to be done
 	mostLooks    = 512 // the same, before epochs are settled that were settled in vain
 )
@@ -29,13 +32,15 @@ type rank struct {
 	t           wire.Transport
 	table       []*entry
 
-	outs     [][]byte // by rank: the batch that is being filled; its own: messages that stay here
-	open     []int    // other ranks whose batch is not empty
-	incoming []parcel // batches to be handled, from handled on
-	handled  int
-	sorts    bool // there are priorities: all that comes is sorted
+	outs     [][]byte     // by rank: the batch that is being filled; its own: messages that stay here
+	open     []int        // other ranks whose batch is not empty
+	incoming fifo[parcel] // batches to be handled
+	sorts    bool         // there are priorities: all that comes is sorted
 	sorted   sorted
 	since    int  // messages handled since the last flush
+	pace     pace // after how many there is one
+	rests    int  // how often the rest was done meanwhile
+	unlooked bool // there was one since the last look for others' batches
 	idle     int  // turns in a row without anything to do
 	busy     bool // a message from another rank was handled since epochs were settled
 	settled  bool // epochs were settled since then, and others told of it
@@ -85,7 +90,7 @@ type inbox struct {
 
 func newRank(t wire.Transport, e engine.Engine, table []*entry) (*rank, error) {
 	r := &rank{self: t.Rank(), ranks: t.Ranks(), t: t, table: table, epochs: map[uint64]*Epoch{},
-		reductions: map[uint64]any{}, tasks: map[*task]struct{}{}, patient: waitingLooks}
+		reductions: map[uint64]any{}, tasks: map[*task]struct{}{}, patient: waitingLooks, pace: pace{messages: 1}}
 	r.operations.init(r)
 	r.outs = make([][]byte, r.ranks)
 	r.sorted.always = slices.ContainsFunc(table, func(e *entry) bool { return e.priority != 0 })
@@ -137,11 +142,13 @@ func (r *rank) step() {
 }
 
 // work does one thing of what there is to do, and tells whether there was any: what others want, a batch of messages, an operation of
-// a scope, to send and to look for more, to settle epochs.
+// a scope, to send and to look for more, to settle epochs. Who never runs out of messages does the rest, too, now and then.
 func (r *rank) work() bool {
 	switch {
 	case r.inbox.some.Load():
 		r.asked()
+	case r.unlooked:
+		r.rest()
 	case r.handleNext():
 	case r.operations.perform():
 	case r.exchange(r.looks()):
@@ -151,6 +158,38 @@ func (r *rank) work() bool {
 		return r.operations.settle()
 	}
 	return true
+}
+
+// rest does a little of all that is there besides messages to be handled.
+func (r *rank) rest() {
+	r.unlooked = false
+	if p := r.look(1); p.b != nil {
+		r.incoming.push(p)
+	}
+	r.operations.perform()
+	r.operations.settle()
+	if r.rests++; r.rests%settleAfter == 0 {
+		r.settle()
+	}
+}
+
+// A pace is after how many messages there is a flush: fewer, if they take long.
+type pace struct {
+	messages int
+	last     time.Time
+}
+
+const quick, slow = 200 * time.Microsecond, time.Millisecond // for so many messages
+
+func (p *pace) next() {
+	now := time.Now()
+	switch took := now.Sub(p.last); {
+	case took > slow:
+		p.messages = max(1, p.messages/2)
+	case took < quick:
+		p.messages = min(flushAfter, 2*p.messages)
+	}
+	p.last = now
 }
 
 // looks is how many looks for a batch come before epochs are settled: who has just had a message from elsewhere may have an
@@ -182,21 +221,16 @@ func (r *rank) until(ep *Epoch) error {
 func (r *rank) drain() error {
 	for r.flush(); len(r.open) > 0 && r.broken == nil; r.flush() {
 		if p := r.look(waitingLooks); p.b != nil {
-			r.incoming = append(r.incoming, p)
+			r.incoming.push(p)
 		}
 	}
 	return r.broken
 }
 
-// handleNext handles a batch, if there is one.
+// handleNext handles a batch, or a message of what is sorted, if there is one.
 func (r *rank) handleNext() bool {
-	if r.handled < len(r.incoming) {
-		p := r.incoming[r.handled]
-		r.incoming[r.handled].b = nil
-		if r.handled++; r.handled == len(r.incoming) {
-			r.incoming, r.handled = r.incoming[:0], 0
-		}
-		r.handle(p)
+	if r.incoming.len() > 0 {
+		r.handle(r.incoming.pop())
 		return true
 	}
 	if len(r.outs[r.self]) == 0 {
@@ -210,6 +244,7 @@ func (r *rank) handleNext() bool {
 
 // exchange sends what there is to send, and handles a batch if one comes. It tells whether there was either.
 func (r *rank) exchange(looks int) bool {
+	r.unlooked = false
 	some := len(r.open) > 0
 	r.flush()
 	p := r.look(looks)
@@ -294,7 +329,7 @@ func (r *rank) newRoom(to, n int) []byte {
 			r.open = append(r.open, to)
 		}
 	case to == r.self:
-		r.incoming = append(r.incoming, parcel{to, false, b})
+		r.incoming.push(parcel{to, false, b})
 	default:
 		if !r.put(to, b) {
 			return b // grows until the transport takes it
@@ -342,6 +377,8 @@ func (r *rank) handle(p parcel) {
 			continue
 		}
 		if w.priority() != 0 { // the first one that has come here
+			r.handler.gen++
+			r.handler.entry = nil
 			r.count(ep, &p, n)
 			r.sorts = true
 			r.sort(p, b)
@@ -357,13 +394,15 @@ func (r *rank) handle(p parcel) {
 		}
 		n++
 		r.message(ep, p.from, w, payload)
-		if r.since++; r.since >= flushAfter {
+		if r.since++; r.since >= r.pace.messages {
+			r.pace.next()
 			r.flush()
+			r.unlooked = true
 		}
 	}
 	r.handler.gen++
 	r.handler.entry = nil
-	if r.handled == len(r.incoming) && len(r.outs[r.self]) == 0 { // nothing else will be in what leaves now
+	if r.incoming.len() == 0 && len(r.outs[r.self]) == 0 { // nothing else will be in what leaves now
 		r.flush()
 	}
 	r.count(ep, &p, n)
@@ -437,6 +476,9 @@ func (r *rank) ownRecord(ep *Epoch, from int, w what, payload []byte) {
 	switch id := w.id(); {
 	case id == recordFailure:
 		ep.failed(errors.New(string(payload)))
+	case id == recordHang:
+		text, dot, _ := strings.Cut(string(payload), "\x00")
+		ep.failed(&HangError{text, dot})
 	case ep.err != nil:
 	case id == recordSpread:
 		r.spread(ep, w, payload)

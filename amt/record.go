@@ -26,6 +26,7 @@ const (
 	recordWatch                    // a notice of a watch, of no epoch, whose kind is in its place: alone in its batch
 	recordNothing                  // a message that could not be packed: it is counted only
 	recordFailure                  // a text: the epoch has failed
+	recordHang                     // the same, of a HangError: its text, 0, its graph
 	recordSpread                   // a root and a record: for all ranks, to be passed on down a tree
 	firstHandler
 

@@ -24,8 +24,8 @@ func (r *rank) report() hang.Report {
 		report.Epochs = append(report.Epochs, r.epochs[id].report())
 	}
 	for _, s := range r.operations.scopes {
-		of := hang.Scope{Label: fmt.Sprintf("%s, number %d", s.label, s.n), Asked: s.done + uint64(len(s.asked)-s.first), Done: s.done}
-		for _, a := range s.asked[s.first:] {
+		of := hang.Scope{Label: fmt.Sprintf("%s, number %d", s.label, s.n), Asked: s.done + uint64(s.asked.len()), Done: s.done}
+		for _, a := range s.asked.all() {
 			of.Epochs = append(of.Epochs, a.ep.number())
 		}
 		report.Scopes = append(report.Scopes, of)
@@ -50,8 +50,8 @@ func (ep *Epoch) report() hang.Epoch {
 	if ep.outer != nil {
 		e.Outer = ep.outer.number()
 	}
-	if ep.gated() {
-		e.After = ep.after.number()
+	for _, before := range ep.after {
+		e.After = append(e.After, before.number())
 	}
 	if !ep.collective() {
 		e.Awaited = ep.tree.Awaited()

@@ -19,9 +19,8 @@ type Scope struct {
 	n     uint32
 	label string
 	comm  *mpi.Comm
-	asked []asked // and not performed, from first on
-	first int
-	done  uint64 // operations performed
+	asked fifo[asked] // and not performed
+	done  uint64      // operations performed
 }
 
 // Scope makes one, with a communicator of its own. All ranks make the same ones in the same order, in their main functions.
@@ -57,7 +56,7 @@ func (s *Scope) ask(ep *Epoch, operation func(*mpi.Comm) error, then []func(Cont
 	ep.hold()
 	o := &s.r.operations
 	o.agreement.Ask(s.n)
-	s.asked = append(s.asked, asked{ep, operation, then})
+	s.asked.push(asked{ep, operation, then})
 	o.dirty = true
 }
 
@@ -173,12 +172,8 @@ func (o *operations) perform() bool {
 	o.r.patience.beat()
 	n, _, _ := o.agreement.Next()
 	s := o.scopes[n]
-	a := s.asked[s.first]
-	s.asked[s.first] = asked{}
+	a := s.asked.pop()
 	s.done++
-	if s.first++; s.first == len(s.asked) {
-		s.asked, s.first = s.asked[:0], 0
-	}
 	o.around.performs = s
 	a.ep.run(&o.around, func(c Context) error {
 		if err := a.operation(s.comm); err != nil {

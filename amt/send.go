@@ -13,7 +13,7 @@ import (
 func (h *Handler[M]) Send(c Context, to int, m *M) {
 	f := c.live()
 	ep, r := f.ep, f.r
-	if h.entry == nil || h.entry.fault != nil || uint(to) >= uint(r.ranks) || f.task != nil || ep.after != nil {
+	if h.entry == nil || h.entry.fault != nil || uint(to) >= uint(r.ranks) || f.task != nil || len(ep.after) > 0 {
 		h.sendRarely(f, to, m, nil)
 		return
 	}

@@ -173,7 +173,7 @@ func (w *watch) look() {
 // stuck tells whether this rank can do nothing before something comes from another.
 func (r *rank) stuck() bool {
 	o := &r.operations
-	return r.waits != nil && r.running == 0 && !r.inbox.some.Load() && r.handled == len(r.incoming) && len(r.outs[r.self]) == 0 && r.sorted.n == 0 &&
+	return r.waits != nil && r.running == 0 && !r.inbox.some.Load() && r.incoming.len() == 0 && len(r.outs[r.self]) == 0 && r.sorted.n == 0 &&
 		len(r.open) == 0 && len(r.dirty) == 0 && !o.dirty && !o.agreement.Due()
 }
 

@@ -27,13 +27,13 @@ type Task struct{ Name, Epoch string }
 
 // An Epoch is what a rank knows of one that is not over.
 type Epoch struct {
-	ID      string // the same on all ranks
-	Label   string // empty: it was not begun on this rank
-	All     bool   // it is collective: all ranks begin it
-	Outer   string // the epoch that it lies within
-	After   string // what is sent here waits for that epoch
-	Waiting []Held // what does
-	Awaited uint64 // messages of a rooted epoch that are not acknowledged
+	ID      string   // the same on all ranks
+	Label   string   // empty: it was not begun on this rank
+	All     bool     // it is collective: all ranks begin it
+	Outer   string   // the epoch that it lies within
+	After   []string // what is sent here waits for these epochs
+	Waiting []Held   // what does
+	Awaited uint64   // messages of a rooted epoch that are not acknowledged
 }
 
 // Held is messages that wait for an epoch.
@@ -104,12 +104,12 @@ func (g *Graph) epoch(rank int, e Epoch, name func(string) string) {
 	if e.Outer != "" {
 		g.add(name(e.Outer), name(e.ID), fmt.Sprintf("on rank %d lies within", rank))
 	}
-	if e.After != "" {
+	for _, after := range e.After {
 		why := fmt.Sprintf("on rank %d comes after", rank)
 		for _, h := range e.Waiting {
 			why += fmt.Sprintf(", with %d to rank %d for %s", h.Count, h.To, h.Handler)
 		}
-		g.add(name(e.ID), name(e.After), why)
+		g.add(name(e.ID), name(after), why)
 	}
 	if e.Awaited > 0 {
 		g.add(name(e.ID), "messages", fmt.Sprintf("rank %d awaits the end of %d", rank, e.Awaited))

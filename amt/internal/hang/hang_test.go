@@ -11,7 +11,7 @@ func TestCircle(t *testing.T) {
 		{Rank: 0, Main: "c1", Tasks: []Task{{"t", "r1"}}, Epochs: []Epoch{
 			{ID: "c1", Label: "main", All: true},
 			{ID: "c2", Label: "x", All: true, Outer: "c1"},
-			{ID: "r1", Label: "y", After: "c2", Waiting: []Held{{1, "h", 3}}},
+			{ID: "r1", Label: "y", After: []string{"c2"}, Waiting: []Held{{1, "h", 3}}},
 		}},
 		{Rank: 1, Main: "c1", Ended: true, Epochs: []Epoch{{ID: "c1", Label: "main", All: true}, {ID: "c2", All: true}}},
 	})
