@@ -197,6 +197,11 @@ func TestErrorsOfEpochs(t *testing.T) {
 			}
 			return ep.Wait(c)
 		}), ""},
+		"a collective epoch of a task that nobody waits for": {onFirst(func(c amt.Context) {
+			c.Go("task", func(c amt.Context) error { c.Collective("never", nothing); return nil })
+		}), "begins the collective epoch \"never\""},
+		"after nothing": {onFirst(func(c amt.Context) { c.Rooted("x", nothing, amt.After(nil)) }), "the epoch \"x\" would wait for nil"},
+		"no error":      {onFirst(func(c amt.Context) { c.Fail(nil) }), ""},
 		"a rooted epoch of a task after what cannot be": {onFirst(func(c amt.Context) {
 			c.Go("task", func(c amt.Context) error {
 				wrong := c.Collective("wrong", func(amt.Context) error { return nil })

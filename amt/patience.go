@@ -34,7 +34,9 @@ func (p *patience) end() { close(p.over) }
 func (p *patience) look(over <-chan struct{}) {
 	ticks := time.NewTicker(max(p.lasts/2, 1))
 	defer ticks.Stop()
-	since, seen, told := time.Now(), p.beats.Load(), time.Duration(0)
+	var since time.Time // when it was first seen to do
+	var does string     // this
+	seen, told := p.beats.Load(), time.Duration(0)
 	for {
 		var now time.Time
 		select {
@@ -43,14 +45,15 @@ func (p *patience) look(over <-chan struct{}) {
 		case now = <-ticks.C:
 		}
 		if beats := p.beats.Load(); beats != seen {
-			since, seen, told = now, beats, 0
+			seen, does = beats, ""
 			continue
 		}
-		ran := now.Sub(since)
-		if ran < max(p.lasts, 2*told) {
+		what, which := p.r.occupied(stacks())
+		if what == "" || which != does {
+			since, does, told = now, which, 0
 			continue
 		}
-		if what := p.r.occupied(stacks()); what != "" {
+		if ran := now.Sub(since); ran >= max(p.lasts, 2*told) {
 			told = ran
 			fmt.Fprintf(os.Stderr, "amt: rank %d: %s runs since %v; this rank does nothing else meanwhile\n", p.r.self, what, ran.Round(max(p.lasts/100, 1)))
 		}
@@ -67,23 +70,25 @@ func stacks() string {
 	}
 }
 
-// occupied finds what the rank does in the stacks of all goroutines: a handler, or an operation; else it is empty. Frames of methods
-// show the address of what they are of.
-func (r *rank) occupied(stacks string) string {
+// occupied finds what the rank does in the stacks of all goroutines: a handler, or an operation, and which: its frames with the addresses
+// in them, of the rank and of the message. Else both are empty.
+func (r *rank) occupied(stacks string) (what, which string) {
 	handles := fmt.Sprintf(".(*rank).message(%p", r)
 	performs := fmt.Sprintf(".(*operations).perform(%p", &r.operations)
 	for s := range strings.SplitSeq(stacks, "\n\n") {
-		if strings.Contains(s, performs) {
-			return "an operation of a scope"
+		if _, frame, found := strings.Cut(s, performs); found {
+			frame, _, _ = strings.Cut(frame, "\n")
+			return "an operation of a scope", performs + frame
 		}
-		if above, _, found := strings.Cut(s, handles); found {
+		if above, frame, found := strings.Cut(s, handles); found {
+			frame, _, _ = strings.Cut(frame, "\n")
 			for _, e := range r.table {
 				if strings.Contains(above, "\n"+e.function+"(") {
-					return e.String()
+					return e.String(), frame
 				}
 			}
-			return "a handler"
+			return "a handler", frame
 		}
 	}
-	return ""
+	return "", ""
 }

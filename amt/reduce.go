@@ -21,6 +21,7 @@ type part[T any] struct{ Value T }
 
 // reducing is what a rank has of one reduction.
 type reducing[T any] struct {
+	of     *Reduction[T]
 	values []T // this rank's and those of the ranks below it
 	has    []bool
 	left   int
@@ -67,21 +68,28 @@ func (d *Reduction[T]) All(c Context, value T) (T, error) {
 	return result, err
 }
 
-// state is what this rank has of the reduction of the context's epoch.
+// state is what this rank has of the reduction of the context's epoch; nil: that is another one, which the epoch fails for.
 func (d *Reduction[T]) state(c Context) *reducing[T] {
-	r := c.f.r
-	if s, ok := r.reductions[c.f.ep.id].(*reducing[T]); ok {
-		return s
+	r, id := c.f.r, c.f.ep.id
+	if known := r.reductions[id]; known != nil {
+		if s, ok := known.(*reducing[T]); ok && s.of == d {
+			return s
+		}
+		c.Fail(fmt.Errorf("amt: rank %d: ranks reduce in different orders: what others give to that of %v is for another one here", r.self, d.up.entry))
+		return nil
 	}
 	n := 1 + len(r.below)
-	s := &reducing[T]{values: make([]T, n), has: make([]bool, n), left: n}
-	r.reductions[c.f.ep.id] = s
+	s := &reducing[T]{of: d, values: make([]T, n), has: make([]bool, n), left: n}
+	r.reductions[id] = s
 	return s
 }
 
 // give adds the value of a place; when all are there they go up together, or on the root down again.
 func (d *Reduction[T]) give(c Context, place int, value T) {
 	s := d.state(c)
+	if s == nil {
+		return
+	}
 	if place < 0 || place >= len(s.has) || s.has[place] {
 		c.Fail(fmt.Errorf("amt: rank %d: a reduction is given a value twice, or by a rank that is not below it", c.f.r.self))
 		return
@@ -103,7 +111,11 @@ func (d *Reduction[T]) give(c Context, place int, value T) {
 
 // spread takes the result, and tells the ranks below.
 func (d *Reduction[T]) spread(c Context, m *part[T]) {
-	d.state(c).result = m.Value
+	s := d.state(c)
+	if s == nil {
+		return
+	}
+	s.result = m.Value
 	for _, child := range c.f.r.below {
 		d.down.Send(c, child, m)
 	}

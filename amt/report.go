@@ -14,7 +14,7 @@ func (r *rank) report() hang.Report {
 	report := hang.Report{Rank: r.self, Main: r.waits.number(), Ended: r.ended}
 	for t := range r.tasks {
 		if t.waits != nil {
-			report.Tasks = append(report.Tasks, hang.Task{Name: t.name, Epoch: t.waits.number()})
+			report.Tasks = append(report.Tasks, hang.Task{Name: t.name, Epoch: t.waits.number(), Holds: t.f.ep.number()})
 		}
 	}
 	slices.SortFunc(report.Tasks, func(a, b hang.Task) int {

@@ -66,5 +66,8 @@ func (r *rank) run(main func(Context) error) error {
 	if failed != nil {
 		err = failed
 	}
-	return errors.Join(err, r.drain())
+	if err = errors.Join(err, r.drain()); err != nil {
+		close(r.gone) // for tasks
+	}
+	return err
 }

@@ -73,7 +73,12 @@ func (t *task) rooted(f *frame, label string, body func(Context) error, opts []E
 			return nil
 		}, opts)
 	})
-	e := <-begun
+	var e *Epoch
+	select {
+	case e = <-begun:
+	case <-r.gone:
+		return &Epoch{fault: t.lost()}
+	}
 	if !held {
 		return e
 	}
@@ -114,10 +119,24 @@ func (t *task) wait(f *frame, ep *Epoch) error {
 		done = ep.done
 		ready <- nil
 	})
-	if err := <-ready; err != nil {
-		return err
+	select {
+	case err := <-ready:
+		if err != nil {
+			return err
+		}
+	case <-r.gone:
+		return t.lost()
 	}
-	<-done
+	select {
+	case <-done:
+	case <-r.gone:
+		return t.lost()
+	}
 	r.ask(func() { t.waits = nil })
 	return ep.err
+}
+
+// lost is the error of what a task waits for on a rank that has ended.
+func (t *task) lost() error {
+	return fmt.Errorf("amt: rank %d: the task %q waits for what does not come: the program has failed", t.f.r.self, t.name)
 }

@@ -150,7 +150,11 @@ func (c *Comm) of(g Group) ([]int, error) {
 // Free ends a communicator; all its ranks do.
 func (c *Comm) Free() error {
 	c.blocks("MPI_Comm_free")
-	return c.e.Free(c.h)
+	err := c.e.Free(c.h)
+	if err == nil {
+		c.h = c.e.Null() // which every call knows for none
+	}
+	return err
 }
 
 // Fortran is the handle that Fortran knows the communicator by, and a library of C gets by MPI_Comm_f2c.

@@ -150,10 +150,13 @@ func (r *Request) Cancel() error {
 	return r.q.Cancel()
 }
 
-// WaitAll waits for requests, in their order; its error is the first of theirs.
+// WaitAll waits for requests, in their order, but for nil; its error is the first of theirs.
 func WaitAll(requests ...*Request) error {
 	var first error
 	for _, r := range requests {
+		if r == nil {
+			continue
+		}
 		if _, err := r.Wait(); first == nil {
 			first = err
 		}

@@ -172,6 +172,7 @@ type Request interface {
 type Engine interface {
 	World() Handle
 	Self() Handle
+	Null() Handle // no communicator
 	Rank(comm Handle) (int, error)
 	Size(comm Handle) (int, error)
 

@@ -7,6 +7,7 @@ import (
 	"cmp"
 	"encoding/binary"
 	"fmt"
+	"math"
 	"runtime"
 	"slices"
 	"sync"
@@ -176,9 +177,22 @@ func memory(b engine.Buf) []byte {
 	return unsafe.Slice((*byte)(b.P), b.N*b.Type.Size())
 }
 
+// keep gives a communicator a handle, that of one that was freed if there is any.
+func (r *Rank) keep(c *comm) engine.Handle {
+	if n := slices.Index(r.comms, nil); n >= 0 {
+		r.comms[n] = c
+		return engine.Handle(n)
+	}
+	r.comms = append(r.comms, c)
+	return engine.Handle(len(r.comms) - 1)
+}
+
+// Null is no communicator's.
+func (r *Rank) Null() engine.Handle { return math.MaxInt64 }
+
 // comm is the communicator of a handle.
 func (r *Rank) comm(function string, h engine.Handle) (*comm, error) {
-	if int(h) >= len(r.comms) || r.comms[h] == nil {
+	if h >= engine.Handle(len(r.comms)) || r.comms[h] == nil {
 		return nil, &engine.Error{Function: function, Class: engine.ErrComm, Text: "no communicator, or one that was freed"}
 	}
 	return r.comms[h], nil
@@ -193,6 +207,9 @@ func (c *comm) partner(function string, rank, tag int, any bool) error {
 	}
 	if tag < 0 && (!any || tag != engine.AnyTag) {
 		return &engine.Error{Function: function, Class: engine.ErrTag, Text: fmt.Sprintf("the tag %d is below 0", tag)}
+	}
+	if tag > math.MaxInt32 {
+		return &engine.Error{Function: function, Class: engine.ErrTag, Text: fmt.Sprintf("there is no tag %d", tag)}
 	}
 	return nil
 }
@@ -295,6 +312,11 @@ func (r *Rank) Probe(from, tag int, h engine.Handle) (engine.Handle, engine.Stat
 	q := &request{context: c.context, from: from, tag: int64(tag)}
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if from == engine.ProcNull { // whose message is always there, and nothing
+		m := &message{context: c.context, from: from, tag: engine.AnyTag}
+		r.found = append(r.found, m)
+		return engine.Handle(len(r.found) - 1), engine.Status{Source: m.from, Tag: int(m.tag)}, true, nil
+	}
 	for n, m := range r.came {
 		if q.matches(m) {
 			r.came = slices.Delete(r.came, n, n+1)
@@ -370,8 +392,7 @@ func (r *Rank) join(function string, h engine.Handle, color, key int) (engine.Ha
 			made.self = i
 		}
 	}
-	r.comms = append(r.comms, made)
-	return engine.Handle(len(r.comms) - 1), true, nil
+	return r.keep(made), true, nil
 }
 
 func bytesOf(b []byte) engine.Buf {
@@ -430,8 +451,7 @@ func (r *Rank) createGroup(c *comm, ranks []int, place, tag int) (engine.Handle,
 		q.Wait()
 	}
 	made.context = binary.LittleEndian.Uint64(number)
-	r.comms = append(r.comms, made)
-	return engine.Handle(len(r.comms) - 1), true, nil
+	return r.keep(made), true, nil
 }
 
 // Cart makes one of as many ranks as a grid has.

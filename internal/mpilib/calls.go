@@ -18,6 +18,7 @@ package mpilib
 import "C"
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"runtime"
@@ -78,6 +79,17 @@ func fits(function string, counts ...int) error {
 	return nil
 }
 
+// partner makes sure that C has words for a rank and a tag.
+func partner(function string, rank, tag int) error {
+	switch {
+	case int(int32(rank)) != rank:
+		return &engine.Error{Function: function, Class: engine.ErrRank, Text: fmt.Sprintf("there is no rank %d", rank)}
+	case int(int32(tag)) != tag:
+		return &engine.Error{Function: function, Class: engine.ErrTag, Text: fmt.Sprintf("there is no tag %d", tag)}
+	}
+	return nil
+}
+
 func mode(synchronous bool) C.int {
 	if synchronous {
 		return C.REAL_SYNCHRONOUS
@@ -102,6 +114,9 @@ func (e *Engine) World() engine.Handle { return engine.Handle(C.real_comm_world(
 // Self is MPI_COMM_SELF.
 func (e *Engine) Self() engine.Handle { return engine.Handle(C.real_comm_self()) }
 
+// Null is MPI_COMM_NULL.
+func (e *Engine) Null() engine.Handle { return engine.Handle(C.real_comm_null()) }
+
 // Rank is MPI_Comm_rank.
 func (e *Engine) Rank(comm engine.Handle) (int, error) {
 	var n C.int
@@ -119,7 +134,7 @@ func (e *Engine) Size(comm engine.Handle) (int, error) {
 // Send is MPI_Send or MPI_Ssend.
 func (e *Engine) Send(b engine.Buf, synchronous bool, to, tag int, comm engine.Handle) error {
 	name := sendName(synchronous, "")
-	if err := fits(name, b.N); err != nil {
+	if err := errors.Join(fits(name, b.N), partner(name, to, tag)); err != nil {
 		return err
 	}
 	e.mu.Lock()
@@ -129,7 +144,7 @@ func (e *Engine) Send(b engine.Buf, synchronous bool, to, tag int, comm engine.H
 
 // Recv is MPI_Recv.
 func (e *Engine) Recv(b engine.Buf, from, tag int, comm engine.Handle) (engine.Status, error) {
-	if err := fits("MPI_Recv", b.N); err != nil {
+	if err := errors.Join(fits("MPI_Recv", b.N), partner("MPI_Recv", from, tag)); err != nil {
 		return engine.Status{}, err
 	}
 	e.mu.Lock()
@@ -164,7 +179,7 @@ func (q *request) begun(err error) (engine.Request, error) {
 // BeginSend is MPI_Isend or MPI_Issend.
 func (e *Engine) BeginSend(b engine.Buf, synchronous bool, to, tag int, comm engine.Handle) (engine.Request, error) {
 	name := sendName(synchronous, "I")
-	if err := fits(name, b.N); err != nil {
+	if err := errors.Join(fits(name, b.N), partner(name, to, tag)); err != nil {
 		return nil, err
 	}
 	e.mu.Lock()
@@ -177,7 +192,7 @@ func (e *Engine) BeginSend(b engine.Buf, synchronous bool, to, tag int, comm eng
 
 // BeginRecv is MPI_Irecv.
 func (e *Engine) BeginRecv(b engine.Buf, from, tag int, comm engine.Handle) (engine.Request, error) {
-	if err := fits("MPI_Irecv", b.N); err != nil {
+	if err := errors.Join(fits("MPI_Irecv", b.N), partner("MPI_Irecv", from, tag)); err != nil {
 		return nil, err
 	}
 	e.mu.Lock()
@@ -190,6 +205,9 @@ func (e *Engine) BeginRecv(b engine.Buf, from, tag int, comm engine.Handle) (eng
 
 // Probe is MPI_Improbe.
 func (e *Engine) Probe(from, tag int, comm engine.Handle) (engine.Handle, engine.Status, bool, error) {
+	if err := partner("MPI_Improbe", from, tag); err != nil {
+		return 0, engine.Status{}, false, err
+	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	var flag C.int
@@ -367,6 +385,9 @@ func (e *Engine) Split(comm engine.Handle, color, key int) (engine.Handle, bool,
 	if err := fits("MPI_Comm_split", max(color, 0)); err != nil {
 		return 0, false, err
 	}
+	if int(int32(key)) != key {
+		return 0, false, &engine.Error{Function: "MPI_Comm_split", Class: engine.ErrArg, Text: fmt.Sprintf("the key %d is longer than 32 bits", key)}
+	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	var out C.rh_t
@@ -434,6 +455,9 @@ func (e *Engine) Cart(comm engine.Handle, dims []int, periods []bool, reorder bo
 
 // Free is MPI_Comm_free.
 func (e *Engine) Free(comm engine.Handle) error {
+	if comm == e.World() || comm == e.Self() {
+		return &engine.Error{Function: "MPI_Comm_free", Class: engine.ErrComm, Text: "the communicators that are always there cannot be freed"}
+	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	h := C.rh_t(comm)

@@ -267,10 +267,14 @@ func (l *Long) Done() (b []byte, done bool, err error) {
 	l.e.mu.Lock()
 	defer l.e.mu.Unlock()
 	var flag C.int
-	if err := problem("MPI_Test", C.real_test(&l.request, &flag)); err != nil || flag == 0 {
-		return nil, false, err
+	err = problem("MPI_Test", C.real_test(&l.request, &flag))
+	if err == nil && flag == 0 {
+		return nil, false, nil
 	}
 	l.pin.Unpin()
+	if err != nil {
+		return nil, false, err
+	}
 	return l.b, true, nil
 }
 

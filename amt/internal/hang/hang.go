@@ -23,7 +23,7 @@ type Report struct {
 }
 
 // A Task is one that waits for an epoch.
-type Task struct{ Name, Epoch string }
+type Task struct{ Name, Epoch, Holds string } // the epoch that it waits for, and that which is not over before it
 
 // An Epoch is what a rank knows of one that is not over.
 type Epoch struct {
@@ -52,15 +52,16 @@ type Scope struct {
 
 // A Graph is who waits for what.
 type Graph struct {
-	nodes []string
+	nodes []string // those that have edges, in the order of their coming
 	edges map[string][]edge
+	known map[string]bool
 }
 
 type edge struct{ to, why string }
 
 // New makes the graph of what ranks report, in their order.
 func New(reports []Report) *Graph {
-	g := &Graph{edges: map[string][]edge{}}
+	g := &Graph{edges: map[string][]edge{}, known: map[string]bool{}}
 	labels := map[string][]string{} // of epochs, by their numbers
 	for _, r := range reports {
 		for _, e := range r.Epochs {
@@ -78,7 +79,11 @@ func New(reports []Report) *Graph {
 	for _, r := range reports {
 		g.main(r, name)
 		for _, t := range r.Tasks {
-			g.add(fmt.Sprintf("task %q of rank %d", t.Name, r.Rank), name(t.Epoch), "waits for it")
+			task := fmt.Sprintf("task %q of rank %d", t.Name, r.Rank)
+			g.add(task, name(t.Epoch), "waits for it")
+			if t.Holds != "" {
+				g.add(name(t.Holds), task, "has it to do")
+			}
 		}
 		for _, e := range r.Epochs {
 			g.epoch(r.Rank, e, name)
@@ -172,7 +177,8 @@ func (g *Graph) scopes(reports []Report, name func(string) string) {
 // add adds an edge, once.
 func (g *Graph) add(from, to, why string) {
 	for _, n := range []string{from, to} {
-		if !slices.Contains(g.nodes, n) {
+		if !g.known[n] {
+			g.known[n] = true
 			g.nodes = append(g.nodes, n)
 		}
 	}
@@ -181,15 +187,57 @@ func (g *Graph) add(from, to, why string) {
 	}
 }
 
-// Circle is the nodes of a shortest circle of waits; nil if there is none.
+const mostStarts = 50 // nodes from which a circle is looked for, where all might take too long
+
+// Circle is the nodes of a shortest circle of waits, of very many one of the shortest; nil if there is none.
 func (g *Graph) Circle() []string {
 	var best []string
-	for _, start := range g.nodes {
+	starts := g.round()
+	for _, start := range starts[:min(len(starts), mostStarts)] {
 		if c := g.back(start); c != nil && (best == nil || len(c) < len(best)) {
 			best = c
 		}
 	}
 	return best
+}
+
+// round is the nodes that are on circles, or between two of them: what is left without those that nothing leads to, or away from, again
+// and again.
+func (g *Graph) round() []string {
+	back := map[string][]string{}
+	for n, edges := range g.edges {
+		for _, e := range edges {
+			back[e.to] = append(back[e.to], n)
+		}
+	}
+	out := map[string]bool{}
+	drop := func(degree func(n string) int, next func(n string) []string) {
+		left := map[string]int{}
+		var list []string
+		for _, n := range g.nodes {
+			if left[n] = degree(n); left[n] == 0 && !out[n] {
+				list = append(list, n)
+			}
+		}
+		for ; len(list) > 0; list = list[1:] {
+			out[list[0]] = true
+			for _, n := range next(list[0]) {
+				if left[n]--; left[n] == 0 && !out[n] {
+					list = append(list, n)
+				}
+			}
+		}
+	}
+	to := func(n string) []string {
+		var list []string
+		for _, e := range g.edges[n] {
+			list = append(list, e.to)
+		}
+		return list
+	}
+	drop(func(n string) int { return len(back[n]) }, to)
+	drop(func(n string) int { return len(g.edges[n]) }, func(n string) []string { return back[n] })
+	return slices.DeleteFunc(slices.Clone(g.nodes), func(n string) bool { return out[n] })
 }
 
 // back is a shortest way from a node to itself.
@@ -199,9 +247,11 @@ func (g *Graph) back(start string) []string {
 		for _, e := range g.edges[list[0]] {
 			if e.to == start {
 				way := []string{list[0]}
-				for way[0] != start {
-					way = append([]string{came[way[0]]}, way...)
+				for last := list[0]; last != start; {
+					last = came[last]
+					way = append(way, last)
 				}
+				slices.Reverse(way)
 				return way
 			}
 			if _, known := came[e.to]; !known {

@@ -19,6 +19,7 @@ func Run(world *mpi.Comm) error {
 	}{
 		{"messages", messages}, {"requests", requests}, {"found", found}, {"values", values}, {"sums", sums}, {"kinds", kinds},
 		{"shares", shares}, {"begun", begun}, {"groups", groups}, {"grid", grid}, {"handles", handles}, {"mistakes", mistakes},
+		{"edges", edges},
 	} {
 		c, err := world.Dup()
 		if err == nil {
@@ -492,4 +493,25 @@ func mistakes(c *mpi.Comm) error {
 	_, err = q.Wait()
 	errs = append(errs, err)
 	return errors.Join(errs...)
+}
+
+// edges are what is at the edge of what there is: communicators that were freed, what C has no words for, nothing at all.
+func edges(c *mpi.Comm) error {
+	freed, err := c.Dup()
+	if err == nil {
+		err = freed.Free()
+	}
+	class := func(what string, err error, want int) error { return same(what, mpi.ClassOf(err), want) }
+	me := c.Rank()
+	_, longTag := mpi.Isend(c, []byte{1}, me, 1<<32+7)
+	_, longRank := mpi.Isend(c, []byte{1}, 1<<32+me, 7)
+	m, none := c.Mprobe(mpi.ProcNull, 3)
+	if err = errors.Join(err, none); err != nil {
+		return err
+	}
+	list, st, taken := mpi.Take[byte](m)
+	return errors.Join(class("Barrier of a communicator that was freed", freed.Barrier(), mpi.ErrComm),
+		class("Send by one", mpi.Send(freed, []byte{1}, 0, 0), mpi.ErrComm), class("Free, twice", freed.Free(), mpi.ErrComm),
+		class("a tag that is too long", longTag, mpi.ErrTag), class("a rank that is too large", longRank, mpi.ErrRank),
+		mpi.WaitAll(nil, nil), taken, same("from nobody", st.Source, mpi.ProcNull), same("nothing", len(list), 0))
 }
