@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -141,6 +142,33 @@ func TestNoHang(t *testing.T) {
 	}
 }
 
+// TestHangEverywhere: every rank gets the HangError, with its graph; tasks that wait end with the program.
+func TestHangEverywhere(t *testing.T) {
+	before := runtime.NumGoroutine()
+	err := amt.RunLocal(3, func(c amt.Context) error {
+		if c.Rank() == 1 {
+			return nil
+		}
+		ep := c.Collective("without rank 1", nothing)
+		c.Go("waits", func(c amt.Context) error { return ep.Wait(c) })
+		err := ep.Wait(c)
+		var hang *amt.HangError
+		if !errors.As(err, &hang) || !strings.HasPrefix(hang.DOT, "digraph") {
+			t.Errorf("rank %d: %v", c.Rank(), err)
+		}
+		return err
+	})
+	if err == nil || !strings.Contains(err.Error(), "amt: nothing can go on: ") {
+		t.Error(err)
+	}
+	for n := 0; runtime.NumGoroutine() > before; n++ {
+		if n == 1_000_000 {
+			t.Fatalf("%d goroutines, %d before", runtime.NumGoroutine(), before)
+		}
+		runtime.Gosched()
+	}
+}
+
 const patientVariable = "AMT_TEST_PATIENT" // what runs until a pipe is closed, and the pipe
 
 // reading reads from the pipe that was named, until it is closed.
@@ -226,6 +254,34 @@ func TestLong(t *testing.T) {
 		}
 	}
 }
+
+// TestManyShort: handlers that take some time each are none that runs for long, however many they are.
+func TestManyShort(t *testing.T) {
+	if os.Getenv(manyVariable) != "" {
+		fmt.Println(amt.RunLocal(2, func(c amt.Context) error {
+			return c.Collective("all", func(c amt.Context) error {
+				for range 60 {
+					resting.Send(c, 1-c.Rank(), &number{})
+				}
+				return nil
+			}).Wait(c)
+		}))
+		return
+	}
+	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestManyShort$")
+	cmd.Env = append(os.Environ(), manyVariable+"=1", amt.PatienceVariable+"=1s")
+	out, err := cmd.CombinedOutput()
+	if err != nil || !strings.HasPrefix(string(out), "<nil>\n") {
+		t.Errorf("%v: %s", err, out)
+	}
+}
+
+const manyVariable = "AMT_TEST_MANY"
+
+// resting takes its time.
+var resting amt.Handler[number]
+
+func init() { resting.Is(func(amt.Context, *number) { time.Sleep(50 * time.Millisecond) }) }
 
 // A cut transport fails after so many calls.
 type cut struct {
