@@ -9,7 +9,8 @@ import (
 
 // A Priority says which of the messages that have come to a rank is handled next: one of those with the highest, among these the
 // one that came first. It is that of a handler (Is), or of one message (SendAt); without, it is 0. A handler that runs is not
-// interrupted, and what comes from other ranks is looked for at least every 64 messages. Where no priority is used, nothing is sorted.
+// interrupted, and what comes from other ranks is looked for at least every 64 messages. Messages with a lower priority wait as long as
+// there are others. Where no priority is used, nothing is sorted; the batch that is being handled when the first one comes is done first.
 type Priority int16
 
 // sorted is what has come to a rank that sorts, and was not handled. When that is nothing, it sorts no longer; it begins again with the

@@ -9,7 +9,8 @@
 //   - Memory of Go is pinned as long as a request on it is open, and never known to the library after it.
 //   - Errors of MPI are Go errors (Error), with function and class; the library's error handler returns.
 //   - A message that is longer than its receive has room for is an error of class ErrTruncate, unless the library does not
-//     tell: Open MPI 4.1 does not of a receive that was begun before the message came.
+//     tell: Open MPI 4.1 does not of a receive that was begun before the message came, and writes beyond it if that is a
+//     rank's own and long.
 //   - Where a node has more ranks than processors, a call that blocks looks and rests in turns, so that others can run.
 //
 // Elements are numbers, bools, and types without pointers, which travel as bytes. Counts are those of the slices; a message
