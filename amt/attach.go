@@ -62,6 +62,7 @@ func Attach(comm int) (*Attached, error) {
 	r.collectives++
 	r.attached = r.find(r.collectives)
 	r.main, r.attached.label = r.attached, "attached"
+	r.patience.begin()
 	return &Attached{r: r, w: w, frame: frame{r: r, ep: r.attached, from: r.self}}, nil
 }
 
@@ -98,6 +99,7 @@ func (a *Attached) Detach() error {
 	if err := a.enter(); err != nil {
 		return err
 	}
+	defer a.r.patience.end()
 	a.r.main = a.r.attached
 	a.r.attached.release(1)
 	if err := a.r.attached.wait(); err != nil {

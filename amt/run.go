@@ -50,8 +50,10 @@ func joined(errs []error) error {
 
 // run runs a program on one rank, in the main epoch. When that fails, nobody waits for anybody else.
 func (r *rank) run(main func(Context) error) error {
-	r.patience.begin()
-	defer r.patience.end()
+	if r.attached == nil { // else Attach has begun it
+		r.patience.begin()
+		defer r.patience.end()
+	}
 	r.ended = false
 	r.collectives++
 	r.main = r.find(r.collectives)
