@@ -38,6 +38,10 @@ func (a *Attached) enter() error {
 // leave notes what the method came to, after which there may be no other.
 func (a *Attached) leave(err error) error {
 	a.inside, a.failed = false, err
+	if err != nil {
+		a.r.patience.end()
+		a.r.abandon()
+	}
 	return err
 }
 
@@ -99,7 +103,6 @@ func (a *Attached) Detach() error {
 	if err := a.enter(); err != nil {
 		return err
 	}
-	defer a.r.patience.end()
 	a.r.main = a.r.attached
 	a.r.attached.release(1)
 	if err := a.r.attached.wait(); err != nil {

@@ -231,13 +231,10 @@ func (ep *Epoch) followed(within *Epoch, then func(Context)) {
 	within.run(&around, func(c Context) error { then(c); return nil })
 }
 
-// inherit makes the failure of the epoch before the epoch's own.
+// inherit makes the failure of the epoch before the epoch's own. All ranks are told, also if all may know: where that one was over
+// before this was begun, an epoch within this one does not come after it.
 func (ep *Epoch) inherit(before *Epoch) {
-	switch {
-	case before.err == nil:
-	case before.collective() && ep.collective(): // all ranks do the same
-		ep.failed(before.err)
-	default:
+	if before.err != nil {
 		ep.fail(before.err)
 	}
 }

@@ -29,7 +29,12 @@ func (p *patience) begin() {
 	}
 }
 
-func (p *patience) end() { close(p.over) }
+func (p *patience) end() {
+	if p.over != nil {
+		close(p.over)
+		p.over = nil
+	}
+}
 
 func (p *patience) look(over <-chan struct{}) {
 	ticks := time.NewTicker(max(p.lasts/2, 1))

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+
+	"github.com/byssus-hpc/byssus/amt/internal/wire"
 )
 
 // A Priority says which of the messages that have come to a rank is handled next: one of those with the highest, among these the
@@ -65,6 +67,12 @@ func (s *sorted) pop() waiting {
 
 // sort takes the messages of a batch, from somewhere in it on, to be handled in their order; what else is in it is done.
 func (r *rank) sort(p parcel, b []byte) {
+	if len(b) < wire.Size/2 { // those that wait for long must not keep a whole batch
+		whole := p.b
+		b = slices.Clone(b)
+		p.b = b
+		r.t.Free(whole)
+	}
 	of := &batch{parcel: p, left: 1}
 	for len(b) > 0 {
 		w, epoch, payload, rest, ok := nextRecord(b)
@@ -102,18 +110,17 @@ func (r *rank) next() bool {
 		r.sorts = r.sorted.always
 		return false
 	}
-	if r.since++; r.since >= r.pace.messages {
-		r.pace.next()
-		r.patience.beat()
-		r.flush()
-		r.unlooked = true
-		return true
-	}
 	w := r.sorted.pop()
 	r.message(w.ep, w.batch.from, w.what, w.payload)
 	r.handler.gen++
 	r.handler.entry = nil
 	w.ep.release(1)
 	r.done(w.batch)
+	if r.since++; r.since >= r.pace.messages {
+		r.pace.next()
+		r.patience.beat()
+		r.flush()
+		r.unlooked = true
+	}
 	return true
 }

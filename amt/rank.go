@@ -32,19 +32,20 @@ type rank struct {
 	t           wire.Transport
 	table       []*entry
 
-	outs     [][]byte     // by rank: the batch that is being filled; its own: messages that stay here
-	open     []int        // other ranks whose batch is not empty
-	incoming fifo[parcel] // batches to be handled
-	sorts    bool         // there are priorities: all that comes is sorted
-	sorted   sorted
-	since    int  // messages handled since the last flush
-	pace     pace // after how many there is one
-	rests    int  // how often the rest was done meanwhile
-	unlooked bool // there was one since the last look for others' batches
-	idle     int  // turns in a row without anything to do
-	busy     bool // a message from another rank was handled since epochs were settled
-	settled  bool // epochs were settled since then, and others told of it
-	patient  int  // looks for a batch before epochs are settled
+	outs      [][]byte     // by rank: the batch that is being filled; its own: messages that stay here
+	open      []int        // other ranks whose batch is not empty
+	incoming  fifo[parcel] // batches to be handled
+	sorts     bool         // there are priorities: all that comes is sorted
+	sorted    sorted
+	since     int  // messages handled since the last flush
+	pace      pace // after how many there is one
+	askedLast bool // what others want was done last
+	rests     int  // how often the rest was done meanwhile
+	unlooked  bool // there was one since the last look for others' batches
+	idle      int  // turns in a row without anything to do
+	busy      bool // a message from another rank was handled since epochs were settled
+	settled   bool // epochs were settled since then, and others told of it
+	patient   int  // looks for a batch before epochs are settled
 
 	main        *Epoch
 	attached    *Epoch // what all is within between Attach and Detach
@@ -145,8 +146,11 @@ func (r *rank) step() {
 // work does one thing of what there is to do, and tells whether there was any: what others want, a batch of messages, an operation of
 // a scope, to send and to look for more, to settle epochs. Who never runs out of messages does the rest, too, now and then.
 func (r *rank) work() bool {
+	asked := r.askedLast
+	r.askedLast = false
 	switch {
-	case r.inbox.some.Load():
+	case r.inbox.some.Load() && !asked: // others may ask all the time
+		r.askedLast = true
 		r.asked()
 	case r.unlooked:
 		r.rest()
@@ -218,9 +222,17 @@ func (r *rank) until(ep *Epoch) error {
 	return r.drain()
 }
 
+// all is the epoch that everything is within.
+func (r *rank) all() *Epoch {
+	if r.attached != nil {
+		return r.attached
+	}
+	return r.main
+}
+
 // drain sends what there is to send.
 func (r *rank) drain() error {
-	for r.flush(); len(r.open) > 0 && r.broken == nil; r.flush() {
+	for r.flush(); len(r.open)+len(r.operations.queue) > 0 && r.broken == nil; r.flush() {
 		if p := r.look(waitingLooks); p.b != nil {
 			r.incoming.push(p)
 		}
@@ -246,13 +258,14 @@ func (r *rank) handleNext() bool {
 // exchange sends what there is to send, and handles a batch if one comes. It tells whether there was either.
 func (r *rank) exchange(looks int) bool {
 	r.unlooked = false
-	some := len(r.open) > 0
+	before := len(r.open)
 	r.flush()
+	sent := len(r.open) < before
 	p := r.look(looks)
 	if p.b != nil {
 		r.handle(p)
 	}
-	return some || p.b != nil
+	return sent || p.b != nil
 }
 
 // look looks for a batch of another rank.
@@ -271,6 +284,11 @@ func (r *rank) look(looks int) parcel {
 func (r *rank) put(to int, b []byte) bool {
 	size, own := len(b), ofWatch(b) // of what is the transport's afterwards
 	sent, err := r.t.Send(to, b)
+	return r.taken(to, size, own, sent, err)
+}
+
+// taken is what follows when a batch was given to the transport.
+func (r *rank) taken(to, size int, own, sent bool, err error) bool {
 	if err != nil {
 		r.breaks(err)
 	}
@@ -288,6 +306,7 @@ func (r *rank) breaks(err error) {
 // flush sends the batches to other ranks that the transport takes now.
 func (r *rank) flush() {
 	r.since = 0
+	r.operations.flush()
 	left := r.open[:0]
 	for _, to := range r.open {
 		if r.put(to, r.outs[to]) {
@@ -301,10 +320,11 @@ func (r *rank) flush() {
 
 // place makes a record for a rank whose payload has so many bytes, and returns where that is to lie.
 func (r *rank) place(to int, w what, epoch uint64, size int) unsafe.Pointer {
-	whole := headerSize + (size+7)&^7
+	whole := wholeSize(size)
 	if cap(r.outs[to])-len(r.outs[to]) < whole {
 		if b := r.newRoom(to, whole); cap(b)-len(b) < whole {
-			r.fill(to, slices.Grow(b, whole))
+			r.outs[to] = slices.Grow(b, whole) // is longer than the transport's soon
+			r.t.Free(b)
 		}
 	}
 	at := len(r.outs[to])
@@ -342,15 +362,19 @@ func (r *rank) newRoom(to, n int) []byte {
 
 // fill makes what room has returned, and more, the batch for a rank.
 func (r *rank) fill(to int, b []byte) {
-	if old := r.outs[to]; unsafe.SliceData(old) != unsafe.SliceData(b) { // it has grown out of its memory
-		r.t.Free(old)
+	if old := r.outs[to]; unsafe.SliceData(old) != unsafe.SliceData(b) {
+		if len(b) <= cap(old) { // it need not have grown: the transport knows the memory of short ones
+			b = append(old[:0], b...)
+		} else {
+			r.t.Free(old)
+		}
 	}
 	r.outs[to] = b
 }
 
 // control sends a record that is not a message of the program.
 func (r *rank) control(to int, w what, epoch uint64, payload []byte) {
-	b, at := openRecord(r.room(to, headerSize+len(payload)+8))
+	b, at := openRecord(r.room(to, wholeSize(len(payload))))
 	r.fill(to, closeRecord(append(b, payload...), at, w, epoch))
 }
 

@@ -35,6 +35,9 @@ const (
 
 const maxHandlers = 1<<16 - int(firstHandler)
 
+// wholeSize is the size of a record with so many bytes of payload.
+func wholeSize(n int) int { return headerSize + (n+7)&^7 }
+
 // openRecord leaves room for a header at the end of a batch, and returns where the record begins.
 func openRecord(b []byte) ([]byte, int) {
 	at := len(b)
@@ -68,7 +71,7 @@ func nextRecord(b []byte) (w what, epoch uint64, payload, rest []byte, ok bool) 
 	}
 	head := (*[2]uint64)(unsafe.Pointer(&b[0]))
 	n := int(uint32(head[0]))
-	end := headerSize + (n+7)&^7
+	end := wholeSize(n)
 	if end > len(b) {
 		return 0, 0, nil, nil, false
 	}

@@ -58,7 +58,9 @@ func (d *Reduction[T]) All(c Context, value T) (T, error) {
 		d.give(c, 0, value)
 		return nil
 	}).Wait(c)
-	delete(f.r.reductions, id)
+	if id != 0 { // it was begun
+		delete(f.r.reductions, id)
+	}
 	if err == nil && of == nil {
 		err = errors.New("amt: a reduction was not begun")
 	}

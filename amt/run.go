@@ -68,8 +68,20 @@ func (r *rank) run(main func(Context) error) error {
 	if failed != nil {
 		err = failed
 	}
+	if err != nil && r.attached != nil {
+		r.attached.fail(err) // for ranks that wait in an Enter
+	}
 	if err = errors.Join(err, r.drain()); err != nil {
-		close(r.gone) // for tasks
+		r.abandon()
 	}
 	return err
+}
+
+// abandon is the end of a rank whose program has failed: tasks wait for nothing more.
+func (r *rank) abandon() {
+	select {
+	case <-r.gone:
+	default:
+		close(r.gone)
+	}
 }

@@ -94,6 +94,7 @@ type operations struct {
 	agreement *agree.Agreement
 	dirty     bool
 	orders    []agree.Order
+	queue     []word // to be sent
 
 	around frame // of an operation
 
@@ -145,16 +146,41 @@ func (o *operations) settle() bool {
 	return true
 }
 
+// send sends what ranks agree by, in batches of their own, which do not wait for others: a rank that is in an operation receives nothing.
 func (o *operations) send(orders []agree.Order) {
 	o.orders = orders
 	for _, m := range orders {
-		var b [24]byte
-		binary.LittleEndian.PutUint32(b[:], uint32(m.Kind))
-		binary.LittleEndian.PutUint32(b[4:], m.Scope)
-		binary.LittleEndian.PutUint64(b[8:], m.Upto)
-		binary.LittleEndian.PutUint64(b[16:], m.Number)
-		o.r.control(m.To, what(recordAgreement), 0, b[:])
+		b, at := openRecord(o.r.t.Room(wholeSize(24)))
+		b = binary.LittleEndian.AppendUint32(b, uint32(m.Kind))
+		b = binary.LittleEndian.AppendUint32(b, m.Scope)
+		b = binary.LittleEndian.AppendUint64(b, m.Upto)
+		b = binary.LittleEndian.AppendUint64(b, m.Number)
+		o.queue = append(o.queue, word{m.To, closeRecord(b, at, what(recordAgreement), 0)})
 	}
+	o.flush()
+}
+
+// flush sends what the transport takes now.
+func (o *operations) flush() {
+	if len(o.queue) == 0 {
+		return
+	}
+	left := o.queue[:0]
+	for _, w := range o.queue {
+		size := len(w.b)
+		sent, err := o.r.t.SendUrgently(w.to, w.b)
+		if !o.r.taken(w.to, size, false, sent, err) {
+			left = append(left, w)
+		}
+	}
+	clear(o.queue[len(left):])
+	o.queue = left
+}
+
+// A word is a batch of an agreement, for a rank.
+type word struct {
+	to int
+	b  []byte
 }
 
 func (o *operations) receive(from int, b []byte) {
@@ -164,9 +190,18 @@ func (o *operations) receive(from int, b []byte) {
 	o.dirty = true
 }
 
-// perform performs the operation that is next. What others need to come there leaves before: it may block.
+// perform performs the operation that is next. What others need to come there, the decisions, leaves before: it may block. Messages need
+// not, and could not to a rank that is there already.
 func (o *operations) perform() bool {
-	if !o.agreement.Due() || o.r.drain() != nil {
+	if !o.agreement.Due() {
+		return false
+	}
+	for o.r.flush(); len(o.queue) > 0 && o.r.broken == nil; o.r.flush() {
+		if p := o.r.look(waitingLooks); p.b != nil {
+			o.r.incoming.push(p)
+		}
+	}
+	if o.r.broken != nil {
 		return false
 	}
 	o.r.patience.beat()

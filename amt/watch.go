@@ -92,7 +92,8 @@ func (w *watch) init(r *rank) error {
 
 // ofWatch tells whether a batch is a watch's: it has that one record.
 func ofWatch(b []byte) bool {
-	return len(b) >= headerSize && binary.LittleEndian.Uint16(b[4:]) == recordWatch
+	w, _, _, _, ok := nextRecord(b)
+	return ok && w.id() == recordWatch
 }
 
 // gone counts a batch that the transport has taken.
@@ -174,7 +175,7 @@ func (w *watch) look() {
 func (r *rank) stuck() bool {
 	o := &r.operations
 	return r.waits != nil && r.running == 0 && !r.inbox.some.Load() && r.incoming.len() == 0 && len(r.outs[r.self]) == 0 && r.sorted.n == 0 &&
-		len(r.open) == 0 && len(r.dirty) == 0 && !o.dirty && !o.agreement.Due()
+		len(r.open) == 0 && len(r.dirty) == 0 && !o.dirty && !o.agreement.Due() && len(o.queue) == 0
 }
 
 // end is when the rank needs no watch any more.
@@ -201,7 +202,7 @@ func (w *watch) send() {
 		if n.kind == noticeMark {
 			binary.LittleEndian.PutUint64(n.body, w.left[n.to])
 		}
-		b, at := openRecord(w.r.t.Room(headerSize + len(n.body) + 8))
+		b, at := openRecord(w.r.t.Room(wholeSize(len(n.body))))
 		b = closeRecord(append(b, n.body...), at, what(recordWatch), uint64(n.kind))
 		if !w.r.put(n.to, b) {
 			w.r.t.Free(b)
@@ -230,14 +231,14 @@ func (w *watch) receive(from int, kind noticeKind, payload []byte) {
 	switch kind {
 	case noticeMark:
 		if w.lost != nil {
-			w.r.main.fail(w.lost)
+			w.r.all().fail(w.lost)
 		}
 	case noticeWave:
 		w.ordered(w.wave.Settle(w.wave.Receive(from, unpackDetector(payload), w.orders[:0])))
 	case noticeReport:
 		var report hang.Report
 		if err := json.Unmarshal(payload, &report); err != nil {
-			w.r.main.fail(fmt.Errorf("amt: rank %d: what rank %d waits for: %w", w.r.self, from, err))
+			w.r.all().fail(fmt.Errorf("amt: rank %d: what rank %d waits for: %w", w.r.self, from, err))
 			return
 		}
 		w.report(report)
@@ -252,7 +253,7 @@ func (w *watch) report(report hang.Report) {
 	if w.r.self != 0 {
 		body, err := json.Marshal(report)
 		if err != nil {
-			w.r.main.fail(fmt.Errorf("amt: rank %d: what it waits for: %w", w.r.self, err))
+			w.r.all().fail(fmt.Errorf("amt: rank %d: what it waits for: %w", w.r.self, err))
 			return
 		}
 		w.queue = append(w.queue, notice{0, noticeReport, body})
@@ -269,7 +270,7 @@ func (w *watch) report(report hang.Report) {
 			fmt.Fprintf(os.Stderr, "amt: rank 0: %s: %v\n", DOTVariable, e)
 		}
 	}
-	w.r.main.fail(err)
+	w.r.all().fail(err)
 }
 
 // tasks says which have run for long.

@@ -119,6 +119,8 @@ func (e *Engine) Null() engine.Handle { return engine.Handle(C.real_comm_null())
 
 // Rank is MPI_Comm_rank.
 func (e *Engine) Rank(comm engine.Handle) (int, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
 	var n C.int
 	err := problem("MPI_Comm_rank", C.real_comm_rank(C.rh_t(comm), &n))
 	return int(n), err
@@ -126,6 +128,8 @@ func (e *Engine) Rank(comm engine.Handle) (int, error) {
 
 // Size is MPI_Comm_size.
 func (e *Engine) Size(comm engine.Handle) (int, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
 	var n C.int
 	err := problem("MPI_Comm_size", C.real_comm_size(C.rh_t(comm), &n))
 	return int(n), err
@@ -475,6 +479,8 @@ func (e *Engine) WorldRanks(comm engine.Handle) ([]int, error) {
 	for i := range ranks {
 		ranks[i] = C.int(i)
 	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
 	class := C.real_comm_world_ranks(C.rh_t(comm), unsafe.SliceData(ranks), C.int(n), unsafe.SliceData(world))
 	for i, w := range world {
 		list[i] = int(w)

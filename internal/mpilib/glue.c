@@ -135,8 +135,9 @@ void real_rest(int microseconds)
 
 static struct {
 	rh_t batches, longs;                     /* communicators */
-	rh_t receive[REAL_RECEIVES], send[REAL_SENDS];
-	int oldest, next;                        /* receive that was posted first; send to be used next */
+	rh_t receive[REAL_RECEIVES], send[REAL_SENDS + REAL_URGENT];
+	int oldest;                              /* receive that was posted first */
+	int next, next_urgent;                   /* send to be used next */
 } ring;
 
 int real_post(int i, char *memory)
@@ -150,14 +151,15 @@ int real_open(void)
 	int rc = drv->comm_dup(base, &ring.batches);
 	if (!rc) rc = drv->comm_dup(base, &ring.longs);
 	ring.oldest = ring.next = 0;
-	for (int i = 0; i < REAL_SENDS; i++) ring.send[i] = drv->request_null;
+	ring.next_urgent = REAL_SENDS;
+	for (int i = 0; i < REAL_SENDS + REAL_URGENT; i++) ring.send[i] = drv->request_null;
 	return rc;
 }
 
 /* A short message is complete at once, mostly; else its memory is held until the send is used again. */
-int real_ring_send(struct real_ring *r, const char *out, int n, int to, int tag, int empty, char *fresh)
+int real_ring_send(struct real_ring *r, int urgent, const char *out, int n, int to, int tag, int empty, char *fresh)
 {
-	int flag = 1, rc = 0, i = ring.next;
+	int flag = 1, rc = 0, i = urgent ? ring.next_urgent : ring.next;
 	rh_t *request = &ring.send[i];
 	r->sent = 0;
 	r->held = -1;
@@ -171,7 +173,10 @@ int real_ring_send(struct real_ring *r, const char *out, int n, int to, int tag,
 	rc = drv->test(request, &flag, NULL);
 	if (rc || flag) return rc;
 	r->held = i;
-	ring.next = (i + 1) % REAL_SENDS;
+	if (urgent)
+		ring.next_urgent = REAL_SENDS + (i + 1 - REAL_SENDS) % REAL_URGENT;
+	else
+		ring.next = (i + 1) % REAL_SENDS;
 	return 0;
 }
 
@@ -197,7 +202,7 @@ int real_ring_look(struct real_ring *r, int looks, int empty, char *fresh)
 int real_close(void)
 {
 	int rc = 0;
-	for (int i = 0; i < REAL_SENDS && !rc; i++)
+	for (int i = 0; i < REAL_SENDS + REAL_URGENT && !rc; i++)
 		if (ring.send[i] != drv->request_null) rc = drv->wait(&ring.send[i], NULL);
 	for (int i = 0; i < REAL_RECEIVES && !rc; i++) {
 		if (ring.receive[i] == drv->request_null) continue;   /* is not posted again */

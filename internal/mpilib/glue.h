@@ -24,9 +24,10 @@ int real_least(long mine, long *least);
 void real_error(int class, char *text);          /* room for NX_MAX_ERROR_STRING */
 void real_rest(int microseconds);                /* 0: yields */
 
-/* The ring: so many receives are posted, so many sends may be under way; the longest message. Memory of messages is the
- * caller's: a receive's from its post until it is told, a send's until it is told to be free. */
-enum { REAL_RECEIVES = 16, REAL_SENDS = 32, REAL_BATCH = 16 << 10 };
+/* The ring: so many receives are posted, so many sends may be under way, and so many urgent ones besides; the longest
+ * message. Memory of messages is the caller's: a receive's from its post until it is told, a send's until it is told to
+ * be free. */
+enum { REAL_RECEIVES = 16, REAL_SENDS = 32, REAL_URGENT = 8, REAL_BATCH = 16 << 10 };
 
 /* What comes of a call of the ring. */
 struct real_ring {
@@ -38,7 +39,7 @@ struct real_ring {
 int real_open(void);
 int real_post(int receive, char *memory);        /* room for REAL_BATCH bytes */
 /* Sends a batch, and then posts an empty receive (>= 0) with fresh memory, while it is on its way. */
-int real_ring_send(struct real_ring *r, const char *out, int n, int to, int tag, int empty, char *fresh);
+int real_ring_send(struct real_ring *r, int urgent, const char *out, int n, int to, int tag, int empty, char *fresh);
 /* The same without a batch; then looks for a message so many times. */
 int real_ring_look(struct real_ring *r, int looks, int empty, char *fresh);
 int real_close(void);                            /* sends all, cancels the receives */

@@ -18,6 +18,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"sync/atomic"
 	"unsafe"
 
 	"github.com/byssus-hpc/byssus/internal/engine"
@@ -136,12 +137,16 @@ type Ring struct {
 	empty  C.int    // the receive that is to be posted again, or -1
 	fresh  []byte   // for that
 	posted [C.REAL_RECEIVES][]byte
-	held   [C.REAL_SENDS][]byte
+	held   [C.REAL_SENDS + C.REAL_URGENT][]byte
 }
+
+// open is the ring that is open, if one is: the library has its memory, also when nobody else knows it any more.
+var open = new(atomic.Pointer[Ring])
 
 // Open makes the ring; all ranks do.
 func Open(e *Engine) (*Ring, error) {
 	r := &Ring{e: e, result: (*C.struct_real_ring)(C.calloc(1, C.sizeof_struct_real_ring)), empty: -1}
+	open.Store(r)
 	class := C.real_open()
 	r.fresh = r.Room()
 	for i := range r.posted {
@@ -175,12 +180,17 @@ func (r *Ring) Free(b []byte) {
 	r.free = append(r.free, b[:0])
 }
 
-// Send sends a batch to a rank, if the ring takes it now: its memory, which is the ring's, is given back then.
-func (r *Ring) Send(to, tag int, b []byte) (sent bool, err error) {
+// Send sends a batch to a rank, if the ring takes it now: its memory, which is the ring's, is given back then. An urgent one does not wait
+// until others are received.
+func (r *Ring) Send(to, tag int, b []byte, urgent bool) (sent bool, err error) {
 	if !r.e.mu.TryLock() {
 		return false, nil // a goroutine is in a call of package mpi
 	}
-	class := C.real_ring_send(r.result, pointer(b), C.int(len(b)), C.int(to), C.int(tag), r.empty, pointer(r.fresh))
+	first := C.int(0)
+	if urgent {
+		first = 1
+	}
+	class := C.real_ring_send(r.result, first, pointer(b), C.int(len(b)), C.int(to), C.int(tag), r.empty, pointer(r.fresh))
 	r.e.mu.Unlock()
 	if class != 0 {
 		return false, problem("a send of the ring", class)
@@ -230,6 +240,7 @@ func (r *Ring) Close() error {
 	err := problem("the end of the ring", C.real_close())
 	if err == nil {
 		r.pin.Unpin()
+		open.CompareAndSwap(r, nil)
 	}
 	return err
 }

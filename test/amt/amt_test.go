@@ -268,6 +268,16 @@ func TestMPINotFound(t *testing.T) {
 	}
 }
 
+// TestEdges: messages that are as long as a batch, or almost, and operations of all while much is on its way.
+func TestEdges(t *testing.T) {
+	program := build(t, t.TempDir(), "./testdata/edges")
+	for _, s := range starts() {
+		if out, err := s.run(t, nil, program); err != nil || out != "all has come\n" {
+			t.Errorf("%s: %v\n%s", s.name, err, out)
+		}
+	}
+}
+
 // TestTwice: under MPI there is one Run, and a second one says so; on goroutines there are as many as one likes.
 func TestTwice(t *testing.T) {
 	program := build(t, t.TempDir(), "./testdata/twice")

@@ -77,6 +77,9 @@ func (e *End) Send(to int, b []byte) (bool, error) {
 	return true, nil
 }
 
+// SendUrgently is Send, which waits for nothing.
+func (e *End) SendUrgently(to int, b []byte) (bool, error) { return e.Send(to, b) }
+
 // Look returns a batch, if one has come.
 func (e *End) Look(int) (int, []byte, error) {
 	if e.next == len(e.take) && !e.refill() {

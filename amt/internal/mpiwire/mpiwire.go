@@ -75,10 +75,10 @@ func (w *Wire) Free(in []byte) {
 // Send sends a batch.
 func (w *Wire) Send(to int, b []byte) (bool, error) {
 	if len(b) <= wire.Size {
-		return w.ring.Send(to, batch, b)
+		return w.ring.Send(to, batch, b, false)
 	}
 	n := binary.LittleEndian.AppendUint64(binary.LittleEndian.AppendUint64(w.Room(0), uint64(len(b))), uint64(w.tag))
-	sent, err := w.ring.Send(to, notice, n)
+	sent, err := w.ring.Send(to, notice, n, false)
 	switch {
 	case err != nil:
 	case sent:
@@ -88,6 +88,9 @@ func (w *Wire) Send(to int, b []byte) (bool, error) {
 	}
 	return sent, err
 }
+
+// SendUrgently sends a short batch.
+func (w *Wire) SendUrgently(to int, b []byte) (bool, error) { return w.ring.Send(to, batch, b, true) }
 
 // Look returns a batch, if one has come.
 func (w *Wire) Look(looks int) (int, []byte, error) {

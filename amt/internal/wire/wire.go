@@ -14,6 +14,8 @@ type Transport interface {
 	Room(n int) []byte
 	// Send takes a batch for another rank, if it can now: its memory is the transport's then.
 	Send(to int, b []byte) (sent bool, err error)
+	// SendUrgently is Send of a short batch that does not wait until others are received. They keep their order.
+	SendUrgently(to int, b []byte) (sent bool, err error)
 	// Look returns a batch if one has come within so many looks, else nil. Its memory is the caller's until it is given back.
 	Look(looks int) (from int, b []byte, err error)
 	// Free gives the memory of a batch back that Look or Room returned.
