@@ -242,3 +242,36 @@ func TestLongChain(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestFailureWithin: ranks agree on whether an epoch within one that comes after a failed one has failed, whenever they learn of it.
+func TestFailureWithin(t *testing.T) {
+	err := amt.RunLocal(3, func(c amt.Context) error {
+		for round := range 300 {
+			bad := c.Collective("bad", func(c amt.Context) error {
+				if c.Rank() == round%3 {
+					c.Fail(errors.New("it is bad"))
+				}
+				return nil
+			})
+			for range round % 7 * c.Rank() {
+				c.Poll()
+			}
+			err := c.Collective("after", func(c amt.Context) error {
+				for range 3 {
+					err := c.Collective("within", func(c amt.Context) error { sink.Send(c, (c.Rank()+1)%3, &number{}); return nil }).Wait(c)
+					if err != nil {
+						return err
+					}
+				}
+				return nil
+			}, amt.After(bad)).Wait(c)
+			if err == nil || !strings.Contains(err.Error(), "it is bad") {
+				return fmt.Errorf("round %d: %w", round, err)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Error(err)
+	}
+}
