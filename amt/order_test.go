@@ -246,36 +246,47 @@ func TestLongChain(t *testing.T) {
 // TestFailureWithin: ranks agree on whether an epoch within one that comes after a failed one has failed, whenever they learn of it.
 func TestFailureWithin(t *testing.T) {
 	err := amt.RunLocal(3, func(c amt.Context) error {
-		for round := range 300 {
-			bad := c.Collective("bad", func(c amt.Context) error {
-				if c.Rank() == round%3 {
-					c.Fail(errors.New("it is bad"))
+		var wrong error
+		for n := range 300 {
+			round := c.Collective("round", func(c amt.Context) error { // has the error where it is over before anybody waits for it
+				if err := afterBad(c, n); wrong == nil && (err == nil || !strings.Contains(err.Error(), "it is bad")) {
+					wrong = fmt.Errorf("round %d: %w", n, err)
 				}
 				return nil
 			})
-			if c.Rank() == 0 {
-				_ = bad.Wait(c) // it is over here
-			} else {
-				for range round % 13 {
-					c.Poll()
-				}
-			}
-			err := c.Collective("after", func(c amt.Context) error {
-				for range 3 {
-					err := c.Collective("within", func(c amt.Context) error { sink.Send(c, (c.Rank()+1)%3, &number{}); return nil }).Wait(c)
-					if err != nil {
-						return err
-					}
-				}
-				return nil
-			}, amt.After(bad)).Wait(c)
-			if err == nil || !strings.Contains(err.Error(), "it is bad") {
-				return fmt.Errorf("round %d: %w", round, err)
+			if err := round.Wait(c); err != nil && !strings.Contains(err.Error(), "it is bad") {
+				return err
 			}
 		}
-		return nil
+		return wrong
 	})
 	if err != nil {
 		t.Error(err)
 	}
+}
+
+// afterBad has epochs within one that comes after another, which fails, and is over on rank 0 before others know.
+func afterBad(c amt.Context, n int) error {
+	bad := c.Collective("bad", func(c amt.Context) error {
+		if c.Rank() == n%3 {
+			c.Fail(errors.New("it is bad"))
+		}
+		return nil
+	})
+	if c.Rank() == 0 {
+		_ = bad.Wait(c)
+	} else {
+		for range n % 13 {
+			c.Poll()
+		}
+	}
+	return c.Collective("after", func(c amt.Context) error {
+		for range 3 {
+			err := c.Collective("within", func(c amt.Context) error { sink.Send(c, (c.Rank()+1)%3, &number{}); return nil }).Wait(c)
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	}, amt.After(bad)).Wait(c)
 }
