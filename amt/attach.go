@@ -41,6 +41,7 @@ func (a *Attached) leave(err error) error {
 	if err != nil {
 		a.r.patience.end()
 		a.r.abandon()
+		err = errors.Join(err, a.w.Abandon())
 	}
 	return err
 }
@@ -85,7 +86,8 @@ func (a *Attached) Enter(do func(Context) error) error {
 	if err != nil {
 		r.attached.fail(err)
 	}
-	return a.leave(errors.Join(r.attached.err, r.drain()))
+	r.ends(&a.frame)
+	return a.leave(errors.Join(r.attached.err, r.drain(r.attached.err != nil)))
 }
 
 // Run runs a main function, and returns when it has returned on all ranks and everything that it began is done. After an
@@ -106,9 +108,12 @@ func (a *Attached) Detach() error {
 	a.r.main = a.r.attached
 	a.r.attached.release(1)
 	if err := a.r.attached.wait(); err != nil {
-		return a.leave(err)
+		return a.leave(errors.Join(err, a.r.drain(true)))
 	}
-	a.leave(errors.New("it is detached"))
+	a.leave(nil)
+	a.failed = errors.New("it is detached")
+	a.r.patience.end()
+	a.r.abandon()
 	if err := errors.Join(a.w.Close(), a.r.operations.close(), mpilib.Detach()); err != nil {
 		return fmt.Errorf("amt: rank %d: %w", a.r.self, err)
 	}

@@ -22,6 +22,8 @@ type frame struct {
 
 	follows  *Epoch // what runs after that, if it is such
 	performs *Scope // an operation of that, if it is one
+
+	life uint64 // how many such codes have ended, as far as the rank's own goroutine knows
 }
 
 // onLoop tells whether the code has the rank wait: nothing of the runtime goes on before it returns.

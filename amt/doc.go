@@ -32,7 +32,8 @@
 //     those messages, by tasks (Go), and epochs begun within it; wherever they run. It is never told over earlier, and
 //     soon afterwards (package term has the rules and their sources).
 //   - An error of a body, a handler or a task is that of its epoch: Wait returns it, and what comes After the epoch fails with
-//     it. What nobody waits for, nor comes after, is an error of the epoch around, and in the end of Run.
+//     it. If the code that began it, which may wait, neither does nor has something come after it, the error is one of the epoch
+//     around when that code has ended, and so in the end of Run.
 //   - A Context belongs to the code, and the goroutine, that it was given to. It is known when one is used afterwards.
 //   - When every main function and task waits and no message is on its way, nothing can ever go on: Run returns a HangError
 //     that says who waits for whom. A task, a handler or an operation of a scope that runs for long is no hang: it is told on

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/byssus-hpc/byssus/amt/internal/term"
 )
@@ -12,23 +13,25 @@ import (
 // An Epoch is work that ends together: every message sent by its body, and by the handlers and tasks that follow from those,
 // belongs to it, wherever they run. It is over when all of that is done.
 type Epoch struct {
-	r      *rank
-	id     uint64
-	label  string
-	fault  error           // why it was not begun
-	wave   term.Collective // of a collective epoch
-	tree   term.Rooted     // of a rooted one
-	outer  *Epoch          // is held by this one
-	after  []*Epoch        // until they are over, what is sent here waits, and the epoch is held
-	held   []heldMessage
-	next   []*Epoch // epochs that come after this one
-	err    error    // the first failure that is known here
-	dirty  bool     // is in the rank's list
-	over   bool
-	waited int           // who waits: an error that nobody waits for is that of the epoch around
-	tasks  int           // of them, how many tasks
-	done   chan struct{} // not nil: closed when it is over
-	then   []func(Context)
+	r       *rank
+	id      uint64
+	label   string
+	fault   error           // why it was not begun
+	wave    term.Collective // of a collective epoch
+	tree    term.Rooted     // of a rooted one
+	outer   *Epoch          // is held by this one
+	after   []*Epoch        // until they are over, what is sent here waits, and the epoch is held
+	held    []heldMessage
+	next    []*Epoch // epochs that come after this one
+	err     error    // the first failure that is known here
+	dirty   bool     // is in the rank's list
+	over    bool
+	by      *frame // the code that began it, if that may wait for it, as long as it has the same life
+	life    uint64
+	claimed bool          // somebody waits for it, has done so, or comes after it: its error is theirs (disown)
+	tasks   int           // how many tasks wait for it
+	done    chan struct{} // not nil: closed when it is over
+	then    []func(Context)
 }
 
 // A heldMessage is a record that waits for the epoch before.
@@ -138,6 +141,9 @@ func (r *rank) mark(ep *Epoch) {
 func (r *rank) settle() {
 	list := r.dirty
 	r.busy = false
+	if len(r.unclaimed) > 0 {
+		r.complain(time.Now())
+	}
 	r.dirty, r.spare = r.spare[:0], list
 	for _, ep := range list {
 		ep.dirty = false
@@ -212,9 +218,7 @@ func (ep *Epoch) end() {
 	if ep.outer == nil {
 		return
 	}
-	if ep.err != nil && ep.waited == 0 && len(ep.next) == 0 {
-		ep.outer.fail(ep.err)
-	}
+	ep.disown()
 	ep.next = nil
 	for _, then := range ep.then {
 		ep.followed(ep.outer, then)
@@ -266,10 +270,11 @@ func (ep *Epoch) run(around *frame, body func(Context) error) {
 	f.ep, f.from, f.entry, f.follows, f.performs = ep, around.from, around.entry, around.follows, around.performs
 	err := body(Context{f, f.gen})
 	f.gen++
-	r.frames = append(r.frames, f)
 	if err != nil {
 		ep.fail(err)
 	}
+	r.ends(f)
+	r.frames = append(r.frames, f)
 }
 
 // fail makes an error the epoch's, everywhere. The epoch is over no earlier for it: messages that wait are taken, but not
@@ -332,6 +337,7 @@ func After(other *Epoch) EpochOption {
 
 // follow has the epoch, and what is sent under it, wait until another is over.
 func (ep *Epoch) follow(other *Epoch) {
+	other.claim()
 	switch {
 	case other.over:
 		ep.inherit(other)
@@ -371,6 +377,7 @@ func (c Context) Rooted(label string, body func(Context) error, opts ...EpochOpt
 // begin begins an epoch within that of a frame.
 func (r *rank) begin(f *frame, ep *Epoch, label string, body func(Context) error, opts []EpochOption) *Epoch {
 	ep.label, ep.outer = label, f.ep
+	ep.began(f)
 	if ep.outer != nil {
 		ep.outer.hold()
 		for _, before := range ep.outer.after {
@@ -411,10 +418,10 @@ func (ep *Epoch) Wait(c Context) error {
 
 // wait drives the rank until the epoch is over.
 func (ep *Epoch) wait() error {
-	ep.waited++
+	ep.claim()
 	before := ep.r.waits
 	ep.r.waits = ep
-	defer func() { ep.waited--; ep.r.waits = before }()
+	defer func() { ep.r.waits = before }()
 	err := ep.r.until(ep)
 	switch {
 	case err == nil:
@@ -437,7 +444,7 @@ func (ep *Epoch) holds(inner *Epoch) bool {
 
 // OnDone has a function run on this rank when the epoch is over, within the epoch that it was begun in, which is not over
 // before; if it is over already, at once, within that of the context. It does not run if the epoch fails: the error is, unless
-// somebody waits for the epoch, that of the one around.
+// the code that began the epoch waits for it, that of the one around.
 func (ep *Epoch) OnDone(c Context, then func(Context)) {
 	f := c.live()
 	if within := f.ep; f.task != nil { // which holds it until what it asks for now is done

@@ -5,11 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -199,6 +201,17 @@ func long() map[string]func(c amt.Context) error {
 			return nil
 		},
 		"handler": func(c amt.Context) error { reading.Send(c, 1, &number{}); return nil },
+		"epoch": func(c amt.Context) error {
+			bad := c.Rooted("bad", func(amt.Context) error { return errBad })
+			read := make(chan error, 1)
+			go func() { read <- readPipe() }()
+			for len(read) == 0 { // never out of work
+				if err := c.Rooted("good", nothing).Wait(c); err != nil {
+					return err
+				}
+			}
+			return errors.Join(<-read, isBad(bad.Wait(c)))
+		},
 		"operation": func(c amt.Context) error {
 			s, err := c.Scope("s")
 			if err == nil {
@@ -229,6 +242,7 @@ func TestLong(t *testing.T) {
 		"task":      `amt: rank 1: the task "the long one" runs since `,
 		"handler":   "amt: rank 1: the handler of amt_test.number declared in github.com/byssus-hpc/byssus/amt_test.init",
 		"operation": "amt: rank 1: an operation of a scope runs since ",
+		"epoch":     `amt: rank 1: the epoch "bad" has failed, and the main function, which began it, has not waited for it since `,
 	} {
 		file := filepath.Join(t.TempDir(), "pipe")
 		if out, err := exec.Command("mkfifo", file).CombinedOutput(); err != nil {
@@ -243,7 +257,7 @@ func TestLong(t *testing.T) {
 			t.Fatal(err)
 		}
 		line, err := bufio.NewReader(said).ReadString('\n')
-		if err != nil || !strings.HasPrefix(line, want) || !strings.Contains(line, " runs since ") {
+		if err != nil || !strings.HasPrefix(line, want) || !strings.Contains(line, " since ") {
 			t.Errorf("%s: %v: %s", which, err, line)
 		}
 		if err := os.WriteFile(file, nil, 0); err != nil {
@@ -312,5 +326,64 @@ func TestLostTransport(t *testing.T) {
 				t.Fatalf("after %d turns: %v, want %s", turns, err, want)
 			}
 		}
+	}
+}
+
+// A shy transport refuses most batches, again and again.
+type shy struct {
+	wire.Transport
+	random *rand.Rand
+}
+
+func (s *shy) Send(to int, b []byte) (bool, error) {
+	if s.random.IntN(8) > 0 {
+		return false, nil
+	}
+	return s.Transport.Send(to, b)
+}
+
+func (s *shy) SendUrgently(to int, b []byte) (bool, error) {
+	if s.random.IntN(2) > 0 {
+		return false, nil
+	}
+	return s.Transport.SendUrgently(to, b)
+}
+
+// TestShy plays random programs over transports that take batches seldom, while ranks look for hangs all the time.
+func TestShy(t *testing.T) {
+	t.Logf("seed %d, %d programs", *seed, *programs)
+	for n := *seed; n < *seed+uint64(*programs); n++ {
+		ranks := 2 + int(n%4)
+		err := amt.RunOver(ranks, func(end wire.Transport) wire.Transport {
+			return &shy{end, rand.New(rand.NewPCG(n, uint64(end.Rank())))}
+		}, 0, random.Program(n, ranks))
+		if err != nil {
+			t.Fatalf("program %d on %d ranks: %v", n, ranks, err)
+		}
+	}
+}
+
+// A deaf transport takes nothing for others any more when ranks have failed.
+type deaf struct {
+	wire.Transport
+	failed *atomic.Bool
+}
+
+func (d *deaf) Send(to int, b []byte) (bool, error) {
+	if d.failed.Load() {
+		return false, nil
+	}
+	return d.Transport.Send(to, b)
+}
+
+// TestDeaf: a rank that has failed, and cannot tell others who have ended, ends too.
+func TestDeaf(t *testing.T) {
+	failed := new(atomic.Bool)
+	err := amt.RunOver(2, func(end wire.Transport) wire.Transport { return &deaf{end, failed} }, time.Minute, func(amt.Context) error {
+		failed.Store(true)
+		return errBad
+	})
+	if !errors.Is(err, errBad) {
+		t.Error(err)
 	}
 }

@@ -23,6 +23,8 @@ const (
 	settleAfter  = 16  // times that, after which epochs are settled
 	waitingLooks = 32  // looks for a batch when nothing else is to be done
 	mostLooks    = 512 // the same, before epochs are settled that were settled in vain
+
+	farewell = 10 * time.Second // for which a rank that has failed tries to tell others
 )
 
 // A rank is the runtime on one rank. All of it belongs to the goroutine that drives it, which is that of the main function,
@@ -63,6 +65,7 @@ type rank struct {
 	handler     frame // of the handler that runs
 	frames      []*frame
 	broken      error // the transport's: nothing can go on
+	unclaimed   []unclaimed
 
 	watch    watch
 	patience patience
@@ -219,7 +222,7 @@ func (r *rank) until(ep *Epoch) error {
 		}
 		r.step()
 	}
-	return r.drain()
+	return r.drain(false)
 }
 
 // all is the epoch that everything is within.
@@ -230,9 +233,17 @@ func (r *rank) all() *Epoch {
 	return r.main
 }
 
-// drain sends what there is to send.
-func (r *rank) drain() error {
+// drain sends what there is to send. That others are to know of a failure is no reason to wait for ever for those that have failed
+// too, and take nothing any more.
+func (r *rank) drain(failed bool) error {
+	var until time.Time
+	if failed {
+		until = time.Now().Add(farewell)
+	}
 	for r.flush(); len(r.open)+len(r.operations.queue) > 0 && r.broken == nil; r.flush() {
+		if failed && time.Now().After(until) {
+			break
+		}
 		if p := r.look(waitingLooks); p.b != nil {
 			r.incoming.push(p)
 		}

@@ -23,6 +23,9 @@ func (r *rank) report() hang.Report {
 	for _, id := range slices.Sorted(maps.Keys(r.epochs)) {
 		report.Epochs = append(report.Epochs, r.epochs[id].report())
 	}
+	for _, u := range r.unclaimed {
+		report.Failed = append(report.Failed, fmt.Sprintf("epoch %q (%s): %v", u.label, u.number(), u.err))
+	}
 	for _, s := range r.operations.scopes {
 		of := hang.Scope{Label: fmt.Sprintf("%s, number %d", s.label, s.n), Asked: s.done + uint64(s.asked.len()), Done: s.done}
 		for _, a := range s.asked.all() {

@@ -71,7 +71,7 @@ func (r *rank) run(main func(Context) error) error {
 	if err != nil && r.attached != nil {
 		r.attached.fail(err) // for ranks that wait in an Enter
 	}
-	if err = errors.Join(err, r.drain()); err != nil {
+	if err = errors.Join(err, r.drain(err != nil)); err != nil {
 		r.abandon()
 	}
 	return err

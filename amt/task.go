@@ -35,6 +35,7 @@ func (c Context) Go(name string, work func(Context) error) {
 				if err != nil {
 					ep.fail(fmt.Errorf("amt: rank %d: the task %q: %w", r.self, name, err))
 				}
+				r.ends(t.f)
 				r.running--
 				delete(r.tasks, t)
 				ep.release(1)
@@ -89,6 +90,7 @@ func (t *task) rooted(f *frame, label string, body func(Context) error, opts []E
 		if err != nil {
 			e.fail(err)
 		}
+		r.ends(in)
 		e.release(1)
 	})
 	return e
@@ -104,7 +106,7 @@ func (t *task) wait(f *frame, ep *Epoch) error {
 			ready <- fmt.Errorf("amt: rank %d: the task %q waits for the epoch %q, which it is a part of", r.self, t.name, ep.label)
 			return
 		}
-		ep.waited++
+		ep.claim()
 		if ep.done == nil {
 			ep.done = make(chan struct{})
 			if ep.over {

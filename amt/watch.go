@@ -152,6 +152,7 @@ func (w *watch) look() {
 	}
 	quiet := now.Sub(w.since)
 	w.tasks(now)
+	w.r.complain(now)
 	if w.holds && quiet >= w.rests && w.r.stuck() {
 		w.holds = false
 		w.wave.Release(1)

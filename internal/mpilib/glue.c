@@ -214,6 +214,17 @@ int real_close(void)
 	return rc;
 }
 
+int real_abandon(void)
+{
+	int rc = 0, done;
+	for (int i = 0; i < REAL_RECEIVES && !rc; i++) {
+		if (ring.receive[i] == drv->request_null) continue;
+		rc = drv->cancel(ring.receive[i]);
+		if (!rc) rc = drv->test(&ring.receive[i], &done, NULL);
+	}
+	return rc;
+}
+
 int real_isend(const void *buf, int n, int to, int tag, rh_t *request)
 {
 	return drv->isend(buf, n, drv->type[NX_TYPE_BYTE], to, tag, ring.longs, request);

@@ -43,6 +43,7 @@ int real_ring_send(struct real_ring *r, int urgent, const char *out, int n, int 
 /* The same without a batch; then looks for a message so many times. */
 int real_ring_look(struct real_ring *r, int looks, int empty, char *fresh);
 int real_close(void);                            /* sends all, cancels the receives */
+int real_abandon(void);                          /* cancels the receives, but for those in which something arrives, and waits for nothing */
 
 /* -- for package mpi: handles are the driver's, types and operations neutral numbers (constants.h) ----------- */
 

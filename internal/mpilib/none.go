@@ -70,6 +70,9 @@ func (r *Ring) Free([]byte) {}
 // Close says that there is no MPI.
 func (r *Ring) Close() error { return errNone }
 
+// Abandon says that there is no MPI.
+func (r *Ring) Abandon() error { return errNone }
+
 // SendLong says that there is no MPI.
 func (r *Ring) SendLong([]byte, int, int) (*Long, error) { return nil, errNone }
 

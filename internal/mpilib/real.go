@@ -245,6 +245,13 @@ func (r *Ring) Close() error {
 	return err
 }
 
+// Abandon ends what can be ended on this rank alone, without waiting: the receives in which nothing arrives. The ring is of no use then.
+func (r *Ring) Abandon() error {
+	r.e.mu.Lock()
+	defer r.e.mu.Unlock()
+	return problem("the end of the ring", C.real_abandon())
+}
+
 // A Long is a long message on its way. Its memory is pinned until it is complete.
 type Long struct {
 	e       *Engine

@@ -117,7 +117,7 @@ func TestHang(t *testing.T) {
 // between. Not on more ranks than processors: there each of their own Allreduces takes MPICH some 25 ms.
 func TestAttach(t *testing.T) {
 	dir := t.TempDir()
-	attachable(t, dir)
+	attachable(t, dir, "../../amt/examples/attach")
 	for _, s := range starts()[1:] {
 		if s.argv[2] != "2" {
 			continue
@@ -126,7 +126,7 @@ func TestAttach(t *testing.T) {
 		for _, source := range []struct{ compiler, file, want string }{
 			{"mpicc.", "steps.c", "all steps are right\n"}, {"mpif90.", "steps.f90", "1000 steps\n"},
 		} {
-			out, err := s.run(t, nil, attaching(t, dir, source.compiler+mpi, source.file))
+			out, err := s.run(t, nil, attaching(t, dir, source.compiler+mpi, "../../amt/examples/attach/use/"+source.file))
 			if err != nil || out != source.want {
 				t.Errorf("%s, %s: %v\n%s", s.name, source.file, err, out)
 			}
@@ -134,21 +134,33 @@ func TestAttach(t *testing.T) {
 	}
 }
 
-// attachable builds the library of the example.
-func attachable(t *testing.T, dir string) {
+// TestAttachedWrong: programs that enter the runtime within itself, have one rank fail where others wait, leave errors, or take them up
+// later, end as they should on all ranks.
+func TestAttachedWrong(t *testing.T) {
+	dir := t.TempDir()
+	attachable(t, dir, "./testdata/attached")
+	for _, s := range starts()[1:] {
+		program := attaching(t, dir, "mpicc."+strings.TrimPrefix(s.argv[0], "mpirun."), "./testdata/attached/use/play.c")
+		for _, play := range []string{"within", "fails", "claims", "leaves", "later"} {
+			if out, err := s.run(t, nil, program, play); err != nil || !strings.Contains(out, fmt.Sprintf("well on %s\n", s.argv[2])) { // UCX counts what was not received
+				t.Errorf("%s, %s: %v\n%s", s.name, play, err, out)
+			}
+		}
+	}
+}
+
+// attachable builds a library that attaches the runtime, and attaching a program that uses it.
+func attachable(t *testing.T, dir, pkg string) {
 	t.Helper()
-	lib := build(t, dir, "../../amt/examples/attach", "-buildmode=c-shared")
-	if err := os.Rename(lib, filepath.Join(dir, "libattach.so")); err != nil {
+	if err := os.Rename(build(t, dir, pkg, "-buildmode=c-shared"), filepath.Join(dir, "libattached.so")); err != nil {
 		t.Fatal(err)
 	}
 }
 
-// attaching builds a program that uses it.
 func attaching(t *testing.T, dir, compiler, file string) string {
 	t.Helper()
-	program := filepath.Join(dir, compiler+"."+file+".out")
-	cmd := exec.CommandContext(t.Context(), compiler, "-Wall", "-Wextra", "-Werror", "-o", program,
-		"../../amt/examples/attach/use/"+file, "-L"+dir, "-lattach", "-Wl,-rpath,"+dir)
+	program := filepath.Join(dir, compiler+"."+filepath.Base(file)+".out")
+	cmd := exec.CommandContext(t.Context(), compiler, "-Wall", "-Wextra", "-Werror", "-o", program, file, "-L"+dir, "-lattached", "-Wl,-rpath,"+dir)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %v\n%s", cmd, err, out)
 	}

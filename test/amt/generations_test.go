@@ -27,11 +27,11 @@ func TestGenerations(t *testing.T) {
 // TestAttachedGenerations does the same with a program of C that the runtime is attached to, of each MPI.
 func TestAttachedGenerations(t *testing.T) {
 	dir := t.TempDir()
-	attachable(t, dir)
+	attachable(t, dir, "../../amt/examples/attach")
 	for _, mpi := range harness.MPIs() {
 		t.Run(mpi, func(t *testing.T) {
 			until := filepath.Join(t.TempDir(), "until")
-			survives(t, 2, mpi, until, "all steps are right", attaching(t, dir, "mpicc."+mpi, "steps.c"), until)
+			survives(t, 2, mpi, until, "all steps are right", attaching(t, dir, "mpicc."+mpi, "../../amt/examples/attach/use/steps.c"), until)
 		})
 	}
 }

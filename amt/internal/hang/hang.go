@@ -20,6 +20,7 @@ type Report struct {
 	Tasks  []Task
 	Epochs []Epoch
 	Scopes []Scope
+	Failed []string // epochs that are over and have failed, and why; nobody has waited for them yet
 }
 
 // A Task is one that waits for an epoch.
@@ -55,6 +56,8 @@ type Graph struct {
 	nodes []string // those that have edges, in the order of their coming
 	edges map[string][]edge
 	known map[string]bool
+
+	failed []string // sentences
 }
 
 type edge struct{ to, why string }
@@ -78,6 +81,7 @@ func New(reports []Report) *Graph {
 	}
 	for _, r := range reports {
 		g.main(r, name)
+		g.failed = append(g.failed, r.Failed...)
 		for _, t := range r.Tasks {
 			task := fmt.Sprintf("task %q of rank %d", t.Name, r.Rank)
 			g.add(task, name(t.Epoch), "waits for it")
@@ -276,14 +280,22 @@ func (g *Graph) Text() string {
 		}
 	}
 	if circle != nil {
-		return "these wait for each other:" + b.String()
+		return "these wait for each other:" + b.String() + g.failures()
 	}
 	for _, n := range g.nodes {
 		for _, e := range g.edges[n] {
 			fmt.Fprintf(&b, "\n  %s -> %s: %s", n, e.to, e.why)
 		}
 	}
-	return "no circle of waits, but:" + b.String()
+	return "no circle of waits, but:" + b.String() + g.failures()
+}
+
+// failures is what may be why nothing can go on.
+func (g *Graph) failures() string {
+	if len(g.failed) == 0 {
+		return ""
+	}
+	return "\nthese have failed before, and nobody has waited for them yet:\n  " + strings.Join(g.failed, "\n  ")
 }
 
 // DOT is the graph in the language of Graphviz; the circle is red.

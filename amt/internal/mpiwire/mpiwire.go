@@ -179,6 +179,9 @@ func (w *Wire) Idle(turns int) {
 // Wake does nothing: no rest is long.
 func (w *Wire) Wake() {}
 
+// Abandon ends the ring on this rank alone, which has failed, as far as that can be.
+func (w *Wire) Abandon() error { return w.ring.Abandon() }
+
 // Close ends the ring, when all ranks have nothing on its way.
 func (w *Wire) Close() error {
 	for len(w.sending) > 0 {
