@@ -28,6 +28,7 @@ func (k *counter) add(_ amt.Context, m *number) { k.n += int64(m.X) }
 var (
 	wrong        amt.Handler[number]
 	wrongMessage amt.Handler[withChannel]
+	wrongSize    amt.Handler[[1 << 32]byte]
 	undeclared   amt.Handler[number]
 	waiting      amt.Handler[number]
 	failing      amt.Handler[number]
@@ -46,6 +47,8 @@ func init() {
 		wrong.Is(k.add)
 	case "channel":
 		wrongMessage.Is(func(amt.Context, *withChannel) {})
+	case "size":
+		wrongSize.Is(func(amt.Context, *[1 << 32]byte) {})
 	case "twice":
 		wrong.Is(func(amt.Context, *number) {})
 		wrong.Is(func(amt.Context, *number) {})
@@ -75,6 +78,7 @@ func TestFaults(t *testing.T) {
 		"captures":   "captures variables, which other ranks do not have",
 		"method":     "is the method of a value, which other ranks do not have",
 		"channel":    "its message cannot be sent: ",
+		"size":       "a message of 4294967296 bytes: it may have ",
 		"twice":      "it is said twice what it is",
 		"priorities": "it is given two priorities",
 		"nil":        "its function is nil",

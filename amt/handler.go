@@ -168,6 +168,9 @@ type codec[M any] struct {
 func codecOf[M any]() (codec[M], error) {
 	t := reflect.TypeFor[M]()
 	if pup.ClassOf[M]() == pup.PlainClass && t.Size() > 0 {
+		if t.Size() > maxPayload {
+			return codec[M]{}, tooLong(int(t.Size()))
+		}
 		return codec[M]{size: int(t.Size())}, nil
 	}
 	packer, err := pup.CodecOf[M]()
@@ -183,8 +186,14 @@ func (k codec[M]) pack(b []byte, m *M) ([]byte, error) {
 		return append(b, unsafe.Slice((*byte)(unsafe.Pointer(m)), k.size)...), nil
 	}
 	v := *m // so that only such messages are allocated
-	return k.packer.Append(b, &v)
+	whole, err := k.packer.Append(b, &v)
+	if n := len(whole) - len(b); err == nil && n > maxPayload {
+		return b, tooLong(n)
+	}
+	return whole, err
 }
+
+func tooLong(n int) error { return fmt.Errorf("a message of %d bytes: it may have %d", n, maxPayload) }
 
 // runner is what calls a handler with the message that lies in a payload.
 func (k codec[M]) runner(do func(c Context, m *M)) func(c Context, payload []byte) error {

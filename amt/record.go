@@ -33,6 +33,8 @@ const (
 	firstCounted = recordNothing // those from here on are in their epoch's account
 )
 
+const maxPayload = 1<<32 - 64 // bytes: its size has 32 bits, also with what a broadcast puts before it
+
 const maxHandlers = 1<<16 - int(firstHandler)
 
 // wholeSize is the size of a record with so many bytes of payload.

@@ -252,47 +252,57 @@ func (r *Ring) Abandon() error {
 	return problem("the end of the ring", C.real_abandon())
 }
 
-// A Long is a long message on its way. Its memory is pinned until it is complete.
+// A Long is a long message on its way, in parts that MPI has numbers for. Its memory is pinned until it is complete.
 type Long struct {
-	e       *Engine
-	b       []byte
-	request C.rh_t
-	pin     runtime.Pinner
+	e    *Engine
+	b    []byte
+	open []C.rh_t // parts that are not complete
+	pin  runtime.Pinner
+}
+
+const mostPart = 1 << 30 // bytes: MPI counts with 32 bits
+
+// parts begins to send or receive every part. Those of one message have one tag: MPI keeps their order.
+func (r *Ring) parts(what string, b []byte, begin func(p unsafe.Pointer, n C.int, request *C.rh_t) C.int) (*Long, error) {
+	l := &Long{e: r.e, b: b, open: make([]C.rh_t, (len(b)+mostPart-1)/mostPart)}
+	r.e.mu.Lock()
+	defer r.e.mu.Unlock()
+	l.pin.Pin(unsafe.SliceData(b))
+	for i := range l.open {
+		part := b[i*mostPart : min((i+1)*mostPart, len(b))]
+		if class := begin(unsafe.Pointer(unsafe.SliceData(part)), C.int(len(part)), &l.open[i]); class != 0 {
+			return l, problem(what, class)
+		}
+	}
+	return l, nil
 }
 
 // SendLong begins to send one.
 func (r *Ring) SendLong(b []byte, to, tag int) (*Long, error) {
-	l := &Long{e: r.e, b: b}
-	r.e.mu.Lock()
-	defer r.e.mu.Unlock()
-	l.pin.Pin(unsafe.SliceData(b))
-	class := C.real_isend(unsafe.Pointer(unsafe.SliceData(b)), C.int(len(b)), C.int(to), C.int(tag), &l.request)
-	return l, problem("MPI_Isend", class)
+	return r.parts("MPI_Isend", b, func(p unsafe.Pointer, n C.int, request *C.rh_t) C.int {
+		return C.real_isend(p, n, C.int(to), C.int(tag), request)
+	})
 }
 
 // ReceiveLong begins to receive one of that length.
 func (r *Ring) ReceiveLong(n, from, tag int) (*Long, error) {
-	l := &Long{e: r.e, b: make([]byte, n)}
-	r.e.mu.Lock()
-	defer r.e.mu.Unlock()
-	l.pin.Pin(unsafe.SliceData(l.b))
-	class := C.real_irecv(unsafe.Pointer(unsafe.SliceData(l.b)), C.int(n), C.int(from), C.int(tag), &l.request)
-	return l, problem("MPI_Irecv", class)
+	return r.parts("MPI_Irecv", make([]byte, n), func(p unsafe.Pointer, n C.int, request *C.rh_t) C.int {
+		return C.real_irecv(p, n, C.int(from), C.int(tag), request)
+	})
 }
 
 // Done tells whether it is complete, and returns its memory then.
 func (l *Long) Done() (b []byte, done bool, err error) {
 	l.e.mu.Lock()
 	defer l.e.mu.Unlock()
-	var flag C.int
-	err = problem("MPI_Test", C.real_test(&l.request, &flag))
-	if err == nil && flag == 0 {
-		return nil, false, nil
+	for ; len(l.open) > 0; l.open = l.open[1:] {
+		var flag C.int
+		err := problem("MPI_Test", C.real_test(&l.open[0], &flag))
+		if err != nil || flag == 0 {
+			return nil, false, err
+		}
 	}
 	l.pin.Unpin()
-	if err != nil {
-		return nil, false, err
-	}
 	return l.b, true, nil
 }
 

@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/byssus-hpc/byssus/amt"
 	"github.com/byssus-hpc/byssus/test/harness"
 )
 
@@ -285,6 +286,23 @@ func TestEdges(t *testing.T) {
 	program := build(t, t.TempDir(), "./testdata/edges")
 	for _, s := range starts() {
 		if out, err := s.run(t, nil, program); err != nil || out != "all has come\n" {
+			t.Errorf("%s: %v\n%s", s.name, err, out)
+		}
+	}
+}
+
+// TestLarge: long messages; in a long test those that are longer than MPI can count, which takes some 20 GiB of memory.
+func TestLarge(t *testing.T) {
+	bytes := 20_000_001
+	if os.Getenv("BYSSUS_TEST_LONG") != "" {
+		bytes = 5<<29 + 12345
+	}
+	program := build(t, t.TempDir(), "./testdata/large")
+	for _, s := range starts() {
+		if s.argv != nil && s.argv[2] != "2" {
+			continue
+		}
+		if out, err := s.run(t, []string{amt.RanksVariable + "=2"}, program, fmt.Sprint(bytes)); err != nil || out != "all has come\n" {
 			t.Errorf("%s: %v\n%s", s.name, err, out)
 		}
 	}

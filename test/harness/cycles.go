@@ -46,7 +46,7 @@ func (r *References) Do(ctx context.Context, plan Plan, dir string) Report {
 	begin := time.Now()
 	report := Report{Plan: plan}
 	if plan.Iters == 0 {
-		about := time.Duration(plan.Cycles+1) * 900 * time.Millisecond
+		about := time.Duration(plan.Cycles+1) * 700 * time.Millisecond
 		report.Plan.Iters, report.Err = r.Iterations(ctx, plan.Program, plan.Face, plan.Ranks, dir, about)
 		plan = report.Plan
 	}
