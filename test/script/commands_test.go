@@ -215,16 +215,13 @@ func cmdUntil2(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Check(harness.Poll(ctx, args[1], func() bool { return re.MatchString(p.Stderr.String()) }))
 }
 
-func cmdAppear(ts *testscript.TestScript, _ bool, args []string) {
+// cmdAppear waits until one of some files is there; with neg until none is: what a failed checkpoint has left goes after it was told.
+func cmdAppear(ts *testscript.TestScript, neg bool, args []string) {
 	ctx, cancel := soon()
 	defer cancel()
 	ts.Check(harness.Poll(ctx, args[0], func() bool {
-		for _, f := range args {
-			if _, err := os.Stat(ts.MkAbs(f)); err == nil {
-				return true
-			}
-		}
-		return false
+		there := slices.ContainsFunc(args, func(f string) bool { _, err := os.Stat(ts.MkAbs(f)); return err == nil })
+		return there != neg
 	}))
 }
 
