@@ -71,6 +71,8 @@ func (b *bench) tasks(ctx context.Context) error {
 		b.taskLines(mpi, order, raw, ours)
 		sample{name: "Tasks/RawThreads/" + mpi, unit: "ns/op", native: single["RoundTrip8B"], byssus: raw["RoundTrip8B"], other: "serialized",
 			limit: "none: raw MPI for threads that take turns, which is what the others are compared with (native is by MPI_Init)"}.print(b.out)
+		sample{name: "Tasks/RawReceives/" + mpi, unit: "ns/op", native: raw["Allreduces1000"], byssus: raw["AllreducesBesideReceives"], other: "beside-receives",
+			limit: "none: raw MPI_Allreduce while 16 receives of another communicator are posted, as the runtime's are"}.print(b.out)
 		sample{name: "Tasks/WorkOn8/" + mpi, unit: "ns/op", native: ours["Work"], byssus: ours["WorkOn8"], limit: taskLimits["WorkOn8"]}.print(b.out)
 	}
 	out := map[string][]float64{}

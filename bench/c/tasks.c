@@ -1,5 +1,5 @@
 /* tasks.c: what raw MPI takes for what the task runtime does: a round trip, many messages one way, four reductions, a
- * thousand reductions.
+ * thousand reductions, also while receives are posted.
  *
  * Rank 0 prints a line per measurement: its name and the best time of many short batches, in nanoseconds.
  * Context: an ordinary MPI program, 2 ranks. It asks for the level of threads that the runtime needs; with the argument
@@ -58,6 +58,24 @@ static void measure(const char *name, void (*f)(int), int n)
 	if (rank == 0) printf("tasks %s %.2f\n", name, best * 1e9);
 }
 
+/* Reductions while receives of another communicator are posted, as many as the runtime has. */
+static void beside_receives(void)
+{
+	enum { RECEIVES = 16, BYTES = 16 << 10 };
+	static char memory[RECEIVES][BYTES];
+	MPI_Comm comm;
+	MPI_Request receive[RECEIVES];
+	MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+	for (int i = 0; i < RECEIVES; i++)
+		MPI_Irecv(memory[i], BYTES, MPI_BYTE, MPI_ANY_SOURCE, MPI_ANY_TAG, comm, &receive[i]);
+	measure("AllreducesBesideReceives", reductions, 1000);
+	for (int i = 0; i < RECEIVES; i++) {
+		MPI_Cancel(&receive[i]);
+		MPI_Wait(&receive[i], MPI_STATUS_IGNORE);
+	}
+	MPI_Comm_free(&comm);
+}
+
 int main(int argc, char **argv)
 {
 	int provided;
@@ -71,6 +89,7 @@ int main(int argc, char **argv)
 	measure("EmptyCollective", four, 200);
 	measure("Allreduces1000", reductions, 1000);
 	measure("AllreduceSingle", reductions, 200);
+	beside_receives();
 	MPI_Finalize();
 	return 0;
 }

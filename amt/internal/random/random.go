@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"sync/atomic"
 
 	"github.com/byssus-hpc/byssus/amt"
@@ -57,6 +58,7 @@ var (
 	naming  amt.Handler[named]
 	leaf    amt.Handler[grow]
 	slabs   amt.Handler[slab]
+	nothing amt.Handler[grow] // may be handled or not
 )
 
 // done is the sum of what the messages of a program have done, by rank; a process runs one program at a time.
@@ -87,6 +89,7 @@ func init() {
 		growing.Send(c, int(m.Sub.Seed%uint64(c.Ranks())), &m.Sub)
 	})
 	leaf.Is(func(c amt.Context, m *grow) { done[c.Rank()].Add(m.Seed | 1) })
+	nothing.Is(func(amt.Context, *grow) {})
 	sums.Is(func(a, b uint64) uint64 { return a + b })
 }
 
@@ -169,10 +172,35 @@ func (m *grow) branch(c amt.Context, list []branch) {
 				c.Rooted("of a task", func(amt.Context) error { return nil }).OnDone(c, func(c amt.Context) { growing.Send(c, to, &sub) })
 				return nil
 			})
+		case 8: // a task that has an epoch fail, and asks for that when something else is done
+			c.Go("fails", func(c amt.Context) error {
+				bad := c.Rooted("bad", func(c amt.Context) error { return failure(c, to) })
+				err := c.Rooted("good", func(c amt.Context) error { growing.Send(c, to, &sub); return nil }).Wait(c)
+				if b.to%2 == 0 {
+					bad = c.Rooted("after a bad one", func(amt.Context) error { return nil }, amt.After(bad))
+				}
+				return errors.Join(err, failed(bad.Wait(c)))
+			})
 		default:
 			growing.Send(c, to, &sub)
 		}
 	}
+}
+
+var errBad = errors.New("it is bad")
+
+// failure is an epoch's that fails while a message of it is under way.
+func failure(c amt.Context, to int) error {
+	nothing.Send(c, to, &grow{})
+	return errBad
+}
+
+// failed makes sure that an epoch has failed so.
+func failed(err error) error {
+	if err == nil || !strings.Contains(err.Error(), errBad.Error()) {
+		return fmt.Errorf("an epoch that should fail: %w", err)
+	}
+	return nil
 }
 
 // Program is a random program: epochs that are collective or rooted, nested or chained, of trees of messages. It compares
@@ -200,7 +228,22 @@ func Program(seed uint64, ranks int) func(amt.Context) error {
 			if mine.Seed%3 == 0 {
 				c.Poll()
 			}
+			var bad *amt.Epoch
+			if who := r.IntN(4 * ranks); who < ranks { // one rank fails, and all ask for that later
+				bad = c.Collective("bad", func(c amt.Context) error {
+					if c.Rank() != who {
+						return nil
+					}
+					return failure(c, int(mine.Seed%uint64(ranks)))
+				})
+			}
 			before = begin(c, r, fmt.Sprint("epoch ", e), &mine, before)
+			if bad != nil && r.IntN(2) == 0 {
+				if err := failed(bad.Wait(c)); err != nil {
+					return err
+				}
+				bad = nil
+			}
 			if r.IntN(2) == 0 || e == epochs-1 {
 				if err := before.Wait(c); err != nil {
 					return err
@@ -208,6 +251,11 @@ func Program(seed uint64, ranks int) func(amt.Context) error {
 				before = nil
 				if err := look(c, sum); err != nil {
 					return fmt.Errorf("program %d, epoch %d: %w", seed, e, err)
+				}
+			}
+			if bad != nil {
+				if err := failed(bad.Wait(c)); err != nil {
+					return err
 				}
 			}
 		}
