@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	"github.com/byssus-hpc/byssus/amt"
-	"github.com/byssus-hpc/byssus/mpi"
 )
 
 var errBad = errors.New("it is bad")
@@ -92,14 +91,17 @@ func TestUnclaimed(t *testing.T) {
 			if err != nil {
 				return err
 			}
-			c.Rooted("asks", func(c amt.Context) error {
+			asks := c.Rooted("asks", func(c amt.Context) error {
 				if c.Rank() == 1 {
 					return errBad // before it has asked
 				}
-				s.Do(c, func(comm *mpi.Comm) error { return comm.Barrier() })
+				s.Do(c, nothingOf)
 				return nil
 			})
-			return c.Rooted("asks too", func(c amt.Context) error { s.Do(c, func(*mpi.Comm) error { return nil }); return nil }).Wait(c)
+			if c.Rank() == 0 {
+				err = asks.Wait(c)
+			}
+			return errors.Join(err, c.Collective("all", nothing).Wait(c))
 		},
 	} {
 		err := amt.RunLocal(2, main)

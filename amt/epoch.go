@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/byssus-hpc/byssus/amt/internal/term"
 )
@@ -141,9 +140,7 @@ func (r *rank) mark(ep *Epoch) {
 func (r *rank) settle() {
 	list := r.dirty
 	r.busy = false
-	if len(r.unclaimed) > 0 {
-		r.complain(time.Now())
-	}
+	r.watch.settled()
 	r.dirty, r.spare = r.spare[:0], list
 	for _, ep := range list {
 		ep.dirty = false

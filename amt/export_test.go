@@ -21,7 +21,7 @@ func Table() ([]string, error) {
 }
 
 // RunOver is RunLocal over transports that a test has put around those within a process. Ranks take part in finding that
-// nothing can go on when they have had nothing to do for so long.
+// nothing can go on when they have had nothing to do for so long, and look for lost batches.
 func RunOver(n int, around func(wire.Transport) wire.Transport, rests time.Duration, main func(Context) error) error {
 	handlers, err := table()
 	if err != nil {
@@ -34,7 +34,7 @@ func RunOver(n int, around func(wire.Transport) wire.Transport, rests time.Durat
 		all.Go(func() {
 			r, err := newRank(around(end), engines[rank], handlers)
 			if err == nil {
-				r.watch.rests = rests
+				r.watch.rests, r.watch.asks = rests, rests
 				err = r.run(main)
 			}
 			errs[rank] = err

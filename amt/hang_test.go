@@ -104,30 +104,50 @@ func TestHangs(t *testing.T) {
 	}
 }
 
-// A lossy transport loses the batch with a number, of those that leave.
+// A lossy transport loses the batch with a number, of the short ones that leave.
 type lossy struct {
 	wire.Transport
 	loses, sent int
 }
 
+func (l *lossy) lost(b []byte) bool {
+	if len(b) <= wire.Size {
+		l.sent++
+	}
+	return l.sent == l.loses && len(b) <= wire.Size
+}
+
 func (l *lossy) Send(to int, b []byte) (bool, error) {
-	if l.sent++; l.sent == l.loses {
+	if l.lost(b) {
 		return true, nil
 	}
 	return l.Transport.Send(to, b)
 }
 
-// TestLostBatches has a transport lose one: who, from whom and how many is told, whatever was in it.
+func (l *lossy) SendUrgently(to int, b []byte) (bool, error) {
+	if l.lost(b) {
+		return true, nil
+	}
+	return l.Transport.SendUrgently(to, b)
+}
+
+// TestLostBatches has a transport lose one, in many programs: from whom and how many is told, whatever was in it.
 func TestLostBatches(t *testing.T) {
-	for loses := 1; loses <= 6; loses++ {
-		err := amt.RunOver(2, func(end wire.Transport) wire.Transport {
-			if end.Rank() == 0 {
-				return &lossy{Transport: end, loses: loses}
+	t.Logf("seed %d", *seed)
+	for n := *seed; n < *seed+60; n++ {
+		r := rand.New(rand.NewPCG(n, 7))
+		ranks := 2 + r.IntN(3)
+		from, loses := r.IntN(ranks), 1+r.IntN(25)
+		var end *lossy
+		err := amt.RunOver(ranks, func(of wire.Transport) wire.Transport {
+			if of.Rank() != from {
+				return of
 			}
+			end = &lossy{Transport: of, loses: loses}
 			return end
-		}, 100*time.Millisecond, random.Program(7, 2))
-		if err == nil || !strings.Contains(err.Error(), "amt: rank 1: the transport has lost 1 of ") || !strings.Contains(err.Error(), " from rank 0") {
-			t.Errorf("batch %d: %v", loses, err)
+		}, 50*time.Millisecond, random.Program(n, ranks))
+		if told := err != nil && strings.Contains(err.Error(), ": the transport has lost 1 of ") && strings.Contains(err.Error(), fmt.Sprint(" from rank ", from)); told != (end.sent >= loses) {
+			t.Errorf("program %d on %d ranks, batch %d of rank %d, which has sent %d: %v", n, ranks, loses, from, end.sent, err)
 		}
 	}
 }

@@ -20,7 +20,7 @@ var (
 	flood  amt.Handler[numbered]
 	noted  amt.Local[[]numbered]
 
-	slow       amt.Handler[numbered] // the first has another rank send an urgent one, a later one waits until that has left
+	slow       amt.Handler[numbered] // the first has another rank send an urgent one, a later one waits until that has left at the latest
 	urge       amt.Handler[numbered]
 	urgentLeft = new(atomic.Pointer[chan struct{}])
 )
@@ -119,8 +119,8 @@ func TestPrioritiesFromElsewhere(t *testing.T) {
 			return err
 		}
 		at := slices.IndexFunc(got, func(m numbered) bool { return m.Priority == urgency })
-		if len(got) != many+1 || at < asks || at > asks+soon {
-			return fmt.Errorf("of %d messages, the urgent one was handled as number %d, want %d of them, and %d to %d", len(got), at, many+1, asks, asks+soon)
+		if len(got) != many+1 || at < 0 || at > asks+soon {
+			return fmt.Errorf("of %d messages, the urgent one was handled as number %d, want %d of them, and at most %d", len(got), at, many+1, asks+soon)
 		}
 		return nil
 	})

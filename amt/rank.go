@@ -457,6 +457,7 @@ func (r *rank) free(p parcel) {
 // count counts n messages of a batch in their epoch: what they held it for is done. Those of this rank hold it one by one since
 // they were sent, those of others together.
 func (r *rank) count(ep *Epoch, p *parcel, n int) {
+	r.watch.counted += uint64(n)
 	switch {
 	case n == 0:
 	case p.remote:

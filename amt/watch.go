@@ -14,10 +14,11 @@ import (
 
 // When a rank that has nothing to do looks after what it waits for. Times decide when it looks, never what is concluded.
 const (
-	watchLooks = 64                     // turns in a row without anything to do, before it is thought of
-	restsAfter = 100 * time.Millisecond // it takes part in finding that nothing can go on
-	marksAfter = time.Second            // it tells others how much it sent them; then after twice as long, and so on
-	patientFor = time.Minute            // it says that a task runs; then after twice as long, and so on
+	watchLooks   = 64                     // turns in a row without anything to do, before it is thought of
+	restsAfter   = 100 * time.Millisecond // it takes part in finding that nothing can go on
+	marksAfter   = time.Second            // without a message, it tells others how much it sent them; then after twice as long, and so on
+	settlesTimed = 64                     // times that epochs are settled, after which it looks at the time
+	patientFor   = time.Minute            // it says that a task runs; then after twice as long, and so on
 )
 
 // PatienceVariable says how long a task or a handler runs before it is told that it does ("90s"); a minute if it is not set, never if it is 0.
@@ -49,12 +50,17 @@ type watch struct {
 	since   time.Time
 	alarm   time.Time // when the timer ends a rest
 	timer   *time.Timer
-	marked  time.Duration // after so long with nothing to do others were asked
+	counted uint64        // messages of epochs that were handled here
+	moved   uint64        // of them, when it was last looked whether there are more
+	movedAt time.Time     // when there were
+	marked  time.Duration // after so long without one others were told how much was sent to them
+	settles int           // how often epochs were settled since times were looked at
 	left    []uint64      // by rank: short batches, which arrive in their order
 	come    []uint64
-	lost    error    // what is wrong with that
-	queue   []notice // to be sent
-	rests   time.Duration
+	lost    error         // what is wrong with that
+	queue   []notice      // to be sent
+	rests   time.Duration // restsAfter, and marksAfter, but in tests
+	asks    time.Duration
 	reports []hang.Report
 	patient time.Duration
 	orders  []term.Order
@@ -78,7 +84,7 @@ const (
 func (w *watch) init(r *rank) error {
 	w.r, w.holds, w.wave = r, true, term.NewCollective(r.self, r.ranks)
 	w.left, w.come = make([]uint64, r.ranks), make([]uint64, r.ranks)
-	w.rests, w.patient = restsAfter, patientFor
+	w.rests, w.asks, w.patient = restsAfter, marksAfter, patientFor
 	if text := os.Getenv(PatienceVariable); text != "" {
 		d, err := time.ParseDuration(text)
 		if err != nil || d < 0 {
@@ -134,7 +140,7 @@ func (w *watch) compare(from int, left uint64) {
 // hold notes that this rank has, or had, something to do.
 func (w *watch) hold() {
 	if w.seen != w.stirred {
-		w.seen, w.since, w.marked = w.stirred, time.Time{}, 0
+		w.seen, w.since = w.stirred, time.Time{}
 		if !w.holds {
 			w.holds = true
 			w.wave.Hold()
@@ -158,10 +164,7 @@ func (w *watch) look() {
 		w.wave.Release(1)
 		w.ordered(w.wave.Settle(w.orders[:0]))
 	}
-	if quiet >= max(marksAfter, 2*w.marked) {
-		w.marked = quiet
-		w.marks()
-	}
+	w.stands(now)
 	if now.After(w.alarm) {
 		w.alarm = now.Add(restsAfter)
 		if w.timer == nil {
@@ -169,6 +172,27 @@ func (w *watch) look() {
 		} else {
 			w.timer.Reset(restsAfter)
 		}
+	}
+}
+
+// settled is called when epochs are settled: those of which a message is lost are settled again and again, and no rank is ever idle.
+func (w *watch) settled() {
+	if w.settles++; w.settles%settlesTimed == 0 {
+		now := time.Now()
+		w.r.complain(now)
+		w.stands(now)
+	}
+}
+
+// stands has others look whether something was lost, if no message of an epoch was handled here for a while.
+func (w *watch) stands(now time.Time) {
+	if w.counted != w.moved || w.movedAt.IsZero() {
+		w.moved, w.movedAt, w.marked = w.counted, now, 0
+		return
+	}
+	if since := now.Sub(w.movedAt); since >= max(w.asks, 2*w.marked) {
+		w.marked = since
+		w.marks()
 	}
 }
 
