@@ -111,10 +111,10 @@ type lossy struct {
 }
 
 func (l *lossy) lost(b []byte) bool {
-	if len(b) <= wire.Size {
+	if len(b) <= l.Size() {
 		l.sent++
 	}
-	return l.sent == l.loses && len(b) <= wire.Size
+	return l.sent == l.loses && len(b) <= l.Size()
 }
 
 func (l *lossy) Send(to int, b []byte) (bool, error) {

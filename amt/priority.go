@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-
-	"github.com/byssus-hpc/byssus/amt/internal/wire"
 )
 
 // A Priority says which of the messages that have come to a rank is handled next: one of those with the highest, among these the
@@ -67,7 +65,7 @@ func (s *sorted) pop() waiting {
 
 // sort takes the messages of a batch, from somewhere in it on, to be handled in their order; what else is in it is done.
 func (r *rank) sort(p parcel, b []byte) {
-	if len(b) < wire.Size/2 { // those that wait for long must not keep a whole batch
+	if len(b) < r.watch.short/2 { // those that wait for long must not keep a whole batch
 		whole := p.b
 		b = slices.Clone(b)
 		p.b = b

@@ -9,7 +9,6 @@ import (
 
 	"github.com/byssus-hpc/byssus/amt/internal/hang"
 	"github.com/byssus-hpc/byssus/amt/internal/term"
-	"github.com/byssus-hpc/byssus/amt/internal/wire"
 )
 
 // When a rank that has nothing to do looks after what it waits for. Times decide when it looks, never what is concluded.
@@ -55,8 +54,9 @@ type watch struct {
 	movedAt time.Time     // when there were
 	marked  time.Duration // after so long without one others were told how much was sent to them
 	settles int           // how often epochs were settled since times were looked at
-	left    []uint64      // by rank: short batches, which arrive in their order
+	left    []uint64      // by rank: batches of short bytes or less, which arrive in their order
 	come    []uint64
+	short   int
 	lost    error         // what is wrong with that
 	queue   []notice      // to be sent
 	rests   time.Duration // restsAfter, and marksAfter, but in tests
@@ -84,6 +84,7 @@ const (
 func (w *watch) init(r *rank) error {
 	w.r, w.holds, w.wave = r, true, term.NewCollective(r.self, r.ranks)
 	w.left, w.come = make([]uint64, r.ranks), make([]uint64, r.ranks)
+	w.short = r.t.Size()
 	w.rests, w.asks, w.patient = restsAfter, marksAfter, patientFor
 	if text := os.Getenv(PatienceVariable); text != "" {
 		d, err := time.ParseDuration(text)
@@ -104,7 +105,7 @@ func ofWatch(b []byte) bool {
 
 // gone counts a batch that the transport has taken.
 func (w *watch) gone(to, size int, own bool) {
-	if size <= wire.Size {
+	if size <= w.short {
 		w.left[to]++
 	}
 	if !own {
@@ -121,7 +122,7 @@ func (w *watch) arrived(from int, b []byte) {
 	} else if _, kind, payload, _, ok := nextRecord(b); ok && noticeKind(kind) == noticeMark {
 		w.compare(from, binary.LittleEndian.Uint64(payload))
 	}
-	if len(b) <= wire.Size {
+	if len(b) <= w.short {
 		w.come[from]++
 	}
 }

@@ -136,20 +136,22 @@ void real_rest(int microseconds)
 static struct {
 	rh_t batches, longs;                     /* communicators */
 	rh_t receive[REAL_RECEIVES], send[REAL_SENDS + REAL_URGENT];
+	int batch;                               /* bytes it has room for */
 	int oldest;                              /* receive that was posted first */
 	int next, next_urgent;                   /* send to be used next */
 } ring;
 
 int real_post(int i, char *memory)
 {
-	return drv->irecv(memory, REAL_BATCH, drv->type[NX_TYPE_BYTE], NX_ANY_SOURCE, NX_ANY_TAG, ring.batches,
+	return drv->irecv(memory, ring.batch, drv->type[NX_TYPE_BYTE], NX_ANY_SOURCE, NX_ANY_TAG, ring.batches,
 			  &ring.receive[i]);
 }
 
-int real_open(void)
+int real_open(int batch)
 {
 	int rc = drv->comm_dup(base, &ring.batches);
 	if (!rc) rc = drv->comm_dup(base, &ring.longs);
+	ring.batch = batch;
 	ring.oldest = ring.next = 0;
 	ring.next_urgent = REAL_SENDS;
 	for (int i = 0; i < REAL_SENDS + REAL_URGENT; i++) ring.send[i] = drv->request_null;

@@ -27,7 +27,7 @@ void real_rest(int microseconds);                /* 0: yields */
 /* The ring: so many receives are posted, so many sends may be under way, and so many urgent ones besides; the longest
  * message. Memory of messages is the caller's: a receive's from its post until it is told, a send's until it is told to
  * be free. */
-enum { REAL_RECEIVES = 16, REAL_SENDS = 32, REAL_URGENT = 8, REAL_BATCH = 16 << 10 };
+enum { REAL_RECEIVES = 16, REAL_SENDS = 32, REAL_URGENT = 8 };
 
 /* What comes of a call of the ring. */
 struct real_ring {
@@ -36,8 +36,8 @@ struct real_ring {
 	int32_t n;
 };
 
-int real_open(void);
-int real_post(int receive, char *memory);        /* room for REAL_BATCH bytes */
+int real_open(int batch);                      /* how many bytes one has room for */
+int real_post(int receive, char *memory);        /* room for a batch */
 /* Sends a batch, and then posts an empty receive (>= 0) with fresh memory, while it is on its way. */
 int real_ring_send(struct real_ring *r, int urgent, const char *out, int n, int to, int tag, int empty, char *fresh);
 /* The same without a batch; then looks for a message so many times. */

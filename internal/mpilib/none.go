@@ -11,9 +11,6 @@ import (
 // Available tells whether the program was built with cgo, without which there is no MPI.
 const Available = false
 
-// Batch is the longest message of the ring, in bytes.
-const Batch = 16 << 10
-
 var errNone = errors.New("MPI: this program was built without cgo (CGO_ENABLED=0), which MPI needs: build it with cgo and a C compiler")
 
 // A Ring carries batches.
@@ -60,6 +57,9 @@ func (r *Ring) Send(int, int, []byte, bool) (bool, error) { return false, errNon
 
 // Look says that there is no MPI.
 func (r *Ring) Look(int) (from, tag int, b []byte, err error) { return 0, 0, nil, errNone }
+
+// Size is nothing.
+func (r *Ring) Size() int { return 0 }
 
 // Room is nothing.
 func (r *Ring) Room() []byte { return nil }

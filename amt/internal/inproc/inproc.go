@@ -7,18 +7,19 @@ import (
 	"runtime"
 	"sync"
 	"sync/atomic"
-
-	"github.com/byssus-hpc/byssus/amt/internal/wire"
 )
 
 // patience is how many turns without a batch a rank lets others run before it sleeps: a switch between goroutines takes a
 // fraction of a microsecond, to be woken several.
 const patience = 64
 
+// size is how many bytes a batch has room for.
+const size = 16 << 10
+
 // A World is ranks that reach each other.
 type World struct {
 	ends []*End
-	pool sync.Pool // of *[wire.Size]byte
+	pool sync.Pool // of *[size]byte
 }
 
 // An End is one rank's.
@@ -43,7 +44,7 @@ type parcel struct {
 // New makes the transports of n ranks.
 func New(n int) []*End {
 	w := &World{ends: make([]*End, n)}
-	w.pool.New = func() any { return new([wire.Size]byte) }
+	w.pool.New = func() any { return new([size]byte) }
 	for rank := range w.ends {
 		w.ends[rank] = &End{world: w, rank: rank, wake: make(chan struct{}, 1)}
 	}
@@ -56,18 +57,21 @@ func (e *End) Rank() int { return e.rank }
 // Ranks is how many there are.
 func (e *End) Ranks() int { return len(e.world.ends) }
 
+// Size is how many bytes a batch has room for.
+func (e *End) Size() int { return size }
+
 // Room returns an empty batch.
 func (e *End) Room(n int) []byte {
-	if n > wire.Size {
+	if n > size {
 		return make([]byte, 0, n)
 	}
-	return e.world.pool.Get().(*[wire.Size]byte)[:0]
+	return e.world.pool.Get().(*[size]byte)[:0]
 }
 
 // Free takes the memory of a batch back.
 func (e *End) Free(in []byte) {
-	if cap(in) == wire.Size {
-		e.world.pool.Put((*[wire.Size]byte)(in[:wire.Size]))
+	if cap(in) == size {
+		e.world.pool.Put((*[size]byte)(in[:size]))
 	}
 }
 

@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"runtime"
 
-	"github.com/byssus-hpc/byssus/amt/internal/wire"
 	"github.com/byssus-hpc/byssus/internal/mpilib"
 )
 
@@ -57,9 +56,12 @@ func (w *Wire) Rank() int { return w.rank }
 // Ranks is how many there are.
 func (w *Wire) Ranks() int { return w.ranks }
 
+// Size is the ring's.
+func (w *Wire) Size() int { return w.ring.Size() }
+
 // Room returns an empty batch.
 func (w *Wire) Room(n int) []byte {
-	if n > wire.Size {
+	if n > w.Size() {
 		return make([]byte, 0, n)
 	}
 	return w.ring.Room()
@@ -67,14 +69,14 @@ func (w *Wire) Room(n int) []byte {
 
 // Free takes the memory of a batch back.
 func (w *Wire) Free(in []byte) {
-	if cap(in) == wire.Size {
+	if cap(in) == w.Size() {
 		w.ring.Free(in)
 	}
 }
 
 // Send sends a batch.
 func (w *Wire) Send(to int, b []byte) (bool, error) {
-	if len(b) <= wire.Size {
+	if len(b) <= w.Size() {
 		return w.ring.Send(to, batch, b, false)
 	}
 	n := binary.LittleEndian.AppendUint64(binary.LittleEndian.AppendUint64(w.Room(0), uint64(len(b))), uint64(w.tag))

@@ -1,15 +1,14 @@
 // Package wire says what the task runtime wants of a transport.
 package wire
 
-// Size is how many bytes a batch has room for. A record that is longer travels in a batch of its own, of any length.
-const Size = 16 << 10
-
 // A Transport carries batches between ranks. All methods but Wake belong to the goroutine that drives the rank.
 //
-// It guarantees that every batch arrives once and whole, and those of Size or less between two ranks in their order.
+// It guarantees that every batch arrives once and whole, and those of Size bytes or less between two ranks in their order.
 type Transport interface {
 	Rank() int
 	Ranks() int
+	// Size is how many bytes a batch has room for. A record that is longer travels in a batch of its own, of any length.
+	Size() int
 	// Room returns an empty batch with room for n bytes.
 	Room(n int) []byte
 	// Send takes a batch for another rank, if it can now: its memory is the transport's then.

@@ -11,9 +11,8 @@ import (
 )
 
 const (
-	batch = 16 << 10
-	near  = 72 // sizes that far below and above a batch
-	step  = 3
+	near = 72 // sizes that far below and above a batch
+	step = 3
 )
 
 // A count is what has come to a rank.
@@ -55,18 +54,29 @@ func text(n int) *[]byte {
 	return &b
 }
 
+// lengths are about those of a batch, of each transport.
+func lengths() []int {
+	var list []int
+	for _, batch := range []int{8 << 10, 16 << 10} {
+		for n := batch - near; n < batch+near; n += step {
+			list = append(list, n)
+		}
+	}
+	return list
+}
+
 // sizes sends a message of each size to the next rank in every way, and to all.
 func sizes(c amt.Context) (messages, bytes int, err error) {
 	next := (c.Rank() + 1) % c.Ranks()
 	before := c.Collective("before", func(amt.Context) error { return nil })
 	gated := c.Collective("gated", func(c amt.Context) error {
-		for n := batch - near; n < batch+near; n += step {
+		for _, n := range lengths() {
 			texts.Send(c, next, text(n))
 		}
 		return nil
 	}, amt.After(before))
 	err = c.Collective("sizes", func(c amt.Context) error {
-		for n := batch - near; n < batch+near; n += step {
+		for _, n := range lengths() {
 			messages += 4 + c.Ranks()
 			bytes += n * (4 + c.Ranks())
 			texts.Send(c, next, text(n))
