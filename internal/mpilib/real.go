@@ -128,7 +128,7 @@ func Rest(microseconds int) { C.real_rest(C.int(microseconds)) }
 // A Ring carries batches. Its memory is pinned as long as it is open: the library has some of it between calls.
 type Ring struct {
 	e      *Engine
-	size   int // of a batch, in bytes
+	size   int                 // of a batch, in bytes
 	result *C.struct_real_ring // of C
 	pin    runtime.Pinner
 	free   [][]byte // what was used last comes first: a cache may still have it
