@@ -43,3 +43,18 @@ func RunOver(n int, around func(wire.Transport) wire.Transport, rests time.Durat
 	all.Wait()
 	return joined(errs)
 }
+
+// HasMessages tells whether a batch has messages that count in their epochs.
+func HasMessages(b []byte) bool {
+	for len(b) > 0 {
+		w, _, _, rest, ok := nextRecord(b)
+		if !ok {
+			return false
+		}
+		if w >= what(firstCounted) {
+			return true
+		}
+		b = rest
+	}
+	return false
+}
