@@ -135,6 +135,7 @@ type Ring struct {
 	empty  C.int    // the receive that is to be posted again, or -1
 	fresh  []byte   // for that
 	posted [C.REAL_RECEIVES][]byte
+	longs  map[*Long]struct{} // that are not complete: the library has their memory as long as the ring is there
 	held   [C.REAL_SENDS + C.REAL_URGENT][]byte
 }
 
@@ -143,7 +144,7 @@ var open = new(atomic.Pointer[Ring])
 
 // Open makes the ring; all ranks do.
 func Open(e *Engine) (*Ring, error) {
-	r := &Ring{e: e, size: batches()[Name()], result: (*C.struct_real_ring)(C.calloc(1, C.sizeof_struct_real_ring)), empty: -1}
+	r := &Ring{e: e, size: batches()[Name()], result: (*C.struct_real_ring)(C.calloc(1, C.sizeof_struct_real_ring)), empty: -1, longs: map[*Long]struct{}{}}
 	open.Store(r)
 	class := C.real_open(C.int(r.size))
 	r.fresh = r.Room()
@@ -258,7 +259,7 @@ func (r *Ring) Abandon() error {
 
 // A Long is a long message on its way, in parts that MPI has numbers for. Its memory is pinned until it is complete.
 type Long struct {
-	e    *Engine
+	r    *Ring
 	b    []byte
 	open []C.rh_t // parts that are not complete
 	pin  runtime.Pinner
@@ -268,10 +269,11 @@ const mostPart = 1 << 30 // bytes: MPI counts with 32 bits
 
 // parts begins to send or receive every part. Those of one message have one tag: MPI keeps their order.
 func (r *Ring) parts(what string, b []byte, begin func(p unsafe.Pointer, n C.int, request *C.rh_t) C.int) (*Long, error) {
-	l := &Long{e: r.e, b: b, open: make([]C.rh_t, (len(b)+mostPart-1)/mostPart)}
+	l := &Long{r: r, b: b, open: make([]C.rh_t, (len(b)+mostPart-1)/mostPart)}
 	r.e.mu.Lock()
 	defer r.e.mu.Unlock()
 	l.pin.Pin(unsafe.SliceData(b))
+	r.longs[l] = struct{}{}
 	for i := range l.open {
 		part := b[i*mostPart : min((i+1)*mostPart, len(b))]
 		if class := begin(unsafe.Pointer(unsafe.SliceData(part)), C.int(len(part)), &l.open[i]); class != 0 {
@@ -297,8 +299,8 @@ func (r *Ring) ReceiveLong(n, from, tag int) (*Long, error) {
 
 // Done tells whether it is complete, and returns its memory then.
 func (l *Long) Done() (b []byte, done bool, err error) {
-	l.e.mu.Lock()
-	defer l.e.mu.Unlock()
+	l.r.e.mu.Lock()
+	defer l.r.e.mu.Unlock()
 	for ; len(l.open) > 0; l.open = l.open[1:] {
 		var flag C.int
 		err := problem("MPI_Test", C.real_test(&l.open[0], &flag))
@@ -307,6 +309,7 @@ func (l *Long) Done() (b []byte, done bool, err error) {
 		}
 	}
 	l.pin.Unpin()
+	delete(l.r.longs, l)
 	return l.b, true, nil
 }
 
