@@ -119,7 +119,7 @@ func (c *campaign) left(ctx context.Context, codes ...int) error {
 
 // nothingLeft waits until no process of a job that has ended is there.
 func nothingLeft(ctx context.Context) error {
-	return harness.Poll(ctx, "all processes of the job to end", func() bool { return len(harness.Orphans()) == 0 })
+	return harness.Poll(ctx, "all processes of the job to end", func() bool { return len(harness.Orphans("")) == 0 })
 }
 
 func (c *campaign) stop(ctx context.Context) error {

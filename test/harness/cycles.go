@@ -100,7 +100,7 @@ func (c *cycler) all(ctx context.Context, argv []string, ref Reference) error {
 	if err := found.Compare(ref.Results); err != nil {
 		return err
 	}
-	if left := Orphans(); len(left) > 0 {
+	if left := Orphans(""); len(left) > 0 {
 		return fmt.Errorf("harness: %d processes left behind, the first has pid %d", len(left), left[0].Pid)
 	}
 	return nil
@@ -218,7 +218,7 @@ func (c *cycler) restart(ctx context.Context) error {
 	if p.ExitCode() == 0 {
 		return errOver // the kill came after the program's end
 	}
-	if left := Orphans(); len(left) > 0 {
+	if left := Orphans(""); len(left) > 0 {
 		return fmt.Errorf("harness: %d processes left behind after the kill, the first has pid %d", len(left), left[0].Pid)
 	}
 	if c.driver == c.plan.Driver {

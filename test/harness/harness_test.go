@@ -3,6 +3,8 @@ package harness
 import (
 	"context"
 	"errors"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -88,5 +90,34 @@ func TestProcEndsWithItsDescendants(t *testing.T) {
 	}
 	if err := p.Until(ctx, "more", func(string) bool { return false }); !errors.Is(err, ErrEnded) {
 		t.Errorf("found %v, want %v", err, ErrEnded)
+	}
+}
+
+func TestOrphansAreKnownByTheirMark(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	sleep, err := os.ReadFile("/bin/sleep")
+	if err != nil {
+		t.Fatal(err)
+	}
+	launcher := filepath.Join(t.TempDir(), "orterun")
+	if err := os.WriteFile(launcher, sleep, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	p, err := Start(ctx, t.TempDir(), Environment("WORK=here"), launcher, "1000")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Kill()
+	if err := Poll(ctx, "the launcher", func() bool { return len(Orphans("")) == 1 }); err != nil {
+		t.Fatal(err)
+	}
+	KillOrphans("WORK=her")
+	if n, other := len(Orphans("WORK=here")), len(Orphans("WORK=her")); n != 1 || other != 0 {
+		t.Errorf("found %d with its mark and %d with another, want 1 and 0", n, other)
+	}
+	KillOrphans("WORK=here")
+	if n := len(Orphans("")); n != 0 {
+		t.Errorf("found %d after the kill, want none", n)
 	}
 }

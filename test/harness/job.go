@@ -203,7 +203,7 @@ func (j *Job) Close() {
 	if j.proc != nil {
 		j.proc.Kill()
 	}
-	KillOrphans()
+	KillOrphans("")
 }
 
 // KillRank ends the i-th rank process by SIGKILL.

@@ -111,20 +111,38 @@ func adoptOrphans() error {
 	return nil
 }
 
-// Orphans lists what jobs have left behind: ranks and launchers whose own parent is gone. It is asked when no job runs.
-func Orphans() []Process {
+// Orphans lists what jobs have left behind: ranks and launchers whose own parent is gone, and with a mark (NAME=VALUE) only those that
+// have it in their environment. Who runs nothing else at that moment needs no mark; a launcher that somebody else has started looks like
+// an orphan.
+func Orphans(mark string) []Process {
 	self := os.Getpid()
 	return slices.DeleteFunc(Descendants(self), func(p Process) bool {
-		return p.Parent != self || p.zombie || !p.runs("byssus-rank", "mpiexec.hydra", "hydra_pmi_proxy", "orterun", "orted")
+		return p.Parent != self || p.zombie || !p.runs("byssus-rank", "mpiexec.hydra", "hydra_pmi_proxy", "orterun", "orted") || !p.has(mark)
 	})
 }
 
-// KillOrphans ends what jobs have left behind and takes their exit codes.
-func KillOrphans() {
-	for _, p := range Orphans() {
+// has says whether the process was started with this NAME=VALUE in its environment; "" has every one.
+func (p Process) has(mark string) bool {
+	if mark == "" {
+		return true
+	}
+	env, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", p.Pid))
+	return err == nil && slices.Contains(strings.Split(string(env), "\x00"), mark)
+}
+
+// KillOrphans ends the Orphans with that mark and takes their exit codes.
+func KillOrphans(mark string) {
+	for _, p := range Orphans(mark) {
 		for _, d := range append(Descendants(p.Pid), p) {
 			d.kill()
 		}
 		_, _ = syscall.Wait4(p.Pid, nil, 0, nil) // it is a child and was killed
+	}
+}
+
+// KillAll ends everything that descends from this process, so that nobody waits for it any longer.
+func KillAll() {
+	for _, p := range stopped(os.Getpid()) {
+		p.kill()
 	}
 }

@@ -202,7 +202,8 @@ func cmdSignalLauncher(ts *testscript.TestScript, _ bool, args []string) {
 func cmdGone(ts *testscript.TestScript, _ bool, _ []string) {
 	ctx, cancel := soon()
 	defer cancel()
-	ts.Check(harness.Poll(ctx, "the end of what was left behind", func() bool { return len(harness.Orphans()) == 0 }))
+	mark := of(ts).mark()
+	ts.Check(harness.Poll(ctx, "the end of what was left behind", func() bool { return len(harness.Orphans(mark)) == 0 }))
 }
 
 func cmdUntil2(ts *testscript.TestScript, _ bool, args []string) {

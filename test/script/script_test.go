@@ -47,6 +47,9 @@ func TestMain(m *testing.M) {
 	os.Exit(cmd.ProcessState.ExitCode())
 }
 
+// limit is how long all scripts together may take.
+const limit = 20 * time.Minute
+
 func TestScripts(t *testing.T) {
 	site, err := harness.Here()
 	if err != nil {
@@ -55,6 +58,9 @@ func TestScripts(t *testing.T) {
 	if err := site.Build(); err != nil {
 		t.Fatal(err)
 	}
+	// A script that is cut off waits for whoever holds its pipes.
+	watchdog := time.AfterFunc(limit+2*time.Minute, harness.KillAll)
+	t.Cleanup(func() { watchdog.Stop() }) // after the scripts, which run beside each other
 	testscript.Run(t, testscript.Params{
 		Dir:  "testdata",
 		Cmds: commands(),
@@ -76,7 +82,7 @@ func TestScripts(t *testing.T) {
 			}
 			return false, fmt.Errorf("unknown condition %s", name)
 		},
-		Deadline: time.Now().Add(20 * time.Minute),
+		Deadline: time.Now().Add(limit),
 	})
 }
 
@@ -131,12 +137,15 @@ func (s *state) close() {
 	for _, w := range s.inputs {
 		w.Close() // once more, perhaps
 	}
-	harness.KillOrphans()
+	harness.KillOrphans(s.mark())
 	s.destroySandboxes()
 	for _, dir := range s.mounts {
 		_ = exec.Command("umount", "-l", dir).Run() // the namespace ends soon anyway
 	}
 }
+
+// mark is what the script's own processes have in their environment: others run beside it.
+func (s *state) mark() string { return "WORK=" + s.env.WorkDir }
 
 // destroySandboxes ends what a script that has failed did not end: sandboxes in $WORK/run.
 func (s *state) destroySandboxes() {
