@@ -11,8 +11,11 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"sync"
 	"syscall"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/byssus-hpc/byssus/internal/format"
 	"github.com/byssus-hpc/byssus/internal/redset"
@@ -28,27 +31,48 @@ type costs struct {
 	open        map[string]float64
 }
 
-const calibrated = 256 << 20 // bytes
+const calibrated = 256 << 20 // bytes, of each part, by each processor
 
-// calibrate measures what the parts of encoding cost by themselves, each in the pieces in which it is done.
+// calibrate measures what the parts of encoding cost by themselves, each in the pieces in which it is done, while all processors do
+// the like: they share their memory, and some of them a core.
 func (b *bench) calibrate() (*costs, error) {
+	each, errs := make([]costs, runtime.NumCPU()), make([]error, runtime.NumCPU())
+	var done sync.WaitGroup
+	for i := range each {
+		done.Go(func() { errs[i] = each[i].measure(filepath.Join(b.dir, fmt.Sprintf("floor.%d", i))) })
+	}
+	done.Wait()
+	mean := &costs{seal: map[string]float64{}, open: map[string]float64{}}
+	n := float64(len(each))
+	for _, c := range each {
+		mean.read, mean.write, mean.sum = mean.read+c.read/n, mean.write+c.write/n, mean.sum+c.sum/n
+		mean.xor, mean.tcp = mean.xor+c.xor/n, mean.tcp+c.tcp/n
+		for t := range c.seal {
+			mean.seal[t], mean.open[t] = mean.seal[t]+c.seal[t]/n, mean.open[t]+c.open[t]/n
+		}
+	}
+	return mean, errors.Join(errs...)
+}
+
+// measure is what calibrate does on one processor; file is one that it may make.
+func (c *costs) measure(file string) error {
+	runtime.LockOSThread() // whose time it is
+	defer runtime.UnlockOSThread()
 	block, err := aes.NewCipher(make([]byte, 16))
 	if err != nil {
-		return nil, fmt.Errorf("bench: floor: %w", err)
+		return fmt.Errorf("bench: floor: %w", err)
 	}
 	aead, err := cipher.NewGCM(block)
 	if err != nil {
-		return nil, fmt.Errorf("bench: floor: %w", err)
+		return fmt.Errorf("bench: floor: %w", err)
 	}
-	from, to := make([]byte, calibrated), make([]byte, calibrated)
+	from, to := make([]byte, calibrated), make([]byte, redset.Piece)
 	for i := range from {
 		from[i] = byte(i * 7)
 	}
-	c := &costs{seal: map[string]float64{}, open: map[string]float64{}}
 	c.sum = pieces(func(at int) { format.Checksum(from[at : at+redset.Piece]) })
-	c.xor = pieces(func(at int) {
-		subtle.XORBytes(to[:redset.Piece], to[:redset.Piece], from[at:at+redset.Piece])
-	})
+	c.xor = pieces(func(at int) { subtle.XORBytes(to, to, from[at:at+redset.Piece]) })
+	c.seal, c.open = map[string]float64{}, map[string]float64{}
 	nonce, sealed := make([]byte, aead.NonceSize()), make([]byte, 0, redset.Piece+aead.Overhead())
 	c.seal["encrypted"] = pieces(func(at int) { sealed = aead.Seal(sealed[:0], nonce, from[at:at+redset.Piece], nil) })
 	c.open["encrypted"] = pieces(func(int) {
@@ -58,7 +82,7 @@ func (b *bench) calibrate() (*costs, error) {
 	})
 	c.seal["authenticated"] = pieces(func(at int) { sealed = aead.Seal(sealed[:0], nonce, nil, from[at:at+redset.Piece]) })
 	c.open["authenticated"] = c.seal["authenticated"]
-	return c, errors.Join(err, c.files(filepath.Join(b.dir, "floor"), from), c.network(from))
+	return errors.Join(err, c.files(file, from), c.network(from))
 }
 
 // pieces is the processor time of a function for a byte, over so many bytes in pieces.
@@ -70,10 +94,10 @@ func pieces(f func(at int)) float64 {
 	return (processor() - begin) / calibrated
 }
 
-// processor is the time that this process has spent, in seconds.
+// processor is the time that this thread has spent, in seconds.
 func processor() float64 {
 	var u syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+	if err := syscall.Getrusage(unix.RUSAGE_THREAD, &u); err != nil {
 		return 0
 	}
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano()).Seconds()
@@ -100,14 +124,17 @@ func (c *costs) files(path string, data []byte) error {
 	return err
 }
 
-// network sends through the loopback interface.
+// network sends through the loopback interface, with the congestion control that the nodes of a sandbox have.
 func (c *costs) network(data []byte) error {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return fmt.Errorf("bench: floor: %w", err)
 	}
 	defer l.Close()
-	out, err := net.Dial("tcp", l.Addr().String())
+	var reno error
+	set := func(fd uintptr) { reno = unix.SetsockoptString(int(fd), unix.IPPROTO_TCP, unix.TCP_CONGESTION, "reno") }
+	dialer := net.Dialer{Control: func(_, _ string, raw syscall.RawConn) error { return errors.Join(raw.Control(set), reno) }}
+	out, err := dialer.Dial("tcp", l.Addr().String())
 	if err != nil {
 		return fmt.Errorf("bench: floor: %w", err)
 	}
@@ -118,24 +145,27 @@ func (c *costs) network(data []byte) error {
 	}
 	defer in.Close()
 	read := make(chan error, 1)
-	begin := processor()
+	var reader float64
 	go func() {
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		var err error
 		piece := make([]byte, redset.Piece)
-		for range calibrated / redset.Piece {
-			if _, err := io.ReadFull(in, piece); err != nil {
-				read <- err
-				return
+		reader = pieces(func(int) {
+			if _, rerr := io.ReadFull(in, piece); rerr != nil {
+				err = rerr
 			}
-		}
-		read <- nil
+		})
+		read <- err
 	}()
-	for at := 0; at < len(data); at += redset.Piece {
-		if _, err := out.Write(data[at : at+redset.Piece]); err != nil {
-			return fmt.Errorf("bench: floor: %w", err)
+	writer := pieces(func(at int) {
+		if _, werr := out.Write(data[at : at+redset.Piece]); werr != nil {
+			err = werr
 		}
-	}
-	err = <-read
-	c.tcp = (processor() - begin) / calibrated
+	})
+	out.Close() // the reader's end, if something was not written
+	err = errors.Join(err, <-read)
+	c.tcp = writer + reader
 	return err
 }
 

@@ -29,8 +29,7 @@ const (
 type cluster struct {
 	*bench
 	name   string
-	dir    string // prefix: the nodes see it
-	costs  *costs
+	dir    string            // prefix: the nodes see it
 	copies map[string]string // of programs, by name
 }
 
@@ -44,9 +43,6 @@ func (b *bench) nodes(ctx context.Context) error {
 	defer os.RemoveAll(dir)
 	c := &cluster{bench: b, name: fmt.Sprintf("bench-%d", os.Getpid()), dir: dir, copies: map[string]string{}}
 	c.tree.Dir = filepath.Join(dir, "store")
-	if c.costs, err = b.calibrate(); err != nil {
-		return err
-	}
 	if err := c.sandbox(ctx, "create", c.name, "--nodes", strconv.Itoa(nodeCount), "--spares", "1", "--prefix", dir); err != nil {
 		return err
 	}
@@ -169,7 +165,11 @@ func (c *cluster) encode(ctx context.Context, mpi, scheme, transport string) err
 			return err
 		}
 		behind := float64(cp.Took.Nanoseconds()-cp.StallNS) / 1e6
-		least, err := c.costs.floor(schemeOf(scheme), transport, []int64{cp.Bytes / nodeCount, cp.Bytes / nodeCount, cp.Bytes / nodeCount, cp.Bytes / nodeCount})
+		costs, err := c.calibrate()
+		if err != nil {
+			return err
+		}
+		least, err := costs.floor(schemeOf(scheme), transport, []int64{cp.Bytes / nodeCount, cp.Bytes / nodeCount, cp.Bytes / nodeCount, cp.Bytes / nodeCount})
 		if err != nil {
 			return err
 		}

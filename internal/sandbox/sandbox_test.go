@@ -89,9 +89,10 @@ func TestNodes(t *testing.T) {
 		for i, cpu := range n.CPUs {
 			list[i] = strconv.Itoa(cpu)
 		}
-		script := `grep Cpus_allowed_list /proc/self/status; cat /proc/1/cmdline | tr '\0' ' '; id -u; ls /sys/class/net; getent hosts ` + n.Name
+		script := `grep Cpus_allowed_list /proc/self/status; cat /proc/1/cmdline | tr '\0' ' '; id -u; ls /sys/class/net; ` +
+			`[ -w /proc/sys/net/ipv4/tcp_congestion_control ] && cat /proc/sys/net/ipv4/tcp_congestion_control || echo reno; getent hosts ` + n.Name
 		text, _ := output(t, c, n.Name, "sh", "-c", script)
-		for _, part := range []string{"byssus sandbox-init node " + n.Name + " ", fmt.Sprint(os.Geteuid()), "eth0", n.Address} {
+		for _, part := range []string{"byssus sandbox-init node " + n.Name + " ", fmt.Sprint(os.Geteuid()), "eth0", "\nreno\n", n.Address} {
 			if !strings.Contains(text, part) {
 				t.Errorf("on %s: %q, wanted %q in it", n.Name, text, part)
 			}
