@@ -140,8 +140,8 @@ func KillOrphans(mark string) {
 	}
 }
 
-// KillAll ends everything that descends from this process, so that nobody waits for it any longer.
-func KillAll() {
+// EndBelow ends everything that descends from this process, so that nobody waits for it any longer.
+func EndBelow() {
 	for _, p := range stopped(os.Getpid()) {
 		p.kill()
 	}

@@ -59,7 +59,7 @@ func TestScripts(t *testing.T) {
 		t.Fatal(err)
 	}
 	// A script that is cut off waits for whoever holds its pipes.
-	watchdog := time.AfterFunc(limit+2*time.Minute, harness.KillAll)
+	watchdog := time.AfterFunc(limit+2*time.Minute, harness.EndBelow)
 	t.Cleanup(func() { watchdog.Stop() }) // after the scripts, which run beside each other
 	testscript.Run(t, testscript.Params{
 		Dir:  "testdata",
