@@ -15,8 +15,6 @@ import (
 	"syscall"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/byssus-hpc/byssus/internal/format"
 	"github.com/byssus-hpc/byssus/internal/redset"
 )
@@ -32,6 +30,12 @@ type costs struct {
 }
 
 const calibrated = 256 << 20 // bytes, of each part, by each processor
+
+// What package syscall has no names for: getrusage(2), tcp(7).
+const (
+	rusageThread  = 1
+	tcpCongestion = 13
+)
 
 // calibrate measures what the parts of encoding cost by themselves, each in the pieces in which it is done, while all processors do
 // the like: they share their memory, and some of them a core.
@@ -97,7 +101,7 @@ func pieces(f func(at int)) float64 {
 // processor is the time that this thread has spent, in seconds.
 func processor() float64 {
 	var u syscall.Rusage
-	if err := syscall.Getrusage(unix.RUSAGE_THREAD, &u); err != nil {
+	if err := syscall.Getrusage(rusageThread, &u); err != nil {
 		return 0
 	}
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano()).Seconds()
@@ -132,7 +136,7 @@ func (c *costs) network(data []byte) error {
 	}
 	defer l.Close()
 	var reno error
-	set := func(fd uintptr) { reno = unix.SetsockoptString(int(fd), unix.IPPROTO_TCP, unix.TCP_CONGESTION, "reno") }
+	set := func(fd uintptr) { reno = syscall.SetsockoptString(int(fd), syscall.IPPROTO_TCP, tcpCongestion, "reno") }
 	dialer := net.Dialer{Control: func(_, _ string, raw syscall.RawConn) error { return errors.Join(raw.Control(set), reno) }}
 	out, err := dialer.Dial("tcp", l.Addr().String())
 	if err != nil {
