@@ -186,7 +186,11 @@ func Destroy(name string) error {
 		}
 	}
 	return held(filepath.Dir(p.dir), func() error {
-		switch err := p.acquire(); {
+		err := p.acquire()
+		if errors.Is(err, unix.EAGAIN) && r.Ready {
+			err = p.await()
+		}
+		switch {
 		case errors.Is(err, unix.EAGAIN):
 			return fmt.Errorf("sandbox: destroy %s: it is just being made: %w", name, ErrState)
 		case errors.Is(err, unix.ENOENT): // another one was quicker
@@ -219,9 +223,13 @@ func (p *place) endHub(conn *net.UnixConn) error {
 		return fmt.Errorf("hub: pid %d: %w", cred.Pid, err)
 	}
 	defer unix.Close(pidfd)
-	switch err := p.acquire(); { // who has the lock still is the process that has this number
-	case err == nil:
+	err = held(filepath.Dir(p.dir), func() error { // nobody who destroys it takes our look at the lock for its creator
+		err := p.acquire()
 		p.release()
+		return err
+	})
+	switch { // who has the lock still is the process that has this number
+	case err == nil:
 		return nil
 	case errors.Is(err, unix.ENOENT): // another one was quicker
 		return nil

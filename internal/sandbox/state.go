@@ -161,6 +161,27 @@ func (p *place) acquire() error {
 	return nil
 }
 
+// await is acquire for a sandbox whose hub has been killed: it hears nobody any longer, and has its lock until it has ended.
+func (p *place) await() error {
+	lock, err := os.OpenFile(p.path("lock"), os.O_RDWR, 0)
+	if err != nil {
+		return err
+	}
+	taken := make(chan error, 1)
+	go func() { taken <- flock(lock, unix.LOCK_EX) }()
+	select {
+	case err = <-taken:
+	case <-time.After(hang): // who waits on has the file
+		return fmt.Errorf("sandbox: %s: its first process was killed, and does not end: %w", filepath.Base(p.dir), os.ErrDeadlineExceeded)
+	}
+	if err != nil {
+		lock.Close()
+		return err
+	}
+	p.lock = lock
+	return nil
+}
+
 func (p *place) release() {
 	if p.lock != nil {
 		p.lock.Close()
