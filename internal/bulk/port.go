@@ -247,7 +247,11 @@ func (p *Port) dismiss(g *guest) {
 // Accept waits for the stream of a link. The context is that of the stream: its end ends it. A connection for the same link
 // that comes while this one is open is refused.
 func (p *Port) Accept(ctx context.Context, link Link, key Key, mode Mode) (*Receiver, error) {
-	s, err := newSeal(link, key, mode)
+	room := 0
+	if mode == Encrypted {
+		room = MaxFrame
+	}
+	s, err := newSeal(link, key, mode, room)
 	if err != nil {
 		return nil, err
 	}

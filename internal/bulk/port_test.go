@@ -8,7 +8,6 @@ import (
 	"io"
 	"net"
 	"os"
-	"slices"
 	"syscall"
 	"testing"
 	"time"
@@ -17,7 +16,7 @@ import (
 // hello is what begins a stream.
 func hello(t testing.TB, link Link, key Key, mode Mode) []byte {
 	t.Helper()
-	s, err := newSeal(link, key, mode)
+	s, err := newSeal(link, key, mode, MaxFrame)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -26,11 +25,7 @@ func hello(t testing.TB, link Link, key Key, mode Mode) []byte {
 
 // packed is a frame as it is sent.
 func packed(s *seal, kind uint32, body []byte) []byte {
-	head, tail := s.pack(kind, body)
-	if tail == nil {
-		return bytes.Clone(head)
-	}
-	return slices.Concat(head, body, tail)
+	return bytes.Clone(s.pack(kind, body))
 }
 
 // stranger connects and says something.
@@ -354,7 +349,7 @@ func FuzzPort(f *testing.F) {
 func FuzzReceive(f *testing.F) {
 	key := NewKey()
 	for _, mode := range []Mode{Encrypted, Authenticated} {
-		s, err := newSeal(testLink, NewKey(), mode)
+		s, err := newSeal(testLink, NewKey(), mode, MaxFrame)
 		if err != nil {
 			f.Fatal(err)
 		}
@@ -365,7 +360,7 @@ func FuzzReceive(f *testing.F) {
 	f.Add([]byte{0xff, 0xff, 0xff, 0xff, 2, 0, 0, 0})
 	f.Fuzz(func(t *testing.T, say []byte) {
 		for _, mode := range []Mode{Encrypted, Authenticated} {
-			s, err := newSeal(testLink, key, mode)
+			s, err := newSeal(testLink, key, mode, MaxFrame)
 			if err != nil {
 				t.Fatal(err)
 			}

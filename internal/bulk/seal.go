@@ -34,11 +34,12 @@ type seal struct {
 	aead  cipher.AEAD
 	frame uint64 // the number of the next one
 	nonce [nonceBytes]byte
-	buf   []byte // preamble, header, body and tag of a frame; of data in the clear the body is the caller's
-	text  []byte // header of data in the clear, sealed or opened
+	buf   []byte // preamble, header, body and tag of a frame; of data in the clear that is received the body is the caller's
+	text  []byte // header of data in the clear, opened
 }
 
-func newSeal(link Link, key Key, mode Mode) (*seal, error) {
+// newSeal makes the seal of a stream; room: of the longest body that lies in its buffer.
+func newSeal(link Link, key Key, mode Mode, room int) (*seal, error) {
 	if err := link.check(); err != nil {
 		return nil, err
 	}
@@ -53,11 +54,7 @@ func newSeal(link Link, key Key, mode Mode) (*seal, error) {
 	if err != nil {
 		return nil, fmt.Errorf("bulk: %v: %w", link, err)
 	}
-	room := headerBytes
-	if mode == Encrypted {
-		room = MaxFrame
-	}
-	s := &seal{link: link, mode: mode, aead: aead, buf: make([]byte, bodyOff+room+tagBytes), text: make([]byte, 0, headerBytes+tagBytes)}
+	s := &seal{link: link, mode: mode, aead: aead, buf: make([]byte, bodyOff+room+headerBytes+tagBytes), text: make([]byte, 0, headerBytes)}
 	p := s.buf[:0]
 	p = binary.LittleEndian.AppendUint32(p, magic)
 	p = binary.LittleEndian.AppendUint16(p, version)
@@ -83,19 +80,21 @@ func (s *seal) turn() []byte {
 	return s.nonce[:]
 }
 
-// clear says whether a frame's body is sent as it is, which saves a copy on both sides.
+// clear says whether a frame's body is sent as it is, which saves the receiver a copy.
 func (s *seal) clear(length int) bool { return s.mode == Authenticated && length > 0 }
 
-// pack returns the next frame as it is sent, in the buffer: the body in the clear goes between head and tail.
-func (s *seal) pack(kind uint32, body []byte) (head, tail []byte) {
+// pack returns the next frame as it is sent, in the buffer. A body in the clear is copied too: it is in the processor's cache then, and
+// the kernel takes one piece in a seventh of the time that it takes for three (writev).
+func (s *seal) pack(kind uint32, body []byte) []byte {
 	binary.LittleEndian.PutUint32(s.buf[preambleBytes:], uint32(len(body)))
 	binary.LittleEndian.PutUint32(s.buf[preambleBytes+4:], kind)
-	begin := s.begin()
+	begin, end := s.begin(), bodyOff+len(body)
 	if s.clear(len(body)) {
-		return s.buf[begin:bodyOff], s.aead.Seal(s.text[:0], s.turn(), s.buf[begin:bodyOff], body)
+		copy(s.buf[bodyOff:end], body)
+		return s.aead.Seal(s.buf[begin:end], s.turn(), s.buf[begin:bodyOff], s.buf[bodyOff:end])
 	}
 	s.aead.Seal(s.buf[bodyOff:bodyOff], s.turn(), body, s.buf[begin:bodyOff])
-	return s.buf[begin : bodyOff+len(body)+tagBytes], nil
+	return s.buf[begin : end+tagBytes]
 }
 
 // header is what the header in the buffer says of the next frame. It is believed when the frame has been opened.

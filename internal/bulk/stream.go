@@ -49,8 +49,6 @@ const taken = 6
 type Sender struct {
 	end
 	taken bool
-	parts [3][]byte   // of the frame that is being sent
-	left  net.Buffers // of these
 }
 
 // errFinished is what a Sender has ended with after Finish, or Close.
@@ -59,7 +57,7 @@ var errFinished = errors.New("the stream is finished")
 // Dial begins the stream of a link at the port of its receiver, and does not wait until it is accepted there: the first Send,
 // or Finish, does, for as long as it takes. The context is that of the stream: its end ends it.
 func Dial(ctx context.Context, address string, link Link, key Key, mode Mode) (*Sender, error) {
-	s, err := newSeal(link, key, mode)
+	s, err := newSeal(link, key, mode, MaxFrame)
 	if err != nil {
 		return nil, err
 	}
@@ -99,16 +97,7 @@ func (s *Sender) write(kind uint32, b []byte) error {
 	if err := s.conn.SetWriteDeadline(time.Now().Add(s.patience)); err != nil {
 		return s.fail(frame, err)
 	}
-	head, tail := s.pack(kind, b)
-	var err error
-	if tail == nil {
-		_, err = s.conn.Write(head)
-	} else {
-		s.parts = [3][]byte{head, b, tail}
-		s.left = s.parts[:]
-		_, err = s.left.WriteTo(s.conn)
-	}
-	if err != nil {
+	if _, err := s.conn.Write(s.pack(kind, b)); err != nil {
 		return s.fail(frame, err)
 	}
 	return nil
