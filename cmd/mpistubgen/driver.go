@@ -54,6 +54,9 @@ func driverFunction(w *writer, f *mpispec.Function, abi abiInfo) {
 		return
 	}
 	b := newBridge(f, side{driver: true, pointers: abi.pointers})
+	if f.Name == "MPI_Abort" {
+		b.before("let_launcher_read();")
+	}
 	w.f("\nstatic int d_%s(%s)\n{", f.Short(), list(driverArgs(f)))
 	lines(w, b.pre)
 	call := fmt.Sprintf("neutral(real.%s(%s))", f.Short(), strings.Join(b.args, ", "))

@@ -10,6 +10,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
 
 /* Real handles are ints or pointers. */
 #define REAL(T, h)  ((T)(uintptr_t)(h))
@@ -106,6 +110,29 @@ static inline int *weights_out(const int *w)
 }
 
 static rh_t type_from_ptr(const void *datatype) { return RH(*(const MPI_Datatype *)datatype); }
+
+/* -- ending ---------------------------------------------------------------------------------------------- */
+
+/* Waits until the reader of a pipe has read all of it, a second at most. Nothing wakes the writer of a
+ * pipe when it has become empty. */
+static void let_read(int pipe)
+{
+	const struct timespec rest = { 0, 1000000 };
+	struct stat is;
+	if (fstat(pipe, &is) || !S_ISFIFO(is.st_mode)) return;
+	for (int unread, rests = 0; rests < 1000; rests++) {
+		if (ioctl(pipe, FIONREAD, &unread) || !unread) return;
+		nanosleep(&rest, NULL);
+	}
+}
+
+/* What this process has printed, a launcher has read it. MPICH's ends at MPI_Abort without reading the ranks'
+ * pipes once more: the reason, printed just before, was lost in up to one run of ten. */
+static void let_launcher_read(void)
+{
+	let_read(STDOUT_FILENO);
+	let_read(STDERR_FILENO);
+}
 
 /* -- loading --------------------------------------------------------------------------------------------- */
 

@@ -107,7 +107,7 @@ func Detach() error { return problem("MPI_Comm_free", C.real_detach()) }
 // Finalize calls MPI_Finalize.
 func Finalize() error { return problem("MPI_Finalize", C.real_finalize()) }
 
-// Abort ends the job; after Finalize it does nothing.
+// Abort ends the job, once a launcher has read what this process printed; after Finalize it does nothing.
 func Abort(code int) { C.real_abort(C.int(code)) }
 
 // Bcast sends what root has in b to all ranks; the length is the same everywhere, and not 0.

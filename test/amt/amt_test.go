@@ -114,6 +114,25 @@ func TestHang(t *testing.T) {
 	}
 }
 
+// TestLastWords: what a rank prints before it aborts the job is seen. MPICH's launcher lost it in 9 runs of 100.
+func TestLastWords(t *testing.T) {
+	program := build(t, t.TempDir(), "./testdata/lastwords")
+	for _, s := range starts()[1:] {
+		if s.argv[2] != "2" {
+			continue
+		}
+		runs := 50
+		if strings.Contains(s.argv[0], "openmpi") {
+			runs = 3
+		}
+		for range runs {
+			if out, err := s.run(t, nil, program); err == nil || !strings.Contains(out, "the last words") {
+				t.Fatalf("%s: %v\n%s", s.name, err, out)
+			}
+		}
+	}
+}
+
 // TestAttach: programs of C and Fortran enter and leave the runtime a thousand times, on other communicators too, and call MPI
 // between. Not on more ranks than processors: there each of their own Allreduces takes MPICH some 25 ms.
 func TestAttach(t *testing.T) {

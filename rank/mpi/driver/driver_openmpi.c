@@ -617,6 +617,7 @@ static int d_query_thread(int *provided)
 
 static int d_abort(rh_t comm, int errorcode)
 {
+	let_launcher_read();
 	return neutral(real.abort(REAL(MPI_Comm, comm), errorcode));
 }
 
