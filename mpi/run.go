@@ -36,7 +36,8 @@ func Run(main func(world *Comm) error) error {
 	return mpilib.Finalize()
 }
 
-// Abort ends all ranks of the job, at once. On ranks that are goroutines it does nothing.
+// Abort ends all ranks of the job, once a launcher has read what this one printed: for that it waits two seconds at most. On ranks
+// that are goroutines it does nothing.
 func Abort(code int) {
 	if mpilib.Name() != "" {
 		mpilib.Abort(code)
