@@ -18,6 +18,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/byssus-hpc/byssus/bench/internal/job"
@@ -44,7 +45,7 @@ func main() {
 	rounds := flag.Int("rounds", 5, "rounds of each comparison")
 	only := flag.String("only", "micro,lammps,stall,memory,nodes,tasks", "what to measure, with commas")
 	flag.Parse()
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	if err := measure(ctx, *exe, *sources, *scratch, strings.Split(*mpis, ","), *rounds, strings.Split(*only, ",")); err != nil {
 		fmt.Fprintln(os.Stderr, err)

@@ -19,6 +19,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"syscall"
 	"time"
 
 	"github.com/byssus-hpc/byssus/bench/internal/job"
@@ -32,7 +33,7 @@ func main() {
 	scratch := flag.String("scratch", "", "`directory` for outputs and images (default: a temporary one)")
 	nodes := flag.Bool("nodes", false, "show the loss of a node")
 	flag.Parse()
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	if err := show(ctx, *exe, *input, *scratch, *atLeast, *seed, *nodes); err != nil {
 		fmt.Fprintln(os.Stderr, "demo:", err)
