@@ -657,7 +657,7 @@ void fds_inspect(struct buf *refusals, unsigned *n)
 	struct vma_list l;
 	vma_scan(&l, refusals, n);
 	report_memory(&l);
-	vma_free(&l);
+	vma_keep(&l);
 }
 
 void fds_settle(void)

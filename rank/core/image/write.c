@@ -403,7 +403,7 @@ static void close_parts(struct image *im)
 static bool list_memory(struct image *im)
 {
 	struct run_list runs;
-	vma_scan(&im->vmas, NULL, NULL);
+	vma_scan_again(&im->vmas);
 	pages_scan(&im->vmas, &runs, &im->guards);
 	bool ok = !im->vmas.bad && !runs.bad && !im->guards.bad && cut_runs(&runs, &im->pieces);
 	free(runs.r);

@@ -58,6 +58,7 @@ static void let_go(void *none)
 {
 	(void)none;
 	fds_release();
+	vma_forget();
 }
 
 /* Threads go on, whatever the state. `type` is what the client is told. */

@@ -9,9 +9,12 @@
 
 /* -- mappings (vma.c) -- */
 struct vma_id { uint64_t dev, inode; };
-/* bad: it is not complete. */
-struct vma_list { struct abi_vma *v; struct vma_id *id; size_t n, cap; struct buf strings; bool bad; };
+/* lines: of maps, as the kernel words them; bad: it is not complete. */
+struct vma_list { struct abi_vma *v; struct vma_id *id; size_t n, cap; struct buf strings, lines; bool bad; };
 void vma_scan(struct vma_list *l, struct buf *refusals, unsigned *n);
+void vma_scan_again(struct vma_list *l);        /* the one that was kept, if it is still right */
+void vma_keep(struct vma_list *l);              /* takes it over */
+void vma_forget(void);                          /* it, before threads go on */
 void vma_free(struct vma_list *l);
 
 #define VMF_HUGE      (1UL << 0)

@@ -6,7 +6,11 @@
  *      ANON_SHARED           pages in the image once for each object, comes back as a memory file mapped
  * again FILE_SHARED           mapped from the file again; with VMF_TMPFS the pages are in the image as well
  * What cannot be saved is named in the refusals.
- * Context: ordinary lower code while the application's threads stand still. */
+ *
+ * For the counts in smaps the kernel looks at every page, at some 50 ns each. Nothing but the drain changes
+ * what is listed once the application's threads stand, so the list of that moment is kept, and is the image's
+ * too if maps, which costs nothing of that kind, still has its lines. What smaps says besides, only calls of
+ * the application change. Context: ordinary lower code while the application's threads stand still. */
 #define _GNU_SOURCE
 #include <linux/magic.h>
 #include <stdio.h>
@@ -153,6 +157,13 @@ static void add(struct vma_list *l, const struct abi_vma *v, const struct line *
 	l->v[l->n++] = *v;
 }
 
+/* Not the application's. */
+static bool outside(const struct line *l)
+{
+	return l->end > BY_ARENA_HI || l->start < BY_SAVED_LO ||
+	       (l->start >= BY_CTL && l->start < BY_CTL + BY_CTL_SIZE);
+}
+
 static void take(struct vma_list *out, const struct line *l, struct buf *refusals, unsigned *n)
 {
 	bool shared = l->perms[3] == 's';
@@ -163,9 +174,7 @@ static void take(struct vma_list *out, const struct line *l, struct buf *refusal
 		refuse(refusals, n, l, "context of asynchronous I/O");
 		return;
 	}
-	if (l->end > BY_ARENA_HI || l->start < BY_SAVED_LO ||
-	    (l->start >= BY_CTL && l->start < BY_CTL + BY_CTL_SIZE))
-		return;
+	if (outside(l)) return;
 	v.vmflags = flags_of(l->flags, &no);
 	v.prot = (l->perms[0] == 'r' ? PROT_READ : 0) | (l->perms[1] == 'w' ? PROT_WRITE : 0) |
 		 (l->perms[2] == 'x' ? PROT_EXEC : 0);
@@ -224,10 +233,11 @@ void vma_scan(struct vma_list *out, struct buf *refusals, unsigned *n)
 		} else if ((*s >= '0' && *s <= '9') || (*s >= 'a' && *s <= 'f')) {
 			if (have) take(out, &l, refusals, n);
 			have = parse_header(s, &l);
+			if (have && !outside(&l)) buf_add(&out->lines, s, strlen(s) + 1);
 		}
 	}
 	if (have) take(out, &l, refusals, n);
-	out->bad |= out->strings.bad;
+	out->bad |= out->strings.bad | out->lines.bad;
 	free(text);
 	if (listed || !refusals) return;
 	buf_printf(refusals, "pid %d: its mappings cannot be listed: /proc/self/maps cannot be read\n",
@@ -240,5 +250,47 @@ void vma_free(struct vma_list *l)
 	free(l->v);
 	free(l->id);
 	buf_free(&l->strings);
+	buf_free(&l->lines);
 	*l = (struct vma_list){ 0 };
+}
+
+/* -- the same once more ---------------------------------------------------------------------------------- */
+
+static struct vma_list kept;
+
+void vma_keep(struct vma_list *l)
+{
+	vma_free(&kept);
+	kept = *l;
+	*l = (struct vma_list){ 0 };
+}
+
+void vma_forget(void) { vma_free(&kept); }
+
+static bool is_as_kept(void)
+{
+	size_t len, at = 0;
+	char *text = slurp("/proc/thread-self/maps", &len), *next;
+	bool same = text && len && kept.n && !kept.bad;
+	for (char *s = text; same && *s; s = next) {
+		struct line now;
+		next = s + strcspn(s, "\n");
+		if (*next) *next++ = 0;
+		if (!parse_header(s, &now) || outside(&now)) continue;
+		size_t n = strlen(s) + 1;
+		same = n <= kept.lines.n - at && !memcmp(kept.lines.p + at, s, n);
+		at += n;
+	}
+	free(text);
+	return same && at == kept.lines.n;
+}
+
+void vma_scan_again(struct vma_list *out)
+{
+	if (!is_as_kept()) {
+		vma_scan(out, NULL, NULL);
+		return;
+	}
+	*out = kept;
+	kept = (struct vma_list){ 0 };
 }
