@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -231,6 +232,16 @@ func place(t *testing.T) string {
 	})
 	t.Setenv("XDG_RUNTIME_DIR", dir)
 	return dir
+}
+
+// listed are the sandboxes below a test's directory; there may be others on the machine.
+func listed(t *testing.T, run string) []sandbox.Summary {
+	t.Helper()
+	list, err := sandbox.List()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return slices.DeleteFunc(list, func(s sandbox.Summary) bool { return !strings.HasPrefix(s.Dir, run+"/") })
 }
 
 // self is the test program, and its directory.

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -41,8 +42,10 @@ func TestMistakes(t *testing.T) {
 		if _, err := Create(o); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%+v: %v, wanted %q", o, err, want)
 		}
-		if list, err := List(); len(list) != 0 || err != nil {
-			t.Errorf("%+v: left %+v, %v", o, list, err)
+		list, err := List()
+		mine := slices.DeleteFunc(list, func(s Summary) bool { return !strings.HasPrefix(s.Dir, x+"/") }) // the machine may have others
+		if len(mine) != 0 || err != nil {
+			t.Errorf("%+v: left %+v, %v", o, mine, err)
 		}
 	}
 	if _, err := Open("nobody"); !errors.Is(err, ErrNone) {

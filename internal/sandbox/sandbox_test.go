@@ -722,9 +722,8 @@ func TestTwo(t *testing.T) {
 	if text, code := output(t, b, sandbox.Login, "sh", "-c", "grep -h '[h]elper' /proc/[0-9]*/cmdline"); code == 0 {
 		t.Errorf("b sees a: %q", text)
 	}
-	list, err := sandbox.List()
-	if err != nil || len(list) != 2 || list[0].Name != "a" || list[1].State != "running" || list[1].Nodes != 2 {
-		t.Errorf("listed: %+v, %v", list, err)
+	if list := listed(t, run); len(list) != 2 || list[0].Name != "a" || list[1].State != "running" || list[1].Nodes != 2 {
+		t.Errorf("listed: %+v", list)
 	}
 	if _, err := sandbox.Create(sandbox.Options{Name: "a", Nodes: 1}); !errors.Is(err, sandbox.ErrExists) {
 		t.Errorf("a second a: %v", err)
@@ -761,11 +760,7 @@ func TestCreatorDies(t *testing.T) {
 			continue
 		}
 		poll(t, "the end of "+name, func() bool { // which begins as a copy of the creator, under another name
-			list, err := sandbox.List()
-			if err != nil {
-				t.Fatal(err)
-			}
-			return len(list) == 0 && len(firstProcesses(t, run)) == 0
+			return len(listed(t, run)) == 0 && len(firstProcesses(t, run)) == 0
 		})
 		leftNothing(t, run, name)
 	}
@@ -798,8 +793,8 @@ func TestHubDies(t *testing.T) {
 	if err := c.Kill("node1"); !errors.Is(err, sandbox.ErrNotRunning) {
 		t.Errorf("killed: %v", err)
 	}
-	if list, err := sandbox.List(); err != nil || len(list) != 1 || list[0].State != "dead" {
-		t.Errorf("listed: %+v, %v", list, err)
+	if list := listed(t, run); len(list) != 1 || list[0].State != "dead" {
+		t.Errorf("listed: %+v", list)
 	}
 	if _, err := sandbox.Create(sandbox.Options{Name: "hub", Nodes: 1}); !errors.Is(err, sandbox.ErrExists) {
 		t.Errorf("created again: %v", err)
