@@ -30,9 +30,10 @@ func (n *Node) encode(ctx context.Context, o control.Encode) error {
 	if err != nil {
 		return err
 	}
+	m.reuse = func(name string) bool { return n.store.Reuse(o.Checkpoint, name) }
 	defer m.close()
 	at := mover.Places{}
-	if at.Read[redset.Part], err = m.part(o.Header.Own, os.O_RDONLY); err != nil {
+	if at.Read[redset.Part], err = m.part(o.Header.Own); err != nil {
 		return err
 	}
 	if at.Write[redset.Redundancy], err = m.make(); err != nil {
@@ -70,7 +71,7 @@ func (n *Node) give(ctx context.Context, o control.Rebuild) error {
 	}
 	defer m.close()
 	at := mover.Places{}
-	if at.Read[redset.Part], err = m.part(o.Header.Own, os.O_RDONLY); err != nil {
+	if at.Read[redset.Part], err = m.part(o.Header.Own); err != nil {
 		return err
 	}
 	if at.Read[redset.Redundancy], err = m.kept(); err != nil {
@@ -94,7 +95,7 @@ func (n *Node) become(ctx context.Context, o control.Rebuild) (*dataset.Part, er
 	}
 	defer m.close()
 	at := mover.Places{}
-	if at.Write[redset.Part], err = m.part(o.Lost, os.O_RDWR|os.O_CREATE|os.O_EXCL); err != nil {
+	if at.Write[redset.Part], err = m.newPart(o.Lost); err != nil {
 		return nil, err
 	}
 	if at.Write[redset.Redundancy], err = m.make(); err != nil {
@@ -147,6 +148,7 @@ type member struct {
 	layout redset.Layout
 	files  []*os.File
 	made   *parity.Writer
+	reuse  func(name string) bool // puts a file in the directory that may be written over; nil: there is none
 }
 
 func openMember(dir string, h parity.Header) (*member, error) {
@@ -175,11 +177,46 @@ func (m *member) open(name string, flags int) (*os.File, error) {
 	return f, nil
 }
 
-// part is that of a member: its own, or with copies that of the one before it.
-func (m *member) part(of, flags int) (*parity.Part, error) {
+// create begins a file.
+func (m *member) create(name string) (*os.File, error) {
+	if m.reuse != nil && m.reuse(name) {
+		return m.open(name, os.O_RDWR)
+	}
+	return m.open(name, os.O_RDWR|os.O_CREATE|os.O_EXCL)
+}
+
+// shorten cuts a file that was longer, when it was another.
+func shorten(f *os.File, size int64) error {
+	st, err := f.Stat()
+	if err == nil && st.Size() > size {
+		err = f.Truncate(size)
+	}
+	if err != nil {
+		return fmt.Errorf("agent: %w", err)
+	}
+	return nil
+}
+
+// part is that of a member, whose files are there: its own, or with copies that of the one before it.
+func (m *member) part(of int) (*parity.Part, error) {
+	return m.each(of, func(f parity.File) (*os.File, error) { return m.open(f.Name, os.O_RDONLY) })
+}
+
+// newPart begins the files of a member.
+func (m *member) newPart(of int) (*parity.Part, error) {
+	return m.each(of, func(file parity.File) (*os.File, error) {
+		f, err := m.create(file.Name)
+		if err == nil {
+			err = shorten(f, file.Size)
+		}
+		return f, err
+	})
+}
+
+func (m *member) each(of int, open func(parity.File) (*os.File, error)) (*parity.Part, error) {
 	var bodies []parity.Body
 	for _, file := range m.header.Members[of].Files {
-		f, err := m.open(file.Name, flags)
+		f, err := open(file)
 		if err != nil {
 			return nil, err
 		}
@@ -196,15 +233,18 @@ func (m *member) before() int {
 
 // make begins what is kept for others.
 func (m *member) make() (io.WriterAt, error) {
-	f, err := m.open(ParityName(&m.header), os.O_RDWR|os.O_CREATE|os.O_EXCL)
+	f, err := m.create(ParityName(&m.header))
 	if err != nil {
 		return nil, err
 	}
 	if m.made, err = parity.Create(f, m.header); err != nil {
 		return nil, err
 	}
+	if err := shorten(f, m.made.Size()); err != nil {
+		return nil, err
+	}
 	if m.header.Scheme == redset.Partner {
-		return m.part(m.before(), os.O_RDWR|os.O_CREATE|os.O_EXCL)
+		return m.newPart(m.before())
 	}
 	return m.made, nil
 }
@@ -212,7 +252,7 @@ func (m *member) make() (io.WriterAt, error) {
 // kept is what is kept for others.
 func (m *member) kept() (io.ReaderAt, error) {
 	if m.header.Scheme == redset.Partner {
-		return m.part(m.before(), os.O_RDONLY)
+		return m.part(m.before())
 	}
 	f, err := m.open(ParityName(&m.header), os.O_RDONLY)
 	if err != nil {

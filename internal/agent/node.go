@@ -160,6 +160,7 @@ func (n *Node) begin(number uint64, b control.Begin) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.number, n.present = number, s
+	n.disk.do(func() { _ = n.store.Release() }) // what stays is removed with the job
 	return nil
 }
 
@@ -205,11 +206,7 @@ func (n *Node) storeOrder(m control.Message) {
 			}
 			n.answer(o.Order, nil)
 		case control.Prepare:
-			err := n.checkRoom(m.Start, o)
-			if err == nil {
-				_, err = n.store.Prepare(o.Checkpoint)
-			}
-			n.answer(o.Order, err)
+			n.answer(o.Order, n.prepare(m.Start, o))
 		case control.Seal:
 			n.seal(m.Start, o)
 		case control.Commit:
@@ -217,10 +214,37 @@ func (n *Node) storeOrder(m control.Message) {
 		case control.Discard:
 			n.answer(o.Order, n.store.Withdraw(o.Checkpoint))
 		case control.Drop:
-			n.answer(o.Order, n.store.Drop(o.Checkpoint))
+			n.answer(o.Order, n.drop(o.Checkpoint))
 		}
 	})
 }
+
+// prepare makes ready for the images of a checkpoint.
+func (n *Node) prepare(number uint64, o control.Prepare) error {
+	err := n.checkRoom(number, o)
+	if err == nil {
+		_, err = n.store.Prepare(o.Checkpoint)
+	}
+	if s := n.server(number); err == nil && s != nil && n.cached() {
+		n.store.ReuseImages(o.Checkpoint, s.cfg.Ranks)
+	}
+	return err
+}
+
+// drop removes a committed checkpoint. In a cache the next one takes the place of one that the present start has written: its
+// files are the same.
+func (n *Node) drop(checkpoint uint64) error {
+	n.mu.Lock()
+	present := n.number
+	n.mu.Unlock()
+	if m, err := dataset.ReadManifest(n.store.Path(checkpoint)); err == nil && n.cached() && m.Start == present {
+		return n.store.Retire(checkpoint)
+	}
+	return n.store.Drop(checkpoint)
+}
+
+// cached says whether the node writes to a cache of its own.
+func (n *Node) cached() bool { return n.cfg.Flush != nil }
 
 func (n *Node) seal(number uint64, o control.Seal) {
 	part, err := n.store.Seal(o.Checkpoint, o.Ranks)

@@ -9,7 +9,7 @@
 //	    rank-00003.0.img               image of rank 3, part 0; see package format
 //	    manifest.json                  the files with sizes and checksums; its last line is the checksum of the rest
 //	<store>/<job>/ckpt.000013.tmp/     being written, or left behind by a crash
-//	<store>/<job>/ckpt.000010.drop/    being removed
+//	<store>/<job>/ckpt.000010.drop/    being removed; in a cache, kept to be written over
 //
 // It guarantees: a directory has its final name only after every rank's image was found complete and the manifest was
 // written (and all of it fsynced, when the store asks); a crash at any moment leaves the checkpoints that were committed
@@ -387,16 +387,25 @@ func (j *Job) Discard(n uint64) error { return removeAll(j.Path(n) + ".tmp") }
 
 // Drop removes a committed checkpoint, if it is there. It stops counting at once.
 func (j *Job) Drop(n uint64) error {
+	away, err := j.setAside(n)
+	if err != nil || away == "" {
+		return err
+	}
+	return removeAll(away)
+}
+
+// setAside takes a committed checkpoint out of what counts and returns where it is; empty: there is none.
+func (j *Job) setAside(n uint64) (string, error) {
 	dir := j.Path(n)
 	err := os.Rename(dir, dir+".drop")
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil
+		return "", nil
 	}
 	if err != nil {
-		return fmt.Errorf("dataset: drop checkpoint %d: %w", n, err)
+		return "", fmt.Errorf("dataset: drop checkpoint %d: %w", n, err)
 	}
 	j.Faults.Hit(faults.RetentionDrop)
-	return removeAll(dir + ".drop")
+	return dir + ".drop", nil
 }
 
 func removeAll(dir string) error {

@@ -10,7 +10,7 @@ import (
 	"github.com/byssus-hpc/byssus/internal/format"
 )
 
-// Target is a new, empty file.
+// Target is a new file, or one whose header is zeros and that is no longer than the new one.
 type Target interface {
 	io.WriterAt
 	Sync() error
@@ -39,6 +39,9 @@ func Create(to Target, h Header) (*Writer, error) {
 	w.sums, w.done = make([]uint32, chunks), make([]int64, chunks)
 	return w, nil
 }
+
+// Size is how long the file will be.
+func (w *Writer) Size() int64 { return int64(len(w.head)) + w.data + tableBytes(w.data) }
 
 // WriteAt writes data. Chunks may come in any order, the bytes of each in theirs.
 func (w *Writer) WriteAt(b []byte, off int64) (int, error) {

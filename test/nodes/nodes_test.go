@@ -33,8 +33,9 @@ const atMost = 4 * time.Minute
 // cluster is a sandbox of four nodes and two spares, and what jobs on it need.
 type cluster struct {
 	ground
-	dir string // prefix
-	env []string
+	program harness.Program // of jobs
+	dir     string          // prefix
+	env     []string
 }
 
 var program = harness.Program{Name: "stencil", Args: []string{"--iters", "240", "--pace", "5000"}}
@@ -57,13 +58,13 @@ var prepared = sync.OnceValues(func() (ground, error) {
 		err = g.site.Build()
 	}
 	if err == nil {
-		g.want, err = native(g.site)
+		g.want, err = native(g.site, program)
 	}
 	return g, err
 })
 
-// native is what an undisturbed run ends with.
-func native(site harness.Site) ([]string, error) {
+// native is what an undisturbed run of a program ends with.
+func native(site harness.Site, program harness.Program) ([]string, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), atMost)
 	defer cancel()
 	p, err := harness.Start(ctx, os.TempDir(), harness.Environment(), site.NativeCommand("mpich", ranks, site.Command(program, "mpich"))...)
@@ -99,7 +100,7 @@ func newCluster(t *testing.T, flags ...string) *cluster {
 	if err := os.Mkdir(run, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	c := &cluster{ground: g, dir: filepath.Join(dir, "prefix"), env: []string{"XDG_RUNTIME_DIR=" + run}}
+	c := &cluster{ground: g, program: program, dir: filepath.Join(dir, "prefix"), env: []string{"XDG_RUNTIME_DIR=" + run}}
 	if err := os.Mkdir(c.dir, 0o700); err != nil {
 		t.Fatal(err)
 	}
@@ -144,7 +145,7 @@ func (c *cluster) place(t *testing.T, name string, env []string) *harness.Job {
 func (c *cluster) run(ctx context.Context, t *testing.T, j *harness.Job, name, mpi string, flags ...string) {
 	t.Helper()
 	flags = append([]string{"-v", "--sandbox", "nodes", "--every", "1s", "--cache", cache}, flags...)
-	argv := append(c.site.Command(program, mpi), "--until", filepath.Join(c.dir, name, "until"))
+	argv := append(c.site.Command(c.program, mpi), "--until", filepath.Join(c.dir, name, "until"))
 	if err := j.Run(ctx, mpi, ranks, flags, argv...); err != nil {
 		t.Fatal(err)
 	}
@@ -232,6 +233,8 @@ func rows() []row {
 		{point: faults.CommitManifest + ":2", node: "node2", say: lost},
 		{point: faults.CommitRenamed + ":2", node: "node2", say: lost},
 		{point: faults.RetentionDrop, node: "node2", say: lost},
+		{point: faults.NodeImage + ":5", node: "node2", say: lost}, // written over what was dropped
+		{point: faults.EncodeDone + ":5", node: "node2", flags: []string{"--redundancy", "partner"}, say: lost},
 		{point: faults.FlushBegun, node: "node2", flags: flush, say: lost},
 		{point: faults.FlushDone, node: "node2", flags: flush, say: lost},
 		{point: faults.RebuildBegun, node: "node5", kill: "node1", say: "what node1 held, .* was made again on node6"},

@@ -4,7 +4,8 @@
  *   4096   chunks: runs of pages, at most 1 MiB each, without pages of zeros
  *   ...    part 0 only: sections (type, checksum, length, bytes), table of mappings
  *   end    table of chunks
- * in this order, without a gap: every byte belongs to something that has a checksum.
+ * in this order, without a gap: every byte belongs to something that has a checksum. A file that is there
+ * already is written over: its header is zeros, and what it has beyond the end is cut off.
  * A writer takes the next piece of memory that nobody has taken, finds the pages of zeros, and checksums each
  * 256 KiB while it is in the cache for the write. Context: the carrier, and lower threads made here, which
  * read the memory; application threads stand still. An error removes what was written and is reported; the
@@ -321,7 +322,8 @@ static bool write_tables(struct writer *w, struct abi_image_header *h)
 	h->tables_crc = crc32c(crc, w->chunks, w->nchunks * sizeof *w->chunks);
 	if (!put(w, w->chunks, w->nchunks * sizeof *w->chunks)) return false;
 	h->file_size = w->off;
-	return true;
+	if (ftruncate(w->fd, (off_t)w->off)) fail(w, "cut", errno);
+	return !im->failed;
 }
 
 static bool write_header(struct writer *w, struct abi_image_header *h)
@@ -344,7 +346,7 @@ static bool open_parts(struct image *im)
 		w->off = ABI_PAGE_BYTES;
 		snprintf(w->path, sizeof w->path, "%s/rank-%05d.%u.img", im->job->drain->dir, core_job.rank,
 			 i);
-		w->fd = open(w->path, O_RDWR | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
+		w->fd = open(w->path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
 		if (w->fd < 0) {
 			fail(w, "create", errno);
 			return false;
