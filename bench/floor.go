@@ -21,7 +21,7 @@ import (
 
 // costs are processor seconds for a byte, of this machine in these minutes.
 type costs struct {
-	read, write float64 // of a file in memory; a fresh one
+	read, write float64 // of a file in memory, over what it holds
 	sum         float64 // CRC-32C
 	xor         float64
 	tcp         float64 // both ends
@@ -114,11 +114,13 @@ func (c *costs) files(path string, data []byte) error {
 	}
 	defer os.Remove(path)
 	defer f.Close()
-	c.write = pieces(func(at int) {
+	write := func(at int) {
 		if _, werr := f.WriteAt(data[at:at+redset.Piece], int64(at)); werr != nil {
 			err = werr
 		}
-	})
+	}
+	pieces(write) // gives it its memory
+	c.write = pieces(write)
 	piece := make([]byte, redset.Piece)
 	c.read = pieces(func(at int) {
 		if _, rerr := f.ReadAt(piece, int64(at)); rerr != nil {

@@ -141,8 +141,10 @@ func (h *held) finish() error {
 	return err
 }
 
-// encode measures the stall and the making of redundancy, each beside plain writes of as many bytes in the nodes' memory; then the
-// rebuilding of what a lost node held.
+// encode measures the stall and the making of redundancy, each beside plain writes of as many bytes to new files in the nodes'
+// memory; then the rebuilding of what a lost node held. Before each checkpoint that is measured is another: what the kernel sends
+// and receives with is memory then that the machine has already, and there are files to write over, as there are in a job that
+// goes on.
 func (c *cluster) encode(ctx context.Context, mpi, scheme, transport string) error {
 	const mib = 256
 	const most = (2*nodeCount + 1) * mib << 20 // of memory: images, with partner a copy of each, and what else there is
@@ -164,7 +166,7 @@ func (c *cluster) encode(ctx context.Context, mpi, scheme, transport string) err
 		if err != nil {
 			return err
 		}
-		if err := warm(most); err != nil {
+		if _, err := c.tree.Checkpoint(ctx, h.name); err != nil {
 			return err
 		}
 		cp, err := c.tree.Checkpoint(ctx, h.name)

@@ -13,12 +13,12 @@
 // connections (TLS 1.3, package control).
 //
 //	stream
-//	0          24      32    48      56              ...
+//	0          32      48    64      80              ...
 //	| preamble | hello | tag | frame | body    | tag | frame ...
 //
-//	preamble                                     frame
-//	0       4      6      8          16     20   0        4      8
-//	| magic | vers.| mode | transfer | from | to | length | kind |
+//	preamble                                                frame
+//	0       4      6      8          16     20   24      32 0        4      8       16
+//	| magic | vers.| mode | transfer | from | to | zeros |  | length | kind | zeros |
 //
 // The other way goes one byte, when the stream is accepted: before that nothing is sent behind the hello, so that a receiver
 // that is busy elsewhere may take its time. That byte is not sealed; who forges it makes the sender send, to nobody's use.

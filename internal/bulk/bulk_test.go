@@ -90,6 +90,14 @@ func random(rng *rand.Rand, n int) []byte {
 	return b
 }
 
+// frameOf is a frame with that body.
+func frameOf(body []byte) *Frame {
+	f := NewFrame()
+	f.Resize(len(body))
+	copy(f.Body(), body)
+	return f
+}
+
 // TestRoundTrip sends frames of all lengths that are near an edge, whether Accept or Dial comes first.
 func TestRoundTrip(t *testing.T) {
 	modes(t, func(t *testing.T, mode Mode) {
@@ -103,22 +111,22 @@ func TestRoundTrip(t *testing.T) {
 		sent := make(chan error, 1)
 		go func() {
 			for _, f := range frames {
-				if err := s.Send(f); err != nil {
+				if err := s.Send(frameOf(f)); err != nil {
 					sent <- err
 					return
 				}
 			}
 			sent <- s.Finish()
 		}()
-		b := make([]byte, MaxFrame)
+		b := NewFrame()
 		for i, f := range frames {
-			n, err := r.Receive(b)
-			if err != nil || !bytes.Equal(b[:n], f) {
-				t.Fatalf("frame %d: %d bytes, wanted %d: %v", i, n, len(f), err)
+			err := r.Receive(b)
+			if err != nil || !bytes.Equal(b.Body(), f) {
+				t.Fatalf("frame %d: %d bytes, wanted %d: %v", i, len(b.Body()), len(f), err)
 			}
 		}
 		for range 2 {
-			if _, err := r.Receive(b); err != io.EOF {
+			if err := r.Receive(b); err != io.EOF {
 				t.Fatalf("at the end: %v", err)
 			}
 		}
@@ -134,17 +142,13 @@ func TestRoundTrip(t *testing.T) {
 // TestRefused: what must not be sent or asked for is refused by name.
 func TestRefused(t *testing.T) {
 	ctx, p := within(t), testPort(t, usual())
-	s, r := meet(ctx, t, p, Encrypted)
+	s, _ := meet(ctx, t, p, Encrypted)
 	for _, n := range []int{0, MaxFrame + 1} {
-		if err := s.Send(make([]byte, n)); err == nil || !strings.Contains(err.Error(), fmt.Sprint(n, " bytes, wanted 1 to 262144")) {
+		f := NewFrame()
+		f.Resize(n)
+		if err := s.Send(f); err == nil || !strings.Contains(err.Error(), fmt.Sprint(n, " bytes, wanted 1 to 262144")) {
 			t.Errorf("%d bytes: %v", n, err)
 		}
-	}
-	if err := s.Send(make([]byte, 9)); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := r.Receive(make([]byte, 8)); !errors.Is(err, io.ErrShortBuffer) {
-		t.Errorf("9 bytes into 8: %v", err)
 	}
 	for _, mode := range []Mode{0, 3} {
 		if _, err := Dial(ctx, p.Address(), testLink, Key{}, mode); err == nil {
@@ -201,7 +205,7 @@ func between(t *testing.T, mode Mode, texts []string, edit func(frames [][]byte)
 	relay(t, in, out, first)
 	relay(t, out, in, make([]byte, 1))
 	for _, text := range texts {
-		if err := s.Send([]byte(text)); err != nil {
+		if err := s.Send(frameOf([]byte(text))); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -257,16 +261,16 @@ func cut(mode Mode, all []byte, texts []string) [][]byte {
 
 // drain receives until an error, which comes again then.
 func drain(r *Receiver) (got []string, err error) {
-	b := make([]byte, MaxFrame)
+	f := NewFrame()
 	for {
-		n, err := r.Receive(b)
+		err := r.Receive(f)
 		if err != nil {
-			if _, again := r.Receive(b); again != err {
+			if again := r.Receive(f); again != err {
 				return got, fmt.Errorf("first %w, then %w", err, again)
 			}
 			return got, err
 		}
-		got = append(got, string(b[:n]))
+		got = append(got, string(f.Body()))
 	}
 }
 
@@ -344,7 +348,7 @@ func TestClear(t *testing.T) {
 			t.Fatal(err)
 		}
 		clear := bytes.Contains(bytes.Join(frames, nil), []byte(text))
-		if clear != (mode == Authenticated) || mode == Encrypted && bytes.Equal(frames[1][8:62], frames[2][8:62]) {
+		if clear != (mode == Authenticated) || mode == Encrypted && bytes.Equal(frames[1][headerBytes:headerBytes+len(text)], frames[2][headerBytes:headerBytes+len(text)]) {
 			t.Errorf("in the clear: %v", clear)
 		}
 	})
@@ -354,12 +358,13 @@ func TestClear(t *testing.T) {
 func TestAllocations(t *testing.T) {
 	modes(t, func(t *testing.T, mode Mode) {
 		s, r := meet(within(t), t, testPort(t, usual()), mode)
-		b := make([]byte, 4096)
+		f := NewFrame()
+		f.Resize(4096)
 		if n := testing.AllocsPerRun(500, func() {
-			if err := s.Send(b); err != nil {
+			if err := s.Send(f); err != nil {
 				t.Fatal(err)
 			}
-			if _, err := r.Receive(b); err != nil {
+			if err := r.Receive(f); err != nil {
 				t.Fatal(err)
 			}
 		}); n != 0 {
@@ -372,15 +377,15 @@ func TestAllocations(t *testing.T) {
 func TestPatience(t *testing.T) {
 	s, r := meet(within(t), t, testPort(t, usual()), Encrypted)
 	s.patience, r.patience = 20*time.Millisecond, 20*time.Millisecond
-	b := make([]byte, MaxFrame)
-	if _, err := r.Receive(b); !errors.Is(err, os.ErrDeadlineExceeded) || !strings.Contains(err.Error(), "frame 1") {
+	f := NewFrame()
+	if err := r.Receive(f); !errors.Is(err, os.ErrDeadlineExceeded) || !strings.Contains(err.Error(), "frame 1") {
 		t.Errorf("receive: %v", err)
 	}
 	s, _ = meet(within(t), t, testPort(t, usual()), Encrypted)
 	s.patience = 20 * time.Millisecond
 	var err error
 	for err == nil {
-		err = s.Send(b)
+		err = s.Send(f)
 	}
 	if !errors.Is(err, os.ErrDeadlineExceeded) {
 		t.Errorf("send: %v", err)
@@ -394,7 +399,7 @@ func TestCancel(t *testing.T) {
 		ctx, cancel := context.WithCancelCause(within(t))
 		return ctx, func() { cancel(why) }
 	}
-	p, b := testPort(t, usual()), make([]byte, MaxFrame)
+	p, f := testPort(t, usual()), NewFrame()
 	check := func(what string, err error) {
 		t.Helper()
 		if !errors.Is(err, why) {
@@ -411,13 +416,13 @@ func TestCancel(t *testing.T) {
 	ctx, cancel = begin()
 	waits := honest(ctx, t, p, NewKey(), Encrypted)
 	go cancel()
-	check("send before it is accepted", waits.Send(b))
+	check("send before it is accepted", waits.Send(f))
 
 	ctx, cancel = begin()
 	s, _ := meet(ctx, t, p, Encrypted)
 	go cancel()
 	for err = nil; err == nil; {
-		err = s.Send(b)
+		err = s.Send(f)
 	}
 	check("send", err)
 	check("finish", s.Finish())
@@ -425,14 +430,14 @@ func TestCancel(t *testing.T) {
 	ctx, cancel = begin()
 	_, r := meet(ctx, t, testPort(t, usual()), Encrypted)
 	go cancel()
-	_, err = r.Receive(b)
-	check("receive", err)
+	check("receive", r.Receive(f))
 }
 
 func benchmark(b *testing.B, mode Mode, size int) {
 	s, r := meet(within(b), b, testPort(b, usual()), mode)
 	sent := make(chan error, 1)
-	buf, out := make([]byte, MaxFrame), make([]byte, size)
+	buf, out := NewFrame(), NewFrame()
+	out.Resize(size)
 	b.SetBytes(int64(size))
 	b.ReportAllocs()
 	b.ResetTimer()
@@ -447,7 +452,7 @@ func benchmark(b *testing.B, mode Mode, size int) {
 	}()
 	var err error
 	for err == nil {
-		_, err = r.Receive(buf)
+		err = r.Receive(buf)
 	}
 	if err := errors.Join(<-sent, err); !errors.Is(err, io.EOF) {
 		b.Fatal(err)

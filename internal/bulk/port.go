@@ -218,9 +218,9 @@ func (p *Port) take(g *guest, c *claim) bool {
 // opens says whether a hello is sealed with the key of the claim. If not, the first frame is still to come.
 func (c *claim) opens(g *guest) bool {
 	copy(c.buf, g.hello[:])
-	kind, length, err := c.header()
+	kind, _, err := c.parse(c.buf[preambleBytes:])
 	if err == nil {
-		err = c.open(nil, length)
+		err = c.open()
 	}
 	if err != nil || kind != kindHello {
 		c.frame = 0
@@ -247,11 +247,7 @@ func (p *Port) dismiss(g *guest) {
 // Accept waits for the stream of a link. The context is that of the stream: its end ends it. A connection for the same link
 // that comes while this one is open is refused.
 func (p *Port) Accept(ctx context.Context, link Link, key Key, mode Mode) (*Receiver, error) {
-	room := 0
-	if mode == Encrypted {
-		room = MaxFrame
-	}
-	s, err := newSeal(link, key, mode, room)
+	s, err := newSeal(link, key, mode)
 	if err != nil {
 		return nil, err
 	}

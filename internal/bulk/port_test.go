@@ -16,7 +16,7 @@ import (
 // hello is what begins a stream.
 func hello(t testing.TB, link Link, key Key, mode Mode) []byte {
 	t.Helper()
-	s, err := newSeal(link, key, mode, MaxFrame)
+	s, err := newSeal(link, key, mode)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -25,7 +25,10 @@ func hello(t testing.TB, link Link, key Key, mode Mode) []byte {
 
 // packed is a frame as it is sent.
 func packed(s *seal, kind uint32, body []byte) []byte {
-	return bytes.Clone(s.pack(kind, body))
+	if body != nil {
+		return s.packData(frameOf(body))
+	}
+	return bytes.Clone(s.pack(kind))
 }
 
 // stranger connects and says something.
@@ -83,14 +86,14 @@ func pass(t testing.TB, s *Sender, a accepted) {
 		t.Fatal(a.err)
 	}
 	defer a.r.Close()
-	b := make([]byte, MaxFrame)
-	if err := errors.Join(s.Send([]byte{42}), s.Finish()); err != nil {
+	if err := errors.Join(s.Send(frameOf([]byte{42})), s.Finish()); err != nil {
 		t.Fatal(err)
 	}
-	if n, err := a.r.Receive(b); n != 1 || b[0] != 42 || err != nil {
-		t.Errorf("%d bytes, %v", n, err)
+	f := NewFrame()
+	if err := a.r.Receive(f); err != nil || !bytes.Equal(f.Body(), []byte{42}) {
+		t.Errorf("%d bytes, %v", len(f.Body()), err)
 	}
-	if _, err := a.r.Receive(b); err != io.EOF {
+	if err := a.r.Receive(f); err != io.EOF {
 		t.Errorf("at the end: %v", err)
 	}
 }
@@ -155,7 +158,7 @@ func TestComesFirst(t *testing.T) {
 	guests(t, p, 0)
 	s, sent := honest(ctx, t, p, key, Encrypted), make(chan error, 1)
 	s.patience = time.Millisecond
-	go func() { sent <- errors.Join(s.Send([]byte("x")), s.Finish()) }()
+	go func() { sent <- errors.Join(s.Send(frameOf([]byte("x"))), s.Finish()) }()
 	guests(t, p, 1)
 	a := <-accept(ctx, p, key, Encrypted)
 	if a.err != nil {
@@ -185,7 +188,7 @@ func TestSecond(t *testing.T) {
 	if a.err != nil {
 		t.Fatal(a.err)
 	}
-	if err := two.Send([]byte("x")); err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
+	if err := two.Send(frameOf([]byte("x"))); err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
 		t.Errorf("sent on a second connection: %v", err)
 	}
 	gone(t, stranger(t, p, hello(t, testLink, key, Encrypted)))
@@ -318,7 +321,7 @@ func TestRecorded(t *testing.T) {
 		t.Fatal(a.err)
 	}
 	defer a.r.Close()
-	if err := honest(ctx, t, p, key, Encrypted).Send([]byte("x")); err == nil {
+	if err := honest(ctx, t, p, key, Encrypted).Send(frameOf([]byte("x"))); err == nil {
 		t.Error("the second connection is served")
 	}
 	if _, err := thief.Write(make([]byte, MaxFrame)); err != nil {
@@ -349,7 +352,7 @@ func FuzzPort(f *testing.F) {
 func FuzzReceive(f *testing.F) {
 	key := NewKey()
 	for _, mode := range []Mode{Encrypted, Authenticated} {
-		s, err := newSeal(testLink, NewKey(), mode, MaxFrame)
+		s, err := newSeal(testLink, NewKey(), mode)
 		if err != nil {
 			f.Fatal(err)
 		}
@@ -360,7 +363,7 @@ func FuzzReceive(f *testing.F) {
 	f.Add([]byte{0xff, 0xff, 0xff, 0xff, 2, 0, 0, 0})
 	f.Fuzz(func(t *testing.T, say []byte) {
 		for _, mode := range []Mode{Encrypted, Authenticated} {
-			s, err := newSeal(testLink, key, mode, MaxFrame)
+			s, err := newSeal(testLink, key, mode)
 			if err != nil {
 				t.Fatal(err)
 			}

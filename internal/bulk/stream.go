@@ -57,7 +57,7 @@ var errFinished = errors.New("the stream is finished")
 // Dial begins the stream of a link at the port of its receiver, and does not wait until it is accepted there: the first Send,
 // or Finish, does, for as long as it takes. The context is that of the stream: its end ends it.
 func Dial(ctx context.Context, address string, link Link, key Key, mode Mode) (*Sender, error) {
-	s, err := newSeal(link, key, mode, MaxFrame)
+	s, err := newSeal(link, key, mode)
 	if err != nil {
 		return nil, err
 	}
@@ -76,15 +76,16 @@ func Dial(ctx context.Context, address string, link Link, key Key, mode Mode) (*
 	return sender, nil
 }
 
-// Send sends a frame of 1 to MaxFrame bytes. After an error the stream is over.
-func (s *Sender) Send(b []byte) error {
-	if len(b) < 1 || len(b) > MaxFrame {
-		return fmt.Errorf("bulk: %v: frame %d: %d bytes, wanted 1 to %d", s.link, s.frame, len(b), MaxFrame)
+// Send sends a frame of 1 to MaxFrame bytes, whose content is lost. After an error the stream is over.
+func (s *Sender) Send(f *Frame) error {
+	if f.n < 1 || f.n > MaxFrame {
+		return fmt.Errorf("bulk: %v: frame %d: %d bytes, wanted 1 to %d", s.link, s.frame, f.n, MaxFrame)
 	}
-	return s.write(kindData, b)
+	return s.write(kindData, f)
 }
 
-func (s *Sender) write(kind uint32, b []byte) error {
+// write sends a frame; f: of data.
+func (s *Sender) write(kind uint32, f *Frame) error {
 	if s.err != nil {
 		return s.err
 	}
@@ -97,7 +98,13 @@ func (s *Sender) write(kind uint32, b []byte) error {
 	if err := s.conn.SetWriteDeadline(time.Now().Add(s.patience)); err != nil {
 		return s.fail(frame, err)
 	}
-	if _, err := s.conn.Write(s.pack(kind, b)); err != nil {
+	var b []byte
+	if f != nil {
+		b = s.packData(f)
+	} else {
+		b = s.pack(kind)
+	}
+	if _, err := s.conn.Write(b); err != nil {
 		return s.fail(frame, err)
 	}
 	return nil
@@ -147,57 +154,48 @@ func (r *Receiver) answer() error {
 	return nil
 }
 
-// Receive puts the bytes of the next frame into b, which has room for them (MaxFrame). io.EOF: the sender has said that
-// this is the end. After an error the stream is over, and nothing in b is worth anything.
-func (r *Receiver) Receive(b []byte) (int, error) {
+// Receive receives the next frame. io.EOF: the sender has said that this is the end. After an error the stream is over, and nothing
+// in the frame is worth anything.
+func (r *Receiver) Receive(f *Frame) error {
 	if r.err != nil {
-		return 0, r.err
+		return r.err
 	}
 	frame := r.frame
-	kind, n, err := r.read(b)
+	kind, err := r.read(f)
 	if err != nil {
-		return 0, r.fail(frame, err)
+		return r.fail(frame, err)
 	}
 	if kind == kindEnd {
 		r.err = io.EOF
-		return 0, io.EOF
+		return io.EOF
 	}
-	return n, nil
+	return nil
 }
 
-func (r *Receiver) read(b []byte) (kind uint32, n int, err error) {
+func (r *Receiver) read(f *Frame) (kind uint32, err error) {
 	if err := r.conn.SetReadDeadline(time.Now().Add(r.patience)); err != nil {
-		return 0, 0, err
+		return 0, err
 	}
-	if err := r.fill(preambleBytes, bodyOff); err != nil {
-		return 0, 0, err
+	if err := r.full(f.header()); err != nil {
+		return 0, err
 	}
-	kind, n, err = r.header()
+	kind, n, err := r.parse(f.header())
 	if err != nil {
-		return 0, 0, err
+		return 0, err
 	}
-	if n > len(b) {
-		return 0, 0, fmt.Errorf("%d bytes, room for %d: %w", n, len(b), io.ErrShortBuffer)
-	}
-	if !r.clear(n) {
-		err = r.fill(bodyOff, bodyOff+n+tagBytes)
-		if err == nil {
-			err = r.open(b[:n], n)
+	if kind == kindEnd {
+		copy(r.buf[preambleBytes:], f.header())
+		if err := r.full(r.buf[bodyOff:]); err != nil {
+			return 0, err
 		}
-		return kind, n, err
+		return kind, r.open()
 	}
-	err = r.full(b[:n])
-	if err == nil {
-		err = r.fill(bodyOff, bodyOff+headerBytes+tagBytes)
+	f.Resize(n)
+	if err := r.full(f.buf[bodyAt : bodyAt+n+r.tail()]); err != nil {
+		return 0, err
 	}
-	if err == nil {
-		err = r.check(b[:n])
-	}
-	return kind, n, err
+	return kind, r.openData(f)
 }
-
-// fill reads a part of a frame into the buffer.
-func (r *Receiver) fill(from, to int) error { return r.full(r.buf[from:to]) }
 
 // full reads so many bytes. Within a stream whose end was not said there is no good place to end.
 func (r *Receiver) full(b []byte) error {

@@ -14,15 +14,15 @@ import (
 // ahead is how many pieces a link from another member reads ahead, besides the one that is on its way into the queue.
 const ahead = 1
 
-// pool is pieces of memory that are free. There are as many in all as were ever in use at once: that is bounded by what the
-// queues hold and who works on one piece each.
+// pool is pieces that are free. There are as many in all as were ever in use at once: that is bounded by what the queues hold and
+// who works on one piece each.
 type pool struct {
 	mu   sync.Mutex
-	free [][]byte
+	free []*bulk.Frame
 	made int
 }
 
-func (p *pool) get() []byte {
+func (p *pool) get() *bulk.Frame {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if n := len(p.free); n > 0 {
@@ -31,23 +31,23 @@ func (p *pool) get() []byte {
 		return b
 	}
 	p.made++
-	return make([]byte, redset.Piece)
+	return bulk.NewFrame()
 }
 
-func (p *pool) put(b []byte) {
-	if b == nil {
+func (p *pool) put(f *bulk.Frame) {
+	if f == nil {
 		return
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.free = append(p.free, b[:redset.Piece])
+	p.free = append(p.free, f)
 }
 
 // send gives the piece at hand to the link.
 func (r *run) send(s redset.Step) error {
 	queue := r.out[s.Peer]
 	if queue == nil {
-		queue = make(chan []byte, len(r.Peers)-1)
+		queue = make(chan *bulk.Frame, len(r.Peers)-1)
 		r.out[s.Peer] = queue
 		r.tasks.Go(func() {
 			if err := r.sender(s.Peer, queue); err != nil {
@@ -66,17 +66,17 @@ func (r *run) send(s redset.Step) error {
 }
 
 // sender sends what comes in the queue, then says that this is the end.
-func (r *run) sender(peer int, queue <-chan []byte) error {
+func (r *run) sender(peer int, queue <-chan *bulk.Frame) error {
 	to := r.Peers[peer]
 	s, err := bulk.Dial(r.ctx, to.Address, bulk.Link{Transfer: r.ID, From: r.Me, To: peer}, to.Out, r.Mode)
 	if err != nil {
 		return err
 	}
-	for b := range queue {
-		if err := s.Send(b); err != nil {
+	for f := range queue {
+		if err := s.Send(f); err != nil {
 			return err // which has closed it
 		}
-		r.pieces.put(b)
+		r.pieces.put(f)
 	}
 	if err := context.Cause(r.ctx); err != nil { // the queue was closed early
 		return errors.Join(err, s.Close())
@@ -88,7 +88,7 @@ func (r *run) sender(peer int, queue <-chan []byte) error {
 func (r *run) receive(s redset.Step) error {
 	queue := r.in[s.Peer]
 	if queue == nil {
-		queue = make(chan []byte, ahead)
+		queue = make(chan *bulk.Frame, ahead)
 		r.in[s.Peer] = queue
 		r.tasks.Go(func() {
 			defer close(queue)
@@ -108,15 +108,15 @@ func (r *run) receive(s redset.Step) error {
 		return context.Cause(r.ctx)
 	case !ok:
 		return errors.New("it has sent all, wanted more")
-	case len(r.hand) != s.Length:
-		return fmt.Errorf("a piece of %d bytes, wanted %d", len(r.hand), s.Length)
+	case len(r.hand.Body()) != s.Length:
+		return fmt.Errorf("a piece of %d bytes, wanted %d", len(r.hand.Body()), s.Length)
 	}
 	r.moved(int64(s.Length))
 	return nil
 }
 
 // receiver puts what comes into the queue, until its sender says that this is the end.
-func (r *run) receiver(peer int, queue chan<- []byte) (err error) {
+func (r *run) receiver(peer int, queue chan<- *bulk.Frame) (err error) {
 	link := bulk.Link{Transfer: r.ID, From: peer, To: r.Me}
 	from, err := r.port.Accept(r.ctx, link, r.Peers[peer].In, r.Mode)
 	if err != nil {
@@ -124,17 +124,17 @@ func (r *run) receiver(peer int, queue chan<- []byte) (err error) {
 	}
 	defer func() { err = errors.Join(err, from.Close()) }()
 	for {
-		b := r.pieces.get()
-		n, err := from.Receive(b)
+		f := r.pieces.get()
+		err := from.Receive(f)
 		if errors.Is(err, io.EOF) {
-			r.pieces.put(b)
+			r.pieces.put(f)
 			return nil
 		}
 		if err != nil {
 			return err
 		}
 		select {
-		case queue <- b[:n]:
+		case queue <- f:
 		case <-r.ctx.Done():
 			return context.Cause(r.ctx)
 		}

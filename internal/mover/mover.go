@@ -11,7 +11,7 @@
 // piece less than the set has members, as plans want it; one from another member reads up to two pieces ahead.
 //
 // Memory: of pieces, no more than members * redset.Piece for each link and two more, whatever the lengths of the parts, made
-// when they are first needed; and one frame for each link in package bulk.
+// when they are first needed. A piece is a frame of package bulk: nothing is copied between reading it and sending it.
 //
 // Several members of a set may be on one agent, each with its Run, all with one port: links are told apart by transfer and
 // both members. No lock is held for a wait.
@@ -29,6 +29,8 @@ import (
 	"github.com/byssus-hpc/byssus/internal/bulk"
 	"github.com/byssus-hpc/byssus/internal/redset"
 )
+
+const _ = uint(bulk.MaxFrame - redset.Piece) // a piece has room in a frame
 
 // Places are what a member reads and writes, by redset.Place. Those that its plan does not use may be nil.
 type Places struct {
@@ -65,13 +67,13 @@ type run struct {
 	at     Places
 	moved  func(bytes int64)
 	ctx    context.Context
-	fail   context.CancelCauseFunc // the first call counts
-	tasks  sync.WaitGroup          // of the links
-	out    map[int]chan []byte     // by member
-	in     map[int]chan []byte
+	fail   context.CancelCauseFunc  // the first call counts
+	tasks  sync.WaitGroup           // of the links
+	out    map[int]chan *bulk.Frame // by member
+	in     map[int]chan *bulk.Frame
 	pieces pool
-	hand   []byte // the piece at hand; nil: none yet
-	own    []byte // what is added
+	hand   *bulk.Frame // the piece at hand; nil: none yet
+	own    *bulk.Frame // what is added
 }
 
 // Run performs a member's plan. moved may be nil; it is told the bytes of each piece that was sent or received.
@@ -84,7 +86,7 @@ func newRun(ctx context.Context, port *bulk.Port, t Transfer, at Places, moved f
 	if moved == nil {
 		moved = func(int64) {}
 	}
-	r := &run{Transfer: t, port: port, at: at, moved: moved, out: map[int]chan []byte{}, in: map[int]chan []byte{}}
+	r := &run{Transfer: t, port: port, at: at, moved: moved, out: map[int]chan *bulk.Frame{}, in: map[int]chan *bulk.Frame{}}
 	r.ctx, r.fail = context.WithCancelCause(ctx)
 	return r
 }
@@ -128,9 +130,9 @@ func (r *run) steps(steps iter.Seq[redset.Step]) error {
 func (r *run) ends() error {
 	for peer, queue := range r.in {
 		select {
-		case b, ok := <-queue:
+		case f, ok := <-queue:
 			if ok {
-				return fmt.Errorf("receive from member %d: another piece of %d bytes, wanted the end", peer, len(b))
+				return fmt.Errorf("receive from member %d: another piece of %d bytes, wanted the end", peer, len(f.Body()))
 			}
 		case <-r.ctx.Done():
 			return context.Cause(r.ctx)
@@ -170,8 +172,14 @@ func (r *run) possible(s redset.Step) error {
 	if s.Length < 1 || s.Length > redset.Piece {
 		return fmt.Errorf("%w: a piece has 1 to %d bytes", errStep, redset.Piece)
 	}
-	if s.Op != redset.Read && s.Op != redset.Receive && len(r.hand) != s.Length {
-		return fmt.Errorf("%w: a piece of %d bytes is at hand", errStep, len(r.hand))
+	if s.Op != redset.Read && s.Op != redset.Receive {
+		at := 0
+		if r.hand != nil {
+			at = len(r.hand.Body())
+		}
+		if at != s.Length {
+			return fmt.Errorf("%w: a piece of %d bytes is at hand", errStep, at)
+		}
 	}
 	switch s.Op {
 	case redset.Read, redset.Add, redset.Write:
@@ -200,21 +208,21 @@ func (r *run) step(s redset.Step) error {
 		if r.hand == nil {
 			r.hand = r.pieces.get()
 		}
-		r.hand = r.hand[:s.Length]
-		return read(r.at.Read[s.In], r.hand, s.Offset)
+		r.hand.Resize(s.Length)
+		return read(r.at.Read[s.In], r.hand.Body(), s.Offset)
 	case redset.Add:
 		if r.own == nil {
 			r.own = r.pieces.get()
 		}
-		own := r.own[:s.Length]
-		if err := read(r.at.Read[s.In], own, s.Offset); err != nil {
+		r.own.Resize(s.Length)
+		if err := read(r.at.Read[s.In], r.own.Body(), s.Offset); err != nil {
 			return err
 		}
-		subtle.XORBytes(r.hand, r.hand, own)
+		subtle.XORBytes(r.hand.Body(), r.hand.Body(), r.own.Body())
 		return nil
 	case redset.Write:
-		n, err := r.at.Write[s.In].WriteAt(r.hand, s.Offset)
-		if err == nil && n < len(r.hand) {
+		n, err := r.at.Write[s.In].WriteAt(r.hand.Body(), s.Offset)
+		if err == nil && n < s.Length {
 			err = io.ErrShortWrite
 		}
 		return err
