@@ -57,11 +57,12 @@ func NewNode(cfg NodeConfig) *Node {
 func StartDir(runDir string, number uint64) string { return filepath.Join(runDir, fmt.Sprint(number)) }
 
 // Close ends the present start, and returns when everything that was ordered from the store is done. What is being sent to
-// other nodes, or comes from them, is given up.
+// other nodes, or comes from them, is given up. What was kept in the cache to be written over is removed.
 func (n *Node) Close() {
 	n.end()
 	n.moves.close()
 	n.disk.close()
+	n.release()
 }
 
 // Hear takes in an order.
@@ -160,7 +161,7 @@ func (n *Node) begin(number uint64, b control.Begin) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.number, n.present = number, s
-	n.disk.do(func() { _ = n.store.Release() }) // what stays is removed with the job
+	n.disk.do(n.release)
 	return nil
 }
 
@@ -241,6 +242,13 @@ func (n *Node) drop(checkpoint uint64) error {
 		return n.store.Retire(checkpoint)
 	}
 	return n.store.Drop(checkpoint)
+}
+
+// release removes what was kept to be written over. What stays is removed with the job.
+func (n *Node) release() {
+	if n.cached() {
+		_ = n.store.Release()
+	}
 }
 
 // cached says whether the node writes to a cache of its own.

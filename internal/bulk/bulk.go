@@ -13,11 +13,11 @@
 // connections (TLS 1.3, package control).
 //
 //	stream
-//	0          32      48    64      80              ...
+//	0          32      64    80      112             ...
 //	| preamble | hello | tag | frame | body    | tag | frame ...
 //
 //	preamble                                                frame
-//	0       4      6      8          16     20   24      32 0        4      8       16
+//	0       4      6      8          16     20   24      32 0        4      8       32
 //	| magic | vers.| mode | transfer | from | to | zeros |  | length | kind | zeros |
 //
 // The other way goes one byte, when the stream is accepted: before that nothing is sent behind the hello, so that a receiver

@@ -110,6 +110,7 @@ func (s *seal) turn() []byte {
 func putHeader(b []byte, kind uint32, length int) {
 	binary.LittleEndian.PutUint32(b, uint32(length))
 	binary.LittleEndian.PutUint32(b[4:], kind)
+	clear(b[8:headerBytes])
 }
 
 // pack returns the next frame, which has no body, as it is sent, in the buffer.
@@ -133,7 +134,8 @@ func (s *seal) packData(f *Frame) []byte {
 
 // parse is what a header says of the next frame. It is believed when the frame has been opened.
 func (s *seal) parse(header []byte) (kind uint32, length int, err error) {
-	n, kind := binary.LittleEndian.Uint32(header), binary.LittleEndian.Uint32(header[4:])
+	n := binary.LittleEndian.Uint32(header)
+	kind = binary.LittleEndian.Uint32(header[4:])
 	switch {
 	case s.frame == 0 && kind == kindHello && n == 0:
 	case s.frame > 0 && kind == kindData && n >= 1 && n <= MaxFrame:

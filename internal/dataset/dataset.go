@@ -397,7 +397,11 @@ func (j *Job) Drop(n uint64) error {
 // setAside takes a committed checkpoint out of what counts and returns where it is; empty: there is none.
 func (j *Job) setAside(n uint64) (string, error) {
 	dir := j.Path(n)
-	err := os.Rename(dir, dir+".drop")
+	away := dir + ".drop"
+	err := os.RemoveAll(away) // of one that was made again since
+	if err == nil {
+		err = os.Rename(dir, away)
+	}
 	if errors.Is(err, fs.ErrNotExist) {
 		return "", nil
 	}
@@ -405,7 +409,7 @@ func (j *Job) setAside(n uint64) (string, error) {
 		return "", fmt.Errorf("dataset: drop checkpoint %d: %w", n, err)
 	}
 	j.Faults.Hit(faults.RetentionDrop)
-	return dir + ".drop", nil
+	return away, nil
 }
 
 func removeAll(dir string) error {

@@ -76,6 +76,17 @@ func TestRetired(t *testing.T) {
 				t.Errorf("kept %v, wanted %v", found, want)
 			}
 		}
+		if err := os.Mkdir(j.Path(4)+".drop", 0o700); err != nil {
+			t.Fatal(err)
+		}
+		part := filepath.Join(j.Path(4)+".drop", fileName(0, 0))
+		if err := os.WriteFile(part, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := j.Retire(4); err != nil || len(j.retired()) != 1 {
+			t.Errorf("what was made again since: %v, kept %v", err, j.retired())
+		}
+		commit(t, j, 5)
 		if err := errors.Join(j.Retire(3), j.Retire(7)); err != nil || len(j.retired()) != 1 {
 			t.Errorf("what is not there: %v, kept %v", err, j.retired())
 		}
@@ -83,7 +94,7 @@ func TestRetired(t *testing.T) {
 		if err := j.Lock(); err != nil || len(j.retired()) != 0 {
 			t.Errorf("locked again: %v, kept %v", err, j.retired())
 		}
-		if err := errors.Join(j.Retire(4), j.Release()); err != nil || len(j.retired()) != 0 {
+		if err := errors.Join(j.Retire(5), j.Release()); err != nil || len(j.retired()) != 0 {
 			t.Errorf("released: %v, kept %v", err, j.retired())
 		}
 	}
