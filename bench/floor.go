@@ -170,9 +170,11 @@ func (c *costs) network(data []byte) error {
 		}
 	})
 	out.Close() // the reader's end, if something was not written
-	err = errors.Join(err, <-read)
+	if err := errors.Join(err, <-read); err != nil {
+		return fmt.Errorf("bench: floor: %w", err)
+	}
 	c.tcp = writer + reader
-	return err
+	return nil
 }
 
 // floor is how many milliseconds the plan of a set of so many parts takes when all processors do nothing else.

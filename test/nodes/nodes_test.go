@@ -38,7 +38,10 @@ type cluster struct {
 	env     []string
 }
 
-var program = harness.Program{Name: "stencil", Args: []string{"--iters", "240", "--pace", "5000"}}
+var (
+	program  = harness.Program{Name: "stencil", Args: []string{"--iters", "240", "--pace", "5000"}}
+	changing = harness.Program{Name: "memory", Args: []string{"--iters", "400", "--pace", "5000"}} // all its memory, all the time
+)
 
 const (
 	ranks = 4
@@ -47,8 +50,9 @@ const (
 
 // ground is what all tests need, which run beside each other: it is made once, before any job is there.
 type ground struct {
-	site harness.Site
-	want []string // last lines of an undisturbed run
+	site    harness.Site
+	want    []string // last lines of an undisturbed run
+	changes []string // of one of changing
 }
 
 var prepared = sync.OnceValues(func() (ground, error) {
@@ -59,6 +63,9 @@ var prepared = sync.OnceValues(func() (ground, error) {
 	}
 	if err == nil {
 		g.want, err = native(g.site, program)
+	}
+	if err == nil {
+		g.changes, err = native(g.site, changing)
 	}
 	return g, err
 })

@@ -15,11 +15,7 @@ import (
 func TestWrittenOver(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
-	c.program = harness.Program{Name: "memory", Args: []string{"--iters", "400", "--pace", "5000"}}
-	var err error
-	if c.want, err = native(c.site, c.program); err != nil {
-		t.Fatal(err)
-	}
+	c.program, c.want = changing, c.changes
 	for i, r := range []struct {
 		scheme string
 		files  int // of a checkpoint on a node
