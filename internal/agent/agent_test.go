@@ -16,6 +16,7 @@ import (
 
 	"github.com/byssus-hpc/byssus/internal/abi"
 	"github.com/byssus-hpc/byssus/internal/node"
+	"github.com/byssus-hpc/byssus/internal/spawn"
 )
 
 // patience is how long a test waits for something that must come.
@@ -26,6 +27,7 @@ var one = []int{0}
 
 // TestMain lets the test binary play a rank: it says hello, does as told, and waits for its end.
 func TestMain(m *testing.M) {
+	spawn.Main()
 	if path := os.Getenv("AGENT_TEST_SOCKET"); path != "" {
 		child(path, os.Getenv("AGENT_TEST_DO"))
 		return

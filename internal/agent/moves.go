@@ -4,21 +4,25 @@ import (
 	"context"
 	"errors"
 	"sync"
+
+	"golang.org/x/sys/unix"
 )
 
 // errAbandoned is why something ended that could not succeed because of others.
 var errAbandoned = errors.New("given up, since others of the set cannot go on")
 
 // moves are what an agent does with other agents: each has a goroutine, and can be given up by the number of its transfer, also
-// before it has begun.
+// before it has begun. While there are any, the threads of the process are such for batch work.
 type moves struct {
-	wg  sync.WaitGroup
-	all context.Context
-	end context.CancelFunc
+	wg    sync.WaitGroup
+	all   context.Context
+	end   context.CancelFunc
+	usual bool // the threads' class otherwise
 
 	mu        sync.Mutex
 	running   map[uint64]*move
 	abandoned map[uint64]bool
+	left      int // goroutines
 }
 
 // move is what is done for one transfer: an agent may be several members of a set.
@@ -29,7 +33,7 @@ type move struct {
 }
 
 func newMoves() *moves {
-	m := &moves{running: map[uint64]*move{}, abandoned: map[uint64]bool{}}
+	m := &moves{usual: usual(), running: map[uint64]*move{}, abandoned: map[uint64]bool{}}
 	m.all, m.end = context.WithCancel(context.Background())
 	return m
 }
@@ -46,6 +50,9 @@ func (m *moves) do(transfer uint64, f func(context.Context)) {
 func (m *moves) begin(transfer uint64) *move {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	if m.left++; m.left == 1 && m.usual {
+		batch(unix.SCHED_NORMAL, unix.SCHED_BATCH)
+	}
 	mv := m.running[transfer]
 	if mv == nil {
 		mv = &move{}
@@ -65,6 +72,9 @@ func (m *moves) ended(transfer uint64, mv *move) {
 	if mv.left--; mv.left == 0 {
 		mv.cancel(nil)
 		delete(m.running, transfer)
+	}
+	if m.left--; m.left == 0 && m.usual {
+		batch(unix.SCHED_BATCH, unix.SCHED_NORMAL)
 	}
 }
 
