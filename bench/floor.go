@@ -38,12 +38,16 @@ const (
 )
 
 // calibrate measures what the parts of encoding cost by themselves, each in the pieces in which it is done, while all processors do
-// the like: they share their memory, and some of them a core.
-func (b *bench) calibrate() (*costs, error) {
+// the like: they share their memory, and some of them a core. Files are as long as images. What else is done is done to so many bytes
+// in turn: with many they come from memory each time, with one piece they stay in a processor's cache, as if nothing else were done
+// between two steps with a piece.
+func (b *bench) calibrate(bytes int) (*costs, error) {
 	each, errs := make([]costs, runtime.NumCPU()), make([]error, runtime.NumCPU())
 	var done sync.WaitGroup
 	for i := range each {
-		done.Go(func() { errs[i] = each[i].measure(filepath.Join(b.dir, fmt.Sprintf("floor.%d", i))) })
+		done.Go(func() {
+			errs[i] = each[i].measure(filepath.Join(b.dir, fmt.Sprintf("floor.%d", i)), make([]byte, bytes))
+		})
 	}
 	done.Wait()
 	mean := &costs{seal: map[string]float64{}, open: map[string]float64{}}
@@ -58,8 +62,8 @@ func (b *bench) calibrate() (*costs, error) {
 	return mean, errors.Join(errs...)
 }
 
-// measure is what calibrate does on one processor; file is one that it may make.
-func (c *costs) measure(file string) error {
+// measure is what calibrate does on one processor; file is one that it may make, from what it works on.
+func (c *costs) measure(file string, from []byte) error {
 	runtime.LockOSThread() // whose time it is
 	defer runtime.UnlockOSThread()
 	block, err := aes.NewCipher(make([]byte, 16))
@@ -70,23 +74,29 @@ func (c *costs) measure(file string) error {
 	if err != nil {
 		return fmt.Errorf("bench: floor: %w", err)
 	}
-	from, to := make([]byte, calibrated), make([]byte, redset.Piece)
+	to := make([]byte, redset.Piece)
 	for i := range from {
 		from[i] = byte(i * 7)
 	}
-	c.sum = pieces(func(at int) { format.Checksum(from[at : at+redset.Piece]) })
-	c.xor = pieces(func(at int) { subtle.XORBytes(to, to, from[at:at+redset.Piece]) })
+	c.sum = pieces(func(at int) { format.Checksum(piece(from, at)) })
+	c.xor = pieces(func(at int) { subtle.XORBytes(to, to, piece(from, at)) })
 	c.seal, c.open = map[string]float64{}, map[string]float64{}
 	nonce, sealed := make([]byte, aead.NonceSize()), make([]byte, 0, redset.Piece+aead.Overhead())
-	c.seal["encrypted"] = pieces(func(at int) { sealed = aead.Seal(sealed[:0], nonce, from[at:at+redset.Piece], nil) })
+	c.seal["encrypted"] = pieces(func(at int) { sealed = aead.Seal(sealed[:0], nonce, piece(from, at), nil) })
 	c.open["encrypted"] = pieces(func(int) {
 		if _, oerr := aead.Open(to[:0], nonce, sealed, nil); oerr != nil {
 			err = oerr
 		}
 	})
-	c.seal["authenticated"] = pieces(func(at int) { sealed = aead.Seal(sealed[:0], nonce, nil, from[at:at+redset.Piece]) })
+	c.seal["authenticated"] = pieces(func(at int) { sealed = aead.Seal(sealed[:0], nonce, nil, piece(from, at)) })
 	c.open["authenticated"] = c.seal["authenticated"]
 	return errors.Join(err, c.files(file, from), c.network(from))
+}
+
+// piece is the one of b at an offset of something longer, which is b again and again.
+func piece(b []byte, at int) []byte {
+	at %= len(b)
+	return b[at : at+redset.Piece]
 }
 
 // pieces is the processor time of a function for a byte, over so many bytes in pieces.
@@ -115,15 +125,15 @@ func (c *costs) files(path string, data []byte) error {
 	defer os.Remove(path)
 	defer f.Close()
 	write := func(at int) {
-		if _, werr := f.WriteAt(data[at:at+redset.Piece], int64(at)); werr != nil {
+		if _, werr := f.WriteAt(piece(data, at), int64(at)); werr != nil {
 			err = werr
 		}
 	}
 	pieces(write) // gives it its memory
 	c.write = pieces(write)
-	piece := make([]byte, redset.Piece)
+	into := make([]byte, redset.Piece)
 	c.read = pieces(func(at int) {
-		if _, rerr := f.ReadAt(piece, int64(at)); rerr != nil {
+		if _, rerr := f.ReadAt(into, int64(at)); rerr != nil {
 			err = rerr
 		}
 	})
@@ -156,16 +166,16 @@ func (c *costs) network(data []byte) error {
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
 		var err error
-		piece := make([]byte, redset.Piece)
+		into := make([]byte, redset.Piece)
 		reader = pieces(func(int) {
-			if _, rerr := io.ReadFull(in, piece); rerr != nil {
+			if _, rerr := io.ReadFull(in, into); rerr != nil {
 				err = rerr
 			}
 		})
 		read <- err
 	}()
 	writer := pieces(func(at int) {
-		if _, werr := out.Write(data[at : at+redset.Piece]); werr != nil {
+		if _, werr := out.Write(piece(data, at)); werr != nil {
 			err = werr
 		}
 	})
