@@ -168,6 +168,7 @@ func (c *cluster) encode(ctx context.Context, mpi, scheme, transport string) err
 		if err != nil {
 			return err
 		}
+		settle(ctx)
 		if _, err := c.tree.Checkpoint(ctx, h.name); err != nil {
 			return err
 		}
