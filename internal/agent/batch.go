@@ -10,7 +10,7 @@ import (
 // Moving data takes a thread for each link and one for each member, on as few processors as the ranks have, and each piece wakes the
 // next thread. As the kernel schedules threads of the usual class, who is woken takes the processor from who is working, in the middle
 // of a piece that lies in the cache: a fifth of the time went there. Threads for batch work (SCHED_BATCH, sched(7)) wait for their
-// turn, and ranks come before them when these wake up. That is also what what is done behind the ranks' backs should do.
+// turn, and ranks come before them when these wake up, as it should be of what is done behind their backs.
 
 // usual says whether the thread that asks is of the usual class: the user has chosen none.
 func usual() bool {
