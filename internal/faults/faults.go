@@ -1,7 +1,7 @@
 // Package faults is the one table of named crash points, shared by the Go programs and the rank core.
 //
 // BYSSUS_FAULT=name[:n][@rank] makes the process that reaches the point for the n-th time (1 when not given) end by
-// SIGKILL there (Memory lets an allocation fail instead); @rank limits a rank's point to that rank (every rank when not given);
+// SIGKILL there (some do not end it, see below); @rank limits a rank's point to that rank (every rank when not given);
 // @node, a name, means the agent of that node instead of byssus run. Points are compiled in: they cost one comparison of a
 // pointer that is nil without the variable. A test iterates over All.
 //
@@ -41,8 +41,12 @@ const (
 	Drain  = "rank-drain"
 )
 
-// Outcome stops a rank, by SIGSTOP, where it learns whether all have drained their messages.
-const Outcome = "rank-outcome"
+// The points that stop a rank, by SIGSTOP, at a moment that chance seldom brings: where it learns whether all have drained their
+// messages, and between a collective and the wait in front of it.
+const (
+	Outcome = "rank-outcome"
+	Arrived = "rank-arrived"
+)
 
 // The points of the Go side.
 const (
@@ -79,6 +83,7 @@ var All = []Point{
 	{Memory, Rank, false, "memory for a checkpoint: it is not there, and the checkpoint fails"},
 	{Drain, Rank, false, "memory for a message that is drained: it is not there, and the checkpoint fails on all ranks"},
 	{Outcome, Rank, false, "messages are drained, it is not known yet whether all have done so: stopped until it is continued"},
+	{Arrived, Rank, false, "all have come to a collective: a communicator's last rank is stopped in front of it, and goes on when its clocks are asked for; the others do not see it before a stop"},
 	{DrainSent, Coord, false, "the order to write is out"},
 	{CommitSynced, Coord, false, "images are complete, the manifest is not written"},
 	{CommitManifest, Coord, false, "the manifest is written, the directory not renamed"},

@@ -37,15 +37,7 @@ func earlyCheckpoint(ctx context.Context, job *harness.Job, until string) error 
 		_, err := job.Checkpoint(ctx)
 		done <- err
 	}()
-	var stopped harness.Process
-	err := harness.Poll(ctx, "rank 1 to stop", func() bool {
-		ranks := harness.Ranks(job.Proc().Pid())
-		i := slices.IndexFunc(ranks, func(p harness.Process) bool { return p.Stopped })
-		if i >= 0 {
-			stopped = ranks[i]
-		}
-		return i >= 0
-	})
+	stopped, err := stoppedRank(ctx, job)
 	if err != nil {
 		return err
 	}
@@ -57,9 +49,61 @@ func earlyCheckpoint(ctx context.Context, job *harness.Job, until string) error 
 		return err == nil
 	})
 	if err == nil {
-		err = syscall.Kill(stopped.Pid, syscall.SIGCONT)
+		err = syscall.Kill(stopped, syscall.SIGCONT)
 	}
 	if err != nil {
+		return err
+	}
+	return <-done
+}
+
+// stoppedRank waits for the rank that its crash point stops, and returns its pid.
+func stoppedRank(ctx context.Context, job *harness.Job) (pid int, err error) {
+	err = harness.Poll(ctx, "a rank to stop", func() bool {
+		ranks := harness.Ranks(job.Proc().Pid())
+		i := slices.IndexFunc(ranks, func(p harness.Process) bool { return p.Stopped })
+		if i >= 0 {
+			pid = ranks[i].Pid
+		}
+		return i >= 0
+	})
+	return pid, err
+}
+
+// TestArrived takes a checkpoint between a collective and the wait in front of it: one rank knows that all have come, the other
+// has not seen it yet, and learns it from what the checkpoint has completed.
+func TestArrived(t *testing.T) {
+	site, refs := ready(t)
+	for _, mpi := range harness.MPIs() {
+		t.Run(mpi, func(t *testing.T) {
+			program := harness.Program{Name: "arrived", Args: []string{"--seed", fmt.Sprint(*seed)}}
+			env := []string{"BYSSUS_FAULT=" + faults.Arrived}
+			if err := twoLives(t.Context(), site, refs, program, mpi, scratch(t), env, arrivedCheckpoint); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// arrivedCheckpoint takes one when the rank that has come last is stopped, and lets it go on.
+func arrivedCheckpoint(ctx context.Context, job *harness.Job, until string) error {
+	err := allReady(ctx, job.Proc(), until, 2)
+	if err == nil {
+		err = os.WriteFile(until, nil, 0o600)
+	}
+	if err != nil {
+		return err
+	}
+	stopped, err := stoppedRank(ctx, job)
+	if err != nil {
+		return err
+	}
+	done := make(chan error, 1)
+	go func() {
+		_, err := job.Checkpoint(ctx)
+		done <- err
+	}()
+	if err := syscall.Kill(stopped, syscall.SIGCONT); err != nil {
 		return err
 	}
 	return <-done

@@ -18,8 +18,8 @@ import (
 func TestFaults(t *testing.T) {
 	site, refs := ready(t)
 	for i, point := range faults.All {
-		if slices.Contains([]string{faults.Memory, faults.Drain, faults.Outcome}, point.Name) || point.Side == faults.Agent {
-			continue // nothing crashes: test/core, TestEarly; there are no caches: test/nodes
+		if slices.Contains([]string{faults.Memory, faults.Drain, faults.Outcome, faults.Arrived}, point.Name) || point.Side == faults.Agent {
+			continue // nothing crashes: test/core, TestEarly, TestArrived; there are no caches: test/nodes
 		}
 		t.Run(point.Name, func(t *testing.T) {
 			f := &fault{point: point, mpi: harness.MPIs()[i%2], program: "stencil"}

@@ -544,7 +544,8 @@ _Static_assert(offsetof(struct abi_section, length) == 8, "layout");
 	X(RANK_RESTORED, "rank-restored") /* RESTORED is sent, the application has not gone on */ \
 	X(RANK_MEMORY, "rank-memory") /* memory for a checkpoint: it is not there, and the checkpoint fails */ \
 	X(RANK_DRAIN, "rank-drain") /* memory for a message that is drained: it is not there, and the checkpoint fails on all ranks */ \
-	X(RANK_OUTCOME, "rank-outcome") /* messages are drained, it is not known yet whether all have done so: stopped until it is continued */
+	X(RANK_OUTCOME, "rank-outcome") /* messages are drained, it is not known yet whether all have done so: stopped until it is continued */ \
+	X(RANK_ARRIVED, "rank-arrived") /* all have come to a collective: a communicator's last rank is stopped in front of it, and goes on when its clocks are asked for; the others do not see it before a stop */
 #define ABI_FAULT_ID(id, name) ABI_FAULT_##id,
 enum abi_fault { ABI_FAULTS(ABI_FAULT_ID) ABI_NFAULTS };
 #undef ABI_FAULT_ID

@@ -210,6 +210,14 @@ static void new_targets(const struct abi_header *h, const void *body)
 	say_met();
 }
 
+bool agree_reported(void)
+{
+	lock();
+	bool reported = attempt.snapped;
+	unlock();
+	return reported;
+}
+
 void agree_message(const struct abi_header *h, const void *body)
 {
 	lock();

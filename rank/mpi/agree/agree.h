@@ -18,6 +18,7 @@ void gate_left(void);
 extern volatile uint32_t in_collective;
 extern const char *volatile in_call;            /* the function of the collective that was entered last */
 void agree_start(void);
+bool agree_reported(void);              /* the clocks of an attempt under way */
 void agree_message(const struct abi_header *h, const void *body);      /* helper thread */
 void agree_tick(void);                                                 /* helper thread */
 void agree_new_comm(struct vcomm *c);
