@@ -2,6 +2,7 @@ package coord
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -187,24 +188,39 @@ func (m *Machine) termTimers() {
 	}
 }
 
-// nameCrash says of a rank that died what ended it: the rank itself said so, or the launcher's exit code is the signal's.
+// nameCrash says of a rank that died what ended it: the rank itself said so, or the launcher's exit code is the signal's. The exit
+// code is that of the signal which a rank named, too.
 func (m *Machine) nameCrash() {
 	if m.died < 0 {
 		return
 	}
-	sig := m.exit
+	sig, said := m.exit, namedSignal(m.reason)
 	if sig > 128 {
 		sig -= 128
 	}
 	named := m.unasked && sig > 0 && sig < len(signalNames) && signalNames[sig] != ""
 	switch {
-	case strings.HasPrefix(m.reason, fmt.Sprintf("rank %d:", m.died)):
+	case strings.HasPrefix(m.reason, fmt.Sprintf("rank %d:", m.died)), named && said != 0 && saysToo(sig, said): // the news of its death came second
 		m.crash = m.reason
-	case named && strings.HasSuffix(m.reason, "killed by SIG"+signalNames[sig]): // the news of its death came second
-		m.crash = m.reason
+		if said != 0 {
+			m.exit = 128 + said
+		}
 	case named:
 		m.crash = fmt.Sprintf("rank %d was killed by SIG%s", m.died, signalNames[sig])
 	}
+}
+
+// namedSignal is the signal of which a rank said that it dies, or 0.
+func namedSignal(reason string) int {
+	_, name, _ := strings.Cut(reason, ": killed by SIG")
+	return max(0, slices.Index(signalNames[:], name))
+}
+
+// saysToo: a launcher's exit code names a signal of which a rank died. Hydra's is the bitwise or of all ranks' ends, and it ends the
+// others by SIGKILL.
+func saysToo(exit, said int) bool {
+	const sigkill = 9
+	return exit == said || exit == said|sigkill
 }
 
 // signalNames are those of the signals that end a process by default.
