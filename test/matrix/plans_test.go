@@ -63,21 +63,21 @@ func everything(seed uint64) []harness.Plan {
 	return all
 }
 
-// selection is a part of everything that takes minutes: each program with each face, the drivers and numbers of ranks
-// in turn.
+// selection is a part of everything that takes minutes: each program with each face, the drivers in turn, some with more
+// ranks.
 func selection() []harness.Plan {
 	var some []harness.Plan
 	for i, name := range programs() {
+		n := 2
+		if i%4 == 3 {
+			n = 4
+		}
 		for k, face := range faces(name) {
 			driver, restart := face, harness.Other(face)
 			if (i+k)%3 == 1 {
 				driver, restart = restart, face
 			} else if (i+k)%3 == 2 {
 				restart = driver
-			}
-			n := 2
-			if (i+k)%4 == 3 {
-				n = 4
 			}
 			some = append(some, harness.Plan{Program: program(name), Face: face, Driver: driver, Restart: restart, Ranks: n, Cycles: 2})
 		}

@@ -262,7 +262,7 @@ func (s straggling) run(t *testing.T, site harness.Site, refs *harness.Reference
 	if err == nil {
 		var found harness.Results
 		if found, err = job.Finish(ctx); err == nil {
-			err = found.Compare(ref.Results)
+			err = found.Compare(ref)
 		}
 	}
 	if err != nil {

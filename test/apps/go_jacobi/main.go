@@ -63,7 +63,7 @@ type grid [rows + 2][columns]float64
 type program struct {
 	rank, size  int
 	iters       int
-	pace        time.Duration
+	pace        int // microseconds of sleep in each iteration
 	seed        uint64
 	now, next   *grid
 	jobs        chan [2]int
@@ -293,7 +293,7 @@ func main() {
 	debug.SetGCPercent(20)
 	p := &program{now: new(grid), next: new(grid), jobs: make(chan [2]int), signals: make(chan os.Signal, 4), garbage: make([][]byte, 64)}
 	flag.IntVar(&p.iters, "iters", 50, "iterations")
-	flag.DurationVar(&p.pace, "rest", 2*time.Millisecond, "sleep in each iteration")
+	flag.IntVar(&p.pace, "pace", 2000, "sleep in each iteration, in microseconds")
 	flag.Uint64Var(&p.seed, "seed", 1, "of the values")
 	flag.Parse()
 	var rank, size C.int
@@ -307,7 +307,7 @@ func main() {
 		p.converse(i)
 		p.signalled(i)
 		p.look(i)
-		time.Sleep(p.pace)
+		time.Sleep(time.Duration(p.pace) * time.Microsecond)
 		p.result(i, "change", math.Float64bits(change))
 		if p.rank == 0 {
 			fmt.Printf("iter %d\n", i+1)
