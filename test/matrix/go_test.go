@@ -26,6 +26,8 @@ func TestGo(t *testing.T) {
 					report := refs.Do(t.Context(), plan, scratch(t))
 					if report.Err != nil {
 						t.Errorf("%s\n%v", report.Plan.Reproduce(), report.Err)
+					} else if report.Cycles < plan.Cycles {
+						t.Errorf("%s\nonly %d cycles: the program ended before", report.Plan.Reproduce(), report.Cycles)
 					}
 				})
 			}
