@@ -200,7 +200,9 @@ func (m *Machine) nameCrash() {
 	}
 	named := m.unasked && sig > 0 && sig < len(signalNames) && signalNames[sig] != ""
 	switch {
-	case strings.HasPrefix(m.reason, fmt.Sprintf("rank %d:", m.died)), named && said != 0 && saysToo(sig, said): // the news of its death came second
+	case strings.HasPrefix(m.reason, fmt.Sprintf("rank %d:", m.died)),
+		named && said != 0 && saysToo(sig, said), // the news of its death came second
+		!named && said != 0 && said != sigterm:   // which those get that are ended for another one
 		m.crash = m.reason
 		if said != 0 {
 			m.exit = 128 + said
@@ -210,6 +212,8 @@ func (m *Machine) nameCrash() {
 	}
 }
 
+const sigkill, sigterm = 9, 15
+
 // namedSignal is the signal of which a rank said that it dies, or 0.
 func namedSignal(reason string) int {
 	_, name, _ := strings.Cut(reason, ": killed by SIG")
@@ -218,10 +222,7 @@ func namedSignal(reason string) int {
 
 // saysToo: a launcher's exit code names a signal of which a rank died. Hydra's is the bitwise or of all ranks' ends, and it ends the
 // others by SIGKILL.
-func saysToo(exit, said int) bool {
-	const sigkill = 9
-	return exit == said || exit == said|sigkill
-}
+func saysToo(exit, said int) bool { return exit == said || exit == said|sigkill }
 
 // signalNames are those of the signals that end a process by default.
 var signalNames = [...]string{1: "HUP", 2: "INT", 3: "QUIT", 4: "ILL", 5: "TRAP", 6: "ABRT", 7: "BUS", 8: "FPE", 9: "KILL", 10: "USR1",

@@ -10,6 +10,7 @@ import (
 // that a user can ask for, and kills and restarts it there. Children keep the filter that the rank has: none may die of it.
 func TestLayouts(t *testing.T) {
 	b := ready(t)
+	t.Parallel()
 	const unlimited = `ulimit -s unlimited; exec "$@"`
 	for name, prefix := range map[string][]string{
 		"unlimited":            {"sh", "-c", unlimited, "sh"},
@@ -24,6 +25,7 @@ func TestLayouts(t *testing.T) {
 		"unlimited everything": {"setarch", "-R", "-L", "-X", "sh", "-c", unlimited, "sh"},
 	} {
 		t.Run(strings.ReplaceAll(name, " ", "-"), func(t *testing.T) {
+			t.Parallel()
 			dir := scratch(t)
 			p := program{file: "core_layout.c", args: []string{"4"}}
 			native, err := do(t.Context(), dir, append(prefix, b.command(p)...))
