@@ -51,7 +51,7 @@ func (r *References) Do(ctx context.Context, plan Plan, dir string) Report {
 	tries := 1
 	if plan.Iters == 0 {
 		tries = 3
-		about := time.Duration(plan.Cycles+1) * 700 * time.Millisecond
+		about := time.Duration(plan.Cycles+1) * 500 * time.Millisecond
 		plan.Iters, report.Err = r.Iterations(ctx, plan.Program, plan.Face, plan.Ranks, dir, about)
 	}
 	for try := 0; try < tries && report.Err == nil && report.Cycles < plan.Cycles; try++ {

@@ -70,8 +70,9 @@ var prepared = sync.OnceValues(func() (ground, error) {
 	return g, err
 })
 
-// native is what an undisturbed run of a program ends with.
+// native is what an undisturbed run of a program ends with, whatever its pace.
 func native(site harness.Site, program harness.Program) ([]string, error) {
+	program.Args = append(slices.Clone(program.Args), "--pace", "0")
 	ctx, cancel := context.WithTimeout(context.Background(), atMost)
 	defer cancel()
 	p, err := harness.Start(ctx, os.TempDir(), harness.Environment(), site.NativeCommand("mpich", ranks, site.Command(program, "mpich"))...)
