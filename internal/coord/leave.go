@@ -189,7 +189,7 @@ func (m *Machine) termTimers() {
 }
 
 // nameCrash says of a rank that died what ended it: the rank itself said so, or the launcher's exit code is the signal's. The exit
-// code is that of the signal which a rank named, too.
+// code is that of the fault which a rank named, too.
 func (m *Machine) nameCrash() {
 	if m.died < 0 {
 		return
@@ -204,7 +204,7 @@ func (m *Machine) nameCrash() {
 		named && said != 0 && saysToo(sig, said), // the news of its death came second
 		!named && said != 0 && said != sigterm:   // which those get that are ended for another one
 		m.crash = m.reason
-		if said != 0 {
+		if said != 0 && said != sigterm {
 			m.exit = 128 + said
 		}
 	case named:
