@@ -231,7 +231,8 @@ func (s *Server) finished() bool {
 	}
 	own := *s.opt.Job
 	own.Meta.State, own.Meta.Exit, own.Meta.Ended = dataset.StateFinished, 0, time.Now()
-	if err := own.Save(); err != nil {
+	s.saves++ // which nobody else orders now
+	if err := s.writeMeta(own, s.saves); err != nil {
 		s.opt.Say(fmt.Sprintf("the caches of the nodes keep their checkpoints: %v", err))
 		return false
 	}
@@ -505,15 +506,18 @@ func (s *Server) perform(a coord.Action) {
 func (s *Server) save() {
 	s.saves++
 	job, number := *s.opt.Job, s.saves
-	s.wg.Go(func() {
-		s.saving.Lock()
-		defer s.saving.Unlock()
-		if number < s.saved {
-			return
-		}
-		s.saved = number
-		s.complain(job.Save())
-	})
+	s.wg.Go(func() { s.complain(s.writeMeta(job, number)) })
+}
+
+// writeMeta writes a state of job.json, one writer at a time, unless a newer one has been written.
+func (s *Server) writeMeta(job dataset.Job, number uint64) error {
+	s.saving.Lock()
+	defer s.saving.Unlock()
+	if number < s.saved {
+		return nil
+	}
+	s.saved = number
+	return job.Save()
 }
 
 func (s *Server) complain(err error) {
