@@ -15,7 +15,7 @@ import (
 
 // records are all structures that C sees too.
 var records = []any{Header{}, Hello{}, Welcome{}, Clock{}, Met{}, Waiting{}, Stopped{}, Image{}, Resumed{}, Restored{}, Drain{},
-	Page{}, ImageHeader{}, VMA{}, Chunk{}, Section{}, Object{}, SharedHead{}, Share{}, Hand{}}
+	Page{}, ImageHeader{}, VMA{}, Chunk{}, Section{}, Object{}, SharedHead{}, Share{}, Hand{}, Claim{}}
 
 // TestOffsets compiles a program that prints sizes and offsets and compares them with what Go's compiler made.
 func TestOffsets(t *testing.T) {

@@ -47,6 +47,7 @@ const (
 
 	MsgFinalizing = 16 // the rank enters MPI_Finalize: it cannot be stopped any more
 	MsgTerminate  = 17 // somebody has sent this rank a SIGTERM that would end it; it is held back
+	MsgClaim      = 18 // Claim and text, the path: at a restart, memory with a name that this rank has opened again
 )
 
 // Messages from the agent to a rank.
@@ -219,14 +220,25 @@ const (
 	HandGive = 1 // here is the object
 	HandWant = 2 // which is answered when some rank has given it
 	HandHere = 3 // the rank has come to the meeting with that number, which is answered when all have
+
+	HandClaimed = 4 // answers CLAIM: it is this rank's
 )
 
 // Hand passes objects from rank to rank at a restart.
 type Hand struct {
 	What  uint32
 	Owner uint32 // WANT: the rank that gives it
-	Dev   uint64 // as they were at the checkpoint; HERE: the number of the meeting
+	Dev   uint64 // as they were at the checkpoint; HERE: the number of the meeting; CLAIMED: those of CLAIM
 	Inode uint64
+}
+
+// Claim says what memory with a name, as it is found at a restart, was at the checkpoint.
+type Claim struct {
+	Dev   uint64 // as they are now
+	Inode uint64
+	Key   uint64 // the mappings' inode_key
+	Owner uint32 // the rank that brings its content back
+	Pad   uint32
 }
 
 // What a rank is doing (Page.phase).

@@ -18,13 +18,33 @@ import (
 // rank that is gone waits until its own end, which the coordinator sees to. Objects are kept until the last meeting.
 type board struct {
 	mu     sync.Mutex
-	given  map[name]*os.File
-	wanted map[name][]*session
+	given  map[gift]*os.File
+	wanted map[gift][]*session
 	here   map[uint64][]*session // by the number of the meeting
+	claims map[name]claim        // by what it is now
 }
 
-// name is an object as it was at the checkpoint.
+// name is an object as the kernel tells them apart, on one node at one time.
 type name struct{ dev, inode uint64 }
+
+// gift is an object as it was at the checkpoint: on the owner's node, where all were that had it. The others that are here now may
+// have been on another, on which the same name was another object's.
+type gift struct {
+	owner uint32
+	name
+}
+
+// claim is what memory that has a name was at the checkpoint.
+type claim struct {
+	was  origin
+	rank int
+}
+
+// origin tells whether two ranks mean the same memory.
+type origin struct {
+	owner uint32
+	key   uint64
+}
 
 // lastMeeting is that after which nobody wants anything any more.
 const lastMeeting = 2
@@ -35,13 +55,13 @@ func (s *Server) hand(ses *session, m abi.Message, file *os.File) error {
 	if _, err := abi.Decode(m.Body, &h); err != nil {
 		return errors.Join(err, closeFile(file))
 	}
-	b, n := &s.board, name{h.Dev, h.Inode}
+	b, n := &s.board, gift{h.Owner, name{h.Dev, h.Inode}}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	switch {
 	case h.What == abi.HandGive && file != nil && b.given[n] == nil:
 		if b.given == nil {
-			b.given = map[name]*os.File{}
+			b.given = map[gift]*os.File{}
 		}
 		b.given[n] = file
 		h.What = abi.HandWant
@@ -60,7 +80,7 @@ func (s *Server) hand(ses *session, m abi.Message, file *os.File) error {
 			return nil
 		}
 		if b.wanted == nil {
-			b.wanted = map[name][]*session{}
+			b.wanted = map[gift][]*session{}
 		}
 		b.wanted[n] = append(b.wanted[n], ses)
 		return nil
@@ -74,6 +94,36 @@ func (s *Server) hand(ses *session, m abi.Message, file *os.File) error {
 		return nil
 	}
 	return errors.Join(fmt.Errorf("agent: rank %d: hand %d of object %d:%d, file %v: cannot be", ses.rank, h.What, h.Dev, h.Inode, file != nil), closeFile(file))
+}
+
+// claim notes what memory with a name a rank has opened again. Where the ranks of several nodes come together on one, two of them
+// may mean two objects by one name; where those of one node come apart, one object would become two. Neither can be: such a rank
+// fails, and waits for its end.
+func (s *Server) claim(ses *session, m abi.Message) error {
+	var c abi.Claim
+	path, err := abi.Decode(m.Body, &c)
+	if err != nil {
+		return err
+	}
+	b, at, mine := &s.board, name{c.Dev, c.Inode}, claim{origin{c.Owner, c.Key}, ses.rank}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	other, claimed := b.claims[at]
+	switch {
+	case !slices.Contains(s.cfg.Ranks, int(c.Owner)):
+		s.said(node.Failed{Rank: ses.rank, Text: fmt.Sprintf("it shares the memory %s with rank %d, which is on another node: ranks that do must be on one",
+			path, c.Owner)})
+	case claimed && other.was != mine.was:
+		s.said(node.Failed{Rank: ses.rank, Text: fmt.Sprintf("its memory %s is not that which rank %d has under this name: "+
+			"they were on two nodes, and need two again", path, other.rank)})
+	default:
+		if b.claims == nil {
+			b.claims = map[name]claim{}
+		}
+		b.claims[at] = mine
+		ses.handed(abi.Hand{What: abi.HandClaimed, Dev: c.Dev, Inode: c.Inode}, nil)
+	}
+	return nil
 }
 
 // Met lets the ranks go on from a meeting to which all have come.

@@ -127,7 +127,75 @@ func TestHand(t *testing.T) {
 	}
 }
 
-// TestBadHand: a rank that gives nothing has lost the agent's trust.
+// TestTwoOwners: objects that had the same number on two nodes, which are one now, are two.
+func TestTwoOwners(t *testing.T) {
+	s, events := serve(t, 3)
+	var c []*net.UnixConn
+	for rank := range 3 {
+		c = append(c, join(t, s, events, rank, 3))
+	}
+	body := func(what, owner uint32) []byte {
+		return abi.Encode(abi.Hand{What: what, Owner: owner, Dev: 5, Inode: 1}, "")
+	}
+	for owner := range uint32(2) {
+		say(t, c[owner], int(owner), abi.MsgHand, 0, body(abi.HandGive, owner), nameless(t, fmt.Sprint("of rank ", owner)))
+	}
+	for owner := range uint32(2) {
+		say(t, c[2], 2, abi.MsgHand, 0, body(abi.HandWant, owner), nil)
+		_, f := hear(t, c[2])
+		if f == nil {
+			t.Fatal("no file")
+		}
+		if b, err := io.ReadAll(io.NewSectionReader(f, 0, 100)); string(b) != fmt.Sprint("of rank ", owner) || err != nil {
+			t.Fatalf("rank %d: content %q, %v", owner, b, err)
+		}
+		f.Close()
+	}
+}
+
+// TestClaim: memory that has a name is one object to all ranks of a node, as it was before, or a rank fails.
+func TestClaim(t *testing.T) {
+	claims := func(inode, key uint64, owner uint32) []byte {
+		return abi.Encode(abi.Claim{Dev: 5, Inode: inode, Key: key, Owner: owner}, "/dev/shm/a")
+	}
+	s, events := serve(t, 2)
+	c := []*net.UnixConn{join(t, s, events, 0, 2), join(t, s, events, 1, 2)}
+	for i, tt := range []struct {
+		inode, key uint64
+		owner      uint32
+		rank       int
+		fails      string
+	}{
+		{1, 70, 0, 0, ""},
+		{1, 70, 0, 1, ""}, // shared
+		{2, 71, 1, 1, ""},
+		{1, 70, 1, 1, "its memory /dev/shm/a is not that which rank 1 has under this name: they were on two nodes, and need two again"},
+		{2, 72, 1, 0, "its memory /dev/shm/a is not that which rank 1 has under this name: they were on two nodes, and need two again"},
+		{3, 73, 2, 0, "it shares the memory /dev/shm/a with rank 2, which is on another node: ranks that do must be on one"},
+	} {
+		say(t, c[tt.rank], tt.rank, abi.MsgClaim, 0, claims(tt.inode, tt.key, tt.owner), nil)
+		if tt.fails != "" {
+			expect(t, events, node.Failed{Rank: tt.rank, Text: tt.fails})
+			continue
+		}
+		want := abi.Encode(abi.Hand{What: abi.HandClaimed, Dev: 5, Inode: tt.inode}, "")
+		if m, f := hear(t, c[tt.rank]); m.Type != abi.MsgHanded || string(m.Body) != string(want) || f != nil {
+			t.Errorf("claim %d: found %+v", i, m)
+		}
+	}
+}
+
+// TestHoldsWithoutAny: ranks of a node that have nothing of what others share hear that all hold.
+func TestHoldsWithoutAny(t *testing.T) {
+	s, events := serve(t, 1)
+	c := join(t, s, events, 0, 1)
+	s.Order(node.Order{Type: abi.MsgShared, Hold: true, Shares: []node.Share{{Domain: "another machine:5", Share: abi.Share{Inode: 1}}}})
+	m, _ := hear(t, c)
+	if want := abi.Encode(abi.SharedHead{Flags: abi.SharedHold}, ""); m.Type != abi.MsgShared || m.Flags != 0 || string(m.Body) != string(want) {
+		t.Errorf("found %+v", m)
+	}
+}
+
 // TestOwnerElsewhere: an object whose owner is on another node is not waited for.
 func TestOwnerElsewhere(t *testing.T) {
 	s, events := serve(t, 1)
@@ -136,6 +204,7 @@ func TestOwnerElsewhere(t *testing.T) {
 	expect(t, events, node.Failed{Rank: 0, Text: "it shares something without a name with rank 3, which is on another node: ranks that do must be on one"})
 }
 
+// TestBadHand: a rank that gives nothing has lost the agent's trust.
 func TestBadHand(t *testing.T) {
 	s, events := serve(t, 1)
 	c := join(t, s, events, 0, 1)

@@ -141,7 +141,8 @@ func (s *Server) own(list []node.Share) []abi.Share {
 	return out
 }
 
-// shares encodes the list of what ranks share, in as many bodies as it takes.
+// shares encodes the list of what ranks share, in as many bodies as it takes: one at least, for ranks that share nothing must know
+// that they hold.
 func shares(hold bool, list []abi.Share) [][]byte {
 	const most = (abi.MaxBody - 64) / 32
 	var head abi.SharedHead
@@ -149,7 +150,7 @@ func shares(hold bool, list []abi.Share) [][]byte {
 		head.Flags = abi.SharedHold
 	}
 	var bodies [][]byte
-	for rest := list; len(rest) > 0; {
+	for rest := list; len(rest) > 0 || bodies == nil; {
 		n := min(len(rest), most)
 		bodies = append(bodies, append(abi.Encode(head, ""), abi.Encode(rest[:n], "")...))
 		rest = rest[n:]

@@ -80,8 +80,11 @@ func (s *Server) message(ses *session, m abi.Message, file *os.File) error {
 	if file != nil {
 		file.Close()
 	}
-	if m.Type == abi.MsgClocks {
+	switch m.Type {
+	case abi.MsgClocks:
 		return s.clocks(ses, m)
+	case abi.MsgClaim:
+		return s.claim(ses, m)
 	}
 	r, err := ses.report(m)
 	if err == nil {

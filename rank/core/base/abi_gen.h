@@ -38,6 +38,7 @@
 #define ABI_HAND                 15   /* Hand: at a restart, an object for other ranks, or a wish; its descriptor goes with it */
 #define ABI_FINALIZING           16   /* the rank enters MPI_Finalize: it cannot be stopped any more */
 #define ABI_TERMINATE            17   /* somebody has sent this rank a SIGTERM that would end it; it is held back */
+#define ABI_CLAIM                18   /* Claim and text, the path: at a restart, memory with a name that this rank has opened again */
 
 /* Messages from the agent to a rank. */
 #define ABI_WELCOME              64   /* Welcome: answers HELLO */
@@ -282,12 +283,13 @@ _Static_assert(offsetof(struct abi_share, owner) == 28, "layout");
 #define ABI_HAND_GIVE            1   /* here is the object */
 #define ABI_HAND_WANT            2   /* which is answered when some rank has given it */
 #define ABI_HAND_HERE            3   /* the rank has come to the meeting with that number, which is answered when all have */
+#define ABI_HAND_CLAIMED         4   /* answers CLAIM: it is this rank's */
 
 /* Hand passes objects from rank to rank at a restart. */
 struct abi_hand {
 	uint32_t what;
 	uint32_t owner;   /* WANT: the rank that gives it */
-	uint64_t dev;   /* as they were at the checkpoint; HERE: the number of the meeting */
+	uint64_t dev;   /* as they were at the checkpoint; HERE: the number of the meeting; CLAIMED: those of CLAIM */
 	uint64_t inode;
 };
 _Static_assert(sizeof(struct abi_hand) == 24, "layout");
@@ -295,6 +297,21 @@ _Static_assert(offsetof(struct abi_hand, what) == 0, "layout");
 _Static_assert(offsetof(struct abi_hand, owner) == 4, "layout");
 _Static_assert(offsetof(struct abi_hand, dev) == 8, "layout");
 _Static_assert(offsetof(struct abi_hand, inode) == 16, "layout");
+
+/* Claim says what memory with a name, as it is found at a restart, was at the checkpoint. */
+struct abi_claim {
+	uint64_t dev;   /* as they are now */
+	uint64_t inode;
+	uint64_t key;   /* the mappings' inode_key */
+	uint32_t owner;   /* the rank that brings its content back */
+	uint32_t pad;
+};
+_Static_assert(sizeof(struct abi_claim) == 32, "layout");
+_Static_assert(offsetof(struct abi_claim, dev) == 0, "layout");
+_Static_assert(offsetof(struct abi_claim, inode) == 8, "layout");
+_Static_assert(offsetof(struct abi_claim, key) == 16, "layout");
+_Static_assert(offsetof(struct abi_claim, owner) == 24, "layout");
+_Static_assert(offsetof(struct abi_claim, pad) == 28, "layout");
 
 /* What a rank is doing (Page.phase). */
 #define ABI_PHASE_START          0

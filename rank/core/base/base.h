@@ -64,6 +64,7 @@ bool wire_receive(int flags);   /* one packet into wire.in and wire.body: whoeve
 void wire_failed(const char *sentence);
 /* restart: gives to other ranks, or waits for what they give */
 int wire_hand(unsigned what, uint32_t owner, uint64_t dev, uint64_t inode, int file);
+void wire_claim(const struct abi_claim *c, const char *path);   /* restart: returns if it is right */
 ANY_FS void wire_wake(void);
 ANY_FS void wire_last_words(const char *text, size_t n);        /* of a process that is about to end */
 ANY_FS bool wire_asked_to_end(void);    /* somebody asks this process to end. True: the agent will hear of it,

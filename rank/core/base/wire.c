@@ -111,7 +111,20 @@ bool wire_receive(int flags)
 	return false;
 }
 
-/* At a restart: the helper thread does not run yet. */
+/* Waits for an answer. At a restart: the helper thread does not run yet. */
+static int handed(unsigned what, uint64_t dev, uint64_t inode)
+{
+	struct abi_hand *got = (void *)wire.body;
+	do {
+		while (wire.sock >= 0 && !wire_receive(0)) ;
+		if (wire.sock < 0) core_die("agent: it hung up while this rank waited for others");
+	} while (wire.in.type != ABI_HANDED || wire.in.length < sizeof *got || got->what != what ||
+		 got->dev != dev || got->inode != inode);
+	int fd = wire.file;
+	wire.file = -1;
+	return fd;
+}
+
 int wire_hand(unsigned what, uint32_t owner, uint64_t dev, uint64_t inode, int file)
 {
 	struct abi_header h = { .magic = ABI_MAGIC,
@@ -120,20 +133,18 @@ int wire_hand(unsigned what, uint32_t owner, uint64_t dev, uint64_t inode, int f
 				.rank = (uint32_t)core_job.rank,
 				.length = sizeof(struct abi_hand) };
 	struct abi_hand b = { .what = what, .owner = owner, .dev = dev, .inode = inode };
-	struct abi_hand *got = (void *)wire.body;
 	struct iovec v[2] = { { &h, sizeof h }, { &b, sizeof b } };
 	if (wire.sock < 0)
 		core_die("the image shares something with other ranks, and there is no agent to reach them");
 	if (send_packet(v, 2, file)) core_die("agent: %s", strerror(errno));
-	if (what == ABI_HAND_GIVE) return -1;
-	do {
-		while (wire.sock >= 0 && !wire_receive(0)) ;
-		if (wire.sock < 0) core_die("agent: it hung up while this rank waited for others");
-	} while (wire.in.type != ABI_HANDED || wire.in.length < sizeof b || got->what != what ||
-		 got->dev != dev || got->inode != inode);
-	int fd = wire.file;
-	wire.file = -1;
-	return fd;
+	return what == ABI_HAND_GIVE ? -1 : handed(what, dev, inode);
+}
+
+void wire_claim(const struct abi_claim *c, const char *path)
+{
+	if (wire.sock < 0) return;      /* it is alone */
+	if (wire_send(ABI_CLAIM, 0, c, sizeof *c, path, strlen(path))) core_die("agent: %s", strerror(errno));
+	handed(ABI_HAND_CLAIMED, c->dev, c->inode);
 }
 
 int wire_connect(uint64_t input_read)

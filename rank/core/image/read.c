@@ -262,19 +262,19 @@ static const char *name_of(const struct abi_vma *v)
 static int open_mapped(const struct abi_vma *v)
 {
 	const char *path = name_of(v);
+	bool shared = v->kind == ABI_VMA_FILE_SHARED;
 	/* Memory with a name is filled, also where this mapping is for reading only. */
-	bool write = v->kind == ABI_VMA_FILE_SHARED && ((v->prot & PROT_WRITE) || (v->vmflags & VMF_TMPFS));
-	int fd = open(path,
-		      (write ? O_RDWR : O_RDONLY) | O_CLOEXEC |
-			      (v->vmflags & VMF_TMPFS && write ? O_CREAT : 0),
-		      0600);
-	if (fd < 0 && v->kind == ABI_VMA_FILE_SHARED && !(v->prot & PROT_WRITE))
+	bool filled = shared && (v->vmflags & VMF_TMPFS) && !shared_theirs(v->inode_key);
+	bool write = filled || (shared && (v->prot & PROT_WRITE));
+	int fd = open(path, (write ? O_RDWR : O_RDONLY) | O_CLOEXEC | (filled ? O_CREAT : 0), 0600);
+	if (fd < 0 && shared && !(v->prot & PROT_WRITE))
 		fd = open(path, (write ? O_RDONLY : O_RDWR) | O_CLOEXEC);
 	if (fd < 0) core_die("%s: was mapped at the checkpoint, and now: %s", path, strerror(errno));
+	if (!filled) return fd;
+	shared_claim(v->inode_key, path, fd);
 	struct stat st;
 	uint64_t want = v->file_offset + (v->end - v->start);
-	if ((v->vmflags & VMF_TMPFS) && fstat(fd, &st) == 0 && (uint64_t)st.st_size < want && write &&
-	    ftruncate(fd, (off_t)want))
+	if (fstat(fd, &st) == 0 && (uint64_t)st.st_size < want && ftruncate(fd, (off_t)want))
 		core_die("%s: cannot be made %lu bytes long: %s", path, want, strerror(errno));
 	return fd;
 }
@@ -284,7 +284,7 @@ bool image_has_content(uint64_t key)
 	for (uint64_t i = 0; i < in.part[0].h.n_vmas; i++)
 		if (in.vmas[i].kind == ABI_VMA_FILE_SHARED && (in.vmas[i].vmflags & VMF_TMPFS) &&
 		    in.vmas[i].inode_key == key)
-			return true;
+			return !shared_theirs(key);
 	return false;
 }
 

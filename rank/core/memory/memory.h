@@ -70,4 +70,7 @@ void shared_done(void);                 /* what this rank restores is restored: 
 int shared_object(uint64_t key, const char *name, uint64_t size);
 int shared_known(uint64_t key);                                 /* the same if it is there already, or -1 */
 void shared_close(void);
+/* restart: memory with a name: what strangers write to it this job only reads; it was opened again */
+bool shared_theirs(uint64_t key);
+void shared_claim(uint64_t key, const char *path, int fd);
 #endif

@@ -171,8 +171,7 @@ void shared_save(struct buf *b)
 					.flags = s->flags,
 					.owner = s->owner };
 		const char *path = path_and_size(s, &r.size);
-		if (!path || theirs(s->flags) || !(s->flags & (ABI_OBJECT_NAMELESS | ABI_OBJECT_MEMORY)))
-			continue;
+		if (!path || !(s->flags & (ABI_OBJECT_NAMELESS | ABI_OBJECT_MEMORY))) continue;
 		r.npath = strlen(path) + 1;
 		buf_add(&list, &r, sizeof r);
 		buf_add(&list, path, r.npath);
@@ -192,6 +191,7 @@ static size_t nknown;
 static struct reader recs;                      /* of the image: nrecs of struct shared_rec */
 static uint64_t nrecs;
 static bool together;                           /* other ranks are waited for */
+static struct buf claimed;                      /* keys */
 
 static bool starts(const char *s, const char *head) { return !strncmp(s, head, strlen(head)); }
 
@@ -253,7 +253,7 @@ static void provide(const struct shared_rec *s, const char *path)
 		core_die("%s: cannot be made again with %lu bytes: %s", path, s->size, strerror(errno));
 	if (nameless) {
 		remember(s->key, fd, true);
-		wire_hand(ABI_HAND_GIVE, 0, s->dev, s->inode, fd);
+		wire_hand(ABI_HAND_GIVE, s->owner, s->dev, s->inode, fd);
 	} else {
 		close(fd);
 	}
@@ -266,18 +266,53 @@ static void obtain(const struct shared_rec *s, const char *path)
 	remember(s->key, fd, true);
 }
 
+/* The next of the image's records. */
+static const char *next(struct reader *r, struct shared_rec *s)
+{
+	read_bytes(r, s, sizeof *s);
+	const char *path = read_ref(r, s->npath);
+	if (r->bad || !s->npath || path[s->npath - 1])
+		core_die("image: what ranks share: the section is damaged");
+	return path;
+}
+
 static void each(struct reader r, uint64_t n, bool mine)
 {
 	for (uint64_t i = 0; i < n; i++) {
 		struct shared_rec s;
-		read_bytes(&r, &s, sizeof s);
-		const char *path = read_ref(&r, s.npath);
-		if (r.bad || !s.npath || path[s.npath - 1])
-			core_die("image: what ranks share: the section is damaged");
+		const char *path = next(&r, &s);
 		bool owner = s.owner == (uint32_t)core_job.rank;
+		if (theirs(s.flags)) continue;
 		if (mine && owner) provide(&s, path);
 		if (!mine && !owner && (s.flags & ABI_OBJECT_NAMELESS)) obtain(&s, path);
 	}
+}
+
+/* What the image tells of an object that others have too; without that it is this rank's alone. */
+static struct shared_rec recorded(uint64_t key)
+{
+	struct shared_rec s = { 0 };
+	struct reader r = recs;
+	for (uint64_t i = 0; i < nrecs; i++) {
+		next(&r, &s);
+		if (s.key == key) return s;
+	}
+	return (struct shared_rec){ .owner = (uint32_t)core_job.rank };
+}
+
+bool shared_theirs(uint64_t key) { return theirs(recorded(key).flags); }
+
+void shared_claim(uint64_t key, const char *path, int fd)
+{
+	struct stat st;
+	for (size_t i = 0; i < claimed.n / sizeof key; i++)
+		if (!memcmp(claimed.p + i * sizeof key, &key, sizeof key)) return;
+	if (fstat(fd, &st)) core_die("%s: %s", path, strerror(errno));
+	struct abi_claim c = {
+		.dev = st.st_dev, .inode = st.st_ino, .key = key, .owner = recorded(key).owner
+	};
+	wire_claim(&c, path);
+	buf_u64(&claimed, key);
 }
 
 void shared_restore(struct reader *r)
@@ -304,4 +339,5 @@ void shared_close(void)
 {
 	for (size_t i = 0; i < nknown; i++) close(known[i].fd);
 	nknown = 0;
+	buf_free(&claimed);
 }
