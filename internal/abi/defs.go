@@ -47,7 +47,7 @@ const (
 
 	MsgFinalizing = 16 // the rank enters MPI_Finalize: it cannot be stopped any more
 	MsgTerminate  = 17 // somebody has sent this rank a SIGTERM that would end it; it is held back
-	MsgClaim      = 18 // Claim and text, the path: at a restart, memory with a name that this rank has opened again
+	MsgClaim      = 18 // Claim and text, the path: at a restart, a file, or memory with a name, that this rank has opened again
 )
 
 // Messages from the agent to a rank.
@@ -232,13 +232,20 @@ type Hand struct {
 	Inode uint64
 }
 
-// Claim says what memory with a name, as it is found at a restart, was at the checkpoint.
+// Flags of Claim.
+const (
+	ClaimMemory = 1 // it is memory, whose content comes back; else a file
+	ClaimWrites = 2 // this rank changes it
+)
+
+// Claim says what a file, or memory with a name, as it is found at a restart, was at the checkpoint.
 type Claim struct {
 	Dev   uint64 // as they are now
 	Inode uint64
-	Key   uint64 // the mappings' inode_key
-	Owner uint32 // the rank that brings its content back
-	Pad   uint32
+	Was   uint64 // of a file its inode, of memory the mappings' inode_key
+	Birth uint64 // of a file when it was made, in nanoseconds, 0: not known; else 0
+	Owner uint32 // of memory the rank that brings its content back; else 0
+	Flags uint32
 }
 
 // What a rank is doing (Page.phase).

@@ -21,7 +21,7 @@ type board struct {
 	given  map[gift]*os.File
 	wanted map[gift][]*session
 	here   map[uint64][]*session // by the number of the meeting
-	claims map[name]claim        // by what it is now
+	claims map[claimed][]claim
 }
 
 // name is an object as the kernel tells them apart, on one node at one time.
@@ -34,16 +34,23 @@ type gift struct {
 	name
 }
 
-// claim is what memory that has a name was at the checkpoint.
-type claim struct {
-	was  origin
-	rank int
+// claimed is what it is now. Memory that is open as a file, too, is claimed as both.
+type claimed struct {
+	name
+	memory bool
 }
 
-// origin tells whether two ranks mean the same memory.
+// claim is what a file, or memory with a name, was at the checkpoint.
+type claim struct {
+	was    origin
+	rank   int
+	writes bool
+}
+
+// origin tells whether two ranks mean the same object.
 type origin struct {
-	owner uint32
-	key   uint64
+	owner      uint32
+	was, birth uint64
 }
 
 // lastMeeting is that after which nobody wants anything any more.
@@ -96,8 +103,8 @@ func (s *Server) hand(ses *session, m abi.Message, file *os.File) error {
 	return errors.Join(fmt.Errorf("agent: rank %d: hand %d of object %d:%d, file %v: cannot be", ses.rank, h.What, h.Dev, h.Inode, file != nil), closeFile(file))
 }
 
-// claim notes what memory with a name a rank has opened again. Where the ranks of several nodes come together on one, two of them
-// may mean two objects by one name; where those of one node come apart, one object would become two. Neither can be: such a rank
+// claim notes what a rank has opened again by its name. Where the ranks of several nodes come together on one, two of them may mean
+// two objects by one name; where those of one node come apart, memory that they share would become two. Neither can be: such a rank
 // fails, and waits for its end.
 func (s *Server) claim(ses *session, m abi.Message) error {
 	var c abi.Claim
@@ -105,24 +112,30 @@ func (s *Server) claim(ses *session, m abi.Message) error {
 	if err != nil {
 		return err
 	}
-	b, at, mine := &s.board, name{c.Dev, c.Inode}, claim{origin{c.Owner, c.Key}, ses.rank}
+	memory := c.Flags&abi.ClaimMemory != 0
+	mine := claim{origin{c.Owner, c.Was, c.Birth}, ses.rank, c.Flags&abi.ClaimWrites != 0}
+	b, at := &s.board, claimed{name{c.Dev, c.Inode}, memory}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	other, claimed := b.claims[at]
-	switch {
-	case !slices.Contains(s.cfg.Ranks, int(c.Owner)):
+	if memory && !slices.Contains(s.cfg.Ranks, int(c.Owner)) {
 		s.said(node.Failed{Rank: ses.rank, Text: fmt.Sprintf("it shares the memory %s with rank %d, which is on another node: ranks that do must be on one",
 			path, c.Owner)})
-	case claimed && other.was != mine.was:
-		s.said(node.Failed{Rank: ses.rank, Text: fmt.Sprintf("its memory %s is not that which rank %d has under this name: "+
-			"they were on two nodes, and need two again", path, other.rank)})
-	default:
-		if b.claims == nil {
-			b.claims = map[name]claim{}
-		}
-		b.claims[at] = mine
-		ses.handed(abi.Hand{What: abi.HandClaimed, Dev: c.Dev, Inode: c.Inode}, nil)
+		return nil
 	}
+	for _, other := range b.claims[at] {
+		if other.was != mine.was && (other.writes || mine.writes) {
+			s.said(node.Failed{Rank: ses.rank, Text: fmt.Sprintf("its %s is not that which rank %d has under this name: "+
+				"they were on two nodes, and need two again", path, other.rank)})
+			return nil
+		}
+	}
+	if b.claims == nil {
+		b.claims = map[claimed][]claim{}
+	}
+	if !slices.Contains(b.claims[at], mine) {
+		b.claims[at] = append(b.claims[at], mine)
+	}
+	ses.handed(abi.Hand{What: abi.HandClaimed, Dev: c.Dev, Inode: c.Inode}, nil)
 	return nil
 }
 

@@ -38,7 +38,7 @@
 #define ABI_HAND                 15   /* Hand: at a restart, an object for other ranks, or a wish; its descriptor goes with it */
 #define ABI_FINALIZING           16   /* the rank enters MPI_Finalize: it cannot be stopped any more */
 #define ABI_TERMINATE            17   /* somebody has sent this rank a SIGTERM that would end it; it is held back */
-#define ABI_CLAIM                18   /* Claim and text, the path: at a restart, memory with a name that this rank has opened again */
+#define ABI_CLAIM                18   /* Claim and text, the path: at a restart, a file, or memory with a name, that this rank has opened again */
 
 /* Messages from the agent to a rank. */
 #define ABI_WELCOME              64   /* Welcome: answers HELLO */
@@ -298,20 +298,26 @@ _Static_assert(offsetof(struct abi_hand, owner) == 4, "layout");
 _Static_assert(offsetof(struct abi_hand, dev) == 8, "layout");
 _Static_assert(offsetof(struct abi_hand, inode) == 16, "layout");
 
-/* Claim says what memory with a name, as it is found at a restart, was at the checkpoint. */
+/* Flags of Claim. */
+#define ABI_CLAIM_MEMORY         1   /* it is memory, whose content comes back; else a file */
+#define ABI_CLAIM_WRITES         2   /* this rank changes it */
+
+/* Claim says what a file, or memory with a name, as it is found at a restart, was at the checkpoint. */
 struct abi_claim {
 	uint64_t dev;   /* as they are now */
 	uint64_t inode;
-	uint64_t key;   /* the mappings' inode_key */
-	uint32_t owner;   /* the rank that brings its content back */
-	uint32_t pad;
+	uint64_t was;   /* of a file its inode, of memory the mappings' inode_key */
+	uint64_t birth;   /* of a file when it was made, in nanoseconds, 0: not known; else 0 */
+	uint32_t owner;   /* of memory the rank that brings its content back; else 0 */
+	uint32_t flags;
 };
-_Static_assert(sizeof(struct abi_claim) == 32, "layout");
+_Static_assert(sizeof(struct abi_claim) == 40, "layout");
 _Static_assert(offsetof(struct abi_claim, dev) == 0, "layout");
 _Static_assert(offsetof(struct abi_claim, inode) == 8, "layout");
-_Static_assert(offsetof(struct abi_claim, key) == 16, "layout");
-_Static_assert(offsetof(struct abi_claim, owner) == 24, "layout");
-_Static_assert(offsetof(struct abi_claim, pad) == 28, "layout");
+_Static_assert(offsetof(struct abi_claim, was) == 16, "layout");
+_Static_assert(offsetof(struct abi_claim, birth) == 24, "layout");
+_Static_assert(offsetof(struct abi_claim, owner) == 32, "layout");
+_Static_assert(offsetof(struct abi_claim, flags) == 36, "layout");
 
 /* What a rank is doing (Page.phase). */
 #define ABI_PHASE_START          0

@@ -44,6 +44,7 @@ struct fd_rec {
 enum { FILE_OF_ANOTHER = 1, FILE_FOREIGN = 2 }; /* another rank brings it to its size; strangers write to
 						 * it */
 void file_settle(struct fd_rec *r);             /* files.c: all ranks stand */
+void file_claim(const struct fd_rec *r, const char *path, int fd);      /* restart: it is open again */
 struct epoll_entry {
 	int32_t fd;             /* the number under which it was entered */
 	int32_t rec;            /* the open file: index of a record that has it */

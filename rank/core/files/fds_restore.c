@@ -52,6 +52,7 @@ static int make_file(struct back *x)
 	int fd = open(x->path, (x->r.flags & ~(O_CREAT | O_TRUNC | O_EXCL)) | O_CLOEXEC);
 	if (fd < 0) die(x, "cannot be opened again");
 	if (x->r.flags & O_PATH) return fd;
+	if (x->r.kind == FD_FILE) file_claim(&x->r, x->path, fd);
 	if (lseek(fd, (off_t)x->r.offset, SEEK_SET) < 0 && errno != ESPIPE && errno != EINVAL)
 		die(x, "lseek");
 	return fd;

@@ -5,6 +5,7 @@
  *   longer, and written at its end        cut: what the job wrote since it will write again; by one rank for
  * all the same, but others write to it      not cut, and said: what they wrote is not ours to take away
  *   another file under the same name      not cut, and said
+ *   one file for what were two            refused, where one rank writes to it (the agent knows what all mean)
  * Others are seen when they have the file open at the checkpoint (the agent looks) or at the restart (a lease
  * tells). Context: helper thread while all ranks stand; restart, before this process has opened any of the
  * files. */
@@ -13,7 +14,9 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <string.h>
+#include <linux/magic.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 #include "core/files/fds.h"
 
@@ -84,6 +87,31 @@ static void check(const struct fd_rec *r, const char *path, bool (*in_image)(uin
 	else if (truncate(path, (off_t)r->x[0]))
 		core_die("fd %d, %s: cannot be cut to its length at the checkpoint: %s", r->fd, path,
 			 strerror(errno));
+}
+
+/* File systems that are one machine's own: others may give one file another number on each. */
+static bool is_local(int fd)
+{
+	static const unsigned long own[] = { TMPFS_MAGIC, RAMFS_MAGIC, EXT4_SUPER_MAGIC, XFS_SUPER_MAGIC,
+					     BTRFS_SUPER_MAGIC, OVERLAYFS_SUPER_MAGIC, F2FS_SUPER_MAGIC,
+					     0x2fc12fc1 /* ZFS */, 0xca451a4e /* bcachefs */ };
+	struct statfs fs;
+	if (fstatfs(fd, &fs)) return false;
+	for (size_t i = 0; i < sizeof own / sizeof *own; i++)
+		if ((unsigned long)fs.f_type == own[i]) return true;
+	return false;
+}
+
+void file_claim(const struct fd_rec *r, const char *path, int fd)
+{
+	struct stat st;
+	if (fstat(fd, &st) || !S_ISREG(st.st_mode) || !is_local(fd)) return;
+	struct abi_claim c = { .dev = st.st_dev,
+			       .inode = st.st_ino,
+			       .was = r->x[2],
+			       .birth = r->x[3],
+			       .flags = writes(r) ? ABI_CLAIM_WRITES : 0 };
+	wire_claim(&c, path);
 }
 
 /* The records are looked at again when they are restored, which says what is wrong with them. */

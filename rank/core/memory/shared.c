@@ -308,9 +308,11 @@ void shared_claim(uint64_t key, const char *path, int fd)
 	for (size_t i = 0; i < claimed.n / sizeof key; i++)
 		if (!memcmp(claimed.p + i * sizeof key, &key, sizeof key)) return;
 	if (fstat(fd, &st)) core_die("%s: %s", path, strerror(errno));
-	struct abi_claim c = {
-		.dev = st.st_dev, .inode = st.st_ino, .key = key, .owner = recorded(key).owner
-	};
+	struct abi_claim c = { .dev = st.st_dev,
+			       .inode = st.st_ino,
+			       .was = key,
+			       .owner = recorded(key).owner,
+			       .flags = ABI_CLAIM_MEMORY | ABI_CLAIM_WRITES };
 	wire_claim(&c, path);
 	buf_u64(&claimed, key);
 }
