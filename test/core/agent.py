@@ -26,6 +26,7 @@ import argparse, ctypes, fcntl, os, select, shlex, shutil, signal, socket, struc
 HEADER = struct.Struct("<IHHIIQII")
 MAGIC = 0x53535942
 HELLO, CLOCKS, RAISE, MET, WAITING, STOPPED, IMAGE, RESUMED, RESTORED, FAILED = range(1, 11)
+CLAIM, HANDED, CLAIMED = 18, 74, 4
 WELCOME, REFUSE, REQUEST, TARGETS, STOP, DRAIN, RESUME, CANCEL, EXIT = range(64, 73)
 
 
@@ -96,6 +97,14 @@ class Rank:
             raise Gone()
 
     def receive(self, timeout=60):
+        """The next message that is no claim; a claim is granted, since there is no other rank."""
+        while True:
+            kind, body = self.packet(timeout)
+            if kind != CLAIM:
+                return kind, body
+            self.send(HANDED, struct.pack("<II16s", CLAIMED, 0, body[:16]))
+
+    def packet(self, timeout):
         self.sock.settimeout(timeout)
         try:
             data = self.sock.recv(300000)

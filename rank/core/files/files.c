@@ -5,7 +5,7 @@
  *   longer, and written at its end        cut: what the job wrote since it will write again; by one rank for
  * all the same, but others write to it      not cut, and said: what they wrote is not ours to take away
  *   another file under the same name      not cut, and said
- *   one file for what were two            refused, where one rank writes to it (the agent knows what all mean)
+ *   one file for what were two            refused, where one rank writes to it (the agent tells)
  * Others are seen when they have the file open at the checkpoint (the agent looks) or at the restart (a lease
  * tells). Context: helper thread while all ranks stand; restart, before this process has opened any of the
  * files. */
