@@ -16,6 +16,7 @@
     --drop           what cannot be saved is left out of the image (--policy drop)
     --patient        after a checkpoint that is refused the program goes on (default: it is killed, exit code 3)
     --term           while the threads stand still somebody sends SIGTERM and SIGHUP to the program
+    --end            after a restart the job ends, which is said while the program claims a file or memory
     --storm N        first begin N checkpoints and cancel each while threads are being stopped, as fast as possible
     --times          print the times of each checkpoint and restart on stderr
 The exit code is the program's (128 + signal); standard input, output and error are the program's own.
@@ -26,7 +27,7 @@ import argparse, ctypes, fcntl, os, select, shlex, shutil, signal, socket, struc
 HEADER = struct.Struct("<IHHIIQII")
 MAGIC = 0x53535942
 HELLO, CLOCKS, RAISE, MET, WAITING, STOPPED, IMAGE, RESUMED, RESTORED, FAILED = range(1, 11)
-CLAIM, HANDED, CLAIMED = 18, 74, 4
+CLAIM, HANDED, END, CLAIMED = 18, 74, 75, 4
 WELCOME, REFUSE, REQUEST, TARGETS, STOP, DRAIN, RESUME, CANCEL, EXIT = range(64, 73)
 
 
@@ -41,6 +42,7 @@ class Refused(Exception):
 class Rank:
     last = None
     term = False
+    end = False
 
     def __init__(self, argv, env, rundir, log):
         self.log = log
@@ -102,6 +104,8 @@ class Rank:
             kind, body = self.packet(timeout)
             if kind != CLAIM:
                 return kind, body
+            if Rank.end:
+                self.send(END)
             self.send(HANDED, struct.pack("<II16s", CLAIMED, 0, body[:16]))
 
     def packet(self, timeout):
@@ -263,6 +267,7 @@ def main():
     p.add_argument("--drop", action="store_true")
     p.add_argument("--patient", action="store_true")
     p.add_argument("--term", action="store_true")
+    p.add_argument("--end", action="store_true")
     p.add_argument("--storm", type=int, default=0)
     p.add_argument("--times", action="store_true")
     p.add_argument("app", nargs=argparse.REMAINDER)
@@ -270,6 +275,7 @@ def main():
     app = o.app[1:] if o.app[:1] == ["--"] else o.app
     log = (lambda s: print("agent: " + s, file=sys.stderr)) if o.times else (lambda s: None)
     Rank.term = o.term
+    Rank.end = o.end
     env = dict(os.environ)
     if o.lazy:
         env["BYSSUS_LAZY"] = "1"

@@ -598,6 +598,17 @@ func TestEndedWhileStopped(t *testing.T) {
 	}
 }
 
+// TestEndedWhileClaiming ends a job while a rank, which restarts, waits for another answer: the rank ends all the same.
+func TestEndedWhileClaiming(t *testing.T) {
+	b := ready(t)
+	dir := scratch(t)
+	p := program{file: "core_memory.c", args: []string{"45"}}
+	r, err := do(t.Context(), dir, b.agent(p, []string{"0.3"}, filepath.Join(dir, "images"), "--mode=kill", "--end"))
+	if err != nil || r.code != 128+int(syscall.SIGTERM) {
+		t.Fatalf("exit code %d, wanted %d; %v", r.code, 128+int(syscall.SIGTERM), err)
+	}
+}
+
 // TestWithoutRights runs a program that is not dumpable as a user without rights: what /proc says of such a process is
 // root's, and a list that cannot be read must not pass for an empty one.
 func TestWithoutRights(t *testing.T) {

@@ -49,6 +49,7 @@ struct wire {
 	volatile int sock;              /* -1: no agent */
 	int wake;                       /* an eventfd that ends the helper thread's wait */
 	bool hung_up;                   /* the agent is gone */
+	bool end_came;                  /* END, while a restart waited for something else */
 	volatile uint32_t asked, ending; /* a SIGTERM is held back; none is held back any more */
 	uint32_t writers;
 	int file;                       /* descriptor that came with the last packet, or -1 */

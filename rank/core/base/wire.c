@@ -118,6 +118,7 @@ static int handed(unsigned what, uint64_t dev, uint64_t inode)
 	do {
 		while (wire.sock >= 0 && !wire_receive(0)) ;
 		if (wire.sock < 0) core_die("agent: it hung up while this rank waited for others");
+		if (wire.in.type == ABI_END) wire.end_came = true;
 	} while (wire.in.type != ABI_HANDED || wire.in.length < sizeof *got || got->what != what ||
 		 got->dev != dev || got->inode != inode);
 	int fd = wire.file;

@@ -277,6 +277,12 @@ static void obey(void)
 	if (attempt.order == ABI_RESUME) go_on(ABI_RESUME);
 }
 
+static void terminate(void)
+{
+	wire.ending = 1;
+	raw(SYS_kill, core_self.pid, SIGTERM);
+}
+
 /* A packet for another attempt than the one under way is late: ignored, but for a new REQUEST. */
 static void message(void)
 {
@@ -306,10 +312,7 @@ static void message(void)
 		attempt.order = ABI_EXIT;
 		if (attempt.state != WORKING) end();
 		break;
-	case ABI_END:
-		wire.ending = 1;
-		raw(SYS_kill, core_self.pid, SIGTERM);
-		break;
+	case ABI_END: terminate(); break;
 	}
 }
 
@@ -346,6 +349,7 @@ static void *helper(void *arg)
 	own_descriptors();
 	__atomic_store_n(&attempt.ready, 1, __ATOMIC_SEQ_CST);
 	futex_wake(&attempt.ready, 1);
+	if (wire.end_came) terminate();
 	for (;;) {
 		struct pollfd p[2] = { { .fd = wire.wake, .events = POLLIN },
 				       { .fd = wire.sock, .events = POLLIN } };
