@@ -242,7 +242,7 @@ const (
 type Claim struct {
 	Dev   uint64 // as they are now
 	Inode uint64
-	Was   uint64 // of a file its inode, of memory the mappings' inode_key
+	Was   uint64 // of a file its inode, or a hash of machine, device and inode; of memory the mappings' inode_key
 	Birth uint64 // of a file when it was made, in nanoseconds, 0: not known; else 0
 	Owner uint32 // of memory the rank that brings its content back; else 0
 	Flags uint32

@@ -306,7 +306,7 @@ _Static_assert(offsetof(struct abi_hand, inode) == 16, "layout");
 struct abi_claim {
 	uint64_t dev;   /* as they are now */
 	uint64_t inode;
-	uint64_t was;   /* of a file its inode, of memory the mappings' inode_key */
+	uint64_t was;   /* of a file its inode, or a hash of machine, device and inode; of memory the mappings' inode_key */
 	uint64_t birth;   /* of a file when it was made, in nanoseconds, 0: not known; else 0 */
 	uint32_t owner;   /* of memory the rank that brings its content back; else 0 */
 	uint32_t flags;

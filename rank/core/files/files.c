@@ -29,6 +29,33 @@ static uint64_t birth(const struct statx *st)
 
 static bool writes(const struct fd_rec *r) { return (r->flags & O_ACCMODE) != O_RDONLY; }
 
+/* File systems that are one machine's own: others may give one file another number on each. */
+static bool is_local(int fd)
+{
+	static const unsigned long own[] = { TMPFS_MAGIC, RAMFS_MAGIC, EXT4_SUPER_MAGIC, XFS_SUPER_MAGIC,
+					     BTRFS_SUPER_MAGIC, OVERLAYFS_SUPER_MAGIC, F2FS_SUPER_MAGIC,
+					     0x2fc12fc1 /* ZFS */, 0xca451a4e /* bcachefs */ };
+	struct statfs fs;
+	if (fstatfs(fd, &fs)) return false;
+	for (size_t i = 0; i < sizeof own / sizeof *own; i++)
+		if ((unsigned long)fs.f_type == own[i]) return true;
+	return false;
+}
+
+/* A number that is another after each start of a machine. */
+static uint64_t machine(void)
+{
+	static uint64_t known;
+	char text[64] = "";
+	uint64_t h = 0xcbf29ce484222325UL;      /* FNV-1a */
+	if (known) return known;
+	int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
+	if (fd < 0 || read(fd, text, sizeof text - 1) <= 0) core_debug("boot_id: %s", strerror(errno));
+	if (fd >= 0) close(fd);
+	for (const char *c = text; *c; c++) h = (h ^ (unsigned char)*c) * 0x100000001b3UL;
+	return known = h;
+}
+
 void file_settle(struct fd_rec *r)
 {
 	struct statx st;
@@ -40,6 +67,7 @@ void file_settle(struct fd_rec *r)
 	r->x[1] = writes(r) && ((r->flags & O_APPEND) || r->offset >= r->x[0] || (flags & ABI_OBJECT_END));
 	r->x[2] = st.stx_ino;
 	r->x[3] = birth(&st);
+	r->x[5] = is_local(r->fd) ? machine() ^ r->key : 0;
 	r->x[4] = (others ? FILE_OF_ANOTHER : 0) | (flags & ABI_SHARE_FOREIGN ? FILE_FOREIGN : 0);
 }
 
@@ -89,26 +117,13 @@ static void check(const struct fd_rec *r, const char *path, bool (*in_image)(uin
 			 strerror(errno));
 }
 
-/* File systems that are one machine's own: others may give one file another number on each. */
-static bool is_local(int fd)
-{
-	static const unsigned long own[] = { TMPFS_MAGIC, RAMFS_MAGIC, EXT4_SUPER_MAGIC, XFS_SUPER_MAGIC,
-					     BTRFS_SUPER_MAGIC, OVERLAYFS_SUPER_MAGIC, F2FS_SUPER_MAGIC,
-					     0x2fc12fc1 /* ZFS */, 0xca451a4e /* bcachefs */ };
-	struct statfs fs;
-	if (fstatfs(fd, &fs)) return false;
-	for (size_t i = 0; i < sizeof own / sizeof *own; i++)
-		if ((unsigned long)fs.f_type == own[i]) return true;
-	return false;
-}
-
 void file_claim(const struct fd_rec *r, const char *path, int fd)
 {
 	struct stat st;
 	if (fstat(fd, &st) || !S_ISREG(st.st_mode) || !is_local(fd)) return;
 	struct abi_claim c = { .dev = st.st_dev,
 			       .inode = st.st_ino,
-			       .was = r->x[2],
+			       .was = r->x[5] ? r->x[5] : r->x[2],
 			       .birth = r->x[3],
 			       .flags = writes(r) ? ABI_CLAIM_WRITES : 0 };
 	wire_claim(&c, path);
