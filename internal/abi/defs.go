@@ -48,6 +48,7 @@ const (
 	MsgFinalizing = 16 // the rank enters MPI_Finalize: it cannot be stopped any more
 	MsgTerminate  = 17 // somebody has sent this rank a SIGTERM that would end it; it is held back
 	MsgClaim      = 18 // Claim and text, the path: at a restart, a file, or memory with a name, that this rank has opened again
+	MsgDamaged    = 19 // text: as FAILED, because an image is not as it was written
 )
 
 // Messages from the agent to a rank.

@@ -2,7 +2,6 @@ package agent
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -225,11 +224,8 @@ func (m *member) each(of int, open func(parity.File) (*os.File, error)) (*parity
 	return parity.NewPart(m.header.Members[of], bodies)
 }
 
-// before is the member whose copy this one has.
-func (m *member) before() int {
-	n := len(m.header.Members)
-	return (m.header.Own + n - 1) % n
-}
+// before is the member whose copy a member has.
+func before(h *parity.Header) int { return (h.Own + len(h.Members) - 1) % len(h.Members) }
 
 // make begins what is kept for others.
 func (m *member) make() (io.WriterAt, error) {
@@ -244,7 +240,7 @@ func (m *member) make() (io.WriterAt, error) {
 		return nil, err
 	}
 	if m.header.Scheme == redset.Partner {
-		return m.newPart(m.before())
+		return m.newPart(before(&m.header))
 	}
 	return m.made, nil
 }
@@ -252,7 +248,7 @@ func (m *member) make() (io.WriterAt, error) {
 // kept is what is kept for others.
 func (m *member) kept() (io.ReaderAt, error) {
 	if m.header.Scheme == redset.Partner {
-		return m.part(m.before())
+		return m.part(before(&m.header))
 	}
 	f, err := m.open(ParityName(&m.header), os.O_RDONLY)
 	if err != nil {
@@ -324,66 +320,4 @@ func readParity(path string) (*parity.Header, error) {
 		return nil, fmt.Errorf("agent: %w", err)
 	}
 	return parity.ReadHeader(f, st.Size())
-}
-
-// flushAndSay copies images to the store that all nodes see.
-func (n *Node) flushAndSay(ctx context.Context, o control.Flush) {
-	n.cfg.Faults.Hit(faults.FlushBegun)
-	part, err := n.flush(ctx, o)
-	n.cfg.Faults.Hit(faults.FlushDone)
-	n.sealed(0, o.Order, part, err)
-}
-
-func (n *Node) flush(ctx context.Context, o control.Flush) (*dataset.Part, error) {
-	from, to := n.store.Path(o.Checkpoint), n.cfg.Flush.Path(o.Checkpoint)+".tmp"
-	m, err := dataset.ReadManifest(from)
-	if err == nil {
-		err = dataset.CheckDir(to)
-	}
-	if err != nil {
-		return nil, err
-	}
-	for _, f := range m.Files {
-		if !slices.Contains(o.Ranks, f.Rank()) {
-			continue
-		}
-		if err := copyFile(ctx, filepath.Join(from, f.Name), filepath.Join(to, f.Name)); err != nil {
-			return nil, fmt.Errorf("agent: flush checkpoint %d: %w", o.Checkpoint, err)
-		}
-	}
-	return n.cfg.Flush.Seal(o.Checkpoint, o.Ranks)
-}
-
-const copyPiece = 1 << 20 // bytes
-
-// copyFile makes a new file with the content of another: on the same file system another name, since nobody writes to files of a
-// checkpoint that counts.
-func copyFile(ctx context.Context, from, to string) error {
-	if os.Link(from, to) == nil {
-		return nil
-	}
-	in, err := os.OpenFile(from, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_CLOEXEC, 0)
-	if err != nil {
-		return err
-	}
-	defer in.Close()
-	out, err := os.OpenFile(to, os.O_WRONLY|os.O_CREATE|os.O_EXCL|syscall.O_NOFOLLOW|syscall.O_CLOEXEC, 0o600)
-	if err != nil {
-		return err
-	}
-	_, err = io.CopyBuffer(struct{ io.Writer }{out}, &heeding{ctx, in}, make([]byte, copyPiece))
-	return errors.Join(err, out.Close())
-}
-
-// heeding reads until a context ends.
-type heeding struct {
-	ctx  context.Context
-	from io.Reader
-}
-
-func (h *heeding) Read(b []byte) (int, error) {
-	if err := h.ctx.Err(); err != nil {
-		return 0, err
-	}
-	return h.from.Read(b)
 }

@@ -115,6 +115,8 @@ func (n *Node) Hear(m control.Message) {
 		n.moves.do(o.Transfer.ID, func(ctx context.Context) { n.rebuildAndSay(ctx, o) })
 	case control.Abandon:
 		n.moves.abandon(o.Transfer)
+	case control.Inspect:
+		n.moves.do(0, func(ctx context.Context) { n.answer(o.Order, n.inspect(ctx, o)) })
 	case control.Flush:
 		n.moves.do(0, func(ctx context.Context) { n.flushAndSay(ctx, o) })
 	default:
@@ -135,7 +137,7 @@ func (n *Node) server(number uint64) *Server {
 func (n *Node) answer(order uint64, err error) {
 	d := control.Done{Order: order}
 	if err != nil {
-		d.Err, d.Follows = err.Error(), errors.Is(err, errAbandoned)
+		d.Err, d.Follows, d.Damaged = err.Error(), errors.Is(err, errAbandoned), errors.As(err, new(damage))
 	}
 	n.say(control.Message{Body: d})
 }

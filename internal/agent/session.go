@@ -121,6 +121,8 @@ func (s *session) report(m abi.Message) (node.Report, error) {
 		return node.Restored{Ranks: self}, nil
 	case abi.MsgFailed:
 		return node.Failed{Rank: s.rank, Text: sentence(m.Body)}, nil
+	case abi.MsgDamaged:
+		return node.Failed{Rank: s.rank, Text: sentence(m.Body), Damaged: true}, nil
 	case abi.MsgInit:
 		return node.Init{Ranks: self, Library: sentence(m.Body)}, nil
 	case abi.MsgFinalizing:

@@ -33,7 +33,7 @@ var kinds = []reflect.Type{
 	reflect.TypeFor[Encode](), reflect.TypeFor[Rebuild](), reflect.TypeFor[Abandon](), reflect.TypeFor[Flush](),
 	reflect.TypeFor[Launch](), reflect.TypeFor[Launched](), reflect.TypeFor[Spawn](), reflect.TypeFor[Exec](), reflect.TypeFor[Executed](), reflect.TypeFor[Spawned](),
 
-	reflect.TypeFor[WantInput](), reflect.TypeFor[Input](), reflect.TypeFor[Signal](),
+	reflect.TypeFor[WantInput](), reflect.TypeFor[Input](), reflect.TypeFor[Signal](), reflect.TypeFor[Inspect](),
 }
 
 func kindOf(body any) (uint16, error) {
@@ -77,6 +77,7 @@ type (
 		Order   uint64
 		Err     string
 		Follows bool // from what another agent could not do (Abandon)
+		Damaged bool // since what the agent has is not as it was written (Flush)
 	}
 	// Sealed answers Seal, Flush, and Rebuild of who becomes the lost member, when it could be done.
 	Sealed struct {
@@ -208,6 +209,9 @@ type (
 		Order, Checkpoint uint64
 		Ranks             []int
 	}
+	// Inspect reads all that the cache has of a checkpoint, with what it keeps for others. Answer: Done, with an error when
+	// something of it is not as it was written.
+	Inspect struct{ Order, Checkpoint uint64 }
 	// Discard removes what was written for a checkpoint that does not count.
 	Discard struct{ Order, Checkpoint uint64 }
 	// Drop removes a committed checkpoint.

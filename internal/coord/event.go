@@ -70,8 +70,12 @@ type Action interface{ action() }
 
 // What can be ordered.
 type (
-	// Launch starts the ranks, from an image when it is not 0.
-	Launch struct{ Image uint64 }
+	// Launch starts the ranks, from an image when it is not 0. Doubted: a rank has found that image damaged; what is damaged of it
+	// is to be made again before.
+	Launch struct {
+		Image   uint64
+		Doubted bool
+	}
 	// Kill ends launcher and ranks.
 	Kill struct{ How KillHow }
 	// Prepare creates the directory of a checkpoint.

@@ -81,7 +81,7 @@ func (w *lifeWorld) maybe(err string) string {
 
 func (w *lifeWorld) launch(a Launch) {
 	w.launches++
-	if w.sinceGood++; w.sinceGood > w.cfg.Retries+1+triesPerImage*(len(w.disk)+1) {
+	if w.sinceGood++; w.sinceGood > w.cfg.Retries+1+(triesPerImage+1)*(len(w.disk)+1) {
 		w.t.Fatalf("%d starts without a new checkpoint: %d images, %d retries", w.sinceGood, len(w.disk), w.cfg.Retries)
 	}
 	if a.Image != 0 && !w.disk[a.Image] {
@@ -97,7 +97,7 @@ func (w *lifeWorld) launch(a Launch) {
 			continue
 		}
 		if w.chance(10, "restore fails") {
-			w.todo = append(w.todo, node.Failed{Rank: r, Text: "crc"})
+			w.todo = append(w.todo, node.Failed{Rank: r, Text: "crc", Damaged: w.chance(50, "damaged")})
 		} else {
 			w.todo = append(w.todo, node.Restored{Ranks: []int{r}})
 		}

@@ -19,6 +19,7 @@ type Config struct {
 	DropBad  bool          // write the image even when something cannot be saved (--policy drop)
 	Patience time.Duration // how long nobody must move before an attempt counts as stuck
 	Grace    time.Duration // from SIGTERM to the end of the job
+	Mends    bool          // what is damaged of an image may be made again
 }
 
 // Limits that are not the user's business.
@@ -95,12 +96,15 @@ type Machine struct {
 	reason   string        // the first that a rank has given for ending the job
 	natural  bool          // the application ended by its own exit
 	ran      bool          // all ranks were there
+	refuser  int           // the rank that has said first why it cannot start, -1: none
+	damaged  bool          // a rank has found its image damaged, which may be made again
 	exit     int           // the launcher's result
 	unasked  bool          // which it gave before anything was ended on purpose
 
 	images   []uint64        // committed and not dropped, ascending
 	flushed  map[uint64]bool // those of them that the loss of nodes does not take, where that is not all the same
 	bad      map[uint64]int  // restarts that failed, by image
+	doubted  map[uint64]bool // which a rank has found damaged, so that they are looked through before they are used again
 	deaths   map[uint64]int  // and those that went well and died without a new checkpoint
 	aside    map[uint64]bool // which the job has gone back behind
 	told     []uint64        // of these, what the driver knows
@@ -128,7 +132,7 @@ func New(cfg Config) *Machine {
 		cfg.Grace = DefaultGrace
 	}
 	cfg.Keep = max(cfg.Keep, 1)
-	return &Machine{cfg: cfg, bad: map[uint64]int{}, deaths: map[uint64]int{}, aside: map[uint64]bool{}, flushed: map[uint64]bool{}}
+	return &Machine{cfg: cfg, bad: map[uint64]int{}, doubted: map[uint64]bool{}, deaths: map[uint64]int{}, aside: map[uint64]bool{}, flushed: map[uint64]bool{}}
 }
 
 // Step takes in an event and returns what is to be done, in order.
@@ -246,10 +250,10 @@ func (m *Machine) start(ev Start) {
 // launch starts the ranks anew.
 func (m *Machine) launch(image uint64) {
 	m.phase, m.image, m.deadline, m.killed, m.ordered = Starting, image, m.now+startLimit, 0, false
-	m.crash, m.died, m.reason, m.natural, m.ran, m.exit, m.standing = "", -1, "", false, false, 0, nil
-	m.innocent = false
+	m.refuser, m.crash, m.died, m.reason, m.natural, m.ran, m.exit, m.standing = -1, "", -1, "", false, false, 0, nil
+	m.innocent, m.damaged = false, false
 	m.ranks = make([]rank, m.cfg.Ranks)
-	m.do(Launch{image})
+	m.do(Launch{image, m.doubted[image]})
 }
 
 // candidate is the image to go on from, 0: none. The newest good one; but when the job has died from it again and again,
@@ -377,6 +381,7 @@ func (m *Machine) maybeRunning() {
 	if m.image != 0 {
 		m.say("the job goes on from checkpoint %d", m.image)
 		delete(m.bad, m.image)
+		delete(m.doubted, m.image)
 		m.leaveAside()
 		m.only = 0
 	}
@@ -430,13 +435,18 @@ func (m *Machine) schedule() {
 	}
 }
 
-// failed: a rank says that it cannot start. An image that is refused by name is not tried again.
+// failed: a rank says that it cannot start. An image that is refused by name is not tried again; but one that is damaged is, once, if
+// what is damaged may be made again. What other ranks say after that may follow from it.
 func (m *Machine) failed(ev node.Failed) {
-	if m.image != 0 {
+	switch {
+	case m.image == 0 || m.damaged:
+	case ev.Damaged && m.cfg.Mends && !m.doubted[m.image]:
+		m.damaged, m.doubted[m.image] = true, true
+	default:
 		m.bad[m.image] = triesPerImage
 	}
 	if m.crash == "" && !m.natural {
-		m.crash = fmt.Sprintf("rank %d: %s", ev.Rank, ev.Text)
+		m.refuser, m.crash = ev.Rank, fmt.Sprintf("rank %d: %s", ev.Rank, ev.Text)
 	}
 	m.ending()
 }
@@ -495,7 +505,7 @@ func (m *Machine) nodeLost(ev NodeLost) {
 // rankKilled: that is why all end. Where ranks speak over a network, the others may have noticed it before us, and have ended the
 // job for it.
 func (m *Machine) rankKilled(ev RankKilled) {
-	if r := m.ranks[ev.Rank]; m.ordered || m.innocent || m.killed != 0 || r.fini || r.left {
+	if r := m.ranks[ev.Rank]; m.ordered || m.innocent || m.killed != 0 || r.fini || r.left || ev.Rank == m.refuser {
 		return
 	}
 	const first = -1 // before any end that others tell of
@@ -637,6 +647,9 @@ func (m *Machine) again() {
 		m.failures++
 		m.say("%sgoing back to checkpoint %d (restart %d of %d)", why, n, m.failures, m.cfg.Retries)
 		m.backoff(m.failures)
+	case m.damaged && n == m.image:
+		m.say("%slooking through what the nodes have of checkpoint %d", why, n)
+		m.backoff(1)
 	default:
 		m.say("%strying checkpoint %d", why, n)
 		m.backoff(1)

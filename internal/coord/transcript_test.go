@@ -62,6 +62,8 @@ func (p *player) create(d *datadriven.TestData) {
 			p.cfg.Keep = n
 		case "retries":
 			p.cfg.Retries = n
+		case "mends":
+			p.cfg.Mends = n == 1
 		case "drop":
 			p.cfg.DropBad = n == 1
 		case "grace":
@@ -171,7 +173,7 @@ func (p *player) event(name string, rank int, args map[string]string) Event {
 	case "progress":
 		return node.Progress{}
 	case "failed":
-		return node.Failed{Rank: rank, Text: args["text"]}
+		return node.Failed{Rank: rank, Text: args["text"], Damaged: args["damaged"] != ""}
 	case "lost":
 		return node.Lost{Rank: rank, Ended: args["code"] != "", Code: int(num("code")), Ago: time.Duration(num("ago")) * time.Millisecond}
 	case "nodelost":
@@ -261,6 +263,14 @@ func summarize(actions []Action) []string {
 			continue
 		}
 		name := strings.ToLower(reflect.TypeOf(a).Name())
+		if l, ok := a.(Launch); ok {
+			text := fmt.Sprintf("launch Image:%d", l.Image)
+			if l.Doubted {
+				text += " Doubted"
+			}
+			out = append(out, text)
+			continue
+		}
 		out = append(out, strings.TrimSpace(name+" "+strings.Trim(fmt.Sprintf("%+v", a), "{}")))
 	}
 	return out

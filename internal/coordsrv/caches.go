@@ -35,7 +35,10 @@ type caches struct {
 	*orders
 	s       *Server
 	keeper  *keep.Keeper
-	rebuild time.Time // when what is being made again was begun
+	rebuild struct { // what is being made again
+		transfer uint64
+		begun    time.Time
+	}
 }
 
 func newCaches(s *Server, c Caches) *caches {
@@ -113,7 +116,6 @@ func (c *caches) launch(image uint64) error {
 		p.ranks = r.Ranks[i]
 	}
 	c.s.logDecision(image, r.Lost())
-	c.rebuild = time.Now()
 	c.keeper.Rebuild(r, func(err error) {
 		if err != nil {
 			c.s.launchFailed(err)
@@ -129,6 +131,9 @@ func (c *caches) launch(image uint64) error {
 // Ask is keep's.
 func (c *caches) Ask(node int, order keep.Order, then func(keep.Answer)) {
 	p := c.s.peers[node]
+	if r, ok := order.(keep.Rebuild); ok && r.Transfer != c.rebuild.transfer { // the first member's
+		c.rebuild.transfer, c.rebuild.begun = r.Transfer, time.Now()
+	}
 	c.s.order([]*peer{p}, func(_ *peer, number uint64) any { return c.message(node, number, order) }, func(answers []control.Message) {
 		then(c.answer(answers[0]))
 	})
@@ -169,13 +174,12 @@ func (c *caches) Flushed(n uint64) {
 
 // Rebuilt is keep's.
 func (c *caches) Rebuilt(n uint64, lost string, on int, bytes int64) {
-	took := time.Since(c.rebuild)
+	took := time.Since(c.rebuild.begun)
 	c.s.opt.Say(fmt.Sprintf("checkpoint %d: what %s held, %s, was made again on %s in %s", n, lost, ui.Bytes(bytes), c.s.peers[on].name,
 		ui.Duration(took)))
 	c.s.log.Add(timeline.Event{Kind: timeline.Rebuilt, Checkpoint: n, Node: c.s.peers[on].name, PartsOf: []string{lost},
 		Bytes: bytes, Took: took})
 	c.s.rebuilt(bytes, took)
-	c.rebuild = time.Now()
 }
 
 // Say is keep's.

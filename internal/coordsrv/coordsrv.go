@@ -141,7 +141,7 @@ func Run(opt Options) (end End, err error) {
 		return End{}, err
 	}
 	s.machine = coord.New(coord.Config{Ranks: opt.Spec.Ranks, Keep: opt.Job.Meta.Keep, Every: opt.Job.Meta.Every,
-		Retries: opt.Job.Meta.Retries, Grace: opt.Grace, DropBad: opt.Job.Meta.Policy == "drop"})
+		Retries: opt.Job.Meta.Retries, Grace: opt.Grace, DropBad: opt.Job.Meta.Policy == "drop", Mends: opt.Caches != nil})
 	socket, err := s.listen() // the machine may be asked for from here on
 	if err != nil {
 		return End{}, err
@@ -468,7 +468,7 @@ func (s *Server) step(ev coord.Event) {
 func (s *Server) perform(a coord.Action) {
 	switch a := a.(type) {
 	case coord.Launch:
-		s.launch(a.Image)
+		s.launch(a)
 	case coord.Kill:
 		s.kill(a.How)
 	case coord.Send:
@@ -534,7 +534,7 @@ type badImage struct{ error }
 func (b badImage) Unwrap() error { return b.error }
 
 // launch starts the ranks, when the agent is ready for them.
-func (s *Server) launch(image uint64) {
+func (s *Server) launch(a coord.Launch) {
 	s.retire()
 	s.starts++
 	s.number = s.opt.Job.Term<<16 + uint64(s.starts)
@@ -542,8 +542,20 @@ func (s *Server) launch(image uint64) {
 		s.wg.Go(func() { s.post(coord.LaunchFailed{Text: "all nodes are lost", Nowhere: true}) })
 		return
 	}
-	if s.caches == nil || image == 0 {
-		s.fromStore(image)
+	switch {
+	case s.caches == nil || a.Image == 0:
+		s.fromStore(a.Image)
+	case a.Doubted:
+		s.caches.keeper.Inspect(a.Image, func() { s.caches.keeper.Settled(func() { s.fromCaches(a.Image) }) })
+	default:
+		s.caches.keeper.Settled(func() { s.fromCaches(a.Image) })
+	}
+}
+
+// fromCaches starts the ranks from a checkpoint that the caches have, or have had.
+func (s *Server) fromCaches(image uint64) {
+	if s.killed != 0 { // while they were looked through
+		s.launchFailed(errUnstarted)
 		return
 	}
 	switch err := s.caches.launch(image); {

@@ -57,6 +57,8 @@ func (o *orders) message(node int, number uint64, order keep.Order) any {
 		return control.Drop{Order: number, Checkpoint: k.Checkpoint}
 	case keep.Flush:
 		return control.Flush{Order: number, Checkpoint: k.Checkpoint, Ranks: k.Ranks}
+	case keep.Inspect:
+		return control.Inspect{Order: number, Checkpoint: k.Checkpoint}
 	case keep.Abandon:
 		return control.Abandon{Transfer: k.Transfer}
 	}
@@ -67,7 +69,7 @@ func (o *orders) message(node int, number uint64, order keep.Order) any {
 func (o *orders) answer(m control.Message) keep.Answer {
 	switch b := m.Body.(type) {
 	case control.Done:
-		return keep.Answer{Err: b.Err, Follows: b.Follows}
+		return keep.Answer{Err: b.Err, Follows: b.Follows, Damaged: b.Damaged}
 	case control.Sealed:
 		if b.Part.MPI != "" {
 			o.mpi, o.app = b.Part.MPI, b.Part.App

@@ -180,6 +180,8 @@ func (s *Server) logAnswer(a answer, m control.Message) {
 		e.Kind, e.Checkpoint = timeline.Rebuilt, o.Checkpoint
 	case control.Flush:
 		e.Kind, e.Checkpoint = timeline.Copied, o.Checkpoint
+	case control.Inspect:
+		e.Kind, e.Checkpoint = timeline.Inspected, o.Checkpoint
 	case control.Discard:
 		e.Kind, e.Checkpoint = timeline.Withdrawn, o.Checkpoint
 	default:

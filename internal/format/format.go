@@ -287,6 +287,27 @@ func readSection(r io.ReaderAt, at, end uint64) (Section, uint64, error) {
 
 // VerifyData reads all memory and compares it with its checksums. progress is told the bytes read since the last call.
 func (im *Image) VerifyData(r io.ReaderAt, progress func(bytes int64)) error {
+	return im.memory(r, func(b []byte) error {
+		progress(int64(len(b)))
+		return nil
+	})
+}
+
+// Each hands all bytes of the file to f, from the first to the last, memory after its checksum was compared. A piece is used again.
+func (im *Image) Each(r io.ReaderAt, f func(b []byte) error) error {
+	h := &im.Header
+	err := stream(r, "header", 0, h.DataOff, f)
+	if err == nil {
+		err = im.memory(r, f)
+	}
+	if err == nil {
+		err = stream(r, "tables", h.SectionsOff, h.FileSize-h.SectionsOff, f)
+	}
+	return err
+}
+
+// memory hands each chunk to f when its checksum was compared.
+func (im *Image) memory(r io.ReaderAt, f func(b []byte) error) error {
 	var longest uint32
 	for _, c := range im.Chunks {
 		longest = max(longest, c.Length)
@@ -300,7 +321,9 @@ func (im *Image) VerifyData(r io.ReaderAt, progress func(bytes int64)) error {
 		if crc := Checksum(b); crc != c.CRC32C {
 			return fmt.Errorf("format: chunk %d at %#x: crc32c %08x, wanted %08x", i, c.Addr, crc, c.CRC32C)
 		}
-		progress(int64(len(b)))
+		if err := f(b); err != nil {
+			return err
+		}
 	}
 	return nil
 }

@@ -42,6 +42,33 @@ func TestRead(t *testing.T) {
 	}
 }
 
+// TestEach: a file is handed over whole, in order; memory that is not as it was written is not.
+func TestEach(t *testing.T) {
+	good := sample()
+	im, err := check(good)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var copied []byte
+	gather := func(b []byte) error {
+		copied = append(copied, b...)
+		return nil
+	}
+	if err := im.Each(bytes.NewReader(good), gather); err != nil || !bytes.Equal(copied, good) {
+		t.Errorf("%d bytes of %d, %v, wanted all", len(copied), len(good), err)
+	}
+	bad, at := bytes.Clone(good), int(im.Chunks[1].Offset)
+	bad[at+5] ^= 4
+	copied = nil
+	if err := im.Each(bytes.NewReader(bad), gather); err == nil || !bytes.Equal(copied, good[:at]) {
+		t.Errorf("a flipped bit: %d bytes, %v, wanted the %d before its chunk", len(copied), err, at)
+	}
+	full := errors.New("full")
+	if err := im.Each(bytes.NewReader(good), func([]byte) error { return full }); err != full {
+		t.Errorf("found %v, wanted %v", err, full)
+	}
+}
+
 // TestEveryBitCounts turns a bit in every byte but those of the memory, of which it takes samples.
 func TestEveryBitCounts(t *testing.T) {
 	good := sample()

@@ -44,6 +44,7 @@ type Driver interface {
 type Answer struct {
 	Err     string
 	Follows bool // from what another node could not do
+	Damaged bool // what the node has is not as it was written
 	Files   []parity.File
 }
 
@@ -76,6 +77,9 @@ type (
 		Transfer uint64
 		Members  []int // nodes, by member; -1: it is lost, too
 	}
+	// Inspect reads all that the node has of a checkpoint, with what it keeps for others: an error says what of it is not as it was
+	// written.
+	Inspect struct{ Checkpoint uint64 }
 	// Abandon ends what is done for a transfer, or will be: it cannot succeed.
 	Abandon struct{ Transfer uint64 }
 	// Withdraw removes what there is of a checkpoint that does not count.
@@ -93,6 +97,7 @@ func (Seal) order()     {}
 func (Encode) order()   {}
 func (Record) order()   {}
 func (Rebuild) order()  {}
+func (Inspect) order()  {}
 func (Abandon) order()  {}
 func (Withdraw) order() {}
 func (Drop) order()     {}
@@ -146,7 +151,10 @@ type Keeper struct {
 	stored    map[uint64]bool // in the store that all nodes see
 	flushing  uint64          // what is being copied there, 0: nothing
 	dropped   []uint64        // meanwhile
+	making    bool            // something that is lost is made again
+	settled   []func()        // that waits for its end
 	commits   int
+	spoilt    int    // parts that turned out to be damaged
 	told      string // what was said of redundancy that is less than was asked for
 }
 
@@ -171,6 +179,17 @@ func (k *Keeper) Join(name, group string, held []recovery.Held) int {
 
 // Lost: a node is gone, with what it had.
 func (k *Keeper) Lost(node int) { k.nodes[node].gone = true }
+
+// spoil: what a node has of a checkpoint is damaged, and counts as lost. What else it has is as good as any.
+func (k *Keeper) spoil(node int, checkpoint uint64, why string) {
+	n := k.nodes[node]
+	if n.gone || n.held[checkpoint] == nil {
+		return
+	}
+	delete(n.held, checkpoint)
+	k.spoilt++
+	k.driver.Say(fmt.Sprintf("%s: what %s has of it is damaged, and counts as lost: %s", describe(checkpoint), n.name, why))
+}
 
 // Held lists the checkpoints of which any node has something.
 func (k *Keeper) Held() []uint64 {

@@ -34,6 +34,17 @@ func (k *Keeper) Resume(checkpoint uint64) (*Resumption, error) {
 	return r, nil
 }
 
+// Inspect has the nodes look through all that they have of a checkpoint, which the ranks of one of them could not read. What is damaged
+// counts as lost from then on, so that Resume has it made again.
+func (k *Keeper) Inspect(checkpoint uint64, then func()) {
+	nodes := slices.DeleteFunc(k.alive(), func(n int) bool { return k.nodes[n].held[checkpoint] == nil })
+	k.ask(nodes, func(int) Order { return Inspect{checkpoint} }, func(i int, a Answer) {
+		if a.Err != "" {
+			k.spoil(nodes[i], checkpoint, a.Err)
+		}
+	}, func([]Answer) { then() })
+}
+
 // Resumption is how a job goes on.
 type Resumption struct {
 	Checkpoint uint64
@@ -51,8 +62,30 @@ func (r *Resumption) Lost() []string {
 	return names
 }
 
-// Rebuild makes lost members again, one after the other.
+// Settled calls when nothing is being made again, so that who calls Resume then knows what there is.
+func (k *Keeper) Settled(then func()) {
+	if k.making {
+		k.settled = append(k.settled, then)
+		return
+	}
+	then()
+}
+
+// Rebuild makes lost members again, one after the other. Nothing else is being made again when it is called.
 func (k *Keeper) Rebuild(r *Resumption, then func(error)) {
+	k.making = true
+	k.rebuild(r, func(err error) {
+		k.making = false
+		then(err)
+		for len(k.settled) > 0 && !k.making {
+			next := k.settled[0]
+			k.settled = k.settled[1:]
+			next()
+		}
+	})
+}
+
+func (k *Keeper) rebuild(r *Resumption, then func(error)) {
 	if len(r.left) == 0 {
 		then(nil)
 		return
@@ -106,7 +139,7 @@ func (k *Keeper) enter(r *Resumption, b recovery.Rebuild, then func(error)) {
 		k.nodes[to].held[r.Checkpoint] = held
 		lost := b.Header.Members[b.Header.Own]
 		k.driver.Rebuilt(r.Checkpoint, lost.Node, to, lost.Bytes())
-		k.Rebuild(r, then)
+		k.rebuild(r, then)
 	})
 }
 
@@ -115,7 +148,7 @@ func (k *Keeper) flushSome(checkpoint uint64) {
 	if k.cfg.Flush == 0 || k.commits%k.cfg.Flush != 0 || k.flushing != 0 {
 		return
 	}
-	k.flush(checkpoint, func(err error) {
+	k.copyOrMend(checkpoint, bringTries, func(err error) {
 		if err != nil {
 			k.driver.Say(fmt.Sprintf("%s was not copied to the store: %v", describe(checkpoint), err))
 		}
@@ -124,26 +157,26 @@ func (k *Keeper) flushSome(checkpoint uint64) {
 
 // flush copies a checkpoint to the store that all nodes see.
 func (k *Keeper) flush(checkpoint uint64, then func(error)) {
-	alive := k.alive()
-	plan, err := k.plan(checkpoint, alive)
-	if err == nil && len(plan.Rebuild) > 0 {
-		err = errors.New("a part of it is lost, and not made again yet")
-	}
-	if err != nil {
-		then(err)
-		return
-	}
 	k.flushing = checkpoint
 	k.driver.Store(Place{checkpoint}, func(err error) {
 		if err != nil {
 			k.flushed(checkpoint, err, then)
 			return
 		}
-		k.copyParts(checkpoint, plan, alive, then)
+		k.copyParts(checkpoint, then)
 	})
 }
 
-func (k *Keeper) copyParts(checkpoint uint64, plan *recovery.Plan, alive []int, then func(error)) {
+func (k *Keeper) copyParts(checkpoint uint64, then func(error)) {
+	alive := k.alive()
+	plan, err := k.plan(checkpoint, alive)
+	if err == nil && len(plan.Rebuild) > 0 {
+		err = errors.New("a part of it is lost, and not made again yet")
+	}
+	if err != nil {
+		k.flushed(checkpoint, err, then)
+		return
+	}
 	var nodes []int
 	var ranks [][]int
 	for i, n := range alive {
@@ -151,7 +184,12 @@ func (k *Keeper) copyParts(checkpoint uint64, plan *recovery.Plan, alive []int, 
 			nodes, ranks = append(nodes, n), append(ranks, plan.Ranks[i])
 		}
 	}
-	k.ask(nodes, func(i int) Order { return Flush{checkpoint, ranks[i]} }, nothing, func(answers []Answer) {
+	each := func(i int, a Answer) {
+		if a.Damaged {
+			k.spoil(nodes[i], checkpoint, a.Err)
+		}
+	}
+	k.ask(nodes, func(i int) Order { return Flush{checkpoint, ranks[i]} }, each, func(answers []Answer) {
 		if why := failure(answers); why != "" {
 			k.flushed(checkpoint, errors.New(why), then)
 			return
@@ -166,19 +204,18 @@ func (k *Keeper) copyParts(checkpoint uint64, plan *recovery.Plan, alive []int, 
 
 // flushed ends a copy, and drops what was to be dropped meanwhile.
 func (k *Keeper) flushed(checkpoint uint64, err error, then func(error)) {
-	k.flushing = 0
 	if err != nil {
-		k.driver.Store(Clear{checkpoint}, func(error) {}) // what it leaves is removed when the job is next run
-	} else {
-		k.stored[checkpoint] = true
-		k.driver.Flushed(checkpoint)
+		k.driver.Store(Clear{checkpoint}, func(error) { // what it leaves is removed when the job is next run
+			k.flushing = 0
+			then(err)
+			k.dropLate()
+		})
+		return
 	}
-	then(err)
-	late := k.dropped
-	k.dropped = nil
-	for _, n := range late {
-		k.Drop(n)
-	}
+	k.flushing, k.stored[checkpoint] = 0, true
+	k.driver.Flushed(checkpoint)
+	then(nil)
+	k.dropLate()
 }
 
 // Scavenge copies, when a job leaves that may go on later, the newest checkpoint that can be, since its nodes may be others then;
@@ -204,23 +241,61 @@ func (k *Keeper) Scavenge(then func(copied uint64, errs []error)) {
 			errs = append(errs, fmt.Errorf("%s: %w", describe(n), err))
 			next()
 		}
-		k.restore(n, func(err error) {
-			if err != nil {
-				done(err)
-				return
-			}
-			k.flush(n, done)
-		})
+		k.bring(n, bringTries, done)
 	}
 	next()
 }
 
-// restore makes again what is lost of a checkpoint.
+// bringTries bounds how often a checkpoint turns out to be damaged while it is copied.
+const bringTries = 3
+
+// bring copies a checkpoint to the store when what is lost of it has been made again.
+func (k *Keeper) bring(checkpoint uint64, tries int, then func(error)) {
+	k.restore(checkpoint, func(err error) {
+		if err != nil {
+			then(err)
+			return
+		}
+		k.copyOrMend(checkpoint, tries, then)
+	})
+}
+
+// copyOrMend copies a checkpoint to the store. What turns out to be damaged of it is made again, and copied; so often at most.
+func (k *Keeper) copyOrMend(checkpoint uint64, tries int, then func(error)) {
+	spoilt := k.spoilt
+	k.flush(checkpoint, func(err error) {
+		if err == nil || k.spoilt == spoilt || tries <= 1 {
+			then(err)
+			return
+		}
+		k.Inspect(checkpoint, func() { k.bring(checkpoint, tries-1, then) })
+	})
+}
+
+// restore makes again what is lost of a checkpoint, which is not dropped meanwhile.
 func (k *Keeper) restore(checkpoint uint64, then func(error)) {
+	if k.making {
+		then(errors.New("keep: something is being made again already"))
+		return
+	}
 	r, err := k.Resume(checkpoint)
 	if err != nil {
 		then(err)
 		return
 	}
-	k.Rebuild(r, then)
+	k.flushing = checkpoint
+	k.Rebuild(r, func(err error) {
+		k.flushing = 0
+		then(err)
+		k.dropLate()
+	})
+}
+
+// dropLate drops what was to be dropped while it was copied.
+func (k *Keeper) dropLate() {
+	late := k.dropped
+	k.dropped = nil
+	for _, n := range late {
+		k.Drop(n)
+	}
 }

@@ -29,6 +29,8 @@ type owner struct {
 	busy    bool    // a commit is under way
 	images  []uint64
 	bad     map[uint64]bool
+	doubted map[uint64]bool // a rank has found it damaged
+	storing map[uint64]bool // checkpoints on which the store works
 }
 
 // promise is what was told of a checkpoint: the sets whose members had it, and which of these have lost it since.
@@ -58,7 +60,7 @@ type simulation struct {
 func (s *simulation) begin() {
 	s.owners++
 	stored := sorted(s.store)
-	o := &owner{w: s.world, number: s.owners, bad: map[uint64]bool{}}
+	o := &owner{w: s.world, number: s.owners, bad: map[uint64]bool{}, doubted: map[uint64]bool{}, storing: map[uint64]bool{}}
 	o.k = New(s.cfg, &link{s, o}, stored)
 	s.owner = o
 	for _, a := range s.agents {
@@ -92,6 +94,10 @@ func sorted[T any](m map[uint64]T) []uint64 {
 // goBack starts the ranks from the newest image that can be had, or anew.
 func (s *simulation) goBack(o *owner) {
 	o.ranks = nil
+	o.k.Settled(func() { s.choose(o) })
+}
+
+func (s *simulation) choose(o *owner) {
 	var there []int
 	for i, lost := range o.lost {
 		if !lost {
@@ -133,7 +139,7 @@ func (s *simulation) checkPromise(o *owner, n uint64, err error) {
 		set, lost := redset.Set{Scheme: p.how}, map[int]bool{}
 		for m, h := range members {
 			set.Members = append(set.Members, redset.Member{Node: m})
-			if h.missed || o.lost[h.node] || s.agents[h.node].memory != h.memory {
+			if a := s.agents[h.node]; h.missed || o.lost[h.node] || a.memory != h.memory || a.rotten[n] {
 				lost[m] = true
 			}
 		}
@@ -170,9 +176,41 @@ func (s *simulation) resume(o *owner, r *Resumption) {
 				}
 			}
 		}
-		s.counts["resumed"]++
-		s.runs(o, r.Ranks)
+		if s.readable(o, r) {
+			s.counts["resumed"]++
+			s.runs(o, r.Ranks)
+		}
 	})
+}
+
+// readable says whether the ranks find what they go on from as it was written; else it is looked through, once.
+func (s *simulation) readable(o *owner, r *Resumption) bool {
+	rotten := false
+	for i, ranks := range r.Ranks {
+		rotten = rotten || len(ranks) > 0 && s.agents[i].rotten[r.Checkpoint]
+	}
+	again := func() { s.after(200, 400, func() { s.again(o) }) }
+	switch {
+	case !rotten:
+		return true
+	case o.doubted[r.Checkpoint]:
+		s.counts["damaged again"]++
+		o.bad[r.Checkpoint] = true
+		again()
+	default:
+		s.counts["damaged"]++
+		o.doubted[r.Checkpoint] = true
+		o.k.Inspect(r.Checkpoint, again)
+	}
+	return false
+}
+
+// rot: something that a node has of a checkpoint is not as it was written any more.
+func (s *simulation) rot(i int) {
+	a := s.agents[i]
+	if have := sorted(a.disk); len(have) > 0 {
+		a.rotten[have[len(have)-1-s.rng.IntN(min(len(have), 2))]] = true
+	}
 }
 
 func (s *simulation) again(o *owner) {
@@ -359,7 +397,13 @@ func (l *link) deliver(node int, order Order, answer func(Answer)) {
 func (l *link) Tell(node int, order Order) { l.deliver(node, order, func(Answer) {}) }
 
 func (l *link) Store(work Work, then func(error)) {
+	n := target(work)
+	if l.o.storing[n] {
+		l.s.fault("%T of checkpoint %d while the store works on it", work, n)
+	}
+	l.o.storing[n] = true
 	l.s.after(1, 2500, func() {
+		delete(l.o.storing, n)
 		switch w := work.(type) {
 		case Enter:
 			l.s.store[w.Checkpoint] = w.Files
@@ -373,6 +417,21 @@ func (l *link) Store(work Work, then func(error)) {
 			then(nil)
 		}
 	})
+}
+
+// target is the checkpoint that a work is about.
+func target(work Work) uint64 {
+	switch w := work.(type) {
+	case Place:
+		return w.Checkpoint
+	case Enter:
+		return w.Checkpoint
+	case Clear:
+		return w.Checkpoint
+	case Remove:
+		return w.Checkpoint
+	}
+	return 0
 }
 
 func (l *link) Committed(n uint64, why string) {
@@ -435,6 +494,9 @@ func (l *link) Flushed(n uint64) {
 
 func (l *link) Rebuilt(n uint64, lost string, on int, bytes int64) {
 	l.s.counts["rebuilt"]++
+	if fmt.Sprint("n", on) == lost {
+		l.s.counts["mended"]++
+	}
 	for _, members := range l.s.promiseSets(n) {
 		for m := range members {
 			if members[m].name == lost {
@@ -459,7 +521,8 @@ func newSimulation(seed uint64, counts map[string]int) *simulation {
 	n := 3 + rng.IntN(10)
 	w := &world{rng: rng, store: map[uint64][]parity.File{}, moves: map[[2]uint64]*move{}, counts: counts}
 	for i := range n {
-		w.agents = append(w.agents, &simAgent{w: w, index: i, disk: map[uint64]*recovery.Held{}, tmp: map[uint64]*part{}, recorded: map[uint64]int{}})
+		w.agents = append(w.agents, &simAgent{w: w, index: i, disk: map[uint64]*recovery.Held{}, tmp: map[uint64]*part{}, recorded: map[uint64]int{},
+			rotten: map[uint64]bool{}, building: map[uint64]uint64{}})
 	}
 	s := &simulation{world: w, promises: map[uint64]*promise{}, commits: 6 + rng.IntN(12), cfg: Config{Job: simJob,
 		Ranks: n + rng.IntN(n), Scheme: []redset.Scheme{redset.XOR, redset.Partner, redset.Single}[min(rng.IntN(7)/3, 2)],
@@ -467,6 +530,9 @@ func newSimulation(seed uint64, counts map[string]int) *simulation {
 	w.after(0, 0, s.begin)
 	for range rng.IntN(n + 3) {
 		w.after(0, 15000, func() { s.lose(rng.IntN(n)) })
+	}
+	for range rng.IntN(4) {
+		w.after(0, 15000, func() { s.rot(rng.IntN(n)) })
 	}
 	for range rng.IntN(3) {
 		w.after(1000, 15000, func() {
@@ -500,7 +566,7 @@ func TestSimulation(t *testing.T) {
 	}
 	t.Log(counts)
 	for _, what := range []string{"committed", "not committed", "resumed", "rebuilt", "rebuilding disturbed", "from the store", "anew",
-		"copied", "more lost than covered", "owners lost", "nodes lost", "all nodes lost"} {
+		"copied", "more lost than covered", "damaged", "found when copied", "mended", "owners lost", "nodes lost", "all nodes lost"} {
 		if counts[what] == 0 {
 			t.Errorf("%s: never", what)
 		}

@@ -70,6 +70,7 @@ func (w *world) run(most int) bool {
 type part struct {
 	ranks   []int
 	members []parity.Header // what it keeps for others
+	rotten  bool            // made from what is
 }
 
 // simAgent is a node and its agent. Life counts the agent's lives: what it was about to do ends with one.
@@ -81,7 +82,9 @@ type simAgent struct {
 	memory   int // lives of what is on its disk
 	disk     map[uint64]*recovery.Held
 	tmp      map[uint64]*part
-	recorded map[uint64]int // the life of the disk in which a checkpoint was recorded
+	recorded map[uint64]int    // the life of the disk in which a checkpoint was recorded
+	rotten   map[uint64]bool   // of which something is not as it was written
+	building map[uint64]uint64 // by checkpoint: the transfer by which it becomes a member again
 }
 
 func nodeName(i int) string { return fmt.Sprintf("n%d", i) }
@@ -90,10 +93,10 @@ func (a *simAgent) name() string { return nodeName(a.index) }
 
 // die ends the agent, with its node's memory or without.
 func (a *simAgent) die(amnesia bool) {
-	a.up, a.life, a.tmp = false, a.life+1, map[uint64]*part{}
+	a.up, a.life, a.tmp, a.building = false, a.life+1, map[uint64]*part{}, map[uint64]uint64{}
 	if amnesia {
 		a.memory++
-		a.disk = map[uint64]*recovery.Held{}
+		a.disk, a.rotten = map[uint64]*recovery.Held{}, map[uint64]bool{}
 	}
 }
 
@@ -134,6 +137,12 @@ func (a *simAgent) hear(o *owner, order Order, answer func(Answer)) {
 		a.rebuild(o, m, answer)
 	case Abandon:
 		a.abandon(o, m.Transfer)
+	case Inspect:
+		if a.rotten[m.Checkpoint] {
+			answer(Answer{Err: "rotten"})
+			return
+		}
+		answer(Answer{})
 	case Record:
 		a.record(m)
 		answer(Answer{})
@@ -142,12 +151,21 @@ func (a *simAgent) hear(o *owner, order Order, answer func(Answer)) {
 		delete(a.disk, m.Checkpoint)
 		answer(Answer{})
 	case Drop:
+		if a.building[m.Checkpoint] != 0 {
+			a.w.fault("%s drops checkpoint %d while it makes some of it again", a.name(), m.Checkpoint)
+		}
 		delete(a.disk, m.Checkpoint)
+		delete(a.rotten, m.Checkpoint)
 		answer(Answer{})
 	case Flush:
 		h := a.disk[m.Checkpoint]
 		if h == nil || slices.ContainsFunc(m.Ranks, func(r int) bool { return !slices.Contains(h.Ranks, r) }) {
 			a.w.fault("%s copies ranks %v of checkpoint %d, which it has not", a.name(), m.Ranks, m.Checkpoint)
+		}
+		if a.rotten[m.Checkpoint] {
+			a.w.counts["found when copied"]++
+			answer(Answer{Err: "rotten", Damaged: true})
+			return
 		}
 		answer(Answer{Files: filesOf(m.Ranks)})
 	}
@@ -218,12 +236,27 @@ func (a *simAgent) rebuild(o *owner, m Rebuild, answer func(Answer)) {
 			a.w.fault("%s gives member %d of set %d of checkpoint %d, which it is not", a.name(), m.Header.Own, m.Header.Set, n)
 		}
 	}
+	becomes := m.Header.Own == m.Lost
+	if other := a.building[n]; becomes && other != 0 {
+		a.w.fault("%s becomes a member of checkpoint %d twice at a time", a.name(), n)
+	}
+	if becomes {
+		a.building[n] = m.Transfer
+	}
 	a.join(o, m.Transfer, m.Members, need, m.Header.Own, func() Answer {
-		if m.Header.Own == m.Lost {
-			a.tmp[n] = &part{recovery.RanksOf(m.Header.Members[m.Lost]), []parity.Header{m.Header}}
+		if becomes {
+			a.tmp[n] = &part{recovery.RanksOf(m.Header.Members[m.Lost]), []parity.Header{m.Header}, false}
+			for _, i := range m.Members {
+				a.tmp[n].rotten = a.tmp[n].rotten || i >= 0 && i != a.index && a.w.agents[i].rotten[n]
+			}
 		}
 		return Answer{}
-	}, answer)
+	}, func(given Answer) {
+		if becomes {
+			delete(a.building, n)
+		}
+		answer(given)
+	})
 }
 
 // record makes what is there count, and must find it there.
@@ -247,6 +280,9 @@ func (a *simAgent) record(r Record) {
 		}
 	}
 	a.disk[r.Dataset], a.recorded[r.Dataset] = h, a.memory
+	if made := a.tmp[r.Dataset]; made != nil {
+		a.rotten[r.Dataset] = made.rotten || a.rotten[r.Dataset] && len(have.members) > len(made.members)
+	}
 	delete(a.tmp, r.Dataset)
 }
 
@@ -254,5 +290,5 @@ func partOf(h *recovery.Held, id parity.ID) *part {
 	if h == nil || h.ID != id {
 		return nil
 	}
-	return &part{h.Ranks, h.Members}
+	return &part{h.Ranks, h.Members, false}
 }

@@ -24,10 +24,11 @@ type (
 	Fini struct{ Ranks []int }
 	// Restored: ranks go on from an image.
 	Restored struct{ Ranks []int }
-	// Failed: a rank cannot start or restart.
+	// Failed: a rank cannot start or restart. Damaged: because its image is not as it was written.
 	Failed struct {
-		Rank int
-		Text string
+		Rank    int
+		Text    string
+		Damaged bool
 	}
 	// Lost: a rank's process is gone. Ended: by its own exit, with Code, which it began so long ago. Untold: the agent had told no
 	// rank to end when this one fell silent.

@@ -50,6 +50,7 @@ const (
 	Unflushed Kind = "unflushed"
 	Lost      Kind = "lost"
 	Decided   Kind = "decided"
+	Inspected Kind = "inspected"
 	Rebuilt   Kind = "rebuilt"
 	Unable    Kind = "unable"
 	Ended     Kind = "ended"

@@ -39,6 +39,7 @@
 #define ABI_FINALIZING           16   /* the rank enters MPI_Finalize: it cannot be stopped any more */
 #define ABI_TERMINATE            17   /* somebody has sent this rank a SIGTERM that would end it; it is held back */
 #define ABI_CLAIM                18   /* Claim and text, the path: at a restart, a file, or memory with a name, that this rank has opened again */
+#define ABI_DAMAGED              19   /* text: as FAILED, because an image is not as it was written */
 
 /* Messages from the agent to a rank. */
 #define ABI_WELCOME              64   /* Welcome: answers HELLO */

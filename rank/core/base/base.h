@@ -43,6 +43,8 @@ ANY_FS int core_is_rank(void);                                  /* 0 in a forked
 extern int core_stderr;                 /* where we say things: not 2 while descriptors are restored */
 /* Says why the application cannot be run, to the user and to the agent, and ends the process. */
 void core_exit_message(int code, const char *fmt, ...) __attribute__((noreturn, format(printf, 2, 3)));
+/* The same where an image is not as it was written: others may be able to make it again. */
+void core_damaged(const char *fmt, ...) __attribute__((noreturn, format(printf, 1, 2)));
 
 /* -- the agent (wire.c, page.c) -- */
 struct wire {
@@ -62,7 +64,7 @@ int wire_connect(uint64_t input_read);
 int wire_send(uint16_t type, uint64_t epoch, const void *body, size_t n, const void *text, size_t m);
 bool wire_receive(int flags);   /* one packet into wire.in and wire.body: whoever leads this rank at the
 				 * time */
-void wire_failed(const char *sentence);
+void wire_failed(uint16_t type, const char *sentence);          /* FAILED or DAMAGED */
 /* restart: gives to other ranks, or waits for what they give */
 int wire_hand(unsigned what, uint32_t owner, uint64_t dev, uint64_t inode, int file);
 void wire_claim(const struct abi_claim *c, const char *path);   /* restart: returns if it is right */

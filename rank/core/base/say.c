@@ -1,8 +1,8 @@
 /* say.c: what a rank says, to the user on standard error and to the agent, and how it ends when it cannot go
  * on.
  *
- * Context: ordinary lower code, any lower thread. core_die and core_exit_message are for start and restart
- * only. */
+ * Context: ordinary lower code, any lower thread. core_die, core_exit_message and core_damaged are for
+ * start and restart only. */
 #define _GNU_SOURCE
 #include <stdarg.h>
 #include <stdio.h>
@@ -45,13 +45,13 @@ void core_debug(const char *fmt, ...)
 	va_end(ap);
 }
 
-static void end_with(int code, const char *fmt, va_list ap) __attribute__((noreturn));
-static void end_with(int code, const char *fmt, va_list ap)
+static void end_with(uint16_t type, int code, const char *fmt, va_list ap) __attribute__((noreturn));
+static void end_with(uint16_t type, int code, const char *fmt, va_list ap)
 {
 	char s[4096];
 	vsnprintf(s, sizeof s, fmt, ap);
 	core_say("%s", s);
-	wire_failed(s);
+	wire_failed(type, s);
 	_exit(code);
 }
 
@@ -59,12 +59,19 @@ void core_die(const char *fmt, ...)
 {
 	va_list ap;
 	va_start(ap, fmt);
-	end_with(ABI_EXIT_INTERNAL, fmt, ap);
+	end_with(ABI_FAILED, ABI_EXIT_INTERNAL, fmt, ap);
 }
 
 void core_exit_message(int code, const char *fmt, ...)
 {
 	va_list ap;
 	va_start(ap, fmt);
-	end_with(code, fmt, ap);
+	end_with(ABI_FAILED, code, fmt, ap);
+}
+
+void core_damaged(const char *fmt, ...)
+{
+	va_list ap;
+	va_start(ap, fmt);
+	end_with(ABI_DAMAGED, ABI_EXIT_INTERNAL, fmt, ap);
 }

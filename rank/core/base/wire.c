@@ -56,7 +56,10 @@ int core_send(uint16_t type, uint64_t epoch, const void *body, size_t len)
 	return wire_send(type, epoch, body, len, NULL, 0);
 }
 
-void wire_failed(const char *sentence) { wire_send(ABI_FAILED, 0, sentence, strlen(sentence), NULL, 0); }
+void wire_failed(uint16_t type, const char *sentence)
+{
+	wire_send(type, 0, sentence, strlen(sentence), NULL, 0);
+}
 
 void core_reason(const char *sentence) { wire_send(ABI_REASON, 0, sentence, strlen(sentence), NULL, 0); }
 

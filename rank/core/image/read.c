@@ -31,8 +31,9 @@ struct part {
 	char path[1200];
 	struct abi_image_header h;
 	struct abi_chunk *chunks;
-	dev_t dev;
-	ino_t ino;
+	struct stat st;                 /* of the file, if error is 0 */
+	int error;                      /* of opening it */
+	ssize_t got;                    /* bytes of h */
 };
 static struct image_in {
 	struct part *part;
@@ -52,62 +53,70 @@ static void read_at(struct part *p, void *out, size_t n, uint64_t off, const cha
 	for (size_t at = 0; at < n; ) {
 		ssize_t k = pread(p->fd, (char *)out + at, n - at, (off_t)(off + at));
 		if (k < 0 && errno == EINTR) continue;
-		if (k < 0) core_die("%s: %s: %s", p->path, what, strerror(errno));
+		if (k < 0) core_damaged("%s: %s: %s", p->path, what, strerror(errno));
 		if (k == 0)
-			core_die("%s: %s: the file ends at %lu, want %lu: it is truncated", p->path, what,
-				 off + at, off + n);
+			core_damaged("%s: %s: the file ends at %lu, want %lu: it is truncated", p->path, what,
+				     off + at, off + n);
 		at += (size_t)k;
 	}
 }
 
+/* What is wrong with it is said when there is an agent to hear it. */
 static void open_part(struct part *p, const char *dir, unsigned i)
 {
-	struct stat st;
 	snprintf(p->path, sizeof p->path, "%s/rank-%05d.%u.img", dir, core_job.rank, i);
 	p->fd = open(p->path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
-	if (p->fd < 0 || fstat(p->fd, &st))
-		core_die("%s: %s", p->path, errno == ELOOP ? "is a link, want a file" : strerror(errno));
-	if (!S_ISREG(st.st_mode) || st.st_uid != geteuid())
-		core_die("%s: mode %o of uid %u, want a file of uid %u", p->path, st.st_mode, st.st_uid,
-			 geteuid());
-	p->dev = st.st_dev;
-	p->ino = st.st_ino;
-	if ((uint64_t)st.st_size < sizeof p->h)
-		core_die("%s: %ld bytes, want a header of %zu: it is truncated", p->path, (long)st.st_size,
-			 sizeof p->h);
-	read_at(p, &p->h, sizeof p->h, 0, "header");
+	p->error = p->fd < 0 || fstat(p->fd, &p->st) ? errno : 0;
+	if (p->error || !S_ISREG(p->st.st_mode)) return;
+	do p->got = pread(p->fd, &p->h, sizeof p->h, 0); while (p->got < 0 && errno == EINTR);
+	if (p->got < 0) p->error = errno;
+}
+
+static void check_open(const struct part *p)
+{
+	if (p->error)
+		core_damaged("%s: %s", p->path,
+			     p->error == ELOOP ? "is a link, want a file" : strerror(p->error));
+	if (!S_ISREG(p->st.st_mode) || p->st.st_uid != geteuid())
+		core_damaged("%s: mode %o of uid %u, want a file of uid %u", p->path, p->st.st_mode,
+			     p->st.st_uid, geteuid());
+	if (p->got != sizeof p->h)
+		core_damaged("%s: %ld bytes, want a header of %zu: it is truncated", p->path,
+			     (long)p->st.st_size, sizeof p->h);
 }
 
 static void check_header(const struct part *p, unsigned i)
 {
 	const struct abi_image_header *h = &p->h, *first = &in.part[0].h;
 	uint32_t crc = crc32c(0, h, ABI_HEADER_CRC_OFF);
-	struct stat st;
 	if (memcmp(h->magic, ABI_IMAGE_MAGIC, sizeof h->magic))
-		core_die("%s: not an image, or one that was not finished", p->path);
+		core_damaged("%s: not an image, or one that was not finished", p->path);
 	if (h->version < ABI_IMAGE_VERSION)
-		core_die("%s: image format version %u is older than this byssus reads (%u)", p->path,
-			 h->version, ABI_IMAGE_VERSION);
+		core_damaged("%s: image format version %u is older than this byssus reads (%u)", p->path,
+			     h->version, ABI_IMAGE_VERSION);
 	if (h->version > ABI_IMAGE_VERSION)
-		core_die("%s: image format version %u is newer than this byssus understands (%u)", p->path,
-			 h->version, ABI_IMAGE_VERSION);
-	if (crc != h->header_crc) core_die("%s: header: crc32c %08x, want %08x", p->path, crc, h->header_crc);
+		core_damaged("%s: image format version %u is newer than this byssus understands (%u)",
+			     p->path, h->version, ABI_IMAGE_VERSION);
+	if (crc != h->header_crc)
+		core_damaged("%s: header: crc32c %08x, want %08x", p->path, crc, h->header_crc);
 	if (h->incompat)
 		core_die("%s: needs features %#lx that this byssus does not have", p->path, h->incompat);
 	if (h->header_size != ABI_PAGE_BYTES)
-		core_die("%s: header of %u bytes, want %u", p->path, h->header_size, ABI_PAGE_BYTES);
+		core_damaged("%s: header of %u bytes, want %u", p->path, h->header_size, ABI_PAGE_BYTES);
 	if (h->rank != (uint32_t)core_job.rank)
-		core_die("%s: is the image of rank %u, want rank %d", p->path, h->rank, core_job.rank);
+		core_damaged("%s: is the image of rank %u, want rank %d", p->path, h->rank, core_job.rank);
 	if (h->nranks != (uint32_t)core_job.nranks)
 		core_die("%s: the job had %u ranks, and is restarted with %d", p->path, h->nranks,
 			 core_job.nranks);
 	if (h->nparts > ABI_MAX_PARTS)
-		core_die("%s: %u parts, at most %u", p->path, h->nparts, ABI_MAX_PARTS);
+		core_damaged("%s: %u parts, at most %u", p->path, h->nparts, ABI_MAX_PARTS);
 	if (h->part != i || h->nparts != first->nparts || h->checkpoint != first->checkpoint)
-		core_die("%s: part %u of %u of checkpoint %lu, want part %u of %u of checkpoint %lu", p->path,
-			 h->part, h->nparts, h->checkpoint, i, first->nparts, first->checkpoint);
-	if (fstat(p->fd, &st) || (uint64_t)st.st_size != h->file_size)
-		core_die("%s: %ld bytes, want %lu: it is truncated", p->path, (long)st.st_size, h->file_size);
+		core_damaged("%s: part %u of %u of checkpoint %lu, want part %u of %u of checkpoint %lu",
+			     p->path, h->part, h->nparts, h->checkpoint, i, first->nparts,
+			     first->checkpoint);
+	if ((uint64_t)p->st.st_size != h->file_size)
+		core_damaged("%s: %ld bytes, want %lu: it is truncated", p->path, (long)p->st.st_size,
+			     h->file_size);
 }
 
 /* The parts of a file lie one behind the other without a gap, so that each byte has its checksum. */
@@ -123,15 +132,15 @@ static void check_layout(const struct part *p)
 	uint64_t at = ABI_PAGE_BYTES;
 	for (size_t i = 0; i < sizeof run / sizeof *run; i++) {
 		if (run[i].off != at)
-			core_die("%s: %s: at %lu, want %lu", p->path, run[i].name, run[i].off, at);
+			core_damaged("%s: %s: at %lu, want %lu", p->path, run[i].name, run[i].off, at);
 		if (run[i].n > run[i].most / run[i].one || run[i].n * run[i].one > h->file_size - at)
-			core_die("%s: %s: %lu times %lu bytes do not fit", p->path, run[i].name, run[i].n,
-				 run[i].one);
+			core_damaged("%s: %s: %lu times %lu bytes do not fit", p->path, run[i].name, run[i].n,
+				     run[i].one);
 		at += run[i].n * run[i].one;
 	}
-	if (at != h->file_size) core_die("%s: its parts end at %lu, want %lu", p->path, at, h->file_size);
+	if (at != h->file_size) core_damaged("%s: its parts end at %lu, want %lu", p->path, at, h->file_size);
 	if (h->part && (h->sections_len || h->n_sections || h->n_vmas))
-		core_die("%s: sections in part %u, want them in part 0", p->path, h->part);
+		core_damaged("%s: sections in part %u, want them in part 0", p->path, h->part);
 }
 
 static bool is_zero(const char *p, size_t n)
@@ -168,12 +177,12 @@ static void check_chunks(const struct part *p)
 		const struct abi_chunk *c = &p->chunks[i];
 		if (c->addr >= BY_ARENA_HI || !c->length || c->length > ABI_MAX_CHUNK || c->length % PAGE ||
 		    c->offset != at || c->length > p->h.file_size - at)
-			core_die("%s: chunk %lu: %u bytes at %#lx from offset %lu: cannot be", p->path, i,
-				 c->length, c->addr, c->offset);
+			core_damaged("%s: chunk %lu: %u bytes at %#lx from offset %lu: cannot be", p->path, i,
+				     c->length, c->addr, c->offset);
 		at += c->length;
 	}
 	if (at != p->h.data_off + p->h.data_len)
-		core_die("%s: chunks end at %lu, want %lu", p->path, at, p->h.data_off + p->h.data_len);
+		core_damaged("%s: chunks end at %lu, want %lu", p->path, at, p->h.data_off + p->h.data_len);
 }
 
 static void read_tables(struct part *p)
@@ -188,7 +197,7 @@ static void read_tables(struct part *p)
 	p->chunks = table(p, p->h.chunks_off, p->h.n_chunks, sizeof *p->chunks, "table of chunks");
 	crc = crc32c(crc, p->chunks, p->h.n_chunks * sizeof *p->chunks);
 	if (crc != p->h.tables_crc)
-		core_die("%s: tables: crc32c %08x, want %08x", p->path, crc, p->h.tables_crc);
+		core_damaged("%s: tables: crc32c %08x, want %08x", p->path, crc, p->h.tables_crc);
 	in.total_chunks += p->h.n_chunks;
 	check_chunks(p);
 }
@@ -198,11 +207,12 @@ static void read_section(struct part *p, struct reader *r, uint64_t i)
 	struct abi_section s;
 	read_bytes(r, &s, sizeof s);
 	const char *body = read_ref(r, s.length);
-	if (r->bad) core_die("%s: section %lu: lies outside the file", p->path, i);
+	if (r->bad) core_damaged("%s: section %lu: lies outside the file", p->path, i);
 	uint32_t crc = crc32c(crc32c(0, &s.type, sizeof s.type), &s.length, sizeof s.length);
 	crc = crc32c(crc, body, (s.length + 7) & ~7UL);
 	if (crc != s.crc32c)
-		core_die("%s: section of type %u: crc32c %08x, want %08x", p->path, s.type, crc, s.crc32c);
+		core_damaged("%s: section of type %u: crc32c %08x, want %08x", p->path, s.type, crc,
+			     s.crc32c);
 	bool known = s.type && s.type < ABI_SEC_END;
 	if (!known && !(s.type & ABI_SEC_MAY_IGNORE))
 		core_die("%s: section of type %u: this byssus does not know it", p->path, s.type);
@@ -220,8 +230,8 @@ static void read_sections(struct part *p, const uint32_t *wanted)
 	struct reader r = { .p = in.sections, .n = p->h.sections_len };
 	for (uint64_t i = 0; i < p->h.n_sections; i++) read_section(p, &r, i);
 	if (r.at != r.n)
-		core_die("%s: sections: %lu of them end at %zu, want %zu", p->path, p->h.n_sections, r.at,
-			 r.n);
+		core_damaged("%s: sections: %lu of them end at %zu, want %zu", p->path, p->h.n_sections, r.at,
+			     r.n);
 	want_section(p, ABI_SEC_STRINGS);
 	while (*wanted) want_section(p, *wanted++);
 }
@@ -230,7 +240,8 @@ void image_open(const char *dir)
 {
 	struct part first = { 0 };
 	open_part(&first, dir, 0);
-	bool plausible = !memcmp(first.h.magic, ABI_IMAGE_MAGIC, sizeof first.h.magic) && first.h.nparts &&
+	bool plausible = first.got == sizeof first.h &&
+			 !memcmp(first.h.magic, ABI_IMAGE_MAGIC, sizeof first.h.magic) && first.h.nparts &&
 			 first.h.nparts <= ABI_MAX_PARTS;
 	core_job.checkpoint = plausible ? first.h.checkpoint : 0;
 	snprintf(core_self.exe, sizeof core_self.exe, "%.255s", plausible ? first.h.app : "");
@@ -244,6 +255,7 @@ void image_check(const char *dir, const uint32_t *sections)
 {
 	for (unsigned i = 0; i < in.n; i++) {
 		if (i) open_part(&in.part[i], dir, i);
+		check_open(&in.part[i]);
 		check_header(&in.part[i], i);
 	}
 	for (unsigned i = 0; i < in.n; i++) read_tables(&in.part[i]);
@@ -365,8 +377,8 @@ static void check_crc(const struct part *p, uint64_t i, uint32_t crc)
 {
 	const struct abi_chunk *c = &p->chunks[i];
 	if (crc != c->crc32c)
-		core_die("%s: chunk %lu at %#lx: crc32c %08x, want %08x", p->path, i, c->addr, crc,
-			 c->crc32c);
+		core_damaged("%s: chunk %lu at %#lx: crc32c %08x, want %08x", p->path, i, c->addr, crc,
+			     c->crc32c);
 }
 
 static bool is_region(uint64_t addr)
@@ -606,7 +618,7 @@ void image_begin_memory(void)
 	advise_all();                                   /* before the content: it decides about huge pages */
 	open_for_writing(true);
 	if (core_config.lazy) {
-		for (unsigned i = 0; i < in.n; i++) lazy_maps(in.part[i].dev, in.part[i].ino);
+		for (unsigned i = 0; i < in.n; i++) lazy_maps(in.part[i].st.st_dev, in.part[i].st.st_ino);
 		map_chunks();
 	} else {
 		fill_prepare();

@@ -1,0 +1,109 @@
+package agent
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+
+	"github.com/byssus-hpc/byssus/internal/control"
+	"github.com/byssus-hpc/byssus/internal/dataset"
+	"github.com/byssus-hpc/byssus/internal/format"
+	"github.com/byssus-hpc/byssus/internal/parity"
+	"github.com/byssus-hpc/byssus/internal/redset"
+)
+
+// damage is an error that lies in what the cache has.
+type damage struct{ error }
+
+func (d damage) Unwrap() error { return d.error }
+
+// damaged says so of an error, unless it follows from the end of a context.
+func damaged(ctx context.Context, err error) error {
+	if err == nil || ctx.Err() != nil {
+		return err
+	}
+	return damage{err}
+}
+
+// image is an open image file, whose tables are as they were written.
+type image struct {
+	*format.Image
+	file *os.File
+	from io.ReaderAt // the same, until a context ends
+}
+
+func openImage(ctx context.Context, path string) (*image, error) {
+	f, st, err := dataset.OpenOwn(path, os.O_RDONLY)
+	if err != nil {
+		return nil, err
+	}
+	im := &image{file: f, from: &heeding{ctx, f}}
+	if im.Image, err = format.Read(im.from, st.Size()); err != nil {
+		f.Close()
+		return nil, fmt.Errorf("%s: %w", filepath.Base(path), err)
+	}
+	return im, nil
+}
+
+// inspect reads all that the cache has of a checkpoint, and says what of it is not as it was written.
+func (n *Node) inspect(ctx context.Context, o control.Inspect) error {
+	dir := n.store.Path(o.Checkpoint)
+	m, err := dataset.Check(dir)
+	if err != nil {
+		return err
+	}
+	for _, f := range m.Files {
+		if err := inspectImage(ctx, dir, f.Name, nil); err != nil {
+			return err
+		}
+	}
+	for _, name := range m.Parity {
+		if err := inspectKept(ctx, dir, name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// inspectImage reads an image, of which is recorded how large it was, and with which digest, if want is not nil.
+func inspectImage(ctx context.Context, dir, name string, want *parity.File) error {
+	im, err := openImage(ctx, filepath.Join(dir, name))
+	if err != nil {
+		return err
+	}
+	defer im.file.Close()
+	if found := (parity.File{Name: name, Size: int64(im.Header.FileSize), Digest: uint64(im.Header.HeaderCRC)}); want != nil && found != *want {
+		return fmt.Errorf("agent: found %+v, wanted %+v", found, *want)
+	}
+	if err := im.VerifyData(im.from, func(int64) {}); err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	return nil
+}
+
+// inspectKept reads what the node keeps for others.
+func inspectKept(ctx context.Context, dir, name string) error {
+	f, st, err := dataset.OpenOwn(filepath.Join(dir, name), os.O_RDONLY)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	kept, err := parity.Open(&heeding{ctx, f}, st.Size())
+	if err == nil {
+		err = kept.Verify(func(int64) {})
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	if kept.Scheme != redset.Partner {
+		return nil
+	}
+	for _, file := range kept.Members[before(&kept.Header)].Files {
+		if err := inspectImage(ctx, dir, file.Name, &file); err != nil {
+			return err
+		}
+	}
+	return nil
+}

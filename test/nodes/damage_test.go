@@ -1,0 +1,148 @@
+package nodes
+
+import (
+	"context"
+	"fmt"
+	"regexp"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/byssus-hpc/byssus/internal/redset"
+	"github.com/byssus-hpc/byssus/test/harness"
+)
+
+// harm is what becomes of files of a checkpoint in a node's cache, in shell commands about $f, which has $n bytes.
+type harm struct{ node, file, how string }
+
+const (
+	noise   = "dd if=/dev/urandom of=$f bs=64 count=1 conv=notrunc status=none oflag=seek_bytes seek=" // a place follows
+	image   = "rank-*.0.img"
+	kept    = "parity.*"
+	middle  = noise + "$((n / 2))"
+	tables  = noise + "$((n - 64))"
+	head    = noise + "100"
+	cut     = "truncate -s $((n / 2)) $f"
+	removed = "rm $f"
+)
+
+// harm does it to a checkpoint of a job.
+func (c *cluster) harm(t *testing.T, job string, checkpoint int, list ...harm) {
+	t.Helper()
+	for _, h := range list {
+		c.sandbox(t, "run", "nodes", "--node", h.node, "--", "sh", "-ec", fmt.Sprintf(
+			"for f in %s/%s.*/ckpt.%06d/%s; do n=$(stat -c %%s $f); %s; done", cache, job, checkpoint, h.file, h.how))
+	}
+}
+
+// TestDamage: files in caches are not as they were written, or gone. What is found damaged, when ranks go on from it or it is copied
+// to the store, is made again from what other nodes have; where more is damaged than that covers, the job goes on from what is whole.
+func TestDamage(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t)
+	for i, scheme := range []redset.Scheme{redset.XOR, redset.Partner} {
+		t.Run(scheme.String(), func(t *testing.T) {
+			ctx, cancel := context.WithTimeout(t.Context(), 2*atMost)
+			defer cancel()
+			name := "harm-" + scheme.String()
+			j := c.job(ctx, t, name, harness.MPIs()[i], nil, "--every", "0", "--flush", "0", "--redundancy", scheme.String())
+			defer j.Close()
+			d := &damaged{c, ctx, t, j, name, 0}
+			if err := harness.Poll(ctx, "the first iterations", func() bool { return strings.Contains(j.Proc().Stdout.String(), "iter ") }); err != nil {
+				t.Fatalf("%v\n%s", err, j.Story())
+			}
+			for _, how := range []string{middle, tables, head, cut, removed} {
+				n := d.checkpoint()
+				c.harm(t, name, n, harm{"node2", image, how})
+				d.goesOn("node3", n, "what node2 has of it is damaged", "what node2 held, .* was made again on node2 in")
+			}
+			d.beyond(scheme)
+			d.leaves(harness.MPIs()[1-i])
+		})
+	}
+}
+
+// damaged is a job whose checkpoints are harmed.
+type damaged struct {
+	c    *cluster
+	ctx  context.Context
+	t    *testing.T
+	j    *harness.Job
+	name string
+	told int // bytes on standard error until the last checkpoint
+}
+
+func (d *damaged) checkpoint() int {
+	d.t.Helper()
+	found, err := d.j.Checkpoint(d.ctx)
+	if err != nil {
+		d.t.Fatalf("%v\n%s", err, d.j.Story())
+	}
+	d.told = len(d.j.Proc().Stderr.String())
+	return int(found.Number)
+}
+
+// goesOn: a rank dies, and the job goes on from that checkpoint, when it has said all that.
+func (d *damaged) goesOn(node string, checkpoint int, texts ...string) {
+	d.t.Helper()
+	d.c.sandbox(d.t, "run", "nodes", "--node", node, "--", "sh", "-c", fmt.Sprintf(onRanks, "KILL"))
+	over := func() bool {
+		return !d.j.Proc().Running() || strings.Contains(d.said(), "the job goes on from checkpoint")
+	}
+	if err := harness.Poll(d.ctx, "the job goes on", over); err != nil {
+		d.t.Fatalf("%v\n%s", err, d.j.Story())
+	}
+	d.says(append(texts, fmt.Sprintf("the job goes on from checkpoint %d\n", checkpoint))...)
+}
+
+// said is what the job has since the last checkpoint.
+func (d *damaged) said() string { return d.j.Proc().Stderr.String()[d.told:] }
+
+func (d *damaged) says(texts ...string) {
+	d.t.Helper()
+	for _, text := range texts {
+		if !regexp.MustCompile(text).MatchString(d.said()) {
+			d.t.Fatalf("%q: not said\n%s", text, d.j.Story())
+		}
+	}
+}
+
+// beyond: two nodes have damage, one of them in what it keeps for others. With copies they are in two sets, with parity in one.
+func (d *damaged) beyond(scheme redset.Scheme) {
+	d.t.Helper()
+	whole := d.checkpoint()
+	n := d.checkpoint()
+	d.c.harm(d.t, d.name, n, harm{"node1", image, middle}, harm{"node2", kept, middle})
+	if scheme == redset.XOR {
+		d.goesOn("node4", whole, fmt.Sprintf("checkpoint %d cannot be used: .*lost are node1, node2, of 4 with xor", n))
+		return
+	}
+	d.goesOn("node4", n, "what node1 held, .* was made again on node1 in", "what node2 held, .* was made again on node2 in")
+}
+
+// leaves: an interrupted job takes its newest checkpoint along, made whole.
+func (d *damaged) leaves(mpi string) {
+	d.t.Helper()
+	n := d.checkpoint()
+	d.c.harm(d.t, d.name, n, harm{"node4", image, middle})
+	if err := d.j.Proc().Signal(syscall.SIGINT); err != nil {
+		d.t.Fatal(err)
+	}
+	select {
+	case <-d.j.Proc().Done():
+	case <-d.ctx.Done():
+		d.t.Fatalf("it does not leave\n%s", d.j.Story())
+	}
+	d.says("what node4 has of it is damaged", "what node4 held, .* was made again on node4 in", fmt.Sprintf("checkpoint %d was copied to", n))
+	if err := d.j.Verify(d.ctx); err != nil {
+		d.t.Error(err)
+	}
+	d.c.release(d.t, d.name)
+	if err := d.j.Restart(d.ctx, mpi, "-v"); err != nil {
+		d.t.Fatal(err)
+	}
+	d.c.ends(d.ctx, d.t, d.j)
+	if found := d.j.Proc().Stderr.String(); !strings.Contains(found, fmt.Sprintf("the job goes on from checkpoint %d\n", n)) {
+		d.t.Errorf("not from checkpoint %d\n%s", n, d.j.Story())
+	}
+}
