@@ -12,8 +12,11 @@ import (
 	"strings"
 	"syscall"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/byssus-hpc/byssus/internal/control"
 	"github.com/byssus-hpc/byssus/internal/dataset"
+	"github.com/byssus-hpc/byssus/internal/machine"
 	"github.com/byssus-hpc/byssus/internal/node"
 	"github.com/byssus-hpc/byssus/internal/ui"
 )
@@ -23,11 +26,12 @@ var ErrRoom = errors.New("too small")
 
 // room is what is known of a cache before a checkpoint.
 type room struct {
-	images int64 // bytes of the node's images
-	share  int   // what is kept for others is so many times less; 0: nothing is
-	copies int   // checkpoints that lie here at once: those that are kept, and the one in work
-	free   int64 // of the file system
-	held   int64 // by the job, which its next checkpoints take the place of
+	images int64  // bytes of the node's images
+	share  int    // what is kept for others is so many times less; 0: nothing is
+	copies int    // checkpoints that lie here at once: those that are kept, and the one in work
+	free   int64  // of the file system; or of memory, where the cache is in that and a cgroup leaves less
+	by     string // that cgroup
+	held   int64  // by the job, which its next checkpoints take the place of
 }
 
 // check says whether what is to come has room. What is free now need not be enough for all: some of it is there already.
@@ -40,12 +44,21 @@ func (r room) check() error {
 	if wanted <= r.free+r.held {
 		return nil
 	}
-	return fmt.Errorf("%w: wanted %d x (%s images + %s redundancy) = %s, found %s free + %s held", ErrRoom, r.copies,
-		ui.Bytes(r.images), ui.Bytes(parity), ui.Bytes(wanted), ui.Bytes(r.free), ui.Bytes(r.held))
+	by := ""
+	if r.by != "" {
+		by = fmt.Sprintf(" (%s of the memory that %s allows are kept for the program)", ui.Bytes(memoryReserve), r.by)
+	}
+	return fmt.Errorf("%w: wanted %d x (%s images + %s redundancy) = %s, found %s free + %s held%s", ErrRoom, r.copies,
+		ui.Bytes(r.images), ui.Bytes(parity), ui.Bytes(wanted), ui.Bytes(r.free), ui.Bytes(r.held), by)
 }
 
+// memoryReserve is how much of the memory that is allowed no checkpoint takes: for agent and ranks while one is taken. Where there is no
+// memory left the kernel kills ranks.
+const memoryReserve = 32 << 20
+
 // checkRoom says whether the node's cache has room for a checkpoint, when it can be told how much that needs: there has been one,
-// or an attempt. Programs that have become smaller since need less.
+// or an attempt. Programs that have become smaller since need less. Where memory is limited the first one must have room, too, as
+// large as what the program has written to.
 func (n *Node) checkRoom(number uint64, o control.Prepare) error {
 	s := n.server(number)
 	if o.Copies == 0 || s == nil {
@@ -53,26 +66,25 @@ func (n *Node) checkRoom(number uint64, o control.Prepare) error {
 	}
 	pages := s.Sample()
 	r := room{images: n.lastImages(s.cfg.Ranks, pages), share: o.Share, copies: o.Copies}
-	var err error
-	var known bool
-	if r.free, known, err = free(n.store.Dir); err == nil {
-		r.held, err = size(n.store.Dir)
-	}
+	known, err := r.look(n.store.Dir)
 	if err != nil {
 		return fmt.Errorf("agent: room in cache: %w", err)
 	}
-	if !known || r.check() == nil {
+	first := r.images == 0 && r.by != "" // a file system that is full ends an attempt; without memory ranks end
+	if !known || !first && r.check() == nil {
 		return nil
 	}
-	var now int64
+	var now, written int64
 	for _, p := range pages {
-		bytes, err := upperBytes(p.PID)
+		all, own, err := upperBytes(p.PID)
 		if err != nil {
 			return nil // it has ended, and so will the attempt
 		}
-		now += bytes
+		now, written = now+all, written+own
 	}
-	r.images = min(r.images, now)
+	if r.images = min(r.images, now); first {
+		r.images, r.copies = written, 1
+	}
 	if err := r.check(); err != nil {
 		return fmt.Errorf("agent: cache %s on node %s: %w", n.store.Dir, n.cfg.Name, err)
 	}
@@ -101,17 +113,33 @@ func (n *Node) lastImages(ranks []int, pages []node.Sample) int64 {
 	return sum
 }
 
+// look finds out what is free and held; known: somebody tells.
+func (r *room) look(dir string) (known bool, err error) {
+	inMemory := false
+	if r.free, known, inMemory, err = free(dir); err == nil {
+		r.held, err = size(dir)
+	}
+	if err != nil || !inMemory {
+		return known, err
+	}
+	left, cgroup, err := machine.MemoryLeft()
+	if left = max(left-memoryReserve, 0); err == nil && cgroup != "" && (!known || left < r.free) {
+		r.free, r.by, known = left, cgroup, true
+	}
+	return known, err
+}
+
 // free is the room of a file system; one without a limit does not tell.
-func free(dir string) (bytes int64, known bool, err error) {
+func free(dir string) (bytes int64, known, inMemory bool, err error) {
 	var st syscall.Statfs_t
 	if err := syscall.Statfs(dir, &st); err != nil {
-		return 0, false, &fs.PathError{Op: "statfs", Path: dir, Err: err}
+		return 0, false, false, &fs.PathError{Op: "statfs", Path: dir, Err: err}
 	}
 	blocks := st.Bavail
 	if os.Geteuid() == 0 {
 		blocks = st.Bfree
 	}
-	return int64(blocks) * st.Bsize, st.Blocks > 0, nil
+	return int64(blocks) * st.Bsize, st.Blocks > 0, st.Type == unix.TMPFS_MAGIC || st.Type == unix.RAMFS_MAGIC, nil
 }
 
 // size is how much the files below a directory occupy. What vanishes meanwhile does not.
@@ -135,11 +163,11 @@ func size(dir string) (int64, error) {
 	return sum, err
 }
 
-// upperBytes is how much memory a rank's program has, which lies below the lower half.
-func upperBytes(pid int) (int64, error) {
+// upperBytes is how much memory a rank's program has, which lies below the lower half, and how much of that it has written to.
+func upperBytes(pid int) (all, written int64, err error) {
 	f, err := os.Open(fmt.Sprintf("/proc/%d/smaps", pid))
 	if err != nil {
-		return 0, err
+		return 0, 0, err
 	}
 	defer f.Close()
 	return residentBelow(f, arenaEnd)
@@ -150,21 +178,29 @@ const arenaEnd = 0x5000_0000_0000
 
 // residentBelow sums up what smaps tells of mappings below an address. Lines: "start-end perms offset ...", then of each mapping
 // "Name: number kB".
-func residentBelow(smaps io.Reader, end uint64) (int64, error) {
+func residentBelow(smaps io.Reader, end uint64) (all, written int64, err error) {
 	const kB = 1024
-	var sum int64
 	below := false
 	lines := bufio.NewScanner(smaps)
 	for lines.Scan() {
 		var from, to uint64
-		var amount int64
 		line := lines.Text()
-		if _, err := fmt.Sscanf(line, "Rss: %d kB", &amount); err == nil && below {
-			sum += amount * kB
-		} else if head, _, _ := strings.Cut(line, " "); strings.Contains(head, "-") {
-			_, err := fmt.Sscanf(head, "%x-%x", &from, &to)
+		name, amount, found := strings.Cut(line, ":")
+		switch {
+		case found && below && (name == "Rss" || name == "Anonymous"):
+			var n int64
+			if _, err := fmt.Sscanf(amount, "%d kB", &n); err != nil {
+				return 0, 0, fmt.Errorf("smaps: %q: %w", line, err)
+			}
+			if name == "Rss" {
+				all += n * kB
+			} else {
+				written += n * kB
+			}
+		case strings.Contains(strings.SplitN(line, " ", 2)[0], "-"):
+			_, err := fmt.Sscanf(line, "%x-%x ", &from, &to)
 			below = err == nil && from < end
 		}
 	}
-	return sum, lines.Err()
+	return all, written, lines.Err()
 }

@@ -33,6 +33,8 @@ func TestRoom(t *testing.T) {
 		{room{images: 9 * mib, share: 3, copies: 3, free: 11 * mib, held: 24 * mib},
 			"too small: wanted 3 x (9.0 MiB images + 3.0 MiB redundancy) = 36.0 MiB, found 11.0 MiB free + 24.0 MiB held"},
 		{room{images: 1 * mib, copies: 3, free: 0, held: 90 * mib}, ""}, // what is there gives its place
+		{room{images: 2 * mib, copies: 1, free: 1 * mib, by: "/a/b"}, "too small: wanted 1 x (2.0 MiB images + 0 B redundancy) = 2.0 MiB, " +
+			"found 1.0 MiB free + 0 B held (32.0 MiB of the memory that /a/b allows are kept for the program)"},
 	} {
 		err := k.room.check()
 		if err == nil != (k.want == "") || err != nil && (err.Error() != k.want || !errors.Is(err, ErrRoom)) {
@@ -60,10 +62,13 @@ func TestSizes(t *testing.T) {
 	if n, err := size(dir); err != nil || n < 2*mib || n > 3*mib {
 		t.Errorf("%d bytes, %v", n, err)
 	}
-	if n, known, err := free(dir); err != nil || !known || n <= 0 {
+	if n, known, _, err := free(dir); err != nil || !known || n <= 0 {
 		t.Errorf("%d bytes, %v, %v", n, known, err)
 	}
-	if _, _, err := free(filepath.Join(dir, "none")); err == nil {
+	if _, _, inMemory, err := free("/dev/shm"); err != nil || !inMemory {
+		t.Errorf("/dev/shm is in memory: %v, %v", inMemory, err)
+	}
+	if _, _, _, err := free(filepath.Join(dir, "none")); err == nil {
 		t.Error("a directory that is not there has room")
 	}
 	if n, err := size(filepath.Join(dir, "none")); err != nil || n != 0 {
@@ -83,10 +88,10 @@ Rss:                   8 kB
 500000000000-500000010000 rw-p 00000000 00:00 0
 Rss:                4096 kB
 `
-	if n, err := residentBelow(strings.NewReader(smaps), arenaEnd); err != nil || n != 72<<10 {
-		t.Errorf("%d bytes, %v", n, err)
+	if all, written, err := residentBelow(strings.NewReader(smaps), arenaEnd); err != nil || all != 72<<10 || written != 48<<10 {
+		t.Errorf("%d bytes, %d, %v", all, written, err)
 	}
-	if n, err := upperBytes(os.Getpid()); err != nil || n == 0 { // a Go program has its heap at 0xc000000000
-		t.Errorf("%d bytes, %v", n, err)
+	if all, written, err := upperBytes(os.Getpid()); err != nil || written == 0 || all < written { // a Go program has its heap at 0xc000000000
+		t.Errorf("%d bytes, %d, %v", all, written, err)
 	}
 }

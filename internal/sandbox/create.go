@@ -87,21 +87,36 @@ func (p *place) prepareCgroup(o Options, r *record) error {
 	if err != nil {
 		return fmt.Errorf("sandbox: create %s: %w", o.Name, err)
 	}
-	dir, err := home(string(info), string(own), o.Memory > 0)
-	if err != nil {
-		if o.Memory > 0 {
-			return fmt.Errorf("sandbox: create %s: memory limit: needs the memory controller of cgroup version 2, and the right to make cgroups: %w", o.Name, err)
-		}
-		return p.write(*r)
-	}
 	id := make([]byte, 4)
 	_, _ = rand.Read(id) // never fails
-	r.Cgroup = filepath.Join(dir, "byssus-"+o.Name+"-"+hex.EncodeToString(id))
+	name := "byssus-" + o.Name + "-" + hex.EncodeToString(id)
+	memory := o.Memory > 0 // a limit of it is needed, and is that of the same cgroup
+	dir, err := home(string(info), string(own), memory)
+	if err != nil && memory {
+		limits, err1 := memoryHome(string(info), string(own))
+		if err1 != nil {
+			return fmt.Errorf("sandbox: create %s: memory limit: needs the memory controller of cgroup version 2 or 1, and the right to make cgroups: %w; %w",
+				o.Name, err, err1)
+		}
+		r.Limits, memory = filepath.Join(limits, name), false
+		dir, err = home(string(info), string(own), false)
+	}
+	if err == nil {
+		r.Cgroup = filepath.Join(dir, name)
+	}
 	if err := p.write(*r); err != nil {
 		return err
 	}
-	err = makeCgroup(r.Cgroup, o.Memory > 0)
-	if err != nil && o.Memory == 0 { // read-only after all, or too many: freezing does without
+	if r.Limits != "" {
+		if err := makeCgroup(r.Limits, false); err != nil {
+			return err
+		}
+	}
+	if r.Cgroup == "" {
+		return nil
+	}
+	err = makeCgroup(r.Cgroup, memory)
+	if err != nil && !memory { // read-only after all, or too many: freezing does without
 		r.Cgroup = ""
 		return p.write(*r)
 	}

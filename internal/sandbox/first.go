@@ -157,6 +157,8 @@ func (f *first) run(c command, files []*os.File) (child, error) {
 		err = fmt.Errorf("%s: %w: %w", path, ErrNotExec, err)
 	case err != nil:
 		err = fmt.Errorf("%s: %w", path, err)
+	default:
+		expose(proc.pid)
 	}
 	return proc, err
 }

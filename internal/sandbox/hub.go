@@ -240,7 +240,12 @@ func (n *node) boot() error {
 		return fmt.Errorf("%s: %w", n.Name, err)
 	}
 	n.orders = orders
-	err = frames.Send(orders, n.hub.layout(n.Node))
+	if limits := n.hub.cfg.Record.Limits; limits != "" {
+		err = limitMemory(filepath.Join(limits, n.Name), n.child.pid, n.hub.cfg.Options.Memory)
+	}
+	if err == nil {
+		err = frames.Send(orders, n.hub.layout(n.Node))
+	}
 	if err == nil {
 		err = n.hub.network.plug(n.Node, n.child.pid)
 	}
@@ -268,7 +273,11 @@ func (n *node) spawn(control *os.File) (child, error) {
 		attr.Sys.AmbientCaps = hubCapabilities()
 	}
 	if dir := n.cgroup(); dir != "" {
-		cgroup, err := makeNodeCgroup(dir, n.hub.cfg.Options.Memory)
+		limit := n.hub.cfg.Options.Memory
+		if n.hub.cfg.Record.Limits != "" {
+			limit = 0 // it is there
+		}
+		cgroup, err := makeNodeCgroup(dir, limit)
 		if err != nil {
 			return child{}, err
 		}

@@ -860,8 +860,14 @@ func TestMemory(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, code := output(t, c, "node1", "sh", "-c", "head -c 200M /dev/zero | tail -c 200M >/dev/null"); code == 0 {
-		t.Error("200 MB were used of 64")
+	for _, k := range []struct {
+		what string
+		fits bool
+	}{{"head -c 20M /dev/zero | tail -c 20M >/dev/null", true}, {"head -c 200M /dev/zero | tail -c 200M >/dev/null", false},
+		{"head -c 20M /dev/zero >/dev/shm/some", true}, {"head -c 200M /dev/zero >/dev/shm/much", false}} {
+		if text, code := output(t, c, "node1", "sh", "-c", k.what); (code == 0) != k.fits {
+			t.Errorf("%s in 64 MB: exit code %d, %s", k.what, code, text)
+		}
 	}
 	if err := c.Destroy(); err != nil {
 		t.Error(err)

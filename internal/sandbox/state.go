@@ -33,6 +33,7 @@ type record struct {
 	Spares  int       `json:"spares"`
 	Prefix  string    `json:"prefix"`
 	Cgroup  string    `json:"cgroup,omitempty"` // below which the nodes' are; empty: none could be made
+	Limits  string    `json:"limits,omitempty"` // the same, of version 1: limits of memory; empty: the others have them, or there are none
 	Created time.Time `json:"created"`
 	Ready   bool      `json:"ready"`
 }
@@ -255,7 +256,7 @@ func (p *place) write(r record) error {
 
 // remove removes all of a sandbox whose processes are gone. The record goes last, so that what fails can be tried again.
 func (p *place) remove(r record) error {
-	if err := removeCgroups(r.Cgroup); err != nil {
+	if err := errors.Join(removeCgroups(r.Cgroup), removeLimits(r.Limits)); err != nil {
 		return err
 	}
 	entries, err := os.ReadDir(p.dir)
