@@ -77,8 +77,8 @@ func (e *env) sandboxCreate() *cobra.Command {
 		Long: `Make a sandbox and return when all its nodes are up. It is called "sandbox" unless it is given a name.
 
 A node has some of this machine's processors, by turns. Each of its own directories (/tmp, /var/tmp, /dev/shm, /run, its
-home, its cache) is in memory and holds --disk bytes. A limit of memory needs the memory controller of cgroup version 2
-and the right to make cgroups: root mostly has it, others where it was delegated to them.
+home, its cache) is in memory and holds --disk bytes. A limit of memory needs the memory controller of cgroups, and the
+right to make cgroups: root mostly has it, others where it was delegated to them.
 
 The current directory and Byssus's own files are to be seen on the nodes also when they lie below such a directory.`,
 		Example: `  byssus sandbox create --nodes 4

@@ -27,7 +27,9 @@ func home(mountinfo, own string, memory bool) (string, error) {
 
 // memoryHome is one for limits of memory, where version 1 has the controller of it.
 func memoryHome(mountinfo, own string) (string, error) {
-	isMemory := func(kind string, options []string) bool { return kind == "cgroup" && slices.Contains(options, "memory") }
+	isMemory := func(kind string, options []string) bool {
+		return kind == "cgroup" && slices.Contains(options, "memory")
+	}
 	for line := range strings.Lines(own) {
 		f := strings.SplitN(line, ":", 3)
 		if len(f) == 3 && slices.Contains(strings.Split(f[1], ","), "memory") {

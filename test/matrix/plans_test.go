@@ -24,7 +24,7 @@ func programs() []string {
 		"shared_memory", "shared_files",
 		"descriptors", "cxx_except", "omp",
 		"completions", "persistent", "sendmodes", "cart", "stencil", "cg", "fft_transpose", "particles", "heartbeat", "signal_storm", "py_mpi4py.py",
-		"neighbors", "nbcoll_storm", "thread_colls",
+		"neighbors", "nbcoll_storm", "thread_colls", "large",
 	}
 }
 
