@@ -1,6 +1,6 @@
 // Package keep decides how the checkpoints of a job come to lie in the caches of its nodes, so that the loss of some of them
 // costs nothing: sealing, redundancy, the record and when a checkpoint counts; what is made again after a loss, and on whom;
-// copies in the store that all nodes see.
+// copies in the store that all nodes see; what becomes of what is damaged.
 //
 // It guarantees: that a checkpoint is committed is told only when no loss that its redundancy sets survive can take its record;
 // one that was given up is withdrawn everywhere; nothing is dropped but by order; a job goes on only where all images are,
@@ -149,7 +149,7 @@ type Keeper struct {
 	nodes     []*node
 	transfers uint64          // numbers given
 	stored    map[uint64]bool // in the store that all nodes see
-	flushing  uint64          // what is being copied there, 0: nothing
+	flushing  uint64          // what is being copied there, or mended for that, 0: nothing
 	dropped   []uint64        // meanwhile
 	making    bool            // something that is lost is made again
 	settled   []func()        // that waits for its end

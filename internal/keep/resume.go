@@ -268,7 +268,12 @@ func (k *Keeper) copyOrMend(checkpoint uint64, tries int, then func(error)) {
 			then(err)
 			return
 		}
-		k.Inspect(checkpoint, func() { k.bring(checkpoint, tries-1, then) })
+		k.flushing = checkpoint
+		k.Inspect(checkpoint, func() {
+			k.flushing = 0
+			k.bring(checkpoint, tries-1, then)
+			k.dropLate()
+		})
 	})
 }
 
