@@ -358,6 +358,10 @@ const onAgent = `for p in /proc/[0-9]*; do if grep -qzx agent $p/cmdline; then k
 // onRanks sends a signal to the ranks of the node that it runs on.
 const onRanks = `for p in /proc/[0-9]*; do if grep -qx stencil $p/comm; then kill -%s ${p#/proc/}; fi; done; true`
 
+// spoil damages all that a cache has of the newest checkpoint of a job.
+const spoil = `for f in $(ls -d %s/%s.*/ckpt.?????? | tail -n 1)/[rp]a*.*; do
+	dd if=/dev/urandom of=$f bs=64 count=1 conv=notrunc status=none oflag=seek_bytes seek=$(($(stat -c %%s $f) / 2)); done; `
+
 // ranksLeft fails while there are ranks on the node that it runs on.
 const ranksLeft = `! grep -qx stencil /proc/[0-9]*/comm`
 
@@ -445,8 +449,8 @@ func (c *cluster) true(t *testing.T, node, commands string) bool {
 	return p.ExitCode() == 0
 }
 
-// TestSchedules lets nodes die, hang, and be cut off, and agents, ranks and byssus itself die, at random moments, never more than
-// parity and what is in the store cover.
+// TestSchedules lets nodes die, hang, and be cut off, agents, ranks and byssus itself die, and files be damaged, at random moments,
+// never more than parity and what is in the store cover.
 func TestSchedules(t *testing.T) {
 	t.Parallel()
 	if *seed == 0 {
@@ -508,14 +512,16 @@ func pause(ctx context.Context, d time.Duration) {
 // over by then.
 func (c *cluster) disturb(ctx context.Context, t *testing.T, j *harness.Job, rng *rand.Rand, node string) (over bool) {
 	t.Helper()
-	kind := []string{"kill", "crash", "freeze", "cut", "byssus", "agent", "rank"}[rng.IntN(7)]
+	kind := []string{"kill", "crash", "freeze", "cut", "byssus", "agent", "rank", "damage"}[rng.IntN(8)]
 	t.Log(kind, node)
+	_, name, _ := strings.Cut(node, "/")
 	undo := map[string]string{"kill": "start", "crash": "start", "freeze": "thaw", "cut": "heal"}
 	switch kind {
 	case "byssus":
 		return c.killed(ctx, t, j, harness.MPIs()[rng.IntN(2)])
+	case "damage":
+		c.true(t, name, fmt.Sprintf(spoil, cache, j.Name)+fmt.Sprintf(onRanks, "KILL")) // or it is being dropped
 	case "agent", "rank":
-		_, name, _ := strings.Cut(node, "/")
 		to := map[string]string{"agent": onAgent, "rank": onRanks}[kind]
 		c.sandbox(t, "run", "nodes", "--node", name, "--", "sh", "-c", fmt.Sprintf(to, "KILL"))
 	default:
