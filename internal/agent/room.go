@@ -122,7 +122,7 @@ func (r *room) look(dir string) (known bool, err error) {
 	if err != nil || !inMemory {
 		return known, err
 	}
-	left, cgroup, err := machine.MemoryLeft()
+	left, cgroup, err := machine.MemoryLeft() // limits that cannot be read are as none: the file system has its own
 	if left = max(left-memoryReserve, 0); err == nil && cgroup != "" && (!known || left < r.free) {
 		r.free, r.by, known = left, cgroup, true
 	}

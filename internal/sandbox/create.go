@@ -77,7 +77,7 @@ func (p *place) create(o Options, r *record) error {
 	return p.startHub(cfg)
 }
 
-// prepareCgroup makes the cgroup of the sandbox, where there can be one, after it stands in the record.
+// prepareCgroup makes the cgroups of the sandbox, where there can be some, after they stand in the record.
 func (p *place) prepareCgroup(o Options, r *record) error {
 	info, err := os.ReadFile("/proc/self/mountinfo")
 	if err != nil {
@@ -87,22 +87,8 @@ func (p *place) prepareCgroup(o Options, r *record) error {
 	if err != nil {
 		return fmt.Errorf("sandbox: create %s: %w", o.Name, err)
 	}
-	id := make([]byte, 4)
-	_, _ = rand.Read(id) // never fails
-	name := "byssus-" + o.Name + "-" + hex.EncodeToString(id)
-	memory := o.Memory > 0 // a limit of it is needed, and is that of the same cgroup
-	dir, err := home(string(info), string(own), memory)
-	if err != nil && memory {
-		limits, err1 := memoryHome(string(info), string(own))
-		if err1 != nil {
-			return fmt.Errorf("sandbox: create %s: memory limit: needs the memory controller of cgroup version 2 or 1, and the right to make cgroups: %w; %w",
-				o.Name, err, err1)
-		}
-		r.Limits, memory = filepath.Join(limits, name), false
-		dir, err = home(string(info), string(own), false)
-	}
-	if err == nil {
-		r.Cgroup = filepath.Join(dir, name)
+	if err := r.chooseCgroups(string(info), string(own), o); err != nil {
+		return fmt.Errorf("sandbox: create %s: %w", o.Name, err)
 	}
 	if err := p.write(*r); err != nil {
 		return err
@@ -115,12 +101,34 @@ func (p *place) prepareCgroup(o Options, r *record) error {
 	if r.Cgroup == "" {
 		return nil
 	}
-	err = makeCgroup(r.Cgroup, memory)
-	if err != nil && !memory { // read-only after all, or too many: freezing does without
+	limit := o.Memory > 0 && r.Limits == "" // is that of the same cgroup
+	err = makeCgroup(r.Cgroup, limit)
+	if err != nil && !limit { // read-only after all, or too many: freezing does without
 		r.Cgroup = ""
 		return p.write(*r)
 	}
 	return err
+}
+
+// chooseCgroups says where the cgroups are to be: one for all, if there can be one; where memory is to have a limit, one that can have
+// that, of whichever version. The texts are those of home.
+func (r *record) chooseCgroups(mountinfo, own string, o Options) error {
+	id := make([]byte, 4)
+	_, _ = rand.Read(id) // never fails
+	name := "byssus-" + o.Name + "-" + hex.EncodeToString(id)
+	dir, err := home(mountinfo, own, o.Memory > 0)
+	if err != nil && o.Memory > 0 {
+		limits, err1 := memoryHome(mountinfo, own)
+		if err1 != nil {
+			return fmt.Errorf("memory limit: needs the memory controller of cgroup version 2 or 1, and the right to make cgroups: %w; %w", err, err1)
+		}
+		r.Limits = filepath.Join(limits, name)
+		dir, err = home(mountinfo, own, false)
+	}
+	if err == nil { // else nodes have none
+		r.Cgroup = filepath.Join(dir, name)
+	}
+	return nil
 }
 
 // needsUserNS says whether we lack the right to make the other namespaces.

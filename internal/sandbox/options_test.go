@@ -172,6 +172,12 @@ func TestCgroupHome(t *testing.T) {
 			t.Errorf("%s: %q, %v, wanted %q, %q", k.name, dir, err, k.want, k.why)
 		}
 	}
+	one := "31 1 0:21 / " + root + " rw - cgroup cgroup rw,cpu,memory\n32 1 0:22 / /other rw - cgroup cgroup rw,pids\n"
+	for own, want := range map[string]string{"8:pids:/\n4:cpu,memory:/user\n0::/\n": root + "/user", "8:pids:/user\n0::/user\n": ""} {
+		if dir, err := memoryHome(one, own); dir != want || (err == nil) != (want != "") || err != nil && !errors.Is(err, ErrUnsupported) {
+			t.Errorf("limits of version 1 in %q: %q, %v, wanted %q", own, dir, err, want)
+		}
+	}
 	if err := os.WriteFile(filepath.Join(root, "cgroup.subtree_control"), []byte("cpu\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
