@@ -10,7 +10,7 @@ export CGO_ENABLED := 0
 PACKAGES := g++ mpich libmpich-dev openmpi-bin libopenmpi-dev lammps python3-mpi4py qemu-user
 SUDO     := $(if $(filter 0,$(shell id -u)),,sudo)
 
-.PHONY: help deps build demo demo-nodes test test-long soak bench lint generate install clean
+.PHONY: help deps build demo demo-nodes test test-long toolchains soak bench lint generate install clean
 .DEFAULT_GOAL := help
 
 help:            ## this list
@@ -45,6 +45,10 @@ test-long: deps build ## random checkpoint, kill, restart cycles over the whole 
 
 soak: deps build ## random programs of tasks with known results, half an hour over all transports
 	$(GO) test -count=1 -timeout 60m -v ./test/amt -run TestRandomPrograms -seed $$(date +%s) -lasting 30m
+
+toolchains:      ## tests of package pup with other Go releases: TOOLCHAINS='go1.27.4 go1.28.0'
+	@for t in $${TOOLCHAINS:?names the Go releases}; do GOTOOLCHAIN=$$t $(GO) version && GOTOOLCHAIN=$$t $(GO) test -count=1 -timeout 10m \
+		-run 'Golden|RoundTrip|Graph|Assumptions|PointerShaped|Promoted|TestFootprint|TestCheck|Short' ./pup || exit 1; done
 
 bench: deps build ## ratios to the native library, to plain writes and reads; pup beside gob, json, protobuf, msgpack, cbor, msgp
 	@$(GO) run ./bench -byssus $(BUILD)/bin/byssus

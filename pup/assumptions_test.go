@@ -3,8 +3,6 @@ package pup_test
 import (
 	"bytes"
 	"errors"
-	"os"
-	"os/exec"
 	"reflect"
 	"runtime"
 	"strconv"
@@ -103,30 +101,6 @@ func TestAssumptionsFallBack(t *testing.T) {
 			found, err2 := pup.Footprint(v)
 			if err != nil || err2 != nil || found < want*9/10 || found > want*11/10 {
 				t.Errorf("found %d, %v, want about %d, %v", found, err2, want, err)
-			}
-		})
-	}
-}
-
-// TestToolchains runs tests of this package with the Go releases that PUP_TOOLCHAINS names. The go command fetches them if it
-// may, and each takes a minute: so it is for those who try a new release, not for every run.
-func TestToolchains(t *testing.T) {
-	list := strings.Fields(os.Getenv("PUP_TOOLCHAINS"))
-	if len(list) == 0 {
-		t.Skipf("SKIP: only %s is tried: PUP_TOOLCHAINS='go1.27.4' tries others", runtime.Version())
-	}
-	for _, name := range list {
-		t.Run(name, func(t *testing.T) {
-			version := exec.Command("go", "env", "GOVERSION")
-			version.Env = append(os.Environ(), "GOTOOLCHAIN="+name)
-			if out, err := version.CombinedOutput(); err != nil || string(bytes.TrimSpace(out)) != name {
-				t.Skipf("SKIP: %s cannot be had: %s", name, bytes.TrimSpace(out))
-			}
-			run := exec.Command("go", "test", "-count=1", "-timeout", "10m", "-run",
-				"Golden|RoundTrip|Graph|Assumptions|PointerShaped|Promoted|TestFootprint|TestCheck|Short", ".")
-			run.Env = version.Env
-			if out, err := run.CombinedOutput(); err != nil {
-				t.Errorf("%v: %v\n%s", run, err, out)
 			}
 		})
 	}

@@ -22,7 +22,10 @@
 The exit code is the program's (128 + signal); standard input, output and error are the program's own.
 It speaks the socket protocol of internal/abi, as an agent does.
 """
-import argparse, ctypes, fcntl, os, select, shlex, shutil, signal, socket, struct, subprocess, sys, tempfile, time
+import argparse, fcntl, os, select, shlex, shutil, signal, socket, struct, subprocess, sys, tempfile, time
+
+sys.dont_write_bytecode = True
+import kernel
 
 HEADER = struct.Struct("<IHHIIQII")
 MAGIC = 0x53535942
@@ -234,21 +237,9 @@ def done(t):
 
 
 def confine():
-    """Lets calls that containers deny fail with EPERM from here on, in children too (seccomp(2), x86-64)."""
-    load, if_equal, give = 0x20, 0x15, 0x06
-    refused, allowed = 0x00050000 | 1, 0x7FFF0000
-    prctl, set_mm = 157, 35
-    whole = [323, 312, 272]         # userfaultfd, kcmp, unshare
-    instructions = [(load, 0, 0, 0)]
-    instructions += [(if_equal, len(whole) - i + 2, 0, nr) for i, nr in enumerate(whole)]
-    instructions += [(if_equal, 0, 3, prctl), (load, 0, 0, 16), (if_equal, 0, 1, set_mm), (give, 0, 0, refused), (give, 0, 0, allowed)]
-    program = b"".join(struct.pack("<HBBI", *i) for i in instructions)
-    text = ctypes.create_string_buffer(program, len(program))
-    filter = ctypes.create_string_buffer(struct.pack("<HxxxxxxQ", len(program) // 8, ctypes.addressof(text)))
-    libc = ctypes.CDLL(None, use_errno=True)
-    no_new_privileges, set_seccomp, mode_filter = 38, 22, 2
-    if libc.prctl(no_new_privileges, 1, 0, 0, 0) or libc.prctl(set_seccomp, mode_filter, filter, 0, 0):
-        raise OSError(ctypes.get_errno(), "seccomp")
+    """Lets calls that containers deny fail with EPERM from here on, in children too."""
+    userfaultfd, kcmp, unshare, prctl, set_mm = 323, 312, 272, 157, 35
+    kernel.become([kernel.deny(userfaultfd), kernel.deny(kcmp), kernel.deny(unshare), kernel.deny(prctl, set_mm)])
 
 
 def main():

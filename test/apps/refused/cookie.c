@@ -6,7 +6,7 @@ enum { SCHED_CORE = 62, CREATE = 1, THREAD = 0 };
 
 static void hold(void)
 {
-	if (prctl(SCHED_CORE, CREATE, 0, THREAD, 0)) lacks("core scheduling");
+	if (prctl(SCHED_CORE, CREATE, 0, THREAD, 0)) lacks_calls("core scheduling", "core-scheduling");
 	wants_here("has called prctl(PR_SCHED_CORE): a cookie of core scheduling: cannot be saved");
 }
 
