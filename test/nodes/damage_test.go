@@ -3,7 +3,9 @@ package nodes
 import (
 	"context"
 	"fmt"
+	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -145,4 +147,69 @@ func (d *damaged) leaves(mpi string) {
 	if found := d.j.Proc().Stderr.String(); !strings.Contains(found, fmt.Sprintf("the job goes on from checkpoint %d\n", n)) {
 		d.t.Errorf("not from checkpoint %d\n%s", n, d.j.Story())
 	}
+}
+
+// TestDamagedBeforeCopy: what a node has of a checkpoint is damaged before it is copied to the store. That is found on the way, and made
+// again while the job runs; the copy is whole.
+func TestDamagedBeforeCopy(t *testing.T) {
+	f := newFar(t)
+	for i, scheme := range []redset.Scheme{redset.XOR, redset.Partner} {
+		t.Run(scheme.String(), func(t *testing.T) {
+			ctx, cancel := context.WithTimeout(t.Context(), atMost)
+			defer cancel()
+			name := "copied-" + scheme.String()
+			j := f.start(ctx, t, name, harness.MPIs()[i], "--every", "0", "--redundancy", scheme.String())
+			first := f.commit(ctx, t, j)
+			f.copied(ctx, t, j, first)
+			f.fs.Stop(t)
+			defer f.fs.Continue(t)
+			n := f.commit(ctx, t, j)
+			f.harm(t, name, n, harm{"node2", image, middle})
+			f.fs.Continue(t)
+			f.copied(ctx, t, j, n)
+			says(t, j, fmt.Sprintf("checkpoint %d: what node2 has of it is damaged", n))
+			says(t, j, fmt.Sprintf("checkpoint %d: what node2 held, .* was made again on node2 in", n))
+			if err := j.Verify(ctx); err != nil {
+				t.Error(err)
+			}
+			f.release(t, name)
+			f.ends(ctx, t, j)
+			if strings.Contains(j.Proc().Stderr.String(), "the job goes on from") {
+				t.Errorf("it has gone back\n%s", j.Story())
+			}
+		})
+	}
+}
+
+// copied waits until the store has a checkpoint.
+func (f *far) copied(ctx context.Context, t *testing.T, j *harness.Job, checkpoint int) {
+	t.Helper()
+	err := harness.Poll(ctx, "a copy in the store", func() bool {
+		found, err := filepath.Glob(filepath.Join(j.Dir, "*", fmt.Sprintf("ckpt.%06d", checkpoint)))
+		return err == nil && len(found) == 1 || !j.Proc().Running()
+	})
+	if err != nil {
+		t.Fatalf("%v\n%s", err, j.Story())
+	}
+}
+
+// commit asks for a checkpoint in a way that needs no store, and tells its number when it counts.
+func (f *far) commit(ctx context.Context, t *testing.T, j *harness.Job) int {
+	t.Helper()
+	if err := harness.Poll(ctx, "iterations", func() bool { return strings.Contains(j.Proc().Stdout.String(), "iter ") }); err != nil {
+		t.Fatalf("%v\n%s", err, j.Story())
+	}
+	before := strings.Count(j.Proc().Stderr.String(), "committed after")
+	if err := j.Proc().Signal(syscall.SIGUSR1); err != nil {
+		t.Fatal(err)
+	}
+	if !reach(ctx, j, before+1) {
+		t.Fatalf("no checkpoint\n%s", j.Story())
+	}
+	all := regexp.MustCompile(`checkpoint (\d+): .* committed after`).FindAllStringSubmatch(j.Proc().Stderr.String(), -1)
+	n, err := strconv.Atoi(all[len(all)-1][1])
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
 }

@@ -52,11 +52,11 @@ func newFar(t *testing.T) *far {
 }
 
 // start begins a job that copies each checkpoint to the store.
-func (f *far) start(ctx context.Context, t *testing.T, name, mpi string) *harness.Job {
+func (f *far) start(ctx context.Context, t *testing.T, name, mpi string, flags ...string) *harness.Job {
 	t.Helper()
 	j := f.place(t, name, nil)
 	j.Dir = filepath.Join(f.store, name)
-	f.run(ctx, t, j, name, mpi, "--flush", "1", "--grace", "10s")
+	f.run(ctx, t, j, name, mpi, append([]string{"--flush", "1", "--grace", "10s"}, flags...)...)
 	t.Cleanup(j.Close)
 	return j
 }
