@@ -33,8 +33,13 @@ type launcher struct {
 	say      func(any)
 
 	mu      sync.Mutex
-	last    int              // number of a command
-	waiting map[int]chan int // for its exit code
+	last    int               // number of a command
+	waiting map[int]chan int  // for its exit code; nil: the start is over
+	asking  map[net.Conn]bool // which have not said yet what they want
+}
+
+func newLauncher(listener *net.UnixListener, say func(any)) *launcher {
+	return &launcher{listener: listener, say: say, waiting: map[int]chan int{}, asking: map[net.Conn]bool{}}
 }
 
 // wish is what a remote shell asks for.
@@ -55,7 +60,7 @@ func (n *Node) launch(number uint64, o control.Launch) error {
 	if err != nil {
 		return fmt.Errorf("agent: socket of the remote shell: %w", err)
 	}
-	l := &launcher{listener: listener, say: say, waiting: map[int]chan int{}}
+	l := newLauncher(listener, say)
 	s.mu.Lock()
 	s.launcher = l
 	s.mu.Unlock()
@@ -112,8 +117,8 @@ func (l *launcher) serve() {
 
 // grant has a command started, and tells the remote shell its exit code.
 func (l *launcher) grant(c net.Conn) {
-	var w wish
-	if err := json.NewDecoder(io.LimitReader(c, longestBrief)).Decode(&w); err != nil {
+	w, err := l.hear(c)
+	if err != nil {
 		return
 	}
 	code := make(chan int, 1)
@@ -128,6 +133,24 @@ func (l *launcher) grant(c net.Conn) {
 	l.mu.Unlock()
 	l.say(control.Spawn{Number: number, Node: w.Node, Command: w.Command})
 	fmt.Fprintln(c, <-code) // who asked may have gone
+}
+
+// hear reads what a remote shell wants. It ends with the start.
+func (l *launcher) hear(c net.Conn) (w wish, err error) {
+	l.mu.Lock()
+	over := l.waiting == nil
+	if !over {
+		l.asking[c] = true
+	}
+	l.mu.Unlock()
+	if over {
+		return wish{}, net.ErrClosed
+	}
+	err = json.NewDecoder(io.LimitReader(c, longestBrief)).Decode(&w)
+	l.mu.Lock()
+	delete(l.asking, c)
+	l.mu.Unlock()
+	return w, err
 }
 
 // spawned takes in how a command has ended that the launcher on this node wanted.
@@ -158,6 +181,9 @@ func (l *launcher) close() {
 		code <- failedCommand
 	}
 	l.waiting = nil
+	for c := range l.asking {
+		c.SetReadDeadline(time.Now())
+	}
 	l.mu.Unlock()
 	l.wg.Wait()
 }
