@@ -107,16 +107,30 @@ static void check_log(struct app *a, struct files *f, long iter)
 	free(seen);
 }
 
+static void check_table(struct app *a, struct files *f, long iter, int rank, int k)
+{
+	uint8_t b[RECORD] = { 0 }, want[RECORD];
+	off_t at = ((iter * a->size + rank) * BURST + k) * RECORD;
+	ssize_t got = pread(f->table, b, RECORD, at);
+	uint32_t who[2];
+	struct stat st;
+
+	make_record(a, want, iter, rank, k);
+	if (got == RECORD && memcmp(b, want, RECORD) == 0)
+		return;
+	memcpy(who, b, sizeof who);
+	fstat(f->table, &st);
+	CHECK(a, 0, "table: record %d of rank %d in iteration %ld: found %zd bytes (%s) at %ld of %ld: record %u of rank %u", k, rank, iter, got,
+	      strerror(errno), (long)at, (long)st.st_size, who[1], who[0]);
+}
+
 static void check_others(struct app *a, struct files *f, long iter)
 {
 	uint8_t b[RECORD], want[RECORD];
 
 	for (int r = 0; r < a->size; r++)
-		for (int k = 0; k < BURST; k++) {
-			make_record(a, want, iter, r, k);
-			CHECK(a, pread(f->table, b, RECORD, ((iter * a->size + r) * BURST + k) * RECORD) == RECORD &&
-			      memcmp(b, want, RECORD) == 0, "table: record %d of rank %d", k, r);
-		}
+		for (int k = 0; k < BURST; k++)
+			check_table(a, f, iter, r, k);
 	for (int k = 0; k < BURST; k++) {
 		off_t at = (iter * BURST + k) * RECORD;
 		make_record(a, want, iter, 0, k);

@@ -388,6 +388,46 @@ func asked(t *testing.T, b bench, p program, w way, native run) {
 	}
 }
 
+// TestBusy: while the application is checkpointed, and while its descriptors are put back, a thread of the lower half makes
+// descriptors all the time, as an MPI's does that accepts connections. Neither finds the other's. (Programs that count on the
+// lowest free number cannot run beside such a thread, natively either.)
+func TestBusy(t *testing.T) {
+	b := ready(t)
+	t.Parallel()
+	for _, p := range []program{{file: "core_fds.c", args: []string{"60"}}, {file: "core_calls.c"}, {file: "core_marks.c"}} {
+		t.Run(p.name(), func(t *testing.T) {
+			native, err := do(t.Context(), scratch(t), b.command(p))
+			if err != nil {
+				t.Fatal(err)
+			}
+			p.rank = "test/byssus-rank-test"
+			for _, mode := range []string{"kill", "go"} {
+				t.Run(mode, func(t *testing.T) { busy(t, b, p, mode, native) })
+			}
+		})
+	}
+}
+
+func busy(t *testing.T, b bench, p program, mode string, native run) {
+	dir := scratch(t)
+	moments := []string{"0.1", "0.1", "0.1", "0.1"}
+	if p.args == nil { // it asks
+		moments = slices.Repeat([]string{filepath.Join(dir, "ask")}, 60)
+		p.args = moments[:1]
+	}
+	argv := append([]string{"env", "CLIENT_BUSY=yes"}, b.agent(p, moments, filepath.Join(dir, "images"), "--mode="+mode)...)
+	r, err := do(t.Context(), dir, argv)
+	if err == nil {
+		err = r.differs(native)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := r.taken(); n < 3 {
+		t.Errorf("%d checkpoints\n%s", n, r.story())
+	}
+}
+
 // TestEveryProgramIsRun finds programs that nobody has entered above.
 func TestEveryProgramIsRun(t *testing.T) {
 	files, err := filepath.Glob("../apps/core_*")

@@ -107,6 +107,9 @@ bool core_memory_failed(void);                                  /* since then an
 
 /* -- descriptors and threads of ours (interpose.c, lower.c) -- */
 int high_fd(int fd);                            /* moves a descriptor of ours above the application's */
+/* 0: a thread of ours makes a descriptor, which has a low number meanwhile. Otherwise a number that stays the
+ * same until the next one is made. */
+uint32_t descriptors_rest(void);
 void own_descriptors(void);             /* the calling thread gets a table of descriptors of its own */
 int unshare_descriptors(void);                  /* the same, with all that is in it; 0 or an error number */
 /* On a thread with a table of descriptors of its own: closing there ends no lock. 0, or the error number for

@@ -89,6 +89,20 @@ int high_fd(int fd)
 	return n;
 }
 
+/* Calls that make descriptors, of threads that share the application's table: begun, and over. */
+static uint32_t begun, over;
+
+static void making(uint32_t *count)
+{
+	if (!own_table) __atomic_fetch_add(count, 1, __ATOMIC_SEQ_CST);
+}
+
+uint32_t descriptors_rest(void)
+{
+	uint32_t n = __atomic_load_n(&over, __ATOMIC_SEQ_CST);
+	return __atomic_load_n(&begun, __ATOMIC_SEQ_CST) == n ? n + 1 : 0;
+}
+
 /* Carries out a call that makes descriptors, once more under a higher limit when the application has used up
  * its own. */
 #define MAKING(call) ({ \
@@ -101,7 +115,11 @@ int high_fd(int fd)
 		errno = e_; \
 	} \
 	r_; })
-#define HIGH(call) high_fd(MAKING(call))
+#define HIGH(call) ({ \
+	making(&begun); \
+	int h_ = high_fd(MAKING(call)); \
+	making(&over); \
+	h_; })
 
 static mode_t mode_arg(int flags, va_list ap)
 {
@@ -148,19 +166,17 @@ int signalfd(int fd, const sigset_t *set, int flags)
 }
 int dup(int fd) { return HIGH(syscall(SYS_dup, fd)); }
 
-static int both_high(int r, int *fd)
-{
-	if (r == 0) {
-		fd[0] = high_fd(fd[0]);
-		fd[1] = high_fd(fd[1]);
-	}
-	return r;
-}
-int pipe(int fd[2]) { return both_high(MAKING(syscall(SYS_pipe2, fd, 0)), fd); }
-int pipe2(int fd[2], int flags) { return both_high(MAKING(syscall(SYS_pipe2, fd, flags)), fd); }
+#define BOTH_HIGH(call, fd) ({ \
+	making(&begun); \
+	int b_ = MAKING(call); \
+	if (b_ == 0) (fd)[0] = high_fd((fd)[0]), (fd)[1] = high_fd((fd)[1]); \
+	making(&over); \
+	b_; })
+int pipe2(int fd[2], int flags) { return BOTH_HIGH(syscall(SYS_pipe2, fd, flags), fd); }
+int pipe(int fd[2]) { return pipe2(fd, 0); }
 int socketpair(int domain, int type, int protocol, int fd[2])
 {
-	return both_high(MAKING(syscall(SYS_socketpair, domain, type, protocol, fd)), fd);
+	return BOTH_HIGH(syscall(SYS_socketpair, domain, type, protocol, fd), fd);
 }
 
 int accept4(int fd, struct sockaddr *addr, socklen_t *len, int flags)

@@ -144,16 +144,33 @@ void fds_release(void)
 
 static int by_number(const void *a, const void *b) { return *(const int *)a - *(const int *)b; }
 
+/* What threads of the lower half make has a low number for a moment: so the list is of a time when none was
+ * made. One that hangs, in a file system or in accept, shows nothing yet, and is not waited for. */
+static bool list_numbers(struct buf *list)
+{
+	enum { TRIES = 500 };
+	static const struct timespec moment = { 0, 200000 };
+	DIR *d = opendir("/proc/thread-self/fd");
+	if (!d) return false;
+	for (int i = 0; i < TRIES; i++) {
+		uint32_t rest = descriptors_rest();
+		list->n = 0;
+		rewinddir(d);
+		for (struct dirent *e; (e = readdir(d)); ) {
+			int fd = atoi(e->d_name);
+			if (*e->d_name != '.' && fd < core_config.fd_base) buf_add(list, &fd, sizeof fd);
+		}
+		if (rest && rest == descriptors_rest()) break;
+		nanosleep(&moment, NULL);
+	}
+	closedir(d);
+	return true;
+}
+
 static bool gather(void)
 {
 	struct buf list = { 0 };
-	DIR *d = opendir("/proc/thread-self/fd");
-	if (!d) return false;
-	for (struct dirent *e; (e = readdir(d)); ) {
-		int fd = atoi(e->d_name);
-		if (*e->d_name != '.' && fd < core_config.fd_base) buf_add(&list, &fd, sizeof fd);
-	}
-	closedir(d);
+	if (!list_numbers(&list)) return false;
 	if (list.n) qsort(list.p, list.n / sizeof(int), sizeof(int), by_number);
 	for (size_t i = 0; i < list.n / sizeof(int); i++) add_item(((int *)list.p)[i], false);
 	buf_free(&list);

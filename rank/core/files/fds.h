@@ -55,6 +55,11 @@ struct epoll_entry {
 enum { LOCK_RECORD, LOCK_FLOCK, LOCK_OFD, LOCK_LEASE };
 struct fd_lock { int32_t class, type; int64_t start, len; };
 
+/* -- places.c: restart -- */
+void places_hold(int fd);                       /* a stand-in has that number until it is filled */
+void places_filled(int fd);
+void places_release(void);                      /* those that nothing has filled */
+
 /* -- socket.c -- */
 enum { SOCKET_NO_READ = 1, SOCKET_NO_WRITE = 2, SOCKET_RESET = 4 };
 /* Then noptions {int32 level, name; uint64 length; bytes padded to 8}, then nmessages {uint64 length, number

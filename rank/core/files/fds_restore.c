@@ -254,6 +254,7 @@ static void put_in_place(struct back *x)
 		core_die("fd %d, %s: no descriptor is left: the hard limit is too low", x->r.fd, x->path);
 	if (x->r.in_flight) return;
 	if (dup3(from, x->r.fd, x->r.cloexec ? O_CLOEXEC : 0) < 0) die(x, "cannot be put in its place");
+	places_filled(x->r.fd);
 	if (x->r.same >= 0) return;
 	close(x->high);
 	x->high = x->r.fd;
@@ -294,7 +295,7 @@ static void set_aside(void)
 	for (unsigned i = 0; i < ninherited; i++) {
 		aside[i] = dup(inherited[i].fd);
 		if (inherited[i].fd == 2 && aside[i] >= 0) core_stderr = aside[i];
-		if (inherited[i].fd <= 2) raw(SYS_close, inherited[i].fd);
+		if (inherited[i].fd <= 2) places_hold(inherited[i].fd);
 	}
 }
 
@@ -377,14 +378,13 @@ static void enter(const struct back *x, const struct epoll_entry *e)
 	bool moved = backs[e->rec].r.fd != e->fd || backs[e->rec].r.in_flight;
 	if (moved) {
 		cloexec = fcntl(e->fd, F_GETFD);
-		kept = cloexec < 0 ? -1 : fcntl(e->fd, F_DUPFD, core_config.fd_base);
-		if (dup2(from, e->fd) < 0) die(x, "epoll: number of an entry");
+		kept = fcntl(e->fd, F_DUPFD, core_config.fd_base);
+		if (kept < 0 || dup2(from, e->fd) < 0) die(x, "epoll: number of an entry");
 	}
 	if (epoll_ctl(x->high, EPOLL_CTL_ADD, e->fd, &ev)) die(x, "epoll_ctl");
 	if (is_off(e)) disarm(x, e);
 	if (!moved) return;
-	if (kept < 0) raw(SYS_close, e->fd);
-	else if (dup3(kept, e->fd, cloexec & FD_CLOEXEC ? O_CLOEXEC : 0) < 0 || close(kept))
+	if (dup3(kept, e->fd, cloexec & FD_CLOEXEC ? O_CLOEXEC : 0) < 0 || close(kept))
 		die(x, "epoll: number of an entry");
 }
 
@@ -461,6 +461,7 @@ void fds_finish(void)
 		if (backs[i].high >= 0 && backs[i].r.in_flight) close(backs[i].high);
 	for (size_t i = 0; i < nbacks; i++)
 		if (!backs[i].r.in_flight) lock_file(&backs[i], backs[i].r.fd);
+	places_release();
 	free(backs);
 	backs = NULL;
 }

@@ -14,6 +14,7 @@ void fds_settle(void);                                          /* all ranks sta
 /* 0, or the error number for which the content of the file *unread cannot be saved. */
 int fds_save(const struct vma_list *l, struct buf *fds, struct buf *content, const char **unread);
 void fds_release(void);                                         /* what an inspection holds */
+void places_take(struct reader fds);            /* restart: before there are other threads */
 /* restart: before any of them is opened. in_image: memory with a name, which is filled */
 void files_check(struct reader fds, bool (*in_image)(uint64_t key));
 void fds_restore(struct reader *fds, struct reader *content);

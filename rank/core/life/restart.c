@@ -24,6 +24,7 @@ void restart(const char *dir)
 	shared_restore(image_section(ABI_SEC_SHARED));
 	files_check(*image_section(ABI_SEC_FDS), image_has_content);
 	shared_obtain();
+	places_take(*image_section(ABI_SEC_FDS));
 	image_begin_memory();
 	start_restore(image_section(ABI_SEC_ALLOCATOR));
 	image_start_readers();

@@ -4,9 +4,12 @@
  * Context: as rank/core/core.h says; slots run on application threads with lower TLS. */
 #define _GNU_SOURCE
 #include <errno.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 #include "../../../rank/core/core.h"
@@ -70,8 +73,27 @@ static long stuck(long word)
 	return 0;
 }
 
+/* With CLIENT_BUSY=yes: an MPI whose thread makes descriptors all the time, as those do that accept connections. They stay
+ * its own. */
+static void *busy(void *arg)
+{
+	struct stat st;
+	(void)arg;
+	for (int fd; ; close(fd)) {
+		fd = socket(AF_UNIX, SOCK_STREAM, 0);
+		if (fd >= 0 && (fstat(fd, &st) || !S_ISSOCK(st.st_mode))) {
+			fprintf(stderr, "descriptor %d of the client has become another's\n", fd);
+			abort();
+		}
+	}
+	return NULL;
+}
+
 static const char *start(void)
 {
+	const char *wish = getenv("CLIENT_BUSY");
+	pthread_t t;
+	if (wish && strcmp(wish, "yes") == 0 && pthread_create(&t, NULL, busy, NULL)) return "no thread";
 	first = words_here();
 	core_set_call(3, words);
 	core_set_call(4, loaded);
