@@ -95,20 +95,27 @@ func (j *Job) fence(term uint64) error {
 	if err != nil {
 		return err
 	}
-	to := filepath.Join(j.Dir, ownerName(term))
-	switch {
-	case now > term:
-		return fmt.Errorf("found term %d, wanted at most %d: %w", now, term, ErrFenced)
-	case now == 0:
-		err = makeEmpty(to)
-	case now < term:
-		err = os.Rename(filepath.Join(j.Dir, ownerName(now)), to)
+	if now > term {
+		return fenced(now, term)
 	}
-	if err != nil {
+	if now < term {
+		err = j.advance(now, term)
+	}
+	if err == nil {
+		now, err = j.term()
+	}
+	switch {
+	case err != nil:
 		return err
+	case now > term: // it has come meanwhile
+		return fenced(now, term)
 	}
 	j.Term = term
 	return syncPath(j.Dir)
+}
+
+func fenced(found, term uint64) error {
+	return fmt.Errorf("found term %d, wanted at most %d: %w", found, term, ErrFenced)
 }
 
 // Again makes the directory for files of a checkpoint that has been committed, and are made again from what other nodes have.

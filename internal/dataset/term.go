@@ -8,11 +8,16 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+
+	"golang.org/x/sys/unix"
 )
 
 // Each byssus that runs a job does so in a term of its own, one higher than the one before. The number is the name of
 // an empty file, owner.000007, and whoever renames it to the next number has that term, alone: also on file systems
 // where the locks of another machine are not seen. What belongs to a term that is over can be told by its number.
+//
+// Who has looked long ago may make a name that is over again: so a new name never takes the place of another, and a term
+// counts when there is no higher one after it was made. The highest name only ever becomes a higher one.
 
 const ownerPrefix = "owner."
 
@@ -34,10 +39,8 @@ func (j *Job) claim() error {
 		if now, err = j.term(); err != nil {
 			return err
 		}
-		if now == 0 {
-			err = j.claimFirst()
-		} else {
-			err = os.Rename(filepath.Join(j.Dir, ownerName(now)), filepath.Join(j.Dir, ownerName(now+1)))
+		if err = j.advance(now, now+1); err == nil {
+			err = j.newest(now + 1)
 		}
 		if err == nil || sealedStore(err) {
 			j.Term = now + 1
@@ -50,15 +53,25 @@ func (j *Job) claim() error {
 	return fmt.Errorf("dataset: job %s: next term: %w", filepath.Base(j.Dir), err)
 }
 
-// claimFirst makes the file, unless another has made it and gone on from there meanwhile.
-func (j *Job) claimFirst() error {
-	first := filepath.Join(j.Dir, ownerName(1))
-	if err := makeEmpty(first); err != nil {
-		return err
+// advance gives a term's file (0: there is none yet) the name of a later one, which nobody has.
+func (j *Job) advance(from, to uint64) error {
+	path := filepath.Join(j.Dir, ownerName(to))
+	if from == 0 {
+		return makeEmpty(path)
 	}
+	old := filepath.Join(j.Dir, ownerName(from))
+	err := unix.Renameat2(unix.AT_FDCWD, old, unix.AT_FDCWD, path, unix.RENAME_NOREPLACE)
+	if errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ENOSYS) { // file systems that do not know it, as NFS
+		err = os.Rename(old, path)
+	}
+	return err
+}
+
+// newest says whether a term whose file has just been made is the newest. Otherwise it is over, and its file goes.
+func (j *Job) newest(term uint64) error {
 	now, err := j.term()
-	if err == nil && now != 1 {
-		_ = os.Remove(first)
+	if err == nil && now != term {
+		_ = os.Remove(filepath.Join(j.Dir, ownerName(term)))
 		err = fs.ErrExist
 	}
 	return err

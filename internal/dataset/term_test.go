@@ -1,6 +1,9 @@
 package dataset
 
 import (
+	"errors"
+	"io/fs"
+	"maps"
 	"path/filepath"
 	"slices"
 	"sync"
@@ -40,14 +43,52 @@ func TestTerms(t *testing.T) {
 	if len(seen) != many {
 		t.Errorf("%d terms", len(seen))
 	}
-	if left, err := filepath.Glob(filepath.Join(j.Dir, ownerPrefix+"*")); err != nil || len(left) != 1 || filepath.Base(left[0]) != ownerName(many+2) {
-		t.Errorf("left: %v, %v", left, err)
+	left, err := filepath.Glob(filepath.Join(j.Dir, ownerPrefix+"*"))
+	if err != nil || len(left) != 1 {
+		t.Fatalf("left: %v, %v", left, err)
+	}
+	newest, err := j.term()
+	if highest := slices.Max(slices.Collect(maps.Keys(seen))); err != nil || newest < highest || highest < many+2 {
+		t.Errorf("left: %v, %v; highest %d", left, err, highest)
+	}
+}
+
+// TestLateTerm: who has looked long ago does not get a term that somebody has had since, whatever it was then.
+func TestLateTerm(t *testing.T) {
+	for name, late := range map[string]struct {
+		now   uint64
+		files []string // meanwhile
+	}{
+		"there was none":                      {0, []string{"owner.000003"}},
+		"the next is somebody's":              {1, []string{"owner.000001", "owner.000002"}},
+		"the next was somebody's":             {1, []string{"owner.000001", "owner.000003"}},
+		"the next is somebody's, this is not": {1, []string{"owner.000002"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			j := &Job{Dir: t.TempDir()}
+			for _, f := range late.files {
+				if err := makeEmpty(filepath.Join(j.Dir, f)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			err := j.advance(late.now, late.now+1)
+			if err == nil {
+				err = j.newest(late.now + 1)
+			}
+			if !errors.Is(err, fs.ErrExist) && !errors.Is(err, fs.ErrNotExist) {
+				t.Errorf("term %d: %v", late.now+1, err)
+			}
+			newest, err := j.term()
+			if want := late.files[len(late.files)-1]; err != nil || ownerName(newest) != want {
+				t.Errorf("newest %d, %v, wanted %s", newest, err, want)
+			}
+		})
 	}
 }
 
 // TestFirstTerm: of many who begin with a job that never had a term no two get the same.
 func TestFirstTerm(t *testing.T) {
-	for range 200 {
+	for range 400 {
 		j := &Job{Dir: t.TempDir()}
 		const many = 8
 		terms := make([]uint64, many)
