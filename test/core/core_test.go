@@ -376,6 +376,12 @@ func asked(t *testing.T, b bench, p program, w way, native run) {
 	ask := filepath.Join(dir, "ask")
 	p.args = append(slices.Clone(p.args), ask)
 	argv := b.agent(p, slices.Repeat([]string{ask}, 60), filepath.Join(dir, "images"), append([]string{"--mode=" + w.mode}, w.options...)...)
+	asNatively(t, dir, argv, native)
+}
+
+// asNatively runs an agent whose program must print what it does natively, through three checkpoints or more.
+func asNatively(t *testing.T, dir string, argv []string, native run) {
+	t.Helper()
 	r, err := do(t.Context(), dir, argv)
 	if err == nil {
 		err = r.differs(native)
@@ -416,16 +422,7 @@ func busy(t *testing.T, b bench, p program, mode string, native run) {
 		p.args = moments[:1]
 	}
 	argv := append([]string{"env", "CLIENT_BUSY=yes"}, b.agent(p, moments, filepath.Join(dir, "images"), "--mode="+mode)...)
-	r, err := do(t.Context(), dir, argv)
-	if err == nil {
-		err = r.differs(native)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	if n := r.taken(); n < 3 {
-		t.Errorf("%d checkpoints\n%s", n, r.story())
-	}
+	asNatively(t, dir, argv, native)
 }
 
 // TestEveryProgramIsRun finds programs that nobody has entered above.
