@@ -134,7 +134,7 @@ func (c *campaign) ensureRunning(ctx context.Context) error {
 	if p := c.job.Proc(); p != nil && p.Running() {
 		return nil
 	}
-	if err := nothingLeft(ctx); err != nil {
+	if err := c.nothingLeft(ctx); err != nil {
 		return err
 	}
 	mpi := harness.MPIs()[c.random.IntN(2)]

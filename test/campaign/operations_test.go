@@ -100,7 +100,7 @@ func (c *campaign) commands(ctx context.Context) error {
 func (c *campaign) gone(ctx context.Context) error {
 	select {
 	case <-c.job.Proc().Done():
-		return nothingLeft(ctx)
+		return c.nothingLeft(ctx)
 	case <-ctx.Done():
 		return fmt.Errorf("the job has not ended: %w", ctx.Err())
 	}
@@ -118,8 +118,8 @@ func (c *campaign) left(ctx context.Context, codes ...int) error {
 }
 
 // nothingLeft waits until no process of a job that has ended is there.
-func nothingLeft(ctx context.Context) error {
-	return harness.Poll(ctx, "all processes of the job to end", func() bool { return len(harness.Orphans("")) == 0 })
+func (c *campaign) nothingLeft(ctx context.Context) error {
+	return harness.Poll(ctx, "all processes of the job to end", func() bool { return len(c.job.Orphans()) == 0 })
 }
 
 func (c *campaign) stop(ctx context.Context) error {

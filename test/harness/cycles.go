@@ -118,7 +118,7 @@ func (c *cycler) all(ctx context.Context, argv []string, want Results) error {
 	if err := found.Compare(want); err != nil {
 		return err
 	}
-	if left := Orphans(""); len(left) > 0 {
+	if left := c.job.Orphans(); len(left) > 0 {
 		return fmt.Errorf("harness: %d processes left behind, the first has pid %d", len(left), left[0].Pid)
 	}
 	return nil
@@ -236,7 +236,7 @@ func (c *cycler) restart(ctx context.Context) error {
 	if p.ExitCode() == 0 {
 		return errOver // the kill came after the program's end
 	}
-	if left := Orphans(""); len(left) > 0 {
+	if left := c.job.Orphans(); len(left) > 0 {
 		return fmt.Errorf("harness: %d processes left behind after the kill, the first has pid %d", len(left), left[0].Pid)
 	}
 	if c.driver == c.plan.Driver {

@@ -26,10 +26,13 @@ type Job struct {
 	results string // the prefix of the files with the ranks' results
 }
 
+// resultsAt is the variable that says where the ranks' results go. Each job has its own, so it marks the job's processes, too.
+const resultsAt = "TEST_RESULTS="
+
 // NewJob names a job whose images go below dir and whose programs start in dir.
 func (s Site) NewJob(name, dir string, env ...string) *Job {
 	results := filepath.Join(dir, "results")
-	env = Environment(append(env, "TEST_RESULTS="+results)...)
+	env = Environment(append(env, resultsAt+results)...)
 	return &Job{Name: name, Dir: dir + "/store", site: s, env: env, work: dir, results: results}
 }
 
@@ -203,8 +206,11 @@ func (j *Job) Close() {
 	if j.proc != nil {
 		j.proc.Kill()
 	}
-	KillOrphans("")
+	KillOrphans(resultsAt + j.results)
 }
+
+// Orphans lists what the job has left behind: others may run beside it.
+func (j *Job) Orphans() []Process { return Orphans(resultsAt + j.results) }
 
 // KillRank ends the i-th rank process by SIGKILL.
 func (j *Job) KillRank(i int) error {

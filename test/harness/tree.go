@@ -111,9 +111,8 @@ func adoptOrphans() error {
 	return nil
 }
 
-// Orphans lists what jobs have left behind: ranks and launchers whose own parent is gone, and with a mark (NAME=VALUE) only those that
-// have it in their environment. Who runs nothing else at that moment needs no mark; a launcher that somebody else has started looks like
-// an orphan.
+// Orphans lists what jobs have left behind: ranks and launchers whose own parent is gone and who have the mark (NAME=VALUE) in their
+// environment. A launcher that somebody else here has just started looks like an orphan, but for the mark.
 func Orphans(mark string) []Process {
 	self := os.Getpid()
 	return slices.DeleteFunc(Descendants(self), func(p Process) bool {
@@ -121,11 +120,8 @@ func Orphans(mark string) []Process {
 	})
 }
 
-// has says whether the process was started with this NAME=VALUE in its environment; "" has every one.
+// has says whether the process was started with this NAME=VALUE in its environment.
 func (p Process) has(mark string) bool {
-	if mark == "" {
-		return true
-	}
 	env, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", p.Pid))
 	return err == nil && slices.Contains(strings.Split(string(env), "\x00"), mark)
 }

@@ -129,7 +129,7 @@ func (f *fault) crash(ctx context.Context) error {
 	}
 	if f.point.Side == faults.Coord {
 		<-p.Done()
-		if err := harness.Poll(ctx, "the end of the ranks", func() bool { return len(harness.Orphans("")) == 0 }); err != nil {
+		if err := harness.Poll(ctx, "the end of the ranks", func() bool { return len(f.job.Orphans()) == 0 }); err != nil {
 			return err
 		}
 		if err := f.job.Verify(ctx); err != nil {

@@ -82,7 +82,7 @@ func native(site harness.Site, program harness.Program) ([]string, error) {
 	p.Took()
 	list := last(p.Stdout.String())
 	if p.ExitCode() != 0 || len(list) != ranks {
-		return nil, fmt.Errorf("native run: exit code %d: %v", p.ExitCode(), list)
+		return nil, fmt.Errorf("native run: exit code %d: %v\n%s", p.ExitCode(), list, harness.Tail(p.Stderr.String()))
 	}
 	return list, nil
 }
