@@ -838,20 +838,30 @@ func refused(t *testing.T, argv []string, dir string, want run, taken int) {
 }
 
 // TestSavedMemory runs the allocator of the MPI half's saved memory by itself, under the address sanitizer.
-func TestSavedMemory(t *testing.T) {
+func TestSavedMemory(t *testing.T) { alone(t, "heap/heap.c", "table/heap.c", "20000") }
+
+// TestPrice runs the price of an arrival wait by itself: one that is seen wrongly for a while does not take the waits away for good, or
+// a checkpoint would wait for a rank that computes.
+func TestPrice(t *testing.T) { alone(t, "price/price.c", "") }
+
+// alone compiles a test of a part of the MPI half with that part (empty: a header), and runs it with the arguments and a seed.
+func alone(t *testing.T, test, part string, args ...string) {
+	t.Helper()
 	site, err := harness.Here()
 	if err != nil {
 		t.Fatal(err)
 	}
-	dir := scratch(t)
 	if *seed == 0 {
 		*seed = uint64(time.Now().UnixNano()) % 1_000_000
 	}
-	for _, argv := range [][]string{
-		{"gcc", "-std=gnu11", "-g", "-O1", "-Wall", "-Wextra", "-Werror", "-fsanitize=address,undefined", "-fno-sanitize-recover",
-			"-o", filepath.Join(dir, "heap"), filepath.Join(site.Root, "test/core/heap/heap.c"), filepath.Join(site.Root, "rank/mpi/table/heap.c")},
-		{filepath.Join(dir, "heap"), "20000", fmt.Sprint(*seed)},
-	} {
+	dir := scratch(t)
+	program := filepath.Join(dir, "alone")
+	compile := []string{"gcc", "-std=gnu11", "-g", "-O1", "-Wall", "-Wextra", "-Werror", "-fsanitize=address,undefined", "-fno-sanitize-recover",
+		"-o", program, filepath.Join(site.Root, "test/core", test)}
+	if part != "" {
+		compile = append(compile, filepath.Join(site.Root, "rank/mpi", part))
+	}
+	for _, argv := range [][]string{compile, append(append([]string{program}, args...), fmt.Sprint(*seed))} {
 		r, err := do(t.Context(), dir, argv)
 		if err != nil || r.code != 0 {
 			t.Fatalf("-seed %d: exit code %d, %v\n%s%s", *seed, r.code, err, r.stdout, r.stderr)

@@ -9,15 +9,14 @@
  *
  * The wait costs what an Ibarrier costs. All members must choose alike, so a communicator's calls are taken
  * in windows of 64. With the first call of a window the members agree on the shortest mean interval of the
- * last window's calls, and on the shortest of its arrival waits: that of a rank which came last, which is the
- * price. The window has waits if the price is below 0.5 % of the interval. A communicator's first window
- * always has. Context: as traffic.h. */
+ * last window's calls, and on the shortest of its arrival waits: that of a rank which came last, from which the
+ * price is learnt (price.h). The window has waits if the price is below 0.5 % of the interval. A communicator's
+ * first window always has. Context: as traffic.h. */
 #include <sched.h>
 #include <time.h>
 #include "arrival.h"
+#include "price.h"
 #include "traffic.h"
-
-enum { SHARE = 200 };                   /* an arrival wait may cost one part in so many of the interval */
 
 /* What the members agree on, by MPI_MIN. */
 struct measured { uint64_t interval_ns, cost_ns; };
@@ -35,14 +34,14 @@ static struct measured measure(struct vcomm *c)
 	uint64_t now = now_ns();
 	struct measured m = { (now - c->window_ns) / ARRIVAL_WINDOW, c->least_ns };
 	c->window_ns = now;
-	c->least_ns = UINT64_MAX;
+	c->least_ns = PRICE_UNSEEN;
 	return m;
 }
 
 static void agree(struct vcomm *c, const struct measured *m)
 {
-	if (m->cost_ns != UINT64_MAX) c->cost_ns = m->cost_ns;
-	c->straight = c->cost_ns * SHARE >= m->interval_ns;
+	c->cost_ns = price_learn(c->cost_ns, m->cost_ns);
+	c->straight = price_too_high(c->cost_ns, m->interval_ns);
 }
 
 /* Straight calls have no wait: the agreement is a blocking collective like them, before the first of the
