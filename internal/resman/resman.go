@@ -140,7 +140,7 @@ func quoted(words []string) []string {
 	return out
 }
 
-// Sandbox are the nodes of a sandbox that are up, its spares last.
+// Sandbox are the nodes of a sandbox that are up, its spares last. For nodes that are not up spares stand in.
 func Sandbox(name string) (*Nodes, error) {
 	c, err := sandbox.Open(name)
 	if err != nil {
@@ -151,20 +151,25 @@ func Sandbox(name string) (*Nodes, error) {
 		return nil, err
 	}
 	all := &Nodes{Listen: func() (net.Listener, string, error) { return c.Listen(sandbox.Login) }}
+	wanted := 0
 	for _, n := range list {
-		if n.Name == sandbox.Login || n.State != sandbox.Up {
+		if n.Name == sandbox.Login {
 			continue
 		}
-		if n.Spare {
-			all.Spares++
+		if !n.Spare {
+			wanted++
+		}
+		if n.State != sandbox.Up {
+			continue
 		}
 		all.List = append(all.List, Node{n.Name, n.Group, func(command []string, input io.Reader) (*Process, error) {
 			return inSandbox(c, n.Name, command, input)
 		}})
 	}
-	if len(all.List) == all.Spares {
-		return nil, fmt.Errorf("resman: sandbox %s: no node is up but spares", name)
+	if len(all.List) == 0 {
+		return nil, fmt.Errorf("resman: sandbox %s: no node is up", name)
 	}
+	all.Spares = max(len(all.List)-wanted, 0)
 	return all, nil
 }
 

@@ -23,7 +23,7 @@ func TestMemoryLimit(t *testing.T) {
 			defer cancel()
 			c.program = harness.Program{Name: "large", Args: []string{"--mib", r.mib, "--iters", "60", "--pace", "20000"}}
 			var err error
-			if c.want, err = native(g.site, c.program); err != nil {
+			if c.want, err = native(g.site, "mpich", ranks, c.program); err != nil {
 				t.Fatal(err)
 			}
 			j := c.job(ctx, t, "memory", harness.MPIs()[i%2], nil)

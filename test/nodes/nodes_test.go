@@ -62,26 +62,26 @@ var prepared = sync.OnceValues(func() (ground, error) {
 		err = g.site.Build()
 	}
 	if err == nil {
-		g.want, err = native(g.site, program)
+		g.want, err = native(g.site, "mpich", ranks, program)
 	}
 	if err == nil {
-		g.changes, err = native(g.site, changing)
+		g.changes, err = native(g.site, "mpich", ranks, changing)
 	}
 	return g, err
 })
 
 // native is what an undisturbed run of a program ends with, whatever its pace.
-func native(site harness.Site, program harness.Program) ([]string, error) {
+func native(site harness.Site, mpi string, n int, program harness.Program) ([]string, error) {
 	program.Args = append(slices.Clone(program.Args), "--pace", "0")
 	ctx, cancel := context.WithTimeout(context.Background(), atMost)
 	defer cancel()
-	p, err := harness.Start(ctx, os.TempDir(), harness.Environment(), site.NativeCommand("mpich", ranks, site.Command(program, "mpich"))...)
+	p, err := harness.Start(ctx, os.TempDir(), harness.Environment(), site.NativeCommand(mpi, n, site.Command(program, mpi))...)
 	if err != nil {
 		return nil, err
 	}
 	p.Took()
 	list := last(p.Stdout.String())
-	if p.ExitCode() != 0 || len(list) != ranks {
+	if p.ExitCode() != 0 || len(list) != n {
 		return nil, fmt.Errorf("native run: exit code %d: %v\n%s", p.ExitCode(), list, harness.Tail(p.Stderr.String()))
 	}
 	return list, nil
@@ -112,15 +112,21 @@ func newCluster(t *testing.T, flags ...string) *cluster {
 	if err := os.Mkdir(c.dir, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	said, code := c.command(t, append([]string{"create", "nodes", "--nodes", "4", "--spares", "2", "--prefix", c.dir}, flags...)...)
+	c.create(t, "nodes", append([]string{"--nodes", "4", "--spares", "2"}, flags...)...)
+	return c
+}
+
+// create makes a sandbox of the same prefix.
+func (c *cluster) create(t *testing.T, name string, flags ...string) {
+	t.Helper()
+	said, code := c.command(t, append([]string{"create", name, "--prefix", c.dir}, flags...)...)
 	if strings.Contains(said, "memory limit: needs") {
 		t.Skipf("SKIP: %s", said)
 	}
 	if code != 0 {
 		t.Fatalf("sandbox create: exit code %d: %s", code, said)
 	}
-	t.Cleanup(func() { c.sandbox(t, "destroy", "nodes") })
-	return c
+	t.Cleanup(func() { c.sandbox(t, "destroy", name) })
 }
 
 // sandbox gives a command about the sandbox.
@@ -453,22 +459,26 @@ func (c *cluster) true(t *testing.T, node, commands string) bool {
 // never more than parity and what is in the store cover.
 func TestSchedules(t *testing.T) {
 	t.Parallel()
-	if *seed == 0 {
-		*seed = uint64(time.Now().UnixNano()) % 1_000_000
+	c := newCluster(t)
+	random(t, 4, func(t *testing.T, i int, rng *rand.Rand) { c.schedule(t, fmt.Sprintf("random%d", i), rng) })
+}
+
+// random runs so many tests, 60 in a long test, each with random numbers of its own.
+func random(t *testing.T, few int, test func(t *testing.T, i int, rng *rand.Rand)) {
+	t.Helper()
+	from, many := *seed, *count
+	if from == 0 {
+		from = uint64(time.Now().UnixNano()) % 1_000_000
 	}
-	many := *count
 	if many == 0 {
-		many = 4
+		many = few
 		if os.Getenv("BYSSUS_TEST_LONG") != "" {
 			many = 60
 		}
 	}
-	t.Logf("-seed %d", *seed)
-	c := newCluster(t)
+	t.Logf("-seed %d", from)
 	for i := *first; i < *first+many; i++ {
-		t.Run(fmt.Sprint(i), func(t *testing.T) {
-			c.schedule(t, fmt.Sprintf("random%d", i), rand.New(rand.NewPCG(*seed, uint64(i))))
-		})
+		t.Run(fmt.Sprint(i), func(t *testing.T) { test(t, i, rand.New(rand.NewPCG(from, uint64(i)))) })
 	}
 }
 
@@ -531,8 +541,7 @@ func (c *cluster) disturb(ctx context.Context, t *testing.T, j *harness.Job, rng
 	return false
 }
 
-// killed kills byssus and has another one go on with the job, and tells whether that had done all its work already: then it
-// ends well all the same, or byssus says that it has.
+// killed kills byssus and has another one go on with the job, and tells whether that had done all its work already.
 func (c *cluster) killed(ctx context.Context, t *testing.T, j *harness.Job, mpi string) (over bool) {
 	t.Helper()
 	j.Proc().Kill()
@@ -541,9 +550,15 @@ func (c *cluster) killed(ctx context.Context, t *testing.T, j *harness.Job, mpi 
 	if err := j.Restart(ctx, mpi, "--sandbox", "nodes", "-v"); err != nil {
 		t.Fatal(err)
 	}
-	if !over {
-		return false
+	if over {
+		finished(ctx, t, j)
 	}
+	return over
+}
+
+// finished: a job that had done all its work before byssus died ends well, or byssus says that it has finished.
+func finished(ctx context.Context, t *testing.T, j *harness.Job) {
+	t.Helper()
 	select {
 	case <-j.Proc().Done():
 	case <-ctx.Done():
@@ -552,7 +567,6 @@ func (c *cluster) killed(ctx context.Context, t *testing.T, j *harness.Job, mpi 
 	if j.Proc().ExitCode() != 0 && !strings.Contains(j.Proc().Stderr.String(), ": it has finished, and ") {
 		t.Fatalf("exit code %d\n%s", j.Proc().ExitCode(), j.Story())
 	}
-	return true
 }
 
 // TestKilledAtTheEnd: byssus is killed when the ranks have ended, while it waits for a node that does not answer, and before. The

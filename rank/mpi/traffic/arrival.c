@@ -9,9 +9,9 @@
  *
  * The wait costs what an Ibarrier costs. All members must choose alike, so a communicator's calls are taken
  * in windows of 64. With the first call of a window the members agree on the shortest mean interval of the
- * last window's calls, and on the shortest of its arrival waits: that of a rank which came last, from which the
- * price is learnt (price.h). The window has waits if the price is below 0.5 % of the interval. A communicator's
- * first window always has. Context: as traffic.h. */
+ * last window's calls, and on the shortest of its arrival waits: that of a rank which came last, from which
+ * the price is learnt (price.h). The window has waits if the price is below 0.5 % of the interval. A
+ * communicator's first window always has. Context: as traffic.h. */
 #include <sched.h>
 #include <time.h>
 #include "arrival.h"
