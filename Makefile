@@ -33,12 +33,8 @@ demo: deps build ## LAMMPS is checkpointed, killed and restarted under the other
 demo-nodes: deps build ## LAMMPS on four nodes and a spare, made of namespaces, outlives the silence of one
 	@$(GO) run ./bench/demo -byssus $(BUILD)/bin/byssus -nodes -time 20s
 
-# Those below test/ start MPI jobs and run one after the other: on two cores they would only disturb each other.
-test: deps build ## every test that fits into 40 minutes
-	@failed=0; \
-	$(GO) test -p 2 -timeout 60m $$($(GO) list ./... | grep -v /test/) || failed=1; \
-	$(GO) test -p 1 -timeout 60m $$($(GO) list ./... | grep /test/) || failed=1; \
-	exit $$failed
+test: deps build ## every test: at most 25 minutes on two processors, with where they went
+	@$(GO) run ./test/suite
 
 test-long: deps build ## random checkpoint, kill, restart cycles over the whole matrix (hours)
 	BYSSUS_TEST_LONG=1 $(GO) test -p 1 -timeout 24h -v ./internal/coord ./test/...

@@ -21,7 +21,7 @@ import (
 )
 
 var (
-	seed     = flag.Uint64("seed", 1, "of the first random program")
+	seed     = flag.Uint64("seed", harness.Seed(), "of the first random program")
 	programs = flag.Int("programs", 100, "how many on each transport")
 	lasting  = flag.Duration("lasting", 0, "play random programs for so long, on all transports together")
 )

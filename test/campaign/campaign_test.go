@@ -90,7 +90,7 @@ func begin(t *testing.T) *campaign {
 		t.Fatal(err)
 	}
 	if *seed == 0 {
-		*seed = uint64(time.Now().UnixNano()) % 1_000_000
+		*seed = harness.Seed()
 	}
 	t.Logf("-seed %d", *seed)
 	dir := t.TempDir()

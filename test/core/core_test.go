@@ -170,10 +170,25 @@ func ready(t *testing.T) bench {
 		}
 	}
 	if *seed == 0 {
-		*seed = uint64(time.Now().UnixNano()) % 1_000_000
+		*seed = harness.Seed()
 	}
 	t.Logf("-seed %d", *seed)
 	return bench{site.Root}
+}
+
+// forOthers copies into dir what another user runs here, who may have no way into the tree.
+func (b bench) forOthers(t *testing.T, dir string) bench {
+	t.Helper()
+	for _, part := range []string{"build/lib/byssus", "build/test/core", "test/core"} {
+		to := filepath.Join(dir, part)
+		if err := os.CopyFS(to, os.DirFS(filepath.Join(b.root, part))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if out, err := exec.Command("chmod", "-R", "a+rX", dir).CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	return bench{dir}
 }
 
 // command is the program's command line.
@@ -300,6 +315,7 @@ func TestPrograms(t *testing.T) {
 	for i, p := range programs() {
 		t.Run(p.name(), func(t *testing.T) {
 			t.Parallel()
+			harness.Share(t, harness.Light)
 			native, err := run{stdout: p.prints}, error(nil)
 			if p.prints == "" {
 				native, err = do(t.Context(), scratch(t), append(b.command(p), p.native...))
@@ -351,6 +367,7 @@ func TestAsking(t *testing.T) {
 	for _, p := range asking() {
 		t.Run(p.name(), func(t *testing.T) {
 			t.Parallel()
+			harness.Share(t, harness.Light)
 			dir := scratch(t)
 			native, err := do(t.Context(), dir, b.command(p))
 			if err == nil && strings.Contains(native.stdout, "wrong: ") {
@@ -400,6 +417,7 @@ func asNatively(t *testing.T, dir string, argv []string, native run) {
 func TestBusy(t *testing.T) {
 	b := ready(t)
 	t.Parallel()
+	harness.Share(t, harness.Light)
 	for _, p := range []program{{file: "core_fds.c", args: []string{"60"}}, {file: "core_calls.c"}, {file: "core_marks.c"}} {
 		t.Run(p.name(), func(t *testing.T) {
 			native, err := do(t.Context(), scratch(t), b.command(p))
@@ -452,6 +470,7 @@ func TestRefused(t *testing.T) {
 	for _, kind := range kinds {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
+			harness.Share(t, harness.Waiting)
 			refusal(t, b, "core_refused.c", kind)
 		})
 	}
@@ -472,6 +491,7 @@ func TestHeld(t *testing.T) {
 		name := strings.TrimSuffix(filepath.Base(file), ".c")
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
+			harness.Share(t, harness.Waiting)
 			native, kernel, err := b.held(t, name)
 			if err != nil || strings.Contains(native.stdout, "wrong: ") {
 				t.Fatalf("natively: %v\n%s", err, native.stdout)
@@ -510,6 +530,7 @@ func (b bench) held(t *testing.T, name string) (run, []string, error) {
 // TestDropped lets a program be checkpointed without what it holds: that is said, and gone after the restart.
 func TestDropped(t *testing.T) {
 	b := ready(t)
+	harness.Share(t, harness.Light)
 	dir := scratch(t)
 	ask := filepath.Join(dir, "ask")
 	p := program{file: "../refused/landlock.c", args: []string{ask}}
@@ -530,6 +551,7 @@ func TestDropped(t *testing.T) {
 func TestStuck(t *testing.T) {
 	b := ready(t)
 	t.Parallel()
+	harness.Share(t, harness.Waiting)
 	var all sync.WaitGroup
 	for _, kind := range []string{"masked", "vforked", "traced", "inside"} { // each waits for half a minute: at the same time
 		all.Go(func() { t.Run(kind, func(t *testing.T) { refusal(t, b, "core_stuck.c", kind) }) })
@@ -572,6 +594,7 @@ func TestLockTaken(t *testing.T) {
 	for _, kind := range []string{"flock", "ofd", "record"} {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
+			harness.Share(t, harness.Waiting)
 			dir := scratch(t)
 			ask, file := filepath.Join(dir, "ask"), filepath.Join(dir, "core_refused.lock")
 			p := program{file: "core_refused.c", args: []string{kind, ask}}
@@ -597,6 +620,7 @@ func TestLockTaken(t *testing.T) {
 // others: it must take what it finds.
 func TestSurroundings(t *testing.T) {
 	b := ready(t)
+	harness.Share(t, harness.Light)
 	dir := scratch(t)
 	p := program{file: "core_attributes.c", args: []string{"natural", "40"}}
 	again := `sh -c 'umask 027; ulimit -S -s 3000; ulimit -S -c 0; exec nice -n 5 taskset -c 1 "$@"' sh`
@@ -614,6 +638,7 @@ func TestSurroundings(t *testing.T) {
 // program, not of the surroundings.
 func TestWrapped(t *testing.T) {
 	b := ready(t)
+	harness.Share(t, harness.Light)
 	for first, script := range map[string]string{ // when the first checkpoint is taken
 		"0.4": `umask 07; exec nice -n 3 taskset -c 0 "$@"`,
 		"set": `umask 07; >set; while [ -e set ]; do :; done; exec nice -n 3 taskset -c 0 "$@"`, // before the next one is executed
@@ -637,6 +662,7 @@ func TestWrapped(t *testing.T) {
 // are not in the image, or every restart would be ended too.
 func TestEndedWhileStopped(t *testing.T) {
 	b := ready(t)
+	harness.Share(t, harness.Light)
 	dir := scratch(t)
 	p := program{file: "core_count.c", args: []string{"30"}}
 	native, err := do(t.Context(), dir, b.command(p))
@@ -655,6 +681,7 @@ func TestEndedWhileStopped(t *testing.T) {
 // TestEndedWhileClaiming ends a job while a rank, which restarts, waits for another answer: the rank ends all the same.
 func TestEndedWhileClaiming(t *testing.T) {
 	b := ready(t)
+	harness.Share(t, harness.Light)
 	dir := scratch(t)
 	p := program{file: "core_memory.c", args: []string{"45"}}
 	r, err := do(t.Context(), dir, b.agent(p, []string{"0.3"}, filepath.Join(dir, "images"), "--mode=kill", "--end"))
@@ -667,6 +694,7 @@ func TestEndedWhileClaiming(t *testing.T) {
 // root's, and a list that cannot be read must not pass for an empty one.
 func TestWithoutRights(t *testing.T) {
 	b := ready(t)
+	harness.Share(t, harness.Light)
 	if os.Getuid() != 0 {
 		t.Skip("SKIP: only root can become somebody else")
 	}
@@ -674,6 +702,7 @@ func TestWithoutRights(t *testing.T) {
 	if err := os.Chmod(dir, 0o777); err != nil {
 		t.Fatal(err)
 	}
+	b = b.forOthers(t, dir)
 	p := program{file: "core_attributes.c", args: []string{"own", "50"}}
 	nobody := []string{"setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"}
 	native, err := do(t.Context(), dir, append(slices.Clone(nobody), b.command(p)...))
@@ -694,6 +723,7 @@ func TestWithoutRights(t *testing.T) {
 // there is room again all is saved.
 func TestNoRoom(t *testing.T) {
 	b := ready(t)
+	harness.Share(t, harness.Light)
 	if os.Getuid() != 0 {
 		t.Skip("SKIP: only root can become somebody else, and may have so many descriptors in messages")
 	}
@@ -706,6 +736,7 @@ func TestNoRoom(t *testing.T) {
 			if err := os.Chmod(dir, 0o777); err != nil {
 				t.Fatal(err)
 			}
+			b := b.forOthers(t, dir)
 			p := program{file: "core_refused.c", args: []string{kind}}
 			native, err := do(t.Context(), dir, append(slices.Clone(with), b.command(p)...))
 			if err != nil {
@@ -722,6 +753,7 @@ func TestNoRoom(t *testing.T) {
 // them: what the kernel would answer by clearing registers in silence must be refused, with the reason.
 func TestOtherProcessor(t *testing.T) {
 	b := ready(t)
+	harness.Share(t, harness.Light)
 	dir := scratch(t)
 	images := filepath.Join(dir, "images")
 	if _, err := do(t.Context(), dir, b.agent(program{file: "core_vectors.c", args: []string{"1"}}, []string{"0.1"}, images, "--mode=go")); err != nil {
@@ -779,6 +811,7 @@ func TestOtherProcessor(t *testing.T) {
 // fails with a sentence, the program goes on as if nothing had been, and the next checkpoint is taken and restarted from.
 func TestNoMemory(t *testing.T) {
 	b := ready(t)
+	harness.Share(t, harness.Light)
 	for n, failed := 1, 0; ; n++ {
 		dir := scratch(t)
 		p := program{file: "core_refused.c", args: []string{"nothing"}}
@@ -847,12 +880,13 @@ func TestPrice(t *testing.T) { alone(t, "price/price.c", "") }
 // alone compiles a test of a part of the MPI half with that part (empty: a header), and runs it with the arguments and a seed.
 func alone(t *testing.T, test, part string, args ...string) {
 	t.Helper()
+	harness.Share(t, harness.Light)
 	site, err := harness.Here()
 	if err != nil {
 		t.Fatal(err)
 	}
 	if *seed == 0 {
-		*seed = uint64(time.Now().UnixNano()) % 1_000_000
+		*seed = harness.Seed()
 	}
 	dir := scratch(t)
 	program := filepath.Join(dir, "alone")

@@ -4,6 +4,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/byssus-hpc/byssus/test/harness"
 )
 
 // TestLayouts runs a program that makes children of every kind, with a deep stack, in every layout of the address space
@@ -26,6 +28,7 @@ func TestLayouts(t *testing.T) {
 	} {
 		t.Run(strings.ReplaceAll(name, " ", "-"), func(t *testing.T) {
 			t.Parallel()
+			harness.Share(t, harness.Light)
 			dir := scratch(t)
 			p := program{file: "core_layout.c", args: []string{"4"}}
 			native, err := do(t.Context(), dir, append(prefix, b.command(p)...))

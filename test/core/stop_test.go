@@ -4,11 +4,14 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/byssus-hpc/byssus/test/harness"
 )
 
 // TestStorm begins stops and cancels them at every moment, as fast as it can, while threads are made and end; then a
 // checkpoint is taken, and the same again after the restart. A thread that is left behind by a stop hangs the program.
 func TestStorm(t *testing.T) {
+	harness.Share(t, harness.Light)
 	for _, iters := range []string{"12", "120", "1200"} { // on a busy machine a program may be over before its checkpoint
 		if taken := storm(t, iters); taken == 1 {
 			return

@@ -9,6 +9,7 @@ import (
 
 	"github.com/byssus-hpc/byssus/internal/spawn"
 	"github.com/byssus-hpc/byssus/test/farfs"
+	"github.com/byssus-hpc/byssus/test/harness"
 )
 
 func TestMain(m *testing.M) {
@@ -22,6 +23,11 @@ func TestStart(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("to mount takes root")
 	}
+	lock, err := harness.MountsLock(true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { lock.Close() })
 	by, err := spawn.Start()
 	if err != nil {
 		t.Fatal(err)

@@ -18,6 +18,8 @@ func TestEarly(t *testing.T) {
 	site, refs := ready(t)
 	for _, mpi := range harness.MPIs() {
 		t.Run(mpi, func(t *testing.T) {
+			t.Parallel()
+			harness.Share(t, harness.Light)
 			program := harness.Program{Name: "early", Args: []string{"--seed", fmt.Sprint(*seed)}}
 			env := []string{"BYSSUS_FAULT=" + faults.Outcome + "@1"}
 			if err := twoLives(t.Context(), site, refs, program, mpi, scratch(t), env, earlyCheckpoint); err != nil {
@@ -76,6 +78,8 @@ func TestArrived(t *testing.T) {
 	site, refs := ready(t)
 	for _, mpi := range harness.MPIs() {
 		t.Run(mpi, func(t *testing.T) {
+			t.Parallel()
+			harness.Share(t, harness.Light)
 			program := harness.Program{Name: "arrived", Args: []string{"--seed", fmt.Sprint(*seed)}}
 			env := []string{"BYSSUS_FAULT=" + faults.Arrived}
 			if err := twoLives(t.Context(), site, refs, program, mpi, scratch(t), env, arrivedCheckpoint); err != nil {

@@ -22,6 +22,8 @@ func TestFaults(t *testing.T) {
 			continue // nothing crashes: test/core, TestEarly, TestArrived; there are no caches: test/nodes
 		}
 		t.Run(point.Name, func(t *testing.T) {
+			t.Parallel()
+			harness.Share(t, harness.Light)
 			f := &fault{point: point, mpi: harness.MPIs()[i%2], program: "stencil"}
 			f.test(t, site, refs)
 		})
@@ -36,6 +38,8 @@ func TestSharedFaults(t *testing.T) {
 			continue
 		}
 		t.Run(point.Name, func(t *testing.T) {
+			t.Parallel()
+			harness.Share(t, harness.Light)
 			f := &fault{point: point, mpi: harness.MPIs()[i%2], program: "shared_memory"}
 			f.test(t, site, refs)
 		})

@@ -1,7 +1,6 @@
 package matrix
 
 import (
-	"os"
 	"testing"
 
 	"github.com/byssus-hpc/byssus/test/harness"
@@ -14,7 +13,7 @@ func TestGo(t *testing.T) {
 	for _, name := range []string{"go_jacobi", "go_jacobi_fixed"} {
 		for _, face := range harness.MPIs() {
 			for _, restart := range harness.MPIs() {
-				if restart != face && os.Getenv("BYSSUS_TEST_LONG") == "" {
+				if restart != face && !long() {
 					continue
 				}
 				plan := harness.Plan{Program: harness.Program{Name: name}, Face: face, Driver: face, Restart: restart, Ranks: 2, Cycles: 5}
@@ -23,6 +22,8 @@ func TestGo(t *testing.T) {
 					plan.Cycles = *cycles
 				}
 				t.Run(plan.Name(), func(t *testing.T) {
+					t.Parallel()
+					harness.Share(t, harness.Light)
 					report := refs.Do(t.Context(), plan, scratch(t))
 					if report.Err != nil {
 						t.Errorf("%s\n%v", report.Plan.Reproduce(), report.Err)

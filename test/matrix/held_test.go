@@ -19,10 +19,12 @@ func TestHeld(t *testing.T) {
 	site, refs := ready(t)
 	for i, how := range completions() {
 		for k, mpi := range harness.MPIs() {
-			if os.Getenv("BYSSUS_TEST_LONG") == "" && (i+k)%3 != 0 {
+			if !long() && (i+k)%3 != 0 {
 				continue
 			}
 			t.Run(how+"/"+mpi, func(t *testing.T) {
+				t.Parallel()
+				harness.Share(t, harness.Light)
 				if err := held(t.Context(), site, refs, how, mpi, scratch(t)); err != nil {
 					t.Error(err)
 				}

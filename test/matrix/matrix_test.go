@@ -13,8 +13,8 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"sync"
 	"testing"
-	"time"
 
 	"github.com/byssus-hpc/byssus/test/harness"
 )
@@ -36,7 +36,7 @@ func ready(t *testing.T) (harness.Site, *harness.References) {
 		t.Fatal(err)
 	}
 	if *seed == 0 {
-		*seed = uint64(time.Now().UnixNano()) % 1_000_000
+		*seed = harness.Seed()
 	}
 	t.Logf("-seed %d", *seed)
 	return site, harness.NewReferences(site)
@@ -62,25 +62,30 @@ func scratch(t *testing.T) string {
 
 func TestMatrix(t *testing.T) {
 	site, refs := ready(t)
+	var mu sync.Mutex
 	var reports []harness.Report
-	defer func() {
+	t.Cleanup(func() { // after the jobs, which run beside each other
 		table := harness.Table(reports)
 		t.Logf("\n%s", table)
 		if err := os.WriteFile(filepath.Join(site.Root, "build/test/matrix.txt"), []byte(table), 0o666); err != nil {
 			t.Error(err)
 		}
-	}()
+	})
 	for _, plan := range plans(*seed) {
 		plan.Seed, plan.Iters = *seed, *iters
 		if *cycles > 0 {
 			plan.Cycles = *cycles
 		}
 		t.Run(plan.Name(), func(t *testing.T) {
+			t.Parallel()
+			harness.Share(t, harness.Weight(min(plan.Ranks, int(harness.Spinning))))
 			if plan.Ranks > 4*runtime.NumCPU() {
 				t.Skipf("SKIP: %d ranks on %d processors", plan.Ranks, runtime.NumCPU())
 			}
 			report := refs.Do(t.Context(), plan, scratch(t))
+			mu.Lock()
 			reports = append(reports, report)
+			mu.Unlock()
 			if report.Err != nil {
 				t.Errorf("%s\n%v", report.Plan.Reproduce(), report.Err)
 			}

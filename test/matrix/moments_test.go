@@ -23,14 +23,20 @@ func moments() []string {
 }
 
 // TestPending takes checkpoints of the tables of pending operations, of which one goes on in the same process, the others
-// through one restart and through three: what is pending must be so for any number of generations.
+// through one restart and through three: what is pending must be so for any number of generations. A sample has all pairs of program,
+// MPI and lives.
 func TestPending(t *testing.T) {
 	site, refs := ready(t)
-	for _, name := range []string{"pending_ops", "pending_lanes", "pending_receives", "pending_threads"} {
-		for _, mpi := range harness.MPIs() {
+	for i, name := range []string{"pending_ops", "pending_lanes", "pending_receives", "pending_threads"} {
+		for k, mpi := range harness.MPIs() {
 			other := harness.Other(mpi)
-			for _, lives := range [][]string{{}, {mpi}, {other}, {other, mpi, other}} {
+			for m, lives := range [][]string{{}, {mpi}, {other}, {other, mpi, other}} {
+				if !sampled(i + k + m) {
+					continue
+				}
 				t.Run(fmt.Sprintf("%s/%s/restarts=%s", name, mpi, strings.Join(lives, ",")), func(t *testing.T) {
+					t.Parallel()
+					harness.Share(t, harness.Light)
 					if err := moment(t.Context(), site, refs, name, mpi, lives, scratch(t)); err != nil {
 						t.Error(err)
 					}
@@ -41,13 +47,18 @@ func TestPending(t *testing.T) {
 }
 
 // TestMoments takes a checkpoint of each program exactly at its moment, kills it, and restarts it under the same and
-// under the other MPI.
+// under the other MPI. A sample has all pairs of program and MPI, before and after.
 func TestMoments(t *testing.T) {
 	site, refs := ready(t)
-	for _, name := range moments() {
-		for _, mpi := range harness.MPIs() {
-			for _, restart := range harness.MPIs() {
+	for i, name := range moments() {
+		for k, mpi := range harness.MPIs() {
+			for m, restart := range harness.MPIs() {
+				if !sampled(i + k + m) {
+					continue
+				}
 				t.Run(fmt.Sprintf("%s/%s/restart=%s", name, mpi, restart), func(t *testing.T) {
+					t.Parallel()
+					harness.Share(t, harness.Light)
 					dir := scratch(t)
 					if err := moment(t.Context(), site, refs, name, mpi, []string{restart}, dir); err != nil {
 						t.Error(err)

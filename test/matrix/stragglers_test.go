@@ -47,6 +47,8 @@ func TestStragglers(t *testing.T) {
 	site, refs := ready(t)
 	for _, s := range stragglings() {
 		t.Run(s.name, func(t *testing.T) {
+			t.Parallel()
+			harness.Share(t, harness.Light)
 			begin := time.Now()
 			if err := s.run(t, site, refs, scratch(t)); err != nil {
 				t.Errorf("-seed %d: %v", *seed, err)
@@ -144,7 +146,7 @@ func with(stages []stage, first int) []stage {
 
 // stragglings are all jobs.
 func stragglings() []straggling {
-	if os.Getenv("BYSSUS_TEST_LONG") != "" {
+	if long() {
 		return allStragglings()
 	}
 	var all []straggling

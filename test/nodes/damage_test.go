@@ -41,6 +41,7 @@ func (c *cluster) harm(t *testing.T, job string, checkpoint int, list ...harm) {
 // to the store, is made again from what other nodes have; where more is damaged than that covers, the job goes on from what is whole.
 func TestDamage(t *testing.T) {
 	t.Parallel()
+	harness.Share(t, harness.Light)
 	c := newCluster(t)
 	for i, scheme := range []redset.Scheme{redset.XOR, redset.Partner} {
 		t.Run(scheme.String(), func(t *testing.T) {

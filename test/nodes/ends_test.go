@@ -14,6 +14,7 @@ import (
 // each other's connections without end. BYSSUS_TEST_LONG=1: 200 jobs of MPICH, 50 of Open MPI.
 func TestEnds(t *testing.T) {
 	t.Parallel()
+	harness.Share(t, harness.Light)
 	many := map[string]int{"mpich": 5, "openmpi": 2}
 	if os.Getenv("BYSSUS_TEST_LONG") != "" {
 		many = map[string]int{"mpich": 200, "openmpi": 50}

@@ -12,6 +12,7 @@ import (
 // the sum, and the job goes on: the kernel has nothing to kill.
 func TestMemoryLimit(t *testing.T) {
 	t.Parallel()
+	harness.Share(t, harness.Light)
 	g := prepare(t)
 	for i, r := range []struct{ mib, fits, say string }{
 		{"40", "the first", `no checkpoint: agent: cache .* on node node[1-4]: too small: wanted 3 x \(.*\) = .*, found .* free \+ .* held \(.* of the memory that /.* allows`},

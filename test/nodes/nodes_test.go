@@ -286,6 +286,7 @@ func rows() []row {
 // TestFaults lets an agent, or byssus itself, die at each named point in the life of a checkpoint that lies in caches.
 func TestFaults(t *testing.T) {
 	t.Parallel()
+	harness.Share(t, harness.Light)
 	c := newCluster(t)
 	named := map[string]bool{}
 	for i, r := range rows() {
@@ -375,6 +376,7 @@ const ranksLeft = `! grep -qx stencil /proc/[0-9]*/comm`
 // then, or ends at once, beside those that have taken its place.
 func TestComesBack(t *testing.T) {
 	t.Parallel()
+	harness.Share(t, harness.Light)
 	c := newCluster(t)
 	for i, r := range []struct{ stop, back string }{{"freeze", "thaw"}, {"cut", "heal"}, {"agent", ""}} {
 		t.Run(r.stop, func(t *testing.T) {
@@ -459,6 +461,7 @@ func (c *cluster) true(t *testing.T, node, commands string) bool {
 // never more than parity and what is in the store cover.
 func TestSchedules(t *testing.T) {
 	t.Parallel()
+	harness.Share(t, harness.Light)
 	c := newCluster(t)
 	random(t, 4, func(t *testing.T, i int, rng *rand.Rand) { c.schedule(t, fmt.Sprintf("random%d", i), rng) })
 }
@@ -468,7 +471,7 @@ func random(t *testing.T, few int, test func(t *testing.T, i int, rng *rand.Rand
 	t.Helper()
 	from, many := *seed, *count
 	if from == 0 {
-		from = uint64(time.Now().UnixNano()) % 1_000_000
+		from = harness.Seed()
 	}
 	if many == 0 {
 		many = few
@@ -573,6 +576,7 @@ func finished(ctx context.Context, t *testing.T, j *harness.Job) {
 // job can be gone on with, or is known to have finished.
 func TestKilledAtTheEnd(t *testing.T) {
 	t.Parallel()
+	harness.Share(t, harness.Light)
 	c := newCluster(t)
 	for k, when := range []string{"values", "forgotten"} {
 		t.Run(when, func(t *testing.T) {

@@ -28,6 +28,12 @@ func mount(t *testing.T) (*farfs.FS, string) {
 	if os.Geteuid() != 0 {
 		t.Skip("to mount takes root")
 	}
+	harness.Share(t, harness.Light)
+	lock, err := harness.MountsLock(true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { lock.Close() })
 	dir := t.TempDir()
 	behind, at := filepath.Join(dir, "behind"), filepath.Join(dir, "far")
 	for _, d := range []string{behind, at} {

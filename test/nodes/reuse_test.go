@@ -14,6 +14,7 @@ import (
 // copies and parity; what a lost node held is made again from such files, and the ranks go on from them.
 func TestWrittenOver(t *testing.T) {
 	t.Parallel()
+	harness.Share(t, harness.Light)
 	c := newCluster(t)
 	c.program, c.want = changing, c.changes
 	for i, r := range []struct {

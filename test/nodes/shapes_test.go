@@ -16,6 +16,7 @@ import (
 // on others, or on one machine. They end with the last values of a native run.
 func TestShapes(t *testing.T) {
 	t.Parallel()
+	harness.Share(t, harness.Light)
 	random(t, 2, func(t *testing.T, _ int, rng *rand.Rand) {
 		s := draw(rng)
 		t.Log(s)

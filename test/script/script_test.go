@@ -22,9 +22,15 @@ import (
 // inNamespace is set in the environment of the process that has its own mounts, or could not get them.
 const inNamespace = "BYSSUS_SCRIPT_NAMESPACE"
 
+// mountsLock is the descriptor of that process at which it has the lock of the machine's mounts, until they are copied.
+const mountsLock = 3
+
 // TestMain runs the tests again in a mount namespace of their own.
 func TestMain(m *testing.M) {
 	if os.Getenv(inNamespace) != "" {
+		if os.Getenv(inNamespace) == "yes" {
+			os.NewFile(mountsLock, "the lock of the mounts").Close() // they are copied
+		}
 		os.Exit(m.Run())
 	}
 	unshare := []string{"unshare", "--mount"}
@@ -38,17 +44,24 @@ func TestMain(m *testing.M) {
 	cmd := exec.Command(unshare[0], append(unshare[1:], os.Args...)...)
 	cmd.Env = append(os.Environ(), inNamespace+"=yes")
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
-	err := cmd.Run()
+	lock, err := harness.MountsLock(false)
+	if err == nil {
+		cmd.ExtraFiles = []*os.File{lock} // mountsLock
+		err = errors.Join(cmd.Start(), lock.Close())
+	}
+	if err == nil {
+		err = cmd.Wait()
+	}
 	var exit *exec.ExitError
-	if err != nil && !errors.As(err, &exit) {
+	if err != nil && (!errors.As(err, &exit) || cmd.ProcessState == nil) {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
 	os.Exit(cmd.ProcessState.ExitCode())
 }
 
-// limit is how long all scripts together may take.
-const limit = 20 * time.Minute
+// limit is how long all scripts together may take, with what they wait for their shares of the machine.
+const limit = 50 * time.Minute
 
 func TestScripts(t *testing.T) {
 	site, err := harness.Here()
@@ -65,6 +78,11 @@ func TestScripts(t *testing.T) {
 		Dir:  "testdata",
 		Cmds: commands(),
 		Setup: func(e *testscript.Env) error {
+			release, err := harness.ShareFor(t.Context(), e.T().Log, harness.Waiting)
+			if err != nil {
+				return err
+			}
+			e.Defer(release)
 			s := newState(e, site)
 			e.Values[stateKey{}] = s
 			e.Defer(s.close)

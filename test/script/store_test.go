@@ -43,7 +43,7 @@ func makeRealStore(t *testing.T, ctx context.Context, writers string) *realStore
 		t.Fatal(err)
 	}
 	work := t.TempDir()
-	seed := uint64(time.Now().UnixNano())
+	seed := harness.Seed()
 	t.Logf("seed %d", seed)
 	s := &realStore{t: t, dir: filepath.Join(work, "store", "hurt"), rand: rand.New(rand.NewPCG(seed, 1))}
 	for _, name := range []string{"well", "hurt"} {
