@@ -182,6 +182,7 @@ const (
 	ObjectEnd      = 16  // written at its end
 	ObjectWhole    = 32  // the rank can save all of its content
 	ObjectFront    = 256 // the rank can save its content up to the size that it tells
+	ObjectInPlace  = 512 // a file that is open or mapped for reading and writing: its content is in the image
 	ShareForeign   = 64  // other processes write to it
 	ShareEveryone  = 128 // no rank can save all of it: each saves what it maps
 )
@@ -366,6 +367,15 @@ const (
 	VMAFileShared  = 4
 	VMAStack       = 5
 	VMABrk         = 6
+	VMAContent     = 7 // no mapping: the content of a file that is read and written in place
+)
+
+// ContentLo is where the addresses of chunks begin that are places in the content of files, behind all memory.
+const ContentLo = 0x500000000000
+
+// Features that a reader must know.
+const (
+	FeatureContent = 1 // entries of the kind VMA_CONTENT
 )
 
 // VMA is one mapping of the application (part 0 only).

@@ -144,6 +144,9 @@ func (l *look) judge(ses *session, o abi.Object) node.Object {
 		return out
 	}
 	d := descriptor{ses.rank, ses.pid(), o.FD}
+	if o.Flags&abi.ObjectInPlace != 0 {
+		out.Name, _ = os.Readlink(fmt.Sprintf("/proc/%d/fd/%d", d.pid, d.fd)) // for messages
+	}
 	for _, e := range l.open[n] {
 		if e.rank != d.rank && sameFile(d, e) {
 			out.Twin = fmt.Sprintf("open file that rank %d has too, as fd %d", e.rank, e.fd)

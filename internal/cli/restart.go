@@ -83,7 +83,7 @@ func (e *env) restartJob(cmd *cobra.Command, name string, f *runFlags, only uint
 	meta.MPI, meta.Every, meta.Keep, meta.Retries = spec.MPI.Name, f.every, f.keep, f.retries
 	meta.Grace, meta.Reason = f.grace, ""
 	meta.Fsync, meta.Lazy, meta.Policy, meta.MPIArgs, meta.Writers = f.fsync, f.lazy, f.policy, f.mpiArgs, f.writers
-	meta.Refused, meta.Caches = f.refused, f.ownCaches()
+	meta.Refused, meta.Caches, meta.Files = f.refused, f.ownCaches(), f.files
 	meta.State, meta.Exit, meta.Ended = dataset.StateRunning, 0, time.Time{}
 	if err := job.Save(); err != nil { // a store that is full or read-only can be read all the same
 		e.say(fmt.Sprintf("%v; the job goes on all the same", err))
@@ -92,7 +92,7 @@ func (e *env) restartJob(cmd *cobra.Command, name string, f *runFlags, only uint
 	if _, err := os.Stat(dir); err != nil {
 		dir = "" // the ranks say so if they need it
 	}
-	opt := coordsrv.Options{Restart: true, Only: only, Dir: dir, Grace: f.grace}
+	opt := coordsrv.Options{Restart: true, Only: only, Dir: dir, Grace: f.grace, Files: uint64(f.saveFiles())}
 	if err := f.onHosts(&opt); err != nil {
 		return err
 	}
@@ -181,6 +181,9 @@ func (f *runFlags) keepOld(changed func(string) bool, meta *dataset.Meta) {
 	}
 	if !changed("lazy") {
 		f.lazy = meta.Lazy
+	}
+	if !changed("save-files") && meta.Files != "" {
+		f.files = meta.Files
 	}
 	if !changed("policy") {
 		f.policy = meta.Policy

@@ -20,6 +20,7 @@ import (
 	"github.com/byssus-hpc/byssus/internal/dataset"
 	"github.com/byssus-hpc/byssus/internal/elfcheck"
 	"github.com/byssus-hpc/byssus/internal/launch"
+	"github.com/byssus-hpc/byssus/internal/sandbox"
 	"github.com/byssus-hpc/byssus/internal/spawn"
 	"github.com/byssus-hpc/byssus/internal/ui"
 )
@@ -35,6 +36,7 @@ type runFlags struct {
 	fsync   bool
 	lazy    bool
 	policy  string
+	files   string
 	refused string
 	mpiArgs []string
 	verbose bool
@@ -59,6 +61,7 @@ func (f *runFlags) add(cmd *cobra.Command) {
 	fl.BoolVar(&f.fsync, "fsync", true, "a checkpoint counts only when it is on stable storage")
 	fl.BoolVar(&f.lazy, "lazy", false, "map images on restart and verify them in the background instead of reading them first")
 	fl.StringVar(&f.policy, "policy", "refuse", "when something cannot be saved: refuse the checkpoint, or drop it")
+	fl.StringVar(&f.files, "save-files", "4GiB", "how much of files that the job reads and writes in place a checkpoint may save, or none")
 	fl.StringVar(&f.refused, "refused", "end", "a call of an MPI function that is refused: end the job with the reason, or answer with an MPI error")
 	fl.StringArrayVar(&f.mpiArgs, "mpi-args", nil, "an argument for mpirun (repeat for more)")
 	fl.IntVar(&f.writers, "writers", 1, "threads of a rank that write its image")
@@ -101,6 +104,8 @@ func (f *runFlags) check() error {
 		return usage(fmt.Errorf("run: --grace %v, wanted 1s to 24h", f.grace))
 	case f.policy != "refuse" && f.policy != "drop":
 		return usage(fmt.Errorf("run: --policy %q, wanted refuse or drop", f.policy))
+	case f.saveFiles() < 0:
+		return usage(fmt.Errorf("run: --save-files %q, wanted a size, as 4GiB, or none", f.files))
 	case f.refused != "end" && f.refused != "error":
 		return usage(fmt.Errorf("run: --refused %q, wanted end or error", f.refused))
 	case f.mpi != "auto" && f.mpi != launch.MPICH && f.mpi != launch.OpenMPI:
@@ -204,7 +209,7 @@ func (e *env) runNew(f *runFlags, app []string) error {
 	}
 	job, err := store.Create(dataset.Meta{Name: f.jobName(app[0]), ID: hex.EncodeToString(id), App: app, Dir: cwd,
 		Ranks: f.ranks, MPI: spec.MPI.Name, Face: report.Face, MPIArgs: f.mpiArgs, Every: f.every, Keep: f.keep, Retries: f.retries,
-		Fsync: f.fsync, Lazy: f.lazy, Policy: f.policy, Refused: f.refused, Writers: f.writers, Grace: f.grace, Caches: f.ownCaches(), State: dataset.StateRunning, Started: time.Now()})
+		Fsync: f.fsync, Lazy: f.lazy, Policy: f.policy, Files: f.files, Refused: f.refused, Writers: f.writers, Grace: f.grace, Caches: f.ownCaches(), State: dataset.StateRunning, Started: time.Now()})
 	if errors.Is(err, dataset.ErrExists) {
 		return fmt.Errorf("%w: go on with byssus restart %s, or choose another name", err, f.job)
 	}
@@ -212,7 +217,7 @@ func (e *env) runNew(f *runFlags, app []string) error {
 		return err
 	}
 	spec.App = app
-	opt := coordsrv.Options{Grace: f.grace}
+	opt := coordsrv.Options{Grace: f.grace, Files: uint64(f.saveFiles())}
 	if err := f.onHosts(&opt); err != nil {
 		e.unstarted(job)
 		job.Unlock()
@@ -251,7 +256,19 @@ func makeSpec(f *runFlags, face string) (launch.Spec, error) {
 		return launch.Spec{}, err
 	}
 	return launch.Spec{MPI: mpi, Ranks: f.ranks, Program: program, Args: f.mpiArgs, Face: face, LibDir: libDir,
-		Writers: f.writers, Policy: f.policy, Refused: f.refused, Lazy: f.lazy, Verbose: f.verbose}, nil
+		Writers: f.writers, Policy: f.policy, NoFiles: f.saveFiles() == 0, Refused: f.refused, Lazy: f.lazy, Verbose: f.verbose}, nil
+}
+
+// saveFiles is how many bytes of files that are read and written in place a checkpoint may have, negative if that is no size.
+func (f *runFlags) saveFiles() int64 {
+	if f.files == "none" {
+		return 0
+	}
+	n, err := sandbox.ParseSize(f.files)
+	if err != nil {
+		return -1
+	}
+	return n
 }
 
 // checkArgs names what mpirun would be told and cannot do here.

@@ -368,7 +368,7 @@ func (m *Machine) stopped(ev node.Stopped) {
 	if m.op.left > 0 {
 		return
 	}
-	shares, hold, refusals := m.op.shared.decide()
+	shares, hold, refusals := m.op.shared.decide(m.cfg.Files)
 	m.op.refusals = append(m.op.refusals, refusals...)
 	m.op.result.Refusals = append(m.op.refusals, m.op.passing...)
 	if len(m.op.result.Refusals) > 0 && !m.cfg.DropBad {

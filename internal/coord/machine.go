@@ -20,6 +20,7 @@ type Config struct {
 	Patience time.Duration // how long nobody must move before an attempt counts as stuck
 	Grace    time.Duration // from SIGTERM to the end of the job
 	Mends    bool          // what is damaged of an image may be made again
+	Files    uint64        // bytes of files that are read and written in place which a checkpoint may have
 }
 
 // Limits that are not the user's business.

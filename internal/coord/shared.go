@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/byssus-hpc/byssus/internal/abi"
 	"github.com/byssus-hpc/byssus/internal/node"
@@ -32,6 +33,7 @@ type common struct {
 	whole, writes []int          // those that can save all of it; those that write to it
 	front         map[int]uint64 // those that can save it up to there
 	foreign       string         // strangers that have it too
+	name          string         // of a file that is read and written in place
 	reporter      int            // the rank that has said so
 }
 
@@ -80,6 +82,7 @@ func (s *sharing) add(ev node.Objects) {
 		if o.Flags&abi.ObjectWrites != 0 {
 			c.writes = insert(c.writes, ev.Rank)
 		}
+		c.name = cmp.Or(c.name, o.Name)
 		if c.foreign == "" && o.Foreign != "" {
 			c.foreign, c.reporter = o.Foreign, ev.Rank
 		}
@@ -89,7 +92,12 @@ func (s *sharing) add(ev node.Objects) {
 // content says whether what is in the object goes into an image. What strangers keep in memory under a name, and the job
 // only reads, is theirs.
 func (c *common) content() bool {
-	return c.flags&(abi.ObjectNameless|abi.ObjectMemory) != 0 && !c.theirs()
+	return c.flags&(abi.ObjectNameless|abi.ObjectMemory) != 0 && !c.theirs() || c.inPlace()
+}
+
+// inPlace says whether it is a file that the job alone reads and writes in place.
+func (c *common) inPlace() bool {
+	return c.flags&(abi.ObjectInPlace|abi.ObjectNameless|abi.ObjectMemory) == abi.ObjectInPlace && c.foreign == ""
 }
 
 func (c *common) theirs() bool {
@@ -128,7 +136,7 @@ func (c *common) share(id identity) (node.Share, bool) {
 	if sh.Size == 0 {
 		sh.Size = c.end
 	}
-	foreign := c.foreign != "" && c.flags&abi.ObjectEnd != 0 || c.theirs()
+	foreign := c.foreign != "" && c.flags&(abi.ObjectEnd|abi.ObjectInPlace) != 0 || c.theirs()
 	if foreign {
 		sh.Flags |= abi.ShareForeign
 	}
@@ -143,8 +151,8 @@ func (c *common) share(id identity) (node.Share, bool) {
 }
 
 // decide returns what the ranks are told, in a fixed order, whether they must hold after their images, and what cannot be
-// saved.
-func (s *sharing) decide() (shares []node.Share, hold bool, refusals []string) {
+// saved. Files that are read and written in place may have so many bytes together.
+func (s *sharing) decide(files uint64) (shares []node.Share, hold bool, refusals []string) {
 	order := slices.SortedFunc(maps.Keys(s.objects), func(a, b identity) int {
 		return cmp.Or(cmp.Compare(a.domain, b.domain), cmp.Compare(a.inode, b.inode))
 	})
@@ -157,8 +165,39 @@ func (s *sharing) decide() (shares []node.Share, hold bool, refusals []string) {
 			shares, hold = append(shares, sh), hold || len(c.ranks) > 1
 		}
 	}
+	if why := s.tooLarge(order, files); why != "" {
+		refusals = append(refusals, why)
+	}
 	return shares, hold, append(refusals, s.twins...)
 }
+
+// tooLarge names the files that are read and written in place, largest first, when they have more than so many bytes together.
+func (s *sharing) tooLarge(order []identity, limit uint64) string {
+	const most = 5
+	var all []*common
+	var sum uint64
+	for _, id := range order {
+		if c := s.objects[id]; c.inPlace() {
+			all, sum = append(all, c), sum+max(c.size, c.end)
+		}
+	}
+	if sum <= limit {
+		return ""
+	}
+	slices.SortStableFunc(all, func(a, b *common) int { return cmp.Compare(max(b.size, b.end), max(a.size, a.end)) })
+	var names []string
+	for _, c := range all[:min(most, len(all))] {
+		names = append(names, fmt.Sprintf("%s of rank %d: %s", cmp.Or(c.name, "a mapped file"), c.ranks[0], mebibytes(max(c.size, c.end))))
+	}
+	if len(all) > most {
+		names = append(names, fmt.Sprintf("and %d more", len(all)-most))
+	}
+	return fmt.Sprintf("%d files that are read and written in place have %s, more than the %s that a checkpoint may save of them (--save-files): %s",
+		len(all), mebibytes(sum), mebibytes(limit), strings.Join(names, ", "))
+}
+
+// mebibytes is a size for people.
+func mebibytes(n uint64) string { return fmt.Sprintf("%.1f MiB", float64(n)/(1<<20)) }
 
 // tellShares tells the ranks, before DRAIN, what they share.
 func (m *Machine) tellShares(shares []node.Share, hold bool) {

@@ -60,6 +60,8 @@ func (p *player) create(d *datadriven.TestData) {
 			p.cfg.Ranks = n
 		case "keep":
 			p.cfg.Keep = n
+		case "files":
+			p.cfg.Files = uint64(n)
 		case "retries":
 			p.cfg.Retries = n
 		case "mends":
@@ -217,7 +219,7 @@ func (p *player) event(name string, rank int, args map[string]string) Event {
 		if args["fd"] == "" {
 			o.FD = -1
 		}
-		return node.Objects{Rank: rank, Epoch: epoch, Objects: []node.Object{{Object: o, Domain: args["host"] + ":" + args["dev"], Foreign: args["foreign"], Twin: args["twin"]}}}
+		return node.Objects{Rank: rank, Epoch: epoch, Objects: []node.Object{{Object: o, Domain: args["host"] + ":" + args["dev"], Foreign: args["foreign"], Twin: args["twin"], Name: args["name"]}}}
 	case "image":
 		return image(rank, epoch, args["error"])
 	case "resumed":

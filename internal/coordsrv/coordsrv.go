@@ -47,6 +47,7 @@ type Options struct {
 	Restart bool
 	Only    uint64                                             // restart from this image alone
 	Grace   time.Duration                                      // from SIGTERM to the end
+	Files   uint64                                             // bytes of files that are read and written in place which a checkpoint may have
 	Fault   string                                             // value of BYSSUS_FAULT
 	Hosts   []Host                                             // nodes elsewhere; none: the job runs on this machine
 	Spares  int                                                // of them, on which nothing runs at first
@@ -141,7 +142,7 @@ func Run(opt Options) (end End, err error) {
 		return End{}, err
 	}
 	s.machine = coord.New(coord.Config{Ranks: opt.Spec.Ranks, Keep: opt.Job.Meta.Keep, Every: opt.Job.Meta.Every,
-		Retries: opt.Job.Meta.Retries, Grace: opt.Grace, DropBad: opt.Job.Meta.Policy == "drop", Mends: opt.Caches != nil})
+		Retries: opt.Job.Meta.Retries, Grace: opt.Grace, DropBad: opt.Job.Meta.Policy == "drop", Mends: opt.Caches != nil, Files: opt.Files})
 	socket, err := s.listen() // the machine may be asked for from here on
 	if err != nil {
 		return End{}, err

@@ -41,6 +41,7 @@ type Meta struct {
 	Fsync   bool          `json:"fsync"`
 	Lazy    bool          `json:"lazy,omitempty"`
 	Policy  string        `json:"policy"`
+	Files   string        `json:"save_files,omitempty"` // as given to run; empty: the default
 	Refused string        `json:"refused,omitempty"` // calls of refused functions: end, or error; empty: end
 	Writers int           `json:"writers,omitempty"`
 	Grace   time.Duration `json:"grace_ns,omitempty"`

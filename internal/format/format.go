@@ -32,8 +32,8 @@ func Checksum(b []byte) uint32 { return crc32.Checksum(b, castagnoli) }
 // Extend is the checksum of what has the checksum crc, followed by b.
 func Extend(crc uint32, b []byte) uint32 { return crc32.Update(crc, castagnoli, b) }
 
-// Incompatible features that this version knows: none yet.
-const knownIncompat = 0
+// Incompatible features that this version knows.
+const knownIncompat = abi.FeatureContent
 
 // ErrIncomplete marks a file whose header was never written.
 var ErrIncomplete = errors.New("incomplete: its header was never written")

@@ -194,6 +194,7 @@ type Spec struct {
 	Number  uint64 // of this start
 	Writers int
 	Policy  string
+	NoFiles bool   // what is read and written in place is not saved
 	Refused string // what a call of a refused function does: end the job, or error
 	Fault   string
 	Lazy    bool
@@ -276,6 +277,7 @@ func (s Spec) Env(base []string) []string {
 	set("BYSSUS_NRANKS", strconv.Itoa(s.Ranks))
 	set("BYSSUS_WRITERS", strconv.Itoa(s.Writers))
 	set("BYSSUS_POLICY", s.Policy)
+	set("BYSSUS_SAVE_FILES", flag(!s.NoFiles))
 	set("BYSSUS_REFUSED", s.Refused)
 	set("BYSSUS_LAZY", flag(s.Lazy))
 	set("BYSSUS_VERBOSE", flag(s.Verbose))

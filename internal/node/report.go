@@ -125,6 +125,7 @@ type Object struct {
 	Domain  string // where the inode's number means this object: a device of one machine, or a file system of several
 	Foreign string // processes that are not ranks and have it too; empty: none
 	Twin    string // another rank's descriptor of the same open file; empty: none
+	Name    string // of a file that is read and written in place; empty: not known
 }
 
 // Order is a message of the coordinator to all ranks. Version and Targets belong to TARGETS, Shares and Hold to SHARED,

@@ -149,7 +149,7 @@ func (c *cycler) cycle(ctx context.Context) error {
 		return err
 	}
 	if err := c.checkpoint(ctx); err != nil {
-		if strings.Contains(err.Error(), "the job is ending") {
+		if strings.Contains(err.Error(), "is ending") {
 			select {
 			case <-c.job.Proc().Done():
 			case <-ctx.Done():

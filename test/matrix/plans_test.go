@@ -3,6 +3,7 @@ package matrix
 import (
 	"math/rand/v2"
 	"os"
+	"path/filepath"
 
 	"github.com/byssus-hpc/byssus/test/harness"
 )
@@ -21,16 +22,16 @@ func program(name string) harness.Program {
 func programs() []string {
 	return []string{
 		"p2p_storm", "coll_storm", "nbcoll", "types", "comm_churn", "comm_free", "threads", "straggler", "files_pipes", "memory", "children", "sparse_exchange",
-		"shared_memory", "shared_files",
+		"shared_memory", "shared_files", "in_place",
 		"descriptors", "cxx_except", "omp",
-		"completions", "persistent", "sendmodes", "cart", "stencil", "cg", "fft_transpose", "particles", "heartbeat", "signal_storm", "py_mpi4py.py",
+		"completions", "persistent", "sendmodes", "cart", "stencil", "cg", "fft_transpose", "particles", "heartbeat", "signal_storm", "py_mpi4py.py", "py_sqlite.py",
 		"neighbors", "nbcoll_storm", "thread_colls", "large",
 	}
 }
 
 // faces are the MPIs that a program is there for: Debian's mpi4py is an Open MPI program.
 func faces(name string) []string {
-	if name == "py_mpi4py.py" {
+	if filepath.Ext(name) == ".py" {
 		return []string{"openmpi"}
 	}
 	return harness.MPIs()

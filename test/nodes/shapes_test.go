@@ -42,7 +42,7 @@ func (s *shape) String() string {
 func kinds() []string {
 	return []string{
 		"p2p_storm", "coll_storm", "nbcoll", "types", "comm_churn", "comm_free", "threads", "straggler", "memory", "children", "sparse_exchange",
-		"shared_files", "descriptors", "cxx_except", "omp", "completions", "persistent", "sendmodes", "cart", "stencil", "cg", "fft_transpose",
+		"shared_files", "in_place", "descriptors", "cxx_except", "omp", "completions", "persistent", "sendmodes", "cart", "stencil", "cg", "fft_transpose",
 		"particles", "heartbeat", "signal_storm", "neighbors", "nbcoll_storm", "thread_colls", "large",
 	}
 }

@@ -234,6 +234,7 @@ _Static_assert(offsetof(struct abi_drain, input) == 1032, "layout");
 #define ABI_OBJECT_END           16   /* written at its end */
 #define ABI_OBJECT_WHOLE         32   /* the rank can save all of its content */
 #define ABI_OBJECT_FRONT         256   /* the rank can save its content up to the size that it tells */
+#define ABI_OBJECT_IN_PLACE      512   /* a file that is open or mapped for reading and writing: its content is in the image */
 #define ABI_SHARE_FOREIGN        64   /* other processes write to it */
 #define ABI_SHARE_EVERYONE       128   /* no rank can save all of it: each saves what it maps */
 
@@ -486,6 +487,13 @@ _Static_assert(offsetof(struct abi_image_header, header_crc) == 4092, "layout");
 #define ABI_VMA_FILE_SHARED      4
 #define ABI_VMA_STACK            5
 #define ABI_VMA_BRK              6
+#define ABI_VMA_CONTENT          7   /* no mapping: the content of a file that is read and written in place */
+
+/* ContentLo is where the addresses of chunks begin that are places in the content of files, behind all memory. */
+#define ABI_CONTENT_LO           0x500000000000
+
+/* Features that a reader must know. */
+#define ABI_FEATURE_CONTENT      1   /* entries of the kind VMA_CONTENT */
 
 /* VMA is one mapping of the application (part 0 only). */
 struct abi_vma {

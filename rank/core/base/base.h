@@ -23,6 +23,7 @@ struct core_config {
 	uint64_t start;                 /* which start of the job's ranks this is */
 	unsigned writers;
 	bool lazy, policy_drop;
+	bool save_files;                /* what is read and written in place (inplace.c) */
 	bool old_kernel;                /* for tests: what kernels before 6.5 do not tell is not looked at */
 	int stderr_fd;                  /* the launcher's standard error, until the helper thread has it */
 	int fd_base;                    /* descriptors from here on are the lower half's */

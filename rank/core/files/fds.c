@@ -526,7 +526,10 @@ static void report(const struct fd_rec *r, const struct stat *st, const char *pa
 	if (r->same >= 0 || (r->flags & O_PATH)) return;
 	if ((r->flags & O_ACCMODE) != O_RDONLY) o.flags |= ABI_OBJECT_WRITES;
 	switch (r->kind) {
-	case FD_FILE: if (r->x[1]) o.flags |= ABI_OBJECT_END; break;
+	case FD_FILE:
+		if (r->x[1]) o.flags |= ABI_OBJECT_END;
+		if (inplace_open(r->flags)) o.flags |= ABI_OBJECT_IN_PLACE;
+		break;
 	case FD_DELETED:
 	case FD_MEMFD: o.flags |= ABI_OBJECT_NAMELESS; break;
 	case FD_PIPE:
@@ -544,8 +547,8 @@ static void report_memory(const struct vma_list *l)
 {
 	for (size_t i = 0; i < l->n; i++) {
 		const struct abi_vma *v = &l->v[i];
-		bool named = v->kind == ABI_VMA_FILE_SHARED && (v->vmflags & VMF_TMPFS);
-		if (v->kind != ABI_VMA_ANON_SHARED && !named) continue;
+		bool named = v->kind == ABI_VMA_FILE_SHARED && (v->vmflags & VMF_TMPFS), in_place = inplace_mapped(v);
+		if (v->kind != ABI_VMA_ANON_SHARED && !named && !in_place) continue;
 		struct object o = { .dev = l->id[i].dev,
 				    .inode = l->id[i].inode,
 				    .key = v->inode_key,
@@ -553,7 +556,7 @@ static void report_memory(const struct vma_list *l)
 				    .fd = -1,
 				    .size = v->file_offset + (v->end - v->start),
 				    .path = l->strings.p + v->name };
-		o.flags = (named ? ABI_OBJECT_MEMORY : ABI_OBJECT_NAMELESS) |
+		o.flags = (in_place ? ABI_OBJECT_IN_PLACE : named ? ABI_OBJECT_MEMORY : ABI_OBJECT_NAMELESS) |
 			  (v->prot & PROT_WRITE ? ABI_OBJECT_WRITES : 0);
 		shared_add(&o);
 	}

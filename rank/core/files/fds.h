@@ -41,8 +41,8 @@ struct fd_rec {
 	uint64_t extra, nextra;
 	uint64_t locks, nlocks; /* struct fd_lock; after extra */
 };
-enum { FILE_OF_ANOTHER = 1, FILE_FOREIGN = 2 }; /* another rank brings it to its size; strangers write to
-						 * it */
+/* Another rank brings it to its size; strangers write to it; its content is in an image. */
+enum { FILE_OF_ANOTHER = 1, FILE_FOREIGN = 2, FILE_IN_PLACE = 4 };
 void file_settle(struct fd_rec *r);             /* files.c: all ranks stand */
 void file_claim(const struct fd_rec *r, const char *path, int fd);      /* restart: it is open again */
 struct epoll_entry {

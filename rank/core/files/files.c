@@ -6,6 +6,7 @@
  * all the same, but others write to it      not cut, and said: what they wrote is not ours to take away
  *   another file under the same name      not cut, and said
  *   one file for what were two            refused, where one rank writes to it (the agent tells)
+ *   read and written in place             whatever it is now: its content is in an image (inplace.c)
  * Others are seen when they have the file open at the checkpoint (the agent looks) or at the restart (a lease
  * tells). Context: helper thread while all ranks stand; restart, before this process has opened any of the
  * files. */
@@ -68,7 +69,8 @@ void file_settle(struct fd_rec *r)
 	r->x[2] = st.stx_ino;
 	r->x[3] = birth(&st);
 	r->x[5] = is_local(r->fd) ? machine() ^ r->key : 0;
-	r->x[4] = (others ? FILE_OF_ANOTHER : 0) | (flags & ABI_SHARE_FOREIGN ? FILE_FOREIGN : 0);
+	r->x[4] = (others ? FILE_OF_ANOTHER : 0) | (flags & ABI_SHARE_FOREIGN ? FILE_FOREIGN : 0) |
+		  (inplace_is(r->key) ? FILE_IN_PLACE : 0);
 }
 
 /* A lease for reading is granted when nobody has the file open for writing. Without the right to leases
@@ -97,9 +99,13 @@ static void shorter(const struct fd_rec *r, const char *path, uint64_t size, boo
 static void check(const struct fd_rec *r, const char *path, bool (*in_image)(uint64_t key))
 {
 	struct statx st;
-	if (r->kind != FD_FILE || (r->flags & O_PATH) || !strncmp(path, "/proc/", 6) ||
+	if (r->kind != FD_FILE || (r->flags & O_PATH) || (r->x[4] & FILE_IN_PLACE) || !strncmp(path, "/proc/", 6) ||
 	    !strncmp(path, "/sys/", 5))
 		return;
+	if ((r->x[4] & FILE_FOREIGN) && (r->flags & O_ACCMODE) == O_RDWR && !(r->flags & O_APPEND))
+		core_say("fd %d, %s: other programs write to it: its content is what they and this job have "
+			 "left",
+			 r->fd, path);
 	/* opening tells */
 	if (statx(AT_FDCWD, path, 0, STATX_BASIC_STATS | STATX_BTIME, &st) || !S_ISREG(st.stx_mode)) return;
 	bool another = st.stx_ino != r->x[2] || (birth(&st) && r->x[3] && birth(&st) != r->x[3]);

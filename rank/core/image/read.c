@@ -20,6 +20,7 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 #include "core/calls/calls.h"
+#include "core/image/content.h"
 #include "core/image/fill.h"
 #include "core/image/image.h"
 
@@ -99,7 +100,7 @@ static void check_header(const struct part *p, unsigned i)
 			     p->path, h->version, ABI_IMAGE_VERSION);
 	if (crc != h->header_crc)
 		core_damaged("%s: header: crc32c %08x, want %08x", p->path, crc, h->header_crc);
-	if (h->incompat)
+	if (h->incompat & ~(uint64_t)ABI_FEATURE_CONTENT)
 		core_die("%s: needs features %#lx that this byssus does not have", p->path, h->incompat);
 	if (h->header_size != ABI_PAGE_BYTES)
 		core_damaged("%s: header of %u bytes, want %u", p->path, h->header_size, ABI_PAGE_BYTES);
@@ -175,7 +176,7 @@ static void check_chunks(const struct part *p)
 	uint64_t at = p->h.data_off;
 	for (uint64_t i = 0; i < p->h.n_chunks; i++) {
 		const struct abi_chunk *c = &p->chunks[i];
-		if (c->addr >= BY_ARENA_HI || !c->length || c->length > ABI_MAX_CHUNK || c->length % PAGE ||
+		if ((c->addr >= BY_ARENA_HI && !(p->h.incompat & ABI_FEATURE_CONTENT)) || !c->length || c->length > ABI_MAX_CHUNK || c->length % PAGE ||
 		    c->offset != at || c->length > p->h.file_size - at)
 			core_damaged("%s: chunk %lu: %u bytes at %#lx from offset %lu: cannot be", p->path, i,
 				     c->length, c->addr, c->offset);
@@ -297,12 +298,13 @@ bool image_has_content(uint64_t key)
 		if (in.vmas[i].kind == ABI_VMA_FILE_SHARED && (in.vmas[i].vmflags & VMF_TMPFS) &&
 		    in.vmas[i].inode_key == key)
 			return !shared_theirs(key);
+		else if (in.vmas[i].kind == ABI_VMA_CONTENT && in.vmas[i].inode_key == key) return true;
 	return false;
 }
 
 static bool is_private(const struct abi_vma *v)
 {
-	return v->kind != ABI_VMA_ANON_SHARED && v->kind != ABI_VMA_FILE_SHARED;
+	return v->kind != ABI_VMA_ANON_SHARED && v->kind != ABI_VMA_FILE_SHARED && v->kind != ABI_VMA_CONTENT;
 }
 
 /* Memory that the kernel may empty at any time, and that is to be in no file: it comes back empty. */
@@ -338,7 +340,10 @@ static void map_vma(const struct abi_vma *v)
 
 static void map_all(void)
 {
-	for (uint64_t i = 0; i < in.part[0].h.n_vmas; i++) map_vma(&in.vmas[i]);
+	for (uint64_t i = 0; i < in.part[0].h.n_vmas; i++)      /* a file that is mapped may be one of them */
+		if (in.vmas[i].kind == ABI_VMA_CONTENT) content_make(&in.vmas[i], name_of(&in.vmas[i]));
+	for (uint64_t i = 0; i < in.part[0].h.n_vmas; i++)
+		if (in.vmas[i].kind != ABI_VMA_CONTENT) map_vma(&in.vmas[i]);
 }
 
 /* -- content --------------------------------------------------------------------------------------------- */
@@ -365,7 +370,7 @@ static void open_for_writing(bool on)
 			if (!v || c->length > v->end - c->addr)
 				core_die("%s: chunk %lu at %#lx belongs to no mapping", in.part[p].path, i,
 					 c->addr);
-			if (v == last || (v->prot & PROT_WRITE)) continue;
+			if (v == last || v->kind == ABI_VMA_CONTENT || (v->prot & PROT_WRITE)) continue;
 			last = v;
 			int prot = on ? PROT_READ | PROT_WRITE : (int)v->prot;
 			if (mprotect((void *)v->start, v->end - v->start, prot))
@@ -442,12 +447,25 @@ static void fill_chunk(struct part *p, uint64_t i, char *buffer)
 	check_crc(p, i, crc);
 }
 
+/* Of a file: with its checksum compared before a byte of it is written. */
+static void read_content(struct part *p, uint64_t i)
+{
+	const struct abi_chunk *c = &p->chunks[i];
+	char *b = mmap(NULL, c->length, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (b == MAP_FAILED) core_die("no memory to read the image: %s", strerror(errno));
+	read_at(p, b, c->length, c->offset, "chunk");
+	check_crc(p, i, crc32c(0, b, c->length));
+	content_put(c->addr, b, c->length);
+	munmap(b, c->length);
+}
+
 /* In steps that stay in a processor's cache until they have been verified. */
 static void read_chunk(struct part *p, uint64_t i, char *buffer)
 {
 	const struct abi_chunk *c = &p->chunks[i];
 	char *to = (char *)c->addr;
 	uint32_t crc = 0;
+	if (c->addr >= ABI_CONTENT_LO) return read_content(p, i);
 	if (in.filling && is_fillable(vma_at(c->addr))) return fill_chunk(p, i, buffer);
 	madvise(to, c->length, MADV_POPULATE_WRITE_);           /* older kernels cannot: then page by page */
 	for (size_t at = 0; at < c->length; at += STEP) {
@@ -549,6 +567,12 @@ static void map_chunks(void)
 		for (uint64_t i = 0, e; i < p->h.n_chunks; i = e) {
 			const struct abi_chunk *c = &p->chunks[i], *last = c;
 			const struct abi_vma *v = vma_at(c->addr);
+			if (v->kind == ABI_VMA_CONTENT) {
+				read_content(p, i);
+				in.bytes += c->length;
+				e = i + 1;
+				continue;
+			}
 			for (e = i + 1; e < p->h.n_chunks; last = &p->chunks[e++])
 				if (p->chunks[e].addr != last->addr + last->length ||
 				    p->chunks[e].offset != last->offset + last->length ||
@@ -633,6 +657,7 @@ void image_finish_memory(void)
 		fill_finish();
 	}
 	open_for_writing(false);
+	content_end();
 	if (core_config.lazy) {
 		memory_restore(&in.sec[ABI_SEC_MEMORY]);
 		advise_all();

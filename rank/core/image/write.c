@@ -1,7 +1,8 @@
 /* write.c: writes the rank's memory and state into DIR/rank-RRRRR.P.img, one file for each writer thread.
  *
  *   0      header, written last: a file without it is incomplete
- *   4096   chunks: runs of pages, at most 1 MiB each, without pages of zeros
+ *   4096   chunks: runs of pages, at most 1 MiB each, without pages of zeros; also of the content of files that
+ *          are read and written in place
  *   ...    part 0 only: sections (type, checksum, length, bytes), table of mappings
  *   end    table of chunks
  * in this order, without a gap: every byte belongs to something that has a checksum. A file that is there
@@ -41,6 +42,7 @@ struct writer {
 struct image {
 	const struct image_job *job;
 	struct vma_list vmas;
+	struct content_list contents;
 	struct run_list pieces;         /* runs cut into pieces */
 	struct run_list guards;
 	volatile uint64_t next, logical;
@@ -202,6 +204,24 @@ static bool write_bounced(struct writer *w, const struct abi_vma *v, uint64_t ad
 	return true;
 }
 
+/* Of a file, up to its end; the rest of the last page is zeros. Nobody of the job writes to it meanwhile. */
+static bool write_content(struct writer *w, const struct run *r)
+{
+	const struct content *c = &w->image->contents.c[r->vma];
+	uint64_t at = r->start - c->start;
+	size_t n = r->end - r->start, want = c->size - at < n ? c->size - at : n, have = 0;
+	if (!open_bounce(w)) return false;
+	while (have < want) {
+		ssize_t k = pread(c->fd, w->bounce + have, n - have, (off_t)(at + have));
+		if (k < 0 && errno == EINTR) continue;
+		if (k <= 0) fail_content(w, c->path, k < 0 ? errno : EIO);
+		if (k <= 0) return false;
+		have += (size_t)k;
+	}
+	memset(w->bounce + want, 0, n - want);
+	return write_pages(w, r->start, w->bounce, n);
+}
+
 static void writer_done(struct image *im)
 {
 	if (__atomic_sub_fetch(&im->working, 1, __ATOMIC_SEQ_CST) == 0) futex_wake(&im->working, 1);
@@ -218,6 +238,7 @@ static void *writer(void *arg)
 		size_t n = r->end - r->start;
 		__atomic_fetch_add(&im->logical, n, __ATOMIC_RELAXED);
 		if (w->image->job->given_up()) fail(w, "given up", ECANCELED);
+		else if (r->flags & RUN_CONTENT) write_content(w, r);
 		else if (r->flags & RUN_BOUNCE) write_bounced(w, &im->vmas.v[r->vma], r->start, n);
 		else write_pages(w, r->start, (const char *)r->start, n);
 	}
@@ -292,6 +313,7 @@ static void describe(struct image *im, struct abi_image_header *h)
 	snprintf(h->libc, sizeof h->libc, "glibc %.20s", gnu_get_libc_version());
 	snprintf(h->byssus, sizeof h->byssus, "%s", BYSSUS_VERSION);
 	snprintf(h->app, sizeof h->app, "%.255s", core_self.exe);
+	if (im->contents.n) h->incompat = ABI_FEATURE_CONTENT;
 	im->job->describe(h);
 }
 
@@ -407,6 +429,10 @@ static bool list_memory(struct image *im)
 	struct run_list runs;
 	vma_scan_again(&im->vmas);
 	pages_scan(&im->vmas, &runs, &im->guards);
+	inplace_list(&im->contents);
+	for (size_t i = 0; i < im->contents.n; i++) vma_add_content(&im->vmas, &im->contents.c[i]);
+	inplace_runs(&im->contents, &runs);
+	if (im->contents.unread) fail_content(&im->w[0], im->contents.unread, im->contents.error);
 	bool ok = !im->vmas.bad && !runs.bad && !im->guards.bad && cut_runs(&runs, &im->pieces);
 	free(runs.r);
 	if (!ok) fail(&im->w[0], "memory for the list of what is to be written", ENOMEM);
@@ -437,6 +463,7 @@ void image_write(const struct image_job *job, struct image_result *r)
 	r->logical = im->logical;
 	r->write_ns = now_ns() - t;
 	vma_free(&im->vmas);
+	inplace_free(&im->contents);
 	free(im->guards.r);
 	free(im->pieces.r);
 	free(im);

@@ -39,7 +39,7 @@ static void read_environment(void)
 	static const char *const sizes[] = { "PMI_SIZE", "OMPI_COMM_WORLD_SIZE", "BYSSUS_NRANKS",
 					     "SLURM_NTASKS", NULL };
 	const char *policy = getenv("BYSSUS_POLICY"), *writers = getenv("BYSSUS_WRITERS");
-	const char *refused = getenv("BYSSUS_REFUSED"), *start = getenv("BYSSUS_START_NUMBER");
+	const char *refused = getenv("BYSSUS_REFUSED"), *save = getenv("BYSSUS_SAVE_FILES"), *start = getenv("BYSSUS_START_NUMBER");
 	core_job.refused_error = refused && !strcmp(refused, "error");
 	core_job.rank = number(ranks, 0);
 	core_job.nranks = number(sizes, 1);
@@ -52,6 +52,7 @@ static void read_environment(void)
 	core_config.start = start ? strtoull(start, NULL, 10) : 0;
 	core_config.lazy = getenv("BYSSUS_LAZY") != NULL && *getenv("BYSSUS_LAZY") == '1';
 	core_config.policy_drop = policy && !strcmp(policy, "drop");
+	core_config.save_files = !save || strcmp(save, "0");
 	core_config.old_kernel = getenv("BYSSUS_OLD_KERNEL") != NULL;
 	core_config.writers = writers && atoi(writers) > 0 ? (unsigned)atoi(writers) : 1;
 	faults_start(getenv("BYSSUS_FAULT"));

@@ -16,6 +16,8 @@ void vma_scan_again(struct vma_list *l);        /* the one that was kept, if it 
 void vma_keep(struct vma_list *l);              /* takes it over */
 void vma_forget(void);                          /* it, before threads go on */
 void vma_free(struct vma_list *l);
+struct content;
+void vma_add_content(struct vma_list *l, const struct content *c);      /* behind all memory */
 
 #define VMF_HUGE      (1UL << 0)
 #define VMF_NOHUGE    (1UL << 1)
@@ -35,6 +37,7 @@ void vma_free(struct vma_list *l);
 #define VMF_DROPPABLE (1UL << 21)       /* the kernel may empty it: comes back empty */
 #define VMF_SEALED    (1UL << 22)
 struct run { uint64_t start, end; uint32_t vma, flags; };
+#define RUN_CONTENT 2                   /* content of a file: vma is its number in the list */
 #define RUN_BOUNCE 1                    /* not readable in place: read through /proc/self/mem */
 struct run_list { struct run *r; size_t n, cap; bool bad; };    /* bad: it is not complete */
 void pages_scan(const struct vma_list *l, struct run_list *out, struct run_list *guards);
@@ -50,9 +53,27 @@ void memory_restore_lock(void);                                 /* nothing more 
 void libs_save(const struct vma_list *l, struct buf *b);
 void libs_check(struct reader *r);
 
+/* -- files that are read and written in place (inplace.c) -- */
+/* The addresses are places in an image; size: in bytes. ours: the descriptor is, and not the application's;
+ * journal: there is one beside it. */
+struct content { uint64_t key, start, end, size; uint32_t mode; int fd; bool ours, journal; const char *path; };
+/* The paths from named on are the list's own; unread: what could not be read, or NULL. */
+struct content_list { struct content *c; size_t n, named; const char *unread; int error; };
+bool inplace_open(int flags);                                   /* a file that is open so */
+bool inplace_mapped(const struct abi_vma *v);
+bool inplace_is(uint64_t key);                                  /* some rank saves its content */
+void inplace_list(struct content_list *l);                      /* those that this rank saves */
+void inplace_runs(const struct content_list *l, struct run_list *out);  /* without holes */
+void inplace_free(struct content_list *l);
+int inplace_make(const char *path, uint32_t mode);              /* restart: a descriptor of the file */
+void inplace_no_journal(const char *path);                      /* restart: as there was none */
+#define VMF_JOURNAL (1UL << 23)         /* of content: there was a journal beside it */
+
 /* -- what ranks share (shared.c) -- */
 struct object { uint64_t dev, inode, key, size, offset; uint32_t flags; int32_t fd; const char *path; };
 void shared_begin(void);                                        /* a rank stands: nothing is known yet */
+size_t shared_nobjects(void);                                   /* that were reported */
+const struct object *shared_object_of(size_t i);
 void shared_add(const struct object *o);                        /* something that others might have too */
 void shared_report(uint64_t epoch);                             /* to the coordinator */
 void shared_told(const void *body, size_t n);                   /* its answer */

@@ -28,6 +28,8 @@ static struct { struct buf objects, shares; bool hold; } now;   /* struct object
 
 static struct object *object(size_t i) { return (struct object *)now.objects.p + i; }
 static size_t nobjects(void) { return now.objects.n / sizeof(struct object); }
+size_t shared_nobjects(void) { return nobjects(); }
+const struct object *shared_object_of(size_t i) { return object(i); }
 static const struct abi_share *share(size_t i) { return (const struct abi_share *)now.shares.p + i; }
 static size_t nshares(void) { return now.shares.n / sizeof(struct abi_share); }
 static uint64_t key_of(const struct abi_share *s)
@@ -96,6 +98,7 @@ void shared_report(uint64_t epoch)
 			.dev = o->dev, .inode = o->inode, .size = o->size, .flags = o->flags, .fd = o->fd
 		};
 		bool content = o->flags & (ABI_OBJECT_NAMELESS | ABI_OBJECT_MEMORY);
+		if (o->flags & ABI_OBJECT_IN_PLACE) p->flags |= ABI_OBJECT_WHOLE;
 		if (content && o->fd < 0 && o->offset == 0) {
 			p->flags |= ABI_OBJECT_FRONT;
 			p->size = mapped_from_start(o);
@@ -171,7 +174,8 @@ void shared_save(struct buf *b)
 					.flags = s->flags,
 					.owner = s->owner };
 		const char *path = path_and_size(s, &r.size);
-		if (!path || !(s->flags & (ABI_OBJECT_NAMELESS | ABI_OBJECT_MEMORY))) continue;
+		uint32_t in_place = s->flags & ABI_SHARE_FOREIGN ? 0 : ABI_OBJECT_IN_PLACE;
+		if (!path || !(s->flags & (ABI_OBJECT_NAMELESS | ABI_OBJECT_MEMORY | in_place))) continue;
 		r.npath = strlen(path) + 1;
 		buf_add(&list, &r, sizeof r);
 		buf_add(&list, path, r.npath);
@@ -248,7 +252,7 @@ int shared_object(uint64_t key, const char *name, uint64_t size)
 static void provide(const struct shared_rec *s, const char *path)
 {
 	bool nameless = s->flags & ABI_OBJECT_NAMELESS;
-	int fd = nameless ? make(path) : open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+	int fd = nameless ? make(path) : inplace_make(path, 0600);
 	if (fd < 0 || ftruncate(fd, (off_t)s->size))
 		core_die("%s: cannot be made again with %lu bytes: %s", path, s->size, strerror(errno));
 	if (nameless) {

@@ -245,6 +245,23 @@ void vma_scan(struct vma_list *out, struct buf *refusals, unsigned *n)
 	++*n;
 }
 
+void vma_add_content(struct vma_list *l, const struct content *c)
+{
+	struct abi_vma v = { .start = c->start,
+			     .end = c->end,
+			     .file_offset = c->size,
+			     .prot = c->mode,
+			     .flags = MAP_SHARED,
+			     .vmflags = c->journal ? VMF_JOURNAL : 0,
+			     .inode_key = c->key,
+			     .kind = ABI_VMA_CONTENT,
+			     .name = (uint32_t)l->strings.n };
+	struct line none = { 0 };
+	buf_add(&l->strings, c->path, strlen(c->path) + 1);
+	add(l, &v, &none);
+	l->bad |= l->strings.bad;
+}
+
 void vma_free(struct vma_list *l)
 {
 	free(l->v);
