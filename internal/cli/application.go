@@ -113,5 +113,5 @@ func worst(r *elfcheck.Report, found []finding) string {
 	if others > 0 {
 		what += fmt.Sprintf("; and %d more", others)
 	}
-	return fmt.Sprintf("%s: %s (see byssus doctor)", filepath.Base(r.Path), what)
+	return fmt.Sprintf("program %s: %s (see byssus doctor)", filepath.Base(r.Path), what)
 }
