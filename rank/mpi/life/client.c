@@ -58,6 +58,7 @@ static int init_mpi(char *why, size_t n)
 			 s->thread_level, provided, e);
 		return -1;
 	}
+	env_remember_library();         /* it may be another than at the checkpoint */
 	if (s->routed) drv->hot();
 	return same_world(why, n);
 }

@@ -23,7 +23,7 @@ const char *env_load(void)
 	return why;
 }
 
-static void remember_library(void)
+void env_remember_library(void)
 {
 	char version[NX_MAX_LIBRARY_VERSION_STRING];
 	int len = 0;
@@ -66,7 +66,7 @@ static int begin(int required, int *provided)
 	op_start();
 	comm_describe_world();
 	attr_predefined();
-	remember_library();
+	env_remember_library();
 	s->main_thread = (int32_t)syscall(SYS_gettid) == getpid();
 	core_this_is_the_mpi_thread();
 	core_libraries_loaded();
