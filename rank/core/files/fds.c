@@ -405,9 +405,19 @@ static int look_at_directory(struct look *l, const struct fd_rec *r)
 	return same ? FD_DIRECTORY : lostf(l, "directory %s, which is not there under this name", l->path);
 }
 
+/* It looks like a file, also when it is opened below a mount of its own or has been removed; what is in it are
+ * messages, which reading does not show. */
+static bool is_queue(int fd)
+{
+	enum { MQUEUE_MAGIC = 0x19800202 };             /* of ipc/mqueue.c; in no header */
+	struct statfs fs;
+	return fstatfs(fd, &fs) == 0 && fs.f_type == MQUEUE_MAGIC;
+}
+
 static int look_at_file(struct look *l, struct fd_rec *r)
 {
 	struct stat there;
+	if (is_queue(l->fd)) return lostf(l, "POSIX message queue %s", l->path);
 	r->x[0] = (uint64_t)l->st.st_size;
 	r->x[1] = (r->flags & O_ACCMODE) != O_RDONLY && ((r->flags & O_APPEND) || r->offset >= r->x[0]);
 	if (starts(l->path, "/secretmem")) return fd_lost(l, "secret memory (memfd_secret)");
