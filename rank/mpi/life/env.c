@@ -4,6 +4,7 @@
  * after a restart before the application runs on. MPI_Init and MPI_Finalize count as collectives on
  * MPI_COMM_WORLD. Context: as life.h. */
 #include <dlfcn.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,7 +15,7 @@
 /* Loads the real MPI. NULL, or why not. */
 const char *env_load(void)
 {
-	static char why[512];
+	static char why[PATH_MAX + 512];
 	if (drv) return NULL;
 	const char *lib = core_job.libmpi && *core_job.libmpi ? core_job.libmpi : "libmpi.so.40";
 	void *h = dlopen(lib, RTLD_NOW | RTLD_GLOBAL);
