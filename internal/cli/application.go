@@ -66,7 +66,7 @@ func refusals(spec *mpispec.Spec, r *elfcheck.Report) []finding {
 		for i, by := range u.By {
 			if _, seen := fortran[by]; !seen {
 				fortran[by] = len(out)
-				f := finding{Name: u.Function, Reason: "the Fortran interface of MPI is not supported yet", By: []string{by}, Verdict: verdictMaybe}
+				f := finding{Name: u.Function, Reason: mpispec.FortranReason, By: []string{by}, Verdict: verdictMaybe}
 				if u.Program && i == 0 {
 					f.Verdict = verdictNo
 				}
