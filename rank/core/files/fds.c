@@ -186,8 +186,8 @@ int fd_lost(struct look *l, const char *what)
 {
 	const struct item *t = &items[nrecs];
 	if (l->refusals)
-		buf_printf(l->refusals, "pid %d fd %d%s: %s: cannot be saved\n", core_self.pid,
-			   t->held ? items[t->in].fd : l->fd, t->held ? " (in a message)" : "", what);
+		buf_line(l->refusals, "pid %d fd %d%s: %s: cannot be saved", core_self.pid,
+			 t->held ? items[t->in].fd : l->fd, t->held ? " (in a message)" : "", what);
 	if (l->n) ++*l->n;
 	return FD_LOST;
 }
@@ -265,7 +265,7 @@ static void describe_address(int fd, bool peer, char *out, size_t n)
 		snprintf(out, n, "[%s]:%u", inet_ntop(AF_INET6, &a.in6.sin6_addr, host, sizeof host),
 			 ntohs(a.in6.sin6_port));
 	else if (a.any.sa_family == AF_UNIX)
-		snprintf(out, n, "unix %s%.100s", a.un.sun_path[0] ? "" : "@",
+		snprintf(out, n, "unix %s%.107s", a.un.sun_path[0] ? "" : "@",
 			 a.un.sun_path[0] ? a.un.sun_path : a.un.sun_path + 1);
 	else
 		snprintf(out, n, "address family %d", a.any.sa_family);
@@ -640,7 +640,7 @@ static void name_child(int pid, void *arg)
 	char *name = slurp(path, NULL);
 	if (name) snprintf(comm, sizeof comm, "%.*s", (int)strcspn(name, "\n"), name);
 	free(name);
-	buf_printf(c->refusals, "pid %d: child process %d (%s): cannot be saved\n", core_self.pid, pid, comm);
+	buf_line(c->refusals, "pid %d: child process %d (%s): cannot be saved", core_self.pid, pid, comm);
 }
 
 unsigned fds_children(struct buf *refusals)
@@ -676,8 +676,8 @@ void fds_inspect(struct buf *refusals, unsigned *n)
 {
 	fds_release();
 	if (!gather()) {
-		buf_printf(refusals, "pid %d: its descriptors cannot be listed: %s\n", core_self.pid,
-			   strerror(errno));
+		buf_line(refusals, "pid %d: its descriptors cannot be listed: %s", core_self.pid,
+			 strerror(errno));
 		++*n;
 	}
 	for (size_t i = 0; i < nitems; i++) look_at(&items[i], refusals, n);
