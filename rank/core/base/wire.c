@@ -182,9 +182,11 @@ int wire_connect(uint64_t input_read)
 	core_send(ABI_HELLO, 0, &h, sizeof h);
 	while (wire.sock >= 0 && !wire_receive(0)) ;
 	if (wire.sock < 0) core_die("its agent at %s hung up", core_config.agent);
-	if (wire.in.type == ABI_REFUSE) core_die("its agent refuses it: %.*s", (int)wire.in.length, wire.body);
+	if (wire.in.type == ABI_REFUSE)
+		core_die("its agent refuses it: %.*s", (int)wire.in.length, wire.body);
 	if (wire.in.type != ABI_WELCOME)
-		core_die("its agent at %s answers with message %u, wanted WELCOME", core_config.agent, wire.in.type);
+		core_die("its agent at %s answers with message %u, wanted WELCOME",
+			 core_config.agent, wire.in.type);
 	const struct abi_welcome *w = (const void *)wire.body;
 	if (wire.in.length >= sizeof *w && w->writers) wire.writers = w->writers;
 	int input = wire.file;

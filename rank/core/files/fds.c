@@ -405,8 +405,8 @@ static int look_at_directory(struct look *l, const struct fd_rec *r)
 	return same ? FD_DIRECTORY : lostf(l, "directory %s, which is not there under this name", l->path);
 }
 
-/* It looks like a file, also when it is opened below a mount of its own or has been removed; what is in it are
- * messages, which reading does not show. */
+/* It looks like a file, also when it is opened below a mount of its own or has been removed; what is in it
+ * are messages, which reading does not show. */
 static bool is_queue(int fd)
 {
 	enum { MQUEUE_MAGIC = 0x19800202 };             /* of ipc/mqueue.c; in no header */

@@ -73,8 +73,8 @@ static void fail(struct writer *w, const char *what, int err) { fail_as(w, err, 
 
 static void fail_memory(struct writer *w, uint64_t addr, const struct abi_vma *v, int err)
 {
-	fail_as(w, err, "memory %lx-%lx of the mapping %lx-%lx %s cannot be read", addr, addr + PAGE, v->start,
-		v->end, w->image->vmas.strings.p + v->name);
+	fail_as(w, err, "memory %lx-%lx of the mapping %lx-%lx %s cannot be read", addr, addr + PAGE,
+		v->start, v->end, w->image->vmas.strings.p + v->name);
 }
 
 static void fail_content(struct writer *w, const char *path, int err)

@@ -552,7 +552,8 @@ int comm_restore_all(char *why, size_t n)
 	}
 	free(list);
 	if (e)
-		snprintf(why, n, "%u communicators of the job's %u can be made again, and no more (error class %d)",
+		snprintf(why, n,
+			 "%u communicators of the job's %u can be made again, and no more (error class %d)",
 			 made, k, e);
 	return e ? -1 : 0;
 }
