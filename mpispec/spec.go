@@ -146,6 +146,9 @@ func (s *Spec) RefusedReason(name string) (string, bool) {
 	return s.Reasons[f.Reason].Text, true
 }
 
+// FortranReason says why calls of the Fortran interface are refused.
+const FortranReason = "the Fortran interface of MPI is not supported yet"
+
 // Fortran says whether name (mpi_send_, pmpi_send_f08_) is an entry point of the Fortran interface.
 func (s *Spec) Fortran(name string) bool {
 	name, ok := strings.CutSuffix(strings.TrimPrefix(name, "p"), "_")

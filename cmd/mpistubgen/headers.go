@@ -193,6 +193,6 @@ func namesSource(m *model) []byte {
 		r := m.spec.Reasons[f.Reason]
 		w.f("\t{ %q, %q, %s },", f.Name, r.Text, refusedHow[r.How])
 	}
-	w.f("};")
+	w.f("};\n\nconst char *const nx_refusal_fortran = %q;", mpispec.FortranReason)
 	return w.Bytes()
 }

@@ -7,6 +7,7 @@ import (
 	"syscall"
 
 	"github.com/byssus-hpc/byssus/internal/spawn"
+	"github.com/byssus-hpc/byssus/internal/ui"
 )
 
 // crew are processes that this agent has started, each with a number. They have its standard output and error.
@@ -39,7 +40,7 @@ func (c *crew) start(number int, cmd spawn.Command, ended func(code, signal int)
 		c.mu.Unlock()
 		switch {
 		case err != nil:
-			fmt.Fprintf(os.Stderr, "byssus: agent: %v\n", err)
+			ui.Say(os.Stderr, err.Error())
 			code = 1
 		case signal != 0:
 			code = 0

@@ -16,6 +16,7 @@ import (
 
 	"github.com/byssus-hpc/byssus/internal/control"
 	"github.com/byssus-hpc/byssus/internal/dataset"
+	"github.com/byssus-hpc/byssus/internal/ui"
 )
 
 // Ward is what the guard of an agent is told on its standard input, in a line of JSON. A byte follows for each beat of the agent.
@@ -107,7 +108,7 @@ func Guard(ctx context.Context, in io.Reader) error {
 		case ctx.Err() != nil:
 			return err
 		case !errors.Is(err, dataset.ErrLocked): // by a byssus that is about to end, or by one that hangs
-			fmt.Fprintf(os.Stderr, "byssus: node %s: it is tried again in %v: %v\n", w.Node, nextTry, err)
+			ui.Say(os.Stderr, fmt.Sprintf("node %s: it is tried again in %v: %v", w.Node, nextTry, err))
 		}
 		err = w.scavenge(ctx, nextTry)
 	}
@@ -151,7 +152,7 @@ func (w *Ward) watch(in io.Reader) (dismissed bool) {
 			patience = control.Lease
 		case <-time.After(patience):
 			if patience == lastLook && os.Getppid() == w.PID {
-				fmt.Fprintf(os.Stderr, "byssus: node %s: its agent has been silent for %v, and is ended\n", w.Node, control.Lease+lastLook)
+				ui.Say(os.Stderr, fmt.Sprintf("node %s: its agent has been silent for %v, and is ended", w.Node, control.Lease+lastLook))
 				_ = syscall.Kill(w.PID, syscall.SIGKILL) // its end closes the pipe
 			}
 			patience = lastLook

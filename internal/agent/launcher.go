@@ -16,6 +16,7 @@ import (
 	"github.com/byssus-hpc/byssus/internal/control"
 	"github.com/byssus-hpc/byssus/internal/rundir"
 	"github.com/byssus-hpc/byssus/internal/spawn"
+	"github.com/byssus-hpc/byssus/internal/ui"
 )
 
 // shellVariable tells the launcher's remote shell, which is byssus shell, where its agent listens.
@@ -208,7 +209,7 @@ func (n *Node) exec(number uint64, o control.Exec) {
 		err = s.crew.start(o.Number, cmd, ended)
 	}
 	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
+		ui.Say(os.Stderr, err.Error())
 		ended(failedCommand, 0)
 	}
 }

@@ -66,7 +66,7 @@ func refusals(spec *mpispec.Spec, r *elfcheck.Report) []finding {
 		for i, by := range u.By {
 			if _, seen := fortran[by]; !seen {
 				fortran[by] = len(out)
-				f := finding{Name: u.Function, Reason: "the Fortran interface of MPI is not supported yet", By: []string{by}, Verdict: verdictMaybe}
+				f := finding{Name: u.Function, Reason: mpispec.FortranReason, By: []string{by}, Verdict: verdictMaybe}
 				if u.Program && i == 0 {
 					f.Verdict = verdictNo
 				}
@@ -113,5 +113,5 @@ func worst(r *elfcheck.Report, found []finding) string {
 	if others > 0 {
 		what += fmt.Sprintf("; and %d more", others)
 	}
-	return fmt.Sprintf("%s: %s (see byssus doctor)", filepath.Base(r.Path), what)
+	return fmt.Sprintf("program %s: %s (see byssus doctor)", filepath.Base(r.Path), what)
 }

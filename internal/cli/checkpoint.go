@@ -52,6 +52,7 @@ func (e *env) takeCheckpoint(ctx context.Context, name string, wait, stop bool) 
 	if err != nil {
 		return err
 	}
+	res.Err = ui.Plain(res.Err)
 	if e.json {
 		if err := e.printJSON(res); err != nil {
 			return err

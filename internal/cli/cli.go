@@ -121,7 +121,10 @@ func (e *env) job(name string) (*dataset.Job, error) {
 }
 
 // say writes a line of ours.
-func (e *env) say(text string) { fmt.Fprintf(e.err, "byssus: %s\n", ui.Line(text)) }
+func (e *env) say(text string) { ui.Say(e.err, text) }
+
+// words are what a user is told of an error.
+func words(err error) string { return ui.Plain(err.Error()) }
 
 func (e *env) addJSON(cmd *cobra.Command) {
 	cmd.Flags().BoolVar(&e.json, "json", false, "print JSON")

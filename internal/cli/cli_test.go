@@ -3,6 +3,7 @@ package cli_test
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
@@ -21,6 +22,14 @@ func TestMain(m *testing.M) {
 
 // TestScripts runs the verbs against a played launcher and played ranks.
 func TestScripts(t *testing.T) {
+	inside := []string{"mpispec"}
+	others, err := os.ReadDir("..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, d := range others {
+		inside = append(inside, d.Name())
+	}
 	testscript.Run(t, testscript.Params{
 		Dir:                 "testdata/script",
 		RequireExplicitExec: true,
@@ -39,6 +48,7 @@ func TestScripts(t *testing.T) {
 			e.Setenv("BYSSUS_LIBDIR", bin)
 			e.Setenv("LD_LIBRARY_PATH", lib)
 			e.Setenv("BYSSUS_DIR", filepath.Join(e.WorkDir, "store"))
+			e.Setenv("PACKAGES", strings.Join(inside, "|"))
 			run, err := os.MkdirTemp("", "by")
 			e.Defer(func() { os.RemoveAll(run) })
 			e.Setenv("XDG_RUNTIME_DIR", run)

@@ -26,6 +26,7 @@ type diagnosis struct {
 }
 
 func (e *env) doctor() *cobra.Command {
+	var all bool
 	cmd := &cobra.Command{
 		Use:   "doctor [flags] [-- PROGRAM]",
 		Short: "Say what of this machine and of a program will not work, and why",
@@ -34,6 +35,7 @@ libraries that it needs, symbols that nobody has, and those of its MPI functions
 the reason. NO stands before what keeps the program from starting and before refused functions that its own file calls;
 -- before what a library of it can call: the job ends with the reason if it does. Methods of the C++ classes in mpi.h
 that the program does not call are left out. What a program opens only later (dlopen, Python modules) is not seen.
+With a program, of the machine only what is not as it should be is told, and all with --verbose.
 
 The exit code is 124 when ranks cannot be started on this machine, 125 when a NO stands before something of the program,
 126 or 127 when it is not executable or not found, else 0.
@@ -43,20 +45,22 @@ with a program also app (path, interpreter, machine, mpi_abi, mpi_library, libra
 missing_symbols: symbol, by, at_start) or app_error, and findings (name, reason, by, verdict: "no" or "maybe").`,
 		Example: "  byssus doctor\n  byssus doctor -- lmp\n  byssus doctor --json -- ./app",
 		Args:    cobra.ArbitraryArgs,
-		RunE:    func(_ *cobra.Command, args []string) error { return e.diagnose(args) },
+		RunE:    func(_ *cobra.Command, args []string) error { return e.diagnose(args, all) },
 	}
 	cmd.Flags().SetInterspersed(false)
+	cmd.Flags().BoolVarP(&all, "verbose", "v", false, "with a program: tell also what is as it should be on this machine")
 	e.addJSON(cmd)
 	return cmd
 }
 
-func (e *env) diagnose(app []string) error {
+// diagnose examines the machine and a program; all: what is as it should be is said of the machine, too.
+func (e *env) diagnose(app []string, all bool) error {
 	d := diagnosis{Machine: machine.Checks(), MPIs: []launch.MPI{}, Found: []finding{}}
 	d.Byssus = e.checkBase()
 	for _, name := range []string{launch.MPICH, launch.OpenMPI} {
 		m, err := launch.Find(name)
 		if err != nil {
-			d.Byssus = append(d.Byssus, machine.Check{Name: name, Detail: err.Error()})
+			d.Byssus = append(d.Byssus, machine.Check{Name: name, Detail: words(err)})
 			continue
 		}
 		d.MPIs = append(d.MPIs, m)
@@ -64,7 +68,7 @@ func (e *env) diagnose(app []string) error {
 	var appErr error
 	if len(app) > 0 {
 		if d.App, appErr = elfcheck.Check(app[0], faces()); appErr != nil {
-			d.AppErr = appErr.Error()
+			d.AppErr = words(appErr)
 		} else {
 			var err error
 			if d.Found, err = judge(d.App); err != nil {
@@ -77,7 +81,7 @@ func (e *env) diagnose(app []string) error {
 			return err
 		}
 	} else {
-		e.printDiagnosis(d)
+		e.printDiagnosis(d, all || len(app) == 0)
 	}
 	return d.verdict(appErr)
 }
@@ -106,7 +110,7 @@ func (e *env) checkBase() []machine.Check {
 	add := func(name, detail string, err error) {
 		c := machine.Check{Name: name, OK: err == nil, Fatal: err != nil, Detail: detail}
 		if err != nil {
-			c.Detail = err.Error()
+			c.Detail = words(err)
 		}
 		checks = append(checks, c)
 	}
@@ -141,14 +145,25 @@ func writable(dir string) error {
 	return os.Remove(f.Name())
 }
 
-func (e *env) printDiagnosis(d diagnosis) {
-	var rows [][]string
+// printDiagnosis speaks of the program first, and then, if there is one, only of what is not as it should be here.
+func (e *env) printDiagnosis(d diagnosis, all bool) {
+	rows := d.program()
 	for _, c := range append(d.Machine, d.Byssus...) {
-		rows = append(rows, []string{mark(c), c.Name, c.Detail})
+		if all || !c.OK {
+			rows = append(rows, []string{mark(c), c.Name, c.Detail})
+		}
 	}
 	for _, m := range d.MPIs {
-		rows = append(rows, []string{"ok", m.Name, fmt.Sprintf("%s %s, %s", m.Mpirun, m.Version, m.Library)})
+		if all {
+			rows = append(rows, []string{"ok", m.Name, fmt.Sprintf("%s %s, %s", m.Mpirun, m.Version, m.Library)})
+		}
 	}
+	ui.Table(e.out, rows)
+}
+
+// program are the rows about the program, if one was given.
+func (d *diagnosis) program() [][]string {
+	var rows [][]string
 	if d.AppErr != "" {
 		rows = append(rows, []string{"NO", "program", d.AppErr})
 	}
@@ -166,7 +181,7 @@ func (e *env) printDiagnosis(d diagnosis) {
 		mark := map[string]string{verdictNo: "NO", verdictMaybe: "--"}[f.Verdict]
 		rows = append(rows, []string{mark, f.Name, f.text(d.App)})
 	}
-	ui.Table(e.out, rows)
+	return rows
 }
 
 // faces is the directory of the faces, or "": checkBase says so.

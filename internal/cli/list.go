@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"time"
+	"unicode"
 
 	"github.com/spf13/cobra"
 
@@ -142,7 +143,7 @@ func (e *env) listNamed(store dataset.Store, name string) ([]listed, error) {
 	}
 	if err != nil {
 		e.say(err.Error())
-		return []listed{{Job: name, State: stateUnusable, Path: filepath.Join(store.Dir, name), JobErr: err.Error()}}, err
+		return []listed{{Job: name, State: stateUnusable, Path: filepath.Join(store.Dir, name), JobErr: words(err)}}, err
 	}
 	if job.Damage != nil {
 		e.say(fmt.Sprintf("job %s: %v", name, job.Damage))
@@ -153,7 +154,7 @@ func (e *env) listNamed(store dataset.Store, name string) ([]listed, error) {
 	}
 	if err != nil {
 		e.say(err.Error())
-		return []listed{{Job: name, State: stateUnusable, Path: job.Dir, JobErr: err.Error()}}, err
+		return []listed{{Job: name, State: stateUnusable, Path: job.Dir, JobErr: words(err)}}, err
 	}
 	return these, nil
 }
@@ -175,8 +176,7 @@ func (e *env) printList(all []listed) error {
 			row[2] += " (left aside)"
 		}
 		if m := l.Manifest; m != nil {
-			mpi := firstLine(m.MPI)
-			row = []string{l.Job, l.State, row[2], ui.Ago(m.Time, time.Now()), fmt.Sprint(m.Ranks), ui.Bytes(m.Bytes), mpi}
+			row = []string{l.Job, l.State, row[2], ui.Ago(m.Time, time.Now()), fmt.Sprint(m.Ranks), ui.Bytes(m.Bytes), mpiVersion(m.MPI)}
 		}
 		if l.Err != "" {
 			row[6] = l.Err
@@ -187,10 +187,22 @@ func (e *env) printList(all []listed) error {
 	return nil
 }
 
-// firstLine is the first line of what a library says about itself, without its tabs.
-func firstLine(s string) string {
-	line, _, _ := strings.Cut(s, "\n")
-	return strings.Join(strings.Fields(line), " ")
+// mpiVersion is name and version out of what a library says about itself: "Open MPI v4.1.4, package: ...", "MPICH Version:\t4.0.2".
+// Of one that says neither, its first words up to a comma.
+func mpiVersion(says string) string {
+	line, _, _ := strings.Cut(says, "\n")
+	line, _, _ = strings.Cut(line, ",")
+	var name []string
+	for _, word := range strings.FieldsFunc(line, func(r rune) bool { return unicode.IsSpace(r) || r == ':' }) {
+		number := strings.TrimLeft(word, "vV")
+		if len(name) > 0 && number != "" && unicode.IsDigit(rune(number[0])) {
+			return strings.Join(append(name, number), " ")
+		}
+		if !strings.EqualFold(word, "version") {
+			name = append(name, word)
+		}
+	}
+	return strings.Join(name, " ")
 }
 
 // States that are seen from outside only.
@@ -214,7 +226,7 @@ func listJob(job *dataset.Job) ([]listed, error) {
 	}
 	whole := listed{Job: job.Meta.Name, State: stateOf(job), Path: job.Dir}
 	if job.Damage != nil {
-		whole.JobErr = job.Damage.Error()
+		whole.JobErr = words(job.Damage)
 	}
 	var out []listed
 	for _, n := range images {
@@ -224,7 +236,7 @@ func listJob(job *dataset.Job) ([]listed, error) {
 			if job.Gone(n) {
 				continue
 			}
-			l.Err = err.Error()
+			l.Err = words(err)
 		}
 		out = append(out, l)
 	}
@@ -277,7 +289,7 @@ func (e *env) verifyJob(name string, only uint64) error {
 		others = append(others, err)
 	}
 	for _, err := range others {
-		results = append(results, verified{Err: err.Error()})
+		results = append(results, verified{Err: words(err)})
 		e.say(err.Error())
 	}
 	for _, n := range images {
@@ -327,7 +339,7 @@ func verifyOne(job *dataset.Job, n uint64) verified {
 	progress.Stop()
 	v := verified{Checkpoint: n, Bytes: read.Load()}
 	if err != nil {
-		v.Err = err.Error()
+		v.Err = words(err)
 	}
 	return v
 }

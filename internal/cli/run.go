@@ -72,7 +72,7 @@ func (f *runFlags) add(cmd *cobra.Command) {
 	fl.StringVar(&f.address, "address", "", "address of this machine that the hosts can reach (default: that of its name)")
 	fl.StringVar(&f.sandbox, "sandbox", "", "run on the nodes of this sandbox (byssus sandbox); the store must be in its prefix")
 	f.addCaches(cmd)
-	fl.BoolVarP(&f.verbose, "verbose", "v", false, "tell about every checkpoint")
+	fl.BoolVarP(&f.verbose, "verbose", "v", false, "tell about every checkpoint; of run: also what doctor says of the program")
 	complete := func(values ...string) func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 		return func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 			return values, cobra.ShellCompDirectiveNoFileComp
@@ -187,7 +187,7 @@ func (e *env) runNew(f *runFlags, app []string) error {
 	if err != nil {
 		return err
 	}
-	if err := e.warn(report); err != nil {
+	if err := e.warn(report, f.verbose); err != nil {
 		return err
 	}
 	spec, err := makeSpec(f, report.Face)
@@ -226,11 +226,15 @@ func (e *env) runNew(f *runFlags, app []string) error {
 	return e.drive(job, spec, opt, f.verbose)
 }
 
-// warn says in a line what doctor would say about the program.
-func (e *env) warn(r *elfcheck.Report) error {
+// warn says in a line why the program will not start, as doctor does. What it may call, and what is refused then, it need not
+// call: that is said by doctor, with --verbose, and when it does.
+func (e *env) warn(r *elfcheck.Report, verbose bool) error {
 	found, err := judge(r)
 	if err != nil {
 		return err
+	}
+	if !verbose {
+		found = slices.DeleteFunc(found, func(f finding) bool { return !f.start })
 	}
 	if text := worst(r, found); text != "" {
 		e.say(text)
@@ -367,8 +371,13 @@ func (e *env) unstarted(job *dataset.Job) {
 	}
 }
 
+// took describes a checkpoint. Of ranks that have not gone on after it there is no time for which they stood still.
 func took(r coord.Result) string {
-	return fmt.Sprintf("checkpoint %d: %s, stall %s, committed after %s", r.Checkpoint, ui.Bytes(int64(r.Bytes)), ui.Duration(r.Stall), ui.Duration(r.Took))
+	stall := ""
+	if r.Stall > 0 {
+		stall = ", stall " + ui.Duration(r.Stall)
+	}
+	return fmt.Sprintf("checkpoint %d: %s%s, committed after %s", r.Checkpoint, ui.Bytes(int64(r.Bytes)), stall, ui.Duration(r.Took))
 }
 
 // ended records how a job ended. One that was named by us and has finished is removed.

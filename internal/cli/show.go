@@ -80,9 +80,10 @@ func (e *env) showJob(cmd *cobra.Command, name string, number uint64) error {
 		return err
 	}
 	s := shown{Meta: job.Meta, State: stateOf(job), Dir: job.Dir}
+	s.Meta.Reason = ui.Plain(s.Meta.Reason)
 	scavenged, err := job.Scavenged()
 	if err != nil {
-		s.Err = err.Error()
+		s.Err = words(err)
 	}
 	for _, from := range scavenged {
 		s.Scavenged = append(s.Scavenged, filepath.Base(from.Dir))
@@ -96,11 +97,11 @@ func (e *env) showJob(cmd *cobra.Command, name string, number uint64) error {
 			s.Images, err = imagesOf(dir, s.Checkpoint)
 		}
 		if err != nil {
-			s.Err = err.Error()
+			s.Err = words(err)
 		}
 	}
 	if job.Damage != nil {
-		s.JobErr = job.Damage.Error()
+		s.JobErr = words(job.Damage)
 	}
 	if e.json {
 		err = e.printJSON(s)
@@ -133,7 +134,7 @@ func imagesOf(dir string, m *dataset.Manifest) ([]shownImage, error) {
 func describe(im *format.Image, size int64) shownImage {
 	h := &im.Header
 	s := shownImage{Rank: int(h.Rank), Part: int(h.Part), Size: size, Chunks: len(im.Chunks), Mappings: len(im.VMAs),
-		Kernel: abi.Text(h.Kernel[:]), Libc: abi.Text(h.Libc[:]), MPI: firstLine(abi.Text(h.MPI[:])), Byssus: abi.Text(h.Byssus[:])}
+		Kernel: abi.Text(h.Kernel[:]), Libc: abi.Text(h.Libc[:]), MPI: abi.Text(h.MPI[:]), Byssus: abi.Text(h.Byssus[:])}
 	for _, c := range im.Chunks {
 		s.Memory += int64(c.Length)
 	}
@@ -174,7 +175,7 @@ func (e *env) printShown(s shown) {
 	rows = [][]string{{"RANK", "PART", "SIZE", "MEMORY", "CHUNKS", "MAPPINGS", "KERNEL", "LIBC", "MPI"}}
 	for _, i := range s.Images {
 		rows = append(rows, []string{fmt.Sprint(i.Rank), fmt.Sprint(i.Part), ui.Bytes(i.Size), ui.Bytes(i.Memory),
-			fmt.Sprint(i.Chunks), fmt.Sprint(i.Mappings), i.Kernel, i.Libc, i.MPI})
+			fmt.Sprint(i.Chunks), fmt.Sprint(i.Mappings), i.Kernel, i.Libc, mpiVersion(i.MPI)})
 	}
 	fmt.Fprintln(e.out)
 	ui.Table(e.out, rows)

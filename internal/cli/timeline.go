@@ -37,6 +37,9 @@ func (e *env) showTimeline(name string, only uint64) error {
 	if only != 0 && len(events) == 0 {
 		return exitError{ExitNot, fmt.Errorf("cli: show %s: nothing is logged of checkpoint %d", name, only)}
 	}
+	for i := range events {
+		events[i].Reason = ui.Plain(events[i].Reason)
+	}
 	if e.json {
 		return e.printJSON(append([]timeline.Event{}, events...))
 	}

@@ -244,7 +244,7 @@ func (m *Machine) start(ev Start) {
 		m.launch(n)
 		return
 	}
-	m.say("there is no checkpoint to restart from%s", m.asideHint())
+	m.say("there is no checkpoint to go on from%s", m.asideHint())
 	m.finish(abi.ExitInternal)
 }
 

@@ -20,6 +20,11 @@ type Status struct {
 	Attempt    int           `json:"attempt,omitempty"`
 }
 
+// OwnEnd says whether the job is over because the application has ended, well or not: nobody has ended it, and no rank has died.
+func (m *Machine) OwnEnd() bool {
+	return m.phase == Done && m.crash == "" && !m.ordered && m.leaving == 0
+}
+
 // Status returns the present state.
 func (m *Machine) Status() Status {
 	s := Status{Phase: m.phase.String(), Ranks: m.cfg.Ranks, Image: m.image, Images: append([]uint64{}, m.images...), Restarts: m.failures}

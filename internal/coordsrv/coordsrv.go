@@ -500,6 +500,9 @@ func (s *Server) perform(a coord.Action) {
 		s.opt.Say(a.Text)
 	case coord.Finish:
 		s.code, s.over = a.Code, true
+		if s.machine.OwnEnd() {
+			s.process.Explain()
+		}
 	}
 }
 

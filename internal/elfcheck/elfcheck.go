@@ -88,9 +88,9 @@ func find(name string) (string, error) {
 	case errors.Is(err, exec.ErrDot):
 		err = nil
 	case errors.Is(err, exec.ErrNotFound) || errors.Is(err, fs.ErrNotExist):
-		return "", fmt.Errorf("%s: %w", name, ErrNotFound)
+		return "", fmt.Errorf("elfcheck: program %s: %w", name, ErrNotFound)
 	case err != nil:
-		return "", fmt.Errorf("%s: %w", name, ErrNotExec)
+		return "", fmt.Errorf("elfcheck: program %s: %w", name, ErrNotExec)
 	}
 	if path, err = filepath.Abs(path); err != nil {
 		return "", err

@@ -11,9 +11,9 @@ import (
 
 // output carries the ranks' standard output past a launcher that mixes its own words into it: hydra prints there which
 // rank has ended badly, also when Byssus starts that rank again. It is told to write what ranks print into a FIFO,
-// which is copied to our own standard output byte by byte; what hydra itself prints goes to standard error.
+// which is copied to our own standard output byte by byte; what hydra itself prints goes to standard error (see words).
 //
-// Limits: Open MPI says such things on standard error by itself and keeps our standard output. A pattern that the user
+// Limits: Open MPI says such things elsewhere by itself and keeps our standard output. A pattern that the user
 // gives hydra counts, and then nothing of this is done.
 type output struct {
 	hold *os.File // open for writing, so that there is no end of file between the launcher's writes

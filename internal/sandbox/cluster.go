@@ -83,9 +83,9 @@ func Open(name string) (*Cluster, error) {
 	case "running":
 		return &Cluster{Name: name, Prefix: r.Prefix, place: p}, nil
 	case "starting":
-		return nil, fmt.Errorf("sandbox: %s: %w yet, it is just being made", name, ErrNotRunning)
+		return nil, fmt.Errorf("sandbox: sandbox %s: %w yet, it is just being made", name, ErrNotRunning)
 	default:
-		return nil, fmt.Errorf("sandbox: %s: %w: its first process was killed; what is in %s stays until it is destroyed", name, ErrNotRunning, r.Prefix)
+		return nil, fmt.Errorf("sandbox: sandbox %s: %w: its first process was killed; what is in %s stays until it is destroyed", name, ErrNotRunning, r.Prefix)
 	}
 }
 
@@ -99,7 +99,7 @@ func (c *Cluster) ask(r request) (reply, error) {
 	var answer reply
 	conn, err := c.place.dial()
 	if err != nil {
-		return answer, fmt.Errorf("sandbox: %s: %w: %w", c.Name, ErrNotRunning, err)
+		return answer, fmt.Errorf("sandbox: sandbox %s: %w: %w", c.Name, ErrNotRunning, err)
 	}
 	defer conn.Close()
 	_ = conn.SetDeadline(time.Now().Add(2 * hang)) // of a socket it never fails
@@ -194,7 +194,7 @@ func Destroy(name string) error {
 		case errors.Is(err, unix.EAGAIN):
 			return fmt.Errorf("sandbox: destroy %s: it is just being made: %w", name, ErrState)
 		case errors.Is(err, unix.ENOENT): // another one was quicker
-			return fmt.Errorf("sandbox: %s: %w", name, ErrNone)
+			return fmt.Errorf("sandbox: sandbox %s: %w", name, ErrNone)
 		case err != nil:
 			return err
 		}

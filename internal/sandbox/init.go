@@ -8,6 +8,8 @@ import (
 	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/byssus-hpc/byssus/internal/ui"
 )
 
 // initVerb is the argument after which a program hands the rest to Init.
@@ -41,7 +43,7 @@ func Init(args []string) int {
 		err = fmt.Errorf("no part %q", args)
 	}
 	if err != nil {
-		fmt.Fprintf(os.Stderr, "byssus: %s %s: %v\n", args[0], args[1], err)
+		ui.Say(os.Stderr, fmt.Sprintf("%s %s: %v", args[0], args[1], err))
 		return 1
 	}
 	return 0

@@ -61,7 +61,7 @@ var validName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,31}$`)
 // CheckName says whether a sandbox may be called that.
 func CheckName(name string) error {
 	if !validName.MatchString(name) {
-		return fmt.Errorf("sandbox: name %q: wanted letters, digits, '.', '_' and '-', at most 32, beginning with a letter or digit: %w", name, ErrName)
+		return fmt.Errorf("sandbox: sandbox name %q: wanted letters, digits, '.', '_' and '-', at most 32, beginning with a letter or digit: %w", name, ErrName)
 	}
 	return nil
 }

@@ -59,7 +59,7 @@ func (c *Cluster) Start(ctx context.Context, node string, cmd Command) (*Process
 	}
 	conn, err := c.place.dial()
 	if err != nil {
-		return nil, fmt.Errorf("sandbox: %s: %w: %w", c.Name, ErrNotRunning, err)
+		return nil, fmt.Errorf("sandbox: sandbox %s: %w: %w", c.Name, ErrNotRunning, err)
 	}
 	p := &Process{conn: conn, over: make(chan struct{}), stop: context.AfterFunc(ctx, func() { conn.Close() })}
 	if err := p.begin(node, cmd); err != nil {
@@ -88,7 +88,7 @@ func (c *Cluster) Listen(node string) (net.Listener, string, error) {
 	}
 	conn, err := c.place.dial()
 	if err != nil {
-		return nil, "", fmt.Errorf("sandbox: %s: %w: %w", c.Name, ErrNotRunning, err)
+		return nil, "", fmt.Errorf("sandbox: sandbox %s: %w: %w", c.Name, ErrNotRunning, err)
 	}
 	defer conn.Close()
 	_ = conn.SetDeadline(time.Now().Add(2 * hang)) // of a socket it never fails

@@ -120,7 +120,7 @@ func find(name string) (*place, record, error) {
 			return p, r, err
 		}
 	}
-	return nil, record{}, fmt.Errorf("sandbox: %s: %w", name, ErrNone)
+	return nil, record{}, fmt.Errorf("sandbox: sandbox %s: %w", name, ErrNone)
 }
 
 // look reads the record of a sandbox, and removes what a creator that was killed has left.
@@ -143,7 +143,7 @@ func (p *place) look() (record, error) {
 		if err := p.remove(r); err != nil {
 			return err
 		}
-		return fmt.Errorf("sandbox: %s: %w", filepath.Base(p.dir), ErrNone)
+		return fmt.Errorf("sandbox: sandbox %s: %w", filepath.Base(p.dir), ErrNone)
 	})
 	return r, err
 }
@@ -173,7 +173,7 @@ func (p *place) await() error {
 	select {
 	case err = <-taken:
 	case <-time.After(hang): // who waits on has the file
-		return fmt.Errorf("sandbox: %s: its first process was killed, and does not end: %w", filepath.Base(p.dir), os.ErrDeadlineExceeded)
+		return fmt.Errorf("sandbox: sandbox %s: its first process was killed, and does not end: %w", filepath.Base(p.dir), os.ErrDeadlineExceeded)
 	}
 	if err != nil {
 		lock.Close()

@@ -2,7 +2,6 @@ package spawn
 
 import (
 	"errors"
-	"fmt"
 	"net"
 	"os"
 	"os/exec"
@@ -12,6 +11,7 @@ import (
 	"syscall"
 
 	"github.com/byssus-hpc/byssus/internal/frames"
+	"github.com/byssus-hpc/byssus/internal/ui"
 )
 
 // server is a spawner, seen from inside.
@@ -29,7 +29,7 @@ func Main() {
 		return
 	}
 	if err := Serve(); err != nil {
-		fmt.Fprintln(os.Stderr, err)
+		ui.Say(os.Stderr, err.Error())
 		os.Exit(1)
 	}
 	os.Exit(0)

@@ -105,7 +105,7 @@ func (w *Writer) write(e Event) bool {
 	err := w.handler.Handle(context.Background(), e.record())
 	if err != nil && !w.told {
 		w.told = true
-		w.say(fmt.Sprintf("timeline: %v; the job goes on, and what happens is not logged as long as that is so", err))
+		w.say(fmt.Sprintf("the log of the job cannot be written: %v; the job goes on, and what happens is not logged as long as that is so", err))
 	}
 	return err == nil
 }

@@ -15,8 +15,8 @@ func TestMemoryLimit(t *testing.T) {
 	harness.Share(t, harness.Light)
 	g := prepare(t)
 	for i, r := range []struct{ mib, fits, say string }{
-		{"40", "the first", `no checkpoint: agent: cache .* on node node[1-4]: too small: wanted 3 x \(.*\) = .*, found .* free \+ .* held \(.* of the memory that /.* allows`},
-		{"140", "none", `no checkpoint: agent: cache .* on node node[1-4]: too small: wanted 1 x \(.*\) = .*, found .* free \+ .* held \(`},
+		{"40", "the first", `no checkpoint: cache .* on node node[1-4]: too small: wanted 3 x \(.*\) = .*, found .* free \+ .* held \(.* of the memory that /.* allows`},
+		{"140", "none", `no checkpoint: cache .* on node node[1-4]: too small: wanted 1 x \(.*\) = .*, found .* free \+ .* held \(`},
 	} {
 		t.Run(r.fits, func(t *testing.T) {
 			c := newCluster(t, "--memory", "224M", "--disk", "1G")

@@ -95,13 +95,21 @@ func TestScripts(t *testing.T) {
 			return nil
 		},
 		Condition: func(name string) (bool, error) {
-			if name == "mounts" {
+			switch name {
+			case "mounts":
 				return os.Getenv(inNamespace) == "yes", nil
+			case "queues":
+				return os.Getenv(inNamespace) == "yes" && queues(t.TempDir()), nil
 			}
 			return false, fmt.Errorf("unknown condition %s", name)
 		},
 		Deadline: time.Now().Add(limit),
 	})
+}
+
+// queues says whether POSIX message queues can be mounted here, in the test's own namespace.
+func queues(dir string) bool {
+	return exec.Command("mount", "-t", "mqueue", "none", dir).Run() == nil && exec.Command("umount", dir).Run() == nil
 }
 
 // commands are what scripts can use beyond testscript's own.

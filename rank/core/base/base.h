@@ -79,7 +79,10 @@ void core_phase(unsigned phase);
 /* -- growing byte buffer (util.c) -- */
 struct buf { char *p; size_t n, cap; bool bad; };  /* bad: memory has not sufficed, what is added is lost */
 void buf_add(struct buf *b, const void *p, size_t n);
-void buf_printf(struct buf *b, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+/* One line, whole, and a line feed. Such in names of files become question marks. */
+void buf_line(struct buf *b, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+/* Shows that a text was cut at its end; whole: what snprintf returned for room n. */
+void core_ellipsis(char *s, size_t n, int whole);
 void buf_free(struct buf *b);
 static inline void buf_u64(struct buf *b, uint64_t v) { buf_add(b, &v, sizeof v); }
 void buf_str(struct buf *b, const char *s);             /* u32 length, bytes with the final 0, padded to 8 */

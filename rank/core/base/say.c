@@ -19,7 +19,10 @@ static void say(const char *fmt, va_list ap)
 				    : snprintf(line, sizeof line, "byssus: ");
 	int m = vsnprintf(line + n, sizeof line - (size_t)n - 1, fmt, ap);
 	size_t len = (size_t)n + (m < 0 ? 0 : (size_t)m);
-	if (len > sizeof line - 2) len = sizeof line - 2;
+	if (len > sizeof line - 2) {
+		core_ellipsis(line, sizeof line - 1, (int)len);
+		len = sizeof line - 2;
+	}
 	if (line[len - 1] != '\n') line[len++] = '\n';
 	for (size_t at = 0; at < len; ) {
 		ssize_t k = write(core_stderr, line + at, len - at);
@@ -48,8 +51,8 @@ void core_debug(const char *fmt, ...)
 static void end_with(uint16_t type, int code, const char *fmt, va_list ap) __attribute__((noreturn));
 static void end_with(uint16_t type, int code, const char *fmt, va_list ap)
 {
-	char s[4096];
-	vsnprintf(s, sizeof s, fmt, ap);
+	char s[8192];                           /* two paths */
+	core_ellipsis(s, sizeof s, vsnprintf(s, sizeof s, fmt, ap));
 	core_say("%s", s);
 	wire_failed(type, s);
 	_exit(code);

@@ -58,14 +58,27 @@ void buf_add(struct buf *b, const void *p, size_t n)
 	b->n += n;
 }
 
-void buf_printf(struct buf *b, const char *fmt, ...)
+void buf_line(struct buf *b, const char *fmt, ...)
 {
-	char line[2048];
 	va_list ap;
 	va_start(ap, fmt);
-	int n = vsnprintf(line, sizeof line, fmt, ap);
+	int n = vsnprintf(NULL, 0, fmt, ap);
 	va_end(ap);
-	if (n > 0) buf_add(b, line, (size_t)n < sizeof line ? (size_t)n : sizeof line - 1);
+	if (n < 0) return;
+	size_t at = b->n, len = (size_t)n + 1;          /* the zero at its end becomes the line feed */
+	buf_add(b, NULL, len);
+	if (b->bad) return;
+	va_start(ap, fmt);
+	vsnprintf(b->p + at, len, fmt, ap);
+	va_end(ap);
+	for (size_t i = at; i < b->n; i++)
+		if (b->p[i] == '\n') b->p[i] = '?';
+	b->p[b->n - 1] = '\n';
+}
+
+void core_ellipsis(char *s, size_t n, int whole)
+{
+	if (whole >= (int)n) memcpy(s + n - 4, "...", 4);
 }
 
 void buf_free(struct buf *b)

@@ -106,7 +106,7 @@ bool wire_receive(int flags)
 	bool good = n >= (ssize_t)sizeof wire.in && wire.in.magic == ABI_MAGIC &&
 		    wire.in.version == ABI_VERSION && wire.in.length == (size_t)n - sizeof wire.in;
 	if (good) return true;
-	if (n > 0) core_say("agent: a damaged message of %zd bytes; going on without checkpoints", n);
+	if (n > 0) core_say("its agent sent a damaged message of %zd bytes; going on without checkpoints", n);
 	wire.hung_up = n <= 0;
 	shutdown(wire.sock, SHUT_RDWR); /* there is another descriptor of it, in the application's table */
 	close(wire.sock);
@@ -120,7 +120,7 @@ static int handed(unsigned what, uint64_t dev, uint64_t inode)
 	struct abi_hand *got = (void *)wire.body;
 	do {
 		while (wire.sock >= 0 && !wire_receive(0)) ;
-		if (wire.sock < 0) core_die("agent: it hung up while this rank waited for others");
+		if (wire.sock < 0) core_die("its agent hung up while this rank waited for others");
 		if (wire.in.type == ABI_END) wire.end_came = true;
 	} while (wire.in.type != ABI_HANDED || wire.in.length < sizeof *got || got->what != what ||
 		 got->dev != dev || got->inode != inode);
@@ -140,14 +140,15 @@ int wire_hand(unsigned what, uint32_t owner, uint64_t dev, uint64_t inode, int f
 	struct iovec v[2] = { { &h, sizeof h }, { &b, sizeof b } };
 	if (wire.sock < 0)
 		core_die("the image shares something with other ranks, and there is no agent to reach them");
-	if (send_packet(v, 2, file)) core_die("agent: %s", strerror(errno));
+	if (send_packet(v, 2, file)) core_die("its agent cannot be told: %s", strerror(errno));
 	return what == ABI_HAND_GIVE ? -1 : handed(what, dev, inode);
 }
 
 void wire_claim(const struct abi_claim *c, const char *path)
 {
 	if (wire.sock < 0) return;      /* it is alone */
-	if (wire_send(ABI_CLAIM, 0, c, sizeof *c, path, strlen(path))) core_die("agent: %s", strerror(errno));
+	if (wire_send(ABI_CLAIM, 0, c, sizeof *c, path, strlen(path)))
+		core_die("its agent cannot be told: %s", strerror(errno));
 	handed(ABI_HAND_CLAIMED, c->dev, c->inode);
 }
 
@@ -169,21 +170,23 @@ int wire_connect(uint64_t input_read)
 	wire.writers = core_config.writers;
 	if (!core_config.agent) return -1;
 	if (strlen(core_config.agent) >= sizeof to.sun_path)
-		core_die("agent: %s: the path is too long", core_config.agent);
+		core_die("the path of its agent is too long: %s", core_config.agent);
 	strcpy(to.sun_path, core_config.agent);
 	int s = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
 	if (s < 0 || connect(s, (struct sockaddr *)&to, sizeof to))
-		core_die("agent: %s: cannot connect: %s", core_config.agent, strerror(errno));
+		core_die("its agent at %s cannot be reached: %s", core_config.agent, strerror(errno));
 	setsockopt(s, SOL_SOCKET, SO_SNDBUF, &size, sizeof size);
 	wire.sock = s;
 	snprintf(h.app, sizeof h.app, "%.255s", core_self.exe);
 	gethostname(h.host, sizeof h.host - 1);
 	core_send(ABI_HELLO, 0, &h, sizeof h);
 	while (wire.sock >= 0 && !wire_receive(0)) ;
-	if (wire.sock < 0) core_die("agent: %s: it hung up", core_config.agent);
-	if (wire.in.type == ABI_REFUSE) core_die("agent: %.*s", (int)wire.in.length, wire.body);
+	if (wire.sock < 0) core_die("its agent at %s hung up", core_config.agent);
+	if (wire.in.type == ABI_REFUSE)
+		core_die("its agent refuses it: %.*s", (int)wire.in.length, wire.body);
 	if (wire.in.type != ABI_WELCOME)
-		core_die("agent: %s: message type %u, want WELCOME", core_config.agent, wire.in.type);
+		core_die("its agent at %s answers with message %u, wanted WELCOME",
+			 core_config.agent, wire.in.type);
 	const struct abi_welcome *w = (const void *)wire.body;
 	if (wire.in.length >= sizeof *w && w->writers) wire.writers = w->writers;
 	int input = wire.file;

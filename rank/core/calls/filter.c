@@ -237,9 +237,9 @@ static void install(struct program *p)
 	/* privileged: children keep their rights */
 	if (syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &prog) == 0) return;
 	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
-		core_die("filter: cannot set no_new_privs: %s", strerror(errno));
+		core_die("the filter of system calls cannot be set: no_new_privs: %s", strerror(errno));
 	if (syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &prog))
-		core_die("filter: seccomp: %s", strerror(errno));
+		core_die("the filter of system calls cannot be set: seccomp: %s", strerror(errno));
 }
 
 void filter_install(bool translate_tids)

@@ -267,14 +267,14 @@ long core_upcall(void *fn, long a, long b, long c, long d, long e, long f)
 
 void core_set_call(unsigned slot, void *fn)
 {
-	if (slot >= BY_NCALL) core_die("cross: call slot %u: found a number beyond %u", slot, BY_NCALL);
+	if (slot >= BY_NCALL) core_die("call slot %u, wanted one below %u", slot, BY_NCALL);
 	CROSS->target[slot] = (uint64_t)fn;
 	BY_CTLP->call[slot] = BY_CTL + BY_CROSS_CODE + BY_SLOT_SIZE * slot;
 }
 
 void core_set_short_call(unsigned k, unsigned slot, void *fn)
 {
-	if (k >= BY_NSHORT) core_die("cross: short trampoline %u: found a number beyond %u", k, BY_NSHORT);
+	if (k >= BY_NSHORT) core_die("short trampoline %u, wanted one below %u", k, BY_NSHORT);
 	core_set_call(slot, fn);
 	CROSS->short_target[k] = (uint64_t)fn;
 	BY_CTLP->call[slot] =

@@ -186,8 +186,8 @@ int fd_lost(struct look *l, const char *what)
 {
 	const struct item *t = &items[nrecs];
 	if (l->refusals)
-		buf_printf(l->refusals, "pid %d fd %d%s: %s: cannot be saved\n", core_self.pid,
-			   t->held ? items[t->in].fd : l->fd, t->held ? " (in a message)" : "", what);
+		buf_line(l->refusals, "pid %d fd %d%s: %s: cannot be saved", core_self.pid,
+			 t->held ? items[t->in].fd : l->fd, t->held ? " (in a message)" : "", what);
 	if (l->n) ++*l->n;
 	return FD_LOST;
 }
@@ -265,7 +265,7 @@ static void describe_address(int fd, bool peer, char *out, size_t n)
 		snprintf(out, n, "[%s]:%u", inet_ntop(AF_INET6, &a.in6.sin6_addr, host, sizeof host),
 			 ntohs(a.in6.sin6_port));
 	else if (a.any.sa_family == AF_UNIX)
-		snprintf(out, n, "unix %s%.100s", a.un.sun_path[0] ? "" : "@",
+		snprintf(out, n, "unix %s%.107s", a.un.sun_path[0] ? "" : "@",
 			 a.un.sun_path[0] ? a.un.sun_path : a.un.sun_path + 1);
 	else
 		snprintf(out, n, "address family %d", a.any.sa_family);
@@ -405,9 +405,19 @@ static int look_at_directory(struct look *l, const struct fd_rec *r)
 	return same ? FD_DIRECTORY : lostf(l, "directory %s, which is not there under this name", l->path);
 }
 
+/* It looks like a file, also when it is opened below a mount of its own or has been removed; what is in it
+ * are messages, which reading does not show. */
+static bool is_queue(int fd)
+{
+	enum { MQUEUE_MAGIC = 0x19800202 };             /* of ipc/mqueue.c; in no header */
+	struct statfs fs;
+	return fstatfs(fd, &fs) == 0 && fs.f_type == MQUEUE_MAGIC;
+}
+
 static int look_at_file(struct look *l, struct fd_rec *r)
 {
 	struct stat there;
+	if (is_queue(l->fd)) return lostf(l, "POSIX message queue %s", l->path);
 	r->x[0] = (uint64_t)l->st.st_size;
 	r->x[1] = (r->flags & O_ACCMODE) != O_RDONLY && ((r->flags & O_APPEND) || r->offset >= r->x[0]);
 	if (starts(l->path, "/secretmem")) return fd_lost(l, "secret memory (memfd_secret)");
@@ -633,7 +643,7 @@ static void name_child(int pid, void *arg)
 	char *name = slurp(path, NULL);
 	if (name) snprintf(comm, sizeof comm, "%.*s", (int)strcspn(name, "\n"), name);
 	free(name);
-	buf_printf(c->refusals, "pid %d: child process %d (%s): cannot be saved\n", core_self.pid, pid, comm);
+	buf_line(c->refusals, "pid %d: child process %d (%s): cannot be saved", core_self.pid, pid, comm);
 }
 
 unsigned fds_children(struct buf *refusals)
@@ -669,8 +679,8 @@ void fds_inspect(struct buf *refusals, unsigned *n)
 {
 	fds_release();
 	if (!gather()) {
-		buf_printf(refusals, "pid %d: its descriptors cannot be listed: %s\n", core_self.pid,
-			   strerror(errno));
+		buf_line(refusals, "pid %d: its descriptors cannot be listed: %s", core_self.pid,
+			 strerror(errno));
 		++*n;
 	}
 	for (size_t i = 0; i < nitems; i++) look_at(&items[i], refusals, n);

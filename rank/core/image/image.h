@@ -22,7 +22,7 @@ struct image_job {
 };
 struct image_result {
 	int status;
-	char error[512];
+	char error[6144];               /* two paths: larger than a small stack has room for */
 	uint32_t nfiles;
 	uint64_t bytes, logical, write_ns;
 	uint32_t table_crc;

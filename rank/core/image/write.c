@@ -16,6 +16,7 @@
 #include <fcntl.h>
 #include <gnu/libc-version.h>
 #include <pthread.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -53,29 +54,34 @@ struct image {
 	struct writer w[MAX_WRITERS];
 };
 
-static void fail(struct writer *w, const char *what, int err)
+__attribute__((format(printf, 3, 4))) static void fail_as(struct writer *w, int err, const char *fmt, ...)
 {
+	struct image_result *r = w->image->result;
+	size_t room = sizeof r->error;
+	va_list ap;
 	int none = 0;
 	if (!__atomic_compare_exchange_n(&w->image->failed, &none, 1, 0, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST))
 		return;
-	w->image->result->status = err ? err : 1;
-	snprintf(w->image->result->error, sizeof w->image->result->error, "%.400s: %s: %s", w->path, what,
-		 strerror(err));
+	r->status = err ? err : 1;
+	size_t at = (size_t)snprintf(r->error, room, "%s: ", w->path);
+	va_start(ap, fmt);
+	at += (size_t)vsnprintf(r->error + at, room - at, fmt, ap);
+	va_end(ap);
+	if (at < room) at += (size_t)snprintf(r->error + at, room - at, ": %s", strerror(err));
+	core_ellipsis(r->error, room, (int)at);
 }
+
+static void fail(struct writer *w, const char *what, int err) { fail_as(w, err, "%s", what); }
 
 static void fail_memory(struct writer *w, uint64_t addr, const struct abi_vma *v, int err)
 {
-	char what[200];
-	snprintf(what, sizeof what, "memory %lx-%lx of the mapping %lx-%lx %.80s cannot be read", addr,
-		 addr + PAGE, v->start, v->end, w->image->vmas.strings.p + v->name);
-	fail(w, what, err);
+	fail_as(w, err, "memory %lx-%lx of the mapping %lx-%lx %s cannot be read", addr, addr + PAGE,
+		v->start, v->end, w->image->vmas.strings.p + v->name);
 }
 
 static void fail_content(struct writer *w, const char *path, int err)
 {
-	char what[200];
-	snprintf(what, sizeof what, "the content of %.150s cannot be read", path);
-	fail(w, what, err);
+	fail_as(w, err, "the content of %s cannot be read", path);
 }
 
 static bool put(struct writer *w, const void *p, size_t n)

@@ -101,8 +101,9 @@ static void send_image(const struct image_result *r, uint64_t drain_ns)
 
 void core_checkpoint_failed(const char *why)
 {
-	struct image_result r = { .status = 1 };
-	snprintf(r.error, sizeof r.error, "%s", why);
+	static struct image_result r;
+	r.status = 1;
+	core_ellipsis(r.error, sizeof r.error, snprintf(r.error, sizeof r.error, "%s", why));
 	send_image(&r, 0);
 	attempt.failed_early = true;
 }
@@ -123,8 +124,9 @@ static void write_image(struct image_result *r)
 static void work(void *arg)
 {
 	(void)arg;
-	struct image_result r = { 0 };
+	static struct image_result r;
 	uint64_t t = now_ns();
+	memset(&r, 0, sizeof r);
 	attempt.failed_early = false;
 	core_phase(ABI_PHASE_DRAINING);
 	if (core_client->quiesce(r.error, sizeof r.error)) r.status = 1;
@@ -168,14 +170,14 @@ static void say_stopped(struct buf *refusals, unsigned n, unsigned passing, bool
 	struct buf all = { 0 };                         /* first what no policy drops and no time heals */
 	char why[256];
 	if (core_client->refuse && core_client->refuse(why, sizeof why)) {
-		buf_printf(&all, "%s\n", why);
+		buf_line(&all, "%s", why);
 		n++;
 	}
 	if (refusals->n) buf_add(&all, refusals->p, refusals->n);
 	if (core_memory_failed()) {
 		buf_free(&all);
-		buf_printf(&all, "pid %d: there is no memory for the list of what is to be saved\n",
-			   core_self.pid);
+		buf_line(&all, "pid %d: there is no memory for the list of what is to be saved",
+			 core_self.pid);
 		n = 1;
 		passing = 0;
 	}
@@ -183,6 +185,8 @@ static void say_stopped(struct buf *refusals, unsigned n, unsigned passing, bool
 		.stop_ns = attempt.stop_ns, .nthreads = threads_count(), .nrefusals = n, .npassing = passing
 	};
 	core_fault(ABI_FAULT_RANK_STOPPED);
+	while (all.n > ABI_MAX_BODY - sizeof m) /* whole lines: the agent says how many are missing */
+		do all.n--; while (all.n && all.p[all.n - 1] != '\n');
 	wire_send(ABI_STOPPED, attempt.epoch, &m, sizeof m, all.p, n ? all.n : 0);
 	buf_free(&all);
 }
@@ -219,7 +223,7 @@ static void stop(void)
 	core_memory_begin();
 	shared_begin();
 	if (why) {
-		buf_printf(&i.refusals, "%s\n", why);
+		buf_line(&i.refusals, "%s", why);
 		i.n = 1;
 	} else {
 		attributes_reveal(true);
@@ -357,7 +361,7 @@ static void *helper(void *arg)
 		if (attempt.dies_at && now_ns() > attempt.dies_at) raw(SYS_kill, core_self.pid, SIGKILL);
 		uint64_t n;
 		if ((p[0].revents & POLLIN) && read(wire.wake, &n, sizeof n) < 0 && errno != EAGAIN)
-			core_say("agent: eventfd: %s", strerror(errno));
+			core_say("waiting for its agent: eventfd: %s", strerror(errno));
 		cross_donor_wanted();
 		if (__atomic_exchange_n(&wire.asked, 0, __ATOMIC_SEQ_CST))
 			core_send(ABI_TERMINATE, 0, NULL, 0);

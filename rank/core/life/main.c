@@ -43,6 +43,8 @@ static void read_environment(void)
 	core_job.refused_error = refused && !strcmp(refused, "error");
 	core_job.rank = number(ranks, 0);
 	core_job.nranks = number(sizes, 1);
+	const char *launcher = getenv("BYSSUS_UNSET");  /* a variable that is for the launcher alone */
+	if (launcher) unsetenv(launcher);
 	core_job.libmpi = getenv("BYSSUS_LIBMPI");
 	core_job.face = "";
 	core_job.verbose = getenv("BYSSUS_VERBOSE") != NULL && *getenv("BYSSUS_VERBOSE") != '0';

@@ -3,6 +3,7 @@
  * Nothing of the application exists before all of the image's headers and tables have been checked.
  * Context: the main thread of the lower half, all signals blocked; every error ends the process. */
 #define _GNU_SOURCE
+#include <limits.h>
 #include <signal.h>
 #include "core/arena/arena.h"
 #include "core/calls/calls.h"
@@ -10,7 +11,7 @@
 
 void restart(const char *dir)
 {
-	char why[512] = "";
+	char why[PATH_MAX + 512] = "";
 	uint64_t all = ~0UL, t0 = now_ns();
 	raw(SYS_rt_sigprocmask, SIG_SETMASK, &all, 0, 8);
 	core_job.restarted = 1;

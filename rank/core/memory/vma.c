@@ -92,8 +92,8 @@ static uint64_t flags_of(const char *s, const char **no)
 static void refuse(struct buf *out, unsigned *n, const struct line *l, const char *what)
 {
 	if (!out) return;
-	buf_printf(out, "pid %d memory %lx-%lx: %s%s%s\n", core_self.pid, l->start, l->end, what,
-		   *l->path ? " " : "", l->path);
+	buf_line(out, "pid %d memory %lx-%lx: %s%s%s", core_self.pid, l->start, l->end, what,
+		 *l->path ? " " : "", l->path);
 	++*n;
 }
 
@@ -240,8 +240,8 @@ void vma_scan(struct vma_list *out, struct buf *refusals, unsigned *n)
 	out->bad |= out->strings.bad | out->lines.bad;
 	free(text);
 	if (listed || !refusals) return;
-	buf_printf(refusals, "pid %d: its mappings cannot be listed: /proc/self/maps cannot be read\n",
-		   core_self.pid);
+	buf_line(refusals, "pid %d: its mappings cannot be listed: /proc/self/maps cannot be read",
+		 core_self.pid);
 	++*n;
 }
 

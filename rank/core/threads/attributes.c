@@ -335,7 +335,7 @@ void attributes_start(void)
 
 static void refuse(struct buf *out, unsigned *n, int tid, const char *what)
 {
-	buf_printf(out, "pid %d thread %d: %s: cannot be saved\n", core_self.pid, tids_vtid(tid), what);
+	buf_line(out, "pid %d thread %d: %s: cannot be saved", core_self.pid, tids_vtid(tid), what);
 	++*n;
 }
 

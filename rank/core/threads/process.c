@@ -70,24 +70,24 @@ void process_inspect(struct buf *refusals, unsigned *n)
 	int tid;
 	char cwd[PATH_MAX] = "";
 	if (!getcwd(cwd, sizeof cwd) || *cwd != '/') {
-		buf_printf(refusals,
-			   "pid %d thread %d: a working directory that has been deleted: cannot be saved\n",
-			   core_self.pid, tids_vtid(core_self.main_tid));
+		buf_line(refusals,
+			 "pid %d thread %d: a working directory that has been deleted: cannot be saved",
+			 core_self.pid, tids_vtid(core_self.main_tid));
 		++*n;
 	}
 	char *text = slurp("/proc/self/timers", NULL);
 	if (!text && (trap_timers_made() || ntimers)) { /* a kernel without CONFIG_CHECKPOINT_RESTORE */
-		buf_printf(refusals,
-			   "pid %d: timers (timer_create), which this kernel does not list "
-			   "(/proc/self/timers): cannot be saved\n",
-			   core_self.pid);
+		buf_line(refusals,
+			 "pid %d: timers (timer_create), which this kernel does not list "
+			 "(/proc/self/timers): cannot be saved",
+			 core_self.pid);
 		++*n;
 	}
 	for (const char *at = text ? text : ""; parse_timer(&at, &t); ) {
 		if (!on_cpu_clock(&t, &tid) || (t.clock & 4) || tid == core_self.pid || kill(tid, 0))
 			continue;
-		buf_printf(refusals, "pid %d timer %d: on the clock of process %d: cannot be saved\n",
-			   core_self.pid, t.id, tid);
+		buf_line(refusals, "pid %d timer %d: on the clock of process %d: cannot be saved",
+			 core_self.pid, t.id, tid);
 		++*n;
 	}
 	free(text);

@@ -191,8 +191,8 @@ static bool still_there(const struct note *n)
 static void refuse(struct buf *out, unsigned *n, int tid, const char *called, const char *call,
 		   const char *what)
 {
-	buf_printf(out, "pid %d thread %d: %s%s%s: cannot be saved\n", core_self.pid, tids_vtid(tid), called,
-		   call, what);
+	buf_line(out, "pid %d thread %d: %s%s%s: cannot be saved", core_self.pid, tids_vtid(tid), called,
+		 call, what);
 	++*n;
 }
 

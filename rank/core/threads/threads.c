@@ -18,6 +18,7 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <limits.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -274,7 +275,8 @@ static void name_of_place(uint64_t pc, char *out, size_t n)
 /* Where it waits or was seen. */
 static void whereabouts(int tid, char *out, size_t n)
 {
-	char s[512], place[300];
+	char s[512];
+	static char place[PATH_MAX + 64];       /* one thread looks */
 	long nr;
 	uint64_t pc = 0;
 	if (read_small(tid, "syscall", s, sizeof s) &&
@@ -294,8 +296,8 @@ static void whereabouts(int tid, char *out, size_t n)
 
 static const char *describe(int tid)
 {
-	static char sentence[1024];
-	char status[2048], name[32] = "?", where[400] = "?";
+	static char sentence[2 * PATH_MAX], where[PATH_MAX + 256];
+	char status[2048], name[32] = "?";
 	const char *state = NULL;
 	if (read_small(tid, "status", status, sizeof status)) {
 		sscanf(status, "Name:\t%31[^\n]", name);

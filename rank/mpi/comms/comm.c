@@ -532,7 +532,7 @@ static int settle_freed(struct vcomm **list, uint32_t *k)
 
 int comm_restore_all(char *why, size_t n)
 {
-	uint32_t high = nx_high(NX_K_COMM), k = 0;
+	uint32_t high = nx_high(NX_K_COMM), k = 0, made = 0;
 	struct vcomm **list = malloc(high * sizeof *list);
 	int e = list ? 0 : NX_ERR_NO_MEM;
 	RCOMM(NX_COMM_WORLD) = drv->comm_world;
@@ -546,11 +546,14 @@ int comm_restore_all(char *why, size_t n)
 	}
 	if (!e) qsort(list, k, sizeof *list, by_id);
 	if (!e) e = settle_freed(list, &k);
-	for (uint32_t i = 0; !e && i < k; i++) {
-		e = make_again(list[i]);
-		if (!e && list[i]->freed) e = say_farewell(NX_INDEX(list[i]->handle));
+	for (; !e && made < k; made += !e) {
+		e = make_again(list[made]);
+		if (!e && list[made]->freed) e = say_farewell(NX_INDEX(list[made]->handle));
 	}
 	free(list);
-	if (e) snprintf(why, n, "making %u communicators again: error class %d", k, e);
+	if (e)
+		snprintf(why, n,
+			 "%u communicators of the job's %u can be made again, and no more (error class %d)",
+			 made, k, e);
 	return e ? -1 : 0;
 }

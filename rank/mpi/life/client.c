@@ -49,6 +49,8 @@ static int same_world(char *why, size_t n)
 	return -1;
 }
 
+static char came_from[sizeof NX_STATE->library];        /* what the MPI at the checkpoint said of itself */
+
 static int init_mpi(char *why, size_t n)
 {
 	struct nx_state *s = NX_STATE;
@@ -58,8 +60,31 @@ static int init_mpi(char *why, size_t n)
 			 s->thread_level, provided, e);
 		return -1;
 	}
+	snprintf(came_from, sizeof came_from, "%s", s->library);
+	env_remember_library();
 	if (s->routed) drv->hot();
 	return same_world(why, n);
+}
+
+/* Name and version out of what a library says of itself. */
+static void name_library(const char *says, char *out, size_t n)
+{
+	snprintf(out, n, "%.*s", (int)strcspn(says, ",\n"), says);
+	for (char *c = out; (c = strchr(c, '\t')); ) *c = ' ';
+}
+
+/* Another MPI may have room for fewer objects (MPICH for some two thousand communicators). */
+static void blame_library(char *why, size_t n)
+{
+	char now[sizeof came_from], then[sizeof came_from];
+	size_t at = strlen(why);
+	name_library(NX_STATE->library, now, sizeof now);
+	name_library(came_from, then, sizeof then);
+	if (!strcmp(now, then)) snprintf(why + at, n - at, " by %s", now);
+	else
+		snprintf(why + at, n - at,
+			 " by %s; the checkpoint was taken under %s: restart with --mpi %s", now, then,
+			 strstr(then, "Open MPI") ? "openmpi" : "mpich");
 }
 
 static int restore_objects(char *why, size_t n)
@@ -71,7 +96,10 @@ static int restore_objects(char *why, size_t n)
 	}
 	core_this_is_the_mpi_thread();
 	core_libraries_loaded();
-	if (type_restore_all(why, n) || op_restore_all(why, n) || comm_restore_all(why, n)) return -1;
+	if (type_restore_all(why, n) || op_restore_all(why, n) || comm_restore_all(why, n)) {
+		blame_library(why, n);
+		return -1;
+	}
 	route_restore_all();
 	return p2p_repost_all(why, n) || posted_repost_all(why, n) ? -1 : 0;
 }

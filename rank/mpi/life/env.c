@@ -4,6 +4,7 @@
  * after a restart before the application runs on. MPI_Init and MPI_Finalize count as collectives on
  * MPI_COMM_WORLD. Context: as life.h. */
 #include <dlfcn.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,7 +15,7 @@
 /* Loads the real MPI. NULL, or why not. */
 const char *env_load(void)
 {
-	static char why[512];
+	static char why[PATH_MAX + 512];
 	if (drv) return NULL;
 	const char *lib = core_job.libmpi && *core_job.libmpi ? core_job.libmpi : "libmpi.so.40";
 	void *h = dlopen(lib, RTLD_NOW | RTLD_GLOBAL);
@@ -23,7 +24,7 @@ const char *env_load(void)
 	return why;
 }
 
-static void remember_library(void)
+void env_remember_library(void)
 {
 	char version[NX_MAX_LIBRARY_VERSION_STRING];
 	int len = 0;
@@ -66,7 +67,7 @@ static int begin(int required, int *provided)
 	op_start();
 	comm_describe_world();
 	attr_predefined();
-	remember_library();
+	env_remember_library();
 	s->main_thread = (int32_t)syscall(SYS_gettid) == getpid();
 	core_this_is_the_mpi_thread();
 	core_libraries_loaded();

@@ -13,6 +13,7 @@
 
 void nx_fill_slots(void);                                      /* entries.c: core_set_call for every slot */
 const char *env_load(void);                                    /* NULL or why the real MPI cannot be loaded */
+void env_remember_library(void);                               /* what it says about itself, for images */
 int  env_own_comms(void);
 void finalize_begin(void), finalize_over(void);                /* around the real MPI_Finalize */
 #endif

@@ -134,8 +134,7 @@ long mid_refused(uint32_t index, nx_t comm)
 
 long mid_refused_fortran(const char *name)
 {
-	refuse_and_end(name, "the Fortran interface of MPI is not supported yet",
-		       "byssus doctor lists what is refused");
+	refuse_and_end(name, nx_refusal_fortran, "byssus doctor lists what is refused");
 }
 
 bool refused_before(char *why, size_t n)

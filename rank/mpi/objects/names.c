@@ -517,3 +517,5 @@ const struct nx_refusal nx_refusal[] = {
 	{ "ompi_op_set_cxx_callback", "it is an internal function of the MPI library, for language bindings that are not supported yet", NX_REFUSED_ENDS },
 	{ "ompi_op_set_java_callback", "it is an internal function of the MPI library, for language bindings that are not supported yet", NX_REFUSED_ENDS },
 };
+
+const char *const nx_refusal_fortran = "the Fortran interface of MPI is not supported yet";

@@ -1,24 +1,31 @@
-/* test_doc: has a POSIX message queue with a message; it is closed and removed. */
+/* test_doc: has POSIX message queues with a message, one of which is removed already; they are closed, and the other removed. */
 #include "held.h"
 
-static int fd;
-static char name[64];
+enum { NFDS = 2 };
+static int fd[NFDS];
+static char name[NFDS][64];
 
 static void hold(void)
 {
 	char line[128];
-	snprintf(name, sizeof name, "byssus-queue-%d", (int)getpid());
-	fd = (int)syscall(SYS_mq_open, name, O_RDWR | O_CREAT | O_EXCL, 0600, NULL);
-	if (fd < 0 && errno == ENOSYS) lacks("POSIX message queues");
-	must(fd >= 0 && syscall(SYS_mq_timedsend, fd, "x", 1, 0, NULL) == 0, "mq_open");
-	snprintf(line, sizeof line, "file /%s, which is not there under this name", name);
-	wants(fd, line);
+	for (int i = 0; i < NFDS; i++) {
+		snprintf(name[i], sizeof name[i], "byssus-queue-%d-%d", (int)getpid(), i);
+		fd[i] = (int)syscall(SYS_mq_open, name[i], O_RDWR | O_CREAT | O_EXCL, 0600, NULL);
+		if (fd[i] < 0 && errno == ENOSYS) lacks("POSIX message queues");
+		must(fd[i] >= 0 && syscall(SYS_mq_timedsend, fd[i], "x", 1, 0, NULL) == 0, "mq_open");
+		snprintf(line, sizeof line, "POSIX message queue /%s", name[i]);
+		wants(fd[i], line);
+	}
+	must(syscall(SYS_mq_unlink, name[1]) == 0, "mq_unlink");
 }
 
 static int let_go(void)
 {
 	char text[8192];
-	must(syscall(SYS_mq_timedreceive, fd, text, sizeof text, NULL, NULL) == 1 && *text == 'x', "the queue");
-	must(close(fd) == 0 && syscall(SYS_mq_unlink, name) == 0, "close");
+	for (int i = 0; i < NFDS; i++) {
+		must(syscall(SYS_mq_timedreceive, fd[i], text, sizeof text, NULL, NULL) == 1 && *text == 'x', "the queue");
+		must(close(fd[i]) == 0, "close");
+	}
+	must(syscall(SYS_mq_unlink, name[0]) == 0, "mq_unlink");
 	return 1;
 }
