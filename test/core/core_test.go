@@ -565,31 +565,43 @@ func refusal(t *testing.T, b bench, file, kind string) {
 	refused(t, b.agent(p, at, filepath.Join(dir, "images"), "--patient"), dir, native, after)
 }
 
-// TestLockTaken takes a lock away that the program had at the checkpoint. The restart must fail and name the file.
+// TestLockTaken restarts a program that had a lock, or a lease, at the checkpoint. It has it again before it says that others may go on.
+// Where somebody else has it now, the restart waits: for one who ends it goes on, as a rank of the job's previous life that the kernel
+// has not ended yet, and for one who does not it fails, and names file and process.
 func TestLockTaken(t *testing.T) {
 	b := ready(t)
 	t.Parallel()
-	for _, kind := range []string{"flock", "ofd", "record"} {
-		t.Run(kind, func(t *testing.T) {
-			t.Parallel()
-			dir := scratch(t)
-			ask, file := filepath.Join(dir, "ask"), filepath.Join(dir, "core_refused.lock")
-			p := program{file: "core_refused.c", args: []string{kind, ask}}
-			for _, stolen := range []bool{false, true} {
-				options := []string{}
-				if stolen {
-					options = []string{"--steal=" + file}
-				}
-				r, err := do(t.Context(), dir, b.agent(p, []string{ask, ask}, filepath.Join(dir, "images"), options...))
-				if err != nil {
-					t.Fatal(err)
-				}
-				if want := file + ": was locked, and the lock is now held by another process"; stolen != strings.Contains(r.stderr, want) {
-					t.Errorf("stolen %t: %s", stolen, r.story())
-				}
-				os.Remove(ask)
-			}
-		})
+	for _, kind := range []string{"flock", "ofd", "record", "lease"} {
+		for option, want := range map[string]string{"--locked": "", "--lend": "waits for ", "--steal": kind} {
+			t.Run(kind+option, func(t *testing.T) {
+				t.Parallel()
+				lockTaken(t, b, kind, option, want)
+			})
+		}
+	}
+}
+
+func lockTaken(t *testing.T, b bench, kind, option, want string) {
+	dir := scratch(t)
+	ask, file := filepath.Join(dir, "ask"), filepath.Join(dir, "core_refused.lock")
+	p := program{file: "core_refused.c", args: []string{kind, ask}}
+	r, err := do(t.Context(), dir, b.agent(p, []string{ask, ask}, filepath.Join(dir, "images"), option+"="+file))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ends, code := 2, 4
+	if want == kind {
+		ends, code = 1, 1
+		want = file + ": was locked, and the lock is now held by another process, "
+		if kind == "lease" {
+			want = file + ": had a lease, and is now open elsewhere"
+		}
+		if kind == "record" || kind == "flock" {
+			want += regexp.MustCompile(`[0-9]+ \(python3\)`).FindString(r.stderr)
+		}
+	}
+	if r.code != code || r.taken() != ends || !strings.Contains(r.stderr, want) {
+		t.Errorf("%s: exit code %d, want %d; %d checkpoints, want %d; want %q\n%s", option, r.code, code, r.taken(), ends, want, r.story())
 	}
 }
 

@@ -438,7 +438,8 @@ static void open_own_proc(struct back *x)
 
 static void lock_file(const struct back *x, int fd)
 {
-	const char *wrong = x->r.same < 0 && x->r.kind != FD_LOST ? marks_lock(&x->r, x->locks, fd) : NULL;
+	if (x->r.same >= 0 || x->r.kind == FD_LOST) return;
+	const char *wrong = marks_lock(&x->r, x->path, x->locks, fd);
 	if (wrong) core_die("fd %d, %s: %s", x->r.fd, x->path, wrong);
 }
 

@@ -566,6 +566,12 @@ static bool set_process(int k, int64_t v)
 	}
 }
 
+void attributes_restore_group(void)
+{
+	if ((restored->process.own >> LEADER & 1) && !set_process(LEADER, restored->process.v[LEADER]))
+		core_say("the process cannot lead a group of processes again: %s", strerror(errno));
+}
+
 void attributes_restore_process(void)
 {
 	static const char *const names[NHERE] = { "GS",
@@ -583,15 +589,14 @@ void attributes_restore_process(void)
 						  "personality" };
 	for (uint64_t i = 0; i < restored->n; i++) {
 		const struct thread_attributes *t = &restored->t[i];
-		int tid = tids_new(t->vtid);
-		if (tid != t->vtid || tid == core_self.main_tid) apply(t, tid);
+		apply(t, tids_new(t->vtid));
 	}
 	attributes_apply_here(tids_vtid(core_self.main_tid));
 	for (int k = 0; k < NHERE; k++)
 		if (failed_here >> k & 1) core_say("a thread's %s cannot be what it was", names[k]);
 	if (failed_here >> NUMA & 1) core_say("a thread's NUMA policy names nodes that are not here");
 	for (int k = 0; k < NPROCESS; k++)
-		if (k != PERMITTED && (restored->process.own >> k & 1) &&
+		if (k != PERMITTED && k != LEADER && (restored->process.own >> k & 1) &&
 		    !set_process(k, restored->process.v[k]))
 			core_say("an attribute of the process (%d) cannot be what it was (%ld): %s", k,
 				 (long)restored->process.v[k], strerror(errno));
