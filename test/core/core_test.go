@@ -90,6 +90,7 @@ func programs() []program {
 func asking() []program {
 	return []program{
 		{file: "core_calls.c"},
+		{file: "core_dirs.c"},
 		{file: "core_full.c"},
 		{file: "core_marks.c"},
 		{file: "core_objects.c"},
@@ -367,6 +368,24 @@ func TestAsking(t *testing.T) {
 				t.Run(w.name(), func(t *testing.T) { asked(t, b, p, w, native) })
 			}
 		})
+	}
+}
+
+// TestDirectories runs core_dirs on overlays, over ext4 or whatever the machine's disk has, and over memory.
+func TestDirectories(t *testing.T) {
+	b := ready(t)
+	for _, base := range []string{t.TempDir(), scratch(t)} {
+		dir := scratch(t)
+		ask, on := filepath.Join(dir, "ask"), filepath.Join(base, "on")
+		mount := "mkdir lower upper work on && mount -t overlay none -o lowerdir=lower,upperdir=upper,workdir=work on"
+		if r, err := do(t.Context(), base, []string{"unshare", "-m", "sh", "-c", mount}); err != nil || r.code != 0 {
+			t.Skipf("SKIP: no overlay on %s: %v %s", base, err, r.stderr)
+		}
+		mount = strings.TrimPrefix(mount, "mkdir lower upper work on && ")
+		p := program{file: "core_dirs.c", args: []string{ask}}
+		argv := b.agent(p, slices.Repeat([]string{ask}, 6), filepath.Join(dir, "images"))
+		argv = append([]string{"unshare", "-m", "sh", "-c", mount + ` && DIRS=$0 exec "$@"`, on}, argv...)
+		asNatively(t, base, argv, run{stdout: "wrong 0\n"})
 	}
 }
 
