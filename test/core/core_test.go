@@ -641,6 +641,22 @@ func TestSurroundings(t *testing.T) {
 	}
 }
 
+// TestPinned restarts a program that has chosen a processor where that is not given to it, which is said, and then where it is: the
+// choice outlives the time for which it could not be granted.
+func TestPinned(t *testing.T) {
+	b := ready(t)
+	dir := scratch(t)
+	p := program{file: "core_attributes.c", args: []string{"pinned", "60"}}
+	again := `sh -c 'if [ -e was ]; then exec "$@"; fi; >was; exec taskset -c 0 "$@"' sh`
+	r, err := do(t.Context(), dir, b.agent(p, []string{"0.2", "0.2"}, filepath.Join(dir, "images"), "--again="+again))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(r.stdout, "processors 1\n") || r.taken() != 2 || strings.Count(r.stderr, "none of the processors that it has chosen") != 1 {
+		t.Errorf("%d checkpoints, %q\n%s", r.taken(), r.stdout, r.story())
+	}
+}
+
 // TestWrapped restarts a program that was started by others which had set its priority and processors: that is part of the
 // program, not of the surroundings.
 func TestWrapped(t *testing.T) {
