@@ -129,7 +129,8 @@ static void name_holder(int fd, const struct fd_lock *k, char *out, size_t n)
 		pid = f.l_pid;
 	snprintf(path, sizeof path, "/proc/%d/comm", pid);
 	char *name = pid > 0 ? slurp(path, NULL) : NULL;
-	if (pid > 0) snprintf(out, n, "%d (%.*s)", pid, name ? (int)strcspn(name, "\n") : 0, name ? name : "");
+	if (name) name[strcspn(name, "\n")] = 0;
+	if (pid > 0) snprintf(out, n, "%d (%s)", pid, name ? name : "");
 	else snprintf(out, n, "which the kernel does not name");
 	free(name);
 }

@@ -105,7 +105,8 @@ static struct here *table;                      /* by thread's record (threads.c
 static struct thread_attributes start;          /* the main thread's when the program or the restart began */
 static struct process_attributes natural;
 static const struct saved *restored;            /* NULL: this is no restart */
-static struct { uint64_t cpus[CPUS / 64]; } *granted;  /* by thread of restored: what its choice has come to */
+/* By thread of restored: what its choice has come to. */
+static struct { uint64_t cpus[CPUS / 64]; } *granted;
 static int64_t dumpable;                        /* what it is outside of checkpoints */
 
 /* -- looking --------------------------------------------------------------------------------------------- */
