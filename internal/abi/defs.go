@@ -226,6 +226,13 @@ const (
 	HandClaimed = 4 // answers CLAIM: it is this rank's
 )
 
+// The meetings of a restart, in their order. Ranks that share nothing come to the last one only.
+const (
+	MeetingCut      = 1 // files have their sizes: they may be opened
+	MeetingFilled   = 2 // what ranks share has its content: it may be sealed, and the agent forgets it
+	MeetingRestored = 3 // all that others can see of a rank is there again: all may go on
+)
+
 // Hand passes objects from rank to rank at a restart.
 type Hand struct {
 	What  uint32

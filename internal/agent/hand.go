@@ -15,7 +15,7 @@ import (
 
 // board is where ranks leave objects for each other at a restart, and where they meet. A wish is answered when some rank
 // has given what it is for, a meeting when the coordinator says that the ranks of all nodes have come; one that waits for a
-// rank that is gone waits until its own end, which the coordinator sees to. Objects are kept until the last meeting.
+// rank that is gone waits until its own end, which the coordinator sees to. Objects are kept until they are filled.
 type board struct {
 	mu     sync.Mutex
 	given  map[gift]*os.File
@@ -52,9 +52,6 @@ type origin struct {
 	owner      uint32
 	was, birth uint64
 }
-
-// lastMeeting is that after which nobody wants anything any more.
-const lastMeeting = 2
 
 // hand performs what a rank asks of the board.
 func (s *Server) hand(ses *session, m abi.Message, file *os.File) error {
@@ -147,7 +144,7 @@ func (s *Server) Met(meeting uint64) {
 	for _, to := range b.here[meeting] {
 		to.handed(abi.Hand{What: abi.HandHere, Dev: meeting}, nil)
 	}
-	if meeting == lastMeeting {
+	if meeting >= abi.MeetingFilled { // nobody wants anything any more
 		b.closeFiles()
 	}
 }

@@ -103,7 +103,7 @@ func TestHand(t *testing.T) {
 		}
 		f.Close()
 	}
-	for meeting := range uint64(lastMeeting) {
+	for meeting := range uint64(abi.MeetingFilled) {
 		say(t, c[1], 1, abi.MsgHand, 0, hand(abi.HandHere, meeting+1, 0), nil)
 		say(t, c[0], 0, abi.MsgHand, 0, hand(abi.HandWant, 5, 10), nil)
 		if meeting == 0 { // rank 0 still hands things about while rank 1 waits

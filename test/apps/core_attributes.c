@@ -1,6 +1,6 @@
 /* test_doc: what threads and the process have set about themselves is so after a restart: affinity, priorities, limits, prctls, stacks.
  *
- * With "natural" it sets nothing and prints, at its end, what it finds: after a restart that is the new surroundings'. What
+ * With "pinned" it chooses the second processor, and then does as with "natural": it sets nothing and prints, at its end, what it finds: after a restart that is the new surroundings'. What
  * the kernel or the user's rights do not allow to set is left aside. A second argument is the number of rounds. */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -220,8 +220,14 @@ int main(int argc, char **argv)
 	long was[NALL], now[NALL];
 	pthread_t t[NTHREADS];
 	struct thread_state first;
+	cpu_set_t second = { 0 };
 	struct sigaction sa = { .sa_handler = on_signal, .sa_flags = SA_ONSTACK };
 	if (!own) return natural(rounds);
+	if (!strcmp(argv[1], "pinned")) {
+		CPU_SET(1, &second);
+		expect(sched_setaffinity(0, sizeof second, &second) == 0, "sched_setaffinity");
+		return natural(rounds);
+	}
 	sigaction(SIGUSR1, &sa, NULL);
 	pthread_barrier_init(&ready, NULL, NTHREADS);
 	for (long i = 1; i < NTHREADS; i++) pthread_create(&t[i], NULL, thread, (void *)i);

@@ -231,6 +231,8 @@ int main(int argc, char **argv)
 	setvbuf(stdout, NULL, _IOLBF, 0);
 	paths(file);            /* before the first restart: a path is not translated, what is open is */
 	signals(file);
+	expect(setpgid(0, 0) == 0, "a group of its own");
+	signals(file);
 	locks(file);
 	flags(file);
 	printf("wrong %d\n", wrong);

@@ -1,7 +1,7 @@
 /* test_doc: holds what no image can keep, lets go of it, and holds nothing; it waits for a checkpoint to be tried each time.
  *
  * Arguments: socket, listener, fifo, sysv, aio, seccomp (which it keeps), child, huge_pages, hidden, watched, guarded, poisoned, pipes, crowd, directory,
- * user, namespace, nothing, flock, ofd, record or one of the table below, and the file that asks for a checkpoint (test/core/agent.py); without a
+ * user, namespace, nothing, flock, ofd, record, lease or one of the table below, and the file that asks for a checkpoint (test/core/agent.py); without a
  * file nothing waits. What the refusal must name is printed on standard error: "wants: " and how its line begins. */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
@@ -293,6 +293,7 @@ static int with_lock(const char *kind, const char *file)
 	if (!strcmp(kind, "flock")) bad = flock(fd, LOCK_EX);
 	else if (!strcmp(kind, "ofd")) bad = fcntl(fd, F_OFD_SETLK, &k);
 	else if (!strcmp(kind, "record")) bad = fcntl(fd, F_SETLK, &k);
+	else if (!strcmp(kind, "lease")) bad = fcntl(fd, F_SETLEASE, F_WRLCK);
 	else return 0;
 	must(!bad, "lock");
 	moment(file);

@@ -11,7 +11,9 @@
     --lazy           restart lazily
     --again WORDS    a command that starts what is restarted, in place of the bare rank: other surroundings
     --confined       no userfaultfd(2), kcmp(2), unshare(2) and prctl(PR_SET_MM), as in many containers
-    --steal FILE     before a restart somebody else locks the file, wholly and in each way
+    --steal FILE     before a restart somebody else locks the file, wholly and in each way, and writes to it
+    --lend FILE      the same by a process that ends when the rank says that it waits for it
+    --locked FILE    when the rank waits for others before it goes on, the file is locked, or has a lease
     --old-kernel     as on a kernel before 6.5, which does not tell whether an eventfd is a semaphore
     --drop           what cannot be saved is left out of the image (--policy drop)
     --patient        after a checkpoint that is refused the program goes on (default: it is killed, exit code 3)
@@ -22,7 +24,7 @@
 The exit code is the program's (128 + signal); standard input, output and error are the program's own.
 It speaks the socket protocol of internal/abi, as an agent does.
 """
-import argparse, fcntl, os, select, shlex, shutil, signal, socket, struct, subprocess, sys, tempfile, time
+import argparse, fcntl, os, select, shlex, shutil, signal, socket, struct, subprocess, sys, tempfile, threading, time
 
 sys.dont_write_bytecode = True
 import kernel
@@ -30,7 +32,9 @@ import kernel
 HEADER = struct.Struct("<IHHIIQII")
 MAGIC = 0x53535942
 HELLO, CLOCKS, RAISE, MET, WAITING, STOPPED, IMAGE, RESUMED, RESTORED, FAILED = range(1, 11)
-CLAIM, HANDED, END, CLAIMED = 18, 74, 75, 4
+HAND, CLAIM, HANDED, END = 15, 18, 74, 75
+HERE, CLAIMED = 3, 4
+RESTORED_ALL = 3        # the meeting after which ranks go on
 WELCOME, REFUSE, REQUEST, TARGETS, STOP, DRAIN, RESUME, CANCEL, EXIT = range(64, 73)
 
 
@@ -46,9 +50,12 @@ class Rank:
     last = None
     term = False
     end = False
+    locked = None
+    lender = None
 
     def __init__(self, argv, env, rundir, log):
         self.log = log
+        self.met = []
         self.path = os.path.join(rundir, "agent.sock")
         self.page = os.path.join(rundir, "page.0")
         with open(self.page, "wb") as f:
@@ -59,7 +66,10 @@ class Rank:
         s.bind(self.path)
         s.listen(1)
         self.epoch = 0
-        self.proc = subprocess.Popen(argv, env=dict(env, BYSSUS_AGENT=self.path, BYSSUS_RUNDIR=rundir))
+        self.proc = subprocess.Popen(argv, env=dict(env, BYSSUS_AGENT=self.path, BYSSUS_RUNDIR=rundir),
+                                     stderr=subprocess.PIPE if Rank.lender else None)
+        if Rank.lender:
+            threading.Thread(target=relay, args=(self.proc.stderr, Rank.lender), daemon=True).start()
         Rank.last = self.proc
         self.listener = s
         self.greet()
@@ -102,14 +112,26 @@ class Rank:
             raise Gone()
 
     def receive(self, timeout=60):
-        """The next message that is no claim; a claim is granted, since there is no other rank."""
+        """The next message that is no claim and no meeting; both are granted, since there is no other rank."""
         while True:
             kind, body = self.packet(timeout)
+            if kind == HAND:
+                self.meet(body)
+                continue
             if kind != CLAIM:
                 return kind, body
             if Rank.end:
                 self.send(END)
             self.send(HANDED, struct.pack("<II16s", CLAIMED, 0, body[:16]))
+
+    def meet(self, body):
+        what, _, number = struct.unpack("<IIQ", body[:16])
+        if what != HERE:
+            raise Exception("an object for other ranks, of which there are none")
+        if number == RESTORED_ALL and self.locked and not held(self.locked):
+            raise Exception("%s is not locked when others may go on" % self.locked)
+        self.met.append(number)
+        self.send(HANDED, body)
 
     def packet(self, timeout):
         self.sock.settimeout(timeout)
@@ -184,6 +206,8 @@ class Rank:
 
     def restored(self):
         read_ns, restore_ns, size = struct.unpack("<QQQ", self.expect(RESTORED, 600))
+        if self.met[-1:] != [RESTORED_ALL]:
+            raise Exception("the rank goes on without waiting for others, after the meetings %s" % self.met)
         self.log("restart: read %.1f ms, rest %.1f ms, %.1f MiB" % (read_ns / 1e6, restore_ns / 1e6, size / 2**20))
 
     def wait(self, timeout=None):
@@ -212,10 +236,42 @@ def checkpoint_unless_child(rank, o, t, directory, number):
 
 
 def steal(path):
-    """Locks held by this process until it ends: the lock of flock(2), and one of fcntl(2)."""
+    """Locks held by this process until it ends: the lock of flock(2), and one of fcntl(2). Who writes to a file cannot lose it to a lease."""
     f = os.open(path, os.O_RDWR)
     fcntl.flock(f, fcntl.LOCK_EX)
     fcntl.lockf(f, fcntl.LOCK_EX)
+
+
+def lend(path):
+    """A process that holds them, from when this returns until it ends."""
+    r, w = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        steal(path)
+        os.write(w, b"x")
+        os.close(w)
+        while True:
+            signal.pause()
+    os.close(w)
+    os.read(r, 1)
+    os.close(r)
+    return pid
+
+
+def relay(lines, lender):
+    """Hands on what a rank says, and ends the lender when the rank waits for it."""
+    for line in lines:
+        sys.stderr.buffer.write(line)
+        sys.stderr.flush()
+        if b": waits for " in line:
+            os.kill(lender, signal.SIGKILL)
+
+
+def held(path):
+    """Whether somebody has a lock, or a lease, of any kind on it."""
+    ino = os.stat(path).st_ino
+    with open("/proc/locks") as f:
+        return any(line.split()[-3].endswith(":%d" % ino) for line in f)
 
 
 def moment(text):
@@ -254,6 +310,8 @@ def main():
     p.add_argument("--again", default="")
     p.add_argument("--confined", action="store_true")
     p.add_argument("--steal")
+    p.add_argument("--lend")
+    p.add_argument("--locked")
     p.add_argument("--old-kernel", action="store_true")
     p.add_argument("--drop", action="store_true")
     p.add_argument("--patient", action="store_true")
@@ -267,6 +325,7 @@ def main():
     log = (lambda s: print("agent: " + s, file=sys.stderr)) if o.times else (lambda s: None)
     Rank.term = o.term
     Rank.end = o.end
+    Rank.locked = o.locked
     env = dict(os.environ)
     if o.lazy:
         env["BYSSUS_LAZY"] = "1"
@@ -310,6 +369,8 @@ def main():
                 rank.kill()
             if o.steal:
                 steal(o.steal)
+            if o.lend:
+                Rank.lender = lend(o.lend)
             rank = Rank(shlex.split(o.again) + [o.rank, "--restart", d], env, rundir, log)
             rank.restored()
             rank.storm(o.storm)

@@ -90,6 +90,7 @@ func programs() []program {
 func asking() []program {
 	return []program{
 		{file: "core_calls.c"},
+		{file: "core_dirs.c"},
 		{file: "core_full.c"},
 		{file: "core_marks.c"},
 		{file: "core_objects.c"},
@@ -387,6 +388,24 @@ func TestAsking(t *testing.T) {
 	}
 }
 
+// TestDirectories runs core_dirs on overlays, over ext4 or whatever the machine's disk has, and over memory.
+func TestDirectories(t *testing.T) {
+	b := ready(t)
+	for _, base := range []string{t.TempDir(), scratch(t)} {
+		dir := scratch(t)
+		ask, on := filepath.Join(dir, "ask"), filepath.Join(base, "on")
+		mount := "mkdir lower upper work on && mount -t overlay none -o lowerdir=lower,upperdir=upper,workdir=work on"
+		if r, err := do(t.Context(), base, []string{"unshare", "-m", "sh", "-c", mount}); err != nil || r.code != 0 {
+			t.Skipf("SKIP: no overlay on %s: %v %s", base, err, r.stderr)
+		}
+		mount = strings.TrimPrefix(mount, "mkdir lower upper work on && ")
+		p := program{file: "core_dirs.c", args: []string{ask}}
+		argv := b.agent(p, slices.Repeat([]string{ask}, 6), filepath.Join(dir, "images"))
+		argv = append([]string{"unshare", "-m", "sh", "-c", mount + ` && DIRS=$0 exec "$@"`, on}, argv...)
+		asNatively(t, base, argv, run{stdout: "wrong 0\n"})
+	}
+}
+
 // asked runs a program with a checkpoint whenever it asks, which is at least three times.
 func asked(t *testing.T, b bench, p program, w way, native run) {
 	dir := scratch(t)
@@ -587,32 +606,44 @@ func refusal(t *testing.T, b bench, file, kind string) {
 	refused(t, b.agent(p, at, filepath.Join(dir, "images"), "--patient"), dir, native, after)
 }
 
-// TestLockTaken takes a lock away that the program had at the checkpoint. The restart must fail and name the file.
+// TestLockTaken restarts a program that had a lock, or a lease, at the checkpoint. It has it again before it says that others may go on.
+// Where somebody else has it now, the restart waits: for one who ends it goes on, as a rank of the job's previous life that the kernel
+// has not ended yet, and for one who does not it fails, and names file and process.
 func TestLockTaken(t *testing.T) {
 	b := ready(t)
 	t.Parallel()
-	for _, kind := range []string{"flock", "ofd", "record"} {
-		t.Run(kind, func(t *testing.T) {
-			t.Parallel()
-			harness.Share(t, harness.Waiting)
-			dir := scratch(t)
-			ask, file := filepath.Join(dir, "ask"), filepath.Join(dir, "core_refused.lock")
-			p := program{file: "core_refused.c", args: []string{kind, ask}}
-			for _, stolen := range []bool{false, true} {
-				options := []string{}
-				if stolen {
-					options = []string{"--steal=" + file}
-				}
-				r, err := do(t.Context(), dir, b.agent(p, []string{ask, ask}, filepath.Join(dir, "images"), options...))
-				if err != nil {
-					t.Fatal(err)
-				}
-				if want := file + ": was locked, and the lock is now held by another process"; stolen != strings.Contains(r.stderr, want) {
-					t.Errorf("stolen %t: %s", stolen, r.story())
-				}
-				os.Remove(ask)
-			}
-		})
+	for _, kind := range []string{"flock", "ofd", "record", "lease"} {
+		for option, want := range map[string]string{"--locked": "", "--lend": "waits for ", "--steal": kind} {
+			t.Run(kind+option, func(t *testing.T) {
+				t.Parallel()
+				harness.Share(t, harness.Waiting)
+				lockTaken(t, b, kind, option, want)
+			})
+		}
+	}
+}
+
+func lockTaken(t *testing.T, b bench, kind, option, want string) {
+	dir := scratch(t)
+	ask, file := filepath.Join(dir, "ask"), filepath.Join(dir, "core_refused.lock")
+	p := program{file: "core_refused.c", args: []string{kind, ask}}
+	r, err := do(t.Context(), dir, b.agent(p, []string{ask, ask}, filepath.Join(dir, "images"), option+"="+file))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ends, code := 2, 4
+	if want == kind {
+		ends, code = 1, 1
+		want = file + ": was locked, and the lock is now held by another process, "
+		if kind == "lease" {
+			want = file + ": had a lease, and is now open elsewhere"
+		}
+		if kind == "record" || kind == "flock" {
+			want += regexp.MustCompile(`[0-9]+ \(python3\)`).FindString(r.stderr)
+		}
+	}
+	if r.code != code || r.taken() != ends || !strings.Contains(r.stderr, want) {
+		t.Errorf("%s: exit code %d, want %d; %d checkpoints, want %d; want %q\n%s", option, r.code, code, r.taken(), ends, want, r.story())
 	}
 }
 
@@ -631,6 +662,22 @@ func TestSurroundings(t *testing.T) {
 	}
 	if err != nil {
 		t.Fatal(err)
+	}
+}
+
+// TestPinned restarts a program that has chosen a processor where that is not given to it, which is said, and then where it is: the
+// choice outlives the time for which it could not be granted.
+func TestPinned(t *testing.T) {
+	b := ready(t)
+	dir := scratch(t)
+	p := program{file: "core_attributes.c", args: []string{"pinned", "60"}}
+	again := `sh -c 'if [ -e was ]; then exec "$@"; fi; >was; exec taskset -c 0 "$@"' sh`
+	r, err := do(t.Context(), dir, b.agent(p, []string{"0.2", "0.2"}, filepath.Join(dir, "images"), "--again="+again))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(r.stdout, "processors 1\n") || r.taken() != 2 || strings.Count(r.stderr, "none of the processors that it has chosen") != 1 {
+		t.Errorf("%d checkpoints, %q\n%s", r.taken(), r.stdout, r.story())
 	}
 }
 

@@ -287,6 +287,11 @@ _Static_assert(offsetof(struct abi_share, owner) == 28, "layout");
 #define ABI_HAND_HERE            3   /* the rank has come to the meeting with that number, which is answered when all have */
 #define ABI_HAND_CLAIMED         4   /* answers CLAIM: it is this rank's */
 
+/* The meetings of a restart, in their order. Ranks that share nothing come to the last one only. */
+#define ABI_MEETING_CUT          1   /* files have their sizes: they may be opened */
+#define ABI_MEETING_FILLED       2   /* what ranks share has its content: it may be sealed, and the agent forgets it */
+#define ABI_MEETING_RESTORED     3   /* all that others can see of a rank is there again: all may go on */
+
 /* Hand passes objects from rank to rank at a restart. */
 struct abi_hand {
 	uint32_t what;

@@ -329,25 +329,30 @@ void trap_unpass(ucontext_t *uc)
 	g[REG_RSP] += BY_PASS_FRAME;
 }
 
+/* A negative number is a process group's, whose leader may be this process. */
+static int owner_new(int who) { return who < 0 ? -tid_of((uint64_t)-(int64_t)who) : tid_of((uint64_t)who); }
+static int owner_told(int who) { return who < 0 ? -tids_vtid(-who) : tids_vtid(who); }
+
 static long do_fcntl(const uint64_t *x)
 {
+	enum { LARGEST_ERROR = 4095 };
 	struct owner { int type, pid; } *o = (struct owner *)x[2], mine;
 	long r;
 	switch ((int)x[1]) {
 	case F_NOTIFY:
 		return do_notify(x);
 	case F_SETOWN:
-		return raw(SYS_fcntl, x[0], x[1], (int)x[2] > 0 ? tid_of(x[2]) : (int)x[2]);
+		return raw(SYS_fcntl, x[0], x[1], owner_new((int)x[2]));
 	case F_GETOWN:
 		r = raw(SYS_fcntl, x[0], x[1]);
-		return r > 0 && core_is_rank() == 1 ? tids_vtid((int)r) : r;
+		return (r > 0 || r < -LARGEST_ERROR) && core_is_rank() == 1 ? owner_told((int)r) : r;
 	case F_SETOWN_EX:
 		mine = *o;
-		if (mine.type != F_OWNER_PGRP) mine.pid = tid_of((uint64_t)mine.pid);
+		mine.pid = tid_of((uint64_t)mine.pid);
 		return raw(SYS_fcntl, x[0], x[1], &mine);
 	case F_GETOWN_EX:
 		r = raw(SYS_fcntl, x[0], x[1], o);
-		if (!r && o->type != F_OWNER_PGRP && core_is_rank() == 1) o->pid = tids_vtid(o->pid);
+		if (!r && core_is_rank() == 1) o->pid = tids_vtid(o->pid);
 		return r;
 	default:
 		return raw(SYS_fcntl, x[0], x[1], x[2]);
@@ -358,11 +363,11 @@ static long do_ioctl_owner(const uint64_t *x)
 {
 	int *pid = (int *)x[2], mine;
 	if ((int)x[1] == FIOSETOWN || (int)x[1] == SIOCSPGRP) {
-		mine = *pid > 0 ? tid_of((uint64_t)*pid) : *pid;
+		mine = owner_new(*pid);
 		return raw(SYS_ioctl, x[0], x[1], &mine);
 	}
 	long r = raw(SYS_ioctl, x[0], x[1], pid);
-	if (!r && *pid > 0 && core_is_rank() == 1) *pid = tids_vtid(*pid);
+	if (!r && core_is_rank() == 1) *pid = owner_told(*pid);
 	return r;
 }
 

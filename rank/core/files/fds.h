@@ -80,6 +80,7 @@ struct look { int fd; struct stat st; char path[PATH_MAX]; char *info; struct bu
 int fd_lost(struct look *l, const char *what);
 void marks_save(struct look *l, struct fd_rec *r);
 void marks_owner(const struct fd_rec *r, int fd);
-const char *marks_lock(const struct fd_rec *r, const void *locks, int fd);      /* NULL, or what is wrong */
+/* NULL, or what is wrong */
+const char *marks_lock(const struct fd_rec *r, const char *path, const void *locks, int fd);
 #define SET_LATER (O_APPEND | O_NONBLOCK)
 #endif

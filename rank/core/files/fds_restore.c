@@ -47,13 +47,28 @@ static int opened_again(int fd, int flags)
 
 /* -- files ----------------------------------------------------------------------------------------------- */
 
+/* Where a directory's reading has come to is known to its file system beside the offset. Of ext4, what is
+ * read first after opening decides where it believes to be: at an offset at the end it reads nothing, and
+ * believes to be there still when the offset is 0 again. So something is read from the beginning before the
+ * offset is set. */
+static void seek_directory(const struct back *x, int fd)
+{
+	char some[1024];
+	if (!x->r.offset) return;
+	long k = raw(SYS_getdents64, fd, some, sizeof some);
+	if (k < 0) core_debug("fd %d, %s: %s", x->r.fd, x->path, strerror((int)-k));
+	if (lseek(fd, (off_t)x->r.offset, SEEK_SET) < 0)
+		die(x, "directory: cannot be brought to where its reading had come to");
+}
+
 static int make_file(struct back *x)
 {
 	int fd = open(x->path, (x->r.flags & ~(O_CREAT | O_TRUNC | O_EXCL)) | O_CLOEXEC);
 	if (fd < 0) die(x, "cannot be opened again");
 	if (x->r.flags & O_PATH) return fd;
 	if (x->r.kind == FD_FILE) file_claim(&x->r, x->path, fd);
-	if (lseek(fd, (off_t)x->r.offset, SEEK_SET) < 0 && errno != ESPIPE && errno != EINVAL)
+	if (x->r.kind == FD_DIRECTORY) seek_directory(x, fd);
+	else if (lseek(fd, (off_t)x->r.offset, SEEK_SET) < 0 && errno != ESPIPE && errno != EINVAL)
 		die(x, "lseek");
 	return fd;
 }
@@ -438,7 +453,8 @@ static void open_own_proc(struct back *x)
 
 static void lock_file(const struct back *x, int fd)
 {
-	const char *wrong = x->r.same < 0 && x->r.kind != FD_LOST ? marks_lock(&x->r, x->locks, fd) : NULL;
+	if (x->r.same >= 0 || x->r.kind == FD_LOST) return;
+	const char *wrong = marks_lock(&x->r, x->path, x->locks, fd);
 	if (wrong) core_die("fd %d, %s: %s", x->r.fd, x->path, wrong);
 }
 

@@ -10,6 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 #include "core/arena/arena.h"
 #include "core/files/fds.h"
@@ -95,16 +97,78 @@ static int lock_again(int fd, const struct fd_lock *k)
 	}
 }
 
-const char *marks_lock(const struct fd_rec *r, const void *locks, int fd)
+/* Who has locked the file by flock(2), 0: nobody is found. */
+static int flock_holder(int fd)
 {
+	struct stat st;
+	char *all = fstat(fd, &st) ? NULL : slurp("/proc/locks", NULL);
+	int found = 0;
+	for (const char *s = all; s && *s && !found; s = strchr(s, '\n'), s += s != NULL) {
+		unsigned major_, minor_;
+		unsigned long inode;
+		int pid;
+		if (sscanf(s, "%*d: FLOCK %*s %*s %d %x:%x:%lu", &pid, &major_, &minor_, &inode) == 4 &&
+		    inode == st.st_ino && makedev(major_, minor_) == st.st_dev && pid != core_self.pid)
+			found = pid;
+	}
+	free(all);
+	return found;
+}
+
+/* "12 (name)", of the process whose lock is in the way. The kernel does not name that of a lock of an open
+ * file, which may have several. */
+static void name_holder(int fd, const struct fd_lock *k, char *out, size_t n)
+{
+	struct flock f = {
+		.l_type = (short)k->type, .l_whence = SEEK_SET, .l_start = k->start, .l_len = k->len
+	};
+	char path[64];
+	int pid = 0;
+	if (k->class == LOCK_FLOCK) pid = flock_holder(fd);
+	else if (fcntl(fd, k->class == LOCK_OFD ? F_OFD_GETLK : F_GETLK, &f) == 0 && f.l_type != F_UNLCK)
+		pid = f.l_pid;
+	snprintf(path, sizeof path, "/proc/%d/comm", pid);
+	char *name = pid > 0 ? slurp(path, NULL) : NULL;
+	if (name) name[strcspn(name, "\n")] = 0;
+	if (pid > 0) snprintf(out, n, "%d (%s)", pid, name ? name : "");
+	else snprintf(out, n, "which the kernel does not name");
+	free(name);
+}
+
+/* Another process has the lock. That may be a rank of the job's previous life, which the kernel takes its
+ * time to end, or which ends because its byssus is gone (agent_lost): it is waited for. */
+static int lock_soon(const struct fd_rec *r, const char *path, const struct fd_lock *k, int fd)
+{
+	static const struct timespec moment = { 0, 5000000 };
+	enum { PATIENCE_S = 20 };
+	char who[64];
+	for (uint64_t until = 0; lock_again(fd, k); nanosleep(&moment, NULL)) {
+		if (errno != EAGAIN && errno != EACCES) return errno;
+		if (until && now_ns() > until) return EAGAIN;
+		if (until) continue;
+		until = now_ns() + PATIENCE_S * 1000000000UL;
+		name_holder(fd, k, who, sizeof who);
+		if (k->class == LOCK_LEASE)
+			core_say("fd %d, %s: had a lease: waits for who has it open now", r->fd, path);
+		else core_say("fd %d, %s: was locked: waits for process %s", r->fd, path, who);
+	}
+	return 0;
+}
+
+const char *marks_lock(const struct fd_rec *r, const char *path, const void *locks, int fd)
+{
+	static char why[160];
+	char who[64];
 	const struct fd_lock *k = locks;
 	for (size_t i = 0; i < r->nlocks / sizeof *k; i++) {
-		if (lock_again(fd, &k[i]) == 0) continue;
-		if (r->kind == FD_INHERITED) continue;  /* it may be something else now, which cannot be
-							 * locked */
-		if (errno != EAGAIN && errno != EACCES) return strerror(errno);
-		return k[i].class == LOCK_LEASE ? "had a lease, and is now open elsewhere"
-						: "was locked, and the lock is now held by another process";
+		int err = lock_soon(r, path, &k[i], fd);
+		if (!err || r->kind == FD_INHERITED) continue;  /* it may be something else now, which cannot
+								 * be locked */
+		if (err != EAGAIN) return strerror(err);
+		if (k[i].class == LOCK_LEASE) return "had a lease, and is now open elsewhere";
+		name_holder(fd, &k[i], who, sizeof who);
+		snprintf(why, sizeof why, "was locked, and the lock is now held by another process, %s", who);
+		return why;
 	}
 	return NULL;
 }

@@ -31,6 +31,7 @@ static struct {
 					 * over */
 	bool inspected;                 /* records of descriptors are there */
 	volatile uint32_t ready;        /* the helper has a table of descriptors of its own */
+	volatile uint32_t listening;    /* nobody else reads from the agent any more */
 	uint16_t order;                 /* EXIT or RESUME that came before the work was over */
 } attempt;
 
@@ -353,6 +354,7 @@ static void *helper(void *arg)
 	own_descriptors();
 	__atomic_store_n(&attempt.ready, 1, __ATOMIC_SEQ_CST);
 	futex_wake(&attempt.ready, 1);
+	while (!attempt.listening) futex_wait(&attempt.listening, 0);
 	if (wire.end_came) terminate();
 	for (;;) {
 		struct pollfd p[2] = { { .fd = wire.wake, .events = POLLIN },
@@ -386,4 +388,10 @@ void helper_start(void)
 	while (!attempt.ready) futex_wait(&attempt.ready, 0);   /* then no end of a pipe is open there that
 								 * the application has closed */
 	if (core_config.stderr_fd >= 0) close(core_config.stderr_fd);
+}
+
+void helper_listen(void)
+{
+	__atomic_store_n(&attempt.listening, 1, __ATOMIC_SEQ_CST);
+	futex_wake(&attempt.listening, 1);
 }

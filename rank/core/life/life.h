@@ -15,6 +15,7 @@ void start_save(struct buf *b);         /* address space, program, what the entr
 void start_restore(struct reader *r);
 void restart(const char *dir) __attribute__((noreturn));
 void helper_start(void);                                /* the helper thread, which leads checkpoints */
+void helper_listen(void);               /* it takes the socket over from who has started it */
 
 /* -- the kinds of state in an image (sections.c): on the carrier -- */
 extern const uint32_t sections_all[];

@@ -1,6 +1,8 @@
 /* restart.c: leads a new process through a restart, to where the application goes on.
  *
- * Nothing of the application exists before all of the image's headers and tables have been checked.
+ * Nothing of the application exists before all of the image's headers and tables have been checked, and
+ * nothing of it runs, in any rank, before all ranks have everything that others can see of them: a lock that
+ * is not there yet would let another rank in.
  * Context: the main thread of the lower half, all signals blocked; every error ends the process. */
 #define _GNU_SOURCE
 #include <limits.h>
@@ -54,14 +56,17 @@ void restart(const char *dir)
 	process_start_timers();
 	shared_close();
 	image_release();
+	attributes_restore_group();
 	fds_finish();
 	helper_start();
 	limits_lower();
 	memory_restore_lock();
 	attributes_restore_process();
 	process_restore_limits();
-	core_phase(ABI_PHASE_RUN);
 	struct abi_restored told = { t1 - t0, now_ns() - t1, image_bytes() };
+	shared_go_on();
+	helper_listen();
+	core_phase(ABI_PHASE_RUN);
 	core_send(ABI_RESTORED, 0, &told, sizeof told);
 	core_fault(ABI_FAULT_RANK_RESTORED);
 	threads_release();

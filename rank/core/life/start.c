@@ -88,7 +88,8 @@ void start_application(const char *program, char **argv)
 				 * the process */
 	trap_start();
 	limits_lower();
-	helper_start(); /* not before: a checkpoint may be asked for at once, and stops threads by signal */
+	helper_start();
+	helper_listen(); /* not before: a checkpoint may be asked for at once, and stops threads by signal */
 	filter_install(false);
 	process_start();
 	attributes_start();

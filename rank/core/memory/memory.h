@@ -86,7 +86,9 @@ void shared_save(struct buf *b);
 void shared_restore(struct reader *r);  /* makes what this rank answers for; before anything is mapped or
 					 * opened */
 void shared_obtain(void);               /* the rest, from other ranks; what this rank cuts has been cut */
-void shared_done(void);                 /* what this rank restores is restored: until that is so of all */
+void shared_done(void);                 /* what this rank fills is full: until that is so of all */
+void shared_go_on(void);                /* all that others can see of this rank is there: until that is so of
+					 * all */
 /* restart: the nameless object behind mappings and descriptors */
 int shared_object(uint64_t key, const char *name, uint64_t size);
 int shared_known(uint64_t key);                                 /* the same if it is there already, or -1 */

@@ -4,9 +4,9 @@
  * (SHARED). One rank answers for each object: it alone saves the content, makes the object anew at a restart
  * and gives it to the others through the agent. An object that no rank can save as a whole is saved by
  * everyone, as far as each has mapped it. Ranks that share something wait for each other: after their images,
- * before they open anything at a restart (meeting 1), and before they go on after it (meeting 2). Context:
- * helper thread while the application's threads stand still; restart, one thread, before anything is mapped.
- */
+ * and at a restart before they open anything and before they seal it. All ranks wait for each other before
+ * they go on after a restart, since a rank can find by name what another one has alone. Context: helper
+ * thread while the application's threads stand still; restart, one thread, before anything is mapped. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -19,7 +19,7 @@
 #include <unistd.h>
 #include "core/memory/memory.h"
 
-enum { BEFORE_OPENING = 1, BEFORE_GOING_ON = 2, PART = 1024 };
+enum { PART = 1024 };
 /* In the image, followed by its path. */
 struct shared_rec { uint64_t dev, inode, key, size; uint32_t flags, owner; uint64_t npath; };
 static struct { struct buf objects, shares; bool hold; } now;   /* struct object; struct abi_share */
@@ -332,13 +332,18 @@ void shared_restore(struct reader *r)
 
 void shared_obtain(void)
 {
-	if (together) wire_hand(ABI_HAND_HERE, 0, BEFORE_OPENING, 0, -1);
+	if (together) wire_hand(ABI_HAND_HERE, 0, ABI_MEETING_CUT, 0, -1);
 	each(recs, nrecs, false);
 }
 
 void shared_done(void)
 {
-	if (together) wire_hand(ABI_HAND_HERE, 0, BEFORE_GOING_ON, 0, -1);
+	if (together) wire_hand(ABI_HAND_HERE, 0, ABI_MEETING_FILLED, 0, -1);
+}
+
+void shared_go_on(void)
+{
+	if (wire.sock >= 0) wire_hand(ABI_HAND_HERE, 0, ABI_MEETING_RESTORED, 0, -1);
 }
 
 void shared_close(void)

@@ -6,7 +6,8 @@
  * what the new process finds. What belongs to what is the ledger's matter: docs/syscalls.md.
  *
  * An affinity within the process's own is kept within the new one: processors that the new job does not give
- * are left out, and when none is left that is said. Context: attributes_here and attributes_apply_here are
+ * are left out, and when none is left that is said. What the application has chosen stays its choice until it
+ * makes another: the next image has it whole. Context: attributes_here and attributes_apply_here are
  * ANY_FS, on the thread that they are about; the rest is ordinary lower code. */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -104,6 +105,8 @@ static struct here *table;                      /* by thread's record (threads.c
 static struct thread_attributes start;          /* the main thread's when the program or the restart began */
 static struct process_attributes natural;
 static const struct saved *restored;            /* NULL: this is no restart */
+/* By thread of restored: what its choice has come to. */
+static struct { uint64_t cpus[CPUS / 64]; } *granted;
 static int64_t dumpable;                        /* what it is outside of checkpoints */
 
 /* -- looking --------------------------------------------------------------------------------------------- */
@@ -418,6 +421,17 @@ static uint64_t own_of(const struct thread_attributes *t)
 	return own & ((1UL << (NUMA + 1)) - 1);
 }
 
+/* What this restart could not grant of the thread's choice is still chosen. */
+static void keep_choice(struct thread_attributes *t)
+{
+	const struct thread_attributes *was = restored_of(t->vtid);
+	if (!was || !(was->own >> AFFINITY & 1) ||
+	    memcmp(t->cpus, granted[was - restored->t].cpus, sizeof t->cpus))
+		return;
+	memcpy(t->cpus, was->cpus, sizeof t->cpus);
+	t->own |= 1UL << AFFINITY;
+}
+
 static void save_process(struct buf *b)
 {
 	struct process_attributes p = { 0 };
@@ -440,6 +454,7 @@ void attributes_save(struct buf *b)
 		struct thread_attributes t;
 		look_at(&t, threads_rec(i)->tid, &table[i]);
 		t.own = own_of(&t);
+		keep_choice(&t);
 		buf_add(b, &t, sizeof t);
 	}
 }
@@ -450,6 +465,8 @@ void attributes_restore(struct reader *r)
 	if (!s || r->n < sizeof *s || s->n > (r->n - sizeof *s) / sizeof *s->t)
 		core_die("image: attributes: the section is damaged");
 	restored = s;
+	granted = calloc(s->n + 1, sizeof *granted);
+	if (!granted) core_die("no memory for the attributes of threads");
 	bool amx = (s->process.own >> PERMITTED & 1) && (s->process.v[PERMITTED] >> AMX_TILES & 1);
 	long e = amx ? raw(SYS_arch_prctl, ASK_XCOMP_PERM, AMX_TILES) : 0;
 	if (e)
@@ -484,6 +501,7 @@ static void apply(const struct thread_attributes *t, int tid)
 	struct sched s = t->sched;
 	s.nice = t->nice;
 	if (t->own >> AFFINITY & 1) apply_affinity(t, tid);
+	raw(SYS_sched_getaffinity, tid, sizeof granted->cpus, granted[t - restored->t].cpus);
 	long e = t->own >> SCHED & 1 ? raw(SYS_sched_setattr, tid, &s, 0) : 0;
 	if (e) not_here(t, "scheduling policy", e);
 	e = t->own >> NICE & 1 ? raw(SYS_setpriority, PRIO_PROCESS, tid, t->nice) : 0;
@@ -566,6 +584,12 @@ static bool set_process(int k, int64_t v)
 	}
 }
 
+void attributes_restore_group(void)
+{
+	if ((restored->process.own >> LEADER & 1) && !set_process(LEADER, restored->process.v[LEADER]))
+		core_say("the process cannot lead a group of processes again: %s", strerror(errno));
+}
+
 void attributes_restore_process(void)
 {
 	static const char *const names[NHERE] = { "GS",
@@ -583,15 +607,14 @@ void attributes_restore_process(void)
 						  "personality" };
 	for (uint64_t i = 0; i < restored->n; i++) {
 		const struct thread_attributes *t = &restored->t[i];
-		int tid = tids_new(t->vtid);
-		if (tid != t->vtid || tid == core_self.main_tid) apply(t, tid);
+		apply(t, tids_new(t->vtid));
 	}
 	attributes_apply_here(tids_vtid(core_self.main_tid));
 	for (int k = 0; k < NHERE; k++)
 		if (failed_here >> k & 1) core_say("a thread's %s cannot be what it was", names[k]);
 	if (failed_here >> NUMA & 1) core_say("a thread's NUMA policy names nodes that are not here");
 	for (int k = 0; k < NPROCESS; k++)
-		if (k != PERMITTED && (restored->process.own >> k & 1) &&
+		if (k != PERMITTED && k != LEADER && (restored->process.own >> k & 1) &&
 		    !set_process(k, restored->process.v[k]))
 			core_say("an attribute of the process (%d) cannot be what it was (%ld): %s", k,
 				 (long)restored->process.v[k], strerror(errno));

@@ -42,6 +42,7 @@ void attributes_reveal(bool on);                        /* during a checkpoint /
 void attributes_save(struct buf *b);
 void attributes_restore(struct reader *r);                      /* reads the section, which stays */
 ANY_FS void attributes_apply_here(int vtid);                    /* of the calling thread */
+void attributes_restore_group(void);                            /* before its number is used */
 void attributes_restore_process(void);                          /* all others; the last thing */
 
 /* -- what noted calls have made (still.c) -- */
