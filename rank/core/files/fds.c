@@ -557,7 +557,8 @@ static void report_memory(const struct vma_list *l)
 {
 	for (size_t i = 0; i < l->n; i++) {
 		const struct abi_vma *v = &l->v[i];
-		bool named = v->kind == ABI_VMA_FILE_SHARED && (v->vmflags & VMF_TMPFS), in_place = inplace_mapped(v);
+		bool named = v->kind == ABI_VMA_FILE_SHARED && (v->vmflags & VMF_TMPFS),
+		     in_place = inplace_mapped(v);
 		if (v->kind != ABI_VMA_ANON_SHARED && !named && !in_place) continue;
 		struct object o = { .dev = l->id[i].dev,
 				    .inode = l->id[i].inode,

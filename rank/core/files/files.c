@@ -103,8 +103,7 @@ static void check(const struct fd_rec *r, const char *path, bool (*in_image)(uin
 	    !strncmp(path, "/sys/", 5))
 		return;
 	if ((r->x[4] & FILE_FOREIGN) && (r->flags & O_ACCMODE) == O_RDWR && !(r->flags & O_APPEND))
-		core_say("fd %d, %s: other programs write to it: its content is what they and this job have "
-			 "left",
+		core_say("fd %d, %s: other programs write to it: it is as they and this job have left it",
 			 r->fd, path);
 	/* opening tells */
 	if (statx(AT_FDCWD, path, 0, STATX_BASIC_STATS | STATX_BTIME, &st) || !S_ISREG(st.stx_mode)) return;

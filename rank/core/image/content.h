@@ -6,7 +6,7 @@
 #include <stdint.h>
 
 struct abi_vma;
-void content_make(const struct abi_vma *v, const char *path);   /* empty, with its size; before anything is mapped */
-void content_put(uint64_t addr, const char *p, size_t length);  /* [any lower thread] a chunk that was verified */
+void content_make(const struct abi_vma *v, const char *path);   /* empty; before anything is mapped */
+void content_put(uint64_t addr, const char *p, size_t length);  /* [any lower thread] a verified chunk */
 void content_end(void);                                         /* all is written */
 #endif

@@ -176,8 +176,9 @@ static void check_chunks(const struct part *p)
 	uint64_t at = p->h.data_off;
 	for (uint64_t i = 0; i < p->h.n_chunks; i++) {
 		const struct abi_chunk *c = &p->chunks[i];
-		if ((c->addr >= BY_ARENA_HI && !(p->h.incompat & ABI_FEATURE_CONTENT)) || !c->length || c->length > ABI_MAX_CHUNK || c->length % PAGE ||
-		    c->offset != at || c->length > p->h.file_size - at)
+		bool content = p->h.incompat & ABI_FEATURE_CONTENT;
+		if ((c->addr >= BY_ARENA_HI && !content) || !c->length || c->length > ABI_MAX_CHUNK ||
+		    c->length % PAGE || c->offset != at || c->length > p->h.file_size - at)
 			core_damaged("%s: chunk %lu: %u bytes at %#lx from offset %lu: cannot be", p->path, i,
 				     c->length, c->addr, c->offset);
 		at += c->length;

@@ -1,8 +1,8 @@
 /* write.c: writes the rank's memory and state into DIR/rank-RRRRR.P.img, one file for each writer thread.
  *
  *   0      header, written last: a file without it is incomplete
- *   4096   chunks: runs of pages, at most 1 MiB each, without pages of zeros; also of the content of files that
- *          are read and written in place
+ *   4096   chunks: runs of pages, at most 1 MiB each, without pages of zeros; also of the content of files
+ *          that are read and written in place
  *   ...    part 0 only: sections (type, checksum, length, bytes), table of mappings
  *   end    table of chunks
  * in this order, without a gap: every byte belongs to something that has a checksum. A file that is there

@@ -39,7 +39,8 @@ static void read_environment(void)
 	static const char *const sizes[] = { "PMI_SIZE", "OMPI_COMM_WORLD_SIZE", "BYSSUS_NRANKS",
 					     "SLURM_NTASKS", NULL };
 	const char *policy = getenv("BYSSUS_POLICY"), *writers = getenv("BYSSUS_WRITERS");
-	const char *refused = getenv("BYSSUS_REFUSED"), *save = getenv("BYSSUS_SAVE_FILES"), *start = getenv("BYSSUS_START_NUMBER");
+	const char *save = getenv("BYSSUS_SAVE_FILES");
+	const char *refused = getenv("BYSSUS_REFUSED"), *start = getenv("BYSSUS_START_NUMBER");
 	core_job.refused_error = refused && !strcmp(refused, "error");
 	core_job.rank = number(ranks, 0);
 	core_job.nranks = number(sizes, 1);

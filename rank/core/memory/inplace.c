@@ -54,15 +54,15 @@ static void add(struct content_list *l, const struct content *c)
 	l->c[l->n++] = *c;
 }
 
-/* A database of sqlite is rolled back when a file with this name is beside it (sqlite.org/fileformat.html, 3.1):
- * so that file must be what it was, or not be there. */
+/* A database of sqlite is rolled back when a file with this name is beside it (sqlite.org/fileformat.html,
+ * 3.1): so that file must be what it was, or not be there. */
 static bool journal_of(const char *path, char *name, size_t n)
 {
 	return snprintf(name, n, "%s-journal", path) < (int)n;
 }
 
-/* Through the application's own descriptor. Where it has none it has no record locks on the file either, which
- * closing ours would end. */
+/* Through the application's own descriptor. Where it has none it has no record locks on the file either,
+ * which closing ours would end. */
 static void take(struct content_list *l, const struct object *o)
 {
 	struct stat st;

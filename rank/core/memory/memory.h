@@ -56,7 +56,13 @@ void libs_check(struct reader *r);
 /* -- files that are read and written in place (inplace.c) -- */
 /* The addresses are places in an image; size: in bytes. ours: the descriptor is, and not the application's;
  * journal: there is one beside it. */
-struct content { uint64_t key, start, end, size; uint32_t mode; int fd; bool ours, journal; const char *path; };
+struct content {
+	uint64_t key, start, end, size;
+	uint32_t mode;
+	int fd;
+	bool ours, journal;
+	const char *path;
+};
 /* The paths from named on are the list's own; unread: what could not be read, or NULL. */
 struct content_list { struct content *c; size_t n, named; const char *unread; int error; };
 bool inplace_open(int flags);                                   /* a file that is open so */
