@@ -42,7 +42,7 @@ type Meta struct {
 	Lazy    bool          `json:"lazy,omitempty"`
 	Policy  string        `json:"policy"`
 	Files   string        `json:"save_files,omitempty"` // as given to run; empty: the default
-	Refused string        `json:"refused,omitempty"` // calls of refused functions: end, or error; empty: end
+	Refused string        `json:"refused,omitempty"`    // calls of refused functions: end, or error; empty: end
 	Writers int           `json:"writers,omitempty"`
 	Grace   time.Duration `json:"grace_ns,omitempty"`
 	Caches  *Caches       `json:"caches,omitempty"`           // of the nodes, when the job writes there

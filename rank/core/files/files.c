@@ -99,8 +99,8 @@ static void shorter(const struct fd_rec *r, const char *path, uint64_t size, boo
 static void check(const struct fd_rec *r, const char *path, bool (*in_image)(uint64_t key))
 {
 	struct statx st;
-	if (r->kind != FD_FILE || (r->flags & O_PATH) || (r->x[4] & FILE_IN_PLACE) || !strncmp(path, "/proc/", 6) ||
-	    !strncmp(path, "/sys/", 5))
+	if (r->kind != FD_FILE || (r->flags & O_PATH) || (r->x[4] & FILE_IN_PLACE) ||
+	    !strncmp(path, "/proc/", 6) || !strncmp(path, "/sys/", 5))
 		return;
 	if ((r->x[4] & FILE_FOREIGN) && (r->flags & O_ACCMODE) == O_RDWR && !(r->flags & O_APPEND))
 		core_say("fd %d, %s: other programs write to it: it is as they and this job have left it",

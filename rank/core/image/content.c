@@ -3,7 +3,8 @@
  *
  * A file begins empty, since pages of zeros have no chunk, and with the size that it had. Other ranks that
  * have it wait in shared.c until all is back. A death in between leaves files half written, and the image as
- * it is: the next restart writes them anew. Context: restart; content_put on any thread that reads the image. */
+ * it is: the next restart writes them anew. Context: restart; content_put on any thread that reads the
+ * image. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <stdlib.h>
