@@ -1,7 +1,7 @@
 /* test_doc: what a program hears of its own MPI library whichever MPI it runs on: which standard, the names of types, the
  * hints that the library knows, what a failing duplicate leaves, a keyval that is freed twice or while it is held, delete
- * functions that delete other attributes, how it splits by a resource that this MPI cannot tell apart, and a Cartesian
- * communicator of no dimension. Some of it is asked before the checkpoint, all of it afterwards. */
+ * functions that delete other attributes, how it splits by a resource that this MPI cannot tell apart, a Cartesian communicator
+ * of no dimension, and who has no rank in a topology. Some of it is asked before the checkpoint, all of it afterwards. */
 #include "app.h"
 
 /* -- what has a name ------------------------------------------------------------------------------------------------- */
@@ -225,6 +225,21 @@ static MPI_Comm no_dimension(struct app *a)
 	return point;
 }
 
+/* A process that the topology has no room for has no rank in it. */
+static void maps(struct app *a)
+{
+#ifndef OPEN_MPI               /* which gives it one */
+	int dims[1] = { a->size - 1 }, periods[1] = { 0 }, index[1] = { 0 }, rank = -1;
+
+	MPI_Cart_map(MPI_COMM_WORLD, 1, dims, periods, &rank);
+	CHECK(a, (rank == MPI_UNDEFINED) == (a->rank == a->size - 1), "rank %d of a grid of %d processes", rank, a->size - 1);
+	MPI_Graph_map(MPI_COMM_WORLD, 1, index, index, &rank);
+	CHECK(a, (rank == MPI_UNDEFINED) == (a->rank > 0), "rank %d of a graph of one process", rank);
+#else
+	(void)a;
+#endif
+}
+
 static void look_at(struct app *a, MPI_Comm point)
 {
 	int n, status;
@@ -260,6 +275,7 @@ int main(int argc, char **argv)
 	freed_keyvals(&a);
 	hints(&a);
 	resources(&a);
+	maps(&a);
 	look_at(&a, point);
 	if (point != MPI_COMM_NULL)
 		MPI_Comm_free(&point);

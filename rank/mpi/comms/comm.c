@@ -146,7 +146,7 @@ static long dup_with(nx_t comm, nx_t info, nx_t *newcomm, const char *function)
 	struct vcomm *d = NX_COMM(*newcomm);
 	d->info = info ? info_dup(info) : 0;
 	if (!attr_copy_all(comm, *newcomm, c->attrs, &d->attrs, &e)) return 0;
-	attr_drop(&d->attrs);   /* a copy function refused: the communicator is not made; others may have it */
+	attr_drop(&d->attrs);   /* a copy function refused: not made here; others may have it */
 	if (!say_farewell(NX_INDEX(*newcomm))) leave(*newcomm);
 	return nx_error(comm, e, function);
 }
@@ -175,7 +175,8 @@ long mid_comm_split(nx_t comm, int color, int key, nx_t *newcomm)
 	RESULT(comm, GATED(c, real_split(c, color, key, newcomm)));
 }
 
-/* The hints say by what the processes are told apart; without a guide the MPI says which resource they share. */
+/* The hints say by what the processes are told apart; without a guide the MPI says which resource they
+ * share. */
 static int real_split_type(struct vcomm *c, int type, int key, nx_t info, nx_t *out)
 {
 	rh_t real = drv->comm_null, hints;

@@ -288,8 +288,8 @@ int PMPI_Type_get_contents(MPI_Datatype datatype, int max_integers, int max_addr
 
 /* -- hints of communicators ------------------------------------------------------------------------------ */
 
-/* Those that this library knows, and what they are until they are set. Byssus does nothing differently for any of
- * them; a program that asks which were taken hears what it would hear from its library. */
+/* Those that this library knows, and what they are until they are set. Byssus does nothing differently for
+ * any of them; a program that asks which were taken hears what it would hear from its library. */
 static const struct { char key[32], value[8]; } face_hint[] = {
 #ifdef FACE_MPICH
 	{ "mpi_assert_no_any_tag", "false" },

@@ -36,8 +36,8 @@ static long create(uint32_t kind, void *copy, void *copy_thunk, void *del, void 
 	return 0;
 }
 
-/* The entry is kept while attributes use the keyval. A delete function may free it once more, as both libraries
- * let it: it has only one reference to give back. */
+/* The entry is kept while attributes use the keyval. A delete function may free it once more, as both
+ * libraries let it: it has only one reference to give back. */
 static long free_keyval(nx_t *keyval, uint32_t kind, const char *function)
 {
 	struct vkeyval *v = keyval_of(*keyval, kind);
@@ -64,8 +64,8 @@ static int call_delete(nx_t object, const struct vattr *a)
 				(long)a->value, (long)v->extra, 0, 0);
 }
 
-/* An error of the delete function leaves the attribute in place. The function may set and delete others of the
- * object, so the list is looked at after it. */
+/* An error of the delete function leaves the attribute in place. The function may set and delete others of
+ * the object, so the list is looked at after it. */
 static int remove_attr(nx_t object, struct vattr **list, nx_t keyval)
 {
 	struct vattr **at = find(list, keyval), *a = *at;
@@ -175,7 +175,10 @@ long mid_comm_create_keyval(void *copy, void *copy_thunk, void *del, void *del_t
 	return create(COMM_KEY, copy, copy_thunk, del, del_thunk, comm_keyval, extra_state);
 }
 
-long mid_comm_free_keyval(nx_t *comm_keyval) { return free_keyval(comm_keyval, COMM_KEY, "comm_free_keyval"); }
+long mid_comm_free_keyval(nx_t *comm_keyval)
+{
+	return free_keyval(comm_keyval, COMM_KEY, "comm_free_keyval");
+}
 
 long mid_comm_set_attr(nx_t comm, nx_t comm_keyval, void *attribute_val)
 {
@@ -220,7 +223,10 @@ long mid_type_create_keyval(void *copy, void *copy_thunk, void *del, void *del_t
 	return create(TYPE_KEY, copy, copy_thunk, del, del_thunk, type_keyval, extra_state);
 }
 
-long mid_type_free_keyval(nx_t *type_keyval) { return free_keyval(type_keyval, TYPE_KEY, "type_free_keyval"); }
+long mid_type_free_keyval(nx_t *type_keyval)
+{
+	return free_keyval(type_keyval, TYPE_KEY, "type_free_keyval");
+}
 
 long mid_type_set_attr(nx_t datatype, nx_t type_keyval, void *attribute_val)
 {
