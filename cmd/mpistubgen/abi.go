@@ -112,10 +112,13 @@ func mapGroup(w *writer, cs []mpispec.Constant, group string, abi abiInfo) {
 		}
 		w.f("\tswitch (v) {")
 		for _, c := range cs {
+			from, to := "ABI_"+c.Name, "NX_"+c.Name
 			if _, ok := c.Value(abi.name); !ok {
+				if in := c.StandIn(abi.name); in != "" && dir == "out" {
+					w.f("\tcase %s: return ABI_%s;", to, in)
+				}
 				continue
 			}
-			from, to := "ABI_"+c.Name, "NX_"+c.Name
 			if dir == "out" {
 				from, to = to, from
 			}

@@ -144,7 +144,11 @@ func (b *bridge) handle(p mpispec.Param, object string) {
 		b.refHandle(p, object)
 	case mpispec.Out:
 		b.before("%s;", declare(b.side.innerHandle(object), v))
-		b.success("*%s = %s;", p.Name, b.side.handleOut(object, v))
+		if b.side.driver {
+			b.success("*%s = %s;", p.Name, b.side.handleOut(object, v))
+		} else { // what was not made is the null handle
+			b.after("*%s = %s;", p.Name, b.side.handleOut(object, "likely(rc == 0) ? "+v+" : 0"))
+		}
 		b.arg("&" + v)
 	case mpispec.InOut:
 		b.before("%s = %s;", declare(b.side.innerHandle(object), v), b.side.handleIn(object, "*"+p.Name))

@@ -182,11 +182,22 @@ var refusedHow = map[mpispec.How]string{
 	mpispec.Raises: "NX_REFUSED_RAISES", mpispec.Returns: "NX_REFUSED_RETURNS", mpispec.Ends: "NX_REFUSED_ENDS",
 }
 
+// typeName is what MPI_Type_get_name says: of a type with two names, the one that both libraries give.
+func typeName(name string) string {
+	switch name {
+	case "LONG_LONG":
+		return "LONG_LONG_INT"
+	case "C_FLOAT_COMPLEX":
+		return "C_COMPLEX"
+	}
+	return name
+}
+
 func namesSource(m *model) []byte {
 	w := file("names.c: what is known of predefined datatypes, and the refused functions. Context: lower half.")
 	w.f("#include \"objects.h\"\n\nconst struct nx_type_info nx_type_info[NX_TYPE_N] = {")
 	for _, o := range m.spec.ABI.Kind("datatype") {
-		w.f("\t[%s] = { \"MPI_%s\", %d, %d, NX_CLASS_%s },", neutralName(o), o.Name, o.Size, o.Extent, o.Class)
+		w.f("\t[%s] = { \"MPI_%s\", %d, %d, NX_CLASS_%s },", neutralName(o), typeName(o.Name), o.Size, o.Extent, o.Class)
 	}
 	w.f("};\n\nconst struct nx_refusal nx_refusal[] = {")
 	for _, f := range m.refused {

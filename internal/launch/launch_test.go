@@ -90,12 +90,12 @@ func TestNoMPI(t *testing.T) {
 func TestCommand(t *testing.T) {
 	n := runtime.NumCPU()
 	s := Spec{MPI: MPI{Name: OpenMPI, Mpirun: "/b/mpirun"}, Ranks: n, Program: "/l/byssus-rank", Args: []string{"--bind-to", "none"}, App: []string{"./a", "-x"}}
-	want := fmt.Sprintf("/b/mpirun --mca btl_base_warn_component_unused 0 -n %d --bind-to none /l/byssus-rank -- ./a -x", n)
+	want := fmt.Sprintf("/b/mpirun --mca btl_base_warn_component_unused 0 --mca topo ^treematch -n %d --bind-to none /l/byssus-rank -- ./a -x", n)
 	if got := strings.Join(s.Command(), " "); got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
 	s.Ranks, s.Restart, s.Args = n+1, "/s/ckpt.000001", nil
-	want = fmt.Sprintf("/b/mpirun --oversubscribe --mca btl_base_warn_component_unused 0 --mca mpi_yield_when_idle 1 -n %d /l/byssus-rank --restart /s/ckpt.000001", n+1)
+	want = fmt.Sprintf("/b/mpirun --oversubscribe --mca btl_base_warn_component_unused 0 --mca topo ^treematch --mca mpi_yield_when_idle 1 -n %d /l/byssus-rank --restart /s/ckpt.000001", n+1)
 	if got := strings.Join(s.Command(), " "); got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}

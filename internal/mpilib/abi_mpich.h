@@ -52,6 +52,7 @@ typedef struct MPI_Status {
 #define ABI_COMM_TYPE_SHARED (1)
 #define ABI_COMM_TYPE_HW_UNGUIDED (3)
 #define ABI_COMM_TYPE_HW_GUIDED (2)
+#define ABI_COMM_TYPE_NEIGHBORHOOD (4)
 #define ABI_ORDER_C (56)
 #define ABI_ORDER_FORTRAN (57)
 #define ABI_DISTRIBUTE_NONE (123)
@@ -89,6 +90,8 @@ typedef struct MPI_Status {
 #define ABI_MAX_PORT_NAME (256)
 #define ABI_MAX_DATAREP_STRING (128)
 #define ABI_BSEND_OVERHEAD (96)
+#define ABI_STANDARD_VERSION (4)
+#define ABI_STANDARD_SUBVERSION (0)
 #define ABI_SUCCESS (0)
 #define ABI_ERR_BUFFER (1)
 #define ABI_ERR_COUNT (2)
@@ -261,6 +264,7 @@ static inline int split_in(int v)
 	case ABI_COMM_TYPE_SHARED: return NX_COMM_TYPE_SHARED;
 	case ABI_COMM_TYPE_HW_UNGUIDED: return NX_COMM_TYPE_HW_UNGUIDED;
 	case ABI_COMM_TYPE_HW_GUIDED: return NX_COMM_TYPE_HW_GUIDED;
+	case ABI_COMM_TYPE_NEIGHBORHOOD: return NX_COMM_TYPE_NEIGHBORHOOD;
 	}
 	return v;
 }
@@ -271,6 +275,7 @@ static inline int split_out(int v)
 	case NX_COMM_TYPE_SHARED: return ABI_COMM_TYPE_SHARED;
 	case NX_COMM_TYPE_HW_UNGUIDED: return ABI_COMM_TYPE_HW_UNGUIDED;
 	case NX_COMM_TYPE_HW_GUIDED: return ABI_COMM_TYPE_HW_GUIDED;
+	case NX_COMM_TYPE_NEIGHBORHOOD: return ABI_COMM_TYPE_NEIGHBORHOOD;
 	}
 	return v;
 }

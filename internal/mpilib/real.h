@@ -118,6 +118,7 @@ struct nx_driver {
 	int (*comm_get_attr)(rh_t comm, nx_t comm_keyval, void **attribute_val, int *flag);
 	int (*info_create)(rh_t *info);
 	int (*info_free)(rh_t *info);
+	int (*info_get)(rh_t info, const char *key, int valuelen, char *value, int *flag);
 	int (*info_set)(rh_t info, const char *key, const char *value);
 	int (*send)(const void *buf, int count, rh_t datatype, int dest, int tag, rh_t comm);
 	int (*ssend)(const void *buf, int count, rh_t datatype, int dest, int tag, rh_t comm);

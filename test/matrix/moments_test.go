@@ -18,7 +18,7 @@ func moments() []string {
 	return []string{
 		"proc_null", "inflight_status_ignore", "inflight_strided", "waiting_irecv_status", "iprobe_after_drain", "pending_ibarrier",
 		"pending_ibcast", "send_4mib_inflight", "cart_topology", "errors_return", "pending_ibarrier_late", "pending_ibcast_late",
-		"pending_ineighbor_late", "sendrecv_truncated", "straggler25",
+		"pending_ineighbor_late", "sendrecv_truncated", "straggler25", "answers",
 	}
 }
 

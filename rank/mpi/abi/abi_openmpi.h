@@ -89,6 +89,8 @@ typedef struct MPI_Status {
 #define ABI_MAX_PORT_NAME (1024)
 #define ABI_MAX_DATAREP_STRING (128)
 #define ABI_BSEND_OVERHEAD (128)
+#define ABI_STANDARD_VERSION (3)
+#define ABI_STANDARD_SUBVERSION (1)
 #define ABI_SUCCESS (0)
 #define ABI_ERR_BUFFER (1)
 #define ABI_ERR_COUNT (2)
@@ -263,6 +265,9 @@ static inline int split_out(int v)
 {
 	switch (v) {
 	case NX_COMM_TYPE_SHARED: return ABI_COMM_TYPE_SHARED;
+	case NX_COMM_TYPE_HW_UNGUIDED: return ABI_UNDEFINED;
+	case NX_COMM_TYPE_HW_GUIDED: return ABI_UNDEFINED;
+	case NX_COMM_TYPE_NEIGHBORHOOD: return ABI_UNDEFINED;
 	}
 	return v;
 }

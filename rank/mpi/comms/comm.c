@@ -122,6 +122,20 @@ static int real_dup(struct vcomm *c, nx_t *out)
 	return comm_adopt(real, c->errh, t, out);
 }
 
+static int say_farewell(uint32_t i) { return drv->ibarrier(RCOMM(i), &real_farewell[i]); }
+
+/* This rank, which has said farewell, does not use it any more. */
+static void leave(nx_t comm)
+{
+	struct vcomm *c = NX_COMM(comm);
+	route_forget(comm);
+	errh_unref(c->errh);
+	c->handle |= FREED;
+	__atomic_fetch_add(&NX_STATE->zombies, 1, __ATOMIC_RELAXED);
+	__atomic_store_n(&c->freed, NX_LEAVING, __ATOMIC_RELEASE);
+	comm_sweep();
+}
+
 /* A duplicate has the same topology, attributes (by their copy functions) and info. */
 static long dup_with(nx_t comm, nx_t info, nx_t *newcomm, const char *function)
 {
@@ -131,12 +145,9 @@ static long dup_with(nx_t comm, nx_t info, nx_t *newcomm, const char *function)
 	if (e) return nx_error(comm, e, function);
 	struct vcomm *d = NX_COMM(*newcomm);
 	d->info = info ? info_dup(info) : 0;
-	attr_copy_all(comm, *newcomm, c->attrs, &d->attrs, &e);
-	if (!e) return 0;
-	rh_t real = RCOMM(*newcomm);            /* a copy function refused: the communicator is not made */
-	nx_release(NX_K_COMM, *newcomm);
-	drv->comm_free(&real);
-	*newcomm = NX_COMM_NULL;
+	if (!attr_copy_all(comm, *newcomm, c->attrs, &d->attrs, &e)) return 0;
+	attr_drop(&d->attrs);   /* a copy function refused: not made here; others may have it */
+	if (!say_farewell(NX_INDEX(*newcomm))) leave(*newcomm);
 	return nx_error(comm, e, function);
 }
 
@@ -164,18 +175,23 @@ long mid_comm_split(nx_t comm, int color, int key, nx_t *newcomm)
 	RESULT(comm, GATED(c, real_split(c, color, key, newcomm)));
 }
 
-static int real_split_type(struct vcomm *c, int type, int key, nx_t *out)
+/* The hints say by what the processes are told apart; without a guide the MPI says which resource they
+ * share. */
+static int real_split_type(struct vcomm *c, int type, int key, nx_t info, nx_t *out)
 {
-	rh_t real;
-	int e = drv->comm_split_type(RCOMM(c->handle), type, key, drv->info_null, &real);
+	rh_t real = drv->comm_null, hints;
+	int e = info_real(info, &hints);
+	if (!e) e = drv->comm_split_type(RCOMM(c->handle), type, key, hints, &real);
+	if (!e && type == NX_COMM_TYPE_HW_UNGUIDED && info && real != drv->comm_null)
+		e = info_learn(info, hints, "mpi_hw_resource_type");
+	if (hints != drv->info_null) drv->info_free(&hints);
 	return adopt_plain(e, real, c, out);
 }
 
 long mid_comm_split_type(nx_t comm, int split_type, int key, nx_t info, nx_t *newcomm)
 {
-	(void)info;                                     /* hints; none changes what a program may rely on */
 	LIVE(comm);
-	RESULT(comm, GATED(c, real_split_type(c, split_type, key, newcomm)));
+	RESULT(comm, GATED(c, real_split_type(c, split_type, key, info, newcomm)));
 }
 
 /* The real group of ranks given in MPI_COMM_WORLD. */
@@ -260,8 +276,6 @@ static bool is_entry(const struct vcomm *c, uint32_t i)
 	return NX_INDEX(c->handle) == i && c->handle && c->peer;
 }
 
-static int say_farewell(uint32_t i) { return drv->ibarrier(RCOMM(i), &real_farewell[i]); }
-
 /* Open MPI uses a communicator that is freed for what is still posted on it. */
 static bool posted_on(nx_t comm)
 {
@@ -328,12 +342,7 @@ static long free_comm(nx_t *comm, const char *function)
 	int e = attr_delete_all(*comm, &c->attrs);
 	if (!e) e = say_farewell(NX_INDEX(*comm));
 	if (e) return nx_error(*comm, e, function);
-	route_forget(*comm);
-	errh_unref(c->errh);
-	c->handle |= FREED;
-	__atomic_fetch_add(&NX_STATE->zombies, 1, __ATOMIC_RELAXED);
-	__atomic_store_n(&c->freed, NX_LEAVING, __ATOMIC_RELEASE);
-	comm_sweep();
+	leave(*comm);
 	*comm = NX_COMM_NULL;
 	return 0;
 }

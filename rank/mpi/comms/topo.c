@@ -305,11 +305,20 @@ long mid_cart_sub(nx_t comm, const int *remain_dims, nx_t *newcomm)
 	RESULT(comm, GATED(c, create_sub(c, remain_dims, newcomm)));
 }
 
+/* Open MPI gives a process its rank also where the topology has none of that number. */
+static void no_rank_beyond(int64_t nodes, int *rank)
+{
+	if (*rank >= nodes) *rank = NX_UNDEFINED;
+}
+
 long mid_cart_map(nx_t comm, int ndims, const int *dims, const int *periods, int *newrank)
 {
 	LIVE(comm);
-	(void)c;
-	RESULT(comm, drv->cart_map(RCOMM(comm), ndims, dims, periods, newrank));
+	int64_t nodes = 1;
+	int e = drv->cart_map(RCOMM(comm), ndims, dims, periods, newrank);
+	for (int i = 0; !e && i < ndims && nodes <= c->size; i++) nodes *= dims[i];
+	if (!e) no_rank_beyond(nodes, newrank);
+	RESULT(comm, e);
 }
 
 long mid_dims_create(int nnodes, int ndims, int *dims)
@@ -358,7 +367,9 @@ long mid_graph_map(nx_t comm, int nnodes, const int *index, const int *edges, in
 {
 	LIVE(comm);
 	(void)c;
-	RESULT(comm, drv->graph_map(RCOMM(comm), nnodes, index, edges, newrank));
+	int e = drv->graph_map(RCOMM(comm), nnodes, index, edges, newrank);
+	if (!e) no_rank_beyond(nnodes, newrank);
+	RESULT(comm, e);
 }
 
 long mid_dist_graph_neighbors_count(nx_t comm, int *indegree, int *outdegree, int *weighted)

@@ -101,6 +101,7 @@ static struct real {
 	int (*comm_get_attr)(MPI_Comm, int, void *, int *);
 	int (*info_create)(MPI_Info *);
 	int (*info_free)(MPI_Info *);
+	int (*info_get)(MPI_Info, const char *, int, char *, int *);
 	int (*info_set)(MPI_Info, const char *, const char *);
 	int (*send)(const void *, int, MPI_Datatype, int, int, MPI_Comm);
 	int (*ssend)(const void *, int, MPI_Datatype, int, int, MPI_Comm);
@@ -787,6 +788,11 @@ static int d_info_free(rh_t *info)
 	return rc;
 }
 
+static int d_info_get(rh_t info, const char *key, int valuelen, char *value, int *flag)
+{
+	return neutral(real.info_get(REAL(MPI_Info, info), key, valuelen, value, flag));
+}
+
 static int d_info_set(rh_t info, const char *key, const char *value)
 {
 	return neutral(real.info_set(REAL(MPI_Info, info), key, value));
@@ -1184,6 +1190,7 @@ static struct nx_driver driver = {
 	.comm_get_attr = d_comm_get_attr,
 	.info_create = d_info_create,
 	.info_free = d_info_free,
+	.info_get = d_info_get,
 	.info_set = d_info_set,
 	.send = d_send,
 	.ssend = d_ssend,
@@ -1347,6 +1354,7 @@ static const struct symbol functions[] = {
 	{ "PMPI_Comm_get_attr", offsetof(struct real, comm_get_attr) },
 	{ "PMPI_Info_create", offsetof(struct real, info_create) },
 	{ "PMPI_Info_free", offsetof(struct real, info_free) },
+	{ "PMPI_Info_get", offsetof(struct real, info_get) },
 	{ "PMPI_Info_set", offsetof(struct real, info_set) },
 	{ "PMPI_Send", offsetof(struct real, send) },
 	{ "PMPI_Ssend", offsetof(struct real, ssend) },

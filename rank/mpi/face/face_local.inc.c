@@ -165,8 +165,8 @@ int PMPI_Test_cancelled(const MPI_Status *status, int *flag)
 
 int PMPI_Get_version(int *version, int *subversion)
 {
-	*version = 3;
-	*subversion = 1;
+	*version = ABI_STANDARD_VERSION;
+	*subversion = ABI_STANDARD_SUBVERSION;
 	return 0;
 }
 
@@ -283,6 +283,99 @@ int PMPI_Type_get_contents(MPI_Datatype datatype, int max_integers, int max_addr
 		for (int i = 0; i < datatypes; i++) array_of_datatypes[i] = out_datatype(types[i]);
 	}
 	TEMP_END(types);
+	return error_out((int)rc);
+}
+
+/* -- hints of communicators ------------------------------------------------------------------------------ */
+
+/* Those that this library knows, and what they are until they are set. Byssus does nothing differently for
+ * any of them; a program that asks which were taken hears what it would hear from its library. */
+static const struct { char key[32], value[8]; } face_hint[] = {
+#ifdef FACE_MPICH
+	{ "mpi_assert_no_any_tag", "false" },
+	{ "mpi_assert_no_any_source", "false" },
+	{ "mpi_assert_exact_length", "false" },
+	{ "mpi_assert_allow_overtaking", "false" },
+	{ "enable_multi_nic_striping", "true" },
+	{ "enable_multi_nic_hashing", "true" },
+	{ "multi_nic_pref_nic", "-1" },
+	{ "sender_vci", "-1" },
+	{ "receiver_vci", "-1" },
+	{ "vci", "-1" },
+#else
+	{ "mpi_assert_no_any_source", "false" },
+	{ "mpi_assert_allow_overtaking", "false" },
+#endif
+};
+enum { FACE_HINTS = sizeof face_hint / sizeof *face_hint };
+
+/* What was set of a communicator's hints: a new object, which the caller frees. */
+static int face_held(MPI_Comm comm, MPI_Info *held)
+{
+	nx_t info;
+	long rc = cross_comm_get_info(in_comm(comm), &info);
+	*held = out_info(rc == 0 ? info : NX_INFO_NULL);
+	return error_out((int)rc);
+}
+
+/* What the library does not know is passed by. */
+int PMPI_Comm_set_info(MPI_Comm comm, MPI_Info info)
+{
+	MPI_Info held;
+	char value[ABI_MAX_INFO_VAL + 1];
+	int flag = 0, rc = face_held(comm, &held);
+	if (rc || in_info(info) == NX_INFO_NULL) {
+		if (!rc) PMPI_Info_free(&held);
+		return rc;
+	}
+	for (int i = 0; i < FACE_HINTS && !rc; i++) {
+		rc = PMPI_Info_get(info, face_hint[i].key, ABI_MAX_INFO_VAL, value, &flag);
+		if (!rc && flag) rc = PMPI_Info_set(held, face_hint[i].key, value);
+	}
+	if (!rc) rc = error_out((int)cross_comm_set_info(in_comm(comm), in_info(held)));
+	PMPI_Info_free(&held);
+	return rc;
+}
+
+int PMPI_Comm_get_info(MPI_Comm comm, MPI_Info *info_used)
+{
+	if (unlikely(!info_used)) return face_raise(in_comm(comm), NX_ERR_ARG);
+	int flag = 0, length, rc = face_held(comm, info_used);
+	for (int i = 0; i < FACE_HINTS && !rc; i++) {
+		rc = PMPI_Info_get_valuelen(*info_used, face_hint[i].key, &length, &flag);
+		if (!rc && !flag) rc = PMPI_Info_set(*info_used, face_hint[i].key, face_hint[i].value);
+	}
+	return rc;
+}
+
+/* Open MPI keeps all that it is given here. */
+int PMPI_Comm_dup_with_info(MPI_Comm comm, MPI_Info info, MPI_Comm *newcomm)
+{
+	if (unlikely(!newcomm)) return face_raise(in_comm(comm), NX_ERR_ARG);
+	nx_t made, kept = in_info(info);
+	long rc;
+#ifdef FACE_MPICH
+	kept = NX_INFO_NULL;
+#endif
+	do rc = cross_comm_dup_with_info(in_comm(comm), kept, &made);
+	while (unlikely(rc == BY_AGAIN) && face_park());
+	*newcomm = out_comm(rc == 0 ? made : NX_COMM_NULL);
+	return rc || kept ? error_out((int)rc) : PMPI_Comm_set_info(*newcomm, info);
+}
+
+/* Of no dimension at all MPICH makes one communicator, of rank 0, and Open MPI one of each rank. */
+int PMPI_Cart_sub(MPI_Comm comm, const int *remain_dims, MPI_Comm *newcomm)
+{
+	if (unlikely(!newcomm)) return face_raise(in_comm(comm), NX_ERR_ARG);
+	nx_t made;
+	long rc;
+	do rc = cross_cart_sub(in_comm(comm), remain_dims, &made);
+	while (unlikely(rc == BY_AGAIN) && face_park());
+	*newcomm = out_comm(rc == 0 ? made : NX_COMM_NULL);
+#ifdef FACE_MPICH
+	if (rc == 0 && NX_COMM(made)->topo->n == 0 && NX_COMM(in_comm(comm))->rank != 0)
+		return PMPI_Comm_free(newcomm);
+#endif
 	return error_out((int)rc);
 }
 

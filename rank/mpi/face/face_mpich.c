@@ -610,9 +610,29 @@ static inline long cross_type_get_contents(nx_t datatype, int max_integers, int 
 	return CROSS(NX_SLOT_TYPE_GET_CONTENTS, uint64_t, int, int, int *, nx_aint *, nx_t *)(PACK(datatype, max_integers), max_addresses, max_datatypes, array_of_integers, array_of_addresses, array_of_datatypes);
 }
 
+static inline long cross_comm_dup_with_info(nx_t comm, nx_t info, nx_t *newcomm)
+{
+	return CROSS(NX_SLOT_COMM_DUP_WITH_INFO, nx_t, nx_t, nx_t *)(comm, info, newcomm);
+}
+
+static inline long cross_comm_set_info(nx_t comm, nx_t info)
+{
+	return CROSS(NX_SLOT_COMM_SET_INFO, nx_t, nx_t)(comm, info);
+}
+
+static inline long cross_comm_get_info(nx_t comm, nx_t *info_used)
+{
+	return CROSS(NX_SLOT_COMM_GET_INFO, nx_t, nx_t *)(comm, info_used);
+}
+
 static inline long cross_comm_get_attr(nx_t comm, nx_t comm_keyval, void **attribute_val, int *flag)
 {
 	return CROSS(NX_SLOT_COMM_GET_ATTR, nx_t, nx_t, void **, int *)(comm, comm_keyval, attribute_val, flag);
+}
+
+static inline long cross_cart_sub(nx_t comm, const int *remain_dims, nx_t *newcomm)
+{
+	return CROSS(NX_SLOT_CART_SUB, nx_t, const int *, nx_t *)(comm, remain_dims, newcomm);
 }
 
 #include "face_local.inc.c"
@@ -788,7 +808,7 @@ int PMPI_Ibarrier(MPI_Comm comm, MPI_Request *request)
 	long rc;
 	do rc = CROSS(NX_SLOT_IBARRIER, nx_t, nx_t *)(in_comm(comm), &request_v);
 	while (unlikely(rc == BY_AGAIN) && face_park());
-	if (likely(rc == 0)) *request = out_request(request_v);
+	*request = out_request(likely(rc == 0) ? request_v : 0);
 	return error_out((int)rc);
 }
 
@@ -799,7 +819,7 @@ int PMPI_Ibcast(void *buffer, int count, MPI_Datatype datatype, int root, MPI_Co
 	long rc;
 	do rc = CROSS(NX_SLOT_IBCAST, void *, int, nx_t, int, nx_t, nx_t *)(buffer, count, in_datatype(datatype), rank_in(root), in_comm(comm), &request_v);
 	while (unlikely(rc == BY_AGAIN) && face_park());
-	if (likely(rc == 0)) *request = out_request(request_v);
+	*request = out_request(likely(rc == 0) ? request_v : 0);
 	return error_out((int)rc);
 }
 int PMPI_Ibcast_c(UNUSED long a0, UNUSED long a1, UNUSED long a2, UNUSED long a3, MPI_Comm comm) { return face_refused(16, in_comm(comm)); }
@@ -811,7 +831,7 @@ int PMPI_Igather(const void *sendbuf, int sendcount, MPI_Datatype sendtype, void
 	long rc;
 	do rc = CROSS(NX_SLOT_IGATHER, const void *, uint64_t, void *, uint64_t, uint64_t, nx_t *)(place_in(sendbuf), PACK(sendcount, in_datatype(sendtype)), place_in(recvbuf), PACK(recvcount, in_datatype(recvtype)), PACK(rank_in(root), in_comm(comm)), &request_v);
 	while (unlikely(rc == BY_AGAIN) && face_park());
-	if (likely(rc == 0)) *request = out_request(request_v);
+	*request = out_request(likely(rc == 0) ? request_v : 0);
 	return error_out((int)rc);
 }
 int PMPI_Igather_c(UNUSED long a0, UNUSED long a1, UNUSED long a2, UNUSED long a3, UNUSED long a4, UNUSED long a5, UNUSED long a6, MPI_Comm comm) { return face_refused(17, in_comm(comm)); }
@@ -824,7 +844,7 @@ int PMPI_Igatherv(const void *sendbuf, int sendcount, MPI_Datatype sendtype, voi
 	long rc;
 	do rc = CROSS(NX_SLOT_IGATHERV, const struct nx_box_igatherv *)(&box);
 	while (unlikely(rc == BY_AGAIN) && face_park());
-	if (likely(rc == 0)) *request = out_request(request_v);
+	*request = out_request(likely(rc == 0) ? request_v : 0);
 	return error_out((int)rc);
 }
 int PMPI_Igatherv_c(UNUSED long a0, UNUSED long a1, UNUSED long a2, UNUSED long a3, UNUSED long a4, UNUSED long a5, UNUSED long a6, UNUSED long a7, MPI_Comm comm) { return face_refused(18, in_comm(comm)); }
@@ -836,7 +856,7 @@ int PMPI_Iscatter(const void *sendbuf, int sendcount, MPI_Datatype sendtype, voi
 	long rc;
 	do rc = CROSS(NX_SLOT_ISCATTER, const void *, uint64_t, void *, uint64_t, uint64_t, nx_t *)(place_in(sendbuf), PACK(sendcount, in_datatype(sendtype)), place_in(recvbuf), PACK(recvcount, in_datatype(recvtype)), PACK(rank_in(root), in_comm(comm)), &request_v);
 	while (unlikely(rc == BY_AGAIN) && face_park());
-	if (likely(rc == 0)) *request = out_request(request_v);
+	*request = out_request(likely(rc == 0) ? request_v : 0);
 	return error_out((int)rc);
 }
 int PMPI_Iscatter_c(UNUSED long a0, UNUSED long a1, UNUSED long a2, UNUSED long a3, UNUSED long a4, UNUSED long a5, UNUSED long a6, MPI_Comm comm) { return face_refused(19, in_comm(comm)); }
@@ -849,7 +869,7 @@ int PMPI_Iscatterv(const void *sendbuf, const int *sendcounts, const int *displs
 	long rc;
 	do rc = CROSS(NX_SLOT_ISCATTERV, const struct nx_box_iscatterv *)(&box);
 	while (unlikely(rc == BY_AGAIN) && face_park());
-	if (likely(rc == 0)) *request = out_request(request_v);
+	*request = out_request(likely(rc == 0) ? request_v : 0);
 	return error_out((int)rc);
 }
 int PMPI_Iscatterv_c(UNUSED long a0, UNUSED long a1, UNUSED long a2, UNUSED long a3, UNUSED long a4, UNUSED long a5, UNUSED long a6, UNUSED long a7, MPI_Comm comm) { return face_refused(20, in_comm(comm)); }
@@ -861,7 +881,7 @@ int PMPI_Iallgather(const void *sendbuf, int sendcount, MPI_Datatype sendtype, v
 	long rc;
 	do rc = CROSS(NX_SLOT_IALLGATHER, const void *, uint64_t, void *, uint64_t, nx_t, nx_t *)(place_in(sendbuf), PACK(sendcount, in_datatype(sendtype)), place_in(recvbuf), PACK(recvcount, in_datatype(recvtype)), in_comm(comm), &request_v);
 	while (unlikely(rc == BY_AGAIN) && face_park());
-	if (likely(rc == 0)) *request = out_request(request_v);
+	*request = out_request(likely(rc == 0) ? request_v : 0);
 	return error_out((int)rc);
 }
 int PMPI_Iallgather_c(UNUSED long a0, UNUSED long a1, UNUSED long a2, UNUSED long a3, UNUSED long a4, UNUSED long a5, MPI_Comm comm) { return face_refused(21, in_comm(comm)); }
@@ -874,7 +894,7 @@ int PMPI_Iallgatherv(const void *sendbuf, int sendcount, MPI_Datatype sendtype, 
 	long rc;
 	do rc = CROSS(NX_SLOT_IALLGATHERV, const struct nx_box_iallgatherv *)(&box);
 	while (unlikely(rc == BY_AGAIN) && face_park());
-	if (likely(rc == 0)) *request = out_request(request_v);
+	*request = out_request(likely(rc == 0) ? request_v : 0);
 	return error_out((int)rc);
 }
 int PMPI_Iallgatherv_c(UNUSED long a0, UNUSED long a1, UNUSED long a2, UNUSED long a3, UNUSED long a4, UNUSED long a5, UNUSED long a6, MPI_Comm comm) { return face_refused(22, in_comm(comm)); }
@@ -886,7 +906,7 @@ int PMPI_Ialltoall(const void *sendbuf, int sendcount, MPI_Datatype sendtype, vo
 	long rc;
 	do rc = CROSS(NX_SLOT_IALLTOALL, const void *, uint64_t, void *, uint64_t, nx_t, nx_t *)(place_in(sendbuf), PACK(sendcount, in_datatype(sendtype)), place_in(recvbuf), PACK(recvcount, in_datatype(recvtype)), in_comm(comm), &request_v);
 	while (unlikely(rc == BY_AGAIN) && face_park());
-	if (likely(rc == 0)) *request = out_request(request_v);
+	*request = out_request(likely(rc == 0) ? request_v : 0);
 	return error_out((int)rc);
 }
 int PMPI_Ialltoall_c(UNUSED long a0, UNUSED long a1, UNUSED long a2, UNUSED long a3, UNUSED long a4, UNUSED long a5, MPI_Comm comm) { return face_refused(23, in_comm(comm)); }
@@ -899,7 +919,7 @@ int PMPI_Ialltoallv(const void *sendbuf, const int *sendcounts, const int *sdisp
 	long rc;
 	do rc = CROSS(NX_SLOT_IALLTOALLV, const struct nx_box_ialltoallv *)(&box);
 	while (unlikely(rc == BY_AGAIN) && face_park());
-	if (likely(rc == 0)) *request = out_request(request_v);
+	*request = out_request(likely(rc == 0) ? request_v : 0);
 	return error_out((int)rc);
 }
 int PMPI_Ialltoallv_c(UNUSED long a0, UNUSED long a1, UNUSED long a2, UNUSED long a3, UNUSED long a4, UNUSED long a5, UNUSED long a6, UNUSED long a7, MPI_Comm comm) { return face_refused(24, in_comm(comm)); }
@@ -916,7 +936,7 @@ int PMPI_Ialltoallw(const void *sendbuf, const int *sendcounts, const int *sdisp
 	long rc;
 	do rc = CROSS(NX_SLOT_IALLTOALLW, const struct nx_box_ialltoallw *)(&box);
 	while (unlikely(rc == BY_AGAIN) && face_park());
-	if (likely(rc == 0)) *request = out_request(request_v);
+	*request = out_request(likely(rc == 0) ? request_v : 0);
 	TEMP_END(t_sendtypes);
 	TEMP_END(t_recvtypes);
 	return error_out((int)rc);
@@ -930,7 +950,7 @@ int PMPI_Ireduce(const void *sendbuf, void *recvbuf, int count, MPI_Datatype dat
 	long rc;
 	do rc = CROSS(NX_SLOT_IREDUCE, const void *, void *, uint64_t, uint64_t, nx_t, nx_t *)(place_in(sendbuf), place_in(recvbuf), PACK(count, in_datatype(datatype)), PACK(in_op(op), rank_in(root)), in_comm(comm), &request_v);
 	while (unlikely(rc == BY_AGAIN) && face_park());
-	if (likely(rc == 0)) *request = out_request(request_v);
+	*request = out_request(likely(rc == 0) ? request_v : 0);
 	return error_out((int)rc);
 }
 int PMPI_Ireduce_c(UNUSED long a0, UNUSED long a1, UNUSED long a2, UNUSED long a3, UNUSED long a4, UNUSED long a5, MPI_Comm comm) { return face_refused(26, in_comm(comm)); }
@@ -942,7 +962,7 @@ int PMPI_Iallreduce(const void *sendbuf, void *recvbuf, int count, MPI_Datatype 
 	long rc;
 	do rc = CROSS(NX_SLOT_IALLREDUCE, const void *, void *, uint64_t, nx_t, nx_t, nx_t *)(place_in(sendbuf), place_in(recvbuf), PACK(count, in_datatype(datatype)), in_op(op), in_comm(comm), &request_v);
 	while (unlikely(rc == BY_AGAIN) && face_park());
-	if (likely(rc == 0)) *request = out_request(request_v);
+	*request = out_request(likely(rc == 0) ? request_v : 0);
 	return error_out((int)rc);
 }
 int PMPI_Iallreduce_c(UNUSED long a0, UNUSED long a1, UNUSED long a2, UNUSED long a3, UNUSED long a4, MPI_Comm comm) { return face_refused(27, in_comm(comm)); }
@@ -954,7 +974,7 @@ int PMPI_Ireduce_scatter_block(const void *sendbuf, void *recvbuf, int recvcount
 	long rc;
 	do rc = CROSS(NX_SLOT_IREDUCE_SCATTER_BLOCK, const void *, void *, uint64_t, nx_t, nx_t, nx_t *)(place_in(sendbuf), place_in(recvbuf), PACK(recvcount, in_datatype(datatype)), in_op(op), in_comm(comm), &request_v);
 	while (unlikely(rc == BY_AGAIN) && face_park());
-	if (likely(rc == 0)) *request = out_request(request_v);
+	*request = out_request(likely(rc == 0) ? request_v : 0);
 	return error_out((int)rc);
 }
 int PMPI_Ireduce_scatter_block_c(UNUSED long a0, UNUSED long a1, UNUSED long a2, UNUSED long a3, UNUSED long a4, MPI_Comm comm) { return face_refused(28, in_comm(comm)); }
@@ -966,7 +986,7 @@ int PMPI_Ireduce_scatter(const void *sendbuf, void *recvbuf, const int *recvcoun
 	long rc;
 	do rc = CROSS(NX_SLOT_IREDUCE_SCATTER, const void *, void *, const int *, uint64_t, nx_t, nx_t *)(place_in(sendbuf), place_in(recvbuf), recvcounts, PACK(in_datatype(datatype), in_op(op)), in_comm(comm), &request_v);
 	while (unlikely(rc == BY_AGAIN) && face_park());
-	if (likely(rc == 0)) *request = out_request(request_v);
+	*request = out_request(likely(rc == 0) ? request_v : 0);
 	return error_out((int)rc);
 }
 int PMPI_Ireduce_scatter_c(UNUSED long a0, UNUSED long a1, UNUSED long a2, UNUSED long a3, UNUSED long a4, MPI_Comm comm) { return face_refused(29, in_comm(comm)); }
@@ -978,7 +998,7 @@ int PMPI_Iscan(const void *sendbuf, void *recvbuf, int count, MPI_Datatype datat
 	long rc;
 	do rc = CROSS(NX_SLOT_ISCAN, const void *, void *, uint64_t, nx_t, nx_t, nx_t *)(place_in(sendbuf), place_in(recvbuf), PACK(count, in_datatype(datatype)), in_op(op), in_comm(comm), &request_v);
 	while (unlikely(rc == BY_AGAIN) && face_park());
-	if (likely(rc == 0)) *request = out_request(request_v);
+	*request = out_request(likely(rc == 0) ? request_v : 0);
 	return error_out((int)rc);
 }
 int PMPI_Iscan_c(UNUSED long a0, UNUSED long a1, UNUSED long a2, UNUSED long a3, UNUSED long a4, MPI_Comm comm) { return face_refused(30, in_comm(comm)); }
@@ -990,7 +1010,7 @@ int PMPI_Iexscan(const void *sendbuf, void *recvbuf, int count, MPI_Datatype dat
 	long rc;
 	do rc = CROSS(NX_SLOT_IEXSCAN, const void *, void *, uint64_t, nx_t, nx_t, nx_t *)(place_in(sendbuf), place_in(recvbuf), PACK(count, in_datatype(datatype)), in_op(op), in_comm(comm), &request_v);
 	while (unlikely(rc == BY_AGAIN) && face_park());
-	if (likely(rc == 0)) *request = out_request(request_v);
+	*request = out_request(likely(rc == 0) ? request_v : 0);
 	return error_out((int)rc);
 }
 int PMPI_Iexscan_c(UNUSED long a0, UNUSED long a1, UNUSED long a2, UNUSED long a3, UNUSED long a4, MPI_Comm comm) { return face_refused(31, in_comm(comm)); }
@@ -1033,7 +1053,7 @@ int PMPI_Op_create(void *user_fn, int commute, MPI_Op *op)
 	if (unlikely(!op)) return face_raise_in("Op_create", NX_COMM_WORLD, NX_ERR_ARG);
 	nx_t op_v;
 	long rc = CROSS(NX_SLOT_OP_CREATE, void *, void *, int, nx_t *)(user_fn, (void *)thunk_op_fn, commute, &op_v);
-	if (likely(rc == 0)) *op = out_op(op_v);
+	*op = out_op(likely(rc == 0) ? op_v : 0);
 	return error_out((int)rc);
 }
 int PMPI_Op_create_c(void) { return face_refused(65, NX_COMM_NULL); }
@@ -1066,7 +1086,7 @@ int PMPI_Type_contiguous(int count, MPI_Datatype oldtype, MPI_Datatype *newtype)
 	if (unlikely(!newtype)) return face_raise_in("Type_contiguous", NX_COMM_WORLD, NX_ERR_ARG);
 	nx_t newtype_v;
 	long rc = CROSS(NX_SLOT_TYPE_CONTIGUOUS, int, nx_t, nx_t *)(count, in_datatype(oldtype), &newtype_v);
-	if (likely(rc == 0)) *newtype = out_datatype(newtype_v);
+	*newtype = out_datatype(likely(rc == 0) ? newtype_v : 0);
 	return error_out((int)rc);
 }
 int PMPI_Type_contiguous_c(void) { return face_refused(67, NX_COMM_NULL); }
@@ -1076,7 +1096,7 @@ int PMPI_Type_vector(int count, int blocklength, int stride, MPI_Datatype oldtyp
 	if (unlikely(!newtype)) return face_raise_in("Type_vector", NX_COMM_WORLD, NX_ERR_ARG);
 	nx_t newtype_v;
 	long rc = CROSS(NX_SLOT_TYPE_VECTOR, int, int, int, nx_t, nx_t *)(count, blocklength, stride, in_datatype(oldtype), &newtype_v);
-	if (likely(rc == 0)) *newtype = out_datatype(newtype_v);
+	*newtype = out_datatype(likely(rc == 0) ? newtype_v : 0);
 	return error_out((int)rc);
 }
 int PMPI_Type_vector_c(void) { return face_refused(68, NX_COMM_NULL); }
@@ -1086,7 +1106,7 @@ int PMPI_Type_create_hvector(int count, int blocklength, nx_aint stride, MPI_Dat
 	if (unlikely(!newtype)) return face_raise_in("Type_create_hvector", NX_COMM_WORLD, NX_ERR_ARG);
 	nx_t newtype_v;
 	long rc = CROSS(NX_SLOT_TYPE_CREATE_HVECTOR, int, int, nx_aint, nx_t, nx_t *)(count, blocklength, stride, in_datatype(oldtype), &newtype_v);
-	if (likely(rc == 0)) *newtype = out_datatype(newtype_v);
+	*newtype = out_datatype(likely(rc == 0) ? newtype_v : 0);
 	return error_out((int)rc);
 }
 int PMPI_Type_create_hvector_c(void) { return face_refused(69, NX_COMM_NULL); }
@@ -1096,7 +1116,7 @@ int PMPI_Type_indexed(int count, const int *array_of_blocklengths, const int *ar
 	if (unlikely(!newtype)) return face_raise_in("Type_indexed", NX_COMM_WORLD, NX_ERR_ARG);
 	nx_t newtype_v;
 	long rc = CROSS(NX_SLOT_TYPE_INDEXED, int, const int *, const int *, nx_t, nx_t *)(count, array_of_blocklengths, array_of_displacements, in_datatype(oldtype), &newtype_v);
-	if (likely(rc == 0)) *newtype = out_datatype(newtype_v);
+	*newtype = out_datatype(likely(rc == 0) ? newtype_v : 0);
 	return error_out((int)rc);
 }
 int PMPI_Type_indexed_c(void) { return face_refused(70, NX_COMM_NULL); }
@@ -1106,7 +1126,7 @@ int PMPI_Type_create_hindexed(int count, const int *array_of_blocklengths, const
 	if (unlikely(!newtype)) return face_raise_in("Type_create_hindexed", NX_COMM_WORLD, NX_ERR_ARG);
 	nx_t newtype_v;
 	long rc = CROSS(NX_SLOT_TYPE_CREATE_HINDEXED, int, const int *, const nx_aint *, nx_t, nx_t *)(count, array_of_blocklengths, array_of_displacements, in_datatype(oldtype), &newtype_v);
-	if (likely(rc == 0)) *newtype = out_datatype(newtype_v);
+	*newtype = out_datatype(likely(rc == 0) ? newtype_v : 0);
 	return error_out((int)rc);
 }
 int PMPI_Type_create_hindexed_c(void) { return face_refused(71, NX_COMM_NULL); }
@@ -1116,7 +1136,7 @@ int PMPI_Type_create_indexed_block(int count, int blocklength, const int *array_
 	if (unlikely(!newtype)) return face_raise_in("Type_create_indexed_block", NX_COMM_WORLD, NX_ERR_ARG);
 	nx_t newtype_v;
 	long rc = CROSS(NX_SLOT_TYPE_CREATE_INDEXED_BLOCK, int, int, const int *, nx_t, nx_t *)(count, blocklength, array_of_displacements, in_datatype(oldtype), &newtype_v);
-	if (likely(rc == 0)) *newtype = out_datatype(newtype_v);
+	*newtype = out_datatype(likely(rc == 0) ? newtype_v : 0);
 	return error_out((int)rc);
 }
 int PMPI_Type_create_indexed_block_c(void) { return face_refused(72, NX_COMM_NULL); }
@@ -1126,7 +1146,7 @@ int PMPI_Type_create_hindexed_block(int count, int blocklength, const nx_aint *a
 	if (unlikely(!newtype)) return face_raise_in("Type_create_hindexed_block", NX_COMM_WORLD, NX_ERR_ARG);
 	nx_t newtype_v;
 	long rc = CROSS(NX_SLOT_TYPE_CREATE_HINDEXED_BLOCK, int, int, const nx_aint *, nx_t, nx_t *)(count, blocklength, array_of_displacements, in_datatype(oldtype), &newtype_v);
-	if (likely(rc == 0)) *newtype = out_datatype(newtype_v);
+	*newtype = out_datatype(likely(rc == 0) ? newtype_v : 0);
 	return error_out((int)rc);
 }
 int PMPI_Type_create_hindexed_block_c(void) { return face_refused(73, NX_COMM_NULL); }
@@ -1138,7 +1158,7 @@ int PMPI_Type_create_struct(int count, const int *array_of_blocklengths, const n
 	for (int i = 0; i < t_array_of_types_n; i++) t_array_of_types[i] = in_datatype(array_of_types[i]);
 	nx_t newtype_v;
 	long rc = CROSS(NX_SLOT_TYPE_CREATE_STRUCT, int, const int *, const nx_aint *, const nx_t *, nx_t *)(count, array_of_blocklengths, array_of_displacements, t_array_of_types, &newtype_v);
-	if (likely(rc == 0)) *newtype = out_datatype(newtype_v);
+	*newtype = out_datatype(likely(rc == 0) ? newtype_v : 0);
 	TEMP_END(t_array_of_types);
 	return error_out((int)rc);
 }
@@ -1149,7 +1169,7 @@ int PMPI_Type_create_subarray(int ndims, const int *array_of_sizes, const int *a
 	if (unlikely(!newtype)) return face_raise_in("Type_create_subarray", NX_COMM_WORLD, NX_ERR_ARG);
 	nx_t newtype_v;
 	long rc = CROSS(NX_SLOT_TYPE_CREATE_SUBARRAY, int, const int *, const int *, const int *, uint64_t, nx_t *)(ndims, array_of_sizes, array_of_subsizes, array_of_starts, PACK(order_in(order), in_datatype(oldtype)), &newtype_v);
-	if (likely(rc == 0)) *newtype = out_datatype(newtype_v);
+	*newtype = out_datatype(likely(rc == 0) ? newtype_v : 0);
 	return error_out((int)rc);
 }
 int PMPI_Type_create_subarray_c(void) { return face_refused(75, NX_COMM_NULL); }
@@ -1164,7 +1184,7 @@ int PMPI_Type_create_darray(int size, int rank, int ndims, const int *array_of_g
 	nx_t newtype_v;
 	struct nx_box_type_create_darray box = { size, rank, ndims, array_of_gsizes, t_array_of_distribs, t_array_of_dargs, array_of_psizes, order_in(order), in_datatype(oldtype), &newtype_v };
 	long rc = CROSS(NX_SLOT_TYPE_CREATE_DARRAY, const struct nx_box_type_create_darray *)(&box);
-	if (likely(rc == 0)) *newtype = out_datatype(newtype_v);
+	*newtype = out_datatype(likely(rc == 0) ? newtype_v : 0);
 	TEMP_END(t_array_of_distribs);
 	TEMP_END(t_array_of_dargs);
 	return error_out((int)rc);
@@ -1176,7 +1196,7 @@ int PMPI_Type_create_resized(MPI_Datatype oldtype, nx_aint lb, nx_aint extent, M
 	if (unlikely(!newtype)) return face_raise_in("Type_create_resized", NX_COMM_WORLD, NX_ERR_ARG);
 	nx_t newtype_v;
 	long rc = CROSS(NX_SLOT_TYPE_CREATE_RESIZED, nx_t, nx_aint, nx_aint, nx_t *)(in_datatype(oldtype), lb, extent, &newtype_v);
-	if (likely(rc == 0)) *newtype = out_datatype(newtype_v);
+	*newtype = out_datatype(likely(rc == 0) ? newtype_v : 0);
 	return error_out((int)rc);
 }
 int PMPI_Type_create_resized_c(void) { return face_refused(77, NX_COMM_NULL); }
@@ -1186,7 +1206,7 @@ int PMPI_Type_dup(MPI_Datatype oldtype, MPI_Datatype *newtype)
 	if (unlikely(!newtype)) return face_raise_in("Type_dup", NX_COMM_WORLD, NX_ERR_ARG);
 	nx_t newtype_v;
 	long rc = CROSS(NX_SLOT_TYPE_DUP, nx_t, nx_t *)(in_datatype(oldtype), &newtype_v);
-	if (likely(rc == 0)) *newtype = out_datatype(newtype_v);
+	*newtype = out_datatype(likely(rc == 0) ? newtype_v : 0);
 	return error_out((int)rc);
 }
 
@@ -1211,7 +1231,7 @@ int PMPI_Type_create_f90_integer(int r, MPI_Datatype *newtype)
 	if (unlikely(!newtype)) return face_raise_in("Type_create_f90_integer", NX_COMM_WORLD, NX_ERR_ARG);
 	nx_t newtype_v;
 	long rc = CROSS(NX_SLOT_TYPE_CREATE_F90_INTEGER, int, nx_t *)(r, &newtype_v);
-	if (likely(rc == 0)) *newtype = out_datatype(newtype_v);
+	*newtype = out_datatype(likely(rc == 0) ? newtype_v : 0);
 	return error_out((int)rc);
 }
 
@@ -1220,7 +1240,7 @@ int PMPI_Type_create_f90_real(int p, int r, MPI_Datatype *newtype)
 	if (unlikely(!newtype)) return face_raise_in("Type_create_f90_real", NX_COMM_WORLD, NX_ERR_ARG);
 	nx_t newtype_v;
 	long rc = CROSS(NX_SLOT_TYPE_CREATE_F90_REAL, int, int, nx_t *)(p, r, &newtype_v);
-	if (likely(rc == 0)) *newtype = out_datatype(newtype_v);
+	*newtype = out_datatype(likely(rc == 0) ? newtype_v : 0);
 	return error_out((int)rc);
 }
 
@@ -1229,7 +1249,7 @@ int PMPI_Type_create_f90_complex(int p, int r, MPI_Datatype *newtype)
 	if (unlikely(!newtype)) return face_raise_in("Type_create_f90_complex", NX_COMM_WORLD, NX_ERR_ARG);
 	nx_t newtype_v;
 	long rc = CROSS(NX_SLOT_TYPE_CREATE_F90_COMPLEX, int, int, nx_t *)(p, r, &newtype_v);
-	if (likely(rc == 0)) *newtype = out_datatype(newtype_v);
+	*newtype = out_datatype(likely(rc == 0) ? newtype_v : 0);
 	return error_out((int)rc);
 }
 
@@ -1238,7 +1258,7 @@ int PMPI_Type_match_size(int typeclass, int size, MPI_Datatype *datatype)
 	if (unlikely(!datatype)) return face_raise_in("Type_match_size", NX_COMM_WORLD, NX_ERR_ARG);
 	nx_t datatype_v;
 	long rc = CROSS(NX_SLOT_TYPE_MATCH_SIZE, int, int, nx_t *)(typeclass_in(typeclass), size, &datatype_v);
-	if (likely(rc == 0)) *datatype = out_datatype(datatype_v);
+	*datatype = out_datatype(likely(rc == 0) ? datatype_v : 0);
 	return error_out((int)rc);
 }
 int PMPI_Type_size_c(void) { return face_refused(78, NX_COMM_NULL); }
@@ -1349,7 +1369,7 @@ int PMPI_Comm_get_parent(MPI_Comm *parent)
 	if (unlikely(!parent)) return face_raise_in("Comm_get_parent", NX_COMM_WORLD, NX_ERR_ARG);
 	nx_t parent_v;
 	long rc = CROSS(NX_SLOT_COMM_GET_PARENT, nx_t *)(&parent_v);
-	if (likely(rc == 0)) *parent = out_comm(parent_v);
+	*parent = out_comm(likely(rc == 0) ? parent_v : 0);
 	return error_out((int)rc);
 }
 
@@ -1466,7 +1486,7 @@ int PMPI_Comm_create_errhandler(void *comm_errhandler_fn, MPI_Errhandler *errhan
 	if (unlikely(!errhandler)) return face_raise_in("Comm_create_errhandler", NX_COMM_WORLD, NX_ERR_ARG);
 	nx_t errhandler_v;
 	long rc = CROSS(NX_SLOT_COMM_CREATE_ERRHANDLER, void *, void *, nx_t *)(comm_errhandler_fn, (void *)thunk_comm_err_fn, &errhandler_v);
-	if (likely(rc == 0)) *errhandler = out_errhandler(errhandler_v);
+	*errhandler = out_errhandler(likely(rc == 0) ? errhandler_v : 0);
 	return error_out((int)rc);
 }
 
@@ -1481,7 +1501,7 @@ int PMPI_Comm_get_errhandler(MPI_Comm comm, MPI_Errhandler *errhandler)
 	if (unlikely(!errhandler)) return face_raise_in("Comm_get_errhandler", in_comm(comm), NX_ERR_ARG);
 	nx_t errhandler_v;
 	long rc = CROSS(NX_SLOT_COMM_GET_ERRHANDLER, nx_t, nx_t *)(in_comm(comm), &errhandler_v);
-	if (likely(rc == 0)) *errhandler = out_errhandler(errhandler_v);
+	*errhandler = out_errhandler(likely(rc == 0) ? errhandler_v : 0);
 	return error_out((int)rc);
 }
 
@@ -1596,7 +1616,7 @@ int PMPI_Group_union(MPI_Group group1, MPI_Group group2, MPI_Group *newgroup)
 	if (unlikely(!newgroup)) return face_raise_in("Group_union", NX_COMM_WORLD, NX_ERR_ARG);
 	nx_t newgroup_v;
 	long rc = CROSS(NX_SLOT_GROUP_UNION, nx_t, nx_t, nx_t *)(in_group(group1), in_group(group2), &newgroup_v);
-	if (likely(rc == 0)) *newgroup = out_group(newgroup_v);
+	*newgroup = out_group(likely(rc == 0) ? newgroup_v : 0);
 	return error_out((int)rc);
 }
 
@@ -1605,7 +1625,7 @@ int PMPI_Group_intersection(MPI_Group group1, MPI_Group group2, MPI_Group *newgr
 	if (unlikely(!newgroup)) return face_raise_in("Group_intersection", NX_COMM_WORLD, NX_ERR_ARG);
 	nx_t newgroup_v;
 	long rc = CROSS(NX_SLOT_GROUP_INTERSECTION, nx_t, nx_t, nx_t *)(in_group(group1), in_group(group2), &newgroup_v);
-	if (likely(rc == 0)) *newgroup = out_group(newgroup_v);
+	*newgroup = out_group(likely(rc == 0) ? newgroup_v : 0);
 	return error_out((int)rc);
 }
 
@@ -1614,7 +1634,7 @@ int PMPI_Group_difference(MPI_Group group1, MPI_Group group2, MPI_Group *newgrou
 	if (unlikely(!newgroup)) return face_raise_in("Group_difference", NX_COMM_WORLD, NX_ERR_ARG);
 	nx_t newgroup_v;
 	long rc = CROSS(NX_SLOT_GROUP_DIFFERENCE, nx_t, nx_t, nx_t *)(in_group(group1), in_group(group2), &newgroup_v);
-	if (likely(rc == 0)) *newgroup = out_group(newgroup_v);
+	*newgroup = out_group(likely(rc == 0) ? newgroup_v : 0);
 	return error_out((int)rc);
 }
 
@@ -1623,7 +1643,7 @@ int PMPI_Group_incl(MPI_Group group, int n, const int *ranks, MPI_Group *newgrou
 	if (unlikely(!newgroup)) return face_raise_in("Group_incl", NX_COMM_WORLD, NX_ERR_ARG);
 	nx_t newgroup_v;
 	long rc = CROSS(NX_SLOT_GROUP_INCL, nx_t, int, const int *, nx_t *)(in_group(group), n, ranks, &newgroup_v);
-	if (likely(rc == 0)) *newgroup = out_group(newgroup_v);
+	*newgroup = out_group(likely(rc == 0) ? newgroup_v : 0);
 	return error_out((int)rc);
 }
 
@@ -1632,7 +1652,7 @@ int PMPI_Group_excl(MPI_Group group, int n, const int *ranks, MPI_Group *newgrou
 	if (unlikely(!newgroup)) return face_raise_in("Group_excl", NX_COMM_WORLD, NX_ERR_ARG);
 	nx_t newgroup_v;
 	long rc = CROSS(NX_SLOT_GROUP_EXCL, nx_t, int, const int *, nx_t *)(in_group(group), n, ranks, &newgroup_v);
-	if (likely(rc == 0)) *newgroup = out_group(newgroup_v);
+	*newgroup = out_group(likely(rc == 0) ? newgroup_v : 0);
 	return error_out((int)rc);
 }
 
@@ -1641,7 +1661,7 @@ int PMPI_Group_range_incl(MPI_Group group, int n, const int *ranges, MPI_Group *
 	if (unlikely(!newgroup)) return face_raise_in("Group_range_incl", NX_COMM_WORLD, NX_ERR_ARG);
 	nx_t newgroup_v;
 	long rc = CROSS(NX_SLOT_GROUP_RANGE_INCL, nx_t, int, const int *, nx_t *)(in_group(group), n, ranges, &newgroup_v);
-	if (likely(rc == 0)) *newgroup = out_group(newgroup_v);
+	*newgroup = out_group(likely(rc == 0) ? newgroup_v : 0);
 	return error_out((int)rc);
 }
 
@@ -1650,7 +1670,7 @@ int PMPI_Group_range_excl(MPI_Group group, int n, const int *ranges, MPI_Group *
 	if (unlikely(!newgroup)) return face_raise_in("Group_range_excl", NX_COMM_WORLD, NX_ERR_ARG);
 	nx_t newgroup_v;
 	long rc = CROSS(NX_SLOT_GROUP_RANGE_EXCL, nx_t, int, const int *, nx_t *)(in_group(group), n, ranges, &newgroup_v);
-	if (likely(rc == 0)) *newgroup = out_group(newgroup_v);
+	*newgroup = out_group(likely(rc == 0) ? newgroup_v : 0);
 	return error_out((int)rc);
 }
 
@@ -1677,7 +1697,7 @@ int PMPI_Comm_group(MPI_Comm comm, MPI_Group *group)
 	if (unlikely(!group)) return face_raise_in("Comm_group", in_comm(comm), NX_ERR_ARG);
 	nx_t group_v;
 	long rc = CROSS(NX_SLOT_COMM_GROUP, nx_t, nx_t *)(in_comm(comm), &group_v);
-	if (likely(rc == 0)) *group = out_group(group_v);
+	*group = out_group(likely(rc == 0) ? group_v : 0);
 	return error_out((int)rc);
 }
 
@@ -1700,7 +1720,7 @@ int PMPI_Comm_remote_group(MPI_Comm comm, MPI_Group *group)
 	if (unlikely(!group)) return face_raise_in("Comm_remote_group", in_comm(comm), NX_ERR_ARG);
 	nx_t group_v;
 	long rc = CROSS(NX_SLOT_COMM_REMOTE_GROUP, nx_t, nx_t *)(in_comm(comm), &group_v);
-	if (likely(rc == 0)) *group = out_group(group_v);
+	*group = out_group(likely(rc == 0) ? group_v : 0);
 	return error_out((int)rc);
 }
 
@@ -1711,18 +1731,7 @@ int PMPI_Comm_dup(MPI_Comm comm, MPI_Comm *newcomm)
 	long rc;
 	do rc = CROSS(NX_SLOT_COMM_DUP, nx_t, nx_t *)(in_comm(comm), &newcomm_v);
 	while (unlikely(rc == BY_AGAIN) && face_park());
-	if (likely(rc == 0)) *newcomm = out_comm(newcomm_v);
-	return error_out((int)rc);
-}
-
-int PMPI_Comm_dup_with_info(MPI_Comm comm, MPI_Info info, MPI_Comm *newcomm)
-{
-	if (unlikely(!newcomm)) return face_raise_in("Comm_dup_with_info", in_comm(comm), NX_ERR_ARG);
-	nx_t newcomm_v;
-	long rc;
-	do rc = CROSS(NX_SLOT_COMM_DUP_WITH_INFO, nx_t, nx_t, nx_t *)(in_comm(comm), in_info(info), &newcomm_v);
-	while (unlikely(rc == BY_AGAIN) && face_park());
-	if (likely(rc == 0)) *newcomm = out_comm(newcomm_v);
+	*newcomm = out_comm(likely(rc == 0) ? newcomm_v : 0);
 	return error_out((int)rc);
 }
 int PMPI_Comm_idup(MPI_Comm comm) { return face_refused(138, in_comm(comm)); }
@@ -1735,7 +1744,7 @@ int PMPI_Comm_create(MPI_Comm comm, MPI_Group group, MPI_Comm *newcomm)
 	long rc;
 	do rc = CROSS(NX_SLOT_COMM_CREATE, nx_t, nx_t, nx_t *)(in_comm(comm), in_group(group), &newcomm_v);
 	while (unlikely(rc == BY_AGAIN) && face_park());
-	if (likely(rc == 0)) *newcomm = out_comm(newcomm_v);
+	*newcomm = out_comm(likely(rc == 0) ? newcomm_v : 0);
 	return error_out((int)rc);
 }
 
@@ -1746,7 +1755,7 @@ int PMPI_Comm_create_group(MPI_Comm comm, MPI_Group group, int tag, MPI_Comm *ne
 	long rc;
 	do rc = CROSS(NX_SLOT_COMM_CREATE_GROUP, nx_t, nx_t, int, nx_t *)(in_comm(comm), in_group(group), tag, &newcomm_v);
 	while (unlikely(rc == BY_AGAIN) && face_park());
-	if (likely(rc == 0)) *newcomm = out_comm(newcomm_v);
+	*newcomm = out_comm(likely(rc == 0) ? newcomm_v : 0);
 	return error_out((int)rc);
 }
 
@@ -1757,7 +1766,7 @@ int PMPI_Comm_split(MPI_Comm comm, int color, int key, MPI_Comm *newcomm)
 	long rc;
 	do rc = CROSS(NX_SLOT_COMM_SPLIT, nx_t, int, int, nx_t *)(in_comm(comm), color, key, &newcomm_v);
 	while (unlikely(rc == BY_AGAIN) && face_park());
-	if (likely(rc == 0)) *newcomm = out_comm(newcomm_v);
+	*newcomm = out_comm(likely(rc == 0) ? newcomm_v : 0);
 	return error_out((int)rc);
 }
 
@@ -1768,7 +1777,7 @@ int PMPI_Comm_split_type(MPI_Comm comm, int split_type, int key, MPI_Info info, 
 	long rc;
 	do rc = CROSS(NX_SLOT_COMM_SPLIT_TYPE, nx_t, int, int, nx_t, nx_t *)(in_comm(comm), split_in(split_type), key, in_info(info), &newcomm_v);
 	while (unlikely(rc == BY_AGAIN) && face_park());
-	if (likely(rc == 0)) *newcomm = out_comm(newcomm_v);
+	*newcomm = out_comm(likely(rc == 0) ? newcomm_v : 0);
 	return error_out((int)rc);
 }
 
@@ -1780,21 +1789,6 @@ int PMPI_Comm_free(MPI_Comm *comm)
 	do rc = CROSS(NX_SLOT_COMM_FREE, nx_t *)(&comm_v);
 	while (unlikely(rc == BY_AGAIN) && face_park());
 	if (comm_v == 0) *comm = out_comm(0);
-	return error_out((int)rc);
-}
-
-int PMPI_Comm_set_info(MPI_Comm comm, MPI_Info info)
-{
-	long rc = CROSS(NX_SLOT_COMM_SET_INFO, nx_t, nx_t)(in_comm(comm), in_info(info));
-	return error_out((int)rc);
-}
-
-int PMPI_Comm_get_info(MPI_Comm comm, MPI_Info *info_used)
-{
-	if (unlikely(!info_used)) return face_raise_in("Comm_get_info", in_comm(comm), NX_ERR_ARG);
-	nx_t info_used_v;
-	long rc = CROSS(NX_SLOT_COMM_GET_INFO, nx_t, nx_t *)(in_comm(comm), &info_used_v);
-	if (likely(rc == 0)) *info_used = out_info(info_used_v);
 	return error_out((int)rc);
 }
 
@@ -1829,7 +1823,7 @@ int PMPI_Comm_create_keyval(void *comm_copy_attr_fn, void *comm_delete_attr_fn, 
 	if (unlikely(!comm_keyval)) return face_raise_in("Comm_create_keyval", NX_COMM_WORLD, NX_ERR_ARG);
 	nx_t comm_keyval_v;
 	long rc = CROSS(NX_SLOT_COMM_CREATE_KEYVAL, void *, void *, void *, void *, nx_t *, void *)(comm_copy_attr_fn, (void *)thunk_comm_copy_fn, comm_delete_attr_fn, (void *)thunk_comm_delete_fn, &comm_keyval_v, extra_state);
-	if (likely(rc == 0)) *comm_keyval = out_keyval(comm_keyval_v);
+	*comm_keyval = out_keyval(likely(rc == 0) ? comm_keyval_v : 0);
 	return error_out((int)rc);
 }
 
@@ -1859,7 +1853,7 @@ int PMPI_Type_create_keyval(void *type_copy_attr_fn, void *type_delete_attr_fn, 
 	if (unlikely(!type_keyval)) return face_raise_in("Type_create_keyval", NX_COMM_WORLD, NX_ERR_ARG);
 	nx_t type_keyval_v;
 	long rc = CROSS(NX_SLOT_TYPE_CREATE_KEYVAL, void *, void *, void *, void *, nx_t *, void *)(type_copy_attr_fn, (void *)thunk_type_copy_fn, type_delete_attr_fn, (void *)thunk_type_delete_fn, &type_keyval_v, extra_state);
-	if (likely(rc == 0)) *type_keyval = out_keyval(type_keyval_v);
+	*type_keyval = out_keyval(likely(rc == 0) ? type_keyval_v : 0);
 	return error_out((int)rc);
 }
 
@@ -1901,7 +1895,7 @@ int PMPI_Info_create(MPI_Info *info)
 	if (unlikely(!info)) return face_raise_in("Info_create", NX_COMM_WORLD, NX_ERR_ARG);
 	nx_t info_v;
 	long rc = CROSS(NX_SLOT_INFO_CREATE, nx_t *)(&info_v);
-	if (likely(rc == 0)) *info = out_info(info_v);
+	*info = out_info(likely(rc == 0) ? info_v : 0);
 	return error_out((int)rc);
 }
 
@@ -1910,7 +1904,7 @@ int PMPI_Info_create_env(int argc, char **argv, MPI_Info *info)
 	if (unlikely(!info)) return face_raise_in("Info_create_env", NX_COMM_WORLD, NX_ERR_ARG);
 	nx_t info_v;
 	long rc = CROSS(NX_SLOT_INFO_CREATE_ENV, int, char **, nx_t *)(argc, argv, &info_v);
-	if (likely(rc == 0)) *info = out_info(info_v);
+	*info = out_info(likely(rc == 0) ? info_v : 0);
 	return error_out((int)rc);
 }
 
@@ -1925,7 +1919,7 @@ int PMPI_Info_dup(MPI_Info info, MPI_Info *newinfo)
 	if (unlikely(!newinfo)) return face_raise_in("Info_dup", NX_COMM_WORLD, NX_ERR_ARG);
 	nx_t newinfo_v;
 	long rc = CROSS(NX_SLOT_INFO_DUP, nx_t, nx_t *)(in_info(info), &newinfo_v);
-	if (likely(rc == 0)) *newinfo = out_info(newinfo_v);
+	*newinfo = out_info(likely(rc == 0) ? newinfo_v : 0);
 	return error_out((int)rc);
 }
 
@@ -2148,7 +2142,7 @@ COLD static int middle_isend(const void *buf, int count, MPI_Datatype datatype, 
 	if (unlikely(!request)) return face_raise_in("Isend", in_comm(comm), NX_ERR_ARG);
 	nx_t request_v;
 	long rc = CROSS(NX_SLOT_ISEND, const void *, uint64_t, int, int, nx_t, nx_t *)(buf, PACK(count, in_datatype(datatype)), rank_in(dest), tag, in_comm(comm), &request_v);
-	if (likely(rc == 0)) *request = out_request(request_v);
+	*request = out_request(likely(rc == 0) ? request_v : 0);
 	return error_out((int)rc);
 }
 int PMPI_Isend_c(UNUSED long a0, UNUSED long a1, UNUSED long a2, UNUSED long a3, UNUSED long a4, MPI_Comm comm) { return face_refused(246, in_comm(comm)); }
@@ -2158,7 +2152,7 @@ int PMPI_Issend(const void *buf, int count, MPI_Datatype datatype, int dest, int
 	if (unlikely(!request)) return face_raise_in("Issend", in_comm(comm), NX_ERR_ARG);
 	nx_t request_v;
 	long rc = CROSS(NX_SLOT_ISSEND, const void *, uint64_t, int, int, nx_t, nx_t *)(buf, PACK(count, in_datatype(datatype)), rank_in(dest), tag, in_comm(comm), &request_v);
-	if (likely(rc == 0)) *request = out_request(request_v);
+	*request = out_request(likely(rc == 0) ? request_v : 0);
 	return error_out((int)rc);
 }
 int PMPI_Issend_c(UNUSED long a0, UNUSED long a1, UNUSED long a2, UNUSED long a3, UNUSED long a4, MPI_Comm comm) { return face_refused(247, in_comm(comm)); }
@@ -2168,7 +2162,7 @@ int PMPI_Irsend(const void *buf, int count, MPI_Datatype datatype, int dest, int
 	if (unlikely(!request)) return face_raise_in("Irsend", in_comm(comm), NX_ERR_ARG);
 	nx_t request_v;
 	long rc = CROSS(NX_SLOT_IRSEND, const void *, uint64_t, int, int, nx_t, nx_t *)(buf, PACK(count, in_datatype(datatype)), rank_in(dest), tag, in_comm(comm), &request_v);
-	if (likely(rc == 0)) *request = out_request(request_v);
+	*request = out_request(likely(rc == 0) ? request_v : 0);
 	return error_out((int)rc);
 }
 int PMPI_Irsend_c(UNUSED long a0, UNUSED long a1, UNUSED long a2, UNUSED long a3, UNUSED long a4, MPI_Comm comm) { return face_refused(248, in_comm(comm)); }
@@ -2178,7 +2172,7 @@ int PMPI_Ibsend(const void *buf, int count, MPI_Datatype datatype, int dest, int
 	if (unlikely(!request)) return face_raise_in("Ibsend", in_comm(comm), NX_ERR_ARG);
 	nx_t request_v;
 	long rc = CROSS(NX_SLOT_IBSEND, const void *, uint64_t, int, int, nx_t, nx_t *)(buf, PACK(count, in_datatype(datatype)), rank_in(dest), tag, in_comm(comm), &request_v);
-	if (likely(rc == 0)) *request = out_request(request_v);
+	*request = out_request(likely(rc == 0) ? request_v : 0);
 	return error_out((int)rc);
 }
 int PMPI_Ibsend_c(UNUSED long a0, UNUSED long a1, UNUSED long a2, UNUSED long a3, UNUSED long a4, MPI_Comm comm) { return face_refused(249, in_comm(comm)); }
@@ -2188,7 +2182,7 @@ COLD static int middle_irecv(void *buf, int count, MPI_Datatype datatype, int so
 	if (unlikely(!request)) return face_raise_in("Irecv", in_comm(comm), NX_ERR_ARG);
 	nx_t request_v;
 	long rc = CROSS(NX_SLOT_IRECV, void *, uint64_t, int, int, nx_t, nx_t *)(buf, PACK(count, in_datatype(datatype)), rank_in(source), tag, in_comm(comm), &request_v);
-	if (likely(rc == 0)) *request = out_request(request_v);
+	*request = out_request(likely(rc == 0) ? request_v : 0);
 	return error_out((int)rc);
 }
 int PMPI_Irecv_c(UNUSED long a0, UNUSED long a1, UNUSED long a2, UNUSED long a3, UNUSED long a4, MPI_Comm comm) { return face_refused(250, in_comm(comm)); }
@@ -2390,7 +2384,7 @@ int PMPI_Mprobe(int source, int tag, MPI_Comm comm, MPI_Message *message, MPI_St
 	long rc;
 	do rc = CROSS(NX_SLOT_MPROBE, int, int, nx_t, nx_t *, nx_status *)(rank_in(source), tag, in_comm(comm), &message_v, status != ABI_STATUS_IGNORE ? &status_v : NULL);
 	while (unlikely(rc == BY_AGAIN) && face_park());
-	if (likely(rc == 0)) *message = out_message(message_v);
+	*message = out_message(likely(rc == 0) ? message_v : 0);
 	if (status != ABI_STATUS_IGNORE && STATUS_SET(rc)) status_out(status, &status_v);
 	return error_out((int)rc);
 }
@@ -2403,7 +2397,7 @@ int PMPI_Improbe(int source, int tag, MPI_Comm comm, int *flag, MPI_Message *mes
 	long rc;
 	do rc = CROSS(NX_SLOT_IMPROBE, int, int, nx_t, int *, nx_t *, nx_status *)(rank_in(source), tag, in_comm(comm), flag, &message_v, status != ABI_STATUS_IGNORE ? &status_v : NULL);
 	while (unlikely(rc == BY_AGAIN) && face_park());
-	if (likely(rc == 0)) *message = out_message(message_v);
+	*message = out_message(likely(rc == 0) ? message_v : 0);
 	if (status != ABI_STATUS_IGNORE && STATUS_SET(rc) && *flag) status_out(status, &status_v);
 	return error_out((int)rc);
 }
@@ -2429,7 +2423,7 @@ int PMPI_Imrecv(void *buf, int count, MPI_Datatype datatype, MPI_Message *messag
 	nx_t request_v;
 	long rc = CROSS(NX_SLOT_IMRECV, void *, int, nx_t, nx_t *, nx_t *)(buf, count, in_datatype(datatype), &message_v, &request_v);
 	if (message_v == 0) *message = out_message(0);
-	if (likely(rc == 0)) *request = out_request(request_v);
+	*request = out_request(likely(rc == 0) ? request_v : 0);
 	return error_out((int)rc);
 }
 int PMPI_Imrecv_c(void) { return face_refused(255, NX_COMM_NULL); }
@@ -2439,7 +2433,7 @@ int PMPI_Send_init(const void *buf, int count, MPI_Datatype datatype, int dest, 
 	if (unlikely(!request)) return face_raise_in("Send_init", in_comm(comm), NX_ERR_ARG);
 	nx_t request_v;
 	long rc = CROSS(NX_SLOT_SEND_INIT, const void *, uint64_t, int, int, nx_t, nx_t *)(buf, PACK(count, in_datatype(datatype)), rank_in(dest), tag, in_comm(comm), &request_v);
-	if (likely(rc == 0)) *request = out_request(request_v);
+	*request = out_request(likely(rc == 0) ? request_v : 0);
 	return error_out((int)rc);
 }
 int PMPI_Send_init_c(UNUSED long a0, UNUSED long a1, UNUSED long a2, UNUSED long a3, UNUSED long a4, MPI_Comm comm) { return face_refused(256, in_comm(comm)); }
@@ -2449,7 +2443,7 @@ int PMPI_Ssend_init(const void *buf, int count, MPI_Datatype datatype, int dest,
 	if (unlikely(!request)) return face_raise_in("Ssend_init", in_comm(comm), NX_ERR_ARG);
 	nx_t request_v;
 	long rc = CROSS(NX_SLOT_SSEND_INIT, const void *, uint64_t, int, int, nx_t, nx_t *)(buf, PACK(count, in_datatype(datatype)), rank_in(dest), tag, in_comm(comm), &request_v);
-	if (likely(rc == 0)) *request = out_request(request_v);
+	*request = out_request(likely(rc == 0) ? request_v : 0);
 	return error_out((int)rc);
 }
 int PMPI_Ssend_init_c(UNUSED long a0, UNUSED long a1, UNUSED long a2, UNUSED long a3, UNUSED long a4, MPI_Comm comm) { return face_refused(257, in_comm(comm)); }
@@ -2459,7 +2453,7 @@ int PMPI_Rsend_init(const void *buf, int count, MPI_Datatype datatype, int dest,
 	if (unlikely(!request)) return face_raise_in("Rsend_init", in_comm(comm), NX_ERR_ARG);
 	nx_t request_v;
 	long rc = CROSS(NX_SLOT_RSEND_INIT, const void *, uint64_t, int, int, nx_t, nx_t *)(buf, PACK(count, in_datatype(datatype)), rank_in(dest), tag, in_comm(comm), &request_v);
-	if (likely(rc == 0)) *request = out_request(request_v);
+	*request = out_request(likely(rc == 0) ? request_v : 0);
 	return error_out((int)rc);
 }
 int PMPI_Rsend_init_c(UNUSED long a0, UNUSED long a1, UNUSED long a2, UNUSED long a3, UNUSED long a4, MPI_Comm comm) { return face_refused(258, in_comm(comm)); }
@@ -2469,7 +2463,7 @@ int PMPI_Bsend_init(const void *buf, int count, MPI_Datatype datatype, int dest,
 	if (unlikely(!request)) return face_raise_in("Bsend_init", in_comm(comm), NX_ERR_ARG);
 	nx_t request_v;
 	long rc = CROSS(NX_SLOT_BSEND_INIT, const void *, uint64_t, int, int, nx_t, nx_t *)(buf, PACK(count, in_datatype(datatype)), rank_in(dest), tag, in_comm(comm), &request_v);
-	if (likely(rc == 0)) *request = out_request(request_v);
+	*request = out_request(likely(rc == 0) ? request_v : 0);
 	return error_out((int)rc);
 }
 int PMPI_Bsend_init_c(UNUSED long a0, UNUSED long a1, UNUSED long a2, UNUSED long a3, UNUSED long a4, MPI_Comm comm) { return face_refused(259, in_comm(comm)); }
@@ -2479,7 +2473,7 @@ int PMPI_Recv_init(void *buf, int count, MPI_Datatype datatype, int source, int 
 	if (unlikely(!request)) return face_raise_in("Recv_init", in_comm(comm), NX_ERR_ARG);
 	nx_t request_v;
 	long rc = CROSS(NX_SLOT_RECV_INIT, void *, uint64_t, int, int, nx_t, nx_t *)(buf, PACK(count, in_datatype(datatype)), rank_in(source), tag, in_comm(comm), &request_v);
-	if (likely(rc == 0)) *request = out_request(request_v);
+	*request = out_request(likely(rc == 0) ? request_v : 0);
 	return error_out((int)rc);
 }
 int PMPI_Recv_init_c(UNUSED long a0, UNUSED long a1, UNUSED long a2, UNUSED long a3, UNUSED long a4, MPI_Comm comm) { return face_refused(260, in_comm(comm)); }
@@ -2633,7 +2627,7 @@ int PMPI_Cart_create(MPI_Comm comm_old, int ndims, const int *dims, const int *p
 	long rc;
 	do rc = CROSS(NX_SLOT_CART_CREATE, nx_t, int, const int *, const int *, int, nx_t *)(in_comm(comm_old), ndims, dims, periods, reorder, &comm_cart_v);
 	while (unlikely(rc == BY_AGAIN) && face_park());
-	if (likely(rc == 0)) *comm_cart = out_comm(comm_cart_v);
+	*comm_cart = out_comm(likely(rc == 0) ? comm_cart_v : 0);
 	return error_out((int)rc);
 }
 
@@ -2650,7 +2644,7 @@ int PMPI_Graph_create(MPI_Comm comm_old, int nnodes, const int *index, const int
 	long rc;
 	do rc = CROSS(NX_SLOT_GRAPH_CREATE, nx_t, int, const int *, const int *, int, nx_t *)(in_comm(comm_old), nnodes, index, edges, reorder, &comm_graph_v);
 	while (unlikely(rc == BY_AGAIN) && face_park());
-	if (likely(rc == 0)) *comm_graph = out_comm(comm_graph_v);
+	*comm_graph = out_comm(likely(rc == 0) ? comm_graph_v : 0);
 	return error_out((int)rc);
 }
 
@@ -2662,7 +2656,7 @@ int PMPI_Dist_graph_create_adjacent(MPI_Comm comm_old, int indegree, const int *
 	long rc;
 	do rc = CROSS(NX_SLOT_DIST_GRAPH_CREATE_ADJACENT, const struct nx_box_dist_graph_create_adjacent *)(&box);
 	while (unlikely(rc == BY_AGAIN) && face_park());
-	if (likely(rc == 0)) *comm_dist_graph = out_comm(comm_dist_graph_v);
+	*comm_dist_graph = out_comm(likely(rc == 0) ? comm_dist_graph_v : 0);
 	return error_out((int)rc);
 }
 
@@ -2674,7 +2668,7 @@ int PMPI_Dist_graph_create(MPI_Comm comm_old, int n, const int *sources, const i
 	long rc;
 	do rc = CROSS(NX_SLOT_DIST_GRAPH_CREATE, const struct nx_box_dist_graph_create *)(&box);
 	while (unlikely(rc == BY_AGAIN) && face_park());
-	if (likely(rc == 0)) *comm_dist_graph = out_comm(comm_dist_graph_v);
+	*comm_dist_graph = out_comm(likely(rc == 0) ? comm_dist_graph_v : 0);
 	return error_out((int)rc);
 }
 
@@ -2723,17 +2717,6 @@ int PMPI_Cart_shift(MPI_Comm comm, int direction, int disp, int *rank_source, in
 	long rc = CROSS(NX_SLOT_CART_SHIFT, nx_t, int, int, int *, int *)(in_comm(comm), direction, disp, &rank_source_v, &rank_dest_v);
 	if (likely(rc == 0)) *rank_source = rank_out(rank_source_v);
 	if (likely(rc == 0)) *rank_dest = rank_out(rank_dest_v);
-	return error_out((int)rc);
-}
-
-int PMPI_Cart_sub(MPI_Comm comm, const int *remain_dims, MPI_Comm *newcomm)
-{
-	if (unlikely(!newcomm)) return face_raise_in("Cart_sub", in_comm(comm), NX_ERR_ARG);
-	nx_t newcomm_v;
-	long rc;
-	do rc = CROSS(NX_SLOT_CART_SUB, nx_t, const int *, nx_t *)(in_comm(comm), remain_dims, &newcomm_v);
-	while (unlikely(rc == BY_AGAIN) && face_park());
-	if (likely(rc == 0)) *newcomm = out_comm(newcomm_v);
 	return error_out((int)rc);
 }
 
@@ -2854,7 +2837,7 @@ int PMPI_Ineighbor_allgather(const void *sendbuf, int sendcount, MPI_Datatype se
 	long rc;
 	do rc = CROSS(NX_SLOT_INEIGHBOR_ALLGATHER, const void *, uint64_t, void *, uint64_t, nx_t, nx_t *)(place_in(sendbuf), PACK(sendcount, in_datatype(sendtype)), place_in(recvbuf), PACK(recvcount, in_datatype(recvtype)), in_comm(comm), &request_v);
 	while (unlikely(rc == BY_AGAIN) && face_park());
-	if (likely(rc == 0)) *request = out_request(request_v);
+	*request = out_request(likely(rc == 0) ? request_v : 0);
 	return error_out((int)rc);
 }
 int PMPI_Ineighbor_allgather_c(UNUSED long a0, UNUSED long a1, UNUSED long a2, UNUSED long a3, UNUSED long a4, UNUSED long a5, MPI_Comm comm) { return face_refused(392, in_comm(comm)); }
@@ -2867,7 +2850,7 @@ int PMPI_Ineighbor_allgatherv(const void *sendbuf, int sendcount, MPI_Datatype s
 	long rc;
 	do rc = CROSS(NX_SLOT_INEIGHBOR_ALLGATHERV, const struct nx_box_ineighbor_allgatherv *)(&box);
 	while (unlikely(rc == BY_AGAIN) && face_park());
-	if (likely(rc == 0)) *request = out_request(request_v);
+	*request = out_request(likely(rc == 0) ? request_v : 0);
 	return error_out((int)rc);
 }
 int PMPI_Ineighbor_allgatherv_c(UNUSED long a0, UNUSED long a1, UNUSED long a2, UNUSED long a3, UNUSED long a4, UNUSED long a5, UNUSED long a6, MPI_Comm comm) { return face_refused(393, in_comm(comm)); }
@@ -2879,7 +2862,7 @@ int PMPI_Ineighbor_alltoall(const void *sendbuf, int sendcount, MPI_Datatype sen
 	long rc;
 	do rc = CROSS(NX_SLOT_INEIGHBOR_ALLTOALL, const void *, uint64_t, void *, uint64_t, nx_t, nx_t *)(place_in(sendbuf), PACK(sendcount, in_datatype(sendtype)), place_in(recvbuf), PACK(recvcount, in_datatype(recvtype)), in_comm(comm), &request_v);
 	while (unlikely(rc == BY_AGAIN) && face_park());
-	if (likely(rc == 0)) *request = out_request(request_v);
+	*request = out_request(likely(rc == 0) ? request_v : 0);
 	return error_out((int)rc);
 }
 int PMPI_Ineighbor_alltoall_c(UNUSED long a0, UNUSED long a1, UNUSED long a2, UNUSED long a3, UNUSED long a4, UNUSED long a5, MPI_Comm comm) { return face_refused(394, in_comm(comm)); }
@@ -2892,7 +2875,7 @@ int PMPI_Ineighbor_alltoallv(const void *sendbuf, const int *sendcounts, const i
 	long rc;
 	do rc = CROSS(NX_SLOT_INEIGHBOR_ALLTOALLV, const struct nx_box_ineighbor_alltoallv *)(&box);
 	while (unlikely(rc == BY_AGAIN) && face_park());
-	if (likely(rc == 0)) *request = out_request(request_v);
+	*request = out_request(likely(rc == 0) ? request_v : 0);
 	return error_out((int)rc);
 }
 int PMPI_Ineighbor_alltoallv_c(UNUSED long a0, UNUSED long a1, UNUSED long a2, UNUSED long a3, UNUSED long a4, UNUSED long a5, UNUSED long a6, UNUSED long a7, MPI_Comm comm) { return face_refused(395, in_comm(comm)); }
@@ -2909,7 +2892,7 @@ int PMPI_Ineighbor_alltoallw(const void *sendbuf, const int *sendcounts, const n
 	long rc;
 	do rc = CROSS(NX_SLOT_INEIGHBOR_ALLTOALLW, const struct nx_box_ineighbor_alltoallw *)(&box);
 	while (unlikely(rc == BY_AGAIN) && face_park());
-	if (likely(rc == 0)) *request = out_request(request_v);
+	*request = out_request(likely(rc == 0) ? request_v : 0);
 	TEMP_END(t_sendtypes);
 	TEMP_END(t_recvtypes);
 	return error_out((int)rc);

@@ -1122,9 +1122,29 @@ static inline long cross_type_get_contents(nx_t datatype, int max_integers, int 
 	return CROSS(NX_SLOT_TYPE_GET_CONTENTS, uint64_t, int, int, int *, nx_aint *, nx_t *)(PACK(datatype, max_integers), max_addresses, max_datatypes, array_of_integers, array_of_addresses, array_of_datatypes);
 }
 
+static inline long cross_comm_dup_with_info(nx_t comm, nx_t info, nx_t *newcomm)
+{
+	return CROSS(NX_SLOT_COMM_DUP_WITH_INFO, nx_t, nx_t, nx_t *)(comm, info, newcomm);
+}
+
+static inline long cross_comm_set_info(nx_t comm, nx_t info)
+{
+	return CROSS(NX_SLOT_COMM_SET_INFO, nx_t, nx_t)(comm, info);
+}
+
+static inline long cross_comm_get_info(nx_t comm, nx_t *info_used)
+{
+	return CROSS(NX_SLOT_COMM_GET_INFO, nx_t, nx_t *)(comm, info_used);
+}
+
 static inline long cross_comm_get_attr(nx_t comm, nx_t comm_keyval, void **attribute_val, int *flag)
 {
 	return CROSS(NX_SLOT_COMM_GET_ATTR, nx_t, nx_t, void **, int *)(comm, comm_keyval, attribute_val, flag);
+}
+
+static inline long cross_cart_sub(nx_t comm, const int *remain_dims, nx_t *newcomm)
+{
+	return CROSS(NX_SLOT_CART_SUB, nx_t, const int *, nx_t *)(comm, remain_dims, newcomm);
 }
 
 #include "face_local.inc.c"
@@ -1284,7 +1304,7 @@ int PMPI_Ibarrier(MPI_Comm comm, MPI_Request *request)
 	long rc;
 	do rc = CROSS(NX_SLOT_IBARRIER, nx_t, nx_t *)(in_comm(comm), &request_v);
 	while (unlikely(rc == BY_AGAIN) && face_park());
-	if (likely(rc == 0)) *request = out_request(request_v);
+	*request = out_request(likely(rc == 0) ? request_v : 0);
 	return error_out((int)rc);
 }
 
@@ -1295,7 +1315,7 @@ int PMPI_Ibcast(void *buffer, int count, MPI_Datatype datatype, int root, MPI_Co
 	long rc;
 	do rc = CROSS(NX_SLOT_IBCAST, void *, int, nx_t, int, nx_t, nx_t *)(buffer, count, in_datatype(datatype), rank_in(root), in_comm(comm), &request_v);
 	while (unlikely(rc == BY_AGAIN) && face_park());
-	if (likely(rc == 0)) *request = out_request(request_v);
+	*request = out_request(likely(rc == 0) ? request_v : 0);
 	return error_out((int)rc);
 }
 
@@ -1306,7 +1326,7 @@ int PMPI_Igather(const void *sendbuf, int sendcount, MPI_Datatype sendtype, void
 	long rc;
 	do rc = CROSS(NX_SLOT_IGATHER, const void *, uint64_t, void *, uint64_t, uint64_t, nx_t *)(place_in(sendbuf), PACK(sendcount, in_datatype(sendtype)), place_in(recvbuf), PACK(recvcount, in_datatype(recvtype)), PACK(rank_in(root), in_comm(comm)), &request_v);
 	while (unlikely(rc == BY_AGAIN) && face_park());
-	if (likely(rc == 0)) *request = out_request(request_v);
+	*request = out_request(likely(rc == 0) ? request_v : 0);
 	return error_out((int)rc);
 }
 
@@ -1318,7 +1338,7 @@ int PMPI_Igatherv(const void *sendbuf, int sendcount, MPI_Datatype sendtype, voi
 	long rc;
 	do rc = CROSS(NX_SLOT_IGATHERV, const struct nx_box_igatherv *)(&box);
 	while (unlikely(rc == BY_AGAIN) && face_park());
-	if (likely(rc == 0)) *request = out_request(request_v);
+	*request = out_request(likely(rc == 0) ? request_v : 0);
 	return error_out((int)rc);
 }
 
@@ -1329,7 +1349,7 @@ int PMPI_Iscatter(const void *sendbuf, int sendcount, MPI_Datatype sendtype, voi
 	long rc;
 	do rc = CROSS(NX_SLOT_ISCATTER, const void *, uint64_t, void *, uint64_t, uint64_t, nx_t *)(place_in(sendbuf), PACK(sendcount, in_datatype(sendtype)), place_in(recvbuf), PACK(recvcount, in_datatype(recvtype)), PACK(rank_in(root), in_comm(comm)), &request_v);
 	while (unlikely(rc == BY_AGAIN) && face_park());
-	if (likely(rc == 0)) *request = out_request(request_v);
+	*request = out_request(likely(rc == 0) ? request_v : 0);
 	return error_out((int)rc);
 }
 
@@ -1341,7 +1361,7 @@ int PMPI_Iscatterv(const void *sendbuf, const int *sendcounts, const int *displs
 	long rc;
 	do rc = CROSS(NX_SLOT_ISCATTERV, const struct nx_box_iscatterv *)(&box);
 	while (unlikely(rc == BY_AGAIN) && face_park());
-	if (likely(rc == 0)) *request = out_request(request_v);
+	*request = out_request(likely(rc == 0) ? request_v : 0);
 	return error_out((int)rc);
 }
 
@@ -1352,7 +1372,7 @@ int PMPI_Iallgather(const void *sendbuf, int sendcount, MPI_Datatype sendtype, v
 	long rc;
 	do rc = CROSS(NX_SLOT_IALLGATHER, const void *, uint64_t, void *, uint64_t, nx_t, nx_t *)(place_in(sendbuf), PACK(sendcount, in_datatype(sendtype)), place_in(recvbuf), PACK(recvcount, in_datatype(recvtype)), in_comm(comm), &request_v);
 	while (unlikely(rc == BY_AGAIN) && face_park());
-	if (likely(rc == 0)) *request = out_request(request_v);
+	*request = out_request(likely(rc == 0) ? request_v : 0);
 	return error_out((int)rc);
 }
 
@@ -1364,7 +1384,7 @@ int PMPI_Iallgatherv(const void *sendbuf, int sendcount, MPI_Datatype sendtype, 
 	long rc;
 	do rc = CROSS(NX_SLOT_IALLGATHERV, const struct nx_box_iallgatherv *)(&box);
 	while (unlikely(rc == BY_AGAIN) && face_park());
-	if (likely(rc == 0)) *request = out_request(request_v);
+	*request = out_request(likely(rc == 0) ? request_v : 0);
 	return error_out((int)rc);
 }
 
@@ -1375,7 +1395,7 @@ int PMPI_Ialltoall(const void *sendbuf, int sendcount, MPI_Datatype sendtype, vo
 	long rc;
 	do rc = CROSS(NX_SLOT_IALLTOALL, const void *, uint64_t, void *, uint64_t, nx_t, nx_t *)(place_in(sendbuf), PACK(sendcount, in_datatype(sendtype)), place_in(recvbuf), PACK(recvcount, in_datatype(recvtype)), in_comm(comm), &request_v);
 	while (unlikely(rc == BY_AGAIN) && face_park());
-	if (likely(rc == 0)) *request = out_request(request_v);
+	*request = out_request(likely(rc == 0) ? request_v : 0);
 	return error_out((int)rc);
 }
 
@@ -1387,7 +1407,7 @@ int PMPI_Ialltoallv(const void *sendbuf, const int *sendcounts, const int *sdisp
 	long rc;
 	do rc = CROSS(NX_SLOT_IALLTOALLV, const struct nx_box_ialltoallv *)(&box);
 	while (unlikely(rc == BY_AGAIN) && face_park());
-	if (likely(rc == 0)) *request = out_request(request_v);
+	*request = out_request(likely(rc == 0) ? request_v : 0);
 	return error_out((int)rc);
 }
 
@@ -1403,7 +1423,7 @@ int PMPI_Ialltoallw(const void *sendbuf, const int *sendcounts, const int *sdisp
 	long rc;
 	do rc = CROSS(NX_SLOT_IALLTOALLW, const struct nx_box_ialltoallw *)(&box);
 	while (unlikely(rc == BY_AGAIN) && face_park());
-	if (likely(rc == 0)) *request = out_request(request_v);
+	*request = out_request(likely(rc == 0) ? request_v : 0);
 	TEMP_END(t_sendtypes);
 	TEMP_END(t_recvtypes);
 	return error_out((int)rc);
@@ -1416,7 +1436,7 @@ int PMPI_Ireduce(const void *sendbuf, void *recvbuf, int count, MPI_Datatype dat
 	long rc;
 	do rc = CROSS(NX_SLOT_IREDUCE, const void *, void *, uint64_t, uint64_t, nx_t, nx_t *)(place_in(sendbuf), place_in(recvbuf), PACK(count, in_datatype(datatype)), PACK(in_op(op), rank_in(root)), in_comm(comm), &request_v);
 	while (unlikely(rc == BY_AGAIN) && face_park());
-	if (likely(rc == 0)) *request = out_request(request_v);
+	*request = out_request(likely(rc == 0) ? request_v : 0);
 	return error_out((int)rc);
 }
 
@@ -1427,7 +1447,7 @@ int PMPI_Iallreduce(const void *sendbuf, void *recvbuf, int count, MPI_Datatype 
 	long rc;
 	do rc = CROSS(NX_SLOT_IALLREDUCE, const void *, void *, uint64_t, nx_t, nx_t, nx_t *)(place_in(sendbuf), place_in(recvbuf), PACK(count, in_datatype(datatype)), in_op(op), in_comm(comm), &request_v);
 	while (unlikely(rc == BY_AGAIN) && face_park());
-	if (likely(rc == 0)) *request = out_request(request_v);
+	*request = out_request(likely(rc == 0) ? request_v : 0);
 	return error_out((int)rc);
 }
 
@@ -1438,7 +1458,7 @@ int PMPI_Ireduce_scatter_block(const void *sendbuf, void *recvbuf, int recvcount
 	long rc;
 	do rc = CROSS(NX_SLOT_IREDUCE_SCATTER_BLOCK, const void *, void *, uint64_t, nx_t, nx_t, nx_t *)(place_in(sendbuf), place_in(recvbuf), PACK(recvcount, in_datatype(datatype)), in_op(op), in_comm(comm), &request_v);
 	while (unlikely(rc == BY_AGAIN) && face_park());
-	if (likely(rc == 0)) *request = out_request(request_v);
+	*request = out_request(likely(rc == 0) ? request_v : 0);
 	return error_out((int)rc);
 }
 
@@ -1449,7 +1469,7 @@ int PMPI_Ireduce_scatter(const void *sendbuf, void *recvbuf, const int *recvcoun
 	long rc;
 	do rc = CROSS(NX_SLOT_IREDUCE_SCATTER, const void *, void *, const int *, uint64_t, nx_t, nx_t *)(place_in(sendbuf), place_in(recvbuf), recvcounts, PACK(in_datatype(datatype), in_op(op)), in_comm(comm), &request_v);
 	while (unlikely(rc == BY_AGAIN) && face_park());
-	if (likely(rc == 0)) *request = out_request(request_v);
+	*request = out_request(likely(rc == 0) ? request_v : 0);
 	return error_out((int)rc);
 }
 
@@ -1460,7 +1480,7 @@ int PMPI_Iscan(const void *sendbuf, void *recvbuf, int count, MPI_Datatype datat
 	long rc;
 	do rc = CROSS(NX_SLOT_ISCAN, const void *, void *, uint64_t, nx_t, nx_t, nx_t *)(place_in(sendbuf), place_in(recvbuf), PACK(count, in_datatype(datatype)), in_op(op), in_comm(comm), &request_v);
 	while (unlikely(rc == BY_AGAIN) && face_park());
-	if (likely(rc == 0)) *request = out_request(request_v);
+	*request = out_request(likely(rc == 0) ? request_v : 0);
 	return error_out((int)rc);
 }
 
@@ -1471,7 +1491,7 @@ int PMPI_Iexscan(const void *sendbuf, void *recvbuf, int count, MPI_Datatype dat
 	long rc;
 	do rc = CROSS(NX_SLOT_IEXSCAN, const void *, void *, uint64_t, nx_t, nx_t, nx_t *)(place_in(sendbuf), place_in(recvbuf), PACK(count, in_datatype(datatype)), in_op(op), in_comm(comm), &request_v);
 	while (unlikely(rc == BY_AGAIN) && face_park());
-	if (likely(rc == 0)) *request = out_request(request_v);
+	*request = out_request(likely(rc == 0) ? request_v : 0);
 	return error_out((int)rc);
 }
 int PMPI_Barrier_init(MPI_Comm comm) { return face_refused(32, in_comm(comm)); }
@@ -1497,7 +1517,7 @@ int PMPI_Op_create(void *user_fn, int commute, MPI_Op *op)
 	if (unlikely(!op)) return face_raise_in("Op_create", NX_COMM_WORLD, NX_ERR_ARG);
 	nx_t op_v;
 	long rc = CROSS(NX_SLOT_OP_CREATE, void *, void *, int, nx_t *)(user_fn, (void *)thunk_op_fn, commute, &op_v);
-	if (likely(rc == 0)) *op = out_op(op_v);
+	*op = out_op(likely(rc == 0) ? op_v : 0);
 	return error_out((int)rc);
 }
 
@@ -1528,7 +1548,7 @@ int PMPI_Type_contiguous(int count, MPI_Datatype oldtype, MPI_Datatype *newtype)
 	if (unlikely(!newtype)) return face_raise_in("Type_contiguous", NX_COMM_WORLD, NX_ERR_ARG);
 	nx_t newtype_v;
 	long rc = CROSS(NX_SLOT_TYPE_CONTIGUOUS, int, nx_t, nx_t *)(count, in_datatype(oldtype), &newtype_v);
-	if (likely(rc == 0)) *newtype = out_datatype(newtype_v);
+	*newtype = out_datatype(likely(rc == 0) ? newtype_v : 0);
 	return error_out((int)rc);
 }
 
@@ -1537,7 +1557,7 @@ int PMPI_Type_vector(int count, int blocklength, int stride, MPI_Datatype oldtyp
 	if (unlikely(!newtype)) return face_raise_in("Type_vector", NX_COMM_WORLD, NX_ERR_ARG);
 	nx_t newtype_v;
 	long rc = CROSS(NX_SLOT_TYPE_VECTOR, int, int, int, nx_t, nx_t *)(count, blocklength, stride, in_datatype(oldtype), &newtype_v);
-	if (likely(rc == 0)) *newtype = out_datatype(newtype_v);
+	*newtype = out_datatype(likely(rc == 0) ? newtype_v : 0);
 	return error_out((int)rc);
 }
 
@@ -1546,7 +1566,7 @@ int PMPI_Type_create_hvector(int count, int blocklength, nx_aint stride, MPI_Dat
 	if (unlikely(!newtype)) return face_raise_in("Type_create_hvector", NX_COMM_WORLD, NX_ERR_ARG);
 	nx_t newtype_v;
 	long rc = CROSS(NX_SLOT_TYPE_CREATE_HVECTOR, int, int, nx_aint, nx_t, nx_t *)(count, blocklength, stride, in_datatype(oldtype), &newtype_v);
-	if (likely(rc == 0)) *newtype = out_datatype(newtype_v);
+	*newtype = out_datatype(likely(rc == 0) ? newtype_v : 0);
 	return error_out((int)rc);
 }
 
@@ -1555,7 +1575,7 @@ int PMPI_Type_indexed(int count, const int *array_of_blocklengths, const int *ar
 	if (unlikely(!newtype)) return face_raise_in("Type_indexed", NX_COMM_WORLD, NX_ERR_ARG);
 	nx_t newtype_v;
 	long rc = CROSS(NX_SLOT_TYPE_INDEXED, int, const int *, const int *, nx_t, nx_t *)(count, array_of_blocklengths, array_of_displacements, in_datatype(oldtype), &newtype_v);
-	if (likely(rc == 0)) *newtype = out_datatype(newtype_v);
+	*newtype = out_datatype(likely(rc == 0) ? newtype_v : 0);
 	return error_out((int)rc);
 }
 
@@ -1564,7 +1584,7 @@ int PMPI_Type_create_hindexed(int count, const int *array_of_blocklengths, const
 	if (unlikely(!newtype)) return face_raise_in("Type_create_hindexed", NX_COMM_WORLD, NX_ERR_ARG);
 	nx_t newtype_v;
 	long rc = CROSS(NX_SLOT_TYPE_CREATE_HINDEXED, int, const int *, const nx_aint *, nx_t, nx_t *)(count, array_of_blocklengths, array_of_displacements, in_datatype(oldtype), &newtype_v);
-	if (likely(rc == 0)) *newtype = out_datatype(newtype_v);
+	*newtype = out_datatype(likely(rc == 0) ? newtype_v : 0);
 	return error_out((int)rc);
 }
 
@@ -1573,7 +1593,7 @@ int PMPI_Type_create_indexed_block(int count, int blocklength, const int *array_
 	if (unlikely(!newtype)) return face_raise_in("Type_create_indexed_block", NX_COMM_WORLD, NX_ERR_ARG);
 	nx_t newtype_v;
 	long rc = CROSS(NX_SLOT_TYPE_CREATE_INDEXED_BLOCK, int, int, const int *, nx_t, nx_t *)(count, blocklength, array_of_displacements, in_datatype(oldtype), &newtype_v);
-	if (likely(rc == 0)) *newtype = out_datatype(newtype_v);
+	*newtype = out_datatype(likely(rc == 0) ? newtype_v : 0);
 	return error_out((int)rc);
 }
 
@@ -1582,7 +1602,7 @@ int PMPI_Type_create_hindexed_block(int count, int blocklength, const nx_aint *a
 	if (unlikely(!newtype)) return face_raise_in("Type_create_hindexed_block", NX_COMM_WORLD, NX_ERR_ARG);
 	nx_t newtype_v;
 	long rc = CROSS(NX_SLOT_TYPE_CREATE_HINDEXED_BLOCK, int, int, const nx_aint *, nx_t, nx_t *)(count, blocklength, array_of_displacements, in_datatype(oldtype), &newtype_v);
-	if (likely(rc == 0)) *newtype = out_datatype(newtype_v);
+	*newtype = out_datatype(likely(rc == 0) ? newtype_v : 0);
 	return error_out((int)rc);
 }
 
@@ -1593,7 +1613,7 @@ int PMPI_Type_create_struct(int count, const int *array_of_blocklengths, const n
 	for (int i = 0; i < t_array_of_types_n; i++) t_array_of_types[i] = in_datatype(array_of_types[i]);
 	nx_t newtype_v;
 	long rc = CROSS(NX_SLOT_TYPE_CREATE_STRUCT, int, const int *, const nx_aint *, const nx_t *, nx_t *)(count, array_of_blocklengths, array_of_displacements, t_array_of_types, &newtype_v);
-	if (likely(rc == 0)) *newtype = out_datatype(newtype_v);
+	*newtype = out_datatype(likely(rc == 0) ? newtype_v : 0);
 	TEMP_END(t_array_of_types);
 	return error_out((int)rc);
 }
@@ -1603,7 +1623,7 @@ int PMPI_Type_create_subarray(int ndims, const int *array_of_sizes, const int *a
 	if (unlikely(!newtype)) return face_raise_in("Type_create_subarray", NX_COMM_WORLD, NX_ERR_ARG);
 	nx_t newtype_v;
 	long rc = CROSS(NX_SLOT_TYPE_CREATE_SUBARRAY, int, const int *, const int *, const int *, uint64_t, nx_t *)(ndims, array_of_sizes, array_of_subsizes, array_of_starts, PACK(order_in(order), in_datatype(oldtype)), &newtype_v);
-	if (likely(rc == 0)) *newtype = out_datatype(newtype_v);
+	*newtype = out_datatype(likely(rc == 0) ? newtype_v : 0);
 	return error_out((int)rc);
 }
 
@@ -1617,7 +1637,7 @@ int PMPI_Type_create_darray(int size, int rank, int ndims, const int *array_of_g
 	nx_t newtype_v;
 	struct nx_box_type_create_darray box = { size, rank, ndims, array_of_gsizes, t_array_of_distribs, t_array_of_dargs, array_of_psizes, order_in(order), in_datatype(oldtype), &newtype_v };
 	long rc = CROSS(NX_SLOT_TYPE_CREATE_DARRAY, const struct nx_box_type_create_darray *)(&box);
-	if (likely(rc == 0)) *newtype = out_datatype(newtype_v);
+	*newtype = out_datatype(likely(rc == 0) ? newtype_v : 0);
 	TEMP_END(t_array_of_distribs);
 	TEMP_END(t_array_of_dargs);
 	return error_out((int)rc);
@@ -1628,7 +1648,7 @@ int PMPI_Type_create_resized(MPI_Datatype oldtype, nx_aint lb, nx_aint extent, M
 	if (unlikely(!newtype)) return face_raise_in("Type_create_resized", NX_COMM_WORLD, NX_ERR_ARG);
 	nx_t newtype_v;
 	long rc = CROSS(NX_SLOT_TYPE_CREATE_RESIZED, nx_t, nx_aint, nx_aint, nx_t *)(in_datatype(oldtype), lb, extent, &newtype_v);
-	if (likely(rc == 0)) *newtype = out_datatype(newtype_v);
+	*newtype = out_datatype(likely(rc == 0) ? newtype_v : 0);
 	return error_out((int)rc);
 }
 
@@ -1637,7 +1657,7 @@ int PMPI_Type_dup(MPI_Datatype oldtype, MPI_Datatype *newtype)
 	if (unlikely(!newtype)) return face_raise_in("Type_dup", NX_COMM_WORLD, NX_ERR_ARG);
 	nx_t newtype_v;
 	long rc = CROSS(NX_SLOT_TYPE_DUP, nx_t, nx_t *)(in_datatype(oldtype), &newtype_v);
-	if (likely(rc == 0)) *newtype = out_datatype(newtype_v);
+	*newtype = out_datatype(likely(rc == 0) ? newtype_v : 0);
 	return error_out((int)rc);
 }
 
@@ -1662,7 +1682,7 @@ int PMPI_Type_create_f90_integer(int r, MPI_Datatype *newtype)
 	if (unlikely(!newtype)) return face_raise_in("Type_create_f90_integer", NX_COMM_WORLD, NX_ERR_ARG);
 	nx_t newtype_v;
 	long rc = CROSS(NX_SLOT_TYPE_CREATE_F90_INTEGER, int, nx_t *)(r, &newtype_v);
-	if (likely(rc == 0)) *newtype = out_datatype(newtype_v);
+	*newtype = out_datatype(likely(rc == 0) ? newtype_v : 0);
 	return error_out((int)rc);
 }
 
@@ -1671,7 +1691,7 @@ int PMPI_Type_create_f90_real(int p, int r, MPI_Datatype *newtype)
 	if (unlikely(!newtype)) return face_raise_in("Type_create_f90_real", NX_COMM_WORLD, NX_ERR_ARG);
 	nx_t newtype_v;
 	long rc = CROSS(NX_SLOT_TYPE_CREATE_F90_REAL, int, int, nx_t *)(p, r, &newtype_v);
-	if (likely(rc == 0)) *newtype = out_datatype(newtype_v);
+	*newtype = out_datatype(likely(rc == 0) ? newtype_v : 0);
 	return error_out((int)rc);
 }
 
@@ -1680,7 +1700,7 @@ int PMPI_Type_create_f90_complex(int p, int r, MPI_Datatype *newtype)
 	if (unlikely(!newtype)) return face_raise_in("Type_create_f90_complex", NX_COMM_WORLD, NX_ERR_ARG);
 	nx_t newtype_v;
 	long rc = CROSS(NX_SLOT_TYPE_CREATE_F90_COMPLEX, int, int, nx_t *)(p, r, &newtype_v);
-	if (likely(rc == 0)) *newtype = out_datatype(newtype_v);
+	*newtype = out_datatype(likely(rc == 0) ? newtype_v : 0);
 	return error_out((int)rc);
 }
 
@@ -1689,7 +1709,7 @@ int PMPI_Type_match_size(int typeclass, int size, MPI_Datatype *datatype)
 	if (unlikely(!datatype)) return face_raise_in("Type_match_size", NX_COMM_WORLD, NX_ERR_ARG);
 	nx_t datatype_v;
 	long rc = CROSS(NX_SLOT_TYPE_MATCH_SIZE, int, int, nx_t *)(typeclass_in(typeclass), size, &datatype_v);
-	if (likely(rc == 0)) *datatype = out_datatype(datatype_v);
+	*datatype = out_datatype(likely(rc == 0) ? datatype_v : 0);
 	return error_out((int)rc);
 }
 
@@ -1788,7 +1808,7 @@ int PMPI_Comm_get_parent(MPI_Comm *parent)
 	if (unlikely(!parent)) return face_raise_in("Comm_get_parent", NX_COMM_WORLD, NX_ERR_ARG);
 	nx_t parent_v;
 	long rc = CROSS(NX_SLOT_COMM_GET_PARENT, nx_t *)(&parent_v);
-	if (likely(rc == 0)) *parent = out_comm(parent_v);
+	*parent = out_comm(likely(rc == 0) ? parent_v : 0);
 	return error_out((int)rc);
 }
 
@@ -1905,7 +1925,7 @@ int PMPI_Comm_create_errhandler(void *comm_errhandler_fn, MPI_Errhandler *errhan
 	if (unlikely(!errhandler)) return face_raise_in("Comm_create_errhandler", NX_COMM_WORLD, NX_ERR_ARG);
 	nx_t errhandler_v;
 	long rc = CROSS(NX_SLOT_COMM_CREATE_ERRHANDLER, void *, void *, nx_t *)(comm_errhandler_fn, (void *)thunk_comm_err_fn, &errhandler_v);
-	if (likely(rc == 0)) *errhandler = out_errhandler(errhandler_v);
+	*errhandler = out_errhandler(likely(rc == 0) ? errhandler_v : 0);
 	return error_out((int)rc);
 }
 
@@ -1920,7 +1940,7 @@ int PMPI_Comm_get_errhandler(MPI_Comm comm, MPI_Errhandler *errhandler)
 	if (unlikely(!errhandler)) return face_raise_in("Comm_get_errhandler", in_comm(comm), NX_ERR_ARG);
 	nx_t errhandler_v;
 	long rc = CROSS(NX_SLOT_COMM_GET_ERRHANDLER, nx_t, nx_t *)(in_comm(comm), &errhandler_v);
-	if (likely(rc == 0)) *errhandler = out_errhandler(errhandler_v);
+	*errhandler = out_errhandler(likely(rc == 0) ? errhandler_v : 0);
 	return error_out((int)rc);
 }
 
@@ -2043,7 +2063,7 @@ int PMPI_Group_union(MPI_Group group1, MPI_Group group2, MPI_Group *newgroup)
 	if (unlikely(!newgroup)) return face_raise_in("Group_union", NX_COMM_WORLD, NX_ERR_ARG);
 	nx_t newgroup_v;
 	long rc = CROSS(NX_SLOT_GROUP_UNION, nx_t, nx_t, nx_t *)(in_group(group1), in_group(group2), &newgroup_v);
-	if (likely(rc == 0)) *newgroup = out_group(newgroup_v);
+	*newgroup = out_group(likely(rc == 0) ? newgroup_v : 0);
 	return error_out((int)rc);
 }
 
@@ -2052,7 +2072,7 @@ int PMPI_Group_intersection(MPI_Group group1, MPI_Group group2, MPI_Group *newgr
 	if (unlikely(!newgroup)) return face_raise_in("Group_intersection", NX_COMM_WORLD, NX_ERR_ARG);
 	nx_t newgroup_v;
 	long rc = CROSS(NX_SLOT_GROUP_INTERSECTION, nx_t, nx_t, nx_t *)(in_group(group1), in_group(group2), &newgroup_v);
-	if (likely(rc == 0)) *newgroup = out_group(newgroup_v);
+	*newgroup = out_group(likely(rc == 0) ? newgroup_v : 0);
 	return error_out((int)rc);
 }
 
@@ -2061,7 +2081,7 @@ int PMPI_Group_difference(MPI_Group group1, MPI_Group group2, MPI_Group *newgrou
 	if (unlikely(!newgroup)) return face_raise_in("Group_difference", NX_COMM_WORLD, NX_ERR_ARG);
 	nx_t newgroup_v;
 	long rc = CROSS(NX_SLOT_GROUP_DIFFERENCE, nx_t, nx_t, nx_t *)(in_group(group1), in_group(group2), &newgroup_v);
-	if (likely(rc == 0)) *newgroup = out_group(newgroup_v);
+	*newgroup = out_group(likely(rc == 0) ? newgroup_v : 0);
 	return error_out((int)rc);
 }
 
@@ -2070,7 +2090,7 @@ int PMPI_Group_incl(MPI_Group group, int n, const int *ranks, MPI_Group *newgrou
 	if (unlikely(!newgroup)) return face_raise_in("Group_incl", NX_COMM_WORLD, NX_ERR_ARG);
 	nx_t newgroup_v;
 	long rc = CROSS(NX_SLOT_GROUP_INCL, nx_t, int, const int *, nx_t *)(in_group(group), n, ranks, &newgroup_v);
-	if (likely(rc == 0)) *newgroup = out_group(newgroup_v);
+	*newgroup = out_group(likely(rc == 0) ? newgroup_v : 0);
 	return error_out((int)rc);
 }
 
@@ -2079,7 +2099,7 @@ int PMPI_Group_excl(MPI_Group group, int n, const int *ranks, MPI_Group *newgrou
 	if (unlikely(!newgroup)) return face_raise_in("Group_excl", NX_COMM_WORLD, NX_ERR_ARG);
 	nx_t newgroup_v;
 	long rc = CROSS(NX_SLOT_GROUP_EXCL, nx_t, int, const int *, nx_t *)(in_group(group), n, ranks, &newgroup_v);
-	if (likely(rc == 0)) *newgroup = out_group(newgroup_v);
+	*newgroup = out_group(likely(rc == 0) ? newgroup_v : 0);
 	return error_out((int)rc);
 }
 
@@ -2088,7 +2108,7 @@ int PMPI_Group_range_incl(MPI_Group group, int n, const int *ranges, MPI_Group *
 	if (unlikely(!newgroup)) return face_raise_in("Group_range_incl", NX_COMM_WORLD, NX_ERR_ARG);
 	nx_t newgroup_v;
 	long rc = CROSS(NX_SLOT_GROUP_RANGE_INCL, nx_t, int, const int *, nx_t *)(in_group(group), n, ranges, &newgroup_v);
-	if (likely(rc == 0)) *newgroup = out_group(newgroup_v);
+	*newgroup = out_group(likely(rc == 0) ? newgroup_v : 0);
 	return error_out((int)rc);
 }
 
@@ -2097,7 +2117,7 @@ int PMPI_Group_range_excl(MPI_Group group, int n, const int *ranges, MPI_Group *
 	if (unlikely(!newgroup)) return face_raise_in("Group_range_excl", NX_COMM_WORLD, NX_ERR_ARG);
 	nx_t newgroup_v;
 	long rc = CROSS(NX_SLOT_GROUP_RANGE_EXCL, nx_t, int, const int *, nx_t *)(in_group(group), n, ranges, &newgroup_v);
-	if (likely(rc == 0)) *newgroup = out_group(newgroup_v);
+	*newgroup = out_group(likely(rc == 0) ? newgroup_v : 0);
 	return error_out((int)rc);
 }
 
@@ -2124,7 +2144,7 @@ int PMPI_Comm_group(MPI_Comm comm, MPI_Group *group)
 	if (unlikely(!group)) return face_raise_in("Comm_group", in_comm(comm), NX_ERR_ARG);
 	nx_t group_v;
 	long rc = CROSS(NX_SLOT_COMM_GROUP, nx_t, nx_t *)(in_comm(comm), &group_v);
-	if (likely(rc == 0)) *group = out_group(group_v);
+	*group = out_group(likely(rc == 0) ? group_v : 0);
 	return error_out((int)rc);
 }
 
@@ -2147,7 +2167,7 @@ int PMPI_Comm_remote_group(MPI_Comm comm, MPI_Group *group)
 	if (unlikely(!group)) return face_raise_in("Comm_remote_group", in_comm(comm), NX_ERR_ARG);
 	nx_t group_v;
 	long rc = CROSS(NX_SLOT_COMM_REMOTE_GROUP, nx_t, nx_t *)(in_comm(comm), &group_v);
-	if (likely(rc == 0)) *group = out_group(group_v);
+	*group = out_group(likely(rc == 0) ? group_v : 0);
 	return error_out((int)rc);
 }
 
@@ -2158,18 +2178,7 @@ int PMPI_Comm_dup(MPI_Comm comm, MPI_Comm *newcomm)
 	long rc;
 	do rc = CROSS(NX_SLOT_COMM_DUP, nx_t, nx_t *)(in_comm(comm), &newcomm_v);
 	while (unlikely(rc == BY_AGAIN) && face_park());
-	if (likely(rc == 0)) *newcomm = out_comm(newcomm_v);
-	return error_out((int)rc);
-}
-
-int PMPI_Comm_dup_with_info(MPI_Comm comm, MPI_Info info, MPI_Comm *newcomm)
-{
-	if (unlikely(!newcomm)) return face_raise_in("Comm_dup_with_info", in_comm(comm), NX_ERR_ARG);
-	nx_t newcomm_v;
-	long rc;
-	do rc = CROSS(NX_SLOT_COMM_DUP_WITH_INFO, nx_t, nx_t, nx_t *)(in_comm(comm), in_info(info), &newcomm_v);
-	while (unlikely(rc == BY_AGAIN) && face_park());
-	if (likely(rc == 0)) *newcomm = out_comm(newcomm_v);
+	*newcomm = out_comm(likely(rc == 0) ? newcomm_v : 0);
 	return error_out((int)rc);
 }
 int PMPI_Comm_idup(MPI_Comm comm) { return face_refused(138, in_comm(comm)); }
@@ -2182,7 +2191,7 @@ int PMPI_Comm_create(MPI_Comm comm, MPI_Group group, MPI_Comm *newcomm)
 	long rc;
 	do rc = CROSS(NX_SLOT_COMM_CREATE, nx_t, nx_t, nx_t *)(in_comm(comm), in_group(group), &newcomm_v);
 	while (unlikely(rc == BY_AGAIN) && face_park());
-	if (likely(rc == 0)) *newcomm = out_comm(newcomm_v);
+	*newcomm = out_comm(likely(rc == 0) ? newcomm_v : 0);
 	return error_out((int)rc);
 }
 
@@ -2193,7 +2202,7 @@ int PMPI_Comm_create_group(MPI_Comm comm, MPI_Group group, int tag, MPI_Comm *ne
 	long rc;
 	do rc = CROSS(NX_SLOT_COMM_CREATE_GROUP, nx_t, nx_t, int, nx_t *)(in_comm(comm), in_group(group), tag, &newcomm_v);
 	while (unlikely(rc == BY_AGAIN) && face_park());
-	if (likely(rc == 0)) *newcomm = out_comm(newcomm_v);
+	*newcomm = out_comm(likely(rc == 0) ? newcomm_v : 0);
 	return error_out((int)rc);
 }
 
@@ -2204,7 +2213,7 @@ int PMPI_Comm_split(MPI_Comm comm, int color, int key, MPI_Comm *newcomm)
 	long rc;
 	do rc = CROSS(NX_SLOT_COMM_SPLIT, nx_t, int, int, nx_t *)(in_comm(comm), color, key, &newcomm_v);
 	while (unlikely(rc == BY_AGAIN) && face_park());
-	if (likely(rc == 0)) *newcomm = out_comm(newcomm_v);
+	*newcomm = out_comm(likely(rc == 0) ? newcomm_v : 0);
 	return error_out((int)rc);
 }
 
@@ -2215,7 +2224,7 @@ int PMPI_Comm_split_type(MPI_Comm comm, int split_type, int key, MPI_Info info, 
 	long rc;
 	do rc = CROSS(NX_SLOT_COMM_SPLIT_TYPE, nx_t, int, int, nx_t, nx_t *)(in_comm(comm), split_in(split_type), key, in_info(info), &newcomm_v);
 	while (unlikely(rc == BY_AGAIN) && face_park());
-	if (likely(rc == 0)) *newcomm = out_comm(newcomm_v);
+	*newcomm = out_comm(likely(rc == 0) ? newcomm_v : 0);
 	return error_out((int)rc);
 }
 
@@ -2227,21 +2236,6 @@ int PMPI_Comm_free(MPI_Comm *comm)
 	do rc = CROSS(NX_SLOT_COMM_FREE, nx_t *)(&comm_v);
 	while (unlikely(rc == BY_AGAIN) && face_park());
 	if (comm_v == 0) *comm = out_comm(0);
-	return error_out((int)rc);
-}
-
-int PMPI_Comm_set_info(MPI_Comm comm, MPI_Info info)
-{
-	long rc = CROSS(NX_SLOT_COMM_SET_INFO, nx_t, nx_t)(in_comm(comm), in_info(info));
-	return error_out((int)rc);
-}
-
-int PMPI_Comm_get_info(MPI_Comm comm, MPI_Info *info_used)
-{
-	if (unlikely(!info_used)) return face_raise_in("Comm_get_info", in_comm(comm), NX_ERR_ARG);
-	nx_t info_used_v;
-	long rc = CROSS(NX_SLOT_COMM_GET_INFO, nx_t, nx_t *)(in_comm(comm), &info_used_v);
-	if (likely(rc == 0)) *info_used = out_info(info_used_v);
 	return error_out((int)rc);
 }
 
@@ -2276,7 +2270,7 @@ int PMPI_Comm_create_keyval(void *comm_copy_attr_fn, void *comm_delete_attr_fn, 
 	if (unlikely(!comm_keyval)) return face_raise_in("Comm_create_keyval", NX_COMM_WORLD, NX_ERR_ARG);
 	nx_t comm_keyval_v;
 	long rc = CROSS(NX_SLOT_COMM_CREATE_KEYVAL, void *, void *, void *, void *, nx_t *, void *)(comm_copy_attr_fn, (void *)thunk_comm_copy_fn, comm_delete_attr_fn, (void *)thunk_comm_delete_fn, &comm_keyval_v, extra_state);
-	if (likely(rc == 0)) *comm_keyval = out_keyval(comm_keyval_v);
+	*comm_keyval = out_keyval(likely(rc == 0) ? comm_keyval_v : 0);
 	return error_out((int)rc);
 }
 
@@ -2306,7 +2300,7 @@ int PMPI_Type_create_keyval(void *type_copy_attr_fn, void *type_delete_attr_fn, 
 	if (unlikely(!type_keyval)) return face_raise_in("Type_create_keyval", NX_COMM_WORLD, NX_ERR_ARG);
 	nx_t type_keyval_v;
 	long rc = CROSS(NX_SLOT_TYPE_CREATE_KEYVAL, void *, void *, void *, void *, nx_t *, void *)(type_copy_attr_fn, (void *)thunk_type_copy_fn, type_delete_attr_fn, (void *)thunk_type_delete_fn, &type_keyval_v, extra_state);
-	if (likely(rc == 0)) *type_keyval = out_keyval(type_keyval_v);
+	*type_keyval = out_keyval(likely(rc == 0) ? type_keyval_v : 0);
 	return error_out((int)rc);
 }
 
@@ -2348,7 +2342,7 @@ int PMPI_Info_create(MPI_Info *info)
 	if (unlikely(!info)) return face_raise_in("Info_create", NX_COMM_WORLD, NX_ERR_ARG);
 	nx_t info_v;
 	long rc = CROSS(NX_SLOT_INFO_CREATE, nx_t *)(&info_v);
-	if (likely(rc == 0)) *info = out_info(info_v);
+	*info = out_info(likely(rc == 0) ? info_v : 0);
 	return error_out((int)rc);
 }
 
@@ -2357,7 +2351,7 @@ int PMPI_Info_create_env(int argc, char **argv, MPI_Info *info)
 	if (unlikely(!info)) return face_raise_in("Info_create_env", NX_COMM_WORLD, NX_ERR_ARG);
 	nx_t info_v;
 	long rc = CROSS(NX_SLOT_INFO_CREATE_ENV, int, char **, nx_t *)(argc, argv, &info_v);
-	if (likely(rc == 0)) *info = out_info(info_v);
+	*info = out_info(likely(rc == 0) ? info_v : 0);
 	return error_out((int)rc);
 }
 
@@ -2372,7 +2366,7 @@ int PMPI_Info_dup(MPI_Info info, MPI_Info *newinfo)
 	if (unlikely(!newinfo)) return face_raise_in("Info_dup", NX_COMM_WORLD, NX_ERR_ARG);
 	nx_t newinfo_v;
 	long rc = CROSS(NX_SLOT_INFO_DUP, nx_t, nx_t *)(in_info(info), &newinfo_v);
-	if (likely(rc == 0)) *newinfo = out_info(newinfo_v);
+	*newinfo = out_info(likely(rc == 0) ? newinfo_v : 0);
 	return error_out((int)rc);
 }
 
@@ -2556,7 +2550,7 @@ COLD static int middle_isend(const void *buf, int count, MPI_Datatype datatype, 
 	if (unlikely(!request)) return face_raise_in("Isend", in_comm(comm), NX_ERR_ARG);
 	nx_t request_v;
 	long rc = CROSS(NX_SLOT_ISEND, const void *, uint64_t, int, int, nx_t, nx_t *)(buf, PACK(count, in_datatype(datatype)), rank_in(dest), tag, in_comm(comm), &request_v);
-	if (likely(rc == 0)) *request = out_request(request_v);
+	*request = out_request(likely(rc == 0) ? request_v : 0);
 	return error_out((int)rc);
 }
 
@@ -2565,7 +2559,7 @@ int PMPI_Issend(const void *buf, int count, MPI_Datatype datatype, int dest, int
 	if (unlikely(!request)) return face_raise_in("Issend", in_comm(comm), NX_ERR_ARG);
 	nx_t request_v;
 	long rc = CROSS(NX_SLOT_ISSEND, const void *, uint64_t, int, int, nx_t, nx_t *)(buf, PACK(count, in_datatype(datatype)), rank_in(dest), tag, in_comm(comm), &request_v);
-	if (likely(rc == 0)) *request = out_request(request_v);
+	*request = out_request(likely(rc == 0) ? request_v : 0);
 	return error_out((int)rc);
 }
 
@@ -2574,7 +2568,7 @@ int PMPI_Irsend(const void *buf, int count, MPI_Datatype datatype, int dest, int
 	if (unlikely(!request)) return face_raise_in("Irsend", in_comm(comm), NX_ERR_ARG);
 	nx_t request_v;
 	long rc = CROSS(NX_SLOT_IRSEND, const void *, uint64_t, int, int, nx_t, nx_t *)(buf, PACK(count, in_datatype(datatype)), rank_in(dest), tag, in_comm(comm), &request_v);
-	if (likely(rc == 0)) *request = out_request(request_v);
+	*request = out_request(likely(rc == 0) ? request_v : 0);
 	return error_out((int)rc);
 }
 
@@ -2583,7 +2577,7 @@ int PMPI_Ibsend(const void *buf, int count, MPI_Datatype datatype, int dest, int
 	if (unlikely(!request)) return face_raise_in("Ibsend", in_comm(comm), NX_ERR_ARG);
 	nx_t request_v;
 	long rc = CROSS(NX_SLOT_IBSEND, const void *, uint64_t, int, int, nx_t, nx_t *)(buf, PACK(count, in_datatype(datatype)), rank_in(dest), tag, in_comm(comm), &request_v);
-	if (likely(rc == 0)) *request = out_request(request_v);
+	*request = out_request(likely(rc == 0) ? request_v : 0);
 	return error_out((int)rc);
 }
 
@@ -2592,7 +2586,7 @@ COLD static int middle_irecv(void *buf, int count, MPI_Datatype datatype, int so
 	if (unlikely(!request)) return face_raise_in("Irecv", in_comm(comm), NX_ERR_ARG);
 	nx_t request_v;
 	long rc = CROSS(NX_SLOT_IRECV, void *, uint64_t, int, int, nx_t, nx_t *)(buf, PACK(count, in_datatype(datatype)), rank_in(source), tag, in_comm(comm), &request_v);
-	if (likely(rc == 0)) *request = out_request(request_v);
+	*request = out_request(likely(rc == 0) ? request_v : 0);
 	return error_out((int)rc);
 }
 
@@ -2790,7 +2784,7 @@ int PMPI_Mprobe(int source, int tag, MPI_Comm comm, MPI_Message *message, MPI_St
 	long rc;
 	do rc = CROSS(NX_SLOT_MPROBE, int, int, nx_t, nx_t *, nx_status *)(rank_in(source), tag, in_comm(comm), &message_v, status != ABI_STATUS_IGNORE ? &status_v : NULL);
 	while (unlikely(rc == BY_AGAIN) && face_park());
-	if (likely(rc == 0)) *message = out_message(message_v);
+	*message = out_message(likely(rc == 0) ? message_v : 0);
 	if (status != ABI_STATUS_IGNORE && STATUS_SET(rc)) status_out(status, &status_v);
 	return error_out((int)rc);
 }
@@ -2803,7 +2797,7 @@ int PMPI_Improbe(int source, int tag, MPI_Comm comm, int *flag, MPI_Message *mes
 	long rc;
 	do rc = CROSS(NX_SLOT_IMPROBE, int, int, nx_t, int *, nx_t *, nx_status *)(rank_in(source), tag, in_comm(comm), flag, &message_v, status != ABI_STATUS_IGNORE ? &status_v : NULL);
 	while (unlikely(rc == BY_AGAIN) && face_park());
-	if (likely(rc == 0)) *message = out_message(message_v);
+	*message = out_message(likely(rc == 0) ? message_v : 0);
 	if (status != ABI_STATUS_IGNORE && STATUS_SET(rc) && *flag) status_out(status, &status_v);
 	return error_out((int)rc);
 }
@@ -2828,7 +2822,7 @@ int PMPI_Imrecv(void *buf, int count, MPI_Datatype datatype, MPI_Message *messag
 	nx_t request_v;
 	long rc = CROSS(NX_SLOT_IMRECV, void *, int, nx_t, nx_t *, nx_t *)(buf, count, in_datatype(datatype), &message_v, &request_v);
 	if (message_v == 0) *message = out_message(0);
-	if (likely(rc == 0)) *request = out_request(request_v);
+	*request = out_request(likely(rc == 0) ? request_v : 0);
 	return error_out((int)rc);
 }
 
@@ -2837,7 +2831,7 @@ int PMPI_Send_init(const void *buf, int count, MPI_Datatype datatype, int dest, 
 	if (unlikely(!request)) return face_raise_in("Send_init", in_comm(comm), NX_ERR_ARG);
 	nx_t request_v;
 	long rc = CROSS(NX_SLOT_SEND_INIT, const void *, uint64_t, int, int, nx_t, nx_t *)(buf, PACK(count, in_datatype(datatype)), rank_in(dest), tag, in_comm(comm), &request_v);
-	if (likely(rc == 0)) *request = out_request(request_v);
+	*request = out_request(likely(rc == 0) ? request_v : 0);
 	return error_out((int)rc);
 }
 
@@ -2846,7 +2840,7 @@ int PMPI_Ssend_init(const void *buf, int count, MPI_Datatype datatype, int dest,
 	if (unlikely(!request)) return face_raise_in("Ssend_init", in_comm(comm), NX_ERR_ARG);
 	nx_t request_v;
 	long rc = CROSS(NX_SLOT_SSEND_INIT, const void *, uint64_t, int, int, nx_t, nx_t *)(buf, PACK(count, in_datatype(datatype)), rank_in(dest), tag, in_comm(comm), &request_v);
-	if (likely(rc == 0)) *request = out_request(request_v);
+	*request = out_request(likely(rc == 0) ? request_v : 0);
 	return error_out((int)rc);
 }
 
@@ -2855,7 +2849,7 @@ int PMPI_Rsend_init(const void *buf, int count, MPI_Datatype datatype, int dest,
 	if (unlikely(!request)) return face_raise_in("Rsend_init", in_comm(comm), NX_ERR_ARG);
 	nx_t request_v;
 	long rc = CROSS(NX_SLOT_RSEND_INIT, const void *, uint64_t, int, int, nx_t, nx_t *)(buf, PACK(count, in_datatype(datatype)), rank_in(dest), tag, in_comm(comm), &request_v);
-	if (likely(rc == 0)) *request = out_request(request_v);
+	*request = out_request(likely(rc == 0) ? request_v : 0);
 	return error_out((int)rc);
 }
 
@@ -2864,7 +2858,7 @@ int PMPI_Bsend_init(const void *buf, int count, MPI_Datatype datatype, int dest,
 	if (unlikely(!request)) return face_raise_in("Bsend_init", in_comm(comm), NX_ERR_ARG);
 	nx_t request_v;
 	long rc = CROSS(NX_SLOT_BSEND_INIT, const void *, uint64_t, int, int, nx_t, nx_t *)(buf, PACK(count, in_datatype(datatype)), rank_in(dest), tag, in_comm(comm), &request_v);
-	if (likely(rc == 0)) *request = out_request(request_v);
+	*request = out_request(likely(rc == 0) ? request_v : 0);
 	return error_out((int)rc);
 }
 
@@ -2873,7 +2867,7 @@ int PMPI_Recv_init(void *buf, int count, MPI_Datatype datatype, int source, int 
 	if (unlikely(!request)) return face_raise_in("Recv_init", in_comm(comm), NX_ERR_ARG);
 	nx_t request_v;
 	long rc = CROSS(NX_SLOT_RECV_INIT, void *, uint64_t, int, int, nx_t, nx_t *)(buf, PACK(count, in_datatype(datatype)), rank_in(source), tag, in_comm(comm), &request_v);
-	if (likely(rc == 0)) *request = out_request(request_v);
+	*request = out_request(likely(rc == 0) ? request_v : 0);
 	return error_out((int)rc);
 }
 
@@ -3014,7 +3008,7 @@ int PMPI_Cart_create(MPI_Comm comm_old, int ndims, const int *dims, const int *p
 	long rc;
 	do rc = CROSS(NX_SLOT_CART_CREATE, nx_t, int, const int *, const int *, int, nx_t *)(in_comm(comm_old), ndims, dims, periods, reorder, &comm_cart_v);
 	while (unlikely(rc == BY_AGAIN) && face_park());
-	if (likely(rc == 0)) *comm_cart = out_comm(comm_cart_v);
+	*comm_cart = out_comm(likely(rc == 0) ? comm_cart_v : 0);
 	return error_out((int)rc);
 }
 
@@ -3031,7 +3025,7 @@ int PMPI_Graph_create(MPI_Comm comm_old, int nnodes, const int *index, const int
 	long rc;
 	do rc = CROSS(NX_SLOT_GRAPH_CREATE, nx_t, int, const int *, const int *, int, nx_t *)(in_comm(comm_old), nnodes, index, edges, reorder, &comm_graph_v);
 	while (unlikely(rc == BY_AGAIN) && face_park());
-	if (likely(rc == 0)) *comm_graph = out_comm(comm_graph_v);
+	*comm_graph = out_comm(likely(rc == 0) ? comm_graph_v : 0);
 	return error_out((int)rc);
 }
 
@@ -3043,7 +3037,7 @@ int PMPI_Dist_graph_create_adjacent(MPI_Comm comm_old, int indegree, const int *
 	long rc;
 	do rc = CROSS(NX_SLOT_DIST_GRAPH_CREATE_ADJACENT, const struct nx_box_dist_graph_create_adjacent *)(&box);
 	while (unlikely(rc == BY_AGAIN) && face_park());
-	if (likely(rc == 0)) *comm_dist_graph = out_comm(comm_dist_graph_v);
+	*comm_dist_graph = out_comm(likely(rc == 0) ? comm_dist_graph_v : 0);
 	return error_out((int)rc);
 }
 
@@ -3055,7 +3049,7 @@ int PMPI_Dist_graph_create(MPI_Comm comm_old, int n, const int *sources, const i
 	long rc;
 	do rc = CROSS(NX_SLOT_DIST_GRAPH_CREATE, const struct nx_box_dist_graph_create *)(&box);
 	while (unlikely(rc == BY_AGAIN) && face_park());
-	if (likely(rc == 0)) *comm_dist_graph = out_comm(comm_dist_graph_v);
+	*comm_dist_graph = out_comm(likely(rc == 0) ? comm_dist_graph_v : 0);
 	return error_out((int)rc);
 }
 
@@ -3104,17 +3098,6 @@ int PMPI_Cart_shift(MPI_Comm comm, int direction, int disp, int *rank_source, in
 	long rc = CROSS(NX_SLOT_CART_SHIFT, nx_t, int, int, int *, int *)(in_comm(comm), direction, disp, &rank_source_v, &rank_dest_v);
 	if (likely(rc == 0)) *rank_source = rank_out(rank_source_v);
 	if (likely(rc == 0)) *rank_dest = rank_out(rank_dest_v);
-	return error_out((int)rc);
-}
-
-int PMPI_Cart_sub(MPI_Comm comm, const int *remain_dims, MPI_Comm *newcomm)
-{
-	if (unlikely(!newcomm)) return face_raise_in("Cart_sub", in_comm(comm), NX_ERR_ARG);
-	nx_t newcomm_v;
-	long rc;
-	do rc = CROSS(NX_SLOT_CART_SUB, nx_t, const int *, nx_t *)(in_comm(comm), remain_dims, &newcomm_v);
-	while (unlikely(rc == BY_AGAIN) && face_park());
-	if (likely(rc == 0)) *newcomm = out_comm(newcomm_v);
 	return error_out((int)rc);
 }
 
@@ -3230,7 +3213,7 @@ int PMPI_Ineighbor_allgather(const void *sendbuf, int sendcount, MPI_Datatype se
 	long rc;
 	do rc = CROSS(NX_SLOT_INEIGHBOR_ALLGATHER, const void *, uint64_t, void *, uint64_t, nx_t, nx_t *)(place_in(sendbuf), PACK(sendcount, in_datatype(sendtype)), place_in(recvbuf), PACK(recvcount, in_datatype(recvtype)), in_comm(comm), &request_v);
 	while (unlikely(rc == BY_AGAIN) && face_park());
-	if (likely(rc == 0)) *request = out_request(request_v);
+	*request = out_request(likely(rc == 0) ? request_v : 0);
 	return error_out((int)rc);
 }
 
@@ -3242,7 +3225,7 @@ int PMPI_Ineighbor_allgatherv(const void *sendbuf, int sendcount, MPI_Datatype s
 	long rc;
 	do rc = CROSS(NX_SLOT_INEIGHBOR_ALLGATHERV, const struct nx_box_ineighbor_allgatherv *)(&box);
 	while (unlikely(rc == BY_AGAIN) && face_park());
-	if (likely(rc == 0)) *request = out_request(request_v);
+	*request = out_request(likely(rc == 0) ? request_v : 0);
 	return error_out((int)rc);
 }
 
@@ -3253,7 +3236,7 @@ int PMPI_Ineighbor_alltoall(const void *sendbuf, int sendcount, MPI_Datatype sen
 	long rc;
 	do rc = CROSS(NX_SLOT_INEIGHBOR_ALLTOALL, const void *, uint64_t, void *, uint64_t, nx_t, nx_t *)(place_in(sendbuf), PACK(sendcount, in_datatype(sendtype)), place_in(recvbuf), PACK(recvcount, in_datatype(recvtype)), in_comm(comm), &request_v);
 	while (unlikely(rc == BY_AGAIN) && face_park());
-	if (likely(rc == 0)) *request = out_request(request_v);
+	*request = out_request(likely(rc == 0) ? request_v : 0);
 	return error_out((int)rc);
 }
 
@@ -3265,7 +3248,7 @@ int PMPI_Ineighbor_alltoallv(const void *sendbuf, const int *sendcounts, const i
 	long rc;
 	do rc = CROSS(NX_SLOT_INEIGHBOR_ALLTOALLV, const struct nx_box_ineighbor_alltoallv *)(&box);
 	while (unlikely(rc == BY_AGAIN) && face_park());
-	if (likely(rc == 0)) *request = out_request(request_v);
+	*request = out_request(likely(rc == 0) ? request_v : 0);
 	return error_out((int)rc);
 }
 
@@ -3281,7 +3264,7 @@ int PMPI_Ineighbor_alltoallw(const void *sendbuf, const int *sendcounts, const n
 	long rc;
 	do rc = CROSS(NX_SLOT_INEIGHBOR_ALLTOALLW, const struct nx_box_ineighbor_alltoallw *)(&box);
 	while (unlikely(rc == BY_AGAIN) && face_park());
-	if (likely(rc == 0)) *request = out_request(request_v);
+	*request = out_request(likely(rc == 0) ? request_v : 0);
 	TEMP_END(t_sendtypes);
 	TEMP_END(t_recvtypes);
 	return error_out((int)rc);

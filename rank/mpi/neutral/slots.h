@@ -233,5 +233,5 @@ enum nx_slot {
 
 /* Changes whenever a face and a middle generated from different descriptions would misunderstand each other: a face
  * lies in the image, the middle does not. */
-#define NX_INTERFACE 0x47504f68u
+#define NX_INTERFACE 0x792e8f51u
 #endif

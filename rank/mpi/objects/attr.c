@@ -6,10 +6,11 @@
 
 enum { COMM_KEY, TYPE_KEY };
 
-static struct vkeyval *keyval_of(nx_t k)
+/* A keyval that the application has freed lives, and may be used, as long as attributes hold it. */
+static struct vkeyval *keyval_of(nx_t k, uint32_t kind)
 {
 	struct vkeyval *v = NX_KEYVAL(k);
-	return k >= NX_DYNAMIC && nx_live(k, v) ? v : NULL;
+	return k >= NX_DYNAMIC && nx_live(k, v) && v->kind == kind ? v : NULL;
 }
 
 static void unref(nx_t k)
@@ -35,13 +36,16 @@ static long create(uint32_t kind, void *copy, void *copy_thunk, void *del, void 
 	return 0;
 }
 
-/* The entry is kept while attributes use the keyval. */
-static long free_keyval(nx_t *keyval, const char *function)
+/* The entry is kept while attributes use the keyval. A delete function may free it once more, as both
+ * libraries let it: it has only one reference to give back. */
+static long free_keyval(nx_t *keyval, uint32_t kind, const char *function)
 {
-	struct vkeyval *v = keyval_of(*keyval);
-	if (!v || v->freed) return nx_error(NX_COMM_WORLD, NX_ERR_KEYVAL, function);
-	v->freed = 1;
-	unref(*keyval);
+	struct vkeyval *v = keyval_of(*keyval, kind);
+	if (!v) return nx_error(NX_COMM_WORLD, NX_ERR_KEYVAL, function);
+	if (!v->freed) {
+		v->freed = 1;
+		unref(*keyval);
+	}
 	*keyval = NX_KEYVAL_INVALID;
 	return 0;
 }
@@ -60,26 +64,29 @@ static int call_delete(nx_t object, const struct vattr *a)
 				(long)a->value, (long)v->extra, 0, 0);
 }
 
-/* An error of the delete function leaves the attribute in place. */
-static int remove_attr(nx_t object, struct vattr **at)
+/* An error of the delete function leaves the attribute in place. The function may set and delete others of
+ * the object, so the list is looked at after it. */
+static int remove_attr(nx_t object, struct vattr **list, nx_t keyval)
 {
-	struct vattr *a = *at;
-	int e = call_delete(object, a);
+	struct vattr **at = find(list, keyval), *a = *at;
+	int e = a ? call_delete(object, a) : NX_ERR_KEYVAL;
 	if (e) return e;
+	at = find(list, keyval);
+	if (*at != a) return 0;
 	*at = a->next;
-	unref(a->keyval);
+	unref(keyval);
 	nx_free(a);
 	return 0;
 }
 
-static int set(nx_t object, struct vattr **list, nx_t keyval, void *value)
+static int set(nx_t object, struct vattr **list, uint32_t kind, nx_t keyval, void *value)
 {
-	struct vkeyval *v = keyval_of(keyval);
-	if (!v || v->freed) return NX_ERR_KEYVAL;
-	struct vattr **at = find(list, keyval);
-	if (*at) {
-		int e = call_delete(object, *at);
-		if (!e) (*at)->value = (uintptr_t)value;
+	struct vkeyval *v = keyval_of(keyval, kind);
+	if (!v) return NX_ERR_KEYVAL;
+	struct vattr *old = *find(list, keyval);
+	if (old) {
+		int e = call_delete(object, old);
+		if (!e && *find(list, keyval) == old) old->value = (uintptr_t)value;
 		return e;
 	}
 	struct vattr *a = nx_malloc(sizeof *a);
@@ -97,10 +104,22 @@ static int set(nx_t object, struct vattr **list, nx_t keyval, void *value)
 int attr_delete_all(nx_t object, struct vattr **list)
 {
 	while (*list) {
-		int e = remove_attr(object, list);
+		int e = remove_attr(object, list, (*list)->keyval);
 		if (e) return e;
 	}
 	return 0;
+}
+
+/* Of a duplicate that is not made after all: the delete functions are for attributes that the application has
+ * seen. */
+void attr_drop(struct vattr **list)
+{
+	while (*list) {
+		struct vattr *a = *list;
+		*list = a->next;
+		unref(a->keyval);
+		nx_free(a);
+	}
 }
 
 int attr_copy_all(nx_t from, nx_t to, struct vattr *list, struct vattr **out, int *err)
@@ -156,13 +175,16 @@ long mid_comm_create_keyval(void *copy, void *copy_thunk, void *del, void *del_t
 	return create(COMM_KEY, copy, copy_thunk, del, del_thunk, comm_keyval, extra_state);
 }
 
-long mid_comm_free_keyval(nx_t *comm_keyval) { return free_keyval(comm_keyval, "comm_free_keyval"); }
+long mid_comm_free_keyval(nx_t *comm_keyval)
+{
+	return free_keyval(comm_keyval, COMM_KEY, "comm_free_keyval");
+}
 
 long mid_comm_set_attr(nx_t comm, nx_t comm_keyval, void *attribute_val)
 {
 	struct vcomm *c = comm_of(comm);
 	if (!c) FAIL(NX_COMM_WORLD, NX_ERR_COMM);
-	RESULT(comm, set(comm, &c->attrs, comm_keyval, attribute_val));
+	RESULT(comm, set(comm, &c->attrs, COMM_KEY, comm_keyval, attribute_val));
 }
 
 long mid_comm_get_attr(nx_t comm, nx_t comm_keyval, void **attribute_val, int *flag)
@@ -175,7 +197,7 @@ long mid_comm_get_attr(nx_t comm, nx_t comm_keyval, void **attribute_val, int *f
 		*attribute_val = &NX_STATE->attr_value[comm_keyval];
 		return 0;
 	}
-	if (!keyval_of(comm_keyval)) FAIL(comm, NX_ERR_KEYVAL);
+	if (!keyval_of(comm_keyval, COMM_KEY)) FAIL(comm, NX_ERR_KEYVAL);
 	struct vattr *a = *find(&c->attrs, comm_keyval);
 	*flag = a != NULL;
 	if (a) *attribute_val = (void *)(uintptr_t)a->value;
@@ -186,8 +208,7 @@ long mid_comm_delete_attr(nx_t comm, nx_t comm_keyval)
 {
 	struct vcomm *c = comm_of(comm);
 	if (!c) FAIL(NX_COMM_WORLD, NX_ERR_COMM);
-	struct vattr **at = find(&c->attrs, comm_keyval);
-	RESULT(comm, *at ? remove_attr(comm, at) : NX_ERR_KEYVAL);
+	RESULT(comm, remove_attr(comm, &c->attrs, comm_keyval));
 }
 
 /* -- datatypes -- */
@@ -202,18 +223,21 @@ long mid_type_create_keyval(void *copy, void *copy_thunk, void *del, void *del_t
 	return create(TYPE_KEY, copy, copy_thunk, del, del_thunk, type_keyval, extra_state);
 }
 
-long mid_type_free_keyval(nx_t *type_keyval) { return free_keyval(type_keyval, "type_free_keyval"); }
+long mid_type_free_keyval(nx_t *type_keyval)
+{
+	return free_keyval(type_keyval, TYPE_KEY, "type_free_keyval");
+}
 
 long mid_type_set_attr(nx_t datatype, nx_t type_keyval, void *attribute_val)
 {
 	LIVE_TYPE(t, datatype);
-	RESULT(NX_COMM_WORLD, set(datatype, &t->attrs, type_keyval, attribute_val));
+	RESULT(NX_COMM_WORLD, set(datatype, &t->attrs, TYPE_KEY, type_keyval, attribute_val));
 }
 
 long mid_type_get_attr(nx_t datatype, nx_t type_keyval, void **attribute_val, int *flag)
 {
 	LIVE_TYPE(t, datatype);
-	if (!keyval_of(type_keyval)) FAIL(NX_COMM_WORLD, NX_ERR_KEYVAL);
+	if (!keyval_of(type_keyval, TYPE_KEY)) FAIL(NX_COMM_WORLD, NX_ERR_KEYVAL);
 	struct vattr *a = *find(&t->attrs, type_keyval);
 	*flag = a != NULL;
 	if (a) *attribute_val = (void *)(uintptr_t)a->value;
@@ -223,6 +247,5 @@ long mid_type_get_attr(nx_t datatype, nx_t type_keyval, void **attribute_val, in
 long mid_type_delete_attr(nx_t datatype, nx_t type_keyval)
 {
 	LIVE_TYPE(t, datatype);
-	struct vattr **at = find(&t->attrs, type_keyval);
-	RESULT(NX_COMM_WORLD, *at ? remove_attr(datatype, at) : NX_ERR_KEYVAL);
+	RESULT(NX_COMM_WORLD, remove_attr(datatype, &t->attrs, type_keyval));
 }

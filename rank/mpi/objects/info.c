@@ -79,6 +79,23 @@ void info_release(nx_t info)
 	nx_release(NX_K_INFO, info);
 }
 
+int info_real(nx_t info, rh_t *real)
+{
+	const struct vinfo *v = info_of(info);
+	*real = drv->info_null;
+	if (info == NX_INFO_NULL) return 0;
+	int e = v ? drv->info_create(real) : NX_ERR_INFO;
+	for (int i = 0; !e && i < v->n; i++) e = drv->info_set(*real, v->kv[2 * i], v->kv[2 * i + 1]);
+	return e;
+}
+
+int info_learn(nx_t info, rh_t real, const char *key)
+{
+	char value[NX_MAX_INFO_VAL + 1];
+	int flag = 0, e = drv->info_get(real, key, NX_MAX_INFO_VAL, value, &flag);
+	return e || !flag ? e : set(info_of(info), key, value);
+}
+
 long mid_info_create(nx_t *info)
 {
 	*info = info_new();

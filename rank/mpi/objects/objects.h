@@ -44,11 +44,14 @@ void op_current_type(nx_t t);                   /* hint for user functions: the 
 void attr_predefined(void);                                    /* at MPI_Init */
 int  attr_copy_all(nx_t from, nx_t to, struct vattr *list, struct vattr **out, int *err);
 int  attr_delete_all(nx_t object, struct vattr **list);
+void attr_drop(struct vattr **list);
 
 /* -- info objects (info.c) -- */
 nx_t info_new(void);
 nx_t info_dup(nx_t info);
 void info_release(nx_t info);
+int  info_real(nx_t info, rh_t *real);          /* makes a real one with the same keys, for one call */
+int  info_learn(nx_t info, rh_t real, const char *key);       /* what that call has set */
 
 /* -- what the description of MPI says (names.c) -- */
 /* A predefined datatype. */

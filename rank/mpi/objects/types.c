@@ -321,8 +321,10 @@ long mid_type_dup(nx_t oldtype, nx_t *newtype)
 	struct vtype *t = NX_TYPE(*newtype);
 	t->committed = old->committed;
 	int err;
-	attr_copy_all(oldtype, *newtype, old->attrs, &t->attrs, &err);
-	RESULT(NX_COMM_WORLD, err);
+	if (!attr_copy_all(oldtype, *newtype, old->attrs, &t->attrs, &err)) return 0;
+	attr_drop(&t->attrs);                   /* a copy function refused: the type is not made */
+	type_unref(*newtype);
+	FAIL(NX_COMM_WORLD, err);
 }
 
 static long make_f90(int combiner, int n, const int *v, nx_t *newtype, const char *function)
