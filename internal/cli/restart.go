@@ -88,6 +88,7 @@ func (e *env) restartJob(cmd *cobra.Command, name string, f *runFlags, only uint
 	if err := job.Save(); err != nil { // a store that is full or read-only can be read all the same
 		e.say(fmt.Sprintf("%v; the job goes on all the same", err))
 	}
+	spec.App = meta.App
 	dir := meta.Dir
 	if _, err := os.Stat(dir); err != nil {
 		dir = "" // the ranks say so if they need it
