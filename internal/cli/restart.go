@@ -76,7 +76,7 @@ func (e *env) restartJob(cmd *cobra.Command, name string, f *runFlags, only uint
 		return exitError{ExitNot, fmt.Errorf("cli: restart %s: asked for %d ranks, its checkpoints have %d", name, f.ranks, meta.Ranks)}
 	}
 	f.keepOld(changed, meta)
-	spec, err := makeSpec(f, meta.Face)
+	spec, err := makeSpec(f, meta.Face, meta.Face)
 	if err != nil {
 		return err
 	}
@@ -164,7 +164,7 @@ func (f *runFlags) keepOld(changed func(string) bool, meta *dataset.Meta) {
 	f.ranks = meta.Ranks
 	if !changed("mpi") {
 		f.mpi = "auto"
-		if _, err := makeSpec(&runFlags{mpi: meta.MPI}, ""); err == nil {
+		if _, err := makeSpec(&runFlags{mpi: meta.MPI}, "", ""); err == nil {
 			f.mpi = meta.MPI
 		}
 	}

@@ -185,7 +185,11 @@ func (e *env) runNew(f *runFlags, app []string) error {
 	if err := e.warn(report); err != nil {
 		return err
 	}
-	spec, err := makeSpec(f, report.Face)
+	under := report.Face
+	if under == "" && f.mpi == "auto" { // it may start the MPI program
+		under = elfcheck.FaceOf(app)
+	}
+	spec, err := makeSpec(f, report.Face, under)
 	if err != nil {
 		return err
 	}
@@ -233,8 +237,9 @@ func (e *env) warn(r *elfcheck.Report) error {
 	return nil
 }
 
-// makeSpec finds the MPI and our own files.
-func makeSpec(f *runFlags, face string) (launch.Spec, error) {
+// makeSpec finds the MPI and our own files. The program itself was linked against the one that face names, or to none; what is started in
+// the end, against that which under names.
+func makeSpec(f *runFlags, face, under string) (launch.Spec, error) {
 	libDir, err := launch.LibDir()
 	if err != nil {
 		return launch.Spec{}, err
@@ -243,7 +248,7 @@ func makeSpec(f *runFlags, face string) (launch.Spec, error) {
 	if err != nil {
 		return launch.Spec{}, exitError{ExitStart, err}
 	}
-	mpi, err := launch.Choose(f.mpi, face)
+	mpi, err := launch.Choose(f.mpi, under)
 	if err != nil {
 		return launch.Spec{}, exitError{ExitStart, fmt.Errorf("%w (byssus doctor tells more)", err)}
 	}

@@ -57,7 +57,7 @@ struct core_client {
 	 * the policy? Then true with a sentence in why. May be NULL. */
 	_Bool (*refuse)(char *why, size_t n);
 	/* Programs that are executed below this one may begin the MPI in its place: they are led through
-	 * byssus-rank too, as long as nobody has. */
+	 * byssus-rank too, unless this one has. */
 	bool begins;
 };
 extern const struct core_client *const core_client;    /* defined by rank/mpi, or by rank/none */

@@ -33,6 +33,7 @@ struct core_config {
 extern struct core_config core_config;
 struct core_self {
 	int pid, main_tid;
+	int launcher;                   /* the parent of the process that the launcher has started */
 	volatile int mpi_tid;           /* the thread that carries checkpoints */
 	char exe[4096];                 /* the application's file */
 	/* Below the launcher's process: what was started here, as an image knows it. */
@@ -47,6 +48,8 @@ void place_at(struct abi_page *shared);
 ANY_FS bool place_is_free(void);                /* nobody has begun the MPI here */
 ANY_FS bool place_is_mine(void);
 ANY_FS bool place_is_others(void);
+/* From another process than this one, those around it and their launcher: from a batch system, for one. */
+ANY_FS bool place_sent_from_outside(const siginfo_t *si);
 bool place_take(void);                          /* false: another process has it */
 void place_program(char **argv);                /* start: what this process executes; core_self.exe is known */
 const char *place_restores(void);       /* the directory of the image from which it goes on instead, or NULL */

@@ -2,9 +2,8 @@
  * itself.
  *
  * execve of the rank's own process is turned into one of byssus-rank, with the program as its argument and
- * with our part of the environment, which the application does not have. As long as nobody has begun the MPI
- * in this place (place.c), so is that of a child: what was started may be a wrapper, and the rank be below it.
- * A program that cannot live in the arena (static, setuid, foreign), and every other program of a child, is
+ * with our part of the environment, which the application does not have. So is that of a child, unless this
+ * process has begun the MPI: it may be a wrapper, and the rank be below it (place.c). A program that cannot live in the arena (static, setuid, foreign), and every other program of a child, is
  * executed as it is. In all of them /proc/self/exe, and a descriptor opened from it, is the application's
  * file. Context: exec_prepare at start-up; exec_redirect in the SIGSYS handler on the application's FS: no
  * libc. */
@@ -62,13 +61,15 @@ void exec_prepare(char **environment)
 	rank_path[n > 0 ? n : 0] = 0;
 	for (char **e = environment; *e; e++) {
 		static const char *const once[] = { "BYSSUS_LAYOUT=", "BYSSUS_FACE=",	 "BYSSUS_PLACE=",
-						    "BYSSUS_BELOW=",  "BYSSUS_RESTART=", "BYSSUS_INPUT=" };
+						    "BYSSUS_BELOW=",  "BYSSUS_RESTART=", "BYSSUS_INPUT=",
+						    "BYSSUS_LAUNCHER=" };
 		bool again = !strncmp(*e, "BYSSUS_", 7) && !of_this_process(*e);
 		for (size_t i = 0; i < sizeof once / sizeof *once; i++)
 			again = again && strncmp(*e, once[i], strlen(once[i])) != 0;
 		if (again) keep(*e);
 	}
 	keep_number("BYSSUS_PLACE=", core_job.rank);
+	keep_number("BYSSUS_LAUNCHER=", core_self.launcher);
 	exec_keep(inherited_describe());
 	exec_keep(place_describe());
 	exec_keep(inherited_input_key());
@@ -85,8 +86,8 @@ static bool replaced(const char *e)
 	       (pmi_fd >= 0 && starts(e, "PMI_FD="));
 }
 
-/* Are programs that this process executes led through byssus-rank? */
-static bool led(void) { return core_is_rank() == 1 || (core_client->begins && place_is_free()); }
+/* Is what this process executes led through byssus-rank? What a rank starts, once it has begun, is not. */
+static bool led(void) { return core_is_rank() == 1 || (core_client->begins && !place_is_mine()); }
 
 /* Below the launcher's process nothing is told of the program before, which is run again at a restart, until
  * the rank has begun. */
