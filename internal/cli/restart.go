@@ -24,6 +24,9 @@ func (e *env) restart() *cobra.Command {
 		Long: `Go on with a job from its newest good checkpoint, or from the one given with --checkpoint. The number of ranks is
 that of the checkpoint; the MPI may be another one than before. What is not given stays as it was.
 
+When the job's command is a wrapper around the MPI program, it is run again from its beginning; the MPI program goes on
+from its image when it is started with the same arguments.
+
 A job that goes on from an older checkpoint, because --checkpoint names it or because it has died again and again from
 the newer one, leaves the newer ones aside: it changes files that they count on. They stay until there are enough new
 ones, and it goes on from them only when --checkpoint names one.`,

@@ -132,6 +132,10 @@ after a checkpoint, or 143 when there was none in time, and never goes on by its
 committed checkpoints stay. When a rank dies the job goes on from its newest good checkpoint by itself, at most
 --retries times without a new checkpoint in between.
 
+PROGRAM may be a wrapper that starts the MPI program as a child: the process that calls MPI_Init is the rank, and is
+saved. At a restart the wrapper is run again from its beginning, with BYSSUS_RESTART in its environment, and the MPI
+program goes on from its image when it is started with the same arguments.
+
 A call of an MPI function that is refused (byssus doctor lists them) ends the job with the reason, exit code 125. With
 --refused=error it is answered with an MPI error, as the error handler of its communicator wants it, for programs that
 handle it; after that no checkpoint of the job can be taken.

@@ -75,7 +75,7 @@ struct core_job {
 };
 extern struct core_job core_job;
 
-/* -- the place of this rank among the processes that its launcher has started ----------------------------- */
+/* -- the place of this rank among the processes below its launcher --------------------------------------- */
 /* The program begins the MPI: it is the rank from here on, unless another process of its place is. Ends the
  * process where that cannot be. [upper stack, or prepare] */
 void core_begin(void);

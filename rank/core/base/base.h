@@ -51,9 +51,9 @@ ANY_FS bool place_is_others(void);
 /* From another process than this one, those around it and their launcher: from a batch system, for one. */
 ANY_FS bool place_sent_from_outside(const siginfo_t *si);
 bool place_take(void);                          /* false: another process has it */
-void place_program(char **argv);                /* start: what this process executes; core_self.exe is known */
-const char *place_restores(void);       /* the directory of the image from which it goes on instead, or NULL */
-char *place_describe(void);             /* for the environment of what it executes: always the same string */
+void place_program(char **argv);        /* start: what this process executes; core_self.exe is known */
+const char *place_restores(void);       /* the image's directory, if it goes on from one instead, or NULL */
+char *place_describe(void);     /* for the environment of what it executes: always the same string */
 
 /* -- saying (say.c) -- */
 extern int core_stderr;                 /* where we say things: not 2 while descriptors are restored */
@@ -90,7 +90,7 @@ ANY_FS bool wire_asked_to_end(void);    /* somebody asks this process to end. Tr
 					 * and decides */
 void page_map(void);                            /* start and restart, first: then the place is known */
 const char *page_path(void);                    /* empty: the page is nobody's but ours */
-void page_share(void);                          /* this process is the rank from here on: its page is the agent's */
+void page_share(void);          /* this process is the rank from here on: its page is the agent's */
 void core_phase(unsigned phase);
 
 /* -- growing byte buffer (util.c) -- */

@@ -1,7 +1,8 @@
 /* page.c: the page that this rank shares with its agent: what the rank is doing, for how long, what it has
  * done.
  *
- * Context: page_map at start and restart, page_share on an application's thread; core_page is ANY_FS, core_phase any lower thread. */
+ * Context: page_map at start and restart, page_share there and when the application begins the MPI;
+ * core_page is ANY_FS, core_phase any lower thread. */
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <stdio.h>

@@ -3,10 +3,10 @@
  *
  * execve of the rank's own process is turned into one of byssus-rank, with the program as its argument and
  * with our part of the environment, which the application does not have. So is that of a child, unless this
- * process has begun the MPI: it may be a wrapper, and the rank be below it (place.c). A program that cannot live in the arena (static, setuid, foreign), and every other program of a child, is
- * executed as it is. In all of them /proc/self/exe, and a descriptor opened from it, is the application's
- * file. Context: exec_prepare at start-up; exec_redirect in the SIGSYS handler on the application's FS: no
- * libc. */
+ * process has begun the MPI: it may be a wrapper, and the rank be below it (place.c). A program that cannot
+ * live in the arena (static, setuid, foreign), and every other program of a child, is executed as it is. In
+ * all of them /proc/self/exe, and a descriptor opened from it, is the application's file. Context:
+ * exec_prepare at start-up; exec_redirect in the SIGSYS handler on the application's FS: no libc. */
 #define _GNU_SOURCE
 #include <elf.h>
 #include <errno.h>
@@ -41,7 +41,7 @@ static bool starts(const char *s, const char *head)
 	return !*head;
 }
 
-/* What a program tells the one that takes its place, and nobody else: what is natural, inherited and noted. */
+/* What a program tells only the one that takes its place: what is natural, inherited and noted. */
 static bool of_this_process(const char *e)
 {
 	return starts(e, "BYSSUS_INHERITED=") || starts(e, "BYSSUS_NATURAL=") || starts(e, "BYSSUS_NOTED=") ||
@@ -195,7 +195,8 @@ static void *memory_for(size_t n)
 	for (; core_is_rank() < 0 && i < MAX_LENT; i++) {
 		none = 0;
 		if (lent[i].fs == fs ||
-		    __atomic_compare_exchange_n(&lent[i].fs, &none, fs, 0, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST))
+		    __atomic_compare_exchange_n(&lent[i].fs, &none, fs, 0, __ATOMIC_SEQ_CST,
+						__ATOMIC_SEQ_CST))
 			break;
 	}
 	bool lend = core_is_rank() < 0 && i < MAX_LENT;

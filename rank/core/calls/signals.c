@@ -19,8 +19,8 @@ enum { NSIG_ = 64 };
  * Where the application has left the default effect of these, the kernel's handler is ours: a rank that dies
  * of a fault says so to the agent first, and a SIGTERM from outside (a batch system sends it to all processes
  * of a job) is a wish to the job, which leaves with a checkpoint. From the process itself, from those around
- * it or from its launcher it has its effect at once. A wrapper around a rank holds it back also where it has a
- * handler (gate.c), which would hand it on. A forked child inherits the handler, and dies as it would. */
+ * it or from its launcher it has its effect at once. A wrapper around a rank holds it back also where it has
+ * a handler (gate.c), which would hand it on. A forked child inherits the handler, and dies as it would. */
 
 static bool is_watched(int sig)
 {

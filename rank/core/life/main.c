@@ -136,7 +136,8 @@ static void usage(void) __attribute__((noreturn));
 static void usage(void)
 {
 	static const char text[] =
-		"usage: byssus-rank -- application [arguments...]\n       byssus-rank --restart DIRECTORY [-- application [arguments...]]\n";
+		"usage: byssus-rank -- application [arguments...]\n"
+		"       byssus-rank --restart DIRECTORY [-- application [arguments...]]\n";
 	_exit(write(2, text, sizeof text - 1) < 0 ? ABI_EXIT_INTERNAL : ABI_EXIT_REFUSED);
 }
 

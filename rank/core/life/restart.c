@@ -100,7 +100,8 @@ void restart_below(const char *dir)
 	image_open(dir);
 	core_self.began.input = image_header()->below_input;
 	if (!place_take())
-		core_die("%s: its place has its rank already (pid %lu)", image_path(), (unsigned long)core_page()->claimed);
+		core_die("%s: its place has its rank already (pid %lu)", image_path(),
+			 (unsigned long)core_page()->claimed);
 	page_share();
 	go_on(dir, ABI_BELOW_RESTORED);
 }

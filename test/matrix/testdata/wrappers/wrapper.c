@@ -27,7 +27,7 @@ int main(int argc, char **argv)
 	if (!strcmp(how, "system")) status = run_by_shell(argv);
 	else if (!strcmp(how, "spawn")) status = posix_spawnp(&pid, argv[0], NULL, NULL, argv, environ) ? 126 << 8 : 0;
 	else if (!strcmp(how, "vfork")) {
-		for (int i = 0; i < 200; i++) {         /* what a vforked child leaves behind must not add up */
+		for (int i = 0; i < 20; i++) {         /* what a vforked child leaves behind must not add up */
 			if (!(pid = vfork())) execlp("true", "true", NULL), _exit(126);
 			waitpid(pid, &status, 0);
 		}
