@@ -50,6 +50,7 @@ ANY_FS bool place_is_mine(void);
 ANY_FS bool place_is_others(void);
 /* From another process than this one, those around it and their launcher: from a batch system, for one. */
 ANY_FS bool place_sent_from_outside(const siginfo_t *si);
+ANY_FS bool place_sent_by_wrapper(const siginfo_t *si);  /* to the rank, by a process around it: timeout */
 bool place_take(void);                          /* false: another process has it */
 void place_program(char **argv);        /* start: what this process executes; core_self.exe is known */
 const char *place_restores(void);       /* the image's directory, if it goes on from one instead, or NULL */

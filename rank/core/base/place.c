@@ -73,6 +73,13 @@ bool place_sent_from_outside(const siginfo_t *si)
 	return sent;
 }
 
+bool place_sent_by_wrapper(const siginfo_t *si)
+{
+	return core_config.below && place_is_mine() && si->si_code == SI_USER &&
+	       si->si_pid != core_self.pid && si->si_pid != core_self.launcher &&
+	       !place_sent_from_outside(si);
+}
+
 /* -- beginning ------------------------------------------------------------------------------------------- */
 
 bool place_take(void)

@@ -49,7 +49,13 @@ static ANY_FS void on_end(int sig, siginfo_t *si, void *uc)
 			again_remake(uc);
 			return;
 		}
-		wire_last_words(words[sig], strlen(words[sig]));
+		if (sig == SIGTERM && place_sent_by_wrapper(si)) {
+			/* its own end, as it is natively: it does not go back to a checkpoint for that */
+			core_page()->exit_code = 128 + SIGTERM;
+			__atomic_store_n(&core_page()->phase, ABI_PHASE_ENDED, __ATOMIC_RELEASE);
+		} else {
+			wire_last_words(words[sig], strlen(words[sig]));
+		}
 	}
 	have_effect(sig, si);
 }
