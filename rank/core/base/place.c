@@ -65,6 +65,7 @@ bool place_sent_from_outside(const siginfo_t *si)
 	enum { DEPTH = 64 };
 	bool sent = si->si_code == SI_USER || si->si_code == SI_TKILL || si->si_code == SI_QUEUE;
 	int pid = core_self.pid;
+	if (si->si_pid == core_self.launcher) return false;     /* also when those in between are gone */
 	for (int i = 0; sent && i < DEPTH && pid > 1; i++) {
 		if (pid == si->si_pid) return false;
 		if (pid == core_self.launcher) break;   /* who is above it does not belong to the job */
