@@ -49,6 +49,8 @@ const (
 	MsgTerminate  = 17 // somebody has sent this rank a SIGTERM that would end it; it is held back
 	MsgClaim      = 18 // Claim and text, the path: at a restart, a file, or memory with a name, that this rank has opened again
 	MsgDamaged    = 19 // text: as FAILED, because an image is not as it was written
+	MsgPlace      = 20 // a process below the one that the launcher has started begins the MPI: it is the rank from here on
+	MsgRefused    = 21 // text: what this process is about to do cannot be; the job ends with EXIT_REFUSED. Also as the first message
 )
 
 // Messages from the agent to a rank.
@@ -92,7 +94,16 @@ type Hello struct {
 	Page       [256]byte `c:",char"` // path of the shared page it has mapped
 	Start      uint64    // which start of the job's ranks it belongs to
 	Input      uint64    // of rank 0, restarted: bytes of the job's standard input that it had read
+	Below      uint32    // BELOW_*: whose process this is
+	WantsInput uint32    // of rank 0, BELOW_RESTORED: its standard input was the job's
 }
+
+// What Hello.below says.
+const (
+	BelowNot      = 0 // the process that the launcher has started
+	BelowStarted  = 1 // one that was started below it: it may become the rank (PLACE)
+	BelowRestored = 2 // the same, and it is the rank: it goes on from an image
+)
 
 // Welcome answers Hello. With it comes the standard input of rank 0, when it says its first HELLO in a start.
 type Welcome struct {
@@ -294,7 +305,8 @@ type Page struct {
 	Traps         uint64
 	ResidentAdded uint64
 	ExitCode      uint64 // with PHASE_ENDED: what the application gave to exit_group, or MPI_Abort's code
-	Reserved      [4008]byte
+	Claimed       uint64 // the process that has begun the MPI in this place, the rank for good; 0: none yet
+	Reserved      [4000]byte
 }
 
 // Exit codes of byssus-rank.
@@ -362,7 +374,10 @@ type ImageHeader struct {
 	XsaveLayout   [64]uint32 // offset and size of component i of XCR0 in it, at 2 i and 2 i + 1
 	Start         uint64     // which start of the job's ranks wrote it; 0: not told
 	Input         uint64     // of rank 0: bytes of the job's standard input that it has read
-	Zero          [3036]byte
+	Below         uint64     // of a rank below the launcher's process: a hash of its file and arguments; 0: it is that process
+	BelowNth      uint32     // the how-manieth process of its place that was started with these, from 0
+	BelowInput    uint32     // 1: its standard input was the job's
+	Zero          [3020]byte
 	HeaderCRC     uint32 // crc32c of the first 4092 bytes
 }
 

@@ -57,10 +57,12 @@ type Server struct {
 	input    *input // nil: rank 0 is not here
 
 	mu       sync.Mutex
-	sessions map[int]*session // by rank, the newest
-	look     look             // what was found in other processes in the present attempt
-	domains  *domains         // look's lock protects it
-	procs    []*process       // all that ever said hello
+	sessions map[int]*session  // by rank, the newest
+	aside    map[*session]bool // of the ranks' places, that are not the ranks
+	epoch    uint64            // of the last order
+	look     look              // what was found in other processes in the present attempt
+	domains  *domains          // look's lock protects it
+	procs    []*process        // all that ever said hello
 	conns    map[*net.UnixConn]bool
 	others   []int     // processes of the job that belong to other agents
 	family   *family   // nil: an MPI's launcher has started the ranks
@@ -91,7 +93,7 @@ func Listen(cfg Config) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Server{cfg: cfg, domains: d, crew: newCrew(cfg.Spawn), sessions: map[int]*session{}, conns: map[*net.UnixConn]bool{}, began: time.Now(),
+	s := &Server{cfg: cfg, domains: d, crew: newCrew(cfg.Spawn), sessions: map[int]*session{}, aside: map[*session]bool{}, conns: map[*net.UnixConn]bool{}, began: time.Now(),
 		fold: node.New(cfg.Ranks, cfg.Restart), news: make(chan struct{}, 1), over: make(chan struct{})}
 	for _, rank := range cfg.Ranks {
 		p, err := newPage(PagePath(cfg.Dir, rank))
@@ -198,8 +200,13 @@ func (s *Server) serve(c *net.UnixConn) {
 		_, _ = c.Write(abi.Packet(refusal))
 		return
 	}
+	if ses == nil { // it has said what there is to say
+		return
+	}
 	s.wg.Go(ses.write)
-	s.said(node.Hello{Ranks: []int{ses.rank}})
+	if !s.isAside(ses) {
+		s.said(node.Hello{Ranks: []int{ses.rank}})
+	}
 	s.wg.Go(func() { // a forked child may hold the socket open: the process itself decides
 		<-ses.proc.over
 		_ = c.SetReadDeadline(time.Now().Add(100 * time.Millisecond))
@@ -216,9 +223,26 @@ func (s *Server) serve(c *net.UnixConn) {
 		}
 		<-ses.proc.over
 	}
-	if ses.proc.gone && s.current(ses) {
+	s.mu.Lock()
+	delete(s.aside, ses)
+	s.mu.Unlock()
+	if !ses.proc.gone || s.unrestored(ses) {
+		return
+	}
+	if s.current(ses) {
 		s.said(s.lost(ses.rank, untold))
 	}
+}
+
+// unrestored says so of a place whose launcher's process has run again, and has ended without starting what was the rank below it.
+func (s *Server) unrestored(ses *session) bool {
+	if !s.cfg.Restart || ses.restarted || !s.current(ses) || s.told.Load() {
+		return false
+	}
+	s.said(node.Failed{Rank: ses.rank, Text: "the command of the job has run again, and has ended without starting the program " +
+		"that the checkpoint is of, with the same file and arguments"})
+	s.said(s.lost(ses.rank, false))
+	return true
 }
 
 // current says whether a session is the newest of its rank.
@@ -258,6 +282,10 @@ func (s *Server) welcome(c *net.UnixConn) (*session, error) {
 	if err != nil {
 		return nil, err
 	}
+	if m.Type == abi.MsgRefused && slices.Contains(s.cfg.Ranks, int(m.Rank)) {
+		s.said(node.Refused{Rank: int(m.Rank), Text: sentence(m.Body)})
+		return nil, nil
+	}
 	var hello abi.Hello
 	if _, err := abi.Decode(m.Body, &hello); err != nil {
 		return nil, err
@@ -274,31 +302,49 @@ func (s *Server) welcome(c *net.UnixConn) (*session, error) {
 	case !slices.Contains(s.cfg.Ranks, int(m.Rank)):
 		return nil, fmt.Errorf("agent: rank %d is not one of this node's", m.Rank)
 	}
-	return s.enlist(c, int(m.Rank), pid, hello.Input)
+	ses, err := s.enlist(c, int(m.Rank), pid, &hello)
+	if err == nil && hello.Below == abi.BelowRestored {
+		err = s.move(ses)
+	}
+	return ses, err
 }
 
-func (s *Server) enlist(c *net.UnixConn, rank, pid int, read uint64) (*session, error) {
+func (s *Server) enlist(c *net.UnixConn, rank, pid int, hello *abi.Hello) (*session, error) {
 	proc, err := openProcess(pid)
 	if err != nil {
 		return nil, fmt.Errorf("agent: rank %d: %w", rank, err)
 	}
-	ses := &session{rank: rank, conn: c, proc: proc}
+	ses := &session{rank: rank, conn: c, proc: proc, restarted: hello.Restarted != 0}
 	ses.wake = sync.NewCond(&ses.mu)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	old := s.sessions[rank]
-	if s.closed || old != nil && old.pid() != pid {
+	old, below := s.sessions[rank], hello.Below != abi.BelowNot
+	again := old != nil && old.pid() == pid // it has become another program, which starts anew
+	if s.closed || old != nil && !again && !below {
 		proc.close()
 		return nil, fmt.Errorf("agent: rank %d is here already (pid %d), this one is pid %d", rank, old.pid(), pid)
 	}
-	if old != nil { // it has become another program, which starts anew
+	s.procs = append(s.procs, proc)
+	switch {
+	case again:
+		ses.claimed = old.claimed
 		old.shut()
+		s.sessions[rank] = ses
+	case below:
+		s.aside[ses] = true
+	default:
+		s.sessions[rank] = ses
 	}
-	s.sessions[rank], s.procs = ses, append(s.procs, proc)
 	p := packet{bytes: abi.Packet(abi.Message{Header: abi.Header{Type: abi.MsgWelcome, Rank: uint32(rank)},
 		Body: abi.Encode(abi.Welcome{Writers: uint32(s.cfg.Writers)}, "")})}
-	if rank == 0 && s.input != nil {
-		p.file = s.input.begin(read)
+	switch {
+	case rank != 0 || s.input == nil:
+	case !below:
+		p.file = s.input.begin(hello.Input)
+	case hello.Below == abi.BelowRestored && hello.WantsInput != 0:
+		if p.file, err = s.input.again(hello.Input); err != nil {
+			return nil, err
+		}
 	}
 	ses.queue = append(ses.queue, p)
 	return ses, nil
@@ -336,7 +382,9 @@ func (s *Server) read(ses *session) {
 		if err == nil && int(m.Rank) != ses.rank {
 			err = fmt.Errorf("agent: message of rank %d from rank %d", m.Rank, ses.rank)
 		}
-		if err == nil {
+		if err == nil && s.isAside(ses) {
+			err = errors.Join(s.saysAside(ses, m), closeFile(file))
+		} else if err == nil {
 			err = s.message(ses, m, file)
 		} else if file != nil {
 			file.Close()
@@ -364,10 +412,8 @@ func (s *Server) Send(rank int, m abi.Message) {
 func (s *Server) Signal(sig syscall.Signal) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, ses := range s.sessions {
-		if ses != nil {
-			ses.proc.signal(sig)
-		}
+	for _, ses := range s.everyone() {
+		ses.proc.signal(sig)
 	}
 }
 

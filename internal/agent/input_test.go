@@ -113,7 +113,7 @@ func TestInputStays(t *testing.T) {
 	s, pipe, _ := fed(t, 0, make([]byte, 1<<20))
 	defer pipe.Close()
 	for full, end := false, time.Now().Add(patience); !full; time.Sleep(time.Millisecond) {
-		raw, err := s.input.ours.SyscallConn()
+		raw, err := s.input.last().ours.SyscallConn()
 		if err != nil {
 			t.Fatal(err)
 		}

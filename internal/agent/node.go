@@ -309,4 +309,5 @@ func (s *Server) kill(ask bool) {
 	for _, rank := range s.cfg.Ranks {
 		s.Send(rank, abi.Message{Header: abi.Header{Type: abi.MsgEnd}})
 	}
+	s.endAside()
 }

@@ -78,6 +78,12 @@ func (s *Server) Order(o node.Order) {
 	messages := s.fold.Hear(o)
 	s.foldMu.Unlock()
 	s.stir()
+	s.mu.Lock()
+	s.epoch = o.Epoch
+	s.mu.Unlock()
+	if o.Type == abi.MsgExit {
+		s.leaveFirst()
+	}
 	for _, m := range messages {
 		packets := s.encode(m.Order)
 		for _, rank := range m.Ranks {

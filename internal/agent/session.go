@@ -21,12 +21,14 @@ type packet struct {
 
 // session is the connection of one rank.
 type session struct {
-	rank   int
-	conn   *net.UnixConn
-	proc   *process
-	before atomic.Bool // it had begun to end when ranks were told to
-	epoch  uint64      // of the last report of clocks, and how many it has had; only the reader touches them
-	clocks uint64
+	rank      int
+	conn      *net.UnixConn
+	proc      *process
+	restarted bool        // it continues an image
+	claimed   bool        // it has begun the MPI below the launcher's process; Server.mu protects it
+	before    atomic.Bool // it had begun to end when ranks were told to
+	epoch     uint64      // of the last report of clocks, and how many it has had; only the reader touches them
+	clocks    uint64
 
 	mu    sync.Mutex
 	wake  *sync.Cond
@@ -133,6 +135,8 @@ func (s *session) report(m abi.Message) (node.Report, error) {
 		return node.Reason{Rank: s.rank, Text: sentence(m.Body)}, nil
 	case abi.MsgTerminate:
 		return node.Asked{Rank: s.rank}, nil
+	case abi.MsgRefused:
+		return node.Refused{Rank: s.rank, Text: sentence(m.Body)}, nil
 	}
 	return nil, fmt.Errorf("agent: message of unknown type %d from rank %d", m.Type, s.rank)
 }

@@ -68,13 +68,16 @@ func (l *look) begin(epoch uint64) {
 	}
 }
 
-// pids are the processes that are no strangers: the ranks, this one, and those of other agents.
+// pids are the processes that are no strangers: the ranks, this one, and those of other agents. Who is aside is one.
 func (s *Server) pids() map[int]bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	ours := map[int]bool{os.Getpid(): true}
 	for _, p := range s.procs {
 		ours[p.pid] = true
+	}
+	for ses := range s.aside { // which are run again at a restart, and do not share anything then
+		delete(ours, ses.pid())
 	}
 	for _, pid := range s.others {
 		ours[pid] = true

@@ -24,6 +24,9 @@ func (e *env) restart() *cobra.Command {
 		Long: `Go on with a job from its newest good checkpoint, or from the one given with --checkpoint. The number of ranks is
 that of the checkpoint; the MPI may be another one than before. What is not given stays as it was.
 
+When the job's command is a wrapper around the MPI program, it is run again from its beginning; the MPI program goes on
+from its image when it is started with the same arguments.
+
 A job that goes on from an older checkpoint, because --checkpoint names it or because it has died again and again from
 the newer one, leaves the newer ones aside: it changes files that they count on. They stay until there are enough new
 ones, and it goes on from them only when --checkpoint names one.`,
@@ -76,7 +79,7 @@ func (e *env) restartJob(cmd *cobra.Command, name string, f *runFlags, only uint
 		return exitError{ExitNot, fmt.Errorf("cli: restart %s: asked for %d ranks, its checkpoints have %d", name, f.ranks, meta.Ranks)}
 	}
 	f.keepOld(changed, meta)
-	spec, err := makeSpec(f, meta.Face)
+	spec, err := makeSpec(f, meta.Face, meta.Face)
 	if err != nil {
 		return err
 	}
@@ -88,6 +91,7 @@ func (e *env) restartJob(cmd *cobra.Command, name string, f *runFlags, only uint
 	if err := job.Save(); err != nil { // a store that is full or read-only can be read all the same
 		e.say(fmt.Sprintf("%v; the job goes on all the same", err))
 	}
+	spec.App = meta.App
 	dir := meta.Dir
 	if _, err := os.Stat(dir); err != nil {
 		dir = "" // the ranks say so if they need it
@@ -163,7 +167,7 @@ func (f *runFlags) keepOld(changed func(string) bool, meta *dataset.Meta) {
 	f.ranks = meta.Ranks
 	if !changed("mpi") {
 		f.mpi = "auto"
-		if _, err := makeSpec(&runFlags{mpi: meta.MPI}, ""); err == nil {
+		if _, err := makeSpec(&runFlags{mpi: meta.MPI}, "", ""); err == nil {
 			f.mpi = meta.MPI
 		}
 	}

@@ -137,6 +137,10 @@ after a checkpoint, or 143 when there was none in time, and never goes on by its
 committed checkpoints stay. When a rank dies the job goes on from its newest good checkpoint by itself, at most
 --retries times without a new checkpoint in between.
 
+PROGRAM may be a wrapper that starts the MPI program as a child: the process that calls MPI_Init is the rank, and is
+saved. At a restart the wrapper is run again from its beginning, with BYSSUS_RESTART in its environment, and the MPI
+program goes on from its image when it is started with the same arguments.
+
 A call of an MPI function that is refused (byssus doctor lists them) ends the job with the reason, exit code 125. With
 --refused=error it is answered with an MPI error, as the error handler of its communicator wants it, for programs that
 handle it; after that no checkpoint of the job can be taken.
@@ -190,7 +194,11 @@ func (e *env) runNew(f *runFlags, app []string) error {
 	if err := e.warn(report, f.verbose); err != nil {
 		return err
 	}
-	spec, err := makeSpec(f, report.Face)
+	under := report.Face
+	if under == "" && f.mpi == "auto" { // it may start the MPI program
+		under = elfcheck.FaceOf(app)
+	}
+	spec, err := makeSpec(f, report.Face, under)
 	if err != nil {
 		return err
 	}
@@ -242,8 +250,9 @@ func (e *env) warn(r *elfcheck.Report, verbose bool) error {
 	return nil
 }
 
-// makeSpec finds the MPI and our own files.
-func makeSpec(f *runFlags, face string) (launch.Spec, error) {
+// makeSpec finds the MPI and our own files. The program itself was linked against the one that face names, or to none; what is started in
+// the end, against that which under names.
+func makeSpec(f *runFlags, face, under string) (launch.Spec, error) {
 	libDir, err := launch.LibDir()
 	if err != nil {
 		return launch.Spec{}, err
@@ -252,7 +261,7 @@ func makeSpec(f *runFlags, face string) (launch.Spec, error) {
 	if err != nil {
 		return launch.Spec{}, exitError{ExitStart, err}
 	}
-	mpi, err := launch.Choose(f.mpi, face)
+	mpi, err := launch.Choose(f.mpi, under)
 	if err != nil {
 		return launch.Spec{}, exitError{ExitStart, fmt.Errorf("%w (byssus doctor tells more)", err)}
 	}

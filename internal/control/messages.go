@@ -34,6 +34,7 @@ var kinds = []reflect.Type{
 	reflect.TypeFor[Launch](), reflect.TypeFor[Launched](), reflect.TypeFor[Spawn](), reflect.TypeFor[Exec](), reflect.TypeFor[Executed](), reflect.TypeFor[Spawned](),
 
 	reflect.TypeFor[WantInput](), reflect.TypeFor[Input](), reflect.TypeFor[Signal](), reflect.TypeFor[Inspect](),
+	reflect.TypeFor[node.Moved](), reflect.TypeFor[node.Refused](),
 }
 
 func kindOf(body any) (uint16, error) {

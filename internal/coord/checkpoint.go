@@ -402,6 +402,31 @@ func (m *Machine) refused() {
 	m.enter(pausing, firstPause)
 }
 
+// moved: another process is the rank from here on. What the one before has answered, or has not yet, counts for nothing: the attempt
+// is made again. An image that is written is that of the process before, which stood still then and will be that again.
+func (m *Machine) moved(rank int) {
+	m.ranks[rank].where, m.ranks[rank].left, m.ranks[rank].moved = abi.WhereRun, false, true
+	delete(m.standing, rank)
+	if m.op == nil || m.phase != Running {
+		return
+	}
+	op := m.op
+	switch op.stage {
+	case agreeing:
+		m.send(node.Order{Type: abi.MsgCancel})
+		m.enter(pausing, firstPause)
+	case stopping, writing:
+		m.send(node.Order{Type: abi.MsgCancel})
+		op.running[rank] = true
+		m.standing, m.settled = op.others(), m.now+goOnLimit
+		op.result, op.refusals, op.passing, op.shared, op.running = Result{}, nil, nil, sharing{}, map[int]bool{}
+		m.enter(pausing, firstPause)
+	case committing:
+		op.running[rank] = true
+		m.maybeConclude()
+	}
+}
+
 func (m *Machine) imageDone(ev node.Image) {
 	if !m.current(ev.Epoch, writing) || !m.answer(ev.Ranks) {
 		return

@@ -106,6 +106,21 @@ func (m *Machine) interrupt(code int) {
 	}
 }
 
+// refusedBy: a process was about to do what cannot be. Its own exit code may reach nobody: there may be others around it.
+func (m *Machine) refusedBy(ev node.Refused) {
+	if m.leaving == abi.ExitRefused {
+		return // said once; others follow
+	}
+	text := fmt.Sprintf("rank %d: %s", ev.Rank, ev.Text)
+	m.say("%s", text)
+	if m.reason == "" {
+		m.reason = text
+	}
+	if m.leaving == 0 {
+		m.interrupt(abi.ExitRefused)
+	}
+}
+
 // killPatience is how long one way to end the ranks gets before the next.
 func (m *Machine) killPatience() time.Duration { return m.within(killGrace) }
 
@@ -198,7 +213,7 @@ func (m *Machine) nameCrash() {
 	if sig > 128 {
 		sig -= 128
 	}
-	named := m.unasked && sig > 0 && sig < len(signalNames) && signalNames[sig] != ""
+	named := m.unasked && !m.ranks[m.died].moved && sig > 0 && sig < len(signalNames) && signalNames[sig] != ""
 	switch {
 	case strings.HasPrefix(m.reason, fmt.Sprintf("rank %d:", m.died)),
 		named && said != 0 && saysToo(sig, said), // the news of its death came second

@@ -74,6 +74,7 @@ func (p Phase) String() string {
 type rank struct {
 	hello, fini, restored, lost bool
 	left                        bool // it has become another program
+	moved                       bool // it is below the launcher's process, whose end the launcher tells
 	finalizing                  bool // it has entered MPI_Finalize
 	where                       uint32
 }
@@ -216,6 +217,10 @@ func (m *Machine) dispatch(ev Event) {
 		m.terminate(false)
 	case node.Asked:
 		m.terminate(true)
+	case node.Moved:
+		m.moved(ev.Rank)
+	case node.Refused:
+		m.refusedBy(ev)
 	case Interrupt:
 		m.interrupt(ev.Code)
 	default:

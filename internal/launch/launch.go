@@ -184,8 +184,8 @@ type Spec struct {
 	Ranks   int
 	Program string   // byssus-rank
 	Args    []string // options for the launcher
-	App     []string // to start anew
-	Restart string   // or the directory of an image to go on from
+	App     []string // to start
+	Restart string   // the directory of an image to go on from; of the application itself, or of a program that it starts. Empty: none
 	Job     string
 	Face    string
 	LibDir  string
@@ -225,7 +225,7 @@ func (s Spec) Command() []string {
 // RankCommand is what each rank is.
 func (s Spec) RankCommand() []string {
 	if s.Restart != "" {
-		return []string{s.Program, "--restart", s.Restart}
+		return append([]string{s.Program, "--restart", s.Restart, "--"}, s.App...)
 	}
 	return append([]string{s.Program, "--"}, s.App...)
 }

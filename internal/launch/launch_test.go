@@ -95,7 +95,7 @@ func TestCommand(t *testing.T) {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
 	s.Ranks, s.Restart, s.Args = n+1, "/s/ckpt.000001", nil
-	want = fmt.Sprintf("/b/mpirun --oversubscribe --mca btl_base_warn_component_unused 0 --mca topo ^treematch --mca mpi_yield_when_idle 1 -n %d /l/byssus-rank --restart /s/ckpt.000001", n+1)
+	want = fmt.Sprintf("/b/mpirun --oversubscribe --mca btl_base_warn_component_unused 0 --mca topo ^treematch --mca mpi_yield_when_idle 1 -n %d /l/byssus-rank --restart /s/ckpt.000001 -- ./a -x", n+1)
 	if got := strings.Join(s.Command(), " "); got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}

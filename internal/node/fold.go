@@ -160,6 +160,10 @@ func speaksOf(r Report) []int {
 		return []int{r.Rank}
 	case Asked:
 		return []int{r.Rank}
+	case Moved:
+		return []int{r.Rank}
+	case Refused:
+		return []int{r.Rank}
 	case Raise:
 		return []int{r.Rank}
 	case Objects:

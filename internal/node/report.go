@@ -48,6 +48,13 @@ type (
 	}
 	// Asked: a rank was sent a SIGTERM, as when a batch system signals all processes of a job.
 	Asked struct{ Rank int }
+	// Moved: another process of its place is the rank from here on.
+	Moved struct{ Rank int }
+	// Refused: a process of a rank's place was about to do what cannot be.
+	Refused struct {
+		Rank int
+		Text string
+	}
 	// Progress: the shared pages show that bytes have moved, or that a rank has come further. So many bytes of the images that
 	// are now written or read are done.
 	Progress struct{ Done, Total uint64 }
@@ -163,6 +170,8 @@ func (Lost) report()       {}
 func (Left) report()       {}
 func (Reason) report()     {}
 func (Asked) report()      {}
+func (Moved) report()      {}
+func (Refused) report()    {}
 func (Progress) report()   {}
 func (Clocks) report()     {}
 func (Raise) report()      {}

@@ -56,6 +56,9 @@ struct core_client {
 	/* Helper thread, all application threads stopped: is there a reason against any checkpoint, whatever
 	 * the policy? Then true with a sentence in why. May be NULL. */
 	_Bool (*refuse)(char *why, size_t n);
+	/* Programs that are executed below this one may begin the MPI in its place: they are led through
+	 * byssus-rank too, unless this one has. */
+	bool begins;
 };
 extern const struct core_client *const core_client;    /* defined by rank/mpi, or by rank/none */
 
@@ -71,6 +74,13 @@ struct core_job {
 	int refused_error;              /* refused calls are answered with an error (BYSSUS_REFUSED) */
 };
 extern struct core_job core_job;
+
+/* -- the place of this rank among the processes below its launcher --------------------------------------- */
+/* The program begins the MPI: it is the rank from here on, unless another process of its place is. Ends the
+ * process where that cannot be. [upper stack, or prepare] */
+void core_begin(void);
+/* What the MPI says of it; ends the process when that is another job. */
+void core_world(int rank, int size);
 
 /* -- crossings ------------------------------------------------------------------------------------------- */
 void core_set_call(unsigned slot, void *fn);   /* fn: long f(6 integer arguments); runs [upper stack] */
@@ -114,6 +124,9 @@ bool core_fault_fails(enum abi_fault f);     /* at the n-th pass: what the point
 /* Prints "byssus: rank R: sentence" on stderr, tells the agent, ends the process with ABI_EXIT_INTERNAL. Only
  * for start and restart, never while the application runs. */
 void core_die(const char *fmt, ...) __attribute__((noreturn, format(printf, 1, 2)));
+/* What this process is about to do cannot be: tells the agent, which ends the job with ABI_EXIT_REFUSED, and
+ * ends the process. [upper stack] */
+void core_refuse(const char *fmt, ...) __attribute__((noreturn, format(printf, 1, 2)));
 void core_say(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 void core_debug(const char *fmt, ...) __attribute__((format(printf, 1, 2)));   /* with BYSSUS_VERBOSE */
 #endif

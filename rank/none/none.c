@@ -23,6 +23,6 @@ static int ready(char *why, size_t n) { (void)why; (void)n; return 0; }
 static void describe(char *buf, size_t n) { snprintf(buf, n, "none"); }
 
 static const struct core_client none = {
-	start, message, nothing, ready, nothing, ready, ready, describe, NULL
+	start, message, nothing, ready, nothing, ready, ready, describe, NULL, false
 };
 const struct core_client *const core_client = &none;

@@ -221,3 +221,16 @@ func (j *Job) KillRank(i int) error {
 	ranks[i].kill()
 	return nil
 }
+
+// RankPIDs are the processes that are the job's ranks, as Byssus says; nil: it does not run, or not all are there.
+func (j *Job) RankPIDs(ctx context.Context) []int {
+	s, ok := j.status(ctx)
+	if !ok || s.Phase != "running" || s.Connected != s.Ranks {
+		return nil
+	}
+	var pids []int
+	for _, r := range s.PerRank {
+		pids = append(pids, r.PID)
+	}
+	return pids
+}

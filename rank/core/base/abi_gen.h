@@ -40,6 +40,8 @@
 #define ABI_TERMINATE            17   /* somebody has sent this rank a SIGTERM that would end it; it is held back */
 #define ABI_CLAIM                18   /* Claim and text, the path: at a restart, a file, or memory with a name, that this rank has opened again */
 #define ABI_DAMAGED              19   /* text: as FAILED, because an image is not as it was written */
+#define ABI_PLACE                20   /* a process below the one that the launcher has started begins the MPI: it is the rank from here on */
+#define ABI_REFUSED              21   /* text: what this process is about to do cannot be; the job ends with EXIT_REFUSED. Also as the first message */
 
 /* Messages from the agent to a rank. */
 #define ABI_WELCOME              64   /* Welcome: answers HELLO */
@@ -89,8 +91,10 @@ struct abi_hello {
 	char page[256];   /* path of the shared page it has mapped */
 	uint64_t start;   /* which start of the job's ranks it belongs to */
 	uint64_t input;   /* of rank 0, restarted: bytes of the job's standard input that it had read */
+	uint32_t below;   /* BELOW_*: whose process this is */
+	uint32_t wants_input;   /* of rank 0, BELOW_RESTORED: its standard input was the job's */
 };
-_Static_assert(sizeof(struct abi_hello) == 680, "layout");
+_Static_assert(sizeof(struct abi_hello) == 688, "layout");
 _Static_assert(offsetof(struct abi_hello, pid) == 0, "layout");
 _Static_assert(offsetof(struct abi_hello, nranks) == 4, "layout");
 _Static_assert(offsetof(struct abi_hello, abi_version) == 8, "layout");
@@ -102,6 +106,13 @@ _Static_assert(offsetof(struct abi_hello, version) == 344, "layout");
 _Static_assert(offsetof(struct abi_hello, page) == 408, "layout");
 _Static_assert(offsetof(struct abi_hello, start) == 664, "layout");
 _Static_assert(offsetof(struct abi_hello, input) == 672, "layout");
+_Static_assert(offsetof(struct abi_hello, below) == 680, "layout");
+_Static_assert(offsetof(struct abi_hello, wants_input) == 684, "layout");
+
+/* What Hello.below says. */
+#define ABI_BELOW_NOT            0   /* the process that the launcher has started */
+#define ABI_BELOW_STARTED        1   /* one that was started below it: it may become the rank (PLACE) */
+#define ABI_BELOW_RESTORED       2   /* the same, and it is the rank: it goes on from an image */
 
 /* Welcome answers Hello. With it comes the standard input of rank 0, when it says its first HELLO in a start. */
 struct abi_welcome {
@@ -359,7 +370,8 @@ struct abi_page {
 	uint64_t traps;
 	uint64_t resident_added;
 	uint64_t exit_code;   /* with PHASE_ENDED: what the application gave to exit_group, or MPI_Abort's code */
-	uint8_t reserved[4008];
+	uint64_t claimed;   /* the process that has begun the MPI in this place, the rank for good; 0: none yet */
+	uint8_t reserved[4000];
 };
 _Static_assert(sizeof(struct abi_page) == 4096, "layout");
 _Static_assert(offsetof(struct abi_page, magic) == 0, "layout");
@@ -375,7 +387,8 @@ _Static_assert(offsetof(struct abi_page, where) == 56, "layout");
 _Static_assert(offsetof(struct abi_page, traps) == 64, "layout");
 _Static_assert(offsetof(struct abi_page, resident_added) == 72, "layout");
 _Static_assert(offsetof(struct abi_page, exit_code) == 80, "layout");
-_Static_assert(offsetof(struct abi_page, reserved) == 88, "layout");
+_Static_assert(offsetof(struct abi_page, claimed) == 88, "layout");
+_Static_assert(offsetof(struct abi_page, reserved) == 96, "layout");
 
 /* Exit codes of byssus-rank. */
 #define ABI_EXIT_STOPPED         123   /* ended on request after a checkpoint */
@@ -438,7 +451,10 @@ struct abi_image_header {
 	uint32_t xsave_layout[64];   /* offset and size of component i of XCR0 in it, at 2 i and 2 i + 1 */
 	uint64_t start;   /* which start of the job's ranks wrote it; 0: not told */
 	uint64_t input;   /* of rank 0: bytes of the job's standard input that it has read */
-	uint8_t zero[3036];
+	uint64_t below;   /* of a rank below the launcher's process: a hash of its file and arguments; 0: it is that process */
+	uint32_t below_nth;   /* the how-manieth process of its place that was started with these, from 0 */
+	uint32_t below_input;   /* 1: its standard input was the job's */
+	uint8_t zero[3020];
 	uint32_t header_crc;   /* crc32c of the first 4092 bytes */
 };
 _Static_assert(sizeof(struct abi_image_header) == 4096, "layout");
@@ -482,7 +498,10 @@ _Static_assert(offsetof(struct abi_image_header, xsave_pad) == 780, "layout");
 _Static_assert(offsetof(struct abi_image_header, xsave_layout) == 784, "layout");
 _Static_assert(offsetof(struct abi_image_header, start) == 1040, "layout");
 _Static_assert(offsetof(struct abi_image_header, input) == 1048, "layout");
-_Static_assert(offsetof(struct abi_image_header, zero) == 1056, "layout");
+_Static_assert(offsetof(struct abi_image_header, below) == 1056, "layout");
+_Static_assert(offsetof(struct abi_image_header, below_nth) == 1064, "layout");
+_Static_assert(offsetof(struct abi_image_header, below_input) == 1068, "layout");
+_Static_assert(offsetof(struct abi_image_header, zero) == 1072, "layout");
 _Static_assert(offsetof(struct abi_image_header, header_crc) == 4092, "layout");
 
 /* Kinds of VMA. */

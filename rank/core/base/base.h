@@ -24,6 +24,7 @@ struct core_config {
 	unsigned writers;
 	bool lazy, policy_drop;
 	bool save_files;                /* what is read and written in place (inplace.c) */
+	bool below;                     /* the launcher has started another process, this one is below it */
 	bool old_kernel;                /* for tests: what kernels before 6.5 do not tell is not looked at */
 	int stderr_fd;                  /* the launcher's standard error, until the helper thread has it */
 	int fd_base;                    /* descriptors from here on are the lower half's */
@@ -33,12 +34,28 @@ struct core_config {
 extern struct core_config core_config;
 struct core_self {
 	int pid, main_tid;
+	int launcher;                   /* the parent of the process that the launcher has started */
 	volatile int mpi_tid;           /* the thread that carries checkpoints */
 	char exe[4096];                 /* the application's file */
+	/* Below the launcher's process: what was started here, as an image knows it. */
+	struct core_began { uint64_t hash; uint32_t nth, input; } began;
 };
 extern struct core_self core_self;
 void core_mark_rank(void);                              /* this process is the rank, its children are not */
 ANY_FS int core_is_rank(void);                                  /* 0 in a forked child, -1 in a vforked one */
+
+/* -- which process of its place is the rank (place.c) -- */
+void place_at(struct abi_page *shared);
+ANY_FS bool place_is_free(void);                /* nobody has begun the MPI here */
+ANY_FS bool place_is_mine(void);
+ANY_FS bool place_is_others(void);
+/* From another process than this one, those around it and their launcher: from a batch system, for one. */
+ANY_FS bool place_sent_from_outside(const siginfo_t *si);
+ANY_FS bool place_sent_by_wrapper(const siginfo_t *si);  /* to the rank, by a process around it: timeout */
+bool place_take(void);                          /* false: another process has it */
+void place_program(char **argv);        /* start: what this process executes; core_self.exe is known */
+const char *place_restores(void);       /* the image's directory, if it goes on from one instead, or NULL */
+char *place_describe(void);     /* for the environment of what it executes: always the same string */
 
 /* -- saying (say.c) -- */
 extern int core_stderr;                 /* where we say things: not 2 while descriptors are restored */
@@ -61,7 +78,7 @@ struct wire {
 };
 extern struct wire wire;
 /* HELLO and WELCOME, and the page; ends the process on failure. The standard input for this rank, or -1. */
-int wire_connect(uint64_t input_read);
+int wire_connect(uint32_t below, uint64_t input_read);
 int wire_send(uint16_t type, uint64_t epoch, const void *body, size_t n, const void *text, size_t m);
 bool wire_receive(int flags);   /* one packet into wire.in and wire.body: whoever leads this rank at the
 				 * time */
@@ -73,7 +90,9 @@ ANY_FS void wire_wake(void);
 ANY_FS void wire_last_words(const char *text, size_t n);        /* of a process that is about to end */
 ANY_FS bool wire_asked_to_end(void);    /* somebody asks this process to end. True: the agent will hear of it,
 					 * and decides */
-void page_map(char *path, size_t n);                            /* path: of the page, for the agent */
+void page_map(void);                            /* start and restart, first: then the place is known */
+const char *page_path(void);                    /* empty: the page is nobody's but ours */
+void page_share(void);          /* this process is the rank from here on: its page is the agent's */
 void core_phase(unsigned phase);
 
 /* -- growing byte buffer (util.c) -- */

@@ -1,22 +1,26 @@
 /* page.c: the page that this rank shares with its agent: what the rank is doing, for how long, what it has
  * done.
  *
- * Context: page_map at start and restart; core_page is ANY_FS, core_phase any lower thread. */
+ * Context: page_map at start and restart, page_share there and when the application begins the MPI;
+ * core_page is ANY_FS, core_phase any lower thread. */
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 #include "core/base/base.h"
 
-static struct abi_page own_page, *page = &own_page;
+static struct abi_page own_page, *page = &own_page, *shared;
+static char path[256];
 
 struct abi_page *core_page(void) { return page; }
 
 void core_phase(unsigned phase)
 {
 	struct abi_page *p = core_page();
+	if (p == shared && place_is_others()) return;
 	p->phase_since_ns = now_ns();
 	__atomic_store_n(&p->phase, phase, __ATOMIC_RELEASE);
 }
@@ -31,23 +35,40 @@ static uint64_t resident(void)
 	return pages * PAGE;
 }
 
-void page_map(char *path, size_t n)
+/* But for the word that settles whose the page is. */
+static void begin(struct abi_page *p)
 {
-	path[0] = 0;
-	page->magic = ABI_MAGIC;
+	const struct abi_page fresh = { .magic = ABI_MAGIC,
+					.version = ABI_VERSION,
+					.pid = (uint32_t)core_self.pid,
+					.rank = (uint32_t)core_job.rank,
+					.phase_since_ns = now_ns(),
+					.resident_added = resident() };
+	memcpy(p, &fresh, offsetof(struct abi_page, claimed));
+}
+
+const char *page_path(void) { return path; }
+
+/* Who is below the launcher's process writes to a page of its own. */
+void page_map(void)
+{
 	if (core_config.rundir) {
-		snprintf(path, n, "%s/page.%d", core_config.rundir, core_job.rank);
+		snprintf(path, sizeof path, "%s/page.%d", core_config.rundir, core_job.rank);
 		int fd = open(path, O_RDWR | O_CLOEXEC);
 		void *p = fd < 0 ? MAP_FAILED
 				 : mmap(NULL, ABI_PAGE_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 		if (fd >= 0) close(fd);
-		if (p != MAP_FAILED) page = p;
+		if (p != MAP_FAILED) place_at(shared = p);
 		else path[0] = 0;
 	}
-	*page = (struct abi_page){ .magic = ABI_MAGIC,
-				   .version = ABI_VERSION,
-				   .pid = (uint32_t)core_self.pid,
-				   .rank = (uint32_t)core_job.rank,
-				   .phase_since_ns = now_ns(),
-				   .resident_added = resident() };
+	if (shared && (!core_config.below || place_is_mine())) page = shared;
+	begin(page);
+}
+
+void page_share(void)
+{
+	if (!shared) return;
+	begin(shared);
+	page = shared;
+	core_phase(ABI_PHASE_RUN);
 }

@@ -2,7 +2,7 @@
  * on.
  *
  * Context: ordinary lower code, any lower thread. core_die, core_exit_message and core_damaged are for
- * start and restart only. */
+ * start and restart only; core_refuse also [upper stack]. */
 #define _GNU_SOURCE
 #include <stdarg.h>
 #include <stdio.h>
@@ -77,4 +77,21 @@ void core_damaged(const char *fmt, ...)
 	va_list ap;
 	va_start(ap, fmt);
 	end_with(ABI_DAMAGED, ABI_EXIT_INTERNAL, fmt, ap);
+}
+
+/* The code of the process may not reach the launcher: the agent ends the job. */
+void core_refuse(const char *fmt, ...)
+{
+	char s[4096];
+	va_list ap;
+	va_start(ap, fmt);
+	vsnprintf(s, sizeof s, fmt, ap);
+	va_end(ap);
+	wire_send(ABI_REFUSED, 0, s, strlen(s), NULL, 0);
+	if (wire.sock < 0) core_say("%s", s);
+	if (core_is_rank() == 1) {
+		core_page()->exit_code = ABI_EXIT_REFUSED;
+		core_phase(ABI_PHASE_ENDED);
+	}
+	_exit(ABI_EXIT_REFUSED);
 }

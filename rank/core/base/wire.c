@@ -152,7 +152,7 @@ void wire_claim(const struct abi_claim *c, const char *path)
 	handed(ABI_HAND_CLAIMED, c->dev, c->inode);
 }
 
-int wire_connect(uint64_t input_read)
+int wire_connect(uint32_t below, uint64_t input_read)
 {
 	struct sockaddr_un to = { .sun_family = AF_UNIX };
 	struct abi_hello h = { .pid = (uint32_t)core_self.pid,
@@ -162,9 +162,11 @@ int wire_connect(uint64_t input_read)
 			       .checkpoint = core_job.checkpoint,
 			       .start = core_config.start,
 			       .input = input_read,
+			       .wants_input = core_self.began.input,
 			       .version = BYSSUS_VERSION };
 	int size = 1 << 20;
-	page_map(h.page, sizeof h.page);
+	snprintf(h.page, sizeof h.page, "%s", page_path());
+	h.below = core_config.below && !below ? ABI_BELOW_STARTED : below;
 	syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0);
 	wire.wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	wire.writers = core_config.writers;

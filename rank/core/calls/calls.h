@@ -81,6 +81,7 @@ extern struct inherited inherited[MAX_INHERITED];
 extern unsigned ninherited;
 void inherited_start(void);                                     /* remembers what was inherited */
 void inherited_input(int fd);           /* becomes standard input; -1: it stays as it is */
+char *inherited_input_key(void);        /* of the job's standard input, for the next: the same string */
 char *inherited_describe(void);         /* for the next program's environment: always the same string, anew */
 
 /* -- memory that is mapped from the image (lazy.c): after a lazy restart; lazy_mremap at any time -- */

@@ -2,10 +2,11 @@
  * itself.
  *
  * execve of the rank's own process is turned into one of byssus-rank, with the program as its argument and
- * with our part of the environment, which the application does not have. A program that cannot live in the
- * arena (static, setuid, foreign), and every program of a child, is executed as it is. In all of them
- * /proc/self/exe, and a descriptor opened from it, is the application's file. Context: exec_prepare at
- * start-up; exec_redirect in the SIGSYS handler on the application's FS: no libc. */
+ * with our part of the environment, which the application does not have. So is that of a child, unless this
+ * process has begun the MPI: it may be a wrapper, and the rank be below it (place.c). A program that cannot
+ * live in the arena (static, setuid, foreign), and every other program of a child, is executed as it is. In
+ * all of them /proc/self/exe, and a descriptor opened from it, is the application's file. Context:
+ * exec_prepare at start-up; exec_redirect in the SIGSYS handler on the application's FS: no libc. */
 #define _GNU_SOURCE
 #include <elf.h>
 #include <errno.h>
@@ -34,33 +35,63 @@ void exec_keep(char *s)
 	if (nours < MAX_OURS) ours[nours++] = s;
 }
 
-void exec_prepare(char **environment)
-{
-	ssize_t n = readlink("/proc/self/exe", rank_path, sizeof rank_path - 1);
-	rank_path[n > 0 ? n : 0] = 0;
-	for (char **e = environment; *e; e++) {
-		bool once = !strncmp(*e, "BYSSUS_LAYOUT=", 14) || !strncmp(*e, "BYSSUS_INHERITED=", 17) ||
-			    !strncmp(*e, "BYSSUS_NATURAL=", 15) || !strncmp(*e, "BYSSUS_NOTED=", 13) ||
-			    !strncmp(*e, "BYSSUS_START=", 13);
-		if (!strncmp(*e, "BYSSUS_", 7) && !once) keep(*e);
-	}
-	exec_keep(inherited_describe());
-	const char *pmi = getenv("PMI_FD");
-	if (!pmi || atoi(pmi) < core_config.fd_base) return;
-	char s[32];
-	pmi_fd = atoi(pmi);
-	snprintf(s, sizeof s, "PMI_FD=%d", pmi_fd);
-	keep(s);
-}
-
 static bool starts(const char *s, const char *head)
 {
 	while (*head && *s == *head) s++, head++;
 	return !*head;
 }
 
+/* What a program tells only the one that takes its place: what is natural, inherited and noted. */
+static bool of_this_process(const char *e)
+{
+	return starts(e, "BYSSUS_INHERITED=") || starts(e, "BYSSUS_NATURAL=") || starts(e, "BYSSUS_NOTED=") ||
+	       starts(e, "BYSSUS_START=") || starts(e, "BYSSUS_BEGAN=");
+}
+
+static void keep_number(const char *name, int value)
+{
+	char s[48];
+	snprintf(s, sizeof s, "%s%d", name, value);
+	keep(s);
+}
+
+void exec_prepare(char **environment)
+{
+	ssize_t n = readlink("/proc/self/exe", rank_path, sizeof rank_path - 1);
+	rank_path[n > 0 ? n : 0] = 0;
+	for (char **e = environment; *e; e++) {
+		static const char *const once[] = { "BYSSUS_LAYOUT=", "BYSSUS_FACE=",	 "BYSSUS_PLACE=",
+						    "BYSSUS_BELOW=",  "BYSSUS_RESTART=", "BYSSUS_INPUT=",
+						    "BYSSUS_LAUNCHER=" };
+		bool again = !strncmp(*e, "BYSSUS_", 7) && !of_this_process(*e);
+		for (size_t i = 0; i < sizeof once / sizeof *once; i++)
+			again = again && strncmp(*e, once[i], strlen(once[i])) != 0;
+		if (again) keep(*e);
+	}
+	keep_number("BYSSUS_PLACE=", core_job.rank);
+	keep_number("BYSSUS_LAUNCHER=", core_self.launcher);
+	exec_keep(inherited_describe());
+	exec_keep(place_describe());
+	exec_keep(inherited_input_key());
+	const char *pmi = getenv("PMI_FD");
+	if (!pmi || atoi(pmi) < core_config.fd_base) return;
+	pmi_fd = atoi(pmi);
+	keep_number("PMI_FD=", pmi_fd);
+}
+
 /* Replaced by ours: no variable of that name may stay. */
-static bool replaced(const char *e) { return starts(e, "BYSSUS_") || (pmi_fd >= 0 && starts(e, "PMI_FD=")); }
+static bool replaced(const char *e)
+{
+	return (starts(e, "BYSSUS_") && !starts(e, "BYSSUS_RESTART=")) ||
+	       (pmi_fd >= 0 && starts(e, "PMI_FD="));
+}
+
+/* Is what this process executes led through byssus-rank? What a rank starts, once it has begun, is not. */
+static bool led(void) { return core_is_rank() == 1 || (core_client->begins && !place_is_mine()); }
+
+/* Below the launcher's process nothing is told of the program before, which is run again at a restart, until
+ * the rank has begun. */
+static bool tells(void) { return core_is_rank() == 1 && (!core_config.below || place_is_mine()); }
 
 static bool dynamic(long fd, const Elf64_Ehdr *h)
 {
@@ -73,20 +104,38 @@ static bool dynamic(long fd, const Elf64_Ehdr *h)
 	return false;
 }
 
+/* The interpreter that a script names, in its first bytes. */
+static const char *interpreter(char *head, size_t n)
+{
+	size_t i = 2, from;
+	while (i < n - 1 && (head[i] == ' ' || head[i] == '\t')) i++;
+	for (from = i; i < n - 1 && head[i] != ' ' && head[i] != '\t' && head[i] != '\n'; i++) ;
+	head[i] = 0;
+	return head + from;
+}
+
+/* What a setuid program, or one with capabilities, may do it may not do here. */
 static bool can_live_here(const char *path)
 {
-	Elf64_Ehdr h = { 0 };
+	enum { DEPTH = 4 };             /* as the kernel has it */
+	union { Elf64_Ehdr h; char head[256]; } u;
 	struct stat st;
-	long fd = raw_open(path, O_RDONLY | O_CLOEXEC);
-	if (fd < 0) return false;
-	bool ok = raw(SYS_fstat, fd, &st) == 0 && S_ISREG(st.st_mode) &&
-		  !(st.st_mode & (S_ISUID | S_ISGID)) && raw(SYS_faccessat, AT_FDCWD, path, X_OK) == 0 &&
-		  raw(SYS_pread64, fd, &h, sizeof h, 0) > 2;
-	if (ok)
-		ok = (h.e_ident[0] == '#' && h.e_ident[1] == '!') ||
-		     (starts((const char *)h.e_ident, ELFMAG) && dynamic(fd, &h));
-	raw(SYS_close, fd);
-	return ok;
+	for (int depth = 0; depth <= DEPTH; depth++) {
+		memset(&u, 0, sizeof u);
+		long fd = raw_open(path, O_RDONLY | O_CLOEXEC);
+		if (fd < 0) return false;
+		bool ok = raw(SYS_fstat, fd, &st) == 0 && S_ISREG(st.st_mode) &&
+			  !(st.st_mode & (S_ISUID | S_ISGID)) &&
+			  raw(SYS_faccessat, AT_FDCWD, path, X_OK) == 0 &&
+			  raw(SYS_fgetxattr, fd, "security.capability", 0, 0) <= 0 &&
+			  raw(SYS_pread64, fd, &u, sizeof u, 0) > 2;
+		bool script = ok && u.head[0] == '#' && u.head[1] == '!';
+		if (ok && !script) ok = starts(u.head, ELFMAG) && dynamic(fd, &u.h);
+		raw(SYS_close, fd);
+		if (!ok || !script) return ok;
+		path = interpreter(u.head, sizeof u);
+	}
+	return false;
 }
 
 static char *append(char *to, const char *end, const char *s)
@@ -129,9 +178,35 @@ bool exec_at(long dir, uint64_t *path, uint64_t flags)
 {
 	const char *p = path_at(dir, (const char *)*path, flags);
 	bool ours_ = p && same(p, rank_path);
-	if (!p || (core_is_rank() != 1 && !ours_)) return false;
+	if (!p || (!led() && !ours_)) return false;
 	*path = ours_ ? (uint64_t)core_self.exe : (uint64_t)p;
 	return true;
+}
+
+/* Memory for the arguments of an exec. A vforked child has its parent's, and leaves it there: the next one of
+ * the same thread, which waits meanwhile, takes it again. */
+enum { MAX_LENT = 64 };
+static struct { volatile uint64_t fs; void *p; size_t n; } lent[MAX_LENT];
+
+static void *memory_for(size_t n)
+{
+	uint64_t fs = fs_read(), none;
+	unsigned i = 0;
+	for (; core_is_rank() < 0 && i < MAX_LENT; i++) {
+		none = 0;
+		if (lent[i].fs == fs ||
+		    __atomic_compare_exchange_n(&lent[i].fs, &none, fs, 0, __ATOMIC_SEQ_CST,
+						__ATOMIC_SEQ_CST))
+			break;
+	}
+	bool lend = core_is_rank() < 0 && i < MAX_LENT;
+	if (lend && lent[i].n >= n) return lent[i].p;
+	if (lend && lent[i].n) raw(SYS_munmap, lent[i].p, lent[i].n);
+	if (lend) lent[i].n = 0;
+	void *p = (void *)raw(SYS_mmap, 0, n, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if ((uint64_t)p > -4096UL) return NULL;
+	if (lend) lent[i].p = p, lent[i].n = n;
+	return p;
 }
 
 /* Replaces path, argv and envp by those of byssus-rank; leaves them when the program is executed as it is. */
@@ -139,14 +214,13 @@ void exec_redirect(uint64_t *path, uint64_t *argv, uint64_t *envp)
 {
 	const char **av = (const char **)*argv, **ev = (const char **)*envp;
 	size_t na = 0, ne = 0, k = 0;
-	if (core_is_rank() != 1 || !can_live_here((const char *)*path)) return;
-	noted_tell();
+	if (!led() || !can_live_here((const char *)*path)) return;
+	bool tell = tells();
+	if (tell) noted_tell();
 	while (av && av[na]) na++;
 	while (ev && ev[ne]) ne++;
-	size_t bytes = PAGE_UP((na + 4 + ne + nours + 2) * sizeof(char *));
-	const char **v = (const char **)raw(SYS_mmap, 0, bytes, PROT_READ | PROT_WRITE,
-					    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	if ((uint64_t)v > -4096UL) return;
+	const char **v = memory_for(PAGE_UP((na + 4 + ne + nours + 3) * sizeof(char *)));
+	if (!v) return;
 	v[k++] = rank_path;
 	v[k++] = "--exec";
 	v[k++] = (const char *)*path;
@@ -156,7 +230,9 @@ void exec_redirect(uint64_t *path, uint64_t *argv, uint64_t *envp)
 	*envp = (uint64_t)&v[k];
 	for (size_t i = 0; i < ne; i++)
 		if (!replaced(ev[i])) v[k++] = ev[i];
-	for (unsigned i = 0; i < nours; i++) v[k++] = ours[i];
+	for (unsigned i = 0; i < nours; i++)
+		if (tell || !of_this_process(ours[i])) v[k++] = ours[i];
+	if (core_is_rank() != 1 || core_config.below) v[k++] = "BYSSUS_BELOW=1";
 	v[k] = NULL;
 	*path = (uint64_t)rank_path;
 	if (pmi_fd >= 0) raw(SYS_fcntl, pmi_fd, F_SETFD, 0);

@@ -36,6 +36,8 @@ void inherited_start(void)
 		if (fstat(fd, &st) == 0) inherited[ninherited++] = as_inherited(fd, &st);
 }
 
+static char input_key[sizeof "BYSSUS_INPUT=" + 16] = "BYSSUS_INPUT=";
+
 /* It comes first, also where the launcher has given none. */
 void inherited_input(int fd)
 {
@@ -50,6 +52,14 @@ void inherited_input(int fd)
 	}
 	inherited[0] = as_inherited(0, &st);
 	inherited_describe();
+	snprintf(input_key, sizeof input_key, "BYSSUS_INPUT=%lx", inherited[0].key);
+}
+
+char *inherited_input_key(void)
+{
+	const char *told = getenv("BYSSUS_INPUT");      /* by who has it from the agent */
+	if (told) snprintf(input_key, sizeof input_key, "BYSSUS_INPUT=%s", told);
+	return input_key;
 }
 
 /* The launcher's descriptors stay the launcher's across an exec: "fd:key:mode:flags:own,..." */

@@ -18,8 +18,9 @@ enum { NSIG_ = 64 };
  *
  * Where the application has left the default effect of these, the kernel's handler is ours: a rank that dies
  * of a fault says so to the agent first, and a SIGTERM from outside (a batch system sends it to all processes
- * of a job) is a wish to the job, which leaves with a checkpoint. From the process itself or from its
- * launcher it has its effect at once. A forked child inherits the handler, and dies as it would. */
+ * of a job) is a wish to the job, which leaves with a checkpoint. From the process itself, from those around
+ * it or from its launcher it has its effect at once. A wrapper around a rank holds it back also where it has
+ * a handler (gate.c), which would hand it on. A forked child inherits the handler, and dies as it would. */
 
 static bool is_watched(int sig)
 {
@@ -44,13 +45,17 @@ static ANY_FS void on_end(int sig, siginfo_t *si, void *uc)
 		[SIGABRT] = "killed by SIGABRT", [SIGTERM] = "killed by SIGTERM"
 	};
 	if (core_is_rank() == 1) {
-		bool sent = si->si_code == SI_USER || si->si_code == SI_TKILL || si->si_code == SI_QUEUE;
-		bool outside = sent && si->si_pid != core_self.pid && si->si_pid != (int)raw(SYS_getppid);
-		if (sig == SIGTERM && outside && wire_asked_to_end()) {
+		if (sig == SIGTERM && place_sent_from_outside(si) && wire_asked_to_end()) {
 			again_remake(uc);
 			return;
 		}
-		wire_last_words(words[sig], strlen(words[sig]));
+		if (sig == SIGTERM && place_sent_by_wrapper(si)) {
+			/* its own end, as it is natively: it does not go back to a checkpoint for that */
+			core_page()->exit_code = 128 + SIGTERM;
+			__atomic_store_n(&core_page()->phase, ABI_PHASE_ENDED, __ATOMIC_RELEASE);
+		} else {
+			wire_last_words(words[sig], strlen(words[sig]));
+		}
 	}
 	have_effect(sig, si);
 }

@@ -82,7 +82,7 @@ static long do_close_range(uint64_t first, uint64_t last, uint64_t flags)
 
 static long do_exit_group(long code)
 {
-	if (core_is_rank() == 1) {
+	if (core_is_rank() == 1 && !(place_is_others() && !core_config.below)) {
 		struct timespec t;
 		core_page()->exit_code = (uint64_t)(code & 0xff);
 		if (!raw(SYS_clock_gettime, CLOCK_MONOTONIC, &t))

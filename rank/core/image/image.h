@@ -36,6 +36,7 @@ void image_check(const char *dir, const uint32_t *sections);    /* all headers a
 struct reader *image_section(uint32_t type);
 const char *image_path(void);
 const struct abi_image_header *image_header(void);
+bool image_is_below(void);                      /* of a rank that was started below the launcher's process */
 bool image_has_content(uint64_t key);                   /* of a file with a name that lies in memory */
 void image_begin_memory(void);  /* all mappings are there, and the client's regions have their content */
 void image_start_readers(void);                                 /* threads that read the rest */

@@ -634,6 +634,13 @@ static void seal_all(void)
 struct reader *image_section(uint32_t type) { return &in.sec[type]; }
 const char *image_path(void) { return in.part[0].path; }
 const struct abi_image_header *image_header(void) { return &in.part[0].h; }
+
+/* A header that is damaged says nothing; image_check names it. */
+bool image_is_below(void)
+{
+	const struct part *p = &in.part[0];
+	return p->got == sizeof p->h && crc32c(0, &p->h, ABI_HEADER_CRC_OFF) == p->h.header_crc && p->h.below;
+}
 uint64_t image_bytes(void) { return in.bytes; }
 
 void image_begin_memory(void)

@@ -13,7 +13,9 @@
 void start_application(const char *path, char **argv) __attribute__((noreturn));
 void start_save(struct buf *b);         /* address space, program, what the entry stub has yet to do */
 void start_restore(struct reader *r);
-void restart(const char *dir) __attribute__((noreturn));
+/* The launcher's process goes on from the image, or runs this again, when the rank was below it. */
+void restart(const char *dir, char **argv) __attribute__((noreturn));
+void restart_below(const char *dir) __attribute__((noreturn));  /* the rank, which was started again there */
 void helper_start(void);                                /* the helper thread, which leads checkpoints */
 void helper_listen(void);               /* it takes the socket over from who has started it */
 

@@ -2,7 +2,7 @@
  * restart.
  *
  *   byssus-rank -- application arguments...
- *   byssus-rank --restart DIRECTORY
+ *   byssus-rank --restart DIRECTORY [-- application arguments...]
  *   byssus-rank --exec PROGRAM argument0 arguments...      (made by exec.c)
  *   byssus-rank --processor                                (asked by the agent of a node)
  * Context: the only thread, before anything of the application exists. */
@@ -34,8 +34,8 @@ static int number(const char *const *names, int otherwise)
 
 static void read_environment(void)
 {
-	static const char *const ranks[] = { "PMI_RANK", "OMPI_COMM_WORLD_RANK", "PMIX_RANK", "SLURM_PROCID",
-					     NULL };
+	static const char *const ranks[] = { "BYSSUS_PLACE", "PMI_RANK",     "OMPI_COMM_WORLD_RANK",
+					     "PMIX_RANK",    "SLURM_PROCID", NULL };
 	static const char *const sizes[] = { "PMI_SIZE", "OMPI_COMM_WORLD_SIZE", "BYSSUS_NRANKS",
 					     "SLURM_NTASKS", NULL };
 	const char *policy = getenv("BYSSUS_POLICY"), *writers = getenv("BYSSUS_WRITERS");
@@ -54,6 +54,7 @@ static void read_environment(void)
 	core_config.job = getenv("BYSSUS_JOB");
 	core_config.start = start ? strtoull(start, NULL, 10) : 0;
 	core_config.lazy = getenv("BYSSUS_LAZY") != NULL && *getenv("BYSSUS_LAZY") == '1';
+	core_config.below = getenv("BYSSUS_BELOW") != NULL;
 	core_config.policy_drop = policy && !strcmp(policy, "drop");
 	core_config.save_files = !save || strcmp(save, "0");
 	core_config.old_kernel = getenv("BYSSUS_OLD_KERNEL") != NULL;
@@ -139,7 +140,8 @@ static void usage(void) __attribute__((noreturn));
 static void usage(void)
 {
 	static const char text[] =
-		"usage: byssus-rank -- application [arguments...]\n       byssus-rank --restart DIRECTORY\n";
+		"usage: byssus-rank -- application [arguments...]\n"
+		"       byssus-rank --restart DIRECTORY [-- application [arguments...]]\n";
 	_exit(write(2, text, sizeof text - 1) < 0 ? ABI_EXIT_INTERNAL : ABI_EXIT_REFUSED);
 }
 
@@ -156,11 +158,13 @@ int main(int argc, char **argv)
 	find_libdir();
 	stack_keep_environment();
 	core_mark_rank();
+	page_map();
 	inherited_start();
 	place_descriptors();
 	exec_prepare(environ);
 	cross_start();
-	if (!strcmp(argv[1], "--restart")) restart(argv[2]);
+	if (!strcmp(argv[1], "--restart"))
+		restart(argv[2], argc > 4 && !strcmp(argv[3], "--") ? argv + 4 : argv + argc);
 	if (!strcmp(argv[1], "--exec") && argc > 3) start_application(argv[2], argv + 3);
 	if (strcmp(argv[1], "--")) usage();
 	start_application(NULL, argv + 2);

@@ -7,19 +7,22 @@
 #define _GNU_SOURCE
 #include <limits.h>
 #include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 #include "core/arena/arena.h"
 #include "core/calls/calls.h"
 #include "core/life/life.h"
 
-void restart(const char *dir)
+static void go_on(const char *dir, uint32_t below) __attribute__((noreturn));
+static void go_on(const char *dir, uint32_t below)
 {
 	char why[PATH_MAX + 512] = "";
 	uint64_t all = ~0UL, t0 = now_ns();
 	raw(SYS_rt_sigprocmask, SIG_SETMASK, &all, 0, 8);
 	core_job.restarted = 1;
 	limits_raise();
-	image_open(dir);
-	inherited_input(wire_connect(image_header()->input));
+	inherited_input(wire_connect(below, image_header()->input));
 	core_phase(ABI_PHASE_READING);
 	image_check(dir, sections_all);
 	cpu_check(image_path(), image_header());
@@ -70,4 +73,41 @@ void restart(const char *dir)
 	core_send(ABI_RESTORED, 0, &told, sizeof told);
 	core_fault(ABI_FAULT_RANK_RESTORED);
 	threads_release();
+}
+
+/* What the launcher has started runs again from its beginning; what is started below it as the rank was goes
+ * on from the image. */
+static void run_again(const char *dir, char **argv) __attribute__((noreturn));
+static void run_again(const char *dir, char **argv)
+{
+	const struct abi_image_header *h = image_header();
+	char number[32], *spec;
+	if (!*argv)
+		core_die("%s: is of a program that was started below another one: its command is not known",
+			 image_path());
+	snprintf(number, sizeof number, "%lu", (unsigned long)h->checkpoint);
+	if (asprintf(&spec, "BYSSUS_RESTORE=%lx:%x:%s", h->below, h->below_nth, dir) < 0 ||
+	    setenv("BYSSUS_RESTART", number, 1))
+		core_die("no memory");
+	exec_keep(spec);
+	stack_keep_environment();
+	start_application(NULL, argv);
+}
+
+void restart(const char *dir, char **argv)
+{
+	image_open(dir);
+	if (image_is_below()) run_again(dir, argv);
+	go_on(dir, ABI_BELOW_NOT);
+}
+
+void restart_below(const char *dir)
+{
+	image_open(dir);
+	core_self.began.input = image_header()->below_input;
+	if (!place_take())
+		core_die("%s: its place has its rank already (pid %lu)", image_path(),
+			 (unsigned long)core_page()->claimed);
+	page_share();
+	go_on(dir, ABI_BELOW_RESTORED);
 }

@@ -31,6 +31,11 @@ int sections_save(uint32_t type, const struct vma_list *l, const struct run_list
 
 void sections_describe(struct abi_image_header *h)
 {
+	if (core_config.below) {
+		h->below = core_self.began.hash;
+		h->below_nth = core_self.began.nth;
+		h->below_input = core_self.began.input;
+	}
 	cpu_describe(h);
 	core_client->describe(h->mpi, sizeof h->mpi);
 }

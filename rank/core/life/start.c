@@ -69,9 +69,11 @@ void start_application(const char *program, char **argv)
 	full = realpath(path, NULL);
 	snprintf(core_self.exe, sizeof core_self.exe, "%s", full ? full : path);
 	free(full);
+	place_program(argv);
+	if (core_config.below && place_restores()) restart_below(place_restores());
 	const char *face = face_for(core_self.exe);
 	core_job.face = strdup(face);
-	inherited_input(wire_connect(0));
+	inherited_input(wire_connect(ABI_BELOW_NOT, 0));
 	const char *wrong = core_client->start();
 	if (wrong) core_die("%s", wrong);
 	elf_map(core_self.exe, BY_APP, &app);

@@ -48,7 +48,10 @@ static bool is_var(const char *e, const char *name)
 	return !strncmp(e, name, n) && e[n] == '=';
 }
 
-static bool hidden(const char *e) { return !strncmp(e, "BYSSUS_", 7); }
+static bool hidden(const char *e)
+{
+	return !strncmp(e, "BYSSUS_", 7) && !is_var(e, "BYSSUS_RESTART");
+}
 
 static void move_auxv(uint64_t *from, uint64_t *to)
 {

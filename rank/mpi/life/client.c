@@ -118,6 +118,7 @@ static int prepare(char *why, size_t n)
 			 (unsigned long)s->interface, (unsigned long)NX_INTERFACE);
 		return -1;
 	}
+	if (s->initialised) core_begin();
 	if (!s->initialised || s->finalised) return 0;
 	const char *bad = env_load();
 	if (!bad) return init_mpi(why, n);
@@ -144,5 +145,6 @@ static const struct core_client client = {
 	.restore = restore,
 	.prepare = prepare,
 	.describe = describe,
+	.begins = true,
 };
 const struct core_client *const core_client = &client;

@@ -63,6 +63,7 @@ static int begin(int required, int *provided)
 	if (s->routed) drv->hot();
 	drv->comm_rank(drv->comm_world, &s->rank);
 	drv->comm_size(drv->comm_world, &s->size);
+	core_world(s->rank, s->size);
 	type_start();
 	op_start();
 	comm_describe_world();
@@ -82,6 +83,7 @@ long mid_init_thread(int *argc, char ***argv, int required, int *provided)
 {
 	(void)argc, (void)argv;
 	if (NX_STATE->initialised) FAIL(NX_COMM_WORLD, NX_ERR_OTHER);
+	core_begin();
 	RESULT(NX_COMM_WORLD, GATED(NX_COMM(NX_COMM_WORLD), begin(required, provided)));
 }
 

@@ -124,5 +124,5 @@ static int ready(char *why, size_t n) { (void)why; (void)n; return 0; }
 static int restore(char *why, size_t n) { (void)why; (void)n; return (int)loaded(); }
 static void describe(char *buf, size_t n) { snprintf(buf, n, "test client"); }
 
-static const struct core_client client = { start, message, nothing, ready, nothing, ready, restore, describe, NULL };
+static const struct core_client client = { start, message, nothing, ready, nothing, ready, restore, describe, NULL, false };
 const struct core_client *const core_client = &client;
