@@ -14,7 +14,7 @@ func TestOtherMachines(t *testing.T) {
 	if runtime.GOARCH != "amd64" || os.Getenv("PUP_OTHER_MACHINE") != "" {
 		t.Skip("this is the other machine")
 	}
-	for _, m := range []struct{ arch, emulator string }{{"s390x", "qemu-s390x"}, {"386", ""}} {
+	for _, m := range []struct{ arch, emulator string }{{"s390x", "qemu-s390x"}, {"arm", "qemu-arm"}} {
 		t.Run(m.arch, func(t *testing.T) {
 			binary := filepath.Join(t.TempDir(), "pup.test")
 			build := exec.Command("go", "test", "-c", "-o", binary, ".")

@@ -41,6 +41,17 @@ func TestConstants(t *testing.T) {
 // though the library still has them.
 var absent = regexp.MustCompile(`^(LB|UB|COMBINER_\w+_INTEGER|2COMPLEX|2DOUBLE_COMPLEX|LOGICAL[1248]|INTEGER(16)?|REAL2|C_FLOAT16|SESSION_NULL)$`)
 
+// inHeader is what mpi.h calls a constant.
+func inHeader(name string) string {
+	switch name {
+	case "STANDARD_VERSION", "STANDARD_SUBVERSION": // a driver's macro of the short name would be the header's
+		return "MPI_" + strings.TrimPrefix(name, "STANDARD_")
+	case "COMM_TYPE_NEIGHBORHOOD": // MPICH's extension
+		return "MPIX_" + name
+	}
+	return "MPI_" + name
+}
+
 func constantsProgram(spec *mpispec.Spec, abi abiInfo) []byte {
 	w := &writer{}
 	w.f("#include <mpi.h>\n#include <stdio.h>\n#include <stddef.h>\nstatic int wrong;")
@@ -48,7 +59,7 @@ func constantsProgram(spec *mpispec.Spec, abi abiInfo) []byte {
 	w.f("int main(void)\n{")
 	for _, c := range spec.ABI.Constants {
 		if v, ok := c.Value(abi.name); ok && v != "symbol" && !absent.MatchString(c.Name) {
-			w.f("\tsame(\"%s\", (long)MPI_%s, (long)%s);", c.Name, c.Name, v)
+			w.f("\tsame(\"%s\", (long)%s, (long)%s);", c.Name, inHeader(c.Name), v)
 		}
 	}
 	for _, o := range spec.ABI.Objects {

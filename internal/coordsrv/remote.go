@@ -272,7 +272,7 @@ func (s *Server) welcome(c net.Conn, proved func()) error {
 		c.Close()
 		return nil
 	}
-	m, err := conn.Receive()
+	m, err := firstWord(conn)
 	if err != nil {
 		return err
 	}
@@ -286,6 +286,17 @@ func (s *Server) welcome(c net.Conn, proved func()) error {
 	}
 	s.receive(conn, p)
 	return nil
+}
+
+// firstWord is what an agent says first, but for its beats: on a machine that has much to do it looks at its cache for longer than a beat
+// before it can say what it has. That the agent comes at all is waited for elsewhere, for a time.
+func firstWord(conn *control.Conn) (control.Message, error) {
+	for {
+		m, err := conn.Receive()
+		if _, beats := m.Body.(control.Alive); err != nil || !beats {
+			return m, err
+		}
+	}
 }
 
 // enlist makes a connection that of a node whose agent has not come yet, nil: there is none.

@@ -2,6 +2,7 @@ package coordsrv
 
 import (
 	"context"
+	"errors"
 	"net"
 	"strings"
 	"sync"
@@ -80,7 +81,8 @@ func (g *gate) join(t *testing.T, a *control.Authority, node string) (*control.C
 		return nil, err
 	}
 	t.Cleanup(func() { c.Close() })
-	return c, c.Send(control.Message{Body: control.Joined{PID: 1}})
+	err = c.Send(control.Message{Body: control.Alive{}}) // one that has much to do before it can say what it has
+	return c, errors.Join(err, c.Send(control.Message{Body: control.Joined{PID: 1}}))
 }
 
 func loopback(t *testing.T) net.Listener {

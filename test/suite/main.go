@@ -137,8 +137,7 @@ func (p phase) run(events string, reruns int, out io.Writer) error {
 	if reruns > 0 {
 		args = append(args, "--rerun-fails=1", fmt.Sprintf("--rerun-fails-max-failures=%d", reruns))
 	}
-	// Vet is part of lint. Without paths in the objects a fresh clone uses the compiler's cache.
-	args = append(append(args, "--", "-count=1", "-vet=off", "-trimpath", "-timeout=60m"), p.flags...)
+	args = append(append(args, "--", "-count=1", "-vet=off", "-timeout=60m"), p.flags...) // vet is part of lint
 	cmd := exec.Command("go", args...)
 	cmd.Stdout, cmd.Stderr = out, out
 	if err := cmd.Run(); err != nil {
