@@ -59,10 +59,12 @@ type Proc struct {
 }
 
 // Environment is what MPI launchers need when they are run by root, and otherwise this process's own without what is
-// meant for the tests.
+// meant for the tests. Ranks that wait yield: jobs run beside each other, and who polls for a whole slice of time keeps the others from
+// what it waits for.
 func Environment(extra ...string) []string {
 	env := slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "BYSSUS_") })
-	return append(append(env, "OMPI_ALLOW_RUN_AS_ROOT=1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1"), extra...)
+	return append(append(env, "OMPI_ALLOW_RUN_AS_ROOT=1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1",
+		"MPIR_CVAR_POLLS_BEFORE_YIELD=1", "OMPI_MCA_mpi_yield_when_idle=1"), extra...)
 }
 
 // Start runs argv in dir, in a process group of its own. When the context ends, the program and its descendants are

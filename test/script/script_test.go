@@ -78,7 +78,7 @@ func TestScripts(t *testing.T) {
 		Dir:  "testdata",
 		Cmds: commands(),
 		Setup: func(e *testscript.Env) error {
-			release, err := harness.ShareFor(t.Context(), e.T().Log, harness.Waiting)
+			release, err := harness.ShareFor(t.Context(), e.T().Log, harness.Light)
 			if err != nil {
 				return err
 			}
@@ -91,6 +91,8 @@ func TestScripts(t *testing.T) {
 			e.Setenv("APPS", filepath.Join(site.Root, "build/test"))
 			e.Setenv("OMPI_ALLOW_RUN_AS_ROOT", "1")
 			e.Setenv("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1")
+			e.Setenv("MPIR_CVAR_POLLS_BEFORE_YIELD", "1") // as harness.Environment has it
+			e.Setenv("OMPI_MCA_mpi_yield_when_idle", "1")
 			e.Setenv("TMPDIR", "/tmp")
 			return nil
 		},
@@ -191,7 +193,7 @@ func of(ts *testscript.TestScript) *state { return ts.Value(stateKey{}).(*state)
 func environment(ts *testscript.TestScript) []string {
 	var env []string
 	for _, name := range []string{"PATH", "BYSSUS_DIR", "BYSSUS_FAULT", "APPS", "WORK", "HOME", "TMPDIR", "XDG_RUNTIME_DIR", "TEST_RESULTS",
-		"OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM"} {
+		"OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "MPIR_CVAR_POLLS_BEFORE_YIELD", "OMPI_MCA_mpi_yield_when_idle"} {
 		if v := ts.Getenv(name); v != "" {
 			env = append(env, name+"="+v)
 		}
