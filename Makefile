@@ -33,7 +33,7 @@ demo: deps build ## LAMMPS is checkpointed, killed and restarted under the other
 demo-nodes: deps build ## LAMMPS on four nodes and a spare, made of namespaces, outlives the silence of one
 	@$(GO) run ./bench/demo -byssus $(BUILD)/bin/byssus -nodes -time 20s
 
-test: deps build ## every test: at most 25 minutes on two processors, with where they went
+test: deps build ## every test, and where the time went; the budgets are for 25 minutes
 	@$(GO) run ./test/suite
 
 test-long: deps build ## random checkpoint, kill, restart cycles over the whole matrix (hours)
