@@ -42,7 +42,7 @@ var wrappers = []wrapper{
 	{name: "script", words: []string{"DIR/script.sh", "PROG"}},
 	{name: "script that executes", words: []string{"DIR/activate.sh", "PROG"}, code: 7, exit: 7},
 	{name: "pipe", words: []string{"sh", "-c", "PROG | tee DIR/log"}},
-	{name: "python", words: []string{"/usr/bin/python3", "-c", "import subprocess, sys; sys.exit(subprocess.call(sys.argv[1:]))", "PROG"}, code: 7, exit: 7},
+	{name: "python", words: []string{"/usr/bin/python3", "-c", "import subprocess, sys; sys.exit(subprocess.call(sys.argv[1:], close_fds=False))", "PROG"}, code: 7, exit: 7},
 	{name: "mpi4py", words: []string{"bash", "-c", "/usr/bin/python3 PROG; true"}, program: "steps.py"},
 	{name: "setsid", words: []string{"setsid", "-w", "PROG"}, code: 7, exit: 7},
 	{name: "xargs", words: []string{"sh", "-c", "echo PROG | xargs env"}},
@@ -60,7 +60,7 @@ func TestWrappers(t *testing.T) {
 	harness.Share(t, harness.Light)
 	site, dir := wrapperSite(t)
 	for i, w := range wrappers {
-		if !long() && !slices.Contains([]string{"timeout", "shell that hides", "python"}, w.name) {
+		if !long() && !slices.Contains([]string{"timeout", "shell that hides"}, w.name) {
 			continue
 		}
 		t.Run(strings.ReplaceAll(w.name, " ", "_"), func(t *testing.T) {
