@@ -150,9 +150,10 @@ static bool is_zero(const char *p, size_t n)
 	return n == 0;
 }
 
-/* Reads a table. Pages of zeros are not copied: fresh memory reads as zero, and so a file that announces more
- * than it holds (it has a hole) costs address space alone. */
-static void *table(struct part *p, uint64_t off, uint64_t n, size_t one, const char *what)
+/* Reads a table, and adds it to a checksum. Pages of zeros are not copied, and nothing here looks at them a
+ * second time, since a kernel may have no page of zeros to share: a file that announces more than it holds (it
+ * has a hole) costs address space alone. */
+static void *table(struct part *p, uint64_t off, uint64_t n, size_t one, uint32_t *crc, const char *what)
 {
 	char *t = mmap(NULL, n * one + STEP, PROT_READ | PROT_WRITE,
 		       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -162,6 +163,7 @@ static void *table(struct part *p, uint64_t off, uint64_t n, size_t one, const c
 	for (uint64_t at = 0; at < n * one; at += STEP) {
 		size_t k = n * one - at < STEP ? n * one - at : STEP;
 		read_at(p, piece, k, off + at, what);
+		*crc = crc32c(*crc, piece, k);
 		for (size_t i = 0; i < k; i += PAGE) {
 			size_t m = k - i < PAGE ? k - i : PAGE;
 			if (!is_zero(piece + i, m)) memcpy(t + at + i, piece + i, m);
@@ -169,6 +171,18 @@ static void *table(struct part *p, uint64_t off, uint64_t n, size_t one, const c
 	}
 	free(piece);
 	return t;
+}
+
+/* The first wrong one ends it: of a table of nothing no more is read. */
+static void check_mappings(const struct part *p)
+{
+	for (uint64_t i = 0; i < p->h.n_vmas; i++) {
+		const struct abi_vma *v = &in.vmas[i];
+		bool content = v->kind == ABI_VMA_CONTENT;
+		if (v->start >= v->end || v->start < (content ? ABI_CONTENT_LO : BY_SAVED_LO) ||
+		    (!content && v->end > BY_ARENA_HI))
+			core_damaged("%s: mapping %lu: %lx-%lx: cannot be", p->path, i, v->start, v->end);
+	}
 }
 
 static void check_chunks(const struct part *p)
@@ -189,18 +203,17 @@ static void check_chunks(const struct part *p)
 
 static void read_tables(struct part *p)
 {
-	uint32_t crc = 0;
+	uint32_t crc = 0, own = 0;      /* sections have their own */
 	check_layout(p);
 	if (p->h.part == 0) {
-		in.vmas = table(p, p->h.vmas_off, p->h.n_vmas, sizeof *in.vmas, "table of mappings");
-		crc = crc32c(0, in.vmas, p->h.n_vmas * sizeof *in.vmas);
-		in.sections = table(p, p->h.sections_off, p->h.sections_len, 1, "sections");
+		in.vmas = table(p, p->h.vmas_off, p->h.n_vmas, sizeof *in.vmas, &crc, "table of mappings");
+		in.sections = table(p, p->h.sections_off, p->h.sections_len, 1, &own, "sections");
 	}
-	p->chunks = table(p, p->h.chunks_off, p->h.n_chunks, sizeof *p->chunks, "table of chunks");
-	crc = crc32c(crc, p->chunks, p->h.n_chunks * sizeof *p->chunks);
+	p->chunks = table(p, p->h.chunks_off, p->h.n_chunks, sizeof *p->chunks, &crc, "table of chunks");
 	if (crc != p->h.tables_crc)
 		core_damaged("%s: tables: crc32c %08x, want %08x", p->path, crc, p->h.tables_crc);
 	in.total_chunks += p->h.n_chunks;
+	if (p->h.part == 0) check_mappings(p);
 	check_chunks(p);
 }
 
@@ -323,8 +336,6 @@ static void map_vma(const struct abi_vma *v)
 	uint64_t off = 0;
 	bool file = v->kind == ABI_VMA_FILE_SHARED ||
 		    (v->kind == ABI_VMA_FILE_PRIVATE && !(v->vmflags & VMF_WHOLE));
-	if (v->start >= v->end || v->end > BY_ARENA_HI || v->start < BY_SAVED_LO)
-		core_die("image: mapping %lx-%lx: cannot be", v->start, v->end);
 	if (v->kind == ABI_VMA_ANON_SHARED)
 		fd = shared_object(v->inode_key, name_of(v), v->file_offset + (v->end - v->start));
 	else if (file) fd = open_mapped(v);
