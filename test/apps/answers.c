@@ -17,8 +17,16 @@ static void named(struct app *a, MPI_Datatype type, const char *want)
 
 static void names(struct app *a)
 {
-	int version, subversion;
+	int version, subversion, length;
+	char library[MPI_MAX_LIBRARY_VERSION_STRING];
+#ifdef OPEN_MPI
+	const char *family = "Open MPI";
+#else
+	const char *family = "MPICH";
+#endif
 
+	MPI_Get_library_version(library, &length);
+	CHECK(a, strstr(library, family) && length == (int)strlen(library), "the library is \"%s\" (%d), want %s", library, length, family);
 	MPI_Get_version(&version, &subversion);
 	CHECK(a, version == MPI_VERSION && subversion == MPI_SUBVERSION, "MPI %d.%d, want that of mpi.h", version, subversion);
 	named(a, MPI_LONG_LONG, "MPI_LONG_LONG_INT");

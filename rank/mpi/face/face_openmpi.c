@@ -1122,6 +1122,11 @@ static inline long cross_type_get_contents(nx_t datatype, int max_integers, int 
 	return CROSS(NX_SLOT_TYPE_GET_CONTENTS, uint64_t, int, int, int *, nx_aint *, nx_t *)(PACK(datatype, max_integers), max_addresses, max_datatypes, array_of_integers, array_of_addresses, array_of_datatypes);
 }
 
+static inline long cross_get_library_version(char *version, int version_max, int *resultlen)
+{
+	return CROSS(NX_SLOT_GET_LIBRARY_VERSION, char *, int, int *)(version, version_max, resultlen);
+}
+
 static inline long cross_comm_dup_with_info(nx_t comm, nx_t info, nx_t *newcomm)
 {
 	return CROSS(NX_SLOT_COMM_DUP_WITH_INFO, nx_t, nx_t, nx_t *)(comm, info, newcomm);
@@ -1891,13 +1896,6 @@ int PMPI_Is_thread_main(int *flag)
 int PMPI_Abort(MPI_Comm comm, int errorcode)
 {
 	long rc = CROSS(NX_SLOT_ABORT, nx_t, int)(in_comm(comm), errorcode);
-	return error_out((int)rc);
-}
-
-int PMPI_Get_library_version(char *version, int *resultlen)
-{
-	if (unlikely(!resultlen)) return face_raise_in("Get_library_version", NX_COMM_WORLD, NX_ERR_ARG);
-	long rc = CROSS(NX_SLOT_GET_LIBRARY_VERSION, char *, int, int *)(version, ABI_MAX_LIBRARY_VERSION_STRING, resultlen);
 	return error_out((int)rc);
 }
 
