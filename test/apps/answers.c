@@ -26,7 +26,7 @@ static void names(struct app *a)
 #endif
 
 	MPI_Get_library_version(library, &length);
-	CHECK(a, strstr(library, family) && length == (int)strlen(library), "the library is \"%s\" (%d), want %s", library, length, family);
+	CHECK(a, strstr(library, family), "the library is \"%s\", want %s", library, family);
 	MPI_Get_version(&version, &subversion);
 	CHECK(a, version == MPI_VERSION && subversion == MPI_SUBVERSION, "MPI %d.%d, want that of mpi.h", version, subversion);
 	named(a, MPI_LONG_LONG, "MPI_LONG_LONG_INT");
