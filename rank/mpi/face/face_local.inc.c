@@ -192,7 +192,8 @@ static bool face_says(const char *text, const char *word)
 int PMPI_Get_library_version(char *version, int *resultlen)
 {
 	if (unlikely(!version || !resultlen)) return face_raise(NX_COMM_WORLD, NX_ERR_ARG);
-	int rc = error_out((int)cross_get_library_version(version, ABI_MAX_LIBRARY_VERSION_STRING, resultlen));
+	long e = cross_get_library_version(version, ABI_MAX_LIBRARY_VERSION_STRING, resultlen);
+	int rc = error_out((int)e);
 	for (size_t i = 0; !rc && i < sizeof face_family / sizeof *face_family; i++)
 		if (face_says(version, face_family[i])) return 0;
 	for (size_t i = 0; !rc && i < sizeof face_itself; i++) version[i] = face_itself[i];
