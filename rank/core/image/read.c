@@ -151,8 +151,8 @@ static bool is_zero(const char *p, size_t n)
 }
 
 /* Reads a table, and adds it to a checksum. Pages of zeros are not copied, and nothing here looks at them
- * again, since a kernel may have no page of zeros to share: a file that announces more than it holds (it has a
- * hole) costs address space alone. */
+ * again, since a kernel may have no page of zeros to share: a file that announces more than it holds (it has
+ * a hole) costs address space alone. */
 static void *table(struct part *p, uint64_t off, uint64_t n, size_t one, uint32_t *crc, const char *what)
 {
 	char *t = mmap(NULL, n * one + STEP, PROT_READ | PROT_WRITE,
