@@ -58,19 +58,21 @@ func TestStragglers(t *testing.T) {
 	}
 }
 
-// synchronising are the blocking calls in front of which ranks may wait for each other.
+// synchronising are the blocking calls in front of which ranks may wait for each other, or for a root.
 func synchronising() []string {
 	return []string{
+		"bcast", "scatter",
 		"barrier", "allreduce", "allreduce_inplace", "allreduce_user", "allgather", "alltoall", "reduce_scatter_block", "allreduce_inplace_user",
 		"allreduce_strided", "allreduce_typed", "allgather_inplace", "allgather_strided", "alltoall_inplace", "alltoall_strided",
 		"reduce_scatter_block_inplace", "reduce_scatter_block_user",
+		"bcast_strided", "bcast_large", "scatter_inplace", "scatter_strided", "scatter_large",
 	}
 }
 
 // rooted are those where who waits is inside the MPI; with two ranks the one that is not late waits.
 func rooted() []stage {
 	var all []stage
-	for _, name := range []string{"bcast", "gather", "gatherv", "scatter", "scatterv", "reduce", "allgatherv", "alltoallv", "alltoallw", "reduce_scatter"} {
+	for _, name := range []string{"gather", "gatherv", "scatterv", "reduce", "allgatherv", "alltoallv", "alltoallw", "reduce_scatter"} {
 		all = append(all, stage{name, waits, "MPI_" + strings.ToUpper(name[:1]) + name[1:], -1})
 	}
 	all = append(all, stage{"scan:late=0", waits, "MPI_Scan", 0}, stage{"exscan:late=0", waits, "MPI_Exscan", 0})
@@ -128,6 +130,9 @@ func tight() []stage {
 		{"allgather:tight=200", either, "MPI_Allgather", -1},
 		{"reduce_scatter_block:tight=200", either, "MPI_Reduce_scatter_block", -1},
 		{"barrier:tight=130:coarse=130", taken, "", -1},
+		{"bcast:tight=200", either, "MPI_Bcast", -1},
+		{"scatter:coarse=70:more=130", either, "MPI_Scatter", -1},
+		{"bcast:tight=130:coarse=130", taken, "", -1},
 	}
 }
 
@@ -152,16 +157,16 @@ func stragglings() []straggling {
 	var all []straggling
 	for i, mpi := range harness.MPIs() {
 		face := harness.MPIs()[(i+1)%2]
-		half := synchronising()[:7]
+		half := synchronising()[:9]
 		var blocking []stage
 		for k, name := range half {
 			spec := name
-			switch (k + 3*i) % 7 {
+			switch (k + 4*i) % 9 {
 			case 0:
 				spec += ":on=world"
 			case 1:
 				spec += ":coarse=70"
-			case 2:
+			case 2, 4:
 				spec += ":on=reversed:coarse=3"
 			}
 			blocking = append(blocking, stage{spec, taken, "", -1})
@@ -170,7 +175,7 @@ func stragglings() []straggling {
 		all = append(all,
 			straggling{"blocking/" + mpi, face, mpi, 2, 1, append(blocking, tight()[2*i:2*i+2]...)},
 			straggling{"posted/" + mpi, face, mpi, 2, 1, slices.Concat(pending[4*i:4*i+4], large()[i:i+1])},
-			straggling{"inside/" + mpi, face, mpi, 2, 1, slices.Concat(rooted()[i*5:i*5+7], completed()[i*3:i*3+2])},
+			straggling{"inside/" + mpi, face, mpi, 2, 1, slices.Concat(rooted()[i*5:i*5+6], completed()[i*3:i*3+2])},
 		)
 	}
 	all = append(all, straggling{"generations", "openmpi", "openmpi", 3, 3, []stage{{"allreduce_user:on=world", taken, "", -1}, with(posted()[:1], 5)[0]}})

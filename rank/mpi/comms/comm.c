@@ -16,6 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "../agree/agree.h"
+#include "../traffic/arrival.h"
 #include "../traffic/traffic.h"
 #include "comms.h"
 
@@ -311,6 +312,7 @@ void comm_sweep(void)
 	for (uint32_t i = NX_DYNAMIC; i < nx_high(NX_K_COMM); i++) {
 		struct vcomm *c = NX_COMM(i);
 		if (!c->freed || !is_entry(c, i)) continue;
+		arrival_lead_over(c);
 		if (c->freed == NX_LEAVING && all_left(c, i)) c->freed = NX_GONE;
 		if (c->freed != NX_GONE || requests_on(i)) continue;
 		__atomic_fetch_sub(&NX_STATE->zombies, 1, __ATOMIC_RELAXED);
@@ -323,6 +325,9 @@ void comm_sweep(void)
  * the others. */
 void comm_end(void)
 {
+	for (uint32_t i = NX_COMM_WORLD; i < nx_high(NX_K_COMM); i++)
+		for (unsigned spins = 0; is_entry(NX_COMM(i), i) && !arrival_lead_over(NX_COMM(i)); )
+			wait_step_slow(++spins);
 	for (uint32_t i = NX_DYNAMIC; i < nx_high(NX_K_COMM); i++)
 		if (is_entry(NX_COMM(i), i) && !NX_COMM(i)->freed && say_farewell(i)) real_farewell[i] = 0;
 	for (uint32_t i = NX_DYNAMIC; i < nx_high(NX_K_COMM); i++)

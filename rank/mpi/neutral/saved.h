@@ -132,6 +132,12 @@ struct vcomm {
 	uint64_t least_ns;            /* the shortest arrival wait of the window */
 	uint64_t cost_ns;             /* what an arrival wait costs, as agreed */
 	uint8_t straight;             /* this window's calls have none */
+	/* The same of calls in which all wait for a root (arrival.c): */
+	uint8_t led_straight;
+	uint16_t led;                 /* such calls that were entered; goes round */
+	nx_t lead;                    /* what this rank has posted as a root, or 0 */
+	uint32_t led_least_ns, led_cost_ns;
+	uint64_t led_window_ns;       /* 0: there was no call */
 };
 struct vgroup { nx_t handle; int32_t rank, size; uint32_t pad; uint32_t *world; };
 
@@ -239,6 +245,6 @@ struct nx_state {
 	int32_t user_class[NX_MAX_USER_ERRORS];
 	char library[256];            /* the real MPI at the checkpoint */
 };
-#define NX_LAYOUT 6
+#define NX_LAYOUT 7
 #define NX_STATE ((struct nx_state *)NX_TABLE(NX_REGION_STATE))
 #endif

@@ -1,5 +1,6 @@
 /* arrival.c: a wait in front of collectives that synchronise whatever the data: Barrier, and Allreduce,
- * Allgather, Alltoall and Reduce_scatter_block of more than nothing.
+ * Allgather, Alltoall and Reduce_scatter_block of more than nothing; and in front of those in which all
+ * others wait for a root: Bcast and Scatter of more than nothing.
  *
  * A member that is inside a blocking collective cannot be stopped before all have come: its process is in the
  * real MPI, which the drain needs. So a rank waits for the others in front of it, by an Ibarrier that it
@@ -92,6 +93,71 @@ static void end(struct vcomm *c)
 	c->arrival = NX_ARRIVED;
 }
 
+static uint64_t *word_of(nx_t request) { return NX_REQUEST(request)->buf; }
+
+static int post_word(struct vcomm *c, int root, uint64_t word, nx_t *request)
+{
+	uint64_t *w = nx_malloc(sizeof *w);
+	if (!w) return NX_ERR_NO_MEM;
+	*w = word;
+	struct posted a = { .call = POSTED_BCAST,
+			    .root = root,
+			    .recvbuf = w,
+			    .recvcount = 1,
+			    .recvtype = NX_TYPE_UINT64_T };
+	int e = posted_own(&a, c, request);
+	if (e) nx_free(w);
+	else NX_REQUEST(*request)->buf = w;
+	return e;
+}
+
+static void forget_word(nx_t *request)
+{
+	nx_free(word_of(*request));
+	request_release(NX_REQUEST(*request));
+	*request = 0;
+}
+
+bool arrival_lead_over(struct vcomm *c)
+{
+	nx_status st;
+	int flag = 0;
+	if (!c->lead) return true;
+	if (request_poll(NX_REQUEST(c->lead), &flag, &st) || flag) forget_word(&c->lead);
+	return !c->lead;
+}
+
+/* A window of calls with a root begins. Returns the mean interval of the last one's calls. */
+static uint64_t led_window(struct vcomm *c)
+{
+	uint64_t now = now_ns(), interval = (now - c->led_window_ns) / ARRIVAL_WINDOW;
+	c->led_window_ns = now;
+	return interval;
+}
+
+enum { LED_UNSEEN = UINT32_MAX };
+
+/* What the root does costs the others as much again, on their way down the tree. */
+static void led_decide(struct vcomm *c)
+{
+	enum { OTHERS = 4 };
+	bool first = !c->led_window_ns;
+	uint64_t interval = led_window(c), seen = c->led_least_ns == LED_UNSEEN ? PRICE_UNSEEN : c->led_least_ns;
+	if (!first) c->led_cost_ns = (uint32_t)price_learn(c->led_cost_ns, seen);
+	c->led_straight = !first && price_too_high((uint64_t)c->led_cost_ns * OTHERS, interval);
+	c->led_least_ns = LED_UNSEEN;
+}
+
+static int lead(struct vcomm *c)
+{
+	if (c->led % ARRIVAL_WINDOW == 0) led_decide(c);
+	uint64_t begun = now_ns();
+	int e = post_word(c, c->rank, c->led_straight, &c->lead);
+	begun = now_ns() - begun;
+	if (begun < c->led_least_ns) c->led_least_ns = (uint32_t)begun;
+	return e;
+}
+
 /* For tests: between the end of the wait and the collective, until this rank's clocks have been asked for. */
 static void stay_between(void)
 {
@@ -117,5 +183,37 @@ long arrival_wait(struct vcomm *c, const char *function)
 	if (unlikely(test)) stay_between();
 	if (begun && now_ns() - begun < c->least_ns) c->least_ns = now_ns() - begun;
 	end(c);
+	return e ? nx_error(c->handle, e, function + 4) : 0;
+}
+
+/* Of calls in which this rank is the root the one before may have left something. */
+static long lead_wait(struct vcomm *c, const char *function)
+{
+	for (unsigned spins = 0; !arrival_lead_over(c); )
+		if (wait_step(&spins)) return BY_AGAIN;
+	int e = lead(c);
+	c->arrival = NX_ARRIVED;
+	return e ? nx_error(c->handle, e, function + 4) : 0;
+}
+
+long arrival_led_wait(struct vcomm *c, int root, const char *function)
+{
+	bool first = c->led % ARRIVAL_WINDOW == 0;
+	nx_status st;
+	int flag = 0, e = 0;
+	if (c->arrival == NX_ARRIVED) return 0;
+	if (c->rank == root) return lead_wait(c, function);
+	if (!c->arrival) {
+		if (first) led_window(c);
+		e = post_word(c, root, 0, &c->arrival);
+		if (e) return nx_error(c->handle, e, function + 4);
+	}
+	for (unsigned spins = 0; !flag; ) {
+		e = request_poll(NX_REQUEST(c->arrival), &flag, &st);
+		if (!flag && wait_step(&spins)) return BY_AGAIN;
+	}
+	if (first) c->led_straight = (uint8_t)*word_of(c->arrival), c->led_least_ns = LED_UNSEEN;
+	forget_word(&c->arrival);
+	c->arrival = NX_ARRIVED;
 	return e ? nx_error(c->handle, e, function + 4) : 0;
 }

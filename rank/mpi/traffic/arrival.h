@@ -14,6 +14,22 @@ static inline long arrival(struct vcomm *c, const char *function)
 	return likely(c->straight && c->calls % ARRIVAL_WINDOW) ? 0 : arrival_wait(c, function);
 }
 
+/* The same in front of one in which all others wait for a root. */
+long arrival_led_wait(struct vcomm *c, int root, const char *function);
+
+static inline long arrival_led(struct vcomm *c, int root, const char *function)
+{
+	return likely(c->led_straight && c->led % ARRIVAL_WINDOW) ? 0 : arrival_led_wait(c, root, function);
+}
+
+static inline void arrival_led_over(struct vcomm *c)
+{
+	c->led++;
+	c->arrival = 0;
+}
+
+bool arrival_lead_over(struct vcomm *c);        /* what this rank has posted as a root is complete, and gone */
+
 /* The collective has been entered: the next call is another one. */
 static inline void arrival_over(struct vcomm *c)
 {

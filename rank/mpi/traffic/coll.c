@@ -1,8 +1,8 @@
 /* coll.c: collectives (MPI-4.1 chapter 6). They run in the real MPI as they are; in front of each the
  * communicator's clock is counted, and with a checkpoint pending the rank may have to park (agree.c).
  *
- * In front of those that synchronise by their nature, whatever the data, there may be an arrival wait
- * (arrival.c). The non-blocking ones are posted.c's. Context: as traffic.h. */
+ * In front of those that synchronise by their nature, whatever the data, and of those in which all wait for a
+ * root, there may be an arrival wait (arrival.c). The non-blocking ones are posted.c's. Context: as traffic.h. */
 #include <stdlib.h>
 #include <string.h>
 #include "arrival.h"
@@ -33,6 +33,22 @@
 		RESULT(comm, err_); \
 	} while (0)
 
+/* The same for one in which all others wait for a root. */
+#define LED(comm, something, call) \
+	do { \
+		struct vcomm *c_ = comm_of(comm); \
+		if (unlikely(!c_)) FAIL(NX_COMM_WORLD, NX_ERR_COMM); \
+		bool all_ = c_->size > 1 && root >= 0 && root < c_->size && (something); \
+		long w_ = likely(all_) ? arrival_led(c_, root, __func__) : 0; \
+		if (unlikely(w_)) return w_; \
+		w_ = gate_enter(c_); \
+		if (unlikely(w_)) return w_; \
+		if (likely(all_)) arrival_led_over(c_); \
+		int err_ = (call); \
+		gate_leave(); \
+		RESULT(comm, err_); \
+	} while (0)
+
 static inline bool something(int count, nx_t type)
 {
 	const struct vtype *t = NX_TYPE(type);
@@ -46,7 +62,7 @@ long mid_barrier(nx_t comm) { SYNCHRONISING(comm, true, drv->barrier(RCOMM(comm)
 
 long mid_bcast(void *buffer, int count, nx_t datatype, int root, nx_t comm)
 {
-	COLL(comm, drv->bcast(buffer, count, RTYPE(datatype), root, RCOMM(comm)));
+	LED(comm, something(count, datatype), drv->bcast(buffer, count, RTYPE(datatype), root, RCOMM(comm)));
 }
 
 long mid_gather(const void *sendbuf, int sendcount, nx_t sendtype, void *recvbuf, int recvcount,
@@ -66,8 +82,9 @@ long mid_gatherv(const void *sendbuf, int sendcount, nx_t sendtype, void *recvbu
 long mid_scatter(const void *sendbuf, int sendcount, nx_t sendtype, void *recvbuf, int recvcount,
 		 nx_t recvtype, int root, nx_t comm)
 {
-	COLL(comm, drv->scatter(sendbuf, sendcount, RTYPE(sendtype), recvbuf, recvcount, RTYPE(recvtype),
-				root, RCOMM(comm)));
+	LED(comm, c_->rank == root ? something(sendcount, sendtype) : something(recvcount, recvtype),
+	    drv->scatter(sendbuf, sendcount, RTYPE(sendtype), recvbuf, recvcount, RTYPE(recvtype), root,
+			 RCOMM(comm)));
 }
 
 long mid_scatterv(const void *sendbuf, const int *sendcounts, const int *displs, nx_t sendtype, void *recvbuf,
