@@ -53,7 +53,7 @@ type Span struct{ Lo, Hi string }
 // A Trap is a condition on which a call is trapped, other than to be noted.
 type Trap struct {
 	When      string // "", "restart", "lazy" or "low"
-	Condition string // "always", "set", "ours", "in", "mmap", "mask" or "pi"
+	Condition string // "always", "set", "ours", "in", "bits", "mmap", "mask" or "pi"
 	Argument  int
 	Spans     []Span
 }
@@ -189,9 +189,9 @@ func trap(f []string) (t Trap, err error) {
 		}
 	case "set", "ours":
 		t.Argument, err = argument(f, 1)
-	case "in":
+	case "in", "bits":
 		if t.Argument, err = argument(f, 1); err == nil && len(f) < 3 {
-			err = fmt.Errorf("trap in %s: wanted values", f[1])
+			err = fmt.Errorf("trap %s %s: wanted values", f[0], f[1])
 		}
 		for _, s := range f[min(2, len(f)):] {
 			t.Spans = append(t.Spans, span(s))

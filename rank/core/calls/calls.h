@@ -5,6 +5,7 @@
  * restart or while the application's threads stand still. */
 #ifndef BYSSUS_CALLS_H
 #define BYSSUS_CALLS_H
+#include <limits.h>
 #include <sys/types.h>
 #include "core/base/base.h"
 #include "core/load/load.h"
@@ -50,6 +51,21 @@ ANY_FS struct note *noted_begin(long nr, uint32_t option, const uint64_t *x);
 ANY_FS void noted_not_begun(struct note *n);                    /* after all */
 ANY_FS bool noted_made(int nr);                         /* somebody has called it, and it has not failed */
 ANY_FS bool noted_object_there(const struct note *n);   /* the System V object that it has asked for */
+
+/* -- files that have been opened for writing (written.c) -- */
+enum { NWRITTEN = 256, WRITTEN_AT_END = 1, WRITTEN_LATE = 2 };
+struct written {
+	uint64_t dev, inode;
+	uint64_t used;                  /* moment of the last opening; 0: nothing is here */
+	uint32_t flags;                 /* by O_APPEND; for the first time after it had been written since the
+					 * image that the rank goes on from */
+	char path[PATH_MAX];
+};
+/* An open, openat or openat2 that the filter has trapped. *made: it is done; else it is the caller's. */
+ANY_FS long written_open(long nr, const uint64_t *x, bool *made);
+struct written *written_at(unsigned i);         /* while the application's threads stand still */
+/* restart: known at the image (NULL: none is), which was made at that time */
+void written_again(const struct written *w, uint64_t image_ns);
 
 /* -- calls that a signal broke off (again.c) -- */
 struct in_call { int tid; long nr; uint64_t arg[6], sp, pc; };

@@ -35,6 +35,7 @@ enum take {
 	MMAP,                   /* no MAP_FIXED, or an address outside the arena */
 	MASK,                   /* a signal set is given, and it is not unblocked */
 	IN,                     /* argument is in one of some ranges */
+	BITS,                   /* argument has one of some bits */
 	PI,     /* a futex whose word is an owner's number, or that waits until a moment of a clock that goes
 		 * on */
 };
@@ -57,12 +58,20 @@ static bool in_spans(const struct row *r, uint32_t v)
 	return false;
 }
 
+static uint32_t bits_of(const struct row *r)
+{
+	uint32_t all = 0;
+	for (const struct span *s = spans + r->span; s < spans + r->span + r->nspans; s++) all |= s->lo;
+	return all;
+}
+
 /* The same decision as the program's, without its last question. */
 static bool taken(const struct row *r, const uint64_t *x)
 {
 	switch (r->take) {
 	case SET: return x[r->arg] != 0;
 	case IN: return in_spans(r, (uint32_t)x[r->arg]);
+	case BITS: return (uint32_t)x[r->arg] & bits_of(r);
 	case PI: return is_pi((uint32_t)x[PI_OP] & 0x7f) ||
 			(((uint32_t)x[PI_OP] & (0x7f | WAIT_REAL)) == WAIT_BITSET && x[PI_TIME]);
 	case OURS: return (uint32_t)x[r->arg] >= (uint32_t)core_config.fd_base;
@@ -185,6 +194,11 @@ static void emit_row(struct program *p, const struct row *r)
 		break;
 	case IN:
 		emit_spans(p, r);
+		break;
+	case BITS:
+		load(p, arg_lo(r->arg));
+		jump(p, BPF_JSET, bits_of(r), 1, 0);
+		to(p, TO_ALLOW);
 		break;
 	case PI:                                /* 6 to 8, 11 to 13, and 9 with a time */
 		load(p, arg_lo(PI_OP));

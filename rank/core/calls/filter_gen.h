@@ -18,9 +18,15 @@ static const struct span spans[] = {
 	{ 7, 7 },
 	{ 9, 9 },
 	{ 0x80000000, 0xffffffff },
+	{ O_WRONLY, O_WRONLY },
+	{ O_RDWR, O_RDWR },
+	{ O_APPEND, O_APPEND },
 	{ F_NOTIFY, F_NOTIFY },
 	{ RLIMIT_NOFILE, RLIMIT_NOFILE },
 	{ RLIMIT_NOFILE, RLIMIT_NOFILE },
+	{ O_WRONLY, O_WRONLY },
+	{ O_RDWR, O_RDWR },
+	{ O_APPEND, O_APPEND },
 	{ 0, 0 },
 	{ 16, 16 },
 	{ 0x4206, 0x4206 },
@@ -53,85 +59,88 @@ static const struct row rows[] = {
 	{ 286, RESTART, SET, 1, 14, 0 }, /* timerfd_settime */
 	{ 449, RESTART, SET, 3, 14, 0 }, /* futex_waitv */
 	{ 455, RESTART, SET, 4, 14, 0 }, /* futex_wait */
-	{ 3, START, OURS, 0, 14, 0 }, /* close */
-	{ 9, START, MMAP, 0, 14, 0 }, /* mmap */
-	{ 14, START, MASK, 0, 14, 0 }, /* rt_sigprocmask */
-	{ 33, START, OURS, 1, 14, 0 }, /* dup2 */
-	{ 72, START, IN, 1, 14, 1 }, /* fcntl */
-	{ 97, START, IN, 0, 15, 1 }, /* getrlimit */
-	{ 160, START, IN, 0, 16, 1 }, /* setrlimit */
-	{ 270, START, SET, 5, 17, 0 }, /* pselect6 */
-	{ 271, START, SET, 3, 17, 0 }, /* ppoll */
-	{ 281, START, SET, 4, 17, 0 }, /* epoll_pwait */
-	{ 292, START, OURS, 1, 17, 0 }, /* dup3 */
-	{ 441, START, SET, 4, 17, 0 }, /* epoll_pwait2 */
-	{ 39, RESTART, ALWAYS, 0, 17, 0 }, /* getpid */
-	{ 60, RESTART, ALWAYS, 0, 17, 0 }, /* exit */
-	{ 62, RESTART, ALWAYS, 0, 17, 0 }, /* kill */
-	{ 109, RESTART, ALWAYS, 0, 17, 0 }, /* setpgid */
-	{ 111, RESTART, ALWAYS, 0, 17, 0 }, /* getpgrp */
-	{ 121, RESTART, ALWAYS, 0, 17, 0 }, /* getpgid */
-	{ 124, RESTART, ALWAYS, 0, 17, 0 }, /* getsid */
-	{ 129, RESTART, ALWAYS, 0, 17, 0 }, /* rt_sigqueueinfo */
-	{ 140, RESTART, ALWAYS, 0, 17, 0 }, /* getpriority */
-	{ 141, RESTART, ALWAYS, 0, 17, 0 }, /* setpriority */
-	{ 142, RESTART, ALWAYS, 0, 17, 0 }, /* sched_setparam */
-	{ 143, RESTART, ALWAYS, 0, 17, 0 }, /* sched_getparam */
-	{ 144, RESTART, ALWAYS, 0, 17, 0 }, /* sched_setscheduler */
-	{ 145, RESTART, ALWAYS, 0, 17, 0 }, /* sched_getscheduler */
-	{ 148, RESTART, ALWAYS, 0, 17, 0 }, /* sched_rr_get_interval */
-	{ 186, RESTART, ALWAYS, 0, 17, 0 }, /* gettid */
-	{ 200, RESTART, ALWAYS, 0, 17, 0 }, /* tkill */
-	{ 203, RESTART, ALWAYS, 0, 17, 0 }, /* sched_setaffinity */
-	{ 204, RESTART, ALWAYS, 0, 17, 0 }, /* sched_getaffinity */
-	{ 218, RESTART, ALWAYS, 0, 17, 0 }, /* set_tid_address */
-	{ 234, RESTART, ALWAYS, 0, 17, 0 }, /* tgkill */
-	{ 274, RESTART, ALWAYS, 0, 17, 0 }, /* get_robust_list */
-	{ 297, RESTART, ALWAYS, 0, 17, 0 }, /* rt_tgsigqueueinfo */
-	{ 314, RESTART, ALWAYS, 0, 17, 0 }, /* sched_setattr */
-	{ 315, RESTART, ALWAYS, 0, 17, 0 }, /* sched_getattr */
-	{ 434, RESTART, ALWAYS, 0, 17, 0 }, /* pidfd_open */
-	{ 12, START, ALWAYS, 0, 17, 0 }, /* brk */
-	{ 13, START, ALWAYS, 0, 17, 0 }, /* rt_sigaction */
-	{ 25, START, ALWAYS, 0, 17, 0 }, /* mremap */
-	{ 30, START, ALWAYS, 0, 17, 0 }, /* shmat */
-	{ 53, START, ALWAYS, 0, 17, 0 }, /* socketpair */
-	{ 59, START, ALWAYS, 0, 17, 0 }, /* execve */
-	{ 89, START, ALWAYS, 0, 17, 0 }, /* readlink */
-	{ 128, START, ALWAYS, 0, 17, 0 }, /* rt_sigtimedwait */
-	{ 130, START, ALWAYS, 0, 17, 0 }, /* rt_sigsuspend */
-	{ 222, START, ALWAYS, 0, 17, 0 }, /* timer_create */
-	{ 231, START, ALWAYS, 0, 17, 0 }, /* exit_group */
-	{ 267, START, ALWAYS, 0, 17, 0 }, /* readlinkat */
-	{ 282, START, ALWAYS, 0, 17, 0 }, /* signalfd */
-	{ 289, START, ALWAYS, 0, 17, 0 }, /* signalfd4 */
-	{ 302, START, ALWAYS, 0, 17, 0 }, /* prlimit64 */
-	{ 322, START, ALWAYS, 0, 17, 0 }, /* execveat */
-	{ 334, START, ALWAYS, 0, 17, 0 }, /* rseq */
-	{ 436, START, ALWAYS, 0, 17, 0 }, /* close_range */
-	{ 28, LAZY, ALWAYS, 0, 17, 0 }, /* madvise */
-	{ 440, LAZY, ALWAYS, 0, 17, 0 }, /* process_madvise */
-	{ 273, LOW, ALWAYS, 0, 17, 0 }, /* set_robust_list */
-	{ 29, NOTE, ALWAYS, 0, 17, 0 }, /* shmget */
-	{ 64, NOTE, ALWAYS, 0, 17, 0 }, /* semget */
-	{ 68, NOTE, ALWAYS, 0, 17, 0 }, /* msgget */
-	{ 101, NOTE, IN, 0, 17, 3 }, /* ptrace */
-	{ 134, NOTE, ALWAYS, 0, 20, 0 }, /* uselib */
-	{ 154, NOTE, ALWAYS, 0, 20, 0 }, /* modify_ldt */
-	{ 157, NOTE, IN, 0, 20, 8 }, /* prctl */
-	{ 158, NOTE, IN, 0, 28, 7 }, /* arch_prctl */
-	{ 172, NOTE, ALWAYS, 0, 35, 0 }, /* iopl */
-	{ 173, NOTE, ALWAYS, 0, 35, 0 }, /* ioperm */
-	{ 248, NOTE, ALWAYS, 0, 35, 0 }, /* add_key */
-	{ 249, NOTE, ALWAYS, 0, 35, 0 }, /* request_key */
-	{ 250, NOTE, ALWAYS, 0, 35, 0 }, /* keyctl */
-	{ 330, NOTE, ALWAYS, 0, 35, 0 }, /* pkey_alloc */
-	{ 425, NOTE, ALWAYS, 0, 35, 0 }, /* io_uring_setup */
-	{ 427, NOTE, IN, 0, 35, 1 }, /* io_uring_register */
-	{ 446, NOTE, ALWAYS, 0, 36, 0 }, /* landlock_restrict_self */
-	{ 450, NOTE, ALWAYS, 0, 36, 0 }, /* set_mempolicy_home_node */
-	{ 453, NOTE, ALWAYS, 0, 36, 0 }, /* map_shadow_stack */
-	{ 460, NOTE, ALWAYS, 0, 36, 0 }, /* lsm_set_self_attr */
+	{ 2, START, BITS, 1, 14, 3 }, /* open */
+	{ 3, START, OURS, 0, 17, 0 }, /* close */
+	{ 9, START, MMAP, 0, 17, 0 }, /* mmap */
+	{ 14, START, MASK, 0, 17, 0 }, /* rt_sigprocmask */
+	{ 33, START, OURS, 1, 17, 0 }, /* dup2 */
+	{ 72, START, IN, 1, 17, 1 }, /* fcntl */
+	{ 97, START, IN, 0, 18, 1 }, /* getrlimit */
+	{ 160, START, IN, 0, 19, 1 }, /* setrlimit */
+	{ 257, START, BITS, 2, 20, 3 }, /* openat */
+	{ 270, START, SET, 5, 23, 0 }, /* pselect6 */
+	{ 271, START, SET, 3, 23, 0 }, /* ppoll */
+	{ 281, START, SET, 4, 23, 0 }, /* epoll_pwait */
+	{ 292, START, OURS, 1, 23, 0 }, /* dup3 */
+	{ 441, START, SET, 4, 23, 0 }, /* epoll_pwait2 */
+	{ 39, RESTART, ALWAYS, 0, 23, 0 }, /* getpid */
+	{ 60, RESTART, ALWAYS, 0, 23, 0 }, /* exit */
+	{ 62, RESTART, ALWAYS, 0, 23, 0 }, /* kill */
+	{ 109, RESTART, ALWAYS, 0, 23, 0 }, /* setpgid */
+	{ 111, RESTART, ALWAYS, 0, 23, 0 }, /* getpgrp */
+	{ 121, RESTART, ALWAYS, 0, 23, 0 }, /* getpgid */
+	{ 124, RESTART, ALWAYS, 0, 23, 0 }, /* getsid */
+	{ 129, RESTART, ALWAYS, 0, 23, 0 }, /* rt_sigqueueinfo */
+	{ 140, RESTART, ALWAYS, 0, 23, 0 }, /* getpriority */
+	{ 141, RESTART, ALWAYS, 0, 23, 0 }, /* setpriority */
+	{ 142, RESTART, ALWAYS, 0, 23, 0 }, /* sched_setparam */
+	{ 143, RESTART, ALWAYS, 0, 23, 0 }, /* sched_getparam */
+	{ 144, RESTART, ALWAYS, 0, 23, 0 }, /* sched_setscheduler */
+	{ 145, RESTART, ALWAYS, 0, 23, 0 }, /* sched_getscheduler */
+	{ 148, RESTART, ALWAYS, 0, 23, 0 }, /* sched_rr_get_interval */
+	{ 186, RESTART, ALWAYS, 0, 23, 0 }, /* gettid */
+	{ 200, RESTART, ALWAYS, 0, 23, 0 }, /* tkill */
+	{ 203, RESTART, ALWAYS, 0, 23, 0 }, /* sched_setaffinity */
+	{ 204, RESTART, ALWAYS, 0, 23, 0 }, /* sched_getaffinity */
+	{ 218, RESTART, ALWAYS, 0, 23, 0 }, /* set_tid_address */
+	{ 234, RESTART, ALWAYS, 0, 23, 0 }, /* tgkill */
+	{ 274, RESTART, ALWAYS, 0, 23, 0 }, /* get_robust_list */
+	{ 297, RESTART, ALWAYS, 0, 23, 0 }, /* rt_tgsigqueueinfo */
+	{ 314, RESTART, ALWAYS, 0, 23, 0 }, /* sched_setattr */
+	{ 315, RESTART, ALWAYS, 0, 23, 0 }, /* sched_getattr */
+	{ 434, RESTART, ALWAYS, 0, 23, 0 }, /* pidfd_open */
+	{ 12, START, ALWAYS, 0, 23, 0 }, /* brk */
+	{ 13, START, ALWAYS, 0, 23, 0 }, /* rt_sigaction */
+	{ 25, START, ALWAYS, 0, 23, 0 }, /* mremap */
+	{ 30, START, ALWAYS, 0, 23, 0 }, /* shmat */
+	{ 53, START, ALWAYS, 0, 23, 0 }, /* socketpair */
+	{ 59, START, ALWAYS, 0, 23, 0 }, /* execve */
+	{ 89, START, ALWAYS, 0, 23, 0 }, /* readlink */
+	{ 128, START, ALWAYS, 0, 23, 0 }, /* rt_sigtimedwait */
+	{ 130, START, ALWAYS, 0, 23, 0 }, /* rt_sigsuspend */
+	{ 222, START, ALWAYS, 0, 23, 0 }, /* timer_create */
+	{ 231, START, ALWAYS, 0, 23, 0 }, /* exit_group */
+	{ 267, START, ALWAYS, 0, 23, 0 }, /* readlinkat */
+	{ 282, START, ALWAYS, 0, 23, 0 }, /* signalfd */
+	{ 289, START, ALWAYS, 0, 23, 0 }, /* signalfd4 */
+	{ 302, START, ALWAYS, 0, 23, 0 }, /* prlimit64 */
+	{ 322, START, ALWAYS, 0, 23, 0 }, /* execveat */
+	{ 334, START, ALWAYS, 0, 23, 0 }, /* rseq */
+	{ 436, START, ALWAYS, 0, 23, 0 }, /* close_range */
+	{ 437, START, ALWAYS, 0, 23, 0 }, /* openat2 */
+	{ 28, LAZY, ALWAYS, 0, 23, 0 }, /* madvise */
+	{ 440, LAZY, ALWAYS, 0, 23, 0 }, /* process_madvise */
+	{ 273, LOW, ALWAYS, 0, 23, 0 }, /* set_robust_list */
+	{ 29, NOTE, ALWAYS, 0, 23, 0 }, /* shmget */
+	{ 64, NOTE, ALWAYS, 0, 23, 0 }, /* semget */
+	{ 68, NOTE, ALWAYS, 0, 23, 0 }, /* msgget */
+	{ 101, NOTE, IN, 0, 23, 3 }, /* ptrace */
+	{ 134, NOTE, ALWAYS, 0, 26, 0 }, /* uselib */
+	{ 154, NOTE, ALWAYS, 0, 26, 0 }, /* modify_ldt */
+	{ 157, NOTE, IN, 0, 26, 8 }, /* prctl */
+	{ 158, NOTE, IN, 0, 34, 7 }, /* arch_prctl */
+	{ 172, NOTE, ALWAYS, 0, 41, 0 }, /* iopl */
+	{ 173, NOTE, ALWAYS, 0, 41, 0 }, /* ioperm */
+	{ 248, NOTE, ALWAYS, 0, 41, 0 }, /* add_key */
+	{ 249, NOTE, ALWAYS, 0, 41, 0 }, /* request_key */
+	{ 250, NOTE, ALWAYS, 0, 41, 0 }, /* keyctl */
+	{ 330, NOTE, ALWAYS, 0, 41, 0 }, /* pkey_alloc */
+	{ 425, NOTE, ALWAYS, 0, 41, 0 }, /* io_uring_setup */
+	{ 427, NOTE, IN, 0, 41, 1 }, /* io_uring_register */
+	{ 446, NOTE, ALWAYS, 0, 42, 0 }, /* landlock_restrict_self */
+	{ 450, NOTE, ALWAYS, 0, 42, 0 }, /* set_mempolicy_home_node */
+	{ 453, NOTE, ALWAYS, 0, 42, 0 }, /* map_shadow_stack */
+	{ 460, NOTE, ALWAYS, 0, 42, 0 }, /* lsm_set_self_attr */
 };
 
 static const struct noted noted[] = {

@@ -423,6 +423,15 @@ static long do_with_tids(long nr, const uint64_t *x)
 
 enum { CALL_FUTEX_WAITV = 449, CALL_FUTEX_WAIT = 455 };  /* newer than the headers */
 
+static long do_open(ucontext_t *uc, long nr, const uint64_t *x)
+{
+	bool made;
+	long fd = written_open(nr, x, &made);
+	if (made) return fd;
+	pass(uc)[BY_PASS_NR] = (uint64_t)nr;
+	return nr;
+}
+
 /* -- the handler ----------------------------------------------------------------------------------------- */
 
 static bool bad(uint64_t p) { return p < BY_SAVED_LO || p >= BY_ARENA_HI; }
@@ -448,6 +457,7 @@ static bool bad_operands(long nr, const uint64_t *x)
 	case SYS_process_madvise:
 	case SYS_execveat: return bad(x[1]);
 	case SYS_timer_create: return bad_or_null(x[1]);
+	case SYS_openat2:
 	case SYS_timer_settime:
 	case SYS_timerfd_settime: return bad(x[2]);
 	case SYS_clock_nanosleep: return bad(x[2]);
@@ -499,6 +509,9 @@ static long perform(ucontext_t *uc, long nr, const uint64_t *x)
 	case SYS_exit_group: return do_exit_group((int)x[0]);
 	case SYS_exit: return do_exit(x[0]);
 	case SYS_socketpair: return do_socketpair(x);
+	case SYS_open:
+	case SYS_openat:
+	case SYS_openat2: return do_open(uc, nr, x);
 	case SYS_fcntl: return do_fcntl(x);
 	case SYS_ioctl: return do_ioctl_owner(x);
 	case SYS_clock_nanosleep: return do_clock_nanosleep(uc);

@@ -691,11 +691,22 @@ void fds_inspect(struct buf *refusals, unsigned *n)
 	vma_keep(&l);
 }
 
+static struct buf closed;                       /* of files.c */
+
+static bool is_written(uint64_t key)
+{
+	for (size_t i = 0; i < nrecs; i++)
+		if (recs[i].kind == FD_FILE && recs[i].key == key && (recs[i].flags & O_ACCMODE) != O_RDONLY)
+			return true;
+	return false;
+}
+
 void fds_settle(void)
 {
 	for (size_t i = 0; i < nrecs; i++)
 		if (recs[i].kind == FD_FILE || recs[i].kind == FD_DELETED || recs[i].kind == FD_MEMFD)
 			file_settle(&recs[i]);
+	closed_settle(&closed, is_written);
 }
 
 /* -- content --------------------------------------------------------------------------------------------- */
@@ -826,6 +837,8 @@ static void save_all(void *p)
 		s->err = err;
 		s->unread = (const char *)r->path;
 	}
+	buf_add(s->out, closed.p, closed.n);
+	s->out->bad |= closed.bad;
 }
 
 /* Files are opened again to be read, and closed. */

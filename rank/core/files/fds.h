@@ -44,6 +44,8 @@ struct fd_rec {
 /* Another rank brings it to its size; strangers write to it; its content is in an image. */
 enum { FILE_OF_ANOTHER = 1, FILE_FOREIGN = 2, FILE_IN_PLACE = 4 };
 void file_settle(struct fd_rec *r);             /* files.c: all ranks stand */
+/* the same of files that have been written and closed, anew; is_written: but this one is open, for writing */
+void closed_settle(struct buf *b, bool (*is_written)(uint64_t key));
 void file_claim(const struct fd_rec *r, const char *path, int fd);      /* restart: it is open again */
 struct epoll_entry {
 	int32_t fd;             /* the number under which it was entered */

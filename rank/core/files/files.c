@@ -7,6 +7,8 @@
  *   another file under the same name      not cut, and said
  *   one file for what were two            refused, where one rank writes to it (the agent tells)
  *   read and written in place             whatever it is now: its content is in an image (inplace.c)
+ *   closed, and appended to before        cut, as if it were open; shorter, or gone: said
+ *   closed, and written otherwise before  as it is now; that it has grown is said
  * Others are seen when they have the file open at the checkpoint (the agent looks) or at the restart (a lease
  * tells). Context: helper thread while all ranks stand; restart, before this process has opened any of the
  * files. */
@@ -17,8 +19,10 @@
 #include <string.h>
 #include <linux/magic.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <sys/vfs.h>
 #include <unistd.h>
+#include "core/calls/calls.h"
 #include "core/files/fds.h"
 
 static uint64_t birth(const struct statx *st)
@@ -134,8 +138,122 @@ void file_claim(const struct fd_rec *r, const char *path, int fd)
 	wire_claim(&c, path);
 }
 
+/* -- files that are closed (written.c) ------------------------------------------------------------------- */
+
+/* In the image, behind the records of descriptors; followed by its path. */
+struct closed_rec { uint64_t size, inode, birth, flags, npath; };
+enum { CLOSED_OPEN = 1U << 31 };                /* it is open, and so has a record of its own */
+
+static bool look(const char *path, struct statx *st)
+{
+	return !statx(AT_FDCWD, path, AT_SYMLINK_NOFOLLOW, STATX_BASIC_STATS | STATX_BTIME, st) &&
+	       S_ISREG(st->stx_mode);
+}
+
+static uint64_t device_of(const struct statx *st) { return makedev(st->stx_dev_major, st->stx_dev_minor); }
+
+static void say_late(struct written *w)
+{
+	if (w->flags & WRITTEN_LATE)
+		core_say("%s: was not open for appending before the checkpoint that the job has gone back to, and had "
+			 "been written since: what the job has appended to it may be there twice",
+			 w->path);
+	w->flags &= ~(uint32_t)WRITTEN_LATE;
+}
+
+/* One that has another name by now, or none, is not looked at any more. */
+void closed_settle(struct buf *b, bool (*is_written)(uint64_t key))
+{
+	uint64_t n = 0;
+	b->n = 0;
+	buf_u64(b, n);
+	for (unsigned i = 0; i < NWRITTEN; i++) {
+		struct written *w = written_at(i);
+		struct statx st;
+		if (!w->used) continue;
+		if (!look(w->path, &st) || st.stx_ino != w->inode || device_of(&st) != w->dev) {
+			w->used = 0;
+			continue;
+		}
+		say_late(w);
+		uint64_t key = inode_key_of(st.stx_dev_major, st.stx_dev_minor, st.stx_ino);
+		struct closed_rec r = { .size = st.stx_size,
+					.inode = w->inode,
+					.birth = birth(&st),
+					.flags = w->flags | (is_written(key) ? CLOSED_OPEN : 0),
+					.npath = strlen(w->path) + 1 };
+		buf_add(b, &r, sizeof r);
+		buf_add(b, w->path, r.npath);
+		buf_add(b, NULL, (8 - r.npath % 8) % 8);
+		n++;
+	}
+	if (!b->bad) memcpy(b->p, &n, sizeof n);
+}
+
+static void cut(const char *path, uint64_t size, uint64_t had)
+{
+	struct statx st;
+	bool others = written_by_others(path);
+	/* one of those may have been a rank that cuts it, too */
+	if (others && look(path, &st) && st.stx_size <= had) return;
+	if (others)
+		core_say("%s: other programs write to it: it is not cut to the %lu bytes that it had at the "
+			 "checkpoint",
+			 path, had);
+	else if (truncate(path, (off_t)had))
+		core_say("%s: has %lu bytes, and cannot be cut to the %lu that it had at the checkpoint: %s", path, size,
+			 had, strerror(errno));
+	else core_debug("%s: cut from %lu to %lu bytes", path, size, had);
+}
+
+static void changed(const char *path, uint64_t size, const struct closed_rec *r)
+{
+	bool at_end = r->flags & WRITTEN_AT_END;
+	if (size > r->size && at_end) cut(path, size, r->size);
+	else if (size > r->size)
+		core_say("%s: was closed at the checkpoint and had %lu bytes; has %lu now, as the job has left "
+			 "it",
+			 path, r->size, size);
+	else if (size < r->size && at_end)
+		core_say("%s: has %lu bytes, had %lu at the checkpoint", path, size, r->size);
+}
+
+/* Before any rank goes on. */
+static void check_closed(const struct closed_rec *r, const char *path, uint64_t image_ns)
+{
+	struct statx st;
+	bool there = look(path, &st), at_end = (r->flags & WRITTEN_AT_END) && !(r->flags & CLOSED_OPEN);
+	bool another = there && (st.stx_ino != r->inode || (birth(&st) && r->birth && birth(&st) != r->birth));
+	if (at_end && another)
+		core_say("%s: is another file than at the checkpoint: it is not cut to the %lu bytes that that "
+			 "one had",
+			 path, r->size);
+	if (at_end && !there) core_say("%s: had %lu bytes at the checkpoint, and is gone", path, r->size);
+	if (!there || another) return;
+	if (!(r->flags & CLOSED_OPEN)) changed(path, st.stx_size, r);
+	struct written w = { .dev = device_of(&st),
+			     .inode = st.stx_ino,
+			     .flags = (uint32_t)r->flags & WRITTEN_AT_END };
+	memcpy(w.path, path, r->npath);
+	written_again(&w, image_ns);
+}
+
+static void check_all_closed(struct reader *list, uint64_t image_ns)
+{
+	uint64_t n = list->at < list->n ? read_u64(list) : 0;   /* an older image has none */
+	written_again(NULL, image_ns);
+	for (uint64_t i = 0; i < n; i++) {
+		struct closed_rec r;
+		read_bytes(list, &r, sizeof r);
+		const char *path = read_ref(list, r.npath);
+		if (list->bad || !r.npath || r.npath > PATH_MAX || path[r.npath - 1])
+			core_damaged("image: descriptors: the section is damaged");
+		check_closed(&r, path, image_ns);
+	}
+}
+
 /* The records are looked at again when they are restored, which says what is wrong with them. */
-void files_check(struct reader fds, bool (*in_image)(uint64_t key))
+void files_check(struct reader fds, bool (*in_image)(uint64_t key), uint64_t image_ns)
 {
 	uint64_t n = read_u64(&fds);
 	for (uint64_t i = 0; i < n && !fds.bad; i++) {
@@ -146,4 +264,5 @@ void files_check(struct reader fds, bool (*in_image)(uint64_t key))
 		read_ref(&fds, r.nlocks);
 		if (!fds.bad && r.npath && !path[r.npath - 1]) check(&r, path, in_image);
 	}
+	if (!fds.bad) check_all_closed(&fds, image_ns);
 }

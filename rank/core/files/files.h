@@ -15,8 +15,9 @@ void fds_settle(void);                                          /* all ranks sta
 int fds_save(const struct vma_list *l, struct buf *fds, struct buf *content, const char **unread);
 void fds_release(void);                                         /* what an inspection holds */
 void places_take(struct reader fds);            /* restart: before there are other threads */
-/* restart: before any of them is opened. in_image: memory with a name, which is filled */
-void files_check(struct reader fds, bool (*in_image)(uint64_t key));
+/* restart: before any of them is opened. in_image: memory with a name, which is filled; image_ns: when the
+ * image was made */
+void files_check(struct reader fds, bool (*in_image)(uint64_t key), uint64_t image_ns);
 void fds_restore(struct reader *fds, struct reader *content);
 void fds_finish(void);                                          /* restart: the threads are back */
 #endif

@@ -28,7 +28,7 @@ static void go_on(const char *dir, uint32_t below)
 	cpu_check(image_path(), image_header());
 	libs_check(image_section(ABI_SEC_LIBS));
 	shared_restore(image_section(ABI_SEC_SHARED));
-	files_check(*image_section(ABI_SEC_FDS), image_has_content);
+	files_check(*image_section(ABI_SEC_FDS), image_has_content, image_header()->created_unix_ns);
 	shared_obtain();
 	places_take(*image_section(ABI_SEC_FDS));
 	image_begin_memory();
