@@ -37,6 +37,7 @@ type simOp struct {
 	who     collKind
 	root    int
 	arrives bool // a synchronising call, which may have an arrival wait in front
+	led     bool // a call in which the others wait for the root, with its word in front
 	inPlace inPlace
 	newComm int
 	peer    int
@@ -189,6 +190,7 @@ func (a *author) draw() {
 		a.together(o)
 	case kind == aRooted:
 		o.kind, o.who = opColl, a.rooted[a.rng.IntN(3)] // or a v-variant, for which all wait
+		o.led = o.who == fromRoot && a.rng.IntN(3) > 0
 		a.together(o)
 	case kind == aCreation && len(a.live) < 6:
 		a.create()
@@ -373,14 +375,20 @@ func entangled(rng *rand.Rand) *program {
 func straggling(rng *rand.Rand) *program {
 	p := &program{members: [][]int{nil, {0, 1, 2, 3}}, nreqs: []int{2, 2, 2, 2}, ranks: make([][]simOp, 4)}
 	p.ops = []simOp{{kind: opPost, uid: 0, comm: world, who: fromRoot}, {kind: opPost, uid: 1, comm: world, req: 1},
-		{kind: opColl, uid: 2, comm: world, arrives: true}}
+		{kind: opColl, uid: 2, comm: world, arrives: true}, {kind: opColl, uid: 3, comm: world, who: fromRoot, led: true}}
 	wait := simOp{kind: opWait, uid: -1, reqs: []int{0, 1}, all: true}
-	tail := []simOp{p.ops[0], p.ops[1], wait, p.ops[2]}
+	tail := []simOp{p.ops[0], p.ops[1], wait, p.ops[2], p.ops[3]}
 	p.ranks[0] = append([]simOp{{uid: -1, steps: 1000000}}, tail...)
 	p.ranks[1] = tail
 	poll := wait
 	poll.kind = opPoll
-	p.ranks[2] = []simOp{p.ops[0], p.ops[1], poll, p.ops[2]}
-	p.ranks[3] = []simOp{{uid: -1, steps: 1 + rng.IntN(100)}, p.ops[0], p.ops[1], wait, p.ops[2]}
+	p.ranks[2] = []simOp{p.ops[0], p.ops[1], poll, p.ops[2], p.ops[3]}
+	p.ranks[3] = []simOp{{uid: -1, steps: 1 + rng.IntN(100)}, p.ops[0], p.ops[1], wait, p.ops[2], p.ops[3]}
+	if rng.IntN(2) == 0 { // that call comes first
+		for r := range p.ranks {
+			at := slices.IndexFunc(p.ranks[r], func(o simOp) bool { return o.kind == opPost })
+			p.ranks[r] = slices.Insert(p.ranks[r][:len(p.ranks[r])-1], at, p.ops[3])
+		}
+	}
 	return p
 }

@@ -42,7 +42,7 @@ type simState struct {
 	pc, stage, left int
 	tries           int // tests of the present operation
 	comms           []simComm
-	reqs            []simReq // the last one is the arrival wait
+	reqs            []simReq // behind the program's: of each communicator what it has sent as a root; the arrival wait
 	sent            [maxRanks]int
 	completed       []uint8 // by uid
 }
@@ -55,6 +55,8 @@ type simComm struct {
 	wait                      bool   // their mode
 	exchanged                 bool   // measurements, for the call under way
 	modes                     []bool // that were chosen, call by call
+	led                       int    // calls with a root's word that are over
+	straight                  bool   // of these, but for the first of a window, none has it
 }
 
 func (c *simComm) reached() uint64 { return max(c.entered, c.observed) }
@@ -94,6 +96,9 @@ func (st *simState) clone() simState {
 func (r *simRank) comm(id int) *simComm { return &r.st.comms[id] }
 
 func (r *simRank) arrivalWait() *simReq { return &r.st.reqs[len(r.st.reqs)-1] }
+
+// lead is the number of the request by which the rank has sent its word on a communicator.
+func (r *simRank) lead(comm int) int { return len(r.st.reqs) - 2 - comm }
 
 // blocked says whether the rank is inside a blocking collective.
 func (r *simRank) blocked() bool { return r.st.stage == inside || r.st.stage == exchanging }
@@ -236,6 +241,8 @@ func (r *simRank) collective(s *sim, o *simOp) bool {
 		if q := r.arrivalWait(); q.part == offer {
 			r.chooseMode(s, c, q.result)
 			c.modes = append(c.modes, c.wait)
+		} else if q.part == word && c.led%s.window == 0 {
+			c.straight = q.result[0] != 0
 		}
 		r.st.stage = entering
 		return true
@@ -253,7 +260,12 @@ func (r *simRank) collective(s *sim, o *simOp) bool {
 func (r *simRank) begin(s *sim, o *simOp, c *simComm) bool {
 	turn := c.calls > 0 && c.calls%s.window == 0 && !c.exchanged
 	switch {
+	case o.led && !(c.straight && c.led%s.window > 0):
+		return r.beginLed(s, o, c)
 	case !o.arrives:
+		if o.led {
+			c.modes = append(c.modes, false)
+		}
 		r.st.stage = entering
 	case turn && c.wait:
 		r.post(s, len(r.st.reqs)-1, o, offer, s.measured())
@@ -271,6 +283,31 @@ func (r *simRank) begin(s *sim, o *simOp, c *simComm) bool {
 		c.modes = append(c.modes, false)
 		r.st.stage = entering
 	}
+	return true
+}
+
+// beginLed sends the root's word, or waits for it. The root goes on at once; but it has one request for that on a communicator.
+func (r *simRank) beginLed(s *sim, o *simOp, c *simComm) bool {
+	c.modes = append(c.modes, true)
+	if r.id != o.root {
+		r.post(s, len(r.st.reqs)-1, o, word, pair{})
+		r.st.stage = arriving
+		return true
+	}
+	mine := r.lead(o.comm)
+	if q := &r.st.reqs[mine]; q.started && !q.consumed && !r.look(s, []int{mine}, true) {
+		c.modes = c.modes[:len(c.modes)-1]
+		return r.stand(s, []int{mine}, true, false)
+	}
+	if c.led%s.window == 0 {
+		c.straight = c.led > 0 && s.measured()[1]*200 >= s.measured()[0]
+	}
+	value := pair{}
+	if c.straight {
+		value[0] = 1
+	}
+	r.post(s, mine, o, word, value)
+	r.st.stage = entering
 	return true
 }
 
@@ -315,6 +352,9 @@ func (r *simRank) leave(s *sim, o *simOp, c *simComm) bool {
 	s.complete(r, o, s.mpi[o.comm].result(i, r.id))
 	if o.arrives {
 		c.calls, c.exchanged = c.calls+1, false
+	}
+	if o.led {
+		c.led++
 	}
 	if o.kind == opCreate && slices.Contains(s.prog.members[o.newComm], r.id) {
 		*r.comm(o.newComm) = simComm{known: true, wait: true}
@@ -373,7 +413,10 @@ func (r *simRank) post(s *sim, req int, o *simOp, p part, value pair) {
 	q := &r.st.reqs[req]
 	*q = simReq{op: *o, part: p, started: true, number: c.posted, buffer: value}
 	if p != asked {
-		q.op.who, q.op.inPlace = everyone, apart
+		q.op.inPlace = apart
+	}
+	if p != asked && p != word {
+		q.op.who = everyone
 	}
 	r.startReal(s, q)
 	if q.op.inPlace == small && !s.rules.keepNoInput {

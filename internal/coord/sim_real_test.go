@@ -24,6 +24,7 @@ const (
 	arrival              // the arrival wait in front of it
 	offer                // the exchange of measurements that takes the place of the arrival wait
 	exchange             // the exchange of measurements in front of a call without arrival wait
+	word                 // what a root sends in front of a call in which the others wait for it
 	nParts
 )
 

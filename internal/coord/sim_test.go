@@ -163,9 +163,9 @@ func (s *sim) launch(image uint64) {
 		s.mpi[i].size = len(s.prog.members[i])
 	}
 	for i := range n {
-		r := &simRank{id: i, prog: s.prog.ranks[i], real: make([]bool, s.prog.nreqs[i]+1), targets: make([]uint64, len(s.mpi))}
+		r := &simRank{id: i, prog: s.prog.ranks[i], real: make([]bool, s.prog.nreqs[i]+1+len(s.mpi)), targets: make([]uint64, len(s.mpi))}
 		if image == 0 {
-			r.st = simState{comms: make([]simComm, len(s.mpi)), reqs: make([]simReq, s.prog.nreqs[i]+1), completed: make([]uint8, len(s.prog.ops))}
+			r.st = simState{comms: make([]simComm, len(s.mpi)), reqs: make([]simReq, s.prog.nreqs[i]+1+len(s.mpi)), completed: make([]uint8, len(s.prog.ops))}
 			r.st.comms[world] = simComm{known: true, wait: true}
 		} else {
 			r.st = states[i].clone()
@@ -202,7 +202,7 @@ func (s *sim) start(r *simRank, o *simOp, p part, number uint64, value pair) int
 	}
 	*once = true
 	kind := o.who
-	if p != asked {
+	if p != asked && p != word {
 		kind = everyone
 	}
 	i, err := s.mpi[o.comm].start(r.id, sameCall{o.uid, p, number}, kind, o.root, value)
@@ -769,7 +769,7 @@ func TestSimulationNotices(t *testing.T) {
 	}
 }
 
-// TestStragglerIsNotWaitedFor: ranks that are in an arrival wait, or wait for what they have posted, are stopped at once
+// TestStragglerIsNotWaitedFor: ranks that are in an arrival wait, or wait for a root's word, or for what they have posted, are stopped at once
 // though another computes for a very long time before it comes to that.
 func TestStragglerIsNotWaitedFor(t *testing.T) {
 	for seed := uint64(1); seed <= 300; seed++ {

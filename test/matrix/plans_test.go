@@ -71,18 +71,22 @@ func sampled(i int) bool { return long() || (uint64(i)+*seed)%2 == 0 }
 func long() bool { return os.Getenv("BYSSUS_TEST_LONG") != "" }
 
 // selection is a part of everything that takes minutes. It has all pairs of program, face, driver and restart driver: of each program
-// two jobs, of which the second has the other face, driver and restart driver. The seed says which, and which have more ranks.
+// two jobs, of which the second has the other face, driver and restart driver. The seed says which, and which have more ranks. A commit
+// runs one of the two (harness.Chosen).
 func selection(seed uint64) []harness.Plan {
 	var some []harness.Plan
 	random := rand.New(rand.NewPCG(seed, 1))
 	mpis := harness.MPIs()
-	for _, name := range programs() {
+	for i, name := range programs() {
 		n := 2
 		if random.IntN(4) == 0 {
 			n = 4
 		}
 		driver, restart := random.IntN(2), random.IntN(2)
 		for k, face := range faces(name) {
+			if len(faces(name)) > 1 && !harness.Chosen(i+k) {
+				continue
+			}
 			some = append(some, harness.Plan{Program: program(name), Face: face, Driver: mpis[(driver+k)%2], Restart: mpis[(restart+k)%2],
 				Ranks: n, Cycles: 2})
 		}

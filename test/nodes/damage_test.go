@@ -44,6 +44,9 @@ func TestDamage(t *testing.T) {
 	harness.Share(t, harness.Light)
 	c := newCluster(t)
 	for i, scheme := range []redset.Scheme{redset.XOR, redset.Partner} {
+		if !harness.Chosen(i) {
+			continue
+		}
 		t.Run(scheme.String(), func(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), 2*atMost)
 			defer cancel()
@@ -155,6 +158,9 @@ func (d *damaged) leaves(mpi string) {
 func TestDamagedBeforeCopy(t *testing.T) {
 	f := newFar(t)
 	for i, scheme := range []redset.Scheme{redset.XOR, redset.Partner} {
+		if !harness.Chosen(i) {
+			continue
+		}
 		t.Run(scheme.String(), func(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), atMost)
 			defer cancel()

@@ -292,6 +292,9 @@ func TestFaults(t *testing.T) {
 	for i, r := range rows() {
 		point, _, _ := strings.Cut(r.point, ":")
 		named[point] = true
+		if !harness.Chosen(i) {
+			continue
+		}
 		t.Run(r.point+"@"+r.node, func(t *testing.T) {
 			if r.kill == "" { // only agents die: other jobs on these nodes do not mind
 				t.Parallel()

@@ -21,6 +21,9 @@ func TestWrittenOver(t *testing.T) {
 		scheme string
 		files  int // of a checkpoint on a node
 	}{{"partner", 2*2 + 1}, {"xor", 2 + 1}} {
+		if !harness.Chosen(i) {
+			continue
+		}
 		t.Run(r.scheme, func(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), atMost)
 			defer cancel()
