@@ -133,8 +133,8 @@ struct vcomm {
 	uint64_t cost_ns;             /* what an arrival wait costs, as agreed */
 	uint8_t straight;             /* this window's calls have none */
 	/* The same of calls in which all wait for a root (arrival.c): */
-	uint8_t led_straight;
-	uint16_t led;                 /* such calls that were entered; goes round */
+	uint8_t led_straight;         /* enum led (arrival.c) */
+	uint16_t led;                 /* calls that are left of the window */
 	nx_t lead;                    /* what this rank has posted as a root, or 0 */
 	uint32_t led_least_ns, led_cost_ns;
 	uint64_t led_window_ns;       /* 0: there was no call */

@@ -12,7 +12,13 @@
  * in windows of 64. With the first call of a window the members agree on the shortest mean interval of the
  * last window's calls, and on the shortest of its arrival waits: that of a rank which came last, from which
  * the price is learnt (price.h). The window has waits if the price is below 0.5 % of the interval. A
- * communicator's first window always has. Context: as traffic.h. */
+ * communicator's first window always has.
+ *
+ * In front of Bcast and Scatter, in which all others wait for a root, they wait for a word that the root
+ * sends by an Ibcast. It goes on at once: it waits for nobody, as in the collective itself. The root decides
+ * on the windows, by what it has seen itself: the word in front of a window's first call, which is always
+ * there, says whether the others have one, and how long the window is: in the tightest loops one word in 64
+ * calls can be felt. Roots may change from call to call. Context: as traffic.h. */
 #include <sched.h>
 #include <time.h>
 #include "arrival.h"
@@ -127,15 +133,26 @@ bool arrival_lead_over(struct vcomm *c)
 	return !c->lead;
 }
 
-/* A window of calls with a root begins. Returns the mean interval of the last one's calls. */
+/* What a root's word says: each call of the window has one; none has; none has, in a long window. */
+enum led { LED_ALL, LED_FIRST, LED_LONG };
+enum { LED_UNSEEN = UINT32_MAX, LED_TIGHT_NS = 20000 };
+
+static uint16_t led_length(unsigned led) { return led == LED_LONG ? 16 * ARRIVAL_WINDOW : ARRIVAL_WINDOW; }
+
+/* A window of calls with a root is over. Returns the mean interval of its calls. */
 static uint64_t led_window(struct vcomm *c)
 {
-	uint64_t now = now_ns(), interval = (now - c->led_window_ns) / ARRIVAL_WINDOW;
+	uint64_t now = now_ns(), interval = (now - c->led_window_ns) / led_length(c->led_straight);
 	c->led_window_ns = now;
 	return interval;
 }
 
-enum { LED_UNSEEN = UINT32_MAX };
+static void led_begin(struct vcomm *c, uint64_t word)
+{
+	c->led_straight = (uint8_t)word;
+	c->led = led_length(c->led_straight);
+	c->led_least_ns = LED_UNSEEN;
+}
 
 /* What the root does costs the others as much again, on their way down the tree. */
 static void led_decide(struct vcomm *c)
@@ -144,13 +161,13 @@ static void led_decide(struct vcomm *c)
 	bool first = !c->led_window_ns;
 	uint64_t interval = led_window(c), seen = c->led_least_ns == LED_UNSEEN ? PRICE_UNSEEN : c->led_least_ns;
 	if (!first) c->led_cost_ns = (uint32_t)price_learn(c->led_cost_ns, seen);
-	c->led_straight = !first && price_too_high((uint64_t)c->led_cost_ns * OTHERS, interval);
-	c->led_least_ns = LED_UNSEEN;
+	bool straight = !first && price_too_high((uint64_t)c->led_cost_ns * OTHERS, interval);
+	led_begin(c, !straight ? LED_ALL : interval > LED_TIGHT_NS ? LED_FIRST : LED_LONG);
 }
 
 static int lead(struct vcomm *c)
 {
-	if (c->led % ARRIVAL_WINDOW == 0) led_decide(c);
+	if (!c->led) led_decide(c);
 	uint64_t begun = now_ns();
 	int e = post_word(c, c->rank, c->led_straight, &c->lead);
 	begun = now_ns() - begun;
@@ -198,13 +215,12 @@ static long lead_wait(struct vcomm *c, const char *function)
 
 long arrival_led_wait(struct vcomm *c, int root, const char *function)
 {
-	bool first = c->led % ARRIVAL_WINDOW == 0;
 	nx_status st;
 	int flag = 0, e = 0;
 	if (c->arrival == NX_ARRIVED) return 0;
 	if (c->rank == root) return lead_wait(c, function);
 	if (!c->arrival) {
-		if (first) led_window(c);
+		if (!c->led) led_window(c);
 		e = post_word(c, root, 0, &c->arrival);
 		if (e) return nx_error(c->handle, e, function + 4);
 	}
@@ -212,7 +228,7 @@ long arrival_led_wait(struct vcomm *c, int root, const char *function)
 		e = request_poll(NX_REQUEST(c->arrival), &flag, &st);
 		if (!flag && wait_step(&spins)) return BY_AGAIN;
 	}
-	if (first) c->led_straight = (uint8_t)*word_of(c->arrival), c->led_least_ns = LED_UNSEEN;
+	if (!c->led) led_begin(c, *word_of(c->arrival));
 	forget_word(&c->arrival);
 	c->arrival = NX_ARRIVED;
 	return e ? nx_error(c->handle, e, function + 4) : 0;

@@ -19,12 +19,12 @@ long arrival_led_wait(struct vcomm *c, int root, const char *function);
 
 static inline long arrival_led(struct vcomm *c, int root, const char *function)
 {
-	return likely(c->led_straight && c->led % ARRIVAL_WINDOW) ? 0 : arrival_led_wait(c, root, function);
+	return likely(c->led_straight && c->led) ? 0 : arrival_led_wait(c, root, function);
 }
 
 static inline void arrival_led_over(struct vcomm *c)
 {
-	c->led++;
+	c->led--;                       /* a window has begun in front of its first call */
 	c->arrival = 0;
 }
 
