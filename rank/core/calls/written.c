@@ -16,7 +16,7 @@
 #include "core/calls/calls.h"
 
 static struct written files[NWRITTEN];
-static uint64_t moments, since_ns;              /* of the image that this process goes on from; 0: from none */
+static uint64_t moments, since_ns;              /* the image that this process goes on from; 0: none */
 static volatile uint32_t busy;
 
 /* Its holder runs with all signals blocked, and waits for nothing. */

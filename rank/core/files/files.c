@@ -155,8 +155,8 @@ static uint64_t device_of(const struct statx *st) { return makedev(st->stx_dev_m
 static void say_late(struct written *w)
 {
 	if (w->flags & WRITTEN_LATE)
-		core_say("%s: was not open for appending before the checkpoint that the job has gone back to, and had "
-			 "been written since: what the job has appended to it may be there twice",
+		core_say("%s: was not open for appending before the checkpoint that the job has gone back "
+			 "to, and had been written since: what the job has appended to it may be there twice",
 			 w->path);
 	w->flags &= ~(uint32_t)WRITTEN_LATE;
 }
@@ -201,8 +201,8 @@ static void cut(const char *path, uint64_t size, uint64_t had)
 			 "checkpoint",
 			 path, had);
 	else if (truncate(path, (off_t)had))
-		core_say("%s: has %lu bytes, and cannot be cut to the %lu that it had at the checkpoint: %s", path, size,
-			 had, strerror(errno));
+		core_say("%s: has %lu bytes, and cannot be cut to the %lu that it had at the checkpoint: %s",
+			 path, size, had, strerror(errno));
 	else core_debug("%s: cut from %lu to %lu bytes", path, size, had);
 }
 
@@ -211,8 +211,8 @@ static void changed(const char *path, uint64_t size, const struct closed_rec *r)
 	bool at_end = r->flags & WRITTEN_AT_END;
 	if (size > r->size && at_end) cut(path, size, r->size);
 	else if (size > r->size)
-		core_say("%s: was closed at the checkpoint and had %lu bytes; has %lu now, as the job has left "
-			 "it",
+		core_say("%s: was closed at the checkpoint and had %lu bytes; has %lu now, as the job has "
+			 "left it",
 			 path, r->size, size);
 	else if (size < r->size && at_end)
 		core_say("%s: has %lu bytes, had %lu at the checkpoint", path, size, r->size);
@@ -223,10 +223,11 @@ static void check_closed(const struct closed_rec *r, const char *path, uint64_t 
 {
 	struct statx st;
 	bool there = look(path, &st), at_end = (r->flags & WRITTEN_AT_END) && !(r->flags & CLOSED_OPEN);
-	bool another = there && (st.stx_ino != r->inode || (birth(&st) && r->birth && birth(&st) != r->birth));
+	bool reborn = there && birth(&st) && r->birth && birth(&st) != r->birth,
+	     another = there && (st.stx_ino != r->inode || reborn);
 	if (at_end && another)
-		core_say("%s: is another file than at the checkpoint: it is not cut to the %lu bytes that that "
-			 "one had",
+		core_say("%s: is another file than at the checkpoint: it is not cut to the %lu bytes that "
+			 "that one had",
 			 path, r->size);
 	if (at_end && !there) core_say("%s: had %lu bytes at the checkpoint, and is gone", path, r->size);
 	if (!there || another) return;

@@ -16,7 +16,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include "../agree/agree.h"
-#include "../traffic/arrival.h"
 #include "../traffic/traffic.h"
 #include "comms.h"
 

@@ -159,7 +159,8 @@ static void led_decide(struct vcomm *c)
 {
 	enum { OTHERS = 4 };
 	bool first = !c->led_window_ns;
-	uint64_t interval = led_window(c), seen = c->led_least_ns == LED_UNSEEN ? PRICE_UNSEEN : c->led_least_ns;
+	uint64_t interval = led_window(c);
+	uint64_t seen = c->led_least_ns == LED_UNSEEN ? PRICE_UNSEEN : c->led_least_ns;
 	if (!first) c->led_cost_ns = (uint32_t)price_learn(c->led_cost_ns, seen);
 	bool straight = !first && price_too_high((uint64_t)c->led_cost_ns * OTHERS, interval);
 	led_begin(c, !straight ? LED_ALL : interval > LED_TIGHT_NS ? LED_FIRST : LED_LONG);

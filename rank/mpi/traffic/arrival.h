@@ -19,7 +19,8 @@ long arrival_led_wait(struct vcomm *c, int root, const char *function);
 
 static inline long arrival_led(struct vcomm *c, int root, const char *function)
 {
-	return likely(c->led_straight && c->led) ? 0 : arrival_led_wait(c, root, function);
+	bool straight = c->led_straight && c->led;
+	return likely(straight) ? 0 : arrival_led_wait(c, root, function);
 }
 
 static inline void arrival_led_over(struct vcomm *c)
@@ -27,8 +28,6 @@ static inline void arrival_led_over(struct vcomm *c)
 	c->led--;                       /* a window has begun in front of its first call */
 	c->arrival = 0;
 }
-
-bool arrival_lead_over(struct vcomm *c);        /* what this rank has posted as a root is complete, and gone */
 
 /* The collective has been entered: the next call is another one. */
 static inline void arrival_over(struct vcomm *c)

@@ -1,8 +1,9 @@
 /* coll.c: collectives (MPI-4.1 chapter 6). They run in the real MPI as they are; in front of each the
  * communicator's clock is counted, and with a checkpoint pending the rank may have to park (agree.c).
  *
- * In front of those that synchronise by their nature, whatever the data, and of those in which all wait for a
- * root, there may be an arrival wait (arrival.c). The non-blocking ones are posted.c's. Context: as traffic.h. */
+ * In front of those that synchronise by their nature, whatever the data, and of those in which all wait for
+ * a root, there may be an arrival wait (arrival.c). The non-blocking ones are posted.c's. Context: as
+ * traffic.h. */
 #include <stdlib.h>
 #include <string.h>
 #include "arrival.h"

@@ -20,6 +20,7 @@ int  posted_repost_all(char *why, size_t n);                   /* after p2p_repo
 uint32_t requests_progress(nx_t comm);          /* polls its requests; returns how many are not complete */
 int  drain_comm(struct vcomm *c);
 bool posted_open(const struct vcomm *c);        /* posted collectives on it may have to be posted again */
+bool arrival_lead_over(struct vcomm *c);        /* what this rank has sent as a root is complete, and gone */
 
 /* -- at MPI_Finalize -- */
 void p2p_finish_buffered(void);                                /* waits for buffered sends */
