@@ -166,6 +166,7 @@ void closed_settle(struct buf *b, bool (*is_written)(uint64_t key))
 {
 	uint64_t n = 0;
 	b->n = 0;
+	b->bad = false;                         /* memory has not sufficed at the checkpoint before */
 	buf_u64(b, n);
 	for (unsigned i = 0; i < NWRITTEN; i++) {
 		struct written *w = written_at(i);
