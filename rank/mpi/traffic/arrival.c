@@ -210,7 +210,7 @@ static long lead_wait(struct vcomm *c, const char *function)
 	for (unsigned spins = 0; !arrival_lead_over(c); )
 		if (wait_step(&spins)) return BY_AGAIN;
 	int e = lead(c);
-	c->arrival = NX_ARRIVED;
+	if (!e) c->arrival = NX_ARRIVED;
 	return e ? nx_error(c->handle, e, function + 4) : 0;
 }
 

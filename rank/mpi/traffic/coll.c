@@ -17,38 +17,30 @@
 		RESULT(comm, err_); \
 	} while (0)
 
-/* The same for one that no member leaves before all have come: of more than one member, and with something to
- * tell. */
-#define SYNCHRONISING(comm, something, call) \
+/* The same with a wait in front, which may return another value than 0, if `waits`; `over`: it is entered. */
+#define WAITED(comm, waits, wait, over, call) \
 	do { \
 		struct vcomm *c_ = comm_of(comm); \
 		if (unlikely(!c_)) FAIL(NX_COMM_WORLD, NX_ERR_COMM); \
-		bool all_ = (something) && c_->size > 1; \
-		long w_ = likely(all_) ? arrival(c_, __func__) : 0; \
+		bool waits_ = c_->size > 1 && (waits); \
+		long w_ = likely(waits_) ? (wait) : 0; \
 		if (unlikely(w_)) return w_; \
 		w_ = gate_enter(c_); \
 		if (unlikely(w_)) return w_; \
-		if (likely(all_)) arrival_over(c_); \
+		if (likely(waits_)) over; \
 		int err_ = (call); \
 		gate_leave(); \
 		RESULT(comm, err_); \
 	} while (0)
 
-/* The same for one in which all others wait for a root. */
+/* One that no member leaves before all have come: of more than one member, and with something to tell. */
+#define SYNCHRONISING(comm, something, call) \
+	WAITED(comm, something, arrival(c_, __func__), arrival_over(c_), call)
+
+/* One in which all others wait for a root. */
 #define LED(comm, something, call) \
-	do { \
-		struct vcomm *c_ = comm_of(comm); \
-		if (unlikely(!c_)) FAIL(NX_COMM_WORLD, NX_ERR_COMM); \
-		bool all_ = c_->size > 1 && root >= 0 && root < c_->size && (something); \
-		long w_ = likely(all_) ? arrival_led(c_, root, __func__) : 0; \
-		if (unlikely(w_)) return w_; \
-		w_ = gate_enter(c_); \
-		if (unlikely(w_)) return w_; \
-		if (likely(all_)) arrival_led_over(c_); \
-		int err_ = (call); \
-		gate_leave(); \
-		RESULT(comm, err_); \
-	} while (0)
+	WAITED(comm, root >= 0 && root < c_->size && (something), arrival_led(c_, root, __func__), \
+	       arrival_led_over(c_), call)
 
 static inline bool something(int count, nx_t type)
 {
