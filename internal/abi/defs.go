@@ -186,16 +186,17 @@ type Drain struct {
 
 // Flags of Object and Share.
 const (
-	ObjectNameless = 1   // has no name: its content is in the image
-	ObjectMemory   = 2   // has a name, lies in memory (tmpfs) and is mapped: its content is in the image
-	ObjectKernel   = 4   // pipe, socket, eventfd: cannot be shared with another process
-	ObjectWrites   = 8   // open or mapped for writing
-	ObjectEnd      = 16  // written at its end
-	ObjectWhole    = 32  // the rank can save all of its content
-	ObjectFront    = 256 // the rank can save its content up to the size that it tells
-	ObjectInPlace  = 512 // a file that is open or mapped for reading and writing: its content is in the image
-	ShareForeign   = 64  // other processes write to it
-	ShareEveryone  = 128 // no rank can save all of it: each saves what it maps
+	ObjectNameless   = 1    // has no name: its content is in the image
+	ObjectMemory     = 2    // has a name, lies in memory (tmpfs) and is mapped: its content is in the image
+	ObjectKernel     = 4    // pipe, socket, eventfd: cannot be shared with another process
+	ObjectWrites     = 8    // open or mapped for writing
+	ObjectEnd        = 16   // written at its end
+	ObjectWhole      = 32   // the rank can save all of its content
+	ObjectFront      = 256  // the rank can save its content up to the size that it tells
+	ObjectInPlace    = 512  // a file that is open or mapped for reading and writing: its content is in the image
+	ObjectUnfinished = 1024 // one whose writing the rank has begun since its image before: with ObjectInPlace
+	ShareForeign     = 64   // other processes write to it
+	ShareEveryone    = 128  // no rank can save all of it: each saves what it maps
 )
 
 // Object is something that a rank has open or mapped and that other processes might have too. A rank may report the same

@@ -172,12 +172,13 @@ func (s *sharing) decide(files uint64) (shares []node.Share, hold bool, refusals
 }
 
 // tooLarge names the files that are read and written in place, largest first, when they have more than so many bytes together.
+// Ranks bound themselves what they save of files that they have begun to write.
 func (s *sharing) tooLarge(order []identity, limit uint64) string {
 	const most = 5
 	var all []*common
 	var sum uint64
 	for _, id := range order {
-		if c := s.objects[id]; c.inPlace() {
+		if c := s.objects[id]; c.inPlace() && c.flags&abi.ObjectUnfinished == 0 {
 			all, sum = append(all, c), sum+max(c.size, c.end)
 		}
 	}

@@ -22,7 +22,7 @@ func program(name string) harness.Program {
 func programs() []string {
 	return []string{
 		"p2p_storm", "coll_storm", "nbcoll", "types", "comm_churn", "comm_free", "threads", "straggler", "files_pipes", "memory", "children", "sparse_exchange",
-		"shared_memory", "shared_files", "in_place", "log_each_step", "file_locks",
+		"shared_memory", "shared_files", "in_place", "log_each_step", "unfinished", "file_locks",
 		"descriptors", "cxx_except", "omp",
 		"completions", "persistent", "sendmodes", "cart", "stencil", "cg", "fft_transpose", "particles", "heartbeat", "signal_storm", "py_mpi4py.py", "py_sqlite.py",
 		"neighbors", "nbcoll_storm", "thread_colls", "large",

@@ -246,6 +246,7 @@ _Static_assert(offsetof(struct abi_drain, input) == 1032, "layout");
 #define ABI_OBJECT_WHOLE         32   /* the rank can save all of its content */
 #define ABI_OBJECT_FRONT         256   /* the rank can save its content up to the size that it tells */
 #define ABI_OBJECT_IN_PLACE      512   /* a file that is open or mapped for reading and writing: its content is in the image */
+#define ABI_OBJECT_UNFINISHED    1024   /* one whose writing the rank has begun since its image before: with ObjectInPlace */
 #define ABI_SHARE_FOREIGN        64   /* other processes write to it */
 #define ABI_SHARE_EVERYONE       128   /* no rank can save all of it: each saves what it maps */
 

@@ -64,6 +64,7 @@ struct written {
 /* An open, openat or openat2 that the filter has trapped. *made: it is done; else it is the caller's. */
 ANY_FS long written_open(long nr, const uint64_t *x, bool *made);
 struct written *written_at(unsigned i);         /* while the application's threads stand still */
+uint32_t written_moment(int fd);        /* another for each opening; 0: not known, by dup or beyond 1,024 */
 /* restart: known at the image (NULL: none is), which was made at that time */
 void written_again(const struct written *w, uint64_t image_ns);
 

@@ -17,6 +17,8 @@
 
 static struct written files[NWRITTEN];
 static uint64_t moments, since_ns;              /* the image that this process goes on from; 0: none */
+enum { NOPENED = 1024 };
+static uint32_t opened[NOPENED], nopened;        /* by descriptor: the moment of its opening */
 static volatile uint32_t busy;
 
 /* Its holder runs with all signals blocked, and waits for nothing. */
@@ -77,16 +79,18 @@ ANY_FS long written_open(long nr, const uint64_t *x, bool *made)
 	struct stat st;
 	bool there = !raw(SYS_newfstatat, dir, path, &st, 0), at_end = flags & O_APPEND;
 	*made = false;
-	if (core_is_rank() != 1 || !(flags & (O_ACCMODE | O_APPEND)) || (!at_end && (flags & O_TRUNC)) ||
-	    (there && !S_ISREG(st.st_mode)))
+	if (core_is_rank() != 1 || !(flags & (O_ACCMODE | O_APPEND)) || (there && !S_ISREG(st.st_mode)))
 		return 0;
 	long fd = raw(nr, x[0], x[1], x[2], x[3]);
-	if (fd >= 0 && !(flags & O_PATH)) note((int)fd, at_end);
+	if (fd >= 0 && fd < NOPENED) opened[fd] = __atomic_add_fetch(&nopened, 1, __ATOMIC_RELAXED);
+	if (fd >= 0 && !(flags & O_PATH) && (at_end || !(flags & O_TRUNC))) note((int)fd, at_end);
 	*made = true;
 	return fd;
 }
 
 struct written *written_at(unsigned i) { return &files[i]; }
+
+uint32_t written_moment(int fd) { return fd < NOPENED ? opened[fd] : 0; }
 
 void written_again(const struct written *w, uint64_t image_ns)
 {

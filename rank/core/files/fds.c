@@ -539,6 +539,7 @@ static void report(const struct fd_rec *r, const struct stat *st, const char *pa
 	case FD_FILE:
 		if (r->x[1]) o.flags |= ABI_OBJECT_END;
 		if (inplace_open(r->flags)) o.flags |= ABI_OBJECT_IN_PLACE;
+		if (unfinished_young(r, o.size)) o.flags |= ABI_OBJECT_IN_PLACE | ABI_OBJECT_UNFINISHED;
 		break;
 	case FD_DELETED:
 	case FD_MEMFD: o.flags |= ABI_OBJECT_NAMELESS; break;
@@ -603,9 +604,9 @@ static void look_at(const struct item *t, struct buf *refusals, unsigned *n)
 	r->offset = info(&l, "pos", 10);
 	r->kind = k < 0 || !*l.info ? fd_lost(&l, "descriptor that /proc does not describe") : kind_of(&l, r);
 	relate(r, nrecs);
-	report(r, &l.st, l.path);
 	if (r->kind == FD_EPOLL) epoll_entries(&l, r);
 	marks_save(&l, r);
+	report(r, &l.st, l.path);
 	r->path = (uint64_t)core_strdup(l.path);
 	r->npath = r->path ? strlen(l.path) + 1 : 0;
 	free(l.info);
@@ -679,6 +680,7 @@ void fds_wait_for_child(int or_readable)
 void fds_inspect(struct buf *refusals, unsigned *n)
 {
 	fds_release();
+	unfinished_begin();
 	if (!gather()) {
 		buf_line(refusals, "pid %d: its descriptors cannot be listed: %s", core_self.pid,
 			 strerror(errno));
@@ -839,6 +841,7 @@ static void save_all(void *p)
 	}
 	buf_add(s->out, closed.p, closed.n);
 	s->out->bad |= closed.bad;
+	unfinished_save(recs, nrecs, s->out);
 }
 
 /* Files are opened again to be read, and closed. */

@@ -46,6 +46,13 @@ enum { FILE_OF_ANOTHER = 1, FILE_FOREIGN = 2, FILE_IN_PLACE = 4 };
 void file_settle(struct fd_rec *r);             /* files.c: all ranks stand */
 /* the same of files that have been written and closed, anew; is_written: but this one is open, for writing */
 void closed_settle(struct buf *b, bool (*is_written)(uint64_t key));
+uint64_t file_birth(const struct statx *st);    /* in ns; 0: not known */
+/* unfinished.c: an attempt begins; whether the content of the file goes into the image; what is known of the
+ * others (the image is written); restart */
+void unfinished_begin(void);
+bool unfinished_young(const struct fd_rec *r, uint64_t size);
+void unfinished_save(const struct fd_rec *recs, size_t nrecs, struct buf *out);
+void unfinished_check(struct reader *list);
 void file_claim(const struct fd_rec *r, const char *path, int fd);      /* restart: it is open again */
 struct epoll_entry {
 	int32_t fd;             /* the number under which it was entered */

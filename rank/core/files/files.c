@@ -7,6 +7,7 @@
  *   another file under the same name      not cut, and said
  *   one file for what were two            refused, where one rank writes to it (the agent tells)
  *   read and written in place             whatever it is now: its content is in an image (inplace.c)
+ *   begun since the image before          the same (unfinished.c)
  *   closed, and appended to before        cut, as if it were open; shorter, or gone: said
  *   closed, and written otherwise before  as it is now; that it has grown is said
  * Others are seen when they have the file open at the checkpoint (the agent looks) or at the restart (a lease
@@ -25,7 +26,7 @@
 #include "core/calls/calls.h"
 #include "core/files/fds.h"
 
-static uint64_t birth(const struct statx *st)
+uint64_t file_birth(const struct statx *st)
 {
 	return st->stx_mask & STATX_BTIME
 		       ? (uint64_t)st->stx_btime.tv_sec * 1000000000UL + st->stx_btime.tv_nsec
@@ -71,7 +72,7 @@ void file_settle(struct fd_rec *r)
 	uint32_t flags = shared_flags(r->key, &others);
 	r->x[1] = writes(r) && ((r->flags & O_APPEND) || r->offset >= r->x[0] || (flags & ABI_OBJECT_END));
 	r->x[2] = st.stx_ino;
-	r->x[3] = birth(&st);
+	r->x[3] = file_birth(&st);
 	r->x[5] = is_local(r->fd) ? machine() ^ r->key : 0;
 	r->x[4] = (others ? FILE_OF_ANOTHER : 0) | (flags & ABI_SHARE_FOREIGN ? FILE_FOREIGN : 0) |
 		  (inplace_is(r->key) ? FILE_IN_PLACE : 0);
@@ -111,7 +112,7 @@ static void check(const struct fd_rec *r, const char *path, bool (*in_image)(uin
 			 r->fd, path);
 	/* opening tells */
 	if (statx(AT_FDCWD, path, 0, STATX_BASIC_STATS | STATX_BTIME, &st) || !S_ISREG(st.stx_mode)) return;
-	bool another = st.stx_ino != r->x[2] || (birth(&st) && r->x[3] && birth(&st) != r->x[3]);
+	bool another = st.stx_ino != r->x[2] || (file_birth(&st) && r->x[3] && file_birth(&st) != r->x[3]);
 	if (st.stx_size < r->x[0]) shorter(r, path, st.stx_size, in_image);
 	if (another)
 		core_say("fd %d, %s: is another file than at the checkpoint: it is not cut to the %lu bytes "
@@ -180,7 +181,7 @@ void closed_settle(struct buf *b, bool (*is_written)(uint64_t key))
 		uint64_t key = inode_key_of(st.stx_dev_major, st.stx_dev_minor, st.stx_ino);
 		struct closed_rec r = { .size = st.stx_size,
 					.inode = w->inode,
-					.birth = birth(&st),
+					.birth = file_birth(&st),
 					.flags = w->flags | (is_written(key) ? CLOSED_OPEN : 0),
 					.npath = strlen(w->path) + 1 };
 		buf_add(b, &r, sizeof r);
@@ -224,7 +225,7 @@ static void check_closed(const struct closed_rec *r, const char *path, uint64_t 
 {
 	struct statx st;
 	bool there = look(path, &st), at_end = (r->flags & WRITTEN_AT_END) && !(r->flags & CLOSED_OPEN);
-	bool reborn = there && birth(&st) && r->birth && birth(&st) != r->birth,
+	bool reborn = there && file_birth(&st) && r->birth && file_birth(&st) != r->birth,
 	     another = there && (st.stx_ino != r->inode || reborn);
 	if (at_end && another)
 		core_say("%s: is another file than at the checkpoint: it is not cut to the %lu bytes that "
@@ -267,4 +268,5 @@ void files_check(struct reader fds, bool (*in_image)(uint64_t key), uint64_t ima
 		if (!fds.bad && r.npath && !path[r.npath - 1]) check(&r, path, in_image);
 	}
 	if (!fds.bad) check_all_closed(&fds, image_ns);
+	if (!fds.bad) unfinished_check(&fds);
 }

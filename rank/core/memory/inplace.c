@@ -2,9 +2,9 @@
  * program that adds to a number in a file would add to its own later result when it goes back.
  *
  * A file is one when it is open for reading and writing and not for appending, or mapped shared and writable,
- * and has a name. One rank saves it for all that have it. What strangers have open for writing is theirs as
- * well, and is left alone. Context: the carrier while the application's threads stand still; restart, before
- * there are other threads. */
+ * and has a name; so is one whose writing has begun since the image before (unfinished.c). One rank saves it
+ * for all that have it. What strangers have open for writing is theirs as well, and is left alone. Context: the
+ * carrier while the application's threads stand still; restart, before there are other threads. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -66,16 +66,18 @@ static bool journal_of(const char *path, char *name, size_t n)
 static void take(struct content_list *l, const struct object *o)
 {
 	struct stat st;
-	int fd = o->fd >= 0 ? o->fd : open(o->path, O_RDONLY | O_CLOEXEC);
+	bool theirs = o->fd >= 0 && !(o->flags & ABI_OBJECT_UNFINISHED);
+	int fd = theirs ? o->fd : open(o->path, O_RDONLY | O_CLOEXEC);
 	bool right = fd >= 0 && fstat(fd, &st) == 0 && inode_key(&st) == o->key;
 	if (!right && !l->unread) l->unread = o->path, l->error = fd < 0 ? errno : ESTALE;
-	if (!right && fd >= 0 && o->fd < 0) close(fd);
+	if (!right && fd >= 0 && !theirs) close(fd);
 	if (!right) return;
 	add(l, &(struct content){ .key = o->key,
 				  .size = (uint64_t)st.st_size,
 				  .mode = st.st_mode & 07777,
 				  .fd = fd,
-				  .ours = o->fd < 0,
+				  .ours = !theirs,
+				  .journal = o->flags & ABI_OBJECT_UNFINISHED,
 				  .path = o->path });
 }
 
@@ -85,7 +87,7 @@ static void take_journal(struct content_list *l, size_t i)
 	char name[4300];
 	char *path;
 	struct stat st;
-	if (!journal_of(l->c[i].path, name, sizeof name)) return;
+	if (l->c[i].journal || !journal_of(l->c[i].path, name, sizeof name)) return;
 	int fd = open(name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
 	if (fd < 0) return;
 	l->c[i].journal = fstat(fd, &st) == 0 && S_ISREG(st.st_mode);

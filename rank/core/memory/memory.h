@@ -55,7 +55,7 @@ void libs_check(struct reader *r);
 
 /* -- files that are read and written in place (inplace.c) -- */
 /* The addresses are places in an image; size: in bytes. ours: the descriptor is, and not the application's;
- * journal: there is one beside it. */
+ * journal: there may be one beside it, which stays. */
 struct content {
 	uint64_t key, start, end, size;
 	uint32_t mode;
