@@ -6,6 +6,7 @@
  * next. Messages taken off the network by a checkpoint (drained) come before whatever the real MPI still
  * holds. Context: as traffic.h. Hot: no locks, allocations or system calls on the way of a call that need not
  * wait. */
+#include <sched.h>
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
@@ -436,13 +437,16 @@ void p2p_finish_buffered(void)
 	for (unsigned spins = 0; NX_STATE->bsend_used && !requests_sweep_freed();) wait_step(&spins);
 }
 
-/* Room for so many bytes in the attached buffer. */
+/* Room for so many bytes in the attached buffer. That a message has been received the library may learn after
+ * some looks only, and another thread may be looking, or about to give back what it has not got. */
 static bool buffer_reserve(struct nx_state *s, int bytes)
 {
-	for (int k = 0; s->bsend_buf && k < 2; k++) {
+	enum { LOOKS = 1000 };
+	if (!s->bsend_buf || bytes > s->bsend_size) return false;
+	for (int k = 0; k < LOOKS; k++) {
 		if (__atomic_add_fetch(&s->bsend_used, bytes, __ATOMIC_RELAXED) <= s->bsend_size) return true;
 		__atomic_fetch_sub(&s->bsend_used, bytes, __ATOMIC_RELAXED);
-		requests_sweep_freed();
+		if (!requests_sweep_freed()) sched_yield();
 	}
 	return false;
 }
