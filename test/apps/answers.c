@@ -266,6 +266,17 @@ static void look_at(struct app *a, MPI_Comm point)
 	CHECK(a, n == 1, "%d processes, want 1", n);
 }
 
+/* The standard leaves the message open when there is none; both libraries make it null, and programs look at it. */
+static void no_message(struct app *a)
+{
+	MPI_Message m;
+	int flag = 7;
+
+	memset(&m, 0x5a, sizeof m);
+	MPI_Improbe(a->rank, 77, MPI_COMM_WORLD, &flag, &m, MPI_STATUS_IGNORE);
+	CHECK(a, !flag && m == MPI_MESSAGE_NULL, "Improbe without a message: flag %d, the message is not null", flag);
+}
+
 int main(int argc, char **argv)
 {
 	struct app a;
@@ -281,6 +292,7 @@ int main(int argc, char **argv)
 	names(&a);
 	failing_duplicates(&a, from);
 	freed_keyvals(&a);
+	no_message(&a);
 	hints(&a);
 	resources(&a);
 	maps(&a);

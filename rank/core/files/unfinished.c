@@ -1,8 +1,9 @@
 /* unfinished.c: files with a name that the application is writing forward when all ranks stand.
  *
- * Such a file is cut to its length when the job goes back, and written on. That is right for one that has only
- * grown since. One that was closed, and begun anew under its name or renamed, has the first part of another
- * step by then, or is not there at all: so programs write their results and their own restart files. Hence
+ * Such a file is cut to its length when the job goes back, and written on. That is right for one that has
+ * only grown since. One that was closed, and begun anew under its name or renamed, has the first part of
+ * another step by then, or is not there at all: so programs write their results and their own restart files.
+ * Hence
  *
  *   opened since the image before    its content belongs to the image, as that of one that is read and
  *                                    written in place (inplace.c), up to MOST bytes of this rank together

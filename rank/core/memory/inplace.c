@@ -3,8 +3,8 @@
  *
  * A file is one when it is open for reading and writing and not for appending, or mapped shared and writable,
  * and has a name; so is one whose writing has begun since the image before (unfinished.c). One rank saves it
- * for all that have it. What strangers have open for writing is theirs as well, and is left alone. Context: the
- * carrier while the application's threads stand still; restart, before there are other threads. */
+ * for all that have it. What strangers have open for writing is theirs as well, and is left alone. Context:
+ * the carrier while the application's threads stand still; restart, before there are other threads. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>

@@ -6,8 +6,8 @@
  * next. Messages taken off the network by a checkpoint (drained) come before whatever the real MPI still
  * holds. Context: as traffic.h. Hot: no locks, allocations or system calls on the way of a call that need not
  * wait. */
-#include <sched.h>
 #include <limits.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include "traffic.h"
@@ -394,12 +394,13 @@ static bool is_freed(const struct vrequest *r, uint32_t i)
 	return freed;
 }
 
+static uint32_t sweeping;
+
 /* One thread at a time; false also when another one is at it. */
 bool requests_sweep_freed(void)
 {
-	static uint32_t busy;
 	bool left = false;
-	if (__atomic_exchange_n(&busy, 1, __ATOMIC_ACQUIRE)) return false;
+	if (__atomic_exchange_n(&sweeping, 1, __ATOMIC_ACQUIRE)) return false;
 	for (uint32_t i = NX_DYNAMIC; i < nx_high(NX_K_REQUEST); i++) {
 		struct vrequest *r = NX_REQUEST(i);
 		if (!is_freed(r, i)) continue;
@@ -416,7 +417,7 @@ bool requests_sweep_freed(void)
 		nx_t h;
 		request_retire(r, &h);
 	}
-	__atomic_store_n(&busy, 0, __ATOMIC_RELEASE);
+	__atomic_store_n(&sweeping, 0, __ATOMIC_RELEASE);
 	return !left;
 }
 
@@ -447,6 +448,7 @@ static bool buffer_reserve(struct nx_state *s, int bytes)
 		if (__atomic_add_fetch(&s->bsend_used, bytes, __ATOMIC_RELAXED) <= s->bsend_size) return true;
 		__atomic_fetch_sub(&s->bsend_used, bytes, __ATOMIC_RELAXED);
 		if (!requests_sweep_freed()) sched_yield();
+		while (__atomic_load_n(&sweeping, __ATOMIC_ACQUIRE)) sched_yield();
 	}
 	return false;
 }
@@ -628,6 +630,7 @@ static int mprobe_once(struct vcomm *c, int source, int tag, nx_t comm, int *fla
 	rh_t real = 0;
 	struct vdrained *d = NULL;
 	*flag = 0;
+	*message = NX_MESSAGE_NULL;             /* as the libraries do, though it need not be */
 	if (unlikely(c->drained != NULL) && drained_match(c, source, tag, true, &d)) {
 		*flag = 1;
 		st = (nx_status){ d->source, d->tag, 0, 0, d->bytes };

@@ -1,6 +1,6 @@
 // Command conformance runs the C tests of MPICH's own test suite (the directory test/mpi of a source tree of MPICH, which is not part
 // of this one) natively and under Byssus, and says by directory how many are right, how many end because they call a function
-// that Byssus refuses by name, and how many are wrong: right natively and not so under Byssus.
+// that Byssus refuses by name, how many differ as docs/limits.md says, and how many are wrong: right natively and not so under Byssus.
 //
 //	go run ./test/exam/conformance -suite mpich/test/mpi                        everything, with both MPIs as driver
 //	go run ./test/exam/conformance -suite mpich/test/mpi -only coll,attr -driver openmpi

@@ -1,7 +1,9 @@
 package main
 
 import (
+	"os"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 )
@@ -88,5 +90,27 @@ func TestChosen(t *testing.T) {
 	}
 	if x.chosen([]string{"thread"}) {
 		t.Error("the beginning of a name chooses")
+	}
+}
+
+// TestKnown: each known difference has its row in docs/limits.md, in which its test is named, and is one of its driver alone.
+func TestKnown(t *testing.T) {
+	text, err := os.ReadFile("../../../docs/limits.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, d := range differences {
+		if !slices.ContainsFunc(strings.Split(string(text), "\n"), func(line string) bool {
+			return strings.HasPrefix(line, "| "+d.row) && strings.Contains(line, d.test)
+		}) {
+			t.Errorf("docs/limits.md: no row %q that names %s", d.row, d.test)
+		}
+	}
+	allred := &test{Dir: "coll", Program: "allred", Args: []string{"-count=100"}}
+	if !known(allred, "openmpi") || known(allred, "mpich") {
+		t.Error("coll/allred -count=100: found that it differs with MPICH, or not with Open MPI")
+	}
+	if allred.Args = []string{"-count=1"}; known(allred, "openmpi") {
+		t.Error("coll/allred -count=1 is known to differ")
 	}
 }

@@ -57,7 +57,7 @@ func table(tests []*test, drivers []string) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%-24s %6s %8s %8s %8s", "directory", "tests", "not run", "native", "failing")
 	for _, driver := range drivers {
-		fmt.Fprintf(&b, "  %24s", driver+": right/refused/wrong")
+		fmt.Fprintf(&b, "  %34s", driver+": right/refused/known/wrong")
 	}
 	b.WriteByte('\n')
 	for _, dir := range slices.Sorted(maps.Keys(counts)) {
@@ -72,7 +72,7 @@ func (c *count) line(b *strings.Builder, dir string, drivers []string) {
 	fmt.Fprintf(b, "%-24s %6d %8d %8d %8d", dir, c.lines, c.skipped, c.native, c.nativeWrong)
 	for _, driver := range drivers {
 		u := c.under[driver]
-		fmt.Fprintf(b, "  %30s", fmt.Sprintf("%d / %d / %d", u[isRight], u[isRefused], u[isWrong]))
+		fmt.Fprintf(b, "  %34s", fmt.Sprintf("%d / %d / %d / %d", u[isRight], u[isRefused], u[isKnown], u[isWrong]))
 	}
 	b.WriteByte('\n')
 }
