@@ -1,5 +1,7 @@
-/* test_doc: buffered sends of several threads at once, into a buffer that has room for one round of them and not for more: what has been
- * received makes room again, whoever looks for it. */
+/* test_doc: buffered sends of several threads at once, into a buffer that has room for two rounds of them and not for more: what has been
+ * received makes room again, whoever looks for it.
+ *
+ * Two, since MPICH may not know yet, when the next round begins, that the last one has been received. */
 #include "app.h"
 #include <pthread.h>
 
@@ -43,7 +45,7 @@ static void receive(struct job *j)
 
 int main(int argc, char **argv)
 {
-	const int room = THREADS * EACH * (N * (int)sizeof(uint64_t) + MPI_BSEND_OVERHEAD);
+	const int room = 2 * THREADS * EACH * (N * (int)sizeof(uint64_t) + MPI_BSEND_OVERHEAD);
 	struct job jobs[THREADS];
 	pthread_t threads[THREADS];
 	struct app a;

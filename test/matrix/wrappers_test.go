@@ -242,6 +242,7 @@ func TestWrappersRefused(t *testing.T) {
 		{"again", "this place has its rank already", []string{"bash", "-c", "PROG; until PROG; do :; done"}},
 		{"forked", "made by fork", []string{"DIR/forked.mpich"}},
 		{"emptied", "wanted rank [01] of 2", []string{"env", "-i", "PROG"}},
+		{"static in a shell", "calls MPI, and is started below .*/wrapper.static", []string{"bash", "-c", "DIR/wrapper.static system PROG; exit $?"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			argv := wrapper{words: c.words}.command(dir, harness.MPIs()[i%2])

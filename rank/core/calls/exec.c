@@ -4,7 +4,8 @@
  * execve of the rank's own process is turned into one of byssus-rank, with the program as its argument and
  * with our part of the environment, which the application does not have. So is that of a child, unless this
  * process has begun the MPI: it may be a wrapper, and the rank be below it (place.c). A program that cannot
- * live in the arena (static, setuid, foreign), and every other program of a child, is executed as it is. In
+ * live in the arena (static, setuid, foreign), and every other program of a child, is executed as it is; below
+ * the former MPI may not begin (guard.c). In
  * all of them /proc/self/exe, and a descriptor opened from it, is the application's file. Context:
  * exec_prepare at start-up; exec_redirect in the SIGSYS handler on the application's FS: no libc. */
 #define _GNU_SOURCE
@@ -21,7 +22,7 @@
 #include "core/calls/calls.h"
 
 enum { MAX_OURS = 64 };
-static char rank_path[PATH_MAX], *ours[MAX_OURS];
+static char rank_path[PATH_MAX], guard[PATH_MAX + 16], *ours[MAX_OURS];
 static unsigned nours;
 static int pmi_fd = -1;
 
@@ -55,10 +56,22 @@ static void keep_number(const char *name, int value)
 	keep(s);
 }
 
+/* LD_PRELOAD has no way to write a blank or a colon. */
+static void find_guard(void)
+{
+	static const char name[] = "LD_PRELOAD=";
+	const char *slash = strrchr(rank_path, '/');
+	int n = slash ? (int)(slash - rank_path) : 0;
+	snprintf(guard, sizeof guard, "%s%.*s/guard.so", name, n, rank_path);
+	const char *path = guard + sizeof name - 1;
+	if (strpbrk(path, " :") || access(path, R_OK)) guard[0] = 0;
+}
+
 void exec_prepare(char **environment)
 {
 	ssize_t n = readlink("/proc/self/exe", rank_path, sizeof rank_path - 1);
 	rank_path[n > 0 ? n : 0] = 0;
+	find_guard();
 	for (char **e = environment; *e; e++) {
 		static const char *const once[] = { "BYSSUS_LAYOUT=", "BYSSUS_FACE=",	 "BYSSUS_PLACE=",
 						    "BYSSUS_BELOW=",  "BYSSUS_RESTART=", "BYSSUS_INPUT=",
@@ -209,12 +222,40 @@ static void *memory_for(size_t n)
 	return p;
 }
 
-/* Replaces path, argv and envp by those of byssus-rank; leaves them when the program is executed as it is. */
+/* What is executed as it is may start what calls MPI. */
+static void guarded(const char *path, uint64_t *envp)
+{
+	const char **ev = (const char **)*envp, *preload = NULL;
+	size_t ne = 0, k = 0;
+	while (ev && ev[ne]) ne++;
+	size_t words = (ne + 3) * sizeof(char *), text = 4 * PATH_MAX;
+	const char **v = guard[0] ? memory_for(PAGE_UP(words + text)) : NULL;
+	if (!v) return;
+	char *at = (char *)v + words, *end = at + text - 1;
+	for (size_t i = 0; i < ne; i++) {
+		if (starts(ev[i], "LD_PRELOAD=")) preload = ev[i] + sizeof "LD_PRELOAD=" - 1;
+		else if (!starts(ev[i], "BYSSUS_UNLED=")) v[k++] = ev[i];
+	}
+	v[k++] = at;
+	at = append(at, end, guard);
+	if (preload && *preload) at = append(append(at, end, ":"), end, preload);
+	v[k++] = ++at;
+	append(append(at, end, "BYSSUS_UNLED="), end, path);
+	v[k] = NULL;
+	*envp = (uint64_t)v;
+}
+
+/* Replaces path, argv and envp by those of byssus-rank; leaves them when the program is executed as it is,
+ * with the guard for what it starts. */
 void exec_redirect(uint64_t *path, uint64_t *argv, uint64_t *envp)
 {
 	const char **av = (const char **)*argv, **ev = (const char **)*envp;
 	size_t na = 0, ne = 0, k = 0;
-	if (!led() || !can_live_here((const char *)*path)) return;
+	if (!led()) return;
+	if (!can_live_here((const char *)*path)) {
+		guarded((const char *)*path, envp);
+		return;
+	}
 	bool tell = tells();
 	if (tell) noted_tell();
 	while (av && av[na]) na++;
