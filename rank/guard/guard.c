@@ -16,8 +16,9 @@ __attribute__((noreturn)) static void refuse(void)
 	ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
 	self[n > 0 ? n : 0] = 0;
 	fprintf(stderr,
-		"byssus: %s calls MPI, and is started below %s, which Byssus cannot lead (a static program, one "
-		"with rights of its own, or one of another architecture): it would be no rank of the job\n",
+		"byssus: %s calls MPI, and is started below %s, which Byssus cannot lead (a static program, "
+		"one with rights of its own, or one of another architecture): it would be no rank of the "
+		"job\n",
 		self, unled ? unled : "another program");
 	fflush(stderr);
 	_exit(125);

@@ -4,8 +4,8 @@
  * execve of the rank's own process is turned into one of byssus-rank, with the program as its argument and
  * with our part of the environment, which the application does not have. So is that of a child, unless this
  * process has begun the MPI: it may be a wrapper, and the rank be below it (place.c). A program that cannot
- * live in the arena (static, setuid, foreign), and every other program of a child, is executed as it is; below
- * the former MPI may not begin (guard.c). In
+ * live in the arena (static, setuid, foreign), and every other program of a child, is executed as it is;
+ * below the former MPI may not begin (guard.c). In
  * all of them /proc/self/exe, and a descriptor opened from it, is the application's file. Context:
  * exec_prepare at start-up; exec_redirect in the SIGSYS handler on the application's FS: no libc. */
 #define _GNU_SOURCE
