@@ -122,8 +122,8 @@ func (w wrapper) command(dir, face string) []string {
 	}
 	prog := []string{program, filepath.Join(dir, "over"), fmt.Sprint(w.code)}
 	var argv []string
-	for _, word := range w.words {
-		if word == "PROG" {
+	for i, word := range w.words {
+		if word == "PROG" && (i == 0 || w.words[i-1] != "-c") { // what follows -c is one word
 			argv = append(argv, prog...)
 			continue
 		}

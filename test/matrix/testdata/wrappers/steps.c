@@ -11,6 +11,7 @@ int main(int argc, char **argv)
 	int rank, size, one = 1, n, over = 0;
 	long sum = 0, line = 0;
 	char text[100];
+	if (argc < 3) return 4;
 	MPI_Init(&argc, &argv);
 	MPI_Comm_rank(MPI_COMM_WORLD, &rank);
 	MPI_Comm_size(MPI_COMM_WORLD, &size);
