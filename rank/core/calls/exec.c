@@ -222,14 +222,16 @@ static void *memory_for(size_t n)
 	return p;
 }
 
-/* What is executed as it is may start what calls MPI. */
+/* What is executed as it is may start what calls MPI. A path that is not there, as when PATH is searched,
+ * costs no memory. */
 static void guarded(const char *path, uint64_t *envp)
 {
 	const char **ev = (const char **)*envp, *preload = NULL;
 	size_t ne = 0, k = 0;
+	if (!guard[0] || raw(SYS_faccessat, AT_FDCWD, path, X_OK)) return;
 	while (ev && ev[ne]) ne++;
 	size_t words = (ne + 3) * sizeof(char *), text = 4 * PATH_MAX;
-	const char **v = guard[0] ? memory_for(PAGE_UP(words + text)) : NULL;
+	const char **v = memory_for(PAGE_UP(words + text));
 	if (!v) return;
 	char *at = (char *)v + words, *end = at + text - 1;
 	for (size_t i = 0; i < ne; i++) {

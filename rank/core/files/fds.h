@@ -47,6 +47,7 @@ void file_settle(struct fd_rec *r);             /* files.c: all ranks stand */
 /* the same of files that have been written and closed, anew; is_written: but this one is open, for writing */
 void closed_settle(struct buf *b, bool (*is_written)(uint64_t key));
 uint64_t file_birth(const struct statx *st);    /* in ns; 0: not known */
+bool file_is_another(const struct statx *st, uint64_t inode, uint64_t birth);
 /* unfinished.c: an attempt begins; whether the content of the file goes into the image; what is known of the
  * others (the image is written); restart */
 void unfinished_begin(void);

@@ -33,6 +33,11 @@ uint64_t file_birth(const struct statx *st)
 		       : 0;
 }
 
+bool file_is_another(const struct statx *st, uint64_t inode, uint64_t birth)
+{
+	return st->stx_ino != inode || (file_birth(st) && birth && file_birth(st) != birth);
+}
+
 static bool writes(const struct fd_rec *r) { return (r->flags & O_ACCMODE) != O_RDONLY; }
 
 /* File systems that are one machine's own: others may give one file another number on each. */
@@ -112,7 +117,7 @@ static void check(const struct fd_rec *r, const char *path, bool (*in_image)(uin
 			 r->fd, path);
 	/* opening tells */
 	if (statx(AT_FDCWD, path, 0, STATX_BASIC_STATS | STATX_BTIME, &st) || !S_ISREG(st.stx_mode)) return;
-	bool another = st.stx_ino != r->x[2] || (file_birth(&st) && r->x[3] && file_birth(&st) != r->x[3]);
+	bool another = file_is_another(&st, r->x[2], r->x[3]);
 	if (st.stx_size < r->x[0]) shorter(r, path, st.stx_size, in_image);
 	if (another)
 		core_say("fd %d, %s: is another file than at the checkpoint: it is not cut to the %lu bytes "
@@ -225,8 +230,7 @@ static void check_closed(const struct closed_rec *r, const char *path, uint64_t 
 {
 	struct statx st;
 	bool there = look(path, &st), at_end = (r->flags & WRITTEN_AT_END) && !(r->flags & CLOSED_OPEN);
-	bool reborn = there && file_birth(&st) && r->birth && file_birth(&st) != r->birth,
-	     another = there && (st.stx_ino != r->inode || reborn);
+	bool another = there && file_is_another(&st, r->inode, r->birth);
 	if (at_end && another)
 		core_say("%s: is another file than at the checkpoint: it is not cut to the %lu bytes that "
 			 "that one had",

@@ -44,7 +44,8 @@ static struct opened opened_by(const struct fd_rec *r)
 
 void unfinished_begin(void) { taken = 0; }
 
-/* Record locks end when this process closes any descriptor of the file, as the one that reads it would. */
+/* None with locks: record locks end when this process closes any descriptor of the file, as the one that
+ * reads it would. */
 bool unfinished_young(const struct fd_rec *r, uint64_t size)
 {
 	if (!core_config.save_files || !forward(r) || (r->flags & O_APPEND) || r->in_flight || r->nlocks)
@@ -109,8 +110,7 @@ static void check(const struct part_rec *k, const char *path)
 	uint32_t crc;
 	bool read_all;
 	if (statx(AT_FDCWD, path, 0, STATX_BASIC_STATS | STATX_BTIME, &st) || !S_ISREG(st.stx_mode)) return;
-	bool another = st.stx_ino != k->inode || (file_birth(&st) && k->birth && file_birth(&st) != k->birth);
-	if (another || st.stx_size < k->end) return;    /* files.c says so */
+	if (file_is_another(&st, k->inode, k->birth) || st.stx_size < k->end) return;   /* files.c says so */
 	sum(AT_FDCWD, path, k->end, &crc, &read_all);
 	if (read_all && crc != k->sum)
 		core_say("fd %ld, %s: has been written anew since the checkpoint: of its first %lu bytes, "
