@@ -73,20 +73,11 @@ func (s *Spec) checkLength(f *Function, p Param) error {
 		names = names[1:]
 	}
 	for _, n := range names {
-		if !hasParam(f, n) && !s.ABI.hasLength(n) {
+		if !f.HasParam(n) && !s.ABI.hasLength(n) {
 			return fmt.Errorf("parameter %s: length %q: no parameter %s", p.Name, p.Len, n)
 		}
 	}
 	return nil
-}
-
-func hasParam(f *Function, name string) bool {
-	for _, p := range f.Params {
-		if p.Name == name {
-			return true
-		}
-	}
-	return false
 }
 
 func (a *ABI) hasLength(name string) bool {

@@ -28,6 +28,7 @@ package mpispec
 
 import (
 	"embed"
+	"slices"
 	"strings"
 )
 
@@ -107,6 +108,11 @@ func (f *Function) Profiled() bool {
 
 // In says whether an ABI has the function.
 func (f *Function) In(abi string) bool { return f.ABI == "" || f.ABI == abi }
+
+// HasParam reports whether a parameter is called that.
+func (f *Function) HasParam(name string) bool {
+	return slices.ContainsFunc(f.Params, func(p Param) bool { return p.Name == name })
+}
 
 // How says what a refused function does for a program that handles errors (--refused=error).
 type How int

@@ -152,8 +152,8 @@ func wrappedFunction(w *writer, f *mpispec.Function) {
 	w.f("\treturn error_out((int)rc);\n}")
 }
 
-// checkResults lets a call without a place for a result fail, as both families of libraries do. Arrays may be of no
-// elements, and buffers and statuses have special addresses.
+// checkResults lets a call without a place for a result, or without an array of numbers, fail, as both families of
+// libraries do. Arrays of no elements may be nowhere, and buffers, weights and statuses have special addresses.
 func checkResults(w *writer, f *mpispec.Function) {
 	var missing []string
 	comm := "NX_COMM_WORLD"
@@ -163,6 +163,8 @@ func checkResults(w *writer, f *mpispec.Function) {
 			comm = fmt.Sprintf("in_comm(%s)", p.Name)
 		case p.Dir != mpispec.In && !p.Array() && (k == plain || k == wide || k == handle || k == mapped):
 			missing = append(missing, "!"+p.Name)
+		case !f.Hot && f.HasParam(p.Len) && (p.Kind == "RANK" || p.Kind == "INT" || p.Kind == "LOGICAL"):
+			missing = append(missing, fmt.Sprintf("(%s > 0 && !%s)", p.Len, p.Name))
 		}
 	}
 	if missing == nil {

@@ -1,7 +1,8 @@
 /* test_doc: what a program hears of its own MPI library whichever MPI it runs on: which standard, the names of types, the
  * hints that the library knows, what a failing duplicate leaves, a keyval that is freed twice or while it is held, delete
  * functions that delete other attributes, how it splits by a resource that this MPI cannot tell apart, a Cartesian communicator
- * of no dimension, and who has no rank in a topology. Some of it is asked before the checkpoint, all of it afterwards. */
+ * of no dimension, who has no rank in a topology, whose error handler a communicator has, and calls without a place for
+ * their result. Some of it is asked before the checkpoint, all of it afterwards. */
 #include "app.h"
 
 /* -- what has a name ------------------------------------------------------------------------------------------------- */
@@ -277,12 +278,49 @@ static void no_message(struct app *a)
 	CHECK(a, !flag && m == MPI_MESSAGE_NULL, "Improbe without a message: flag %d, the message is not null", flag);
 }
 
+/* -- error handlers, and calls without a place for the result ---------------------------------------------------------- */
+
+static void refuses(struct app *a, int error, int want, const char *what)
+{
+	int class;
+
+	MPI_Error_class(error, &class);
+	CHECK(a, class == want, "%s: class %d, want %d", what, class, want);
+}
+
+/* A communicator that nobody gave an error handler: with MPICH it goes by what MPI_COMM_WORLD has now, with Open MPI by
+ * what that had when it was made, which would end the job here. */
+static void handlers(struct app *a, MPI_Comm plain)
+{
+	MPI_Errhandler has;
+
+	MPI_Comm_get_errhandler(plain, &has);
+	CHECK(a, has == MPI_ERRORS_ARE_FATAL, "a communicator without a handler of its own has another one");
+	MPI_Errhandler_free(&has);
+#ifndef OPEN_MPI
+	refuses(a, MPI_Send(NULL, 0, MPI_INT, a->size, 0, plain), MPI_ERR_RANK, "a rank that is not there");
+	refuses(a, MPI_Comm_split(plain, 0, 0, NULL), MPI_ERR_ARG, "MPI_Comm_split without a place for the communicator");
+#endif
+}
+
+static void no_place(struct app *a)
+{
+	MPI_Group world;
+	int rank = 0;
+
+	MPI_Comm_group(MPI_COMM_WORLD, &world);
+	CHECK(a, MPI_Group_translate_ranks(world, 1, &rank, world, NULL) != MPI_SUCCESS, "MPI_Group_translate_ranks without a place");
+	refuses(a, MPI_Group_translate_ranks(world, 0, NULL, world, NULL), MPI_SUCCESS, "MPI_Group_translate_ranks of no rank");
+	MPI_Group_free(&world);
+}
+
 int main(int argc, char **argv)
 {
 	struct app a;
-	MPI_Comm from, point;
+	MPI_Comm from, point, plain;
 
 	app_begin(&a, argc, argv);
+	MPI_Comm_dup(MPI_COMM_WORLD, &plain);
 	MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
 	MPI_Comm_dup(MPI_COMM_WORLD, &from);
 	failing_duplicates(&a, from);
@@ -293,6 +331,8 @@ int main(int argc, char **argv)
 	failing_duplicates(&a, from);
 	freed_keyvals(&a);
 	no_message(&a);
+	handlers(&a, plain);
+	no_place(&a);
 	hints(&a);
 	resources(&a);
 	maps(&a);
@@ -304,6 +344,7 @@ int main(int argc, char **argv)
 	if (point != MPI_COMM_NULL)
 		MPI_Comm_free(&point);
 	MPI_Comm_free(&from);
+	MPI_Comm_free(&plain);
 	app_result(&a, 0, "answers", (uint64_t)deleted);
 	return app_end(&a);
 }

@@ -2,7 +2,8 @@
  * of shm_open that the ranks of a node share (--what memory), or that the first of them alone has (alone), or the first
  * one's scratch file in /tmp (file).
  *
- * Each rank writes its slots, and those that have the object find the slots of the node's ranks in it. */
+ * Each rank finds its slot as it has written it last, and writes it anew; those that have the object find the slots of
+ * the node's ranks in it. */
 #define _GNU_SOURCE
 #include "app.h"
 #include <fcntl.h>
@@ -50,17 +51,25 @@ static void open_object(struct app *a, struct local *l)
 
 static uint64_t key_of(const struct app *a, long iter, int rank) { return mix3(a->seed, (uint64_t)iter, (uint64_t)rank); }
 
-/* A file is not taken back with the ranks: it has a place for each iteration. */
-static off_t place(const struct local *l, long iter, int rank)
+/* The slot of a rank of the node holds what that rank wrote in iteration `iter`. */
+static void check_slot(struct app *a, struct local *l, long iter, int rank)
 {
-	return ((l->memory ? 0 : (off_t)iter * l->size) + rank) * BLOCK;
+	uint8_t b[BLOCK];
+	off_t at = (off_t)rank * BLOCK;
+
+	if (!l->memory)
+		CHECK(a, pread(l->fd, b, BLOCK, at) == BLOCK, "pread: %s", strerror(errno));
+	CHECK(a, wrong(l->memory ? l->map + at : b, BLOCK, key_of(a, iter, l->world[rank])) < 0,
+	      "iteration %ld: %s: slot of rank %d", iter, l->name, l->world[rank]);
 }
 
 static void writes(struct app *a, struct local *l, long iter)
 {
 	uint8_t b[BLOCK];
-	off_t at = place(l, iter, l->rank);
+	off_t at = (off_t)l->rank * BLOCK;
 
+	if (iter > 0)
+		check_slot(a, l, iter - 1, l->rank);
 	fill(b, BLOCK, key_of(a, iter, a->rank));
 	if (l->memory)
 		memcpy(l->map + at, b, BLOCK);
@@ -70,15 +79,8 @@ static void writes(struct app *a, struct local *l, long iter)
 
 static void reads(struct app *a, struct local *l, long iter)
 {
-	uint8_t b[BLOCK];
-
-	for (int i = 0; i < (l->alone ? 1 : l->size); i++) {
-		off_t at = place(l, iter, i);
-		if (!l->memory)
-			CHECK(a, pread(l->fd, b, BLOCK, at) == BLOCK, "pread: %s", strerror(errno));
-		CHECK(a, wrong(l->memory ? l->map + at : b, BLOCK, key_of(a, iter, l->world[i])) < 0,
-		      "iteration %ld: %s: slot of rank %d", iter, l->name, l->world[i]);
-	}
+	for (int i = 0; i < (l->alone ? 1 : l->size); i++)
+		check_slot(a, l, iter, i);
 }
 
 int main(int argc, char **argv)

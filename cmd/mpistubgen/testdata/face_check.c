@@ -325,11 +325,11 @@ static void others(MPI_Comm world, MPI_Comm self)
 
 int main(int argc, char **argv)
 {
+	map(BY_CTL, BY_CTL_SIZE);
+	for (int k = 0; k <= NX_REGION_STATE; k++) map(NX_TABLE(k), 1 << 26);
 	face = dlopen(argc > 1 ? argv[1] : "", RTLD_NOW);
 	if (!face) return printf("%s\n", dlerror()), 2;
 	signal(BY_SIG, SIG_IGN);
-	map(BY_CTL, BY_CTL_SIZE);
-	for (int k = 0; k <= NX_REGION_STATE; k++) map(NX_TABLE(k), 1 << 26);
 	nx_fill_slots();
 	NX_STATE->routed = 1;
 	core_set_call(NX_SLOT_ROUTED_SEND, routed_send);

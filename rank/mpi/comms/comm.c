@@ -90,7 +90,7 @@ static int adopt_plain(int e, rh_t real, struct vcomm *from, nx_t *out)
 static int describe(struct vcomm *c, nx_t h, rh_t real, uint64_t id)
 {
 	c->handle = h;
-	c->errh = NX_ERRH_FATAL;
+	c->errh = NX_STATE->world_errh ? NX_ERRH_NULL : NX_ERRH_FATAL;
 	RCOMM(h) = real;
 	int e = drv->comm_set_errhandler(real, drv->errh[NX_ERRH_RETURN]);
 	if (!e) e = drv->comm_rank(real, &c->rank);

@@ -1634,7 +1634,7 @@ int PMPI_Type_create_subarray(int ndims, const int *array_of_sizes, const int *a
 
 int PMPI_Type_create_darray(int size, int rank, int ndims, const int *array_of_gsizes, const int *array_of_distribs, const int *array_of_dargs, const int *array_of_psizes, int order, MPI_Datatype oldtype, MPI_Datatype *newtype)
 {
-	if (unlikely(!newtype)) return face_raise_in("Type_create_darray", NX_COMM_WORLD, NX_ERR_ARG);
+	if (unlikely((ndims > 0 && !array_of_psizes) || !newtype)) return face_raise_in("Type_create_darray", NX_COMM_WORLD, NX_ERR_ARG);
 	TEMP(int, t_array_of_distribs, ndims);
 	for (int i = 0; i < t_array_of_distribs_n; i++) t_array_of_distribs[i] = distrib_in(array_of_distribs[i]);
 	TEMP(int, t_array_of_dargs, ndims);
@@ -2039,6 +2039,7 @@ int PMPI_Group_rank(MPI_Group group, int *rank)
 
 int PMPI_Group_translate_ranks(MPI_Group group1, int n, const int *ranks1, MPI_Group group2, int *ranks2)
 {
+	if (unlikely((n > 0 && !ranks1) || (n > 0 && !ranks2))) return face_raise_in("Group_translate_ranks", NX_COMM_WORLD, NX_ERR_ARG);
 	TEMP(int, t_ranks1, n);
 	for (int i = 0; i < t_ranks1_n; i++) t_ranks1[i] = rank_in(ranks1[i]);
 	long rc = CROSS(NX_SLOT_GROUP_TRANSLATE_RANKS, nx_t, int, const int *, nx_t, int *)(in_group(group1), n, t_ranks1, in_group(group2), ranks2);
@@ -2085,7 +2086,7 @@ int PMPI_Group_difference(MPI_Group group1, MPI_Group group2, MPI_Group *newgrou
 
 int PMPI_Group_incl(MPI_Group group, int n, const int *ranks, MPI_Group *newgroup)
 {
-	if (unlikely(!newgroup)) return face_raise_in("Group_incl", NX_COMM_WORLD, NX_ERR_ARG);
+	if (unlikely((n > 0 && !ranks) || !newgroup)) return face_raise_in("Group_incl", NX_COMM_WORLD, NX_ERR_ARG);
 	nx_t newgroup_v;
 	long rc = CROSS(NX_SLOT_GROUP_INCL, nx_t, int, const int *, nx_t *)(in_group(group), n, ranks, &newgroup_v);
 	*newgroup = out_group(likely(rc == 0) ? newgroup_v : 0);
@@ -2094,7 +2095,7 @@ int PMPI_Group_incl(MPI_Group group, int n, const int *ranks, MPI_Group *newgrou
 
 int PMPI_Group_excl(MPI_Group group, int n, const int *ranks, MPI_Group *newgroup)
 {
-	if (unlikely(!newgroup)) return face_raise_in("Group_excl", NX_COMM_WORLD, NX_ERR_ARG);
+	if (unlikely((n > 0 && !ranks) || !newgroup)) return face_raise_in("Group_excl", NX_COMM_WORLD, NX_ERR_ARG);
 	nx_t newgroup_v;
 	long rc = CROSS(NX_SLOT_GROUP_EXCL, nx_t, int, const int *, nx_t *)(in_group(group), n, ranks, &newgroup_v);
 	*newgroup = out_group(likely(rc == 0) ? newgroup_v : 0);
@@ -2649,7 +2650,7 @@ static int middle_waitall(int count, MPI_Request *array_of_requests, MPI_Status 
 
 int PMPI_Waitsome(int incount, MPI_Request *array_of_requests, int *outcount, int *array_of_indices, MPI_Status *array_of_statuses)
 {
-	if (unlikely(!outcount)) return face_raise_in("Waitsome", NX_COMM_WORLD, NX_ERR_ARG);
+	if (unlikely(!outcount || (incount > 0 && !array_of_indices))) return face_raise_in("Waitsome", NX_COMM_WORLD, NX_ERR_ARG);
 	TEMP(nx_t, t_array_of_requests, incount);
 	for (int i = 0; i < t_array_of_requests_n; i++) t_array_of_requests[i] = in_request(array_of_requests[i]);
 	TEMP(nx_status, t_array_of_statuses, array_of_statuses != ABI_STATUS_IGNORE ? incount : 0);
@@ -2711,7 +2712,7 @@ int PMPI_Testall(int count, MPI_Request *array_of_requests, int *flag, MPI_Statu
 
 int PMPI_Testsome(int incount, MPI_Request *array_of_requests, int *outcount, int *array_of_indices, MPI_Status *array_of_statuses)
 {
-	if (unlikely(!outcount)) return face_raise_in("Testsome", NX_COMM_WORLD, NX_ERR_ARG);
+	if (unlikely(!outcount || (incount > 0 && !array_of_indices))) return face_raise_in("Testsome", NX_COMM_WORLD, NX_ERR_ARG);
 	TEMP(nx_t, t_array_of_requests, incount);
 	for (int i = 0; i < t_array_of_requests_n; i++) t_array_of_requests[i] = in_request(array_of_requests[i]);
 	TEMP(nx_status, t_array_of_statuses, array_of_statuses != ABI_STATUS_IGNORE ? incount : 0);
@@ -3001,7 +3002,7 @@ int PMPI_T_source_get_timestamp(void) { return ABI_T_ERR_NOT_INITIALIZED; }
 
 int PMPI_Cart_create(MPI_Comm comm_old, int ndims, const int *dims, const int *periods, int reorder, MPI_Comm *comm_cart)
 {
-	if (unlikely(!comm_cart)) return face_raise_in("Cart_create", in_comm(comm_old), NX_ERR_ARG);
+	if (unlikely((ndims > 0 && !dims) || (ndims > 0 && !periods) || !comm_cart)) return face_raise_in("Cart_create", in_comm(comm_old), NX_ERR_ARG);
 	nx_t comm_cart_v;
 	long rc;
 	do rc = CROSS(NX_SLOT_CART_CREATE, nx_t, int, const int *, const int *, int, nx_t *)(in_comm(comm_old), ndims, dims, periods, reorder, &comm_cart_v);
@@ -3012,13 +3013,14 @@ int PMPI_Cart_create(MPI_Comm comm_old, int ndims, const int *dims, const int *p
 
 int PMPI_Dims_create(int nnodes, int ndims, int *dims)
 {
+	if (unlikely((ndims > 0 && !dims))) return face_raise_in("Dims_create", NX_COMM_WORLD, NX_ERR_ARG);
 	long rc = CROSS(NX_SLOT_DIMS_CREATE, int, int, int *)(nnodes, ndims, dims);
 	return error_out((int)rc);
 }
 
 int PMPI_Graph_create(MPI_Comm comm_old, int nnodes, const int *index, const int *edges, int reorder, MPI_Comm *comm_graph)
 {
-	if (unlikely(!comm_graph)) return face_raise_in("Graph_create", in_comm(comm_old), NX_ERR_ARG);
+	if (unlikely((nnodes > 0 && !index) || !comm_graph)) return face_raise_in("Graph_create", in_comm(comm_old), NX_ERR_ARG);
 	nx_t comm_graph_v;
 	long rc;
 	do rc = CROSS(NX_SLOT_GRAPH_CREATE, nx_t, int, const int *, const int *, int, nx_t *)(in_comm(comm_old), nnodes, index, edges, reorder, &comm_graph_v);
@@ -3029,7 +3031,7 @@ int PMPI_Graph_create(MPI_Comm comm_old, int nnodes, const int *index, const int
 
 int PMPI_Dist_graph_create_adjacent(MPI_Comm comm_old, int indegree, const int *sources, const int *sourceweights, int outdegree, const int *destinations, const int *destweights, MPI_Info info, int reorder, MPI_Comm *comm_dist_graph)
 {
-	if (unlikely(!comm_dist_graph)) return face_raise_in("Dist_graph_create_adjacent", in_comm(comm_old), NX_ERR_ARG);
+	if (unlikely((indegree > 0 && !sources) || (outdegree > 0 && !destinations) || !comm_dist_graph)) return face_raise_in("Dist_graph_create_adjacent", in_comm(comm_old), NX_ERR_ARG);
 	nx_t comm_dist_graph_v;
 	struct nx_box_dist_graph_create_adjacent box = { in_comm(comm_old), indegree, sources, weights_in(sourceweights), outdegree, destinations, weights_in(destweights), in_info(info), reorder, &comm_dist_graph_v };
 	long rc;
@@ -3041,7 +3043,7 @@ int PMPI_Dist_graph_create_adjacent(MPI_Comm comm_old, int indegree, const int *
 
 int PMPI_Dist_graph_create(MPI_Comm comm_old, int n, const int *sources, const int *degrees, const int *destinations, const int *weights, MPI_Info info, int reorder, MPI_Comm *comm_dist_graph)
 {
-	if (unlikely(!comm_dist_graph)) return face_raise_in("Dist_graph_create", in_comm(comm_old), NX_ERR_ARG);
+	if (unlikely((n > 0 && !sources) || (n > 0 && !degrees) || !comm_dist_graph)) return face_raise_in("Dist_graph_create", in_comm(comm_old), NX_ERR_ARG);
 	nx_t comm_dist_graph_v;
 	struct nx_box_dist_graph_create box = { in_comm(comm_old), n, sources, degrees, destinations, weights_in(weights), in_info(info), reorder, &comm_dist_graph_v };
 	long rc;
@@ -3069,6 +3071,7 @@ int PMPI_Cartdim_get(MPI_Comm comm, int *ndims)
 
 int PMPI_Cart_get(MPI_Comm comm, int maxdims, int *dims, int *periods, int *coords)
 {
+	if (unlikely((maxdims > 0 && !dims) || (maxdims > 0 && !periods) || (maxdims > 0 && !coords))) return face_raise_in("Cart_get", in_comm(comm), NX_ERR_ARG);
 	long rc = CROSS(NX_SLOT_CART_GET, nx_t, int, int *, int *, int *)(in_comm(comm), maxdims, dims, periods, coords);
 	return error_out((int)rc);
 }
@@ -3084,6 +3087,7 @@ int PMPI_Cart_rank(MPI_Comm comm, const int *coords, int *rank)
 
 int PMPI_Cart_coords(MPI_Comm comm, int rank, int maxdims, int *coords)
 {
+	if (unlikely((maxdims > 0 && !coords))) return face_raise_in("Cart_coords", in_comm(comm), NX_ERR_ARG);
 	long rc = CROSS(NX_SLOT_CART_COORDS, nx_t, int, int, int *)(in_comm(comm), rank_in(rank), maxdims, coords);
 	return error_out((int)rc);
 }
@@ -3101,7 +3105,7 @@ int PMPI_Cart_shift(MPI_Comm comm, int direction, int disp, int *rank_source, in
 
 int PMPI_Cart_map(MPI_Comm comm, int ndims, const int *dims, const int *periods, int *newrank)
 {
-	if (unlikely(!newrank)) return face_raise_in("Cart_map", in_comm(comm), NX_ERR_ARG);
+	if (unlikely((ndims > 0 && !dims) || (ndims > 0 && !periods) || !newrank)) return face_raise_in("Cart_map", in_comm(comm), NX_ERR_ARG);
 	int newrank_v;
 	long rc = CROSS(NX_SLOT_CART_MAP, nx_t, int, const int *, const int *, int *)(in_comm(comm), ndims, dims, periods, &newrank_v);
 	if (likely(rc == 0)) *newrank = rank_out(newrank_v);
@@ -3117,6 +3121,7 @@ int PMPI_Graphdims_get(MPI_Comm comm, int *nnodes, int *nedges)
 
 int PMPI_Graph_get(MPI_Comm comm, int maxindex, int maxedges, int *index, int *edges)
 {
+	if (unlikely((maxindex > 0 && !index) || (maxedges > 0 && !edges))) return face_raise_in("Graph_get", in_comm(comm), NX_ERR_ARG);
 	long rc = CROSS(NX_SLOT_GRAPH_GET, nx_t, int, int, int *, int *)(in_comm(comm), maxindex, maxedges, index, edges);
 	return error_out((int)rc);
 }
@@ -3130,13 +3135,14 @@ int PMPI_Graph_neighbors_count(MPI_Comm comm, int rank, int *nneighbors)
 
 int PMPI_Graph_neighbors(MPI_Comm comm, int rank, int maxneighbors, int *neighbors)
 {
+	if (unlikely((maxneighbors > 0 && !neighbors))) return face_raise_in("Graph_neighbors", in_comm(comm), NX_ERR_ARG);
 	long rc = CROSS(NX_SLOT_GRAPH_NEIGHBORS, nx_t, int, int, int *)(in_comm(comm), rank_in(rank), maxneighbors, neighbors);
 	return error_out((int)rc);
 }
 
 int PMPI_Graph_map(MPI_Comm comm, int nnodes, const int *index, const int *edges, int *newrank)
 {
-	if (unlikely(!newrank)) return face_raise_in("Graph_map", in_comm(comm), NX_ERR_ARG);
+	if (unlikely((nnodes > 0 && !index) || !newrank)) return face_raise_in("Graph_map", in_comm(comm), NX_ERR_ARG);
 	int newrank_v;
 	long rc = CROSS(NX_SLOT_GRAPH_MAP, nx_t, int, const int *, const int *, int *)(in_comm(comm), nnodes, index, edges, &newrank_v);
 	if (likely(rc == 0)) *newrank = rank_out(newrank_v);
@@ -3152,6 +3158,7 @@ int PMPI_Dist_graph_neighbors_count(MPI_Comm comm, int *indegree, int *outdegree
 
 int PMPI_Dist_graph_neighbors(MPI_Comm comm, int maxindegree, int *sources, int *sourceweights, int maxoutdegree, int *destinations, int *destweights)
 {
+	if (unlikely((maxindegree > 0 && !sources) || (maxoutdegree > 0 && !destinations))) return face_raise_in("Dist_graph_neighbors", in_comm(comm), NX_ERR_ARG);
 	long rc = CROSS(NX_SLOT_DIST_GRAPH_NEIGHBORS, uint64_t, int *, int *, int, int *, int *)(PACK(in_comm(comm), maxindegree), sources, weights_in(sourceweights), maxoutdegree, destinations, weights_in(destweights));
 	return error_out((int)rc);
 }

@@ -84,15 +84,18 @@ static void __attribute__((noreturn)) fatal(nx_t comm, int err, const char *func
 	__builtin_unreachable();
 }
 
+/* A communicator has no handler of its own (NX_ERRH_NULL) where the face wants that: until one is set for it, or for
+ * what it was made of. */
 long nx_error(nx_t comm, int err, const char *function)
 {
 	if (!err) return 0;
 	const struct vcomm *c = comm_of(comm);
-	nx_t e = c ? c->errh : NX_ERRH_FATAL;
+	if (c && c->errh == NX_ERRH_NULL) c = NX_COMM(NX_COMM_WORLD);
+	nx_t e = c && c->errh != NX_ERRH_NULL ? c->errh : NX_ERRH_FATAL;
 	if (e == NX_ERRH_RETURN) return err;
 	if (e < NX_DYNAMIC) fatal(comm, err, function);
 	const struct verrh *h = NX_ERRH(e);
-	core_upcall((void *)h->thunk, (long)h->fn, (long)comm, err, 0, 0, 0);
+	core_upcall((void *)h->thunk, (long)h->fn, (long)c->handle, err, 0, 0, 0);
 	return err;
 }
 
@@ -182,7 +185,7 @@ long mid_comm_get_errhandler(nx_t comm, nx_t *errhandler)
 	struct vcomm *c = comm_of(comm);
 	if (!c) FAIL(NX_COMM_WORLD, NX_ERR_COMM);
 	errh_ref(c->errh);
-	*errhandler = c->errh;
+	*errhandler = c->errh != NX_ERRH_NULL ? c->errh : NX_ERRH_FATAL;
 	return 0;
 }
 
