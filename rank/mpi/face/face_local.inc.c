@@ -181,7 +181,8 @@ static const char face_itself[] = "Open MPI v4.1.4, package: Byssus, ident: 4.1.
 #endif
 
 #ifdef FACE_MPICH
-/* MPICH's communicators go by the error handler of MPI_COMM_WORLD until one is set for them, or for what they were made of. */
+/* MPICH's communicators go by the error handler of MPI_COMM_WORLD until one is set for them, or for what they
+ * were made of. */
 __attribute__((constructor)) static void face_declare_errors(void) { NX_STATE->world_errh = 1; }
 #endif
 

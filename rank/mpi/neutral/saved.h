@@ -241,8 +241,8 @@ struct nx_state {
 	struct nx_routed route[NX_ROUTES];    /* route.h */
 	uint64_t bsend_buf; int64_t bsend_size, bsend_used;
 	int32_t user_errors;          /* classes and codes added by the application */
-	uint32_t world_errh;          /* set by the face: communicators without an error handler of their own go by that
-				       * of MPI_COMM_WORLD */
+	uint32_t world_errh;          /* set by the face: communicators without an error handler of their
+				       * own go by that of MPI_COMM_WORLD */
 	char *user_error[NX_MAX_USER_ERRORS];
 	int32_t user_class[NX_MAX_USER_ERRORS];
 	char library[256];            /* the real MPI at the checkpoint */
