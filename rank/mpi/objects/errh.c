@@ -84,8 +84,8 @@ static void __attribute__((noreturn)) fatal(nx_t comm, int err, const char *func
 	__builtin_unreachable();
 }
 
-/* A communicator has no handler of its own (NX_ERRH_NULL) where the face wants that: until one is set for it, or
- * for what it was made of. */
+/* A communicator has no handler of its own (NX_ERRH_NULL) where the face wants that: until one is set for it,
+ * or for what it was made of. */
 long nx_error(nx_t comm, int err, const char *function)
 {
 	if (!err) return 0;
