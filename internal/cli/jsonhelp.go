@@ -21,7 +21,8 @@ const jsonStatus = `    job, dir, app, pid        name, directory of checkpoints
     ranks, connected          size of MPI_COMM_WORLD; ranks that answer
     restarted_from            number of the checkpoint that it goes on from
     checkpoints               numbers of those that are kept
-    restarts_without_progress restarts without a new checkpoint in between
+    restarts_without_progress restarts without a checkpoint beyond the point of the death
+    deaths_in_all             ends of ranks after which the job was started again, or will be
     now_taking, attempt       number of the checkpoint that is being taken; which try at it
     stage, stage_since_ns     of it: preparing, pausing, agreeing, stopping, writing or committing; since when of
                               running_ns
@@ -95,7 +96,7 @@ const jsonShown = `    state                     running, lost (its byssus died)
       ranks                   size of MPI_COMM_WORLD
       mpi, face               mpich or openmpi: run under last; linked against
       mpi_args                further arguments of mpirun
-      every_ns, keep, retries, fsync, lazy, policy, writers, grace_ns, refused, save_files
+      every_ns, keep, retries, max_restarts, fsync, lazy, policy, writers, grace_ns, refused, save_files
                               as given to run
       caches                  as given to run: dir, redundancy, set_size, flush, scavenge_ns, transport
       newest_in_caches        number of the newest checkpoint that the caches of its nodes have had

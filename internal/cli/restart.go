@@ -83,7 +83,7 @@ func (e *env) restartJob(cmd *cobra.Command, name string, f *runFlags, only uint
 	if err != nil {
 		return err
 	}
-	meta.MPI, meta.Every, meta.Keep, meta.Retries = spec.MPI.Name, f.every, f.keep, f.retries
+	meta.MPI, meta.Every, meta.Keep, meta.Retries, meta.Restarts = spec.MPI.Name, f.every, f.keep, f.retries, &f.most
 	meta.Grace, meta.Reason = f.grace, ""
 	meta.Fsync, meta.Lazy, meta.Policy, meta.MPIArgs, meta.Writers = f.fsync, f.lazy, f.policy, f.mpiArgs, f.writers
 	meta.Refused, meta.Caches, meta.Files = f.refused, f.ownCaches(), f.files
@@ -179,6 +179,9 @@ func (f *runFlags) keepOld(changed func(string) bool, meta *dataset.Meta) {
 	}
 	if !changed("retries") {
 		f.retries = meta.Retries
+	}
+	if !changed("max-restarts") {
+		f.most = meta.MostRestarts()
 	}
 	if !changed("fsync") {
 		f.fsync = meta.Fsync

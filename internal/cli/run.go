@@ -33,6 +33,7 @@ type runFlags struct {
 	every   time.Duration
 	keep    int
 	retries int
+	most    int
 	fsync   bool
 	lazy    bool
 	policy  string
@@ -55,9 +56,10 @@ func (f *runFlags) add(cmd *cobra.Command) {
 	fl := cmd.Flags()
 	fl.IntVarP(&f.ranks, "ranks", "n", 1, "number of ranks")
 	fl.StringVar(&f.mpi, "mpi", "auto", "MPI to run under: auto, mpich or openmpi")
-	fl.DurationVar(&f.every, "every", 0, "take a checkpoint every so often, as 10m (default: only on request)")
+	fl.DurationVar(&f.every, "every", 0, "take a checkpoint every so often, as 10m, at least 1s (default: only on request)")
 	fl.IntVar(&f.keep, "keep", 2, "committed checkpoints to keep")
-	fl.IntVar(&f.retries, "retries", 3, "restarts without a new checkpoint in between before giving up")
+	fl.IntVar(&f.retries, "retries", 3, "restarts without a checkpoint beyond the point of the death before giving up")
+	fl.IntVar(&f.most, "max-restarts", dataset.DefaultRestarts, "and in all, 0: any number")
 	fl.BoolVar(&f.fsync, "fsync", true, "a checkpoint counts only when it is on stable storage")
 	fl.BoolVar(&f.lazy, "lazy", false, "map images on restart and verify them in the background instead of reading them first")
 	fl.StringVar(&f.policy, "policy", "refuse", "when something cannot be saved: refuse the checkpoint, or drop it")
@@ -98,6 +100,8 @@ func (f *runFlags) check() error {
 		return usage(fmt.Errorf("run: --keep %d, wanted at least 1", f.keep))
 	case f.retries < 0:
 		return usage(fmt.Errorf("run: --retries %d, wanted at least 0", f.retries))
+	case f.most < 0:
+		return usage(fmt.Errorf("run: --max-restarts %d, wanted at least 0", f.most))
 	case f.every < 0 || f.every > 0 && f.every < time.Second:
 		return usage(fmt.Errorf("run: --every %v, wanted at least 1s", f.every))
 	case f.grace < time.Second || f.grace > 24*time.Hour:
@@ -135,7 +139,8 @@ A checkpoint is taken on request (byssus checkpoint), every so often (--every), 
 SIGTERM, also when a batch system sends that to all processes of the job: it leaves within --grace, with exit code 123
 after a checkpoint, or 143 when there was none in time, and never goes on by itself. On SIGINT the job ends at once;
 committed checkpoints stay. When a rank dies the job goes on from its newest good checkpoint by itself, at most
---retries times without a new checkpoint in between.
+--retries times without a checkpoint beyond the point at which it died, and at most --max-restarts times in all. It goes
+back to the newest checkpoint twice, then to older ones, since what kills it may be in the newest.
 
 PROGRAM may be a wrapper that starts the MPI program as a child: the process that calls MPI_Init is the rank, and is
 saved. At a restart the wrapper is run again from its beginning, with BYSSUS_RESTART in its environment, and the MPI
@@ -216,7 +221,7 @@ func (e *env) runNew(f *runFlags, app []string) error {
 		return fmt.Errorf("cli: run: %w", err)
 	}
 	job, err := store.Create(dataset.Meta{Name: f.jobName(app[0]), ID: hex.EncodeToString(id), App: app, Dir: cwd,
-		Ranks: f.ranks, MPI: spec.MPI.Name, Face: report.Face, MPIArgs: f.mpiArgs, Every: f.every, Keep: f.keep, Retries: f.retries,
+		Ranks: f.ranks, MPI: spec.MPI.Name, Face: report.Face, MPIArgs: f.mpiArgs, Every: f.every, Keep: f.keep, Retries: f.retries, Restarts: &f.most,
 		Fsync: f.fsync, Lazy: f.lazy, Policy: f.policy, Files: f.files, Refused: f.refused, Writers: f.writers, Grace: f.grace, Caches: f.ownCaches(), State: dataset.StateRunning, Started: time.Now()})
 	if errors.Is(err, dataset.ErrExists) {
 		return fmt.Errorf("%w: go on with byssus restart %s, or choose another name", err, f.job)

@@ -45,7 +45,8 @@ type checkpoint struct {
 	passing  []string      // those that may be gone a moment later
 	children time.Duration // until when attempts are made because of children, 0: none was in the way
 	shared   sharing
-	hold     bool // the ranks wait for RESUME after their images
+	hold     bool          // the ranks wait for RESUME after their images
+	work     time.Duration // that was done when the ranks stood (see setbacks)
 	result   Result
 	commit   bool // the driver has answered
 }
@@ -375,6 +376,7 @@ func (m *Machine) stopped(ev node.Stopped) {
 		m.refused()
 		return
 	}
+	m.op.work = m.setbacks.done(m.now)
 	m.enter(writing, workLimit)
 	m.tellShares(shares, hold)
 	m.send(node.Order{Type: abi.MsgDrain, Checkpoint: m.op.number, ExitAfter: m.op.leave})
@@ -456,7 +458,7 @@ func (m *Machine) committed(ev Committed) {
 	}
 	op.commit = true
 	op.result.Took = m.now - op.began
-	m.keep(op.number)
+	m.keep(op)
 	if op.leave || m.term.asked {
 		m.leave(op.number)
 		return
@@ -471,7 +473,7 @@ func (m *Machine) lateCommit(ev Committed) {
 	m.pending = nil
 	p.result.Checkpoint, p.result.Attempts, p.result.Took, p.result.Err = p.number, p.attempts, m.now-p.began, ev.Err
 	if ev.Err == "" {
-		m.keep(p.number)
+		m.keep(p)
 		m.do(Took{p.result})
 		if m.term.asked {
 			m.leaving = abi.ExitStopped
@@ -488,10 +490,9 @@ func (m *Machine) lateCommit(ev Committed) {
 }
 
 // keep counts a committed checkpoint.
-func (m *Machine) keep(n uint64) {
-	m.images = append(m.images, n)
-	m.failures = 0
-	clear(m.deaths)
+func (m *Machine) keep(c *checkpoint) {
+	m.images = append(m.images, c.number)
+	m.setbacks.made(c.number, c.work)
 	m.prune()
 }
 
@@ -503,7 +504,7 @@ func (m *Machine) prune() {
 	for _, n := range slices.Backward(m.images) {
 		usable := m.bad[n] == 0 && !m.aside[n]
 		last := usable && m.flushed[n] && !safe
-		if good >= m.cfg.Keep && !last {
+		if good >= m.cfg.Keep && !last && !m.setbacks.needs(n) {
 			continue
 		}
 		kept = append(kept, n)
@@ -519,6 +520,7 @@ func (m *Machine) prune() {
 			delete(m.bad, n)
 			delete(m.aside, n)
 			delete(m.flushed, n)
+			delete(m.setbacks.work, n)
 		}
 	}
 	m.images = kept
@@ -569,6 +571,7 @@ func (m *Machine) giveUp(why string) {
 func (m *Machine) conclude(why string) {
 	op := m.op
 	m.op = nil
+	m.setbacks.stood(op.result.Stall)
 	op.result.Checkpoint, op.result.Attempts, op.result.Err = op.number, op.attempts, why
 	if why != "" {
 		op.result.Checkpoint, op.result.Bytes = 0, 0

@@ -9,8 +9,9 @@
 //     made again, with a growing pause, a bounded number of times;
 //   - a checkpoint counts when every rank's image is complete and the driver has said Committed; nothing older is
 //     dropped before that, and Keep good ones always remain;
-//   - a job is started again at most Retries times without a new checkpoint in between; an image that fails is tried at
-//     most twice and then the next older one is; so no sequence of events makes it restart for ever.
+//   - a job is started again at most Retries times without a checkpoint beyond the point at which it died, and at most Restarts
+//     times in all; an image that fails is tried at most twice and then the next older one is; so no sequence of events
+//     makes it restart for ever.
 //
 // The driver (coordsrv) performs actions in order and may report their results at any later time.
 package coord

@@ -15,7 +15,8 @@ type Config struct {
 	Ranks    int
 	Keep     int           // committed checkpoints that are kept, at least 1
 	Every    time.Duration // time between checkpoints; 0: only on request
-	Retries  int           // restarts without a new checkpoint in between
+	Retries  int           // restarts without a checkpoint beyond the point of the death
+	Restarts int           // and in all; 0: any number
 	DropBad  bool          // write the image even when something cannot be saved (--policy drop)
 	Patience time.Duration // how long nobody must move before an attempt counts as stuck
 	Grace    time.Duration // from SIGTERM to the end of the job
@@ -107,13 +108,13 @@ type Machine struct {
 	flushed  map[uint64]bool // those of them that the loss of nodes does not take, where that is not all the same
 	bad      map[uint64]int  // restarts that failed, by image
 	doubted  map[uint64]bool // which a rank has found damaged, so that they are looked through before they are used again
-	deaths   map[uint64]int  // and those that went well and died without a new checkpoint
 	aside    map[uint64]bool // which the job has gone back behind
 	told     []uint64        // of these, what the driver knows
 	only     uint64
 	last     uint64 // highest number used
-	failures int    // restarts since the last commit
-	leaving  int    // exit code of a requested end, 0: none
+	setbacks setbacks
+	endedAt  time.Duration // when the first rank, or the launcher, was seen to be gone
+	leaving  int           // exit code of a requested end, 0: none
 	term     termination
 
 	epoch    uint64
@@ -134,7 +135,8 @@ func New(cfg Config) *Machine {
 		cfg.Grace = DefaultGrace
 	}
 	cfg.Keep = max(cfg.Keep, 1)
-	return &Machine{cfg: cfg, bad: map[uint64]int{}, doubted: map[uint64]bool{}, deaths: map[uint64]int{}, aside: map[uint64]bool{}, flushed: map[uint64]bool{}}
+	return &Machine{cfg: cfg, bad: map[uint64]int{}, doubted: map[uint64]bool{}, aside: map[uint64]bool{}, flushed: map[uint64]bool{},
+		setbacks: setbacks{most: cfg.Retries, work: map[uint64]time.Duration{}}}
 }
 
 // Step takes in an event and returns what is to be done, in order.
@@ -257,25 +259,35 @@ func (m *Machine) start(ev Start) {
 func (m *Machine) launch(image uint64) {
 	m.phase, m.image, m.deadline, m.killed, m.ordered = Starting, image, m.now+startLimit, 0, false
 	m.refuser, m.crash, m.died, m.reason, m.natural, m.ran, m.exit, m.standing = -1, "", -1, "", false, false, 0, nil
-	m.innocent, m.damaged = false, false
+	m.innocent, m.damaged, m.endedAt = false, false, 0
 	m.ranks = make([]rank, m.cfg.Ranks)
 	m.do(Launch{image, m.doubted[image]})
 }
 
-// candidate is the image to go on from, 0: none. The newest good one; but when the job has died from it again and again,
-// the next older one, since what kills it may be in the image.
+// candidate is the image to go on from, 0: none. The newest good one; but when the job has died again and again, an
+// older one (see setbacks).
 func (m *Machine) candidate() uint64 {
-	var newest uint64
-	for _, n := range slices.Backward(m.images) {
-		switch {
-		case m.bad[n] >= triesPerImage || m.aside[n] || m.only != 0 && m.only != n:
-		case m.deaths[n] < triesPerImage:
+	good := m.good()
+	if len(good) == 0 {
+		return 0
+	}
+	for _, n := range slices.Backward(good) {
+		if m.setbacks.below == 0 || n < m.setbacks.below {
 			return n
-		case newest == 0:
-			newest = n
 		}
 	}
-	return newest
+	return good[len(good)-1]
+}
+
+// good are the images that can be gone back to, ascending.
+func (m *Machine) good() []uint64 {
+	var good []uint64
+	for _, n := range m.images {
+		if m.bad[n] < triesPerImage && !m.aside[n] && (m.only == 0 || m.only == n) {
+			good = append(good, n)
+		}
+	}
+	return good
 }
 
 // process takes in the life of a rank.
@@ -384,6 +396,7 @@ func (m *Machine) maybeRunning() {
 		return
 	}
 	m.phase, m.ran, m.deadline = Running, true, 0
+	m.setbacks.start(m.image, m.now)
 	if m.image != 0 {
 		m.say("the job goes on from checkpoint %d", m.image)
 		delete(m.bad, m.image)
@@ -525,8 +538,16 @@ func (m *Machine) whyEnding() string {
 	return "the job is ending"
 }
 
+// gone: from here on the ranks do no work.
+func (m *Machine) gone() {
+	if m.endedAt == 0 {
+		m.endedAt = m.now
+	}
+}
+
 // ending waits for the launcher; one that hangs on a dead rank is ended.
 func (m *Machine) ending() {
+	m.gone()
 	if m.phase != Ending {
 		m.phase, m.deadline = Ending, 0
 	}
@@ -541,6 +562,7 @@ func (m *Machine) launcherExit(ev LauncherExit) {
 		m.exit = 128 + ev.Signal
 	}
 	m.unasked = m.killed == 0
+	m.gone()
 	started := m.phase != Starting
 	m.phase, m.deadline = Gone, m.now+m.lostPatience()
 	m.giveUp("the job is ending")
@@ -630,9 +652,9 @@ func (m *Machine) again() {
 	why := m.crash + "; "
 	switch {
 	case m.innocent:
-	case m.ran && m.image != 0:
-		m.deaths[m.image]++
-	case !m.ran:
+	case m.ran:
+		m.setbacks.died(m.endedAt, m.image, m.good())
+	default:
 		if m.bad[m.image]++; m.bad[m.image] >= triesPerImage {
 			m.say("checkpoint %d cannot be used: %s", m.image, m.crash)
 			why = ""
@@ -646,13 +668,18 @@ func (m *Machine) again() {
 	case m.innocent:
 		m.say("%sgoing back to checkpoint %d", why, n)
 		m.backoff(1)
-	case m.ran && m.failures >= m.cfg.Retries:
-		m.say("%sgiven up after %d restarts without a new checkpoint", why, m.failures)
+	case m.ran && m.cfg.Retries == 0:
+		m.say("%snot started again (--retries 0)", why)
+		m.finish(m.crashCode())
+	case m.ran && m.setbacks.count > m.cfg.Retries:
+		m.say("%sgiven up after %d restarts without a checkpoint beyond the point at which it died (--retries)", why, m.cfg.Retries)
+		m.finish(m.crashCode())
+	case m.ran && m.cfg.Restarts > 0 && m.setbacks.all > m.cfg.Restarts:
+		m.say("%sgiven up after %d restarts in all (--max-restarts)", why, m.cfg.Restarts)
 		m.finish(m.crashCode())
 	case m.ran:
-		m.failures++
-		m.say("%sgoing back to checkpoint %d (restart %d of %d)", why, n, m.failures, m.cfg.Retries)
-		m.backoff(m.failures)
+		m.say("%sgoing back to checkpoint %d (restart %d of %d)", why, n, m.setbacks.count, m.cfg.Retries)
+		m.backoff(m.setbacks.count)
 	case m.damaged && n == m.image:
 		m.say("%slooking through what the nodes have of checkpoint %d", why, n)
 		m.backoff(1)

@@ -10,6 +10,7 @@ type Status struct {
 	Image      uint64        `json:"restarted_from,omitempty"`
 	Images     []uint64      `json:"checkpoints"`
 	Restarts   int           `json:"restarts_without_progress"`
+	Deaths     int           `json:"deaths_in_all"` // of ranks, for which the job was or is to be started again
 	Number     uint64        `json:"now_taking,omitempty"`
 	Stage      string        `json:"stage,omitempty"`
 	StageSince time.Duration `json:"stage_since_ns,omitempty"`
@@ -27,7 +28,7 @@ func (m *Machine) OwnEnd() bool {
 
 // Status returns the present state.
 func (m *Machine) Status() Status {
-	s := Status{Phase: m.phase.String(), Ranks: m.cfg.Ranks, Image: m.image, Images: append([]uint64{}, m.images...), Restarts: m.failures}
+	s := Status{Phase: m.phase.String(), Ranks: m.cfg.Ranks, Image: m.image, Images: append([]uint64{}, m.images...), Restarts: m.setbacks.count, Deaths: m.setbacks.all}
 	s.Reason = m.reason
 	for _, r := range m.ranks {
 		if r.hello && !r.lost {

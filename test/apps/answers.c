@@ -170,7 +170,7 @@ static void hint(struct app *a, MPI_Comm c, const char *key, const char *want)
 
 static void hints(struct app *a)
 {
-	MPI_Comm c, d;
+	MPI_Comm c, d, e;
 	MPI_Info info;
 
 	hint(a, MPI_COMM_WORLD, "mpi_assert_no_any_source", "false");
@@ -184,6 +184,13 @@ static void hints(struct app *a)
 	MPI_Comm_dup_with_info(c, info, &d);
 	hint(a, d, "mpi_assert_allow_overtaking", "true");
 	hint(a, d, "mpi_assert_no_any_source", "false");
+	MPI_Comm_dup(d, &e);
+#ifdef OPEN_MPI
+	hint(a, e, "mpi_assert_allow_overtaking", "true");
+#else
+	hint(a, e, "mpi_assert_allow_overtaking", "false");
+#endif
+	MPI_Comm_free(&e);
 #ifndef OPEN_MPI
 	hint(a, d, "arbitrary_key", NULL);
 	hint(a, d, "vci", "-1");

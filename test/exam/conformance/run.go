@@ -76,7 +76,7 @@ func (x exam) under(ctx context.Context, t *test, driver string, native time.Dur
 	} else if r.Right {
 		r.Verdict = isRight
 	} else {
-		if known(t, driver) && !r.Late {
+		if known(t, driver, r.Late) {
 			r.Verdict = isKnown
 		}
 		r.Kept = x.keep(t, driver, r.run)
