@@ -185,11 +185,7 @@ static void hints(struct app *a)
 	hint(a, d, "mpi_assert_allow_overtaking", "true");
 	hint(a, d, "mpi_assert_no_any_source", "false");
 	MPI_Comm_dup(d, &e);
-#ifdef OPEN_MPI
-	hint(a, e, "mpi_assert_allow_overtaking", "true");
-#else
 	hint(a, e, "mpi_assert_allow_overtaking", "false");
-#endif
 	MPI_Comm_free(&e);
 #ifndef OPEN_MPI
 	hint(a, d, "arbitrary_key", NULL);

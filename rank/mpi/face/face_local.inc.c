@@ -400,22 +400,6 @@ int PMPI_Comm_dup_with_info(MPI_Comm comm, MPI_Info info, MPI_Comm *newcomm)
 	return rc || kept ? error_out((int)rc) : PMPI_Comm_set_info(*newcomm, info);
 }
 
-/* The hints go along with Open MPI, which is of MPI 3, and with MPICH, which is of MPI 4, they do not. */
-int PMPI_Comm_dup(MPI_Comm comm, MPI_Comm *newcomm)
-{
-#ifdef FACE_MPICH
-	return PMPI_Comm_dup_with_info(comm, out_info(NX_INFO_NULL), newcomm);
-#else
-	if (unlikely(!newcomm)) return face_raise(in_comm(comm), NX_ERR_ARG);
-	nx_t made;
-	long rc;
-	do rc = cross_comm_dup(in_comm(comm), &made);
-	while (unlikely(rc == BY_AGAIN) && face_park());
-	*newcomm = out_comm(rc == 0 ? made : NX_COMM_NULL);
-	return error_out((int)rc);
-#endif
-}
-
 /* Of no dimension at all MPICH makes one communicator, of rank 0, and Open MPI one of each rank. */
 int PMPI_Cart_sub(MPI_Comm comm, const int *remain_dims, MPI_Comm *newcomm)
 {

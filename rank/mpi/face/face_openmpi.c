@@ -1127,11 +1127,6 @@ static inline long cross_get_library_version(char *version, int version_max, int
 	return CROSS(NX_SLOT_GET_LIBRARY_VERSION, char *, int, int *)(version, version_max, resultlen);
 }
 
-static inline long cross_comm_dup(nx_t comm, nx_t *newcomm)
-{
-	return CROSS(NX_SLOT_COMM_DUP, nx_t, nx_t *)(comm, newcomm);
-}
-
 static inline long cross_comm_dup_with_info(nx_t comm, nx_t info, nx_t *newcomm)
 {
 	return CROSS(NX_SLOT_COMM_DUP_WITH_INFO, nx_t, nx_t, nx_t *)(comm, info, newcomm);
@@ -2172,6 +2167,17 @@ int PMPI_Comm_remote_group(MPI_Comm comm, MPI_Group *group)
 	nx_t group_v;
 	long rc = CROSS(NX_SLOT_COMM_REMOTE_GROUP, nx_t, nx_t *)(in_comm(comm), &group_v);
 	*group = out_group(likely(rc == 0) ? group_v : 0);
+	return error_out((int)rc);
+}
+
+int PMPI_Comm_dup(MPI_Comm comm, MPI_Comm *newcomm)
+{
+	if (unlikely(!newcomm)) return face_raise_in("Comm_dup", in_comm(comm), NX_ERR_ARG);
+	nx_t newcomm_v;
+	long rc;
+	do rc = CROSS(NX_SLOT_COMM_DUP, nx_t, nx_t *)(in_comm(comm), &newcomm_v);
+	while (unlikely(rc == BY_AGAIN) && face_park());
+	*newcomm = out_comm(likely(rc == 0) ? newcomm_v : 0);
 	return error_out((int)rc);
 }
 int PMPI_Comm_idup(MPI_Comm comm) { return face_refused(138, in_comm(comm)); }
