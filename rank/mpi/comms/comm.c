@@ -136,8 +136,8 @@ static void leave(nx_t comm)
 	comm_sweep();
 }
 
-/* A duplicate has the same topology and attributes (by their copy functions), and no hints but those that are given:
- * so MPI-4.0 section 7.4.2, and both libraries. */
+/* A duplicate has the same topology and attributes (by their copy functions), and no hints but those that are
+ * given: so MPI-4.0 section 7.4.2, and both libraries. */
 static long dup_with(nx_t comm, nx_t info, nx_t *newcomm, const char *function)
 {
 	struct vcomm *c = comm_of(comm);
