@@ -200,7 +200,7 @@ func (w *Ward) scavenge(ctx context.Context, after time.Duration) error {
 	return errors.Join(err, context.Cause(ctx))
 }
 
-// copyAll copies what is newer than all that the store has, the newest first.
+// copyAll copies what is newer than all that the store has, the newest first. What is damaged does not keep it from what is not.
 func (w *Ward) copyAll(ctx context.Context, home *dataset.Job) error {
 	cache, err := (dataset.Store{Dir: w.Cache}).Cache(w.Job, w.Term, w.Dir)
 	if err != nil {
@@ -219,7 +219,12 @@ func (w *Ward) copyAll(ctx context.Context, home *dataset.Job) error {
 		if len(there) > 0 && n <= there[len(there)-1] {
 			break
 		}
-		if err := w.copy(ctx, cache, home, n); err != nil {
+		m, err := dataset.Check(cache.Path(n))
+		if err != nil {
+			ui.Say(os.Stderr, fmt.Sprintf("node %s: what its cache has of checkpoint %d is damaged, and is not copied: %v", w.Node, n, err))
+			continue
+		}
+		if err := w.copy(ctx, cache, home, n, m); err != nil {
 			return fmt.Errorf("agent: node %s: checkpoint %d to %s: %w", w.Node, n, w.Dir, err)
 		}
 	}
@@ -227,11 +232,7 @@ func (w *Ward) copyAll(ctx context.Context, home *dataset.Job) error {
 }
 
 // copy copies all that a cache has of a checkpoint. The manifest comes last.
-func (w *Ward) copy(ctx context.Context, cache, home *dataset.Job, n uint64) error {
-	m, err := dataset.Check(cache.Path(n))
-	if err != nil {
-		return err
-	}
+func (w *Ward) copy(ctx context.Context, cache, home *dataset.Job, n uint64, m *dataset.Manifest) error {
 	to, err := home.Scavenge(w.Node)
 	if err != nil {
 		return err

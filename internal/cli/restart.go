@@ -104,7 +104,8 @@ func (e *env) restartJob(cmd *cobra.Command, name string, f *runFlags, only uint
 }
 
 // checkNewest says that there is nothing that a job can go on from, or not the newest that it had, unless one was asked for.
-func checkNewest(job *dataset.Job, onNodes bool, only uint64) error {
+// Copied: nodes have copied what they had, and what is there of it is in the store.
+func checkNewest(job *dataset.Job, onNodes, copied bool, only uint64) error {
 	images, err := job.Checkpoints()
 	if err != nil || only != 0 || onNodes && job.Meta.Caches != nil {
 		return err
@@ -115,7 +116,7 @@ func checkNewest(job *dataset.Job, onNodes bool, only uint64) error {
 	}
 	if n := job.Meta.Cached; n > newest && !onNodes {
 		text := fmt.Sprintf("cli: restart %s: checkpoint %d is in the caches of its nodes: restart there, with --hosts or --sandbox", job.Meta.Name, n)
-		if c := job.Meta.Caches; c != nil && c.Scavenge > 0 {
+		if c := job.Meta.Caches; c != nil && c.Scavenge > 0 && !copied {
 			text += fmt.Sprintf(", or wait until they have copied it to the store, %v after the end of byssus", c.Scavenge)
 		}
 		if newest > 0 {
@@ -137,7 +138,7 @@ func (e *env) assemble(job *dataset.Job, onNodes bool, only uint64) error {
 		return err
 	}
 	if len(parts) == 0 && !job.Locked() {
-		if err := checkNewest(job, onNodes, only); err != nil {
+		if err := checkNewest(job, onNodes, false, only); err != nil {
 			return err
 		}
 	}
@@ -150,8 +151,8 @@ func (e *env) assemble(job *dataset.Job, onNodes bool, only uint64) error {
 	if err != nil {
 		return err
 	}
-	if err = coordsrv.Assemble(job, e.say); err == nil {
-		err = checkNewest(job, onNodes, only)
+	if err = coordsrv.Assemble(job, only, e.say); err == nil {
+		err = checkNewest(job, onNodes, len(parts) > 0, only)
 	}
 	if err != nil {
 		job.Unlock()
