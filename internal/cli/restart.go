@@ -84,6 +84,7 @@ func (e *env) restartJob(cmd *cobra.Command, name string, f *runFlags, only uint
 		return err
 	}
 	meta.MPI, meta.Every, meta.Keep, meta.Retries, meta.Restarts = spec.MPI.Name, f.every, f.keep, f.retries, &f.most
+	meta.NotAnew = f.notAnew
 	meta.Grace, meta.Reason = f.grace, ""
 	meta.Fsync, meta.Lazy, meta.Policy, meta.MPIArgs, meta.Writers = f.fsync, f.lazy, f.policy, f.mpiArgs, f.writers
 	meta.Refused, meta.Caches, meta.Files = f.refused, f.ownCaches(), f.files
@@ -180,6 +181,9 @@ func (f *runFlags) keepOld(changed func(string) bool, meta *dataset.Meta) {
 	}
 	if !changed("retries") {
 		f.retries = meta.Retries
+	}
+	if !changed("no-restart-from-start") {
+		f.notAnew = meta.NotAnew
 	}
 	if !changed("max-restarts") {
 		f.most = meta.MostRestarts()

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strings"
 	"syscall"
 	"time"
 
@@ -34,6 +35,8 @@ type runFlags struct {
 	keep    int
 	retries int
 	most    int
+	notAnew bool
+	resume  bool
 	fsync   bool
 	lazy    bool
 	policy  string
@@ -60,6 +63,7 @@ func (f *runFlags) add(cmd *cobra.Command) {
 	fl.IntVar(&f.keep, "keep", 2, "committed checkpoints to keep")
 	fl.IntVar(&f.retries, "retries", 3, "restarts without a checkpoint beyond the point of the death before giving up")
 	fl.IntVar(&f.most, "max-restarts", dataset.DefaultRestarts, "and in all, 0: any number")
+	fl.BoolVar(&f.notAnew, "no-restart-from-start", false, "when a node is lost before the first checkpoint: end the job, do not begin it anew")
 	fl.BoolVar(&f.fsync, "fsync", true, "a checkpoint counts only when it is on stable storage")
 	fl.BoolVar(&f.lazy, "lazy", false, "map images on restart and verify them in the background instead of reading them first")
 	fl.StringVar(&f.policy, "policy", "refuse", "when something cannot be saved: refuse the checkpoint, or drop it")
@@ -150,9 +154,17 @@ A call of an MPI function that is refused (byssus doctor lists them) ends the jo
 --refused=error it is answered with an MPI error, as the error handler of its communicator wants it, for programs that
 handle it; after that no checkpoint of the job can be taken.
 
+With --resume one line does for all parts of a job that is longer than its time slices: it runs the job when there is
+none of that name, or none that has a checkpoint; goes on from the newest checkpoint otherwise, as byssus restart does;
+and ends with 0 at once when the job has finished.
+
+On nodes a job that loses one before its first checkpoint begins anew, since nothing is lost; what it has printed it
+prints again. --no-restart-from-start ends it.
+
 A job without --job is called after its program, and leaves nothing behind when it finishes with exit code 0.`,
 		Example: `  byssus run -n 4 -- lmp -in in.melt
   byssus run -n 2 --job melt --every 10m --keep 3 -- ./app input
+  byssus run --resume --job melt -n 64 --every 30m -- ./app input
   byssus run -n 8 --mpi openmpi --mpi-args --bind-to --mpi-args none -- ./app
   byssus run -n 64 --hosts a,b,c,d,e --spares 1 --cache /dev/shm/byssus --every 10m -- ./app`,
 		Args: func(_ *cobra.Command, args []string) error {
@@ -161,11 +173,12 @@ A job without --job is called after its program, and leaves nothing behind when 
 			}
 			return f.check()
 		},
-		RunE: func(_ *cobra.Command, args []string) error { return e.runNew(&f, args) },
+		RunE: func(cmd *cobra.Command, args []string) error { return e.runOrResume(cmd, &f, args) },
 	}
 	cmd.Flags().SetInterspersed(false)
 	f.add(cmd)
 	cmd.Flags().StringVar(&f.job, "job", "", "name of the job (default: the program's name, made unique)")
+	cmd.Flags().BoolVar(&f.resume, "resume", false, "go on with --job if it has something to go on from; if it has finished, do nothing")
 	return cmd
 }
 
@@ -184,6 +197,40 @@ func (f *runFlags) jobName(program string) string {
 		name = "job"
 	}
 	return name[:min(len(name), 48)] + "*"
+}
+
+// runOrResume goes on with a job when that is wanted and there is something to go on from, else runs it.
+func (e *env) runOrResume(cmd *cobra.Command, f *runFlags, app []string) error {
+	if !f.resume {
+		return e.runNew(f, app)
+	}
+	if f.job == "" {
+		return usage(errors.New("run: --resume, wanted --job with it"))
+	}
+	store, err := e.store()
+	if err != nil {
+		return err
+	}
+	job, err := store.Open(f.job)
+	if errors.Is(err, dataset.ErrNoJob) {
+		return e.runNew(f, app)
+	}
+	if err != nil {
+		return err
+	}
+	own, err := job.Own()
+	switch {
+	case err != nil:
+		return err
+	case job.Meta.State == dataset.StateFinished:
+		e.say(fmt.Sprintf("job %s has finished: nothing is left to do (without --resume it is run again)", f.job))
+		return nil
+	case len(own) == 0 && job.Meta.Cached == 0 && !job.Locked():
+		return e.runNew(f, app)
+	case !slices.Equal(job.Meta.App, app):
+		return exitError{ExitNot, fmt.Errorf("cli: run --resume: job %s is %q, asked for %q: choose another name", f.job, strings.Join(job.Meta.App, " "), strings.Join(app, " "))}
+	}
+	return e.restartJob(cmd, f.job, f, 0)
 }
 
 func (e *env) runNew(f *runFlags, app []string) error {
@@ -221,7 +268,7 @@ func (e *env) runNew(f *runFlags, app []string) error {
 		return fmt.Errorf("cli: run: %w", err)
 	}
 	job, err := store.Create(dataset.Meta{Name: f.jobName(app[0]), ID: hex.EncodeToString(id), App: app, Dir: cwd,
-		Ranks: f.ranks, MPI: spec.MPI.Name, Face: report.Face, MPIArgs: f.mpiArgs, Every: f.every, Keep: f.keep, Retries: f.retries, Restarts: &f.most,
+		Ranks: f.ranks, MPI: spec.MPI.Name, Face: report.Face, MPIArgs: f.mpiArgs, Every: f.every, Keep: f.keep, Retries: f.retries, Restarts: &f.most, NotAnew: f.notAnew,
 		Fsync: f.fsync, Lazy: f.lazy, Policy: f.policy, Files: f.files, Refused: f.refused, Writers: f.writers, Grace: f.grace, Caches: f.ownCaches(), State: dataset.StateRunning, Started: time.Now()})
 	if errors.Is(err, dataset.ErrExists) {
 		return fmt.Errorf("%w: go on with byssus restart %s, or choose another name", err, f.job)

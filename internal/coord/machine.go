@@ -17,6 +17,7 @@ type Config struct {
 	Every    time.Duration // time between checkpoints; 0: only on request
 	Retries  int           // restarts without a checkpoint beyond the point of the death
 	Restarts int           // and in all; 0: any number
+	Anew     bool          // a node that is lost before there is a checkpoint lets the job begin anew
 	DropBad  bool          // write the image even when something cannot be saved (--policy drop)
 	Patience time.Duration // how long nobody must move before an attempt counts as stuck
 	Grace    time.Duration // from SIGTERM to the end of the job
@@ -662,6 +663,9 @@ func (m *Machine) again() {
 	}
 	n := m.candidate()
 	switch {
+	case n == 0 && m.innocent && m.image == 0 && len(m.images) == 0 && m.cfg.Anew:
+		m.say("%snothing is saved yet: the job begins anew", why)
+		m.backoff(1)
 	case n == 0:
 		m.say("%sthere is no good checkpoint to go back to%s", why, m.asideHint())
 		m.finish(m.crashCode())

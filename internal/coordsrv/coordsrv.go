@@ -142,7 +142,7 @@ func Run(opt Options) (end End, err error) {
 		return End{}, err
 	}
 	s.machine = coord.New(coord.Config{Ranks: opt.Spec.Ranks, Keep: opt.Job.Meta.Keep, Every: opt.Job.Meta.Every,
-		Retries: opt.Job.Meta.Retries, Restarts: opt.Job.Meta.MostRestarts(), Grace: opt.Grace, DropBad: opt.Job.Meta.Policy == "drop", Mends: opt.Caches != nil, Files: opt.Files})
+		Retries: opt.Job.Meta.Retries, Restarts: opt.Job.Meta.MostRestarts(), Anew: !opt.Job.Meta.NotAnew, Grace: opt.Grace, DropBad: opt.Job.Meta.Policy == "drop", Mends: opt.Caches != nil, Files: opt.Files})
 	socket, err := s.listen() // the machine may be asked for from here on
 	if err != nil {
 		return End{}, err

@@ -39,6 +39,7 @@ type Meta struct {
 	Keep     int           `json:"keep"`
 	Retries  int           `json:"retries"`
 	Restarts *int          `json:"max_restarts,omitempty"` // nil: the default
+	NotAnew  bool          `json:"no_restart_from_start,omitempty"`
 	Fsync    bool          `json:"fsync"`
 	Lazy     bool          `json:"lazy,omitempty"`
 	Policy   string        `json:"policy"`
