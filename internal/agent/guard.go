@@ -21,13 +21,14 @@ import (
 
 // Ward is what the guard of an agent is told on its standard input, in a line of JSON. A byte follows for each beat of the agent.
 type Ward struct {
-	PID   int // of the agent
-	Job   dataset.Meta
-	Dir   string // of the job in the store
-	Cache string // empty: the node has none
-	Term  uint64
-	Node  string
-	After time.Duration // how long somebody may take to go on with the job before its cache is copied to the store; 0: it never is
+	PID      int // of the agent
+	Job      dataset.Meta
+	Dir      string // of the job in the store
+	Cache    string // empty: the node has none
+	Term     uint64
+	Node     string
+	Patience control.Patience // of the coordinator with the agent
+	After    time.Duration    // how long somebody may take to go on with the job before its cache is copied to the store; 0: it never is
 }
 
 // What an agent says to its guard.
@@ -38,15 +39,16 @@ const (
 
 // guard is a process that outlives an agent, in a session of its own: what carries the agent may be gone at any moment.
 type guard struct {
-	cmd  *exec.Cmd
-	pipe io.WriteCloser // its standard input
-	done chan struct{}
-	wg   sync.WaitGroup
+	cmd   *exec.Cmd
+	pipe  io.WriteCloser // its standard input
+	done  chan struct{}
+	every time.Duration
+	wg    sync.WaitGroup
 }
 
 // startGuard starts it.
 func startGuard(b *Brief) (*guard, error) {
-	g := &guard{cmd: exec.Command("/proc/self/exe", "guard"), done: make(chan struct{})}
+	g := &guard{cmd: exec.Command("/proc/self/exe", "guard"), done: make(chan struct{}), every: b.Patience.Beat()}
 	g.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	g.cmd.Stderr = os.Stderr
 	var err error
@@ -54,7 +56,7 @@ func startGuard(b *Brief) (*guard, error) {
 		err = g.cmd.Start()
 	}
 	if err == nil {
-		err = json.NewEncoder(g.pipe).Encode(Ward{os.Getpid(), b.Job, b.Dir, b.Cache, b.Term, b.Node, b.Scavenge})
+		err = json.NewEncoder(g.pipe).Encode(Ward{os.Getpid(), b.Job, b.Dir, b.Cache, b.Term, b.Node, b.Patience, b.Scavenge})
 	}
 	if err != nil {
 		return nil, fmt.Errorf("agent: its guard: %w", err)
@@ -65,7 +67,7 @@ func startGuard(b *Brief) (*guard, error) {
 
 // beat tells it that the agent is there. That it is not there itself changes nothing.
 func (g *guard) beat() {
-	t := time.NewTicker(control.Beat)
+	t := time.NewTicker(g.every)
 	defer t.Stop()
 	for {
 		select {
@@ -142,17 +144,18 @@ func (w *Ward) watch(in io.Reader) (dismissed bool) {
 			}
 		}
 	}()
-	patience := control.Lease
+	lease := w.Patience.Lease()
+	patience := lease
 	for {
 		select {
 		case b, ok := <-beats:
 			if !ok || b == dismiss {
 				return ok
 			}
-			patience = control.Lease
+			patience = lease
 		case <-time.After(patience):
 			if patience == lastLook && os.Getppid() == w.PID {
-				ui.Say(os.Stderr, fmt.Sprintf("node %s: its agent has been silent for %v, and is ended", w.Node, control.Lease+lastLook))
+				ui.Say(os.Stderr, fmt.Sprintf("node %s: its agent has been silent for %v, and is ended", w.Node, lease+lastLook))
 				_ = syscall.Kill(w.PID, syscall.SIGKILL) // its end closes the pipe
 			}
 			patience = lastLook

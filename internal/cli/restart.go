@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/byssus-hpc/byssus/internal/control"
 	"github.com/byssus-hpc/byssus/internal/coordsrv"
 	"github.com/byssus-hpc/byssus/internal/dataset"
 	"github.com/byssus-hpc/byssus/internal/launch"
@@ -84,7 +85,7 @@ func (e *env) restartJob(cmd *cobra.Command, name string, f *runFlags, only uint
 		return err
 	}
 	meta.MPI, meta.Every, meta.Keep, meta.Retries, meta.Restarts = spec.MPI.Name, f.every, f.keep, f.retries, &f.most
-	meta.NotAnew = f.notAnew
+	meta.NotAnew, meta.Patience, meta.Wait = f.notAnew, f.silent, &f.wait
 	meta.Grace, meta.Reason = f.grace, ""
 	meta.Fsync, meta.Lazy, meta.Policy, meta.MPIArgs, meta.Writers = f.fsync, f.lazy, f.policy, f.mpiArgs, f.writers
 	meta.Refused, meta.Caches, meta.Files = f.refused, f.ownCaches(), f.files
@@ -97,11 +98,11 @@ func (e *env) restartJob(cmd *cobra.Command, name string, f *runFlags, only uint
 	if _, err := os.Stat(dir); err != nil {
 		dir = "" // the ranks say so if they need it
 	}
-	opt := coordsrv.Options{Restart: true, Only: only, Dir: dir, Grace: f.grace, Files: uint64(f.saveFiles())}
+	opt := coordsrv.Options{Restart: true, Only: only, Dir: dir, Grace: f.grace, Files: uint64(f.saveFiles()), Patience: control.Patience(f.silent)}
 	if err := f.onHosts(&opt); err != nil {
 		return err
 	}
-	return e.drive(job, spec, opt, f.verbose)
+	return e.drive(job, spec, opt, f)
 }
 
 // checkNewest says that there is nothing that a job can go on from, or not the newest that it had, unless one was asked for.
@@ -181,6 +182,12 @@ func (f *runFlags) keepOld(changed func(string) bool, meta *dataset.Meta) {
 	}
 	if !changed("retries") {
 		f.retries = meta.Retries
+	}
+	if !changed("silent-after") && meta.Patience > 0 {
+		f.silent = meta.Patience
+	}
+	if !changed("wait-for-nodes") && meta.Wait != nil {
+		f.wait = *meta.Wait
 	}
 	if !changed("no-restart-from-start") {
 		f.notAnew = meta.NotAnew

@@ -16,6 +16,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/byssus-hpc/byssus/internal/control"
 	"github.com/byssus-hpc/byssus/internal/coord"
 	"github.com/byssus-hpc/byssus/internal/coordsrv"
 	"github.com/byssus-hpc/byssus/internal/dataset"
@@ -51,6 +52,8 @@ type runFlags struct {
 	rsh     string
 	address string
 	sandbox string
+	silent  time.Duration
+	wait    time.Duration
 	groups  []string
 	caches  dataset.Caches
 }
@@ -76,6 +79,8 @@ func (f *runFlags) add(cmd *cobra.Command) {
 	fl.IntVar(&f.spares, "spares", 0, "of the hosts, how many at the end of the list to keep for when one of the others is lost")
 	fl.StringVar(&f.rsh, "rsh", "", "command that starts another on a host: its words, the host's name, the command (default ssh)")
 	fl.StringVar(&f.address, "address", "", "address of this machine that the hosts can reach (default: that of its name)")
+	fl.DurationVar(&f.silent, "silent-after", time.Duration(control.DefaultPatience), "for how long a node may be silent before it counts as lost, 300ms to 1h")
+	fl.DurationVar(&f.wait, "wait-for-nodes", time.Minute, "for how long a job that cannot go on without lost nodes waits for them, 0: not at all")
 	fl.StringVar(&f.sandbox, "sandbox", "", "run on the nodes of this sandbox (byssus sandbox); the store must be in its prefix")
 	f.addCaches(cmd)
 	fl.BoolVarP(&f.verbose, "verbose", "v", false, "tell about every checkpoint; of run: also what doctor says of the program")
@@ -118,6 +123,10 @@ func (f *runFlags) check() error {
 		return usage(fmt.Errorf("run: --refused %q, wanted end or error", f.refused))
 	case f.mpi != "auto" && f.mpi != launch.MPICH && f.mpi != launch.OpenMPI:
 		return usage(fmt.Errorf("run: --mpi %q, wanted auto, mpich or openmpi", f.mpi))
+	case f.silent < time.Duration(control.LeastPatience) || f.silent > time.Duration(control.MostPatience):
+		return usage(fmt.Errorf("run: --silent-after %v, wanted %v to %v", f.silent, control.LeastPatience, control.MostPatience))
+	case f.wait < 0:
+		return usage(fmt.Errorf("run: --wait-for-nodes %v, wanted at least 0", f.wait))
 	case f.sandbox != "" && len(f.hosts)+f.spares > 0:
 		return usage(errors.New("run: --sandbox has its own nodes and spares, wanted neither --hosts nor --spares"))
 	case f.spares < 0 || f.spares > 0 && f.spares >= len(f.hosts):
@@ -157,6 +166,11 @@ handle it; after that no checkpoint of the job can be taken.
 With --resume one line does for all parts of a job that is longer than its time slices: it runs the job when there is
 none of that name, or none that has a checkpoint; goes on from the newest checkpoint otherwise, as byssus restart does;
 and ends with 0 at once when the job has finished.
+
+A node that says nothing for --silent-after counts as lost, and its ranks end; the job goes on on the others and spares.
+A long time bridges hiccups of the network of about half its length, and makes a dead node be noticed late. When more is
+lost than redundancy covers, or no node is left, the job waits --wait-for-nodes for lost nodes that come back with their
+caches, as byssus restart on the same nodes would find them.
 
 On nodes a job that loses one before its first checkpoint begins anew, since nothing is lost; what it has printed it
 prints again. --no-restart-from-start ends it.
@@ -268,7 +282,7 @@ func (e *env) runNew(f *runFlags, app []string) error {
 		return fmt.Errorf("cli: run: %w", err)
 	}
 	job, err := store.Create(dataset.Meta{Name: f.jobName(app[0]), ID: hex.EncodeToString(id), App: app, Dir: cwd,
-		Ranks: f.ranks, MPI: spec.MPI.Name, Face: report.Face, MPIArgs: f.mpiArgs, Every: f.every, Keep: f.keep, Retries: f.retries, Restarts: &f.most, NotAnew: f.notAnew,
+		Ranks: f.ranks, MPI: spec.MPI.Name, Face: report.Face, MPIArgs: f.mpiArgs, Every: f.every, Keep: f.keep, Retries: f.retries, Restarts: &f.most, NotAnew: f.notAnew, Patience: f.silent, Wait: &f.wait,
 		Fsync: f.fsync, Lazy: f.lazy, Policy: f.policy, Files: f.files, Refused: f.refused, Writers: f.writers, Grace: f.grace, Caches: f.ownCaches(), State: dataset.StateRunning, Started: time.Now()})
 	if errors.Is(err, dataset.ErrExists) {
 		return fmt.Errorf("%w: go on with byssus restart %s, or choose another name", err, f.job)
@@ -277,13 +291,13 @@ func (e *env) runNew(f *runFlags, app []string) error {
 		return err
 	}
 	spec.App = app
-	opt := coordsrv.Options{Grace: f.grace, Files: uint64(f.saveFiles())}
+	opt := coordsrv.Options{Grace: f.grace, Files: uint64(f.saveFiles()), Patience: control.Patience(f.silent)}
 	if err := f.onHosts(&opt); err != nil {
 		e.unstarted(job)
 		job.Unlock()
 		return err
 	}
-	return e.drive(job, spec, opt, f.verbose)
+	return e.drive(job, spec, opt, f)
 }
 
 // warn says in a line why the program will not start, as doctor does. What it may call, and what is refused then, it need not
@@ -354,27 +368,86 @@ func checkArgs(mpi string, args []string, nodes bool) error {
 func (f *runFlags) onNodes() bool { return f.sandbox != "" || len(f.hosts) > 0 }
 
 // drive runs a job that is locked, to its end.
-func (e *env) drive(job *dataset.Job, spec launch.Spec, opt coordsrv.Options, verbose bool) error {
-	defer job.Unlock()
-	runDir, err := makeRunDir(job)
-	if err != nil {
-		return err
-	}
-	defer removeRunDir(runDir)
-	if len(opt.Hosts) == 0 {
-		if opt.Spawn, err = spawn.Start(); err != nil {
-			e.unstarted(job)
-			return err
-		}
-		defer opt.Spawn.Close()
-	}
+// drive runs a job, or goes on with it, to its end. When it cannot go on without nodes that it has lost, these are waited for.
+func (e *env) drive(job *dataset.Job, spec launch.Spec, opt coordsrv.Options, f *runFlags) error {
 	signals, stop := catch(len(opt.Hosts) > 0)
 	defer stop()
 	broken := make(chan os.Signal, 1) // who read what we say may be gone: the job stays. Caught, not ignored: children inherit that
 	signal.Notify(broken, syscall.SIGPIPE)
 	defer signal.Stop(broken)
+	defer job.Unlock()
+	opt.Signals = signals
+	end, err := e.live(job, spec, opt, f.verbose)
+	if err != nil {
+		e.unstarted(job)
+		return err
+	}
+	for tries, last := 0, newest(job); end.Robbed && len(opt.Hosts) > 0 && f.wait > 0 && tries <= f.retries; tries++ {
+		again, ok := e.goOn(job, spec, opt, f)
+		if !ok {
+			break
+		}
+		end = again
+		if n := newest(job); n > last {
+			tries, last = 0, n
+		}
+	}
+	return e.record(job, end, signals)
+}
+
+// newest is the number of the newest checkpoint that a job has had, 0: none.
+func newest(job *dataset.Job) uint64 {
+	own, _ := job.Own() // a store that does not answer now is told of elsewhere
+	return max(job.Meta.Cached, slices.Max(append(own, 0)))
+}
+
+// tryEvery is how often nodes that were lost are called again.
+const tryEvery = time.Second
+
+// goOn goes on with a job as restart would, when its nodes are there again; false: they are not in time, or somebody wants to leave.
+func (e *env) goOn(job *dataset.Job, spec launch.Spec, opt coordsrv.Options, f *runFlags) (coordsrv.End, bool) {
+	e.say(fmt.Sprintf("waiting for the lost nodes, %v at most (--wait-for-nodes)", f.wait))
+	opt.Restart, opt.Only = true, 0
+	late := time.After(f.wait)
+	var why error
+	for {
+		select {
+		case sig := <-opt.Signals:
+			if coordsrv.EndsWaiting(sig) {
+				return coordsrv.End{}, false
+			}
+			continue
+		case <-late:
+			e.say(fmt.Sprintf("the lost nodes have not come back within %v: %v", f.wait, why))
+			return coordsrv.End{}, false
+		case <-time.After(tryEvery):
+		}
+		job.Unlock()
+		if why = e.assemble(job, true, 0); why != nil {
+			continue
+		}
+		var end coordsrv.End
+		if end, why = e.live(job, spec, opt, f.verbose); why == nil {
+			return end, true
+		}
+	}
+}
+
+// live runs a job, or goes on with it, until it ends or cannot go on.
+func (e *env) live(job *dataset.Job, spec launch.Spec, opt coordsrv.Options, verbose bool) (coordsrv.End, error) {
+	runDir, err := makeRunDir(job)
+	if err != nil {
+		return coordsrv.End{}, err
+	}
+	defer removeRunDir(runDir)
+	if len(opt.Hosts) == 0 {
+		if opt.Spawn, err = spawn.Start(); err != nil {
+			return coordsrv.End{}, err
+		}
+		defer opt.Spawn.Close()
+	}
 	spec.Job = job.Meta.Name
-	opt.Job, opt.Spec, opt.RunDir, opt.Signals, opt.Version = job, spec, runDir, signals, Version
+	opt.Job, opt.Spec, opt.RunDir, opt.Version = job, spec, runDir, Version
 	opt.Environ, opt.Fault, opt.Input, opt.Say = os.Environ(), os.Getenv("BYSSUS_FAULT"), os.Stdin, e.say
 	opt.Took = func(r coord.Result) {
 		if verbose {
@@ -385,12 +458,7 @@ func (e *env) drive(job *dataset.Job, spec launch.Spec, opt coordsrv.Options, ve
 	if verbose {
 		e.say(fmt.Sprintf("job %s: %d ranks under %s (%s)", job.Meta.Name, spec.Ranks, spec.MPI.Name, spec.MPI.Mpirun))
 	}
-	end, err := coordsrv.Run(opt)
-	if err != nil {
-		e.unstarted(job)
-		return err
-	}
-	return e.record(job, end, signals)
+	return coordsrv.Run(opt)
 }
 
 // storePatience is how long a job that is over waits for a store that may not answer, to record how it has ended.

@@ -96,6 +96,7 @@ type Machine struct {
 	crash    string        // why the ranks are no more, when it was not the application's own end
 	died     int           // the rank whose death that was, -1: none
 	diedAt   time.Duration // when it was seen
+	robbed   bool          // nodes were lost, and the job has not gone on since
 	innocent bool          // it was a node's end: neither the job's fault nor an image's
 	reason   string        // the first that a rank has given for ending the job
 	natural  bool          // the application ended by its own exit
@@ -396,7 +397,7 @@ func (m *Machine) maybeRunning() {
 	if m.phase != Starting {
 		return
 	}
-	m.phase, m.ran, m.deadline = Running, true, 0
+	m.phase, m.ran, m.deadline, m.robbed = Running, true, 0, false
 	m.setbacks.start(m.image, m.now)
 	if m.image != 0 {
 		m.say("the job goes on from checkpoint %d", m.image)
@@ -509,6 +510,7 @@ func (m *Machine) nodeLost(ev NodeLost) {
 	if len(ev.Ranks) == 0 {
 		return
 	}
+	m.robbed = true
 	if !m.ordered && !m.innocent && (robbed || !m.natural && m.crash == "") {
 		m.crash, m.died, m.innocent, m.natural = fmt.Sprintf("%s was lost: %s", ev.Name, ev.Why), -1, true, false
 	}

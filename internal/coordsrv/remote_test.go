@@ -76,7 +76,7 @@ func (g *gate) join(t *testing.T, a *control.Authority, node string) (*control.C
 	if err != nil {
 		t.Fatal(err)
 	}
-	c, err := control.Dial(context.Background(), g.remote.address, id)
+	c, err := control.Dial(context.Background(), g.remote.address, id, control.DefaultPatience)
 	if err != nil {
 		return nil, err
 	}
@@ -200,7 +200,7 @@ func TestSilentStrangers(t *testing.T) {
 	for l.n.Load() < maxUnproved {
 		time.Sleep(time.Millisecond)
 	}
-	if n := l.n.Load(); n > maxUnproved && time.Since(began) < control.Silence/2 {
+	if n := l.n.Load(); n > maxUnproved && time.Since(began) < time.Duration(control.DefaultPatience)/2 {
 		t.Errorf("%d were taken in, at most %d", n, maxUnproved)
 	}
 	for _, c := range silent {
