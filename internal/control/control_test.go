@@ -207,7 +207,7 @@ func TestProof(t *testing.T) {
 			_, _, _ = Accept(context.Background(), c, j.identity(j.Node("node4")), LeastPatience)
 		}
 	}()
-	if _, err := Dial(context.Background(), j.l.Addr().String(), j.identity(j.Node("node3"))); err == nil || !strings.Contains(err.Error(), "coordinator") {
+	if _, err := Dial(context.Background(), j.l.Addr().String(), j.identity(j.Node("node3")), LeastPatience); err == nil || !strings.Contains(err.Error(), "coordinator") {
 		t.Errorf("a node plays the coordinator: %v", err)
 	}
 }
