@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -10,6 +11,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"sync"
 	"syscall"
 	"time"
@@ -27,6 +29,7 @@ type Ward struct {
 	Cache    string // empty: the node has none
 	Term     uint64
 	Node     string
+	RunDir   string           // of the agent, for sockets
 	Patience control.Patience // of the coordinator with the agent
 	After    time.Duration    // how long somebody may take to go on with the job before its cache is copied to the store; 0: it never is
 }
@@ -46,8 +49,8 @@ type guard struct {
 	wg    sync.WaitGroup
 }
 
-// startGuard starts it.
-func startGuard(b *Brief) (*guard, error) {
+// startGuard starts it, for an agent with that run directory.
+func startGuard(b *Brief, runDir string) (*guard, error) {
 	g := &guard{cmd: exec.Command("/proc/self/exe", "guard"), done: make(chan struct{}), every: b.Patience.Beat()}
 	g.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	g.cmd.Stderr = os.Stderr
@@ -56,7 +59,7 @@ func startGuard(b *Brief) (*guard, error) {
 		err = g.cmd.Start()
 	}
 	if err == nil {
-		err = json.NewEncoder(g.pipe).Encode(Ward{os.Getpid(), b.Job, b.Dir, b.Cache, b.Term, b.Node, b.Patience, b.Scavenge})
+		err = json.NewEncoder(g.pipe).Encode(Ward{os.Getpid(), b.Job, b.Dir, b.Cache, b.Term, b.Node, runDir, b.Patience, b.Scavenge})
 	}
 	if err != nil {
 		return nil, fmt.Errorf("agent: its guard: %w", err)
@@ -98,7 +101,11 @@ func Guard(ctx context.Context, in io.Reader) error {
 	if err := d.Decode(w); err != nil {
 		return fmt.Errorf("agent: standard input: %w", err)
 	}
-	if w.watch(io.MultiReader(d.Buffered(), in)) || w.Cache == "" || w.After == 0 {
+	if w.watch(io.MultiReader(d.Buffered(), in)) {
+		return nil
+	}
+	w.tidy()
+	if w.Cache == "" || w.After == 0 {
 		return nil
 	}
 	err := w.scavenge(ctx, w.After)
@@ -118,6 +125,22 @@ func Guard(ctx context.Context, in io.Reader) error {
 		return nil
 	}
 	return err
+}
+
+// tidy removes what the agent has left of its run directory, and of what launchers of its starts had.
+func (w *Ward) tidy() {
+	id, err := hex.DecodeString(w.Job.ID)
+	if err != nil || len(id) < 4 {
+		return
+	}
+	left, _ := filepath.Glob(sessionDir(id, "*"))
+	for _, dir := range left {
+		start, err := strconv.ParseUint(filepath.Ext(dir)[1:], 16, 64)
+		if err == nil && start>>16 == w.Term {
+			_ = os.RemoveAll(dir) // what others have put there stays
+		}
+	}
+	_ = os.RemoveAll(w.RunDir)
 }
 
 // A guard whose store is away, or full, tries again for half an hour.

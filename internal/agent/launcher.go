@@ -94,7 +94,11 @@ func (s *Server) environ(base []string) []string {
 // sessionDir is the directory in which a launcher and its daemons make theirs, and which goes with the start: the same on all
 // nodes, since the launcher tells its daemons, and short, since there are sockets in it.
 func (s *Server) sessionDir() string {
-	return fmt.Sprintf("/tmp/byssus.%x.%x", s.cfg.JobID[:4], s.cfg.Start)
+	return sessionDir(s.cfg.JobID[:], fmt.Sprintf("%x", s.cfg.Start))
+}
+
+func sessionDir(job []byte, start string) string {
+	return fmt.Sprintf("/tmp/byssus.%x.%s", job[:4], start)
 }
 
 // serve hears remote shells of our own user until the start is over.

@@ -133,7 +133,7 @@ func Serve(b *Brief) error {
 	if err := n.tellCache(&joined); err != nil {
 		return err
 	}
-	g, err := startGuard(b)
+	g, err := startGuard(b, cfg.RunDir)
 	if err != nil {
 		return err
 	}
