@@ -375,10 +375,13 @@ func (s *Server) read(ses *session) {
 	buf := make([]byte, abi.HeaderBytes+abi.MaxBody)
 	for {
 		n, file, err := receive(ses.conn, buf)
-		if err != nil || n == 0 {
+		if n == 0 || err != nil && !errors.Is(err, errMany) {
 			return
 		}
-		m, err := abi.Parse(buf[:n])
+		var m abi.Message
+		if err == nil {
+			m, err = abi.Parse(buf[:n])
+		}
 		if err == nil && int(m.Rank) != ses.rank {
 			err = fmt.Errorf("agent: message of rank %d from rank %d", m.Rank, ses.rank)
 		}

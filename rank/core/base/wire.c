@@ -96,7 +96,8 @@ bool wire_receive(int flags)
 {
 	struct iovec v[2] = { { &wire.in, sizeof wire.in }, { wire.body, sizeof wire.body } };
 	union { struct cmsghdr h; char room[CMSG_SPACE(sizeof(int))]; } c;
-	struct msghdr msg = { .msg_iov = v, .msg_iovlen = 2, .msg_control = &c, .msg_controllen = sizeof c };
+	struct msghdr msg = { .msg_iov = v, .msg_iovlen = 2, .msg_control = &c,
+			      .msg_controllen = CMSG_LEN(sizeof(int)) };      /* room for one, not two */
 	ssize_t n = recvmsg(wire.sock, &msg, flags | MSG_CMSG_CLOEXEC);
 	if (n < 0 && (errno == EAGAIN || errno == EINTR)) return false;
 	if (wire.file >= 0) close(wire.file);
