@@ -18,8 +18,10 @@ import (
 type server struct {
 	conn *net.UnixConn
 
-	mu       sync.Mutex // also for sending
+	mu       sync.Mutex // held for moments: nothing is sent or received meanwhile
 	children map[int]*os.Process
+
+	sending sync.Mutex // taken by those who wait for processes: never by who reads, and never with mu
 }
 
 // Main serves in the process of a spawner, and ends it; in others it does nothing. The TestMain of a package begins with it whose
@@ -122,7 +124,7 @@ func (s *server) signal(number int, sig syscall.Signal) {
 
 // tell says something to whoever has this spawner.
 func (s *server) tell(n notice) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	s.sending.Lock()
+	defer s.sending.Unlock()
 	_ = frames.Send(s.conn, n) // who is gone is noticed where something is received
 }
