@@ -927,6 +927,10 @@ func TestSavedMemory(t *testing.T) { alone(t, "heap/heap.c", "table/heap.c", "20
 // a checkpoint would wait for a rank that computes.
 func TestPrice(t *testing.T) { alone(t, "price/price.c", "") }
 
+// TestDrained runs what takes messages off the network at a checkpoint, and hands them out, over an MPI whose calls fail: no message
+// is lost in silence.
+func TestDrained(t *testing.T) { alone(t, "drain/drain.c", "") }
+
 // alone compiles a test of a part of the MPI half with that part (empty: a header), and runs it with the arguments and a seed.
 func alone(t *testing.T, test, part string, args ...string) {
 	t.Helper()
