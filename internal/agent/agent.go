@@ -336,7 +336,7 @@ func (s *Server) enlist(c *net.UnixConn, rank, pid int, hello *abi.Hello) (*sess
 		s.sessions[rank] = ses
 	}
 	p := packet{bytes: abi.Packet(abi.Message{Header: abi.Header{Type: abi.MsgWelcome, Rank: uint32(rank)},
-		Body: abi.Encode(abi.Welcome{Writers: uint32(s.cfg.Writers)}, "")})}
+		Body: abi.Encode(abi.Welcome{Writers: uint32(s.cfg.Writers), Here: uint32(len(s.cfg.Ranks))}, "")})}
 	switch {
 	case rank != 0 || s.input == nil:
 	case !below:

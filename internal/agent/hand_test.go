@@ -30,8 +30,9 @@ func join(t *testing.T, s *Server, events chan node.Report, rank, ranks int) *ne
 	abi.SetText(h.Host[:], "here")
 	say(t, c, rank, abi.MsgHello, 0, abi.Encode(h, ""), nil)
 	expect(t, events, node.Hello{Ranks: []int{rank}})
-	if m, _ := hear(t, c); m.Type != abi.MsgWelcome {
-		t.Fatalf("message of type %d, want WELCOME", m.Type)
+	want := abi.Encode(abi.Welcome{Writers: uint32(s.cfg.Writers), Here: uint32(ranks)}, "")
+	if m, _ := hear(t, c); m.Type != abi.MsgWelcome || string(m.Body) != string(want) {
+		t.Fatalf("found %+v, wanted WELCOME of one of %d ranks", m, ranks)
 	}
 	return c
 }

@@ -171,6 +171,7 @@ int wire_connect(uint32_t below, uint64_t input_read)
 	syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0);
 	wire.wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	wire.writers = core_config.writers;
+	wire.ranks_here = (unsigned)core_job.nranks;
 	if (!core_config.agent) return -1;
 	if (strlen(core_config.agent) >= sizeof to.sun_path)
 		core_die("the path of its agent is too long: %s", core_config.agent);
@@ -192,6 +193,7 @@ int wire_connect(uint32_t below, uint64_t input_read)
 			 core_config.agent, wire.in.type);
 	const struct abi_welcome *w = (const void *)wire.body;
 	if (wire.in.length >= sizeof *w && w->writers) wire.writers = w->writers;
+	if (wire.in.length >= sizeof *w && w->here) wire.ranks_here = w->here;
 	int input = wire.file;
 	wire.file = -1;
 	return input;
