@@ -137,8 +137,8 @@ bool drained_deliver(struct vdrained *d, void *buf, int count, nx_t type, nx_sta
 
 /* -- taking messages off the network --------------------------------------------------------------------- */
 
-/* An error that is returned has left the message in the real MPI. After one of the receive itself nobody knows
- * where the message is, and this rank cannot go on as if it had not been sent. */
+/* An error that is returned has left the message in the real MPI. After one of the receive itself nobody
+ * knows where the message is, and this rank cannot go on as if it had not been sent. */
 static int held_recv(struct vdrained *d, int source, int tag, rh_t comm, rh_t *message)
 {
 	rh_t t = drv->type[NX_TYPE_BYTE];
