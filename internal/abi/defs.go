@@ -109,7 +109,7 @@ const (
 type Welcome struct {
 	Flags   uint64
 	Writers uint32 // threads that write the image
-	Pad     uint32
+	Here    uint32 // ranks of this node; 0: not said
 }
 
 // Clock is the number of the last collective on a communicator that all members must have started before the rank may be

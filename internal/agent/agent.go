@@ -336,7 +336,7 @@ func (s *Server) enlist(c *net.UnixConn, rank, pid int, hello *abi.Hello) (*sess
 		s.sessions[rank] = ses
 	}
 	p := packet{bytes: abi.Packet(abi.Message{Header: abi.Header{Type: abi.MsgWelcome, Rank: uint32(rank)},
-		Body: abi.Encode(abi.Welcome{Writers: uint32(s.cfg.Writers)}, "")})}
+		Body: abi.Encode(abi.Welcome{Writers: uint32(s.cfg.Writers), Here: uint32(len(s.cfg.Ranks))}, "")})}
 	switch {
 	case rank != 0 || s.input == nil:
 	case !below:
@@ -375,10 +375,13 @@ func (s *Server) read(ses *session) {
 	buf := make([]byte, abi.HeaderBytes+abi.MaxBody)
 	for {
 		n, file, err := receive(ses.conn, buf)
-		if err != nil || n == 0 {
+		if n == 0 || err != nil && !errors.Is(err, errMany) {
 			return
 		}
-		m, err := abi.Parse(buf[:n])
+		var m abi.Message
+		if err == nil {
+			m, err = abi.Parse(buf[:n])
+		}
 		if err == nil && int(m.Rank) != ses.rank {
 			err = fmt.Errorf("agent: message of rank %d from rank %d", m.Rank, ses.rank)
 		}

@@ -15,7 +15,8 @@ import (
 
 // board is where ranks leave objects for each other at a restart, and where they meet. A wish is answered when some rank
 // has given what it is for, a meeting when the coordinator says that the ranks of all nodes have come; one that waits for a
-// rank that is gone waits until its own end, which the coordinator sees to. Objects are kept until they are filled.
+// rank that is gone waits until its own end, which the coordinator sees to. Objects are kept until they are filled, and nothing beyond
+// the last meeting.
 type board struct {
 	mu     sync.Mutex
 	given  map[gift]*os.File
@@ -144,8 +145,12 @@ func (s *Server) Met(meeting uint64) {
 	for _, to := range b.here[meeting] {
 		to.handed(abi.Hand{What: abi.HandHere, Dev: meeting}, nil)
 	}
+	delete(b.here, meeting)
 	if meeting >= abi.MeetingFilled { // nobody wants anything any more
 		b.closeFiles()
+	}
+	if meeting >= abi.MeetingRestored {
+		b.here, b.claims = nil, nil
 	}
 }
 
@@ -159,7 +164,7 @@ func (b *board) closeFiles() {
 	for _, f := range b.given {
 		f.Close()
 	}
-	b.given = nil
+	b.given, b.wanted = nil, nil
 }
 
 // handed answers a rank.
@@ -193,22 +198,34 @@ func (p packet) send(c *net.UnixConn) error {
 	return errors.Join(err, sent)
 }
 
-// receive reads a packet and the descriptor that came with it, if any.
+// errMany is the error of a packet that is not as any of ours is.
+var errMany = errors.New("agent: a message with more than one descriptor, or with one that this process has no room for")
+
+// receive reads a packet and the descriptor that came with it, if any. There is room for one: of others the kernel makes nothing.
 func receive(c *net.UnixConn, buf []byte) (int, *os.File, error) {
-	oob := make([]byte, syscall.CmsgSpace(4))
-	n, k, _, _, err := c.ReadMsgUnix(buf, oob)
-	if err != nil || k == 0 {
+	oob := make([]byte, syscall.CmsgLen(4))
+	n, k, flags, _, err := c.ReadMsgUnix(buf, oob)
+	if err != nil {
 		return n, nil, err
 	}
-	list, err := syscall.ParseSocketControlMessage(oob[:k])
+	file, err := cameWith(oob[:k])
+	if err == nil && flags&syscall.MSG_CTRUNC != 0 {
+		return n, nil, errors.Join(errMany, closeFile(file))
+	}
+	return n, file, err
+}
+
+// cameWith is the file that came with a packet, if any.
+func cameWith(oob []byte) (*os.File, error) {
+	list, err := syscall.ParseSocketControlMessage(oob)
 	if err != nil || len(list) == 0 {
-		return n, nil, err
+		return nil, err
 	}
 	fds, err := syscall.ParseUnixRights(&list[0])
 	if err != nil || len(fds) == 0 {
-		return n, nil, err
+		return nil, err
 	}
-	return n, os.NewFile(uintptr(fds[0]), "object"), nil
+	return os.NewFile(uintptr(fds[0]), "object"), nil
 }
 
 func closeFile(f *os.File) error {

@@ -1,17 +1,20 @@
 package agent
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"net"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 
 	"github.com/byssus-hpc/byssus/internal/abi"
+	"github.com/byssus-hpc/byssus/internal/frames"
 	"github.com/byssus-hpc/byssus/internal/node"
 )
 
@@ -27,8 +30,9 @@ func join(t *testing.T, s *Server, events chan node.Report, rank, ranks int) *ne
 	abi.SetText(h.Host[:], "here")
 	say(t, c, rank, abi.MsgHello, 0, abi.Encode(h, ""), nil)
 	expect(t, events, node.Hello{Ranks: []int{rank}})
-	if m, _ := hear(t, c); m.Type != abi.MsgWelcome {
-		t.Fatalf("message of type %d, want WELCOME", m.Type)
+	want := abi.Encode(abi.Welcome{Writers: uint32(s.cfg.Writers), Here: uint32(ranks)}, "")
+	if m, _ := hear(t, c); m.Type != abi.MsgWelcome || string(m.Body) != string(want) {
+		t.Fatalf("found %+v, wanted WELCOME of one of %d ranks", m, ranks)
 	}
 	return c
 }
@@ -122,9 +126,89 @@ func TestHand(t *testing.T) {
 	}
 	s.board.mu.Lock()
 	defer s.board.mu.Unlock()
-	if s.board.given != nil {
-		t.Error("the agent keeps files beyond the last meeting")
+	if s.board.given != nil || s.board.wanted != nil {
+		t.Error("the agent keeps files, or wishes, when all have what they share")
 	}
+}
+
+// TestForgotten: nothing of a restart is kept when all have come to its last meeting.
+func TestForgotten(t *testing.T) {
+	s, events := serve(t, 2)
+	c := []*net.UnixConn{join(t, s, events, 0, 2), join(t, s, events, 1, 2)}
+	say(t, c[0], 0, abi.MsgClaim, 0, abi.Encode(abi.Claim{Dev: 5, Inode: 1, Was: 70, Flags: abi.ClaimWrites}, "/tmp/a"), nil)
+	hear(t, c[0])
+	say(t, c[0], 0, abi.MsgHand, 0, hand(abi.HandGive, 5, 1), nameless(t, "never asked for"))
+	say(t, c[1], 1, abi.MsgHand, 0, hand(abi.HandWant, 5, 2), nil) // and never given
+	for _, meeting := range []uint64{abi.MeetingCut, abi.MeetingFilled, abi.MeetingRestored} {
+		for rank := range c {
+			say(t, c[rank], rank, abi.MsgHand, 0, hand(abi.HandHere, meeting, 0), nil)
+		}
+		for rank := range c {
+			hear(t, c[rank])
+		}
+	}
+	b := &s.board
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.given != nil || b.wanted != nil || b.here != nil || b.claims != nil {
+		t.Errorf("kept: %d given, %d wanted, %d meetings, %d claims", len(b.given), len(b.wanted), len(b.here), len(b.claims))
+	}
+}
+
+// TestOneDescriptor: with a message comes one descriptor or none. Of one with more nothing is kept, and a rank that sends such is
+// not trusted.
+func TestOneDescriptor(t *testing.T) {
+	s, events := serve(t, 1)
+	c := join(t, s, events, 0, 1)
+	f := nameless(t, "x")
+	for n := range 5 {
+		fds := slices.Repeat([]int{int(f.Fd())}, n)
+		pair, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_SEQPACKET|syscall.SOCK_CLOEXEC, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ends := []*net.UnixConn{connection(t, pair[0]), connection(t, pair[1])}
+		before := opened(t)
+		if _, _, err := ends[0].WriteMsgUnix([]byte("x"), syscall.UnixRights(fds...), nil); err != nil {
+			t.Fatal(err)
+		}
+		k, got, err := receive(ends[1], make([]byte, 16))
+		if k != 1 || (got != nil) != (n == 1) || errors.Is(err, errMany) != (n > 1) || err != nil && n < 2 {
+			t.Errorf("%d descriptors: found %d bytes, %v, %v", n, k, got, err)
+		}
+		if err := closeFile(got); err != nil {
+			t.Error(err)
+		}
+		if after := opened(t); after != before {
+			t.Errorf("%d descriptors: %d more are open", n, after-before)
+		}
+	}
+	m := abi.Packet(abi.Message{Header: abi.Header{Type: abi.MsgHand}, Body: hand(abi.HandGive, 5, 1)})
+	if _, _, err := c.WriteMsgUnix(m, syscall.UnixRights(int(f.Fd()), int(f.Fd())), nil); err != nil {
+		t.Fatal(err)
+	}
+	expect(t, events, node.Failed{Text: errMany.Error()})
+}
+
+// connection makes a connection of a descriptor.
+func connection(t *testing.T, fd int) *net.UnixConn {
+	t.Helper()
+	c, err := frames.Conn(os.NewFile(uintptr(fd), "socketpair"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close() })
+	return c
+}
+
+// opened says how many descriptors this process has.
+func opened(t *testing.T) int {
+	t.Helper()
+	all, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return len(all)
 }
 
 // TestTwoOwners: objects that had the same number on two nodes, which are one now, are two.

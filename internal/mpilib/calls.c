@@ -3,8 +3,9 @@
  * Context: called by Go on one thread at a time (MPI_THREAD_SERIALIZED); does not allocate. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
-#include <sched.h>
 #include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 #include "glue.h"
 
 static int crowded;                              /* more ranks than processors: calls that block test and rest */
@@ -17,16 +18,17 @@ void real_crowded(int yes) { crowded = yes; }
 /* Whether ranks on this node have to share processors: launchers bind each to some. */
 int real_on_node(int *ranks, int *processors)
 {
-	cpu_set_t mine, all;
+	enum { MOST = 65536 / 8 };              /* the kernel takes no set that is smaller than its own */
+	unsigned char mine[MOST] = { 0 }, all[MOST];
 	rh_t node;
-	CPU_ZERO(&mine);
-	sched_getaffinity(0, sizeof mine, &mine);
+	syscall(SYS_sched_getaffinity, 0, sizeof mine, mine);
 	int rc = real_comm_split_shared(real_base(), 0, &node);
 	if (rc) return rc;
 	rc = drv->comm_size(node, ranks);
 	if (!rc)
-		rc = drv->allreduce(&mine, &all, sizeof mine, drv->type[NX_TYPE_UNSIGNED_CHAR], drv->op[NX_OP_BOR], node);
-	*processors = CPU_COUNT(&all);
+		rc = drv->allreduce(mine, all, MOST, drv->type[NX_TYPE_UNSIGNED_CHAR], drv->op[NX_OP_BOR], node);
+	*processors = 0;
+	for (int i = 0; !rc && i < MOST; i++) *processors += __builtin_popcount(all[i]);
 	return rc ? rc : drv->comm_free(&node);
 }
 

@@ -18,8 +18,10 @@ import (
 type server struct {
 	conn *net.UnixConn
 
-	mu       sync.Mutex // also for sending
+	mu       sync.Mutex // held for moments: nothing is sent or received meanwhile
 	children map[int]child
+
+	sending sync.Mutex // taken by those who wait for processes: never by who reads, and never with mu
 }
 
 // child is a process that has not been waited for.
@@ -133,7 +135,7 @@ func (s *server) signal(number int, sig syscall.Signal) {
 
 // tell says something to whoever has this spawner.
 func (s *server) tell(n notice) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	s.sending.Lock()
+	defer s.sending.Unlock()
 	_ = frames.Send(s.conn, n) // who is gone is noticed where something is received
 }

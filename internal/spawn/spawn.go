@@ -8,6 +8,9 @@
 // Guarantees: what is started has the descriptors that it is given, and no others. Its end is told once. A signal reaches it
 // or nobody. When whoever has the spawner is gone, it is gone, too, and what it has started gets the signal that was chosen
 // for that (prctl(2), PR_SET_PDEATHSIG). It hears no signals itself: a batch system may send one to all processes of a job.
+//
+// Neither side waits for the other to read: on both, who reads does nothing else, holds no lock while it waits, and takes none
+// that is held while something is sent. So what is sent is read, however much is under way in both directions.
 package spawn
 
 import (
@@ -17,8 +20,10 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
+	"strings"
 	"sync"
 	"syscall"
+	"time"
 
 	"github.com/byssus-hpc/byssus/internal/frames"
 )
@@ -28,6 +33,9 @@ const Verb = "spawner"
 
 // ErrGone is the error of everything that a spawner is asked for that has been killed, or closed.
 var ErrGone = errors.New("the process that starts others is gone")
+
+// startLimit is how long a process may take to begin. Its file may be in a file system that hangs, and may go on hanging.
+const startLimit = 5 * time.Minute
 
 // A Command is what to start. Its standard input is empty.
 type Command struct {
@@ -44,8 +52,11 @@ type Command struct {
 type Spawner struct {
 	conn  *net.UnixConn
 	ended chan struct{} // closed when the spawner has
+	limit time.Duration // to take an order; to carry it out
 
-	mu      sync.Mutex // also for sending
+	sending sync.Mutex // never waited for with mu
+
+	mu      sync.Mutex // held for moments: nothing is sent or received meanwhile
 	last    int
 	started map[int]*Process // that have not ended, by number
 }
@@ -56,6 +67,7 @@ type Process struct {
 	number  int
 	begun   chan error // room for the one value
 	done    chan struct{}
+	late    bool   // nobody waits for it any more; Spawner.mu protects it
 	end     ending // valid after done, as is the next one
 	failed  error
 }
@@ -98,7 +110,7 @@ func Start() (*Spawner, error) {
 	defer theirs.Close()
 	cmd := &exec.Cmd{Path: "/proc/self/exe", Args: []string{"byssus", Verb}, Stdin: theirs, Stderr: os.Stderr}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	s := &Spawner{conn: ours, ended: make(chan struct{}), started: map[int]*Process{}}
+	s := &Spawner{conn: ours, ended: make(chan struct{}), limit: startLimit, started: map[int]*Process{}}
 	begun := make(chan error)
 	go func() {
 		runtime.LockOSThread() // the death signal is sent when this thread ends
@@ -124,30 +136,69 @@ func (s *Spawner) Close() {
 	<-s.ended
 }
 
-// Start starts a process.
+// Start starts a process. One that has not begun within some minutes is an error, and is killed if it begins later.
 func (s *Spawner) Start(c Command) (*Process, error) {
 	p := &Process{spawner: s, begun: make(chan error, 1), done: make(chan struct{})}
 	s.mu.Lock()
-	if s.started == nil {
-		s.mu.Unlock()
-		return nil, fmt.Errorf("spawn: %w", ErrGone)
-	}
-	s.last++
-	p.number = s.last
-	s.started[p.number] = p
-	err := frames.Send(s.conn, request{Number: p.number, Start: &order{Args: frames.Bytes(c.Args), Env: frames.Bytes(c.Env), Dir: []byte(c.Dir),
-		Group: c.Group, Block: c.Block, Death: c.Death}}, c.Files...)
-	if err != nil {
-		delete(s.started, p.number)
+	gone := s.started == nil
+	if !gone {
+		s.last++
+		p.number = s.last
+		s.started[p.number] = p
 	}
 	s.mu.Unlock()
+	if gone {
+		return nil, fmt.Errorf("spawn: %w", ErrGone)
+	}
+	err := s.send(request{Number: p.number, Start: &order{Args: frames.Bytes(c.Args), Env: frames.Bytes(c.Env), Dir: []byte(c.Dir),
+		Group: c.Group, Block: c.Block, Death: c.Death}}, c.Files...)
 	if err != nil {
+		s.mu.Lock()
+		delete(s.started, p.number)
+		s.mu.Unlock()
 		return nil, fmt.Errorf("spawn: %w", err)
 	}
-	if err := <-p.begun; err != nil {
+	limit := time.NewTimer(s.limit)
+	defer limit.Stop()
+	select {
+	case err = <-p.begun:
+	case <-limit.C:
+		err = p.forget(c)
+	}
+	if err != nil {
 		return nil, err
 	}
 	return p, nil
+}
+
+// forget gives up waiting for a process to begin, unless it just has.
+func (p *Process) forget(c Command) error {
+	s := p.spawner
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	select {
+	case err := <-p.begun:
+		return err
+	default:
+	}
+	p.late = true
+	return fmt.Errorf("spawn: %s, in directory %q, has not begun within %v: a file system that it is started from may hang",
+		strings.Join(c.Args[:min(len(c.Args), 1)], ""), c.Dir, s.limit)
+}
+
+// send gives the spawner a request. It always reads: one that does not is as good as gone, and what has been sent in part
+// cannot be taken back.
+func (s *Spawner) send(r request, files ...*os.File) error {
+	s.sending.Lock()
+	defer s.sending.Unlock()
+	err := s.conn.SetWriteDeadline(time.Now().Add(s.limit))
+	if err == nil {
+		err = frames.Send(s.conn, r, files...)
+	}
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		return fmt.Errorf("it has not read what it is asked for within %v: %w", s.limit, errors.Join(ErrGone, s.conn.Close()))
+	}
+	return err
 }
 
 // listen takes in what the spawner tells, until it is gone.
@@ -176,6 +227,9 @@ func (p *Process) over(n notice) bool {
 	switch {
 	case n.Failed == "" && n.End == nil:
 		p.begun <- nil
+		if p.late {
+			go p.Signal(syscall.SIGKILL) // what is sent may have to wait, and whoever reads must not
+		}
 		return false
 	case n.End != nil:
 		p.end = *n.End
@@ -201,8 +255,9 @@ func (p *Process) Wait() (code, signal int, err error) {
 // Signal sends a signal to the process, if it is still there.
 func (p *Process) Signal(sig syscall.Signal) {
 	p.spawner.mu.Lock()
-	defer p.spawner.mu.Unlock()
-	if p.spawner.started[p.number] == p {
-		_ = frames.Send(p.spawner.conn, request{Number: p.number, Signal: sig}) // listen notices that the spawner is gone
+	there := p.spawner.started[p.number] == p
+	p.spawner.mu.Unlock()
+	if there {
+		_ = p.spawner.send(request{Number: p.number, Signal: sig}) // listen notices that the spawner is gone
 	}
 }

@@ -164,6 +164,80 @@ func TestCannot(t *testing.T) {
 	}
 }
 
+// TestBothWays: however much is asked for and told at once, neither side waits for the other to read.
+func TestBothWays(t *testing.T) {
+	s := begin(t)
+	p, _, ended := running(t, s, syscall.SIGKILL)
+	name := "/" + strings.Repeat("x", 600_000) // more than a socket has room for, and it is in the answer
+	var wg sync.WaitGroup
+	for range 30 {
+		wg.Go(func() {
+			if _, err := s.Start(Command{Args: []string{name}, Files: []*os.File{os.Stdout, os.Stderr}}); err == nil {
+				t.Error("started")
+			}
+		})
+		wg.Go(func() {
+			for range 50 {
+				p.Signal(0)
+			}
+		})
+	}
+	all := make(chan struct{})
+	go func() { wg.Wait(); close(all) }()
+	select {
+	case <-all:
+	case <-time.After(2 * time.Minute):
+		t.Fatal("the spawner and this process wait for each other")
+	}
+	p.Signal(syscall.SIGKILL)
+	<-ended
+}
+
+// TestLate: a spawner that carries out nothing, or reads nothing, is not waited for without end. What begins later is killed.
+func TestLate(t *testing.T) {
+	s := begin(t)
+	s.limit = 300 * time.Millisecond
+	p, pid, ended := running(t, s, syscall.SIGKILL)
+	if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	late := shell("exec sleep 1000")
+	late.Dir = "/"
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	late.Files[0] = w
+	_, err = s.Start(late)
+	w.Close()
+	if want := `spawn: sh, in directory "/", has not begun within 300ms: a file system that it is started from may hang`; err == nil || err.Error() != want {
+		t.Errorf("found %v, wanted %s", err, want)
+	}
+	if err := syscall.Kill(pid, syscall.SIGCONT); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.ReadAll(r); err != nil { // until it has been killed
+		t.Error(err)
+	}
+	if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		_, err = s.Start(Command{Args: []string{"/" + strings.Repeat("x", 5_000_000)}, Files: []*os.File{os.Stdout, os.Stderr}})
+		if !errors.Is(err, ErrGone) {
+			t.Errorf("one that does not read: %.200v", err)
+		}
+	}
+	if err := syscall.Kill(pid, syscall.SIGCONT); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := p.Wait(); !errors.Is(err, ErrGone) {
+		t.Errorf("found %v", err)
+	}
+	<-ended
+}
+
 // running starts a process that tells its number and waits; ended is closed when it has.
 func running(t *testing.T, s *Spawner, death syscall.Signal) (p *Process, spawner int, ended <-chan struct{}) {
 	t.Helper()

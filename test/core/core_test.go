@@ -927,6 +927,13 @@ func TestSavedMemory(t *testing.T) { alone(t, "heap/heap.c", "table/heap.c", "20
 // a checkpoint would wait for a rank that computes.
 func TestPrice(t *testing.T) { alone(t, "price/price.c", "") }
 
+// TestDrained runs what takes messages off the network at a checkpoint, and hands them out, over an MPI whose calls fail: no message
+// is lost in silence.
+func TestDrained(t *testing.T) { alone(t, "drain/drain.c", "") }
+
+// TestProcessors runs what counts the processors that a rank may use, on a kernel that seems to be for thousands.
+func TestProcessors(t *testing.T) { alone(t, "processors/processors.c", "") }
+
 // alone compiles a test of a part of the MPI half with that part (empty: a header), and runs it with the arguments and a seed.
 func alone(t *testing.T, test, part string, args ...string) {
 	t.Helper()
@@ -941,7 +948,7 @@ func alone(t *testing.T, test, part string, args ...string) {
 	dir := scratch(t)
 	program := filepath.Join(dir, "alone")
 	compile := []string{"gcc", "-std=gnu11", "-g", "-O1", "-Wall", "-Wextra", "-Werror", "-fsanitize=address,undefined", "-fno-sanitize-recover",
-		"-o", program, filepath.Join(site.Root, "test/core", test)}
+		"-I", filepath.Join(site.Root, "rank"), "-o", program, filepath.Join(site.Root, "test/core", test)}
 	if part != "" {
 		compile = append(compile, filepath.Join(site.Root, "rank/mpi", part))
 	}

@@ -118,12 +118,12 @@ _Static_assert(offsetof(struct abi_hello, wants_input) == 684, "layout");
 struct abi_welcome {
 	uint64_t flags;
 	uint32_t writers;   /* threads that write the image */
-	uint32_t pad;
+	uint32_t here;   /* ranks of this node; 0: not said */
 };
 _Static_assert(sizeof(struct abi_welcome) == 16, "layout");
 _Static_assert(offsetof(struct abi_welcome, flags) == 0, "layout");
 _Static_assert(offsetof(struct abi_welcome, writers) == 8, "layout");
-_Static_assert(offsetof(struct abi_welcome, pad) == 12, "layout");
+_Static_assert(offsetof(struct abi_welcome, here) == 12, "layout");
 
 /* Clock is the number of the last collective on a communicator that all members must have started before the rank may be
  * stopped: the last blocking one it has entered, or non-blocking one whose completion it has seen. */

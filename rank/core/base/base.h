@@ -72,6 +72,7 @@ struct wire {
 	bool end_came;                  /* END, while a restart waited for something else */
 	volatile uint32_t asked, ending; /* a SIGTERM is held back; none is held back any more */
 	uint32_t writers;
+	uint32_t ranks_here;            /* that share the processors of this node, this one among them */
 	int file;                       /* descriptor that came with the last packet, or -1 */
 	struct abi_header in;
 	char body[ABI_MAX_BODY];
@@ -111,6 +112,9 @@ void read_bytes(struct reader *r, void *out, size_t n);
 uint64_t read_u64(struct reader *r);
 const char *read_str(struct reader *r);
 const void *read_ref(struct reader *r, size_t n);
+
+/* -- processors (processors.c) -- */
+unsigned processors_for_each(unsigned ranks);   /* of so many here: at least 1 */
 
 /* -- small things (util.c, crc32c.c) -- */
 struct stat;

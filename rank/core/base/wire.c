@@ -96,7 +96,8 @@ bool wire_receive(int flags)
 {
 	struct iovec v[2] = { { &wire.in, sizeof wire.in }, { wire.body, sizeof wire.body } };
 	union { struct cmsghdr h; char room[CMSG_SPACE(sizeof(int))]; } c;
-	struct msghdr msg = { .msg_iov = v, .msg_iovlen = 2, .msg_control = &c, .msg_controllen = sizeof c };
+	struct msghdr msg = { .msg_iov = v, .msg_iovlen = 2, .msg_control = &c,
+			      .msg_controllen = CMSG_LEN(sizeof(int)) };      /* room for one, not two */
 	ssize_t n = recvmsg(wire.sock, &msg, flags | MSG_CMSG_CLOEXEC);
 	if (n < 0 && (errno == EAGAIN || errno == EINTR)) return false;
 	if (wire.file >= 0) close(wire.file);
@@ -170,6 +171,7 @@ int wire_connect(uint32_t below, uint64_t input_read)
 	syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0);
 	wire.wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	wire.writers = core_config.writers;
+	wire.ranks_here = (unsigned)core_job.nranks;
 	if (!core_config.agent) return -1;
 	if (strlen(core_config.agent) >= sizeof to.sun_path)
 		core_die("the path of its agent is too long: %s", core_config.agent);
@@ -191,6 +193,7 @@ int wire_connect(uint32_t below, uint64_t input_read)
 			 core_config.agent, wire.in.type);
 	const struct abi_welcome *w = (const void *)wire.body;
 	if (wire.in.length >= sizeof *w && w->writers) wire.writers = w->writers;
+	if (wire.in.length >= sizeof *w && w->here) wire.ranks_here = w->here;
 	int input = wire.file;
 	wire.file = -1;
 	return input;

@@ -10,7 +10,6 @@
 #include <fcntl.h>
 #include <linux/magic.h>
 #include <pthread.h>
-#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -521,16 +520,6 @@ static void *reader(void *arg)
 	return NULL;
 }
 
-static unsigned idle_processors(void)
-{
-	cpu_set_t set;
-	double load = 0;
-	int n = sched_getaffinity(0, sizeof set, &set) ? 1 : CPU_COUNT(&set);
-	if (getloadavg(&load, 1) != 1) load = 0;
-	int mine = n / (core_job.nranks < n ? core_job.nranks : n);
-	return mine < 1 ? 1 : mine > MAX_READERS ? MAX_READERS : (unsigned)mine;
-}
-
 static struct { pthread_t t[MAX_READERS]; struct core_begin room[MAX_READERS]; unsigned n; } readers;
 
 static void read_regions(void)
@@ -542,7 +531,8 @@ static void read_regions(void)
 void image_start_readers(void)
 {
 	if (core_config.lazy) return;
-	for (unsigned n = idle_processors(); readers.n < n; readers.n++)
+	unsigned n = processors_for_each(wire.ranks_here);
+	for (; readers.n < n && readers.n < MAX_READERS; readers.n++)
 		if (core_thread(&readers.t[readers.n], &readers.room[readers.n], SMALL_STACK, reader, NULL))
 			return;
 }

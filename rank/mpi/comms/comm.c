@@ -289,13 +289,13 @@ static bool posted_on(nx_t comm)
 }
 
 /* Whether all members have freed it; the real one then goes too. What has arrived on it can never be received
- * any more. */
+ * any more, and is counted: what cannot be now is at the next occasion. */
 static bool all_left(struct vcomm *c, uint32_t i)
 {
 	int flag = 0;
 	if (posted_on(i) || drv->test(&real_farewell[i], &flag, NULL) || !flag) return false;
+	if (drain_comm(c)) return false;
 	real_farewell[i] = 0;
-	drain_comm(c);
 	drv->comm_free(&RCOMM(i));
 	RCOMM(i) = 0;
 	return true;

@@ -28,24 +28,34 @@ static void append(struct vcomm *c, struct vdrained *d)
 	c->drained_tail = d;
 }
 
+/* The source of one that is about to be handed out is this negative number: nobody else finds it. */
+static int in_hand(int source) { return ~source; }
+
 bool drained_match(struct vcomm *c, int source, int tag, bool take, struct vdrained **out)
 {
-	bool found = false;
+	struct vdrained *d;
 	nx_lock();
-	for (struct vdrained **p = &c->drained, *last = NULL; *p; last = *p, p = &(*p)->next) {
-		struct vdrained *d = *p;
-		if (source != NX_ANY_SOURCE && d->source != source) continue;
-		if (tag != NX_ANY_TAG && d->tag != tag) continue;
-		if (take) {
-			*p = d->next;
-			if (c->drained_tail == d) c->drained_tail = last;
-		}
-		*out = d;
-		found = true;
-		break;
+	for (d = c->drained; d; d = d->next) {
+		if (d->source < 0 || (source != NX_ANY_SOURCE && d->source != source)) continue;
+		if (tag == NX_ANY_TAG || d->tag == tag) break;
 	}
+	if (d && take) d->source = in_hand(d->source);
 	nx_unlock();
-	return found;
+	if (d) *out = d;
+	return d;
+}
+
+void drained_back(struct vdrained *d) { __atomic_store_n(&d->source, in_hand(d->source), __ATOMIC_RELEASE); }
+
+void drained_remove(struct vcomm *c, struct vdrained *d)
+{
+	struct vdrained **p = &c->drained, *last = NULL;
+	nx_lock();
+	for (; *p != d; p = &(*p)->next) last = *p;
+	*p = d->next;
+	if (c->drained_tail == d) c->drained_tail = last;
+	nx_unlock();
+	drained_back(d);
 }
 
 /* Returns in *t a type of `bytes` bytes, for messages longer than a count can express. */
@@ -53,80 +63,97 @@ static int long_type(int64_t bytes, rh_t *t)
 {
 	enum { BLOCK = 1 << 20 };
 	rh_t block, parts[2];
-	int n[2] = { 1, (int)(bytes % BLOCK) }, e;
+	int n[2] = { 1, (int)(bytes % BLOCK) };
 	nx_aint at[2] = { 0, bytes - bytes % BLOCK };
-	e = drv->type_contiguous(BLOCK, drv->type[NX_TYPE_BYTE], &block);
-	if (!e) e = drv->type_contiguous((int)(bytes / BLOCK), block, &parts[0]);
+	int e = drv->type_contiguous(BLOCK, drv->type[NX_TYPE_BYTE], &block);
+	if (e) return e;
+	e = drv->type_contiguous((int)(bytes / BLOCK), block, &parts[0]);
+	drv->type_free(&block);
+	if (e) return e;
 	parts[1] = drv->type[NX_TYPE_BYTE];
-	if (!e) e = drv->type_create_struct(2, n, at, parts, t);
-	if (!e) e = drv->type_commit(*t);
-	if (!e) e = drv->type_free(&parts[0]);
-	if (!e) e = drv->type_free(&block);
+	e = drv->type_create_struct(2, n, at, parts, t);
+	drv->type_free(&parts[0]);
+	if (e) return e;
+	e = drv->type_commit(*t);
+	if (e) drv->type_free(t);
 	return e;
 }
 
 /* Hands the first bytes of a drained message to the application by way of the real MPI: sent to ourselves as
  * packed bytes, received with the application's type. So partial elements and strided types are the library's
  * own affair. */
-static int deliver_by_self(struct vdrained *d, int64_t bytes, void *buf, int count, nx_t type, nx_status *st)
+static int send_to_self(struct vdrained *d, int n, rh_t t, void *buf, int count, nx_t type, nx_status *st)
 {
 	static uint32_t deliveries;
 	enum { TAGS = 32768 };  /* as many as every MPI has; each thread's delivery has one of its own */
-	int tag = (int)(__atomic_fetch_add(&deliveries, 1, __ATOMIC_RELAXED) % TAGS);
-	rh_t sq, rq, t = drv->type[NX_TYPE_PACKED];
-	int n = (int)bytes, flag = 0, e;
-	if (bytes > INT_MAX) {
-		n = 1;
-		e = long_type(bytes, &t);
-		if (e) return e;
-	}
-	e = drv->irecv(buf, count, RTYPE(type), 0, tag, own_self, &rq);
+	int tag = (int)(__atomic_fetch_add(&deliveries, 1, __ATOMIC_RELAXED) % TAGS), flag = 0;
+	rh_t sq, rq;
+	int e = drv->irecv(buf, count, RTYPE(type), 0, tag, own_self, &rq);
 	if (e) return e;
-	int result = drv->isend(d->data, n, t, 0, tag, own_self, &sq);
-	while (!result && !flag) result = drv->test(&rq, &flag, st);
-	for (flag = 0; !flag;)
-		if ((e = drv->test(&sq, &flag, NULL))) return result ? result : e;
-	if (bytes > INT_MAX) drv->type_free(&t);
-	return result;
+	e = drv->isend(d->data, n, t, 0, tag, own_self, &sq);
+	if (e) {                        /* the buffer is the application's, and must not be filled later */
+		drv->cancel(rq);
+		while (!drv->test(&rq, &flag, NULL) && !flag) ;
+		return e;
+	}
+	while (!e && !flag) e = drv->test(&rq, &flag, st);
+	flag = 0;
+	for (int failed = 0; !failed && !flag; e = e ? e : failed) failed = drv->test(&sq, &flag, NULL);
+	return e;
+}
+
+static int deliver_by_self(struct vdrained *d, int64_t bytes, void *buf, int count, nx_t type, nx_status *st)
+{
+	rh_t t;
+	if (bytes <= INT_MAX)
+		return send_to_self(d, (int)bytes, drv->type[NX_TYPE_PACKED], buf, count, type, st);
+	int e = long_type(bytes, &t);
+	if (e) return e;
+	e = send_to_self(d, 1, t, buf, count, type, st);
+	drv->type_free(&t);
+	return e;
 }
 
 /* A message that is longer than its receive fills it, and is an error there (MPI-4.1 section 3.2.4). */
-int drained_deliver(struct vdrained *d, void *buf, int count, nx_t type, nx_status *st)
+bool drained_deliver(struct vdrained *d, void *buf, int count, nx_t type, nx_status *st, int *err)
 {
 	const struct vtype *t = NX_TYPE(type);
 	int64_t room = (int64_t)count * t->size, bytes = d->bytes < room ? d->bytes : room;
-	nx_status own = { d->source, d->tag, 0, 0, bytes };
-	int e = 0;
+	int source = d->source < 0 ? in_hand(d->source) : d->source;
+	nx_status own = { source, d->tag, 0, 0, bytes };
 	if (t->contiguous) {
 		memcpy((char *)buf + t->true_lb, d->data, (size_t)bytes);
 	} else if (bytes) {
-		e = deliver_by_self(d, bytes, buf, count, type, &own);
-		own.source = d->source;
+		*err = deliver_by_self(d, bytes, buf, count, type, &own);
+		if (*err) return false;
+		own.source = source;
 		own.tag = d->tag;
 	}
-	if (!e && d->bytes > room) e = NX_ERR_TRUNCATE;
 	if (st) *st = own;
-	int failed = sync_acknowledge(d);
-	nx_free(d);
-	return e ? e : failed;
+	*err = sync_acknowledge(d);
+	if (d->bytes > room) *err = NX_ERR_TRUNCATE;
+	return true;
 }
 
 /* -- taking messages off the network --------------------------------------------------------------------- */
 
+/* An error that is returned has left the message in the real MPI. After one of the receive itself nobody
+ * knows where the message is, and this rank cannot go on as if it had not been sent. */
 static int held_recv(struct vdrained *d, int source, int tag, rh_t comm, rh_t *message)
 {
 	rh_t t = drv->type[NX_TYPE_BYTE];
-	int n = (int)d->bytes, e = 0;
-	if (d->bytes > INT_MAX) {
-		n = 1;
-		e = long_type(d->bytes, &t);
-	}
+	bool is_long = d->bytes > INT_MAX;
+	int n = is_long ? 1 : (int)d->bytes, e = is_long ? long_type(d->bytes, &t) : 0;
 	nx_status st;
-	if (!e)
-		e = message ? drv->mrecv(d->data, n, t, message, &st)
-			    : drv->recv(d->data, n, t, source, tag, comm, &st);
-	if (d->bytes > INT_MAX) drv->type_free(&t);
-	return e;
+	if (e) return e;
+	e = message ? drv->mrecv(d->data, n, t, message, &st)
+		    : drv->recv(d->data, n, t, source, tag, comm, &st);
+	if (e)
+		core_die("draining messages: one of %ld bytes from rank %u is lost, since the MPI could not "
+			 "receive it: error class %d",
+			 d->bytes, d->world, e);
+	if (is_long) drv->type_free(&t);
+	return 0;
 }
 
 static struct vdrained *held_new(const struct vcomm *c, int source, int tag, int64_t bytes)
@@ -154,7 +181,10 @@ int drain_comm(struct vcomm *c)
 		struct vdrained *d = held_new(c, st.source, st.tag, st.bytes);
 		if (!d) return NX_ERR_NO_MEM;
 		e = held_recv(d, st.source, st.tag, real, NULL);
-		if (e) return e;
+		if (e) {
+			nx_free(d);
+			return e;
+		}
 		count_taken(c, st.source);
 		append(c, d);
 	}
@@ -169,7 +199,10 @@ static int drain_matched(void)
 		struct vdrained *d = held_new(NX_COMM(m->comm), m->source, m->tag, m->bytes);
 		if (!d) return NX_ERR_NO_MEM;
 		int e = held_recv(d, m->source, m->tag, 0, &RMSG(m->handle));
-		if (e) return e;
+		if (e) {
+			nx_free(d);
+			return e;
+		}
 		count_taken(NX_COMM(m->comm), m->source);
 		sync_received(m, NX_COMM(m->comm));
 		d->sync = m->sync;

@@ -168,7 +168,12 @@ static inline bool satisfied(struct vcomm *c, int source, int tag, void *buf, in
 	}
 	struct vdrained *d;
 	if (likely(c->drained == NULL) || !drained_match(c, source, tag, true, &d)) return false;
-	*err = drained_deliver(d, buf, count, type, st);
+	if (drained_deliver(d, buf, count, type, st, err)) {
+		drained_remove(c, d);
+		nx_free(d);
+	} else {
+		drained_back(d);
+	}
 	return true;
 }
 
@@ -631,21 +636,23 @@ static int mprobe_once(struct vcomm *c, int source, int tag, nx_t comm, int *fla
 	struct vdrained *d = NULL;
 	*flag = 0;
 	*message = NX_MESSAGE_NULL;             /* as the libraries do, though it need not be */
+	nx_t h = nx_alloc(NX_K_MESSAGE);        /* first: what has been matched must have an entry */
+	if (!h) return NX_ERR_NO_MEM;
+	int e = 0;
 	if (unlikely(c->drained != NULL) && drained_match(c, source, tag, true, &d)) {
 		*flag = 1;
+		drained_remove(c, d);
 		st = (nx_status){ d->source, d->tag, 0, 0, d->bytes };
 	} else {
-		int e = drv->improbe(source, tag, RCOMM(comm), flag, &real, &st);
-		if (e) return e;
+		e = drv->improbe(source, tag, RCOMM(comm), flag, &real, &st);
 	}
-	if (!*flag) return 0;
-	if (status) *status = st;
-	if (st.source == NX_PROC_NULL) {
-		*message = NX_MESSAGE_NO_PROC;
-		return 0;
+	bool none = e || !*flag, no_proc = !none && st.source == NX_PROC_NULL;
+	if (!none && status) *status = st;
+	if (no_proc) *message = NX_MESSAGE_NO_PROC;
+	if (none || no_proc) {
+		nx_release(NX_K_MESSAGE, h);
+		return e;
 	}
-	nx_t h = nx_alloc(NX_K_MESSAGE);
-	if (!h) return NX_ERR_NO_MEM;
 	struct vmessage *m = NX_MESSAGE(h);
 	m->comm = comm;
 	m->source = st.source;
@@ -689,8 +696,14 @@ static struct vrequest *begin_mrecv(void *buf, int count, nx_t type, nx_t *messa
 	*err = 0;
 	if (m->held) {
 		r->st = empty_status;
-		r->st.error = drained_deliver(m->held, buf, count, type, &r->st);
-		r->flags |= NX_RF_DONE;
+		int result;
+		if (drained_deliver(m->held, buf, count, type, &r->st, &result)) {
+			r->st.error = result;
+			r->flags |= NX_RF_DONE;
+			nx_free(m->held);
+		} else {
+			*err = result;
+		}
 	} else {
 		rh_t real = RMSG(*message);
 		*err = drv->imrecv(buf, count, RTYPE(type), &real, &RREQ(r->handle));

@@ -151,8 +151,12 @@ nx_t request_keep(uint8_t kind, nx_t comm, rh_t real, void *buf, int count, nx_t
 bool requests_sweep_freed(void);
 
 /* -- messages that a checkpoint has drained (drain.c) -- */
+/* take: nobody else finds it, until it is removed or given back. */
 bool drained_match(struct vcomm *c, int source, int tag, bool take, struct vdrained **out);
-int  drained_deliver(struct vdrained *d, void *buf, int count, nx_t type, nx_status *st);
+void drained_remove(struct vcomm *c, struct vdrained *d);       /* one that was taken: it is the caller's */
+void drained_back(struct vdrained *d);          /* one that was taken is where it was */
+/* False: the receive has failed (*err), and nothing was handed out. True: *err is what it returns. */
+bool drained_deliver(struct vdrained *d, void *buf, int count, nx_t type, nx_status *st, int *err);
 
 static const nx_status empty_status = { NX_ANY_SOURCE, NX_ANY_TAG, 0, 0, 0 };
 static const nx_status proc_null_status = { NX_PROC_NULL, NX_ANY_TAG, 0, 0, 0 };
