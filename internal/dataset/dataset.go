@@ -45,7 +45,10 @@ var (
 )
 
 // Store is a directory of jobs.
-type Store struct{ Dir string }
+type Store struct {
+	Dir string
+	ground
+}
 
 // Job is one job in a store.
 type Job struct {
@@ -55,6 +58,7 @@ type Job struct {
 	Damage error       // what is wrong with job.json, and what Meta comes from
 	Faults *faults.Set // armed crash points; nil: none
 	locks  []*os.File
+	ground
 }
 
 var validName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
@@ -82,7 +86,7 @@ func (s Store) check() error {
 // Create makes a job and locks it. A name with the suffix "*" means the first free one of name, name-2, name-3, ...
 func (s Store) Create(meta Meta) (*Job, error) {
 	base, auto := strings.CutSuffix(meta.Name, "*")
-	if err := os.MkdirAll(s.Dir, 0o700); err != nil {
+	if err := s.makeDirs(s.Dir); err != nil {
 		return nil, fmt.Errorf("dataset: store %s: %w", s.Dir, err)
 	}
 	if err := s.check(); err != nil {
@@ -110,8 +114,8 @@ func (s Store) Create(meta Meta) (*Job, error) {
 
 // createNamed makes a job of that name; a name that is made up must be free, another one may be used again.
 func (s Store) createNamed(meta Meta) (*Job, error) {
-	j := &Job{Dir: filepath.Join(s.Dir, meta.Name), Meta: meta}
-	err := os.Mkdir(j.Dir, 0o700)
+	j := &Job{Dir: filepath.Join(s.Dir, meta.Name), Meta: meta, ground: s.ground}
+	err := s.disk().Mkdir(j.Dir)
 	if errors.Is(err, fs.ErrExist) && !meta.Auto {
 		return s.reuse(j)
 	}
@@ -178,7 +182,7 @@ func (s Store) Open(name string) (*Job, error) {
 	if err := s.check(); err != nil {
 		return nil, err
 	}
-	j := &Job{Dir: filepath.Join(s.Dir, name)}
+	j := &Job{Dir: filepath.Join(s.Dir, name), ground: s.ground}
 	err := ownDir(j.Dir)
 	if err == nil {
 		err = j.load()
@@ -267,12 +271,12 @@ const removedPrefix = ".removed."
 // Remove deletes a job with everything in it. It is gone for others at once.
 func (j *Job) Remove() error {
 	away := filepath.Join(filepath.Dir(j.Dir), fmt.Sprintf("%s%s.%d", removedPrefix, filepath.Base(j.Dir), os.Getpid()))
-	err := os.RemoveAll(away)
+	err := j.disk().RemoveAll(away)
 	if err == nil {
-		err = os.Rename(j.Dir, away)
+		err = j.disk().Rename(j.Dir, away)
 	}
 	if err == nil {
-		err = os.RemoveAll(away)
+		err = j.disk().RemoveAll(away)
 	}
 	if err != nil {
 		return fmt.Errorf("dataset: job %s: %w", j.Meta.Name, err)
@@ -285,7 +289,7 @@ func (s Store) sweep() {
 	left, _ := filepath.Glob(filepath.Join(s.Dir, removedPrefix+"*")) // with a [ in the store's path there are none
 	for _, dir := range left {
 		if ownDir(dir) == nil {
-			_ = os.RemoveAll(dir)
+			_ = s.disk().RemoveAll(dir)
 		}
 	}
 }
@@ -303,7 +307,7 @@ func (j *Job) clean() error {
 	for _, e := range entries {
 		_, kind, ok := parseDir(e.Name())
 		if err == nil && (ok && kind != "" || e.Name() == "job.json.new") {
-			err = os.RemoveAll(filepath.Join(j.Dir, e.Name()))
+			err = j.disk().RemoveAll(filepath.Join(j.Dir, e.Name()))
 		}
 	}
 	if err != nil && !sealedStore(err) { // what cannot be removed does not count all the same
@@ -373,17 +377,14 @@ func (j *Job) Prepare(n uint64) (string, error) {
 		return "", err
 	}
 	dir := j.Path(n) + ".tmp"
-	if err := os.RemoveAll(dir); err != nil {
-		return "", fmt.Errorf("dataset: checkpoint %d: %w", n, err)
-	}
-	if err := os.Mkdir(dir, 0o700); err != nil {
+	if err := j.makeNew(dir); err != nil {
 		return "", fmt.Errorf("dataset: checkpoint %d: %w", n, err)
 	}
 	return dir, nil
 }
 
 // Discard removes what was written for a checkpoint that does not count.
-func (j *Job) Discard(n uint64) error { return removeAll(j.Path(n) + ".tmp") }
+func (j *Job) Discard(n uint64) error { return j.removeAll(j.Path(n) + ".tmp") }
 
 // Drop removes a committed checkpoint, if it is there. It stops counting at once.
 func (j *Job) Drop(n uint64) error {
@@ -391,16 +392,16 @@ func (j *Job) Drop(n uint64) error {
 	if err != nil || away == "" {
 		return err
 	}
-	return removeAll(away)
+	return j.removeAll(away)
 }
 
 // setAside takes a committed checkpoint out of what counts and returns where it is; empty: there is none.
 func (j *Job) setAside(n uint64) (string, error) {
 	dir := j.Path(n)
 	away := dir + ".drop"
-	err := os.RemoveAll(away) // of one that was made again since
+	err := j.disk().RemoveAll(away) // of one that was made again since
 	if err == nil {
-		err = os.Rename(dir, away)
+		err = j.disk().Rename(dir, away)
 	}
 	if errors.Is(err, fs.ErrNotExist) {
 		return "", nil
@@ -410,11 +411,4 @@ func (j *Job) setAside(n uint64) (string, error) {
 	}
 	j.Faults.Hit(faults.RetentionDrop)
 	return away, nil
-}
-
-func removeAll(dir string) error {
-	if err := os.RemoveAll(dir); err != nil {
-		return fmt.Errorf("dataset: %w", err)
-	}
-	return nil
 }

@@ -114,7 +114,7 @@ func (j *Job) Seal(n uint64, ranks []int) (*Part, error) {
 	}
 	if j.Meta.Fsync {
 		for _, f := range p.Files {
-			if err := syncPath(filepath.Join(dir, f.Name)); err != nil {
+			if err := j.sync(filepath.Join(dir, f.Name)); err != nil {
 				return nil, fmt.Errorf("dataset: checkpoint %d: %w", n, err)
 			}
 		}
@@ -163,12 +163,12 @@ func (j *Job) Commit(n uint64, m *Manifest) error {
 
 // rename gives a checkpoint its final name, for good or not at all.
 func (j *Job) rename(dir string, n uint64) error {
-	err := os.Rename(dir, j.Path(n))
+	err := j.disk().Rename(dir, j.Path(n))
 	if err != nil {
 		return err
 	}
-	if err = syncPath(j.Dir); err != nil {
-		_ = os.Rename(j.Path(n), dir) // what is reported as failed does not count
+	if err = j.sync(j.Dir); err != nil {
+		_ = j.disk().Rename(j.Path(n), dir) // what is reported as failed does not count
 	}
 	return err
 }
@@ -209,7 +209,7 @@ func (j *Job) writeManifest(dir string, m *Manifest) error {
 	if err != nil {
 		return err
 	}
-	return writeAtomic(filepath.Join(dir, manifestName), seal(append(b, '\n')))
+	return j.writeAtomic(filepath.Join(dir, manifestName), seal(append(b, '\n')))
 }
 
 // addRank finds the files of a rank and checks that they are complete and belong here.

@@ -8,8 +8,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-
-	"golang.org/x/sys/unix"
+	"syscall"
 )
 
 // Each byssus that runs a job does so in a term of its own, one higher than the one before. The number is the name of
@@ -57,12 +56,12 @@ func (j *Job) claim() error {
 func (j *Job) advance(from, to uint64) error {
 	path := filepath.Join(j.Dir, ownerName(to))
 	if from == 0 {
-		return makeEmpty(path)
+		return j.makeEmpty(path)
 	}
 	old := filepath.Join(j.Dir, ownerName(from))
-	err := unix.Renameat2(unix.AT_FDCWD, old, unix.AT_FDCWD, path, unix.RENAME_NOREPLACE)
-	if errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ENOSYS) { // file systems that do not know it, as NFS
-		err = os.Rename(old, path)
+	err := j.disk().RenameNew(old, path)
+	if errors.Is(err, syscall.EINVAL) || errors.Is(err, syscall.ENOSYS) { // file systems that do not know it, as NFS
+		err = j.disk().Rename(old, path)
 	}
 	return err
 }
@@ -71,7 +70,7 @@ func (j *Job) advance(from, to uint64) error {
 func (j *Job) newest(term uint64) error {
 	now, err := j.term()
 	if err == nil && now != term {
-		_ = os.Remove(filepath.Join(j.Dir, ownerName(term)))
+		_ = j.disk().Remove(filepath.Join(j.Dir, ownerName(term)))
 		err = fs.ErrExist
 	}
 	return err
@@ -90,13 +89,4 @@ func (j *Job) term() (uint64, error) {
 		}
 	}
 	return newest, nil
-}
-
-// makeEmpty makes a file that is not there yet.
-func makeEmpty(path string) error {
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
-	if err != nil {
-		return err
-	}
-	return f.Close()
 }
