@@ -26,14 +26,15 @@ func (s Store) CachePath(meta Meta) string {
 // agent of this node in a term of the job. It is refused to an agent of an earlier term than one that has been there, and
 // while another agent has it: then two nodes have one directory. What jobs have left here that are over is removed.
 func (s Store) Cache(meta Meta, term uint64, home string) (*Job, error) {
-	if err := s.makeDirs(s.Dir); err != nil {
+	weakness, err := s.makeDirs(s.Dir)
+	if err != nil {
 		return nil, fmt.Errorf("dataset: cache %s: %w", s.Dir, err)
 	}
 	if err := s.check(); err != nil {
 		return nil, err
 	}
 	s.Clear()
-	j := &Job{Dir: s.CachePath(meta), ground: s.ground}
+	j := &Job{Dir: s.CachePath(meta), Weak: weakness, ground: s.ground}
 	if err := s.disk().Mkdir(j.Dir); err != nil && !errors.Is(err, fs.ErrExist) {
 		return nil, fmt.Errorf("dataset: cache: %w", err)
 	}
@@ -111,7 +112,7 @@ func (j *Job) fence(term uint64) error {
 		return fenced(now, term)
 	}
 	j.Term = term
-	return j.sync(j.Dir)
+	return j.settle()
 }
 
 func fenced(found, term uint64) error {
@@ -140,6 +141,9 @@ func (j *Job) add(n uint64, m *Manifest) error {
 		if err == nil {
 			err = j.disk().Rename(filepath.Join(from, e.Name()), filepath.Join(to, e.Name()))
 		}
+	}
+	if err == nil && len(entries) > 0 {
+		err = j.syncNames(to) // before a manifest says that they are there
 	}
 	if err == nil {
 		err = j.writeManifest(to, m)

@@ -56,6 +56,7 @@ type Job struct {
 	Meta   Meta
 	Term   uint64      // of a job that is locked: one higher each time
 	Damage error       // what is wrong with job.json, and what Meta comes from
+	Weak   error       // of a job that is locked: why a loss of power may take what counts; nil: it does not
 	Faults *faults.Set // armed crash points; nil: none
 	locks  []*os.File
 	ground
@@ -86,7 +87,8 @@ func (s Store) check() error {
 // Create makes a job and locks it. A name with the suffix "*" means the first free one of name, name-2, name-3, ...
 func (s Store) Create(meta Meta) (*Job, error) {
 	base, auto := strings.CutSuffix(meta.Name, "*")
-	if err := s.makeDirs(s.Dir); err != nil {
+	weakness, err := s.makeDirs(s.Dir)
+	if err != nil {
 		return nil, fmt.Errorf("dataset: store %s: %w", s.Dir, err)
 	}
 	if err := s.check(); err != nil {
@@ -102,9 +104,9 @@ func (s Store) Create(meta Meta) (*Job, error) {
 		if err := CheckName(meta.Name); err != nil {
 			return nil, err
 		}
-		j, err := s.createNamed(meta)
+		j, err := s.createNamed(meta, weakness)
 		for errors.Is(err, ErrNoJob) { // it was removed meanwhile
-			j, err = s.createNamed(meta)
+			j, err = s.createNamed(meta, weakness)
 		}
 		if err == nil || !auto || !errors.Is(err, fs.ErrExist) {
 			return j, err
@@ -113,8 +115,8 @@ func (s Store) Create(meta Meta) (*Job, error) {
 }
 
 // createNamed makes a job of that name; a name that is made up must be free, another one may be used again.
-func (s Store) createNamed(meta Meta) (*Job, error) {
-	j := &Job{Dir: filepath.Join(s.Dir, meta.Name), Meta: meta, ground: s.ground}
+func (s Store) createNamed(meta Meta, weakness error) (*Job, error) {
+	j := &Job{Dir: filepath.Join(s.Dir, meta.Name), Meta: meta, Weak: weakness, ground: s.ground}
 	err := s.disk().Mkdir(j.Dir)
 	if errors.Is(err, fs.ErrExist) && !meta.Auto {
 		return s.reuse(j)
@@ -276,6 +278,9 @@ func (j *Job) Remove() error {
 		err = j.disk().Rename(j.Dir, away)
 	}
 	if err == nil {
+		err = j.syncNames(filepath.Dir(j.Dir)) // else it may come back without what is removed next
+	}
+	if err == nil {
 		err = j.disk().RemoveAll(away)
 	}
 	if err != nil {
@@ -395,7 +400,8 @@ func (j *Job) Drop(n uint64) error {
 	return j.removeAll(away)
 }
 
-// setAside takes a committed checkpoint out of what counts and returns where it is; empty: there is none.
+// setAside takes a committed checkpoint out of what counts, for good before anything in it is touched, and returns where it is;
+// empty: there is none.
 func (j *Job) setAside(n uint64) (string, error) {
 	dir := j.Path(n)
 	away := dir + ".drop"
@@ -410,5 +416,10 @@ func (j *Job) setAside(n uint64) (string, error) {
 		return "", fmt.Errorf("dataset: drop checkpoint %d: %w", n, err)
 	}
 	j.Faults.Hit(faults.RetentionDrop)
+	if j.Meta.Fsync {
+		if err = j.syncNames(j.Dir); err != nil {
+			return "", fmt.Errorf("dataset: drop checkpoint %d: %w", n, err)
+		}
+	}
 	return away, nil
 }

@@ -64,6 +64,34 @@ func (g ground) sync(path string) error {
 	return g.disk().Sync(f)
 }
 
+// syncNames makes last which names a directory has, where its file system can do that.
+func (g ground) syncNames(dir string) error {
+	err := g.sync(dir)
+	if unable(err) {
+		return nil
+	}
+	return err
+}
+
+// unable says whether a file system does not sync directories, by the error from one; some want them to be open for writing.
+func unable(err error) bool {
+	for _, e := range []error{syscall.EINVAL, syscall.ENOTSUP, syscall.ENOSYS, syscall.EBADF} {
+		if errors.Is(err, e) {
+			return true
+		}
+	}
+	return false
+}
+
+// weak is what a user is told of a directory whose names may not last, for that reason.
+func weak(dir string, why error) error {
+	var e syscall.Errno
+	if errors.As(why, &e) {
+		why = e
+	}
+	return fmt.Errorf("dataset: %s: directories cannot be synced there (%w): a loss of power may take checkpoints that count, with all that is newer", dir, why)
+}
+
 // writeAtomic replaces a file, or leaves it as it was.
 func (g ground) writeAtomic(path string, b []byte) error {
 	temp := path + ".new"
@@ -86,7 +114,7 @@ func (g ground) writeAtomic(path string, b []byte) error {
 		_ = g.disk().Remove(temp)
 		return err
 	}
-	return g.sync(filepath.Dir(path))
+	return g.syncNames(filepath.Dir(path))
 }
 
 // makeEmpty makes a file that is not there yet.
@@ -98,27 +126,36 @@ func (g ground) makeEmpty(path string) error {
 	return f.Close()
 }
 
-// makeDirs makes a directory, with all above it that are not there.
-func (g ground) makeDirs(path string) error {
+// makeDirs makes a directory, with all above it that are not there, each synced in the one above before anything is put into it. So
+// is the lowest that is there: who has made it may have come to an end before that. The first result says where that cannot be done.
+func (g ground) makeDirs(path string) (weakness, err error) {
+	above := filepath.Dir(path)
 	st, err := os.Stat(path)
 	switch {
-	case err == nil && st.IsDir():
-		return nil
+	case err == nil && !st.IsDir():
+		return nil, &fs.PathError{Op: "mkdir", Path: path, Err: syscall.ENOTDIR}
 	case err == nil:
-		return &fs.PathError{Op: "mkdir", Path: path, Err: syscall.ENOTDIR}
-	case !errors.Is(err, fs.ErrNotExist):
-		return err
-	}
-	if err := g.makeDirs(filepath.Dir(path)); err != nil {
-		return err
-	}
-	err = g.disk().Mkdir(path)
-	if errors.Is(err, fs.ErrExist) { // somebody else has made it meanwhile
-		if st, serr := os.Stat(path); serr == nil && st.IsDir() {
+		if err = g.syncNames(above); sealedStore(err) { // then it is not ours
 			err = nil
 		}
+		return nil, err
+	case !errors.Is(err, fs.ErrNotExist):
+		return nil, err
 	}
-	return err
+	if weakness, err = g.makeDirs(above); err != nil {
+		return nil, err
+	}
+	err = g.disk().Mkdir(path)
+	if st, serr := os.Stat(path); errors.Is(err, fs.ErrExist) && serr == nil && st.IsDir() {
+		err = nil // somebody else has made it meanwhile
+	}
+	if err != nil {
+		return nil, err
+	}
+	if err = g.sync(above); unable(err) || errors.Is(err, fs.ErrPermission) { // one may make directories where one cannot read
+		return weak(above, err), nil
+	}
+	return weakness, err
 }
 
 // makeNew makes an empty directory, in place of one that a crash has left.

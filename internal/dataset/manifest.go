@@ -113,14 +113,21 @@ func (j *Job) Seal(n uint64, ranks []int) (*Part, error) {
 		}
 	}
 	if j.Meta.Fsync {
-		for _, f := range p.Files {
-			if err := j.sync(filepath.Join(dir, f.Name)); err != nil {
-				return nil, fmt.Errorf("dataset: checkpoint %d: %w", n, err)
-			}
+		if err := j.syncPart(dir, p); err != nil {
+			return nil, fmt.Errorf("dataset: checkpoint %d: %w", n, err)
 		}
 	}
 	j.Faults.Hit(faults.CommitSynced)
 	return p, nil
+}
+
+func (j *Job) syncPart(dir string, p *Part) error {
+	for _, f := range p.Files {
+		if err := j.sync(filepath.Join(dir, f.Name)); err != nil {
+			return err
+		}
+	}
+	return j.syncNames(dir)
 }
 
 // Record is the manifest of a checkpoint that consists of these, in the order of their ranks.
@@ -167,7 +174,7 @@ func (j *Job) rename(dir string, n uint64) error {
 	if err != nil {
 		return err
 	}
-	if err = j.sync(j.Dir); err != nil {
+	if err = j.syncNames(j.Dir); err != nil {
 		_ = j.disk().Rename(j.Path(n), dir) // what is reported as failed does not count
 	}
 	return err

@@ -64,7 +64,7 @@ func (j *Job) markLast(n uint64) error {
 		err = j.makeEmpty(to)
 	}
 	if err == nil && j.Meta.Fsync {
-		err = j.sync(j.Dir)
+		err = j.syncNames(j.Dir)
 	}
 	if err != nil {
 		return fmt.Errorf("dataset: job %s: checkpoint %d: %w", j.Meta.Name, n, err)

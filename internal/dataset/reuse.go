@@ -20,9 +20,6 @@ func (j *Job) Retire(n uint64) error {
 	if err != nil || away == "" {
 		return err
 	}
-	if j.Meta.Fsync {
-		err = j.sync(j.Dir) // before anything is written over
-	}
 	for _, dir := range j.retired() {
 		if dir != away || err != nil {
 			err = errors.Join(err, j.removeAll(dir))

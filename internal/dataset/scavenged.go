@@ -48,6 +48,9 @@ func (j *Job) Scavenge(node string) (*Job, error) {
 		if errors.Is(err, fs.ErrExist) {
 			err = ownDir(dir)
 		}
+		if err == nil { // who has made it may not have come to that
+			err = j.syncNames(filepath.Dir(dir))
+		}
 		if err != nil {
 			return nil, fmt.Errorf("dataset: job %s: %w", filepath.Base(j.Dir), err)
 		}

@@ -41,6 +41,9 @@ func (j *Job) claim() error {
 		if err = j.advance(now, now+1); err == nil {
 			err = j.newest(now + 1)
 		}
+		if err == nil {
+			err = j.settle()
+		}
 		if err == nil || sealedStore(err) {
 			j.Term = now + 1
 			return nil
@@ -50,6 +53,21 @@ func (j *Job) claim() error {
 		}
 	}
 	return fmt.Errorf("dataset: job %s: next term: %w", filepath.Base(j.Dir), err)
+}
+
+// settle makes the newest term's name last, before anybody is kept out by it, and the name of the job's directory, which may have been
+// made just now, or by somebody who came to an end then.
+func (j *Job) settle() error {
+	for _, dir := range []string{j.Dir, filepath.Dir(j.Dir)} {
+		err := j.sync(dir)
+		if unable(err) {
+			j.Weak, err = weak(dir, err), nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // advance gives a term's file (0: there is none yet) the name of a later one, which nobody has.
