@@ -321,6 +321,9 @@ func (e *env) drive(job *dataset.Job, spec launch.Spec, opt coordsrv.Options, ve
 		}
 		defer opt.Spawn.Close()
 	}
+	if job.Weak != nil && job.Meta.Fsync {
+		e.say(job.Weak.Error())
+	}
 	signals, stop := catch(len(opt.Hosts) > 0)
 	defer stop()
 	broken := make(chan os.Signal, 1) // who read what we say may be gone: the job stays. Caught, not ignored: children inherit that

@@ -13,10 +13,10 @@
 //
 // It guarantees: a directory has its final name only after every rank's image was found complete and the manifest was
 // written (and all of it fsynced, when the store asks); a crash at any moment leaves the checkpoints that were committed
-// before; what a crash leaves behind is removed by the next Lock; files are 0600 and directories 0700. A damaged file
-// hides nothing else: job.json and manifests are made again from each other and from the images, with a note. What
-// belongs to another user, or may be written to by others, or is a link, is not used. A job can be locked and read
-// where nothing can be written.
+// before, and so does a loss of power where directories can be synced; what a crash leaves behind is removed by the next
+// Lock; files are 0600 and directories 0700. A damaged file hides nothing else: job.json and manifests are made again from
+// each other and from the images, with a note. What belongs to another user, or may be written to by others, or is a link,
+// is not used. A job can be locked and read where nothing can be written.
 // It does not decide what is kept: coord does.
 package dataset
 

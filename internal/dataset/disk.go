@@ -73,6 +73,14 @@ func (g ground) syncNames(dir string) error {
 	return err
 }
 
+// SyncNames makes last which names a directory of the store has, where its file system can do that.
+func SyncNames(dir string) error {
+	if err := (ground{}).syncNames(dir); err != nil {
+		return fmt.Errorf("dataset: %w", err)
+	}
+	return nil
+}
+
 // unable says whether a file system does not sync directories, by the error from one; some want them to be open for writing.
 func unable(err error) bool {
 	for _, e := range []error{syscall.EINVAL, syscall.ENOTSUP, syscall.ENOSYS, syscall.EBADF} {

@@ -50,7 +50,17 @@ type change struct {
 }
 
 func newLossy(t *testing.T) *lossy {
-	return &lossy{t: t, root: t.TempDir(), nodes: map[uint64]*node{}}
+	return &lossy{t: t, root: inMemory(t), nodes: map[uint64]*node{}}
+}
+
+// inMemory makes a directory for many small files, in memory where there is some for files.
+func inMemory(t *testing.T) string {
+	dir, err := os.MkdirTemp("/dev/shm", "byssus-test-")
+	if err != nil {
+		return t.TempDir()
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	return dir
 }
 
 // do does an operation, and notes which names it has changed.
@@ -173,7 +183,7 @@ const (
 
 // left makes a directory with what a loss of power leaves.
 func (l *lossy) left(k kept) string {
-	to := l.t.TempDir()
+	to := inMemory(l.t)
 	if k == newestName {
 		for _, c := range l.newest {
 			before := c.dir.names
