@@ -97,7 +97,7 @@ func weak(dir string, why error) error {
 	if errors.As(why, &e) {
 		why = e
 	}
-	return fmt.Errorf("dataset: %s: directories cannot be synced there (%w): a loss of power may take checkpoints that count, with all that is newer", dir, why)
+	return fmt.Errorf("dataset: %s: directories cannot be synced there (%w): a loss of power may take checkpoints that were committed", dir, why)
 }
 
 // writeAtomic replaces a file, or leaves it as it was.
