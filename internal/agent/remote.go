@@ -207,6 +207,9 @@ func (n *Node) tellCache(j *control.Joined) error {
 		return err
 	}
 	j.Held, j.Damaged = n.Held()
+	if n.store.Weak != nil && n.store.Meta.Fsync {
+		j.Weak = n.store.Weak.Error()
+	}
 	return nil
 }
 

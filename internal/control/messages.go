@@ -63,6 +63,7 @@ type (
 		Last    uint64          // highest number that a checkpoint had here
 		Held    []recovery.Held // what is in its cache
 		Damaged []string        // and what is there and cannot be used
+		Weak    string          // why a loss of power may take what counts there; empty: nothing is known
 		Traits  Traits
 	}
 	// Traits are what nodes must have in common on which a rank may go on that began elsewhere.

@@ -41,6 +41,7 @@ type remote struct {
 	address   string // at which the agents reach it
 	missing   map[string]*peer
 	told      bool // that somebody was turned away
+	weak      bool // it was said of a node that what counts in its cache may be lost with power
 }
 
 // joinOthers starts the agents on all nodes, and waits until they have come.
@@ -312,6 +313,10 @@ func (s *Server) enlist(name string, conn *control.Conn, joined control.Joined) 
 	p.traits = joined.Traits
 	for _, why := range joined.Damaged {
 		s.opt.Say(fmt.Sprintf("node %s: what is in its cache is left out: %s", name, why))
+	}
+	if joined.Weak != "" && !s.remote.weak {
+		s.remote.weak = true
+		s.opt.Say(fmt.Sprintf("node %s, and maybe others: %s", name, joined.Weak))
 	}
 	p.hear = out.Put
 	p.close = func(forget bool) {

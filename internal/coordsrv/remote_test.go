@@ -72,6 +72,11 @@ func (g *gate) serve() {
 // join comes as an agent does.
 func (g *gate) join(t *testing.T, a *control.Authority, node string) (*control.Conn, error) {
 	t.Helper()
+	return g.joinWith(t, a, node, control.Joined{PID: 1})
+}
+
+func (g *gate) joinWith(t *testing.T, a *control.Authority, node string, joined control.Joined) (*control.Conn, error) {
+	t.Helper()
 	id, err := a.Node(node)
 	if err != nil {
 		t.Fatal(err)
@@ -82,7 +87,7 @@ func (g *gate) join(t *testing.T, a *control.Authority, node string) (*control.C
 	}
 	t.Cleanup(func() { c.Close() })
 	err = c.Send(control.Message{Body: control.Alive{}}) // one that has much to do before it can say what it has
-	return c, errors.Join(err, c.Send(control.Message{Body: control.Joined{PID: 1}}))
+	return c, errors.Join(err, c.Send(control.Message{Body: joined}))
 }
 
 func loopback(t *testing.T) net.Listener {
@@ -140,6 +145,26 @@ func TestTurnedAway(t *testing.T) {
 	if len(g.said) != 2 || strings.Count(text, "somebody without a key of this job was turned away: control: 127.0.0.1:") != 1 ||
 		strings.Count(text, "node three: an agent has come that is not expected") != 1 {
 		t.Errorf("said:\n%s", text)
+	}
+}
+
+// TestWeakCaches: that a loss of power may take what caches have is said once, of how many nodes ever.
+func TestWeakCaches(t *testing.T) {
+	g := newGate(t, loopback(t), "one", "two", "three")
+	go g.serve()
+	for node, weak := range map[string]string{"one": "", "two": "it is weak", "three": "it is weak"} {
+		c, err := g.joinWith(t, g.remote.authority, node, control.Joined{PID: 1, Weak: weak})
+		if err == nil {
+			_, err = c.Receive() // a beat
+		}
+		if err != nil {
+			t.Errorf("%s: %v", node, err)
+		}
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if len(g.said) != 1 || !strings.HasSuffix(g.said[0], ", and maybe others: it is weak") || strings.Contains(g.said[0], "one,") {
+		t.Errorf("said %q", g.said)
 	}
 }
 

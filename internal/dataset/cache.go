@@ -26,15 +26,16 @@ func (s Store) CachePath(meta Meta) string {
 // agent of this node in a term of the job. It is refused to an agent of an earlier term than one that has been there, and
 // while another agent has it: then two nodes have one directory. What jobs have left here that are over is removed.
 func (s Store) Cache(meta Meta, term uint64, home string) (*Job, error) {
-	if err := os.MkdirAll(s.Dir, 0o700); err != nil {
+	weakness, err := s.makeDirs(s.Dir)
+	if err != nil {
 		return nil, fmt.Errorf("dataset: cache %s: %w", s.Dir, err)
 	}
 	if err := s.check(); err != nil {
 		return nil, err
 	}
 	s.Clear()
-	j := &Job{Dir: s.CachePath(meta)}
-	if err := os.Mkdir(j.Dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+	j := &Job{Dir: s.CachePath(meta), Weak: weakness, ground: s.ground}
+	if err := s.disk().Mkdir(j.Dir); err != nil && !errors.Is(err, fs.ErrExist) {
 		return nil, fmt.Errorf("dataset: cache: %w", err)
 	}
 	if err := j.takeFor(func() error { return j.fence(term) }); err != nil {
@@ -62,7 +63,7 @@ func (s Store) Cache(meta Meta, term uint64, home string) (*Job, error) {
 func (s Store) Clear() {
 	names, _ := s.Jobs() // none when they cannot be listed
 	for _, name := range names {
-		j := &Job{Dir: filepath.Join(s.Dir, name)}
+		j := &Job{Dir: filepath.Join(s.Dir, name), ground: s.ground}
 		meta, err := readMeta(j.Dir)
 		if err != nil || !meta.over() || ownDir(j.Dir) != nil {
 			continue
@@ -111,7 +112,7 @@ func (j *Job) fence(term uint64) error {
 		return fenced(now, term)
 	}
 	j.Term = term
-	return syncPath(j.Dir)
+	return j.settle()
 }
 
 func fenced(found, term uint64) error {
@@ -121,11 +122,7 @@ func fenced(found, term uint64) error {
 // Again makes the directory for files of a checkpoint that has been committed, and are made again from what other nodes have.
 func (j *Job) Again(n uint64) (string, error) {
 	dir := j.Path(n) + ".tmp"
-	err := os.RemoveAll(dir)
-	if err == nil {
-		err = os.Mkdir(dir, 0o700)
-	}
-	if err != nil {
+	if err := j.makeNew(dir); err != nil {
 		return "", fmt.Errorf("dataset: checkpoint %d: %w", n, err)
 	}
 	return dir, nil
@@ -142,14 +139,17 @@ func (j *Job) add(n uint64, m *Manifest) error {
 	entries, err := os.ReadDir(from)
 	for _, e := range entries {
 		if err == nil {
-			err = os.Rename(filepath.Join(from, e.Name()), filepath.Join(to, e.Name()))
+			err = j.disk().Rename(filepath.Join(from, e.Name()), filepath.Join(to, e.Name()))
 		}
+	}
+	if err == nil && len(entries) > 0 {
+		err = j.syncNames(to) // before a manifest says that they are there
 	}
 	if err == nil {
 		err = j.writeManifest(to, m)
 	}
 	if err == nil {
-		err = os.Remove(from)
+		err = j.disk().Remove(from)
 	}
 	if err != nil {
 		return fmt.Errorf("dataset: commit checkpoint %d: %w", n, err)

@@ -13,10 +13,10 @@
 //
 // It guarantees: a directory has its final name only after every rank's image was found complete and the manifest was
 // written (and all of it fsynced, when the store asks); a crash at any moment leaves the checkpoints that were committed
-// before; what a crash leaves behind is removed by the next Lock; files are 0600 and directories 0700. A damaged file
-// hides nothing else: job.json and manifests are made again from each other and from the images, with a note. What
-// belongs to another user, or may be written to by others, or is a link, is not used. A job can be locked and read
-// where nothing can be written.
+// before, and so does a loss of power where directories can be synced; what a crash leaves behind is removed by the next
+// Lock; files are 0600 and directories 0700. A damaged file hides nothing else: job.json and manifests are made again from
+// each other and from the images, with a note. What belongs to another user, or may be written to by others, or is a link,
+// is not used. A job can be locked and read where nothing can be written.
 // It does not decide what is kept: coord does.
 package dataset
 
@@ -45,7 +45,10 @@ var (
 )
 
 // Store is a directory of jobs.
-type Store struct{ Dir string }
+type Store struct {
+	Dir string
+	ground
+}
 
 // Job is one job in a store.
 type Job struct {
@@ -53,8 +56,10 @@ type Job struct {
 	Meta   Meta
 	Term   uint64      // of a job that is locked: one higher each time
 	Damage error       // what is wrong with job.json, and what Meta comes from
+	Weak   error       // of a job that is locked: why a loss of power may take what counts; nil: it does not
 	Faults *faults.Set // armed crash points; nil: none
 	locks  []*os.File
+	ground
 }
 
 var validName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
@@ -82,7 +87,8 @@ func (s Store) check() error {
 // Create makes a job and locks it. A name with the suffix "*" means the first free one of name, name-2, name-3, ...
 func (s Store) Create(meta Meta) (*Job, error) {
 	base, auto := strings.CutSuffix(meta.Name, "*")
-	if err := os.MkdirAll(s.Dir, 0o700); err != nil {
+	weakness, err := s.makeDirs(s.Dir)
+	if err != nil {
 		return nil, fmt.Errorf("dataset: store %s: %w", s.Dir, err)
 	}
 	if err := s.check(); err != nil {
@@ -98,9 +104,9 @@ func (s Store) Create(meta Meta) (*Job, error) {
 		if err := CheckName(meta.Name); err != nil {
 			return nil, err
 		}
-		j, err := s.createNamed(meta)
+		j, err := s.createNamed(meta, weakness)
 		for errors.Is(err, ErrNoJob) { // it was removed meanwhile
-			j, err = s.createNamed(meta)
+			j, err = s.createNamed(meta, weakness)
 		}
 		if err == nil || !auto || !errors.Is(err, fs.ErrExist) {
 			return j, err
@@ -109,9 +115,9 @@ func (s Store) Create(meta Meta) (*Job, error) {
 }
 
 // createNamed makes a job of that name; a name that is made up must be free, another one may be used again.
-func (s Store) createNamed(meta Meta) (*Job, error) {
-	j := &Job{Dir: filepath.Join(s.Dir, meta.Name), Meta: meta}
-	err := os.Mkdir(j.Dir, 0o700)
+func (s Store) createNamed(meta Meta, weakness error) (*Job, error) {
+	j := &Job{Dir: filepath.Join(s.Dir, meta.Name), Meta: meta, Weak: weakness, ground: s.ground}
+	err := s.disk().Mkdir(j.Dir)
 	if errors.Is(err, fs.ErrExist) && !meta.Auto {
 		return s.reuse(j)
 	}
@@ -178,7 +184,7 @@ func (s Store) Open(name string) (*Job, error) {
 	if err := s.check(); err != nil {
 		return nil, err
 	}
-	j := &Job{Dir: filepath.Join(s.Dir, name)}
+	j := &Job{Dir: filepath.Join(s.Dir, name), ground: s.ground}
 	err := ownDir(j.Dir)
 	if err == nil {
 		err = j.load()
@@ -267,12 +273,15 @@ const removedPrefix = ".removed."
 // Remove deletes a job with everything in it. It is gone for others at once.
 func (j *Job) Remove() error {
 	away := filepath.Join(filepath.Dir(j.Dir), fmt.Sprintf("%s%s.%d", removedPrefix, filepath.Base(j.Dir), os.Getpid()))
-	err := os.RemoveAll(away)
+	err := j.disk().RemoveAll(away)
 	if err == nil {
-		err = os.Rename(j.Dir, away)
+		err = j.disk().Rename(j.Dir, away)
 	}
 	if err == nil {
-		err = os.RemoveAll(away)
+		err = j.syncNames(filepath.Dir(j.Dir)) // else it may come back without what is removed next
+	}
+	if err == nil {
+		err = j.disk().RemoveAll(away)
 	}
 	if err != nil {
 		return fmt.Errorf("dataset: job %s: %w", j.Meta.Name, err)
@@ -285,7 +294,7 @@ func (s Store) sweep() {
 	left, _ := filepath.Glob(filepath.Join(s.Dir, removedPrefix+"*")) // with a [ in the store's path there are none
 	for _, dir := range left {
 		if ownDir(dir) == nil {
-			_ = os.RemoveAll(dir)
+			_ = s.disk().RemoveAll(dir)
 		}
 	}
 }
@@ -303,7 +312,7 @@ func (j *Job) clean() error {
 	for _, e := range entries {
 		_, kind, ok := parseDir(e.Name())
 		if err == nil && (ok && kind != "" || e.Name() == "job.json.new") {
-			err = os.RemoveAll(filepath.Join(j.Dir, e.Name()))
+			err = j.disk().RemoveAll(filepath.Join(j.Dir, e.Name()))
 		}
 	}
 	if err != nil && !sealedStore(err) { // what cannot be removed does not count all the same
@@ -389,7 +398,7 @@ func (j *Job) Bring(n uint64) error {
 }
 
 // Discard removes what was written for a checkpoint that does not count.
-func (j *Job) Discard(n uint64) error { return removeAll(j.Path(n) + ".tmp") }
+func (j *Job) Discard(n uint64) error { return j.removeAll(j.Path(n) + ".tmp") }
 
 // Drop removes a committed checkpoint, if it is there. It stops counting at once.
 func (j *Job) Drop(n uint64) error {
@@ -397,16 +406,17 @@ func (j *Job) Drop(n uint64) error {
 	if err != nil || away == "" {
 		return err
 	}
-	return removeAll(away)
+	return j.removeAll(away)
 }
 
-// setAside takes a committed checkpoint out of what counts and returns where it is; empty: there is none.
+// setAside takes a committed checkpoint out of what counts, for good before anything in it is touched, and returns where it is;
+// empty: there is none.
 func (j *Job) setAside(n uint64) (string, error) {
 	dir := j.Path(n)
 	away := dir + ".drop"
-	err := os.RemoveAll(away) // of one that was made again since
+	err := j.disk().RemoveAll(away) // of one that was made again since
 	if err == nil {
-		err = os.Rename(dir, away)
+		err = j.disk().Rename(dir, away)
 	}
 	if errors.Is(err, fs.ErrNotExist) {
 		return "", nil
@@ -415,12 +425,10 @@ func (j *Job) setAside(n uint64) (string, error) {
 		return "", fmt.Errorf("dataset: drop checkpoint %d: %w", n, err)
 	}
 	j.Faults.Hit(faults.RetentionDrop)
-	return away, nil
-}
-
-func removeAll(dir string) error {
-	if err := os.RemoveAll(dir); err != nil {
-		return fmt.Errorf("dataset: %w", err)
+	if j.Meta.Fsync {
+		if err = j.syncNames(j.Dir); err != nil {
+			return "", fmt.Errorf("dataset: drop checkpoint %d: %w", n, err)
+		}
 	}
-	return nil
+	return away, nil
 }

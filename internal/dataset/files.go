@@ -7,7 +7,6 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"syscall"
 
 	"github.com/byssus-hpc/byssus/internal/format"
@@ -106,40 +105,6 @@ func unseal(b []byte) ([]byte, error) {
 		return nil, fmt.Errorf("last line %.40q: damaged", b[end:])
 	}
 	return b[:end], nil
-}
-
-// writeAtomic replaces a file, or leaves it as it was.
-func writeAtomic(path string, b []byte) error {
-	temp := path + ".new"
-	_ = os.Remove(temp) // of a crash
-	f, err := os.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL|syscall.O_NOFOLLOW, 0o600)
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(b)
-	if err == nil {
-		err = f.Sync()
-	}
-	if cerr := f.Close(); err == nil {
-		err = cerr
-	}
-	if err == nil {
-		err = os.Rename(temp, path)
-	}
-	if err != nil {
-		os.Remove(temp)
-		return err
-	}
-	return syncPath(filepath.Dir(path))
-}
-
-func syncPath(path string) error {
-	f, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	return f.Sync()
 }
 
 // sealedStore says whether an error means that nothing can be written where it came from.

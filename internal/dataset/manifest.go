@@ -113,14 +113,21 @@ func (j *Job) Seal(n uint64, ranks []int) (*Part, error) {
 		}
 	}
 	if j.Meta.Fsync {
-		for _, f := range p.Files {
-			if err := syncPath(filepath.Join(dir, f.Name)); err != nil {
-				return nil, fmt.Errorf("dataset: checkpoint %d: %w", n, err)
-			}
+		if err := j.syncPart(dir, p); err != nil {
+			return nil, fmt.Errorf("dataset: checkpoint %d: %w", n, err)
 		}
 	}
 	j.Faults.Hit(faults.CommitSynced)
 	return p, nil
+}
+
+func (j *Job) syncPart(dir string, p *Part) error {
+	for _, f := range p.Files {
+		if err := j.sync(filepath.Join(dir, f.Name)); err != nil {
+			return err
+		}
+	}
+	return j.syncNames(dir)
 }
 
 // Record is the manifest of a checkpoint that consists of these, in the order of their ranks.
@@ -163,12 +170,12 @@ func (j *Job) Commit(n uint64, m *Manifest) error {
 
 // rename gives a checkpoint its final name, for good or not at all.
 func (j *Job) rename(dir string, n uint64) error {
-	err := os.Rename(dir, j.Path(n))
+	err := j.disk().Rename(dir, j.Path(n))
 	if err != nil {
 		return err
 	}
-	if err = syncPath(j.Dir); err != nil {
-		_ = os.Rename(j.Path(n), dir) // what is reported as failed does not count
+	if err = j.syncNames(j.Dir); err != nil {
+		_ = j.disk().Rename(j.Path(n), dir) // what is reported as failed does not count
 	}
 	return err
 }
@@ -209,7 +216,7 @@ func (j *Job) writeManifest(dir string, m *Manifest) error {
 	if err != nil {
 		return err
 	}
-	return writeAtomic(filepath.Join(dir, manifestName), seal(append(b, '\n')))
+	return j.writeAtomic(filepath.Join(dir, manifestName), seal(append(b, '\n')))
 }
 
 // addRank finds the files of a rank and checks that they are complete and belong here.

@@ -118,7 +118,7 @@ func (j *Job) Save() error {
 	j.Meta.Format = metaFormat
 	b, err := json.MarshalIndent(j.Meta, "", "  ")
 	if err == nil {
-		err = writeAtomic(filepath.Join(j.Dir, "job.json"), seal(append(b, '\n')))
+		err = j.writeAtomic(filepath.Join(j.Dir, "job.json"), seal(append(b, '\n')))
 	}
 	if err != nil {
 		return fmt.Errorf("dataset: job %s: %w", j.Meta.Name, err)

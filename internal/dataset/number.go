@@ -59,12 +59,12 @@ func (j *Job) markLast(n uint64) error {
 		return nil
 	}
 	to := filepath.Join(j.Dir, lastName(n))
-	err = os.Rename(filepath.Join(j.Dir, lastName(mark)), to)
+	err = j.disk().Rename(filepath.Join(j.Dir, lastName(mark)), to)
 	if errors.Is(err, fs.ErrNotExist) {
-		err = makeEmpty(to)
+		err = j.makeEmpty(to)
 	}
 	if err == nil && j.Meta.Fsync {
-		err = syncPath(j.Dir)
+		err = j.syncNames(j.Dir)
 	}
 	if err != nil {
 		return fmt.Errorf("dataset: job %s: checkpoint %d: %w", j.Meta.Name, n, err)

@@ -20,12 +20,9 @@ func (j *Job) Retire(n uint64) error {
 	if err != nil || away == "" {
 		return err
 	}
-	if j.Meta.Fsync {
-		err = syncPath(j.Dir) // before anything is written over
-	}
 	for _, dir := range j.retired() {
 		if dir != away || err != nil {
-			err = errors.Join(err, removeAll(dir))
+			err = errors.Join(err, j.removeAll(dir))
 		}
 	}
 	return err
@@ -35,7 +32,7 @@ func (j *Job) Retire(n uint64) error {
 func (j *Job) Release() error {
 	var err error
 	for _, dir := range j.retired() {
-		err = errors.Join(err, removeAll(dir))
+		err = errors.Join(err, j.removeAll(dir))
 	}
 	return err
 }
@@ -69,7 +66,7 @@ func (j *Job) ReuseImages(n uint64, ranks []int) {
 // was. A file that has another name, or that anybody has open or mapped, is not written over.
 func (j *Job) Reuse(n uint64, name string) bool {
 	for _, dir := range j.retired() {
-		if reuse(filepath.Join(dir, name), filepath.Join(j.Path(n)+".tmp", name)) == nil {
+		if j.overwrite(filepath.Join(dir, name), filepath.Join(j.Path(n)+".tmp", name)) == nil {
 			return true
 		}
 	}
@@ -84,7 +81,7 @@ const (
 
 var errShared = errors.New("a file with other names")
 
-func reuse(from, to string) error {
+func (j *Job) overwrite(from, to string) error {
 	f, st, err := OpenOwn(from, os.O_RDWR)
 	if err != nil {
 		return err
@@ -100,5 +97,5 @@ func reuse(from, to string) error {
 	if _, err := f.WriteAt(make([]byte, abi.PageBytes), 0); err != nil {
 		return err
 	}
-	return os.Rename(from, to)
+	return j.disk().Rename(from, to)
 }

@@ -29,7 +29,7 @@ func (j *Job) Scavenged() ([]*Job, error) {
 	}
 	var list []*Job
 	for _, e := range entries {
-		from := &Job{Dir: filepath.Join(j.scavenged(), e.Name()), Meta: j.Meta}
+		from := &Job{Dir: filepath.Join(j.scavenged(), e.Name()), Meta: j.Meta, ground: j.ground}
 		if ownDir(from.Dir) == nil {
 			list = append(list, from)
 		}
@@ -39,14 +39,17 @@ func (j *Job) Scavenged() ([]*Job, error) {
 
 // Scavenge makes the place for what a node's cache has.
 func (j *Job) Scavenge(node string) (*Job, error) {
-	to := &Job{Dir: filepath.Join(j.scavenged(), node), Meta: j.Meta}
+	to := &Job{Dir: filepath.Join(j.scavenged(), node), Meta: j.Meta, ground: j.ground}
 	if filepath.Base(to.Dir) != node {
 		return nil, fmt.Errorf("dataset: node %q: wanted a name without /", node)
 	}
 	for _, dir := range []string{j.scavenged(), to.Dir} {
-		err := os.Mkdir(dir, 0o700)
+		err := j.disk().Mkdir(dir)
 		if errors.Is(err, fs.ErrExist) {
 			err = ownDir(dir)
+		}
+		if err == nil { // who has made it may not have come to that
+			err = j.syncNames(filepath.Dir(dir))
 		}
 		if err != nil {
 			return nil, fmt.Errorf("dataset: job %s: %w", filepath.Base(j.Dir), err)
@@ -56,7 +59,7 @@ func (j *Job) Scavenge(node string) (*Job, error) {
 }
 
 // RemoveScavenged removes all of that.
-func (j *Job) RemoveScavenged() error { return removeAll(j.scavenged()) }
+func (j *Job) RemoveScavenged() error { return j.removeAll(j.scavenged()) }
 
 // ErrOver means that a job needs nothing of its caches any more, or that somebody else has it.
 var ErrOver = errors.New("the job is not this byssus's any more")

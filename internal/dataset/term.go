@@ -8,8 +8,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-
-	"golang.org/x/sys/unix"
+	"syscall"
 )
 
 // Each byssus that runs a job does so in a term of its own, one higher than the one before. The number is the name of
@@ -42,6 +41,9 @@ func (j *Job) claim() error {
 		if err = j.advance(now, now+1); err == nil {
 			err = j.newest(now + 1)
 		}
+		if err == nil {
+			err = j.settle()
+		}
 		if err == nil || sealedStore(err) {
 			j.Term = now + 1
 			return nil
@@ -53,16 +55,31 @@ func (j *Job) claim() error {
 	return fmt.Errorf("dataset: job %s: next term: %w", filepath.Base(j.Dir), err)
 }
 
+// settle makes the newest term's name last, before anybody is kept out by it, and the name of the job's directory, which may have been
+// made just now, or by somebody who came to an end then.
+func (j *Job) settle() error {
+	for _, dir := range []string{j.Dir, filepath.Dir(j.Dir)} {
+		err := j.sync(dir)
+		if unable(err) {
+			j.Weak, err = weak(dir, err), nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // advance gives a term's file (0: there is none yet) the name of a later one, which nobody has.
 func (j *Job) advance(from, to uint64) error {
 	path := filepath.Join(j.Dir, ownerName(to))
 	if from == 0 {
-		return makeEmpty(path)
+		return j.makeEmpty(path)
 	}
 	old := filepath.Join(j.Dir, ownerName(from))
-	err := unix.Renameat2(unix.AT_FDCWD, old, unix.AT_FDCWD, path, unix.RENAME_NOREPLACE)
-	if errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ENOSYS) { // file systems that do not know it, as NFS
-		err = os.Rename(old, path)
+	err := j.disk().RenameNew(old, path)
+	if errors.Is(err, syscall.EINVAL) || errors.Is(err, syscall.ENOSYS) { // file systems that do not know it, as NFS
+		err = j.disk().Rename(old, path)
 	}
 	return err
 }
@@ -71,7 +88,7 @@ func (j *Job) advance(from, to uint64) error {
 func (j *Job) newest(term uint64) error {
 	now, err := j.term()
 	if err == nil && now != term {
-		_ = os.Remove(filepath.Join(j.Dir, ownerName(term)))
+		_ = j.disk().Remove(filepath.Join(j.Dir, ownerName(term)))
 		err = fs.ErrExist
 	}
 	return err
@@ -90,13 +107,4 @@ func (j *Job) term() (uint64, error) {
 		}
 	}
 	return newest, nil
-}
-
-// makeEmpty makes a file that is not there yet.
-func makeEmpty(path string) error {
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
-	if err != nil {
-		return err
-	}
-	return f.Close()
 }

@@ -67,7 +67,7 @@ func TestLateTerm(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			j := &Job{Dir: t.TempDir()}
 			for _, f := range late.files {
-				if err := makeEmpty(filepath.Join(j.Dir, f)); err != nil {
+				if err := j.makeEmpty(filepath.Join(j.Dir, f)); err != nil {
 					t.Fatal(err)
 				}
 			}

@@ -69,7 +69,11 @@ func Create(dir string, job [16]byte, sync bool) (*Spool, error) {
 		return nil, fmt.Errorf("input: %w", err)
 	}
 	s := &Spool{path: path, f: f, sync: sync, tail: headerBytes}
-	if err := s.write(header(job), 0); err != nil {
+	err = s.write(header(job), 0)
+	if err == nil && sync {
+		err = dataset.SyncNames(dir)
+	}
+	if err != nil {
 		f.Close()
 		return nil, err
 	}
