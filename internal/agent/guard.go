@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -10,6 +11,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"sync"
 	"syscall"
 	"time"
@@ -21,13 +23,15 @@ import (
 
 // Ward is what the guard of an agent is told on its standard input, in a line of JSON. A byte follows for each beat of the agent.
 type Ward struct {
-	PID   int // of the agent
-	Job   dataset.Meta
-	Dir   string // of the job in the store
-	Cache string // empty: the node has none
-	Term  uint64
-	Node  string
-	After time.Duration // how long somebody may take to go on with the job before its cache is copied to the store; 0: it never is
+	PID      int // of the agent
+	Job      dataset.Meta
+	Dir      string // of the job in the store
+	Cache    string // empty: the node has none
+	Term     uint64
+	Node     string
+	RunDir   string           // of the agent, for sockets
+	Patience control.Patience // of the coordinator with the agent
+	After    time.Duration    // how long somebody may take to go on with the job before its cache is copied to the store; 0: it never is
 }
 
 // What an agent says to its guard.
@@ -38,15 +42,16 @@ const (
 
 // guard is a process that outlives an agent, in a session of its own: what carries the agent may be gone at any moment.
 type guard struct {
-	cmd  *exec.Cmd
-	pipe io.WriteCloser // its standard input
-	done chan struct{}
-	wg   sync.WaitGroup
+	cmd   *exec.Cmd
+	pipe  io.WriteCloser // its standard input
+	done  chan struct{}
+	every time.Duration
+	wg    sync.WaitGroup
 }
 
-// startGuard starts it.
-func startGuard(b *Brief) (*guard, error) {
-	g := &guard{cmd: exec.Command("/proc/self/exe", "guard"), done: make(chan struct{})}
+// startGuard starts it, for an agent with that run directory.
+func startGuard(b *Brief, runDir string) (*guard, error) {
+	g := &guard{cmd: exec.Command("/proc/self/exe", "guard"), done: make(chan struct{}), every: b.Patience.Beat()}
 	g.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	g.cmd.Stderr = os.Stderr
 	var err error
@@ -54,7 +59,7 @@ func startGuard(b *Brief) (*guard, error) {
 		err = g.cmd.Start()
 	}
 	if err == nil {
-		err = json.NewEncoder(g.pipe).Encode(Ward{os.Getpid(), b.Job, b.Dir, b.Cache, b.Term, b.Node, b.Scavenge})
+		err = json.NewEncoder(g.pipe).Encode(Ward{os.Getpid(), b.Job, b.Dir, b.Cache, b.Term, b.Node, runDir, b.Patience, b.Scavenge})
 	}
 	if err != nil {
 		return nil, fmt.Errorf("agent: its guard: %w", err)
@@ -65,7 +70,7 @@ func startGuard(b *Brief) (*guard, error) {
 
 // beat tells it that the agent is there. That it is not there itself changes nothing.
 func (g *guard) beat() {
-	t := time.NewTicker(control.Beat)
+	t := time.NewTicker(g.every)
 	defer t.Stop()
 	for {
 		select {
@@ -96,7 +101,11 @@ func Guard(ctx context.Context, in io.Reader) error {
 	if err := d.Decode(w); err != nil {
 		return fmt.Errorf("agent: standard input: %w", err)
 	}
-	if w.watch(io.MultiReader(d.Buffered(), in)) || w.Cache == "" || w.After == 0 {
+	if w.watch(io.MultiReader(d.Buffered(), in)) {
+		return nil
+	}
+	w.tidy()
+	if w.Cache == "" || w.After == 0 {
 		return nil
 	}
 	err := w.scavenge(ctx, w.After)
@@ -116,6 +125,22 @@ func Guard(ctx context.Context, in io.Reader) error {
 		return nil
 	}
 	return err
+}
+
+// tidy removes what the agent has left of its run directory, and of what launchers of its starts had.
+func (w *Ward) tidy() {
+	id, err := hex.DecodeString(w.Job.ID)
+	if err != nil || len(id) < 4 {
+		return
+	}
+	left, _ := filepath.Glob(sessionDir(id, "*"))
+	for _, dir := range left {
+		start, err := strconv.ParseUint(filepath.Ext(dir)[1:], 16, 64)
+		if err == nil && start>>16 == w.Term {
+			_ = os.RemoveAll(dir) // what others have put there stays
+		}
+	}
+	_ = os.RemoveAll(w.RunDir)
 }
 
 // A guard whose store is away, or full, tries again for half an hour.
@@ -142,17 +167,18 @@ func (w *Ward) watch(in io.Reader) (dismissed bool) {
 			}
 		}
 	}()
-	patience := control.Lease
+	lease := w.Patience.Lease()
+	patience := lease
 	for {
 		select {
 		case b, ok := <-beats:
 			if !ok || b == dismiss {
 				return ok
 			}
-			patience = control.Lease
+			patience = lease
 		case <-time.After(patience):
 			if patience == lastLook && os.Getppid() == w.PID {
-				ui.Say(os.Stderr, fmt.Sprintf("node %s: its agent has been silent for %v, and is ended", w.Node, control.Lease+lastLook))
+				ui.Say(os.Stderr, fmt.Sprintf("node %s: its agent has been silent for %v, and is ended", w.Node, lease+lastLook))
 				_ = syscall.Kill(w.PID, syscall.SIGKILL) // its end closes the pipe
 			}
 			patience = lastLook
@@ -200,7 +226,7 @@ func (w *Ward) scavenge(ctx context.Context, after time.Duration) error {
 	return errors.Join(err, context.Cause(ctx))
 }
 
-// copyAll copies what is newer than all that the store has, the newest first.
+// copyAll copies what is newer than all that the store has, the newest first. What is damaged does not keep it from what is not.
 func (w *Ward) copyAll(ctx context.Context, home *dataset.Job) error {
 	cache, err := (dataset.Store{Dir: w.Cache}).Cache(w.Job, w.Term, w.Dir)
 	if err != nil {
@@ -219,7 +245,12 @@ func (w *Ward) copyAll(ctx context.Context, home *dataset.Job) error {
 		if len(there) > 0 && n <= there[len(there)-1] {
 			break
 		}
-		if err := w.copy(ctx, cache, home, n); err != nil {
+		m, err := dataset.Check(cache.Path(n))
+		if err != nil {
+			ui.Say(os.Stderr, fmt.Sprintf("node %s: what its cache has of checkpoint %d is damaged, and is not copied: %v", w.Node, n, err))
+			continue
+		}
+		if err := w.copy(ctx, cache, home, n, m); err != nil {
 			return fmt.Errorf("agent: node %s: checkpoint %d to %s: %w", w.Node, n, w.Dir, err)
 		}
 	}
@@ -227,11 +258,7 @@ func (w *Ward) copyAll(ctx context.Context, home *dataset.Job) error {
 }
 
 // copy copies all that a cache has of a checkpoint. The manifest comes last.
-func (w *Ward) copy(ctx context.Context, cache, home *dataset.Job, n uint64) error {
-	m, err := dataset.Check(cache.Path(n))
-	if err != nil {
-		return err
-	}
+func (w *Ward) copy(ctx context.Context, cache, home *dataset.Job, n uint64, m *dataset.Manifest) error {
 	to, err := home.Scavenge(w.Node)
 	if err != nil {
 		return err

@@ -79,6 +79,7 @@ func (n *Node) launch(number uint64, o control.Launch) error {
 	}
 	// The sequential mapper puts each rank where its image is. Together with binding it crashes mpirun 4.1 at its end.
 	cmd := spawn.Command{Args: o.Command, Dir: o.Dir, Env: append(s.environ(o.Environ), shellVariable+"="+path,
+		"OMPI_MCA_orte_leave_session_attached=1", // daemons that go into the background outlive a launcher whose node is silent
 		"OMPI_MCA_plm=rsh", "OMPI_MCA_plm_rsh_agent="+exe+" shell", "OMPI_MCA_plm_rsh_no_tree_spawn=1",
 		"OMPI_MCA_rmaps=seq", "OMPI_MCA_hwloc_base_binding_policy=none", "OMPI_MCA_orte_default_hostfile="+hosts)}
 	return s.crew.start(0, cmd, func(code, signal int) { say(control.Launched{Code: code, Signal: signal}) })
@@ -93,7 +94,11 @@ func (s *Server) environ(base []string) []string {
 // sessionDir is the directory in which a launcher and its daemons make theirs, and which goes with the start: the same on all
 // nodes, since the launcher tells its daemons, and short, since there are sockets in it.
 func (s *Server) sessionDir() string {
-	return fmt.Sprintf("/tmp/byssus.%x.%x", s.cfg.JobID[:4], s.cfg.Start)
+	return sessionDir(s.cfg.JobID[:], fmt.Sprintf("%x", s.cfg.Start))
+}
+
+func sessionDir(job []byte, start string) string {
+	return fmt.Sprintf("/tmp/byssus.%x.%s", job[:4], start)
 }
 
 // serve hears remote shells of our own user until the start is over.

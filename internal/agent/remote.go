@@ -28,16 +28,17 @@ type Brief struct {
 	Coordinator []string // addresses, tried in turn
 	Identity    control.Identity
 	Job         dataset.Meta
-	Dir         string        // of the job in the store
-	Cache       string        // of this node, in which it writes; empty: in the store
-	Term        uint64        // of the job
-	RunDir      string        // that is made on this node, for sockets; elsewhere when it cannot be made there
-	Node        string        // the name of this one
-	Rank        string        // the program byssus-rank
-	App         string        // the program that it starts, as the user has named it; empty: none, ranks go on from a checkpoint
-	Path        string        // in which that is looked for, as PATH
-	Fault       string        // value of BYSSUS_FAULT
-	Scavenge    time.Duration // after which what is in the cache is copied to the store when the coordinator is gone; 0: never
+	Dir         string           // of the job in the store
+	Cache       string           // of this node, in which it writes; empty: in the store
+	Term        uint64           // of the job
+	RunDir      string           // that is made on this node, for sockets; elsewhere when it cannot be made there
+	Node        string           // the name of this one
+	Rank        string           // the program byssus-rank
+	App         string           // the program that it starts, as the user has named it; empty: none, ranks go on from a checkpoint
+	Path        string           // in which that is looked for, as PATH
+	Fault       string           // value of BYSSUS_FAULT
+	Patience    control.Patience // for how long either side may be silent
+	Scavenge    time.Duration    // after which what is in the cache is copied to the store when the coordinator is gone; 0: never
 }
 
 // longestBrief bounds what is read before anything is proved.
@@ -132,7 +133,7 @@ func Serve(b *Brief) error {
 	if err := n.tellCache(&joined); err != nil {
 		return err
 	}
-	g, err := startGuard(b)
+	g, err := startGuard(b, cfg.RunDir)
 	if err != nil {
 		return err
 	}
@@ -231,7 +232,7 @@ func dialAny(b *Brief) (*control.Conn, error) {
 	for {
 		errs := []error{errors.New("agent: the coordinator cannot be reached")}
 		for _, address := range b.Coordinator {
-			c, err := control.Dial(ctx, address, b.Identity)
+			c, err := control.Dial(ctx, address, b.Identity, b.Patience)
 			if err == nil {
 				return c, nil
 			}

@@ -60,7 +60,7 @@ func TestFalseCoordinator(t *testing.T) {
 			if err != nil {
 				return
 			}
-			_, _, err = control.Accept(context.Background(), c, self)
+			_, _, err = control.Accept(context.Background(), c, self, control.DefaultPatience)
 			c.Close()
 			came <- err
 		}
@@ -71,7 +71,7 @@ func TestFalseCoordinator(t *testing.T) {
 	}
 	done := make(chan error, 1)
 	go func() {
-		_, err := dialAny(&Brief{Coordinator: []string{l.Addr().String()}, Identity: id})
+		_, err := dialAny(&Brief{Coordinator: []string{l.Addr().String()}, Identity: id, Patience: control.DefaultPatience})
 		done <- err
 	}()
 	if err := <-came; err == nil {

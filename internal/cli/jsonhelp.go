@@ -96,7 +96,9 @@ const jsonShown = `    state                     running, lost (its byssus died)
       ranks                   size of MPI_COMM_WORLD
       mpi, face               mpich or openmpi: run under last; linked against
       mpi_args                further arguments of mpirun
-      every_ns, keep, retries, max_restarts, fsync, lazy, policy, writers, grace_ns, refused, save_files
+      every_ns, keep, retries, max_restarts, no_restart_from_start, silent_after_ns, wait_for_nodes_ns, fsync,
+      lazy, policy, writers, grace_ns,
+      refused, save_files
                               as given to run
       caches                  as given to run: dir, redundancy, set_size, flush, scavenge_ns, transport
       newest_in_caches        number of the newest checkpoint that the caches of its nodes have had

@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/byssus-hpc/byssus/internal/control"
 	"github.com/byssus-hpc/byssus/internal/coordsrv"
 	"github.com/byssus-hpc/byssus/internal/dataset"
 	"github.com/byssus-hpc/byssus/internal/launch"
@@ -84,6 +85,7 @@ func (e *env) restartJob(cmd *cobra.Command, name string, f *runFlags, only uint
 		return err
 	}
 	meta.MPI, meta.Every, meta.Keep, meta.Retries, meta.Restarts = spec.MPI.Name, f.every, f.keep, f.retries, &f.most
+	meta.NotAnew, meta.Patience, meta.Wait = f.notAnew, f.silent, &f.wait
 	meta.Grace, meta.Reason = f.grace, ""
 	meta.Fsync, meta.Lazy, meta.Policy, meta.MPIArgs, meta.Writers = f.fsync, f.lazy, f.policy, f.mpiArgs, f.writers
 	meta.Refused, meta.Caches, meta.Files = f.refused, f.ownCaches(), f.files
@@ -96,15 +98,16 @@ func (e *env) restartJob(cmd *cobra.Command, name string, f *runFlags, only uint
 	if _, err := os.Stat(dir); err != nil {
 		dir = "" // the ranks say so if they need it
 	}
-	opt := coordsrv.Options{Restart: true, Only: only, Dir: dir, Grace: f.grace, Files: uint64(f.saveFiles())}
+	opt := coordsrv.Options{Restart: true, Only: only, Dir: dir, Grace: f.grace, Files: uint64(f.saveFiles()), Patience: control.Patience(f.silent)}
 	if err := f.onHosts(&opt); err != nil {
 		return err
 	}
-	return e.drive(job, spec, opt, f.verbose)
+	return e.drive(job, spec, opt, f)
 }
 
 // checkNewest says that there is nothing that a job can go on from, or not the newest that it had, unless one was asked for.
-func checkNewest(job *dataset.Job, onNodes bool, only uint64) error {
+// Copied: nodes have copied what they had, and what is there of it is in the store.
+func checkNewest(job *dataset.Job, onNodes, copied bool, only uint64) error {
 	images, err := job.Checkpoints()
 	if err != nil || only != 0 || onNodes && job.Meta.Caches != nil {
 		return err
@@ -115,7 +118,7 @@ func checkNewest(job *dataset.Job, onNodes bool, only uint64) error {
 	}
 	if n := job.Meta.Cached; n > newest && !onNodes {
 		text := fmt.Sprintf("cli: restart %s: checkpoint %d is in the caches of its nodes: restart there, with --hosts or --sandbox", job.Meta.Name, n)
-		if c := job.Meta.Caches; c != nil && c.Scavenge > 0 {
+		if c := job.Meta.Caches; c != nil && c.Scavenge > 0 && !copied {
 			text += fmt.Sprintf(", or wait until they have copied it to the store, %v after the end of byssus", c.Scavenge)
 		}
 		if newest > 0 {
@@ -137,7 +140,7 @@ func (e *env) assemble(job *dataset.Job, onNodes bool, only uint64) error {
 		return err
 	}
 	if len(parts) == 0 && !job.Locked() {
-		if err := checkNewest(job, onNodes, only); err != nil {
+		if err := checkNewest(job, onNodes, false, only); err != nil {
 			return err
 		}
 	}
@@ -150,8 +153,8 @@ func (e *env) assemble(job *dataset.Job, onNodes bool, only uint64) error {
 	if err != nil {
 		return err
 	}
-	if err = coordsrv.Assemble(job, e.say); err == nil {
-		err = checkNewest(job, onNodes, only)
+	if err = coordsrv.Assemble(job, only, e.say); err == nil {
+		err = checkNewest(job, onNodes, len(parts) > 0, only)
 	}
 	if err != nil {
 		job.Unlock()
@@ -179,6 +182,15 @@ func (f *runFlags) keepOld(changed func(string) bool, meta *dataset.Meta) {
 	}
 	if !changed("retries") {
 		f.retries = meta.Retries
+	}
+	if !changed("silent-after") && meta.Patience > 0 {
+		f.silent = meta.Patience
+	}
+	if !changed("wait-for-nodes") && meta.Wait != nil {
+		f.wait = *meta.Wait
+	}
+	if !changed("no-restart-from-start") {
+		f.notAnew = meta.NotAnew
 	}
 	if !changed("max-restarts") {
 		f.most = meta.MostRestarts()

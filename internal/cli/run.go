@@ -10,11 +10,13 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strings"
 	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/byssus-hpc/byssus/internal/control"
 	"github.com/byssus-hpc/byssus/internal/coord"
 	"github.com/byssus-hpc/byssus/internal/coordsrv"
 	"github.com/byssus-hpc/byssus/internal/dataset"
@@ -34,6 +36,8 @@ type runFlags struct {
 	keep    int
 	retries int
 	most    int
+	notAnew bool
+	resume  bool
 	fsync   bool
 	lazy    bool
 	policy  string
@@ -48,6 +52,8 @@ type runFlags struct {
 	rsh     string
 	address string
 	sandbox string
+	silent  time.Duration
+	wait    time.Duration
 	groups  []string
 	caches  dataset.Caches
 }
@@ -60,6 +66,7 @@ func (f *runFlags) add(cmd *cobra.Command) {
 	fl.IntVar(&f.keep, "keep", 2, "committed checkpoints to keep")
 	fl.IntVar(&f.retries, "retries", 3, "restarts without a checkpoint beyond the point of the death before giving up")
 	fl.IntVar(&f.most, "max-restarts", dataset.DefaultRestarts, "and in all, 0: any number")
+	fl.BoolVar(&f.notAnew, "no-restart-from-start", false, "when a node is lost before the first checkpoint: end the job, do not begin it anew")
 	fl.BoolVar(&f.fsync, "fsync", true, "a checkpoint counts only when it is on stable storage")
 	fl.BoolVar(&f.lazy, "lazy", false, "map images on restart and verify them in the background instead of reading them first")
 	fl.StringVar(&f.policy, "policy", "refuse", "when something cannot be saved: refuse the checkpoint, or drop it")
@@ -72,6 +79,8 @@ func (f *runFlags) add(cmd *cobra.Command) {
 	fl.IntVar(&f.spares, "spares", 0, "of the hosts, how many at the end of the list to keep for when one of the others is lost")
 	fl.StringVar(&f.rsh, "rsh", "", "command that starts another on a host: its words, the host's name, the command (default ssh)")
 	fl.StringVar(&f.address, "address", "", "address of this machine that the hosts can reach (default: that of its name)")
+	fl.DurationVar(&f.silent, "silent-after", time.Duration(control.DefaultPatience), "for how long a node may be silent before it counts as lost, 300ms to 1h")
+	fl.DurationVar(&f.wait, "wait-for-nodes", time.Minute, "for how long a job that cannot go on without lost nodes waits for them, 0: not at all")
 	fl.StringVar(&f.sandbox, "sandbox", "", "run on the nodes of this sandbox (byssus sandbox); the store must be in its prefix")
 	f.addCaches(cmd)
 	fl.BoolVarP(&f.verbose, "verbose", "v", false, "tell about every checkpoint; of run: also what doctor says of the program")
@@ -114,6 +123,10 @@ func (f *runFlags) check() error {
 		return usage(fmt.Errorf("run: --refused %q, wanted end or error", f.refused))
 	case f.mpi != "auto" && f.mpi != launch.MPICH && f.mpi != launch.OpenMPI:
 		return usage(fmt.Errorf("run: --mpi %q, wanted auto, mpich or openmpi", f.mpi))
+	case f.silent < time.Duration(control.LeastPatience) || f.silent > time.Duration(control.MostPatience):
+		return usage(fmt.Errorf("run: --silent-after %v, wanted %v to %v", f.silent, control.LeastPatience, control.MostPatience))
+	case f.wait < 0:
+		return usage(fmt.Errorf("run: --wait-for-nodes %v, wanted at least 0", f.wait))
 	case f.sandbox != "" && len(f.hosts)+f.spares > 0:
 		return usage(errors.New("run: --sandbox has its own nodes and spares, wanted neither --hosts nor --spares"))
 	case f.spares < 0 || f.spares > 0 && f.spares >= len(f.hosts):
@@ -150,9 +163,22 @@ A call of an MPI function that is refused (byssus doctor lists them) ends the jo
 --refused=error it is answered with an MPI error, as the error handler of its communicator wants it, for programs that
 handle it; after that no checkpoint of the job can be taken.
 
+With --resume one line does for all parts of a job that is longer than its time slices: it runs the job when there is
+none of that name, or none that has a checkpoint; goes on from the newest checkpoint otherwise, as byssus restart does;
+and ends with 0 at once when the job has finished.
+
+A node that says nothing for --silent-after counts as lost, and its ranks end; the job goes on on the others and spares.
+A long time bridges hiccups of the network of about half its length, and makes a dead node be noticed late. When more is
+lost than redundancy covers, or no node is left, the job waits --wait-for-nodes for lost nodes that come back with their
+caches, as byssus restart on the same nodes would find them.
+
+On nodes a job that loses one before its first checkpoint begins anew, since nothing is lost; what it has printed it
+prints again. --no-restart-from-start ends it.
+
 A job without --job is called after its program, and leaves nothing behind when it finishes with exit code 0.`,
 		Example: `  byssus run -n 4 -- lmp -in in.melt
   byssus run -n 2 --job melt --every 10m --keep 3 -- ./app input
+  byssus run --resume --job melt -n 64 --every 30m -- ./app input
   byssus run -n 8 --mpi openmpi --mpi-args --bind-to --mpi-args none -- ./app
   byssus run -n 64 --hosts a,b,c,d,e --spares 1 --cache /dev/shm/byssus --every 10m -- ./app`,
 		Args: func(_ *cobra.Command, args []string) error {
@@ -161,11 +187,12 @@ A job without --job is called after its program, and leaves nothing behind when 
 			}
 			return f.check()
 		},
-		RunE: func(_ *cobra.Command, args []string) error { return e.runNew(&f, args) },
+		RunE: func(cmd *cobra.Command, args []string) error { return e.runOrResume(cmd, &f, args) },
 	}
 	cmd.Flags().SetInterspersed(false)
 	f.add(cmd)
 	cmd.Flags().StringVar(&f.job, "job", "", "name of the job (default: the program's name, made unique)")
+	cmd.Flags().BoolVar(&f.resume, "resume", false, "go on with --job if it has something to go on from; if it has finished, do nothing")
 	return cmd
 }
 
@@ -184,6 +211,40 @@ func (f *runFlags) jobName(program string) string {
 		name = "job"
 	}
 	return name[:min(len(name), 48)] + "*"
+}
+
+// runOrResume goes on with a job when that is wanted and there is something to go on from, else runs it.
+func (e *env) runOrResume(cmd *cobra.Command, f *runFlags, app []string) error {
+	if !f.resume {
+		return e.runNew(f, app)
+	}
+	if f.job == "" {
+		return usage(errors.New("run: --resume, wanted --job with it"))
+	}
+	store, err := e.store()
+	if err != nil {
+		return err
+	}
+	job, err := store.Open(f.job)
+	if errors.Is(err, dataset.ErrNoJob) {
+		return e.runNew(f, app)
+	}
+	if err != nil {
+		return err
+	}
+	own, err := job.Own()
+	switch {
+	case err != nil:
+		return err
+	case job.Meta.State == dataset.StateFinished:
+		e.say(fmt.Sprintf("job %s has finished: nothing is left to do (without --resume it is run again)", f.job))
+		return nil
+	case len(own) == 0 && job.Meta.Cached == 0 && !job.Locked():
+		return e.runNew(f, app)
+	case !slices.Equal(job.Meta.App, app):
+		return exitError{ExitNot, fmt.Errorf("cli: run --resume: job %s is %q, asked for %q: choose another name", f.job, strings.Join(job.Meta.App, " "), strings.Join(app, " "))}
+	}
+	return e.restartJob(cmd, f.job, f, 0)
 }
 
 func (e *env) runNew(f *runFlags, app []string) error {
@@ -221,7 +282,7 @@ func (e *env) runNew(f *runFlags, app []string) error {
 		return fmt.Errorf("cli: run: %w", err)
 	}
 	job, err := store.Create(dataset.Meta{Name: f.jobName(app[0]), ID: hex.EncodeToString(id), App: app, Dir: cwd,
-		Ranks: f.ranks, MPI: spec.MPI.Name, Face: report.Face, MPIArgs: f.mpiArgs, Every: f.every, Keep: f.keep, Retries: f.retries, Restarts: &f.most,
+		Ranks: f.ranks, MPI: spec.MPI.Name, Face: report.Face, MPIArgs: f.mpiArgs, Every: f.every, Keep: f.keep, Retries: f.retries, Restarts: &f.most, NotAnew: f.notAnew, Patience: f.silent, Wait: &f.wait,
 		Fsync: f.fsync, Lazy: f.lazy, Policy: f.policy, Files: f.files, Refused: f.refused, Writers: f.writers, Grace: f.grace, Caches: f.ownCaches(), State: dataset.StateRunning, Started: time.Now()})
 	if errors.Is(err, dataset.ErrExists) {
 		return fmt.Errorf("%w: go on with byssus restart %s, or choose another name", err, f.job)
@@ -230,13 +291,13 @@ func (e *env) runNew(f *runFlags, app []string) error {
 		return err
 	}
 	spec.App = app
-	opt := coordsrv.Options{Grace: f.grace, Files: uint64(f.saveFiles())}
+	opt := coordsrv.Options{Grace: f.grace, Files: uint64(f.saveFiles()), Patience: control.Patience(f.silent)}
 	if err := f.onHosts(&opt); err != nil {
 		e.unstarted(job)
 		job.Unlock()
 		return err
 	}
-	return e.drive(job, spec, opt, f.verbose)
+	return e.drive(job, spec, opt, f)
 }
 
 // warn says in a line why the program will not start, as doctor does. What it may call, and what is refused then, it need not
@@ -306,31 +367,89 @@ func checkArgs(mpi string, args []string, nodes bool) error {
 // onNodes says whether the job is to run on several nodes.
 func (f *runFlags) onNodes() bool { return f.sandbox != "" || len(f.hosts) > 0 }
 
-// drive runs a job that is locked, to its end.
-func (e *env) drive(job *dataset.Job, spec launch.Spec, opt coordsrv.Options, verbose bool) error {
-	defer job.Unlock()
-	runDir, err := makeRunDir(job)
-	if err != nil {
-		return err
-	}
-	defer removeRunDir(runDir)
-	if len(opt.Hosts) == 0 {
-		if opt.Spawn, err = spawn.Start(); err != nil {
-			e.unstarted(job)
-			return err
-		}
-		defer opt.Spawn.Close()
-	}
-	if job.Weak != nil && job.Meta.Fsync {
-		e.say(job.Weak.Error())
-	}
+// drive runs a job, or goes on with it, to its end. When it cannot go on without nodes that it has lost, these are waited for.
+func (e *env) drive(job *dataset.Job, spec launch.Spec, opt coordsrv.Options, f *runFlags) error {
 	signals, stop := catch(len(opt.Hosts) > 0)
 	defer stop()
 	broken := make(chan os.Signal, 1) // who read what we say may be gone: the job stays. Caught, not ignored: children inherit that
 	signal.Notify(broken, syscall.SIGPIPE)
 	defer signal.Stop(broken)
+	defer job.Unlock()
+	if job.Weak != nil && job.Meta.Fsync {
+		e.say(job.Weak.Error())
+	}
+	opt.Signals = signals
+	end, err := e.live(job, spec, opt, f.verbose)
+	if err != nil {
+		e.unstarted(job)
+		return err
+	}
+	for tries, last := 0, newest(job); end.Robbed && len(opt.Hosts) > 0 && f.wait > 0 && tries <= f.retries; tries++ {
+		again, ok := e.goOn(job, spec, opt, f)
+		if !ok {
+			break
+		}
+		end = again
+		if n := newest(job); n > last {
+			tries, last = 0, n
+		}
+	}
+	return e.record(job, end, signals)
+}
+
+// newest is the number of the newest checkpoint that a job has had, 0: none.
+func newest(job *dataset.Job) uint64 {
+	own, _ := job.Own() // a store that does not answer now is told of elsewhere
+	return max(job.Meta.Cached, slices.Max(append(own, 0)))
+}
+
+// tryEvery is how often nodes that were lost are called again.
+const tryEvery = time.Second
+
+// goOn goes on with a job as restart would, when its nodes are there again; false: they are not in time, or somebody wants to leave.
+func (e *env) goOn(job *dataset.Job, spec launch.Spec, opt coordsrv.Options, f *runFlags) (coordsrv.End, bool) {
+	e.say(fmt.Sprintf("waiting for the lost nodes, %v at most (--wait-for-nodes)", f.wait))
+	opt.Restart, opt.Only = true, 0
+	late := time.After(f.wait)
+	var why error
+	for {
+		select {
+		case sig := <-opt.Signals:
+			if coordsrv.EndsWaiting(sig) {
+				return coordsrv.End{}, false
+			}
+			continue
+		case <-late:
+			e.say(fmt.Sprintf("the lost nodes have not come back within %v: %v", f.wait, why))
+			return coordsrv.End{}, false
+		case <-time.After(tryEvery):
+		}
+		job.Unlock()
+		if why = e.assemble(job, true, 0); why != nil {
+			continue
+		}
+		var end coordsrv.End
+		if end, why = e.live(job, spec, opt, f.verbose); why == nil {
+			return end, true
+		}
+	}
+}
+
+// live runs a job, or goes on with it, until it ends or cannot go on.
+func (e *env) live(job *dataset.Job, spec launch.Spec, opt coordsrv.Options, verbose bool) (coordsrv.End, error) {
+	runDir, err := makeRunDir(job)
+	if err != nil {
+		return coordsrv.End{}, err
+	}
+	defer removeRunDir(runDir)
+	if len(opt.Hosts) == 0 {
+		if opt.Spawn, err = spawn.Start(); err != nil {
+			return coordsrv.End{}, err
+		}
+		defer opt.Spawn.Close()
+	}
 	spec.Job = job.Meta.Name
-	opt.Job, opt.Spec, opt.RunDir, opt.Signals, opt.Version = job, spec, runDir, signals, Version
+	opt.Job, opt.Spec, opt.RunDir, opt.Version = job, spec, runDir, Version
 	opt.Environ, opt.Fault, opt.Input, opt.Say = os.Environ(), os.Getenv("BYSSUS_FAULT"), os.Stdin, e.say
 	opt.Took = func(r coord.Result) {
 		if verbose {
@@ -341,12 +460,7 @@ func (e *env) drive(job *dataset.Job, spec launch.Spec, opt coordsrv.Options, ve
 	if verbose {
 		e.say(fmt.Sprintf("job %s: %d ranks under %s (%s)", job.Meta.Name, spec.Ranks, spec.MPI.Name, spec.MPI.Mpirun))
 	}
-	end, err := coordsrv.Run(opt)
-	if err != nil {
-		e.unstarted(job)
-		return err
-	}
-	return e.record(job, end, signals)
+	return coordsrv.Run(opt)
 }
 
 // storePatience is how long a job that is over waits for a store that may not answer, to record how it has ended.

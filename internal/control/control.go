@@ -3,7 +3,7 @@
 //
 // It guarantees: a connection is to somebody who holds a key of this job, and in the role that the other side wanted; a
 // message arrives whole, in order and once, or the connection is over; what cannot be read is an error that says what was
-// found, never a panic, and costs no more memory than a frame may have; neither side waits for ever (Silence, Lease).
+// found, never a panic, and costs no more memory than a frame may have; neither side waits for ever (Patience).
 //
 //	frame
 //	0       4       6      8        12         16      24
@@ -33,10 +33,26 @@ const (
 	magic       = 0x43535942 // "BYSC" in memory
 	headerBytes = 24
 	maxBody     = 64 << 20
-	Beat        = 500 * time.Millisecond // how often each side says that it is there
-	Silence     = 3 * time.Second        // after which an agent counts as gone
-	Lease       = 2 * time.Second        // after which the coordinator does: so agents end their ranks before others take their place
+	proveLimit  = 3 * time.Second // for a connection to be proved
 )
+
+// Patience is for how long an agent may be silent before it counts as gone.
+type Patience time.Duration
+
+// Patiences.
+const (
+	DefaultPatience = Patience(3 * time.Second)
+	LeastPatience   = Patience(300 * time.Millisecond) // below that a machine that has much to do looks dead
+	MostPatience    = Patience(time.Hour)
+)
+
+func (p Patience) String() string { return time.Duration(p).String() }
+
+// Beat is how often each side says that it is there.
+func (p Patience) Beat() time.Duration { return time.Duration(p) / 6 }
+
+// Lease is after which time of silence the coordinator counts as gone: so agents end their ranks before others take their place.
+func (p Patience) Lease() time.Duration { return time.Duration(p) * 2 / 3 }
 
 // Message is what is said: one of the types in messages.go, about one start of the job's ranks (0: about none).
 type Message struct {
@@ -51,12 +67,15 @@ var ErrVersion = errors.New("another version of byssus")
 type Conn struct {
 	conn    net.Conn
 	silence time.Duration // after which the other side counts as gone
+	beat    time.Duration // how often this one says that it is there
 	mu      sync.Mutex    // of writing
 	buf     []byte
 }
 
-// New returns a connection over c, which has been proved (see keys.go).
-func New(c net.Conn) *Conn { return &Conn{conn: c, silence: Silence} }
+// newConn returns a connection over c, which has been proved (see keys.go).
+func newConn(c net.Conn, silence time.Duration, p Patience) *Conn {
+	return &Conn{conn: c, silence: silence, beat: p.Beat()}
+}
 
 // Close ends the connection.
 func (c *Conn) Close() error { return c.conn.Close() }
@@ -133,7 +152,7 @@ func (a *awake) Read(b []byte) (int, error) {
 
 // Heartbeat sends a beat every so often until done is closed or the connection is over.
 func (c *Conn) Heartbeat(done <-chan struct{}) {
-	t := time.NewTicker(Beat)
+	t := time.NewTicker(c.beat)
 	defer t.Stop()
 	for {
 		select {

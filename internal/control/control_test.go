@@ -58,7 +58,7 @@ func (j *job) accept() (*Conn, string, error) {
 	if err != nil {
 		return nil, "", err
 	}
-	return Accept(context.Background(), c, j.identity(j.Coordinator()))
+	return Accept(context.Background(), c, j.identity(j.Coordinator()), LeastPatience)
 }
 
 // meet is both ends of a proved connection.
@@ -72,7 +72,7 @@ func (j *job) meet() (agent, coordinator *Conn) {
 			err = errors.New("node " + name)
 		}
 	})
-	agent, derr := Dial(context.Background(), j.l.Addr().String(), j.identity(j.Node("node3")))
+	agent, derr := Dial(context.Background(), j.l.Addr().String(), j.identity(j.Node("node3")), LeastPatience)
 	wg.Wait()
 	if err = errors.Join(err, derr); err != nil {
 		j.t.Fatal(err)
@@ -190,7 +190,7 @@ func TestProof(t *testing.T) {
 			_, _, err := j.accept()
 			errs <- err
 		}()
-		if c, err := Dial(context.Background(), j.l.Addr().String(), id); err == nil {
+		if c, err := Dial(context.Background(), j.l.Addr().String(), id, LeastPatience); err == nil {
 			_, err = c.Receive() // with TLS 1.3 the client hears of a refusal when it reads
 			if err == nil {
 				t.Errorf("%s: gets an answer", name)
@@ -204,10 +204,10 @@ func TestProof(t *testing.T) {
 	go func() { // a node does not take another node for the coordinator
 		c, err := j.l.Accept()
 		if err == nil {
-			_, _, _ = Accept(context.Background(), c, j.identity(j.Node("node4")))
+			_, _, _ = Accept(context.Background(), c, j.identity(j.Node("node4")), LeastPatience)
 		}
 	}()
-	if _, err := Dial(context.Background(), j.l.Addr().String(), j.identity(j.Node("node3"))); err == nil || !strings.Contains(err.Error(), "coordinator") {
+	if _, err := Dial(context.Background(), j.l.Addr().String(), j.identity(j.Node("node3")), LeastPatience); err == nil || !strings.Contains(err.Error(), "coordinator") {
 		t.Errorf("a node plays the coordinator: %v", err)
 	}
 }
@@ -235,7 +235,7 @@ func TestSilence(t *testing.T) {
 	agent, coordinator := newJob(t).meet()
 	done := make(chan struct{})
 	go agent.Heartbeat(done)
-	for begin := time.Now(); time.Since(begin) < Silence+Beat; {
+	for begin := time.Now(); time.Since(begin) < time.Duration(LeastPatience)+LeastPatience.Beat(); {
 		if m, err := coordinator.Receive(); err != nil || m.Body != (Alive{}) {
 			t.Fatalf("%+v, %v", m, err)
 		}
@@ -377,7 +377,7 @@ func TestMiddle(t *testing.T) {
 			c, _, err := j.accept()
 			accepted <- met{c, err}
 		}()
-		agent, err := Dial(context.Background(), address, j.identity(j.Node("node3")))
+		agent, err := Dial(context.Background(), address, j.identity(j.Node("node3")), LeastPatience)
 		if err != nil {
 			t.Fatal(err)
 		}

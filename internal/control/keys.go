@@ -106,31 +106,32 @@ func (id Identity) config() (*tls.Config, error) {
 }
 
 // Dial connects an agent with the coordinator.
-func Dial(ctx context.Context, address string, id Identity) (*Conn, error) {
+func Dial(ctx context.Context, address string, id Identity, p Patience) (*Conn, error) {
 	cfg, err := id.config()
 	if err != nil {
 		return nil, err
 	}
 	cfg.ServerName = Coordinator
-	ctx, cancel := context.WithTimeout(ctx, Silence)
+	ctx, cancel := context.WithTimeout(ctx, proveLimit)
 	defer cancel()
 	d := tls.Dialer{Config: cfg}
 	c, err := d.DialContext(ctx, "tcp", address)
 	if err != nil {
 		return nil, fmt.Errorf("control: coordinator at %s: %w", address, err)
 	}
-	conn := New(c)
-	conn.silence = Lease
-	return conn, nil
+	if t, ok := c.(*tls.Conn); ok {
+		linear(t.NetConn())
+	}
+	return newConn(c, p.Lease(), p), nil
 }
 
 // Accept proves a connection that has come to the coordinator, and returns the name of the node it is from.
-func Accept(ctx context.Context, c net.Conn, id Identity) (*Conn, string, error) {
+func Accept(ctx context.Context, c net.Conn, id Identity, p Patience) (*Conn, string, error) {
 	cfg, err := id.config()
 	if err != nil {
 		return nil, "", err
 	}
-	ctx, cancel := context.WithTimeout(ctx, Silence)
+	ctx, cancel := context.WithTimeout(ctx, proveLimit)
 	defer cancel()
 	t := tls.Server(c, cfg)
 	if err := t.HandshakeContext(ctx); err != nil {
@@ -140,5 +141,6 @@ func Accept(ctx context.Context, c net.Conn, id Identity) (*Conn, string, error)
 	if len(name) <= len(nodePrefix) || name[:len(nodePrefix)] != nodePrefix {
 		return nil, "", fmt.Errorf("control: %s: found a certificate of %q, wanted a node's", c.RemoteAddr(), name)
 	}
-	return New(t), name[len(nodePrefix):], nil
+	linear(c)
+	return newConn(t, time.Duration(p), p), name[len(nodePrefix):], nil
 }

@@ -17,6 +17,7 @@ type Config struct {
 	Every    time.Duration // time between checkpoints; 0: only on request
 	Retries  int           // restarts without a checkpoint beyond the point of the death
 	Restarts int           // and in all; 0: any number
+	Anew     bool          // a node that is lost before there is a checkpoint lets the job begin anew
 	DropBad  bool          // write the image even when something cannot be saved (--policy drop)
 	Patience time.Duration // how long nobody must move before an attempt counts as stuck
 	Grace    time.Duration // from SIGTERM to the end of the job
@@ -95,6 +96,7 @@ type Machine struct {
 	crash    string        // why the ranks are no more, when it was not the application's own end
 	died     int           // the rank whose death that was, -1: none
 	diedAt   time.Duration // when it was seen
+	robbed   bool          // nodes were lost, and the job has not gone on since
 	innocent bool          // it was a node's end: neither the job's fault nor an image's
 	reason   string        // the first that a rank has given for ending the job
 	natural  bool          // the application ended by its own exit
@@ -395,7 +397,7 @@ func (m *Machine) maybeRunning() {
 	if m.phase != Starting {
 		return
 	}
-	m.phase, m.ran, m.deadline = Running, true, 0
+	m.phase, m.ran, m.deadline, m.robbed = Running, true, 0, false
 	m.setbacks.start(m.image, m.now)
 	if m.image != 0 {
 		m.say("the job goes on from checkpoint %d", m.image)
@@ -508,6 +510,7 @@ func (m *Machine) nodeLost(ev NodeLost) {
 	if len(ev.Ranks) == 0 {
 		return
 	}
+	m.robbed = true
 	if !m.ordered && !m.innocent && (robbed || !m.natural && m.crash == "") {
 		m.crash, m.died, m.innocent, m.natural = fmt.Sprintf("%s was lost: %s", ev.Name, ev.Why), -1, true, false
 	}
@@ -662,6 +665,9 @@ func (m *Machine) again() {
 	}
 	n := m.candidate()
 	switch {
+	case n == 0 && m.innocent && m.image == 0 && len(m.images) == 0 && m.cfg.Anew:
+		m.say("%snothing is saved yet: the job begins anew", why)
+		m.backoff(1)
 	case n == 0:
 		m.say("%sthere is no good checkpoint to go back to%s", why, m.asideHint())
 		m.finish(m.crashCode())

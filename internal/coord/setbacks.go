@@ -10,7 +10,7 @@ import "time"
 // beyond the point at which it died: a checkpoint in front of it says nothing, since a program that always dies at one place makes
 // one before each death.
 //
-// Until then it goes back to its newest image, twice; from the third time on to an older one each time, and the last time to the
+// Until then it goes back to its newest image; when it has died from there twice, to an older one each time, and the last time to the
 // oldest that there is: what kills it may be in the images that were made last.
 type setbacks struct {
 	work  map[uint64]time.Duration // by image
@@ -22,6 +22,7 @@ type setbacks struct {
 	most  int                      // restarts for them
 	all   int                      // deaths in all
 	first uint64                   // the newest image at the first of these deaths
+	tries int                      // starts from that one, or newer ones, that have ended so
 	below uint64                   // only older images than this are used, if there are any; 0: all
 }
 
@@ -52,13 +53,17 @@ func (s *setbacks) died(now time.Duration, image uint64, good []uint64) {
 	if at >= s.point || s.count == 1 {
 		s.point, s.redo = at, at-s.work[newest]
 	}
+	if s.count == 1 {
+		s.first, s.tries = newest, 0
+	}
+	if image != 0 && image >= s.first {
+		s.tries++
+	}
 	switch {
-	case s.count == 1:
-		s.first = newest
-	case s.count <= triesPerImage:
+	case s.tries < triesPerImage:
 	case s.count == s.most:
 		s.below = oldest + 1
-	case s.count == triesPerImage+1:
+	case s.below == 0:
 		s.below = s.first
 	default:
 		s.below = image

@@ -26,6 +26,9 @@ func (m *Machine) OwnEnd() bool {
 	return m.phase == Done && m.crash == "" && !m.ordered && m.leaving == 0
 }
 
+// Robbed says whether the job is over because nodes were lost without which it could not go on.
+func (m *Machine) Robbed() bool { return m.phase == Done && m.robbed && m.leaving == 0 && !m.natural }
+
 // Status returns the present state.
 func (m *Machine) Status() Status {
 	s := Status{Phase: m.phase.String(), Ranks: m.cfg.Ranks, Image: m.image, Images: append([]uint64{}, m.images...), Restarts: m.setbacks.count, Deaths: m.setbacks.all}

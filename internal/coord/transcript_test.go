@@ -64,6 +64,8 @@ func (p *player) create(d *datadriven.TestData) {
 			p.cfg.Files = uint64(n)
 		case "retries":
 			p.cfg.Retries = n
+		case "anew":
+			p.cfg.Anew = n == 1
 		case "mends":
 			p.cfg.Mends = n == 1
 		case "drop":

@@ -2,6 +2,7 @@ package coordsrv
 
 import (
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"net"
 	"path/filepath"
@@ -19,9 +20,9 @@ import (
 )
 
 // Assemble puts together what was copied from the caches of a job's nodes when its byssus was gone: the newest checkpoint that
-// can be becomes one of the store, what is lost of it is made again. The job must be locked. For each directory there is an
-// agent in this process, which has it for its cache. It does nothing where there is nothing.
-func Assemble(job *dataset.Job, say func(string)) error {
+// can be becomes one of the store, what is lost of it is made again; so does one that is asked for, 0: none. The job must be locked.
+// For each directory there is an agent in this process, which has it for its cache. It does nothing where there is nothing.
+func Assemble(job *dataset.Job, wanted uint64, say func(string)) error {
 	parts, err := job.Scavenged()
 	if err != nil || len(parts) == 0 {
 		return err
@@ -33,7 +34,7 @@ func Assemble(job *dataset.Job, say func(string)) error {
 	}
 	over, whole := false, true
 	a.keeper.Scavenge(func(copied uint64, errs []error) {
-		over, whole = true, len(errs) == 0
+		over, whole = true, len(errs) == 0 || copied > 0 && a.keeper.Present(copied)
 		var reasons []string
 		for _, err := range errs {
 			reasons = append(reasons, err.Error())
@@ -44,12 +45,22 @@ func Assemble(job *dataset.Job, say func(string)) error {
 		if copied > 0 {
 			say(fmt.Sprintf("checkpoint %d was put together from what the caches of %s had", copied, a.nodes()))
 		}
+		if whole && copied > 0 {
+			job.Meta.Cached = copied // what was newer has not been whole on any node
+		}
+	})
+	a.serve(func() bool { return over })
+	over = false
+	a.keeper.Fetch(wanted, func(err error) {
+		if over = true; err != nil {
+			say(err.Error())
+		}
 	})
 	a.serve(func() bool { return over })
 	if !whole {
 		return nil // the caches themselves may have more
 	}
-	return job.RemoveScavenged()
+	return errors.Join(job.Save(), job.RemoveScavenged())
 }
 
 // assembly drives a keeper whose nodes are directories.

@@ -80,10 +80,15 @@ func (s *Server) keepCaches(start *coord.Start) error {
 	return c.keeper.Check(first)
 }
 
-// elsewhere says that the newest checkpoint is in the caches of other nodes: an older one does not take its place in silence.
+// elsewhere says that the newest checkpoint is in the caches of other nodes: an older one does not take its place as long as it
+// may turn up.
 func (s *Server) elsewhere(images []uint64) error {
 	n := s.opt.Job.Meta.Cached
 	if !s.opt.Restart || s.opt.Only != 0 || n == 0 || len(images) > 0 && n <= slices.Max(images) {
+		return nil
+	}
+	if len(images) > 0 && s.caches.keeper.Present(slices.Max(images)) {
+		s.opt.Say(fmt.Sprintf("checkpoint %d is lost: all nodes that the job ran on are here, and none has it as it was written", n))
 		return nil
 	}
 	text := "restart there"

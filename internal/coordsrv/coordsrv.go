@@ -39,26 +39,27 @@ var ErrNoCheckpoint = errors.New("no checkpoint")
 
 // Options say what to run.
 type Options struct {
-	Job     *dataset.Job // locked
-	Spec    launch.Spec  // App is what a fresh start runs; the rest is filled in for each start
-	RunDir  string       // of this job: control.sock, and a directory per start
-	Dir     string       // working directory
-	Environ []string
-	Restart bool
-	Only    uint64                                             // restart from this image alone
-	Grace   time.Duration                                      // from SIGTERM to the end
-	Files   uint64                                             // bytes of files that are read and written in place which a checkpoint may have
-	Fault   string                                             // value of BYSSUS_FAULT
-	Hosts   []Host                                             // nodes elsewhere; none: the job runs on this machine
-	Spares  int                                                // of them, on which nothing runs at first
-	Listen  func() (l net.Listener, address string, err error) // for the agents of these; where they reach it
-	Caches  *Caches                                            // of these, nil: they write to the store of the job
-	Version string                                             // of Byssus, which the agents must have
-	Signals <-chan os.Signal
-	Input   *os.File               // the job's standard input
-	Spawn   *spawn.Spawner         // starts the launcher of a job on this machine
-	Say     func(text string)      // a line for the user
-	Took    func(res coord.Result) // a checkpoint is committed
+	Job      *dataset.Job // locked
+	Spec     launch.Spec  // App is what a fresh start runs; the rest is filled in for each start
+	RunDir   string       // of this job: control.sock, and a directory per start
+	Dir      string       // working directory
+	Environ  []string
+	Restart  bool
+	Only     uint64                                             // restart from this image alone
+	Grace    time.Duration                                      // from SIGTERM to the end
+	Files    uint64                                             // bytes of files that are read and written in place which a checkpoint may have
+	Fault    string                                             // value of BYSSUS_FAULT
+	Hosts    []Host                                             // nodes elsewhere; none: the job runs on this machine
+	Spares   int                                                // of them, on which nothing runs at first
+	Listen   func() (l net.Listener, address string, err error) // for the agents of these; where they reach it
+	Patience control.Patience                                   // for how long one of them may be silent
+	Caches   *Caches                                            // of these, nil: they write to the store of the job
+	Version  string                                             // of Byssus, which the agents must have
+	Signals  <-chan os.Signal
+	Input    *os.File               // the job's standard input
+	Spawn    *spawn.Spawner         // starts the launcher of a job on this machine
+	Say      func(text string)      // a line for the user
+	Took     func(res coord.Result) // a checkpoint is committed
 	// Progress shows what text returns until the function that it returns is called.
 	Progress func(text func() string) func()
 }
@@ -120,6 +121,7 @@ type Server struct {
 type End struct {
 	Code   int  // for the shell
 	Silent bool // the store did not answer, and was not waited for
+	Robbed bool // the job could not go on without nodes that it has lost
 }
 
 // Run runs the job to its end.
@@ -142,7 +144,7 @@ func Run(opt Options) (end End, err error) {
 		return End{}, err
 	}
 	s.machine = coord.New(coord.Config{Ranks: opt.Spec.Ranks, Keep: opt.Job.Meta.Keep, Every: opt.Job.Meta.Every,
-		Retries: opt.Job.Meta.Retries, Restarts: opt.Job.Meta.MostRestarts(), Grace: opt.Grace, DropBad: opt.Job.Meta.Policy == "drop", Mends: opt.Caches != nil, Files: opt.Files})
+		Retries: opt.Job.Meta.Retries, Restarts: opt.Job.Meta.MostRestarts(), Anew: !opt.Job.Meta.NotAnew, Grace: opt.Grace, DropBad: opt.Job.Meta.Policy == "drop", Mends: opt.Caches != nil, Files: opt.Files})
 	socket, err := s.listen() // the machine may be asked for from here on
 	if err != nil {
 		return End{}, err
@@ -177,7 +179,7 @@ func Run(opt Options) (end End, err error) {
 	socket.Close()
 	answers := s.windUp(forget)
 	opt.Job.Meta.Reason = s.machine.Status().Reason
-	return End{s.code, !answers}, nil
+	return End{s.code, !answers, s.machine.Robbed()}, nil
 }
 
 // join makes or calls the agents.

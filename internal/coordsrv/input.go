@@ -83,7 +83,7 @@ func (s *Server) takeAll(spool *input.Spool, from *input.Source) error {
 		case f := <-s.queries:
 			f()
 		case sig := <-s.opt.Signals:
-			if endsWaiting(sig) {
+			if EndsWaiting(sig) {
 				from.Close()
 				<-done
 				return interrupted{sig.(syscall.Signal), "its standard input had been kept"}

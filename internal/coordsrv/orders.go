@@ -135,10 +135,7 @@ func (o *orders) work(work keep.Work) func() error {
 	job := *o.job
 	switch w := work.(type) {
 	case keep.Place:
-		return func() error {
-			_, err := job.Prepare(w.Checkpoint)
-			return err
-		}
+		return func() error { return job.Bring(w.Checkpoint) }
 	case keep.Enter:
 		record := o.record(w.Checkpoint, w.Files)
 		return func() error { return job.Commit(w.Checkpoint, record) }

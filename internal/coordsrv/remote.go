@@ -86,8 +86,8 @@ func (i interrupted) Error() string {
 	return fmt.Sprintf("coordsrv: %v before %s", i.Signal, i.before)
 }
 
-// endsWaiting says whether a signal ends a job that has not begun yet.
-func endsWaiting(sig os.Signal) bool {
+// EndsWaiting says whether a signal ends a job that has not begun yet.
+func EndsWaiting(sig os.Signal) bool {
 	return slices.Contains([]os.Signal{syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM, syscall.SIGHUP}, sig)
 }
 
@@ -115,7 +115,7 @@ func (s *Server) startAgent(h Host, p *peer, ended chan<- absence) error {
 	}
 	b := agent.Brief{Byssus: s.opt.Version, Coordinator: []string{s.remote.address}, Identity: id,
 		Job: s.opt.Job.Meta, Dir: s.opt.Job.Dir, Term: s.opt.Job.Term, RunDir: s.opt.RunDir + "." + h.Name,
-		Node: h.Name, Fault: s.opt.Fault, Rank: s.opt.Spec.Program}
+		Node: h.Name, Fault: s.opt.Fault, Patience: s.opt.Patience, Rank: s.opt.Spec.Program}
 	if len(s.opt.Spec.App) > 0 {
 		b.App, b.Path = s.opt.Spec.App[0], pathOf(s.opt.Environ)
 	}
@@ -155,7 +155,7 @@ func (s *Server) awaitAgents(ended <-chan absence) error {
 			delete(s.remote.missing, a.p.name)
 			wait = s.spare(a.p)
 		case sig := <-s.opt.Signals:
-			if endsWaiting(sig) {
+			if EndsWaiting(sig) {
 				return interrupted{sig.(syscall.Signal), "all agents had come"}
 			}
 		case <-limit:
@@ -220,7 +220,7 @@ func (s *Server) dismiss(p *peer) {
 const acceptRest = 100 * time.Millisecond
 
 // maxUnproved is how many connections may be there that have not shown a key of the job yet; others wait for their turn, and none
-// takes longer than control.Silence.
+// takes longer than the control protocol lets it.
 const maxUnproved = 64
 
 // acceptAgents takes the connections of agents until the listener is closed.
@@ -266,7 +266,7 @@ func (s *Server) stranger(err error) {
 
 // welcome proves a connection, calls proved when that is done, and makes it that of the node's peer.
 func (s *Server) welcome(c net.Conn, proved func()) error {
-	conn, name, err := control.Accept(context.Background(), c, s.remote.self)
+	conn, name, err := control.Accept(context.Background(), c, s.remote.self, s.opt.Patience)
 	proved()
 	if err != nil {
 		s.ask(func() { s.stranger(err) })
@@ -334,7 +334,7 @@ func (s *Server) receive(conn *control.Conn, p *peer) {
 	for {
 		m, err := conn.Receive()
 		if err != nil {
-			s.inbox.put(said{p, control.Message{Body: departed{describe(err)}}})
+			s.inbox.put(said{p, control.Message{Body: departed{describe(err, s.opt.Patience)}}})
 			return
 		}
 		p.heard.Store(time.Now().UnixNano())
@@ -345,10 +345,10 @@ func (s *Server) receive(conn *control.Conn, p *peer) {
 }
 
 // describe says how the end of a connection was noticed.
-func describe(err error) string {
+func describe(err error, p control.Patience) string {
 	var timeout net.Error
 	if errors.As(err, &timeout) && timeout.Timeout() {
-		return fmt.Sprintf("silent for %v", control.Silence)
+		return fmt.Sprintf("silent for %v", p)
 	}
 	return "its connection is closed"
 }

@@ -34,6 +34,7 @@ func newGate(t *testing.T, l net.Listener, nodes ...string) *gate {
 	}
 	g := &gate{Server: &Server{queries: make(chan func()), stop: make(chan struct{}), inbox: newInbox(),
 		remote: &remote{authority: a, self: self, listener: l, address: l.Addr().String(), missing: map[string]*peer{}}}}
+	g.opt.Patience = control.DefaultPatience
 	g.opt.Say = func(text string) {
 		g.mu.Lock()
 		defer g.mu.Unlock()
@@ -81,7 +82,7 @@ func (g *gate) joinWith(t *testing.T, a *control.Authority, node string, joined 
 	if err != nil {
 		t.Fatal(err)
 	}
-	c, err := control.Dial(context.Background(), g.remote.address, id)
+	c, err := control.Dial(context.Background(), g.remote.address, id, control.DefaultPatience)
 	if err != nil {
 		return nil, err
 	}
@@ -225,7 +226,7 @@ func TestSilentStrangers(t *testing.T) {
 	for l.n.Load() < maxUnproved {
 		time.Sleep(time.Millisecond)
 	}
-	if n := l.n.Load(); n > maxUnproved && time.Since(began) < control.Silence/2 {
+	if n := l.n.Load(); n > maxUnproved && time.Since(began) < time.Duration(control.DefaultPatience)/2 {
 		t.Errorf("%d were taken in, at most %d", n, maxUnproved)
 	}
 	for _, c := range silent {

@@ -381,11 +381,20 @@ func (j *Job) Prepare(n uint64) (string, error) {
 	if err := j.markLast(n); err != nil {
 		return "", err
 	}
-	dir := j.Path(n) + ".tmp"
-	if err := j.makeNew(dir); err != nil {
-		return "", fmt.Errorf("dataset: checkpoint %d: %w", n, err)
+	return j.Again(n)
+}
+
+// Bring makes the directory for the copy of a checkpoint that counts elsewhere. Its number may be smaller than others that have
+// been used: what was begun after it may have come to nothing.
+func (j *Job) Bring(n uint64) error {
+	last, err := j.Last()
+	if err == nil && n > last {
+		err = j.markLast(n)
 	}
-	return dir, nil
+	if err == nil {
+		_, err = j.Again(n)
+	}
+	return err
 }
 
 // Discard removes what was written for a checkpoint that does not count.

@@ -26,36 +26,39 @@ const (
 
 // Meta is job.json: what is needed to go on with a job. Every manifest has a copy.
 type Meta struct {
-	Format   int           `json:"format"`
-	Name     string        `json:"name"`
-	ID       string        `json:"id"` // 32 hexadecimal digits, in every image
-	App      []string      `json:"app"`
-	Dir      string        `json:"dir"`
-	Ranks    int           `json:"ranks"`
-	MPI      string        `json:"mpi"`  // last used
-	Face     string        `json:"face"` // ABI that the application was linked against; empty: none
-	MPIArgs  []string      `json:"mpi_args,omitempty"`
-	Every    time.Duration `json:"every_ns,omitempty"`
-	Keep     int           `json:"keep"`
-	Retries  int           `json:"retries"`
-	Restarts *int          `json:"max_restarts,omitempty"` // nil: the default
-	Fsync    bool          `json:"fsync"`
-	Lazy     bool          `json:"lazy,omitempty"`
-	Policy   string        `json:"policy"`
-	Files    string        `json:"save_files,omitempty"` // as given to run; empty: the default
-	Refused  string        `json:"refused,omitempty"`    // calls of refused functions: end, or error; empty: end
-	Writers  int           `json:"writers,omitempty"`
-	Grace    time.Duration `json:"grace_ns,omitempty"`
-	Caches   *Caches       `json:"caches,omitempty"`           // of the nodes, when the job writes there
-	Cached   uint64        `json:"newest_in_caches,omitempty"` // of its checkpoints
-	Home     string        `json:"home,omitempty"`             // in a cache: the job's directory in its store
-	Auto     bool          `json:"auto_named,omitempty"`
-	State    string        `json:"state"`
-	Exit     int           `json:"exit,omitempty"`
-	Reason   string        `json:"ending_because,omitempty"` // what a rank said before it ended the job
-	Aside    []uint64      `json:"left_aside,omitempty"`     // checkpoints that it has gone back behind
-	Started  time.Time     `json:"started"`
-	Ended    time.Time     `json:"ended,omitzero"`
+	Format   int            `json:"format"`
+	Name     string         `json:"name"`
+	ID       string         `json:"id"` // 32 hexadecimal digits, in every image
+	App      []string       `json:"app"`
+	Dir      string         `json:"dir"`
+	Ranks    int            `json:"ranks"`
+	MPI      string         `json:"mpi"`  // last used
+	Face     string         `json:"face"` // ABI that the application was linked against; empty: none
+	MPIArgs  []string       `json:"mpi_args,omitempty"`
+	Every    time.Duration  `json:"every_ns,omitempty"`
+	Keep     int            `json:"keep"`
+	Retries  int            `json:"retries"`
+	Restarts *int           `json:"max_restarts,omitempty"` // nil: the default
+	NotAnew  bool           `json:"no_restart_from_start,omitempty"`
+	Patience time.Duration  `json:"silent_after_ns,omitempty"`   // of nodes
+	Wait     *time.Duration `json:"wait_for_nodes_ns,omitempty"` // nil: the default
+	Fsync    bool           `json:"fsync"`
+	Lazy     bool           `json:"lazy,omitempty"`
+	Policy   string         `json:"policy"`
+	Files    string         `json:"save_files,omitempty"` // as given to run; empty: the default
+	Refused  string         `json:"refused,omitempty"`    // calls of refused functions: end, or error; empty: end
+	Writers  int            `json:"writers,omitempty"`
+	Grace    time.Duration  `json:"grace_ns,omitempty"`
+	Caches   *Caches        `json:"caches,omitempty"`           // of the nodes, when the job writes there
+	Cached   uint64         `json:"newest_in_caches,omitempty"` // of its checkpoints
+	Home     string         `json:"home,omitempty"`             // in a cache: the job's directory in its store
+	Auto     bool           `json:"auto_named,omitempty"`
+	State    string         `json:"state"`
+	Exit     int            `json:"exit,omitempty"`
+	Reason   string         `json:"ending_because,omitempty"` // what a rank said before it ended the job
+	Aside    []uint64       `json:"left_aside,omitempty"`     // checkpoints that it has gone back behind
+	Started  time.Time      `json:"started"`
+	Ended    time.Time      `json:"ended,omitzero"`
 }
 
 // DefaultRestarts is what a job that dies at random, and comes further each time, may need in some days. One that does not come

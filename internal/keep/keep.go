@@ -203,6 +203,32 @@ func (k *Keeper) Held() []uint64 {
 	return slices.Sorted(maps.Keys(all))
 }
 
+// Present says whether all nodes that have had a part of a checkpoint have joined, and live: what they do not have of it, or of a newer
+// one, will not turn up.
+func (k *Keeper) Present(checkpoint uint64) bool {
+	here, sets := map[string]bool{}, map[string]bool{}
+	for _, n := range k.nodes {
+		if n.gone {
+			continue
+		}
+		here[n.name] = true
+		if h := n.held[checkpoint]; h != nil {
+			for _, header := range h.Members {
+				for _, m := range header.Members {
+					sets[m.Node] = true
+				}
+			}
+		}
+	}
+	for name := range sets {
+		if !here[name] {
+			return false
+		}
+	}
+	_, err := k.plan(checkpoint, k.alive())
+	return err == nil
+}
+
 // Stored says whether a checkpoint is in the store that all nodes see.
 func (k *Keeper) Stored(checkpoint uint64) bool { return k.stored[checkpoint] }
 

@@ -246,6 +246,15 @@ func (k *Keeper) Scavenge(then func(copied uint64, errs []error)) {
 	next()
 }
 
+// Fetch copies a checkpoint to the store that is not there, if any node has something of it.
+func (k *Keeper) Fetch(checkpoint uint64, then func(error)) {
+	if k.stored[checkpoint] || !slices.Contains(k.Held(), checkpoint) {
+		then(nil)
+		return
+	}
+	k.bring(checkpoint, bringTries, then)
+}
+
 // bringTries bounds how often a checkpoint turns out to be damaged while it is copied.
 const bringTries = 3
 

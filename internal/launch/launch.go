@@ -236,6 +236,7 @@ func (s Spec) oversubscribed() bool { return s.Ranks > runtime.NumCPU() }
 // environment again. Settings of the MPIs that the user has made already are left alone:
 //
 //	UCX_HANDLE_ERRORS=none, UCX_ERROR_SIGNALS=   signals of the application stay the application's
+//	UCX_TCP_KEEPIDLE=inf, UCX_KEEPALIVE_INTERVAL=inf   that a node is silent is noticed by its agent (--silent-after)
 //	UCX_MEM_EVENTS=no, FI_MR_CACHE_MONITOR=disabled, OMPI_MCA_mpi_leave_pinned=0
 //	                                             memory of the application is not registered with the network for longer than a
 //	                                             message: the libraries do not see when it is unmapped, as it is not they who do it
@@ -260,6 +261,8 @@ func (s Spec) Env(base []string) []string {
 	def("UCX_HANDLE_ERRORS", "none")
 	def("UCX_ERROR_SIGNALS", "")
 	def("UCX_MEM_EVENTS", "no")
+	def("UCX_TCP_KEEPIDLE", "inf")
+	def("UCX_KEEPALIVE_INTERVAL", "inf")
 	def("FI_MR_CACHE_MONITOR", "disabled")
 	def("OMPI_MCA_mpi_leave_pinned", "0")
 	if s.MPI.Name == MPICH && s.oversubscribed() {

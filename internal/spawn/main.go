@@ -19,7 +19,13 @@ type server struct {
 	conn *net.UnixConn
 
 	mu       sync.Mutex // also for sending
-	children map[int]*os.Process
+	children map[int]child
+}
+
+// child is a process that has not been waited for.
+type child struct {
+	*os.Process
+	group bool // it has one of its own, all of which SIGKILL ends
 }
 
 // Main serves in the process of a spawner, and ends it; in others it does nothing. The TestMain of a package begins with it whose
@@ -42,7 +48,7 @@ func Serve() error {
 		return err
 	}
 	hearNothing()
-	s := &server{conn: conn, children: map[int]*os.Process{}}
+	s := &server{conn: conn, children: map[int]child{}}
 	for {
 		var r request
 		files, err := frames.Receive(conn, &r)
@@ -84,7 +90,7 @@ func (s *server) run(number int, o *order, files []*os.File) {
 		return
 	}
 	s.mu.Lock()
-	s.children[number] = cmd.Process
+	s.children[number] = child{cmd.Process, o.Group}
 	s.mu.Unlock()
 	s.tell(notice{Number: number})
 	_ = cmd.Wait() // nothing is copied: what it says is in the state
@@ -115,7 +121,12 @@ func (o *order) command(files []*os.File) (*exec.Cmd, error) {
 func (s *server) signal(number int, sig syscall.Signal) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if p := s.children[number]; p != nil {
+	p, ok := s.children[number]
+	switch {
+	case !ok:
+	case p.group && sig == syscall.SIGKILL:
+		_ = syscall.Kill(-p.Pid, sig)
+	default:
 		_ = p.Signal(sig) // it may just have ended
 	}
 }
