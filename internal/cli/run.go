@@ -367,18 +367,17 @@ func checkArgs(mpi string, args []string, nodes bool) error {
 // onNodes says whether the job is to run on several nodes.
 func (f *runFlags) onNodes() bool { return f.sandbox != "" || len(f.hosts) > 0 }
 
-// drive runs a job that is locked, to its end.
 // drive runs a job, or goes on with it, to its end. When it cannot go on without nodes that it has lost, these are waited for.
 func (e *env) drive(job *dataset.Job, spec launch.Spec, opt coordsrv.Options, f *runFlags) error {
-	if job.Weak != nil && job.Meta.Fsync {
-		e.say(job.Weak.Error())
-	}
 	signals, stop := catch(len(opt.Hosts) > 0)
 	defer stop()
 	broken := make(chan os.Signal, 1) // who read what we say may be gone: the job stays. Caught, not ignored: children inherit that
 	signal.Notify(broken, syscall.SIGPIPE)
 	defer signal.Stop(broken)
 	defer job.Unlock()
+	if job.Weak != nil && job.Meta.Fsync {
+		e.say(job.Weak.Error())
+	}
 	opt.Signals = signals
 	end, err := e.live(job, spec, opt, f.verbose)
 	if err != nil {

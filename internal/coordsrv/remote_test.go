@@ -34,6 +34,7 @@ func newGate(t *testing.T, l net.Listener, nodes ...string) *gate {
 	}
 	g := &gate{Server: &Server{queries: make(chan func()), stop: make(chan struct{}), inbox: newInbox(),
 		remote: &remote{authority: a, self: self, listener: l, address: l.Addr().String(), missing: map[string]*peer{}}}}
+	g.opt.Patience = control.DefaultPatience
 	g.opt.Say = func(text string) {
 		g.mu.Lock()
 		defer g.mu.Unlock()
