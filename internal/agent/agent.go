@@ -24,6 +24,7 @@ import (
 
 	"github.com/byssus-hpc/byssus/internal/abi"
 	"github.com/byssus-hpc/byssus/internal/node"
+	"github.com/byssus-hpc/byssus/internal/rundir"
 	"github.com/byssus-hpc/byssus/internal/spawn"
 )
 
@@ -118,6 +119,15 @@ func Listen(cfg Config) (*Server, error) {
 			return nil, err
 		}
 	}
+	tidyStarts(cfg.JobID[:], func(start uint64) bool { return start>>termBits < cfg.Start>>termBits })
+	if dir := MemoryDir(cfg.JobID, cfg.Start); dir != "" {
+		err = rundir.Make(dir)
+	}
+	if err != nil {
+		l.Close()
+		s.closePages()
+		return nil, fmt.Errorf("agent: memory of the launcher's ranks: %w", err)
+	}
 	s.listener = l
 	s.wg.Go(s.accept)
 	s.wg.Go(s.report)
@@ -141,6 +151,7 @@ func (s *Server) Close() {
 	}
 	s.crew.end()
 	_ = os.RemoveAll(s.sessionDir()) // of a launcher that was killed
+	_ = os.RemoveAll(memoryDir(s.cfg.JobID[:], fmt.Sprintf("%x", s.cfg.Start)))
 	if l != nil {
 		l.close()
 	}

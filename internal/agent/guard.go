@@ -11,7 +11,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"sync"
 	"syscall"
 	"time"
@@ -133,13 +132,7 @@ func (w *Ward) tidy() {
 	if err != nil || len(id) < 4 {
 		return
 	}
-	left, _ := filepath.Glob(sessionDir(id, "*"))
-	for _, dir := range left {
-		start, err := strconv.ParseUint(filepath.Ext(dir)[1:], 16, 64)
-		if err == nil && start>>16 == w.Term {
-			_ = os.RemoveAll(dir) // what others have put there stays
-		}
-	}
+	tidyStarts(id, func(start uint64) bool { return start>>termBits == w.Term })
 	_ = os.RemoveAll(w.RunDir)
 }
 

@@ -6,9 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -99,6 +101,35 @@ func (s *Server) sessionDir() string {
 
 func sessionDir(job []byte, start string) string {
 	return fmt.Sprintf("/tmp/byssus.%x.%s", job[:4], start)
+}
+
+const sharedMemory = "/dev/shm"
+
+func memoryDir(job []byte, start string) string {
+	return fmt.Sprintf("%s/byssus.%x.%s", sharedMemory, job[:4], start)
+}
+
+// MemoryDir is where the ranks of a start have the memory that they share on a node; empty: this machine has no place for it.
+func MemoryDir(job [16]byte, start uint64) string {
+	if st, err := os.Stat(sharedMemory); err != nil || st.Mode()&fs.ModeSticky == 0 {
+		return ""
+	}
+	return memoryDir(job[:], fmt.Sprintf("%x", start))
+}
+
+// termBits: the number of a start is the job's term, and so many bits that count the starts in it.
+const termBits = 16
+
+// tidyStarts removes what ranks and launchers of these starts of a job have made on this node.
+func tidyStarts(job []byte, which func(start uint64) bool) {
+	left, _ := filepath.Glob(sessionDir(job, "*"))
+	memory, _ := filepath.Glob(memoryDir(job, "*"))
+	for _, dir := range append(left, memory...) {
+		start, err := strconv.ParseUint(filepath.Ext(dir)[1:], 16, 64)
+		if err == nil && which(start) {
+			_ = os.RemoveAll(dir) // what others have put there stays
+		}
+	}
 }
 
 // serve hears remote shells of our own user until the start is over.

@@ -639,7 +639,7 @@ func (s *Server) spec(image uint64) launch.Spec {
 	spec := s.opt.Spec
 	spec.Fault = faults.ForRanks(s.opt.Fault, s.starts-1, image != 0, s.restarts)
 	spec.Number, spec.RunDir = s.number, agent.StartDir(s.opt.RunDir, s.number)
-	spec.Agent = agent.SocketPath(spec.RunDir)
+	spec.Agent, spec.Memory = agent.SocketPath(spec.RunDir), agent.MemoryDir(s.jobID, s.number)
 	if image != 0 {
 		s.restarts++
 	}

@@ -191,6 +191,7 @@ type Spec struct {
 	LibDir  string
 	RunDir  string // of this start: agent.sock, page.N
 	Agent   string
+	Memory  string // directory in which Open MPI's ranks of a node have the memory that they share, which goes with the start; empty: its own
 	Number  uint64 // of this start
 	Writers int
 	Policy  string
@@ -241,6 +242,7 @@ func (s Spec) oversubscribed() bool { return s.Ranks > runtime.NumCPU() }
 //	                                             memory of the application is not registered with the network for longer than a
 //	                                             message: the libraries do not see when it is unmapped, as it is not they who do it
 //	MPIR_CVAR_POLLS_BEFORE_YIELD=1               MPICH with more ranks than cores
+//	OMPI_MCA_btl_vader_backing_directory         one that is removed: ranks that are killed leave what they have in /dev/shm
 //	OMPI_ALLOW_RUN_AS_ROOT(_CONFIRM)=1           Open MPI as root, which it would refuse to start
 func (s Spec) Env(base []string) []string {
 	var env []string
@@ -271,6 +273,9 @@ func (s Spec) Env(base []string) []string {
 	if s.MPI.Name == OpenMPI && os.Getuid() == 0 {
 		def("OMPI_ALLOW_RUN_AS_ROOT", "1")
 		def("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1")
+	}
+	if s.MPI.Name == OpenMPI && s.Memory != "" {
+		def("OMPI_MCA_btl_vader_backing_directory", s.Memory)
 	}
 	set("BYSSUS_AGENT", s.Agent)
 	set("BYSSUS_RUNDIR", s.RunDir)
