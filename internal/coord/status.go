@@ -26,8 +26,10 @@ func (m *Machine) OwnEnd() bool {
 	return m.phase == Done && m.crash == "" && !m.ordered && m.leaving == 0
 }
 
-// Robbed says whether the job is over because nodes were lost without which it could not go on.
-func (m *Machine) Robbed() bool { return m.phase == Done && m.robbed && m.leaving == 0 && !m.natural }
+// Robbed says whether the job is over because nodes were lost without which it could not go on, from a checkpoint that they may have.
+func (m *Machine) Robbed() bool {
+	return m.phase == Done && m.robbed && m.leaving == 0 && !m.natural && len(m.images) > 0
+}
 
 // Status returns the present state.
 func (m *Machine) Status() Status {
