@@ -9,6 +9,7 @@ import (
 	"github.com/byssus-hpc/byssus/internal/coordsrv"
 	"github.com/byssus-hpc/byssus/internal/dataset"
 	"github.com/byssus-hpc/byssus/internal/elfcheck"
+	"github.com/byssus-hpc/byssus/internal/redset"
 	"github.com/byssus-hpc/byssus/internal/sandbox"
 )
 
@@ -61,7 +62,8 @@ func (e *env) exitCode(err error) int {
 		code = ExitNotExec
 	case errors.Is(err, elfcheck.ErrNotFound), errors.Is(err, sandbox.ErrNotFound):
 		code = ExitNotFound
-	case errors.Is(err, dataset.ErrName), errors.Is(err, sandbox.ErrName), errors.Is(err, sandbox.ErrOption):
+	case errors.Is(err, dataset.ErrName), errors.Is(err, sandbox.ErrName), errors.Is(err, sandbox.ErrOption),
+		errors.Is(err, redset.ErrTooFew), errors.Is(err, redset.ErrGroups):
 		code = ExitUsage
 	case isNot(err):
 		code = ExitNot

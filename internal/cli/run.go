@@ -491,10 +491,10 @@ func (e *env) record(job *dataset.Job, end coordsrv.End, signals <-chan os.Signa
 	}
 }
 
-// unstarted removes a job that was named by us and has never run.
+// unstarted removes a job that has never run, and one that was named by us.
 func (e *env) unstarted(job *dataset.Job) {
 	images, err := job.Checkpoints()
-	if err != nil || len(images) > 0 || !job.Meta.Auto || job.Meta.Caches != nil && job.Term > 1 {
+	if err != nil || len(images) > 0 || job.Term > 1 && (!job.Meta.Auto || job.Meta.Caches != nil) {
 		return
 	}
 	if err := job.Remove(); err != nil {

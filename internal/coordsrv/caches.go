@@ -77,7 +77,10 @@ func (s *Server) keepCaches(start *coord.Start) error {
 	if err := s.elsewhere(start.Images); err != nil {
 		return err
 	}
-	return c.keeper.Check(first)
+	if err := c.keeper.Check(first); err != nil {
+		return fmt.Errorf("coordsrv: --redundancy %v, --set-size %d: %w", c.Scheme, c.Size, err)
+	}
+	return nil
 }
 
 // elsewhere says that the newest checkpoint is in the caches of other nodes: an older one does not take its place as long as it
