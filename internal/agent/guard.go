@@ -100,10 +100,11 @@ func Guard(ctx context.Context, in io.Reader) error {
 	if err := d.Decode(w); err != nil {
 		return fmt.Errorf("agent: standard input: %w", err)
 	}
+	own, _ := os.Stat(w.RunDir)
 	if w.watch(io.MultiReader(d.Buffered(), in)) {
 		return nil
 	}
-	w.tidy()
+	w.tidy(own)
 	if w.Cache == "" || w.After == 0 {
 		return nil
 	}
@@ -126,8 +127,12 @@ func Guard(ctx context.Context, in io.Reader) error {
 	return err
 }
 
-// tidy removes what the agent has left of its run directory, and of what launchers of its starts had.
-func (w *Ward) tidy() {
+// tidy removes what the agent has left of its run directory, which was own, and of what launchers of its starts had. When there is
+// another directory in its place, so is another agent, whose these are.
+func (w *Ward) tidy(own os.FileInfo) {
+	if st, err := os.Stat(w.RunDir); err == nil && !os.SameFile(st, own) {
+		return
+	}
 	id, err := hex.DecodeString(w.Job.ID)
 	if err != nil || len(id) < 4 {
 		return

@@ -385,6 +385,7 @@ func (e *env) drive(job *dataset.Job, spec launch.Spec, opt coordsrv.Options, f 
 		return err
 	}
 	for tries, last := 0, newest(job); end.Robbed && len(opt.Hosts) > 0 && f.wait > 0 && tries <= f.retries; tries++ {
+		opt.Starts = end.Starts
 		again, ok := e.goOn(job, spec, opt, f)
 		if !ok {
 			break
@@ -407,6 +408,7 @@ func newest(job *dataset.Job) uint64 {
 const tryEvery = time.Second
 
 // goOn goes on with a job as restart would, when its nodes are there again; false: they are not in time, or somebody wants to leave.
+// The job stays locked, in its term: should this byssus give up, its nodes still copy to the store what they have.
 func (e *env) goOn(job *dataset.Job, spec launch.Spec, opt coordsrv.Options, f *runFlags) (coordsrv.End, bool) {
 	e.say(fmt.Sprintf("waiting for the lost nodes, %v at most (--wait-for-nodes)", f.wait))
 	opt.Restart, opt.Only = true, 0
@@ -424,14 +426,11 @@ func (e *env) goOn(job *dataset.Job, spec launch.Spec, opt coordsrv.Options, f *
 			return coordsrv.End{}, false
 		case <-time.After(tryEvery):
 		}
-		job.Unlock()
-		if why = e.assemble(job, true, 0); why != nil {
-			continue
-		}
 		var end coordsrv.End
 		if end, why = e.live(job, spec, opt, f.verbose); why == nil {
 			return end, true
 		}
+		opt.Starts = max(opt.Starts, end.Starts)
 	}
 }
 

@@ -45,6 +45,7 @@ type Options struct {
 	Dir      string       // working directory
 	Environ  []string
 	Restart  bool
+	Starts   int                                                // that there were in this term already
 	Only     uint64                                             // restart from this image alone
 	Grace    time.Duration                                      // from SIGTERM to the end
 	Files    uint64                                             // bytes of files that are read and written in place which a checkpoint may have
@@ -122,11 +123,12 @@ type End struct {
 	Code   int  // for the shell
 	Silent bool // the store did not answer, and was not waited for
 	Robbed bool // the job could not go on without nodes that it has lost
+	Starts int  // of its ranks, in this term
 }
 
 // Run runs the job to its end.
 func Run(opt Options) (end End, err error) {
-	s := &Server{opt: opt, began: time.Now(), events: make(chan coord.Event), queries: make(chan func()),
+	s := &Server{opt: opt, starts: opt.Starts, began: time.Now(), events: make(chan coord.Event), queries: make(chan func()),
 		stop: make(chan struct{}), replies: map[uint64]chan coord.Result{}, sealedAt: map[uint64]time.Time{}, inbox: newInbox(), waiting: map[uint64]answer{}}
 	if s.fault, err = faults.Parse(opt.Fault, ""); err != nil {
 		return End{}, err
@@ -179,7 +181,7 @@ func Run(opt Options) (end End, err error) {
 	socket.Close()
 	answers := s.windUp(forget)
 	opt.Job.Meta.Reason = s.machine.Status().Reason
-	return End{s.code, !answers, s.machine.Robbed()}, nil
+	return End{s.code, !answers, s.machine.Robbed(), s.starts}, nil
 }
 
 // join makes or calls the agents.
