@@ -181,7 +181,8 @@ func Run(opt Options) (end End, err error) {
 	socket.Close()
 	answers := s.windUp(forget)
 	opt.Job.Meta.Reason = s.machine.Status().Reason
-	return End{s.code, !answers, s.machine.Robbed(), s.starts}, nil
+	robbed := s.machine.Robbed() && (s.caches == nil || !forget) // else the nodes have nothing that the store has not
+	return End{s.code, !answers, robbed, s.starts}, nil
 }
 
 // join makes or calls the agents.
