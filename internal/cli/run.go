@@ -384,7 +384,16 @@ func (e *env) drive(job *dataset.Job, spec launch.Spec, opt coordsrv.Options, f 
 		e.unstarted(job)
 		return err
 	}
-	for tries, last := 0, newest(job); end.Robbed && len(opt.Hosts) > 0 && f.wait > 0 && tries <= f.retries; tries++ {
+	if end.Robbed && len(opt.Hosts) > 0 && f.wait > 0 {
+		end = e.outlast(end, job, spec, opt, f)
+	}
+	return e.record(job, end, signals)
+}
+
+// outlast goes on with a job that has lost nodes, as often as it comes to new checkpoints, and --retries times without.
+func (e *env) outlast(end coordsrv.End, job *dataset.Job, spec launch.Spec, opt coordsrv.Options, f *runFlags) coordsrv.End {
+	last := newest(job)
+	for tries := 0; end.Robbed && tries <= f.retries; tries++ {
 		opt.Starts = end.Starts
 		again, ok := e.goOn(job, spec, opt, f)
 		if !ok {
@@ -395,7 +404,7 @@ func (e *env) drive(job *dataset.Job, spec launch.Spec, opt coordsrv.Options, f 
 			tries, last = 0, n
 		}
 	}
-	return e.record(job, end, signals)
+	return end
 }
 
 // newest is the number of the newest checkpoint that a job has had, 0: none.
