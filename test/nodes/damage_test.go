@@ -9,6 +9,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/byssus-hpc/byssus/internal/redset"
 	"github.com/byssus-hpc/byssus/test/harness"
@@ -53,7 +54,7 @@ func TestDamage(t *testing.T) {
 			name := "harm-" + scheme.String()
 			j := c.job(ctx, t, name, harness.MPIs()[i], nil, "--every", "0", "--flush", "0", "--redundancy", scheme.String())
 			defer j.Close()
-			d := &damaged{c, ctx, t, j, name, 0}
+			d := &damaged{c, ctx, t, j, name, 0, time.Now()}
 			if err := harness.Poll(ctx, "the first iterations", func() bool { return strings.Contains(j.Proc().Stdout.String(), "iter ") }); err != nil {
 				t.Fatalf("%v\n%s", err, j.Story())
 			}
@@ -68,6 +69,9 @@ func TestDamage(t *testing.T) {
 	}
 }
 
+// beyond is longer than what a job does again here that goes back to its last checkpoint.
+const beyond = 2 * time.Second
+
 // damaged is a job whose checkpoints are harmed.
 type damaged struct {
 	c    *cluster
@@ -75,11 +79,17 @@ type damaged struct {
 	t    *testing.T
 	j    *harness.Job
 	name string
-	told int // bytes on standard error until the last checkpoint
+	told int       // bytes on standard error until the last checkpoint
+	ran  time.Time // when the ranks went on
 }
 
 func (d *damaged) checkpoint() int {
 	d.t.Helper()
+	// Only a checkpoint beyond the death before it is progress, without which an older one would be used.
+	err := harness.Poll(d.ctx, "work", func() bool { return time.Since(d.ran) > beyond })
+	if err != nil {
+		d.t.Fatalf("%v\n%s", err, d.j.Story())
+	}
 	found, err := d.j.Checkpoint(d.ctx)
 	if err != nil {
 		d.t.Fatalf("%v\n%s", err, d.j.Story())
@@ -99,6 +109,7 @@ func (d *damaged) goesOn(node string, checkpoint int, texts ...string) {
 		d.t.Fatalf("%v\n%s", err, d.j.Story())
 	}
 	d.says(append(texts, fmt.Sprintf("the job goes on from checkpoint %d\n", checkpoint))...)
+	d.ran = time.Now()
 }
 
 // said is what the job has since the last checkpoint.
