@@ -7,7 +7,6 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/byssus-hpc/byssus/internal/control"
 	"github.com/byssus-hpc/byssus/internal/dataset"
 	"github.com/byssus-hpc/byssus/internal/format"
 	"github.com/byssus-hpc/byssus/internal/parity"
@@ -47,20 +46,20 @@ func openImage(ctx context.Context, path string) (*image, error) {
 	return im, nil
 }
 
-// inspect reads all that the cache has of a checkpoint, and says what of it is not as it was written.
-func (n *Node) inspect(ctx context.Context, o control.Inspect) error {
-	dir := n.store.Path(o.Checkpoint)
+// Inspect reads all that a node's part of a checkpoint has, in a cache or where it was copied to, and says what of it is not as it was
+// written. progress is told the bytes read since the last call.
+func Inspect(ctx context.Context, dir string, progress func(int64)) error {
 	m, err := dataset.Check(dir)
 	if err != nil {
 		return err
 	}
 	for _, f := range m.Files {
-		if err := inspectImage(ctx, dir, f.Name, nil); err != nil {
+		if err := inspectImage(ctx, dir, f.Name, nil, progress); err != nil {
 			return err
 		}
 	}
 	for _, name := range m.Parity {
-		if err := inspectKept(ctx, dir, name); err != nil {
+		if err := inspectKept(ctx, dir, name, progress); err != nil {
 			return err
 		}
 	}
@@ -68,7 +67,7 @@ func (n *Node) inspect(ctx context.Context, o control.Inspect) error {
 }
 
 // inspectImage reads an image, of which is recorded how large it was, and with which digest, if want is not nil.
-func inspectImage(ctx context.Context, dir, name string, want *parity.File) error {
+func inspectImage(ctx context.Context, dir, name string, want *parity.File, progress func(int64)) error {
 	im, err := openImage(ctx, filepath.Join(dir, name))
 	if err != nil {
 		return err
@@ -77,14 +76,14 @@ func inspectImage(ctx context.Context, dir, name string, want *parity.File) erro
 	if found := (parity.File{Name: name, Size: int64(im.Header.FileSize), Digest: uint64(im.Header.HeaderCRC)}); want != nil && found != *want {
 		return fmt.Errorf("agent: found %+v, wanted %+v", found, *want)
 	}
-	if err := im.VerifyData(im.from, func(int64) {}); err != nil {
+	if err := im.VerifyData(im.from, progress); err != nil {
 		return fmt.Errorf("%s: %w", name, err)
 	}
 	return nil
 }
 
 // inspectKept reads what the node keeps for others.
-func inspectKept(ctx context.Context, dir, name string) error {
+func inspectKept(ctx context.Context, dir, name string, progress func(int64)) error {
 	f, st, err := dataset.OpenOwn(filepath.Join(dir, name), os.O_RDONLY)
 	if err != nil {
 		return err
@@ -92,7 +91,7 @@ func inspectKept(ctx context.Context, dir, name string) error {
 	defer f.Close()
 	kept, err := parity.Open(&heeding{ctx, f}, st.Size())
 	if err == nil {
-		err = kept.Verify(func(int64) {})
+		err = kept.Verify(progress)
 	}
 	if err != nil {
 		return fmt.Errorf("%s: %w", name, err)
@@ -101,7 +100,7 @@ func inspectKept(ctx context.Context, dir, name string) error {
 		return nil
 	}
 	for _, file := range kept.Members[before(&kept.Header)].Files {
-		if err := inspectImage(ctx, dir, file.Name, &file); err != nil {
+		if err := inspectImage(ctx, dir, file.Name, &file, progress); err != nil {
 			return err
 		}
 	}

@@ -116,7 +116,7 @@ func (n *Node) Hear(m control.Message) {
 	case control.Abandon:
 		n.moves.abandon(o.Transfer)
 	case control.Inspect:
-		n.moves.do(0, func(ctx context.Context) { n.answer(o.Order, n.inspect(ctx, o)) })
+		n.moves.do(0, func(ctx context.Context) { n.answer(o.Order, Inspect(ctx, n.store.Path(o.Checkpoint), func(int64) {})) })
 	case control.Flush:
 		n.moves.do(0, func(ctx context.Context) { n.flushAndSay(ctx, o) })
 	default:

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"errors"
 	"fmt"
 	"path/filepath"
 	"strings"
@@ -57,9 +56,6 @@ func (f *runFlags) checkCaches() error {
 	if _, ok := transports()[c.Transport]; !ok {
 		return usage(fmt.Errorf("run: --transport %q, wanted encrypted or authenticated", c.Transport))
 	}
-	if len(f.groups) > 0 && f.sandbox != "" {
-		return usage(errors.New("run: --groups is for --hosts: each node of a sandbox is a failure group by itself"))
-	}
 	return nil
 }
 
@@ -106,22 +102,24 @@ func (f *runFlags) keepOldCaches(changed func(string) bool, meta *dataset.Meta) 
 	}
 }
 
-// label puts hosts into the failure groups that the user has named.
+// label puts nodes into the failure groups that the user has named.
 func (f *runFlags) label(nodes *resman.Nodes) error {
 	groups := map[string]string{}
 	for _, pair := range f.groups {
 		host, group, ok := strings.Cut(pair, "=")
 		if !ok || group == "" {
-			return usage(fmt.Errorf("run: --groups %q, wanted HOST=GROUP", pair))
+			return usage(fmt.Errorf("run: --groups %q, wanted NODE=GROUP", pair))
 		}
 		groups[host] = group
 	}
 	for i, n := range nodes.List {
-		nodes.List[i].Group = groups[n.Name]
-		delete(groups, n.Name)
+		if group, ok := groups[n.Name]; ok {
+			nodes.List[i].Group = group
+			delete(groups, n.Name)
+		}
 	}
 	for host := range groups {
-		return usage(fmt.Errorf("run: --groups: %s is none of the hosts", host))
+		return usage(fmt.Errorf("run: --groups: %s is none of the nodes", host))
 	}
 	return nil
 }

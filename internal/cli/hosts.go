@@ -45,7 +45,11 @@ func (f *runFlags) onHosts(opt *coordsrv.Options) error {
 // nodes are those that the user has named.
 func (f *runFlags) nodes() (*resman.Nodes, error) {
 	if f.sandbox != "" {
-		return resman.Sandbox(f.sandbox)
+		nodes, err := resman.Sandbox(f.sandbox)
+		if err != nil {
+			return nil, err
+		}
+		return nodes, f.label(nodes)
 	}
 	shell := resman.DefaultShell()
 	if f.rsh != "" {

@@ -69,10 +69,12 @@ const jsonListed = `    job, state                its name; running, lost (its b
     error                     what is wrong with the checkpoint
     job_error                 what is wrong with the job
     left_aside                true: the job has gone back behind it, and does not go forward to it by itself
+    of_an_earlier_job         true: of a job that had this name before; this one does not go on from it
     newest_in_caches          number of a checkpoint that lies, or lay, only in the caches of the job's nodes
 `
 
 const jsonVerified = `    checkpoint                its number; left out where something beside the checkpoints is damaged
+    scavenged                 the node from whose cache this part of it was copied; left out: it is the store's own
     bytes                     of memory that were read
     error                     the damage; left out: good
 `
@@ -82,6 +84,7 @@ const jsonShown = `    state                     running, lost (its byssus died)
     running                   what the running job says, as ps --json prints it (ending_because: why it is ending)
     checkpoint                the manifest of the checkpoint, as in list --json
     error, job_error          what is wrong with the checkpoint, with the job
+    of_an_earlier_job         numbers of checkpoints of a job that had this name before
     scavenged                 nodes whose caches were copied to the store, for the next restart to put together
     images                    for each file of the checkpoint:
       rank, part              whose, and which of the rank's files

@@ -2,14 +2,11 @@ package cli
 
 import (
 	"context"
-	"encoding/hex"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"time"
 	"unicode"
 
@@ -17,15 +14,15 @@ import (
 
 	"github.com/byssus-hpc/byssus/internal/coordsrv"
 	"github.com/byssus-hpc/byssus/internal/dataset"
-	"github.com/byssus-hpc/byssus/internal/input"
 	"github.com/byssus-hpc/byssus/internal/ui"
 )
 
 func (e *env) ps() *cobra.Command {
 	cmd := &cobra.Command{
-		Use:     "ps [flags]",
-		Short:   "List the jobs of this user that run on this machine",
-		Long:    withJSON("List the jobs of this user that run on this machine.", "a list of objects", jsonStatus),
+		Use:   "ps [flags]",
+		Short: "List the jobs of this user that run on this machine",
+		Long: withJSON(`List the jobs of this user that run on this machine. Of the nodes of a job it says how many compute, stand by as spares, or
+are lost; byssus show says which.`, "a list of objects", jsonStatus),
 		Example: "  byssus ps\n  byssus ps --json",
 		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -48,7 +45,7 @@ func (e *env) ps() *cobra.Command {
 			if e.json {
 				return e.printJSON(jobs)
 			}
-			rows := [][]string{{"JOB", "PID", "RANKS", "MPI", "STATE", "RUNNING", "CHECKPOINT", "PROGRAM"}}
+			rows := [][]string{{"JOB", "PID", "RANKS", "MPI", "STATE", "RUNNING", "CHECKPOINT", "NODES", "PROGRAM"}}
 			for _, st := range jobs {
 				rows = append(rows, psRow(st))
 			}
@@ -69,7 +66,7 @@ func psRow(st coordsrv.Status) []string {
 		state = stage(st)
 	}
 	return []string{st.Job, fmt.Sprint(st.PID), fmt.Sprintf("%d/%d", st.Connected, st.Ranks), st.MPI.Name, state,
-		ui.Duration(st.Running.Round(time.Second)), last, filepath.Base(strings.Join(st.App[:min(len(st.App), 1)], ""))}
+		ui.Duration(st.Running.Round(time.Second)), last, countNodes(st.Nodes), filepath.Base(strings.Join(st.App[:min(len(st.App), 1)], ""))}
 }
 
 // listed is a checkpoint as list shows it.
@@ -82,6 +79,7 @@ type listed struct {
 	Err        string            `json:"error,omitempty"`
 	JobErr     string            `json:"job_error,omitempty"`
 	Aside      bool              `json:"left_aside,omitempty"`
+	Earlier    bool              `json:"of_an_earlier_job,omitempty"`
 	Cached     uint64            `json:"newest_in_caches,omitempty"`
 }
 
@@ -90,7 +88,8 @@ func (e *env) list() *cobra.Command {
 		Use:   "list [flags] [JOB]",
 		Short: "List jobs and their checkpoints",
 		Long: withJSON(`List all jobs of the store, or one, and their checkpoints. What is damaged, or cannot be used, is listed with the reason;
-the exit code is 122 then.`, "a list with an object for each checkpoint, and for each job without any", jsonListed),
+the exit code is 122 then. When the name of a job that has finished is given to another one, the checkpoints of the
+first stay until the second has its own: they are "of an earlier job", and the second does not go on from them.`, "a list with an object for each checkpoint, and for each job without any", jsonListed),
 		Example: "  byssus list\n  byssus list melt --json",
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 1 {
@@ -175,6 +174,9 @@ func (e *env) printList(all []listed) error {
 		if l.Aside {
 			row[2] += " (left aside)"
 		}
+		if l.Earlier {
+			row[2] += " (of an earlier job)"
+		}
 		if m := l.Manifest; m != nil {
 			row = []string{l.Job, l.State, row[2], ui.Ago(m.Time, time.Now()), fmt.Sprint(m.Ranks), ui.Bytes(m.Bytes), mpiVersion(m.MPI)}
 		}
@@ -237,111 +239,18 @@ func listJob(job *dataset.Job) ([]listed, error) {
 				continue
 			}
 			l.Err = words(err)
+		} else {
+			l.Earlier = l.Manifest.ID != job.Meta.ID
 		}
 		out = append(out, l)
 	}
-	if last := len(out) - 1; job.Meta.State != dataset.StateFinished && (last < 0 || out[last].Checkpoint < job.Meta.Cached) {
+	if last := len(out) - 1; job.Meta.State != dataset.StateFinished && (last < 0 || out[last].Earlier || out[last].Checkpoint < job.Meta.Cached) {
 		whole.Cached = job.Meta.Cached
 	}
 	if len(out) == 0 || whole.Cached > 0 {
 		out = append(out, whole)
 	}
 	return out, nil
-}
-
-func (e *env) verify() *cobra.Command {
-	var only uint64
-	cmd := &cobra.Command{
-		Use:   "verify [flags] JOB",
-		Short: "Read all of a job's checkpoints and compare every checksum",
-		Long: withJSON(`Read every byte of a job's checkpoints (or of the one given), and of the files beside them, and compare it with its
-checksums. Damage is named: the checkpoint, the file, the chunk, the checksum found and the one wanted; the exit code is
-122 then. A checkpoint that the running job drops meanwhile is no damage.`, "a list of objects", jsonVerified),
-		Example:           "  byssus verify melt\n  byssus verify melt --checkpoint 3",
-		Args:              jobArg,
-		ValidArgsFunction: e.completeJobs,
-		RunE:              func(_ *cobra.Command, args []string) error { return e.verifyJob(args[0], only) },
-	}
-	cmd.Flags().Uint64Var(&only, "checkpoint", 0, "number of the checkpoint (default: all)")
-	e.addJSON(cmd)
-	return cmd
-}
-
-// verified is the result for one checkpoint.
-type verified struct {
-	Checkpoint uint64 `json:"checkpoint,omitempty"`
-	Bytes      int64  `json:"bytes"`
-	Err        string `json:"error,omitempty"`
-}
-
-func (e *env) verifyJob(name string, only uint64) error {
-	job, err := e.job(name)
-	if err != nil {
-		return err
-	}
-	images, err := pick(job, only)
-	if err != nil {
-		return err
-	}
-	results, damaged := []verified{}, 0
-	others := job.Verify()
-	if err := verifyInput(job); err != nil {
-		others = append(others, err)
-	}
-	for _, err := range others {
-		results = append(results, verified{Err: words(err)})
-		e.say(err.Error())
-	}
-	for _, n := range images {
-		v := verifyOne(job, n)
-		if v.Err != "" && job.Gone(n) {
-			e.say(fmt.Sprintf("checkpoint %d: has been dropped meanwhile", n))
-			continue
-		}
-		results = append(results, v)
-		switch {
-		case v.Err != "":
-			damaged++
-			e.say(fmt.Sprintf("checkpoint %d: %s", n, v.Err))
-		case !e.json:
-			fmt.Fprintf(e.out, "checkpoint %d: %s, good\n", n, ui.Bytes(v.Bytes))
-		}
-	}
-	if e.json {
-		if err := e.printJSON(results); err != nil {
-			return err
-		}
-	}
-	if len(others) > 0 && damaged == 0 {
-		return exitError{ExitNot, fmt.Errorf("cli: verify %s: its checkpoints are good, what is beside them is damaged", name)}
-	}
-	if damaged > 0 {
-		return exitError{ExitNot, fmt.Errorf("cli: verify %s: %d of %d checkpoints are damaged", name, damaged, len(images))}
-	}
-	return nil
-}
-
-// verifyInput reads what the job keeps of its standard input.
-func verifyInput(job *dataset.Job) error {
-	var id [16]byte
-	if b, err := hex.DecodeString(job.Meta.ID); err != nil || copy(id[:], b) != len(id) {
-		return nil // that is said of job.json
-	}
-	return input.Check(job.Dir, id)
-}
-
-func verifyOne(job *dataset.Job, n uint64) verified {
-	var read atomic.Int64
-	progress := ui.Start(os.Stderr, func() string {
-		return fmt.Sprintf("verifying checkpoint %d: %s", n, ui.Bytes(read.Load()))
-	})
-	_, err := dataset.Verify(job.Path(n), func(b int64) { read.Add(b) })
-	progress.Stop()
-	v := verified{Checkpoint: n, Bytes: read.Load()}
-	if err != nil {
-		v.Err = words(err)
-	}
-	return v
 }
 
 // pick returns the checkpoints of a job, or the one asked for.
@@ -356,4 +265,25 @@ func pick(job *dataset.Job, only uint64) ([]uint64, error) {
 		}
 	}
 	return nil, exitError{ExitNot, fmt.Errorf("cli: job %s: no checkpoint %d: found %v", job.Meta.Name, only, images)}
+}
+
+// pickOwn is pick without the checkpoints of an earlier job of this name, unless one of these is asked for; they are the second result.
+func pickOwn(job *dataset.Job, only uint64) (own, earlier []uint64, err error) {
+	all, err := pick(job, only)
+	if err != nil {
+		return nil, nil, err
+	}
+	if own, err = job.Own(); err != nil {
+		return nil, nil, err
+	}
+	earlier = slices.DeleteFunc(slices.Clone(all), func(n uint64) bool { return slices.Contains(own, n) })
+	if only != 0 {
+		return all, earlier, nil
+	}
+	return own, earlier, nil
+}
+
+// numberList is a list of numbers in words.
+func numberList(list []uint64) string {
+	return strings.Trim(strings.ReplaceAll(fmt.Sprint(list), " ", ", "), "[]")
 }

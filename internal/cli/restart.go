@@ -108,7 +108,7 @@ func (e *env) restartJob(cmd *cobra.Command, name string, f *runFlags, only uint
 // checkNewest says that there is nothing that a job can go on from, or not the newest that it had, unless one was asked for.
 // Copied: nodes have copied what they had, and what is there of it is in the store.
 func checkNewest(job *dataset.Job, onNodes, copied bool, only uint64) error {
-	images, err := job.Checkpoints()
+	images, earlier, err := pickOwn(job, 0)
 	if err != nil || only != 0 || onNodes && job.Meta.Caches != nil {
 		return err
 	}
@@ -126,10 +126,17 @@ func checkNewest(job *dataset.Job, onNodes, copied bool, only uint64) error {
 		}
 		return exitError{ExitNot, errors.New(text)}
 	}
-	if newest == 0 {
-		return exitError{ExitNot, fmt.Errorf("cli: restart %s: there is no checkpoint to go on from", job.Meta.Name)}
+	if newest > 0 {
+		return nil
 	}
-	return nil
+	text := "there is no checkpoint to go on from"
+	switch {
+	case len(earlier) > 0:
+		text += fmt.Sprintf(": %s is of an earlier job of this name", numberList(earlier))
+	case job.Meta.State == dataset.StateFinished:
+		text = "it has finished, and no checkpoint of it is kept"
+	}
+	return exitError{ExitNot, fmt.Errorf("cli: restart %s: %s", job.Meta.Name, text)}
 }
 
 // assemble puts together what the nodes have copied to the store, and locks the job. What is still being copied is waited for,
@@ -229,8 +236,11 @@ func gaveUp(job *dataset.Job, only uint64) error {
 		return nil
 	}
 	own, err := job.Own()
-	if err != nil || len(own) > 0 && slices.Max(own) >= job.Meta.Cached || job.Meta.Cached == 0 {
+	switch {
+	case err != nil || len(own) > 0 && slices.Max(own) >= job.Meta.Cached:
 		return err
+	case job.Meta.Cached == 0:
+		return exitError{ExitNot, fmt.Errorf("cli: restart %s: it has finished, and no checkpoint of it is kept", job.Meta.Name)}
 	}
 	text := "nothing of it is kept"
 	if len(own) > 0 {

@@ -22,14 +22,10 @@ func runBases(store dataset.Store) []string {
 	return append(rundir.Bases(), filepath.Join(store.Dir, ".run"))
 }
 
-// strangeBase is how the directories begin that have a name of their own.
-func strangeBase() string { return fmt.Sprintf("/tmp/byssus-%d.", os.Geteuid()) }
-
 // allBases are all directories that are there and ours.
 func allBases(store dataset.Store) []string {
-	strange, _ := filepath.Glob(strangeBase() + "*") // the pattern is sound
 	var ours []string
-	for _, base := range append(runBases(store), strange...) {
+	for _, base := range append(runBases(store), rundir.Strange()...) {
 		if rundir.Check(base) == nil {
 			ours = append(ours, base)
 		}
@@ -82,8 +78,8 @@ const highestStart = 1 << 40
 func runDirIn(base, name string) (string, error) {
 	if base == "" {
 		var err error
-		if base, err = os.MkdirTemp("/tmp", filepath.Base(strangeBase())); err != nil {
-			return "", fmt.Errorf("cli: run directory: %w", err)
+		if base, err = rundir.MakeStrange(); err != nil {
+			return "", err
 		}
 	}
 	dir := filepath.Join(base, name)
@@ -103,8 +99,8 @@ func runDirIn(base, name string) (string, error) {
 // removeRunDir removes a job's run directory, and the one around it if that was made for it alone.
 func removeRunDir(dir string) {
 	_ = os.RemoveAll(dir)
-	if base := filepath.Dir(dir); len(base) > len(strangeBase()) && base[:len(strangeBase())] == strangeBase() {
-		_ = os.Remove(base)
+	if base := filepath.Dir(dir); rundir.IsStrange(base) {
+		_ = os.Remove(base) // a sandbox may be in it, too
 	}
 }
 

@@ -24,6 +24,7 @@ type shown struct {
 	Checkpoint *dataset.Manifest `json:"checkpoint,omitempty"`
 	Err        string            `json:"error,omitempty"`
 	JobErr     string            `json:"job_error,omitempty"`
+	Earlier    []uint64          `json:"of_an_earlier_job,omitempty"`
 	Scavenged  []string          `json:"scavenged,omitempty"`
 	Images     []shownImage      `json:"images,omitempty"`
 }
@@ -75,11 +76,11 @@ func (e *env) showJob(cmd *cobra.Command, name string, number uint64) error {
 	if err != nil {
 		return err
 	}
-	images, err := pick(job, number)
+	images, earlier, err := pickOwn(job, number)
 	if err != nil {
 		return err
 	}
-	s := shown{Meta: job.Meta, State: stateOf(job), Dir: job.Dir}
+	s := shown{Meta: job.Meta, State: stateOf(job), Dir: job.Dir, Earlier: earlier}
 	s.Meta.Reason = ui.Plain(s.Meta.Reason)
 	scavenged, err := job.Scavenged()
 	if err != nil {
@@ -150,6 +151,9 @@ func (e *env) printShown(s shown) {
 	if r := s.Running; r != nil {
 		rows = append(rows, []string{"running", fmt.Sprintf("%s, %s, pid %d", ui.Duration(r.Running), r.Phase, r.PID)})
 	}
+	if s.Running != nil {
+		rows = append(rows, nodeRows(s.Running.Nodes)...)
+	}
 	if s.Meta.Reason != "" {
 		rows = append(rows, []string{"ended because", s.Meta.Reason})
 	}
@@ -158,6 +162,9 @@ func (e *env) printShown(s shown) {
 	}
 	if n := s.Meta.Cached; n > 0 && s.State != dataset.StateFinished && (s.Checkpoint == nil || s.Checkpoint.Checkpoint < n) {
 		rows = append(rows, []string{"in caches", fmt.Sprintf("checkpoint %d, of its nodes", n)})
+	}
+	if len(s.Earlier) > 0 {
+		rows = append(rows, []string{"of an earlier job", "checkpoint " + numberList(s.Earlier) + ": until this one has its own"})
 	}
 	if len(s.Scavenged) > 0 {
 		rows = append(rows, []string{"scavenged", "the caches of " + strings.Join(s.Scavenged, ", ") + ": restart puts them together"})

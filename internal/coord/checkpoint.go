@@ -94,7 +94,7 @@ func (m *Machine) next() {
 	}
 	if why := m.whyNot(); why != "" {
 		if m.finalizing() < 0 {
-			m.say("no checkpoint: %s", why)
+			m.sayNone(why)
 		}
 		m.giveUp(why)
 		m.schedule()
@@ -196,7 +196,7 @@ func (m *Machine) noCommit() {
 	m.reply(m.op.askers, Result{Err: why})
 	m.op.askers = nil
 	m.standing, m.settled = m.op.others(), m.now+goOnLimit
-	m.say("no checkpoint: %s", why)
+	m.sayNone(why)
 	m.giveUp(why)
 	m.schedule()
 	m.goOn()
@@ -474,14 +474,14 @@ func (m *Machine) lateCommit(ev Committed) {
 	p.result.Checkpoint, p.result.Attempts, p.result.Took, p.result.Err = p.number, p.attempts, m.now-p.began, ev.Err
 	if ev.Err == "" {
 		m.keep(p)
-		m.do(Took{p.result})
+		m.took(p.result)
 		if m.term.asked {
 			m.leaving = abi.ExitStopped
 		}
 	} else {
 		p.result.Checkpoint, p.result.Bytes = 0, 0
 		m.do(Discard{p.number, ev.Err})
-		m.say("no checkpoint: %s", ev.Err)
+		m.sayNone(ev.Err)
 	}
 	m.reply(p.askers, p.result)
 	if m.phase == Gone {
@@ -576,9 +576,9 @@ func (m *Machine) conclude(why string) {
 	if why != "" {
 		op.result.Checkpoint, op.result.Bytes = 0, 0
 		m.do(Discard{op.number, why}) // and its number is not used again
-		m.say("no checkpoint: %s", why)
+		m.sayNone(why)
 	} else {
-		m.do(Took{op.result})
+		m.took(op.result)
 	}
 	m.reply(op.askers, op.result)
 	m.schedule()

@@ -115,6 +115,7 @@ type Machine struct {
 	only     uint64
 	last     uint64 // highest number used
 	setbacks setbacks
+	failures failures
 	endedAt  time.Duration // when the first rank, or the launcher, was seen to be gone
 	leaving  int           // exit code of a requested end, 0: none
 	term     termination
@@ -717,6 +718,7 @@ func (m *Machine) finish(code int) {
 	if m.pending != nil {
 		m.reply(m.pending.askers, Result{Err: "the job is ending"})
 	}
+	m.sayFailures()
 	m.waiting, m.phase, m.deadline, m.op, m.pending = nil, Done, 0, nil, nil
 	m.do(Finish{code})
 }

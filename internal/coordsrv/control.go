@@ -44,24 +44,38 @@ type Status struct {
 // NodeStatus is what is known of a node.
 type NodeStatus struct {
 	Name   string        `json:"node"`
-	State  string        `json:"state"`            // awaited, computing, spare or lost; or absent: its agent has not come
+	State  string        `json:"state"`            // one of NodeStates
 	Reason string        `json:"reason,omitempty"` // why it is lost or absent
 	Ranks  []int         `json:"ranks"`
 	Silent time.Duration `json:"silent_ns"` // since its agent said something
 }
 
+// States of a node; absent: its agent has not come.
+const (
+	nodeComputing = "computing"
+	nodeAwaited   = "awaited"
+	nodeSpare     = "spare"
+	nodeLost      = "lost"
+	nodeAbsent    = "absent"
+)
+
+// NodeStates are all, in the order in which they are told.
+func NodeStates() []string {
+	return []string{nodeComputing, nodeAwaited, nodeSpare, nodeLost, nodeAbsent}
+}
+
 // status is of the loop's goroutine.
 func (p *peer) status() NodeStatus {
-	st := NodeStatus{Name: p.name, State: "computing", Reason: p.absent, Ranks: append([]int{}, p.ranks...), Silent: time.Since(p.lastHeard())}
+	st := NodeStatus{Name: p.name, State: nodeComputing, Reason: p.absent, Ranks: append([]int{}, p.ranks...), Silent: time.Since(p.lastHeard())}
 	switch {
 	case p.absent != "":
-		st.State, st.Silent = "absent", 0
+		st.State, st.Silent = nodeAbsent, 0
 	case p.gone:
-		st.State, st.Reason, st.Ranks = "lost", p.lost, []int{}
+		st.State, st.Reason, st.Ranks = nodeLost, p.lost, []int{}
 	case p.hear == nil:
-		st.State, st.Silent = "awaited", 0
+		st.State, st.Silent = nodeAwaited, 0
 	case len(p.ranks) == 0:
-		st.State = "spare"
+		st.State = nodeSpare
 	}
 	return st
 }

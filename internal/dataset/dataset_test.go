@@ -305,7 +305,7 @@ func TestLeftovers(t *testing.T) {
 	for _, e := range entries {
 		names = append(names, e.Name())
 	}
-	if d := cmp.Diff([]string{"ckpt.000004", "job.json", "last.000004", "lock", "notes.txt", "owner.000002"}, names); d != "" {
+	if d := cmp.Diff([]string{"ckpt.000004", "job.json", "last.000004", "lock", "notes.txt", "owner.000002", "reserve"}, names); d != "" {
 		t.Error(d)
 	}
 }

@@ -107,12 +107,10 @@ func unseal(b []byte) ([]byte, error) {
 	return b[:end], nil
 }
 
+// full says whether an error means that there is no room.
+func full(err error) bool { return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) }
+
 // sealedStore says whether an error means that nothing can be written where it came from.
 func sealedStore(err error) bool {
-	for _, e := range []error{syscall.EROFS, syscall.EACCES, syscall.EPERM, syscall.ENOSPC, syscall.EDQUOT} {
-		if errors.Is(err, e) {
-			return true
-		}
-	}
-	return false
+	return full(err) || errors.Is(err, syscall.EROFS) || errors.Is(err, syscall.EACCES) || errors.Is(err, syscall.EPERM)
 }

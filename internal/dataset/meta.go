@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -113,17 +114,49 @@ func readMeta(dir string) (Meta, error) {
 	return meta, nil
 }
 
-// Save writes job.json, atomically.
+// Save writes job.json, atomically. While a job runs it keeps room for that, so that its end can be written in a store that is full.
 func (j *Job) Save() error {
 	j.Meta.Format = metaFormat
 	b, err := json.MarshalIndent(j.Meta, "", "  ")
-	if err == nil {
-		err = j.writeAtomic(filepath.Join(j.Dir, "job.json"), seal(append(b, '\n')))
+	if err != nil {
+		return fmt.Errorf("dataset: job %s: %w", j.Meta.Name, err)
+	}
+	b = seal(append(b, '\n'))
+	path, reserve := filepath.Join(j.Dir, "job.json"), filepath.Join(j.Dir, reserveName)
+	err = j.writeAtomic(path, b)
+	if full(err) && j.disk().Remove(reserve) == nil {
+		err = j.writeAtomic(path, b)
 	}
 	if err != nil {
 		return fmt.Errorf("dataset: job %s: %w", j.Meta.Name, err)
 	}
+	if j.Meta.State == StateRunning && j.Meta.Home == "" {
+		j.keepRoom(reserve, max(reserveBytes, 2*len(b)))
+	} else {
+		_ = j.disk().Remove(reserve) // mostly there is none
+	}
 	return nil
+}
+
+const (
+	reserveName  = "reserve"
+	reserveBytes = 16 << 10
+)
+
+// keepRoom makes a file that can be removed for something else. Where it cannot be made, or is taken by others meanwhile, the job does
+// without.
+func (g ground) keepRoom(path string, bytes int) {
+	if _, err := os.Lstat(path); err == nil {
+		return
+	}
+	f, err := g.disk().Create(path)
+	if err != nil {
+		return
+	}
+	_, err = f.Write(make([]byte, bytes))
+	if cerr := f.Close(); err != nil || cerr != nil {
+		_ = g.disk().Remove(path) // a part of it serves nothing
+	}
 }
 
 // load fills Meta. What job.json does not tell is taken from the newest checkpoint that does; Damage says so then.

@@ -108,6 +108,9 @@ func TestEveryByteOfTheStore(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		if filepath.Base(path) == reserveName {
+			continue // only its room counts
+		}
 		for i := range sound {
 			if strings.HasSuffix(path, ".img") && i >= 200 && i < 8000 && i%61 != 0 {
 				continue // the header's reserved zeros and the memory; format's own test takes them all
@@ -136,6 +139,8 @@ func TestOtherDamage(t *testing.T) {
 		}
 		if name := filepath.Base(path); strings.HasPrefix(name, lastPrefix) || strings.HasPrefix(name, ownerPrefix) {
 			continue // only its name counts
+		} else if name == reserveName {
+			continue // only its room counts
 		}
 		isLock := path == j.lockPath()
 		for name, spoil := range map[string]func() error{
@@ -534,5 +539,50 @@ func again(t *testing.T) {
 	cmd.Env = append(os.Environ(), "BYSSUS_TEST_MOUNTS=1")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
+	}
+}
+
+// fullDisk is a disk without room but for what the removal of a file gives back.
+type fullDisk struct {
+	system
+	room bool
+}
+
+func (d *fullDisk) Create(path string) (*os.File, error) {
+	if !d.room {
+		return nil, &os.PathError{Op: "write", Path: path, Err: syscall.ENOSPC}
+	}
+	return d.system.Create(path)
+}
+
+func (d *fullDisk) Remove(path string) error {
+	if st, err := os.Lstat(path); err == nil && st.Size() >= reserveBytes {
+		d.room = true
+	}
+	return d.system.Remove(path)
+}
+
+// TestEndInAFullStore: that a job has finished is written where there is no room left.
+func TestEndInAFullStore(t *testing.T) {
+	s, j := aStore(t)
+	j.Meta.State = StateRunning
+	if err := j.Save(); err != nil {
+		t.Fatal(err)
+	}
+	j.other = &fullDisk{}
+	j.Meta.State = StateFinished
+	if err := j.Save(); err != nil {
+		t.Fatal(err)
+	}
+	again, err := s.Open("melt")
+	if err != nil || again.Meta.State != StateFinished {
+		t.Fatalf("found %v, %v", again, err)
+	}
+	if _, err := os.Lstat(filepath.Join(j.Dir, reserveName)); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the room is kept: %v", err)
+	}
+	j.other = &fullDisk{}
+	if err := j.Save(); !errors.Is(err, syscall.ENOSPC) {
+		t.Errorf("found %v, wanted that there is no space", err)
 	}
 }

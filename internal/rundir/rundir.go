@@ -1,5 +1,5 @@
 // Package rundir finds directories for sockets that are this user's alone: the first of some places with a fixed name
-// in which nobody else can have planted anything.
+// in which nobody else can have planted anything; where somebody has in all of them, one whose name nobody can foretell.
 //
 // It guarantees that a directory which Make or Check accepts is no link, belongs to the effective user, and is open to
 // nobody else; of one that Make accepts, that nobody else can put another in its place.
@@ -11,6 +11,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"syscall"
 )
 
@@ -23,6 +25,27 @@ func Bases() []string {
 	uid := os.Geteuid()
 	return append(bases, fmt.Sprintf("/run/user/%d/byssus", uid), fmt.Sprintf("/tmp/byssus-%d", uid))
 }
+
+// strange is how the names begin that nobody can foretell.
+func strange() string { return fmt.Sprintf("/tmp/byssus-%d.", os.Geteuid()) }
+
+// Strange are the directories with such a name that are there and ours.
+func Strange() []string {
+	found, _ := filepath.Glob(strange() + "*") // the pattern is sound
+	return slices.DeleteFunc(found, func(dir string) bool { return Check(dir) != nil })
+}
+
+// MakeStrange makes one.
+func MakeStrange() (string, error) {
+	dir, err := os.MkdirTemp("/tmp", filepath.Base(strange()))
+	if err != nil {
+		return "", fmt.Errorf("rundir: %w", err)
+	}
+	return dir, nil
+}
+
+// IsStrange says whether a directory has such a name.
+func IsStrange(dir string) bool { return strings.HasPrefix(dir, strange()) }
 
 // Make makes a directory that is ours alone, where nobody can put another in its place. It may be there already.
 func Make(dir string) error {

@@ -54,7 +54,7 @@ func (p *place) prefix() string          { return p.path("prefix") }
 // bases are the directories of sandboxes that are there and ours.
 func bases() []string {
 	var ours []string
-	for _, base := range rundir.Bases() {
+	for _, base := range append(rundir.Bases(), rundir.Strange()...) {
 		dir := filepath.Join(base, "sandboxes")
 		if rundir.Check(base) == nil && rundir.Check(dir) == nil {
 			ours = append(ours, dir)
@@ -66,18 +66,30 @@ func bases() []string {
 // makeBase makes the directory of sandboxes in the first place that can be ours alone.
 func makeBase() (string, error) {
 	var all []error
-	for _, base := range rundir.Bases() {
-		dir := filepath.Join(base, "sandboxes")
-		err := rundir.Make(base)
-		if err == nil {
-			err = rundir.Make(dir)
-		}
+	for _, base := range append(rundir.Bases(), rundir.Strange()...) {
+		dir, err := baseIn(base)
 		if err == nil {
 			return dir, nil
 		}
 		all = append(all, err)
 	}
-	return "", fmt.Errorf("sandbox: no directory for it: %w", errors.Join(all...))
+	base, err := rundir.MakeStrange()
+	if err == nil {
+		base, err = baseIn(base)
+	}
+	if err != nil {
+		return "", fmt.Errorf("sandbox: no directory for it: %w", errors.Join(append(all, err)...))
+	}
+	return base, nil
+}
+
+// baseIn makes the directory of sandboxes in a run directory.
+func baseIn(base string) (string, error) {
+	dir := filepath.Join(base, "sandboxes")
+	if err := rundir.Make(base); err != nil {
+		return "", err
+	}
+	return dir, rundir.Make(dir)
 }
 
 // held does something under the lock of a directory of sandboxes.

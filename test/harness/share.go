@@ -57,8 +57,19 @@ func ShareFor(ctx context.Context, log func(...any), w Weight) (release func(), 
 	}, nil
 }
 
+// sharesVariable names the directory with the units' files to tests that run in a user namespace, where their user is another one.
+const sharesVariable = "BYSSUS_TEST_SHARES"
+
 // shares is the directory with the units' files. The tests of another user have units of their own.
-func shares() string { return fmt.Sprintf("/tmp/byssus-test-shares.%d", os.Getuid()) }
+func shares() string {
+	if dir := os.Getenv(sharesVariable); dir != "" {
+		return dir
+	}
+	return fmt.Sprintf("/tmp/byssus-test-shares.%d", os.Getuid())
+}
+
+// SharesVariable is what belongs into the environment of tests that are run in a user namespace.
+func SharesVariable() string { return sharesVariable + "=" + shares() }
 
 // ShareMain runs the tests of a package, one after the other, with one share for all of them.
 func ShareMain(m *testing.M, w Weight) (code int) {

@@ -43,7 +43,7 @@ func TestMain(m *testing.M) {
 		os.Exit(m.Run())
 	}
 	cmd := exec.Command(unshare[0], append(unshare[1:], os.Args...)...)
-	cmd.Env = append(os.Environ(), inNamespace+"=yes")
+	cmd.Env = append(os.Environ(), inNamespace+"=yes", harness.SharesVariable())
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
 	lock, err := harness.MountsLock(false)
 	if err == nil {
