@@ -19,6 +19,7 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/byssus-hpc/byssus/internal/reap"
 	"github.com/byssus-hpc/byssus/internal/sandbox"
 )
 
@@ -105,17 +106,18 @@ func remotely(shell, command []string, input io.Reader) (*Process, error) {
 	cmd := exec.Command(words[0], words[1:]...)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = input, os.Stdout, os.Stderr
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	if err := cmd.Start(); err != nil {
+	child, err := reap.Start(cmd)
+	if err != nil {
 		return nil, fmt.Errorf("resman: %w", err)
 	}
 	wait := func() error {
-		err := cmd.Wait()
+		err := child.Wait()
 		if err != nil {
 			err = fmt.Errorf("%s: %w%s", words[0], err, meaning(cmd.ProcessState.ExitCode(), words[0], command[0]))
 		}
 		return err
 	}
-	return &Process{wait, func() { _ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }}, nil // it may have ended
+	return &Process{wait, child.Kill}, nil
 }
 
 // meaning is what the exit code of a remote shell says that is none of the command's own.

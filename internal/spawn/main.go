@@ -11,6 +11,7 @@ import (
 	"syscall"
 
 	"github.com/byssus-hpc/byssus/internal/frames"
+	"github.com/byssus-hpc/byssus/internal/reap"
 	"github.com/byssus-hpc/byssus/internal/ui"
 )
 
@@ -18,16 +19,10 @@ import (
 type server struct {
 	conn *net.UnixConn
 
-	mu       sync.Mutex // held for moments: nothing is sent or received meanwhile
-	children map[int]child
+	mu       sync.Mutex          // held for moments: nothing is sent or received meanwhile
+	children map[int]*reap.Child // that have not been waited for
 
 	sending sync.Mutex // taken by those who wait for processes: never by who reads, and never with mu
-}
-
-// child is a process that has not been waited for.
-type child struct {
-	*os.Process
-	group bool // it has one of its own, all of which SIGKILL ends
 }
 
 // Main serves in the process of a spawner, and ends it; in others it does nothing. The TestMain of a package begins with it whose
@@ -50,7 +45,7 @@ func Serve() error {
 		return err
 	}
 	hearNothing()
-	s := &server{conn: conn, children: map[int]child{}}
+	s := &server{conn: conn, children: map[int]*reap.Child{}}
 	for {
 		var r request
 		files, err := frames.Receive(conn, &r)
@@ -80,10 +75,11 @@ func hearNothing() {
 func (s *server) run(number int, o *order, files []*os.File) {
 	runtime.LockOSThread() // signal mask and death signal are those of the thread that starts a process
 	defer runtime.UnlockOSThread()
+	var child *reap.Child
 	cmd, err := o.command(files)
 	if err == nil {
 		was := block(o.Block)
-		err = cmd.Start()
+		child, err = reap.Start(cmd)
 		setMask(was)
 	}
 	frames.CloseAll(files)
@@ -92,10 +88,10 @@ func (s *server) run(number int, o *order, files []*os.File) {
 		return
 	}
 	s.mu.Lock()
-	s.children[number] = child{cmd.Process, o.Group}
+	s.children[number] = child
 	s.mu.Unlock()
 	s.tell(notice{Number: number})
-	_ = cmd.Wait() // nothing is copied: what it says is in the state
+	_ = child.Wait() // nothing is copied: what it says is in the state
 	s.mu.Lock()
 	delete(s.children, number)
 	s.mu.Unlock()
@@ -119,17 +115,17 @@ func (o *order) command(files []*os.File) (*exec.Cmd, error) {
 	return cmd, nil
 }
 
-// signal sends a signal to a process that has not ended: its number cannot be another's before it has been waited for.
+// signal sends a signal to a process that has not ended: SIGKILL to its group, if it has one of its own.
 func (s *server) signal(number int, sig syscall.Signal) {
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	p, ok := s.children[number]
+	child := s.children[number]
+	s.mu.Unlock()
 	switch {
-	case !ok:
-	case p.group && sig == syscall.SIGKILL:
-		_ = syscall.Kill(-p.Pid, sig)
+	case child == nil:
+	case sig == syscall.SIGKILL:
+		child.Kill()
 	default:
-		_ = p.Signal(sig) // it may just have ended
+		child.Signal(sig)
 	}
 }
 

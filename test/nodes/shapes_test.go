@@ -75,12 +75,14 @@ type course struct {
 	box   string // the sandbox that it is on; empty: this machine
 	up    []int  // its nodes, without spares, that have not been lost
 	moves int
+	boxes []*box // all that it has been on
 }
 
 func (s *shape) live(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), atMost)
 	defer cancel()
 	c := &course{shape: s, cluster: newCluster(t, "--nodes", fmt.Sprint(s.nodes), "--spares", fmt.Sprint(s.spares)), box: "nodes", up: s.rng.Perm(s.nodes)}
+	c.onBox(t)
 	var err error
 	if c.want, err = native(c.site, s.face, s.ranks, s.work); err != nil {
 		t.Fatal(err)
@@ -107,39 +109,7 @@ func (s *shape) live(t *testing.T) {
 	if said := harness.Failures(c.j.Proc().Stderr.String()); len(said) > 0 {
 		t.Errorf("it says %s\n%s", said[0], c.j.Story())
 	}
-}
-
-// happens lets one thing happen to the job, and tells whether it had come to its end by then.
-func (c *course) happens(ctx context.Context, t *testing.T) (over bool) {
-	t.Helper()
-	what := []string{"kill", "crash", "freeze", "cut", "agent", "rank", "byssus", "leave"}
-	if c.box == "" {
-		what = []string{"byssus", "leave"}
-	} else if c.nodes-len(c.up) == c.spares || len(c.up) == 1 {
-		what = what[5:]
-	}
-	kind := what[c.rng.IntN(len(what))]
-	name := ""
-	if c.box != "" {
-		name = fmt.Sprintf("node%d", 1+c.up[0])
-	}
-	t.Log(kind, name)
-	switch kind {
-	case "byssus":
-		return c.killed(ctx, t)
-	case "leave":
-		return c.leaves(ctx, t)
-	case "rank":
-		end := strings.ReplaceAll(onRanks, "stencil", c.work.Name[:min(15, len(c.work.Name))]) // its comm
-		c.sandbox(t, "run", c.box, "--node", name, "--", "sh", "-c", fmt.Sprintf(end, "KILL"))
-		return false
-	case "agent":
-		c.sandbox(t, "run", c.box, "--node", name, "--", "sh", "-c", fmt.Sprintf(onAgent, "KILL"))
-	default:
-		c.sandbox(t, kind, c.box+"/"+name)
-	}
-	c.up = c.up[1:]
-	return false
+	c.nothingLeft(ctx, t)
 }
 
 // killed kills byssus, and the job goes on where it was.
@@ -170,6 +140,7 @@ func (c *course) leaves(ctx context.Context, t *testing.T) (over bool) {
 	c.box, c.nodes = fmt.Sprint("nodes", c.moves), 1+c.rng.IntN(5)
 	c.up = c.rng.Perm(c.nodes)
 	c.create(t, c.box, "--nodes", fmt.Sprint(c.nodes), "--spares", fmt.Sprint(c.spares))
+	c.onBox(t)
 	switch {
 	case len(c.flags) == 0:
 		return c.restart(ctx, t)
