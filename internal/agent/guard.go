@@ -111,9 +111,10 @@ func Guard(ctx context.Context, in io.Reader) error {
 	err := w.scavenge(ctx, w.After)
 	for try := 1; err != nil && try < mostTries; try++ {
 		switch {
-		case errors.Is(err, dataset.ErrOver) || errors.Is(err, dataset.ErrFenced):
-			dataset.Store{Dir: w.Cache}.Clear() // somebody else has the job, or nobody needs it
+		case errors.Is(err, dataset.ErrFenced): // somebody else has the cache
 			return nil
+		case errors.Is(err, dataset.ErrOver): // somebody else has the job, or nobody needs it
+			return w.clear(ctx, lateAgents)
 		case ctx.Err() != nil:
 			return err
 		case !errors.Is(err, dataset.ErrLocked): // by a byssus that is about to end, or by one that hangs
@@ -182,6 +183,47 @@ func (w *Ward) watch(in io.Reader) (dismissed bool) {
 			patience = lastLook
 		}
 	}
+}
+
+// lateAgents is how long it takes at most until a byssus that goes on with a job has an agent here, if it wants one.
+const lateAgents = time.Minute
+
+// clear removes what the cache has of a job that is over; or that somebody goes on with without this node, which has shown after
+// some time, when the store has all that was here, or what came after it.
+func (w *Ward) clear(ctx context.Context, after time.Duration) error {
+	caches := dataset.Store{Dir: w.Cache}
+	for _, wait := range []time.Duration{after, 0} {
+		caches.Clear()
+		if _, err := os.Stat(caches.CachePath(w.Job)); err != nil {
+			return nil
+		}
+		select {
+		case <-time.After(wait):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	home, err := dataset.Attach(w.Dir, w.Job)
+	if err != nil {
+		return err
+	}
+	there, err := home.Own()
+	if err != nil {
+		return err
+	}
+	cache, err := caches.Cache(w.Job, w.Term, w.Dir)
+	if errors.Is(err, dataset.ErrFenced) || errors.Is(err, dataset.ErrLocked) {
+		return nil // an agent has come
+	}
+	if err != nil {
+		return err
+	}
+	defer cache.Unlock()
+	here, err := cache.Checkpoints()
+	if err == nil && (len(here) == 0 || len(there) > 0 && slices.Max(there) >= slices.Max(here)) {
+		err = cache.Remove()
+	}
+	return err
 }
 
 // lookEvery is how often it is looked whether somebody goes on with the job.
