@@ -11,6 +11,7 @@ import (
 var kinds = map[string]string{
 	"BUFFER": "address of message data", "COUNT": "int number of elements, MPI_Count in a _c function",
 	"DISPL": "int displacement, MPI_Aint in a _c function", "INT": "int that means the same everywhere",
+	"INDEX":   "index into an array of the call, from 0 in C and 1 in Fortran",
 	"LOGICAL": "int truth value", "RANK": "rank or one of its special values", "TAG": "tag or MPI_ANY_TAG",
 	"AINT": "MPI_Aint", "XCOUNT": "MPI_Count", "OFFSET": "MPI_Offset", "ERROR": "error class or code",
 	"COMM": "handle", "GROUP": "handle", "REQUEST": "handle", "MESSAGE": "handle", "OP": "handle", "INFO": "handle",

@@ -18,7 +18,7 @@ const (
 
 // Parse reads every *.mpi and abi/*.txt of a file system and checks them.
 func Parse(fsys fs.FS) (*Spec, error) {
-	s := &Spec{Reasons: map[string]Reason{}, byName: map[string]*Function{}}
+	s := &Spec{Reasons: map[string]Reason{}, byName: map[string]*Function{}, lower: map[string]*Function{}}
 	names, err := fs.Glob(fsys, "*.mpi")
 	if err != nil {
 		return nil, fmt.Errorf("mpispec: list files: %w", err)
@@ -98,7 +98,7 @@ func (s *Spec) add(f *Function) error {
 	if s.byName[f.Name] != nil {
 		return fmt.Errorf("function %s: described twice", f.Name)
 	}
-	s.byName[f.Name] = f
+	s.byName[f.Name], s.lower[strings.ToLower(f.Name)] = f, f
 	s.Functions = append(s.Functions, f)
 	return nil
 }

@@ -138,33 +138,22 @@ type Spec struct {
 	Reasons   map[string]Reason
 	ABI       *ABI
 	byName    map[string]*Function
+	lower     map[string]*Function // the same by names in lower case: Fortran has no other
 }
 
 // Function finds a function by its full name, or nil.
 func (s *Spec) Function(name string) *Function { return s.byName[name] }
 
-// RefusedReason says why calls of name (MPI_ or PMPI_) are refused; false if they are not.
+// RefusedReason says why calls of name (MPI_ or PMPI_, or an entry point of the Fortran interface) are refused; false if they are not.
 func (s *Spec) RefusedReason(name string) (string, bool) {
 	f := s.byName[strings.TrimPrefix(name, "P")]
+	if f == nil {
+		f = s.OfFortran(name)
+	}
 	if f == nil || f.Action != Refuse {
 		return "", false
 	}
 	return s.Reasons[f.Reason].Text, true
-}
-
-// FortranReason says why calls of the Fortran interface are refused.
-const FortranReason = "the Fortran interface of MPI is not supported yet"
-
-// Fortran says whether name (mpi_send_, pmpi_send_f08_) is an entry point of the Fortran interface.
-func (s *Spec) Fortran(name string) bool {
-	name, ok := strings.CutSuffix(strings.TrimPrefix(name, "p"), "_")
-	name = strings.TrimSuffix(name, "_")
-	for _, e := range s.ABI.Fortran {
-		if rest, found := strings.CutPrefix(name, e.Name); ok && found && (rest == "" || strings.HasPrefix(rest, "_f08")) {
-			return true
-		}
-	}
-	return false
 }
 
 // Load reads the description that is built into the program.

@@ -37,42 +37,17 @@ func faceSource(m *model, abi abiInfo) []byte {
 		}
 	}
 	w.f("\n#include \"face_fast.inc.c\"")
-	fortranEntries(w, m, abi)
+	w.f("#include \"fortran_attributes.inc.c\"")
+	if abi.pointers {
+		fortranLayer(w, m, abi)
+	} else {
+		w.f("#include \"fortran_%s.inc.c\"", abi.name)
+	}
 	w.f("\n/* -- other names -- */")
 	for _, f := range m.spec.Functions {
 		otherNames(w, f, abi)
 	}
 	return w.Bytes()
-}
-
-// fortranEntries writes the entry points of the Fortran libraries: all are refused, by name.
-func fortranEntries(w *writer, m *model, abi abiInfo) {
-	var names []string
-	for _, e := range m.spec.ABI.Fortran {
-		if len(e.Forms[abi.name]) > 0 {
-			names = append(names, e.Name)
-		}
-	}
-	w.f("\n/* -- the Fortran interface: refused by name -- */\nenum { FORTRAN_N = %d };\n#include \"face_fortran.inc.c\"", len(names))
-	w.f("static const char *const fortran_name[FORTRAN_N] = {")
-	for _, name := range names {
-		w.f("\t\"%s_\",", name)
-	}
-	w.f("};")
-	n := 0
-	for _, e := range m.spec.ABI.Fortran {
-		forms := e.Forms[abi.name]
-		if len(forms) == 0 {
-			continue
-		}
-		w.f("FORTRAN(%s, %d)", e.Name, n)
-		n++
-		for _, form := range forms {
-			if form != "f77" {
-				w.f("FORTRAN_08(%s, %s)", e.Name, form)
-			}
-		}
-	}
 }
 
 // otherNames declares a function's alias and its name without P.

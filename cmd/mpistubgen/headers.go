@@ -70,7 +70,6 @@ func parenthesised(n int64) string {
 var fixedSlots = []struct{ name, args, purpose string }{
 	{"resume", "nx_cont *cont, nx_status *status", "resumes a call that returned BY_AGAIN"},
 	{"refused", "uint32_t index, nx_t comm", "raises the error of a refused function (nx_refusal[index])"},
-	{"refused_fortran", "const char *name", "ends the job: the Fortran interface has been called by this name"},
 	{"raise", "nx_t comm, int error, const char *function", "raises an error that a face has found (comm or NX_COMM_WORLD) and returns it; function: its name without MPI_"},
 	{"route", "uint32_t comm_key, uint32_t type_key, nx_t comm, nx_t datatype", "makes a route (route.h) if these two may have one; always 0"},
 }
@@ -204,6 +203,6 @@ func namesSource(m *model) []byte {
 		r := m.spec.Reasons[f.Reason]
 		w.f("\t{ %q, %q, %s },", f.Name, r.Text, refusedHow[r.How])
 	}
-	w.f("};\n\nconst char *const nx_refusal_fortran = %q;", mpispec.FortranReason)
+	w.f("};")
 	return w.Bytes()
 }

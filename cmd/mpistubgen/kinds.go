@@ -27,7 +27,7 @@ type kind struct {
 }
 
 var kinds = map[string]kind{
-	"COUNT": {class: plain}, "DISPL": {class: plain}, "INT": {class: plain}, "LOGICAL": {class: plain}, "TAG": {class: plain},
+	"COUNT": {class: plain}, "DISPL": {class: plain}, "INT": {class: plain}, "INDEX": {class: plain}, "LOGICAL": {class: plain}, "TAG": {class: plain},
 	"FINT": {class: plain},
 	"AINT": {class: wide}, "XCOUNT": {class: wide}, "OFFSET": {class: wide},
 	"COMM": {class: handle, object: "comm"}, "GROUP": {class: handle, object: "group"},

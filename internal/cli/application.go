@@ -46,11 +46,9 @@ func judge(r *elfcheck.Report) ([]finding, error) {
 	return append(out, refusals(spec, r)...), nil
 }
 
-// refusals lists the MPI functions that the application takes and that are refused; those of the Fortran interface in one
-// line for each object.
+// refusals lists the MPI functions that the application takes and that are refused. An unknown one is a missing symbol.
 func refusals(spec *mpispec.Spec, r *elfcheck.Report) []finding {
 	var out []finding
-	fortran := map[string]int{} // by object: the finding
 	for _, u := range r.Uses {
 		verdict := verdictMaybe
 		if u.Program {
@@ -58,20 +56,6 @@ func refusals(spec *mpispec.Spec, r *elfcheck.Report) []finding {
 		}
 		if reason, ok := spec.RefusedReason(u.Function); ok {
 			out = append(out, finding{Name: u.Function, Reason: reason, By: u.By, Verdict: verdict})
-			continue
-		}
-		if !spec.Fortran(u.Function) {
-			continue // an unknown one is a missing symbol
-		}
-		for i, by := range u.By {
-			if _, seen := fortran[by]; !seen {
-				fortran[by] = len(out)
-				f := finding{Name: u.Function, Reason: mpispec.FortranReason, By: []string{by}, Verdict: verdictMaybe}
-				if u.Program && i == 0 {
-					f.Verdict = verdictNo
-				}
-				out = append(out, f)
-			}
 		}
 	}
 	return out

@@ -25,7 +25,7 @@ func programs() []string {
 		"shared_memory", "shared_files", "in_place", "log_each_step", "unfinished", "file_locks",
 		"descriptors", "cxx_except", "omp",
 		"completions", "persistent", "sendmodes", "cart", "stencil", "cg", "fft_transpose", "particles", "heartbeat", "signal_storm", "py_mpi4py.py", "py_sqlite.py",
-		"neighbors", "nbcoll_storm", "thread_colls", "thread_bsend", "large",
+		"neighbors", "nbcoll_storm", "thread_colls", "thread_bsend", "large", "fortran_f77", "fortran_mod", "fortran_f08",
 	}
 }
 

@@ -425,8 +425,29 @@ static long thunk_op_fn(void *fn, void *in, void *inout, int *len, nx_t datatype
 	return 0;
 }
 
+/* Functions that the library of another language has given go by its proxies, which know their arguments. */
+#ifdef FACE_MPICH
+enum { PROXY_ADDRESS, PROXY_INTEGER };  /* what a value is to a proxy: MPIR_ATTR_PTR, MPIR_ATTR_AINT */
+#define COPY_BY_PROXY(object) \
+	const struct vkeyval *key = NX_KEYVAL((nx_t)(pair >> 32)); \
+	typedef int copy_proxy(void *, int, int, void *, int, void *, void **, int *); \
+	if (key->copy_proxy) \
+		return error_in(((copy_proxy *)key->copy_proxy)(fn, out_##object((nx_t)pair), \
+				out_keyval((nx_t)(pair >> 32)), extra, PROXY_INTEGER, value, out, flag));
+#define DELETE_BY_PROXY(object) \
+	const struct vkeyval *key = NX_KEYVAL((nx_t)(pair >> 32)); \
+	typedef int delete_proxy(void *, int, int, int, void *, void *); \
+	if (key->del_proxy) \
+		return error_in(((delete_proxy *)key->del_proxy)(fn, out_##object((nx_t)pair), \
+				out_keyval((nx_t)(pair >> 32)), PROXY_INTEGER, value, extra));
+#else
+#define COPY_BY_PROXY(object)
+#define DELETE_BY_PROXY(object)
+#endif
+
 static long thunk_comm_copy_fn(void *fn, uint64_t pair, void *extra, void *value, void **out, int *flag)
 {
+	COPY_BY_PROXY(comm)
 	typedef int copy_fn(MPI_Comm, int, void *, void *, void *, int *);
 	return error_in(((copy_fn *)fn)(out_comm((nx_t)pair), out_keyval((nx_t)(pair >> 32)), extra, value,
 					out, flag));
@@ -434,6 +455,7 @@ static long thunk_comm_copy_fn(void *fn, uint64_t pair, void *extra, void *value
 
 static long thunk_comm_delete_fn(void *fn, uint64_t pair, void *value, void *extra)
 {
+	DELETE_BY_PROXY(comm)
 	typedef int delete_fn(MPI_Comm, int, void *, void *);
 	return error_in(
 		((delete_fn *)fn)(out_comm((nx_t)pair), out_keyval((nx_t)(pair >> 32)), value, extra));
@@ -441,6 +463,7 @@ static long thunk_comm_delete_fn(void *fn, uint64_t pair, void *value, void *ext
 
 static long thunk_type_copy_fn(void *fn, uint64_t pair, void *extra, void *value, void **out, int *flag)
 {
+	COPY_BY_PROXY(datatype)
 	typedef int copy_fn(MPI_Datatype, int, void *, void *, void *, int *);
 	return error_in(((copy_fn *)fn)(out_datatype((nx_t)pair), out_keyval((nx_t)(pair >> 32)), extra,
 					value, out, flag));
@@ -448,6 +471,7 @@ static long thunk_type_copy_fn(void *fn, uint64_t pair, void *extra, void *value
 
 static long thunk_type_delete_fn(void *fn, uint64_t pair, void *value, void *extra)
 {
+	DELETE_BY_PROXY(datatype)
 	typedef int delete_fn(MPI_Datatype, int, void *, void *);
 	return error_in(
 		((delete_fn *)fn)(out_datatype((nx_t)pair), out_keyval((nx_t)(pair >> 32)), value, extra));

@@ -363,6 +363,11 @@ MPI_Fint PMPI_Type_c2f(MPI_Datatype datatype);
 MPI_Datatype PMPI_Type_f2c(int datatype);
 MPI_Fint PMPI_Win_c2f(MPI_Win win);
 MPI_Win PMPI_Win_f2c(int win);
+int MPII_Comm_get_attr(MPI_Comm comm, int keyval, void *value, int *flag, int kind);
+int MPII_Comm_set_attr(MPI_Comm comm, int keyval, void *value, int kind);
+int MPII_Type_get_attr(MPI_Datatype datatype, int keyval, void *value, int *flag, int kind);
+int MPII_Type_set_attr(MPI_Datatype datatype, int keyval, void *value, int kind);
+int MPII_Keyval_set_proxy(int keyval, void *copy, void *del);
 int PMPI_Barrier(MPI_Comm comm);
 int PMPI_Bcast(void *buffer, int count, MPI_Datatype datatype, int root, MPI_Comm comm);
 int PMPI_Gather(const void *sendbuf, int sendcount, MPI_Datatype sendtype, void *recvbuf, int recvcount, MPI_Datatype recvtype, int root, MPI_Comm comm);
@@ -1572,7 +1577,8 @@ int MPIR_Err_create_code(void) { return face_refused(133, NX_COMM_NULL); }
 int MPIR_Err_return_comm(void) { return face_refused(134, NX_COMM_NULL); }
 int MPIR_Err_return_win(void) { return face_refused(135, NX_COMM_NULL); }
 int PMPI_Grequest_start(void) { return face_refused(136, NX_COMM_NULL); }
-int PMPI_Grequest_complete(void) { return face_refused(137, NX_COMM_NULL); }
+int MPII_Grequest_set_lang_f77(void) { return face_refused(137, NX_COMM_NULL); }
+int PMPI_Grequest_complete(void) { return face_refused(138, NX_COMM_NULL); }
 
 int PMPI_Group_size(MPI_Group group, int *size)
 {
@@ -1733,8 +1739,8 @@ int PMPI_Comm_dup(MPI_Comm comm, MPI_Comm *newcomm)
 	*newcomm = out_comm(likely(rc == 0) ? newcomm_v : 0);
 	return error_out((int)rc);
 }
-int PMPI_Comm_idup(MPI_Comm comm) { return face_refused(138, in_comm(comm)); }
-int PMPI_Comm_idup_with_info(MPI_Comm comm) { return face_refused(139, in_comm(comm)); }
+int PMPI_Comm_idup(MPI_Comm comm) { return face_refused(139, in_comm(comm)); }
+int PMPI_Comm_idup_with_info(MPI_Comm comm) { return face_refused(140, in_comm(comm)); }
 
 int PMPI_Comm_create(MPI_Comm comm, MPI_Group group, MPI_Comm *newcomm)
 {
@@ -1883,11 +1889,11 @@ int PMPI_Type_delete_attr(MPI_Datatype datatype, int type_keyval)
 	long rc = CROSS(NX_SLOT_TYPE_DELETE_ATTR, nx_t, nx_t)(in_datatype(datatype), in_keyval(type_keyval));
 	return error_out((int)rc);
 }
-int PMPI_Intercomm_create(MPI_Comm comm) { return face_refused(140, in_comm(comm)); }
-int PMPI_Intercomm_create_from_groups(void) { return face_refused(141, NX_COMM_NULL); }
-int PMPI_Intercomm_merge(MPI_Comm comm) { return face_refused(142, in_comm(comm)); }
-int PMPI_Comm_create_from_group(void) { return face_refused(143, NX_COMM_NULL); }
-int PMPI_Group_from_session_pset(void) { return face_refused(144, NX_COMM_NULL); }
+int PMPI_Intercomm_create(MPI_Comm comm) { return face_refused(141, in_comm(comm)); }
+int PMPI_Intercomm_create_from_groups(void) { return face_refused(142, NX_COMM_NULL); }
+int PMPI_Intercomm_merge(MPI_Comm comm) { return face_refused(143, in_comm(comm)); }
+int PMPI_Comm_create_from_group(void) { return face_refused(144, NX_COMM_NULL); }
+int PMPI_Group_from_session_pset(void) { return face_refused(145, NX_COMM_NULL); }
 
 int PMPI_Info_create(MPI_Info *info)
 {
@@ -1970,96 +1976,96 @@ int PMPI_Info_set(MPI_Info info, const char *key, const char *value)
 	long rc = CROSS(NX_SLOT_INFO_SET, nx_t, const char *, const char *)(in_info(info), key, value);
 	return error_out((int)rc);
 }
-int PMPI_File_call_errhandler(void) { return face_refused(145, NX_COMM_NULL); }
-int PMPI_File_close(void) { return face_refused(146, NX_COMM_NULL); }
-int PMPI_File_create_errhandler(void) { return face_refused(147, NX_COMM_NULL); }
-int PMPI_File_delete(void) { return face_refused(148, NX_COMM_NULL); }
-int PMPI_File_get_amode(void) { return face_refused(149, NX_COMM_NULL); }
-int PMPI_File_get_atomicity(void) { return face_refused(150, NX_COMM_NULL); }
-int PMPI_File_get_byte_offset(void) { return face_refused(151, NX_COMM_NULL); }
-int PMPI_File_get_errhandler(void) { return face_refused(152, NX_COMM_NULL); }
-int PMPI_File_get_group(void) { return face_refused(153, NX_COMM_NULL); }
-int PMPI_File_get_info(void) { return face_refused(154, NX_COMM_NULL); }
-int PMPI_File_get_position(void) { return face_refused(155, NX_COMM_NULL); }
-int PMPI_File_get_position_shared(void) { return face_refused(156, NX_COMM_NULL); }
-int PMPI_File_get_size(void) { return face_refused(157, NX_COMM_NULL); }
-int PMPI_File_get_type_extent(void) { return face_refused(158, NX_COMM_NULL); }
-int PMPI_File_get_type_extent_c(void) { return face_refused(159, NX_COMM_NULL); }
-int PMPI_File_get_view(void) { return face_refused(160, NX_COMM_NULL); }
-int PMPI_File_iread(void) { return face_refused(161, NX_COMM_NULL); }
-int PMPI_File_iread_c(void) { return face_refused(162, NX_COMM_NULL); }
-int PMPI_File_iread_all(void) { return face_refused(163, NX_COMM_NULL); }
-int PMPI_File_iread_all_c(void) { return face_refused(164, NX_COMM_NULL); }
-int PMPI_File_iread_at(void) { return face_refused(165, NX_COMM_NULL); }
-int PMPI_File_iread_at_c(void) { return face_refused(166, NX_COMM_NULL); }
-int PMPI_File_iread_at_all(void) { return face_refused(167, NX_COMM_NULL); }
-int PMPI_File_iread_at_all_c(void) { return face_refused(168, NX_COMM_NULL); }
-int PMPI_File_iread_shared(void) { return face_refused(169, NX_COMM_NULL); }
-int PMPI_File_iread_shared_c(void) { return face_refused(170, NX_COMM_NULL); }
-int PMPI_File_iwrite(void) { return face_refused(171, NX_COMM_NULL); }
-int PMPI_File_iwrite_c(void) { return face_refused(172, NX_COMM_NULL); }
-int PMPI_File_iwrite_all(void) { return face_refused(173, NX_COMM_NULL); }
-int PMPI_File_iwrite_all_c(void) { return face_refused(174, NX_COMM_NULL); }
-int PMPI_File_iwrite_at(void) { return face_refused(175, NX_COMM_NULL); }
-int PMPI_File_iwrite_at_c(void) { return face_refused(176, NX_COMM_NULL); }
-int PMPI_File_iwrite_at_all(void) { return face_refused(177, NX_COMM_NULL); }
-int PMPI_File_iwrite_at_all_c(void) { return face_refused(178, NX_COMM_NULL); }
-int PMPI_File_iwrite_shared(void) { return face_refused(179, NX_COMM_NULL); }
-int PMPI_File_iwrite_shared_c(void) { return face_refused(180, NX_COMM_NULL); }
-int PMPI_File_open(MPI_Comm comm) { return face_refused(181, in_comm(comm)); }
-int PMPI_File_preallocate(void) { return face_refused(182, NX_COMM_NULL); }
-int PMPI_File_read(void) { return face_refused(183, NX_COMM_NULL); }
-int PMPI_File_read_c(void) { return face_refused(184, NX_COMM_NULL); }
-int PMPI_File_read_all(void) { return face_refused(185, NX_COMM_NULL); }
-int PMPI_File_read_all_c(void) { return face_refused(186, NX_COMM_NULL); }
-int PMPI_File_read_all_begin(void) { return face_refused(187, NX_COMM_NULL); }
-int PMPI_File_read_all_begin_c(void) { return face_refused(188, NX_COMM_NULL); }
-int PMPI_File_read_all_end(void) { return face_refused(189, NX_COMM_NULL); }
-int PMPI_File_read_at(void) { return face_refused(190, NX_COMM_NULL); }
-int PMPI_File_read_at_c(void) { return face_refused(191, NX_COMM_NULL); }
-int PMPI_File_read_at_all(void) { return face_refused(192, NX_COMM_NULL); }
-int PMPI_File_read_at_all_c(void) { return face_refused(193, NX_COMM_NULL); }
-int PMPI_File_read_at_all_begin(void) { return face_refused(194, NX_COMM_NULL); }
-int PMPI_File_read_at_all_begin_c(void) { return face_refused(195, NX_COMM_NULL); }
-int PMPI_File_read_at_all_end(void) { return face_refused(196, NX_COMM_NULL); }
-int PMPI_File_read_ordered(void) { return face_refused(197, NX_COMM_NULL); }
-int PMPI_File_read_ordered_c(void) { return face_refused(198, NX_COMM_NULL); }
-int PMPI_File_read_ordered_begin(void) { return face_refused(199, NX_COMM_NULL); }
-int PMPI_File_read_ordered_begin_c(void) { return face_refused(200, NX_COMM_NULL); }
-int PMPI_File_read_ordered_end(void) { return face_refused(201, NX_COMM_NULL); }
-int PMPI_File_read_shared(void) { return face_refused(202, NX_COMM_NULL); }
-int PMPI_File_read_shared_c(void) { return face_refused(203, NX_COMM_NULL); }
-int PMPI_File_seek(void) { return face_refused(204, NX_COMM_NULL); }
-int PMPI_File_seek_shared(void) { return face_refused(205, NX_COMM_NULL); }
-int PMPI_File_set_atomicity(void) { return face_refused(206, NX_COMM_NULL); }
-int PMPI_File_set_errhandler(void) { return face_refused(207, NX_COMM_NULL); }
-int PMPI_File_set_info(void) { return face_refused(208, NX_COMM_NULL); }
-int PMPI_File_set_size(void) { return face_refused(209, NX_COMM_NULL); }
-int PMPI_File_set_view(void) { return face_refused(210, NX_COMM_NULL); }
-int PMPI_File_sync(void) { return face_refused(211, NX_COMM_NULL); }
-int PMPI_File_write(void) { return face_refused(212, NX_COMM_NULL); }
-int PMPI_File_write_c(void) { return face_refused(213, NX_COMM_NULL); }
-int PMPI_File_write_all(void) { return face_refused(214, NX_COMM_NULL); }
-int PMPI_File_write_all_c(void) { return face_refused(215, NX_COMM_NULL); }
-int PMPI_File_write_all_begin(void) { return face_refused(216, NX_COMM_NULL); }
-int PMPI_File_write_all_begin_c(void) { return face_refused(217, NX_COMM_NULL); }
-int PMPI_File_write_all_end(void) { return face_refused(218, NX_COMM_NULL); }
-int PMPI_File_write_at(void) { return face_refused(219, NX_COMM_NULL); }
-int PMPI_File_write_at_c(void) { return face_refused(220, NX_COMM_NULL); }
-int PMPI_File_write_at_all(void) { return face_refused(221, NX_COMM_NULL); }
-int PMPI_File_write_at_all_c(void) { return face_refused(222, NX_COMM_NULL); }
-int PMPI_File_write_at_all_begin(void) { return face_refused(223, NX_COMM_NULL); }
-int PMPI_File_write_at_all_begin_c(void) { return face_refused(224, NX_COMM_NULL); }
-int PMPI_File_write_at_all_end(void) { return face_refused(225, NX_COMM_NULL); }
-int PMPI_File_write_ordered(void) { return face_refused(226, NX_COMM_NULL); }
-int PMPI_File_write_ordered_c(void) { return face_refused(227, NX_COMM_NULL); }
-int PMPI_File_write_ordered_begin(void) { return face_refused(228, NX_COMM_NULL); }
-int PMPI_File_write_ordered_begin_c(void) { return face_refused(229, NX_COMM_NULL); }
-int PMPI_File_write_ordered_end(void) { return face_refused(230, NX_COMM_NULL); }
-int PMPI_File_write_shared(void) { return face_refused(231, NX_COMM_NULL); }
-int PMPI_File_write_shared_c(void) { return face_refused(232, NX_COMM_NULL); }
-int PMPI_Register_datarep(void) { return face_refused(233, NX_COMM_NULL); }
-int PMPI_Register_datarep_c(void) { return face_refused(234, NX_COMM_NULL); }
+int PMPI_File_call_errhandler(void) { return face_refused(146, NX_COMM_NULL); }
+int PMPI_File_close(void) { return face_refused(147, NX_COMM_NULL); }
+int PMPI_File_create_errhandler(void) { return face_refused(148, NX_COMM_NULL); }
+int PMPI_File_delete(void) { return face_refused(149, NX_COMM_NULL); }
+int PMPI_File_get_amode(void) { return face_refused(150, NX_COMM_NULL); }
+int PMPI_File_get_atomicity(void) { return face_refused(151, NX_COMM_NULL); }
+int PMPI_File_get_byte_offset(void) { return face_refused(152, NX_COMM_NULL); }
+int PMPI_File_get_errhandler(void) { return face_refused(153, NX_COMM_NULL); }
+int PMPI_File_get_group(void) { return face_refused(154, NX_COMM_NULL); }
+int PMPI_File_get_info(void) { return face_refused(155, NX_COMM_NULL); }
+int PMPI_File_get_position(void) { return face_refused(156, NX_COMM_NULL); }
+int PMPI_File_get_position_shared(void) { return face_refused(157, NX_COMM_NULL); }
+int PMPI_File_get_size(void) { return face_refused(158, NX_COMM_NULL); }
+int PMPI_File_get_type_extent(void) { return face_refused(159, NX_COMM_NULL); }
+int PMPI_File_get_type_extent_c(void) { return face_refused(160, NX_COMM_NULL); }
+int PMPI_File_get_view(void) { return face_refused(161, NX_COMM_NULL); }
+int PMPI_File_iread(void) { return face_refused(162, NX_COMM_NULL); }
+int PMPI_File_iread_c(void) { return face_refused(163, NX_COMM_NULL); }
+int PMPI_File_iread_all(void) { return face_refused(164, NX_COMM_NULL); }
+int PMPI_File_iread_all_c(void) { return face_refused(165, NX_COMM_NULL); }
+int PMPI_File_iread_at(void) { return face_refused(166, NX_COMM_NULL); }
+int PMPI_File_iread_at_c(void) { return face_refused(167, NX_COMM_NULL); }
+int PMPI_File_iread_at_all(void) { return face_refused(168, NX_COMM_NULL); }
+int PMPI_File_iread_at_all_c(void) { return face_refused(169, NX_COMM_NULL); }
+int PMPI_File_iread_shared(void) { return face_refused(170, NX_COMM_NULL); }
+int PMPI_File_iread_shared_c(void) { return face_refused(171, NX_COMM_NULL); }
+int PMPI_File_iwrite(void) { return face_refused(172, NX_COMM_NULL); }
+int PMPI_File_iwrite_c(void) { return face_refused(173, NX_COMM_NULL); }
+int PMPI_File_iwrite_all(void) { return face_refused(174, NX_COMM_NULL); }
+int PMPI_File_iwrite_all_c(void) { return face_refused(175, NX_COMM_NULL); }
+int PMPI_File_iwrite_at(void) { return face_refused(176, NX_COMM_NULL); }
+int PMPI_File_iwrite_at_c(void) { return face_refused(177, NX_COMM_NULL); }
+int PMPI_File_iwrite_at_all(void) { return face_refused(178, NX_COMM_NULL); }
+int PMPI_File_iwrite_at_all_c(void) { return face_refused(179, NX_COMM_NULL); }
+int PMPI_File_iwrite_shared(void) { return face_refused(180, NX_COMM_NULL); }
+int PMPI_File_iwrite_shared_c(void) { return face_refused(181, NX_COMM_NULL); }
+int PMPI_File_open(MPI_Comm comm) { return face_refused(182, in_comm(comm)); }
+int PMPI_File_preallocate(void) { return face_refused(183, NX_COMM_NULL); }
+int PMPI_File_read(void) { return face_refused(184, NX_COMM_NULL); }
+int PMPI_File_read_c(void) { return face_refused(185, NX_COMM_NULL); }
+int PMPI_File_read_all(void) { return face_refused(186, NX_COMM_NULL); }
+int PMPI_File_read_all_c(void) { return face_refused(187, NX_COMM_NULL); }
+int PMPI_File_read_all_begin(void) { return face_refused(188, NX_COMM_NULL); }
+int PMPI_File_read_all_begin_c(void) { return face_refused(189, NX_COMM_NULL); }
+int PMPI_File_read_all_end(void) { return face_refused(190, NX_COMM_NULL); }
+int PMPI_File_read_at(void) { return face_refused(191, NX_COMM_NULL); }
+int PMPI_File_read_at_c(void) { return face_refused(192, NX_COMM_NULL); }
+int PMPI_File_read_at_all(void) { return face_refused(193, NX_COMM_NULL); }
+int PMPI_File_read_at_all_c(void) { return face_refused(194, NX_COMM_NULL); }
+int PMPI_File_read_at_all_begin(void) { return face_refused(195, NX_COMM_NULL); }
+int PMPI_File_read_at_all_begin_c(void) { return face_refused(196, NX_COMM_NULL); }
+int PMPI_File_read_at_all_end(void) { return face_refused(197, NX_COMM_NULL); }
+int PMPI_File_read_ordered(void) { return face_refused(198, NX_COMM_NULL); }
+int PMPI_File_read_ordered_c(void) { return face_refused(199, NX_COMM_NULL); }
+int PMPI_File_read_ordered_begin(void) { return face_refused(200, NX_COMM_NULL); }
+int PMPI_File_read_ordered_begin_c(void) { return face_refused(201, NX_COMM_NULL); }
+int PMPI_File_read_ordered_end(void) { return face_refused(202, NX_COMM_NULL); }
+int PMPI_File_read_shared(void) { return face_refused(203, NX_COMM_NULL); }
+int PMPI_File_read_shared_c(void) { return face_refused(204, NX_COMM_NULL); }
+int PMPI_File_seek(void) { return face_refused(205, NX_COMM_NULL); }
+int PMPI_File_seek_shared(void) { return face_refused(206, NX_COMM_NULL); }
+int PMPI_File_set_atomicity(void) { return face_refused(207, NX_COMM_NULL); }
+int PMPI_File_set_errhandler(void) { return face_refused(208, NX_COMM_NULL); }
+int PMPI_File_set_info(void) { return face_refused(209, NX_COMM_NULL); }
+int PMPI_File_set_size(void) { return face_refused(210, NX_COMM_NULL); }
+int PMPI_File_set_view(void) { return face_refused(211, NX_COMM_NULL); }
+int PMPI_File_sync(void) { return face_refused(212, NX_COMM_NULL); }
+int PMPI_File_write(void) { return face_refused(213, NX_COMM_NULL); }
+int PMPI_File_write_c(void) { return face_refused(214, NX_COMM_NULL); }
+int PMPI_File_write_all(void) { return face_refused(215, NX_COMM_NULL); }
+int PMPI_File_write_all_c(void) { return face_refused(216, NX_COMM_NULL); }
+int PMPI_File_write_all_begin(void) { return face_refused(217, NX_COMM_NULL); }
+int PMPI_File_write_all_begin_c(void) { return face_refused(218, NX_COMM_NULL); }
+int PMPI_File_write_all_end(void) { return face_refused(219, NX_COMM_NULL); }
+int PMPI_File_write_at(void) { return face_refused(220, NX_COMM_NULL); }
+int PMPI_File_write_at_c(void) { return face_refused(221, NX_COMM_NULL); }
+int PMPI_File_write_at_all(void) { return face_refused(222, NX_COMM_NULL); }
+int PMPI_File_write_at_all_c(void) { return face_refused(223, NX_COMM_NULL); }
+int PMPI_File_write_at_all_begin(void) { return face_refused(224, NX_COMM_NULL); }
+int PMPI_File_write_at_all_begin_c(void) { return face_refused(225, NX_COMM_NULL); }
+int PMPI_File_write_at_all_end(void) { return face_refused(226, NX_COMM_NULL); }
+int PMPI_File_write_ordered(void) { return face_refused(227, NX_COMM_NULL); }
+int PMPI_File_write_ordered_c(void) { return face_refused(228, NX_COMM_NULL); }
+int PMPI_File_write_ordered_begin(void) { return face_refused(229, NX_COMM_NULL); }
+int PMPI_File_write_ordered_begin_c(void) { return face_refused(230, NX_COMM_NULL); }
+int PMPI_File_write_ordered_end(void) { return face_refused(231, NX_COMM_NULL); }
+int PMPI_File_write_shared(void) { return face_refused(232, NX_COMM_NULL); }
+int PMPI_File_write_shared_c(void) { return face_refused(233, NX_COMM_NULL); }
+int PMPI_Register_datarep(void) { return face_refused(234, NX_COMM_NULL); }
+int PMPI_Register_datarep_c(void) { return face_refused(235, NX_COMM_NULL); }
 
 COLD static int middle_send(const void *buf, int count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm)
 {
@@ -2068,7 +2074,7 @@ COLD static int middle_send(const void *buf, int count, MPI_Datatype datatype, i
 	if (unlikely(rc == BY_AGAIN)) rc = face_resume(&cont, NULL);
 	return error_out((int)rc);
 }
-int PMPI_Send_c(UNUSED long a0, UNUSED long a1, UNUSED long a2, UNUSED long a3, UNUSED long a4, MPI_Comm comm) { return face_refused(235, in_comm(comm)); }
+int PMPI_Send_c(UNUSED long a0, UNUSED long a1, UNUSED long a2, UNUSED long a3, UNUSED long a4, MPI_Comm comm) { return face_refused(236, in_comm(comm)); }
 
 int PMPI_Ssend(const void *buf, int count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm)
 {
@@ -2077,7 +2083,7 @@ int PMPI_Ssend(const void *buf, int count, MPI_Datatype datatype, int dest, int 
 	if (unlikely(rc == BY_AGAIN)) rc = face_resume(&cont, NULL);
 	return error_out((int)rc);
 }
-int PMPI_Ssend_c(UNUSED long a0, UNUSED long a1, UNUSED long a2, UNUSED long a3, UNUSED long a4, MPI_Comm comm) { return face_refused(236, in_comm(comm)); }
+int PMPI_Ssend_c(UNUSED long a0, UNUSED long a1, UNUSED long a2, UNUSED long a3, UNUSED long a4, MPI_Comm comm) { return face_refused(237, in_comm(comm)); }
 
 int PMPI_Rsend(const void *buf, int count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm)
 {
@@ -2086,7 +2092,7 @@ int PMPI_Rsend(const void *buf, int count, MPI_Datatype datatype, int dest, int 
 	if (unlikely(rc == BY_AGAIN)) rc = face_resume(&cont, NULL);
 	return error_out((int)rc);
 }
-int PMPI_Rsend_c(UNUSED long a0, UNUSED long a1, UNUSED long a2, UNUSED long a3, UNUSED long a4, MPI_Comm comm) { return face_refused(237, in_comm(comm)); }
+int PMPI_Rsend_c(UNUSED long a0, UNUSED long a1, UNUSED long a2, UNUSED long a3, UNUSED long a4, MPI_Comm comm) { return face_refused(238, in_comm(comm)); }
 
 int PMPI_Bsend(const void *buf, int count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm)
 {
@@ -2095,7 +2101,7 @@ int PMPI_Bsend(const void *buf, int count, MPI_Datatype datatype, int dest, int 
 	if (unlikely(rc == BY_AGAIN)) rc = face_resume(&cont, NULL);
 	return error_out((int)rc);
 }
-int PMPI_Bsend_c(UNUSED long a0, UNUSED long a1, UNUSED long a2, UNUSED long a3, UNUSED long a4, MPI_Comm comm) { return face_refused(238, in_comm(comm)); }
+int PMPI_Bsend_c(UNUSED long a0, UNUSED long a1, UNUSED long a2, UNUSED long a3, UNUSED long a4, MPI_Comm comm) { return face_refused(239, in_comm(comm)); }
 
 COLD static int middle_recv(void *buf, int count, MPI_Datatype datatype, int source, int tag, MPI_Comm comm, MPI_Status *status)
 {
@@ -2106,7 +2112,7 @@ COLD static int middle_recv(void *buf, int count, MPI_Datatype datatype, int sou
 	if (status != ABI_STATUS_IGNORE && STATUS_SET(rc)) status_out(status, &status_v);
 	return error_out((int)rc);
 }
-int PMPI_Recv_c(UNUSED long a0, UNUSED long a1, UNUSED long a2, UNUSED long a3, UNUSED long a4, MPI_Comm comm) { return face_refused(239, in_comm(comm)); }
+int PMPI_Recv_c(UNUSED long a0, UNUSED long a1, UNUSED long a2, UNUSED long a3, UNUSED long a4, MPI_Comm comm) { return face_refused(240, in_comm(comm)); }
 
 COLD static int middle_sendrecv(const void *sendbuf, int sendcount, MPI_Datatype sendtype, int dest, int sendtag, void *recvbuf, int recvcount, MPI_Datatype recvtype, int source, int recvtag, MPI_Comm comm, MPI_Status *status)
 {
@@ -2118,7 +2124,7 @@ COLD static int middle_sendrecv(const void *sendbuf, int sendcount, MPI_Datatype
 	if (status != ABI_STATUS_IGNORE && STATUS_SET(rc)) status_out(status, &status_v);
 	return error_out((int)rc);
 }
-int PMPI_Sendrecv_c(UNUSED long a0, UNUSED long a1, UNUSED long a2, UNUSED long a3, UNUSED long a4, UNUSED long a5, UNUSED long a6, UNUSED long a7, UNUSED long a8, UNUSED long a9, MPI_Comm comm) { return face_refused(240, in_comm(comm)); }
+int PMPI_Sendrecv_c(UNUSED long a0, UNUSED long a1, UNUSED long a2, UNUSED long a3, UNUSED long a4, UNUSED long a5, UNUSED long a6, UNUSED long a7, UNUSED long a8, UNUSED long a9, MPI_Comm comm) { return face_refused(241, in_comm(comm)); }
 
 int PMPI_Sendrecv_replace(void *buf, int count, MPI_Datatype datatype, int dest, int sendtag, int source, int recvtag, MPI_Comm comm, MPI_Status *status)
 {
@@ -2130,11 +2136,11 @@ int PMPI_Sendrecv_replace(void *buf, int count, MPI_Datatype datatype, int dest,
 	if (status != ABI_STATUS_IGNORE && STATUS_SET(rc)) status_out(status, &status_v);
 	return error_out((int)rc);
 }
-int PMPI_Sendrecv_replace_c(UNUSED long a0, UNUSED long a1, UNUSED long a2, UNUSED long a3, UNUSED long a4, UNUSED long a5, UNUSED long a6, MPI_Comm comm) { return face_refused(241, in_comm(comm)); }
-int PMPI_Isendrecv(UNUSED long a0, UNUSED long a1, UNUSED long a2, UNUSED long a3, UNUSED long a4, UNUSED long a5, UNUSED long a6, UNUSED long a7, UNUSED long a8, UNUSED long a9, MPI_Comm comm) { return face_refused(242, in_comm(comm)); }
-int PMPI_Isendrecv_c(UNUSED long a0, UNUSED long a1, UNUSED long a2, UNUSED long a3, UNUSED long a4, UNUSED long a5, UNUSED long a6, UNUSED long a7, UNUSED long a8, UNUSED long a9, MPI_Comm comm) { return face_refused(243, in_comm(comm)); }
-int PMPI_Isendrecv_replace(UNUSED long a0, UNUSED long a1, UNUSED long a2, UNUSED long a3, UNUSED long a4, UNUSED long a5, UNUSED long a6, MPI_Comm comm) { return face_refused(244, in_comm(comm)); }
-int PMPI_Isendrecv_replace_c(UNUSED long a0, UNUSED long a1, UNUSED long a2, UNUSED long a3, UNUSED long a4, UNUSED long a5, UNUSED long a6, MPI_Comm comm) { return face_refused(245, in_comm(comm)); }
+int PMPI_Sendrecv_replace_c(UNUSED long a0, UNUSED long a1, UNUSED long a2, UNUSED long a3, UNUSED long a4, UNUSED long a5, UNUSED long a6, MPI_Comm comm) { return face_refused(242, in_comm(comm)); }
+int PMPI_Isendrecv(UNUSED long a0, UNUSED long a1, UNUSED long a2, UNUSED long a3, UNUSED long a4, UNUSED long a5, UNUSED long a6, UNUSED long a7, UNUSED long a8, UNUSED long a9, MPI_Comm comm) { return face_refused(243, in_comm(comm)); }
+int PMPI_Isendrecv_c(UNUSED long a0, UNUSED long a1, UNUSED long a2, UNUSED long a3, UNUSED long a4, UNUSED long a5, UNUSED long a6, UNUSED long a7, UNUSED long a8, UNUSED long a9, MPI_Comm comm) { return face_refused(244, in_comm(comm)); }
+int PMPI_Isendrecv_replace(UNUSED long a0, UNUSED long a1, UNUSED long a2, UNUSED long a3, UNUSED long a4, UNUSED long a5, UNUSED long a6, MPI_Comm comm) { return face_refused(245, in_comm(comm)); }
+int PMPI_Isendrecv_replace_c(UNUSED long a0, UNUSED long a1, UNUSED long a2, UNUSED long a3, UNUSED long a4, UNUSED long a5, UNUSED long a6, MPI_Comm comm) { return face_refused(246, in_comm(comm)); }
 
 COLD static int middle_isend(const void *buf, int count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm, MPI_Request *request)
 {
@@ -2144,7 +2150,7 @@ COLD static int middle_isend(const void *buf, int count, MPI_Datatype datatype, 
 	*request = out_request(likely(rc == 0) ? request_v : 0);
 	return error_out((int)rc);
 }
-int PMPI_Isend_c(UNUSED long a0, UNUSED long a1, UNUSED long a2, UNUSED long a3, UNUSED long a4, MPI_Comm comm) { return face_refused(246, in_comm(comm)); }
+int PMPI_Isend_c(UNUSED long a0, UNUSED long a1, UNUSED long a2, UNUSED long a3, UNUSED long a4, MPI_Comm comm) { return face_refused(247, in_comm(comm)); }
 
 int PMPI_Issend(const void *buf, int count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm, MPI_Request *request)
 {
@@ -2154,7 +2160,7 @@ int PMPI_Issend(const void *buf, int count, MPI_Datatype datatype, int dest, int
 	*request = out_request(likely(rc == 0) ? request_v : 0);
 	return error_out((int)rc);
 }
-int PMPI_Issend_c(UNUSED long a0, UNUSED long a1, UNUSED long a2, UNUSED long a3, UNUSED long a4, MPI_Comm comm) { return face_refused(247, in_comm(comm)); }
+int PMPI_Issend_c(UNUSED long a0, UNUSED long a1, UNUSED long a2, UNUSED long a3, UNUSED long a4, MPI_Comm comm) { return face_refused(248, in_comm(comm)); }
 
 int PMPI_Irsend(const void *buf, int count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm, MPI_Request *request)
 {
@@ -2164,7 +2170,7 @@ int PMPI_Irsend(const void *buf, int count, MPI_Datatype datatype, int dest, int
 	*request = out_request(likely(rc == 0) ? request_v : 0);
 	return error_out((int)rc);
 }
-int PMPI_Irsend_c(UNUSED long a0, UNUSED long a1, UNUSED long a2, UNUSED long a3, UNUSED long a4, MPI_Comm comm) { return face_refused(248, in_comm(comm)); }
+int PMPI_Irsend_c(UNUSED long a0, UNUSED long a1, UNUSED long a2, UNUSED long a3, UNUSED long a4, MPI_Comm comm) { return face_refused(249, in_comm(comm)); }
 
 int PMPI_Ibsend(const void *buf, int count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm, MPI_Request *request)
 {
@@ -2174,7 +2180,7 @@ int PMPI_Ibsend(const void *buf, int count, MPI_Datatype datatype, int dest, int
 	*request = out_request(likely(rc == 0) ? request_v : 0);
 	return error_out((int)rc);
 }
-int PMPI_Ibsend_c(UNUSED long a0, UNUSED long a1, UNUSED long a2, UNUSED long a3, UNUSED long a4, MPI_Comm comm) { return face_refused(249, in_comm(comm)); }
+int PMPI_Ibsend_c(UNUSED long a0, UNUSED long a1, UNUSED long a2, UNUSED long a3, UNUSED long a4, MPI_Comm comm) { return face_refused(250, in_comm(comm)); }
 
 COLD static int middle_irecv(void *buf, int count, MPI_Datatype datatype, int source, int tag, MPI_Comm comm, MPI_Request *request)
 {
@@ -2184,14 +2190,14 @@ COLD static int middle_irecv(void *buf, int count, MPI_Datatype datatype, int so
 	*request = out_request(likely(rc == 0) ? request_v : 0);
 	return error_out((int)rc);
 }
-int PMPI_Irecv_c(UNUSED long a0, UNUSED long a1, UNUSED long a2, UNUSED long a3, UNUSED long a4, MPI_Comm comm) { return face_refused(250, in_comm(comm)); }
+int PMPI_Irecv_c(UNUSED long a0, UNUSED long a1, UNUSED long a2, UNUSED long a3, UNUSED long a4, MPI_Comm comm) { return face_refused(251, in_comm(comm)); }
 
 int PMPI_Buffer_attach(void *buffer, int size)
 {
 	long rc = CROSS(NX_SLOT_BUFFER_ATTACH, void *, int)(buffer, size);
 	return error_out((int)rc);
 }
-int PMPI_Buffer_attach_c(void) { return face_refused(251, NX_COMM_NULL); }
+int PMPI_Buffer_attach_c(void) { return face_refused(252, NX_COMM_NULL); }
 
 int PMPI_Buffer_detach(void *buffer_addr, int *size)
 {
@@ -2201,7 +2207,7 @@ int PMPI_Buffer_detach(void *buffer_addr, int *size)
 	while (unlikely(rc == BY_AGAIN) && face_park());
 	return error_out((int)rc);
 }
-int PMPI_Buffer_detach_c(void) { return face_refused(252, NX_COMM_NULL); }
+int PMPI_Buffer_detach_c(void) { return face_refused(253, NX_COMM_NULL); }
 
 static int middle_wait(MPI_Request *request, MPI_Status *status)
 {
@@ -2249,7 +2255,7 @@ static int middle_waitall(int count, MPI_Request *array_of_requests, MPI_Status 
 
 int PMPI_Waitsome(int incount, MPI_Request *array_of_requests, int *outcount, int *array_of_indices, MPI_Status *array_of_statuses)
 {
-	if (unlikely(!outcount || (incount > 0 && !array_of_indices))) return face_raise_in("Waitsome", NX_COMM_WORLD, NX_ERR_ARG);
+	if (unlikely(!outcount)) return face_raise_in("Waitsome", NX_COMM_WORLD, NX_ERR_ARG);
 	TEMP(nx_t, t_array_of_requests, incount);
 	for (int i = 0; i < t_array_of_requests_n; i++) t_array_of_requests[i] = in_request(array_of_requests[i]);
 	TEMP(nx_status, t_array_of_statuses, array_of_statuses != ABI_STATUS_IGNORE ? incount : 0);
@@ -2311,7 +2317,7 @@ int PMPI_Testall(int count, MPI_Request *array_of_requests, int *flag, MPI_Statu
 
 int PMPI_Testsome(int incount, MPI_Request *array_of_requests, int *outcount, int *array_of_indices, MPI_Status *array_of_statuses)
 {
-	if (unlikely(!outcount || (incount > 0 && !array_of_indices))) return face_raise_in("Testsome", NX_COMM_WORLD, NX_ERR_ARG);
+	if (unlikely(!outcount)) return face_raise_in("Testsome", NX_COMM_WORLD, NX_ERR_ARG);
 	TEMP(nx_t, t_array_of_requests, incount);
 	for (int i = 0; i < t_array_of_requests_n; i++) t_array_of_requests[i] = in_request(array_of_requests[i]);
 	TEMP(nx_status, t_array_of_statuses, array_of_statuses != ABI_STATUS_IGNORE ? incount : 0);
@@ -2352,7 +2358,7 @@ int PMPI_Cancel(MPI_Request *request)
 	long rc = CROSS(NX_SLOT_CANCEL, nx_t)(in_request(*request));
 	return error_out((int)rc);
 }
-int PMPI_Get_count_c(void) { return face_refused(253, NX_COMM_NULL); }
+int PMPI_Get_count_c(void) { return face_refused(254, NX_COMM_NULL); }
 
 int PMPI_Probe(int source, int tag, MPI_Comm comm, MPI_Status *status)
 {
@@ -2413,7 +2419,7 @@ int PMPI_Mrecv(void *buf, int count, MPI_Datatype datatype, MPI_Message *message
 	if (status != ABI_STATUS_IGNORE && STATUS_SET(rc)) status_out(status, &status_v);
 	return error_out((int)rc);
 }
-int PMPI_Mrecv_c(void) { return face_refused(254, NX_COMM_NULL); }
+int PMPI_Mrecv_c(void) { return face_refused(255, NX_COMM_NULL); }
 
 int PMPI_Imrecv(void *buf, int count, MPI_Datatype datatype, MPI_Message *message, MPI_Request *request)
 {
@@ -2425,7 +2431,7 @@ int PMPI_Imrecv(void *buf, int count, MPI_Datatype datatype, MPI_Message *messag
 	*request = out_request(likely(rc == 0) ? request_v : 0);
 	return error_out((int)rc);
 }
-int PMPI_Imrecv_c(void) { return face_refused(255, NX_COMM_NULL); }
+int PMPI_Imrecv_c(void) { return face_refused(256, NX_COMM_NULL); }
 
 int PMPI_Send_init(const void *buf, int count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm, MPI_Request *request)
 {
@@ -2435,7 +2441,7 @@ int PMPI_Send_init(const void *buf, int count, MPI_Datatype datatype, int dest, 
 	*request = out_request(likely(rc == 0) ? request_v : 0);
 	return error_out((int)rc);
 }
-int PMPI_Send_init_c(UNUSED long a0, UNUSED long a1, UNUSED long a2, UNUSED long a3, UNUSED long a4, MPI_Comm comm) { return face_refused(256, in_comm(comm)); }
+int PMPI_Send_init_c(UNUSED long a0, UNUSED long a1, UNUSED long a2, UNUSED long a3, UNUSED long a4, MPI_Comm comm) { return face_refused(257, in_comm(comm)); }
 
 int PMPI_Ssend_init(const void *buf, int count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm, MPI_Request *request)
 {
@@ -2445,7 +2451,7 @@ int PMPI_Ssend_init(const void *buf, int count, MPI_Datatype datatype, int dest,
 	*request = out_request(likely(rc == 0) ? request_v : 0);
 	return error_out((int)rc);
 }
-int PMPI_Ssend_init_c(UNUSED long a0, UNUSED long a1, UNUSED long a2, UNUSED long a3, UNUSED long a4, MPI_Comm comm) { return face_refused(257, in_comm(comm)); }
+int PMPI_Ssend_init_c(UNUSED long a0, UNUSED long a1, UNUSED long a2, UNUSED long a3, UNUSED long a4, MPI_Comm comm) { return face_refused(258, in_comm(comm)); }
 
 int PMPI_Rsend_init(const void *buf, int count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm, MPI_Request *request)
 {
@@ -2455,7 +2461,7 @@ int PMPI_Rsend_init(const void *buf, int count, MPI_Datatype datatype, int dest,
 	*request = out_request(likely(rc == 0) ? request_v : 0);
 	return error_out((int)rc);
 }
-int PMPI_Rsend_init_c(UNUSED long a0, UNUSED long a1, UNUSED long a2, UNUSED long a3, UNUSED long a4, MPI_Comm comm) { return face_refused(258, in_comm(comm)); }
+int PMPI_Rsend_init_c(UNUSED long a0, UNUSED long a1, UNUSED long a2, UNUSED long a3, UNUSED long a4, MPI_Comm comm) { return face_refused(259, in_comm(comm)); }
 
 int PMPI_Bsend_init(const void *buf, int count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm, MPI_Request *request)
 {
@@ -2465,7 +2471,7 @@ int PMPI_Bsend_init(const void *buf, int count, MPI_Datatype datatype, int dest,
 	*request = out_request(likely(rc == 0) ? request_v : 0);
 	return error_out((int)rc);
 }
-int PMPI_Bsend_init_c(UNUSED long a0, UNUSED long a1, UNUSED long a2, UNUSED long a3, UNUSED long a4, MPI_Comm comm) { return face_refused(259, in_comm(comm)); }
+int PMPI_Bsend_init_c(UNUSED long a0, UNUSED long a1, UNUSED long a2, UNUSED long a3, UNUSED long a4, MPI_Comm comm) { return face_refused(260, in_comm(comm)); }
 
 int PMPI_Recv_init(void *buf, int count, MPI_Datatype datatype, int source, int tag, MPI_Comm comm, MPI_Request *request)
 {
@@ -2475,7 +2481,7 @@ int PMPI_Recv_init(void *buf, int count, MPI_Datatype datatype, int source, int 
 	*request = out_request(likely(rc == 0) ? request_v : 0);
 	return error_out((int)rc);
 }
-int PMPI_Recv_init_c(UNUSED long a0, UNUSED long a1, UNUSED long a2, UNUSED long a3, UNUSED long a4, MPI_Comm comm) { return face_refused(260, in_comm(comm)); }
+int PMPI_Recv_init_c(UNUSED long a0, UNUSED long a1, UNUSED long a2, UNUSED long a3, UNUSED long a4, MPI_Comm comm) { return face_refused(261, in_comm(comm)); }
 
 int PMPI_Start(MPI_Request *request)
 {
@@ -2492,81 +2498,83 @@ int PMPI_Startall(int count, const MPI_Request *array_of_requests)
 	TEMP_END(t_array_of_requests);
 	return error_out((int)rc);
 }
-int PMPI_Psend_init(UNUSED long a0, UNUSED long a1, UNUSED long a2, UNUSED long a3, UNUSED long a4, UNUSED long a5, MPI_Comm comm) { return face_refused(261, in_comm(comm)); }
-int PMPI_Precv_init(UNUSED long a0, UNUSED long a1, UNUSED long a2, UNUSED long a3, UNUSED long a4, UNUSED long a5, MPI_Comm comm) { return face_refused(262, in_comm(comm)); }
-int PMPI_Pready(void) { return face_refused(263, NX_COMM_NULL); }
-int PMPI_Pready_range(void) { return face_refused(264, NX_COMM_NULL); }
-int PMPI_Pready_list(void) { return face_refused(265, NX_COMM_NULL); }
-int PMPI_Parrived(void) { return face_refused(266, NX_COMM_NULL); }
-int PMPI_Win_allocate(UNUSED long a0, UNUSED long a1, UNUSED long a2, MPI_Comm comm) { return face_refused(267, in_comm(comm)); }
-int PMPI_Win_allocate_c(UNUSED long a0, UNUSED long a1, UNUSED long a2, MPI_Comm comm) { return face_refused(268, in_comm(comm)); }
-int PMPI_Win_allocate_shared(UNUSED long a0, UNUSED long a1, UNUSED long a2, MPI_Comm comm) { return face_refused(269, in_comm(comm)); }
-int PMPI_Win_allocate_shared_c(UNUSED long a0, UNUSED long a1, UNUSED long a2, MPI_Comm comm) { return face_refused(270, in_comm(comm)); }
-int PMPI_Win_attach(void) { return face_refused(271, NX_COMM_NULL); }
-int PMPI_Win_call_errhandler(void) { return face_refused(272, NX_COMM_NULL); }
-int PMPI_Win_complete(void) { return face_refused(273, NX_COMM_NULL); }
-int PMPI_Win_create(UNUSED long a0, UNUSED long a1, UNUSED long a2, UNUSED long a3, MPI_Comm comm) { return face_refused(274, in_comm(comm)); }
-int PMPI_Win_create_c(UNUSED long a0, UNUSED long a1, UNUSED long a2, UNUSED long a3, MPI_Comm comm) { return face_refused(275, in_comm(comm)); }
-int PMPI_Win_create_dynamic(UNUSED long a0, MPI_Comm comm) { return face_refused(276, in_comm(comm)); }
-int PMPI_Win_create_errhandler(void) { return face_refused(277, NX_COMM_NULL); }
-int PMPI_Win_create_keyval(void) { return face_refused(278, NX_COMM_NULL); }
-int PMPI_Win_delete_attr(void) { return face_refused(279, NX_COMM_NULL); }
-int PMPI_Win_detach(void) { return face_refused(280, NX_COMM_NULL); }
-int PMPI_Win_fence(void) { return face_refused(281, NX_COMM_NULL); }
-int PMPI_Win_flush(void) { return face_refused(282, NX_COMM_NULL); }
-int PMPI_Win_flush_all(void) { return face_refused(283, NX_COMM_NULL); }
-int PMPI_Win_flush_local(void) { return face_refused(284, NX_COMM_NULL); }
-int PMPI_Win_flush_local_all(void) { return face_refused(285, NX_COMM_NULL); }
-int PMPI_Win_free(void) { return face_refused(286, NX_COMM_NULL); }
-int PMPI_Win_free_keyval(void) { return face_refused(287, NX_COMM_NULL); }
-int PMPI_Win_get_attr(void) { return face_refused(288, NX_COMM_NULL); }
-int PMPI_Win_get_errhandler(void) { return face_refused(289, NX_COMM_NULL); }
-int PMPI_Win_get_group(void) { return face_refused(290, NX_COMM_NULL); }
-int PMPI_Win_get_info(void) { return face_refused(291, NX_COMM_NULL); }
-int PMPI_Win_get_name(void) { return face_refused(292, NX_COMM_NULL); }
-int PMPI_Win_lock(void) { return face_refused(293, NX_COMM_NULL); }
-int PMPI_Win_lock_all(void) { return face_refused(294, NX_COMM_NULL); }
-int PMPI_Win_post(void) { return face_refused(295, NX_COMM_NULL); }
-int PMPI_Win_set_attr(void) { return face_refused(296, NX_COMM_NULL); }
-int PMPI_Win_set_errhandler(void) { return face_refused(297, NX_COMM_NULL); }
-int PMPI_Win_set_info(void) { return face_refused(298, NX_COMM_NULL); }
-int PMPI_Win_set_name(void) { return face_refused(299, NX_COMM_NULL); }
-int PMPI_Win_shared_query(void) { return face_refused(300, NX_COMM_NULL); }
-int PMPI_Win_shared_query_c(void) { return face_refused(301, NX_COMM_NULL); }
-int PMPI_Win_start(void) { return face_refused(302, NX_COMM_NULL); }
-int PMPI_Win_sync(void) { return face_refused(303, NX_COMM_NULL); }
-int PMPI_Win_test(void) { return face_refused(304, NX_COMM_NULL); }
-int PMPI_Win_unlock(void) { return face_refused(305, NX_COMM_NULL); }
-int PMPI_Win_unlock_all(void) { return face_refused(306, NX_COMM_NULL); }
-int PMPI_Win_wait(void) { return face_refused(307, NX_COMM_NULL); }
-int PMPI_Put(void) { return face_refused(308, NX_COMM_NULL); }
-int PMPI_Put_c(void) { return face_refused(309, NX_COMM_NULL); }
-int PMPI_Get(void) { return face_refused(310, NX_COMM_NULL); }
-int PMPI_Get_c(void) { return face_refused(311, NX_COMM_NULL); }
-int PMPI_Accumulate(void) { return face_refused(312, NX_COMM_NULL); }
-int PMPI_Accumulate_c(void) { return face_refused(313, NX_COMM_NULL); }
-int PMPI_Get_accumulate(void) { return face_refused(314, NX_COMM_NULL); }
-int PMPI_Get_accumulate_c(void) { return face_refused(315, NX_COMM_NULL); }
-int PMPI_Fetch_and_op(void) { return face_refused(316, NX_COMM_NULL); }
-int PMPI_Compare_and_swap(void) { return face_refused(317, NX_COMM_NULL); }
-int PMPI_Rput(void) { return face_refused(318, NX_COMM_NULL); }
-int PMPI_Rput_c(void) { return face_refused(319, NX_COMM_NULL); }
-int PMPI_Rget(void) { return face_refused(320, NX_COMM_NULL); }
-int PMPI_Rget_c(void) { return face_refused(321, NX_COMM_NULL); }
-int PMPI_Raccumulate(void) { return face_refused(322, NX_COMM_NULL); }
-int PMPI_Raccumulate_c(void) { return face_refused(323, NX_COMM_NULL); }
-int PMPI_Rget_accumulate(void) { return face_refused(324, NX_COMM_NULL); }
-int PMPI_Rget_accumulate_c(void) { return face_refused(325, NX_COMM_NULL); }
-int PMPI_Session_call_errhandler(void) { return face_refused(326, NX_COMM_NULL); }
-int PMPI_Session_create_errhandler(void) { return face_refused(327, NX_COMM_NULL); }
-int PMPI_Session_finalize(void) { return face_refused(328, NX_COMM_NULL); }
-int PMPI_Session_get_errhandler(void) { return face_refused(329, NX_COMM_NULL); }
-int PMPI_Session_get_info(void) { return face_refused(330, NX_COMM_NULL); }
-int PMPI_Session_get_nth_pset(void) { return face_refused(331, NX_COMM_NULL); }
-int PMPI_Session_get_num_psets(void) { return face_refused(332, NX_COMM_NULL); }
-int PMPI_Session_get_pset_info(void) { return face_refused(333, NX_COMM_NULL); }
-int PMPI_Session_init(void) { return face_refused(334, NX_COMM_NULL); }
-int PMPI_Session_set_errhandler(void) { return face_refused(335, NX_COMM_NULL); }
+int PMPI_Psend_init(UNUSED long a0, UNUSED long a1, UNUSED long a2, UNUSED long a3, UNUSED long a4, UNUSED long a5, MPI_Comm comm) { return face_refused(262, in_comm(comm)); }
+int PMPI_Precv_init(UNUSED long a0, UNUSED long a1, UNUSED long a2, UNUSED long a3, UNUSED long a4, UNUSED long a5, MPI_Comm comm) { return face_refused(263, in_comm(comm)); }
+int PMPI_Pready(void) { return face_refused(264, NX_COMM_NULL); }
+int PMPI_Pready_range(void) { return face_refused(265, NX_COMM_NULL); }
+int PMPI_Pready_list(void) { return face_refused(266, NX_COMM_NULL); }
+int PMPI_Parrived(void) { return face_refused(267, NX_COMM_NULL); }
+int PMPI_Win_allocate(UNUSED long a0, UNUSED long a1, UNUSED long a2, MPI_Comm comm) { return face_refused(268, in_comm(comm)); }
+int PMPI_Win_allocate_c(UNUSED long a0, UNUSED long a1, UNUSED long a2, MPI_Comm comm) { return face_refused(269, in_comm(comm)); }
+int PMPI_Win_allocate_shared(UNUSED long a0, UNUSED long a1, UNUSED long a2, MPI_Comm comm) { return face_refused(270, in_comm(comm)); }
+int PMPI_Win_allocate_shared_c(UNUSED long a0, UNUSED long a1, UNUSED long a2, MPI_Comm comm) { return face_refused(271, in_comm(comm)); }
+int PMPI_Win_attach(void) { return face_refused(272, NX_COMM_NULL); }
+int PMPI_Win_call_errhandler(void) { return face_refused(273, NX_COMM_NULL); }
+int PMPI_Win_complete(void) { return face_refused(274, NX_COMM_NULL); }
+int PMPI_Win_create(UNUSED long a0, UNUSED long a1, UNUSED long a2, UNUSED long a3, MPI_Comm comm) { return face_refused(275, in_comm(comm)); }
+int PMPI_Win_create_c(UNUSED long a0, UNUSED long a1, UNUSED long a2, UNUSED long a3, MPI_Comm comm) { return face_refused(276, in_comm(comm)); }
+int PMPI_Win_create_dynamic(UNUSED long a0, MPI_Comm comm) { return face_refused(277, in_comm(comm)); }
+int PMPI_Win_create_errhandler(void) { return face_refused(278, NX_COMM_NULL); }
+int PMPI_Win_create_keyval(void) { return face_refused(279, NX_COMM_NULL); }
+int PMPI_Win_delete_attr(void) { return face_refused(280, NX_COMM_NULL); }
+int PMPI_Win_detach(void) { return face_refused(281, NX_COMM_NULL); }
+int PMPI_Win_fence(void) { return face_refused(282, NX_COMM_NULL); }
+int PMPI_Win_flush(void) { return face_refused(283, NX_COMM_NULL); }
+int PMPI_Win_flush_all(void) { return face_refused(284, NX_COMM_NULL); }
+int PMPI_Win_flush_local(void) { return face_refused(285, NX_COMM_NULL); }
+int PMPI_Win_flush_local_all(void) { return face_refused(286, NX_COMM_NULL); }
+int PMPI_Win_free(void) { return face_refused(287, NX_COMM_NULL); }
+int PMPI_Win_free_keyval(void) { return face_refused(288, NX_COMM_NULL); }
+int MPII_Win_get_attr(void) { return face_refused(289, NX_COMM_NULL); }
+int MPII_Win_set_attr(void) { return face_refused(290, NX_COMM_NULL); }
+int PMPI_Win_get_attr(void) { return face_refused(291, NX_COMM_NULL); }
+int PMPI_Win_get_errhandler(void) { return face_refused(292, NX_COMM_NULL); }
+int PMPI_Win_get_group(void) { return face_refused(293, NX_COMM_NULL); }
+int PMPI_Win_get_info(void) { return face_refused(294, NX_COMM_NULL); }
+int PMPI_Win_get_name(void) { return face_refused(295, NX_COMM_NULL); }
+int PMPI_Win_lock(void) { return face_refused(296, NX_COMM_NULL); }
+int PMPI_Win_lock_all(void) { return face_refused(297, NX_COMM_NULL); }
+int PMPI_Win_post(void) { return face_refused(298, NX_COMM_NULL); }
+int PMPI_Win_set_attr(void) { return face_refused(299, NX_COMM_NULL); }
+int PMPI_Win_set_errhandler(void) { return face_refused(300, NX_COMM_NULL); }
+int PMPI_Win_set_info(void) { return face_refused(301, NX_COMM_NULL); }
+int PMPI_Win_set_name(void) { return face_refused(302, NX_COMM_NULL); }
+int PMPI_Win_shared_query(void) { return face_refused(303, NX_COMM_NULL); }
+int PMPI_Win_shared_query_c(void) { return face_refused(304, NX_COMM_NULL); }
+int PMPI_Win_start(void) { return face_refused(305, NX_COMM_NULL); }
+int PMPI_Win_sync(void) { return face_refused(306, NX_COMM_NULL); }
+int PMPI_Win_test(void) { return face_refused(307, NX_COMM_NULL); }
+int PMPI_Win_unlock(void) { return face_refused(308, NX_COMM_NULL); }
+int PMPI_Win_unlock_all(void) { return face_refused(309, NX_COMM_NULL); }
+int PMPI_Win_wait(void) { return face_refused(310, NX_COMM_NULL); }
+int PMPI_Put(void) { return face_refused(311, NX_COMM_NULL); }
+int PMPI_Put_c(void) { return face_refused(312, NX_COMM_NULL); }
+int PMPI_Get(void) { return face_refused(313, NX_COMM_NULL); }
+int PMPI_Get_c(void) { return face_refused(314, NX_COMM_NULL); }
+int PMPI_Accumulate(void) { return face_refused(315, NX_COMM_NULL); }
+int PMPI_Accumulate_c(void) { return face_refused(316, NX_COMM_NULL); }
+int PMPI_Get_accumulate(void) { return face_refused(317, NX_COMM_NULL); }
+int PMPI_Get_accumulate_c(void) { return face_refused(318, NX_COMM_NULL); }
+int PMPI_Fetch_and_op(void) { return face_refused(319, NX_COMM_NULL); }
+int PMPI_Compare_and_swap(void) { return face_refused(320, NX_COMM_NULL); }
+int PMPI_Rput(void) { return face_refused(321, NX_COMM_NULL); }
+int PMPI_Rput_c(void) { return face_refused(322, NX_COMM_NULL); }
+int PMPI_Rget(void) { return face_refused(323, NX_COMM_NULL); }
+int PMPI_Rget_c(void) { return face_refused(324, NX_COMM_NULL); }
+int PMPI_Raccumulate(void) { return face_refused(325, NX_COMM_NULL); }
+int PMPI_Raccumulate_c(void) { return face_refused(326, NX_COMM_NULL); }
+int PMPI_Rget_accumulate(void) { return face_refused(327, NX_COMM_NULL); }
+int PMPI_Rget_accumulate_c(void) { return face_refused(328, NX_COMM_NULL); }
+int PMPI_Session_call_errhandler(void) { return face_refused(329, NX_COMM_NULL); }
+int PMPI_Session_create_errhandler(void) { return face_refused(330, NX_COMM_NULL); }
+int PMPI_Session_finalize(void) { return face_refused(331, NX_COMM_NULL); }
+int PMPI_Session_get_errhandler(void) { return face_refused(332, NX_COMM_NULL); }
+int PMPI_Session_get_info(void) { return face_refused(333, NX_COMM_NULL); }
+int PMPI_Session_get_nth_pset(void) { return face_refused(334, NX_COMM_NULL); }
+int PMPI_Session_get_num_psets(void) { return face_refused(335, NX_COMM_NULL); }
+int PMPI_Session_get_pset_info(void) { return face_refused(336, NX_COMM_NULL); }
+int PMPI_Session_init(void) { return face_refused(337, NX_COMM_NULL); }
+int PMPI_Session_set_errhandler(void) { return face_refused(338, NX_COMM_NULL); }
 int PMPI_T_category_changed(void) { return ABI_T_ERR_NOT_INITIALIZED; }
 int PMPI_T_category_get_categories(void) { return ABI_T_ERR_NOT_INITIALIZED; }
 int PMPI_T_category_get_cvars(void) { return ABI_T_ERR_NOT_INITIALIZED; }
@@ -2789,7 +2797,7 @@ int PMPI_Neighbor_allgather(const void *sendbuf, int sendcount, MPI_Datatype sen
 	while (unlikely(rc == BY_AGAIN) && face_park());
 	return error_out((int)rc);
 }
-int PMPI_Neighbor_allgather_c(UNUSED long a0, UNUSED long a1, UNUSED long a2, UNUSED long a3, UNUSED long a4, UNUSED long a5, MPI_Comm comm) { return face_refused(387, in_comm(comm)); }
+int PMPI_Neighbor_allgather_c(UNUSED long a0, UNUSED long a1, UNUSED long a2, UNUSED long a3, UNUSED long a4, UNUSED long a5, MPI_Comm comm) { return face_refused(390, in_comm(comm)); }
 
 int PMPI_Neighbor_allgatherv(const void *sendbuf, int sendcount, MPI_Datatype sendtype, void *recvbuf, const int *recvcounts, const int *displs, MPI_Datatype recvtype, MPI_Comm comm)
 {
@@ -2798,7 +2806,7 @@ int PMPI_Neighbor_allgatherv(const void *sendbuf, int sendcount, MPI_Datatype se
 	while (unlikely(rc == BY_AGAIN) && face_park());
 	return error_out((int)rc);
 }
-int PMPI_Neighbor_allgatherv_c(UNUSED long a0, UNUSED long a1, UNUSED long a2, UNUSED long a3, UNUSED long a4, UNUSED long a5, UNUSED long a6, MPI_Comm comm) { return face_refused(388, in_comm(comm)); }
+int PMPI_Neighbor_allgatherv_c(UNUSED long a0, UNUSED long a1, UNUSED long a2, UNUSED long a3, UNUSED long a4, UNUSED long a5, UNUSED long a6, MPI_Comm comm) { return face_refused(391, in_comm(comm)); }
 
 int PMPI_Neighbor_alltoall(const void *sendbuf, int sendcount, MPI_Datatype sendtype, void *recvbuf, int recvcount, MPI_Datatype recvtype, MPI_Comm comm)
 {
@@ -2807,7 +2815,7 @@ int PMPI_Neighbor_alltoall(const void *sendbuf, int sendcount, MPI_Datatype send
 	while (unlikely(rc == BY_AGAIN) && face_park());
 	return error_out((int)rc);
 }
-int PMPI_Neighbor_alltoall_c(UNUSED long a0, UNUSED long a1, UNUSED long a2, UNUSED long a3, UNUSED long a4, UNUSED long a5, MPI_Comm comm) { return face_refused(389, in_comm(comm)); }
+int PMPI_Neighbor_alltoall_c(UNUSED long a0, UNUSED long a1, UNUSED long a2, UNUSED long a3, UNUSED long a4, UNUSED long a5, MPI_Comm comm) { return face_refused(392, in_comm(comm)); }
 
 int PMPI_Neighbor_alltoallv(const void *sendbuf, const int *sendcounts, const int *sdispls, MPI_Datatype sendtype, void *recvbuf, const int *recvcounts, const int *rdispls, MPI_Datatype recvtype, MPI_Comm comm)
 {
@@ -2817,7 +2825,7 @@ int PMPI_Neighbor_alltoallv(const void *sendbuf, const int *sendcounts, const in
 	while (unlikely(rc == BY_AGAIN) && face_park());
 	return error_out((int)rc);
 }
-int PMPI_Neighbor_alltoallv_c(UNUSED long a0, UNUSED long a1, UNUSED long a2, UNUSED long a3, UNUSED long a4, UNUSED long a5, UNUSED long a6, UNUSED long a7, MPI_Comm comm) { return face_refused(390, in_comm(comm)); }
+int PMPI_Neighbor_alltoallv_c(UNUSED long a0, UNUSED long a1, UNUSED long a2, UNUSED long a3, UNUSED long a4, UNUSED long a5, UNUSED long a6, UNUSED long a7, MPI_Comm comm) { return face_refused(393, in_comm(comm)); }
 
 int PMPI_Neighbor_alltoallw(const void *sendbuf, const int *sendcounts, const nx_aint *sdispls, const MPI_Datatype *sendtypes, void *recvbuf, const int *recvcounts, const nx_aint *rdispls, const MPI_Datatype *recvtypes, MPI_Comm comm)
 {
@@ -2833,7 +2841,7 @@ int PMPI_Neighbor_alltoallw(const void *sendbuf, const int *sendcounts, const nx
 	TEMP_END(t_recvtypes);
 	return error_out((int)rc);
 }
-int PMPI_Neighbor_alltoallw_c(UNUSED long a0, UNUSED long a1, UNUSED long a2, UNUSED long a3, UNUSED long a4, UNUSED long a5, UNUSED long a6, UNUSED long a7, MPI_Comm comm) { return face_refused(391, in_comm(comm)); }
+int PMPI_Neighbor_alltoallw_c(UNUSED long a0, UNUSED long a1, UNUSED long a2, UNUSED long a3, UNUSED long a4, UNUSED long a5, UNUSED long a6, UNUSED long a7, MPI_Comm comm) { return face_refused(394, in_comm(comm)); }
 
 int PMPI_Ineighbor_allgather(const void *sendbuf, int sendcount, MPI_Datatype sendtype, void *recvbuf, int recvcount, MPI_Datatype recvtype, MPI_Comm comm, MPI_Request *request)
 {
@@ -2845,7 +2853,7 @@ int PMPI_Ineighbor_allgather(const void *sendbuf, int sendcount, MPI_Datatype se
 	*request = out_request(likely(rc == 0) ? request_v : 0);
 	return error_out((int)rc);
 }
-int PMPI_Ineighbor_allgather_c(UNUSED long a0, UNUSED long a1, UNUSED long a2, UNUSED long a3, UNUSED long a4, UNUSED long a5, MPI_Comm comm) { return face_refused(392, in_comm(comm)); }
+int PMPI_Ineighbor_allgather_c(UNUSED long a0, UNUSED long a1, UNUSED long a2, UNUSED long a3, UNUSED long a4, UNUSED long a5, MPI_Comm comm) { return face_refused(395, in_comm(comm)); }
 
 int PMPI_Ineighbor_allgatherv(const void *sendbuf, int sendcount, MPI_Datatype sendtype, void *recvbuf, const int *recvcounts, const int *displs, MPI_Datatype recvtype, MPI_Comm comm, MPI_Request *request)
 {
@@ -2858,7 +2866,7 @@ int PMPI_Ineighbor_allgatherv(const void *sendbuf, int sendcount, MPI_Datatype s
 	*request = out_request(likely(rc == 0) ? request_v : 0);
 	return error_out((int)rc);
 }
-int PMPI_Ineighbor_allgatherv_c(UNUSED long a0, UNUSED long a1, UNUSED long a2, UNUSED long a3, UNUSED long a4, UNUSED long a5, UNUSED long a6, MPI_Comm comm) { return face_refused(393, in_comm(comm)); }
+int PMPI_Ineighbor_allgatherv_c(UNUSED long a0, UNUSED long a1, UNUSED long a2, UNUSED long a3, UNUSED long a4, UNUSED long a5, UNUSED long a6, MPI_Comm comm) { return face_refused(396, in_comm(comm)); }
 
 int PMPI_Ineighbor_alltoall(const void *sendbuf, int sendcount, MPI_Datatype sendtype, void *recvbuf, int recvcount, MPI_Datatype recvtype, MPI_Comm comm, MPI_Request *request)
 {
@@ -2870,7 +2878,7 @@ int PMPI_Ineighbor_alltoall(const void *sendbuf, int sendcount, MPI_Datatype sen
 	*request = out_request(likely(rc == 0) ? request_v : 0);
 	return error_out((int)rc);
 }
-int PMPI_Ineighbor_alltoall_c(UNUSED long a0, UNUSED long a1, UNUSED long a2, UNUSED long a3, UNUSED long a4, UNUSED long a5, MPI_Comm comm) { return face_refused(394, in_comm(comm)); }
+int PMPI_Ineighbor_alltoall_c(UNUSED long a0, UNUSED long a1, UNUSED long a2, UNUSED long a3, UNUSED long a4, UNUSED long a5, MPI_Comm comm) { return face_refused(397, in_comm(comm)); }
 
 int PMPI_Ineighbor_alltoallv(const void *sendbuf, const int *sendcounts, const int *sdispls, MPI_Datatype sendtype, void *recvbuf, const int *recvcounts, const int *rdispls, MPI_Datatype recvtype, MPI_Comm comm, MPI_Request *request)
 {
@@ -2883,7 +2891,7 @@ int PMPI_Ineighbor_alltoallv(const void *sendbuf, const int *sendcounts, const i
 	*request = out_request(likely(rc == 0) ? request_v : 0);
 	return error_out((int)rc);
 }
-int PMPI_Ineighbor_alltoallv_c(UNUSED long a0, UNUSED long a1, UNUSED long a2, UNUSED long a3, UNUSED long a4, UNUSED long a5, UNUSED long a6, UNUSED long a7, MPI_Comm comm) { return face_refused(395, in_comm(comm)); }
+int PMPI_Ineighbor_alltoallv_c(UNUSED long a0, UNUSED long a1, UNUSED long a2, UNUSED long a3, UNUSED long a4, UNUSED long a5, UNUSED long a6, UNUSED long a7, MPI_Comm comm) { return face_refused(398, in_comm(comm)); }
 
 int PMPI_Ineighbor_alltoallw(const void *sendbuf, const int *sendcounts, const nx_aint *sdispls, const MPI_Datatype *sendtypes, void *recvbuf, const int *recvcounts, const nx_aint *rdispls, const MPI_Datatype *recvtypes, MPI_Comm comm, MPI_Request *request)
 {
@@ -2902,1409 +2910,23 @@ int PMPI_Ineighbor_alltoallw(const void *sendbuf, const int *sendcounts, const n
 	TEMP_END(t_recvtypes);
 	return error_out((int)rc);
 }
-int PMPI_Ineighbor_alltoallw_c(UNUSED long a0, UNUSED long a1, UNUSED long a2, UNUSED long a3, UNUSED long a4, UNUSED long a5, UNUSED long a6, UNUSED long a7, MPI_Comm comm) { return face_refused(396, in_comm(comm)); }
-int PMPI_Neighbor_allgather_init(UNUSED long a0, UNUSED long a1, UNUSED long a2, UNUSED long a3, UNUSED long a4, UNUSED long a5, MPI_Comm comm) { return face_refused(397, in_comm(comm)); }
-int PMPI_Neighbor_allgather_init_c(UNUSED long a0, UNUSED long a1, UNUSED long a2, UNUSED long a3, UNUSED long a4, UNUSED long a5, MPI_Comm comm) { return face_refused(398, in_comm(comm)); }
-int PMPI_Neighbor_allgatherv_init(UNUSED long a0, UNUSED long a1, UNUSED long a2, UNUSED long a3, UNUSED long a4, UNUSED long a5, UNUSED long a6, MPI_Comm comm) { return face_refused(399, in_comm(comm)); }
-int PMPI_Neighbor_allgatherv_init_c(UNUSED long a0, UNUSED long a1, UNUSED long a2, UNUSED long a3, UNUSED long a4, UNUSED long a5, UNUSED long a6, MPI_Comm comm) { return face_refused(400, in_comm(comm)); }
-int PMPI_Neighbor_alltoall_init(UNUSED long a0, UNUSED long a1, UNUSED long a2, UNUSED long a3, UNUSED long a4, UNUSED long a5, MPI_Comm comm) { return face_refused(401, in_comm(comm)); }
-int PMPI_Neighbor_alltoall_init_c(UNUSED long a0, UNUSED long a1, UNUSED long a2, UNUSED long a3, UNUSED long a4, UNUSED long a5, MPI_Comm comm) { return face_refused(402, in_comm(comm)); }
-int PMPI_Neighbor_alltoallv_init(UNUSED long a0, UNUSED long a1, UNUSED long a2, UNUSED long a3, UNUSED long a4, UNUSED long a5, UNUSED long a6, UNUSED long a7, MPI_Comm comm) { return face_refused(403, in_comm(comm)); }
-int PMPI_Neighbor_alltoallv_init_c(UNUSED long a0, UNUSED long a1, UNUSED long a2, UNUSED long a3, UNUSED long a4, UNUSED long a5, UNUSED long a6, UNUSED long a7, MPI_Comm comm) { return face_refused(404, in_comm(comm)); }
-int PMPI_Neighbor_alltoallw_init(UNUSED long a0, UNUSED long a1, UNUSED long a2, UNUSED long a3, UNUSED long a4, UNUSED long a5, UNUSED long a6, UNUSED long a7, MPI_Comm comm) { return face_refused(405, in_comm(comm)); }
-int PMPI_Neighbor_alltoallw_init_c(UNUSED long a0, UNUSED long a1, UNUSED long a2, UNUSED long a3, UNUSED long a4, UNUSED long a5, UNUSED long a6, UNUSED long a7, MPI_Comm comm) { return face_refused(406, in_comm(comm)); }
-int MPII_Comm_get_attr(void) { return face_refused(407, NX_COMM_NULL); }
-int MPII_Comm_set_attr(void) { return face_refused(408, NX_COMM_NULL); }
-int MPII_Errhandler_set_cxx(void) { return face_refused(409, NX_COMM_NULL); }
-int MPII_Grequest_set_lang_f77(void) { return face_refused(410, NX_COMM_NULL); }
-int MPII_Keyval_set_proxy(void) { return face_refused(411, NX_COMM_NULL); }
-int MPII_Op_set_cxx(void) { return face_refused(412, NX_COMM_NULL); }
-int MPII_Type_get_attr(void) { return face_refused(413, NX_COMM_NULL); }
-int MPII_Type_set_attr(void) { return face_refused(414, NX_COMM_NULL); }
-int MPII_Win_get_attr(void) { return face_refused(415, NX_COMM_NULL); }
-int MPII_Win_set_attr(void) { return face_refused(416, NX_COMM_NULL); }
+int PMPI_Ineighbor_alltoallw_c(UNUSED long a0, UNUSED long a1, UNUSED long a2, UNUSED long a3, UNUSED long a4, UNUSED long a5, UNUSED long a6, UNUSED long a7, MPI_Comm comm) { return face_refused(399, in_comm(comm)); }
+int PMPI_Neighbor_allgather_init(UNUSED long a0, UNUSED long a1, UNUSED long a2, UNUSED long a3, UNUSED long a4, UNUSED long a5, MPI_Comm comm) { return face_refused(400, in_comm(comm)); }
+int PMPI_Neighbor_allgather_init_c(UNUSED long a0, UNUSED long a1, UNUSED long a2, UNUSED long a3, UNUSED long a4, UNUSED long a5, MPI_Comm comm) { return face_refused(401, in_comm(comm)); }
+int PMPI_Neighbor_allgatherv_init(UNUSED long a0, UNUSED long a1, UNUSED long a2, UNUSED long a3, UNUSED long a4, UNUSED long a5, UNUSED long a6, MPI_Comm comm) { return face_refused(402, in_comm(comm)); }
+int PMPI_Neighbor_allgatherv_init_c(UNUSED long a0, UNUSED long a1, UNUSED long a2, UNUSED long a3, UNUSED long a4, UNUSED long a5, UNUSED long a6, MPI_Comm comm) { return face_refused(403, in_comm(comm)); }
+int PMPI_Neighbor_alltoall_init(UNUSED long a0, UNUSED long a1, UNUSED long a2, UNUSED long a3, UNUSED long a4, UNUSED long a5, MPI_Comm comm) { return face_refused(404, in_comm(comm)); }
+int PMPI_Neighbor_alltoall_init_c(UNUSED long a0, UNUSED long a1, UNUSED long a2, UNUSED long a3, UNUSED long a4, UNUSED long a5, MPI_Comm comm) { return face_refused(405, in_comm(comm)); }
+int PMPI_Neighbor_alltoallv_init(UNUSED long a0, UNUSED long a1, UNUSED long a2, UNUSED long a3, UNUSED long a4, UNUSED long a5, UNUSED long a6, UNUSED long a7, MPI_Comm comm) { return face_refused(406, in_comm(comm)); }
+int PMPI_Neighbor_alltoallv_init_c(UNUSED long a0, UNUSED long a1, UNUSED long a2, UNUSED long a3, UNUSED long a4, UNUSED long a5, UNUSED long a6, UNUSED long a7, MPI_Comm comm) { return face_refused(407, in_comm(comm)); }
+int PMPI_Neighbor_alltoallw_init(UNUSED long a0, UNUSED long a1, UNUSED long a2, UNUSED long a3, UNUSED long a4, UNUSED long a5, UNUSED long a6, UNUSED long a7, MPI_Comm comm) { return face_refused(408, in_comm(comm)); }
+int PMPI_Neighbor_alltoallw_init_c(UNUSED long a0, UNUSED long a1, UNUSED long a2, UNUSED long a3, UNUSED long a4, UNUSED long a5, UNUSED long a6, UNUSED long a7, MPI_Comm comm) { return face_refused(409, in_comm(comm)); }
+int MPII_Errhandler_set_cxx(void) { return face_refused(410, NX_COMM_NULL); }
+int MPII_Op_set_cxx(void) { return face_refused(411, NX_COMM_NULL); }
 
 #include "face_fast.inc.c"
-
-/* -- the Fortran interface: refused by name -- */
-enum { FORTRAN_N = 423 };
-#include "face_fortran.inc.c"
-static const char *const fortran_name[FORTRAN_N] = {
-	"mpi_abort_",
-	"mpi_accumulate_",
-	"mpi_add_error_class_",
-	"mpi_add_error_code_",
-	"mpi_add_error_string_",
-	"mpi_address_",
-	"mpi_aint_add_",
-	"mpi_aint_diff_",
-	"mpi_allgather_",
-	"mpi_allgather_init_",
-	"mpi_allgatherv_",
-	"mpi_allgatherv_init_",
-	"mpi_alloc_mem_",
-	"mpi_allreduce_",
-	"mpi_allreduce_init_",
-	"mpi_alltoall_",
-	"mpi_alltoall_init_",
-	"mpi_alltoallv_",
-	"mpi_alltoallv_init_",
-	"mpi_alltoallw_",
-	"mpi_alltoallw_init_",
-	"mpi_attr_delete_",
-	"mpi_attr_get_",
-	"mpi_attr_put_",
-	"mpi_barrier_",
-	"mpi_barrier_init_",
-	"mpi_bcast_",
-	"mpi_bcast_init_",
-	"mpi_bsend_",
-	"mpi_bsend_init_",
-	"mpi_buffer_attach_",
-	"mpi_buffer_detach_",
-	"mpi_cancel_",
-	"mpi_cart_coords_",
-	"mpi_cart_create_",
-	"mpi_cart_get_",
-	"mpi_cart_map_",
-	"mpi_cart_rank_",
-	"mpi_cart_shift_",
-	"mpi_cart_sub_",
-	"mpi_cartdim_get_",
-	"mpi_close_port_",
-	"mpi_comm_accept_",
-	"mpi_comm_call_errhandler_",
-	"mpi_comm_compare_",
-	"mpi_comm_connect_",
-	"mpi_comm_create_",
-	"mpi_comm_create_errhandler_",
-	"mpi_comm_create_from_group_",
-	"mpi_comm_create_group_",
-	"mpi_comm_create_keyval_",
-	"mpi_comm_delete_attr_",
-	"mpi_comm_disconnect_",
-	"mpi_comm_dup_",
-	"mpi_comm_dup_with_info_",
-	"mpi_comm_free_",
-	"mpi_comm_free_keyval_",
-	"mpi_comm_get_attr_",
-	"mpi_comm_get_errhandler_",
-	"mpi_comm_get_info_",
-	"mpi_comm_get_name_",
-	"mpi_comm_get_parent_",
-	"mpi_comm_group_",
-	"mpi_comm_idup_",
-	"mpi_comm_idup_with_info_",
-	"mpi_comm_join_",
-	"mpi_comm_rank_",
-	"mpi_comm_remote_group_",
-	"mpi_comm_remote_size_",
-	"mpi_comm_set_attr_",
-	"mpi_comm_set_errhandler_",
-	"mpi_comm_set_info_",
-	"mpi_comm_set_name_",
-	"mpi_comm_size_",
-	"mpi_comm_spawn_",
-	"mpi_comm_spawn_multiple_",
-	"mpi_comm_split_",
-	"mpi_comm_split_type_",
-	"mpi_comm_test_inter_",
-	"mpi_compare_and_swap_",
-	"mpi_delete_error_class_",
-	"mpi_delete_error_code_",
-	"mpi_delete_error_string_",
-	"mpi_dims_create_",
-	"mpi_dist_graph_create_",
-	"mpi_dist_graph_create_adjacent_",
-	"mpi_dist_graph_neighbors_",
-	"mpi_dist_graph_neighbors_count_",
-	"mpi_errhandler_create_",
-	"mpi_errhandler_free_",
-	"mpi_errhandler_get_",
-	"mpi_errhandler_set_",
-	"mpi_error_class_",
-	"mpi_error_string_",
-	"mpi_exscan_",
-	"mpi_exscan_init_",
-	"mpi_f_sync_reg_",
-	"mpi_fetch_and_op_",
-	"mpi_file_call_errhandler_",
-	"mpi_file_close_",
-	"mpi_file_create_errhandler_",
-	"mpi_file_delete_",
-	"mpi_file_get_amode_",
-	"mpi_file_get_atomicity_",
-	"mpi_file_get_byte_offset_",
-	"mpi_file_get_errhandler_",
-	"mpi_file_get_group_",
-	"mpi_file_get_info_",
-	"mpi_file_get_position_",
-	"mpi_file_get_position_shared_",
-	"mpi_file_get_size_",
-	"mpi_file_get_type_extent_",
-	"mpi_file_get_view_",
-	"mpi_file_iread_",
-	"mpi_file_iread_all_",
-	"mpi_file_iread_at_",
-	"mpi_file_iread_at_all_",
-	"mpi_file_iread_shared_",
-	"mpi_file_iwrite_",
-	"mpi_file_iwrite_all_",
-	"mpi_file_iwrite_at_",
-	"mpi_file_iwrite_at_all_",
-	"mpi_file_iwrite_shared_",
-	"mpi_file_open_",
-	"mpi_file_preallocate_",
-	"mpi_file_read_",
-	"mpi_file_read_all_",
-	"mpi_file_read_all_begin_",
-	"mpi_file_read_all_end_",
-	"mpi_file_read_at_",
-	"mpi_file_read_at_all_",
-	"mpi_file_read_at_all_begin_",
-	"mpi_file_read_at_all_end_",
-	"mpi_file_read_ordered_",
-	"mpi_file_read_ordered_begin_",
-	"mpi_file_read_ordered_end_",
-	"mpi_file_read_shared_",
-	"mpi_file_seek_",
-	"mpi_file_seek_shared_",
-	"mpi_file_set_atomicity_",
-	"mpi_file_set_errhandler_",
-	"mpi_file_set_info_",
-	"mpi_file_set_size_",
-	"mpi_file_set_view_",
-	"mpi_file_sync_",
-	"mpi_file_write_",
-	"mpi_file_write_all_",
-	"mpi_file_write_all_begin_",
-	"mpi_file_write_all_end_",
-	"mpi_file_write_at_",
-	"mpi_file_write_at_all_",
-	"mpi_file_write_at_all_begin_",
-	"mpi_file_write_at_all_end_",
-	"mpi_file_write_ordered_",
-	"mpi_file_write_ordered_begin_",
-	"mpi_file_write_ordered_end_",
-	"mpi_file_write_shared_",
-	"mpi_finalize_",
-	"mpi_finalized_",
-	"mpi_free_mem_",
-	"mpi_gather_",
-	"mpi_gather_init_",
-	"mpi_gatherv_",
-	"mpi_gatherv_init_",
-	"mpi_get_",
-	"mpi_get_accumulate_",
-	"mpi_get_address_",
-	"mpi_get_count_",
-	"mpi_get_elements_",
-	"mpi_get_elements_x_",
-	"mpi_get_library_version_",
-	"mpi_get_processor_name_",
-	"mpi_get_version_",
-	"mpi_graph_create_",
-	"mpi_graph_get_",
-	"mpi_graph_map_",
-	"mpi_graph_neighbors_",
-	"mpi_graph_neighbors_count_",
-	"mpi_graphdims_get_",
-	"mpi_grequest_complete_",
-	"mpi_grequest_start_",
-	"mpi_group_compare_",
-	"mpi_group_difference_",
-	"mpi_group_excl_",
-	"mpi_group_free_",
-	"mpi_group_from_session_pset_",
-	"mpi_group_incl_",
-	"mpi_group_intersection_",
-	"mpi_group_range_excl_",
-	"mpi_group_range_incl_",
-	"mpi_group_rank_",
-	"mpi_group_size_",
-	"mpi_group_translate_ranks_",
-	"mpi_group_union_",
-	"mpi_iallgather_",
-	"mpi_iallgatherv_",
-	"mpi_iallreduce_",
-	"mpi_ialltoall_",
-	"mpi_ialltoallv_",
-	"mpi_ialltoallw_",
-	"mpi_ibarrier_",
-	"mpi_ibcast_",
-	"mpi_ibsend_",
-	"mpi_iexscan_",
-	"mpi_igather_",
-	"mpi_igatherv_",
-	"mpi_improbe_",
-	"mpi_imrecv_",
-	"mpi_ineighbor_allgather_",
-	"mpi_ineighbor_allgatherv_",
-	"mpi_ineighbor_alltoall_",
-	"mpi_ineighbor_alltoallv_",
-	"mpi_ineighbor_alltoallw_",
-	"mpi_info_create_",
-	"mpi_info_create_env_",
-	"mpi_info_delete_",
-	"mpi_info_dup_",
-	"mpi_info_free_",
-	"mpi_info_get_",
-	"mpi_info_get_nkeys_",
-	"mpi_info_get_nthkey_",
-	"mpi_info_get_string_",
-	"mpi_info_get_valuelen_",
-	"mpi_info_set_",
-	"mpi_init_",
-	"mpi_init_thread_",
-	"mpi_initialized_",
-	"mpi_intercomm_create_",
-	"mpi_intercomm_create_from_groups_",
-	"mpi_intercomm_merge_",
-	"mpi_iprobe_",
-	"mpi_irecv_",
-	"mpi_ireduce_",
-	"mpi_ireduce_scatter_",
-	"mpi_ireduce_scatter_block_",
-	"mpi_irsend_",
-	"mpi_is_thread_main_",
-	"mpi_iscan_",
-	"mpi_iscatter_",
-	"mpi_iscatterv_",
-	"mpi_isend_",
-	"mpi_isendrecv_",
-	"mpi_isendrecv_replace_",
-	"mpi_issend_",
-	"mpi_keyval_create_",
-	"mpi_keyval_free_",
-	"mpi_lookup_name_",
-	"mpi_mprobe_",
-	"mpi_mrecv_",
-	"mpi_neighbor_allgather_",
-	"mpi_neighbor_allgather_init_",
-	"mpi_neighbor_allgatherv_",
-	"mpi_neighbor_allgatherv_init_",
-	"mpi_neighbor_alltoall_",
-	"mpi_neighbor_alltoall_init_",
-	"mpi_neighbor_alltoallv_",
-	"mpi_neighbor_alltoallv_init_",
-	"mpi_neighbor_alltoallw_",
-	"mpi_neighbor_alltoallw_init_",
-	"mpi_op_commutative_",
-	"mpi_op_create_",
-	"mpi_op_free_",
-	"mpi_open_port_",
-	"mpi_pack_",
-	"mpi_pack_external_",
-	"mpi_pack_external_size_",
-	"mpi_pack_size_",
-	"mpi_parrived_",
-	"mpi_pcontrol_",
-	"mpi_pready_",
-	"mpi_pready_list_",
-	"mpi_pready_range_",
-	"mpi_precv_init_",
-	"mpi_probe_",
-	"mpi_psend_init_",
-	"mpi_publish_name_",
-	"mpi_put_",
-	"mpi_query_thread_",
-	"mpi_raccumulate_",
-	"mpi_recv_",
-	"mpi_recv_init_",
-	"mpi_reduce_",
-	"mpi_reduce_init_",
-	"mpi_reduce_local_",
-	"mpi_reduce_scatter_",
-	"mpi_reduce_scatter_block_",
-	"mpi_reduce_scatter_block_init_",
-	"mpi_reduce_scatter_init_",
-	"mpi_register_datarep_",
-	"mpi_request_free_",
-	"mpi_request_get_status_",
-	"mpi_rget_",
-	"mpi_rget_accumulate_",
-	"mpi_rput_",
-	"mpi_rsend_",
-	"mpi_rsend_init_",
-	"mpi_scan_",
-	"mpi_scan_init_",
-	"mpi_scatter_",
-	"mpi_scatter_init_",
-	"mpi_scatterv_",
-	"mpi_scatterv_init_",
-	"mpi_send_",
-	"mpi_send_init_",
-	"mpi_sendrecv_",
-	"mpi_sendrecv_replace_",
-	"mpi_session_call_errhandler_",
-	"mpi_session_create_errhandler_",
-	"mpi_session_finalize_",
-	"mpi_session_get_errhandler_",
-	"mpi_session_get_info_",
-	"mpi_session_get_nth_pset_",
-	"mpi_session_get_num_psets_",
-	"mpi_session_get_pset_info_",
-	"mpi_session_init_",
-	"mpi_session_set_errhandler_",
-	"mpi_ssend_",
-	"mpi_ssend_init_",
-	"mpi_start_",
-	"mpi_startall_",
-	"mpi_status_set_cancelled_",
-	"mpi_status_set_elements_",
-	"mpi_status_set_elements_x_",
-	"mpi_test_",
-	"mpi_test_cancelled_",
-	"mpi_testall_",
-	"mpi_testany_",
-	"mpi_testsome_",
-	"mpi_topo_test_",
-	"mpi_type_commit_",
-	"mpi_type_contiguous_",
-	"mpi_type_create_darray_",
-	"mpi_type_create_f90_complex_",
-	"mpi_type_create_f90_integer_",
-	"mpi_type_create_f90_real_",
-	"mpi_type_create_hindexed_",
-	"mpi_type_create_hindexed_block_",
-	"mpi_type_create_hvector_",
-	"mpi_type_create_indexed_block_",
-	"mpi_type_create_keyval_",
-	"mpi_type_create_resized_",
-	"mpi_type_create_struct_",
-	"mpi_type_create_subarray_",
-	"mpi_type_delete_attr_",
-	"mpi_type_dup_",
-	"mpi_type_extent_",
-	"mpi_type_free_",
-	"mpi_type_free_keyval_",
-	"mpi_type_get_attr_",
-	"mpi_type_get_contents_",
-	"mpi_type_get_envelope_",
-	"mpi_type_get_extent_",
-	"mpi_type_get_extent_x_",
-	"mpi_type_get_name_",
-	"mpi_type_get_true_extent_",
-	"mpi_type_get_true_extent_x_",
-	"mpi_type_hindexed_",
-	"mpi_type_hvector_",
-	"mpi_type_indexed_",
-	"mpi_type_lb_",
-	"mpi_type_match_size_",
-	"mpi_type_set_attr_",
-	"mpi_type_set_name_",
-	"mpi_type_size_",
-	"mpi_type_size_x_",
-	"mpi_type_struct_",
-	"mpi_type_ub_",
-	"mpi_type_vector_",
-	"mpi_unpack_",
-	"mpi_unpack_external_",
-	"mpi_unpublish_name_",
-	"mpi_wait_",
-	"mpi_waitall_",
-	"mpi_waitany_",
-	"mpi_waitsome_",
-	"mpi_win_allocate_",
-	"mpi_win_allocate_shared_",
-	"mpi_win_attach_",
-	"mpi_win_call_errhandler_",
-	"mpi_win_complete_",
-	"mpi_win_create_",
-	"mpi_win_create_dynamic_",
-	"mpi_win_create_errhandler_",
-	"mpi_win_create_keyval_",
-	"mpi_win_delete_attr_",
-	"mpi_win_detach_",
-	"mpi_win_fence_",
-	"mpi_win_flush_",
-	"mpi_win_flush_all_",
-	"mpi_win_flush_local_",
-	"mpi_win_flush_local_all_",
-	"mpi_win_free_",
-	"mpi_win_free_keyval_",
-	"mpi_win_get_attr_",
-	"mpi_win_get_errhandler_",
-	"mpi_win_get_group_",
-	"mpi_win_get_info_",
-	"mpi_win_get_name_",
-	"mpi_win_lock_",
-	"mpi_win_lock_all_",
-	"mpi_win_post_",
-	"mpi_win_set_attr_",
-	"mpi_win_set_errhandler_",
-	"mpi_win_set_info_",
-	"mpi_win_set_name_",
-	"mpi_win_shared_query_",
-	"mpi_win_start_",
-	"mpi_win_sync_",
-	"mpi_win_test_",
-	"mpi_win_unlock_",
-	"mpi_win_unlock_all_",
-	"mpi_win_wait_",
-	"mpi_wtick_",
-	"mpi_wtime_",
-	"mpix_comm_agree_",
-	"mpix_comm_failure_ack_",
-	"mpix_comm_failure_get_acked_",
-	"mpix_comm_revoke_",
-	"mpix_comm_shrink_",
-	"mpix_gpu_query_support_",
-	"mpix_query_cuda_support_",
-	"mpix_query_hip_support_",
-	"mpix_query_ze_support_",
-};
-FORTRAN(mpi_abort, 0)
-FORTRAN_08(mpi_abort, f08)
-FORTRAN(mpi_accumulate, 1)
-FORTRAN_08(mpi_accumulate, f08ts)
-FORTRAN_08(mpi_accumulate, f08ts_large)
-FORTRAN(mpi_add_error_class, 2)
-FORTRAN_08(mpi_add_error_class, f08)
-FORTRAN(mpi_add_error_code, 3)
-FORTRAN_08(mpi_add_error_code, f08)
-FORTRAN(mpi_add_error_string, 4)
-FORTRAN_08(mpi_add_error_string, f08)
-FORTRAN(mpi_address, 5)
-FORTRAN(mpi_aint_add, 6)
-FORTRAN_08(mpi_aint_add, f08)
-FORTRAN(mpi_aint_diff, 7)
-FORTRAN_08(mpi_aint_diff, f08)
-FORTRAN(mpi_allgather, 8)
-FORTRAN_08(mpi_allgather, f08ts)
-FORTRAN_08(mpi_allgather, f08ts_large)
-FORTRAN(mpi_allgather_init, 9)
-FORTRAN_08(mpi_allgather_init, f08ts)
-FORTRAN_08(mpi_allgather_init, f08ts_large)
-FORTRAN(mpi_allgatherv, 10)
-FORTRAN_08(mpi_allgatherv, f08ts)
-FORTRAN_08(mpi_allgatherv, f08ts_large)
-FORTRAN(mpi_allgatherv_init, 11)
-FORTRAN_08(mpi_allgatherv_init, f08ts)
-FORTRAN_08(mpi_allgatherv_init, f08ts_large)
-FORTRAN(mpi_alloc_mem, 12)
-FORTRAN_08(mpi_alloc_mem, f08)
-FORTRAN(mpi_allreduce, 13)
-FORTRAN_08(mpi_allreduce, f08ts)
-FORTRAN_08(mpi_allreduce, f08ts_large)
-FORTRAN(mpi_allreduce_init, 14)
-FORTRAN_08(mpi_allreduce_init, f08ts)
-FORTRAN_08(mpi_allreduce_init, f08ts_large)
-FORTRAN(mpi_alltoall, 15)
-FORTRAN_08(mpi_alltoall, f08ts)
-FORTRAN_08(mpi_alltoall, f08ts_large)
-FORTRAN(mpi_alltoall_init, 16)
-FORTRAN_08(mpi_alltoall_init, f08ts)
-FORTRAN_08(mpi_alltoall_init, f08ts_large)
-FORTRAN(mpi_alltoallv, 17)
-FORTRAN_08(mpi_alltoallv, f08ts)
-FORTRAN_08(mpi_alltoallv, f08ts_large)
-FORTRAN(mpi_alltoallv_init, 18)
-FORTRAN_08(mpi_alltoallv_init, f08ts)
-FORTRAN_08(mpi_alltoallv_init, f08ts_large)
-FORTRAN(mpi_alltoallw, 19)
-FORTRAN_08(mpi_alltoallw, f08ts)
-FORTRAN_08(mpi_alltoallw, f08ts_large)
-FORTRAN(mpi_alltoallw_init, 20)
-FORTRAN_08(mpi_alltoallw_init, f08ts)
-FORTRAN_08(mpi_alltoallw_init, f08ts_large)
-FORTRAN(mpi_attr_delete, 21)
-FORTRAN(mpi_attr_get, 22)
-FORTRAN(mpi_attr_put, 23)
-FORTRAN(mpi_barrier, 24)
-FORTRAN_08(mpi_barrier, f08)
-FORTRAN(mpi_barrier_init, 25)
-FORTRAN_08(mpi_barrier_init, f08)
-FORTRAN(mpi_bcast, 26)
-FORTRAN_08(mpi_bcast, f08ts)
-FORTRAN_08(mpi_bcast, f08ts_large)
-FORTRAN(mpi_bcast_init, 27)
-FORTRAN_08(mpi_bcast_init, f08ts)
-FORTRAN_08(mpi_bcast_init, f08ts_large)
-FORTRAN(mpi_bsend, 28)
-FORTRAN_08(mpi_bsend, f08ts)
-FORTRAN_08(mpi_bsend, f08ts_large)
-FORTRAN(mpi_bsend_init, 29)
-FORTRAN_08(mpi_bsend_init, f08ts)
-FORTRAN_08(mpi_bsend_init, f08ts_large)
-FORTRAN(mpi_buffer_attach, 30)
-FORTRAN_08(mpi_buffer_attach, f08ts)
-FORTRAN_08(mpi_buffer_attach, f08ts_large)
-FORTRAN(mpi_buffer_detach, 31)
-FORTRAN_08(mpi_buffer_detach, f08)
-FORTRAN_08(mpi_buffer_detach, f08_large)
-FORTRAN(mpi_cancel, 32)
-FORTRAN_08(mpi_cancel, f08)
-FORTRAN(mpi_cart_coords, 33)
-FORTRAN_08(mpi_cart_coords, f08)
-FORTRAN(mpi_cart_create, 34)
-FORTRAN_08(mpi_cart_create, f08)
-FORTRAN(mpi_cart_get, 35)
-FORTRAN_08(mpi_cart_get, f08)
-FORTRAN(mpi_cart_map, 36)
-FORTRAN_08(mpi_cart_map, f08)
-FORTRAN(mpi_cart_rank, 37)
-FORTRAN_08(mpi_cart_rank, f08)
-FORTRAN(mpi_cart_shift, 38)
-FORTRAN_08(mpi_cart_shift, f08)
-FORTRAN(mpi_cart_sub, 39)
-FORTRAN_08(mpi_cart_sub, f08)
-FORTRAN(mpi_cartdim_get, 40)
-FORTRAN_08(mpi_cartdim_get, f08)
-FORTRAN(mpi_close_port, 41)
-FORTRAN_08(mpi_close_port, f08)
-FORTRAN(mpi_comm_accept, 42)
-FORTRAN_08(mpi_comm_accept, f08)
-FORTRAN(mpi_comm_call_errhandler, 43)
-FORTRAN_08(mpi_comm_call_errhandler, f08)
-FORTRAN(mpi_comm_compare, 44)
-FORTRAN_08(mpi_comm_compare, f08)
-FORTRAN(mpi_comm_connect, 45)
-FORTRAN_08(mpi_comm_connect, f08)
-FORTRAN(mpi_comm_create, 46)
-FORTRAN_08(mpi_comm_create, f08)
-FORTRAN(mpi_comm_create_errhandler, 47)
-FORTRAN_08(mpi_comm_create_errhandler, f08)
-FORTRAN(mpi_comm_create_from_group, 48)
-FORTRAN_08(mpi_comm_create_from_group, f08)
-FORTRAN(mpi_comm_create_group, 49)
-FORTRAN_08(mpi_comm_create_group, f08)
-FORTRAN(mpi_comm_create_keyval, 50)
-FORTRAN_08(mpi_comm_create_keyval, f08)
-FORTRAN(mpi_comm_delete_attr, 51)
-FORTRAN_08(mpi_comm_delete_attr, f08)
-FORTRAN(mpi_comm_disconnect, 52)
-FORTRAN_08(mpi_comm_disconnect, f08)
-FORTRAN(mpi_comm_dup, 53)
-FORTRAN_08(mpi_comm_dup, f08)
-FORTRAN(mpi_comm_dup_with_info, 54)
-FORTRAN_08(mpi_comm_dup_with_info, f08)
-FORTRAN(mpi_comm_free, 55)
-FORTRAN_08(mpi_comm_free, f08)
-FORTRAN(mpi_comm_free_keyval, 56)
-FORTRAN_08(mpi_comm_free_keyval, f08)
-FORTRAN(mpi_comm_get_attr, 57)
-FORTRAN_08(mpi_comm_get_attr, f08)
-FORTRAN(mpi_comm_get_errhandler, 58)
-FORTRAN_08(mpi_comm_get_errhandler, f08)
-FORTRAN(mpi_comm_get_info, 59)
-FORTRAN_08(mpi_comm_get_info, f08)
-FORTRAN(mpi_comm_get_name, 60)
-FORTRAN_08(mpi_comm_get_name, f08)
-FORTRAN(mpi_comm_get_parent, 61)
-FORTRAN_08(mpi_comm_get_parent, f08)
-FORTRAN(mpi_comm_group, 62)
-FORTRAN_08(mpi_comm_group, f08)
-FORTRAN(mpi_comm_idup, 63)
-FORTRAN_08(mpi_comm_idup, f08)
-FORTRAN(mpi_comm_idup_with_info, 64)
-FORTRAN_08(mpi_comm_idup_with_info, f08)
-FORTRAN(mpi_comm_join, 65)
-FORTRAN_08(mpi_comm_join, f08)
-FORTRAN(mpi_comm_rank, 66)
-FORTRAN_08(mpi_comm_rank, f08)
-FORTRAN(mpi_comm_remote_group, 67)
-FORTRAN_08(mpi_comm_remote_group, f08)
-FORTRAN(mpi_comm_remote_size, 68)
-FORTRAN_08(mpi_comm_remote_size, f08)
-FORTRAN(mpi_comm_set_attr, 69)
-FORTRAN_08(mpi_comm_set_attr, f08)
-FORTRAN(mpi_comm_set_errhandler, 70)
-FORTRAN_08(mpi_comm_set_errhandler, f08)
-FORTRAN(mpi_comm_set_info, 71)
-FORTRAN_08(mpi_comm_set_info, f08)
-FORTRAN(mpi_comm_set_name, 72)
-FORTRAN_08(mpi_comm_set_name, f08)
-FORTRAN(mpi_comm_size, 73)
-FORTRAN_08(mpi_comm_size, f08)
-FORTRAN(mpi_comm_spawn, 74)
-FORTRAN_08(mpi_comm_spawn, f08)
-FORTRAN(mpi_comm_spawn_multiple, 75)
-FORTRAN_08(mpi_comm_spawn_multiple, f08)
-FORTRAN(mpi_comm_split, 76)
-FORTRAN_08(mpi_comm_split, f08)
-FORTRAN(mpi_comm_split_type, 77)
-FORTRAN_08(mpi_comm_split_type, f08)
-FORTRAN(mpi_comm_test_inter, 78)
-FORTRAN_08(mpi_comm_test_inter, f08)
-FORTRAN(mpi_compare_and_swap, 79)
-FORTRAN_08(mpi_compare_and_swap, f08ts)
-FORTRAN(mpi_delete_error_class, 80)
-FORTRAN_08(mpi_delete_error_class, f08)
-FORTRAN(mpi_delete_error_code, 81)
-FORTRAN_08(mpi_delete_error_code, f08)
-FORTRAN(mpi_delete_error_string, 82)
-FORTRAN_08(mpi_delete_error_string, f08)
-FORTRAN(mpi_dims_create, 83)
-FORTRAN_08(mpi_dims_create, f08)
-FORTRAN(mpi_dist_graph_create, 84)
-FORTRAN_08(mpi_dist_graph_create, f08)
-FORTRAN(mpi_dist_graph_create_adjacent, 85)
-FORTRAN_08(mpi_dist_graph_create_adjacent, f08)
-FORTRAN(mpi_dist_graph_neighbors, 86)
-FORTRAN_08(mpi_dist_graph_neighbors, f08)
-FORTRAN(mpi_dist_graph_neighbors_count, 87)
-FORTRAN_08(mpi_dist_graph_neighbors_count, f08)
-FORTRAN(mpi_errhandler_create, 88)
-FORTRAN(mpi_errhandler_free, 89)
-FORTRAN_08(mpi_errhandler_free, f08)
-FORTRAN(mpi_errhandler_get, 90)
-FORTRAN(mpi_errhandler_set, 91)
-FORTRAN(mpi_error_class, 92)
-FORTRAN_08(mpi_error_class, f08)
-FORTRAN(mpi_error_string, 93)
-FORTRAN_08(mpi_error_string, f08)
-FORTRAN(mpi_exscan, 94)
-FORTRAN_08(mpi_exscan, f08ts)
-FORTRAN_08(mpi_exscan, f08ts_large)
-FORTRAN(mpi_exscan_init, 95)
-FORTRAN_08(mpi_exscan_init, f08ts)
-FORTRAN_08(mpi_exscan_init, f08ts_large)
-FORTRAN(mpi_f_sync_reg, 96)
-FORTRAN_08(mpi_f_sync_reg, f08ts)
-FORTRAN(mpi_fetch_and_op, 97)
-FORTRAN_08(mpi_fetch_and_op, f08ts)
-FORTRAN(mpi_file_call_errhandler, 98)
-FORTRAN_08(mpi_file_call_errhandler, f08)
-FORTRAN(mpi_file_close, 99)
-FORTRAN_08(mpi_file_close, f08)
-FORTRAN(mpi_file_create_errhandler, 100)
-FORTRAN_08(mpi_file_create_errhandler, f08)
-FORTRAN(mpi_file_delete, 101)
-FORTRAN_08(mpi_file_delete, f08)
-FORTRAN(mpi_file_get_amode, 102)
-FORTRAN_08(mpi_file_get_amode, f08)
-FORTRAN(mpi_file_get_atomicity, 103)
-FORTRAN_08(mpi_file_get_atomicity, f08)
-FORTRAN(mpi_file_get_byte_offset, 104)
-FORTRAN_08(mpi_file_get_byte_offset, f08)
-FORTRAN(mpi_file_get_errhandler, 105)
-FORTRAN_08(mpi_file_get_errhandler, f08)
-FORTRAN(mpi_file_get_group, 106)
-FORTRAN_08(mpi_file_get_group, f08)
-FORTRAN(mpi_file_get_info, 107)
-FORTRAN_08(mpi_file_get_info, f08)
-FORTRAN(mpi_file_get_position, 108)
-FORTRAN_08(mpi_file_get_position, f08)
-FORTRAN(mpi_file_get_position_shared, 109)
-FORTRAN_08(mpi_file_get_position_shared, f08)
-FORTRAN(mpi_file_get_size, 110)
-FORTRAN_08(mpi_file_get_size, f08)
-FORTRAN(mpi_file_get_type_extent, 111)
-FORTRAN_08(mpi_file_get_type_extent, f08)
-FORTRAN(mpi_file_get_view, 112)
-FORTRAN_08(mpi_file_get_view, f08)
-FORTRAN(mpi_file_iread, 113)
-FORTRAN_08(mpi_file_iread, f08ts)
-FORTRAN(mpi_file_iread_all, 114)
-FORTRAN_08(mpi_file_iread_all, f08ts)
-FORTRAN(mpi_file_iread_at, 115)
-FORTRAN_08(mpi_file_iread_at, f08ts)
-FORTRAN(mpi_file_iread_at_all, 116)
-FORTRAN_08(mpi_file_iread_at_all, f08ts)
-FORTRAN(mpi_file_iread_shared, 117)
-FORTRAN_08(mpi_file_iread_shared, f08ts)
-FORTRAN(mpi_file_iwrite, 118)
-FORTRAN_08(mpi_file_iwrite, f08ts)
-FORTRAN(mpi_file_iwrite_all, 119)
-FORTRAN_08(mpi_file_iwrite_all, f08ts)
-FORTRAN(mpi_file_iwrite_at, 120)
-FORTRAN_08(mpi_file_iwrite_at, f08ts)
-FORTRAN(mpi_file_iwrite_at_all, 121)
-FORTRAN_08(mpi_file_iwrite_at_all, f08ts)
-FORTRAN(mpi_file_iwrite_shared, 122)
-FORTRAN_08(mpi_file_iwrite_shared, f08ts)
-FORTRAN(mpi_file_open, 123)
-FORTRAN_08(mpi_file_open, f08)
-FORTRAN(mpi_file_preallocate, 124)
-FORTRAN_08(mpi_file_preallocate, f08)
-FORTRAN(mpi_file_read, 125)
-FORTRAN_08(mpi_file_read, f08ts)
-FORTRAN(mpi_file_read_all, 126)
-FORTRAN_08(mpi_file_read_all, f08ts)
-FORTRAN(mpi_file_read_all_begin, 127)
-FORTRAN_08(mpi_file_read_all_begin, f08ts)
-FORTRAN(mpi_file_read_all_end, 128)
-FORTRAN_08(mpi_file_read_all_end, f08ts)
-FORTRAN(mpi_file_read_at, 129)
-FORTRAN_08(mpi_file_read_at, f08ts)
-FORTRAN(mpi_file_read_at_all, 130)
-FORTRAN_08(mpi_file_read_at_all, f08ts)
-FORTRAN(mpi_file_read_at_all_begin, 131)
-FORTRAN_08(mpi_file_read_at_all_begin, f08ts)
-FORTRAN(mpi_file_read_at_all_end, 132)
-FORTRAN_08(mpi_file_read_at_all_end, f08ts)
-FORTRAN(mpi_file_read_ordered, 133)
-FORTRAN_08(mpi_file_read_ordered, f08ts)
-FORTRAN(mpi_file_read_ordered_begin, 134)
-FORTRAN_08(mpi_file_read_ordered_begin, f08ts)
-FORTRAN(mpi_file_read_ordered_end, 135)
-FORTRAN_08(mpi_file_read_ordered_end, f08ts)
-FORTRAN(mpi_file_read_shared, 136)
-FORTRAN_08(mpi_file_read_shared, f08ts)
-FORTRAN(mpi_file_seek, 137)
-FORTRAN_08(mpi_file_seek, f08)
-FORTRAN(mpi_file_seek_shared, 138)
-FORTRAN_08(mpi_file_seek_shared, f08)
-FORTRAN(mpi_file_set_atomicity, 139)
-FORTRAN_08(mpi_file_set_atomicity, f08)
-FORTRAN(mpi_file_set_errhandler, 140)
-FORTRAN_08(mpi_file_set_errhandler, f08)
-FORTRAN(mpi_file_set_info, 141)
-FORTRAN_08(mpi_file_set_info, f08)
-FORTRAN(mpi_file_set_size, 142)
-FORTRAN_08(mpi_file_set_size, f08)
-FORTRAN(mpi_file_set_view, 143)
-FORTRAN_08(mpi_file_set_view, f08)
-FORTRAN(mpi_file_sync, 144)
-FORTRAN_08(mpi_file_sync, f08)
-FORTRAN(mpi_file_write, 145)
-FORTRAN_08(mpi_file_write, f08ts)
-FORTRAN(mpi_file_write_all, 146)
-FORTRAN_08(mpi_file_write_all, f08ts)
-FORTRAN(mpi_file_write_all_begin, 147)
-FORTRAN_08(mpi_file_write_all_begin, f08ts)
-FORTRAN(mpi_file_write_all_end, 148)
-FORTRAN_08(mpi_file_write_all_end, f08ts)
-FORTRAN(mpi_file_write_at, 149)
-FORTRAN_08(mpi_file_write_at, f08ts)
-FORTRAN(mpi_file_write_at_all, 150)
-FORTRAN_08(mpi_file_write_at_all, f08ts)
-FORTRAN(mpi_file_write_at_all_begin, 151)
-FORTRAN_08(mpi_file_write_at_all_begin, f08ts)
-FORTRAN(mpi_file_write_at_all_end, 152)
-FORTRAN_08(mpi_file_write_at_all_end, f08ts)
-FORTRAN(mpi_file_write_ordered, 153)
-FORTRAN_08(mpi_file_write_ordered, f08ts)
-FORTRAN(mpi_file_write_ordered_begin, 154)
-FORTRAN_08(mpi_file_write_ordered_begin, f08ts)
-FORTRAN(mpi_file_write_ordered_end, 155)
-FORTRAN_08(mpi_file_write_ordered_end, f08ts)
-FORTRAN(mpi_file_write_shared, 156)
-FORTRAN_08(mpi_file_write_shared, f08ts)
-FORTRAN(mpi_finalize, 157)
-FORTRAN_08(mpi_finalize, f08)
-FORTRAN(mpi_finalized, 158)
-FORTRAN_08(mpi_finalized, f08)
-FORTRAN(mpi_free_mem, 159)
-FORTRAN_08(mpi_free_mem, f08ts)
-FORTRAN(mpi_gather, 160)
-FORTRAN_08(mpi_gather, f08ts)
-FORTRAN_08(mpi_gather, f08ts_large)
-FORTRAN(mpi_gather_init, 161)
-FORTRAN_08(mpi_gather_init, f08ts)
-FORTRAN_08(mpi_gather_init, f08ts_large)
-FORTRAN(mpi_gatherv, 162)
-FORTRAN_08(mpi_gatherv, f08ts)
-FORTRAN_08(mpi_gatherv, f08ts_large)
-FORTRAN(mpi_gatherv_init, 163)
-FORTRAN_08(mpi_gatherv_init, f08ts)
-FORTRAN_08(mpi_gatherv_init, f08ts_large)
-FORTRAN(mpi_get, 164)
-FORTRAN_08(mpi_get, f08ts)
-FORTRAN_08(mpi_get, f08ts_large)
-FORTRAN(mpi_get_accumulate, 165)
-FORTRAN_08(mpi_get_accumulate, f08ts)
-FORTRAN_08(mpi_get_accumulate, f08ts_large)
-FORTRAN(mpi_get_address, 166)
-FORTRAN_08(mpi_get_address, f08ts)
-FORTRAN(mpi_get_count, 167)
-FORTRAN_08(mpi_get_count, f08)
-FORTRAN_08(mpi_get_count, f08_large)
-FORTRAN(mpi_get_elements, 168)
-FORTRAN_08(mpi_get_elements, f08)
-FORTRAN_08(mpi_get_elements, f08_large)
-FORTRAN(mpi_get_elements_x, 169)
-FORTRAN_08(mpi_get_elements_x, f08)
-FORTRAN(mpi_get_library_version, 170)
-FORTRAN_08(mpi_get_library_version, f08)
-FORTRAN(mpi_get_processor_name, 171)
-FORTRAN_08(mpi_get_processor_name, f08)
-FORTRAN(mpi_get_version, 172)
-FORTRAN_08(mpi_get_version, f08)
-FORTRAN(mpi_graph_create, 173)
-FORTRAN_08(mpi_graph_create, f08)
-FORTRAN(mpi_graph_get, 174)
-FORTRAN_08(mpi_graph_get, f08)
-FORTRAN(mpi_graph_map, 175)
-FORTRAN_08(mpi_graph_map, f08)
-FORTRAN(mpi_graph_neighbors, 176)
-FORTRAN_08(mpi_graph_neighbors, f08)
-FORTRAN(mpi_graph_neighbors_count, 177)
-FORTRAN_08(mpi_graph_neighbors_count, f08)
-FORTRAN(mpi_graphdims_get, 178)
-FORTRAN_08(mpi_graphdims_get, f08)
-FORTRAN(mpi_grequest_complete, 179)
-FORTRAN_08(mpi_grequest_complete, f08)
-FORTRAN(mpi_grequest_start, 180)
-FORTRAN_08(mpi_grequest_start, f08)
-FORTRAN(mpi_group_compare, 181)
-FORTRAN_08(mpi_group_compare, f08)
-FORTRAN(mpi_group_difference, 182)
-FORTRAN_08(mpi_group_difference, f08)
-FORTRAN(mpi_group_excl, 183)
-FORTRAN_08(mpi_group_excl, f08)
-FORTRAN(mpi_group_free, 184)
-FORTRAN_08(mpi_group_free, f08)
-FORTRAN(mpi_group_from_session_pset, 185)
-FORTRAN_08(mpi_group_from_session_pset, f08)
-FORTRAN(mpi_group_incl, 186)
-FORTRAN_08(mpi_group_incl, f08)
-FORTRAN(mpi_group_intersection, 187)
-FORTRAN_08(mpi_group_intersection, f08)
-FORTRAN(mpi_group_range_excl, 188)
-FORTRAN_08(mpi_group_range_excl, f08)
-FORTRAN(mpi_group_range_incl, 189)
-FORTRAN_08(mpi_group_range_incl, f08)
-FORTRAN(mpi_group_rank, 190)
-FORTRAN_08(mpi_group_rank, f08)
-FORTRAN(mpi_group_size, 191)
-FORTRAN_08(mpi_group_size, f08)
-FORTRAN(mpi_group_translate_ranks, 192)
-FORTRAN_08(mpi_group_translate_ranks, f08)
-FORTRAN(mpi_group_union, 193)
-FORTRAN_08(mpi_group_union, f08)
-FORTRAN(mpi_iallgather, 194)
-FORTRAN_08(mpi_iallgather, f08ts)
-FORTRAN_08(mpi_iallgather, f08ts_large)
-FORTRAN(mpi_iallgatherv, 195)
-FORTRAN_08(mpi_iallgatherv, f08ts)
-FORTRAN_08(mpi_iallgatherv, f08ts_large)
-FORTRAN(mpi_iallreduce, 196)
-FORTRAN_08(mpi_iallreduce, f08ts)
-FORTRAN_08(mpi_iallreduce, f08ts_large)
-FORTRAN(mpi_ialltoall, 197)
-FORTRAN_08(mpi_ialltoall, f08ts)
-FORTRAN_08(mpi_ialltoall, f08ts_large)
-FORTRAN(mpi_ialltoallv, 198)
-FORTRAN_08(mpi_ialltoallv, f08ts)
-FORTRAN_08(mpi_ialltoallv, f08ts_large)
-FORTRAN(mpi_ialltoallw, 199)
-FORTRAN_08(mpi_ialltoallw, f08ts)
-FORTRAN_08(mpi_ialltoallw, f08ts_large)
-FORTRAN(mpi_ibarrier, 200)
-FORTRAN_08(mpi_ibarrier, f08)
-FORTRAN(mpi_ibcast, 201)
-FORTRAN_08(mpi_ibcast, f08ts)
-FORTRAN_08(mpi_ibcast, f08ts_large)
-FORTRAN(mpi_ibsend, 202)
-FORTRAN_08(mpi_ibsend, f08ts)
-FORTRAN_08(mpi_ibsend, f08ts_large)
-FORTRAN(mpi_iexscan, 203)
-FORTRAN_08(mpi_iexscan, f08ts)
-FORTRAN_08(mpi_iexscan, f08ts_large)
-FORTRAN(mpi_igather, 204)
-FORTRAN_08(mpi_igather, f08ts)
-FORTRAN_08(mpi_igather, f08ts_large)
-FORTRAN(mpi_igatherv, 205)
-FORTRAN_08(mpi_igatherv, f08ts)
-FORTRAN_08(mpi_igatherv, f08ts_large)
-FORTRAN(mpi_improbe, 206)
-FORTRAN_08(mpi_improbe, f08)
-FORTRAN(mpi_imrecv, 207)
-FORTRAN_08(mpi_imrecv, f08ts)
-FORTRAN_08(mpi_imrecv, f08ts_large)
-FORTRAN(mpi_ineighbor_allgather, 208)
-FORTRAN_08(mpi_ineighbor_allgather, f08ts)
-FORTRAN_08(mpi_ineighbor_allgather, f08ts_large)
-FORTRAN(mpi_ineighbor_allgatherv, 209)
-FORTRAN_08(mpi_ineighbor_allgatherv, f08ts)
-FORTRAN_08(mpi_ineighbor_allgatherv, f08ts_large)
-FORTRAN(mpi_ineighbor_alltoall, 210)
-FORTRAN_08(mpi_ineighbor_alltoall, f08ts)
-FORTRAN_08(mpi_ineighbor_alltoall, f08ts_large)
-FORTRAN(mpi_ineighbor_alltoallv, 211)
-FORTRAN_08(mpi_ineighbor_alltoallv, f08ts)
-FORTRAN_08(mpi_ineighbor_alltoallv, f08ts_large)
-FORTRAN(mpi_ineighbor_alltoallw, 212)
-FORTRAN_08(mpi_ineighbor_alltoallw, f08ts)
-FORTRAN_08(mpi_ineighbor_alltoallw, f08ts_large)
-FORTRAN(mpi_info_create, 213)
-FORTRAN_08(mpi_info_create, f08)
-FORTRAN(mpi_info_create_env, 214)
-FORTRAN_08(mpi_info_create_env, f08)
-FORTRAN(mpi_info_delete, 215)
-FORTRAN_08(mpi_info_delete, f08)
-FORTRAN(mpi_info_dup, 216)
-FORTRAN_08(mpi_info_dup, f08)
-FORTRAN(mpi_info_free, 217)
-FORTRAN_08(mpi_info_free, f08)
-FORTRAN(mpi_info_get, 218)
-FORTRAN_08(mpi_info_get, f08)
-FORTRAN(mpi_info_get_nkeys, 219)
-FORTRAN_08(mpi_info_get_nkeys, f08)
-FORTRAN(mpi_info_get_nthkey, 220)
-FORTRAN_08(mpi_info_get_nthkey, f08)
-FORTRAN(mpi_info_get_string, 221)
-FORTRAN_08(mpi_info_get_string, f08)
-FORTRAN(mpi_info_get_valuelen, 222)
-FORTRAN_08(mpi_info_get_valuelen, f08)
-FORTRAN(mpi_info_set, 223)
-FORTRAN_08(mpi_info_set, f08)
-FORTRAN(mpi_init, 224)
-FORTRAN_08(mpi_init, f08)
-FORTRAN(mpi_init_thread, 225)
-FORTRAN_08(mpi_init_thread, f08)
-FORTRAN(mpi_initialized, 226)
-FORTRAN_08(mpi_initialized, f08)
-FORTRAN(mpi_intercomm_create, 227)
-FORTRAN_08(mpi_intercomm_create, f08)
-FORTRAN(mpi_intercomm_create_from_groups, 228)
-FORTRAN_08(mpi_intercomm_create_from_groups, f08)
-FORTRAN(mpi_intercomm_merge, 229)
-FORTRAN_08(mpi_intercomm_merge, f08)
-FORTRAN(mpi_iprobe, 230)
-FORTRAN_08(mpi_iprobe, f08)
-FORTRAN(mpi_irecv, 231)
-FORTRAN_08(mpi_irecv, f08ts)
-FORTRAN_08(mpi_irecv, f08ts_large)
-FORTRAN(mpi_ireduce, 232)
-FORTRAN_08(mpi_ireduce, f08ts)
-FORTRAN_08(mpi_ireduce, f08ts_large)
-FORTRAN(mpi_ireduce_scatter, 233)
-FORTRAN_08(mpi_ireduce_scatter, f08ts)
-FORTRAN_08(mpi_ireduce_scatter, f08ts_large)
-FORTRAN(mpi_ireduce_scatter_block, 234)
-FORTRAN_08(mpi_ireduce_scatter_block, f08ts)
-FORTRAN_08(mpi_ireduce_scatter_block, f08ts_large)
-FORTRAN(mpi_irsend, 235)
-FORTRAN_08(mpi_irsend, f08ts)
-FORTRAN_08(mpi_irsend, f08ts_large)
-FORTRAN(mpi_is_thread_main, 236)
-FORTRAN_08(mpi_is_thread_main, f08)
-FORTRAN(mpi_iscan, 237)
-FORTRAN_08(mpi_iscan, f08ts)
-FORTRAN_08(mpi_iscan, f08ts_large)
-FORTRAN(mpi_iscatter, 238)
-FORTRAN_08(mpi_iscatter, f08ts)
-FORTRAN_08(mpi_iscatter, f08ts_large)
-FORTRAN(mpi_iscatterv, 239)
-FORTRAN_08(mpi_iscatterv, f08ts)
-FORTRAN_08(mpi_iscatterv, f08ts_large)
-FORTRAN(mpi_isend, 240)
-FORTRAN_08(mpi_isend, f08ts)
-FORTRAN_08(mpi_isend, f08ts_large)
-FORTRAN(mpi_isendrecv, 241)
-FORTRAN_08(mpi_isendrecv, f08ts)
-FORTRAN_08(mpi_isendrecv, f08ts_large)
-FORTRAN(mpi_isendrecv_replace, 242)
-FORTRAN_08(mpi_isendrecv_replace, f08ts)
-FORTRAN_08(mpi_isendrecv_replace, f08ts_large)
-FORTRAN(mpi_issend, 243)
-FORTRAN_08(mpi_issend, f08ts)
-FORTRAN_08(mpi_issend, f08ts_large)
-FORTRAN(mpi_keyval_create, 244)
-FORTRAN(mpi_keyval_free, 245)
-FORTRAN(mpi_lookup_name, 246)
-FORTRAN_08(mpi_lookup_name, f08)
-FORTRAN(mpi_mprobe, 247)
-FORTRAN_08(mpi_mprobe, f08)
-FORTRAN(mpi_mrecv, 248)
-FORTRAN_08(mpi_mrecv, f08ts)
-FORTRAN_08(mpi_mrecv, f08ts_large)
-FORTRAN(mpi_neighbor_allgather, 249)
-FORTRAN_08(mpi_neighbor_allgather, f08ts)
-FORTRAN_08(mpi_neighbor_allgather, f08ts_large)
-FORTRAN(mpi_neighbor_allgather_init, 250)
-FORTRAN_08(mpi_neighbor_allgather_init, f08ts)
-FORTRAN_08(mpi_neighbor_allgather_init, f08ts_large)
-FORTRAN(mpi_neighbor_allgatherv, 251)
-FORTRAN_08(mpi_neighbor_allgatherv, f08ts)
-FORTRAN_08(mpi_neighbor_allgatherv, f08ts_large)
-FORTRAN(mpi_neighbor_allgatherv_init, 252)
-FORTRAN_08(mpi_neighbor_allgatherv_init, f08ts)
-FORTRAN_08(mpi_neighbor_allgatherv_init, f08ts_large)
-FORTRAN(mpi_neighbor_alltoall, 253)
-FORTRAN_08(mpi_neighbor_alltoall, f08ts)
-FORTRAN_08(mpi_neighbor_alltoall, f08ts_large)
-FORTRAN(mpi_neighbor_alltoall_init, 254)
-FORTRAN_08(mpi_neighbor_alltoall_init, f08ts)
-FORTRAN_08(mpi_neighbor_alltoall_init, f08ts_large)
-FORTRAN(mpi_neighbor_alltoallv, 255)
-FORTRAN_08(mpi_neighbor_alltoallv, f08ts)
-FORTRAN_08(mpi_neighbor_alltoallv, f08ts_large)
-FORTRAN(mpi_neighbor_alltoallv_init, 256)
-FORTRAN_08(mpi_neighbor_alltoallv_init, f08ts)
-FORTRAN_08(mpi_neighbor_alltoallv_init, f08ts_large)
-FORTRAN(mpi_neighbor_alltoallw, 257)
-FORTRAN_08(mpi_neighbor_alltoallw, f08ts)
-FORTRAN_08(mpi_neighbor_alltoallw, f08ts_large)
-FORTRAN(mpi_neighbor_alltoallw_init, 258)
-FORTRAN_08(mpi_neighbor_alltoallw_init, f08ts)
-FORTRAN_08(mpi_neighbor_alltoallw_init, f08ts_large)
-FORTRAN(mpi_op_commutative, 259)
-FORTRAN_08(mpi_op_commutative, f08)
-FORTRAN(mpi_op_create, 260)
-FORTRAN_08(mpi_op_create, f08)
-FORTRAN(mpi_op_free, 261)
-FORTRAN_08(mpi_op_free, f08)
-FORTRAN(mpi_open_port, 262)
-FORTRAN_08(mpi_open_port, f08)
-FORTRAN(mpi_pack, 263)
-FORTRAN_08(mpi_pack, f08ts)
-FORTRAN_08(mpi_pack, f08ts_large)
-FORTRAN(mpi_pack_external, 264)
-FORTRAN_08(mpi_pack_external, f08ts)
-FORTRAN_08(mpi_pack_external, f08ts_large)
-FORTRAN(mpi_pack_external_size, 265)
-FORTRAN_08(mpi_pack_external_size, f08)
-FORTRAN_08(mpi_pack_external_size, f08_large)
-FORTRAN(mpi_pack_size, 266)
-FORTRAN_08(mpi_pack_size, f08)
-FORTRAN_08(mpi_pack_size, f08_large)
-FORTRAN(mpi_parrived, 267)
-FORTRAN_08(mpi_parrived, f08)
-FORTRAN(mpi_pcontrol, 268)
-FORTRAN_08(mpi_pcontrol, f08)
-FORTRAN(mpi_pready, 269)
-FORTRAN_08(mpi_pready, f08)
-FORTRAN(mpi_pready_list, 270)
-FORTRAN_08(mpi_pready_list, f08)
-FORTRAN(mpi_pready_range, 271)
-FORTRAN_08(mpi_pready_range, f08)
-FORTRAN(mpi_precv_init, 272)
-FORTRAN_08(mpi_precv_init, f08ts)
-FORTRAN(mpi_probe, 273)
-FORTRAN_08(mpi_probe, f08)
-FORTRAN(mpi_psend_init, 274)
-FORTRAN_08(mpi_psend_init, f08ts)
-FORTRAN(mpi_publish_name, 275)
-FORTRAN_08(mpi_publish_name, f08)
-FORTRAN(mpi_put, 276)
-FORTRAN_08(mpi_put, f08ts)
-FORTRAN_08(mpi_put, f08ts_large)
-FORTRAN(mpi_query_thread, 277)
-FORTRAN_08(mpi_query_thread, f08)
-FORTRAN(mpi_raccumulate, 278)
-FORTRAN_08(mpi_raccumulate, f08ts)
-FORTRAN_08(mpi_raccumulate, f08ts_large)
-FORTRAN(mpi_recv, 279)
-FORTRAN_08(mpi_recv, f08ts)
-FORTRAN_08(mpi_recv, f08ts_large)
-FORTRAN(mpi_recv_init, 280)
-FORTRAN_08(mpi_recv_init, f08ts)
-FORTRAN_08(mpi_recv_init, f08ts_large)
-FORTRAN(mpi_reduce, 281)
-FORTRAN_08(mpi_reduce, f08ts)
-FORTRAN_08(mpi_reduce, f08ts_large)
-FORTRAN(mpi_reduce_init, 282)
-FORTRAN_08(mpi_reduce_init, f08ts)
-FORTRAN_08(mpi_reduce_init, f08ts_large)
-FORTRAN(mpi_reduce_local, 283)
-FORTRAN_08(mpi_reduce_local, f08ts)
-FORTRAN_08(mpi_reduce_local, f08ts_large)
-FORTRAN(mpi_reduce_scatter, 284)
-FORTRAN_08(mpi_reduce_scatter, f08ts)
-FORTRAN_08(mpi_reduce_scatter, f08ts_large)
-FORTRAN(mpi_reduce_scatter_block, 285)
-FORTRAN_08(mpi_reduce_scatter_block, f08ts)
-FORTRAN_08(mpi_reduce_scatter_block, f08ts_large)
-FORTRAN(mpi_reduce_scatter_block_init, 286)
-FORTRAN_08(mpi_reduce_scatter_block_init, f08ts)
-FORTRAN_08(mpi_reduce_scatter_block_init, f08ts_large)
-FORTRAN(mpi_reduce_scatter_init, 287)
-FORTRAN_08(mpi_reduce_scatter_init, f08ts)
-FORTRAN_08(mpi_reduce_scatter_init, f08ts_large)
-FORTRAN(mpi_register_datarep, 288)
-FORTRAN_08(mpi_register_datarep, f08)
-FORTRAN(mpi_request_free, 289)
-FORTRAN_08(mpi_request_free, f08)
-FORTRAN(mpi_request_get_status, 290)
-FORTRAN_08(mpi_request_get_status, f08)
-FORTRAN(mpi_rget, 291)
-FORTRAN_08(mpi_rget, f08ts)
-FORTRAN_08(mpi_rget, f08ts_large)
-FORTRAN(mpi_rget_accumulate, 292)
-FORTRAN_08(mpi_rget_accumulate, f08ts)
-FORTRAN_08(mpi_rget_accumulate, f08ts_large)
-FORTRAN(mpi_rput, 293)
-FORTRAN_08(mpi_rput, f08ts)
-FORTRAN_08(mpi_rput, f08ts_large)
-FORTRAN(mpi_rsend, 294)
-FORTRAN_08(mpi_rsend, f08ts)
-FORTRAN_08(mpi_rsend, f08ts_large)
-FORTRAN(mpi_rsend_init, 295)
-FORTRAN_08(mpi_rsend_init, f08ts)
-FORTRAN_08(mpi_rsend_init, f08ts_large)
-FORTRAN(mpi_scan, 296)
-FORTRAN_08(mpi_scan, f08ts)
-FORTRAN_08(mpi_scan, f08ts_large)
-FORTRAN(mpi_scan_init, 297)
-FORTRAN_08(mpi_scan_init, f08ts)
-FORTRAN_08(mpi_scan_init, f08ts_large)
-FORTRAN(mpi_scatter, 298)
-FORTRAN_08(mpi_scatter, f08ts)
-FORTRAN_08(mpi_scatter, f08ts_large)
-FORTRAN(mpi_scatter_init, 299)
-FORTRAN_08(mpi_scatter_init, f08ts)
-FORTRAN_08(mpi_scatter_init, f08ts_large)
-FORTRAN(mpi_scatterv, 300)
-FORTRAN_08(mpi_scatterv, f08ts)
-FORTRAN_08(mpi_scatterv, f08ts_large)
-FORTRAN(mpi_scatterv_init, 301)
-FORTRAN_08(mpi_scatterv_init, f08ts)
-FORTRAN_08(mpi_scatterv_init, f08ts_large)
-FORTRAN(mpi_send, 302)
-FORTRAN_08(mpi_send, f08ts)
-FORTRAN_08(mpi_send, f08ts_large)
-FORTRAN(mpi_send_init, 303)
-FORTRAN_08(mpi_send_init, f08ts)
-FORTRAN_08(mpi_send_init, f08ts_large)
-FORTRAN(mpi_sendrecv, 304)
-FORTRAN_08(mpi_sendrecv, f08ts)
-FORTRAN_08(mpi_sendrecv, f08ts_large)
-FORTRAN(mpi_sendrecv_replace, 305)
-FORTRAN_08(mpi_sendrecv_replace, f08ts)
-FORTRAN_08(mpi_sendrecv_replace, f08ts_large)
-FORTRAN(mpi_session_call_errhandler, 306)
-FORTRAN_08(mpi_session_call_errhandler, f08)
-FORTRAN(mpi_session_create_errhandler, 307)
-FORTRAN_08(mpi_session_create_errhandler, f08)
-FORTRAN(mpi_session_finalize, 308)
-FORTRAN_08(mpi_session_finalize, f08)
-FORTRAN(mpi_session_get_errhandler, 309)
-FORTRAN_08(mpi_session_get_errhandler, f08)
-FORTRAN(mpi_session_get_info, 310)
-FORTRAN_08(mpi_session_get_info, f08)
-FORTRAN(mpi_session_get_nth_pset, 311)
-FORTRAN_08(mpi_session_get_nth_pset, f08)
-FORTRAN(mpi_session_get_num_psets, 312)
-FORTRAN_08(mpi_session_get_num_psets, f08)
-FORTRAN(mpi_session_get_pset_info, 313)
-FORTRAN_08(mpi_session_get_pset_info, f08)
-FORTRAN(mpi_session_init, 314)
-FORTRAN_08(mpi_session_init, f08)
-FORTRAN(mpi_session_set_errhandler, 315)
-FORTRAN_08(mpi_session_set_errhandler, f08)
-FORTRAN(mpi_ssend, 316)
-FORTRAN_08(mpi_ssend, f08ts)
-FORTRAN_08(mpi_ssend, f08ts_large)
-FORTRAN(mpi_ssend_init, 317)
-FORTRAN_08(mpi_ssend_init, f08ts)
-FORTRAN_08(mpi_ssend_init, f08ts_large)
-FORTRAN(mpi_start, 318)
-FORTRAN_08(mpi_start, f08)
-FORTRAN(mpi_startall, 319)
-FORTRAN_08(mpi_startall, f08)
-FORTRAN(mpi_status_set_cancelled, 320)
-FORTRAN_08(mpi_status_set_cancelled, f08)
-FORTRAN(mpi_status_set_elements, 321)
-FORTRAN_08(mpi_status_set_elements, f08)
-FORTRAN(mpi_status_set_elements_x, 322)
-FORTRAN_08(mpi_status_set_elements_x, f08)
-FORTRAN(mpi_test, 323)
-FORTRAN_08(mpi_test, f08)
-FORTRAN(mpi_test_cancelled, 324)
-FORTRAN_08(mpi_test_cancelled, f08)
-FORTRAN(mpi_testall, 325)
-FORTRAN_08(mpi_testall, f08)
-FORTRAN(mpi_testany, 326)
-FORTRAN_08(mpi_testany, f08)
-FORTRAN(mpi_testsome, 327)
-FORTRAN_08(mpi_testsome, f08)
-FORTRAN(mpi_topo_test, 328)
-FORTRAN_08(mpi_topo_test, f08)
-FORTRAN(mpi_type_commit, 329)
-FORTRAN_08(mpi_type_commit, f08)
-FORTRAN(mpi_type_contiguous, 330)
-FORTRAN_08(mpi_type_contiguous, f08)
-FORTRAN_08(mpi_type_contiguous, f08_large)
-FORTRAN(mpi_type_create_darray, 331)
-FORTRAN_08(mpi_type_create_darray, f08)
-FORTRAN_08(mpi_type_create_darray, f08_large)
-FORTRAN(mpi_type_create_f90_complex, 332)
-FORTRAN_08(mpi_type_create_f90_complex, f08)
-FORTRAN(mpi_type_create_f90_integer, 333)
-FORTRAN_08(mpi_type_create_f90_integer, f08)
-FORTRAN(mpi_type_create_f90_real, 334)
-FORTRAN_08(mpi_type_create_f90_real, f08)
-FORTRAN(mpi_type_create_hindexed, 335)
-FORTRAN_08(mpi_type_create_hindexed, f08)
-FORTRAN_08(mpi_type_create_hindexed, f08_large)
-FORTRAN(mpi_type_create_hindexed_block, 336)
-FORTRAN_08(mpi_type_create_hindexed_block, f08)
-FORTRAN_08(mpi_type_create_hindexed_block, f08_large)
-FORTRAN(mpi_type_create_hvector, 337)
-FORTRAN_08(mpi_type_create_hvector, f08)
-FORTRAN_08(mpi_type_create_hvector, f08_large)
-FORTRAN(mpi_type_create_indexed_block, 338)
-FORTRAN_08(mpi_type_create_indexed_block, f08)
-FORTRAN_08(mpi_type_create_indexed_block, f08_large)
-FORTRAN(mpi_type_create_keyval, 339)
-FORTRAN_08(mpi_type_create_keyval, f08)
-FORTRAN(mpi_type_create_resized, 340)
-FORTRAN_08(mpi_type_create_resized, f08)
-FORTRAN(mpi_type_create_struct, 341)
-FORTRAN_08(mpi_type_create_struct, f08)
-FORTRAN_08(mpi_type_create_struct, f08_large)
-FORTRAN(mpi_type_create_subarray, 342)
-FORTRAN_08(mpi_type_create_subarray, f08)
-FORTRAN_08(mpi_type_create_subarray, f08_large)
-FORTRAN(mpi_type_delete_attr, 343)
-FORTRAN_08(mpi_type_delete_attr, f08)
-FORTRAN(mpi_type_dup, 344)
-FORTRAN_08(mpi_type_dup, f08)
-FORTRAN(mpi_type_extent, 345)
-FORTRAN(mpi_type_free, 346)
-FORTRAN_08(mpi_type_free, f08)
-FORTRAN(mpi_type_free_keyval, 347)
-FORTRAN_08(mpi_type_free_keyval, f08)
-FORTRAN(mpi_type_get_attr, 348)
-FORTRAN_08(mpi_type_get_attr, f08)
-FORTRAN(mpi_type_get_contents, 349)
-FORTRAN_08(mpi_type_get_contents, f08)
-FORTRAN_08(mpi_type_get_contents, f08_large)
-FORTRAN(mpi_type_get_envelope, 350)
-FORTRAN_08(mpi_type_get_envelope, f08)
-FORTRAN_08(mpi_type_get_envelope, f08_large)
-FORTRAN(mpi_type_get_extent, 351)
-FORTRAN_08(mpi_type_get_extent, f08)
-FORTRAN(mpi_type_get_extent_x, 352)
-FORTRAN_08(mpi_type_get_extent_x, f08)
-FORTRAN(mpi_type_get_name, 353)
-FORTRAN_08(mpi_type_get_name, f08)
-FORTRAN(mpi_type_get_true_extent, 354)
-FORTRAN_08(mpi_type_get_true_extent, f08)
-FORTRAN(mpi_type_get_true_extent_x, 355)
-FORTRAN_08(mpi_type_get_true_extent_x, f08)
-FORTRAN(mpi_type_hindexed, 356)
-FORTRAN(mpi_type_hvector, 357)
-FORTRAN(mpi_type_indexed, 358)
-FORTRAN_08(mpi_type_indexed, f08)
-FORTRAN_08(mpi_type_indexed, f08_large)
-FORTRAN(mpi_type_lb, 359)
-FORTRAN(mpi_type_match_size, 360)
-FORTRAN_08(mpi_type_match_size, f08)
-FORTRAN(mpi_type_set_attr, 361)
-FORTRAN_08(mpi_type_set_attr, f08)
-FORTRAN(mpi_type_set_name, 362)
-FORTRAN_08(mpi_type_set_name, f08)
-FORTRAN(mpi_type_size, 363)
-FORTRAN_08(mpi_type_size, f08)
-FORTRAN_08(mpi_type_size, f08_large)
-FORTRAN(mpi_type_size_x, 364)
-FORTRAN_08(mpi_type_size_x, f08)
-FORTRAN(mpi_type_struct, 365)
-FORTRAN(mpi_type_ub, 366)
-FORTRAN(mpi_type_vector, 367)
-FORTRAN_08(mpi_type_vector, f08)
-FORTRAN_08(mpi_type_vector, f08_large)
-FORTRAN(mpi_unpack, 368)
-FORTRAN_08(mpi_unpack, f08ts)
-FORTRAN_08(mpi_unpack, f08ts_large)
-FORTRAN(mpi_unpack_external, 369)
-FORTRAN_08(mpi_unpack_external, f08ts)
-FORTRAN_08(mpi_unpack_external, f08ts_large)
-FORTRAN(mpi_unpublish_name, 370)
-FORTRAN_08(mpi_unpublish_name, f08)
-FORTRAN(mpi_wait, 371)
-FORTRAN_08(mpi_wait, f08)
-FORTRAN(mpi_waitall, 372)
-FORTRAN_08(mpi_waitall, f08)
-FORTRAN(mpi_waitany, 373)
-FORTRAN_08(mpi_waitany, f08)
-FORTRAN(mpi_waitsome, 374)
-FORTRAN_08(mpi_waitsome, f08)
-FORTRAN(mpi_win_allocate, 375)
-FORTRAN_08(mpi_win_allocate, f08)
-FORTRAN_08(mpi_win_allocate, f08_large)
-FORTRAN(mpi_win_allocate_shared, 376)
-FORTRAN_08(mpi_win_allocate_shared, f08)
-FORTRAN_08(mpi_win_allocate_shared, f08_large)
-FORTRAN(mpi_win_attach, 377)
-FORTRAN_08(mpi_win_attach, f08ts)
-FORTRAN(mpi_win_call_errhandler, 378)
-FORTRAN_08(mpi_win_call_errhandler, f08)
-FORTRAN(mpi_win_complete, 379)
-FORTRAN_08(mpi_win_complete, f08)
-FORTRAN(mpi_win_create, 380)
-FORTRAN_08(mpi_win_create, f08ts)
-FORTRAN_08(mpi_win_create, f08ts_large)
-FORTRAN(mpi_win_create_dynamic, 381)
-FORTRAN_08(mpi_win_create_dynamic, f08)
-FORTRAN(mpi_win_create_errhandler, 382)
-FORTRAN_08(mpi_win_create_errhandler, f08)
-FORTRAN(mpi_win_create_keyval, 383)
-FORTRAN_08(mpi_win_create_keyval, f08)
-FORTRAN(mpi_win_delete_attr, 384)
-FORTRAN_08(mpi_win_delete_attr, f08)
-FORTRAN(mpi_win_detach, 385)
-FORTRAN_08(mpi_win_detach, f08ts)
-FORTRAN(mpi_win_fence, 386)
-FORTRAN_08(mpi_win_fence, f08)
-FORTRAN(mpi_win_flush, 387)
-FORTRAN_08(mpi_win_flush, f08)
-FORTRAN(mpi_win_flush_all, 388)
-FORTRAN_08(mpi_win_flush_all, f08)
-FORTRAN(mpi_win_flush_local, 389)
-FORTRAN_08(mpi_win_flush_local, f08)
-FORTRAN(mpi_win_flush_local_all, 390)
-FORTRAN_08(mpi_win_flush_local_all, f08)
-FORTRAN(mpi_win_free, 391)
-FORTRAN_08(mpi_win_free, f08)
-FORTRAN(mpi_win_free_keyval, 392)
-FORTRAN_08(mpi_win_free_keyval, f08)
-FORTRAN(mpi_win_get_attr, 393)
-FORTRAN_08(mpi_win_get_attr, f08)
-FORTRAN(mpi_win_get_errhandler, 394)
-FORTRAN_08(mpi_win_get_errhandler, f08)
-FORTRAN(mpi_win_get_group, 395)
-FORTRAN_08(mpi_win_get_group, f08)
-FORTRAN(mpi_win_get_info, 396)
-FORTRAN_08(mpi_win_get_info, f08)
-FORTRAN(mpi_win_get_name, 397)
-FORTRAN_08(mpi_win_get_name, f08)
-FORTRAN(mpi_win_lock, 398)
-FORTRAN_08(mpi_win_lock, f08)
-FORTRAN(mpi_win_lock_all, 399)
-FORTRAN_08(mpi_win_lock_all, f08)
-FORTRAN(mpi_win_post, 400)
-FORTRAN_08(mpi_win_post, f08)
-FORTRAN(mpi_win_set_attr, 401)
-FORTRAN_08(mpi_win_set_attr, f08)
-FORTRAN(mpi_win_set_errhandler, 402)
-FORTRAN_08(mpi_win_set_errhandler, f08)
-FORTRAN(mpi_win_set_info, 403)
-FORTRAN_08(mpi_win_set_info, f08)
-FORTRAN(mpi_win_set_name, 404)
-FORTRAN_08(mpi_win_set_name, f08)
-FORTRAN(mpi_win_shared_query, 405)
-FORTRAN_08(mpi_win_shared_query, f08)
-FORTRAN_08(mpi_win_shared_query, f08_large)
-FORTRAN(mpi_win_start, 406)
-FORTRAN_08(mpi_win_start, f08)
-FORTRAN(mpi_win_sync, 407)
-FORTRAN_08(mpi_win_sync, f08)
-FORTRAN(mpi_win_test, 408)
-FORTRAN_08(mpi_win_test, f08)
-FORTRAN(mpi_win_unlock, 409)
-FORTRAN_08(mpi_win_unlock, f08)
-FORTRAN(mpi_win_unlock_all, 410)
-FORTRAN_08(mpi_win_unlock_all, f08)
-FORTRAN(mpi_win_wait, 411)
-FORTRAN_08(mpi_win_wait, f08)
-FORTRAN(mpi_wtick, 412)
-FORTRAN_08(mpi_wtick, f08)
-FORTRAN(mpi_wtime, 413)
-FORTRAN_08(mpi_wtime, f08)
-FORTRAN(mpix_comm_agree, 414)
-FORTRAN_08(mpix_comm_agree, f08)
-FORTRAN(mpix_comm_failure_ack, 415)
-FORTRAN_08(mpix_comm_failure_ack, f08)
-FORTRAN(mpix_comm_failure_get_acked, 416)
-FORTRAN_08(mpix_comm_failure_get_acked, f08)
-FORTRAN(mpix_comm_revoke, 417)
-FORTRAN_08(mpix_comm_revoke, f08)
-FORTRAN(mpix_comm_shrink, 418)
-FORTRAN_08(mpix_comm_shrink, f08)
-FORTRAN(mpix_gpu_query_support, 419)
-FORTRAN_08(mpix_gpu_query_support, f08)
-FORTRAN(mpix_query_cuda_support, 420)
-FORTRAN_08(mpix_query_cuda_support, f08)
-FORTRAN(mpix_query_hip_support, 421)
-FORTRAN_08(mpix_query_hip_support, f08)
-FORTRAN(mpix_query_ze_support, 422)
-FORTRAN_08(mpix_query_ze_support, f08)
+#include "fortran_attributes.inc.c"
+#include "fortran_mpich.inc.c"
 
 /* -- other names -- */
 WEAK(MPI_Comm_c2f, PMPI_Comm_c2f)

@@ -2019,7 +2019,7 @@ int PMPIX_Neighbor_alltoall_init(UNUSED long a0, UNUSED long a1, UNUSED long a2,
 int PMPIX_Neighbor_alltoallv_init(UNUSED long a0, UNUSED long a1, UNUSED long a2, UNUSED long a3, UNUSED long a4, UNUSED long a5, UNUSED long a6, UNUSED long a7, MPI_Comm comm) { return face_refused(131, in_comm(comm)); }
 int PMPIX_Neighbor_alltoallw_init(UNUSED long a0, UNUSED long a1, UNUSED long a2, UNUSED long a3, UNUSED long a4, UNUSED long a5, UNUSED long a6, UNUSED long a7, MPI_Comm comm) { return face_refused(132, in_comm(comm)); }
 int PMPI_Grequest_start(void) { return face_refused(136, NX_COMM_NULL); }
-int PMPI_Grequest_complete(void) { return face_refused(137, NX_COMM_NULL); }
+int PMPI_Grequest_complete(void) { return face_refused(138, NX_COMM_NULL); }
 
 int PMPI_Group_size(MPI_Group group, int *size)
 {
@@ -2180,8 +2180,8 @@ int PMPI_Comm_dup(MPI_Comm comm, MPI_Comm *newcomm)
 	*newcomm = out_comm(likely(rc == 0) ? newcomm_v : 0);
 	return error_out((int)rc);
 }
-int PMPI_Comm_idup(MPI_Comm comm) { return face_refused(138, in_comm(comm)); }
-int PMPI_Comm_idup_with_info(MPI_Comm comm) { return face_refused(139, in_comm(comm)); }
+int PMPI_Comm_idup(MPI_Comm comm) { return face_refused(139, in_comm(comm)); }
+int PMPI_Comm_idup_with_info(MPI_Comm comm) { return face_refused(140, in_comm(comm)); }
 
 int PMPI_Comm_create(MPI_Comm comm, MPI_Group group, MPI_Comm *newcomm)
 {
@@ -2330,11 +2330,11 @@ int PMPI_Type_delete_attr(MPI_Datatype datatype, int type_keyval)
 	long rc = CROSS(NX_SLOT_TYPE_DELETE_ATTR, nx_t, nx_t)(in_datatype(datatype), in_keyval(type_keyval));
 	return error_out((int)rc);
 }
-int PMPI_Intercomm_create(MPI_Comm comm) { return face_refused(140, in_comm(comm)); }
-int PMPI_Intercomm_create_from_groups(void) { return face_refused(141, NX_COMM_NULL); }
-int PMPI_Intercomm_merge(MPI_Comm comm) { return face_refused(142, in_comm(comm)); }
-int PMPI_Comm_create_from_group(void) { return face_refused(143, NX_COMM_NULL); }
-int PMPI_Group_from_session_pset(void) { return face_refused(144, NX_COMM_NULL); }
+int PMPI_Intercomm_create(MPI_Comm comm) { return face_refused(141, in_comm(comm)); }
+int PMPI_Intercomm_create_from_groups(void) { return face_refused(142, NX_COMM_NULL); }
+int PMPI_Intercomm_merge(MPI_Comm comm) { return face_refused(143, in_comm(comm)); }
+int PMPI_Comm_create_from_group(void) { return face_refused(144, NX_COMM_NULL); }
+int PMPI_Group_from_session_pset(void) { return face_refused(145, NX_COMM_NULL); }
 
 int PMPI_Info_create(MPI_Info *info)
 {
@@ -2417,66 +2417,66 @@ int PMPI_Info_set(MPI_Info info, const char *key, const char *value)
 	long rc = CROSS(NX_SLOT_INFO_SET, nx_t, const char *, const char *)(in_info(info), key, value);
 	return error_out((int)rc);
 }
-int PMPI_File_call_errhandler(void) { return face_refused(145, NX_COMM_NULL); }
-int PMPI_File_close(void) { return face_refused(146, NX_COMM_NULL); }
-int PMPI_File_create_errhandler(void) { return face_refused(147, NX_COMM_NULL); }
-int PMPI_File_delete(void) { return face_refused(148, NX_COMM_NULL); }
-int PMPI_File_get_amode(void) { return face_refused(149, NX_COMM_NULL); }
-int PMPI_File_get_atomicity(void) { return face_refused(150, NX_COMM_NULL); }
-int PMPI_File_get_byte_offset(void) { return face_refused(151, NX_COMM_NULL); }
-int PMPI_File_get_errhandler(void) { return face_refused(152, NX_COMM_NULL); }
-int PMPI_File_get_group(void) { return face_refused(153, NX_COMM_NULL); }
-int PMPI_File_get_info(void) { return face_refused(154, NX_COMM_NULL); }
-int PMPI_File_get_position(void) { return face_refused(155, NX_COMM_NULL); }
-int PMPI_File_get_position_shared(void) { return face_refused(156, NX_COMM_NULL); }
-int PMPI_File_get_size(void) { return face_refused(157, NX_COMM_NULL); }
-int PMPI_File_get_type_extent(void) { return face_refused(158, NX_COMM_NULL); }
-int PMPI_File_get_view(void) { return face_refused(160, NX_COMM_NULL); }
-int PMPI_File_iread(void) { return face_refused(161, NX_COMM_NULL); }
-int PMPI_File_iread_all(void) { return face_refused(163, NX_COMM_NULL); }
-int PMPI_File_iread_at(void) { return face_refused(165, NX_COMM_NULL); }
-int PMPI_File_iread_at_all(void) { return face_refused(167, NX_COMM_NULL); }
-int PMPI_File_iread_shared(void) { return face_refused(169, NX_COMM_NULL); }
-int PMPI_File_iwrite(void) { return face_refused(171, NX_COMM_NULL); }
-int PMPI_File_iwrite_all(void) { return face_refused(173, NX_COMM_NULL); }
-int PMPI_File_iwrite_at(void) { return face_refused(175, NX_COMM_NULL); }
-int PMPI_File_iwrite_at_all(void) { return face_refused(177, NX_COMM_NULL); }
-int PMPI_File_iwrite_shared(void) { return face_refused(179, NX_COMM_NULL); }
-int PMPI_File_open(MPI_Comm comm) { return face_refused(181, in_comm(comm)); }
-int PMPI_File_preallocate(void) { return face_refused(182, NX_COMM_NULL); }
-int PMPI_File_read(void) { return face_refused(183, NX_COMM_NULL); }
-int PMPI_File_read_all(void) { return face_refused(185, NX_COMM_NULL); }
-int PMPI_File_read_all_begin(void) { return face_refused(187, NX_COMM_NULL); }
-int PMPI_File_read_all_end(void) { return face_refused(189, NX_COMM_NULL); }
-int PMPI_File_read_at(void) { return face_refused(190, NX_COMM_NULL); }
-int PMPI_File_read_at_all(void) { return face_refused(192, NX_COMM_NULL); }
-int PMPI_File_read_at_all_begin(void) { return face_refused(194, NX_COMM_NULL); }
-int PMPI_File_read_at_all_end(void) { return face_refused(196, NX_COMM_NULL); }
-int PMPI_File_read_ordered(void) { return face_refused(197, NX_COMM_NULL); }
-int PMPI_File_read_ordered_begin(void) { return face_refused(199, NX_COMM_NULL); }
-int PMPI_File_read_ordered_end(void) { return face_refused(201, NX_COMM_NULL); }
-int PMPI_File_read_shared(void) { return face_refused(202, NX_COMM_NULL); }
-int PMPI_File_seek(void) { return face_refused(204, NX_COMM_NULL); }
-int PMPI_File_seek_shared(void) { return face_refused(205, NX_COMM_NULL); }
-int PMPI_File_set_atomicity(void) { return face_refused(206, NX_COMM_NULL); }
-int PMPI_File_set_errhandler(void) { return face_refused(207, NX_COMM_NULL); }
-int PMPI_File_set_info(void) { return face_refused(208, NX_COMM_NULL); }
-int PMPI_File_set_size(void) { return face_refused(209, NX_COMM_NULL); }
-int PMPI_File_set_view(void) { return face_refused(210, NX_COMM_NULL); }
-int PMPI_File_sync(void) { return face_refused(211, NX_COMM_NULL); }
-int PMPI_File_write(void) { return face_refused(212, NX_COMM_NULL); }
-int PMPI_File_write_all(void) { return face_refused(214, NX_COMM_NULL); }
-int PMPI_File_write_all_begin(void) { return face_refused(216, NX_COMM_NULL); }
-int PMPI_File_write_all_end(void) { return face_refused(218, NX_COMM_NULL); }
-int PMPI_File_write_at(void) { return face_refused(219, NX_COMM_NULL); }
-int PMPI_File_write_at_all(void) { return face_refused(221, NX_COMM_NULL); }
-int PMPI_File_write_at_all_begin(void) { return face_refused(223, NX_COMM_NULL); }
-int PMPI_File_write_at_all_end(void) { return face_refused(225, NX_COMM_NULL); }
-int PMPI_File_write_ordered(void) { return face_refused(226, NX_COMM_NULL); }
-int PMPI_File_write_ordered_begin(void) { return face_refused(228, NX_COMM_NULL); }
-int PMPI_File_write_ordered_end(void) { return face_refused(230, NX_COMM_NULL); }
-int PMPI_File_write_shared(void) { return face_refused(231, NX_COMM_NULL); }
-int PMPI_Register_datarep(void) { return face_refused(233, NX_COMM_NULL); }
+int PMPI_File_call_errhandler(void) { return face_refused(146, NX_COMM_NULL); }
+int PMPI_File_close(void) { return face_refused(147, NX_COMM_NULL); }
+int PMPI_File_create_errhandler(void) { return face_refused(148, NX_COMM_NULL); }
+int PMPI_File_delete(void) { return face_refused(149, NX_COMM_NULL); }
+int PMPI_File_get_amode(void) { return face_refused(150, NX_COMM_NULL); }
+int PMPI_File_get_atomicity(void) { return face_refused(151, NX_COMM_NULL); }
+int PMPI_File_get_byte_offset(void) { return face_refused(152, NX_COMM_NULL); }
+int PMPI_File_get_errhandler(void) { return face_refused(153, NX_COMM_NULL); }
+int PMPI_File_get_group(void) { return face_refused(154, NX_COMM_NULL); }
+int PMPI_File_get_info(void) { return face_refused(155, NX_COMM_NULL); }
+int PMPI_File_get_position(void) { return face_refused(156, NX_COMM_NULL); }
+int PMPI_File_get_position_shared(void) { return face_refused(157, NX_COMM_NULL); }
+int PMPI_File_get_size(void) { return face_refused(158, NX_COMM_NULL); }
+int PMPI_File_get_type_extent(void) { return face_refused(159, NX_COMM_NULL); }
+int PMPI_File_get_view(void) { return face_refused(161, NX_COMM_NULL); }
+int PMPI_File_iread(void) { return face_refused(162, NX_COMM_NULL); }
+int PMPI_File_iread_all(void) { return face_refused(164, NX_COMM_NULL); }
+int PMPI_File_iread_at(void) { return face_refused(166, NX_COMM_NULL); }
+int PMPI_File_iread_at_all(void) { return face_refused(168, NX_COMM_NULL); }
+int PMPI_File_iread_shared(void) { return face_refused(170, NX_COMM_NULL); }
+int PMPI_File_iwrite(void) { return face_refused(172, NX_COMM_NULL); }
+int PMPI_File_iwrite_all(void) { return face_refused(174, NX_COMM_NULL); }
+int PMPI_File_iwrite_at(void) { return face_refused(176, NX_COMM_NULL); }
+int PMPI_File_iwrite_at_all(void) { return face_refused(178, NX_COMM_NULL); }
+int PMPI_File_iwrite_shared(void) { return face_refused(180, NX_COMM_NULL); }
+int PMPI_File_open(MPI_Comm comm) { return face_refused(182, in_comm(comm)); }
+int PMPI_File_preallocate(void) { return face_refused(183, NX_COMM_NULL); }
+int PMPI_File_read(void) { return face_refused(184, NX_COMM_NULL); }
+int PMPI_File_read_all(void) { return face_refused(186, NX_COMM_NULL); }
+int PMPI_File_read_all_begin(void) { return face_refused(188, NX_COMM_NULL); }
+int PMPI_File_read_all_end(void) { return face_refused(190, NX_COMM_NULL); }
+int PMPI_File_read_at(void) { return face_refused(191, NX_COMM_NULL); }
+int PMPI_File_read_at_all(void) { return face_refused(193, NX_COMM_NULL); }
+int PMPI_File_read_at_all_begin(void) { return face_refused(195, NX_COMM_NULL); }
+int PMPI_File_read_at_all_end(void) { return face_refused(197, NX_COMM_NULL); }
+int PMPI_File_read_ordered(void) { return face_refused(198, NX_COMM_NULL); }
+int PMPI_File_read_ordered_begin(void) { return face_refused(200, NX_COMM_NULL); }
+int PMPI_File_read_ordered_end(void) { return face_refused(202, NX_COMM_NULL); }
+int PMPI_File_read_shared(void) { return face_refused(203, NX_COMM_NULL); }
+int PMPI_File_seek(void) { return face_refused(205, NX_COMM_NULL); }
+int PMPI_File_seek_shared(void) { return face_refused(206, NX_COMM_NULL); }
+int PMPI_File_set_atomicity(void) { return face_refused(207, NX_COMM_NULL); }
+int PMPI_File_set_errhandler(void) { return face_refused(208, NX_COMM_NULL); }
+int PMPI_File_set_info(void) { return face_refused(209, NX_COMM_NULL); }
+int PMPI_File_set_size(void) { return face_refused(210, NX_COMM_NULL); }
+int PMPI_File_set_view(void) { return face_refused(211, NX_COMM_NULL); }
+int PMPI_File_sync(void) { return face_refused(212, NX_COMM_NULL); }
+int PMPI_File_write(void) { return face_refused(213, NX_COMM_NULL); }
+int PMPI_File_write_all(void) { return face_refused(215, NX_COMM_NULL); }
+int PMPI_File_write_all_begin(void) { return face_refused(217, NX_COMM_NULL); }
+int PMPI_File_write_all_end(void) { return face_refused(219, NX_COMM_NULL); }
+int PMPI_File_write_at(void) { return face_refused(220, NX_COMM_NULL); }
+int PMPI_File_write_at_all(void) { return face_refused(222, NX_COMM_NULL); }
+int PMPI_File_write_at_all_begin(void) { return face_refused(224, NX_COMM_NULL); }
+int PMPI_File_write_at_all_end(void) { return face_refused(226, NX_COMM_NULL); }
+int PMPI_File_write_ordered(void) { return face_refused(227, NX_COMM_NULL); }
+int PMPI_File_write_ordered_begin(void) { return face_refused(229, NX_COMM_NULL); }
+int PMPI_File_write_ordered_end(void) { return face_refused(231, NX_COMM_NULL); }
+int PMPI_File_write_shared(void) { return face_refused(232, NX_COMM_NULL); }
+int PMPI_Register_datarep(void) { return face_refused(234, NX_COMM_NULL); }
 
 COLD static int middle_send(const void *buf, int count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm)
 {
@@ -2541,8 +2541,8 @@ int PMPI_Sendrecv_replace(void *buf, int count, MPI_Datatype datatype, int dest,
 	if (status != ABI_STATUS_IGNORE && STATUS_SET(rc)) status_out(status, &status_v);
 	return error_out((int)rc);
 }
-int PMPI_Isendrecv(UNUSED long a0, UNUSED long a1, UNUSED long a2, UNUSED long a3, UNUSED long a4, UNUSED long a5, UNUSED long a6, UNUSED long a7, UNUSED long a8, UNUSED long a9, MPI_Comm comm) { return face_refused(242, in_comm(comm)); }
-int PMPI_Isendrecv_replace(UNUSED long a0, UNUSED long a1, UNUSED long a2, UNUSED long a3, UNUSED long a4, UNUSED long a5, UNUSED long a6, MPI_Comm comm) { return face_refused(244, in_comm(comm)); }
+int PMPI_Isendrecv(UNUSED long a0, UNUSED long a1, UNUSED long a2, UNUSED long a3, UNUSED long a4, UNUSED long a5, UNUSED long a6, UNUSED long a7, UNUSED long a8, UNUSED long a9, MPI_Comm comm) { return face_refused(243, in_comm(comm)); }
+int PMPI_Isendrecv_replace(UNUSED long a0, UNUSED long a1, UNUSED long a2, UNUSED long a3, UNUSED long a4, UNUSED long a5, UNUSED long a6, MPI_Comm comm) { return face_refused(245, in_comm(comm)); }
 
 COLD static int middle_isend(const void *buf, int count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm, MPI_Request *request)
 {
@@ -2650,7 +2650,7 @@ static int middle_waitall(int count, MPI_Request *array_of_requests, MPI_Status 
 
 int PMPI_Waitsome(int incount, MPI_Request *array_of_requests, int *outcount, int *array_of_indices, MPI_Status *array_of_statuses)
 {
-	if (unlikely(!outcount || (incount > 0 && !array_of_indices))) return face_raise_in("Waitsome", NX_COMM_WORLD, NX_ERR_ARG);
+	if (unlikely(!outcount)) return face_raise_in("Waitsome", NX_COMM_WORLD, NX_ERR_ARG);
 	TEMP(nx_t, t_array_of_requests, incount);
 	for (int i = 0; i < t_array_of_requests_n; i++) t_array_of_requests[i] = in_request(array_of_requests[i]);
 	TEMP(nx_status, t_array_of_statuses, array_of_statuses != ABI_STATUS_IGNORE ? incount : 0);
@@ -2712,7 +2712,7 @@ int PMPI_Testall(int count, MPI_Request *array_of_requests, int *flag, MPI_Statu
 
 int PMPI_Testsome(int incount, MPI_Request *array_of_requests, int *outcount, int *array_of_indices, MPI_Status *array_of_statuses)
 {
-	if (unlikely(!outcount || (incount > 0 && !array_of_indices))) return face_raise_in("Testsome", NX_COMM_WORLD, NX_ERR_ARG);
+	if (unlikely(!outcount)) return face_raise_in("Testsome", NX_COMM_WORLD, NX_ERR_ARG);
 	TEMP(nx_t, t_array_of_requests, incount);
 	for (int i = 0; i < t_array_of_requests_n; i++) t_array_of_requests[i] = in_request(array_of_requests[i]);
 	TEMP(nx_status, t_array_of_statuses, array_of_statuses != ABI_STATUS_IGNORE ? incount : 0);
@@ -2885,69 +2885,69 @@ int PMPI_Startall(int count, const MPI_Request *array_of_requests)
 	TEMP_END(t_array_of_requests);
 	return error_out((int)rc);
 }
-int PMPI_Psend_init(UNUSED long a0, UNUSED long a1, UNUSED long a2, UNUSED long a3, UNUSED long a4, UNUSED long a5, MPI_Comm comm) { return face_refused(261, in_comm(comm)); }
-int PMPI_Precv_init(UNUSED long a0, UNUSED long a1, UNUSED long a2, UNUSED long a3, UNUSED long a4, UNUSED long a5, MPI_Comm comm) { return face_refused(262, in_comm(comm)); }
-int PMPI_Pready(void) { return face_refused(263, NX_COMM_NULL); }
-int PMPI_Pready_range(void) { return face_refused(264, NX_COMM_NULL); }
-int PMPI_Pready_list(void) { return face_refused(265, NX_COMM_NULL); }
-int PMPI_Parrived(void) { return face_refused(266, NX_COMM_NULL); }
-int PMPI_Win_allocate(UNUSED long a0, UNUSED long a1, UNUSED long a2, MPI_Comm comm) { return face_refused(267, in_comm(comm)); }
-int PMPI_Win_allocate_shared(UNUSED long a0, UNUSED long a1, UNUSED long a2, MPI_Comm comm) { return face_refused(269, in_comm(comm)); }
-int PMPI_Win_attach(void) { return face_refused(271, NX_COMM_NULL); }
-int PMPI_Win_call_errhandler(void) { return face_refused(272, NX_COMM_NULL); }
-int PMPI_Win_complete(void) { return face_refused(273, NX_COMM_NULL); }
-int PMPI_Win_create(UNUSED long a0, UNUSED long a1, UNUSED long a2, UNUSED long a3, MPI_Comm comm) { return face_refused(274, in_comm(comm)); }
-int PMPI_Win_create_dynamic(UNUSED long a0, MPI_Comm comm) { return face_refused(276, in_comm(comm)); }
-int PMPI_Win_create_errhandler(void) { return face_refused(277, NX_COMM_NULL); }
-int PMPI_Win_create_keyval(void) { return face_refused(278, NX_COMM_NULL); }
-int PMPI_Win_delete_attr(void) { return face_refused(279, NX_COMM_NULL); }
-int PMPI_Win_detach(void) { return face_refused(280, NX_COMM_NULL); }
-int PMPI_Win_fence(void) { return face_refused(281, NX_COMM_NULL); }
-int PMPI_Win_flush(void) { return face_refused(282, NX_COMM_NULL); }
-int PMPI_Win_flush_all(void) { return face_refused(283, NX_COMM_NULL); }
-int PMPI_Win_flush_local(void) { return face_refused(284, NX_COMM_NULL); }
-int PMPI_Win_flush_local_all(void) { return face_refused(285, NX_COMM_NULL); }
-int PMPI_Win_free(void) { return face_refused(286, NX_COMM_NULL); }
-int PMPI_Win_free_keyval(void) { return face_refused(287, NX_COMM_NULL); }
-int PMPI_Win_get_attr(void) { return face_refused(288, NX_COMM_NULL); }
-int PMPI_Win_get_errhandler(void) { return face_refused(289, NX_COMM_NULL); }
-int PMPI_Win_get_group(void) { return face_refused(290, NX_COMM_NULL); }
-int PMPI_Win_get_info(void) { return face_refused(291, NX_COMM_NULL); }
-int PMPI_Win_get_name(void) { return face_refused(292, NX_COMM_NULL); }
-int PMPI_Win_lock(void) { return face_refused(293, NX_COMM_NULL); }
-int PMPI_Win_lock_all(void) { return face_refused(294, NX_COMM_NULL); }
-int PMPI_Win_post(void) { return face_refused(295, NX_COMM_NULL); }
-int PMPI_Win_set_attr(void) { return face_refused(296, NX_COMM_NULL); }
-int PMPI_Win_set_errhandler(void) { return face_refused(297, NX_COMM_NULL); }
-int PMPI_Win_set_info(void) { return face_refused(298, NX_COMM_NULL); }
-int PMPI_Win_set_name(void) { return face_refused(299, NX_COMM_NULL); }
-int PMPI_Win_shared_query(void) { return face_refused(300, NX_COMM_NULL); }
-int PMPI_Win_start(void) { return face_refused(302, NX_COMM_NULL); }
-int PMPI_Win_sync(void) { return face_refused(303, NX_COMM_NULL); }
-int PMPI_Win_test(void) { return face_refused(304, NX_COMM_NULL); }
-int PMPI_Win_unlock(void) { return face_refused(305, NX_COMM_NULL); }
-int PMPI_Win_unlock_all(void) { return face_refused(306, NX_COMM_NULL); }
-int PMPI_Win_wait(void) { return face_refused(307, NX_COMM_NULL); }
-int PMPI_Put(void) { return face_refused(308, NX_COMM_NULL); }
-int PMPI_Get(void) { return face_refused(310, NX_COMM_NULL); }
-int PMPI_Accumulate(void) { return face_refused(312, NX_COMM_NULL); }
-int PMPI_Get_accumulate(void) { return face_refused(314, NX_COMM_NULL); }
-int PMPI_Fetch_and_op(void) { return face_refused(316, NX_COMM_NULL); }
-int PMPI_Compare_and_swap(void) { return face_refused(317, NX_COMM_NULL); }
-int PMPI_Rput(void) { return face_refused(318, NX_COMM_NULL); }
-int PMPI_Rget(void) { return face_refused(320, NX_COMM_NULL); }
-int PMPI_Raccumulate(void) { return face_refused(322, NX_COMM_NULL); }
-int PMPI_Rget_accumulate(void) { return face_refused(324, NX_COMM_NULL); }
-int PMPI_Session_call_errhandler(void) { return face_refused(326, NX_COMM_NULL); }
-int PMPI_Session_create_errhandler(void) { return face_refused(327, NX_COMM_NULL); }
-int PMPI_Session_finalize(void) { return face_refused(328, NX_COMM_NULL); }
-int PMPI_Session_get_errhandler(void) { return face_refused(329, NX_COMM_NULL); }
-int PMPI_Session_get_info(void) { return face_refused(330, NX_COMM_NULL); }
-int PMPI_Session_get_nth_pset(void) { return face_refused(331, NX_COMM_NULL); }
-int PMPI_Session_get_num_psets(void) { return face_refused(332, NX_COMM_NULL); }
-int PMPI_Session_get_pset_info(void) { return face_refused(333, NX_COMM_NULL); }
-int PMPI_Session_init(void) { return face_refused(334, NX_COMM_NULL); }
-int PMPI_Session_set_errhandler(void) { return face_refused(335, NX_COMM_NULL); }
+int PMPI_Psend_init(UNUSED long a0, UNUSED long a1, UNUSED long a2, UNUSED long a3, UNUSED long a4, UNUSED long a5, MPI_Comm comm) { return face_refused(262, in_comm(comm)); }
+int PMPI_Precv_init(UNUSED long a0, UNUSED long a1, UNUSED long a2, UNUSED long a3, UNUSED long a4, UNUSED long a5, MPI_Comm comm) { return face_refused(263, in_comm(comm)); }
+int PMPI_Pready(void) { return face_refused(264, NX_COMM_NULL); }
+int PMPI_Pready_range(void) { return face_refused(265, NX_COMM_NULL); }
+int PMPI_Pready_list(void) { return face_refused(266, NX_COMM_NULL); }
+int PMPI_Parrived(void) { return face_refused(267, NX_COMM_NULL); }
+int PMPI_Win_allocate(UNUSED long a0, UNUSED long a1, UNUSED long a2, MPI_Comm comm) { return face_refused(268, in_comm(comm)); }
+int PMPI_Win_allocate_shared(UNUSED long a0, UNUSED long a1, UNUSED long a2, MPI_Comm comm) { return face_refused(270, in_comm(comm)); }
+int PMPI_Win_attach(void) { return face_refused(272, NX_COMM_NULL); }
+int PMPI_Win_call_errhandler(void) { return face_refused(273, NX_COMM_NULL); }
+int PMPI_Win_complete(void) { return face_refused(274, NX_COMM_NULL); }
+int PMPI_Win_create(UNUSED long a0, UNUSED long a1, UNUSED long a2, UNUSED long a3, MPI_Comm comm) { return face_refused(275, in_comm(comm)); }
+int PMPI_Win_create_dynamic(UNUSED long a0, MPI_Comm comm) { return face_refused(277, in_comm(comm)); }
+int PMPI_Win_create_errhandler(void) { return face_refused(278, NX_COMM_NULL); }
+int PMPI_Win_create_keyval(void) { return face_refused(279, NX_COMM_NULL); }
+int PMPI_Win_delete_attr(void) { return face_refused(280, NX_COMM_NULL); }
+int PMPI_Win_detach(void) { return face_refused(281, NX_COMM_NULL); }
+int PMPI_Win_fence(void) { return face_refused(282, NX_COMM_NULL); }
+int PMPI_Win_flush(void) { return face_refused(283, NX_COMM_NULL); }
+int PMPI_Win_flush_all(void) { return face_refused(284, NX_COMM_NULL); }
+int PMPI_Win_flush_local(void) { return face_refused(285, NX_COMM_NULL); }
+int PMPI_Win_flush_local_all(void) { return face_refused(286, NX_COMM_NULL); }
+int PMPI_Win_free(void) { return face_refused(287, NX_COMM_NULL); }
+int PMPI_Win_free_keyval(void) { return face_refused(288, NX_COMM_NULL); }
+int PMPI_Win_get_attr(void) { return face_refused(291, NX_COMM_NULL); }
+int PMPI_Win_get_errhandler(void) { return face_refused(292, NX_COMM_NULL); }
+int PMPI_Win_get_group(void) { return face_refused(293, NX_COMM_NULL); }
+int PMPI_Win_get_info(void) { return face_refused(294, NX_COMM_NULL); }
+int PMPI_Win_get_name(void) { return face_refused(295, NX_COMM_NULL); }
+int PMPI_Win_lock(void) { return face_refused(296, NX_COMM_NULL); }
+int PMPI_Win_lock_all(void) { return face_refused(297, NX_COMM_NULL); }
+int PMPI_Win_post(void) { return face_refused(298, NX_COMM_NULL); }
+int PMPI_Win_set_attr(void) { return face_refused(299, NX_COMM_NULL); }
+int PMPI_Win_set_errhandler(void) { return face_refused(300, NX_COMM_NULL); }
+int PMPI_Win_set_info(void) { return face_refused(301, NX_COMM_NULL); }
+int PMPI_Win_set_name(void) { return face_refused(302, NX_COMM_NULL); }
+int PMPI_Win_shared_query(void) { return face_refused(303, NX_COMM_NULL); }
+int PMPI_Win_start(void) { return face_refused(305, NX_COMM_NULL); }
+int PMPI_Win_sync(void) { return face_refused(306, NX_COMM_NULL); }
+int PMPI_Win_test(void) { return face_refused(307, NX_COMM_NULL); }
+int PMPI_Win_unlock(void) { return face_refused(308, NX_COMM_NULL); }
+int PMPI_Win_unlock_all(void) { return face_refused(309, NX_COMM_NULL); }
+int PMPI_Win_wait(void) { return face_refused(310, NX_COMM_NULL); }
+int PMPI_Put(void) { return face_refused(311, NX_COMM_NULL); }
+int PMPI_Get(void) { return face_refused(313, NX_COMM_NULL); }
+int PMPI_Accumulate(void) { return face_refused(315, NX_COMM_NULL); }
+int PMPI_Get_accumulate(void) { return face_refused(317, NX_COMM_NULL); }
+int PMPI_Fetch_and_op(void) { return face_refused(319, NX_COMM_NULL); }
+int PMPI_Compare_and_swap(void) { return face_refused(320, NX_COMM_NULL); }
+int PMPI_Rput(void) { return face_refused(321, NX_COMM_NULL); }
+int PMPI_Rget(void) { return face_refused(323, NX_COMM_NULL); }
+int PMPI_Raccumulate(void) { return face_refused(325, NX_COMM_NULL); }
+int PMPI_Rget_accumulate(void) { return face_refused(327, NX_COMM_NULL); }
+int PMPI_Session_call_errhandler(void) { return face_refused(329, NX_COMM_NULL); }
+int PMPI_Session_create_errhandler(void) { return face_refused(330, NX_COMM_NULL); }
+int PMPI_Session_finalize(void) { return face_refused(331, NX_COMM_NULL); }
+int PMPI_Session_get_errhandler(void) { return face_refused(332, NX_COMM_NULL); }
+int PMPI_Session_get_info(void) { return face_refused(333, NX_COMM_NULL); }
+int PMPI_Session_get_nth_pset(void) { return face_refused(334, NX_COMM_NULL); }
+int PMPI_Session_get_num_psets(void) { return face_refused(335, NX_COMM_NULL); }
+int PMPI_Session_get_pset_info(void) { return face_refused(336, NX_COMM_NULL); }
+int PMPI_Session_init(void) { return face_refused(337, NX_COMM_NULL); }
+int PMPI_Session_set_errhandler(void) { return face_refused(338, NX_COMM_NULL); }
 int PMPI_T_category_changed(void) { return ABI_T_ERR_NOT_INITIALIZED; }
 int PMPI_T_category_get_categories(void) { return ABI_T_ERR_NOT_INITIALIZED; }
 int PMPI_T_category_get_cvars(void) { return ABI_T_ERR_NOT_INITIALIZED; }
@@ -3274,1190 +3274,2046 @@ int PMPI_Ineighbor_alltoallw(const void *sendbuf, const int *sendcounts, const n
 	TEMP_END(t_recvtypes);
 	return error_out((int)rc);
 }
-int PMPI_Neighbor_allgather_init(UNUSED long a0, UNUSED long a1, UNUSED long a2, UNUSED long a3, UNUSED long a4, UNUSED long a5, MPI_Comm comm) { return face_refused(397, in_comm(comm)); }
-int PMPI_Neighbor_allgatherv_init(UNUSED long a0, UNUSED long a1, UNUSED long a2, UNUSED long a3, UNUSED long a4, UNUSED long a5, UNUSED long a6, MPI_Comm comm) { return face_refused(399, in_comm(comm)); }
-int PMPI_Neighbor_alltoall_init(UNUSED long a0, UNUSED long a1, UNUSED long a2, UNUSED long a3, UNUSED long a4, UNUSED long a5, MPI_Comm comm) { return face_refused(401, in_comm(comm)); }
-int PMPI_Neighbor_alltoallv_init(UNUSED long a0, UNUSED long a1, UNUSED long a2, UNUSED long a3, UNUSED long a4, UNUSED long a5, UNUSED long a6, UNUSED long a7, MPI_Comm comm) { return face_refused(403, in_comm(comm)); }
-int PMPI_Neighbor_alltoallw_init(UNUSED long a0, UNUSED long a1, UNUSED long a2, UNUSED long a3, UNUSED long a4, UNUSED long a5, UNUSED long a6, UNUSED long a7, MPI_Comm comm) { return face_refused(405, in_comm(comm)); }
-int mpi_conversion_fn_null_(void) { return face_refused(417, NX_COMM_NULL); }
-int ompi_attr_create_keyval(void) { return face_refused(418, NX_COMM_NULL); }
-int ompi_attr_create_keyval_aint(void) { return face_refused(419, NX_COMM_NULL); }
-int ompi_attr_create_keyval_fint(void) { return face_refused(420, NX_COMM_NULL); }
-int ompi_attr_get_aint(void) { return face_refused(421, NX_COMM_NULL); }
-int ompi_attr_get_fint(void) { return face_refused(422, NX_COMM_NULL); }
-int ompi_attr_set_aint(void) { return face_refused(423, NX_COMM_NULL); }
-int ompi_attr_set_fint(void) { return face_refused(424, NX_COMM_NULL); }
-int ompi_datatype_match_size(void) { return face_refused(425, NX_COMM_NULL); }
-int ompi_errhandler_create(void) { return face_refused(426, NX_COMM_NULL); }
-int ompi_errhandler_invoke(void) { return face_refused(427, NX_COMM_NULL); }
-int ompi_fortran_argv_blank_f2c(void) { return face_refused(428, NX_COMM_NULL); }
-int ompi_fortran_argv_count_f2c(void) { return face_refused(429, NX_COMM_NULL); }
-int ompi_fortran_multiple_argvs_f2c(void) { return face_refused(430, NX_COMM_NULL); }
-int ompi_fortran_string_c2f(void) { return face_refused(431, NX_COMM_NULL); }
-int ompi_fortran_string_f2c(void) { return face_refused(432, NX_COMM_NULL); }
-int ompi_mpi_errors_are_fatal_comm_handler(void) { return face_refused(433, NX_COMM_NULL); }
-int ompi_op_set_cxx_callback(void) { return face_refused(434, NX_COMM_NULL); }
-int ompi_op_set_java_callback(void) { return face_refused(435, NX_COMM_NULL); }
+int PMPI_Neighbor_allgather_init(UNUSED long a0, UNUSED long a1, UNUSED long a2, UNUSED long a3, UNUSED long a4, UNUSED long a5, MPI_Comm comm) { return face_refused(400, in_comm(comm)); }
+int PMPI_Neighbor_allgatherv_init(UNUSED long a0, UNUSED long a1, UNUSED long a2, UNUSED long a3, UNUSED long a4, UNUSED long a5, UNUSED long a6, MPI_Comm comm) { return face_refused(402, in_comm(comm)); }
+int PMPI_Neighbor_alltoall_init(UNUSED long a0, UNUSED long a1, UNUSED long a2, UNUSED long a3, UNUSED long a4, UNUSED long a5, MPI_Comm comm) { return face_refused(404, in_comm(comm)); }
+int PMPI_Neighbor_alltoallv_init(UNUSED long a0, UNUSED long a1, UNUSED long a2, UNUSED long a3, UNUSED long a4, UNUSED long a5, UNUSED long a6, UNUSED long a7, MPI_Comm comm) { return face_refused(406, in_comm(comm)); }
+int PMPI_Neighbor_alltoallw_init(UNUSED long a0, UNUSED long a1, UNUSED long a2, UNUSED long a3, UNUSED long a4, UNUSED long a5, UNUSED long a6, UNUSED long a7, MPI_Comm comm) { return face_refused(408, in_comm(comm)); }
+int mpi_conversion_fn_null_(void) { return face_refused(412, NX_COMM_NULL); }
+int ompi_attr_create_keyval(void) { return face_refused(413, NX_COMM_NULL); }
+int ompi_attr_create_keyval_aint(void) { return face_refused(414, NX_COMM_NULL); }
+int ompi_attr_create_keyval_fint(void) { return face_refused(415, NX_COMM_NULL); }
+int ompi_attr_get_aint(void) { return face_refused(416, NX_COMM_NULL); }
+int ompi_attr_get_fint(void) { return face_refused(417, NX_COMM_NULL); }
+int ompi_attr_set_aint(void) { return face_refused(418, NX_COMM_NULL); }
+int ompi_attr_set_fint(void) { return face_refused(419, NX_COMM_NULL); }
+int ompi_datatype_match_size(void) { return face_refused(420, NX_COMM_NULL); }
+int ompi_errhandler_create(void) { return face_refused(421, NX_COMM_NULL); }
+int ompi_errhandler_invoke(void) { return face_refused(422, NX_COMM_NULL); }
+int ompi_fortran_argv_blank_f2c(void) { return face_refused(423, NX_COMM_NULL); }
+int ompi_fortran_argv_count_f2c(void) { return face_refused(424, NX_COMM_NULL); }
+int ompi_fortran_multiple_argvs_f2c(void) { return face_refused(425, NX_COMM_NULL); }
+int ompi_fortran_string_c2f(void) { return face_refused(426, NX_COMM_NULL); }
+int ompi_fortran_string_f2c(void) { return face_refused(427, NX_COMM_NULL); }
+int ompi_mpi_errors_are_fatal_comm_handler(void) { return face_refused(428, NX_COMM_NULL); }
+int ompi_op_set_cxx_callback(void) { return face_refused(429, NX_COMM_NULL); }
+int ompi_op_set_java_callback(void) { return face_refused(430, NX_COMM_NULL); }
 
 #include "face_fast.inc.c"
+#include "fortran_attributes.inc.c"
 
-/* -- the Fortran interface: refused by name -- */
-enum { FORTRAN_N = 391 };
-#include "face_fortran.inc.c"
-static const char *const fortran_name[FORTRAN_N] = {
-	"mpi_abort_",
-	"mpi_accumulate_",
-	"mpi_add_error_class_",
-	"mpi_add_error_code_",
-	"mpi_add_error_string_",
-	"mpi_address_",
-	"mpi_aint_add_",
-	"mpi_aint_diff_",
-	"mpi_allgather_",
-	"mpi_allgatherv_",
-	"mpi_alloc_mem_",
-	"mpi_alloc_mem_cptr_",
-	"mpi_allreduce_",
-	"mpi_alltoall_",
-	"mpi_alltoallv_",
-	"mpi_alltoallw_",
-	"mpi_attr_delete_",
-	"mpi_attr_get_",
-	"mpi_attr_put_",
-	"mpi_barrier_",
-	"mpi_bcast_",
-	"mpi_bsend_",
-	"mpi_bsend_init_",
-	"mpi_buffer_attach_",
-	"mpi_buffer_detach_",
-	"mpi_cancel_",
-	"mpi_cart_coords_",
-	"mpi_cart_create_",
-	"mpi_cart_get_",
-	"mpi_cart_map_",
-	"mpi_cart_rank_",
-	"mpi_cart_shift_",
-	"mpi_cart_sub_",
-	"mpi_cartdim_get_",
-	"mpi_close_port_",
-	"mpi_comm_accept_",
-	"mpi_comm_call_errhandler_",
-	"mpi_comm_compare_",
-	"mpi_comm_connect_",
-	"mpi_comm_create_",
-	"mpi_comm_create_errhandler_",
-	"mpi_comm_create_group_",
-	"mpi_comm_create_keyval_",
-	"mpi_comm_delete_attr_",
-	"mpi_comm_disconnect_",
-	"mpi_comm_dup_",
-	"mpi_comm_dup_with_info_",
-	"mpi_comm_free_",
-	"mpi_comm_free_keyval_",
-	"mpi_comm_get_attr_",
-	"mpi_comm_get_errhandler_",
-	"mpi_comm_get_info_",
-	"mpi_comm_get_name_",
-	"mpi_comm_get_parent_",
-	"mpi_comm_group_",
-	"mpi_comm_idup_",
-	"mpi_comm_join_",
-	"mpi_comm_rank_",
-	"mpi_comm_remote_group_",
-	"mpi_comm_remote_size_",
-	"mpi_comm_set_attr_",
-	"mpi_comm_set_errhandler_",
-	"mpi_comm_set_info_",
-	"mpi_comm_set_name_",
-	"mpi_comm_size_",
-	"mpi_comm_spawn_",
-	"mpi_comm_spawn_multiple_",
-	"mpi_comm_split_",
-	"mpi_comm_split_type_",
-	"mpi_comm_test_inter_",
-	"mpi_compare_and_swap_",
-	"mpi_dims_create_",
-	"mpi_dist_graph_create_",
-	"mpi_dist_graph_create_adjacent_",
-	"mpi_dist_graph_neighbors_",
-	"mpi_dist_graph_neighbors_count_",
-	"mpi_errhandler_create_",
-	"mpi_errhandler_free_",
-	"mpi_errhandler_get_",
-	"mpi_errhandler_set_",
-	"mpi_error_class_",
-	"mpi_error_string_",
-	"mpi_exscan_",
-	"mpi_f_sync_reg_",
-	"mpi_fetch_and_op_",
-	"mpi_file_call_errhandler_",
-	"mpi_file_close_",
-	"mpi_file_create_errhandler_",
-	"mpi_file_delete_",
-	"mpi_file_get_amode_",
-	"mpi_file_get_atomicity_",
-	"mpi_file_get_byte_offset_",
-	"mpi_file_get_errhandler_",
-	"mpi_file_get_group_",
-	"mpi_file_get_info_",
-	"mpi_file_get_position_",
-	"mpi_file_get_position_shared_",
-	"mpi_file_get_size_",
-	"mpi_file_get_type_extent_",
-	"mpi_file_get_view_",
-	"mpi_file_iread_",
-	"mpi_file_iread_all_",
-	"mpi_file_iread_at_",
-	"mpi_file_iread_at_all_",
-	"mpi_file_iread_shared_",
-	"mpi_file_iwrite_",
-	"mpi_file_iwrite_all_",
-	"mpi_file_iwrite_at_",
-	"mpi_file_iwrite_at_all_",
-	"mpi_file_iwrite_shared_",
-	"mpi_file_open_",
-	"mpi_file_preallocate_",
-	"mpi_file_read_",
-	"mpi_file_read_all_",
-	"mpi_file_read_all_begin_",
-	"mpi_file_read_all_end_",
-	"mpi_file_read_at_",
-	"mpi_file_read_at_all_",
-	"mpi_file_read_at_all_begin_",
-	"mpi_file_read_at_all_end_",
-	"mpi_file_read_ordered_",
-	"mpi_file_read_ordered_begin_",
-	"mpi_file_read_ordered_end_",
-	"mpi_file_read_shared_",
-	"mpi_file_seek_",
-	"mpi_file_seek_shared_",
-	"mpi_file_set_atomicity_",
-	"mpi_file_set_errhandler_",
-	"mpi_file_set_info_",
-	"mpi_file_set_size_",
-	"mpi_file_set_view_",
-	"mpi_file_sync_",
-	"mpi_file_write_",
-	"mpi_file_write_all_",
-	"mpi_file_write_all_begin_",
-	"mpi_file_write_all_end_",
-	"mpi_file_write_at_",
-	"mpi_file_write_at_all_",
-	"mpi_file_write_at_all_begin_",
-	"mpi_file_write_at_all_end_",
-	"mpi_file_write_ordered_",
-	"mpi_file_write_ordered_begin_",
-	"mpi_file_write_ordered_end_",
-	"mpi_file_write_shared_",
-	"mpi_finalize_",
-	"mpi_finalized_",
-	"mpi_free_mem_",
-	"mpi_gather_",
-	"mpi_gatherv_",
-	"mpi_get_",
-	"mpi_get_accumulate_",
-	"mpi_get_address_",
-	"mpi_get_count_",
-	"mpi_get_elements_",
-	"mpi_get_elements_x_",
-	"mpi_get_library_version_",
-	"mpi_get_processor_name_",
-	"mpi_get_version_",
-	"mpi_graph_create_",
-	"mpi_graph_get_",
-	"mpi_graph_map_",
-	"mpi_graph_neighbors_",
-	"mpi_graph_neighbors_count_",
-	"mpi_graphdims_get_",
-	"mpi_grequest_complete_",
-	"mpi_grequest_start_",
-	"mpi_group_compare_",
-	"mpi_group_difference_",
-	"mpi_group_excl_",
-	"mpi_group_free_",
-	"mpi_group_incl_",
-	"mpi_group_intersection_",
-	"mpi_group_range_excl_",
-	"mpi_group_range_incl_",
-	"mpi_group_rank_",
-	"mpi_group_size_",
-	"mpi_group_translate_ranks_",
-	"mpi_group_union_",
-	"mpi_iallgather_",
-	"mpi_iallgatherv_",
-	"mpi_iallreduce_",
-	"mpi_ialltoall_",
-	"mpi_ialltoallv_",
-	"mpi_ialltoallw_",
-	"mpi_ibarrier_",
-	"mpi_ibcast_",
-	"mpi_ibsend_",
-	"mpi_iexscan_",
-	"mpi_igather_",
-	"mpi_igatherv_",
-	"mpi_improbe_",
-	"mpi_imrecv_",
-	"mpi_ineighbor_allgather_",
-	"mpi_ineighbor_allgatherv_",
-	"mpi_ineighbor_alltoall_",
-	"mpi_ineighbor_alltoallv_",
-	"mpi_ineighbor_alltoallw_",
-	"mpi_info_create_",
-	"mpi_info_delete_",
-	"mpi_info_dup_",
-	"mpi_info_free_",
-	"mpi_info_get_",
-	"mpi_info_get_nkeys_",
-	"mpi_info_get_nthkey_",
-	"mpi_info_get_valuelen_",
-	"mpi_info_set_",
-	"mpi_init_",
-	"mpi_init_thread_",
-	"mpi_initialized_",
-	"mpi_intercomm_create_",
-	"mpi_intercomm_merge_",
-	"mpi_iprobe_",
-	"mpi_irecv_",
-	"mpi_ireduce_",
-	"mpi_ireduce_scatter_",
-	"mpi_ireduce_scatter_block_",
-	"mpi_irsend_",
-	"mpi_is_thread_main_",
-	"mpi_iscan_",
-	"mpi_iscatter_",
-	"mpi_iscatterv_",
-	"mpi_isend_",
-	"mpi_issend_",
-	"mpi_keyval_create_",
-	"mpi_keyval_free_",
-	"mpi_lookup_name_",
-	"mpi_mprobe_",
-	"mpi_mrecv_",
-	"mpi_neighbor_allgather_",
-	"mpi_neighbor_allgatherv_",
-	"mpi_neighbor_alltoall_",
-	"mpi_neighbor_alltoallv_",
-	"mpi_neighbor_alltoallw_",
-	"mpi_op_commutative_",
-	"mpi_op_create_",
-	"mpi_op_free_",
-	"mpi_open_port_",
-	"mpi_pack_",
-	"mpi_pack_external_",
-	"mpi_pack_external_size_",
-	"mpi_pack_size_",
-	"mpi_pcontrol_",
-	"mpi_probe_",
-	"mpi_publish_name_",
-	"mpi_put_",
-	"mpi_query_thread_",
-	"mpi_raccumulate_",
-	"mpi_recv_",
-	"mpi_recv_init_",
-	"mpi_reduce_",
-	"mpi_reduce_local_",
-	"mpi_reduce_scatter_",
-	"mpi_reduce_scatter_block_",
-	"mpi_register_datarep_",
-	"mpi_request_free_",
-	"mpi_request_get_status_",
-	"mpi_rget_",
-	"mpi_rget_accumulate_",
-	"mpi_rput_",
-	"mpi_rsend_",
-	"mpi_rsend_init_",
-	"mpi_scan_",
-	"mpi_scatter_",
-	"mpi_scatterv_",
-	"mpi_send_",
-	"mpi_send_init_",
-	"mpi_sendrecv_",
-	"mpi_sendrecv_replace_",
-	"mpi_ssend_",
-	"mpi_ssend_init_",
-	"mpi_start_",
-	"mpi_startall_",
-	"mpi_status_set_cancelled_",
-	"mpi_status_set_elements_",
-	"mpi_status_set_elements_x_",
-	"mpi_test_",
-	"mpi_test_cancelled_",
-	"mpi_testall_",
-	"mpi_testany_",
-	"mpi_testsome_",
-	"mpi_topo_test_",
-	"mpi_type_commit_",
-	"mpi_type_contiguous_",
-	"mpi_type_create_darray_",
-	"mpi_type_create_f90_complex_",
-	"mpi_type_create_f90_integer_",
-	"mpi_type_create_f90_real_",
-	"mpi_type_create_hindexed_",
-	"mpi_type_create_hindexed_block_",
-	"mpi_type_create_hvector_",
-	"mpi_type_create_indexed_block_",
-	"mpi_type_create_keyval_",
-	"mpi_type_create_resized_",
-	"mpi_type_create_struct_",
-	"mpi_type_create_subarray_",
-	"mpi_type_delete_attr_",
-	"mpi_type_dup_",
-	"mpi_type_extent_",
-	"mpi_type_free_",
-	"mpi_type_free_keyval_",
-	"mpi_type_get_attr_",
-	"mpi_type_get_contents_",
-	"mpi_type_get_envelope_",
-	"mpi_type_get_extent_",
-	"mpi_type_get_extent_x_",
-	"mpi_type_get_name_",
-	"mpi_type_get_true_extent_",
-	"mpi_type_get_true_extent_x_",
-	"mpi_type_hindexed_",
-	"mpi_type_hvector_",
-	"mpi_type_indexed_",
-	"mpi_type_lb_",
-	"mpi_type_match_size_",
-	"mpi_type_set_attr_",
-	"mpi_type_set_name_",
-	"mpi_type_size_",
-	"mpi_type_size_x_",
-	"mpi_type_struct_",
-	"mpi_type_ub_",
-	"mpi_type_vector_",
-	"mpi_unpack_",
-	"mpi_unpack_external_",
-	"mpi_unpublish_name_",
-	"mpi_wait_",
-	"mpi_waitall_",
-	"mpi_waitany_",
-	"mpi_waitsome_",
-	"mpi_win_allocate_",
-	"mpi_win_allocate_cptr_",
-	"mpi_win_allocate_shared_",
-	"mpi_win_allocate_shared_cptr_",
-	"mpi_win_attach_",
-	"mpi_win_call_errhandler_",
-	"mpi_win_complete_",
-	"mpi_win_create_",
-	"mpi_win_create_dynamic_",
-	"mpi_win_create_errhandler_",
-	"mpi_win_create_keyval_",
-	"mpi_win_delete_attr_",
-	"mpi_win_detach_",
-	"mpi_win_fence_",
-	"mpi_win_flush_",
-	"mpi_win_flush_all_",
-	"mpi_win_flush_local_",
-	"mpi_win_flush_local_all_",
-	"mpi_win_free_",
-	"mpi_win_free_keyval_",
-	"mpi_win_get_attr_",
-	"mpi_win_get_errhandler_",
-	"mpi_win_get_group_",
-	"mpi_win_get_info_",
-	"mpi_win_get_name_",
-	"mpi_win_lock_",
-	"mpi_win_lock_all_",
-	"mpi_win_post_",
-	"mpi_win_set_attr_",
-	"mpi_win_set_errhandler_",
-	"mpi_win_set_info_",
-	"mpi_win_set_name_",
-	"mpi_win_shared_query_",
-	"mpi_win_shared_query_cptr_",
-	"mpi_win_start_",
-	"mpi_win_sync_",
-	"mpi_win_test_",
-	"mpi_win_unlock_",
-	"mpi_win_unlock_all_",
-	"mpi_win_wait_",
-	"mpi_wtick_",
-	"mpi_wtime_",
-	"mpix_allgather_init_",
-	"mpix_allgatherv_init_",
-	"mpix_allreduce_init_",
-	"mpix_alltoall_init_",
-	"mpix_alltoallv_init_",
-	"mpix_alltoallw_init_",
-	"mpix_barrier_init_",
-	"mpix_bcast_init_",
-	"mpix_exscan_init_",
-	"mpix_gather_init_",
-	"mpix_gatherv_init_",
-	"mpix_neighbor_allgather_init_",
-	"mpix_neighbor_allgatherv_init_",
-	"mpix_neighbor_alltoall_init_",
-	"mpix_neighbor_alltoallv_init_",
-	"mpix_neighbor_alltoallw_init_",
-	"mpix_reduce_init_",
-	"mpix_reduce_scatter_block_init_",
-	"mpix_reduce_scatter_init_",
-	"mpix_scan_init_",
-	"mpix_scatter_init_",
-	"mpix_scatterv_init_",
-};
-FORTRAN(mpi_abort, 0)
-FORTRAN_08(mpi_abort, f08)
-FORTRAN(mpi_accumulate, 1)
-FORTRAN_08(mpi_accumulate, f08)
-FORTRAN(mpi_add_error_class, 2)
-FORTRAN_08(mpi_add_error_class, f08)
-FORTRAN(mpi_add_error_code, 3)
-FORTRAN_08(mpi_add_error_code, f08)
-FORTRAN(mpi_add_error_string, 4)
-FORTRAN_08(mpi_add_error_string, f08)
-FORTRAN(mpi_address, 5)
-FORTRAN(mpi_aint_add, 6)
-FORTRAN_08(mpi_aint_add, f08)
-FORTRAN(mpi_aint_diff, 7)
-FORTRAN_08(mpi_aint_diff, f08)
-FORTRAN(mpi_allgather, 8)
-FORTRAN_08(mpi_allgather, f08)
-FORTRAN(mpi_allgatherv, 9)
-FORTRAN_08(mpi_allgatherv, f08)
-FORTRAN(mpi_alloc_mem, 10)
-FORTRAN_08(mpi_alloc_mem, f08)
-FORTRAN(mpi_alloc_mem_cptr, 11)
-FORTRAN(mpi_allreduce, 12)
-FORTRAN_08(mpi_allreduce, f08)
-FORTRAN(mpi_alltoall, 13)
-FORTRAN_08(mpi_alltoall, f08)
-FORTRAN(mpi_alltoallv, 14)
-FORTRAN_08(mpi_alltoallv, f08)
-FORTRAN(mpi_alltoallw, 15)
-FORTRAN_08(mpi_alltoallw, f08)
-FORTRAN(mpi_attr_delete, 16)
-FORTRAN(mpi_attr_get, 17)
-FORTRAN(mpi_attr_put, 18)
-FORTRAN(mpi_barrier, 19)
-FORTRAN_08(mpi_barrier, f08)
-FORTRAN(mpi_bcast, 20)
-FORTRAN_08(mpi_bcast, f08)
-FORTRAN(mpi_bsend, 21)
-FORTRAN_08(mpi_bsend, f08)
-FORTRAN(mpi_bsend_init, 22)
-FORTRAN_08(mpi_bsend_init, f08)
-FORTRAN(mpi_buffer_attach, 23)
-FORTRAN_08(mpi_buffer_attach, f08)
-FORTRAN(mpi_buffer_detach, 24)
-FORTRAN_08(mpi_buffer_detach, f08)
-FORTRAN(mpi_cancel, 25)
-FORTRAN_08(mpi_cancel, f08)
-FORTRAN(mpi_cart_coords, 26)
-FORTRAN_08(mpi_cart_coords, f08)
-FORTRAN(mpi_cart_create, 27)
-FORTRAN_08(mpi_cart_create, f08)
-FORTRAN(mpi_cart_get, 28)
-FORTRAN_08(mpi_cart_get, f08)
-FORTRAN(mpi_cart_map, 29)
-FORTRAN_08(mpi_cart_map, f08)
-FORTRAN(mpi_cart_rank, 30)
-FORTRAN_08(mpi_cart_rank, f08)
-FORTRAN(mpi_cart_shift, 31)
-FORTRAN_08(mpi_cart_shift, f08)
-FORTRAN(mpi_cart_sub, 32)
-FORTRAN_08(mpi_cart_sub, f08)
-FORTRAN(mpi_cartdim_get, 33)
-FORTRAN_08(mpi_cartdim_get, f08)
-FORTRAN(mpi_close_port, 34)
-FORTRAN_08(mpi_close_port, f08)
-FORTRAN(mpi_comm_accept, 35)
-FORTRAN_08(mpi_comm_accept, f08)
-FORTRAN(mpi_comm_call_errhandler, 36)
-FORTRAN_08(mpi_comm_call_errhandler, f08)
-FORTRAN(mpi_comm_compare, 37)
-FORTRAN_08(mpi_comm_compare, f08)
-FORTRAN(mpi_comm_connect, 38)
-FORTRAN_08(mpi_comm_connect, f08)
-FORTRAN(mpi_comm_create, 39)
-FORTRAN_08(mpi_comm_create, f08)
-FORTRAN(mpi_comm_create_errhandler, 40)
-FORTRAN_08(mpi_comm_create_errhandler, f08)
-FORTRAN(mpi_comm_create_group, 41)
-FORTRAN_08(mpi_comm_create_group, f08)
-FORTRAN(mpi_comm_create_keyval, 42)
-FORTRAN_08(mpi_comm_create_keyval, f08)
-FORTRAN(mpi_comm_delete_attr, 43)
-FORTRAN_08(mpi_comm_delete_attr, f08)
-FORTRAN(mpi_comm_disconnect, 44)
-FORTRAN_08(mpi_comm_disconnect, f08)
-FORTRAN(mpi_comm_dup, 45)
-FORTRAN_08(mpi_comm_dup, f08)
-FORTRAN(mpi_comm_dup_with_info, 46)
-FORTRAN_08(mpi_comm_dup_with_info, f08)
-FORTRAN(mpi_comm_free, 47)
-FORTRAN_08(mpi_comm_free, f08)
-FORTRAN(mpi_comm_free_keyval, 48)
-FORTRAN_08(mpi_comm_free_keyval, f08)
-FORTRAN(mpi_comm_get_attr, 49)
-FORTRAN_08(mpi_comm_get_attr, f08)
-FORTRAN(mpi_comm_get_errhandler, 50)
-FORTRAN_08(mpi_comm_get_errhandler, f08)
-FORTRAN(mpi_comm_get_info, 51)
-FORTRAN_08(mpi_comm_get_info, f08)
-FORTRAN(mpi_comm_get_name, 52)
-FORTRAN_08(mpi_comm_get_name, f08)
-FORTRAN(mpi_comm_get_parent, 53)
-FORTRAN_08(mpi_comm_get_parent, f08)
-FORTRAN(mpi_comm_group, 54)
-FORTRAN_08(mpi_comm_group, f08)
-FORTRAN(mpi_comm_idup, 55)
-FORTRAN_08(mpi_comm_idup, f08)
-FORTRAN(mpi_comm_join, 56)
-FORTRAN_08(mpi_comm_join, f08)
-FORTRAN(mpi_comm_rank, 57)
-FORTRAN_08(mpi_comm_rank, f08)
-FORTRAN(mpi_comm_remote_group, 58)
-FORTRAN_08(mpi_comm_remote_group, f08)
-FORTRAN(mpi_comm_remote_size, 59)
-FORTRAN_08(mpi_comm_remote_size, f08)
-FORTRAN(mpi_comm_set_attr, 60)
-FORTRAN_08(mpi_comm_set_attr, f08)
-FORTRAN(mpi_comm_set_errhandler, 61)
-FORTRAN_08(mpi_comm_set_errhandler, f08)
-FORTRAN(mpi_comm_set_info, 62)
-FORTRAN_08(mpi_comm_set_info, f08)
-FORTRAN(mpi_comm_set_name, 63)
-FORTRAN_08(mpi_comm_set_name, f08)
-FORTRAN(mpi_comm_size, 64)
-FORTRAN_08(mpi_comm_size, f08)
-FORTRAN(mpi_comm_spawn, 65)
-FORTRAN_08(mpi_comm_spawn, f08)
-FORTRAN(mpi_comm_spawn_multiple, 66)
-FORTRAN_08(mpi_comm_spawn_multiple, f08)
-FORTRAN(mpi_comm_split, 67)
-FORTRAN_08(mpi_comm_split, f08)
-FORTRAN(mpi_comm_split_type, 68)
-FORTRAN_08(mpi_comm_split_type, f08)
-FORTRAN(mpi_comm_test_inter, 69)
-FORTRAN_08(mpi_comm_test_inter, f08)
-FORTRAN(mpi_compare_and_swap, 70)
-FORTRAN_08(mpi_compare_and_swap, f08)
-FORTRAN(mpi_dims_create, 71)
-FORTRAN_08(mpi_dims_create, f08)
-FORTRAN(mpi_dist_graph_create, 72)
-FORTRAN_08(mpi_dist_graph_create, f08)
-FORTRAN(mpi_dist_graph_create_adjacent, 73)
-FORTRAN_08(mpi_dist_graph_create_adjacent, f08)
-FORTRAN(mpi_dist_graph_neighbors, 74)
-FORTRAN_08(mpi_dist_graph_neighbors, f08)
-FORTRAN(mpi_dist_graph_neighbors_count, 75)
-FORTRAN_08(mpi_dist_graph_neighbors_count, f08)
-FORTRAN(mpi_errhandler_create, 76)
-FORTRAN(mpi_errhandler_free, 77)
-FORTRAN_08(mpi_errhandler_free, f08)
-FORTRAN(mpi_errhandler_get, 78)
-FORTRAN(mpi_errhandler_set, 79)
-FORTRAN(mpi_error_class, 80)
-FORTRAN_08(mpi_error_class, f08)
-FORTRAN(mpi_error_string, 81)
-FORTRAN_08(mpi_error_string, f08)
-FORTRAN(mpi_exscan, 82)
-FORTRAN_08(mpi_exscan, f08)
-FORTRAN(mpi_f_sync_reg, 83)
-FORTRAN_08(mpi_f_sync_reg, f08)
-FORTRAN(mpi_fetch_and_op, 84)
-FORTRAN_08(mpi_fetch_and_op, f08)
-FORTRAN(mpi_file_call_errhandler, 85)
-FORTRAN_08(mpi_file_call_errhandler, f08)
-FORTRAN(mpi_file_close, 86)
-FORTRAN_08(mpi_file_close, f08)
-FORTRAN(mpi_file_create_errhandler, 87)
-FORTRAN_08(mpi_file_create_errhandler, f08)
-FORTRAN(mpi_file_delete, 88)
-FORTRAN_08(mpi_file_delete, f08)
-FORTRAN(mpi_file_get_amode, 89)
-FORTRAN_08(mpi_file_get_amode, f08)
-FORTRAN(mpi_file_get_atomicity, 90)
-FORTRAN_08(mpi_file_get_atomicity, f08)
-FORTRAN(mpi_file_get_byte_offset, 91)
-FORTRAN_08(mpi_file_get_byte_offset, f08)
-FORTRAN(mpi_file_get_errhandler, 92)
-FORTRAN_08(mpi_file_get_errhandler, f08)
-FORTRAN(mpi_file_get_group, 93)
-FORTRAN_08(mpi_file_get_group, f08)
-FORTRAN(mpi_file_get_info, 94)
-FORTRAN_08(mpi_file_get_info, f08)
-FORTRAN(mpi_file_get_position, 95)
-FORTRAN_08(mpi_file_get_position, f08)
-FORTRAN(mpi_file_get_position_shared, 96)
-FORTRAN_08(mpi_file_get_position_shared, f08)
-FORTRAN(mpi_file_get_size, 97)
-FORTRAN_08(mpi_file_get_size, f08)
-FORTRAN(mpi_file_get_type_extent, 98)
-FORTRAN_08(mpi_file_get_type_extent, f08)
-FORTRAN(mpi_file_get_view, 99)
-FORTRAN_08(mpi_file_get_view, f08)
-FORTRAN(mpi_file_iread, 100)
-FORTRAN_08(mpi_file_iread, f08)
-FORTRAN(mpi_file_iread_all, 101)
-FORTRAN_08(mpi_file_iread_all, f08)
-FORTRAN(mpi_file_iread_at, 102)
-FORTRAN_08(mpi_file_iread_at, f08)
-FORTRAN(mpi_file_iread_at_all, 103)
-FORTRAN_08(mpi_file_iread_at_all, f08)
-FORTRAN(mpi_file_iread_shared, 104)
-FORTRAN_08(mpi_file_iread_shared, f08)
-FORTRAN(mpi_file_iwrite, 105)
-FORTRAN_08(mpi_file_iwrite, f08)
-FORTRAN(mpi_file_iwrite_all, 106)
-FORTRAN_08(mpi_file_iwrite_all, f08)
-FORTRAN(mpi_file_iwrite_at, 107)
-FORTRAN_08(mpi_file_iwrite_at, f08)
-FORTRAN(mpi_file_iwrite_at_all, 108)
-FORTRAN_08(mpi_file_iwrite_at_all, f08)
-FORTRAN(mpi_file_iwrite_shared, 109)
-FORTRAN_08(mpi_file_iwrite_shared, f08)
-FORTRAN(mpi_file_open, 110)
-FORTRAN_08(mpi_file_open, f08)
-FORTRAN(mpi_file_preallocate, 111)
-FORTRAN_08(mpi_file_preallocate, f08)
-FORTRAN(mpi_file_read, 112)
-FORTRAN_08(mpi_file_read, f08)
-FORTRAN(mpi_file_read_all, 113)
-FORTRAN_08(mpi_file_read_all, f08)
-FORTRAN(mpi_file_read_all_begin, 114)
-FORTRAN_08(mpi_file_read_all_begin, f08)
-FORTRAN(mpi_file_read_all_end, 115)
-FORTRAN_08(mpi_file_read_all_end, f08)
-FORTRAN(mpi_file_read_at, 116)
-FORTRAN_08(mpi_file_read_at, f08)
-FORTRAN(mpi_file_read_at_all, 117)
-FORTRAN_08(mpi_file_read_at_all, f08)
-FORTRAN(mpi_file_read_at_all_begin, 118)
-FORTRAN_08(mpi_file_read_at_all_begin, f08)
-FORTRAN(mpi_file_read_at_all_end, 119)
-FORTRAN_08(mpi_file_read_at_all_end, f08)
-FORTRAN(mpi_file_read_ordered, 120)
-FORTRAN_08(mpi_file_read_ordered, f08)
-FORTRAN(mpi_file_read_ordered_begin, 121)
-FORTRAN_08(mpi_file_read_ordered_begin, f08)
-FORTRAN(mpi_file_read_ordered_end, 122)
-FORTRAN_08(mpi_file_read_ordered_end, f08)
-FORTRAN(mpi_file_read_shared, 123)
-FORTRAN_08(mpi_file_read_shared, f08)
-FORTRAN(mpi_file_seek, 124)
-FORTRAN_08(mpi_file_seek, f08)
-FORTRAN(mpi_file_seek_shared, 125)
-FORTRAN_08(mpi_file_seek_shared, f08)
-FORTRAN(mpi_file_set_atomicity, 126)
-FORTRAN_08(mpi_file_set_atomicity, f08)
-FORTRAN(mpi_file_set_errhandler, 127)
-FORTRAN_08(mpi_file_set_errhandler, f08)
-FORTRAN(mpi_file_set_info, 128)
-FORTRAN_08(mpi_file_set_info, f08)
-FORTRAN(mpi_file_set_size, 129)
-FORTRAN_08(mpi_file_set_size, f08)
-FORTRAN(mpi_file_set_view, 130)
-FORTRAN_08(mpi_file_set_view, f08)
-FORTRAN(mpi_file_sync, 131)
-FORTRAN_08(mpi_file_sync, f08)
-FORTRAN(mpi_file_write, 132)
-FORTRAN_08(mpi_file_write, f08)
-FORTRAN(mpi_file_write_all, 133)
-FORTRAN_08(mpi_file_write_all, f08)
-FORTRAN(mpi_file_write_all_begin, 134)
-FORTRAN_08(mpi_file_write_all_begin, f08)
-FORTRAN(mpi_file_write_all_end, 135)
-FORTRAN_08(mpi_file_write_all_end, f08)
-FORTRAN(mpi_file_write_at, 136)
-FORTRAN_08(mpi_file_write_at, f08)
-FORTRAN(mpi_file_write_at_all, 137)
-FORTRAN_08(mpi_file_write_at_all, f08)
-FORTRAN(mpi_file_write_at_all_begin, 138)
-FORTRAN_08(mpi_file_write_at_all_begin, f08)
-FORTRAN(mpi_file_write_at_all_end, 139)
-FORTRAN_08(mpi_file_write_at_all_end, f08)
-FORTRAN(mpi_file_write_ordered, 140)
-FORTRAN_08(mpi_file_write_ordered, f08)
-FORTRAN(mpi_file_write_ordered_begin, 141)
-FORTRAN_08(mpi_file_write_ordered_begin, f08)
-FORTRAN(mpi_file_write_ordered_end, 142)
-FORTRAN_08(mpi_file_write_ordered_end, f08)
-FORTRAN(mpi_file_write_shared, 143)
-FORTRAN_08(mpi_file_write_shared, f08)
-FORTRAN(mpi_finalize, 144)
-FORTRAN_08(mpi_finalize, f08)
-FORTRAN(mpi_finalized, 145)
-FORTRAN_08(mpi_finalized, f08)
-FORTRAN(mpi_free_mem, 146)
-FORTRAN_08(mpi_free_mem, f08)
-FORTRAN(mpi_gather, 147)
-FORTRAN_08(mpi_gather, f08)
-FORTRAN(mpi_gatherv, 148)
-FORTRAN_08(mpi_gatherv, f08)
-FORTRAN(mpi_get, 149)
-FORTRAN_08(mpi_get, f08)
-FORTRAN(mpi_get_accumulate, 150)
-FORTRAN_08(mpi_get_accumulate, f08)
-FORTRAN(mpi_get_address, 151)
-FORTRAN_08(mpi_get_address, f08)
-FORTRAN(mpi_get_count, 152)
-FORTRAN_08(mpi_get_count, f08)
-FORTRAN(mpi_get_elements, 153)
-FORTRAN_08(mpi_get_elements, f08)
-FORTRAN(mpi_get_elements_x, 154)
-FORTRAN_08(mpi_get_elements_x, f08)
-FORTRAN(mpi_get_library_version, 155)
-FORTRAN_08(mpi_get_library_version, f08)
-FORTRAN(mpi_get_processor_name, 156)
-FORTRAN_08(mpi_get_processor_name, f08)
-FORTRAN(mpi_get_version, 157)
-FORTRAN_08(mpi_get_version, f08)
-FORTRAN(mpi_graph_create, 158)
-FORTRAN_08(mpi_graph_create, f08)
-FORTRAN(mpi_graph_get, 159)
-FORTRAN_08(mpi_graph_get, f08)
-FORTRAN(mpi_graph_map, 160)
-FORTRAN_08(mpi_graph_map, f08)
-FORTRAN(mpi_graph_neighbors, 161)
-FORTRAN_08(mpi_graph_neighbors, f08)
-FORTRAN(mpi_graph_neighbors_count, 162)
-FORTRAN_08(mpi_graph_neighbors_count, f08)
-FORTRAN(mpi_graphdims_get, 163)
-FORTRAN_08(mpi_graphdims_get, f08)
-FORTRAN(mpi_grequest_complete, 164)
-FORTRAN_08(mpi_grequest_complete, f08)
-FORTRAN(mpi_grequest_start, 165)
-FORTRAN_08(mpi_grequest_start, f08)
-FORTRAN(mpi_group_compare, 166)
-FORTRAN_08(mpi_group_compare, f08)
-FORTRAN(mpi_group_difference, 167)
-FORTRAN_08(mpi_group_difference, f08)
-FORTRAN(mpi_group_excl, 168)
-FORTRAN_08(mpi_group_excl, f08)
-FORTRAN(mpi_group_free, 169)
-FORTRAN_08(mpi_group_free, f08)
-FORTRAN(mpi_group_incl, 170)
-FORTRAN_08(mpi_group_incl, f08)
-FORTRAN(mpi_group_intersection, 171)
-FORTRAN_08(mpi_group_intersection, f08)
-FORTRAN(mpi_group_range_excl, 172)
-FORTRAN_08(mpi_group_range_excl, f08)
-FORTRAN(mpi_group_range_incl, 173)
-FORTRAN_08(mpi_group_range_incl, f08)
-FORTRAN(mpi_group_rank, 174)
-FORTRAN_08(mpi_group_rank, f08)
-FORTRAN(mpi_group_size, 175)
-FORTRAN_08(mpi_group_size, f08)
-FORTRAN(mpi_group_translate_ranks, 176)
-FORTRAN_08(mpi_group_translate_ranks, f08)
-FORTRAN(mpi_group_union, 177)
-FORTRAN_08(mpi_group_union, f08)
-FORTRAN(mpi_iallgather, 178)
-FORTRAN_08(mpi_iallgather, f08)
-FORTRAN(mpi_iallgatherv, 179)
-FORTRAN_08(mpi_iallgatherv, f08)
-FORTRAN(mpi_iallreduce, 180)
-FORTRAN_08(mpi_iallreduce, f08)
-FORTRAN(mpi_ialltoall, 181)
-FORTRAN_08(mpi_ialltoall, f08)
-FORTRAN(mpi_ialltoallv, 182)
-FORTRAN_08(mpi_ialltoallv, f08)
-FORTRAN(mpi_ialltoallw, 183)
-FORTRAN_08(mpi_ialltoallw, f08)
-FORTRAN(mpi_ibarrier, 184)
-FORTRAN_08(mpi_ibarrier, f08)
-FORTRAN(mpi_ibcast, 185)
-FORTRAN_08(mpi_ibcast, f08)
-FORTRAN(mpi_ibsend, 186)
-FORTRAN_08(mpi_ibsend, f08)
-FORTRAN(mpi_iexscan, 187)
-FORTRAN_08(mpi_iexscan, f08)
-FORTRAN(mpi_igather, 188)
-FORTRAN_08(mpi_igather, f08)
-FORTRAN(mpi_igatherv, 189)
-FORTRAN_08(mpi_igatherv, f08)
-FORTRAN(mpi_improbe, 190)
-FORTRAN_08(mpi_improbe, f08)
-FORTRAN(mpi_imrecv, 191)
-FORTRAN_08(mpi_imrecv, f08)
-FORTRAN(mpi_ineighbor_allgather, 192)
-FORTRAN_08(mpi_ineighbor_allgather, f08)
-FORTRAN(mpi_ineighbor_allgatherv, 193)
-FORTRAN_08(mpi_ineighbor_allgatherv, f08)
-FORTRAN(mpi_ineighbor_alltoall, 194)
-FORTRAN_08(mpi_ineighbor_alltoall, f08)
-FORTRAN(mpi_ineighbor_alltoallv, 195)
-FORTRAN_08(mpi_ineighbor_alltoallv, f08)
-FORTRAN(mpi_ineighbor_alltoallw, 196)
-FORTRAN_08(mpi_ineighbor_alltoallw, f08)
-FORTRAN(mpi_info_create, 197)
-FORTRAN_08(mpi_info_create, f08)
-FORTRAN(mpi_info_delete, 198)
-FORTRAN_08(mpi_info_delete, f08)
-FORTRAN(mpi_info_dup, 199)
-FORTRAN_08(mpi_info_dup, f08)
-FORTRAN(mpi_info_free, 200)
-FORTRAN_08(mpi_info_free, f08)
-FORTRAN(mpi_info_get, 201)
-FORTRAN_08(mpi_info_get, f08)
-FORTRAN(mpi_info_get_nkeys, 202)
-FORTRAN_08(mpi_info_get_nkeys, f08)
-FORTRAN(mpi_info_get_nthkey, 203)
-FORTRAN_08(mpi_info_get_nthkey, f08)
-FORTRAN(mpi_info_get_valuelen, 204)
-FORTRAN_08(mpi_info_get_valuelen, f08)
-FORTRAN(mpi_info_set, 205)
-FORTRAN_08(mpi_info_set, f08)
-FORTRAN(mpi_init, 206)
-FORTRAN_08(mpi_init, f08)
-FORTRAN(mpi_init_thread, 207)
-FORTRAN_08(mpi_init_thread, f08)
-FORTRAN(mpi_initialized, 208)
-FORTRAN_08(mpi_initialized, f08)
-FORTRAN(mpi_intercomm_create, 209)
-FORTRAN_08(mpi_intercomm_create, f08)
-FORTRAN(mpi_intercomm_merge, 210)
-FORTRAN_08(mpi_intercomm_merge, f08)
-FORTRAN(mpi_iprobe, 211)
-FORTRAN_08(mpi_iprobe, f08)
-FORTRAN(mpi_irecv, 212)
-FORTRAN_08(mpi_irecv, f08)
-FORTRAN(mpi_ireduce, 213)
-FORTRAN_08(mpi_ireduce, f08)
-FORTRAN(mpi_ireduce_scatter, 214)
-FORTRAN_08(mpi_ireduce_scatter, f08)
-FORTRAN(mpi_ireduce_scatter_block, 215)
-FORTRAN_08(mpi_ireduce_scatter_block, f08)
-FORTRAN(mpi_irsend, 216)
-FORTRAN_08(mpi_irsend, f08)
-FORTRAN(mpi_is_thread_main, 217)
-FORTRAN_08(mpi_is_thread_main, f08)
-FORTRAN(mpi_iscan, 218)
-FORTRAN_08(mpi_iscan, f08)
-FORTRAN(mpi_iscatter, 219)
-FORTRAN_08(mpi_iscatter, f08)
-FORTRAN(mpi_iscatterv, 220)
-FORTRAN_08(mpi_iscatterv, f08)
-FORTRAN(mpi_isend, 221)
-FORTRAN_08(mpi_isend, f08)
-FORTRAN(mpi_issend, 222)
-FORTRAN_08(mpi_issend, f08)
-FORTRAN(mpi_keyval_create, 223)
-FORTRAN(mpi_keyval_free, 224)
-FORTRAN(mpi_lookup_name, 225)
-FORTRAN_08(mpi_lookup_name, f08)
-FORTRAN(mpi_mprobe, 226)
-FORTRAN_08(mpi_mprobe, f08)
-FORTRAN(mpi_mrecv, 227)
-FORTRAN_08(mpi_mrecv, f08)
-FORTRAN(mpi_neighbor_allgather, 228)
-FORTRAN_08(mpi_neighbor_allgather, f08)
-FORTRAN(mpi_neighbor_allgatherv, 229)
-FORTRAN_08(mpi_neighbor_allgatherv, f08)
-FORTRAN(mpi_neighbor_alltoall, 230)
-FORTRAN_08(mpi_neighbor_alltoall, f08)
-FORTRAN(mpi_neighbor_alltoallv, 231)
-FORTRAN_08(mpi_neighbor_alltoallv, f08)
-FORTRAN(mpi_neighbor_alltoallw, 232)
-FORTRAN_08(mpi_neighbor_alltoallw, f08)
-FORTRAN(mpi_op_commutative, 233)
-FORTRAN_08(mpi_op_commutative, f08)
-FORTRAN(mpi_op_create, 234)
-FORTRAN_08(mpi_op_create, f08)
-FORTRAN(mpi_op_free, 235)
-FORTRAN_08(mpi_op_free, f08)
-FORTRAN(mpi_open_port, 236)
-FORTRAN_08(mpi_open_port, f08)
-FORTRAN(mpi_pack, 237)
-FORTRAN_08(mpi_pack, f08)
-FORTRAN(mpi_pack_external, 238)
-FORTRAN_08(mpi_pack_external, f08)
-FORTRAN(mpi_pack_external_size, 239)
-FORTRAN_08(mpi_pack_external_size, f08)
-FORTRAN(mpi_pack_size, 240)
-FORTRAN_08(mpi_pack_size, f08)
-FORTRAN(mpi_pcontrol, 241)
-FORTRAN_08(mpi_pcontrol, f08)
-FORTRAN(mpi_probe, 242)
-FORTRAN_08(mpi_probe, f08)
-FORTRAN(mpi_publish_name, 243)
-FORTRAN_08(mpi_publish_name, f08)
-FORTRAN(mpi_put, 244)
-FORTRAN_08(mpi_put, f08)
-FORTRAN(mpi_query_thread, 245)
-FORTRAN_08(mpi_query_thread, f08)
-FORTRAN(mpi_raccumulate, 246)
-FORTRAN_08(mpi_raccumulate, f08)
-FORTRAN(mpi_recv, 247)
-FORTRAN_08(mpi_recv, f08)
-FORTRAN(mpi_recv_init, 248)
-FORTRAN_08(mpi_recv_init, f08)
-FORTRAN(mpi_reduce, 249)
-FORTRAN_08(mpi_reduce, f08)
-FORTRAN(mpi_reduce_local, 250)
-FORTRAN_08(mpi_reduce_local, f08)
-FORTRAN(mpi_reduce_scatter, 251)
-FORTRAN_08(mpi_reduce_scatter, f08)
-FORTRAN(mpi_reduce_scatter_block, 252)
-FORTRAN_08(mpi_reduce_scatter_block, f08)
-FORTRAN(mpi_register_datarep, 253)
-FORTRAN_08(mpi_register_datarep, f08)
-FORTRAN(mpi_request_free, 254)
-FORTRAN_08(mpi_request_free, f08)
-FORTRAN(mpi_request_get_status, 255)
-FORTRAN_08(mpi_request_get_status, f08)
-FORTRAN(mpi_rget, 256)
-FORTRAN_08(mpi_rget, f08)
-FORTRAN(mpi_rget_accumulate, 257)
-FORTRAN_08(mpi_rget_accumulate, f08)
-FORTRAN(mpi_rput, 258)
-FORTRAN_08(mpi_rput, f08)
-FORTRAN(mpi_rsend, 259)
-FORTRAN_08(mpi_rsend, f08)
-FORTRAN(mpi_rsend_init, 260)
-FORTRAN_08(mpi_rsend_init, f08)
-FORTRAN(mpi_scan, 261)
-FORTRAN_08(mpi_scan, f08)
-FORTRAN(mpi_scatter, 262)
-FORTRAN_08(mpi_scatter, f08)
-FORTRAN(mpi_scatterv, 263)
-FORTRAN_08(mpi_scatterv, f08)
-FORTRAN(mpi_send, 264)
-FORTRAN_08(mpi_send, f08)
-FORTRAN(mpi_send_init, 265)
-FORTRAN_08(mpi_send_init, f08)
-FORTRAN(mpi_sendrecv, 266)
-FORTRAN_08(mpi_sendrecv, f08)
-FORTRAN(mpi_sendrecv_replace, 267)
-FORTRAN_08(mpi_sendrecv_replace, f08)
-FORTRAN(mpi_ssend, 268)
-FORTRAN_08(mpi_ssend, f08)
-FORTRAN(mpi_ssend_init, 269)
-FORTRAN_08(mpi_ssend_init, f08)
-FORTRAN(mpi_start, 270)
-FORTRAN_08(mpi_start, f08)
-FORTRAN(mpi_startall, 271)
-FORTRAN_08(mpi_startall, f08)
-FORTRAN(mpi_status_set_cancelled, 272)
-FORTRAN_08(mpi_status_set_cancelled, f08)
-FORTRAN(mpi_status_set_elements, 273)
-FORTRAN_08(mpi_status_set_elements, f08)
-FORTRAN(mpi_status_set_elements_x, 274)
-FORTRAN_08(mpi_status_set_elements_x, f08)
-FORTRAN(mpi_test, 275)
-FORTRAN_08(mpi_test, f08)
-FORTRAN(mpi_test_cancelled, 276)
-FORTRAN_08(mpi_test_cancelled, f08)
-FORTRAN(mpi_testall, 277)
-FORTRAN_08(mpi_testall, f08)
-FORTRAN(mpi_testany, 278)
-FORTRAN_08(mpi_testany, f08)
-FORTRAN(mpi_testsome, 279)
-FORTRAN_08(mpi_testsome, f08)
-FORTRAN(mpi_topo_test, 280)
-FORTRAN_08(mpi_topo_test, f08)
-FORTRAN(mpi_type_commit, 281)
-FORTRAN_08(mpi_type_commit, f08)
-FORTRAN(mpi_type_contiguous, 282)
-FORTRAN_08(mpi_type_contiguous, f08)
-FORTRAN(mpi_type_create_darray, 283)
-FORTRAN_08(mpi_type_create_darray, f08)
-FORTRAN(mpi_type_create_f90_complex, 284)
-FORTRAN_08(mpi_type_create_f90_complex, f08)
-FORTRAN(mpi_type_create_f90_integer, 285)
-FORTRAN_08(mpi_type_create_f90_integer, f08)
-FORTRAN(mpi_type_create_f90_real, 286)
-FORTRAN_08(mpi_type_create_f90_real, f08)
-FORTRAN(mpi_type_create_hindexed, 287)
-FORTRAN_08(mpi_type_create_hindexed, f08)
-FORTRAN(mpi_type_create_hindexed_block, 288)
-FORTRAN_08(mpi_type_create_hindexed_block, f08)
-FORTRAN(mpi_type_create_hvector, 289)
-FORTRAN_08(mpi_type_create_hvector, f08)
-FORTRAN(mpi_type_create_indexed_block, 290)
-FORTRAN_08(mpi_type_create_indexed_block, f08)
-FORTRAN(mpi_type_create_keyval, 291)
-FORTRAN_08(mpi_type_create_keyval, f08)
-FORTRAN(mpi_type_create_resized, 292)
-FORTRAN_08(mpi_type_create_resized, f08)
-FORTRAN(mpi_type_create_struct, 293)
-FORTRAN_08(mpi_type_create_struct, f08)
-FORTRAN(mpi_type_create_subarray, 294)
-FORTRAN_08(mpi_type_create_subarray, f08)
-FORTRAN(mpi_type_delete_attr, 295)
-FORTRAN_08(mpi_type_delete_attr, f08)
-FORTRAN(mpi_type_dup, 296)
-FORTRAN_08(mpi_type_dup, f08)
-FORTRAN(mpi_type_extent, 297)
-FORTRAN(mpi_type_free, 298)
-FORTRAN_08(mpi_type_free, f08)
-FORTRAN(mpi_type_free_keyval, 299)
-FORTRAN_08(mpi_type_free_keyval, f08)
-FORTRAN(mpi_type_get_attr, 300)
-FORTRAN_08(mpi_type_get_attr, f08)
-FORTRAN(mpi_type_get_contents, 301)
-FORTRAN_08(mpi_type_get_contents, f08)
-FORTRAN(mpi_type_get_envelope, 302)
-FORTRAN_08(mpi_type_get_envelope, f08)
-FORTRAN(mpi_type_get_extent, 303)
-FORTRAN_08(mpi_type_get_extent, f08)
-FORTRAN(mpi_type_get_extent_x, 304)
-FORTRAN_08(mpi_type_get_extent_x, f08)
-FORTRAN(mpi_type_get_name, 305)
-FORTRAN_08(mpi_type_get_name, f08)
-FORTRAN(mpi_type_get_true_extent, 306)
-FORTRAN_08(mpi_type_get_true_extent, f08)
-FORTRAN(mpi_type_get_true_extent_x, 307)
-FORTRAN_08(mpi_type_get_true_extent_x, f08)
-FORTRAN(mpi_type_hindexed, 308)
-FORTRAN(mpi_type_hvector, 309)
-FORTRAN(mpi_type_indexed, 310)
-FORTRAN_08(mpi_type_indexed, f08)
-FORTRAN(mpi_type_lb, 311)
-FORTRAN(mpi_type_match_size, 312)
-FORTRAN_08(mpi_type_match_size, f08)
-FORTRAN(mpi_type_set_attr, 313)
-FORTRAN_08(mpi_type_set_attr, f08)
-FORTRAN(mpi_type_set_name, 314)
-FORTRAN_08(mpi_type_set_name, f08)
-FORTRAN(mpi_type_size, 315)
-FORTRAN_08(mpi_type_size, f08)
-FORTRAN(mpi_type_size_x, 316)
-FORTRAN_08(mpi_type_size_x, f08)
-FORTRAN(mpi_type_struct, 317)
-FORTRAN(mpi_type_ub, 318)
-FORTRAN(mpi_type_vector, 319)
-FORTRAN_08(mpi_type_vector, f08)
-FORTRAN(mpi_unpack, 320)
-FORTRAN_08(mpi_unpack, f08)
-FORTRAN(mpi_unpack_external, 321)
-FORTRAN_08(mpi_unpack_external, f08)
-FORTRAN(mpi_unpublish_name, 322)
-FORTRAN_08(mpi_unpublish_name, f08)
-FORTRAN(mpi_wait, 323)
-FORTRAN_08(mpi_wait, f08)
-FORTRAN(mpi_waitall, 324)
-FORTRAN_08(mpi_waitall, f08)
-FORTRAN(mpi_waitany, 325)
-FORTRAN_08(mpi_waitany, f08)
-FORTRAN(mpi_waitsome, 326)
-FORTRAN_08(mpi_waitsome, f08)
-FORTRAN(mpi_win_allocate, 327)
-FORTRAN_08(mpi_win_allocate, f08)
-FORTRAN(mpi_win_allocate_cptr, 328)
-FORTRAN(mpi_win_allocate_shared, 329)
-FORTRAN_08(mpi_win_allocate_shared, f08)
-FORTRAN(mpi_win_allocate_shared_cptr, 330)
-FORTRAN(mpi_win_attach, 331)
-FORTRAN_08(mpi_win_attach, f08)
-FORTRAN(mpi_win_call_errhandler, 332)
-FORTRAN_08(mpi_win_call_errhandler, f08)
-FORTRAN(mpi_win_complete, 333)
-FORTRAN_08(mpi_win_complete, f08)
-FORTRAN(mpi_win_create, 334)
-FORTRAN_08(mpi_win_create, f08)
-FORTRAN(mpi_win_create_dynamic, 335)
-FORTRAN_08(mpi_win_create_dynamic, f08)
-FORTRAN(mpi_win_create_errhandler, 336)
-FORTRAN_08(mpi_win_create_errhandler, f08)
-FORTRAN(mpi_win_create_keyval, 337)
-FORTRAN_08(mpi_win_create_keyval, f08)
-FORTRAN(mpi_win_delete_attr, 338)
-FORTRAN_08(mpi_win_delete_attr, f08)
-FORTRAN(mpi_win_detach, 339)
-FORTRAN_08(mpi_win_detach, f08)
-FORTRAN(mpi_win_fence, 340)
-FORTRAN_08(mpi_win_fence, f08)
-FORTRAN(mpi_win_flush, 341)
-FORTRAN_08(mpi_win_flush, f08)
-FORTRAN(mpi_win_flush_all, 342)
-FORTRAN_08(mpi_win_flush_all, f08)
-FORTRAN(mpi_win_flush_local, 343)
-FORTRAN_08(mpi_win_flush_local, f08)
-FORTRAN(mpi_win_flush_local_all, 344)
-FORTRAN_08(mpi_win_flush_local_all, f08)
-FORTRAN(mpi_win_free, 345)
-FORTRAN_08(mpi_win_free, f08)
-FORTRAN(mpi_win_free_keyval, 346)
-FORTRAN_08(mpi_win_free_keyval, f08)
-FORTRAN(mpi_win_get_attr, 347)
-FORTRAN_08(mpi_win_get_attr, f08)
-FORTRAN(mpi_win_get_errhandler, 348)
-FORTRAN_08(mpi_win_get_errhandler, f08)
-FORTRAN(mpi_win_get_group, 349)
-FORTRAN_08(mpi_win_get_group, f08)
-FORTRAN(mpi_win_get_info, 350)
-FORTRAN_08(mpi_win_get_info, f08)
-FORTRAN(mpi_win_get_name, 351)
-FORTRAN_08(mpi_win_get_name, f08)
-FORTRAN(mpi_win_lock, 352)
-FORTRAN_08(mpi_win_lock, f08)
-FORTRAN(mpi_win_lock_all, 353)
-FORTRAN_08(mpi_win_lock_all, f08)
-FORTRAN(mpi_win_post, 354)
-FORTRAN_08(mpi_win_post, f08)
-FORTRAN(mpi_win_set_attr, 355)
-FORTRAN_08(mpi_win_set_attr, f08)
-FORTRAN(mpi_win_set_errhandler, 356)
-FORTRAN_08(mpi_win_set_errhandler, f08)
-FORTRAN(mpi_win_set_info, 357)
-FORTRAN_08(mpi_win_set_info, f08)
-FORTRAN(mpi_win_set_name, 358)
-FORTRAN_08(mpi_win_set_name, f08)
-FORTRAN(mpi_win_shared_query, 359)
-FORTRAN_08(mpi_win_shared_query, f08)
-FORTRAN(mpi_win_shared_query_cptr, 360)
-FORTRAN(mpi_win_start, 361)
-FORTRAN_08(mpi_win_start, f08)
-FORTRAN(mpi_win_sync, 362)
-FORTRAN_08(mpi_win_sync, f08)
-FORTRAN(mpi_win_test, 363)
-FORTRAN_08(mpi_win_test, f08)
-FORTRAN(mpi_win_unlock, 364)
-FORTRAN_08(mpi_win_unlock, f08)
-FORTRAN(mpi_win_unlock_all, 365)
-FORTRAN_08(mpi_win_unlock_all, f08)
-FORTRAN(mpi_win_wait, 366)
-FORTRAN_08(mpi_win_wait, f08)
-FORTRAN(mpi_wtick, 367)
-FORTRAN(mpi_wtime, 368)
-FORTRAN(mpix_allgather_init, 369)
-FORTRAN_08(mpix_allgather_init, f08)
-FORTRAN(mpix_allgatherv_init, 370)
-FORTRAN_08(mpix_allgatherv_init, f08)
-FORTRAN(mpix_allreduce_init, 371)
-FORTRAN_08(mpix_allreduce_init, f08)
-FORTRAN(mpix_alltoall_init, 372)
-FORTRAN_08(mpix_alltoall_init, f08)
-FORTRAN(mpix_alltoallv_init, 373)
-FORTRAN_08(mpix_alltoallv_init, f08)
-FORTRAN(mpix_alltoallw_init, 374)
-FORTRAN_08(mpix_alltoallw_init, f08)
-FORTRAN(mpix_barrier_init, 375)
-FORTRAN_08(mpix_barrier_init, f08)
-FORTRAN(mpix_bcast_init, 376)
-FORTRAN_08(mpix_bcast_init, f08)
-FORTRAN(mpix_exscan_init, 377)
-FORTRAN_08(mpix_exscan_init, f08)
-FORTRAN(mpix_gather_init, 378)
-FORTRAN_08(mpix_gather_init, f08)
-FORTRAN(mpix_gatherv_init, 379)
-FORTRAN_08(mpix_gatherv_init, f08)
-FORTRAN(mpix_neighbor_allgather_init, 380)
-FORTRAN_08(mpix_neighbor_allgather_init, f08)
-FORTRAN(mpix_neighbor_allgatherv_init, 381)
-FORTRAN_08(mpix_neighbor_allgatherv_init, f08)
-FORTRAN(mpix_neighbor_alltoall_init, 382)
-FORTRAN_08(mpix_neighbor_alltoall_init, f08)
-FORTRAN(mpix_neighbor_alltoallv_init, 383)
-FORTRAN_08(mpix_neighbor_alltoallv_init, f08)
-FORTRAN(mpix_neighbor_alltoallw_init, 384)
-FORTRAN_08(mpix_neighbor_alltoallw_init, f08)
-FORTRAN(mpix_reduce_init, 385)
-FORTRAN_08(mpix_reduce_init, f08)
-FORTRAN(mpix_reduce_scatter_block_init, 386)
-FORTRAN_08(mpix_reduce_scatter_block_init, f08)
-FORTRAN(mpix_reduce_scatter_init, 387)
-FORTRAN_08(mpix_reduce_scatter_init, f08)
-FORTRAN(mpix_scan_init, 388)
-FORTRAN_08(mpix_scan_init, f08)
-FORTRAN(mpix_scatter_init, 389)
-FORTRAN_08(mpix_scatter_init, f08)
-FORTRAN(mpix_scatterv_init, 390)
-FORTRAN_08(mpix_scatterv_init, f08)
+/* -- the Fortran interface -- */
+#include "fortran_openmpi.inc.c"
+F_ENTRY(mpi_, abort, void, (MPI_Fint *comm, MPI_Fint *errorcode, MPI_Fint *ierror))
+{
+	int rc = PMPI_Abort(out_comm(comm_of_fint(*comm)), *errorcode);
+	F_RESULT(rc);
+}
+F_ENTRY(mpi_, accumulate, void, (UNUSED void *a0, UNUSED void *a1, UNUSED void *a2, UNUSED void *a3, UNUSED void *a4, UNUSED void *a5, UNUSED void *a6, UNUSED void *a7, UNUSED void *a8, MPI_Fint *ierror))
+{
+	F_RESULT(face_refused(315, NX_COMM_NULL));
+}
+F_ENTRY(mpi_, add_error_class, void, (MPI_Fint *errorclass, MPI_Fint *ierror))
+{
+	int rc = PMPI_Add_error_class(errorclass);
+	F_RESULT(rc);
+}
+F_ENTRY(mpi_, add_error_code, void, (MPI_Fint *errorclass, MPI_Fint *errorcode, MPI_Fint *ierror))
+{
+	int rc = PMPI_Add_error_code(*errorclass, errorcode);
+	F_RESULT(rc);
+}
+F_ENTRY(mpi_, add_error_string, void, (MPI_Fint *errorcode, char *string, MPI_Fint *ierror, int string_length))
+{
+	F_TEMP(char, c_string, string_length + 1);
+	f_text_in(c_string, string, string_length);
+	int rc = PMPI_Add_error_string(*errorcode, c_string);
+	TEMP_END(c_string);
+	F_RESULT(rc);
+}
+F_ENTRY(mpi_, address, void, (char *location, MPI_Fint *address, MPI_Fint *ierror))
+{
+	nx_aint c_address = 0;
+	int rc = PMPI_Get_address(f_buffer(location), &c_address);
+	*address = (MPI_Fint)c_address;
+	F_RESULT(rc);
+}
+F_ENTRY(mpi_, allgather, void, (char *sendbuf, MPI_Fint *sendcount, MPI_Fint *sendtype, char *recvbuf, MPI_Fint *recvcount, MPI_Fint *recvtype, MPI_Fint *comm, MPI_Fint *ierror))
+{
+	int rc = PMPI_Allgather(f_buffer(sendbuf), *sendcount, out_datatype(datatype_of_fint(*sendtype)), f_buffer(recvbuf), *recvcount, out_datatype(datatype_of_fint(*recvtype)), out_comm(comm_of_fint(*comm)));
+	F_RESULT(rc);
+}
+F_ENTRY(mpi_, allgatherv, void, (char *sendbuf, MPI_Fint *sendcount, MPI_Fint *sendtype, char *recvbuf, MPI_Fint *recvcounts, MPI_Fint *displs, MPI_Fint *recvtype, MPI_Fint *comm, MPI_Fint *ierror))
+{
+	int rc = PMPI_Allgatherv(f_buffer(sendbuf), *sendcount, out_datatype(datatype_of_fint(*sendtype)), f_buffer(recvbuf), recvcounts, displs, out_datatype(datatype_of_fint(*recvtype)), out_comm(comm_of_fint(*comm)));
+	F_RESULT(rc);
+}
+F_ENTRY(mpi_, allreduce, void, (char *sendbuf, char *recvbuf, MPI_Fint *count, MPI_Fint *datatype, MPI_Fint *op, MPI_Fint *comm, MPI_Fint *ierror))
+{
+	int rc = PMPI_Allreduce(f_buffer(sendbuf), f_buffer(recvbuf), *count, out_datatype(datatype_of_fint(*datatype)), out_op(op_of_fint(*op)), out_comm(comm_of_fint(*comm)));
+	F_RESULT(rc);
+}
+F_ENTRY(mpi_, alltoall, void, (char *sendbuf, MPI_Fint *sendcount, MPI_Fint *sendtype, char *recvbuf, MPI_Fint *recvcount, MPI_Fint *recvtype, MPI_Fint *comm, MPI_Fint *ierror))
+{
+	int rc = PMPI_Alltoall(f_buffer(sendbuf), *sendcount, out_datatype(datatype_of_fint(*sendtype)), f_buffer(recvbuf), *recvcount, out_datatype(datatype_of_fint(*recvtype)), out_comm(comm_of_fint(*comm)));
+	F_RESULT(rc);
+}
+F_ENTRY(mpi_, alltoallv, void, (char *sendbuf, MPI_Fint *sendcounts, MPI_Fint *sdispls, MPI_Fint *sendtype, char *recvbuf, MPI_Fint *recvcounts, MPI_Fint *rdispls, MPI_Fint *recvtype, MPI_Fint *comm, MPI_Fint *ierror))
+{
+	int rc = PMPI_Alltoallv(f_buffer(sendbuf), sendcounts, sdispls, out_datatype(datatype_of_fint(*sendtype)), f_buffer(recvbuf), recvcounts, rdispls, out_datatype(datatype_of_fint(*recvtype)), out_comm(comm_of_fint(*comm)));
+	F_RESULT(rc);
+}
+F_ENTRY(mpi_, alltoallw, void, (char *sendbuf, MPI_Fint *sendcounts, MPI_Fint *sdispls, MPI_Fint *sendtypes, char *recvbuf, MPI_Fint *recvcounts, MPI_Fint *rdispls, MPI_Fint *recvtypes, MPI_Fint *comm, MPI_Fint *ierror))
+{
+	F_TEMP(MPI_Datatype, c_sendtypes, COMM_SIZE(out_comm(comm_of_fint(*comm))));
+	for (int i = 0; i < c_sendtypes_n; i++) c_sendtypes[i] = out_datatype(datatype_of_fint(sendtypes[i]));
+	F_TEMP(MPI_Datatype, c_recvtypes, COMM_SIZE(out_comm(comm_of_fint(*comm))));
+	for (int i = 0; i < c_recvtypes_n; i++) c_recvtypes[i] = out_datatype(datatype_of_fint(recvtypes[i]));
+	int rc = PMPI_Alltoallw(f_buffer(sendbuf), sendcounts, sdispls, c_sendtypes, f_buffer(recvbuf), recvcounts, rdispls, c_recvtypes, out_comm(comm_of_fint(*comm)));
+	TEMP_END(c_sendtypes);
+	TEMP_END(c_recvtypes);
+	F_RESULT(rc);
+}
+F_ENTRY(mpi_, attr_delete, void, (MPI_Fint *comm, MPI_Fint *comm_keyval, MPI_Fint *ierror))
+{
+	int rc = PMPI_Comm_delete_attr(out_comm(comm_of_fint(*comm)), *comm_keyval);
+	F_RESULT(rc);
+}
+F_ENTRY(mpi_, barrier, void, (MPI_Fint *comm, MPI_Fint *ierror))
+{
+	int rc = PMPI_Barrier(out_comm(comm_of_fint(*comm)));
+	F_RESULT(rc);
+}
+F_ENTRY(mpi_, bcast, void, (char *buffer, MPI_Fint *count, MPI_Fint *datatype, MPI_Fint *root, MPI_Fint *comm, MPI_Fint *ierror))
+{
+	int rc = PMPI_Bcast(f_buffer(buffer), *count, out_datatype(datatype_of_fint(*datatype)), *root, out_comm(comm_of_fint(*comm)));
+	F_RESULT(rc);
+}
+F_ENTRY(mpi_, bsend, void, (char *buf, MPI_Fint *count, MPI_Fint *datatype, MPI_Fint *dest, MPI_Fint *tag, MPI_Fint *comm, MPI_Fint *ierror))
+{
+	int rc = PMPI_Bsend(f_buffer(buf), *count, out_datatype(datatype_of_fint(*datatype)), *dest, *tag, out_comm(comm_of_fint(*comm)));
+	F_RESULT(rc);
+}
+F_ENTRY(mpi_, bsend_init, void, (char *buf, MPI_Fint *count, MPI_Fint *datatype, MPI_Fint *dest, MPI_Fint *tag, MPI_Fint *comm, MPI_Fint *request, MPI_Fint *ierror))
+{
+	MPI_Request c_request = NULL;
+	int rc = PMPI_Bsend_init(f_buffer(buf), *count, out_datatype(datatype_of_fint(*datatype)), *dest, *tag, out_comm(comm_of_fint(*comm)), &c_request);
+	if (c_request) *request = fint_of_request(in_request(c_request));
+	F_RESULT(rc);
+}
+F_ENTRY(mpi_, cancel, void, (MPI_Fint *request, MPI_Fint *ierror))
+{
+	MPI_Request c_request = out_request(request_of_fint(*request));
+	int rc = PMPI_Cancel(&c_request);
+	F_RESULT(rc);
+}
+F_ENTRY(mpi_, cart_coords, void, (MPI_Fint *comm, MPI_Fint *rank, MPI_Fint *maxdims, MPI_Fint *coords, MPI_Fint *ierror))
+{
+	int rc = PMPI_Cart_coords(out_comm(comm_of_fint(*comm)), *rank, *maxdims, coords);
+	F_RESULT(rc);
+}
+F_ENTRY(mpi_, cart_create, void, (MPI_Fint *comm_old, MPI_Fint *ndims, MPI_Fint *dims, MPI_Fint *periods, MPI_Fint *reorder, MPI_Fint *comm_cart, MPI_Fint *ierror))
+{
+	MPI_Comm c_comm_cart = NULL;
+	int rc = PMPI_Cart_create(out_comm(comm_of_fint(*comm_old)), *ndims, dims, periods, *reorder != 0, &c_comm_cart);
+	if (c_comm_cart) *comm_cart = fint_of_comm(in_comm(c_comm_cart));
+	F_RESULT(rc);
+}
+F_ENTRY(mpi_, cart_get, void, (MPI_Fint *comm, MPI_Fint *maxdims, MPI_Fint *dims, MPI_Fint *periods, MPI_Fint *coords, MPI_Fint *ierror))
+{
+	int rc = PMPI_Cart_get(out_comm(comm_of_fint(*comm)), *maxdims, dims, periods, coords);
+	F_RESULT(rc);
+}
+F_ENTRY(mpi_, cart_map, void, (MPI_Fint *comm, MPI_Fint *ndims, MPI_Fint *dims, MPI_Fint *periods, MPI_Fint *newrank, MPI_Fint *ierror))
+{
+	int rc = PMPI_Cart_map(out_comm(comm_of_fint(*comm)), *ndims, dims, periods, newrank);
+	F_RESULT(rc);
+}
+F_ENTRY(mpi_, cart_rank, void, (MPI_Fint *comm, MPI_Fint *coords, MPI_Fint *rank, MPI_Fint *ierror))
+{
+	int rc = PMPI_Cart_rank(out_comm(comm_of_fint(*comm)), coords, rank);
+	F_RESULT(rc);
+}
+F_ENTRY(mpi_, cart_shift, void, (MPI_Fint *comm, MPI_Fint *direction, MPI_Fint *disp, MPI_Fint *rank_source, MPI_Fint *rank_dest, MPI_Fint *ierror))
+{
+	int rc = PMPI_Cart_shift(out_comm(comm_of_fint(*comm)), *direction, *disp, rank_source, rank_dest);
+	F_RESULT(rc);
+}
+F_ENTRY(mpi_, cart_sub, void, (MPI_Fint *comm, MPI_Fint *remain_dims, MPI_Fint *newcomm, MPI_Fint *ierror))
+{
+	MPI_Comm c_newcomm = NULL;
+	int rc = PMPI_Cart_sub(out_comm(comm_of_fint(*comm)), remain_dims, &c_newcomm);
+	if (c_newcomm) *newcomm = fint_of_comm(in_comm(c_newcomm));
+	F_RESULT(rc);
+}
+F_ENTRY(mpi_, cartdim_get, void, (MPI_Fint *comm, MPI_Fint *ndims, MPI_Fint *ierror))
+{
+	int rc = PMPI_Cartdim_get(out_comm(comm_of_fint(*comm)), ndims);
+	F_RESULT(rc);
+}
+F_ENTRY(mpi_, close_port, void, (UNUSED void *a0, MPI_Fint *ierror))
+{
+	F_RESULT(face_refused(94, NX_COMM_NULL));
+}
+F_ENTRY(mpi_, comm_accept, void, (UNUSED void *a0, UNUSED void *a1, UNUSED void *a2, MPI_Fint *a3, UNUSED void *a4, MPI_Fint *ierror))
+{
+	F_RESULT(face_refused(95, comm_of_fint(*a3)));
+}
+F_ENTRY(mpi_, comm_call_errhandler, void, (MPI_Fint *comm, MPI_Fint *errorcode, MPI_Fint *ierror))
+{
+	int rc = PMPI_Comm_call_errhandler(out_comm(comm_of_fint(*comm)), *errorcode);
+	F_RESULT(rc);
+}
+F_ENTRY(mpi_, comm_compare, void, (MPI_Fint *comm1, MPI_Fint *comm2, MPI_Fint *result, MPI_Fint *ierror))
+{
+	int rc = PMPI_Comm_compare(out_comm(comm_of_fint(*comm1)), out_comm(comm_of_fint(*comm2)), result);
+	F_RESULT(rc);
+}
+F_ENTRY(mpi_, comm_connect, void, (UNUSED void *a0, UNUSED void *a1, UNUSED void *a2, MPI_Fint *a3, UNUSED void *a4, MPI_Fint *ierror))
+{
+	F_RESULT(face_refused(96, comm_of_fint(*a3)));
+}
+F_ENTRY(mpi_, comm_create, void, (MPI_Fint *comm, MPI_Fint *group, MPI_Fint *newcomm, MPI_Fint *ierror))
+{
+	MPI_Comm c_newcomm = NULL;
+	int rc = PMPI_Comm_create(out_comm(comm_of_fint(*comm)), out_group(group_of_fint(*group)), &c_newcomm);
+	if (c_newcomm) *newcomm = fint_of_comm(in_comm(c_newcomm));
+	F_RESULT(rc);
+}
+F_ENTRY(mpi_, comm_create_group, void, (MPI_Fint *comm, MPI_Fint *group, MPI_Fint *tag, MPI_Fint *newcomm, MPI_Fint *ierror))
+{
+	MPI_Comm c_newcomm = NULL;
+	int rc = PMPI_Comm_create_group(out_comm(comm_of_fint(*comm)), out_group(group_of_fint(*group)), *tag, &c_newcomm);
+	if (c_newcomm) *newcomm = fint_of_comm(in_comm(c_newcomm));
+	F_RESULT(rc);
+}
+F_ENTRY(mpi_, comm_delete_attr, void, (MPI_Fint *comm, MPI_Fint *comm_keyval, MPI_Fint *ierror))
+{
+	int rc = PMPI_Comm_delete_attr(out_comm(comm_of_fint(*comm)), *comm_keyval);
+	F_RESULT(rc);
+}
+F_ENTRY(mpi_, comm_disconnect, void, (MPI_Fint *comm, MPI_Fint *ierror))
+{
+	MPI_Comm c_comm = out_comm(comm_of_fint(*comm));
+	int rc = PMPI_Comm_disconnect(&c_comm);
+	if (c_comm) *comm = fint_of_comm(in_comm(c_comm));
+	F_RESULT(rc);
+}
+F_ENTRY(mpi_, comm_dup, void, (MPI_Fint *comm, MPI_Fint *newcomm, MPI_Fint *ierror))
+{
+	MPI_Comm c_newcomm = NULL;
+	int rc = PMPI_Comm_dup(out_comm(comm_of_fint(*comm)), &c_newcomm);
+	if (c_newcomm) *newcomm = fint_of_comm(in_comm(c_newcomm));
+	F_RESULT(rc);
+}
+F_ENTRY(mpi_, comm_dup_with_info, void, (MPI_Fint *comm, MPI_Fint *info, MPI_Fint *newcomm, MPI_Fint *ierror))
+{
+	MPI_Comm c_newcomm = NULL;
+	int rc = PMPI_Comm_dup_with_info(out_comm(comm_of_fint(*comm)), out_info(info_of_fint(*info)), &c_newcomm);
+	if (c_newcomm) *newcomm = fint_of_comm(in_comm(c_newcomm));
+	F_RESULT(rc);
+}
+F_ENTRY(mpi_, comm_free, void, (MPI_Fint *comm, MPI_Fint *ierror))
+{
+	MPI_Comm c_comm = out_comm(comm_of_fint(*comm));
+	int rc = PMPI_Comm_free(&c_comm);
+	if (c_comm) *comm = fint_of_comm(in_comm(c_comm));
+	F_RESULT(rc);
+}
+F_ENTRY(mpi_, comm_free_keyval, void, (MPI_Fint *comm_keyval, MPI_Fint *ierror))
+{
+	int rc = PMPI_Comm_free_keyval(comm_keyval);
+	F_RESULT(rc);
+}
+F_ENTRY(mpi_, comm_get_errhandler, void, (MPI_Fint *comm, MPI_Fint *errhandler, MPI_Fint *ierror))
+{
+	MPI_Errhandler c_errhandler = NULL;
+	int rc = PMPI_Comm_get_errhandler(out_comm(comm_of_fint(*comm)), &c_errhandler);
+	if (c_errhandler) *errhandler = fint_of_errhandler(in_errhandler(c_errhandler));
+	F_RESULT(rc);
+}
+F_ENTRY(mpi_, comm_get_info, void, (MPI_Fint *comm, MPI_Fint *info_used, MPI_Fint *ierror))
+{
+	MPI_Info c_info_used = NULL;
+	int rc = PMPI_Comm_get_info(out_comm(comm_of_fint(*comm)), &c_info_used);
+	if (c_info_used) *info_used = fint_of_info(in_info(c_info_used));
+	F_RESULT(rc);
+}
+F_ENTRY(mpi_, comm_get_name, void, (MPI_Fint *comm, char *comm_name, MPI_Fint *resultlen, MPI_Fint *ierror, int comm_name_length))
+{
+	F_TEMP(char, c_comm_name, ABI_MAX_OBJECT_NAME);
+	c_comm_name[0] = 0;
+	int rc = PMPI_Comm_get_name(out_comm(comm_of_fint(*comm)), c_comm_name, resultlen);
+	if (rc == 0) f_text_out(comm_name, comm_name_length, c_comm_name);
+	TEMP_END(c_comm_name);
+	F_RESULT(rc);
+}
+F_ENTRY(mpi_, comm_get_parent, void, (MPI_Fint *parent, MPI_Fint *ierror))
+{
+	MPI_Comm c_parent = NULL;
+	int rc = PMPI_Comm_get_parent(&c_parent);
+	if (c_parent) *parent = fint_of_comm(in_comm(c_parent));
+	F_RESULT(rc);
+}
+F_ENTRY(mpi_, comm_group, void, (MPI_Fint *comm, MPI_Fint *group, MPI_Fint *ierror))
+{
+	MPI_Group c_group = NULL;
+	int rc = PMPI_Comm_group(out_comm(comm_of_fint(*comm)), &c_group);
+	if (c_group) *group = fint_of_group(in_group(c_group));
+	F_RESULT(rc);
+}
+F_ENTRY(mpi_, comm_idup, void, (MPI_Fint *a0, UNUSED void *a1, UNUSED void *a2, MPI_Fint *ierror))
+{
+	F_RESULT(face_refused(139, comm_of_fint(*a0)));
+}
+F_ENTRY(mpi_, comm_join, void, (UNUSED void *a0, UNUSED void *a1, MPI_Fint *ierror))
+{
+	F_RESULT(face_refused(92, NX_COMM_NULL));
+}
+F_ENTRY(mpi_, comm_rank, void, (MPI_Fint *comm, MPI_Fint *rank, MPI_Fint *ierror))
+{
+	int rc = PMPI_Comm_rank(out_comm(comm_of_fint(*comm)), rank);
+	F_RESULT(rc);
+}
+F_ENTRY(mpi_, comm_remote_group, void, (MPI_Fint *comm, MPI_Fint *group, MPI_Fint *ierror))
+{
+	MPI_Group c_group = NULL;
+	int rc = PMPI_Comm_remote_group(out_comm(comm_of_fint(*comm)), &c_group);
+	if (c_group) *group = fint_of_group(in_group(c_group));
+	F_RESULT(rc);
+}
+F_ENTRY(mpi_, comm_remote_size, void, (MPI_Fint *comm, MPI_Fint *size, MPI_Fint *ierror))
+{
+	int rc = PMPI_Comm_remote_size(out_comm(comm_of_fint(*comm)), size);
+	F_RESULT(rc);
+}
+F_ENTRY(mpi_, comm_set_errhandler, void, (MPI_Fint *comm, MPI_Fint *errhandler, MPI_Fint *ierror))
+{
+	int rc = PMPI_Comm_set_errhandler(out_comm(comm_of_fint(*comm)), out_errhandler(errhandler_of_fint(*errhandler)));
+	F_RESULT(rc);
+}
+F_ENTRY(mpi_, comm_set_info, void, (MPI_Fint *comm, MPI_Fint *info, MPI_Fint *ierror))
+{
+	int rc = PMPI_Comm_set_info(out_comm(comm_of_fint(*comm)), out_info(info_of_fint(*info)));
+	F_RESULT(rc);
+}
+F_ENTRY(mpi_, comm_set_name, void, (MPI_Fint *comm, char *comm_name, MPI_Fint *ierror, int comm_name_length))
+{
+	F_TEMP(char, c_comm_name, comm_name_length + 1);
+	f_text_in(c_comm_name, comm_name, comm_name_length);
+	int rc = PMPI_Comm_set_name(out_comm(comm_of_fint(*comm)), c_comm_name);
+	TEMP_END(c_comm_name);
+	F_RESULT(rc);
+}
+F_ENTRY(mpi_, comm_size, void, (MPI_Fint *comm, MPI_Fint *size, MPI_Fint *ierror))
+{
+	int rc = PMPI_Comm_size(out_comm(comm_of_fint(*comm)), size);
+	F_RESULT(rc);
+}
+F_ENTRY(mpi_, comm_spawn, void, (UNUSED void *a0, UNUSED void *a1, UNUSED void *a2, UNUSED void *a3, UNUSED void *a4, MPI_Fint *a5, UNUSED void *a6, UNUSED void *a7, MPI_Fint *ierror))
+{
+	F_RESULT(face_refused(90, comm_of_fint(*a5)));
+}
+F_ENTRY(mpi_, comm_spawn_multiple, void, (UNUSED void *a0, UNUSED void *a1, UNUSED void *a2, UNUSED void *a3, UNUSED void *a4, UNUSED void *a5, MPI_Fint *a6, UNUSED void *a7, UNUSED void *a8, MPI_Fint *ierror))
+{
+	F_RESULT(face_refused(91, comm_of_fint(*a6)));
+}
+F_ENTRY(mpi_, comm_split, void, (MPI_Fint *comm, MPI_Fint *color, MPI_Fint *key, MPI_Fint *newcomm, MPI_Fint *ierror))
+{
+	MPI_Comm c_newcomm = NULL;
+	int rc = PMPI_Comm_split(out_comm(comm_of_fint(*comm)), *color, *key, &c_newcomm);
+	if (c_newcomm) *newcomm = fint_of_comm(in_comm(c_newcomm));
+	F_RESULT(rc);
+}
+F_ENTRY(mpi_, comm_split_type, void, (MPI_Fint *comm, MPI_Fint *split_type, MPI_Fint *key, MPI_Fint *info, MPI_Fint *newcomm, MPI_Fint *ierror))
+{
+	MPI_Comm c_newcomm = NULL;
+	int rc = PMPI_Comm_split_type(out_comm(comm_of_fint(*comm)), *split_type, *key, out_info(info_of_fint(*info)), &c_newcomm);
+	if (c_newcomm) *newcomm = fint_of_comm(in_comm(c_newcomm));
+	F_RESULT(rc);
+}
+F_ENTRY(mpi_, comm_test_inter, void, (MPI_Fint *comm, MPI_Fint *flag, MPI_Fint *ierror))
+{
+	int rc = PMPI_Comm_test_inter(out_comm(comm_of_fint(*comm)), flag);
+	F_RESULT(rc);
+}
+F_ENTRY(mpi_, compare_and_swap, void, (UNUSED void *a0, UNUSED void *a1, UNUSED void *a2, UNUSED void *a3, UNUSED void *a4, UNUSED void *a5, UNUSED void *a6, MPI_Fint *ierror))
+{
+	F_RESULT(face_refused(320, NX_COMM_NULL));
+}
+F_ENTRY(mpi_, dims_create, void, (MPI_Fint *nnodes, MPI_Fint *ndims, MPI_Fint *dims, MPI_Fint *ierror))
+{
+	int rc = PMPI_Dims_create(*nnodes, *ndims, dims);
+	F_RESULT(rc);
+}
+F_ENTRY(mpi_, dist_graph_create, void, (MPI_Fint *comm_old, MPI_Fint *n, MPI_Fint *sources, MPI_Fint *degrees, MPI_Fint *destinations, MPI_Fint *weights, MPI_Fint *info, MPI_Fint *reorder, MPI_Fint *comm_dist_graph, MPI_Fint *ierror))
+{
+	MPI_Comm c_comm_dist_graph = NULL;
+	int rc = PMPI_Dist_graph_create(out_comm(comm_of_fint(*comm_old)), *n, sources, degrees, destinations, f_weights(weights), out_info(info_of_fint(*info)), *reorder != 0, &c_comm_dist_graph);
+	if (c_comm_dist_graph) *comm_dist_graph = fint_of_comm(in_comm(c_comm_dist_graph));
+	F_RESULT(rc);
+}
+F_ENTRY(mpi_, dist_graph_create_adjacent, void, (MPI_Fint *comm_old, MPI_Fint *indegree, MPI_Fint *sources, MPI_Fint *sourceweights, MPI_Fint *outdegree, MPI_Fint *destinations, MPI_Fint *destweights, MPI_Fint *info, MPI_Fint *reorder, MPI_Fint *comm_dist_graph, MPI_Fint *ierror))
+{
+	MPI_Comm c_comm_dist_graph = NULL;
+	int rc = PMPI_Dist_graph_create_adjacent(out_comm(comm_of_fint(*comm_old)), *indegree, sources, f_weights(sourceweights), *outdegree, destinations, f_weights(destweights), out_info(info_of_fint(*info)), *reorder != 0, &c_comm_dist_graph);
+	if (c_comm_dist_graph) *comm_dist_graph = fint_of_comm(in_comm(c_comm_dist_graph));
+	F_RESULT(rc);
+}
+F_ENTRY(mpi_, dist_graph_neighbors, void, (MPI_Fint *comm, MPI_Fint *maxindegree, MPI_Fint *sources, MPI_Fint *sourceweights, MPI_Fint *maxoutdegree, MPI_Fint *destinations, MPI_Fint *destweights, MPI_Fint *ierror))
+{
+	int rc = PMPI_Dist_graph_neighbors(out_comm(comm_of_fint(*comm)), *maxindegree, sources, f_weights(sourceweights), *maxoutdegree, destinations, f_weights(destweights));
+	F_RESULT(rc);
+}
+F_ENTRY(mpi_, dist_graph_neighbors_count, void, (MPI_Fint *comm, MPI_Fint *indegree, MPI_Fint *outdegree, MPI_Fint *weighted, MPI_Fint *ierror))
+{
+	int rc = PMPI_Dist_graph_neighbors_count(out_comm(comm_of_fint(*comm)), indegree, outdegree, weighted);
+	F_RESULT(rc);
+}
+F_ENTRY(mpi_, errhandler_free, void, (MPI_Fint *errhandler, MPI_Fint *ierror))
+{
+	MPI_Errhandler c_errhandler = out_errhandler(errhandler_of_fint(*errhandler));
+	int rc = PMPI_Errhandler_free(&c_errhandler);
+	if (c_errhandler) *errhandler = fint_of_errhandler(in_errhandler(c_errhandler));
+	F_RESULT(rc);
+}
+F_ENTRY(mpi_, errhandler_get, void, (MPI_Fint *comm, MPI_Fint *errhandler, MPI_Fint *ierror))
+{
+	MPI_Errhandler c_errhandler = NULL;
+	int rc = PMPI_Comm_get_errhandler(out_comm(comm_of_fint(*comm)), &c_errhandler);
+	if (c_errhandler) *errhandler = fint_of_errhandler(in_errhandler(c_errhandler));
+	F_RESULT(rc);
+}
+F_ENTRY(mpi_, errhandler_set, void, (MPI_Fint *comm, MPI_Fint *errhandler, MPI_Fint *ierror))
+{
+	int rc = PMPI_Comm_set_errhandler(out_comm(comm_of_fint(*comm)), out_errhandler(errhandler_of_fint(*errhandler)));
+	F_RESULT(rc);
+}
+F_ENTRY(mpi_, error_class, void, (MPI_Fint *errorcode, MPI_Fint *errorclass, MPI_Fint *ierror))
+{
+	int rc = PMPI_Error_class(*errorcode, errorclass);
+	F_RESULT(rc);
+}
+F_ENTRY(mpi_, error_string, void, (MPI_Fint *errorcode, char *string, MPI_Fint *resultlen, MPI_Fint *ierror, int string_length))
+{
+	F_TEMP(char, c_string, ABI_MAX_ERROR_STRING);
+	c_string[0] = 0;
+	int rc = PMPI_Error_string(*errorcode, c_string, resultlen);
+	if (rc == 0) f_text_out(string, string_length, c_string);
+	TEMP_END(c_string);
+	F_RESULT(rc);
+}
+F_ENTRY(mpi_, exscan, void, (char *sendbuf, char *recvbuf, MPI_Fint *count, MPI_Fint *datatype, MPI_Fint *op, MPI_Fint *comm, MPI_Fint *ierror))
+{
+	int rc = PMPI_Exscan(f_buffer(sendbuf), f_buffer(recvbuf), *count, out_datatype(datatype_of_fint(*datatype)), out_op(op_of_fint(*op)), out_comm(comm_of_fint(*comm)));
+	F_RESULT(rc);
+}
+F_ENTRY(mpi_, fetch_and_op, void, (UNUSED void *a0, UNUSED void *a1, UNUSED void *a2, UNUSED void *a3, UNUSED void *a4, UNUSED void *a5, UNUSED void *a6, MPI_Fint *ierror))
+{
+	F_RESULT(face_refused(319, NX_COMM_NULL));
+}
+F_ENTRY(mpi_, file_call_errhandler, void, (UNUSED void *a0, UNUSED void *a1, MPI_Fint *ierror))
+{
+	F_RESULT(face_refused(146, NX_COMM_NULL));
+}
+F_ENTRY(mpi_, file_close, void, (UNUSED void *a0, MPI_Fint *ierror))
+{
+	F_RESULT(face_refused(147, NX_COMM_NULL));
+}
+F_ENTRY(mpi_, file_create_errhandler, void, (UNUSED void *a0, UNUSED void *a1, MPI_Fint *ierror))
+{
+	F_RESULT(face_refused(148, NX_COMM_NULL));
+}
+F_ENTRY(mpi_, file_delete, void, (UNUSED void *a0, UNUSED void *a1, MPI_Fint *ierror))
+{
+	F_RESULT(face_refused(149, NX_COMM_NULL));
+}
+F_ENTRY(mpi_, file_get_amode, void, (UNUSED void *a0, UNUSED void *a1, MPI_Fint *ierror))
+{
+	F_RESULT(face_refused(150, NX_COMM_NULL));
+}
+F_ENTRY(mpi_, file_get_atomicity, void, (UNUSED void *a0, UNUSED void *a1, MPI_Fint *ierror))
+{
+	F_RESULT(face_refused(151, NX_COMM_NULL));
+}
+F_ENTRY(mpi_, file_get_byte_offset, void, (UNUSED void *a0, UNUSED void *a1, UNUSED void *a2, MPI_Fint *ierror))
+{
+	F_RESULT(face_refused(152, NX_COMM_NULL));
+}
+F_ENTRY(mpi_, file_get_errhandler, void, (UNUSED void *a0, UNUSED void *a1, MPI_Fint *ierror))
+{
+	F_RESULT(face_refused(153, NX_COMM_NULL));
+}
+F_ENTRY(mpi_, file_get_group, void, (UNUSED void *a0, UNUSED void *a1, MPI_Fint *ierror))
+{
+	F_RESULT(face_refused(154, NX_COMM_NULL));
+}
+F_ENTRY(mpi_, file_get_info, void, (UNUSED void *a0, UNUSED void *a1, MPI_Fint *ierror))
+{
+	F_RESULT(face_refused(155, NX_COMM_NULL));
+}
+F_ENTRY(mpi_, file_get_position, void, (UNUSED void *a0, UNUSED void *a1, MPI_Fint *ierror))
+{
+	F_RESULT(face_refused(156, NX_COMM_NULL));
+}
+F_ENTRY(mpi_, file_get_position_shared, void, (UNUSED void *a0, UNUSED void *a1, MPI_Fint *ierror))
+{
+	F_RESULT(face_refused(157, NX_COMM_NULL));
+}
+F_ENTRY(mpi_, file_get_size, void, (UNUSED void *a0, UNUSED void *a1, MPI_Fint *ierror))
+{
+	F_RESULT(face_refused(158, NX_COMM_NULL));
+}
+F_ENTRY(mpi_, file_get_type_extent, void, (UNUSED void *a0, UNUSED void *a1, UNUSED void *a2, MPI_Fint *ierror))
+{
+	F_RESULT(face_refused(159, NX_COMM_NULL));
+}
+F_ENTRY(mpi_, file_get_view, void, (UNUSED void *a0, UNUSED void *a1, UNUSED void *a2, UNUSED void *a3, UNUSED void *a4, MPI_Fint *ierror))
+{
+	F_RESULT(face_refused(161, NX_COMM_NULL));
+}
+F_ENTRY(mpi_, file_iread, void, (UNUSED void *a0, UNUSED void *a1, UNUSED void *a2, UNUSED void *a3, UNUSED void *a4, MPI_Fint *ierror))
+{
+	F_RESULT(face_refused(162, NX_COMM_NULL));
+}
+F_ENTRY(mpi_, file_iread_all, void, (UNUSED void *a0, UNUSED void *a1, UNUSED void *a2, UNUSED void *a3, UNUSED void *a4, MPI_Fint *ierror))
+{
+	F_RESULT(face_refused(164, NX_COMM_NULL));
+}
+F_ENTRY(mpi_, file_iread_at, void, (UNUSED void *a0, UNUSED void *a1, UNUSED void *a2, UNUSED void *a3, UNUSED void *a4, UNUSED void *a5, MPI_Fint *ierror))
+{
+	F_RESULT(face_refused(166, NX_COMM_NULL));
+}
+F_ENTRY(mpi_, file_iread_at_all, void, (UNUSED void *a0, UNUSED void *a1, UNUSED void *a2, UNUSED void *a3, UNUSED void *a4, UNUSED void *a5, MPI_Fint *ierror))
+{
+	F_RESULT(face_refused(168, NX_COMM_NULL));
+}
+F_ENTRY(mpi_, file_iread_shared, void, (UNUSED void *a0, UNUSED void *a1, UNUSED void *a2, UNUSED void *a3, UNUSED void *a4, MPI_Fint *ierror))
+{
+	F_RESULT(face_refused(170, NX_COMM_NULL));
+}
+F_ENTRY(mpi_, file_iwrite, void, (UNUSED void *a0, UNUSED void *a1, UNUSED void *a2, UNUSED void *a3, UNUSED void *a4, MPI_Fint *ierror))
+{
+	F_RESULT(face_refused(172, NX_COMM_NULL));
+}
+F_ENTRY(mpi_, file_iwrite_all, void, (UNUSED void *a0, UNUSED void *a1, UNUSED void *a2, UNUSED void *a3, UNUSED void *a4, MPI_Fint *ierror))
+{
+	F_RESULT(face_refused(174, NX_COMM_NULL));
+}
+F_ENTRY(mpi_, file_iwrite_at, void, (UNUSED void *a0, UNUSED void *a1, UNUSED void *a2, UNUSED void *a3, UNUSED void *a4, UNUSED void *a5, MPI_Fint *ierror))
+{
+	F_RESULT(face_refused(176, NX_COMM_NULL));
+}
+F_ENTRY(mpi_, file_iwrite_at_all, void, (UNUSED void *a0, UNUSED void *a1, UNUSED void *a2, UNUSED void *a3, UNUSED void *a4, UNUSED void *a5, MPI_Fint *ierror))
+{
+	F_RESULT(face_refused(178, NX_COMM_NULL));
+}
+F_ENTRY(mpi_, file_iwrite_shared, void, (UNUSED void *a0, UNUSED void *a1, UNUSED void *a2, UNUSED void *a3, UNUSED void *a4, MPI_Fint *ierror))
+{
+	F_RESULT(face_refused(180, NX_COMM_NULL));
+}
+F_ENTRY(mpi_, file_open, void, (MPI_Fint *a0, UNUSED void *a1, UNUSED void *a2, UNUSED void *a3, UNUSED void *a4, MPI_Fint *ierror))
+{
+	F_RESULT(face_refused(182, comm_of_fint(*a0)));
+}
+F_ENTRY(mpi_, file_preallocate, void, (UNUSED void *a0, UNUSED void *a1, MPI_Fint *ierror))
+{
+	F_RESULT(face_refused(183, NX_COMM_NULL));
+}
+F_ENTRY(mpi_, file_read, void, (UNUSED void *a0, UNUSED void *a1, UNUSED void *a2, UNUSED void *a3, UNUSED void *a4, MPI_Fint *ierror))
+{
+	F_RESULT(face_refused(184, NX_COMM_NULL));
+}
+F_ENTRY(mpi_, file_read_all, void, (UNUSED void *a0, UNUSED void *a1, UNUSED void *a2, UNUSED void *a3, UNUSED void *a4, MPI_Fint *ierror))
+{
+	F_RESULT(face_refused(186, NX_COMM_NULL));
+}
+F_ENTRY(mpi_, file_read_all_begin, void, (UNUSED void *a0, UNUSED void *a1, UNUSED void *a2, UNUSED void *a3, MPI_Fint *ierror))
+{
+	F_RESULT(face_refused(188, NX_COMM_NULL));
+}
+F_ENTRY(mpi_, file_read_all_end, void, (UNUSED void *a0, UNUSED void *a1, UNUSED void *a2, MPI_Fint *ierror))
+{
+	F_RESULT(face_refused(190, NX_COMM_NULL));
+}
+F_ENTRY(mpi_, file_read_at, void, (UNUSED void *a0, UNUSED void *a1, UNUSED void *a2, UNUSED void *a3, UNUSED void *a4, UNUSED void *a5, MPI_Fint *ierror))
+{
+	F_RESULT(face_refused(191, NX_COMM_NULL));
+}
+F_ENTRY(mpi_, file_read_at_all, void, (UNUSED void *a0, UNUSED void *a1, UNUSED void *a2, UNUSED void *a3, UNUSED void *a4, UNUSED void *a5, MPI_Fint *ierror))
+{
+	F_RESULT(face_refused(193, NX_COMM_NULL));
+}
+F_ENTRY(mpi_, file_read_at_all_begin, void, (UNUSED void *a0, UNUSED void *a1, UNUSED void *a2, UNUSED void *a3, UNUSED void *a4, MPI_Fint *ierror))
+{
+	F_RESULT(face_refused(195, NX_COMM_NULL));
+}
+F_ENTRY(mpi_, file_read_at_all_end, void, (UNUSED void *a0, UNUSED void *a1, UNUSED void *a2, MPI_Fint *ierror))
+{
+	F_RESULT(face_refused(197, NX_COMM_NULL));
+}
+F_ENTRY(mpi_, file_read_ordered, void, (UNUSED void *a0, UNUSED void *a1, UNUSED void *a2, UNUSED void *a3, UNUSED void *a4, MPI_Fint *ierror))
+{
+	F_RESULT(face_refused(198, NX_COMM_NULL));
+}
+F_ENTRY(mpi_, file_read_ordered_begin, void, (UNUSED void *a0, UNUSED void *a1, UNUSED void *a2, UNUSED void *a3, MPI_Fint *ierror))
+{
+	F_RESULT(face_refused(200, NX_COMM_NULL));
+}
+F_ENTRY(mpi_, file_read_ordered_end, void, (UNUSED void *a0, UNUSED void *a1, UNUSED void *a2, MPI_Fint *ierror))
+{
+	F_RESULT(face_refused(202, NX_COMM_NULL));
+}
+F_ENTRY(mpi_, file_read_shared, void, (UNUSED void *a0, UNUSED void *a1, UNUSED void *a2, UNUSED void *a3, UNUSED void *a4, MPI_Fint *ierror))
+{
+	F_RESULT(face_refused(203, NX_COMM_NULL));
+}
+F_ENTRY(mpi_, file_seek, void, (UNUSED void *a0, UNUSED void *a1, UNUSED void *a2, MPI_Fint *ierror))
+{
+	F_RESULT(face_refused(205, NX_COMM_NULL));
+}
+F_ENTRY(mpi_, file_seek_shared, void, (UNUSED void *a0, UNUSED void *a1, UNUSED void *a2, MPI_Fint *ierror))
+{
+	F_RESULT(face_refused(206, NX_COMM_NULL));
+}
+F_ENTRY(mpi_, file_set_atomicity, void, (UNUSED void *a0, UNUSED void *a1, MPI_Fint *ierror))
+{
+	F_RESULT(face_refused(207, NX_COMM_NULL));
+}
+F_ENTRY(mpi_, file_set_errhandler, void, (UNUSED void *a0, UNUSED void *a1, MPI_Fint *ierror))
+{
+	F_RESULT(face_refused(208, NX_COMM_NULL));
+}
+F_ENTRY(mpi_, file_set_info, void, (UNUSED void *a0, UNUSED void *a1, MPI_Fint *ierror))
+{
+	F_RESULT(face_refused(209, NX_COMM_NULL));
+}
+F_ENTRY(mpi_, file_set_size, void, (UNUSED void *a0, UNUSED void *a1, MPI_Fint *ierror))
+{
+	F_RESULT(face_refused(210, NX_COMM_NULL));
+}
+F_ENTRY(mpi_, file_set_view, void, (UNUSED void *a0, UNUSED void *a1, UNUSED void *a2, UNUSED void *a3, UNUSED void *a4, UNUSED void *a5, MPI_Fint *ierror))
+{
+	F_RESULT(face_refused(211, NX_COMM_NULL));
+}
+F_ENTRY(mpi_, file_sync, void, (UNUSED void *a0, MPI_Fint *ierror))
+{
+	F_RESULT(face_refused(212, NX_COMM_NULL));
+}
+F_ENTRY(mpi_, file_write, void, (UNUSED void *a0, UNUSED void *a1, UNUSED void *a2, UNUSED void *a3, UNUSED void *a4, MPI_Fint *ierror))
+{
+	F_RESULT(face_refused(213, NX_COMM_NULL));
+}
+F_ENTRY(mpi_, file_write_all, void, (UNUSED void *a0, UNUSED void *a1, UNUSED void *a2, UNUSED void *a3, UNUSED void *a4, MPI_Fint *ierror))
+{
+	F_RESULT(face_refused(215, NX_COMM_NULL));
+}
+F_ENTRY(mpi_, file_write_all_begin, void, (UNUSED void *a0, UNUSED void *a1, UNUSED void *a2, UNUSED void *a3, MPI_Fint *ierror))
+{
+	F_RESULT(face_refused(217, NX_COMM_NULL));
+}
+F_ENTRY(mpi_, file_write_all_end, void, (UNUSED void *a0, UNUSED void *a1, UNUSED void *a2, MPI_Fint *ierror))
+{
+	F_RESULT(face_refused(219, NX_COMM_NULL));
+}
+F_ENTRY(mpi_, file_write_at, void, (UNUSED void *a0, UNUSED void *a1, UNUSED void *a2, UNUSED void *a3, UNUSED void *a4, UNUSED void *a5, MPI_Fint *ierror))
+{
+	F_RESULT(face_refused(220, NX_COMM_NULL));
+}
+F_ENTRY(mpi_, file_write_at_all, void, (UNUSED void *a0, UNUSED void *a1, UNUSED void *a2, UNUSED void *a3, UNUSED void *a4, UNUSED void *a5, MPI_Fint *ierror))
+{
+	F_RESULT(face_refused(222, NX_COMM_NULL));
+}
+F_ENTRY(mpi_, file_write_at_all_begin, void, (UNUSED void *a0, UNUSED void *a1, UNUSED void *a2, UNUSED void *a3, UNUSED void *a4, MPI_Fint *ierror))
+{
+	F_RESULT(face_refused(224, NX_COMM_NULL));
+}
+F_ENTRY(mpi_, file_write_at_all_end, void, (UNUSED void *a0, UNUSED void *a1, UNUSED void *a2, MPI_Fint *ierror))
+{
+	F_RESULT(face_refused(226, NX_COMM_NULL));
+}
+F_ENTRY(mpi_, file_write_ordered, void, (UNUSED void *a0, UNUSED void *a1, UNUSED void *a2, UNUSED void *a3, UNUSED void *a4, MPI_Fint *ierror))
+{
+	F_RESULT(face_refused(227, NX_COMM_NULL));
+}
+F_ENTRY(mpi_, file_write_ordered_begin, void, (UNUSED void *a0, UNUSED void *a1, UNUSED void *a2, UNUSED void *a3, MPI_Fint *ierror))
+{
+	F_RESULT(face_refused(229, NX_COMM_NULL));
+}
+F_ENTRY(mpi_, file_write_ordered_end, void, (UNUSED void *a0, UNUSED void *a1, UNUSED void *a2, MPI_Fint *ierror))
+{
+	F_RESULT(face_refused(231, NX_COMM_NULL));
+}
+F_ENTRY(mpi_, file_write_shared, void, (UNUSED void *a0, UNUSED void *a1, UNUSED void *a2, UNUSED void *a3, UNUSED void *a4, MPI_Fint *ierror))
+{
+	F_RESULT(face_refused(232, NX_COMM_NULL));
+}
+F_ENTRY(mpi_, finalize, void, (MPI_Fint *ierror))
+{
+	int rc = PMPI_Finalize();
+	F_RESULT(rc);
+}
+F_ENTRY(mpi_, finalized, void, (MPI_Fint *flag, MPI_Fint *ierror))
+{
+	int rc = PMPI_Finalized(flag);
+	F_RESULT(rc);
+}
+F_ENTRY(mpi_, gather, void, (char *sendbuf, MPI_Fint *sendcount, MPI_Fint *sendtype, char *recvbuf, MPI_Fint *recvcount, MPI_Fint *recvtype, MPI_Fint *root, MPI_Fint *comm, MPI_Fint *ierror))
+{
+	int rc = PMPI_Gather(f_buffer(sendbuf), *sendcount, out_datatype(datatype_of_fint(*sendtype)), f_buffer(recvbuf), *recvcount, out_datatype(datatype_of_fint(*recvtype)), *root, out_comm(comm_of_fint(*comm)));
+	F_RESULT(rc);
+}
+F_ENTRY(mpi_, gatherv, void, (char *sendbuf, MPI_Fint *sendcount, MPI_Fint *sendtype, char *recvbuf, MPI_Fint *recvcounts, MPI_Fint *displs, MPI_Fint *recvtype, MPI_Fint *root, MPI_Fint *comm, MPI_Fint *ierror))
+{
+	int rc = PMPI_Gatherv(f_buffer(sendbuf), *sendcount, out_datatype(datatype_of_fint(*sendtype)), f_buffer(recvbuf), recvcounts, displs, out_datatype(datatype_of_fint(*recvtype)), *root, out_comm(comm_of_fint(*comm)));
+	F_RESULT(rc);
+}
+F_ENTRY(mpi_, get, void, (UNUSED void *a0, UNUSED void *a1, UNUSED void *a2, UNUSED void *a3, UNUSED void *a4, UNUSED void *a5, UNUSED void *a6, UNUSED void *a7, MPI_Fint *ierror))
+{
+	F_RESULT(face_refused(313, NX_COMM_NULL));
+}
+F_ENTRY(mpi_, get_accumulate, void, (UNUSED void *a0, UNUSED void *a1, UNUSED void *a2, UNUSED void *a3, UNUSED void *a4, UNUSED void *a5, UNUSED void *a6, UNUSED void *a7, UNUSED void *a8, UNUSED void *a9, UNUSED void *a10, UNUSED void *a11, MPI_Fint *ierror))
+{
+	F_RESULT(face_refused(317, NX_COMM_NULL));
+}
+F_ENTRY(mpi_, get_address, void, (char *location, nx_aint *address, MPI_Fint *ierror))
+{
+	int rc = PMPI_Get_address(f_buffer(location), address);
+	F_RESULT(rc);
+}
+F_ENTRY(mpi_, get_count, void, (MPI_Fint *status, MPI_Fint *datatype, MPI_Fint *count, MPI_Fint *ierror))
+{
+	int rc = PMPI_Get_count(f_status(status), out_datatype(datatype_of_fint(*datatype)), count);
+	F_RESULT(rc);
+}
+F_ENTRY(mpi_, get_elements, void, (MPI_Fint *status, MPI_Fint *datatype, MPI_Fint *count, MPI_Fint *ierror))
+{
+	int rc = PMPI_Get_elements(f_status(status), out_datatype(datatype_of_fint(*datatype)), count);
+	F_RESULT(rc);
+}
+F_ENTRY(mpi_, get_elements_x, void, (MPI_Fint *status, MPI_Fint *datatype, nx_aint *count, MPI_Fint *ierror))
+{
+	int rc = PMPI_Get_elements_x(f_status(status), out_datatype(datatype_of_fint(*datatype)), count);
+	F_RESULT(rc);
+}
+F_ENTRY(mpi_, get_library_version, void, (char *version, MPI_Fint *resultlen, MPI_Fint *ierror, int version_length))
+{
+	F_TEMP(char, c_version, ABI_MAX_LIBRARY_VERSION_STRING);
+	c_version[0] = 0;
+	int rc = PMPI_Get_library_version(c_version, resultlen);
+	if (rc == 0) f_text_out(version, version_length, c_version);
+	TEMP_END(c_version);
+	F_RESULT(rc);
+}
+F_ENTRY(mpi_, get_processor_name, void, (char *name, MPI_Fint *resultlen, MPI_Fint *ierror, int name_length))
+{
+	F_TEMP(char, c_name, ABI_MAX_PROCESSOR_NAME);
+	c_name[0] = 0;
+	int rc = PMPI_Get_processor_name(c_name, resultlen);
+	if (rc == 0) f_text_out(name, name_length, c_name);
+	TEMP_END(c_name);
+	F_RESULT(rc);
+}
+F_ENTRY(mpi_, get_version, void, (MPI_Fint *version, MPI_Fint *subversion, MPI_Fint *ierror))
+{
+	int rc = PMPI_Get_version(version, subversion);
+	F_RESULT(rc);
+}
+F_ENTRY(mpi_, graph_create, void, (MPI_Fint *comm_old, MPI_Fint *nnodes, MPI_Fint *index, MPI_Fint *edges, MPI_Fint *reorder, MPI_Fint *comm_graph, MPI_Fint *ierror))
+{
+	MPI_Comm c_comm_graph = NULL;
+	int rc = PMPI_Graph_create(out_comm(comm_of_fint(*comm_old)), *nnodes, index, edges, *reorder != 0, &c_comm_graph);
+	if (c_comm_graph) *comm_graph = fint_of_comm(in_comm(c_comm_graph));
+	F_RESULT(rc);
+}
+F_ENTRY(mpi_, graph_get, void, (MPI_Fint *comm, MPI_Fint *maxindex, MPI_Fint *maxedges, MPI_Fint *index, MPI_Fint *edges, MPI_Fint *ierror))
+{
+	int rc = PMPI_Graph_get(out_comm(comm_of_fint(*comm)), *maxindex, *maxedges, index, edges);
+	F_RESULT(rc);
+}
+F_ENTRY(mpi_, graph_map, void, (MPI_Fint *comm, MPI_Fint *nnodes, MPI_Fint *index, MPI_Fint *edges, MPI_Fint *newrank, MPI_Fint *ierror))
+{
+	int rc = PMPI_Graph_map(out_comm(comm_of_fint(*comm)), *nnodes, index, edges, newrank);
+	F_RESULT(rc);
+}
+F_ENTRY(mpi_, graph_neighbors, void, (MPI_Fint *comm, MPI_Fint *rank, MPI_Fint *maxneighbors, MPI_Fint *neighbors, MPI_Fint *ierror))
+{
+	int rc = PMPI_Graph_neighbors(out_comm(comm_of_fint(*comm)), *rank, *maxneighbors, neighbors);
+	F_RESULT(rc);
+}
+F_ENTRY(mpi_, graph_neighbors_count, void, (MPI_Fint *comm, MPI_Fint *rank, MPI_Fint *nneighbors, MPI_Fint *ierror))
+{
+	int rc = PMPI_Graph_neighbors_count(out_comm(comm_of_fint(*comm)), *rank, nneighbors);
+	F_RESULT(rc);
+}
+F_ENTRY(mpi_, graphdims_get, void, (MPI_Fint *comm, MPI_Fint *nnodes, MPI_Fint *nedges, MPI_Fint *ierror))
+{
+	int rc = PMPI_Graphdims_get(out_comm(comm_of_fint(*comm)), nnodes, nedges);
+	F_RESULT(rc);
+}
+F_ENTRY(mpi_, grequest_complete, void, (UNUSED void *a0, MPI_Fint *ierror))
+{
+	F_RESULT(face_refused(138, NX_COMM_NULL));
+}
+F_ENTRY(mpi_, grequest_start, void, (UNUSED void *a0, UNUSED void *a1, UNUSED void *a2, UNUSED void *a3, UNUSED void *a4, MPI_Fint *ierror))
+{
+	F_RESULT(face_refused(136, NX_COMM_NULL));
+}
+F_ENTRY(mpi_, group_compare, void, (MPI_Fint *group1, MPI_Fint *group2, MPI_Fint *result, MPI_Fint *ierror))
+{
+	int rc = PMPI_Group_compare(out_group(group_of_fint(*group1)), out_group(group_of_fint(*group2)), result);
+	F_RESULT(rc);
+}
+F_ENTRY(mpi_, group_difference, void, (MPI_Fint *group1, MPI_Fint *group2, MPI_Fint *newgroup, MPI_Fint *ierror))
+{
+	MPI_Group c_newgroup = NULL;
+	int rc = PMPI_Group_difference(out_group(group_of_fint(*group1)), out_group(group_of_fint(*group2)), &c_newgroup);
+	if (c_newgroup) *newgroup = fint_of_group(in_group(c_newgroup));
+	F_RESULT(rc);
+}
+F_ENTRY(mpi_, group_excl, void, (MPI_Fint *group, MPI_Fint *n, MPI_Fint *ranks, MPI_Fint *newgroup, MPI_Fint *ierror))
+{
+	MPI_Group c_newgroup = NULL;
+	int rc = PMPI_Group_excl(out_group(group_of_fint(*group)), *n, ranks, &c_newgroup);
+	if (c_newgroup) *newgroup = fint_of_group(in_group(c_newgroup));
+	F_RESULT(rc);
+}
+F_ENTRY(mpi_, group_free, void, (MPI_Fint *group, MPI_Fint *ierror))
+{
+	MPI_Group c_group = out_group(group_of_fint(*group));
+	int rc = PMPI_Group_free(&c_group);
+	if (c_group) *group = fint_of_group(in_group(c_group));
+	F_RESULT(rc);
+}
+F_ENTRY(mpi_, group_incl, void, (MPI_Fint *group, MPI_Fint *n, MPI_Fint *ranks, MPI_Fint *newgroup, MPI_Fint *ierror))
+{
+	MPI_Group c_newgroup = NULL;
+	int rc = PMPI_Group_incl(out_group(group_of_fint(*group)), *n, ranks, &c_newgroup);
+	if (c_newgroup) *newgroup = fint_of_group(in_group(c_newgroup));
+	F_RESULT(rc);
+}
+F_ENTRY(mpi_, group_intersection, void, (MPI_Fint *group1, MPI_Fint *group2, MPI_Fint *newgroup, MPI_Fint *ierror))
+{
+	MPI_Group c_newgroup = NULL;
+	int rc = PMPI_Group_intersection(out_group(group_of_fint(*group1)), out_group(group_of_fint(*group2)), &c_newgroup);
+	if (c_newgroup) *newgroup = fint_of_group(in_group(c_newgroup));
+	F_RESULT(rc);
+}
+F_ENTRY(mpi_, group_range_excl, void, (MPI_Fint *group, MPI_Fint *n, MPI_Fint *ranges, MPI_Fint *newgroup, MPI_Fint *ierror))
+{
+	MPI_Group c_newgroup = NULL;
+	int rc = PMPI_Group_range_excl(out_group(group_of_fint(*group)), *n, ranges, &c_newgroup);
+	if (c_newgroup) *newgroup = fint_of_group(in_group(c_newgroup));
+	F_RESULT(rc);
+}
+F_ENTRY(mpi_, group_range_incl, void, (MPI_Fint *group, MPI_Fint *n, MPI_Fint *ranges, MPI_Fint *newgroup, MPI_Fint *ierror))
+{
+	MPI_Group c_newgroup = NULL;
+	int rc = PMPI_Group_range_incl(out_group(group_of_fint(*group)), *n, ranges, &c_newgroup);
+	if (c_newgroup) *newgroup = fint_of_group(in_group(c_newgroup));
+	F_RESULT(rc);
+}
+F_ENTRY(mpi_, group_rank, void, (MPI_Fint *group, MPI_Fint *rank, MPI_Fint *ierror))
+{
+	int rc = PMPI_Group_rank(out_group(group_of_fint(*group)), rank);
+	F_RESULT(rc);
+}
+F_ENTRY(mpi_, group_size, void, (MPI_Fint *group, MPI_Fint *size, MPI_Fint *ierror))
+{
+	int rc = PMPI_Group_size(out_group(group_of_fint(*group)), size);
+	F_RESULT(rc);
+}
+F_ENTRY(mpi_, group_translate_ranks, void, (MPI_Fint *group1, MPI_Fint *n, MPI_Fint *ranks1, MPI_Fint *group2, MPI_Fint *ranks2, MPI_Fint *ierror))
+{
+	int rc = PMPI_Group_translate_ranks(out_group(group_of_fint(*group1)), *n, ranks1, out_group(group_of_fint(*group2)), ranks2);
+	F_RESULT(rc);
+}
+F_ENTRY(mpi_, group_union, void, (MPI_Fint *group1, MPI_Fint *group2, MPI_Fint *newgroup, MPI_Fint *ierror))
+{
+	MPI_Group c_newgroup = NULL;
+	int rc = PMPI_Group_union(out_group(group_of_fint(*group1)), out_group(group_of_fint(*group2)), &c_newgroup);
+	if (c_newgroup) *newgroup = fint_of_group(in_group(c_newgroup));
+	F_RESULT(rc);
+}
+F_ENTRY(mpi_, iallgather, void, (char *sendbuf, MPI_Fint *sendcount, MPI_Fint *sendtype, char *recvbuf, MPI_Fint *recvcount, MPI_Fint *recvtype, MPI_Fint *comm, MPI_Fint *request, MPI_Fint *ierror))
+{
+	MPI_Request c_request = NULL;
+	int rc = PMPI_Iallgather(f_buffer(sendbuf), *sendcount, out_datatype(datatype_of_fint(*sendtype)), f_buffer(recvbuf), *recvcount, out_datatype(datatype_of_fint(*recvtype)), out_comm(comm_of_fint(*comm)), &c_request);
+	if (c_request) *request = fint_of_request(in_request(c_request));
+	F_RESULT(rc);
+}
+F_ENTRY(mpi_, iallgatherv, void, (char *sendbuf, MPI_Fint *sendcount, MPI_Fint *sendtype, char *recvbuf, MPI_Fint *recvcounts, MPI_Fint *displs, MPI_Fint *recvtype, MPI_Fint *comm, MPI_Fint *request, MPI_Fint *ierror))
+{
+	MPI_Request c_request = NULL;
+	int rc = PMPI_Iallgatherv(f_buffer(sendbuf), *sendcount, out_datatype(datatype_of_fint(*sendtype)), f_buffer(recvbuf), recvcounts, displs, out_datatype(datatype_of_fint(*recvtype)), out_comm(comm_of_fint(*comm)), &c_request);
+	if (c_request) *request = fint_of_request(in_request(c_request));
+	F_RESULT(rc);
+}
+F_ENTRY(mpi_, iallreduce, void, (char *sendbuf, char *recvbuf, MPI_Fint *count, MPI_Fint *datatype, MPI_Fint *op, MPI_Fint *comm, MPI_Fint *request, MPI_Fint *ierror))
+{
+	MPI_Request c_request = NULL;
+	int rc = PMPI_Iallreduce(f_buffer(sendbuf), f_buffer(recvbuf), *count, out_datatype(datatype_of_fint(*datatype)), out_op(op_of_fint(*op)), out_comm(comm_of_fint(*comm)), &c_request);
+	if (c_request) *request = fint_of_request(in_request(c_request));
+	F_RESULT(rc);
+}
+F_ENTRY(mpi_, ialltoall, void, (char *sendbuf, MPI_Fint *sendcount, MPI_Fint *sendtype, char *recvbuf, MPI_Fint *recvcount, MPI_Fint *recvtype, MPI_Fint *comm, MPI_Fint *request, MPI_Fint *ierror))
+{
+	MPI_Request c_request = NULL;
+	int rc = PMPI_Ialltoall(f_buffer(sendbuf), *sendcount, out_datatype(datatype_of_fint(*sendtype)), f_buffer(recvbuf), *recvcount, out_datatype(datatype_of_fint(*recvtype)), out_comm(comm_of_fint(*comm)), &c_request);
+	if (c_request) *request = fint_of_request(in_request(c_request));
+	F_RESULT(rc);
+}
+F_ENTRY(mpi_, ialltoallv, void, (char *sendbuf, MPI_Fint *sendcounts, MPI_Fint *sdispls, MPI_Fint *sendtype, char *recvbuf, MPI_Fint *recvcounts, MPI_Fint *rdispls, MPI_Fint *recvtype, MPI_Fint *comm, MPI_Fint *request, MPI_Fint *ierror))
+{
+	MPI_Request c_request = NULL;
+	int rc = PMPI_Ialltoallv(f_buffer(sendbuf), sendcounts, sdispls, out_datatype(datatype_of_fint(*sendtype)), f_buffer(recvbuf), recvcounts, rdispls, out_datatype(datatype_of_fint(*recvtype)), out_comm(comm_of_fint(*comm)), &c_request);
+	if (c_request) *request = fint_of_request(in_request(c_request));
+	F_RESULT(rc);
+}
+F_ENTRY(mpi_, ialltoallw, void, (char *sendbuf, MPI_Fint *sendcounts, MPI_Fint *sdispls, MPI_Fint *sendtypes, char *recvbuf, MPI_Fint *recvcounts, MPI_Fint *rdispls, MPI_Fint *recvtypes, MPI_Fint *comm, MPI_Fint *request, MPI_Fint *ierror))
+{
+	F_TEMP(MPI_Datatype, c_sendtypes, COMM_SIZE(out_comm(comm_of_fint(*comm))));
+	for (int i = 0; i < c_sendtypes_n; i++) c_sendtypes[i] = out_datatype(datatype_of_fint(sendtypes[i]));
+	F_TEMP(MPI_Datatype, c_recvtypes, COMM_SIZE(out_comm(comm_of_fint(*comm))));
+	for (int i = 0; i < c_recvtypes_n; i++) c_recvtypes[i] = out_datatype(datatype_of_fint(recvtypes[i]));
+	MPI_Request c_request = NULL;
+	int rc = PMPI_Ialltoallw(f_buffer(sendbuf), sendcounts, sdispls, c_sendtypes, f_buffer(recvbuf), recvcounts, rdispls, c_recvtypes, out_comm(comm_of_fint(*comm)), &c_request);
+	TEMP_END(c_sendtypes);
+	TEMP_END(c_recvtypes);
+	if (c_request) *request = fint_of_request(in_request(c_request));
+	F_RESULT(rc);
+}
+F_ENTRY(mpi_, ibarrier, void, (MPI_Fint *comm, MPI_Fint *request, MPI_Fint *ierror))
+{
+	MPI_Request c_request = NULL;
+	int rc = PMPI_Ibarrier(out_comm(comm_of_fint(*comm)), &c_request);
+	if (c_request) *request = fint_of_request(in_request(c_request));
+	F_RESULT(rc);
+}
+F_ENTRY(mpi_, ibcast, void, (char *buffer, MPI_Fint *count, MPI_Fint *datatype, MPI_Fint *root, MPI_Fint *comm, MPI_Fint *request, MPI_Fint *ierror))
+{
+	MPI_Request c_request = NULL;
+	int rc = PMPI_Ibcast(f_buffer(buffer), *count, out_datatype(datatype_of_fint(*datatype)), *root, out_comm(comm_of_fint(*comm)), &c_request);
+	if (c_request) *request = fint_of_request(in_request(c_request));
+	F_RESULT(rc);
+}
+F_ENTRY(mpi_, ibsend, void, (char *buf, MPI_Fint *count, MPI_Fint *datatype, MPI_Fint *dest, MPI_Fint *tag, MPI_Fint *comm, MPI_Fint *request, MPI_Fint *ierror))
+{
+	MPI_Request c_request = NULL;
+	int rc = PMPI_Ibsend(f_buffer(buf), *count, out_datatype(datatype_of_fint(*datatype)), *dest, *tag, out_comm(comm_of_fint(*comm)), &c_request);
+	if (c_request) *request = fint_of_request(in_request(c_request));
+	F_RESULT(rc);
+}
+F_ENTRY(mpi_, iexscan, void, (char *sendbuf, char *recvbuf, MPI_Fint *count, MPI_Fint *datatype, MPI_Fint *op, MPI_Fint *comm, MPI_Fint *request, MPI_Fint *ierror))
+{
+	MPI_Request c_request = NULL;
+	int rc = PMPI_Iexscan(f_buffer(sendbuf), f_buffer(recvbuf), *count, out_datatype(datatype_of_fint(*datatype)), out_op(op_of_fint(*op)), out_comm(comm_of_fint(*comm)), &c_request);
+	if (c_request) *request = fint_of_request(in_request(c_request));
+	F_RESULT(rc);
+}
+F_ENTRY(mpi_, igather, void, (char *sendbuf, MPI_Fint *sendcount, MPI_Fint *sendtype, char *recvbuf, MPI_Fint *recvcount, MPI_Fint *recvtype, MPI_Fint *root, MPI_Fint *comm, MPI_Fint *request, MPI_Fint *ierror))
+{
+	MPI_Request c_request = NULL;
+	int rc = PMPI_Igather(f_buffer(sendbuf), *sendcount, out_datatype(datatype_of_fint(*sendtype)), f_buffer(recvbuf), *recvcount, out_datatype(datatype_of_fint(*recvtype)), *root, out_comm(comm_of_fint(*comm)), &c_request);
+	if (c_request) *request = fint_of_request(in_request(c_request));
+	F_RESULT(rc);
+}
+F_ENTRY(mpi_, igatherv, void, (char *sendbuf, MPI_Fint *sendcount, MPI_Fint *sendtype, char *recvbuf, MPI_Fint *recvcounts, MPI_Fint *displs, MPI_Fint *recvtype, MPI_Fint *root, MPI_Fint *comm, MPI_Fint *request, MPI_Fint *ierror))
+{
+	MPI_Request c_request = NULL;
+	int rc = PMPI_Igatherv(f_buffer(sendbuf), *sendcount, out_datatype(datatype_of_fint(*sendtype)), f_buffer(recvbuf), recvcounts, displs, out_datatype(datatype_of_fint(*recvtype)), *root, out_comm(comm_of_fint(*comm)), &c_request);
+	if (c_request) *request = fint_of_request(in_request(c_request));
+	F_RESULT(rc);
+}
+F_ENTRY(mpi_, improbe, void, (MPI_Fint *source, MPI_Fint *tag, MPI_Fint *comm, MPI_Fint *flag, MPI_Fint *message, MPI_Fint *status, MPI_Fint *ierror))
+{
+	MPI_Message c_message = NULL;
+	int rc = PMPI_Improbe(*source, *tag, out_comm(comm_of_fint(*comm)), flag, &c_message, f_status(status));
+	if (c_message) *message = fint_of_message(in_message(c_message));
+	F_RESULT(rc);
+}
+F_ENTRY(mpi_, imrecv, void, (char *buf, MPI_Fint *count, MPI_Fint *datatype, MPI_Fint *message, MPI_Fint *request, MPI_Fint *ierror))
+{
+	MPI_Message c_message = out_message(message_of_fint(*message));
+	MPI_Request c_request = NULL;
+	int rc = PMPI_Imrecv(f_buffer(buf), *count, out_datatype(datatype_of_fint(*datatype)), &c_message, &c_request);
+	if (c_message) *message = fint_of_message(in_message(c_message));
+	if (c_request) *request = fint_of_request(in_request(c_request));
+	F_RESULT(rc);
+}
+F_ENTRY(mpi_, ineighbor_allgather, void, (char *sendbuf, MPI_Fint *sendcount, MPI_Fint *sendtype, char *recvbuf, MPI_Fint *recvcount, MPI_Fint *recvtype, MPI_Fint *comm, MPI_Fint *request, MPI_Fint *ierror))
+{
+	MPI_Request c_request = NULL;
+	int rc = PMPI_Ineighbor_allgather(f_buffer(sendbuf), *sendcount, out_datatype(datatype_of_fint(*sendtype)), f_buffer(recvbuf), *recvcount, out_datatype(datatype_of_fint(*recvtype)), out_comm(comm_of_fint(*comm)), &c_request);
+	if (c_request) *request = fint_of_request(in_request(c_request));
+	F_RESULT(rc);
+}
+F_ENTRY(mpi_, ineighbor_allgatherv, void, (char *sendbuf, MPI_Fint *sendcount, MPI_Fint *sendtype, char *recvbuf, MPI_Fint *recvcounts, MPI_Fint *displs, MPI_Fint *recvtype, MPI_Fint *comm, MPI_Fint *request, MPI_Fint *ierror))
+{
+	MPI_Request c_request = NULL;
+	int rc = PMPI_Ineighbor_allgatherv(f_buffer(sendbuf), *sendcount, out_datatype(datatype_of_fint(*sendtype)), f_buffer(recvbuf), recvcounts, displs, out_datatype(datatype_of_fint(*recvtype)), out_comm(comm_of_fint(*comm)), &c_request);
+	if (c_request) *request = fint_of_request(in_request(c_request));
+	F_RESULT(rc);
+}
+F_ENTRY(mpi_, ineighbor_alltoall, void, (char *sendbuf, MPI_Fint *sendcount, MPI_Fint *sendtype, char *recvbuf, MPI_Fint *recvcount, MPI_Fint *recvtype, MPI_Fint *comm, MPI_Fint *request, MPI_Fint *ierror))
+{
+	MPI_Request c_request = NULL;
+	int rc = PMPI_Ineighbor_alltoall(f_buffer(sendbuf), *sendcount, out_datatype(datatype_of_fint(*sendtype)), f_buffer(recvbuf), *recvcount, out_datatype(datatype_of_fint(*recvtype)), out_comm(comm_of_fint(*comm)), &c_request);
+	if (c_request) *request = fint_of_request(in_request(c_request));
+	F_RESULT(rc);
+}
+F_ENTRY(mpi_, ineighbor_alltoallv, void, (char *sendbuf, MPI_Fint *sendcounts, MPI_Fint *sdispls, MPI_Fint *sendtype, char *recvbuf, MPI_Fint *recvcounts, MPI_Fint *rdispls, MPI_Fint *recvtype, MPI_Fint *comm, MPI_Fint *request, MPI_Fint *ierror))
+{
+	MPI_Request c_request = NULL;
+	int rc = PMPI_Ineighbor_alltoallv(f_buffer(sendbuf), sendcounts, sdispls, out_datatype(datatype_of_fint(*sendtype)), f_buffer(recvbuf), recvcounts, rdispls, out_datatype(datatype_of_fint(*recvtype)), out_comm(comm_of_fint(*comm)), &c_request);
+	if (c_request) *request = fint_of_request(in_request(c_request));
+	F_RESULT(rc);
+}
+F_ENTRY(mpi_, ineighbor_alltoallw, void, (char *sendbuf, MPI_Fint *sendcounts, nx_aint *sdispls, MPI_Fint *sendtypes, char *recvbuf, MPI_Fint *recvcounts, nx_aint *rdispls, MPI_Fint *recvtypes, MPI_Fint *comm, MPI_Fint *request, MPI_Fint *ierror))
+{
+	F_TEMP(MPI_Datatype, c_sendtypes, NEIGHBOURS_OUT(out_comm(comm_of_fint(*comm))));
+	for (int i = 0; i < c_sendtypes_n; i++) c_sendtypes[i] = out_datatype(datatype_of_fint(sendtypes[i]));
+	F_TEMP(MPI_Datatype, c_recvtypes, NEIGHBOURS_IN(out_comm(comm_of_fint(*comm))));
+	for (int i = 0; i < c_recvtypes_n; i++) c_recvtypes[i] = out_datatype(datatype_of_fint(recvtypes[i]));
+	MPI_Request c_request = NULL;
+	int rc = PMPI_Ineighbor_alltoallw(f_buffer(sendbuf), sendcounts, sdispls, c_sendtypes, f_buffer(recvbuf), recvcounts, rdispls, c_recvtypes, out_comm(comm_of_fint(*comm)), &c_request);
+	TEMP_END(c_sendtypes);
+	TEMP_END(c_recvtypes);
+	if (c_request) *request = fint_of_request(in_request(c_request));
+	F_RESULT(rc);
+}
+F_ENTRY(mpi_, info_create, void, (MPI_Fint *info, MPI_Fint *ierror))
+{
+	MPI_Info c_info = NULL;
+	int rc = PMPI_Info_create(&c_info);
+	if (c_info) *info = fint_of_info(in_info(c_info));
+	F_RESULT(rc);
+}
+F_ENTRY(mpi_, info_delete, void, (MPI_Fint *info, char *key, MPI_Fint *ierror, int key_length))
+{
+	F_TEMP(char, c_key, key_length + 1);
+	f_text_in(c_key, key, key_length);
+	int rc = PMPI_Info_delete(out_info(info_of_fint(*info)), c_key);
+	TEMP_END(c_key);
+	F_RESULT(rc);
+}
+F_ENTRY(mpi_, info_dup, void, (MPI_Fint *info, MPI_Fint *newinfo, MPI_Fint *ierror))
+{
+	MPI_Info c_newinfo = NULL;
+	int rc = PMPI_Info_dup(out_info(info_of_fint(*info)), &c_newinfo);
+	if (c_newinfo) *newinfo = fint_of_info(in_info(c_newinfo));
+	F_RESULT(rc);
+}
+F_ENTRY(mpi_, info_free, void, (MPI_Fint *info, MPI_Fint *ierror))
+{
+	MPI_Info c_info = out_info(info_of_fint(*info));
+	int rc = PMPI_Info_free(&c_info);
+	if (c_info) *info = fint_of_info(in_info(c_info));
+	F_RESULT(rc);
+}
+F_ENTRY(mpi_, info_get, void, (MPI_Fint *info, char *key, MPI_Fint *valuelen, char *value, MPI_Fint *flag, MPI_Fint *ierror, int key_length, int value_length))
+{
+	F_TEMP(char, c_key, key_length + 1);
+	f_text_in(c_key, key, key_length);
+	F_TEMP(char, c_value, *valuelen+1);
+	c_value[0] = 0;
+	int rc = PMPI_Info_get(out_info(info_of_fint(*info)), c_key, *valuelen, c_value, flag);
+	TEMP_END(c_key);
+	if (rc == 0 && *flag) f_text_out(value, value_length, c_value);
+	TEMP_END(c_value);
+	F_RESULT(rc);
+}
+F_ENTRY(mpi_, info_get_nkeys, void, (MPI_Fint *info, MPI_Fint *nkeys, MPI_Fint *ierror))
+{
+	int rc = PMPI_Info_get_nkeys(out_info(info_of_fint(*info)), nkeys);
+	F_RESULT(rc);
+}
+F_ENTRY(mpi_, info_get_nthkey, void, (MPI_Fint *info, MPI_Fint *n, char *key, MPI_Fint *ierror, int key_length))
+{
+	F_TEMP(char, c_key, ABI_MAX_INFO_KEY);
+	c_key[0] = 0;
+	int rc = PMPI_Info_get_nthkey(out_info(info_of_fint(*info)), *n, c_key);
+	if (rc == 0) f_text_out(key, key_length, c_key);
+	TEMP_END(c_key);
+	F_RESULT(rc);
+}
+F_ENTRY(mpi_, info_get_valuelen, void, (MPI_Fint *info, char *key, MPI_Fint *valuelen, MPI_Fint *flag, MPI_Fint *ierror, int key_length))
+{
+	F_TEMP(char, c_key, key_length + 1);
+	f_text_in(c_key, key, key_length);
+	int rc = PMPI_Info_get_valuelen(out_info(info_of_fint(*info)), c_key, valuelen, flag);
+	TEMP_END(c_key);
+	F_RESULT(rc);
+}
+F_ENTRY(mpi_, info_set, void, (MPI_Fint *info, char *key, char *value, MPI_Fint *ierror, int key_length, int value_length))
+{
+	F_TEMP(char, c_key, key_length + 1);
+	f_text_in(c_key, key, key_length);
+	F_TEMP(char, c_value, value_length + 1);
+	f_text_in(c_value, value, value_length);
+	int rc = PMPI_Info_set(out_info(info_of_fint(*info)), c_key, c_value);
+	TEMP_END(c_key);
+	TEMP_END(c_value);
+	F_RESULT(rc);
+}
+F_ENTRY(mpi_, initialized, void, (MPI_Fint *flag, MPI_Fint *ierror))
+{
+	int rc = PMPI_Initialized(flag);
+	F_RESULT(rc);
+}
+F_ENTRY(mpi_, intercomm_create, void, (MPI_Fint *a0, UNUSED void *a1, UNUSED void *a2, UNUSED void *a3, UNUSED void *a4, UNUSED void *a5, MPI_Fint *ierror))
+{
+	F_RESULT(face_refused(141, comm_of_fint(*a0)));
+}
+F_ENTRY(mpi_, intercomm_merge, void, (MPI_Fint *a0, UNUSED void *a1, UNUSED void *a2, MPI_Fint *ierror))
+{
+	F_RESULT(face_refused(143, comm_of_fint(*a0)));
+}
+F_ENTRY(mpi_, iprobe, void, (MPI_Fint *source, MPI_Fint *tag, MPI_Fint *comm, MPI_Fint *flag, MPI_Fint *status, MPI_Fint *ierror))
+{
+	int rc = PMPI_Iprobe(*source, *tag, out_comm(comm_of_fint(*comm)), flag, f_status(status));
+	F_RESULT(rc);
+}
+F_ENTRY(mpi_, irecv, void, (char *buf, MPI_Fint *count, MPI_Fint *datatype, MPI_Fint *source, MPI_Fint *tag, MPI_Fint *comm, MPI_Fint *request, MPI_Fint *ierror))
+{
+	MPI_Request c_request = NULL;
+	int rc = PMPI_Irecv(f_buffer(buf), *count, out_datatype(datatype_of_fint(*datatype)), *source, *tag, out_comm(comm_of_fint(*comm)), &c_request);
+	if (c_request) *request = fint_of_request(in_request(c_request));
+	F_RESULT(rc);
+}
+F_ENTRY(mpi_, ireduce, void, (char *sendbuf, char *recvbuf, MPI_Fint *count, MPI_Fint *datatype, MPI_Fint *op, MPI_Fint *root, MPI_Fint *comm, MPI_Fint *request, MPI_Fint *ierror))
+{
+	MPI_Request c_request = NULL;
+	int rc = PMPI_Ireduce(f_buffer(sendbuf), f_buffer(recvbuf), *count, out_datatype(datatype_of_fint(*datatype)), out_op(op_of_fint(*op)), *root, out_comm(comm_of_fint(*comm)), &c_request);
+	if (c_request) *request = fint_of_request(in_request(c_request));
+	F_RESULT(rc);
+}
+F_ENTRY(mpi_, ireduce_scatter, void, (char *sendbuf, char *recvbuf, MPI_Fint *recvcounts, MPI_Fint *datatype, MPI_Fint *op, MPI_Fint *comm, MPI_Fint *request, MPI_Fint *ierror))
+{
+	MPI_Request c_request = NULL;
+	int rc = PMPI_Ireduce_scatter(f_buffer(sendbuf), f_buffer(recvbuf), recvcounts, out_datatype(datatype_of_fint(*datatype)), out_op(op_of_fint(*op)), out_comm(comm_of_fint(*comm)), &c_request);
+	if (c_request) *request = fint_of_request(in_request(c_request));
+	F_RESULT(rc);
+}
+F_ENTRY(mpi_, ireduce_scatter_block, void, (char *sendbuf, char *recvbuf, MPI_Fint *recvcount, MPI_Fint *datatype, MPI_Fint *op, MPI_Fint *comm, MPI_Fint *request, MPI_Fint *ierror))
+{
+	MPI_Request c_request = NULL;
+	int rc = PMPI_Ireduce_scatter_block(f_buffer(sendbuf), f_buffer(recvbuf), *recvcount, out_datatype(datatype_of_fint(*datatype)), out_op(op_of_fint(*op)), out_comm(comm_of_fint(*comm)), &c_request);
+	if (c_request) *request = fint_of_request(in_request(c_request));
+	F_RESULT(rc);
+}
+F_ENTRY(mpi_, irsend, void, (char *buf, MPI_Fint *count, MPI_Fint *datatype, MPI_Fint *dest, MPI_Fint *tag, MPI_Fint *comm, MPI_Fint *request, MPI_Fint *ierror))
+{
+	MPI_Request c_request = NULL;
+	int rc = PMPI_Irsend(f_buffer(buf), *count, out_datatype(datatype_of_fint(*datatype)), *dest, *tag, out_comm(comm_of_fint(*comm)), &c_request);
+	if (c_request) *request = fint_of_request(in_request(c_request));
+	F_RESULT(rc);
+}
+F_ENTRY(mpi_, is_thread_main, void, (MPI_Fint *flag, MPI_Fint *ierror))
+{
+	int rc = PMPI_Is_thread_main(flag);
+	F_RESULT(rc);
+}
+F_ENTRY(mpi_, iscan, void, (char *sendbuf, char *recvbuf, MPI_Fint *count, MPI_Fint *datatype, MPI_Fint *op, MPI_Fint *comm, MPI_Fint *request, MPI_Fint *ierror))
+{
+	MPI_Request c_request = NULL;
+	int rc = PMPI_Iscan(f_buffer(sendbuf), f_buffer(recvbuf), *count, out_datatype(datatype_of_fint(*datatype)), out_op(op_of_fint(*op)), out_comm(comm_of_fint(*comm)), &c_request);
+	if (c_request) *request = fint_of_request(in_request(c_request));
+	F_RESULT(rc);
+}
+F_ENTRY(mpi_, iscatter, void, (char *sendbuf, MPI_Fint *sendcount, MPI_Fint *sendtype, char *recvbuf, MPI_Fint *recvcount, MPI_Fint *recvtype, MPI_Fint *root, MPI_Fint *comm, MPI_Fint *request, MPI_Fint *ierror))
+{
+	MPI_Request c_request = NULL;
+	int rc = PMPI_Iscatter(f_buffer(sendbuf), *sendcount, out_datatype(datatype_of_fint(*sendtype)), f_buffer(recvbuf), *recvcount, out_datatype(datatype_of_fint(*recvtype)), *root, out_comm(comm_of_fint(*comm)), &c_request);
+	if (c_request) *request = fint_of_request(in_request(c_request));
+	F_RESULT(rc);
+}
+F_ENTRY(mpi_, iscatterv, void, (char *sendbuf, MPI_Fint *sendcounts, MPI_Fint *displs, MPI_Fint *sendtype, char *recvbuf, MPI_Fint *recvcount, MPI_Fint *recvtype, MPI_Fint *root, MPI_Fint *comm, MPI_Fint *request, MPI_Fint *ierror))
+{
+	MPI_Request c_request = NULL;
+	int rc = PMPI_Iscatterv(f_buffer(sendbuf), sendcounts, displs, out_datatype(datatype_of_fint(*sendtype)), f_buffer(recvbuf), *recvcount, out_datatype(datatype_of_fint(*recvtype)), *root, out_comm(comm_of_fint(*comm)), &c_request);
+	if (c_request) *request = fint_of_request(in_request(c_request));
+	F_RESULT(rc);
+}
+F_ENTRY(mpi_, isend, void, (char *buf, MPI_Fint *count, MPI_Fint *datatype, MPI_Fint *dest, MPI_Fint *tag, MPI_Fint *comm, MPI_Fint *request, MPI_Fint *ierror))
+{
+	MPI_Request c_request = NULL;
+	int rc = PMPI_Isend(f_buffer(buf), *count, out_datatype(datatype_of_fint(*datatype)), *dest, *tag, out_comm(comm_of_fint(*comm)), &c_request);
+	if (c_request) *request = fint_of_request(in_request(c_request));
+	F_RESULT(rc);
+}
+F_ENTRY(mpi_, issend, void, (char *buf, MPI_Fint *count, MPI_Fint *datatype, MPI_Fint *dest, MPI_Fint *tag, MPI_Fint *comm, MPI_Fint *request, MPI_Fint *ierror))
+{
+	MPI_Request c_request = NULL;
+	int rc = PMPI_Issend(f_buffer(buf), *count, out_datatype(datatype_of_fint(*datatype)), *dest, *tag, out_comm(comm_of_fint(*comm)), &c_request);
+	if (c_request) *request = fint_of_request(in_request(c_request));
+	F_RESULT(rc);
+}
+F_ENTRY(mpi_, keyval_free, void, (MPI_Fint *comm_keyval, MPI_Fint *ierror))
+{
+	int rc = PMPI_Comm_free_keyval(comm_keyval);
+	F_RESULT(rc);
+}
+F_ENTRY(mpi_, lookup_name, void, (UNUSED void *a0, UNUSED void *a1, UNUSED void *a2, MPI_Fint *ierror))
+{
+	F_RESULT(face_refused(99, NX_COMM_NULL));
+}
+F_ENTRY(mpi_, mprobe, void, (MPI_Fint *source, MPI_Fint *tag, MPI_Fint *comm, MPI_Fint *message, MPI_Fint *status, MPI_Fint *ierror))
+{
+	MPI_Message c_message = NULL;
+	int rc = PMPI_Mprobe(*source, *tag, out_comm(comm_of_fint(*comm)), &c_message, f_status(status));
+	if (c_message) *message = fint_of_message(in_message(c_message));
+	F_RESULT(rc);
+}
+F_ENTRY(mpi_, mrecv, void, (char *buf, MPI_Fint *count, MPI_Fint *datatype, MPI_Fint *message, MPI_Fint *status, MPI_Fint *ierror))
+{
+	MPI_Message c_message = out_message(message_of_fint(*message));
+	int rc = PMPI_Mrecv(f_buffer(buf), *count, out_datatype(datatype_of_fint(*datatype)), &c_message, f_status(status));
+	if (c_message) *message = fint_of_message(in_message(c_message));
+	F_RESULT(rc);
+}
+F_ENTRY(mpi_, neighbor_allgather, void, (char *sendbuf, MPI_Fint *sendcount, MPI_Fint *sendtype, char *recvbuf, MPI_Fint *recvcount, MPI_Fint *recvtype, MPI_Fint *comm, MPI_Fint *ierror))
+{
+	int rc = PMPI_Neighbor_allgather(f_buffer(sendbuf), *sendcount, out_datatype(datatype_of_fint(*sendtype)), f_buffer(recvbuf), *recvcount, out_datatype(datatype_of_fint(*recvtype)), out_comm(comm_of_fint(*comm)));
+	F_RESULT(rc);
+}
+F_ENTRY(mpi_, neighbor_allgatherv, void, (char *sendbuf, MPI_Fint *sendcount, MPI_Fint *sendtype, char *recvbuf, MPI_Fint *recvcounts, MPI_Fint *displs, MPI_Fint *recvtype, MPI_Fint *comm, MPI_Fint *ierror))
+{
+	int rc = PMPI_Neighbor_allgatherv(f_buffer(sendbuf), *sendcount, out_datatype(datatype_of_fint(*sendtype)), f_buffer(recvbuf), recvcounts, displs, out_datatype(datatype_of_fint(*recvtype)), out_comm(comm_of_fint(*comm)));
+	F_RESULT(rc);
+}
+F_ENTRY(mpi_, neighbor_alltoall, void, (char *sendbuf, MPI_Fint *sendcount, MPI_Fint *sendtype, char *recvbuf, MPI_Fint *recvcount, MPI_Fint *recvtype, MPI_Fint *comm, MPI_Fint *ierror))
+{
+	int rc = PMPI_Neighbor_alltoall(f_buffer(sendbuf), *sendcount, out_datatype(datatype_of_fint(*sendtype)), f_buffer(recvbuf), *recvcount, out_datatype(datatype_of_fint(*recvtype)), out_comm(comm_of_fint(*comm)));
+	F_RESULT(rc);
+}
+F_ENTRY(mpi_, neighbor_alltoallv, void, (char *sendbuf, MPI_Fint *sendcounts, MPI_Fint *sdispls, MPI_Fint *sendtype, char *recvbuf, MPI_Fint *recvcounts, MPI_Fint *rdispls, MPI_Fint *recvtype, MPI_Fint *comm, MPI_Fint *ierror))
+{
+	int rc = PMPI_Neighbor_alltoallv(f_buffer(sendbuf), sendcounts, sdispls, out_datatype(datatype_of_fint(*sendtype)), f_buffer(recvbuf), recvcounts, rdispls, out_datatype(datatype_of_fint(*recvtype)), out_comm(comm_of_fint(*comm)));
+	F_RESULT(rc);
+}
+F_ENTRY(mpi_, neighbor_alltoallw, void, (char *sendbuf, MPI_Fint *sendcounts, nx_aint *sdispls, MPI_Fint *sendtypes, char *recvbuf, MPI_Fint *recvcounts, nx_aint *rdispls, MPI_Fint *recvtypes, MPI_Fint *comm, MPI_Fint *ierror))
+{
+	F_TEMP(MPI_Datatype, c_sendtypes, NEIGHBOURS_OUT(out_comm(comm_of_fint(*comm))));
+	for (int i = 0; i < c_sendtypes_n; i++) c_sendtypes[i] = out_datatype(datatype_of_fint(sendtypes[i]));
+	F_TEMP(MPI_Datatype, c_recvtypes, NEIGHBOURS_IN(out_comm(comm_of_fint(*comm))));
+	for (int i = 0; i < c_recvtypes_n; i++) c_recvtypes[i] = out_datatype(datatype_of_fint(recvtypes[i]));
+	int rc = PMPI_Neighbor_alltoallw(f_buffer(sendbuf), sendcounts, sdispls, c_sendtypes, f_buffer(recvbuf), recvcounts, rdispls, c_recvtypes, out_comm(comm_of_fint(*comm)));
+	TEMP_END(c_sendtypes);
+	TEMP_END(c_recvtypes);
+	F_RESULT(rc);
+}
+F_ENTRY(mpi_, op_commutative, void, (MPI_Fint *op, MPI_Fint *commute, MPI_Fint *ierror))
+{
+	int rc = PMPI_Op_commutative(out_op(op_of_fint(*op)), commute);
+	F_RESULT(rc);
+}
+F_ENTRY(mpi_, op_free, void, (MPI_Fint *op, MPI_Fint *ierror))
+{
+	MPI_Op c_op = out_op(op_of_fint(*op));
+	int rc = PMPI_Op_free(&c_op);
+	if (c_op) *op = fint_of_op(in_op(c_op));
+	F_RESULT(rc);
+}
+F_ENTRY(mpi_, open_port, void, (UNUSED void *a0, UNUSED void *a1, MPI_Fint *ierror))
+{
+	F_RESULT(face_refused(93, NX_COMM_NULL));
+}
+F_ENTRY(mpi_, pack, void, (char *inbuf, MPI_Fint *incount, MPI_Fint *datatype, char *outbuf, MPI_Fint *outsize, MPI_Fint *position, MPI_Fint *comm, MPI_Fint *ierror))
+{
+	int rc = PMPI_Pack(f_buffer(inbuf), *incount, out_datatype(datatype_of_fint(*datatype)), f_buffer(outbuf), *outsize, position, out_comm(comm_of_fint(*comm)));
+	F_RESULT(rc);
+}
+F_ENTRY(mpi_, pack_external, void, (char *datarep, char *inbuf, MPI_Fint *incount, MPI_Fint *datatype, char *outbuf, nx_aint *outsize, nx_aint *position, MPI_Fint *ierror, int datarep_length))
+{
+	F_TEMP(char, c_datarep, datarep_length + 1);
+	f_text_in(c_datarep, datarep, datarep_length);
+	int rc = PMPI_Pack_external(c_datarep, f_buffer(inbuf), *incount, out_datatype(datatype_of_fint(*datatype)), f_buffer(outbuf), *outsize, position);
+	TEMP_END(c_datarep);
+	F_RESULT(rc);
+}
+F_ENTRY(mpi_, pack_external_size, void, (char *datarep, MPI_Fint *incount, MPI_Fint *datatype, nx_aint *size, MPI_Fint *ierror, int datarep_length))
+{
+	F_TEMP(char, c_datarep, datarep_length + 1);
+	f_text_in(c_datarep, datarep, datarep_length);
+	int rc = PMPI_Pack_external_size(c_datarep, *incount, out_datatype(datatype_of_fint(*datatype)), size);
+	TEMP_END(c_datarep);
+	F_RESULT(rc);
+}
+F_ENTRY(mpi_, pack_size, void, (MPI_Fint *incount, MPI_Fint *datatype, MPI_Fint *comm, MPI_Fint *size, MPI_Fint *ierror))
+{
+	int rc = PMPI_Pack_size(*incount, out_datatype(datatype_of_fint(*datatype)), out_comm(comm_of_fint(*comm)), size);
+	F_RESULT(rc);
+}
+F_ENTRY(mpi_, probe, void, (MPI_Fint *source, MPI_Fint *tag, MPI_Fint *comm, MPI_Fint *status, MPI_Fint *ierror))
+{
+	int rc = PMPI_Probe(*source, *tag, out_comm(comm_of_fint(*comm)), f_status(status));
+	F_RESULT(rc);
+}
+F_ENTRY(mpi_, publish_name, void, (UNUSED void *a0, UNUSED void *a1, UNUSED void *a2, MPI_Fint *ierror))
+{
+	F_RESULT(face_refused(97, NX_COMM_NULL));
+}
+F_ENTRY(mpi_, put, void, (UNUSED void *a0, UNUSED void *a1, UNUSED void *a2, UNUSED void *a3, UNUSED void *a4, UNUSED void *a5, UNUSED void *a6, UNUSED void *a7, MPI_Fint *ierror))
+{
+	F_RESULT(face_refused(311, NX_COMM_NULL));
+}
+F_ENTRY(mpi_, query_thread, void, (MPI_Fint *provided, MPI_Fint *ierror))
+{
+	int rc = PMPI_Query_thread(provided);
+	F_RESULT(rc);
+}
+F_ENTRY(mpi_, raccumulate, void, (UNUSED void *a0, UNUSED void *a1, UNUSED void *a2, UNUSED void *a3, UNUSED void *a4, UNUSED void *a5, UNUSED void *a6, UNUSED void *a7, UNUSED void *a8, UNUSED void *a9, MPI_Fint *ierror))
+{
+	F_RESULT(face_refused(325, NX_COMM_NULL));
+}
+F_ENTRY(mpi_, recv, void, (char *buf, MPI_Fint *count, MPI_Fint *datatype, MPI_Fint *source, MPI_Fint *tag, MPI_Fint *comm, MPI_Fint *status, MPI_Fint *ierror))
+{
+	int rc = PMPI_Recv(f_buffer(buf), *count, out_datatype(datatype_of_fint(*datatype)), *source, *tag, out_comm(comm_of_fint(*comm)), f_status(status));
+	F_RESULT(rc);
+}
+F_ENTRY(mpi_, recv_init, void, (char *buf, MPI_Fint *count, MPI_Fint *datatype, MPI_Fint *source, MPI_Fint *tag, MPI_Fint *comm, MPI_Fint *request, MPI_Fint *ierror))
+{
+	MPI_Request c_request = NULL;
+	int rc = PMPI_Recv_init(f_buffer(buf), *count, out_datatype(datatype_of_fint(*datatype)), *source, *tag, out_comm(comm_of_fint(*comm)), &c_request);
+	if (c_request) *request = fint_of_request(in_request(c_request));
+	F_RESULT(rc);
+}
+F_ENTRY(mpi_, reduce, void, (char *sendbuf, char *recvbuf, MPI_Fint *count, MPI_Fint *datatype, MPI_Fint *op, MPI_Fint *root, MPI_Fint *comm, MPI_Fint *ierror))
+{
+	int rc = PMPI_Reduce(f_buffer(sendbuf), f_buffer(recvbuf), *count, out_datatype(datatype_of_fint(*datatype)), out_op(op_of_fint(*op)), *root, out_comm(comm_of_fint(*comm)));
+	F_RESULT(rc);
+}
+F_ENTRY(mpi_, reduce_local, void, (char *inbuf, char *inoutbuf, MPI_Fint *count, MPI_Fint *datatype, MPI_Fint *op, MPI_Fint *ierror))
+{
+	int rc = PMPI_Reduce_local(f_buffer(inbuf), f_buffer(inoutbuf), *count, out_datatype(datatype_of_fint(*datatype)), out_op(op_of_fint(*op)));
+	F_RESULT(rc);
+}
+F_ENTRY(mpi_, reduce_scatter, void, (char *sendbuf, char *recvbuf, MPI_Fint *recvcounts, MPI_Fint *datatype, MPI_Fint *op, MPI_Fint *comm, MPI_Fint *ierror))
+{
+	int rc = PMPI_Reduce_scatter(f_buffer(sendbuf), f_buffer(recvbuf), recvcounts, out_datatype(datatype_of_fint(*datatype)), out_op(op_of_fint(*op)), out_comm(comm_of_fint(*comm)));
+	F_RESULT(rc);
+}
+F_ENTRY(mpi_, reduce_scatter_block, void, (char *sendbuf, char *recvbuf, MPI_Fint *recvcount, MPI_Fint *datatype, MPI_Fint *op, MPI_Fint *comm, MPI_Fint *ierror))
+{
+	int rc = PMPI_Reduce_scatter_block(f_buffer(sendbuf), f_buffer(recvbuf), *recvcount, out_datatype(datatype_of_fint(*datatype)), out_op(op_of_fint(*op)), out_comm(comm_of_fint(*comm)));
+	F_RESULT(rc);
+}
+F_ENTRY(mpi_, register_datarep, void, (UNUSED void *a0, UNUSED void *a1, UNUSED void *a2, UNUSED void *a3, UNUSED void *a4, MPI_Fint *ierror))
+{
+	F_RESULT(face_refused(234, NX_COMM_NULL));
+}
+F_ENTRY(mpi_, request_free, void, (MPI_Fint *request, MPI_Fint *ierror))
+{
+	MPI_Request c_request = out_request(request_of_fint(*request));
+	int rc = PMPI_Request_free(&c_request);
+	if (c_request) *request = fint_of_request(in_request(c_request));
+	F_RESULT(rc);
+}
+F_ENTRY(mpi_, request_get_status, void, (MPI_Fint *request, MPI_Fint *flag, MPI_Fint *status, MPI_Fint *ierror))
+{
+	int rc = PMPI_Request_get_status(out_request(request_of_fint(*request)), flag, f_status(status));
+	F_RESULT(rc);
+}
+F_ENTRY(mpi_, rget, void, (UNUSED void *a0, UNUSED void *a1, UNUSED void *a2, UNUSED void *a3, UNUSED void *a4, UNUSED void *a5, UNUSED void *a6, UNUSED void *a7, UNUSED void *a8, MPI_Fint *ierror))
+{
+	F_RESULT(face_refused(323, NX_COMM_NULL));
+}
+F_ENTRY(mpi_, rget_accumulate, void, (UNUSED void *a0, UNUSED void *a1, UNUSED void *a2, UNUSED void *a3, UNUSED void *a4, UNUSED void *a5, UNUSED void *a6, UNUSED void *a7, UNUSED void *a8, UNUSED void *a9, UNUSED void *a10, UNUSED void *a11, UNUSED void *a12, MPI_Fint *ierror))
+{
+	F_RESULT(face_refused(327, NX_COMM_NULL));
+}
+F_ENTRY(mpi_, rput, void, (UNUSED void *a0, UNUSED void *a1, UNUSED void *a2, UNUSED void *a3, UNUSED void *a4, UNUSED void *a5, UNUSED void *a6, UNUSED void *a7, UNUSED void *a8, MPI_Fint *ierror))
+{
+	F_RESULT(face_refused(321, NX_COMM_NULL));
+}
+F_ENTRY(mpi_, rsend, void, (char *buf, MPI_Fint *count, MPI_Fint *datatype, MPI_Fint *dest, MPI_Fint *tag, MPI_Fint *comm, MPI_Fint *ierror))
+{
+	int rc = PMPI_Rsend(f_buffer(buf), *count, out_datatype(datatype_of_fint(*datatype)), *dest, *tag, out_comm(comm_of_fint(*comm)));
+	F_RESULT(rc);
+}
+F_ENTRY(mpi_, rsend_init, void, (char *buf, MPI_Fint *count, MPI_Fint *datatype, MPI_Fint *dest, MPI_Fint *tag, MPI_Fint *comm, MPI_Fint *request, MPI_Fint *ierror))
+{
+	MPI_Request c_request = NULL;
+	int rc = PMPI_Rsend_init(f_buffer(buf), *count, out_datatype(datatype_of_fint(*datatype)), *dest, *tag, out_comm(comm_of_fint(*comm)), &c_request);
+	if (c_request) *request = fint_of_request(in_request(c_request));
+	F_RESULT(rc);
+}
+F_ENTRY(mpi_, scan, void, (char *sendbuf, char *recvbuf, MPI_Fint *count, MPI_Fint *datatype, MPI_Fint *op, MPI_Fint *comm, MPI_Fint *ierror))
+{
+	int rc = PMPI_Scan(f_buffer(sendbuf), f_buffer(recvbuf), *count, out_datatype(datatype_of_fint(*datatype)), out_op(op_of_fint(*op)), out_comm(comm_of_fint(*comm)));
+	F_RESULT(rc);
+}
+F_ENTRY(mpi_, scatter, void, (char *sendbuf, MPI_Fint *sendcount, MPI_Fint *sendtype, char *recvbuf, MPI_Fint *recvcount, MPI_Fint *recvtype, MPI_Fint *root, MPI_Fint *comm, MPI_Fint *ierror))
+{
+	int rc = PMPI_Scatter(f_buffer(sendbuf), *sendcount, out_datatype(datatype_of_fint(*sendtype)), f_buffer(recvbuf), *recvcount, out_datatype(datatype_of_fint(*recvtype)), *root, out_comm(comm_of_fint(*comm)));
+	F_RESULT(rc);
+}
+F_ENTRY(mpi_, scatterv, void, (char *sendbuf, MPI_Fint *sendcounts, MPI_Fint *displs, MPI_Fint *sendtype, char *recvbuf, MPI_Fint *recvcount, MPI_Fint *recvtype, MPI_Fint *root, MPI_Fint *comm, MPI_Fint *ierror))
+{
+	int rc = PMPI_Scatterv(f_buffer(sendbuf), sendcounts, displs, out_datatype(datatype_of_fint(*sendtype)), f_buffer(recvbuf), *recvcount, out_datatype(datatype_of_fint(*recvtype)), *root, out_comm(comm_of_fint(*comm)));
+	F_RESULT(rc);
+}
+F_ENTRY(mpi_, send, void, (char *buf, MPI_Fint *count, MPI_Fint *datatype, MPI_Fint *dest, MPI_Fint *tag, MPI_Fint *comm, MPI_Fint *ierror))
+{
+	int rc = PMPI_Send(f_buffer(buf), *count, out_datatype(datatype_of_fint(*datatype)), *dest, *tag, out_comm(comm_of_fint(*comm)));
+	F_RESULT(rc);
+}
+F_ENTRY(mpi_, send_init, void, (char *buf, MPI_Fint *count, MPI_Fint *datatype, MPI_Fint *dest, MPI_Fint *tag, MPI_Fint *comm, MPI_Fint *request, MPI_Fint *ierror))
+{
+	MPI_Request c_request = NULL;
+	int rc = PMPI_Send_init(f_buffer(buf), *count, out_datatype(datatype_of_fint(*datatype)), *dest, *tag, out_comm(comm_of_fint(*comm)), &c_request);
+	if (c_request) *request = fint_of_request(in_request(c_request));
+	F_RESULT(rc);
+}
+F_ENTRY(mpi_, sendrecv, void, (char *sendbuf, MPI_Fint *sendcount, MPI_Fint *sendtype, MPI_Fint *dest, MPI_Fint *sendtag, char *recvbuf, MPI_Fint *recvcount, MPI_Fint *recvtype, MPI_Fint *source, MPI_Fint *recvtag, MPI_Fint *comm, MPI_Fint *status, MPI_Fint *ierror))
+{
+	int rc = PMPI_Sendrecv(f_buffer(sendbuf), *sendcount, out_datatype(datatype_of_fint(*sendtype)), *dest, *sendtag, f_buffer(recvbuf), *recvcount, out_datatype(datatype_of_fint(*recvtype)), *source, *recvtag, out_comm(comm_of_fint(*comm)), f_status(status));
+	F_RESULT(rc);
+}
+F_ENTRY(mpi_, sendrecv_replace, void, (char *buf, MPI_Fint *count, MPI_Fint *datatype, MPI_Fint *dest, MPI_Fint *sendtag, MPI_Fint *source, MPI_Fint *recvtag, MPI_Fint *comm, MPI_Fint *status, MPI_Fint *ierror))
+{
+	int rc = PMPI_Sendrecv_replace(f_buffer(buf), *count, out_datatype(datatype_of_fint(*datatype)), *dest, *sendtag, *source, *recvtag, out_comm(comm_of_fint(*comm)), f_status(status));
+	F_RESULT(rc);
+}
+F_ENTRY(mpi_, ssend, void, (char *buf, MPI_Fint *count, MPI_Fint *datatype, MPI_Fint *dest, MPI_Fint *tag, MPI_Fint *comm, MPI_Fint *ierror))
+{
+	int rc = PMPI_Ssend(f_buffer(buf), *count, out_datatype(datatype_of_fint(*datatype)), *dest, *tag, out_comm(comm_of_fint(*comm)));
+	F_RESULT(rc);
+}
+F_ENTRY(mpi_, ssend_init, void, (char *buf, MPI_Fint *count, MPI_Fint *datatype, MPI_Fint *dest, MPI_Fint *tag, MPI_Fint *comm, MPI_Fint *request, MPI_Fint *ierror))
+{
+	MPI_Request c_request = NULL;
+	int rc = PMPI_Ssend_init(f_buffer(buf), *count, out_datatype(datatype_of_fint(*datatype)), *dest, *tag, out_comm(comm_of_fint(*comm)), &c_request);
+	if (c_request) *request = fint_of_request(in_request(c_request));
+	F_RESULT(rc);
+}
+F_ENTRY(mpi_, start, void, (MPI_Fint *request, MPI_Fint *ierror))
+{
+	MPI_Request c_request = out_request(request_of_fint(*request));
+	int rc = PMPI_Start(&c_request);
+	F_RESULT(rc);
+}
+F_ENTRY(mpi_, startall, void, (MPI_Fint *count, MPI_Fint *array_of_requests, MPI_Fint *ierror))
+{
+	F_TEMP(MPI_Request, c_array_of_requests, *count);
+	for (int i = 0; i < c_array_of_requests_n; i++) c_array_of_requests[i] = out_request(request_of_fint(array_of_requests[i]));
+	int rc = PMPI_Startall(*count, c_array_of_requests);
+	TEMP_END(c_array_of_requests);
+	F_RESULT(rc);
+}
+F_ENTRY(mpi_, status_set_cancelled, void, (MPI_Fint *status, MPI_Fint *flag, MPI_Fint *ierror))
+{
+	int rc = PMPI_Status_set_cancelled(f_status(status), *flag != 0);
+	F_RESULT(rc);
+}
+F_ENTRY(mpi_, status_set_elements, void, (MPI_Fint *status, MPI_Fint *datatype, MPI_Fint *count, MPI_Fint *ierror))
+{
+	int rc = PMPI_Status_set_elements(f_status(status), out_datatype(datatype_of_fint(*datatype)), *count);
+	F_RESULT(rc);
+}
+F_ENTRY(mpi_, status_set_elements_x, void, (MPI_Fint *status, MPI_Fint *datatype, nx_aint *count, MPI_Fint *ierror))
+{
+	int rc = PMPI_Status_set_elements_x(f_status(status), out_datatype(datatype_of_fint(*datatype)), *count);
+	F_RESULT(rc);
+}
+F_ENTRY(mpi_, test, void, (MPI_Fint *request, MPI_Fint *flag, MPI_Fint *status, MPI_Fint *ierror))
+{
+	MPI_Request c_request = out_request(request_of_fint(*request));
+	int rc = PMPI_Test(&c_request, flag, f_status(status));
+	if (c_request) *request = fint_of_request(in_request(c_request));
+	F_RESULT(rc);
+}
+F_ENTRY(mpi_, test_cancelled, void, (MPI_Fint *status, MPI_Fint *flag, MPI_Fint *ierror))
+{
+	int rc = PMPI_Test_cancelled(f_status(status), flag);
+	F_RESULT(rc);
+}
+F_ENTRY(mpi_, testall, void, (MPI_Fint *count, MPI_Fint *array_of_requests, MPI_Fint *flag, MPI_Fint *array_of_statuses, MPI_Fint *ierror))
+{
+	F_TEMP(MPI_Request, c_array_of_requests, *count);
+	for (int i = 0; i < c_array_of_requests_n; i++) c_array_of_requests[i] = out_request(request_of_fint(array_of_requests[i]));
+	int rc = PMPI_Testall(*count, c_array_of_requests, flag, f_status(array_of_statuses));
+	for (int i = 0; i < c_array_of_requests_n; i++) array_of_requests[i] = fint_of_request(in_request(c_array_of_requests[i]));
+	TEMP_END(c_array_of_requests);
+	F_RESULT(rc);
+}
+F_ENTRY(mpi_, testany, void, (MPI_Fint *count, MPI_Fint *array_of_requests, MPI_Fint *index, MPI_Fint *flag, MPI_Fint *status, MPI_Fint *ierror))
+{
+	F_TEMP(MPI_Request, c_array_of_requests, *count);
+	for (int i = 0; i < c_array_of_requests_n; i++) c_array_of_requests[i] = out_request(request_of_fint(array_of_requests[i]));
+	int rc = PMPI_Testany(*count, c_array_of_requests, index, flag, f_status(status));
+	for (int i = 0; i < c_array_of_requests_n; i++) array_of_requests[i] = fint_of_request(in_request(c_array_of_requests[i]));
+	TEMP_END(c_array_of_requests);
+	if (rc == 0 && *index >= 0) ++*index;
+	F_RESULT(rc);
+}
+F_ENTRY(mpi_, testsome, void, (MPI_Fint *incount, MPI_Fint *array_of_requests, MPI_Fint *outcount, MPI_Fint *array_of_indices, MPI_Fint *array_of_statuses, MPI_Fint *ierror))
+{
+	F_TEMP(MPI_Request, c_array_of_requests, *incount);
+	for (int i = 0; i < c_array_of_requests_n; i++) c_array_of_requests[i] = out_request(request_of_fint(array_of_requests[i]));
+	int rc = PMPI_Testsome(*incount, c_array_of_requests, outcount, array_of_indices, f_status(array_of_statuses));
+	for (int i = 0; i < c_array_of_requests_n; i++) array_of_requests[i] = fint_of_request(in_request(c_array_of_requests[i]));
+	TEMP_END(c_array_of_requests);
+	if (rc == 0) for (int i = 0; i < *outcount; i++) array_of_indices[i]++;
+	F_RESULT(rc);
+}
+F_ENTRY(mpi_, topo_test, void, (MPI_Fint *comm, MPI_Fint *status, MPI_Fint *ierror))
+{
+	int rc = PMPI_Topo_test(out_comm(comm_of_fint(*comm)), status);
+	F_RESULT(rc);
+}
+F_ENTRY(mpi_, type_commit, void, (MPI_Fint *datatype, MPI_Fint *ierror))
+{
+	MPI_Datatype c_datatype = out_datatype(datatype_of_fint(*datatype));
+	int rc = PMPI_Type_commit(&c_datatype);
+	F_RESULT(rc);
+}
+F_ENTRY(mpi_, type_contiguous, void, (MPI_Fint *count, MPI_Fint *oldtype, MPI_Fint *newtype, MPI_Fint *ierror))
+{
+	MPI_Datatype c_newtype = NULL;
+	int rc = PMPI_Type_contiguous(*count, out_datatype(datatype_of_fint(*oldtype)), &c_newtype);
+	if (c_newtype) *newtype = fint_of_datatype(in_datatype(c_newtype));
+	F_RESULT(rc);
+}
+F_ENTRY(mpi_, type_create_darray, void, (MPI_Fint *size, MPI_Fint *rank, MPI_Fint *ndims, MPI_Fint *array_of_gsizes, MPI_Fint *array_of_distribs, MPI_Fint *array_of_dargs, MPI_Fint *array_of_psizes, MPI_Fint *order, MPI_Fint *oldtype, MPI_Fint *newtype, MPI_Fint *ierror))
+{
+	MPI_Datatype c_newtype = NULL;
+	int rc = PMPI_Type_create_darray(*size, *rank, *ndims, array_of_gsizes, array_of_distribs, array_of_dargs, array_of_psizes, *order, out_datatype(datatype_of_fint(*oldtype)), &c_newtype);
+	if (c_newtype) *newtype = fint_of_datatype(in_datatype(c_newtype));
+	F_RESULT(rc);
+}
+F_ENTRY(mpi_, type_create_f90_complex, void, (MPI_Fint *p, MPI_Fint *r, MPI_Fint *newtype, MPI_Fint *ierror))
+{
+	MPI_Datatype c_newtype = NULL;
+	int rc = PMPI_Type_create_f90_complex(*p, *r, &c_newtype);
+	if (c_newtype) *newtype = fint_of_datatype(in_datatype(c_newtype));
+	F_RESULT(rc);
+}
+F_ENTRY(mpi_, type_create_f90_integer, void, (MPI_Fint *r, MPI_Fint *newtype, MPI_Fint *ierror))
+{
+	MPI_Datatype c_newtype = NULL;
+	int rc = PMPI_Type_create_f90_integer(*r, &c_newtype);
+	if (c_newtype) *newtype = fint_of_datatype(in_datatype(c_newtype));
+	F_RESULT(rc);
+}
+F_ENTRY(mpi_, type_create_f90_real, void, (MPI_Fint *p, MPI_Fint *r, MPI_Fint *newtype, MPI_Fint *ierror))
+{
+	MPI_Datatype c_newtype = NULL;
+	int rc = PMPI_Type_create_f90_real(*p, *r, &c_newtype);
+	if (c_newtype) *newtype = fint_of_datatype(in_datatype(c_newtype));
+	F_RESULT(rc);
+}
+F_ENTRY(mpi_, type_create_hindexed, void, (MPI_Fint *count, MPI_Fint *array_of_blocklengths, nx_aint *array_of_displacements, MPI_Fint *oldtype, MPI_Fint *newtype, MPI_Fint *ierror))
+{
+	MPI_Datatype c_newtype = NULL;
+	int rc = PMPI_Type_create_hindexed(*count, array_of_blocklengths, array_of_displacements, out_datatype(datatype_of_fint(*oldtype)), &c_newtype);
+	if (c_newtype) *newtype = fint_of_datatype(in_datatype(c_newtype));
+	F_RESULT(rc);
+}
+F_ENTRY(mpi_, type_create_hindexed_block, void, (MPI_Fint *count, MPI_Fint *blocklength, nx_aint *array_of_displacements, MPI_Fint *oldtype, MPI_Fint *newtype, MPI_Fint *ierror))
+{
+	MPI_Datatype c_newtype = NULL;
+	int rc = PMPI_Type_create_hindexed_block(*count, *blocklength, array_of_displacements, out_datatype(datatype_of_fint(*oldtype)), &c_newtype);
+	if (c_newtype) *newtype = fint_of_datatype(in_datatype(c_newtype));
+	F_RESULT(rc);
+}
+F_ENTRY(mpi_, type_create_hvector, void, (MPI_Fint *count, MPI_Fint *blocklength, nx_aint *stride, MPI_Fint *oldtype, MPI_Fint *newtype, MPI_Fint *ierror))
+{
+	MPI_Datatype c_newtype = NULL;
+	int rc = PMPI_Type_create_hvector(*count, *blocklength, *stride, out_datatype(datatype_of_fint(*oldtype)), &c_newtype);
+	if (c_newtype) *newtype = fint_of_datatype(in_datatype(c_newtype));
+	F_RESULT(rc);
+}
+F_ENTRY(mpi_, type_create_indexed_block, void, (MPI_Fint *count, MPI_Fint *blocklength, MPI_Fint *array_of_displacements, MPI_Fint *oldtype, MPI_Fint *newtype, MPI_Fint *ierror))
+{
+	MPI_Datatype c_newtype = NULL;
+	int rc = PMPI_Type_create_indexed_block(*count, *blocklength, array_of_displacements, out_datatype(datatype_of_fint(*oldtype)), &c_newtype);
+	if (c_newtype) *newtype = fint_of_datatype(in_datatype(c_newtype));
+	F_RESULT(rc);
+}
+F_ENTRY(mpi_, type_create_resized, void, (MPI_Fint *oldtype, nx_aint *lb, nx_aint *extent, MPI_Fint *newtype, MPI_Fint *ierror))
+{
+	MPI_Datatype c_newtype = NULL;
+	int rc = PMPI_Type_create_resized(out_datatype(datatype_of_fint(*oldtype)), *lb, *extent, &c_newtype);
+	if (c_newtype) *newtype = fint_of_datatype(in_datatype(c_newtype));
+	F_RESULT(rc);
+}
+F_ENTRY(mpi_, type_create_struct, void, (MPI_Fint *count, MPI_Fint *array_of_blocklengths, nx_aint *array_of_displacements, MPI_Fint *array_of_types, MPI_Fint *newtype, MPI_Fint *ierror))
+{
+	F_TEMP(MPI_Datatype, c_array_of_types, *count);
+	for (int i = 0; i < c_array_of_types_n; i++) c_array_of_types[i] = out_datatype(datatype_of_fint(array_of_types[i]));
+	MPI_Datatype c_newtype = NULL;
+	int rc = PMPI_Type_create_struct(*count, array_of_blocklengths, array_of_displacements, c_array_of_types, &c_newtype);
+	TEMP_END(c_array_of_types);
+	if (c_newtype) *newtype = fint_of_datatype(in_datatype(c_newtype));
+	F_RESULT(rc);
+}
+F_ENTRY(mpi_, type_create_subarray, void, (MPI_Fint *ndims, MPI_Fint *array_of_sizes, MPI_Fint *array_of_subsizes, MPI_Fint *array_of_starts, MPI_Fint *order, MPI_Fint *oldtype, MPI_Fint *newtype, MPI_Fint *ierror))
+{
+	MPI_Datatype c_newtype = NULL;
+	int rc = PMPI_Type_create_subarray(*ndims, array_of_sizes, array_of_subsizes, array_of_starts, *order, out_datatype(datatype_of_fint(*oldtype)), &c_newtype);
+	if (c_newtype) *newtype = fint_of_datatype(in_datatype(c_newtype));
+	F_RESULT(rc);
+}
+F_ENTRY(mpi_, type_delete_attr, void, (MPI_Fint *datatype, MPI_Fint *type_keyval, MPI_Fint *ierror))
+{
+	int rc = PMPI_Type_delete_attr(out_datatype(datatype_of_fint(*datatype)), *type_keyval);
+	F_RESULT(rc);
+}
+F_ENTRY(mpi_, type_dup, void, (MPI_Fint *oldtype, MPI_Fint *newtype, MPI_Fint *ierror))
+{
+	MPI_Datatype c_newtype = NULL;
+	int rc = PMPI_Type_dup(out_datatype(datatype_of_fint(*oldtype)), &c_newtype);
+	if (c_newtype) *newtype = fint_of_datatype(in_datatype(c_newtype));
+	F_RESULT(rc);
+}
+F_ENTRY(mpi_, type_extent, void, (MPI_Fint *datatype, MPI_Fint *extent, MPI_Fint *ierror))
+{
+	nx_aint c_extent = 0;
+	int rc = PMPI_Type_extent(out_datatype(datatype_of_fint(*datatype)), &c_extent);
+	*extent = (MPI_Fint)c_extent;
+	F_RESULT(rc);
+}
+F_ENTRY(mpi_, type_free, void, (MPI_Fint *datatype, MPI_Fint *ierror))
+{
+	MPI_Datatype c_datatype = out_datatype(datatype_of_fint(*datatype));
+	int rc = PMPI_Type_free(&c_datatype);
+	if (c_datatype) *datatype = fint_of_datatype(in_datatype(c_datatype));
+	F_RESULT(rc);
+}
+F_ENTRY(mpi_, type_free_keyval, void, (MPI_Fint *type_keyval, MPI_Fint *ierror))
+{
+	int rc = PMPI_Type_free_keyval(type_keyval);
+	F_RESULT(rc);
+}
+F_ENTRY(mpi_, type_get_contents, void, (MPI_Fint *datatype, MPI_Fint *max_integers, MPI_Fint *max_addresses, MPI_Fint *max_datatypes, MPI_Fint *array_of_integers, nx_aint *array_of_addresses, MPI_Fint *array_of_datatypes, MPI_Fint *ierror))
+{
+	F_TEMP(MPI_Datatype, c_array_of_datatypes, *max_datatypes);
+	for (int i = 0; i < c_array_of_datatypes_n; i++) c_array_of_datatypes[i] = NULL;
+	int rc = PMPI_Type_get_contents(out_datatype(datatype_of_fint(*datatype)), *max_integers, *max_addresses, *max_datatypes, array_of_integers, array_of_addresses, c_array_of_datatypes);
+	for (int i = 0; i < c_array_of_datatypes_n; i++) if (c_array_of_datatypes[i]) array_of_datatypes[i] = fint_of_datatype(in_datatype(c_array_of_datatypes[i]));
+	TEMP_END(c_array_of_datatypes);
+	F_RESULT(rc);
+}
+F_ENTRY(mpi_, type_get_envelope, void, (MPI_Fint *datatype, MPI_Fint *num_integers, MPI_Fint *num_addresses, MPI_Fint *num_datatypes, MPI_Fint *combiner, MPI_Fint *ierror))
+{
+	int rc = PMPI_Type_get_envelope(out_datatype(datatype_of_fint(*datatype)), num_integers, num_addresses, num_datatypes, combiner);
+	F_RESULT(rc);
+}
+F_ENTRY(mpi_, type_get_extent, void, (MPI_Fint *datatype, nx_aint *lb, nx_aint *extent, MPI_Fint *ierror))
+{
+	int rc = PMPI_Type_get_extent(out_datatype(datatype_of_fint(*datatype)), lb, extent);
+	F_RESULT(rc);
+}
+F_ENTRY(mpi_, type_get_extent_x, void, (MPI_Fint *datatype, nx_aint *lb, nx_aint *extent, MPI_Fint *ierror))
+{
+	int rc = PMPI_Type_get_extent_x(out_datatype(datatype_of_fint(*datatype)), lb, extent);
+	F_RESULT(rc);
+}
+F_ENTRY(mpi_, type_get_name, void, (MPI_Fint *datatype, char *type_name, MPI_Fint *resultlen, MPI_Fint *ierror, int type_name_length))
+{
+	F_TEMP(char, c_type_name, ABI_MAX_OBJECT_NAME);
+	c_type_name[0] = 0;
+	int rc = PMPI_Type_get_name(out_datatype(datatype_of_fint(*datatype)), c_type_name, resultlen);
+	if (rc == 0) f_text_out(type_name, type_name_length, c_type_name);
+	TEMP_END(c_type_name);
+	F_RESULT(rc);
+}
+F_ENTRY(mpi_, type_get_true_extent, void, (MPI_Fint *datatype, nx_aint *true_lb, nx_aint *true_extent, MPI_Fint *ierror))
+{
+	int rc = PMPI_Type_get_true_extent(out_datatype(datatype_of_fint(*datatype)), true_lb, true_extent);
+	F_RESULT(rc);
+}
+F_ENTRY(mpi_, type_get_true_extent_x, void, (MPI_Fint *datatype, nx_aint *true_lb, nx_aint *true_extent, MPI_Fint *ierror))
+{
+	int rc = PMPI_Type_get_true_extent_x(out_datatype(datatype_of_fint(*datatype)), true_lb, true_extent);
+	F_RESULT(rc);
+}
+F_ENTRY(mpi_, type_hindexed, void, (MPI_Fint *count, MPI_Fint *array_of_blocklengths, MPI_Fint *array_of_displacements, MPI_Fint *oldtype, MPI_Fint *newtype, MPI_Fint *ierror))
+{
+	F_TEMP(nx_aint, c_array_of_displacements, *count);
+	for (int i = 0; i < c_array_of_displacements_n; i++) c_array_of_displacements[i] = array_of_displacements[i];
+	MPI_Datatype c_newtype = NULL;
+	int rc = PMPI_Type_create_hindexed(*count, array_of_blocklengths, c_array_of_displacements, out_datatype(datatype_of_fint(*oldtype)), &c_newtype);
+	TEMP_END(c_array_of_displacements);
+	if (c_newtype) *newtype = fint_of_datatype(in_datatype(c_newtype));
+	F_RESULT(rc);
+}
+F_ENTRY(mpi_, type_hvector, void, (MPI_Fint *count, MPI_Fint *blocklength, MPI_Fint *stride, MPI_Fint *oldtype, MPI_Fint *newtype, MPI_Fint *ierror))
+{
+	MPI_Datatype c_newtype = NULL;
+	int rc = PMPI_Type_create_hvector(*count, *blocklength, *stride, out_datatype(datatype_of_fint(*oldtype)), &c_newtype);
+	if (c_newtype) *newtype = fint_of_datatype(in_datatype(c_newtype));
+	F_RESULT(rc);
+}
+F_ENTRY(mpi_, type_indexed, void, (MPI_Fint *count, MPI_Fint *array_of_blocklengths, MPI_Fint *array_of_displacements, MPI_Fint *oldtype, MPI_Fint *newtype, MPI_Fint *ierror))
+{
+	MPI_Datatype c_newtype = NULL;
+	int rc = PMPI_Type_indexed(*count, array_of_blocklengths, array_of_displacements, out_datatype(datatype_of_fint(*oldtype)), &c_newtype);
+	if (c_newtype) *newtype = fint_of_datatype(in_datatype(c_newtype));
+	F_RESULT(rc);
+}
+F_ENTRY(mpi_, type_lb, void, (MPI_Fint *datatype, MPI_Fint *displacement, MPI_Fint *ierror))
+{
+	nx_aint c_displacement = 0;
+	int rc = PMPI_Type_lb(out_datatype(datatype_of_fint(*datatype)), &c_displacement);
+	*displacement = (MPI_Fint)c_displacement;
+	F_RESULT(rc);
+}
+F_ENTRY(mpi_, type_match_size, void, (MPI_Fint *typeclass, MPI_Fint *size, MPI_Fint *datatype, MPI_Fint *ierror))
+{
+	MPI_Datatype c_datatype = NULL;
+	int rc = PMPI_Type_match_size(*typeclass, *size, &c_datatype);
+	if (c_datatype) *datatype = fint_of_datatype(in_datatype(c_datatype));
+	F_RESULT(rc);
+}
+F_ENTRY(mpi_, type_set_name, void, (MPI_Fint *datatype, char *type_name, MPI_Fint *ierror, int type_name_length))
+{
+	F_TEMP(char, c_type_name, type_name_length + 1);
+	f_text_in(c_type_name, type_name, type_name_length);
+	int rc = PMPI_Type_set_name(out_datatype(datatype_of_fint(*datatype)), c_type_name);
+	TEMP_END(c_type_name);
+	F_RESULT(rc);
+}
+F_ENTRY(mpi_, type_size, void, (MPI_Fint *datatype, MPI_Fint *size, MPI_Fint *ierror))
+{
+	int rc = PMPI_Type_size(out_datatype(datatype_of_fint(*datatype)), size);
+	F_RESULT(rc);
+}
+F_ENTRY(mpi_, type_size_x, void, (MPI_Fint *datatype, nx_aint *size, MPI_Fint *ierror))
+{
+	int rc = PMPI_Type_size_x(out_datatype(datatype_of_fint(*datatype)), size);
+	F_RESULT(rc);
+}
+F_ENTRY(mpi_, type_struct, void, (MPI_Fint *count, MPI_Fint *array_of_blocklengths, MPI_Fint *array_of_displacements, MPI_Fint *array_of_types, MPI_Fint *newtype, MPI_Fint *ierror))
+{
+	F_TEMP(nx_aint, c_array_of_displacements, *count);
+	for (int i = 0; i < c_array_of_displacements_n; i++) c_array_of_displacements[i] = array_of_displacements[i];
+	F_TEMP(MPI_Datatype, c_array_of_types, *count);
+	for (int i = 0; i < c_array_of_types_n; i++) c_array_of_types[i] = out_datatype(datatype_of_fint(array_of_types[i]));
+	MPI_Datatype c_newtype = NULL;
+	int rc = PMPI_Type_create_struct(*count, array_of_blocklengths, c_array_of_displacements, c_array_of_types, &c_newtype);
+	TEMP_END(c_array_of_displacements);
+	TEMP_END(c_array_of_types);
+	if (c_newtype) *newtype = fint_of_datatype(in_datatype(c_newtype));
+	F_RESULT(rc);
+}
+F_ENTRY(mpi_, type_ub, void, (MPI_Fint *datatype, MPI_Fint *displacement, MPI_Fint *ierror))
+{
+	nx_aint c_displacement = 0;
+	int rc = PMPI_Type_ub(out_datatype(datatype_of_fint(*datatype)), &c_displacement);
+	*displacement = (MPI_Fint)c_displacement;
+	F_RESULT(rc);
+}
+F_ENTRY(mpi_, type_vector, void, (MPI_Fint *count, MPI_Fint *blocklength, MPI_Fint *stride, MPI_Fint *oldtype, MPI_Fint *newtype, MPI_Fint *ierror))
+{
+	MPI_Datatype c_newtype = NULL;
+	int rc = PMPI_Type_vector(*count, *blocklength, *stride, out_datatype(datatype_of_fint(*oldtype)), &c_newtype);
+	if (c_newtype) *newtype = fint_of_datatype(in_datatype(c_newtype));
+	F_RESULT(rc);
+}
+F_ENTRY(mpi_, unpack, void, (char *inbuf, MPI_Fint *insize, MPI_Fint *position, char *outbuf, MPI_Fint *outcount, MPI_Fint *datatype, MPI_Fint *comm, MPI_Fint *ierror))
+{
+	int rc = PMPI_Unpack(f_buffer(inbuf), *insize, position, f_buffer(outbuf), *outcount, out_datatype(datatype_of_fint(*datatype)), out_comm(comm_of_fint(*comm)));
+	F_RESULT(rc);
+}
+F_ENTRY(mpi_, unpack_external, void, (char *datarep, char *inbuf, nx_aint *insize, nx_aint *position, char *outbuf, MPI_Fint *outcount, MPI_Fint *datatype, MPI_Fint *ierror, int datarep_length))
+{
+	F_TEMP(char, c_datarep, datarep_length + 1);
+	f_text_in(c_datarep, datarep, datarep_length);
+	int rc = PMPI_Unpack_external(c_datarep, f_buffer(inbuf), *insize, position, f_buffer(outbuf), *outcount, out_datatype(datatype_of_fint(*datatype)));
+	TEMP_END(c_datarep);
+	F_RESULT(rc);
+}
+F_ENTRY(mpi_, unpublish_name, void, (UNUSED void *a0, UNUSED void *a1, UNUSED void *a2, MPI_Fint *ierror))
+{
+	F_RESULT(face_refused(98, NX_COMM_NULL));
+}
+F_ENTRY(mpi_, wait, void, (MPI_Fint *request, MPI_Fint *status, MPI_Fint *ierror))
+{
+	MPI_Request c_request = out_request(request_of_fint(*request));
+	int rc = PMPI_Wait(&c_request, f_status(status));
+	if (c_request) *request = fint_of_request(in_request(c_request));
+	F_RESULT(rc);
+}
+F_ENTRY(mpi_, waitall, void, (MPI_Fint *count, MPI_Fint *array_of_requests, MPI_Fint *array_of_statuses, MPI_Fint *ierror))
+{
+	F_TEMP(MPI_Request, c_array_of_requests, *count);
+	for (int i = 0; i < c_array_of_requests_n; i++) c_array_of_requests[i] = out_request(request_of_fint(array_of_requests[i]));
+	int rc = PMPI_Waitall(*count, c_array_of_requests, f_status(array_of_statuses));
+	for (int i = 0; i < c_array_of_requests_n; i++) array_of_requests[i] = fint_of_request(in_request(c_array_of_requests[i]));
+	TEMP_END(c_array_of_requests);
+	F_RESULT(rc);
+}
+F_ENTRY(mpi_, waitany, void, (MPI_Fint *count, MPI_Fint *array_of_requests, MPI_Fint *index, MPI_Fint *status, MPI_Fint *ierror))
+{
+	F_TEMP(MPI_Request, c_array_of_requests, *count);
+	for (int i = 0; i < c_array_of_requests_n; i++) c_array_of_requests[i] = out_request(request_of_fint(array_of_requests[i]));
+	int rc = PMPI_Waitany(*count, c_array_of_requests, index, f_status(status));
+	for (int i = 0; i < c_array_of_requests_n; i++) array_of_requests[i] = fint_of_request(in_request(c_array_of_requests[i]));
+	TEMP_END(c_array_of_requests);
+	if (rc == 0 && *index >= 0) ++*index;
+	F_RESULT(rc);
+}
+F_ENTRY(mpi_, waitsome, void, (MPI_Fint *incount, MPI_Fint *array_of_requests, MPI_Fint *outcount, MPI_Fint *array_of_indices, MPI_Fint *array_of_statuses, MPI_Fint *ierror))
+{
+	F_TEMP(MPI_Request, c_array_of_requests, *incount);
+	for (int i = 0; i < c_array_of_requests_n; i++) c_array_of_requests[i] = out_request(request_of_fint(array_of_requests[i]));
+	int rc = PMPI_Waitsome(*incount, c_array_of_requests, outcount, array_of_indices, f_status(array_of_statuses));
+	for (int i = 0; i < c_array_of_requests_n; i++) array_of_requests[i] = fint_of_request(in_request(c_array_of_requests[i]));
+	TEMP_END(c_array_of_requests);
+	if (rc == 0) for (int i = 0; i < *outcount; i++) array_of_indices[i]++;
+	F_RESULT(rc);
+}
+F_ENTRY(mpi_, win_allocate, void, (UNUSED void *a0, UNUSED void *a1, UNUSED void *a2, MPI_Fint *a3, UNUSED void *a4, UNUSED void *a5, MPI_Fint *ierror))
+{
+	F_RESULT(face_refused(268, comm_of_fint(*a3)));
+}
+F_ENTRY(mpi_, win_allocate_cptr, void, (UNUSED void *a0, UNUSED void *a1, UNUSED void *a2, MPI_Fint *a3, UNUSED void *a4, UNUSED void *a5, MPI_Fint *ierror))
+{
+	F_RESULT(face_refused(268, comm_of_fint(*a3)));
+}
+F_ENTRY(mpi_, win_allocate_shared, void, (UNUSED void *a0, UNUSED void *a1, UNUSED void *a2, MPI_Fint *a3, UNUSED void *a4, UNUSED void *a5, MPI_Fint *ierror))
+{
+	F_RESULT(face_refused(270, comm_of_fint(*a3)));
+}
+F_ENTRY(mpi_, win_allocate_shared_cptr, void, (UNUSED void *a0, UNUSED void *a1, UNUSED void *a2, MPI_Fint *a3, UNUSED void *a4, UNUSED void *a5, MPI_Fint *ierror))
+{
+	F_RESULT(face_refused(270, comm_of_fint(*a3)));
+}
+F_ENTRY(mpi_, win_attach, void, (UNUSED void *a0, UNUSED void *a1, UNUSED void *a2, MPI_Fint *ierror))
+{
+	F_RESULT(face_refused(272, NX_COMM_NULL));
+}
+F_ENTRY(mpi_, win_call_errhandler, void, (UNUSED void *a0, UNUSED void *a1, MPI_Fint *ierror))
+{
+	F_RESULT(face_refused(273, NX_COMM_NULL));
+}
+F_ENTRY(mpi_, win_complete, void, (UNUSED void *a0, MPI_Fint *ierror))
+{
+	F_RESULT(face_refused(274, NX_COMM_NULL));
+}
+F_ENTRY(mpi_, win_create, void, (UNUSED void *a0, UNUSED void *a1, UNUSED void *a2, UNUSED void *a3, MPI_Fint *a4, UNUSED void *a5, MPI_Fint *ierror))
+{
+	F_RESULT(face_refused(275, comm_of_fint(*a4)));
+}
+F_ENTRY(mpi_, win_create_dynamic, void, (UNUSED void *a0, MPI_Fint *a1, UNUSED void *a2, MPI_Fint *ierror))
+{
+	F_RESULT(face_refused(277, comm_of_fint(*a1)));
+}
+F_ENTRY(mpi_, win_create_errhandler, void, (UNUSED void *a0, UNUSED void *a1, MPI_Fint *ierror))
+{
+	F_RESULT(face_refused(278, NX_COMM_NULL));
+}
+F_ENTRY(mpi_, win_create_keyval, void, (UNUSED void *a0, UNUSED void *a1, UNUSED void *a2, UNUSED void *a3, MPI_Fint *ierror))
+{
+	F_RESULT(face_refused(279, NX_COMM_NULL));
+}
+F_ENTRY(mpi_, win_delete_attr, void, (UNUSED void *a0, UNUSED void *a1, MPI_Fint *ierror))
+{
+	F_RESULT(face_refused(280, NX_COMM_NULL));
+}
+F_ENTRY(mpi_, win_detach, void, (UNUSED void *a0, UNUSED void *a1, MPI_Fint *ierror))
+{
+	F_RESULT(face_refused(281, NX_COMM_NULL));
+}
+F_ENTRY(mpi_, win_fence, void, (UNUSED void *a0, UNUSED void *a1, MPI_Fint *ierror))
+{
+	F_RESULT(face_refused(282, NX_COMM_NULL));
+}
+F_ENTRY(mpi_, win_flush, void, (UNUSED void *a0, UNUSED void *a1, MPI_Fint *ierror))
+{
+	F_RESULT(face_refused(283, NX_COMM_NULL));
+}
+F_ENTRY(mpi_, win_flush_all, void, (UNUSED void *a0, MPI_Fint *ierror))
+{
+	F_RESULT(face_refused(284, NX_COMM_NULL));
+}
+F_ENTRY(mpi_, win_flush_local, void, (UNUSED void *a0, UNUSED void *a1, MPI_Fint *ierror))
+{
+	F_RESULT(face_refused(285, NX_COMM_NULL));
+}
+F_ENTRY(mpi_, win_flush_local_all, void, (UNUSED void *a0, MPI_Fint *ierror))
+{
+	F_RESULT(face_refused(286, NX_COMM_NULL));
+}
+F_ENTRY(mpi_, win_free, void, (UNUSED void *a0, MPI_Fint *ierror))
+{
+	F_RESULT(face_refused(287, NX_COMM_NULL));
+}
+F_ENTRY(mpi_, win_free_keyval, void, (UNUSED void *a0, MPI_Fint *ierror))
+{
+	F_RESULT(face_refused(288, NX_COMM_NULL));
+}
+F_ENTRY(mpi_, win_get_attr, void, (UNUSED void *a0, UNUSED void *a1, UNUSED void *a2, UNUSED void *a3, MPI_Fint *ierror))
+{
+	F_RESULT(face_refused(291, NX_COMM_NULL));
+}
+F_ENTRY(mpi_, win_get_errhandler, void, (UNUSED void *a0, UNUSED void *a1, MPI_Fint *ierror))
+{
+	F_RESULT(face_refused(292, NX_COMM_NULL));
+}
+F_ENTRY(mpi_, win_get_group, void, (UNUSED void *a0, UNUSED void *a1, MPI_Fint *ierror))
+{
+	F_RESULT(face_refused(293, NX_COMM_NULL));
+}
+F_ENTRY(mpi_, win_get_info, void, (UNUSED void *a0, UNUSED void *a1, MPI_Fint *ierror))
+{
+	F_RESULT(face_refused(294, NX_COMM_NULL));
+}
+F_ENTRY(mpi_, win_get_name, void, (UNUSED void *a0, UNUSED void *a1, UNUSED void *a2, MPI_Fint *ierror))
+{
+	F_RESULT(face_refused(295, NX_COMM_NULL));
+}
+F_ENTRY(mpi_, win_lock, void, (UNUSED void *a0, UNUSED void *a1, UNUSED void *a2, UNUSED void *a3, MPI_Fint *ierror))
+{
+	F_RESULT(face_refused(296, NX_COMM_NULL));
+}
+F_ENTRY(mpi_, win_lock_all, void, (UNUSED void *a0, UNUSED void *a1, MPI_Fint *ierror))
+{
+	F_RESULT(face_refused(297, NX_COMM_NULL));
+}
+F_ENTRY(mpi_, win_post, void, (UNUSED void *a0, UNUSED void *a1, UNUSED void *a2, MPI_Fint *ierror))
+{
+	F_RESULT(face_refused(298, NX_COMM_NULL));
+}
+F_ENTRY(mpi_, win_set_attr, void, (UNUSED void *a0, UNUSED void *a1, UNUSED void *a2, MPI_Fint *ierror))
+{
+	F_RESULT(face_refused(299, NX_COMM_NULL));
+}
+F_ENTRY(mpi_, win_set_errhandler, void, (UNUSED void *a0, UNUSED void *a1, MPI_Fint *ierror))
+{
+	F_RESULT(face_refused(300, NX_COMM_NULL));
+}
+F_ENTRY(mpi_, win_set_info, void, (UNUSED void *a0, UNUSED void *a1, MPI_Fint *ierror))
+{
+	F_RESULT(face_refused(301, NX_COMM_NULL));
+}
+F_ENTRY(mpi_, win_set_name, void, (UNUSED void *a0, UNUSED void *a1, MPI_Fint *ierror))
+{
+	F_RESULT(face_refused(302, NX_COMM_NULL));
+}
+F_ENTRY(mpi_, win_shared_query, void, (UNUSED void *a0, UNUSED void *a1, UNUSED void *a2, UNUSED void *a3, UNUSED void *a4, MPI_Fint *ierror))
+{
+	F_RESULT(face_refused(303, NX_COMM_NULL));
+}
+F_ENTRY(mpi_, win_shared_query_cptr, void, (UNUSED void *a0, UNUSED void *a1, UNUSED void *a2, UNUSED void *a3, UNUSED void *a4, MPI_Fint *ierror))
+{
+	F_RESULT(face_refused(303, NX_COMM_NULL));
+}
+F_ENTRY(mpi_, win_start, void, (UNUSED void *a0, UNUSED void *a1, UNUSED void *a2, MPI_Fint *ierror))
+{
+	F_RESULT(face_refused(305, NX_COMM_NULL));
+}
+F_ENTRY(mpi_, win_sync, void, (UNUSED void *a0, MPI_Fint *ierror))
+{
+	F_RESULT(face_refused(306, NX_COMM_NULL));
+}
+F_ENTRY(mpi_, win_test, void, (UNUSED void *a0, UNUSED void *a1, MPI_Fint *ierror))
+{
+	F_RESULT(face_refused(307, NX_COMM_NULL));
+}
+F_ENTRY(mpi_, win_unlock, void, (UNUSED void *a0, UNUSED void *a1, MPI_Fint *ierror))
+{
+	F_RESULT(face_refused(308, NX_COMM_NULL));
+}
+F_ENTRY(mpi_, win_unlock_all, void, (UNUSED void *a0, MPI_Fint *ierror))
+{
+	F_RESULT(face_refused(309, NX_COMM_NULL));
+}
+F_ENTRY(mpi_, win_wait, void, (UNUSED void *a0, MPI_Fint *ierror))
+{
+	F_RESULT(face_refused(310, NX_COMM_NULL));
+}
+F_ENTRY(mpix_, allgather_init, void, (UNUSED void *a0, UNUSED void *a1, UNUSED void *a2, UNUSED void *a3, UNUSED void *a4, UNUSED void *a5, MPI_Fint *a6, UNUSED void *a7, UNUSED void *a8, MPI_Fint *ierror))
+{
+	F_RESULT(face_refused(117, comm_of_fint(*a6)));
+}
+F_ENTRY(mpix_, allgatherv_init, void, (UNUSED void *a0, UNUSED void *a1, UNUSED void *a2, UNUSED void *a3, UNUSED void *a4, UNUSED void *a5, UNUSED void *a6, MPI_Fint *a7, UNUSED void *a8, UNUSED void *a9, MPI_Fint *ierror))
+{
+	F_RESULT(face_refused(118, comm_of_fint(*a7)));
+}
+F_ENTRY(mpix_, allreduce_init, void, (UNUSED void *a0, UNUSED void *a1, UNUSED void *a2, UNUSED void *a3, UNUSED void *a4, MPI_Fint *a5, UNUSED void *a6, UNUSED void *a7, MPI_Fint *ierror))
+{
+	F_RESULT(face_refused(123, comm_of_fint(*a5)));
+}
+F_ENTRY(mpix_, alltoall_init, void, (UNUSED void *a0, UNUSED void *a1, UNUSED void *a2, UNUSED void *a3, UNUSED void *a4, UNUSED void *a5, MPI_Fint *a6, UNUSED void *a7, UNUSED void *a8, MPI_Fint *ierror))
+{
+	F_RESULT(face_refused(119, comm_of_fint(*a6)));
+}
+F_ENTRY(mpix_, alltoallv_init, void, (UNUSED void *a0, UNUSED void *a1, UNUSED void *a2, UNUSED void *a3, UNUSED void *a4, UNUSED void *a5, UNUSED void *a6, UNUSED void *a7, MPI_Fint *a8, UNUSED void *a9, UNUSED void *a10, MPI_Fint *ierror))
+{
+	F_RESULT(face_refused(120, comm_of_fint(*a8)));
+}
+F_ENTRY(mpix_, alltoallw_init, void, (UNUSED void *a0, UNUSED void *a1, UNUSED void *a2, UNUSED void *a3, UNUSED void *a4, UNUSED void *a5, UNUSED void *a6, UNUSED void *a7, MPI_Fint *a8, UNUSED void *a9, UNUSED void *a10, MPI_Fint *ierror))
+{
+	F_RESULT(face_refused(121, comm_of_fint(*a8)));
+}
+F_ENTRY(mpix_, barrier_init, void, (MPI_Fint *a0, UNUSED void *a1, UNUSED void *a2, MPI_Fint *ierror))
+{
+	F_RESULT(face_refused(111, comm_of_fint(*a0)));
+}
+F_ENTRY(mpix_, bcast_init, void, (UNUSED void *a0, UNUSED void *a1, UNUSED void *a2, UNUSED void *a3, MPI_Fint *a4, UNUSED void *a5, UNUSED void *a6, MPI_Fint *ierror))
+{
+	F_RESULT(face_refused(112, comm_of_fint(*a4)));
+}
+F_ENTRY(mpix_, exscan_init, void, (UNUSED void *a0, UNUSED void *a1, UNUSED void *a2, UNUSED void *a3, UNUSED void *a4, MPI_Fint *a5, UNUSED void *a6, UNUSED void *a7, MPI_Fint *ierror))
+{
+	F_RESULT(face_refused(127, comm_of_fint(*a5)));
+}
+F_ENTRY(mpix_, gather_init, void, (UNUSED void *a0, UNUSED void *a1, UNUSED void *a2, UNUSED void *a3, UNUSED void *a4, UNUSED void *a5, UNUSED void *a6, MPI_Fint *a7, UNUSED void *a8, UNUSED void *a9, MPI_Fint *ierror))
+{
+	F_RESULT(face_refused(113, comm_of_fint(*a7)));
+}
+F_ENTRY(mpix_, gatherv_init, void, (UNUSED void *a0, UNUSED void *a1, UNUSED void *a2, UNUSED void *a3, UNUSED void *a4, UNUSED void *a5, UNUSED void *a6, UNUSED void *a7, MPI_Fint *a8, UNUSED void *a9, UNUSED void *a10, MPI_Fint *ierror))
+{
+	F_RESULT(face_refused(114, comm_of_fint(*a8)));
+}
+F_ENTRY(mpix_, neighbor_allgather_init, void, (UNUSED void *a0, UNUSED void *a1, UNUSED void *a2, UNUSED void *a3, UNUSED void *a4, UNUSED void *a5, MPI_Fint *a6, UNUSED void *a7, UNUSED void *a8, MPI_Fint *ierror))
+{
+	F_RESULT(face_refused(128, comm_of_fint(*a6)));
+}
+F_ENTRY(mpix_, neighbor_allgatherv_init, void, (UNUSED void *a0, UNUSED void *a1, UNUSED void *a2, UNUSED void *a3, UNUSED void *a4, UNUSED void *a5, UNUSED void *a6, MPI_Fint *a7, UNUSED void *a8, UNUSED void *a9, MPI_Fint *ierror))
+{
+	F_RESULT(face_refused(129, comm_of_fint(*a7)));
+}
+F_ENTRY(mpix_, neighbor_alltoall_init, void, (UNUSED void *a0, UNUSED void *a1, UNUSED void *a2, UNUSED void *a3, UNUSED void *a4, UNUSED void *a5, MPI_Fint *a6, UNUSED void *a7, UNUSED void *a8, MPI_Fint *ierror))
+{
+	F_RESULT(face_refused(130, comm_of_fint(*a6)));
+}
+F_ENTRY(mpix_, neighbor_alltoallv_init, void, (UNUSED void *a0, UNUSED void *a1, UNUSED void *a2, UNUSED void *a3, UNUSED void *a4, UNUSED void *a5, UNUSED void *a6, UNUSED void *a7, MPI_Fint *a8, UNUSED void *a9, UNUSED void *a10, MPI_Fint *ierror))
+{
+	F_RESULT(face_refused(131, comm_of_fint(*a8)));
+}
+F_ENTRY(mpix_, neighbor_alltoallw_init, void, (UNUSED void *a0, UNUSED void *a1, UNUSED void *a2, UNUSED void *a3, UNUSED void *a4, UNUSED void *a5, UNUSED void *a6, UNUSED void *a7, MPI_Fint *a8, UNUSED void *a9, UNUSED void *a10, MPI_Fint *ierror))
+{
+	F_RESULT(face_refused(132, comm_of_fint(*a8)));
+}
+F_ENTRY(mpix_, reduce_init, void, (UNUSED void *a0, UNUSED void *a1, UNUSED void *a2, UNUSED void *a3, UNUSED void *a4, UNUSED void *a5, MPI_Fint *a6, UNUSED void *a7, UNUSED void *a8, MPI_Fint *ierror))
+{
+	F_RESULT(face_refused(122, comm_of_fint(*a6)));
+}
+F_ENTRY(mpix_, reduce_scatter_block_init, void, (UNUSED void *a0, UNUSED void *a1, UNUSED void *a2, UNUSED void *a3, UNUSED void *a4, MPI_Fint *a5, UNUSED void *a6, UNUSED void *a7, MPI_Fint *ierror))
+{
+	F_RESULT(face_refused(124, comm_of_fint(*a5)));
+}
+F_ENTRY(mpix_, reduce_scatter_init, void, (UNUSED void *a0, UNUSED void *a1, UNUSED void *a2, UNUSED void *a3, UNUSED void *a4, MPI_Fint *a5, UNUSED void *a6, UNUSED void *a7, MPI_Fint *ierror))
+{
+	F_RESULT(face_refused(125, comm_of_fint(*a5)));
+}
+F_ENTRY(mpix_, scan_init, void, (UNUSED void *a0, UNUSED void *a1, UNUSED void *a2, UNUSED void *a3, UNUSED void *a4, MPI_Fint *a5, UNUSED void *a6, UNUSED void *a7, MPI_Fint *ierror))
+{
+	F_RESULT(face_refused(126, comm_of_fint(*a5)));
+}
+F_ENTRY(mpix_, scatter_init, void, (UNUSED void *a0, UNUSED void *a1, UNUSED void *a2, UNUSED void *a3, UNUSED void *a4, UNUSED void *a5, UNUSED void *a6, MPI_Fint *a7, UNUSED void *a8, UNUSED void *a9, MPI_Fint *ierror))
+{
+	F_RESULT(face_refused(115, comm_of_fint(*a7)));
+}
+F_ENTRY(mpix_, scatterv_init, void, (UNUSED void *a0, UNUSED void *a1, UNUSED void *a2, UNUSED void *a3, UNUSED void *a4, UNUSED void *a5, UNUSED void *a6, UNUSED void *a7, MPI_Fint *a8, UNUSED void *a9, UNUSED void *a10, MPI_Fint *ierror))
+{
+	F_RESULT(face_refused(116, comm_of_fint(*a8)));
+}
 
 /* -- other names -- */
 WEAK(MPI_Comm_c2f, PMPI_Comm_c2f)

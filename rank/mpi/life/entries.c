@@ -319,7 +319,6 @@ void nx_fill_slots(void)
 {
 	core_set_call(NX_SLOT_RESUME, (void *)mid_resume);
 	core_set_call(NX_SLOT_REFUSED, (void *)mid_refused);
-	core_set_call(NX_SLOT_REFUSED_FORTRAN, (void *)mid_refused_fortran);
 	core_set_call(NX_SLOT_RAISE, (void *)mid_raise);
 	core_set_call(NX_SLOT_ROUTE, (void *)mid_route);
 	core_set_call(NX_SLOT_BARRIER, (void *)mid_barrier);

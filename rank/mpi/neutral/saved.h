@@ -42,7 +42,7 @@ enum nx_kind {
 #define NX_STRIDE_OP      32
 #define NX_STRIDE_REQUEST 96
 #define NX_STRIDE_ERRH    32
-#define NX_STRIDE_KEYVAL  64
+#define NX_STRIDE_KEYVAL  80
 #define NX_STRIDE_INFO    32
 #define NX_STRIDE_MESSAGE 64
 
@@ -68,7 +68,10 @@ struct vpeer {
 	uint64_t sent, taken;         /* messages */
 };
 
-struct vattr { struct vattr *next; nx_t keyval; uint32_t pad; uint64_t value; };
+/* Kind: an NX_ATTR of the language that has set it. C gets the address of a value that Fortran has set (MPI-4.1
+ * section 19.3.7). */
+struct vattr { struct vattr *next; nx_t keyval; uint32_t kind; uint64_t value; };
+enum { NX_ATTR_ADDRESS, NX_ATTR_INTEGER };
 
 /* A message taken off the network at a checkpoint, before the application asked for it: packed bytes. */
 struct vdrained {
@@ -190,7 +193,12 @@ struct vrequest {
 	struct vpeer *from;           /* of a receive by a route from one rank: whose counter it moves */
 };
 struct verrh { nx_t handle; uint32_t refs; uint64_t fn, thunk; uint64_t pad; };
-struct vkeyval { nx_t handle; uint32_t refs, freed, kind; uint64_t copy, copy_thunk, del, del_thunk, extra; };
+struct vkeyval {
+	nx_t handle;
+	uint32_t refs, freed, kind;
+	uint64_t copy, copy_thunk, del, del_thunk, extra;
+	uint64_t copy_proxy, del_proxy;         /* by which the library of another language calls them; 0: C's own */
+};
 struct vinfo { nx_t handle; int32_t n, cap; uint32_t pad; char **kv; };   /* kv[2i] key, kv[2i+1] value */
 struct vmessage {
 	nx_t handle, comm;
@@ -247,6 +255,6 @@ struct nx_state {
 	int32_t user_class[NX_MAX_USER_ERRORS];
 	char library[256];            /* the real MPI at the checkpoint */
 };
-#define NX_LAYOUT 7
+#define NX_LAYOUT 8
 #define NX_STATE ((struct nx_state *)NX_TABLE(NX_REGION_STATE))
 #endif

@@ -56,6 +56,11 @@ static struct vattr **find(struct vattr **list, nx_t keyval)
 	return list;
 }
 
+static void *value_for_c(struct vattr *a)
+{
+	return a->kind == NX_ATTR_INTEGER ? &a->value : (void *)(uintptr_t)a->value;
+}
+
 static int call_delete(nx_t object, const struct vattr *a)
 {
 	const struct vkeyval *v = NX_KEYVAL(a->keyval);
@@ -86,14 +91,15 @@ static int set(nx_t object, struct vattr **list, uint32_t kind, nx_t keyval, voi
 	struct vattr *old = *find(list, keyval);
 	if (old) {
 		int e = call_delete(object, old);
-		if (!e && *find(list, keyval) == old) old->value = (uintptr_t)value;
+		if (!e && *find(list, keyval) == old) {
+			old->value = (uintptr_t)value;
+			old->kind = NX_ATTR_ADDRESS;
+		}
 		return e;
 	}
 	struct vattr *a = nx_malloc(sizeof *a);
 	if (!a) return NX_ERR_NO_MEM;
-	a->keyval = keyval;
-	a->value = (uintptr_t)value;
-	a->next = *list;
+	*a = (struct vattr){ .next = *list, .keyval = keyval, .value = (uintptr_t)value };
 	*list = a;
 	v->refs++;
 	return 0;
@@ -139,7 +145,8 @@ int attr_copy_all(nx_t from, nx_t to, struct vattr *list, struct vattr **out, in
 			*err = NX_ERR_NO_MEM;
 			break;
 		}
-		*n = (struct vattr){ .next = *out, .keyval = a->keyval, .value = (uintptr_t)value };
+		*n = (struct vattr){ .next = *out, .keyval = a->keyval, .kind = a->kind,
+				     .value = (uintptr_t)value };
 		*out = n;
 		v->refs++;
 	}
@@ -200,7 +207,7 @@ long mid_comm_get_attr(nx_t comm, nx_t comm_keyval, void **attribute_val, int *f
 	if (!keyval_of(comm_keyval, COMM_KEY)) FAIL(comm, NX_ERR_KEYVAL);
 	struct vattr *a = *find(&c->attrs, comm_keyval);
 	*flag = a != NULL;
-	if (a) *attribute_val = (void *)(uintptr_t)a->value;
+	if (a) *attribute_val = value_for_c(a);
 	return 0;
 }
 
@@ -240,7 +247,7 @@ long mid_type_get_attr(nx_t datatype, nx_t type_keyval, void **attribute_val, in
 	if (!keyval_of(type_keyval, TYPE_KEY)) FAIL(NX_COMM_WORLD, NX_ERR_KEYVAL);
 	struct vattr *a = *find(&t->attrs, type_keyval);
 	*flag = a != NULL;
-	if (a) *attribute_val = (void *)(uintptr_t)a->value;
+	if (a) *attribute_val = value_for_c(a);
 	return 0;
 }
 

@@ -135,11 +135,6 @@ long mid_refused(uint32_t index, nx_t comm)
 			r->function + strlen("MPI_"));
 }
 
-long mid_refused_fortran(const char *name)
-{
-	refuse_and_end(name, nx_refusal_fortran, "byssus doctor lists what is refused");
-}
-
 bool refused_before(char *why, size_t n)
 {
 	if (answered)

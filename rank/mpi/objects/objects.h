@@ -84,5 +84,4 @@ struct nx_refusal {
 	enum nx_refused how;
 };
 extern const struct nx_refusal nx_refusal[];
-extern const char *const nx_refusal_fortran;        /* why the Fortran interface is refused */
 #endif

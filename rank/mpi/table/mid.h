@@ -7,8 +7,6 @@
 long mid_resume(nx_cont *cont, nx_status *status);
 /* raises the error of a refused function (nx_refusal[index]) */
 long mid_refused(uint32_t index, nx_t comm);
-/* ends the job: the Fortran interface has been called by this name */
-long mid_refused_fortran(const char *name);
 /* raises an error that a face has found (comm or NX_COMM_WORLD) and returns it; function: its name without MPI_ */
 long mid_raise(nx_t comm, int error, const char *function);
 /* makes a route (route.h) if these two may have one; always 0 */
