@@ -1,6 +1,6 @@
-/* fortran_attributes.inc.c: attributes between the languages (MPI-4.1 section 19.3.7). Each has the value that
- * was set, whoever asks; C is given the address of what Fortran has set. Included by every face. Context: as
- * face.h. */
+/* fortran_attributes.inc.c: attributes between the languages (MPI-4.1 section 19.3.7). Each has the value
+ * that was set, whoever asks; C is given the address of what Fortran has set. Included by every face.
+ * Context: as face.h. */
 
 static struct vattr *attribute(struct vattr *list, nx_t keyval)
 {

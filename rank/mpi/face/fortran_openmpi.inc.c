@@ -1,13 +1,13 @@
-/* fortran_openmpi.inc.c: the Fortran interface of Open MPI, of which face_openmpi.c has an entry point for each
- * name: here is what those are made of, and the functions whose arguments are callbacks, attributes or
- * addresses. Open MPI's own Fortran library does not run: it looks into objects, which are shorter here.
- * The one of mpi_f08, which calls ompi_NAME_f alone, runs above this.
+/* fortran_openmpi.inc.c: the Fortran interface of Open MPI, of which face_openmpi.c has an entry point for
+ * each name: here is what those are made of, and the functions whose arguments are callbacks, attributes or
+ * addresses. Open MPI's own Fortran library does not run: it looks into objects, which are shorter here. The
+ * one of mpi_f08, which calls ompi_NAME_f alone, runs above this.
  *
- * Some libraries bring a stand-in for a sequential MPI under the same names (MUMPS without MPI): as long as no
- * Fortran library of an MPI is loaded, a call goes on to where it would have gone without the face.
+ * Some libraries bring a stand-in for a sequential MPI under the same names (MUMPS without MPI): as long as
+ * no Fortran library of an MPI is loaded, a call goes on to where it would have gone without the face.
  *
- * Included by the Open MPI face. Context: as face.h; at its first call an entry point asks the dynamic linker, on
- * the application's own FS. */
+ * Included by the Open MPI face. Context: as face.h; at its first call an entry point asks the dynamic
+ * linker, on the application's own FS. */
 #include <dlfcn.h>
 #include <link.h>
 
@@ -34,8 +34,9 @@ struct fortran_entry {
 		".pushsection fortran_text, \"ax\"\n.globl " #family #name "_\n.type " #family #name \
 		"_, @function\n" #family #name "_:\n\tjmp *fto_" #name "(%rip)\nfstub_" #name \
 		":\n\tleaq fto_" #name "(%rip), %r11\n\tjmp fortran_entry\n.popsection\n" \
-			F_SAME(#family #name "__", #family #name "_") F_SAME("p" #family #name "_", #family #name "_") \
-				F_SAME("p" #family #name "__", #family #name "_")); \
+			F_SAME(#family #name "__", #family #name "_") \
+				F_SAME("p" #family #name "_", #family #name "_") \
+					F_SAME("p" #family #name "__", #family #name "_")); \
 	__attribute__((used)) type o##family##name##_f args
 #define F_SAME(other, name) ".globl " other "\n.type " other ", @function\n.set " other ", " name "\n"
 /* Callers of mpi_f08 may leave ierror out. */
@@ -109,7 +110,8 @@ __attribute__((used)) static const void *fortran_called(struct fortran_entry *e)
  * names are bound by the dynamic linker, never here. */
 static inline void *f_buffer(char *p)
 {
-	return unlikely(p == mpi_fortran_in_place_) ? ABI_IN_PLACE : unlikely(p == mpi_fortran_bottom_) ? NULL : p;
+	if (unlikely(p == mpi_fortran_in_place_)) return ABI_IN_PLACE;
+	return unlikely(p == mpi_fortran_bottom_) ? NULL : p;
 }
 
 static inline MPI_Status *f_status(MPI_Fint *s)
@@ -194,7 +196,8 @@ static long thunk_comm_err_fortran(void *fn, nx_t comm, int error)
 F_ENTRY(mpi_, op_create, void, (void *fn, MPI_Fint *commute, MPI_Fint *op, MPI_Fint *ierror))
 {
 	nx_t made;
-	long rc = CROSS(NX_SLOT_OP_CREATE, void *, void *, int, nx_t *)(fn, (void *)thunk_op_fortran, *commute != 0, &made);
+	long rc = CROSS(NX_SLOT_OP_CREATE, void *, void *, int, nx_t *)(fn, (void *)thunk_op_fortran,
+									*commute != 0, &made);
 	if (rc == 0) *op = fint_of_op(made);
 	F_RESULT(error_out((int)rc));
 }
@@ -202,7 +205,8 @@ F_ENTRY(mpi_, op_create, void, (void *fn, MPI_Fint *commute, MPI_Fint *op, MPI_F
 static int create_errhandler(void *fn, MPI_Fint *errhandler)
 {
 	nx_t made;
-	long rc = CROSS(NX_SLOT_COMM_CREATE_ERRHANDLER, void *, void *, nx_t *)(fn, (void *)thunk_comm_err_fortran, &made);
+	long rc = CROSS(NX_SLOT_COMM_CREATE_ERRHANDLER, void *, void *, nx_t *)(
+		fn, (void *)thunk_comm_err_fortran, &made);
 	if (rc == 0) *errhandler = fint_of_errhandler(made);
 	return error_out((int)rc);
 }
@@ -217,7 +221,8 @@ F_ENTRY(mpi_, errhandler_create, void, (void *fn, MPI_Fint *errhandler, MPI_Fint
 
 /* Functions of keyvals get integers: of the size of addresses, those of MPI-1 default ones. */
 #define KEYVAL_FORTRAN(object, form, T) \
-	static long thunk_##object##_copy_##form(void *fn, uint64_t pair, void *extra, void *value, void **out, int *flag) \
+	static long thunk_##object##_copy_##form(void *fn, uint64_t pair, void *extra, void *value, \
+						 void **out, int *flag) \
 	{ \
 		typedef void copy_fn(MPI_Fint *, MPI_Fint *, T *, T *, T *, MPI_Fint *, MPI_Fint *); \
 		MPI_Fint handle = fint_of_##object((nx_t)pair), key = out_keyval((nx_t)(pair >> 32)); \
@@ -231,7 +236,8 @@ F_ENTRY(mpi_, errhandler_create, void, (void *fn, MPI_Fint *errhandler, MPI_Fint
 	static long thunk_##object##_delete_##form(void *fn, uint64_t pair, void *value, void *extra) \
 	{ \
 		typedef void delete_fn(MPI_Fint *, MPI_Fint *, T *, T *, MPI_Fint *); \
-		MPI_Fint handle = fint_of_##object((nx_t)pair), key = out_keyval((nx_t)(pair >> 32)), ierror = 0; \
+		MPI_Fint handle = fint_of_##object((nx_t)pair), key = out_keyval((nx_t)(pair >> 32)); \
+		MPI_Fint ierror = 0; \
 		T was = (T)(nx_aint)value, state = (T)(nx_aint)extra; \
 		((delete_fn *)fn)(&handle, &key, &was, &state, &ierror); \
 		return error_in(ierror); \
@@ -247,17 +253,26 @@ KEYVAL_FORTRAN(datatype, address, nx_aint)
 	if (rc == 0) *keyval = out_keyval(made); \
 	F_RESULT(error_out((int)rc))
 
-F_ENTRY(mpi_, comm_create_keyval, void, (void *copy, void *del, MPI_Fint *keyval, nx_aint *extra, MPI_Fint *ierror))
+F_ENTRY(mpi_, comm_create_keyval, void,
+	(void *copy, void *del, MPI_Fint *keyval,
+	 nx_aint *extra, MPI_Fint *ierror))
 {
-	CREATE_KEYVAL(NX_SLOT_COMM_CREATE_KEYVAL, thunk_comm_copy_address, thunk_comm_delete_address, *extra);
+	CREATE_KEYVAL(NX_SLOT_COMM_CREATE_KEYVAL, thunk_comm_copy_address, thunk_comm_delete_address,
+		      *extra);
 }
-F_ENTRY(mpi_, keyval_create, void, (void *copy, void *del, MPI_Fint *keyval, MPI_Fint *extra, MPI_Fint *ierror))
+F_ENTRY(mpi_, keyval_create, void,
+	(void *copy, void *del, MPI_Fint *keyval,
+	 MPI_Fint *extra, MPI_Fint *ierror))
 {
-	CREATE_KEYVAL(NX_SLOT_COMM_CREATE_KEYVAL, thunk_comm_copy_default, thunk_comm_delete_default, *extra);
+	CREATE_KEYVAL(NX_SLOT_COMM_CREATE_KEYVAL, thunk_comm_copy_default, thunk_comm_delete_default,
+		      *extra);
 }
-F_ENTRY(mpi_, type_create_keyval, void, (void *copy, void *del, MPI_Fint *keyval, nx_aint *extra, MPI_Fint *ierror))
+F_ENTRY(mpi_, type_create_keyval, void,
+	(void *copy, void *del, MPI_Fint *keyval,
+	 nx_aint *extra, MPI_Fint *ierror))
 {
-	CREATE_KEYVAL(NX_SLOT_TYPE_CREATE_KEYVAL, thunk_datatype_copy_address, thunk_datatype_delete_address, *extra);
+	CREATE_KEYVAL(NX_SLOT_TYPE_CREATE_KEYVAL, thunk_datatype_copy_address, thunk_datatype_delete_address,
+		      *extra);
 }
 
 /* -- attributes ------------------------------------------------------------------------------------------ */
@@ -275,11 +290,14 @@ static int f_comm_get(MPI_Fint comm, MPI_Fint keyval, nx_aint *value, MPI_Fint *
 	void *found;
 	MPI_Comm c = out_comm(comm_of_fint(comm));
 	int rc = PMPI_Comm_get_attr(c, keyval, &found, flag);
-	if (rc == 0 && *flag) *value = value_for_fortran(NX_COMM(in_comm(c))->attrs, in_keyval(keyval), found);
+	if (rc == 0 && *flag)
+		*value = value_for_fortran(NX_COMM(in_comm(c))->attrs, in_keyval(keyval), found);
 	return rc;
 }
 
-F_ENTRY(mpi_, comm_set_attr, void, (MPI_Fint *comm, MPI_Fint *keyval, nx_aint *value, MPI_Fint *ierror))
+F_ENTRY(mpi_, comm_set_attr, void,
+	(MPI_Fint *comm, MPI_Fint *keyval,
+	 nx_aint *value, MPI_Fint *ierror))
 {
 	F_RESULT(f_comm_set(*comm, *keyval, *value));
 }
@@ -287,30 +305,39 @@ F_ENTRY(mpi_, attr_put, void, (MPI_Fint *comm, MPI_Fint *keyval, MPI_Fint *value
 {
 	F_RESULT(f_comm_set(*comm, *keyval, *value));
 }
-F_ENTRY(mpi_, comm_get_attr, void, (MPI_Fint *comm, MPI_Fint *keyval, nx_aint *value, MPI_Fint *flag, MPI_Fint *ierror))
+F_ENTRY(mpi_, comm_get_attr, void,
+	(MPI_Fint *comm, MPI_Fint *keyval, nx_aint *value,
+	 MPI_Fint *flag, MPI_Fint *ierror))
 {
 	F_RESULT(f_comm_get(*comm, *keyval, value, flag));
 }
-F_ENTRY(mpi_, attr_get, void, (MPI_Fint *comm, MPI_Fint *keyval, MPI_Fint *value, MPI_Fint *flag, MPI_Fint *ierror))
+F_ENTRY(mpi_, attr_get, void,
+	(MPI_Fint *comm, MPI_Fint *keyval, MPI_Fint *value,
+	 MPI_Fint *flag, MPI_Fint *ierror))
 {
 	nx_aint found = *value;
 	int rc = f_comm_get(*comm, *keyval, &found, flag);
 	*value = (MPI_Fint)found;
 	F_RESULT(rc);
 }
-F_ENTRY(mpi_, type_set_attr, void, (MPI_Fint *datatype, MPI_Fint *keyval, nx_aint *value, MPI_Fint *ierror))
+F_ENTRY(mpi_, type_set_attr, void,
+	(MPI_Fint *datatype, MPI_Fint *keyval,
+	 nx_aint *value, MPI_Fint *ierror))
 {
 	MPI_Datatype d = out_datatype(datatype_of_fint(*datatype));
 	int rc = PMPI_Type_set_attr(d, *keyval, (void *)*value);
 	if (rc == 0) set_by_fortran(NX_TYPE(in_datatype(d))->attrs, in_keyval(*keyval));
 	F_RESULT(rc);
 }
-F_ENTRY(mpi_, type_get_attr, void, (MPI_Fint *datatype, MPI_Fint *keyval, nx_aint *value, MPI_Fint *flag, MPI_Fint *ierror))
+F_ENTRY(mpi_, type_get_attr, void,
+	(MPI_Fint *datatype, MPI_Fint *keyval, nx_aint *value,
+	 MPI_Fint *flag, MPI_Fint *ierror))
 {
 	void *found;
 	MPI_Datatype d = out_datatype(datatype_of_fint(*datatype));
 	int rc = PMPI_Type_get_attr(d, *keyval, &found, flag);
-	if (rc == 0 && *flag) *value = value_for_fortran(NX_TYPE(in_datatype(d))->attrs, in_keyval(*keyval), found);
+	if (rc == 0 && *flag)
+		*value = value_for_fortran(NX_TYPE(in_datatype(d))->attrs, in_keyval(*keyval), found);
 	F_RESULT(rc);
 }
 

@@ -68,8 +68,8 @@ struct vpeer {
 	uint64_t sent, taken;         /* messages */
 };
 
-/* Kind: an NX_ATTR of the language that has set it. C gets the address of a value that Fortran has set (MPI-4.1
- * section 19.3.7). */
+/* Kind: an NX_ATTR of the language that has set it. C gets the address of a value that Fortran has set
+ * (MPI-4.1 section 19.3.7). */
 struct vattr { struct vattr *next; nx_t keyval; uint32_t kind; uint64_t value; };
 enum { NX_ATTR_ADDRESS, NX_ATTR_INTEGER };
 
@@ -197,7 +197,7 @@ struct vkeyval {
 	nx_t handle;
 	uint32_t refs, freed, kind;
 	uint64_t copy, copy_thunk, del, del_thunk, extra;
-	uint64_t copy_proxy, del_proxy;         /* by which the library of another language calls them; 0: C's own */
+	uint64_t copy_proxy, del_proxy; /* by which the library of another language calls them, 0: none */
 };
 struct vinfo { nx_t handle; int32_t n, cap; uint32_t pad; char **kv; };   /* kv[2i] key, kv[2i+1] value */
 struct vmessage {

@@ -1,5 +1,5 @@
-/* The C side of the Fortran programs: main, arguments and result lines (app.h). The program itself is everyday.F90, whose
- * subroutine initialises MPI and finalises it. */
+/* main.c: the C side of the Fortran programs: main, arguments and result lines (app.h). The program itself is everyday.F90,
+ * whose subroutine initialises MPI and finalises it. */
 #include "../app.h"
 
 static struct app a;
