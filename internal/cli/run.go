@@ -379,6 +379,9 @@ func (e *env) drive(job *dataset.Job, spec launch.Spec, opt coordsrv.Options, f 
 		e.say(job.Weak.Error())
 	}
 	opt.Signals = signals
+	if f.verbose {
+		e.say(fmt.Sprintf("job %s: %d ranks under %s (%s)", job.Meta.Name, spec.Ranks, spec.MPI.Name, spec.MPI.Mpirun))
+	}
 	end, err := e.live(job, spec, opt, f.verbose)
 	if err != nil {
 		e.unstarted(job)
@@ -435,6 +438,10 @@ func (e *env) goOn(job *dataset.Job, spec launch.Spec, opt coordsrv.Options, f *
 			return coordsrv.End{}, false
 		case <-time.After(tryEvery):
 		}
+		opt.Hosts = nil
+		if why = f.onHosts(&opt); why != nil { // those of a sandbox that are up now
+			continue
+		}
 		var end coordsrv.End
 		if end, why = e.live(job, spec, opt, f.verbose); why == nil {
 			return end, true
@@ -465,9 +472,6 @@ func (e *env) live(job *dataset.Job, spec launch.Spec, opt coordsrv.Options, ver
 		}
 	}
 	opt.Progress = func(text func() string) func() { return ui.Start(os.Stderr, text).Stop }
-	if verbose {
-		e.say(fmt.Sprintf("job %s: %d ranks under %s (%s)", job.Meta.Name, spec.Ranks, spec.MPI.Name, spec.MPI.Mpirun))
-	}
 	return coordsrv.Run(opt)
 }
 

@@ -121,8 +121,8 @@ func (c *course) strike(ctx context.Context, t *testing.T, kind string) {
 	case "rank":
 		onNode(endRanks)
 		return
-	case "damage":
-		onNode(fmt.Sprintf(spoil, cache, c.j.Name) + endRanks)
+	case "damage": // or it is being dropped
+		_, _ = c.command(t, "run", c.box, "--node", node1(node), "--", "sh", "-c", fmt.Sprintf(spoil, cache, c.j.Name)+endRanks)
 		return
 	case "full":
 		c.sandbox(t, "disk-full", name)
