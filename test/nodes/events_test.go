@@ -29,15 +29,17 @@ func (c *course) onBox(t *testing.T) {
 	c.boxes = append(c.boxes, b)
 }
 
-// present is what is on the node that it runs on: processes, but for those that hold it up and look, and files.
+// present is what is on the node that it runs on: processes, but for those that hold it up and look, and files, but for those of the
+// program itself, which it leaves when it is killed.
 const present = `for p in /proc/[0-9]*; do c=$(tr '\0' ' ' <$p/cmdline 2>/dev/null); case "$c" in *sandbox-init*|"sh -c "*|"tr "*|"") ;; *) echo "process $c";; esac; done
-for d in /tmp /var/tmp /dev/shm /run/byssus/cache; do ls -A $d 2>/dev/null | sed "s:^:$d/:"; done; grep -c . /proc/mounts`
+for d in /tmp /var/tmp /dev/shm /run/byssus/cache; do ls -A $d 2>/dev/null | grep -v '^%s[.]' | sed "s:^:$d/:"; done; grep -c . /proc/mounts`
 
 func (c *course) there(t *testing.T, b *box, node int) string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), atMost)
 	defer cancel()
-	p, err := harness.Start(ctx, c.dir, harness.Environment(c.env...), c.site.Byssus, "sandbox", "run", b.name, "--node", node1(node), "--", "sh", "-c", present)
+	p, err := harness.Start(ctx, c.dir, harness.Environment(c.env...), c.site.Byssus, "sandbox", "run", b.name, "--node", node1(node), "--", "sh", "-c",
+		strings.Replace(present, "%s", c.work.Name, 1))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -49,8 +51,10 @@ func (c *course) there(t *testing.T, b *box, node int) string {
 func node1(i int) string { return fmt.Sprintf("node%d", 1+i) }
 
 // nothingLeft: when a job is over, what it made on its nodes is gone, also from those that were cut off or stood still meanwhile.
-func (c *course) nothingLeft(ctx context.Context, t *testing.T) {
+func (c *course) nothingLeft(t *testing.T) {
 	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), atMost) // caches may wait for a minute and a half for somebody who goes on
+	defer cancel()
 	undo := map[string]string{"freeze": "thaw", "cut": "heal"}
 	for _, b := range c.boxes {
 		for i := range b.nodes {
