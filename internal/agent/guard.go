@@ -192,13 +192,18 @@ const lateAgents = time.Minute
 // some time, when the store has all that was here, or what came after it.
 func (w *Ward) clear(ctx context.Context, after time.Duration) error {
 	caches := dataset.Store{Dir: w.Cache}
-	for _, wait := range []time.Duration{after, 0} {
+	look := time.NewTicker(lookEvery)
+	defer look.Stop()
+	for until := time.Now().Add(after); ; {
 		caches.Clear()
-		if _, err := os.Stat(caches.CachePath(w.Job)); err != nil {
-			return nil
+		if term := caches.CacheTerm(w.Job); term == 0 || term > w.Term {
+			return nil // it is gone, or an agent has come
+		}
+		if !time.Now().Before(until) {
+			break
 		}
 		select {
-		case <-time.After(wait):
+		case <-look.C:
 		case <-ctx.Done():
 			return ctx.Err()
 		}

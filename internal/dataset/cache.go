@@ -22,6 +22,16 @@ func (s Store) CachePath(meta Meta) string {
 	return filepath.Join(s.Dir, meta.Name+"."+meta.ID[:min(len(meta.ID), idInName)])
 }
 
+// CacheTerm is the term of the agent that a job's part of a node's cache has had last, 0: there is none.
+func (s Store) CacheTerm(meta Meta) uint64 {
+	j := &Job{Dir: s.CachePath(meta), ground: s.ground}
+	term, err := j.term()
+	if err != nil {
+		return 0
+	}
+	return term
+}
+
 // Cache opens the part of a node's cache of the job that has the directory home in its store, or makes it, and locks it for the
 // agent of this node in a term of the job. It is refused to an agent of an earlier term than one that has been there, and
 // while another agent has it: then two nodes have one directory. What jobs have left here that are over is removed.
