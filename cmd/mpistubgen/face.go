@@ -37,6 +37,7 @@ func faceSource(m *model, abi abiInfo) []byte {
 		}
 	}
 	w.f("\n#include \"face_fast.inc.c\"")
+	w.f("#include \"fit.inc.c\"")
 	w.f("#include \"fortran_attributes.inc.c\"")
 	if abi.pointers {
 		fortranLayer(w, m, abi)
@@ -111,6 +112,9 @@ func wrappedName(f *mpispec.Function) string {
 func wrappedFunction(w *writer, f *mpispec.Function) {
 	b := newBridge(f, side{})
 	w.f("\n%s\n{", wrappedName(f))
+	if f.Short() == "init" || f.Short() == "init_thread" {
+		w.f("\tcheck_fit();")
+	}
 	checkResults(w, f)
 	lines(w, b.pre)
 	call := crossingCall(w, crossingOf(f), b.args)

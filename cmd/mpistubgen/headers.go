@@ -71,6 +71,7 @@ var fixedSlots = []struct{ name, args, purpose string }{
 	{"resume", "nx_cont *cont, nx_status *status", "resumes a call that returned BY_AGAIN"},
 	{"refused", "uint32_t index, nx_t comm", "raises the error of a refused function (nx_refusal[index])"},
 	{"raise", "nx_t comm, int error, const char *function", "raises an error that a face has found (comm or NX_COMM_WORLD) and returns it; function: its name without MPI_"},
+	{"unfit", "const char *what, const char *why", "ends the job: what the face has found at MPI_Init, and why it cannot run"},
 	{"route", "uint32_t comm_key, uint32_t type_key, nx_t comm, nx_t datatype", "makes a route (route.h) if these two may have one; always 0"},
 }
 

@@ -36,6 +36,9 @@ func judge(r *elfcheck.Report) ([]finding, error) {
 			out = append(out, finding{Name: l.Name, Reason: "this library is not found", Verdict: verdictNo, start: true})
 		}
 	}
+	for _, u := range r.Unfit {
+		out = append(out, finding{Name: u.What, Reason: u.Reason, By: []string{u.By}, Verdict: verdictNo, start: true})
+	}
 	for _, m := range r.Missing {
 		f := finding{Name: m.Symbol, Reason: "no library has this symbol: the program ends if it is called", By: []string{m.By}, Verdict: verdictMaybe}
 		if m.AtStart {
@@ -89,6 +92,9 @@ func worst(r *elfcheck.Report, found []finding) string {
 		return ""
 	}
 	what := fmt.Sprintf("%s: %s", first.Name, first.Reason)
+	if first.Name == filepath.Base(r.Path) {
+		what = first.Reason
+	}
 	if !first.start && first.Verdict == verdictNo {
 		what = fmt.Sprintf("calls %s, which is refused: %s", first.Name, first.Reason)
 	} else if !first.start {

@@ -45,6 +45,7 @@ type Report struct {
 	Libraries   []Library `json:"libraries"`
 	Uses        []Use     `json:"mpi_functions"` // sorted
 	Missing     []Missing `json:"missing_symbols"`
+	Unfit       []Unfit   `json:"unfit"`
 }
 
 // Check finds an application as a shell would and examines it. The directory faces has the faces, which are loaded in the
@@ -54,7 +55,7 @@ func Check(name, faces string) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &Report{Path: path, Libraries: []Library{}, Uses: []Use{}, Missing: []Missing{}}
+	r := &Report{Path: path, Libraries: []Library{}, Uses: []Use{}, Missing: []Missing{}, Unfit: []Unfit{}}
 	target, err := script(path)
 	if err != nil {
 		return nil, err

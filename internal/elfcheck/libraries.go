@@ -40,6 +40,9 @@ func (r *Report) load(f *elf.File, path, faces string) ([]*object, error) {
 			if r.Face == "" {
 				r.Face, r.MPILibrary = face, lib.Path
 			}
+			if r.Face != face {
+				r.Unfit = append(r.Unfit, Unfit{name, anotherMPI, by.name})
+			}
 			return // the face is there instead
 		}
 		if lf, err := elf.Open(lib.Path); lib.Path != "" && err == nil {

@@ -25,12 +25,14 @@ type Missing struct {
 func (r *Report) resolve(objects []*object) {
 	first := map[string]*object{} // who has it, apart from the face
 	has := map[string]bool{}
+	inFace := map[string]bool{}
 	for _, o := range objects {
 		for _, s := range o.symbols {
 			if s.Section == elf.SHN_UNDEF || elf.ST_BIND(s.Info) == elf.STB_LOCAL {
 				continue
 			}
 			has[s.Name] = true
+			inFace[s.Name] = inFace[s.Name] || o.name == faceName
 			if first[s.Name] == nil && o.name != faceName {
 				first[s.Name] = o
 			}
@@ -38,12 +40,21 @@ func (r *Report) resolve(objects []*object) {
 	}
 	uses := map[string]*Use{}
 	faced := r.Face == "" || len(objects) > 1 && objects[1].name == faceName
-	lacking := slices.ContainsFunc(r.Libraries, func(l Library) bool { return l.Path == "" })
+	lacking := len(r.Unfit) > 0 || slices.ContainsFunc(r.Libraries, func(l Library) bool { return l.Path == "" })
+	provider := func(name string) *object {
+		if inFace[name] {
+			return nil
+		}
+		return first[name]
+	}
 	for i, o := range objects {
 		if o.name == faceName {
 			continue
 		}
 		r.usesOf(o, i == 0, first, uses)
+		if faced {
+			r.unfitOf(o, provider)
+		}
 		if faced && !lacking { // else many would be missing for that reason
 			r.missingIn(o, has)
 		}

@@ -10,6 +10,9 @@
  * another process. */
 #ifndef BYSSUS_FACE_H
 #define BYSSUS_FACE_H
+#define _GNU_SOURCE /* dladdr1 */
+#include <dlfcn.h>
+#include <link.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <sys/mman.h>
@@ -71,6 +74,9 @@ COLD UNUSED static int face_raise_in(const char *name, nx_t comm, int error)
 }
 /* In a function PMPI_Name. */
 #define face_raise(comm, error) face_raise_in(__func__ + sizeof "PMPI", comm, error)
+
+/* Can the program run above this face? (fit.inc.c) */
+COLD static void check_fit(void);
 
 /* -- arrays in the other language: on the stack, long ones in the arena ---------------------------------- */
 

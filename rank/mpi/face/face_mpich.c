@@ -1404,6 +1404,7 @@ int PMPI_Lookup_name(void) { return face_refused(99, NX_COMM_NULL); }
 
 int PMPI_Init(int *argc, char ***argv)
 {
+	check_fit();
 	long rc;
 	do rc = CROSS(NX_SLOT_INIT, int *, char ***)(argc, argv);
 	while (unlikely(rc == BY_AGAIN) && face_park());
@@ -1412,6 +1413,7 @@ int PMPI_Init(int *argc, char ***argv)
 
 int PMPI_Init_thread(int *argc, char ***argv, int required, int *provided)
 {
+	check_fit();
 	if (unlikely(!provided)) return face_raise_in("Init_thread", NX_COMM_WORLD, NX_ERR_ARG);
 	int provided_v;
 	long rc;
@@ -2925,6 +2927,7 @@ int MPII_Errhandler_set_cxx(void) { return face_refused(410, NX_COMM_NULL); }
 int MPII_Op_set_cxx(void) { return face_refused(411, NX_COMM_NULL); }
 
 #include "face_fast.inc.c"
+#include "fit.inc.c"
 #include "fortran_attributes.inc.c"
 #include "fortran_mpich.inc.c"
 

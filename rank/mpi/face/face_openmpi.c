@@ -1838,6 +1838,7 @@ int PMPI_Lookup_name(void) { return face_refused(99, NX_COMM_NULL); }
 
 int PMPI_Init(int *argc, char ***argv)
 {
+	check_fit();
 	long rc;
 	do rc = CROSS(NX_SLOT_INIT, int *, char ***)(argc, argv);
 	while (unlikely(rc == BY_AGAIN) && face_park());
@@ -1846,6 +1847,7 @@ int PMPI_Init(int *argc, char ***argv)
 
 int PMPI_Init_thread(int *argc, char ***argv, int required, int *provided)
 {
+	check_fit();
 	if (unlikely(!provided)) return face_raise_in("Init_thread", NX_COMM_WORLD, NX_ERR_ARG);
 	int provided_v;
 	long rc;
@@ -3300,6 +3302,7 @@ int ompi_op_set_cxx_callback(void) { return face_refused(429, NX_COMM_NULL); }
 int ompi_op_set_java_callback(void) { return face_refused(430, NX_COMM_NULL); }
 
 #include "face_fast.inc.c"
+#include "fit.inc.c"
 #include "fortran_attributes.inc.c"
 
 /* -- the Fortran interface -- */

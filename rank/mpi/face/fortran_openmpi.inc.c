@@ -8,14 +8,6 @@
  *
  * Included by the Open MPI face. Context: as face.h; at its first call an entry point asks the dynamic
  * linker, on the application's own FS. */
-#include <dlfcn.h>
-#include <link.h>
-
-#pragma weak dlopen
-#pragma weak dlsym
-#pragma weak dlclose
-#pragma weak _r_debug
-
 /* -- entry points ---------------------------------------------------------------------------------------- */
 
 /* Where calls of mpi_NAME_ go: at first to a stub that finds out. */
@@ -52,21 +44,12 @@ __asm__(".text\n.local fortran_entry\n.type fortran_entry, @function\nfortran_en
 	"\tpopq %rax\n\tpopq %r9\n\tpopq %r8\n\tpopq %rcx\n\tpopq %rdx\n\tpopq %rsi\n\tpopq %rdi\n\tjmp "
 	"*%r11\n");
 
-static bool starts_with(const char *s, const char *with)
-{
-	while (*with && *s == *with) s++, with++;
-	return !*with;
-}
-
 /* Is it one of an MPI's Fortran libraries, by its path? */
 static bool is_fortran_library(const char *path)
 {
 	static const char *const starts[] = { "libmpi_mpifh", "libmpi_usempi", "libmpichf", "libmpifort" };
-	const char *base = path;
-	for (const char *p = path; *p; p++)
-		if (*p == '/') base = p + 1;
 	for (size_t i = 0; i < sizeof starts / sizeof starts[0]; i++)
-		if (starts_with(base, starts[i])) return true;
+		if (starts_with(base_name(path), starts[i])) return true;
 	return false;
 }
 

@@ -320,6 +320,7 @@ void nx_fill_slots(void)
 	core_set_call(NX_SLOT_RESUME, (void *)mid_resume);
 	core_set_call(NX_SLOT_REFUSED, (void *)mid_refused);
 	core_set_call(NX_SLOT_RAISE, (void *)mid_raise);
+	core_set_call(NX_SLOT_UNFIT, (void *)mid_unfit);
 	core_set_call(NX_SLOT_ROUTE, (void *)mid_route);
 	core_set_call(NX_SLOT_BARRIER, (void *)mid_barrier);
 	core_set_call(NX_SLOT_BCAST, (void *)mid_bcast);

@@ -6,6 +6,7 @@ enum nx_slot {
 	NX_SLOT_RESUME,
 	NX_SLOT_REFUSED,
 	NX_SLOT_RAISE,
+	NX_SLOT_UNFIT,
 	NX_SLOT_ROUTE,
 	NX_SLOT_BARRIER,
 	NX_SLOT_BCAST,
@@ -232,5 +233,5 @@ enum nx_slot {
 
 /* Changes whenever a face and a middle generated from different descriptions would misunderstand each other: a face
  * lies in the image, the middle does not. */
-#define NX_INTERFACE 0x7c8ae320u
+#define NX_INTERFACE 0x30292eccu
 #endif

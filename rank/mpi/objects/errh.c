@@ -109,16 +109,14 @@ long mid_raise(nx_t comm, int error, const char *function)
 /* The first that was answered with an error: what the program does then no checkpoint can vouch for. */
 static const char *volatile answered;
 
+/* A shell around the program may hide its exit code. */
 static void __attribute__((noreturn))
 refuse_and_end(const char *function, const char *reason, const char *advice)
 {
-	char why[512];
-	snprintf(why, sizeof why, "called %s, which is refused: %s (%s)", function, reason, advice);
-	core_say("%s", why);
-	core_reason(why);
-	mid_abort(NX_COMM_WORLD, ABI_EXIT_REFUSED);
-	__builtin_unreachable();
+	core_refuse("called %s, which is refused: %s (%s)", function, reason, advice);
 }
+
+long mid_unfit(const char *what, const char *reason) { core_refuse("cannot run: %.200s: %s", what, reason); }
 
 long mid_refused(uint32_t index, nx_t comm)
 {

@@ -9,6 +9,8 @@ long mid_resume(nx_cont *cont, nx_status *status);
 long mid_refused(uint32_t index, nx_t comm);
 /* raises an error that a face has found (comm or NX_COMM_WORLD) and returns it; function: its name without MPI_ */
 long mid_raise(nx_t comm, int error, const char *function);
+/* ends the job: what the face has found at MPI_Init, and why it cannot run */
+long mid_unfit(const char *what, const char *why);
 /* makes a route (route.h) if these two may have one; always 0 */
 long mid_route(uint32_t comm_key, uint32_t type_key, nx_t comm, nx_t datatype);
 
