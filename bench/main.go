@@ -39,7 +39,7 @@ type bench struct {
 
 func main() {
 	exe := flag.String("byssus", "build/bin/byssus", "the byssus `command`")
-	sources := flag.String("sources", "bench/c", "`directory` of the C programs")
+	sources := flag.String("sources", "bench/c", "`directory` of the programs that are measured")
 	scratch := flag.String("scratch", "/dev/shm", "`directory` in memory for programs and images")
 	mpis := flag.String("mpi", "mpich,openmpi", "MPIs to measure, with commas")
 	rounds := flag.Int("rounds", 5, "rounds of each comparison")
@@ -84,21 +84,26 @@ func measure(ctx context.Context, exe, sources, scratch string, mpis []string, r
 	return errors.Join(errs...)
 }
 
-// compile builds the C programs, those that use MPI once for each MPI.
+// compile builds the programs, those that use MPI once for each MPI.
 func (b *bench) compile(ctx context.Context, sources string) error {
-	flags := []string{"-std=gnu11", "-O2", "-Wall", "-Wextra", "-Werror", "-Wno-stringop-overflow"}
-	build := func(cc, out, name string) error {
-		cmd := exec.CommandContext(ctx, cc, append(flags, "-o", out, filepath.Join(sources, name+".c"))...)
+	flags := []string{"-O2", "-Wall", "-Wextra", "-Werror"}
+	ofC := append([]string{"-std=gnu11", "-Wno-stringop-overflow"}, flags...)
+	compiler := func(cc, out, source string, flags []string) error {
+		cmd := exec.CommandContext(ctx, cc, append(flags, "-o", out, filepath.Join(sources, source))...)
 		if text, err := cmd.CombinedOutput(); err != nil {
-			return fmt.Errorf("bench: %s %s: %w: %s", cc, name, err, text)
+			return fmt.Errorf("bench: %s %s: %w: %s", cc, source, err, text)
 		}
 		return nil
 	}
+	build := func(cc, out, name string) error { return compiler(cc, out, name+".c", ofC) }
 	for _, mpi := range b.mpis {
 		for _, name := range []string{"micro", "hold", "grow", "tasks"} {
 			if err := build("mpicc."+mpi, b.program(name, mpi), name); err != nil {
 				return err
 			}
+		}
+		if err := compiler("mpifort."+mpi, b.program("micro_fortran", mpi), "micro_fortran.f90", append(flags, "-Wno-unused-parameter")); err != nil {
+			return err
 		}
 	}
 	return build("gcc", b.program("plain", "none"), "plain")
