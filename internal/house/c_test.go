@@ -36,34 +36,52 @@ func TestOpeningComments(t *testing.T) {
 	}
 }
 
-// TestRankIsCompiledWithWarnings reads the compiler's command lines from make and asks that each that compiles C treats
+// TestMakefilesCompileWithWarnings reads the compiler's command lines from make and asks that each that compiles C treats
 // warnings as errors, and that no C or assembly file is left out.
-func TestRankIsCompiledWithWarnings(t *testing.T) {
-	plan := run(t, "make", "-C", "rank", "-n", "-B", "BUILD="+t.TempDir())
+func TestMakefilesCompileWithWarnings(t *testing.T) {
 	source := regexp.MustCompile(`[\w./-]+\.(c|S)\b`)
-	compiled := map[string]bool{}
-	for _, line := range strings.Split(plan, "\n") {
-		for _, name := range source.FindAllString(line, -1) {
-			compiled[filepath.Base(name)] = true
-			for _, w := range warnings {
-				if strings.HasSuffix(name, ".c") && !slices.Contains(strings.Fields(line), w) {
-					t.Errorf("compiled without %s: %s", w, line)
+	for _, dir := range made {
+		plan := run(t, "make", "-C", dir, "-n", "-B", "BUILD="+t.TempDir(), "all", map[string]string{"rank": "all", "test/apps": "core"}[dir])
+		compiled := map[string]bool{}
+		for _, line := range strings.Split(plan, "\n") {
+			for _, name := range source.FindAllString(line, -1) {
+				compiled[filepath.Base(name)] = true
+				for _, w := range warnings {
+					if strings.HasSuffix(name, ".c") && !slices.Contains(strings.Fields(line), w) {
+						t.Errorf("compiled without %s: %s", w, line)
+					}
 				}
 			}
 		}
-	}
-	for _, file := range files(t, ".c", ".S") {
-		if strings.HasPrefix(file, "rank/") && !strings.HasSuffix(file, ".inc.c") && !compiled[filepath.Base(file)] {
-			t.Errorf("%s: rank/Makefile does not compile it", file)
+		for _, file := range files(t, ".c", ".S") {
+			if ofMakefile(file) == dir && !strings.HasSuffix(file, ".inc.c") && !compiled[filepath.Base(file)] {
+				t.Errorf("%s: %s/Makefile does not compile it", file, dir)
+			}
 		}
 	}
 }
 
-// TestProgramsCompileWithoutWarnings compiles the C programs outside rank/ for both MPIs, but for those that need libraries
-// which `make deps` does not install; their own Makefile asks for the same.
+// made are the directories whose C files their Makefiles compile, for each test that runs them.
+var made = []string{"rank", "test/apps"}
+
+// ofMakefile is the directory among them whose Makefile compiles a file, or "". Programs that need libraries which `make deps` does
+// not install have a Makefile of their own, which asks for the same.
+func ofMakefile(file string) string {
+	if strings.HasPrefix(file, "test/apps/exam/") {
+		return "test/apps/exam"
+	}
+	for _, dir := range made {
+		if strings.HasPrefix(file, dir+"/") {
+			return dir
+		}
+	}
+	return ""
+}
+
+// TestProgramsCompileWithoutWarnings compiles the other C programs for both MPIs.
 func TestProgramsCompileWithoutWarnings(t *testing.T) {
 	for _, file := range files(t, ".c") {
-		if strings.HasPrefix(file, "rank/") || strings.HasPrefix(file, "test/apps/exam/") {
+		if ofMakefile(file) != "" {
 			continue
 		}
 		for _, cc := range []string{"mpicc.mpich", "mpicc.openmpi"} {

@@ -110,9 +110,9 @@ func TestScripts(t *testing.T) {
 	})
 }
 
-// scripts are all but a half of those that take longest.
+// scripts are all but two thirds of those that take longest.
 func scripts(t *testing.T) []string {
-	longest := []string{"input", "nodes", "caches", "scavenge", "hosts", "stores", "finalize", "clocks", "moments", "terminate", "children", "room"}
+	longest := []string{"input", "nodes", "caches", "scavenge", "hosts", "stores", "finalize", "clocks", "moments", "terminate", "children", "room", "hiccups"}
 	all, err := filepath.Glob("testdata/*.txtar")
 	if err != nil {
 		t.Fatal(err)
