@@ -33,6 +33,12 @@ static const char *base_name(const char *path)
 	return base;
 }
 
+/* Is it a file? The kernel's object is none. The program's own name is empty. */
+static bool is_file(const struct link_map *m)
+{
+	return base_name(m->l_name) != m->l_name;
+}
+
 static void unfit(const char *what, const char *why)
 {
 	CROSS(NX_SLOT_UNFIT, const char *, const char *)(what, why);
@@ -119,7 +125,7 @@ COLD static void check_fit(void)
 			unfit(m->l_name, "a library of another MPI than the program's first");
 	}
 	for (const struct link_map *m = _r_debug.r_map; m; m = m->l_next) {
-		if (*m->l_name && *m->l_name != '/') continue; /* the kernel's */
+		if (*m->l_name && !is_file(m)) continue;
 		check_integers(m);
 		if (own_fortran) check_names(m);
 	}

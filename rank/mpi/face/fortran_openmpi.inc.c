@@ -67,7 +67,7 @@ static void *elsewhere(const char *name)
 		if (is_fortran_library(m->l_name)) return NULL;
 	void *found = dlsym(RTLD_NEXT, name);
 	for (const struct link_map *m = _r_debug.r_map; m && !found; m = m->l_next) {
-		void *map = *m->l_name == '/' ? dlopen(m->l_name, RTLD_LAZY | RTLD_NOLOAD) : NULL;
+		void *map = is_file(m) ? dlopen(m->l_name, RTLD_LAZY | RTLD_NOLOAD) : NULL;
 		if (!map) continue;
 		found = not_ours(dlsym(map, name));
 		dlclose(map);
