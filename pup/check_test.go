@@ -2,6 +2,8 @@ package pup_test
 
 import (
 	"errors"
+	"os"
+	"os/exec"
 	"strings"
 	"testing"
 	"time"
@@ -139,5 +141,24 @@ func TestCheckNamesTheSize(t *testing.T) {
 				t.Errorf("found %v, want %q", err, want)
 			}
 		}
+	}
+}
+
+// localAlone tells a process of this test that nothing else is to be run.
+const localAlone = "PUP_TEST_LOCAL_TIME"
+
+// TestCheckLocalTime: the first use of the local time in a process changes what a time.Time points to; that is not PUP's doing.
+func TestCheckLocalTime(t *testing.T) {
+	if os.Getenv(localAlone) == "" {
+		cmd := exec.Command(os.Args[0], "-test.run", "^TestCheckLocalTime$")
+		cmd.Env = append(os.Environ(), localAlone+"=yes", "TZ=Europe/Berlin")
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Errorf("%v: %s", err, out)
+		}
+		return
+	}
+	v := struct{ T time.Time }{time.Now()}
+	if err := pup.Check(&v, pup.Graph()); err != nil {
+		t.Error(err)
 	}
 }

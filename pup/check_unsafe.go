@@ -127,6 +127,7 @@ func (c *checker) fault(path string, kind FaultKind, format string, args ...any)
 
 func (c *checker) check() {
 	word := typeWord(c.root.info.t)
+	_ = time.Local.String() // its first use in a process changes what a time.Time points to
 	before := images(c.root.v)
 	first, err := Marshal(c.root.v.Interface(), c.opts...)
 	c.written(before)

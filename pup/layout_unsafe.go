@@ -50,8 +50,8 @@ func layoutOf(t reflect.Type) *layout {
 
 // times is the part that holds n of a layout.
 func (l *layout) times(n int, off uintptr) part {
-	if len(l.parts) == 1 && l.parts[0].count == 1 && l.parts[0].off == 0 && l.parts[0].sub == nil {
-		return part{off: off, stride: l.size, count: n, kind: l.parts[0].kind}
+	if only := l.parts[0]; len(l.parts) == 1 && only.count == 1 && only.off == 0 && only.sub == nil && only.stride == l.size {
+		return part{off: off, stride: l.size, count: n, kind: only.kind}
 	}
 	return part{off: off, stride: l.size, count: n, kind: reflect.Struct, sub: l}
 }

@@ -1,6 +1,7 @@
 package gentest
 
 import (
+	"bytes"
 	"math/big"
 	"net/netip"
 	"net/url"
@@ -8,6 +9,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unsafe"
 
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
@@ -35,6 +37,8 @@ var kinds = map[string]tests{
 	"Vec3":       of[Vec3](),
 	"Particle":   of[Particle](),
 	"Padded":     of[Padded](),
+	"Tail":       of[Tail](),
+	"Tails":      of[Tails](),
 	"PaddedOnce": of[PaddedOnce](),
 	"Numbers":    of[Numbers](),
 	"Measure":    of[Measure](),
@@ -244,6 +248,38 @@ func fillElements(t *rapid.T, v reflect.Value, depth int) {
 }
 
 // TestUnexported saves what no other package can fill.
+// TestPadding: what lies between and behind the fields in memory is not packed.
+func TestPadding(t *testing.T) {
+	value := func(dirt byte) *Tails {
+		v := &Tails{Many: make([]Tail, 3)}
+		for _, at := range []struct {
+			p unsafe.Pointer
+			n uintptr
+		}{{unsafe.Pointer(v), unsafe.Offsetof(v.Many)}, {unsafe.Pointer(&v.Many[0]), 3 * unsafe.Sizeof(Tail{})}} {
+			memory := unsafe.Slice((*byte)(at.p), at.n)
+			for i := range memory {
+				memory[i] = dirt
+			}
+		}
+		for i, tail := range []*Tail{&v.Pair[0], &v.Pair[1], &v.One, &v.Many[0], &v.Many[1], &v.Many[2]} {
+			tail.A = uint64(i)
+		}
+		v.Last = 7
+		return v
+	}
+	a, err := pup.Marshal(value(0))
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := pup.Marshal(value(0xa5))
+	if err != nil || !bytes.Equal(a, b) {
+		t.Errorf("found % x and % x, %v", a, b, err)
+	}
+	if n, err := pup.Size(value(0xa5)); err != nil || n != uint64(len(a)) {
+		t.Errorf("Size %d, %v; %d bytes", n, err, len(a))
+	}
+}
+
 func TestUnexported(t *testing.T) {
 	m := manual{3, 6}
 	expect(t, &unexported{m, []manual{m, {}}, map[string]manual{"a": m}, 4, "text"})

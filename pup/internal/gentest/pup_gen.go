@@ -35,6 +35,29 @@ func (x *Particle) PUP(p *pup.Stream) {
 	pup.Skip(p, &x.cache, "made again on demand")
 }
 
+// Fields of Tail that lie side by side in memory.
+var pupTail0 = pup.BlockOf[Tail]("A", "Z")
+
+// PUP visits every field of Tail.
+func (x *Tail) PUP(p *pup.Stream) {
+	if gen.Old(p, x) {
+		return
+	}
+	pupTail0.PUP(p, x) // A, Z: one copy of 8 bytes
+}
+
+// PUP visits every field of Tails.
+func (x *Tails) PUP(p *pup.Stream) {
+	if gen.Old(p, x) {
+		return
+	}
+	pup.Plain(p, &x.Pair)
+	pup.Plain(p, &x.One)
+	pup.Number(p, &x.Last)
+	pup.PlainSlice(p, &x.Many)
+	pup.Plain(p, &x.None)
+}
+
 // Fields of Padded that lie side by side in memory.
 var (
 	pupPadded0 = pup.BlockOf[Padded]("A", "B", "C", "Flag")

@@ -36,6 +36,25 @@ type Particle struct {
 	cache    map[string]int //pup:skip made again on demand
 }
 
+// Tail ends in a field of no size, behind which there is padding.
+//
+//pup:generate
+type Tail struct {
+	A uint64
+	Z struct{}
+}
+
+// Tails has such padding in arrays, in a slice, and between its fields.
+//
+//pup:generate
+type Tails struct {
+	Pair [2]Tail
+	One  Tail
+	Last uint8
+	Many []Tail
+	None [0]uint64
+}
+
 // Padded has padding inside, so its fields lie in two blocks.
 //
 //pup:generate
