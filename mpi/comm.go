@@ -22,6 +22,7 @@ const (
 	ErrOp       = engine.ErrOp
 	ErrDims     = engine.ErrDims
 	ErrArg      = engine.ErrArg
+	ErrRequest  = engine.ErrRequest
 	ErrTruncate = engine.ErrTruncate
 	ErrOther    = engine.ErrOther
 )

@@ -150,6 +150,18 @@ func (r *Request) Cancel() error {
 	return r.q.Cancel()
 }
 
+// Free gives a send up that nobody waits for: its slice must not be changed until the receiver is known to have it, and what goes wrong
+// is told by another call. Run waits for it. A request is completed by Wait, by Test, or by Free; Run fails, and says which, when one
+// is not: with BYSSUS_MPI_CHECK=1 in the environment also where it was begun.
+func (r *Request) Free() error {
+	if r.q == nil {
+		return nil
+	}
+	q := r.q
+	r.q, r.err = nil, &Error{Function: "MPI_Wait", Class: ErrRequest, Text: "the request was freed"}
+	return q.Free()
+}
+
 // WaitAll waits for requests, in their order, but for nil; its error is the first of theirs.
 func WaitAll(requests ...*Request) error {
 	var first error

@@ -33,6 +33,9 @@ func Run(main func(world *Comm) error) error {
 	if err := main(world); err != nil {
 		return err
 	}
+	if err := e.Close(); err != nil {
+		return fmt.Errorf("mpi: %w", err)
+	}
 	return mpilib.Finalize()
 }
 
@@ -56,6 +59,9 @@ func RunLocal(n int, main func(world *Comm) error) error {
 			world, err := New(e, e.World(), nil)
 			if err == nil {
 				err = main(world)
+			}
+			if err == nil {
+				err = e.Close()
 			}
 			errs[rank] = err
 		})

@@ -151,6 +151,7 @@ const (
 	ErrTag      = 4
 	ErrComm     = 5
 	ErrRank     = 6
+	ErrRequest  = 7
 	ErrRoot     = 8
 	ErrOp       = 10
 	ErrDims     = 12
@@ -160,11 +161,13 @@ const (
 	ErrPending  = 18
 )
 
-// A Request is an operation that was begun. It is complete when Wait returns, or Test with true; then it is not used again.
+// A Request is an operation that was begun. It is complete when Wait returns, or Test with true; then, and after Free, it is not used
+// again.
 type Request interface {
 	Wait() (Status, error)
 	Test() (Status, bool, error)
 	Cancel() error
+	Free() error // the engine completes it
 }
 
 // An Engine is an implementation of MPI, as one rank has it. Memory that a request was begun on belongs to the engine until
@@ -197,4 +200,5 @@ type Engine interface {
 	WorldRanks(comm Handle) ([]int, error)
 	Fortran(comm Handle) (int, error)
 	FromFortran(handle int) (Handle, error)
+	Close() error // waits for freed requests; an error tells of others that are not complete
 }

@@ -129,6 +129,12 @@ func (q *request) Test() (engine.Status, bool, error) {
 	}
 }
 
+// Free does nothing: what a rank has begun ends by itself.
+func (q *request) Free() error { return nil }
+
+// Close does nothing: requests that nobody waits for are no harm here.
+func (r *Rank) Close() error { return nil }
+
 // Cancel ends a receive that no message has matched.
 func (q *request) Cancel() error {
 	if q.r == nil {

@@ -21,7 +21,9 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"os"
 	"runtime"
+	"strings"
 	"sync"
 	"unsafe"
 
@@ -44,6 +46,9 @@ func opOf(o engine.Op) C.int32_t {
 type Engine struct {
 	mu    sync.Mutex // held in a call: the library was told that they follow one another
 	share int        // processors of this node for each of its ranks; 0: they have to share them
+	open  request    // the ring of requests that are not complete, whose memory the library has; itself none of them
+	freed int        // of those, nobody else's any more
+	where bool       // each remembers where it was made
 }
 
 // held is memory that C knows during a call, or until a request is complete.
@@ -63,7 +68,9 @@ func NewEngine() (*Engine, error) {
 		crowded = 1
 	}
 	C.real_crowded(crowded)
-	return &Engine{share: int(processors / here)}, nil
+	e := &Engine{share: int(processors / here), where: os.Getenv("BYSSUS_MPI_CHECK") != ""}
+	e.open.next, e.open.prev = &e.open, &e.open
+	return e, nil
 }
 
 // Share is how many processors of this node there are for each of its ranks; 0: they have to share them.
@@ -155,7 +162,20 @@ func (e *Engine) Recv(b engine.Buf, from, tag int, comm engine.Handle) (engine.S
 	defer e.mu.Unlock()
 	var st C.nx_status
 	err := problem("MPI_Recv", C.real_recv((*C.char)(b.P), C.int(b.N), typeOf(b.Type), C.int(from), C.int(tag), C.rh_t(comm), &st))
-	return statusOf(&st), err
+	return received("MPI_Recv", &st, roomOf(b), err)
+}
+
+// roomOf is how many bytes a receive has room for.
+func roomOf(b engine.Buf) int { return b.N * b.Type.Size() }
+
+// received is the end of a receive with room for so many bytes; negative: it is none. Open MPI 4 does not tell of a message of a rank
+// to itself that is longer than the receive that was there before it.
+func received(function string, st *C.nx_status, room int, err error) (engine.Status, error) {
+	s := statusOf(st)
+	if err == nil && room >= 0 && s.Bytes > room && !s.Cancelled {
+		err = &engine.Error{Function: function, Class: engine.ErrTruncate, Text: fmt.Sprintf("a message of %d bytes, room for %d", s.Bytes, room)}
+	}
+	return s, err
 }
 
 func (h *held) buf(b engine.Buf) {
@@ -164,11 +184,18 @@ func (h *held) buf(b engine.Buf) {
 	}
 }
 
-// A request is an operation that was begun.
+// A request is an operation that was begun. Until it is complete its engine knows it, so that its memory stays where it is even if
+// the program has lost it.
 type request struct {
 	held
-	e *Engine
-	h C.rh_t
+	e          *Engine
+	h          C.rh_t
+	next, prev *request
+	freed      bool
+	function   string
+	peer, tag  int    // -1: none, or any
+	room       int    // of a receive, in bytes; -1: it is none
+	maker      string // the file and line that have begun it, if that is asked for
 }
 
 // begun is a request that was begun, if it was.
@@ -177,7 +204,106 @@ func (q *request) begun(err error) (engine.Request, error) {
 		q.pin.Unpin()
 		return nil, err
 	}
+	e := q.e
+	q.next, q.prev = &e.open, e.open.prev
+	q.prev.next, q.next.prev = q, q
+	if e.where {
+		q.maker = outside()
+	}
+	if e.freed > 0 {
+		e.sweep()
+	}
 	return q, nil
+}
+
+// over is the end of a request: its memory is the program's again.
+func (q *request) over() {
+	q.prev.next, q.next.prev = q.next, q.prev
+	if q.freed {
+		q.e.freed--
+	}
+	q.pin.Unpin()
+}
+
+// sweep ends the freed requests that are complete.
+func (e *Engine) sweep() error {
+	var first error
+	for q := e.open.next; q != &e.open; {
+		next := q.next
+		if q.freed {
+			var st C.nx_status
+			var flag C.int
+			class := C.real_done(&q.h, &flag, &st)
+			if class != 0 || flag != 0 {
+				q.over()
+			}
+			if first == nil {
+				first = problem(q.function, class)
+			}
+		}
+		q = next
+	}
+	return first
+}
+
+// Free is MPI_Request_free: the request is completed by the engine, which has its memory until then.
+func (q *request) Free() error {
+	q.e.mu.Lock()
+	defer q.e.mu.Unlock()
+	q.freed = true
+	q.e.freed++
+	return q.e.sweep()
+}
+
+// outside is the file and line of the first caller that is not of packages mpi and mpilib.
+func outside() string {
+	const packages = "github.com/byssus-hpc/byssus/"
+	var pcs [16]uintptr
+	frames := runtime.CallersFrames(pcs[:runtime.Callers(3, pcs[:])])
+	for {
+		f, more := frames.Next()
+		if !strings.HasPrefix(f.Function, packages+"internal/mpilib.") && !strings.HasPrefix(f.Function, packages+"mpi.") || !more {
+			return fmt.Sprintf("%s:%d", f.File, f.Line)
+		}
+	}
+}
+
+func (q *request) String() string {
+	s := q.function
+	if q.peer >= 0 {
+		s += fmt.Sprintf(" with rank %d", q.peer)
+	}
+	if q.tag >= 0 {
+		s += fmt.Sprintf(", tag %d", q.tag)
+	}
+	if q.maker != "" {
+		return fmt.Sprintf("%s, begun at %s", s, q.maker)
+	}
+	return s
+}
+
+// Close waits for the freed requests, and says which others nobody has waited for.
+func (e *Engine) Close() error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for n := 0; e.freed > 0; n++ {
+		if err := e.sweep(); err != nil {
+			return err
+		}
+		e.Rest(n)
+	}
+	n := 0
+	for q := e.open.next; q != &e.open; q = q.next {
+		n++
+	}
+	if n == 0 {
+		return nil
+	}
+	text := fmt.Sprintf("%d requests were begun, and neither waited for nor freed; the first: %v", n, e.open.next)
+	if !e.where {
+		text += " (BYSSUS_MPI_CHECK=1 tells where)"
+	}
+	return &engine.Error{Function: "MPI_Finalize", Class: engine.ErrPending, Text: text}
 }
 
 // BeginSend is MPI_Isend or MPI_Issend.
@@ -188,7 +314,7 @@ func (e *Engine) BeginSend(b engine.Buf, synchronous bool, to, tag int, comm eng
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	q := &request{e: e}
+	q := &request{e: e, function: name, peer: to, tag: tag, room: -1}
 	q.buf(b)
 	class := C.real_begin_send(mode(synchronous), (*C.char)(b.P), C.int(b.N), typeOf(b.Type), C.int(to), C.int(tag), C.rh_t(comm), &q.h)
 	return q.begun(problem(name, class))
@@ -201,7 +327,7 @@ func (e *Engine) BeginRecv(b engine.Buf, from, tag int, comm engine.Handle) (eng
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	q := &request{e: e}
+	q := &request{e: e, function: "MPI_Irecv", peer: from, tag: tag, room: roomOf(b)}
 	q.buf(b)
 	class := C.real_begin_recv((*C.char)(b.P), C.int(b.N), typeOf(b.Type), C.int(from), C.int(tag), C.rh_t(comm), &q.h)
 	return q.begun(problem("MPI_Irecv", class))
@@ -320,7 +446,7 @@ func (e *Engine) Begin(c engine.Collective) (engine.Request, error) {
 	name := c.Kind.Name(false)
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	q := &request{e: e}
+	q := &request{e: e, function: name, peer: -1, tag: -1, room: -1}
 	in, err := collective(c, &q.held)
 	if err != nil {
 		q.pin.Unpin()
@@ -335,8 +461,8 @@ func (q *request) Wait() (engine.Status, error) {
 	defer q.e.mu.Unlock()
 	var st C.nx_status
 	class := C.real_finish(&q.h, &st)
-	q.pin.Unpin()
-	return statusOf(&st), problem("MPI_Wait", class)
+	q.over()
+	return received("MPI_Wait", &st, q.room, problem("MPI_Wait", class))
 }
 
 // Test is MPI_Test.
@@ -349,8 +475,9 @@ func (q *request) Test() (engine.Status, bool, error) {
 	if class == 0 && flag == 0 {
 		return engine.Status{}, false, nil
 	}
-	q.pin.Unpin()
-	return statusOf(&st), true, problem("MPI_Test", class)
+	q.over()
+	end, err := received("MPI_Test", &st, q.room, problem("MPI_Test", class))
+	return end, true, err
 }
 
 // Cancel is MPI_Cancel.

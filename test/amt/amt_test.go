@@ -100,6 +100,23 @@ func TestPackageMPI(t *testing.T) {
 	}
 }
 
+// TestNilPointer: a nil pointer is a panic under any MPI, and a request that nobody has waited for is told at the end.
+func TestNilPointer(t *testing.T) {
+	program := build(t, t.TempDir(), "./testdata/recover")
+	for _, s := range starts()[1:] {
+		if s.argv[2] != "2" {
+			continue
+		}
+		out, err := s.run(t, []string{"BYSSUS_MPI_CHECK=1"}, program)
+		for _, want := range []string{"<nil> runtime error: invalid memory address or nil pointer dereference\n",
+			"mpi: MPI_Finalize: 1 requests were begun, and neither waited for nor freed; the first: MPI_Isend with rank ", "testdata/recover/main.go:28"} {
+			if err == nil || !strings.Contains(out, want) {
+				t.Errorf("%s: %v\n%s\nwant %s", s.name, err, out, want)
+			}
+		}
+	}
+}
+
 // TestHang: a program that waits for what can never be ends, and says who waits for whom.
 func TestHang(t *testing.T) {
 	program := build(t, t.TempDir(), "../../amt/examples/hang")

@@ -5,7 +5,9 @@ package battery
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"reflect"
+	"runtime"
 	"slices"
 
 	"github.com/byssus-hpc/byssus/mpi"
@@ -19,7 +21,7 @@ func Run(world *mpi.Comm) error {
 	}{
 		{"messages", messages}, {"requests", requests}, {"found", found}, {"values", values}, {"sums", sums}, {"kinds", kinds},
 		{"shares", shares}, {"begun", begun}, {"groups", groups}, {"grid", grid}, {"handles", handles}, {"mistakes", mistakes},
-		{"edges", edges},
+		{"edges", edges}, {"truncation", truncation}, {"freeing", freeing},
 	} {
 		c, err := world.Dup()
 		if err == nil {
@@ -484,14 +486,113 @@ func mistakes(c *mpi.Comm) error {
 	if err := mpi.Send(c, []string{"a"}, me, 0); err == nil {
 		errs = append(errs, errors.New("strings are sent"))
 	}
-	q, err := mpi.Isend(c, make([]int, 2), me, 0) // first: of a receive that was begun before, Open MPI does not tell
-	if err != nil {
-		return err
+	return errors.Join(errs...)
+}
+
+// truncation is messages that are longer than their receives have room for: short ones and long ones, of others and of the rank
+// itself, which come before the receive or after it. What lies behind the room stays as it was.
+func truncation(c *mpi.Comm) error {
+	const room, canary = 10, -77
+	n, me := c.Size(), c.Rank()
+	right, left := (me+1)%n, (me+n-1)%n
+	var errs []error
+	for _, length := range []int{room + 1, 1000, 100_000, 1_000_000} {
+		memory := make([]int64, length+room)
+		receives := map[string]func(from int) error{
+			"Recv": func(from int) error { _, err := mpi.Recv(c, memory[:room], from, 1); return err },
+			"Sendrecv": func(from int) error {
+				_, err := mpi.Sendrecv(c, []byte{1}, mpi.ProcNull, 1, memory[:room], from, 1)
+				return err
+			},
+			"Irecv": func(from int) error {
+				q, err := mpi.Irecv(c, memory[:room], from, 1)
+				if err == nil {
+					_, err = q.Wait()
+				}
+				return err
+			},
+		}
+		for _, name := range slices.Sorted(maps.Keys(receives)) {
+			for _, to := range []int{right, me} {
+				from := left
+				if to == me {
+					from = me
+				}
+				for i := range memory {
+					memory[i] = canary
+				}
+				q, err := mpi.Isend(c, make([]int64, length), to, 1)
+				if err != nil {
+					return err
+				}
+				what := fmt.Sprintf("%s of %d elements in room for %d, from %d to %d", name, length, room, from, me)
+				err = receives[name](from)
+				errs = append(errs, same(fmt.Sprintf("%s (%v)", what, err), mpi.ClassOf(err), mpi.ErrTruncate))
+				_, err = q.Wait()
+				errs = append(errs, err, untouched(what, memory[room:], canary))
+			}
+		}
+		errs = append(errs, early(c, memory, room, canary))
 	}
-	_, err = mpi.Recv(c, make([]int, 1), me, 0)
-	wants("too long", err, mpi.ErrTruncate)
-	_, err = q.Wait()
-	errs = append(errs, err)
+	return errors.Join(errs...)
+}
+
+// early is receives that are there before their messages.
+func early(c *mpi.Comm, memory []int64, room int, canary int64) error {
+	n, me := c.Size(), c.Rank()
+	length := len(memory) - room
+	var errs []error
+	for _, shift := range []int{1, 0} {
+		for i := range memory {
+			memory[i] = canary
+		}
+		r, err := mpi.Irecv(c, memory[:room], (me+n-shift)%n, 2)
+		if err == nil {
+			err = c.Barrier()
+		}
+		if err != nil {
+			return err
+		}
+		q, err := mpi.Isend(c, make([]int64, length), (me+shift)%n, 2)
+		if err != nil {
+			return err
+		}
+		_, err = r.Wait()
+		what := fmt.Sprintf("%d elements that come after their receive of %d, from %d before", length, room, shift)
+		if shift%n != 0 || err != nil { // Open MPI 4 does not tell of a short one of the rank itself
+			errs = append(errs, same(fmt.Sprintf("%s (%v)", what, err), mpi.ClassOf(err), mpi.ErrTruncate))
+		}
+		_, err = q.Wait()
+		errs = append(errs, err, untouched(what, memory[room:], canary))
+	}
+	return errors.Join(errs...)
+}
+
+func untouched(what string, memory []int64, canary int64) error {
+	for i, x := range memory {
+		if x != canary {
+			return fmt.Errorf("%s: what lies %d elements behind is %d now", what, i, x)
+		}
+	}
+	return nil
+}
+
+// freeing is sends that nobody waits for.
+func freeing(c *mpi.Comm) error {
+	n, me := c.Size(), c.Rank()
+	var errs []error
+	for _, length := range []int{0, 1, 100_000} {
+		q, err := mpi.Isend(c, make([]int64, length), (me+1)%n, 3)
+		if err != nil {
+			return err
+		}
+		errs = append(errs, q.Free())
+		_, err = q.Wait()
+		errs = append(errs, same("a request that was freed is waited for", mpi.ClassOf(err), mpi.ErrRequest))
+		runtime.GC()
+		_, err = mpi.Recv(c, make([]int64, length), (me+n-1)%n, 3)
+		errs = append(errs, err)
+	}
 	return errors.Join(errs...)
 }
 
