@@ -1,12 +1,15 @@
-// Command conformance runs the C tests of MPICH's own test suite (the directory test/mpi of a source tree of MPICH, which is not part
-// of this one) natively and under Byssus, and says by directory how many are right, how many end because they call a function
-// that Byssus refuses by name, how many differ as docs/limits.md says, and how many are wrong: right natively and not so under Byssus.
+// Command conformance runs the tests in C and Fortran of MPICH's own test suite (the directory test/mpi of a source tree of MPICH,
+// which is not part of this one) natively and under Byssus, and says by directory how many are right, how many end because they call a
+// function that Byssus refuses by name, how many differ as docs/limits.md says, and how many are wrong: right natively and not so under
+// Byssus.
 //
 //	go run ./test/exam/conformance -suite mpich/test/mpi                        everything, with both MPIs as driver
 //	go run ./test/exam/conformance -suite mpich/test/mpi -only coll,attr -driver openmpi
+//	go run ./test/exam/conformance -suite mpich/test/mpi -only f77,f90,f08 -face mpich,openmpi
 //
-// The suite is built against the machine's MPICH, into build/conformance, where the output of each wrong test is kept as well. It
-// is run by hand, after `make build`. The exit code is 0 when tests were run and none was wrong.
+// The suite is built against the machine's MPICH, or each MPI that -face names, into build/conformance, where the output of each wrong
+// test is kept as well. Its tests in Fortran need gfortran and perl, with which the suite makes some of others. It is run by hand, after
+// `make build`. The exit code is 0 when tests were run and none was wrong.
 package main
 
 import (
@@ -34,6 +37,7 @@ const abreast = 2
 type exam struct {
 	site    harness.Site
 	suite   string        // the suite's directory
+	face    string        // the MPI that the tests are built against, and that runs them natively
 	into    string        // what is built, and kept outputs
 	drivers []string      // Byssus runs each test with these
 	longest time.Duration // for runs whose test has no limit of its own
@@ -42,15 +46,18 @@ type exam struct {
 }
 
 func main() {
-	suite := flag.String("suite", "", "the directory test/mpi of MPICH's source")
+	var o options
+	flag.StringVar(&o.suite, "suite", "", "the directory test/mpi of MPICH's source")
+	face := flag.String("face", "mpich", "MPIs that the tests are built against")
 	driver := flag.String("driver", strings.Join(harness.MPIs(), ","), "MPIs that Byssus runs the tests with")
 	only := flag.String("only", "", "directories of the suite, or tests (coll/bcast), with commas between them; all without")
-	report := flag.String("json", "", "file for what was found of each test")
-	longest := flag.Duration("limit", 3*time.Minute, "time for one run, where the test does not name its own")
+	flag.StringVar(&o.report, "json", "", "file for what was found of each test")
+	flag.DurationVar(&o.longest, "limit", 3*time.Minute, "time for one run, where the test does not name its own")
 	flag.Parse()
+	o.faces, o.drivers, o.only = fields(*face), fields(*driver), fields(*only)
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	err := all(ctx, *suite, fields(*driver), fields(*only), *report, *longest)
+	err := all(ctx, o)
 	stop()
 	harness.EndBelow()
 	if err != nil {
@@ -59,33 +66,45 @@ func main() {
 	}
 }
 
+// options are what the command line asks for.
+type options struct {
+	suite                string
+	faces, drivers, only []string
+	report               string
+	longest              time.Duration
+}
+
 // fields are the words between commas.
 func fields(list string) []string {
 	return strings.FieldsFunc(list, func(r rune) bool { return r == ',' })
 }
 
-// all builds and runs the chosen tests and prints the table.
-func all(ctx context.Context, suite string, drivers, only []string, report string, longest time.Duration) error {
+// all builds and runs the chosen tests, face by face, and prints a table of each.
+func all(ctx context.Context, o options) error {
 	site, err := harness.Here()
 	if err != nil {
 		return err
 	}
-	if suite, err = filepath.Abs(suite); err != nil {
+	if o.suite, err = filepath.Abs(o.suite); err != nil {
 		return err
 	}
-	tests, err := read(suite)
-	if err != nil {
-		return err
+	var tests []*test
+	for _, face := range o.faces {
+		into := filepath.Join(site.Root, "build/conformance", face)
+		x := exam{site: site, suite: o.suite, face: face, into: into, drivers: o.drivers, longest: o.longest, building: new(sync.Mutex)}
+		found, err := x.tests(ctx, o.only)
+		if err != nil {
+			return err
+		}
+		if err := x.prepare(ctx); err != nil {
+			return err
+		}
+		x.runAll(ctx, found)
+		fmt.Printf("compiled with %s\n%s", face, table(found, o.drivers))
+		tests = append(tests, found...)
 	}
-	tests = slices.DeleteFunc(tests, func(t *test) bool { return !t.chosen(only) })
-	x := exam{site: site, suite: suite, into: filepath.Join(site.Root, "build/conformance"), drivers: drivers, longest: longest, building: new(sync.Mutex)}
-	if err := x.prepare(ctx); err != nil {
-		return err
-	}
-	x.runAll(ctx, tests)
-	fmt.Print(table(tests, drivers))
-	if report != "" {
-		if err := write(report, tests); err != nil {
+	if o.report != "" {
+		if err := write(o.report, tests); err != nil {
 			return err
 		}
 	}
@@ -93,6 +112,27 @@ func all(ctx context.Context, suite string, drivers, only []string, report strin
 		return err
 	}
 	return outcome(tests)
+}
+
+// tests are the chosen ones, of C and then of Fortran.
+func (x exam) tests(ctx context.Context, only []string) ([]*test, error) {
+	tests, err := read(x.suite, fortran)
+	if err != nil {
+		return nil, err
+	}
+	written := filepath.Join(x.into, "suite")
+	if err := writeFortran(ctx, x.suite, written); err != nil {
+		return nil, err
+	}
+	more, err := read(written, nil)
+	if err != nil {
+		return nil, err
+	}
+	tests = slices.DeleteFunc(append(tests, more...), func(t *test) bool { return !t.chosen(only) })
+	for _, t := range tests {
+		t.Face = x.face
+	}
+	return tests, nil
 }
 
 // outcome is an error if tests were wrong, or none was right.

@@ -47,19 +47,23 @@ func (x exam) examine(ctx context.Context, t *test) {
 		return
 	}
 	if err := x.build(ctx, t); err != nil {
-		t.Skip = "not built: " + err.Error()
+		t.Unbuilt = err.Error()
 		return
 	}
-	native := x.once(ctx, t, x.site.NativeCommand("mpich", t.Ranks, x.argv(t)), 0)
+	native := x.once(ctx, t, x.site.NativeCommand(x.face, t.Ranks, x.argv(t)), 0)
+	if ctx.Err() != nil {
+		return
+	}
 	if t.Native = &native; !native.Right {
 		return
 	}
 	t.Under = map[string]result{}
 	for _, driver := range x.drivers {
+		r := x.under(ctx, t, driver, native.Took)
 		if ctx.Err() != nil {
-			return
+			return // an interrupt has ended it as well
 		}
-		t.Under[driver] = x.under(ctx, t, driver, native.Took)
+		t.Under[driver] = r
 	}
 }
 

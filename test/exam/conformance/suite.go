@@ -14,6 +14,7 @@ import (
 
 // A test is a line of one of the suite's lists, and what was found of it.
 type test struct {
+	Face    string   // the MPI that it is built against
 	Dir     string   // below the suite
 	Program string   // its name in the Makefile of its directory
 	Ranks   int      //
@@ -22,10 +23,13 @@ type test struct {
 	Limit   time.Duration
 	Expect  string            // how success is told: "" or one of the suite's words (resultTest)
 	Skip    string            `json:",omitempty"` // why it is not run
+	Unbuilt string            `json:",omitempty"` // what the compiler said
 	Native  *run              `json:",omitempty"`
 	Under   map[string]result `json:",omitempty"` // by driver
+	root    string            // the suite, or the directory with its tests in Fortran
 	sources []string          // of the program, in its directory
 	flags   []string          // for the preprocessor
+	include []string          // directories whose headers it includes, from its own
 	threads bool              // it is linked with what the suite has for threads
 }
 
@@ -39,21 +43,22 @@ func (t *test) chosen(only []string) bool {
 	})
 }
 
-// read collects the tests of all lists of the suite, in the order of directories; those of Fortran and C++ are left out, as are
-// those of faults that the suite makes by itself (its configuration leaves them out as well).
-func read(suite string) ([]*test, error) {
+// read collects the tests of all lists below a directory, in the order of directories; those of C++ are left out, as are those of faults
+// that the suite makes by itself (its configuration leaves them out as well), and those in other directories of such names.
+func read(root string, without []string) ([]*test, error) {
 	var tests []*test
-	err := filepath.WalkDir(suite, func(path string, d fs.DirEntry, err error) error {
+	without = append([]string{"cxx", "faults"}, without...)
+	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
-		if d.IsDir() && slices.Contains([]string{"f77", "f90", "f08", "cxx", "faults"}, d.Name()) {
+		if d.IsDir() && slices.Contains(without, d.Name()) {
 			return filepath.SkipDir
 		}
 		if d.IsDir() || d.Name() != "testlist" && d.Name() != "testlist.in" {
 			return nil
 		}
-		dir, err := filepath.Rel(suite, filepath.Dir(path))
+		dir, err := filepath.Rel(root, filepath.Dir(path))
 		if err != nil {
 			return err
 		}
@@ -62,7 +67,10 @@ func read(suite string) ([]*test, error) {
 		return err
 	})
 	if err == nil && len(tests) == 0 {
-		err = fmt.Errorf("%s: found no lists of tests, wanted the directory test/mpi of MPICH's source (-suite)", suite)
+		err = fmt.Errorf("%s: found no lists of tests, wanted the directory test/mpi of MPICH's source (-suite)", root)
+	}
+	for _, t := range tests {
+		t.root = root
 	}
 	return tests, err
 }
@@ -153,11 +161,12 @@ func (t *test) option(key, value string) error {
 	return nil
 }
 
-// describe finds in the Makefile what the program is made of: NAME_SOURCES and NAME_CPPFLAGS, where it is not NAME.c alone.
+// describe finds in the Makefile what the program is made of: NAME_SOURCES and NAME_CPPFLAGS, where it is not NAME alone with the
+// ending that the directory's sources have as a rule.
 func (t *test) describe(make string) {
 	make = strings.ReplaceAll(make, "\\\n", " ")
-	t.sources = []string{t.Program + ".c"}
 	t.threads = strings.Contains(make, "Makefile_threads.mtest")
+	ending := ".c"
 	for line := range strings.Lines(make) {
 		name, value, ok := strings.Cut(line, "=")
 		if !ok {
@@ -168,6 +177,13 @@ func (t *test) describe(make string) {
 			t.sources = strings.Fields(value)
 		case t.Program + "_CPPFLAGS":
 			t.flags = slices.DeleteFunc(strings.Fields(value), func(f string) bool { return !strings.HasPrefix(f, "-D") })
+		case "AM_DEFAULT_SOURCE_EXT":
+			ending = strings.TrimSpace(value)
+		case "AM_FFLAGS +":
+			t.include = append(t.include, strings.TrimPrefix(strings.TrimSpace(value), "-I"))
 		}
+	}
+	if t.sources == nil {
+		t.sources = []string{t.Program + ending}
 	}
 }

@@ -49,6 +49,46 @@ func TestDescribe(t *testing.T) {
 	}
 }
 
+// TestDescribeFortran: sources that have the directory's ending, headers of a directory beside it, and which compiler makes a program.
+func TestDescribeFortran(t *testing.T) {
+	make := "AM_DEFAULT_SOURCE_EXT = .f\nAM_FFLAGS += -I../attr\nc2fmult_SOURCES = c2fmult.c\nc2f2cf_SOURCES = c2f2c.c c2f2cf.f\n"
+	for program, want := range map[string]struct {
+		sources  []string
+		language string
+	}{
+		"sendf":   {[]string{"sendf.f"}, "f77"},
+		"c2f2cf":  {[]string{"c2f2c.c", "c2f2cf.f"}, "f77"},
+		"c2fmult": {[]string{"c2fmult.c"}, ""},
+	} {
+		x := test{Dir: "errors/f77/ext", Program: program}
+		if x.describe(make); !slices.Equal(x.sources, want.sources) || x.language() != want.language || !slices.Equal(x.include, []string{"../attr"}) {
+			t.Errorf("%s: found %+v in language %q", program, x, x.language())
+		}
+	}
+	if x := (test{Dir: "f90x", sources: []string{"a.f90"}}); x.language() != "" {
+		t.Error("the beginning of a name counts as a language")
+	}
+}
+
+// TestConfigure: words between two @, known and not.
+func TestConfigure(t *testing.T) {
+	if got, want := configure("@F77_MPI_OFFSET@ offset\n@namepub@namepubf 2\na@b\n"), "integer*8 offset\nnamepubf 2\na@b\n"; got != want {
+		t.Errorf("found %q, wanted %q", got, want)
+	}
+}
+
+// TestTemplates: f90's from f77's.
+func TestTemplates(t *testing.T) {
+	definitions := "<TESTDEFN filename=\"writef.f\">\n        include 'iooffset.h'\n"
+	if got, want := freeDefinitions(definitions), "<TESTDEFN filename=\"writef90.f90\">\n        integer (kind=MPI_OFFSET_KIND)offset\n"; got != want {
+		t.Errorf("found %q, wanted %q", got, want)
+	}
+	template := "<fheader/>\n      implicit none\n      include 'mpif.h'\nC a Comment\n"
+	if got, want := freeTemplate(template), "<f90header/>\n      use mpi\n! a Comment\n"; got != want {
+		t.Errorf("found %q, wanted %q", got, want)
+	}
+}
+
 // TestRight: the suite's own judgement, and what Byssus says beside it.
 func TestRight(t *testing.T) {
 	for _, c := range []struct {

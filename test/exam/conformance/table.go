@@ -12,7 +12,7 @@ func (t *test) wrongLines() string {
 	var b strings.Builder
 	for _, driver := range slices.Sorted(maps.Keys(t.Under)) {
 		if r := t.Under[driver]; r.Verdict == isWrong {
-			fmt.Fprintf(&b, "wrong: %s on %d ranks, driver %s: exit code %d%s: %s\n", strings.Join(append([]string{t.name()}, t.Args...), " "),
+			fmt.Fprintf(&b, "wrong: %s, compiled with %s, on %d ranks, driver %s: exit code %d%s: %s\n", strings.Join(append([]string{t.name()}, t.Args...), " "), t.Face,
 				t.Ranks, driver, r.Code, map[bool]string{true: ", ended when its time was over"}[r.Late], r.Kept)
 		}
 	}
@@ -21,13 +21,15 @@ func (t *test) wrongLines() string {
 
 // A count is a line of the table.
 type count struct {
-	lines, skipped, native, nativeWrong int
-	under                               map[string]map[verdict]int
+	lines, unbuilt, skipped, native, nativeWrong int
+	under                                        map[string]map[verdict]int
 }
 
 func (c *count) add(t *test) {
 	c.lines++
 	switch {
+	case t.Unbuilt != "":
+		c.unbuilt++
 	case t.Native == nil:
 		c.skipped++
 	case t.Native.Right:
@@ -55,7 +57,7 @@ func table(tests []*test, drivers []string) string {
 		total.add(t)
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "%-24s %6s %8s %8s %8s", "directory", "tests", "not run", "native", "failing")
+	fmt.Fprintf(&b, "%-24s %6s %9s %8s %8s %8s", "directory", "tests", "not built", "not run", "native", "failing")
 	for _, driver := range drivers {
 		fmt.Fprintf(&b, "  %34s", driver+": right/refused/known/wrong")
 	}
@@ -69,7 +71,7 @@ func table(tests []*test, drivers []string) string {
 
 // line writes one line of the table.
 func (c *count) line(b *strings.Builder, dir string, drivers []string) {
-	fmt.Fprintf(b, "%-24s %6d %8d %8d %8d", dir, c.lines, c.skipped, c.native, c.nativeWrong)
+	fmt.Fprintf(b, "%-24s %6d %9d %8d %8d %8d", dir, c.lines, c.unbuilt, c.skipped, c.native, c.nativeWrong)
 	for _, driver := range drivers {
 		u := c.under[driver]
 		fmt.Fprintf(b, "  %34s", fmt.Sprintf("%d / %d / %d / %d", u[isRight], u[isRefused], u[isKnown], u[isWrong]))
