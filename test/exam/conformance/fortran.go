@@ -145,6 +145,15 @@ func scripts(ctx context.Context, into string) error {
 			}
 		}
 	}
+	for from, to := range borrowed() {
+		b, err := os.ReadFile(filepath.Join(into, from))
+		if err != nil {
+			return err
+		}
+		if err := os.WriteFile(filepath.Join(into, to, filepath.Base(from)), b, 0o666); err != nil {
+			return err
+		}
+	}
 	for _, dir := range fortran {
 		err := perl(ctx, filepath.Join(into, dir, "io"), "../../maint/testmerge", "-defn=../../maint/common.defn", "ioharness.defn", "ioharness.tlt")
 		if err != nil {
@@ -152,6 +161,11 @@ func scripts(ctx context.Context, into string) error {
 		}
 	}
 	return nil
+}
+
+// borrowed are sources of one directory that another one's Makefile copies.
+func borrowed() map[string]string {
+	return map[string]string{"f90/ext/c2f902c.c": "f08/ext", "f77/ext/ctypesfromc.c": "f08/ext"}
 }
 
 // perl runs one of the suite's scripts.
