@@ -7,7 +7,8 @@ export CGO_ENABLED := 0
 
 # Debian packages beyond Go, gcc and make: both MPIs, the unmodified programs that the tests and the demo run, and an
 # emulator for the tests of package pup on a big-endian machine.
-PACKAGES := g++ mpich libmpich-dev openmpi-bin libopenmpi-dev lammps python3-mpi4py qemu-user
+PACKAGES := g++ mpich libmpich-dev openmpi-bin libopenmpi-dev lammps python3-mpi4py \
+	quantum-espresso quantum-espresso-data elk-lapw qemu-user
 SUDO     := $(if $(filter 0,$(shell id -u)),,sudo)
 
 .PHONY: help deps build demo demo-nodes test test-long toolchains soak bench lint generate install clean

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -14,10 +15,15 @@ import (
 	"github.com/byssus-hpc/byssus/test/harness"
 )
 
-const (
-	generations = 10
-	ranks       = 2
-)
+const ranks = 2
+
+// generations are ten, or three where tests are not to take long.
+func generations() int {
+	if os.Getenv("BYSSUS_TEST_LONG") != "" {
+		return 10
+	}
+	return 3
+}
 
 // thermo returns LAMMPS's whole thermo lines by step; two different lines of one step are an error.
 func thermo(into map[string]string, stdout string) error {
@@ -51,8 +57,9 @@ func lines(stdout string) int {
 	return n
 }
 
-// TestTenGenerations takes LAMMPS through ten checkpoints, kills and restarts, each under the other MPI.
-func TestTenGenerations(t *testing.T) {
+// TestGenerations takes LAMMPS through checkpoints, kills and restarts, each under the other MPI. BYSSUS_TEST_LONG=1: ten
+// of them.
+func TestGenerations(t *testing.T) {
 	site, err := harness.Here()
 	if err != nil {
 		t.Fatal(err)
@@ -88,7 +95,7 @@ func TestTenGenerations(t *testing.T) {
 			t.Errorf("step %s: found %q, want %q", step, found[step], line)
 		}
 	}
-	t.Logf("%d generations, %d thermo lines the same; native %.1f s", generations, len(want), native.Took().Seconds())
+	t.Logf("%d generations, %d thermo lines the same; native %.1f s", generations(), len(want), native.Took().Seconds())
 }
 
 // live takes the job through all its lives and collects what they print.
@@ -97,7 +104,7 @@ func live(ctx context.Context, job *harness.Job, found map[string]string, argv [
 	if err := job.Run(ctx, mpi, ranks, []string{"--retries", "0"}, argv...); err != nil {
 		return err
 	}
-	for g := range generations {
+	for g := range generations() {
 		p := job.Proc()
 		err := p.Until(ctx, "thermo lines", func(s string) bool { return lines(s) >= 15 })
 		if errors.Is(err, harness.ErrEnded) {
