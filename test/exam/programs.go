@@ -71,7 +71,7 @@ func codes() []program {
 		{name: "pw-pools", debs: "quantum-espresso quantum-espresso-data", needs: pw,
 			ranks: 4, argv: []string{"pw.x", "-nk", "2", "-in", "pw_al.in"}, text: espresso},
 		{name: "pw-relax", debs: "quantum-espresso quantum-espresso-data", needs: pw,
-			ranks: 2, argv: []string{"pw.x", "-in", "pw_si.in"}, text: espresso},
+			ranks: 2, argv: []string{"pw.x", "-nk", "2", "-in", "pw_si.in"}, text: espresso},
 		{name: "elk", debs: "elk-lapw", needs: []string{"/usr/bin/elk-lapw"},
 			ranks: 2, argv: []string{"elk-lapw"}, inputs: []string{"elk.in"},
 			text: &text{counts: harness.But(`Tim(e|ings) |^ (initialisation|Hamiltonian and|first-variational|charge density calculation|potential calculation|total  )`),
