@@ -109,7 +109,7 @@ func TestNilPointer(t *testing.T) {
 		}
 		out, err := s.run(t, []string{"BYSSUS_MPI_CHECK=1"}, program)
 		for _, want := range []string{"<nil> runtime error: invalid memory address or nil pointer dereference\n",
-			"mpi: MPI_Finalize: 1 requests were begun, and neither waited for nor freed; the first: MPI_Isend with rank ", "testdata/recover/main.go:28"} {
+			"mpi: MPI_Finalize: 1 requests were begun, and neither waited for nor freed; the first: MPI_Isend with rank ", "testdata/recover/main.go:27"} {
 			if err == nil || !strings.Contains(out, want) {
 				t.Errorf("%s: %v\n%s\nwant %s", s.name, err, out, want)
 			}
