@@ -48,6 +48,17 @@ func (c *Comm) rooted(k engine.Kind, root int) error {
 	return nil
 }
 
+// apart makes sure that what is sent and what is received lie in different memory (MPI-4.1 section 6.2.2): nil instead of a slice
+// says in place.
+func apart(k engine.Kind, send, recv engine.Buf, inPlace bool) error {
+	a, b := uintptr(send.P), uintptr(recv.P)
+	n, m := uintptr(send.N*send.Type.Size()), uintptr(recv.N*recv.Type.Size())
+	if inPlace || send.P == nil || recv.P == nil || n == 0 || m == 0 || a+n <= b || b+m <= a {
+		return nil
+	}
+	return wrong(k, ErrBuffer, "the slices that are sent and received lie in the same memory")
+}
+
 // shares divides a buffer among the ranks of the communicator.
 func (c *Comm) shares(k engine.Kind, b *engine.Buf) error {
 	if b.N%c.size != 0 {
@@ -77,6 +88,9 @@ func equal[T any](c *Comm, k engine.Kind, out, in []T, root int, divideOut, divi
 	if err == nil {
 		err = c.rooted(k, root)
 	}
+	if err == nil && (divideIn || divideOut) {
+		err = apart(k, send, recv, false)
+	}
 	if err == nil && divideOut {
 		err = c.shares(k, &send)
 	}
@@ -98,7 +112,10 @@ func combined[T Number](c *Comm, k engine.Kind, out, in []T, op Op, root int) (e
 		err = c.rooted(k, root)
 	}
 	if err == nil {
-		err = fitting(op, send.Type)
+		err = fitting(k, op, send.Type)
+	}
+	if err == nil && (k != engine.Reduce || c.rank == root) {
+		err = apart(k, send, recv, false)
 	}
 	o := engine.Collective{Kind: k, Send: send, Recv: recv, Op: op, Root: root, InPlace: out == nil && len(in) > 0}
 	if err != nil {
@@ -190,7 +207,7 @@ func Ireduce[T Number](c *Comm, out, in []T, op Op, root int) (*Request, error) 
 // Allreduce combines the elements of all, one by one, everywhere; in place, if out is nil.
 func Allreduce[T Number](c *Comm, out, in []T, op Op) error {
 	t, _, err := typeOf[T]()
-	if err != nil || len(out) == 0 || len(out) != len(in) || fitting(op, t) != nil {
+	if err != nil || len(out) == 0 || len(out) != len(in) || &out[0] == &in[0] || fitting(engine.Allreduce, op, t) != nil {
 		return c.run(combined(c, engine.Allreduce, out, in, op, 0))
 	}
 	c.blocks("MPI_Allreduce")
@@ -262,6 +279,9 @@ func various[T any](c *Comm, k engine.Kind, out, in []T, outCounts, outPlaces, i
 	_, each, _ := typeOf[T]()
 	counts := new(engine.Counts)
 	o := engine.Collective{Kind: k, Send: send, Recv: recv, Root: root, Counts: counts}
+	if err == nil {
+		err = apart(k, send, recv, false)
+	}
 	if err != nil {
 		return o, err
 	}

@@ -13,6 +13,7 @@ type Error = engine.Error
 
 // Some classes of errors, as they are numbered in the ABI of MPI-5.0; ClassOf finds that of an error.
 const (
+	ErrBuffer   = engine.ErrBuffer
 	ErrCount    = engine.ErrCount
 	ErrType     = engine.ErrType
 	ErrTag      = engine.ErrTag
@@ -20,6 +21,7 @@ const (
 	ErrRank     = engine.ErrRank
 	ErrRoot     = engine.ErrRoot
 	ErrOp       = engine.ErrOp
+	ErrTopology = engine.ErrTopology
 	ErrDims     = engine.ErrDims
 	ErrArg      = engine.ErrArg
 	ErrRequest  = engine.ErrRequest
@@ -231,7 +233,7 @@ func (c *Comm) Cart(dims []int, periodic []bool, reorder bool) (*Comm, error) {
 	c.blocks("MPI_Cart_create")
 	n, err := c.sub(c.e.Cart(c.h, dims, periodic, reorder))
 	if n != nil {
-		n.dims, n.periods = slices.Clone(dims), slices.Clone(periodic)
+		n.dims, n.periods = append([]int{}, dims...), slices.Clone(periodic)
 	}
 	return n, err
 }
@@ -241,8 +243,22 @@ func (c *Comm) Dims() (dims []int, periodic []bool) {
 	return slices.Clone(c.dims), slices.Clone(c.periods)
 }
 
+// inGrid makes sure that Cart made the communicator, or Sub.
+func (c *Comm) inGrid(function string) error {
+	if c.dims == nil {
+		return &Error{Function: function, Class: ErrTopology, Text: "the communicator has no grid"}
+	}
+	return nil
+}
+
+// TagUB is the highest tag that there is, of which 32767 is the least.
+func (c *Comm) TagUB() int { return c.e.TagUB() }
+
 // Coords is where a rank lies in the grid.
 func (c *Comm) Coords(rank int) ([]int, error) {
+	if err := c.inGrid("MPI_Cart_coords"); err != nil {
+		return nil, err
+	}
 	if rank < 0 || rank >= c.size || len(c.dims) == 0 && rank > 0 {
 		return nil, &Error{Function: "MPI_Cart_coords", Class: ErrRank, Text: fmt.Sprintf("rank %d of %d in a grid of %v", rank, c.size, c.dims)}
 	}
@@ -255,6 +271,9 @@ func (c *Comm) Coords(rank int) ([]int, error) {
 
 // CartRank is the rank that lies somewhere in the grid; beyond the ends of a dimension that is not periodic there is none.
 func (c *Comm) CartRank(at []int) (int, error) {
+	if err := c.inGrid("MPI_Cart_rank"); err != nil {
+		return 0, err
+	}
 	if len(at) != len(c.dims) {
 		return 0, &Error{Function: "MPI_Cart_rank", Class: ErrDims, Text: fmt.Sprintf("%d coordinates in a grid of %d dimensions", len(at), len(c.dims))}
 	}
@@ -274,6 +293,9 @@ func (c *Comm) CartRank(at []int) (int, error) {
 // Shift is the ranks that this one receives from and sends to when all send so many steps along a dimension; ProcNull beyond an
 // end.
 func (c *Comm) Shift(dimension, steps int) (from, to int, err error) {
+	if err := c.inGrid("MPI_Cart_shift"); err != nil {
+		return 0, 0, err
+	}
 	if dimension < 0 || dimension >= len(c.dims) {
 		return 0, 0, &Error{Function: "MPI_Cart_shift", Class: ErrDims, Text: fmt.Sprintf("dimension %d of %d", dimension, len(c.dims))}
 	}
@@ -295,6 +317,9 @@ func (c *Comm) Shift(dimension, steps int) (from, to int, err error) {
 
 // Sub makes communicators of the sub-grids that keep some of the dimensions.
 func (c *Comm) Sub(keep []bool) (*Comm, error) {
+	if err := c.inGrid("MPI_Cart_sub"); err != nil {
+		return nil, err
+	}
 	if len(keep) != len(c.dims) {
 		return nil, &Error{Function: "MPI_Cart_sub", Class: ErrDims, Text: fmt.Sprintf("%d dimensions are kept or not, of %d", len(keep), len(c.dims))}
 	}
@@ -303,7 +328,7 @@ func (c *Comm) Sub(keep []bool) (*Comm, error) {
 		return nil, err
 	}
 	color, key := 0, 0
-	var dims []int
+	dims := []int{} // which is a grid of one rank, if none is kept
 	var periods []bool
 	for d, n := range c.dims {
 		if keep[d] {

@@ -84,14 +84,14 @@ const (
 )
 
 // fitting tells why an operation is not for elements of a type; MPI's table of them, MPI-4.1 section 6.9.2.
-func fitting(op Op, t engine.Type) error {
+func fitting(k engine.Kind, op Op, t engine.Type) error {
 	complexes := t == engine.Complex64 || t == engine.Complex128
 	floats := t == engine.Float32 || t == engine.Float64
 	switch {
 	case op <= engine.NoOp || int(op) >= engine.Ops:
-		return &Error{Class: ErrOp, Text: fmt.Sprintf("there is no operation %d", op)}
+		return wrong(k, ErrOp, "there is no operation %d", op)
 	case complexes && op != Sum && op != Prod, floats && op > Prod:
-		return &Error{Class: ErrOp, Text: fmt.Sprintf("%s is not for such elements", [...]string{"", "Max", "Min", "Sum", "Prod", "LAnd", "BAnd", "LOr", "BOr", "LXor", "BXor"}[op])}
+		return wrong(k, ErrOp, "%s is not for such elements", [...]string{"", "Max", "Min", "Sum", "Prod", "LAnd", "BAnd", "LOr", "BOr", "LXor", "BXor"}[op])
 	}
 	return nil
 }

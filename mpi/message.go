@@ -14,13 +14,14 @@ type Status struct {
 	Cancelled   bool
 }
 
-// counted is a status in elements of a type of so many bytes.
-func counted(st engine.Status, each int) Status {
-	n := 0
-	if st.Bytes > 0 {
-		n = st.Bytes / each
+// counted is a status in elements of a type of so many bytes. A message that is no number of them is an error (MPI_Get_count gives
+// MPI_UNDEFINED then), if there was none.
+func counted(function string, st engine.Status, each int, err error) (Status, error) {
+	n := max(st.Bytes, 0)
+	if n%each != 0 && err == nil && !st.Cancelled {
+		err = &Error{Function: function, Class: ErrType, Text: fmt.Sprintf("a message of %d bytes is not one of elements of %d bytes", n, each)}
 	}
-	return Status{st.Source, st.Tag, n, st.Cancelled}
+	return Status{st.Source, st.Tag, n / each, st.Cancelled}, err
 }
 
 func sizeOf(b engine.Buf, elements int) int {
@@ -54,7 +55,7 @@ func Recv[T any](c *Comm, s []T, from, tag int) (Status, error) {
 	}
 	c.blocks("MPI_Recv")
 	st, err := c.e.Recv(b, from, tag, c.h)
-	return counted(st, sizeOf(b, len(s))), err
+	return counted("MPI_Recv", st, sizeOf(b, len(s)), err)
 }
 
 // Sendrecv sends to one rank while it receives from another.
@@ -125,7 +126,8 @@ func (r *Request) Wait() (Status, error) {
 	if r.q != nil {
 		r.c.blocks("MPI_Wait")
 		st, err := r.q.Wait()
-		r.q, r.st, r.err = nil, counted(st, r.each), err
+		r.q = nil
+		r.st, r.err = counted("MPI_Wait", st, r.each, err)
 	}
 	return r.st, r.err
 }
@@ -137,7 +139,8 @@ func (r *Request) Test() (Status, bool, error) {
 		if !done {
 			return Status{}, false, err
 		}
-		r.q, r.st, r.err = nil, counted(st, r.each), err
+		r.q = nil
+		r.st, r.err = counted("MPI_Test", st, r.each, err)
 	}
 	return r.st, true, r.err
 }
@@ -214,7 +217,8 @@ func (c *Comm) Improbe(from, tag int) (*Message, error) {
 	if err != nil || !found {
 		return nil, err
 	}
-	return &Message{counted(st, 1), c, h}, nil
+	size, err := counted("MPI_Improbe", st, 1, nil)
+	return &Message{size, c, h}, err
 }
 
 // Mprobe waits for a message, as Improbe finds it.
@@ -247,7 +251,8 @@ func Take[T any](m *Message) ([]T, Status, error) {
 		return nil, Status{}, err
 	}
 	st, err := m.c.e.Take(b, m.h)
-	return s, counted(st, each), err
+	out, err := counted("MPI_Mrecv", st, each, err)
+	return s, out, err
 }
 
 // SendValue sends a value, whatever it holds, as package pup packs it.

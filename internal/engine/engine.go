@@ -146,6 +146,7 @@ func (e *Error) Error() string { return fmt.Sprintf("%s: %s", e.Function, e.Text
 
 // Error classes that are told here, too.
 const (
+	ErrBuffer   = 1
 	ErrCount    = 2
 	ErrType     = 3
 	ErrTag      = 4
@@ -154,6 +155,7 @@ const (
 	ErrRequest  = 7
 	ErrRoot     = 8
 	ErrOp       = 10
+	ErrTopology = 11
 	ErrDims     = 12
 	ErrArg      = 13
 	ErrTruncate = 15
@@ -176,6 +178,7 @@ type Engine interface {
 	World() Handle
 	Self() Handle
 	Null() Handle // no communicator
+	TagUB() int   // the highest tag
 	Rank(comm Handle) (int, error)
 	Size(comm Handle) (int, error)
 

@@ -226,6 +226,9 @@ func (r *Rank) World() engine.Handle { return worldHandle }
 // Self is that of this rank alone.
 func (r *Rank) Self() engine.Handle { return selfHandle }
 
+// TagUB is the highest tag.
+func (r *Rank) TagUB() int { return math.MaxInt32 }
+
 // Rank is this rank's number.
 func (r *Rank) Rank(h engine.Handle) (int, error) {
 	c, err := r.comm("MPI_Comm_rank", h)

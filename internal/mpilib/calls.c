@@ -12,6 +12,13 @@ static int crowded;                              /* more ranks than processors: 
 
 rh_t real_comm_world(void) { return real_base(); }
 rh_t real_comm_self(void) { return drv->comm_self; }
+int real_tag_ub(void)
+{
+	int *value = NULL, flag = 0;
+	int rc = drv->comm_get_attr(drv->comm_world, NX_KEYVAL_TAG_UB, (void **)&value, &flag);
+	return rc == 0 && flag && value ? *value : 32767;
+}
+
 rh_t real_comm_null(void) { return drv->comm_null; }
 void real_crowded(int yes) { crowded = yes; }
 

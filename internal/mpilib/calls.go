@@ -124,6 +124,13 @@ func (e *Engine) Self() engine.Handle { return engine.Handle(C.real_comm_self())
 // Null is MPI_COMM_NULL.
 func (e *Engine) Null() engine.Handle { return engine.Handle(C.real_comm_null()) }
 
+// TagUB is the attribute MPI_TAG_UB.
+func (e *Engine) TagUB() int {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return int(C.real_tag_ub())
+}
+
 // Rank is MPI_Comm_rank.
 func (e *Engine) Rank(comm engine.Handle) (int, error) {
 	e.mu.Lock()
@@ -171,8 +178,11 @@ func roomOf(b engine.Buf) int { return b.N * b.Type.Size() }
 // received is the end of a receive with room for so many bytes; negative: it is none. Open MPI 4 does not tell of a message of a rank
 // to itself that is longer than the receive that was there before it.
 func received(function string, st *C.nx_status, room int, err error) (engine.Status, error) {
+	if room < 0 { // what is in the status then, MPI does not say
+		return engine.Status{}, err
+	}
 	s := statusOf(st)
-	if err == nil && room >= 0 && s.Bytes > room && !s.Cancelled {
+	if err == nil && s.Bytes > room && !s.Cancelled {
 		err = &engine.Error{Function: function, Class: engine.ErrTruncate, Text: fmt.Sprintf("a message of %d bytes, room for %d", s.Bytes, room)}
 	}
 	return s, err

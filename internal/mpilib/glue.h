@@ -50,6 +50,7 @@ int real_abandon(void);                          /* cancels the receives, but fo
 rh_t real_comm_world(void);
 rh_t real_comm_self(void);
 rh_t real_comm_null(void);
+int real_tag_ub(void);                           /* the highest tag; 32767 if the library does not tell */
 char *real_nothing(void);                        /* where 0 elements are */
 
 /* Calls that block do so by testing and resting on a node that has more ranks than processors. */
