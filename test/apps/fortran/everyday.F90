@@ -1,38 +1,6 @@
 ! test_doc: the everyday calls of a Fortran program, in the way that F77 (mpif.h), MOD (use mpi) or F08 (use mpi_f08) asks for: what is
 ! made before the first iteration is used in each (requests, types, operations, attributes, communicators, a buffer).
-#ifdef F08
-#define COMM   type(MPI_Comm)
-#define DTYPE  type(MPI_Datatype)
-#define REQ    type(MPI_Request)
-#define STATUS type(MPI_Status)
-#define OPER   type(MPI_Op)
-#define GRP    type(MPI_Group)
-#define ERRH   type(MPI_Errhandler)
-#define INFO   type(MPI_Info)
-#define VAL(x) x%MPI_VAL
-#define SRC(s) s%MPI_SOURCE
-#define TAGOF(s) s%MPI_TAG
-#define ST(n)  (n)
-#define USEMPI use mpi_f08
-#define INCMPI
-#else
-#define COMM   integer
-#define DTYPE  integer
-#define REQ    integer
-#define OPER   integer
-#define GRP    integer
-#define ERRH   integer
-#define INFO   integer
-#define VAL(x) x
-#ifdef MOD
-#define USEMPI use mpi
-#define INCMPI
-#else
-#define USEMPI
-#define INCMPI include 'mpif.h'
-#endif
-#endif
-
+#include "forms.inc"
 ! What MPI reads and writes while other statements run is in a module: any call may change that (MPI-4.1 section 19.1.17).
 module seen
   integer, parameter :: n = 24
@@ -41,42 +9,7 @@ module seen
   character(len=8000) :: buffer
 end module
 
-module help
-  use iso_c_binding
-  interface
-    subroutine app_set(rank, size) bind(C)
-      import; integer(c_int) :: rank, size
-    end subroutine
-    subroutine app_step(iter) bind(C)
-      import; integer(c_int) :: iter
-    end subroutine
-    subroutine app_value(iter, name, value) bind(C)
-      import; integer(c_int) :: iter; character(c_char) :: name(*); integer(c_int64_t) :: value
-    end subroutine
-    subroutine app_wrong(what) bind(C)
-      import; character(c_char) :: what(*)
-    end subroutine
-    subroutine app_over() bind(C)
-    end subroutine
-    integer(c_int) function c_looks(comm, keyval, dtype) bind(C)
-      import; integer(c_int) :: comm, keyval, dtype
-    end function
-  end interface
-contains
-  subroutine check(good, what)
-    logical, intent(in) :: good
-    character(*), intent(in) :: what
-    if (.not. good) call app_wrong(what//'.')
-  end subroutine
-  subroutine told(iter, name, x)
-    integer, intent(in) :: iter
-    character(*), intent(in) :: name
-    double precision, intent(in) :: x
-    call app_value(iter, name//' ', transfer(x, 0_c_int64_t))
-  end subroutine
-end module
-
-subroutine everyday(iters) bind(C)
+subroutine fortran_part(iters) bind(C)
   USEMPI
   use help
   use seen

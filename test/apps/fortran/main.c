@@ -1,10 +1,10 @@
-/* main.c: the C side of the Fortran programs: main, arguments and result lines (app.h). The program itself is everyday.F90,
- * whose subroutine initialises MPI and finalises it. */
+/* main.c: the C side of the Fortran programs: main, arguments and result lines (app.h). The program itself is a file
+ * beside this one, whose subroutine initialises MPI and finalises it. */
 #include "../app.h"
 
 static struct app a;
 
-void everyday(const int *iters);
+void fortran_part(const int *iters);
 
 void app_set(const int *rank, const int *size)
 {
@@ -28,6 +28,9 @@ void app_wrong(const char *what)
 }
 void app_over(void) { app_line(&a, a.iters, "end", a.sum); }
 
+/* Does Byssus hold the program? Its programs lie in the lower part of the address space. */
+int c_held(void) { return (uintptr_t)&a < 0x500000000000; }
+
 /* A communicator and an attribute that Fortran has, as C sees them (MPI-4.1 section 19.3). */
 int c_looks(const MPI_Fint *comm, const int *keyval, const int *type)
 {
@@ -41,10 +44,25 @@ int c_looks(const MPI_Fint *comm, const int *keyval, const int *type)
 	return (int)*value + size + bytes;
 }
 
+/* A status of Fortran's, as C sees it, and one that C has changed. */
+int c_sees(const MPI_Fint *in, MPI_Fint *out, const MPI_Fint *type)
+{
+	MPI_Status s;
+	int count;
+	MPI_Status_f2c(in, &s);
+	MPI_Get_count(&s, MPI_Type_f2c(*type), &count);
+	count += 1000 * s.MPI_SOURCE;
+	s.MPI_SOURCE += 100;
+	s.MPI_TAG++;
+	s.MPI_ERROR = 7;
+	MPI_Status_c2f(&s, out);
+	return count;
+}
+
 int main(int argc, char **argv)
 {
 	app_args(&a, argc, argv);
 	int iters = (int)a.iters;
-	everyday(&iters);
+	fortran_part(&iters);
 	return 0;
 }
