@@ -44,6 +44,38 @@ int c_looks(const MPI_Fint *comm, const int *keyval, const int *type)
 	return (int)*value + size + bytes;
 }
 
+/* An attribute of C's: a pointer, which a copy has moved. */
+static int c_copies(MPI_Comm comm, int keyval, void *extra, void *from, void *to, int *flag)
+{
+	(void)comm, (void)keyval;
+	*(void **)to = (char *)from + *(int *)extra;
+	*flag = 1;
+	return MPI_SUCCESS;
+}
+void c_sets(const MPI_Fint *comm, int *keyval)
+{
+	static int step = 8;
+	MPI_Comm c = MPI_Comm_f2c(*comm);
+	MPI_Comm_create_keyval(c_copies, MPI_COMM_NULL_DELETE_FN, keyval, &step);
+	MPI_Comm_set_attr(c, *keyval, (void *)7000000000);
+}
+
+/* What C is given the address of when Fortran has set it, and of predefined attributes. */
+intptr_t c_address_of(const MPI_Fint *comm, const int *keyval)
+{
+	MPI_Aint *value;
+	int flag;
+	MPI_Comm_get_attr(MPI_Comm_f2c(*comm), *keyval, &value, &flag);
+	return flag ? *value : -1;
+}
+int c_int_of(const MPI_Fint *comm, int which)
+{
+	const int keys[] = { MPI_TAG_UB, MPI_WTIME_IS_GLOBAL, MPI_UNIVERSE_SIZE, MPI_APPNUM, MPI_LASTUSEDCODE };
+	int *value, flag;
+	MPI_Comm_get_attr(MPI_Comm_f2c(*comm), keys[which - 1], &value, &flag);
+	return flag ? *value : -1;
+}
+
 /* A status of Fortran's, as C sees it, and one that C has changed. */
 int c_sees(const MPI_Fint *in, MPI_Fint *out, const MPI_Fint *type)
 {
