@@ -10,7 +10,9 @@ import (
 )
 
 // fortranFamilies are the programs in Fortran, of which each is there in three ways; "": everyday.F90.
-func fortranFamilies() []string { return []string{"", "coll_", "p2p_", "attr_", "types_", "comms_", "sections_"} }
+func fortranFamilies() []string {
+	return []string{"", "coll_", "p2p_", "attr_", "types_", "comms_", "sections_"}
+}
 
 // fortranPrograms are the programs of a family: with mpif.h, use mpi and use mpi_f08.
 func fortranPrograms(family string) []string {
