@@ -48,6 +48,16 @@ func (s Site) Build() error {
 	return nil
 }
 
+// BuildProgram compiles a test program of one MPI that Build leaves out.
+func (s Site) BuildProgram(mpi, name string) error {
+	dir := filepath.Join(s.Root, "test/apps")
+	cmd := exec.Command("make", "--no-print-directory", "-C", dir, "../../build/test/"+mpi+"/"+name)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("harness: test program %s of %s: %w\n%s", name, mpi, err, out)
+	}
+	return nil
+}
+
 // MPIs are the implementations that both sides of every test know.
 func MPIs() []string { return []string{"mpich", "openmpi"} }
 

@@ -20,17 +20,13 @@ func program(name string) harness.Program {
 
 // programs are all of the matrix.
 func programs() []string {
-	all := []string{
+	return append([]string{
 		"p2p_storm", "coll_storm", "nbcoll", "types", "comm_churn", "comm_free", "threads", "straggler", "files_pipes", "memory", "children", "sparse_exchange",
 		"shared_memory", "shared_files", "in_place", "log_each_step", "unfinished", "file_locks",
 		"descriptors", "cxx_except", "omp",
 		"completions", "persistent", "sendmodes", "cart", "stencil", "cg", "fft_transpose", "particles", "heartbeat", "signal_storm", "py_mpi4py.py", "py_sqlite.py",
 		"neighbors", "nbcoll_storm", "thread_colls", "thread_bsend", "large",
-	}
-	for _, family := range fortranFamilies() {
-		all = append(all, fortranPrograms(family)...)
-	}
-	return all
+	}, fortranPrograms("")...)
 }
 
 // faces are the MPIs that a program is there for: Debian's mpi4py is an Open MPI program.
