@@ -31,7 +31,8 @@
 //   - An epoch is over when everything is done that was begun under it: messages sent by its bodies, by the handlers of
 //     those messages, by tasks (Go), and epochs begun within it; wherever they run. It is never told over earlier, and
 //     soon afterwards (package term has the rules and their sources).
-//   - An error of a body, a handler or a task is that of its epoch: Wait returns it, and what comes After the epoch fails with
+//   - An error of a body, a handler or a task is that of its epoch (on ranks that are goroutines with what it wraps, for errors.Is and
+//     errors.As; between processes its text travels, and a HangError): Wait returns it, and what comes After the epoch fails with
 //     it. If the code that began it, which may wait, neither does nor has something come after it, the error is one of the epoch
 //     around when that code has ended, and so in the end of Run.
 //   - A Context belongs to the code, and the goroutine, that it was given to. It is known when one is used afterwards.

@@ -282,6 +282,7 @@ func (ep *Epoch) fail(err error) {
 	}
 	ep.failed(err)
 	w, text := what(recordFailure), []byte(err.Error())
+	ep.r.failures.keep(string(text), err)
 	var hang *HangError
 	if errors.As(err, &hang) {
 		w, text = what(recordHang), []byte(hang.Text+"\x00"+hang.DOT)

@@ -180,6 +180,42 @@ func TestErrors(t *testing.T) {
 	}
 }
 
+// TestErrorsAreThemselves: whatever rank fails, RunLocal's error and that of Wait on each rank are what has failed, not words of it.
+func TestErrorsAreThemselves(t *testing.T) {
+	for bad := range 3 {
+		var not [3]bool
+		body := func(c amt.Context) error {
+			if c.Rank() == bad {
+				return errBad
+			}
+			return nil
+		}
+		for name, main := range map[string]func(amt.Context) error{
+			"main": func(c amt.Context) error {
+				if c.Rank() == bad {
+					return errBad
+				}
+				return c.Collective("work", func(amt.Context) error { return nil }).Wait(c)
+			},
+			"body": func(c amt.Context) error {
+				err := c.Collective("work", body).Wait(c)
+				not[c.Rank()] = !errors.Is(err, errBad)
+				return err
+			},
+			"task": func(c amt.Context) error {
+				return c.Collective("work", func(c amt.Context) error {
+					c.Go("task", body)
+					return nil
+				}).Wait(c)
+			},
+		} {
+			if err := amt.RunLocal(3, main); !errors.Is(err, errBad) || not != [3]bool{} {
+				t.Errorf("%s of rank %d: found %v, and %v of Wait", name, bad, err, not)
+			}
+		}
+	}
+}
+
 // TestErrorsOfEpochs: whose an error is that nobody waits for.
 func TestErrorsOfEpochs(t *testing.T) {
 	for name, test := range map[string]outcome{

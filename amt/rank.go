@@ -33,6 +33,7 @@ type rank struct {
 	self, ranks int
 	t           wire.Transport
 	table       []*entry
+	failures    *failures // of all ranks of this process; nil: there is one
 
 	outs      [][]byte     // by rank: the batch that is being filled; its own: messages that stay here
 	open      []int        // other ranks whose batch is not empty
@@ -512,7 +513,7 @@ func (r *rank) message(ep *Epoch, from int, w what, payload []byte) {
 func (r *rank) ownRecord(ep *Epoch, from int, w what, payload []byte) {
 	switch id := w.id(); {
 	case id == recordFailure:
-		ep.failed(errors.New(string(payload)))
+		ep.failed(r.failures.told(string(payload)))
 	case id == recordHang:
 		text, dot, _ := strings.Cut(string(payload), "\x00")
 		ep.failed(&HangError{text, dot})

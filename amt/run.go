@@ -22,10 +22,12 @@ func RunLocal(n int, main func(Context) error) error {
 	errs := make([]error, n)
 	var all sync.WaitGroup
 	engines := localmpi.New(n)
+	told := &failures{all: map[string]error{}}
 	for rank, end := range inproc.New(n) {
 		all.Go(func() {
 			r, err := newRank(end, engines[rank], handlers)
 			if err == nil {
+				r.failures = told
 				err = r.run(main)
 			}
 			errs[rank] = err
