@@ -10,7 +10,6 @@
  * another process. */
 #ifndef BYSSUS_FACE_H
 #define BYSSUS_FACE_H
-#define _GNU_SOURCE /* dladdr1 */
 #include <dlfcn.h>
 #include <link.h>
 #include <stdbool.h>
