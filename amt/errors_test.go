@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"runtime"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -32,6 +33,7 @@ var (
 	undeclared   amt.Handler[number]
 	waiting      amt.Handler[number]
 	failing      amt.Handler[number]
+	exiting      amt.Handler[number]
 	holding      amt.Handler[withAny]
 	keeping      amt.Handler[number]
 	never        amt.Handler[number]
@@ -62,6 +64,7 @@ func init() {
 			panic("a handler has waited")
 		}
 	})
+	exiting.Is(func(amt.Context, *number) { runtime.Goexit() })
 	failing.Is(func(c amt.Context, m *number) { c.Fail(fmt.Errorf("number %d is bad", m.X)) })
 	holding.Is(func(amt.Context, *withAny) {})
 	never.Is(func(amt.Context, *number) { panic("a message of an epoch that has failed is handled") })
@@ -212,6 +215,50 @@ func TestErrorsAreThemselves(t *testing.T) {
 			if err := amt.RunLocal(3, main); !errors.Is(err, errBad) || not != [3]bool{} {
 				t.Errorf("%s of rank %d: found %v, and %v of Wait", name, bad, err, not)
 			}
+		}
+	}
+}
+
+// TestGoexit: code that ends its goroutine, as t.FailNow does, is an error of the run.
+func TestGoexit(t *testing.T) {
+	for name, main := range map[string]func(amt.Context) error{
+		"main": func(c amt.Context) error {
+			if c.Rank() == 1 {
+				runtime.Goexit()
+			}
+			return c.Collective("x", func(amt.Context) error { return nil }).Wait(c)
+		},
+		"body": func(c amt.Context) error {
+			return c.Collective("x", func(c amt.Context) error {
+				if c.Rank() == 1 {
+					runtime.Goexit()
+				}
+				return nil
+			}).Wait(c)
+		},
+		"handler": func(c amt.Context) error {
+			return c.Collective("x", func(c amt.Context) error {
+				if c.Rank() == 0 {
+					exiting.Send(c, 1, &number{})
+				}
+				return nil
+			}).Wait(c)
+		},
+		"task": func(c amt.Context) error {
+			return c.Collective("x", func(c amt.Context) error {
+				c.Go("leaver", func(c amt.Context) error {
+					if c.Rank() == 1 {
+						runtime.Goexit()
+					}
+					return nil
+				})
+				return nil
+			}).Wait(c)
+		},
+	} {
+		err := amt.RunLocal(3, main)
+		if err == nil || !strings.Contains(err.Error(), "amt: rank 1: ") || strings.Count(err.Error(), "by runtime.Goexit") != 1 {
+			t.Errorf("%s: found %v", name, err)
 		}
 	}
 }

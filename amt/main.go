@@ -71,6 +71,10 @@ func runMPI(library string, main func(Context) error) error {
 	if err != nil {
 		return err
 	}
+	defer r.exited(func(err error) { // nobody can be given this
+		fmt.Fprintln(os.Stderr, err)
+		mpilib.Abort(1)
+	})
 	if err := r.run(main); err != nil {
 		return err
 	}

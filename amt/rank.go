@@ -34,6 +34,7 @@ type rank struct {
 	t           wire.Transport
 	table       []*entry
 	failures    *failures // of all ranks of this process; nil: there is one
+	returned    bool      // run has
 
 	outs      [][]byte     // by rank: the batch that is being filled; its own: messages that stay here
 	open      []int        // other ranks whose batch is not empty

@@ -26,11 +26,13 @@ func RunLocal(n int, main func(Context) error) error {
 	for rank, end := range inproc.New(n) {
 		all.Go(func() {
 			r, err := newRank(end, engines[rank], handlers)
-			if err == nil {
-				r.failures = told
-				err = r.run(main)
+			if err != nil {
+				errs[rank] = err
+				return
 			}
-			errs[rank] = err
+			r.failures = told
+			defer r.exited(func(err error) { errs[rank] = err })
+			errs[rank] = r.run(main)
 		})
 	}
 	all.Wait()
@@ -76,7 +78,25 @@ func (r *rank) run(main func(Context) error) error {
 	if err = errors.Join(err, r.drain(err != nil)); err != nil {
 		r.abandon()
 	}
+	r.returned = true
 	return err
+}
+
+// exited is deferred around run. Where the program has ended the rank's goroutine, the others are told, and what it did is given to
+// then, as an error.
+func (r *rank) exited(then func(error)) {
+	if r.returned {
+		return
+	}
+	if p := recover(); p != nil {
+		panic(p)
+	}
+	err := fmt.Errorf("amt: rank %d: the main function, a body or a handler: %w", r.self, errGoexit)
+	r.watch.end()
+	r.main.fail(err)
+	err = errors.Join(err, r.drain(true))
+	r.abandon()
+	then(err)
 }
 
 // abandon is the end of a rank whose program has failed: tasks wait for nothing more.

@@ -1,6 +1,7 @@
 package amt
 
 import (
+	"errors"
 	"fmt"
 	"runtime/debug"
 	"time"
@@ -13,7 +14,12 @@ type task struct {
 	begun time.Time
 	told  time.Duration // after so long it was told that it runs
 	waits *Epoch        // what it waits for
+
+	panics bool // the program ends by it
 }
+
+// errGoexit is what code did that neither returned nor panicked.
+var errGoexit = errors.New("it has ended its goroutine by runtime.Goexit, as t.FailNow and t.Fatal do: return an error instead")
 
 // Go hands work to a goroutine of its own, beside the handlers of the rank: coarse work, of which the epoch of this context
 // is not over before. It may send, begin rooted epochs and wait for them. An error of it fails the epoch. What it shares with
@@ -29,17 +35,23 @@ func (c Context) Go(name string, work func(Context) error) {
 		r.running++
 		r.tasks[t] = struct{}{}
 		go func() {
-			err := t.guard(work)
-			t.f.gen++
-			r.ask(func() {
-				if err != nil {
-					ep.fail(fmt.Errorf("amt: rank %d: the task %q: %w", r.self, name, err))
+			err := errGoexit
+			defer func() { // also after runtime.Goexit
+				if t.panics {
+					return
 				}
-				r.ends(t.f)
-				r.running--
-				delete(r.tasks, t)
-				ep.release(1)
-			})
+				t.f.gen++
+				r.ask(func() {
+					if err != nil {
+						ep.fail(fmt.Errorf("amt: rank %d: the task %q: %w", r.self, name, err))
+					}
+					r.ends(t.f)
+					r.running--
+					delete(r.tasks, t)
+					ep.release(1)
+				})
+			}()
+			err = t.guard(work)
 		}()
 	}
 	if f.task != nil { // which holds the epoch as long as it runs, and asks for its end after this
@@ -53,6 +65,7 @@ func (c Context) Go(name string, work func(Context) error) {
 func (t *task) guard(work func(Context) error) error {
 	defer func() {
 		if p := recover(); p != nil {
+			t.panics = true
 			panic(fmt.Sprintf("amt: rank %d: the task %q panics: %v\n%s", t.f.r.self, t.name, p, debug.Stack()))
 		}
 	}()
