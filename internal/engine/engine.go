@@ -69,6 +69,19 @@ const (
 	ProcNull  = -2
 )
 
+// SendName is the function of a send in the MPI standard.
+func SendName(synchronous, begins bool) string {
+	switch {
+	case synchronous && begins:
+		return "MPI_Issend"
+	case synchronous:
+		return "MPI_Ssend"
+	case begins:
+		return "MPI_Isend"
+	}
+	return "MPI_Send"
+}
+
 // A Buf is N elements in memory; P nil with N > 0 is none.
 type Buf struct {
 	P    unsafe.Pointer

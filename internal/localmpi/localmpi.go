@@ -249,9 +249,13 @@ func (r *Rank) Size(h engine.Handle) (int, error) {
 
 // BeginSend begins to send.
 func (r *Rank) BeginSend(b engine.Buf, synchronous bool, to, tag int, h engine.Handle) (engine.Request, error) {
-	c, err := r.comm("MPI_Send", h)
+	return r.send(engine.SendName(synchronous, true), b, synchronous, to, tag, h)
+}
+
+func (r *Rank) send(function string, b engine.Buf, synchronous bool, to, tag int, h engine.Handle) (engine.Request, error) {
+	c, err := r.comm(function, h)
 	if err == nil {
-		err = c.partner("MPI_Send", to, tag, false)
+		err = c.partner(function, to, tag, false)
 	}
 	if err != nil {
 		return nil, err
@@ -300,7 +304,7 @@ func finish(q engine.Request, err error) (engine.Status, error) {
 
 // Send sends.
 func (r *Rank) Send(b engine.Buf, synchronous bool, to, tag int, h engine.Handle) error {
-	_, err := finish(r.BeginSend(b, synchronous, to, tag, h))
+	_, err := finish(r.send(engine.SendName(synchronous, false), b, synchronous, to, tag, h))
 	return err
 }
 

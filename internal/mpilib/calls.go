@@ -104,13 +104,6 @@ func mode(synchronous bool) C.int {
 	return C.REAL_STANDARD
 }
 
-func sendName(synchronous bool, begin string) string {
-	if synchronous {
-		return "MPI_" + begin + "ssend"
-	}
-	return "MPI_" + begin + "send"
-}
-
 func statusOf(st *C.nx_status) engine.Status {
 	return engine.Status{Source: int(st.source), Tag: int(st.tag), Bytes: int(st.bytes), Cancelled: st.cancelled != 0}
 }
@@ -151,7 +144,7 @@ func (e *Engine) Size(comm engine.Handle) (int, error) {
 
 // Send is MPI_Send or MPI_Ssend.
 func (e *Engine) Send(b engine.Buf, synchronous bool, to, tag int, comm engine.Handle) error {
-	name := sendName(synchronous, "")
+	name := engine.SendName(synchronous, false)
 	if err := errors.Join(fits(name, b.N), partner(name, to, tag)); err != nil {
 		return err
 	}
@@ -318,7 +311,7 @@ func (e *Engine) Close() error {
 
 // BeginSend is MPI_Isend or MPI_Issend.
 func (e *Engine) BeginSend(b engine.Buf, synchronous bool, to, tag int, comm engine.Handle) (engine.Request, error) {
-	name := sendName(synchronous, "I")
+	name := engine.SendName(synchronous, true)
 	if err := errors.Join(fits(name, b.N), partner(name, to, tag)); err != nil {
 		return nil, err
 	}

@@ -480,6 +480,11 @@ func mistakes(c *mpi.Comm) error {
 		errs = append(errs, same(what+fmt.Sprintf(" (%v)", err), mpi.ClassOf(err), class))
 	}
 	wants("no such rank", mpi.Send(c, []int{1}, n, 0), mpi.ErrRank)
+	for name, err := range map[string]error{"MPI_Send: ": mpi.Send(c, []int{1}, n, 0), "MPI_Ssend: ": mpi.Ssend(c, []int{1}, n, 0)} {
+		if err == nil || !strings.HasPrefix(err.Error(), name) {
+			errs = append(errs, fmt.Errorf("%s%v", name, err))
+		}
+	}
 	wants("no such tag", mpi.Send(c, []int{1}, 0, -5), mpi.ErrTag)
 	wants("no such root", mpi.Bcast(c, []int{1}, n), mpi.ErrRoot)
 	wants("no such operation", mpi.Allreduce(c, nil, []float64{1}, mpi.BAnd), mpi.ErrOp)
