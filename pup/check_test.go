@@ -147,10 +147,10 @@ func TestCheckNamesTheSize(t *testing.T) {
 // localAlone tells a process of this test that nothing else is to be run.
 const localAlone = "PUP_TEST_LOCAL_TIME"
 
-// TestCheckLocalTime: the first use of the local time in a process changes what a time.Time points to; that is not PUP's doing.
-func TestCheckLocalTime(t *testing.T) {
+// TestLocalTime: the first use of the local time in a process changes what a time.Time points to; that is not PUP's doing.
+func TestLocalTime(t *testing.T) {
 	if os.Getenv(localAlone) == "" {
-		cmd := exec.Command(os.Args[0], "-test.run", "^TestCheckLocalTime$")
+		cmd := exec.Command(os.Args[0], "-test.run", "^TestLocalTime$")
 		cmd.Env = append(os.Environ(), localAlone+"=yes", "TZ=Europe/Berlin")
 		if out, err := cmd.CombinedOutput(); err != nil {
 			t.Errorf("%v: %s", err, out)
