@@ -42,7 +42,7 @@ The exit code is 124 when ranks cannot be started on this machine, 125 when a NO
 
 --json prints one object: machine and byssus (lists of name, ok, fatal, detail), mpis (name, mpirun, library, version),
 with a program also app (path, interpreter, machine, mpi_abi, mpi_library, libraries, mpi_functions: function, by, program;
-missing_symbols: symbol, by, at_start) or app_error, and findings (name, reason, by, verdict: "no" or "maybe").`,
+missing_symbols: symbol, by, at_start; unfit: what, reason, by) or app_error, and findings (name, reason, by, verdict: "no" or "maybe").`,
 		Example: "  byssus doctor\n  byssus doctor -- lmp\n  byssus doctor --json -- ./app",
 		Args:    cobra.ArbitraryArgs,
 		RunE:    func(_ *cobra.Command, args []string) error { return e.diagnose(args, all) },
