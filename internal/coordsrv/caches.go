@@ -204,11 +204,11 @@ func (s *Server) scavenge() bool {
 			s.opt.Job.Dir, after))
 		return false
 	}
-	k, over := s.caches.keeper, false
+	k, over, found := s.caches.keeper, false, false
 	s.await(k.Idle, s.inbox.ready, nil)
 	var reasons []string
 	k.Scavenge(func(copied uint64, errs []error) {
-		over = true
+		over, found = true, copied > 0
 		if copied > 0 {
 			s.opt.Say(fmt.Sprintf("checkpoint %d was copied to %s", copied, s.opt.Job.Dir))
 		}
@@ -220,5 +220,7 @@ func (s *Server) scavenge() bool {
 	if len(reasons) > 0 {
 		s.opt.Say("the caches of the nodes keep what could not be copied: " + strings.Join(reasons, "; "))
 	}
-	return over && len(reasons) == 0
+	// Where nobody who is here has anything of the newest checkpoint, those who are away may.
+	newest := s.opt.Job.Meta.Cached
+	return over && len(reasons) == 0 && (found || newest == 0 || k.Stored(newest))
 }
