@@ -170,7 +170,8 @@ and ends with 0 at once when the job has finished.
 A node that says nothing for --silent-after counts as lost, and its ranks end; the job goes on on the others and spares.
 A long time bridges hiccups of the network of about half its length, and makes a dead node be noticed late. When more is
 lost than redundancy covers, or no node is left, the job waits --wait-for-nodes for lost nodes that come back with their
-caches, as byssus restart on the same nodes would find them.
+caches, as byssus restart on the same nodes would find them. It goes on as soon as enough of them are there for the newest
+checkpoint, or after half of that time from an older one that is whole.
 
 On nodes a job that loses one before its first checkpoint begins anew, since nothing is lost; what it has printed it
 prints again. --no-restart-from-start ends it.
@@ -420,12 +421,13 @@ func newest(job *dataset.Job) uint64 {
 const tryEvery = time.Second
 
 // goOn goes on with a job as restart would, when its nodes are there again; false: they are not in time, or somebody wants to leave.
+// For half of the time an older checkpoint does not take the place of one that nodes that are still away may have.
 // The job stays locked, in its term: should this byssus give up, its nodes still copy to the store what they have.
 func (e *env) goOn(job *dataset.Job, spec launch.Spec, opt coordsrv.Options, f *runFlags) (coordsrv.End, bool) {
 	e.say(fmt.Sprintf("waiting for the lost nodes, %v at most (--wait-for-nodes)", f.wait))
-	opt.Restart, opt.Only = true, 0
-	late := time.After(f.wait)
-	var why error
+	opt.Restart, opt.Only, opt.Say = true, 0, e.sayOnce()
+	begun, late := time.Now(), time.After(f.wait)
+	why := errors.New("none has been called")
 	for {
 		select {
 		case sig := <-opt.Signals:
@@ -438,15 +440,29 @@ func (e *env) goOn(job *dataset.Job, spec launch.Spec, opt coordsrv.Options, f *
 			return coordsrv.End{}, false
 		case <-time.After(tryEvery):
 		}
-		opt.Hosts = nil
+		opt.Hosts, opt.Patient = nil, time.Since(begun) < f.wait/2
 		if why = f.onHosts(&opt); why != nil { // those of a sandbox that are up now
 			continue
 		}
 		var end coordsrv.End
-		if end, why = e.live(job, spec, opt, f.verbose); why == nil {
+		if end, why = e.live(job, spec, opt, f.verbose); why == nil && !end.Lacked {
 			return end, true
 		}
+		if why == nil {
+			why = errors.New(job.Meta.Reason)
+		}
 		opt.Starts = max(opt.Starts, end.Starts)
+	}
+}
+
+// sayOnce says to the user what it has not said yet.
+func (e *env) sayOnce() func(string) {
+	said := map[string]bool{}
+	return func(text string) {
+		if !said[text] {
+			e.say(text)
+		}
+		said[text] = true
 	}
 }
 
@@ -465,7 +481,10 @@ func (e *env) live(job *dataset.Job, spec launch.Spec, opt coordsrv.Options, ver
 	}
 	spec.Job = job.Meta.Name
 	opt.Job, opt.Spec, opt.RunDir, opt.Version = job, spec, runDir, Version
-	opt.Environ, opt.Fault, opt.Input, opt.Say = os.Environ(), os.Getenv("BYSSUS_FAULT"), os.Stdin, e.say
+	opt.Environ, opt.Fault, opt.Input = os.Environ(), os.Getenv("BYSSUS_FAULT"), os.Stdin
+	if opt.Say == nil {
+		opt.Say = e.say
+	}
 	opt.Took = func(r coord.Result) {
 		if verbose {
 			e.say(took(r))

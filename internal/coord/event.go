@@ -19,6 +19,7 @@ type (
 		Flushed []uint64 // of Images: those that the loss of nodes does not take, where others lie in their caches
 		Restart bool     // go on from an image
 		Only    uint64   // restart from this one and no other; 0: newest good one
+		Patient bool     // no older one takes the place of one that nodes that are away may have: the job is over instead
 	}
 	// Tick says that time has passed.
 	Tick struct{}
@@ -33,10 +34,12 @@ type (
 	RankKilled struct{ Rank int }
 	// LauncherExit: mpirun has ended. Signal is not 0 when it was killed.
 	LauncherExit struct{ Code, Signal int }
-	// LaunchFailed: mpirun was not started. Bad: because the image cannot be used. Nowhere: because there is no node left.
+	// LaunchFailed: mpirun was not started. Bad: because the image cannot be used. Away: because nodes that have a part of it are not
+	// here. Nowhere: because there is no node left.
 	LaunchFailed struct {
 		Text    string
 		Bad     bool
+		Away    bool
 		Nowhere bool
 	}
 

@@ -88,7 +88,7 @@ func (w *lifeWorld) launch(a Launch) {
 		w.t.Fatalf("goes back to checkpoint %d, which is not there", a.Image)
 	}
 	if w.chance(10, "launch fails") {
-		w.todo = append(w.todo, LaunchFailed{Text: "no", Bad: w.chance(50, "bad")})
+		w.todo = append(w.todo, LaunchFailed{Text: "no", Bad: w.chance(50, "bad"), Away: w.chance(30, "away")})
 		return
 	}
 	for r := range w.cfg.Ranks {

@@ -97,6 +97,8 @@ type Machine struct {
 	died     int           // the rank whose death that was, -1: none
 	diedAt   time.Duration // when it was seen
 	robbed   bool          // nodes were lost, and the job has not gone on since
+	lacking  bool          // ranks were not started for lack of nodes, and none have been since
+	patient  bool          // as in Start, until the job goes on
 	innocent bool          // it was a node's end: neither the job's fault nor an image's
 	reason   string        // the first that a rank has given for ending the job
 	natural  bool          // the application ended by its own exit
@@ -236,6 +238,7 @@ func (m *Machine) dispatch(ev Event) {
 func (m *Machine) start(ev Start) {
 	m.images = slices.Clone(ev.Images)
 	slices.Sort(m.images)
+	m.patient = ev.Patient
 	m.last, m.only, m.told = ev.Last, ev.Only, slices.Sorted(slices.Values(ev.Aside))
 	for _, n := range ev.Flushed {
 		m.flushed[n] = true
@@ -398,7 +401,8 @@ func (m *Machine) maybeRunning() {
 	if m.phase != Starting {
 		return
 	}
-	m.phase, m.ran, m.deadline, m.robbed = Running, true, 0, false
+	m.phase, m.ran, m.deadline = Running, true, 0
+	m.robbed, m.lacking, m.patient = false, false, false
 	m.setbacks.start(m.image, m.now)
 	if m.image != 0 {
 		m.say("the job goes on from checkpoint %d", m.image)
@@ -586,7 +590,9 @@ func (m *Machine) launchFailed(ev LaunchFailed) {
 		m.bad[m.image] = triesPerImage
 	}
 	m.crash, m.exit = ev.Text, abi.ExitInternal
-	if ev.Nowhere && m.leaving == 0 {
+	m.lacking = m.lacking || ev.Away || ev.Nowhere
+	if (ev.Nowhere || ev.Away && m.patient) && m.leaving == 0 {
+		m.reason = ev.Text
 		m.say("%s", ev.Text)
 		m.finish(abi.ExitInternal)
 		return

@@ -31,6 +31,9 @@ func (m *Machine) Robbed() bool {
 	return m.phase == Done && m.robbed && m.leaving == 0 && !m.natural && len(m.images) > 0
 }
 
+// Lacking says whether the job is over because, since it was given its Start, nodes were missing without which it could not go on.
+func (m *Machine) Lacking() bool { return m.phase == Done && m.lacking && !m.ran && m.leaving == 0 }
+
 // Status returns the present state.
 func (m *Machine) Status() Status {
 	s := Status{Phase: m.phase.String(), Ranks: m.cfg.Ranks, Image: m.image, Images: append([]uint64{}, m.images...), Restarts: m.setbacks.count, Deaths: m.setbacks.all}

@@ -160,7 +160,7 @@ func (p *player) event(name string, rank int, args map[string]string) Event {
 	clock := node.Clock{Comm: num("comm"), Seq: num("seq")}
 	switch name {
 	case "start":
-		return Start{Restart: args["restart"] != "", Only: num("only"),
+		return Start{Restart: args["restart"] != "", Patient: args["patient"] != "", Only: num("only"),
 			Images: p.numbers(args["images"]), Aside: p.numbers(args["aside"]), Flushed: p.numbers(args["flushed"])}
 	case "hello":
 		return node.Hello{Ranks: []int{rank}}
@@ -242,7 +242,7 @@ func (p *player) event(name string, rank int, args map[string]string) Event {
 	case "interrupt":
 		return Interrupt{130}
 	case "launchfailed":
-		return LaunchFailed{Text: args["text"], Bad: args["bad"] != "", Nowhere: args["nowhere"] != ""}
+		return LaunchFailed{Text: args["text"], Bad: args["bad"] != "", Away: args["away"] != "", Nowhere: args["nowhere"] != ""}
 	case "tick":
 		return Tick{}
 	}

@@ -47,6 +47,7 @@ type Options struct {
 	Restart  bool
 	Starts   int                                                // that there were in this term already
 	Only     uint64                                             // restart from this image alone
+	Patient  bool                                               // no older image takes the place of one that nodes that are away may have
 	Grace    time.Duration                                      // from SIGTERM to the end
 	Files    uint64                                             // bytes of files that are read and written in place which a checkpoint may have
 	Fault    string                                             // value of BYSSUS_FAULT
@@ -123,6 +124,7 @@ type End struct {
 	Code   int  // for the shell
 	Silent bool // the store did not answer, and was not waited for
 	Robbed bool // the job could not go on without nodes that it has lost
+	Lacked bool // the job did not start, for lack of nodes that have what it would go on from
 	Starts int  // of its ranks, in this term
 }
 
@@ -182,7 +184,7 @@ func Run(opt Options) (end End, err error) {
 	answers := s.windUp(forget)
 	opt.Job.Meta.Reason = s.machine.Status().Reason
 	robbed := s.machine.Robbed() && (s.caches == nil || !forget) // else the nodes have nothing that the store has not
-	return End{s.code, !answers, robbed, s.starts}, nil
+	return End{s.code, !answers, robbed, s.machine.Lacking(), s.starts}, nil
 }
 
 // join makes or calls the agents.
@@ -268,7 +270,7 @@ func (s *Server) windUp(forget bool) bool {
 
 // inventory finds the checkpoints of this job, and those of an earlier one of the same name.
 func (s *Server) inventory() (coord.Start, error) {
-	start := coord.Start{Restart: s.opt.Restart, Only: s.opt.Only, Aside: s.opt.Job.Meta.Aside}
+	start := coord.Start{Restart: s.opt.Restart, Only: s.opt.Only, Patient: s.opt.Patient, Aside: s.opt.Job.Meta.Aside}
 	all, err := s.opt.Job.Checkpoints()
 	if err != nil {
 		return start, err
@@ -542,6 +544,9 @@ type badImage struct{ error }
 
 func (b badImage) Unwrap() error { return b.error }
 
+// awayImage marks an error that lies in that nodes are away which have a part of the image.
+type awayImage struct{ error }
+
 // launch starts the ranks, when the agent is ready for them.
 func (s *Server) launch(a coord.Launch) {
 	s.retire()
@@ -575,6 +580,9 @@ func (s *Server) fromCaches(image uint64) {
 		}
 		s.fromStore(image)
 	default:
+		if s.caches.keeper.Away(image) {
+			err = awayImage{err}
+		}
 		s.launchFailed(badImage{err})
 	}
 }
@@ -634,7 +642,9 @@ func (s *Server) begin(spec launch.Spec) {
 
 // launchFailed tells the machine, after what it is doing now.
 func (s *Server) launchFailed(err error) {
-	s.wg.Go(func() { s.post(coord.LaunchFailed{Text: err.Error(), Bad: errors.As(err, new(badImage))}) })
+	s.wg.Go(func() {
+		s.post(coord.LaunchFailed{Text: err.Error(), Bad: errors.As(err, new(badImage)), Away: errors.As(err, new(awayImage))})
+	})
 }
 
 // spec is what to start.

@@ -206,6 +206,12 @@ func (k *Keeper) Held() []uint64 {
 // Present says whether all nodes that have had a part of a checkpoint have joined, and live: what they do not have of it, or of a newer
 // one, will not turn up.
 func (k *Keeper) Present(checkpoint uint64) bool {
+	_, err := k.plan(checkpoint, k.alive())
+	return err == nil && !k.Away(checkpoint)
+}
+
+// Away says whether nodes that have had a part of a checkpoint have not joined, or are gone; or nobody knows who has.
+func (k *Keeper) Away(checkpoint uint64) bool {
 	here, sets := map[string]bool{}, map[string]bool{}
 	for _, n := range k.nodes {
 		if n.gone {
@@ -222,11 +228,10 @@ func (k *Keeper) Present(checkpoint uint64) bool {
 	}
 	for name := range sets {
 		if !here[name] {
-			return false
+			return true
 		}
 	}
-	_, err := k.plan(checkpoint, k.alive())
-	return err == nil
+	return len(sets) == 0
 }
 
 // Stored says whether a checkpoint is in the store that all nodes see.
