@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/byssus-hpc/byssus/amt/internal/mpiwire"
+	"github.com/byssus-hpc/byssus/amt/internal/owner"
 	"github.com/byssus-hpc/byssus/internal/mpilib"
 )
 
@@ -31,7 +32,7 @@ func (a *Attached) enter() error {
 	case a.failed != nil:
 		return fmt.Errorf("amt: rank %d: the runtime has failed before: %w", a.r.self, a.failed)
 	}
-	a.inside = true
+	a.inside, a.r.goroutine = true, owner.Current()
 	return nil
 }
 

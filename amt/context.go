@@ -2,6 +2,8 @@ package amt
 
 import (
 	"fmt"
+
+	"github.com/byssus-hpc/byssus/amt/internal/owner"
 )
 
 // A Context is where a piece of code runs: on which rank, within which epoch, because of whose message. A handler, a worker
@@ -22,6 +24,7 @@ type frame struct {
 
 	follows  *Epoch // what runs after that, if it is such
 	performs *Scope // an operation of that, if it is one
+	driven   bool   // by the rank, while the main function waits or polls
 
 	life uint64 // how many such codes have ended, as far as the rank's own goroutine knows
 }
@@ -36,6 +39,42 @@ func (c Context) live() *frame {
 		c.dead()
 	}
 	return c.f
+}
+
+// own is live for what only the code itself may do that the context was given to, and while no other of its rank runs: what another
+// goroutine did would race with the rank, and what a handler did as the main function would be counted in another epoch than meant.
+func (c Context) own() *frame {
+	f := c.live()
+	goroutine := f.r.goroutine
+	if f.task != nil {
+		goroutine = f.task.goroutine
+	}
+	if owner.Current() != goroutine || f.task == nil && f.driven != f.r.drives {
+		f.misused(goroutine)
+	}
+	return f
+}
+
+// misused says what is wrong with the use of a context.
+//
+//go:noinline
+func (f *frame) misused(goroutine uintptr) {
+	if owner.Current() != goroutine {
+		panic(fmt.Sprintf("amt: rank %d: the Context of %s is used by another goroutine: one that sends, waits or begins epochs is started by Context.Go, which gives it a Context of its own",
+			f.r.self, f.who()))
+	}
+	panic(fmt.Sprintf("amt: rank %d: the Context of %s is used in %s: use the one that this was given", f.r.self, f.who(), f.r.runs()))
+}
+
+// runs says what code of the program the rank runs.
+func (r *rank) runs() string {
+	switch {
+	case r.handler.entry != nil:
+		return r.handler.entry.String()
+	case r.code != nil:
+		return r.code.who()
+	}
+	return "the main function"
 }
 
 // dead says what is wrong with a context.
@@ -75,12 +114,14 @@ func (f *frame) who() string {
 // Poll handles what has come, and returns when there is nothing to do, or after some hundred messages: for main functions that
 // compute for long. In handlers and tasks it does nothing.
 func (c Context) Poll() {
-	f := c.live()
+	f := c.own()
 	if f.onLoop() || f.task != nil {
 		return
 	}
+	f.r.drives = true
 	for turns := 0; turns < pollTurns && f.r.work(); turns++ {
 	}
+	f.r.drives = false
 }
 
 const pollTurns = 64

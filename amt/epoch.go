@@ -31,6 +31,10 @@ type Epoch struct {
 	tasks   int           // how many tasks wait for it
 	done    chan struct{} // not nil: closed when it is over
 	then    []func(Context)
+
+	begun     bool   // here
+	called    string // its label on another rank, which has told it before it was begun here
+	callsItSo int    // that rank
 }
 
 // A heldMessage is a record that waits for the epoch before.
@@ -157,8 +161,11 @@ func (r *rank) settle() {
 // detected hands a detector what another rank's sent.
 func (r *rank) detected(from int, epoch uint64, payload []byte) {
 	ep := r.find(epoch)
-	m := unpackDetector(payload)
+	m, label := unpackDetector(payload)
 	r.mark(ep)
+	if len(label) > 0 {
+		ep.compare(from, label)
+	}
 	if ep.collective() {
 		ep.ordered(ep.wave.Receive(from, m, r.orders[:0]))
 	} else {
@@ -166,19 +173,49 @@ func (r *rank) detected(from int, epoch uint64, payload []byte) {
 	}
 }
 
-// packDetector is what a detector sends, as a payload.
-func packDetector(m term.Message) []byte {
-	var b [24]byte
-	binary.LittleEndian.PutUint32(b[:], uint32(m.Kind))
-	binary.LittleEndian.PutUint32(b[4:], m.Wave)
-	binary.LittleEndian.PutUint64(b[8:], m.Sent)
-	binary.LittleEndian.PutUint64(b[16:], m.Received)
-	return b[:]
+// detectorSize is that of a detector's message; the label of a collective epoch follows it when a rank takes part in its first wave.
+const detectorSize = 24
+
+// detectorPayload is what the epoch's detector sends, until the next call.
+func (ep *Epoch) detectorPayload(m term.Message) []byte {
+	b := appendDetector(ep.r.detector[:0], m)
+	if ep.collective() && m.Kind == term.Count && m.Wave == 1 {
+		b = append(b, shortened(ep.label)...)
+	}
+	ep.r.detector = b
+	return b
 }
 
-func unpackDetector(b []byte) term.Message {
+// appendDetector packs what a detector sends.
+func appendDetector(b []byte, m term.Message) []byte {
+	b = binary.LittleEndian.AppendUint32(b, uint32(m.Kind))
+	b = binary.LittleEndian.AppendUint32(b, m.Wave)
+	b = binary.LittleEndian.AppendUint64(b, m.Sent)
+	return binary.LittleEndian.AppendUint64(b, m.Received)
+}
+
+func unpackDetector(b []byte) (m term.Message, label []byte) {
 	return term.Message{Kind: term.Kind(binary.LittleEndian.Uint32(b)), Wave: binary.LittleEndian.Uint32(b[4:]),
-		Sent: binary.LittleEndian.Uint64(b[8:]), Received: binary.LittleEndian.Uint64(b[16:])}
+		Sent: binary.LittleEndian.Uint64(b[8:]), Received: binary.LittleEndian.Uint64(b[16:])}, b[detectorSize:]
+}
+
+// mostLabel is how much of a label, in bytes, is compared with those of other ranks.
+const mostLabel = 160
+
+func shortened(label string) string { return label[:min(len(label), mostLabel)] }
+
+// compare compares the label of a collective epoch with that on another rank, now or when it is begun here. Ranks that do not begin
+// the same would wait for each other, or for what nobody will ever begin: the program ends with what they call it.
+func (ep *Epoch) compare(from int, label []byte) {
+	switch {
+	case !ep.begun:
+		ep.callsItSo, ep.called = from, string(label)
+	case string(label) != shortened(ep.label):
+		err := fmt.Errorf("amt: ranks begin collective epochs, reductions or scopes in different orders, or leave some out: what is %q on rank %d is %q on rank %d",
+			ep.label, ep.r.self, label, from)
+		ep.fail(err)
+		ep.r.main.fail(err)
+	}
 }
 
 // ordered sends what a detector wants sent, and ends the epoch if it is over.
@@ -186,7 +223,7 @@ func (ep *Epoch) ordered(orders []term.Order) {
 	ep.r.orders = orders
 	for _, o := range orders {
 		ep.r.settled = true
-		ep.r.control(o.To, what(recordDetector), ep.id, packDetector(o.Message))
+		ep.r.control(o.To, what(recordDetector), ep.id, ep.detectorPayload(o.Message))
 	}
 	switch {
 	case ep.collective() && ep.wave.Over(), !ep.collective() && ep.tree.Over():
@@ -265,7 +302,10 @@ func (ep *Epoch) run(around *frame, body func(Context) error) {
 		f = &frame{r: r}
 	}
 	f.ep, f.from, f.entry, f.follows, f.performs = ep, around.from, around.entry, around.follows, around.performs
+	before := r.code
+	f.driven, r.code = r.drives, f
 	err := body(Context{f, f.gen})
+	r.code = before
 	f.gen++
 	if err != nil {
 		ep.fail(err)
@@ -323,6 +363,9 @@ func After(other *Epoch) EpochOption {
 		if other.fault != nil {
 			return other.fault
 		}
+		if other.r != ep.r {
+			return fmt.Errorf("amt: rank %d: the epoch %q would wait for %q of rank %d: each rank has an *Epoch of its own", ep.r.self, ep.label, other.label, other.r.self)
+		}
 		for o := ep.outer; o != nil; o = o.outer {
 			if o == other {
 				return fmt.Errorf("amt: the epoch %q would wait for %q, which it is a part of", ep.label, other.label)
@@ -349,7 +392,7 @@ func (ep *Epoch) follow(other *Epoch) {
 // Collective begins an epoch that all ranks begin, in the same order, from their main functions. The body runs at once, on
 // this rank's part; an error of it, on any rank, is the epoch's.
 func (c Context) Collective(label string, body func(Context) error, opts ...EpochOption) *Epoch {
-	f := c.live()
+	f := c.own()
 	if f.onLoop() || f.task != nil {
 		err := fmt.Errorf("amt: rank %d: %s begins the collective epoch %q: only main functions can", f.r.self, f.who(), label)
 		c.Fail(err)
@@ -363,7 +406,7 @@ func (c Context) Collective(label string, body func(Context) error, opts ...Epoc
 // Rooted begins an epoch of this rank's own. The body runs at once; an error of it, or of what follows from it on any rank,
 // is the epoch's.
 func (c Context) Rooted(label string, body func(Context) error, opts ...EpochOption) *Epoch {
-	f := c.live()
+	f := c.own()
 	if f.task != nil {
 		return f.task.rooted(f, label, body, opts)
 	}
@@ -374,13 +417,16 @@ func (c Context) Rooted(label string, body func(Context) error, opts ...EpochOpt
 
 // begin begins an epoch within that of a frame.
 func (r *rank) begin(f *frame, ep *Epoch, label string, body func(Context) error, opts []EpochOption) *Epoch {
-	ep.label, ep.outer = label, f.ep
+	ep.label, ep.outer, ep.begun = label, f.ep, true
 	ep.began(f)
 	if ep.outer != nil {
 		ep.outer.hold()
 		for _, before := range ep.outer.after {
 			ep.follow(before)
 		}
+	}
+	if ep.called != "" {
+		ep.compare(ep.callsItSo, []byte(ep.called))
 	}
 	var wrong error
 	for _, set := range opts {
@@ -398,10 +444,14 @@ func (r *rank) begin(f *frame, ep *Epoch, label string, body func(Context) error
 // Wait returns when the epoch is over, with the first error of it that is known here. It is for main functions and tasks:
 // in a handler it is an error, since a rank that waits there could do nothing of what it waits for; OnDone serves there.
 func (ep *Epoch) Wait(c Context) error {
-	f := c.live()
+	f := c.own()
 	switch {
 	case ep.fault != nil:
 		return ep.fault
+	case ep.r != f.r:
+		err := ep.foreign(f, "waits for")
+		c.Fail(err)
+		return err
 	case f.onLoop():
 		err := fmt.Errorf("amt: rank %d: %s waits for the epoch %q: a rank that waits there could do nothing of it, use OnDone", f.r.self, f.who(), ep.label)
 		f.ep.fail(err)
@@ -414,6 +464,11 @@ func (ep *Epoch) Wait(c Context) error {
 	return ep.wait()
 }
 
+// foreign is the error of what is done with an epoch of another rank: ranks that are goroutines can get at them, which is of no use.
+func (ep *Epoch) foreign(f *frame, does string) error {
+	return fmt.Errorf("amt: rank %d: %s %s the epoch %q of rank %d: each rank has an *Epoch of its own", f.r.self, f.who(), does, ep.label, ep.r.self)
+}
+
 // wait drives the rank until the epoch is over.
 func (ep *Epoch) wait() error {
 	ep.claim()
@@ -424,7 +479,7 @@ func (ep *Epoch) wait() error {
 	switch {
 	case err == nil:
 		return ep.err
-	case ep.err == nil || ep == ep.r.main:
+	case ep.err == nil || ep == ep.r.main || ep.err.Error() == err.Error():
 		return err
 	}
 	return errors.Join(ep.err, err) // the first may be why the second is
@@ -444,7 +499,11 @@ func (ep *Epoch) holds(inner *Epoch) bool {
 // before; if it is over already, at once, within that of the context. It does not run if the epoch fails: the error is, unless
 // the code that began the epoch waits for it, that of the one around.
 func (ep *Epoch) OnDone(c Context, then func(Context)) {
-	f := c.live()
+	f := c.own()
+	if ep.fault == nil && ep.r != f.r {
+		c.Fail(ep.foreign(f, "has something follow on"))
+		return
+	}
 	if within := f.ep; f.task != nil { // which holds it until what it asks for now is done
 		f.r.ask(func() { ep.onDone(within, then) })
 		return
@@ -466,7 +525,7 @@ func (ep *Epoch) onDone(within *Epoch, then func(Context)) {
 // Fail makes an error that of the epoch of this context: what waits for it gets the error. Messages that are on their way
 // are not handled any more where the error is known; the epoch is over no earlier for it. No error is none.
 func (c Context) Fail(err error) {
-	f := c.live()
+	f := c.own()
 	if f.task != nil {
 		ep := f.ep
 		f.r.ask(func() { ep.fail(err) })

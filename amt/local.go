@@ -12,7 +12,7 @@ type Local[T any] struct{ _ byte } // not without size: each has an address of i
 
 // Of is the variable of this rank, at first the zero value.
 func (l *Local[T]) Of(c Context) *T {
-	r := c.live().r
+	r := c.own().r
 	if v, ok := r.locals.Load(l); ok {
 		return v.(*T)
 	}

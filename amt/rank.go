@@ -31,6 +31,9 @@ const (
 // but for inbox.
 type rank struct {
 	self, ranks int
+	goroutine   uintptr // the one that drives it
+	drives      bool    // it runs what there is to do, while the main function waits or polls
+	code        *frame  // of what runs on it beside handlers
 	t           wire.Transport
 	table       []*entry
 	failures    *failures // of all ranks of this process; nil: there is one
@@ -60,6 +63,7 @@ type rank struct {
 	dirty       []*Epoch // that nothing holds any more, to be settled
 	spare       []*Epoch // the memory of such a list
 	orders      []term.Order
+	detector    []byte         // room for what is packed of one
 	reductions  map[uint64]any // by epoch: *reducing of some type
 	above       int            // the rank that this one gives what it reduces; -1: none
 	below       []int          // those that give theirs
@@ -102,7 +106,7 @@ func newRank(t wire.Transport, e engine.Engine, table []*entry) (*rank, error) {
 	r.outs = make([][]byte, r.ranks)
 	r.sorted.always = slices.ContainsFunc(table, func(e *entry) bool { return e.priority != 0 })
 	r.sorts = r.sorted.always
-	r.handler.r = r
+	r.handler.r, r.handler.driven = r, true
 	r.above, r.below = tree.Ordered(r.self, r.ranks)
 	if err := r.watch.init(r); err != nil {
 		return nil, err
@@ -222,7 +226,9 @@ func (r *rank) until(ep *Epoch) error {
 		case r.attached != nil && r.attached.err != nil:
 			return r.attached.err
 		}
+		r.drives = true
 		r.step()
+		r.drives = false
 	}
 	return r.drain(false)
 }

@@ -14,6 +14,8 @@ type Reduction[T any] struct {
 	op   func(a, b T) T
 	up   Handler[part[T]]
 	down Handler[part[T]]
+
+	label string
 }
 
 // A part is the value of some ranks together.
@@ -41,18 +43,23 @@ func (d *Reduction[T]) Is(op func(a, b T) T) {
 		d.give(c, place, m.Value)
 	}, fault)
 	d.down.is(func(c Context, m *part[T]) { d.spread(c, m) }, fault)
+	e := d.up.entry
+	d.label = fmt.Sprintf("the reduction of %v declared in %s (%s)", reflect.TypeFor[T](), e.caller, e.at)
+	if e.ordinal > 0 {
+		d.label += fmt.Sprintf(", number %d there", e.ordinal+1)
+	}
 }
 
 // All combines a value of every rank; all main functions call it, in the same order, and all get the result.
 func (d *Reduction[T]) All(c Context, value T) (T, error) {
 	var result T
-	f := c.live()
+	f := c.own()
 	if d.up.entry == nil {
 		return result, fmt.Errorf("amt: rank %d: a reduction: %w", f.r.self, errUndeclared)
 	}
 	var of *reducing[T]
 	var id uint64
-	err := c.Collective("reduction", func(c Context) error {
+	err := c.Collective(d.label, func(c Context) error {
 		id = c.f.ep.id
 		of = d.state(c)
 		d.give(c, 0, value)

@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"github.com/byssus-hpc/byssus/amt/internal/inproc"
+	"github.com/byssus-hpc/byssus/amt/internal/owner"
 	"github.com/byssus-hpc/byssus/internal/localmpi"
 )
 
@@ -58,7 +59,7 @@ func (r *rank) run(main func(Context) error) error {
 		r.patience.begin()
 		defer r.patience.end()
 	}
-	r.ended = false
+	r.ended, r.goroutine = false, owner.Current()
 	r.collectives++
 	r.main = r.find(r.collectives)
 	var failed error
@@ -89,7 +90,7 @@ func (r *rank) exited(then func(error)) {
 		return
 	}
 	if p := recover(); p != nil {
-		panic(p)
+		panic(fmt.Sprintf("amt: rank %d: %s panics: %v", r.self, r.runs(), p))
 	}
 	err := fmt.Errorf("amt: rank %d: the main function, a body or a handler: %w", r.self, errGoexit)
 	r.watch.end()

@@ -23,15 +23,16 @@ type Scope struct {
 	done  uint64      // operations performed
 }
 
-// Scope makes one, with a communicator of its own. All ranks make the same ones in the same order, in their main functions.
+// Scope makes one, with a communicator of its own. All ranks make the same ones, in the same order among their collective epochs, in
+// their main functions.
 func (c Context) Scope(label string) (*Scope, error) {
-	f := c.live()
+	f := c.own()
 	if f.onLoop() || f.task != nil {
 		return nil, fmt.Errorf("amt: rank %d: %s makes the scope %q: only main functions can", f.r.self, f.who(), label)
 	}
 	o := &f.r.operations
 	s := o.scope(label)
-	return s, c.Rooted("the scope "+label, func(c Context) error {
+	return s, c.Collective("the scope "+label, func(c Context) error {
 		o.scopesOf.Do(c, func(world *mpi.Comm) (err error) {
 			s.comm, err = world.Dup()
 			return err
@@ -44,7 +45,11 @@ func (c Context) Scope(label string) (*Scope, error) {
 // communicator it may call what blocks until other ranks perform theirs. An error of it fails the epoch. What is to be sent when
 // it has been performed is sent by then, in the same epoch.
 func (s *Scope) Do(c Context, operation func(comm *mpi.Comm) error, then ...func(Context)) {
-	f := c.live()
+	f := c.own()
+	if s.r != f.r {
+		c.Fail(fmt.Errorf("amt: rank %d: %s asks for an operation of the scope %q of rank %d: each rank has a *Scope of its own", f.r.self, f.who(), s.label, s.r.self))
+		return
+	}
 	if ep := f.ep; f.task != nil {
 		f.r.ask(func() { s.ask(ep, operation, then) })
 		return
@@ -63,7 +68,7 @@ func (s *Scope) ask(ep *Epoch, operation func(*mpi.Comm) error, then []func(Cont
 // World is the communicator of all ranks. In handlers, calls of it that may block are reported: the rank does nothing else
 // until they return, and ranks may wait for each other without end. Scopes serve there.
 func (c Context) World() *mpi.Comm {
-	f := c.live()
+	f := c.own()
 	if f.task != nil {
 		return f.r.operations.unwatched
 	}

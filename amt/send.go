@@ -11,7 +11,7 @@ import (
 // Send sends a message to a rank, this or another, within the epoch of the context. The message is copied. What is wrong
 // with it fails the epoch.
 func (h *Handler[M]) Send(c Context, to int, m *M) {
-	f := c.live()
+	f := c.own()
 	ep, r := f.ep, f.r
 	if h.entry == nil || h.entry.fault != nil || uint(to) >= uint(r.ranks) || f.task != nil || len(ep.after) > 0 {
 		h.sendRarely(f, to, m, nil)
@@ -34,7 +34,7 @@ func (h *Handler[M]) Send(c Context, to int, m *M) {
 
 // SendAt is Send with a priority for this message, in place of its handler's.
 func (h *Handler[M]) SendAt(c Context, to int, m *M, priority Priority) {
-	h.sendRarely(c.live(), to, m, &priority)
+	h.sendRarely(c.own(), to, m, &priority)
 }
 
 // sendRarely is Send where something is special, or wrong.
@@ -88,7 +88,7 @@ func (h *Handler[M]) trouble(f *frame, to int, err error) error {
 
 // Broadcast sends a message to all ranks, this one included, down a tree.
 func (h *Handler[M]) Broadcast(c Context, m *M) {
-	f := c.live()
+	f := c.own()
 	err := h.check(f.r.ranks, 0)
 	var payload []byte
 	if err == nil {

@@ -3,8 +3,9 @@ package amt
 import (
 	"errors"
 	"fmt"
-	"runtime/debug"
 	"time"
+
+	"github.com/byssus-hpc/byssus/amt/internal/owner"
 )
 
 // A task is coarse work on a goroutine of its own.
@@ -14,6 +15,8 @@ type task struct {
 	begun time.Time
 	told  time.Duration // after so long it was told that it runs
 	waits *Epoch        // what it waits for
+
+	goroutine uintptr
 
 	panics bool // the program ends by it
 }
@@ -25,7 +28,7 @@ var errGoexit = errors.New("it has ended its goroutine by runtime.Goexit, as t.F
 // is not over before. It may send, begin rooted epochs and wait for them. An error of it fails the epoch. What it shares with
 // handlers needs a lock.
 func (c Context) Go(name string, work func(Context) error) {
-	f := c.live()
+	f := c.own()
 	r, ep := f.r, f.ep
 	t := &task{name: name}
 	t.f = &frame{r: r, ep: ep, from: r.self, task: t}
@@ -66,9 +69,10 @@ func (t *task) guard(work func(Context) error) error {
 	defer func() {
 		if p := recover(); p != nil {
 			t.panics = true
-			panic(fmt.Sprintf("amt: rank %d: the task %q panics: %v\n%s", t.f.r.self, t.name, p, debug.Stack()))
+			panic(fmt.Sprintf("amt: rank %d: the task %q panics: %v", t.f.r.self, t.name, p))
 		}
 	}()
+	t.goroutine = owner.Current()
 	return work(Context{t.f, t.f.gen})
 }
 

@@ -242,7 +242,7 @@ func (w *watch) send() {
 func (w *watch) ordered(orders []term.Order) {
 	w.orders = orders
 	for _, o := range orders {
-		w.queue = append(w.queue, notice{o.To, noticeWave, packDetector(o.Message)})
+		w.queue = append(w.queue, notice{o.To, noticeWave, appendDetector(nil, o.Message)})
 	}
 	if w.wave.Over() && w.reports == nil {
 		w.reports = make([]hang.Report, 0, 1)
@@ -260,7 +260,8 @@ func (w *watch) receive(from int, kind noticeKind, payload []byte) {
 			w.r.all().fail(w.lost)
 		}
 	case noticeWave:
-		w.ordered(w.wave.Settle(w.wave.Receive(from, unpackDetector(payload), w.orders[:0])))
+		m, _ := unpackDetector(payload)
+		w.ordered(w.wave.Settle(w.wave.Receive(from, m, w.orders[:0])))
 	case noticeReport:
 		var report hang.Report
 		if err := json.Unmarshal(payload, &report); err != nil {
