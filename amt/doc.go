@@ -38,7 +38,7 @@
 //   - A Context belongs to the code, and the goroutine, that it was given to. It is known when one is used afterwards.
 //   - When every main function and task waits and no message is on its way, nothing can ever go on: Run returns a HangError
 //     that says who waits for whom. A task, a handler or an operation of a scope that runs for long is no hang: it is told on
-//     the standard error, by name (PatienceVariable). A main function that waits elsewhere is not seen.
+//     the standard error, by name (PatienceVariable), and so is a main function that waits elsewhere than in this package.
 //
 // # What ranks of one process share
 //

@@ -227,6 +227,11 @@ func long() map[string]func(c amt.Context) error {
 			}
 			return errors.Join(<-read, isBad(bad.Wait(c)))
 		},
+		"main": func(amt.Context) error {
+			read := make(chan error)
+			go func() { read <- readPipe() }()
+			return <-read
+		},
 		"operation": func(c amt.Context) error {
 			s, err := c.Scope("s")
 			if err == nil {
@@ -256,6 +261,7 @@ func TestLong(t *testing.T) {
 	for which, want := range map[string]string{
 		"task":      `amt: rank 1: the task "the long one" runs since `,
 		"handler":   "amt: rank 1: the handler of amt_test.number declared in github.com/byssus-hpc/byssus/amt_test.init",
+		"main":      "amt: rank 1: the main function (chan receive) runs since ",
 		"operation": "amt: rank 1: an operation of a scope runs since ",
 		"epoch":     `amt: rank 1: the epoch "bad" has failed, and the main function, which began it, has not waited for it since `,
 	} {

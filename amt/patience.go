@@ -9,7 +9,8 @@ import (
 	"time"
 )
 
-// A patience tells that a handler, or an operation of a scope, keeps its rank from everything else. It looks from outside of the
+// A patience tells that a handler, an operation of a scope, or a main function that waits elsewhere than in the runtime, keeps its rank
+// from everything else. It looks from outside of the
 // rank's goroutine, at a number that this changes whenever it takes a batch or has nothing to do; what it does, if that stays the
 // same, is read off its stack.
 type patience struct {
@@ -76,10 +77,11 @@ func stacks() string {
 }
 
 // occupied finds what the rank does in the stacks of all goroutines: a handler, or an operation, and which: its frames with the addresses
-// in them, of the rank and of the message. Else both are empty.
+// in them, of the rank and of the message; or a main function that waits for what is not the runtime's. Else both are empty.
 func (r *rank) occupied(stacks string) (what, which string) {
 	handles := fmt.Sprintf(".(*rank).message(%p", r)
 	performs := fmt.Sprintf(".(*operations).perform(%p", &r.operations)
+	runs := fmt.Sprintf(".(*rank).run(%p", r)
 	for s := range strings.SplitSeq(stacks, "\n\n") {
 		if _, frame, found := strings.Cut(s, performs); found {
 			frame, _, _ = strings.Cut(frame, "\n")
@@ -94,6 +96,25 @@ func (r *rank) occupied(stacks string) (what, which string) {
 			}
 			return "a handler", frame
 		}
+		if state := waitsElsewhere(s, runs); state != "" {
+			return fmt.Sprintf("the main function (%s)", state), runs + state
+		}
 	}
 	return "", ""
+}
+
+// waitsElsewhere is what a main function waits in, by its stack; empty if it computes, or waits for an epoch.
+func waitsElsewhere(stack, runs string) string {
+	if !strings.Contains(stack, runs) || strings.Contains(stack, ".(*rank).until(") {
+		return ""
+	}
+	_, state, _ := strings.Cut(stack, "[")
+	state, _, _ = strings.Cut(state, "]")
+	state, _, _ = strings.Cut(state, ",") // how long follows
+	for _, waits := range []string{"chan ", "select", "sync.", "semacquire", "sleep", "IO wait"} {
+		if strings.HasPrefix(state, waits) {
+			return state
+		}
+	}
+	return ""
 }

@@ -37,6 +37,7 @@ type rank struct {
 	t           wire.Transport
 	table       []*entry
 	failures    *failures // of all ranks of this process; nil: there is one
+	poison      bool      // messages are made useless when they have been handled
 	returned    bool      // run has
 
 	outs      [][]byte     // by rank: the batch that is being filled; its own: messages that stay here
@@ -513,6 +514,11 @@ func (r *rank) message(ep *Epoch, from int, w what, payload []byte) {
 	f.ep, f.from, f.entry = ep, from, e
 	if err := e.run(Context{f, f.gen}, payload); err != nil {
 		ep.fail(fmt.Errorf("amt: rank %d: a message from rank %d for %v: %w", r.self, from, e, err))
+	}
+	if r.poison {
+		for i := range payload {
+			payload[i] = poisoned
+		}
 	}
 }
 

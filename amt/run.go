@@ -12,7 +12,19 @@ import (
 
 // RunLocal runs a program on n ranks that are goroutines of this process. It returns when the main function has returned on
 // all of them and everything that was begun is done; its error is that of all ranks together.
-func RunLocal(n int, main func(Context) error) error {
+func RunLocal(n int, main func(Context) error) error { return Trial{}.RunLocal(n, main) }
+
+// A Trial is how a program is tried harder than by RunLocal alone; package amttest has one for each test.
+type Trial struct {
+	Seed   uint64 // not 0: of a random order in which ranks take what has come from others, within what is guaranteed
+	Poison bool   // the memory of messages that have been handled is overwritten: what has kept a pointer into it finds so
+}
+
+// poisoned is what it is overwritten with.
+const poisoned = 0xdb
+
+// RunLocal is the function of this name, with what the trial adds.
+func (t Trial) RunLocal(n int, main func(Context) error) error {
 	if n < 1 {
 		return fmt.Errorf("amt: %d ranks: at least one is needed", n)
 	}
@@ -26,12 +38,12 @@ func RunLocal(n int, main func(Context) error) error {
 	told := &failures{all: map[string]error{}}
 	for rank, end := range inproc.New(n) {
 		all.Go(func() {
-			r, err := newRank(end, engines[rank], handlers)
+			r, err := newRank(t.around(end), engines[rank], handlers)
 			if err != nil {
 				errs[rank] = err
 				return
 			}
-			r.failures = told
+			r.failures, r.poison = told, t.Poison
 			defer r.exited(func(err error) { errs[rank] = err })
 			errs[rank] = r.run(main)
 		})

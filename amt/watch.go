@@ -20,7 +20,8 @@ const (
 	patientFor   = time.Minute            // it says that a task runs; then after twice as long, and so on
 )
 
-// PatienceVariable says how long a task or a handler runs before it is told that it does ("90s"); a minute if it is not set, never if it is 0.
+// PatienceVariable says how long a task or a handler runs, or a main function waits elsewhere than in this package, before it is told
+// that it does ("90s"); a minute if it is not set, never if it is 0.
 const PatienceVariable = "BYSSUS_AMT_PATIENCE"
 
 // DOTVariable names a file that gets the graph of who waits for whom, in the language of Graphviz, when nothing can go on.
