@@ -40,6 +40,7 @@ type entry struct {
 	id       uint16
 	what     what // the same, with its priority
 	run      func(c Context, payload []byte) error
+	handler  any   // *Handler of some type
 	fault    error // why it cannot be used
 }
 
@@ -71,10 +72,12 @@ type registry struct {
 func (h *Handler[M]) Is(do func(c Context, m *M), priority ...Priority) {
 	fault := faultOf(reflect.ValueOf(do), *(*uintptr)(unsafe.Pointer(&do)))
 	if len(priority) > 1 {
-		fault = errors.Join(fault, errors.New("it is given two priorities"))
+		fault = errors.Join(fault, errTwoPriorities)
 	}
 	h.is(do, fault, priority...)
 }
+
+var errTwoPriorities = errors.New("it is given two priorities")
 
 // is declares the handler for who called its caller.
 func (h *Handler[M]) is(do func(c Context, m *M), fault error, priority ...Priority) {
@@ -93,7 +96,7 @@ func (h *Handler[M]) is(do func(c Context, m *M), fault error, priority ...Prior
 	if h.entry != nil {
 		e.fault = errors.New("it is said twice what it is")
 	}
-	h.entry = e
+	h.entry, e.handler = e, h
 	e.run = h.code.runner(do)
 	declare(e)
 }

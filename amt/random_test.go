@@ -22,3 +22,14 @@ func TestRandomPrograms(t *testing.T) {
 		}
 	}
 }
+
+// TestRandomTrials: they are right also when what has come is taken in random orders, and keep no message.
+func TestRandomTrials(t *testing.T) {
+	t.Logf("seed %d, %d programs", *seed, *programs/4)
+	for n := *seed; n < *seed+uint64(*programs/4); n++ {
+		ranks := 2 + int(n%4)
+		if err := (amt.Trial{Seed: n, Poison: true}).RunLocal(ranks, random.Program(n, ranks)); err != nil {
+			t.Fatalf("program %d on %d ranks: %v", n, ranks, err)
+		}
+	}
+}

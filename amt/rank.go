@@ -84,6 +84,9 @@ type rank struct {
 
 	inbox  inbox
 	locals sync.Map // by *Local of some type: a pointer to the value
+
+	requests atomic.Uint64 // of calls that this rank has waited for
+	replies  sync.Map      // by the number of a request: *awaited of some type
 }
 
 // A parcel is a batch to be handled.

@@ -30,6 +30,7 @@ func TestExamples(t *testing.T) {
 		{"hello", greetings},
 		{"tree", always("42201 nodes, 33960 of them leaves, depth 130\n")},
 		{"chain", always("60 phases of 128 cells, checksum 733fe286e68b7813\n")},
+		{"call", always("each rank has looked up 201 words, handed on 20100 times\n")},
 		{"beside", always("2 problems of 240 unknowns, 6 steps solved; meanwhile a token made 500 hops\n")},
 	} {
 		t.Run(example.name, func(t *testing.T) {
