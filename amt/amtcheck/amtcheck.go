@@ -13,7 +13,9 @@
 //   - A Context in an interface that a function of another package keeps, one in a field of a structure that is declared elsewhere,
 //     and one that a function is given and keeps by itself.
 //   - Messages that functions of other packages keep, other than those of sync, sync/atomic and container; those that come out of
-//     calls (m.Next()), and those of types that have a method PUP, which may lie in memory of their own.
+//     calls (m.Next()), and those of types that have a method PUP, which have memory of their own if it is not generated. A type without
+//     pointers that is registered with a function (pup.Visit) has that too, and is taken here for one that has not.
+//   - Messages in goroutines that a handler seems to wait for, and those that a variable which is assigned anew may still be.
 //   - Waiting that a function called by a handler does under a condition; waiting with a Context that was copied.
 //   - Whether what ranks or tasks share has a lock, and whether all ranks begin the same epochs.
 package amtcheck

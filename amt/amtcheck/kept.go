@@ -29,30 +29,6 @@ func (c *checker) checkMessage(fn ast.Node) {
 	}
 }
 
-// isPlain reports whether messages of a type travel as they lie in memory: without pointers, and without a PUP of their own.
-func isPlain(t types.Type, from *types.Package) bool {
-	if o, _, _ := types.LookupFieldOrMethod(t, true, from, "PUP"); o != nil {
-		return false
-	}
-	if _, ok := types.Unalias(t).(*types.TypeParam); ok {
-		return false
-	}
-	switch u := t.Underlying().(type) {
-	case *types.Basic:
-		return u.Kind() != types.String && u.Kind() != types.UnsafePointer
-	case *types.Array:
-		return isPlain(u.Elem(), from)
-	case *types.Struct:
-		for f := range u.Fields() {
-			if !isPlain(f.Type(), from) {
-				return false
-			}
-		}
-		return u.NumFields() > 0
-	}
-	return false
-}
-
 // checkKept looks through a function, and those of this package that it hands the message on to.
 func (c *checker) checkKept(b body) {
 	if c.followed[b] {
@@ -62,6 +38,9 @@ func (c *checker) checkKept(b body) {
 	k := &keeper{checker: c, body: b, leading: map[*types.Var]bool{b.message: true}, foreign: map[*types.Var]bool{}}
 	for _, v := range append(c.params(b.fn), c.receiverOf(b.fn)) {
 		k.foreign[v] = true
+	}
+	if k.assigns(b.message) {
+		return // it may be a copy
 	}
 	for known := -1; known < len(k.leading)+len(k.foreign); {
 		known = len(k.leading) + len(k.foreign)
@@ -76,6 +55,38 @@ func (c *checker) checkKept(b body) {
 	})
 }
 
+// assigns tells whether the function assigns something to a variable.
+func (k *keeper) assigns(v *types.Var) bool {
+	found := false
+	ast.Inspect(k.fn, func(n ast.Node) bool {
+		if s, ok := n.(*ast.AssignStmt); ok {
+			for _, left := range s.Lhs {
+				id, ok := ast.Unparen(left).(*ast.Ident)
+				found = found || ok && k.variable(id) == v
+			}
+		}
+		return !found
+	})
+	return found
+}
+
+// joins tells whether the function waits for goroutines, as it seems: by a WaitGroup, a group of errgroup, or a channel. Then these may
+// have what it has.
+func (k *keeper) joins() bool {
+	found := false
+	ast.Inspect(k.fn, func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.CallExpr:
+			f := k.callee(n)
+			found = found || f != nil && f.Name() == "Wait" && k.amtFunc(n) == ""
+		case *ast.UnaryExpr:
+			found = found || n.Op == token.ARROW
+		}
+		return !found
+	})
+	return found
+}
+
 // trace notes what local variables lead to.
 func (k *keeper) trace(n ast.Node) {
 	var unknown []ast.Expr // what is assigned to values that do not stand by themselves
@@ -86,6 +97,10 @@ func (k *keeper) trace(n ast.Node) {
 		}
 	case *ast.RangeStmt:
 		unknown = []ast.Expr{n.Key, n.Value}
+	case *ast.FuncLit:
+		for _, v := range k.params(n) {
+			k.foreign[v] = true
+		}
 	}
 	for _, e := range unknown {
 		if id, ok := e.(*ast.Ident); ok {
@@ -110,152 +125,6 @@ func (k *keeper) follow(left, right ast.Expr) {
 	}
 }
 
-// makes tells whether an expression is new memory.
-func (k *keeper) makes(e ast.Expr) bool {
-	switch e := ast.Unparen(e).(type) {
-	case *ast.CompositeLit, *ast.FuncLit, *ast.BasicLit:
-		return true
-	case *ast.UnaryExpr:
-		return e.Op == token.AND && k.makes(e.X)
-	case *ast.Ident:
-		v := k.variable(e)
-		return v == nil || !isGlobal(v) && within(v, k.fn) && !k.foreign[v]
-	case *ast.CallExpr:
-		return k.isBuiltin(e, "make") || k.isBuiltin(e, "new") || k.isBuiltin(e, "append") && k.makes(e.Args[0])
-	}
-	return false
-}
-
-// leads tells whether a value leads to the message's memory.
-func (k *keeper) leads(e ast.Expr) bool {
-	if t := k.pass.TypesInfo.TypeOf(e); t == nil || isPlain(t, k.pass.Pkg) {
-		return false
-	}
-	switch e := ast.Unparen(e).(type) {
-	case *ast.Ident:
-		return k.leading[k.variable(e)]
-	case *ast.UnaryExpr:
-		return e.Op == token.AND && (k.leads(e.X) || k.inside(e.X))
-	case *ast.SliceExpr:
-		return k.leads(e.X) || k.inside(e.X)
-	case *ast.StarExpr:
-		return k.leads(e.X)
-	case *ast.IndexExpr:
-		return k.leads(e.X)
-	case *ast.TypeAssertExpr:
-		return k.leads(e.X)
-	case *ast.SelectorExpr:
-		return k.selects(e)
-	case *ast.CompositeLit:
-		for _, elt := range e.Elts {
-			if kv, ok := elt.(*ast.KeyValueExpr); ok {
-				elt = kv.Value
-			}
-			if k.leads(elt) {
-				return true
-			}
-		}
-	case *ast.CallExpr:
-		return k.yields(e)
-	case *ast.FuncLit:
-		return k.usedIn(e) != nil
-	}
-	return false
-}
-
-// selects tells whether a field, or a method that has its receiver with it, leads to the message's memory.
-func (k *keeper) selects(e *ast.SelectorExpr) bool {
-	s := k.pass.TypesInfo.Selections[e]
-	if s == nil || s.Kind() == types.FieldVal {
-		return s != nil && k.leads(e.X)
-	}
-	recv := s.Obj().(*types.Func).Signature().Recv()
-	_, isPointer := types.Unalias(recv.Type()).(*types.Pointer)
-	return s.Kind() == types.MethodVal && isPointer && (k.leads(e.X) || k.inside(e.X))
-}
-
-// yields tells whether a conversion or append leads to the message's memory.
-func (k *keeper) yields(call *ast.CallExpr) bool {
-	if k.pass.TypesInfo.Types[call.Fun].IsType() {
-		return k.leads(call.Args[0])
-	}
-	if !k.isBuiltin(call, "append") {
-		return false
-	}
-	for i, a := range call.Args {
-		copied := i > 0 && call.Ellipsis.IsValid() && k.elementsArePlain(a)
-		if !copied && k.leads(a) {
-			return true
-		}
-	}
-	return false
-}
-
-func (k *keeper) elementsArePlain(e ast.Expr) bool {
-	s, ok := k.pass.TypesInfo.TypeOf(e).Underlying().(*types.Slice)
-	return ok && isPlain(s.Elem(), k.pass.Pkg)
-}
-
-// inside tells whether a place is one in the message's memory.
-func (k *keeper) inside(e ast.Expr) bool {
-	switch e := ast.Unparen(e).(type) {
-	case *ast.StarExpr:
-		return k.leads(e.X)
-	case *ast.SelectorExpr:
-		return k.leads(e.X) || k.inside(e.X)
-	case *ast.IndexExpr:
-		return k.leads(e.X) || k.inside(e.X)
-	}
-	return false
-}
-
-// outlives tells whether a place is there when the function has ended.
-func (k *keeper) outlives(left ast.Expr) bool {
-	root := k.rootOf(left)
-	v := k.variable(root)
-	switch {
-	case v == nil:
-		return ast.Unparen(left) != root // the blank identifier keeps nothing
-	case isGlobal(v) || !within(v, k.fn):
-		return true
-	}
-	return k.foreign[v] && k.indirect(left)
-}
-
-// indirect tells whether a place is reached through a pointer, slice or map.
-func (k *keeper) indirect(e ast.Expr) bool {
-	var x ast.Expr
-	switch e := ast.Unparen(e).(type) {
-	case *ast.StarExpr:
-		return true
-	case *ast.IndexExpr:
-		x = e.X
-	case *ast.SelectorExpr:
-		x = e.X
-	default:
-		return false
-	}
-	switch k.pass.TypesInfo.TypeOf(x).Underlying().(type) {
-	case *types.Pointer, *types.Slice, *types.Map:
-		return true
-	}
-	return k.indirect(x)
-}
-
-// usedIn is the first use in some code of a variable that leads to the message's memory, or nil.
-func (k *keeper) usedIn(code ast.Node) *ast.Ident {
-	var found *ast.Ident
-	ast.Inspect(code, func(n ast.Node) bool {
-		if id, ok := n.(*ast.Ident); ok && found == nil {
-			if v, ok := k.pass.TypesInfo.Uses[id].(*types.Var); ok && k.leading[v] && !within(v, code) {
-				found = id
-			}
-		}
-		return found == nil
-	})
-	return found
-}
-
 // look reports what keeps a part of the message.
 func (k *keeper) look(n ast.Node) {
 	switch n := n.(type) {
@@ -270,6 +139,9 @@ func (k *keeper) look(n ast.Node) {
 			k.keeps(n.Pos(), "what is sent on "+text(n.Chan)+" leads to")
 		}
 	case *ast.GoStmt:
+		if k.joins() {
+			return
+		}
 		for _, e := range append([]ast.Expr{n.Call.Fun}, n.Call.Args...) {
 			if k.leads(e) {
 				k.keeps(e.Pos(), text(e)+", taken to another goroutine, leads to")
@@ -283,7 +155,7 @@ func (k *keeper) look(n ast.Node) {
 // lookAtCall reports the functions and values that lead to the message, and that a call keeps, and follows other calls.
 func (k *keeper) lookAtCall(call *ast.CallExpr) {
 	for _, g := range k.given(call) {
-		if !k.leads(g.fn) {
+		if !k.leads(g.fn) || g.as == goroutine && k.joins() {
 			continue
 		}
 		if id := k.usedIn(g.fn); id != nil {
@@ -298,7 +170,7 @@ func (k *keeper) lookAtCall(call *ast.CallExpr) {
 		if !k.leads(a) {
 			continue
 		}
-		if storesArguments(f) {
+		if len(k.given(call)) == 0 && storesArguments(f) {
 			k.keeps(a.Pos(), text(call.Fun)+" keeps")
 		} else if fn, param := k.parameter(f, i); param != nil {
 			k.checkKept(body{fn, param})

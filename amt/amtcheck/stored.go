@@ -64,26 +64,26 @@ func (c *checker) checkSent(s *ast.SendStmt) {
 
 // checkElements reports Contexts among the elements of a slice, array or map, or in an interface of a structure.
 func (c *checker) checkElements(lit *ast.CompositeLit) {
-	_, isStruct := c.pass.TypesInfo.TypeOf(lit).Underlying().(*types.Struct)
+	s, isStruct := deref(c.pass.TypesInfo.TypeOf(lit)).Underlying().(*types.Struct)
 	for i, e := range lit.Elts {
 		list := []ast.Expr{e}
 		if kv, ok := e.(*ast.KeyValueExpr); ok {
 			list = []ast.Expr{kv.Key, kv.Value}
 		}
 		for _, e := range list {
-			if isContext(c.pass.TypesInfo.TypeOf(e)) && !(isStruct && c.fieldIsContext(lit, i)) {
+			if isContext(c.pass.TypesInfo.TypeOf(e)) && !(isStruct && c.fieldIsContext(s, lit.Elts[i], i)) {
 				c.report(e.Pos(), "stored", "%s is stored in a value of type %s: %s", types.ExprString(e), c.typeText(lit), remedy)
 			}
 		}
 	}
 }
 
-// fieldIsContext reports whether the i-th element of a structure's literal is for a field that is itself a Context.
-func (c *checker) fieldIsContext(lit *ast.CompositeLit, i int) bool {
-	if kv, ok := lit.Elts[i].(*ast.KeyValueExpr); ok {
+// fieldIsContext reports whether an element of a structure's literal, the i-th, is for a field that is itself a Context.
+func (c *checker) fieldIsContext(s *types.Struct, elt ast.Expr, i int) bool {
+	if kv, ok := elt.(*ast.KeyValueExpr); ok {
 		return isContext(c.pass.TypesInfo.TypeOf(kv.Key))
 	}
-	return isContext(c.pass.TypesInfo.TypeOf(lit).Underlying().(*types.Struct).Field(i).Type())
+	return isContext(s.Field(i).Type())
 }
 
 // checkAppended reports a Context that is appended to a slice.

@@ -150,4 +150,44 @@ func init() {
 	})
 }
 
+// What is made here may have the message, and so may goroutines that are waited for, and a variable that is a copy by then.
+func init() {
+	two.Is(func(c amt.Context, m *cells) {
+		work := newState(3)
+		work.last = m
+		rows := work.all
+		rows[0] = m
+		var all sync.WaitGroup
+		all.Go(func() { println(m.Block) })
+		go println(m)
+		all.Wait()
+	})
+	three.Is(func(c amt.Context, m *cells) {
+		v := *m
+		m = &v
+		own.Of(c).last = m
+	})
+	four.Is(func(c amt.Context, m *cells) {
+		found := find(c)
+		found.last = m             // want `^found.last keeps memory of the message m`
+		own.Of(c).slot(3).last = m // want `^own.Of\(...\).slot\(...\).last keeps memory`
+		c.Rooted("in", func(c amt.Context) error {
+			find(c).last = m // want `^find\(...\).last keeps memory`
+			inner := find(c)
+			inner.last = m // want `^inner.last keeps memory`
+			return nil
+		})
+		slot := own.Of(c).slot(3)
+		slot.last = m // want `^slot.last keeps memory`
+		var all sync.WaitGroup
+		all.Go(func() { println(m.Block) }) // want `^m, used by a goroutine, leads to memory`
+	})
+}
+
+func newState(n int) *state { return &state{all: make([]*cells, n)} }
+
+func find(c amt.Context) *state { return own.Of(c) }
+
+func (s *state) slot(int) *state { return s }
+
 var keptName *named

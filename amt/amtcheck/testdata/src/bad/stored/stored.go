@@ -50,8 +50,9 @@ func elements(c amt.Context, out *amt.Context) {
 	list = []amt.Context{c}        // want `^c is stored in a value of type \[\]amt.Context`
 	m := map[string]any{"here": c} // want `^c is stored in a value of type map\[string\]any`
 	l := loose{c}                  // want `^c is stored in a value of type loose`
-	l.value = c                    // want `^c is stored in l.value`
-	*out = c                       // want `^c is stored in \*out`
+	_ = []*solver{{1, c}, {c: c}}
+	l.value = c // want `^c is stored in l.value`
+	*out = c    // want `^c is stored in \*out`
 	_, _, _ = list, m, l
 }
 

@@ -3,7 +3,10 @@ package amt
 
 import "github.com/byssus-hpc/byssus/mpi"
 
-type Context struct{ gen uint64 }
+type Context struct {
+	f   *int
+	gen uint64
+}
 
 func (c Context) Collective(label string, body func(Context) error, opts ...EpochOption) *Epoch {
 	return nil
