@@ -26,7 +26,7 @@ deps:            ## install the Debian packages that are missing (root or sudo)
 
 build:           ## compile the command and the rank side into build/
 	@$(MAKE) --no-print-directory -s -j$(shell nproc) -C rank BUILD=$(BUILD)
-	@$(GO) build -trimpath -o $(BUILD)/bin/ ./cmd/byssus ./cmd/pupgen ./cmd/pupvet
+	@$(GO) build -trimpath -o $(BUILD)/bin/ ./cmd/byssus ./cmd/pupgen ./cmd/pupvet ./cmd/amtvet
 
 demo: deps build ## LAMMPS is checkpointed, killed and restarted under the other MPI
 	@$(GO) run ./bench/demo -byssus $(BUILD)/bin/byssus
@@ -59,7 +59,7 @@ generate:        ## write the generated code anew from its sources
 
 install: build   ## copy the build below PREFIX (default /usr/local)
 	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/lib $(DESTDIR)$(PREFIX)/share/man/man1
-	install $(BUILD)/bin/byssus $(BUILD)/bin/pupgen $(BUILD)/bin/pupvet $(DESTDIR)$(PREFIX)/bin/
+	install $(BUILD)/bin/byssus $(BUILD)/bin/pupgen $(BUILD)/bin/pupvet $(BUILD)/bin/amtvet $(DESTDIR)$(PREFIX)/bin/
 	cp -R $(BUILD)/lib/byssus $(DESTDIR)$(PREFIX)/lib/
 	install -m 644 docs/man/*.1 $(DESTDIR)$(PREFIX)/share/man/man1/
 

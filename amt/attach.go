@@ -41,7 +41,7 @@ func (a *Attached) leave(err error) error {
 	a.inside, a.failed = false, err
 	if err != nil {
 		a.r.patience.end()
-		a.r.abandon()
+		a.r.abandon(err)
 		err = errors.Join(err, a.w.Abandon())
 	}
 	return err
@@ -114,7 +114,7 @@ func (a *Attached) Detach() error {
 	a.leave(nil)
 	a.failed = errors.New("it is detached")
 	a.r.patience.end()
-	a.r.abandon()
+	a.r.abandon(a.failed)
 	if err := errors.Join(a.w.Close(), a.r.operations.close(), mpilib.Detach()); err != nil {
 		return fmt.Errorf("amt: rank %d: %w", a.r.self, err)
 	}

@@ -344,8 +344,14 @@ func (ep *Epoch) fail(err error) {
 
 // failed notes an error that others know, or are told.
 func (ep *Epoch) failed(err error) {
-	if ep.err == nil {
-		ep.err = err
+	if ep.err != nil {
+		return
+	}
+	ep.err = err
+	for t := range ep.r.tasks {
+		if t.cancel != nil && ep.holds(t.f.ep) {
+			t.cancel(err)
+		}
 	}
 }
 

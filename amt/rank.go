@@ -1,6 +1,7 @@
 package amt
 
 import (
+	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -76,7 +77,9 @@ type rank struct {
 
 	watch    watch
 	patience patience
-	gone     chan struct{}      // closed when a run has failed
+	gone     chan struct{}   // closed when a run has failed
+	life     context.Context // done then
+	die      context.CancelCauseFunc
 	waits    *Epoch             // what the main function waits for
 	ended    bool               // the main function has returned
 	tasks    map[*task]struct{} // that have not ended
@@ -106,6 +109,7 @@ type inbox struct {
 func newRank(t wire.Transport, e engine.Engine, table []*entry) (*rank, error) {
 	r := &rank{self: t.Rank(), ranks: t.Ranks(), t: t, table: table, epochs: map[uint64]*Epoch{},
 		gone: make(chan struct{}), reductions: map[uint64]any{}, tasks: map[*task]struct{}{}, patient: waitingLooks, pace: pace{messages: 1}}
+	r.life, r.die = context.WithCancelCause(context.Background())
 	r.operations.init(r)
 	r.outs = make([][]byte, r.ranks)
 	r.sorted.always = slices.ContainsFunc(table, func(e *entry) bool { return e.priority != 0 })

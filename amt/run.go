@@ -89,7 +89,7 @@ func (r *rank) run(main func(Context) error) error {
 		r.attached.fail(err) // for ranks that wait in an Enter
 	}
 	if err = errors.Join(err, r.drain(err != nil)); err != nil {
-		r.abandon()
+		r.abandon(err)
 	}
 	r.returned = true
 	return err
@@ -108,12 +108,13 @@ func (r *rank) exited(then func(error)) {
 	r.watch.end()
 	r.main.fail(err)
 	err = errors.Join(err, r.drain(true))
-	r.abandon()
+	r.abandon(err)
 	then(err)
 }
 
-// abandon is the end of a rank whose program has failed: tasks wait for nothing more.
-func (r *rank) abandon() {
+// abandon is the end of a rank whose program has failed, by an error: tasks wait for nothing more.
+func (r *rank) abandon(err error) {
+	r.die(err)
 	select {
 	case <-r.gone:
 	default:

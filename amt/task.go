@@ -1,6 +1,7 @@
 package amt
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"time"
@@ -17,6 +18,8 @@ type task struct {
 	waits *Epoch        // what it waits for
 
 	goroutine uintptr
+	ctx       context.Context         // that the work has asked for; nil: it has not
+	cancel    context.CancelCauseFunc // of that; belongs to the rank's goroutine
 
 	panics bool // the program ends by it
 }
@@ -48,6 +51,9 @@ func (c Context) Go(name string, work func(Context) error) {
 					if err != nil {
 						ep.fail(fmt.Errorf("amt: rank %d: the task %q: %w", r.self, name, err))
 					}
+					if t.cancel != nil {
+						t.cancel(nil)
+					}
 					r.ends(t.f)
 					r.running--
 					delete(r.tasks, t)
@@ -74,6 +80,30 @@ func (t *task) guard(work func(Context) error) error {
 	}()
 	t.goroutine = owner.Current()
 	return work(Context{t.f, t.f.gen})
+}
+
+// Context is for functions that take one of package context, as those that wait for a network or a program do. That of a task is done
+// when its epoch, one around that, or the program has failed, with that failure as its cause; that of other code when the program has.
+func (c Context) Context() context.Context {
+	f := c.own()
+	t, r := f.task, f.r
+	if t == nil {
+		return r.life
+	}
+	if t.ctx != nil {
+		return t.ctx
+	}
+	ctx, cancel := context.WithCancelCause(r.life)
+	t.ctx = ctx
+	r.ask(func() {
+		t.cancel = cancel
+		for ep := t.f.ep; ep != nil; ep = ep.outer {
+			if ep.err != nil {
+				cancel(ep.err)
+			}
+		}
+	})
+	return ctx
 }
 
 // rooted begins an epoch for the task; its body runs on the task's goroutine.

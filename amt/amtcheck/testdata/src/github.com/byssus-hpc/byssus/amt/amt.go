@@ -1,0 +1,64 @@
+// Package amt has the signatures of the real package amt and nothing behind them.
+package amt
+
+import "github.com/byssus-hpc/byssus/mpi"
+
+type Context struct {
+	f   *int
+	gen uint64
+}
+
+func (c Context) Collective(label string, body func(Context) error, opts ...EpochOption) *Epoch {
+	return nil
+}
+func (c Context) Rooted(label string, body func(Context) error, opts ...EpochOption) *Epoch {
+	return nil
+}
+func (c Context) Fail(err error)                           {}
+func (c Context) From() int                                { return 0 }
+func (c Context) Go(name string, work func(Context) error) {}
+func (c Context) Poll()                                    {}
+func (c Context) Rank() int                                { return 0 }
+func (c Context) Ranks() int                               { return 0 }
+func (c Context) Scope(label string) (*Scope, error)       { return nil, nil }
+func (c Context) World() *mpi.Comm                         { return nil }
+func Main(main func(Context) error)                        {}
+func Run(main func(Context) error) error                   { return nil }
+func RunLocal(n int, main func(Context) error) error       { return nil }
+
+type Attached struct{ n int }
+
+func (a *Attached) Detach() error                      { return nil }
+func (a *Attached) Enter(do func(Context) error) error { return nil }
+func (a *Attached) Run(main func(Context) error) error { return nil }
+
+type Epoch struct{ n int }
+
+func (ep *Epoch) OnDone(c Context, then func(Context)) {}
+func (ep *Epoch) Wait(c Context) error                 { return nil }
+
+type EpochOption func(*Epoch) error
+
+func After(other *Epoch) EpochOption { return nil }
+
+type Handler[M any] struct{ m *M }
+
+func (h *Handler[M]) Broadcast(c Context, m *M)                         {}
+func (h *Handler[M]) Is(do func(c Context, m *M), priority ...Priority) {}
+func (h *Handler[M]) Send(c Context, to int, m *M)                      {}
+func (h *Handler[M]) SendAt(c Context, to int, m *M, priority Priority) {}
+
+type Local[T any] struct{ t *T }
+
+func (l *Local[T]) Of(c Context) *T { return nil }
+
+type Priority int16
+
+type Reduction[T any] struct{ t *T }
+
+func (d *Reduction[T]) All(c Context, value T) (T, error) { return value, nil }
+func (d *Reduction[T]) Is(op func(a, b T) T)              {}
+
+type Scope struct{ n int }
+
+func (s *Scope) Do(c Context, operation func(comm *mpi.Comm) error, then ...func(Context)) {}
