@@ -35,7 +35,10 @@
 //     errors.As; between processes its text travels, and a HangError): Wait returns it, and what comes After the epoch fails with
 //     it. If the code that began it, which may wait, neither does nor has something come after it, the error is one of the epoch
 //     around when that code has ended, and so in the end of Run.
-//   - A Context belongs to the code, and the goroutine, that it was given to. It is known when one is used afterwards.
+//   - A Context belongs to the code, and the goroutine, that it was given to. One that is used afterwards, on another goroutine, or by
+//     a handler in place of its own, ends the program and says whose it is.
+//   - All ranks begin the same collective epochs, reductions and scopes in the same order: if not, the program ends with what they
+//     are called on two ranks.
 //   - When every main function and task waits and no message is on its way, nothing can ever go on: Run returns a HangError
 //     that says who waits for whom. A task, a handler or an operation of a scope that runs for long is no hang: it is told on
 //     the standard error, by name (PatienceVariable), and so is a main function that waits elsewhere than in this package.
