@@ -11,8 +11,8 @@ func nothing(amt.Context) error { return nil }
 
 func main() {
 	amt.Main(func(c amt.Context) error {
-		if c.Rank() == 1 { // has forgotten the step
-			return c.Collective("output", nothing).Wait(c)
+		if c.Rank() == 1 { // has forgotten the exchange
+			return c.Collective("step", nothing).Wait(c)
 		}
 		return c.Collective("step", func(c amt.Context) error {
 			return c.Collective("exchange", nothing).Wait(c)
