@@ -41,7 +41,7 @@ const (
 	triesPerImage   = 2
 )
 
-// Every stage has an end. These are for hangs, on machines that are overloaded, too; docs/exit-codes.md names them.
+// Every stage has an end. These are for hangs, on machines that are overloaded, too; docs/operations.md names them.
 const (
 	startLimit   = 10 * time.Minute // of a start or restart, without a rank coming further
 	prepareLimit = 2 * time.Minute  // for the store to make a directory

@@ -63,7 +63,7 @@ int main(int argc, char **argv)
 		app_moment(&a);
 	for (int n; ; i++) {
 		const int mine = a.rank == 0 ? next_line(&a, how, line) : 0;
-		/* Whoever waits here for rank 0 can be stopped; inside of a Bcast it could not (README, "A checkpoint waits"). */
+		/* Whoever waits here for rank 0 can be stopped; inside of a Bcast it could not (docs/limits.md, "A checkpoint waits"). */
 		MPI_Allreduce(&mine, &n, 1, MPI_INT, MPI_MAX, MPI_COMM_WORLD);
 		if (n == 0)
 			break;

@@ -1,5 +1,5 @@
-// Package module follows the README's words on package pup in a module outside this one, with a module cache of its own: what is
-// written there must be all that is needed.
+// Package module follows what docs/serialization.md says of package pup in a module outside this one, with a module cache of its
+// own: what is written there must be all that is needed.
 package module
 
 import (
@@ -79,7 +79,7 @@ func TestReadme(t *testing.T) {
 	o := outside{t, ctx, t.TempDir(), nil}
 	o.env = append(os.Environ(), "GOPROXY="+o.proxy(site.Root), "GOMODCACHE="+filepath.Join(t.TempDir(), "cache"), "GONOSUMDB=*",
 		"GOFLAGS=-modcacherw", "GOWORK=off")
-	commands, directive := instructions(t, filepath.Join(site.Root, "README.md"))
+	commands, directive := instructions(t, filepath.Join(site.Root, "docs/serialization.md"))
 	o.write("mesh.go", strings.Replace(program, "DIRECTIVE", directive, 1))
 	o.write("mesh_test.go", "package main\n\nimport (\n\t\"testing\"\n\n\t\"github.com/byssus-hpc/byssus/pup/puptest\"\n)\n\n"+
 		"func TestMesh(t *testing.T) { puptest.Check(t, &Mesh{Cells: make([]Cell, 3)}) }\n")
@@ -97,13 +97,13 @@ func TestReadme(t *testing.T) {
 	}
 }
 
-// instructions are the README's commands about package pup, in order, and its directive.
-func instructions(t *testing.T, readme string) (commands []string, directive string) {
-	text, err := os.ReadFile(readme)
+// instructions are the page's commands, in order, and its directive.
+func instructions(t *testing.T, page string) (commands []string, directive string) {
+	text, err := os.ReadFile(page)
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, section, _ := strings.Cut(string(text), "## For Go programs: pup")
+	_, section, _ := strings.Cut(string(text), "## Using it")
 	section, _, _ = strings.Cut(section, "\n## ")
 	for _, m := range regexp.MustCompile(`(?m)^ {4}(go (?:get|generate|vet) .*|//go:generate .*)$`).FindAllStringSubmatch(section, -1) {
 		if strings.HasPrefix(m[1], "//") {
@@ -113,7 +113,7 @@ func instructions(t *testing.T, readme string) (commands []string, directive str
 		}
 	}
 	if len(commands) < 4 || directive == "" || !strings.HasPrefix(commands[len(commands)-1], "go vet") {
-		t.Fatalf("the README's section on pup: found commands %q and directive %q", commands, directive)
+		t.Fatalf("%s: found commands %q and directive %q", page, commands, directive)
 	}
 	return commands, directive
 }
