@@ -21,7 +21,8 @@ type options struct {
 }
 
 // Graph keeps what is shared shared: pointers, slices, maps and interfaces that lead to the same memory do so again after
-// unpacking, cycles and pointers into other values included. It is needed for packing only: data says whether it is a graph.
+// unpacking, cycles, pointers into other values and slices of their arrays included. It is needed for packing only: data says
+// whether it is a graph. What lies in another value is stored by the visit to that, and so must be visited there.
 //
 // Of a slice's capacity that part is kept in which elements of others lie. A slice without elements shares nothing and has no
 // capacity afterwards, whatever array it was a part of: only whether it is nil is kept.
