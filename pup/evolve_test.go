@@ -192,26 +192,36 @@ var (
 )
 
 // asOld packs a value as if it were one of an older version of the type named, in a graph or a tree.
-func asOld(t *testing.T, v any, name string, graph bool) []byte {
+func asOld(t testing.TB, v any, name string, graph bool) (schema string, body []byte) {
 	t.Helper()
 	data, err := pup.Marshal(v, graphOptions(graph)...)
 	if err != nil {
 		t.Fatal(err)
 	}
-	schema := pup.Schema(v)
+	schema = pup.Schema(v)
 	own, _, _ := strings.Cut(schema, "\n")
-	return pup.WrapSchema(strings.ReplaceAll(schema, own, name), graph, pup.Body(data))
+	return strings.ReplaceAll(schema, own, name), pup.Body(data)
+}
+
+func fromOld(t testing.TB, old any, name string, graph bool, to any) error {
+	t.Helper()
+	schema, body := asOld(t, old, name, graph)
+	return pup.Unmarshal(pup.WrapSchema(schema, graph, body), to)
+}
+
+func newNarrow() *narrow {
+	v := &narrow{All: []float32{1, 2, 3, 4.5}, Rows: [][]int8{{1, -2}, nil, {}}, N: [3]int16{7, -8, 9}, Empty: []uint8{}, Void: make([][0]int8, 2)}
+	v.Part, v.Early, v.Same = v.All[1:3], v.N[1:], v.Rows[:1]
+	return v
 }
 
 // TestWidenedSlices widens slices that share memory, which they do afterwards.
 func TestWidenedSlices(t *testing.T) {
-	old := &narrow{All: []float32{1, 2, 3, 4.5}, Rows: [][]int8{{1, -2}, nil, {}}, N: [3]int16{7, -8, 9}, Empty: []uint8{}, Void: make([][0]int8, 2)}
-	old.Part, old.Early, old.Same = old.All[1:3], old.N[1:], old.Rows[:1]
 	want := &wide{Part: []float64{2, 3}, All: []float64{1, 2, 3, 4.5}, Rows: [][]int32{{1, -2}, nil, {}}, Early: []float32{-8, 9},
 		N: [3]float32{7, -8, 9}, Same: [][]int32{{1, -2}}, Empty: []int64{}, Void: make([][0]int32, 2)}
 	for _, graph := range []bool{false, true} {
 		var got wide
-		if err := pup.Unmarshal(asOld(t, old, "test.wide", graph), &got); err != nil || !reflect.DeepEqual(&got, want) {
+		if err := fromOld(t, newNarrow(), "test.wide", graph, &got); err != nil || !reflect.DeepEqual(&got, want) {
 			t.Fatalf("graph %v: found %+v, %v, want %+v", graph, got, err, want)
 		}
 		shared := []bool{&got.Part[0] == &got.All[1], &got.Early[0] == &got.N[1], &got.Same[0] == &got.Rows[0], cap(got.Part) == 3}
@@ -226,16 +236,16 @@ func TestWidenedInPart(t *testing.T) {
 	old := &halfNarrow{All: []float32{1, 2}}
 	old.Part = old.All
 	var got halfWide
-	if err := pup.Unmarshal(asOld(t, old, "test.halfWide", false), &got); err != nil || got.All[1] != 2 || got.Part[1] != 2 {
+	if err := fromOld(t, old, "test.halfWide", false, &got); err != nil || got.All[1] != 2 || got.Part[1] != 2 {
 		t.Errorf("a tree: found %v, %v", got, err)
 	}
-	err := pup.Unmarshal(asOld(t, old, "test.halfWide", true), &got)
+	err := fromOld(t, old, "test.halfWide", true, &got)
 	if err == nil || !strings.Contains(err.Error(), "halfWide.Part: ") || !strings.Contains(err.Error(), "object 1 is of float64, want float32") {
 		t.Errorf("found %v", err)
 	}
 	n := &narrow{N: [3]int16{1, 2, 3}}
 	n.Pair = (*[2]int16)(n.N[1:])
-	if err := pup.Unmarshal(asOld(t, n, "test.wide", true), &wide{}); err == nil || !strings.Contains(err.Error(), "wide.Pair: ") ||
+	if err := fromOld(t, n, "test.wide", true, &wide{}); err == nil || !strings.Contains(err.Error(), "wide.Pair: ") ||
 		!strings.Contains(err.Error(), `has no [2]int16 at ".N[1]"`) {
 		t.Errorf("found %v", err)
 	}

@@ -272,8 +272,13 @@ func FuzzFile(f *testing.F) {
 }
 
 func FuzzSchema(f *testing.F) {
-	for _, v := range []any{&evolved{}, &owner{}, &mesh{}} {
+	types := func() []any { return []any{&evolved{}, &owner{}, &mesh{}, &wide{}, &halfWide{}} }
+	for _, v := range types() {
 		f.Add(pup.Schema(v), false, []byte("0123456789"))
+	}
+	for _, graph := range []bool{false, true} {
+		schema, body := asOld(f, newNarrow(), "test.wide", graph)
+		f.Add(schema, graph, body)
 	}
 	for text, body := range oldEvolved() {
 		f.Add(text, false, []byte(body))
@@ -283,7 +288,7 @@ func FuzzSchema(f *testing.F) {
 		if len(schema) > math.MaxUint16 {
 			return
 		}
-		for _, v := range []any{&evolved{}, &owner{}, &mesh{}} {
+		for _, v := range types() {
 			if err := pup.Unmarshal(pup.WrapSchema(schema, graph, body), v); err != nil && strings.Contains(err.Error(), "panicked") {
 				t.Fatal(err)
 			}
