@@ -18,6 +18,7 @@ type graph struct {
 	sizes    []uintptr   // of the types of regions, by their numbers
 	owners   map[int]int // a region that lies in another: which
 	sealed   bool
+	rooted   bool // packing: the first region is the packed variable itself
 	inner    bool // some regions lie in others
 	ids      uint64
 	objects  pieces[object]
@@ -475,7 +476,7 @@ func (g *graph) restart() {
 
 // root makes the packed variable itself the first object.
 func (g *graph) root() {
-	if g.regions.len > 0 {
+	if g.rooted {
 		g.name(g.at(0))
 		g.at(0).id |= regionOut
 	}

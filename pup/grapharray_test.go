@@ -385,3 +385,67 @@ func TestHostileSlicesOfArrays(t *testing.T) {
 		}
 	}
 }
+
+// inAll leads to the slice, or the structure, that it lies in.
+type (
+	inAll struct {
+		ID  int
+		All []inAll
+		Of  *holdsIn
+	}
+	holdsIn struct {
+		ID int
+		In inAll
+	}
+)
+
+// TestGraphInWhatItLeadsTo refuses a value that lies in what it leads to, but for a slice of that value alone: it would be there
+// twice afterwards.
+func TestGraphInWhatItLeadsTo(t *testing.T) {
+	holder, list, two, one := &holdsIn{ID: 1}, make([]inAll, 3), make([]inAll, 2), make([]inAll, 1)
+	holder.In.Of = holder
+	list[0].All, list[1].All, two[1].All, one[0].All = list, list, two, one
+	array := (*[2]inAll)(list[1:])
+	for name, v := range map[string]any{"3 of pup_test.inAll": &list[0], "2 of pup_test.inAll": &two[1], "a pup_test.holdsIn": &holder.In,
+		"of pup_test.inAll": array} {
+		for _, f := range []func() error{
+			func() error { _, err := pup.Marshal(v, pup.Graph()); return err },
+			func() error { _, err := pup.Size(v, pup.Graph()); return err },
+		} {
+			if err := f(); !errors.Is(err, pup.ErrType) || !strings.Contains(err.Error(), "the value itself lies in ") ||
+				!strings.Contains(err.Error(), name+", to which it leads") {
+				t.Errorf("%s: found %v", name, err)
+			}
+		}
+	}
+	if got := graphTrip(t, &one[0]).(*inAll); &got.All[0] != got {
+		t.Error("a slice of the value itself is elsewhere")
+	}
+	if got := graphTrip(t, holder).(*holdsIn); got.In.Of != got {
+		t.Error("the holder is elsewhere")
+	}
+}
+
+// global has nothing of its own: its code visits variables of the package.
+type global struct{}
+
+var globals, part3 []int
+
+func (*global) PUP(p *pup.Stream) {
+	pup.PlainSlice(p, &globals)
+	pup.PlainSlice(p, &part3)
+}
+
+// TestGraphOfNoSize packs by a value that is no object itself.
+func TestGraphOfNoSize(t *testing.T) {
+	globals = []int{1, 2, 3}
+	part3 = globals[2:]
+	data, err := pup.Marshal(&global{}, pup.Graph())
+	if err != nil {
+		t.Fatal(err)
+	}
+	globals, part3 = nil, nil
+	if err := pup.Unmarshal(data, &global{}, pup.Graph()); err != nil || len(globals) != 3 || globals[1] != 2 || &part3[0] != &globals[2] {
+		t.Errorf("found %v, %v, %v", globals, part3, err)
+	}
+}

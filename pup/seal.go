@@ -10,11 +10,21 @@ import (
 )
 
 // seal ends discovery: it finds the regions that lie in others, and refuses what overlaps in another way.
-func (g *graph) seal() (err error) {
+func (g *graph) seal() error {
 	g.sealed = true
-	if g.ordered() {
-		return nil
+	if !g.ordered() {
+		if err := g.sortOut(); err != nil {
+			return err
+		}
 	}
+	if g.rooted && (g.top(0) != 0 || g.at(0).count > 1) { // what it is unpacked into will be a part of nothing
+		return &Error{Op: "pack", Err: fmt.Errorf("%w: the value itself lies in %v, to which it leads: pack that, or what holds it", ErrType, g.at(g.top(0)))}
+	}
+	return nil
+}
+
+// sortOut goes through the regions in the order of their addresses.
+func (g *graph) sortOut() (err error) {
 	var open []item // regions that overlap so far; mostly one
 	end := uintptr(0)
 	g.index.sorted(func(page uintptr, slots *pageSlots, crowd []int) {
