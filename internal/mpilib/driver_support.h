@@ -25,8 +25,9 @@
 
 /* -- errors ---------------------------------------------------------------------------------------------- */
 
+/* Is told the library's own code, which may stand for a longer text, and its neutral class. */
 #ifndef NOTE_ERROR
-#define NOTE_ERROR(code, class) ((void)0)   /* the library's own code, which may stand for a longer text, and its neutral class */
+#define NOTE_ERROR(code, class) ((void)0)
 #endif
 
 COLD static int error_class_of(int code)
