@@ -23,10 +23,7 @@ const misuseVariable = "AMT_TEST_MISUSE" // which misuse the process commits
 
 // A borrowed is what handlers of misuses find.
 type borrowed struct {
-	sync.Mutex
-	c  [2]amt.Context // of the main functions
-	ep [2]*amt.Epoch
-	s  [2]*amt.Scope
+	c [2]amt.Context // of the main functions
 }
 
 var (

@@ -7,7 +7,7 @@
 //   - The library is asked for MPI_THREAD_SERIALIZED. Calls of several goroutines follow one another; one that blocks keeps the
 //     others waiting, so those that need each other are to be begun (Isend, Irecv, ...).
 //   - Memory of Go is pinned as long as a request on it is open, and never known to the library after it.
-//   - Errors of MPI are Go errors (Error), with function and class; the library's error handler returns.
+//   - Errors of MPI are Go errors (Error), with function, class and all that the library says of them; its error handler returns.
 //   - A message that is longer than its receive has room for is an error of class ErrTruncate, and memory beyond that room stays as it
 //     was. For that Run has Open MPI 4 copy messages twice on a node, unless OMPI_MCA_btl_vader_single_copy_mechanism and
 //     OMPI_MCA_btl_self_flags in the environment say otherwise; it has been no slower. A program in C that has initialized MPI

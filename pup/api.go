@@ -21,13 +21,14 @@ type options struct {
 }
 
 // Graph keeps what is shared shared: pointers, slices, maps and interfaces that lead to the same memory do so again after
-// unpacking, cycles and pointers into other values included. It is needed for packing only: data says whether it is a graph.
+// unpacking, cycles, pointers into other values and slices of their arrays included. It is needed for packing only: data says
+// whether it is a graph. What lies in another value is stored by the visit to that, and so must be visited there.
 //
 // Of a slice's capacity that part is kept in which elements of others lie. A slice without elements shares nothing and has no
 // capacity afterwards, whatever array it was a part of: only whether it is nil is kept.
 //
 // PUP methods must then hand pointers and slices themselves to the helpers: elements that are visited by a loop of one's own
-// are not known as parts of their slice, and a pointer in a local variable may be set after PUP is done. Check finds both.
+// are not known as parts of their slice, and a pointer or a slice in a local variable may be set after PUP is done. Check finds both.
 func Graph() Option { return func(o *options) { o.graph = true } }
 
 // InPlace unpacks into the memory that the value has already: slices with room, pointers that are not nil, maps.
@@ -205,7 +206,7 @@ func (c *call) traverse(p *Stream) {
 // newGraph makes a graph that knows the packed variable itself.
 func (c *call) newGraph() *graph {
 	g := &graph{}
-	if c.info.t.Size() > 0 {
+	if g.rooted = c.info.t.Size() > 0; g.rooted {
 		g.add(c.v.UnsafePointer(), c.info, 1)
 		g.root()
 	}

@@ -316,7 +316,7 @@ func TestReaderMemory(t *testing.T) {
 // FuzzMemory gives bodies. Whatever they hold, what they make a reader allocate is bounded.
 func FuzzMemory(f *testing.F) {
 	types := func() []any {
-		return []any{&odd.Economy{}, &thicket{}, new([]vast), new(map[int8]vast), new([]odd.Scratchy), new(map[string][]thicket), &everything{}, &mesh{}, new([]any), &owner{}}
+		return []any{&odd.Economy{}, &thicket{}, new([]vast), new(map[int8]vast), new([]odd.Scratchy), new(map[string][]thicket), &everything{}, &mesh{}, new([]any), &owner{}, &arraysLast{}, new([]ownRoom)}
 	}
 	m := maker{rand.New(rand.NewPCG(1, 2))}
 	for n, v := range types() {

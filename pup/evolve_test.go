@@ -148,3 +148,105 @@ func TestOldTypeInAnInterface(t *testing.T) {
 		t.Errorf("found %v", h.V)
 	}
 }
+
+// narrow is what wide was: all its numbers were shorter.
+type (
+	narrow struct {
+		Part  []float32
+		All   []float32
+		Rows  [][]int8
+		Early []int16
+		N     [3]int16
+		Same  [][]int8
+		Empty []uint8
+		Nil   []uint8
+		Void  [][0]int8
+		Pair  *[2]int16
+	}
+	wide struct {
+		Part  []float64
+		All   []float64
+		Rows  [][]int32
+		Early []float32 // of N
+		N     [3]float32
+		Same  [][]int32
+		Empty []int64
+		Nil   []int64
+		Void  [][0]int32
+		Pair  *[2]int16
+	}
+	halfWide struct {
+		All  []float64
+		Part []float32
+	}
+	halfNarrow struct{ All, Part []float32 }
+)
+
+var (
+	_ = pup.Register[narrow]("test.narrow")
+	_ = pup.Register[wide]("test.wide", pup.SchemaVersion(2), pup.Widened("Part", "[]float32", 2), pup.Widened("All", "[]float32", 2),
+		pup.Widened("Rows", "[][]int8", 2), pup.Widened("Early", "[]int16", 2), pup.Widened("N", "[3]int16", 2), pup.Widened("Same", "[][]int8", 2),
+		pup.Widened("Empty", "[]uint8", 2), pup.Widened("Nil", "[]uint8", 2), pup.Widened("Void", "[][0]int8", 2))
+	_ = pup.Register[halfNarrow]("test.halfNarrow")
+	_ = pup.Register[halfWide]("test.halfWide", pup.SchemaVersion(2), pup.Widened("All", "[]float32", 2))
+)
+
+// asOld packs a value as if it were one of an older version of the type named, in a graph or a tree.
+func asOld(t testing.TB, v any, name string, graph bool) (schema string, body []byte) {
+	t.Helper()
+	data, err := pup.Marshal(v, graphOptions(graph)...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	schema = pup.Schema(v)
+	own, _, _ := strings.Cut(schema, "\n")
+	return strings.ReplaceAll(schema, own, name), pup.Body(data)
+}
+
+func fromOld(t testing.TB, old any, name string, graph bool, to any) error {
+	t.Helper()
+	schema, body := asOld(t, old, name, graph)
+	return pup.Unmarshal(pup.WrapSchema(schema, graph, body), to)
+}
+
+func newNarrow() *narrow {
+	v := &narrow{All: []float32{1, 2, 3, 4.5}, Rows: [][]int8{{1, -2}, nil, {}}, N: [3]int16{7, -8, 9}, Empty: []uint8{}, Void: make([][0]int8, 2)}
+	v.Part, v.Early, v.Same = v.All[1:3], v.N[1:], v.Rows[:1]
+	return v
+}
+
+// TestWidenedSlices widens slices that share memory, which they do afterwards.
+func TestWidenedSlices(t *testing.T) {
+	want := &wide{Part: []float64{2, 3}, All: []float64{1, 2, 3, 4.5}, Rows: [][]int32{{1, -2}, nil, {}}, Early: []float32{-8, 9},
+		N: [3]float32{7, -8, 9}, Same: [][]int32{{1, -2}}, Empty: []int64{}, Void: make([][0]int32, 2)}
+	for _, graph := range []bool{false, true} {
+		var got wide
+		if err := fromOld(t, newNarrow(), "test.wide", graph, &got); err != nil || !reflect.DeepEqual(&got, want) {
+			t.Fatalf("graph %v: found %+v, %v, want %+v", graph, got, err, want)
+		}
+		shared := []bool{&got.Part[0] == &got.All[1], &got.Early[0] == &got.N[1], &got.Same[0] == &got.Rows[0], cap(got.Part) == 3}
+		if want := []bool{graph, graph, graph, graph}; !reflect.DeepEqual(shared, want) {
+			t.Errorf("graph %v: shared: found %v, want %v", graph, shared, want)
+		}
+	}
+}
+
+// TestWidenedInPart refuses, by name, what only one of those that share it widens.
+func TestWidenedInPart(t *testing.T) {
+	old := &halfNarrow{All: []float32{1, 2}}
+	old.Part = old.All
+	var got halfWide
+	if err := fromOld(t, old, "test.halfWide", false, &got); err != nil || got.All[1] != 2 || got.Part[1] != 2 {
+		t.Errorf("a tree: found %v, %v", got, err)
+	}
+	err := fromOld(t, old, "test.halfWide", true, &got)
+	if err == nil || !strings.Contains(err.Error(), "halfWide.Part: ") || !strings.Contains(err.Error(), "object 1 is of float64, want float32") {
+		t.Errorf("found %v", err)
+	}
+	n := &narrow{N: [3]int16{1, 2, 3}}
+	n.Pair = (*[2]int16)(n.N[1:])
+	if err := fromOld(t, n, "test.wide", true, &wide{}); err == nil || !strings.Contains(err.Error(), "wide.Pair: ") ||
+		!strings.Contains(err.Error(), `has no [2]int16 at ".N[1]"`) {
+		t.Errorf("found %v", err)
+	}
+}

@@ -51,6 +51,7 @@ func goldens() []golden {
 		{"hands", &[]goldenHand{{Offsets: []int{0}}, {ID: 2, Offsets: []int{7}}}, nil},
 		{"graph", newGoldenGraph(), graph},
 		{"links", newGoldenLinks(), graph},
+		{"parts", newGoldenParts(), graph},
 		{"tree", newGoldenPointers(), graph},
 		{"unchecked", newGoldenSlices(), unchecked},
 		{"unchecked-graph", newGoldenGraph(), append(unchecked, pup.Graph())},
@@ -248,6 +249,32 @@ func TestGoldenWalkGraph(t *testing.T) {
 	w.want("key and value", []uint64{w.fixed(1), w.fixed(1)}, []uint64{5, 6})
 	w.want("Same: object 3", w.count(), 2+2*3)
 	w.want("Self: object 0, the root", w.count(), 2+2*0)
+	w.want("bytes left", len(w.b)-w.pos, 0)
+}
+
+// TestGoldenWalkParts decodes slices of arrays in objects by hand.
+func TestGoldenWalkParts(t *testing.T) {
+	w := walk(t, "parts")
+	w.want("schema", w.header(1), "golden.Parts\ngolden.Part 1 struct Rows [2][3]uint16\n"+
+		"golden.Parts 1 struct Early []uint16; Of *golden.Part; Late []uint16; List []uint8; Pair *[2]uint8\n")
+	part := func(object, element uint64, path string, length, capacity uint64) {
+		t.Helper()
+		w.want("token and 0", []uint64{w.count(), w.count()}, []uint64{2, 0})
+		w.want("object, element", []uint64{w.count(), w.count()}, []uint64{object, element})
+		w.want("path", w.text(), path)
+		w.want("length, capacity", []uint64{w.count(), w.count()}, []uint64{length, capacity})
+	}
+	part(1, 0, ".Rows[1][1]", 2, 2)
+	w.want("Of: object 1", w.count(), 2+2*1)
+	for n := range uint64(6) {
+		w.want("content", w.fixed(2), n+1)
+	}
+	part(1, 0, ".Rows[0][0]", 1, 2)
+	w.want("List: object 2, which is new, and has 3 elements", []uint64{w.count(), w.count()}, []uint64{1, 3})
+	w.want("content", []uint64{w.fixed(1), w.fixed(1), w.fixed(1)}, []uint64{7, 8, 9})
+	w.want("Pair: into object 2", w.count(), 2+2*2+1)
+	w.want("element", w.count(), 1)
+	w.want("path in it", w.text(), "")
 	w.want("bytes left", len(w.b)-w.pos, 0)
 }
 

@@ -325,3 +325,25 @@ func newGoldenLinks() *goldenLinks {
 	g.First, g.Part, g.Same, g.Self = &g.List[1], g.List[1:2], g.Map, g
 	return g
 }
+
+// goldenParts has slices of arrays that lie in other objects, and an array that lies in a slice.
+type goldenParts struct {
+	Early []uint16 // of an array in what Of points to, which comes later
+	Of    *goldenPart
+	Late  []uint16
+	List  []uint8
+	Pair  *[2]uint8 // of List
+}
+
+type goldenPart struct{ Rows [2][3]uint16 }
+
+var (
+	_ = pup.Register[goldenParts]("golden.Parts")
+	_ = pup.Register[goldenPart]("golden.Part")
+)
+
+func newGoldenParts() *goldenParts {
+	g := &goldenParts{Of: &goldenPart{[2][3]uint16{{1, 2, 3}, {4, 5, 6}}}, List: []uint8{7, 8, 9}}
+	g.Early, g.Late, g.Pair = g.Of.Rows[1][1:], g.Of.Rows[0][:1:2], (*[2]uint8)(g.List[1:])
+	return g
+}

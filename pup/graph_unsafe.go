@@ -18,6 +18,7 @@ type graph struct {
 	sizes    []uintptr   // of the types of regions, by their numbers
 	owners   map[int]int // a region that lies in another: which
 	sealed   bool
+	rooted   bool // packing: the first region is the packed variable itself
 	inner    bool // some regions lie in others
 	ids      uint64
 	objects  pieces[object]
@@ -76,12 +77,13 @@ type object struct {
 	count int
 }
 
-// fixup is a pointer into an object that is not made yet.
+// fixup is a pointer or a slice into an object that is not made yet.
 type fixup struct {
 	at    *unsafe.Pointer
 	info  *typeInfo
 	index uint64
 	path  string
+	slice *span // not nil: it is a slice; its length and capacity
 }
 
 // deferred is the content of an object that lies too deep to go on at once.
@@ -295,16 +297,15 @@ func (p *Stream) drain() {
 // packInterior packs a pointer into region n.
 func (p *Stream) packInterior(v *unsafe.Pointer, n int, i *typeInfo) {
 	at, r := placeOf(unsafe.Pointer(v), pointerShape), p.graph.at(n)
-	offset, size := uintptr(*v)-r.begin(), r.info.t.Size()
-	path, ok := subobject(r.info.t, offset%size, i.t)
-	if !ok {
-		p.fail(at, "%w: it points %d bytes into a %v, where no %v is", ErrType, offset%size, r.info.t, i.t)
+	x := r.locate(uintptr(*v), i.t)
+	if x.room == 0 {
+		p.fail(at, "%w: it points %d bytes into %v, where no %v is", ErrType, uintptr(*v)-r.begin(), r, i.t)
 		return
 	}
-	token, index := tokenObject+2*p.graph.name(r)+1, uint64(offset/size)
+	token := tokenObject + 2*p.graph.name(r) + 1
 	p.uvarint(&token, at)
-	p.uvarint(&index, at)
-	String(p, &path)
+	p.uvarint(&x.index, at)
+	String(p, &x.path)
 }
 
 // unpackPointer is graphPointer from data.
@@ -365,6 +366,12 @@ func (p *Stream) unpackInterior(v *unsafe.Pointer, i *typeInfo, n uint64) {
 	if p.mode == failed {
 		return
 	}
+	*v = nil
+	g.lead(p, f, n)
+}
+
+// lead sets a pointer or a slice into object n, now or when it is made.
+func (g *graph) lead(p *Stream, f fixup, n uint64) {
 	if n == uint64(g.objects.len) {
 		g.objects.add(object{})
 	}
@@ -377,17 +384,16 @@ func (p *Stream) unpackInterior(v *unsafe.Pointer, i *typeInfo, n uint64) {
 	}
 	g.pending[n] = append(g.pending[n], f)
 	g.open++
-	*v = nil
 }
 
 // resolved remembers the last path that was followed.
 type resolved struct {
-	info, to *typeInfo
-	path     string
-	offset   uintptr
+	info *typeInfo
+	path string
+	part section
 }
 
-// resolve sets a pointer into an object. What the data says is checked: a wrong type here would let one type's memory
+// resolve sets a pointer or a slice into an object. What the data says is checked: a wrong type here would let one type's memory
 // be read as another's.
 func (p *Stream) resolve(f fixup, o object) {
 	at, g := placeOf(unsafe.Pointer(f.at), pointerShape), p.graph
@@ -395,17 +401,26 @@ func (p *Stream) resolve(f fixup, o object) {
 		p.fail(at, "%w: it points to element %d of %d", ErrData, f.index, o.count)
 		return
 	}
-	want := resolved{o.info, f.info, f.path, g.lastPath.offset}
-	if want != g.lastPath {
-		offset, ok := follow(o.info.t, f.path, f.info.t)
-		if !ok {
-			p.fail(at, "%w: a %v has no %v at %q", ErrData, o.info.t, f.info.t, f.path)
-			return
-		}
-		want.offset = offset
-		g.lastPath = want
+	if last := &g.lastPath; last.info != o.info || last.path != f.path {
+		*last = resolved{o.info, f.path, follow(o.info.t, f.path)}
 	}
-	*f.at = unsafe.Add(o.ptr, uintptr(f.index)*o.info.t.Size()+want.offset)
+	x := g.lastPath.part
+	if f.path == "" {
+		x.room = uint64(o.count) - f.index
+	}
+	switch room := inARow(x.room, x.t, f.info.t); {
+	case room == 0:
+		p.fail(at, "%w: a %v has no %v at %q", ErrData, o.info.t, f.info.t, f.path)
+		return
+	case f.slice != nil && f.slice.cap > room:
+		p.fail(at, "%w: a %v has %d of %v at %q, want %d", ErrData, o.info.t, room, f.info.t, f.path, f.slice.cap)
+		return
+	}
+	*f.at = unsafe.Add(o.ptr, uintptr(f.index)*o.info.t.Size()+x.offset)
+	if f.slice != nil {
+		h := (*sliceHeader)(unsafe.Pointer(f.at))
+		h.len, h.cap = int(f.slice.len), int(f.slice.cap)
+	}
 }
 
 // unset is how many pointers were left to be set later, so far. A value during which the number has grown must not be
@@ -461,7 +476,7 @@ func (g *graph) restart() {
 
 // root makes the packed variable itself the first object.
 func (g *graph) root() {
-	if g.regions.len > 0 {
+	if g.rooted {
 		g.name(g.at(0))
 		g.at(0).id |= regionOut
 	}

@@ -5,7 +5,7 @@ import "unsafe"
 // Tokens of slices in a graph; those of known objects follow: tokenKnown+number.
 const (
 	tokenWhole = 1 // a new object, which is all of the slice
-	tokenPart  = 2 // a new object: its count, then offset, length and capacity of the slice
+	tokenPart  = 2 // a new object: its count, then offset, length and capacity of the slice; count 0: of an array in an object
 	tokenKnown = 3
 )
 
@@ -80,8 +80,8 @@ func (p *Stream) every(v unsafe.Pointer, n int, i *typeInfo, least uint64, at pl
 func (p *Stream) packSpan(n int, v *sliceHeader, i *typeInfo, least uint64, visit func(*Stream, unsafe.Pointer)) {
 	at, r, size := placeOf(unsafe.Pointer(v), sliceShape), p.graph.at(n), i.t.Size()
 	off := uintptr(v.data) - r.begin()
-	if r.info != i || off%size != 0 {
-		p.fail(at, "%w: it shares memory with %v, which is no []%v", ErrType, r, i.t)
+	if r.info != i {
+		p.packInner(n, v, i)
 		return
 	}
 	s := span{uint64(off / size), uint64(v.len), 0}
@@ -110,6 +110,50 @@ func (p *Stream) packSpan(n int, v *sliceHeader, i *typeInfo, least uint64, visi
 	}
 }
 
+// packInner packs a slice of an array that lies in region n.
+func (p *Stream) packInner(n int, v *sliceHeader, i *typeInfo) {
+	at, r := placeOf(unsafe.Pointer(v), sliceShape), p.graph.at(n)
+	x := r.locate(uintptr(v.data), i.t)
+	if uint64(v.len) > x.room {
+		p.fail(at, "%w: it shares memory with %v, where %d of %v do not lie in a row", ErrType, r, v.len, i.t)
+		return
+	}
+	if f := skippedOn(r.info.t, x.offset, x.t); f != "" {
+		p.fail(at, "%w: its array lies in %v, in the field %s, which is not saved", ErrType, r, f)
+		return
+	}
+	token, none, object := uint64(tokenPart), uint64(0), p.graph.name(r)
+	s := span{0, uint64(v.len), min(uint64(v.cap), x.room)}
+	p.uvarint(&token, at)
+	p.uvarint(&none, at)
+	p.uvarint(&object, at)
+	p.uvarint(&x.index, at)
+	String(p, &x.path)
+	p.uvarint(&s.len, at)
+	p.uvarint(&s.cap, at)
+}
+
+// unpackInner is packInner from data, after the first two numbers.
+func (p *Stream) unpackInner(v *sliceHeader, i *typeInfo) {
+	at, g, n := placeOf(unsafe.Pointer(v), sliceShape), p.graph, uint64(0)
+	f := fixup{at: &v.data, info: i, slice: &span{}}
+	p.uvarint(&n, at)
+	p.uvarint(&f.index, at)
+	String(p, &f.path)
+	p.uvarint(&f.slice.len, at)
+	p.uvarint(&f.slice.cap, at)
+	switch {
+	case p.mode == failed:
+	case n > uint64(g.objects.len):
+		p.fail(at, "%w: object %d of %d", ErrData, n, g.objects.len)
+	case i.t.Size() == 0 || f.slice.len == 0 || f.slice.len > f.slice.cap || f.slice.cap > uint64(maxInt):
+		p.fail(at, "%w: %d elements of %v, capacity %d, of an array in an object", ErrData, f.slice.len, i.t, f.slice.cap)
+	default:
+		*v = sliceHeader{}
+		g.lead(p, f, n)
+	}
+}
+
 // unpackGraphSlice is graphSlice from data.
 func (p *Stream) unpackGraphSlice(v *sliceHeader, i *typeInfo, make maker, least uint64, visit func(*Stream, unsafe.Pointer)) {
 	at, g := placeOf(unsafe.Pointer(v), sliceShape), p.graph
@@ -131,6 +175,10 @@ func (p *Stream) unpackGraphSlice(v *sliceHeader, i *typeInfo, make maker, least
 	fresh := token < tokenKnown || g.objects.at(int(n)).info == nil
 	if fresh {
 		if p.uvarint(&count, at); p.mode == failed || i.t.Size() > 0 && !p.fits(count, least, at) || count > uint64(maxInt) {
+			return
+		}
+		if token == tokenPart && count == 0 {
+			p.unpackInner(v, i)
 			return
 		}
 		s = span{0, count, count}

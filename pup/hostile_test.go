@@ -183,6 +183,8 @@ func TestChunks(t *testing.T) {
 
 // fuzzedTypes are what the fuzzer fills, each with a value to begin with: every kind, by reflection and by code of its own.
 func fuzzedTypes() []struct{ into, seed any } {
+	room, own := newRoom(), &ownRoom{Room: [5]int{1}}
+	own.Used = own.Room[:2]
 	return []struct{ into, seed any }{
 		{&everything{}, full()},
 		{&mesh{}, newMesh()},
@@ -198,6 +200,17 @@ func fuzzedTypes() []struct{ into, seed any } {
 		{&built{}, &built{Kept: 1}},
 		{new([]counted), &[]counted{{1, 2}}},
 		{new([]gentest.Measure), &[]gentest.Measure{{Label: "l", Counts: gentest.Mask{1}}, {Raw: []byte{}, Notes: strings.Repeat("n", 200)}}},
+		{&arraysLast{}, &arraysLast{viewsOf(room), room}},
+		{new([]ownRoom), &[]ownRoom{*own}},
+		{&gentest.Containers{}, &gentest.Containers{Rows: [][]float64{{1}, nil}}},
+		{&gentest.Node{}, &gentest.Node{Value: 1, Left: &gentest.Node{}, Kids: []*gentest.Node{{}, nil}}},
+		{&gentest.Drawing{}, &gentest.Drawing{Main: gentest.Circle{}, Others: []gentest.Shape{&gentest.Square{Side: 2}}}},
+		{&gentest.Derived{}, &gentest.Derived{Extra: "e"}},
+		{&gentest.Special{}, &gentest.Special{}},
+		{&gentest.Foreign{}, &gentest.Foreign{}},
+		{&gentest.Reflected{}, &gentest.Reflected{}},
+		{&gentest.Tails{}, &gentest.Tails{Many: make([]gentest.Tail, 2)}},
+		{&gentest.Boxes{}, &gentest.Boxes{}},
 	}
 }
 
@@ -259,8 +272,13 @@ func FuzzFile(f *testing.F) {
 }
 
 func FuzzSchema(f *testing.F) {
-	for _, v := range []any{&evolved{}, &owner{}, &mesh{}} {
+	types := func() []any { return []any{&evolved{}, &owner{}, &mesh{}, &wide{}, &halfWide{}} }
+	for _, v := range types() {
 		f.Add(pup.Schema(v), false, []byte("0123456789"))
+	}
+	for _, graph := range []bool{false, true} {
+		schema, body := asOld(f, newNarrow(), "test.wide", graph)
+		f.Add(schema, graph, body)
 	}
 	for text, body := range oldEvolved() {
 		f.Add(text, false, []byte(body))
@@ -270,7 +288,7 @@ func FuzzSchema(f *testing.F) {
 		if len(schema) > math.MaxUint16 {
 			return
 		}
-		for _, v := range []any{&evolved{}, &owner{}, &mesh{}} {
+		for _, v := range types() {
 			if err := pup.Unmarshal(pup.WrapSchema(schema, graph, body), v); err != nil && strings.Contains(err.Error(), "panicked") {
 				t.Fatal(err)
 			}

@@ -40,7 +40,7 @@ func (d *describer) visit(_ *Stream, t reflect.Type, v unsafe.Pointer) descent {
 	}
 	name := "-"
 	if offset := uintptr(v) - d.base; uintptr(v) >= d.base && offset < max(d.root.Size(), 1) {
-		if path, ok := subobject(d.root, offset, t); ok && path != "" {
+		if path, _, ok := subobject(d.root, offset, t); ok && path != "" {
 			name = path[1:]
 		}
 	}

@@ -71,26 +71,9 @@ func bothElements(from, to string) (a, b string, same, ok bool) {
 
 // widen reads numbers of a narrower type.
 func (r reader) widen(expr string, t reflect.Type, v unsafe.Pointer) {
-	p, at := r.p, placeOf(v, anyShape)
 	switch t.Kind() {
 	case reflect.Slice:
-		n := p.getLength(1, at)
-		if p.graph != nil {
-			p.fail(at, "%w: a slice cannot be widened in a graph", ErrSchema)
-		}
-		if p.mode == failed {
-			return
-		}
-		if n < 0 {
-			reflect.NewAt(t, v).Elem().SetZero()
-			return
-		}
-		list := reflect.NewAt(t, v).Elem()
-		if !p.grant(t.Elem(), n, t.Elem().Size(), at) {
-			return
-		}
-		list.Set(reflect.MakeSlice(t, n, n))
-		p.elements(list.UnsafePointer(), n, t.Elem().Size(), func(_ *Stream, e unsafe.Pointer) { r.widen(expr[2:], t.Elem(), e) })
+		r.widenSlice(expr[2:], t, v)
 	case reflect.Array:
 		expr = expr[strings.IndexByte(expr, ']')+1:]
 		for n := range t.Len() {
@@ -98,6 +81,18 @@ func (r reader) widen(expr string, t reflect.Type, v unsafe.Pointer) {
 		}
 	default:
 		r.widenNumber(expr, reflect.NewAt(t, v).Elem())
+	}
+}
+
+// widenSlice reads a slice of elements of a narrower type. In a graph, the object in which they lie becomes one of the wider type:
+// whatever else leads to it must be widened alike.
+func (r reader) widenSlice(elem string, t reflect.Type, v unsafe.Pointer) {
+	p, i, h, least := r.p, known.info(t), (*sliceHeader)(v), uint64(min(1, t.Elem().Size()))
+	wide := func(_ *Stream, e unsafe.Pointer) { r.widen(elem, t.Elem(), e) }
+	if p.graph != nil {
+		p.graphSlice(h, i.elem, i.make, least, wide)
+	} else {
+		p.unpackSlice(h, i.elem, i.make, least, wide)
 	}
 }
 

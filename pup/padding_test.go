@@ -2,6 +2,8 @@ package pup_test
 
 import (
 	"bytes"
+	"cmp"
+	"flag"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -12,6 +14,8 @@ import (
 
 	"github.com/byssus-hpc/byssus/pup"
 )
+
+var typeCount = flag.Int("types", 0, "random types of TestPadding; 0: 2000, or 10000 with BYSSUS_TEST_LONG")
 
 // randomType is a type of at most depth levels, with fields of no size at any place.
 func randomType(r *rand.Rand, depth int) reflect.Type {
@@ -26,7 +30,11 @@ func randomType(r *rand.Rand, depth int) reflect.Type {
 	case n < 4:
 		return reflect.ArrayOf(r.IntN(4), randomType(r, depth-1))
 	case n == 4:
-		return reflect.SliceOf(randomType(r, depth-1))
+		return []func() reflect.Type{
+			func() reflect.Type { return reflect.SliceOf(randomType(r, depth-1)) },
+			func() reflect.Type { return reflect.PointerTo(randomType(r, depth-1)) },
+			func() reflect.Type { return reflect.MapOf(reflect.TypeFor[paddedKey](), randomType(r, depth-1)) },
+		}[r.IntN(3)]()
 	}
 	var fields []reflect.StructField
 	for i := range r.IntN(5) {
@@ -37,6 +45,14 @@ func randomType(r *rand.Rand, depth int) reflect.Type {
 		fields = append(fields, reflect.StructField{Name: fmt.Sprintf("F%d", i), Type: t})
 	}
 	return reflect.StructOf(fields)
+}
+
+// paddedKey has padding inside and behind its fields.
+type paddedKey struct {
+	A int8
+	B uint32
+	C bool
+	_ struct{}
 }
 
 // fill gives the leaves of v random values, and every byte of memory that belongs to none the value dirt. It returns which bytes of
@@ -51,12 +67,27 @@ func fill(r *rand.Rand, v reflect.Value, dirt byte) []bool {
 		}
 	case reflect.Struct:
 		for i := range v.NumField() {
-			mark(v.Type().Field(i).Offset, fill(r, v.Field(i), dirt))
+			if f := v.Type().Field(i); f.Name != "_" {
+				mark(f.Offset, fill(r, v.Field(i), dirt))
+			}
 		}
 	case reflect.Slice:
 		v.Set(reflect.MakeSlice(v.Type(), r.IntN(4), 4))
 		for i := range v.Len() {
 			fill(r, v.Index(i), dirt)
+		}
+	case reflect.Pointer:
+		if v.SetZero(); r.IntN(3) > 0 {
+			v.Set(reflect.New(v.Type().Elem()))
+			fill(r, v.Elem(), dirt)
+		}
+	case reflect.Map:
+		v.Set(reflect.MakeMap(v.Type()))
+		key, val := reflect.New(v.Type().Key()).Elem(), reflect.New(v.Type().Elem()).Elem()
+		for range r.IntN(3) {
+			fill(r, key, dirt)
+			fill(r, val, dirt)
+			v.SetMapIndex(key, val)
 		}
 	case reflect.String:
 		v.SetString(fmt.Sprint(r.IntN(1000)))
@@ -92,8 +123,8 @@ func TestPadding(t *testing.T) {
 		*seed = uint64(time.Now().UnixNano())
 	}
 	t.Logf("-seed %d", *seed)
-	types, padded := 2_000, 0
-	if os.Getenv("BYSSUS_TEST_LONG") != "" {
+	types, padded := cmp.Or(*typeCount, 2_000), 0
+	if os.Getenv("BYSSUS_TEST_LONG") != "" && *typeCount == 0 {
 		types = 10_000
 	}
 	for i := range types {

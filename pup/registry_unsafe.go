@@ -100,7 +100,7 @@ func Renamed(from, to string, version int) Rule { return changed(change{renamed,
 
 // Widened says that a field has, in a version, a type that holds every value of the former one: a longer integer, a
 // float for a shorter float or integer, an unsigned integer in a longer signed one; or a slice or array of such. The
-// former type is named as in Go (float32, []int16).
+// former type is named as in Go (float32, []int16). In a graph, fields that share a slice must all be widened.
 func Widened(field, from string, version int) Rule {
 	return changed(change{widened, field, from, version})
 }

@@ -10,11 +10,21 @@ import (
 )
 
 // seal ends discovery: it finds the regions that lie in others, and refuses what overlaps in another way.
-func (g *graph) seal() (err error) {
+func (g *graph) seal() error {
 	g.sealed = true
-	if g.ordered() {
-		return nil
+	if !g.ordered() {
+		if err := g.sortOut(); err != nil {
+			return err
+		}
 	}
+	if g.rooted && (g.top(0) != 0 || g.at(0).count > 1) { // what it is unpacked into will be a part of nothing
+		return &Error{Op: "pack", Err: fmt.Errorf("%w: the value itself lies in %v, to which it leads: pack that, or what holds it", ErrType, g.at(g.top(0)))}
+	}
+	return nil
+}
+
+// sortOut goes through the regions in the order of their addresses.
+func (g *graph) sortOut() (err error) {
 	var open []item // regions that overlap so far; mostly one
 	end := uintptr(0)
 	g.index.sorted(func(page uintptr, slots *pageSlots, crowd []int) {
@@ -90,7 +100,9 @@ func (g *graph) cluster(items []item) error {
 			top = x.n
 			continue
 		}
-		if err := g.nest(top, x.n); err != nil {
+		if g.absorb(x.n, top) {
+			top = x.n
+		} else if err := g.nest(top, x.n); err != nil {
 			return err
 		}
 		g.inner = true
@@ -112,7 +124,7 @@ func (g *graph) largerFirst(a, b int) int {
 		}
 		return 1
 	}
-	if _, ok := subobject(x.info.t, 0, y.info.t); ok {
+	if _, _, ok := subobject(x.info.t, 0, y.info.t); ok {
 		return -1
 	}
 	return 1
@@ -121,73 +133,170 @@ func (g *graph) largerFirst(a, b int) int {
 // nest puts region n, which begins in region top, into it.
 func (g *graph) nest(top, n int) error {
 	t, r := g.at(top), g.at(n)
-	if g.owners == nil {
-		g.owners = map[int]int{}
-	}
-	offset := r.begin() - t.begin()
-	if size := t.info.t.Size(); t.info == r.info && offset%size == 0 {
-		g.grow(top, max(t.count, int(offset/size)+r.count))
-		g.owners[n] = top
-		return nil
-	}
-	if _, ok := subobject(t.info.t, offset%t.info.t.Size(), r.info.t); r.end() > t.end() || !ok || r.count > 1 {
+	if offset, size := r.begin()-t.begin(), t.info.t.Size(); offset%size == 0 && r.countAs(t.info.t) > 0 {
+		g.grow(top, max(t.count, int(offset/size)+r.countAs(t.info.t)))
+	} else if uint64(r.count) > t.locate(r.begin(), r.info.t).room {
 		return &Error{Op: "pack", Err: fmt.Errorf("%w: %v and %v share memory, and neither is a part of the other that can be named",
 			ErrType, t, r)}
 	}
-	g.owners[n] = top
+	g.own(top, n)
 	return nil
 }
 
+func (g *graph) own(top, n int) {
+	if g.owners == nil {
+		g.owners = map[int]int{}
+	}
+	g.owners[n] = top
+}
+
+// absorb puts an array into region n, a slice that begins in it and ends behind it, and tells whether it did.
+func (g *graph) absorb(n, array int) bool {
+	r, a := g.at(n), g.at(array)
+	offset, size := r.begin()-a.begin(), r.info.t.Size()
+	if r.end() <= a.end() || r.info == a.info || a.countAs(r.info.t) == 0 || offset%size != 0 {
+		return false
+	}
+	r.base, r.count = a.base, r.count+int(offset/size)
+	g.own(n, array)
+	return true
+}
+
+// countAs is how many values of a type a region is, when an array counts as its elements; 0: they are others.
+func (r *region) countAs(t reflect.Type) int {
+	switch own := r.info.t; {
+	case own == t:
+		return r.count
+	case own.Kind() == reflect.Array && own.Elem() == t:
+		return r.count * own.Len()
+	}
+	return 0
+}
+
+// inARow is how many values of type want lie in a row where n of type t do: arrays are made of their elements.
+func inARow(n uint64, t, want reflect.Type) uint64 {
+	switch {
+	case t == want:
+		return n
+	case want.Kind() == reflect.Array && want.Elem() == t && want.Len() > 0:
+		return n / uint64(want.Len())
+	}
+	return 0
+}
+
+// section is a part of a variable.
+type section struct {
+	t      reflect.Type // nil: there is none
+	offset uintptr
+	room   uint64 // how many of its type lie in a row from there on; 0 for the variable itself
+}
+
+// located is a part of a region.
+type located struct {
+	section
+	index uint64 // of the element that it is a part of
+	path  string
+}
+
+// locate finds values of type want, or what they are made of, at an address in a region; room counts values of type want.
+func (r *region) locate(at uintptr, want reflect.Type) located {
+	size := r.info.t.Size()
+	offset := at - r.begin()
+	for t := want; ; t = t.Elem() {
+		x := located{section{t: t, offset: offset % size}, uint64(offset / size), ""}
+		var ok bool
+		if x.path, x.room, ok = subobject(r.info.t, x.offset, t); ok {
+			if x.path == "" {
+				x.room = uint64(r.count) - x.index
+			}
+			x.room = inARow(x.room, t, want)
+			return x
+		}
+		if t != want || t.Kind() != reflect.Array {
+			return located{}
+		}
+	}
+}
+
 // subobject returns the path in a variable of type t that leads to a part of type want at an offset: "" for the whole,
-// ".Pos", ".Rows[2].Name".
-func subobject(t reflect.Type, offset uintptr, want reflect.Type) (string, bool) {
+// ".Pos", ".Rows[2].Name". room is as in section.
+func subobject(t reflect.Type, offset uintptr, want reflect.Type) (path string, room uint64, ok bool) {
 	if offset == 0 && t == want {
-		return "", true
+		return "", 0, true
 	}
 	switch t.Kind() {
 	case reflect.Array:
 		if size := t.Elem().Size(); size > 0 {
-			path, ok := subobject(t.Elem(), offset%size, want)
-			return fmt.Sprintf("[%d]%s", offset/size, path), ok
+			n := offset / size
+			path, room, ok := subobject(t.Elem(), offset%size, want)
+			if path == "" {
+				room = uint64(t.Len()) - uint64(n)
+			}
+			return fmt.Sprintf("[%d]%s", n, path), room, ok
 		}
 	case reflect.Struct:
 		for i := range t.NumField() {
 			f := t.Field(i)
 			if offset >= f.Offset && offset < f.Offset+f.Type.Size() {
-				path, ok := subobject(f.Type, offset-f.Offset, want)
-				return "." + f.Name + path, ok
+				path, room, ok := subobject(f.Type, offset-f.Offset, want)
+				return "." + f.Name + path, max(room, 1), ok
 			}
 		}
 	}
-	return "", false
+	return "", 0, false
 }
 
-// follow returns the offset of the part that a path leads to, if it is there and has the type wanted.
-func follow(t reflect.Type, path string, want reflect.Type) (uintptr, bool) {
-	offset := uintptr(0)
+// skippedOn names the field that is skipped on the way from a variable of type t to its part of type want at an offset, if
+// there is one.
+func skippedOn(t reflect.Type, offset uintptr, want reflect.Type) string {
+	switch {
+	case offset == 0 && t == want:
+	case t.Kind() == reflect.Array:
+		return skippedOn(t.Elem(), offset%t.Elem().Size(), want)
+	case t.Kind() == reflect.Struct:
+		i := known.info(t)
+		for n := range t.NumField() {
+			f := t.Field(n)
+			if offset < f.Offset || offset >= f.Offset+f.Type.Size() {
+				continue
+			}
+			if i.skips[f.Offset] == f.Type || !i.hand && i.skipped(f) {
+				return f.Name
+			}
+			return skippedOn(f.Type, offset-f.Offset, want)
+		}
+	}
+	return ""
+}
+
+// follow finds the part that a path leads to.
+func follow(t reflect.Type, path string) section {
+	x := section{t: t}
 	for path != "" {
 		switch end := strings.IndexByte(path, ']'); {
-		case path[0] == '[' && t.Kind() == reflect.Array && end > 0:
+		case path[0] == '[' && x.t.Kind() == reflect.Array && end > 0:
 			n, err := strconv.ParseUint(path[1:end], 10, 63)
-			if err != nil || n >= uint64(t.Len()) {
-				return 0, false
+			if err != nil || n >= uint64(x.t.Len()) {
+				return section{}
 			}
-			t, path = t.Elem(), path[end+1:]
-			offset += uintptr(n) * t.Size()
-		case path[0] == '.' && t.Kind() == reflect.Struct:
+			x.room = uint64(x.t.Len()) - n
+			x.t, path = x.t.Elem(), path[end+1:]
+			x.offset += uintptr(n) * x.t.Size()
+		case path[0] == '.' && x.t.Kind() == reflect.Struct:
 			name := path[1:]
 			if end := strings.IndexAny(name, ".["); end >= 0 {
 				name = name[:end]
 			}
-			f, ok := t.FieldByName(name)
+			f, ok := x.t.FieldByName(name)
 			if !ok || len(f.Index) != 1 {
-				return 0, false
+				return section{}
 			}
-			t, path = f.Type, path[1+len(name):]
-			offset += f.Offset
+			x.t, path = f.Type, path[1+len(name):]
+			x.offset += f.Offset
+			x.room = 1
 		default:
-			return 0, false
+			return section{}
 		}
 	}
-	return offset, t == want
+	return x
 }

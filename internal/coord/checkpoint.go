@@ -100,8 +100,8 @@ func (m *Machine) next() {
 		m.schedule()
 		return
 	}
-	m.last++
-	m.op = &checkpoint{number: m.last, askers: m.waiting, began: m.now, running: map[int]bool{}}
+	m.images.last++
+	m.op = &checkpoint{number: m.images.last, askers: m.waiting, began: m.now, running: map[int]bool{}}
 	for _, r := range m.waiting {
 		m.op.leave = m.op.leave || r.Stop
 	}
@@ -228,9 +228,9 @@ func (m *Machine) stuck() {
 	for rank := range c.answered {
 		c.answered[rank] = !m.standing[rank]
 	}
-	m.crash, m.standing = fmt.Sprintf("%s did not go on within %v after a checkpoint", c.missing(), goOnLimit), nil
+	m.end.why, m.standing = fmt.Sprintf("%s did not go on within %v after a checkpoint", c.missing(), goOnLimit), nil
 	m.phase = Ending
-	m.giveUp(m.crash)
+	m.giveUp(m.end.why)
 	m.kill(KillAsk)
 }
 
@@ -491,7 +491,7 @@ func (m *Machine) lateCommit(ev Committed) {
 
 // keep counts a committed checkpoint.
 func (m *Machine) keep(c *checkpoint) {
-	m.images = append(m.images, c.number)
+	m.images.list = append(m.images.list, c.number)
 	m.setbacks.made(c.number, c.work)
 	m.prune()
 }
@@ -501,9 +501,9 @@ func (m *Machine) keep(c *checkpoint) {
 func (m *Machine) prune() {
 	var kept []uint64
 	good, safe := 0, false
-	for _, n := range slices.Backward(m.images) {
-		usable := m.bad[n] == 0 && !m.aside[n]
-		last := usable && m.flushed[n] && !safe
+	for _, n := range slices.Backward(m.images.list) {
+		usable := m.images.bad[n] == 0 && !m.images.aside[n]
+		last := usable && m.images.flushed[n] && !safe
 		if good >= m.cfg.Keep && !last && !m.setbacks.needs(n) {
 			continue
 		}
@@ -514,16 +514,16 @@ func (m *Machine) prune() {
 		}
 	}
 	slices.Reverse(kept)
-	for _, n := range m.images {
+	for _, n := range m.images.list {
 		if !slices.Contains(kept, n) {
 			m.do(Drop{n})
-			delete(m.bad, n)
-			delete(m.aside, n)
-			delete(m.flushed, n)
+			delete(m.images.bad, n)
+			delete(m.images.aside, n)
+			delete(m.images.flushed, n)
 			delete(m.setbacks.work, n)
 		}
 	}
-	m.images = kept
+	m.images.list = kept
 }
 
 // maybeConclude: it is over when it is committed and everybody goes on.

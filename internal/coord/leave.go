@@ -70,7 +70,7 @@ func (m *Machine) terminate(byRank bool) {
 // depart takes the checkpoint after which the job leaves, once nothing else is under way. The second time there can be none.
 func (m *Machine) depart() {
 	switch {
-	case m.phase != Running || m.op != nil || m.ordered:
+	case m.phase != Running || m.op != nil || m.end.ordered:
 	case m.finalizing() >= 0: // it ends by itself
 	case m.term.tried || m.whyNot() != "":
 		m.interrupt(codeTerminated)
@@ -84,7 +84,7 @@ func (m *Machine) depart() {
 // leave ends the ranks after a checkpoint that is committed.
 func (m *Machine) leave(number uint64) {
 	m.send(node.Order{Type: abi.MsgExit})
-	m.leaving, m.ordered = abi.ExitStopped, true
+	m.leaving, m.end.ordered = abi.ExitStopped, true
 	m.say("checkpoint %d is committed; leaving", number)
 	m.conclude("")
 	m.phase, m.deadline = Ending, m.now+m.killPatience()
@@ -95,14 +95,14 @@ func (m *Machine) interrupt(code int) {
 	if m.leaving != abi.ExitStopped {
 		m.leaving = code
 	}
-	m.ordered = true
+	m.end.ordered = true
 	m.giveUp("the job is ending")
 	switch m.phase {
 	case Idle, Backoff:
 		m.decide()
 	case Gone:
 	default:
-		m.kill(min(m.killed+1, KillBoth))
+		m.kill(min(m.end.killed+1, KillBoth))
 	}
 }
 
@@ -135,10 +135,10 @@ func (m *Machine) within(d time.Duration) time.Duration {
 }
 
 func (m *Machine) kill(how KillHow) {
-	if m.killed == KillBoth {
+	if m.end.killed == KillBoth {
 		return
 	}
-	m.phase, m.deadline, m.killed = Ending, m.now+m.killPatience(), how
+	m.phase, m.deadline, m.end.killed = Ending, m.now+m.killPatience(), how
 	if how == KillBoth {
 		m.deadline = m.now + m.within(lastWait)
 	}
@@ -160,24 +160,24 @@ func (m *Machine) timers() {
 func (m *Machine) phaseTimers() {
 	switch m.phase {
 	case Starting:
-		if m.crash == "" {
-			m.crash = fmt.Sprintf("the ranks did not start within %v", startLimit)
+		if m.end.why == "" {
+			m.end.why = fmt.Sprintf("the ranks did not start within %v", startLimit)
 		}
 		m.kill(KillAsk)
 	case Backoff:
 		m.launch(m.candidate())
 	case Ending:
-		if m.killed == KillBoth {
+		if m.end.killed == KillBoth {
 			m.hang()
 			return
 		}
-		m.kill(m.killed + 1)
+		m.kill(m.end.killed + 1)
 	case Gone:
-		if m.killed == KillBoth {
+		if m.end.killed == KillBoth {
 			m.decide()
 			return
 		}
-		m.killed, m.deadline = KillBoth, m.now+m.killPatience()
+		m.end.killed, m.deadline = KillBoth, m.now+m.killPatience()
 		m.do(Kill{KillBoth})
 	}
 }
@@ -193,9 +193,9 @@ func (m *Machine) hang() {
 
 // termTimers ends the ranks when the grace time is nearly over, and the job when it is.
 func (m *Machine) termTimers() {
-	switch at := m.term.next(m.ordered); {
+	switch at := m.term.next(m.end.ordered); {
 	case m.phase == Done || at == 0 || m.now < at:
-	case !m.ordered:
+	case !m.end.ordered:
 		m.say("no checkpoint in time: a grace time of %v has %v for it", m.cfg.Grace, m.cfg.Grace-m.term.reserve)
 		m.interrupt(codeTerminated)
 	default:
@@ -206,24 +206,24 @@ func (m *Machine) termTimers() {
 // nameCrash says of a rank that died what ended it: the rank itself said so, or the launcher's exit code is the signal's. The exit
 // code is that of the fault which a rank named, too.
 func (m *Machine) nameCrash() {
-	if m.died < 0 {
+	if m.end.rank < 0 {
 		return
 	}
-	sig, said := m.exit, namedSignal(m.reason)
+	sig, said := m.end.exit, namedSignal(m.reason)
 	if sig > 128 {
 		sig -= 128
 	}
-	named := m.unasked && !m.ranks[m.died].moved && sig > 0 && sig < len(signalNames) && signalNames[sig] != ""
+	named := m.end.unasked && !m.ranks[m.end.rank].moved && sig > 0 && sig < len(signalNames) && signalNames[sig] != ""
 	switch {
-	case strings.HasPrefix(m.reason, fmt.Sprintf("rank %d:", m.died)),
+	case strings.HasPrefix(m.reason, fmt.Sprintf("rank %d:", m.end.rank)),
 		named && said != 0 && saysToo(sig, said), // the news of its death came second
 		!named && said != 0 && said != sigterm:   // which those get that are ended for another one
-		m.crash = m.reason
+		m.end.why = m.reason
 		if said != 0 && said != sigterm {
-			m.exit = 128 + said
+			m.end.exit = 128 + said
 		}
 	case named:
-		m.crash = fmt.Sprintf("rank %d was killed by SIG%s", m.died, signalNames[sig])
+		m.end.why = fmt.Sprintf("rank %d was killed by SIG%s", m.end.rank, signalNames[sig])
 	}
 }
 

@@ -91,36 +91,16 @@ type Machine struct {
 	ranks    []rank
 	image    uint64        // the image of the present start, 0: none
 	deadline time.Duration // of Starting, Ending, Gone, Backoff; 0: none
-	killed   KillHow       // 0: not yet
-	ordered  bool          // the end of the ranks was ordered: what they return means nothing
-	crash    string        // why the ranks are no more, when it was not the application's own end
-	died     int           // the rank whose death that was, -1: none
-	diedAt   time.Duration // when it was seen
-	robbed   bool          // nodes were lost, and the job has not gone on since
-	lacking  bool          // ranks were not started for lack of nodes, and none have been since
-	patient  bool          // as in Start, until the job goes on
-	innocent bool          // it was a node's end: neither the job's fault nor an image's
-	reason   string        // the first that a rank has given for ending the job
-	natural  bool          // the application ended by its own exit
 	ran      bool          // all ranks were there
-	refuser  int           // the rank that has said first why it cannot start, -1: none
-	damaged  bool          // a rank has found its image damaged, which may be made again
-	exit     int           // the launcher's result
-	unasked  bool          // which it gave before anything was ended on purpose
-
-	images   []uint64        // committed and not dropped, ascending
-	flushed  map[uint64]bool // those of them that the loss of nodes does not take, where that is not all the same
-	bad      map[uint64]int  // restarts that failed, by image
-	doubted  map[uint64]bool // which a rank has found damaged, so that they are looked through before they are used again
-	aside    map[uint64]bool // which the job has gone back behind
-	told     []uint64        // of these, what the driver knows
-	only     uint64
-	last     uint64 // highest number used
-	setbacks setbacks
-	failures failures
-	endedAt  time.Duration // when the first rank, or the launcher, was seen to be gone
+	reason   string        // the first that a rank has given for ending the job
 	leaving  int           // exit code of a requested end, 0: none
 	term     termination
+
+	end      end
+	nodes    nodes
+	images   images
+	setbacks setbacks
+	failures failures
 
 	epoch    uint64
 	op       *checkpoint
@@ -129,6 +109,41 @@ type Machine struct {
 	standing map[int]bool  // ranks that have not gone on yet after one that is over
 	settled  time.Duration // when these count as stuck
 	due      time.Duration
+}
+
+// end is what is known of the end of the present start.
+type end struct {
+	killed   KillHow       // what was ordered for it, 0: nothing yet
+	ordered  bool          // it was: what the ranks return means nothing
+	why      string        // the ranks are no more, when it was not the application's own end
+	rank     int           // whose death that was, -1: none
+	rankAt   time.Duration // when it was seen
+	at       time.Duration // when the first rank, or the launcher, was seen to be gone
+	innocent bool          // it was a node's end: neither the job's fault nor an image's
+	natural  bool          // the application ended by its own exit
+	refuser  int           // the rank that has said first why it cannot start, -1: none
+	damaged  bool          // a rank has found its image damaged, which may be made again
+	exit     int           // the launcher's result
+	unasked  bool          // which it gave before anything was ended on purpose
+}
+
+// nodes is what the loss of some does to the job.
+type nodes struct {
+	robbed  bool // some were lost, and the job has not gone on since
+	lacking bool // ranks were not started for lack of nodes, and none have been since
+	patient bool // as in Start, until the job goes on
+}
+
+// images are those that the job can go back to, or could.
+type images struct {
+	list    []uint64        // committed and not dropped, ascending
+	flushed map[uint64]bool // those of them that the loss of nodes does not take, where that is not all the same
+	bad     map[uint64]int  // restarts that failed, by image
+	doubted map[uint64]bool // which a rank has found damaged, so that they are looked through before they are used again
+	aside   map[uint64]bool // which the job has gone back behind
+	told    []uint64        // of these, what the driver knows
+	only    uint64          // the one that is to be gone back to, 0: any
+	last    uint64          // highest number used
 }
 
 // New returns a machine that waits for Start.
@@ -140,7 +155,7 @@ func New(cfg Config) *Machine {
 		cfg.Grace = DefaultGrace
 	}
 	cfg.Keep = max(cfg.Keep, 1)
-	return &Machine{cfg: cfg, bad: map[uint64]int{}, doubted: map[uint64]bool{}, aside: map[uint64]bool{}, flushed: map[uint64]bool{},
+	return &Machine{cfg: cfg, images: images{bad: map[uint64]int{}, doubted: map[uint64]bool{}, aside: map[uint64]bool{}, flushed: map[uint64]bool{}},
 		setbacks: setbacks{most: cfg.Retries, work: map[uint64]time.Duration{}}}
 }
 
@@ -168,7 +183,7 @@ func (m *Machine) Next() (time.Duration, bool) {
 		}
 	}
 	add(m.deadline)
-	add(m.term.next(m.ordered))
+	add(m.term.next(m.end.ordered))
 	if m.phase == Running && m.op == nil {
 		add(m.due)
 		if len(m.standing) > 0 {
@@ -214,7 +229,7 @@ func (m *Machine) dispatch(ev Event) {
 	case LaunchFailed:
 		m.launchFailed(ev)
 	case Flushed:
-		m.flushed[ev.Checkpoint] = true
+		m.images.flushed[ev.Checkpoint] = true
 		if m.phase == Running { // what was kept for it may be what the job is going back to
 			m.prune()
 		}
@@ -236,18 +251,18 @@ func (m *Machine) dispatch(ev Event) {
 }
 
 func (m *Machine) start(ev Start) {
-	m.images = slices.Clone(ev.Images)
-	slices.Sort(m.images)
-	m.patient = ev.Patient
-	m.last, m.only, m.told = ev.Last, ev.Only, slices.Sorted(slices.Values(ev.Aside))
+	m.images.list = slices.Clone(ev.Images)
+	slices.Sort(m.images.list)
+	m.nodes.patient = ev.Patient
+	m.images.last, m.images.only, m.images.told = ev.Last, ev.Only, slices.Sorted(slices.Values(ev.Aside))
 	for _, n := range ev.Flushed {
-		m.flushed[n] = true
+		m.images.flushed[n] = true
 	}
-	for _, n := range m.told {
-		m.aside[n] = n != ev.Only
+	for _, n := range m.images.told {
+		m.images.aside[n] = n != ev.Only
 	}
-	if len(m.images) > 0 {
-		m.last = max(m.last, m.images[len(m.images)-1])
+	if len(m.images.list) > 0 {
+		m.images.last = max(m.images.last, m.images.list[len(m.images.list)-1])
 	}
 	if !ev.Restart {
 		m.launch(0)
@@ -263,11 +278,11 @@ func (m *Machine) start(ev Start) {
 
 // launch starts the ranks anew.
 func (m *Machine) launch(image uint64) {
-	m.phase, m.image, m.deadline, m.killed, m.ordered = Starting, image, m.now+startLimit, 0, false
-	m.refuser, m.crash, m.died, m.reason, m.natural, m.ran, m.exit, m.standing = -1, "", -1, "", false, false, 0, nil
-	m.innocent, m.damaged, m.endedAt = false, false, 0
+	m.phase, m.image, m.deadline, m.end.killed, m.end.ordered = Starting, image, m.now+startLimit, 0, false
+	m.end.refuser, m.end.why, m.end.rank, m.reason, m.end.natural, m.ran, m.end.exit, m.standing = -1, "", -1, "", false, false, 0, nil
+	m.end.innocent, m.end.damaged, m.end.at = false, false, 0
 	m.ranks = make([]rank, m.cfg.Ranks)
-	m.do(Launch{image, m.doubted[image]})
+	m.do(Launch{image, m.images.doubted[image]})
 }
 
 // candidate is the image to go on from, 0: none. The newest good one; but when the job has died again and again, an
@@ -288,8 +303,8 @@ func (m *Machine) candidate() uint64 {
 // good are the images that can be gone back to, ascending.
 func (m *Machine) good() []uint64 {
 	var good []uint64
-	for _, n := range m.images {
-		if m.bad[n] < triesPerImage && !m.aside[n] && (m.only == 0 || m.only == n) {
+	for _, n := range m.images.list {
+		if m.images.bad[n] < triesPerImage && !m.images.aside[n] && (m.images.only == 0 || m.images.only == n) {
 			good = append(good, n)
 		}
 	}
@@ -321,7 +336,7 @@ func (m *Machine) process(ev Event) {
 			m.ranks[r].fini = true
 		}
 	case node.Reason:
-		if m.reason == "" && !m.ordered {
+		if m.reason == "" && !m.end.ordered {
 			m.reason = fmt.Sprintf("rank %d: %s", ev.Rank, ev.Text)
 		}
 	case node.Where:
@@ -385,7 +400,7 @@ func (m *Machine) finalizing() int {
 // progress: the limit of a start or of an image begins anew.
 func (m *Machine) progress() {
 	switch {
-	case m.phase == Starting && m.killed == 0:
+	case m.phase == Starting && m.end.killed == 0:
 		m.deadline = m.now + startLimit
 	case m.phase == Running && m.op != nil && m.op.stage == writing:
 		m.op.until = m.now + workLimit
@@ -402,14 +417,14 @@ func (m *Machine) maybeRunning() {
 		return
 	}
 	m.phase, m.ran, m.deadline = Running, true, 0
-	m.robbed, m.lacking, m.patient = false, false, false
+	m.nodes.robbed, m.nodes.lacking, m.nodes.patient = false, false, false
 	m.setbacks.start(m.image, m.now)
 	if m.image != 0 {
 		m.say("the job goes on from checkpoint %d", m.image)
-		delete(m.bad, m.image)
-		delete(m.doubted, m.image)
+		delete(m.images.bad, m.image)
+		delete(m.images.doubted, m.image)
 		m.leaveAside()
-		m.only = 0
+		m.images.only = 0
 	}
 	m.schedule()
 	m.goOn()
@@ -418,21 +433,21 @@ func (m *Machine) maybeRunning() {
 // leaveAside: the job goes on from an image, and so not to a newer one any more.
 func (m *Machine) leaveAside() {
 	var all, more []uint64
-	for _, n := range m.images {
-		was := m.aside[n]
-		m.aside[n] = n > m.image || was && n != m.image
-		if m.aside[n] {
+	for _, n := range m.images.list {
+		was := m.images.aside[n]
+		m.images.aside[n] = n > m.image || was && n != m.image
+		if m.images.aside[n] {
 			all = append(all, n)
 		}
-		if m.aside[n] && !was {
+		if m.images.aside[n] && !was {
 			more = append(more, n)
 		}
 	}
 	if len(more) > 0 {
 		m.say("newer checkpoints are left aside from now on: %s", numbers(more))
 	}
-	if !slices.Equal(all, m.told) {
-		m.told = all
+	if !slices.Equal(all, m.images.told) {
+		m.images.told = all
 		m.do(Aside{all})
 	}
 }
@@ -440,8 +455,8 @@ func (m *Machine) leaveAside() {
 // asideHint tells of checkpoints that are not used because the job has gone back behind them.
 func (m *Machine) asideHint() string {
 	var left []uint64
-	for _, n := range m.images {
-		if m.aside[n] && m.bad[n] < triesPerImage {
+	for _, n := range m.images.list {
+		if m.images.aside[n] && m.images.bad[n] < triesPerImage {
 			left = append(left, n)
 		}
 	}
@@ -465,14 +480,14 @@ func (m *Machine) schedule() {
 // what is damaged may be made again. What other ranks say after that may follow from it.
 func (m *Machine) failed(ev node.Failed) {
 	switch {
-	case m.image == 0 || m.damaged:
-	case ev.Damaged && m.cfg.Mends && !m.doubted[m.image]:
-		m.damaged, m.doubted[m.image] = true, true
+	case m.image == 0 || m.end.damaged:
+	case ev.Damaged && m.cfg.Mends && !m.images.doubted[m.image]:
+		m.end.damaged, m.images.doubted[m.image] = true, true
 	default:
-		m.bad[m.image] = triesPerImage
+		m.images.bad[m.image] = triesPerImage
 	}
-	if m.crash == "" && !m.natural {
-		m.refuser, m.crash = ev.Rank, fmt.Sprintf("rank %d: %s", ev.Rank, ev.Text)
+	if m.end.why == "" && !m.end.natural {
+		m.end.refuser, m.end.why = ev.Rank, fmt.Sprintf("rank %d: %s", ev.Rank, ev.Text)
 	}
 	m.ending()
 }
@@ -480,7 +495,7 @@ func (m *Machine) failed(ev node.Failed) {
 // explains says whether a rank that has ended by itself with an error did so before any died: launchers kill the others then,
 // and the news of their death may come first.
 func (m *Machine) explains(ev node.Lost) bool {
-	return m.crash == "" || m.died >= 0 && m.now-ev.Ago <= m.diedAt
+	return m.end.why == "" || m.end.rank >= 0 && m.now-ev.Ago <= m.end.rankAt
 }
 
 // lost: the process of a rank is gone. The first one that did not end well decides what it means.
@@ -488,11 +503,11 @@ func (m *Machine) lost(ev node.Lost) {
 	r := &m.ranks[ev.Rank]
 	r.lost = true
 	switch {
-	case m.ordered || m.natural:
+	case m.end.ordered || m.end.natural:
 	case ev.Ended && ev.Code != 0 && m.explains(ev):
-		m.natural, m.crash, m.died = true, "", -1
-	case m.crash == "" && !ev.Ended && !r.fini && !r.left:
-		m.crash, m.died, m.diedAt = fmt.Sprintf("rank %d died", ev.Rank), ev.Rank, m.now
+		m.end.natural, m.end.why, m.end.rank = true, "", -1
+	case m.end.why == "" && !ev.Ended && !r.fini && !r.left:
+		m.end.why, m.end.rank, m.end.rankAt = fmt.Sprintf("rank %d died", ev.Rank), ev.Rank, m.now
 	}
 	switch m.phase {
 	case Starting, Running, Ending:
@@ -515,9 +530,9 @@ func (m *Machine) nodeLost(ev NodeLost) {
 	if len(ev.Ranks) == 0 {
 		return
 	}
-	m.robbed = true
-	if !m.ordered && !m.innocent && (robbed || !m.natural && m.crash == "") {
-		m.crash, m.died, m.innocent, m.natural = fmt.Sprintf("%s was lost: %s", ev.Name, ev.Why), -1, true, false
+	m.nodes.robbed = true
+	if !m.end.ordered && !m.end.innocent && (robbed || !m.end.natural && m.end.why == "") {
+		m.end.why, m.end.rank, m.end.innocent, m.end.natural = fmt.Sprintf("%s was lost: %s", ev.Name, ev.Why), -1, true, false
 	}
 	switch m.phase {
 	case Starting, Running, Ending:
@@ -532,24 +547,24 @@ func (m *Machine) nodeLost(ev NodeLost) {
 // rankKilled: that is why all end. Where ranks speak over a network, the others may have noticed it before us, and have ended the
 // job for it.
 func (m *Machine) rankKilled(ev RankKilled) {
-	if r := m.ranks[ev.Rank]; m.ordered || m.innocent || m.killed != 0 || r.fini || r.left || ev.Rank == m.refuser {
+	if r := m.ranks[ev.Rank]; m.end.ordered || m.end.innocent || m.end.killed != 0 || r.fini || r.left || ev.Rank == m.end.refuser {
 		return
 	}
 	const first = -1 // before any end that others tell of
-	m.crash, m.died, m.diedAt, m.natural = fmt.Sprintf("rank %d died", ev.Rank), ev.Rank, first, false
+	m.end.why, m.end.rank, m.end.rankAt, m.end.natural = fmt.Sprintf("rank %d died", ev.Rank), ev.Rank, first, false
 }
 
 func (m *Machine) whyEnding() string {
-	if m.crash != "" {
-		return m.crash
+	if m.end.why != "" {
+		return m.end.why
 	}
 	return "the job is ending"
 }
 
 // gone: from here on the ranks do no work.
 func (m *Machine) gone() {
-	if m.endedAt == 0 {
-		m.endedAt = m.now
+	if m.end.at == 0 {
+		m.end.at = m.now
 	}
 }
 
@@ -559,27 +574,27 @@ func (m *Machine) ending() {
 	if m.phase != Ending {
 		m.phase, m.deadline = Ending, 0
 	}
-	if m.crash != "" && m.deadline == 0 {
+	if m.end.why != "" && m.deadline == 0 {
 		m.deadline = m.now + m.killPatience()
 	}
 }
 
 func (m *Machine) launcherExit(ev LauncherExit) {
-	m.exit = ev.Code
+	m.end.exit = ev.Code
 	if ev.Signal != 0 {
-		m.exit = 128 + ev.Signal
+		m.end.exit = 128 + ev.Signal
 	}
-	m.unasked = m.killed == 0
+	m.end.unasked = m.end.killed == 0
 	m.gone()
 	started := m.phase != Starting
 	m.phase, m.deadline = Gone, m.now+m.lostPatience()
 	m.giveUp("the job is ending")
-	if m.crash == "" && !m.natural && !m.ordered {
+	if m.end.why == "" && !m.end.natural && !m.end.ordered {
 		switch {
 		case ev.Signal != 0:
-			m.crash = fmt.Sprintf("the launcher was ended by signal %d", ev.Signal)
+			m.end.why = fmt.Sprintf("the launcher was ended by signal %d", ev.Signal)
 		case !started && ev.Code != 0:
-			m.crash = fmt.Sprintf("the launcher ended with %d before the application ran", ev.Code)
+			m.end.why = fmt.Sprintf("the launcher ended with %d before the application ran", ev.Code)
 		}
 	}
 	m.decideWhenAllGone()
@@ -587,11 +602,11 @@ func (m *Machine) launcherExit(ev LauncherExit) {
 
 func (m *Machine) launchFailed(ev LaunchFailed) {
 	if ev.Bad && m.image != 0 {
-		m.bad[m.image] = triesPerImage
+		m.images.bad[m.image] = triesPerImage
 	}
-	m.crash, m.exit = ev.Text, abi.ExitInternal
-	m.lacking = m.lacking || ev.Away || ev.Nowhere
-	if (ev.Nowhere || ev.Away && m.patient) && m.leaving == 0 {
+	m.end.why, m.end.exit = ev.Text, abi.ExitInternal
+	m.nodes.lacking = m.nodes.lacking || ev.Away || ev.Nowhere
+	if (ev.Nowhere || ev.Away && m.nodes.patient) && m.leaving == 0 {
 		m.reason = ev.Text
 		m.say("%s", ev.Text)
 		m.finish(abi.ExitInternal)
@@ -613,21 +628,21 @@ func (m *Machine) decideWhenAllGone() {
 func (m *Machine) decide() {
 	m.giveUp("the job is ending")
 	if until := m.commitAwaited(); m.now < until {
-		m.phase, m.deadline, m.killed = Gone, until, KillBoth
+		m.phase, m.deadline, m.end.killed = Gone, until, KillBoth
 		return
 	}
-	ownEnd := m.crash == "" && !m.ordered && (m.ran || m.natural)
+	ownEnd := m.end.why == "" && !m.end.ordered && (m.ran || m.end.natural)
 	switch {
 	case m.leaving != 0 && !ownEnd:
 		m.finish(m.leaving)
-	case m.crash == "":
-		if m.reason != "" && !m.ordered {
+	case m.end.why == "":
+		if m.reason != "" && !m.end.ordered {
 			m.say("%s", m.reason)
 		}
-		m.finish(m.exit)
+		m.finish(m.end.exit)
 	default:
 		m.nameCrash()
-		m.reason = m.crash
+		m.reason = m.end.why
 		m.again()
 	}
 }
@@ -639,7 +654,7 @@ func (m *Machine) commitAwaited() time.Duration {
 	case m.pending == nil:
 	case m.term.asked:
 		return m.term.until
-	case m.crash != "" && m.leaving == 0:
+	case m.end.why != "" && m.leaving == 0:
 		return m.pending.until
 	}
 	return 0
@@ -649,36 +664,36 @@ func (m *Machine) commitAwaited() time.Duration {
 // not even start is tried twice at most and then never again, so that there is an end to it. The end of a node counts for
 // nothing of that: nodes that are lost do not come back, so that there is an end to it, too.
 func (m *Machine) again() {
-	if m.innocent && !m.ran {
-		m.say("%s; starting again", m.crash)
+	if m.end.innocent && !m.ran {
+		m.say("%s; starting again", m.end.why)
 		m.backoff(1)
 		return
 	}
 	if m.image == 0 && !m.ran {
-		m.say("the job did not start: %s", m.crash)
+		m.say("the job did not start: %s", m.end.why)
 		m.finish(m.crashCode())
 		return
 	}
-	why := m.crash + "; "
+	why := m.end.why + "; "
 	switch {
-	case m.innocent:
+	case m.end.innocent:
 	case m.ran:
-		m.setbacks.died(m.endedAt, m.image, m.good())
+		m.setbacks.died(m.end.at, m.image, m.good())
 	default:
-		if m.bad[m.image]++; m.bad[m.image] >= triesPerImage {
-			m.say("checkpoint %d cannot be used: %s", m.image, m.crash)
+		if m.images.bad[m.image]++; m.images.bad[m.image] >= triesPerImage {
+			m.say("checkpoint %d cannot be used: %s", m.image, m.end.why)
 			why = ""
 		}
 	}
 	n := m.candidate()
 	switch {
-	case n == 0 && m.innocent && m.image == 0 && len(m.images) == 0 && m.cfg.Anew:
+	case n == 0 && m.end.innocent && m.image == 0 && len(m.images.list) == 0 && m.cfg.Anew:
 		m.say("%snothing is saved yet: the job begins anew", why)
 		m.backoff(1)
 	case n == 0:
 		m.say("%sthere is no good checkpoint to go back to%s", why, m.asideHint())
 		m.finish(m.crashCode())
-	case m.innocent:
+	case m.end.innocent:
 		m.say("%sgoing back to checkpoint %d", why, n)
 		m.backoff(1)
 	case m.ran && m.cfg.Retries == 0:
@@ -693,7 +708,7 @@ func (m *Machine) again() {
 	case m.ran:
 		m.say("%sgoing back to checkpoint %d (restart %d of %d)", why, n, m.setbacks.count, m.cfg.Retries)
 		m.backoff(m.setbacks.count)
-	case m.damaged && n == m.image:
+	case m.end.damaged && n == m.image:
 		m.say("%slooking through what the nodes have of checkpoint %d", why, n)
 		m.backoff(1)
 	default:
@@ -710,12 +725,12 @@ func (m *Machine) backoff(nth int) {
 // the signal alone.
 func (m *Machine) crashCode() int {
 	switch {
-	case m.exit <= 0 || m.image != 0 && !m.ran:
+	case m.end.exit <= 0 || m.image != 0 && !m.ran:
 		return abi.ExitInternal
-	case m.ran && m.exit > 0 && m.exit <= 64:
-		return 128 + m.exit
+	case m.ran && m.end.exit > 0 && m.end.exit <= 64:
+		return 128 + m.end.exit
 	}
-	return m.exit
+	return m.end.exit
 }
 
 func (m *Machine) finish(code int) {

@@ -521,7 +521,7 @@ func (s *sim) kill() {
 // plan lets something happen: a checkpoint is asked for, or the job dies.
 func (s *sim) plan() {
 	s.plans--
-	if len(s.m.images) > 0 && s.m.phase == Running && s.rng.IntN(2) == 0 {
+	if len(s.m.images.list) > 0 && s.m.phase == Running && s.rng.IntN(2) == 0 {
 		s.kill()
 		return
 	}

@@ -23,20 +23,22 @@ type Status struct {
 
 // OwnEnd says whether the job is over because the application has ended, well or not: nobody has ended it, and no rank has died.
 func (m *Machine) OwnEnd() bool {
-	return m.phase == Done && m.crash == "" && !m.ordered && m.leaving == 0
+	return m.phase == Done && m.end.why == "" && !m.end.ordered && m.leaving == 0
 }
 
 // Robbed says whether the job is over because nodes were lost without which it could not go on, from a checkpoint that they may have.
 func (m *Machine) Robbed() bool {
-	return m.phase == Done && m.robbed && m.leaving == 0 && !m.natural && len(m.images) > 0
+	return m.phase == Done && m.nodes.robbed && m.leaving == 0 && !m.end.natural && len(m.images.list) > 0
 }
 
 // Lacking says whether the job is over because, since it was given its Start, nodes were missing without which it could not go on.
-func (m *Machine) Lacking() bool { return m.phase == Done && m.lacking && !m.ran && m.leaving == 0 }
+func (m *Machine) Lacking() bool {
+	return m.phase == Done && m.nodes.lacking && !m.ran && m.leaving == 0
+}
 
 // Status returns the present state.
 func (m *Machine) Status() Status {
-	s := Status{Phase: m.phase.String(), Ranks: m.cfg.Ranks, Image: m.image, Images: append([]uint64{}, m.images...), Restarts: m.setbacks.count, Deaths: m.setbacks.all}
+	s := Status{Phase: m.phase.String(), Ranks: m.cfg.Ranks, Image: m.image, Images: append([]uint64{}, m.images.list...), Restarts: m.setbacks.count, Deaths: m.setbacks.all}
 	s.Reason = m.reason
 	for _, r := range m.ranks {
 		if r.hello && !r.lost {

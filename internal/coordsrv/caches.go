@@ -42,7 +42,7 @@ type caches struct {
 }
 
 func newCaches(s *Server, c Caches) *caches {
-	o := newOrders(s.opt.Job, c.Mode, func(node int) string { return s.peers[node].name }, func(node int) string { return s.peers[node].pieces })
+	o := newOrders(s.opt.Job, c.Mode, func(node int) string { return s.agents.list[node].name }, func(node int) string { return s.agents.list[node].pieces })
 	return &caches{Caches: c, s: s, orders: o}
 }
 
@@ -61,10 +61,10 @@ func (s *Server) keepCaches(start *coord.Start) error {
 	c.keeper = keep.New(keep.Config{Job: s.jobID, Ranks: s.opt.Spec.Ranks, Scheme: c.Scheme, Size: c.Size, Flush: c.Flush}, c, start.Images)
 	start.Flushed = slices.Clone(start.Images)
 	var first []int
-	for i, p := range s.peers {
+	for i, p := range s.agents.list {
 		c.keeper.Join(p.name, p.group, p.held)
 		start.Last = max(start.Last, p.last)
-		if i == 0 || i < len(s.peers)-s.opt.Spares {
+		if i == 0 || i < len(s.agents.list)-s.opt.Spares {
 			first = append(first, i)
 		}
 	}
@@ -106,12 +106,12 @@ func (s *Server) elsewhere(images []uint64) error {
 func (c *caches) commit(n, epoch uint64) {
 	var nodes []int
 	var ranks [][]int
-	for i, p := range c.s.peers {
+	for i, p := range c.s.agents.list {
 		if !p.gone && len(p.ranks) > 0 {
 			nodes, ranks = append(nodes, i), append(ranks, p.ranks)
 		}
 	}
-	c.keeper.Commit(parity.ID{Job: c.s.jobID, Start: c.s.number, Epoch: epoch, Dataset: n}, nodes, ranks)
+	c.keeper.Commit(parity.ID{Job: c.s.jobID, Start: c.s.agents.start, Epoch: epoch, Dataset: n}, nodes, ranks)
 }
 
 // launch starts the ranks from a checkpoint in the caches, when what is lost of it is made again. An error: they do not have it.
@@ -120,36 +120,36 @@ func (c *caches) launch(image uint64) error {
 	if err != nil {
 		return err
 	}
-	for i, p := range c.s.peers {
+	for i, p := range c.s.agents.list {
 		p.ranks = r.Ranks[i]
 	}
-	c.s.logDecision(image, r.Lost())
+	c.s.story.decided(image, r.Lost())
 	c.keeper.Rebuild(r, func(err error) {
 		if err != nil {
-			c.s.launchFailed(err)
+			c.s.ranks.launchFailed(err)
 			return
 		}
-		spec := c.s.spec(image)
+		spec := c.s.ranks.spec(image)
 		spec.Restart = c.dir(image)
-		c.s.begin(spec)
+		c.s.ranks.begin(spec)
 	})
 	return nil
 }
 
 // Ask is keep's.
 func (c *caches) Ask(node int, order keep.Order, then func(keep.Answer)) {
-	p := c.s.peers[node]
+	p := c.s.agents.list[node]
 	if r, ok := order.(keep.Rebuild); ok && r.Transfer != c.rebuild.transfer { // the first member's
 		c.rebuild.transfer, c.rebuild.begun = r.Transfer, time.Now()
 	}
-	c.s.order([]*peer{p}, func(_ *peer, number uint64) any { return c.message(node, number, order) }, func(answers []control.Message) {
+	c.s.agents.order([]*peer{p}, func(_ *peer, number uint64) any { return c.message(node, number, order) }, func(answers []control.Message) {
 		then(c.answer(answers[0]))
 	})
 }
 
 // Tell is keep's.
 func (c *caches) Tell(node int, order keep.Order) {
-	c.s.peers[node].hear(control.Message{Start: c.s.number, Body: c.message(node, 0, order)})
+	c.s.agents.list[node].hear(control.Message{Start: c.s.agents.start, Body: c.message(node, 0, order)})
 }
 
 // Store is keep's.
@@ -158,7 +158,7 @@ func (c *caches) Store(work keep.Work, then func(error)) {
 	c.s.wg.Go(func() {
 		err := do()
 		c.s.ask(func() {
-			c.s.logWork(work, err)
+			c.s.story.stored(work, err)
 			then(err)
 		})
 	})
@@ -168,26 +168,26 @@ func (c *caches) Store(work keep.Work, then func(error)) {
 func (c *caches) Committed(n uint64, why string) {
 	if why == "" {
 		c.s.opt.Job.Meta.Cached = n
-		c.s.save()
+		c.s.record.save()
 	}
 	c.s.step(coord.Committed{Checkpoint: n, Err: why})
 }
 
 // Flushed is keep's.
 func (c *caches) Flushed(n uint64) {
-	c.s.log.Add(timeline.Event{Kind: timeline.Flushed, Checkpoint: n})
-	c.s.dropForeign()
+	c.s.story.log.Add(timeline.Event{Kind: timeline.Flushed, Checkpoint: n})
+	c.s.datasets.dropForeign()
 	c.s.step(coord.Flushed{Checkpoint: n})
 }
 
 // Rebuilt is keep's.
 func (c *caches) Rebuilt(n uint64, lost string, on int, bytes int64) {
 	took := time.Since(c.rebuild.begun)
-	c.s.opt.Say(fmt.Sprintf("checkpoint %d: what %s held, %s, was made again on %s in %s", n, lost, ui.Bytes(bytes), c.s.peers[on].name,
+	c.s.opt.Say(fmt.Sprintf("checkpoint %d: what %s held, %s, was made again on %s in %s", n, lost, ui.Bytes(bytes), c.s.agents.list[on].name,
 		ui.Duration(took)))
-	c.s.log.Add(timeline.Event{Kind: timeline.Rebuilt, Checkpoint: n, Node: c.s.peers[on].name, PartsOf: []string{lost},
+	c.s.story.log.Add(timeline.Event{Kind: timeline.Rebuilt, Checkpoint: n, Node: c.s.agents.list[on].name, PartsOf: []string{lost},
 		Bytes: bytes, Took: took})
-	c.s.rebuilt(bytes, took)
+	c.s.story.rebuilt(bytes, took)
 }
 
 // Say is keep's.
@@ -196,16 +196,16 @@ func (c *caches) Say(text string) { c.s.opt.Say(text) }
 // scavenge flushes, when a job leaves that may go on later, the newest checkpoint that can be. It returns whether nothing is lost
 // when the caches are removed.
 func (s *Server) scavenge() bool {
-	if s.caches == nil || s.code == 0 {
+	if s.caches == nil || s.end.code == 0 {
 		return true
 	}
-	if after := s.caches.Scavenge; after > 0 && !slices.ContainsFunc(s.peers, func(p *peer) bool { return !p.gone }) {
+	if after := s.caches.Scavenge; after > 0 && !slices.ContainsFunc(s.agents.list, func(p *peer) bool { return !p.gone }) {
 		s.opt.Say(fmt.Sprintf("nodes that live will copy what their caches have to %s in %v: wait for that, or restart the job on these nodes",
 			s.opt.Job.Dir, after))
 		return false
 	}
 	k, over, found := s.caches.keeper, false, false
-	s.await(k.Idle, s.inbox.ready, nil)
+	s.await(k.Idle, s.agents.inbox.ready, nil)
 	var reasons []string
 	k.Scavenge(func(copied uint64, errs []error) {
 		over, found = true, copied > 0
@@ -216,7 +216,7 @@ func (s *Server) scavenge() bool {
 			reasons = append(reasons, err.Error())
 		}
 	})
-	s.await(func() bool { return over }, s.inbox.ready, nil)
+	s.await(func() bool { return over }, s.agents.inbox.ready, nil)
 	if len(reasons) > 0 {
 		s.opt.Say("the caches of the nodes keep what could not be copied: " + strings.Join(reasons, "; "))
 	}

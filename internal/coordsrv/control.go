@@ -112,12 +112,12 @@ func (s *Server) serveControl(l net.Listener) {
 		pages := make(chan []node.Sample, 1)
 		asked := s.ask(func() {
 			st = s.status()
-			if s.number == 0 {
+			if s.agents.start == 0 {
 				pages <- nil
 				return
 			}
-			to := s.engaged()
-			s.order(to, func(_ *peer, order uint64) any { return control.Look{Order: order} },
+			to := s.agents.engaged()
+			s.agents.order(to, func(_ *peer, order uint64) any { return control.Look{Order: order} },
 				func(answers []control.Message) { pages <- byRank(s.opt.Spec.Ranks, to, answers) })
 		})
 		if !asked {
@@ -153,15 +153,15 @@ func (s *Server) handleCheckpoint(w http.ResponseWriter, r *http.Request) {
 	}
 	ch := make(chan coord.Result, 1)
 	asked := s.ask(func() {
-		s.wish(req.by())
+		s.story.wish(req.by())
 		if req.NoWait {
 			ch <- coord.Result{}
 			s.step(coord.Request{Stop: req.Stop})
 			return
 		}
-		s.nextID++
-		s.replies[s.nextID] = ch
-		s.step(coord.Request{ID: s.nextID, Stop: req.Stop})
+		s.asked.last++
+		s.asked.replies[s.asked.last] = ch
+		s.step(coord.Request{ID: s.asked.last, Stop: req.Stop})
 	})
 	if !asked {
 		writeJSON(w, coord.Result{Err: "the job is over"})
@@ -190,8 +190,8 @@ func (s *Server) status() Status {
 	meta := &s.opt.Job.Meta
 	st := Status{Job: meta.Name, Dir: s.opt.Job.Dir, App: meta.App, PID: os.Getpid(), MPI: s.opt.Spec.MPI, Library: s.library,
 		Running: time.Since(s.began), Status: s.machine.Status(), Last: s.last, PerRank: []RankStatus{}}
-	if s.remote != nil {
-		for _, p := range s.peers {
+	if s.agents.remote != nil {
+		for _, p := range s.agents.list {
 			st.Nodes = append(st.Nodes, p.status())
 		}
 	}

@@ -139,7 +139,8 @@ func TestEndlessAnswer(t *testing.T) {
 
 // TestManyClients: clients that say nothing, or nonsense, do not keep others from being answered.
 func TestManyClients(t *testing.T) {
-	s := &Server{stop: make(chan struct{}), queries: make(chan func()), opt: Options{Job: &dataset.Job{}}, machine: coord.New(coord.Config{Ranks: 1})}
+	s := newServer(Options{Job: &dataset.Job{}})
+	s.machine = coord.New(coord.Config{Ranks: 1})
 	s.opt.RunDir = t.TempDir()
 	l, err := s.listen()
 	if err != nil {

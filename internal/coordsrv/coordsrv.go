@@ -5,10 +5,13 @@
 // done on the nodes their agents do (package agent): orders to them and their answers are messages of package control.
 // What takes time has a goroutine of its own: the launcher's end, job.json, the control socket. Run returns when the job
 // is over and everything that was ordered from the store is done.
+//
+// The parts of a running job each own their fields, and all belong to the one goroutine: agents (who they are, what they are ordered),
+// ranks (one start of them after the other), datasets (the checkpoints), caches (what package keep decides of them), feeder (standard
+// input), record (job.json) and story (the timeline, and what users are told).
 package coordsrv
 
 import (
-	"context"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -17,13 +20,10 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"syscall"
 	"time"
 
 	"github.com/byssus-hpc/byssus/internal/abi"
-	"github.com/byssus-hpc/byssus/internal/agent"
 	"github.com/byssus-hpc/byssus/internal/control"
 	"github.com/byssus-hpc/byssus/internal/coord"
 	"github.com/byssus-hpc/byssus/internal/dataset"
@@ -66,57 +66,42 @@ type Options struct {
 	Progress func(text func() string) func()
 }
 
-// Server is a running job.
+// Server is a running job. It belongs to the loop's goroutine.
 type Server struct {
+	*loop
 	opt     Options
 	fault   *faults.Set
 	machine *coord.Machine
 	began   time.Time
 	jobID   [16]byte
 
-	events  chan coord.Event
-	queries chan func()
-	stop    chan struct{} // closed when the job is over
-	wg      sync.WaitGroup
+	agents   *agents
+	caches   *caches // nil: the nodes have none
+	datasets *datasets
+	input    *feeder
+	record   *record
+	story    *story
+	asked    asked
+	ranks    *ranks
+	end      ending
 
-	peers   []*peer
-	remote  *remote // nil: there is no agent elsewhere
-	caches  *caches // nil: the nodes have none
-	spread  *spread // the present start, when agents have started it
-	inbox   *inbox
-	input   *feeder
-	orders  uint64            // given, that are answered
-	waiting map[uint64]answer // to them
-	saves   uint64            // of job.json, ordered
-	saving  sync.Mutex
-	saved   uint64 // the newest that was done; saving protects it
+	due     []coord.Event // the one that the machine takes in now, and what has happened meanwhile
+	library string        // what the ranks' MPI says of itself
+	last    *coord.Result
+}
 
-	starts   int           // of the ranks
-	due      []coord.Event // the one that the machine takes in now, and what has happened meanwhile
-	number   uint64        // of the present start, 0: there is none
-	checking uint64        // the start whose image is being looked at, 0: none is
-	restarts int
-	process  *launch.Process
-	here     map[int]bool   // ranks that have come in this start
-	met      map[uint64]int // how many nodes have come to a meeting, in this start
-	killed   coord.KillHow  // what was ordered before there was a process
-	read     atomic.Uint64  // bytes of the image from which ranks restart, of toRead
-	toRead   atomic.Uint64
-	library  string
-	replies  map[uint64]chan coord.Result
-	nextID   uint64
-	foreign  []uint64 // checkpoints of an earlier job of this name
-	code     int
-	over     bool
-	until    time.Time     // when the job, which is over, leaves at the latest, though something is not done; zero: it waits
-	extra    time.Duration // on top of that
-	shown    func()        // ends the progress of a restart; nil: none is shown
-	last     *coord.Result
-	report   *lossReport          // of nodes, while the job does not go on yet
-	sealedAt map[uint64]time.Time // when the images of a checkpoint were written
+// ending is how, and how soon, a job that is over leaves.
+type ending struct {
+	code  int
+	over  bool
+	until time.Time     // when it leaves at the latest, though something is not done; zero: it waits
+	extra time.Duration // on top of that
+}
 
-	log   *timeline.Writer
-	story story
+// asked are those who wait for a checkpoint that they have asked for.
+type asked struct {
+	replies map[uint64]chan coord.Result
+	last    uint64
 }
 
 // End is how a job has ended.
@@ -130,8 +115,7 @@ type End struct {
 
 // Run runs the job to its end.
 func Run(opt Options) (end End, err error) {
-	s := &Server{opt: opt, starts: opt.Starts, began: time.Now(), events: make(chan coord.Event), queries: make(chan func()),
-		stop: make(chan struct{}), replies: map[uint64]chan coord.Result{}, sealedAt: map[uint64]time.Time{}, inbox: newInbox(), waiting: map[uint64]answer{}}
+	s := newServer(opt)
 	if s.fault, err = faults.Parse(opt.Fault, ""); err != nil {
 		return End{}, err
 	}
@@ -140,9 +124,10 @@ func Run(opt Options) (end End, err error) {
 		return End{}, fmt.Errorf("coordsrv: job %s: id %q, wanted 32 hexadecimal digits", opt.Job.Meta.Name, opt.Job.Meta.ID)
 	}
 	copy(s.jobID[:], id)
+	s.agents.jobID, s.ranks.jobID = s.jobID, s.jobID
 	opt.Job.Faults = s.fault
-	s.openLog()
-	defer func() { s.closeLog(end.Code, err) }()
+	s.story.begin(&s.opt)
+	defer func() { s.story.end(end.Code, s.opt.Job.Meta.Reason, err) }()
 	start, err := s.inventory()
 	if err != nil {
 		return End{}, err
@@ -155,6 +140,7 @@ func Run(opt Options) (end End, err error) {
 	}
 	if opt.Caches != nil {
 		s.caches = newCaches(s, *opt.Caches)
+		s.datasets.caches, s.ranks.caches = s.caches, s.caches
 	}
 	if err = s.openInput(); err == nil {
 		err = s.join()
@@ -167,7 +153,7 @@ func Run(opt Options) (end End, err error) {
 	}
 	if err != nil {
 		close(s.stop)
-		s.tellUntidy(s.leave(false))
+		s.tellUntidy(s.agents.leave(false))
 		socket.Close()
 		s.wg.Wait()
 		if sig := (interrupted{}); errors.As(err, &sig) {
@@ -176,50 +162,34 @@ func Run(opt Options) (end End, err error) {
 		}
 		return End{}, err
 	}
-	s.loop(start)
-	s.retire()
+	s.drive(start)
+	s.ranks.retire()
 	forget := s.scavenge()
 	close(s.stop)
 	socket.Close()
 	answers := s.windUp(forget)
 	opt.Job.Meta.Reason = s.machine.Status().Reason
 	robbed := s.machine.Robbed() && (s.caches == nil || !forget) // else the nodes have nothing that the store has not
-	return End{s.code, !answers, robbed, s.machine.Lacking(), s.starts}, nil
+	return End{s.end.code, !answers, robbed, s.machine.Lacking(), s.ranks.starts.all}, nil
+}
+
+func newServer(opt Options) *Server {
+	s := &Server{loop: newLoop(), opt: opt, began: time.Now(),
+		asked: asked{replies: map[uint64]chan coord.Result{}}, story: &story{sealedAt: map[uint64]time.Time{}}}
+	s.agents = &agents{loop: s.loop, opt: &s.opt, story: s.story, inbox: newInbox(), waiting: map[uint64]answer{}}
+	s.ranks = &ranks{loop: s.loop, opt: &s.opt, agents: s.agents, story: s.story, step: s.step, starts: starts{all: opt.Starts}, now: newIncarnation()}
+	s.datasets = &datasets{loop: s.loop, job: opt.Job, say: opt.Say, agents: s.agents, step: s.step}
+	s.record = &record{loop: s.loop, job: opt.Job, failed: s.complain}
+	return s
 }
 
 // join makes or calls the agents.
 func (s *Server) join() error {
 	if len(s.opt.Hosts) > 0 {
-		return s.joinOthers()
+		return s.agents.joinOthers()
 	}
-	s.joinSelf()
+	s.agents.joinSelf()
 	return nil
-}
-
-// leave ends the agents, when they have done what was ordered, and returns those that have not tidied up, with why.
-func (s *Server) leave(forget bool) (untidy []string) {
-	for _, p := range s.peers {
-		if p.close != nil && !p.gone {
-			p.close(forget)
-		}
-	}
-	if s.remote != nil {
-		s.remote.listener.Close()
-	}
-	limit, cancel := context.WithTimeout(context.Background(), leaveLimit)
-	defer cancel()
-	for _, p := range s.peers {
-		if p.end == nil {
-			continue
-		}
-		if p.hear != nil && !p.gone {
-			if err := p.tidies(limit.Done()); err != nil {
-				untidy = append(untidy, fmt.Sprintf("node %s: its agent may not have tidied up: %v", p.name, err))
-			}
-		}
-		p.end()
-	}
-	return untidy
 }
 
 func (s *Server) tellUntidy(list []string) {
@@ -234,13 +204,12 @@ const leaveLimit = 10 * time.Second
 // finished records that the job has done all its work, if it has, before its caches are forgotten: else a byssus that dies in
 // between would leave a job that nobody can go on with. It returns false if that cannot be recorded.
 func (s *Server) finished() bool {
-	if s.caches == nil || s.code != 0 {
+	if s.caches == nil || s.end.code != 0 {
 		return true
 	}
 	own := *s.opt.Job
 	own.Meta.State, own.Meta.Exit, own.Meta.Ended = dataset.StateFinished, 0, time.Now()
-	s.saves++ // which nobody else orders now
-	if err := s.writeMeta(own, s.saves); err != nil {
+	if err := s.record.write(own, s.record.next()); err != nil { // nobody else orders one now
 		s.opt.Say(fmt.Sprintf("the caches of the nodes keep their checkpoints: %v", err))
 		return false
 	}
@@ -250,12 +219,12 @@ func (s *Server) finished() bool {
 // windUp waits until what was ordered from the store is done, and returns whether it was.
 func (s *Server) windUp(forget bool) bool {
 	done := make(chan struct{})
-	all := func() bool { return len(s.waiting) == 0 }
-	s.extra = time.Second // agents end, when the store has had its time
-	if s.await(all, s.inbox.ready, nil) {
+	all := func() bool { return len(s.agents.waiting) == 0 }
+	s.end.extra = time.Second // agents end, when the store has had its time
+	if s.await(all, s.agents.inbox.ready, nil) {
 		var untidy []string
 		go func() {
-			untidy = s.leave(forget && s.finished())
+			untidy = s.agents.leave(forget && s.finished())
 			s.wg.Wait()
 			close(done)
 		}()
@@ -284,7 +253,7 @@ func (s *Server) inventory() (coord.Start, error) {
 		case err != nil:
 			s.opt.Say(fmt.Sprintf("checkpoint %d is left out: %v", n, err))
 		case m.ID != s.opt.Job.Meta.ID:
-			s.foreign = append(s.foreign, n)
+			s.datasets.foreign = append(s.datasets.foreign, n)
 		default:
 			start.Images = append(start.Images, n)
 		}
@@ -314,7 +283,7 @@ func (s *Server) await(what func() bool, ready <-chan struct{}, done <-chan stru
 	for what == nil || !what() {
 		select {
 		case <-ready:
-			for _, m := range s.inbox.take() {
+			for _, m := range s.agents.inbox.take() {
 				s.hear(m)
 			}
 		case f := <-queries:
@@ -335,42 +304,34 @@ func (s *Server) await(what func() bool, ready <-chan struct{}, done <-chan stru
 
 // late fires when the end of the job must not wait any longer.
 func (s *Server) late() <-chan time.Time {
-	until := s.until
+	until := s.end.until
 	if at, limited := s.machine.LeavesBy(); limited && until.IsZero() {
 		until = s.began.Add(at)
 	}
 	if until.IsZero() {
 		return nil
 	}
-	return time.After(time.Until(until.Add(s.extra)))
+	return time.After(time.Until(until.Add(s.end.extra)))
 }
 
 // hurry takes in a signal to a job that is over.
 func (s *Server) hurry(sig os.Signal) {
 	switch sig {
 	case syscall.SIGINT, syscall.SIGQUIT:
-		s.until = time.Now()
+		s.end.until = time.Now()
 	case syscall.SIGTERM:
-		if _, limited := s.machine.LeavesBy(); !limited && s.until.IsZero() {
-			s.until = time.Now().Add(s.opt.Grace)
+		if _, limited := s.machine.LeavesBy(); !limited && s.end.until.IsZero() {
+			s.end.until = time.Now().Add(s.opt.Grace)
 		}
 	}
 }
 
-// post hands an event to the loop, from any goroutine.
-func (s *Server) post(ev coord.Event) {
-	select {
-	case s.events <- ev:
-	case <-s.stop:
-	}
-}
-
-// loop owns the machine.
-func (s *Server) loop(start coord.Event) {
+// drive runs the job until it is over: it is the goroutine that owns the machine.
+func (s *Server) drive(start coord.Event) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	s.step(start)
-	for !s.over {
+	for !s.end.over {
 		wait := time.Hour
 		if at, ok := s.machine.Next(); ok {
 			wait = max(at-time.Since(s.began), 0)
@@ -379,8 +340,8 @@ func (s *Server) loop(start coord.Event) {
 		select {
 		case ev := <-s.events:
 			s.step(ev)
-		case <-s.inbox.ready:
-			for _, m := range s.inbox.take() {
+		case <-s.agents.inbox.ready:
+			for _, m := range s.agents.inbox.take() {
 				s.hear(m)
 			}
 		case f := <-s.queries:
@@ -397,19 +358,13 @@ func (s *Server) loop(start coord.Event) {
 // progress shows how far a restart has come, while there is one.
 func (s *Server) progress() {
 	st := s.machine.Status()
-	restoring := st.Phase == coord.Starting.String() && st.Image != 0 && (s.process != nil || s.spread != nil) && !s.over
+	restoring := st.Phase == coord.Starting.String() && st.Image != 0 && (s.ranks.now.process != nil || s.ranks.now.spread != nil) && !s.end.over
 	switch {
-	case restoring && s.shown == nil:
-		s.shown = s.opt.Progress(func() string { return reading(s.read.Load(), s.toRead.Load(), st.Image) })
+	case restoring && s.ranks.now.shown == nil:
+		now := s.ranks.now
+		now.shown = s.opt.Progress(func() string { return reading(now.read.Load(), now.toRead.Load(), st.Image) })
 	case !restoring:
-		s.endProgress()
-	}
-}
-
-func (s *Server) endProgress() {
-	if s.shown != nil {
-		s.shown()
-		s.shown = nil
+		s.ranks.endProgress()
 	}
 }
 
@@ -424,10 +379,10 @@ func reading(done, total, image uint64) string {
 func (s *Server) signal(sig os.Signal) {
 	switch sig {
 	case syscall.SIGUSR1:
-		s.wish(timeline.BySignal)
+		s.story.wish(timeline.BySignal)
 		s.step(coord.Request{})
 	case syscall.SIGTERM:
-		s.wish(timeline.BySignal)
+		s.story.wish(timeline.BySignal)
 		s.step(coord.Terminate{})
 	case syscall.SIGPIPE: // nobody reads what we say
 	case syscall.SIGINT, syscall.SIGQUIT, syscall.SIGHUP:
@@ -436,10 +391,10 @@ func (s *Server) signal(sig os.Signal) {
 		s.opt.Say("a job on several nodes cannot be suspended, since they would give byssus up: it goes on")
 	default:
 		switch {
-		case s.process != nil:
-			s.process.Signal(sig.(syscall.Signal))
-		case s.spread != nil && sig == syscall.SIGUSR2: // the others would end no rank
-			s.tell(control.Signal{Number: int(syscall.SIGUSR2)})
+		case s.ranks.now.process != nil:
+			s.ranks.now.process.Signal(sig.(syscall.Signal))
+		case s.ranks.now.spread != nil && sig == syscall.SIGUSR2: // the others would end no rank
+			s.agents.tell(control.Signal{Number: int(syscall.SIGUSR2)})
 		}
 	}
 }
@@ -449,55 +404,55 @@ func (s *Server) step(ev coord.Event) {
 	switch ev := ev.(type) {
 	case node.Hello:
 		for _, r := range ev.Ranks {
-			s.here[r] = true
+			s.ranks.now.here[r] = true
 		}
 	case node.Init:
 		s.library = ev.Library
 	case node.Progress:
-		s.read.Store(ev.Done)
-		s.toRead.Store(ev.Total)
+		s.ranks.now.read.Store(ev.Done)
+		s.ranks.now.toRead.Store(ev.Total)
 	}
 	s.due = append(s.due, ev)
 	if len(s.due) > 1 { // what is being performed has made it happen: it is next
 		return
 	}
 	for ; len(s.due) > 0; s.due = s.due[1:] {
-		s.logEvent(s.due[0])
+		s.story.heard(s.due[0], s.agents.start, s.ranks.now.killed != 0)
 		for _, a := range s.machine.Step(time.Since(s.began), s.due[0]) {
-			s.logAction(a)
+			s.story.ordered(a)
 			s.perform(a)
 		}
 		st := s.machine.Status()
-		s.logPhase(st)
-		s.goesOn(st)
+		s.story.reached(st, s.agents.start)
+		s.story.goesOn(st, s.agents.start)
 	}
 }
 
 func (s *Server) perform(a coord.Action) {
 	switch a := a.(type) {
 	case coord.Launch:
-		s.launch(a)
+		s.ranks.launch(a)
 	case coord.Kill:
-		s.kill(a.How)
+		s.ranks.kill(a.How)
 	case coord.Send:
-		s.tell(a.Order)
+		s.agents.tell(a.Order)
 		if a.Type == abi.MsgDrain {
 			s.fault.Hit(faults.DrainSent)
 		}
 	case coord.Prepare:
-		s.prepare(a.Checkpoint)
+		s.datasets.prepare(a.Checkpoint)
 	case coord.Commit:
-		s.sealedAt[a.Checkpoint] = time.Now()
-		s.commit(a.Checkpoint, a.Epoch)
+		s.story.sealedAt[a.Checkpoint] = time.Now()
+		s.datasets.commit(a.Checkpoint, a.Epoch)
 	case coord.Discard:
-		delete(s.sealedAt, a.Checkpoint)
-		s.discard(a.Checkpoint)
+		delete(s.story.sealedAt, a.Checkpoint)
+		s.datasets.discard(a.Checkpoint)
 	case coord.Drop:
-		delete(s.sealedAt, a.Checkpoint)
-		s.drop(a.Checkpoint)
+		delete(s.story.sealedAt, a.Checkpoint)
+		s.datasets.drop(a.Checkpoint)
 	case coord.Aside:
 		s.opt.Job.Meta.Aside = a.Checkpoints
-		s.save()
+		s.record.save()
 	case coord.Reply:
 		s.reply(a)
 	case coord.Took:
@@ -506,29 +461,11 @@ func (s *Server) perform(a coord.Action) {
 	case coord.Say:
 		s.opt.Say(a.Text)
 	case coord.Finish:
-		s.code, s.over = a.Code, true
+		s.end.code, s.end.over = a.Code, true
 		if s.machine.OwnEnd() {
-			s.process.Explain()
+			s.ranks.now.process.Explain()
 		}
 	}
-}
-
-// save writes job.json as it is now, without holding the loop up. An older state never takes the place of a newer one.
-func (s *Server) save() {
-	s.saves++
-	job, number := *s.opt.Job, s.saves
-	s.wg.Go(func() { s.complain(s.writeMeta(job, number)) })
-}
-
-// writeMeta writes a state of job.json, one writer at a time, unless a newer one has been written.
-func (s *Server) writeMeta(job dataset.Job, number uint64) error {
-	s.saving.Lock()
-	defer s.saving.Unlock()
-	if number < s.saved {
-		return nil
-	}
-	s.saved = number
-	return job.Save()
 }
 
 func (s *Server) complain(err error) {
@@ -537,214 +474,10 @@ func (s *Server) complain(err error) {
 	}
 }
 
-var errUnstarted = errors.New("coordsrv: ended before it was started")
-
-// badImage marks an error that lies in the image.
-type badImage struct{ error }
-
-func (b badImage) Unwrap() error { return b.error }
-
-// awayImage marks an error that lies in that nodes are away which have a part of the image.
-type awayImage struct{ error }
-
-// launch starts the ranks, when the agent is ready for them.
-func (s *Server) launch(a coord.Launch) {
-	s.retire()
-	s.starts++
-	s.number = s.opt.Job.Term<<16 + uint64(s.starts)
-	if !slices.ContainsFunc(s.peers, func(p *peer) bool { return !p.gone }) {
-		s.wg.Go(func() { s.post(coord.LaunchFailed{Text: "all nodes are lost", Nowhere: true}) })
-		return
-	}
-	switch {
-	case s.caches == nil || a.Image == 0:
-		s.fromStore(a.Image)
-	case a.Doubted:
-		s.caches.keeper.Inspect(a.Image, func() { s.caches.keeper.Settled(func() { s.fromCaches(a.Image) }) })
-	default:
-		s.caches.keeper.Settled(func() { s.fromCaches(a.Image) })
-	}
-}
-
-// fromCaches starts the ranks from a checkpoint that the caches have, or have had.
-func (s *Server) fromCaches(image uint64) {
-	if s.killed != 0 { // while they were looked through
-		s.launchFailed(errUnstarted)
-		return
-	}
-	switch err := s.caches.launch(image); {
-	case err == nil:
-	case s.caches.keeper.Stored(image):
-		if slices.Contains(s.caches.keeper.Held(), image) {
-			s.opt.Say(fmt.Sprintf("%v; its copy in %s is used", err, s.opt.Job.Dir))
-		}
-		s.fromStore(image)
-	default:
-		if s.caches.keeper.Away(image) {
-			err = awayImage{err}
-		}
-		s.launchFailed(badImage{err})
-	}
-}
-
-// fromStore starts the ranks anew, or from a checkpoint that all nodes see.
-func (s *Server) fromStore(image uint64) {
-	spec := s.spec(image)
-	if image != 0 {
-		spec.Restart = s.opt.Job.Path(image)
-		s.check(image, spec)
-		return
-	}
-	s.startFromStore(image, spec)
-}
-
-func (s *Server) startFromStore(image uint64, spec launch.Spec) {
-	s.logDecision(image, nil)
-	s.place()
-	s.begin(spec)
-}
-
-// check looks at a checkpoint that all nodes see, and starts the ranks from it, without holding the loop up: the store may take
-// its time.
-func (s *Server) check(image uint64, spec launch.Spec) {
-	s.checking = s.number
-	s.wg.Go(func() {
-		err := s.checkImage(image, spec)
-		s.ask(func() {
-			switch {
-			case s.checking != spec.Number: // it was given up
-				return
-			case err != nil:
-				s.launchFailed(badImage{err})
-			default:
-				s.startFromStore(image, spec)
-			}
-			s.checking = 0
-		})
-	})
-}
-
-// begin starts the ranks when the agents are ready for them.
-func (s *Server) begin(spec launch.Spec) {
-	s.order(s.engaged(), func(p *peer, order uint64) any {
-		return control.Begin{Order: order, Ranks: p.ranks, Size: spec.Ranks, Restart: spec.Restart != "", Writers: spec.Writers}
-	}, func(answers []control.Message) {
-		switch why := failure(answers); {
-		case why != "":
-			s.launchFailed(errors.New(why))
-		case s.killed != 0:
-			s.launchFailed(errUnstarted)
-		default:
-			s.start(spec)
-		}
-	})
-}
-
-// launchFailed tells the machine, after what it is doing now.
-func (s *Server) launchFailed(err error) {
-	s.wg.Go(func() {
-		s.post(coord.LaunchFailed{Text: err.Error(), Bad: errors.As(err, new(badImage)), Away: errors.As(err, new(awayImage))})
-	})
-}
-
-// spec is what to start.
-func (s *Server) spec(image uint64) launch.Spec {
-	spec := s.opt.Spec
-	spec.Fault = faults.ForRanks(s.opt.Fault, s.starts-1, image != 0, s.restarts)
-	spec.Number, spec.RunDir = s.number, agent.StartDir(s.opt.RunDir, s.number)
-	spec.Agent, spec.Memory = agent.SocketPath(spec.RunDir), agent.MemoryDir(s.jobID, s.number)
-	if image != 0 {
-		s.restarts++
-	}
-	return spec
-}
-
-// checkImage looks at a checkpoint that all nodes see.
-func (s *Server) checkImage(image uint64, spec launch.Spec) error {
-	m, err := dataset.Check(spec.Restart)
-	if err == nil && m.Ranks != spec.Ranks {
-		err = fmt.Errorf("coordsrv: checkpoint %d: found %d ranks, wanted %d", image, m.Ranks, spec.Ranks)
-	}
-	return err
-}
-
-// start starts the launcher.
-func (s *Server) start(spec launch.Spec) {
-	s.log.Add(timeline.Event{Kind: timeline.Started, Start: s.number, Checkpoint: s.machine.Status().Image})
-	switch {
-	case s.remote != nil && spec.MPI.Name == launch.MPICH:
-		s.startSpread(spec.RankCommand(), spec.Env(s.opt.Environ))
-		return
-	case s.remote != nil:
-		s.startLauncher(spec.Command(), spec.Env(s.opt.Environ))
-		return
-	}
-	p, err := spec.Start(s.opt.Spawn, s.opt.Dir, s.opt.Environ)
-	if err != nil {
-		s.launchFailed(err)
-		return
-	}
-	s.process = p
-	s.wg.Go(func() {
-		code, sig, err := p.Wait()
-		if err != nil {
-			s.ask(func() { s.complain(err) })
-		}
-		s.post(coord.LauncherExit{Code: code, Signal: sig})
-	})
-}
-
-// retire ends a start that is over.
-func (s *Server) retire() {
-	s.endProgress()
-	if s.number != 0 {
-		s.tell(control.End{})
-	}
-	s.number, s.checking, s.process, s.spread, s.killed, s.here, s.met = 0, 0, nil, nil, 0, map[int]bool{}, map[uint64]int{}
-	s.read.Store(0)
-	s.toRead.Store(0)
-}
-
-// kill ends launcher and ranks. The launcher does not hear SIGTERM (see package launch); when its ranks have ended it ends
-// by itself, and tidies up.
-func (s *Server) kill(how coord.KillHow) {
-	s.killed = how
-	s.tell(control.Kill{Ask: how == coord.KillAsk})
-	if s.checking != 0 {
-		s.checking = 0
-		s.launchFailed(errUnstarted)
-	}
-	if s.process == nil {
-		return
-	}
-	switch how {
-	case coord.KillAsk:
-		if len(s.here) < s.opt.Spec.Ranks { // those that it has started and that have not come here yet
-			s.process.Signal(syscall.SIGINT)
-		}
-	case coord.KillRanks:
-		s.process.Signal(syscall.SIGINT)
-	case coord.KillBoth:
-		s.process.Signal(syscall.SIGKILL)
-	}
-}
-
 func (s *Server) reply(a coord.Reply) {
-	if ch := s.replies[a.ID]; ch != nil {
+	if ch := s.asked.replies[a.ID]; ch != nil {
 		ch <- a.Result
-		delete(s.replies, a.ID)
-	}
-}
-
-// ask runs f on the loop's goroutine; false: the job is over.
-func (s *Server) ask(f func()) bool {
-	done := make(chan struct{})
-	select {
-	case s.queries <- func() { f(); close(done) }:
-		<-done
-		return true
-	case <-s.stop:
-		return false
+		delete(s.asked.replies, a.ID)
 	}
 }
 

@@ -18,14 +18,15 @@ func TestFinished(t *testing.T) {
 	defer job.Unlock()
 	var mu sync.Mutex
 	var said []string
-	s := &Server{caches: &caches{}, opt: Options{Job: job, Say: func(text string) {
+	s := newServer(Options{Job: job, Say: func(text string) {
 		mu.Lock()
 		defer mu.Unlock()
 		said = append(said, text)
-	}}}
+	}})
+	s.caches = &caches{}
 	for n := range uint64(100) {
 		job.Meta.Cached = n
-		s.save()
+		s.record.save()
 		recorded := s.finished()
 		s.wg.Wait()
 		read, err := store.Open("melt")

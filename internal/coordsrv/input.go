@@ -14,6 +14,10 @@ import (
 // feeder serves the standard input of the job to the agent of rank 0: what comes from the user goes to the store first, and is
 // given from there, again when the rank goes back to a checkpoint. Of a stream no more is taken than the rank is about to read.
 type feeder struct {
+	*loop
+	say    func(text string)
+	agents *agents
+
 	spool *input.Spool
 	wants chan want
 	more  chan struct{} // the reader is to read
@@ -61,10 +65,10 @@ func (s *Server) openInput() error {
 		}
 		return fmt.Errorf("coordsrv: standard input: %w", err)
 	}
-	f := &feeder{spool: spool, wants: make(chan want, 1), more: make(chan struct{}, 1), came: make(chan piece)}
+	f := &feeder{loop: s.loop, say: s.opt.Say, agents: s.agents, spool: spool, wants: make(chan want, 1), more: make(chan struct{}, 1), came: make(chan piece)}
 	s.input = f
-	s.wg.Go(func() { f.read(from, s.stop) })
-	s.wg.Go(func() { s.feed(f) })
+	s.wg.Go(func() { f.read(from) })
+	s.wg.Go(f.feed)
 	s.wg.Go(func() {
 		<-s.stop
 		from.Close()
@@ -109,18 +113,18 @@ func copyAll(spool *input.Spool, from io.Reader) error {
 }
 
 // read reads a piece when it is told to.
-func (f *feeder) read(from io.Reader, stop <-chan struct{}) {
+func (f *feeder) read(from io.Reader) {
 	for {
 		select {
 		case <-f.more:
-		case <-stop:
+		case <-f.stop:
 			return
 		}
 		b := make([]byte, input.MaxPiece)
 		n, err := from.Read(b)
 		select {
 		case f.came <- piece{b[:n], err}:
-		case <-stop:
+		case <-f.stop:
 			return
 		}
 	}
@@ -130,11 +134,11 @@ func (f *feeder) read(from io.Reader, stop <-chan struct{}) {
 const storeRest = time.Second
 
 // feed answers what the agent of rank 0 asks for. A newer question is that of a later start, and replaces the one before.
-func (s *Server) feed(f *feeder) {
+func (f *feeder) feed() {
 	defer f.spool.Close()
 	var asked *want
 	for {
-		if asked != nil && s.give(f, *asked) {
+		if asked != nil && f.give(*asked) {
 			asked = nil
 		}
 		if asked != nil && f.held == nil && !f.reading {
@@ -150,20 +154,20 @@ func (s *Server) feed(f *feeder) {
 			asked = &w
 		case p := <-f.came:
 			f.reading, f.held = false, &p
-			s.keepHeld(f)
+			f.keepHeld()
 		case <-again:
-			s.keepHeld(f)
-		case <-s.stop:
+			f.keepHeld()
+		case <-f.stop:
 			return
 		}
 	}
 }
 
 // keepHeld gives the store what has come. It is not given to the rank before, but for the end, which loses nothing.
-func (s *Server) keepHeld(f *feeder) {
+func (f *feeder) keepHeld() {
 	if err := f.held.err; err != nil {
 		if !errors.Is(err, io.EOF) {
-			s.ask(func() { s.opt.Say(fmt.Sprintf("standard input counts as ended: %v", err)) })
+			f.ask(func() { f.say(fmt.Sprintf("standard input counts as ended: %v", err)) })
 		}
 		f.ended, f.held = true, nil
 		_ = f.spool.End() // else whoever goes on with the job is asked for more
@@ -176,12 +180,12 @@ func (s *Server) keepHeld(f *feeder) {
 	}
 	if !f.told {
 		f.told = true
-		s.ask(func() { s.opt.Say(fmt.Sprintf("standard input waits until the store takes it: %v", err)) })
+		f.ask(func() { f.say(fmt.Sprintf("standard input waits until the store takes it: %v", err)) })
 	}
 }
 
 // give answers, when there is something to answer with.
-func (s *Server) give(f *feeder, w want) bool {
+func (f *feeder) give(w want) bool {
 	answer := control.Input{Offset: w.offset}
 	b, err := f.spool.Read(w.offset)
 	switch {
@@ -192,8 +196,8 @@ func (s *Server) give(f *feeder, w want) bool {
 	case !errors.Is(err, io.EOF):
 		answer.Why = err.Error()
 	}
-	s.ask(func() {
-		if w.start == s.number && !w.from.gone {
+	f.ask(func() {
+		if w.start == f.agents.start && !w.from.gone {
 			w.from.hear(control.Message{Start: w.start, Body: answer})
 		}
 	})
@@ -201,10 +205,10 @@ func (s *Server) give(f *feeder, w want) bool {
 }
 
 // wantInput takes in what an agent asks for.
-func (s *Server) wantInput(from *peer, start, offset uint64) {
+func (f *feeder) wantInput(from *peer, start, offset uint64) {
 	select {
-	case <-s.input.wants: // of an earlier start, and not seen yet
+	case <-f.wants: // of an earlier start, and not seen yet
 	default:
 	}
-	s.input.wants <- want{from, start, offset}
+	f.wants <- want{from, start, offset}
 }

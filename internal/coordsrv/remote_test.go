@@ -32,8 +32,8 @@ func newGate(t *testing.T, l net.Listener, nodes ...string) *gate {
 	if err != nil {
 		t.Fatal(err)
 	}
-	g := &gate{Server: &Server{queries: make(chan func()), stop: make(chan struct{}), inbox: newInbox(),
-		remote: &remote{authority: a, self: self, listener: l, address: l.Addr().String(), missing: map[string]*peer{}}}}
+	g := &gate{Server: newServer(Options{})}
+	g.agents.remote = &remote{authority: a, self: self, listener: l, address: l.Addr().String(), missing: map[string]*peer{}}
 	g.opt.Patience = control.DefaultPatience
 	g.opt.Say = func(text string) {
 		g.mu.Lock()
@@ -42,13 +42,13 @@ func newGate(t *testing.T, l net.Listener, nodes ...string) *gate {
 	}
 	for _, n := range nodes {
 		p := &peer{name: n}
-		g.peers, g.remote.missing[n] = append(g.peers, p), p
+		g.agents.list, g.agents.remote.missing[n] = append(g.agents.list, p), p
 	}
-	g.wg.Go(g.acceptAgents)
+	g.wg.Go(g.agents.acceptAgents)
 	t.Cleanup(func() {
 		close(g.stop)
 		l.Close()
-		for _, p := range g.peers {
+		for _, p := range g.agents.list {
 			if p.close != nil {
 				p.close(false)
 			}
@@ -82,7 +82,7 @@ func (g *gate) joinWith(t *testing.T, a *control.Authority, node string, joined 
 	if err != nil {
 		t.Fatal(err)
 	}
-	c, err := control.Dial(context.Background(), g.remote.address, id, control.DefaultPatience)
+	c, err := control.Dial(context.Background(), g.agents.remote.address, id, control.DefaultPatience)
 	if err != nil {
 		return nil, err
 	}
@@ -110,7 +110,7 @@ func TestTurnedAway(t *testing.T) {
 	}
 	go g.serve()
 	for range 20 {
-		c, err := net.Dial("tcp", g.remote.address)
+		c, err := net.Dial("tcp", g.agents.remote.address)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -124,7 +124,7 @@ func TestTurnedAway(t *testing.T) {
 			}
 		}
 	}
-	c, err := g.join(t, g.remote.authority, "three")
+	c, err := g.join(t, g.agents.remote.authority, "three")
 	if err == nil {
 		_, err = c.Receive()
 	}
@@ -132,7 +132,7 @@ func TestTurnedAway(t *testing.T) {
 		t.Error("a node that is not expected is let in")
 	}
 	for _, node := range []string{"one", "two"} {
-		c, err := g.join(t, g.remote.authority, node)
+		c, err := g.join(t, g.agents.remote.authority, node)
 		if err == nil {
 			_, err = c.Receive() // a beat
 		}
@@ -154,7 +154,7 @@ func TestWeakCaches(t *testing.T) {
 	g := newGate(t, loopback(t), "one", "two", "three")
 	go g.serve()
 	for node, weak := range map[string]string{"one": "", "two": "it is weak", "three": "it is weak"} {
-		c, err := g.joinWith(t, g.remote.authority, node, control.Joined{PID: 1, Weak: weak})
+		c, err := g.joinWith(t, g.agents.remote.authority, node, control.Joined{PID: 1, Weak: weak})
 		if err == nil {
 			_, err = c.Receive() // a beat
 		}
@@ -186,7 +186,7 @@ func (l *scarce) Accept() (net.Conn, error) {
 func TestAcceptAgain(t *testing.T) {
 	g := newGate(t, &scarce{loopback(t), 3}, "one")
 	go g.serve()
-	c, err := g.join(t, g.remote.authority, "one")
+	c, err := g.join(t, g.agents.remote.authority, "one")
 	if err == nil {
 		_, err = c.Receive()
 	}
@@ -216,7 +216,7 @@ func TestSilentStrangers(t *testing.T) {
 	go g.serve()
 	var silent []net.Conn
 	for range 2 * maxUnproved {
-		c, err := net.Dial("tcp", g.remote.address)
+		c, err := net.Dial("tcp", g.agents.remote.address)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -235,7 +235,7 @@ func TestSilentStrangers(t *testing.T) {
 	for l.n.Load() < 2*maxUnproved {
 		time.Sleep(time.Millisecond)
 	}
-	c, err := g.join(t, g.remote.authority, "one")
+	c, err := g.join(t, g.agents.remote.authority, "one")
 	if err == nil {
 		_, err = c.Receive()
 	}

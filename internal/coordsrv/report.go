@@ -19,41 +19,41 @@ type lossReport struct {
 	took    time.Duration // for that
 }
 
-// lostNode notes that one is gone which had ranks.
-func (s *Server) lostNode(p *peer) {
+// nodeLost notes that one is gone which had ranks.
+func (t *story) nodeLost(p *peer, start uint64) {
 	if len(p.ranks) == 0 {
 		return
 	}
-	if s.report == nil {
+	if t.report == nil {
 		now := time.Now()
-		s.report = &lossReport{start: s.number, noticed: now, silent: now.Sub(p.lastHeard())}
+		t.report = &lossReport{start: start, noticed: now, silent: now.Sub(p.lastHeard())}
 	}
-	s.report.nodes = append(s.report.nodes, p.name)
+	t.report.nodes = append(t.report.nodes, p.name)
 }
 
 // rebuilt notes what was made again.
-func (s *Server) rebuilt(bytes int64, took time.Duration) {
-	if s.report != nil {
-		s.report.rebuilt += bytes
-		s.report.took += took
+func (t *story) rebuilt(bytes int64, took time.Duration) {
+	if t.report != nil {
+		t.report.rebuilt += bytes
+		t.report.took += took
 	}
 }
 
 // goesOn tells about a recovery when the job runs again. What is computed again is what ranks had done since the images were
 // written that they go on from; of images from before this byssus ran that is not known.
-func (s *Server) goesOn(st coord.Status) {
-	if s.report == nil || s.report.start == s.number || st.Phase != coord.Running.String() {
+func (t *story) goesOn(st coord.Status, start uint64) {
+	if t.report == nil || t.report.start == start || st.Phase != coord.Running.String() {
 		return
 	}
-	r := s.report
-	s.report = nil
+	r := t.report
+	t.report = nil
 	text := fmt.Sprintf("recovered from the loss of %s: noticed %s after the last word; ", strings.Join(r.nodes, ", "), ui.Duration(r.silent))
 	if r.rebuilt > 0 {
 		text += fmt.Sprintf("%s made again in %s; ", ui.Bytes(r.rebuilt), ui.Duration(r.took))
 	}
 	text += fmt.Sprintf("running again %s after it was noticed", ui.Duration(time.Since(r.noticed)))
-	if at, ok := s.sealedAt[st.Image]; ok {
+	if at, ok := t.sealedAt[st.Image]; ok {
 		text += fmt.Sprintf("; the work of %s is done again", ui.Duration(r.noticed.Add(-r.silent).Sub(at)))
 	}
-	s.opt.Say(text)
+	t.say(text)
 }

@@ -13,11 +13,20 @@ import (
 	"github.com/byssus-hpc/byssus/internal/timeline"
 )
 
-// This file tells the log what happens, from what the machine hears and orders and from what agents answer. All of it belongs to
+// story tells the log, and the user, what happens: from what the machine hears and orders, and from what agents answer. It belongs to
 // the loop's goroutine.
-
-// story is what has been told, as far as what follows depends on it.
 type story struct {
+	log   *timeline.Writer
+	say   func(text string)
+	named bool // nodes are: they are elsewhere
+
+	told
+	report   *lossReport          // of nodes, while the job does not go on yet
+	sealedAt map[uint64]time.Time // when the images of a checkpoint were written
+}
+
+// told is what has been told, as far as what follows depends on it.
+type told struct {
 	number  uint64   // of the checkpoint that is being taken
 	open    bool     // who asks for one now gets that
 	attempt int      // at it
@@ -31,41 +40,40 @@ type story struct {
 	why     string // the last copy to the store has failed
 }
 
-// openLog begins the log of this byssus.
-func (s *Server) openLog() {
-	s.log = timeline.Open(s.opt.Job.Dir, s.opt.Job.Term, s.opt.Say)
-	began := timeline.Event{Kind: timeline.Began, Restart: s.opt.Restart, MPI: s.opt.Spec.MPI.Name, Ranks: s.opt.Spec.Ranks,
-		Spares: s.opt.Spares}
-	for _, h := range s.opt.Hosts {
+// begin begins the log of this byssus.
+func (t *story) begin(opt *Options) {
+	t.say, t.named = opt.Say, len(opt.Hosts) > 0
+	t.log = timeline.Open(opt.Job.Dir, opt.Job.Term, opt.Say)
+	began := timeline.Event{Kind: timeline.Began, Restart: opt.Restart, MPI: opt.Spec.MPI.Name, Ranks: opt.Spec.Ranks,
+		Spares: opt.Spares}
+	for _, h := range opt.Hosts {
 		began.Nodes = append(began.Nodes, h.Name)
 	}
-	s.log.Add(began)
+	t.log.Add(began)
 }
 
-// closeLog ends it, with how the job has ended.
-func (s *Server) closeLog(code int, err error) {
-	ended := timeline.Event{Kind: timeline.Ended, Code: code, Reason: s.opt.Job.Meta.Reason}
+// end ends it, with how the job has ended.
+func (t *story) end(code int, reason string, err error) {
+	ended := timeline.Event{Kind: timeline.Ended, Code: code, Reason: reason}
 	if err != nil {
 		ended.Reason = err.Error()
 	}
-	s.log.Add(ended)
-	s.log.Close()
+	t.log.Add(ended)
+	t.log.Close()
 }
 
 // wish: somebody asks for a checkpoint, who may get the one that is begun.
-func (s *Server) wish(by string) {
-	t := &s.story
+func (t *story) wish(by string) {
 	switch {
 	case t.open:
-		s.log.Add(timeline.Event{Kind: timeline.Asked, Checkpoint: t.number, By: by})
+		t.log.Add(timeline.Event{Kind: timeline.Asked, Checkpoint: t.number, By: by})
 	case !slices.Contains(t.wishes, by):
 		t.wishes = append(t.wishes, by)
 	}
 }
 
-// logEvent tells what the machine is about to hear.
-func (s *Server) logEvent(ev coord.Event) {
-	t := &s.story
+// heard tells what the machine is about to hear.
+func (t *story) heard(ev coord.Event, start uint64, killed bool) {
 	switch ev := ev.(type) {
 	case node.Image:
 		if ev.Epoch != t.epoch {
@@ -75,33 +83,32 @@ func (s *Server) logEvent(ev coord.Event) {
 	case node.Asked:
 		if !t.asked { // batch systems ask all
 			t.asked = true
-			s.wish(timeline.BySignal)
+			t.wish(timeline.BySignal)
 		}
 	case node.Lost:
-		s.logLoss(ev)
+		t.rankLost(ev, start, killed)
 	case coord.Committed:
 		if ev.Err == "" {
-			s.log.Add(timeline.Event{Kind: timeline.Committed, Checkpoint: ev.Checkpoint})
+			t.log.Add(timeline.Event{Kind: timeline.Committed, Checkpoint: ev.Checkpoint})
 		}
 	}
 }
 
-// logLoss tells of the first rank of a start that is lost: its launcher ends the others.
-func (s *Server) logLoss(ev node.Lost) {
-	if s.story.lost || s.killed != 0 || ev.Ended && ev.Code == 0 {
+// rankLost tells of the first rank of a start that is lost: its launcher ends the others.
+func (t *story) rankLost(ev node.Lost, start uint64, killed bool) {
+	if t.lost || killed || ev.Ended && ev.Code == 0 {
 		return
 	}
-	s.story.lost = true
+	t.lost = true
 	why := "its process is gone"
 	if ev.Ended {
 		why = fmt.Sprintf("it has ended by itself with %d", ev.Code)
 	}
-	s.log.Add(timeline.Event{Kind: timeline.Lost, Start: s.number, LostRanks: []int{ev.Rank}, Noticed: ev.Ago, Reason: why})
+	t.log.Add(timeline.Event{Kind: timeline.Lost, Start: start, LostRanks: []int{ev.Rank}, Noticed: ev.Ago, Reason: why})
 }
 
-// logAction tells what the machine orders.
-func (s *Server) logAction(a coord.Action) {
-	t := &s.story
+// ordered tells what the machine orders.
+func (t *story) ordered(a coord.Action) {
 	switch a := a.(type) {
 	case coord.Launch:
 		t.open, t.wishes, t.lost = false, nil, false
@@ -111,63 +118,62 @@ func (s *Server) logAction(a coord.Action) {
 			t.wishes = []string{timeline.ByTimer}
 		}
 		for _, by := range t.wishes {
-			s.wish(by)
+			t.wish(by)
 		}
 		t.wishes = nil
 	case coord.Send:
-		s.logOrder(a.Type)
+		t.sent(a.Type)
 	case coord.Commit:
-		s.log.Add(timeline.Event{Kind: timeline.Written, Checkpoint: a.Checkpoint, Bytes: t.bytes})
+		t.log.Add(timeline.Event{Kind: timeline.Written, Checkpoint: a.Checkpoint, Bytes: t.bytes})
 	case coord.Discard:
 		t.open = false
-		s.log.Add(timeline.Event{Kind: timeline.Failed, Checkpoint: a.Checkpoint, Reason: a.Why})
+		t.log.Add(timeline.Event{Kind: timeline.Failed, Checkpoint: a.Checkpoint, Reason: a.Why})
 	case coord.Drop:
-		s.log.Add(timeline.Event{Kind: timeline.Dropped, Checkpoint: a.Checkpoint})
+		t.log.Add(timeline.Event{Kind: timeline.Dropped, Checkpoint: a.Checkpoint})
 	case coord.Took:
 		r := a.Result
-		s.log.Add(timeline.Event{Kind: timeline.Taken, Checkpoint: r.Checkpoint, Attempt: r.Attempts, Bytes: int64(r.Bytes),
+		t.log.Add(timeline.Event{Kind: timeline.Taken, Checkpoint: r.Checkpoint, Attempt: r.Attempts, Bytes: int64(r.Bytes),
 			Stall: r.Stall, Took: r.Took})
 	}
 }
 
-// logOrder tells how far a checkpoint has come, by what the ranks are told.
-func (s *Server) logOrder(order uint16) {
-	t := &s.story
+// sent tells how far a checkpoint has come, by what the ranks are told.
+func (t *story) sent(order uint16) {
 	switch order {
 	case abi.MsgRequest:
 		t.open, t.attempt = true, t.attempt+1
 	case abi.MsgStop:
 		t.open = false
-		s.log.Add(timeline.Event{Kind: timeline.Agreed, Checkpoint: t.number, Attempt: t.attempt})
+		t.log.Add(timeline.Event{Kind: timeline.Agreed, Checkpoint: t.number, Attempt: t.attempt})
 	case abi.MsgDrain:
-		s.log.Add(timeline.Event{Kind: timeline.Stopped, Checkpoint: t.number, Attempt: t.attempt})
+		t.log.Add(timeline.Event{Kind: timeline.Stopped, Checkpoint: t.number, Attempt: t.attempt})
 	case abi.MsgExit:
 		t.lost = true
 	}
 }
 
-// logPhase tells when the job runs, and keeps why it does not.
-func (s *Server) logPhase(st coord.Status) {
-	was := s.story.phase
-	s.story.phase = st.Phase
+// reached tells when the job runs, and keeps why it does not.
+func (t *story) reached(st coord.Status, start uint64) {
+	was := t.phase
+	t.phase = st.Phase
 	switch {
 	case st.Phase == was:
 	case st.Phase == coord.Running.String():
-		s.log.Add(timeline.Event{Kind: timeline.Running, Start: s.number, Checkpoint: st.Image})
+		t.log.Add(timeline.Event{Kind: timeline.Running, Start: start, Checkpoint: st.Image})
 	case st.Phase == coord.Backoff.String():
-		s.story.reason = st.Reason
+		t.reason = st.Reason
 	}
 }
 
-// logDecision tells from which checkpoint the job is to go on, and which nodes' parts of it have to be made again for that.
-func (s *Server) logDecision(image uint64, parts []string) {
+// decided tells from which checkpoint the job is to go on, and which nodes' parts of it have to be made again for that.
+func (t *story) decided(image uint64, parts []string) {
 	if image != 0 {
-		s.log.Add(timeline.Event{Kind: timeline.Decided, Checkpoint: image, PartsOf: parts, Reason: s.story.reason})
+		t.log.Add(timeline.Event{Kind: timeline.Decided, Checkpoint: image, PartsOf: parts, Reason: t.reason})
 	}
 }
 
-// logAnswer tells what an agent has done, or why it could not.
-func (s *Server) logAnswer(a answer, m control.Message) {
+// answered tells what an agent has done, or why it could not.
+func (t *story) answered(a answer, m control.Message) {
 	e := timeline.Event{Took: time.Since(a.given)}
 	switch o := a.order.(type) {
 	case control.Seal:
@@ -187,7 +193,7 @@ func (s *Server) logAnswer(a answer, m control.Message) {
 	default:
 		return
 	}
-	if s.remote != nil {
+	if t.named {
 		e.Node = a.from.name
 	}
 	if part, ok := m.Body.(control.Sealed); ok {
@@ -203,22 +209,22 @@ func (s *Server) logAnswer(a answer, m control.Message) {
 		return
 	}
 	if e.InsteadOf == timeline.Copied {
-		s.story.why = e.Reason
+		t.why = e.Reason
 	}
-	s.log.Add(e)
+	t.log.Add(e)
 }
 
-// logWork tells how far a copy to the store has come, by what was done there for it.
-func (s *Server) logWork(work keep.Work, err error) {
+// stored tells how far a copy to the store has come, by what was done there for it.
+func (t *story) stored(work keep.Work, err error) {
 	if err != nil {
-		s.story.why = err.Error()
+		t.why = err.Error()
 	}
 	switch w := work.(type) {
 	case keep.Place:
 		if err == nil {
-			s.log.Add(timeline.Event{Kind: timeline.Flushing, Checkpoint: w.Checkpoint})
+			t.log.Add(timeline.Event{Kind: timeline.Flushing, Checkpoint: w.Checkpoint})
 		}
 	case keep.Clear:
-		s.log.Add(timeline.Event{Kind: timeline.Unflushed, Checkpoint: w.Checkpoint, Reason: s.story.why})
+		t.log.Add(timeline.Event{Kind: timeline.Unflushed, Checkpoint: w.Checkpoint, Reason: t.why})
 	}
 }

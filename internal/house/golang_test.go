@@ -92,14 +92,18 @@ func TestNoGlobals(t *testing.T) {
 	}
 }
 
-// declaresHandler tells whether a variable is a handler or a reduction of package amt: a declaration, which an init function completes.
+// declaresHandler tells whether a variable is a handler, a call or a reduction of package amt: a declaration, which an init function
+// completes.
 func declaresHandler(v *ast.ValueSpec) bool {
-	generic, ok := v.Type.(*ast.IndexExpr)
-	if !ok {
-		return false
+	var generic ast.Expr
+	switch t := v.Type.(type) {
+	case *ast.IndexExpr:
+		generic = t.X
+	case *ast.IndexListExpr:
+		generic = t.X
 	}
-	name, ok := generic.X.(*ast.SelectorExpr)
-	return ok && slices.Contains([]string{"Handler", "Reduction", "Local"}, name.Sel.Name) && fmt.Sprint(name.X) == "amt"
+	name, ok := generic.(*ast.SelectorExpr)
+	return ok && slices.Contains([]string{"Handler", "Call", "Reduction", "Local"}, name.Sel.Name) && fmt.Sprint(name.X) == "amt"
 }
 
 // docText is the comment with its directives, which CommentGroup.Text leaves out.

@@ -25,11 +25,18 @@
 
 /* -- errors ---------------------------------------------------------------------------------------------- */
 
+/* Is told the library's own code, which may stand for a longer text, and its neutral class. */
+#ifndef NOTE_ERROR
+#define NOTE_ERROR(code, class) ((void)0)
+#endif
+
 COLD static int error_class_of(int code)
 {
 	int class = code;
 	real.error_class(code, &class);
-	return error_in(class);
+	class = error_in(class);
+	NOTE_ERROR(code, class);
+	return class;
 }
 
 static inline int neutral(int code) { return likely(code == 0) ? 0 : error_class_of(code); }

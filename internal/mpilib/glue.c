@@ -15,6 +15,8 @@
 #include "glue.h"
 
 const struct nx_driver *drv;
+struct real_noted real_noted;
+static int (*error_string)(int, char *, int *);
 
 static const struct {
 	const char *says;
@@ -80,6 +82,8 @@ const char *real_load(const char *file)
 	}
 	if (!f) return "the library has no PMPI_Get_library_version: it is no MPI, or older than MPI-3.0";
 	memcpy(&get_version, &f, sizeof f);
+	if (!(f = dlsym(lib, "PMPI_Error_string"))) return "the library has no PMPI_Error_string: it is no MPI";
+	memcpy(&error_string, &f, sizeof f);
 	if (get_version(version, &length) != 0) return "the MPI library does not tell its version";
 	for (size_t i = 0; i < sizeof families / sizeof families[0]; i++)
 		if (strstr(version, families[i].says)) return families[i].load(lib, &drv);
@@ -156,11 +160,14 @@ int real_least(long mine, long *least)
 	return drv->allreduce(&mine, least, 1, drv->type[NX_TYPE_LONG], drv->op[NX_OP_MIN], base);
 }
 
+/* The text of the library's own code says more than that of its class: of MPICH, which function failed, its arguments and why. */
 void real_error(int class, char *text)
 {
 	int length = 0;
 	text[0] = 0;
-	drv->error_string(class, text, &length);
+	if (real_noted.class != class || error_string(real_noted.code, text, &length) != 0)
+		drv->error_string(class, text, &length);
+	real_noted = (struct real_noted){ 0, 0 };
 }
 
 void real_rest(int microseconds)

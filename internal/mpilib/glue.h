@@ -21,7 +21,7 @@ void real_abort(int code);
 int real_world(int *rank, int *size);
 int real_bcast(void *buf, int n, int root);
 int real_least(long mine, long *least);
-void real_error(int class, char *text);          /* room for NX_MAX_ERROR_STRING */
+void real_error(int class, char *text);          /* of the call that has just returned; room for NX_MAX_ERROR_STRING */
 void real_rest(int microseconds);                /* 0: yields */
 
 /* The ring: so many receives are posted, so many sends may be under way, and so many urgent ones besides; the longest

@@ -18,6 +18,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"strings"
 	"sync/atomic"
 	"unsafe"
 
@@ -27,7 +28,7 @@ import (
 // Available tells whether the program was built with cgo, without which there is no MPI.
 const Available = true
 
-// problem is the error of a neutral error class.
+// problem is the error of a neutral error class that a call has just returned.
 func problem(what string, class C.int) error {
 	if class == 0 {
 		return nil
@@ -35,7 +36,7 @@ func problem(what string, class C.int) error {
 	text := (*C.char)(C.malloc(C.NX_MAX_ERROR_STRING))
 	defer C.free(unsafe.Pointer(text))
 	C.real_error(class, text)
-	return &engine.Error{Function: what, Class: int(class), Text: C.GoString(text)}
+	return &engine.Error{Function: what, Class: int(class), Text: strings.TrimSpace(C.GoString(text))}
 }
 
 // Load finds the library: one that the process has already, else a file.

@@ -69,9 +69,9 @@ func (r *run) checkType(kind string, p Place, typ types.Type, a visitArg) {
 		return
 	}
 	if found := addressIn(elem); found != "" {
-		r.report(r.position(a.pos), "address", "%s is a uintptr: an address means nothing after a restart", found)
+		r.reportAddress(r.position(a.pos), found)
 	} else if p.param() && addressIn(typeAt(r.typeOfRoot(p.Root), p.Steps)) != "" {
-		r.report(r.position(a.pos), "address", "%s is a uintptr: an address means nothing after a restart", p)
+		r.reportAddress(r.position(a.pos), p.String())
 	}
 }
 
@@ -86,7 +86,7 @@ func (r *run) checkRaw(a visitArg) {
 	} else if n := padding(t, r.pass.TypesSizes); n > 0 {
 		r.report(r.position(a.pos), "raw", "%s has %d padding bytes; their content is stored with it: use pup.Plain", typeText(t), n)
 	} else if found := addressIn(t); found != "" {
-		r.report(r.position(a.pos), "address", "%s is a uintptr: an address means nothing after a restart", found)
+		r.reportAddress(r.position(a.pos), found)
 	}
 }
 

@@ -82,6 +82,7 @@ func check(pass *analysis.Pass) (any, error) {
 	}
 	c.index()
 	c.checkFiles()
+	c.checkGeneratedAddresses()
 	c.reportInherited()
 	c.flush()
 	registered := c.registered()

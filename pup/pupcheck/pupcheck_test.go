@@ -11,7 +11,7 @@ import (
 // TestFaults runs the analyzer over types with one fault each, which their want comments name.
 func TestFaults(t *testing.T) {
 	for _, family := range []string{"missed", "direction", "state", "twice", "plain", "comments", "other", "across", "more", "dot", "loops", "narrow",
-		"changed", "reset", "slip"} {
+		"changed", "reset", "slip", "generated"} {
 		t.Run(family, func(t *testing.T) {
 			analysistest.Run(t, analysistest.TestData(), pupcheck.Analyzer, "bad/"+family+"/...")
 		})

@@ -289,7 +289,7 @@ func (c *checker) checkBlock(call *ast.CallExpr) {
 			return
 		}
 		if found := addressIn(f.Type()); found != "" {
-			c.report(a.Pos(), "address", "field %s of a block is a uintptr: an address means nothing after a restart", name)
+			c.reportAddress(a.Pos(), "field "+name+" of a block")
 		}
 		if last >= 0 && i != last+1 {
 			c.report(a.Pos(), "block", "field %s does not follow field %s in %s: a block has consecutive fields in their order",

@@ -100,6 +100,24 @@ func TestPackageMPI(t *testing.T) {
 	}
 }
 
+// TestErrorText: an error holds all that MPICH says of it: the function, its arguments, and what is wrong with them.
+func TestErrorText(t *testing.T) {
+	program := build(t, t.TempDir(), "./testdata/errortext")
+	for _, s := range starts()[1:] {
+		if !strings.HasPrefix(s.name, "mpich") {
+			continue
+		}
+		out, err := s.run(t, nil, program)
+		for _, want := range []string{"MPI_Send: Invalid rank, error stack:\n", "count=1, ",
+			fmt.Sprintf("Invalid rank has value %s but must be nonnegative and less than %[1]s\n", s.argv[2]),
+			"MPI_Recv: Message truncated, error stack:\n", ") failed\n"} {
+			if err != nil || !strings.Contains(out, want) {
+				t.Errorf("%s: %v\n%s\nwant %s", s.name, err, out, want)
+			}
+		}
+	}
+}
+
 // TestNilPointer: a nil pointer is a panic under any MPI, and a request that nobody has waited for is told at the end.
 func TestNilPointer(t *testing.T) {
 	program := build(t, t.TempDir(), "./testdata/recover")

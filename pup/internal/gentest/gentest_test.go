@@ -120,6 +120,48 @@ func expect(t rapid.TB, want any) {
 	if d := cmp.Diff(want, found, same); d != "" {
 		t.Fatalf("saved, restored:\n%s", d)
 	}
+	for _, dirt := range []byte{0xa5, 0} {
+		soil(reflect.ValueOf(want).Elem(), dirt)
+		if n, err := pup.Size(want); err != nil || n != uint64(len(data)) {
+			t.Fatalf("padding of %#x: Size %d, %v; %d bytes", dirt, n, err, len(data))
+		}
+		if again, err := pup.Marshal(want); err != nil || !bytes.Equal(again, data) {
+			t.Fatalf("padding of %#x gives % x, %v, want % x", dirt, again, err, data)
+		}
+	}
+}
+
+// soil fills the bytes of a variable that belong to no field, and those of what its slices and pointers lead to.
+func soil(v reflect.Value, dirt byte) {
+	switch v.Kind() {
+	case reflect.Pointer:
+		if !v.IsNil() {
+			soil(v.Elem(), dirt)
+		}
+	case reflect.Array, reflect.Slice:
+		for i := range v.Len() {
+			soil(v.Index(i), dirt)
+		}
+	case reflect.Struct:
+		if path := v.Type().PkgPath(); path != "" && !strings.Contains(path, "/gentest") {
+			return
+		}
+		memory := unsafe.Slice((*byte)(v.Addr().UnsafePointer()), v.Type().Size())
+		end := uintptr(0)
+		for i := range v.NumField() {
+			f, at := v.Type().Field(i), v.Field(i).Addr().UnsafePointer()
+			fillWith(memory[end:f.Offset], dirt)
+			end = f.Offset + f.Type.Size()
+			soil(reflect.NewAt(f.Type, at).Elem(), dirt)
+		}
+		fillWith(memory[end:], dirt)
+	}
+}
+
+func fillWith(memory []byte, dirt byte) {
+	for i := range memory {
+		memory[i] = dirt
+	}
 }
 
 // check asks package pup whether every variable is visited once.
@@ -247,7 +289,6 @@ func fillElements(t *rapid.T, v reflect.Value, depth int) {
 	}
 }
 
-// TestUnexported saves what no other package can fill.
 // TestPadding: what lies between and behind the fields in memory is not packed.
 func TestPadding(t *testing.T) {
 	value := func(dirt byte) *Tails {
@@ -280,6 +321,7 @@ func TestPadding(t *testing.T) {
 	}
 }
 
+// TestUnexported saves what no other package can fill.
 func TestUnexported(t *testing.T) {
 	m := manual{3, 6}
 	expect(t, &unexported{m, []manual{m, {}}, map[string]manual{"a": m}, 4, "text"})
