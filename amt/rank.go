@@ -24,6 +24,8 @@ const (
 	waitingLooks = 32  // looks for a batch when nothing else is to be done
 	mostLooks    = 512 // the same, before epochs are settled that were settled in vain
 
+	longest = 1 << 20 // bytes of a batch of short messages, while the transport takes none
+
 	farewell = 10 * time.Second // for which a rank that has failed tries to tell others
 )
 
@@ -36,10 +38,11 @@ type rank struct {
 	failures    *failures // of all ranks of this process; nil: there is one
 	returned    bool      // run has
 
-	outs      [][]byte     // by rank: the batch that is being filled; its own: messages that stay here
-	open      []int        // other ranks whose batch is not empty
-	incoming  fifo[parcel] // batches to be handled
-	sorts     bool         // there are priorities: all that comes is sorted
+	outs      [][]byte       // by rank: the batch that is being filled; its own: messages that stay here
+	refused   []fifo[[]byte] // by rank: batches before it that the transport has not taken
+	open      []int          // other ranks that there are batches for
+	incoming  fifo[parcel]   // batches to be handled
+	sorts     bool           // there are priorities: all that comes is sorted
 	sorted    sorted
 	since     int  // messages handled since the last flush
 	pace      pace // after how many there is one
@@ -99,7 +102,7 @@ func newRank(t wire.Transport, e engine.Engine, table []*entry) (*rank, error) {
 	r := &rank{self: t.Rank(), ranks: t.Ranks(), t: t, table: table, epochs: map[uint64]*Epoch{},
 		gone: make(chan struct{}), reductions: map[uint64]any{}, tasks: map[*task]struct{}{}, patient: waitingLooks, pace: pace{messages: 1}}
 	r.operations.init(r)
-	r.outs = make([][]byte, r.ranks)
+	r.outs, r.refused = make([][]byte, r.ranks), make([]fifo[[]byte], r.ranks)
 	r.sorted.always = slices.ContainsFunc(table, func(e *entry) bool { return e.priority != 0 })
 	r.sorts = r.sorted.always
 	r.handler.r = r
@@ -295,8 +298,15 @@ func (r *rank) look(looks int) parcel {
 
 // put sends a batch to another rank. It tells whether it was taken.
 func (r *rank) put(to int, b []byte) bool {
+	short := b
+	if len(b) <= r.watch.short && cap(b) > r.watch.short { // less has come into it than was thought: the transport knows the memory of short ones
+		short = append(r.t.Room(len(b)), b...)
+	}
 	size, own := len(b), ofWatch(b) // of what is the transport's afterwards
-	sent, err := r.t.Send(to, b)
+	sent, err := r.t.Send(to, short)
+	if !sent && cap(short) < cap(b) {
+		r.t.Free(short)
+	}
 	return r.taken(to, size, own, sent, err)
 }
 
@@ -322,7 +332,7 @@ func (r *rank) flush() {
 	r.operations.flush()
 	left := r.open[:0]
 	for _, to := range r.open {
-		if r.put(to, r.outs[to]) {
+		if r.putAll(to) {
 			r.outs[to] = nil
 		} else {
 			left = append(left, to)
@@ -331,14 +341,21 @@ func (r *rank) flush() {
 	r.open = left
 }
 
+// putAll sends the batches for another rank, the oldest first. It tells whether all were taken.
+func (r *rank) putAll(to int) bool {
+	for q := &r.refused[to]; q.len() > 0; q.pop() {
+		if !r.put(to, q.all()[0]) {
+			return false
+		}
+	}
+	return r.put(to, r.outs[to])
+}
+
 // place makes a record for a rank whose payload has so many bytes, and returns where that is to lie.
 func (r *rank) place(to int, w what, epoch uint64, size int) unsafe.Pointer {
 	whole := wholeSize(size)
 	if cap(r.outs[to])-len(r.outs[to]) < whole {
-		if b := r.newRoom(to, whole); cap(b)-len(b) < whole {
-			r.outs[to] = slices.Grow(b, whole) // is longer than the transport's soon
-			r.t.Free(b)
-		}
+		r.newRoom(to, whole)
 	}
 	at := len(r.outs[to])
 	r.outs[to] = r.outs[to][:at+whole]
@@ -348,7 +365,8 @@ func (r *rank) place(to int, w what, epoch uint64, size int) unsafe.Pointer {
 	return unsafe.Pointer(&b[headerSize])
 }
 
-// room returns the batch that a record for a rank is appended to (fill), with room for so many bytes if that can be had.
+// room returns the batch that a record for a rank is appended to (fill), with room for so many bytes. One that is longer than the
+// transport's batches gets a batch of its own.
 func (r *rank) room(to, n int) []byte {
 	if b := r.outs[to]; len(b)+n <= cap(b) {
 		return b
@@ -356,7 +374,18 @@ func (r *rank) room(to, n int) []byte {
 	return r.newRoom(to, n)
 }
 
+// newRoom begins a batch with room for so many bytes. While the transport takes nothing, those of short records get longer.
 func (r *rank) newRoom(to, n int) []byte {
+	if !r.leave(to) && n <= r.watch.short {
+		n = max(n, min(2*cap(r.outs[to]), longest))
+	}
+	r.outs[to] = r.t.Room(n)
+	return r.outs[to]
+}
+
+// leave is the end of the batch that is being filled for a rank, if there is one; another takes its place. It tells whether the transport
+// has taken it, as far as it is its to take.
+func (r *rank) leave(to int) bool {
 	switch b := r.outs[to]; {
 	case b == nil:
 		if to != r.self {
@@ -364,13 +393,22 @@ func (r *rank) newRoom(to, n int) []byte {
 		}
 	case to == r.self:
 		r.incoming.push(parcel{to, false, b})
-	default:
-		if !r.put(to, b) {
-			return b // grows until the transport takes it
-		}
+	case !r.putAll(to):
+		r.refused[to].push(b)
+		return false
 	}
-	r.outs[to] = r.t.Room(n)
-	return r.outs[to]
+	return true
+}
+
+// record sends one that was made elsewhere: room for its header, and its payload. It is the rank's then: a long one is a batch by itself.
+func (r *rank) record(to int, w what, epoch uint64, b []byte) {
+	b = closeRecord(b, 0, w, epoch)
+	if len(b) <= r.watch.short {
+		r.fill(to, append(r.room(to, len(b)), b...))
+		return
+	}
+	r.leave(to)
+	r.outs[to] = b
 }
 
 // fill makes what room has returned, and more, the batch for a rank.

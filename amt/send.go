@@ -22,8 +22,11 @@ func (h *Handler[M]) Send(c Context, to int, m *M) {
 		*(*M)(r.place(to, h.entry.what, ep.id, size)) = *m
 		return
 	}
-	b, at := openRecord(r.room(to, headerSize+8))
-	b, err := h.code.pack(b, m)
+	var at int
+	b, err := h.code.sized(m, func(size int) (b []byte, err error) {
+		b, at = openRecord(r.room(to, wholeSize(size)+8))
+		return b, nil
+	})
 	if err != nil { // the message is counted: something has to come
 		r.control(to, what(recordNothing), ep.id, nil)
 		ep.fail(h.trouble(f, to, err))
@@ -40,9 +43,9 @@ func (h *Handler[M]) SendAt(c Context, to int, m *M, priority Priority) {
 // sendRarely is Send where something is special, or wrong.
 func (h *Handler[M]) sendRarely(f *frame, to int, m *M, priority *Priority) {
 	err := h.check(f.r.ranks, to)
-	var payload []byte
+	var record []byte
 	if err == nil {
-		payload, err = h.code.pack(nil, m)
+		record, err = h.code.record(m)
 	}
 	ep := f.ep
 	post := func() {
@@ -54,7 +57,7 @@ func (h *Handler[M]) sendRarely(f *frame, to int, m *M, priority *Priority) {
 		if priority != nil {
 			w = whatOf(h.entry.id, *priority)
 		}
-		ep.post(to, w, payload)
+		ep.post(to, w, record)
 	}
 	if f.task != nil {
 		f.r.ask(post)
@@ -90,13 +93,12 @@ func (h *Handler[M]) trouble(f *frame, to int, err error) error {
 func (h *Handler[M]) Broadcast(c Context, m *M) {
 	f := c.live()
 	err := h.check(f.r.ranks, 0)
-	var payload []byte
+	var record []byte
 	if err == nil {
-		payload = binary.LittleEndian.AppendUint64(nil, uint64(f.r.self))
-		var at int
-		payload, at = openRecord(payload)
-		if payload, err = h.code.pack(payload, m); err == nil {
-			payload = closeRecord(payload, at, h.entry.what, 0)
+		const inner = headerSize + 8 // where the record for the handler begins
+		record = binary.LittleEndian.AppendUint64(make([]byte, headerSize, inner+headerSize), uint64(f.r.self))
+		if record, err = h.code.pack(record[:inner+headerSize], m); err == nil {
+			record = closeRecord(record, inner, h.entry.what, 0)
 		}
 	}
 	ep := f.ep
@@ -105,7 +107,7 @@ func (h *Handler[M]) Broadcast(c Context, m *M) {
 			ep.fail(h.trouble(f, 0, err))
 			return
 		}
-		ep.post(f.r.self, whatOf(recordSpread, h.entry.priority), payload)
+		ep.post(f.r.self, whatOf(recordSpread, h.entry.priority), record)
 	}
 	if f.task != nil {
 		f.r.ask(begin)
