@@ -68,8 +68,9 @@ func (r *rank) sort(p parcel, b []byte) {
 	if len(b) < r.watch.short/2 { // those that wait for long must not keep a whole batch
 		whole := p.b
 		b = slices.Clone(b)
-		p.b = b
 		r.t.Free(whole)
+		r.memory.handled(&p, p.size-cap(b))
+		p.b, p.size = b, cap(b)
 	}
 	of := &batch{parcel: p, left: 1}
 	for len(b) > 0 {

@@ -42,7 +42,9 @@ type rank struct {
 	refused   []fifo[[]byte] // by rank: batches before it that the transport has not taken
 	open      []int          // other ranks that there are batches for
 	incoming  fifo[parcel]   // batches to be handled
-	sorts     bool           // there are priorities: all that comes is sorted
+	memory    memory
+	entered   bool // the main function is that of an Enter
+	sorts     bool // there are priorities: all that comes is sorted
 	sorted    sorted
 	since     int  // messages handled since the last flush
 	pace      pace // after how many there is one
@@ -89,6 +91,7 @@ type parcel struct {
 	from   int
 	remote bool
 	b      []byte
+	size   int // bytes of memory that it counts for
 }
 
 // An inbox is what goroutines other than a rank's own want of it.
@@ -108,6 +111,9 @@ func newRank(t wire.Transport, e engine.Engine, table []*entry) (*rank, error) {
 	r.handler.r = r
 	r.above, r.below = tree.Ordered(r.self, r.ranks)
 	if err := r.watch.init(r); err != nil {
+		return nil, err
+	}
+	if err := r.memory.init(r); err != nil {
 		return nil, err
 	}
 	if err := r.operations.open(e); err != nil {
@@ -145,6 +151,7 @@ func (r *rank) step() {
 		return
 	}
 	if r.idle++; r.idle >= watchLooks {
+		r.memory.pay()
 		r.patience.beat()
 		r.watch.look()
 	}
@@ -176,13 +183,16 @@ func (r *rank) work() bool {
 // rest does a little of all that is there besides messages to be handled.
 func (r *rank) rest() {
 	r.unlooked = false
-	if p := r.look(1); p.b != nil {
-		r.incoming.push(p)
+	if r.memory.kept <= r.memory.limit {
+		if p := r.look(1); p.b != nil {
+			r.incoming.push(p)
+		}
 	}
 	r.operations.perform()
 	r.operations.settle()
 	if r.rests++; r.rests%settleAfter == 0 {
 		r.settle()
+		r.memory.pay()
 	}
 }
 
@@ -217,17 +227,23 @@ func (r *rank) looks() int {
 // until drives the rank until an epoch is over, or nothing can go on: what the rank has to send by then has been sent.
 func (r *rank) until(ep *Epoch) error {
 	for !ep.over {
-		switch {
-		case r.broken != nil:
-			return r.broken
-		case r.main.err != nil:
-			return r.main.err
-		case r.attached != nil && r.attached.err != nil:
-			return r.attached.err
+		if err := r.failure(); err != nil {
+			return err
 		}
 		r.step()
 	}
 	return r.drain(false)
+}
+
+// failure is why nothing goes on any more, if that is so.
+func (r *rank) failure() error {
+	switch {
+	case r.broken != nil:
+		return r.broken
+	case r.attached != nil && r.main.err == nil:
+		return r.attached.err
+	}
+	return r.main.err
 }
 
 // all is the epoch that everything is within.
@@ -267,7 +283,7 @@ func (r *rank) handleNext() bool {
 	}
 	own := r.outs[r.self]
 	r.outs[r.self] = nil
-	r.handle(parcel{r.self, false, own})
+	r.handle(parcel{r.self, false, own, cap(own)})
 	return true
 }
 
@@ -292,8 +308,9 @@ func (r *rank) look(looks int) parcel {
 	}
 	if b != nil {
 		r.watch.arrived(from, b)
+		r.memory.kept += cap(b)
 	}
-	return parcel{from, true, b}
+	return parcel{from, true, b, cap(b)}
 }
 
 // put sends a batch to another rank. It tells whether it was taken.
@@ -329,6 +346,9 @@ func (r *rank) breaks(err error) {
 // flush sends the batches to other ranks that the transport takes now.
 func (r *rank) flush() {
 	r.since = 0
+	if r.memory.over {
+		r.memory.relax()
+	}
 	r.operations.flush()
 	left := r.open[:0]
 	for _, to := range r.open {
@@ -344,11 +364,21 @@ func (r *rank) flush() {
 // putAll sends the batches for another rank, the oldest first. It tells whether all were taken.
 func (r *rank) putAll(to int) bool {
 	for q := &r.refused[to]; q.len() > 0; q.pop() {
-		if !r.put(to, q.all()[0]) {
+		if !r.putCounted(to, q.all()[0]) {
 			return false
 		}
 	}
-	return r.put(to, r.outs[to])
+	return r.putCounted(to, r.outs[to])
+}
+
+// putCounted is put of a batch that counts as packed.
+func (r *rank) putCounted(to int, b []byte) bool {
+	size := cap(b)
+	sent := r.put(to, b)
+	if sent {
+		r.memory.packed -= size
+	}
+	return sent
 }
 
 // place makes a record for a rank whose payload has so many bytes, and returns where that is to lie.
@@ -379,8 +409,10 @@ func (r *rank) newRoom(to, n int) []byte {
 	if !r.leave(to) && n <= r.watch.short {
 		n = max(n, min(2*cap(r.outs[to]), longest))
 	}
-	r.outs[to] = r.t.Room(n)
-	return r.outs[to]
+	b := r.t.Room(n)
+	r.outs[to] = b
+	r.memory.took(to, cap(b))
+	return b
 }
 
 // leave is the end of the batch that is being filled for a rank, if there is one; another takes its place. It tells whether the transport
@@ -392,7 +424,7 @@ func (r *rank) leave(to int) bool {
 			r.open = append(r.open, to)
 		}
 	case to == r.self:
-		r.incoming.push(parcel{to, false, b})
+		r.incoming.push(parcel{to, false, b, cap(b)})
 	case !r.putAll(to):
 		r.refused[to].push(b)
 		return false
@@ -409,6 +441,7 @@ func (r *rank) record(to int, w what, epoch uint64, b []byte) {
 	}
 	r.leave(to)
 	r.outs[to] = b
+	r.memory.took(to, cap(b))
 }
 
 // fill makes what room has returned, and more, the batch for a rank.
@@ -417,6 +450,7 @@ func (r *rank) fill(to int, b []byte) {
 		if len(b) <= cap(old) { // it need not have grown: the transport knows the memory of short ones
 			b = append(old[:0], b...)
 		} else {
+			r.memory.took(to, cap(b)-cap(old))
 			r.t.Free(old)
 		}
 	}
@@ -489,6 +523,7 @@ func (r *rank) handle(p parcel) {
 func (r *rank) free(p parcel) {
 	counts := p.remote && !ofWatch(p.b)
 	r.t.Free(p.b)
+	r.memory.handled(&p, p.size)
 	if counts {
 		r.watch.wave.Release(1)
 	}

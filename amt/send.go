@@ -13,9 +13,10 @@ import (
 func (h *Handler[M]) Send(c Context, to int, m *M) {
 	f := c.live()
 	ep, r := f.ep, f.r
-	if h.entry == nil || h.entry.fault != nil || uint(to) >= uint(r.ranks) || f.task != nil || len(ep.after) > 0 {
-		h.sendRarely(f, to, m, nil)
-		return
+	if h.entry == nil || h.entry.fault != nil || uint(to) >= uint(r.ranks) || f.task != nil || len(ep.after) > 0 || r.memory.over {
+		if !h.sendRarely(f, to, m, nil) {
+			return
+		}
 	}
 	ep.sent(to)
 	if size := h.code.size; size > 0 {
@@ -40,9 +41,13 @@ func (h *Handler[M]) SendAt(c Context, to int, m *M, priority Priority) {
 	h.sendRarely(c.live(), to, m, &priority)
 }
 
-// sendRarely is Send where something is special, or wrong.
-func (h *Handler[M]) sendRarely(f *frame, to int, m *M, priority *Priority) {
+// sendRarely is Send where something is special, or wrong. It tells whether nothing is any more.
+func (h *Handler[M]) sendRarely(f *frame, to int, m *M, priority *Priority) bool {
+	f.waitForRoom()
 	err := h.check(f.r.ranks, to)
+	if err == nil && f.task == nil && priority == nil && !f.ep.gated() {
+		return true
+	}
 	var record []byte
 	if err == nil {
 		record, err = h.code.record(m)
@@ -60,10 +65,27 @@ func (h *Handler[M]) sendRarely(f *frame, to int, m *M, priority *Priority) {
 		ep.post(to, w, record)
 	}
 	if f.task != nil {
-		f.r.ask(post)
-		return
+		f.r.askToSend(len(record), post)
+	} else {
+		post()
 	}
-	post()
+	return false
+}
+
+// waitForRoom is called before the code of a frame packs what it sends.
+func (f *frame) waitForRoom() {
+	if m := &f.r.memory; f.task != nil || m.over {
+		m.wait(f)
+	}
+}
+
+// askToSend asks for a message of a task to be sent, which has so many bytes.
+func (r *rank) askToSend(size int, post func()) {
+	r.memory.asked.Add(int64(size))
+	r.ask(func() {
+		r.memory.asked.Add(-int64(size))
+		post()
+	})
 }
 
 var errUndeclared = errors.New("it was never said what it is (Is, in an init function)")
@@ -92,6 +114,7 @@ func (h *Handler[M]) trouble(f *frame, to int, err error) error {
 // Broadcast sends a message to all ranks, this one included, down a tree.
 func (h *Handler[M]) Broadcast(c Context, m *M) {
 	f := c.live()
+	f.waitForRoom()
 	err := h.check(f.r.ranks, 0)
 	var record []byte
 	if err == nil {
@@ -110,7 +133,7 @@ func (h *Handler[M]) Broadcast(c Context, m *M) {
 		ep.post(f.r.self, whatOf(recordSpread, h.entry.priority), record)
 	}
 	if f.task != nil {
-		f.r.ask(begin)
+		f.r.askToSend(len(record), begin)
 		return
 	}
 	begin()

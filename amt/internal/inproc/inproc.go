@@ -32,6 +32,10 @@ type End struct {
 	take  []parcel // taken all at once, from next on
 	next  int
 
+	sent, seen int          // bytes that Send has taken, ever; of them, those that were handled when it was last looked
+	back       atomic.Int64 // those that were handled, ever
+	waits      atomic.Bool  // to be woken when there are more
+
 	asleep atomic.Bool
 	wake   chan struct{} // has room for one
 }
@@ -77,8 +81,33 @@ func (e *End) Free(in []byte) {
 
 // Send sends a batch.
 func (e *End) Send(to int, b []byte) (bool, error) {
+	e.sent += cap(b)
 	e.world.ends[to].put(parcel{e.rank, b})
 	return true, nil
+}
+
+// Holds tells whether more than so many bytes that this rank has sent were not handled. Mostly that is known without a look at what
+// other processors write.
+func (e *End) Holds(more int) bool {
+	if e.sent-e.seen <= more {
+		return false
+	}
+	e.waits.Store(true) // who has handled something afterwards sees it
+	e.seen = int(e.back.Load())
+	if e.sent-e.seen > more {
+		return true
+	}
+	e.waits.Store(false)
+	return false
+}
+
+// Handled tells a rank that bytes that it has sent were handled.
+func (e *End) Handled(from, bytes int) {
+	sender := e.world.ends[from]
+	sender.back.Add(int64(bytes))
+	if sender.waits.Load() {
+		sender.Wake()
+	}
 }
 
 // SendUrgently is Send, which waits for nothing.
