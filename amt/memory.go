@@ -18,14 +18,14 @@ const MemoryVariable = "BYSSUS_AMT_MEMORY"
 
 const (
 	defaultMemory = 512 << 20
-	toldBeyond    = 2        // times the limit
-	mostOwed      = 64 << 10 // bytes that a rank has handled before the sender is told
+	toldBeyond    = 2 // times the limit
+	givenBack     = 8 // parts of a sender's limit for each rank that this has handled before the sender is told
 )
 
 // A memory bounds what a rank has sent and nobody has handled yet.
 //
 // It counts the memory of whole batches, not messages. A batch counts at its sender from when it is begun: until the transport has taken it
-// (packed), then as long as the transport says (wire.Transport.Holds): on ranks of one process until its receiver has handled it, under
+// (packed), then as long as the transport says (wire.Transport.Held): on ranks of one process until its receiver has handled it, under
 // MPI until a long one has left. One for the rank itself counts until it is handled (local). What tasks have packed counts until the
 // rank takes it (asked). What waits for an epoch before (After) does not count: that may be over only after what the sender does next.
 //
@@ -35,7 +35,7 @@ const (
 //     never waits for room itself: handlers, what follows epochs and operations of scopes are let beyond the limit.
 //   - So every rank that is driven goes on to take, handle and free whatever comes, however much it has sent itself; nothing
 //     that counts waits for anything but that.
-//   - A batch that was handled is given back to its sender at once, or when mostOwed are there, or when the rank has nothing else to
+//   - A batch that was handled is given back to its sender at once, or when an eighth of the limit is there from all ranks, or when the rank has nothing else to
 //     do, or is never out of work.
 //
 // Ranks that nobody drives, because their main functions compute or block elsewhere, keep their senders waiting as they keep their
@@ -49,6 +49,7 @@ type memory struct {
 	packed  int
 	local   int
 	kept    int   // of batches of other ranks that are here and not handled
+	left    int   // may be begun before a look at what is used
 	over    bool  // the limit is exceeded, as far as was looked
 	owed    []int // by rank: handled, and not given back
 	owing   []int // those ranks
@@ -74,7 +75,7 @@ func (m *memory) init(r *rank) error {
 
 // bound sets the limit.
 func (m *memory) bound(limit int) {
-	m.limit, m.quantum = limit, max(1, min(mostOwed, limit/(4*m.r.ranks)))
+	m.limit, m.left, m.quantum = limit, limit, max(1, limit/(givenBack*m.r.ranks))
 }
 
 // parseSize reads a number of bytes; 0 is as many as there may be, nothing the default.
@@ -103,21 +104,31 @@ func (m *memory) took(to, size int) {
 	} else {
 		m.packed += size
 	}
-	if !m.over && m.beyond(1) {
+	if m.left -= size; m.left < 0 && !m.over {
+		m.look()
+	}
+}
+
+// look finds whether the limit is exceeded, and if not, how much may be begun before that has to be looked for again.
+func (m *memory) look() {
+	if m.left = m.limit - m.used(false); m.left >= 0 {
+		return
+	}
+	if m.left = m.limit - m.used(true); m.left < 0 {
 		m.over = true
 		m.full.Store(true)
 	}
 }
 
-// beyond tells whether more than so many times the limit is taken.
-func (m *memory) beyond(times int) bool {
-	own := m.packed + m.local
-	return own > times*m.limit || m.r.t.Holds(times*m.limit-own)
-}
+// used is all that counts, but for what tasks have asked for. If so wanted, the rank's rest ends when it becomes less.
+func (m *memory) used(wake bool) int { return m.packed + m.local + m.r.t.Held(wake) }
 
 // relax finds that there is room again.
 func (m *memory) relax() {
-	if !m.over || m.beyond(1) {
+	if !m.over {
+		return
+	}
+	if m.left = m.limit - m.used(true); m.left < 0 {
 		return
 	}
 	m.over = false
@@ -160,7 +171,7 @@ func (m *memory) wait(f *frame) {
 		m.waitTask()
 		return
 	case f.onLoop() || r.entered:
-		if m.relax(); m.over && m.beyond(toldBeyond) && toldMemory.CompareAndSwap(false, true) {
+		if m.relax(); m.over && m.used(true)/toldBeyond > m.limit && toldMemory.CompareAndSwap(false, true) {
 			fmt.Fprintf(os.Stderr, "amt: rank %d: %s sends without waiting for room, as it must: what this rank has sent takes more than %d times %d bytes (%s)\n",
 				r.self, f.who(), toldBeyond, m.limit, MemoryVariable)
 		}

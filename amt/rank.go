@@ -91,7 +91,6 @@ type parcel struct {
 	from   int
 	remote bool
 	b      []byte
-	size   int // bytes of memory that it counts for
 }
 
 // An inbox is what goroutines other than a rank's own want of it.
@@ -283,7 +282,7 @@ func (r *rank) handleNext() bool {
 	}
 	own := r.outs[r.self]
 	r.outs[r.self] = nil
-	r.handle(parcel{r.self, false, own, cap(own)})
+	r.handle(parcel{r.self, false, own})
 	return true
 }
 
@@ -310,7 +309,7 @@ func (r *rank) look(looks int) parcel {
 		r.watch.arrived(from, b)
 		r.memory.kept += cap(b)
 	}
-	return parcel{from, true, b, cap(b)}
+	return parcel{from, true, b}
 }
 
 // put sends a batch to another rank. It tells whether it was taken.
@@ -424,7 +423,7 @@ func (r *rank) leave(to int) bool {
 			r.open = append(r.open, to)
 		}
 	case to == r.self:
-		r.incoming.push(parcel{to, false, b, cap(b)})
+		r.incoming.push(parcel{to, false, b})
 	case !r.putAll(to):
 		r.refused[to].push(b)
 		return false
@@ -522,8 +521,8 @@ func (r *rank) handle(p parcel) {
 // free is the end of a batch.
 func (r *rank) free(p parcel) {
 	counts := p.remote && !ofWatch(p.b)
+	r.memory.handled(&p, cap(p.b))
 	r.t.Free(p.b)
-	r.memory.handled(&p, p.size)
 	if counts {
 		r.watch.wave.Release(1)
 	}

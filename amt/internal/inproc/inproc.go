@@ -32,9 +32,9 @@ type End struct {
 	take  []parcel // taken all at once, from next on
 	next  int
 
-	sent, seen int          // bytes that Send has taken, ever; of them, those that were handled when it was last looked
-	back       atomic.Int64 // those that were handled, ever
-	waits      atomic.Bool  // to be woken when there are more
+	sent  int          // bytes that Send has taken, ever
+	back  atomic.Int64 // of them, those that were handled
+	waits atomic.Bool  // to be woken when there are more
 
 	asleep atomic.Bool
 	wake   chan struct{} // has room for one
@@ -86,19 +86,12 @@ func (e *End) Send(to int, b []byte) (bool, error) {
 	return true, nil
 }
 
-// Holds tells whether more than so many bytes that this rank has sent were not handled. Mostly that is known without a look at what
-// other processors write.
-func (e *End) Holds(more int) bool {
-	if e.sent-e.seen <= more {
-		return false
+// Held is how many bytes that this rank has sent were not handled.
+func (e *End) Held(wake bool) int {
+	if e.waits.Load() != wake {
+		e.waits.Store(wake) // who has handled something afterwards sees it
 	}
-	e.waits.Store(true) // who has handled something afterwards sees it
-	e.seen = int(e.back.Load())
-	if e.sent-e.seen > more {
-		return true
-	}
-	e.waits.Store(false)
-	return false
+	return e.sent - int(e.back.Load())
 }
 
 // Handled tells a rank that bytes that it has sent were handled.

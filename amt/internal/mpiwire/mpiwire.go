@@ -95,8 +95,8 @@ func (w *Wire) Send(to int, b []byte) (bool, error) {
 // SendUrgently sends a short batch.
 func (w *Wire) SendUrgently(to int, b []byte) (bool, error) { return w.ring.Send(to, batch, b, true) }
 
-// Holds tells whether long batches that have not left take more than so many bytes.
-func (w *Wire) Holds(more int) bool { return w.held > more }
+// Held is how many bytes long batches have that have not left. No rest is so long that it would have to end when there are fewer.
+func (w *Wire) Held(bool) int { return w.held }
 
 // Handled does nothing: what has left is the receiver's.
 func (w *Wire) Handled(int, int) {}
