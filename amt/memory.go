@@ -115,7 +115,7 @@ func (m *memory) look() {
 		return
 	}
 	if m.left = m.limit - m.used(true); m.left < 0 {
-		m.over = true
+		m.over, m.r.reached = true, 0
 		m.full.Store(true)
 	}
 }
@@ -131,7 +131,7 @@ func (m *memory) relax() {
 	if m.left = m.limit - m.used(true); m.left < 0 {
 		return
 	}
-	m.over = false
+	m.over, m.r.reached = false, m.r.ranks
 	m.full.Store(false)
 	for _, ready := range m.waiting {
 		close(ready)

@@ -33,6 +33,7 @@ const (
 // but for inbox.
 type rank struct {
 	self, ranks int
+	reached     int // ranks that Send reaches the short way: none, while there is too much in memory
 	t           wire.Transport
 	table       []*entry
 	failures    *failures // of all ranks of this process; nil: there is one
@@ -101,7 +102,7 @@ type inbox struct {
 }
 
 func newRank(t wire.Transport, e engine.Engine, table []*entry) (*rank, error) {
-	r := &rank{self: t.Rank(), ranks: t.Ranks(), t: t, table: table, epochs: map[uint64]*Epoch{},
+	r := &rank{self: t.Rank(), ranks: t.Ranks(), reached: t.Ranks(), t: t, table: table, epochs: map[uint64]*Epoch{},
 		gone: make(chan struct{}), reductions: map[uint64]any{}, tasks: map[*task]struct{}{}, patient: waitingLooks, pace: pace{messages: 1}}
 	r.operations.init(r)
 	r.outs, r.refused = make([][]byte, r.ranks), make([]fifo[[]byte], r.ranks)
@@ -312,7 +313,7 @@ func (r *rank) look(looks int) parcel {
 	return parcel{from, true, b}
 }
 
-// put sends a batch to another rank. It tells whether it was taken.
+// put sends a batch to another rank, which counts as packed until then. It tells whether it was taken.
 func (r *rank) put(to int, b []byte) bool {
 	short := b
 	if len(b) <= r.watch.short && cap(b) > r.watch.short { // less has come into it than was thought: the transport knows the memory of short ones
@@ -322,6 +323,9 @@ func (r *rank) put(to int, b []byte) bool {
 	sent, err := r.t.Send(to, short)
 	if !sent && cap(short) < cap(b) {
 		r.t.Free(short)
+	}
+	if sent {
+		r.memory.packed -= cap(b)
 	}
 	return r.taken(to, size, own, sent, err)
 }
@@ -363,21 +367,11 @@ func (r *rank) flush() {
 // putAll sends the batches for another rank, the oldest first. It tells whether all were taken.
 func (r *rank) putAll(to int) bool {
 	for q := &r.refused[to]; q.len() > 0; q.pop() {
-		if !r.putCounted(to, q.all()[0]) {
+		if !r.put(to, q.all()[0]) {
 			return false
 		}
 	}
-	return r.putCounted(to, r.outs[to])
-}
-
-// putCounted is put of a batch that counts as packed.
-func (r *rank) putCounted(to int, b []byte) bool {
-	size := cap(b)
-	sent := r.put(to, b)
-	if sent {
-		r.memory.packed -= size
-	}
-	return sent
+	return r.put(to, r.outs[to])
 }
 
 // place makes a record for a rank whose payload has so many bytes, and returns where that is to lie.

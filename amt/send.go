@@ -13,7 +13,7 @@ import (
 func (h *Handler[M]) Send(c Context, to int, m *M) {
 	f := c.live()
 	ep, r := f.ep, f.r
-	if h.entry == nil || h.entry.fault != nil || uint(to) >= uint(r.ranks) || f.task != nil || len(ep.after) > 0 || r.memory.over {
+	if h.entry == nil || h.entry.fault != nil || f.task != nil || uint(to) >= uint(r.reached) || len(ep.after) > 0 {
 		if !h.sendRarely(f, to, m, nil) {
 			return
 		}
@@ -23,12 +23,18 @@ func (h *Handler[M]) Send(c Context, to int, m *M) {
 		*(*M)(r.place(to, h.entry.what, ep.id, size)) = *m
 		return
 	}
+	h.sendPacked(f, to, m)
+}
+
+// sendPacked sends a message that has to be packed, and is counted already.
+func (h *Handler[M]) sendPacked(f *frame, to int, m *M) {
+	ep, r := f.ep, f.r
 	var at int
 	b, err := h.code.sized(m, func(size int) (b []byte, err error) {
 		b, at = openRecord(r.room(to, wholeSize(size)+8))
 		return b, nil
 	})
-	if err != nil { // the message is counted: something has to come
+	if err != nil { // something has to come
 		r.control(to, what(recordNothing), ep.id, nil)
 		ep.fail(h.trouble(f, to, err))
 		return
