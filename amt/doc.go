@@ -36,6 +36,8 @@
 //     it. If the code that began it, which may wait, neither does nor has something come after it, the error is one of the epoch
 //     around when that code has ended, and so in the end of Run.
 //   - A Context belongs to the code, and the goroutine, that it was given to. It is known when one is used afterwards.
+//   - What a rank has sent and nobody has handled takes no more memory than MemoryVariable says, and what handlers send, who cannot
+//     wait. Send and Broadcast of main functions handle what comes, as Poll does, while there is no room.
 //   - When every main function and task waits and no message is on its way, nothing can ever go on: Run returns a HangError
 //     that says who waits for whom. A task, a handler or an operation of a scope that runs for long is no hang: it is told on
 //     the standard error, by name (PatienceVariable). A main function that waits elsewhere is not seen.
@@ -51,5 +53,6 @@
 // A program of C or Fortran that uses MPI calls a library of Go, which attaches the runtime (Attach), enters it as often as it
 // likes, and leaves it; amt/examples/attach has one in each language.
 //
-// Messages whose type has no pointers travel as they lie in memory, all others as package pup packs them.
+// Messages whose type has no pointers travel as they lie in memory, all others as package pup packs them. One that is longer than 16 KiB
+// is packed once, into memory of its own; its longer slices stay there when it has come (pup.Codec.UnmarshalOwned).
 package amt
