@@ -80,10 +80,10 @@ func (a *Attached) Enter(do func(Context) error) error {
 		return err
 	}
 	r := a.r
-	r.main, r.ended = r.attached, false
+	r.main, r.ended, r.entered = r.attached, false, true
 	err := do(Context{&a.frame, a.frame.gen})
 	a.frame.gen++
-	r.ended = true
+	r.ended, r.entered = true, false
 	if err != nil {
 		r.attached.fail(err)
 	}

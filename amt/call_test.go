@@ -28,7 +28,7 @@ var (
 	refuses   amt.Call[number, number]
 	later     amt.Call[number, number]
 	arrives   amt.Handler[amt.Reply[number]]
-	arrived   amt.Local[map[uint64]uint64]
+	gotten    amt.Local[map[uint64]uint64]
 	asks      amt.Handler[number]
 	waitsIn   amt.Handler[number]
 	unsaid    amt.Call[number, number]
@@ -61,7 +61,7 @@ func init() {
 		c.Go("later", func(c amt.Context) error { reply.Send(c, &number{x + 1}); return nil })
 	})
 	arrives.Is(func(c amt.Context, m *amt.Reply[number]) {
-		mine := arrived.Of(c)
+		mine := gotten.Of(c)
 		if *mine == nil {
 			*mine = map[uint64]uint64{}
 		}
@@ -118,7 +118,7 @@ func TestCall(t *testing.T) {
 func TestAsk(t *testing.T) {
 	amttest.Run(t, 3, func(c amt.Context) error {
 		err := c.Collective("all", func(c amt.Context) error { asks.Send(c, c.Rank(), &number{2}); return nil }).Wait(c)
-		if got := fmt.Sprint(*arrived.Of(c)); err == nil && got != "map[0:4 1:9 2:16]" {
+		if got := fmt.Sprint(*gotten.Of(c)); err == nil && got != "map[0:4 1:9 2:16]" {
 			err = errors.New(got)
 		}
 		return err

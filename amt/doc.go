@@ -39,6 +39,8 @@
 //     a handler in place of its own, ends the program and says whose it is.
 //   - All ranks begin the same collective epochs, reductions and scopes in the same order: if not, the program ends with what they
 //     are called on two ranks.
+//   - What a rank has sent and nobody has handled takes no more memory than MemoryVariable says, and what handlers send, who cannot
+//     wait. Send and Broadcast of main functions handle what comes, as Poll does, while there is no room.
 //   - When every main function and task waits and no message is on its way, nothing can ever go on: Run returns a HangError
 //     that says who waits for whom. A task, a handler or an operation of a scope that runs for long is no hang: it is told on
 //     the standard error, by name (PatienceVariable), and so is a main function that waits elsewhere than in this package.
@@ -54,5 +56,6 @@
 // A program of C or Fortran that uses MPI calls a library of Go, which attaches the runtime (Attach), enters it as often as it
 // likes, and leaves it; amt/examples/attach has one in each language.
 //
-// Messages whose type has no pointers travel as they lie in memory, all others as package pup packs them.
+// Messages whose type has no pointers travel as they lie in memory, all others as package pup packs them. One that is longer than 16 KiB
+// is packed once, into memory of its own; its longer slices stay there when it has come (pup.Codec.UnmarshalOwned).
 package amt

@@ -39,9 +39,9 @@ type Epoch struct {
 
 // A heldMessage is a record that waits for the epoch before.
 type heldMessage struct {
-	to      int
-	what    what
-	payload []byte
+	to     int
+	what   what
+	record []byte
 }
 
 // Numbers of epochs: collective ones are numbered alike on all ranks, rooted ones by their root and a number of its own.
@@ -121,15 +121,15 @@ func (ep *Epoch) sent(to int) {
 // gated tells whether what is sent under the epoch has to wait.
 func (ep *Epoch) gated() bool { return len(ep.after) > 0 }
 
-// post sends a record that counts in the epoch.
-func (ep *Epoch) post(to int, w what, payload []byte) {
+// post sends a record that counts in the epoch: room for its header, and its payload.
+func (ep *Epoch) post(to int, w what, record []byte) {
 	if ep.gated() {
 		ep.hold()
-		ep.held = append(ep.held, heldMessage{to, w, append([]byte(nil), payload...)})
+		ep.held = append(ep.held, heldMessage{to, w, record})
 		return
 	}
 	ep.sent(to)
-	ep.r.control(to, w, ep.id, payload)
+	ep.r.record(to, w, ep.id, record)
 }
 
 // mark says that the epoch is to be settled when the rank has nothing else to do.
@@ -283,7 +283,7 @@ func (ep *Epoch) ungate(before *Epoch) {
 	if !ep.gated() {
 		for _, m := range ep.held {
 			ep.sent(m.to)
-			ep.r.control(m.to, m.what, ep.id, m.payload)
+			ep.r.record(m.to, m.what, ep.id, m.record)
 			ep.release(1)
 		}
 		ep.held = nil

@@ -23,6 +23,24 @@ func Table() ([]string, error) {
 // RunOver is RunLocal over transports that a test has put around those within a process. Ranks take part in finding that
 // nothing can go on when they have had nothing to do for so long, and look for lost batches.
 func RunOver(n int, around func(wire.Transport) wire.Transport, rests time.Duration, main func(Context) error) error {
+	return runOver(n, around, main, func(r *rank) { r.watch.rests, r.watch.asks = rests, rests }, func(r *rank) error { return nil })
+}
+
+// RunWithin is RunOver with a limit of memory. That nothing counts when all is done is looked for.
+func RunWithin(n, limit int, around func(wire.Transport) wire.Transport, rests time.Duration, main func(Context) error) error {
+	return runOver(n, around, main, func(r *rank) {
+		r.watch.rests, r.watch.asks = rests, rests
+		r.memory.bound(limit)
+	}, func(r *rank) error {
+		if m := &r.memory; m.packed != 0 || m.local != 0 || m.kept != 0 || m.asked.Load() != 0 || len(m.waiting) != 0 {
+			return fmt.Errorf("rank %d: at the end %d bytes count as packed, %d as local, %d as kept, %d as asked; %d tasks wait",
+				r.self, m.packed, m.local, m.kept, m.asked.Load(), len(m.waiting))
+		}
+		return nil
+	})
+}
+
+func runOver(n int, around func(wire.Transport) wire.Transport, main func(Context) error, before func(*rank), after func(*rank) error) error {
 	handlers, err := table()
 	if err != nil {
 		return err
@@ -34,8 +52,10 @@ func RunOver(n int, around func(wire.Transport) wire.Transport, rests time.Durat
 		all.Go(func() {
 			r, err := newRank(around(end), engines[rank], handlers)
 			if err == nil {
-				r.watch.rests, r.watch.asks = rests, rests
-				err = r.run(main)
+				before(r)
+				if err = r.run(main); err == nil {
+					err = after(r)
+				}
 			}
 			errs[rank] = err
 		})
@@ -43,6 +63,9 @@ func RunOver(n int, around func(wire.Transport) wire.Transport, rests time.Durat
 	all.Wait()
 	return joined(errs)
 }
+
+// ParseSize reads what MemoryVariable says.
+func ParseSize(text string) (int, error) { return parseSize(text) }
 
 // HasMessages tells whether a batch has messages that count in their epochs.
 func HasMessages(b []byte) bool {

@@ -41,6 +41,7 @@ type entry struct {
 	what     what // the same, with its priority
 	run      func(c Context, payload []byte) error
 	handler  any   // *Handler of some type
+	plain    bool  // its messages lie in batches
 	fault    error // why it cannot be used
 }
 
@@ -97,7 +98,7 @@ func (h *Handler[M]) is(do func(c Context, m *M), fault error, priority ...Prior
 		e.fault = errors.New("it is said twice what it is")
 	}
 	h.entry, e.handler = e, h
-	e.run = h.code.runner(do)
+	e.run, e.plain = h.code.runner(do), h.code.size > 0
 	declare(e)
 }
 
@@ -188,12 +189,28 @@ func (k codec[M]) pack(b []byte, m *M) ([]byte, error) {
 	if k.size > 0 {
 		return append(b, unsafe.Slice((*byte)(unsafe.Pointer(m)), k.size)...), nil
 	}
-	v := *m // so that only such messages are allocated
-	whole, err := k.packer.Append(b, &v)
-	if n := len(whole) - len(b); err == nil && n > maxPayload {
-		return b, tooLong(n)
+	return k.sized(m, func(size int) ([]byte, error) { return slices.Grow(b, size), nil })
+}
+
+// record packs a message behind room for the header of a record, with room for what fills that up.
+func (k codec[M]) record(m *M) ([]byte, error) {
+	room := func(size int) ([]byte, error) { return make([]byte, headerSize, wholeSize(size)+8), nil }
+	if k.size == 0 {
+		return k.sized(m, room)
 	}
-	return whole, err
+	b, _ := room(k.size)
+	return k.pack(b, m)
+}
+
+// sized packs a message whose size depends on it, once, behind what room returns when it is told how much it takes.
+func (k codec[M]) sized(m *M, room func(size int) ([]byte, error)) ([]byte, error) {
+	v := *m // so that only such messages are allocated
+	return k.packer.AppendSized(&v, func(size int) ([]byte, error) {
+		if size > maxPayload {
+			return nil, tooLong(size)
+		}
+		return room(size)
+	})
 }
 
 func tooLong(n int) error { return fmt.Errorf("a message of %d bytes: it may have %d", n, maxPayload) }
@@ -203,7 +220,13 @@ func (k codec[M]) runner(do func(c Context, m *M)) func(c Context, payload []byt
 	if packer := k.packer; packer != nil {
 		return func(c Context, payload []byte) error {
 			m := new(M)
-			if err := packer.Unmarshal(payload, m); err != nil {
+			var err error
+			if len(payload) > c.f.r.watch.short { // it has a batch of its own, which is not used again
+				err = packer.UnmarshalOwned(payload, m)
+			} else {
+				err = packer.Unmarshal(payload, m)
+			}
+			if err != nil {
 				return err
 			}
 			do(c, m)

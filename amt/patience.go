@@ -105,7 +105,7 @@ func (r *rank) occupied(stacks string) (what, which string) {
 
 // waitsElsewhere is what a main function waits in, by its stack; empty if it computes, or waits for an epoch.
 func waitsElsewhere(stack, runs string) string {
-	if !strings.Contains(stack, runs) || strings.Contains(stack, ".(*rank).until(") {
+	if !strings.Contains(stack, runs) || strings.Contains(stack, ".(*rank).step(") {
 		return ""
 	}
 	_, state, _ := strings.Cut(stack, "[")

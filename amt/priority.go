@@ -13,7 +13,7 @@ import (
 // there are others. Where no priority is used, nothing is sorted; the batch that is being handled when the first one comes is done first.
 type Priority int16
 
-// sorted is what has come to a rank that sorts, and was not handled. When that is nothing, it sorts no longer; it begins again with the
+// sorted is what has come to a rank that sorts, and was not handled; its memory is in proportion to that. When that is nothing, it sorts no longer; it begins again with the
 // next message that has a priority.
 type sorted struct {
 	always bool    // a handler has one
@@ -58,18 +58,27 @@ func (s *sorted) pop() waiting {
 	for s.levels[s.top].len() == 0 {
 		s.top++
 	}
+	if s.top > idleLevels {
+		s.levels, s.top = slices.Delete(s.levels, 0, s.top), 0
+	}
 	w := s.levels[s.top].pop()
-	s.n--
+	if s.n--; s.n == 0 && cap(s.levels) > idleLevels {
+		s.levels, s.top = nil, 0
+	}
 	return w
 }
+
+// idleLevels is how many levels in which nothing waits are kept.
+const idleLevels = 64
 
 // sort takes the messages of a batch, from somewhere in it on, to be handled in their order; what else is in it is done.
 func (r *rank) sort(p parcel, b []byte) {
 	if len(b) < r.watch.short/2 { // those that wait for long must not keep a whole batch
 		whole := p.b
 		b = slices.Clone(b)
-		p.b = b
+		r.memory.handled(&p, cap(whole)-cap(b))
 		r.t.Free(whole)
+		p.b = b
 	}
 	of := &batch{parcel: p, left: 1}
 	for len(b) > 0 {

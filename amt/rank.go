@@ -25,6 +25,8 @@ const (
 	waitingLooks = 32  // looks for a batch when nothing else is to be done
 	mostLooks    = 512 // the same, before epochs are settled that were settled in vain
 
+	longest = 1 << 20 // bytes of a batch of short messages, while the transport takes none
+
 	farewell = 10 * time.Second // for which a rank that has failed tries to tell others
 )
 
@@ -35,16 +37,20 @@ type rank struct {
 	goroutine   uintptr // the one that drives it
 	drives      bool    // it runs what there is to do, while the main function waits or polls
 	code        *frame  // of what runs on it beside handlers
+	reached     int // ranks that Send reaches the short way: none, while there is too much in memory
 	t           wire.Transport
 	table       []*entry
 	failures    *failures // of all ranks of this process; nil: there is one
 	poison      bool      // messages are made useless when they have been handled
 	returned    bool      // run has
 
-	outs      [][]byte     // by rank: the batch that is being filled; its own: messages that stay here
-	open      []int        // other ranks whose batch is not empty
-	incoming  fifo[parcel] // batches to be handled
-	sorts     bool         // there are priorities: all that comes is sorted
+	outs      [][]byte       // by rank: the batch that is being filled; its own: messages that stay here
+	refused   []fifo[[]byte] // by rank: batches before it that the transport has not taken
+	open      []int          // other ranks that there are batches for
+	incoming  fifo[parcel]   // batches to be handled
+	memory    memory
+	entered   bool // the main function is that of an Enter
+	sorts     bool // there are priorities: all that comes is sorted
 	sorted    sorted
 	since     int  // messages handled since the last flush
 	pace      pace // after how many there is one
@@ -107,16 +113,19 @@ type inbox struct {
 }
 
 func newRank(t wire.Transport, e engine.Engine, table []*entry) (*rank, error) {
-	r := &rank{self: t.Rank(), ranks: t.Ranks(), t: t, table: table, epochs: map[uint64]*Epoch{},
+	r := &rank{self: t.Rank(), ranks: t.Ranks(), reached: t.Ranks(), t: t, table: table, epochs: map[uint64]*Epoch{},
 		gone: make(chan struct{}), reductions: map[uint64]any{}, tasks: map[*task]struct{}{}, patient: waitingLooks, pace: pace{messages: 1}}
 	r.life, r.die = context.WithCancelCause(context.Background())
 	r.operations.init(r)
-	r.outs = make([][]byte, r.ranks)
+	r.outs, r.refused = make([][]byte, r.ranks), make([]fifo[[]byte], r.ranks)
 	r.sorted.always = slices.ContainsFunc(table, func(e *entry) bool { return e.priority != 0 })
 	r.sorts = r.sorted.always
 	r.handler.r, r.handler.driven = r, true
 	r.above, r.below = tree.Ordered(r.self, r.ranks)
 	if err := r.watch.init(r); err != nil {
+		return nil, err
+	}
+	if err := r.memory.init(r); err != nil {
 		return nil, err
 	}
 	if err := r.operations.open(e); err != nil {
@@ -154,6 +163,7 @@ func (r *rank) step() {
 		return
 	}
 	if r.idle++; r.idle >= watchLooks {
+		r.memory.pay()
 		r.patience.beat()
 		r.watch.look()
 	}
@@ -185,13 +195,16 @@ func (r *rank) work() bool {
 // rest does a little of all that is there besides messages to be handled.
 func (r *rank) rest() {
 	r.unlooked = false
-	if p := r.look(1); p.b != nil {
-		r.incoming.push(p)
+	if r.memory.kept <= r.memory.limit {
+		if p := r.look(1); p.b != nil {
+			r.incoming.push(p)
+		}
 	}
 	r.operations.perform()
 	r.operations.settle()
 	if r.rests++; r.rests%settleAfter == 0 {
 		r.settle()
+		r.memory.pay()
 	}
 }
 
@@ -226,19 +239,30 @@ func (r *rank) looks() int {
 // until drives the rank until an epoch is over, or nothing can go on: what the rank has to send by then has been sent.
 func (r *rank) until(ep *Epoch) error {
 	for !ep.over {
-		switch {
-		case r.broken != nil:
-			return r.broken
-		case r.main.err != nil:
-			return r.main.err
-		case r.attached != nil && r.attached.err != nil:
-			return r.attached.err
+		if err := r.failure(); err != nil {
+			return err
 		}
-		r.drives = true
-		r.step()
-		r.drives = false
+		r.drive()
 	}
 	return r.drain(false)
+}
+
+// drive is step for a main function, whose Context is not that of the code that runs meanwhile.
+func (r *rank) drive() {
+	r.drives = true
+	r.step()
+	r.drives = false
+}
+
+// failure is why nothing goes on any more, if that is so.
+func (r *rank) failure() error {
+	switch {
+	case r.broken != nil:
+		return r.broken
+	case r.attached != nil && r.main.err == nil:
+		return r.attached.err
+	}
+	return r.main.err
 }
 
 // all is the epoch that everything is within.
@@ -303,14 +327,25 @@ func (r *rank) look(looks int) parcel {
 	}
 	if b != nil {
 		r.watch.arrived(from, b)
+		r.memory.kept += cap(b)
 	}
 	return parcel{from, true, b}
 }
 
-// put sends a batch to another rank. It tells whether it was taken.
+// put sends a batch to another rank, which counts as packed until then. It tells whether it was taken.
 func (r *rank) put(to int, b []byte) bool {
+	short := b
+	if len(b) <= r.watch.short && cap(b) > r.watch.short { // less has come into it than was thought: the transport knows the memory of short ones
+		short = append(r.t.Room(len(b)), b...)
+	}
 	size, own := len(b), ofWatch(b) // of what is the transport's afterwards
-	sent, err := r.t.Send(to, b)
+	sent, err := r.t.Send(to, short)
+	if !sent && cap(short) < cap(b) {
+		r.t.Free(short)
+	}
+	if sent {
+		r.memory.packed -= cap(b)
+	}
 	return r.taken(to, size, own, sent, err)
 }
 
@@ -333,10 +368,13 @@ func (r *rank) breaks(err error) {
 // flush sends the batches to other ranks that the transport takes now.
 func (r *rank) flush() {
 	r.since = 0
+	if r.memory.over {
+		r.memory.relax()
+	}
 	r.operations.flush()
 	left := r.open[:0]
 	for _, to := range r.open {
-		if r.put(to, r.outs[to]) {
+		if r.putAll(to) {
 			r.outs[to] = nil
 		} else {
 			left = append(left, to)
@@ -345,14 +383,21 @@ func (r *rank) flush() {
 	r.open = left
 }
 
+// putAll sends the batches for another rank, the oldest first. It tells whether all were taken.
+func (r *rank) putAll(to int) bool {
+	for q := &r.refused[to]; q.len() > 0; q.pop() {
+		if !r.put(to, q.all()[0]) {
+			return false
+		}
+	}
+	return r.put(to, r.outs[to])
+}
+
 // place makes a record for a rank whose payload has so many bytes, and returns where that is to lie.
 func (r *rank) place(to int, w what, epoch uint64, size int) unsafe.Pointer {
 	whole := wholeSize(size)
 	if cap(r.outs[to])-len(r.outs[to]) < whole {
-		if b := r.newRoom(to, whole); cap(b)-len(b) < whole {
-			r.outs[to] = slices.Grow(b, whole) // is longer than the transport's soon
-			r.t.Free(b)
-		}
+		r.newRoom(to, whole)
 	}
 	at := len(r.outs[to])
 	r.outs[to] = r.outs[to][:at+whole]
@@ -362,7 +407,8 @@ func (r *rank) place(to int, w what, epoch uint64, size int) unsafe.Pointer {
 	return unsafe.Pointer(&b[headerSize])
 }
 
-// room returns the batch that a record for a rank is appended to (fill), with room for so many bytes if that can be had.
+// room returns the batch that a record for a rank is appended to (fill), with room for so many bytes. One that is longer than the
+// transport's batches gets a batch of its own.
 func (r *rank) room(to, n int) []byte {
 	if b := r.outs[to]; len(b)+n <= cap(b) {
 		return b
@@ -370,7 +416,20 @@ func (r *rank) room(to, n int) []byte {
 	return r.newRoom(to, n)
 }
 
+// newRoom begins a batch with room for so many bytes. While the transport takes nothing, those of short records get longer.
 func (r *rank) newRoom(to, n int) []byte {
+	if !r.leave(to) && n <= r.watch.short {
+		n = max(n, min(2*cap(r.outs[to]), longest))
+	}
+	b := r.t.Room(n)
+	r.outs[to] = b
+	r.memory.took(to, cap(b))
+	return b
+}
+
+// leave is the end of the batch that is being filled for a rank, if there is one; another takes its place. It tells whether the transport
+// has taken it, as far as it is its to take.
+func (r *rank) leave(to int) bool {
 	switch b := r.outs[to]; {
 	case b == nil:
 		if to != r.self {
@@ -378,13 +437,23 @@ func (r *rank) newRoom(to, n int) []byte {
 		}
 	case to == r.self:
 		r.incoming.push(parcel{to, false, b})
-	default:
-		if !r.put(to, b) {
-			return b // grows until the transport takes it
-		}
+	case !r.putAll(to):
+		r.refused[to].push(b)
+		return false
 	}
-	r.outs[to] = r.t.Room(n)
-	return r.outs[to]
+	return true
+}
+
+// record sends one that was made elsewhere: room for its header, and its payload. It is the rank's then: a long one is a batch by itself.
+func (r *rank) record(to int, w what, epoch uint64, b []byte) {
+	b = closeRecord(b, 0, w, epoch)
+	if len(b) <= r.watch.short {
+		r.fill(to, append(r.room(to, len(b)), b...))
+		return
+	}
+	r.leave(to)
+	r.outs[to] = b
+	r.memory.took(to, cap(b))
 }
 
 // fill makes what room has returned, and more, the batch for a rank.
@@ -393,6 +462,7 @@ func (r *rank) fill(to int, b []byte) {
 		if len(b) <= cap(old) { // it need not have grown: the transport knows the memory of short ones
 			b = append(old[:0], b...)
 		} else {
+			r.memory.took(to, cap(b)-cap(old))
 			r.t.Free(old)
 		}
 	}
@@ -464,6 +534,7 @@ func (r *rank) handle(p parcel) {
 // free is the end of a batch.
 func (r *rank) free(p parcel) {
 	counts := p.remote && !ofWatch(p.b)
+	r.memory.handled(&p, cap(p.b))
 	r.t.Free(p.b)
 	if counts {
 		r.watch.wave.Release(1)
@@ -522,7 +593,7 @@ func (r *rank) message(ep *Epoch, from int, w what, payload []byte) {
 	if err := e.run(Context{f, f.gen}, payload); err != nil {
 		ep.fail(fmt.Errorf("amt: rank %d: a message from rank %d for %v: %w", r.self, from, e, err))
 	}
-	if r.poison {
+	if r.poison && e.plain {
 		for i := range payload {
 			payload[i] = poisoned
 		}

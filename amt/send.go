@@ -13,18 +13,28 @@ import (
 func (h *Handler[M]) Send(c Context, to int, m *M) {
 	f := c.own()
 	ep, r := f.ep, f.r
-	if h.entry == nil || h.entry.fault != nil || uint(to) >= uint(r.ranks) || f.task != nil || len(ep.after) > 0 {
-		h.sendRarely(f, to, m, nil)
-		return
+	if h.entry == nil || h.entry.fault != nil || f.task != nil || uint(to) >= uint(r.reached) || len(ep.after) > 0 {
+		if !h.sendRarely(f, to, m, nil) {
+			return
+		}
 	}
 	ep.sent(to)
 	if size := h.code.size; size > 0 {
 		*(*M)(r.place(to, h.entry.what, ep.id, size)) = *m
 		return
 	}
-	b, at := openRecord(r.room(to, headerSize+8))
-	b, err := h.code.pack(b, m)
-	if err != nil { // the message is counted: something has to come
+	h.sendPacked(f, to, m)
+}
+
+// sendPacked sends a message that has to be packed, and is counted already.
+func (h *Handler[M]) sendPacked(f *frame, to int, m *M) {
+	ep, r := f.ep, f.r
+	var at int
+	b, err := h.code.sized(m, func(size int) (b []byte, err error) {
+		b, at = openRecord(r.room(to, wholeSize(size)+8))
+		return b, nil
+	})
+	if err != nil { // something has to come
 		r.control(to, what(recordNothing), ep.id, nil)
 		ep.fail(h.trouble(f, to, err))
 		return
@@ -37,12 +47,16 @@ func (h *Handler[M]) SendAt(c Context, to int, m *M, priority Priority) {
 	h.sendRarely(c.own(), to, m, &priority)
 }
 
-// sendRarely is Send where something is special, or wrong.
-func (h *Handler[M]) sendRarely(f *frame, to int, m *M, priority *Priority) {
+// sendRarely is Send where something is special, or wrong. It tells whether nothing is any more.
+func (h *Handler[M]) sendRarely(f *frame, to int, m *M, priority *Priority) bool {
+	f.waitForRoom()
 	err := h.check(f.r.ranks, to)
-	var payload []byte
+	if err == nil && f.task == nil && priority == nil && !f.ep.gated() {
+		return true
+	}
+	var record []byte
 	if err == nil {
-		payload, err = h.code.pack(nil, m)
+		record, err = h.code.record(m)
 	}
 	ep := f.ep
 	post := func() {
@@ -54,13 +68,30 @@ func (h *Handler[M]) sendRarely(f *frame, to int, m *M, priority *Priority) {
 		if priority != nil {
 			w = whatOf(h.entry.id, *priority)
 		}
-		ep.post(to, w, payload)
+		ep.post(to, w, record)
 	}
 	if f.task != nil {
-		f.r.ask(post)
-		return
+		f.r.askToSend(len(record), post)
+	} else {
+		post()
 	}
-	post()
+	return false
+}
+
+// waitForRoom is called before the code of a frame packs what it sends.
+func (f *frame) waitForRoom() {
+	if m := &f.r.memory; f.task != nil || m.over {
+		m.wait(f)
+	}
+}
+
+// askToSend asks for a message of a task to be sent, which has so many bytes.
+func (r *rank) askToSend(size int, post func()) {
+	r.memory.asked.Add(int64(size))
+	r.ask(func() {
+		r.memory.asked.Add(-int64(size))
+		post()
+	})
 }
 
 var errUndeclared = errors.New("it was never said what it is (Is, in an init function)")
@@ -89,14 +120,14 @@ func (h *Handler[M]) trouble(f *frame, to int, err error) error {
 // Broadcast sends a message to all ranks, this one included, down a tree.
 func (h *Handler[M]) Broadcast(c Context, m *M) {
 	f := c.own()
+	f.waitForRoom()
 	err := h.check(f.r.ranks, 0)
-	var payload []byte
+	var record []byte
 	if err == nil {
-		payload = binary.LittleEndian.AppendUint64(nil, uint64(f.r.self))
-		var at int
-		payload, at = openRecord(payload)
-		if payload, err = h.code.pack(payload, m); err == nil {
-			payload = closeRecord(payload, at, h.entry.what, 0)
+		const inner = headerSize + 8 // where the record for the handler begins
+		record = binary.LittleEndian.AppendUint64(make([]byte, headerSize, inner+headerSize), uint64(f.r.self))
+		if record, err = h.code.pack(record[:inner+headerSize], m); err == nil {
+			record = closeRecord(record, inner, h.entry.what, 0)
 		}
 	}
 	ep := f.ep
@@ -105,10 +136,10 @@ func (h *Handler[M]) Broadcast(c Context, m *M) {
 			ep.fail(h.trouble(f, 0, err))
 			return
 		}
-		ep.post(f.r.self, whatOf(recordSpread, h.entry.priority), payload)
+		ep.post(f.r.self, whatOf(recordSpread, h.entry.priority), record)
 	}
 	if f.task != nil {
-		f.r.ask(begin)
+		f.r.askToSend(len(record), begin)
 		return
 	}
 	begin()

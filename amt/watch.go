@@ -231,7 +231,9 @@ func (w *watch) send() {
 		}
 		b, at := openRecord(w.r.t.Room(wholeSize(len(n.body))))
 		b = closeRecord(append(b, n.body...), at, what(recordWatch), uint64(n.kind))
+		w.r.memory.packed += cap(b)
 		if !w.r.put(n.to, b) {
+			w.r.memory.packed -= cap(b)
 			w.r.t.Free(b)
 			left = append(left, n)
 		}

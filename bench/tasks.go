@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -69,6 +70,7 @@ func (b *bench) tasks(ctx context.Context) error {
 			}
 		}
 		b.taskLines(mpi, order, raw, ours)
+		b.burstLines(mpi, ours)
 		sample{name: "Tasks/RawThreads/" + mpi, unit: "ns/op", native: single["RoundTrip8B"], byssus: raw["RoundTrip8B"], other: "serialized",
 			limit: "none: raw MPI for threads that take turns, which is what the others are compared with (native is by MPI_Init)"}.print(b.out)
 		sample{name: "Tasks/RawReceives/" + mpi, unit: "ns/op", native: raw["Allreduces1000"], byssus: raw["AllreducesBesideReceives"], other: "beside-receives",
@@ -85,9 +87,10 @@ func (b *bench) tasks(ctx context.Context) error {
 		}
 		figures(text.String(), "", out)
 	}
-	for _, name := range []string{"RoundTrip8B", "OneWay8B", "Local8B", "EmptyCollective", "EmptyRooted"} {
+	for _, name := range []string{"RoundTrip8B", "OneWay8B", "OneWayPacked", "Local8B", "EmptyCollective", "EmptyRooted"} {
 		b.taskLine(name, "goroutines", out[name])
 	}
+	b.burstLines("goroutines", out)
 	return nil
 }
 
@@ -128,13 +131,23 @@ func figures(text, on string, into map[string][]float64) (order []string) {
 func (b *bench) taskLines(mpi string, order []string, raw, ours map[string][]float64) {
 	for _, name := range order {
 		switch {
-		case ours[name] == nil || name == "WorkOn8":
+		case ours[name] == nil || name == "WorkOn8" || strings.HasPrefix(name, "Burst"):
 			continue
 		case raw[name] == nil:
 			b.taskLine(name, mpi, ours[name])
 			continue
 		}
 		sample{name: "Tasks/" + name + "/" + mpi, unit: "ns/op", native: raw[name], byssus: ours[name], limit: taskLimits[name]}.print(b.out)
+	}
+}
+
+// burstLines prints what long messages in a row cost that are packed, to arrays of the same size (bench/tasks/burst.go).
+func (b *bench) burstLines(where string, ours map[string][]float64) {
+	for _, name := range slices.Sorted(maps.Keys(ours)) {
+		if burst, ok := strings.CutSuffix(name, "/array"); ok {
+			sample{name: "Tasks/" + burst + "/" + where, unit: "ns/op", native: ours[name], byssus: ours[burst+"/slice"],
+				limit: "1.5 (native: arrays, which are not packed)"}.print(b.out)
+		}
 	}
 }
 

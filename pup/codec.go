@@ -64,8 +64,41 @@ func (k *Codec[T]) Append(b []byte, v *T) ([]byte, error) {
 	return m.finishBare(p), nil
 }
 
+// AppendSized is Append behind what room returns when it is told how many bytes v takes: with room for so many, nothing is packed
+// twice or moved. An error of room ends it.
+func (k *Codec[T]) AppendSized(v *T, room func(size int) ([]byte, error)) ([]byte, error) {
+	c := known.call(optionsOf(nil))
+	defer known.over(c)
+	if v == nil {
+		return nil, &Error{Op: "pack", Err: errNil[T]()}
+	}
+	c.target, c.h = target{k.info, reflect.ValueOf(v)}, k.h
+	if err := c.count(); err != nil {
+		return nil, err
+	}
+	if c.h.body > uint64(maxInt) {
+		return nil, &Error{Op: "pack", Err: fmt.Errorf("%d bytes do not fit into memory", c.h.body)}
+	}
+	b, err := room(int(c.h.body))
+	if err != nil {
+		return nil, err
+	}
+	p, m := c.stream(packing), &c.memory
+	m.beginBare(p, b)
+	if c.traverse(p); p.err != nil {
+		return nil, p.err
+	}
+	return m.finishBare(p), nil
+}
+
 // Unmarshal unpacks data, which must be one value and nothing more, into v. After an error, v may be filled in part.
-func (k *Codec[T]) Unmarshal(data []byte, v *T) error {
+func (k *Codec[T]) Unmarshal(data []byte, v *T) error { return k.unmarshal(data, v, false) }
+
+// UnmarshalOwned is Unmarshal of data that nobody else uses, now or later: slices of plain elements that are 4 KiB and longer are not
+// copied out of it, but lie in it afterwards. Who keeps one of them keeps all of data.
+func (k *Codec[T]) UnmarshalOwned(data []byte, v *T) error { return k.unmarshal(data, v, true) }
+
+func (k *Codec[T]) unmarshal(data []byte, v *T, owned bool) error {
 	c := known.call(optionsOf(nil))
 	defer known.over(c)
 	if v == nil {
@@ -73,6 +106,9 @@ func (k *Codec[T]) Unmarshal(data []byte, v *T) error {
 	}
 	c.h = k.h
 	c.h.body = uint64(len(data))
-	_, err := c.unpack(v, func(c *call) error { return c.body.begin(&c.p, &c.h, data) })
+	_, err := c.unpack(v, func(c *call) error {
+		c.p.owned = owned
+		return c.body.begin(&c.p, &c.h, data)
+	})
 	return err
 }

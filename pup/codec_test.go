@@ -2,6 +2,7 @@ package pup_test
 
 import (
 	"bytes"
+	"errors"
 	"reflect"
 	"testing"
 
@@ -103,5 +104,84 @@ func BenchmarkCodec(b *testing.B) {
 		if err != nil {
 			b.Fatal(err)
 		}
+	}
+}
+
+type sheets struct {
+	First []byte
+	Name  string
+	Words []float64
+	Short []int32
+	More  []uint64
+	Bits  []bool
+	Rows  [][]int16
+}
+
+func someSheets(n int) *sheets {
+	v := &sheets{First: make([]byte, n), Name: "of a sheet", Words: make([]float64, n), Short: []int32{1, 2}, More: make([]uint64, n), Bits: make([]bool, n)}
+	for i := range n {
+		v.First[i], v.Words[i], v.More[i], v.Bits[i] = byte(i), float64(i), ^uint64(i), i%3 == 0
+	}
+	for i := range 5 {
+		v.Rows = append(v.Rows, make([]int16, n+i))
+		v.Rows[i][n-1] = int16(i)
+	}
+	return v
+}
+
+// TestCodecSized packs behind what it is given, without moving it, and unpacks with and without owning the data.
+func TestCodecSized(t *testing.T) {
+	k, err := pup.CodecOf[sheets]()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, n := range []int{1, 100, 5000, 100_003} {
+		v := someSheets(n)
+		var room []byte
+		b, err := k.AppendSized(v, func(size int) ([]byte, error) {
+			room = append(make([]byte, 0, 1+size), 'x')
+			return room, nil
+		})
+		if err != nil || &b[0] != &room[0] || len(b) != cap(room) || b[0] != 'x' {
+			t.Fatalf("%d: %v; %d bytes, in room for %d", n, err, len(b), cap(room))
+		}
+		want, err := k.Append(nil, v)
+		if err != nil || !bytes.Equal(b[1:], want) {
+			t.Fatalf("%d: %v; packed otherwise than by Append", n, err)
+		}
+		var copied, owned sheets
+		if err := k.Unmarshal(b[1:], &copied); err != nil || !reflect.DeepEqual(&copied, v) {
+			t.Errorf("%d: %v; another value", n, err)
+		}
+		if err := k.UnmarshalOwned(b[1:], &owned); err != nil || !reflect.DeepEqual(&owned, v) {
+			t.Errorf("%d, owned: %v; another value", n, err)
+		}
+		if n > 4096 && &owned.First[0] == &copied.First[0] {
+			t.Errorf("%d: what was copied lies in the data", n)
+		}
+		owned.First, owned.Words, owned.More = append(owned.First, 7), append(owned.Words, 7), append(owned.More, 7)
+		if owned.Name != v.Name || !reflect.DeepEqual(owned.Rows, v.Rows) || !reflect.DeepEqual(owned.More[:n], v.More) {
+			t.Errorf("%d: what is appended to a slice changes another", n)
+		}
+	}
+	refused := errors.New("no room")
+	if _, err := k.AppendSized(someSheets(9), func(int) ([]byte, error) { return nil, refused }); !errors.Is(err, refused) {
+		t.Errorf("%v, want %v", err, refused)
+	}
+}
+
+// TestCodecOwnedMemory: data that is owned is moved at most.
+func TestCodecOwnedMemory(t *testing.T) {
+	k, err := pup.CodecOf[sheets]()
+	if err != nil {
+		t.Fatal(err)
+	}
+	data, err := k.Append(nil, &sheets{Words: make([]float64, 1<<17), More: make([]uint64, 1<<17)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	bytes, err := allocated(func() error { return k.UnmarshalOwned(data, new(sheets)) })
+	if most := uint64(256 << 10); err != nil || bytes > most {
+		t.Errorf("%v: %d bytes are made for %d, want no more than %d", err, bytes, len(data), most)
 	}
 }

@@ -41,6 +41,7 @@ type state struct {
 	mode     mode
 	direct   bool     // packing or unpacking a tree of today's types: the short ways are open
 	claims   *claims  // not nil: memory is used again; what was filled in place so far
+	owned    bool     // unpacking: the data, one window, is the value's from now on (adopt)
 	evolving bool     // unpacking: at least one type of the data is not as it is in this program
 	probe    *probing // not nil: a type is asked what its PUP does
 	pos      int
@@ -66,6 +67,7 @@ type state struct {
 	slab      unsafe.Pointer // unpacking: memory for small things
 	slabUsed  uintptr
 	slabSize  uintptr
+	adopted   int // where what values have of the data ends in the window
 	err       error
 }
 

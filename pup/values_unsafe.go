@@ -319,14 +319,43 @@ func (p *Stream) unpackPlain(v *sliceHeader, i *typeInfo, l *layout) {
 	if !p.grantPlain(i.t, l, n, at) {
 		return
 	}
-	if v.cap >= n && p.reuse(v.data, l.size*uintptr(n)) {
+	switch {
+	case p.owned && p.adopt(v, i, l, n):
+		return
+	case v.cap >= n && p.reuse(v.data, l.size*uintptr(n)):
 		v.len = n
-	} else {
+	default:
 		*v = sliceHeader{p.makePlain(l, n), n, n}
 	}
 	if p.plain(l, v.data, n); p.mode == failed {
 		*v = sliceHeader{} // nobody shall see what the memory held before
 	}
+}
+
+// adoptFrom is from how many bytes on a slice stays in data that is owned.
+const adoptFrom = 4 << 10
+
+// adopt makes a slice of the n elements that come next in the data, if that pays and nothing of them has to be changed. Where they are
+// not aligned they are moved down, over bytes that were read and that no other slice has, if there are enough: between slices of one
+// alignment there are.
+func (p *Stream) adopt(v *sliceHeader, i *typeInfo, l *layout, n int) bool {
+	size := int(l.size) * n
+	if size < adoptFrom || !l.raw || l.bools || !p.direct || size > len(p.win)-p.pos {
+		return false
+	}
+	data := p.win[p.pos : p.pos+size : p.pos+size]
+	odd := int(uintptr(unsafe.Pointer(&data[0])) % uintptr(i.t.Align()))
+	if odd > p.pos-p.adopted {
+		return false
+	}
+	if odd > 0 {
+		data = p.win[p.pos-odd : p.pos-odd+size]
+		copy(data, p.win[p.pos:])
+	}
+	p.pos += size
+	p.adopted = p.pos - odd
+	*v = sliceHeader{unsafe.Pointer(&data[0]), n, n}
+	return true
 }
 
 // Skip says that a field is deliberately not saved, and why. It does nothing, except that Check then knows.

@@ -16,9 +16,16 @@ import (
 // A word is a message of 8 bytes.
 type word struct{ Left uint64 }
 
+// A line is a short message that is packed.
+type line struct {
+	Text    string
+	Numbers []int32
+}
+
 var (
 	hop  amt.Handler[word] // goes back and forth
 	sink amt.Handler[word]
+	text amt.Handler[line]
 	work amt.Handler[word] // some microseconds of it
 	done amt.Local[uint64] // what work has come to
 )
@@ -30,6 +37,7 @@ func init() {
 		}
 	})
 	sink.Is(func(amt.Context, *word) {})
+	text.Is(func(amt.Context, *line) {})
 	work.Is(func(c amt.Context, m *word) {
 		x := m.Left
 		for range 4000 {
@@ -65,6 +73,16 @@ func messages(to func(c amt.Context) int) func(c amt.Context, n int) error {
 			}
 		})
 	}
+}
+
+// packed has messages that are packed.
+func packed(c amt.Context, n int) error {
+	return epoch(c, func(c amt.Context) {
+		m := line{"some words", []int32{1, 2, 3}}
+		for range n {
+			text.Send(c, other(c), &m)
+		}
+	})
 }
 
 // singly sends each message as soon as it is there.
@@ -104,6 +122,7 @@ func measurements(scope *amt.Scope) []measurement {
 		}},
 		{"OneWay8B", 5000, messages(other)},
 		{"OneWaySingle8B", 2000, singly},
+		{"OneWayPacked", 5000, packed},
 		{"Local8B", 5000, messages(self)},
 		{"EmptyCollective", 200, func(c amt.Context, n int) error {
 			for range n {
@@ -147,7 +166,7 @@ func reductions(c amt.Context, scope *amt.Scope, n int) error {
 
 func main() {
 	only := flag.String("only", "", "measure nothing but this")
-	batches := flag.Int("batches", 60, "of each measurement")
+	batches := flag.Int("batches", 60, "of each measurement; of bursts a third")
 	flag.Parse()
 	amt.Main(func(c amt.Context) error {
 		scope, err := c.Scope("reductions")
@@ -172,6 +191,9 @@ func main() {
 				fmt.Printf("tasks %s %.2f\n", m.name, best)
 			}
 		}
-		return nil
+		if *only != "" && *only != "Burst" {
+			return nil
+		}
+		return bursts(c, *batches/3)
 	})
 }

@@ -16,6 +16,9 @@ const patience = 64
 // size is how many bytes a batch has room for.
 const size = 16 << 10
 
+// ready is how many batches a rank keeps for itself.
+const ready = 4
+
 // A World is ranks that reach each other.
 type World struct {
 	ends []*End
@@ -31,6 +34,11 @@ type End struct {
 	some  atomic.Bool
 	take  []parcel // taken all at once, from next on
 	next  int
+	free  [][]byte // what was given back here last, for what is sent next: a processor's cache may have it
+
+	sent  int          // bytes that Send has taken, ever
+	back  atomic.Int64 // of them, those that were handled
+	waits atomic.Bool  // to be woken when there are more
 
 	asleep atomic.Bool
 	wake   chan struct{} // has room for one
@@ -65,20 +73,47 @@ func (e *End) Room(n int) []byte {
 	if n > size {
 		return make([]byte, 0, n)
 	}
+	if last := len(e.free) - 1; last >= 0 {
+		b := e.free[last]
+		e.free = e.free[:last]
+		return b
+	}
 	return e.world.pool.Get().(*[size]byte)[:0]
 }
 
 // Free takes the memory of a batch back.
 func (e *End) Free(in []byte) {
-	if cap(in) == size {
+	switch {
+	case cap(in) != size:
+	case len(e.free) < ready:
+		e.free = append(e.free, in[:0])
+	default:
 		e.world.pool.Put((*[size]byte)(in[:size]))
 	}
 }
 
 // Send sends a batch.
 func (e *End) Send(to int, b []byte) (bool, error) {
+	e.sent += cap(b)
 	e.world.ends[to].put(parcel{e.rank, b})
 	return true, nil
+}
+
+// Held is how many bytes that this rank has sent were not handled.
+func (e *End) Held(wake bool) int {
+	if e.waits.Load() != wake {
+		e.waits.Store(wake) // who has handled something afterwards sees it
+	}
+	return e.sent - int(e.back.Load())
+}
+
+// Handled tells a rank that bytes that it has sent were handled.
+func (e *End) Handled(from, bytes int) {
+	sender := e.world.ends[from]
+	sender.back.Add(int64(bytes))
+	if sender.waits.Load() {
+		sender.Wake()
+	}
 }
 
 // SendUrgently is Send, which waits for nothing.

@@ -35,6 +35,7 @@ type Wire struct {
 	crowded     bool // others want this processor: who has nothing to do leaves it at once
 	tag         int
 	sending     []*mpilib.Long
+	held        int // bytes of them
 	coming      []arrival
 }
 
@@ -94,6 +95,12 @@ func (w *Wire) Send(to int, b []byte) (bool, error) {
 // SendUrgently sends a short batch.
 func (w *Wire) SendUrgently(to int, b []byte) (bool, error) { return w.ring.Send(to, batch, b, true) }
 
+// Held is how many bytes long batches have that have not left. No rest is so long that it would have to end when there are fewer.
+func (w *Wire) Held(bool) int { return w.held }
+
+// Handled does nothing: what has left is the receiver's.
+func (w *Wire) Handled(int, int) {}
+
 // Look returns a batch, if one has come.
 func (w *Wire) Look(looks int) (int, []byte, error) {
 	if w.crowded {
@@ -117,6 +124,7 @@ func (w *Wire) sendLong(to int, b []byte) error {
 	l, err := w.ring.SendLong(b, to, w.tag)
 	w.tag = (w.tag + 1) % longTags
 	w.sending = append(w.sending, l)
+	w.held += cap(b)
 	return err
 }
 
@@ -135,11 +143,13 @@ func (w *Wire) comes(from int, in []byte) error {
 func (w *Wire) sends() error {
 	left := w.sending[:0]
 	for _, l := range w.sending {
-		_, done, err := l.Done()
-		if err != nil {
+		b, done, err := l.Done()
+		switch {
+		case err != nil:
 			return err
-		}
-		if !done {
+		case done:
+			w.held -= cap(b)
+		default:
 			left = append(left, l)
 		}
 	}

@@ -19,6 +19,11 @@ type Transport interface {
 	Look(looks int) (from int, b []byte, err error)
 	// Free gives the memory of a batch back that Look or Room returned.
 	Free(in []byte)
+	// Held is how many bytes of what Send has taken are in memory yet: on ranks of one process until the receiver has told that it has
+	// handled them, else until what is long has left. If so wanted, an Idle ends when there are fewer.
+	Held(wake bool) int
+	// Handled tells a rank that so many bytes of batches that Look has returned from it were handled.
+	Handled(from, bytes int)
 	// Idle rests, longer the more turns in a row brought nothing; it ends early when a batch comes, or by Wake.
 	Idle(turns int)
 	// Wake ends an Idle; it may be called from any goroutine.
