@@ -19,7 +19,7 @@ const MemoryVariable = "BYSSUS_AMT_MEMORY"
 const (
 	defaultMemory = 512 << 20
 	toldBeyond    = 2 // times the limit
-	givenBack     = 8 // parts of a sender's limit for each rank that this has handled before the sender is told
+	givenBack     = 8 // so many parts of the limit, over all ranks, are handled before their senders are told
 )
 
 // A memory bounds what a rank has sent and nobody has handled yet.
@@ -35,14 +35,13 @@ const (
 //     never waits for room itself: handlers, what follows epochs and operations of scopes are let beyond the limit.
 //   - So every rank that is driven goes on to take, handle and free whatever comes, however much it has sent itself; nothing
 //     that counts waits for anything but that.
-//   - A batch that was handled is given back to its sender at once, or when an eighth of the limit is there from all ranks, or when the rank has nothing else to
-//     do, or is never out of work.
+//   - What a rank has handled it gives back to the sender when that is a part of the limit (givenBack), when the rank has nothing else to
+//     do, and now and then if it is never out of work.
 //
 // Ranks that nobody drives, because their main functions compute or block elsewhere, keep their senders waiting as they keep their
 // messages waiting. A rank takes no more batches than the limit says before it handles those that it has, unless it has nothing to handle.
 //
-// For the detectors a message counts in its epoch before it may have to wait, or not yet (package term): Send waits before it
-// counts. A main function or a task that waits for room does not wait in the sense of the watch: nothing is ever told hung for it.
+// Detectors (package term) see nothing of it: Send waits before its message counts, and the code that sends holds its epoch. A main function or a task that waits for room does not wait in the sense of the watch: nothing is ever told hung for it.
 type memory struct {
 	r       *rank
 	limit   int
