@@ -37,7 +37,7 @@ type rank struct {
 	goroutine   uintptr // the one that drives it
 	drives      bool    // it runs what there is to do, while the main function waits or polls
 	code        *frame  // of what runs on it beside handlers
-	reached     int // ranks that Send reaches the short way: none, while there is too much in memory
+	reached     int     // ranks that Send reaches the short way: none, while there is too much in memory
 	t           wire.Transport
 	table       []*entry
 	failures    *failures // of all ranks of this process; nil: there is one
