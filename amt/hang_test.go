@@ -232,6 +232,15 @@ func long() map[string]func(c amt.Context) error {
 			go func() { read <- readPipe() }()
 			return <-read
 		},
+		"room": func(c amt.Context) error {
+			if c.Rank() == 0 {
+				return readPipe() // and handles nothing
+			}
+			for range 100 {
+				loads.Send(c, 0, &load{make([]byte, loadSize)})
+			}
+			return nil
+		},
 		"operation": func(c amt.Context) error {
 			s, err := c.Scope("s")
 			if err == nil {
@@ -251,7 +260,7 @@ func long() map[string]func(c amt.Context) error {
 func TestLong(t *testing.T) {
 	if which, _, ok := strings.Cut(os.Getenv(patientVariable), ":"); ok {
 		fmt.Println(amt.RunLocal(2, func(c amt.Context) error {
-			if c.Rank() == 1 || which == "operation" {
+			if c.Rank() == 1 || which == "operation" || which == "room" {
 				return long()[which](c)
 			}
 			return nil
@@ -262,6 +271,7 @@ func TestLong(t *testing.T) {
 		"task":      `amt: rank 1: the task "the long one" runs since `,
 		"handler":   "amt: rank 1: the handler of amt_test.number declared in github.com/byssus-hpc/byssus/amt_test.init",
 		"main":      "amt: rank 1: the main function (chan receive) runs since ",
+		"room":      "amt: rank 1: the main function waits for room since ",
 		"operation": "amt: rank 1: an operation of a scope runs since ",
 		"epoch":     `amt: rank 1: the epoch "bad" has failed, and the main function, which began it, has not waited for it since `,
 	} {
@@ -271,6 +281,9 @@ func TestLong(t *testing.T) {
 		}
 		cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestLong$")
 		cmd.Env = append(os.Environ(), patientVariable+"="+which+":"+file, amt.PatienceVariable+"=10ms")
+		if which == "room" {
+			cmd.Env = append(cmd.Env, amt.MemoryVariable+"=64K")
+		}
 		said, err := cmd.StderrPipe()
 		var out strings.Builder
 		cmd.Stdout = &out

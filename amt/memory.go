@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 	"sync/atomic"
+	"time"
 )
 
 // MemoryVariable says how many bytes of memory the messages may take that a rank has sent and that are not handled, or under MPI, have not
@@ -176,8 +177,14 @@ func (m *memory) wait(f *frame) {
 		}
 		return
 	}
+	begun, told := time.Now(), time.Duration(0)
 	for m.relax(); m.over && r.failure() == nil; m.relax() {
 		r.drive()
+		if waited := time.Since(begun); r.watch.patient > 0 && waited >= max(r.watch.patient, 2*told) {
+			told = waited
+			fmt.Fprintf(os.Stderr, "amt: rank %d: the main function waits for room since %v: other ranks do not handle what this one has sent, %d bytes (%s)\n",
+				r.self, waited.Round(max(r.watch.patient/100, 1)), m.used(false), MemoryVariable)
+		}
 	}
 }
 
