@@ -149,6 +149,25 @@ func TestHang(t *testing.T) {
 	}
 }
 
+// TestMisuse: what programs must not do is told by name, on all transports, and none waits for ever.
+func TestMisuse(t *testing.T) {
+	program := build(t, t.TempDir(), "./testdata/misuse")
+	for misuse, want := range map[string]string{
+		"orders":   `ranks begin collective epochs, reductions or scopes in different orders, or leave some out: what is "`,
+		"skip":     `ranks begin collective epochs, reductions or scopes in different orders, or leave some out: what is "`,
+		"scopes":   `what is "the scope `,
+		"panic":    "amt: rank 1: the handler of main.nothing declared in main.init",
+		"goexit":   "it has ended its goroutine by runtime.Goexit",
+		"captured": `amt: rank 1: the Context of the main function is used by another goroutine`,
+	} {
+		for _, s := range starts() {
+			if out, err := s.run(t, nil, program, misuse); err == nil || !strings.Contains(out, want) {
+				t.Errorf("%s, %s: %v\n%s\nwant %s", misuse, s.name, err, out, want)
+			}
+		}
+	}
+}
+
 // TestLastWords: what a rank prints before it aborts the job is seen. MPICH's launcher lost it in 9 runs of 100.
 func TestLastWords(t *testing.T) {
 	program := build(t, t.TempDir(), "./testdata/lastwords")
