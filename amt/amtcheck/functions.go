@@ -43,7 +43,7 @@ func (c *checker) given(call *ast.CallExpr) []given {
 			list = append(list, given{then, follower})
 		}
 		return list
-	case name == "Handler.Is" && len(args) >= 1:
+	case (name == "Handler.Is" || name == "Call.Is") && len(args) >= 1:
 		return []given{{args[0], handler}}
 	case name == "Reduction.Is" && len(args) == 1:
 		return []given{{args[0], operator}}

@@ -24,7 +24,7 @@ type keeper struct {
 // checkMessage reports what a handler keeps of its message, if that lies in memory which is used again.
 func (c *checker) checkMessage(fn ast.Node) {
 	params := c.params(fn)
-	if len(params) == 2 && params[1] != nil && isPlain(deref(params[1].Type()), c.pass.Pkg) {
+	if len(params) >= 2 && params[1] != nil && isPlain(deref(params[1].Type()), c.pass.Pkg) {
 		c.checkKept(body{fn, params[1]})
 	}
 }

@@ -35,7 +35,7 @@ func (c *checker) indexContexts(n ast.Node, stack []ast.Node) bool {
 		if !ok || c.amtFunc(epoch) != "Context.Collective" { // else the epoch is told already
 			c.note(call.Args[0], use{call, name, sometimes})
 		}
-	case "Reduction.All":
+	case "Reduction.All", "Call.Wait":
 		c.note(call.Args[0], use{call, name, sometimes})
 	case "Context.Scope":
 		c.note(receiver(call), use{call, name, sometimes})
@@ -146,7 +146,9 @@ func (c *checker) firstUse(context *types.Var, as role, seen map[*types.Var]bool
 }
 
 // mayNot tells whether a method is for others.
-func (r role) mayNot(name string) bool { return name != "Epoch.Wait" || r != task }
+func (r role) mayNot(name string) bool {
+	return name != "Epoch.Wait" && name != "Call.Wait" || r != task
+}
 
 // wrong says what a use is, and what to do instead.
 func (u use) wrong() string {
@@ -154,6 +156,8 @@ func (u use) wrong() string {
 	switch u.name {
 	case "Epoch.Wait":
 		return fmt.Sprintf("waits for %s, and its rank can do nothing of it meanwhile: use OnDone", on)
+	case "Call.Wait":
+		return fmt.Sprintf("waits for the reply of %s, and its rank can do nothing of it meanwhile: use Ask, with a callback to a handler", on)
 	case "Context.Collective":
 		return fmt.Sprintf("begins a collective epoch with %s, which only main functions can: use Rooted, or have the main function begin it", on)
 	case "Context.Scope":

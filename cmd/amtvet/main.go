@@ -11,16 +11,8 @@
 package main
 
 import (
-	"fmt"
-	"io"
-	"os"
-	"slices"
-	"strings"
-
-	"golang.org/x/tools/go/analysis/singlechecker"
-	"golang.org/x/tools/go/analysis/unitchecker"
-
 	"github.com/byssus-hpc/byssus/amt/amtcheck"
+	"github.com/byssus-hpc/byssus/internal/vettool"
 )
 
 const usage = `amtvet finds misuse of package github.com/byssus-hpc/byssus/amt that compiles.
@@ -45,32 +37,4 @@ exit codes:
 
 `
 
-func main() {
-	args := os.Args[1:]
-	switch {
-	case wantsHelp(args):
-		help(os.Stdout)
-	case calledByGo(args):
-		unitchecker.Main(amtcheck.Analyzer)
-	case len(args) == 0:
-		help(os.Stderr)
-		os.Exit(2)
-	default:
-		singlechecker.Main(amtcheck.Analyzer)
-	}
-}
-
-func wantsHelp(args []string) bool {
-	return len(args) > 0 && slices.Contains([]string{"help", "-h", "-help", "--help"}, args[0])
-}
-
-// calledByGo reports whether the arguments are those of the protocol between go vet and its tool.
-func calledByGo(args []string) bool {
-	return slices.ContainsFunc(args, func(a string) bool {
-		return strings.HasPrefix(a, "-V") || a == "-flags" || a == "--flags" || strings.HasSuffix(a, ".cfg")
-	})
-}
-
-func help(w io.Writer) {
-	fmt.Fprint(w, usage, amtcheck.Analyzer.Doc)
-}
+func main() { vettool.Main(amtcheck.Analyzer, usage) }

@@ -11,15 +11,7 @@
 package main
 
 import (
-	"fmt"
-	"io"
-	"os"
-	"slices"
-	"strings"
-
-	"golang.org/x/tools/go/analysis/singlechecker"
-	"golang.org/x/tools/go/analysis/unitchecker"
-
+	"github.com/byssus-hpc/byssus/internal/vettool"
 	"github.com/byssus-hpc/byssus/pup/pupcheck"
 )
 
@@ -49,32 +41,4 @@ exit codes:
 
 `
 
-func main() {
-	args := os.Args[1:]
-	switch {
-	case wantsHelp(args):
-		help(os.Stdout)
-	case calledByGo(args):
-		unitchecker.Main(pupcheck.Analyzer)
-	case len(args) == 0:
-		help(os.Stderr)
-		os.Exit(2)
-	default:
-		singlechecker.Main(pupcheck.Analyzer)
-	}
-}
-
-func wantsHelp(args []string) bool {
-	return len(args) > 0 && slices.Contains([]string{"help", "-h", "-help", "--help"}, args[0])
-}
-
-// calledByGo reports whether the arguments are those of the protocol between go vet and its tool.
-func calledByGo(args []string) bool {
-	return slices.ContainsFunc(args, func(a string) bool {
-		return strings.HasPrefix(a, "-V") || a == "-flags" || a == "--flags" || strings.HasSuffix(a, ".cfg")
-	})
-}
-
-func help(w io.Writer) {
-	fmt.Fprint(w, usage, pupcheck.Analyzer.Doc)
-}
+func main() { vettool.Main(pupcheck.Analyzer, usage) }

@@ -191,3 +191,17 @@ func find(c amt.Context) *state { return own.Of(c) }
 func (s *state) slot(int) *state { return s }
 
 var keptName *named
+
+var (
+	asks    amt.Call[cells, cells]
+	answers amt.Local[[]amt.Callback[cells]]
+	asked   amt.Local[state]
+)
+
+func init() {
+	asks.Is(func(c amt.Context, q *cells, reply amt.Callback[cells]) {
+		asked.Of(c).last = q // want `^asked.Of\(...\).last keeps memory of the message q`
+		all := answers.Of(c)
+		*all = append(*all, reply)
+	})
+}

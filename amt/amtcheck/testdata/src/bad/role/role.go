@@ -108,3 +108,21 @@ func program(c amt.Context) error {
 }
 
 func main() { amt.Main(program) }
+
+var (
+	lookup amt.Call[hop, hop]
+	gets   amt.Handler[amt.Reply[hop]]
+)
+
+func init() {
+	lookup.Is(func(c amt.Context, q *hop, reply amt.Callback[hop]) {
+		lookup.Wait(c, 0, q) // want `^a handler waits for the reply of lookup, and its rank can do nothing of it meanwhile: use Ask, with a callback to a handler$`
+		lookup.Ask(c, 0, q, amt.CallbackTo(c, &gets, 1))
+		c.Go("asks", func(c amt.Context) error {
+			_, err := lookup.Wait(c, 0, &hop{})
+			return err
+		})
+		reply.Send(c, q)
+	})
+	gets.Is(func(c amt.Context, m *amt.Reply[hop]) { lookup.Wait(c, 0, &m.Value) }) // want `^a handler waits for the reply of lookup`
+}

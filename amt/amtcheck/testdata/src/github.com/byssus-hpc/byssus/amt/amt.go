@@ -52,6 +52,26 @@ type Local[T any] struct{ t *T }
 
 func (l *Local[T]) Of(c Context) *T { return nil }
 
+type Callback[R any] struct{ Tag uint64 }
+
+func (cb Callback[R]) Send(c Context, value *R) {}
+
+type Reply[R any] struct {
+	Value R
+	Tag   uint64
+}
+
+func CallbackTo[R any](c Context, h *Handler[Reply[R]], tag uint64) Callback[R] { return Callback[R]{} }
+
+type Call[Q, R any] struct {
+	q *Q
+	r *R
+}
+
+func (k *Call[Q, R]) Ask(c Context, to int, q *Q, reply Callback[R])                       {}
+func (k *Call[Q, R]) Is(do func(c Context, q *Q, reply Callback[R]), priority ...Priority) {}
+func (k *Call[Q, R]) Wait(c Context, to int, q *Q) (none R, err error)                     { return none, nil }
+
 type Priority int16
 
 type Reduction[T any] struct{ t *T }
