@@ -32,9 +32,15 @@ func RunWithin(n, limit int, around func(wire.Transport) wire.Transport, rests t
 		r.watch.rests, r.watch.asks = rests, rests
 		r.memory.bound(limit)
 	}, func(r *rank) error {
-		if m := &r.memory; m.packed != 0 || m.local != 0 || m.kept != 0 || m.asked.Load() != 0 || len(m.waiting) != 0 {
-			return fmt.Errorf("rank %d: at the end %d bytes count as packed, %d as local, %d as kept, %d as asked; %d tasks wait",
-				r.self, m.packed, m.local, m.kept, m.asked.Load(), len(m.waiting))
+		kept := 0 // by what came while the rank sent its last words, and is no message
+		for _, p := range r.incoming.all() {
+			if kept += cap(p.b); HasMessages(p.b) {
+				return fmt.Errorf("rank %d: at the end there is a message from rank %d", r.self, p.from)
+			}
+		}
+		if m := &r.memory; m.packed != 0 || m.local != 0 || m.kept != kept || m.asked.Load() != 0 || len(m.waiting) != 0 {
+			return fmt.Errorf("rank %d: at the end %d bytes count as packed, %d as local, %d as kept, of which %d are here, %d as asked; %d tasks wait",
+				r.self, m.packed, m.local, m.kept, kept, m.asked.Load(), len(m.waiting))
 		}
 		return nil
 	})
