@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"strconv"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -46,15 +47,64 @@ func Share(t testing.TB, w Weight) {
 // ShareFor is Share for who has no testing.TB: release gives the room back and logs what was taken, for who sums it up.
 func ShareFor(ctx context.Context, log func(...any), w Weight) (release func(), err error) {
 	begin := time.Now()
+	wait := time.AfterFunc(held, func() { fmt.Fprintf(os.Stderr, "share: %v waited for\n%s", held, holders(shares())) })
 	free, err := share(ctx, shares(), min(int(w), Units()))
+	wait.Stop()
 	if err != nil {
 		return nil, err
 	}
 	got := time.Now()
+	guard := guard()
 	return func() {
+		guard.Stop()
 		free()
 		log(fmt.Sprintf("share: waited %.2f s, held %.2f s, %d of %d units", got.Sub(begin).Seconds(), time.Since(got).Seconds(), w, Units()))
 	}, nil
+}
+
+// held is longer than any test of `make test` has its share. One that hangs would keep all others from the machine until all are out
+// of time.
+const held = 12 * time.Minute
+
+// guard ends what a test that has its share for too long has started, so that the test fails; if that does not help, its process.
+// Both say where it hangs.
+func guard() *time.Timer {
+	if os.Getenv("BYSSUS_TEST_LONG") != "" {
+		return time.NewTimer(held) // these take hours
+	}
+	return time.AfterFunc(held, func() {
+		stacks := make([]byte, 1<<20)
+		stacks = stacks[:runtime.Stack(stacks, true)]
+		fmt.Fprintf(os.Stderr, "share: held for %v; below this process:\n%s\n%s\n", held, Tree(os.Getpid()), stacks)
+		EndBelow()
+		time.Sleep(time.Minute) // for a test that fails now
+		fmt.Fprintln(os.Stderr, "share: the test hangs, and nothing that it has started is left: end of the process")
+		os.Exit(1)
+	})
+}
+
+// holders lists the processes that have the units, as the kernel says.
+func holders(dir string) string {
+	locks, err := os.ReadFile("/proc/locks")
+	if err != nil {
+		return err.Error() + "\n"
+	}
+	var b strings.Builder
+	for i := range Units() {
+		var st syscall.Stat_t
+		if err := syscall.Stat(filepath.Join(dir, strconv.Itoa(i)), &st); err != nil {
+			continue
+		}
+		for line := range strings.Lines(string(locks)) {
+			f := strings.Fields(line) // NUMBER: FLOCK ADVISORY WRITE PID MAJOR:MINOR:INODE 0 EOF
+			if len(f) < 6 || !strings.HasSuffix(f[5], fmt.Sprintf(":%d", st.Ino)) {
+				continue
+			}
+			command, _ := os.ReadFile("/proc/" + f[4] + "/cmdline") // it may have ended
+			fmt.Fprintf(&b, "  unit %d: process %s: %s\n", i, f[4], strings.ReplaceAll(string(command), "\x00", " "))
+		}
+	}
+	return b.String()
 }
 
 // sharesVariable names the directory with the units' files to tests that run in a user namespace, where their user is another one.

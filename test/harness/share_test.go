@@ -2,10 +2,12 @@ package harness
 
 import (
 	"context"
+	"fmt"
 	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -56,6 +58,9 @@ func TestShareOfTheDead(t *testing.T) {
 	defer end()
 	if _, err := share(short, dir, Units()); err == nil {
 		t.Fatal("all units were given, though another process has one")
+	}
+	if who := holders(dir); !strings.Contains(who, fmt.Sprintf("unit 0: process %d: flock ", cmd.Process.Pid)) {
+		t.Errorf("who has a unit: %q", who)
 	}
 	for _, p := range append(Descendants(cmd.Process.Pid), Process{Pid: cmd.Process.Pid}) {
 		if p.start != "" {

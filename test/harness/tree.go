@@ -58,6 +58,21 @@ func Descendants(pid int) []Process {
 	return all
 }
 
+// Tree tells of each process below pid its state, what the kernel does for it, and its command line.
+func Tree(pid int) string {
+	var b strings.Builder
+	for _, p := range Descendants(pid) {
+		part := func(name string) string {
+			text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/%s", p.Pid, name)) // it may have ended
+			return strings.TrimSpace(strings.ReplaceAll(string(text), "\x00", " "))
+		}
+		stat := part("stat")
+		state, _, _ := strings.Cut(strings.TrimSpace(stat[strings.LastIndexByte(stat, ')')+1:]), " ")
+		fmt.Fprintf(&b, "  %d below %d, %s, in %q: %s\n", p.Pid, p.Parent, state, part("wchan"), part("cmdline"))
+	}
+	return b.String()
+}
+
 // Ranks lists the rank processes below pid. A rank may bear the application's name, so they are known by their executable; so do
 // children that it has forked, which are none.
 func Ranks(pid int) []Process {
