@@ -38,7 +38,7 @@ test: deps build ## every test, and where the time went; the budgets are for 25 
 	@$(GO) run ./test/suite
 
 test-long: deps build ## random checkpoint, kill, restart cycles over the whole matrix (hours)
-	BYSSUS_TEST_LONG=1 $(GO) test -p 1 -timeout 24h -v ./internal/coord ./test/...
+	BYSSUS_TEST_LONG=1 $(GO) test -p 1 -timeout 24h -v ./internal/decide/coord ./test/...
 
 soak: deps build ## random programs of tasks with known results, half an hour over all transports
 	$(GO) test -count=1 -timeout 60m -v ./test/amt -run TestRandomPrograms -seed $$(date +%s) -lasting 30m
@@ -52,7 +52,7 @@ bench: deps build ## ratios to the native library, to plain writes and reads; pu
 	@$(GO) run ./bench/pup
 
 lint:            ## the checks of source text alone: formatting, vet, staticcheck, imports, C warnings
-	$(GO) test -count=1 ./internal/house
+	$(GO) test -count=1 ./internal/tools/house
 
 generate:        ## write the generated code anew from its sources
 	$(GO) generate ./...

@@ -6,7 +6,7 @@ import (
 
 	"github.com/byssus-hpc/byssus/amt/internal/mpiwire"
 	"github.com/byssus-hpc/byssus/amt/internal/owner"
-	"github.com/byssus-hpc/byssus/internal/mpilib"
+	"github.com/byssus-hpc/byssus/internal/engine/mpilib"
 )
 
 // An Attached is the runtime within a program of MPI that has its own main function, of C or Fortran, and calls a library of

@@ -7,7 +7,7 @@ import (
 
 	"github.com/byssus-hpc/byssus/amt/internal/inproc"
 	"github.com/byssus-hpc/byssus/amt/internal/wire"
-	"github.com/byssus-hpc/byssus/internal/localmpi"
+	"github.com/byssus-hpc/byssus/internal/engine/localmpi"
 )
 
 // Table is the numbers of the handlers, a line each.

@@ -12,7 +12,7 @@ import (
 	"strings"
 
 	"github.com/byssus-hpc/byssus/amt/internal/mpiwire"
-	"github.com/byssus-hpc/byssus/internal/mpilib"
+	"github.com/byssus-hpc/byssus/internal/engine/mpilib"
 )
 
 // RanksVariable says on how many ranks Run runs a program that no launcher of MPI has started; 4 if it is not set.

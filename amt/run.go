@@ -7,7 +7,7 @@ import (
 
 	"github.com/byssus-hpc/byssus/amt/internal/inproc"
 	"github.com/byssus-hpc/byssus/amt/internal/owner"
-	"github.com/byssus-hpc/byssus/internal/localmpi"
+	"github.com/byssus-hpc/byssus/internal/engine/localmpi"
 )
 
 // RunLocal runs a program on n ranks that are goroutines of this process. It returns when the main function has returned on

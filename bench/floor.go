@@ -15,8 +15,8 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/byssus-hpc/byssus/internal/format"
-	"github.com/byssus-hpc/byssus/internal/redset"
+	"github.com/byssus-hpc/byssus/internal/decide/redset"
+	"github.com/byssus-hpc/byssus/internal/store/format"
 )
 
 // costs are processor seconds for a byte, of this machine in these minutes.

@@ -17,7 +17,7 @@ import (
 
 	"github.com/byssus-hpc/byssus/bench/internal/job"
 	"github.com/byssus-hpc/byssus/bench/internal/report"
-	"github.com/byssus-hpc/byssus/internal/redset"
+	"github.com/byssus-hpc/byssus/internal/decide/redset"
 )
 
 const (

@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"sync"
 
-	"github.com/byssus-hpc/byssus/internal/localmpi"
-	"github.com/byssus-hpc/byssus/internal/mpilib"
+	"github.com/byssus-hpc/byssus/internal/engine/localmpi"
+	"github.com/byssus-hpc/byssus/internal/engine/mpilib"
 )
 
 // Run runs a program on the ranks of the job that a launcher of MPI has started this process for; without one, on a single

@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/byssus-hpc/byssus/internal/pupgen"
+	"github.com/byssus-hpc/byssus/internal/tools/pupgen"
 	"github.com/byssus-hpc/byssus/pup"
 )
 

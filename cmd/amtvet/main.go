@@ -12,7 +12,7 @@ package main
 
 import (
 	"github.com/byssus-hpc/byssus/amt/amtcheck"
-	"github.com/byssus-hpc/byssus/internal/vettool"
+	"github.com/byssus-hpc/byssus/internal/tools/vettool"
 )
 
 const usage = `amtvet finds misuse of package github.com/byssus-hpc/byssus/amt that compiles.

@@ -54,7 +54,7 @@ func TestCheckFindsDifference(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := os.MkdirAll(filepath.Join(root, "internal", "mpilib"), 0o755); err != nil {
+	if err := os.MkdirAll(filepath.Join(root, "internal", "engine", "mpilib"), 0o755); err != nil {
 		t.Fatal(err)
 	}
 	if err := run(root, true); err == nil {

@@ -1,4 +1,4 @@
-// Command mpistubgen writes the generated files of rank/mpi, each in the room that it belongs to, and of internal/mpilib, from
+// Command mpistubgen writes the generated files of rank/mpi, each in the room that it belongs to, and of internal/engine/mpilib, from
 // the description of MPI in package mpispec.
 //
 // It guarantees that the same description gives the same bytes, and that everything a face, a driver or the middle
@@ -97,7 +97,7 @@ func outputs(m *model) map[string][]byte {
 
 // goRoom is where package mpilib has its drivers, seen from rank/mpi. All it needs lies there: the Go command compiles what is
 // in a package's directory, and copies no other into a vendor directory.
-const goRoom = "../../internal/mpilib/"
+const goRoom = "../../internal/engine/mpilib/"
 
 // goOutputs writes the drivers of package mpilib, and the headers that they share with those of the lower half.
 func goOutputs(m *model) map[string][]byte {

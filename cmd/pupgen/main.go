@@ -6,7 +6,7 @@ package main
 import (
 	"os"
 
-	"github.com/byssus-hpc/byssus/internal/pupgen"
+	"github.com/byssus-hpc/byssus/internal/tools/pupgen"
 )
 
 func main() { os.Exit(pupgen.Main(os.Args[1:], os.Stdout, os.Stderr)) }

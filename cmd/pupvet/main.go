@@ -11,7 +11,7 @@
 package main
 
 import (
-	"github.com/byssus-hpc/byssus/internal/vettool"
+	"github.com/byssus-hpc/byssus/internal/tools/vettool"
 	"github.com/byssus-hpc/byssus/pup/pupcheck"
 )
 

@@ -8,8 +8,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/byssus-hpc/byssus/internal/agent"
-	"github.com/byssus-hpc/byssus/internal/spawn"
+	"github.com/byssus-hpc/byssus/internal/act/agent"
+	"github.com/byssus-hpc/byssus/internal/host/spawn"
 )
 
 // agent is what byssus run starts on other nodes.

@@ -8,11 +8,11 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/byssus-hpc/byssus/internal/bulk"
-	"github.com/byssus-hpc/byssus/internal/coordsrv"
-	"github.com/byssus-hpc/byssus/internal/dataset"
-	"github.com/byssus-hpc/byssus/internal/redset"
-	"github.com/byssus-hpc/byssus/internal/resman"
+	"github.com/byssus-hpc/byssus/internal/act/coordsrv"
+	"github.com/byssus-hpc/byssus/internal/decide/redset"
+	"github.com/byssus-hpc/byssus/internal/host/resman"
+	"github.com/byssus-hpc/byssus/internal/store/dataset"
+	"github.com/byssus-hpc/byssus/internal/wire/bulk"
 )
 
 const (

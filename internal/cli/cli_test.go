@@ -8,7 +8,7 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
-	"github.com/byssus-hpc/byssus/internal/agent/agenttest"
+	"github.com/byssus-hpc/byssus/internal/act/agent/agenttest"
 	"github.com/byssus-hpc/byssus/internal/cli"
 )
 

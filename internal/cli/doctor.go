@@ -9,9 +9,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/byssus-hpc/byssus/internal/elfcheck"
-	"github.com/byssus-hpc/byssus/internal/launch"
-	"github.com/byssus-hpc/byssus/internal/machine"
+	"github.com/byssus-hpc/byssus/internal/host/elfcheck"
+	"github.com/byssus-hpc/byssus/internal/host/launch"
+	"github.com/byssus-hpc/byssus/internal/host/machine"
 	"github.com/byssus-hpc/byssus/internal/ui"
 )
 

@@ -5,12 +5,12 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/byssus-hpc/byssus/internal/abi"
-	"github.com/byssus-hpc/byssus/internal/coordsrv"
-	"github.com/byssus-hpc/byssus/internal/dataset"
-	"github.com/byssus-hpc/byssus/internal/elfcheck"
-	"github.com/byssus-hpc/byssus/internal/redset"
-	"github.com/byssus-hpc/byssus/internal/sandbox"
+	"github.com/byssus-hpc/byssus/internal/act/coordsrv"
+	"github.com/byssus-hpc/byssus/internal/decide/redset"
+	"github.com/byssus-hpc/byssus/internal/host/elfcheck"
+	"github.com/byssus-hpc/byssus/internal/host/sandbox"
+	"github.com/byssus-hpc/byssus/internal/store/dataset"
+	"github.com/byssus-hpc/byssus/internal/wire/abi"
 )
 
 // Exit codes of byssus itself. What an application returns is passed through.

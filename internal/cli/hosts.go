@@ -8,8 +8,8 @@ import (
 	"os"
 	"strings"
 
-	"github.com/byssus-hpc/byssus/internal/coordsrv"
-	"github.com/byssus-hpc/byssus/internal/resman"
+	"github.com/byssus-hpc/byssus/internal/act/coordsrv"
+	"github.com/byssus-hpc/byssus/internal/host/resman"
 )
 
 // onHosts makes a job one that runs on the hosts that were given, if any.

@@ -8,10 +8,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/byssus-hpc/byssus/internal/coord"
-	"github.com/byssus-hpc/byssus/internal/coordsrv"
-	"github.com/byssus-hpc/byssus/internal/sandbox"
-	"github.com/byssus-hpc/byssus/internal/timeline"
+	"github.com/byssus-hpc/byssus/internal/act/coordsrv"
+	"github.com/byssus-hpc/byssus/internal/decide/coord"
+	"github.com/byssus-hpc/byssus/internal/host/sandbox"
+	"github.com/byssus-hpc/byssus/internal/store/timeline"
 )
 
 // TestJSONIsDocumented: the help of each verb with --json names every field that it can print. Fields that hold what

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/byssus-hpc/byssus/internal/coordsrv"
+	"github.com/byssus-hpc/byssus/internal/act/coordsrv"
 )
 
 // countNodes says how many nodes of a job are in which state: "3 computing, 1 lost, 1 spare".

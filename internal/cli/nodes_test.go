@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/byssus-hpc/byssus/internal/coordsrv"
+	"github.com/byssus-hpc/byssus/internal/act/coordsrv"
 )
 
 func TestNodesInWords(t *testing.T) {

@@ -16,14 +16,14 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/byssus-hpc/byssus/internal/control"
-	"github.com/byssus-hpc/byssus/internal/coord"
-	"github.com/byssus-hpc/byssus/internal/coordsrv"
-	"github.com/byssus-hpc/byssus/internal/dataset"
-	"github.com/byssus-hpc/byssus/internal/elfcheck"
-	"github.com/byssus-hpc/byssus/internal/launch"
-	"github.com/byssus-hpc/byssus/internal/sandbox"
-	"github.com/byssus-hpc/byssus/internal/spawn"
+	"github.com/byssus-hpc/byssus/internal/act/control"
+	"github.com/byssus-hpc/byssus/internal/act/coordsrv"
+	"github.com/byssus-hpc/byssus/internal/decide/coord"
+	"github.com/byssus-hpc/byssus/internal/host/elfcheck"
+	"github.com/byssus-hpc/byssus/internal/host/launch"
+	"github.com/byssus-hpc/byssus/internal/host/sandbox"
+	"github.com/byssus-hpc/byssus/internal/host/spawn"
+	"github.com/byssus-hpc/byssus/internal/store/dataset"
 	"github.com/byssus-hpc/byssus/internal/ui"
 )
 

@@ -7,10 +7,10 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/byssus-hpc/byssus/internal/agent"
-	"github.com/byssus-hpc/byssus/internal/coordsrv"
-	"github.com/byssus-hpc/byssus/internal/dataset"
-	"github.com/byssus-hpc/byssus/internal/rundir"
+	"github.com/byssus-hpc/byssus/internal/act/agent"
+	"github.com/byssus-hpc/byssus/internal/act/coordsrv"
+	"github.com/byssus-hpc/byssus/internal/host/rundir"
+	"github.com/byssus-hpc/byssus/internal/store/dataset"
 )
 
 // A run directory holds the sockets of a running job. It lies in the first of these that can be ours alone; sockets

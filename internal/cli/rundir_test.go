@@ -9,8 +9,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/byssus-hpc/byssus/internal/coordsrv"
-	"github.com/byssus-hpc/byssus/internal/dataset"
+	"github.com/byssus-hpc/byssus/internal/act/coordsrv"
+	"github.com/byssus-hpc/byssus/internal/store/dataset"
 )
 
 func someJob(t *testing.T, s dataset.Store, name string) *dataset.Job {

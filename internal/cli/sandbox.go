@@ -13,8 +13,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/byssus-hpc/byssus/internal/launch"
-	"github.com/byssus-hpc/byssus/internal/sandbox"
+	"github.com/byssus-hpc/byssus/internal/host/launch"
+	"github.com/byssus-hpc/byssus/internal/host/sandbox"
 	"github.com/byssus-hpc/byssus/internal/ui"
 )
 

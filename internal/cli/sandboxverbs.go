@@ -5,7 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/byssus-hpc/byssus/internal/sandbox"
+	"github.com/byssus-hpc/byssus/internal/host/sandbox"
 )
 
 // simple is a verb that does one thing with one node.

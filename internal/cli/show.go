@@ -8,11 +8,11 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/byssus-hpc/byssus/internal/abi"
-	"github.com/byssus-hpc/byssus/internal/coordsrv"
-	"github.com/byssus-hpc/byssus/internal/dataset"
-	"github.com/byssus-hpc/byssus/internal/format"
+	"github.com/byssus-hpc/byssus/internal/act/coordsrv"
+	"github.com/byssus-hpc/byssus/internal/store/dataset"
+	"github.com/byssus-hpc/byssus/internal/store/format"
 	"github.com/byssus-hpc/byssus/internal/ui"
+	"github.com/byssus-hpc/byssus/internal/wire/abi"
 )
 
 // shown is what show prints.

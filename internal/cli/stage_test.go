@@ -4,8 +4,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/byssus-hpc/byssus/internal/coord"
-	"github.com/byssus-hpc/byssus/internal/coordsrv"
+	"github.com/byssus-hpc/byssus/internal/act/coordsrv"
+	"github.com/byssus-hpc/byssus/internal/decide/coord"
 )
 
 // TestStage: ps and the line of checkpoint say what is waited for, and since when.

@@ -8,8 +8,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/byssus-hpc/byssus/internal/dataset"
-	"github.com/byssus-hpc/byssus/internal/timeline"
+	"github.com/byssus-hpc/byssus/internal/store/dataset"
+	"github.com/byssus-hpc/byssus/internal/store/timeline"
 	"github.com/byssus-hpc/byssus/internal/ui"
 )
 

@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/byssus-hpc/byssus/internal/coord"
+	"github.com/byssus-hpc/byssus/internal/decide/coord"
 )
 
 func TestMPIVersion(t *testing.T) {

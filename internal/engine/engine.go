@@ -1,5 +1,5 @@
 // Package engine says what package mpi wants of an implementation of MPI: a library that is found at run time
-// (internal/mpilib), or ranks that are goroutines of one process (internal/localmpi).
+// (internal/engine/mpilib), or ranks that are goroutines of one process (internal/engine/localmpi).
 //
 // An engine is one rank's. Its calls are made by one goroutine at a time.
 package engine

@@ -12,7 +12,8 @@
  * The core knows no MPI: it loads the application into the arena, keeps the halves apart, stops threads,
  * writes and reads images. The client (rank/mpi) is told when a checkpoint is asked for, brings the MPI to
  * rest, and builds it anew after a restart. A rank without a client is a plain process. Inside, the core
- * consists of rooms (folders), each of which calls only those below it: internal/house/rooms.txt lists them.
+ * consists of rooms (folders), each of which calls only those below it: internal/tools/house/rooms.txt lists
+ * them.
  *
  * Context: lower half. Everything here may use libc (lower half's own). Functions marked [upper stack] run on
  * the application's stack with FS switched to a lower thread's TLS. */
@@ -22,10 +23,10 @@
 #include <stddef.h>
 #include <stdint.h>
 #include "layout.h"
-#include "base/abi_gen.h"       /* generated from internal/abi: socket messages, shared page, image records */
+#include "base/abi_gen.h"       /* generated from internal/wire/abi: socket messages, shared page, images */
 
 /* A function that may run on the FS of either half, in a signal handler or on the way between them: it uses
- * no TLS, and of libc only what uses none. internal/house checks it, and all that it calls. */
+ * no TLS, and of libc only what uses none. internal/tools/house checks it, and all that it calls. */
 #define ANY_FS __attribute__((section("any_fs")))
 
 struct core_client {

@@ -22,7 +22,7 @@
     --storm N        first begin N checkpoints and cancel each while threads are being stopped, as fast as possible
     --times          print the times of each checkpoint and restart on stderr
 The exit code is the program's (128 + signal); standard input, output and error are the program's own.
-It speaks the socket protocol of internal/abi, as an agent does.
+It speaks the socket protocol of internal/wire/abi, as an agent does.
 """
 import argparse, fcntl, os, select, shlex, shutil, signal, socket, struct, subprocess, sys, tempfile, threading, time
 

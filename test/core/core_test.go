@@ -29,9 +29,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/byssus-hpc/byssus/internal/abi"
-	"github.com/byssus-hpc/byssus/internal/faults"
-	"github.com/byssus-hpc/byssus/internal/format/imagetest"
+	"github.com/byssus-hpc/byssus/internal/store/format/imagetest"
+	"github.com/byssus-hpc/byssus/internal/wire/abi"
+	"github.com/byssus-hpc/byssus/internal/wire/faults"
 	"github.com/byssus-hpc/byssus/test/harness"
 )
 

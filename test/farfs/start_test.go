@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/byssus-hpc/byssus/internal/spawn"
+	"github.com/byssus-hpc/byssus/internal/host/spawn"
 	"github.com/byssus-hpc/byssus/test/farfs"
 	"github.com/byssus-hpc/byssus/test/harness"
 )

@@ -31,7 +31,8 @@ const UnitsPerProcessor = 2
 func Units() int { return UnitsPerProcessor * max(runtime.NumCPU(), 2) }
 
 // Share waits until the machine has room for a test of this weight, and gives the room back when the test is over. A test that has a
-// share must not have subtests that ask for one: it would wait for itself.
+// share must not have subtests that ask for one: it would wait for itself. Nor may it have parallel subtests: these wait for their turn
+// among the parallel tests of their package, which may wait for this share.
 //
 // A unit is the lock of a file, so the share of a process that dies is free at once. Who waits has the lock of the queue: a heavy
 // test is not passed by light ones.

@@ -8,7 +8,7 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/byssus-hpc/byssus/internal/faults"
+	"github.com/byssus-hpc/byssus/internal/wire/faults"
 	"github.com/byssus-hpc/byssus/test/harness"
 )
 

@@ -187,7 +187,7 @@ func (o *outside) proxy(root string) string {
 // sources are the files of this module that Go programs need.
 func sources(t *testing.T, root string) []zip.File {
 	var list []zip.File
-	for _, part := range []string{"go.mod", "go.sum", "pup", "cmd/pupgen", "cmd/pupvet", "internal/pupgen", "internal/vettool"} {
+	for _, part := range []string{"go.mod", "go.sum", "pup", "cmd/pupgen", "cmd/pupvet", "internal/tools/pupgen", "internal/tools/vettool"} {
 		err := filepath.WalkDir(filepath.Join(root, part), func(path string, d os.DirEntry, err error) error {
 			if err != nil || d.IsDir() || !slices.Contains([]string{".go", ".mod", ".sum", ".txt"}, filepath.Ext(path)) {
 				return err

@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/byssus-hpc/byssus/internal/redset"
+	"github.com/byssus-hpc/byssus/internal/decide/redset"
 	"github.com/byssus-hpc/byssus/test/harness"
 )
 

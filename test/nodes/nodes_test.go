@@ -17,7 +17,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/byssus-hpc/byssus/internal/faults"
+	"github.com/byssus-hpc/byssus/internal/wire/faults"
 	"github.com/byssus-hpc/byssus/test/harness"
 )
 
@@ -296,9 +296,6 @@ func TestFaults(t *testing.T) {
 			continue
 		}
 		t.Run(r.point+"@"+r.node, func(t *testing.T) {
-			if r.kill == "" { // only agents die: other jobs on these nodes do not mind
-				t.Parallel()
-			}
 			c.fault(t, fmt.Sprintf("fault%d", i), harness.MPIs()[i%2], r)
 		})
 	}

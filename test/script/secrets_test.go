@@ -16,7 +16,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/byssus-hpc/byssus/internal/agent"
+	"github.com/byssus-hpc/byssus/internal/act/agent"
 	"github.com/byssus-hpc/byssus/test/harness"
 )
 

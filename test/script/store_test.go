@@ -17,10 +17,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/byssus-hpc/byssus/internal/abi"
-	"github.com/byssus-hpc/byssus/internal/dataset"
-	"github.com/byssus-hpc/byssus/internal/format"
-	"github.com/byssus-hpc/byssus/internal/input"
+	"github.com/byssus-hpc/byssus/internal/store/dataset"
+	"github.com/byssus-hpc/byssus/internal/store/format"
+	"github.com/byssus-hpc/byssus/internal/store/input"
+	"github.com/byssus-hpc/byssus/internal/wire/abi"
 	"github.com/byssus-hpc/byssus/test/harness"
 )
 

@@ -9,7 +9,7 @@ import (
 	"fmt"
 	"runtime"
 
-	"github.com/byssus-hpc/byssus/internal/mpilib"
+	"github.com/byssus-hpc/byssus/internal/engine/mpilib"
 )
 
 // Tags in the ring.

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/byssus-hpc/byssus/internal/pupgen"
+	"github.com/byssus-hpc/byssus/internal/tools/pupgen"
 	"github.com/byssus-hpc/byssus/pup"
 	"github.com/byssus-hpc/byssus/pup/examples/internal/shown"
 )

@@ -14,7 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
-	"github.com/byssus-hpc/byssus/internal/pupgen"
+	"github.com/byssus-hpc/byssus/internal/tools/pupgen"
 	"github.com/byssus-hpc/byssus/pup"
 	"github.com/byssus-hpc/byssus/pup/internal/gentest/other"
 )

@@ -2,8 +2,9 @@
  *
  * A call is looked at by its number first, so that all others keep the kernel's cached fast path; then by its
  * arguments; last by the instruction pointer: only code where no child can have any is trapped (layout.h).
- * The table is generated from the ledger (internal/ledger/x86_64.txt): to add a call, change its row there,
- * and add a case in trap.c. Context: start-up, all threads of the lower half; ends the process on failure. */
+ * The table is generated from the ledger (internal/tools/ledger/x86_64.txt): to add a call, change its row
+ * there, and add a case in trap.c. Context: start-up, all threads of the lower half; ends the process on
+ * failure. */
 #define _GNU_SOURCE
 #include <asm/sockios.h>
 #include <errno.h>

@@ -1,5 +1,5 @@
 /* noted.c: calls that make what nobody can see afterwards are noted when they are made
- * (internal/ledger/x86_64.txt says which).
+ * (internal/tools/ledger/x86_64.txt says which).
  *
  * The kernel performs such a call from BY_NOTED, as it would have from the application: under its signal
  * mask, where the thread can be stopped. The code there counts in the note that the call has come back, and

@@ -107,8 +107,8 @@ void signals_start(void)
 	sig_upper[SIGSYS] = sig_upper[BY_SIG] = (struct ksigaction){ 0 };
 	for (int s = 1; s <= NSIG_; s++)
 		if (is_watched(s) && sig_upper[s].handler == 0) set_kernel(s, &sig_upper[s]);
-	uint64_t term = SIGBIT(SIGTERM);        /* launchers are started with it blocked (internal/launch),
-						 * hydra hands that on */
+	uint64_t term = SIGBIT(SIGTERM);        /* launchers are started with it blocked
+						 * (internal/host/launch), hydra hands that on */
 	raw(SYS_rt_sigprocmask, SIG_UNBLOCK, &term, 0, 8);
 }
 

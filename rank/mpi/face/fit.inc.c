@@ -1,7 +1,7 @@
 /* fit.inc.c: what MPI_Init finds in the process that cannot run above this face, and would give wrong results
  * in silence: another MPI's library, Fortran's integers of 8 bytes, and calls that end in Open MPI's own
- * Fortran library, which looks into objects of Open MPI's. Included by every face. internal/elfcheck finds
- * the same in a program's file, before it runs.
+ * Fortran library, which looks into objects of Open MPI's. Included by every face. internal/host/elfcheck
+ * finds the same in a program's file, before it runs.
  *
  * Context: as face.h; asks the dynamic linker, on the application's own FS. */
 #pragma weak dlopen

@@ -1,0 +1,313 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"syscall"
+
+	"github.com/byssus-hpc/byssus/internal/act/control"
+	"github.com/byssus-hpc/byssus/internal/decide/node"
+	"github.com/byssus-hpc/byssus/internal/decide/pmi"
+	"github.com/byssus-hpc/byssus/internal/host/spawn"
+	"github.com/byssus-hpc/byssus/internal/store/dataset"
+	"github.com/byssus-hpc/byssus/internal/wire/abi"
+	"github.com/byssus-hpc/byssus/internal/wire/bulk"
+	"github.com/byssus-hpc/byssus/internal/wire/faults"
+)
+
+// Node is the agent of a node of a job: it does what the coordinator orders (package control), for one start of the node's
+// ranks after the other, and says what becomes of it. Orders to the store are done in their order by one goroutine;
+// nothing that Hear does waits.
+type Node struct {
+	cfg   NodeConfig
+	store *dataset.Job
+	say   func(control.Message)
+	disk  *worker
+	moves *moves
+
+	mu      sync.Mutex
+	number  uint64 // of the present start, 0: none
+	present *Server
+}
+
+// NodeConfig is what an agent works with.
+type NodeConfig struct {
+	Name   string // of the node, for messages
+	RunDir string // of the job on this node; each start has a directory in it
+	JobID  [16]byte
+	Store  *dataset.Job   // where the ranks of the node write
+	Flush  *dataset.Job   // what all nodes see, when the store is the node's cache; nil: the store is that
+	Port   *bulk.Port     // for what other agents send; nil: the node has no cache
+	Spawn  *spawn.Spawner // starts ranks, or a launcher and its daemons; nil: others do
+	Faults *faults.Set    // armed crash points; nil: none
+	// Say says something to the coordinator, from several goroutines, in order for each start; it must not wait.
+	Say func(control.Message)
+}
+
+// NewNode returns the agent.
+func NewNode(cfg NodeConfig) *Node {
+	return &Node{cfg: cfg, store: cfg.Store, say: cfg.Say, disk: newWorker(), moves: newMoves()}
+}
+
+// StartDir is the directory of a start of ranks, with their socket and pages.
+func StartDir(runDir string, number uint64) string { return filepath.Join(runDir, fmt.Sprint(number)) }
+
+// Close ends the present start, and returns when everything that was ordered from the store is done. What is being sent to
+// other nodes, or comes from them, is given up. What was kept in the cache to be written over is removed.
+func (n *Node) Close() {
+	n.end()
+	n.moves.close()
+	n.disk.close()
+	n.release()
+}
+
+// Hear takes in an order.
+func (n *Node) Hear(m control.Message) {
+	switch o := m.Body.(type) {
+	case control.Begin:
+		n.answer(o.Order, n.begin(m.Start, o))
+	case control.Run:
+		n.answer(o.Order, n.run(m.Start, o))
+	case control.Launch:
+		n.answer(o.Order, n.launch(m.Start, o))
+	case control.Exec:
+		n.exec(m.Start, o)
+	case control.Spawned:
+		n.spawned(m.Start, o)
+	case pmi.Down:
+		if f := n.family(m.Start); f != nil {
+			f.pmi.Down(o)
+		}
+	case control.AllHere:
+		if s := n.server(m.Start); s != nil {
+			s.Met(o.Meeting)
+		}
+	case control.Input:
+		if s := n.server(m.Start); s != nil {
+			s.Feed(o)
+		}
+	case control.End:
+		n.end()
+	case control.Kill:
+		if s := n.server(m.Start); s != nil {
+			s.kill(o.Ask)
+		}
+	case control.Signal:
+		if s := n.server(m.Start); s != nil {
+			s.Signal(syscall.Signal(o.Number))
+		}
+	case control.Look:
+		n.look(m.Start, o)
+	case node.Order:
+		if s := n.server(m.Start); s != nil {
+			s.Order(o)
+			if o.Type == abi.MsgDrain {
+				n.cfg.Faults.Hit(faults.NodeDrain)
+			}
+		}
+	case control.Encode:
+		n.moves.do(o.Transfer.ID, func(ctx context.Context) { n.answer(o.Order, n.encode(ctx, o)) })
+	case control.Rebuild:
+		n.moves.do(o.Transfer.ID, func(ctx context.Context) { n.rebuildAndSay(ctx, o) })
+	case control.Abandon:
+		n.moves.abandon(o.Transfer)
+	case control.Inspect:
+		n.moves.do(0, func(ctx context.Context) { n.answer(o.Order, Inspect(ctx, n.store.Path(o.Checkpoint), func(int64) {})) })
+	case control.Flush:
+		n.moves.do(0, func(ctx context.Context) { n.flushAndSay(ctx, o) })
+	default:
+		n.storeOrder(m)
+	}
+}
+
+// server is the one of that start, nil: it is over.
+func (n *Node) server(number uint64) *Server {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if number != n.number {
+		return nil
+	}
+	return n.present
+}
+
+func (n *Node) answer(order uint64, err error) {
+	d := control.Done{Order: order}
+	if err != nil {
+		d.Err, d.Follows, d.Damaged = err.Error(), errors.Is(err, errAbandoned), errors.As(err, new(damage))
+	}
+	n.say(control.Message{Body: d})
+}
+
+// begin makes ready for the ranks of a start.
+func (n *Node) begin(number uint64, b control.Begin) error {
+	n.end()
+	dir := StartDir(n.cfg.RunDir, number)
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		return fmt.Errorf("agent: run directory: %w", err)
+	}
+	s, err := Listen(Config{Dir: dir, Ranks: b.Ranks, Size: b.Size, Start: number, Restart: b.Restart, Writers: b.Writers, JobID: n.cfg.JobID, Spawn: n.cfg.Spawn,
+		Images: func(c uint64) string { return n.store.Path(c) + ".tmp" },
+		Report: func(r node.Report) {
+			n.reached(r)
+			n.say(control.Message{Start: number, Body: r})
+		},
+		Here:  func(meeting uint64) { n.say(control.Message{Start: number, Body: control.Here{Meeting: meeting}}) },
+		Input: func(read uint64) { n.say(control.Message{Start: number, Body: control.WantInput{Offset: read}}) }})
+	if err != nil {
+		return err
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.number, n.present = number, s
+	n.disk.do(n.release)
+	return nil
+}
+
+// reached passes the crash points before what ranks say is told.
+func (n *Node) reached(r node.Report) {
+	switch r.(type) {
+	case node.Clocks:
+		n.cfg.Faults.Hit(faults.NodeClocks)
+	case node.Image:
+		n.cfg.Faults.Hit(faults.NodeImage)
+	case node.Restored:
+		n.cfg.Faults.Hit(faults.NodeRestored)
+	}
+}
+
+// end ends the present start, if there is one.
+func (n *Node) end() {
+	n.mu.Lock()
+	s := n.present
+	n.present, n.number = nil, 0
+	n.mu.Unlock()
+	if s != nil {
+		s.Close()
+	}
+}
+
+// look answers with what the pages say; with nothing when the start is over.
+func (n *Node) look(number uint64, o control.Look) {
+	p := control.Pages{Order: o.Order}
+	if s := n.server(number); s != nil {
+		p.Ranks = s.Sample()
+	}
+	n.say(control.Message{Start: number, Body: p})
+}
+
+// storeOrder queues what is to be done with checkpoints.
+func (n *Node) storeOrder(m control.Message) {
+	n.disk.do(func() {
+		switch o := m.Body.(type) {
+		case control.Survey:
+			if s := n.server(m.Start); s != nil {
+				s.Survey(o.Ours)
+			}
+			n.answer(o.Order, nil)
+		case control.Prepare:
+			n.answer(o.Order, n.prepare(m.Start, o))
+		case control.Seal:
+			n.seal(m.Start, o)
+		case control.Commit:
+			n.answer(o.Order, n.store.Commit(o.Checkpoint, &o.Record))
+		case control.Discard:
+			n.answer(o.Order, n.store.Withdraw(o.Checkpoint))
+		case control.Drop:
+			n.answer(o.Order, n.drop(o.Checkpoint))
+		}
+	})
+}
+
+// prepare makes ready for the images of a checkpoint.
+func (n *Node) prepare(number uint64, o control.Prepare) error {
+	err := n.checkRoom(number, o)
+	if err == nil {
+		_, err = n.store.Prepare(o.Checkpoint)
+	}
+	if s := n.server(number); err == nil && s != nil && n.cached() {
+		n.store.ReuseImages(o.Checkpoint, s.cfg.Ranks)
+	}
+	return err
+}
+
+// drop removes a committed checkpoint. In a cache the next one takes the place of one that the present start has written: its
+// files are the same.
+func (n *Node) drop(checkpoint uint64) error {
+	n.mu.Lock()
+	present := n.number
+	n.mu.Unlock()
+	if m, err := dataset.ReadManifest(n.store.Path(checkpoint)); err == nil && n.cached() && m.Start == present {
+		return n.store.Retire(checkpoint)
+	}
+	return n.store.Drop(checkpoint)
+}
+
+// release removes what was kept to be written over. What stays is removed with the job.
+func (n *Node) release() {
+	if n.cached() {
+		_ = n.store.Release()
+	}
+}
+
+// cached says whether the node writes to a cache of its own.
+func (n *Node) cached() bool { return n.cfg.Flush != nil }
+
+func (n *Node) seal(number uint64, o control.Seal) {
+	part, err := n.store.Seal(o.Checkpoint, o.Ranks)
+	n.sealed(number, o.Order, part, err)
+}
+
+// sealed answers with a part, or why there is none.
+func (n *Node) sealed(number, order uint64, part *dataset.Part, err error) {
+	if err != nil {
+		n.answer(order, err)
+		return
+	}
+	n.say(control.Message{Start: number, Body: control.Sealed{Order: order, Part: *part}})
+}
+
+// family are the ranks of that start which this agent has started itself, nil: there are none.
+func (n *Node) family(number uint64) *family {
+	s := n.server(number)
+	if s == nil {
+		return nil
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.family
+}
+
+// kill ends the ranks of this node. Those that have not come to the agent yet are asked by a signal.
+func (s *Server) kill(ask bool) {
+	s.mu.Lock()
+	f, all := s.family, len(s.sessions) == len(s.cfg.Ranks)
+	if !s.told.Load() {
+		for _, ses := range s.sessions {
+			ses.before.Store(ses.proc.ending())
+		}
+		s.told.Store(true)
+	}
+	s.mu.Unlock()
+	if !ask {
+		s.Signal(syscall.SIGKILL)
+		s.crew.signal(syscall.SIGKILL)
+		if f != nil {
+			f.signal(syscall.SIGKILL)
+		}
+		return
+	}
+	if f != nil && !all {
+		f.signal(syscall.SIGTERM)
+	}
+	if !all {
+		s.crew.signal(syscall.SIGTERM)
+	}
+	for _, rank := range s.cfg.Ranks {
+		s.Send(rank, abi.Message{Header: abi.Header{Type: abi.MsgEnd}})
+	}
+	s.endAside()
+}

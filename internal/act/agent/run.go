@@ -1,0 +1,66 @@
+package agent
+
+import (
+	"fmt"
+	"os"
+	"syscall"
+
+	"github.com/byssus-hpc/byssus/internal/act/control"
+	"github.com/byssus-hpc/byssus/internal/act/pmifd"
+	"github.com/byssus-hpc/byssus/internal/decide/pmi"
+	"github.com/byssus-hpc/byssus/internal/host/spawn"
+)
+
+// family are ranks that this agent has started itself, by their numbers.
+type family struct {
+	*crew
+	pmi *pmifd.Server
+}
+
+// run starts the node's ranks. Those that have been started when one cannot be are ended.
+func (n *Node) run(number uint64, r control.Run) error {
+	s := n.server(number)
+	if s == nil {
+		return fmt.Errorf("agent: start %d is over", number)
+	}
+	say := func(body any) { n.say(control.Message{Start: number, Body: body}) }
+	server, err := pmifd.New(pmifd.Config{
+		Config: pmi.Config{Ranks: s.cfg.Size, Local: s.cfg.Ranks, Job: fmt.Sprintf("byssus.%d", number), Mapping: r.Mapping, Universe: r.Universe},
+		Up:     func(u pmi.Up) { say(u) },
+		Event:  func(pmi.Event) {},
+	})
+	if err != nil {
+		return err
+	}
+	f := &family{newCrew(s.cfg.Spawn), server}
+	s.mu.Lock()
+	s.family = f // before anybody can answer what the ranks say
+	s.mu.Unlock()
+	for _, rank := range s.cfg.Ranks {
+		if err := f.start(s, rank, r, say); err != nil {
+			f.signal(syscall.SIGKILL)
+			return err
+		}
+	}
+	return nil
+}
+
+// firstExtra is the number of the first descriptor that a process inherits beyond the standard ones.
+const firstExtra = 3
+
+func (f *family) start(s *Server, rank int, r control.Run, say func(any)) error {
+	theirs, err := f.pmi.Open(rank)
+	if err != nil {
+		return err
+	}
+	defer theirs.Close()
+	cmd := spawn.Command{Args: r.Command, Dir: r.Dir, Files: []*os.File{theirs},
+		Env: append(f.pmi.Env(r.Environ, rank, firstExtra), "BYSSUS_AGENT="+SocketPath(s.cfg.Dir), "BYSSUS_RUNDIR="+s.cfg.Dir)}
+	return f.crew.start(rank, cmd, func(code, signal int) { say(control.Exited{Rank: rank, Code: code, Signal: signal}) })
+}
+
+// end ends what is left, and returns when all have ended.
+func (f *family) end() {
+	f.crew.end()
+	f.pmi.Close()
+}

@@ -1,0 +1,221 @@
+package control
+
+import (
+	"fmt"
+	"reflect"
+	"slices"
+
+	"github.com/byssus-hpc/byssus/internal/act/mover"
+	"github.com/byssus-hpc/byssus/internal/decide/holding"
+	"github.com/byssus-hpc/byssus/internal/decide/node"
+	"github.com/byssus-hpc/byssus/internal/decide/pmi"
+	"github.com/byssus-hpc/byssus/internal/decide/recovery"
+	"github.com/byssus-hpc/byssus/internal/store/dataset"
+)
+
+// kinds are the types of messages; their numbers are their places, and never change within a version.
+var kinds = []reflect.Type{
+	reflect.TypeFor[Alive](), reflect.TypeFor[Refused](),
+
+	// of an agent
+	reflect.TypeFor[Joined](), reflect.TypeFor[Done](), reflect.TypeFor[Sealed](), reflect.TypeFor[Pages](), reflect.TypeFor[Exited](), reflect.TypeFor[Here](),
+	reflect.TypeFor[pmi.Up](),
+	reflect.TypeFor[node.Hello](), reflect.TypeFor[node.Init](), reflect.TypeFor[node.Finalizing](), reflect.TypeFor[node.Fini](),
+	reflect.TypeFor[node.Restored](), reflect.TypeFor[node.Failed](), reflect.TypeFor[node.Lost](), reflect.TypeFor[node.Left](),
+	reflect.TypeFor[node.Reason](), reflect.TypeFor[node.Asked](), reflect.TypeFor[node.Progress](), reflect.TypeFor[node.Clocks](),
+	reflect.TypeFor[node.Raise](), reflect.TypeFor[node.Met](), reflect.TypeFor[node.Waiting](), reflect.TypeFor[node.Where](),
+	reflect.TypeFor[node.Stopped](), reflect.TypeFor[node.Objects](), reflect.TypeFor[node.Image](), reflect.TypeFor[node.Resumed](),
+
+	// of the coordinator
+	reflect.TypeFor[Begin](), reflect.TypeFor[End](), reflect.TypeFor[Kill](), reflect.TypeFor[Look](),
+	reflect.TypeFor[Prepare](), reflect.TypeFor[Seal](), reflect.TypeFor[Commit](), reflect.TypeFor[Discard](), reflect.TypeFor[Drop](),
+	reflect.TypeFor[node.Order](), reflect.TypeFor[Run](), reflect.TypeFor[pmi.Down](), reflect.TypeFor[Leave](), reflect.TypeFor[Survey](), reflect.TypeFor[AllHere](),
+	reflect.TypeFor[Encode](), reflect.TypeFor[Rebuild](), reflect.TypeFor[Abandon](), reflect.TypeFor[Flush](),
+	reflect.TypeFor[Launch](), reflect.TypeFor[Launched](), reflect.TypeFor[Spawn](), reflect.TypeFor[Exec](), reflect.TypeFor[Executed](), reflect.TypeFor[Spawned](),
+
+	reflect.TypeFor[WantInput](), reflect.TypeFor[Input](), reflect.TypeFor[Signal](), reflect.TypeFor[Inspect](),
+	reflect.TypeFor[node.Moved](), reflect.TypeFor[node.Refused](),
+}
+
+func kindOf(body any) (uint16, error) {
+	i := slices.Index(kinds, reflect.TypeOf(body))
+	if i < 0 {
+		return 0, fmt.Errorf("control: %T is no message", body)
+	}
+	return uint16(i), nil
+}
+
+// What both sides say.
+type (
+	// Alive is said when there is nothing else to say.
+	Alive struct{}
+	// Refused: the other side is not served, and why; the connection ends.
+	Refused struct{ Why string }
+)
+
+// What an agent says.
+type (
+	// Joined is an agent's first word.
+	Joined struct {
+		PID     int
+		Seen    string          // what agents have in common that see each other's processes
+		Pieces  string          // address at which it takes what others send it; empty: it has no cache
+		Last    uint64          // highest number that a checkpoint had here
+		Held    []recovery.Held // what is in its cache
+		Damaged []string        // and what is there and cannot be used
+		Weak    string          // why a loss of power may take what counts there; empty: nothing is known
+		Traits  Traits
+	}
+	// Traits are what nodes must have in common on which a rank may go on that began elsewhere.
+	Traits struct {
+		Processor []string  // what an image that is written here needs, in byssus-rank's words
+		Programs  []Program // that ranks consist of
+		Wrong     string    // why nothing can run here; empty: nothing is known
+	}
+	// Program is a file, and what tells its content from another's (elfcheck.Content).
+	Program struct{ Path, Content string }
+	// Done answers an order; Err says why it could not be done.
+	Done struct {
+		Order   uint64
+		Err     string
+		Follows bool // from what another agent could not do (Abandon)
+		Damaged bool // since what the agent has is not as it was written (Flush)
+	}
+	// Sealed answers Seal, Flush, and Rebuild of who becomes the lost member, when it could be done.
+	Sealed struct {
+		Order uint64
+		Part  dataset.Part
+	}
+	// Exited: the process of a rank that the agent has started has ended. Signal is not 0 when it was killed.
+	Exited struct{ Rank, Code, Signal int }
+	// Launched: the launcher that the agent has started has ended. Signal is not 0 when it was killed.
+	Launched struct{ Code, Signal int }
+	// Spawn: the launcher wants a command, as a shell reads it, started on a node. Answer: Spawned.
+	Spawn struct {
+		Number  int // its own
+		Node    string
+		Command string
+	}
+	// Executed: what Exec has started has ended, with an exit code as a shell says it.
+	Executed struct{ Number, Code int }
+	// Here: at a restart, the ranks of the node have come to a meeting.
+	Here struct{ Meeting uint64 }
+	// WantInput asks for what follows of the job's standard input, of which rank 0 has got so many bytes. Answer: Input.
+	WantInput struct{ Offset uint64 }
+	// Pages answers Look.
+	Pages struct {
+		Order uint64
+		Ranks []node.Sample
+	}
+)
+
+// What the coordinator says. Order is a number that the answer has.
+type (
+	// Begin makes an agent ready for a start of ranks, whose number is the message's. Answer: Done.
+	Begin struct {
+		Order   uint64
+		Ranks   []int // of this node, ascending
+		Size    int   // of the job
+		Restart bool
+		Writers int
+	}
+	// Run starts the node's ranks of a start, for which Begin has been done. Answer: Done; then Exited for each.
+	Run struct {
+		Order    uint64
+		Command  []string
+		Environ  []string
+		Dir      string
+		Mapping  string // of ranks to nodes (package pmi)
+		Universe int
+	}
+	// Launch starts an MPI's own launcher on this node, for which Begin has been done; it starts others by Spawn. Answer: Done;
+	// then Launched.
+	Launch struct {
+		Order   uint64
+		Command []string
+		Environ []string
+		Dir     string
+		Hosts   []string // the node of each rank
+	}
+	// Exec starts for a launcher elsewhere what it wants on this node. Then Executed.
+	Exec struct {
+		Number  int
+		Command string // as a shell reads it
+		Environ []string
+		Dir     string
+	}
+	// Spawned: what the launcher has wanted by Spawn has ended, or could not be started.
+	Spawned struct{ Number, Code int }
+	// End is the end of a start: ranks that are still there count no more.
+	End struct{}
+	// Input is a piece of the job's standard input. It is not empty, but at the end, and where Why says why it cannot be had.
+	Input struct {
+		Offset uint64
+		Data   []byte
+		Why    string
+	}
+	// AllHere: those of all nodes have come to it.
+	AllHere struct{ Meeting uint64 }
+	// Leave ends the agent; with Forget the job's part of its cache goes, too.
+	Leave struct{ Forget bool }
+	// Kill ends the ranks of a start.
+	Kill struct{ Ask bool } // by the effect of a SIGTERM, not by SIGKILL
+	// Signal gives the ranks of a start a signal.
+	Signal struct{ Number int }
+	// Look asks for what the ranks' pages say.
+	Look struct{ Order uint64 }
+
+	// Survey looks at the processes of the node that are not the job's, before a checkpoint is asked for. Ours are those which
+	// it may see beside its own. Answer: Done.
+	Survey struct {
+		Order uint64
+		Ours  []int
+	}
+	// Prepare makes a place for the images of a checkpoint. In a cache there must be room for Copies of them, and for what is kept
+	// for others, which is Share times less; 0: nothing is, or that is not asked. Answer: Done.
+	Prepare struct {
+		Order, Checkpoint uint64
+		Copies, Share     int
+	}
+	// Seal makes sure that the images of these ranks, which are the node's, are whole, and as durable as the job wants them.
+	// Answer: Sealed, or Done with an error.
+	Seal struct {
+		Order, Checkpoint uint64
+		Ranks             []int
+	}
+	// Commit makes a checkpoint count. Answer: Done.
+	Commit struct {
+		Order, Checkpoint uint64
+		Record            dataset.Manifest
+	}
+	// Encode makes what the node keeps for the others of its set, which is a vote for the checkpoint when it is done. Header.Own
+	// is the member that the node is. Answer: Done.
+	Encode struct {
+		Order, Checkpoint uint64
+		Header            holding.Header
+		Transfer          mover.Transfer
+	}
+	// Rebuild makes a member of a set again, which is lost; Header.Own is the member that the node is, or becomes. Answer: Sealed
+	// of who becomes it, Done of the others.
+	Rebuild struct {
+		Order, Checkpoint uint64
+		Header            holding.Header
+		Lost              int
+		Transfer          mover.Transfer
+	}
+	// Abandon ends what the agent does for a transfer, or will be told to: it cannot succeed.
+	Abandon struct{ Transfer uint64 }
+	// Flush copies the images of these ranks from the cache to the store that all nodes see, where a place has been made for
+	// them, and seals them there. Answer: Sealed.
+	Flush struct {
+		Order, Checkpoint uint64
+		Ranks             []int
+	}
+	// Inspect reads all that the cache has of a checkpoint, with what it keeps for others. Answer: Done, with an error when
+	// something of it is not as it was written.
+	Inspect struct{ Order, Checkpoint uint64 }
+	// Discard removes what was written for a checkpoint that does not count.
+	Discard struct{ Order, Checkpoint uint64 }
+	// Drop removes a committed checkpoint.
+	Drop struct{ Order, Checkpoint uint64 }
+)

@@ -1,0 +1,54 @@
+package coordsrv
+
+import (
+	"github.com/byssus-hpc/byssus/internal/act/control"
+	"github.com/byssus-hpc/byssus/internal/decide/node"
+	"github.com/byssus-hpc/byssus/internal/decide/pmi"
+)
+
+// hear takes in what an agent says. Of a start that is over only answers count.
+func (s *Server) hear(m said) {
+	switch b := m.Body.(type) {
+	case control.Done:
+		s.agents.answered(b.Order, m.Message)
+	case control.Sealed:
+		s.agents.answered(b.Order, m.Message)
+	case control.Pages:
+		s.agents.answered(b.Order, m.Message)
+	case departed:
+		s.lost(m.from, b.why)
+	case pmi.Up:
+		if m.Start == s.agents.start {
+			s.ranks.meet(m.from, b)
+		}
+	case control.Here:
+		if m.Start == s.agents.start {
+			s.ranks.meeting(b.Meeting)
+		}
+	case control.WantInput:
+		if m.Start == s.agents.start {
+			s.input.wantInput(m.from, m.Start, b.Offset)
+		}
+	case control.Exited:
+		if m.Start == s.agents.start {
+			s.ranks.exited(b)
+		}
+	case control.Launched:
+		if m.Start == s.agents.start {
+			s.ranks.launched(b)
+		}
+	case control.Spawn:
+		if m.Start == s.agents.start {
+			s.ranks.spawn(m.from, b)
+		}
+	case control.Executed:
+		if m.Start == s.agents.start {
+			s.ranks.executed(b)
+		}
+	case node.Report:
+		if m.Start == s.agents.start {
+			s.ranks.diedUntold(b)
+			s.step(b)
+		}
+	}
+}

@@ -1,0 +1,129 @@
+// Package holding describes what the nodes of redundancy sets hold of a dataset, and decides what of it can be made again when some
+// of them are lost.
+//
+// It guarantees: a description that Check lets pass names nothing but files in one directory, each once, and nodes, each once; what
+// is said to be recoverable is, by the redundancy that the members have.
+package holding
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/byssus-hpc/byssus/internal/decide/redset"
+)
+
+// Limits.
+const (
+	MaxSets = 1 << 20
+	MaxName = 255 // bytes
+)
+
+// File is one of the files of a part.
+type File struct {
+	Name   string
+	Size   int64
+	Digest uint64 // as whoever has written the part takes it
+}
+
+// Member is a member of a set, with the files of its part in their order.
+type Member struct {
+	Node, Group string
+	Files       []File
+}
+
+// Bytes is how long the member's part is.
+func (m Member) Bytes() int64 {
+	var sum int64
+	for _, f := range m.Files {
+		sum += f.Size
+	}
+	return sum
+}
+
+// ID says which dataset of which job it is. Start and epoch are the fence of the start that wrote it.
+type ID struct {
+	Job                   [16]byte
+	Start, Epoch, Dataset uint64
+}
+
+func (id ID) String() string {
+	return fmt.Sprintf("job %x, epoch %d, start %d, dataset %d", id.Job, id.Epoch, id.Start, id.Dataset)
+}
+
+// Header describes a set, and which member's file it was found in. But for that, the headers of all members are equal.
+type Header struct {
+	ID
+	Scheme    redset.Scheme
+	Set, Sets int // the number of this set, from 0, among those of the dataset
+	Own       int
+	Members   []Member // in the order of the ring
+}
+
+// Layout is how the set's redundancy lies.
+func (h *Header) Layout() (redset.Layout, error) {
+	lengths := make([]int64, len(h.Members))
+	for i, m := range h.Members {
+		lengths[i] = m.Bytes()
+	}
+	return redset.NewLayout(h.Scheme, lengths)
+}
+
+// Check says whether a header makes sense, and names nothing but files in one directory; and returns the set's layout.
+func (h *Header) Check() (redset.Layout, error) {
+	files, nodes := map[string]bool{}, map[string]bool{}
+	for i, m := range h.Members {
+		if err := checkName(m.Node); err != nil {
+			return redset.Layout{}, fmt.Errorf("holding: member %d: node: %w", i, err)
+		}
+		if err := checkName(m.Group); m.Group != "" && err != nil {
+			return redset.Layout{}, fmt.Errorf("holding: member %d: failure group: %w", i, err)
+		}
+		if nodes[m.Node] {
+			return redset.Layout{}, fmt.Errorf("holding: member %d: node %s is there twice", i, m.Node)
+		}
+		nodes[m.Node] = true
+		if err := m.checkFiles(files); err != nil {
+			return redset.Layout{}, fmt.Errorf("holding: member %d: %w", i, err)
+		}
+	}
+	if h.Set < 0 || h.Set >= h.Sets || h.Sets > MaxSets || h.Own < 0 || h.Own >= len(h.Members) {
+		return redset.Layout{}, fmt.Errorf("holding: header: set %d of %d, member %d of %d, at most %d sets",
+			h.Set, h.Sets, h.Own, len(h.Members), MaxSets)
+	}
+	l, err := h.Layout()
+	if err != nil {
+		return l, fmt.Errorf("holding: header: %w", err)
+	}
+	return l, nil
+}
+
+// checkFiles wants names that no other file of the set has: copies lie beside the own files.
+func (m Member) checkFiles(seen map[string]bool) error {
+	var sum int64
+	for i, f := range m.Files {
+		if err := checkName(f.Name); err != nil {
+			return fmt.Errorf("file %d: %w", i, err)
+		}
+		if seen[f.Name] {
+			return fmt.Errorf("file %d: %s is there twice", i, f.Name)
+		}
+		seen[f.Name] = true
+		if f.Size < 0 || f.Size > redset.MaxPart-sum {
+			return fmt.Errorf("file %d: %d bytes behind %d, wanted at most %d for a part", i, f.Size, sum, int64(redset.MaxPart))
+		}
+		sum += f.Size
+	}
+	return nil
+}
+
+var errName = errors.New("not a name")
+
+// checkName wants what can be a file in a directory and one word of a message.
+func checkName(s string) error {
+	bad := func(r rune) bool { return r < 0x20 || r == 0x7f || r == '/' }
+	if s == "" || len(s) > MaxName || s == "." || s == ".." || strings.ContainsFunc(s, bad) {
+		return fmt.Errorf("%.40q: %w: wanted 1 to %d bytes without control characters and '/'", s, errName, MaxName)
+	}
+	return nil
+}

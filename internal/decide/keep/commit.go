@@ -1,0 +1,171 @@
+package keep
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/byssus-hpc/byssus/internal/decide/holding"
+	"github.com/byssus-hpc/byssus/internal/decide/recovery"
+	"github.com/byssus-hpc/byssus/internal/decide/redset"
+)
+
+// draft is a checkpoint on its way to its commit.
+type draft struct {
+	id        holding.ID
+	nodes     []int            // that have a part of it
+	ranks     [][]int          // by node
+	files     [][]holding.File // by node
+	sets      []redset.Set     // their nodes are places in nodes
+	headers   []holding.Header // by node; none without redundancy
+	transfers []uint64         // by set
+}
+
+// Commit makes a checkpoint count that the ranks of these nodes have written.
+func (k *Keeper) Commit(id holding.ID, nodes []int, ranks [][]int) {
+	d := &draft{id: id, nodes: slices.Clone(nodes), ranks: ranks}
+	k.ask(d.nodes, func(i int) Order { return Seal{id.Dataset, ranks[i]} }, nothing, func(answers []Answer) {
+		why := failure(answers)
+		if why == "" && len(answers) == 0 {
+			why = "keep: there is no node left"
+		}
+		if why != "" {
+			k.driver.Committed(id.Dataset, why)
+			return
+		}
+		for _, a := range answers {
+			d.files = append(d.files, a.Files)
+		}
+		k.protect(d)
+	})
+}
+
+// protect makes the redundancy of a checkpoint whose parts are sealed, then gives out the record.
+func (k *Keeper) protect(d *draft) {
+	if err := k.divide(d); err != nil {
+		k.driver.Committed(d.id.Dataset, err.Error())
+		return
+	}
+	if len(d.headers) == 0 {
+		k.agree(d)
+		return
+	}
+	encode := func(i int) Order {
+		h := d.headers[i]
+		return Encode{h, d.transfers[h.Set], k.setNodes(d, h.Set)}
+	}
+	each := func(i int, a Answer) {
+		set := d.headers[i].Set
+		k.abandonOn(a, d.transfers[set], k.setNodes(d, set))
+	}
+	k.ask(d.nodes, encode, each, func(answers []Answer) {
+		if why := failure(answers); why != "" {
+			k.driver.Committed(d.id.Dataset, why)
+			return
+		}
+		k.agree(d)
+	})
+}
+
+// divide puts the nodes of a checkpoint into sets. Where those that are left cannot protect each other as was asked for, they
+// do it as they can, and the user is told.
+func (k *Keeper) divide(d *draft) error {
+	scheme := k.cfg.Scheme
+	if len(d.nodes) == 1 && scheme != redset.Single {
+		k.say(fmt.Sprintf("one node is left, %s: what is in its cache has no redundancy", k.nodes[d.nodes[0]].name))
+		scheme = redset.Single
+	}
+	var err error
+	if d.sets, err = redset.Divide(k.members(d.nodes, true), scheme, k.cfg.Size); err != nil {
+		first := err
+		if d.sets, err = redset.Divide(k.members(d.nodes, true), scheme, 0); err != nil {
+			d.sets, err = redset.Divide(k.members(d.nodes, false), scheme, 0)
+		}
+		if err != nil {
+			return err
+		}
+		k.say(fmt.Sprintf("the nodes that are left protect each other less than was asked for: %v", first))
+	}
+	if scheme == redset.Single {
+		return nil
+	}
+	d.headers, d.transfers = make([]holding.Header, len(d.nodes)), make([]uint64, len(d.sets))
+	for i, set := range d.sets {
+		k.transfers++
+		d.transfers[i] = k.transfers
+		h := holding.Header{ID: d.id, Scheme: set.Scheme, Set: i, Sets: len(d.sets)}
+		for _, m := range set.Members {
+			n := k.nodes[d.nodes[m.Node]]
+			h.Members = append(h.Members, holding.Member{Node: n.name, Group: n.group, Files: d.files[m.Node]})
+		}
+		for own, m := range set.Members {
+			h.Own = own
+			d.headers[m.Node] = h
+		}
+	}
+	return nil
+}
+
+// setNodes are the nodes of a set, by member.
+func (k *Keeper) setNodes(d *draft, set int) []int {
+	var list []int
+	for _, m := range d.sets[set].Members {
+		list = append(list, d.nodes[m.Node])
+	}
+	return list
+}
+
+// abandonOn ends a transfer everywhere when one of its members cannot do its share.
+func (k *Keeper) abandonOn(a Answer, transfer uint64, nodes []int) {
+	if a.Err == "" {
+		return
+	}
+	for _, n := range nodes {
+		if n >= 0 && !k.nodes[n].gone {
+			k.driver.Tell(n, Abandon{transfer})
+		}
+	}
+}
+
+// agree gives all nodes the record of a checkpoint. A node that has not taken it counts as lost. The checkpoint is committed, and
+// somebody is told, only when it can be had without these, and when no loss that its sets survive can take the record.
+func (k *Keeper) agree(d *draft) {
+	k.ask(d.nodes, func(i int) Order {
+		r := Record{ID: d.id, Files: d.files[i]}
+		if len(d.headers) > 0 {
+			r.Members = []holding.Header{d.headers[i]}
+		}
+		return r
+	}, nothing, func(answers []Answer) {
+		have, missing := map[int]bool{}, map[int]bool{}
+		for i, a := range answers {
+			if a.Err != "" {
+				missing[i] = true
+				continue
+			}
+			have[i] = true
+			k.nodes[d.nodes[i]].held[d.id.Dataset] = d.holding(i)
+		}
+		why := failure(answers)
+		for _, set := range d.sets {
+			if !set.Survives(missing) || set.Survives(have) {
+				k.driver.Committed(d.id.Dataset, why)
+				return
+			}
+		}
+		if why != "" {
+			k.driver.Say(fmt.Sprintf("%s is committed, but what one node has of it counts as lost: %s", describe(d.id.Dataset), why))
+		}
+		k.commits++
+		k.driver.Committed(d.id.Dataset, "")
+		k.flushSome(d.id.Dataset)
+	})
+}
+
+// holding is what a node has of a checkpoint that it has recorded.
+func (d *draft) holding(i int) *recovery.Held {
+	h := &recovery.Held{ID: d.id, Ranks: slices.Clone(d.ranks[i])}
+	if len(d.headers) > 0 {
+		h.Members = []holding.Header{d.headers[i]}
+	}
+	return h
+}

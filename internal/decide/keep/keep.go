@@ -1,0 +1,376 @@
+// Package keep decides how the checkpoints of a job come to lie in the caches of its nodes, so that the loss of some of them
+// costs nothing: sealing, redundancy, the record and when a checkpoint counts; what is made again after a loss, and on whom;
+// copies in the store that all nodes see; what becomes of what is damaged.
+//
+// It guarantees: that a checkpoint is committed is told only when no loss that its redundancy sets survive can take its record;
+// one that was given up is withdrawn everywhere; nothing is dropped but by order; a job goes on only where all images are,
+// or were made again. A node that is lost answers all that it was asked, as lost: so everything that was begun comes to an end.
+//
+// It is pure: a Driver carries out orders and calls back. Nothing here is safe for concurrent use: a driver calls one function,
+// or one callback, at a time, and never a callback from within a call.
+package keep
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/byssus-hpc/byssus/internal/decide/holding"
+	"github.com/byssus-hpc/byssus/internal/decide/recovery"
+	"github.com/byssus-hpc/byssus/internal/decide/redset"
+)
+
+// Driver carries out what is decided.
+type Driver interface {
+	// Ask gives a node an order, whose answer is heard later.
+	Ask(node int, order Order, then func(Answer))
+	// Tell gives a node an order that is not answered.
+	Tell(node int, order Order)
+	// Store works on the store that all nodes see; how that went is heard later.
+	Store(work Work, then func(error))
+	// Committed: a checkpoint counts from now on, or why it does not (then it is to be discarded).
+	Committed(checkpoint uint64, why string)
+	// Flushed: a checkpoint is in the store that all nodes see.
+	Flushed(checkpoint uint64)
+	// Rebuilt: what a node held that is lost has been made again on another.
+	Rebuilt(checkpoint uint64, lost string, on int, bytes int64)
+	// Say tells the user.
+	Say(text string)
+}
+
+// Answer of a node. Files are those of a part that it has sealed.
+type Answer struct {
+	Err     string
+	Follows bool // from what another node could not do
+	Damaged bool // what the node has is not as it was written
+	Files   []holding.File
+}
+
+// Order is something for a node to do: one of these.
+type Order interface{ order() }
+
+// The orders.
+type (
+	// Seal makes sure that the images of these ranks, which the node has, are whole and durable.
+	Seal struct {
+		Checkpoint uint64
+		Ranks      []int
+	}
+	// Encode makes what the node keeps for the others of its set; Header.Own is the member that it is. All members do it at once.
+	Encode struct {
+		Header   holding.Header
+		Transfer uint64
+		Members  []int // nodes, by member
+	}
+	// Record makes a part count, with what it keeps for others.
+	Record struct {
+		holding.ID
+		Files   []holding.File
+		Members []holding.Header // which members of sets the node is
+	}
+	// Rebuild makes a lost member again; Header.Own is the member that the node is, or becomes.
+	Rebuild struct {
+		Header   holding.Header
+		Lost     int
+		Transfer uint64
+		Members  []int // nodes, by member; -1: it is lost, too
+	}
+	// Inspect reads all that the node has of a checkpoint, with what it keeps for others: an error says what of it is not as it was
+	// written.
+	Inspect struct{ Checkpoint uint64 }
+	// Abandon ends what is done for a transfer, or will be: it cannot succeed.
+	Abandon struct{ Transfer uint64 }
+	// Withdraw removes what there is of a checkpoint that does not count.
+	Withdraw struct{ Checkpoint uint64 }
+	// Drop removes a committed checkpoint.
+	Drop struct{ Checkpoint uint64 }
+	// Flush copies the images of these ranks to the store that all nodes see, and seals them there.
+	Flush struct {
+		Checkpoint uint64
+		Ranks      []int
+	}
+)
+
+func (Seal) order()     {}
+func (Encode) order()   {}
+func (Record) order()   {}
+func (Rebuild) order()  {}
+func (Inspect) order()  {}
+func (Abandon) order()  {}
+func (Withdraw) order() {}
+func (Drop) order()     {}
+func (Flush) order()    {}
+
+// Work is something to do in the store that all nodes see: one of these.
+type Work interface{ work() }
+
+// The works.
+type (
+	// Place makes room for the images of a checkpoint.
+	Place struct{ Checkpoint uint64 }
+	// Enter makes a checkpoint count there, which consists of these files.
+	Enter struct {
+		Checkpoint uint64
+		Files      []holding.File
+	}
+	// Clear removes what was not entered.
+	Clear struct{ Checkpoint uint64 }
+	// Remove removes a checkpoint that counts there.
+	Remove struct{ Checkpoint uint64 }
+)
+
+func (Place) work()  {}
+func (Enter) work()  {}
+func (Clear) work()  {}
+func (Remove) work() {}
+
+// Config is how a job uses the caches of its nodes.
+type Config struct {
+	Job    [16]byte
+	Ranks  int
+	Scheme redset.Scheme
+	Size   int // of sets, at least; 0: as fits
+	Flush  int // every so many checkpoints one is copied to the store; 0: none
+}
+
+// node is one that has joined.
+type node struct {
+	name, group string
+	gone        bool
+	held        map[uint64]*recovery.Held
+}
+
+// Keeper is what is known of a job's checkpoints.
+type Keeper struct {
+	cfg       Config
+	driver    Driver
+	nodes     []*node
+	transfers uint64          // numbers given
+	stored    map[uint64]bool // in the store that all nodes see
+	flushing  uint64          // what is being copied there, or mended for that, 0: nothing
+	dropped   []uint64        // meanwhile
+	making    bool            // something that is lost is made again
+	settled   []func()        // that waits for its end
+	commits   int
+	spoilt    int    // parts that turned out to be damaged
+	told      string // what was said of redundancy that is less than was asked for
+}
+
+// New returns a keeper that knows of no node; stored are the checkpoints that all nodes see.
+func New(cfg Config, driver Driver, stored []uint64) *Keeper {
+	k := &Keeper{cfg: cfg, driver: driver, stored: map[uint64]bool{}}
+	for _, n := range stored {
+		k.stored[n] = true
+	}
+	return k
+}
+
+// Join adds a node with what it has, and returns its number: they are counted from 0.
+func (k *Keeper) Join(name, group string, held []recovery.Held) int {
+	n := &node{name: name, group: group, held: map[uint64]*recovery.Held{}}
+	for i := range held {
+		n.held[held[i].Dataset] = &held[i]
+	}
+	k.nodes = append(k.nodes, n)
+	return len(k.nodes) - 1
+}
+
+// Lost: a node is gone, with what it had.
+func (k *Keeper) Lost(node int) { k.nodes[node].gone = true }
+
+// spoil: what a node has of a checkpoint is damaged, and counts as lost. What else it has is as good as any.
+func (k *Keeper) spoil(node int, checkpoint uint64, why string) {
+	n := k.nodes[node]
+	if n.gone || n.held[checkpoint] == nil {
+		return
+	}
+	delete(n.held, checkpoint)
+	k.spoilt++
+	k.driver.Say(fmt.Sprintf("%s: what %s has of it is damaged, and counts as lost: %s", describe(checkpoint), n.name, why))
+}
+
+// Held lists the checkpoints of which any node has something.
+func (k *Keeper) Held() []uint64 {
+	all := map[uint64]bool{}
+	for _, n := range k.nodes {
+		for c := range n.held {
+			all[c] = all[c] || !n.gone
+		}
+	}
+	maps.DeleteFunc(all, func(_ uint64, there bool) bool { return !there })
+	return slices.Sorted(maps.Keys(all))
+}
+
+// Present says whether all nodes that have had a part of a checkpoint have joined, and live: what they do not have of it, or of a newer
+// one, will not turn up.
+func (k *Keeper) Present(checkpoint uint64) bool {
+	_, err := k.plan(checkpoint, k.alive())
+	return err == nil && !k.Away(checkpoint)
+}
+
+// Away says whether nodes that have had a part of a checkpoint have not joined, or are gone; or nobody knows who has.
+func (k *Keeper) Away(checkpoint uint64) bool {
+	here, sets := map[string]bool{}, map[string]bool{}
+	for _, n := range k.nodes {
+		if n.gone {
+			continue
+		}
+		here[n.name] = true
+		if h := n.held[checkpoint]; h != nil {
+			for _, header := range h.Members {
+				for _, m := range header.Members {
+					sets[m.Node] = true
+				}
+			}
+		}
+	}
+	for name := range sets {
+		if !here[name] {
+			return true
+		}
+	}
+	return len(sets) == 0
+}
+
+// Stored says whether a checkpoint is in the store that all nodes see.
+func (k *Keeper) Stored(checkpoint uint64) bool { return k.stored[checkpoint] }
+
+// Idle says whether nothing is being copied to the store.
+func (k *Keeper) Idle() bool { return k.flushing == 0 }
+
+// Check says whether these nodes can protect each other as was asked for.
+func (k *Keeper) Check(nodes []int) error {
+	_, err := redset.Divide(k.members(nodes, true), k.cfg.Scheme, k.cfg.Size)
+	if err != nil {
+		var names []string
+		for _, n := range nodes {
+			names = append(names, k.nodes[n].name)
+		}
+		err = fmt.Errorf("keep: of %s: %w", strings.Join(names, ", "), err)
+	}
+	return err
+}
+
+// Share is how many times less than its own images a node keeps for others, when these nodes have a checkpoint; 0: nothing.
+func (k *Keeper) Share(nodes []int) int {
+	sets, err := redset.Divide(k.members(nodes, true), k.cfg.Scheme, k.cfg.Size)
+	if err != nil || k.cfg.Scheme == redset.Single {
+		return 0
+	}
+	if k.cfg.Scheme == redset.Partner {
+		return 1
+	}
+	largest := slices.MaxFunc(sets, func(a, b redset.Set) int { return cmp.Compare(len(a.Members), len(b.Members)) })
+	return len(largest.Members) - 1
+}
+
+func (k *Keeper) members(nodes []int, grouped bool) []redset.Member {
+	var list []redset.Member
+	for i, n := range nodes {
+		m := redset.Member{Node: i}
+		if grouped {
+			m.Group = k.nodes[n].group
+		}
+		list = append(list, m)
+	}
+	return list
+}
+
+func (k *Keeper) alive() []int {
+	var list []int
+	for i, n := range k.nodes {
+		if !n.gone {
+			list = append(list, i)
+		}
+	}
+	return list
+}
+
+// ask gives nodes an order each. Each answer is heard when it comes; all of them, in the order of the nodes, at the end.
+func (k *Keeper) ask(nodes []int, order func(i int) Order, each func(i int, a Answer), then func([]Answer)) {
+	answers, left := make([]Answer, len(nodes)), len(nodes)
+	if left == 0 {
+		then(nil)
+		return
+	}
+	for i, n := range nodes {
+		k.driver.Ask(n, order(i), func(a Answer) {
+			answers[i] = a
+			each(i, a)
+			if left--; left == 0 {
+				then(answers)
+			}
+		})
+	}
+}
+
+func nothing(int, Answer) {}
+
+// failure is the first that answers say went wrong; what followed from something else, only if nothing else did.
+func failure(answers []Answer) string {
+	follows := ""
+	for _, a := range answers {
+		switch {
+		case a.Err == "":
+		case !a.Follows:
+			return a.Err
+		case follows == "":
+			follows = a.Err
+		}
+	}
+	return follows
+}
+
+// Discard withdraws a checkpoint that nobody was told of.
+func (k *Keeper) Discard(checkpoint uint64) {
+	k.forget(checkpoint)
+	k.remove(Withdraw{checkpoint})
+}
+
+// Drop removes a committed checkpoint everywhere.
+func (k *Keeper) Drop(checkpoint uint64) {
+	if checkpoint == k.flushing {
+		k.dropped = append(k.dropped, checkpoint)
+		return
+	}
+	k.forget(checkpoint)
+	k.remove(Drop{checkpoint})
+	if k.stored[checkpoint] {
+		delete(k.stored, checkpoint)
+		k.driver.Store(Remove{checkpoint}, k.complain)
+	}
+}
+
+func (k *Keeper) forget(checkpoint uint64) {
+	for _, n := range k.nodes {
+		delete(n.held, checkpoint)
+	}
+}
+
+// remove has all nodes remove something; that one cannot is told, and changes nothing.
+func (k *Keeper) remove(order Order) {
+	k.ask(k.alive(), func(int) Order { return order }, nothing, func(answers []Answer) {
+		if why := failure(answers); why != "" {
+			k.driver.Say(why)
+		}
+	})
+}
+
+func (k *Keeper) complain(err error) {
+	if err != nil {
+		k.driver.Say(err.Error())
+	}
+}
+
+// say says something about redundancy, once.
+func (k *Keeper) say(text string) {
+	if text != k.told {
+		k.told = text
+		k.driver.Say(text)
+	}
+}
+
+// describe is how a checkpoint is called in messages.
+func describe(n uint64) string { return fmt.Sprintf("checkpoint %d", n) }

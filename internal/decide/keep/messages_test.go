@@ -1,0 +1,70 @@
+package keep
+
+import (
+	"testing"
+
+	"github.com/byssus-hpc/byssus/internal/decide/holding"
+	"github.com/byssus-hpc/byssus/internal/decide/redset"
+)
+
+// counting answers everything well, and counts.
+type counting struct {
+	messages  int // orders and answers
+	queue     []func()
+	committed int
+	files     func(node int) []holding.File
+}
+
+func (c *counting) Ask(node int, order Order, then func(Answer)) {
+	c.messages += 2
+	c.queue = append(c.queue, func() {
+		if _, ok := order.(Seal); ok {
+			then(Answer{Files: c.files(node)})
+			return
+		}
+		then(Answer{})
+	})
+}
+func (c *counting) Tell(int, Order)                { c.messages++ }
+func (c *counting) Store(_ Work, then func(error)) { c.queue = append(c.queue, func() { then(nil) }) }
+func (c *counting) Committed(_ uint64, why string) {
+	if why == "" {
+		c.committed++
+	}
+}
+func (c *counting) Flushed(uint64)                     {}
+func (c *counting) Rebuilt(uint64, string, int, int64) {}
+func (c *counting) Say(string)                         {}
+
+// TestMessages: what the coordinator sends and hears for a checkpoint in caches is so much for each node, whatever the number of
+// nodes and of ranks.
+func TestMessages(t *testing.T) {
+	for _, nodes := range []int{16, 64, 256, 1024, 4096} {
+		for _, perNode := range []int{1, 64} {
+			d := &counting{}
+			k := New(Config{Job: simJob, Ranks: nodes * perNode, Scheme: redset.XOR}, d, nil)
+			var list []int
+			ranks := make([][]int, nodes)
+			for i := range nodes {
+				list = append(list, k.Join(nodeName(i), "", nil))
+				for r := range perNode {
+					ranks[i] = append(ranks[i], i*perNode+r)
+				}
+			}
+			d.files = func(node int) []holding.File { return filesOf(ranks[node]) }
+			k.Commit(holding.ID{Job: simJob, Start: 1, Epoch: 1, Dataset: 1}, list, ranks)
+			for len(d.queue) > 0 {
+				do := d.queue[0]
+				d.queue = d.queue[1:]
+				do()
+			}
+			if d.committed != 1 {
+				t.Fatalf("%d nodes: not committed", nodes)
+			}
+			t.Logf("%4d nodes, %6d ranks: %5d messages, %.1f a node", nodes, nodes*perNode, d.messages, float64(d.messages)/float64(nodes))
+			if d.messages != 6*nodes {
+				t.Errorf("%d nodes, %d ranks on each: %d messages, wanted 6 for each node", nodes, perNode, d.messages)
+			}
+		}
+	}
+}

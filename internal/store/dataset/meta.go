@@ -1,0 +1,218 @@
+package dataset
+
+import (
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/byssus-hpc/byssus/internal/host/elfcheck"
+	"github.com/byssus-hpc/byssus/internal/wire/abi"
+)
+
+// State of a job that does not run.
+const (
+	StateRunning  = "running" // or its byssus died
+	StateStopped  = "stopped" // left after a checkpoint
+	StateFinished = "finished"
+	StateFailed   = "failed"
+	StateDamaged  = "damaged" // nobody can tell: job.json is damaged, and there is nothing to make it again from
+)
+
+// Meta is job.json: what is needed to go on with a job. Every manifest has a copy.
+type Meta struct {
+	Format   int            `json:"format"`
+	Name     string         `json:"name"`
+	ID       string         `json:"id"` // 32 hexadecimal digits, in every image
+	App      []string       `json:"app"`
+	Dir      string         `json:"dir"`
+	Ranks    int            `json:"ranks"`
+	MPI      string         `json:"mpi"`  // last used
+	Face     string         `json:"face"` // ABI that the application was linked against; empty: none
+	MPIArgs  []string       `json:"mpi_args,omitempty"`
+	Every    time.Duration  `json:"every_ns,omitempty"`
+	Keep     int            `json:"keep"`
+	Retries  int            `json:"retries"`
+	Restarts *int           `json:"max_restarts,omitempty"` // nil: the default
+	NotAnew  bool           `json:"no_restart_from_start,omitempty"`
+	Patience time.Duration  `json:"silent_after_ns,omitempty"`   // of nodes
+	Wait     *time.Duration `json:"wait_for_nodes_ns,omitempty"` // nil: the default
+	Fsync    bool           `json:"fsync"`
+	Lazy     bool           `json:"lazy,omitempty"`
+	Policy   string         `json:"policy"`
+	Files    string         `json:"save_files,omitempty"` // as given to run; empty: the default
+	Refused  string         `json:"refused,omitempty"`    // calls of refused functions: end, or error; empty: end
+	Writers  int            `json:"writers,omitempty"`
+	Grace    time.Duration  `json:"grace_ns,omitempty"`
+	Caches   *Caches        `json:"caches,omitempty"`           // of the nodes, when the job writes there
+	Cached   uint64         `json:"newest_in_caches,omitempty"` // of its checkpoints
+	Home     string         `json:"home,omitempty"`             // in a cache: the job's directory in its store
+	Auto     bool           `json:"auto_named,omitempty"`
+	State    string         `json:"state"`
+	Exit     int            `json:"exit,omitempty"`
+	Reason   string         `json:"ending_because,omitempty"` // what a rank said before it ended the job
+	Aside    []uint64       `json:"left_aside,omitempty"`     // checkpoints that it has gone back behind
+	Started  time.Time      `json:"started"`
+	Ended    time.Time      `json:"ended,omitzero"`
+}
+
+// DefaultRestarts is what a job that dies at random, and comes further each time, may need in some days. One that does not come
+// further is given up after Retries.
+const DefaultRestarts = 100
+
+// MostRestarts is how often the job is started again in all, 0: any number.
+func (m *Meta) MostRestarts() int {
+	if m.Restarts == nil {
+		return DefaultRestarts
+	}
+	return *m.Restarts
+}
+
+// Caches is how a job uses the caches of its nodes; the words are those of run's options.
+type Caches struct {
+	Dir        string `json:"dir"`
+	Redundancy string `json:"redundancy"`
+	SetSize    int    `json:"set_size,omitempty"`
+	Flush      int    `json:"flush"`
+	Transport  string `json:"transport"`
+	// Scavenge is how long the caches wait for somebody who goes on with the job when its byssus is gone; then what they have is
+	// copied to the store. 0: it never is.
+	Scavenge time.Duration `json:"scavenge_ns,omitempty"`
+}
+
+// metaFormat is the version of job.json; version 1 had no checksum.
+const metaFormat = 2
+
+// readMeta reads job.json.
+func readMeta(dir string) (Meta, error) {
+	var meta Meta
+	path := filepath.Join(dir, "job.json")
+	b, err := readOwn(path)
+	if err != nil {
+		return meta, fmt.Errorf("dataset: %w", err)
+	}
+	old := json.Unmarshal(b, &meta) == nil && meta.Format == 1
+	if !old {
+		meta = Meta{}
+		if b, err = unseal(b); err == nil {
+			err = json.Unmarshal(b, &meta)
+		}
+	}
+	if err != nil {
+		return meta, fmt.Errorf("dataset: %s: %w", path, err)
+	}
+	if meta.Format > metaFormat {
+		return meta, fmt.Errorf("dataset: %s: format %d, this byssus reads up to %d", path, meta.Format, metaFormat)
+	}
+	meta.Name = filepath.Base(dir) // who moves a job renames it
+	return meta, nil
+}
+
+// Save writes job.json, atomically. While a job runs it keeps room for that, so that its end can be written in a store that is full.
+func (j *Job) Save() error {
+	j.Meta.Format = metaFormat
+	b, err := json.MarshalIndent(j.Meta, "", "  ")
+	if err != nil {
+		return fmt.Errorf("dataset: job %s: %w", j.Meta.Name, err)
+	}
+	b = seal(append(b, '\n'))
+	path, reserve := filepath.Join(j.Dir, "job.json"), filepath.Join(j.Dir, reserveName)
+	err = j.writeAtomic(path, b)
+	if full(err) && j.disk().Remove(reserve) == nil {
+		err = j.writeAtomic(path, b)
+	}
+	if err != nil {
+		return fmt.Errorf("dataset: job %s: %w", j.Meta.Name, err)
+	}
+	if j.Meta.State == StateRunning && j.Meta.Home == "" {
+		j.keepRoom(reserve, max(reserveBytes, 2*len(b)))
+	} else {
+		_ = j.disk().Remove(reserve) // mostly there is none
+	}
+	return nil
+}
+
+const (
+	reserveName  = "reserve"
+	reserveBytes = 16 << 10
+)
+
+// keepRoom makes a file that can be removed for something else. Where it cannot be made, or is taken by others meanwhile, the job does
+// without.
+func (g ground) keepRoom(path string, bytes int) {
+	if _, err := os.Lstat(path); err == nil {
+		return
+	}
+	f, err := g.disk().Create(path)
+	if err != nil {
+		return
+	}
+	_, err = f.Write(make([]byte, bytes))
+	if cerr := f.Close(); err != nil || cerr != nil {
+		_ = g.disk().Remove(path) // a part of it serves nothing
+	}
+}
+
+// load fills Meta. What job.json does not tell is taken from the newest checkpoint that does; Damage says so then.
+func (j *Job) load() error {
+	var err error
+	if j.Meta, err = readMeta(j.Dir); err == nil || errors.Is(err, ErrForeign) {
+		return err
+	}
+	all, lerr := j.Checkpoints()
+	if lerr != nil {
+		return lerr
+	}
+	if errors.Is(err, fs.ErrNotExist) && len(all) == 0 {
+		return fmt.Errorf("dataset: job %s in %s: %w", filepath.Base(j.Dir), filepath.Dir(j.Dir), ErrNoJob)
+	}
+	for _, from := range []func(string) (Meta, error){fromManifest, fromHeader} {
+		for _, n := range slices.Backward(all) {
+			if meta, merr := from(j.Path(n)); merr == nil {
+				meta.Name = filepath.Base(j.Dir)
+				j.Meta, j.Damage = meta, fmt.Errorf("%w; what it said is taken from checkpoint %d", err, n)
+				return nil
+			}
+		}
+	}
+	j.Meta = Meta{Name: filepath.Base(j.Dir), State: StateDamaged}
+	j.Damage = fmt.Errorf("%w; there is no checkpoint that tells what it said", err)
+	return nil
+}
+
+func fromManifest(dir string) (Meta, error) {
+	m, err := ReadManifest(dir)
+	if err != nil {
+		return Meta{}, err
+	}
+	if m.Meta.ID == "" {
+		return Meta{}, fmt.Errorf("dataset: %s: its manifest has no copy of job.json", dir)
+	}
+	return m.Meta, nil
+}
+
+// fromHeader tells what can be told from an image alone. The rest is what run takes when it is not told.
+func fromHeader(dir string) (Meta, error) {
+	if err := ownDir(dir); err != nil {
+		return Meta{}, err
+	}
+	h, _, err := readHeader(filepath.Join(dir, fileName(0, 0)))
+	if err != nil {
+		return Meta{}, err
+	}
+	meta := Meta{ID: hex.EncodeToString(h.JobID[:]), App: []string{abi.Text(h.App[:])}, Ranks: int(h.NRanks), MPI: "mpich",
+		Keep: 2, Retries: 3, Fsync: true, Policy: "refuse", State: StateRunning, Started: time.Unix(0, int64(h.CreatedUnixNS))}
+	if strings.Contains(abi.Text(h.MPI[:]), "Open MPI") {
+		meta.MPI = "openmpi"
+	}
+	if report, err := elfcheck.Check(meta.App[0], ""); err == nil {
+		meta.Face = report.Face
+	}
+	return meta, nil
+}
