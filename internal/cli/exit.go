@@ -10,6 +10,7 @@ import (
 	"github.com/byssus-hpc/byssus/internal/host/elfcheck"
 	"github.com/byssus-hpc/byssus/internal/host/sandbox"
 	"github.com/byssus-hpc/byssus/internal/store/dataset"
+	"github.com/byssus-hpc/byssus/internal/store/own"
 	"github.com/byssus-hpc/byssus/internal/wire/abi"
 )
 
@@ -78,7 +79,7 @@ func (e *env) exitCode(err error) int {
 }
 
 func isNot(err error) bool {
-	for _, sentinel := range []error{dataset.ErrNoJob, dataset.ErrExists, dataset.ErrLocked, dataset.ErrNoManifest, dataset.ErrForeign, coordsrv.ErrNotRunning, coordsrv.ErrNoCheckpoint,
+	for _, sentinel := range []error{dataset.ErrNoJob, dataset.ErrExists, dataset.ErrLocked, dataset.ErrNoManifest, own.ErrForeign, coordsrv.ErrNotRunning, coordsrv.ErrNoCheckpoint,
 		sandbox.ErrNone, sandbox.ErrExists, sandbox.ErrNotRunning, sandbox.ErrNode, sandbox.ErrState, sandbox.ErrDied, sandbox.ErrUnsupported} {
 		if errors.Is(err, sentinel) {
 			return true

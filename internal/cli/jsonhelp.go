@@ -62,7 +62,7 @@ const jsonListed = `    job, state                its name; running, lost (its b
       job, id, checkpoint     what it is of
       ranks, mpi, app         size of MPI_COMM_WORLD, the MPI's own words, the program
       time, bytes             of the commit; of all files
-      files                   a list: name, size, header_crc32c (hexadecimal)
+      files                   a list: name, size, header_crc32c (hexadecimal), rank, kind (left out: image)
       node, start, epoch, parity
                               only in the cache of a node: whose part it is, what wrote it, what it keeps for others
       meta                    the job as it was then, as job in show --json

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/byssus-hpc/byssus/internal/store/dataset"
+	"github.com/byssus-hpc/byssus/internal/store/own"
 	"github.com/byssus-hpc/byssus/internal/store/timeline"
 	"github.com/byssus-hpc/byssus/internal/ui"
 )
@@ -23,7 +23,7 @@ func (e *env) showTimeline(name string, only uint64) error {
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return exitError{ExitNot, fmt.Errorf("cli: show %s: it has no timeline", name)}
-	case errors.Is(err, dataset.ErrForeign):
+	case errors.Is(err, own.ErrForeign):
 		return exitError{ExitNot, err}
 	case err != nil:
 		return err

@@ -51,8 +51,8 @@ func onThread(t *testing.T, class uint32, nice int32, f func()) {
 	}
 }
 
-// own is what the kernel says of the thread that asks.
-func own(t *testing.T) unix.SchedAttr {
+// attributes are what the kernel says of the thread that asks.
+func attributes(t *testing.T) unix.SchedAttr {
 	a, err := unix.SchedGetAttr(0, 0)
 	if err != nil {
 		t.Error(err)
@@ -74,7 +74,7 @@ func TestBatch(t *testing.T) {
 	for range 4 { // threads that were not there
 		go func() {
 			runtime.LockOSThread()
-			made <- own(t).Policy
+			made <- attributes(t).Policy
 		}()
 	}
 	for range 4 {
@@ -96,16 +96,16 @@ func TestBatch(t *testing.T) {
 func TestBatchNice(t *testing.T) {
 	m := newMoves()
 	onThread(t, unix.SCHED_NORMAL, 5, func() {
-		before := own(t)
+		before := attributes(t)
 		until := make(chan struct{})
 		m.do(1, func(context.Context) { <-until })
-		while := own(t)
+		while := attributes(t)
 		close(until)
 		m.close()
 		if while.Policy != unix.SCHED_BATCH || while.Nice != 5 {
 			t.Errorf("class %d, niceness %d, want %d, 5", while.Policy, while.Nice, unix.SCHED_BATCH)
 		}
-		if got := own(t); got != before {
+		if got := attributes(t); got != before {
 			t.Errorf("then %+v, want %+v", got, before)
 		}
 	})
@@ -118,7 +118,7 @@ func TestBatchChosen(t *testing.T) {
 			m := newMoves()
 			m.do(1, func(context.Context) {})
 			m.close()
-			if got := own(t).Policy; got != chosen {
+			if got := attributes(t).Policy; got != chosen {
 				t.Errorf("a thread of class %d is of %d afterwards", chosen, got)
 			}
 		})

@@ -6,8 +6,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"slices"
-	"strconv"
 	"syscall"
 
 	"github.com/byssus-hpc/byssus/internal/act/control"
@@ -16,7 +14,9 @@ import (
 	"github.com/byssus-hpc/byssus/internal/decide/recovery"
 	"github.com/byssus-hpc/byssus/internal/decide/redset"
 	"github.com/byssus-hpc/byssus/internal/store/dataset"
+	"github.com/byssus-hpc/byssus/internal/store/own"
 	"github.com/byssus-hpc/byssus/internal/store/parity"
+	"github.com/byssus-hpc/byssus/internal/store/part"
 	"github.com/byssus-hpc/byssus/internal/wire/faults"
 )
 
@@ -26,14 +26,14 @@ func ParityName(h *holding.Header) string { return fmt.Sprintf("parity.%d.%d", h
 // encode makes what this node keeps for the others of its set, beside the images that it has written.
 func (n *Node) encode(ctx context.Context, o control.Encode) error {
 	n.cfg.Faults.Hit(faults.EncodeBegun)
-	m, err := openMember(n.store.Path(o.Checkpoint)+".tmp", o.Header)
+	m, err := openMember(n.of(o.Header.Stream).Path(o.Checkpoint)+".tmp", o.Header)
 	if err != nil {
 		return err
 	}
-	m.reuse = func(name string) bool { return n.store.Reuse(o.Checkpoint, name) }
+	m.reuse = func(name string) bool { return n.of(o.Header.Stream).Reuse(o.Checkpoint, name) }
 	defer m.close()
 	at := mover.Places{}
-	if at.Read[redset.Part], err = m.part(o.Header.Own); err != nil {
+	if at.Read[redset.Part], err = m.part(o.Header.Own, part.ToRead); err != nil {
 		return err
 	}
 	if at.Write[redset.Redundancy], err = m.make(); err != nil {
@@ -65,16 +65,16 @@ func (n *Node) rebuildAndSay(ctx context.Context, o control.Rebuild) {
 
 // give sends what this node has to who becomes the lost member.
 func (n *Node) give(ctx context.Context, o control.Rebuild) error {
-	m, err := openMember(n.store.Path(o.Checkpoint), o.Header)
+	m, err := openMember(n.of(o.Header.Stream).Path(o.Checkpoint), o.Header)
 	if err != nil {
 		return err
 	}
 	defer m.close()
 	at := mover.Places{}
-	if at.Read[redset.Part], err = m.part(o.Header.Own); err != nil {
+	if at.Read[redset.Part], err = m.part(o.Header.Own, part.ToRead); err != nil {
 		return err
 	}
-	if at.Read[redset.Redundancy], err = m.kept(); err != nil {
+	if at.Read[redset.Redundancy], err = m.redundancy(); err != nil {
 		return err
 	}
 	if err := mover.Run(ctx, n.cfg.Port, o.Transfer, m.layout.Rebuild(o.Lost, o.Header.Own), at, nil); err != nil {
@@ -83,9 +83,10 @@ func (n *Node) give(ctx context.Context, o control.Rebuild) error {
 	return nil
 }
 
-// become makes the images and the redundancy of a lost member again, for the record to make them count.
+// become makes the part and the redundancy of a lost member again, for the record to make them count.
 func (n *Node) become(ctx context.Context, o control.Rebuild) (*dataset.Part, error) {
-	dir, err := n.store.Again(o.Checkpoint)
+	store := n.of(o.Header.Stream)
+	dir, err := store.Again(o.Checkpoint)
 	if err != nil {
 		return nil, err
 	}
@@ -95,7 +96,7 @@ func (n *Node) become(ctx context.Context, o control.Rebuild) (*dataset.Part, er
 	}
 	defer m.close()
 	at := mover.Places{}
-	if at.Write[redset.Part], err = m.newPart(o.Lost); err != nil {
+	if at.Write[redset.Part], err = m.part(o.Lost, part.ToMake); err != nil {
 		return nil, err
 	}
 	if at.Write[redset.Redundancy], err = m.make(); err != nil {
@@ -104,41 +105,14 @@ func (n *Node) become(ctx context.Context, o control.Rebuild) (*dataset.Part, er
 	if err := mover.Run(ctx, n.cfg.Port, o.Transfer, m.layout.Rebuild(o.Lost, o.Lost), at, nil); err != nil {
 		return nil, fmt.Errorf("agent: rebuilding of checkpoint %d: %w", o.Checkpoint, err)
 	}
-	if err := m.finish(n.store.Meta.Fsync); err != nil {
+	if err := m.finish(store.Meta.Fsync); err != nil {
 		return nil, err
 	}
-	own := o.Header.Members[o.Lost]
-	part, err := n.store.Seal(o.Checkpoint, recovery.RanksOf(own))
-	if err != nil {
+	own := &dataset.Part{Files: o.Header.Members[o.Lost].Files}
+	if err := store.CheckPart(o.Checkpoint, own); err != nil {
 		return nil, fmt.Errorf("agent: rebuilding of checkpoint %d: %w", o.Checkpoint, err)
 	}
-	return part, same(part, own)
-}
-
-// same says in what files that were made again differ from those that were lost.
-func same(part *dataset.Part, want holding.Member) error {
-	found, err := FilesOf(part)
-	if err != nil {
-		return err
-	}
-	if !slices.Equal(found, want.Files) {
-		return fmt.Errorf("agent: rebuilding: found %+v, wanted %+v", found, want.Files)
-	}
-	return nil
-}
-
-// FilesOf are the files of a part, as the headers of its set describe them: the digest of an image is the checksum of its
-// header, which has those of everything else.
-func FilesOf(part *dataset.Part) ([]holding.File, error) {
-	var files []holding.File
-	for _, f := range part.Files {
-		crc, err := strconv.ParseUint(f.HeaderCRC, 16, 32)
-		if err != nil {
-			return nil, fmt.Errorf("agent: %s: checksum %q: %w", f.Name, f.HeaderCRC, err)
-		}
-		files = append(files, holding.File{Name: f.Name, Size: f.Size, Digest: crc})
-	}
-	return files, nil
+	return own, store.SyncPart(o.Checkpoint, own)
 }
 
 // member are the open files of a member in a directory.
@@ -146,7 +120,8 @@ type member struct {
 	dir    string
 	header holding.Header
 	layout redset.Layout
-	files  []*os.File
+	parts  []part.Opened
+	kept   *os.File // the file with redundancy
 	made   *parity.Writer
 	reuse  func(name string) bool // puts a file in the directory that may be written over; nil: there is none
 }
@@ -154,7 +129,7 @@ type member struct {
 func openMember(dir string, h holding.Header) (*member, error) {
 	layout, err := h.Check() // it came in a message
 	if err == nil {
-		err = dataset.CheckDir(dir)
+		err = own.Dir(dir)
 	}
 	if err != nil {
 		return nil, err
@@ -163,26 +138,42 @@ func openMember(dir string, h holding.Header) (*member, error) {
 }
 
 func (m *member) close() {
-	for _, f := range m.files {
-		f.Close()
+	for i := range m.parts {
+		m.parts[i].Close()
+	}
+	if m.kept != nil {
+		m.kept.Close()
 	}
 }
 
-func (m *member) open(name string, flags int) (*os.File, error) {
-	f, err := os.OpenFile(filepath.Join(m.dir, name), flags|syscall.O_NOFOLLOW|syscall.O_CLOEXEC, 0o600)
+// part is that of a member: its own, or with copies that of the one before it.
+func (m *member) part(of int, how part.How) (*parity.Part, error) {
+	var bodies []parity.Body
+	err := part.Split(m.header.Members[of].Files, func(k part.Kind, files []holding.File) error {
+		opened, err := k.Open(m.dir, files, how, m.reuse)
+		if err != nil {
+			return fmt.Errorf("agent: %w", err)
+		}
+		m.parts = append(m.parts, opened)
+		for _, b := range opened.Bodies {
+			bodies = append(bodies, b)
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return parity.NewPart(m.header.Members[of], bodies)
+}
+
+// open opens the file with redundancy.
+func (m *member) open(flags int) (*os.File, error) {
+	f, err := os.OpenFile(filepath.Join(m.dir, ParityName(&m.header)), flags|syscall.O_NOFOLLOW|syscall.O_CLOEXEC, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("agent: %w", err)
 	}
-	m.files = append(m.files, f)
+	m.kept = f
 	return f, nil
-}
-
-// create begins a file.
-func (m *member) create(name string) (*os.File, error) {
-	if m.reuse != nil && m.reuse(name) {
-		return m.open(name, os.O_RDWR)
-	}
-	return m.open(name, os.O_RDWR|os.O_CREATE|os.O_EXCL)
 }
 
 // shorten cuts a file that was longer, when it was another.
@@ -197,40 +188,16 @@ func shorten(f *os.File, size int64) error {
 	return nil
 }
 
-// part is that of a member, whose files are there: its own, or with copies that of the one before it.
-func (m *member) part(of int) (*parity.Part, error) {
-	return m.each(of, func(f holding.File) (*os.File, error) { return m.open(f.Name, os.O_RDONLY) })
-}
-
-// newPart begins the files of a member.
-func (m *member) newPart(of int) (*parity.Part, error) {
-	return m.each(of, func(file holding.File) (*os.File, error) {
-		f, err := m.create(file.Name)
-		if err == nil {
-			err = shorten(f, file.Size)
-		}
-		return f, err
-	})
-}
-
-func (m *member) each(of int, open func(holding.File) (*os.File, error)) (*parity.Part, error) {
-	var bodies []parity.Body
-	for _, file := range m.header.Members[of].Files {
-		f, err := open(file)
-		if err != nil {
-			return nil, err
-		}
-		bodies = append(bodies, f)
-	}
-	return parity.NewPart(m.header.Members[of], bodies)
-}
-
 // before is the member whose copy a member has.
 func before(h *holding.Header) int { return (h.Own + len(h.Members) - 1) % len(h.Members) }
 
 // make begins what is kept for others.
 func (m *member) make() (io.WriterAt, error) {
-	f, err := m.create(ParityName(&m.header))
+	flags := os.O_RDWR
+	if m.reuse == nil || !m.reuse(ParityName(&m.header)) {
+		flags |= os.O_CREATE | os.O_EXCL
+	}
+	f, err := m.open(flags)
 	if err != nil {
 		return nil, err
 	}
@@ -241,17 +208,17 @@ func (m *member) make() (io.WriterAt, error) {
 		return nil, err
 	}
 	if m.header.Scheme == redset.Partner {
-		return m.newPart(before(&m.header))
+		return m.part(before(&m.header), part.ToMake)
 	}
 	return m.made, nil
 }
 
-// kept is what is kept for others.
-func (m *member) kept() (io.ReaderAt, error) {
+// redundancy is what is kept for others.
+func (m *member) redundancy() (io.ReaderAt, error) {
 	if m.header.Scheme == redset.Partner {
-		return m.part(before(&m.header))
+		return m.part(before(&m.header), part.ToRead)
 	}
-	f, err := m.open(ParityName(&m.header), os.O_RDONLY)
+	f, err := m.open(os.O_RDONLY)
 	if err != nil {
 		return nil, err
 	}
@@ -263,40 +230,45 @@ func (m *member) kept() (io.ReaderAt, error) {
 }
 
 // finish completes what was made, with files as durable as the job wants them.
-func (m *member) finish(sync bool) error {
-	if sync {
-		for _, f := range m.files {
-			if err := f.Sync(); err != nil {
-				return fmt.Errorf("agent: %w", err)
-			}
+func (m *member) finish(durable bool) error {
+	for _, p := range m.parts {
+		if err := p.Finish(durable); err != nil {
+			return fmt.Errorf("agent: %w", err)
 		}
 	}
 	return m.made.Finish()
 }
 
-// Held lists what is in the cache, and says what cannot be used.
+// Held lists what is in the cache, of all streams, and says what cannot be used.
 func (n *Node) Held() (list []recovery.Held, damaged []string) {
-	all, err := n.store.Checkpoints()
+	streams, err := n.store.Streams()
 	if err != nil {
 		return nil, []string{err.Error()}
 	}
-	for _, c := range all {
-		h, err := heldIn(n.store.Path(c), n.cfg.JobID)
+	for _, s := range streams {
+		store := n.of(s)
+		all, err := store.Checkpoints()
 		if err != nil {
 			damaged = append(damaged, err.Error())
-			continue
 		}
-		list = append(list, *h)
+		for _, c := range all {
+			h, err := heldIn(store.Path(c), s, n.cfg.JobID)
+			if err != nil {
+				damaged = append(damaged, err.Error())
+				continue
+			}
+			list = append(list, *h)
+		}
 	}
 	return list, damaged
 }
 
-func heldIn(dir string, job [16]byte) (*recovery.Held, error) {
+func heldIn(dir string, stream holding.Stream, job [16]byte) (*recovery.Held, error) {
 	m, err := dataset.Check(dir)
 	if err != nil {
 		return nil, err
 	}
-	h := &recovery.Held{ID: holding.ID{Job: job, Start: m.Start, Epoch: m.Epoch, Dataset: m.Checkpoint}, Ranks: m.Held()}
+	h := &recovery.Held{ID: holding.ID{Job: job, Start: m.Start, Epoch: m.Epoch, Dataset: m.Checkpoint, Stream: stream}, Ranks: m.Held()}
 	for _, name := range m.Parity {
 		header, err := readParity(filepath.Join(dir, name))
 		if err == nil && header.ID != h.ID {

@@ -6,12 +6,14 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"slices"
 	"syscall"
 
 	"github.com/byssus-hpc/byssus/internal/act/control"
+	"github.com/byssus-hpc/byssus/internal/decide/holding"
 	"github.com/byssus-hpc/byssus/internal/store/dataset"
+	"github.com/byssus-hpc/byssus/internal/store/own"
+	"github.com/byssus-hpc/byssus/internal/store/part"
 	"github.com/byssus-hpc/byssus/internal/wire/faults"
 )
 
@@ -24,55 +26,33 @@ func (n *Node) flushAndSay(ctx context.Context, o control.Flush) {
 }
 
 func (n *Node) flush(ctx context.Context, o control.Flush) (*dataset.Part, error) {
-	from, to := n.store.Path(o.Checkpoint), n.cfg.Flush.Path(o.Checkpoint)+".tmp"
+	store, all := n.of(o.Stream), n.cfg.Flush.Of(o.Stream)
+	from, to := store.Path(o.Checkpoint), all.Path(o.Checkpoint)+".tmp"
 	m, err := dataset.ReadManifest(from)
 	if err != nil {
-		return nil, damaged(ctx, err)
+		return nil, part.Damaged(ctx, err)
 	}
-	if err := dataset.CheckDir(to); err != nil {
+	if err := own.Dir(to); err != nil {
 		return nil, err
 	}
-	for _, f := range m.Files {
-		if !slices.Contains(o.Ranks, f.Rank()) {
-			continue
-		}
-		if err := copyImage(ctx, filepath.Join(from, f.Name), filepath.Join(to, f.Name)); err != nil {
-			return nil, fmt.Errorf("agent: flush checkpoint %d: %w", o.Checkpoint, err)
-		}
-	}
-	return n.cfg.Flush.Seal(o.Checkpoint, o.Ranks)
-}
-
-// copyImage makes a new file with the content of an image, all of which is compared with its checksums on the way: what is copied may
-// be all that is left of it later.
-func copyImage(ctx context.Context, from, to string) error {
-	im, err := openImage(ctx, from)
+	files, err := m.Parts()
 	if err != nil {
-		return damaged(ctx, err)
+		return nil, part.Damaged(ctx, err)
 	}
-	defer im.file.Close()
-	var out io.WriteCloser = nowhere{}
-	if os.Link(from, to) != nil {
-		if out, err = os.OpenFile(to, os.O_WRONLY|os.O_CREATE|os.O_EXCL|syscall.O_NOFOLLOW|syscall.O_CLOEXEC, 0o600); err != nil {
-			return err
-		}
+	files = slices.DeleteFunc(files, func(f holding.File) bool { return !slices.Contains(o.Ranks, f.Rank) })
+	err = part.Split(files, func(k part.Kind, files []holding.File) error { return k.Copy(ctx, from, to, files, all.Meta.Fsync) })
+	if err != nil {
+		return nil, fmt.Errorf("agent: flush checkpoint %d: %w", o.Checkpoint, err)
 	}
-	var unwritten error
-	err = im.Each(im.from, func(b []byte) error {
-		_, unwritten = out.Write(b)
-		return unwritten
-	})
-	if err != nil && unwritten == nil {
-		err = damaged(ctx, fmt.Errorf("%s: %w", filepath.Base(from), err))
+	p := &dataset.Part{Files: files}
+	if slices.Contains(o.Ranks, 0) {
+		p.MPI, p.App = m.MPI, m.App
 	}
-	return errors.Join(err, out.Close())
+	if err := all.CheckPart(o.Checkpoint, p); err != nil {
+		return nil, err
+	}
+	return p, all.SyncPart(o.Checkpoint, p)
 }
-
-// nowhere is where an image is copied that is only looked at.
-type nowhere struct{}
-
-func (nowhere) Write(b []byte) (int, error) { return len(b), nil }
-func (nowhere) Close() error                { return nil }
 
 const copyPiece = 1 << 20 // bytes
 

@@ -10,10 +10,12 @@ import (
 	"syscall"
 
 	"github.com/byssus-hpc/byssus/internal/act/control"
+	"github.com/byssus-hpc/byssus/internal/decide/holding"
 	"github.com/byssus-hpc/byssus/internal/decide/node"
 	"github.com/byssus-hpc/byssus/internal/decide/pmi"
 	"github.com/byssus-hpc/byssus/internal/host/spawn"
 	"github.com/byssus-hpc/byssus/internal/store/dataset"
+	"github.com/byssus-hpc/byssus/internal/store/part"
 	"github.com/byssus-hpc/byssus/internal/wire/abi"
 	"github.com/byssus-hpc/byssus/internal/wire/bulk"
 	"github.com/byssus-hpc/byssus/internal/wire/faults"
@@ -116,7 +118,9 @@ func (n *Node) Hear(m control.Message) {
 	case control.Abandon:
 		n.moves.abandon(o.Transfer)
 	case control.Inspect:
-		n.moves.do(0, func(ctx context.Context) { n.answer(o.Order, Inspect(ctx, n.store.Path(o.Checkpoint), func(int64) {})) })
+		n.moves.do(0, func(ctx context.Context) {
+			n.answer(o.Order, Inspect(ctx, n.of(o.Stream).Path(o.Checkpoint), func(int64) {}))
+		})
 	case control.Flush:
 		n.moves.do(0, func(ctx context.Context) { n.flushAndSay(ctx, o) })
 	default:
@@ -137,7 +141,7 @@ func (n *Node) server(number uint64) *Server {
 func (n *Node) answer(order uint64, err error) {
 	d := control.Done{Order: order}
 	if err != nil {
-		d.Err, d.Follows, d.Damaged = err.Error(), errors.Is(err, errAbandoned), errors.As(err, new(damage))
+		d.Err, d.Follows, d.Damaged = err.Error(), errors.Is(err, errAbandoned), errors.Is(err, part.ErrDamaged)
 	}
 	n.say(control.Message{Body: d})
 }
@@ -213,17 +217,21 @@ func (n *Node) storeOrder(m control.Message) {
 		case control.Seal:
 			n.seal(m.Start, o)
 		case control.Commit:
-			n.answer(o.Order, n.store.Commit(o.Checkpoint, &o.Record))
+			n.answer(o.Order, n.of(o.Stream).Commit(o.Checkpoint, &o.Record))
 		case control.Discard:
-			n.answer(o.Order, n.store.Withdraw(o.Checkpoint))
+			n.answer(o.Order, n.of(o.Stream).Withdraw(o.Checkpoint))
 		case control.Drop:
-			n.answer(o.Order, n.drop(o.Checkpoint))
+			n.answer(o.Order, n.drop(o.Stream, o.Checkpoint))
 		}
 	})
 }
 
 // prepare makes ready for the images of a checkpoint.
 func (n *Node) prepare(number uint64, o control.Prepare) error {
+	if o.Stream != 0 {
+		_, err := n.of(o.Stream).Prepare(o.Checkpoint)
+		return err
+	}
 	err := n.checkRoom(number, o)
 	if err == nil {
 		_, err = n.store.Prepare(o.Checkpoint)
@@ -234,9 +242,15 @@ func (n *Node) prepare(number uint64, o control.Prepare) error {
 	return err
 }
 
-// drop removes a committed checkpoint. In a cache the next one takes the place of one that the present start has written: its
+// of is the store with one of the job's streams.
+func (n *Node) of(s holding.Stream) *dataset.Job { return n.store.Of(s) }
+
+// drop removes a committed dataset. In a cache the next checkpoint takes the place of one that the present start has written: its
 // files are the same.
-func (n *Node) drop(checkpoint uint64) error {
+func (n *Node) drop(stream holding.Stream, checkpoint uint64) error {
+	if stream != 0 {
+		return n.of(stream).Drop(checkpoint)
+	}
 	n.mu.Lock()
 	present := n.number
 	n.mu.Unlock()
@@ -257,17 +271,17 @@ func (n *Node) release() {
 func (n *Node) cached() bool { return n.cfg.Flush != nil }
 
 func (n *Node) seal(number uint64, o control.Seal) {
-	part, err := n.store.Seal(o.Checkpoint, o.Ranks)
-	n.sealed(number, o.Order, part, err)
+	p, err := n.of(o.Stream).Seal(context.Background(), o.Checkpoint, o.Kind, o.Ranks)
+	n.sealed(number, o.Order, p, err)
 }
 
 // sealed answers with a part, or why there is none.
-func (n *Node) sealed(number, order uint64, part *dataset.Part, err error) {
+func (n *Node) sealed(number, order uint64, p *dataset.Part, err error) {
 	if err != nil {
 		n.answer(order, err)
 		return
 	}
-	n.say(control.Message{Start: number, Body: control.Sealed{Order: order, Part: *part}})
+	n.say(control.Message{Start: number, Body: control.Sealed{Order: order, Part: *p}})
 }
 
 // family are the ranks of that start which this agent has started itself, nil: there are none.

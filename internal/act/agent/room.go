@@ -99,8 +99,8 @@ func (n *Node) lastImages(ranks []int, pages []node.Sample) int64 {
 	if all, err := n.store.Checkpoints(); err == nil && len(all) > 0 {
 		if m, err := dataset.ReadManifest(n.store.Path(all[len(all)-1])); err == nil {
 			for _, f := range m.Files {
-				if slices.Contains(ranks, f.Rank()) {
-					here[f.Rank()], sum = true, sum+f.Size
+				if slices.Contains(ranks, f.Rank) {
+					here[f.Rank], sum = true, sum+f.Size
 				}
 			}
 		}

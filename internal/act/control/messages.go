@@ -109,7 +109,7 @@ type (
 	}
 )
 
-// What the coordinator says. Order is a number that the answer has.
+// What the coordinator says. Order is a number that the answer has; checkpoints are those of stream 0, else datasets of another.
 type (
 	// Begin makes an agent ready for a start of ranks, whose number is the message's. Answer: Done.
 	Begin struct {
@@ -175,17 +175,21 @@ type (
 	// for others, which is Share times less; 0: nothing is, or that is not asked. Answer: Done.
 	Prepare struct {
 		Order, Checkpoint uint64
+		Stream            holding.Stream
 		Copies, Share     int
 	}
-	// Seal makes sure that the images of these ranks, which are the node's, are whole, and as durable as the job wants them.
+	// Seal makes sure that the parts of these ranks, which are the node's, are whole, and as durable as the job wants them.
 	// Answer: Sealed, or Done with an error.
 	Seal struct {
 		Order, Checkpoint uint64
+		Stream            holding.Stream
+		Kind              holding.Kind
 		Ranks             []int
 	}
 	// Commit makes a checkpoint count. Answer: Done.
 	Commit struct {
 		Order, Checkpoint uint64
+		Stream            holding.Stream
 		Record            dataset.Manifest
 	}
 	// Encode makes what the node keeps for the others of its set, which is a vote for the checkpoint when it is done. Header.Own
@@ -205,17 +209,27 @@ type (
 	}
 	// Abandon ends what the agent does for a transfer, or will be told to: it cannot succeed.
 	Abandon struct{ Transfer uint64 }
-	// Flush copies the images of these ranks from the cache to the store that all nodes see, where a place has been made for
+	// Flush copies the parts of these ranks from the cache to the store that all nodes see, where a place has been made for
 	// them, and seals them there. Answer: Sealed.
 	Flush struct {
 		Order, Checkpoint uint64
+		Stream            holding.Stream
 		Ranks             []int
 	}
 	// Inspect reads all that the cache has of a checkpoint, with what it keeps for others. Answer: Done, with an error when
 	// something of it is not as it was written.
-	Inspect struct{ Order, Checkpoint uint64 }
+	Inspect struct {
+		Order, Checkpoint uint64
+		Stream            holding.Stream
+	}
 	// Discard removes what was written for a checkpoint that does not count.
-	Discard struct{ Order, Checkpoint uint64 }
+	Discard struct {
+		Order, Checkpoint uint64
+		Stream            holding.Stream
+	}
 	// Drop removes a committed checkpoint.
-	Drop struct{ Order, Checkpoint uint64 }
+	Drop struct {
+		Order, Checkpoint uint64
+		Stream            holding.Stream
+	}
 )

@@ -14,7 +14,8 @@ import (
 
 // orders puts what package keep orders into the messages that agents hear, and their answers into keep's.
 type orders struct {
-	job    *dataset.Job // in the store that all nodes see
+	job    *dataset.Job // in the store that all nodes see; its stream is that of the keeper
+	kind   holding.Kind // of what ranks write
 	mode   bulk.Mode
 	name   func(node int) string
 	pieces func(node int) string // where it takes what others send it
@@ -37,7 +38,7 @@ type ring struct {
 func (o *orders) message(node int, number uint64, order keep.Order) any {
 	switch k := order.(type) {
 	case keep.Seal:
-		return control.Seal{Order: number, Checkpoint: k.Checkpoint, Ranks: k.Ranks}
+		return control.Seal{Order: number, Checkpoint: k.Checkpoint, Stream: o.job.Stream, Kind: o.kind, Ranks: k.Ranks}
 	case keep.Encode:
 		return control.Encode{Order: number, Checkpoint: k.Header.Dataset, Header: k.Header,
 			Transfer: o.transfer(k.Transfer, k.Members, k.Header.Own)}
@@ -50,15 +51,15 @@ func (o *orders) message(node int, number uint64, order keep.Order) any {
 		for _, h := range k.Members {
 			m.Parity = append(m.Parity, agent.ParityName(&h))
 		}
-		return control.Commit{Order: number, Checkpoint: k.Dataset, Record: *m}
+		return control.Commit{Order: number, Checkpoint: k.Dataset, Stream: o.job.Stream, Record: *m}
 	case keep.Withdraw:
-		return control.Discard{Order: number, Checkpoint: k.Checkpoint}
+		return control.Discard{Order: number, Checkpoint: k.Checkpoint, Stream: o.job.Stream}
 	case keep.Drop:
-		return control.Drop{Order: number, Checkpoint: k.Checkpoint}
+		return control.Drop{Order: number, Checkpoint: k.Checkpoint, Stream: o.job.Stream}
 	case keep.Flush:
-		return control.Flush{Order: number, Checkpoint: k.Checkpoint, Ranks: k.Ranks}
+		return control.Flush{Order: number, Checkpoint: k.Checkpoint, Stream: o.job.Stream, Ranks: k.Ranks}
 	case keep.Inspect:
-		return control.Inspect{Order: number, Checkpoint: k.Checkpoint}
+		return control.Inspect{Order: number, Checkpoint: k.Checkpoint, Stream: o.job.Stream}
 	case keep.Abandon:
 		return control.Abandon{Transfer: k.Transfer}
 	}
@@ -74,22 +75,14 @@ func (o *orders) answer(m control.Message) keep.Answer {
 		if b.Part.MPI != "" {
 			o.mpi, o.app = b.Part.MPI, b.Part.App
 		}
-		files, err := agent.FilesOf(&b.Part)
-		if err != nil {
-			return keep.Answer{Err: err.Error()}
-		}
-		return keep.Answer{Files: files}
+		return keep.Answer{Files: b.Part.Files}
 	}
 	return keep.Answer{Err: fmt.Sprintf("coordsrv: an agent answers %T", m.Body)}
 }
 
 // record is the manifest of so many files.
 func (o *orders) record(n uint64, files []holding.File) *dataset.Manifest {
-	p := &dataset.Part{MPI: o.mpi, App: o.app}
-	for _, f := range files {
-		p.Files = append(p.Files, dataset.File{Name: f.Name, Size: f.Size, HeaderCRC: fmt.Sprintf("%08x", f.Digest)})
-	}
-	return o.job.Record(n, p)
+	return o.job.Record(n, &dataset.Part{Files: files, MPI: o.mpi, App: o.app})
 }
 
 // transfer tells a member how it reaches its neighbours.

@@ -8,6 +8,7 @@ package holding
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/byssus-hpc/byssus/internal/decide/redset"
@@ -17,19 +18,56 @@ import (
 const (
 	MaxSets = 1 << 20
 	MaxName = 255 // bytes
+	MaxRank = 1<<31 - 1
 )
 
-// File is one of the files of a part.
+// Kind is what the parts of ranks are. Its numbers are stored.
+type Kind uint16
+
+// The kinds.
+const (
+	Image Kind = 0 // of a rank's process: files that bring their own checksums (package format)
+	Files Kind = 1 // that a rank has written: an index of them, and what they contain (package files)
+)
+
+func (k Kind) String() string {
+	switch k {
+	case Image:
+		return "image"
+	case Files:
+		return "files"
+	}
+	return fmt.Sprintf("kind %d", uint16(k))
+}
+
+// Stream is one of the sequences of datasets that a job has: each has numbers, redundancy and retention of its own. Its numbers are
+// stored. Stream 0 are the checkpoints.
+type Stream uint16
+
+// File is one of the files of a rank's part: what has no name of its own on the node, as the contents of many files, has one here.
 type File struct {
 	Name   string
 	Size   int64
-	Digest uint64 // as whoever has written the part takes it
+	Digest uint64 // of what has the checksums of everything in it: an image's header, an index
+	Rank   int
+	Kind   Kind
 }
 
 // Member is a member of a set, with the files of its part in their order.
 type Member struct {
 	Node, Group string
 	Files       []File
+}
+
+// Ranks are those of which the member has something, in the order of their files.
+func (m Member) Ranks() []int {
+	var ranks []int
+	for _, f := range m.Files {
+		if !slices.Contains(ranks, f.Rank) {
+			ranks = append(ranks, f.Rank)
+		}
+	}
+	return ranks
 }
 
 // Bytes is how long the member's part is.
@@ -45,9 +83,13 @@ func (m Member) Bytes() int64 {
 type ID struct {
 	Job                   [16]byte
 	Start, Epoch, Dataset uint64
+	Stream                Stream
 }
 
 func (id ID) String() string {
+	if id.Stream != 0 {
+		return fmt.Sprintf("job %x, epoch %d, start %d, stream %d, dataset %d", id.Job, id.Epoch, id.Start, id.Stream, id.Dataset)
+	}
 	return fmt.Sprintf("job %x, epoch %d, start %d, dataset %d", id.Job, id.Epoch, id.Start, id.Dataset)
 }
 
@@ -109,6 +151,9 @@ func (m Member) checkFiles(seen map[string]bool) error {
 			return fmt.Errorf("file %d: %s is there twice", i, f.Name)
 		}
 		seen[f.Name] = true
+		if f.Rank < 0 || f.Rank > MaxRank || f.Kind > Files {
+			return fmt.Errorf("file %d: %s: %v of rank %d, wanted a kind that this byssus knows, and a rank up to %d", i, f.Name, f.Kind, f.Rank, MaxRank)
+		}
 		if f.Size < 0 || f.Size > redset.MaxPart-sum {
 			return fmt.Errorf("file %d: %d bytes behind %d, wanted at most %d for a part", i, f.Size, sum, int64(redset.MaxPart))
 		}

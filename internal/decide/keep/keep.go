@@ -126,9 +126,11 @@ func (Enter) work()  {}
 func (Clear) work()  {}
 func (Remove) work() {}
 
-// Config is how a job uses the caches of its nodes.
+// Config is how a job uses the caches of its nodes for one of its streams of datasets.
 type Config struct {
 	Job    [16]byte
+	Stream holding.Stream
+	Kind   holding.Kind // of what ranks write
 	Ranks  int
 	Scheme redset.Scheme
 	Size   int // of sets, at least; 0: as fits
@@ -167,11 +169,13 @@ func New(cfg Config, driver Driver, stored []uint64) *Keeper {
 	return k
 }
 
-// Join adds a node with what it has, and returns its number: they are counted from 0.
+// Join adds a node with what it has, of this stream and of others, and returns its number: they are counted from 0.
 func (k *Keeper) Join(name, group string, held []recovery.Held) int {
 	n := &node{name: name, group: group, held: map[uint64]*recovery.Held{}}
 	for i := range held {
-		n.held[held[i].Dataset] = &held[i]
+		if held[i].Stream == k.cfg.Stream {
+			n.held[held[i].Dataset] = &held[i]
+		}
 	}
 	k.nodes = append(k.nodes, n)
 	return len(k.nodes) - 1

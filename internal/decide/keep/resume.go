@@ -128,7 +128,7 @@ func (k *Keeper) enter(r *Resumption, b recovery.Rebuild, then func(error)) {
 	for _, h := range held.Members {
 		m := h.Members[h.Own]
 		record.Files = append(record.Files, m.Files...)
-		held.Ranks = append(held.Ranks, recovery.RanksOf(m)...)
+		held.Ranks = append(held.Ranks, m.Ranks()...)
 	}
 	slices.Sort(held.Ranks)
 	k.ask([]int{to}, func(int) Order { return record }, nothing, func(answers []Answer) {

@@ -103,7 +103,7 @@ func (a *simAgent) die(amnesia bool) {
 func filesOf(ranks []int) []holding.File {
 	var files []holding.File
 	for _, r := range ranks {
-		files = append(files, holding.File{Name: fmt.Sprintf("rank-%05d.0.img", r), Size: 10, Digest: uint64(r)})
+		files = append(files, holding.File{Name: fmt.Sprintf("rank-%05d.0.img", r), Size: 10, Digest: uint64(r), Rank: r})
 	}
 	return files
 }
@@ -245,7 +245,7 @@ func (a *simAgent) rebuild(o *owner, m Rebuild, answer func(Answer)) {
 	}
 	a.join(o, m.Transfer, m.Members, need, m.Header.Own, func() Answer {
 		if becomes {
-			a.tmp[n] = &part{recovery.RanksOf(m.Header.Members[m.Lost]), []holding.Header{m.Header}, false}
+			a.tmp[n] = &part{m.Header.Members[m.Lost].Ranks(), []holding.Header{m.Header}, false}
 			for _, i := range m.Members {
 				a.tmp[n].rotten = a.tmp[n].rotten || i >= 0 && i != a.index && a.w.agents[i].rotten[n]
 			}
@@ -261,7 +261,7 @@ func (a *simAgent) rebuild(o *owner, m Rebuild, answer func(Answer)) {
 
 // record makes what is there count, and must find it there.
 func (a *simAgent) record(r Record) {
-	h := &recovery.Held{ID: r.ID, Ranks: recovery.RanksOf(holding.Member{Files: r.Files}), Members: r.Members}
+	h := &recovery.Held{ID: r.ID, Ranks: holding.Member{Files: r.Files}.Ranks(), Members: r.Members}
 	slices.Sort(h.Ranks)
 	have := part{}
 	for _, p := range []*part{a.tmp[r.Dataset], partOf(a.disk[r.Dataset], r.ID)} {

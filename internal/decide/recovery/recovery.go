@@ -115,19 +115,7 @@ func newest(job [16]byte, checkpoint uint64, nodes []Node) *holding.ID {
 
 // has says whether the images of a member are there.
 func (h *Held) has(m holding.Member) bool {
-	return !slices.ContainsFunc(RanksOf(m), func(r int) bool { return !slices.Contains(h.Ranks, r) })
-}
-
-// RanksOf are the ranks whose images a member has.
-func RanksOf(m holding.Member) []int {
-	var ranks []int
-	for _, f := range m.Files {
-		var rank int
-		if _, err := fmt.Sscanf(f.Name, "rank-%d.", &rank); err == nil && !slices.Contains(ranks, rank) {
-			ranks = append(ranks, rank)
-		}
-	}
-	return ranks
+	return !slices.ContainsFunc(m.Ranks(), func(r int) bool { return !slices.Contains(h.Ranks, r) })
 }
 
 // asTheyLie: without redundancy each rank goes on at the first node that has its images.
@@ -149,7 +137,7 @@ func (p *Plan) asTheyLie(id *holding.ID, nodes []Node) {
 	}
 }
 
-func (p *Plan) give(node int, m holding.Member) { p.Ranks[node] = append(p.Ranks[node], RanksOf(m)...) }
+func (p *Plan) give(node int, m holding.Member) { p.Ranks[node] = append(p.Ranks[node], m.Ranks()...) }
 
 // replace finds a node for a member that is lost: not one of its set, where that can be.
 func (p *Plan) replace(l holding.Loss, h holding.Header, at map[place]int) {

@@ -32,11 +32,11 @@ func newCluster(t *testing.T, nodes, ranks int, scheme redset.Scheme, size int) 
 	for i := range nodes {
 		m := holding.Member{Node: fmt.Sprintf("n%d", i)}
 		for r := i * ranks / nodes; r < (i+1)*ranks/nodes; r++ {
-			m.Files = append(m.Files, holding.File{Name: fmt.Sprintf("rank-%05d.0.img", r), Size: int64(100 + r), Digest: uint64(r)})
+			m.Files = append(m.Files, holding.File{Name: fmt.Sprintf("rank-%05d.0.img", r), Size: int64(100 + r), Digest: uint64(r), Rank: r})
 		}
 		parts, members = append(parts, m), append(members, redset.Member{Node: i})
 		c.nodes = append(c.nodes, recovery.Node{Name: m.Node, Held: &recovery.Held{
-			ID: holding.ID{Job: job, Start: 3, Epoch: 4, Dataset: 7}, Ranks: recovery.RanksOf(m)}})
+			ID: holding.ID{Job: job, Start: 3, Epoch: 4, Dataset: 7}, Ranks: m.Ranks()}})
 	}
 	var err error
 	if c.sets, err = redset.Divide(members, scheme, size); err != nil {
@@ -126,7 +126,7 @@ func (c *cluster) check(t *testing.T, plan *recovery.Plan, left []recovery.Node)
 		if r.Members[r.Header.Own] != r.To {
 			t.Fatalf("rebuild %+v: who becomes the member is not it", r)
 		}
-		for _, rank := range recovery.RanksOf(r.Header.Members[r.Header.Own]) {
+		for _, rank := range r.Header.Members[r.Header.Own].Ranks() {
 			if has[r.To][rank] {
 				t.Fatalf("rank %d is made again on %s, which has it", rank, left[r.To].Name)
 			}

@@ -6,6 +6,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+
+	"github.com/byssus-hpc/byssus/internal/store/own"
 )
 
 // A node's cache is a store of its own, with the parts of that node alone. The manifest of a checkpoint there says whose part
@@ -53,7 +55,7 @@ func (s Store) Cache(meta Meta, term uint64, home string) (*Job, error) {
 	}
 	here, err := readMeta(j.Dir)
 	switch {
-	case errors.Is(err, ErrForeign):
+	case errors.Is(err, own.ErrForeign):
 	case err == nil && here.ID != meta.ID:
 		err = fmt.Errorf("dataset: cache %s: found job %s, wanted %s", j.Dir, here.ID, meta.ID)
 	default: // what it says is for people
@@ -75,7 +77,7 @@ func (s Store) Clear() {
 	for _, name := range names {
 		j := &Job{Dir: filepath.Join(s.Dir, name), ground: s.ground}
 		meta, err := readMeta(j.Dir)
-		if err != nil || !meta.over() || ownDir(j.Dir) != nil {
+		if err != nil || !meta.over() || own.Dir(j.Dir) != nil {
 			continue
 		}
 		if j.takeFor(func() error { return nil }) == nil { // nobody uses it

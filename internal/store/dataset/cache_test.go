@@ -1,6 +1,7 @@
 package dataset
 
 import (
+	"context"
 	"errors"
 	"os"
 	"path/filepath"
@@ -8,7 +9,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/byssus-hpc/byssus/internal/decide/holding"
 	"github.com/byssus-hpc/byssus/internal/store/format/imagetest"
+	"github.com/byssus-hpc/byssus/internal/store/part"
 )
 
 // open is a job's part of a cache, which the test gives up.
@@ -50,15 +53,15 @@ func TestFence(t *testing.T) {
 	}
 }
 
-// part commits a node's part of a checkpoint in its cache.
-func part(t *testing.T, j *Job, dir string, n uint64, node string, ranks, all []int) {
+// nodePart commits a node's part of a checkpoint in its cache.
+func nodePart(t *testing.T, j *Job, dir string, n uint64, node string, ranks, all []int) {
 	t.Helper()
 	for _, rank := range ranks {
 		if err := imagetest.Write(dir, spec(t, j, n, rank)); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if _, err := j.Seal(n, ranks); err != nil {
+	if _, err := j.Seal(context.Background(), n, holding.Image, ranks); err != nil {
 		t.Fatal(err)
 	}
 	p := &Part{}
@@ -67,7 +70,7 @@ func part(t *testing.T, j *Job, dir string, n uint64, node string, ranks, all []
 		if !slices.Contains(ranks, rank) {
 			from = j.Path(n)
 		}
-		if err := p.addRank(from, rank, j, n); err != nil {
+		if err := p.addRank(context.Background(), from, holding.Image, rank, j.of(n), false); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -86,7 +89,7 @@ func TestParts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	part(t, j, dir, 7, "a", []int{2, 3}, []int{2, 3})
+	nodePart(t, j, dir, 7, "a", []int{2, 3}, []int{2, 3})
 	m, err := Check(j.Path(7))
 	if err != nil || !slices.Equal(m.Held(), []int{2, 3}) || m.Node != "a" || m.Start != 3 || m.Epoch != 4 {
 		t.Fatalf("a part: %+v, %v", m, err)
@@ -94,14 +97,14 @@ func TestParts(t *testing.T) {
 	if dir, err = j.Again(7); err != nil {
 		t.Fatal(err)
 	}
-	part(t, j, dir, 7, "a", []int{0}, []int{0, 2, 3})
+	nodePart(t, j, dir, 7, "a", []int{0}, []int{0, 2, 3})
 	if m, err = Check(j.Path(7)); err != nil || !slices.Equal(m.Held(), []int{0, 2, 3}) {
 		t.Errorf("with more: %+v, %v", m, err)
 	}
 	if _, err := os.Lstat(dir); err == nil {
 		t.Errorf("%s is left", dir)
 	}
-	remove(t, filepath.Join(j.Path(7), fileName(2, 0)))
+	remove(t, filepath.Join(j.Path(7), part.ImageName(2, 0)))
 	if _, err := Check(j.Path(7)); err == nil {
 		t.Error("a part without one of its images is whole")
 	}

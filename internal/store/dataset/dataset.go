@@ -32,6 +32,8 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/byssus-hpc/byssus/internal/decide/holding"
+	"github.com/byssus-hpc/byssus/internal/store/own"
 	"github.com/byssus-hpc/byssus/internal/wire/faults"
 )
 
@@ -54,10 +56,11 @@ type Store struct {
 type Job struct {
 	Dir    string
 	Meta   Meta
-	Term   uint64      // of a job that is locked: one higher each time
-	Damage error       // what is wrong with job.json, and what Meta comes from
-	Weak   error       // of a job that is locked: why a loss of power may take what counts; nil: it does not
-	Faults *faults.Set // armed crash points; nil: none
+	Stream holding.Stream // of which it gives, takes and lists datasets; see Of
+	Term   uint64         // of a job that is locked: one higher each time
+	Damage error          // what is wrong with job.json, and what Meta comes from
+	Weak   error          // of a job that is locked: why a loss of power may take what counts; nil: it does not
+	Faults *faults.Set    // armed crash points; nil: none
 	locks  []*os.File
 	ground
 }
@@ -81,7 +84,7 @@ func (s Store) check() error {
 	if err != nil {
 		return fmt.Errorf("dataset: store: %w", err)
 	}
-	return checkDir(s.Dir, st, true)
+	return own.Check(s.Dir, st, true)
 }
 
 // Create makes a job and locks it. A name with the suffix "*" means the first free one of name, name-2, name-3, ...
@@ -185,7 +188,7 @@ func (s Store) Open(name string) (*Job, error) {
 		return nil, err
 	}
 	j := &Job{Dir: filepath.Join(s.Dir, name), ground: s.ground}
-	err := ownDir(j.Dir)
+	err := own.Dir(j.Dir)
 	if err == nil {
 		err = j.load()
 	}
@@ -223,7 +226,7 @@ func (s Store) isJob(e fs.DirEntry) bool {
 	if !e.IsDir() {
 		return e.Type()&fs.ModeSymlink != 0 && holdsJob(path)
 	}
-	return ownDir(path) != nil || holdsJob(path)
+	return own.Dir(path) != nil || holdsJob(path)
 }
 
 func holdsJob(path string) bool {
@@ -232,7 +235,7 @@ func holdsJob(path string) bool {
 		return !errors.Is(err, fs.ErrNotExist)
 	}
 	return slices.ContainsFunc(entries, func(e fs.DirEntry) bool {
-		_, _, ckpt := parseDir(e.Name())
+		_, ckpt := parseDir(e.Name())
 		return ckpt || e.Name() == "job.json"
 	})
 }
@@ -293,7 +296,7 @@ func (j *Job) Remove() error {
 func (s Store) sweep() {
 	left, _ := filepath.Glob(filepath.Join(s.Dir, removedPrefix+"*")) // with a [ in the store's path there are none
 	for _, dir := range left {
-		if ownDir(dir) == nil {
+		if own.Dir(dir) == nil {
 			_ = s.disk().RemoveAll(dir)
 		}
 	}
@@ -305,13 +308,20 @@ func (j *Job) clean() error {
 	if err != nil {
 		return fmt.Errorf("dataset: %w", err)
 	}
-	last, _, err := j.last()
-	if err == nil && last > 0 {
-		err = j.markLast(last) // before the leftovers that tell it are gone
+	streams := map[holding.Stream]bool{}
+	for _, e := range entries {
+		p, ok := parseDir(e.Name())
+		if s := j.Of(p.stream); err == nil && ok && !streams[p.stream] {
+			streams[p.stream] = true
+			var last uint64
+			if last, err = s.Last(); err == nil {
+				err = s.markLast(last) // before the leftovers that tell it are gone
+			}
+		}
 	}
 	for _, e := range entries {
-		_, kind, ok := parseDir(e.Name())
-		if err == nil && (ok && kind != "" || e.Name() == "job.json.new") {
+		p, ok := parseDir(e.Name())
+		if err == nil && (ok && p.state != "" || e.Name() == "job.json.new") {
 			err = j.disk().RemoveAll(filepath.Join(j.Dir, e.Name()))
 		}
 	}
@@ -321,17 +331,57 @@ func (j *Job) clean() error {
 	return nil
 }
 
-// Path is the directory of a committed checkpoint.
-func (j *Job) Path(n uint64) string { return filepath.Join(j.Dir, fmt.Sprintf("ckpt.%06d", n)) }
+// Path is the directory of a committed dataset.
+func (j *Job) Path(n uint64) string {
+	return filepath.Join(j.Dir, place{stream: j.Stream, n: n}.base())
+}
 
-func parseDir(name string) (n uint64, kind string, ok bool) {
-	rest, ok := strings.CutPrefix(name, "ckpt.")
-	if !ok {
-		return 0, "", false
+// Of is the job with another of its streams of datasets. It has no locks of its own.
+func (j *Job) Of(s holding.Stream) *Job {
+	other := *j
+	other.Stream, other.locks = s, nil
+	return &other
+}
+
+// name is how a dataset is called in errors.
+func (j *Job) name(n uint64) string {
+	if j.Stream == 0 {
+		return fmt.Sprintf("checkpoint %d", n)
 	}
-	digits, kind, _ := strings.Cut(rest, ".")
+	return fmt.Sprintf("dataset %d of stream %d", n, j.Stream)
+}
+
+// place is what becomes of a directory of a dataset: empty, it counts; tmp, it is being written; drop, it is being removed.
+type place struct {
+	stream holding.Stream
+	n      uint64
+	state  string
+}
+
+// base is the name of such a directory.
+func (p place) base() string {
+	name := fmt.Sprintf("ckpt.%06d", p.n)
+	if p.stream != 0 {
+		name = fmt.Sprintf("stream%d.%06d", p.stream, p.n)
+	}
+	if p.state != "" {
+		name += "." + p.state
+	}
+	return name
+}
+
+// parseDir reads the name of a directory of a dataset.
+func parseDir(name string) (place, bool) {
+	var p place
+	prefix, rest, ok := strings.Cut(name, ".")
+	if digits, other := strings.CutPrefix(prefix, "stream"); other {
+		s, err := strconv.ParseUint(digits, 10, 16)
+		p.stream, ok = holding.Stream(s), ok && err == nil
+	}
+	digits, state, _ := strings.Cut(rest, ".")
 	n, err := strconv.ParseUint(digits, 10, 63)
-	return n, kind, err == nil && n > 0 && digits == fmt.Sprintf("%06d", n) && (kind == "" || kind == "tmp" || kind == "drop")
+	p.n, p.state = n, state
+	return p, ok && err == nil && n > 0 && (state == "" || state == "tmp" || state == "drop") && p.base() == name
 }
 
 // Checkpoints lists the committed checkpoints of the store, ascending, also those of an earlier job of this name. ErrNoJob: it
@@ -346,8 +396,24 @@ func (j *Job) Checkpoints() ([]uint64, error) {
 	}
 	var list []uint64
 	for _, e := range entries {
-		if n, kind, ok := parseDir(e.Name()); ok && kind == "" {
-			list = append(list, n)
+		if p, ok := parseDir(e.Name()); ok && p.state == "" && p.stream == j.Stream {
+			list = append(list, p.n)
+		}
+	}
+	slices.Sort(list)
+	return list, nil
+}
+
+// Streams lists the streams of which the job has any committed dataset, ascending.
+func (j *Job) Streams() ([]holding.Stream, error) {
+	entries, err := os.ReadDir(j.Dir)
+	if err != nil {
+		return nil, fmt.Errorf("dataset: job %s: %w", j.Meta.Name, err)
+	}
+	var list []holding.Stream
+	for _, e := range entries {
+		if p, ok := parseDir(e.Name()); ok && p.state == "" && !slices.Contains(list, p.stream) {
+			list = append(list, p.stream)
 		}
 	}
 	slices.Sort(list)

@@ -1,6 +1,7 @@
 package dataset
 
 import (
+	"context"
 	"encoding/hex"
 	"errors"
 	"os"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/byssus-hpc/byssus/internal/decide/holding"
 	"github.com/byssus-hpc/byssus/internal/store/format"
 	"github.com/byssus-hpc/byssus/internal/store/format/imagetest"
 )
@@ -65,7 +67,7 @@ func sealAndCommit(j *Job, n uint64) error {
 	for r := range ranks {
 		ranks[r] = r
 	}
-	p, err := j.Seal(n, ranks)
+	p, err := j.Seal(context.Background(), n, holding.Image, ranks)
 	if err != nil {
 		return err
 	}
@@ -78,7 +80,7 @@ func TestHoldings(t *testing.T) {
 	write(t, j, 1)
 	var all []*Part
 	for _, ranks := range [][]int{{1, 2}, {0, 3}} {
-		h, err := j.Seal(1, ranks)
+		h, err := j.Seal(context.Background(), 1, holding.Image, ranks)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/byssus-hpc/byssus/internal/store/own"
 )
 
 // A job is locked by two flocks, of its directory and of the file "lock" in it. The file is what file systems of other
@@ -23,7 +25,7 @@ func (j *Job) take() error { return j.takeFor(j.claim) }
 
 // takeFor locks the job and begins a term of it by claim.
 func (j *Job) takeFor(claim func() error) error {
-	err := ownDir(j.Dir)
+	err := own.Dir(j.Dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return j.removed()
 	}
@@ -65,9 +67,9 @@ func (j *Job) lockPath() string { return filepath.Join(j.Dir, "lock") }
 
 // takeFile locks the file, nil: there is none, and none can be made.
 func (j *Job) takeFile() (*os.File, error) {
-	f, _, err := OpenOwn(j.lockPath(), os.O_RDWR|os.O_CREATE)
+	f, _, err := own.Open(j.lockPath(), os.O_RDWR|os.O_CREATE)
 	if err != nil && sealedStore(err) {
-		f, _, err = OpenOwn(j.lockPath(), os.O_RDONLY)
+		f, _, err = own.Open(j.lockPath(), os.O_RDONLY)
 		if errors.Is(err, fs.ErrNotExist) {
 			return nil, nil
 		}
@@ -120,7 +122,7 @@ func isAt(f *os.File, path string) bool {
 // lockedBy is the error that names who runs the job.
 func (j *Job) lockedBy() error {
 	err := fmt.Errorf("dataset: job %s: %w", filepath.Base(j.Dir), ErrLocked)
-	f, _, ferr := OpenOwn(j.lockPath(), os.O_RDONLY)
+	f, _, ferr := own.Open(j.lockPath(), os.O_RDONLY)
 	if ferr != nil {
 		return err
 	}
@@ -134,7 +136,7 @@ func (j *Job) lockedBy() error {
 
 // checkLock says whether the lock's file holds what it should: nothing, or a process.
 func (j *Job) checkLock() error {
-	f, _, err := OpenOwn(j.lockPath(), os.O_RDONLY)
+	f, _, err := own.Open(j.lockPath(), os.O_RDONLY)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
@@ -154,7 +156,7 @@ func (j *Job) checkLock() error {
 
 // Locked says whether a process runs the job.
 func (j *Job) Locked() bool {
-	f, _, err := OpenOwn(j.lockPath(), os.O_RDONLY)
+	f, _, err := own.Open(j.lockPath(), os.O_RDONLY)
 	if err != nil {
 		f, err = os.OpenFile(j.Dir, os.O_RDONLY|syscall.O_DIRECTORY|syscall.O_NOFOLLOW, 0)
 	}

@@ -2,7 +2,7 @@ package dataset
 
 import (
 	"cmp"
-	"encoding/hex"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -11,16 +11,20 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"time"
 
+	"github.com/byssus-hpc/byssus/internal/decide/holding"
 	"github.com/byssus-hpc/byssus/internal/store/format"
-	"github.com/byssus-hpc/byssus/internal/wire/abi"
+	"github.com/byssus-hpc/byssus/internal/store/own"
+	"github.com/byssus-hpc/byssus/internal/store/part"
 	"github.com/byssus-hpc/byssus/internal/wire/faults"
 )
 
 const (
 	manifestName   = "manifest.json"
-	manifestFormat = 1
+	manifestFormat = 1 // of images
+	formatOfKinds  = 2 // of other kinds
 )
 
 // Manifest says what a committed checkpoint consists of.
@@ -52,37 +56,81 @@ func (m *Manifest) Held() []int {
 		return ranks
 	}
 	for _, f := range m.Files {
-		ranks = append(ranks, f.Rank())
+		ranks = append(ranks, f.Rank)
 	}
 	return slices.Compact(ranks)
 }
 
-// File is one image file.
+// File is one of the files of a rank's part: of its image; or their index, and what they contain, of files that it has written.
 type File struct {
-	Name      string `json:"name"`
-	Size      int64  `json:"size"`
-	HeaderCRC string `json:"header_crc32c"`
+	Name      string       `json:"name"`
+	Size      int64        `json:"size"`
+	HeaderCRC string       `json:"header_crc32c"` // of the image's header, or of the index: it has all other checksums
+	Rank      int          `json:"rank"`
+	Kind      holding.Kind `json:"kind,omitempty"`
 }
 
-// Rank is the rank whose image the file is a part of.
-func (f File) Rank() int {
-	var rank int
-	if _, err := fmt.Sscanf(f.Name, "rank-%d.", &rank); err != nil {
-		return -1
-	}
-	return rank
+// fileOf is the manifest's form of a file.
+func fileOf(f holding.File) File {
+	return File{f.Name, f.Size, fmt.Sprintf("%08x", f.Digest), f.Rank, f.Kind}
 }
+
+// Part is the file as the agents know it.
+func (f File) part() (holding.File, error) {
+	crc, err := strconv.ParseUint(f.HeaderCRC, 16, 32)
+	if err != nil {
+		return holding.File{}, fmt.Errorf("%s: checksum %.40q, wanted eight hexadecimal digits", f.Name, f.HeaderCRC)
+	}
+	return holding.File{Name: f.Name, Size: f.Size, Digest: crc, Rank: f.Rank, Kind: f.Kind}, nil
+}
+
+// Parts are the files as the agents know them.
+func (m *Manifest) Parts() ([]holding.File, error) {
+	var all []holding.File
+	for _, f := range m.Files {
+		file, err := f.part()
+		if err != nil {
+			return nil, fmt.Errorf("dataset: checkpoint %d: manifest: %w", m.Checkpoint, err)
+		}
+		all = append(all, file)
+	}
+	return all, nil
+}
+
+// of is what the parts of the manifest must belong to.
+func (m *Manifest) of() part.Of { return part.Of{Job: m.ID, Ranks: m.Ranks, Dataset: m.Checkpoint} }
 
 var (
-	imageName  = regexp.MustCompile(`^rank-[0-9]{5,}\.[0-9]+\.img$`)
+	imageName  = regexp.MustCompile(`^rank-([0-9]{5,})\.[0-9]+\.img$`)
+	filesName  = regexp.MustCompile(`^rank-([0-9]{5,})\.(index|files)$`)
 	parityName = regexp.MustCompile(`^parity\.[0-9]+\.[0-9]+$`)
 )
 
-// checkNames wants of a manifest names that are those of images, and of what is kept for other nodes: what else could they lead to?
+// rankIn is the rank in a name of that form; ok is false when it has another form.
+func rankIn(form *regexp.Regexp, name string) (rank int, ok bool) {
+	found := form.FindStringSubmatch(name)
+	if found == nil {
+		return 0, false
+	}
+	rank, err := strconv.Atoi(found[1])
+	return rank, err == nil
+}
+
+// checkNames wants of a manifest names that are those of parts of its ranks, and of what is kept for other nodes: what else could they
+// lead to? Manifests that older writers have made have ranks in the names alone.
 func (m *Manifest) checkNames() error {
-	for _, f := range m.Files {
-		if !imageName.MatchString(f.Name) {
-			return fmt.Errorf("found %.40q, wanted the name of an image", f.Name)
+	for i := range m.Files {
+		f := &m.Files[i]
+		form, what := imageName, "the name of an image"
+		if f.Kind != holding.Image {
+			form, what = filesName, "the name of an index or of its files"
+		}
+		rank, ok := rankIn(form, f.Name)
+		if f.Rank == 0 {
+			f.Rank = rank
+		}
+		if !ok || f.Rank != rank {
+			return fmt.Errorf("found %.40q of rank %d, wanted %s", f.Name, f.Rank, what)
 		}
 	}
 	for _, name := range m.Parity {
@@ -93,42 +141,58 @@ func (m *Manifest) checkNames() error {
 	return nil
 }
 
-// fileName is the name of an image file in its checkpoint's directory.
-func fileName(rank, part int) string { return fmt.Sprintf("rank-%05d.%d.img", rank, part) }
-
 // Part is what one node has of a checkpoint.
 type Part struct {
-	Files []File `json:"files"` // by rank, and by part of its image
-	MPI   string `json:"mpi"`   // of rank 0, if that is among them
-	App   string `json:"app"`
+	Files []holding.File `json:"files"` // by rank
+	MPI   string         `json:"mpi"`   // of rank 0, if that is among them
+	App   string         `json:"app"`
 }
 
-// Seal looks whether the images of these ranks are whole, and syncs them where the job wants that. It is done on the machine
+// Seal looks whether the parts of these ranks are whole, and syncs them where the job wants that. It is done on the machine
 // that has written them: a sync from elsewhere does nothing on some file systems.
-func (j *Job) Seal(n uint64, ranks []int) (*Part, error) {
-	dir, p := j.Path(n)+".tmp", &Part{}
+func (j *Job) Seal(ctx context.Context, n uint64, kind holding.Kind, ranks []int) (*Part, error) {
+	p := &Part{}
+	durable := j.Meta.Fsync && kind != holding.Image // images are synced below
 	for _, rank := range ranks {
-		if err := p.addRank(dir, rank, j, n); err != nil {
-			return nil, fmt.Errorf("dataset: checkpoint %d: %w", n, err)
+		if err := p.addRank(ctx, j.Path(n)+".tmp", kind, rank, j.of(n), durable); err != nil {
+			return nil, fmt.Errorf("dataset: %s: %w", j.name(n), err)
 		}
 	}
-	if j.Meta.Fsync {
-		if err := j.syncPart(dir, p); err != nil {
-			return nil, fmt.Errorf("dataset: checkpoint %d: %w", n, err)
+	return p, j.SyncPart(n, p)
+}
+
+// SyncPart makes sure that the files of a part that is not committed yet, which are whole, are on stable storage where the job wants that.
+func (j *Job) SyncPart(n uint64, p *Part) error {
+	dir := j.Path(n) + ".tmp"
+	var err error
+	for i := 0; i < len(p.Files) && j.Meta.Fsync && err == nil; i++ {
+		if p.Files[i].Kind == holding.Image { // other kinds have been synced file by file
+			err = j.sync(filepath.Join(dir, p.Files[i].Name))
 		}
+	}
+	if err == nil && j.Meta.Fsync {
+		err = j.syncNames(dir)
+	}
+	if err != nil {
+		return fmt.Errorf("dataset: %s: %w", j.name(n), err)
 	}
 	j.Faults.Hit(faults.CommitSynced)
-	return p, nil
+	return nil
 }
 
-func (j *Job) syncPart(dir string, p *Part) error {
-	for _, f := range p.Files {
-		if err := j.sync(filepath.Join(dir, f.Name)); err != nil {
-			return err
-		}
+// CheckPart compares a part that is not committed yet, but for its data, with what it should be.
+func (j *Job) CheckPart(n uint64, p *Part) error {
+	err := part.Split(p.Files, func(k part.Kind, files []holding.File) error {
+		return k.Check(j.Path(n)+".tmp", files[0].Rank, j.of(n), files)
+	})
+	if err != nil {
+		return fmt.Errorf("dataset: %s: %w", j.name(n), err)
 	}
-	return j.syncNames(dir)
+	return nil
 }
+
+// of is what the parts of a dataset of the job must belong to.
+func (j *Job) of(n uint64) part.Of { return part.Of{Job: j.Meta.ID, Ranks: j.Meta.Ranks, Dataset: n} }
 
 // Record is the manifest of a checkpoint that consists of these, in the order of their ranks.
 func (j *Job) Record(n uint64, parts ...*Part) *Manifest {
@@ -137,12 +201,14 @@ func (j *Job) Record(n uint64, parts ...*Part) *Manifest {
 		if p.MPI != "" {
 			m.MPI, m.App = p.MPI, p.App
 		}
-		m.Files = append(m.Files, p.Files...)
 		for _, f := range p.Files {
-			m.Bytes += f.Size
+			m.Files, m.Bytes = append(m.Files, fileOf(f)), m.Bytes+f.Size
+			if f.Kind != holding.Image {
+				m.Format = formatOfKinds
+			}
 		}
 	}
-	slices.SortStableFunc(m.Files, func(a, b File) int { return cmp.Compare(a.Rank(), b.Rank()) })
+	slices.SortStableFunc(m.Files, func(a, b File) int { return cmp.Compare(a.Rank, b.Rank) })
 	return m
 }
 
@@ -188,7 +254,7 @@ func (j *Job) Heal() ([]string, error) {
 	for _, n := range all {
 		dir := j.Path(n)
 		_, damage := ReadManifest(dir)
-		if damage == nil || ownDir(dir) != nil || errors.Is(damage, ErrForeign) || errors.Is(damage, errFuture) {
+		if damage == nil || own.Dir(dir) != nil || errors.Is(damage, own.ErrForeign) || errors.Is(damage, errFuture) {
 			continue
 		}
 		err := j.recordAgain(dir, n)
@@ -204,7 +270,7 @@ func (j *Job) Heal() ([]string, error) {
 func (j *Job) recordAgain(dir string, n uint64) error {
 	p := &Part{}
 	for rank := range j.Meta.Ranks {
-		if err := p.addRank(dir, rank, j, n); err != nil {
+		if err := p.addRank(context.Background(), dir, holding.Image, rank, j.of(n), false); err != nil {
 			return err
 		}
 	}
@@ -219,47 +285,21 @@ func (j *Job) writeManifest(dir string, m *Manifest) error {
 	return j.writeAtomic(filepath.Join(dir, manifestName), seal(append(b, '\n')))
 }
 
-// addRank finds the files of a rank and checks that they are complete and belong here.
-func (p *Part) addRank(dir string, rank int, j *Job, n uint64) error {
-	for part, nparts := 0, 1; part < nparts; part++ {
-		name := fileName(rank, part)
-		h, size, err := readHeader(filepath.Join(dir, name))
-		if err != nil {
-			return err
-		}
-		if err := j.Record(n).belongs(h, rank, part); err != nil {
-			return fmt.Errorf("%s: %w", name, err)
-		}
-		if nparts = int(h.NParts); rank == 0 && part == 0 {
-			p.MPI, p.App = abi.Text(h.MPI[:]), abi.Text(h.App[:])
-		}
-		p.Files = append(p.Files, File{name, size, fmt.Sprintf("%08x", h.HeaderCRC)})
-	}
-	return nil
-}
-
-func (m *Manifest) belongs(h *abi.ImageHeader, rank, part int) error {
-	id := hex.EncodeToString(h.JobID[:])
-	switch {
-	case int(h.Rank) != rank || int(h.Part) != part || int(h.NRanks) != m.Ranks:
-		return fmt.Errorf("found rank %d of %d, part %d, wanted rank %d of %d, part %d", h.Rank, h.NRanks, h.Part, rank, m.Ranks, part)
-	case id != m.ID || h.Checkpoint != m.Checkpoint:
-		return fmt.Errorf("found job %s, checkpoint %d, wanted job %s, checkpoint %d", id, h.Checkpoint, m.ID, m.Checkpoint)
-	}
-	return nil
-}
-
-func readHeader(path string) (*abi.ImageHeader, int64, error) {
-	f, st, err := OpenOwn(path, os.O_RDONLY)
+// addRank adds the part of a rank, which must be whole and belong here.
+func (p *Part) addRank(ctx context.Context, dir string, kind holding.Kind, rank int, of part.Of, durable bool) error {
+	k, err := part.OfKind(kind)
 	if err != nil {
-		return nil, 0, err
+		return err
 	}
-	defer f.Close()
-	h, err := format.ReadHeader(f, st.Size())
+	sealed, err := k.Seal(ctx, dir, rank, of, durable)
 	if err != nil {
-		return nil, 0, fmt.Errorf("%s: %w", filepath.Base(path), err)
+		return err
 	}
-	return h, st.Size(), nil
+	if sealed.MPI != "" {
+		p.MPI, p.App = sealed.MPI, sealed.App
+	}
+	p.Files = append(p.Files, sealed.Files...)
+	return nil
 }
 
 // errFuture marks a manifest that a later byssus has written.
@@ -268,11 +308,11 @@ var errFuture = errors.New("written by a later byssus")
 // ReadManifest reads and checks the manifest in a checkpoint's directory.
 func ReadManifest(dir string) (*Manifest, error) {
 	path := filepath.Join(dir, manifestName)
-	err := ownDir(dir)
+	err := own.Dir(dir)
 	if err != nil {
 		return nil, err
 	}
-	b, err := readOwn(path)
+	b, err := own.Read(path, mostText)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("dataset: %s: %w", path, ErrNoManifest)
 	}
@@ -286,12 +326,12 @@ func ReadManifest(dir string) (*Manifest, error) {
 	if err != nil {
 		return nil, fmt.Errorf("dataset: %s: %w", path, err)
 	}
-	n, _, _ := parseDir(filepath.Base(dir))
+	p, _ := parseDir(filepath.Base(dir))
 	switch {
-	case m.Format > manifestFormat:
-		return nil, fmt.Errorf("dataset: %s: format version %d, this byssus reads up to %d: %w", path, m.Format, manifestFormat, errFuture)
-	case m.Checkpoint != n || m.Ranks < 1:
-		return nil, fmt.Errorf("dataset: %s: found checkpoint %d of %d ranks, wanted checkpoint %d", path, m.Checkpoint, m.Ranks, n)
+	case m.Format > formatOfKinds:
+		return nil, fmt.Errorf("dataset: %s: format version %d, this byssus reads up to %d: %w", path, m.Format, formatOfKinds, errFuture)
+	case m.Checkpoint != p.n || m.Ranks < 1:
+		return nil, fmt.Errorf("dataset: %s: found checkpoint %d of %d ranks, wanted checkpoint %d", path, m.Checkpoint, m.Ranks, p.n)
 	}
 	if err := m.checkNames(); err != nil {
 		return nil, fmt.Errorf("dataset: %s: %w", path, err)
@@ -306,38 +346,24 @@ func Check(dir string) (*Manifest, error) {
 	if err != nil {
 		return nil, err
 	}
-	at := 0
+	files, err := m.Parts()
+	if err != nil {
+		return nil, err
+	}
+	there := map[int]bool{}
+	err = part.Split(files, func(k part.Kind, files []holding.File) error {
+		there[files[0].Rank] = true
+		return k.Check(dir, files[0].Rank, m.of(), files)
+	})
 	for _, rank := range m.Held() {
-		for part, nparts := 0, 1; part < nparts; part, at = part+1, at+1 {
-			if nparts, err = m.checkFile(dir, rank, part, at); err != nil {
-				return nil, fmt.Errorf("dataset: %s: %w", filepath.Base(dir), err)
-			}
+		if err == nil && !there[rank] {
+			err = fmt.Errorf("rank %d of %d is not in the manifest", rank, m.Ranks)
 		}
 	}
-	if at != len(m.Files) {
-		return nil, fmt.Errorf("dataset: %s: the manifest has %d files, wanted %d", filepath.Base(dir), len(m.Files), at)
+	if err != nil {
+		return nil, fmt.Errorf("dataset: %s: %w", filepath.Base(dir), err)
 	}
 	return m, nil
-}
-
-// checkFile compares a file with its line in the manifest and returns the number of the rank's parts.
-func (m *Manifest) checkFile(dir string, rank, part, at int) (int, error) {
-	name := fileName(rank, part)
-	if at >= len(m.Files) || m.Files[at].Name != name {
-		return 0, fmt.Errorf("%s: is not in the manifest", name)
-	}
-	h, size, err := readHeader(filepath.Join(dir, name))
-	if err != nil {
-		return 0, err
-	}
-	if err := m.belongs(h, rank, part); err != nil {
-		return 0, fmt.Errorf("%s: %w", name, err)
-	}
-	want := m.Files[at]
-	if crc := fmt.Sprintf("%08x", h.HeaderCRC); crc != want.HeaderCRC || size != want.Size {
-		return 0, fmt.Errorf("%s: %d bytes, header crc32c %s, the manifest wants %d, %q", name, size, crc, want.Size, want.HeaderCRC)
-	}
-	return int(h.NParts), nil
 }
 
 // Verify reads everything and compares it with its checksums. progress is told the bytes done since the last call.
@@ -346,25 +372,18 @@ func Verify(dir string, progress func(bytes int64)) (*Manifest, error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, f := range m.Files {
-		if err := verifyFile(filepath.Join(dir, f.Name), progress); err != nil {
-			return nil, fmt.Errorf("dataset: %s/%s: %w", filepath.Base(dir), f.Name, err)
-		}
+	files, err := m.Parts()
+	if err != nil {
+		return nil, err
+	}
+	found, err := part.Verify(context.Background(), dir, files, progress)
+	if err == nil && len(found) > 0 {
+		err = errors.New(found[0].Why)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("dataset: %s/%w", filepath.Base(dir), err)
 	}
 	return m, nil
-}
-
-func verifyFile(path string, progress func(int64)) error {
-	f, st, err := OpenOwn(path, os.O_RDONLY)
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	im, err := format.Read(f, st.Size())
-	if err != nil {
-		return err
-	}
-	return im.VerifyData(f, progress)
 }
 
 // Verify looks at what a job has beside its checkpoints, and returns what is damaged there.
@@ -379,8 +398,8 @@ func (j *Job) Verify() []error {
 }
 
 // OpenImage reads one image file's tables.
-func OpenImage(dir string, rank, part int) (*format.Image, error) {
-	f, st, err := OpenOwn(filepath.Join(dir, fileName(rank, part)), os.O_RDONLY)
+func OpenImage(dir string, rank, number int) (*format.Image, error) {
+	f, st, err := own.Open(filepath.Join(dir, part.ImageName(rank, number)), os.O_RDONLY)
 	if err != nil {
 		return nil, fmt.Errorf("dataset: %w", err)
 	}

@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/byssus-hpc/byssus/internal/host/elfcheck"
+	"github.com/byssus-hpc/byssus/internal/store/own"
+	"github.com/byssus-hpc/byssus/internal/store/part"
 	"github.com/byssus-hpc/byssus/internal/wire/abi"
 )
 
@@ -93,7 +95,7 @@ const metaFormat = 2
 func readMeta(dir string) (Meta, error) {
 	var meta Meta
 	path := filepath.Join(dir, "job.json")
-	b, err := readOwn(path)
+	b, err := own.Read(path, mostText)
 	if err != nil {
 		return meta, fmt.Errorf("dataset: %w", err)
 	}
@@ -162,7 +164,7 @@ func (g ground) keepRoom(path string, bytes int) {
 // load fills Meta. What job.json does not tell is taken from the newest checkpoint that does; Damage says so then.
 func (j *Job) load() error {
 	var err error
-	if j.Meta, err = readMeta(j.Dir); err == nil || errors.Is(err, ErrForeign) {
+	if j.Meta, err = readMeta(j.Dir); err == nil || errors.Is(err, own.ErrForeign) {
 		return err
 	}
 	all, lerr := j.Checkpoints()
@@ -199,10 +201,10 @@ func fromManifest(dir string) (Meta, error) {
 
 // fromHeader tells what can be told from an image alone. The rest is what run takes when it is not told.
 func fromHeader(dir string) (Meta, error) {
-	if err := ownDir(dir); err != nil {
+	if err := own.Dir(dir); err != nil {
 		return Meta{}, err
 	}
-	h, _, err := readHeader(filepath.Join(dir, fileName(0, 0)))
+	h, _, err := part.ReadImageHeader(filepath.Join(dir, part.ImageName(0, 0)))
 	if err != nil {
 		return Meta{}, err
 	}

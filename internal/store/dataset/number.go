@@ -11,9 +11,9 @@ import (
 )
 
 // The highest number that a checkpoint of a job ever had is kept as the name of an empty file, last.000013: a name
-// needs no checksum, and renaming it needs no room on a disk that is full.
+// needs no checksum, and renaming it needs no room on a disk that is full. Other streams have marks of their own: last1.000004.
 
-const lastPrefix = "last."
+const lastPrefix = "last" // and the number of the stream, if it is not 0
 
 // Last is the highest number that was ever given to a checkpoint of this job.
 func (j *Job) Last() (uint64, error) {
@@ -28,23 +28,28 @@ func (j *Job) last() (last, mark uint64, err error) {
 		return 0, 0, fmt.Errorf("dataset: job %s: %w", filepath.Base(j.Dir), err)
 	}
 	for _, e := range entries {
-		if n, _, ok := parseDir(e.Name()); ok {
-			last = max(last, n)
+		if p, ok := parseDir(e.Name()); ok && p.stream == j.Stream {
+			last = max(last, p.n)
 		}
-		if n, ok := parseLast(e.Name()); ok {
+		if n, ok := j.parseLast(e.Name()); ok {
 			mark = max(mark, n)
 		}
 	}
 	return max(last, mark), mark, nil
 }
 
-func parseLast(name string) (uint64, bool) {
-	digits, ok := strings.CutPrefix(name, lastPrefix)
+func (j *Job) parseLast(name string) (uint64, bool) {
+	_, digits, ok := strings.Cut(name, ".")
 	n, err := strconv.ParseUint(digits, 10, 63)
-	return n, ok && err == nil && name == lastName(n)
+	return n, ok && err == nil && name == j.lastName(n)
 }
 
-func lastName(n uint64) string { return fmt.Sprintf(lastPrefix+"%06d", n) }
+func (j *Job) lastName(n uint64) string {
+	if j.Stream == 0 {
+		return fmt.Sprintf("%s.%06d", lastPrefix, n)
+	}
+	return fmt.Sprintf("%s%d.%06d", lastPrefix, j.Stream, n)
+}
 
 // markLast makes n the highest number, before anything of that checkpoint is there.
 func (j *Job) markLast(n uint64) error {
@@ -53,13 +58,13 @@ func (j *Job) markLast(n uint64) error {
 		return err
 	}
 	if n < last {
-		return fmt.Errorf("dataset: job %s: checkpoint %d: a number up to %d has been used", j.Meta.Name, n, last)
+		return fmt.Errorf("dataset: job %s: %s: a number up to %d has been used", j.Meta.Name, j.name(n), last)
 	}
 	if n == mark {
 		return nil
 	}
-	to := filepath.Join(j.Dir, lastName(n))
-	err = j.disk().Rename(filepath.Join(j.Dir, lastName(mark)), to)
+	to := filepath.Join(j.Dir, j.lastName(n))
+	err = j.disk().Rename(filepath.Join(j.Dir, j.lastName(mark)), to)
 	if errors.Is(err, fs.ErrNotExist) {
 		err = j.makeEmpty(to)
 	}
@@ -67,7 +72,7 @@ func (j *Job) markLast(n uint64) error {
 		err = j.syncNames(j.Dir)
 	}
 	if err != nil {
-		return fmt.Errorf("dataset: job %s: checkpoint %d: %w", j.Meta.Name, n, err)
+		return fmt.Errorf("dataset: job %s: %s: %w", j.Meta.Name, j.name(n), err)
 	}
 	return nil
 }

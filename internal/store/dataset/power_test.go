@@ -1,6 +1,7 @@
 package dataset
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -10,6 +11,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/byssus-hpc/byssus/internal/decide/holding"
 	"github.com/byssus-hpc/byssus/internal/store/format/imagetest"
 )
 
@@ -165,13 +167,13 @@ func (w *world) part(j *Job, n uint64, ranks ...int) error {
 		last = ranks
 	}
 	w.images(j, dir, n, last...)
-	p, err := j.Seal(n, last)
+	p, err := j.Seal(context.Background(), n, holding.Image, last)
 	if err != nil {
 		return err
 	}
 	all := &Part{}
 	if len(last) < len(ranks) {
-		if err := all.addRank(j.Path(n), ranks[0], j, n); err != nil {
+		if err := all.addRank(context.Background(), j.Path(n), holding.Image, ranks[0], j.of(n), false); err != nil {
 			w.t.Fatal(err)
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"syscall"
 
+	"github.com/byssus-hpc/byssus/internal/store/own"
 	"github.com/byssus-hpc/byssus/internal/wire/abi"
 )
 
@@ -42,7 +43,7 @@ func (j *Job) retired() []string {
 	entries, _ := os.ReadDir(j.Dir)
 	var dirs []string
 	for _, e := range slices.Backward(entries) {
-		if _, kind, ok := parseDir(e.Name()); ok && kind == "drop" {
+		if p, ok := parseDir(e.Name()); ok && p.state == "drop" && p.stream == j.Stream {
 			dirs = append(dirs, filepath.Join(j.Dir, e.Name()))
 		}
 	}
@@ -54,7 +55,7 @@ func (j *Job) ReuseImages(n uint64, ranks []int) {
 	for _, dir := range j.retired() {
 		entries, _ := os.ReadDir(dir)
 		for _, e := range entries {
-			if imageName.MatchString(e.Name()) && slices.Contains(ranks, File{Name: e.Name()}.Rank()) {
+			if rank, ok := rankIn(imageName, e.Name()); ok && slices.Contains(ranks, rank) {
 				j.Reuse(n, e.Name())
 			}
 		}
@@ -82,7 +83,7 @@ const (
 var errShared = errors.New("a file with other names")
 
 func (j *Job) overwrite(from, to string) error {
-	f, st, err := OpenOwn(from, os.O_RDWR)
+	f, st, err := own.Open(from, os.O_RDWR)
 	if err != nil {
 		return err
 	}

@@ -2,6 +2,7 @@ package dataset
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"os"
 	"path/filepath"
@@ -9,7 +10,9 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/byssus-hpc/byssus/internal/decide/holding"
 	"github.com/byssus-hpc/byssus/internal/store/format"
+	"github.com/byssus-hpc/byssus/internal/store/part"
 	"github.com/byssus-hpc/byssus/internal/wire/abi"
 )
 
@@ -29,7 +32,7 @@ func TestReuse(t *testing.T) {
 	commit(t, j, 2)
 	old := map[int]uint64{}
 	for rank := range 3 {
-		old[rank] = inode(t, filepath.Join(j.Path(1), fileName(rank, 0)))
+		old[rank] = inode(t, filepath.Join(j.Path(1), part.ImageName(rank, 0)))
 	}
 	if err := j.Retire(1); err != nil {
 		t.Fatal(err)
@@ -43,7 +46,7 @@ func TestReuse(t *testing.T) {
 	}
 	j.ReuseImages(3, []int{0, 2})
 	for rank, want := range map[int]bool{0: true, 1: false, 2: true} {
-		path := filepath.Join(dir, fileName(rank, 0))
+		path := filepath.Join(dir, part.ImageName(rank, 0))
 		_, err := os.Lstat(path)
 		if err == nil != want {
 			t.Errorf("rank %d: %v, wanted a file: %v", rank, err, want)
@@ -52,10 +55,10 @@ func TestReuse(t *testing.T) {
 			t.Errorf("rank %d: another file", rank)
 		}
 	}
-	if _, err := j.Seal(3, []int{0}); !errors.Is(err, format.ErrIncomplete) {
+	if _, err := j.Seal(context.Background(), 3, holding.Image, []int{0}); !errors.Is(err, format.ErrIncomplete) {
 		t.Errorf("sealed with what lay there: %v, wanted %v", err, format.ErrIncomplete)
 	}
-	if !j.Reuse(3, fileName(1, 0)) || j.Reuse(3, fileName(1, 0)) || j.Reuse(3, "parity.0.0") {
+	if !j.Reuse(3, part.ImageName(1, 0)) || j.Reuse(3, part.ImageName(1, 0)) || j.Reuse(3, "parity.0.0") {
 		t.Error("a file was not there once")
 	}
 }
@@ -79,7 +82,7 @@ func TestRetired(t *testing.T) {
 		if err := os.Mkdir(j.Path(4)+".drop", 0o700); err != nil {
 			t.Fatal(err)
 		}
-		part := filepath.Join(j.Path(4)+".drop", fileName(0, 0))
+		part := filepath.Join(j.Path(4)+".drop", part.ImageName(0, 0))
 		if err := os.WriteFile(part, nil, 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -147,7 +150,7 @@ func TestNotReused(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			name := fileName(0, 0)
+			name := part.ImageName(0, 0)
 			path := filepath.Join(j.retired()[0], name)
 			before, err := os.ReadFile(path)
 			if err != nil {

@@ -7,6 +7,8 @@ import (
 	"os"
 	"path/filepath"
 	"time"
+
+	"github.com/byssus-hpc/byssus/internal/store/own"
 )
 
 // When byssus is gone, with its node or without, what the caches of the nodes have is copied to <job>/scavenged/<node>/, as it
@@ -22,7 +24,7 @@ func (j *Job) Scavenged() ([]*Job, error) {
 		return nil, nil
 	}
 	if err == nil {
-		err = ownDir(j.scavenged())
+		err = own.Dir(j.scavenged())
 	}
 	if err != nil {
 		return nil, fmt.Errorf("dataset: job %s: %w", filepath.Base(j.Dir), err)
@@ -30,7 +32,7 @@ func (j *Job) Scavenged() ([]*Job, error) {
 	var list []*Job
 	for _, e := range entries {
 		from := &Job{Dir: filepath.Join(j.scavenged(), e.Name()), Meta: j.Meta, ground: j.ground}
-		if ownDir(from.Dir) == nil {
+		if own.Dir(from.Dir) == nil {
 			list = append(list, from)
 		}
 	}
@@ -46,7 +48,7 @@ func (j *Job) Scavenge(node string) (*Job, error) {
 	for _, dir := range []string{j.scavenged(), to.Dir} {
 		err := j.disk().Mkdir(dir)
 		if errors.Is(err, fs.ErrExist) {
-			err = ownDir(dir)
+			err = own.Dir(dir)
 		}
 		if err == nil { // who has made it may not have come to that
 			err = j.syncNames(filepath.Dir(dir))
@@ -129,7 +131,7 @@ func (j *Job) scavenging() (int64, error) {
 	for _, from := range parts {
 		entries, _ := os.ReadDir(from.Dir) // it may have been removed
 		for _, e := range entries {
-			if _, kind, ok := parseDir(e.Name()); !ok || kind != "tmp" {
+			if p, ok := parseDir(e.Name()); !ok || p.state != "tmp" {
 				continue
 			}
 			size = max(size, 0)

@@ -18,6 +18,8 @@ import (
 
 	"github.com/byssus-hpc/byssus/internal/store/format"
 	"github.com/byssus-hpc/byssus/internal/store/format/imagetest"
+	"github.com/byssus-hpc/byssus/internal/store/own"
+	"github.com/byssus-hpc/byssus/internal/store/part"
 )
 
 // verify looks at everything that a job has, as the verb does, and returns what is damaged.
@@ -86,8 +88,8 @@ func found(t *testing.T, s Store, path, what string) {
 	if len(damage) != 1 || !strings.Contains(damage[0], filepath.Base(path)) {
 		t.Errorf("%s: %s: found %q, wanted one line about it", path, what, damage)
 	}
-	n, _, inCheckpoint := parseDir(filepath.Base(filepath.Dir(path)))
-	if inCheckpoint == (len(good) == 2) || slices.Contains(good, n) {
+	p, inCheckpoint := parseDir(filepath.Base(filepath.Dir(path)))
+	if inCheckpoint == (len(good) == 2) || slices.Contains(good, p.n) {
 		t.Errorf("%s: %s: checkpoints %v are good", path, what, good)
 	}
 	names, err := s.Jobs()
@@ -137,7 +139,7 @@ func TestOtherDamage(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if name := filepath.Base(path); strings.HasPrefix(name, lastPrefix) || strings.HasPrefix(name, ownerPrefix) {
+		if name := filepath.Base(path); strings.HasPrefix(name, lastPrefix+".") || strings.HasPrefix(name, ownerPrefix) {
 			continue // only its name counts
 		} else if name == reserveName {
 			continue // only its room counts
@@ -210,7 +212,7 @@ func TestAnotherJobsImage(t *testing.T) {
 	for _, where := range []uint64{1, 2} {
 		sp := spec(t, j, where, 1)
 		sp.JobID[3]++
-		path := filepath.Join(j.Path(where), fileName(1, 0))
+		path := filepath.Join(j.Path(where), part.ImageName(1, 0))
 		sound, err := os.ReadFile(path)
 		if err != nil {
 			t.Fatal(err)
@@ -256,7 +258,7 @@ func TestNumbers(t *testing.T) {
 	}
 	write(t, j, 9) // a crash while it is being written
 	j.Unlock()
-	remove(t, filepath.Join(j.Dir, lastName(9)))
+	remove(t, filepath.Join(j.Dir, j.lastName(9)))
 	if err := j.Lock(); err != nil {
 		t.Fatal(err)
 	}
@@ -444,7 +446,7 @@ func TestForeign(t *testing.T) {
 			} else if err == nil && c.image {
 				_, err = Check(seen.Path(1))
 			}
-			if !errors.Is(err, ErrForeign) {
+			if !errors.Is(err, own.ErrForeign) {
 				t.Errorf("found %v", err)
 			}
 			if os.Geteuid() == 0 {

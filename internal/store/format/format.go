@@ -306,24 +306,49 @@ func (im *Image) Each(r io.ReaderAt, f func(b []byte) error) error {
 	return err
 }
 
+// Damaged reads all memory and tells bad which chunks are not as they were written, or cannot be read. progress is told the bytes read
+// since the last call.
+func (im *Image) Damaged(r io.ReaderAt, progress func(bytes int64), bad func(c abi.Chunk, err error)) {
+	buf := im.buffer()
+	for i, c := range im.Chunks {
+		if err := readChunk(r, i, c, buf[:c.Length]); err != nil {
+			bad(c, err)
+		}
+		progress(int64(c.Length))
+	}
+}
+
 // memory hands each chunk to f when its checksum was compared.
 func (im *Image) memory(r io.ReaderAt, f func(b []byte) error) error {
-	var longest uint32
-	for _, c := range im.Chunks {
-		longest = max(longest, c.Length)
-	}
-	buf := make([]byte, longest)
+	buf := im.buffer()
 	for i, c := range im.Chunks {
 		b := buf[:c.Length]
-		if n, err := r.ReadAt(b, int64(c.Offset)); n < len(b) {
-			return fmt.Errorf("format: chunk %d at %#x: %w", i, c.Addr, err)
-		}
-		if crc := Checksum(b); crc != c.CRC32C {
-			return fmt.Errorf("format: chunk %d at %#x: crc32c %08x, wanted %08x", i, c.Addr, crc, c.CRC32C)
+		if err := readChunk(r, i, c, b); err != nil {
+			return err
 		}
 		if err := f(b); err != nil {
 			return err
 		}
+	}
+	return nil
+}
+
+// buffer has room for any chunk.
+func (im *Image) buffer() []byte {
+	var longest uint32
+	for _, c := range im.Chunks {
+		longest = max(longest, c.Length)
+	}
+	return make([]byte, longest)
+}
+
+// readChunk reads a chunk and compares its checksum.
+func readChunk(r io.ReaderAt, i int, c abi.Chunk, b []byte) error {
+	if n, err := r.ReadAt(b, int64(c.Offset)); n < len(b) {
+		return fmt.Errorf("format: chunk %d at %#x: %w", i, c.Addr, err)
+	}
+	if crc := Checksum(b); crc != c.CRC32C {
+		return fmt.Errorf("format: chunk %d at %#x: crc32c %08x, wanted %08x", i, c.Addr, crc, c.CRC32C)
 	}
 	return nil
 }

@@ -22,6 +22,7 @@ import (
 
 	"github.com/byssus-hpc/byssus/internal/store/dataset"
 	"github.com/byssus-hpc/byssus/internal/store/format"
+	"github.com/byssus-hpc/byssus/internal/store/own"
 )
 
 // MaxPiece is the longest piece, in bytes.
@@ -64,7 +65,7 @@ func Create(dir string, job [16]byte, sync bool) (*Spool, error) {
 	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("input: %w", err)
 	}
-	f, _, err := dataset.OpenOwn(path, os.O_RDWR|os.O_CREATE|os.O_EXCL)
+	f, _, err := own.Open(path, os.O_RDWR|os.O_CREATE|os.O_EXCL)
 	if err != nil {
 		return nil, fmt.Errorf("input: %w", err)
 	}
@@ -84,7 +85,7 @@ func Create(dir string, job [16]byte, sync bool) (*Spool, error) {
 // opened all the same, and Append fails.
 func Open(dir string, job [16]byte, sync bool) (*Spool, error) {
 	path := filepath.Join(dir, fileName)
-	f, _, err := dataset.OpenOwn(path, os.O_RDWR)
+	f, _, err := own.Open(path, os.O_RDWR)
 	if errors.Is(err, fs.ErrNotExist) {
 		s, err := Create(dir, job, sync)
 		if err != nil {
@@ -92,8 +93,8 @@ func Open(dir string, job [16]byte, sync bool) (*Spool, error) {
 		}
 		return s, nil
 	}
-	if err != nil && !errors.Is(err, dataset.ErrForeign) { // a store that cannot be written to
-		f, _, err = dataset.OpenOwn(path, os.O_RDONLY)
+	if err != nil && !errors.Is(err, own.ErrForeign) { // a store that cannot be written to
+		f, _, err = own.Open(path, os.O_RDONLY)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("input: %w", err)
@@ -109,7 +110,7 @@ func Open(dir string, job [16]byte, sync bool) (*Spool, error) {
 // Check reads all that is kept of a job's input, and says what is damaged. That there is nothing is no damage.
 func Check(dir string, job [16]byte) error {
 	path := filepath.Join(dir, fileName)
-	f, _, err := dataset.OpenOwn(path, os.O_RDONLY)
+	f, _, err := own.Open(path, os.O_RDONLY)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}

@@ -94,9 +94,9 @@ var testID = holding.ID{Job: [16]byte{1, 2, 3, 15: 0xff}, Start: 4, Epoch: 2, Da
 // sample describes a set of three nodes with parts of 100000, 0 and 131073 bytes: the segment is 128 KiB long.
 func sample(scheme redset.Scheme, own int) holding.Header {
 	return holding.Header{ID: testID, Scheme: scheme, Set: 1, Sets: 3, Own: own, Members: []holding.Member{
-		{Node: "node1", Group: "rack0", Files: []holding.File{{Name: "rank-00000.0.img", Size: 99000, Digest: 1 << 60}, {Name: "rank-00001.0.img", Size: 1000, Digest: 2}}},
+		{Node: "node1", Group: "rack0", Files: []holding.File{{Name: "rank-00000.0.img", Size: 99000, Digest: 1 << 60}, {Name: "rank-00001.0.img", Size: 1000, Digest: 2, Rank: 1}}},
 		{Node: "node7"},
-		{Node: "node3", Group: "rack1", Files: []holding.File{{Name: "empty"}, {Name: "rank-00002.0.img", Size: 131073, Digest: 1<<64 - 1}}},
+		{Node: "node3", Group: "rack1", Files: []holding.File{{Name: "empty"}, {Name: "rank-00002.0.img", Size: 131073, Digest: 1<<64 - 1, Rank: 2}}},
 	}}
 }
 
@@ -143,7 +143,7 @@ func check(b []byte) (*parity.Reader, error) {
 }
 
 func TestReadBack(t *testing.T) {
-	for _, h := range []holding.Header{sample(redset.XOR, 2), sample(redset.Partner, 0), large(1)} {
+	for _, h := range []holding.Header{sample(redset.XOR, 2), sample(redset.Partner, 0), large(1), ofFiles()} {
 		b := file(t, h, 1)
 		r, err := check(b)
 		if err != nil {
@@ -175,19 +175,62 @@ func large(own int) holding.Header {
 	return h
 }
 
-// TestBytes: what version 1 writes stays as it is.
+// TestBytes: what is written stays as it is, and what was written before files had their ranks is read as it was.
 func TestBytes(t *testing.T) {
 	for _, c := range []struct {
-		h    holding.Header
-		want string
+		h           holding.Header
+		want, older string
 	}{
-		{sample(redset.XOR, 2), "e865ea3003a2935a8e52e4e4eb5c294b9f5971f7da2f08cc9cefa4aba9dc1849"},
-		{sample(redset.Partner, 0), "570a00a5042be55726c4c35774695476e96bd8d6c40b61bd09abf0fb32c9c663"},
+		{sample(redset.XOR, 2), "5796ff5a20fc274e35be64b6044e47358e401d01a0db70933595ee1532fba247", "e865ea3003a2935a8e52e4e4eb5c294b9f5971f7da2f08cc9cefa4aba9dc1849"},
+		{sample(redset.Partner, 0), "885bee9b1c7b43b3e1c15cc9453f2debd169c7266a65b048e3a06385d8161274", "570a00a5042be55726c4c35774695476e96bd8d6c40b61bd09abf0fb32c9c663"},
+		{ofFiles(), "21d8f4fb0d935ef6a81ce423dfd3ab4a84652d4bf1dc95875edabe564ecc620f", ""},
 	} {
-		if got := fmt.Sprintf("%x", sha256.Sum256(file(t, c.h, 1))); got != c.want {
+		b := file(t, c.h, 1)
+		if got := fmt.Sprintf("%x", sha256.Sum256(b)); got != c.want {
 			t.Errorf("%v: sha256 %s, want %s", c.h.Scheme, got, c.want)
 		}
+		if c.older == "" {
+			continue
+		}
+		b = withoutRanks(t, b, c.h)
+		if got := fmt.Sprintf("%x", sha256.Sum256(b)); got != c.older {
+			t.Errorf("%v without ranks: sha256 %s, want %s", c.h.Scheme, got, c.older)
+		}
+		r, err := check(b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if d := cmp.Diff(c.h, r.Header); d != "" {
+			t.Error(d)
+		}
 	}
+}
+
+// withoutRanks is a file as it was written before files had their ranks.
+func withoutRanks(t *testing.T, b []byte, h holding.Header) []byte {
+	t.Helper()
+	head := abi.ParityHeader{}
+	if _, err := abi.Decode(b, &head); err != nil {
+		t.Fatal(err)
+	}
+	head.Compat = 0
+	copy(b, abi.Encode(head, ""))
+	for _, m := range h.Members {
+		for _, f := range m.Files {
+			at := bytes.Index(b, []byte(f.Name)) // behind its record, whose last field is the rank
+			clear(b[at-4 : at])
+		}
+	}
+	return resealed(b)
+}
+
+// ofFiles describes a set whose parts are files, of another stream than the checkpoints.
+func ofFiles() holding.Header {
+	h := sample(redset.XOR, 1)
+	h.Stream = 1
+	h.Members[0].Files = []holding.File{{Name: "rank-70000.index", Size: 4096, Digest: 7, Rank: 70000, Kind: holding.Files},
+		{Name: "rank-70000.files", Size: 99000, Digest: 7, Rank: 70000, Kind: holding.Files}}
+	return h
 }
 
 // TestEveryByteCounts turns a bit in every byte of a small file.
@@ -245,6 +288,13 @@ func edited(t testing.TB, f func(h *record)) []byte {
 	return resealed(b)
 }
 
+// kindOf is a file that speaks of a kind that nobody knows.
+func kindOf(t *testing.T, kind byte) []byte {
+	b := file(t, ofFiles(), 1)
+	b[bytes.Index(b, []byte("rank-70000.index"))-6] = kind
+	return resealed(b)
+}
+
 func TestDamage(t *testing.T) {
 	raw := func(f func(b []byte) []byte) []byte { return f(file(t, sample(redset.XOR, 1), 3)) }
 	const first = 120 // where the first member begins
@@ -273,6 +323,7 @@ func TestDamage(t *testing.T) {
 		{"longer", "file: 135173 bytes, header says 135172", raw(func(b []byte) []byte { return append(b, 0) })},
 		{"scheme", "scheme 5: wanted partner or xor", edited(t, func(h *record) { h.Scheme = 5 })},
 		{"single", "single: wanted partner or xor", edited(t, func(h *record) { h.Scheme = 1 })},
+		{"kind", "file 0: rank-70000.index: kind 9 of rank 70000", kindOf(t, 9)},
 		{"own", "member 3 of 3", edited(t, func(h *record) { h.Own = 3 })},
 		{"set", "set 3 of 3", edited(t, func(h *record) { h.Set = 3 })},
 		{"no members", "member 1 of 0", edited(t, func(h *record) { h.NMembers = 0 })},

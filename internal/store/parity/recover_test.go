@@ -428,7 +428,7 @@ func TestRecoverable(t *testing.T) {
 			with(func(h headers) { h[1].Members[1].Group = "rack9" })},
 		{"node", `disagree: set 0: member 0: node1 of group "rack0" and node5 of group "rack0"`,
 			with(func(h headers) { h[2].Members[0].Node = "node5" })},
-		{"file", "set 0: files of node1: {Name:rank-00001.0.img Size:1000 Digest:2} and {Name:rank-00001.0.img Size:1000 Digest:3}",
+		{"file", "set 0: files of node1: {Name:rank-00001.0.img Size:1000 Digest:2 Rank:1 Kind:image} and {Name:rank-00001.0.img Size:1000 Digest:3 Rank:1 Kind:image}",
 			with(func(h headers) { h[1].Members[0].Files[1].Digest = 3 })},
 		{"files", "disagree: set 0: files of node1: 2 and 1", with(func(h headers) { m := h[1].Members; m[0].Files = m[0].Files[:1] })},
 		{"no sense", "set 0 of 1, member 3 of 3", with(func(h headers) { h[1].Own = 3 })},

@@ -21,7 +21,7 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/byssus-hpc/byssus/internal/store/dataset"
+	"github.com/byssus-hpc/byssus/internal/store/own"
 )
 
 // Kind is what has happened.
@@ -106,11 +106,11 @@ const mostRead = 64 << 20
 // fs.ErrNotExist where there is no log.
 func Read(dir string) (events []Event, notes []error, err error) {
 	// The newest is opened first: if it becomes the older one meanwhile, it is met again, and nothing between them is missed.
-	last, lastState, err := dataset.OpenOwn(filepath.Join(dir, newest), os.O_RDONLY)
+	last, lastState, err := own.Open(filepath.Join(dir, newest), os.O_RDONLY)
 	if err == nil {
 		defer last.Close()
 	}
-	first, firstState, ferr := dataset.OpenOwn(filepath.Join(dir, older), os.O_RDONLY)
+	first, firstState, ferr := own.Open(filepath.Join(dir, older), os.O_RDONLY)
 	if ferr == nil {
 		defer first.Close()
 	}

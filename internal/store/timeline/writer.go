@@ -11,7 +11,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/byssus-hpc/byssus/internal/store/dataset"
+	"github.com/byssus-hpc/byssus/internal/store/own"
 )
 
 const (
@@ -182,7 +182,7 @@ func (f *file) open() error {
 
 // reach opens the file, and looks whether somebody was killed in the midst of a line.
 func (f *file) reach(path string) error {
-	opened, st, err := dataset.OpenOwn(path, os.O_RDWR|os.O_CREATE|os.O_APPEND)
+	opened, st, err := own.Open(path, os.O_RDWR|os.O_CREATE|os.O_APPEND)
 	if err != nil {
 		return err
 	}

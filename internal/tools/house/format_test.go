@@ -22,10 +22,10 @@ func TestDrawingsOfStoredBytes(t *testing.T) {
 		"Header": abi.Header{}, "Hello": abi.Hello{}, "Welcome": abi.Welcome{}, "Clock": abi.Clock{}, "Met": abi.Met{}, "Waiting": abi.Waiting{},
 		"Stopped": abi.Stopped{}, "Drain": abi.Drain{}, "Image": abi.Image{}, "Resumed": abi.Resumed{},
 		"Restored": abi.Restored{}, "Page": abi.Page{},
-		"ParityHeader": abi.ParityHeader{}, "ParityMember": abi.ParityMember{}, "ParityFile": abi.ParityFile{},
+		"ParityHeader": abi.ParityHeader{}, "ParityMember": abi.ParityMember{}, "ParityFile": abi.ParityFile{}, "IndexHeader": abi.IndexHeader{}, "IndexFile": abi.IndexFile{},
 	}
 	row := regexp.MustCompile(`^\| (\d+) \| (\d+) \| (\w+) \|`)
-	for _, file := range []string{"docs/format/image.md", "docs/format/protocol.md", "docs/format/parity.md"} {
+	for _, file := range []string{"docs/format/image.md", "docs/format/protocol.md", "docs/format/parity.md", "docs/format/index.md"} {
 		name, drawn := "", map[string][]string{}
 		for line := range strings.Lines(string(read(t, file))) {
 			if heading, ok := strings.CutPrefix(strings.TrimSpace(line), "## "); ok {

@@ -10,13 +10,20 @@ const (
 	ParityTableCRCOff = 112     // offset of table_crc
 )
 
+// Features of parity files.
+const (
+	ParityRanks = 1 << 0 // compat: files have their ranks
+	ParityKinds = 1 << 0 // incompat: there are streams beside 0, and kinds beside image
+)
+
 // ParityHeader opens a parity file. It is written last, with all records up to the data: a file without it is incomplete.
 type ParityHeader struct {
 	Magic      [8]byte
 	Version    uint32
-	Scheme     uint32
-	Compat     uint64 // features that a reader may ignore
-	Incompat   uint64 // features that a reader must know
+	Scheme     uint16
+	Stream     uint16 // of datasets: 0 are the checkpoints
+	Compat     uint64 // features that a reader may ignore: ParityRanks
+	Incompat   uint64 // features that a reader must know: ParityKinds
 	JobID      [16]byte
 	Start      uint64
 	Epoch      uint64
@@ -43,6 +50,7 @@ type ParityMember struct {
 type ParityFile struct {
 	Size    uint64
 	Digest  uint64
-	NameLen uint32
-	Pad     uint32
+	NameLen uint16
+	Kind    uint16 // of the part that the file belongs to: 0 image, 1 files
+	Rank    uint32 // whose part it is; without ParityRanks the name of the file says it
 }

@@ -1,4 +1,4 @@
-package agent
+package part_test
 
 import (
 	"bytes"
@@ -9,17 +9,24 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/byssus-hpc/byssus/internal/decide/holding"
+	"github.com/byssus-hpc/byssus/internal/store/format"
 	"github.com/byssus-hpc/byssus/internal/store/format/imagetest"
+	"github.com/byssus-hpc/byssus/internal/store/part"
 )
 
 // TestCopyImage: what is copied is what was written, and whose fault it is when it cannot be.
 func TestCopyImage(t *testing.T) {
 	good := imagetest.Bytes(imagetest.Spec{NRanks: 1, Memory: bytes.Repeat([]byte("mussel "), 300000), Name: "[heap]"})
+	header, err := format.ReadHeader(bytes.NewReader(good), int64(len(good)))
+	if err != nil {
+		t.Fatal(err)
+	}
 	flipped := bytes.Clone(good)
 	flipped[len(flipped)/2] ^= 1
 	ended, end := context.WithCancel(t.Context())
 	end()
-	for name, c := range map[string]struct {
+	for what, c := range map[string]struct {
 		content []byte // nil: no file
 		ctx     context.Context
 		there   bool // something where it is copied to
@@ -33,23 +40,29 @@ func TestCopyImage(t *testing.T) {
 		"no room":   {good, t.Context(), true, false, fs.ErrExist},
 		"ended":     {good, ended, false, false, context.Canceled},
 	} {
-		t.Run(name, func(t *testing.T) {
-			from, to := filepath.Join(t.TempDir(), "from"), filepath.Join(t.TempDir(), "to")
+		t.Run(what, func(t *testing.T) {
+			const name = "rank-00000.0.img"
+			from, to := t.TempDir(), t.TempDir()
 			if c.content != nil {
-				if err := os.WriteFile(from, c.content, 0o600); err != nil {
+				if err := os.WriteFile(filepath.Join(from, name), c.content, 0o600); err != nil {
 					t.Fatal(err)
 				}
 			}
 			if c.there {
-				if err := os.WriteFile(to, nil, 0o600); err != nil {
+				if err := os.WriteFile(filepath.Join(to, name), nil, 0o600); err != nil {
 					t.Fatal(err)
 				}
 			}
-			err := copyImage(c.ctx, from, to)
-			if errors.As(err, new(damage)) != c.damaged || c.err != nil && !errors.Is(err, c.err) || err == nil != (name == "good") {
+			k, err := part.OfKind(holding.Image)
+			if err != nil {
+				t.Fatal(err)
+			}
+			files := []holding.File{{Name: name, Size: int64(len(good)), Digest: uint64(header.HeaderCRC)}}
+			err = k.Copy(c.ctx, from, to, files, true)
+			if errors.Is(err, part.ErrDamaged) != c.damaged || c.err != nil && !errors.Is(err, c.err) || err == nil != (t.Name() == "TestCopyImage/good") {
 				t.Fatalf("found %v, wanted damage: %v, error: %v", err, c.damaged, c.err)
 			}
-			if found, rerr := os.ReadFile(to); err == nil && (rerr != nil || !bytes.Equal(found, good)) {
+			if found, rerr := os.ReadFile(filepath.Join(to, name)); err == nil && (rerr != nil || !bytes.Equal(found, good)) {
 				t.Errorf("%d bytes, %v, wanted %d", len(found), rerr, len(good))
 			}
 		})
