@@ -74,7 +74,7 @@ func (n *Node) give(ctx context.Context, o control.Rebuild) error {
 	if at.Read[redset.Part], err = m.part(o.Header.Own, part.ToRead); err != nil {
 		return err
 	}
-	if at.Read[redset.Redundancy], err = m.redundancy(); err != nil {
+	if at.Read[redset.Redundancy], _, err = m.redundancy(part.ToRead); err != nil {
 		return err
 	}
 	if err := mover.Run(ctx, n.cfg.Port, o.Transfer, m.layout.Rebuild(o.Lost, o.Header.Own), at, nil); err != nil {
@@ -176,10 +176,10 @@ func (m *member) open(flags int) (*os.File, error) {
 	return f, nil
 }
 
-// shorten cuts a file that was longer, when it was another.
-func shorten(f *os.File, size int64) error {
+// resize cuts a file that was longer, when it was another; one that is new is as long at once as it will be.
+func resize(f *os.File, size int64, fresh bool) error {
 	st, err := f.Stat()
-	if err == nil && st.Size() > size {
+	if err == nil && (st.Size() > size || fresh) {
 		err = f.Truncate(size)
 	}
 	if err != nil {
@@ -193,18 +193,23 @@ func before(h *holding.Header) int { return (h.Own + len(h.Members) - 1) % len(h
 
 // make begins what is kept for others.
 func (m *member) make() (io.WriterAt, error) {
+	fresh := m.reuse == nil || !m.reuse(ParityName(&m.header))
 	flags := os.O_RDWR
-	if m.reuse == nil || !m.reuse(ParityName(&m.header)) {
+	if fresh {
 		flags |= os.O_CREATE | os.O_EXCL
 	}
 	f, err := m.open(flags)
 	if err != nil {
 		return nil, err
 	}
-	if m.made, err = parity.Create(f, m.header); err != nil {
+	var to parity.Target = f
+	if fresh {
+		to = part.Sparse{File: f}
+	}
+	if m.made, err = parity.Create(to, m.header); err != nil {
 		return nil, err
 	}
-	if err := shorten(f, m.made.Size()); err != nil {
+	if err := resize(f, m.made.Size(), fresh); err != nil {
 		return nil, err
 	}
 	if m.header.Scheme == redset.Partner {
@@ -213,28 +218,50 @@ func (m *member) make() (io.WriterAt, error) {
 	return m.made, nil
 }
 
-// redundancy is what is kept for others.
-func (m *member) redundancy() (io.ReaderAt, error) {
+// redundancy is what is kept for others, and where it is written over.
+func (m *member) redundancy(how part.How) (io.ReaderAt, io.WriterAt, error) {
 	if m.header.Scheme == redset.Partner {
-		return m.part(before(&m.header), part.ToRead)
+		p, err := m.part(before(&m.header), how)
+		return p, p, err
 	}
-	f, err := m.open(os.O_RDONLY)
+	flags := os.O_RDONLY
+	if how == part.ToWrite {
+		flags = os.O_RDWR
+	}
+	f, err := m.open(flags)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	st, err := f.Stat()
 	if err != nil {
-		return nil, fmt.Errorf("agent: %w", err)
+		return nil, nil, fmt.Errorf("agent: %w", err)
 	}
-	return parity.Open(f, st.Size())
+	kept, err := parity.Open(f, st.Size())
+	if err != nil {
+		return nil, nil, err
+	}
+	return kept, kept.Over(f), nil
 }
 
-// finish completes what was made, with files as durable as the job wants them.
-func (m *member) finish(durable bool) error {
+// mended completes files that were written over.
+func (m *member) mended(durable bool) error {
 	for _, p := range m.parts {
 		if err := p.Finish(durable); err != nil {
 			return fmt.Errorf("agent: %w", err)
 		}
+	}
+	if durable && m.kept != nil {
+		if err := m.kept.Sync(); err != nil {
+			return fmt.Errorf("agent: %w", err)
+		}
+	}
+	return nil
+}
+
+// finish completes what was made, with files as durable as the job wants them.
+func (m *member) finish(durable bool) error {
+	if err := m.mended(durable); err != nil {
+		return err
 	}
 	return m.made.Finish()
 }

@@ -117,10 +117,10 @@ func (n *Node) Hear(m control.Message) {
 		n.moves.do(o.Transfer.ID, func(ctx context.Context) { n.rebuildAndSay(ctx, o) })
 	case control.Abandon:
 		n.moves.abandon(o.Transfer)
+	case control.Mend:
+		n.moves.do(o.Transfer.ID, func(ctx context.Context) { n.answer(o.Order, n.mend(ctx, o)) })
 	case control.Inspect:
-		n.moves.do(0, func(ctx context.Context) {
-			n.answer(o.Order, Inspect(ctx, n.of(o.Stream).Path(o.Checkpoint), func(int64) {}))
-		})
+		n.moves.do(0, func(ctx context.Context) { n.answer(o.Order, examine(ctx, n.of(o.Stream).Path(o.Checkpoint))) })
 	case control.Flush:
 		n.moves.do(0, func(ctx context.Context) { n.flushAndSay(ctx, o) })
 	default:
@@ -142,6 +142,9 @@ func (n *Node) answer(order uint64, err error) {
 	d := control.Done{Order: order}
 	if err != nil {
 		d.Err, d.Follows, d.Damaged = err.Error(), errors.Is(err, errAbandoned), errors.Is(err, part.ErrDamaged)
+		if w := new(wounds); errors.As(err, &w) {
+			d.Damage = w.at
+		}
 	}
 	n.say(control.Message{Body: d})
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/byssus-hpc/byssus/internal/decide/node"
 	"github.com/byssus-hpc/byssus/internal/decide/pmi"
 	"github.com/byssus-hpc/byssus/internal/decide/recovery"
+	"github.com/byssus-hpc/byssus/internal/decide/redset"
 	"github.com/byssus-hpc/byssus/internal/store/dataset"
 )
 
@@ -34,7 +35,7 @@ var kinds = []reflect.Type{
 	reflect.TypeFor[Launch](), reflect.TypeFor[Launched](), reflect.TypeFor[Spawn](), reflect.TypeFor[Exec](), reflect.TypeFor[Executed](), reflect.TypeFor[Spawned](),
 
 	reflect.TypeFor[WantInput](), reflect.TypeFor[Input](), reflect.TypeFor[Signal](), reflect.TypeFor[Inspect](),
-	reflect.TypeFor[node.Moved](), reflect.TypeFor[node.Refused](),
+	reflect.TypeFor[node.Moved](), reflect.TypeFor[node.Refused](), reflect.TypeFor[Mend](),
 }
 
 func kindOf(body any) (uint16, error) {
@@ -78,8 +79,9 @@ type (
 	Done struct {
 		Order   uint64
 		Err     string
-		Follows bool // from what another agent could not do (Abandon)
-		Damaged bool // since what the agent has is not as it was written (Flush)
+		Follows bool             // from what another agent could not do (Abandon)
+		Damaged bool             // since what the agent has is not as it was written (Flush)
+		Damage  []holding.Damage // where (Inspect); none: it is not known
 	}
 	// Sealed answers Seal, Flush, and Rebuild of who becomes the lost member, when it could be done.
 	Sealed struct {
@@ -205,6 +207,14 @@ type (
 		Order, Checkpoint uint64
 		Header            holding.Header
 		Lost              int
+		Transfer          mover.Transfer
+	}
+	// Mend makes good what of a member is damaged; Header.Own is the member that the node is. Answer: Done.
+	Mend struct {
+		Order, Checkpoint uint64
+		Header            holding.Header
+		Damaged           int
+		Ranges            []redset.Range
 		Transfer          mover.Transfer
 	}
 	// Abandon ends what the agent does for a transfer, or will be told to: it cannot succeed.

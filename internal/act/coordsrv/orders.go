@@ -45,6 +45,9 @@ func (o *orders) message(node int, number uint64, order keep.Order) any {
 	case keep.Rebuild:
 		return control.Rebuild{Order: number, Checkpoint: k.Header.Dataset, Header: k.Header, Lost: k.Lost,
 			Transfer: o.transfer(k.Transfer, k.Members, k.Header.Own)}
+	case keep.Mend:
+		return control.Mend{Order: number, Checkpoint: k.Header.Dataset, Header: k.Header, Damaged: k.Damaged, Ranges: k.Ranges,
+			Transfer: o.transfer(k.Transfer, k.Members, k.Header.Own)}
 	case keep.Record:
 		m := o.record(k.Dataset, k.Files)
 		m.Node, m.Start, m.Epoch = o.name(node), k.Start, k.Epoch
@@ -70,7 +73,7 @@ func (o *orders) message(node int, number uint64, order keep.Order) any {
 func (o *orders) answer(m control.Message) keep.Answer {
 	switch b := m.Body.(type) {
 	case control.Done:
-		return keep.Answer{Err: b.Err, Follows: b.Follows, Damaged: b.Damaged}
+		return keep.Answer{Err: b.Err, Follows: b.Follows, Damaged: b.Damaged, Damage: b.Damage}
 	case control.Sealed:
 		if b.Part.MPI != "" {
 			o.mpi, o.app = b.Part.MPI, b.Part.App

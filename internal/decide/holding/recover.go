@@ -16,6 +16,12 @@ var ErrLost = errors.New("more is lost than its redundancy covers")
 // set, in the order of the report.
 type Loss struct{ Set, Member int }
 
+// Damage is what of a member is not as it was written.
+type Damage struct {
+	Header Header // of its set; Own is the member
+	Ranges []redset.Range
+}
+
 // Report says of a dataset that can be had what it consists of and what of it is to be made again.
 type Report struct {
 	Sets []Header // by number; Own tells nothing

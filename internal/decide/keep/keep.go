@@ -43,8 +43,9 @@ type Driver interface {
 // Answer of a node. Files are those of a part that it has sealed.
 type Answer struct {
 	Err     string
-	Follows bool // from what another node could not do
-	Damaged bool // what the node has is not as it was written
+	Follows bool             // from what another node could not do
+	Damaged bool             // what the node has is not as it was written
+	Damage  []holding.Damage // where, if that is known: Inspect
 	Files   []holding.File
 }
 
@@ -77,6 +78,14 @@ type (
 		Transfer uint64
 		Members  []int // nodes, by member; -1: it is lost, too
 	}
+	// Mend makes good what of a member is damaged, on the node that has it; Header.Own is the member that the node is.
+	Mend struct {
+		Header   holding.Header
+		Damaged  int
+		Ranges   []redset.Range
+		Transfer uint64
+		Members  []int // nodes, by member
+	}
 	// Inspect reads all that the node has of a checkpoint, with what it keeps for others: an error says what of it is not as it was
 	// written.
 	Inspect struct{ Checkpoint uint64 }
@@ -97,6 +106,7 @@ func (Seal) order()     {}
 func (Encode) order()   {}
 func (Record) order()   {}
 func (Rebuild) order()  {}
+func (Mend) order()     {}
 func (Inspect) order()  {}
 func (Abandon) order()  {}
 func (Withdraw) order() {}
@@ -156,7 +166,7 @@ type Keeper struct {
 	making    bool            // something that is lost is made again
 	settled   []func()        // that waits for its end
 	commits   int
-	spoilt    int    // parts that turned out to be damaged
+	doubts    int    // copies to the store that found something damaged
 	told      string // what was said of redundancy that is less than was asked for
 }
 
@@ -191,7 +201,6 @@ func (k *Keeper) spoil(node int, checkpoint uint64, why string) {
 		return
 	}
 	delete(n.held, checkpoint)
-	k.spoilt++
 	k.driver.Say(fmt.Sprintf("%s: what %s has of it is damaged, and counts as lost: %s", describe(checkpoint), n.name, why))
 }
 

@@ -35,14 +35,95 @@ func (k *Keeper) Resume(checkpoint uint64) (*Resumption, error) {
 }
 
 // Inspect has the nodes look through all that they have of a checkpoint, which the ranks of one of them could not read. What is damaged
-// counts as lost from then on, so that Resume has it made again.
+// is made good, where that can be; else all that the node has of it counts as lost from then on, so that Resume has it made again.
 func (k *Keeper) Inspect(checkpoint uint64, then func()) {
 	nodes := slices.DeleteFunc(k.alive(), func(n int) bool { return k.nodes[n].held[checkpoint] == nil })
-	k.ask(nodes, func(int) Order { return Inspect{checkpoint} }, func(i int, a Answer) {
-		if a.Err != "" {
-			k.spoil(nodes[i], checkpoint, a.Err)
+	k.ask(nodes, func(int) Order { return Inspect{checkpoint} }, nothing, func(answers []Answer) {
+		var found []finding
+		for i, a := range answers {
+			switch {
+			case a.Err == "":
+			case len(a.Damage) == 0:
+				k.spoil(nodes[i], checkpoint, a.Err)
+			default:
+				for _, d := range a.Damage {
+					found = append(found, finding{nodes[i], d, a.Err})
+				}
+			}
 		}
-	}, func([]Answer) { then() })
+		k.mend(checkpoint, found, then)
+	})
+}
+
+// finding is what is damaged on a node.
+type finding struct {
+	node int
+	holding.Damage
+	why string
+}
+
+// mend makes good what is damaged, one after the other: who gives needs what lies in the same stripes, and may be damaged elsewhere.
+func (k *Keeper) mend(checkpoint uint64, found []finding, then func()) {
+	if len(found) == 0 {
+		then()
+		return
+	}
+	f := found[0]
+	next := func() { k.mend(checkpoint, found[1:], then) }
+	members := k.membersOf(checkpoint, f.Header)
+	if members == nil || members[f.Header.Own] != f.node {
+		k.spoil(f.node, checkpoint, f.why)
+		next()
+		return
+	}
+	k.transfers++
+	transfer := k.transfers
+	mend := func(i int) Order {
+		h := f.Header
+		h.Own = i
+		return Mend{h, f.Header.Own, f.Ranges, transfer, members}
+	}
+	k.ask(members, mend, func(_ int, a Answer) { k.abandonOn(a, transfer, members) }, func(answers []Answer) {
+		if why := failure(answers); why != "" {
+			k.spoil(f.node, checkpoint, f.why)
+		} else {
+			k.mended(f, checkpoint)
+		}
+		next()
+	})
+}
+
+// mended tells of what was made good.
+func (k *Keeper) mended(f finding, checkpoint uint64) {
+	var bytes int64
+	for _, r := range f.Ranges {
+		bytes += r.To - r.From
+	}
+	k.driver.Say(fmt.Sprintf("%s: %d bytes of what %s has of it were damaged, and are as they were again: %s", describe(checkpoint), bytes,
+		k.nodes[f.node].name, f.why))
+}
+
+// membersOf are the nodes that are the members of a set, by number; nil: some of them are not there.
+func (k *Keeper) membersOf(checkpoint uint64, h holding.Header) []int {
+	list := make([]int, len(h.Members))
+	for m := range list {
+		list[m] = -1
+	}
+	for _, n := range k.alive() {
+		held := k.nodes[n].held[checkpoint]
+		if held == nil || held.ID != h.ID {
+			continue
+		}
+		for _, own := range held.Members {
+			if own.Set == h.Set && own.Own < len(list) && list[own.Own] < 0 {
+				list[own.Own] = n
+			}
+		}
+	}
+	if slices.Contains(list, -1) {
+		return nil
+	}
+	return list
 }
 
 // Resumption is how a job goes on.
@@ -184,9 +265,9 @@ func (k *Keeper) copyParts(checkpoint uint64, then func(error)) {
 			nodes, ranks = append(nodes, n), append(ranks, plan.Ranks[i])
 		}
 	}
-	each := func(i int, a Answer) {
+	each := func(_ int, a Answer) {
 		if a.Damaged {
-			k.spoil(nodes[i], checkpoint, a.Err)
+			k.doubts++
 		}
 	}
 	k.ask(nodes, func(i int) Order { return Flush{checkpoint, ranks[i]} }, each, func(answers []Answer) {
@@ -271,9 +352,9 @@ func (k *Keeper) bring(checkpoint uint64, tries int, then func(error)) {
 
 // copyOrMend copies a checkpoint to the store. What turns out to be damaged of it is made again, and copied; so often at most.
 func (k *Keeper) copyOrMend(checkpoint uint64, tries int, then func(error)) {
-	spoilt := k.spoilt
+	doubts := k.doubts
 	k.flush(checkpoint, func(err error) {
-		if err == nil || k.spoilt == spoilt || tries <= 1 {
+		if err == nil || k.doubts == doubts || tries <= 1 {
 			then(err)
 			return
 		}

@@ -566,7 +566,7 @@ func TestSimulation(t *testing.T) {
 	}
 	t.Log(counts)
 	for _, what := range []string{"committed", "not committed", "resumed", "rebuilt", "rebuilding disturbed", "from the store", "anew",
-		"copied", "more lost than covered", "damaged", "found when copied", "mended", "owners lost", "nodes lost", "all nodes lost"} {
+		"copied", "more lost than covered", "damaged", "made good", "found when copied", "mended", "owners lost", "nodes lost", "all nodes lost"} {
 		if counts[what] == 0 {
 			t.Errorf("%s: never", what)
 		}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/byssus-hpc/byssus/internal/decide/holding"
 	"github.com/byssus-hpc/byssus/internal/decide/recovery"
+	"github.com/byssus-hpc/byssus/internal/decide/redset"
 )
 
 // event is something that happens at a time of the simulation; of two at one time the one that was planned first.
@@ -138,11 +139,17 @@ func (a *simAgent) hear(o *owner, order Order, answer func(Answer)) {
 	case Abandon:
 		a.abandon(o, m.Transfer)
 	case Inspect:
-		if a.rotten[m.Checkpoint] {
+		h := a.disk[m.Checkpoint]
+		switch {
+		case !a.rotten[m.Checkpoint]:
+			answer(Answer{})
+		case h != nil && len(h.Members) == 1 && a.w.rng.IntN(3) > 0: // it is known where
+			answer(Answer{Err: "rotten", Damage: []holding.Damage{{Header: h.Members[0], Ranges: []redset.Range{{From: 1, To: 2}}}}})
+		default:
 			answer(Answer{Err: "rotten"})
-			return
 		}
-		answer(Answer{})
+	case Mend:
+		a.mend(o, m, answer)
 	case Record:
 		a.record(m)
 		answer(Answer{})
@@ -220,6 +227,28 @@ func (a *simAgent) abandon(o *owner, transfer uint64) {
 			end(Answer{Err: "given up", Follows: true})
 		}
 	}
+}
+
+// mend takes part in making good what of a member is damaged. It cannot be where those who give are damaged in the same place.
+func (a *simAgent) mend(o *owner, m Mend, answer func(Answer)) {
+	n := m.Header.Dataset
+	a.join(o, m.Transfer, m.Members, len(m.Members), m.Header.Own, func() Answer {
+		h := a.disk[n]
+		if h == nil || !slices.ContainsFunc(h.Members, func(x holding.Header) bool { return x.Set == m.Header.Set && x.Own == m.Header.Own }) {
+			return Answer{Err: "gone"} // dropped, or of a node that was lost
+		}
+		if m.Header.Own != m.Damaged {
+			return Answer{}
+		}
+		for _, i := range m.Members {
+			if i != a.index && a.w.agents[i].rotten[n] && a.w.rng.IntN(2) == 0 {
+				return Answer{Err: "rotten still"}
+			}
+		}
+		a.w.counts["made good"]++
+		delete(a.rotten, n)
+		return Answer{}
+	}, answer)
 }
 
 // rebuild takes part in making a member again. Members that are lost, too, take no part.

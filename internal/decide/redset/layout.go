@@ -123,10 +123,34 @@ func (l Layout) Encode(me int) iter.Seq[Step] {
 // order of their bytes. The set must survive the loss; several that are lost are rebuilt one after the other.
 func (l Layout) Rebuild(lost, me int) iter.Seq[Step] {
 	if l.scheme == Partner {
-		return func(yield func(Step) bool) { l.copyBack(lost, me, yield) }
+		return func(yield func(Step) bool) { l.copyBack(lost, me, every, yield) }
 	}
-	return func(yield func(Step) bool) { l.sumBack(lost, me, yield) }
+	return func(yield func(Step) bool) { l.sumBack(lost, me, every, yield) }
 }
+
+// Range are bytes of one of a member's places.
+type Range struct {
+	In       Place
+	From, To int64
+}
+
+// Mend is what a member does so that another one, which has all but these ranges, gets them again: and what lies in the same pieces. Of
+// the others it needs what lies in the same stripes. The set must survive the loss of the one.
+func (l Layout) Mend(lost, me int, ranges []Range) iter.Seq[Step] {
+	if l.scheme == Partner {
+		return func(yield func(Step) bool) { l.copyBack(lost, me, only(ranges), yield) }
+	}
+	return func(yield func(Step) bool) { l.sumBack(lost, me, only(ranges), yield) }
+}
+
+// only says of a piece whether any of the ranges is in it; every says so of all.
+func only(ranges []Range) func(Place, int64, int) bool {
+	return func(in Place, from int64, length int) bool {
+		return slices.ContainsFunc(ranges, func(r Range) bool { return r.In == in && r.From < from+int64(length) && from < r.To })
+	}
+}
+
+func every(Place, int64, int) bool { return true }
 
 // pieces is the number of pieces of so many bytes; piece is where one of them begins, and its length.
 func pieces(bytes int64) int64 { return divideUp(bytes, Piece) }
@@ -150,12 +174,14 @@ func (l Layout) sumAround(me int, yield func(Step) bool) {
 	}
 }
 
-// sumBack sums up the lost member's blocks, from the member behind it around the ring to it.
-func (l Layout) sumBack(lost, me int, yield func(Step) bool) {
+// sumBack sums up those of the lost member's pieces that are wanted, from the member behind it around the ring to it.
+func (l Layout) sumBack(lost, me int, wanted func(Place, int64, int) bool, yield func(Step) bool) {
 	for k := range l.parts {
 		stripe := l.at(lost + 1 + k) // its segments in order, then its parity
+		in, block := l.Block(lost, stripe)
 		for i := range pieces(l.segment) {
-			if !l.pass(lost, stripe, me, i, yield) {
+			from, length := piece(i, l.segment)
+			if wanted(in, block+from, length) && !l.pass(lost, stripe, me, i, yield) {
 				return
 			}
 		}
@@ -193,8 +219,8 @@ func (l Layout) copyAround(me int, yield func(Step) bool) {
 	}
 }
 
-// copyBack brings the lost member's part from the member behind it, then the copy that it held from the one before it.
-func (l Layout) copyBack(lost, me int, yield func(Step) bool) {
+// copyBack brings what is wanted of the lost member's part from the member behind it, then the copy that it held from the one before it.
+func (l Layout) copyBack(lost, me int, wanted func(Place, int64, int) bool, yield func(Step) bool) {
 	next, before := l.at(lost+1), l.at(lost-1)
 	for _, c := range []struct {
 		from   int
@@ -202,6 +228,9 @@ func (l Layout) copyBack(lost, me int, yield func(Step) bool) {
 		length int64
 	}{{next, Redundancy, Part, l.parts[lost]}, {before, Part, Redundancy, l.parts[before]}} {
 		for i := range pieces(c.length) {
+			if from, length := piece(i, c.length); !wanted(c.to, from, length) {
+				continue
+			}
 			if me == c.from && !send(c.at, i, c.length, lost, yield) || me == lost && !keep(c.to, i, c.length, c.from, yield) {
 				return
 			}

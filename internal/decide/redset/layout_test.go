@@ -95,6 +95,7 @@ func TestPlans(t *testing.T) {
 					t.Fatal(err)
 				}
 				tryPlans(t, l, scheme, parts)
+				tryMend(t, rng, l, scheme, parts)
 			}
 		}
 	})
@@ -140,6 +141,49 @@ func tryPlans(t *testing.T, l redset.Layout, scheme redset.Scheme, parts []memor
 			if tr.Sent > padded+redundancy || tr.Received > padded+redundancy || i == lost && tr.Sent > 0 {
 				t.Errorf("%v of %d, rebuild %d: member %d: %+v, want at most %d", scheme, n, lost, i, tr, padded+redundancy)
 			}
+		}
+	}
+}
+
+// tryMend damages a member here and there, and has it mended: it is as it was, and no more is sent than the pieces that were touched.
+func tryMend(t *testing.T, rng *rand.Rand, l redset.Layout, scheme redset.Scheme, parts []memory) {
+	n, want := len(parts), wanted(scheme, parts)
+	lost := rng.IntN(n)
+	part, kept := bytes.Clone(parts[lost]), bytes.Clone(want[lost])
+	var members []redsettest.Member
+	for i, p := range parts {
+		if i == lost {
+			p, want[i] = part, kept
+		}
+		members = append(members, member(p, want[i]))
+	}
+	var ranges []redset.Range
+	var most int64
+	for range rng.IntN(4) {
+		in, b := redset.Part, part
+		if rng.IntN(2) == 0 {
+			in, b = redset.Redundancy, kept
+		}
+		if len(b) == 0 {
+			continue
+		}
+		from := rng.Int64N(int64(len(b)))
+		to := min(int64(len(b)), from+1+rng.Int64N(1<<20))
+		for i := from; i < to; i++ {
+			b[i] ^= byte(1 + rng.IntN(255))
+		}
+		ranges, most = append(ranges, redset.Range{In: in, From: from, To: to}), most+to-from+3*redset.Piece
+	}
+	traffic, err := redsettest.Run(members, func(me int) iter.Seq[redset.Step] { return l.Mend(lost, me, ranges) })
+	if err != nil {
+		t.Fatalf("%v of %d, mend %d: %v", scheme, n, lost, err)
+	}
+	if again := wanted(scheme, parts)[lost]; !bytes.Equal(part, parts[lost]) || !bytes.Equal(kept, again) {
+		t.Fatalf("%v of %d: member %d is not mended: %+v", scheme, n, lost, ranges)
+	}
+	for i, tr := range traffic {
+		if tr.Sent > most || tr.Received > most || i == lost && tr.Sent > 0 {
+			t.Errorf("%v of %d, mend %d: member %d: %+v, want at most %d", scheme, n, lost, i, tr, most)
 		}
 	}
 }

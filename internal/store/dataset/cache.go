@@ -150,8 +150,12 @@ func (j *Job) add(n uint64, m *Manifest) error {
 	from, to := j.Path(n)+".tmp", j.Path(n)
 	entries, err := os.ReadDir(from)
 	for _, e := range entries {
+		made, old := filepath.Join(from, e.Name()), filepath.Join(to, e.Name())
+		if err == nil && e.IsDir() { // a directory does not take the place of another by itself
+			err = j.disk().RemoveAll(old)
+		}
 		if err == nil {
-			err = j.disk().Rename(filepath.Join(from, e.Name()), filepath.Join(to, e.Name()))
+			err = j.disk().Rename(made, old)
 		}
 	}
 	if err == nil && len(entries) > 0 {

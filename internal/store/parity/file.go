@@ -246,6 +246,34 @@ func (f *Reader) load(k int64) error {
 	return nil
 }
 
+// Damaged reads all data and tells bad which bytes of it are not as they were written. progress is told the bytes read since the last call.
+func (f *Reader) Damaged(progress func(bytes int64), bad func(from, to int64, err error)) {
+	for k := range tableBytes(f.data) / crcBytes {
+		from := k * abi.ParityChunk
+		to := min(from+abi.ParityChunk, f.data)
+		if err := f.load(k); err != nil {
+			bad(from, to, err)
+		}
+		progress(to - from)
+	}
+}
+
+// Over is the data, to be written over where it is damaged: what is written must be what was there.
+func (f *Reader) Over(to io.WriterAt) io.WriterAt { return &over{f, to} }
+
+type over struct {
+	f  *Reader
+	to io.WriterAt
+}
+
+func (o *over) WriteAt(b []byte, off int64) (int, error) {
+	if off < 0 || off > o.f.data-int64(len(b)) {
+		return 0, fmt.Errorf("parity: write: %d bytes at %d, the data ends at %d", len(b), off, o.f.data)
+	}
+	o.f.chunk = -1
+	return o.to.WriteAt(b, o.f.off+off)
+}
+
 // Verify reads all data and compares it with its checksums. progress is told the bytes read since the last call.
 func (f *Reader) Verify(progress func(bytes int64)) error {
 	for k := range tableBytes(f.data) / crcBytes {

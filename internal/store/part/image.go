@@ -226,7 +226,7 @@ func openFile(dir string, file holding.File, how How, reuse func(name string) bo
 		if err == nil {
 			err = f.Truncate(file.Size)
 		}
-		return f, holes{f}, err
+		return f, Sparse{f}, err
 	}
 	flags := os.O_RDWR
 	if how == ToWrite {
@@ -259,10 +259,11 @@ func syncFile(path string) error {
 	return f.Sync()
 }
 
-// holes is a new file, which is nothing but a hole: zeros that are written leave it so.
-type holes struct{ *os.File }
+// Sparse is a new file, which is nothing but a hole: zeros that are written leave it so.
+type Sparse struct{ *os.File }
 
-func (h holes) WriteAt(b []byte, off int64) (int, error) {
+// WriteAt writes what is not zero.
+func (h Sparse) WriteAt(b []byte, off int64) (int, error) {
 	if files.AllZero(b) {
 		return len(b), nil
 	}
