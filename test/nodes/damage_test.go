@@ -39,7 +39,7 @@ func (c *cluster) harm(t *testing.T, job string, checkpoint int, list ...harm) {
 }
 
 // TestDamage: files in caches are not as they were written, or gone. What is found damaged, when ranks go on from it or it is copied
-// to the store, is made good from what other nodes have, where it is known what is damaged; else all that the node has of it is made
+// to the store, is repaired from what other nodes have, where it is known what is damaged; else all that the node has of it is made
 // again. Where more is damaged than that covers, the job goes on from what is whole.
 func TestDamage(t *testing.T) {
 	t.Parallel()
@@ -62,9 +62,9 @@ func TestDamage(t *testing.T) {
 			for _, how := range []string{middle, tables, head, cut, removed} {
 				n := d.checkpoint()
 				c.harm(t, name, n, harm{"node2", image, how})
-				d.goesOn("node3", n, "[0-9]+ bytes of what node2 has of it were damaged, and are as they were again")
-				if how == middle && d.mended() > 2<<20 {
-					t.Errorf("%d bytes were mended for 64 that were damaged\n%s", d.mended(), j.Story())
+				d.goesOn("node3", n, "[0-9]+ bytes of what node2 has of it were damaged, and have been repaired")
+				if how == middle && d.repaired() > 2<<20 {
+					t.Errorf("%d bytes were repaired for 64 that were damaged\n%s", d.repaired(), j.Story())
 				}
 			}
 			n := d.checkpoint()
@@ -119,8 +119,8 @@ func (d *damaged) goesOn(node string, checkpoint int, texts ...string) {
 	d.ran = time.Now()
 }
 
-// mended is how many bytes the job says that it has made good since the last checkpoint.
-func (d *damaged) mended() int {
+// repaired is how many bytes the job says that it has repaired since the last checkpoint.
+func (d *damaged) repaired() int {
 	found := regexp.MustCompile("([0-9]+) bytes of what node").FindStringSubmatch(d.said())
 	n, err := strconv.Atoi(found[1])
 	if err != nil {
@@ -142,7 +142,7 @@ func (d *damaged) says(texts ...string) {
 }
 
 // beyond: two nodes have damage, all of an image, and all that one keeps for others. With copies they are in two sets, with parity in one.
-// What is damaged here and there is in different stripes, and is made good.
+// What is damaged here and there is in different stripes, and is repaired.
 func (d *damaged) beyond(scheme redset.Scheme) {
 	d.t.Helper()
 	whole := d.checkpoint()
@@ -152,7 +152,7 @@ func (d *damaged) beyond(scheme redset.Scheme) {
 		d.goesOn("node4", whole, fmt.Sprintf("checkpoint %d cannot be used: .*lost are node1, node2, of 4 with xor", n))
 		return
 	}
-	d.goesOn("node4", n, "what node1 has of it were damaged, and are as they were again", "what node2 held, .* was made again on node2 in")
+	d.goesOn("node4", n, "what node1 has of it were damaged, and have been repaired", "what node2 held, .* was made again on node2 in")
 }
 
 // leaves: an interrupted job takes its newest checkpoint along, made whole.
@@ -168,7 +168,7 @@ func (d *damaged) leaves(mpi string) {
 	case <-d.ctx.Done():
 		d.t.Fatalf("it does not leave\n%s", d.j.Story())
 	}
-	d.says("what node4 has of it were damaged, and are as they were again", fmt.Sprintf("checkpoint %d was copied to", n))
+	d.says("what node4 has of it were damaged, and have been repaired", fmt.Sprintf("checkpoint %d was copied to", n))
 	if err := d.j.Verify(d.ctx); err != nil {
 		d.t.Error(err)
 	}
@@ -203,7 +203,7 @@ func TestDamagedBeforeCopy(t *testing.T) {
 			f.harm(t, name, n, harm{"node2", image, middle})
 			f.fs.Continue(t)
 			f.copied(ctx, t, j, n)
-			says(t, j, fmt.Sprintf("checkpoint %d: [0-9]+ bytes of what node2 has of it were damaged, and are as they were again", n))
+			says(t, j, fmt.Sprintf("checkpoint %d: [0-9]+ bytes of what node2 has of it were damaged, and have been repaired", n))
 			if err := j.Verify(ctx); err != nil {
 				t.Error(err)
 			}

@@ -243,8 +243,8 @@ func (m *member) redundancy(how part.How) (io.ReaderAt, io.WriterAt, error) {
 	return kept, kept.Over(f), nil
 }
 
-// mended completes files that were written over.
-func (m *member) mended(durable bool) error {
+// repaired completes files that were written over.
+func (m *member) repaired(durable bool) error {
 	for _, p := range m.parts {
 		if err := p.Finish(durable); err != nil {
 			return fmt.Errorf("agent: %w", err)
@@ -260,7 +260,7 @@ func (m *member) mended(durable bool) error {
 
 // finish completes what was made, with files as durable as the job wants them.
 func (m *member) finish(durable bool) error {
-	if err := m.mended(durable); err != nil {
+	if err := m.repaired(durable); err != nil {
 		return err
 	}
 	return m.made.Finish()

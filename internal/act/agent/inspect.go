@@ -134,8 +134,8 @@ func inspectKept(ctx context.Context, dir, name string, progress func(int64)) ([
 	return found, err
 }
 
-// mend does this node's share in making good what of a member is damaged. Who has it looks through it all again.
-func (n *Node) mend(ctx context.Context, o control.Mend) error {
+// repair does this node's share in repairing what of a member is damaged. Who has it looks through it all again.
+func (n *Node) repair(ctx context.Context, o control.Repair) error {
 	dir := n.of(o.Header.Stream).Path(o.Checkpoint)
 	m, err := openMember(dir, o.Header)
 	if err != nil {
@@ -163,14 +163,14 @@ func (n *Node) mend(ctx context.Context, o control.Mend) error {
 	} else {
 		at.Read[redset.Part], at.Read[redset.Redundancy] = whole, from
 	}
-	err = mover.Run(ctx, n.cfg.Port, o.Transfer, m.layout.Mend(o.Damaged, o.Header.Own, o.Ranges), at, nil)
+	err = mover.Run(ctx, n.cfg.Port, o.Transfer, m.layout.Repair(o.Damaged, o.Header.Own, o.Ranges), at, nil)
 	if err == nil && mine {
-		if err = m.mended(n.store.Meta.Fsync); err == nil {
+		if err = m.repaired(n.store.Meta.Fsync); err == nil {
 			err = examine(ctx, dir)
 		}
 	}
 	if err != nil {
-		return fmt.Errorf("agent: mending of checkpoint %d: %w", o.Checkpoint, err)
+		return fmt.Errorf("agent: repairing of checkpoint %d: %w", o.Checkpoint, err)
 	}
 	return nil
 }

@@ -117,8 +117,8 @@ func (n *Node) Hear(m control.Message) {
 		n.moves.do(o.Transfer.ID, func(ctx context.Context) { n.rebuildAndSay(ctx, o) })
 	case control.Abandon:
 		n.moves.abandon(o.Transfer)
-	case control.Mend:
-		n.moves.do(o.Transfer.ID, func(ctx context.Context) { n.answer(o.Order, n.mend(ctx, o)) })
+	case control.Repair:
+		n.moves.do(o.Transfer.ID, func(ctx context.Context) { n.answer(o.Order, n.repair(ctx, o)) })
 	case control.Inspect:
 		n.moves.do(0, func(ctx context.Context) { n.answer(o.Order, examine(ctx, n.of(o.Stream).Path(o.Checkpoint))) })
 	case control.Flush:

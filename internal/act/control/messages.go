@@ -35,7 +35,7 @@ var kinds = []reflect.Type{
 	reflect.TypeFor[Launch](), reflect.TypeFor[Launched](), reflect.TypeFor[Spawn](), reflect.TypeFor[Exec](), reflect.TypeFor[Executed](), reflect.TypeFor[Spawned](),
 
 	reflect.TypeFor[WantInput](), reflect.TypeFor[Input](), reflect.TypeFor[Signal](), reflect.TypeFor[Inspect](),
-	reflect.TypeFor[node.Moved](), reflect.TypeFor[node.Refused](), reflect.TypeFor[Mend](),
+	reflect.TypeFor[node.Moved](), reflect.TypeFor[node.Refused](), reflect.TypeFor[Repair](),
 }
 
 func kindOf(body any) (uint16, error) {
@@ -209,8 +209,8 @@ type (
 		Lost              int
 		Transfer          mover.Transfer
 	}
-	// Mend makes good what of a member is damaged; Header.Own is the member that the node is. Answer: Done.
-	Mend struct {
+	// Repair repairs what of a member is damaged; Header.Own is the member that the node is. Answer: Done.
+	Repair struct {
 		Order, Checkpoint uint64
 		Header            holding.Header
 		Damaged           int

@@ -291,7 +291,7 @@ func flip(t *testing.T, path string, place float64) {
 	}
 }
 
-// TestFiles takes datasets that consist of files through their life: written, protected, mended, made again on another node, copied to the
+// TestFiles takes datasets that consist of files through their life: written, protected, repaired, made again on another node, copied to the
 // store, verified, dropped; beside the job's checkpoints, whose numbers are others.
 func TestFiles(t *testing.T) {
 	for _, scheme := range []redset.Scheme{redset.XOR, redset.Partner} {
@@ -301,7 +301,7 @@ func TestFiles(t *testing.T) {
 			f.write(2, randomTree(2))
 			place := [][]int{ranksOf(0), ranksOf(1), ranksOf(2), ranksOf(3)}
 			f.all(2, place)
-			f.mends(2, place)
+			f.repairs(2, place)
 			f.loses(scheme, 2)
 			f.copies(2)
 			f.drops(2)
@@ -357,8 +357,8 @@ func TestLargeFile(t *testing.T) {
 	}
 }
 
-// mends: one flipped bit costs a MiB; files that are gone or short, and what is kept for others, are mended, too.
-func (f *fleet) mends(n uint64, place [][]int) {
+// repairs: one flipped bit costs a MiB; files that are gone or short, and what is kept for others, are repaired, too.
+func (f *fleet) repairs(n uint64, place [][]int) {
 	f.t.Helper()
 	dir := f.caches[2].Of(stream).Path(n)
 	kept, _ := filepath.Glob(filepath.Join(dir, "parity.*"))
@@ -379,15 +379,15 @@ func (f *fleet) mends(n uint64, place [][]int) {
 	} {
 		spoil()
 		said := f.inspect(n)
-		if !strings.Contains(said, "are as they were again") || strings.Contains(said, "counts as lost") {
+		if !strings.Contains(said, "have been repaired") || strings.Contains(said, "counts as lost") {
 			f.t.Errorf("%s: %s", what, said)
 		}
 		var bytes int64
 		if _, err := fmt.Sscanf(strings.TrimPrefix(said, fmt.Sprintf("checkpoint %d: ", n)), "%d bytes", &bytes); what == "a bit" && (err != nil || bytes > 1<<20) {
-			f.t.Errorf("%s: %d bytes were mended", what, bytes)
+			f.t.Errorf("%s: %d bytes were repaired", what, bytes)
 		}
 		if said := f.inspect(n); said != "" {
-			f.t.Errorf("%s, after it was mended: %s", what, said)
+			f.t.Errorf("%s, after it was repaired: %s", what, said)
 		}
 		f.all(n, place)
 	}
@@ -419,7 +419,7 @@ func (f *fleet) loses(scheme redset.Scheme, n uint64) {
 	f.all(n, f.resume(n))
 }
 
-// copies: what is damaged when it is copied is mended first; what the store has is whole, and a changed bit is found there.
+// copies: what is damaged when it is copied is repaired first; what the store has is whole, and a changed bit is found there.
 func (f *fleet) copies(n uint64) {
 	f.t.Helper()
 	flip(f.t, f.anyFile(n, 2), 0.3)

@@ -45,8 +45,8 @@ func (o *orders) message(node int, number uint64, order keep.Order) any {
 	case keep.Rebuild:
 		return control.Rebuild{Order: number, Checkpoint: k.Header.Dataset, Header: k.Header, Lost: k.Lost,
 			Transfer: o.transfer(k.Transfer, k.Members, k.Header.Own)}
-	case keep.Mend:
-		return control.Mend{Order: number, Checkpoint: k.Header.Dataset, Header: k.Header, Damaged: k.Damaged, Ranges: k.Ranges,
+	case keep.Repair:
+		return control.Repair{Order: number, Checkpoint: k.Header.Dataset, Header: k.Header, Damaged: k.Damaged, Ranges: k.Ranges,
 			Transfer: o.transfer(k.Transfer, k.Members, k.Header.Own)}
 	case keep.Record:
 		m := o.record(k.Dataset, k.Files)

@@ -78,8 +78,8 @@ type (
 		Transfer uint64
 		Members  []int // nodes, by member; -1: it is lost, too
 	}
-	// Mend makes good what of a member is damaged, on the node that has it; Header.Own is the member that the node is.
-	Mend struct {
+	// Repair repairs what of a member is damaged, on the node that has it; Header.Own is the member that the node is.
+	Repair struct {
 		Header   holding.Header
 		Damaged  int
 		Ranges   []redset.Range
@@ -106,7 +106,7 @@ func (Seal) order()     {}
 func (Encode) order()   {}
 func (Record) order()   {}
 func (Rebuild) order()  {}
-func (Mend) order()     {}
+func (Repair) order()   {}
 func (Inspect) order()  {}
 func (Abandon) order()  {}
 func (Withdraw) order() {}
@@ -159,12 +159,13 @@ type Keeper struct {
 	cfg       Config
 	driver    Driver
 	nodes     []*node
-	transfers uint64          // numbers given
-	stored    map[uint64]bool // in the store that all nodes see
-	flushing  uint64          // what is being copied there, or mended for that, 0: nothing
-	dropped   []uint64        // meanwhile
-	making    bool            // something that is lost is made again
-	settled   []func()        // that waits for its end
+	transfers uint64              // numbers given
+	stored    map[uint64]bool     // in the store that all nodes see
+	flushing  uint64              // what is being copied there, or repaired for that, 0: nothing
+	dropped   []uint64            // meanwhile
+	making    bool                // something that is lost is made again
+	settled   []func()            // that waits for its end
+	inspected map[uint64][]func() // checkpoints that are looked through, and who waits for that
 	commits   int
 	doubts    int    // copies to the store that found something damaged
 	told      string // what was said of redundancy that is less than was asked for
@@ -172,7 +173,7 @@ type Keeper struct {
 
 // New returns a keeper that knows of no node; stored are the checkpoints that all nodes see.
 func New(cfg Config, driver Driver, stored []uint64) *Keeper {
-	k := &Keeper{cfg: cfg, driver: driver, stored: map[uint64]bool{}}
+	k := &Keeper{cfg: cfg, driver: driver, stored: map[uint64]bool{}, inspected: map[uint64][]func(){}}
 	for _, n := range stored {
 		k.stored[n] = true
 	}

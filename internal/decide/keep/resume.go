@@ -35,8 +35,20 @@ func (k *Keeper) Resume(checkpoint uint64) (*Resumption, error) {
 }
 
 // Inspect has the nodes look through all that they have of a checkpoint, which the ranks of one of them could not read. What is damaged
-// is made good, where that can be; else all that the node has of it counts as lost from then on, so that Resume has it made again.
+// is repaired, where that can be; else all that the node has of it counts as lost from then on, so that Resume has it made again.
 func (k *Keeper) Inspect(checkpoint uint64, then func()) {
+	waiting, begun := k.inspected[checkpoint]
+	k.inspected[checkpoint] = append(waiting, then)
+	if begun {
+		return // what one has found another would repair a second time, or give up
+	}
+	over := func() {
+		all := k.inspected[checkpoint]
+		delete(k.inspected, checkpoint)
+		for _, then := range all {
+			then()
+		}
+	}
 	nodes := slices.DeleteFunc(k.alive(), func(n int) bool { return k.nodes[n].held[checkpoint] == nil })
 	k.ask(nodes, func(int) Order { return Inspect{checkpoint} }, nothing, func(answers []Answer) {
 		var found []finding
@@ -51,7 +63,7 @@ func (k *Keeper) Inspect(checkpoint uint64, then func()) {
 				}
 			}
 		}
-		k.mend(checkpoint, found, then)
+		k.repair(checkpoint, found, over)
 	})
 }
 
@@ -62,14 +74,14 @@ type finding struct {
 	why string
 }
 
-// mend makes good what is damaged, one after the other: who gives needs what lies in the same stripes, and may be damaged elsewhere.
-func (k *Keeper) mend(checkpoint uint64, found []finding, then func()) {
+// repair repairs what is damaged, one after the other: who gives needs what lies in the same stripes, and may be damaged elsewhere.
+func (k *Keeper) repair(checkpoint uint64, found []finding, then func()) {
 	if len(found) == 0 {
 		then()
 		return
 	}
 	f := found[0]
-	next := func() { k.mend(checkpoint, found[1:], then) }
+	next := func() { k.repair(checkpoint, found[1:], then) }
 	members := k.membersOf(checkpoint, f.Header)
 	if members == nil || members[f.Header.Own] != f.node {
 		k.spoil(f.node, checkpoint, f.why)
@@ -78,28 +90,28 @@ func (k *Keeper) mend(checkpoint uint64, found []finding, then func()) {
 	}
 	k.transfers++
 	transfer := k.transfers
-	mend := func(i int) Order {
+	repair := func(i int) Order {
 		h := f.Header
 		h.Own = i
-		return Mend{h, f.Header.Own, f.Ranges, transfer, members}
+		return Repair{h, f.Header.Own, f.Ranges, transfer, members}
 	}
-	k.ask(members, mend, func(_ int, a Answer) { k.abandonOn(a, transfer, members) }, func(answers []Answer) {
-		if why := failure(answers); why != "" {
+	k.ask(members, repair, func(_ int, a Answer) { k.abandonOn(a, transfer, members) }, func(answers []Answer) {
+		if answers[f.Header.Own].Err != "" { // who has given may have died after that
 			k.spoil(f.node, checkpoint, f.why)
 		} else {
-			k.mended(f, checkpoint)
+			k.repaired(f, checkpoint)
 		}
 		next()
 	})
 }
 
-// mended tells of what was made good.
-func (k *Keeper) mended(f finding, checkpoint uint64) {
+// repaired tells of what was repaired.
+func (k *Keeper) repaired(f finding, checkpoint uint64) {
 	var bytes int64
 	for _, r := range f.Ranges {
 		bytes += r.To - r.From
 	}
-	k.driver.Say(fmt.Sprintf("%s: %d bytes of what %s has of it were damaged, and are as they were again: %s", describe(checkpoint), bytes,
+	k.driver.Say(fmt.Sprintf("%s: %d bytes of what %s has of it were damaged, and have been repaired: %s", describe(checkpoint), bytes,
 		k.nodes[f.node].name, f.why))
 }
 
@@ -229,7 +241,7 @@ func (k *Keeper) flushSome(checkpoint uint64) {
 	if k.cfg.Flush == 0 || k.commits%k.cfg.Flush != 0 || k.flushing != 0 {
 		return
 	}
-	k.copyOrMend(checkpoint, bringTries, func(err error) {
+	k.copyOrRepair(checkpoint, bringTries, func(err error) {
 		if err != nil {
 			k.driver.Say(fmt.Sprintf("%s was not copied to the store: %v", describe(checkpoint), err))
 		}
@@ -346,12 +358,12 @@ func (k *Keeper) bring(checkpoint uint64, tries int, then func(error)) {
 			then(err)
 			return
 		}
-		k.copyOrMend(checkpoint, tries, then)
+		k.copyOrRepair(checkpoint, tries, then)
 	})
 }
 
-// copyOrMend copies a checkpoint to the store. What turns out to be damaged of it is made again, and copied; so often at most.
-func (k *Keeper) copyOrMend(checkpoint uint64, tries int, then func(error)) {
+// copyOrRepair copies a checkpoint to the store. What turns out to be damaged of it is made again, and copied; so often at most.
+func (k *Keeper) copyOrRepair(checkpoint uint64, tries int, then func(error)) {
 	doubts := k.doubts
 	k.flush(checkpoint, func(err error) {
 		if err == nil || k.doubts == doubts || tries <= 1 {

@@ -148,8 +148,8 @@ func (a *simAgent) hear(o *owner, order Order, answer func(Answer)) {
 		default:
 			answer(Answer{Err: "rotten"})
 		}
-	case Mend:
-		a.mend(o, m, answer)
+	case Repair:
+		a.repair(o, m, answer)
 	case Record:
 		a.record(m)
 		answer(Answer{})
@@ -229,8 +229,8 @@ func (a *simAgent) abandon(o *owner, transfer uint64) {
 	}
 }
 
-// mend takes part in making good what of a member is damaged. It cannot be where those who give are damaged in the same place.
-func (a *simAgent) mend(o *owner, m Mend, answer func(Answer)) {
+// repair takes part in repairing what of a member is damaged. It cannot be where those who give are damaged in the same place.
+func (a *simAgent) repair(o *owner, m Repair, answer func(Answer)) {
 	n := m.Header.Dataset
 	a.join(o, m.Transfer, m.Members, len(m.Members), m.Header.Own, func() Answer {
 		h := a.disk[n]

@@ -134,9 +134,9 @@ type Range struct {
 	From, To int64
 }
 
-// Mend is what a member does so that another one, which has all but these ranges, gets them again: and what lies in the same pieces. Of
+// Repair is what a member does so that another one, which has all but these ranges, gets them again: and what lies in the same pieces. Of
 // the others it needs what lies in the same stripes. The set must survive the loss of the one.
-func (l Layout) Mend(lost, me int, ranges []Range) iter.Seq[Step] {
+func (l Layout) Repair(lost, me int, ranges []Range) iter.Seq[Step] {
 	if l.scheme == Partner {
 		return func(yield func(Step) bool) { l.copyBack(lost, me, only(ranges), yield) }
 	}

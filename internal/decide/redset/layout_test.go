@@ -95,7 +95,7 @@ func TestPlans(t *testing.T) {
 					t.Fatal(err)
 				}
 				tryPlans(t, l, scheme, parts)
-				tryMend(t, rng, l, scheme, parts)
+				tryRepair(t, rng, l, scheme, parts)
 			}
 		}
 	})
@@ -145,8 +145,8 @@ func tryPlans(t *testing.T, l redset.Layout, scheme redset.Scheme, parts []memor
 	}
 }
 
-// tryMend damages a member here and there, and has it mended: it is as it was, and no more is sent than the pieces that were touched.
-func tryMend(t *testing.T, rng *rand.Rand, l redset.Layout, scheme redset.Scheme, parts []memory) {
+// tryRepair damages a member here and there, and has it repaired: it is as it was, and no more is sent than the pieces that were touched.
+func tryRepair(t *testing.T, rng *rand.Rand, l redset.Layout, scheme redset.Scheme, parts []memory) {
 	n, want := len(parts), wanted(scheme, parts)
 	lost := rng.IntN(n)
 	part, kept := bytes.Clone(parts[lost]), bytes.Clone(want[lost])
@@ -174,16 +174,16 @@ func tryMend(t *testing.T, rng *rand.Rand, l redset.Layout, scheme redset.Scheme
 		}
 		ranges, most = append(ranges, redset.Range{In: in, From: from, To: to}), most+to-from+3*redset.Piece
 	}
-	traffic, err := redsettest.Run(members, func(me int) iter.Seq[redset.Step] { return l.Mend(lost, me, ranges) })
+	traffic, err := redsettest.Run(members, func(me int) iter.Seq[redset.Step] { return l.Repair(lost, me, ranges) })
 	if err != nil {
-		t.Fatalf("%v of %d, mend %d: %v", scheme, n, lost, err)
+		t.Fatalf("%v of %d, repair %d: %v", scheme, n, lost, err)
 	}
 	if again := wanted(scheme, parts)[lost]; !bytes.Equal(part, parts[lost]) || !bytes.Equal(kept, again) {
-		t.Fatalf("%v of %d: member %d is not mended: %+v", scheme, n, lost, ranges)
+		t.Fatalf("%v of %d: member %d is not repaired: %+v", scheme, n, lost, ranges)
 	}
 	for i, tr := range traffic {
 		if tr.Sent > most || tr.Received > most || i == lost && tr.Sent > 0 {
-			t.Errorf("%v of %d, mend %d: member %d: %+v, want at most %d", scheme, n, lost, i, tr, most)
+			t.Errorf("%v of %d, repair %d: member %d: %+v, want at most %d", scheme, n, lost, i, tr, most)
 		}
 	}
 }

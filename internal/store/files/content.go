@@ -12,16 +12,16 @@ import (
 
 // Content is what a rank's files contain, one behind the other. One file is open at a time. It serves one goroutine at a time.
 type Content struct {
-	dir    string // of the dataset
-	rank   int
-	fresh  bool // the files are made, and empty before
-	mends  bool // what there is is written over; what is not there, or not as long as it was, is made so
-	index  func() (*Index, error)
-	x      *Index // read when it is first needed: when files are made again their index is made just before
-	begins []int64
-	root   *os.Root
-	open   *os.File
-	at     int // the file that is open
+	dir     string // of the dataset
+	rank    int
+	fresh   bool // the files are made, and empty before
+	repairs bool // what there is is written over; what is not there, or not as long as it was, is made so
+	index   func() (*Index, error)
+	x       *Index // read when it is first needed: when files are made again their index is made just before
+	begins  []int64
+	root    *os.Root
+	open    *os.File
+	at      int // the file that is open
 }
 
 // Read returns the contents of a rank's files in a dataset's directory.
@@ -29,10 +29,10 @@ func (x *Index) Read(dir string) *Content {
 	return &Content{dir: dir, rank: x.Rank, index: func() (*Index, error) { return x, nil }}
 }
 
-// Mend returns the contents of a rank's files, to be written over where they are damaged.
-func (x *Index) Mend(dir string) *Content {
+// Repair returns the contents of a rank's files, to be written over where they are damaged.
+func (x *Index) Repair(dir string) *Content {
 	c := x.Read(dir)
-	c.mends = true
+	c.repairs = true
 	return c
 }
 
@@ -57,8 +57,8 @@ func (c *Content) begin() error {
 		return err
 	}
 	path := filepath.Join(c.dir, ContentName(c.rank))
-	if c.fresh || c.mends {
-		if err := os.Mkdir(path, 0o700); err != nil && !(c.mends && errors.Is(err, os.ErrExist)) {
+	if c.fresh || c.repairs {
+		if err := os.Mkdir(path, 0o700); err != nil && !(c.repairs && errors.Is(err, os.ErrExist)) {
 			return fmt.Errorf("files: %w", err)
 		}
 	}
@@ -86,7 +86,7 @@ func (c *Content) file(i int) (*os.File, error) {
 	}
 	f := &c.x.Files[i]
 	flags := os.O_RDONLY
-	if c.fresh || c.mends {
+	if c.fresh || c.repairs {
 		flags = os.O_RDWR | os.O_CREATE
 		if err := makeDirs(c.root, f.Path); err != nil {
 			return nil, fmt.Errorf("files: %w", err)

@@ -208,8 +208,8 @@ func TestEveryBit(t *testing.T) {
 	}
 }
 
-// TestMend: what is damaged, gone, too short or too long is written over, and is as it was; nothing else is touched.
-func TestMend(t *testing.T) {
+// TestRepair: what is damaged, gone, too short or too long is written over, and is as it was; nothing else is touched.
+func TestRepair(t *testing.T) {
 	content := sample()
 	dir := tree(t, content)
 	x := index(t, dir)
@@ -232,7 +232,7 @@ func TestMend(t *testing.T) {
 	if err != nil || len(damage) != 6 {
 		t.Fatalf("%+v, %v", damage, err)
 	}
-	out := x.Mend(dir)
+	out := x.Repair(dir)
 	for _, d := range damage {
 		if _, err := out.WriteAt(whole[d.From:d.To], d.From); err != nil {
 			t.Fatal(err)

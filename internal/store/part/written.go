@@ -92,7 +92,7 @@ func (written) Open(dir string, want []holding.File, how How, _ func(string) boo
 		}
 		c := x.Read(dir)
 		if how == ToWrite {
-			c = x.Mend(dir)
+			c = x.Repair(dir)
 		}
 		return Opened{Bodies: []Body{readOnly{f}, c}, Finish: c.Finish}, nil
 	}
@@ -109,7 +109,7 @@ func (written) Open(dir string, want []holding.File, how How, _ func(string) boo
 	}}, nil
 }
 
-// readOnly is an index that is good: what is mended is its files.
+// readOnly is an index that is good: what is repaired is its files.
 type readOnly struct{ *os.File }
 
 func (r readOnly) WriteAt(b []byte, off int64) (int, error) {
