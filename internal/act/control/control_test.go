@@ -26,8 +26,8 @@ import (
 // job is an authority with a listener of its coordinator.
 type job struct {
 	*Authority
-	t *testing.T
-	l net.Listener
+	t        *testing.T
+	l        net.Listener
 	patience Patience // with silence: more than a busy machine is ever silent for, but where that is what is tested
 }
 
