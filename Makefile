@@ -49,13 +49,14 @@ toolchains:      ## tests of package pup with other Go releases: TOOLCHAINS='go1
 
 bench: deps build ## ratios to the native library, to plain writes and reads; pup beside gob, json, protobuf, msgpack, cbor, msgp
 	@$(GO) run ./bench -byssus $(BUILD)/bin/byssus
-	@$(GO) run ./bench/pup
+	@$(GO) -C bench/pup run .
 
 lint:            ## the checks of source text alone: formatting, vet, staticcheck, imports, C warnings
 	$(GO) test -count=1 ./internal/tools/house
 
 generate:        ## write the generated code anew from its sources
 	$(GO) generate ./...
+	$(GO) -C bench/pup generate ./...
 
 install: build   ## copy the build below PREFIX (default /usr/local)
 	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/lib $(DESTDIR)$(PREFIX)/share/man/man1

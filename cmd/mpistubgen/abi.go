@@ -55,7 +55,7 @@ var mappedGroups = []string{"rank", "thread", "compare", "topology", "split", "o
 func abiHeader(m *model, abi abiInfo) []byte {
 	w := file(fmt.Sprintf("abi_%s.h: the ABI of %s, from the tables of mpispec/abi. Part of abi.h.", abi.name, abi.title))
 	guard := "BYSSUS_ABI_" + strings.ToUpper(abi.name) + "_H"
-	w.f("#ifndef %s\n#define %s\n#include <stddef.h>\n#include \"../neutral/neutral.h\"\n", guard, guard)
+	w.f("#ifndef %s\n#define %s\n#include <stddef.h>\n", guard, guard)
 	abiTypes(w, m, abi)
 	for _, c := range m.spec.ABI.Constants {
 		abiConstant(w, c, abi)

@@ -11,16 +11,12 @@ import (
 var realExtras = []string{"MPI_Error_class", "MPI_Comm_size", "MPI_Request_get_status", "MPI_Topo_test", "MPI_Cartdim_get",
 	"MPI_Graph_neighbors_count"}
 
-// driverSource writes a driver: for the middle of the lower half, or for package mpilib, whose processes have no middle and no
-// call slots.
-func driverSource(m *model, abi abiInfo, goes bool) []byte {
-	context, header := "lower half", "../abi/abi.h"
-	if goes {
-		context, header = "a process of Go that uses package mpilib", "abi_"+abi.name+".h"
-	}
+// driverSource writes a driver, for the middle of the lower half and for package mpilib: which of them, driver.h says, which each of
+// the two has. The first has call slots besides, which DRIVER_HOT fills.
+func driverSource(m *model, abi abiInfo) []byte {
 	w := file(fmt.Sprintf("driver_%s.c: the real %s library in neutral terms.\n"+
-		" * No mpi.h is included: functions are found by name, constants come from abi_%s.h. Context: %s.", abi.name, abi.title, abi.name, context))
-	w.f("#define DRIVER_%s 1\n#include %q\n#include \"driver.h\"\n", strings.ToUpper(abi.name), header)
+		" * No mpi.h is included: functions are found by name, constants come from abi_%s.h. Context: as driver.h.", abi.name, abi.title, abi.name))
+	w.f("#define DRIVER_%s 1\n#include \"driver.h\"\n", strings.ToUpper(abi.name))
 	funcs := realFunctions(m)
 	w.f("static struct real {")
 	for _, f := range funcs {
@@ -30,11 +26,9 @@ func driverSource(m *model, abi abiInfo, goes bool) []byte {
 	for _, f := range m.drivers {
 		driverFunction(w, f, abi)
 	}
-	driverTable(w, m, abi, goes)
-	if !goes {
-		hotEntries(w, m)
-	}
-	driverLoad(w, m, abi, funcs, goes)
+	driverTable(w, m, abi)
+	w.f("\n#ifdef DRIVER_HOT\n#include DRIVER_HOT\n#endif")
+	driverLoad(w, m, abi, funcs)
 	return w.Bytes()
 }
 
@@ -76,12 +70,8 @@ func lines(w *writer, ls []string) {
 	}
 }
 
-func driverTable(w *writer, m *model, abi abiInfo, goes bool) {
-	if goes {
-		w.f("\nstatic struct nx_driver driver = {\n\t.name = %q,\n\t.type_from_ptr = type_from_ptr,", abi.name)
-	} else {
-		w.f("\nstatic void hot_slots(void);\n\nstatic struct nx_driver driver = {\n\t.name = %q,\n\t.type_from_ptr = type_from_ptr,\n\t.hot = hot_slots,", abi.name)
-	}
+func driverTable(w *writer, m *model, abi abiInfo) {
+	w.f("\nstatic struct nx_driver driver = {\n\t.name = %q,\n\t.type_from_ptr = type_from_ptr,", abi.name)
 	for _, f := range m.drivers {
 		w.f("\t.%s = d_%s,", f.Short(), f.Short())
 	}
@@ -101,7 +91,7 @@ func driverField(o mpispec.Object) string {
 	return strings.ToLower(o.Name)
 }
 
-func driverLoad(w *writer, m *model, abi abiInfo, funcs []*mpispec.Function, goes bool) {
+func driverLoad(w *writer, m *model, abi abiInfo, funcs []*mpispec.Function) {
 	w.f("\nstatic const struct symbol functions[] = {")
 	for _, f := range funcs {
 		w.f("\t{ %q, offsetof(struct real, %s) },", "P"+f.Name, f.Short())
@@ -133,35 +123,38 @@ func driverLoad(w *writer, m *model, abi abiInfo, funcs []*mpispec.Function, goe
 	}
 	standIns(w, m, abi, kinds)
 	w.f("\tfind_weights(libmpi);")
-	if !goes {
-		w.f("\thot_load(libmpi);")
-	}
+	w.f("#ifdef DRIVER_HOT\n\thot_load(libmpi);\n#endif")
 	w.f("\t*found = &driver;\n\treturn NULL;\n}")
 }
 
-// hotEntries declares the slots' functions of hot functions, which hot.inc.c defines, and writes what they leave all that
+// hotSlots declares the slots' functions of hot functions, which hot.inc.c defines, and writes what they leave all that
 // is not common to; entries.c has the slots' functions of the others.
-func hotEntries(w *writer, m *model) {
+func hotSlots(m *model) []byte {
+	w := file("hot_slots.inc.c: the call slots that hot.inc.c fills. Part of it.")
 	var hot []*mpispec.Function
 	for _, f := range m.wrapped {
 		if f.Hot {
 			hot = append(hot, f)
 		}
 	}
-	w.f("\n/* What hot.inc.c defines for the call slots; with the same arguments, the middle's complete versions. */")
+	w.f("/* What hot.inc.c defines for them; with the same arguments, the middle's complete versions. */")
 	for _, f := range hot {
 		c := crossingOf(f)
 		w.f("static long hot_%s(%s);", f.Short(), list(c.registers()))
 		w.f("COLD static long cold_%s(%s) { return mid_%[1]s(%[3]s); }", f.Short(), list(c.registers()), strings.Join(unpacked(c), ", "))
 	}
-	w.f("\n#include \"hot.inc.c\"\n\nstatic void hot_slots(void)\n{")
+	for _, short := range routedSlots {
+		w.f("static nx_routed_%s routed_%s;", strings.TrimSuffix(short, "_status"), short)
+	}
+	w.f("\nstatic void hot_slots(void)\n{")
 	for k, short := range routedSlots {
 		w.f("\tcore_set_short_call(%d, %s, (void *)routed_%s);", k, routedName(short), short)
 	}
 	for _, f := range hot {
 		w.f("\tcore_set_call(%s, (void *)hot_%s);", slotName(f.Short()), f.Short())
 	}
-	w.f("}\n")
+	w.f("}")
+	return w.Bytes()
 }
 
 // standIns gives an object that the library lacks the handle of another one that does its work.

@@ -39,7 +39,7 @@ func run(root string, check bool) error {
 		return err
 	}
 	files := outputs(newModel(spec))
-	if err := addShared(files, root); err != nil {
+	if err := addCopies(files, root); err != nil {
 		return err
 	}
 	names := make([]string, 0, len(files))
@@ -76,47 +76,45 @@ func compare(path string, want []byte) error {
 // outputs writes every generated file in memory, by its room and name in rank/mpi.
 func outputs(m *model) map[string][]byte {
 	files := map[string][]byte{
-		"neutral/constants.h": constantsHeader(m),
-		"neutral/slots.h":     slotsHeader(m),
-		"neutral/boxes.h":     boxesHeader(m),
-		"table/mid.h":         midHeader(m),
-		"table/real.h":        realHeader(m),
-		"objects/names.c":     namesSource(m),
-		"life/entries.c":      entriesSource(m),
+		"neutral/constants.h":    constantsHeader(m),
+		"neutral/slots.h":        slotsHeader(m),
+		"neutral/boxes.h":        boxesHeader(m),
+		"table/mid.h":            midHeader(m),
+		"table/real.h":           realHeader(m),
+		"objects/names.c":        namesSource(m),
+		"driver/hot_slots.inc.c": hotSlots(m),
+		"life/entries.c":         entriesSource(m),
 	}
 	for _, abi := range abis {
 		files["abi/abi_"+abi.name+".h"] = abiHeader(m, abi)
 		files["face/face_"+abi.name+".c"] = faceSource(m, abi)
-		files["driver/driver_"+abi.name+".c"] = driverSource(m, abi, false)
-	}
-	for name, text := range goOutputs(m) {
-		files[goRoom+name] = text
+		files["driver/driver_"+abi.name+".c"] = driverSource(m, abi)
 	}
 	return files
 }
 
 // goRoom is where package mpilib has its drivers, seen from rank/mpi. All it needs lies there: the Go command compiles what is
-// in a package's directory, and copies no other into a vendor directory.
+// in a package's directory, sees changes of nothing else, and copies nothing else into a vendor directory.
 const goRoom = "../../internal/engine/mpilib/"
 
-// goOutputs writes the drivers of package mpilib, and the headers that they share with those of the lower half.
-func goOutputs(m *model) map[string][]byte {
-	files := map[string][]byte{"constants.h": constantsHeader(m), "real.h": realHeader(m)}
-	for _, abi := range abis {
-		header := bytes.Replace(abiHeader(m, abi), []byte(`"../neutral/neutral.h"`), []byte(`"neutral.h"`), 1)
-		files["abi_"+abi.name+".h"] = header
-		files["driver_"+abi.name+".c"] = driverSource(m, abi, true)
-	}
-	return files
+// copied are the files of rank/mpi that package mpilib has, too.
+var copied = []string{
+	"neutral/basics.h", "neutral/constants.h", "table/real.h", "abi/abi_mpich.h", "abi/abi_openmpi.h",
+	"driver/driver_mpich.c", "driver/driver_openmpi.c", "driver/driver_support.h",
 }
 
-// addShared adds copies of what drivers of both forms include and is written by hand.
-func addShared(files map[string][]byte, root string) error {
-	const name = "driver_support.h"
-	text, err := os.ReadFile(filepath.Join(root, "rank", "mpi", "driver", name))
-	if err != nil {
-		return fmt.Errorf("mpistubgen: %w", err)
+// addCopies adds what package mpilib has of rank/mpi: the same bytes. Only what is written by hand gets a line in front of it.
+func addCopies(files map[string][]byte, root string) error {
+	for _, name := range copied {
+		text, ok := files[name]
+		if !ok {
+			byHand, err := os.ReadFile(filepath.Join(root, "rank", "mpi", name))
+			if err != nil {
+				return fmt.Errorf("mpistubgen: %w", err)
+			}
+			text = append([]byte(header), byHand...)
+		}
+		files[goRoom+filepath.Base(name)] = text
 	}
-	files[goRoom+name] = append([]byte(header), text...)
 	return nil
 }

@@ -1,5 +1,5 @@
 // Package module follows what docs/serialization.md says of package pup in a module outside this one, with a module cache of its
-// own: what is written there must be all that is needed.
+// own: what is written there must be all that is needed. Package mpi is built there from copies in a vendor directory.
 package module
 
 import (
@@ -69,21 +69,52 @@ type Forgetful struct{ A, B int }
 func (f *Forgetful) PUP(p *pup.Stream) { pup.Number(p, &f.A) }
 `
 
-func TestReadme(t *testing.T) {
+const ranks = `package main
+
+import (
+	"fmt"
+
+	"github.com/byssus-hpc/byssus/mpi"
+)
+
+func main() {
+	fmt.Println(mpi.RunLocal(2, func(world *mpi.Comm) error { return world.Barrier() }))
+}
+`
+
+// elsewhere makes a module of this name.
+func elsewhere(t *testing.T, name string) (*outside, harness.Site) {
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
-	defer cancel()
+	t.Cleanup(cancel)
 	site, err := harness.Here()
 	if err != nil {
 		t.Fatal(err)
 	}
-	o := outside{t, ctx, t.TempDir(), nil}
+	o := &outside{t, ctx, t.TempDir(), nil}
 	o.env = append(os.Environ(), "GOPROXY="+o.proxy(site.Root), "GOMODCACHE="+filepath.Join(t.TempDir(), "cache"), "GONOSUMDB=*",
-		"GOFLAGS=-modcacherw", "GOWORK=off")
+		"GOFLAGS=-modcacherw", "GOWORK=off", "CGO_ENABLED=1")
+	o.run("go mod init " + name)
+	return o, site
+}
+
+// TestVendored builds a program of package mpi in a module that has copies of all that it imports: the Go command copies only
+// directories of packages, so that the C code of mpi must lie there (docs/decisions/055-two-copies-of-the-drivers.md).
+func TestVendored(t *testing.T) {
+	o, _ := elsewhere(t, "example.org/ranks")
+	o.write("ranks.go", ranks)
+	o.run("go get github.com/byssus-hpc/byssus/mpi@" + version)
+	o.run("go mod vendor")
+	if found, want := o.run("go run ."), "<nil>\n"; found != want {
+		t.Errorf("go run: found %q, want %q", found, want)
+	}
+}
+
+func TestReadme(t *testing.T) {
+	o, site := elsewhere(t, "example.org/mesh")
 	commands, directive := instructions(t, filepath.Join(site.Root, "docs/serialization.md"))
 	o.write("mesh.go", strings.Replace(program, "DIRECTIVE", directive, 1))
 	o.write("mesh_test.go", "package main\n\nimport (\n\t\"testing\"\n\n\t\"github.com/byssus-hpc/byssus/pup/puptest\"\n)\n\n"+
 		"func TestMesh(t *testing.T) { puptest.Check(t, &Mesh{Cells: make([]Cell, 3)}) }\n")
-	o.run("go mod init example.org/mesh")
 	for _, c := range commands {
 		o.run(c)
 	}
@@ -187,9 +218,9 @@ func (o *outside) proxy(root string) string {
 // sources are the files of this module that Go programs need.
 func sources(t *testing.T, root string) []zip.File {
 	var list []zip.File
-	for _, part := range []string{"go.mod", "go.sum", "pup", "cmd/pupgen", "cmd/pupvet", "internal/tools/pupgen", "internal/tools/vettool"} {
+	for _, part := range []string{"go.mod", "go.sum", "pup", "cmd/pupgen", "cmd/pupvet", "internal/tools/pupgen", "internal/tools/vettool", "mpi", "internal/engine"} {
 		err := filepath.WalkDir(filepath.Join(root, part), func(path string, d os.DirEntry, err error) error {
-			if err != nil || d.IsDir() || !slices.Contains([]string{".go", ".mod", ".sum", ".txt"}, filepath.Ext(path)) {
+			if err != nil || d.IsDir() || !slices.Contains([]string{".go", ".mod", ".sum", ".txt", ".c", ".h"}, filepath.Ext(path)) {
 				return err
 			}
 			name, err := filepath.Rel(root, path)

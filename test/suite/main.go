@@ -31,6 +31,7 @@ const mostReruns = 5
 // A phase is a set of packages whose tests run beside each other.
 type phase struct {
 	name     string
+	dir      string // of the packages' module, "" is this one's
 	packages []string
 	flags    []string // of go test
 }
@@ -112,33 +113,46 @@ func setSeed() error {
 // phases are the tests that compile and compute, two packages at a time, and then those that start jobs: these share the machine
 // by harness.Share, so that more of them run beside each other than there are processors.
 func phases(only string) ([]phase, error) {
-	out, err := exec.Command("go", "list", "./...").Output()
-	if err != nil {
-		return nil, fmt.Errorf("go list: %w", err)
-	}
 	unit := phase{name: "units", flags: []string{"-p", "2"}}
+	pup := phase{name: "bench-pup", dir: "bench/pup"} // a nested module
 	jobs := phase{name: "jobs", flags: []string{"-p", "6"}}
-	for _, p := range strings.Fields(string(out)) {
-		switch {
-		case !strings.Contains(p, only):
-		case strings.Contains(p, "/byssus/test/"):
-			jobs.packages = append(jobs.packages, p)
-		default:
-			unit.packages = append(unit.packages, p)
+	for _, dir := range []string{".", pup.dir} {
+		out, err := exec.Command("go", "-C", dir, "list", "./...").Output()
+		if err != nil {
+			return nil, fmt.Errorf("go list in %s: %w", dir, err)
+		}
+		for _, p := range strings.Fields(string(out)) {
+			switch {
+			case !strings.Contains(p, only):
+			case dir == pup.dir:
+				pup.packages = append(pup.packages, p)
+			case strings.Contains(p, "/byssus/test/"):
+				jobs.packages = append(jobs.packages, p)
+			default:
+				unit.packages = append(unit.packages, p)
+			}
 		}
 	}
-	return []phase{unit, jobs}, nil
+	return []phase{unit, pup, jobs}, nil
 }
 
 // run carries out a phase and writes go test's events.
 func (p phase) run(events string, reruns int, out io.Writer) error {
-	args := []string{"tool", "gotestsum", "--format=pkgname-and-test-fails", "--format-hide-empty-pkg", "--format-icons=text",
+	tool, err := exec.Command("go", "tool", "-n", "gotestsum").Output() // of this module
+	if err != nil {
+		return fmt.Errorf("go tool gotestsum: %w", err)
+	}
+	if events, err = filepath.Abs(events); err != nil {
+		return fmt.Errorf("events: %w", err)
+	}
+	args := []string{"--format=pkgname-and-test-fails", "--format-hide-empty-pkg", "--format-icons=text",
 		"--hide-summary=skipped,output", "--jsonfile=" + events, "--packages=" + strings.Join(p.packages, " ")}
 	if reruns > 0 {
 		args = append(args, "--rerun-fails=1", fmt.Sprintf("--rerun-fails-max-failures=%d", reruns))
 	}
 	args = append(append(args, "--", "-count=1", "-vet=off", "-timeout=60m"), p.flags...) // vet is part of lint
-	cmd := exec.Command("go", args...)
+	cmd := exec.Command(strings.TrimSpace(string(tool)), args...)
+	cmd.Dir = p.dir
 	cmd.Stdout, cmd.Stderr = out, out
 	if err := cmd.Run(); err != nil {
 		return fmt.Errorf("gotestsum: %w", err)

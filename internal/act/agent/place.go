@@ -11,8 +11,8 @@ import (
 )
 
 // A place is what the launcher starts once for each rank. What it starts there may be a wrapper, and the rank be below it: whichever
-// process begins the MPI first (rank/core/base/place.c). All of a place that can be ranks are connected; those that are not the rank
-// are aside: they are told of the job's end, and what they say of themselves is nothing to the coordinator.
+// process begins the MPI first (rank/core/base/agent/place.c). All of a place that can be ranks are connected; those that are not the
+// rank are aside: they are told of the job's end, and what they say of themselves is nothing to the coordinator.
 
 // saysAside takes in what a process says that is not the rank.
 func (s *Server) saysAside(ses *session, m abi.Message) error {

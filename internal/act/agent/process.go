@@ -7,13 +7,8 @@ import (
 	"os"
 	"strconv"
 	"syscall"
-)
 
-// System calls and flags that package syscall does not name.
-const (
-	sysPidfdSendSignal = 424
-	sysPidfdOpen       = 434
-	pidfdNonblock      = syscall.O_NONBLOCK
+	"golang.org/x/sys/unix"
 )
 
 // process is a process of which we are not the parent, held by a pidfd.
@@ -25,12 +20,11 @@ type process struct {
 }
 
 func openProcess(pid int) (*process, error) {
-	fd, _, errno := syscall.Syscall(sysPidfdOpen, uintptr(pid), pidfdNonblock, 0)
-	if errno != 0 {
-		return nil, fmt.Errorf("pidfd_open %d: %w", pid, errno)
+	fd, err := unix.PidfdOpen(pid, unix.PIDFD_NONBLOCK)
+	if err != nil {
+		return nil, fmt.Errorf("pidfd_open %d: %w", pid, err)
 	}
-	syscall.CloseOnExec(int(fd))
-	p := &process{pid: pid, file: os.NewFile(fd, fmt.Sprintf("pidfd:%d", pid)), over: make(chan struct{})}
+	p := &process{pid: pid, file: os.NewFile(uintptr(fd), fmt.Sprintf("pidfd:%d", pid)), over: make(chan struct{})}
 	go p.watch()
 	return p, nil
 }
@@ -49,14 +43,15 @@ func (p *process) signal(sig syscall.Signal) error {
 	if err != nil {
 		return err
 	}
-	var errno syscall.Errno
-	err = raw.Control(func(fd uintptr) {
-		_, _, errno = syscall.Syscall6(sysPidfdSendSignal, fd, uintptr(sig), 0, 0, 0, 0)
-	})
-	if errno != 0 {
-		err = errors.Join(err, errno)
-	}
-	return err
+	var failed error
+	err = raw.Control(func(fd uintptr) { failed = unix.PidfdSendSignal(int(fd), sig, nil, 0) })
+	return errors.Join(err, failed)
+}
+
+// ended says whether the process behind a pidfd has ended.
+func ended(pidfd uintptr) bool {
+	n, _ := unix.Poll([]unix.PollFd{{Fd: int32(pidfd), Events: unix.POLLIN}}, 0)
+	return n == 1
 }
 
 // ending says whether the process has begun to end, or has ended: by what the kernel does first, before it closes anything.

@@ -23,8 +23,6 @@ import (
 // Seen are the processes that this user may look at: those of the same user, or all. One that does not let itself be looked at
 // within a time, because a file of its lies in a file system that hangs, is left out.
 
-const sysKcmp = 312
-
 // holder is a process that has an object.
 type holder struct {
 	pid    int
@@ -179,7 +177,7 @@ func (h holder) name() string {
 
 // sameFile says whether two descriptors are one open file, with one offset (kcmp, KCMP_FILE).
 func sameFile(a, b descriptor) bool {
-	r, _, errno := syscall.Syscall6(sysKcmp, uintptr(a.pid), uintptr(b.pid), 0, uintptr(a.fd), uintptr(b.fd), 0)
+	r, _, errno := syscall.Syscall6(unix.SYS_KCMP, uintptr(a.pid), uintptr(b.pid), 0, uintptr(a.fd), uintptr(b.fd), 0)
 	return errno == 0 && r == 0
 }
 

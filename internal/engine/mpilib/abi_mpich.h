@@ -3,7 +3,6 @@
 #ifndef BYSSUS_ABI_MPICH_H
 #define BYSSUS_ABI_MPICH_H
 #include <stddef.h>
-#include "neutral.h"
 
 typedef int MPI_Comm;
 typedef int MPI_Group;

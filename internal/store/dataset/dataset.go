@@ -30,7 +30,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"syscall"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/byssus-hpc/byssus/internal/decide/holding"
 	"github.com/byssus-hpc/byssus/internal/store/own"
@@ -248,15 +249,13 @@ func Attach(dir string, meta Meta) (*Job, error) {
 		err = fmt.Errorf("found job %s, wanted %s", here.ID, meta.ID)
 	}
 	if err == nil {
-		err = syscall.Access(dir, accessWrite)
+		err = unix.Access(dir, unix.W_OK)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("dataset: the store must be the same on all nodes: %s: %w", dir, err)
 	}
 	return &Job{Dir: dir, Meta: meta}, nil
 }
-
-const accessWrite = 2 // W_OK
 
 // Lock takes a job for this process, reads again what it is, and removes what a crash left behind.
 func (j *Job) Lock() error {

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"syscall"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/byssus-hpc/byssus/internal/store/own"
 	"github.com/byssus-hpc/byssus/internal/wire/abi"
 )
@@ -74,12 +76,6 @@ func (j *Job) Reuse(n uint64, name string) bool {
 	return false
 }
 
-// What package syscall has no names for: fcntl(2).
-const (
-	setLease   = 1024
-	writeLease = 1 // F_WRLCK
-)
-
 var errShared = errors.New("a file with other names")
 
 func (j *Job) overwrite(from, to string) error {
@@ -92,8 +88,8 @@ func (j *Job) overwrite(from, to string) error {
 		return errShared
 	}
 	// The kernel grants it only where nobody else has the file open or mapped.
-	if _, _, e := syscall.Syscall(syscall.SYS_FCNTL, f.Fd(), setLease, writeLease); e != 0 {
-		return e
+	if _, err := unix.FcntlInt(f.Fd(), unix.F_SETLEASE, unix.F_WRLCK); err != nil {
+		return err
 	}
 	if _, err := f.WriteAt(make([]byte, abi.PageBytes), 0); err != nil {
 		return err

@@ -14,7 +14,7 @@ func TestGeneratedCodeIsCurrent(t *testing.T) {
 	run(t, "go", "run", "./internal/tools/ledger/genledger", "-check", "-root", ".")
 
 	methods := filepath.Join(t.TempDir(), "msgp_gen.go")
-	run(t, "go", "tool", "msgp", "-file", "bench/pup/models.go", "-io=false", "-tests=false", "-o", methods)
+	runIn(t, "bench/pup", "go", "tool", "msgp", "-file", "models.go", "-io=false", "-tests=false", "-o", methods)
 	same(t, "bench/pup/msgp_gen.go", methods, "bench/pup/models.go")
 
 	header := filepath.Join(t.TempDir(), "abi_gen.h")

@@ -28,12 +28,17 @@ func TestGofmt(t *testing.T) {
 
 // TestVet runs all of go vet; go test itself runs only part of it.
 func TestVet(t *testing.T) {
-	run(t, "go", "vet", "./...")
+	for _, dir := range append([]string{"."}, nested...) {
+		runIn(t, dir, "go", "vet", "./...")
+	}
 }
 
 // TestStaticcheck runs the version of staticcheck that go.mod names.
 func TestStaticcheck(t *testing.T) {
-	run(t, "go", "tool", "staticcheck", "./...")
+	staticcheck := strings.TrimSpace(run(t, "go", "tool", "-n", "staticcheck"))
+	for _, dir := range append([]string{"."}, nested...) {
+		runIn(t, dir, staticcheck, "./...")
+	}
 }
 
 // TestPackageComments asks every package to say what it is and guarantees, in one comment.

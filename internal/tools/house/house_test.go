@@ -25,7 +25,11 @@ const module = "github.com/byssus-hpc/byssus"
 // root is the top of the source tree, as seen from this package's directory, where go test runs.
 const root = "../../.."
 
-// A pkg is what `go list` says about one package of this module, as far as the rules need it.
+// nested are the directories of modules of their own whose packages keep the rules too. What depends on nothing of this tree, as a
+// test program, is not among them.
+var nested = []string{"bench/pup"}
+
+// A pkg is what `go list` says about one package, as far as the rules need it.
 type pkg struct {
 	ImportPath   string
 	Dir          string
@@ -34,14 +38,18 @@ type pkg struct {
 	TestGoFiles  []string
 	XTestGoFiles []string
 	Imports      []string
+	Module       struct{ Path string }
 }
 
-// packages lists every package of this module.
+// packages lists every package of this module and of those nested in it.
 func packages(t *testing.T) []pkg {
 	t.Helper()
-	out := run(t, "go", "list", "-json=ImportPath,Dir,Name,GoFiles,TestGoFiles,XTestGoFiles,Imports", "./...")
+	var out strings.Builder
+	for _, dir := range append([]string{"."}, nested...) {
+		out.WriteString(run(t, "go", "-C", dir, "list", "-json=ImportPath,Dir,Name,GoFiles,TestGoFiles,XTestGoFiles,Imports,Module", "./..."))
+	}
 	var list []pkg
-	for dec := json.NewDecoder(strings.NewReader(out)); ; {
+	for dec := json.NewDecoder(strings.NewReader(out.String())); ; {
 		var p pkg
 		err := dec.Decode(&p)
 		if errors.Is(err, io.EOF) {
@@ -58,8 +66,14 @@ func packages(t *testing.T) []pkg {
 // the command printed.
 func run(t *testing.T, name string, args ...string) string {
 	t.Helper()
+	return runIn(t, ".", name, args...)
+}
+
+// runIn does the same in a directory, which is named relative to the top.
+func runIn(t *testing.T, dir, name string, args ...string) string {
+	t.Helper()
 	cmd := exec.Command(name, args...)
-	cmd.Dir = root
+	cmd.Dir = filepath.Join(root, dir)
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	if err := cmd.Run(); err != nil {

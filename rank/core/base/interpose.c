@@ -2,9 +2,9 @@
  *
  * The symbols here are exported, so they win over libc's for every library of the lower half (the application
  * has a libc of its own and never sees them). Descriptors that the real MPI makes are moved above the
- * application's; threads that it makes are known to be lower and get no signals; signal handlers that it
- * installs have no effect. To add a function that makes a descriptor: wrap it in HIGH below and add it to
- * exports.txt. Context: ordinary lower code on any lower thread. */
+ * application's; signal handlers that it installs have no effect. Threads that it makes: lower.c. To add a
+ * function that makes a descriptor: wrap it in HIGH below and add it to exports.txt. Context: ordinary lower
+ * code on any lower thread. */
 #define _GNU_SOURCE
 #include <dirent.h>
 #include <dlfcn.h>
@@ -25,6 +25,7 @@
 #include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/timerfd.h>
+#include <time.h>
 #include <unistd.h>
 #include "core/base/base.h"
 
@@ -241,7 +242,9 @@ int mkstemp(char *template)
 	size_t n = strlen(template);
 	if (n < 6 || strcmp(template + n - 6, "XXXXXX")) return errno = EINVAL, -1;
 	for (int tries = 0; tries < 1000; tries++) {
-		uint64_t x = now_ns() * 0x9e3779b97f4a7c15UL + (uint64_t)getpid() * 40503;
+		struct timespec now = { 0 };
+		raw(SYS_clock_gettime, CLOCK_MONOTONIC, &now);
+		uint64_t x = (uint64_t)now.tv_nsec * 0x9e3779b97f4a7c15UL + (uint64_t)getpid() * 40503;
 		for (size_t i = n - 6; i < n; i++, x /= 36) template[i] = letters[(x >> 8) % 36];
 		int fd = open(template, O_RDWR | O_CREAT | O_EXCL, 0600);
 		if (fd >= 0 || errno != EEXIST) return fd;
@@ -249,56 +252,6 @@ int mkstemp(char *template)
 	return -1;
 }
 int mkstemp64(char *) __attribute__((alias("mkstemp")));
-
-/* -- threads --------------------------------------------------------------------------------------------- */
-
-static void *begin_kept(void *p)
-{
-	struct core_begin b = *(struct core_begin *)p;
-	lower_thread_here();
-	return b.fn(b.arg);
-}
-
-static void *begin(void *p)
-{
-	struct core_begin b = *(struct core_begin *)p;
-	free(p);
-	lower_thread_here();
-	return b.fn(b.arg);
-}
-
-/* All signals are blocked in lower threads: handlers of the application cannot run on them. */
-static int create(pthread_t *t, const pthread_attr_t *attr, void *(*fn)(void *), void *arg)
-{
-	static int (*real)(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *);
-	uint64_t all = ~0UL, old;
-	if (!real) real = (__typeof__(real))dlsym(RTLD_NEXT, "pthread_create");
-	raw(SYS_rt_sigprocmask, SIG_SETMASK, &all, &old, 8);
-	int r = real(t, attr, fn, arg);
-	raw(SYS_rt_sigprocmask, SIG_SETMASK, &old, 0, 8);
-	return r;
-}
-
-int pthread_create(pthread_t *t, const pthread_attr_t *attr, void *(*fn)(void *), void *arg)
-{
-	struct core_begin *b = malloc(sizeof *b);
-	if (!b) return EAGAIN;
-	*b = (struct core_begin){ fn, arg };
-	int r = create(t, attr, begin, b);
-	if (r) free(b);
-	return r;
-}
-
-int core_thread(pthread_t *t, struct core_begin *room, size_t stack, void *(*fn)(void *), void *arg)
-{
-	pthread_attr_t a;
-	*room = (struct core_begin){ fn, arg };
-	pthread_attr_init(&a);
-	pthread_attr_setstacksize(&a, stack);
-	int err = create(t, &a, begin_kept, room);
-	pthread_attr_destroy(&a);
-	return err;
-}
 
 /* -- signals --------------------------------------------------------------------------------------------- */
 

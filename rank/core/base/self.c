@@ -2,8 +2,6 @@
  *
  * Context: the variables are written at start and restart, by one thread; core_is_rank is ANY_FS. */
 #define _GNU_SOURCE
-#include <errno.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 #include "core/base/base.h"
@@ -11,7 +9,6 @@
 struct core_job core_job;
 struct core_config core_config;
 struct core_self core_self;
-int core_fsgsbase;
 static volatile int *rank_pid;                  /* in a page that a forked child finds zeroed */
 
 int core_is_rank(void)
@@ -21,10 +18,10 @@ int core_is_rank(void)
 	return pid == (int)raw(SYS_getpid) ? 1 : -1;
 }
 
-void core_mark_rank(void)
+bool core_mark_rank(void)
 {
 	rank_pid = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	if (rank_pid == MAP_FAILED || madvise((void *)rank_pid, PAGE, MADV_WIPEONFORK))
-		core_die("cannot mark the process: %s", strerror(errno));
+	if (rank_pid == MAP_FAILED || madvise((void *)rank_pid, PAGE, MADV_WIPEONFORK)) return false;
 	core_self.pid = core_self.main_tid = core_self.mpi_tid = *rank_pid = getpid();
+	return true;
 }

@@ -1,4 +1,4 @@
-/* util.c: byte buffers, reading of small files, the clock.
+/* util.c: memory for a checkpoint, buffers that grow, reading of small files, the clock.
  *
  * Context: lower half, ordinary code. Nothing here ends the process. */
 #define _GNU_SOURCE
@@ -8,8 +8,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <sys/sysmacros.h>
 #include <time.h>
 #include <unistd.h>
 #include "core/base/base.h"
@@ -76,11 +74,6 @@ void buf_line(struct buf *b, const char *fmt, ...)
 	b->p[b->n - 1] = '\n';
 }
 
-void core_ellipsis(char *s, size_t n, int whole)
-{
-	if (whole >= (int)n) memcpy(s + n - 4, "...", 4);
-}
-
 void buf_free(struct buf *b)
 {
 	free(b->p);
@@ -93,39 +86,6 @@ void buf_str(struct buf *b, const char *s)
 	buf_u64(b, n);
 	buf_add(b, s, n);
 	buf_add(b, NULL, (8 - n % 8) % 8);
-}
-
-const void *read_ref(struct reader *r, size_t n)
-{
-	size_t padded = (n + 7) & ~(size_t)7;
-	if (r->bad || padded < n || padded > r->n - r->at) {
-		r->bad = true;
-		return NULL;
-	}
-	const void *p = r->p + r->at;
-	r->at += padded;
-	return p;
-}
-
-void read_bytes(struct reader *r, void *out, size_t n)
-{
-	const void *p = read_ref(r, n);
-	if (p) memcpy(out, p, n);
-	else memset(out, 0, n);
-}
-
-uint64_t read_u64(struct reader *r)
-{
-	uint64_t v = 0;
-	read_bytes(r, &v, sizeof v);
-	return v;
-}
-
-const char *read_str(struct reader *r)
-{
-	uint64_t n = read_u64(r);
-	const char *s = read_ref(r, n);
-	return s && n && !s[n - 1] ? s : (r->bad = true, "");
 }
 
 char *slurp(const char *path, size_t *n)
@@ -147,15 +107,6 @@ char *slurp(const char *path, size_t *n)
 	if (p) p[len] = 0;
 	if (n) *n = p ? len : 0;
 	return p;
-}
-
-uint64_t inode_key_of(unsigned maj, unsigned min, uint64_t inode)
-{
-	return inode ^ (uint64_t)maj << 52 ^ (uint64_t)min << 44;
-}
-uint64_t inode_key(const struct stat *st)
-{
-	return inode_key_of(major(st->st_dev), minor(st->st_dev), st->st_ino);
 }
 
 /* A line "Key:\tvalue" of /proc's status files. */

@@ -19,6 +19,7 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include "core/base/agent/agent.h"
 #include "core/calls/calls.h"
 
 enum { MAX_OURS = 64 };

@@ -17,6 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include "core/base/agent/agent.h"
 #include "core/calls/calls.h"
 
 enum { SET_DISPATCH = 59, DISPATCH_ON = 1, STUB = 16, MAX_SITES = BY_LOW_SIZE / STUB };

@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
+#include "core/base/agent/agent.h"
 #include "core/calls/calls.h"
 #include "core/cross/cross.h"
 

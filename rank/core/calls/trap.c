@@ -17,6 +17,7 @@
 #include <sys/stat.h>
 #include <time.h>
 #include "core/arena/arena.h"
+#include "core/base/agent/agent.h"
 #include "core/calls/calls.h"
 #include "core/cross/cross.h"
 

@@ -10,6 +10,7 @@
 #include <string.h>
 #include <sys/auxv.h>
 #include <sys/mman.h>
+#include "core/base/agent/agent.h"
 #include "core/cross/cross.h"
 #include "core/cross/trampoline.h"
 

@@ -7,6 +7,7 @@
  * of ours is on the stack. Context: called from by_gate (trampoline.S) on whatever FS the thread has; only
  * the handler's own mask is in force. */
 #define _GNU_SOURCE
+#include "core/base/agent/agent.h"
 #include "core/cross/cross.h"
 #include "core/cross/trampoline.h"
 

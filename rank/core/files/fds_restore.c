@@ -20,6 +20,7 @@
 #include <sys/timerfd.h>
 #include <unistd.h>
 #include "core/arena/arena.h"
+#include "core/base/agent/agent.h"
 #include "core/calls/calls.h"
 #include "core/files/fds.h"
 

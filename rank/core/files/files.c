@@ -23,6 +23,7 @@
 #include <sys/sysmacros.h>
 #include <sys/vfs.h>
 #include <unistd.h>
+#include "core/base/agent/agent.h"
 #include "core/calls/calls.h"
 #include "core/files/fds.h"
 

@@ -18,6 +18,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
+#include "core/base/agent/agent.h"
 #include "core/calls/calls.h"
 #include "core/files/fds.h"
 

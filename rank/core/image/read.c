@@ -18,6 +18,7 @@
 #include <sys/stat.h>
 #include <sys/vfs.h>
 #include <unistd.h>
+#include "core/base/agent/agent.h"
 #include "core/calls/calls.h"
 #include "core/image/content.h"
 #include "core/image/fill.h"

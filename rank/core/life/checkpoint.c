@@ -15,6 +15,7 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
+#include "core/base/agent/agent.h"
 #include "core/cross/cross.h"
 #include "core/life/life.h"
 

@@ -17,6 +17,7 @@
 #include <sys/personality.h>
 #include <sys/resource.h>
 #include <unistd.h>
+#include "core/base/agent/agent.h"
 #include "core/calls/calls.h"
 #include "core/cross/cross.h"
 #include "core/life/life.h"
@@ -157,7 +158,7 @@ int main(int argc, char **argv)
 	read_environment();
 	find_libdir();
 	stack_keep_environment();
-	core_mark_rank();
+	if (!core_mark_rank()) core_die("cannot mark the process: %s", strerror(errno));
 	page_map();
 	inherited_start();
 	place_descriptors();

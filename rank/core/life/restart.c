@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "core/arena/arena.h"
+#include "core/base/agent/agent.h"
 #include "core/calls/calls.h"
 #include "core/life/life.h"
 

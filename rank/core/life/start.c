@@ -9,6 +9,7 @@
 #include <sys/personality.h>
 #include <sys/prctl.h>
 #include "core/arena/arena.h"
+#include "core/base/agent/agent.h"
 #include "core/calls/calls.h"
 #include "core/cross/cross.h"
 #include "core/life/life.h"

@@ -12,6 +12,7 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include "core/base/agent/agent.h"
 #include "core/load/load.h"
 
 enum { MAX_PHDR = 128 };

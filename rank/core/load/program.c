@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+#include "core/base/agent/agent.h"
 #include "core/load/load.h"
 
 size_t count_strings(char **v)

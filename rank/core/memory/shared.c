@@ -17,6 +17,7 @@
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 #include <unistd.h>
+#include "core/base/agent/agent.h"
 #include "core/memory/memory.h"
 
 enum { PART = 1024 };

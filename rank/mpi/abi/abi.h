@@ -6,6 +6,7 @@
  * allocation. */
 #ifndef BYSSUS_ABI_H
 #define BYSSUS_ABI_H
+#include "../neutral/neutral.h"
 #if defined FACE_MPICH || defined DRIVER_MPICH
 #include "abi_mpich.h"
 #elif defined FACE_OPENMPI || defined DRIVER_OPENMPI

@@ -3,7 +3,6 @@
 #ifndef BYSSUS_ABI_OPENMPI_H
 #define BYSSUS_ABI_OPENMPI_H
 #include <stddef.h>
-#include "../neutral/neutral.h"
 
 typedef void *MPI_Comm;
 typedef void *MPI_Group;

@@ -6,6 +6,10 @@
 #ifndef BYSSUS_DRIVER_H
 #define BYSSUS_DRIVER_H
 #include "../table/table.h"
+#if defined DRIVER_MPICH || defined DRIVER_OPENMPI     /* a driver includes it */
+#include "../abi/abi.h"
+#define DRIVER_HOT "hot.inc.c"
+#endif
 
 /* Sets drv by what MPI_Get_library_version of the library (a handle of dlopen) says. NULL or a sentence. */
 const char *nx_driver_load(void *libmpi);

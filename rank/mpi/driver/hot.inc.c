@@ -9,19 +9,26 @@
  * NX_REQUEST_SENT, like the real libraries' own. Context: as driver.h; no locks, allocations or system calls
  * on the way of a call that need not wait. */
 #include "../traffic/traffic.h"
+#include "hot_slots.inc.c"
 
 enum { MANY = NX_ROUTED_MANY };                 /* requests of one Waitall */
 
 #ifdef DRIVER_OPENMPI
 static MPI_Request request_empty;  /* what ompi's own sends return when they are complete; NULL: unknown */
 static inline bool complete_at_once(MPI_Request q) { return q == request_empty; }
-static void hot_load(void *libmpi) { request_empty = dlsym(libmpi, "ompi_request_empty"); }
+static void find_complete(void *libmpi) { request_empty = dlsym(libmpi, "ompi_request_empty"); }
 #else
 /* The two highest bits of MPICH's handles tell how the object was made; built-in requests are complete. */
 enum { HOW_MADE = 30, BUILT_IN = 1 };
 static inline bool complete_at_once(MPI_Request q) { return (uint32_t)q >> HOW_MADE == BUILT_IN; }
-static void hot_load(void *libmpi) { (void)libmpi; }
+static void find_complete(void *libmpi) { (void)libmpi; }
 #endif
+
+static void hot_load(void *libmpi)
+{
+	driver.hot = hot_slots;
+	find_complete(libmpi);
+}
 
 #define HOT_TYPE(r) REAL(MPI_Datatype, (r)->real_type)
 #define HOT_COMM(r) REAL(MPI_Comm, (r)->real_comm)
@@ -85,7 +92,6 @@ static __attribute__((noinline)) long send_wait(nx_cont *k, MPI_Request q)
 	}
 }
 
-static nx_routed_send routed_send;
 static long routed_send(const void *buf, int count, const struct nx_route *r, int dest, int tag, nx_cont *k)
 {
 	MPI_Request q;
@@ -120,7 +126,6 @@ static inline long recv_by(void *buf, int count, const struct nx_route *r, int s
 	return nx_result(r->comm, e, "recv");
 }
 
-static nx_routed_recv routed_recv, routed_recv_status;
 static long routed_recv(void *buf, int count, const struct nx_route *r, int source, int tag, nx_cont *k)
 {
 	return recv_by(buf, count, r, source, tag, k, false);
@@ -155,7 +160,6 @@ COLD static long sendrecv_middle(struct nx_routed_sendrecv *b, const struct nx_r
 }
 
 /* A short send leaves first (p2p.c); then both are waited for. */
-static nx_routed_sendrecv routed_sendrecv;
 static long routed_sendrecv(struct nx_routed_sendrecv *b, const struct nx_route *s, const struct nx_route *r)
 {
 	if (unlikely(r->c->drained || (int64_t)b->sendcount * s->bytes > SEND_FIRST))
@@ -202,7 +206,6 @@ static __attribute__((noinline)) long isend_begun(const struct nx_route *r, int 
 	return -nx_error(r->comm, NX_ERR_NO_MEM, "isend");
 }
 
-static nx_routed_isend routed_isend;
 static long routed_isend(const void *buf, int count, const struct nx_route *r, int dest, int tag)
 {
 	MPI_Request q;
@@ -226,7 +229,6 @@ COLD static long irecv_failed(struct vrequest *v, int e)
 	return -nx_error(comm, neutral(e), "irecv");
 }
 
-static nx_routed_irecv routed_irecv;
 static long routed_irecv(void *buf, int count, const struct nx_route *r, int source, int tag)
 {
 	uint32_t i = NX_STATE->free[NX_K_REQUEST];
@@ -413,7 +415,6 @@ static long hot_waitall(int count, nx_t *requests, nx_status *statuses)
 }
 
 /* Receives by a route from one rank each; others: as hot_waitall. */
-static nx_routed_waitall routed_waitall;
 static long routed_waitall(int n, nx_t *requests)
 {
 	struct many m;

@@ -6,40 +6,19 @@
  * (route.h) are part of it. Context: both halves, any thread; types, constants and inline functions only: no
  * libc, no TLS, no allocation.
  *
- * Handles. nx_t is a virtual handle. Predefined objects of each kind are small numbers (constants.h); dynamic
- * objects are index | generation << NX_INDEX_BITS with an index of at least NX_FIRST_DYNAMIC, 26 bits in all.
- * rh_t is a handle of the real library, an int or a pointer by its nature.
- * Errors. A neutral error code is an error class (0 is success), or at least NX_FIRST_USER_ERROR for classes
- * and codes that the application has added. */
+ * The types, constants and errors that drivers need stand in basics.h, which processes of Go have, too. Of
+ * virtual handles (nx_t), predefined objects of each kind are small numbers (constants.h); dynamic objects
+ * are index | generation << NX_INDEX_BITS with an index of at least NX_FIRST_DYNAMIC, 26 bits in all. */
 #ifndef BYSSUS_NEUTRAL_H
 #define BYSSUS_NEUTRAL_H
-#include <stdbool.h>
-#include <stdint.h>
 #include "../../core/layout.h"
-
-#define likely(x)   __builtin_expect(!!(x), 1)
-#define unlikely(x) __builtin_expect(!!(x), 0)
-#define COLD        __attribute__((noinline, cold))
-
-typedef uint32_t nx_t;
-typedef uint64_t rh_t;
-typedef int64_t  nx_aint;         /* MPI_Aint, MPI_Count and MPI_Offset: 64 bits in every ABI */
+#include "basics.h"
 
 #define NX_INDEX_BITS        20
 #define NX_HANDLE_BITS       26
 #define NX_FIRST_DYNAMIC     256
 #define NX_INDEX(nx)         ((nx) & ((1u << NX_INDEX_BITS) - 1))
 #define NX_GENERATION(nx)    ((nx) >> NX_INDEX_BITS)
-#define NX_INVALID           0xffffffffu     /* what the application passed is no handle of that kind */
-#define NX_FIRST_USER_ERROR  0x100
-#define NX_UNDEFINED_BYTES   (-1)
-
-#include "constants.h"
-
-typedef struct nx_status {
-	int32_t source, tag, error, cancelled;
-	int64_t bytes;                 /* received, or NX_UNDEFINED_BYTES */
-} nx_status;
 
 /* What a blocking point-to-point call needs to continue after a checkpoint. It is on the face's stack, in
  * saved memory; the first crossing (which returns BY_AGAIN) writes it, NX_SLOT_RESUME reads and writes it. */
@@ -61,9 +40,6 @@ typedef struct nx_cont {
  * error delete      (fn, nx_pair(object, keyval), void *value, void *extra)                           ->
  * neutral error errhandler  (fn, nx_t comm, int error) */
 static inline uint64_t nx_pair(nx_t object, nx_t keyval) { return object | (uint64_t)keyval << 32; }
-
-/* A status has been filled in if the call succeeded or the message was truncated. */
-#define STATUS_SET(rc) ((rc) == 0 || (rc) == NX_ERR_TRUNCATE)
 
 #include "saved.h"
 #include "slots.h"

@@ -1,12 +1,16 @@
-/* raw.h: system calls, FS base and locks for code that may run with the application's TLS.
+/* raw.h: what may be used with either half's TLS: system calls, FS base, locks, bytes, the checksum.
  *
- * Context: anything reached from a signal handler or a crossing runs with the FS of the application: no
- * errno, no libc function that makes a system call or uses TLS. Results are the kernel's: -errno on error. */
+ * This room knows nothing of this process or its agent, and calls no other room. Context: any thread, any FS.
+ * Anything reached from a signal handler or a crossing runs with the FS of the application: no errno, no libc
+ * function that makes a system call, allocates or uses TLS. Results of system calls are the kernel's: -errno
+ * on error. */
 #ifndef BYSSUS_RAW_H
 #define BYSSUS_RAW_H
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/syscall.h>
+#include "core/core.h"
 
 static inline long raw6(long n, long a, long b, long c, long d, long e, long f)
 {
@@ -68,4 +72,21 @@ static inline void raw_unlock(volatile uint32_t *l)
 /* The kernel's struct sigaction, and signal sets as one word. */
 struct ksigaction { uint64_t handler, flags, restorer, mask; };
 #define SIGBIT(s) (1UL << ((s) - 1))
+
+/* -- bytes (bytes.c) -- */
+/* Reads what struct buf has collected (base.h); every function leaves r->bad set when the bytes do not
+ * suffice. */
+struct reader { const char *p; size_t n, at; bool bad; };
+ANY_FS void read_bytes(struct reader *r, void *out, size_t n);
+ANY_FS uint64_t read_u64(struct reader *r);
+ANY_FS const char *read_str(struct reader *r);
+ANY_FS const void *read_ref(struct reader *r, size_t n);
+/* Shows that a text was cut at its end; whole: what snprintf returned for room n. */
+ANY_FS void core_ellipsis(char *s, size_t n, int whole);
+struct stat;
+ANY_FS uint64_t inode_key(const struct stat *st);  /* what images know a file by while it is open or mapped */
+ANY_FS uint64_t inode_key_of(unsigned major, unsigned minor, uint64_t inode);
+
+/* -- checksum (crc32c.c) -- */
+ANY_FS uint32_t crc32c(uint32_t crc, const void *p, size_t n);
 #endif

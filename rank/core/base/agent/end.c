@@ -1,5 +1,4 @@
-/* say.c: what a rank says, to the user on standard error and to the agent, and how it ends when it cannot go
- * on.
+/* end.c: how a rank ends when it cannot go on: the user and the agent hear why.
  *
  * Context: ordinary lower code, any lower thread. core_die, core_exit_message and core_damaged are for
  * start and restart only; core_refuse also [upper stack]. */
@@ -8,45 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
-#include "core/base/base.h"
-
-int core_stderr = 2;
-
-static void say(const char *fmt, va_list ap)
-{
-	char line[8192];
-	int n = core_job.nranks > 1 ? snprintf(line, sizeof line, "byssus: rank %d: ", core_job.rank)
-				    : snprintf(line, sizeof line, "byssus: ");
-	int m = vsnprintf(line + n, sizeof line - (size_t)n - 1, fmt, ap);
-	size_t len = (size_t)n + (m < 0 ? 0 : (size_t)m);
-	if (len > sizeof line - 2) {
-		core_ellipsis(line, sizeof line - 1, (int)len);
-		len = sizeof line - 2;
-	}
-	if (line[len - 1] != '\n') line[len++] = '\n';
-	for (size_t at = 0; at < len; ) {
-		ssize_t k = write(core_stderr, line + at, len - at);
-		if (k <= 0) break;
-		at += (size_t)k;
-	}
-}
-
-void core_say(const char *fmt, ...)
-{
-	va_list ap;
-	va_start(ap, fmt);
-	say(fmt, ap);
-	va_end(ap);
-}
-
-void core_debug(const char *fmt, ...)
-{
-	va_list ap;
-	if (!core_job.verbose) return;
-	va_start(ap, fmt);
-	say(fmt, ap);
-	va_end(ap);
-}
+#include "core/base/agent/agent.h"
 
 static void end_with(uint16_t type, int code, const char *fmt, va_list ap) __attribute__((noreturn));
 static void end_with(uint16_t type, int code, const char *fmt, va_list ap)

@@ -1,12 +1,12 @@
 /* crc32c.c: CRC-32C (Castagnoli) of memory: three interleaved streams of the crc32 instruction, or tables.
  *
  * The three partial sums are joined by multiplying with x^(8n) modulo the polynomial, a linear map kept as
- * four tables of 256 words. Context: any lower thread; the tables are made once, at first use, by whoever
+ * four tables of 256 words. Context: any thread, any FS; the tables are made once, at first use, by whoever
  * comes first (all make the same tables). */
 #include <cpuid.h>
 #include <nmmintrin.h>
 #include <string.h>
-#include "core/base/base.h"
+#include "core/base/raw/raw.h"
 
 enum { LONG_BLOCK = 8192, SHORT_BLOCK = 256 };
 #define POLY 0x82f63b78u
@@ -14,7 +14,7 @@ static uint32_t slow[8][256], shift_long[4][256], shift_short[4][256];
 static volatile int made, have_instruction;
 
 /* Applies to v the linear map of 32 columns. */
-static uint32_t times(const uint32_t *m, uint32_t v)
+static ANY_FS uint32_t times(const uint32_t *m, uint32_t v)
 {
 	uint32_t r = 0;
 	for (int i = 0; v; v >>= 1, i++)
@@ -23,7 +23,7 @@ static uint32_t times(const uint32_t *m, uint32_t v)
 }
 
 /* The map that lets `len` zero bytes (a power of two) go through the register. */
-static void zeros(uint32_t *out, size_t len)
+static ANY_FS void zeros(uint32_t *out, size_t len)
 {
 	uint32_t m[32], sq[32];
 	m[0] = POLY;
@@ -35,7 +35,7 @@ static void zeros(uint32_t *out, size_t len)
 	memcpy(out, m, sizeof m);
 }
 
-static void make_shift(uint32_t t[4][256], size_t len)
+static ANY_FS void make_shift(uint32_t t[4][256], size_t len)
 {
 	uint32_t m[32];
 	zeros(m, len);
@@ -43,7 +43,7 @@ static void make_shift(uint32_t t[4][256], size_t len)
 		for (int k = 0; k < 4; k++) t[k][b] = times(m, b << (8 * k));
 }
 
-static void make(void)
+static ANY_FS void make(void)
 {
 	unsigned a, b, c = 0, d;
 	for (uint32_t n = 0; n < 256; n++) {
@@ -59,20 +59,20 @@ static void make(void)
 	__atomic_store_n(&made, 1, __ATOMIC_RELEASE);
 }
 
-static inline uint32_t shift(uint32_t t[4][256], uint32_t c)
+static inline ANY_FS uint32_t shift(uint32_t t[4][256], uint32_t c)
 {
 	return t[0][c & 255] ^ t[1][c >> 8 & 255] ^ t[2][c >> 16 & 255] ^ t[3][c >> 24];
 }
 
-static inline uint64_t word(const uint8_t *p)
+static inline ANY_FS uint64_t word(const uint8_t *p)
 {
 	uint64_t v;
 	memcpy(&v, p, sizeof v);
 	return v;
 }
 
-__attribute__((target("sse4.2"))) static inline uint64_t three(uint64_t c, const uint8_t *p, size_t block,
-							       uint32_t t[4][256])
+__attribute__((target("sse4.2")))
+static inline ANY_FS uint64_t three(uint64_t c, const uint8_t *p, size_t block, uint32_t t[4][256])
 {
 	uint64_t c1 = 0, c2 = 0;
 	for (const uint8_t *end = p + block; p < end; p += 8) {
@@ -84,7 +84,8 @@ __attribute__((target("sse4.2"))) static inline uint64_t three(uint64_t c, const
 	return shift(t, (uint32_t)c) ^ c2;
 }
 
-__attribute__((target("sse4.2"))) static uint32_t by_instruction(uint32_t crc, const uint8_t *p, size_t n)
+__attribute__((target("sse4.2")))
+static ANY_FS uint32_t by_instruction(uint32_t crc, const uint8_t *p, size_t n)
 {
 	uint64_t c = crc;
 	for (; n && ((uintptr_t)p & 7); n--) c = _mm_crc32_u8((uint32_t)c, *p++);
@@ -97,7 +98,7 @@ __attribute__((target("sse4.2"))) static uint32_t by_instruction(uint32_t crc, c
 	return (uint32_t)c;
 }
 
-static uint32_t by_table(uint32_t c, const uint8_t *p, size_t n)
+static ANY_FS uint32_t by_table(uint32_t c, const uint8_t *p, size_t n)
 {
 	for (; n >= 8; n -= 8, p += 8) {
 		uint64_t v = word(p) ^ c;

@@ -10,7 +10,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
-#include "core/base/base.h"
+#include "core/base/agent/agent.h"
 
 static struct abi_page own_page, *page = &own_page, *shared;
 static char path[256];
