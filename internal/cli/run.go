@@ -516,7 +516,7 @@ func (e *env) record(job *dataset.Job, end coordsrv.End, signals <-chan os.Signa
 			}
 		case <-late:
 		}
-		job.Leave()
+		job.AbandonLocks()
 		e.say(fmt.Sprintf("%s does not answer: how the job has ended is not recorded there (exit code %d)", job.Dir, end.Code))
 		return exitWith(end.Code)
 	}

@@ -53,7 +53,7 @@ type Server struct {
 	listener *net.UnixListener
 	pages    []*page // as cfg.Ranks
 	wg       sync.WaitGroup
-	board    board
+	broker   broker
 	crew     *crew  // an MPI's launcher, or its daemon
 	input    *input // nil: rank 0 is not here
 
@@ -161,7 +161,7 @@ func (s *Server) Close() {
 		s.input.close()
 	}
 	s.wg.Wait()
-	s.board.close()
+	s.broker.close()
 	s.closePages()
 }
 
@@ -338,7 +338,7 @@ func (s *Server) enlist(c *net.UnixConn, rank, pid int, hello *abi.Hello) (*sess
 	s.procs = append(s.procs, proc)
 	switch {
 	case again:
-		ses.claimed = old.claimed
+		ses.isRank = old.isRank
 		old.shut()
 		s.sessions[rank] = ses
 	case below:

@@ -86,7 +86,7 @@ func (n *Node) give(ctx context.Context, o control.Rebuild) error {
 // become makes the part and the redundancy of a lost member again, for the record to make them count.
 func (n *Node) become(ctx context.Context, o control.Rebuild) (*dataset.Part, error) {
 	store := n.of(o.Header.Stream)
-	dir, err := store.Again(o.Checkpoint)
+	dir, err := store.RecreateTemp(o.Checkpoint)
 	if err != nil {
 		return nil, err
 	}

@@ -308,7 +308,7 @@ func (w *Ward) copy(ctx context.Context, cache, home *dataset.Job, n uint64, m *
 	if err != nil {
 		return err
 	}
-	dir, err := to.Again(n)
+	dir, err := to.RecreateTemp(n)
 	if err != nil {
 		return err
 	}

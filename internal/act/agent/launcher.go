@@ -45,8 +45,8 @@ func newLauncher(listener *net.UnixListener, say func(any)) *launcher {
 	return &launcher{listener: listener, say: say, waiting: map[int]chan int{}, asking: map[net.Conn]bool{}}
 }
 
-// wish is what a remote shell asks for.
-type wish struct{ Node, Command string }
+// request is what a remote shell asks for.
+type request struct{ Node, Command string }
 
 // launch starts the launcher.
 func (n *Node) launch(number uint64, o control.Launch) error {
@@ -173,7 +173,7 @@ func (l *launcher) grant(c net.Conn) {
 }
 
 // hear reads what a remote shell wants. It ends with the start.
-func (l *launcher) hear(c net.Conn) (w wish, err error) {
+func (l *launcher) hear(c net.Conn) (w request, err error) {
 	l.mu.Lock()
 	over := l.waiting == nil
 	if !over {
@@ -181,7 +181,7 @@ func (l *launcher) hear(c net.Conn) (w wish, err error) {
 	}
 	l.mu.Unlock()
 	if over {
-		return wish{}, net.ErrClosed
+		return request{}, net.ErrClosed
 	}
 	err = json.NewDecoder(io.LimitReader(c, longestBrief)).Decode(&w)
 	l.mu.Lock()
@@ -257,7 +257,7 @@ func Shell(node string, command []string) (int, error) {
 		return failedCommand, fmt.Errorf("agent: remote shell: %w", err)
 	}
 	defer c.Close()
-	if err := json.NewEncoder(c).Encode(wish{node, strings.Join(command, " ")}); err != nil {
+	if err := json.NewEncoder(c).Encode(request{node, strings.Join(command, " ")}); err != nil {
 		return failedCommand, fmt.Errorf("agent: remote shell: %w", err)
 	}
 	var code int

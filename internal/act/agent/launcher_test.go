@@ -98,7 +98,7 @@ func TestShellOfAnOverStart(t *testing.T) {
 	}
 }
 
-// TestShellRefuses: what is no wish is answered by the end of the connection, and harms nobody else.
+// TestShellRefuses: what is no request is answered by the end of the connection, and harms nobody else.
 func TestShellRefuses(t *testing.T) {
 	s := newShells(t)
 	defer s.l.close()

@@ -222,7 +222,7 @@ func (n *Node) storeOrder(m control.Message) {
 		case control.Commit:
 			n.answer(o.Order, n.of(o.Stream).Commit(o.Checkpoint, &o.Record))
 		case control.Discard:
-			n.answer(o.Order, n.of(o.Stream).Withdraw(o.Checkpoint))
+			n.answer(o.Order, n.of(o.Stream).Abort(o.Checkpoint))
 		case control.Drop:
 			n.answer(o.Order, n.drop(o.Stream, o.Checkpoint))
 		}
@@ -258,7 +258,7 @@ func (n *Node) drop(stream holding.Stream, checkpoint uint64) error {
 	present := n.number
 	n.mu.Unlock()
 	if m, err := dataset.ReadManifest(n.store.Path(checkpoint)); err == nil && n.cached() && m.Start == present {
-		return n.store.Retire(checkpoint)
+		return n.store.KeepForReuse(checkpoint)
 	}
 	return n.store.Drop(checkpoint)
 }
@@ -266,7 +266,7 @@ func (n *Node) drop(stream holding.Stream, checkpoint uint64) error {
 // release removes what was kept to be written over. What stays is removed with the job.
 func (n *Node) release() {
 	if n.cached() {
-		_ = n.store.Release()
+		_ = n.store.DropKept()
 	}
 }
 

@@ -35,11 +35,11 @@ func (s *Server) move(ses *session) error {
 		s.mu.Unlock()
 		return nil
 	}
-	if old != nil && old.claimed {
+	if old != nil && old.isRank {
 		s.mu.Unlock()
 		return fmt.Errorf("agent: rank %d: pid %d begins the MPI, and is pid %d already", ses.rank, ses.pid(), old.pid())
 	}
-	ses.claimed = true
+	ses.isRank = true
 	delete(s.aside, ses)
 	s.sessions[ses.rank] = ses
 	if old != nil {

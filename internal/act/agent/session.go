@@ -25,7 +25,7 @@ type session struct {
 	conn      *net.UnixConn
 	proc      *process
 	restarted bool        // it continues an image
-	claimed   bool        // it has begun the MPI below the launcher's process; Server.mu protects it
+	isRank    bool        // it has begun the MPI below the launcher's process; Server.mu protects it
 	before    atomic.Bool // it had begun to end when ranks were told to
 	epoch     uint64      // of the last report of clocks, and how many it has had; only the reader touches them
 	clocks    uint64

@@ -153,7 +153,7 @@ func (s *Server) handleCheckpoint(w http.ResponseWriter, r *http.Request) {
 	}
 	ch := make(chan coord.Result, 1)
 	asked := s.ask(func() {
-		s.story.wish(req.by())
+		s.story.requested(req.by())
 		if req.NoWait {
 			ch <- coord.Result{}
 			s.step(coord.Request{Stop: req.Stop})

@@ -379,10 +379,10 @@ func reading(done, total, image uint64) string {
 func (s *Server) signal(sig os.Signal) {
 	switch sig {
 	case syscall.SIGUSR1:
-		s.story.wish(timeline.BySignal)
+		s.story.requested(timeline.BySignal)
 		s.step(coord.Request{})
 	case syscall.SIGTERM:
-		s.story.wish(timeline.BySignal)
+		s.story.requested(timeline.BySignal)
 		s.step(coord.Terminate{})
 	case syscall.SIGPIPE: // nobody reads what we say
 	case syscall.SIGINT, syscall.SIGQUIT, syscall.SIGHUP:

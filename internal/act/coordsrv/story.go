@@ -62,8 +62,8 @@ func (t *story) end(code int, reason string, err error) {
 	t.log.Close()
 }
 
-// wish: somebody asks for a checkpoint, who may get the one that is begun.
-func (t *story) wish(by string) {
+// requested: somebody asks for a checkpoint, who may get the one that is begun.
+func (t *story) requested(by string) {
 	switch {
 	case t.open:
 		t.log.Add(timeline.Event{Kind: timeline.Asked, Checkpoint: t.number, By: by})
@@ -83,7 +83,7 @@ func (t *story) heard(ev coord.Event, start uint64, killed bool) {
 	case node.Asked:
 		if !t.asked { // batch systems ask all
 			t.asked = true
-			t.wish(timeline.BySignal)
+			t.requested(timeline.BySignal)
 		}
 	case node.Lost:
 		t.rankLost(ev, start, killed)
@@ -118,7 +118,7 @@ func (t *story) ordered(a coord.Action) {
 			t.wishes = []string{timeline.ByTimer}
 		}
 		for _, by := range t.wishes {
-			t.wish(by)
+			t.requested(by)
 		}
 		t.wishes = nil
 	case coord.Send:

@@ -131,8 +131,8 @@ func fenced(found, term uint64) error {
 	return fmt.Errorf("found term %d, wanted at most %d: %w", found, term, ErrFenced)
 }
 
-// Again makes the directory for files of a checkpoint that has been committed, and are made again from what other nodes have.
-func (j *Job) Again(n uint64) (string, error) {
+// RecreateTemp makes the directory for files of a checkpoint that has been committed, and are made again from what other nodes have.
+func (j *Job) RecreateTemp(n uint64) (string, error) {
 	dir := j.Path(n) + ".tmp"
 	if err := j.makeNew(dir); err != nil {
 		return "", fmt.Errorf("dataset: checkpoint %d: %w", n, err)
@@ -173,7 +173,7 @@ func (j *Job) add(n uint64, m *Manifest) error {
 	return nil
 }
 
-// Withdraw removes a checkpoint of which nobody was told that it counts, whatever there is of it.
-func (j *Job) Withdraw(n uint64) error {
+// Abort removes a checkpoint of which nobody was told that it counts, whatever there is of it.
+func (j *Job) Abort(n uint64) error {
 	return errors.Join(j.Discard(n), j.Drop(n))
 }

@@ -94,7 +94,7 @@ func TestParts(t *testing.T) {
 	if err != nil || !slices.Equal(m.Held(), []int{2, 3}) || m.Node != "a" || m.Start != 3 || m.Epoch != 4 {
 		t.Fatalf("a part: %+v, %v", m, err)
 	}
-	if dir, err = j.Again(7); err != nil {
+	if dir, err = j.RecreateTemp(7); err != nil {
 		t.Fatal(err)
 	}
 	nodePart(t, j, dir, 7, "a", []int{0}, []int{0, 2, 3})
@@ -108,7 +108,7 @@ func TestParts(t *testing.T) {
 	if _, err := Check(j.Path(7)); err == nil {
 		t.Error("a part without one of its images is whole")
 	}
-	if err := j.Withdraw(7); err != nil {
+	if err := j.Abort(7); err != nil {
 		t.Fatal(err)
 	}
 	if all, err := j.Checkpoints(); err != nil || len(all) != 0 {

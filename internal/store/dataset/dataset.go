@@ -446,7 +446,7 @@ func (j *Job) Prepare(n uint64) (string, error) {
 	if err := j.markLast(n); err != nil {
 		return "", err
 	}
-	return j.Again(n)
+	return j.RecreateTemp(n)
 }
 
 // Bring makes the directory for the copy of a checkpoint that counts elsewhere. Its number may be smaller than others that have
@@ -457,7 +457,7 @@ func (j *Job) Bring(n uint64) error {
 		err = j.markLast(n)
 	}
 	if err == nil {
-		_, err = j.Again(n)
+		_, err = j.RecreateTemp(n)
 	}
 	return err
 }

@@ -21,10 +21,10 @@ import (
 // longestLock bounds what is read of it.
 const longestLock = 512
 
-func (j *Job) take() error { return j.takeFor(j.claim) }
+func (j *Job) take() error { return j.takeFor(j.beginTerm) }
 
-// takeFor locks the job and begins a term of it by claim.
-func (j *Job) takeFor(claim func() error) error {
+// takeFor locks the job and begins a term of it by begin.
+func (j *Job) takeFor(begin func() error) error {
 	err := own.Dir(j.Dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return j.removed()
@@ -52,7 +52,7 @@ func (j *Job) takeFor(claim func() error) error {
 		j.Unlock()
 		return err
 	}
-	if err := claim(); err != nil {
+	if err := begin(); err != nil {
 		j.Unlock()
 		return err
 	}
@@ -177,5 +177,5 @@ func (j *Job) Unlock() {
 	j.locks = nil
 }
 
-// Leave does without unlocking, which a store that does not answer would not let come to an end: the locks end with this process.
-func (j *Job) Leave() { j.locks = nil }
+// AbandonLocks does without unlocking, which a store that does not answer would not let come to an end: the locks end with this process.
+func (j *Job) AbandonLocks() { j.locks = nil }

@@ -143,7 +143,7 @@ func (w *world) nodes() error {
 			err = w.commit(j, n+2)
 		}
 		if err == nil {
-			err = w.drop(j, n+1, j.Retire)
+			err = w.drop(j, n+1, j.KeepForReuse)
 		}
 	}
 	if err != nil {
@@ -158,7 +158,7 @@ func (w *world) nodes() error {
 
 // part commits a node's part of a checkpoint, of which it may have images of the first ranks already: the last one's is new.
 func (w *world) part(j *Job, n uint64, ranks ...int) error {
-	dir, err := j.Again(n)
+	dir, err := j.RecreateTemp(n)
 	if err != nil {
 		return err
 	}

@@ -17,13 +17,13 @@ import (
 // already costs half of what new memory costs. A cache must have room for that checkpoint anyway, since each is written before an
 // older one is dropped. What is kept lies where what is being removed lies, and counts as little.
 
-// Retire drops a checkpoint, but keeps its files, and no others, for Reuse.
-func (j *Job) Retire(n uint64) error {
+// KeepForReuse drops a checkpoint, but keeps its files, and no others, for Reuse.
+func (j *Job) KeepForReuse(n uint64) error {
 	away, err := j.setAside(n)
 	if err != nil || away == "" {
 		return err
 	}
-	for _, dir := range j.retired() {
+	for _, dir := range j.keptForReuse() {
 		if dir != away || err != nil {
 			err = errors.Join(err, j.removeAll(dir))
 		}
@@ -31,17 +31,17 @@ func (j *Job) Retire(n uint64) error {
 	return err
 }
 
-// Release removes what Retire has kept.
-func (j *Job) Release() error {
+// DropKept removes what KeepForReuse has kept.
+func (j *Job) DropKept() error {
 	var err error
-	for _, dir := range j.retired() {
+	for _, dir := range j.keptForReuse() {
 		err = errors.Join(err, j.removeAll(dir))
 	}
 	return err
 }
 
-// retired are the directories of what has been dropped and is still there, the newest first. None when they cannot be listed.
-func (j *Job) retired() []string {
+// keptForReuse are the directories of what has been dropped and is still there, the newest first. None when they cannot be listed.
+func (j *Job) keptForReuse() []string {
 	entries, _ := os.ReadDir(j.Dir)
 	var dirs []string
 	for _, e := range slices.Backward(entries) {
@@ -52,9 +52,9 @@ func (j *Job) retired() []string {
 	return dirs
 }
 
-// ReuseImages puts files that Retire has kept where the images of these ranks are to be written.
+// ReuseImages puts files that KeepForReuse has kept where the images of these ranks are to be written.
 func (j *Job) ReuseImages(n uint64, ranks []int) {
-	for _, dir := range j.retired() {
+	for _, dir := range j.keptForReuse() {
 		entries, _ := os.ReadDir(dir)
 		for _, e := range entries {
 			if rank, ok := rankIn(imageName, e.Name()); ok && slices.Contains(ranks, rank) {
@@ -64,11 +64,11 @@ func (j *Job) ReuseImages(n uint64, ranks []int) {
 	}
 }
 
-// Reuse puts a file that Retire has kept where one of its name is to be written for checkpoint n, and says whether there was one.
+// Reuse puts a file that KeepForReuse has kept where one of its name is to be written for checkpoint n, and says whether there was one.
 // Its first page, which has the header of whatever has one, is zeros then: it is incomplete, like a new one. Its length is what it
 // was. A file that has another name, or that anybody has open or mapped, is not written over.
 func (j *Job) Reuse(n uint64, name string) bool {
-	for _, dir := range j.retired() {
+	for _, dir := range j.keptForReuse() {
 		if j.overwrite(filepath.Join(dir, name), filepath.Join(j.Path(n)+".tmp", name)) == nil {
 			return true
 		}

@@ -34,7 +34,7 @@ func TestReuse(t *testing.T) {
 	for rank := range 3 {
 		old[rank] = inode(t, filepath.Join(j.Path(1), part.ImageName(rank, 0)))
 	}
-	if err := j.Retire(1); err != nil {
+	if err := j.KeepForReuse(1); err != nil {
 		t.Fatal(err)
 	}
 	if all, err := j.Checkpoints(); err != nil || !slices.Equal(all, []uint64{2}) {
@@ -72,10 +72,10 @@ func TestRetired(t *testing.T) {
 			commit(t, j, n+1)
 		}
 		for n := range uint64(3) {
-			if err := j.Retire(n + 1); err != nil {
+			if err := j.KeepForReuse(n + 1); err != nil {
 				t.Fatal(err)
 			}
-			if found, want := j.retired(), []string{j.Path(n+1) + ".drop"}; !slices.Equal(found, want) {
+			if found, want := j.keptForReuse(), []string{j.Path(n+1) + ".drop"}; !slices.Equal(found, want) {
 				t.Errorf("kept %v, wanted %v", found, want)
 			}
 		}
@@ -86,19 +86,19 @@ func TestRetired(t *testing.T) {
 		if err := os.WriteFile(part, nil, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if err := j.Retire(4); err != nil || len(j.retired()) != 1 {
-			t.Errorf("what was made again since: %v, kept %v", err, j.retired())
+		if err := j.KeepForReuse(4); err != nil || len(j.keptForReuse()) != 1 {
+			t.Errorf("what was made again since: %v, kept %v", err, j.keptForReuse())
 		}
 		commit(t, j, 5)
-		if err := errors.Join(j.Retire(3), j.Retire(7)); err != nil || len(j.retired()) != 1 {
-			t.Errorf("what is not there: %v, kept %v", err, j.retired())
+		if err := errors.Join(j.KeepForReuse(3), j.KeepForReuse(7)); err != nil || len(j.keptForReuse()) != 1 {
+			t.Errorf("what is not there: %v, kept %v", err, j.keptForReuse())
 		}
 		j.Unlock()
-		if err := j.Lock(); err != nil || len(j.retired()) != 0 {
-			t.Errorf("locked again: %v, kept %v", err, j.retired())
+		if err := j.Lock(); err != nil || len(j.keptForReuse()) != 0 {
+			t.Errorf("locked again: %v, kept %v", err, j.keptForReuse())
 		}
-		if err := errors.Join(j.Retire(5), j.Release()); err != nil || len(j.retired()) != 0 {
-			t.Errorf("released: %v, kept %v", err, j.retired())
+		if err := errors.Join(j.KeepForReuse(5), j.DropKept()); err != nil || len(j.keptForReuse()) != 0 {
+			t.Errorf("released: %v, kept %v", err, j.keptForReuse())
 		}
 	}
 }
@@ -143,7 +143,7 @@ func TestNotReused(t *testing.T) {
 		t.Run(what, func(t *testing.T) {
 			j := newJob(t, 1)
 			commit(t, j, 1)
-			if err := j.Retire(1); err != nil {
+			if err := j.KeepForReuse(1); err != nil {
 				t.Fatal(err)
 			}
 			dir, err := j.Prepare(2)
@@ -151,7 +151,7 @@ func TestNotReused(t *testing.T) {
 				t.Fatal(err)
 			}
 			name := part.ImageName(0, 0)
-			path := filepath.Join(j.retired()[0], name)
+			path := filepath.Join(j.keptForReuse()[0], name)
 			before, err := os.ReadFile(path)
 			if err != nil {
 				t.Fatal(err)

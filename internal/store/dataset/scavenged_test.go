@@ -73,7 +73,7 @@ func TestScavenged(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := to.Again(7); err != nil {
+		if _, err := to.RecreateTemp(7); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -28,10 +28,10 @@ func parseOwner(name string) (uint64, bool) {
 	return n, ok && err == nil && name == ownerName(n)
 }
 
-// claim begins the next term of a job that is locked. In a store where nothing can be written nobody can claim it, and
+// beginTerm begins the next term of a job that is locked. In a store where nothing can be written nobody can begin one, and
 // the lock alone counts.
-func (j *Job) claim() error {
-	const tries = 100 // others may claim at the same moment
+func (j *Job) beginTerm() error {
+	const tries = 100 // others may begin one at the same moment
 	var err error
 	for range tries {
 		var now uint64
@@ -94,7 +94,7 @@ func (j *Job) newest(term uint64) error {
 	return err
 }
 
-// term is the newest that was ever claimed, 0: none.
+// term is the newest that was ever begun, 0: none.
 func (j *Job) term() (uint64, error) {
 	entries, err := os.ReadDir(j.Dir)
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// TestTerms: each time that a job is taken it has a new term, and of many who claim one at the same moment, without a lock,
+// TestTerms: each time that a job is taken it has a new term, and of many who begin one at the same moment, without a lock,
 // no two get the same.
 func TestTerms(t *testing.T) {
 	j := newJob(t, 1)
@@ -28,7 +28,7 @@ func TestTerms(t *testing.T) {
 	for range many {
 		wg.Go(func() {
 			c := &Job{Dir: j.Dir, Meta: j.Meta}
-			if err := c.claim(); err != nil {
+			if err := c.beginTerm(); err != nil {
 				t.Error(err)
 			}
 			mu.Lock()
@@ -96,7 +96,7 @@ func TestFirstTerm(t *testing.T) {
 		for i := range many {
 			wg.Go(func() {
 				c := &Job{Dir: j.Dir}
-				if err := c.claim(); err != nil {
+				if err := c.beginTerm(); err != nil {
 					t.Error(err)
 				}
 				terms[i] = c.Term

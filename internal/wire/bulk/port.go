@@ -37,8 +37,8 @@ type guest struct {
 	shown bool
 }
 
-// claim is a call of Accept, or the Receiver that it has returned.
-type claim struct {
+// waiter is a call of Accept, or the Receiver that it has returned.
+type waiter struct {
 	*seal
 	got   chan *guest // of one
 	taken bool
@@ -46,21 +46,21 @@ type claim struct {
 
 // Port is where the streams to an agent arrive.
 type Port struct {
-	l      net.Listener
-	limits limits
-	done   chan struct{} // closed when it has ended
-	tasks  sync.WaitGroup
-	mu     sync.Mutex
-	err    error    // why it has ended
-	guests []*guest // in the order of their coming
-	claims map[Link]*claim
+	l       net.Listener
+	limits  limits
+	done    chan struct{} // closed when it has ended
+	tasks   sync.WaitGroup
+	mu      sync.Mutex
+	err     error    // why it has ended
+	guests  []*guest // in the order of their coming
+	waiters map[Link]*waiter
 }
 
 // NewPort serves a listener until Close.
 func NewPort(l net.Listener) *Port { return newPort(l, usual()) }
 
 func newPort(l net.Listener, limits limits) *Port {
-	p := &Port{l: l, limits: limits, done: make(chan struct{}), claims: map[Link]*claim{}}
+	p := &Port{l: l, limits: limits, done: make(chan struct{}), waiters: map[Link]*waiter{}}
 	p.tasks.Go(p.serve)
 	return p
 }
@@ -191,7 +191,7 @@ func (p *Port) show(g *guest) bool {
 		From: int(binary.LittleEndian.Uint32(b[16:])), To: int(binary.LittleEndian.Uint32(b[20:]))}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if c := p.claims[link]; c != nil {
+	if c := p.waiters[link]; c != nil {
 		return p.take(g, c)
 	}
 	if oldest, n := p.oldest(true); n >= p.limits.most {
@@ -201,8 +201,8 @@ func (p *Port) show(g *guest) bool {
 	return g.conn.SetReadDeadline(time.Time{}) == nil
 }
 
-// take gives a guest to a claim, if it is the right one. The lock is held.
-func (p *Port) take(g *guest, c *claim) bool {
+// take gives a guest to a waiter, if it is the right one. The lock is held.
+func (p *Port) take(g *guest, c *waiter) bool {
 	if c.taken || g.mode != c.mode || !slices.Contains(p.guests, g) || !c.opens(g) {
 		return false
 	}
@@ -215,8 +215,8 @@ func (p *Port) take(g *guest, c *claim) bool {
 	return true
 }
 
-// opens says whether a hello is sealed with the key of the claim. If not, the first frame is still to come.
-func (c *claim) opens(g *guest) bool {
+// opens says whether a hello is sealed with the key of the waiter. If not, the first frame is still to come.
+func (c *waiter) opens(g *guest) bool {
 	copy(c.buf, g.hello[:])
 	kind, _, err := c.parse(c.buf[preambleBytes:])
 	if err == nil {
@@ -251,8 +251,8 @@ func (p *Port) Accept(ctx context.Context, link Link, key Key, mode Mode) (*Rece
 	if err != nil {
 		return nil, err
 	}
-	c := &claim{seal: s, got: make(chan *guest, 1)}
-	if err := p.claim(c); err != nil {
+	c := &waiter{seal: s, got: make(chan *guest, 1)}
+	if err := p.await(c); err != nil {
 		return nil, fmt.Errorf("bulk: %v: accept: %w", link, err)
 	}
 	select {
@@ -279,17 +279,17 @@ func (p *Port) why() error {
 	return p.err
 }
 
-// claim looks among the guests for the right one. All others of that link go.
-func (p *Port) claim(c *claim) error {
+// await looks among the guests for the right one. All others of that link go.
+func (p *Port) await(c *waiter) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.err != nil {
 		return p.err
 	}
-	if p.claims[c.link] != nil {
+	if p.waiters[c.link] != nil {
 		return ErrTwice
 	}
-	p.claims[c.link] = c
+	p.waiters[c.link] = c
 	for _, g := range slices.Clone(p.guests) {
 		if g.shown && g.link == c.link && !p.take(g, c) {
 			p.dismiss(g)
@@ -298,12 +298,12 @@ func (p *Port) claim(c *claim) error {
 	return nil
 }
 
-// leave ends a claim. What was given to it at the last moment is closed.
-func (p *Port) leave(c *claim) {
+// leave ends a waiter. What was given to it at the last moment is closed.
+func (p *Port) leave(c *waiter) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.claims[c.link] == c {
-		delete(p.claims, c.link)
+	if p.waiters[c.link] == c {
+		delete(p.waiters, c.link)
 	}
 	select {
 	case g := <-c.got:

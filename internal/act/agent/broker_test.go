@@ -124,9 +124,9 @@ func TestHand(t *testing.T) {
 			}
 		}
 	}
-	s.board.mu.Lock()
-	defer s.board.mu.Unlock()
-	if s.board.given != nil || s.board.wanted != nil {
+	s.broker.mu.Lock()
+	defer s.broker.mu.Unlock()
+	if s.broker.given != nil || s.broker.wanted != nil {
 		t.Error("the agent keeps files, or wishes, when all have what they share")
 	}
 }
@@ -147,7 +147,7 @@ func TestForgotten(t *testing.T) {
 			hear(t, c[rank])
 		}
 	}
-	b := &s.board
+	b := &s.broker
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.given != nil || b.wanted != nil || b.here != nil || b.claims != nil {

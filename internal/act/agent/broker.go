@@ -13,14 +13,14 @@ import (
 	"github.com/byssus-hpc/byssus/internal/wire/abi"
 )
 
-// board is where ranks leave objects for each other at a restart, and where they meet. A wish is answered when some rank
-// has given what it is for, a meeting when the coordinator says that the ranks of all nodes have come; one that waits for a
+// broker passes descriptors of objects from rank to rank at a restart, and holds the barriers (meetings) of a restart. A request is
+// answered when some rank has given the object, a meeting when the coordinator says that the ranks of all nodes have come; one that waits for a
 // rank that is gone waits until its own end, which the coordinator sees to. Objects are kept until they are filled, and nothing beyond
 // the last meeting.
-type board struct {
+type broker struct {
 	mu     sync.Mutex
-	given  map[gift]*os.File
-	wanted map[gift][]*session
+	given  map[object]*os.File
+	wanted map[object][]*session
 	here   map[uint64][]*session // by the number of the meeting
 	claims map[claimed][]claim
 }
@@ -28,14 +28,14 @@ type board struct {
 // name is an object as the kernel tells them apart, on one node at one time.
 type name struct{ dev, inode uint64 }
 
-// gift is an object as it was at the checkpoint: on the owner's node, where all were that had it. The others that are here now may
+// object is an object as it was at the checkpoint: on the owner's node, where all were that had it. The others that are here now may
 // have been on another, on which the same name was another object's.
-type gift struct {
+type object struct {
 	owner uint32
 	name
 }
 
-// claimed is what it is now. Memory that is open as a file, too, is claimed as both.
+// claimed is what a rank says that it has opened again by its name, as it is now. Memory that is open as a file, too, is claimed as both.
 type claimed struct {
 	name
 	memory bool
@@ -54,19 +54,19 @@ type origin struct {
 	was, birth uint64
 }
 
-// hand performs what a rank asks of the board.
+// hand performs what a rank asks of the broker.
 func (s *Server) hand(ses *session, m abi.Message, file *os.File) error {
 	var h abi.Hand
 	if _, err := abi.Decode(m.Body, &h); err != nil {
 		return errors.Join(err, closeFile(file))
 	}
-	b, n := &s.board, gift{h.Owner, name{h.Dev, h.Inode}}
+	b, n := &s.broker, object{h.Owner, name{h.Dev, h.Inode}}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	switch {
 	case h.What == abi.HandGive && file != nil && b.given[n] == nil:
 		if b.given == nil {
-			b.given = map[gift]*os.File{}
+			b.given = map[object]*os.File{}
 		}
 		b.given[n] = file
 		h.What = abi.HandWant
@@ -85,7 +85,7 @@ func (s *Server) hand(ses *session, m abi.Message, file *os.File) error {
 			return nil
 		}
 		if b.wanted == nil {
-			b.wanted = map[gift][]*session{}
+			b.wanted = map[object][]*session{}
 		}
 		b.wanted[n] = append(b.wanted[n], ses)
 		return nil
@@ -112,7 +112,7 @@ func (s *Server) claim(ses *session, m abi.Message) error {
 	}
 	memory := c.Flags&abi.ClaimMemory != 0
 	mine := claim{origin{c.Owner, c.Was, c.Birth}, ses.rank, c.Flags&abi.ClaimWrites != 0}
-	b, at := &s.board, claimed{name{c.Dev, c.Inode}, memory}
+	b, at := &s.broker, claimed{name{c.Dev, c.Inode}, memory}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if memory && !slices.Contains(s.cfg.Ranks, int(c.Owner)) {
@@ -139,7 +139,7 @@ func (s *Server) claim(ses *session, m abi.Message) error {
 
 // Met lets the ranks go on from a meeting to which all have come.
 func (s *Server) Met(meeting uint64) {
-	b := &s.board
+	b := &s.broker
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for _, to := range b.here[meeting] {
@@ -154,13 +154,13 @@ func (s *Server) Met(meeting uint64) {
 	}
 }
 
-func (b *board) close() {
+func (b *broker) close() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.closeFiles()
 }
 
-func (b *board) closeFiles() {
+func (b *broker) closeFiles() {
 	for _, f := range b.given {
 		f.Close()
 	}
