@@ -73,9 +73,27 @@ func copyFile(ctx context.Context, from, to string) error {
 	}
 	st, err := in.Stat()
 	if err == nil {
-		_, err = io.CopyBuffer(struct{ io.Writer }{out}, io.NewSectionReader(&heeding{ctx, in}, 0, st.Size()), make([]byte, copyPiece))
+		err = copyBytes(ctx, in, part.Sparse{File: out}, st.Size())
 	}
 	return errors.Join(err, out.Close())
+}
+
+// copyBytes fills a new file.
+func copyBytes(ctx context.Context, from io.ReaderAt, to part.Sparse, size int64) error {
+	buf := make([]byte, min(copyPiece, size))
+	for at := int64(0); at < size; at += int64(len(buf)) {
+		b := buf[:min(int64(len(buf)), size-at)]
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if n, err := from.ReadAt(b, at); n < len(b) {
+			return fmt.Errorf("%d bytes at %d, wanted %d: %w", n, at, len(b), err)
+		}
+		if _, err := to.WriteAt(b, at); err != nil {
+			return err
+		}
+	}
+	return to.Truncate(size)
 }
 
 // heeding reads until a context ends.

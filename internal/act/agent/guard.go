@@ -212,10 +212,6 @@ func (w *Ward) clear(ctx context.Context, after time.Duration) error {
 	if err != nil {
 		return err
 	}
-	there, err := home.Own()
-	if err != nil {
-		return err
-	}
 	cache, err := caches.Cache(w.Job, w.Term, w.Dir)
 	if errors.Is(err, dataset.ErrFenced) || errors.Is(err, dataset.ErrLocked) {
 		return nil // an agent has come
@@ -224,11 +220,27 @@ func (w *Ward) clear(ctx context.Context, after time.Duration) error {
 		return err
 	}
 	defer cache.Unlock()
-	here, err := cache.Checkpoints()
-	if err == nil && (len(here) == 0 || len(there) > 0 && slices.Max(there) >= slices.Max(here)) {
+	streams, err := cache.Streams()
+	for _, s := range streams {
+		newer, nerr := newerIn(cache.Of(s), home.Of(s))
+		if newer || nerr != nil {
+			return nerr
+		}
+	}
+	if err == nil {
 		err = cache.Remove()
 	}
 	return err
+}
+
+// newerIn says whether a cache has a dataset that is newer than all that the store has of the stream.
+func newerIn(cache, home *dataset.Job) (bool, error) {
+	here, err := cache.Checkpoints()
+	if err != nil {
+		return false, err
+	}
+	there, err := home.Own()
+	return len(here) > 0 && (len(there) == 0 || slices.Max(there) < slices.Max(here)), err
 }
 
 // lookEvery is how often it is looked whether somebody goes on with the job.
@@ -278,6 +290,16 @@ func (w *Ward) copyAll(ctx context.Context, home *dataset.Job) error {
 		return err
 	}
 	defer cache.Unlock()
+	streams, err := cache.Streams()
+	for _, s := range streams {
+		if err == nil {
+			err = w.copyStream(ctx, cache.Of(s), home.Of(s))
+		}
+	}
+	return err
+}
+
+func (w *Ward) copyStream(ctx context.Context, cache, home *dataset.Job) error {
 	all, err := cache.Checkpoints()
 	if err != nil {
 		return err
@@ -315,10 +337,7 @@ func (w *Ward) copy(ctx context.Context, cache, home *dataset.Job, n uint64, m *
 	names, err := dataset.Contents(cache.Path(n))
 	for _, name := range names {
 		if err == nil {
-			err = copyFile(ctx, filepath.Join(cache.Path(n), name), filepath.Join(dir, name))
-		}
-		if err == nil {
-			err = syncFile(filepath.Join(dir, name))
+			err = copyTree(ctx, filepath.Join(cache.Path(n), name), filepath.Join(dir, name))
 		}
 	}
 	if err == nil {
@@ -326,6 +345,33 @@ func (w *Ward) copy(ctx context.Context, cache, home *dataset.Job, n uint64, m *
 	}
 	if err == nil {
 		err = to.Commit(n, m)
+	}
+	return err
+}
+
+// copyTree copies a file, or a directory with all that is in it, and makes sure that it lasts.
+func copyTree(ctx context.Context, from, to string) error {
+	st, err := os.Lstat(from)
+	if err != nil {
+		return err
+	}
+	if !st.IsDir() {
+		if err := copyFile(ctx, from, to); err != nil {
+			return err
+		}
+		return syncFile(to)
+	}
+	entries, err := os.ReadDir(from)
+	if err == nil {
+		err = os.Mkdir(to, 0o700)
+	}
+	for _, e := range entries {
+		if err == nil {
+			err = copyTree(ctx, filepath.Join(from, e.Name()), filepath.Join(to, e.Name()))
+		}
+	}
+	if err == nil {
+		err = syncFile(to)
 	}
 	return err
 }

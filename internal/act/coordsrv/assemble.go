@@ -11,6 +11,7 @@ import (
 
 	"github.com/byssus-hpc/byssus/internal/act/agent"
 	"github.com/byssus-hpc/byssus/internal/act/control"
+	"github.com/byssus-hpc/byssus/internal/decide/holding"
 	"github.com/byssus-hpc/byssus/internal/decide/keep"
 	"github.com/byssus-hpc/byssus/internal/decide/recovery"
 	"github.com/byssus-hpc/byssus/internal/decide/redset"
@@ -27,26 +28,52 @@ func Assemble(job *dataset.Job, wanted uint64, say func(string)) error {
 	if err != nil || len(parts) == 0 {
 		return err
 	}
+	streams := []holding.Stream{0}
+	for _, part := range parts {
+		there, err := part.Streams()
+		if err != nil {
+			return fmt.Errorf("coordsrv: what was copied from caches: %w", err)
+		}
+		streams = append(streams, there...)
+	}
+	slices.Sort(streams)
+	whole := true
+	for _, s := range slices.Compact(streams) {
+		only := wanted
+		if s != 0 {
+			only = 0 // it names a checkpoint
+		}
+		copied, all, err := assemble(job.Of(s), parts, only, say)
+		if err != nil {
+			return err
+		}
+		if s == 0 && all && copied > 0 {
+			job.Meta.Cached = copied // what was newer has not been whole on any node
+		}
+		whole = whole && all
+	}
+	if !whole {
+		return nil // the caches themselves may have more
+	}
+	return errors.Join(job.Save(), job.RemoveScavenged())
+}
+
+// assemble puts together what there is of the stream of job: which number that was, 0: none; and whether all that was copied has been
+// looked at and nothing newer can turn up.
+func assemble(job *dataset.Job, parts []*dataset.Job, wanted uint64, say func(string)) (copied uint64, whole bool, err error) {
 	a := &assembly{say: say, inbox: newInbox(), waiting: map[uint64]func(keep.Answer){}}
 	defer a.close()
 	if err := a.begin(job, parts); err != nil {
-		return fmt.Errorf("coordsrv: what was copied from caches: %w", err)
+		return 0, false, fmt.Errorf("coordsrv: what was copied from caches: %w", err)
 	}
-	over, whole := false, true
-	a.keeper.Scavenge(func(copied uint64, errs []error) {
-		over, whole = true, len(errs) == 0 || copied > 0 && a.keeper.Present(copied)
-		var reasons []string
-		for _, err := range errs {
-			reasons = append(reasons, err.Error())
+	over := false
+	a.keeper.Scavenge(func(n uint64, errs []error) {
+		over, copied, whole = true, n, len(errs) == 0 || n > 0 && a.keeper.Present(n)
+		if len(errs) > 0 {
+			say("what was copied from caches is not enough: " + strings.ReplaceAll(errors.Join(errs...).Error(), "\n", "; "))
 		}
-		if len(reasons) > 0 {
-			say("what was copied from caches is not enough: " + strings.Join(reasons, "; "))
-		}
-		if copied > 0 {
-			say(fmt.Sprintf("checkpoint %d was put together from what the caches of %s had", copied, a.nodes()))
-		}
-		if whole && copied > 0 {
-			job.Meta.Cached = copied // what was newer has not been whole on any node
+		if n > 0 {
+			say(fmt.Sprintf("%s was put together from what the caches of %s had", job.Called(n), a.nodes()))
 		}
 	})
 	a.serve(func() bool { return over })
@@ -57,10 +84,7 @@ func Assemble(job *dataset.Job, wanted uint64, say func(string)) error {
 		}
 	})
 	a.serve(func() bool { return over })
-	if !whole {
-		return nil // the caches themselves may have more
-	}
-	return errors.Join(job.Save(), job.RemoveScavenged())
+	return copied, whole, nil
 }
 
 // assembly drives a keeper whose nodes are directories.
@@ -89,7 +113,7 @@ func (a *assembly) begin(job *dataset.Job, parts []*dataset.Job) error {
 	}
 	a.orders = newOrders(job, bulk.Authenticated, func(node int) string { return a.names[node] },
 		func(node int) string { return a.ports[node].Address() })
-	a.keeper = keep.New(keep.Config{Job: [16]byte(id), Ranks: job.Meta.Ranks, Scheme: redset.Single}, a, stored)
+	a.keeper = keep.New(keep.Config{Job: [16]byte(id), Stream: job.Stream, Ranks: job.Meta.Ranks, Scheme: redset.Single}, a, stored)
 	for _, part := range parts {
 		l, err := net.Listen("tcp", "127.0.0.1:0")
 		if err != nil {
@@ -104,7 +128,9 @@ func (a *assembly) begin(job *dataset.Job, parts []*dataset.Job) error {
 		for _, why := range damaged {
 			a.say(fmt.Sprintf("what was copied from the cache of %s is left out: %s", name, why))
 		}
-		held = slices.DeleteFunc(held, func(h recovery.Held) bool { return len(stored) > 0 && h.Dataset <= stored[len(stored)-1] })
+		held = slices.DeleteFunc(held, func(h recovery.Held) bool {
+			return h.Stream == job.Stream && len(stored) > 0 && h.Dataset <= stored[len(stored)-1]
+		})
 		a.keeper.Join(name, "", held)
 	}
 	return nil

@@ -357,6 +357,48 @@ func TestLargeFile(t *testing.T) {
 	}
 }
 
+// TestScavengedFiles: what nodes have copied of their caches is put together; what a node has lost is made again, what is damaged repaired.
+func TestScavengedFiles(t *testing.T) {
+	for what, spoil := range map[string]func(f *fleet, i int, dir string){
+		"lost": func(f *fleet, i int, dir string) {
+			if i == 1 {
+				must(f.t, os.RemoveAll(dir))
+			}
+		},
+		"damaged": func(f *fleet, i int, dir string) {
+			if i == 2 {
+				rel, err := filepath.Rel(f.caches[i].Of(stream).Path(2), f.anyFile(2, i))
+				must(f.t, err)
+				flip(f.t, filepath.Join(dir, rel), 0.5)
+			}
+		},
+	} {
+		t.Run(what, func(t *testing.T) {
+			f := newFleet(t, redset.XOR)
+			f.write(1, randomTree(1))
+			f.write(2, randomTree(2))
+			for i, cache := range f.caches {
+				to, err := f.job.Of(stream).Scavenge(f.names[i])
+				must(t, err)
+				must(t, os.CopyFS(to.Path(2), os.DirFS(cache.Of(stream).Path(2))))
+				must(t, os.Chmod(to.Path(2), 0o700))
+				spoil(f, i, to.Path(2))
+			}
+			must(t, Assemble(f.job, 0, f.say))
+			dir := f.job.Of(stream).Path(2)
+			if _, err := dataset.Verify(dir, func(int64) {}); err != nil {
+				t.Errorf("%v\n%s", err, strings.Join(f.said, "\n"))
+			}
+			for rank := range fleetRanks {
+				f.same(dir, rank)
+			}
+			if left, err := f.job.Scavenged(); err != nil || len(left) > 0 {
+				t.Errorf("%d are left, %v", len(left), err)
+			}
+		})
+	}
+}
+
 // repairs: one flipped bit costs a MiB; files that are gone or short, and what is kept for others, are repaired, too.
 func (f *fleet) repairs(n uint64, place [][]int) {
 	f.t.Helper()

@@ -342,8 +342,8 @@ func (j *Job) Of(s holding.Stream) *Job {
 	return &other
 }
 
-// name is how a dataset is called in errors.
-func (j *Job) name(n uint64) string {
+// Called is how a dataset is called in messages.
+func (j *Job) Called(n uint64) string {
 	if j.Stream == 0 {
 		return fmt.Sprintf("checkpoint %d", n)
 	}

@@ -155,7 +155,7 @@ func (j *Job) Seal(ctx context.Context, n uint64, kind holding.Kind, ranks []int
 	durable := j.Meta.Fsync && kind != holding.Image // images are synced below
 	for _, rank := range ranks {
 		if err := p.addRank(ctx, j.Path(n)+".tmp", kind, rank, j.of(n), durable); err != nil {
-			return nil, fmt.Errorf("dataset: %s: %w", j.name(n), err)
+			return nil, fmt.Errorf("dataset: %s: %w", j.Called(n), err)
 		}
 	}
 	return p, j.SyncPart(n, p)
@@ -174,7 +174,7 @@ func (j *Job) SyncPart(n uint64, p *Part) error {
 		err = j.syncNames(dir)
 	}
 	if err != nil {
-		return fmt.Errorf("dataset: %s: %w", j.name(n), err)
+		return fmt.Errorf("dataset: %s: %w", j.Called(n), err)
 	}
 	j.Faults.Hit(faults.CommitSynced)
 	return nil
@@ -186,7 +186,7 @@ func (j *Job) CheckPart(n uint64, p *Part) error {
 		return k.Check(j.Path(n)+".tmp", files[0].Rank, j.of(n), files)
 	})
 	if err != nil {
-		return fmt.Errorf("dataset: %s: %w", j.name(n), err)
+		return fmt.Errorf("dataset: %s: %w", j.Called(n), err)
 	}
 	return nil
 }

@@ -58,7 +58,7 @@ func (j *Job) markLast(n uint64) error {
 		return err
 	}
 	if n < last {
-		return fmt.Errorf("dataset: job %s: %s: a number up to %d has been used", j.Meta.Name, j.name(n), last)
+		return fmt.Errorf("dataset: job %s: %s: a number up to %d has been used", j.Meta.Name, j.Called(n), last)
 	}
 	if n == mark {
 		return nil
@@ -72,7 +72,7 @@ func (j *Job) markLast(n uint64) error {
 		err = j.syncNames(j.Dir)
 	}
 	if err != nil {
-		return fmt.Errorf("dataset: job %s: %s: %w", j.Meta.Name, j.name(n), err)
+		return fmt.Errorf("dataset: job %s: %s: %w", j.Meta.Name, j.Called(n), err)
 	}
 	return nil
 }

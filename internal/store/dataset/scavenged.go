@@ -41,7 +41,7 @@ func (j *Job) Scavenged() ([]*Job, error) {
 
 // Scavenge makes the place for what a node's cache has.
 func (j *Job) Scavenge(node string) (*Job, error) {
-	to := &Job{Dir: filepath.Join(j.scavenged(), node), Meta: j.Meta, ground: j.ground}
+	to := &Job{Stream: j.Stream, Dir: filepath.Join(j.scavenged(), node), Meta: j.Meta, ground: j.ground}
 	if filepath.Base(to.Dir) != node {
 		return nil, fmt.Errorf("dataset: node %q: wanted a name without /", node)
 	}
