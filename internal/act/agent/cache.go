@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"syscall"
 
 	"github.com/byssus-hpc/byssus/internal/act/control"
@@ -112,7 +113,21 @@ func (n *Node) become(ctx context.Context, o control.Rebuild) (*dataset.Part, er
 	if err := store.CheckPart(o.Checkpoint, own); err != nil {
 		return nil, fmt.Errorf("agent: rebuilding of checkpoint %d: %w", o.Checkpoint, err)
 	}
+	if err := m.unread(ctx); err != nil {
+		return nil, fmt.Errorf("agent: rebuilding of checkpoint %d: %w", o.Checkpoint, err)
+	}
 	return own, store.SyncPart(o.Checkpoint, own)
+}
+
+// unread looks through what was made again that no rank reads before it is used: those who have given may have damage that nobody has seen.
+// Images are compared with their checksums by the ranks that go on from them.
+func (m *member) unread(ctx context.Context) error {
+	made := slices.Clone(m.header.Members[m.header.Own].Files)
+	if m.header.Scheme == redset.Partner {
+		made = append(made, m.header.Members[before(&m.header)].Files...)
+	}
+	made = slices.DeleteFunc(made, func(f holding.File) bool { return f.Kind == holding.Image })
+	return intact(ctx, m.dir, made, func(int64) {})
 }
 
 // member are the open files of a member in a directory.

@@ -29,14 +29,20 @@ func Inspect(ctx context.Context, dir string, progress func(int64)) error {
 	if err != nil {
 		return err
 	}
-	found, err := part.Verify(ctx, dir, files, progress)
-	if err == nil && len(found) > 0 {
-		err = errors.New(found[0].Why)
-	}
+	err = intact(ctx, dir, files, progress)
 	for _, name := range m.Parity {
 		if err == nil {
 			_, err = inspectKept(ctx, dir, name, progress)
 		}
+	}
+	return err
+}
+
+// intact reads files of parts, and says what is damaged first.
+func intact(ctx context.Context, dir string, files []holding.File, progress func(int64)) error {
+	found, err := part.Verify(ctx, dir, files, progress)
+	if err == nil && len(found) > 0 {
+		err = errors.New(found[0].Why)
 	}
 	return err
 }

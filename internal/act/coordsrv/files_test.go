@@ -357,6 +357,31 @@ func TestLargeFile(t *testing.T) {
 	}
 }
 
+// TestUnseenDamage: a node is lost, and another has damage that nobody has seen. What would be made again from it is not taken for what was
+// written.
+func TestUnseenDamage(t *testing.T) {
+	for _, scheme := range []redset.Scheme{redset.XOR, redset.Partner} {
+		f := newFleet(t, scheme)
+		f.write(1, randomTree(1))
+		dir := f.caches[2].Of(stream).Path(1)
+		if scheme == redset.XOR {
+			flip(t, f.anyFile(1, 2), 0.5)
+		} else {
+			flip(t, filepath.Join(dir, files.ContentName(3), "a/3/data.0"), 0.5) // the copy of the lost node's
+		}
+		must(t, os.RemoveAll(f.caches[1].Of(stream).Path(1)))
+		f.keeper.Lost(1)
+		r, err := f.keeper.Resume(1)
+		must(t, err)
+		over := false
+		f.keeper.Rebuild(r, func(e error) { over, err = true, e })
+		f.serve(func() bool { return over })
+		if err == nil || !strings.Contains(err.Error(), "crc32c") && !strings.Contains(err.Error(), "wanted 0 behind the end") {
+			t.Errorf("%v: %v", scheme, err)
+		}
+	}
+}
+
 // TestScavengedFiles: what nodes have copied of their caches is put together; what a node has lost is made again, what is damaged repaired.
 func TestScavengedFiles(t *testing.T) {
 	for what, spoil := range map[string]func(f *fleet, i int, dir string){

@@ -207,11 +207,8 @@ func (x *Index) check() error {
 // checkPath wants a way down from a directory, of names that can be told in a line.
 func checkPath(path string) error {
 	bad := func(r rune) bool { return r < 0x20 || r == 0x7f }
-	ok := fs.ValidPath(path) && path != "." && len(path) <= MaxPath && !strings.ContainsFunc(path, bad)
-	if ok {
-		ok = !slices.ContainsFunc(strings.Split(path, "/"), func(name string) bool { return len(name) > maxName })
-	}
-	if !ok {
+	outside := func(name string) bool { return name == "" || name == "." || name == ".." || len(name) > maxName }
+	if len(path) > MaxPath || strings.ContainsFunc(path, bad) || slices.ContainsFunc(strings.Split(path, "/"), outside) {
 		return fmt.Errorf("%.60q: wanted a path below the rank's directory, of at most %d bytes, without control characters", path, MaxPath)
 	}
 	return nil

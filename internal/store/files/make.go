@@ -31,23 +31,22 @@ func Make(ctx context.Context, dir string, rank int, durable bool, progress func
 	}
 	defer root.Close()
 	x := &Index{Rank: rank}
-	var dirs []string
-	err = fs.WalkDir(root.FS(), ".", func(path string, d fs.DirEntry, err error) error {
-		switch {
-		case err != nil:
+	dirs := []string{"."}
+	for i := 0; i < len(dirs) && err == nil; i++ {
+		err = eachName(root, dirs[i], func(path string, isDir bool) error {
+			if isDir {
+				dirs = append(dirs, path)
+				return nil
+			}
+			f, err := readFile(ctx, root, path, durable, progress)
+			if err == nil {
+				err = x.add(f)
+			}
 			return err
-		case d.IsDir():
-			dirs = append(dirs, path)
-			return nil
-		}
-		f, err := readFile(ctx, root, path, durable, progress)
-		if err == nil {
-			err = x.add(f)
-		}
-		return err
-	})
+		})
+	}
 	if err == nil {
-		slices.SortFunc(x.Files, func(a, b File) int { return cmp.Compare(a.Path, b.Path) }) // as bytes, where a walk goes by elements
+		slices.SortFunc(x.Files, func(a, b File) int { return cmp.Compare(a.Path, b.Path) })
 		err = x.check()
 	}
 	for i := len(dirs) - 1; i >= 0 && durable && err == nil; i-- {
@@ -60,6 +59,22 @@ func Make(ctx context.Context, dir string, rank int, durable bool, progress func
 		return nil, fmt.Errorf("files: rank %d: %w", rank, err)
 	}
 	return x, nil
+}
+
+// eachName hands what is in a directory to f: names may be any bytes, which fs.FS refuses.
+func eachName(root *os.Root, dir string, f func(path string, isDir bool) error) error {
+	d, err := root.Open(dir)
+	if err != nil {
+		return err
+	}
+	entries, err := d.ReadDir(-1)
+	err = errors.Join(err, d.Close())
+	for _, e := range entries {
+		if err == nil {
+			err = f(path.Join(dir, e.Name()), e.IsDir())
+		}
+	}
+	return err
 }
 
 // readFile takes the checksums of a file that nobody writes to.
