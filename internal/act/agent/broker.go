@@ -104,6 +104,10 @@ func (s *Server) hand(ses *session, m abi.Message, file *os.File) error {
 // claim notes what a rank has opened again by its name. Where the ranks of several nodes come together on one, two of them may mean
 // two objects by one name; where those of one node come apart, memory that they share would become two. Neither can be: such a rank
 // fails, and waits for its end.
+//
+//	at the checkpoint   rank 0 on node1 writes /tmp/log (inode 7)    rank 1 on node2 writes /tmp/log (inode 9)
+//	at the restart      both on node3; rank 0 opens /tmp/log: it was 7
+//	                    rank 1 opens /tmp/log, the same file: it was 9, and both write: rank 1 fails, and says so
 func (s *Server) claim(ses *session, m abi.Message) error {
 	var c abi.Claim
 	path, err := abi.Decode(m.Body, &c)

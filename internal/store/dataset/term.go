@@ -17,6 +17,15 @@ import (
 //
 // Who has looked long ago may make a name that is over again: so a new name never takes the place of another, and a term
 // counts when there is no higher one after it was made. The highest name only ever becomes a higher one.
+//
+//	A (slow)                       B                        names
+//	sees owner.4                                            4
+//	                               sees owner.4             4
+//	                               renames 4 to 5: term 5   5
+//	                               ends; C takes term 6     6
+//	4 is gone, makes owner.5                                5, 6
+//	looks again: 6 is higher.                               6
+//	Removes 5, and tries 7
 
 const ownerPrefix = "owner."
 

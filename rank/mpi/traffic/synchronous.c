@@ -13,6 +13,11 @@
  * there is one, receives that are posted after it are counted in it. Meanwhile the communicator has no routes
  * (route.h).
  *
+ *   sender: Send a, Ssend b, Send c               at the checkpoint tells: one message has followed b
+ *   receiver: Recv a                              has drained b and c; one has followed b: b is meant
+ *   both are restarted under another MPI          b's request is HELD; MPI_Test: not complete
+ *   receiver: Recv b, out of the drained ones     acknowledges; sender: MPI_Test: complete
+ *
  * Invariants: c->syncs is the number of requests on c that are SYNC and not HELD; a lane has a counter at
  * least while there is one of these in it; a HELD request is ACTIVE and has no real one. c->matched is the
  * number of messages on c that are matched and only in the real MPI. A drained message is acknowledged once,
