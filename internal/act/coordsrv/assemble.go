@@ -62,6 +62,7 @@ func Assemble(job *dataset.Job, wanted uint64, say func(string)) error {
 // looked at and nothing newer can turn up.
 func assemble(job *dataset.Job, parts []*dataset.Job, wanted uint64, say func(string)) (copied uint64, whole bool, err error) {
 	a := &assembly{say: say, inbox: newInbox(), waiting: map[uint64]func(keep.Answer){}}
+	a.tell = func(node int, m control.Message) { a.agents[node].Hear(m) }
 	defer a.close()
 	if err := a.begin(job, parts); err != nil {
 		return 0, false, fmt.Errorf("coordsrv: what was copied from caches: %w", err)
@@ -92,6 +93,7 @@ type assembly struct {
 	*orders
 	keeper  *keep.Keeper
 	say     func(string)
+	tell    func(node int, m control.Message)
 	agents  []*agent.Node
 	ports   []*bulk.Port
 	names   []string
@@ -186,12 +188,12 @@ func (a *assembly) hear(m control.Message) {
 func (a *assembly) Ask(node int, order keep.Order, then func(keep.Answer)) {
 	a.number++
 	a.waiting[a.number] = then
-	a.agents[node].Hear(control.Message{Body: a.message(node, a.number, order)})
+	a.tell(node, control.Message{Body: a.message(node, a.number, order)})
 }
 
 // Tell is keep's.
 func (a *assembly) Tell(node int, order keep.Order) {
-	a.agents[node].Hear(control.Message{Body: a.message(node, 0, order)})
+	a.tell(node, control.Message{Body: a.message(node, 0, order)})
 }
 
 // Store is keep's.

@@ -54,6 +54,7 @@ func newFleet(t *testing.T, scheme redset.Scheme) *fleet {
 	t.Cleanup(job.Unlock)
 	f := &fleet{t: t, job: job, committed: map[uint64]string{}, trees: map[int]map[string][]byte{},
 		assembly: &assembly{inbox: newInbox(), waiting: map[uint64]func(keep.Answer){}}}
+	f.tell = func(node int, m control.Message) { f.agents[node].Hear(m) }
 	f.say = func(text string) { f.said = append(f.said, text) }
 	f.orders = newOrders(job.Of(stream), bulk.Authenticated, func(node int) string { return f.names[node] },
 		func(node int) string { return f.ports[node].Address() })
@@ -109,16 +110,16 @@ func ranksOf(node int) []int {
 func (f *fleet) prepare(n uint64) {
 	f.t.Helper()
 	prepared := 0
-	for _, node := range f.agents {
+	for i := range f.names {
 		f.number++
 		f.waiting[f.number] = func(a keep.Answer) {
 			if prepared++; a.Err != "" {
 				f.t.Fatal(a.Err)
 			}
 		}
-		node.Hear(control.Message{Body: control.Prepare{Order: f.number, Checkpoint: n, Stream: stream}})
+		f.tell(i, control.Message{Body: control.Prepare{Order: f.number, Checkpoint: n, Stream: stream}})
 	}
-	f.serve(func() bool { return prepared == len(f.agents) })
+	f.serve(func() bool { return prepared == len(f.names) })
 }
 
 // write has all ranks write a dataset, and commits it.
@@ -143,7 +144,7 @@ func (f *fleet) commitAll(n uint64) {
 	f.t.Helper()
 	var nodes []int
 	var ranks [][]int
-	for i := range f.agents {
+	for i := range f.names {
 		nodes, ranks = append(nodes, i), append(ranks, ranksOf(i))
 	}
 	id := holding.ID{Job: [16]byte(bytes.Repeat([]byte{0xab}, 16)), Start: 1, Epoch: n, Dataset: n, Stream: stream}
