@@ -21,10 +21,12 @@ type pair struct {
 
 	mu   sync.Mutex
 	ends []pmi.End
+
+	ended chan struct{} // as often as there are ends, for who waits for one
 }
 
 func newPair(t *testing.T) *pair {
-	p := &pair{}
+	p := &pair{ended: make(chan struct{}, 10)}
 	root := pmi.NewRoot(1)
 	s, err := New(Config{
 		Config: pmi.Config{Ranks: 2, Local: []int{0, 1}, Job: "job.1", Mapping: pmi.Mapping([]int{0, 0})},
@@ -44,6 +46,7 @@ func newPair(t *testing.T) *pair {
 			defer p.mu.Unlock()
 			if e, ok := ev.(pmi.End); ok {
 				p.ends = append(p.ends, e)
+				p.ended <- struct{}{}
 			}
 		},
 	})
@@ -120,6 +123,10 @@ func TestHurtful(t *testing.T) {
 			}
 			p.gone(t, 0)
 			p.talk(t, 1, "cmd=get_appnum\n", "cmd=appnum appnum=0\n")
+			select { // it is told after the rank was hung up on
+			case <-p.ended:
+			case <-time.After(deadline):
+			}
 			p.mu.Lock()
 			defer p.mu.Unlock()
 			if len(p.ends) != 1 || p.ends[0].Rank != 0 || p.ends[0].How == pmi.Aborted {
