@@ -67,9 +67,9 @@ func (m *Machine) opDeadline() time.Duration {
 }
 
 func (m *Machine) enter(s stage, limit time.Duration) {
-	m.op.stage, m.op.since, m.op.until = s, m.now, 0
+	m.op.stage, m.op.since, m.op.until = s, m.turn.now, 0
 	if limit > 0 {
-		m.op.until = m.now + limit
+		m.op.until = m.turn.now + limit
 	}
 	m.op.left, m.op.answered = m.cfg.Ranks, make([]bool, m.cfg.Ranks)
 }
@@ -78,7 +78,7 @@ func (m *Machine) enter(s stage, limit time.Duration) {
 func (m *Machine) request(r Request) {
 	switch {
 	case m.leaving != 0 || m.phase == Ending || m.phase == Gone || (m.op != nil && m.op.leave && m.op.stage >= stopping):
-		m.reply([]Request{r}, Result{Err: "the job is ending"})
+		m.turn.reply([]Request{r}, Result{Err: "the job is ending"})
 	case m.op != nil && m.op.stage < stopping:
 		m.op.askers, m.op.leave = append(m.op.askers, r), m.op.leave || r.Stop
 	default:
@@ -92,8 +92,8 @@ func (m *Machine) next() {
 	if m.phase != Running || m.op != nil || len(m.waiting) == 0 || len(m.standing) > 0 {
 		return
 	}
-	if why := m.whyNot(); why != "" {
-		if m.finalizing() < 0 {
+	if why := m.ranks.whyNot(); why != "" {
+		if m.ranks.finalizing() < 0 {
 			m.sayNone(why)
 		}
 		m.giveUp(why)
@@ -101,24 +101,20 @@ func (m *Machine) next() {
 		return
 	}
 	m.images.last++
-	m.op = &checkpoint{number: m.images.last, askers: m.waiting, began: m.now, running: map[int]bool{}}
+	m.op = &checkpoint{number: m.images.last, askers: m.waiting, began: m.turn.now, running: map[int]bool{}}
 	for _, r := range m.waiting {
 		m.op.leave = m.op.leave || r.Stop
 	}
 	m.waiting = nil
 	m.enter(preparing, prepareLimit)
-	m.do(Prepare{m.op.number})
+	m.turn.do(Prepare{m.op.number})
 }
 
 // attempt asks all ranks.
 func (m *Machine) attempt() {
 	m.epoch++
 	m.op.attempts++
-	where := make([]uint32, m.cfg.Ranks)
-	for i := range m.ranks {
-		where[i] = m.ranks[i].where
-	}
-	m.op.agree = newAgreement(m.epoch, m.cfg.Ranks, where, m.now)
+	m.op.agree = newAgreement(m.epoch, m.ranks.where(), m.turn.now)
 	m.enter(agreeing, 0)
 	m.send(node.Order{Type: abi.MsgRequest})
 }
@@ -126,23 +122,23 @@ func (m *Machine) attempt() {
 // send gives an order of this attempt to all ranks.
 func (m *Machine) send(o node.Order) {
 	o.Epoch = m.epoch
-	m.do(Send{o})
+	m.turn.do(Send{o})
 }
 
 func (m *Machine) checkpointTimers() {
 	if m.op == nil {
-		if len(m.standing) > 0 && m.now >= m.settled {
+		if len(m.standing) > 0 && m.turn.now >= m.settled {
 			m.stuck()
 			return
 		}
-		if m.leaving == 0 && m.due != 0 && m.now >= m.due && len(m.waiting) == 0 {
+		if m.leaving == 0 && m.due != 0 && m.turn.now >= m.due && len(m.waiting) == 0 {
 			m.due = 0
 			m.waiting = append(m.waiting, Request{})
 		}
 		m.next()
 		return
 	}
-	if at := m.opDeadline(); at == 0 || m.now < at {
+	if at := m.opDeadline(); at == 0 || m.turn.now < at {
 		return
 	}
 	switch op := m.op; op.stage {
@@ -166,7 +162,7 @@ func (m *Machine) pauseOver() {
 	switch {
 	case len(m.standing) == 0:
 		m.attempt()
-	case m.now >= m.settled:
+	case m.turn.now >= m.settled:
 		m.stuck()
 	default:
 		m.op.until = m.settled
@@ -176,7 +172,7 @@ func (m *Machine) pauseOver() {
 // noAgreement: the ranks do not come to a common point in this attempt, or not at all.
 func (m *Machine) noAgreement() {
 	switch op := m.op; {
-	case m.now >= op.began+agreeLimit:
+	case m.turn.now >= op.began+agreeLimit:
 		m.fail(fmt.Sprintf("no common point within %v: %s", agreeLimit, op.agree.describe()))
 	case op.agree.version == 0:
 		m.fail(fmt.Sprintf("%s within %v", strings.TrimSuffix(op.agree.describe(), " yet"), answerLimit))
@@ -188,14 +184,14 @@ func (m *Machine) noAgreement() {
 // noCommit: the store takes too long, and may still succeed; or it has committed and ranks do not go on.
 func (m *Machine) noCommit() {
 	if m.op.commit {
-		m.standing, m.settled = m.op.others(), m.now
+		m.standing, m.settled = m.op.others(), m.turn.now
 		m.conclude("")
 		return
 	}
 	why := fmt.Sprintf("the store has not committed it within %v", commitLimit)
-	m.reply(m.op.askers, Result{Err: why})
+	m.turn.reply(m.op.askers, Result{Err: why})
 	m.op.askers = nil
-	m.standing, m.settled = m.op.others(), m.now+goOnLimit
+	m.standing, m.settled = m.op.others(), m.turn.now+goOnLimit
 	m.sayNone(why)
 	m.giveUp(why)
 	m.schedule()
@@ -266,7 +262,7 @@ func (m *Machine) checkpointEvent(ev Event) {
 			delete(m.standing, rank)
 		}
 		if m.op != nil && m.op.stage == pausing && len(m.standing) == 0 {
-			m.op.until = min(m.op.until, m.now+firstPause)
+			m.op.until = min(m.op.until, m.turn.now+firstPause)
 		}
 	}
 	if c, ok := ev.(Committed); ok && m.pending != nil && c.Checkpoint == m.pending.number {
@@ -280,25 +276,25 @@ func (m *Machine) checkpointEvent(ev Event) {
 	case Prepared:
 		m.prepared(ev)
 	case node.Clocks:
-		if m.current(ev.Epoch, agreeing) && m.op.agree.clocks(ev, m.now) {
+		if m.current(ev.Epoch, agreeing) && m.op.agree.clocks(ev, m.turn.now) {
 			m.targets(m.op.agree.all())
 		}
 	case node.Raise:
-		if m.current(ev.Epoch, agreeing) && m.op.agree.raised(ev, m.now) {
+		if m.current(ev.Epoch, agreeing) && m.op.agree.raised(ev, m.turn.now) {
 			m.targets([]node.Target{m.op.agree.target(ev.Clock.Comm)})
 		}
 	case node.Met:
 		if m.current(ev.Epoch, agreeing) {
-			m.op.agree.met(ev, m.now)
+			m.op.agree.met(ev, m.turn.now)
 			m.maybeStop()
 		}
 	case node.Waiting:
 		if m.current(ev.Epoch, agreeing) {
-			m.op.agree.waits(ev, m.now)
+			m.op.agree.waits(ev, m.turn.now)
 		}
 	case node.Where:
 		if m.op.stage == agreeing {
-			m.op.agree.whereabouts(ev, m.now)
+			m.op.agree.whereabouts(ev, m.turn.now)
 		}
 	case node.Objects:
 		if m.current(ev.Epoch, stopping) {
@@ -376,7 +372,7 @@ func (m *Machine) stopped(ev node.Stopped) {
 		m.refused()
 		return
 	}
-	m.op.work = m.setbacks.done(m.now)
+	m.op.work = m.setbacks.done(m.turn.now)
 	m.enter(writing, workLimit)
 	m.tellShares(shares, hold)
 	m.send(node.Order{Type: abi.MsgDrain, Checkpoint: m.op.number, ExitAfter: m.op.leave})
@@ -392,22 +388,21 @@ func (m *Machine) refused() {
 		return
 	}
 	if op.children == 0 {
-		op.children = m.now + childLimit
+		op.children = m.turn.now + childLimit
 	}
-	if m.now >= op.children {
+	if m.turn.now >= op.children {
 		m.fail(fmt.Sprintf("%s (tried again and again for %v)", why, childLimit))
 		return
 	}
 	op.result.Refusals, op.refusals, op.passing, op.shared = nil, nil, nil, sharing{}
 	m.send(node.Order{Type: abi.MsgCancel})
-	m.standing, m.settled = op.others(), m.now+goOnLimit
+	m.standing, m.settled = op.others(), m.turn.now+goOnLimit
 	m.enter(pausing, firstPause)
 }
 
 // moved: another process is the rank from here on. What the one before has answered, or has not yet, counts for nothing: the attempt
 // is made again. An image that is written is that of the process before, which stood still then and will be that again.
 func (m *Machine) moved(rank int) {
-	m.ranks[rank].where, m.ranks[rank].left, m.ranks[rank].moved = abi.WhereRun, false, true
 	delete(m.standing, rank)
 	if m.op == nil || m.phase != Running {
 		return
@@ -420,7 +415,7 @@ func (m *Machine) moved(rank int) {
 	case stopping, writing:
 		m.send(node.Order{Type: abi.MsgCancel})
 		op.running[rank] = true
-		m.standing, m.settled = op.others(), m.now+goOnLimit
+		m.standing, m.settled = op.others(), m.turn.now+goOnLimit
 		op.result, op.refusals, op.passing, op.shared, op.running = Result{}, nil, nil, sharing{}, map[int]bool{}
 		m.enter(pausing, firstPause)
 	case committing:
@@ -444,7 +439,7 @@ func (m *Machine) imageDone(ev node.Image) {
 	}
 	m.enter(committing, commitLimit)
 	m.release()
-	m.do(Commit{m.op.number, m.epoch})
+	m.turn.do(Commit{m.op.number, m.epoch})
 }
 
 func (m *Machine) committed(ev Committed) {
@@ -457,13 +452,13 @@ func (m *Machine) committed(ev Committed) {
 		return
 	}
 	op.commit = true
-	op.result.Took = m.now - op.began
+	op.result.Took = m.turn.now - op.began
 	m.keep(op)
 	if op.leave || m.term.asked {
 		m.leave(op.number)
 		return
 	}
-	op.until = m.now + goOnLimit
+	op.until = m.turn.now + goOnLimit
 	m.maybeConclude()
 }
 
@@ -471,7 +466,7 @@ func (m *Machine) committed(ev Committed) {
 func (m *Machine) lateCommit(ev Committed) {
 	p := m.pending
 	m.pending = nil
-	p.result.Checkpoint, p.result.Attempts, p.result.Took, p.result.Err = p.number, p.attempts, m.now-p.began, ev.Err
+	p.result.Checkpoint, p.result.Attempts, p.result.Took, p.result.Err = p.number, p.attempts, m.turn.now-p.began, ev.Err
 	if ev.Err == "" {
 		m.keep(p)
 		m.took(p.result)
@@ -480,10 +475,10 @@ func (m *Machine) lateCommit(ev Committed) {
 		}
 	} else {
 		p.result.Checkpoint, p.result.Bytes = 0, 0
-		m.do(Discard{p.number, ev.Err})
+		m.turn.do(Discard{p.number, ev.Err})
 		m.sayNone(ev.Err)
 	}
-	m.reply(p.askers, p.result)
+	m.turn.reply(p.askers, p.result)
 	if m.phase == Gone {
 		m.decideWhenAllGone()
 	}
@@ -516,7 +511,7 @@ func (m *Machine) prune() {
 	slices.Reverse(kept)
 	for _, n := range m.images.list {
 		if !slices.Contains(kept, n) {
-			m.do(Drop{n})
+			m.turn.do(Drop{n})
 			delete(m.images.bad, n)
 			delete(m.images.aside, n)
 			delete(m.images.flushed, n)
@@ -538,7 +533,7 @@ func (m *Machine) maybeConclude() {
 func (m *Machine) fail(why string) {
 	op := m.op
 	if op.stage >= stopping {
-		m.standing, m.settled = op.others(), m.now+goOnLimit
+		m.standing, m.settled = op.others(), m.turn.now+goOnLimit
 	}
 	switch {
 	case op.leave && (op.stage == committing || (op.stage == writing && op.left == 0)):
@@ -551,7 +546,7 @@ func (m *Machine) fail(why string) {
 
 // giveUp fails the present checkpoint, if any, and refuses the next: the ranks are going away.
 func (m *Machine) giveUp(why string) {
-	m.reply(m.waiting, Result{Err: why})
+	m.turn.reply(m.waiting, Result{Err: why})
 	m.waiting = nil
 	switch {
 	case m.op == nil:
@@ -575,12 +570,12 @@ func (m *Machine) conclude(why string) {
 	op.result.Checkpoint, op.result.Attempts, op.result.Err = op.number, op.attempts, why
 	if why != "" {
 		op.result.Checkpoint, op.result.Bytes = 0, 0
-		m.do(Discard{op.number, why}) // and its number is not used again
+		m.turn.do(Discard{op.number, why}) // and its number is not used again
 		m.sayNone(why)
 	} else {
 		m.took(op.result)
 	}
-	m.reply(op.askers, op.result)
+	m.turn.reply(op.askers, op.result)
 	m.schedule()
 	m.goOn()
 }

@@ -16,7 +16,7 @@ func (m *Machine) sayNone(why string) {
 	like := numbersIn.ReplaceAllString(why, "#")
 	m.failures.count++
 	if like != m.failures.like {
-		m.say("no checkpoint: %s", why)
+		m.turn.say("no checkpoint: %s", why)
 	}
 	m.failures.like = like
 }
@@ -24,16 +24,16 @@ func (m *Machine) sayNone(why string) {
 // took tells of a checkpoint that was taken.
 func (m *Machine) took(result Result) {
 	if n := m.failures.count; n > 1 {
-		m.say("checkpoint %d is committed, after %d that could not be taken", result.Checkpoint, n)
+		m.turn.say("checkpoint %d is committed, after %d that could not be taken", result.Checkpoint, n)
 	}
 	m.failures = failures{}
-	m.do(Took{result})
+	m.turn.do(Took{result})
 }
 
 // sayFailures tells, at the end of the job, what was told of the first alone.
 func (m *Machine) sayFailures() {
 	if n := m.failures.count; n > 1 {
-		m.say("the last %d checkpoints could not be taken", n)
+		m.turn.say("the last %d checkpoints could not be taken", n)
 	}
 	m.failures = failures{}
 }

@@ -38,12 +38,12 @@ func (t *termination) next(ordered bool) time.Duration {
 // terminate leaves after a checkpoint. Again, and not at once after the first time, it leaves without waiting for one. ByRank: a
 // rank was asked to, as when a batch system signals all processes of a job.
 func (m *Machine) terminate(byRank bool) {
-	if m.term.asked && (byRank || m.now < m.term.at+oneRequest) {
+	if m.term.asked && (byRank || m.turn.now < m.term.at+oneRequest) {
 		return
 	}
 	if !m.term.asked {
 		reserve := min(maxReserve, m.cfg.Grace/4)
-		m.term = termination{asked: true, at: m.now, until: m.now + m.cfg.Grace, reserve: reserve}
+		m.term = termination{asked: true, at: m.turn.now, until: m.turn.now + m.cfg.Grace, reserve: reserve}
 	}
 	if m.leaving != 0 {
 		if !byRank {
@@ -54,13 +54,13 @@ func (m *Machine) terminate(byRank bool) {
 	m.leaving = codeTerminated
 	switch m.phase {
 	case Running:
-		m.say("leaving after a checkpoint")
+		m.turn.say("leaving after a checkpoint")
 		if op := m.op; op != nil && (op.leave || op.stage < writing) {
 			op.leave, m.term.tried = true, true
 		}
 		m.depart()
 	case Starting: // see maybeRunning; what the ranks were started from may be all that there is
-		m.say("leaving after a checkpoint, as soon as all ranks are there")
+		m.turn.say("leaving after a checkpoint, as soon as all ranks are there")
 	case Ending, Gone: // on its way out
 	default:
 		m.interrupt(codeTerminated)
@@ -71,8 +71,8 @@ func (m *Machine) terminate(byRank bool) {
 func (m *Machine) depart() {
 	switch {
 	case m.phase != Running || m.op != nil || m.end.ordered:
-	case m.finalizing() >= 0: // it ends by itself
-	case m.term.tried || m.whyNot() != "":
+	case m.ranks.finalizing() >= 0: // it ends by itself
+	case m.term.tried || m.ranks.whyNot() != "":
 		m.interrupt(codeTerminated)
 	default:
 		m.term.tried = true
@@ -85,9 +85,9 @@ func (m *Machine) depart() {
 func (m *Machine) leave(number uint64) {
 	m.send(node.Order{Type: abi.MsgExit})
 	m.leaving, m.end.ordered = abi.ExitStopped, true
-	m.say("checkpoint %d is committed; leaving", number)
+	m.turn.say("checkpoint %d is committed; leaving", number)
 	m.conclude("")
-	m.phase, m.deadline = Ending, m.now+m.killPatience()
+	m.phase, m.deadline = Ending, m.turn.now+m.killPatience()
 }
 
 // interrupt leaves at once. Each further time by stronger means.
@@ -112,7 +112,7 @@ func (m *Machine) refusedBy(ev node.Refused) {
 		return // said once; others follow
 	}
 	text := fmt.Sprintf("rank %d: %s", ev.Rank, ev.Text)
-	m.say("%s", text)
+	m.turn.say("%s", text)
 	if m.reason == "" {
 		m.reason = text
 	}
@@ -129,7 +129,7 @@ func (m *Machine) lostPatience() time.Duration { return m.within(lostGrace) }
 // within shortens a time so that what follows it still happens in the grace time.
 func (m *Machine) within(d time.Duration) time.Duration {
 	if m.term.asked {
-		d = min(d, (m.term.until-m.now)/2)
+		d = min(d, (m.term.until-m.turn.now)/2)
 	}
 	return max(d, time.Millisecond)
 }
@@ -138,17 +138,17 @@ func (m *Machine) kill(how KillHow) {
 	if m.end.killed == KillBoth {
 		return
 	}
-	m.phase, m.deadline, m.end.killed = Ending, m.now+m.killPatience(), how
+	m.phase, m.deadline, m.end.killed = Ending, m.turn.now+m.killPatience(), how
 	if how == KillBoth {
-		m.deadline = m.now + m.within(lastWait)
+		m.deadline = m.turn.now + m.within(lastWait)
 	}
-	m.do(Kill{how})
+	m.turn.do(Kill{how})
 }
 
 // timers does what is due.
 func (m *Machine) timers() {
 	m.termTimers()
-	if m.phase != Done && m.deadline != 0 && m.now >= m.deadline {
+	if m.phase != Done && m.deadline != 0 && m.turn.now >= m.deadline {
 		m.deadline = 0
 		m.phaseTimers()
 	}
@@ -177,14 +177,14 @@ func (m *Machine) phaseTimers() {
 			m.decide()
 			return
 		}
-		m.end.killed, m.deadline = KillBoth, m.now+m.killPatience()
-		m.do(Kill{KillBoth})
+		m.end.killed, m.deadline = KillBoth, m.turn.now+m.killPatience()
+		m.turn.do(Kill{KillBoth})
 	}
 }
 
 // hang: not even SIGKILL ends the launcher. The job cannot be started again beside it.
 func (m *Machine) hang() {
-	m.say("the launcher does not end by SIGKILL: it hangs in the kernel")
+	m.turn.say("the launcher does not end by SIGKILL: it hangs in the kernel")
 	if m.leaving == 0 {
 		m.leaving = m.crashCode()
 	}
@@ -194,9 +194,9 @@ func (m *Machine) hang() {
 // termTimers ends the ranks when the grace time is nearly over, and the job when it is.
 func (m *Machine) termTimers() {
 	switch at := m.term.next(m.end.ordered); {
-	case m.phase == Done || at == 0 || m.now < at:
+	case m.phase == Done || at == 0 || m.turn.now < at:
 	case !m.end.ordered:
-		m.say("no checkpoint in time: a grace time of %v has %v for it", m.cfg.Grace, m.cfg.Grace-m.term.reserve)
+		m.turn.say("no checkpoint in time: a grace time of %v has %v for it", m.cfg.Grace, m.cfg.Grace-m.term.reserve)
 		m.interrupt(codeTerminated)
 	default:
 		m.finish(m.leaving)

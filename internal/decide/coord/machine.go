@@ -72,23 +72,13 @@ func (p Phase) String() string {
 	return [...]string{"idle", "starting", "running", "ending", "gone", "backoff", "done"}[p]
 }
 
-// rank is what is known of one process of the present start.
-type rank struct {
-	hello, fini, restored, lost bool
-	left                        bool // it has become another program
-	moved                       bool // it is below the launcher's process, whose end the launcher tells
-	finalizing                  bool // it has entered MPI_Finalize
-	where                       uint32
-}
-
 // Machine is the state of one job. It is not safe for concurrent use.
 type Machine struct {
 	cfg   Config
-	now   time.Duration
+	turn  turn
 	phase Phase
-	out   []Action
 
-	ranks    []rank
+	ranks    ranks
 	image    uint64        // the image of the present start, 0: none
 	deadline time.Duration // of Starting, Ending, Gone, Backoff; 0: none
 	ran      bool          // all ranks were there
@@ -155,20 +145,20 @@ func New(cfg Config) *Machine {
 		cfg.Grace = DefaultGrace
 	}
 	cfg.Keep = max(cfg.Keep, 1)
-	return &Machine{cfg: cfg, images: images{bad: map[uint64]int{}, doubted: map[uint64]bool{}, aside: map[uint64]bool{}, flushed: map[uint64]bool{}},
+	return &Machine{cfg: cfg, ranks: make(ranks, cfg.Ranks), images: images{bad: map[uint64]int{}, doubted: map[uint64]bool{}, aside: map[uint64]bool{}, flushed: map[uint64]bool{}},
 		setbacks: setbacks{most: cfg.Retries, work: map[uint64]time.Duration{}}}
 }
 
 // Step takes in an event and returns what is to be done, in order.
 func (m *Machine) Step(now time.Duration, ev Event) []Action {
-	m.now, m.out = max(now, m.now), nil
+	m.turn.begin(now)
 	if m.phase != Done {
 		m.dispatch(ev)
 		m.timers()
 	} else if r, ok := ev.(Request); ok {
-		m.reply([]Request{r}, Result{Err: "the job is ending"})
+		m.turn.reply([]Request{r}, Result{Err: "the job is ending"})
 	}
-	return m.out
+	return m.turn.out
 }
 
 // Next is when Tick should come at the latest; false: no need.
@@ -199,18 +189,6 @@ func (m *Machine) Next() (time.Duration, bool) {
 // LeavesBy is when the job must have left at the latest; false: there is no such time.
 func (m *Machine) LeavesBy() (time.Duration, bool) { return m.term.until, m.term.asked }
 
-func (m *Machine) do(a Action) { m.out = append(m.out, a) }
-
-func (m *Machine) say(format string, args ...any) { m.do(Say{fmt.Sprintf(format, args...)}) }
-
-func (m *Machine) reply(rs []Request, res Result) {
-	for _, r := range rs {
-		if r.ID != 0 {
-			m.do(Reply{r.ID, res})
-		}
-	}
-}
-
 func (m *Machine) dispatch(ev Event) {
 	switch ev := ev.(type) {
 	case Start:
@@ -240,6 +218,7 @@ func (m *Machine) dispatch(ev Event) {
 	case node.Asked:
 		m.terminate(true)
 	case node.Moved:
+		m.ranks.note(ev)
 		m.moved(ev.Rank)
 	case node.Refused:
 		m.refusedBy(ev)
@@ -272,17 +251,17 @@ func (m *Machine) start(ev Start) {
 		m.launch(n)
 		return
 	}
-	m.say("there is no checkpoint to go on from%s", m.asideHint())
+	m.turn.say("there is no checkpoint to go on from%s", m.asideHint())
 	m.finish(abi.ExitInternal)
 }
 
 // launch starts the ranks anew.
 func (m *Machine) launch(image uint64) {
-	m.phase, m.image, m.deadline, m.end.killed, m.end.ordered = Starting, image, m.now+startLimit, 0, false
+	m.phase, m.image, m.deadline, m.end.killed, m.end.ordered = Starting, image, m.turn.now+startLimit, 0, false
 	m.end.refuser, m.end.why, m.end.rank, m.reason, m.end.natural, m.ran, m.end.exit, m.standing = -1, "", -1, "", false, false, 0, nil
 	m.end.innocent, m.end.damaged, m.end.at = false, false, 0
-	m.ranks = make([]rank, m.cfg.Ranks)
-	m.do(Launch{image, m.images.doubted[image]})
+	clear(m.ranks)
+	m.turn.do(Launch{image, m.images.doubted[image]})
 }
 
 // candidate is the image to go on from, 0: none. The newest good one; but when the job has died again and again, an
@@ -313,39 +292,20 @@ func (m *Machine) good() []uint64 {
 
 // process takes in the life of a rank.
 func (m *Machine) process(ev Event) {
+	m.ranks.note(ev)
 	switch ev := ev.(type) {
-	case node.Hello:
-		for _, r := range ev.Ranks {
-			m.ranks[r].hello, m.ranks[r].left = true, false
-		}
-		m.progress()
-		m.maybeRunning()
-	case node.Restored:
-		for _, r := range ev.Ranks {
-			m.ranks[r].restored = true
-		}
+	case node.Hello, node.Restored:
 		m.progress()
 		m.maybeRunning()
 	case node.Finalizing:
-		for _, r := range ev.Ranks {
-			m.ranks[r].finalizing = true
-		}
 		m.noMore(ev.Ranks)
-	case node.Fini:
-		for _, r := range ev.Ranks {
-			m.ranks[r].fini = true
-		}
 	case node.Reason:
 		if m.reason == "" && !m.end.ordered {
 			m.reason = fmt.Sprintf("rank %d: %s", ev.Rank, ev.Text)
 		}
 	case node.Where:
-		for _, r := range ev.Ranks {
-			m.ranks[r].where = ev.Where
-		}
 		m.checkpointEvent(ev)
 	case node.Left:
-		m.ranks[ev.Rank].left = true
 		m.noMore([]int{ev.Rank})
 	case node.Failed:
 		m.failed(ev)
@@ -354,73 +314,37 @@ func (m *Machine) process(ev Event) {
 	}
 }
 
-// whyNot says why there can be no checkpoint, empty when there can. When all ranks have left MPI_Finalize there can be one
-// again: then they are processes without an MPI.
-func (m *Machine) whyNot() string {
-	for i, r := range m.ranks {
-		if r.left && !r.lost {
-			return fmt.Sprintf("rank %d does not speak any more: it has become another program (exec), which cannot be checkpointed", i)
-		}
-	}
-	if i := m.finalizing(); i >= 0 {
-		return fmt.Sprintf("the job is ending: rank %d is in MPI_Finalize", i)
-	}
-	return ""
-}
-
 // noMore: because of these ranks there can be no checkpoint any more. When their images are written and they have gone on,
 // the present one needs nothing more of them.
 func (m *Machine) noMore(ranks []int) {
-	why := m.whyNot()
+	why := m.ranks.whyNot()
 	if why != "" && m.op != nil && (m.op.stage == committing || m.op.stage == writing && m.op.haveAnswered(ranks)) {
-		m.reply(m.waiting, Result{Err: why})
+		m.turn.reply(m.waiting, Result{Err: why})
 		m.waiting = nil
 		return
 	}
 	m.giveUp(why)
 }
 
-// finalizing is a rank that has entered MPI_Finalize while not all have left it, or -1.
-func (m *Machine) finalizing() int {
-	entered, left := -1, 0
-	for i, r := range m.ranks {
-		if r.fini {
-			left++
-		}
-		if r.finalizing && entered < 0 {
-			entered = i
-		}
-	}
-	if left == len(m.ranks) {
-		return -1
-	}
-	return entered
-}
-
 // progress: the limit of a start or of an image begins anew.
 func (m *Machine) progress() {
 	switch {
 	case m.phase == Starting && m.end.killed == 0:
-		m.deadline = m.now + startLimit
+		m.deadline = m.turn.now + startLimit
 	case m.phase == Running && m.op != nil && m.op.stage == writing:
-		m.op.until = m.now + workLimit
+		m.op.until = m.turn.now + workLimit
 	}
 }
 
 func (m *Machine) maybeRunning() {
-	for _, r := range m.ranks {
-		if !r.hello || (m.image != 0 && !r.restored) {
-			return
-		}
-	}
-	if m.phase != Starting {
+	if m.phase != Starting || !m.ranks.there(m.image != 0) {
 		return
 	}
 	m.phase, m.ran, m.deadline = Running, true, 0
 	m.nodes.robbed, m.nodes.lacking, m.nodes.patient = false, false, false
-	m.setbacks.start(m.image, m.now)
+	m.setbacks.start(m.image, m.turn.now)
 	if m.image != 0 {
-		m.say("the job goes on from checkpoint %d", m.image)
+		m.turn.say("the job goes on from checkpoint %d", m.image)
 		delete(m.images.bad, m.image)
 		delete(m.images.doubted, m.image)
 		m.leaveAside()
@@ -444,11 +368,11 @@ func (m *Machine) leaveAside() {
 		}
 	}
 	if len(more) > 0 {
-		m.say("newer checkpoints are left aside from now on: %s", numbers(more))
+		m.turn.say("newer checkpoints are left aside from now on: %s", numbers(more))
 	}
 	if !slices.Equal(all, m.images.told) {
 		m.images.told = all
-		m.do(Aside{all})
+		m.turn.do(Aside{all})
 	}
 }
 
@@ -472,7 +396,7 @@ func numbers(list []uint64) string {
 
 func (m *Machine) schedule() {
 	if m.cfg.Every > 0 {
-		m.due = m.now + m.cfg.Every
+		m.due = m.turn.now + m.cfg.Every
 	}
 }
 
@@ -495,7 +419,7 @@ func (m *Machine) failed(ev node.Failed) {
 // explains says whether a rank that has ended by itself with an error did so before any died: launchers kill the others then,
 // and the news of their death may come first.
 func (m *Machine) explains(ev node.Lost) bool {
-	return m.end.why == "" || m.end.rank >= 0 && m.now-ev.Ago <= m.end.rankAt
+	return m.end.why == "" || m.end.rank >= 0 && m.turn.now-ev.Ago <= m.end.rankAt
 }
 
 // lost: the process of a rank is gone. The first one that did not end well decides what it means.
@@ -507,7 +431,7 @@ func (m *Machine) lost(ev node.Lost) {
 	case ev.Ended && ev.Code != 0 && m.explains(ev):
 		m.end.natural, m.end.why, m.end.rank = true, "", -1
 	case m.end.why == "" && !ev.Ended && !r.fini && !r.left:
-		m.end.why, m.end.rank, m.end.rankAt = fmt.Sprintf("rank %d died", ev.Rank), ev.Rank, m.now
+		m.end.why, m.end.rank, m.end.rankAt = fmt.Sprintf("rank %d died", ev.Rank), ev.Rank, m.turn.now
 	}
 	switch m.phase {
 	case Starting, Running, Ending:
@@ -522,11 +446,7 @@ func (m *Machine) lost(ev node.Lost) {
 // nodeLost: its ranks are gone. Those on other nodes cannot go on without them, and launchers hang: all are ended at once. What
 // other ranks may have died of, or ended the job for, is that they lost these, which they notice first.
 func (m *Machine) nodeLost(ev NodeLost) {
-	robbed := false // of ranks that had not come to their end
-	for _, r := range ev.Ranks {
-		robbed = robbed || !m.ranks[r].lost && !m.ranks[r].fini
-		m.ranks[r].lost = true
-	}
+	robbed := m.ranks.lose(ev.Ranks)
 	if len(ev.Ranks) == 0 {
 		return
 	}
@@ -564,7 +484,7 @@ func (m *Machine) whyEnding() string {
 // gone: from here on the ranks do no work.
 func (m *Machine) gone() {
 	if m.end.at == 0 {
-		m.end.at = m.now
+		m.end.at = m.turn.now
 	}
 }
 
@@ -575,7 +495,7 @@ func (m *Machine) ending() {
 		m.phase, m.deadline = Ending, 0
 	}
 	if m.end.why != "" && m.deadline == 0 {
-		m.deadline = m.now + m.killPatience()
+		m.deadline = m.turn.now + m.killPatience()
 	}
 }
 
@@ -587,7 +507,7 @@ func (m *Machine) launcherExit(ev LauncherExit) {
 	m.end.unasked = m.end.killed == 0
 	m.gone()
 	started := m.phase != Starting
-	m.phase, m.deadline = Gone, m.now+m.lostPatience()
+	m.phase, m.deadline = Gone, m.turn.now+m.lostPatience()
 	m.giveUp("the job is ending")
 	if m.end.why == "" && !m.end.natural && !m.end.ordered {
 		switch {
@@ -608,7 +528,7 @@ func (m *Machine) launchFailed(ev LaunchFailed) {
 	m.nodes.lacking = m.nodes.lacking || ev.Away || ev.Nowhere
 	if (ev.Nowhere || ev.Away && m.nodes.patient) && m.leaving == 0 {
 		m.reason = ev.Text
-		m.say("%s", ev.Text)
+		m.turn.say("%s", ev.Text)
 		m.finish(abi.ExitInternal)
 		return
 	}
@@ -616,18 +536,15 @@ func (m *Machine) launchFailed(ev LaunchFailed) {
 }
 
 func (m *Machine) decideWhenAllGone() {
-	for _, r := range m.ranks {
-		if r.hello && !r.lost {
-			return
-		}
+	if m.ranks.connected() == 0 {
+		m.decide()
 	}
-	m.decide()
 }
 
 // decide what follows on the end of all ranks.
 func (m *Machine) decide() {
 	m.giveUp("the job is ending")
-	if until := m.commitAwaited(); m.now < until {
+	if until := m.commitAwaited(); m.turn.now < until {
 		m.phase, m.deadline, m.end.killed = Gone, until, KillBoth
 		return
 	}
@@ -637,7 +554,7 @@ func (m *Machine) decide() {
 		m.finish(m.leaving)
 	case m.end.why == "":
 		if m.reason != "" && !m.end.ordered {
-			m.say("%s", m.reason)
+			m.turn.say("%s", m.reason)
 		}
 		m.finish(m.end.exit)
 	default:
@@ -665,12 +582,12 @@ func (m *Machine) commitAwaited() time.Duration {
 // nothing of that: nodes that are lost do not come back, so that there is an end to it, too.
 func (m *Machine) again() {
 	if m.end.innocent && !m.ran {
-		m.say("%s; starting again", m.end.why)
+		m.turn.say("%s; starting again", m.end.why)
 		m.backoff(1)
 		return
 	}
 	if m.image == 0 && !m.ran {
-		m.say("the job did not start: %s", m.end.why)
+		m.turn.say("the job did not start: %s", m.end.why)
 		m.finish(m.crashCode())
 		return
 	}
@@ -681,44 +598,44 @@ func (m *Machine) again() {
 		m.setbacks.died(m.end.at, m.image, m.good())
 	default:
 		if m.images.bad[m.image]++; m.images.bad[m.image] >= triesPerImage {
-			m.say("checkpoint %d cannot be used: %s", m.image, m.end.why)
+			m.turn.say("checkpoint %d cannot be used: %s", m.image, m.end.why)
 			why = ""
 		}
 	}
 	n := m.candidate()
 	switch {
 	case n == 0 && m.end.innocent && m.image == 0 && len(m.images.list) == 0 && m.cfg.Anew:
-		m.say("%snothing is saved yet: the job begins anew", why)
+		m.turn.say("%snothing is saved yet: the job begins anew", why)
 		m.backoff(1)
 	case n == 0:
-		m.say("%sthere is no good checkpoint to go back to%s", why, m.asideHint())
+		m.turn.say("%sthere is no good checkpoint to go back to%s", why, m.asideHint())
 		m.finish(m.crashCode())
 	case m.end.innocent:
-		m.say("%sgoing back to checkpoint %d", why, n)
+		m.turn.say("%sgoing back to checkpoint %d", why, n)
 		m.backoff(1)
 	case m.ran && m.cfg.Retries == 0:
-		m.say("%snot started again (--retries 0)", why)
+		m.turn.say("%snot started again (--retries 0)", why)
 		m.finish(m.crashCode())
 	case m.ran && m.setbacks.count > m.cfg.Retries:
-		m.say("%sgiven up after %d restarts without a checkpoint beyond the point at which it died (--retries)", why, m.cfg.Retries)
+		m.turn.say("%sgiven up after %d restarts without a checkpoint beyond the point at which it died (--retries)", why, m.cfg.Retries)
 		m.finish(m.crashCode())
 	case m.ran && m.cfg.Restarts > 0 && m.setbacks.all > m.cfg.Restarts:
-		m.say("%sgiven up after %d restarts in all (--max-restarts)", why, m.cfg.Restarts)
+		m.turn.say("%sgiven up after %d restarts in all (--max-restarts)", why, m.cfg.Restarts)
 		m.finish(m.crashCode())
 	case m.ran:
-		m.say("%sgoing back to checkpoint %d (restart %d of %d)", why, n, m.setbacks.count, m.cfg.Retries)
+		m.turn.say("%sgoing back to checkpoint %d (restart %d of %d)", why, n, m.setbacks.count, m.cfg.Retries)
 		m.backoff(m.setbacks.count)
 	case m.end.damaged && n == m.image:
-		m.say("%slooking through what the nodes have of checkpoint %d", why, n)
+		m.turn.say("%slooking through what the nodes have of checkpoint %d", why, n)
 		m.backoff(1)
 	default:
-		m.say("%strying checkpoint %d", why, n)
+		m.turn.say("%strying checkpoint %d", why, n)
 		m.backoff(1)
 	}
 }
 
 func (m *Machine) backoff(nth int) {
-	m.phase, m.deadline = Backoff, m.now+min(firstBackoff<<min(nth-1, 20), longestBackoff)
+	m.phase, m.deadline = Backoff, m.turn.now+min(firstBackoff<<min(nth-1, 20), longestBackoff)
 }
 
 // crashCode is the exit code of a job whose ranks died: as a shell says it, when the launcher says it by the number of
@@ -735,11 +652,11 @@ func (m *Machine) crashCode() int {
 
 func (m *Machine) finish(code int) {
 	m.giveUp("the job is ending")
-	m.reply(m.waiting, Result{Err: "the job is ending"})
+	m.turn.reply(m.waiting, Result{Err: "the job is ending"})
 	if m.pending != nil {
-		m.reply(m.pending.askers, Result{Err: "the job is ending"})
+		m.turn.reply(m.pending.askers, Result{Err: "the job is ending"})
 	}
 	m.sayFailures()
 	m.waiting, m.phase, m.deadline, m.op, m.pending = nil, Done, 0, nil, nil
-	m.do(Finish{code})
+	m.turn.do(Finish{code})
 }

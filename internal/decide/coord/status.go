@@ -39,12 +39,7 @@ func (m *Machine) Lacking() bool {
 // Status returns the present state.
 func (m *Machine) Status() Status {
 	s := Status{Phase: m.phase.String(), Ranks: m.cfg.Ranks, Image: m.image, Images: append([]uint64{}, m.images.list...), Restarts: m.setbacks.count, Deaths: m.setbacks.all}
-	s.Reason = m.reason
-	for _, r := range m.ranks {
-		if r.hello && !r.lost {
-			s.Connected++
-		}
-	}
+	s.Reason, s.Connected = m.reason, m.ranks.connected()
 	if m.op == nil {
 		return s
 	}
