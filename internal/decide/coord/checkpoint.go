@@ -100,8 +100,7 @@ func (m *Machine) next() {
 		m.schedule()
 		return
 	}
-	m.images.last++
-	m.op = &checkpoint{number: m.images.last, askers: m.waiting, began: m.turn.now, running: map[int]bool{}}
+	m.op = &checkpoint{number: m.images.number(), askers: m.waiting, began: m.turn.now, running: map[int]bool{}}
 	for _, r := range m.waiting {
 		m.op.leave = m.op.leave || r.Stop
 	}
@@ -453,7 +452,7 @@ func (m *Machine) committed(ev Committed) {
 	}
 	op.commit = true
 	op.result.Took = m.turn.now - op.began
-	m.keep(op)
+	m.images.add(op.number, op.work)
 	if op.leave || m.term.asked {
 		m.leave(op.number)
 		return
@@ -468,7 +467,7 @@ func (m *Machine) lateCommit(ev Committed) {
 	m.pending = nil
 	p.result.Checkpoint, p.result.Attempts, p.result.Took, p.result.Err = p.number, p.attempts, m.turn.now-p.began, ev.Err
 	if ev.Err == "" {
-		m.keep(p)
+		m.images.add(p.number, p.work)
 		m.took(p.result)
 		if m.term.asked {
 			m.leaving = abi.ExitStopped
@@ -482,43 +481,6 @@ func (m *Machine) lateCommit(ev Committed) {
 	if m.phase == Gone {
 		m.decideWhenAllGone()
 	}
-}
-
-// keep counts a committed checkpoint.
-func (m *Machine) keep(c *checkpoint) {
-	m.images.list = append(m.images.list, c.number)
-	m.setbacks.made(c.number, c.work)
-	m.prune()
-}
-
-// prune drops the checkpoints behind the newest good ones, but for the newest good one that the loss of nodes does not take: what
-// the others lie on may be lost together.
-func (m *Machine) prune() {
-	var kept []uint64
-	good, safe := 0, false
-	for _, n := range slices.Backward(m.images.list) {
-		usable := m.images.bad[n] == 0 && !m.images.aside[n]
-		last := usable && m.images.flushed[n] && !safe
-		if good >= m.cfg.Keep && !last && !m.setbacks.needs(n) {
-			continue
-		}
-		kept = append(kept, n)
-		safe = safe || last
-		if usable {
-			good++
-		}
-	}
-	slices.Reverse(kept)
-	for _, n := range m.images.list {
-		if !slices.Contains(kept, n) {
-			m.turn.do(Drop{n})
-			delete(m.images.bad, n)
-			delete(m.images.aside, n)
-			delete(m.images.flushed, n)
-			delete(m.setbacks.work, n)
-		}
-	}
-	m.images.list = kept
 }
 
 // maybeConclude: it is over when it is committed and everybody goes on.

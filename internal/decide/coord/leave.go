@@ -165,7 +165,7 @@ func (m *Machine) phaseTimers() {
 		}
 		m.kill(KillAsk)
 	case Backoff:
-		m.launch(m.candidate())
+		m.launch(m.images.candidate())
 	case Ending:
 		if m.end.killed == KillBoth {
 			m.hang()

@@ -2,8 +2,6 @@ package coord
 
 import (
 	"fmt"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/byssus-hpc/byssus/internal/decide/node"
@@ -124,18 +122,6 @@ type nodes struct {
 	patient bool // as in Start, until the job goes on
 }
 
-// images are those that the job can go back to, or could.
-type images struct {
-	list    []uint64        // committed and not dropped, ascending
-	flushed map[uint64]bool // those of them that the loss of nodes does not take, where that is not all the same
-	bad     map[uint64]int  // restarts that failed, by image
-	doubted map[uint64]bool // which a rank has found damaged, so that they are looked through before they are used again
-	aside   map[uint64]bool // which the job has gone back behind
-	told    []uint64        // of these, what the driver knows
-	only    uint64          // the one that is to be gone back to, 0: any
-	last    uint64          // highest number used
-}
-
 // New returns a machine that waits for Start.
 func New(cfg Config) *Machine {
 	if cfg.Patience == 0 {
@@ -144,9 +130,9 @@ func New(cfg Config) *Machine {
 	if cfg.Grace == 0 {
 		cfg.Grace = DefaultGrace
 	}
-	cfg.Keep = max(cfg.Keep, 1)
-	return &Machine{cfg: cfg, ranks: make(ranks, cfg.Ranks), images: images{bad: map[uint64]int{}, doubted: map[uint64]bool{}, aside: map[uint64]bool{}, flushed: map[uint64]bool{}},
-		setbacks: setbacks{most: cfg.Retries, work: map[uint64]time.Duration{}}}
+	m := &Machine{cfg: cfg, ranks: make(ranks, cfg.Ranks), setbacks: setbacks{most: cfg.Retries, work: map[uint64]time.Duration{}}}
+	m.images = newImages(&m.turn, cfg.Keep, &m.setbacks)
+	return m
 }
 
 // Step takes in an event and returns what is to be done, in order.
@@ -209,7 +195,7 @@ func (m *Machine) dispatch(ev Event) {
 	case Flushed:
 		m.images.flushed[ev.Checkpoint] = true
 		if m.phase == Running { // what was kept for it may be what the job is going back to
-			m.prune()
+			m.images.prune()
 		}
 	case Request:
 		m.request(ev)
@@ -230,28 +216,17 @@ func (m *Machine) dispatch(ev Event) {
 }
 
 func (m *Machine) start(ev Start) {
-	m.images.list = slices.Clone(ev.Images)
-	slices.Sort(m.images.list)
 	m.nodes.patient = ev.Patient
-	m.images.last, m.images.only, m.images.told = ev.Last, ev.Only, slices.Sorted(slices.Values(ev.Aside))
-	for _, n := range ev.Flushed {
-		m.images.flushed[n] = true
-	}
-	for _, n := range m.images.told {
-		m.images.aside[n] = n != ev.Only
-	}
-	if len(m.images.list) > 0 {
-		m.images.last = max(m.images.last, m.images.list[len(m.images.list)-1])
-	}
+	m.images.begin(ev)
 	if !ev.Restart {
 		m.launch(0)
 		return
 	}
-	if n := m.candidate(); n != 0 {
+	if n := m.images.candidate(); n != 0 {
 		m.launch(n)
 		return
 	}
-	m.turn.say("there is no checkpoint to go on from%s", m.asideHint())
+	m.turn.say("there is no checkpoint to go on from%s", m.images.asideHint())
 	m.finish(abi.ExitInternal)
 }
 
@@ -262,32 +237,6 @@ func (m *Machine) launch(image uint64) {
 	m.end.innocent, m.end.damaged, m.end.at = false, false, 0
 	clear(m.ranks)
 	m.turn.do(Launch{image, m.images.doubted[image]})
-}
-
-// candidate is the image to go on from, 0: none. The newest good one; but when the job has died again and again, an
-// older one (see setbacks).
-func (m *Machine) candidate() uint64 {
-	good := m.good()
-	if len(good) == 0 {
-		return 0
-	}
-	for _, n := range slices.Backward(good) {
-		if m.setbacks.below == 0 || n < m.setbacks.below {
-			return n
-		}
-	}
-	return good[len(good)-1]
-}
-
-// good are the images that can be gone back to, ascending.
-func (m *Machine) good() []uint64 {
-	var good []uint64
-	for _, n := range m.images.list {
-		if m.images.bad[n] < triesPerImage && !m.images.aside[n] && (m.images.only == 0 || m.images.only == n) {
-			good = append(good, n)
-		}
-	}
-	return good
 }
 
 // process takes in the life of a rank.
@@ -345,53 +294,10 @@ func (m *Machine) maybeRunning() {
 	m.setbacks.start(m.image, m.turn.now)
 	if m.image != 0 {
 		m.turn.say("the job goes on from checkpoint %d", m.image)
-		delete(m.images.bad, m.image)
-		delete(m.images.doubted, m.image)
-		m.leaveAside()
-		m.images.only = 0
+		m.images.wentOn(m.image)
 	}
 	m.schedule()
 	m.goOn()
-}
-
-// leaveAside: the job goes on from an image, and so not to a newer one any more.
-func (m *Machine) leaveAside() {
-	var all, more []uint64
-	for _, n := range m.images.list {
-		was := m.images.aside[n]
-		m.images.aside[n] = n > m.image || was && n != m.image
-		if m.images.aside[n] {
-			all = append(all, n)
-		}
-		if m.images.aside[n] && !was {
-			more = append(more, n)
-		}
-	}
-	if len(more) > 0 {
-		m.turn.say("newer checkpoints are left aside from now on: %s", numbers(more))
-	}
-	if !slices.Equal(all, m.images.told) {
-		m.images.told = all
-		m.turn.do(Aside{all})
-	}
-}
-
-// asideHint tells of checkpoints that are not used because the job has gone back behind them.
-func (m *Machine) asideHint() string {
-	var left []uint64
-	for _, n := range m.images.list {
-		if m.images.aside[n] && m.images.bad[n] < triesPerImage {
-			left = append(left, n)
-		}
-	}
-	if len(left) == 0 {
-		return ""
-	}
-	return fmt.Sprintf("; left aside, since the job had gone back behind it: %s (restart --checkpoint)", numbers(left))
-}
-
-func numbers(list []uint64) string {
-	return strings.Trim(strings.ReplaceAll(fmt.Sprint(list), " ", ", "), "[]")
 }
 
 func (m *Machine) schedule() {
@@ -405,10 +311,10 @@ func (m *Machine) schedule() {
 func (m *Machine) failed(ev node.Failed) {
 	switch {
 	case m.image == 0 || m.end.damaged:
-	case ev.Damaged && m.cfg.Mends && !m.images.doubted[m.image]:
-		m.end.damaged, m.images.doubted[m.image] = true, true
+	case ev.Damaged && m.cfg.Mends && m.images.doubt(m.image):
+		m.end.damaged = true
 	default:
-		m.images.bad[m.image] = triesPerImage
+		m.images.condemn(m.image)
 	}
 	if m.end.why == "" && !m.end.natural {
 		m.end.refuser, m.end.why = ev.Rank, fmt.Sprintf("rank %d: %s", ev.Rank, ev.Text)
@@ -522,7 +428,7 @@ func (m *Machine) launcherExit(ev LauncherExit) {
 
 func (m *Machine) launchFailed(ev LaunchFailed) {
 	if ev.Bad && m.image != 0 {
-		m.images.bad[m.image] = triesPerImage
+		m.images.condemn(m.image)
 	}
 	m.end.why, m.end.exit = ev.Text, abi.ExitInternal
 	m.nodes.lacking = m.nodes.lacking || ev.Away || ev.Nowhere
@@ -595,20 +501,20 @@ func (m *Machine) again() {
 	switch {
 	case m.end.innocent:
 	case m.ran:
-		m.setbacks.died(m.end.at, m.image, m.good())
+		m.setbacks.died(m.end.at, m.image, m.images.good())
 	default:
-		if m.images.bad[m.image]++; m.images.bad[m.image] >= triesPerImage {
+		if m.images.failed(m.image) {
 			m.turn.say("checkpoint %d cannot be used: %s", m.image, m.end.why)
 			why = ""
 		}
 	}
-	n := m.candidate()
+	n := m.images.candidate()
 	switch {
 	case n == 0 && m.end.innocent && m.image == 0 && len(m.images.list) == 0 && m.cfg.Anew:
 		m.turn.say("%snothing is saved yet: the job begins anew", why)
 		m.backoff(1)
 	case n == 0:
-		m.turn.say("%sthere is no good checkpoint to go back to%s", why, m.asideHint())
+		m.turn.say("%sthere is no good checkpoint to go back to%s", why, m.images.asideHint())
 		m.finish(m.crashCode())
 	case m.end.innocent:
 		m.turn.say("%sgoing back to checkpoint %d", why, n)
