@@ -77,7 +77,7 @@ func (m *Machine) enter(s stage, limit time.Duration) {
 // request asks for a checkpoint; one that has not stopped anybody yet serves it too.
 func (m *Machine) request(r Request) {
 	switch {
-	case m.leaving != 0 || m.phase == Ending || m.phase == Gone || (m.op != nil && m.op.leave && m.op.stage >= stopping):
+	case m.leaving != 0 || m.run.phase == Ending || m.run.phase == Gone || (m.op != nil && m.op.leave && m.op.stage >= stopping):
 		m.turn.reply([]Request{r}, Result{Err: "the job is ending"})
 	case m.op != nil && m.op.stage < stopping:
 		m.op.askers, m.op.leave = append(m.op.askers, r), m.op.leave || r.Stop
@@ -89,7 +89,7 @@ func (m *Machine) request(r Request) {
 
 // next begins the checkpoint that has been waited for.
 func (m *Machine) next() {
-	if m.phase != Running || m.op != nil || len(m.waiting) == 0 || len(m.standing) > 0 {
+	if m.run.phase != Running || m.op != nil || len(m.waiting) == 0 || len(m.standing) > 0 {
 		return
 	}
 	if why := m.ranks.whyNot(); why != "" {
@@ -223,10 +223,10 @@ func (m *Machine) stuck() {
 	for rank := range c.answered {
 		c.answered[rank] = !m.standing[rank]
 	}
-	m.end.why, m.standing = fmt.Sprintf("%s did not go on within %v after a checkpoint", c.missing(), goOnLimit), nil
-	m.phase = Ending
-	m.giveUp(m.end.why)
-	m.kill(KillAsk)
+	m.verdict.why, m.standing = fmt.Sprintf("%s did not go on within %v after a checkpoint", c.missing(), goOnLimit), nil
+	m.run.phase = Ending
+	m.giveUp(m.verdict.why)
+	m.run.kill(KillAsk)
 }
 
 // missing names the ranks that have not answered in this stage.
@@ -268,7 +268,7 @@ func (m *Machine) checkpointEvent(ev Event) {
 		m.lateCommit(c)
 		return
 	}
-	if m.op == nil || m.phase != Running {
+	if m.op == nil || m.run.phase != Running {
 		return
 	}
 	switch ev := ev.(type) {
@@ -403,7 +403,7 @@ func (m *Machine) refused() {
 // is made again. An image that is written is that of the process before, which stood still then and will be that again.
 func (m *Machine) moved(rank int) {
 	delete(m.standing, rank)
-	if m.op == nil || m.phase != Running {
+	if m.op == nil || m.run.phase != Running {
 		return
 	}
 	op := m.op
@@ -478,7 +478,7 @@ func (m *Machine) lateCommit(ev Committed) {
 		m.sayNone(ev.Err)
 	}
 	m.turn.reply(p.askers, p.result)
-	if m.phase == Gone {
+	if m.run.phase == Gone {
 		m.decideWhenAllGone()
 	}
 }

@@ -1,7 +1,6 @@
 package coord
 
 import (
-	"fmt"
 	"time"
 
 	"github.com/byssus-hpc/byssus/internal/decide/node"
@@ -74,17 +73,13 @@ func (p Phase) String() string {
 type Machine struct {
 	cfg   Config
 	turn  turn
-	phase Phase
+	ranks ranks
+	run
+	verdict
 
-	ranks    ranks
-	image    uint64        // the image of the present start, 0: none
-	deadline time.Duration // of Starting, Ending, Gone, Backoff; 0: none
-	ran      bool          // all ranks were there
-	reason   string        // the first that a rank has given for ending the job
-	leaving  int           // exit code of a requested end, 0: none
+	leaving  int  // exit code of a requested end, 0: none
+	tried    bool // a checkpoint after which the job leaves has been begun
 	term     termination
-
-	end      end
 	nodes    nodes
 	images   images
 	setbacks setbacks
@@ -97,22 +92,6 @@ type Machine struct {
 	standing map[int]bool  // ranks that have not gone on yet after one that is over
 	settled  time.Duration // when these count as stuck
 	due      time.Duration
-}
-
-// end is what is known of the end of the present start.
-type end struct {
-	killed   KillHow       // what was ordered for it, 0: nothing yet
-	ordered  bool          // it was: what the ranks return means nothing
-	why      string        // the ranks are no more, when it was not the application's own end
-	rank     int           // whose death that was, -1: none
-	rankAt   time.Duration // when it was seen
-	at       time.Duration // when the first rank, or the launcher, was seen to be gone
-	innocent bool          // it was a node's end: neither the job's fault nor an image's
-	natural  bool          // the application ended by its own exit
-	refuser  int           // the rank that has said first why it cannot start, -1: none
-	damaged  bool          // a rank has found its image damaged, which may be made again
-	exit     int           // the launcher's result
-	unasked  bool          // which it gave before anything was ended on purpose
 }
 
 // nodes is what the loss of some does to the job.
@@ -131,6 +110,8 @@ func New(cfg Config) *Machine {
 		cfg.Grace = DefaultGrace
 	}
 	m := &Machine{cfg: cfg, ranks: make(ranks, cfg.Ranks), setbacks: setbacks{most: cfg.Retries, work: map[uint64]time.Duration{}}}
+	m.run = run{turn: &m.turn, term: &m.term}
+	m.verdict = verdict{turn: &m.turn, run: &m.run}
 	m.images = newImages(&m.turn, cfg.Keep, &m.setbacks)
 	return m
 }
@@ -138,7 +119,7 @@ func New(cfg Config) *Machine {
 // Step takes in an event and returns what is to be done, in order.
 func (m *Machine) Step(now time.Duration, ev Event) []Action {
 	m.turn.begin(now)
-	if m.phase != Done {
+	if m.run.phase != Done {
 		m.dispatch(ev)
 		m.timers()
 	} else if r, ok := ev.(Request); ok {
@@ -150,7 +131,7 @@ func (m *Machine) Step(now time.Duration, ev Event) []Action {
 // Next is when Tick should come at the latest; false: no need.
 func (m *Machine) Next() (time.Duration, bool) {
 	var at time.Duration
-	if m.phase == Done {
+	if m.run.phase == Done {
 		return 0, false
 	}
 	add := func(t time.Duration) {
@@ -158,9 +139,9 @@ func (m *Machine) Next() (time.Duration, bool) {
 			at = t
 		}
 	}
-	add(m.deadline)
-	add(m.term.next(m.end.ordered))
-	if m.phase == Running && m.op == nil {
+	add(m.run.deadline)
+	add(m.term.next(m.verdict.ordered))
+	if m.run.phase == Running && m.op == nil {
 		add(m.due)
 		if len(m.standing) > 0 {
 			add(m.settled)
@@ -187,14 +168,14 @@ func (m *Machine) dispatch(ev Event) {
 	case NodeLost:
 		m.nodeLost(ev)
 	case RankKilled:
-		m.rankKilled(ev)
+		m.verdict.rankKilled(ev, m.ranks[ev.Rank])
 	case LauncherExit:
 		m.launcherExit(ev)
 	case LaunchFailed:
 		m.launchFailed(ev)
 	case Flushed:
 		m.images.flushed[ev.Checkpoint] = true
-		if m.phase == Running { // what was kept for it may be what the job is going back to
+		if m.run.phase == Running { // what was kept for it may be what the job is going back to
 			m.images.prune()
 		}
 	case Request:
@@ -232,11 +213,10 @@ func (m *Machine) start(ev Start) {
 
 // launch starts the ranks anew.
 func (m *Machine) launch(image uint64) {
-	m.phase, m.image, m.deadline, m.end.killed, m.end.ordered = Starting, image, m.turn.now+startLimit, 0, false
-	m.end.refuser, m.end.why, m.end.rank, m.reason, m.end.natural, m.ran, m.end.exit, m.standing = -1, "", -1, "", false, false, 0, nil
-	m.end.innocent, m.end.damaged, m.end.at = false, false, 0
+	m.standing = nil
+	m.verdict.reset()
 	clear(m.ranks)
-	m.turn.do(Launch{image, m.images.doubted[image]})
+	m.run.launch(image, m.images.doubted[image])
 }
 
 // process takes in the life of a rank.
@@ -249,9 +229,7 @@ func (m *Machine) process(ev Event) {
 	case node.Finalizing:
 		m.noMore(ev.Ranks)
 	case node.Reason:
-		if m.reason == "" && !m.end.ordered {
-			m.reason = fmt.Sprintf("rank %d: %s", ev.Rank, ev.Text)
-		}
+		m.verdict.said(ev)
 	case node.Where:
 		m.checkpointEvent(ev)
 	case node.Left:
@@ -278,23 +256,23 @@ func (m *Machine) noMore(ranks []int) {
 // progress: the limit of a start or of an image begins anew.
 func (m *Machine) progress() {
 	switch {
-	case m.phase == Starting && m.end.killed == 0:
-		m.deadline = m.turn.now + startLimit
-	case m.phase == Running && m.op != nil && m.op.stage == writing:
+	case m.run.phase == Starting:
+		m.run.progress()
+	case m.run.phase == Running && m.op != nil && m.op.stage == writing:
 		m.op.until = m.turn.now + workLimit
 	}
 }
 
 func (m *Machine) maybeRunning() {
-	if m.phase != Starting || !m.ranks.there(m.image != 0) {
+	if m.run.phase != Starting || !m.ranks.there(m.run.image != 0) {
 		return
 	}
-	m.phase, m.ran, m.deadline = Running, true, 0
+	m.run.goesOn()
 	m.nodes.robbed, m.nodes.lacking, m.nodes.patient = false, false, false
-	m.setbacks.start(m.image, m.turn.now)
-	if m.image != 0 {
-		m.turn.say("the job goes on from checkpoint %d", m.image)
-		m.images.wentOn(m.image)
+	m.setbacks.start(m.run.image, m.turn.now)
+	if m.run.image != 0 {
+		m.turn.say("the job goes on from checkpoint %d", m.run.image)
+		m.images.wentOn(m.run.image)
 	}
 	m.schedule()
 	m.goOn()
@@ -310,41 +288,26 @@ func (m *Machine) schedule() {
 // what is damaged may be made again. What other ranks say after that may follow from it.
 func (m *Machine) failed(ev node.Failed) {
 	switch {
-	case m.image == 0 || m.end.damaged:
-	case ev.Damaged && m.cfg.Mends && m.images.doubt(m.image):
-		m.end.damaged = true
+	case m.run.image == 0 || m.verdict.damaged:
+	case ev.Damaged && m.cfg.Mends && m.images.doubt(m.run.image):
+		m.verdict.damaged = true
 	default:
-		m.images.condemn(m.image)
+		m.images.condemn(m.run.image)
 	}
-	if m.end.why == "" && !m.end.natural {
-		m.end.refuser, m.end.why = ev.Rank, fmt.Sprintf("rank %d: %s", ev.Rank, ev.Text)
-	}
+	m.verdict.failed(ev)
 	m.ending()
-}
-
-// explains says whether a rank that has ended by itself with an error did so before any died: launchers kill the others then,
-// and the news of their death may come first.
-func (m *Machine) explains(ev node.Lost) bool {
-	return m.end.why == "" || m.end.rank >= 0 && m.turn.now-ev.Ago <= m.end.rankAt
 }
 
 // lost: the process of a rank is gone. The first one that did not end well decides what it means.
 func (m *Machine) lost(ev node.Lost) {
-	r := &m.ranks[ev.Rank]
-	r.lost = true
-	switch {
-	case m.end.ordered || m.end.natural:
-	case ev.Ended && ev.Code != 0 && m.explains(ev):
-		m.end.natural, m.end.why, m.end.rank = true, "", -1
-	case m.end.why == "" && !ev.Ended && !r.fini && !r.left:
-		m.end.why, m.end.rank, m.end.rankAt = fmt.Sprintf("rank %d died", ev.Rank), ev.Rank, m.turn.now
-	}
-	switch m.phase {
+	m.ranks[ev.Rank].lost = true
+	m.verdict.lost(ev, m.ranks[ev.Rank])
+	switch m.run.phase {
 	case Starting, Running, Ending:
 		m.ending()
-		m.giveUp(m.whyEnding())
+		m.giveUp(m.verdict.because())
 	case Gone:
-		m.giveUp(m.whyEnding())
+		m.giveUp(m.verdict.because())
 		m.decideWhenAllGone()
 	}
 }
@@ -357,83 +320,38 @@ func (m *Machine) nodeLost(ev NodeLost) {
 		return
 	}
 	m.nodes.robbed = true
-	if !m.end.ordered && !m.end.innocent && (robbed || !m.end.natural && m.end.why == "") {
-		m.end.why, m.end.rank, m.end.innocent, m.end.natural = fmt.Sprintf("%s was lost: %s", ev.Name, ev.Why), -1, true, false
-	}
-	switch m.phase {
+	m.verdict.nodeLost(ev, robbed)
+	switch m.run.phase {
 	case Starting, Running, Ending:
-		m.giveUp(m.whyEnding())
-		m.kill(KillBoth)
+		m.giveUp(m.verdict.because())
+		m.run.kill(KillBoth)
 	case Gone:
-		m.giveUp(m.whyEnding())
+		m.giveUp(m.verdict.because())
 		m.decideWhenAllGone()
-	}
-}
-
-// rankKilled: that is why all end. Where ranks speak over a network, the others may have noticed it before us, and have ended the
-// job for it.
-func (m *Machine) rankKilled(ev RankKilled) {
-	if r := m.ranks[ev.Rank]; m.end.ordered || m.end.innocent || m.end.killed != 0 || r.fini || r.left || ev.Rank == m.end.refuser {
-		return
-	}
-	const first = -1 // before any end that others tell of
-	m.end.why, m.end.rank, m.end.rankAt, m.end.natural = fmt.Sprintf("rank %d died", ev.Rank), ev.Rank, first, false
-}
-
-func (m *Machine) whyEnding() string {
-	if m.end.why != "" {
-		return m.end.why
-	}
-	return "the job is ending"
-}
-
-// gone: from here on the ranks do no work.
-func (m *Machine) gone() {
-	if m.end.at == 0 {
-		m.end.at = m.turn.now
 	}
 }
 
 // ending waits for the launcher; one that hangs on a dead rank is ended.
 func (m *Machine) ending() {
-	m.gone()
-	if m.phase != Ending {
-		m.phase, m.deadline = Ending, 0
-	}
-	if m.end.why != "" && m.deadline == 0 {
-		m.deadline = m.turn.now + m.killPatience()
-	}
+	m.verdict.gone()
+	m.run.ending(m.verdict.why != "")
 }
 
 func (m *Machine) launcherExit(ev LauncherExit) {
-	m.end.exit = ev.Code
-	if ev.Signal != 0 {
-		m.end.exit = 128 + ev.Signal
-	}
-	m.end.unasked = m.end.killed == 0
-	m.gone()
-	started := m.phase != Starting
-	m.phase, m.deadline = Gone, m.turn.now+m.lostPatience()
+	m.verdict.launcherExit(ev)
+	m.run.launcherGone()
 	m.giveUp("the job is ending")
-	if m.end.why == "" && !m.end.natural && !m.end.ordered {
-		switch {
-		case ev.Signal != 0:
-			m.end.why = fmt.Sprintf("the launcher was ended by signal %d", ev.Signal)
-		case !started && ev.Code != 0:
-			m.end.why = fmt.Sprintf("the launcher ended with %d before the application ran", ev.Code)
-		}
-	}
 	m.decideWhenAllGone()
 }
 
 func (m *Machine) launchFailed(ev LaunchFailed) {
-	if ev.Bad && m.image != 0 {
-		m.images.condemn(m.image)
+	if ev.Bad && m.run.image != 0 {
+		m.images.condemn(m.run.image)
 	}
-	m.end.why, m.end.exit = ev.Text, abi.ExitInternal
+	m.verdict.why, m.verdict.exit = ev.Text, abi.ExitInternal
 	m.nodes.lacking = m.nodes.lacking || ev.Away || ev.Nowhere
 	if (ev.Nowhere || ev.Away && m.nodes.patient) && m.leaving == 0 {
-		m.reason = ev.Text
+		m.verdict.reason = ev.Text
 		m.turn.say("%s", ev.Text)
 		m.finish(abi.ExitInternal)
 		return
@@ -451,21 +369,20 @@ func (m *Machine) decideWhenAllGone() {
 func (m *Machine) decide() {
 	m.giveUp("the job is ending")
 	if until := m.commitAwaited(); m.turn.now < until {
-		m.phase, m.deadline, m.end.killed = Gone, until, KillBoth
+		m.run.holdsOut(until)
 		return
 	}
-	ownEnd := m.end.why == "" && !m.end.ordered && (m.ran || m.end.natural)
 	switch {
-	case m.leaving != 0 && !ownEnd:
+	case m.leaving != 0 && !m.verdict.ownEnd():
 		m.finish(m.leaving)
-	case m.end.why == "":
-		if m.reason != "" && !m.end.ordered {
-			m.turn.say("%s", m.reason)
+	case m.verdict.why == "":
+		if m.verdict.reason != "" && !m.verdict.ordered {
+			m.turn.say("%s", m.verdict.reason)
 		}
-		m.finish(m.end.exit)
+		m.finish(m.verdict.exit)
 	default:
-		m.nameCrash()
-		m.reason = m.end.why
+		m.verdict.nameCrash(m.ranks)
+		m.verdict.reason = m.verdict.why
 		m.again()
 	}
 }
@@ -477,7 +394,7 @@ func (m *Machine) commitAwaited() time.Duration {
 	case m.pending == nil:
 	case m.term.asked:
 		return m.term.until
-	case m.end.why != "" && m.leaving == 0:
+	case m.verdict.why != "" && m.leaving == 0:
 		return m.pending.until
 	}
 	return 0
@@ -487,73 +404,57 @@ func (m *Machine) commitAwaited() time.Duration {
 // not even start is tried twice at most and then never again, so that there is an end to it. The end of a node counts for
 // nothing of that: nodes that are lost do not come back, so that there is an end to it, too.
 func (m *Machine) again() {
-	if m.end.innocent && !m.ran {
-		m.turn.say("%s; starting again", m.end.why)
-		m.backoff(1)
+	if m.verdict.innocent && !m.run.ran {
+		m.turn.say("%s; starting again", m.verdict.why)
+		m.run.backoff(1)
 		return
 	}
-	if m.image == 0 && !m.ran {
-		m.turn.say("the job did not start: %s", m.end.why)
-		m.finish(m.crashCode())
+	if m.run.image == 0 && !m.run.ran {
+		m.turn.say("the job did not start: %s", m.verdict.why)
+		m.finish(m.verdict.crashCode())
 		return
 	}
-	why := m.end.why + "; "
+	why := m.verdict.why + "; "
 	switch {
-	case m.end.innocent:
-	case m.ran:
-		m.setbacks.died(m.end.at, m.image, m.images.good())
+	case m.verdict.innocent:
+	case m.run.ran:
+		m.setbacks.died(m.verdict.at, m.run.image, m.images.good())
 	default:
-		if m.images.failed(m.image) {
-			m.turn.say("checkpoint %d cannot be used: %s", m.image, m.end.why)
+		if m.images.failed(m.run.image) {
+			m.turn.say("checkpoint %d cannot be used: %s", m.run.image, m.verdict.why)
 			why = ""
 		}
 	}
 	n := m.images.candidate()
 	switch {
-	case n == 0 && m.end.innocent && m.image == 0 && len(m.images.list) == 0 && m.cfg.Anew:
+	case n == 0 && m.verdict.innocent && m.run.image == 0 && len(m.images.list) == 0 && m.cfg.Anew:
 		m.turn.say("%snothing is saved yet: the job begins anew", why)
-		m.backoff(1)
+		m.run.backoff(1)
 	case n == 0:
 		m.turn.say("%sthere is no good checkpoint to go back to%s", why, m.images.asideHint())
-		m.finish(m.crashCode())
-	case m.end.innocent:
+		m.finish(m.verdict.crashCode())
+	case m.verdict.innocent:
 		m.turn.say("%sgoing back to checkpoint %d", why, n)
-		m.backoff(1)
-	case m.ran && m.cfg.Retries == 0:
+		m.run.backoff(1)
+	case m.run.ran && m.cfg.Retries == 0:
 		m.turn.say("%snot started again (--retries 0)", why)
-		m.finish(m.crashCode())
-	case m.ran && m.setbacks.count > m.cfg.Retries:
+		m.finish(m.verdict.crashCode())
+	case m.run.ran && m.setbacks.count > m.cfg.Retries:
 		m.turn.say("%sgiven up after %d restarts without a checkpoint beyond the point at which it died (--retries)", why, m.cfg.Retries)
-		m.finish(m.crashCode())
-	case m.ran && m.cfg.Restarts > 0 && m.setbacks.all > m.cfg.Restarts:
+		m.finish(m.verdict.crashCode())
+	case m.run.ran && m.cfg.Restarts > 0 && m.setbacks.all > m.cfg.Restarts:
 		m.turn.say("%sgiven up after %d restarts in all (--max-restarts)", why, m.cfg.Restarts)
-		m.finish(m.crashCode())
-	case m.ran:
+		m.finish(m.verdict.crashCode())
+	case m.run.ran:
 		m.turn.say("%sgoing back to checkpoint %d (restart %d of %d)", why, n, m.setbacks.count, m.cfg.Retries)
-		m.backoff(m.setbacks.count)
-	case m.end.damaged && n == m.image:
+		m.run.backoff(m.setbacks.count)
+	case m.verdict.damaged && n == m.run.image:
 		m.turn.say("%slooking through what the nodes have of checkpoint %d", why, n)
-		m.backoff(1)
+		m.run.backoff(1)
 	default:
 		m.turn.say("%strying checkpoint %d", why, n)
-		m.backoff(1)
+		m.run.backoff(1)
 	}
-}
-
-func (m *Machine) backoff(nth int) {
-	m.phase, m.deadline = Backoff, m.turn.now+min(firstBackoff<<min(nth-1, 20), longestBackoff)
-}
-
-// crashCode is the exit code of a job whose ranks died: as a shell says it, when the launcher says it by the number of
-// the signal alone.
-func (m *Machine) crashCode() int {
-	switch {
-	case m.end.exit <= 0 || m.image != 0 && !m.ran:
-		return abi.ExitInternal
-	case m.ran && m.end.exit > 0 && m.end.exit <= 64:
-		return 128 + m.end.exit
-	}
-	return m.end.exit
 }
 
 func (m *Machine) finish(code int) {
@@ -563,6 +464,7 @@ func (m *Machine) finish(code int) {
 		m.turn.reply(m.pending.askers, Result{Err: "the job is ending"})
 	}
 	m.sayFailures()
-	m.waiting, m.phase, m.deadline, m.op, m.pending = nil, Done, 0, nil, nil
+	m.waiting, m.op, m.pending = nil, nil, nil
+	m.run.over()
 	m.turn.do(Finish{code})
 }

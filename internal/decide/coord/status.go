@@ -23,23 +23,23 @@ type Status struct {
 
 // OwnEnd says whether the job is over because the application has ended, well or not: nobody has ended it, and no rank has died.
 func (m *Machine) OwnEnd() bool {
-	return m.phase == Done && m.end.why == "" && !m.end.ordered && m.leaving == 0
+	return m.run.phase == Done && m.verdict.why == "" && !m.verdict.ordered && m.leaving == 0
 }
 
 // Robbed says whether the job is over because nodes were lost without which it could not go on, from a checkpoint that they may have.
 func (m *Machine) Robbed() bool {
-	return m.phase == Done && m.nodes.robbed && m.leaving == 0 && !m.end.natural && len(m.images.list) > 0
+	return m.run.phase == Done && m.nodes.robbed && m.leaving == 0 && !m.verdict.natural && len(m.images.list) > 0
 }
 
 // Lacking says whether the job is over because, since it was given its Start, nodes were missing without which it could not go on.
 func (m *Machine) Lacking() bool {
-	return m.phase == Done && m.nodes.lacking && !m.ran && m.leaving == 0
+	return m.run.phase == Done && m.nodes.lacking && !m.run.ran && m.leaving == 0
 }
 
 // Status returns the present state.
 func (m *Machine) Status() Status {
-	s := Status{Phase: m.phase.String(), Ranks: m.cfg.Ranks, Image: m.image, Images: append([]uint64{}, m.images.list...), Restarts: m.setbacks.count, Deaths: m.setbacks.all}
-	s.Reason, s.Connected = m.reason, m.ranks.connected()
+	s := Status{Phase: m.run.phase.String(), Ranks: m.cfg.Ranks, Image: m.run.image, Images: append([]uint64{}, m.images.list...), Restarts: m.setbacks.count, Deaths: m.setbacks.all}
+	s.Reason, s.Connected = m.verdict.reason, m.ranks.connected()
 	if m.op == nil {
 		return s
 	}
