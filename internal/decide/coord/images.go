@@ -48,6 +48,15 @@ func (im *images) begin(ev Start) {
 	}
 }
 
+// flush: an image is, since now, also where the loss of nodes does not take it. Settled: the job is not looking for one to go back to,
+// which might be what was kept for it.
+func (im *images) flush(n uint64, settled bool) {
+	im.flushed[n] = true
+	if settled {
+		im.prune()
+	}
+}
+
 // number is that of a new checkpoint.
 func (im *images) number() uint64 {
 	im.last++

@@ -70,35 +70,30 @@ func (p Phase) String() string {
 }
 
 // Machine is the state of one job. It is not safe for concurrent use.
+//
+// It only hands each event to the parts that it concerns, in a fixed order, and each of its parts knows no more of the others than it
+// was given by New. Above others stand those that know them:
+//
+//	ending       what follows on the end of the ranks; has the restarts
+//	leaving      the end that somebody has asked for
+//	checkpoints  which are wanted, and the present one; tells the two above by an interface
+//	verdict      what the end of the present start means
+//	run          the present start, and the phase
+//	images       what can be gone back to; setbacks: what should be
+//	ranks, turn  what ranks tell of themselves; the time, and what is ordered
+//
+// The embedded ones are the state that everything turns on; their methods are not called by their short names.
 type Machine struct {
-	cfg   Config
-	turn  turn
-	ranks ranks
+	cfg      Config
+	turn     turn
+	ranks    ranks
+	setbacks setbacks
+	images   images
 	run
 	verdict
-
-	leaving  int  // exit code of a requested end, 0: none
-	tried    bool // a checkpoint after which the job leaves has been begun
-	term     termination
-	nodes    nodes
-	images   images
-	setbacks setbacks
-	failures failures
-
-	epoch    uint64
-	op       *checkpoint
-	pending  *checkpoint   // what the driver still commits after the ranks are gone
-	waiting  []Request     // for the checkpoint after the present one
-	standing map[int]bool  // ranks that have not gone on yet after one that is over
-	settled  time.Duration // when these count as stuck
-	due      time.Duration
-}
-
-// nodes is what the loss of some does to the job.
-type nodes struct {
-	robbed  bool // some were lost, and the job has not gone on since
-	lacking bool // ranks were not started for lack of nodes, and none have been since
-	patient bool // as in Start, until the job goes on
+	checkpoints
+	leaving leaving
+	ending  ending
 }
 
 // New returns a machine that waits for Start.
@@ -110,9 +105,16 @@ func New(cfg Config) *Machine {
 		cfg.Grace = DefaultGrace
 	}
 	m := &Machine{cfg: cfg, ranks: make(ranks, cfg.Ranks), setbacks: setbacks{most: cfg.Retries, work: map[uint64]time.Duration{}}}
-	m.run = run{turn: &m.turn, term: &m.term}
-	m.verdict = verdict{turn: &m.turn, run: &m.run}
 	m.images = newImages(&m.turn, cfg.Keep, &m.setbacks)
+	m.run = run{turn: &m.turn, term: &m.leaving.term}
+	m.verdict = verdict{turn: &m.turn, run: &m.run}
+	m.checkpoints = checkpoints{turn: &m.turn, cfg: &m.cfg, run: &m.run, ranks: m.ranks, images: &m.images, setbacks: &m.setbacks,
+		leaver: &m.leaving, ender: &m.ending, wishes: wishes{every: cfg.Every}, failures: failures{turn: &m.turn}}
+	m.leaving = leaving{turn: &m.turn, grace: cfg.Grace, run: &m.run, verdict: &m.verdict, ranks: m.ranks, saves: &m.checkpoints,
+		finisher: &m.ending}
+	m.ending = ending{turn: &m.turn, run: &m.run, verdict: &m.verdict, ranks: m.ranks, images: &m.images, saves: &m.checkpoints,
+		leaving: &m.leaving, mends: cfg.Mends,
+		restarts: restarts{turn: &m.turn, cfg: &m.cfg, run: &m.run, verdict: &m.verdict, images: &m.images, setbacks: &m.setbacks}}
 	return m
 }
 
@@ -130,341 +132,134 @@ func (m *Machine) Step(now time.Duration, ev Event) []Action {
 
 // Next is when Tick should come at the latest; false: no need.
 func (m *Machine) Next() (time.Duration, bool) {
-	var at time.Duration
 	if m.run.phase == Done {
 		return 0, false
 	}
-	add := func(t time.Duration) {
-		if t > 0 && (at == 0 || t < at) {
-			at = t
-		}
-	}
-	add(m.run.deadline)
-	add(m.term.next(m.verdict.ordered))
-	if m.run.phase == Running && m.op == nil {
-		add(m.due)
-		if len(m.standing) > 0 {
-			add(m.settled)
-		}
-	}
-	if m.op != nil {
-		add(m.opDeadline())
-	}
+	at := earliest(m.run.deadline, m.leaving.deadline(), m.checkpoints.deadline())
 	return at, at > 0
 }
 
 // LeavesBy is when the job must have left at the latest; false: there is no such time.
-func (m *Machine) LeavesBy() (time.Duration, bool) { return m.term.until, m.term.asked }
+func (m *Machine) LeavesBy() (time.Duration, bool) {
+	return m.leaving.term.until, m.leaving.term.asked
+}
 
 func (m *Machine) dispatch(ev Event) {
 	switch ev := ev.(type) {
 	case Start:
 		m.start(ev)
 	case Tick:
-	case node.Hello, node.Init, node.Finalizing, node.Fini, node.Restored, node.Failed, node.Lost, node.Left, node.Where, node.Reason:
-		m.process(ev)
+	case node.Hello, node.Init, node.Finalizing, node.Fini, node.Restored, node.Left, node.Moved, node.Where:
+		m.told(ev)
 	case node.Progress:
 		m.progress()
+	case node.Reason:
+		m.verdict.said(ev)
+	case node.Failed:
+		m.ending.failed(ev)
+	case node.Lost:
+		m.ending.lost(ev)
 	case NodeLost:
-		m.nodeLost(ev)
+		m.ending.nodeLost(ev)
 	case RankKilled:
 		m.verdict.rankKilled(ev, m.ranks[ev.Rank])
 	case LauncherExit:
-		m.launcherExit(ev)
+		m.ending.launcherExit(ev)
 	case LaunchFailed:
-		m.launchFailed(ev)
+		m.ending.launchFailed(ev)
 	case Flushed:
-		m.images.flushed[ev.Checkpoint] = true
-		if m.run.phase == Running { // what was kept for it may be what the job is going back to
-			m.images.prune()
-		}
+		m.images.flush(ev.Checkpoint, m.run.phase == Running)
 	case Request:
-		m.request(ev)
+		m.checkpoints.request(ev)
 	case Terminate:
-		m.terminate(false)
+		m.leaving.terminate(false)
 	case node.Asked:
-		m.terminate(true)
-	case node.Moved:
-		m.ranks.note(ev)
-		m.moved(ev.Rank)
+		m.leaving.terminate(true)
 	case node.Refused:
-		m.refusedBy(ev)
+		m.leaving.refusedBy(ev)
 	case Interrupt:
-		m.interrupt(ev.Code)
+		m.leaving.interrupt(ev.Code)
 	default:
-		m.checkpointEvent(ev)
+		m.checkpoints.event(ev)
 	}
 }
 
 func (m *Machine) start(ev Start) {
-	m.nodes.patient = ev.Patient
+	m.ending.nodes.patient = ev.Patient
 	m.images.begin(ev)
-	if !ev.Restart {
+	n := m.images.candidate()
+	switch {
+	case !ev.Restart:
 		m.launch(0)
-		return
-	}
-	if n := m.images.candidate(); n != 0 {
+	case n != 0:
 		m.launch(n)
-		return
+	default:
+		m.turn.say("there is no checkpoint to go on from%s", m.images.asideHint())
+		m.ending.finish(abi.ExitInternal)
 	}
-	m.turn.say("there is no checkpoint to go on from%s", m.images.asideHint())
-	m.finish(abi.ExitInternal)
 }
 
-// launch starts the ranks anew.
+// launch starts the ranks anew, of which nothing is known then.
 func (m *Machine) launch(image uint64) {
-	m.standing = nil
-	m.verdict.reset()
 	clear(m.ranks)
+	m.checkpoints.slow = stragglers{}
+	m.verdict.reset()
 	m.run.launch(image, m.images.doubted[image])
 }
 
-// process takes in the life of a rank.
-func (m *Machine) process(ev Event) {
+// told takes in what a rank tells of its life.
+func (m *Machine) told(ev Event) {
 	m.ranks.note(ev)
 	switch ev := ev.(type) {
 	case node.Hello, node.Restored:
 		m.progress()
 		m.maybeRunning()
 	case node.Finalizing:
-		m.noMore(ev.Ranks)
-	case node.Reason:
-		m.verdict.said(ev)
-	case node.Where:
-		m.checkpointEvent(ev)
+		m.checkpoints.noMore(ev.Ranks)
 	case node.Left:
-		m.noMore([]int{ev.Rank})
-	case node.Failed:
-		m.failed(ev)
-	case node.Lost:
-		m.lost(ev)
+		m.checkpoints.noMore([]int{ev.Rank})
+	case node.Moved:
+		m.checkpoints.moved(ev.Rank)
+	case node.Where:
+		m.checkpoints.event(ev)
 	}
 }
 
-// noMore: because of these ranks there can be no checkpoint any more. When their images are written and they have gone on,
-// the present one needs nothing more of them.
-func (m *Machine) noMore(ranks []int) {
-	why := m.ranks.whyNot()
-	if why != "" && m.op != nil && (m.op.stage == committing || m.op.stage == writing && m.op.haveAnswered(ranks)) {
-		m.turn.reply(m.waiting, Result{Err: why})
-		m.waiting = nil
-		return
-	}
-	m.giveUp(why)
-}
-
-// progress: the limit of a start or of an image begins anew.
+// progress: the limit of a start, or of an image, begins anew.
 func (m *Machine) progress() {
-	switch {
-	case m.run.phase == Starting:
-		m.run.progress()
-	case m.run.phase == Running && m.op != nil && m.op.stage == writing:
-		m.op.until = m.turn.now + workLimit
-	}
+	m.run.progress()
+	m.checkpoints.progress()
 }
 
+// maybeRunning: when all ranks are there, the job goes on.
 func (m *Machine) maybeRunning() {
-	if m.run.phase != Starting || !m.ranks.there(m.run.image != 0) {
+	image := m.run.image
+	if m.run.phase != Starting || !m.ranks.there(image != 0) {
 		return
 	}
 	m.run.goesOn()
-	m.nodes.robbed, m.nodes.lacking, m.nodes.patient = false, false, false
-	m.setbacks.start(m.run.image, m.turn.now)
-	if m.run.image != 0 {
-		m.turn.say("the job goes on from checkpoint %d", m.run.image)
-		m.images.wentOn(m.run.image)
+	m.ending.goesOn()
+	m.setbacks.start(image, m.turn.now)
+	if image != 0 {
+		m.turn.say("the job goes on from checkpoint %d", image)
+		m.images.wentOn(image)
 	}
-	m.schedule()
-	m.goOn()
+	m.checkpoints.begin()
 }
 
-func (m *Machine) schedule() {
-	if m.cfg.Every > 0 {
-		m.due = m.turn.now + m.cfg.Every
+// timers does what is due.
+func (m *Machine) timers() {
+	if m.run.phase != Done {
+		m.leaving.timers()
 	}
-}
-
-// failed: a rank says that it cannot start. An image that is refused by name is not tried again; but one that is damaged is, once, if
-// what is damaged may be made again. What other ranks say after that may follow from it.
-func (m *Machine) failed(ev node.Failed) {
-	switch {
-	case m.run.image == 0 || m.verdict.damaged:
-	case ev.Damaged && m.cfg.Mends && m.images.doubt(m.run.image):
-		m.verdict.damaged = true
-	default:
-		m.images.condemn(m.run.image)
-	}
-	m.verdict.failed(ev)
-	m.ending()
-}
-
-// lost: the process of a rank is gone. The first one that did not end well decides what it means.
-func (m *Machine) lost(ev node.Lost) {
-	m.ranks[ev.Rank].lost = true
-	m.verdict.lost(ev, m.ranks[ev.Rank])
-	switch m.run.phase {
-	case Starting, Running, Ending:
-		m.ending()
-		m.giveUp(m.verdict.because())
-	case Gone:
-		m.giveUp(m.verdict.because())
-		m.decideWhenAllGone()
-	}
-}
-
-// nodeLost: its ranks are gone. Those on other nodes cannot go on without them, and launchers hang: all are ended at once. What
-// other ranks may have died of, or ended the job for, is that they lost these, which they notice first.
-func (m *Machine) nodeLost(ev NodeLost) {
-	robbed := m.ranks.lose(ev.Ranks)
-	if len(ev.Ranks) == 0 {
-		return
-	}
-	m.nodes.robbed = true
-	m.verdict.nodeLost(ev, robbed)
-	switch m.run.phase {
-	case Starting, Running, Ending:
-		m.giveUp(m.verdict.because())
-		m.run.kill(KillBoth)
-	case Gone:
-		m.giveUp(m.verdict.because())
-		m.decideWhenAllGone()
-	}
-}
-
-// ending waits for the launcher; one that hangs on a dead rank is ended.
-func (m *Machine) ending() {
-	m.verdict.gone()
-	m.run.ending(m.verdict.why != "")
-}
-
-func (m *Machine) launcherExit(ev LauncherExit) {
-	m.verdict.launcherExit(ev)
-	m.run.launcherGone()
-	m.giveUp("the job is ending")
-	m.decideWhenAllGone()
-}
-
-func (m *Machine) launchFailed(ev LaunchFailed) {
-	if ev.Bad && m.run.image != 0 {
-		m.images.condemn(m.run.image)
-	}
-	m.verdict.why, m.verdict.exit = ev.Text, abi.ExitInternal
-	m.nodes.lacking = m.nodes.lacking || ev.Away || ev.Nowhere
-	if (ev.Nowhere || ev.Away && m.nodes.patient) && m.leaving == 0 {
-		m.verdict.reason = ev.Text
-		m.turn.say("%s", ev.Text)
-		m.finish(abi.ExitInternal)
-		return
-	}
-	m.decide()
-}
-
-func (m *Machine) decideWhenAllGone() {
-	if m.ranks.connected() == 0 {
-		m.decide()
-	}
-}
-
-// decide what follows on the end of all ranks.
-func (m *Machine) decide() {
-	m.giveUp("the job is ending")
-	if until := m.commitAwaited(); m.turn.now < until {
-		m.run.holdsOut(until)
-		return
-	}
-	switch {
-	case m.leaving != 0 && !m.verdict.ownEnd():
-		m.finish(m.leaving)
-	case m.verdict.why == "":
-		if m.verdict.reason != "" && !m.verdict.ordered {
-			m.turn.say("%s", m.verdict.reason)
-		}
-		m.finish(m.verdict.exit)
-	default:
-		m.verdict.nameCrash(m.ranks)
-		m.verdict.reason = m.verdict.why
-		m.again()
-	}
-}
-
-// commitAwaited is until when a commit under way is waited for: after SIGTERM it decides on the exit code, after a crash
-// on where the job goes back to.
-func (m *Machine) commitAwaited() time.Duration {
-	switch {
-	case m.pending == nil:
-	case m.term.asked:
-		return m.term.until
-	case m.verdict.why != "" && m.leaving == 0:
-		return m.pending.until
-	}
-	return 0
-}
-
-// again starts the job from its newest good image, or gives up. Only a job that ran uses up retries: an image that does
-// not even start is tried twice at most and then never again, so that there is an end to it. The end of a node counts for
-// nothing of that: nodes that are lost do not come back, so that there is an end to it, too.
-func (m *Machine) again() {
-	if m.verdict.innocent && !m.run.ran {
-		m.turn.say("%s; starting again", m.verdict.why)
-		m.run.backoff(1)
-		return
-	}
-	if m.run.image == 0 && !m.run.ran {
-		m.turn.say("the job did not start: %s", m.verdict.why)
-		m.finish(m.verdict.crashCode())
-		return
-	}
-	why := m.verdict.why + "; "
-	switch {
-	case m.verdict.innocent:
-	case m.run.ran:
-		m.setbacks.died(m.verdict.at, m.run.image, m.images.good())
-	default:
-		if m.images.failed(m.run.image) {
-			m.turn.say("checkpoint %d cannot be used: %s", m.run.image, m.verdict.why)
-			why = ""
+	if m.run.due() {
+		if m.run.phase == Backoff {
+			m.launch(m.images.candidate())
+		} else {
+			m.ending.timeout()
 		}
 	}
-	n := m.images.candidate()
-	switch {
-	case n == 0 && m.verdict.innocent && m.run.image == 0 && len(m.images.list) == 0 && m.cfg.Anew:
-		m.turn.say("%snothing is saved yet: the job begins anew", why)
-		m.run.backoff(1)
-	case n == 0:
-		m.turn.say("%sthere is no good checkpoint to go back to%s", why, m.images.asideHint())
-		m.finish(m.verdict.crashCode())
-	case m.verdict.innocent:
-		m.turn.say("%sgoing back to checkpoint %d", why, n)
-		m.run.backoff(1)
-	case m.run.ran && m.cfg.Retries == 0:
-		m.turn.say("%snot started again (--retries 0)", why)
-		m.finish(m.verdict.crashCode())
-	case m.run.ran && m.setbacks.count > m.cfg.Retries:
-		m.turn.say("%sgiven up after %d restarts without a checkpoint beyond the point at which it died (--retries)", why, m.cfg.Retries)
-		m.finish(m.verdict.crashCode())
-	case m.run.ran && m.cfg.Restarts > 0 && m.setbacks.all > m.cfg.Restarts:
-		m.turn.say("%sgiven up after %d restarts in all (--max-restarts)", why, m.cfg.Restarts)
-		m.finish(m.verdict.crashCode())
-	case m.run.ran:
-		m.turn.say("%sgoing back to checkpoint %d (restart %d of %d)", why, n, m.setbacks.count, m.cfg.Retries)
-		m.run.backoff(m.setbacks.count)
-	case m.verdict.damaged && n == m.run.image:
-		m.turn.say("%slooking through what the nodes have of checkpoint %d", why, n)
-		m.run.backoff(1)
-	default:
-		m.turn.say("%strying checkpoint %d", why, n)
-		m.run.backoff(1)
+	if m.run.phase == Running {
+		m.checkpoints.timers()
 	}
-}
-
-func (m *Machine) finish(code int) {
-	m.giveUp("the job is ending")
-	m.turn.reply(m.waiting, Result{Err: "the job is ending"})
-	if m.pending != nil {
-		m.turn.reply(m.pending.askers, Result{Err: "the job is ending"})
-	}
-	m.sayFailures()
-	m.waiting, m.op, m.pending = nil, nil, nil
-	m.run.over()
-	m.turn.do(Finish{code})
 }

@@ -44,6 +44,8 @@ func (rs ranks) note(ev Event) {
 		}
 	case node.Left:
 		rs[ev.Rank].left = true
+	case node.Lost:
+		rs[ev.Rank].lost = true
 	case node.Moved: // another process is the rank from here on
 		rs[ev.Rank].where, rs[ev.Rank].left, rs[ev.Rank].moved = abi.WhereRun, false, true
 	}

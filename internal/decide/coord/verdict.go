@@ -37,10 +37,29 @@ func (v *verdict) reset() { *v = verdict{turn: v.turn, run: v.run, rank: -1, ref
 
 // said takes in why a rank ends the job.
 func (v *verdict) said(ev node.Reason) {
-	if v.reason == "" && !v.ordered {
-		v.reason = fmt.Sprintf("rank %d: %s", ev.Rank, ev.Text)
+	if !v.ordered {
+		v.give(fmt.Sprintf("rank %d: %s", ev.Rank, ev.Text))
 	}
 }
+
+// give takes in a reason for ending the job, of which the first counts.
+func (v *verdict) give(reason string) {
+	if v.reason == "" {
+		v.reason = reason
+	}
+}
+
+// order: from here on the ranks end because they are to.
+func (v *verdict) order() { v.ordered = true }
+
+// blame: that is why the ranks are no more, or are to be ended.
+func (v *verdict) blame(why string) { v.why = why }
+
+// notLaunched: there were no ranks at all.
+func (v *verdict) notLaunched(why string) { v.why, v.exit = why, abi.ExitInternal }
+
+// final makes that which ended the ranks the reason for which the job ends.
+func (v *verdict) final() { v.reason = v.why }
 
 // because is the reason for what fails together with the ranks.
 func (v *verdict) because() string {
