@@ -100,8 +100,7 @@ func (k *Keeper) rebuild(r *Resumption, then func(error)) {
 			asked, own = append(asked, members[m]), append(own, m)
 		}
 	}
-	k.transfers++
-	transfer := k.transfers
+	transfer := k.transfer()
 	rebuild := func(i int) Order {
 		h := b.Header
 		h.Own = own[i]
