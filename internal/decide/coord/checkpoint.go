@@ -26,11 +26,12 @@ func (s stage) String() string {
 	return [...]string{"preparing", "pausing", "agreeing", "stopping", "writing", "committing"}[s]
 }
 
-// checkpoint is one checkpoint from the wish to the commit, over all its attempts. It gives the ranks their orders, which file write.go
-// continues from STOP on, and knows nothing of other checkpoints, nor of why its ranks live or die.
+// checkpoint is one checkpoint from the wish to the commit, over all its attempts. It gives the ranks their orders: those that bring them
+// to a common point and stop them are here, those that follow are in write.go. It knows nothing of other checkpoints, nor of why its
+// ranks live or die.
 //
-// It guarantees that answers to other stages and attempts than the present one are ignored; that no stage lasts for ever; and that ranks which may
-// stand still hear that they are to go on, or to exit, before it is over.
+// It guarantees that answers to another stage or attempt than the present one are ignored; that no stage lasts for ever; and that ranks
+// which may stand still are told to go on, or to exit, before it is over.
 type checkpoint struct {
 	turn  *turn
 	cfg   *Config
@@ -42,10 +43,11 @@ type checkpoint struct {
 	askers []Request
 	leave  bool // the job leaves after it
 	began  time.Duration
-	state
-	tries tries
-	attempt
-	commit bool // the driver has answered
+	commit bool // the driver has committed it
+
+	state   // its stage
+	attempt // the present one; empty before the first, and in a pause
+	tries   tries
 }
 
 // taker is who takes checkpoints.
@@ -126,7 +128,7 @@ type attempt struct {
 	result   Result        // as far as it is known
 }
 
-// newCheckpoint is one of those that c takes, whose directory is being made.
+// newCheckpoint is a checkpoint for which the directory is to be made first.
 func newCheckpoint(c *checkpoints, number uint64, askers []Request) *checkpoint {
 	op := &checkpoint{turn: c.turn, cfg: c.cfg, ranks: c.ranks, slow: &c.slow, taker: c, number: number, askers: askers, began: c.turn.now}
 	op.leave = slices.ContainsFunc(askers, func(r Request) bool { return r.Stop })
@@ -263,7 +265,7 @@ func (c *checkpoint) event(ev Event) {
 	}
 }
 
-// in says whether that is the stage, of that attempt.
+// in says whether the checkpoint is in this stage of the attempt with this number.
 func (c *checkpoint) in(s stage, epoch uint64) bool { return c.stage == s && c.epoch == epoch }
 
 func (c *checkpoint) prepared(ev Prepared) {
@@ -316,7 +318,7 @@ func (c *checkpoint) others() map[int]bool {
 	return still
 }
 
-// awaitOthers: nothing is begun before they have gone on.
+// awaitOthers: no attempt begins before the others have gone on.
 func (c *checkpoint) awaitOthers() { *c.slow = stragglers{c.others(), c.turn.now + goOnLimit} }
 
 // maybeConclude: it is over when it is committed and everybody goes on.
@@ -341,7 +343,7 @@ func (c *checkpoint) fail(why string) {
 	c.taker.conclude(why)
 }
 
-// outcome is the result for those who asked, with a reason when there is none.
+// outcome is the result for those who have asked. Err says why there is no checkpoint, empty when there is one.
 func (c *checkpoint) outcome(err string) Result {
 	r := c.result
 	r.Checkpoint, r.Attempts, r.Err = c.number, c.tries.count, err

@@ -12,7 +12,7 @@ import (
 // its ranks, and which ranks have not gone on yet.
 //
 // It guarantees that at most one is under way; that none is begun while a rank has not gone on after the one before; that every
-// request is answered; and that what the driver has been told to commit is counted, or discarded, whatever becomes of the ranks.
+// request is answered; and that a checkpoint which the driver was told to commit is counted if it succeeds, whatever becomes of the ranks.
 type checkpoints struct {
 	turn     *turn
 	cfg      *Config
@@ -31,16 +31,16 @@ type checkpoints struct {
 	failures failures
 }
 
-// leaver is who decides on the leaving of the job, as far as it goes by checkpoints.
+// leaver decides whether and how the job leaves.
 type leaver interface {
 	leaves() bool        // the job is to leave
-	terminated() bool    // because of a SIGTERM, so that it leaves after the first checkpoint
-	depart()             // no checkpoint is under way: the one after which it leaves can be taken
-	leave(number uint64) // it is committed, and the ranks have been told to exit
-	savedLate()          // it is committed, but the ranks were gone before
+	terminated() bool    // it has received a SIGTERM, and leaves after whatever checkpoint is committed next
+	depart()             // no checkpoint is under way: the last one can be taken
+	leave(number uint64) // the last one is committed, and the ranks have been told to exit
+	savedLate()          // one is committed whose ranks were gone by then
 }
 
-// ender is who decides on what follows when the ranks end.
+// ender decides what follows when the ranks end.
 type ender interface {
 	stuck(why string) // ranks do not go on
 	commitOver()      // the driver has answered for a checkpoint whose ranks may be gone
@@ -127,13 +127,13 @@ func (c *checkpoints) goOn() {
 	c.next()
 }
 
-// begin: all ranks are there.
+// begin: all ranks run, and no checkpoint is under way.
 func (c *checkpoints) begin() {
 	c.wishes.schedule(c.turn.now)
 	c.goOn()
 }
 
-// progress: the pages of the ranks show that they come further.
+// progress: the ranks have come further.
 func (c *checkpoints) progress() {
 	if c.run.phase == Running && c.op != nil {
 		c.op.progress()

@@ -47,7 +47,7 @@ func (e *ending) failed(ev node.Failed) {
 	e.begun()
 }
 
-// begun: ranks are gone, or are going.
+// begun: a rank is gone, or is about to go.
 func (e *ending) begun() {
 	e.verdict.gone()
 	e.run.ending(e.verdict.why != "")
@@ -199,10 +199,10 @@ func (e *ending) finish(code int) {
 	e.turn.do(Finish{code})
 }
 
-// goesOn: all ranks are there, so that no node is missed any more.
+// goesOn: all ranks are there, so no node is missing any more.
 func (e *ending) goesOn() { e.nodes = nodes{} }
 
-// Ends of which the driver asks when the job is over.
+// The rest is what the driver asks when the job is over.
 
 // own: the application has ended, well or not: nobody has ended it, and no rank has died.
 func (e *ending) own() bool {

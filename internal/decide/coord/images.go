@@ -9,9 +9,9 @@ import (
 
 // images are the committed checkpoints of the job: which there are, which of them the job can go back to, and which are kept.
 //
-// They guarantee that no number is used twice; that what is dropped lies behind as many good ones as are to be kept, and is neither
-// the newest good one that the loss of nodes does not take nor what setbacks may still need; and that an image behind which the job
-// has gone back, or which has failed too often, is not a candidate.
+// They guarantee that no number is used twice; that a checkpoint is dropped only when enough newer good ones remain, and never the
+// newest good one that the loss of nodes does not take, nor one that setbacks may still need; and that the job does not go on from one
+// behind which it has gone back, or which has failed too often.
 type images struct {
 	turn     *turn
 	keep     int // how many good ones remain
@@ -48,11 +48,11 @@ func (im *images) begin(ev Start) {
 	}
 }
 
-// flush: an image is, since now, also where the loss of nodes does not take it. Settled: the job is not looking for one to go back to,
-// which might be what was kept for it.
-func (im *images) flush(n uint64, settled bool) {
+// flush: from now on, the loss of nodes does not take an image. Running: the job is not about to go back, perhaps to one that is kept
+// only for lack of this one.
+func (im *images) flush(n uint64, running bool) {
 	im.flushed[n] = true
-	if settled {
+	if running {
 		im.prune()
 	}
 }
@@ -89,7 +89,7 @@ func (im *images) good() []uint64 {
 	return good
 }
 
-// doubt takes in that a rank has found an image damaged; false: that is known already, and it was to be made good before this start.
+// doubt takes in that a rank has found an image damaged; false: one has before, so that mending it has not helped.
 func (im *images) doubt(n uint64) bool {
 	was := im.doubted[n]
 	im.doubted[n] = true

@@ -144,7 +144,7 @@ func (l *leaving) timers() {
 	}
 }
 
-// exitCode is that of the job: of the end that was asked for, or else this one, which then stands for it.
+// exitCode is the code of the end that was asked for. If none was, it is this one, as if somebody had asked for the end.
 func (l *leaving) exitCode(other int) int {
 	if l.code == 0 {
 		l.code = other

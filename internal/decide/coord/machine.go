@@ -71,18 +71,22 @@ func (p Phase) String() string {
 
 // Machine is the state of one job. It is not safe for concurrent use.
 //
-// It only hands each event to the parts that it concerns, in a fixed order, and each of its parts knows no more of the others than it
-// was given by New. Above others stand those that know them:
+// It hands each event to the parts that it concerns; the parts decide. They are, from the top to the bottom:
 //
-//	ending       what follows on the end of the ranks; has the restarts
-//	leaving      the end that somebody has asked for
-//	checkpoints  which are wanted, and the present one; tells the two above by an interface
+//	ending       what follows on the end of the ranks: another start (restarts), or the end of the job
+//	leaving      the end of the job that somebody has asked for
+//	checkpoints  which are wanted, and the one that is being taken (checkpoint, agreement, sharing)
 //	verdict      what the end of the present start means
-//	run          the present start, and the phase
-//	images       what can be gone back to; setbacks: what should be
-//	ranks, turn  what ranks tell of themselves; the time, and what is ordered
+//	run          the present start, its phase, and how it is ended
+//	images       which checkpoints can be gone back to, and which are kept
+//	setbacks     how often, and how far, the job has to go back
+//	ranks        what the ranks have told of themselves
+//	turn         what time it is, and what has been ordered
 //
-// The embedded ones are the state that everything turns on; their methods are not called by their short names.
+// New gives each part those below it that it needs. Upwards there are only three small interfaces: leaver and ender, by which checkpoints
+// tell what has come of them, and finisher, by which leaving ends the job.
+//
+// Three parts are embedded because tests look at their fields. Their methods are called by the name of the part.
 type Machine struct {
 	cfg      Config
 	turn     turn

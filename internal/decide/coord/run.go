@@ -2,11 +2,11 @@ package coord
 
 import "time"
 
-// run is the present start of the ranks: where the image is from which they began, how far it has come, and how it is ended. It owns the
-// phase of the job, and the time by which something else must have happened.
+// run is the present start of the ranks: from which image they began, how far they have come, and how they are ended. It owns the phase
+// of the job, and the time at which that must be over.
 //
-// It guarantees that only Running, and an end that the application makes by itself, may last as long as they like; and that what is
-// to end is ended by stronger means each time, within the grace time if there is one.
+// It guarantees that only Running, and an end that the application makes by itself, may last for any time; and that ranks which do
+// not end are ended by stronger means each time, within the grace time if there is one.
 type run struct {
 	turn *turn
 	term *termination
@@ -74,7 +74,7 @@ func (r *run) launcherGone() {
 	r.phase, r.deadline = Gone, r.turn.now+r.term.within(r.turn.now, lostGrace)
 }
 
-// holdsOut: nothing is left of the ranks, and what follows is decided later.
+// holdsOut: nothing is left of the ranks, but what follows is decided later.
 func (r *run) holdsOut(until time.Duration) { r.phase, r.deadline, r.killed = Gone, until, KillBoth }
 
 // backoff waits before the next start, longer each time.

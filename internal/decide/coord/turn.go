@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// turn is one call of Step: the time at which it is made, and what has been ordered in it so far. All parts of a machine share the one
-// that it owns, so that actions leave in the order in which they were decided on, and time never goes back.
+// turn is one call of Step: what time it is, and what has been ordered in it so far. A machine has one, which all of its parts write to:
+// so actions go out in the order in which they were decided on. It guarantees that time never goes back.
 type turn struct {
 	now time.Duration
 	out []Action
