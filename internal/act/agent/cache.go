@@ -25,7 +25,7 @@ import (
 func ParityName(h *holding.Header) string { return fmt.Sprintf("parity.%d.%d", h.Set, h.Own) }
 
 // encode makes what this node keeps for the others of its set, beside the images that it has written.
-func (n *Node) encode(ctx context.Context, o control.Encode) error {
+func (n *cache) encode(ctx context.Context, o control.Encode) error {
 	n.cfg.Faults.Hit(faults.EncodeBegun)
 	m, err := openMember(n.of(o.Header.Stream).Path(o.Checkpoint)+".tmp", o.Header)
 	if err != nil {
@@ -65,7 +65,7 @@ func (n *Node) rebuildAndSay(ctx context.Context, o control.Rebuild) {
 }
 
 // give sends what this node has to who becomes the lost member.
-func (n *Node) give(ctx context.Context, o control.Rebuild) error {
+func (n *cache) give(ctx context.Context, o control.Rebuild) error {
 	m, err := openMember(n.of(o.Header.Stream).Path(o.Checkpoint), o.Header)
 	if err != nil {
 		return err
@@ -85,7 +85,7 @@ func (n *Node) give(ctx context.Context, o control.Rebuild) error {
 }
 
 // become makes the part and the redundancy of a lost member again, for the record to make them count.
-func (n *Node) become(ctx context.Context, o control.Rebuild) (*dataset.Part, error) {
+func (n *cache) become(ctx context.Context, o control.Rebuild) (*dataset.Part, error) {
 	store := n.of(o.Header.Stream)
 	dir, err := store.RecreateTemp(o.Checkpoint)
 	if err != nil {
@@ -282,7 +282,7 @@ func (m *member) finish(durable bool) error {
 }
 
 // Held lists what is in the cache, of all streams, and says what cannot be used.
-func (n *Node) Held() (list []recovery.Held, damaged []string) {
+func (n *cache) Held() (list []recovery.Held, damaged []string) {
 	streams, err := n.store.Streams()
 	if err != nil {
 		return nil, []string{err.Error()}

@@ -25,7 +25,7 @@ func (n *Node) flushAndSay(ctx context.Context, o control.Flush) {
 	n.sealed(0, o.Order, part, err)
 }
 
-func (n *Node) flush(ctx context.Context, o control.Flush) (*dataset.Part, error) {
+func (n *cache) flush(ctx context.Context, o control.Flush) (*dataset.Part, error) {
 	store, all := n.of(o.Stream), n.cfg.Flush.Of(o.Stream)
 	from, to := store.Path(o.Checkpoint), all.Path(o.Checkpoint)+".tmp"
 	m, err := dataset.ReadManifest(from)

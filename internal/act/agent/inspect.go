@@ -141,7 +141,7 @@ func inspectKept(ctx context.Context, dir, name string, progress func(int64)) ([
 }
 
 // repair does this node's share in repairing what of a member is damaged. Who has it looks through it all again.
-func (n *Node) repair(ctx context.Context, o control.Repair) error {
+func (n *cache) repair(ctx context.Context, o control.Repair) error {
 	dir := n.of(o.Header.Stream).Path(o.Checkpoint)
 	m, err := openMember(dir, o.Header)
 	if err != nil {

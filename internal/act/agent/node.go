@@ -25,8 +25,7 @@ import (
 // ranks after the other, and says what becomes of it. Orders to the store are done in their order by one goroutine;
 // nothing that Hear does waits.
 type Node struct {
-	cfg   NodeConfig
-	store *dataset.Job
+	cache
 	say   func(control.Message)
 	disk  *worker
 	moves *moves
@@ -34,6 +33,13 @@ type Node struct {
 	mu      sync.Mutex
 	number  uint64 // of the present start, 0: none
 	present *Server
+}
+
+// cache is what the node has of the job's datasets, in its cache or in the store that all nodes see, and what is made of it: for others, and
+// from what they have. Its methods may be called from several goroutines; none changes it.
+type cache struct {
+	cfg   NodeConfig
+	store *dataset.Job
 }
 
 // NodeConfig is what an agent works with.
@@ -52,7 +58,7 @@ type NodeConfig struct {
 
 // NewNode returns the agent.
 func NewNode(cfg NodeConfig) *Node {
-	return &Node{cfg: cfg, store: cfg.Store, say: cfg.Say, disk: newWorker(), moves: newMoves()}
+	return &Node{cache: cache{cfg, cfg.Store}, say: cfg.Say, disk: newWorker(), moves: newMoves()}
 }
 
 // StartDir is the directory of a start of ranks, with their socket and pages.
@@ -246,7 +252,7 @@ func (n *Node) prepare(number uint64, o control.Prepare) error {
 }
 
 // of is the store with one of the job's streams.
-func (n *Node) of(s holding.Stream) *dataset.Job { return n.store.Of(s) }
+func (n *cache) of(s holding.Stream) *dataset.Job { return n.store.Of(s) }
 
 // drop removes a committed dataset. In a cache the next checkpoint takes the place of one that the present start has written: its
 // files are the same.
@@ -264,14 +270,14 @@ func (n *Node) drop(stream holding.Stream, checkpoint uint64) error {
 }
 
 // release removes what was kept to be written over. What stays is removed with the job.
-func (n *Node) release() {
+func (n *cache) release() {
 	if n.cached() {
 		_ = n.store.DropKept()
 	}
 }
 
 // cached says whether the node writes to a cache of its own.
-func (n *Node) cached() bool { return n.cfg.Flush != nil }
+func (n *cache) cached() bool { return n.cfg.Flush != nil }
 
 func (n *Node) seal(number uint64, o control.Seal) {
 	p, err := n.of(o.Stream).Seal(context.Background(), o.Checkpoint, o.Kind, o.Ranks)

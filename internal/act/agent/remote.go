@@ -197,7 +197,7 @@ func openPort(conn *control.Conn) (*bulk.Port, error) {
 }
 
 // tellCache says what is in the node's cache.
-func (n *Node) tellCache(j *control.Joined) error {
+func (n *cache) tellCache(j *control.Joined) error {
 	if n.cfg.Port == nil {
 		return nil
 	}
@@ -214,7 +214,7 @@ func (n *Node) tellCache(j *control.Joined) error {
 }
 
 // forget removes the job's part of the cache.
-func (n *Node) forget() error {
+func (n *cache) forget() error {
 	if n.cfg.Port == nil {
 		return nil
 	}

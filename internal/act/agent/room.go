@@ -93,7 +93,7 @@ func (n *Node) checkRoom(number uint64, o control.Prepare) error {
 
 // lastImages is how long the images of ranks were in the newest checkpoint here; of those that are not in it, what they last
 // wrote or read.
-func (n *Node) lastImages(ranks []int, pages []node.Sample) int64 {
+func (n *cache) lastImages(ranks []int, pages []node.Sample) int64 {
 	var sum int64
 	here := map[int]bool{}
 	if all, err := n.store.Checkpoints(); err == nil && len(all) > 0 {

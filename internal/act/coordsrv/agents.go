@@ -41,14 +41,18 @@ type peer struct {
 	ranks []int                 // of the present start
 	gone  bool
 	lost  string // why, when it is
+	group string // what fails together with it; empty: nothing
+	arrival
+	heard atomic.Int64 // when it said something, in nanoseconds of Unix time
+}
 
-	absent string          // why its agent has not come, at the start; empty: it has
+// arrival is what an agent told when it came.
+type arrival struct {
+	absent string          // why it has not come; empty: it has
 	traits control.Traits  // of the node
-	group  string          // what fails together with it; empty: nothing
 	pieces string          // address for what other agents send it
-	last   uint64          // highest number of a checkpoint in its cache, when it came
-	held   []recovery.Held // in its cache, then
-	heard  atomic.Int64    // when it said something, in nanoseconds of Unix time
+	last   uint64          // highest number of a checkpoint in its cache
+	held   []recovery.Held // in its cache
 }
 
 // lastHeard is when the agent said something last.

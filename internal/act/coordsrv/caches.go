@@ -58,7 +58,7 @@ func (s *Server) keepCaches(start *coord.Start) error {
 		return nil
 	}
 	c := s.caches
-	c.keeper = keep.New(keep.Config{Job: s.jobID, Ranks: s.opt.Spec.Ranks, Scheme: c.Scheme, Size: c.Size, Flush: c.Flush}, c, start.Images)
+	c.keeper = keep.New(keep.Config{Job: s.agents.jobID, Ranks: s.opt.Spec.Ranks, Scheme: c.Scheme, Size: c.Size, Flush: c.Flush}, c, start.Images)
 	start.Flushed = slices.Clone(start.Images)
 	var first []int
 	for i, p := range s.agents.list {
@@ -111,7 +111,7 @@ func (c *caches) commit(n, epoch uint64) {
 			nodes, ranks = append(nodes, i), append(ranks, p.ranks)
 		}
 	}
-	c.keeper.Commit(holding.ID{Job: c.s.jobID, Start: c.s.agents.start, Epoch: epoch, Dataset: n}, nodes, ranks)
+	c.keeper.Commit(holding.ID{Job: c.s.agents.jobID, Start: c.s.agents.start, Epoch: epoch, Dataset: n}, nodes, ranks)
 }
 
 // launch starts the ranks from a checkpoint in the caches, when what is lost of it is made again. An error: they do not have it.

@@ -188,8 +188,8 @@ func writeJSON(w http.ResponseWriter, v any) {
 
 func (s *Server) status() Status {
 	meta := &s.opt.Job.Meta
-	st := Status{Job: meta.Name, Dir: s.opt.Job.Dir, App: meta.App, PID: os.Getpid(), MPI: s.opt.Spec.MPI, Library: s.library,
-		Running: time.Since(s.began), Status: s.machine.Status(), Last: s.last, PerRank: []RankStatus{}}
+	st := Status{Job: meta.Name, Dir: s.opt.Job.Dir, App: meta.App, PID: os.Getpid(), MPI: s.opt.Spec.MPI, Library: s.shown.library,
+		Running: time.Since(s.began), Status: s.machine.Status(), Last: s.shown.last, PerRank: []RankStatus{}}
 	if s.agents.remote != nil {
 		for _, p := range s.agents.list {
 			st.Nodes = append(st.Nodes, p.status())

@@ -70,10 +70,8 @@ type Options struct {
 type Server struct {
 	*loop
 	opt     Options
-	fault   *faults.Set
 	machine *coord.Machine
 	began   time.Time
-	jobID   [16]byte
 
 	agents   *agents
 	caches   *caches // nil: the nodes have none
@@ -85,8 +83,13 @@ type Server struct {
 	ranks    *ranks
 	end      ending
 
-	due     []coord.Event // the one that the machine takes in now, and what has happened meanwhile
-	library string        // what the ranks' MPI says of itself
+	due   []coord.Event // the one that the machine takes in now, and what has happened meanwhile
+	shown shown
+}
+
+// shown is what others are told of the job besides what the machine and the agents know.
+type shown struct {
+	library string // what the ranks' MPI says of itself
 	last    *coord.Result
 }
 
@@ -116,16 +119,15 @@ type End struct {
 // Run runs the job to its end.
 func Run(opt Options) (end End, err error) {
 	s := newServer(opt)
-	if s.fault, err = faults.Parse(opt.Fault, ""); err != nil {
+	if opt.Job.Faults, err = faults.Parse(opt.Fault, ""); err != nil {
 		return End{}, err
 	}
 	id, err := hex.DecodeString(opt.Job.Meta.ID)
-	if err != nil || len(id) != len(s.jobID) {
+	if err != nil || len(id) != len(s.agents.jobID) {
 		return End{}, fmt.Errorf("coordsrv: job %s: id %q, wanted 32 hexadecimal digits", opt.Job.Meta.Name, opt.Job.Meta.ID)
 	}
-	copy(s.jobID[:], id)
-	s.agents.jobID, s.ranks.jobID = s.jobID, s.jobID
-	opt.Job.Faults = s.fault
+	copy(s.agents.jobID[:], id)
+	s.ranks.jobID = s.agents.jobID
 	s.story.begin(&s.opt)
 	defer func() { s.story.end(end.Code, s.opt.Job.Meta.Reason, err) }()
 	start, err := s.inventory()
@@ -407,7 +409,7 @@ func (s *Server) step(ev coord.Event) {
 			s.ranks.now.here[r] = true
 		}
 	case node.Init:
-		s.library = ev.Library
+		s.shown.library = ev.Library
 	case node.Progress:
 		s.ranks.now.read.Store(ev.Done)
 		s.ranks.now.toRead.Store(ev.Total)
@@ -437,7 +439,7 @@ func (s *Server) perform(a coord.Action) {
 	case coord.Send:
 		s.agents.tell(a.Order)
 		if a.Type == abi.MsgDrain {
-			s.fault.Hit(faults.DrainSent)
+			s.opt.Job.Faults.Hit(faults.DrainSent)
 		}
 	case coord.Prepare:
 		s.datasets.prepare(a.Checkpoint)
@@ -456,7 +458,7 @@ func (s *Server) perform(a coord.Action) {
 	case coord.Reply:
 		s.reply(a)
 	case coord.Took:
-		s.last = &a.Result
+		s.shown.last = &a.Result
 		s.opt.Took(a.Result)
 	case coord.Say:
 		s.opt.Say(a.Text)

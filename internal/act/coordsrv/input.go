@@ -48,7 +48,7 @@ func (s *Server) openInput() error {
 	if s.opt.Restart {
 		open = input.Open
 	}
-	spool, err := open(s.opt.Job.Dir, s.jobID, s.opt.Job.Meta.Fsync)
+	spool, err := open(s.opt.Job.Dir, s.agents.jobID, s.opt.Job.Meta.Fsync)
 	if err != nil {
 		return fmt.Errorf("coordsrv: standard input: %w", err)
 	}

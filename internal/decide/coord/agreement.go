@@ -86,8 +86,8 @@ func (a *agreement) deadline(patience time.Duration) time.Duration {
 	return 0
 }
 
-func newAgreement(epoch uint64, n int, where []uint32, now time.Duration) *agreement {
-	a := &agreement{epoch: epoch, targets: map[uint64]node.Clock{}, ranks: make([]standing, n), moved: now}
+func newAgreement(epoch uint64, where []uint32, now time.Duration) *agreement {
+	a := &agreement{epoch: epoch, targets: map[uint64]node.Clock{}, ranks: make([]standing, len(where)), moved: now}
 	for i := range a.ranks {
 		a.ranks[i].where = where[i]
 	}

@@ -26,218 +26,77 @@ func (s stage) String() string {
 	return [...]string{"preparing", "pausing", "agreeing", "stopping", "writing", "committing"}[s]
 }
 
-// checkpoint is one checkpoint from the wish to the commit, over all its attempts.
+// checkpoint is one checkpoint from the wish to the commit, over all its attempts. It gives the ranks their orders: those that bring them
+// to a common point and stop them are here, those that follow are in write.go. It knows nothing of other checkpoints, nor of why its
+// ranks live or die.
+//
+// It guarantees that answers to another stage or attempt than the present one are ignored; that no stage lasts for ever; and that ranks
+// which may stand still are told to go on, or to exit, before it is over.
 type checkpoint struct {
-	number   uint64
-	askers   []Request
-	leave    bool // the job leaves after it
-	began    time.Duration
+	turn  *turn
+	cfg   *Config
+	ranks ranks
+	slow  *stragglers
+	taker taker
+
+	number uint64
+	askers []Request
+	leave  bool // the job leaves after it
+	began  time.Duration
+	commit bool // the driver has committed it
+
+	state   // its stage
+	attempt // the present one; empty before the first, and in a pause
+	tries   tries
+}
+
+// taker is who takes checkpoints.
+type taker interface {
+	newEpoch() uint64
+	work() time.Duration // that the ranks have done until now
+	conclude(why string) // the present one is over, with a reason when it failed
+	stuck()              // ranks have not gone on after an attempt
+}
+
+// state is the stage of a checkpoint, and who has answered in it.
+type state struct {
 	stage    stage
 	since    time.Duration
-	until    time.Duration // deadline of the stage, 0: none
-	attempts int
-	pause    time.Duration
-	agree    *agreement
+	until    time.Duration // its deadline, 0: none
 	answered []bool
-	left     int          // ranks whose answer is missing
-	running  map[int]bool // ranks that have said RESUMED
-	refusals []string
-	passing  []string      // those that may be gone a moment later
-	children time.Duration // until when attempts are made because of children, 0: none was in the way
-	shared   sharing
-	hold     bool          // the ranks wait for RESUME after their images
-	work     time.Duration // that was done when the ranks stood (see setbacks)
-	result   Result
-	commit   bool // the driver has answered
+	left     int // ranks whose answer is missing
 }
 
-// deadline is when something has to be done about the checkpoint, 0: there is no such time.
-func (m *Machine) opDeadline() time.Duration {
-	if m.op.stage != agreeing {
-		return m.op.until
-	}
-	at := m.op.began + agreeLimit
-	if m.op.agree.version == 0 {
-		return min(at, m.op.agree.moved+answerLimit)
-	}
-	if stuck := m.op.agree.deadline(m.cfg.Patience << min(m.op.attempts-1, 4)); stuck != 0 {
-		at = min(at, stuck)
-	}
-	return at
-}
-
-func (m *Machine) enter(s stage, limit time.Duration) {
-	m.op.stage, m.op.since, m.op.until = s, m.now, 0
+// enter begins a stage.
+func (s *state) enter(stage stage, now, limit time.Duration) {
+	s.stage, s.since, s.until = stage, now, 0
 	if limit > 0 {
-		m.op.until = m.now + limit
+		s.until = now + limit
 	}
-	m.op.left, m.op.answered = m.cfg.Ranks, make([]bool, m.cfg.Ranks)
+	s.left, s.answered = len(s.answered), make([]bool, len(s.answered))
 }
 
-// request asks for a checkpoint; one that has not stopped anybody yet serves it too.
-func (m *Machine) request(r Request) {
-	switch {
-	case m.leaving != 0 || m.phase == Ending || m.phase == Gone || (m.op != nil && m.op.leave && m.op.stage >= stopping):
-		m.reply([]Request{r}, Result{Err: "the job is ending"})
-	case m.op != nil && m.op.stage < stopping:
-		m.op.askers, m.op.leave = append(m.op.askers, r), m.op.leave || r.Stop
-	default:
-		m.waiting = append(m.waiting, r)
-		m.next()
-	}
-}
-
-// next begins the checkpoint that has been waited for.
-func (m *Machine) next() {
-	if m.phase != Running || m.op != nil || len(m.waiting) == 0 || len(m.standing) > 0 {
-		return
-	}
-	if why := m.whyNot(); why != "" {
-		if m.finalizing() < 0 {
-			m.sayNone(why)
-		}
-		m.giveUp(why)
-		m.schedule()
-		return
-	}
-	m.images.last++
-	m.op = &checkpoint{number: m.images.last, askers: m.waiting, began: m.now, running: map[int]bool{}}
-	for _, r := range m.waiting {
-		m.op.leave = m.op.leave || r.Stop
-	}
-	m.waiting = nil
-	m.enter(preparing, prepareLimit)
-	m.do(Prepare{m.op.number})
-}
-
-// attempt asks all ranks.
-func (m *Machine) attempt() {
-	m.epoch++
-	m.op.attempts++
-	where := make([]uint32, m.cfg.Ranks)
-	for i := range m.ranks {
-		where[i] = m.ranks[i].where
-	}
-	m.op.agree = newAgreement(m.epoch, m.cfg.Ranks, where, m.now)
-	m.enter(agreeing, 0)
-	m.send(node.Order{Type: abi.MsgRequest})
-}
-
-// send gives an order of this attempt to all ranks.
-func (m *Machine) send(o node.Order) {
-	o.Epoch = m.epoch
-	m.do(Send{o})
-}
-
-func (m *Machine) checkpointTimers() {
-	if m.op == nil {
-		if len(m.standing) > 0 && m.now >= m.settled {
-			m.stuck()
-			return
-		}
-		if m.leaving == 0 && m.due != 0 && m.now >= m.due && len(m.waiting) == 0 {
-			m.due = 0
-			m.waiting = append(m.waiting, Request{})
-		}
-		m.next()
-		return
-	}
-	if at := m.opDeadline(); at == 0 || m.now < at {
-		return
-	}
-	switch op := m.op; op.stage {
-	case preparing:
-		m.conclude(fmt.Sprintf("the store has not made a directory within %v", prepareLimit))
-	case agreeing:
-		m.noAgreement()
-	case pausing:
-		m.pauseOver()
-	case stopping:
-		m.fail(fmt.Sprintf("%s did not stop within %v", op.missing(), stopLimit))
-	case writing:
-		m.fail(fmt.Sprintf("%s did not finish the image, and wrote nothing for %v", op.missing(), workLimit))
-	case committing:
-		m.noCommit()
-	}
-}
-
-// pauseOver begins the next attempt, when the ranks have gone on after one in which they had been stopped.
-func (m *Machine) pauseOver() {
-	switch {
-	case len(m.standing) == 0:
-		m.attempt()
-	case m.now >= m.settled:
-		m.stuck()
-	default:
-		m.op.until = m.settled
-	}
-}
-
-// noAgreement: the ranks do not come to a common point in this attempt, or not at all.
-func (m *Machine) noAgreement() {
-	switch op := m.op; {
-	case m.now >= op.began+agreeLimit:
-		m.fail(fmt.Sprintf("no common point within %v: %s", agreeLimit, op.agree.describe()))
-	case op.agree.version == 0:
-		m.fail(fmt.Sprintf("%s within %v", strings.TrimSuffix(op.agree.describe(), " yet"), answerLimit))
-	default:
-		m.retry()
-	}
-}
-
-// noCommit: the store takes too long, and may still succeed; or it has committed and ranks do not go on.
-func (m *Machine) noCommit() {
-	if m.op.commit {
-		m.standing, m.settled = m.op.others(), m.now
-		m.conclude("")
-		return
-	}
-	why := fmt.Sprintf("the store has not committed it within %v", commitLimit)
-	m.reply(m.op.askers, Result{Err: why})
-	m.op.askers = nil
-	m.standing, m.settled = m.op.others(), m.now+goOnLimit
-	m.sayNone(why)
-	m.giveUp(why)
-	m.schedule()
-	m.goOn()
-}
-
-// goOn is what follows on a checkpoint.
-func (m *Machine) goOn() {
-	if m.leaving != 0 {
-		m.depart()
-		return
-	}
-	m.next()
-}
-
-// others are the ranks that have not said RESUMED.
-func (c *checkpoint) others() map[int]bool {
-	still := map[int]bool{}
-	for rank := range c.answered {
-		if !c.running[rank] {
-			still[rank] = true
+// answer counts the first answers of ranks in a stage; false: there was none among them.
+func (s *state) answer(ranks []int) bool {
+	any := false
+	for _, r := range ranks {
+		if !s.answered[r] {
+			s.answered[r], any = true, true
+			s.left--
 		}
 	}
-	return still
+	return any
 }
 
-// stuck: ranks do not go on although nobody holds them. The job would wait for them for ever.
-func (m *Machine) stuck() {
-	c := checkpoint{answered: make([]bool, m.cfg.Ranks)}
-	for rank := range c.answered {
-		c.answered[rank] = !m.standing[rank]
-	}
-	m.end.why, m.standing = fmt.Sprintf("%s did not go on within %v after a checkpoint", c.missing(), goOnLimit), nil
-	m.phase = Ending
-	m.giveUp(m.end.why)
-	m.kill(KillAsk)
+// haveAnswered says whether all of these ranks have answered in this stage.
+func (s *state) haveAnswered(ranks []int) bool {
+	return !slices.ContainsFunc(ranks, func(r int) bool { return !s.answered[r] })
 }
 
 // missing names the ranks that have not answered in this stage.
-func (c *checkpoint) missing() string {
+func (s *state) missing() string {
 	var names []string
-	for rank, ok := range c.answered {
+	for rank, ok := range s.answered {
 		if !ok {
 			names = append(names, fmt.Sprint(rank))
 		}
@@ -248,339 +107,248 @@ func (c *checkpoint) missing() string {
 	return "ranks " + strings.Join(names, ", ")
 }
 
-// retry gives the attempt up and makes another one somewhat later.
-func (m *Machine) retry() {
-	m.send(node.Order{Type: abi.MsgCancel})
-	if m.op.attempts >= maxAttempts {
-		m.conclude(fmt.Sprintf("no quiet point in %d attempts: %s", m.op.attempts, m.op.agree.describe()))
-		return
-	}
-	m.op.pause = min(max(2*m.op.pause, firstPause), longestPause)
-	m.enter(pausing, m.op.pause)
+// tries are the attempts of a checkpoint, and how long to wait between them.
+type tries struct {
+	count    int
+	pause    time.Duration // before the last one
+	children time.Duration // until when attempts are made because of children, 0: none was in the way
 }
 
-// checkpointEvent takes in what belongs to an attempt; what belongs to an earlier one is ignored.
-func (m *Machine) checkpointEvent(ev Event) {
-	if r, ok := ev.(node.Resumed); ok && r.Epoch == m.epoch {
-		for _, rank := range r.Ranks {
-			delete(m.standing, rank)
-		}
-		if m.op != nil && m.op.stage == pausing && len(m.standing) == 0 {
-			m.op.until = min(m.op.until, m.now+firstPause)
-		}
+// attempt is what is known of one try to bring the ranks to a common point, stop them and have their images written. Nothing of it
+// counts in the next one.
+type attempt struct {
+	epoch    uint64
+	agree    *agreement
+	refusals []string
+	passing  []string // those that may be gone a moment later
+	shared   sharing
+	hold     bool          // the ranks wait for RESUME after their images
+	running  map[int]bool  // ranks that have said RESUMED
+	work     time.Duration // that was done when the ranks stood (see setbacks)
+	result   Result        // as far as it is known
+}
+
+// newCheckpoint is a checkpoint for which the directory is to be made first.
+func newCheckpoint(c *checkpoints, number uint64, askers []Request) *checkpoint {
+	op := &checkpoint{turn: c.turn, cfg: c.cfg, ranks: c.ranks, slow: &c.slow, taker: c, number: number, askers: askers, began: c.turn.now}
+	op.leave = slices.ContainsFunc(askers, func(r Request) bool { return r.Stop })
+	op.answered = make([]bool, len(c.ranks))
+	op.enter(preparing, prepareLimit)
+	return op
+}
+
+// deadline is when something has to be done about the checkpoint, 0: there is no such time.
+func (c *checkpoint) deadline() time.Duration {
+	if c.stage != agreeing {
+		return c.until
 	}
-	if c, ok := ev.(Committed); ok && m.pending != nil && c.Checkpoint == m.pending.number {
-		m.lateCommit(c)
+	at := c.began + agreeLimit
+	if c.agree.version == 0 {
+		return min(at, c.agree.moved+answerLimit)
+	}
+	if stuck := c.agree.deadline(c.cfg.Patience << min(c.tries.count-1, 4)); stuck != 0 {
+		at = min(at, stuck)
+	}
+	return at
+}
+
+func (c *checkpoint) enter(s stage, limit time.Duration) { c.state.enter(s, c.turn.now, limit) }
+
+// try asks all ranks.
+func (c *checkpoint) try() {
+	c.tries.count++
+	epoch := c.taker.newEpoch()
+	c.attempt = attempt{epoch: epoch, running: map[int]bool{}, agree: newAgreement(epoch, c.ranks.where(), c.turn.now)}
+	c.enter(agreeing, 0)
+	c.send(node.Order{Type: abi.MsgRequest})
+}
+
+// pause lets some time pass before the next attempt.
+func (c *checkpoint) pause(d time.Duration) {
+	c.attempt = attempt{}
+	c.enter(pausing, d)
+}
+
+// send gives an order of this attempt to all ranks.
+func (c *checkpoint) send(o node.Order) {
+	o.Epoch = c.epoch
+	c.turn.do(Send{o})
+}
+
+// timeout: a stage before the commit has lasted too long.
+func (c *checkpoint) timeout() {
+	switch c.stage {
+	case preparing:
+		c.taker.conclude(fmt.Sprintf("the store has not made a directory within %v", prepareLimit))
+	case agreeing:
+		c.noAgreement()
+	case pausing:
+		c.pauseOver()
+	case stopping:
+		c.fail(fmt.Sprintf("%s did not stop within %v", c.missing(), stopLimit))
+	case writing:
+		c.fail(fmt.Sprintf("%s did not finish the image, and wrote nothing for %v", c.missing(), workLimit))
+	}
+}
+
+// pauseOver begins the next attempt, when the ranks have gone on after one in which they had been stopped.
+func (c *checkpoint) pauseOver() {
+	switch {
+	case c.slow.none():
+		c.try()
+	case c.turn.now >= c.slow.until:
+		c.taker.stuck()
+	default:
+		c.until = c.slow.until
+	}
+}
+
+// noAgreement: the ranks do not come to a common point in this attempt, or not at all.
+func (c *checkpoint) noAgreement() {
+	switch {
+	case c.turn.now >= c.began+agreeLimit:
+		c.fail(fmt.Sprintf("no common point within %v: %s", agreeLimit, c.agree.describe()))
+	case c.agree.version == 0:
+		c.fail(fmt.Sprintf("%s within %v", strings.TrimSuffix(c.agree.describe(), " yet"), answerLimit))
+	default:
+		c.retry()
+	}
+}
+
+// retry gives the attempt up and makes another one somewhat later.
+func (c *checkpoint) retry() {
+	c.send(node.Order{Type: abi.MsgCancel})
+	if c.tries.count >= maxAttempts {
+		c.taker.conclude(fmt.Sprintf("no quiet point in %d attempts: %s", c.tries.count, c.agree.describe()))
 		return
 	}
-	if m.op == nil || m.phase != Running {
-		return
-	}
+	c.tries.pause = min(max(2*c.tries.pause, firstPause), longestPause)
+	c.pause(c.tries.pause)
+}
+
+// event takes in what ranks and driver say, as far as it belongs to this attempt and stage.
+func (c *checkpoint) event(ev Event) {
 	switch ev := ev.(type) {
 	case Prepared:
-		m.prepared(ev)
+		c.prepared(ev)
 	case node.Clocks:
-		if m.current(ev.Epoch, agreeing) && m.op.agree.clocks(ev, m.now) {
-			m.targets(m.op.agree.all())
+		if c.in(agreeing, ev.Epoch) && c.agree.clocks(ev, c.turn.now) {
+			c.targets(c.agree.all())
 		}
 	case node.Raise:
-		if m.current(ev.Epoch, agreeing) && m.op.agree.raised(ev, m.now) {
-			m.targets([]node.Target{m.op.agree.target(ev.Clock.Comm)})
+		if c.in(agreeing, ev.Epoch) && c.agree.raised(ev, c.turn.now) {
+			c.targets([]node.Target{c.agree.target(ev.Clock.Comm)})
 		}
 	case node.Met:
-		if m.current(ev.Epoch, agreeing) {
-			m.op.agree.met(ev, m.now)
-			m.maybeStop()
+		if c.in(agreeing, ev.Epoch) {
+			c.agree.met(ev, c.turn.now)
+			c.maybeStop()
 		}
 	case node.Waiting:
-		if m.current(ev.Epoch, agreeing) {
-			m.op.agree.waits(ev, m.now)
+		if c.in(agreeing, ev.Epoch) {
+			c.agree.waits(ev, c.turn.now)
 		}
 	case node.Where:
-		if m.op.stage == agreeing {
-			m.op.agree.whereabouts(ev, m.now)
+		if c.stage == agreeing {
+			c.agree.whereabouts(ev, c.turn.now)
 		}
 	case node.Objects:
-		if m.current(ev.Epoch, stopping) {
-			m.op.shared.add(ev)
+		if c.in(stopping, ev.Epoch) {
+			c.shared.add(ev)
 		}
 	case node.Stopped:
-		m.stopped(ev)
+		c.stopped(ev)
 	case node.Image:
-		m.imageDone(ev)
+		c.imageDone(ev)
 	case node.Resumed:
-		if m.current(ev.Epoch, writing) || m.current(ev.Epoch, committing) {
-			for _, r := range ev.Ranks {
-				m.op.running[r] = true
-			}
-			m.op.result.Stall = max(m.op.result.Stall, ev.Stall)
-			m.maybeConclude()
-		}
-	case Committed:
-		m.committed(ev)
+		c.resumed(ev)
 	}
 }
 
-func (m *Machine) current(epoch uint64, s stage) bool { return m.op.stage == s && epoch == m.epoch }
+// in says whether the checkpoint is in this stage of the attempt with this number.
+func (c *checkpoint) in(s stage, epoch uint64) bool { return c.stage == s && c.epoch == epoch }
 
-func (m *Machine) targets(list []node.Target) {
-	m.send(node.Order{Type: abi.MsgTargets, Version: m.op.agree.version, Targets: list})
-}
-
-func (m *Machine) prepared(ev Prepared) {
+func (c *checkpoint) prepared(ev Prepared) {
 	switch {
-	case ev.Checkpoint != m.op.number || m.op.stage != preparing:
+	case ev.Checkpoint != c.number || c.stage != preparing:
 	case ev.Err != "":
-		m.conclude(ev.Err)
+		c.taker.conclude(ev.Err)
 	default:
-		m.attempt()
+		c.try()
 	}
 }
 
-func (m *Machine) maybeStop() {
-	if m.op.agree.done() {
-		m.enter(stopping, stopLimit)
-		m.send(node.Order{Type: abi.MsgStop})
-	}
+func (c *checkpoint) targets(list []node.Target) {
+	c.send(node.Order{Type: abi.MsgTargets, Version: c.agree.version, Targets: list})
 }
 
-// answer counts the first answers of ranks in a stage; false: there was none among them.
-func (m *Machine) answer(ranks []int) bool {
-	any := false
-	for _, r := range ranks {
-		if !m.op.answered[r] {
-			m.op.answered[r], any = true, true
-			m.op.left--
-		}
+func (c *checkpoint) maybeStop() {
+	if c.agree.done() {
+		c.enter(stopping, stopLimit)
+		c.send(node.Order{Type: abi.MsgStop})
 	}
-	return any
-}
-
-// haveAnswered says whether all of these ranks have answered in this stage.
-func (c *checkpoint) haveAnswered(ranks []int) bool {
-	return !slices.ContainsFunc(ranks, func(r int) bool { return !c.answered[r] })
-}
-
-func (m *Machine) stopped(ev node.Stopped) {
-	if !m.current(ev.Epoch, stopping) || !m.answer(ev.Ranks) {
-		return
-	}
-	m.op.refusals, m.op.passing = append(m.op.refusals, ev.Refusals...), append(m.op.passing, ev.Passing...)
-	if m.op.left > 0 {
-		return
-	}
-	shares, hold, refusals := m.op.shared.decide(m.cfg.Files)
-	m.op.refusals = append(m.op.refusals, refusals...)
-	m.op.result.Refusals = append(m.op.refusals, m.op.passing...)
-	if len(m.op.result.Refusals) > 0 && !m.cfg.DropBad {
-		m.refused()
-		return
-	}
-	m.op.work = m.setbacks.done(m.now)
-	m.enter(writing, workLimit)
-	m.tellShares(shares, hold)
-	m.send(node.Order{Type: abi.MsgDrain, Checkpoint: m.op.number, ExitAfter: m.op.leave})
-}
-
-// refused: something cannot be saved. A child process may be gone a moment later, if the application goes on meanwhile, and with
-// it what the program shares with it: a pipe, memory, a file.
-func (m *Machine) refused() {
-	op := m.op
-	why := op.result.Refusals[0]
-	if len(op.passing) == 0 {
-		m.fail(why)
-		return
-	}
-	if op.children == 0 {
-		op.children = m.now + childLimit
-	}
-	if m.now >= op.children {
-		m.fail(fmt.Sprintf("%s (tried again and again for %v)", why, childLimit))
-		return
-	}
-	op.result.Refusals, op.refusals, op.passing, op.shared = nil, nil, nil, sharing{}
-	m.send(node.Order{Type: abi.MsgCancel})
-	m.standing, m.settled = op.others(), m.now+goOnLimit
-	m.enter(pausing, firstPause)
 }
 
 // moved: another process is the rank from here on. What the one before has answered, or has not yet, counts for nothing: the attempt
 // is made again. An image that is written is that of the process before, which stood still then and will be that again.
-func (m *Machine) moved(rank int) {
-	m.ranks[rank].where, m.ranks[rank].left, m.ranks[rank].moved = abi.WhereRun, false, true
-	delete(m.standing, rank)
-	if m.op == nil || m.phase != Running {
-		return
-	}
-	op := m.op
-	switch op.stage {
+func (c *checkpoint) moved(rank int) {
+	switch c.stage {
 	case agreeing:
-		m.send(node.Order{Type: abi.MsgCancel})
-		m.enter(pausing, firstPause)
+		c.send(node.Order{Type: abi.MsgCancel})
+		c.pause(firstPause)
 	case stopping, writing:
-		m.send(node.Order{Type: abi.MsgCancel})
-		op.running[rank] = true
-		m.standing, m.settled = op.others(), m.now+goOnLimit
-		op.result, op.refusals, op.passing, op.shared, op.running = Result{}, nil, nil, sharing{}, map[int]bool{}
-		m.enter(pausing, firstPause)
+		c.send(node.Order{Type: abi.MsgCancel})
+		c.running[rank] = true
+		c.awaitOthers()
+		c.pause(firstPause)
 	case committing:
-		op.running[rank] = true
-		m.maybeConclude()
+		c.running[rank] = true
+		c.maybeConclude()
 	}
 }
 
-func (m *Machine) imageDone(ev node.Image) {
-	if !m.current(ev.Epoch, writing) || !m.answer(ev.Ranks) {
-		return
-	}
-	if ev.Text != "" { // the others may wait for this rank
-		m.fail(ev.Text)
-		return
-	}
-	m.op.result.Bytes += ev.Bytes
-	m.progress()
-	if m.op.left > 0 {
-		return
-	}
-	m.enter(committing, commitLimit)
-	m.release()
-	m.do(Commit{m.op.number, m.epoch})
-}
-
-func (m *Machine) committed(ev Committed) {
-	op := m.op
-	if ev.Checkpoint != op.number || op.stage != committing || op.commit {
-		return
-	}
-	if ev.Err != "" {
-		m.fail(ev.Err)
-		return
-	}
-	op.commit = true
-	op.result.Took = m.now - op.began
-	m.keep(op)
-	if op.leave || m.term.asked {
-		m.leave(op.number)
-		return
-	}
-	op.until = m.now + goOnLimit
-	m.maybeConclude()
-}
-
-// lateCommit: the ranks died, or the store's time was over, while the driver committed. The image is complete all the same.
-func (m *Machine) lateCommit(ev Committed) {
-	p := m.pending
-	m.pending = nil
-	p.result.Checkpoint, p.result.Attempts, p.result.Took, p.result.Err = p.number, p.attempts, m.now-p.began, ev.Err
-	if ev.Err == "" {
-		m.keep(p)
-		m.took(p.result)
-		if m.term.asked {
-			m.leaving = abi.ExitStopped
-		}
-	} else {
-		p.result.Checkpoint, p.result.Bytes = 0, 0
-		m.do(Discard{p.number, ev.Err})
-		m.sayNone(ev.Err)
-	}
-	m.reply(p.askers, p.result)
-	if m.phase == Gone {
-		m.decideWhenAllGone()
-	}
-}
-
-// keep counts a committed checkpoint.
-func (m *Machine) keep(c *checkpoint) {
-	m.images.list = append(m.images.list, c.number)
-	m.setbacks.made(c.number, c.work)
-	m.prune()
-}
-
-// prune drops the checkpoints behind the newest good ones, but for the newest good one that the loss of nodes does not take: what
-// the others lie on may be lost together.
-func (m *Machine) prune() {
-	var kept []uint64
-	good, safe := 0, false
-	for _, n := range slices.Backward(m.images.list) {
-		usable := m.images.bad[n] == 0 && !m.images.aside[n]
-		last := usable && m.images.flushed[n] && !safe
-		if good >= m.cfg.Keep && !last && !m.setbacks.needs(n) {
-			continue
-		}
-		kept = append(kept, n)
-		safe = safe || last
-		if usable {
-			good++
+// others are the ranks that have not said RESUMED.
+func (c *checkpoint) others() map[int]bool {
+	still := map[int]bool{}
+	for rank := range c.ranks {
+		if !c.running[rank] {
+			still[rank] = true
 		}
 	}
-	slices.Reverse(kept)
-	for _, n := range m.images.list {
-		if !slices.Contains(kept, n) {
-			m.do(Drop{n})
-			delete(m.images.bad, n)
-			delete(m.images.aside, n)
-			delete(m.images.flushed, n)
-			delete(m.setbacks.work, n)
-		}
-	}
-	m.images.list = kept
+	return still
 }
+
+// awaitOthers: no attempt begins before the others have gone on.
+func (c *checkpoint) awaitOthers() { *c.slow = stragglers{c.others(), c.turn.now + goOnLimit} }
 
 // maybeConclude: it is over when it is committed and everybody goes on.
-func (m *Machine) maybeConclude() {
-	if m.op.commit && len(m.op.running) == m.cfg.Ranks {
-		m.conclude("")
+func (c *checkpoint) maybeConclude() {
+	if c.commit && len(c.running) == len(c.ranks) {
+		c.taker.conclude("")
 	}
 }
 
 // fail gives up a checkpoint whose ranks may be standing still. The next one waits until they have said RESUMED: a rank
 // that is still busy with this one would not hear of it.
-func (m *Machine) fail(why string) {
-	op := m.op
-	if op.stage >= stopping {
-		m.standing, m.settled = op.others(), m.now+goOnLimit
+func (c *checkpoint) fail(why string) {
+	if c.stage >= stopping {
+		c.awaitOthers()
 	}
 	switch {
-	case op.leave && (op.stage == committing || (op.stage == writing && op.left == 0)):
-		m.send(node.Order{Type: abi.MsgResume}) // they wait for EXIT
-	case op.stage >= agreeing:
-		m.send(node.Order{Type: abi.MsgCancel})
+	case c.leave && (c.stage == committing || (c.stage == writing && c.left == 0)):
+		c.send(node.Order{Type: abi.MsgResume}) // they wait for EXIT
+	case c.stage >= agreeing:
+		c.send(node.Order{Type: abi.MsgCancel})
 	}
-	m.conclude(why)
+	c.taker.conclude(why)
 }
 
-// giveUp fails the present checkpoint, if any, and refuses the next: the ranks are going away.
-func (m *Machine) giveUp(why string) {
-	m.reply(m.waiting, Result{Err: why})
-	m.waiting = nil
-	switch {
-	case m.op == nil:
-	case m.op.stage == committing && m.op.commit:
-		m.conclude("")
-	case m.op.stage == committing: // the driver still commits; see lateCommit
-		if m.op.leave || m.op.hold {
-			m.send(node.Order{Type: abi.MsgCancel})
-		}
-		m.pending, m.op = m.op, nil
-	default:
-		m.fail(why)
+// outcome is the result for those who have asked. Err says why there is no checkpoint, empty when there is one.
+func (c *checkpoint) outcome(err string) Result {
+	r := c.result
+	r.Checkpoint, r.Attempts, r.Err = c.number, c.tries.count, err
+	if err != "" {
+		r.Checkpoint, r.Bytes = 0, 0
 	}
-}
-
-// conclude ends the present checkpoint, with a reason when it failed.
-func (m *Machine) conclude(why string) {
-	op := m.op
-	m.op = nil
-	m.setbacks.stood(op.result.Stall)
-	op.result.Checkpoint, op.result.Attempts, op.result.Err = op.number, op.attempts, why
-	if why != "" {
-		op.result.Checkpoint, op.result.Bytes = 0, 0
-		m.do(Discard{op.number, why}) // and its number is not used again
-		m.sayNone(why)
-	} else {
-		m.took(op.result)
-	}
-	m.reply(op.askers, op.result)
-	m.schedule()
-	m.goOn()
+	return r
 }

@@ -1,9 +1,6 @@
 package coord
 
 import (
-	"fmt"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/byssus-hpc/byssus/internal/decide/node"
@@ -72,78 +69,35 @@ func (p Phase) String() string {
 	return [...]string{"idle", "starting", "running", "ending", "gone", "backoff", "done"}[p]
 }
 
-// rank is what is known of one process of the present start.
-type rank struct {
-	hello, fini, restored, lost bool
-	left                        bool // it has become another program
-	moved                       bool // it is below the launcher's process, whose end the launcher tells
-	finalizing                  bool // it has entered MPI_Finalize
-	where                       uint32
-}
-
 // Machine is the state of one job. It is not safe for concurrent use.
+//
+// It hands each event to the parts that it concerns; the parts decide. They are, from the top to the bottom:
+//
+//	ending       what follows on the end of the ranks: another start (restarts), or the end of the job
+//	leaving      the end of the job that somebody has asked for
+//	checkpoints  which are wanted, and the one that is being taken (checkpoint, agreement, sharing)
+//	verdict      what the end of the present start means
+//	run          the present start, its phase, and how it is ended
+//	images       which checkpoints can be gone back to, and which are kept
+//	setbacks     how often, and how far, the job has to go back
+//	ranks        what the ranks have told of themselves
+//	turn         what time it is, and what has been ordered
+//
+// New gives each part those below it that it needs. Upwards there are only three small interfaces: leaver and ender, by which checkpoints
+// tell what has come of them, and finisher, by which leaving ends the job.
+//
+// Three parts are embedded because tests look at their fields. Their methods are called by the name of the part.
 type Machine struct {
-	cfg   Config
-	now   time.Duration
-	phase Phase
-	out   []Action
-
-	ranks    []rank
-	image    uint64        // the image of the present start, 0: none
-	deadline time.Duration // of Starting, Ending, Gone, Backoff; 0: none
-	ran      bool          // all ranks were there
-	reason   string        // the first that a rank has given for ending the job
-	leaving  int           // exit code of a requested end, 0: none
-	term     termination
-
-	end      end
-	nodes    nodes
-	images   images
+	cfg      Config
+	turn     turn
+	ranks    ranks
 	setbacks setbacks
-	failures failures
-
-	epoch    uint64
-	op       *checkpoint
-	pending  *checkpoint   // what the driver still commits after the ranks are gone
-	waiting  []Request     // for the checkpoint after the present one
-	standing map[int]bool  // ranks that have not gone on yet after one that is over
-	settled  time.Duration // when these count as stuck
-	due      time.Duration
-}
-
-// end is what is known of the end of the present start.
-type end struct {
-	killed   KillHow       // what was ordered for it, 0: nothing yet
-	ordered  bool          // it was: what the ranks return means nothing
-	why      string        // the ranks are no more, when it was not the application's own end
-	rank     int           // whose death that was, -1: none
-	rankAt   time.Duration // when it was seen
-	at       time.Duration // when the first rank, or the launcher, was seen to be gone
-	innocent bool          // it was a node's end: neither the job's fault nor an image's
-	natural  bool          // the application ended by its own exit
-	refuser  int           // the rank that has said first why it cannot start, -1: none
-	damaged  bool          // a rank has found its image damaged, which may be made again
-	exit     int           // the launcher's result
-	unasked  bool          // which it gave before anything was ended on purpose
-}
-
-// nodes is what the loss of some does to the job.
-type nodes struct {
-	robbed  bool // some were lost, and the job has not gone on since
-	lacking bool // ranks were not started for lack of nodes, and none have been since
-	patient bool // as in Start, until the job goes on
-}
-
-// images are those that the job can go back to, or could.
-type images struct {
-	list    []uint64        // committed and not dropped, ascending
-	flushed map[uint64]bool // those of them that the loss of nodes does not take, where that is not all the same
-	bad     map[uint64]int  // restarts that failed, by image
-	doubted map[uint64]bool // which a rank has found damaged, so that they are looked through before they are used again
-	aside   map[uint64]bool // which the job has gone back behind
-	told    []uint64        // of these, what the driver knows
-	only    uint64          // the one that is to be gone back to, 0: any
-	last    uint64          // highest number used
+	images   images
+	run
+	verdict
+	checkpoints
+	leaving leaving
+	ending  ending
 }
 
 // New returns a machine that waits for Start.
@@ -154,61 +108,44 @@ func New(cfg Config) *Machine {
 	if cfg.Grace == 0 {
 		cfg.Grace = DefaultGrace
 	}
-	cfg.Keep = max(cfg.Keep, 1)
-	return &Machine{cfg: cfg, images: images{bad: map[uint64]int{}, doubted: map[uint64]bool{}, aside: map[uint64]bool{}, flushed: map[uint64]bool{}},
-		setbacks: setbacks{most: cfg.Retries, work: map[uint64]time.Duration{}}}
+	m := &Machine{cfg: cfg, ranks: make(ranks, cfg.Ranks), setbacks: setbacks{most: cfg.Retries, work: map[uint64]time.Duration{}}}
+	m.images = newImages(&m.turn, cfg.Keep, &m.setbacks)
+	m.run = run{turn: &m.turn, term: &m.leaving.term}
+	m.verdict = verdict{turn: &m.turn, run: &m.run}
+	m.checkpoints = checkpoints{turn: &m.turn, cfg: &m.cfg, run: &m.run, ranks: m.ranks, images: &m.images, setbacks: &m.setbacks,
+		leaver: &m.leaving, ender: &m.ending, wishes: wishes{every: cfg.Every}, failures: failures{turn: &m.turn}}
+	m.leaving = leaving{turn: &m.turn, grace: cfg.Grace, run: &m.run, verdict: &m.verdict, ranks: m.ranks, saves: &m.checkpoints,
+		finisher: &m.ending}
+	m.ending = ending{turn: &m.turn, run: &m.run, verdict: &m.verdict, ranks: m.ranks, images: &m.images, saves: &m.checkpoints,
+		leaving: &m.leaving, mends: cfg.Mends,
+		restarts: restarts{turn: &m.turn, cfg: &m.cfg, run: &m.run, verdict: &m.verdict, images: &m.images, setbacks: &m.setbacks}}
+	return m
 }
 
 // Step takes in an event and returns what is to be done, in order.
 func (m *Machine) Step(now time.Duration, ev Event) []Action {
-	m.now, m.out = max(now, m.now), nil
-	if m.phase != Done {
+	m.turn.begin(now)
+	if m.run.phase != Done {
 		m.dispatch(ev)
 		m.timers()
 	} else if r, ok := ev.(Request); ok {
-		m.reply([]Request{r}, Result{Err: "the job is ending"})
+		m.turn.reply([]Request{r}, Result{Err: "the job is ending"})
 	}
-	return m.out
+	return m.turn.out
 }
 
 // Next is when Tick should come at the latest; false: no need.
 func (m *Machine) Next() (time.Duration, bool) {
-	var at time.Duration
-	if m.phase == Done {
+	if m.run.phase == Done {
 		return 0, false
 	}
-	add := func(t time.Duration) {
-		if t > 0 && (at == 0 || t < at) {
-			at = t
-		}
-	}
-	add(m.deadline)
-	add(m.term.next(m.end.ordered))
-	if m.phase == Running && m.op == nil {
-		add(m.due)
-		if len(m.standing) > 0 {
-			add(m.settled)
-		}
-	}
-	if m.op != nil {
-		add(m.opDeadline())
-	}
+	at := earliest(m.run.deadline, m.leaving.deadline(), m.checkpoints.deadline())
 	return at, at > 0
 }
 
 // LeavesBy is when the job must have left at the latest; false: there is no such time.
-func (m *Machine) LeavesBy() (time.Duration, bool) { return m.term.until, m.term.asked }
-
-func (m *Machine) do(a Action) { m.out = append(m.out, a) }
-
-func (m *Machine) say(format string, args ...any) { m.do(Say{fmt.Sprintf(format, args...)}) }
-
-func (m *Machine) reply(rs []Request, res Result) {
-	for _, r := range rs {
-		if r.ID != 0 {
-			m.do(Reply{r.ID, res})
-		}
-	}
+func (m *Machine) LeavesBy() (time.Duration, bool) {
+	return m.leaving.term.until, m.leaving.term.asked
 }
 
 func (m *Machine) dispatch(ev Event) {
@@ -216,530 +153,117 @@ func (m *Machine) dispatch(ev Event) {
 	case Start:
 		m.start(ev)
 	case Tick:
-	case node.Hello, node.Init, node.Finalizing, node.Fini, node.Restored, node.Failed, node.Lost, node.Left, node.Where, node.Reason:
-		m.process(ev)
+	case node.Hello, node.Init, node.Finalizing, node.Fini, node.Restored, node.Left, node.Moved, node.Where:
+		m.told(ev)
 	case node.Progress:
 		m.progress()
+	case node.Reason:
+		m.verdict.said(ev)
+	case node.Failed:
+		m.ending.failed(ev)
+	case node.Lost:
+		m.ending.lost(ev)
 	case NodeLost:
-		m.nodeLost(ev)
+		m.ending.nodeLost(ev)
 	case RankKilled:
-		m.rankKilled(ev)
+		m.verdict.rankKilled(ev, m.ranks[ev.Rank])
 	case LauncherExit:
-		m.launcherExit(ev)
+		m.ending.launcherExit(ev)
 	case LaunchFailed:
-		m.launchFailed(ev)
+		m.ending.launchFailed(ev)
 	case Flushed:
-		m.images.flushed[ev.Checkpoint] = true
-		if m.phase == Running { // what was kept for it may be what the job is going back to
-			m.prune()
-		}
+		m.images.flush(ev.Checkpoint, m.run.phase == Running)
 	case Request:
-		m.request(ev)
+		m.checkpoints.request(ev)
 	case Terminate:
-		m.terminate(false)
+		m.leaving.terminate(false)
 	case node.Asked:
-		m.terminate(true)
-	case node.Moved:
-		m.moved(ev.Rank)
+		m.leaving.terminate(true)
 	case node.Refused:
-		m.refusedBy(ev)
+		m.leaving.refusedBy(ev)
 	case Interrupt:
-		m.interrupt(ev.Code)
+		m.leaving.interrupt(ev.Code)
 	default:
-		m.checkpointEvent(ev)
+		m.checkpoints.event(ev)
 	}
 }
 
 func (m *Machine) start(ev Start) {
-	m.images.list = slices.Clone(ev.Images)
-	slices.Sort(m.images.list)
-	m.nodes.patient = ev.Patient
-	m.images.last, m.images.only, m.images.told = ev.Last, ev.Only, slices.Sorted(slices.Values(ev.Aside))
-	for _, n := range ev.Flushed {
-		m.images.flushed[n] = true
-	}
-	for _, n := range m.images.told {
-		m.images.aside[n] = n != ev.Only
-	}
-	if len(m.images.list) > 0 {
-		m.images.last = max(m.images.last, m.images.list[len(m.images.list)-1])
-	}
-	if !ev.Restart {
+	m.ending.nodes.patient = ev.Patient
+	m.images.begin(ev)
+	n := m.images.candidate()
+	switch {
+	case !ev.Restart:
 		m.launch(0)
-		return
-	}
-	if n := m.candidate(); n != 0 {
+	case n != 0:
 		m.launch(n)
-		return
+	default:
+		m.turn.say("there is no checkpoint to go on from%s", m.images.asideHint())
+		m.ending.finish(abi.ExitInternal)
 	}
-	m.say("there is no checkpoint to go on from%s", m.asideHint())
-	m.finish(abi.ExitInternal)
 }
 
-// launch starts the ranks anew.
+// launch starts the ranks anew, of which nothing is known then.
 func (m *Machine) launch(image uint64) {
-	m.phase, m.image, m.deadline, m.end.killed, m.end.ordered = Starting, image, m.now+startLimit, 0, false
-	m.end.refuser, m.end.why, m.end.rank, m.reason, m.end.natural, m.ran, m.end.exit, m.standing = -1, "", -1, "", false, false, 0, nil
-	m.end.innocent, m.end.damaged, m.end.at = false, false, 0
-	m.ranks = make([]rank, m.cfg.Ranks)
-	m.do(Launch{image, m.images.doubted[image]})
+	clear(m.ranks)
+	m.checkpoints.slow = stragglers{}
+	m.verdict.reset()
+	m.run.launch(image, m.images.doubted[image])
 }
 
-// candidate is the image to go on from, 0: none. The newest good one; but when the job has died again and again, an
-// older one (see setbacks).
-func (m *Machine) candidate() uint64 {
-	good := m.good()
-	if len(good) == 0 {
-		return 0
-	}
-	for _, n := range slices.Backward(good) {
-		if m.setbacks.below == 0 || n < m.setbacks.below {
-			return n
-		}
-	}
-	return good[len(good)-1]
-}
-
-// good are the images that can be gone back to, ascending.
-func (m *Machine) good() []uint64 {
-	var good []uint64
-	for _, n := range m.images.list {
-		if m.images.bad[n] < triesPerImage && !m.images.aside[n] && (m.images.only == 0 || m.images.only == n) {
-			good = append(good, n)
-		}
-	}
-	return good
-}
-
-// process takes in the life of a rank.
-func (m *Machine) process(ev Event) {
+// told takes in what a rank tells of its life.
+func (m *Machine) told(ev Event) {
+	m.ranks.note(ev)
 	switch ev := ev.(type) {
-	case node.Hello:
-		for _, r := range ev.Ranks {
-			m.ranks[r].hello, m.ranks[r].left = true, false
-		}
-		m.progress()
-		m.maybeRunning()
-	case node.Restored:
-		for _, r := range ev.Ranks {
-			m.ranks[r].restored = true
-		}
+	case node.Hello, node.Restored:
 		m.progress()
 		m.maybeRunning()
 	case node.Finalizing:
-		for _, r := range ev.Ranks {
-			m.ranks[r].finalizing = true
-		}
-		m.noMore(ev.Ranks)
-	case node.Fini:
-		for _, r := range ev.Ranks {
-			m.ranks[r].fini = true
-		}
-	case node.Reason:
-		if m.reason == "" && !m.end.ordered {
-			m.reason = fmt.Sprintf("rank %d: %s", ev.Rank, ev.Text)
-		}
-	case node.Where:
-		for _, r := range ev.Ranks {
-			m.ranks[r].where = ev.Where
-		}
-		m.checkpointEvent(ev)
+		m.checkpoints.noMore(ev.Ranks)
 	case node.Left:
-		m.ranks[ev.Rank].left = true
-		m.noMore([]int{ev.Rank})
-	case node.Failed:
-		m.failed(ev)
-	case node.Lost:
-		m.lost(ev)
+		m.checkpoints.noMore([]int{ev.Rank})
+	case node.Moved:
+		m.checkpoints.moved(ev.Rank)
+	case node.Where:
+		m.checkpoints.event(ev)
 	}
 }
 
-// whyNot says why there can be no checkpoint, empty when there can. When all ranks have left MPI_Finalize there can be one
-// again: then they are processes without an MPI.
-func (m *Machine) whyNot() string {
-	for i, r := range m.ranks {
-		if r.left && !r.lost {
-			return fmt.Sprintf("rank %d does not speak any more: it has become another program (exec), which cannot be checkpointed", i)
-		}
-	}
-	if i := m.finalizing(); i >= 0 {
-		return fmt.Sprintf("the job is ending: rank %d is in MPI_Finalize", i)
-	}
-	return ""
-}
-
-// noMore: because of these ranks there can be no checkpoint any more. When their images are written and they have gone on,
-// the present one needs nothing more of them.
-func (m *Machine) noMore(ranks []int) {
-	why := m.whyNot()
-	if why != "" && m.op != nil && (m.op.stage == committing || m.op.stage == writing && m.op.haveAnswered(ranks)) {
-		m.reply(m.waiting, Result{Err: why})
-		m.waiting = nil
-		return
-	}
-	m.giveUp(why)
-}
-
-// finalizing is a rank that has entered MPI_Finalize while not all have left it, or -1.
-func (m *Machine) finalizing() int {
-	entered, left := -1, 0
-	for i, r := range m.ranks {
-		if r.fini {
-			left++
-		}
-		if r.finalizing && entered < 0 {
-			entered = i
-		}
-	}
-	if left == len(m.ranks) {
-		return -1
-	}
-	return entered
-}
-
-// progress: the limit of a start or of an image begins anew.
+// progress: the limit of a start, or of an image, begins anew.
 func (m *Machine) progress() {
-	switch {
-	case m.phase == Starting && m.end.killed == 0:
-		m.deadline = m.now + startLimit
-	case m.phase == Running && m.op != nil && m.op.stage == writing:
-		m.op.until = m.now + workLimit
-	}
+	m.run.progress()
+	m.checkpoints.progress()
 }
 
+// maybeRunning: when all ranks are there, the job goes on.
 func (m *Machine) maybeRunning() {
-	for _, r := range m.ranks {
-		if !r.hello || (m.image != 0 && !r.restored) {
-			return
-		}
-	}
-	if m.phase != Starting {
+	image := m.run.image
+	if m.run.phase != Starting || !m.ranks.there(image != 0) {
 		return
 	}
-	m.phase, m.ran, m.deadline = Running, true, 0
-	m.nodes.robbed, m.nodes.lacking, m.nodes.patient = false, false, false
-	m.setbacks.start(m.image, m.now)
-	if m.image != 0 {
-		m.say("the job goes on from checkpoint %d", m.image)
-		delete(m.images.bad, m.image)
-		delete(m.images.doubted, m.image)
-		m.leaveAside()
-		m.images.only = 0
+	m.run.goesOn()
+	m.ending.goesOn()
+	m.setbacks.start(image, m.turn.now)
+	if image != 0 {
+		m.turn.say("the job goes on from checkpoint %d", image)
+		m.images.wentOn(image)
 	}
-	m.schedule()
-	m.goOn()
+	m.checkpoints.begin()
 }
 
-// leaveAside: the job goes on from an image, and so not to a newer one any more.
-func (m *Machine) leaveAside() {
-	var all, more []uint64
-	for _, n := range m.images.list {
-		was := m.images.aside[n]
-		m.images.aside[n] = n > m.image || was && n != m.image
-		if m.images.aside[n] {
-			all = append(all, n)
-		}
-		if m.images.aside[n] && !was {
-			more = append(more, n)
+// timers does what is due.
+func (m *Machine) timers() {
+	if m.run.phase != Done {
+		m.leaving.timers()
+	}
+	if m.run.due() {
+		if m.run.phase == Backoff {
+			m.launch(m.images.candidate())
+		} else {
+			m.ending.timeout()
 		}
 	}
-	if len(more) > 0 {
-		m.say("newer checkpoints are left aside from now on: %s", numbers(more))
+	if m.run.phase == Running {
+		m.checkpoints.timers()
 	}
-	if !slices.Equal(all, m.images.told) {
-		m.images.told = all
-		m.do(Aside{all})
-	}
-}
-
-// asideHint tells of checkpoints that are not used because the job has gone back behind them.
-func (m *Machine) asideHint() string {
-	var left []uint64
-	for _, n := range m.images.list {
-		if m.images.aside[n] && m.images.bad[n] < triesPerImage {
-			left = append(left, n)
-		}
-	}
-	if len(left) == 0 {
-		return ""
-	}
-	return fmt.Sprintf("; left aside, since the job had gone back behind it: %s (restart --checkpoint)", numbers(left))
-}
-
-func numbers(list []uint64) string {
-	return strings.Trim(strings.ReplaceAll(fmt.Sprint(list), " ", ", "), "[]")
-}
-
-func (m *Machine) schedule() {
-	if m.cfg.Every > 0 {
-		m.due = m.now + m.cfg.Every
-	}
-}
-
-// failed: a rank says that it cannot start. An image that is refused by name is not tried again; but one that is damaged is, once, if
-// what is damaged may be made again. What other ranks say after that may follow from it.
-func (m *Machine) failed(ev node.Failed) {
-	switch {
-	case m.image == 0 || m.end.damaged:
-	case ev.Damaged && m.cfg.Mends && !m.images.doubted[m.image]:
-		m.end.damaged, m.images.doubted[m.image] = true, true
-	default:
-		m.images.bad[m.image] = triesPerImage
-	}
-	if m.end.why == "" && !m.end.natural {
-		m.end.refuser, m.end.why = ev.Rank, fmt.Sprintf("rank %d: %s", ev.Rank, ev.Text)
-	}
-	m.ending()
-}
-
-// explains says whether a rank that has ended by itself with an error did so before any died: launchers kill the others then,
-// and the news of their death may come first.
-func (m *Machine) explains(ev node.Lost) bool {
-	return m.end.why == "" || m.end.rank >= 0 && m.now-ev.Ago <= m.end.rankAt
-}
-
-// lost: the process of a rank is gone. The first one that did not end well decides what it means.
-func (m *Machine) lost(ev node.Lost) {
-	r := &m.ranks[ev.Rank]
-	r.lost = true
-	switch {
-	case m.end.ordered || m.end.natural:
-	case ev.Ended && ev.Code != 0 && m.explains(ev):
-		m.end.natural, m.end.why, m.end.rank = true, "", -1
-	case m.end.why == "" && !ev.Ended && !r.fini && !r.left:
-		m.end.why, m.end.rank, m.end.rankAt = fmt.Sprintf("rank %d died", ev.Rank), ev.Rank, m.now
-	}
-	switch m.phase {
-	case Starting, Running, Ending:
-		m.ending()
-		m.giveUp(m.whyEnding())
-	case Gone:
-		m.giveUp(m.whyEnding())
-		m.decideWhenAllGone()
-	}
-}
-
-// nodeLost: its ranks are gone. Those on other nodes cannot go on without them, and launchers hang: all are ended at once. What
-// other ranks may have died of, or ended the job for, is that they lost these, which they notice first.
-func (m *Machine) nodeLost(ev NodeLost) {
-	robbed := false // of ranks that had not come to their end
-	for _, r := range ev.Ranks {
-		robbed = robbed || !m.ranks[r].lost && !m.ranks[r].fini
-		m.ranks[r].lost = true
-	}
-	if len(ev.Ranks) == 0 {
-		return
-	}
-	m.nodes.robbed = true
-	if !m.end.ordered && !m.end.innocent && (robbed || !m.end.natural && m.end.why == "") {
-		m.end.why, m.end.rank, m.end.innocent, m.end.natural = fmt.Sprintf("%s was lost: %s", ev.Name, ev.Why), -1, true, false
-	}
-	switch m.phase {
-	case Starting, Running, Ending:
-		m.giveUp(m.whyEnding())
-		m.kill(KillBoth)
-	case Gone:
-		m.giveUp(m.whyEnding())
-		m.decideWhenAllGone()
-	}
-}
-
-// rankKilled: that is why all end. Where ranks speak over a network, the others may have noticed it before us, and have ended the
-// job for it.
-func (m *Machine) rankKilled(ev RankKilled) {
-	if r := m.ranks[ev.Rank]; m.end.ordered || m.end.innocent || m.end.killed != 0 || r.fini || r.left || ev.Rank == m.end.refuser {
-		return
-	}
-	const first = -1 // before any end that others tell of
-	m.end.why, m.end.rank, m.end.rankAt, m.end.natural = fmt.Sprintf("rank %d died", ev.Rank), ev.Rank, first, false
-}
-
-func (m *Machine) whyEnding() string {
-	if m.end.why != "" {
-		return m.end.why
-	}
-	return "the job is ending"
-}
-
-// gone: from here on the ranks do no work.
-func (m *Machine) gone() {
-	if m.end.at == 0 {
-		m.end.at = m.now
-	}
-}
-
-// ending waits for the launcher; one that hangs on a dead rank is ended.
-func (m *Machine) ending() {
-	m.gone()
-	if m.phase != Ending {
-		m.phase, m.deadline = Ending, 0
-	}
-	if m.end.why != "" && m.deadline == 0 {
-		m.deadline = m.now + m.killPatience()
-	}
-}
-
-func (m *Machine) launcherExit(ev LauncherExit) {
-	m.end.exit = ev.Code
-	if ev.Signal != 0 {
-		m.end.exit = 128 + ev.Signal
-	}
-	m.end.unasked = m.end.killed == 0
-	m.gone()
-	started := m.phase != Starting
-	m.phase, m.deadline = Gone, m.now+m.lostPatience()
-	m.giveUp("the job is ending")
-	if m.end.why == "" && !m.end.natural && !m.end.ordered {
-		switch {
-		case ev.Signal != 0:
-			m.end.why = fmt.Sprintf("the launcher was ended by signal %d", ev.Signal)
-		case !started && ev.Code != 0:
-			m.end.why = fmt.Sprintf("the launcher ended with %d before the application ran", ev.Code)
-		}
-	}
-	m.decideWhenAllGone()
-}
-
-func (m *Machine) launchFailed(ev LaunchFailed) {
-	if ev.Bad && m.image != 0 {
-		m.images.bad[m.image] = triesPerImage
-	}
-	m.end.why, m.end.exit = ev.Text, abi.ExitInternal
-	m.nodes.lacking = m.nodes.lacking || ev.Away || ev.Nowhere
-	if (ev.Nowhere || ev.Away && m.nodes.patient) && m.leaving == 0 {
-		m.reason = ev.Text
-		m.say("%s", ev.Text)
-		m.finish(abi.ExitInternal)
-		return
-	}
-	m.decide()
-}
-
-func (m *Machine) decideWhenAllGone() {
-	for _, r := range m.ranks {
-		if r.hello && !r.lost {
-			return
-		}
-	}
-	m.decide()
-}
-
-// decide what follows on the end of all ranks.
-func (m *Machine) decide() {
-	m.giveUp("the job is ending")
-	if until := m.commitAwaited(); m.now < until {
-		m.phase, m.deadline, m.end.killed = Gone, until, KillBoth
-		return
-	}
-	ownEnd := m.end.why == "" && !m.end.ordered && (m.ran || m.end.natural)
-	switch {
-	case m.leaving != 0 && !ownEnd:
-		m.finish(m.leaving)
-	case m.end.why == "":
-		if m.reason != "" && !m.end.ordered {
-			m.say("%s", m.reason)
-		}
-		m.finish(m.end.exit)
-	default:
-		m.nameCrash()
-		m.reason = m.end.why
-		m.again()
-	}
-}
-
-// commitAwaited is until when a commit under way is waited for: after SIGTERM it decides on the exit code, after a crash
-// on where the job goes back to.
-func (m *Machine) commitAwaited() time.Duration {
-	switch {
-	case m.pending == nil:
-	case m.term.asked:
-		return m.term.until
-	case m.end.why != "" && m.leaving == 0:
-		return m.pending.until
-	}
-	return 0
-}
-
-// again starts the job from its newest good image, or gives up. Only a job that ran uses up retries: an image that does
-// not even start is tried twice at most and then never again, so that there is an end to it. The end of a node counts for
-// nothing of that: nodes that are lost do not come back, so that there is an end to it, too.
-func (m *Machine) again() {
-	if m.end.innocent && !m.ran {
-		m.say("%s; starting again", m.end.why)
-		m.backoff(1)
-		return
-	}
-	if m.image == 0 && !m.ran {
-		m.say("the job did not start: %s", m.end.why)
-		m.finish(m.crashCode())
-		return
-	}
-	why := m.end.why + "; "
-	switch {
-	case m.end.innocent:
-	case m.ran:
-		m.setbacks.died(m.end.at, m.image, m.good())
-	default:
-		if m.images.bad[m.image]++; m.images.bad[m.image] >= triesPerImage {
-			m.say("checkpoint %d cannot be used: %s", m.image, m.end.why)
-			why = ""
-		}
-	}
-	n := m.candidate()
-	switch {
-	case n == 0 && m.end.innocent && m.image == 0 && len(m.images.list) == 0 && m.cfg.Anew:
-		m.say("%snothing is saved yet: the job begins anew", why)
-		m.backoff(1)
-	case n == 0:
-		m.say("%sthere is no good checkpoint to go back to%s", why, m.asideHint())
-		m.finish(m.crashCode())
-	case m.end.innocent:
-		m.say("%sgoing back to checkpoint %d", why, n)
-		m.backoff(1)
-	case m.ran && m.cfg.Retries == 0:
-		m.say("%snot started again (--retries 0)", why)
-		m.finish(m.crashCode())
-	case m.ran && m.setbacks.count > m.cfg.Retries:
-		m.say("%sgiven up after %d restarts without a checkpoint beyond the point at which it died (--retries)", why, m.cfg.Retries)
-		m.finish(m.crashCode())
-	case m.ran && m.cfg.Restarts > 0 && m.setbacks.all > m.cfg.Restarts:
-		m.say("%sgiven up after %d restarts in all (--max-restarts)", why, m.cfg.Restarts)
-		m.finish(m.crashCode())
-	case m.ran:
-		m.say("%sgoing back to checkpoint %d (restart %d of %d)", why, n, m.setbacks.count, m.cfg.Retries)
-		m.backoff(m.setbacks.count)
-	case m.end.damaged && n == m.image:
-		m.say("%slooking through what the nodes have of checkpoint %d", why, n)
-		m.backoff(1)
-	default:
-		m.say("%strying checkpoint %d", why, n)
-		m.backoff(1)
-	}
-}
-
-func (m *Machine) backoff(nth int) {
-	m.phase, m.deadline = Backoff, m.now+min(firstBackoff<<min(nth-1, 20), longestBackoff)
-}
-
-// crashCode is the exit code of a job whose ranks died: as a shell says it, when the launcher says it by the number of
-// the signal alone.
-func (m *Machine) crashCode() int {
-	switch {
-	case m.end.exit <= 0 || m.image != 0 && !m.ran:
-		return abi.ExitInternal
-	case m.ran && m.end.exit > 0 && m.end.exit <= 64:
-		return 128 + m.end.exit
-	}
-	return m.end.exit
-}
-
-func (m *Machine) finish(code int) {
-	m.giveUp("the job is ending")
-	m.reply(m.waiting, Result{Err: "the job is ending"})
-	if m.pending != nil {
-		m.reply(m.pending.askers, Result{Err: "the job is ending"})
-	}
-	m.sayFailures()
-	m.waiting, m.phase, m.deadline, m.op, m.pending = nil, Done, 0, nil, nil
-	m.do(Finish{code})
 }

@@ -80,3 +80,6 @@ func (s *setbacks) made(image uint64, work time.Duration) {
 
 // needs says whether an image may still be what the job has to go back to, whatever newer ones there are.
 func (s *setbacks) needs(image uint64) bool { return s.count > 0 && image <= s.first }
+
+// forget: an image is dropped.
+func (s *setbacks) forget(image uint64) { delete(s.work, image) }

@@ -199,17 +199,3 @@ func (s *sharing) tooLarge(order []identity, limit uint64) string {
 
 // mebibytes is a size for people.
 func mebibytes(n uint64) string { return fmt.Sprintf("%.1f MiB", float64(n)/(1<<20)) }
-
-// tellShares tells the ranks, before DRAIN, what they share.
-func (m *Machine) tellShares(shares []node.Share, hold bool) {
-	if m.op.hold = hold; len(shares) > 0 {
-		m.send(node.Order{Type: abi.MsgShared, Shares: shares, Hold: hold})
-	}
-}
-
-// release lets ranks that hold go on. Those that are to leave wait for the commit.
-func (m *Machine) release() {
-	if m.op.hold && !m.op.leave {
-		m.send(node.Order{Type: abi.MsgResume})
-	}
-}

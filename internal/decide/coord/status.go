@@ -22,36 +22,26 @@ type Status struct {
 }
 
 // OwnEnd says whether the job is over because the application has ended, well or not: nobody has ended it, and no rank has died.
-func (m *Machine) OwnEnd() bool {
-	return m.phase == Done && m.end.why == "" && !m.end.ordered && m.leaving == 0
-}
+func (m *Machine) OwnEnd() bool { return m.ending.own() }
 
 // Robbed says whether the job is over because nodes were lost without which it could not go on, from a checkpoint that they may have.
-func (m *Machine) Robbed() bool {
-	return m.phase == Done && m.nodes.robbed && m.leaving == 0 && !m.end.natural && len(m.images.list) > 0
-}
+func (m *Machine) Robbed() bool { return m.ending.robbed() }
 
 // Lacking says whether the job is over because, since it was given its Start, nodes were missing without which it could not go on.
-func (m *Machine) Lacking() bool {
-	return m.phase == Done && m.nodes.lacking && !m.ran && m.leaving == 0
-}
+func (m *Machine) Lacking() bool { return m.ending.lacking() }
 
 // Status returns the present state.
 func (m *Machine) Status() Status {
-	s := Status{Phase: m.phase.String(), Ranks: m.cfg.Ranks, Image: m.image, Images: append([]uint64{}, m.images.list...), Restarts: m.setbacks.count, Deaths: m.setbacks.all}
-	s.Reason = m.reason
-	for _, r := range m.ranks {
-		if r.hello && !r.lost {
-			s.Connected++
-		}
-	}
-	if m.op == nil {
+	s := Status{Phase: m.run.phase.String(), Ranks: m.cfg.Ranks, Connected: m.ranks.connected(), Image: m.run.image,
+		Images: append([]uint64{}, m.images.list...), Restarts: m.setbacks.count, Deaths: m.setbacks.all, Reason: m.verdict.reason}
+	op := m.checkpoints.op
+	if op == nil {
 		return s
 	}
-	s.Number, s.Stage, s.StageSince, s.Attempt = m.op.number, m.op.stage.String(), m.op.since, m.op.attempts
-	if m.op.stage == agreeing {
-		l := m.op.agree.late()
-		s.Detail, s.WaitingFor, s.Call = m.op.agree.describe(), l.waitedFor(), l.call
+	s.Number, s.Stage, s.StageSince, s.Attempt = op.number, op.stage.String(), op.since, op.tries.count
+	if op.stage == agreeing {
+		l := op.agree.late()
+		s.Detail, s.WaitingFor, s.Call = op.agree.describe(), l.waitedFor(), l.call
 	}
 	return s
 }

@@ -51,11 +51,11 @@ func (k *Keeper) protect(d *draft) {
 	}
 	encode := func(i int) Order {
 		h := d.headers[i]
-		return Encode{h, d.transfers[h.Set], k.setNodes(d, h.Set)}
+		return Encode{h, d.transfers[h.Set], d.setNodes(h.Set)}
 	}
 	each := func(i int, a Answer) {
 		set := d.headers[i].Set
-		k.abandonOn(a, d.transfers[set], k.setNodes(d, set))
+		k.abandonOn(a, d.transfers[set], d.setNodes(set))
 	}
 	k.ask(d.nodes, encode, each, func(answers []Answer) {
 		if why := failure(answers); why != "" {
@@ -90,8 +90,7 @@ func (k *Keeper) divide(d *draft) error {
 	}
 	d.headers, d.transfers = make([]holding.Header, len(d.nodes)), make([]uint64, len(d.sets))
 	for i, set := range d.sets {
-		k.transfers++
-		d.transfers[i] = k.transfers
+		d.transfers[i] = k.transfer()
 		h := holding.Header{ID: d.id, Scheme: set.Scheme, Set: i, Sets: len(d.sets)}
 		for _, m := range set.Members {
 			n := k.nodes[d.nodes[m.Node]]
@@ -106,24 +105,12 @@ func (k *Keeper) divide(d *draft) error {
 }
 
 // setNodes are the nodes of a set, by member.
-func (k *Keeper) setNodes(d *draft, set int) []int {
+func (d *draft) setNodes(set int) []int {
 	var list []int
 	for _, m := range d.sets[set].Members {
 		list = append(list, d.nodes[m.Node])
 	}
 	return list
-}
-
-// abandonOn ends a transfer everywhere when one of its members cannot do its share.
-func (k *Keeper) abandonOn(a Answer, transfer uint64, nodes []int) {
-	if a.Err == "" {
-		return
-	}
-	for _, n := range nodes {
-		if n >= 0 && !k.nodes[n].gone {
-			k.driver.Tell(n, Abandon{transfer})
-		}
-	}
 }
 
 // agree gives all nodes the record of a checkpoint. A node that has not taken it counts as lost. The checkpoint is committed, and

@@ -13,12 +13,10 @@ package keep
 import (
 	"cmp"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
 	"github.com/byssus-hpc/byssus/internal/decide/holding"
-	"github.com/byssus-hpc/byssus/internal/decide/recovery"
 	"github.com/byssus-hpc/byssus/internal/decide/redset"
 )
 
@@ -147,74 +145,30 @@ type Config struct {
 	Flush  int // every so many checkpoints one is copied to the store; 0: none
 }
 
-// node is one that has joined.
-type node struct {
-	name, group string
-	gone        bool
-	held        map[uint64]*recovery.Held
-}
-
-// Keeper is what is known of a job's checkpoints.
+// Keeper is what is known of a job's checkpoints: where they are stored, and what is being made of them at the moment. What the nodes
+// have of them is its crew's.
 type Keeper struct {
-	cfg       Config
-	driver    Driver
-	nodes     []*node
-	transfers uint64              // numbers given
-	stored    map[uint64]bool     // in the store that all nodes see
-	flushing  uint64              // what is being copied there, or repaired for that, 0: nothing
-	dropped   []uint64            // meanwhile
-	making    bool                // something that is lost is made again
-	settled   []func()            // that waits for its end
-	inspected map[uint64][]func() // checkpoints that are looked through, and who waits for that
-	commits   int
-	doubts    int    // copies to the store that found something damaged
-	told      string // what was said of redundancy that is less than was asked for
+	crew
+	inspections
+	cfg      Config
+	stored   map[uint64]bool // in the store that all nodes see
+	flushing uint64          // what is being copied there, or repaired for that, 0: nothing
+	dropped  []uint64        // meanwhile
+	making   bool            // something that is lost is made again
+	settled  []func()        // that waits for its end
+	commits  int
+	doubts   int    // copies to the store that found something damaged
+	told     string // what was said of redundancy that is less than was asked for
 }
 
 // New returns a keeper that knows of no node; stored are the checkpoints that all nodes see.
 func New(cfg Config, driver Driver, stored []uint64) *Keeper {
-	k := &Keeper{cfg: cfg, driver: driver, stored: map[uint64]bool{}, inspected: map[uint64][]func(){}}
+	k := &Keeper{crew: crew{driver: driver, stream: cfg.Stream}, cfg: cfg, stored: map[uint64]bool{}}
+	k.inspections = inspections{&k.crew, map[uint64][]func(){}}
 	for _, n := range stored {
 		k.stored[n] = true
 	}
 	return k
-}
-
-// Join adds a node with what it has, of this stream and of others, and returns its number: they are counted from 0.
-func (k *Keeper) Join(name, group string, held []recovery.Held) int {
-	n := &node{name: name, group: group, held: map[uint64]*recovery.Held{}}
-	for i := range held {
-		if held[i].Stream == k.cfg.Stream {
-			n.held[held[i].Dataset] = &held[i]
-		}
-	}
-	k.nodes = append(k.nodes, n)
-	return len(k.nodes) - 1
-}
-
-// Lost: a node is gone, with what it had.
-func (k *Keeper) Lost(node int) { k.nodes[node].gone = true }
-
-// spoil: what a node has of a checkpoint is damaged, and counts as lost. What else it has is as good as any.
-func (k *Keeper) spoil(node int, checkpoint uint64, why string) {
-	n := k.nodes[node]
-	if n.gone || n.held[checkpoint] == nil {
-		return
-	}
-	delete(n.held, checkpoint)
-	k.driver.Say(fmt.Sprintf("%s: what %s has of it is damaged, and counts as lost: %s", describe(checkpoint), n.name, why))
-}
-
-// Held lists the checkpoints of which any node has something.
-func (k *Keeper) Held() []uint64 {
-	all := map[uint64]bool{}
-	for _, n := range k.nodes {
-		for c := range n.held {
-			all[c] = all[c] || !n.gone
-		}
-	}
-	maps.DeleteFunc(all, func(_ uint64, there bool) bool { return !there })
-	return slices.Sorted(maps.Keys(all))
 }
 
 // Present says whether all nodes that have had a part of a checkpoint have joined, and live: what they do not have of it, or of a newer
@@ -222,30 +176,6 @@ func (k *Keeper) Held() []uint64 {
 func (k *Keeper) Present(checkpoint uint64) bool {
 	_, err := k.plan(checkpoint, k.alive())
 	return err == nil && !k.Away(checkpoint)
-}
-
-// Away says whether nodes that have had a part of a checkpoint have not joined, or are gone; or nobody knows who has.
-func (k *Keeper) Away(checkpoint uint64) bool {
-	here, sets := map[string]bool{}, map[string]bool{}
-	for _, n := range k.nodes {
-		if n.gone {
-			continue
-		}
-		here[n.name] = true
-		if h := n.held[checkpoint]; h != nil {
-			for _, header := range h.Members {
-				for _, m := range header.Members {
-					sets[m.Node] = true
-				}
-			}
-		}
-	}
-	for name := range sets {
-		if !here[name] {
-			return true
-		}
-	}
-	return len(sets) == 0
 }
 
 // Stored says whether a checkpoint is in the store that all nodes see.
@@ -280,48 +210,6 @@ func (k *Keeper) Share(nodes []int) int {
 	return len(largest.Members) - 1
 }
 
-func (k *Keeper) members(nodes []int, grouped bool) []redset.Member {
-	var list []redset.Member
-	for i, n := range nodes {
-		m := redset.Member{Node: i}
-		if grouped {
-			m.Group = k.nodes[n].group
-		}
-		list = append(list, m)
-	}
-	return list
-}
-
-func (k *Keeper) alive() []int {
-	var list []int
-	for i, n := range k.nodes {
-		if !n.gone {
-			list = append(list, i)
-		}
-	}
-	return list
-}
-
-// ask gives nodes an order each. Each answer is heard when it comes; all of them, in the order of the nodes, at the end.
-func (k *Keeper) ask(nodes []int, order func(i int) Order, each func(i int, a Answer), then func([]Answer)) {
-	answers, left := make([]Answer, len(nodes)), len(nodes)
-	if left == 0 {
-		then(nil)
-		return
-	}
-	for i, n := range nodes {
-		k.driver.Ask(n, order(i), func(a Answer) {
-			answers[i] = a
-			each(i, a)
-			if left--; left == 0 {
-				then(answers)
-			}
-		})
-	}
-}
-
-func nothing(int, Answer) {}
-
 // failure is the first that answers say went wrong; what followed from something else, only if nothing else did.
 func failure(answers []Answer) string {
 	follows := ""
@@ -355,21 +243,6 @@ func (k *Keeper) Drop(checkpoint uint64) {
 		delete(k.stored, checkpoint)
 		k.driver.Store(Remove{checkpoint}, k.complain)
 	}
-}
-
-func (k *Keeper) forget(checkpoint uint64) {
-	for _, n := range k.nodes {
-		delete(n.held, checkpoint)
-	}
-}
-
-// remove has all nodes remove something; that one cannot is told, and changes nothing.
-func (k *Keeper) remove(order Order) {
-	k.ask(k.alive(), func(int) Order { return order }, nothing, func(answers []Answer) {
-		if why := failure(answers); why != "" {
-			k.driver.Say(why)
-		}
-	})
 }
 
 func (k *Keeper) complain(err error) {

@@ -34,110 +34,6 @@ func (k *Keeper) Resume(checkpoint uint64) (*Resumption, error) {
 	return r, nil
 }
 
-// Inspect has the nodes look through all that they have of a checkpoint, which the ranks of one of them could not read. What is damaged
-// is repaired, where that can be; else all that the node has of it counts as lost from then on, so that Resume has it made again.
-func (k *Keeper) Inspect(checkpoint uint64, then func()) {
-	waiting, begun := k.inspected[checkpoint]
-	k.inspected[checkpoint] = append(waiting, then)
-	if begun {
-		return // what one has found another would repair a second time, or give up
-	}
-	over := func() {
-		all := k.inspected[checkpoint]
-		delete(k.inspected, checkpoint)
-		for _, then := range all {
-			then()
-		}
-	}
-	nodes := slices.DeleteFunc(k.alive(), func(n int) bool { return k.nodes[n].held[checkpoint] == nil })
-	k.ask(nodes, func(int) Order { return Inspect{checkpoint} }, nothing, func(answers []Answer) {
-		var found []finding
-		for i, a := range answers {
-			switch {
-			case a.Err == "":
-			case len(a.Damage) == 0:
-				k.spoil(nodes[i], checkpoint, a.Err)
-			default:
-				for _, d := range a.Damage {
-					found = append(found, finding{nodes[i], d, a.Err})
-				}
-			}
-		}
-		k.repair(checkpoint, found, over)
-	})
-}
-
-// finding is what is damaged on a node.
-type finding struct {
-	node int
-	holding.Damage
-	why string
-}
-
-// repair repairs what is damaged, one after the other: who gives needs what lies in the same stripes, and may be damaged elsewhere.
-func (k *Keeper) repair(checkpoint uint64, found []finding, then func()) {
-	if len(found) == 0 {
-		then()
-		return
-	}
-	f := found[0]
-	next := func() { k.repair(checkpoint, found[1:], then) }
-	members := k.membersOf(checkpoint, f.Header)
-	if members == nil || members[f.Header.Own] != f.node {
-		k.spoil(f.node, checkpoint, f.why)
-		next()
-		return
-	}
-	k.transfers++
-	transfer := k.transfers
-	repair := func(i int) Order {
-		h := f.Header
-		h.Own = i
-		return Repair{h, f.Header.Own, f.Ranges, transfer, members}
-	}
-	k.ask(members, repair, func(_ int, a Answer) { k.abandonOn(a, transfer, members) }, func(answers []Answer) {
-		if answers[f.Header.Own].Err != "" { // who has given may have died after that
-			k.spoil(f.node, checkpoint, f.why)
-		} else {
-			k.repaired(f, checkpoint)
-		}
-		next()
-	})
-}
-
-// repaired tells of what was repaired.
-func (k *Keeper) repaired(f finding, checkpoint uint64) {
-	var bytes int64
-	for _, r := range f.Ranges {
-		bytes += r.To - r.From
-	}
-	k.driver.Say(fmt.Sprintf("%s: %d bytes of what %s has of it were damaged, and have been repaired: %s", describe(checkpoint), bytes,
-		k.nodes[f.node].name, f.why))
-}
-
-// membersOf are the nodes that are the members of a set, by number; nil: some of them are not there.
-func (k *Keeper) membersOf(checkpoint uint64, h holding.Header) []int {
-	list := make([]int, len(h.Members))
-	for m := range list {
-		list[m] = -1
-	}
-	for _, n := range k.alive() {
-		held := k.nodes[n].held[checkpoint]
-		if held == nil || held.ID != h.ID {
-			continue
-		}
-		for _, own := range held.Members {
-			if own.Set == h.Set && own.Own < len(list) && list[own.Own] < 0 {
-				list[own.Own] = n
-			}
-		}
-	}
-	if slices.Contains(list, -1) {
-		return nil
-	}
-	return list
-}
-
 // Resumption is how a job goes on.
 type Resumption struct {
 	Checkpoint uint64
@@ -193,8 +89,7 @@ func (k *Keeper) rebuild(r *Resumption, then func(error)) {
 			asked, own = append(asked, members[m]), append(own, m)
 		}
 	}
-	k.transfers++
-	transfer := k.transfers
+	transfer := k.transfer()
 	rebuild := func(i int) Order {
 		h := b.Header
 		h.Own = own[i]
