@@ -62,7 +62,7 @@ func TestDamage(t *testing.T) {
 			for _, how := range []string{middle, tables, head, cut, removed} {
 				n := d.checkpoint()
 				c.harm(t, name, n, harm{"node2", image, how})
-				d.goesOn("node3", n, "[0-9]+ bytes of what node2 has of it were damaged, and have been repaired")
+				d.goesOn("node3", n, "[0-9.]+ .?i?B of what node2 has of it were damaged, and have been repaired")
 				if how == middle && d.repaired() > 2<<20 {
 					t.Errorf("%d bytes were repaired for 64 that were damaged\n%s", d.repaired(), j.Story())
 				}
@@ -121,12 +121,12 @@ func (d *damaged) goesOn(node string, checkpoint int, texts ...string) {
 
 // repaired is how many bytes the job says that it has repaired since the last checkpoint.
 func (d *damaged) repaired() int {
-	found := regexp.MustCompile("([0-9]+) bytes of what node").FindStringSubmatch(d.said())
-	n, err := strconv.Atoi(found[1])
+	found := regexp.MustCompile("([0-9.]+) (.?i?B) of what node").FindStringSubmatch(d.said())
+	n, err := strconv.ParseFloat(found[1], 64)
 	if err != nil {
 		d.t.Fatal(err)
 	}
-	return n
+	return int(n * map[string]float64{"B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}[found[2]])
 }
 
 // said is what the job has since the last checkpoint.
@@ -203,7 +203,7 @@ func TestDamagedBeforeCopy(t *testing.T) {
 			f.harm(t, name, n, harm{"node2", image, middle})
 			f.fs.Continue(t)
 			f.copied(ctx, t, j, n)
-			says(t, j, fmt.Sprintf("checkpoint %d: [0-9]+ bytes of what node2 has of it were damaged, and have been repaired", n))
+			says(t, j, fmt.Sprintf("checkpoint %d: [0-9.]+ .?i?B of what node2 has of it were damaged, and have been repaired", n))
 			if err := j.Verify(ctx); err != nil {
 				t.Error(err)
 			}

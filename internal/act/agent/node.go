@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"syscall"
 
@@ -147,12 +149,17 @@ func (n *Node) server(number uint64) *Server {
 func (n *Node) answer(order uint64, err error) {
 	d := control.Done{Order: order}
 	if err != nil {
-		d.Err, d.Follows, d.Damaged = err.Error(), errors.Is(err, errAbandoned), errors.Is(err, part.ErrDamaged)
+		d.Err, d.Follows, d.Damaged = err.Error(), follows(err), errors.Is(err, part.ErrDamaged)
 		if w := new(wounds); errors.As(err, &w) {
 			d.Damage = w.at
 		}
 	}
 	n.say(control.Message{Body: d})
+}
+
+// follows says whether an error is of what another agent could not do: it has hung up, and says itself why.
+func follows(err error) bool {
+	return slices.ContainsFunc([]error{errAbandoned, syscall.ECONNRESET, syscall.EPIPE, io.ErrUnexpectedEOF}, func(why error) bool { return errors.Is(err, why) })
 }
 
 // begin makes ready for the ranks of a start.

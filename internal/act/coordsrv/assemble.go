@@ -208,6 +208,11 @@ func (a *assembly) Committed(uint64, string) {}
 // Flushed is keep's.
 func (a *assembly) Flushed(uint64) {}
 
+// Repaired is keep's.
+func (a *assembly) Repaired(n uint64, node int, bytes int64, why string) {
+	a.say(repaired(n, a.names[node], bytes, why))
+}
+
 // Rebuilt is keep's.
 func (a *assembly) Rebuilt(n uint64, lost string, _ int, bytes int64) {
 	a.say(fmt.Sprintf("checkpoint %d: what %s held, %s, was made again", n, lost, ui.Bytes(bytes)))

@@ -180,6 +180,18 @@ func (c *caches) Flushed(n uint64) {
 	c.s.step(coord.Flushed{Checkpoint: n})
 }
 
+// Repaired is keep's.
+func (c *caches) Repaired(n uint64, node int, bytes int64, why string) {
+	name := c.s.agents.list[node].name
+	c.s.opt.Say(repaired(n, name, bytes, why))
+	c.s.story.log.Add(timeline.Event{Kind: timeline.Repaired, Checkpoint: n, Node: name, Bytes: bytes, Reason: why})
+}
+
+// repaired tells of what was damaged.
+func repaired(n uint64, node string, bytes int64, why string) string {
+	return fmt.Sprintf("checkpoint %d: %s of what %s has of it were damaged, and have been repaired: %s", n, ui.Bytes(bytes), node, why)
+}
+
 // Rebuilt is keep's.
 func (c *caches) Rebuilt(n uint64, lost string, on int, bytes int64) {
 	took := time.Since(c.rebuild.begun)

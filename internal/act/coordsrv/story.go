@@ -184,6 +184,8 @@ func (t *story) answered(a answer, m control.Message) {
 		e.Kind, e.Checkpoint = timeline.Recorded, o.Checkpoint
 	case control.Rebuild:
 		e.Kind, e.Checkpoint = timeline.Rebuilt, o.Checkpoint
+	case control.Repair:
+		e.Kind, e.Checkpoint = timeline.Repaired, o.Checkpoint
 	case control.Flush:
 		e.Kind, e.Checkpoint = timeline.Copied, o.Checkpoint
 	case control.Inspect:
@@ -205,7 +207,7 @@ func (t *story) answered(a answer, m control.Message) {
 	switch {
 	case e.Reason != "":
 		e.Kind, e.InsteadOf = timeline.Unable, e.Kind
-	case e.Kind == timeline.Rebuilt: // it is told when the record is there, too
+	case e.Kind == timeline.Rebuilt, e.Kind == timeline.Repaired: // it is told when the record is there, too; and when all have done their share
 		return
 	}
 	if e.InsteadOf == timeline.Copied {

@@ -1,7 +1,6 @@
 package keep
 
 import (
-	"fmt"
 	"slices"
 
 	"github.com/byssus-hpc/byssus/internal/decide/holding"
@@ -92,8 +91,7 @@ func (x *inspections) repaired(f finding, checkpoint uint64) {
 	for _, r := range f.Ranges {
 		bytes += r.To - r.From
 	}
-	x.driver.Say(fmt.Sprintf("%s: %d bytes of what %s has of it were damaged, and have been repaired: %s", describe(checkpoint), bytes,
-		x.nodes[f.node].name, f.why))
+	x.driver.Repaired(checkpoint, f.node, bytes, f.why)
 }
 
 // membersOf are the nodes that are the members of a set, by number; nil: some of them are not there.

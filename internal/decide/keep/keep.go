@@ -34,6 +34,8 @@ type Driver interface {
 	Flushed(checkpoint uint64)
 	// Rebuilt: what a node held that is lost has been made again on another.
 	Rebuilt(checkpoint uint64, lost string, on int, bytes int64)
+	// Repaired: so many bytes of what a node has were damaged, and are as they were written again.
+	Repaired(checkpoint uint64, node int, bytes int64, why string)
 	// Say tells the user.
 	Say(text string)
 }

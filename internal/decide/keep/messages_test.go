@@ -32,9 +32,10 @@ func (c *counting) Committed(_ uint64, why string) {
 		c.committed++
 	}
 }
-func (c *counting) Flushed(uint64)                     {}
-func (c *counting) Rebuilt(uint64, string, int, int64) {}
-func (c *counting) Say(string)                         {}
+func (c *counting) Flushed(uint64)                      {}
+func (c *counting) Rebuilt(uint64, string, int, int64)  {}
+func (c *counting) Repaired(uint64, int, int64, string) {}
+func (c *counting) Say(string)                          {}
 
 // TestMessages: what the coordinator sends and hears for a checkpoint in caches is so much for each node, whatever the number of
 // nodes and of ranks.

@@ -492,6 +492,8 @@ func (l *link) Flushed(n uint64) {
 	}
 }
 
+func (l *link) Repaired(uint64, int, int64, string) { l.s.counts["told of repairs"]++ }
+
 func (l *link) Rebuilt(n uint64, lost string, on int, bytes int64) {
 	l.s.counts["rebuilt"]++
 	if fmt.Sprint("n", on) == lost {
@@ -566,7 +568,7 @@ func TestSimulation(t *testing.T) {
 	}
 	t.Log(counts)
 	for _, what := range []string{"committed", "not committed", "resumed", "rebuilt", "rebuilding disturbed", "from the store", "anew",
-		"copied", "more lost than covered", "damaged", "made good", "found when copied", "mended", "owners lost", "nodes lost", "all nodes lost"} {
+		"copied", "more lost than covered", "damaged", "made good", "told of repairs", "found when copied", "mended", "owners lost", "nodes lost", "all nodes lost"} {
 		if counts[what] == 0 {
 			t.Errorf("%s: never", what)
 		}

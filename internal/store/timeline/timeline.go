@@ -51,6 +51,7 @@ const (
 	Lost      Kind = "lost"
 	Decided   Kind = "decided"
 	Inspected Kind = "inspected"
+	Repaired  Kind = "repaired"
 	Rebuilt   Kind = "rebuilt"
 	Unable    Kind = "unable"
 	Ended     Kind = "ended"
