@@ -1,4 +1,4 @@
-/* window.c: the face's TLS window, which the lower half uses (rank/core/window.c): where it is, relative to
+/* window.c: the face's TLS window, which the lower half uses (rank/core/cross/window.c): where it is, relative to
  * FS.
  *
  * The core takes the answer at the program's entry. A face that is loaded later has no window in the static
