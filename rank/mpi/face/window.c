@@ -1,5 +1,5 @@
-/* window.c: the face's TLS window, which the lower half uses (rank/core/cross/window.c): where it is, relative to
- * FS.
+/* window.c: the face's TLS window, which the lower half uses (rank/core/cross/window.c): where it is,
+ * relative to FS.
  *
  * The core takes the answer at the program's entry. A face that is loaded later has no window in the static
  * TLS, and nobody asks. Context: upper half, a constructor; no libc calls. */
