@@ -282,7 +282,7 @@ static bool posted_on(nx_t comm)
 	for (uint32_t i = NX_DYNAMIC; i < nx_high(NX_K_REQUEST); i++) {
 		const struct vrequest *r = NX_REQUEST(i);
 		bool open = NX_INDEX(r->handle) == i && NX_INDEX(r->comm) == NX_INDEX(comm) &&
-			    r->kind == NX_RQ_COLL;
+			    pending_of(r)->holds_comm;
 		if (open && !(r->flags & NX_RF_DONE)) return true;
 	}
 	return false;

@@ -17,6 +17,7 @@ static int64_t now_ns(void)
 static const char *start(void)
 {
 	nx_state_start();
+	kinds_enter();
 	agree_start();
 	nx_fill_slots();
 	return NULL;
@@ -101,7 +102,7 @@ static int restore_objects(char *why, size_t n)
 		return -1;
 	}
 	route_restore_all();
-	return p2p_repost_all(why, n) || posted_repost_all(why, n) ? -1 : 0;
+	return pending_repost_all(why, n);
 }
 
 static int prepare(char *why, size_t n)

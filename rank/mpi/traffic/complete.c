@@ -30,7 +30,7 @@ int request_poll(struct vrequest *r, int *flag, nx_status *st)
 	}
 	*flag = 0;
 	if (!RREQ(r->handle)) return poll_without(r, flag, st);
-	if (r->kind == NX_RQ_COLL) return posted_poll(r, flag, st);
+	if (unlikely(pending_of(r)->poll != NULL)) return pending_of(r)->poll(r, flag, st);
 	int e = drv->test(&RREQ(r->handle), flag, st);
 	if (*flag || e) {
 		*flag = 1;

@@ -246,12 +246,9 @@ uint32_t requests_progress(nx_t comm)
 /* open: those that must complete before an image */
 static struct { uint32_t *at, n, first, cap; uint32_t open; } ring;
 
-static bool must_complete(const struct vrequest *r) { return r->kind != NX_RQ_RECV; }
-
-/* A posted collective that not all members need to have posted. */
 static bool stays_open(const struct vrequest *r)
 {
-	return r->kind == NX_RQ_COLL && !agree_settles(NX_COMM(r->comm), r->order);
+	return pending_of(r)->stays_open && pending_of(r)->stays_open(r);
 }
 
 static int ring_fill(void)
@@ -264,7 +261,7 @@ static int ring_fill(void)
 		const struct vrequest *r = NX_REQUEST(i);
 		if (!is_waiting(r, i) || (r->flags & NX_RF_HELD) || stays_open(r)) continue;
 		ring.at[ring.n++] = i;
-		ring.open += must_complete(r);
+		ring.open += pending_of(r)->must_complete;
 	}
 	return 0;
 }
@@ -275,7 +272,7 @@ static void ring_turn(void)
 	for (uint32_t looks = ring.n < LOOKS ? ring.n : LOOKS; looks > 0 && ring.n > 0; ) {
 		uint32_t i = ring.at[ring.first];
 		struct vrequest *r = NX_REQUEST(i);
-		bool open = must_complete(r);
+		bool open = pending_of(r)->must_complete;
 		ring.first = (ring.first + 1) % ring.cap;
 		ring.n--;
 		if (poll_one(r)) {
@@ -475,7 +472,7 @@ int p2p_repost_all(char *why, size_t n)
 		RREQ(i) = 0;
 		bool open = NX_INDEX(r->handle) == i &&
 			    (r->flags & (NX_RF_ACTIVE | NX_RF_DONE | NX_RF_HELD)) == NX_RF_ACTIVE;
-		if (!open || r->kind == NX_RQ_COLL) continue;
+		if (!open || pending_of(r)->repost != p2p_repost_all) continue;
 		list[k++] = r;
 	}
 	if (list) qsort(list, k, sizeof *list, by_order);

@@ -333,7 +333,7 @@ int posted_repost_all(char *why, size_t n)
 	int e = list ? 0 : NX_ERR_NO_MEM;
 	for (uint32_t i = NX_DYNAMIC; list && i < high; i++) {
 		struct vrequest *r = NX_REQUEST(i);
-		bool open = NX_INDEX(r->handle) == i && r->kind == NX_RQ_COLL &&
+		bool open = NX_INDEX(r->handle) == i && pending_of(r)->repost == posted_repost_all &&
 			    (r->flags & (NX_RF_ACTIVE | NX_RF_DONE)) == NX_RF_ACTIVE;
 		if (open) list[m++] = r;
 	}

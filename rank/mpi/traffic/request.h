@@ -10,6 +10,7 @@
 #include <string.h>
 #include "../agree/agree.h"
 #include "../objects/objects.h"
+#include "../pending/pending.h"
 #include "synchronous.h"
 #include "posted.h"
 
@@ -37,7 +38,7 @@ static inline void request_drop(struct vrequest *r)
 {
 	if (unlikely(r->type >= NX_DYNAMIC)) type_unref(r->type);
 	if (unlikely(r->own != NULL)) {
-		if (r->kind == NX_RQ_COLL) posted_forget(r->own);
+		if (pending_of(r)->forget) pending_of(r)->forget(r->own);
 		nx_free(r->own);
 		r->own = NULL;
 	}

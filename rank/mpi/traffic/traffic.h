@@ -9,12 +9,13 @@
 #include "request.h"
 
 /* -- a checkpoint and a restart (drain.c, synchronous.c) -- */
+void kinds_enter(void);                                 /* at the start of the process (kinds.c) */
 int  drain_start(void);                                        /* after MPI_Init, and at a restart */
 int  sync_start(void);                                         /* the same */
 int  p2p_drain(char *why, size_t n);
 int  p2p_drained(int mine);                             /* tells the others: 0, when all have drained */
 int  p2p_repost_all(char *why, size_t n);
-int  posted_repost_all(char *why, size_t n);                   /* after p2p_repost_all */
+int  posted_repost_all(char *why, size_t n);
 
 /* -- the end of a communicator (drain.c) -- */
 uint32_t requests_progress(nx_t comm);          /* polls its requests; returns how many are not complete */

@@ -8,6 +8,7 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <sys/mman.h>
+#include "../../../rank/mpi/pending/pending.c"
 #include "../../../rank/mpi/traffic/drain.c"
 
 static void must(int ok, const char *what)
@@ -296,8 +297,13 @@ static void test_taking(int64_t bytes, int before, bool probed)
 	length = 0;
 }
 
+static const struct pending_kind sent = { .must_complete = true }, receive = { .repost = p2p_repost_all };
+
 int main(void)
 {
+	pending_enter(NX_RQ_SEND, &sent);
+	pending_enter(NX_RQ_RECV, &receive);
+	pending_enter(NX_RQ_MRECV, &sent);
 	begin();
 	test_take();
 	test_deliver();
