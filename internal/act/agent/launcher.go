@@ -89,7 +89,7 @@ func (n *Node) launch(number uint64, o control.Launch) error {
 
 // environ is what a launcher or its daemon hands on to the ranks of this node.
 func (s *Server) environ(base []string) []string {
-	return append(append([]string(nil), base...), "BYSSUS_AGENT="+SocketPath(s.cfg.Dir), "BYSSUS_RUNDIR="+s.cfg.Dir,
+	return append(append([]string(nil), base...), "BYSSUS_AGENT="+SocketPath(s.cfg.Dir), "BYSSUS_RUNDIR="+s.cfg.Dir, ClientVariable+"="+ClientSocket(filepath.Dir(s.cfg.Dir)),
 		"OMPI_MCA_orte_tmpdir_base="+s.sessionDir())
 }
 

@@ -32,6 +32,8 @@ type Node struct {
 	disk  *worker
 	moves *moves
 
+	clients *clients // nil: no program is heard
+
 	mu      sync.Mutex
 	number  uint64 // of the present start, 0: none
 	present *Server
@@ -63,6 +65,13 @@ func NewNode(cfg NodeConfig) *Node {
 	return &Node{cache: cache{cfg, cfg.Store}, say: cfg.Say, disk: newWorker(), moves: newMoves()}
 }
 
+// Serve begins to hear programs that hand files to be kept.
+func (n *Node) Serve() error {
+	c, err := listenToClients(n.cfg.RunDir, n.say, n.findFiles)
+	n.clients = c
+	return err
+}
+
 // StartDir is the directory of a start of ranks, with their socket and pages.
 func StartDir(runDir string, number uint64) string { return filepath.Join(runDir, fmt.Sprint(number)) }
 
@@ -70,6 +79,9 @@ func StartDir(runDir string, number uint64) string { return filepath.Join(runDir
 // other nodes, or comes from them, is given up. What was kept in the cache to be written over is removed.
 func (n *Node) Close() {
 	n.end()
+	if n.clients != nil {
+		n.clients.close()
+	}
 	n.moves.close()
 	n.disk.close()
 	n.release()
@@ -129,6 +141,17 @@ func (n *Node) Hear(m control.Message) {
 		n.moves.do(o.Transfer.ID, func(ctx context.Context) { n.answer(o.Order, n.repair(ctx, o)) })
 	case control.Inspect:
 		n.moves.do(0, func(ctx context.Context) { n.answer(o.Order, examine(ctx, n.of(o.Stream).Path(o.Checkpoint))) })
+	case control.Told:
+		if n.clients != nil {
+			n.clients.told(o)
+		}
+	case control.SealInPlace:
+		n.moves.do(0, func(ctx context.Context) {
+			p, err := n.sealInPlace(ctx, o)
+			n.sealed(m.Start, o.Order, p, err)
+		})
+	case control.Compare:
+		n.moves.do(0, func(ctx context.Context) { n.answer(o.Order, n.compare(ctx, o)) })
 	case control.Flush:
 		n.moves.do(0, func(ctx context.Context) { n.flushAndSay(ctx, o) })
 	default:

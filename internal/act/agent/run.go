@@ -3,6 +3,7 @@ package agent
 import (
 	"fmt"
 	"os"
+	"path/filepath"
 	"syscall"
 
 	"github.com/byssus-hpc/byssus/internal/act/control"
@@ -55,7 +56,7 @@ func (f *family) start(s *Server, rank int, r control.Run, say func(any)) error 
 	}
 	defer theirs.Close()
 	cmd := spawn.Command{Args: r.Command, Dir: r.Dir, Files: []*os.File{theirs},
-		Env: append(f.pmi.Env(r.Environ, rank, firstExtra), "BYSSUS_AGENT="+SocketPath(s.cfg.Dir), "BYSSUS_RUNDIR="+s.cfg.Dir)}
+		Env: append(f.pmi.Env(r.Environ, rank, firstExtra), "BYSSUS_AGENT="+SocketPath(s.cfg.Dir), "BYSSUS_RUNDIR="+s.cfg.Dir, ClientVariable+"="+ClientSocket(filepath.Dir(s.cfg.Dir)))}
 	return f.crew.start(rank, cmd, func(code, signal int) { say(control.Exited{Rank: rank, Code: code, Signal: signal}) })
 }
 

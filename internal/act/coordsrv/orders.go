@@ -20,6 +20,7 @@ type orders struct {
 	name   func(node int) string
 	pieces func(node int) string // where it takes what others send it
 	rings  map[uint64]*ring      // of transfers that not all members have been told of
+	prefix string                // below which files that are copied get their own names; empty: they lie in the store
 	mpi    string                // what rank 0 last said of its MPI and its program, for manifests
 	app    string
 }
@@ -49,7 +50,7 @@ func (o *orders) message(node int, number uint64, order keep.Order) any {
 		return control.Repair{Order: number, Checkpoint: k.Header.Dataset, Header: k.Header, Damaged: k.Damaged, Ranges: k.Ranges,
 			Transfer: o.transfer(k.Transfer, k.Members, k.Header.Own)}
 	case keep.Record:
-		m := o.record(k.Dataset, k.Files)
+		m := o.record(k.Dataset, k.Files).Labelled(k.Label)
 		m.Node, m.Start, m.Epoch = o.name(node), k.Start, k.Epoch
 		for _, h := range k.Members {
 			m.Parity = append(m.Parity, agent.ParityName(&h))
@@ -60,7 +61,7 @@ func (o *orders) message(node int, number uint64, order keep.Order) any {
 	case keep.Drop:
 		return control.Drop{Order: number, Checkpoint: k.Checkpoint, Stream: o.job.Stream}
 	case keep.Flush:
-		return control.Flush{Order: number, Checkpoint: k.Checkpoint, Stream: o.job.Stream, Ranks: k.Ranks}
+		return control.Flush{Order: number, Checkpoint: k.Checkpoint, Stream: o.job.Stream, Ranks: k.Ranks, Prefix: o.prefix}
 	case keep.Inspect:
 		return control.Inspect{Order: number, Checkpoint: k.Checkpoint, Stream: o.job.Stream}
 	case keep.Abandon:
@@ -133,7 +134,7 @@ func (o *orders) work(work keep.Work) func() error {
 	case keep.Place:
 		return func() error { return job.Bring(w.Checkpoint) }
 	case keep.Enter:
-		record := o.record(w.Checkpoint, w.Files)
+		record := o.record(w.Checkpoint, w.Files).Labelled(w.Label)
 		return func() error { return job.Commit(w.Checkpoint, record) }
 	case keep.Clear:
 		return func() error { return job.Discard(w.Checkpoint) }

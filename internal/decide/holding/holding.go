@@ -44,6 +44,15 @@ func (k Kind) String() string {
 // stored. Stream 0 are the checkpoints.
 type Stream uint16
 
+// Label is what a program calls a dataset that it writes itself.
+type Label struct {
+	Name       string `json:"name"`
+	Checkpoint bool   `json:"checkpoint,omitempty"` // it can restart from it
+	Output     bool   `json:"output,omitempty"`     // a result
+	Ranks      int    `json:"ranks"`                // that have written it
+	InPlace    bool   `json:"in_place,omitempty"`   // its files are in the prefix, where they were written
+}
+
 // File is one of the files of a rank's part: what has no name of its own on the node, as the contents of many files, has one here.
 type File struct {
 	Name   string

@@ -12,6 +12,7 @@ import (
 // draft is a checkpoint on its way to its commit.
 type draft struct {
 	id        holding.ID
+	label     holding.Label
 	nodes     []int            // that have a part of it
 	ranks     [][]int          // by node
 	files     [][]holding.File // by node
@@ -21,8 +22,8 @@ type draft struct {
 }
 
 // Commit makes a checkpoint count that the ranks of these nodes have written.
-func (k *Keeper) Commit(id holding.ID, nodes []int, ranks [][]int) {
-	d := &draft{id: id, nodes: slices.Clone(nodes), ranks: ranks}
+func (k *Keeper) Commit(id holding.ID, label holding.Label, nodes []int, ranks [][]int) {
+	d := &draft{id: id, label: label, nodes: slices.Clone(nodes), ranks: ranks}
 	k.ask(d.nodes, func(i int) Order { return Seal{id.Dataset, ranks[i]} }, nothing, func(answers []Answer) {
 		why := failure(answers)
 		if why == "" && len(answers) == 0 {
@@ -117,7 +118,7 @@ func (d *draft) setNodes(set int) []int {
 // somebody is told, only when it can be had without these, and when no loss that its sets survive can take the record.
 func (k *Keeper) agree(d *draft) {
 	k.ask(d.nodes, func(i int) Order {
-		r := Record{ID: d.id, Files: d.files[i]}
+		r := Record{ID: d.id, Label: d.label, Files: d.files[i]}
 		if len(d.headers) > 0 {
 			r.Members = []holding.Header{d.headers[i]}
 		}
@@ -140,7 +141,7 @@ func (k *Keeper) agree(d *draft) {
 			}
 		}
 		if why != "" {
-			k.driver.Say(fmt.Sprintf("%s is committed, but what one node has of it counts as lost: %s", describe(d.id.Dataset), why))
+			k.driver.Say(fmt.Sprintf("%s is committed, but what one node has of it counts as lost: %s", k.describe(d.id.Dataset), why))
 		}
 		k.commits++
 		k.driver.Committed(d.id.Dataset, "")
@@ -150,7 +151,7 @@ func (k *Keeper) agree(d *draft) {
 
 // holding is what a node has of a checkpoint that it has recorded.
 func (d *draft) holding(i int) *recovery.Held {
-	h := &recovery.Held{ID: d.id, Ranks: slices.Clone(d.ranks[i])}
+	h := &recovery.Held{ID: d.id, Label: d.label, Ranks: slices.Clone(d.ranks[i])}
 	if len(d.headers) > 0 {
 		h.Members = []holding.Header{d.headers[i]}
 	}
