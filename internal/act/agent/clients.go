@@ -223,6 +223,20 @@ func (n *cache) shared() *dataset.Job {
 	return n.store
 }
 
+// name answers with the path of a file that a rank has written.
+func (n *cache) name(o control.Name) control.Done {
+	x, err := files.Open(n.of(o.Stream).Path(o.Checkpoint)+".tmp", o.Rank)
+	if err != nil {
+		return control.Done{Order: o.Order, Text: "a file", Err: err.Error()}
+	}
+	for i := range x.Files {
+		if x.Files[i].Hash() == o.Hash {
+			return control.Done{Order: o.Order, Text: x.Files[i].Path}
+		}
+	}
+	return control.Done{Order: o.Order, Text: "a file"}
+}
+
 // compare looks whether the parts of ranks in the store that all nodes see are as they were written.
 func (n *cache) compare(ctx context.Context, o control.Compare) error {
 	dir := n.shared().Of(o.Stream).Path(o.Checkpoint)

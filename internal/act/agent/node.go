@@ -150,6 +150,8 @@ func (n *Node) Hear(m control.Message) {
 			p, err := n.sealInPlace(ctx, o)
 			n.sealed(m.Start, o.Order, p, err)
 		})
+	case control.Name:
+		n.moves.do(0, func(context.Context) { n.say(control.Message{Body: n.name(o)}) })
 	case control.Compare:
 		n.moves.do(0, func(ctx context.Context) { n.answer(o.Order, n.compare(ctx, o)) })
 	case control.Flush:

@@ -37,7 +37,7 @@ var kinds = []reflect.Type{
 
 	reflect.TypeFor[WantInput](), reflect.TypeFor[Input](), reflect.TypeFor[Signal](), reflect.TypeFor[Inspect](),
 	reflect.TypeFor[node.Moved](), reflect.TypeFor[node.Refused](), reflect.TypeFor[Repair](),
-	reflect.TypeFor[Asked](), reflect.TypeFor[Told](), reflect.TypeFor[SealInPlace](), reflect.TypeFor[Compare](),
+	reflect.TypeFor[Asked](), reflect.TypeFor[Told](), reflect.TypeFor[SealInPlace](), reflect.TypeFor[Compare](), reflect.TypeFor[Name](),
 }
 
 func kindOf(body any) (uint16, error) {
@@ -81,6 +81,7 @@ type (
 	// Done answers an order; Err says why it could not be done.
 	Done struct {
 		Order   uint64
+		Text    string // Name
 		Err     string
 		Follows bool             // from what another agent could not do (Abandon)
 		Damaged bool             // since what the agent has is not as it was written (Flush)
@@ -209,6 +210,12 @@ type (
 		Run               uint64
 		Ranks             []int
 		Prefix            string
+	}
+	// Name asks for the path of a file that a rank has written, of a dataset that does not count yet. Answer: Done.
+	Name struct {
+		Order, Checkpoint uint64
+		Stream            holding.Stream
+		holding.Path
 	}
 	// Compare compares the parts of these ranks, in the store that all nodes see, with their checksums. Answer: Done.
 	Compare struct {

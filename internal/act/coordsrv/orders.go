@@ -40,6 +40,8 @@ func (o *orders) message(node int, number uint64, order keep.Order) any {
 	switch k := order.(type) {
 	case keep.Seal:
 		return control.Seal{Order: number, Checkpoint: k.Checkpoint, Stream: o.job.Stream, Kind: o.kind, Ranks: k.Ranks}
+	case keep.Name:
+		return control.Name{Order: number, Checkpoint: k.Checkpoint, Stream: o.job.Stream, Path: k.Path}
 	case keep.Encode:
 		return control.Encode{Order: number, Checkpoint: k.Header.Dataset, Header: k.Header,
 			Transfer: o.transfer(k.Transfer, k.Members, k.Header.Own)}
@@ -74,12 +76,12 @@ func (o *orders) message(node int, number uint64, order keep.Order) any {
 func (o *orders) answer(m control.Message) keep.Answer {
 	switch b := m.Body.(type) {
 	case control.Done:
-		return keep.Answer{Err: b.Err, Follows: b.Follows, Damaged: b.Damaged, Damage: b.Damage}
+		return keep.Answer{Text: b.Text, Err: b.Err, Follows: b.Follows, Damaged: b.Damaged, Damage: b.Damage}
 	case control.Sealed:
 		if b.Part.MPI != "" {
 			o.mpi, o.app = b.Part.MPI, b.Part.App
 		}
-		return keep.Answer{Files: b.Part.Files}
+		return keep.Answer{Files: b.Part.Files, Paths: b.Part.Paths}
 	}
 	return keep.Answer{Err: fmt.Sprintf("coordsrv: an agent answers %T", m.Body)}
 }

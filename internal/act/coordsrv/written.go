@@ -200,13 +200,13 @@ func flagsOf(l holding.Label) uint32 {
 func (w *written) Now() time.Duration { return time.Since(w.s.began) }
 
 // Place is outputs'.
-func (w *written) Place(n uint64, bypass bool, then func(string, error)) {
+func (w *written) Place(n uint64, bypass bool, at []int, then func(string, error)) {
 	if bypass {
 		w.Store(keep.Place{Checkpoint: n}, func(err error) { then(w.prefix, err) })
 		return
 	}
 	dir := (&dataset.Job{Dir: w.cacheDir(), Stream: agent.Written}).Path(n) + ".tmp"
-	w.s.agents.order(w.s.agents.alive(), func(_ *peer, order uint64) any {
+	w.s.agents.order(w.nodesOf(at), func(_ *peer, order uint64) any {
 		return control.Prepare{Order: order, Checkpoint: n, Stream: agent.Written}
 	}, func(answers []control.Message) {
 		var err error
@@ -425,8 +425,8 @@ func fits(parts [][]int, at []int, ranks int) bool {
 	return true
 }
 
-// fromPrefix has the nodes look whether the files in the prefix are as they were written, each those of some ranks.
-func (w *written) fromPrefix(d outputs.Dataset, at []int, then func(bool, error)) {
+// nodesOf are the nodes of ranks: all, if nothing is known of these.
+func (w *written) nodesOf(at []int) []*peer {
 	var to []*peer
 	for _, node := range at {
 		if node >= 0 && !slices.Contains(to, w.s.agents.list[node]) {
@@ -434,8 +434,14 @@ func (w *written) fromPrefix(d outputs.Dataset, at []int, then func(bool, error)
 		}
 	}
 	if len(to) == 0 {
-		to = w.s.agents.alive()
+		return w.s.agents.alive()
 	}
+	return to
+}
+
+// fromPrefix has the nodes look whether the files in the prefix are as they were written, each those of some ranks.
+func (w *written) fromPrefix(d outputs.Dataset, at []int, then func(bool, error)) {
+	to := w.nodesOf(at)
 	w.s.agents.order(to, func(p *peer, order uint64) any {
 		o := control.Compare{Order: order, Checkpoint: d.Number, Stream: agent.Written}
 		for rank := slices.Index(to, p); rank < d.Ranks; rank += len(to) {

@@ -33,10 +33,24 @@ func (k *Keeper) Commit(id holding.ID, label holding.Label, nodes []int, ranks [
 			k.driver.Committed(id.Dataset, why)
 			return
 		}
+		var paths []holding.Path
 		for _, a := range answers {
-			d.files = append(d.files, a.Files)
+			d.files, paths = append(d.files, a.Files), append(paths, a.Paths...)
+		}
+		if a, b, twice := holding.Twice(paths); twice {
+			k.refuseTwice(d, a, b)
+			return
 		}
 		k.protect(d)
+	})
+}
+
+// refuseTwice gives a dataset up of which two ranks have written the same file: which of the two would be kept?
+func (k *Keeper) refuseTwice(d *draft, a, b holding.Path) {
+	at := slices.IndexFunc(d.ranks, func(ranks []int) bool { return slices.Contains(ranks, a.Rank) })
+	k.ask(d.nodes[at:at+1], func(int) Order { return Name{d.id.Dataset, a} }, nothing, func(answers []Answer) {
+		k.driver.Committed(d.id.Dataset, fmt.Sprintf("ranks %d and %d have both written %s: in the caches of nodes these are two files "+
+			"(SCR_CACHE_BYPASS=1 has files written in the prefix that ranks share)", a.Rank, b.Rank, answers[0].Text))
 	})
 }
 

@@ -47,6 +47,8 @@ type Answer struct {
 	Damaged bool             // what the node has is not as it was written
 	Damage  []holding.Damage // where, if that is known: Inspect
 	Files   []holding.File
+	Paths   []holding.Path // of the files that the ranks have written, if they have
+	Text    string         // Name
 }
 
 // Order is something for a node to do: one of these.
@@ -58,6 +60,11 @@ type (
 	Seal struct {
 		Checkpoint uint64
 		Ranks      []int
+	}
+	// Name asks for the path of a file that a rank has written.
+	Name struct {
+		Checkpoint uint64
+		holding.Path
 	}
 	// Encode makes what the node keeps for the others of its set; Header.Own is the member that it is. All members do it at once.
 	Encode struct {
@@ -104,6 +111,7 @@ type (
 )
 
 func (Seal) order()     {}
+func (Name) order()     {}
 func (Encode) order()   {}
 func (Record) order()   {}
 func (Rebuild) order()  {}

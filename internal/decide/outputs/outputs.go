@@ -40,8 +40,8 @@ type Need struct {
 type Driver interface {
 	// Answer answers a request.
 	Answer(ask Ask, a Answer)
-	// Place makes room for a dataset; the directory is told.
-	Place(n uint64, bypass bool, then func(dir string, err error))
+	// Place makes room for a dataset on the nodes of the ranks; the directory is told.
+	Place(n uint64, bypass bool, at []int, then func(dir string, err error))
 	// Commit makes a dataset count that ranks have written, on these nodes; why not, if it cannot be.
 	Commit(n uint64, label holding.Label, at []int, then func(why string))
 	// Discard removes what was written of a dataset that does not count.
@@ -302,6 +302,8 @@ func (b *Book) Open(ask Ask, run uint64, l holding.Label) {
 		b.refuse(ask, "dataset %s is not complete, so that another can begin", d.Name)
 	case b.opener != nil:
 		b.refuse(ask, "another dataset begins already")
+	case len(b.program.at) < b.program.ranks:
+		b.refuse(ask, "%d of %d ranks have joined", len(b.program.at), b.program.ranks)
 	case len(l.Name) > maxName || strings.ContainsFunc(l.Name, bad):
 		b.refuse(ask, "the name of a dataset, %.40q, wanted at most %d bytes without control characters", l.Name, maxName)
 	default:
@@ -325,7 +327,7 @@ func (b *Book) openNext() {
 	}
 	b.list = append(b.list, d)
 	b.program.need.open(b.driver.Now())
-	b.driver.Place(d.Number, d.InPlace, func(dir string, err error) {
+	b.driver.Place(d.Number, d.InPlace, b.places(), func(dir string, err error) {
 		if err != nil {
 			b.discard(d)
 			b.refuse(o.ask, "%v", err)

@@ -148,6 +148,7 @@ type Part struct {
 	Files []holding.File `json:"files"` // by rank
 	MPI   string         `json:"mpi"`   // of rank 0, if that is among them
 	App   string         `json:"app"`
+	Paths []holding.Path `json:"paths,omitempty"` // of what ranks have written
 }
 
 // FilesPart is a part that consists of the files that ranks have written.
@@ -317,7 +318,7 @@ func (p *Part) addRank(ctx context.Context, dir string, kind holding.Kind, rank 
 	if sealed.MPI != "" {
 		p.MPI, p.App = sealed.MPI, sealed.App
 	}
-	p.Files = append(p.Files, sealed.Files...)
+	p.Files, p.Paths = append(p.Files, sealed.Files...), append(p.Paths, sealed.Paths...)
 	return nil
 }
 

@@ -27,7 +27,11 @@ func (written) Seal(ctx context.Context, dir string, rank int, _ Of, durable boo
 	if err != nil {
 		return Sealed{}, err
 	}
-	return Sealed{Files: OfIndex(x)}, nil
+	s := Sealed{Files: OfIndex(x)}
+	for _, f := range x.Files {
+		s.Paths = append(s.Paths, holding.Path{Rank: rank, Hash: f.Hash()})
+	}
+	return s, nil
 }
 
 // open reads the index of a part, which must be the one that the manifest, or the set's header, speaks of.
