@@ -85,6 +85,8 @@ type Server struct {
 	ranks    *ranks
 	end      ending
 
+	halting halting
+
 	due   []coord.Event // the one that the machine takes in now, and what has happened meanwhile
 	shown shown
 }
@@ -169,6 +171,7 @@ func Run(opt Options) (end End, err error) {
 		}
 		return End{}, err
 	}
+	s.wg.Go(s.watchHalt)
 	s.drive(start)
 	s.ranks.retire()
 	forget := s.settleWritten()
@@ -448,6 +451,7 @@ func (s *Server) perform(a coord.Action) {
 			s.opt.Job.Faults.Hit(faults.DrainSent)
 		}
 	case coord.Halt:
+		s.written.halted = a.Why
 		s.written.book.Halt(a.Why)
 	case coord.Prepare:
 		s.datasets.prepare(a.Checkpoint)
@@ -468,6 +472,7 @@ func (s *Server) perform(a coord.Action) {
 	case coord.Took:
 		s.shown.last = &a.Result
 		s.opt.Took(a.Result)
+		s.countHalt()
 	case coord.Say:
 		s.opt.Say(a.Text)
 	case coord.Finish:

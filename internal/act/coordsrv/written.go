@@ -30,6 +30,7 @@ type written struct {
 	asks    map[uint64]question
 	last    uint64 // number of a question
 	commits map[uint64]func(why string)
+	halted  string // the program was told to end for another reason than conditions that may be taken back
 }
 
 // question is one of a program, whom an agent has asked for.
@@ -350,6 +351,9 @@ func (w *written) Counts(n uint64, counts bool) {
 	}
 	if w.s.opt.Plain {
 		w.s.step(coord.Counts{Checkpoint: n, Counts: counts})
+		if counts {
+			w.s.countHalt()
+		}
 	}
 }
 
