@@ -331,38 +331,22 @@ func (n *Node) family(number uint64) *family {
 	if s == nil {
 		return nil
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.family
+	return s.started.ranks()
 }
 
 // kill ends the ranks of this node. Those that have not come to the agent yet are asked by a signal.
 func (s *Server) kill(ask bool) {
-	s.mu.Lock()
-	f, all := s.family, len(s.sessions) == len(s.cfg.Ranks)
-	if !s.told.Load() {
-		for _, ses := range s.sessions {
-			ses.before.Store(ses.proc.ending())
-		}
-		s.told.Store(true)
-	}
-	s.mu.Unlock()
+	all := s.places.tell() == len(s.cfg.Ranks)
 	if !ask {
 		s.Signal(syscall.SIGKILL)
-		s.crew.signal(syscall.SIGKILL)
-		if f != nil {
-			f.signal(syscall.SIGKILL)
-		}
+		s.started.signal(syscall.SIGKILL)
 		return
 	}
-	if f != nil && !all {
-		f.signal(syscall.SIGTERM)
-	}
 	if !all {
-		s.crew.signal(syscall.SIGTERM)
+		s.started.signal(syscall.SIGTERM)
 	}
 	for _, rank := range s.cfg.Ranks {
 		s.Send(rank, abi.Message{Header: abi.Header{Type: abi.MsgEnd}})
 	}
-	s.endAside()
+	s.places.endAside()
 }
