@@ -418,8 +418,9 @@ func (b *Book) complete(d *Dataset) {
 // counts: a dataset is stored.
 func (b *Book) counts(d *Dataset) {
 	d.state, d.Cached, d.Stored = counting, !d.InPlace, d.InPlace
-	for _, old := range slices.Clone(b.list) { // a program gives a name again: the new one takes the place of the old
-		if old != d && old.Name == d.Name && old.state == counting {
+	// A program gives a name again: the new one takes the place of the old, but a result not that of a checkpoint.
+	for _, old := range slices.Clone(b.list) {
+		if old != d && old.Name == d.Name && old.state == counting && (d.Checkpoint || !old.Checkpoint) {
 			b.forget(old, false)
 		}
 	}
