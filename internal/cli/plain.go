@@ -70,10 +70,13 @@ func (e *env) runPlain(f *runFlags, app []string) error {
 		job.Unlock()
 		return err
 	}
-	opt := coordsrv.Options{Plain: true, Grace: f.grace, Patience: control.Patience(f.silent)}
+	opt := coordsrv.Options{Plain: true, Script: f.script, Grace: f.grace, Patience: control.Patience(f.silent)}
 	if err := f.onHosts(&opt); err != nil {
 		job.Unlock()
 		return err
+	}
+	if f.script { // one start for each node that computes
+		spec.Ranks = max(len(opt.Hosts)-opt.Spares, 1)
 	}
 	return e.drive(job, spec, opt, f)
 }

@@ -9,10 +9,12 @@ import (
 	"path/filepath"
 	"slices"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/byssus-hpc/byssus/internal/act/control"
 	"github.com/byssus-hpc/byssus/internal/decide/holding"
+	"github.com/byssus-hpc/byssus/internal/host/rundir"
 	"github.com/byssus-hpc/byssus/internal/store/dataset"
 	"github.com/byssus-hpc/byssus/internal/store/files"
 	"github.com/byssus-hpc/byssus/internal/store/part"
@@ -25,8 +27,18 @@ const Written holding.Stream = 1
 // ClientVariable tells programs where their agent hears them.
 const ClientVariable = "BYSSUS_CLIENTS"
 
-// ClientSocket is where programs of this node connect that hand files to be kept.
-func ClientSocket(runDir string) string { return filepath.Join(runDir, "clients") }
+// clientSockets are where programs of a node may connect that hand files to be kept, best first. On most clusters the path is the same on
+// all nodes then: launchers of others carry the environment of the first node to all.
+func clientSockets(job [16]byte, runDir string) []string {
+	name := fmt.Sprintf("clients-%x", job[:4])
+	var list []string
+	for _, base := range rundir.Bases() {
+		if rundir.Make(base) == nil {
+			list = append(list, filepath.Join(base, name))
+		}
+	}
+	return append(list, filepath.Join(runDir, name))
+}
 
 // clients are programs of this node that hand files to be kept. What the coordinator decides it is asked; where files are is answered here.
 //
@@ -53,23 +65,49 @@ type writer struct {
 
 var errLeaving = errors.New("the agent leaves")
 
-// listenToClients begins to hear programs.
-func listenToClients(runDir string, say func(control.Message), find func(client.Request) client.Answered) (*clients, error) {
-	path := ClientSocket(runDir)
-	if len(path) > MaxSocketPath {
-		return nil, fmt.Errorf("agent: socket %s: path of %d bytes, at most %d", path, len(path), MaxSocketPath)
+// listenToClients begins to hear programs, at the first of these paths at which nobody else does.
+func listenToClients(paths []string, say func(control.Message), find func(client.Request) client.Answered) (*clients, error) {
+	var l *net.UnixListener
+	var errs []error
+	for i := 0; i < len(paths) && l == nil; i++ {
+		var err error
+		if l, err = listenAt(paths[i]); err != nil {
+			errs = append(errs, err)
+		}
 	}
-	l, err := net.ListenUnix("unixpacket", &net.UnixAddr{Name: path, Net: "unixpacket"})
-	if err == nil {
-		err = os.Chmod(path, 0o600)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("agent: socket for programs: %w", err)
+	if l == nil {
+		return nil, fmt.Errorf("agent: socket for programs: %w", errors.Join(errs...))
 	}
 	c := &clients{listener: l, say: say, find: find, waiting: map[uint64]chan client.Answered{}, paths: map[writer][]string{}}
 	c.wg.Go(c.serve)
 	return c, nil
 }
+
+// listenAt listens at a path, where an agent that was killed may have left its socket.
+func listenAt(path string) (*net.UnixListener, error) {
+	if len(path) > MaxSocketPath {
+		return nil, fmt.Errorf("%s: path of %d bytes, at most %d", path, len(path), MaxSocketPath)
+	}
+	at := &net.UnixAddr{Name: path, Net: "unixpacket"}
+	l, err := net.ListenUnix(at.Net, at)
+	if errors.Is(err, syscall.EADDRINUSE) {
+		c, derr := net.DialUnix(at.Net, nil, at)
+		if derr == nil {
+			c.Close() // another agent of the job on this machine
+			return nil, err
+		}
+		if os.Remove(path) == nil {
+			l, err = net.ListenUnix(at.Net, at)
+		}
+	}
+	if err == nil {
+		err = os.Chmod(path, 0o600)
+	}
+	return l, err
+}
+
+// path is where programs are heard.
+func (c *clients) path() string { return c.listener.Addr().String() }
 
 // close ends all conversations.
 func (c *clients) close() {

@@ -72,6 +72,9 @@ func (p *started) launch(o control.Launch, say func(any)) error {
 	p.launcher = l
 	p.mu.Unlock()
 	l.wg.Go(l.serve)
+	if o.Script {
+		return p.script(o, path, say)
+	}
 	hosts := filepath.Join(p.cfg.Dir, "hosts")
 	if err := os.WriteFile(hosts, []byte(strings.Join(o.Hosts, "\n")+"\n"), 0o600); err != nil {
 		return fmt.Errorf("agent: list of hosts: %w", err)
@@ -88,6 +91,33 @@ func (p *started) launch(o control.Launch, say func(any)) error {
 	return p.tool(0, cmd, func(code, signal int) { say(control.Launched{Code: code, Signal: signal}) })
 }
 
+// script starts a command that starts launchers by itself: those of both MPIs find the nodes, and a remote shell, in the environment.
+func (p *started) script(o control.Launch, socket string, say func(any)) error {
+	exe, err := os.Executable()
+	if err != nil {
+		return fmt.Errorf("agent: own executable: %w", err)
+	}
+	shell, hydra, orte := filepath.Join(p.cfg.Dir, "rsh"), filepath.Join(p.cfg.Dir, "hosts"), filepath.Join(p.cfg.Dir, "hosts.openmpi")
+	for _, f := range []struct {
+		path, text string
+		mode       os.FileMode
+	}{
+		{shell, "#!/bin/sh\nexec '" + strings.ReplaceAll(exe, "'", `'\''`) + "' shell \"$@\"\n", 0o700},
+		{hydra, strings.Join(o.Hosts, "\n") + "\n", 0o600},
+		{orte, strings.Join(o.Hosts, " slots=1\n") + " slots=1\n", 0o600},
+	} {
+		if err := os.WriteFile(f.path, []byte(f.text), f.mode); err != nil {
+			return fmt.Errorf("agent: %w", err)
+		}
+	}
+	cmd := spawn.Command{Args: o.Command, Dir: o.Dir, Env: append(slices.Clone(o.Environ), shellVariable+"="+socket,
+		"BYSSUS_HOSTS="+strings.Join(o.Hosts, ","),
+		"HYDRA_LAUNCHER=rsh", "HYDRA_LAUNCHER_EXEC="+shell, "HYDRA_HOST_FILE="+hydra,
+		"OMPI_MCA_orte_leave_session_attached=1", "OMPI_MCA_plm=rsh", "OMPI_MCA_plm_rsh_agent="+exe+" shell", "OMPI_MCA_plm_rsh_no_tree_spawn=1",
+		"OMPI_MCA_rmaps_base_mapping_policy=node:oversubscribe", "OMPI_MCA_hwloc_base_binding_policy=none", "OMPI_MCA_orte_default_hostfile="+orte)}
+	return p.tool(0, cmd, func(code, signal int) { say(control.Launched{Code: code, Signal: signal}) })
+}
+
 // tool starts an MPI's launcher, or its daemon, with what it hands on to the ranks of this node.
 func (p *started) tool(number int, cmd spawn.Command, ended func(code, signal int)) error {
 	dir := p.sessionDir()
@@ -95,7 +125,7 @@ func (p *started) tool(number int, cmd spawn.Command, ended func(code, signal in
 		return err
 	}
 	cmd.Env = append(slices.Clone(cmd.Env), "BYSSUS_AGENT="+SocketPath(p.cfg.Dir), "BYSSUS_RUNDIR="+p.cfg.Dir,
-		ClientVariable+"="+ClientSocket(filepath.Dir(p.cfg.Dir)), "OMPI_MCA_orte_tmpdir_base="+dir)
+		ClientVariable+"="+p.cfg.Clients, "OMPI_MCA_orte_tmpdir_base="+dir)
 	return p.crew.start(number, cmd, ended)
 }
 

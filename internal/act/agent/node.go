@@ -65,11 +65,22 @@ func NewNode(cfg NodeConfig) *Node {
 	return &Node{cache: cache{cfg, cfg.Store}, say: cfg.Say, disk: newWorker(), moves: newMoves()}
 }
 
-// Serve begins to hear programs that hand files to be kept.
-func (n *Node) Serve() error {
-	c, err := listenToClients(n.cfg.RunDir, n.say, n.findFiles)
+// Serve begins to hear programs that hand files to be kept, and returns where.
+func (n *Node) Serve() (string, error) {
+	c, err := listenToClients(clientSockets(n.cfg.JobID, n.cfg.RunDir), n.say, n.findFiles)
+	if err != nil {
+		return "", err
+	}
 	n.clients = c
-	return err
+	return c.path(), nil
+}
+
+// clientPath is where programs that hand files to be kept are heard; empty: nowhere.
+func (n *Node) clientPath() string {
+	if n.clients == nil {
+		return ""
+	}
+	return n.clients.path()
 }
 
 // StartDir is the directory of a start of ranks, with their socket and pages.
@@ -194,7 +205,7 @@ func (n *Node) begin(number uint64, b control.Begin) error {
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		return fmt.Errorf("agent: run directory: %w", err)
 	}
-	s, err := Listen(Config{Dir: dir, Ranks: b.Ranks, Size: b.Size, Start: number, Restart: b.Restart, Writers: b.Writers, JobID: n.cfg.JobID, Spawn: n.cfg.Spawn,
+	s, err := Listen(Config{Dir: dir, Ranks: b.Ranks, Size: b.Size, Start: number, Restart: b.Restart, Writers: b.Writers, Clients: n.clientPath(), JobID: n.cfg.JobID, Spawn: n.cfg.Spawn,
 		Images: func(c uint64) string { return n.store.Path(c) + ".tmp" },
 		Report: func(r node.Report) {
 			n.reached(r)

@@ -129,7 +129,7 @@ func Serve(b *Brief) error {
 	cfg.Say = out.Put
 	n := NewNode(cfg)
 	defer n.Close()
-	if err := n.Serve(); err != nil {
+	if _, err := n.Serve(); err != nil {
 		return err
 	}
 	joined := control.Joined{PID: os.Getpid(), Seen: d.boot + " " + space, Traits: traits(b)}

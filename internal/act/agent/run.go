@@ -3,7 +3,6 @@ package agent
 import (
 	"fmt"
 	"os"
-	"path/filepath"
 	"syscall"
 
 	"github.com/byssus-hpc/byssus/internal/act/control"
@@ -41,7 +40,7 @@ func (p *started) run(number uint64, r control.Run, say func(any)) error {
 	p.family = f // before anybody can answer what the ranks say
 	p.mu.Unlock()
 	for _, rank := range p.cfg.Ranks {
-		if err := f.start(p.cfg.Dir, rank, r, say); err != nil {
+		if err := f.start(p.cfg, rank, r, say); err != nil {
 			f.signal(syscall.SIGKILL)
 			return err
 		}
@@ -52,15 +51,15 @@ func (p *started) run(number uint64, r control.Run, say func(any)) error {
 // firstExtra is the number of the first descriptor that a process inherits beyond the standard ones.
 const firstExtra = 3
 
-func (f *family) start(dir string, rank int, r control.Run, say func(any)) error {
+func (f *family) start(cfg *Config, rank int, r control.Run, say func(any)) error {
 	theirs, err := f.pmi.Open(rank)
 	if err != nil {
 		return err
 	}
 	defer theirs.Close()
 	cmd := spawn.Command{Args: r.Command, Dir: r.Dir, Files: []*os.File{theirs},
-		Env: append(f.pmi.Env(r.Environ, rank, firstExtra), "BYSSUS_AGENT="+SocketPath(dir), "BYSSUS_RUNDIR="+dir,
-			ClientVariable+"="+ClientSocket(filepath.Dir(dir)))}
+		Env: append(f.pmi.Env(r.Environ, rank, firstExtra), "BYSSUS_AGENT="+SocketPath(cfg.Dir), "BYSSUS_RUNDIR="+cfg.Dir,
+			ClientVariable+"="+cfg.Clients)}
 	return f.crew.start(rank, cmd, func(code, signal int) { say(control.Exited{Rank: rank, Code: code, Signal: signal}) })
 }
 

@@ -147,6 +147,7 @@ type (
 		Environ []string
 		Dir     string
 		Hosts   []string // the node of each rank
+		Script  bool     // it is no launcher, but starts launchers by itself: each of the nodes is there once
 	}
 	// Exec starts for a launcher elsewhere what it wants on this node. Then Executed.
 	Exec struct {
