@@ -182,6 +182,11 @@ func (r *ranks) check(image uint64, spec launch.Spec) {
 
 // begin starts the ranks when the agents are ready for them.
 func (r *ranks) begin(spec launch.Spec) {
+	if r.now.image != 0 && !r.opt.Plain {
+		r.written().back()
+	} else {
+		r.written().book.Over()
+	}
 	r.agents.order(r.agents.engaged(), func(p *peer, order uint64) any {
 		return control.Begin{Order: order, Ranks: p.ranks, Size: spec.Ranks, Restart: spec.Restart != "", Writers: spec.Writers}
 	}, func(answers []control.Message) {

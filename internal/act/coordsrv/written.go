@@ -80,6 +80,18 @@ func (s *Server) keepWritten(start *coord.Start) error {
 	return nil
 }
 
+// back: the ranks go on from an image, on these nodes.
+func (w *written) back() {
+	at := make([]int, w.s.opt.Spec.Ranks)
+	for i, p := range w.s.agents.list {
+		for _, rank := range p.ranks {
+			at[rank] = i
+		}
+	}
+	w.book.Back(at)
+	w.prefix = w.book.Prefix()
+}
+
 // storedOutputs are the datasets of files in the store that all nodes see, and the highest number that one had.
 func storedOutputs(job *dataset.Job, say func(string)) (known []outputs.Dataset, last uint64, err error) {
 	all, err := job.Checkpoints()

@@ -20,20 +20,20 @@ import (
 
 // Policy is what the settings of a program say.
 type Policy struct {
-	Prefix    string // below which its files have their names
-	Bypass    bool   // they are written there at once
-	Keep      int    // how many checkpoints stay in the caches, at least 1
-	Flush     int    // every so many checkpoints one is copied to the prefix; 0: none, but by the end
-	FlushWait bool   // an output is in the prefix when its completion is answered
-	InPrefix  int    // how many checkpoints stay in the prefix, 0: all
-	Every     Need   // when a checkpoint is due
+	Prefix    string `json:"prefix"`               // below which its files have their names
+	Bypass    bool   `json:"bypass,omitempty"`     // they are written there at once
+	Keep      int    `json:"keep"`                 // how many checkpoints stay in the caches, at least 1
+	Flush     int    `json:"flush"`                // every so many checkpoints one is copied to the prefix; 0: none, but by the end
+	FlushWait bool   `json:"flush_wait,omitempty"` // an output is in the prefix when its completion is answered
+	InPrefix  int    `json:"in_prefix,omitempty"`  // how many checkpoints stay in the prefix, 0: all
+	Every     Need   `json:"every,omitzero"`       // when a checkpoint is due
 }
 
 // Need says when a checkpoint is due: when any of these is reached; always, if none is given.
 type Need struct {
-	Calls    int           // so many calls since the last
-	After    time.Duration // so long after the last
-	Overhead float64       // of the time, in percent, that checkpoints may take
+	Calls    int           `json:"calls,omitempty"`    // so many calls since the last
+	After    time.Duration `json:"after_ns,omitempty"` // so long after the last
+	Overhead float64       `json:"overhead,omitempty"` // of the time, in percent, that checkpoints may take
 }
 
 // Driver carries out what is decided. What is answered later is answered once.
@@ -113,6 +113,8 @@ type Dataset struct {
 type Memory struct {
 	Current uint64   `json:"current,omitempty"` // to restart from, 0: the newest
 	Bad     []uint64 `json:"bad,omitempty"`     // that a program could not read
+	Run     uint64   `json:"run,omitempty"`     // the last program
+	Policy  *Policy  `json:"policy,omitempty"`  // of that
 }
 
 // Book knows the datasets of a job.
@@ -123,6 +125,7 @@ type Book struct {
 	last    uint64     // highest number used
 	current uint64     // to restart from, 0: the newest
 	below   uint64     // only older ones are offered, 0: all
+	runs    uint64     // programs so far
 	program program
 	opener  *opening // waits until fewer are being stored
 	ender   *Ask     // waits until nothing is under way
@@ -135,6 +138,7 @@ type Book struct {
 // program is the one that runs now.
 type program struct {
 	run   uint64 // 0: none has begun
+	back  bool   // it has been restored from an image: it may say the number of an earlier one, which it was then
 	ranks int
 	at    map[int]int // the node of each rank that has joined
 	need  pace
@@ -148,7 +152,11 @@ type opening struct {
 
 // New returns a book that knows of these, in any order; last is the highest number that was used.
 func New(driver Driver, known []Dataset, last uint64, m Memory) *Book {
-	b := &Book{driver: driver, last: last, current: m.Current}
+	b := &Book{driver: driver, last: last, current: m.Current, runs: m.Run}
+	b.program.run = m.Run
+	if m.Policy != nil {
+		b.policy = *m.Policy
+	}
 	for _, d := range known {
 		d.state = counting
 		d.Bad = slices.Contains(m.Bad, d.Number)
@@ -161,7 +169,11 @@ func New(driver Driver, known []Dataset, last uint64, m Memory) *Book {
 
 // Memory is what is to be stored.
 func (b *Book) Memory() Memory {
-	m := Memory{Current: b.current}
+	m := Memory{Current: b.current, Run: b.runs}
+	if b.runs > 0 {
+		p := b.policy
+		m.Policy = &p
+	}
 	for _, d := range b.list {
 		if d.Bad {
 			m.Bad = append(m.Bad, d.Number)
@@ -218,12 +230,17 @@ func (b *Book) Begin(ask Ask, ranks int, p Policy) {
 	b.Over()
 	b.policy = p
 	b.policy.Keep = max(p.Keep, 1)
-	b.program = program{run: b.program.run + 1, ranks: ranks, at: map[int]int{}, need: pace{Need: p.Every}}
+	b.runs++
+	b.program = program{run: b.runs, ranks: ranks, at: map[int]int{}, need: pace{Need: p.Every}}
+	b.driver.Changed()
 	b.driver.Answer(ask, Answer{Run: b.program.run})
 }
 
 // Run is the number of the program that runs now, or was the last.
 func (b *Book) Run() uint64 { return b.program.run }
+
+// Prefix is the directory below which the last program's files have their names.
+func (b *Book) Prefix() string { return b.policy.Prefix }
 
 // Stored: the prefix has a dataset from now on.
 func (b *Book) Stored(n uint64) {
@@ -241,11 +258,25 @@ func (b *Book) Over() {
 		b.opener = nil
 		b.refuse(o.ask, "the program is over")
 	}
-	b.program.ranks, b.program.at = 0, nil
+	b.program.ranks, b.program.at, b.program.back = 0, nil, false
+}
+
+// Back: the program is restored from an image, with its ranks on these nodes. What it was writing when it was lost does not count; what it
+// has written since then does.
+func (b *Book) Back(at []int) {
+	b.Over()
+	b.program.back, b.program.ranks, b.program.at = true, len(at), map[int]int{}
+	b.program.need = pace{Need: b.policy.Every}
+	for rank, node := range at {
+		b.program.at[rank] = node
+	}
 }
 
 // here says whether a request is of the program that runs now, and refuses it if not.
 func (b *Book) here(ask Ask, run uint64) bool {
+	if b.program.back && run > 0 && run <= b.runs {
+		b.program.run, b.program.back = run, false
+	}
 	if run == b.program.run && b.program.ranks > 0 {
 		return true
 	}
