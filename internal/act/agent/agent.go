@@ -268,6 +268,9 @@ func (s *Server) enlist(c *net.UnixConn, rank, pid int, hello *abi.Hello) (*sess
 		return nil, fmt.Errorf("agent: rank %d: %w", rank, err)
 	}
 	ses := &session{rank: rank, conn: c, proc: proc, restarted: hello.Restarted != 0}
+	if s.cfg.Clients != "" {
+		ses.passes = "socket to unix " + s.cfg.Clients
+	}
 	ses.wake = sync.NewCond(&ses.mu)
 	below := hello.Below != abi.BelowNot
 	if err := s.places.enter(ses, below); err != nil {

@@ -25,6 +25,7 @@ type session struct {
 	conn      *net.UnixConn
 	proc      *process
 	restarted bool   // it continues an image
+	passes    string // what cannot be saved and has this in it may be gone a moment later: the program talks to us
 	isRank    bool   // it has begun the MPI below the launcher's process; places.mu protects it
 	before    bool   // it had begun to end when ranks were told to; places.mu protects it
 	epoch     uint64 // of the last report of clocks, and how many it has had; only the reader touches them
@@ -195,6 +196,12 @@ func (s *session) stopped(m abi.Message) (node.Report, error) {
 		list[i] = fmt.Sprintf("rank %d: %s", s.rank, list[i])
 	}
 	last := len(list) - min(int(st.NPassing), len(list))
+	for i := last - 1; i >= 0 && s.passes != ""; i-- {
+		if strings.Contains(list[i], s.passes) {
+			list[i], list[last-1] = list[last-1], list[i]
+			last--
+		}
+	}
 	return node.Stopped{Ranks: []int{s.rank}, Epoch: m.Epoch, Refusals: list[:last:last], Passing: list[last:]}, err
 }
 

@@ -424,7 +424,7 @@ func (s *Server) step(ev coord.Event) {
 		s.ranks.now.read.Store(ev.Done)
 		s.ranks.now.toRead.Store(ev.Total)
 	}
-	s.due = append(s.due, ev)
+	s.due = append(s.due, s.withUsed(ev))
 	if len(s.due) > 1 { // what is being performed has made it happen: it is next
 		return
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/byssus-hpc/byssus/internal/decide/coord"
 	"github.com/byssus-hpc/byssus/internal/decide/holding"
 	"github.com/byssus-hpc/byssus/internal/decide/keep"
+	"github.com/byssus-hpc/byssus/internal/decide/node"
 	"github.com/byssus-hpc/byssus/internal/decide/outputs"
 	"github.com/byssus-hpc/byssus/internal/store/dataset"
 	"github.com/byssus-hpc/byssus/internal/store/files"
@@ -90,6 +91,16 @@ func (w *written) back() {
 	}
 	w.book.Back(at)
 	w.prefix = w.book.Prefix()
+}
+
+// withUsed adds to what ranks say that they cannot save what the program has open of a dataset of its own: a moment later it has not.
+func (s *Server) withUsed(ev coord.Event) coord.Event {
+	stopped, ok := ev.(node.Stopped)
+	if !ok || s.written.book.Using() == "" {
+		return ev
+	}
+	stopped.Passing = append(slices.Clone(stopped.Passing), s.written.book.Using())
+	return stopped
 }
 
 // storedOutputs are the datasets of files in the store that all nodes see, and the highest number that one had.

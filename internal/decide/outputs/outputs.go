@@ -141,6 +141,7 @@ type program struct {
 	back  bool   // it has been restored from an image: it may say the number of an earlier one, which it was then
 	ranks int
 	at    map[int]int // the node of each rank that has joined
+	reads uint64      // the dataset that it restarts from now
 	need  pace
 }
 
@@ -305,6 +306,18 @@ func (b *Book) opened() *Dataset {
 	return nil
 }
 
+// Using says what the program has open of a dataset, so that an image of it could not be restored: it is gone, or another, then. Empty:
+// nothing.
+func (b *Book) Using() string {
+	if d := b.opened(); d != nil {
+		return fmt.Sprintf("dataset %s is being written", d.Name)
+	}
+	if d := b.find(b.program.reads); d != nil {
+		return fmt.Sprintf("the program restarts from dataset %s", d.Name)
+	}
+	return ""
+}
+
 // unsettled is how many are being stored.
 func (b *Book) unsettled() int {
 	n := 0
@@ -339,7 +352,7 @@ func (b *Book) Open(ask Ask, run uint64, l holding.Label) {
 		b.refuse(ask, "the name of a dataset, %.40q, wanted at most %d bytes without control characters", l.Name, maxName)
 	default:
 		l.Ranks, l.InPlace = b.program.ranks, b.policy.Bypass
-		b.opener = &opening{ask, l}
+		b.opener, b.program.reads = &opening{ask, l}, 0
 		b.openNext()
 	}
 }
@@ -608,6 +621,7 @@ func (b *Book) offerBelow(ask Ask, below uint64) {
 		if err == nil {
 			l := d.Label
 			l.InPlace = inPrefix
+			b.program.reads = d.Number
 			b.driver.Answer(ask, Answer{Dataset: d.Number, Label: l})
 			return
 		}
@@ -647,6 +661,7 @@ func (b *Book) Read(ask Ask, run, n uint64, valid bool) {
 	if !b.here(ask, run) {
 		return
 	}
+	b.program.reads = 0
 	d := b.find(n)
 	if d == nil {
 		b.refuse(ask, "there is no dataset %d", n)
