@@ -52,6 +52,14 @@ func calls(t testing.TB, mpi string) string {
 	return exe
 }
 
+// bothCalls is the program for each of the MPIs.
+func bothCalls(t testing.TB) (exes []string) {
+	for _, mpi := range harness.MPIs() {
+		exes = append(exes, calls(t, mpi))
+	}
+	return exes
+}
+
 // A place is a directory where jobs run, with an agent.
 type place struct {
 	*standin.Agent

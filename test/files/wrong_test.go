@@ -42,14 +42,15 @@ func TestWrong(t *testing.T) {
 		{"|mpi 1@config:A 1!config:B", "rank 1: SCR_Config: found A, wanted rank 0's string"},
 	}
 	harness.Share(t, harness.Spinning)
+	exes := bothCalls(t)
 	for i, row := range table {
 		mpi := harness.MPIs()[i%2]
-		exe, p := calls(t, mpi), newPlace(t, mpi)
+		p := newPlace(t, mpi)
 		words, whole := strings.CutPrefix(row.words, "|")
 		if !whole {
 			words = before + " " + words + " " + after
 		}
-		argv := []string{exe}
+		argv := []string{exes[i%2]}
 		for w := range strings.FieldsSeq(words) {
 			argv = append(argv, strings.ReplaceAll(w, "|", " ")) // a bar within a word is a blank
 		}
@@ -100,9 +101,9 @@ func TestFailures(t *testing.T) {
 		{client.ReqEnd, 0, "init finalize", "finalize", "rank 0: SCR_Finalize"},
 	}
 	harness.Share(t, harness.Spinning)
+	exes := bothCalls(t)
 	for i, row := range table {
 		mpi := harness.MPIs()[i%2]
-		exe := calls(t, mpi)
 		for _, hangup := range []bool{false, true} {
 			p := newPlace(t, mpi)
 			says := row.says + ": there is a reason"
@@ -111,7 +112,7 @@ func TestFailures(t *testing.T) {
 				says = row.says + ": the agent hung up"
 				p.Say(standin.Said{Hangup: ask(row.what, row.rank)})
 			}
-			r := p.run(t, 2, append(append([]string{exe, "mpi"}, strings.Fields(row.words)...), "end")...)
+			r := p.run(t, 2, append(append([]string{exes[i%2], "mpi"}, strings.Fields(row.words)...), "end")...)
 			if got := r.says(); r.code != 0 || len(got) != 1 || !strings.Contains(got[0], says) {
 				t.Errorf("%s: %s: exit code %d, wanted 0 and one sentence %q, found\n%s", mpi, row.words, r.code, says, r.err)
 			}
