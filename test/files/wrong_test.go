@@ -174,13 +174,17 @@ func TestDisabled(t *testing.T) {
 	eachMPI(t, func(t *testing.T, mpi string) {
 		exe, p := calls(t, mpi), newPlace(t, mpi)
 		words := []string{"init", "have", "need", "exit", "checkpoint", "route:x", "checkpointed:1", "output:a:1", "written:1", "route:plain", "finalize"}
-		for _, how := range []string{"environment", "program"} {
+		for _, how := range []string{"environment", "program", "file"} {
 			p.env = []string{"BYSSUS_CLIENTS="}
 			argv := []string{exe, "mpi"}
-			if how == "environment" {
+			switch how {
+			case "environment":
 				p.env = append(p.env, "SCR_ENABLE=0")
-			} else {
+			case "program":
 				argv = append(argv, "config:SCR_ENABLE=0")
+			case "file": // which the agent has read
+				p.env = nil
+				p.Say(standin.Said{Others: []string{"SCR_ENABLE=0"}})
 			}
 			r := p.run(t, 2, append(append(argv, words...), "end")...)
 			r.well(t)
@@ -191,8 +195,8 @@ func TestDisabled(t *testing.T) {
 			}
 			r.want(t, "route:plain", 2, "plain")
 		}
-		if n := len(p.Seen()); n > 0 {
-			t.Errorf("the agent has heard %d requests", n)
+		if seen := p.Seen(); len(seen) != 2 || seen[1].Type != client.ReqEnd {
+			t.Errorf("the agent has heard %d requests, wanted begin and end of the last program", len(seen))
 		}
 	})
 }

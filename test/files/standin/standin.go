@@ -41,6 +41,7 @@ type Said struct {
 	Exit   string                               // why the program should end; "": it should not
 	Refuse func(ask *client.Asked) (why string) // "": not; nil: nothing is refused
 	Hangup func(ask *client.Asked) bool         // the connection ends without an answer; nil: none does
+	Others []string                             // further settings in force
 	Pieces bool                                 // each string of an answer comes in a message of its own
 }
 
@@ -258,7 +259,7 @@ func (a *Agent) begin(ask *client.Asked) (client.Answered, error) {
 	if enable, ok := setting(ask.Text, "SCR_ENABLE"); ok {
 		text = append(text, "SCR_ENABLE="+enable)
 	}
-	return client.Answered{Answer: client.Answer{Run: a.runs}, Text: text}, nil
+	return client.Answered{Answer: client.Answer{Run: a.runs}, Text: append(text, a.said.Others...)}, nil
 }
 
 // job is the program that a request is of.
