@@ -118,7 +118,7 @@ static struct said take_apart(char *at)
 		}
 		*end = 0;
 	}
-	if (!s.n && !s.wrong)
+	if (!s.wrong && (!s.n || !*s.part[0]))
 		s.wrong = "no name";
 	else if (!s.wrong && s.asked && s.n > 3)
 		s.wrong = "a setting that is asked for behind one that is made";
