@@ -64,16 +64,13 @@ func reads(t *testing.T, p *place, exe string, bypass bool) {
 	p.Say(standin.Said{Bypass: bypass, Pieces: true})
 	r := p.run(t, n, exe, "mpi", "init", "have", "restart", "read:deep/er/a.#", "read:x/../deep/er/a.#", "read:a.#", "0@read:only", "restarted:1",
 		"have", "restart-unnamed", "0@restarted:0", "0!restarted:1",
-		"have", "restart", "read:elsewhere/c.#", "restarted:1", "current:old", "have", "restart", "read:a.#", "read:b.#", "restarted:1",
-		"drop:result", "delete:old", "0@drop:none", "0!drop:other", "have", "need", "finalize", "end")
+		"have", "restart", "read:elsewhere/c.#", "restarted:1", "drop:result", "current:old", "have", "restart", "read:a.#", "read:b.#", "restarted:1",
+		"delete:old", "0@drop:none", "0!drop:other", "have", "need", "finalize", "end")
 	if r.code != 0 {
 		t.Fatalf("exit code %d\n%s", r.code, r.err)
 	}
 	for word, want := range map[string]string{"read:deep/er/a.#": "newer #", "read:x/../deep/er/a.#": "newer #", "restart-unnamed": "well",
 		"read:elsewhere/c.#": "by itself #", "read:b.#": "other", "current:old": "well", "drop:result": "well", "delete:old": "well", "need": "no"} {
-		if bypass && word == "read:b.#" {
-			want = "other" // nobody has written it anew
-		}
 		r.want(t, word, n, want)
 	}
 	if got := r.of("have")[:5]; !slices.Equal(got, []string{"yes scr.dataset.3", "yes scr.dataset.3", "yes scr.dataset.2", "yes old", "no"}) {
@@ -162,10 +159,10 @@ func TestFilesThatAreNotWhole(t *testing.T) {
 			t.Errorf("checkpointed: %q", got)
 		}
 		says := r.says()
-		for i, want := range []string{"rank-00001.files/missing: No such file", "rank-00001.files/link: it is not a regular file",
+		for _, want := range []string{"rank-00001.files/missing: No such file", "rank-00001.files/link: it is not a regular file",
 			"rank-00001.files/open: somebody has it open for writing still", "is longer than SCR_MAX_FILENAME", "a name of 1200 bytes, at most 1023"} {
-			if len(says) != 5 || !strings.Contains(says[i], want) {
-				t.Errorf("sentence %d of %q, wanted %q", i, says, want)
+			if len(says) != 5 || !slices.ContainsFunc(says, func(s string) bool { return strings.Contains(s, want) }) {
+				t.Errorf("found %q, wanted %q", says, want)
 			}
 		}
 		if got := p.Valid(); len(got) != 1 || got[0] != "scr.dataset.6" {

@@ -2,6 +2,8 @@ package files
 
 import (
 	"os"
+	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -113,7 +115,7 @@ func TestFailures(t *testing.T) {
 				p.Say(standin.Said{Hangup: ask(row.what, row.rank)})
 			}
 			r := p.run(t, 2, append(append([]string{exes[i%2], "mpi"}, strings.Fields(row.words)...), "end")...)
-			if got := r.says(); r.code != 0 || len(got) != 1 || !strings.Contains(got[0], says) {
+			if got := slices.Compact(r.says()); r.code != 0 || len(got) != 1 || !strings.Contains(got[0], says) {
 				t.Errorf("%s: %s: exit code %d, wanted 0 and one sentence %q, found\n%s", mpi, row.words, r.code, says, r.err)
 			}
 			r.want(t, row.failing, 2, "failed")
@@ -162,7 +164,7 @@ func TestNoAgent(t *testing.T) {
 		}
 		p.env = nil
 		r := p.run(t, 1, exe, "init", "need", "mpi", "end")
-		r.want(t, "need", 0, "")
+		r.want(t, "need", 1, "failed")
 		if got := r.says(); len(got) < 1 || !strings.Contains(got[0], "SCR_Init: MPI has not been initialised") {
 			t.Errorf("it says %q", got)
 		}
@@ -280,16 +282,13 @@ func TestOtherUser(t *testing.T) {
 	p.launch = func(_ int, argv []string) []string { // one rank without a launcher
 		return append([]string{"setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"}, argv...)
 	}
-	for _, dir := range []string{p.dir, p.Socket + "/..", exe + "/.."} {
-		_ = os.Chmod(dir, 0o777)
-	}
-	if err := os.Chmod(p.Socket, 0o777); err != nil {
-		t.Fatal(err)
-	}
-	for _, argv := range [][]string{{exe, "mpi", "init", "end"}} {
-		r := p.run(t, 1, argv...)
-		if !strings.Contains(r.err, "found user 0, wanted 65534") {
-			t.Errorf("it says %q", r.err)
+	for _, path := range []string{p.dir, filepath.Dir(p.dir), p.Socket, filepath.Dir(exe), filepath.Dir(filepath.Dir(exe))} {
+		if err := os.Chmod(path, 0o777); err != nil {
+			t.Fatal(err)
 		}
+	}
+	r := p.run(t, 1, exe, "mpi", "init", "end")
+	if got := r.says(); len(got) != 1 || !strings.Contains(got[0], "found user 0, wanted 65534") {
+		t.Errorf("it says %q", r.err)
 	}
 }

@@ -253,6 +253,7 @@ func (a *Agent) begin(ask *client.Asked) (client.Answered, error) {
 	if prefix = cmp.Or(prefix, ask.Text[0]); !filepath.IsAbs(prefix) {
 		prefix = filepath.Join(ask.Text[0], prefix)
 	}
+	prefix = filepath.Clean(prefix)
 	a.runs++
 	a.jobs[a.runs] = &run{prefix: prefix, nranks: ask.NRanks, joined: map[uint32]bool{}}
 	text := []string{"SCR_PREFIX=" + prefix}
