@@ -91,12 +91,9 @@ static enum client_outcome lost(struct client *c, const char *format, ...)
 }
 
 /* Returns a descriptor, or -1 when `why` says what is wrong. The agent must belong to this process's user. */
-static int connected(struct client *c)
+static int dial(struct client *c, const char *path)
 {
 	struct sockaddr_un address = {.sun_family = AF_UNIX};
-	const char *path = getenv(VARIABLE);
-	if (!client_has_agent())
-		return lost(c, "%s is not set: this needs `byssus run`", VARIABLE), -1;
 	if (strlen(path) >= sizeof address.sun_path)
 		return lost(c, "%s: %s: a path of %zu bytes, at most %zu", VARIABLE, path, strlen(path),
 			    sizeof address.sun_path - 1), -1;
@@ -118,6 +115,32 @@ static int connected(struct client *c)
 		failed = 1, lost(c, "the agent at %s: found user %u, wanted %u", path, other.uid, geteuid());
 	if (failed)
 		close(fd), fd = -1;
+	return fd;
+}
+
+/* As dial, at the path that the environment names; where nobody hears there, as when a launcher has brought
+ * the environment of another node, or the agent is a later one than then, at the other places that agents
+ * have, by the same name. */
+static int connected(struct client *c)
+{
+	const char *path = getenv(VARIABLE), *runtime = getenv("XDG_RUNTIME_DIR");
+	if (!client_has_agent())
+		return lost(c, "%s is not set: this needs `byssus run`", VARIABLE), -1;
+	int fd = dial(c, path);
+	const char *name = strrchr(path, '/');
+	char other[3][128], why[sizeof c->why];
+	unsigned uid = geteuid();
+	if (fd >= 0 || !name)
+		return fd;
+	memcpy(why, c->why, sizeof why);
+	snprintf(other[0], sizeof other[0], "%.60s/byssus%.40s", runtime ? runtime : "", name);
+	snprintf(other[1], sizeof other[1], "/run/user/%u/byssus%.40s", uid, name);
+	snprintf(other[2], sizeof other[2], "/tmp/byssus-%u%.40s", uid, name);
+	for (int i = 0; i < 3 && fd < 0; i++)
+		if (strcmp(other[i], path) && !access(other[i], F_OK))
+			fd = dial(c, other[i]);
+	if (fd < 0)
+		memcpy(c->why, why, sizeof why);
 	return fd;
 }
 

@@ -9,6 +9,7 @@
 /* What rank 0 tells the others of a restart. */
 struct newest {
 	uint64_t dataset; /* 0: none */
+	uint32_t flags;
 	int well;
 	char name[SCR_MAX_FILENAME];
 };
@@ -19,7 +20,7 @@ static void newest(struct newest *n)
 	if (scr_ask((struct client_request){.type = CLIENT_REQ_NEWEST}, false) != CLIENT_DONE)
 		return;
 	const char *name = client_text_next(&scr.client.text, NULL);
-	n->dataset = scr.client.answer.dataset;
+	n->dataset = scr.client.answer.dataset, n->flags = scr.client.answer.flags;
 	if (n->dataset && (!name || strlen(name) >= sizeof n->name)) {
 		scr_because("dataset %llu: the agent gives no name, or one that is too long",
 			    (unsigned long long)n->dataset);
@@ -35,9 +36,9 @@ static int by_letters(const void *a, const void *b)
 }
 
 /* Keeps where this rank's files are: the answer's text, and its paths in order. */
-static enum client_outcome fetch(uint64_t dataset)
+static enum client_outcome fetch(uint64_t dataset, uint32_t flags)
 {
-	struct client_request r = {.type = CLIENT_REQ_FETCH, .dataset = dataset};
+	struct client_request r = {.type = CLIENT_REQ_FETCH, .dataset = dataset, .flags = flags};
 	enum client_outcome outcome = scr_ask(r, false);
 	if (outcome != CLIENT_DONE)
 		return outcome;
@@ -71,41 +72,25 @@ static enum client_outcome fetched(const char *call, enum client_outcome mine)
 	return (enum client_outcome)-all;
 }
 
-/* All ranks: looks for the newest dataset that the agents have for every one of them. One that an agent
- * refuses to give is not offered again; so it goes until there is none. Returns false where nobody can say
- * whether there is one. */
+/* All ranks: looks for the newest dataset. Returns false where nobody can say whether there is one, or a rank
+ * cannot have its files: the agents have looked through all of them before they offer it. */
 static bool look(const char *call, char *name)
 {
-	uint64_t before = 0;
-	for (;;) {
-		struct newest n = {.well = 0};
-		if (scr.me == 0) {
-			newest(&n);
-			if (n.well && n.dataset && n.dataset == before)
-				n.well = 0, scr_because("dataset %llu is offered again, after it was refused",
-							(unsigned long long)before);
-			if (!n.well)
-				scr_say(call, "%s", scr.why);
-		}
-		if (!scr_share(&n, sizeof n) || !n.well)
-			return false;
-		if (!n.dataset)
-			return true;
-		enum client_outcome outcome = fetched(call, fetch(n.dataset));
-		if (outcome == CLIENT_LOST)
-			return false;
-		if (outcome == CLIENT_DONE) {
-			scr.have = true, scr.dataset = n.dataset;
-			memcpy(name, n.name, sizeof n.name);
-			return true;
-		}
-		before = n.dataset, scr.why[0] = 0;
-		struct client_request bad = {.type = CLIENT_REQ_READ, .dataset = before};
-		if (scr.me == 0)
-			outcome = scr_ask(bad, false);
-		if (!scr_told(call, scr.me == 0 ? outcome : CLIENT_DONE))
-			return false;
+	struct newest n = {.well = 0};
+	if (scr.me == 0) {
+		newest(&n);
+		if (!n.well)
+			scr_say(call, "%s", scr.why);
 	}
+	if (!scr_share(&n, sizeof n) || !n.well)
+		return false;
+	if (!n.dataset)
+		return true;
+	if (fetched(call, fetch(n.dataset, n.flags)) != CLIENT_DONE)
+		return false;
+	scr.have = true, scr.dataset = n.dataset;
+	memcpy(name, n.name, sizeof n.name);
+	return true;
 }
 
 int SCR_Have_restart(int *flag, char *name)
@@ -118,10 +103,12 @@ int SCR_Have_restart(int *flag, char *name)
 		return FAILURE;
 	if (!scr.have)
 		known = look("SCR_Have_restart", scr.restart);
+	if (!known) /* else it would begin anew, and its checkpoints take the place of those that it has */
+		return scr_wrong("SCR_Have_restart", "a dataset that cannot be had now", "an agent that has it");
 	*flag = scr.have;
 	if (scr.have && name)
 		strcpy(name, scr.restart);
-	return known ? SCR_SUCCESS : FAILURE;
+	return SCR_SUCCESS;
 }
 
 int SCR_Start_restart(char *name)
@@ -155,14 +142,6 @@ int SCR_Complete_restart(int valid)
 	return all ? SCR_SUCCESS : FAILURE;
 }
 
-/* A path without the name of the directory of a rank's files: where files of all ranks are there, they have
- * that in front. */
-static const char *without_rank(const char *path)
-{
-	size_t digits = strncmp(path, "rank-", 5) ? 0 : strspn(path + 5, "0123456789");
-	return digits && !strncmp(path + 5 + digits, ".files/", 7) ? path + 5 + digits + 7 : path;
-}
-
 static bool readable(const char *below, char *file)
 {
 	char full[MAX_PATH];
@@ -187,9 +166,6 @@ static int route_restart(const char *call, const char *name, char *file)
 		return SCR_SUCCESS;
 	if (below && scr.restart_flags & CLIENT_FLAG_BYPASS && readable(below, file))
 		return SCR_SUCCESS;
-	for (size_t i = 0; below && scr.restart_flags & CLIENT_FLAG_ANY && i < scr.indexed; i++)
-		if (!strcmp(without_rank(scr.index[i]), below) && readable(scr.index[i], file))
-			return SCR_SUCCESS;
 	base = base ? base + 1 : name;
 	for (size_t i = 0; i < scr.indexed; i++) {
 		const char *last = strrchr(scr.index[i], '/');

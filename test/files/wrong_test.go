@@ -95,7 +95,6 @@ func TestFailures(t *testing.T) {
 		{client.ReqOpen, 0, "init checkpoint write:a:1 checkpointed:1", "checkpoint", "rank 0: SCR_Start_checkpoint"},
 		{client.ReqOpen, 0, "init output:a:1 output:b:1", "output:a:1", "rank 0: SCR_Start_output"},
 		{client.ReqWritten, 1, "init checkpoint write:a:1 checkpointed:1", "checkpointed:1", "rank 1: SCR_Complete_checkpoint"},
-		{client.ReqNewest, 0, "init have", "have", "rank 0: SCR_Have_restart"},
 		{client.ReqNeed, 0, "init need", "need", "rank 0: SCR_Need_checkpoint"},
 		{client.ReqExit, 0, "init exit", "exit", "rank 0: SCR_Should_exit"},
 		{client.ReqCurrent, 0, "init current:a", "current:a", "rank 0: SCR_Current"},
@@ -123,21 +122,25 @@ func TestFailures(t *testing.T) {
 	}
 }
 
-// TestRefusedFiles: a dataset whose files an agent refuses to give is not offered again, and the one before it is; where the agent does
-// not answer, nothing is said of the dataset.
+// TestRefusedFiles: a program that cannot be told whether there is something to restart from, or cannot have its files, is ended, since it
+// would begin anew.
 func TestRefusedFiles(t *testing.T) {
 	eachMPI(t, func(t *testing.T, mpi string) {
 		exe, p := calls(t, mpi), newPlace(t, mpi)
-		p.run(t, 2, exe, "mpi", "init", "output:one:1", "write:f.#:1", "written:1", "output:two:1", "write:f.#:2", "written:1", "finalize", "end").well(t)
-		p.Say(standin.Said{Hangup: ask(client.ReqFetch, 1)})
-		r := p.run(t, 2, exe, "mpi", "init", "have", "finalize", "end")
-		r.want(t, "have", 2, "failed")
-		p.Say(standin.Said{Refuse: refuse(func(a *client.Asked) bool { return a.Type == client.ReqFetch && a.Rank == 1 && a.Dataset == 2 })})
-		r = p.run(t, 2, exe, "mpi", "init", "have", "restart", "read:f.#", "restarted:1", "finalize", "end")
-		r.want(t, "have", 2, "yes one")
-		r.want(t, "read:f.#", 2, "1")
-		if got := r.says(); len(got) != 1 || !strings.Contains(got[0], "rank 1: SCR_Have_restart: there is a reason") {
-			t.Errorf("it says %q", got)
+		p.run(t, 2, exe, "mpi", "init", "output:one:1", "write:f.#:1", "written:1", "finalize", "end").well(t)
+		for _, row := range []struct {
+			said standin.Said
+			why  string
+		}{
+			{standin.Said{Hangup: ask(client.ReqFetch, 1)}, "rank 1: SCR_Have_restart: the agent hung up"},
+			{standin.Said{Refuse: refuse(ask(client.ReqFetch, 1))}, "rank 1: SCR_Have_restart: there is a reason"},
+			{standin.Said{Refuse: refuse(ask(client.ReqNewest, 0))}, "rank 0: SCR_Have_restart: there is a reason"},
+		} {
+			p.Say(row.said)
+			r := p.run(t, 2, exe, "mpi", "init", "have", "finalize", "end")
+			if r.code == 0 || !strings.Contains(r.err, row.why) || !strings.Contains(r.err, "a dataset that cannot be had now") {
+				t.Errorf("exit code %d, wanted an end with %q, found\n%s", r.code, row.why, r.err)
+			}
 		}
 	})
 }
