@@ -56,7 +56,7 @@ value of each, and where it comes from. These are, the first that gives a value 
 Shown are those that are set, or those that are named (with or without SCR_), with --all all that SCR documents, then
 lines of STORE, CKPT and GROUPS, then what there is to say: names that are not known, values that are not understood,
 what has no effect under Byssus and what does it instead. The exit code is 122 when a value is not understood, cannot
-be had, or a name is not known that was given here.`, "an object, always with all settings that it would list with --all, or those that are named", jsonConfig),
+be had, or a name is not known that was given here.`, "an object with all settings, or with those that are named", jsonConfig),
 		Example: "  byssus config\n  byssus config --all\n  byssus config FLUSH SCR_CACHE_BASE\n  SCR_COPY_TYPE=RS byssus config --json",
 		RunE:    func(_ *cobra.Command, names []string) error { return showConfig(e, names, all) },
 		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {

@@ -133,11 +133,11 @@ func TestDescriptorNotes(t *testing.T) {
 // TestLarge: a large file takes no long time.
 func TestLarge(t *testing.T) {
 	var b strings.Builder
-	for i := range 30000 {
+	for i := range 5000 {
 		fmt.Fprintf(&b, "GROUPS=h%d R=%d\nSTORE=/%d GROUP=R\nX%d=1\n", i, i, i, i)
 	}
 	s, notes := Resolve(Sources{Dir: "/", User: b.String(), UserName: "u"})
-	if plan := s.Plan(); len(plan.Stores) != mostLines+1 || plan.Label("R", "h29999") != "29999" || notes[0].Text != "X0 (u:3) is no parameter of SCR" {
+	if plan := s.Plan(); len(plan.Stores) != mostLines+1 || plan.Label("R", "h4999") != "4999" || notes[0].Text != "X0 (u:3) is no parameter of SCR" {
 		t.Errorf("%d stores, %v", len(plan.Stores), notes[0])
 	}
 }

@@ -62,16 +62,16 @@ type Restarting struct {
 
 // Pace says when checkpoints are due; 0: that does not matter. If none does, they are due always.
 type Pace struct {
-	CheckpointInterval int // calls of SCR_Need_checkpoint
-	CheckpointSeconds  time.Duration
+	CheckpointInterval int     // calls of SCR_Need_checkpoint
+	CheckpointSeconds  int     // since the last
 	CheckpointOverhead float64 // percent of the time
 }
 
 // Ending says when programs are to end.
 type Ending struct {
-	HaltSeconds time.Duration // so long before the end of the allocation
-	HaltExit    bool          // calls end them
-	EndTime     int64         // of the allocation, in seconds since 1970; 0: not said
+	HaltSeconds int   // so long before the end of the allocation
+	HaltExit    bool  // calls end them
+	EndTime     int64 // of the allocation, in seconds since 1970; 0: not said
 }
 
 // Launching is what SCR's launcher is told.
@@ -104,9 +104,9 @@ func (r *resolver) plan() {
 			PrefixSize: n("PREFIX_SIZE"), PrefixPurge: b("PREFIX_PURGE")},
 		Restarting: Restarting{Distribute: b("DISTRIBUTE"), Fetch: b("FETCH"), FetchBypass: b("FETCH_BYPASS") || global,
 			FlushOnRestart: b("FLUSH_ON_RESTART") || global, GlobalRestart: global, Current: s("CURRENT"), DropAfterCurrent: b("DROP_AFTER_CURRENT")},
-		Pace: Pace{CheckpointInterval: n("CHECKPOINT_INTERVAL"), CheckpointSeconds: t("CHECKPOINT_SECONDS"),
+		Pace: Pace{CheckpointInterval: n("CHECKPOINT_INTERVAL"), CheckpointSeconds: n("CHECKPOINT_SECONDS"),
 			CheckpointOverhead: r.of("CHECKPOINT_OVERHEAD").f},
-		Ending: Ending{HaltSeconds: t("HALT_SECONDS"), HaltExit: b("HALT_EXIT"), EndTime: r.of("END_TIME").n},
+		Ending: Ending{HaltSeconds: n("HALT_SECONDS"), HaltExit: b("HALT_EXIT"), EndTime: r.of("END_TIME").n},
 		Launching: Launching{Runs: n("RUNS"), MinNodes: n("MIN_NODES"), ExcludeNodes: s("EXCLUDE_NODES"), Watchdog: b("WATCHDOG"),
 			WatchdogTimeout: t("WATCHDOG_TIMEOUT"), WatchdogTimeoutPFS: t("WATCHDOG_TIMEOUT_PFS")},
 		Checking: Checking{b("CRC_ON_COPY"), b("CRC_ON_FLUSH"), b("CRC_ON_DELETE")},

@@ -120,6 +120,17 @@ func (s *Settings) Get(name string) (Setting, bool) {
 // Descriptors returns the lines that hold, as settings called STORE=/ssd, CKPT=0, GROUPS=host, whose values are what follows.
 func (s *Settings) Descriptors() []Setting { return slices.Clone(s.descriptors) }
 
+// InForce returns NAME=value of all that has an effect and a value, by name.
+func (s *Settings) InForce() []string {
+	var list []string
+	for _, set := range s.list {
+		if set.NoEffect == "" && set.Value != "" {
+			list = append(list, set.Name+"="+set.Value)
+		}
+	}
+	return list
+}
+
 // Plan returns the values that decide what happens.
 func (s *Settings) Plan() Plan { return s.plan }
 
@@ -277,7 +288,7 @@ func (r *resolver) settle(p parameter) {
 	for i, e := range bad {
 		r.note(Wrong, p.name, "%s=%s (%v): wanted %s; %s is used instead (%v)", p.name, shown(p.name, e.value), e.at, wanted[i], orNone(set.Value), set.Origin)
 	}
-	if set.Origin.Source != BuiltIn && p.instead != "" {
+	if set.Origin.Source != BuiltIn && set.Value != p.builtin && p.instead != "" {
 		r.note(Hint, p.name, "%s=%s (%v) has no effect: %s", p.name, shown(p.name, set.Value), set.Origin, p.instead)
 	}
 	v.at = set.Origin

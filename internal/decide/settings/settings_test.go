@@ -142,11 +142,11 @@ func TestFile(t *testing.T) {
 	want := []string{
 		"u:5: SCR_DEBUG stands in line 4, too: the last holds",
 		"u:6: SCR_RUNS stands behind SCR_HALT_SECONDS and has no effect there: give it a line of its own",
-		`u:7: found "SCR_FETCH 0", wanted NAME=value: the line is not used`,
+		`u:7: "SCR_FETCH" without = behind it: the line is not used`,
 		`u:8: the value of "SCR_CURRENT" has a =, which files cannot have there: the line is not used`,
 		`u:9: "SCR_CURRENT" has no value: the line is not used`,
 		"u:10: there is no variable NOT in the environment: the line is not used",
-		`u:11: found "=x", wanted NAME=value: the line is not used`,
+		"u:11: = without a name in front of it: the line is not used",
 		`u:12: "SCR_SET_SIZE" has no value: the line is not used`,
 	}
 	compare(t, notes, want)
@@ -168,11 +168,11 @@ func compare(t *testing.T, notes []Note, want []string) {
 
 func TestNotes(t *testing.T) {
 	s, notes := Resolve(Sources{Dir: "/", UserErr: "no such file", UserName: "/c", Environ: []string{"SCR_FLSUH=3", "SCR_LOG_DB_PASS=secret", "SCR_COPY_TYPE=rs",
-		"SCR_FLUSH_ASYNC=yes", "SCR_LOG_DB_ENABLE=on", "SCR_MIN_NODES=4", "SCR_PREFIX=", "SCR_CACHE_BASE=shm", "SCR_ZYXWVUT=1", "SCR_FLUSH_ASYNC_BW=10b", "HOME=/h"},
+		"SCR_FLUSH_ASYNC=yes", "SCR_LOG_DB_ENABLE=on", "SCR_MIN_NODES=4", "SCR_PREFIX=", "SCR_CACHE_BASE=shm", "SCR_ZYXWVUT=1", "SCR_RUNS=1", "SCR_FLUSH_ASYNC_BW=10b", "HOME=/h"},
 		App: []string{"FLUSH=3", "SCR_CONFIG_FILE=/x", "SCR_CURRENT"}, System: "SCR_CONF_FILE=/x\n", SystemName: "s"})
 	compare(t, notes, []string{
 		"the user's file, /c, is not read: no such file",
-		`SCR_Config("SCR_CURRENT"): a question, wanted NAME=value`,
+		`SCR_Config of "SCR_CURRENT": a question, wanted NAME=value`,
 		"SCR_CONF_FILE=/x (s:1) has no effect there: it is looked for before that is read",
 		"SCR_CONFIG_FILE=/x (SCR_Config) has no effect there: it is looked for before that is read",
 		"SCR_CACHE_BASE=shm (environment): wanted an absolute path; /dev/shm is used instead (built-in)",
@@ -240,6 +240,62 @@ func TestPaths(t *testing.T) {
 		user, named := UserPath(c.src)
 		if system, _ := SystemPath(c.src); user != c.user || named != c.named || system != c.system {
 			t.Errorf("%+v: found %s, %v, %s", c.src, user, named, system)
+		}
+	}
+}
+
+// TestSecrets: a password is nowhere, but where the program asks for it itself.
+func TestSecrets(t *testing.T) {
+	src := Sources{Dir: "/", Environ: []string{"SCR_DB_PASS=hush$X"}, User: "SCR_DB_PASS=hush\nSCR_DB_PASS hush\nSCR_DB_PASS=a=hush", System: "SCR_DB_PASS=hush$X",
+		App: []string{"SCR_DB_PASS hush", "SCR_DB_PASS=hush$Y", "SCR_DB_PASS=hush X"}}
+	s, notes := Resolve(src)
+	if text := fmt.Sprint(notes, s.List(), s.InForce()); strings.Contains(text, "hush") || len(notes) < 6 {
+		t.Errorf("found it in %s", text)
+	}
+	if v, _ := s.Query("SCR_DB_PASS"); v != "hush" {
+		t.Errorf("found %q", v)
+	}
+}
+
+// TestCache: that nodes have caches is no wish of the user's, but has files in them.
+func TestCache(t *testing.T) {
+	run := []string{"SCR_CACHE_BASE=/run/cache", "SCR_CACHE_BYPASS=0", "SCR_SET_SIZE=4"}
+	for _, c := range []struct {
+		environ     []string
+		bypass, set bool
+	}{{nil, false, false}, {[]string{"SCR_CACHE_BYPASS=1"}, true, true}, {[]string{"SCR_CACHE_BYPASS=0"}, false, true}} {
+		s, notes := Resolve(Sources{Dir: "/", Environ: c.environ, Run: run})
+		if p := s.Plan(); p.Bypass != c.bypass || p.BypassSet != c.set || p.CacheBase != "/run/cache" || p.Descriptor(1, false).SetSize != 4 || len(notes) > 0 {
+			t.Errorf("%v: found %+v, %v", c.environ, p, notes)
+		}
+	}
+}
+
+func TestImplications(t *testing.T) {
+	s, _ := Resolve(Sources{Dir: "/d", Environ: []string{"SCR_GLOBAL_RESTART=2", "SCR_FLUSH_ASYNC=0", "SCR_CHECKPOINT_SECONDS=90", "SCR_CHECKPOINT_OVERHEAD=2.5"}})
+	p := s.Plan()
+	if !p.GlobalRestart || !p.FetchBypass || !p.FlushOnRestart || p.FlushAsync || !p.FlushAsyncSet || p.CheckpointSeconds != 90 || p.CheckpointOverhead != 2.5 {
+		t.Errorf("found %+v", p)
+	}
+	in := strings.Join(s.InForce(), " ")
+	for _, want := range []string{"SCR_PREFIX=/d", "SCR_GLOBAL_RESTART=1", "SCR_FLUSH=10", "SCR_ENABLE=1"} {
+		if !strings.Contains(" "+in+" ", " "+want+" ") {
+			t.Errorf("found %s, wanted %s", in, want)
+		}
+	}
+	if strings.Contains(in, "SCR_RUNS") {
+		t.Errorf("found %s", in)
+	}
+}
+
+func TestRequest(t *testing.T) {
+	q, err := ParseRequest([]string{"/d", "E SCR_A=1", "C STORE=/x COUNT=1", "E B=", "STORE=/x COUNT"})
+	if err != nil || fmt.Sprint(q) != "{/d [SCR_A=1 B=] [STORE=/x COUNT=1] STORE=/x COUNT}" {
+		t.Errorf("found %v, %v", q, err)
+	}
+	for _, text := range [][]string{nil, {"d"}, {"/d", "E X=1", "Q", "C Y=1"}, {"/d", "Q", "Q"}} {
+		if q, err := ParseRequest(text); err == nil {
+			t.Errorf("%q: found %v", text, q)
 		}
 	}
 }

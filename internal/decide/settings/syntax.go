@@ -176,7 +176,9 @@ func (r *resolver) readConfig(s string) {
 		wrong = "a question, wanted NAME=value"
 	}
 	if wrong != "" {
-		r.note(Wrong, "", "SCR_Config(%q): %s", s, wrong)
+		name, _, _ := strings.Cut(strings.Trim(s, " "), " ") // what follows may be a secret
+		name, _, _ = strings.Cut(name, "=")
+		r.note(Wrong, "", "SCR_Config of %.60q: %s", name, wrong)
 		return
 	}
 	at := Origin{Source: Config}
@@ -228,8 +230,11 @@ func parseLine(line string) (pairs []pair, wrong string) {
 		var p pair
 		p.name, rest = cutToken(rest)
 		rest = strings.TrimLeft(rest, blanks)
-		if p.name == "" || rest == "" || rest[0] != '=' {
-			return nil, fmt.Sprintf("found %.60q, wanted NAME=value", line)
+		switch {
+		case p.name == "":
+			return nil, "= without a name in front of it"
+		case rest == "" || rest[0] != '=':
+			return nil, fmt.Sprintf("%.60q without = behind it", p.name)
 		}
 		p.value, rest = cutToken(strings.TrimLeft(rest[1:], blanks))
 		switch {
