@@ -98,7 +98,7 @@ func (e *env) restartJob(cmd *cobra.Command, name string, f *runFlags, only uint
 	if _, err := os.Stat(dir); err != nil {
 		dir = "" // the ranks say so if they need it
 	}
-	opt := coordsrv.Options{Restart: true, Only: only, Dir: dir, Grace: f.grace, Files: uint64(f.saveFiles()), Patience: control.Patience(f.silent)}
+	opt := coordsrv.Options{Restart: true, Plain: meta.Plain, Only: only, Dir: dir, Grace: f.grace, Files: uint64(f.saveFiles()), Patience: control.Patience(f.silent)}
 	if err := f.onHosts(&opt); err != nil {
 		return err
 	}

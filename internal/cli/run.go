@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"os/signal"
 	"path/filepath"
 	"regexp"
@@ -38,6 +39,8 @@ type runFlags struct {
 	most    int
 	notAnew bool
 	resume  bool
+	plain   bool
+	script  bool
 	fsync   bool
 	lazy    bool
 	policy  string
@@ -193,6 +196,8 @@ A job without --job is called after its program, and leaves nothing behind when 
 	cmd.Flags().SetInterspersed(false)
 	f.add(cmd)
 	cmd.Flags().StringVar(&f.job, "job", "", "name of the job (default: the program's name, made unique)")
+	cmd.Flags().BoolVar(&f.plain, "plain", false, "start PROGRAM as it is: it writes its checkpoints itself, by SCR's interface, and restarts from them")
+	cmd.Flags().BoolVar(&f.script, "script", false, "run PROGRAM once, as it is: it starts launchers (mpirun) by itself, of programs that write their checkpoints themselves")
 	cmd.Flags().BoolVar(&f.resume, "resume", false, "go on with --job if it has something to go on from; if it has finished, do nothing")
 	return cmd
 }
@@ -216,7 +221,10 @@ func (f *runFlags) jobName(program string) string {
 
 // runOrResume goes on with a job when that is wanted and there is something to go on from, else runs it.
 func (e *env) runOrResume(cmd *cobra.Command, f *runFlags, app []string) error {
-	if !f.resume {
+	switch {
+	case f.plain || f.script:
+		return e.runPlain(f, app)
+	case !f.resume:
 		return e.runNew(f, app)
 	}
 	if f.job == "" {
@@ -299,6 +307,18 @@ func (e *env) runNew(f *runFlags, app []string) error {
 		return err
 	}
 	return e.drive(job, spec, opt, f)
+}
+
+// findProgram finds a program as a shell does.
+func findProgram(app []string) ([]string, error) {
+	path, err := exec.LookPath(app[0])
+	if err == nil {
+		path, err = filepath.Abs(path)
+	}
+	if err != nil {
+		return nil, exitError{ExitStart, fmt.Errorf("cli: run: %w", err)}
+	}
+	return append([]string{path}, app[1:]...), nil
 }
 
 // warn says in a line why the program will not start, as doctor does. What it may call, and what is refused then, it need not

@@ -311,6 +311,9 @@ func heldIn(dir string, stream holding.Stream, job [16]byte) (*recovery.Held, er
 		return nil, err
 	}
 	h := &recovery.Held{ID: holding.ID{Job: job, Start: m.Start, Epoch: m.Epoch, Dataset: m.Checkpoint, Stream: stream}, Ranks: m.Held()}
+	if m.Label != nil {
+		h.Label = *m.Label
+	}
 	for _, name := range m.Parity {
 		header, err := readParity(filepath.Join(dir, name))
 		if err == nil && header.ID != h.ID {

@@ -40,7 +40,12 @@ func (n *cache) flush(ctx context.Context, o control.Flush) (*dataset.Part, erro
 		return nil, part.Damaged(ctx, err)
 	}
 	files = slices.DeleteFunc(files, func(f holding.File) bool { return !slices.Contains(o.Ranks, f.Rank) })
-	err = part.Split(files, func(k part.Kind, files []holding.File) error { return k.Copy(ctx, from, to, files, all.Meta.Fsync) })
+	err = part.Split(files, func(k part.Kind, files []holding.File) error {
+		if o.Prefix != "" {
+			return part.Publish(ctx, from, to, o.Prefix, files, all.Meta.Fsync)
+		}
+		return k.Copy(ctx, from, to, files, all.Meta.Fsync)
+	})
 	if err != nil {
 		return nil, fmt.Errorf("agent: flush checkpoint %d: %w", o.Checkpoint, err)
 	}

@@ -32,6 +32,8 @@ type Node struct {
 	disk  *worker
 	moves *moves
 
+	clients *clients // nil: no program is heard
+
 	mu      sync.Mutex
 	number  uint64 // of the present start, 0: none
 	present *Server
@@ -63,6 +65,24 @@ func NewNode(cfg NodeConfig) *Node {
 	return &Node{cache: cache{cfg, cfg.Store}, say: cfg.Say, disk: newWorker(), moves: newMoves()}
 }
 
+// Serve begins to hear programs that hand files to be kept, and returns where.
+func (n *Node) Serve() (string, error) {
+	c, err := listenToClients(clientSockets(n.cfg.JobID, n.cfg.RunDir), n.say, n.findFiles)
+	if err != nil {
+		return "", err
+	}
+	n.clients = c
+	return c.path(), nil
+}
+
+// clientPath is where programs that hand files to be kept are heard; empty: nowhere.
+func (n *Node) clientPath() string {
+	if n.clients == nil {
+		return ""
+	}
+	return n.clients.path()
+}
+
 // StartDir is the directory of a start of ranks, with their socket and pages.
 func StartDir(runDir string, number uint64) string { return filepath.Join(runDir, fmt.Sprint(number)) }
 
@@ -70,6 +90,9 @@ func StartDir(runDir string, number uint64) string { return filepath.Join(runDir
 // other nodes, or comes from them, is given up. What was kept in the cache to be written over is removed.
 func (n *Node) Close() {
 	n.end()
+	if n.clients != nil {
+		n.clients.close()
+	}
 	n.moves.close()
 	n.disk.close()
 	n.release()
@@ -129,6 +152,19 @@ func (n *Node) Hear(m control.Message) {
 		n.moves.do(o.Transfer.ID, func(ctx context.Context) { n.answer(o.Order, n.repair(ctx, o)) })
 	case control.Inspect:
 		n.moves.do(0, func(ctx context.Context) { n.answer(o.Order, examine(ctx, n.of(o.Stream).Path(o.Checkpoint))) })
+	case control.Told:
+		if n.clients != nil {
+			n.clients.told(o)
+		}
+	case control.SealInPlace:
+		n.moves.do(0, func(ctx context.Context) {
+			p, err := n.sealInPlace(ctx, o)
+			n.sealed(m.Start, o.Order, p, err)
+		})
+	case control.Name:
+		n.moves.do(0, func(context.Context) { n.say(control.Message{Body: n.name(o)}) })
+	case control.Compare:
+		n.moves.do(0, func(ctx context.Context) { n.answer(o.Order, n.compare(ctx, o)) })
 	case control.Flush:
 		n.moves.do(0, func(ctx context.Context) { n.flushAndSay(ctx, o) })
 	default:
@@ -169,7 +205,7 @@ func (n *Node) begin(number uint64, b control.Begin) error {
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		return fmt.Errorf("agent: run directory: %w", err)
 	}
-	s, err := Listen(Config{Dir: dir, Ranks: b.Ranks, Size: b.Size, Start: number, Restart: b.Restart, Writers: b.Writers, JobID: n.cfg.JobID, Spawn: n.cfg.Spawn,
+	s, err := Listen(Config{Dir: dir, Ranks: b.Ranks, Size: b.Size, Start: number, Restart: b.Restart, Writers: b.Writers, Clients: n.clientPath(), JobID: n.cfg.JobID, Spawn: n.cfg.Spawn,
 		Images: func(c uint64) string { return n.store.Path(c) + ".tmp" },
 		Report: func(r node.Report) {
 			n.reached(r)
@@ -306,38 +342,22 @@ func (n *Node) family(number uint64) *family {
 	if s == nil {
 		return nil
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.family
+	return s.started.ranks()
 }
 
 // kill ends the ranks of this node. Those that have not come to the agent yet are asked by a signal.
 func (s *Server) kill(ask bool) {
-	s.mu.Lock()
-	f, all := s.family, len(s.sessions) == len(s.cfg.Ranks)
-	if !s.told.Load() {
-		for _, ses := range s.sessions {
-			ses.before.Store(ses.proc.ending())
-		}
-		s.told.Store(true)
-	}
-	s.mu.Unlock()
+	all := s.places.tell() == len(s.cfg.Ranks)
 	if !ask {
 		s.Signal(syscall.SIGKILL)
-		s.crew.signal(syscall.SIGKILL)
-		if f != nil {
-			f.signal(syscall.SIGKILL)
-		}
+		s.started.signal(syscall.SIGKILL)
 		return
 	}
-	if f != nil && !all {
-		f.signal(syscall.SIGTERM)
-	}
 	if !all {
-		s.crew.signal(syscall.SIGTERM)
+		s.started.signal(syscall.SIGTERM)
 	}
 	for _, rank := range s.cfg.Ranks {
 		s.Send(rank, abi.Message{Header: abi.Header{Type: abi.MsgEnd}})
 	}
-	s.endAside()
+	s.places.endAside()
 }

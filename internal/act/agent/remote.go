@@ -129,6 +129,9 @@ func Serve(b *Brief) error {
 	cfg.Say = out.Put
 	n := NewNode(cfg)
 	defer n.Close()
+	if _, err := n.Serve(); err != nil {
+		return err
+	}
 	joined := control.Joined{PID: os.Getpid(), Seen: d.boot + " " + space, Traits: traits(b)}
 	if err := n.tellCache(&joined); err != nil {
 		return err
@@ -204,6 +207,9 @@ func (n *cache) tellCache(j *control.Joined) error {
 	var err error
 	j.Pieces = n.cfg.Port.Address()
 	if j.Last, err = n.store.Last(); err != nil {
+		return err
+	}
+	if j.Written, err = n.of(Written).Last(); err != nil {
 		return err
 	}
 	j.Held, j.Damaged = n.Held()

@@ -12,6 +12,7 @@ import (
 	"github.com/byssus-hpc/byssus/internal/decide/recovery"
 	"github.com/byssus-hpc/byssus/internal/decide/redset"
 	"github.com/byssus-hpc/byssus/internal/store/dataset"
+	"github.com/byssus-hpc/byssus/internal/wire/client"
 )
 
 // kinds are the types of messages; their numbers are their places, and never change within a version.
@@ -36,6 +37,7 @@ var kinds = []reflect.Type{
 
 	reflect.TypeFor[WantInput](), reflect.TypeFor[Input](), reflect.TypeFor[Signal](), reflect.TypeFor[Inspect](),
 	reflect.TypeFor[node.Moved](), reflect.TypeFor[node.Refused](), reflect.TypeFor[Repair](),
+	reflect.TypeFor[Asked](), reflect.TypeFor[Told](), reflect.TypeFor[SealInPlace](), reflect.TypeFor[Compare](), reflect.TypeFor[Name](),
 }
 
 func kindOf(body any) (uint16, error) {
@@ -62,6 +64,7 @@ type (
 		Seen    string          // what agents have in common that see each other's processes
 		Pieces  string          // address at which it takes what others send it; empty: it has no cache
 		Last    uint64          // highest number that a checkpoint had here
+		Written uint64          // and that a dataset of files had
 		Held    []recovery.Held // what is in its cache
 		Damaged []string        // and what is there and cannot be used
 		Weak    string          // why a loss of power may take what counts there; empty: nothing is known
@@ -78,6 +81,7 @@ type (
 	// Done answers an order; Err says why it could not be done.
 	Done struct {
 		Order   uint64
+		Text    string // Name
 		Err     string
 		Follows bool             // from what another agent could not do (Abandon)
 		Damaged bool             // since what the agent has is not as it was written (Flush)
@@ -104,6 +108,11 @@ type (
 	Here struct{ Meeting uint64 }
 	// WantInput asks for what follows of the job's standard input, of which rank 0 has got so many bytes. Answer: Input.
 	WantInput struct{ Offset uint64 }
+	// Asked: a program asks for what the coordinator decides. Answer: Told.
+	Asked struct {
+		Number uint64 // the agent's own
+		client.Asked
+	}
 	// Pages answers Look.
 	Pages struct {
 		Order uint64
@@ -138,6 +147,7 @@ type (
 		Environ []string
 		Dir     string
 		Hosts   []string // the node of each rank
+		Script  bool     // it is no launcher, but starts launchers by itself: each of the nodes is there once
 	}
 	// Exec starts for a launcher elsewhere what it wants on this node. Then Executed.
 	Exec struct {
@@ -188,6 +198,32 @@ type (
 		Kind              holding.Kind
 		Ranks             []int
 	}
+	// Told answers Asked.
+	Told struct {
+		Number uint64
+		client.Answered
+	}
+	// SealInPlace makes indexes, in the store that all nodes see, of the files that these ranks have written below the prefix in a
+	// run. Answer: Sealed, or Done with an error.
+	SealInPlace struct {
+		Order, Checkpoint uint64
+		Stream            holding.Stream
+		Run               uint64
+		Ranks             []int
+		Prefix            string
+	}
+	// Name asks for the path of a file that a rank has written, of a dataset that does not count yet. Answer: Done.
+	Name struct {
+		Order, Checkpoint uint64
+		Stream            holding.Stream
+		holding.Path
+	}
+	// Compare compares the parts of these ranks, in the store that all nodes see, with their checksums. Answer: Done.
+	Compare struct {
+		Order, Checkpoint uint64
+		Stream            holding.Stream
+		Ranks             []int
+	}
 	// Commit makes a checkpoint count. Answer: Done.
 	Commit struct {
 		Order, Checkpoint uint64
@@ -225,6 +261,7 @@ type (
 		Order, Checkpoint uint64
 		Stream            holding.Stream
 		Ranks             []int
+		Prefix            string // below which files get their own names; empty: they lie in the store
 	}
 	// Inspect reads all that the cache has of a checkpoint, with what it keeps for others. Answer: Done, with an error when
 	// something of it is not as it was written.

@@ -22,6 +22,7 @@ type agents struct {
 
 	list    []*peer
 	remote  *remote // nil: there is none elsewhere
+	clients string  // where programs of this machine are heard; empty: agents elsewhere say so themselves
 	inbox   *inbox
 	start   uint64            // the number of the present start, which messages carry; 0: there is none
 	orders  uint64            // given, that are answered
@@ -52,6 +53,7 @@ type arrival struct {
 	traits control.Traits  // of the node
 	pieces string          // address for what other agents send it
 	last   uint64          // highest number of a checkpoint in its cache
+	writes uint64          // and of a dataset of files
 	held   []recovery.Held // in its cache
 }
 
@@ -116,13 +118,16 @@ type answer struct {
 }
 
 // joinSelf makes the agent of this machine, which lives in this process and is spoken to as one elsewhere would be.
-func (a *agents) joinSelf() {
+func (a *agents) joinSelf() error {
 	store := *a.opt.Job // the agent's own: Meta changes here
 	p := &peer{name: "this machine"}
 	own := agent.NewNode(agent.NodeConfig{RunDir: a.opt.RunDir, JobID: a.jobID, Store: &store,
 		Say: func(m control.Message) { a.inbox.put(said{p, m}) }})
 	p.hear, p.close = own.Hear, func(bool) { own.Close() }
 	a.list = append(a.list, p)
+	var err error
+	a.clients, err = own.Serve()
+	return err
 }
 
 // order gives agents an order each, with a number that their answers have; then hears these, in the order of the agents,
@@ -171,6 +176,11 @@ func (a *agents) tell(body any) {
 	for _, p := range a.engaged() {
 		p.hear(control.Message{Start: a.start, Body: body})
 	}
+}
+
+// alive are the agents that are not gone.
+func (a *agents) alive() []*peer {
+	return slices.DeleteFunc(slices.Clone(a.list), func(p *peer) bool { return p.gone })
 }
 
 // engaged are the agents that have ranks in the present start.

@@ -45,6 +45,8 @@ type Options struct {
 	Dir      string       // working directory
 	Environ  []string
 	Restart  bool
+	Plain    bool                                               // the ranks are not led: they write their datasets themselves
+	Script   bool                                               // of a plain job: the program is run once, and starts launchers by itself
 	Starts   int                                                // that there were in this term already
 	Only     uint64                                             // restart from this image alone
 	Patient  bool                                               // no older image takes the place of one that nodes that are away may have
@@ -75,6 +77,7 @@ type Server struct {
 
 	agents   *agents
 	caches   *caches // nil: the nodes have none
+	written  *written
 	datasets *datasets
 	input    *feeder
 	record   *record
@@ -82,6 +85,8 @@ type Server struct {
 	asked    asked
 	ranks    *ranks
 	end      ending
+
+	halting halting
 
 	due   []coord.Event // the one that the machine takes in now, and what has happened meanwhile
 	shown shown
@@ -135,7 +140,7 @@ func Run(opt Options) (end End, err error) {
 		return End{}, err
 	}
 	s.machine = coord.New(coord.Config{Ranks: opt.Spec.Ranks, Keep: opt.Job.Meta.Keep, Every: opt.Job.Meta.Every,
-		Retries: opt.Job.Meta.Retries, Restarts: opt.Job.Meta.MostRestarts(), Anew: !opt.Job.Meta.NotAnew, Grace: opt.Grace, DropBad: opt.Job.Meta.Policy == "drop", Mends: opt.Caches != nil, Files: opt.Files})
+		Retries: opt.Job.Meta.Retries, Restarts: opt.Job.Meta.MostRestarts(), Anew: !opt.Job.Meta.NotAnew, Grace: opt.Grace, DropBad: opt.Job.Meta.Policy == "drop", Plain: opt.Plain, Mends: opt.Caches != nil, Files: opt.Files})
 	socket, err := s.listen() // the machine may be asked for from here on
 	if err != nil {
 		return End{}, err
@@ -151,6 +156,9 @@ func Run(opt Options) (end End, err error) {
 		err = s.keepCaches(&start)
 	}
 	if err == nil {
+		err = s.keepWritten(&start)
+	}
+	if err == nil {
 		err = s.checkOnly(start)
 	}
 	if err != nil {
@@ -164,9 +172,11 @@ func Run(opt Options) (end End, err error) {
 		}
 		return End{}, err
 	}
+	s.wg.Go(s.watchHalt)
 	s.drive(start)
 	s.ranks.retire()
-	forget := s.scavenge()
+	forget := s.settleWritten()
+	forget = s.scavenge() && forget
 	close(s.stop)
 	socket.Close()
 	answers := s.windUp(forget)
@@ -180,6 +190,7 @@ func newServer(opt Options) *Server {
 		asked: asked{replies: map[uint64]chan coord.Result{}}, story: &story{sealedAt: map[uint64]time.Time{}}}
 	s.agents = &agents{loop: s.loop, opt: &s.opt, story: s.story, inbox: newInbox(), waiting: map[uint64]answer{}}
 	s.ranks = &ranks{loop: s.loop, opt: &s.opt, agents: s.agents, story: s.story, step: s.step, starts: starts{all: opt.Starts}, now: newIncarnation()}
+	s.ranks.written = func() *written { return s.written }
 	s.datasets = &datasets{loop: s.loop, job: opt.Job, say: opt.Say, agents: s.agents, step: s.step}
 	s.record = &record{loop: s.loop, job: opt.Job, failed: s.complain}
 	return s
@@ -190,8 +201,7 @@ func (s *Server) join() error {
 	if len(s.opt.Hosts) > 0 {
 		return s.agents.joinOthers()
 	}
-	s.agents.joinSelf()
-	return nil
+	return s.agents.joinSelf()
 }
 
 func (s *Server) tellUntidy(list []string) {
@@ -414,7 +424,7 @@ func (s *Server) step(ev coord.Event) {
 		s.ranks.now.read.Store(ev.Done)
 		s.ranks.now.toRead.Store(ev.Total)
 	}
-	s.due = append(s.due, ev)
+	s.due = append(s.due, s.withUsed(ev))
 	if len(s.due) > 1 { // what is being performed has made it happen: it is next
 		return
 	}
@@ -441,6 +451,9 @@ func (s *Server) perform(a coord.Action) {
 		if a.Type == abi.MsgDrain {
 			s.opt.Job.Faults.Hit(faults.DrainSent)
 		}
+	case coord.Halt:
+		s.written.halted = a.Why
+		s.written.book.Halt(a.Why)
 	case coord.Prepare:
 		s.datasets.prepare(a.Checkpoint)
 	case coord.Commit:
@@ -460,6 +473,7 @@ func (s *Server) perform(a coord.Action) {
 	case coord.Took:
 		s.shown.last = &a.Result
 		s.opt.Took(a.Result)
+		s.countHalt()
 	case coord.Say:
 		s.opt.Say(a.Text)
 	case coord.Finish:

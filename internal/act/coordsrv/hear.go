@@ -15,6 +15,8 @@ func (s *Server) hear(m said) {
 		s.agents.answered(b.Order, m.Message)
 	case control.Pages:
 		s.agents.answered(b.Order, m.Message)
+	case control.Asked:
+		s.written.asked(m.from, b)
 	case departed:
 		s.lost(m.from, b.why)
 	case pmi.Up:

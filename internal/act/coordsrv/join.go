@@ -316,7 +316,8 @@ func (a *agents) enlist(name string, conn *control.Conn, joined control.Joined) 
 	}
 	delete(a.remote.missing, name)
 	out := control.NewOutbox(conn)
-	p.pid, p.seen, p.pieces, p.last, p.held = joined.PID, joined.Seen, joined.Pieces, joined.Last, joined.Held
+	p.pid, p.seen, p.pieces, p.held = joined.PID, joined.Seen, joined.Pieces, joined.Held
+	p.last, p.writes = joined.Last, joined.Written
 	p.heard.Store(time.Now().UnixNano())
 	p.traits = joined.Traits
 	for _, why := range joined.Damaged {

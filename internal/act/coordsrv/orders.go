@@ -20,6 +20,7 @@ type orders struct {
 	name   func(node int) string
 	pieces func(node int) string // where it takes what others send it
 	rings  map[uint64]*ring      // of transfers that not all members have been told of
+	prefix string                // below which files that are copied get their own names; empty: they lie in the store
 	mpi    string                // what rank 0 last said of its MPI and its program, for manifests
 	app    string
 }
@@ -39,6 +40,8 @@ func (o *orders) message(node int, number uint64, order keep.Order) any {
 	switch k := order.(type) {
 	case keep.Seal:
 		return control.Seal{Order: number, Checkpoint: k.Checkpoint, Stream: o.job.Stream, Kind: o.kind, Ranks: k.Ranks}
+	case keep.Name:
+		return control.Name{Order: number, Checkpoint: k.Checkpoint, Stream: o.job.Stream, Path: k.Path}
 	case keep.Encode:
 		return control.Encode{Order: number, Checkpoint: k.Header.Dataset, Header: k.Header,
 			Transfer: o.transfer(k.Transfer, k.Members, k.Header.Own)}
@@ -49,7 +52,7 @@ func (o *orders) message(node int, number uint64, order keep.Order) any {
 		return control.Repair{Order: number, Checkpoint: k.Header.Dataset, Header: k.Header, Damaged: k.Damaged, Ranges: k.Ranges,
 			Transfer: o.transfer(k.Transfer, k.Members, k.Header.Own)}
 	case keep.Record:
-		m := o.record(k.Dataset, k.Files)
+		m := o.record(k.Dataset, k.Files).Labelled(k.Label)
 		m.Node, m.Start, m.Epoch = o.name(node), k.Start, k.Epoch
 		for _, h := range k.Members {
 			m.Parity = append(m.Parity, agent.ParityName(&h))
@@ -60,7 +63,7 @@ func (o *orders) message(node int, number uint64, order keep.Order) any {
 	case keep.Drop:
 		return control.Drop{Order: number, Checkpoint: k.Checkpoint, Stream: o.job.Stream}
 	case keep.Flush:
-		return control.Flush{Order: number, Checkpoint: k.Checkpoint, Stream: o.job.Stream, Ranks: k.Ranks}
+		return control.Flush{Order: number, Checkpoint: k.Checkpoint, Stream: o.job.Stream, Ranks: k.Ranks, Prefix: o.prefix}
 	case keep.Inspect:
 		return control.Inspect{Order: number, Checkpoint: k.Checkpoint, Stream: o.job.Stream}
 	case keep.Abandon:
@@ -73,12 +76,12 @@ func (o *orders) message(node int, number uint64, order keep.Order) any {
 func (o *orders) answer(m control.Message) keep.Answer {
 	switch b := m.Body.(type) {
 	case control.Done:
-		return keep.Answer{Err: b.Err, Follows: b.Follows, Damaged: b.Damaged, Damage: b.Damage}
+		return keep.Answer{Text: b.Text, Err: b.Err, Follows: b.Follows, Damaged: b.Damaged, Damage: b.Damage}
 	case control.Sealed:
 		if b.Part.MPI != "" {
 			o.mpi, o.app = b.Part.MPI, b.Part.App
 		}
-		return keep.Answer{Files: b.Part.Files}
+		return keep.Answer{Files: b.Part.Files, Paths: b.Part.Paths}
 	}
 	return keep.Answer{Err: fmt.Sprintf("coordsrv: an agent answers %T", m.Body)}
 }
@@ -133,7 +136,7 @@ func (o *orders) work(work keep.Work) func() error {
 	case keep.Place:
 		return func() error { return job.Bring(w.Checkpoint) }
 	case keep.Enter:
-		record := o.record(w.Checkpoint, w.Files)
+		record := o.record(w.Checkpoint, w.Files).Labelled(w.Label)
 		return func() error { return job.Commit(w.Checkpoint, record) }
 	case keep.Clear:
 		return func() error { return job.Discard(w.Checkpoint) }

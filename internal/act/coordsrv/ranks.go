@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"slices"
 	"sync/atomic"
 	"syscall"
@@ -21,12 +22,13 @@ import (
 // goroutine.
 type ranks struct {
 	*loop
-	opt    *Options
-	jobID  [16]byte
-	agents *agents
-	caches *caches // nil: the nodes have none
-	story  *story
-	step   func(coord.Event) // tells the machine
+	opt     *Options
+	jobID   [16]byte
+	agents  *agents
+	caches  *caches // nil: the nodes have none
+	written func() *written
+	story   *story
+	step    func(coord.Event) // tells the machine
 
 	starts starts
 	now    *incarnation
@@ -75,6 +77,8 @@ func (r *ranks) launch(a coord.Launch) {
 		return
 	}
 	switch {
+	case r.opt.Plain:
+		r.plain(a.Image)
 	case r.caches == nil || a.Image == 0:
 		r.fromStore(a.Image)
 	case a.Doubted:
@@ -103,6 +107,40 @@ func (r *ranks) fromCaches(image uint64) {
 		}
 		r.launchFailed(badImage{err})
 	}
+}
+
+// plain starts ranks that are not led: where their parts are of the dataset that they are to restart from, if caches have it.
+func (r *ranks) plain(image uint64) {
+	w := r.written()
+	w.book.Over()
+	w.book.Limit(0)
+	if all := w.book.Checkpoints(); image != 0 && len(all) > 0 && image != all[len(all)-1] {
+		w.book.Limit(image)
+	}
+	spec := r.spec(0)
+	r.place()
+	if w.keeper != nil && image != 0 && !r.opt.Script {
+		if plan, err := w.keeper.Resume(image); err == nil && len(slices.Concat(plan.Ranks...)) == spec.Ranks {
+			for i, p := range r.agents.list {
+				p.ranks = plan.Ranks[i]
+			}
+		}
+	}
+	r.begin(spec)
+}
+
+// died is the signal that a plain job's launcher tells by its exit code that a rank was ended by, 0: none. That of MPICH has the
+// signal's own number, which an application would hardly choose.
+func (r *ranks) died(code int) int {
+	faults := []int{int(syscall.SIGILL), int(syscall.SIGABRT), int(syscall.SIGBUS), int(syscall.SIGFPE), int(syscall.SIGKILL), int(syscall.SIGSEGV)}
+	switch {
+	case !r.opt.Plain || r.now.killed != 0:
+	case code > bySignal:
+		return code - bySignal
+	case r.opt.Spec.MPI.Name == launch.MPICH && slices.Contains(faults, code):
+		return code
+	}
+	return 0
 }
 
 // fromStore starts the ranks anew, or from a checkpoint that all nodes see.
@@ -144,6 +182,11 @@ func (r *ranks) check(image uint64, spec launch.Spec) {
 
 // begin starts the ranks when the agents are ready for them.
 func (r *ranks) begin(spec launch.Spec) {
+	if r.now.image != 0 && !r.opt.Plain {
+		r.written().back()
+	} else {
+		r.written().book.Over()
+	}
 	r.agents.order(r.agents.engaged(), func(p *peer, order uint64) any {
 		return control.Begin{Order: order, Ranks: p.ranks, Size: spec.Ranks, Restart: spec.Restart != "", Writers: spec.Writers}
 	}, func(answers []control.Message) {
@@ -170,6 +213,10 @@ func (r *ranks) spec(image uint64) launch.Spec {
 	spec := r.opt.Spec
 	spec.Fault = faults.ForRanks(r.opt.Fault, r.starts.all-1, image != 0, r.starts.images)
 	spec.Number, spec.RunDir = r.agents.start, agent.StartDir(r.opt.RunDir, r.agents.start)
+	spec.Clients, spec.Plain, spec.Script = r.agents.clients, r.opt.Plain, r.opt.Script
+	if r.agents.remote != nil && (spec.MPI.Name == launch.MPICH || r.opt.Script) {
+		spec.Preload = filepath.Join(spec.LibDir, "finalize.so") // harmless where it is not needed
+	}
 	spec.Agent, spec.Memory = agent.SocketPath(spec.RunDir), agent.MemoryDir(r.jobID, r.agents.start)
 	if image != 0 {
 		r.starts.images++
@@ -189,8 +236,11 @@ func (r *ranks) checkImage(image uint64, spec launch.Spec) error {
 // start starts the launcher.
 func (r *ranks) start(spec launch.Spec) {
 	r.story.log.Add(timeline.Event{Kind: timeline.Started, Start: r.agents.start, Checkpoint: r.now.image})
+	if r.opt.Plain { // it is heard when that has been tried
+		r.wg.Go(func() { r.post(coord.Launched{}) })
+	}
 	switch {
-	case r.agents.remote != nil && spec.MPI.Name == launch.MPICH:
+	case r.agents.remote != nil && spec.MPI.Name == launch.MPICH && !r.opt.Script:
 		r.startSpread(spec.RankCommand(), spec.Env(r.opt.Environ))
 		return
 	case r.agents.remote != nil:
@@ -208,7 +258,7 @@ func (r *ranks) start(spec launch.Spec) {
 		if err != nil {
 			r.ask(func() { r.opt.Say(err.Error()) })
 		}
-		r.post(coord.LauncherExit{Code: code, Signal: sig})
+		r.post(coord.LauncherExit{Code: code, Signal: sig, Died: r.died(code)})
 	})
 }
 

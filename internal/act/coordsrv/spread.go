@@ -21,6 +21,9 @@ func (s *Server) lost(p *peer, why string) {
 	if s.caches != nil && s.caches.keeper != nil {
 		s.caches.keeper.Lost(slices.Index(s.agents.list, p))
 	}
+	if s.written != nil && s.written.keeper != nil {
+		s.written.keeper.Lost(slices.Index(s.agents.list, p))
+	}
 	s.story.nodeLost(p, s.agents.start)
 	s.story.log.Add(timeline.Event{Kind: timeline.Lost, Start: s.agents.start, Node: p.name, LostRanks: p.ranks,
 		Noticed: time.Since(p.lastHeard()), Reason: why})
@@ -50,6 +53,7 @@ type spread struct {
 	root  *pmi.Root
 	left  map[int]bool // ranks that have not ended
 	code  int          // of the first that ended with an error, as a shell says it
+	died  int          // the signal by which that was, of a plain job
 
 	launcher *peer    // an MPI's own launcher runs here, and has started the ranks; nil: the agents have, one by one
 	environ  []string // of what it starts
@@ -128,13 +132,16 @@ func (r *ranks) exited(e control.Exited) {
 	delete(sp.left, e.Rank)
 	switch {
 	case e.Signal != 0:
+		if r.opt.Plain && sp.code == 0 && r.now.killed == 0 {
+			sp.died = e.Signal
+		}
 		r.failed(bySignal + e.Signal)
 	case e.Code != 0:
 		r.failed(e.Code)
 	}
 	if len(sp.left) == 0 {
 		r.now.spread = nil
-		r.wg.Go(func() { r.post(coord.LauncherExit{Code: sp.code}) })
+		r.wg.Go(func() { r.post(coord.LauncherExit{Code: sp.code, Died: sp.died}) })
 	}
 }
 
@@ -147,10 +154,13 @@ func (r *ranks) startLauncher(command, environ []string) {
 			hosts[rank] = p.name
 		}
 	}
+	if r.opt.Script {
+		hosts = slices.Compact(hosts)
+	}
 	sp := &spread{nodes: to, launcher: to[0], environ: environ}
 	r.now.spread = sp
 	r.agents.order(to[:1], func(_ *peer, order uint64) any {
-		return control.Launch{Order: order, Command: command, Environ: environ, Dir: r.opt.Dir, Hosts: hosts}
+		return control.Launch{Order: order, Command: command, Environ: environ, Dir: r.opt.Dir, Hosts: hosts, Script: r.opt.Script}
 	}, func(answers []control.Message) {
 		if why := failure(answers); why != "" && r.now.spread == sp {
 			r.opt.Say(why)
@@ -165,7 +175,7 @@ func (r *ranks) launched(l control.Launched) {
 		return
 	}
 	r.now.spread = nil
-	r.wg.Go(func() { r.post(coord.LauncherExit{Code: l.Code, Signal: l.Signal}) })
+	r.wg.Go(func() { r.post(coord.LauncherExit{Code: l.Code, Signal: l.Signal, Died: r.died(l.Code)}) })
 }
 
 // spawn has something started on another node for the launcher.

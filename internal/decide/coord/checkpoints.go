@@ -77,6 +77,8 @@ func (c *checkpoints) deadline() time.Duration {
 // request asks for a checkpoint; one that has not stopped anybody yet serves it too.
 func (c *checkpoints) request(r Request) {
 	switch phase := c.run.phase; {
+	case c.cfg.Plain:
+		c.turn.reply([]Request{r}, Result{Err: "the program takes its checkpoints itself (byssus run --plain)"})
 	case c.leaver.leaves() || phase == Ending || phase == Gone || (c.op != nil && c.op.leave && c.op.stage >= stopping):
 		c.turn.reply([]Request{r}, Result{Err: "the job is ending"})
 	case c.op != nil && c.op.stage < stopping:

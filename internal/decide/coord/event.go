@@ -32,8 +32,8 @@ type (
 	}
 	// RankKilled: a rank has died by no order, and no launcher does such things.
 	RankKilled struct{ Rank int }
-	// LauncherExit: mpirun has ended. Signal is not 0 when it was killed.
-	LauncherExit struct{ Code, Signal int }
+	// LauncherExit: mpirun has ended. Signal is not 0 when it was killed; Died, of a plain job, when it tells that a rank was.
+	LauncherExit struct{ Code, Signal, Died int }
 	// LaunchFailed: mpirun was not started. Bad: because the image cannot be used. Away: because nodes that have a part of it are not
 	// here. Nowhere: because there is no node left.
 	LaunchFailed struct {
@@ -42,6 +42,16 @@ type (
 		Away    bool
 		Nowhere bool
 	}
+
+	// Launched: mpirun was started. Of a plain job nothing else is heard until it ends.
+	Launched struct{}
+	// Counts: a dataset that a plain job can restart from counts from now on, or does not any more.
+	Counts struct {
+		Checkpoint uint64
+		Counts     bool
+	}
+	// Heeded: a plain job was told that it is to end, by its own question.
+	Heeded struct{}
 
 	// Prepared: the directory for the images is there, or Err.
 	Prepared struct {
@@ -83,6 +93,8 @@ type (
 	Kill struct{ How KillHow }
 	// Prepare creates the directory of a checkpoint.
 	Prepare struct{ Checkpoint uint64 }
+	// Halt has a plain job told that it is to end, when it asks.
+	Halt struct{ Why string }
 	// Send sends an order to all ranks.
 	Send struct{ node.Order }
 	// Commit makes a checkpoint count, which the attempt of that epoch has written.
@@ -136,6 +148,7 @@ type Result struct {
 func (Launch) action()  {}
 func (Kill) action()    {}
 func (Prepare) action() {}
+func (Halt) action()    {}
 func (Send) action()    {}
 func (Commit) action()  {}
 func (Discard) action() {}

@@ -160,6 +160,20 @@ func (im *images) add(n uint64, work time.Duration) {
 	im.prune()
 }
 
+// counts takes in that a dataset of a plain job counts, or does not any more. Which of them are kept is not decided here.
+func (im *images) counts(n uint64, counts bool, work time.Duration) {
+	at, there := slices.BinarySearch(im.list, n)
+	switch {
+	case counts && !there:
+		im.list = slices.Insert(im.list, at, n)
+		im.setbacks.made(n, work)
+	case !counts && there:
+		im.list = slices.Delete(im.list, at, at+1)
+		delete(im.bad, n)
+		im.setbacks.forget(n)
+	}
+}
+
 // prune drops the checkpoints behind the newest good ones, but for the newest good one that the loss of nodes does not take: what
 // the others lie on may be lost together.
 func (im *images) prune() {

@@ -22,9 +22,11 @@ type leaving struct {
 	saves    *checkpoints
 	finisher finisher
 
-	code  int  // 0: nobody has asked for it
-	tried bool // a checkpoint after which the job leaves has been begun
-	term  termination
+	code   int  // 0: nobody has asked for it
+	plain  bool // the job takes its checkpoints itself, and is told that it is to end
+	heeded bool // it has heard that
+	tried  bool // a checkpoint after which the job leaves has been begun
+	term   termination
 }
 
 // finisher is who ends the job.
@@ -62,7 +64,7 @@ func (l *leaving) terminate(byRank bool) {
 	l.code = codeTerminated
 	switch l.run.phase {
 	case Running:
-		l.turn.say("leaving after a checkpoint")
+		l.turn.say("leaving after a checkpoint%s", map[bool]string{true: " of the program's own"}[l.plain])
 		if l.saves.leaveWithPresent() {
 			l.tried = true
 		}
@@ -80,6 +82,10 @@ func (l *leaving) depart() {
 	switch {
 	case l.run.phase != Running || l.saves.op != nil || l.verdict.ordered:
 	case l.ranks.finalizing() >= 0: // it ends by itself
+	case l.plain && !l.tried:
+		l.tried = true
+		l.turn.do(Halt{"byssus was told to end"})
+	case l.plain:
 	case l.tried || l.ranks.whyNot() != "":
 		l.interrupt(codeTerminated)
 	default:

@@ -19,6 +19,7 @@ type Config struct {
 	Patience time.Duration // how long nobody must move before an attempt counts as stuck
 	Grace    time.Duration // from SIGTERM to the end of the job
 	Mends    bool          // what is damaged of an image may be made again
+	Plain    bool          // the ranks are not led: nothing is heard of them but that they are started, and that their launcher has ended
 	Files    uint64        // bytes of files that are read and written in place which a checkpoint may have
 }
 
@@ -114,7 +115,7 @@ func New(cfg Config) *Machine {
 	m.verdict = verdict{turn: &m.turn, run: &m.run}
 	m.checkpoints = checkpoints{turn: &m.turn, cfg: &m.cfg, run: &m.run, ranks: m.ranks, images: &m.images, setbacks: &m.setbacks,
 		leaver: &m.leaving, ender: &m.ending, wishes: wishes{every: cfg.Every}, failures: failures{turn: &m.turn}}
-	m.leaving = leaving{turn: &m.turn, grace: cfg.Grace, run: &m.run, verdict: &m.verdict, ranks: m.ranks, saves: &m.checkpoints,
+	m.leaving = leaving{turn: &m.turn, plain: cfg.Plain, grace: cfg.Grace, run: &m.run, verdict: &m.verdict, ranks: m.ranks, saves: &m.checkpoints,
 		finisher: &m.ending}
 	m.ending = ending{turn: &m.turn, run: &m.run, verdict: &m.verdict, ranks: m.ranks, images: &m.images, saves: &m.checkpoints,
 		leaving: &m.leaving, mends: cfg.Mends,
@@ -171,6 +172,12 @@ func (m *Machine) dispatch(ev Event) {
 		m.ending.launcherExit(ev)
 	case LaunchFailed:
 		m.ending.launchFailed(ev)
+	case Launched:
+		m.launched()
+	case Counts:
+		m.images.counts(ev.Checkpoint, ev.Counts, m.setbacks.done(m.turn.now))
+	case Heeded:
+		m.leaving.heeded = true
 	case Flushed:
 		m.images.flush(ev.Checkpoint, m.run.phase == Running)
 	case Request:
@@ -238,7 +245,7 @@ func (m *Machine) progress() {
 // maybeRunning: when all ranks are there, the job goes on.
 func (m *Machine) maybeRunning() {
 	image := m.run.image
-	if m.run.phase != Starting || !m.ranks.there(image != 0) {
+	if m.run.phase != Starting || m.cfg.Plain || !m.ranks.there(image != 0) {
 		return
 	}
 	m.run.goesOn()
@@ -249,6 +256,19 @@ func (m *Machine) maybeRunning() {
 		m.images.wentOn(image)
 	}
 	m.checkpoints.begin()
+}
+
+// launched: the ranks of a plain job are started, as far as can be told.
+func (m *Machine) launched() {
+	if m.run.phase != Starting || !m.cfg.Plain {
+		return
+	}
+	m.run.goesOn()
+	m.ending.goesOn()
+	m.setbacks.start(m.run.image, m.turn.now)
+	if m.leaving.leaves() {
+		m.leaving.depart()
+	}
 }
 
 // timers does what is due.

@@ -133,6 +133,8 @@ func (v *verdict) launcherExit(ev LauncherExit) {
 		return
 	}
 	switch {
+	case ev.Died > 0 && ev.Died < len(signalNames) && signalNames[ev.Died] != "":
+		v.why, v.exit = fmt.Sprintf("a rank was killed by SIG%s", signalNames[ev.Died]), 128+ev.Died
 	case ev.Signal != 0:
 		v.why = fmt.Sprintf("the launcher was ended by signal %d", ev.Signal)
 	case v.run.phase == Starting && ev.Code != 0:

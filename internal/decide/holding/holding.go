@@ -44,6 +44,33 @@ func (k Kind) String() string {
 // stored. Stream 0 are the checkpoints.
 type Stream uint16
 
+// Label is what a program calls a dataset that it writes itself.
+type Label struct {
+	Name       string `json:"name"`
+	Checkpoint bool   `json:"checkpoint,omitempty"` // it can restart from it
+	Output     bool   `json:"output,omitempty"`     // a result
+	Ranks      int    `json:"ranks"`                // that have written it
+	InPlace    bool   `json:"in_place,omitempty"`   // its files are in the prefix, where they were written
+}
+
+// Path stands for the path of a file that a rank has written.
+type Path struct {
+	Rank int
+	Hash uint64 // of the path: FNV-1a
+}
+
+// Twice are the first two ranks that have written a file of the same path; false: there are none.
+func Twice(paths []Path) (a, b Path, twice bool) {
+	first := make(map[uint64]int, len(paths))
+	for _, p := range paths {
+		if rank, there := first[p.Hash]; there && rank != p.Rank {
+			return Path{rank, p.Hash}, p, true
+		}
+		first[p.Hash] = p.Rank
+	}
+	return Path{}, Path{}, false
+}
+
 // File is one of the files of a rank's part: what has no name of its own on the node, as the contents of many files, has one here.
 type File struct {
 	Name   string

@@ -12,6 +12,7 @@ import (
 // draft is a checkpoint on its way to its commit.
 type draft struct {
 	id        holding.ID
+	label     holding.Label
 	nodes     []int            // that have a part of it
 	ranks     [][]int          // by node
 	files     [][]holding.File // by node
@@ -21,8 +22,8 @@ type draft struct {
 }
 
 // Commit makes a checkpoint count that the ranks of these nodes have written.
-func (k *Keeper) Commit(id holding.ID, nodes []int, ranks [][]int) {
-	d := &draft{id: id, nodes: slices.Clone(nodes), ranks: ranks}
+func (k *Keeper) Commit(id holding.ID, label holding.Label, nodes []int, ranks [][]int) {
+	d := &draft{id: id, label: label, nodes: slices.Clone(nodes), ranks: ranks}
 	k.ask(d.nodes, func(i int) Order { return Seal{id.Dataset, ranks[i]} }, nothing, func(answers []Answer) {
 		why := failure(answers)
 		if why == "" && len(answers) == 0 {
@@ -32,10 +33,24 @@ func (k *Keeper) Commit(id holding.ID, nodes []int, ranks [][]int) {
 			k.driver.Committed(id.Dataset, why)
 			return
 		}
+		var paths []holding.Path
 		for _, a := range answers {
-			d.files = append(d.files, a.Files)
+			d.files, paths = append(d.files, a.Files), append(paths, a.Paths...)
+		}
+		if a, b, twice := holding.Twice(paths); twice {
+			k.refuseTwice(d, a, b)
+			return
 		}
 		k.protect(d)
+	})
+}
+
+// refuseTwice gives a dataset up of which two ranks have written the same file: which of the two would be kept?
+func (k *Keeper) refuseTwice(d *draft, a, b holding.Path) {
+	at := slices.IndexFunc(d.ranks, func(ranks []int) bool { return slices.Contains(ranks, a.Rank) })
+	k.ask(d.nodes[at:at+1], func(int) Order { return Name{d.id.Dataset, a} }, nothing, func(answers []Answer) {
+		k.driver.Committed(d.id.Dataset, fmt.Sprintf("ranks %d and %d have both written %s: in the caches of nodes these are two files "+
+			"(SCR_CACHE_BYPASS=1 has files written in the prefix that ranks share)", a.Rank, b.Rank, answers[0].Text))
 	})
 }
 
@@ -117,7 +132,7 @@ func (d *draft) setNodes(set int) []int {
 // somebody is told, only when it can be had without these, and when no loss that its sets survive can take the record.
 func (k *Keeper) agree(d *draft) {
 	k.ask(d.nodes, func(i int) Order {
-		r := Record{ID: d.id, Files: d.files[i]}
+		r := Record{ID: d.id, Label: d.label, Files: d.files[i]}
 		if len(d.headers) > 0 {
 			r.Members = []holding.Header{d.headers[i]}
 		}
@@ -140,7 +155,7 @@ func (k *Keeper) agree(d *draft) {
 			}
 		}
 		if why != "" {
-			k.driver.Say(fmt.Sprintf("%s is committed, but what one node has of it counts as lost: %s", describe(d.id.Dataset), why))
+			k.driver.Say(fmt.Sprintf("%s is committed, but what one node has of it counts as lost: %s", k.describe(d.id.Dataset), why))
 		}
 		k.commits++
 		k.driver.Committed(d.id.Dataset, "")
@@ -150,7 +165,7 @@ func (k *Keeper) agree(d *draft) {
 
 // holding is what a node has of a checkpoint that it has recorded.
 func (d *draft) holding(i int) *recovery.Held {
-	h := &recovery.Held{ID: d.id, Ranks: slices.Clone(d.ranks[i])}
+	h := &recovery.Held{ID: d.id, Label: d.label, Ranks: slices.Clone(d.ranks[i])}
 	if len(d.headers) > 0 {
 		h.Members = []holding.Header{d.headers[i]}
 	}

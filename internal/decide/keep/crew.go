@@ -50,8 +50,9 @@ func (c *crew) spoil(node int, checkpoint uint64, why string) {
 	if n.gone || n.held[checkpoint] == nil {
 		return
 	}
+	what := c.describe(checkpoint)
 	delete(n.held, checkpoint)
-	c.driver.Say(fmt.Sprintf("%s: what %s has of it is damaged, and counts as lost: %s", describe(checkpoint), n.name, why))
+	c.driver.Say(fmt.Sprintf("%s: what %s has of it is damaged, and counts as lost: %s", what, n.name, why))
 }
 
 // Held lists the checkpoints of which any node has something.
@@ -64,6 +65,24 @@ func (c *crew) Held() []uint64 {
 	}
 	maps.DeleteFunc(all, func(_ uint64, there bool) bool { return !there })
 	return slices.Sorted(maps.Keys(all))
+}
+
+// Label is what the program calls a dataset of which any node has something.
+func (c *crew) Label(checkpoint uint64) holding.Label {
+	for _, n := range c.nodes {
+		if h := n.held[checkpoint]; h != nil && !n.gone {
+			return h.Label
+		}
+	}
+	return holding.Label{}
+}
+
+// describe is how a dataset is called in messages.
+func (c *crew) describe(n uint64) string {
+	if name := c.Label(n).Name; name != "" {
+		return fmt.Sprintf("dataset %s", name)
+	}
+	return fmt.Sprintf("checkpoint %d", n)
 }
 
 // Away says whether nodes that have had a part of a checkpoint have not joined, or are gone; or nobody knows who has.

@@ -47,6 +47,8 @@ type Answer struct {
 	Damaged bool             // what the node has is not as it was written
 	Damage  []holding.Damage // where, if that is known: Inspect
 	Files   []holding.File
+	Paths   []holding.Path // of the files that the ranks have written, if they have
+	Text    string         // Name
 }
 
 // Order is something for a node to do: one of these.
@@ -59,6 +61,11 @@ type (
 		Checkpoint uint64
 		Ranks      []int
 	}
+	// Name asks for the path of a file that a rank has written.
+	Name struct {
+		Checkpoint uint64
+		holding.Path
+	}
 	// Encode makes what the node keeps for the others of its set; Header.Own is the member that it is. All members do it at once.
 	Encode struct {
 		Header   holding.Header
@@ -68,6 +75,7 @@ type (
 	// Record makes a part count, with what it keeps for others.
 	Record struct {
 		holding.ID
+		Label   holding.Label
 		Files   []holding.File
 		Members []holding.Header // which members of sets the node is
 	}
@@ -103,6 +111,7 @@ type (
 )
 
 func (Seal) order()     {}
+func (Name) order()     {}
 func (Encode) order()   {}
 func (Record) order()   {}
 func (Rebuild) order()  {}
@@ -123,6 +132,7 @@ type (
 	// Enter makes a checkpoint count there, which consists of these files.
 	Enter struct {
 		Checkpoint uint64
+		Label      holding.Label
 		Files      []holding.File
 	}
 	// Clear removes what was not entered.
@@ -156,6 +166,7 @@ type Keeper struct {
 	stored   map[uint64]bool // in the store that all nodes see
 	flushing uint64          // what is being copied there, or repaired for that, 0: nothing
 	dropped  []uint64        // meanwhile
+	evicted  []uint64        // meanwhile
 	making   bool            // something that is lost is made again
 	settled  []func()        // that waits for its end
 	commits  int
@@ -247,6 +258,16 @@ func (k *Keeper) Drop(checkpoint uint64) {
 	}
 }
 
+// Evict removes a checkpoint from the caches; what the store has of it stays.
+func (k *Keeper) Evict(checkpoint uint64) {
+	if checkpoint == k.flushing {
+		k.evicted = append(k.evicted, checkpoint)
+		return
+	}
+	k.forget(checkpoint)
+	k.remove(Drop{checkpoint})
+}
+
 func (k *Keeper) complain(err error) {
 	if err != nil {
 		k.driver.Say(err.Error())
@@ -260,6 +281,3 @@ func (k *Keeper) say(text string) {
 		k.driver.Say(text)
 	}
 }
-
-// describe is how a checkpoint is called in messages.
-func describe(n uint64) string { return fmt.Sprintf("checkpoint %d", n) }

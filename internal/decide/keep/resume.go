@@ -16,7 +16,11 @@ func (k *Keeper) plan(checkpoint uint64, nodes []int) (*recovery.Plan, error) {
 	for _, n := range nodes {
 		list = append(list, recovery.Node{Name: k.nodes[n].name, Held: k.nodes[n].held[checkpoint]})
 	}
-	return recovery.Decide(k.cfg.Job, checkpoint, k.cfg.Ranks, list)
+	ranks := k.cfg.Ranks
+	if label := k.Label(checkpoint); label.Ranks > 0 {
+		ranks = label.Ranks
+	}
+	return recovery.Decide(k.cfg.Job, checkpoint, ranks, list)
 }
 
 // Resume says at which node each rank goes on from a checkpoint: with an error when the caches do not have it any more. What is
@@ -107,12 +111,12 @@ func (k *Keeper) rebuild(r *Resumption, then func(error)) {
 // enter makes what was made again count.
 func (k *Keeper) enter(r *Resumption, b recovery.Rebuild, then func(error)) {
 	to := r.nodes[b.To]
-	held := &recovery.Held{ID: b.Header.ID}
+	held := &recovery.Held{ID: b.Header.ID, Label: k.Label(r.Checkpoint)}
 	if old := k.nodes[to].held[r.Checkpoint]; old != nil && old.ID == held.ID {
 		held.Members = slices.Clone(old.Members)
 	}
 	held.Members = append(held.Members, b.Header)
-	record := Record{ID: held.ID, Members: held.Members}
+	record := Record{ID: held.ID, Label: held.Label, Members: held.Members}
 	for _, h := range held.Members {
 		m := h.Members[h.Own]
 		record.Files = append(record.Files, m.Files...)
@@ -138,7 +142,7 @@ func (k *Keeper) flushSome(checkpoint uint64) {
 	}
 	k.copyOrRepair(checkpoint, bringTries, func(err error) {
 		if err != nil {
-			k.driver.Say(fmt.Sprintf("%s was not copied to the store: %v", describe(checkpoint), err))
+			k.driver.Say(fmt.Sprintf("%s was not copied to the store: %v", k.describe(checkpoint), err))
 		}
 	})
 }
@@ -186,7 +190,7 @@ func (k *Keeper) copyParts(checkpoint uint64, then func(error)) {
 		for _, a := range answers {
 			files = append(files, a.Files...)
 		}
-		k.driver.Store(Enter{checkpoint, files}, func(err error) { k.flushed(checkpoint, err, then) })
+		k.driver.Store(Enter{checkpoint, k.Label(checkpoint), files}, func(err error) { k.flushed(checkpoint, err, then) })
 	})
 }
 
@@ -226,7 +230,7 @@ func (k *Keeper) Scavenge(then func(copied uint64, errs []error)) {
 				then(n, errs)
 				return
 			}
-			errs = append(errs, fmt.Errorf("%s: %w", describe(n), err))
+			errs = append(errs, fmt.Errorf("%s: %w", k.describe(n), err))
 			next()
 		}
 		k.bring(n, bringTries, done)
@@ -293,11 +297,14 @@ func (k *Keeper) restore(checkpoint uint64, then func(error)) {
 	})
 }
 
-// dropLate drops what was to be dropped while it was copied.
+// dropLate drops what was to be dropped, or evicted, while it was copied.
 func (k *Keeper) dropLate() {
-	late := k.dropped
-	k.dropped = nil
+	late, evicted := k.dropped, k.evicted
+	k.dropped, k.evicted = nil, nil
 	for _, n := range late {
 		k.Drop(n)
+	}
+	for _, n := range evicted {
+		k.Evict(n)
 	}
 }

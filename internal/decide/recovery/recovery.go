@@ -18,6 +18,7 @@ import (
 // Held is what a node holds of a checkpoint: whole, as far as its manifest and the headers of its files say.
 type Held struct {
 	holding.ID
+	Label   holding.Label    // of a dataset that a program has written itself
 	Ranks   []int            // whose images are there
 	Members []holding.Header // of redundancy sets: which members it is, and what it keeps for others is there
 }

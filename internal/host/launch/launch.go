@@ -185,6 +185,10 @@ type Spec struct {
 	Program string   // byssus-rank
 	Args    []string // options for the launcher
 	App     []string // to start
+	Plain   bool     // App is started as it is
+	Script  bool     // App is run once, and starts launchers by itself
+	Preload string   // a library for plain programs; empty: none
+	Clients string   // socket of the agent for programs that hand files to be kept
 	Restart string   // the directory of an image to go on from; of the application itself, or of a program that it starts. Empty: none
 	Job     string
 	Face    string
@@ -204,6 +208,9 @@ type Spec struct {
 
 // Command returns the launcher's command line.
 func (s Spec) Command() []string {
+	if s.Script {
+		return s.App
+	}
 	args := []string{s.MPI.Mpirun}
 	if s.MPI.Name == OpenMPI {
 		if s.oversubscribed() {
@@ -225,6 +232,9 @@ func (s Spec) Command() []string {
 
 // RankCommand is what each rank is.
 func (s Spec) RankCommand() []string {
+	if s.Plain {
+		return s.App
+	}
 	if s.Restart != "" {
 		return append([]string{s.Program, "--restart", s.Restart, "--"}, s.App...)
 	}
@@ -277,6 +287,13 @@ func (s Spec) Env(base []string) []string {
 	if s.MPI.Name == OpenMPI && s.Memory != "" {
 		def("OMPI_MCA_btl_vader_backing_directory", s.Memory)
 	}
+	set("BYSSUS_CLIENTS", s.Clients)
+	if s.Plain {
+		if s.Preload != "" {
+			env = preload(env, s.Preload)
+		}
+		return env
+	}
 	set("BYSSUS_AGENT", s.Agent)
 	set("BYSSUS_RUNDIR", s.RunDir)
 	set("BYSSUS_JOB", s.Job)
@@ -295,6 +312,17 @@ func (s Spec) Env(base []string) []string {
 		set("BYSSUS_FAULT", s.Fault)
 	}
 	return env
+}
+
+// preload puts a library before those that the user has preloaded.
+func preload(env []string, lib string) []string {
+	for i, kv := range env {
+		if old, ok := strings.CutPrefix(kv, "LD_PRELOAD="); ok {
+			env[i] = "LD_PRELOAD=" + lib + ":" + old
+			return env
+		}
+	}
+	return append(env, "LD_PRELOAD="+lib)
 }
 
 func flag(b bool) string {

@@ -56,7 +56,7 @@ func (s Spec) Start(by *spawn.Spawner, dir string, environ []string) (*Process, 
 // ownWords makes a way of their own for the launcher's words, if there can be one: nil.
 func (s Spec) ownWords(separate bool, env []string) (*words, *os.File, error) {
 	set := slices.ContainsFunc(env, func(kv string) bool { return strings.HasPrefix(kv, ownWords+"=") })
-	if !separate && (s.MPI.Name != OpenMPI || set) {
+	if s.Plain || !separate && (s.MPI.Name != OpenMPI || set) {
 		return nil, nil, nil
 	}
 	return listen(os.Stderr)

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/byssus-hpc/byssus/internal/decide/holding"
+	"github.com/byssus-hpc/byssus/internal/store/files"
 	"github.com/byssus-hpc/byssus/internal/store/format"
 	"github.com/byssus-hpc/byssus/internal/store/own"
 	"github.com/byssus-hpc/byssus/internal/store/part"
@@ -29,21 +30,22 @@ const (
 
 // Manifest says what a committed checkpoint consists of.
 type Manifest struct {
-	Format     int       `json:"format"`
-	Job        string    `json:"job"`
-	ID         string    `json:"id"`
-	Checkpoint uint64    `json:"checkpoint"`
-	Ranks      int       `json:"ranks"`
-	Time       time.Time `json:"time"`
-	MPI        string    `json:"mpi"`
-	App        string    `json:"app"`
-	Bytes      int64     `json:"bytes"`
-	Node       string    `json:"node,omitempty"`   // whose cache this is the part of; empty: it is the whole
-	Start      uint64    `json:"start,omitempty"`  // of the ranks, that wrote it: in a cache
-	Epoch      uint64    `json:"epoch,omitempty"`  // of the attempt that wrote it: in a cache
-	Parity     []string  `json:"parity,omitempty"` // what lies here for other nodes; see package parity
-	Files      []File    `json:"files"`
-	Meta       Meta      `json:"meta"`
+	Format     int            `json:"format"`
+	Job        string         `json:"job"`
+	ID         string         `json:"id"`
+	Checkpoint uint64         `json:"checkpoint"`
+	Ranks      int            `json:"ranks"`
+	Time       time.Time      `json:"time"`
+	MPI        string         `json:"mpi"`
+	App        string         `json:"app"`
+	Bytes      int64          `json:"bytes"`
+	Label      *holding.Label `json:"label,omitempty"`  // of what a program has written itself
+	Node       string         `json:"node,omitempty"`   // whose cache this is the part of; empty: it is the whole
+	Start      uint64         `json:"start,omitempty"`  // of the ranks, that wrote it: in a cache
+	Epoch      uint64         `json:"epoch,omitempty"`  // of the attempt that wrote it: in a cache
+	Parity     []string       `json:"parity,omitempty"` // what lies here for other nodes; see package parity
+	Files      []File         `json:"files"`
+	Meta       Meta           `json:"meta"`
 }
 
 // Held lists the ranks whose images the manifest has: all, or those of a node.
@@ -146,6 +148,16 @@ type Part struct {
 	Files []holding.File `json:"files"` // by rank
 	MPI   string         `json:"mpi"`   // of rank 0, if that is among them
 	App   string         `json:"app"`
+	Paths []holding.Path `json:"paths,omitempty"` // of what ranks have written
+}
+
+// FilesPart is a part that consists of the files that ranks have written.
+func FilesPart(indexes ...*files.Index) *Part {
+	p := &Part{}
+	for _, x := range indexes {
+		p.Files = append(p.Files, part.OfIndex(x)...)
+	}
+	return p
 }
 
 // Seal looks whether the parts of these ranks are whole, and syncs them where the job wants that. It is done on the machine
@@ -209,6 +221,14 @@ func (j *Job) Record(n uint64, parts ...*Part) *Manifest {
 		}
 	}
 	slices.SortStableFunc(m.Files, func(a, b File) int { return cmp.Compare(a.Rank, b.Rank) })
+	return m
+}
+
+// Labelled is the manifest of a dataset that a program has written itself, of so many ranks as the label says.
+func (m *Manifest) Labelled(l holding.Label) *Manifest {
+	if l.Name != "" {
+		m.Label, m.Ranks = &l, l.Ranks
+	}
 	return m
 }
 
@@ -298,7 +318,7 @@ func (p *Part) addRank(ctx context.Context, dir string, kind holding.Kind, rank 
 	if sealed.MPI != "" {
 		p.MPI, p.App = sealed.MPI, sealed.App
 	}
-	p.Files = append(p.Files, sealed.Files...)
+	p.Files, p.Paths = append(p.Files, sealed.Files...), append(p.Paths, sealed.Paths...)
 	return nil
 }
 

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/byssus-hpc/byssus/internal/decide/outputs"
 	"github.com/byssus-hpc/byssus/internal/host/elfcheck"
 	"github.com/byssus-hpc/byssus/internal/store/own"
 	"github.com/byssus-hpc/byssus/internal/store/part"
@@ -59,6 +60,8 @@ type Meta struct {
 	State    string         `json:"state"`
 	Exit     int            `json:"exit,omitempty"`
 	Reason   string         `json:"ending_because,omitempty"` // what a rank said before it ended the job
+	Plain    bool           `json:"plain,omitempty"`          // ranks are not led: they write their datasets themselves
+	Outputs  outputs.Memory `json:"outputs,omitzero"`         // what is known of these
 	Aside    []uint64       `json:"left_aside,omitempty"`     // checkpoints that it has gone back behind
 	Started  time.Time      `json:"started"`
 	Ended    time.Time      `json:"ended,omitzero"`

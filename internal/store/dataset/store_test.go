@@ -46,7 +46,7 @@ func verify(s Store, name string) (damage []string, good []uint64) {
 }
 
 // files lists all files of a job.
-func files(t *testing.T, dir string) []string {
+func filesIn(t *testing.T, dir string) []string {
 	t.Helper()
 	var list []string
 	err := filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
@@ -105,7 +105,7 @@ func found(t *testing.T, s Store, path, what string) {
 func TestEveryByteOfTheStore(t *testing.T) {
 	s, j := aStore(t)
 	count := 0
-	for _, path := range files(t, j.Dir) {
+	for _, path := range filesIn(t, j.Dir) {
 		sound, err := os.ReadFile(path)
 		if err != nil {
 			t.Fatal(err)
@@ -134,7 +134,7 @@ func TestEveryByteOfTheStore(t *testing.T) {
 // TestOtherDamage: what else can become of a file.
 func TestOtherDamage(t *testing.T) {
 	s, j := aStore(t)
-	for _, path := range files(t, j.Dir) {
+	for _, path := range filesIn(t, j.Dir) {
 		sound, err := os.ReadFile(path)
 		if err != nil {
 			t.Fatal(err)

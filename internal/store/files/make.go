@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"hash/fnv"
 	"io"
 	"io/fs"
 	"os"
@@ -59,6 +60,13 @@ func Make(ctx context.Context, dir string, rank int, durable bool, progress func
 		return nil, fmt.Errorf("files: rank %d: %w", rank, err)
 	}
 	return x, nil
+}
+
+// Hash stands for the path of a file.
+func (f *File) Hash() uint64 {
+	h := fnv.New64a()
+	h.Write([]byte(f.Path)) // never fails
+	return h.Sum64()
 }
 
 // eachName hands what is in a directory to f: names may be any bytes, which fs.FS refuses.

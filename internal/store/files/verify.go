@@ -135,11 +135,8 @@ func (x *Index) copyAll(ctx context.Context, in, out *Content) error {
 				return err
 			}
 			b := buf[:min(Chunk, f.Size-at)]
-			if _, err := in.ReadAt(b, begin+at); err != nil {
-				return fmt.Errorf("%w: %w", ErrDamaged, err)
-			}
-			if crc, want := format.Checksum(b), f.Sums[at/Chunk]; crc != want {
-				return fmt.Errorf("files: %s: %d bytes at %d: %w: crc32c %08x, wanted %08x", f.Path, len(b), at, ErrDamaged, crc, want)
+			if err := f.readGood(in, begin, at, b); err != nil {
+				return fmt.Errorf("files: %s: %w", f.Path, err)
 			}
 			if _, err := out.WriteAt(b, begin+at); err != nil {
 				return err

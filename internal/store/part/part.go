@@ -27,7 +27,8 @@ type Of struct {
 // Sealed is the part of a rank that is whole.
 type Sealed struct {
 	Files    []holding.File
-	MPI, App string // what rank 0 says of its MPI and its program; empty: the kind does not tell
+	Paths    []holding.Path // of what the rank has written, of the kind Files
+	MPI, App string         // what rank 0 says of its MPI and its program; empty: the kind does not tell
 }
 
 // ErrDamaged marks what is not as it was written.

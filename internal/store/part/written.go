@@ -14,8 +14,8 @@ import (
 // written are files that a rank has written: their index, and what they contain, which has no name of its own on the node.
 type written struct{}
 
-// filesOf describes a part by its index.
-func filesOf(x *files.Index) []holding.File {
+// OfIndex describes a part by its index.
+func OfIndex(x *files.Index) []holding.File {
 	return []holding.File{
 		{Name: files.IndexName(x.Rank), Size: x.Bytes, Digest: uint64(x.Digest), Rank: x.Rank, Kind: holding.Files},
 		{Name: files.ContentName(x.Rank), Size: x.Size, Digest: uint64(x.Digest), Rank: x.Rank, Kind: holding.Files}}
@@ -27,7 +27,11 @@ func (written) Seal(ctx context.Context, dir string, rank int, _ Of, durable boo
 	if err != nil {
 		return Sealed{}, err
 	}
-	return Sealed{Files: filesOf(x)}, nil
+	s := Sealed{Files: OfIndex(x)}
+	for _, f := range x.Files {
+		s.Paths = append(s.Paths, holding.Path{Rank: rank, Hash: f.Hash()})
+	}
+	return s, nil
 }
 
 // open reads the index of a part, which must be the one that the manifest, or the set's header, speaks of.
@@ -36,7 +40,7 @@ func open(dir string, want []holding.File) (*files.Index, error) {
 	if err != nil {
 		return nil, err
 	}
-	found := filesOf(x)
+	found := OfIndex(x)
 	if len(want) != len(found) || found[0] != want[0] || found[1] != want[1] {
 		return nil, fmt.Errorf("%s: found %+v, wanted %+v", files.IndexName(x.Rank), found, want)
 	}
@@ -77,7 +81,7 @@ func (written) Copy(ctx context.Context, from, to string, want []holding.File, d
 
 // Open is Kind's.
 func (written) Open(dir string, want []holding.File, how How, _ func(string) bool) (Opened, error) {
-	if len(want) != len(filesOf(&files.Index{})) {
+	if len(want) != len(OfIndex(&files.Index{})) {
 		return Opened{}, fmt.Errorf("part: %d files of kind %v of rank %d, wanted an index and its files", len(want), holding.Files, want[0].Rank)
 	}
 	rank := want[0].Rank
@@ -114,4 +118,17 @@ type readOnly struct{ *os.File }
 
 func (r readOnly) WriteAt(b []byte, off int64) (int, error) {
 	return len(b), nil // the same bytes: it is whole, and has a checksum
+}
+
+// Publish copies a part of the kind Files to the prefix, with the index in another dataset's directory. ErrDamaged: it is not as it was
+// written.
+func Publish(ctx context.Context, from, to, prefix string, want []holding.File, durable bool) error {
+	if _, err := open(from, want); err != nil {
+		return Damaged(ctx, err)
+	}
+	_, err := files.Publish(ctx, from, to, prefix, want[0].Rank, durable)
+	if errors.Is(err, files.ErrDamaged) {
+		return Damaged(ctx, err)
+	}
+	return err
 }

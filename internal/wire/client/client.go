@@ -60,7 +60,35 @@ func split(b []byte) ([]string, error) {
 	return list, nil
 }
 
-// Packet returns the bytes of an answer. Text that does not fit is cut.
+// Packets returns the bytes of the messages of an answer: as many as its text needs.
+func (a Answered) Packets() [][]byte {
+	parts := divide(a.Text)
+	var all [][]byte
+	for i, text := range parts {
+		m := Answered{a.Answer, text}
+		if i < len(parts)-1 {
+			m.Flags |= FlagMore
+		}
+		all = append(all, m.Packet())
+	}
+	return all
+}
+
+// divide splits a text into such as fit in a message.
+func divide(text []string) [][]string {
+	var all [][]string
+	room, from := MaxText, 0
+	for i, s := range text {
+		if need := len(s) + 1; need > room {
+			all = append(all, text[from:i])
+			room, from = MaxText, i
+		}
+		room -= len(s) + 1
+	}
+	return append(all, text[from:])
+}
+
+// Packet returns the bytes of an answer that fits in one message. Text that does not fit is cut.
 func (a Answered) Packet() []byte {
 	text := join(a.Text)
 	a.Magic, a.Answer.Version, a.Length = Magic, Version, uint32(len(text))

@@ -1,0 +1,324 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/byssus-hpc/byssus/internal/act/control"
+	"github.com/byssus-hpc/byssus/internal/decide/holding"
+	"github.com/byssus-hpc/byssus/internal/host/rundir"
+	"github.com/byssus-hpc/byssus/internal/store/dataset"
+	"github.com/byssus-hpc/byssus/internal/store/files"
+	"github.com/byssus-hpc/byssus/internal/store/part"
+	"github.com/byssus-hpc/byssus/internal/wire/client"
+)
+
+// Written is the stream of the datasets that programs write themselves.
+const Written holding.Stream = 1
+
+// ClientVariable tells programs where their agent hears them.
+const ClientVariable = "BYSSUS_CLIENTS"
+
+// clientSockets are where programs of a node may connect that hand files to be kept, best first. On most clusters the path is the same on
+// all nodes then: launchers of others carry the environment of the first node to all.
+func clientSockets(job [16]byte, runDir string) []string {
+	name := fmt.Sprintf("clients-%x", job[:4])
+	var list []string
+	for _, base := range rundir.Bases() {
+		if rundir.Make(base) == nil {
+			list = append(list, filepath.Join(base, name))
+		}
+	}
+	return append(list, filepath.Join(runDir, name))
+}
+
+// clients are programs of this node that hand files to be kept. What the coordinator decides it is asked; where files are is answered here.
+//
+// It guarantees that only processes of the same user are heard; that each request is answered once, also when the agent leaves; and that a
+// program which does not read blocks nobody else. Its lock protects what follows it.
+type clients struct {
+	listener *net.UnixListener
+	wg       sync.WaitGroup
+	say      func(control.Message)
+	find     func(client.Request) client.Answered // where a rank's files of a dataset are
+
+	mu      sync.Mutex
+	closed  bool
+	last    uint64                          // number of a question
+	waiting map[uint64]chan client.Answered // for the answer to it
+	paths   map[writer][]string             // that ranks have written in place
+}
+
+// writer is a rank that has written files of a dataset.
+type writer struct {
+	run, dataset uint64
+	rank         int
+}
+
+var errLeaving = errors.New("the agent leaves")
+
+// listenToClients begins to hear programs, at the first of these paths at which nobody else does.
+func listenToClients(paths []string, say func(control.Message), find func(client.Request) client.Answered) (*clients, error) {
+	var l *net.UnixListener
+	var errs []error
+	for i := 0; i < len(paths) && l == nil; i++ {
+		var err error
+		if l, err = listenAt(paths[i]); err != nil {
+			errs = append(errs, err)
+		}
+	}
+	if l == nil {
+		return nil, fmt.Errorf("agent: socket for programs: %w", errors.Join(errs...))
+	}
+	c := &clients{listener: l, say: say, find: find, waiting: map[uint64]chan client.Answered{}, paths: map[writer][]string{}}
+	c.wg.Go(c.serve)
+	return c, nil
+}
+
+// listenAt listens at a path, where an agent that was killed may have left its socket.
+func listenAt(path string) (*net.UnixListener, error) {
+	if len(path) > MaxSocketPath {
+		return nil, fmt.Errorf("%s: path of %d bytes, at most %d", path, len(path), MaxSocketPath)
+	}
+	at := &net.UnixAddr{Name: path, Net: "unixpacket"}
+	l, err := net.ListenUnix(at.Net, at)
+	if errors.Is(err, syscall.EADDRINUSE) {
+		c, derr := net.DialUnix(at.Net, nil, at)
+		if derr == nil {
+			c.Close() // another agent of the job on this machine
+			return nil, err
+		}
+		if os.Remove(path) == nil {
+			l, err = net.ListenUnix(at.Net, at)
+		}
+	}
+	if err == nil {
+		err = os.Chmod(path, 0o600)
+	}
+	return l, err
+}
+
+// path is where programs are heard.
+func (c *clients) path() string { return c.listener.Addr().String() }
+
+// close ends all conversations.
+func (c *clients) close() {
+	c.mu.Lock()
+	c.closed = true
+	for _, answer := range c.waiting {
+		answer <- client.Refusal(errLeaving.Error())
+	}
+	clear(c.waiting)
+	c.mu.Unlock()
+	c.listener.Close()
+	c.wg.Wait()
+}
+
+func (c *clients) serve() {
+	for {
+		conn, err := c.listener.AcceptUnix()
+		if errors.Is(err, net.ErrClosed) {
+			return
+		}
+		if err != nil { // out of descriptors: later there may be some
+			time.Sleep(10 * time.Millisecond)
+			continue
+		}
+		c.wg.Go(func() {
+			defer conn.Close()
+			if _, err := peer(conn); err == nil {
+				c.converse(conn)
+			}
+		})
+	}
+}
+
+// saidWithin is how long a program may take to say what it has connected for.
+const saidWithin = 30 * time.Second
+
+// converse hears one request, and answers it.
+func (c *clients) converse(conn *net.UnixConn) {
+	_ = conn.SetReadDeadline(time.Now().Add(saidWithin))
+	_ = conn.SetWriteBuffer(2 * client.MaxPacket)
+	ask, err := hearClient(conn)
+	if err != nil {
+		_, _ = conn.Write(client.Refusal(err.Error()).Packet())
+		return
+	}
+	for _, packet := range c.answer(ask).Packets() {
+		if _, err := conn.Write(packet); err != nil {
+			return // who asked has gone
+		}
+	}
+}
+
+// hearClient reads a request, with the text of all its messages.
+func hearClient(conn *net.UnixConn) (*client.Asked, error) {
+	buf := make([]byte, client.MaxPacket)
+	var text []string
+	for {
+		n, err := conn.Read(buf)
+		if err != nil {
+			return nil, fmt.Errorf("agent: request: %w", err)
+		}
+		ask, err := client.Parse(buf[:n])
+		if err != nil {
+			return nil, err
+		}
+		text = append(text, ask.Text...)
+		if ask.Flags&client.FlagMore == 0 {
+			ask.Text = text
+			return ask, nil
+		}
+	}
+}
+
+// answer is what a request is answered with.
+func (c *clients) answer(ask *client.Asked) client.Answered {
+	switch ask.Type {
+	case client.ReqFetch:
+		return c.find(ask.Request)
+	case client.ReqWritten:
+		c.keep(ask)
+		ask.Text = nil // the coordinator has no use for it
+	}
+	c.mu.Lock()
+	if c.closed {
+		c.mu.Unlock()
+		return client.Refusal(errLeaving.Error())
+	}
+	c.last++
+	number, answer := c.last, make(chan client.Answered, 1)
+	c.waiting[number] = answer
+	c.mu.Unlock()
+	c.say(control.Message{Body: control.Asked{Number: number, Asked: *ask}})
+	return <-answer
+}
+
+// told takes in the coordinator's answer.
+func (c *clients) told(m control.Told) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if answer := c.waiting[m.Number]; answer != nil {
+		answer <- m.Answered
+		delete(c.waiting, m.Number)
+	}
+}
+
+// keep remembers which files a rank has written in place, until they are sealed; of earlier datasets nobody asks any more.
+func (c *clients) keep(ask *client.Asked) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for w := range c.paths {
+		if w.rank == int(ask.Rank) && (w.run != ask.Run || w.dataset+2 < ask.Dataset) {
+			delete(c.paths, w)
+		}
+	}
+	c.paths[writer{ask.Run, ask.Dataset, int(ask.Rank)}] = ask.Text
+}
+
+// take returns the files that a rank has written in place; false: it has not said so here.
+func (c *clients) take(w writer) ([]string, bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	list, ok := c.paths[w]
+	delete(c.paths, w)
+	return list, ok
+}
+
+// sealInPlace makes the indexes of files that ranks of this node have written below the prefix.
+func (n *Node) sealInPlace(ctx context.Context, o control.SealInPlace) (*dataset.Part, error) {
+	all := n.shared().Of(o.Stream)
+	var found []*files.Index
+	for _, rank := range o.Ranks {
+		paths, ok := n.clients.take(writer{o.Run, o.Checkpoint, rank})
+		if !ok {
+			return nil, fmt.Errorf("agent: dataset %d: rank %d has not said here which files it has written", o.Checkpoint, rank)
+		}
+		x, err := files.MakeInPlace(ctx, all.Path(o.Checkpoint)+".tmp", o.Prefix, rank, paths, all.Meta.Fsync, func(int64) {})
+		if err != nil {
+			return nil, fmt.Errorf("agent: dataset %d: %w", o.Checkpoint, err)
+		}
+		found = append(found, x)
+	}
+	p := dataset.FilesPart(found...)
+	return p, all.SyncPart(o.Checkpoint, p)
+}
+
+// shared is the job in the store that all nodes see.
+func (n *cache) shared() *dataset.Job {
+	if n.cached() {
+		return n.cfg.Flush
+	}
+	return n.store
+}
+
+// name answers with the path of a file that a rank has written.
+func (n *cache) name(o control.Name) control.Done {
+	x, err := files.Open(n.of(o.Stream).Path(o.Checkpoint)+".tmp", o.Rank)
+	if err != nil {
+		return control.Done{Order: o.Order, Text: "a file", Err: err.Error()}
+	}
+	for i := range x.Files {
+		if x.Files[i].Hash() == o.Hash {
+			return control.Done{Order: o.Order, Text: x.Files[i].Path}
+		}
+	}
+	return control.Done{Order: o.Order, Text: "a file"}
+}
+
+// compare looks whether the parts of ranks in the store that all nodes see are as they were written.
+func (n *cache) compare(ctx context.Context, o control.Compare) error {
+	dir := n.shared().Of(o.Stream).Path(o.Checkpoint)
+	m, err := dataset.ReadManifest(dir)
+	if err != nil {
+		return err
+	}
+	all, err := m.Parts()
+	if err != nil {
+		return err
+	}
+	all = slices.DeleteFunc(all, func(f holding.File) bool { return !slices.Contains(o.Ranks, f.Rank) })
+	found, err := part.Verify(ctx, dir, all, func(int64) {})
+	if err == nil && len(found) > 0 {
+		err = errors.New(found[0].Why)
+	}
+	return err
+}
+
+// findFiles says where a rank's files of a dataset are: in the cache, or in the prefix.
+func (n *cache) findFiles(r client.Request) client.Answered {
+	job := n.of(Written)
+	if r.Flags&client.FlagBypass != 0 {
+		job = n.shared().Of(Written)
+	}
+	dir, rank := job.Path(r.Dataset), int(r.Rank)
+	m, err := dataset.ReadManifest(dir)
+	if err != nil {
+		return client.Refusal(err.Error())
+	}
+	top := filepath.Join(dir, files.ContentName(rank))
+	if prefix, ok := files.InPlace(dir); ok {
+		top = prefix
+	}
+	answer := client.Answered{Answer: client.Answer{Flags: r.Flags & client.FlagBypass, Dataset: r.Dataset}, Text: []string{top}}
+	if rank >= m.Ranks {
+		return answer // more ranks than have written it
+	}
+	x, err := files.Open(dir, rank)
+	if err != nil {
+		return client.Refusal(err.Error())
+	}
+	for _, f := range x.Files {
+		answer.Text = append(answer.Text, f.Path)
+	}
+	return answer
+}

@@ -1,0 +1,80 @@
+package coordsrv
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/byssus-hpc/byssus/internal/decide/coord"
+	"github.com/byssus-hpc/byssus/internal/decide/halt"
+)
+
+// haltEvery is how often the conditions under which the job is to end early are read: others write them.
+const haltEvery = time.Second
+
+// halting ends the job early when it is asked to. It belongs to the loop's goroutine.
+type halting struct {
+	halt.Conditions
+	bad  string // why they cannot be read, as far as that has been told
+	done bool   // the job was told
+}
+
+// watchHalt reads the conditions until the job is over.
+func (s *Server) watchHalt() {
+	again := time.NewTicker(haltEvery)
+	defer again.Stop()
+	job := *s.opt.Job
+	for {
+		c, err := job.Halt()
+		if !s.ask(func() { s.haltRead(c, err) }) {
+			return
+		}
+		select {
+		case <-again.C:
+		case <-s.stop:
+			return
+		}
+	}
+}
+
+// haltRead takes in what was read.
+func (s *Server) haltRead(c halt.Conditions, err error) {
+	h := &s.halting
+	if err != nil {
+		if h.bad != err.Error() {
+			h.bad = err.Error()
+			s.opt.Say(h.bad)
+		}
+		return
+	}
+	h.Conditions, h.bad = c, ""
+	why := h.Due(time.Now(), time.Time{})
+	if s.written.halted == "" {
+		s.written.book.Halt(why)
+	}
+	if why == "" {
+		h.done = false
+		return
+	}
+	if h.done || s.machine.Status().Phase != coord.Running.String() {
+		return
+	}
+	h.done = true
+	s.opt.Say(fmt.Sprintf("the job is to end: %s", why))
+	if !s.opt.Plain {
+		s.step(coord.Request{Stop: true})
+	}
+}
+
+// countHalt: a checkpoint has succeeded.
+func (s *Server) countHalt() {
+	if !s.halting.Counted() {
+		return
+	}
+	job, c := *s.opt.Job, s.halting.Conditions
+	s.wg.Go(func() {
+		if err := job.SetHalt(c); err != nil {
+			s.ask(func() { s.opt.Say(err.Error()) })
+		}
+	})
+	s.haltRead(c, nil)
+}

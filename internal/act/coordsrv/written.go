@@ -1,0 +1,555 @@
+package coordsrv
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/byssus-hpc/byssus/internal/act/agent"
+	"github.com/byssus-hpc/byssus/internal/act/control"
+	"github.com/byssus-hpc/byssus/internal/decide/coord"
+	"github.com/byssus-hpc/byssus/internal/decide/holding"
+	"github.com/byssus-hpc/byssus/internal/decide/keep"
+	"github.com/byssus-hpc/byssus/internal/decide/node"
+	"github.com/byssus-hpc/byssus/internal/decide/outputs"
+	"github.com/byssus-hpc/byssus/internal/store/dataset"
+	"github.com/byssus-hpc/byssus/internal/store/files"
+	"github.com/byssus-hpc/byssus/internal/ui"
+	"github.com/byssus-hpc/byssus/internal/wire/client"
+)
+
+// written are the datasets that the job's program writes itself: it carries out what package outputs decides of them, and what package keep
+// does where the nodes have caches. All of it belongs to the loop's goroutine.
+type written struct {
+	*orders
+	s       *Server
+	book    *outputs.Book
+	keeper  *keep.Keeper // nil: the nodes have no caches
+	asks    map[uint64]question
+	last    uint64 // number of a question
+	commits map[uint64]func(why string)
+	halted  string // the program was told to end for another reason than conditions that may be taken back
+}
+
+// question is one of a program, whom an agent has asked for.
+type question struct {
+	from   *peer
+	number uint64 // the agent's
+	kind   uint16
+}
+
+// keepWritten begins to, when the agents have come. A plain job goes on from what there is of them.
+func (s *Server) keepWritten(start *coord.Start) error {
+	job := s.opt.Job.Of(agent.Written)
+	w := &written{s: s, asks: map[uint64]question{}, commits: map[uint64]func(string){}}
+	s.written = w
+	known, last, err := storedOutputs(job, s.opt.Say)
+	if err != nil {
+		return err
+	}
+	var c Caches
+	if s.opt.Caches != nil {
+		c = *s.opt.Caches
+	}
+	w.orders = newOrders(job, c.Mode, func(node int) string { return s.agents.list[node].name }, func(node int) string { return s.agents.list[node].pieces })
+	w.kind = holding.Files
+	var stored []uint64
+	for _, d := range known {
+		stored = append(stored, d.Number)
+	}
+	if s.opt.Caches != nil {
+		w.keeper = keep.New(keep.Config{Job: s.agents.jobID, Stream: agent.Written, Kind: holding.Files, Ranks: s.opt.Spec.Ranks, Scheme: c.Scheme, Size: c.Size}, w, stored)
+		for _, p := range s.agents.list {
+			w.keeper.Join(p.name, p.group, p.held)
+			last = max(last, p.writes)
+		}
+		for _, n := range w.keeper.Held() {
+			i := slices.IndexFunc(known, func(d outputs.Dataset) bool { return d.Number == n })
+			if i < 0 {
+				known, i = append(known, outputs.Dataset{Number: n, Label: w.keeper.Label(n)}), len(known)
+			}
+			known[i].Cached = true
+		}
+	}
+	w.book = outputs.New(w, known, last, s.opt.Job.Meta.Outputs)
+	if s.opt.Plain {
+		start.Images = w.book.Checkpoints()
+	}
+	return nil
+}
+
+// back: the ranks go on from an image, on these nodes.
+func (w *written) back() {
+	at := make([]int, w.s.opt.Spec.Ranks)
+	for i, p := range w.s.agents.list {
+		for _, rank := range p.ranks {
+			at[rank] = i
+		}
+	}
+	w.book.Back(at)
+	w.prefix = w.book.Prefix()
+}
+
+// withUsed adds to what ranks say that they cannot save what the program has open of a dataset of its own: a moment later it has not.
+func (s *Server) withUsed(ev coord.Event) coord.Event {
+	stopped, ok := ev.(node.Stopped)
+	if !ok || s.written.book.Using() == "" {
+		return ev
+	}
+	stopped.Passing = append(slices.Clone(stopped.Passing), s.written.book.Using())
+	return stopped
+}
+
+// storedOutputs are the datasets of files in the store that all nodes see, and the highest number that one had.
+func storedOutputs(job *dataset.Job, say func(string)) (known []outputs.Dataset, last uint64, err error) {
+	all, err := job.Checkpoints()
+	if err == nil {
+		last, err = job.Last()
+	}
+	if err != nil {
+		return nil, 0, err
+	}
+	for _, n := range all {
+		m, err := dataset.ReadManifest(job.Path(n))
+		switch {
+		case err != nil:
+			say(fmt.Sprintf("dataset %d is left out: %v", n, err))
+		case m.ID == job.Meta.ID && m.Label != nil:
+			known = append(known, outputs.Dataset{Number: n, Label: *m.Label, Stored: true})
+		}
+	}
+	return known, last, nil
+}
+
+// asked takes in what a program asks.
+func (w *written) asked(from *peer, m control.Asked) {
+	w.last++
+	w.asks[w.last] = question{from, m.Number, m.Type}
+	ask := outputs.Ask{Number: w.last, Node: slices.Index(w.s.agents.list, from)}
+	name := ""
+	if len(m.Text) > 0 {
+		name = m.Text[0]
+	}
+	switch m.Type {
+	case client.ReqBegin:
+		w.begin(ask, m)
+	case client.ReqJoin:
+		w.book.Join(ask, m.Run, int(m.Rank))
+	case client.ReqOpen:
+		w.book.Open(ask, m.Run, holding.Label{Name: name, Checkpoint: m.Flags&client.FlagCheckpoint != 0, Output: m.Flags&client.FlagOutput != 0})
+	case client.ReqWritten:
+		w.book.Written(ask, outputs.Part{Run: m.Run, Dataset: m.Dataset, Rank: int(m.Rank), Valid: m.Valid == 1, Bytes: m.Bytes})
+	case client.ReqNewest:
+		w.book.Newest(ask, m.Run)
+	case client.ReqRead:
+		w.book.Read(ask, m.Run, m.Dataset, m.Valid == 1)
+	case client.ReqNeed:
+		w.book.Need(ask, m.Run)
+	case client.ReqExit:
+		w.book.Exit(ask, m.Run)
+	case client.ReqCurrent:
+		w.done(ask, w.book.Current(name))
+	case client.ReqDrop:
+		w.done(ask, w.book.Drop(name, false))
+	case client.ReqDelete:
+		w.done(ask, w.book.Drop(name, true))
+	case client.ReqEnd:
+		w.book.End(ask, m.Run)
+	default:
+		w.done(ask, fmt.Errorf("request of unknown type %d", m.Type))
+	}
+}
+
+func (w *written) done(ask outputs.Ask, err error) {
+	a := outputs.Answer{}
+	if err != nil {
+		a.Refused = err.Error()
+	}
+	w.Answer(ask, a)
+}
+
+// begin: a program begins, with its settings.
+func (w *written) begin(ask outputs.Ask, m control.Asked) {
+	p, err := policyOf(m.Text, w.keeper != nil)
+	if err != nil {
+		w.done(ask, err)
+		return
+	}
+	w.prefix = p.Prefix
+	w.book.Begin(ask, int(m.NRanks), p)
+}
+
+// Answer is outputs'.
+func (w *written) Answer(ask outputs.Ask, a outputs.Answer) {
+	q, ok := w.asks[ask.Number]
+	if !ok {
+		return
+	}
+	delete(w.asks, ask.Number)
+	out := client.Answered{Answer: client.Answer{Run: a.Run, Dataset: a.Dataset, Flags: flagsOf(a.Label)}}
+	if a.Yes {
+		out.Valid = 1
+	}
+	switch {
+	case a.Refused != "":
+		out = client.Refusal(a.Refused)
+	case q.kind == client.ReqBegin:
+		out.Text = []string{"SCR_PREFIX=" + w.prefix}
+	case q.kind == client.ReqOpen:
+		out.Text = []string{a.Label.Name, a.Dir}
+	case a.Label.Name != "":
+		out.Text = []string{a.Label.Name}
+	case a.Why != "":
+		out.Text = []string{a.Why}
+	}
+	if !q.from.gone {
+		q.from.hear(control.Message{Body: control.Told{Number: q.number, Answered: out}})
+	}
+}
+
+func flagsOf(l holding.Label) uint32 {
+	var flags uint32
+	for flag, is := range map[uint32]bool{client.FlagCheckpoint: l.Checkpoint, client.FlagOutput: l.Output, client.FlagBypass: l.InPlace} {
+		if is {
+			flags |= flag
+		}
+	}
+	return flags
+}
+
+// Now is outputs'.
+func (w *written) Now() time.Duration { return time.Since(w.s.began) }
+
+// Place is outputs'.
+func (w *written) Place(n uint64, bypass bool, at []int, then func(string, error)) {
+	if bypass {
+		w.Store(keep.Place{Checkpoint: n}, func(err error) { then(w.prefix, err) })
+		return
+	}
+	dir := (&dataset.Job{Dir: w.cacheDir(), Stream: agent.Written}).Path(n) + ".tmp"
+	w.s.agents.order(w.nodesOf(at), func(_ *peer, order uint64) any {
+		return control.Prepare{Order: order, Checkpoint: n, Stream: agent.Written}
+	}, func(answers []control.Message) {
+		var err error
+		if why := failure(answers); why != "" {
+			err = errors.New(why)
+		}
+		then(dir, err)
+	})
+}
+
+// cacheDir is where the job is in the caches of nodes.
+func (w *written) cacheDir() string {
+	return dataset.Store{Dir: w.s.opt.Caches.Dir}.CachePath(w.s.opt.Job.Meta)
+}
+
+// Commit is outputs'.
+func (w *written) Commit(n uint64, label holding.Label, at []int, then func(string)) {
+	nodes, ranks := byNode(at)
+	if label.InPlace {
+		w.sealInPlace(n, label, nodes, ranks, then)
+		return
+	}
+	id := holding.ID{Job: w.s.agents.jobID, Start: w.s.agents.start, Epoch: n, Dataset: n, Stream: agent.Written}
+	w.commits[n] = then
+	w.keeper.Commit(id, label, nodes, ranks)
+}
+
+// byNode are the nodes that ranks run on, and which run on each.
+func byNode(at []int) (nodes []int, ranks [][]int) {
+	for rank, node := range at {
+		i := slices.Index(nodes, node)
+		if i < 0 {
+			i, nodes, ranks = len(nodes), append(nodes, node), append(ranks, nil)
+		}
+		ranks[i] = append(ranks[i], rank)
+	}
+	return nodes, ranks
+}
+
+// sealInPlace makes a dataset count whose files are in the prefix.
+func (w *written) sealInPlace(n uint64, label holding.Label, nodes []int, ranks [][]int, then func(string)) {
+	var to []*peer
+	for _, node := range nodes {
+		to = append(to, w.s.agents.list[node])
+	}
+	of := func(p *peer) []int { return ranks[slices.Index(to, p)] }
+	w.s.agents.order(to, func(p *peer, order uint64) any {
+		return control.SealInPlace{Order: order, Checkpoint: n, Stream: agent.Written, Run: w.book.Run(), Ranks: of(p), Prefix: w.prefix}
+	}, func(answers []control.Message) {
+		if why := failure(answers); why != "" {
+			then(why)
+			return
+		}
+		var parts []holding.File
+		for _, m := range answers {
+			if sealed, ok := m.Body.(control.Sealed); ok {
+				parts = append(parts, sealed.Part.Files...)
+			}
+		}
+		w.Store(keep.Enter{Checkpoint: n, Label: label, Files: parts}, func(err error) {
+			if err != nil {
+				then(err.Error())
+				return
+			}
+			then("")
+		})
+	})
+}
+
+// Discard is outputs'.
+func (w *written) Discard(n uint64, bypass bool) {
+	if bypass {
+		w.Store(keep.Clear{Checkpoint: n}, w.complain)
+		return
+	}
+	w.keeper.Discard(n)
+}
+
+// Flush is outputs'.
+func (w *written) Flush(n uint64, then func(error)) { w.keeper.Fetch(n, then) }
+
+// Evict is outputs'.
+func (w *written) Evict(n uint64) { w.keeper.Evict(n) }
+
+// Forget is outputs'.
+func (w *written) Forget(n uint64, withFiles bool) {
+	if w.keeper != nil {
+		w.keeper.Drop(n)
+	}
+	job := *w.job
+	w.s.wg.Go(func() {
+		var err error
+		if withFiles {
+			err = removeFiles(job.Path(n))
+		}
+		if err = errors.Join(err, job.Drop(n)); err != nil {
+			w.s.ask(func() { w.complain(err) })
+		}
+	})
+}
+
+// settleWritten waits, when the job is over, until what its program has written is stored and copied to the prefix. It returns whether
+// nothing is lost when the caches are removed.
+func (s *Server) settleWritten() bool {
+	b := s.written.book
+	b.Over()
+	idle := func() bool { return !b.Busy() }
+	if !s.await(idle, s.agents.inbox.ready, nil) {
+		return false
+	}
+	b.Settle(s.end.code != 0)
+	return s.await(idle, s.agents.inbox.ready, nil) && !b.Stuck()
+}
+
+// removeFiles removes the files in the prefix that the indexes in a dataset's directory name.
+func removeFiles(dir string) error {
+	m, err := dataset.ReadManifest(dir)
+	if errors.Is(err, dataset.ErrNoManifest) {
+		return nil // it is not in the prefix
+	}
+	var errs []error
+	for _, f := range m.Files {
+		if f.Name == files.IndexName(f.Rank) {
+			errs = append(errs, files.RemoveInPlace(dir, f.Rank))
+		}
+	}
+	return errors.Join(append(errs, err)...)
+}
+
+// Changed is outputs'.
+func (w *written) Changed() {
+	w.s.opt.Job.Meta.Outputs = w.book.Memory()
+	w.s.record.save()
+}
+
+// Counts is outputs'.
+func (w *written) Counts(n uint64, counts bool) {
+	if d := &w.s.opt.Job.Meta; counts && w.keeper != nil && !w.keeper.Stored(n) {
+		d.Cached = n
+		w.s.record.save()
+	}
+	if w.s.opt.Plain {
+		w.s.step(coord.Counts{Checkpoint: n, Counts: counts})
+		if counts {
+			w.s.countHalt()
+		}
+	}
+}
+
+// Heeded is outputs'.
+func (w *written) Heeded() {
+	if w.s.opt.Plain {
+		w.s.step(coord.Heeded{})
+	}
+}
+
+func (w *written) complain(err error) {
+	if err != nil {
+		w.Say(err.Error())
+	}
+}
+
+// restoreTries bounds how often parts of a dataset turn out to be damaged, and are made again.
+const restoreTries = 3
+
+// Restore is outputs'.
+func (w *written) Restore(d outputs.Dataset, at []int, then func(bool, error)) {
+	if w.keeper == nil || !slices.Contains(w.keeper.Held(), d.Number) {
+		w.fromPrefix(d, at, then)
+		return
+	}
+	w.keeper.Settled(func() { w.fromCaches(d, at, restoreTries, then) })
+}
+
+// fromCaches has what is lost made again, and what is damaged repaired; what ranks run elsewhere than their parts lie is copied to the
+// prefix, where all find it.
+func (w *written) fromCaches(d outputs.Dataset, at []int, tries int, then func(bool, error)) {
+	r, err := w.keeper.Resume(d.Number)
+	switch {
+	case err != nil && w.keeper.Stored(d.Number):
+		w.fromPrefix(d, at, then)
+		return
+	case err != nil:
+		then(false, err)
+		return
+	case !fits(r.Ranks, at, d.Ranks):
+		w.keeper.Fetch(d.Number, func(err error) { then(true, err) }) // which compares all that it copies
+		return
+	}
+	w.keeper.Rebuild(r, func(err error) {
+		if err != nil {
+			then(false, err)
+			return
+		}
+		w.keeper.Inspect(d.Number, func() {
+			again, err := w.keeper.Resume(d.Number)
+			if err == nil && len(again.Lost()) > 0 && tries > 1 {
+				w.fromCaches(d, at, tries-1, then)
+				return
+			}
+			if err == nil && len(again.Lost()) > 0 {
+				err = fmt.Errorf("it is found damaged again and again")
+			}
+			then(false, err)
+		})
+	})
+}
+
+// fits says whether each rank runs where its part is.
+func fits(parts [][]int, at []int, ranks int) bool {
+	if len(at) != ranks {
+		return false
+	}
+	for rank, node := range at {
+		if node < 0 || node >= len(parts) || !slices.Contains(parts[node], rank) {
+			return false
+		}
+	}
+	return true
+}
+
+// nodesOf are the nodes of ranks: all, if nothing is known of these.
+func (w *written) nodesOf(at []int) []*peer {
+	var to []*peer
+	for _, node := range at {
+		if node >= 0 && !slices.Contains(to, w.s.agents.list[node]) {
+			to = append(to, w.s.agents.list[node])
+		}
+	}
+	if len(to) == 0 {
+		return w.s.agents.alive()
+	}
+	return to
+}
+
+// fromPrefix has the nodes look whether the files in the prefix are as they were written, each those of some ranks.
+func (w *written) fromPrefix(d outputs.Dataset, at []int, then func(bool, error)) {
+	to := w.nodesOf(at)
+	w.s.agents.order(to, func(p *peer, order uint64) any {
+		o := control.Compare{Order: order, Checkpoint: d.Number, Stream: agent.Written}
+		for rank := slices.Index(to, p); rank < d.Ranks; rank += len(to) {
+			o.Ranks = append(o.Ranks, rank)
+		}
+		return o
+	}, func(answers []control.Message) {
+		if why := failure(answers); why != "" {
+			then(true, errors.New(why))
+			return
+		}
+		then(true, nil)
+	})
+}
+
+// Ask is keep's.
+func (w *written) Ask(node int, order keep.Order, then func(keep.Answer)) {
+	p := w.s.agents.list[node]
+	w.s.agents.order([]*peer{p}, func(_ *peer, number uint64) any { return w.message(node, number, order) }, func(answers []control.Message) {
+		then(w.answer(answers[0]))
+	})
+}
+
+// Tell is keep's.
+func (w *written) Tell(node int, order keep.Order) {
+	w.s.agents.list[node].hear(control.Message{Start: w.s.agents.start, Body: w.message(node, 0, order)})
+}
+
+// Store is keep's.
+func (w *written) Store(work keep.Work, then func(error)) {
+	do := w.work(work)
+	w.s.wg.Go(func() {
+		err := do()
+		w.s.ask(func() { then(err) })
+	})
+}
+
+// Committed is keep's.
+func (w *written) Committed(n uint64, why string) {
+	then := w.commits[n]
+	delete(w.commits, n)
+	if then != nil {
+		then(why)
+	}
+}
+
+// Flushed is keep's.
+func (w *written) Flushed(n uint64) { w.book.Stored(n) }
+
+// Repaired is keep's.
+func (w *written) Repaired(n uint64, node int, bytes int64, why string) {
+	w.Say(fmt.Sprintf("dataset %s: %s of what %s has of it were damaged, and have been repaired: %s", w.keeper.Label(n).Name, ui.Bytes(bytes),
+		w.s.agents.list[node].name, why))
+}
+
+// Rebuilt is keep's.
+func (w *written) Rebuilt(n uint64, lost string, on int, bytes int64) {
+	w.Say(fmt.Sprintf("dataset %s: what %s held, %s, was made again on %s", w.keeper.Label(n).Name, lost, ui.Bytes(bytes), w.s.agents.list[on].name))
+}
+
+// Say is keep's, and outputs'.
+func (w *written) Say(text string) { w.s.opt.Say(text) }
+
+// policyOf is what the settings of a program say; the first is its working directory.
+func policyOf(text []string, caches bool) (outputs.Policy, error) {
+	if len(text) == 0 || !filepath.IsAbs(text[0]) {
+		return outputs.Policy{}, errors.New("a program begins without its working directory")
+	}
+	p := outputs.Policy{Prefix: text[0], Bypass: !caches, Keep: 1, Flush: 10}
+	for _, s := range text[1:] {
+		if prefix, ok := cutSetting(s, "SCR_PREFIX"); ok {
+			p.Prefix = prefix
+		}
+	}
+	_, err := os.Stat(p.Prefix)
+	return p, err
+}
+
+func cutSetting(s, name string) (string, bool) {
+	if len(s) > len(name)+3 && s[2:len(name)+3] == name+"=" {
+		return s[len(name)+3:], true
+	}
+	return "", false
+}

@@ -1,0 +1,109 @@
+package cli
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/byssus-hpc/byssus/internal/act/control"
+	"github.com/byssus-hpc/byssus/internal/act/coordsrv"
+	"github.com/byssus-hpc/byssus/internal/host/elfcheck"
+	"github.com/byssus-hpc/byssus/internal/store/dataset"
+)
+
+// plainJob is the name of a plain job that has none.
+const plainJob = "scr"
+
+// prefix is the directory below which a plain program's files have their names.
+func prefix() (string, error) {
+	if dir := os.Getenv("SCR_PREFIX"); dir != "" {
+		return filepath.Abs(dir)
+	}
+	return os.Getwd()
+}
+
+// plainStore is the store of a plain job: beside what its program writes, unless another is named.
+func (e *env) plainStore() (dataset.Store, error) {
+	if e.storeDir != "" || os.Getenv("BYSSUS_DIR") != "" {
+		return e.store()
+	}
+	dir, err := prefix()
+	return dataset.Store{Dir: filepath.Join(dir, ".scr")}, err
+}
+
+// runPlain runs a program as it is, which writes its checkpoints itself. What is known of those of an earlier run is what it begins with,
+// also if that has finished: as with SCR, it is for the program to say whether it restarts.
+func (e *env) runPlain(f *runFlags, app []string) error {
+	app, err := findProgram(app)
+	if err != nil {
+		return err
+	}
+	spec, err := makeSpec(f, "", elfcheck.FaceOf(app))
+	if err != nil {
+		return err
+	}
+	spec.App = app
+	store, err := e.plainStore()
+	if err != nil {
+		return err
+	}
+	name := f.job
+	if name == "" {
+		name = plainJob
+	}
+	job, err := e.takePlain(store, name)
+	if err != nil {
+		return err
+	}
+	cwd, err := os.Getwd()
+	if err != nil {
+		return err
+	}
+	old := job.Meta
+	job.Meta = dataset.Meta{Name: name, ID: old.ID, App: app, Dir: cwd, Ranks: f.ranks, Plain: true, Outputs: old.Outputs, Cached: old.Cached, MPI: spec.MPI.Name,
+		MPIArgs: f.mpiArgs, Keep: f.keep, Retries: f.retries, Restarts: &f.most, NotAnew: f.notAnew, Patience: f.silent, Wait: &f.wait,
+		Fsync: f.fsync, Policy: f.policy, Grace: f.grace, Caches: f.ownCaches(), State: dataset.StateRunning, Started: time.Now()}
+	if err := job.Save(); err != nil {
+		job.Unlock()
+		return err
+	}
+	opt := coordsrv.Options{Plain: true, Script: f.script, Grace: f.grace, Patience: control.Patience(f.silent)}
+	if err := f.onHosts(&opt); err != nil {
+		job.Unlock()
+		return err
+	}
+	if f.script { // one start for each node that computes
+		spec.Ranks = max(len(opt.Hosts)-opt.Spares, 1)
+	}
+	return e.drive(job, spec, opt, f)
+}
+
+// takePlain locks the plain job of this name, or makes it. What nodes have copied to the store is put together.
+func (e *env) takePlain(store dataset.Store, name string) (*dataset.Job, error) {
+	job, err := store.Open(name)
+	if errors.Is(err, dataset.ErrNoJob) {
+		id := make([]byte, 16)
+		_, _ = rand.Read(id) // never fails
+		return store.Create(dataset.Meta{Name: name, ID: hex.EncodeToString(id), Ranks: 1, Plain: true, State: dataset.StateRunning, Started: time.Now()})
+	}
+	if err == nil && !job.Meta.Plain {
+		err = exitError{ExitNot, errors.New("cli: run --plain: job " + name + " is not a plain one: choose another name")}
+	}
+	if err == nil {
+		err = job.AwaitScavenging(scavengePatience)
+	}
+	if err == nil {
+		err = job.Lock()
+	}
+	if err != nil {
+		return nil, err
+	}
+	if err := coordsrv.Assemble(job, 0, e.say); err != nil {
+		job.Unlock()
+		return nil, err
+	}
+	return job, nil
+}

@@ -1,0 +1,54 @@
+package dataset
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+
+	"github.com/byssus-hpc/byssus/internal/decide/halt"
+	"github.com/byssus-hpc/byssus/internal/store/own"
+)
+
+// Under which conditions a job is to end early is in a file of its own, halt.json, which others than the byssus that runs the job write,
+// also on other machines: it reads it again and again.
+
+func (j *Job) haltPath() string { return filepath.Join(j.Dir, "halt.json") }
+
+// Halt reads them; none, if there is no such file.
+func (j *Job) Halt() (halt.Conditions, error) {
+	var c halt.Conditions
+	b, err := own.Read(j.haltPath(), mostText)
+	if errors.Is(err, fs.ErrNotExist) {
+		return c, nil
+	}
+	if err == nil {
+		b, err = unseal(b)
+	}
+	if err == nil {
+		err = json.Unmarshal(b, &c)
+	}
+	if err != nil {
+		return halt.Conditions{}, fmt.Errorf("dataset: %s: %w", j.haltPath(), err)
+	}
+	return c, nil
+}
+
+// SetHalt replaces them; with none the file is removed.
+func (j *Job) SetHalt(c halt.Conditions) error {
+	if c.None() {
+		if err := j.disk().Remove(j.haltPath()); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("dataset: %w", err)
+		}
+		return nil
+	}
+	b, err := json.MarshalIndent(c, "", "  ")
+	if err == nil {
+		err = j.writeAtomic(j.haltPath(), seal(append(b, '\n')))
+	}
+	if err != nil {
+		return fmt.Errorf("dataset: %s: %w", j.haltPath(), err)
+	}
+	return nil
+}
