@@ -54,7 +54,8 @@ const notRS = "Byssus has no Reed-Solomon code: XOR survives the loss of one nod
 // early is where is looked for what must be known before files are read.
 var early = []Source{Environment, Config}
 
-// parameters is every parameter that SCR 3.1 documents or reads, with SCR's built-in values where nothing else is said.
+// parameters is every parameter that SCR 3.1 documents or reads, with SCR's built-in values where nothing else is said. What
+// begins to have an effect here loses its sentence; then go test ./internal/decide/settings -run TestPage -update.
 var parameters = []parameter{
 	{name: "SCR_ENABLE", kind: yesNo, builtin: "1", does: "0: SCR_Init fails, and nothing is kept"},
 	{name: "SCR_DEBUG", kind: whole, builtin: "0", does: "how much is told, from 0"},
