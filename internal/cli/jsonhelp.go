@@ -132,6 +132,16 @@ With --timeline --json: a list of the events, as docs/format/timeline.md explain
     count                     of events that are missing here
 `
 
+const jsonConfig = `    settings                  for each setting:
+      name, value, from       from: environment, FILE:LINE, SCR_Config, byssus run or built-in
+      no_effect               why it has none, and what does it instead
+    descriptors               lines of STORE, CKPT and GROUPS that hold: their names are as STORE=/ssd
+    notes                     what there is to say:
+      level                   hint, wrong (something else is used) or refused (a program that asks for it does not begin)
+      about, text             the setting; a sentence
+    user_file, system_file    where settings are looked for
+`
+
 const jsonVersion = `    byssus, go                version of byssus; of the Go that it was compiled by
     protocol, image           versions of the protocol to ranks, and of images
 `
