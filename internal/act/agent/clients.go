@@ -14,10 +14,12 @@ import (
 
 	"github.com/byssus-hpc/byssus/internal/act/control"
 	"github.com/byssus-hpc/byssus/internal/decide/holding"
+	"github.com/byssus-hpc/byssus/internal/decide/settings"
 	"github.com/byssus-hpc/byssus/internal/host/rundir"
 	"github.com/byssus-hpc/byssus/internal/store/dataset"
 	"github.com/byssus-hpc/byssus/internal/store/files"
 	"github.com/byssus-hpc/byssus/internal/store/part"
+	"github.com/byssus-hpc/byssus/internal/store/settingsfile"
 	"github.com/byssus-hpc/byssus/internal/wire/client"
 )
 
@@ -186,20 +188,43 @@ func (c *clients) answer(ask *client.Asked) client.Answered {
 	switch ask.Type {
 	case client.ReqFetch:
 		return c.find(ask.Request)
+	case client.ReqBegin, client.ReqConfig:
+		return c.askSettled(ask)
 	case client.ReqWritten:
 		c.keep(ask)
 		ask.Text = nil // the coordinator has no use for it
 	}
+	return c.ask(control.Asked{Asked: *ask})
+}
+
+// askSettled asks with the settings of a program, of which files are on its node.
+func (c *clients) askSettled(ask *client.Asked) client.Answered {
+	q, err := settings.ParseRequest(ask.Text)
+	if err != nil {
+		return client.Refusal(err.Error())
+	}
+	src, err := settingsfile.Read(q.Dir, q.Environ, q.App)
+	if err != nil {
+		return client.Refusal(err.Error())
+	}
+	src.Variables = nil // this agent's: other nodes may have others
+	ask.Text = nil
+	return c.ask(control.Asked{Asked: *ask, Settings: &src, Question: q.Question})
+}
+
+// ask asks the coordinator.
+func (c *clients) ask(m control.Asked) client.Answered {
 	c.mu.Lock()
 	if c.closed {
 		c.mu.Unlock()
 		return client.Refusal(errLeaving.Error())
 	}
 	c.last++
-	number, answer := c.last, make(chan client.Answered, 1)
-	c.waiting[number] = answer
+	m.Number = c.last
+	answer := make(chan client.Answered, 1)
+	c.waiting[m.Number] = answer
 	c.mu.Unlock()
-	c.say(control.Message{Body: control.Asked{Number: number, Asked: *ask}})
+	c.say(control.Message{Body: m})
 	return <-answer
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/byssus-hpc/byssus/internal/decide/pmi"
 	"github.com/byssus-hpc/byssus/internal/decide/recovery"
 	"github.com/byssus-hpc/byssus/internal/decide/redset"
+	"github.com/byssus-hpc/byssus/internal/decide/settings"
 	"github.com/byssus-hpc/byssus/internal/store/dataset"
 	"github.com/byssus-hpc/byssus/internal/wire/client"
 )
@@ -112,6 +113,8 @@ type (
 	Asked struct {
 		Number uint64 // the agent's own
 		client.Asked
+		Settings *settings.Sources // of Begin and Config
+		Question string            // of Config
 	}
 	// Pages answers Look.
 	Pages struct {

@@ -111,7 +111,7 @@ func (c *caches) commit(n, epoch uint64) {
 			nodes, ranks = append(nodes, i), append(ranks, p.ranks)
 		}
 	}
-	c.keeper.Commit(holding.ID{Job: c.s.agents.jobID, Start: c.s.agents.start, Epoch: epoch, Dataset: n}, holding.Label{}, nodes, ranks)
+	c.keeper.Commit(holding.ID{Job: c.s.agents.jobID, Start: c.s.agents.start, Epoch: epoch, Dataset: n}, holding.Label{}, keep.How{}, nodes, ranks)
 }
 
 // launch starts the ranks from a checkpoint in the caches, when what is lost of it is made again. An error: they do not have it.

@@ -148,7 +148,7 @@ func (f *fleet) commitAll(n uint64) {
 		nodes, ranks = append(nodes, i), append(ranks, ranksOf(i))
 	}
 	id := holding.ID{Job: [16]byte(bytes.Repeat([]byte{0xab}, 16)), Start: 1, Epoch: n, Dataset: n, Stream: stream}
-	f.keeper.Commit(id, holding.Label{}, nodes, ranks)
+	f.keeper.Commit(id, holding.Label{}, keep.How{}, nodes, ranks)
 	f.serve(func() bool { _, ok := f.committed[n]; return ok })
 	if why := f.committed[n]; why != "" {
 		f.t.Fatalf("dataset %d: %s", n, why)

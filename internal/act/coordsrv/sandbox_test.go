@@ -212,7 +212,7 @@ func (f *fleetOnNodes) writeOn(n uint64, tree func(rank int) map[string][]byte) 
 		f.on(i, &archive, `tar -xC "$1"`, f.dirOn(n)+".tmp")
 	}
 	id := holding.ID{Job: [16]byte(bytes.Repeat([]byte{0xab}, 16)), Start: 1, Epoch: n, Dataset: n, Stream: stream}
-	f.keeper.Commit(id, holding.Label{}, nodes, ranks)
+	f.keeper.Commit(id, holding.Label{}, keep.How{}, nodes, ranks)
 	f.serve(func() bool { _, ok := f.committed[n]; return ok })
 	if why := f.committed[n]; why != "" {
 		f.t.Fatalf("dataset %d: %s", n, why)

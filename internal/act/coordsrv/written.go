@@ -3,8 +3,6 @@ package coordsrv
 import (
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
 	"time"
 
@@ -15,6 +13,7 @@ import (
 	"github.com/byssus-hpc/byssus/internal/decide/keep"
 	"github.com/byssus-hpc/byssus/internal/decide/node"
 	"github.com/byssus-hpc/byssus/internal/decide/outputs"
+	"github.com/byssus-hpc/byssus/internal/decide/settings"
 	"github.com/byssus-hpc/byssus/internal/store/dataset"
 	"github.com/byssus-hpc/byssus/internal/store/files"
 	"github.com/byssus-hpc/byssus/internal/ui"
@@ -31,7 +30,9 @@ type written struct {
 	asks    map[uint64]question
 	last    uint64 // number of a question
 	commits map[uint64]func(why string)
-	halted  string // the program was told to end for another reason than conditions that may be taken back
+	inForce []string        // settings of the program that runs now
+	told    map[string]bool // of settings
+	halted  string          // the program was told to end for another reason than conditions that may be taken back
 }
 
 // question is one of a program, whom an agent has asked for.
@@ -44,7 +45,7 @@ type question struct {
 // keepWritten begins to, when the agents have come. A plain job goes on from what there is of them.
 func (s *Server) keepWritten(start *coord.Start) error {
 	job := s.opt.Job.Of(agent.Written)
-	w := &written{s: s, asks: map[uint64]question{}, commits: map[uint64]func(string){}}
+	w := &written{s: s, asks: map[uint64]question{}, commits: map[uint64]func(string){}, told: map[string]bool{}}
 	s.written = w
 	known, last, err := storedOutputs(job, s.opt.Say)
 	if err != nil {
@@ -158,6 +159,8 @@ func (w *written) asked(from *peer, m control.Asked) {
 		w.done(ask, w.book.Drop(name, true))
 	case client.ReqEnd:
 		w.book.End(ask, m.Run)
+	case client.ReqConfig:
+		w.config(ask, m)
 	default:
 		w.done(ask, fmt.Errorf("request of unknown type %d", m.Type))
 	}
@@ -169,17 +172,6 @@ func (w *written) done(ask outputs.Ask, err error) {
 		a.Refused = err.Error()
 	}
 	w.Answer(ask, a)
-}
-
-// begin: a program begins, with its settings.
-func (w *written) begin(ask outputs.Ask, m control.Asked) {
-	p, err := policyOf(m.Text, w.keeper != nil)
-	if err != nil {
-		w.done(ask, err)
-		return
-	}
-	w.prefix = p.Prefix
-	w.book.Begin(ask, int(m.NRanks), p)
 }
 
 // Answer is outputs'.
@@ -197,7 +189,9 @@ func (w *written) Answer(ask outputs.Ask, a outputs.Answer) {
 	case a.Refused != "":
 		out = client.Refusal(a.Refused)
 	case q.kind == client.ReqBegin:
-		out.Text = []string{"SCR_PREFIX=" + w.prefix}
+		out.Text = w.inForce
+	case q.kind == client.ReqConfig && a.Yes:
+		out.Text = []string{a.Why}
 	case q.kind == client.ReqOpen:
 		out.Text = []string{a.Label.Name, a.Dir}
 	case a.Label.Name != "":
@@ -247,7 +241,7 @@ func (w *written) cacheDir() string {
 }
 
 // Commit is outputs'.
-func (w *written) Commit(n uint64, label holding.Label, at []int, then func(string)) {
+func (w *written) Commit(n uint64, label holding.Label, how settings.Pick, at []int, then func(string)) {
 	nodes, ranks := byNode(at)
 	if label.InPlace {
 		w.sealInPlace(n, label, nodes, ranks, then)
@@ -255,7 +249,15 @@ func (w *written) Commit(n uint64, label holding.Label, at []int, then func(stri
 	}
 	id := holding.ID{Job: w.s.agents.jobID, Start: w.s.agents.start, Epoch: n, Dataset: n, Stream: agent.Written}
 	w.commits[n] = then
-	w.keeper.Commit(id, label, nodes, ranks)
+	w.keeper.Commit(id, label, keep.How{Scheme: how.Scheme, Size: w.fitting(how.SetSize, len(nodes))}, nodes, ranks)
+}
+
+// fitting is the size of sets that was asked for, or as many as there are nodes.
+func (w *written) fitting(size, nodes int) int {
+	if size == 0 {
+		size = w.s.opt.Caches.Size
+	}
+	return min(size, nodes)
 }
 
 // byNode are the nodes that ranks run on, and which run on each.
@@ -397,10 +399,13 @@ func (w *written) complain(err error) {
 const restoreTries = 3
 
 // Restore is outputs'.
-func (w *written) Restore(d outputs.Dataset, at []int, then func(bool, error)) {
-	if w.keeper == nil || !slices.Contains(w.keeper.Held(), d.Number) {
+func (w *written) Restore(d outputs.Dataset, at []int, prefix bool, then func(bool, error)) {
+	if w.keeper == nil || !slices.Contains(w.keeper.Held(), d.Number) || prefix && w.keeper.Stored(d.Number) {
 		w.fromPrefix(d, at, then)
 		return
+	}
+	if prefix {
+		at = nil // no rank finds its part where it is
 	}
 	w.keeper.Settled(func() { w.fromCaches(d, at, restoreTries, then) })
 }
@@ -531,25 +536,3 @@ func (w *written) Rebuilt(n uint64, lost string, on int, bytes int64) {
 
 // Say is keep's, and outputs'.
 func (w *written) Say(text string) { w.s.opt.Say(text) }
-
-// policyOf is what the settings of a program say; the first is its working directory.
-func policyOf(text []string, caches bool) (outputs.Policy, error) {
-	if len(text) == 0 || !filepath.IsAbs(text[0]) {
-		return outputs.Policy{}, errors.New("a program begins without its working directory")
-	}
-	p := outputs.Policy{Prefix: text[0], Bypass: !caches, Keep: 1, Flush: 10}
-	for _, s := range text[1:] {
-		if prefix, ok := cutSetting(s, "SCR_PREFIX"); ok {
-			p.Prefix = prefix
-		}
-	}
-	_, err := os.Stat(p.Prefix)
-	return p, err
-}
-
-func cutSetting(s, name string) (string, bool) {
-	if len(s) > len(name)+3 && s[2:len(name)+3] == name+"=" {
-		return s[len(name)+3:], true
-	}
-	return "", false
-}

@@ -16,17 +16,32 @@ import (
 	"time"
 
 	"github.com/byssus-hpc/byssus/internal/decide/holding"
+	"github.com/byssus-hpc/byssus/internal/decide/settings"
 )
 
 // Policy is what the settings of a program say.
 type Policy struct {
-	Prefix    string `json:"prefix"`               // below which its files have their names
-	Bypass    bool   `json:"bypass,omitempty"`     // they are written there at once
-	Keep      int    `json:"keep"`                 // how many checkpoints stay in the caches, at least 1
-	Flush     int    `json:"flush"`                // every so many checkpoints one is copied to the prefix; 0: none, but by the end
-	FlushWait bool   `json:"flush_wait,omitempty"` // an output is in the prefix when its completion is answered
-	InPrefix  int    `json:"in_prefix,omitempty"`  // how many checkpoints stay in the prefix, 0: all
-	Every     Need   `json:"every,omitzero"`       // when a checkpoint is due
+	Prefix    string               `json:"prefix"`               // below which its files have their names
+	Bypass    bool                 `json:"bypass,omitempty"`     // there are no caches: files are written there at once
+	Keep      int                  `json:"keep"`                 // how many checkpoints stay in the caches, at least 1
+	Flush     int                  `json:"flush"`                // every so many checkpoints one is copied to the prefix; 0: none, but by the end
+	FlushWait bool                 `json:"flush_wait,omitempty"` // an output is in the prefix when its completion is answered
+	InPrefix  int                  `json:"in_prefix,omitempty"`  // how many checkpoints stay in the prefix, 0: all
+	Every     Need                 `json:"every,omitzero"`       // when a checkpoint is due
+	Restart   Restart              `json:"restart,omitzero"`
+	Kept      settings.Descriptors `json:"kept"` // which datasets bypass caches, and how the others are protected
+}
+
+// Restart is how a program restarts.
+type Restart struct {
+	NotCaches bool   `json:"not_caches,omitempty"` // not from what caches have alone
+	NotPrefix bool   `json:"not_prefix,omitempty"` // not from what the prefix has alone
+	InPrefix  bool   `json:"in_prefix,omitempty"`  // it reads there, wherever it may be had
+	Flush     bool   `json:"flush,omitempty"`      // what it restarts from is copied to the prefix
+	Purge     bool   `json:"-"`                    // first all datasets are removed from the caches
+	PurgeAll  bool   `json:"-"`                    // and from the prefix
+	Current   string `json:"-"`                    // the name of the one to restart from; empty: the newest
+	DropAfter bool   `json:"-"`                    // those that are newer than what is made current are dropped
 }
 
 // Need says when a checkpoint is due: when any of these is reached; always, if none is given.
@@ -43,7 +58,7 @@ type Driver interface {
 	// Place makes room for a dataset on the nodes of the ranks; the directory is told.
 	Place(n uint64, bypass bool, at []int, then func(dir string, err error))
 	// Commit makes a dataset count that ranks have written, on these nodes; why not, if it cannot be.
-	Commit(n uint64, label holding.Label, at []int, then func(why string))
+	Commit(n uint64, label holding.Label, how settings.Pick, at []int, then func(why string))
 	// Discard removes what was written of a dataset that does not count.
 	Discard(n uint64, bypass bool)
 	// Flush copies a dataset from the caches to the prefix.
@@ -53,8 +68,8 @@ type Driver interface {
 	// Forget removes all that is known of a dataset; with files also those in the prefix.
 	Forget(n uint64, files bool)
 	// Restore has all parts of a dataset, as they were written, where the program's ranks find them, which run on these nodes: in the
-	// caches, or in the prefix.
-	Restore(d Dataset, at []int, then func(inPrefix bool, err error))
+	// caches, or in the prefix; there by all means if prefix is true.
+	Restore(d Dataset, at []int, prefix bool, then func(inPrefix bool, err error))
 	// Changed: what Memory returns has changed, and is to be stored.
 	Changed()
 	// Counts: a checkpoint counts from now on; or does not any more.
@@ -102,6 +117,7 @@ type Dataset struct {
 	Bad      bool // a program could not read it
 	state    state
 	said     map[int]int // the node of each rank that has written its part
+	how      settings.Pick
 	invalid  bool
 	bytes    uint64
 	waiting  []Ask // answered when it is in the prefix
@@ -233,8 +249,28 @@ func (b *Book) Begin(ask Ask, ranks int, p Policy) {
 	b.policy.Keep = max(p.Keep, 1)
 	b.runs++
 	b.program = program{run: b.runs, ranks: ranks, at: map[int]int{}, need: pace{Need: p.Every}}
+	b.prepare(p.Restart)
 	b.driver.Changed()
 	b.driver.Answer(ask, Answer{Run: b.program.run})
+}
+
+// prepare does what a program wants done before it restarts.
+func (b *Book) prepare(r Restart) {
+	for _, d := range slices.Clone(b.list) {
+		switch {
+		case d.state != counting || d.flushing:
+		case r.PurgeAll && d.Stored:
+			b.forget(d, true)
+		case r.Purge && d.Cached:
+			b.evict(d)
+		}
+	}
+	if r.Current == "" {
+		return
+	}
+	if err := b.Current(r.Current); err != nil {
+		b.driver.Say(fmt.Sprintf("SCR_CURRENT: %v", err))
+	}
 }
 
 // Run is the number of the program that runs now, or was the last.
@@ -351,7 +387,7 @@ func (b *Book) Open(ask Ask, run uint64, l holding.Label) {
 	case len(l.Name) > maxName || strings.ContainsFunc(l.Name, bad):
 		b.refuse(ask, "the name of a dataset, %.40q, wanted at most %d bytes without control characters", l.Name, maxName)
 	default:
-		l.Ranks, l.InPlace = b.program.ranks, b.policy.Bypass
+		l.Ranks = b.program.ranks
 		b.opener, b.program.reads = &opening{ask, l}, 0
 		b.openNext()
 	}
@@ -366,6 +402,12 @@ func (b *Book) openNext() {
 	b.opener = nil
 	b.last++
 	d := &Dataset{Number: b.last, Label: o.label, said: map[int]int{}}
+	nth := uint64(0)
+	if d.Checkpoint {
+		nth = uint64(b.commits) + 1
+	}
+	d.how = b.policy.Kept.Descriptor(nth, d.Output)
+	d.InPlace = b.policy.Bypass || d.how.Bypass
 	if d.Name == "" {
 		d.Name = fmt.Sprintf("scr.dataset.%d", d.Number)
 	}
@@ -448,7 +490,7 @@ func (b *Book) complete(d *Dataset) {
 	for rank, node := range d.said {
 		at[rank] = node
 	}
-	b.driver.Commit(d.Number, d.Label, at, func(why string) {
+	b.driver.Commit(d.Number, d.Label, d.how, at, func(why string) {
 		if why != "" {
 			b.driver.Say(fmt.Sprintf("dataset %s does not count: %s", d.Name, why))
 			b.discard(d)
@@ -617,8 +659,11 @@ func (b *Book) offerBelow(ask Ask, below uint64) {
 		b.driver.Answer(ask, Answer{})
 		return
 	}
-	b.driver.Restore(*d, b.places(), func(inPrefix bool, err error) {
+	b.driver.Restore(*d, b.places(), b.policy.Restart.InPrefix, func(inPrefix bool, err error) {
 		if err == nil {
+			if b.policy.Restart.Flush {
+				b.flush(d)
+			}
 			l := d.Label
 			l.InPlace = inPrefix
 			b.program.reads = d.Number
@@ -637,7 +682,8 @@ func (b *Book) offerBelow(ask Ask, below uint64) {
 // candidate is the dataset to offer: the current one, else the newest; only such as are older than below, if that is not 0.
 func (b *Book) candidate(below uint64) *Dataset {
 	for _, d := range slices.Backward(b.list) {
-		if d.offered() && (b.current == 0 || d.Number <= b.current) && (below == 0 || d.Number < below) {
+		there := d.Cached && !b.policy.Restart.NotCaches || d.Stored && !b.policy.Restart.NotPrefix
+		if there && d.offered() && (b.current == 0 || d.Number <= b.current) && (below == 0 || d.Number < below) {
 			return d
 		}
 	}
@@ -707,6 +753,9 @@ func (b *Book) Current(name string) error {
 		b.driver.Counts(d.Number, true)
 	}
 	b.current = d.Number
+	if b.policy.Restart.DropAfter {
+		b.dropAfter(d)
+	}
 	b.driver.Changed()
 	return nil
 }
@@ -727,12 +776,16 @@ func (b *Book) DropAfter(name string) error {
 	if d == nil {
 		return fmt.Errorf("there is no dataset %s", name)
 	}
+	b.dropAfter(d)
+	return nil
+}
+
+func (b *Book) dropAfter(d *Dataset) {
 	for _, other := range slices.Clone(b.list) {
 		if other.Number > d.Number && other.state == counting {
 			b.forget(other, false)
 		}
 	}
-	return nil
 }
 
 // End: the program uses this no more. It is answered when all that it has written counts, and is where the policy wants it.

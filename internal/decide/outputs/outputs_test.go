@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/byssus-hpc/byssus/internal/decide/holding"
+	"github.com/byssus-hpc/byssus/internal/decide/settings"
 )
 
 // world is a driver that keeps what is to be called back until the test says so, and looks at all that is ordered.
@@ -75,7 +76,7 @@ func (w *world) Place(n uint64, bypass bool, at []int, then func(string, error))
 	w.later(func() { then(fmt.Sprintf("/dir/%d", n), nil) })
 }
 
-func (w *world) Commit(n uint64, l holding.Label, at []int, then func(string)) {
+func (w *world) Commit(n uint64, l holding.Label, _ settings.Pick, at []int, then func(string)) {
 	if len(at) != l.Ranks {
 		w.t.Fatalf("dataset %d: %d ranks have written it, wanted %d", n, len(at), l.Ranks)
 	}
@@ -126,7 +127,7 @@ func (w *world) Forget(n uint64, files bool) {
 	delete(w.prefix, n)
 }
 
-func (w *world) Restore(d Dataset, at []int, then func(bool, error)) {
+func (w *world) Restore(d Dataset, at []int, _ bool, then func(bool, error)) {
 	w.later(func() {
 		if w.gone[d.Number] {
 			then(false, errors.New("more is lost than its redundancy covers"))

@@ -48,7 +48,7 @@ type Descriptors struct {
 	Stores  []Store // by directory; that of SCR_CACHE_BASE is there always
 	Ckpts   []Ckpt  // by number, at least one
 	Groups  []Group // by host
-	implied Ckpt
+	Implied Ckpt    // what holds where no line does
 }
 
 // Pick is how a dataset is kept.
@@ -60,7 +60,7 @@ type Pick struct {
 // Descriptor picks for a dataset that is the nth checkpoint, counted from 1, or 0 if it is none: for an output the first descriptor with
 // OUTPUT=1; else that with the largest interval that divides n; for what is no checkpoint, of those with interval 1.
 func (d *Descriptors) Descriptor(n uint64, output bool) Pick {
-	best := d.implied
+	best := d.Implied
 	if i := slices.IndexFunc(d.Ckpts, func(c Ckpt) bool { return output && c.Output }); i >= 0 {
 		best = d.Ckpts[i]
 	} else {
@@ -138,9 +138,9 @@ func (r *resolver) describe() {
 		p.Group = groupNode
 	}
 	r.stores()
-	p.implied = Ckpt{Interval: 1, Store: p.CacheBase, Scheme: schemeOf(p.CopyType), Group: p.Group, Bypass: p.Bypass}
-	if p.SetSizeSet && p.implied.Scheme == redset.XOR {
-		p.implied.SetSize = p.SetSize
+	p.Implied = Ckpt{Interval: 1, Store: p.CacheBase, Scheme: schemeOf(p.CopyType), Group: p.Group, Bypass: p.Bypass}
+	if p.SetSizeSet && p.Implied.Scheme == redset.XOR {
+		p.Implied.SetSize = p.SetSize
 	}
 	list := r.lines("CKPT")
 	if p.CopyType == "FILE" {
@@ -149,7 +149,7 @@ func (r *resolver) describe() {
 		r.note(Hint, "CKPT", "CKPT=%s (%v) has no effect: SCR_COPY_TYPE=FILE would have lines CKPT used, found %s", list[0].value, list[0].at, p.CopyType)
 	}
 	if len(p.Ckpts) == 0 {
-		p.Ckpts = []Ckpt{p.implied}
+		p.Ckpts = []Ckpt{p.Implied}
 	}
 }
 
