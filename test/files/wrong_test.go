@@ -34,14 +34,14 @@ func TestWrong(t *testing.T) {
 		{"restart", "SCR_Start_restart: found it without a dataset to read"},
 		{"restarted:1", "SCR_Complete_restart: found it while nothing is open, wanted SCR_Start_restart first"},
 		{"output:a:1 written:1 have restart delete:a", "SCR_Delete: found it after SCR_Start_restart, wanted SCR_Complete_restart first"},
-		{"1@output:b:1 1!output:a:1", "rank 1: SCR_Start_output: found b, wanted the name that rank 0 gave"},
-		{"1@output-unnamed:1 1!output:a:1", "rank 1: SCR_Start_output: found no name, wanted"},
-		{"1@output:a:3 1!output:a:1", "rank 1: SCR_Start_output: found other flags, wanted those that rank 0 gave"},
-		{"output:a:1 1@route:../outside", "/outside, wanted a file below SCR_PREFIX"},
+		{"1@output:b:1 1!output:a:1 written:1", "rank 1: SCR_Start_output: found b, wanted the name that rank 0 gave"},
+		{"1@output-unnamed:1 1!output:a:1 written:1", "rank 1: SCR_Start_output: found no name, wanted"},
+		{"1@output:a:3 1!output:a:1 written:1", "rank 1: SCR_Start_output: found other flags, wanted those that rank 0 gave"},
+		{"output:a:1 1@route:../outside written:1", "/outside, wanted a file below SCR_PREFIX"},
 		{"config:SCR_DEBUG=1", "SCR_Config: found SCR_DEBUG=1, wanted settings before SCR_Init alone"},
 		{"|mpi config:A|B", "wanted NAME=value, NAME= or NAME"},
 		{"|mpi config:A=1|B|C=2", "wanted NAME=value, NAME= or NAME"},
-		{"|mpi 1@config:A 1!config:B", "rank 1: SCR_Config: found A, wanted rank 0's string"},
+		{"|mpi 1@config:A 1!config:B init", "rank 1: SCR_Config: found A, wanted rank 0's string"},
 	}
 	harness.Share(t, harness.Spinning)
 	exes := bothCalls(t)
