@@ -209,7 +209,7 @@ func (s *Server) finished() bool {
 	if s.caches == nil || s.end.code != 0 {
 		return true
 	}
-	own := *s.opt.Job
+	own := s.opt.Job.Record
 	own.Meta.State, own.Meta.Exit, own.Meta.Ended = dataset.StateFinished, 0, time.Now()
 	if err := s.record.write(own, s.record.next()); err != nil { // nobody else orders one now
 		s.opt.Say(fmt.Sprintf("the caches of the nodes keep their checkpoints: %v", err))
@@ -242,15 +242,16 @@ func (s *Server) windUp(forget bool) bool {
 // inventory finds the checkpoints of this job, and those of an earlier one of the same name.
 func (s *Server) inventory() (coord.Start, error) {
 	start := coord.Start{Restart: s.opt.Restart, Only: s.opt.Only, Patient: s.opt.Patient, Aside: s.opt.Job.Meta.Aside}
-	all, err := s.opt.Job.Checkpoints()
+	checkpoints := s.opt.Job.Checkpoints()
+	all, err := checkpoints.List()
 	if err != nil {
 		return start, err
 	}
-	if start.Last, err = s.opt.Job.Last(); err != nil {
+	if start.Last, err = checkpoints.Last(); err != nil {
 		return start, err
 	}
 	for _, n := range all {
-		m, err := dataset.ReadManifest(s.opt.Job.Path(n))
+		m, err := dataset.ReadManifest(checkpoints.Path(n))
 		switch {
 		case err != nil:
 			s.opt.Say(fmt.Sprintf("checkpoint %d is left out: %v", n, err))

@@ -109,7 +109,7 @@ func (r *ranks) fromCaches(image uint64) {
 func (r *ranks) fromStore(image uint64) {
 	spec := r.spec(image)
 	if image != 0 {
-		spec.Restart = r.opt.Job.Path(image)
+		spec.Restart = r.opt.Job.Checkpoints().Path(image)
 		r.check(image, spec)
 		return
 	}
