@@ -93,7 +93,7 @@ func (e *env) takePlain(store dataset.Store, name string) (*dataset.Job, error) 
 		err = exitError{ExitNot, errors.New("cli: run --plain: job " + name + " is not a plain one: choose another name")}
 	}
 	if err == nil {
-		err = job.AwaitScavenging(scavengePatience)
+		err = job.Scavenged().Await(scavengePatience)
 	}
 	if err == nil {
 		err = job.Lock()

@@ -61,7 +61,7 @@ func (e *env) restartJob(cmd *cobra.Command, name string, f *runFlags, only uint
 	if job.Damage != nil {
 		e.say(fmt.Sprintf("job %s: %v", name, job.Damage))
 	}
-	notes, err := job.Heal()
+	notes, err := job.Checkpoints().Heal()
 	for _, note := range notes {
 		e.say(note)
 	}
@@ -142,7 +142,7 @@ func checkNewest(job *dataset.Job, onNodes, copied bool, only uint64) error {
 // assemble puts together what the nodes have copied to the store, and locks the job. What is still being copied is waited for,
 // as long as that comes on: who locks the job ends it.
 func (e *env) assemble(job *dataset.Job, onNodes bool, only uint64) error {
-	parts, err := job.Scavenged()
+	parts, err := job.Scavenged().Parts()
 	if err != nil {
 		return err
 	}
@@ -152,7 +152,7 @@ func (e *env) assemble(job *dataset.Job, onNodes bool, only uint64) error {
 		}
 	}
 	shown := ui.Start(os.Stderr, func() string { return "waiting for nodes that copy their caches to the store" })
-	err = job.AwaitScavenging(scavengePatience)
+	err = job.Scavenged().Await(scavengePatience)
 	shown.Stop()
 	if err == nil {
 		err = job.Lock()
@@ -235,7 +235,7 @@ func gaveUp(job *dataset.Job, only uint64) error {
 	if job.Meta.State != dataset.StateFinished || only != 0 {
 		return nil
 	}
-	own, err := job.Own()
+	own, err := job.Checkpoints().Own()
 	switch {
 	case err != nil || len(own) > 0 && slices.Max(own) >= job.Meta.Cached:
 		return err

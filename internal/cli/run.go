@@ -241,7 +241,7 @@ func (e *env) runOrResume(cmd *cobra.Command, f *runFlags, app []string) error {
 	if err != nil {
 		return err
 	}
-	own, err := job.Own()
+	own, err := job.Checkpoints().Own()
 	switch {
 	case err != nil:
 		return err
@@ -433,7 +433,7 @@ func (e *env) outlast(end coordsrv.End, job *dataset.Job, spec launch.Spec, opt 
 
 // newest is the number of the newest checkpoint that a job has had, 0: none.
 func newest(job *dataset.Job) uint64 {
-	own, _ := job.Own() // a store that does not answer now is told of elsewhere
+	own, _ := job.Checkpoints().Own() // a store that does not answer now is told of elsewhere
 	return max(job.Meta.Cached, slices.Max(append(own, 0)))
 }
 
@@ -544,7 +544,7 @@ func (e *env) record(job *dataset.Job, end coordsrv.End, signals <-chan os.Signa
 
 // unstarted removes a job that has never run, and one that was named by us.
 func (e *env) unstarted(job *dataset.Job) {
-	images, err := job.Checkpoints()
+	images, err := job.Checkpoints().List()
 	if err != nil || len(images) > 0 || job.Term > 1 && (!job.Meta.Auto || job.Meta.Caches != nil) {
 		return
 	}
@@ -573,7 +573,7 @@ func (e *env) ended(job *dataset.Job, code int) error {
 	default:
 		job.Meta.State = dataset.StateFailed
 	}
-	images, err := job.Checkpoints()
+	images, err := job.Checkpoints().List()
 	if job.Meta.Auto && (code == 0 || err == nil && len(images) == 0) {
 		if err := job.Remove(); err != nil {
 			e.say(err.Error())
@@ -581,7 +581,7 @@ func (e *env) ended(job *dataset.Job, code int) error {
 		return exitWith(code)
 	}
 	_ = os.Remove(filepath.Join(job.Dir, "run"))
-	own, err := job.Own()
+	own, err := job.Checkpoints().Own()
 	own = slices.DeleteFunc(own, func(n uint64) bool { return slices.Contains(job.Meta.Aside, n) })
 	if err := job.Save(); err != nil {
 		e.say(err.Error())

@@ -82,7 +82,7 @@ func (e *env) showJob(cmd *cobra.Command, name string, number uint64) error {
 	}
 	s := shown{Meta: job.Meta, State: stateOf(job), Dir: job.Dir, Earlier: earlier}
 	s.Meta.Reason = ui.Plain(s.Meta.Reason)
-	scavenged, err := job.Scavenged()
+	scavenged, err := job.Scavenged().Parts()
 	if err != nil {
 		s.Err = words(err)
 	}
@@ -93,7 +93,7 @@ func (e *env) showJob(cmd *cobra.Command, name string, number uint64) error {
 		s.Running = &st
 	}
 	if len(images) > 0 {
-		dir := job.Path(images[len(images)-1])
+		dir := job.Checkpoints().Path(images[len(images)-1])
 		if s.Checkpoint, err = dataset.ReadManifest(dir); err == nil {
 			s.Images, err = imagesOf(dir, s.Checkpoint)
 		}

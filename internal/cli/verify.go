@@ -105,7 +105,7 @@ func verifyInput(job *dataset.Job) error {
 
 // part is a checkpoint, or what was copied of one from the cache of a node.
 type part struct {
-	job        *dataset.Job // in whose directory it lies
+	of         *dataset.Datasets // among which it is
 	checkpoint uint64
 	node       string // from whose cache it was copied, empty: it is the store's own
 }
@@ -113,28 +113,29 @@ type part struct {
 func ownParts(job *dataset.Job, checkpoints []uint64) []part {
 	var list []part
 	for _, n := range checkpoints {
-		list = append(list, part{job, n, ""})
+		list = append(list, part{job.Checkpoints(), n, ""})
 	}
 	return list
 }
 
 // copiedParts are those of all checkpoints, or of the one asked for.
 func copiedParts(job *dataset.Job, only uint64) ([]part, error) {
-	nodes, err := job.Scavenged()
+	nodes, err := job.Scavenged().Parts()
 	var list []part
 	for _, from := range nodes {
-		all, cerr := from.Checkpoints()
+		checkpoints := from.Checkpoints()
+		all, cerr := checkpoints.List()
 		err = errors.Join(err, cerr)
 		for _, n := range all {
 			if only == 0 || n == only {
-				list = append(list, part{from, n, filepath.Base(from.Dir)})
+				list = append(list, part{checkpoints, n, filepath.Base(from.Dir)})
 			}
 		}
 	}
 	return list, err
 }
 
-func (p part) gone() bool { return p.job.Gone(p.checkpoint) }
+func (p part) gone() bool { return p.of.Gone(p.checkpoint) }
 
 func (p part) name() string {
 	if p.node != "" {
@@ -147,7 +148,7 @@ func (p part) verify() verified {
 	var read atomic.Int64
 	progress := ui.Start(os.Stderr, func() string { return fmt.Sprintf("verifying %s: %s", p.name(), ui.Bytes(read.Load())) })
 	defer progress.Stop()
-	dir, count := p.job.Path(p.checkpoint), func(b int64) { read.Add(b) }
+	dir, count := p.of.Path(p.checkpoint), func(b int64) { read.Add(b) }
 	var err error
 	if p.node != "" {
 		err = agent.Inspect(context.Background(), dir, count)

@@ -206,7 +206,7 @@ func (n *Node) begin(number uint64, b control.Begin) error {
 		return fmt.Errorf("agent: run directory: %w", err)
 	}
 	s, err := Listen(Config{Dir: dir, Ranks: b.Ranks, Size: b.Size, Start: number, Restart: b.Restart, Writers: b.Writers, Clients: n.clientPath(), JobID: n.cfg.JobID, Spawn: n.cfg.Spawn,
-		Images: func(c uint64) string { return n.store.Path(c) + ".tmp" },
+		Images: func(c uint64) string { return n.of(0).Path(c) + ".tmp" },
 		Report: func(r node.Report) {
 			n.reached(r)
 			n.say(control.Message{Start: number, Body: r})
@@ -286,36 +286,37 @@ func (n *Node) prepare(number uint64, o control.Prepare) error {
 	}
 	err := n.checkRoom(number, o)
 	if err == nil {
-		_, err = n.store.Prepare(o.Checkpoint)
+		_, err = n.of(0).Prepare(o.Checkpoint)
 	}
 	if s := n.server(number); err == nil && s != nil && n.cached() {
-		n.store.ReuseImages(o.Checkpoint, s.cfg.Ranks)
+		n.of(0).Spares().ReuseImages(o.Checkpoint, s.cfg.Ranks)
 	}
 	return err
 }
 
-// of is the store with one of the job's streams.
-func (n *cache) of(s holding.Stream) *dataset.Job { return n.store.Of(s) }
+// of are the datasets that the store has of one of the job's streams.
+func (n *cache) of(s holding.Stream) *dataset.Datasets { return n.store.Of(s) }
 
 // drop removes a committed dataset. In a cache the next checkpoint takes the place of one that the present start has written: its
 // files are the same.
 func (n *Node) drop(stream holding.Stream, checkpoint uint64) error {
+	store := n.of(stream)
 	if stream != 0 {
-		return n.of(stream).Drop(checkpoint)
+		return store.Drop(checkpoint)
 	}
 	n.mu.Lock()
 	present := n.number
 	n.mu.Unlock()
-	if m, err := dataset.ReadManifest(n.store.Path(checkpoint)); err == nil && n.cached() && m.Start == present {
-		return n.store.KeepForReuse(checkpoint)
+	if m, err := dataset.ReadManifest(store.Path(checkpoint)); err == nil && n.cached() && m.Start == present {
+		return store.Spares().Keep(checkpoint)
 	}
-	return n.store.Drop(checkpoint)
+	return store.Drop(checkpoint)
 }
 
 // release removes what was kept to be written over. What stays is removed with the job.
 func (n *cache) release() {
 	if n.cached() {
-		_ = n.store.DropKept()
+		_ = n.of(0).Spares().Drop()
 	}
 }
 

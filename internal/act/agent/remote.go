@@ -206,7 +206,7 @@ func (n *cache) tellCache(j *control.Joined) error {
 	}
 	var err error
 	j.Pieces = n.cfg.Port.Address()
-	if j.Last, err = n.store.Last(); err != nil {
+	if j.Last, err = n.of(0).Last(); err != nil {
 		return err
 	}
 	if j.Written, err = n.of(Written).Last(); err != nil {

@@ -42,14 +42,14 @@ type caches struct {
 }
 
 func newCaches(s *Server, c Caches) *caches {
-	o := newOrders(s.opt.Job, c.Mode, func(node int) string { return s.agents.list[node].name }, func(node int) string { return s.agents.list[node].pieces })
+	o := newOrders(s.opt.Job, 0, c.Mode, func(node int) string { return s.agents.list[node].name }, func(node int) string { return s.agents.list[node].pieces })
 	return &caches{Caches: c, s: s, orders: o}
 }
 
 // dir is where a checkpoint is on every node that has a part of it.
 func (c *caches) dir(n uint64) string {
-	j := dataset.Job{Dir: dataset.Store{Dir: c.Dir}.CachePath(c.s.opt.Job.Meta)}
-	return j.Path(n)
+	j := dataset.Job{Record: dataset.Record{Dir: dataset.Store{Dir: c.Dir}.CachePath(c.s.opt.Job.Meta)}}
+	return j.Checkpoints().Path(n)
 }
 
 // keepCaches begins to, when the agents have come, and completes what is known of the job's checkpoints by what they have.

@@ -147,7 +147,7 @@ func (r *ranks) died(code int) int {
 func (r *ranks) fromStore(image uint64) {
 	spec := r.spec(image)
 	if image != 0 {
-		spec.Restart = r.opt.Job.Path(image)
+		spec.Restart = r.opt.Job.Checkpoints().Path(image)
 		r.check(image, spec)
 		return
 	}

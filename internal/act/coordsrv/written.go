@@ -16,7 +16,6 @@ import (
 	"github.com/byssus-hpc/byssus/internal/decide/settings"
 	"github.com/byssus-hpc/byssus/internal/store/dataset"
 	"github.com/byssus-hpc/byssus/internal/store/files"
-	"github.com/byssus-hpc/byssus/internal/ui"
 	"github.com/byssus-hpc/byssus/internal/wire/client"
 )
 
@@ -44,10 +43,9 @@ type question struct {
 
 // keepWritten begins to, when the agents have come. A plain job goes on from what there is of them.
 func (s *Server) keepWritten(start *coord.Start) error {
-	job := s.opt.Job.Of(agent.Written)
 	w := &written{s: s, asks: map[uint64]question{}, commits: map[uint64]func(string){}, told: map[string]bool{}}
 	s.written = w
-	known, last, err := storedOutputs(job, s.opt.Say)
+	known, last, err := storedOutputs(s.opt.Job, s.opt.Say)
 	if err != nil {
 		return err
 	}
@@ -55,14 +53,14 @@ func (s *Server) keepWritten(start *coord.Start) error {
 	if s.opt.Caches != nil {
 		c = *s.opt.Caches
 	}
-	w.orders = newOrders(job, c.Mode, func(node int) string { return s.agents.list[node].name }, func(node int) string { return s.agents.list[node].pieces })
+	w.orders = newOrders(s.opt.Job, agent.Written, c.Mode, func(node int) string { return s.agents.list[node].name }, func(node int) string { return s.agents.list[node].pieces })
 	w.kind = holding.Files
 	var stored []uint64
 	for _, d := range known {
 		stored = append(stored, d.Number)
 	}
 	if s.opt.Caches != nil {
-		w.keeper = keep.New(keep.Config{Job: s.agents.jobID, Stream: agent.Written, Kind: holding.Files, Ranks: s.opt.Spec.Ranks, Scheme: c.Scheme, Size: c.Size}, w, stored)
+		w.keeper = keep.New(keep.Config{Job: s.agents.jobID, Stream: agent.Written, Kind: holding.Files, Ranks: s.opt.Spec.Ranks, Scheme: c.Scheme, Size: c.Size}, writtenCaches{w}, stored)
 		for _, p := range s.agents.list {
 			w.keeper.Join(p.name, p.group, p.held)
 			last = max(last, p.writes)
@@ -95,26 +93,27 @@ func (w *written) back() {
 }
 
 // withUsed adds to what ranks say that they cannot save what the program has open of a dataset of its own: a moment later it has not.
-func (s *Server) withUsed(ev coord.Event) coord.Event {
+func (w *written) withUsed(ev coord.Event) coord.Event {
 	stopped, ok := ev.(node.Stopped)
-	if !ok || s.written.book.Using() == "" {
+	if !ok || w.book.Using() == "" {
 		return ev
 	}
-	stopped.Passing = append(slices.Clone(stopped.Passing), s.written.book.Using())
+	stopped.Passing = append(slices.Clone(stopped.Passing), w.book.Using())
 	return stopped
 }
 
 // storedOutputs are the datasets of files in the store that all nodes see, and the highest number that one had.
 func storedOutputs(job *dataset.Job, say func(string)) (known []outputs.Dataset, last uint64, err error) {
-	all, err := job.Checkpoints()
+	store := job.Of(agent.Written)
+	all, err := store.List()
 	if err == nil {
-		last, err = job.Last()
+		last, err = store.Last()
 	}
 	if err != nil {
 		return nil, 0, err
 	}
 	for _, n := range all {
-		m, err := dataset.ReadManifest(job.Path(n))
+		m, err := dataset.ReadManifest(store.Path(n))
 		switch {
 		case err != nil:
 			say(fmt.Sprintf("dataset %d is left out: %v", n, err))
@@ -220,10 +219,11 @@ func (w *written) Now() time.Duration { return time.Since(w.s.began) }
 // Place is outputs'.
 func (w *written) Place(n uint64, bypass bool, at []int, then func(string, error)) {
 	if bypass {
-		w.Store(keep.Place{Checkpoint: n}, func(err error) { then(w.prefix, err) })
+		writtenCaches{w}.Store(keep.Place{Checkpoint: n}, func(err error) { then(w.prefix, err) })
 		return
 	}
-	dir := (&dataset.Job{Dir: w.cacheDir(), Stream: agent.Written}).Path(n) + ".tmp"
+	cache := dataset.Job{Record: dataset.Record{Dir: w.cacheDir()}}
+	dir := cache.Of(agent.Written).Path(n) + ".tmp"
 	w.s.agents.order(w.nodesOf(at), func(_ *peer, order uint64) any {
 		return control.Prepare{Order: order, Checkpoint: n, Stream: agent.Written}
 	}, func(answers []control.Message) {
@@ -292,7 +292,7 @@ func (w *written) sealInPlace(n uint64, label holding.Label, nodes []int, ranks 
 				parts = append(parts, sealed.Part.Files...)
 			}
 		}
-		w.Store(keep.Enter{Checkpoint: n, Label: label, Files: parts}, func(err error) {
+		writtenCaches{w}.Store(keep.Enter{Checkpoint: n, Label: label, Files: parts}, func(err error) {
 			if err != nil {
 				then(err.Error())
 				return
@@ -305,7 +305,7 @@ func (w *written) sealInPlace(n uint64, label holding.Label, nodes []int, ranks 
 // Discard is outputs'.
 func (w *written) Discard(n uint64, bypass bool) {
 	if bypass {
-		w.Store(keep.Clear{Checkpoint: n}, w.complain)
+		writtenCaches{w}.Store(keep.Clear{Checkpoint: n}, w.complain)
 		return
 	}
 	w.keeper.Discard(n)
@@ -322,22 +322,22 @@ func (w *written) Forget(n uint64, withFiles bool) {
 	if w.keeper != nil {
 		w.keeper.Drop(n)
 	}
-	job := *w.job
+	store := w.job.Of(agent.Written)
 	w.s.wg.Go(func() {
 		var err error
 		if withFiles {
-			err = removeFiles(job.Path(n))
+			err = removeFiles(store.Path(n))
 		}
-		if err = errors.Join(err, job.Drop(n)); err != nil {
+		if err = errors.Join(err, store.Drop(n)); err != nil {
 			w.s.ask(func() { w.complain(err) })
 		}
 	})
 }
 
-// settleWritten waits, when the job is over, until what its program has written is stored and copied to the prefix. It returns whether
+// settle waits, when the job is over, until what its program has written is stored and copied to the prefix. It returns whether
 // nothing is lost when the caches are removed.
-func (s *Server) settleWritten() bool {
-	b := s.written.book
+func (w *written) settle() bool {
+	b, s := w.book, w.s
 	b.Over()
 	idle := func() bool { return !b.Busy() }
 	if !s.await(idle, s.agents.inbox.ready, nil) {
@@ -377,7 +377,7 @@ func (w *written) Counts(n uint64, counts bool) {
 	if w.s.opt.Plain {
 		w.s.step(coord.Counts{Checkpoint: n, Counts: counts})
 		if counts {
-			w.s.countHalt()
+			w.s.halting.count(w.s)
 		}
 	}
 }
@@ -489,50 +489,5 @@ func (w *written) fromPrefix(d outputs.Dataset, at []int, then func(bool, error)
 	})
 }
 
-// Ask is keep's.
-func (w *written) Ask(node int, order keep.Order, then func(keep.Answer)) {
-	p := w.s.agents.list[node]
-	w.s.agents.order([]*peer{p}, func(_ *peer, number uint64) any { return w.message(node, number, order) }, func(answers []control.Message) {
-		then(w.answer(answers[0]))
-	})
-}
-
-// Tell is keep's.
-func (w *written) Tell(node int, order keep.Order) {
-	w.s.agents.list[node].hear(control.Message{Start: w.s.agents.start, Body: w.message(node, 0, order)})
-}
-
-// Store is keep's.
-func (w *written) Store(work keep.Work, then func(error)) {
-	do := w.work(work)
-	w.s.wg.Go(func() {
-		err := do()
-		w.s.ask(func() { then(err) })
-	})
-}
-
-// Committed is keep's.
-func (w *written) Committed(n uint64, why string) {
-	then := w.commits[n]
-	delete(w.commits, n)
-	if then != nil {
-		then(why)
-	}
-}
-
-// Flushed is keep's.
-func (w *written) Flushed(n uint64) { w.book.Stored(n) }
-
-// Repaired is keep's.
-func (w *written) Repaired(n uint64, node int, bytes int64, why string) {
-	w.Say(fmt.Sprintf("dataset %s: %s of what %s has of it were damaged, and have been repaired: %s", w.keeper.Label(n).Name, ui.Bytes(bytes),
-		w.s.agents.list[node].name, why))
-}
-
-// Rebuilt is keep's.
-func (w *written) Rebuilt(n uint64, lost string, on int, bytes int64) {
-	w.Say(fmt.Sprintf("dataset %s: what %s held, %s, was made again on %s", w.keeper.Label(n).Name, lost, ui.Bytes(bytes), w.s.agents.list[on].name))
-}
-
-// Say is keep's, and outputs'.
+// Say is outputs'.
 func (w *written) Say(text string) { w.s.opt.Say(text) }

@@ -48,15 +48,15 @@ func (k *Keeper) Commit(id holding.ID, label holding.Label, how How, nodes []int
 			d.files, paths = append(d.files, a.Files), append(paths, a.Paths...)
 		}
 		if a, b, twice := holding.Twice(paths); twice {
-			k.refuseTwice(d, a, b)
+			d.refuse(k, a, b)
 			return
 		}
 		k.protect(d)
 	})
 }
 
-// refuseTwice gives a dataset up of which two ranks have written the same file: which of the two would be kept?
-func (k *Keeper) refuseTwice(d *draft, a, b holding.Path) {
+// refuse gives a dataset up of which two ranks have written the same file: which of the two would be kept?
+func (d *draft) refuse(k *Keeper, a, b holding.Path) {
 	at := slices.IndexFunc(d.ranks, func(ranks []int) bool { return slices.Contains(ranks, a.Rank) })
 	k.ask(d.nodes[at:at+1], func(int) Order { return Name{d.id.Dataset, a} }, nothing, func(answers []Answer) {
 		k.driver.Committed(d.id.Dataset, fmt.Sprintf("ranks %d and %d have both written %s: in the caches of nodes these are two files "+

@@ -133,22 +133,28 @@ type Memory struct {
 	Policy  *Policy  `json:"policy,omitempty"`  // of that
 }
 
-// Book knows the datasets of a job.
+// Book knows the datasets of a job. It hears the program; its parts are what there is (shelf), what is copied to the prefix (copies), and
+// what is dropped (retention).
 type Book struct {
-	driver  Driver
+	desk
+	shelf
+	*copies
+	*retention
 	policy  Policy
-	list    []*Dataset // ascending
-	last    uint64     // highest number used
-	current uint64     // to restart from, 0: the newest
-	below   uint64     // only older ones are offered, 0: all
-	runs    uint64     // programs so far
+	runs    uint64 // programs so far
 	program program
 	opener  *opening // waits until fewer are being stored
 	ender   *Ask     // waits until nothing is under way
 	readers []Ask    // wait until nothing is being stored
-	flushes []uint64 // that are to be copied to the prefix, one after the other
 	commits int      // of checkpoints
 	halt    string   // why programs are to end; empty: they are not
+}
+
+// desk is where requests are answered.
+type desk struct{ driver Driver }
+
+func (d desk) refuse(ask Ask, format string, args ...any) {
+	d.driver.Answer(ask, Answer{Refused: fmt.Sprintf(format, args...)})
 }
 
 // program is the one that runs now.
@@ -169,7 +175,9 @@ type opening struct {
 
 // New returns a book that knows of these, in any order; last is the highest number that was used.
 func New(driver Driver, known []Dataset, last uint64, m Memory) *Book {
-	b := &Book{driver: driver, last: last, current: m.Current, runs: m.Run}
+	b := &Book{desk: desk{driver}, shelf: shelf{last: last, current: m.Current}, runs: m.Run}
+	b.retention = &retention{desk: b.desk, shelf: &b.shelf, policy: &b.policy}
+	b.copies = &copies{desk: b.desk, shelf: &b.shelf, policy: &b.policy, thinOut: b.retention.prune, settled: b.settled}
 	b.program.run = m.Run
 	if m.Policy != nil {
 		b.policy = *m.Policy
@@ -199,44 +207,10 @@ func (b *Book) Memory() Memory {
 	return m
 }
 
-// List is what counts, ascending.
-func (b *Book) List() []Dataset {
-	var list []Dataset
-	for _, d := range b.list {
-		if d.state == counting {
-			list = append(list, *d)
-		}
-	}
-	return list
-}
-
-// Checkpoints are the numbers of those to restart from, ascending.
-func (b *Book) Checkpoints() []uint64 {
-	var list []uint64
-	for _, d := range b.list {
-		if d.offered() {
-			list = append(list, d.Number)
-		}
-	}
-	return list
-}
-
 func (d *Dataset) offered() bool { return d.state == counting && d.Checkpoint && !d.Bad }
-
-// Limit lets only datasets up to this one be offered, as long as no program has restarted; 0: all.
-func (b *Book) Limit(n uint64) {
-	b.below = 0
-	if n != 0 {
-		b.below = n + 1
-	}
-}
 
 // Halt has programs told that they are to end, and why.
 func (b *Book) Halt(why string) { b.halt = why }
-
-func (b *Book) refuse(ask Ask, format string, args ...any) {
-	b.driver.Answer(ask, Answer{Refused: fmt.Sprintf(format, args...)})
-}
 
 // Begin: a program begins, with so many ranks. What the one before it has left unfinished does not count.
 func (b *Book) Begin(ask Ask, ranks int, p Policy) {
@@ -278,13 +252,6 @@ func (b *Book) Run() uint64 { return b.program.run }
 
 // Prefix is the directory below which the last program's files have their names.
 func (b *Book) Prefix() string { return b.policy.Prefix }
-
-// Stored: the prefix has a dataset from now on.
-func (b *Book) Stored(n uint64) {
-	if d := b.find(n); d != nil {
-		d.Stored = true
-	}
-}
 
 // Over: the program has ended, well or not. What it was writing does not count.
 func (b *Book) Over() {
@@ -334,14 +301,6 @@ func (b *Book) Join(ask Ask, run uint64, rank int) {
 	b.driver.Answer(ask, Answer{})
 }
 
-// opened is the dataset that the program writes now; nil: none.
-func (b *Book) opened() *Dataset {
-	if n := len(b.list); n > 0 && b.list[n-1].state == open {
-		return b.list[n-1]
-	}
-	return nil
-}
-
 // Using says what the program has open of a dataset, so that an image of it could not be restored: it is gone, or another, then. Empty:
 // nothing.
 func (b *Book) Using() string {
@@ -352,17 +311,6 @@ func (b *Book) Using() string {
 		return fmt.Sprintf("the program restarts from dataset %s", d.Name)
 	}
 	return ""
-}
-
-// unsettled is how many are being stored.
-func (b *Book) unsettled() int {
-	n := 0
-	for _, d := range b.list {
-		if d.state == written {
-			n++
-		}
-	}
-	return n
 }
 
 // mostUnsettled are being stored before a program waits that begins another.
@@ -413,7 +361,7 @@ func (b *Book) openNext() {
 	}
 	b.list = append(b.list, d)
 	b.program.need.open(b.driver.Now())
-	b.driver.Place(d.Number, d.InPlace, b.places(), func(dir string, err error) {
+	b.driver.Place(d.Number, d.InPlace, b.program.places(), func(dir string, err error) {
 		if err != nil {
 			b.discard(d)
 			b.refuse(o.ask, "%v", err)
@@ -421,18 +369,6 @@ func (b *Book) openNext() {
 		}
 		b.driver.Answer(o.ask, Answer{Dataset: d.Number, Label: d.Label, Dir: dir})
 	})
-}
-
-func (b *Book) find(n uint64) *Dataset {
-	i, ok := slices.BinarySearchFunc(b.list, n, func(d *Dataset, n uint64) int { return int(int64(d.Number) - int64(n)) })
-	if !ok {
-		return nil
-	}
-	return b.list[i]
-}
-
-func (b *Book) remove(d *Dataset) {
-	b.list = slices.DeleteFunc(b.list, func(other *Dataset) bool { return other == d })
 }
 
 // discard gives a dataset up that does not count.
@@ -520,15 +456,7 @@ func (b *Book) counts(d *Dataset) {
 	} else {
 		b.answered(d)
 	}
-	b.prune()
-}
-
-// answered answers those who wait for a dataset to be in the prefix.
-func (b *Book) answered(d *Dataset) {
-	for _, ask := range d.waiting {
-		b.driver.Answer(ask, Answer{})
-	}
-	d.waiting = nil
+	b.retention.prune()
 }
 
 // settled: one is stored, or copied, or cannot be: what waited for that goes on.
@@ -543,97 +471,6 @@ func (b *Book) settled() {
 		b.offer(ask)
 	}
 	b.end()
-}
-
-// flush has a dataset copied to the prefix, when those before it are.
-func (b *Book) flush(d *Dataset) {
-	if d.Stored || d.flushing {
-		return
-	}
-	d.flushing = true
-	b.flushes = append(b.flushes, d.Number)
-	if len(b.flushes) == 1 {
-		b.flushNext()
-	}
-}
-
-func (b *Book) flushNext() {
-	if len(b.flushes) == 0 {
-		return
-	}
-	n := b.flushes[0]
-	b.driver.Flush(n, func(err error) {
-		b.flushes = b.flushes[1:]
-		if d := b.find(n); d != nil {
-			b.flushed(d, err)
-		}
-		b.flushNext()
-		b.settled()
-	})
-}
-
-func (b *Book) flushed(d *Dataset, err error) {
-	d.flushing, d.Stored, d.stuck = false, err == nil, err != nil
-	if err != nil {
-		b.driver.Say(fmt.Sprintf("dataset %s is not copied to %s: %v", d.Name, b.policy.Prefix, err))
-		for _, ask := range d.waiting {
-			b.refuse(ask, "dataset %s is not copied to %s: %v", d.Name, b.policy.Prefix, err)
-		}
-		d.waiting = nil
-		return
-	}
-	b.answered(d)
-	b.prune()
-}
-
-// prune drops what newer ones have replaced. In the caches the newest checkpoints stay, and what is not in the prefix but ought to be.
-func (b *Book) prune() {
-	inCaches, inPrefix := 0, 0
-	for _, d := range slices.Backward(slices.Clone(b.list)) {
-		if d.state != counting || d.flushing {
-			continue
-		}
-		if d.Cached && !d.Checkpoint && d.Stored { // a result is of no use there
-			b.evict(d)
-		}
-		if d.Cached && d.offered() {
-			if inCaches++; inCaches > b.policy.Keep {
-				b.evict(d)
-			}
-		}
-		if d.Stored && d.offered() {
-			if inPrefix++; b.policy.InPrefix > 0 && inPrefix > b.policy.InPrefix && !d.Output {
-				b.forget(d, true)
-			}
-		}
-	}
-}
-
-// evict removes a dataset from the caches.
-func (b *Book) evict(d *Dataset) {
-	if !d.Stored {
-		b.forget(d, false)
-		return
-	}
-	d.Cached = false
-	b.driver.Evict(d.Number)
-}
-
-// forget removes a dataset; with files, also those in the prefix.
-func (b *Book) forget(d *Dataset, files bool) {
-	b.remove(d)
-	if b.current == d.Number {
-		b.current = 0
-		b.driver.Changed()
-	}
-	if d.Checkpoint {
-		b.driver.Counts(d.Number, false)
-	}
-	b.driver.Forget(d.Number, files)
-	for _, ask := range d.waiting {
-		b.refuse(ask, "dataset %s is removed", d.Name)
-	}
-	d.waiting = nil
 }
 
 // Newest: the program asks for the newest dataset to restart from. What is being stored is waited for.
@@ -654,12 +491,12 @@ func (b *Book) offer(ask Ask) {
 }
 
 func (b *Book) offerBelow(ask Ask, below uint64) {
-	d := b.candidate(below)
+	d := b.candidate(b.policy.Restart, below)
 	if d == nil {
 		b.driver.Answer(ask, Answer{})
 		return
 	}
-	b.driver.Restore(*d, b.places(), b.policy.Restart.InPrefix, func(inPrefix bool, err error) {
+	b.driver.Restore(*d, b.program.places(), b.policy.Restart.InPrefix, func(inPrefix bool, err error) {
 		if err == nil {
 			if b.policy.Restart.Flush {
 				b.flush(d)
@@ -677,29 +514,6 @@ func (b *Book) offerBelow(ask Ask, below uint64) {
 		}
 		b.offerBelow(ask, d.Number)
 	})
-}
-
-// candidate is the dataset to offer: the current one, else the newest; only such as are older than below, if that is not 0.
-func (b *Book) candidate(below uint64) *Dataset {
-	for _, d := range slices.Backward(b.list) {
-		there := d.Cached && !b.policy.Restart.NotCaches || d.Stored && !b.policy.Restart.NotPrefix
-		if there && d.offered() && (b.current == 0 || d.Number <= b.current) && (below == 0 || d.Number < below) {
-			return d
-		}
-	}
-	return nil
-}
-
-// places are the nodes of the program's ranks, -1: it has not joined.
-func (b *Book) places() []int {
-	at := make([]int, b.program.ranks)
-	for rank := range at {
-		at[rank] = -1
-		if node, ok := b.program.at[rank]; ok {
-			at[rank] = node
-		}
-	}
-	return at
 }
 
 // Read: all ranks have read a dataset; if it is not valid, it is not offered again.
@@ -729,65 +543,6 @@ func (b *Book) Read(ask Ask, run, n uint64, valid bool) {
 	b.driver.Answer(ask, Answer{})
 }
 
-// named is the newest dataset of this name that counts; nil: there is none.
-func (b *Book) named(name string) *Dataset {
-	for _, d := range slices.Backward(b.list) {
-		if d.Name == name && d.state == counting {
-			return d
-		}
-	}
-	return nil
-}
-
-// Current makes the dataset of a name the one to restart from.
-func (b *Book) Current(name string) error {
-	d := b.named(name)
-	switch {
-	case d == nil:
-		return fmt.Errorf("there is no dataset %s", name)
-	case !d.Checkpoint:
-		return fmt.Errorf("dataset %s is no checkpoint", name)
-	}
-	if d.Bad { // somebody knows better
-		d.Bad = false
-		b.driver.Counts(d.Number, true)
-	}
-	b.current = d.Number
-	if b.policy.Restart.DropAfter {
-		b.dropAfter(d)
-	}
-	b.driver.Changed()
-	return nil
-}
-
-// Drop forgets the dataset of a name; with files, it is removed with those in the prefix.
-func (b *Book) Drop(name string, files bool) error {
-	d := b.named(name)
-	if d == nil {
-		return fmt.Errorf("there is no dataset %s", name)
-	}
-	b.forget(d, files)
-	return nil
-}
-
-// DropAfter forgets all datasets that are newer than that of a name.
-func (b *Book) DropAfter(name string) error {
-	d := b.named(name)
-	if d == nil {
-		return fmt.Errorf("there is no dataset %s", name)
-	}
-	b.dropAfter(d)
-	return nil
-}
-
-func (b *Book) dropAfter(d *Dataset) {
-	for _, other := range slices.Clone(b.list) {
-		if other.Number > d.Number && other.state == counting {
-			b.forget(other, false)
-		}
-	}
-}
-
 // End: the program uses this no more. It is answered when all that it has written counts, and is where the policy wants it.
 func (b *Book) End(ask Ask, run uint64) {
 	if !b.here(ask, run) {
@@ -796,25 +551,6 @@ func (b *Book) End(ask Ask, run uint64) {
 	b.ender = &ask
 	b.end()
 }
-
-// Settle has copied to the prefix what ought to be there when no more follows: results, and the newest checkpoint; that by all means if the
-// caches may be lost.
-func (b *Book) Settle(unsafe bool) {
-	newest := b.candidate(0)
-	for _, d := range slices.Clone(b.list) {
-		if d.state == counting && d.Cached && !d.Stored && !d.stuck && (d.Output || d == newest && (unsafe || b.policy.Flush > 0)) {
-			b.flush(d)
-		}
-	}
-}
-
-// Stuck says whether something could not be copied to the prefix.
-func (b *Book) Stuck() bool {
-	return slices.ContainsFunc(b.list, func(d *Dataset) bool { return d.stuck })
-}
-
-// Busy says whether anything is being stored or copied.
-func (b *Book) Busy() bool { return b.unsettled() > 0 || len(b.flushes) > 0 }
 
 // end answers who waits for the end, when nothing is under way any more.
 func (b *Book) end() {
