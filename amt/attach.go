@@ -65,8 +65,7 @@ func Attach(comm int) (*Attached, error) {
 	if err != nil {
 		return nil, err
 	}
-	r.collectives++
-	r.attached = r.find(r.collectives)
+	r.attached = r.epochs.nextCollective()
 	r.main, r.attached.label = r.attached, "attached"
 	r.patience.begin()
 	return &Attached{r: r, w: w, frame: frame{r: r, ep: r.attached, from: r.self}}, nil
@@ -87,7 +86,7 @@ func (a *Attached) Enter(do func(Context) error) error {
 	if err != nil {
 		r.attached.fail(err)
 	}
-	r.ends(&a.frame)
+	r.epochs.ends(&a.frame)
 	return a.leave(errors.Join(r.attached.err, r.drain(r.attached.err != nil)))
 }
 

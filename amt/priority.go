@@ -92,11 +92,11 @@ func (r *rank) sort(p parcel, b []byte) {
 			r.controlled(p.from, w.id(), epoch, payload)
 			continue
 		}
-		ep := r.find(epoch)
+		ep := r.epochs.find(epoch)
 		if p.remote {
-			ep.hold()
-			ep.got(p.from, 1)
-			r.came()
+			ep.detector.hold()
+			ep.detector.got(p.from, 1)
+			r.epochs.lull.came()
 		}
 		of.left++
 		r.sorted.push(waiting{ep, w, payload, of})

@@ -12,7 +12,6 @@ import (
 	"time"
 	"unsafe"
 
-	"github.com/byssus-hpc/byssus/amt/internal/term"
 	"github.com/byssus-hpc/byssus/amt/internal/tree"
 	"github.com/byssus-hpc/byssus/amt/internal/wire"
 	"github.com/byssus-hpc/byssus/internal/engine"
@@ -40,9 +39,8 @@ type rank struct {
 	reached     int     // ranks that Send reaches the short way: none, while there is too much in memory
 	t           wire.Transport
 	table       []*entry
-	failures    *failures // of all ranks of this process; nil: there is one
-	poison      bool      // messages are made useless when they have been handled
-	returned    bool      // run has
+	poison      bool // messages are made useless when they have been handled
+	returned    bool // run has
 
 	outs      [][]byte       // by rank: the batch that is being filled; its own: messages that stay here
 	refused   []fifo[[]byte] // by rank: batches before it that the transport has not taken
@@ -58,28 +56,17 @@ type rank struct {
 	rests     int  // how often the rest was done meanwhile
 	unlooked  bool // there was one since the last look for others' batches
 	idle      int  // turns in a row without anything to do
-	busy      bool // a message from another rank was handled since epochs were settled
-	settled   bool // epochs were settled since then, and others told of it
-	patient   int  // looks for a batch before epochs are settled
 
-	main        *Epoch
-	attached    *Epoch // what all is within between Attach and Detach
-	epochs      map[uint64]*Epoch
-	last        *Epoch // the one that was looked up last
-	collectives uint64 // epochs made here, of each kind
-	rooteds     uint64
-	dirty       []*Epoch // that nothing holds any more, to be settled
-	spare       []*Epoch // the memory of such a list
-	orders      []term.Order
-	detector    []byte         // room for what is packed of one
-	reductions  map[uint64]any // by epoch: *reducing of some type
-	above       int            // the rank that this one gives what it reduces; -1: none
-	below       []int          // those that give theirs
-	operations  operations
-	handler     frame // of the handler that runs
-	frames      []*frame
-	broken      error // the transport's: nothing can go on
-	unclaimed   []unclaimed
+	main       *Epoch
+	attached   *Epoch // what all is within between Attach and Detach
+	epochs     epochs
+	reductions map[uint64]any // by epoch: *reducing of some type
+	above      int            // the rank that this one gives what it reduces; -1: none
+	below      []int          // those that give theirs
+	operations operations
+	handler    frame // of the handler that runs
+	frames     []*frame
+	broken     error // the transport's: nothing can go on
 
 	watch    watch
 	patience patience
@@ -113,9 +100,10 @@ type inbox struct {
 }
 
 func newRank(t wire.Transport, e engine.Engine, table []*entry) (*rank, error) {
-	r := &rank{self: t.Rank(), ranks: t.Ranks(), reached: t.Ranks(), t: t, table: table, epochs: map[uint64]*Epoch{},
-		gone: make(chan struct{}), reductions: map[uint64]any{}, tasks: map[*task]struct{}{}, patient: waitingLooks, pace: pace{messages: 1}}
+	r := &rank{self: t.Rank(), ranks: t.Ranks(), reached: t.Ranks(), t: t, table: table,
+		gone: make(chan struct{}), reductions: map[uint64]any{}, tasks: map[*task]struct{}{}, pace: pace{messages: 1}}
 	r.life, r.die = context.WithCancelCause(context.Background())
+	r.epochs.init(r)
 	r.operations.init(r)
 	r.outs, r.refused = make([][]byte, r.ranks), make([]fifo[[]byte], r.ranks)
 	r.sorted.always = slices.ContainsFunc(table, func(e *entry) bool { return e.priority != 0 })
@@ -183,9 +171,9 @@ func (r *rank) work() bool {
 		r.rest()
 	case r.handleNext():
 	case r.operations.perform():
-	case r.exchange(r.looks()):
-	case len(r.dirty) > 0:
-		r.settle()
+	case r.exchange(r.epochs.lull.looks()):
+	case len(r.epochs.dirty) > 0:
+		r.epochs.settle()
 	default:
 		return r.operations.settle()
 	}
@@ -203,7 +191,7 @@ func (r *rank) rest() {
 	r.operations.perform()
 	r.operations.settle()
 	if r.rests++; r.rests%settleAfter == 0 {
-		r.settle()
+		r.epochs.settle()
 		r.memory.pay()
 	}
 }
@@ -225,15 +213,6 @@ func (p *pace) next() {
 		p.messages = min(flushAfter, 2*p.messages)
 	}
 	p.last = now
-}
-
-// looks is how many looks for a batch come before epochs are settled: who has just had a message from elsewhere may have an
-// answer soon, and a wave meanwhile would be in vain. After one that was, it is twice as many, until an epoch is over.
-func (r *rank) looks() int {
-	if r.busy {
-		return r.patient
-	}
-	return 1
 }
 
 // until drives the rank until an epoch is over, or nothing can go on: what the rank has to send by then has been sent.
@@ -509,9 +488,9 @@ func (r *rank) handle(p parcel) {
 		b = rest
 		if ep == nil || ep.id != epoch {
 			r.count(ep, &p, n)
-			ep, n = r.find(epoch), 0
+			ep, n = r.epochs.find(epoch), 0
 			if p.remote {
-				ep.hold()
+				ep.detector.hold()
 			}
 		}
 		n++
@@ -548,19 +527,11 @@ func (r *rank) count(ep *Epoch, p *parcel, n int) {
 	switch {
 	case n == 0:
 	case p.remote:
-		ep.got(p.from, n)
+		ep.detector.got(p.from, n)
 		ep.release(1)
-		r.came()
+		r.epochs.lull.came()
 	default:
 		ep.release(n)
-	}
-}
-
-// came notes that a message has come from another rank: what was settled before it was settled in vain.
-func (r *rank) came() {
-	r.busy = true
-	if r.settled {
-		r.settled, r.patient = false, min(2*r.patient, mostLooks)
 	}
 }
 
@@ -569,7 +540,7 @@ func (r *rank) controlled(from int, id uint16, epoch uint64, payload []byte) {
 	r.handler.entry = nil
 	switch id {
 	case recordDetector:
-		r.detected(from, epoch, payload)
+		r.epochs.detected(from, epoch, payload)
 	case recordAgreement:
 		r.operations.receive(from, payload)
 	case recordWatch:
@@ -604,7 +575,7 @@ func (r *rank) message(ep *Epoch, from int, w what, payload []byte) {
 func (r *rank) ownRecord(ep *Epoch, from int, w what, payload []byte) {
 	switch id := w.id(); {
 	case id == recordFailure:
-		ep.failed(r.failures.told(string(payload)))
+		ep.failed(r.epochs.failures.told(string(payload)))
 	case id == recordHang:
 		text, dot, _ := strings.Cut(string(payload), "\x00")
 		ep.failed(&HangError{text, dot})

@@ -43,7 +43,7 @@ func (t Trial) RunLocal(n int, main func(Context) error) error {
 				errs[rank] = err
 				return
 			}
-			r.failures, r.poison = told, t.Poison
+			r.epochs.failures, r.poison = told, t.Poison
 			defer r.exited(func(err error) { errs[rank] = err })
 			errs[rank] = r.run(main)
 		})
@@ -72,10 +72,9 @@ func (r *rank) run(main func(Context) error) error {
 		defer r.patience.end()
 	}
 	r.ended, r.goroutine = false, owner.Current()
-	r.collectives++
-	r.main = r.find(r.collectives)
+	r.main = r.epochs.nextCollective()
 	var failed error
-	r.begin(&frame{r: r, ep: r.attached, from: r.self}, r.main, "main", func(c Context) error {
+	r.main.begin(&frame{r: r, ep: r.attached, from: r.self}, "main", func(c Context) error {
 		failed = main(c)
 		return failed
 	}, nil)

@@ -58,7 +58,7 @@ func (s *Scope) Do(c Context, operation func(comm *mpi.Comm) error, then ...func
 }
 
 func (s *Scope) ask(ep *Epoch, operation func(*mpi.Comm) error, then []func(Context)) {
-	ep.hold()
+	ep.detector.hold()
 	o := &s.r.operations
 	o.agreement.Ask(s.n)
 	s.asked.push(asked{ep, operation, then})

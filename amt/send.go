@@ -13,7 +13,7 @@ import (
 func (h *Handler[M]) Send(c Context, to int, m *M) {
 	f := c.own()
 	ep, r := f.ep, f.r
-	if h.entry == nil || h.entry.fault != nil || f.task != nil || uint(to) >= uint(r.reached) || len(ep.after) > 0 {
+	if h.entry == nil || h.entry.fault != nil || f.task != nil || uint(to) >= uint(r.reached) || ep.gate.closed() {
 		if !h.sendRarely(f, to, m, nil) {
 			return
 		}
@@ -51,7 +51,7 @@ func (h *Handler[M]) SendAt(c Context, to int, m *M, priority Priority) {
 func (h *Handler[M]) sendRarely(f *frame, to int, m *M, priority *Priority) bool {
 	f.waitForRoom()
 	err := h.check(f.r.ranks, to)
-	if err == nil && f.task == nil && priority == nil && !f.ep.gated() {
+	if err == nil && f.task == nil && priority == nil && !f.ep.gate.closed() {
 		return true
 	}
 	var record []byte

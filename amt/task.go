@@ -36,7 +36,7 @@ func (c Context) Go(name string, work func(Context) error) {
 	t := &task{name: name}
 	t.f = &frame{r: r, ep: ep, from: r.self, task: t}
 	begin := func() {
-		ep.hold()
+		ep.detector.hold()
 		t.begun = time.Now()
 		r.running++
 		r.tasks[t] = struct{}{}
@@ -54,7 +54,7 @@ func (c Context) Go(name string, work func(Context) error) {
 					if t.cancel != nil {
 						t.cancel(nil)
 					}
-					r.ends(t.f)
+					r.epochs.ends(t.f)
 					r.running--
 					delete(r.tasks, t)
 					ep.release(1)
@@ -112,12 +112,11 @@ func (t *task) rooted(f *frame, label string, body func(Context) error, opts []E
 	begun := make(chan *Epoch, 1)
 	r := f.r
 	r.ask(func() {
-		r.rooteds++
-		ep := r.find(rootedBit | uint64(r.self)<<rootShift | r.rooteds&numberMask)
-		begun <- r.begin(f, ep, label, func(Context) error {
+		ep := r.epochs.nextRooted()
+		begun <- ep.begin(f, label, func(Context) error {
 			held = true
-			ep.hold()
-			ep.done = make(chan struct{})
+			ep.detector.hold()
+			ep.waiters.channel(false)
 			return nil
 		}, opts)
 	})
@@ -137,7 +136,7 @@ func (t *task) rooted(f *frame, label string, body func(Context) error, opts []E
 		if err != nil {
 			e.fail(err)
 		}
-		r.ends(in)
+		r.epochs.ends(in)
 		e.release(1)
 	})
 	return e
@@ -154,18 +153,12 @@ func (t *task) wait(f *frame, ep *Epoch) error {
 			return
 		}
 		ep.claim()
-		if ep.done == nil {
-			ep.done = make(chan struct{})
-			if ep.over {
-				close(ep.done)
-			}
-		}
+		done = ep.waiters.channel(ep.over)
 		if !ep.over {
 			r.running--
-			ep.tasks++
+			ep.waiters.tasks++
 			t.waits = ep
 		}
-		done = ep.done
 		ready <- nil
 	})
 	select {

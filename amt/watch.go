@@ -160,7 +160,7 @@ func (w *watch) look() {
 	}
 	quiet := now.Sub(w.since)
 	w.tasks(now)
-	w.r.complain(now)
+	w.r.epochs.complain(now)
 	if w.holds && quiet >= w.rests && w.r.stuck() {
 		w.holds = false
 		w.wave.Release(1)
@@ -181,7 +181,7 @@ func (w *watch) look() {
 func (w *watch) settled() {
 	if w.settles++; w.settles%settlesTimed == 0 {
 		now := time.Now()
-		w.r.complain(now)
+		w.r.epochs.complain(now)
 		w.stands(now)
 	}
 }
@@ -202,7 +202,7 @@ func (w *watch) stands(now time.Time) {
 func (r *rank) stuck() bool {
 	o := &r.operations
 	return r.waits != nil && r.running == 0 && !r.inbox.some.Load() && r.incoming.len() == 0 && len(r.outs[r.self]) == 0 && r.sorted.n == 0 &&
-		len(r.open) == 0 && len(r.dirty) == 0 && !o.dirty && !o.agreement.Due() && len(o.queue) == 0
+		len(r.open) == 0 && len(r.epochs.dirty) == 0 && !o.dirty && !o.agreement.Due() && len(o.queue) == 0
 }
 
 // end is when the rank needs no watch any more.
