@@ -40,7 +40,7 @@ func (a *Attached) enter() error {
 func (a *Attached) leave(err error) error {
 	a.inside, a.failed = false, err
 	if err != nil {
-		a.r.patience.end()
+		a.r.watch.patience.end()
 		a.r.abandon(err)
 		err = errors.Join(err, a.w.Abandon())
 	}
@@ -67,7 +67,7 @@ func Attach(comm int) (*Attached, error) {
 	}
 	r.attached = r.epochs.nextCollective()
 	r.main, r.attached.label = r.attached, "attached"
-	r.patience.begin()
+	r.watch.patience.begin()
 	return &Attached{r: r, w: w, frame: frame{r: r, ep: r.attached, from: r.self}}, nil
 }
 
@@ -112,7 +112,7 @@ func (a *Attached) Detach() error {
 	}
 	a.leave(nil)
 	a.failed = errors.New("it is detached")
-	a.r.patience.end()
+	a.r.watch.patience.end()
 	a.r.abandon(a.failed)
 	if err := errors.Join(a.w.Close(), a.r.operations.close(), mpilib.Detach()); err != nil {
 		return fmt.Errorf("amt: rank %d: %w", a.r.self, err)

@@ -78,10 +78,10 @@ func (es *epochs) complain(now time.Time) {
 	r := es.r
 	for i := range es.unclaimed {
 		u := &es.unclaimed[i]
-		if waited := now.Sub(u.since); r.watch.patient > 0 && !u.told && waited >= r.watch.patient {
+		if waited := now.Sub(u.since); r.watch.patience.lasts > 0 && !u.told && waited >= r.watch.patience.lasts {
 			u.told = true
 			fmt.Fprintf(os.Stderr, "amt: rank %d: the epoch %q has failed, and %s, which began it, has not waited for it since %v: %v\n",
-				r.self, u.label, u.concern.by.who(), waited.Round(max(r.watch.patient/100, 1)), u.err)
+				r.self, u.label, u.concern.by.who(), waited.Round(max(r.watch.patience.lasts/100, 1)), u.err)
 		}
 	}
 }

@@ -180,10 +180,10 @@ func (m *memory) wait(f *frame) {
 	begun, told := time.Now(), time.Duration(0)
 	for m.relax(); m.over && r.failure() == nil; m.relax() {
 		r.drive()
-		if waited := time.Since(begun); r.watch.patient > 0 && waited >= max(r.watch.patient, 2*told) {
+		if waited := time.Since(begun); r.watch.patience.lasts > 0 && waited >= max(r.watch.patience.lasts, 2*told) {
 			told = waited
 			fmt.Fprintf(os.Stderr, "amt: rank %d: the main function waits for room since %v: other ranks do not handle what this one has sent, %d bytes (%s)\n",
-				r.self, waited.Round(max(r.watch.patient/100, 1)), m.used(false), MemoryVariable)
+				r.self, waited.Round(max(r.watch.patience.lasts/100, 1)), m.used(false), MemoryVariable)
 		}
 	}
 }

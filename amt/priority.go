@@ -73,7 +73,7 @@ const idleLevels = 64
 
 // sort takes the messages of a batch, from somewhere in it on, to be handled in their order; what else is in it is done.
 func (r *rank) sort(p parcel, b []byte) {
-	if len(b) < r.watch.short/2 { // those that wait for long must not keep a whole batch
+	if len(b) < r.watch.losses.short/2 { // those that wait for long must not keep a whole batch
 		whole := p.b
 		b = slices.Clone(b)
 		r.memory.handled(&p, cap(whole)-cap(b))
@@ -125,7 +125,7 @@ func (r *rank) next() bool {
 	r.done(w.batch)
 	if r.since++; r.since >= r.pace.messages {
 		r.pace.next()
-		r.patience.beat()
+		r.watch.patience.beat()
 		r.flush()
 		r.unlooked = true
 	}

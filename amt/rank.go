@@ -68,15 +68,14 @@ type rank struct {
 	frames     []*frame
 	broken     error // the transport's: nothing can go on
 
-	watch    watch
-	patience patience
-	gone     chan struct{}   // closed when a run has failed
-	life     context.Context // done then
-	die      context.CancelCauseFunc
-	waits    *Epoch             // what the main function waits for
-	ended    bool               // the main function has returned
-	tasks    map[*task]struct{} // that have not ended
-	running  int                // of them, those that do not wait
+	watch   watch
+	gone    chan struct{}   // closed when a run has failed
+	life    context.Context // done then
+	die     context.CancelCauseFunc
+	waits   *Epoch             // what the main function waits for
+	ended   bool               // the main function has returned
+	tasks   map[*task]struct{} // that have not ended
+	running int                // of them, those that do not wait
 
 	inbox  inbox
 	locals sync.Map // by *Local of some type: a pointer to the value
@@ -152,7 +151,7 @@ func (r *rank) step() {
 	}
 	if r.idle++; r.idle >= watchLooks {
 		r.memory.pay()
-		r.patience.beat()
+		r.watch.patience.beat()
 		r.watch.look()
 	}
 	r.t.Idle(r.idle)
@@ -314,7 +313,7 @@ func (r *rank) look(looks int) parcel {
 // put sends a batch to another rank, which counts as packed until then. It tells whether it was taken.
 func (r *rank) put(to int, b []byte) bool {
 	short := b
-	if len(b) <= r.watch.short && cap(b) > r.watch.short { // less has come into it than was thought: the transport knows the memory of short ones
+	if len(b) <= r.watch.losses.short && cap(b) > r.watch.losses.short { // less has come into it than was thought: the transport knows the memory of short ones
 		short = append(r.t.Room(len(b)), b...)
 	}
 	size, own := len(b), ofWatch(b) // of what is the transport's afterwards
@@ -397,7 +396,7 @@ func (r *rank) room(to, n int) []byte {
 
 // newRoom begins a batch with room for so many bytes. While the transport takes nothing, those of short records get longer.
 func (r *rank) newRoom(to, n int) []byte {
-	if !r.leave(to) && n <= r.watch.short {
+	if !r.leave(to) && n <= r.watch.losses.short {
 		n = max(n, min(2*cap(r.outs[to]), longest))
 	}
 	b := r.t.Room(n)
@@ -426,7 +425,7 @@ func (r *rank) leave(to int) bool {
 // record sends one that was made elsewhere: room for its header, and its payload. It is the rank's then: a long one is a batch by itself.
 func (r *rank) record(to int, w what, epoch uint64, b []byte) {
 	b = closeRecord(b, 0, w, epoch)
-	if len(b) <= r.watch.short {
+	if len(b) <= r.watch.losses.short {
 		r.fill(to, append(r.room(to, len(b)), b...))
 		return
 	}
@@ -457,7 +456,7 @@ func (r *rank) control(to int, w what, epoch uint64, payload []byte) {
 // handle does what the records of a batch say. Messages of one epoch that follow each other are counted together, and hold it
 // until then.
 func (r *rank) handle(p parcel) {
-	r.patience.beat()
+	r.watch.patience.beat()
 	if r.sorts {
 		r.sort(p, p.b)
 		return
@@ -523,7 +522,7 @@ func (r *rank) free(p parcel) {
 // count counts n messages of a batch in their epoch: what they held it for is done. Those of this rank hold it one by one since
 // they were sent, those of others together.
 func (r *rank) count(ep *Epoch, p *parcel, n int) {
-	r.watch.counted += uint64(n)
+	r.watch.losses.counted += uint64(n)
 	switch {
 	case n == 0:
 	case p.remote:

@@ -68,8 +68,8 @@ func joined(errs []error) error {
 // run runs a program on one rank, in the main epoch. When that fails, nobody waits for anybody else.
 func (r *rank) run(main func(Context) error) error {
 	if r.attached == nil { // else Attach has begun it
-		r.patience.begin()
-		defer r.patience.end()
+		r.watch.patience.begin()
+		defer r.watch.patience.end()
 	}
 	r.ended, r.goroutine = false, owner.Current()
 	r.main = r.epochs.nextCollective()
@@ -80,7 +80,7 @@ func (r *rank) run(main func(Context) error) error {
 	}, nil)
 	r.ended = true
 	err := r.main.wait()
-	r.watch.end()
+	r.watch.alarm.stop()
 	if failed != nil {
 		err = failed
 	}
@@ -104,7 +104,7 @@ func (r *rank) exited(then func(error)) {
 		panic(fmt.Sprintf("amt: rank %d: %s panics: %v", r.self, r.runs(), p))
 	}
 	err := fmt.Errorf("amt: rank %d: the main function, a body or a handler: %w", r.self, errGoexit)
-	r.watch.end()
+	r.watch.alarm.stop()
 	r.main.fail(err)
 	err = errors.Join(err, r.drain(true))
 	r.abandon(err)

@@ -209,7 +209,7 @@ func (o *operations) perform() bool {
 	if o.r.broken != nil {
 		return false
 	}
-	o.r.patience.beat()
+	o.r.watch.patience.beat()
 	n, _, _ := o.agreement.Next()
 	s := o.scopes[n]
 	a := s.asked.pop()

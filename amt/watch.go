@@ -17,12 +17,7 @@ const (
 	restsAfter   = 100 * time.Millisecond // it takes part in finding that nothing can go on
 	marksAfter   = time.Second            // without a message, it tells others how much it sent them; then after twice as long, and so on
 	settlesTimed = 64                     // times that epochs are settled, after which it looks at the time
-	patientFor   = time.Minute            // it says that a task runs; then after twice as long, and so on
 )
-
-// PatienceVariable says how long a task or a handler runs, or a main function waits elsewhere than in this package, before it is told
-// that it does ("90s"); a minute if it is not set, never if it is 0.
-const PatienceVariable = "BYSSUS_AMT_PATIENCE"
 
 // DOTVariable names a file that gets the graph of who waits for whom, in the language of Graphviz, when nothing can go on.
 const DOTVariable = "BYSSUS_AMT_DOT"
@@ -40,7 +35,7 @@ func (e *HangError) Error() string { return "amt: nothing can go on: " + e.Text 
 //
 // What ranks do at all is watched like a collective epoch (package term) that is held wherever there is something to do, a task
 // runs, or a main function does not wait. When that is over and the program is not, nothing can go on. It counts batches, not
-// messages, and so costs the way of a message nothing; batches of its own do not count.
+// messages, and so costs the way of a message nothing; batches of its own do not count. It belongs to the goroutine that drives the rank.
 type watch struct {
 	r       *rank
 	wave    term.Collective
@@ -48,23 +43,15 @@ type watch struct {
 	stirred uint64 // what this rank has done
 	seen    uint64 // of that, when it was last looked at
 	since   time.Time
-	alarm   time.Time // when the timer ends a rest
-	timer   *time.Timer
-	counted uint64        // messages of epochs that were handled here
-	moved   uint64        // of them, when it was last looked whether there are more
-	movedAt time.Time     // when there were
-	marked  time.Duration // after so long without one others were told how much was sent to them
+	rests   time.Duration // restsAfter, but in tests
 	settles int           // how often epochs were settled since times were looked at
-	left    []uint64      // by rank: batches of short bytes or less, which arrive in their order
-	come    []uint64
-	short   int
-	lost    error         // what is wrong with that
-	queue   []notice      // to be sent
-	rests   time.Duration // restsAfter, and marksAfter, but in tests
-	asks    time.Duration
-	reports []hang.Report
-	patient time.Duration
 	orders  []term.Order
+	queue   []notice // to be sent
+	reports []hang.Report
+
+	losses   losses
+	alarm    alarm
+	patience patience
 }
 
 // A notice is what watches tell each other.
@@ -84,18 +71,9 @@ const (
 
 func (w *watch) init(r *rank) error {
 	w.r, w.holds, w.wave = r, true, term.NewCollective(r.self, r.ranks)
-	w.left, w.come = make([]uint64, r.ranks), make([]uint64, r.ranks)
-	w.short = r.t.Size()
-	w.rests, w.asks, w.patient = restsAfter, marksAfter, patientFor
-	if text := os.Getenv(PatienceVariable); text != "" {
-		d, err := time.ParseDuration(text)
-		if err != nil || d < 0 {
-			return fmt.Errorf("amt: %s=%s: a time is wanted, such as 90s, or 0", PatienceVariable, text)
-		}
-		w.patient = d
-	}
-	r.patience.r, r.patience.lasts = r, w.patient
-	return nil
+	w.rests = restsAfter
+	w.losses.init(r)
+	return w.patience.init(r)
 }
 
 // ofWatch tells whether a batch is a watch's: it has that one record.
@@ -106,9 +84,7 @@ func ofWatch(b []byte) bool {
 
 // gone counts a batch that the transport has taken.
 func (w *watch) gone(to, size int, own bool) {
-	if size <= w.short {
-		w.left[to]++
-	}
+	w.losses.gone(to, size)
 	if !own {
 		w.wave.Sent(to)
 	}
@@ -121,22 +97,9 @@ func (w *watch) arrived(from int, b []byte) {
 		w.wave.Got(from, 1)
 		w.stirred++
 	} else if _, kind, payload, _, ok := nextRecord(b); ok && noticeKind(kind) == noticeMark {
-		w.compare(from, binary.LittleEndian.Uint64(payload))
+		w.losses.compare(from, binary.LittleEndian.Uint64(payload))
 	}
-	if len(b) <= w.short {
-		w.come[from]++
-	}
-}
-
-// compare finds that batches are lost: those that have left a rank before its mark have come before it.
-func (w *watch) compare(from int, left uint64) {
-	r := w.r
-	switch come := w.come[from]; {
-	case come < left:
-		w.lost = fmt.Errorf("amt: rank %d: the transport has lost %d of %d batches of messages from rank %d", r.self, left-come, left, from)
-	case come > left:
-		w.lost = fmt.Errorf("amt: rank %d: the transport has brought %d batches of messages from rank %d, which has sent %d", r.self, come, from, left)
-	}
+	w.losses.arrived(from, len(b))
 }
 
 // hold notes that this rank has, or had, something to do.
@@ -166,15 +129,8 @@ func (w *watch) look() {
 		w.wave.Release(1)
 		w.ordered(w.wave.Settle(w.orders[:0]))
 	}
-	w.stands(now)
-	if now.After(w.alarm) {
-		w.alarm = now.Add(restsAfter)
-		if w.timer == nil {
-			w.timer = time.AfterFunc(restsAfter, w.r.t.Wake)
-		} else {
-			w.timer.Reset(restsAfter)
-		}
-	}
+	w.marks(now)
+	w.alarm.set(now, w.r.t)
 }
 
 // settled is called when epochs are settled: those of which a message is lost are settled again and again, and no rank is ever idle.
@@ -182,20 +138,21 @@ func (w *watch) settled() {
 	if w.settles++; w.settles%settlesTimed == 0 {
 		now := time.Now()
 		w.r.epochs.complain(now)
-		w.stands(now)
+		w.marks(now)
 	}
 }
 
-// stands has others look whether something was lost, if no message of an epoch was handled here for a while.
-func (w *watch) stands(now time.Time) {
-	if w.counted != w.moved || w.movedAt.IsZero() {
-		w.moved, w.movedAt, w.marked = w.counted, now, 0
+// marks tells all ranks that this one has sent something to how much that was, when it is time for that.
+func (w *watch) marks(now time.Time) {
+	if !w.losses.due(now) {
 		return
 	}
-	if since := now.Sub(w.movedAt); since >= max(w.asks, 2*w.marked) {
-		w.marked = since
-		w.marks()
+	for to, n := range w.losses.left {
+		if n > 0 && to != w.r.self {
+			w.queue = append(w.queue, notice{to, noticeMark, make([]byte, 8)})
+		}
 	}
+	w.send()
 }
 
 // stuck tells whether this rank can do nothing before something comes from another.
@@ -205,29 +162,12 @@ func (r *rank) stuck() bool {
 		len(r.open) == 0 && len(r.epochs.dirty) == 0 && !o.dirty && !o.agreement.Due() && len(o.queue) == 0
 }
 
-// end is when the rank needs no watch any more.
-func (w *watch) end() {
-	if w.timer != nil {
-		w.timer.Stop()
-	}
-}
-
-// marks tells all ranks that this one has sent something to how much that was.
-func (w *watch) marks() {
-	for to, n := range w.left {
-		if n > 0 && to != w.r.self {
-			w.queue = append(w.queue, notice{to, noticeMark, make([]byte, 8)})
-		}
-	}
-	w.send()
-}
-
 // send sends what the transport takes now.
 func (w *watch) send() {
 	left := w.queue[:0]
 	for _, n := range w.queue {
 		if n.kind == noticeMark {
-			binary.LittleEndian.PutUint64(n.body, w.left[n.to])
+			binary.LittleEndian.PutUint64(n.body, w.losses.left[n.to])
 		}
 		b, at := openRecord(w.r.t.Room(wholeSize(len(n.body))))
 		b = closeRecord(append(b, n.body...), at, what(recordWatch), uint64(n.kind))
@@ -259,8 +199,8 @@ func (w *watch) receive(from int, kind noticeKind, payload []byte) {
 	w.hold()
 	switch kind {
 	case noticeMark:
-		if w.lost != nil {
-			w.r.all().fail(w.lost)
+		if lost := w.losses.found; lost != nil {
+			w.r.all().fail(lost)
 		}
 	case noticeWave:
 		m, _ := unpackDetector(payload)
@@ -305,11 +245,11 @@ func (w *watch) report(report hang.Report) {
 
 // tasks says which have run for long.
 func (w *watch) tasks(now time.Time) {
-	if w.patient <= 0 {
+	if w.patience.lasts <= 0 {
 		return
 	}
 	for t := range w.r.tasks {
-		if ran := now.Sub(t.begun); t.waits == nil && ran >= max(w.patient, 2*t.told) {
+		if ran := now.Sub(t.begun); t.waits == nil && ran >= max(w.patience.lasts, 2*t.told) {
 			t.told = ran
 			fmt.Fprintf(os.Stderr, "amt: rank %d: the task %q runs since %v; this rank has nothing else to do\n", w.r.self, t.name, ran.Round(time.Second))
 		}
