@@ -15,10 +15,10 @@ type Epoch struct {
 	id        uint64
 	label     string
 	fault     error // why it was not begun
-	begun     bool  // here
 	elsewhere elsewhere
 	outer     *Epoch // is held by this one
 	detector  detector
+	begun     bool // here
 	over      bool
 	err       error // the first failure that is known here
 	concern   concern
@@ -58,7 +58,7 @@ func (ep *Epoch) post(to int, w what, record []byte) {
 		return
 	}
 	ep.sent(to)
-	ep.r.record(to, w, ep.id, record)
+	ep.r.outgoing.record(to, w, ep.id, record)
 }
 
 // detectorPayload is what the epoch's detector sends, until the next call.
@@ -86,7 +86,7 @@ func (ep *Epoch) compare(from int, label []byte) {
 		err := fmt.Errorf("amt: ranks begin collective epochs, reductions or scopes in different orders, or leave some out: what is %q on rank %d is %q on rank %d",
 			ep.label, ep.r.self, label, from)
 		ep.fail(err)
-		ep.r.main.fail(err)
+		ep.r.main.epoch.fail(err)
 	}
 }
 
@@ -95,7 +95,7 @@ func (ep *Epoch) ordered(orders []term.Order) {
 	ep.r.epochs.orders = orders
 	for _, o := range orders {
 		ep.r.epochs.lull.settled = true
-		ep.r.control(o.To, what(recordDetector), ep.id, ep.detectorPayload(o.Message))
+		ep.r.outgoing.control(o.To, what(recordDetector), ep.id, ep.detectorPayload(o.Message))
 	}
 	switch {
 	case ep.detector.over():
@@ -119,7 +119,7 @@ func (ep *Epoch) end() {
 		next.ungate(ep)
 	}
 	if w.done != nil {
-		ep.r.running += w.tasks
+		ep.r.tasks.running += w.tasks
 		close(w.done)
 	}
 	if ep.outer == nil {
@@ -154,33 +154,23 @@ func (ep *Epoch) inherit(before *Epoch) {
 func (ep *Epoch) ungate(before *Epoch) {
 	for _, m := range ep.gate.passed(before) {
 		ep.sent(m.to)
-		ep.r.record(m.to, m.what, ep.id, m.record)
+		ep.r.outgoing.record(m.to, m.what, ep.id, m.record)
 		ep.release(1)
 	}
 	ep.release(1)
 }
 
 // run runs a function within the epoch, on the rank's own goroutine.
-// Within a handler, or what follows an epoch, it is still that.
 func (ep *Epoch) run(around *frame, body func(Context) error) {
 	r := ep.r
-	var f *frame
-	if n := len(r.frames); n > 0 {
-		f, r.frames = r.frames[n-1], r.frames[:n-1]
-	} else {
-		f = &frame{r: r}
-	}
-	f.ep, f.from, f.entry, f.follows, f.performs = ep, around.from, around.entry, around.follows, around.performs
-	before := r.code
-	f.driven, r.code = r.drives, f
+	f, before := r.frames.enter(ep, around)
 	err := body(Context{f, f.gen})
-	r.code = before
-	f.gen++
+	r.frames.leave(f, before)
 	if err != nil {
 		ep.fail(err)
 	}
 	r.epochs.ends(f)
-	r.frames = append(r.frames, f)
+	r.frames.free(f)
 }
 
 // fail makes an error the epoch's, everywhere. The epoch is over no earlier for it: messages that wait are taken, but not
@@ -199,14 +189,14 @@ func (ep *Epoch) fail(err error) {
 	if !ep.collective() {
 		if root := rootOf(ep.id); root != ep.r.self {
 			ep.sent(root)
-			ep.r.control(root, w, ep.id, text)
+			ep.r.outgoing.control(root, w, ep.id, text)
 			return
 		}
 	}
 	for to := range ep.r.ranks {
 		if to != ep.r.self {
 			ep.sent(to)
-			ep.r.control(to, w, ep.id, text)
+			ep.r.outgoing.control(to, w, ep.id, text)
 		}
 	}
 }
@@ -217,11 +207,7 @@ func (ep *Epoch) failed(err error) {
 		return
 	}
 	ep.err = err
-	for t := range ep.r.tasks {
-		if t.cancel != nil && ep.holds(t.f.ep) {
-			t.cancel(err)
-		}
-	}
+	ep.r.tasks.cancel(ep, err)
 }
 
 // An EpochOption changes how an epoch is begun.
@@ -343,14 +329,15 @@ func (ep *Epoch) foreign(f *frame, does string) error {
 // wait drives the rank until the epoch is over.
 func (ep *Epoch) wait() error {
 	ep.claim()
-	before := ep.r.waits
-	ep.r.waits = ep
-	defer func() { ep.r.waits = before }()
-	err := ep.r.until(ep)
+	m := &ep.r.main
+	before := m.waits
+	m.waits = ep
+	defer func() { m.waits = before }()
+	err := ep.r.loop.until(ep)
 	switch {
 	case err == nil:
 		return ep.err
-	case ep.err == nil || ep == ep.r.main || ep.err.Error() == err.Error():
+	case ep.err == nil || ep == m.epoch || ep.err.Error() == err.Error():
 		return err
 	}
 	return errors.Join(ep.err, err) // the first may be why the second is
@@ -376,7 +363,7 @@ func (ep *Epoch) OnDone(c Context, then func(Context)) {
 		return
 	}
 	if within := f.ep; f.task != nil { // which holds it until what it asks for now is done
-		f.r.ask(func() { ep.onDone(within, then) })
+		f.r.inbox.ask(func() { ep.onDone(within, then) })
 		return
 	}
 	ep.onDone(f.ep, then)
@@ -399,7 +386,7 @@ func (c Context) Fail(err error) {
 	f := c.own()
 	if f.task != nil {
 		ep := f.ep
-		f.r.ask(func() { ep.fail(err) })
+		f.r.inbox.ask(func() { ep.fail(err) })
 		return
 	}
 	f.ep.fail(err)

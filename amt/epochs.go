@@ -13,13 +13,14 @@ type epochs struct {
 	spare       []*Epoch // the memory of such a list
 	lull        lull     // before they are settled
 	orders      []term.Order
-	packed      []byte      // room for what is packed of one
-	unclaimed   []unclaimed // have failed, and are nobody's concern yet
-	failures    *failures   // of all ranks of this process; nil: there is one
+	packed      []byte         // room for what is packed of one
+	unclaimed   []unclaimed    // have failed, and are nobody's concern yet
+	reductions  map[uint64]any // *reducing of some type, for those that are reductions
+	failures    *failures      // of all ranks of this process; nil: there is one
 }
 
 func (es *epochs) init(r *rank) {
-	es.r, es.byID = r, map[uint64]*Epoch{}
+	es.r, es.byID, es.reductions = r, map[uint64]*Epoch{}, map[uint64]any{}
 	es.lull.patient = waitingLooks
 }
 

@@ -33,7 +33,7 @@ func RunWithin(n, limit int, around func(wire.Transport) wire.Transport, rests t
 		r.memory.bound(limit)
 	}, func(r *rank) error {
 		kept := 0 // by what came while the rank sent its last words, and is no message
-		for _, p := range r.incoming.all() {
+		for _, p := range r.dispatcher.incoming.all() {
 			if kept += cap(p.b); HasMessages(p.b) {
 				return fmt.Errorf("rank %d: at the end there is a message from rank %d", r.self, p.from)
 			}

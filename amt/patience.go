@@ -99,7 +99,7 @@ func stacks() string {
 // in them, of the rank and of the message; or a main function that waits for what is not the runtime's. Else both are empty.
 func (p *patience) occupied(stacks string) (what, which string) {
 	r := p.r
-	handles := fmt.Sprintf(".(*rank).message(%p", r)
+	handles := fmt.Sprintf(".(*dispatcher).message(%p", &r.dispatcher)
 	performs := fmt.Sprintf(".(*operations).perform(%p", &r.operations)
 	runs := fmt.Sprintf(".(*rank).run(%p", r)
 	for s := range strings.SplitSeq(stacks, "\n\n") {
@@ -109,7 +109,7 @@ func (p *patience) occupied(stacks string) (what, which string) {
 		}
 		if above, frame, found := strings.Cut(s, handles); found {
 			frame, _, _ = strings.Cut(frame, "\n")
-			for _, e := range r.table {
+			for _, e := range r.dispatcher.table {
 				if strings.Contains(above, "\n"+e.function+"(") {
 					return e.String(), frame
 				}
@@ -125,7 +125,7 @@ func (p *patience) occupied(stacks string) (what, which string) {
 
 // waitsElsewhere is what a main function waits in, by its stack; empty if it computes, or waits for an epoch.
 func waitsElsewhere(stack, runs string) string {
-	if !strings.Contains(stack, runs) || strings.Contains(stack, ".(*rank).step(") {
+	if !strings.Contains(stack, runs) || strings.Contains(stack, ".(*loop).step(") {
 		return ""
 	}
 	_, state, _ := strings.Cut(stack, "[")

@@ -11,8 +11,8 @@ import (
 
 // report is what this rank waits for.
 func (r *rank) report() hang.Report {
-	report := hang.Report{Rank: r.self, Main: r.waits.number(), Ended: r.ended}
-	for t := range r.tasks {
+	report := hang.Report{Rank: r.self, Main: r.main.waits.number(), Ended: r.main.ended}
+	for t := range r.tasks.all {
 		if t.waits != nil {
 			report.Tasks = append(report.Tasks, hang.Task{Name: t.name, Epoch: t.waits.number(), Holds: t.f.ep.number()})
 		}
@@ -62,8 +62,8 @@ func (ep *Epoch) report() hang.Epoch {
 	counts := map[hang.Held]int{}
 	for _, m := range ep.gate.held {
 		name := "the runtime"
-		if m.what.id() >= firstHandler && int(m.what.id()-firstHandler) < len(ep.r.table) {
-			name = ep.r.table[m.what.id()-firstHandler].String()
+		if m.what.id() >= firstHandler && int(m.what.id()-firstHandler) < len(ep.r.dispatcher.table) {
+			name = ep.r.dispatcher.table[m.what.id()-firstHandler].String()
 		}
 		counts[hang.Held{To: m.to, Handler: name}]++
 	}

@@ -122,7 +122,7 @@ func (w *watch) look() {
 		w.since = now
 	}
 	quiet := now.Sub(w.since)
-	w.tasks(now)
+	w.r.tasks.complain(now, w.patience.lasts)
 	w.r.epochs.complain(now)
 	if w.holds && quiet >= w.rests && w.r.stuck() {
 		w.holds = false
@@ -155,13 +155,6 @@ func (w *watch) marks(now time.Time) {
 	w.send()
 }
 
-// stuck tells whether this rank can do nothing before something comes from another.
-func (r *rank) stuck() bool {
-	o := &r.operations
-	return r.waits != nil && r.running == 0 && !r.inbox.some.Load() && r.incoming.len() == 0 && len(r.outs[r.self]) == 0 && r.sorted.n == 0 &&
-		len(r.open) == 0 && len(r.epochs.dirty) == 0 && !o.dirty && !o.agreement.Due() && len(o.queue) == 0
-}
-
 // send sends what the transport takes now.
 func (w *watch) send() {
 	left := w.queue[:0]
@@ -172,7 +165,7 @@ func (w *watch) send() {
 		b, at := openRecord(w.r.t.Room(wholeSize(len(n.body))))
 		b = closeRecord(append(b, n.body...), at, what(recordWatch), uint64(n.kind))
 		w.r.memory.packed += cap(b)
-		if !w.r.put(n.to, b) {
+		if !w.r.t.put(n.to, b) {
 			w.r.memory.packed -= cap(b)
 			w.r.t.Free(b)
 			left = append(left, n)
@@ -200,7 +193,7 @@ func (w *watch) receive(from int, kind noticeKind, payload []byte) {
 	switch kind {
 	case noticeMark:
 		if lost := w.losses.found; lost != nil {
-			w.r.all().fail(lost)
+			w.r.main.all().fail(lost)
 		}
 	case noticeWave:
 		m, _ := unpackDetector(payload)
@@ -208,12 +201,12 @@ func (w *watch) receive(from int, kind noticeKind, payload []byte) {
 	case noticeReport:
 		var report hang.Report
 		if err := json.Unmarshal(payload, &report); err != nil {
-			w.r.all().fail(fmt.Errorf("amt: rank %d: what rank %d waits for: %w", w.r.self, from, err))
+			w.r.main.all().fail(fmt.Errorf("amt: rank %d: what rank %d waits for: %w", w.r.self, from, err))
 			return
 		}
 		w.report(report)
 	}
-	if w.r.waits != nil && w.seen == w.stirred {
+	if w.r.main.waits != nil && w.seen == w.stirred {
 		w.look()
 	}
 }
@@ -223,7 +216,7 @@ func (w *watch) report(report hang.Report) {
 	if w.r.self != 0 {
 		body, err := json.Marshal(report)
 		if err != nil {
-			w.r.all().fail(fmt.Errorf("amt: rank %d: what it waits for: %w", w.r.self, err))
+			w.r.main.all().fail(fmt.Errorf("amt: rank %d: what it waits for: %w", w.r.self, err))
 			return
 		}
 		w.queue = append(w.queue, notice{0, noticeReport, body})
@@ -240,18 +233,5 @@ func (w *watch) report(report hang.Report) {
 			fmt.Fprintf(os.Stderr, "amt: rank 0: %s: %v\n", DOTVariable, e)
 		}
 	}
-	w.r.all().fail(err)
-}
-
-// tasks says which have run for long.
-func (w *watch) tasks(now time.Time) {
-	if w.patience.lasts <= 0 {
-		return
-	}
-	for t := range w.r.tasks {
-		if ran := now.Sub(t.begun); t.waits == nil && ran >= max(w.patience.lasts, 2*t.told) {
-			t.told = ran
-			fmt.Fprintf(os.Stderr, "amt: rank %d: the task %q runs since %v; this rank has nothing else to do\n", w.r.self, t.name, ran.Round(time.Second))
-		}
-	}
+	w.r.main.all().fail(err)
 }

@@ -53,7 +53,6 @@ var exceptions = []exception{
 	{"amt/amtcheck.checker", size{41, 7}, "an analyzer: a method for each rule and for each way to find what it is about"},
 
 	// These are several things that ought to be told apart.
-	{"amt.rank", size{53, 59}, "the runtime on a rank, whose queues, epochs and tasks are not told apart yet"},
 	{"internal/act/agent.Server", size{39, 25}, "the agent of one start, whose sessions, launcher and reports are not told apart yet"},
 	{"internal/store/dataset.Job", size{68, 9}, "a job in the store: its record, its lock and its checkpoints are not told apart yet"},
 	{"pup.checker", size{31, 23}, "the shadow check: its walk and what it has found are not told apart yet"},
