@@ -88,7 +88,7 @@ type awaited[R any] struct {
 	has   atomic.Bool
 }
 
-// calls are those of a rank that wait for replies; tasks make them too, so any goroutine may use it.
+// calls are those of a rank that wait for replies. Tasks make them too: any goroutine may use it.
 type calls struct {
 	requests atomic.Uint64 // of calls that this rank has waited for
 	replies  sync.Map      // by the number of a request: *awaited of some type

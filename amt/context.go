@@ -29,8 +29,8 @@ type frame struct {
 	life uint64 // how many such codes have ended, as far as the rank's own goroutine knows
 }
 
-// frames are those of the code of the program that runs on a rank's own goroutine, but for handlers. They belong to that goroutine; tasks
-// may look at which it is.
+// frames are those of the code of the program, but for handlers, that runs on the goroutine that drives a rank. They belong to that; any
+// other may look which it is.
 type frames struct {
 	goroutine uintptr // the one that drives the rank
 	drives    bool    // it runs what there is to do, while the main function waits or polls

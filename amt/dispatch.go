@@ -10,7 +10,7 @@ import (
 )
 
 // A dispatcher handles the messages that have come to a rank, one after the other: in the order of batches, or of priorities when there
-// are any. What it has not handled holds its epoch. It belongs to the goroutine that drives the rank.
+// are any. What it has not handled keeps its epoch from being over. It belongs to the goroutine that drives the rank.
 type dispatcher struct {
 	r        *rank
 	table    []*entry

@@ -2,8 +2,8 @@ package amt
 
 import "time"
 
-// A loop decides what a rank does next of what there is to do: none of it waits for ever, also if another never ends. It belongs to the
-// goroutine that drives the rank.
+// A loop decides what a rank does next, so that nothing that there is to do waits for ever while there is more and more of something
+// else. It belongs to the goroutine that drives the rank.
 type loop struct {
 	r         *rank
 	askedLast bool // what others want was done last

@@ -3,8 +3,6 @@ package amt
 import (
 	"fmt"
 	"time"
-
-	"github.com/byssus-hpc/byssus/amt/internal/wire"
 )
 
 // losses finds that the transport has lost batches, or brought some twice: short ones between two ranks arrive in their order, so those
@@ -24,7 +22,7 @@ type losses struct {
 }
 
 func (l *losses) init(r *rank) {
-	l.self, l.short, l.asks = r.self, r.t.Size(), marksAfter
+	l.self, l.short, l.asks = r.self, r.t.short, marksAfter
 	l.left, l.come = make([]uint64, r.ranks), make([]uint64, r.ranks)
 }
 
@@ -64,30 +62,4 @@ func (l *losses) due(now time.Time) bool {
 	}
 	l.marked = since
 	return true
-}
-
-// An alarm ends a rest of the rank, so that it looks at the time.
-type alarm struct {
-	at    time.Time
-	timer *time.Timer
-}
-
-// set has a rest end after restsAfter, unless it does so earlier already.
-func (a *alarm) set(now time.Time, t wire.Transport) {
-	if !now.After(a.at) {
-		return
-	}
-	a.at = now.Add(restsAfter)
-	if a.timer == nil {
-		a.timer = time.AfterFunc(restsAfter, t.Wake)
-	} else {
-		a.timer.Reset(restsAfter)
-	}
-}
-
-// stop is when the rank needs none any more.
-func (a *alarm) stop() {
-	if a.timer != nil {
-		a.timer.Stop()
-	}
 }

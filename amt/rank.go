@@ -22,8 +22,8 @@ const (
 	farewell = 10 * time.Second // for which a rank that has failed tries to tell others
 )
 
-// A rank is the runtime on one rank. Its parts belong to the goroutine that drives it, which is that of the main function, but for what
-// inbox, locals and calls have, and where a part says what else others may look at.
+// A rank is the runtime on one rank. Its parts belong to the goroutine that drives it, which is that of the main function, but for inbox,
+// locals and calls, which are for all, and what a part says that others may look at.
 type rank struct {
 	position
 	t          transport

@@ -65,8 +65,8 @@ func joined(errs []error) error {
 	return errors.Join(list...)
 }
 
-// A mainFunction is how far that of a rank is, of which there is one after the other between Attach and Detach. It belongs to the goroutine
-// that drives the rank, which is its own.
+// A mainFunction is how far the main function of a rank is; between Attach and Detach there is one after the other. It belongs to the
+// goroutine that drives the rank, on which it runs.
 type mainFunction struct {
 	epoch    *Epoch
 	attached *Epoch // what all is within between Attach and Detach

@@ -25,7 +25,8 @@ type task struct {
 	panics bool // the program ends by it
 }
 
-// tasks are those of a rank that have not ended. They belong to the goroutine that drives the rank; each looks at gone and life itself.
+// tasks are those of a rank that have not ended. They belong to the goroutine that drives the rank. The tasks themselves look at gone and
+// life alone.
 type tasks struct {
 	self    int
 	all     map[*task]struct{}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/byssus-hpc/byssus/amt/internal/hang"
 	"github.com/byssus-hpc/byssus/amt/internal/term"
+	"github.com/byssus-hpc/byssus/amt/internal/wire"
 )
 
 // When a rank that has nothing to do looks after what it waits for. Times decide when it looks, never what is concluded.
@@ -39,10 +40,10 @@ func (e *HangError) Error() string { return "amt: nothing can go on: " + e.Text 
 type watch struct {
 	r       *rank
 	wave    term.Collective
-	holds   bool   // this rank has something to do, as far as it has looked
-	stirred uint64 // what this rank has done
-	seen    uint64 // of that, when it was last looked at
-	since   time.Time
+	holds   bool          // this rank has something to do, as far as it has looked
+	stirred uint64        // what this rank has done
+	seen    uint64        // of that, when it was last looked at
+	since   time.Time     // when it was first seen to do no more
 	rests   time.Duration // restsAfter, but in tests
 	settles int           // how often epochs were settled since times were looked at
 	orders  []term.Order
@@ -52,6 +53,32 @@ type watch struct {
 	losses   losses
 	alarm    alarm
 	patience patience
+}
+
+// An alarm ends a rest of the rank, so that it looks at the time. It belongs to the goroutine that drives the rank.
+type alarm struct {
+	at    time.Time
+	timer *time.Timer
+}
+
+// set has a rest end after restsAfter, unless it does so earlier already.
+func (a *alarm) set(now time.Time, t wire.Transport) {
+	if !now.After(a.at) {
+		return
+	}
+	a.at = now.Add(restsAfter)
+	if a.timer == nil {
+		a.timer = time.AfterFunc(restsAfter, t.Wake)
+	} else {
+		a.timer.Reset(restsAfter)
+	}
+}
+
+// stop is when the rank needs none any more.
+func (a *alarm) stop() {
+	if a.timer != nil {
+		a.timer.Stop()
+	}
 }
 
 // A notice is what watches tell each other.
