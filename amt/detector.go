@@ -23,20 +23,13 @@ func (d *detector) init(id uint64, r *rank) {
 	}
 }
 
+// hold keeps the epoch from being over until it is released (Epoch.release).
 func (d *detector) hold() {
 	if d.rooted {
 		d.tree.Hold()
 	} else {
 		d.wave.Hold()
 	}
-}
-
-// release undoes n holds, and tells whether nothing holds the epoch here any more.
-func (d *detector) release(n int) bool {
-	if d.rooted {
-		return d.tree.Release(n)
-	}
-	return d.wave.Release(n)
 }
 
 // got counts n messages from another rank, sent one to another.
