@@ -104,7 +104,8 @@ int SCR_Have_restart(int *flag, char *name)
 	if (!scr.have)
 		known = look("SCR_Have_restart", scr.restart);
 	if (!known) /* else it would begin anew, and its checkpoints take the place of those that it has */
-		return scr_wrong("SCR_Have_restart", "a dataset that cannot be had now", "an agent that has it");
+		return scr_wrong("SCR_Have_restart", "a dataset that cannot be had now",
+				 "an agent that has it");
 	*flag = scr.have;
 	if (scr.have && name)
 		strcpy(name, scr.restart);

@@ -63,7 +63,7 @@ func (e *env) runPlain(f *runFlags, app []string) error {
 		return err
 	}
 	old := job.Meta
-	job.Meta = dataset.Meta{Name: name, ID: old.ID, App: app, Dir: cwd, Ranks: f.ranks, Plain: true, Outputs: old.Outputs, Cached: old.Cached, MPI: spec.MPI.Name,
+	job.Meta = dataset.Meta{Name: name, ID: old.ID, App: app, Dir: cwd, Ranks: f.ranks, Known: dataset.Known{Plain: true, Outputs: old.Outputs}, Cached: old.Cached, MPI: spec.MPI.Name,
 		MPIArgs: f.mpiArgs, Keep: f.keep, Retries: f.retries, Restarts: &f.most, NotAnew: f.notAnew, Patience: f.silent, Wait: &f.wait,
 		Fsync: f.fsync, Policy: f.policy, Grace: f.grace, Caches: f.ownCaches(), State: dataset.StateRunning, Started: time.Now()}
 	if err := job.Save(); err != nil {
@@ -87,7 +87,7 @@ func (e *env) takePlain(store dataset.Store, name string) (*dataset.Job, error) 
 	if errors.Is(err, dataset.ErrNoJob) {
 		id := make([]byte, 16)
 		_, _ = rand.Read(id) // never fails
-		return store.Create(dataset.Meta{Name: name, ID: hex.EncodeToString(id), Ranks: 1, Plain: true, State: dataset.StateRunning, Started: time.Now()})
+		return store.Create(dataset.Meta{Name: name, ID: hex.EncodeToString(id), Ranks: 1, Known: dataset.Known{Plain: true}, State: dataset.StateRunning, Started: time.Now()})
 	}
 	if err == nil && !job.Meta.Plain {
 		err = exitError{ExitNot, errors.New("cli: run --plain: job " + name + " is not a plain one: choose another name")}

@@ -38,9 +38,7 @@ type runFlags struct {
 	retries int
 	most    int
 	notAnew bool
-	resume  bool
-	plain   bool
-	script  bool
+	runWay
 	fsync   bool
 	lazy    bool
 	policy  string
@@ -60,6 +58,9 @@ type runFlags struct {
 	groups  []string
 	caches  dataset.Caches
 }
+
+// runWay is how a program is run.
+type runWay struct{ resume, plain, script bool }
 
 func (f *runFlags) add(cmd *cobra.Command) {
 	fl := cmd.Flags()
@@ -355,8 +356,8 @@ func makeSpec(f *runFlags, face, under string) (launch.Spec, error) {
 	if err := checkArgs(mpi.Name, f.mpiArgs, f.onNodes()); err != nil {
 		return launch.Spec{}, err
 	}
-	return launch.Spec{MPI: mpi, Ranks: f.ranks, Program: program, Args: f.mpiArgs, Face: face, LibDir: libDir,
-		Writers: f.writers, Policy: f.policy, NoFiles: f.saveFiles() == 0, Refused: f.refused, Lazy: f.lazy, Verbose: f.verbose}, nil
+	return launch.Spec{MPI: mpi, Ranks: f.ranks, Program: program, Args: f.mpiArgs, Face: face, LibDir: libDir, Verbose: f.verbose,
+		Saving: launch.Saving{Writers: f.writers, Policy: f.policy, NoFiles: f.saveFiles() == 0, Refused: f.refused, Lazy: f.lazy}}, nil
 }
 
 // saveFiles is how many bytes of files that are read and written in place a checkpoint may have, negative if that is no size.

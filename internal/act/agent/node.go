@@ -152,6 +152,18 @@ func (n *Node) Hear(m control.Message) {
 		n.moves.do(o.Transfer.ID, func(ctx context.Context) { n.answer(o.Order, n.repair(ctx, o)) })
 	case control.Inspect:
 		n.moves.do(0, func(ctx context.Context) { n.answer(o.Order, examine(ctx, n.of(o.Stream).Path(o.Checkpoint))) })
+	case control.Flush:
+		n.moves.do(0, func(ctx context.Context) { n.flushAndSay(ctx, o) })
+	default:
+		if !n.hearOfWritten(m) {
+			n.storeOrder(m)
+		}
+	}
+}
+
+// hearOfWritten takes in what is ordered, or answered, of datasets that programs write themselves; false: it is something else.
+func (n *Node) hearOfWritten(m control.Message) bool {
+	switch o := m.Body.(type) {
 	case control.Told:
 		if n.clients != nil {
 			n.clients.told(o)
@@ -165,11 +177,10 @@ func (n *Node) Hear(m control.Message) {
 		n.moves.do(0, func(context.Context) { n.say(control.Message{Body: n.name(o)}) })
 	case control.Compare:
 		n.moves.do(0, func(ctx context.Context) { n.answer(o.Order, n.compare(ctx, o)) })
-	case control.Flush:
-		n.moves.do(0, func(ctx context.Context) { n.flushAndSay(ctx, o) })
 	default:
-		n.storeOrder(m)
+		return false
 	}
+	return true
 }
 
 // server is the one of that start, nil: it is over.

@@ -105,7 +105,7 @@ func TestOutside(t *testing.T) {
 		}
 		for what, record := range map[string]dataset.Manifest{
 			"image":      {Checkpoint: 1, Ranks: 2, Files: []dataset.File{{Name: name}}},
-			"redundancy": {Checkpoint: 1, Ranks: 2, Node: "one", Parity: []string{name}},
+			"redundancy": {Checkpoint: 1, Ranks: 2, InCache: dataset.InCache{Node: "one", Parity: []string{name}}},
 		} {
 			if why := n.do(control.Commit{Order: 3, Checkpoint: 1, Record: record}); !strings.Contains(why, "wanted") {
 				t.Errorf("record of %s %q: %q", what, name, why)

@@ -123,7 +123,7 @@ type Dataset struct {
 	waiting  []Ask // answered when it is in the prefix
 	flushing bool
 	unfit    uint64 // the program that could not read it, with another number of ranks
-	tries    int // to copy it to the prefix, that have failed
+	tries    int    // to copy it to the prefix, that have failed
 }
 
 // Memory is what outlives the process that decides.

@@ -178,6 +178,23 @@ func RankProgram(libDir string) (string, error) {
 	return path, nil
 }
 
+// Saving is how ranks save their memory.
+type Saving struct {
+	Writers int // threads of a rank
+	Policy  string
+	NoFiles bool   // what is read and written in place is not saved
+	Refused string // what a call of a refused function does: end the job, or error
+	Lazy    bool
+}
+
+// AsItIs is what is to know of a program that is not led.
+type AsItIs struct {
+	Plain   bool   // App is started as it is
+	Script  bool   // App is run once, and starts launchers by itself
+	Preload string // a library for it; empty: none
+	Clients string // socket of the agent for programs that hand files to be kept
+}
+
 // Spec is what to start.
 type Spec struct {
 	MPI     MPI
@@ -185,10 +202,6 @@ type Spec struct {
 	Program string   // byssus-rank
 	Args    []string // options for the launcher
 	App     []string // to start
-	Plain   bool     // App is started as it is
-	Script  bool     // App is run once, and starts launchers by itself
-	Preload string   // a library for plain programs; empty: none
-	Clients string   // socket of the agent for programs that hand files to be kept
 	Restart string   // the directory of an image to go on from; of the application itself, or of a program that it starts. Empty: none
 	Job     string
 	Face    string
@@ -197,13 +210,10 @@ type Spec struct {
 	Agent   string
 	Memory  string // directory in which Open MPI's ranks of a node have the memory that they share, which goes with the start; empty: its own
 	Number  uint64 // of this start
-	Writers int
-	Policy  string
-	NoFiles bool   // what is read and written in place is not saved
-	Refused string // what a call of a refused function does: end the job, or error
 	Fault   string
-	Lazy    bool
 	Verbose bool
+	Saving
+	AsItIs
 }
 
 // Command returns the launcher's command line.

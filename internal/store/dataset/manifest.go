@@ -39,13 +39,18 @@ type Manifest struct {
 	MPI        string         `json:"mpi"`
 	App        string         `json:"app"`
 	Bytes      int64          `json:"bytes"`
-	Label      *holding.Label `json:"label,omitempty"`  // of what a program has written itself
-	Node       string         `json:"node,omitempty"`   // whose cache this is the part of; empty: it is the whole
-	Start      uint64         `json:"start,omitempty"`  // of the ranks, that wrote it: in a cache
-	Epoch      uint64         `json:"epoch,omitempty"`  // of the attempt that wrote it: in a cache
-	Parity     []string       `json:"parity,omitempty"` // what lies here for other nodes; see package parity
-	Files      []File         `json:"files"`
-	Meta       Meta           `json:"meta"`
+	Label      *holding.Label `json:"label,omitempty"` // of what a program has written itself
+	InCache
+	Files []File `json:"files"`
+	Meta  Meta   `json:"meta"`
+}
+
+// InCache is what the manifest of a node's part has.
+type InCache struct {
+	Node   string   `json:"node,omitempty"`   // whose cache this is the part of; empty: it is the whole
+	Start  uint64   `json:"start,omitempty"`  // of the ranks, that wrote it: in a cache
+	Epoch  uint64   `json:"epoch,omitempty"`  // of the attempt that wrote it: in a cache
+	Parity []string `json:"parity,omitempty"` // what lies here for other nodes; see package parity
 }
 
 // Held lists the ranks whose images the manifest has: all, or those of a node.

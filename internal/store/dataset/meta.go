@@ -61,11 +61,16 @@ type Meta struct {
 	State    string         `json:"state"`
 	Exit     int            `json:"exit,omitempty"`
 	Reason   string         `json:"ending_because,omitempty"` // what a rank said before it ended the job
-	Plain    bool           `json:"plain,omitempty"`          // ranks are not led: they write their datasets themselves
-	Outputs  outputs.Memory `json:"outputs,omitzero"`         // what is known of these
-	Aside    []uint64       `json:"left_aside,omitempty"`     // checkpoints that it has gone back behind
-	Started  time.Time      `json:"started"`
-	Ended    time.Time      `json:"ended,omitzero"`
+	Known
+	Started time.Time `json:"started"`
+	Ended   time.Time `json:"ended,omitzero"`
+}
+
+// Known is what is known of a job's datasets beside themselves.
+type Known struct {
+	Plain   bool           `json:"plain,omitempty"`      // ranks are not led: they write their datasets themselves
+	Outputs outputs.Memory `json:"outputs,omitzero"`     // what is known of these
+	Aside   []uint64       `json:"left_aside,omitempty"` // checkpoints that it has gone back behind
 }
 
 // DefaultRestarts is what a job that dies at random, and comes further each time, may need in some days. One that does not come
