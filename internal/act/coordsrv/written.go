@@ -59,8 +59,9 @@ func (s *Server) keepWritten(start *coord.Start) error {
 	for _, d := range known {
 		stored = append(stored, d.Number)
 	}
+	told := newChronicle(w, known)
 	if s.opt.Caches != nil {
-		w.keeper = keep.New(keep.Config{Job: s.agents.jobID, Stream: agent.Written, Kind: holding.Files, Ranks: s.opt.Spec.Ranks, Scheme: c.Scheme, Size: c.Size}, w, stored)
+		w.keeper = keep.New(keep.Config{Job: s.agents.jobID, Stream: agent.Written, Kind: holding.Files, Ranks: s.opt.Spec.Ranks, Scheme: c.Scheme, Size: c.Size}, told, stored)
 		for _, p := range s.agents.list {
 			w.keeper.Join(p.name, p.group, p.held)
 			last = max(last, p.writes)
@@ -70,10 +71,10 @@ func (s *Server) keepWritten(start *coord.Start) error {
 			if i < 0 {
 				known, i = append(known, outputs.Dataset{Number: n, Label: w.keeper.Label(n)}), len(known)
 			}
-			known[i].Cached = true
+			known[i].Cached, told.names[n] = true, known[i].Name
 		}
 	}
-	w.book = outputs.New(w, known, last, s.opt.Job.Meta.Outputs)
+	w.book = outputs.New(told, known, last, s.opt.Job.Meta.Outputs)
 	if s.opt.Plain {
 		start.Images = w.book.Checkpoints()
 	}
@@ -118,7 +119,7 @@ func (w *written) asked(from *peer, m control.Asked) {
 	case client.ReqOpen:
 		w.book.Open(ask, m.Run, holding.Label{Name: name, Checkpoint: m.Flags&client.FlagCheckpoint != 0, Output: m.Flags&client.FlagOutput != 0})
 	case client.ReqWritten:
-		w.book.Written(ask, outputs.Part{Run: m.Run, Dataset: m.Dataset, Rank: int(m.Rank), Valid: m.Valid == 1, Bytes: m.Bytes})
+		w.book.Written(ask, outputs.Part{Run: m.Run, Dataset: m.Dataset, Rank: int(m.Rank), Valid: m.Valid == 1, Bytes: m.Bytes, Files: m.NFiles})
 	case client.ReqNewest:
 		w.book.Newest(ask, m.Run)
 	case client.ReqRead:
@@ -345,7 +346,7 @@ func (w *written) Changed() {
 
 // Counts is outputs'.
 func (w *written) Counts(n uint64, counts bool) {
-	if d := &w.s.opt.Job.Meta; counts && w.keeper != nil && !w.keeper.Stored(n) {
+	if d := &w.s.opt.Job.Meta; w.s.opt.Plain && counts && w.keeper != nil && !w.keeper.Stored(n) {
 		d.Cached = n
 		w.s.record.save()
 	}

@@ -104,6 +104,7 @@ type Dataset struct {
 	said     map[int]int // the node of each rank that has written its part
 	invalid  bool
 	bytes    uint64
+	files    uint64
 	waiting  []Ask // answered when it is in the prefix
 	flushing bool
 	stuck    bool // it could not be copied to the prefix
@@ -364,7 +365,7 @@ type Part struct {
 	Run, Dataset uint64
 	Rank         int
 	Valid        bool
-	Bytes        uint64
+	Bytes, Files uint64
 }
 
 // Written: a rank has written its part.
@@ -381,7 +382,7 @@ func (b *Book) Written(ask Ask, p Part) {
 		b.refuse(ask, "rank %d of %d has written its part of dataset %s already, or is none of them", p.Rank, d.Ranks, d.Name)
 		return
 	}
-	d.said[p.Rank], d.invalid, d.bytes = ask.Node, d.invalid || !p.Valid, d.bytes+p.Bytes
+	d.said[p.Rank], d.invalid, d.bytes, d.files = ask.Node, d.invalid || !p.Valid, d.bytes+p.Bytes, d.files+p.Files
 	if d.Output && b.policy.FlushWait && !d.InPlace && p.Valid {
 		d.waiting = append(d.waiting, ask)
 	} else {

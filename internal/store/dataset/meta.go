@@ -174,6 +174,10 @@ func (j *Job) load() error {
 	if lerr != nil {
 		return lerr
 	}
+	if meta, from, ok := fromFiles(j); ok && len(all) == 0 {
+		j.Meta, j.Damage = meta, fmt.Errorf("%w; what it said is taken from %s", err, from)
+		return nil
+	}
 	if errors.Is(err, fs.ErrNotExist) && len(all) == 0 {
 		return fmt.Errorf("dataset: job %s in %s: %w", filepath.Base(j.Dir), filepath.Dir(j.Dir), ErrNoJob)
 	}
@@ -189,6 +193,22 @@ func (j *Job) load() error {
 	j.Meta = Meta{Name: filepath.Base(j.Dir), State: StateDamaged}
 	j.Damage = fmt.Errorf("%w; there is no checkpoint that tells what it said", err)
 	return nil
+}
+
+// fromFiles tells what a job is from the newest dataset of another stream than that of checkpoints, and how that is called.
+func fromFiles(j *Job) (meta Meta, from string, ok bool) {
+	streams, _ := j.Streams() // none, if they cannot be listed
+	for _, s := range streams {
+		of := j.Of(s)
+		all, _ := of.Checkpoints()
+		for _, n := range slices.Backward(all) {
+			if meta, err := fromManifest(of.Path(n)); err == nil && s != 0 {
+				meta.Name = filepath.Base(j.Dir)
+				return meta, of.Called(n), true
+			}
+		}
+	}
+	return Meta{}, "", false
 }
 
 func fromManifest(dir string) (Meta, error) {
