@@ -17,6 +17,7 @@ func TestMain(m *testing.M) {
 		"byssus":       func() { os.Exit(cli.Main(os.Args[1:], os.Stdout, os.Stderr)) },
 		"byssus-rank":  agenttest.Rank,
 		"mpirun.mpich": agenttest.Mpirun,
+		"shells":       playShells,
 	})
 }
 

@@ -426,7 +426,10 @@ func (b *Book) counts(d *Dataset) {
 	}
 	if d.Checkpoint {
 		b.commits++
-		b.current = 0
+		if b.current != 0 {
+			b.current = 0
+			b.driver.Changed()
+		}
 		b.driver.Counts(d.Number, true)
 	}
 	if d.Cached && (d.Output || b.policy.Flush > 0 && b.commits%b.policy.Flush == 0) {
