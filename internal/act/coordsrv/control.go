@@ -59,13 +59,13 @@ const (
 	nodeComputing = "computing"
 	nodeAwaited   = "awaited"
 	nodeSpare     = "spare"
-	nodeLost      = "lost"
-	nodeAbsent    = "absent"
+	NodeLost      = "lost"
+	NodeAbsent    = "absent"
 )
 
 // NodeStates are all, in the order in which they are told.
 func NodeStates() []string {
-	return []string{nodeComputing, nodeAwaited, nodeSpare, nodeLost, nodeAbsent}
+	return []string{nodeComputing, nodeAwaited, nodeSpare, NodeLost, NodeAbsent}
 }
 
 // status is of the loop's goroutine.
@@ -73,9 +73,9 @@ func (p *peer) status() NodeStatus {
 	st := NodeStatus{Name: p.name, State: nodeComputing, Reason: p.absent, Ranks: append([]int{}, p.ranks...), Silent: time.Since(p.lastHeard())}
 	switch {
 	case p.absent != "":
-		st.State, st.Silent = nodeAbsent, 0
+		st.State, st.Silent = NodeAbsent, 0
 	case p.gone:
-		st.State, st.Reason, st.Ranks = nodeLost, p.lost, []int{}
+		st.State, st.Reason, st.Ranks = NodeLost, p.lost, []int{}
 	case p.hear == nil:
 		st.State, st.Silent = nodeAwaited, 0
 	case len(p.ranks) == 0:
