@@ -53,7 +53,7 @@ func runPlain(e *env, f *runFlags, app []string) error {
 	if err != nil {
 		return err
 	}
-	job, err := takePlain(e, store, f.plainName())
+	job, err := takePlain(e, store, plainName(f))
 	if err != nil {
 		return err
 	}
@@ -62,7 +62,7 @@ func runPlain(e *env, f *runFlags, app []string) error {
 		return err
 	}
 	old := job.Meta
-	job.Meta = dataset.Meta{Name: f.plainName(), ID: old.ID, App: app, Dir: cwd, Ranks: f.ranks, Plain: true, Outputs: old.Outputs, Cached: old.Cached, MPI: spec.MPI.Name,
+	job.Meta = dataset.Meta{Name: plainName(f), ID: old.ID, App: app, Dir: cwd, Ranks: f.ranks, Plain: true, Outputs: old.Outputs, Cached: old.Cached, MPI: spec.MPI.Name,
 		MPIArgs: f.mpiArgs, Keep: f.keep, Retries: f.retries, Restarts: &f.most, NotAnew: f.notAnew, Patience: f.silent, Wait: &f.wait,
 		Fsync: f.fsync, Policy: f.policy, Grace: f.grace, Caches: f.ownCaches(), State: dataset.StateRunning, Started: time.Now()}
 	if err := job.Save(); err != nil {
@@ -78,7 +78,7 @@ func runPlain(e *env, f *runFlags, app []string) error {
 }
 
 // plainName is the name of a plain job.
-func (f *runFlags) plainName() string { return cmp.Or(f.job, plainJob) }
+func plainName(f *runFlags) string { return cmp.Or(f.job, plainJob) }
 
 // runOrResumePlain goes on with a plain job if that is wanted and it has something to go on from, else runs it.
 func runOrResumePlain(e *env, cmd *cobra.Command, f *runFlags, app []string) error {
@@ -89,7 +89,7 @@ func runOrResumePlain(e *env, cmd *cobra.Command, f *runFlags, app []string) err
 	if err != nil {
 		return err
 	}
-	job, err := store.Open(f.plainName())
+	job, err := store.Open(plainName(f))
 	if errors.Is(err, dataset.ErrNoJob) {
 		return runPlain(e, f, app)
 	}

@@ -108,7 +108,7 @@ func (e *env) restartJob(cmd *cobra.Command, name string, f *runFlags, which cho
 	if err != nil {
 		return err
 	}
-	f.remember(meta, spec.MPI.Name)
+	remember(f, meta, spec.MPI.Name)
 	if err := job.Save(); err != nil { // a store that is full or read-only can be read all the same
 		e.say(fmt.Sprintf("%v; the job goes on all the same", err))
 	}
@@ -125,7 +125,7 @@ func (e *env) restartJob(cmd *cobra.Command, name string, f *runFlags, which cho
 }
 
 // remember has a job begin anew with what was given.
-func (f *runFlags) remember(meta *dataset.Meta, mpi string) {
+func remember(f *runFlags, meta *dataset.Meta, mpi string) {
 	meta.MPI, meta.Every, meta.Keep, meta.Retries, meta.Restarts = mpi, f.every, f.keep, f.retries, &f.most
 	meta.NotAnew, meta.Patience, meta.Wait = f.notAnew, f.silent, &f.wait
 	meta.Grace, meta.Reason = f.grace, ""

@@ -277,7 +277,7 @@ func (s *scr) haltIn(cmd *cobra.Command, dir string, ch halt.Change, now bool) e
 func (s *scr) print() *cobra.Command {
 	cmd := &cobra.Command{Use: "scr_print [flags] FILE", Short: "Refused: Byssus has no files of SCR's kind",
 		RunE: func(*cobra.Command, []string) error {
-			return errors.New("Byssus keeps no files in SCR's format: byssus show and byssus index tell, with --json, what is known of a job and its datasets")
+			return errors.New("no file here is in SCR's format: byssus show and byssus index tell, with --json, what is known of a job and its datasets")
 		}}
 	cmd.Flags().StringP("mode", "m", "", "ignored")
 	return cmd

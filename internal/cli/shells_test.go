@@ -108,7 +108,11 @@ func (p *shells) step(step int, restarted bool) {
 	d := p.ask(client.Request{Type: client.ReqOpen, Flags: flags}, fmt.Sprintf("step.%d", step))
 	for rank := range uint32(shellRanks) {
 		path := fmt.Sprintf("step.%d/rank_%d", step, rank)
-		to := filepath.Join(d.Text[1], path)
+		top := d.Text[1]
+		if d.Flags&client.FlagBypass == 0 { // in the cache of its node
+			top = filepath.Join(top, fmt.Sprintf("rank-%05d.files", rank))
+		}
+		to := filepath.Join(top, path)
 		must(os.MkdirAll(filepath.Dir(to), 0o700))
 		must(os.WriteFile(to, fmt.Appendln(nil, step), 0o600))
 		p.ask(client.Request{Type: client.ReqWritten, Rank: rank, Dataset: d.Dataset, Valid: 1, NFiles: 1, Bytes: 2}, path)

@@ -1,7 +1,6 @@
 package adopt
 
 import (
-	"fmt"
 	"reflect"
 	"slices"
 	"strings"
@@ -52,7 +51,7 @@ func FuzzSplit(f *testing.F) {
 		}
 		want := slices.Compact(slices.Sorted(slices.Values(paths)))
 		if found := slices.Sorted(slices.Values(slices.Concat(split...))); len(want) > 0 && !reflect.DeepEqual(found, want) {
-			t.Error(fmt.Sprintf("found %q, wanted %q", found, want))
+			t.Errorf("found %q, wanted %q", found, want)
 		}
 	})
 }
