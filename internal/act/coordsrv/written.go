@@ -3,6 +3,7 @@ package coordsrv
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -295,14 +296,20 @@ func (w *written) Evict(n uint64) { w.keeper.Evict(n) }
 
 // Forget is outputs'.
 func (w *written) Forget(n uint64, withFiles bool) {
-	if w.keeper != nil {
-		w.keeper.Drop(n)
+	drop := func() {
+		if w.keeper != nil {
+			w.keeper.Drop(n)
+		}
+	}
+	if !withFiles {
+		drop()
 	}
 	job := *w.job
 	w.s.wg.Go(func() {
 		var err error
-		if withFiles {
+		if withFiles { // as long as its indexes are there
 			err = removeFiles(job.Path(n))
+			w.s.ask(drop)
 		}
 		if err = errors.Join(err, job.Drop(n)); err != nil {
 			w.s.ask(func() { w.complain(err) })
@@ -326,8 +333,11 @@ func (s *Server) settleWritten() bool {
 // removeFiles removes the files in the prefix that the indexes in a dataset's directory name.
 func removeFiles(dir string) error {
 	m, err := dataset.ReadManifest(dir)
-	if errors.Is(err, dataset.ErrNoManifest) {
+	if errors.Is(err, dataset.ErrNoManifest) || errors.Is(err, fs.ErrNotExist) {
 		return nil // it is not in the prefix
+	}
+	if err != nil {
+		return err
 	}
 	var errs []error
 	for _, f := range m.Files {
@@ -335,7 +345,7 @@ func removeFiles(dir string) error {
 			errs = append(errs, files.RemoveInPlace(dir, f.Rank))
 		}
 	}
-	return errors.Join(append(errs, err)...)
+	return errors.Join(errs...)
 }
 
 // Changed is outputs'.
