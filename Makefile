@@ -27,8 +27,9 @@ deps:            ## install the Debian packages that are missing (root or sudo)
 		$(SUDO) apt-get -qq update && \
 		$(SUDO) env DEBIAN_FRONTEND=noninteractive apt-get -qq -y --no-install-recommends install $$missing >/dev/null; fi
 
-build:           ## compile the command and the rank side into build/
+build:           ## compile the command, the rank side and libscr into build/
 	@$(MAKE) --no-print-directory -s -j$(shell nproc) -C rank BUILD=$(BUILD)
+	@$(MAKE) --no-print-directory -s -j$(shell nproc) -C client BUILD=$(BUILD)
 	@$(GO) build -trimpath -o $(BUILD)/bin/ ./cmd/byssus ./cmd/pupgen ./cmd/pupvet ./cmd/amtvet
 	@for n in $(SCR); do ln -sf byssus $(BUILD)/bin/$$n; done
 

@@ -207,7 +207,7 @@ func (c *call) traverse(p *Stream) {
 func (c *call) newGraph() *graph {
 	g := &graph{}
 	if g.rooted = c.info.t.Size() > 0; g.rooted {
-		g.add(c.v.UnsafePointer(), c.info, 1)
+		g.regions.add(c.v.UnsafePointer(), c.info, 1)
 		g.root()
 	}
 	return g
@@ -225,7 +225,7 @@ func (c *call) discover() error {
 		return err
 	}
 	c.graph.restart()
-	if c.graph.inner {
+	if c.graph.nesting.inner {
 		p = c.stream(sizing)
 		c.traverse(p)
 		c.graph.restart()
@@ -287,7 +287,7 @@ func (c *call) appendGraph(b []byte) ([]byte, error) {
 	if err := c.graph.seal(); err != nil {
 		return b, err
 	}
-	if !c.graph.inner {
+	if !c.graph.nesting.inner {
 		if p.balance(); p.err != nil {
 			return b, p.err
 		}

@@ -8,22 +8,22 @@ import (
 // sized compares what sizing adds up with what packing took: files and writers rely on both being the same. It blames the
 // innermost values with code of their own.
 func (c *checker) sized(word string, packed int) {
-	n, err := Size(c.root.v.Interface(), c.opts...)
+	n, err := Size(c.of.root.v.Interface(), c.of.opts...)
 	if err == nil && n == uint64(packed) {
 		return
 	}
 	s := scales{c, map[visited]bool{}}
-	if !s.weigh(word, c.root.v.Elem()) {
-		c.missized(word, c.root.info.t, n, packed, err)
+	if !s.weigh(word, c.of.root.v.Elem()) {
+		c.missized(word, c.of.root.info.t, n, packed, err)
 	}
 }
 
 func (c *checker) missized(path string, t reflect.Type, sized uint64, packed int, err error) {
 	if err != nil {
-		c.fault(path, Unsound, "a %v cannot be sized, and is packed to %d bytes: %v", t, packed, err)
+		c.found.fault(path, Unsound, "a %v cannot be sized, and is packed to %d bytes: %v", t, packed, err)
 		return
 	}
-	c.fault(path, Unsound, "a %v is sized as %d bytes and packed to %d", t, sized, packed)
+	c.found.fault(path, Unsound, "a %v is sized as %d bytes and packed to %d", t, sized, packed)
 }
 
 // scales look for the values whose sizing and packing differ.
@@ -35,7 +35,7 @@ type scales struct {
 // weigh tells whether v, a variable, or something that it leads to was blamed.
 func (s *scales) weigh(path string, v reflect.Value) (blamed bool) {
 	key := visited{v.UnsafeAddr(), v.Type()}
-	if s.seen[key] || s.c.skips[key.addr] != "" || layoutOf(v.Type()) != nil && !known.info(v.Type()).hand {
+	if s.seen[key] || s.c.seen.skips[key.addr] != "" || layoutOf(v.Type()) != nil && !known.info(v.Type()).hand {
 		return false
 	}
 	s.seen[key] = true
@@ -45,8 +45,8 @@ func (s *scales) weigh(path string, v reflect.Value) (blamed bool) {
 	if !known.info(v.Type()).hand {
 		return false
 	}
-	n, err := Size(v.Addr().Interface(), s.c.opts...)
-	data, failed := Marshal(v.Addr().Interface(), s.c.opts...)
+	n, err := Size(v.Addr().Interface(), s.c.of.opts...)
+	data, failed := Marshal(v.Addr().Interface(), s.c.of.opts...)
 	if failed != nil || err == nil && n == uint64(len(data)) {
 		return false
 	}

@@ -1,9 +1,11 @@
 package pup
 
 import (
+	"bytes"
 	"maps"
 	"reflect"
 	"slices"
+	"time"
 	"unsafe"
 )
 
@@ -12,31 +14,69 @@ import (
 // some that are usual for kinds, flags and counts, and what is visited then is compared. Words for kinds cannot be
 // guessed; code that refuses the one it is given shows that it asks.
 
+// trials tell what would become of a value that nobody had, by giving one.
+type trials struct {
+	of     *subject
+	seen   *sightings
+	quiet  bool            // compare only: nothing where the walk is was visited, and nothing can be tried out
+	owners []reflect.Value // variables with code of their own on the way to where the walk is
+	unions map[reflect.Type]bool
+}
+
 // lost tells whether a part that holds nothing, and was not visited, would be lost if it held something.
-func (c *checker) lost(a, b reflect.Value) bool { return !c.quiet && !c.union(a) && !c.carried(b) }
+func (t *trials) lost(a, b reflect.Value) bool { return !t.quiet && !t.union(a) && !t.carried(b) }
+
+// carried gives a part of the copy another value and looks whether that survives packing.
+func (t *trials) carried(part reflect.Value) (yes bool) {
+	mark, ok := marked(part.Type())
+	if !ok || !part.CanSet() {
+		return false
+	}
+	was := reflect.New(part.Type()).Elem()
+	was.Set(part)
+	part.Set(mark)
+	defer func() {
+		if recover() != nil {
+			yes = false
+		}
+		part.Set(was)
+	}()
+	data, err := Marshal(t.of.copy.Interface(), t.of.opts...)
+	if err != nil {
+		return false
+	}
+	again := reflect.New(t.of.root.info.t)
+	if err := Unmarshal(data, again.Interface(), t.of.opts...); err != nil {
+		return false
+	}
+	other, err := Marshal(again.Interface(), t.of.opts...)
+	part.Set(was)
+	plain, _ := Marshal(t.of.copy.Interface(), t.of.opts...)
+	return err == nil && bytes.Equal(other, data) && !bytes.Equal(data, plain)
+}
 
 // union asks those whose code should have visited a variable, the nearest first, as far as they were visited themselves.
-func (c *checker) union(part reflect.Value) bool {
+func (t *trials) union(part reflect.Value) bool {
 	if !part.CanAddr() {
 		return false
 	}
-	for _, o := range slices.Backward(c.owners) {
-		if c.within(o.UnsafeAddr(), o.Type().Size()) {
-			return c.depends(o, part.UnsafeAddr())
+	for _, o := range slices.Backward(t.owners) {
+		if t.seen.within(o.UnsafeAddr(), o.Type().Size()) {
+			return t.depends(o, part.UnsafeAddr())
 		}
 	}
 	return false
 }
 
 // depends tells whether the owner's code asks values what to visit, or visits the variable at part for some.
-func (c *checker) depends(owner reflect.Value, part uintptr) bool {
-	t := owner.Type()
-	asks, known := c.unions[t]
+func (t *trials) depends(owner reflect.Value, part uintptr) bool {
+	of, depth := owner.Type(), t.of.o.maxDepth
+	asks, known := t.unions[of]
 	if !known {
-		asks = try(t, reflect.Zero(t), owner.UnsafeAddr(), 0, c.o.maxDepth)
-		c.unions[t] = asks
+		asks = try(of, reflect.Zero(of), owner.UnsafeAddr(), 0, depth)
+		t.unions[of] = asks
 	}
-	return asks || try(t, owner, owner.UnsafeAddr(), part, c.o.maxDepth)
+	return asks || try(of, owner, owner.UnsafeAddr(), part, depth)
 }
 
 // try runs the code of a type on copies of a value that differ from it in one field, and compares what is visited of the
@@ -79,6 +119,37 @@ func leaves(v reflect.Value, f func(reflect.Value) bool) bool {
 		return leaves(v.Index(0), f) // kinds are no arrays
 	}
 	return f(v)
+}
+
+// marked is a value of a type that is not zero.
+func marked(t reflect.Type) (reflect.Value, bool) {
+	v := reflect.New(t).Elem()
+	switch {
+	case v.CanInt():
+		v.SetInt(1)
+	case v.CanUint():
+		v.SetUint(1)
+	case v.CanFloat():
+		v.SetFloat(1)
+	case v.CanComplex():
+		v.SetComplex(1)
+	case t.Kind() == reflect.Bool:
+		v.SetBool(true)
+	case t.Kind() == reflect.String:
+		v.SetString("x")
+	case t.Kind() == reflect.Slice:
+		v.Set(reflect.MakeSlice(t, 1, 1))
+	case t.Kind() == reflect.Map && t.Key().Comparable():
+		v.Set(reflect.MakeMap(t))
+		v.SetMapIndex(reflect.Zero(t.Key()), reflect.Zero(t.Elem()))
+	case t.Kind() == reflect.Pointer:
+		v.Set(reflect.New(t.Elem()))
+	case t == reflect.TypeFor[time.Time]():
+		v.Set(reflect.ValueOf(time.Unix(1, 1)))
+	default:
+		return v, false
+	}
+	return v, true
 }
 
 // attempts are values that a field may have when others depend on it.

@@ -3,7 +3,6 @@ package pup
 import (
 	"bytes"
 	"fmt"
-	"maps"
 	"math"
 	"reflect"
 	"slices"
@@ -67,101 +66,94 @@ func Check(v any, opts ...Option) error {
 	if err != nil {
 		return err
 	}
-	c := &checker{root: t, opts: opts, o: optionsOf(opts), skips: map[uintptr]string{}, visits: map[uintptr][]visit{},
-		entries: map[uintptr][]checkedEntry{}, pairs: map[pair]bool{}, unions: map[reflect.Type]bool{}, entered: map[visited]bool{},
-		forth: map[visited]uintptr{}, back: map[visited]uintptr{}}
+	c := &checker{of: subject{root: t, opts: opts, o: optionsOf(opts)}, seen: newSightings(), pairs: newPairing()}
+	c.trials = trials{of: &c.of, seen: &c.seen, unions: map[reflect.Type]bool{}}
 	c.check()
-	if len(c.faults) == 0 {
+	if len(c.found.faults) == 0 {
 		return nil
 	}
-	return &CheckError{c.faults}
+	return &CheckError{c.found.faults}
 }
 
-// checker is one run of Check. As an observer it notes what is visited; then it walks the value by reflection.
+// checker is one run of Check: it lets PUP go over the value and notes what that visits; then it walks the value by reflection.
 type checker struct {
-	root    target
-	opts    []Option
-	o       options
-	copy    reflect.Value // what came back; a pointer
-	faults  []Fault
+	of      subject
+	seen    sightings
+	found   findings
+	pairs   pairing
+	trials  trials
 	changes []image         // variables that packing has changed
-	quiet   bool            // compare only: nothing in here was visited, and nothing can be tried out
-	owners  []reflect.Value // variables with code of their own on the way to where the walk is
-	unions  map[reflect.Type]bool
-	fields  []FieldRef          // on the way to where the walk is
-	skips   map[uintptr]string  // addresses of variables that are skipped on purpose
-	visits  map[uintptr][]visit // by address
-	entries map[uintptr][]checkedEntry
-	acts    []int // activations that are open: what a pointer, slice, map or interface leads to
-	nextAct int
-	pairs   map[pair]bool
-	entered map[visited]bool
-	forth   map[visited]uintptr // from a variable of the value to its copy
-	back    map[visited]uintptr
-	sorted  []uintptr       // addresses of all visits
 	keep    []reflect.Value // copies of map entries, whose addresses must not be used again
-	via     string          // the last reference that was followed
-	boxed   bool            // what is walked lies in an interface: nobody can tell whether others see the same memory
 }
 
-// visit is a variable that was visited.
-type visit struct {
-	t     reflect.Type
-	act   int // what led to it
-	times int
+// subject is the value that is checked.
+type subject struct {
+	root target
+	opts []Option
+	o    options
+	copy reflect.Value // what came back; a pointer
 }
 
-// checkedEntry is a map's entry, in the copies that were visited, or the copy of what an interface holds.
-type checkedEntry struct{ key, val reflect.Value }
-
-type pair struct {
-	a, b uintptr
-	t    reflect.Type
+// findings are what is wrong, and the way to where the walk is, which stands in them.
+type findings struct {
+	faults []Fault
+	fields []FieldRef
 }
 
-func (c *checker) fault(path string, kind FaultKind, format string, args ...any) {
-	if len(c.faults) < mostFaults {
-		c.faults = append(c.faults, Fault{path, kind, fmt.Sprintf(format, args...), slices.Clone(c.fields)})
+func (f *findings) fault(path string, kind FaultKind, format string, args ...any) {
+	if !f.enough() {
+		f.faults = append(f.faults, Fault{path, kind, fmt.Sprintf(format, args...), slices.Clone(f.fields)})
 	}
+}
+
+func (f *findings) enough() bool { return len(f.faults) >= mostFaults }
+
+// split reports that memory of the last reference is not shared as it was, once.
+func (f *findings) split(via, detail string) {
+	for _, o := range f.faults {
+		if o.Path == via && o.Kind == Shared {
+			return
+		}
+	}
+	f.fault(via, Shared, "%s", detail)
 }
 
 func (c *checker) check() {
-	word := typeWord(c.root.info.t)
+	word := typeWord(c.of.root.info.t)
 	_ = time.Local.String() // its first use in a process changes what a time.Time points to
-	before := images(c.root.v)
-	first, err := Marshal(c.root.v.Interface(), c.opts...)
+	before := images(c.of.root.v)
+	first, err := Marshal(c.of.root.v.Interface(), c.of.opts...)
 	c.written(before)
 	if err != nil {
-		c.fault(word, Unsound, "%v", err)
+		c.found.fault(word, Unsound, "%v", err)
 		return
 	}
 	for range again(len(first)) {
-		if second, err := Marshal(c.root.v.Interface(), c.opts...); err != nil || !bytes.Equal(first, second) {
-			c.fault(word, Unsound, "packed again, the bytes differ: something depends on the order of a map, on time or on chance (%v)", err)
+		if second, err := Marshal(c.of.root.v.Interface(), c.of.opts...); err != nil || !bytes.Equal(first, second) {
+			c.found.fault(word, Unsound, "packed again, the bytes differ: something depends on the order of a map, on time or on chance (%v)", err)
 			break
 		}
 	}
-	c.copy = reflect.New(c.root.info.t)
-	if err := Unmarshal(first, c.copy.Interface(), c.opts...); err != nil {
-		c.fault(word, Unsound, "packed, but cannot be unpacked: %v", err)
+	c.of.copy = reflect.New(c.of.root.info.t)
+	if err := Unmarshal(first, c.of.copy.Interface(), c.of.opts...); err != nil {
+		c.found.fault(word, Unsound, "packed, but cannot be unpacked: %v", err)
 		return
 	}
-	p := &Stream{state: state{mode: observing, watch: c, maxDepth: c.o.maxDepth}}
-	p.push(frame{t: c.root.info.t, val: c.root.v.UnsafePointer()})
-	c.acts = []int{0}
-	if p.value(c.root.info, c.root.v.UnsafePointer()); p.err != nil {
-		c.fault(word, Unsound, "%v", p.err)
+	p := &Stream{state: state{mode: observing, watch: &c.seen, maxDepth: c.of.o.maxDepth}}
+	p.push(frame{t: c.of.root.info.t, val: c.of.root.v.UnsafePointer()})
+	if p.value(c.of.root.info, c.of.root.v.UnsafePointer()); p.err != nil {
+		c.found.fault(word, Unsound, "%v", p.err)
 		return
 	}
 	for _, m := range c.changes {
-		if c.skips[uintptr(m.at)] == "" {
-			c.fault(m.path, Changed, "by PUP, while it packed")
+		if c.seen.skips[uintptr(m.at)] == "" {
+			c.found.fault(m.path, Changed, "by PUP, while it packed")
 		}
 	}
 	c.sized(word, len(first))
-	c.walk(word, c.root.v.Elem(), c.copy.Elem())
-	if third, err := Marshal(c.copy.Interface(), c.opts...); len(c.faults) == 0 && (err != nil || !bytes.Equal(first, third)) {
-		c.fault(word, Unsound, "the copy packs to other bytes (%v)", err)
+	c.walk(word, c.of.root.v.Elem(), c.of.copy.Elem())
+	if third, err := Marshal(c.of.copy.Interface(), c.of.opts...); len(c.found.faults) == 0 && (err != nil || !bytes.Equal(first, third)) {
+		c.found.fault(word, Unsound, "the copy packs to other bytes (%v)", err)
 	}
 }
 
@@ -239,110 +231,25 @@ func again(size int) int {
 	return 1
 }
 
-// visit notes a variable, and goes on where it leads unless that was visited before.
-func (c *checker) visit(_ *Stream, t reflect.Type, v unsafe.Pointer) descent {
-	if act := c.acts[len(c.acts)-1]; t.Size() > 0 {
-		list := c.visits[uintptr(v)]
-		at := slices.IndexFunc(list, func(o visit) bool { return o.t == t && o.act == act })
-		if at < 0 {
-			c.visits[uintptr(v)] = append(list, visit{t, act, 1})
-		} else {
-			list[at].times++
-		}
-	}
-	x := reflect.NewAt(t, v).Elem()
-	switch t.Kind() {
-	case reflect.Pointer:
-		if x.IsNil() || c.known(x.Pointer(), t.Elem()) {
-			return stop
-		}
-	case reflect.Slice:
-		if x.Len() == 0 || c.known(x.Pointer(), reflect.SliceOf(t.Elem())) {
-			return stop
-		}
-	case reflect.Map:
-		if x.IsNil() || c.known(x.Pointer(), t) {
-			return stop
-		}
-	case reflect.Interface:
-		if x.IsNil() {
-			return stop
-		}
-	default:
-		return stop
-	}
-	c.nextAct++
-	c.acts = append(c.acts, c.nextAct)
-	return content
-}
-
-// known tells whether memory was entered before, and notes that it is now.
-func (c *checker) known(addr uintptr, t reflect.Type) bool {
-	key := visited{addr, t}
-	again := c.entered[key]
-	c.entered[key] = true
-	return again
-}
-
-func (c *checker) leave() { c.acts = c.acts[:len(c.acts)-1] }
-
-func (c *checker) entry(v unsafe.Pointer, key, val reflect.Value) {
-	c.entries[uintptr(v)] = append(c.entries[uintptr(v)], checkedEntry{key, val})
-}
-
-func (c *checker) skip(_ *Stream, _ reflect.Type, v unsafe.Pointer, reason string) {
-	c.skips[uintptr(v)] = reason
-}
-
-// was tells whether the variable was visited, itself or as a part of something that was visited whole.
-func (c *checker) was(v reflect.Value) bool {
-	return !v.CanAddr() || v.Type().Size() == 0 || c.visitedAs(v) != nil
-}
-
-// visitedAs is the type that the variable had for who visited it, or nil. Code may convert its pointer.
-func (c *checker) visitedAs(v reflect.Value) reflect.Type {
-	if !v.CanAddr() {
-		return nil
-	}
-	for _, o := range c.visits[v.UnsafeAddr()] {
-		if o.t == v.Type() || o.t.Size() == v.Type().Size() && o.t.Kind() == v.Kind() {
-			return o.t
-		}
-	}
-	return nil
-}
-
-// times is how often a variable was visited from one and the same place.
-func (c *checker) times(v reflect.Value) (most int) {
-	if v.CanAddr() {
-		for _, o := range c.visits[v.UnsafeAddr()] {
-			if o.t == v.Type() {
-				most = max(most, o.times)
-			}
-		}
-	}
-	return most
-}
-
 // walk compares a variable with its copy, and asks of each part whether it was visited.
 func (c *checker) walk(path string, a, b reflect.Value) {
-	if len(c.faults) >= mostFaults || a.CanAddr() && c.skips[a.UnsafeAddr()] != "" && !c.was(a) {
+	if c.found.enough() || a.CanAddr() && c.seen.skips[a.UnsafeAddr()] != "" && !c.seen.was(a) {
 		return
 	}
 	c.placed(a, b)
 	if a.CanAddr() && known.info(a.Type()).hand {
-		c.owners = append(c.owners, a)
-		defer func() { c.owners = c.owners[:len(c.owners)-1] }()
+		c.trials.owners = append(c.trials.owners, a)
+		defer func() { c.trials.owners = c.trials.owners[:len(c.trials.owners)-1] }()
 	}
-	if n := c.times(a); n > 1 {
-		c.fault(path, Doubled, "visited %d times", n)
+	if n := c.seen.times(a); n > 1 {
+		c.found.fault(path, Doubled, "visited %d times", n)
 		return
 	}
-	switch was := c.was(a); {
-	case was && c.visitedAs(a) != nil && whole(c.visitedAs(a)):
-		t := c.visitedAs(a)
+	switch was := c.seen.was(a); {
+	case was && c.seen.visitedAs(a) != nil && whole(c.seen.visitedAs(a)):
+		t := c.seen.visitedAs(a)
 		if !samePacked(reflect.NewAt(t, a.Addr().UnsafePointer()), reflect.NewAt(t, b.Addr().UnsafePointer())) {
-			c.fault(path, Changed, "%s became %s", short(a), short(b))
+			c.found.fault(path, Changed, "%s became %s", short(a), short(b))
 		}
 		return
 	case was && !leads(a.Kind()):
@@ -350,11 +257,11 @@ func (c *checker) walk(path string, a, b reflect.Value) {
 		return
 	case was && isHandle(a.Type()):
 		if a.Interface() != b.Interface() {
-			c.fault(path, Changed, "%s became %s", short(a), short(b))
+			c.found.fault(path, Changed, "%s became %s", short(a), short(b))
 		}
 		return
 	case unsaved(a.Type()) != "":
-		c.fault(path, Missed, "no visit: %s", unsaved(a.Type()))
+		c.found.fault(path, Missed, "no visit: %s", unsaved(a.Type()))
 		return
 	case known.info(a.Type()).special != "" && a.CanAddr():
 		c.unvisited(path, a, b, samePacked(a.Addr(), b.Addr()))
@@ -365,9 +272,9 @@ func (c *checker) walk(path string, a, b reflect.Value) {
 		for i := range a.NumField() {
 			f := a.Type().Field(i)
 			if !known.info(a.Type()).skipped(f) {
-				c.fields = append(c.fields, FieldRef{a.Type(), f.Name})
+				c.found.fields = append(c.found.fields, FieldRef{a.Type(), f.Name})
 				c.walk(path+"."+f.Name, fieldOf(a, i), fieldOf(b, i))
-				c.fields = c.fields[:len(c.fields)-1]
+				c.found.fields = c.found.fields[:len(c.found.fields)-1]
 			}
 		}
 	case reflect.Array:
@@ -399,48 +306,33 @@ func samePacked(a, b reflect.Value) bool {
 	return err1 == nil && err2 == nil && bytes.Equal(x, y)
 }
 
-// placed pairs a variable with its copy, and reports where two became one or one became two.
-func (c *checker) placed(a, b reflect.Value) {
-	if c.boxed || !a.CanAddr() || !b.CanAddr() || a.Type().Size() == 0 {
-		return
-	}
-	from, to := visited{a.UnsafeAddr(), a.Type()}, visited{b.UnsafeAddr(), a.Type()}
-	if was, ok := c.forth[from]; ok && was != to.addr {
-		c.split("it leads to memory that is reachable on another way too, and came back twice: " + c.advice())
-	}
-	if was, ok := c.back[to]; ok && was != from.addr {
-		c.split("it leads to memory of its own, and came back as a part of other memory")
-	}
-	c.forth[from], c.back[to] = to.addr, from.addr
-}
-
-// advice says how memory stays shared.
-func (c *checker) advice() string {
-	if c.o.graph {
-		return "PUP must hand the slice or pointer itself to a helper"
-	}
-	return "use the option Graph"
-}
-
-// split reports the last reference, once.
-func (c *checker) split(detail string) {
-	for _, f := range c.faults {
-		if f.Path == c.via && f.Kind == Shared {
-			return
-		}
-	}
-	c.fault(c.via, Shared, "%s", detail)
-}
-
 // leads tells whether variables of a kind lead to others.
 func leads(k reflect.Kind) bool {
 	return k == reflect.Pointer || k == reflect.Slice || k == reflect.Map || k == reflect.Interface || k == reflect.Struct || k == reflect.Array
 }
 
+// placed pairs a variable with its copy, and reports where two became one or one became two.
+func (c *checker) placed(a, b reflect.Value) {
+	switch c.pairs.place(a, b) {
+	case cameTwice:
+		c.found.split(c.pairs.via, "it leads to memory that is reachable on another way too, and came back twice: "+c.of.advice())
+	case cameTogether:
+		c.found.split(c.pairs.via, "it leads to memory of its own, and came back as a part of other memory")
+	}
+}
+
+// advice says how memory stays shared.
+func (s *subject) advice() string {
+	if s.o.graph {
+		return "PUP must hand the slice or pointer itself to a helper"
+	}
+	return "use the option Graph"
+}
+
 // same compares a variable that was visited as a whole.
 func (c *checker) same(path string, a, b reflect.Value) {
 	if !equalBits(a, b) {
-		c.fault(path, Changed, "%s became %s", short(a), short(b))
+		c.found.fault(path, Changed, "%s became %s", short(a), short(b))
 	}
 }
 
@@ -463,116 +355,56 @@ func equalBits(a, b reflect.Value) bool {
 func (c *checker) unvisited(path string, a, b reflect.Value, equal bool) {
 	switch {
 	case !equal:
-		c.fault(path, Missed, "no visit; %s became %s", short(a), short(b))
-	case a.IsZero() && c.lost(a, b):
-		c.fault(path, Missed, "no visit")
+		c.found.fault(path, Missed, "no visit; %s became %s", short(a), short(b))
+	case a.IsZero() && c.trials.lost(a, b):
+		c.found.fault(path, Missed, "no visit")
 	}
-}
-
-// carried gives a part of the copy another value and looks whether that survives packing.
-func (c *checker) carried(part reflect.Value) (yes bool) {
-	mark, ok := marked(part.Type())
-	if !ok || !part.CanSet() {
-		return false
-	}
-	was := reflect.New(part.Type()).Elem()
-	was.Set(part)
-	part.Set(mark)
-	defer func() {
-		if recover() != nil {
-			yes = false
-		}
-		part.Set(was)
-	}()
-	data, err := Marshal(c.copy.Interface(), c.opts...)
-	if err != nil {
-		return false
-	}
-	again := reflect.New(c.root.info.t)
-	if err := Unmarshal(data, again.Interface(), c.opts...); err != nil {
-		return false
-	}
-	other, err := Marshal(again.Interface(), c.opts...)
-	part.Set(was)
-	plain, _ := Marshal(c.copy.Interface(), c.opts...)
-	return err == nil && bytes.Equal(other, data) && !bytes.Equal(data, plain)
-}
-
-// marked is a value of a type that is not zero.
-func marked(t reflect.Type) (reflect.Value, bool) {
-	v := reflect.New(t).Elem()
-	switch {
-	case v.CanInt():
-		v.SetInt(1)
-	case v.CanUint():
-		v.SetUint(1)
-	case v.CanFloat():
-		v.SetFloat(1)
-	case v.CanComplex():
-		v.SetComplex(1)
-	case t.Kind() == reflect.Bool:
-		v.SetBool(true)
-	case t.Kind() == reflect.String:
-		v.SetString("x")
-	case t.Kind() == reflect.Slice:
-		v.Set(reflect.MakeSlice(t, 1, 1))
-	case t.Kind() == reflect.Map && t.Key().Comparable():
-		v.Set(reflect.MakeMap(t))
-		v.SetMapIndex(reflect.Zero(t.Key()), reflect.Zero(t.Elem()))
-	case t.Kind() == reflect.Pointer:
-		v.Set(reflect.New(t.Elem()))
-	case t == reflect.TypeFor[time.Time]():
-		v.Set(reflect.ValueOf(time.Unix(1, 1)))
-	default:
-		return v, false
-	}
-	return v, true
 }
 
 // reference compares pointers, slices, maps and interfaces, and what they lead to.
 func (c *checker) reference(path string, a, b reflect.Value) {
-	boxed := c.boxed
-	c.boxed = false
-	defer func() { c.boxed = boxed }()
+	boxed := c.pairs.boxed
+	c.pairs.boxed = false
+	defer func() { c.pairs.boxed = boxed }()
 	if a.IsNil() != b.IsNil() {
-		if k := a.Kind(); !c.was(a) && (k == reflect.Slice || k == reflect.Map) && a.Len() == b.Len() {
+		if k := a.Kind(); !c.seen.was(a) && (k == reflect.Slice || k == reflect.Map) && a.Len() == b.Len() {
 			return // the type's own code carries it and makes no difference between nil and empty
 		}
 		kind := Changed
-		if !c.was(a) {
+		if !c.seen.was(a) {
 			kind = Missed
 		}
-		c.fault(path, kind, "%s became %s", short(a), short(b))
+		c.found.fault(path, kind, "%s became %s", short(a), short(b))
 		return
 	}
 	if a.IsNil() {
-		if !c.was(a) && c.lost(a, b) {
-			c.fault(path, Missed, "no visit")
+		if !c.seen.was(a) && c.trials.lost(a, b) {
+			c.found.fault(path, Missed, "no visit")
 		}
 		return
 	}
 	switch a.Kind() {
 	case reflect.Pointer:
-		if c.enter(path, a, b, a.Type().Elem()) {
+		if c.pairs.enter(path, a, b, a.Type().Elem()) {
 			c.walk(path, a.Elem(), b.Elem())
 		}
 	case reflect.Slice:
 		if a.Len() != b.Len() {
 			kind := Changed
-			if !c.was(a) {
+			if !c.seen.was(a) {
 				kind = Missed
 			}
-			c.fault(path, kind, "length %d became %d", a.Len(), b.Len())
+			c.found.fault(path, kind, "length %d became %d", a.Len(), b.Len())
 			return
 		}
-		if a.Len() == 0 && !c.was(a) && c.lost(a, b) {
-			c.fault(path, Missed, "no visit")
+		if a.Len() == 0 && !c.seen.was(a) && c.trials.lost(a, b) {
+			c.found.fault(path, Missed, "no visit")
 		}
-		if !c.was(a) && !c.inside(a) { // not a part of it was visited, and yet it came back: it is derived
-			defer func(quiet bool) { c.quiet = quiet }(c.quiet)
-			c.quiet = true
+		if !c.seen.was(a) && !c.seen.inside(a) { // not a part of it was visited, and yet it came back: it is derived
+			defer func(quiet bool) { c.trials.quiet = quiet }(c.trials.quiet)
+			c.trials.quiet = true
 		}
-		if a.Len() > 0 && c.enter(path, a, b, reflect.SliceOf(a.Type().Elem())) && a.Type().Elem().Size() > 0 {
+		if a.Len() > 0 && c.pairs.enter(path, a, b, reflect.SliceOf(a.Type().Elem())) && a.Type().Elem().Size() > 0 {
 			c.walkElements(path, a, b)
 		}
 	case reflect.Map:
@@ -582,20 +414,6 @@ func (c *checker) reference(path string, a, b reflect.Value) {
 	}
 }
 
-// inside tells whether anything was visited in a slice's array.
-func (c *checker) inside(v reflect.Value) bool {
-	return c.within(v.Pointer(), uintptr(v.Len())*v.Type().Elem().Size())
-}
-
-// within tells whether anything was visited in a piece of memory.
-func (c *checker) within(begin, size uintptr) bool {
-	if c.sorted == nil {
-		c.sorted = slices.Sorted(maps.Keys(c.visits))
-	}
-	at, _ := slices.BinarySearch(c.sorted, begin)
-	return at < len(c.sorted) && c.sorted[at] < begin+size
-}
-
 // walkElements compares plain elements in one piece.
 func (c *checker) walkElements(path string, a, b reflect.Value) {
 	for i := range a.Len() {
@@ -603,38 +421,27 @@ func (c *checker) walkElements(path string, a, b reflect.Value) {
 	}
 }
 
-// enter pairs what two references lead to, and answers whether the pair is new.
-func (c *checker) enter(path string, a, b reflect.Value, t reflect.Type) bool {
-	c.via = path
-	key := pair{a.Pointer(), b.Pointer(), t}
-	if c.pairs[key] || t.Size() == 0 {
-		return false
-	}
-	c.pairs[key] = true
-	return true
-}
-
 func (c *checker) walkMap(path string, a, b reflect.Value) {
 	if a.Len() != b.Len() {
-		c.fault(path, Changed, "%d entries became %d", a.Len(), b.Len())
+		c.found.fault(path, Changed, "%d entries became %d", a.Len(), b.Len())
 		return
 	}
 	if a.Len() == 0 {
-		if !c.was(a) && c.lost(a, b) {
-			c.fault(path, Missed, "no visit")
+		if !c.seen.was(a) && c.trials.lost(a, b) {
+			c.found.fault(path, Missed, "no visit")
 		}
 		return
 	}
-	if !c.enter(path, a, b, a.Type()) {
+	if !c.pairs.enter(path, a, b, a.Type()) {
 		return
 	}
 	from, to := visited{a.Pointer(), a.Type()}, visited{b.Pointer(), a.Type()}
-	if was, ok := c.forth[from]; ok && was != to.addr {
-		c.split("the map is reachable on another way too, and came back twice: " + c.advice())
+	if c.pairs.twice(from, to) {
+		c.found.split(c.pairs.via, "the map is reachable on another way too, and came back twice: "+c.of.advice())
 		return
 	}
-	c.forth[from] = to.addr
-	list := c.entries[a.UnsafeAddr()]
+	c.pairs.forth[from] = to.addr
+	list := c.seen.entries[a.UnsafeAddr()]
 	if len(list) == 0 { // carried by the type's own code, entry by entry
 		for it := a.MapRange(); it.Next(); {
 			c.walkEntry(fmt.Sprintf("%s[%s]", path, keyWord(it.Key())), it.Value(), b.MapIndex(it.Key()))
@@ -649,7 +456,7 @@ func (c *checker) walkMap(path string, a, b reflect.Value) {
 		x := b.MapIndex(e.key)
 		if !x.IsValid() {
 			if !nanKeys(e.key.Type()) {
-				c.fault(at, Changed, "the entry is gone")
+				c.found.fault(at, Changed, "the entry is gone")
 			}
 			continue
 		}
@@ -663,17 +470,17 @@ func (c *checker) walkMap(path string, a, b reflect.Value) {
 // walkEntry compares a map's value that the type's own code carried.
 func (c *checker) walkEntry(path string, a, b reflect.Value) {
 	if !b.IsValid() {
-		c.fault(path, Changed, "the entry is gone")
+		c.found.fault(path, Changed, "the entry is gone")
 		return
 	}
 	x, y := reflect.New(a.Type()).Elem(), reflect.New(a.Type()).Elem()
 	x.Set(a)
 	y.Set(b)
 	c.keep = append(c.keep, x, y)
-	quiet := c.quiet
-	c.quiet = true
+	quiet := c.trials.quiet
+	c.trials.quiet = true
 	c.walk(path, x, y)
-	c.quiet = quiet
+	c.trials.quiet = quiet
 }
 
 func holdsPointers(t reflect.Type) bool {
@@ -695,22 +502,22 @@ func holdsPointers(t reflect.Type) bool {
 func (c *checker) walkInterface(path string, a, b reflect.Value) {
 	x, y := a.Elem(), b.Elem()
 	if x.Type() != y.Type() {
-		c.fault(path, Changed, "a %v became a %v", x.Type(), y.Type())
+		c.found.fault(path, Changed, "a %v became a %v", x.Type(), y.Type())
 		return
 	}
 	path = fmt.Sprintf("%s.(%v)", path, x.Type())
 	if x.Kind() == reflect.Pointer && !whole(x.Type()) {
-		if !x.IsNil() && !y.IsNil() && c.enter(path, x, y, x.Type().Elem()) {
+		if !x.IsNil() && !y.IsNil() && c.pairs.enter(path, x, y, x.Type().Elem()) {
 			c.walk(path, x.Elem(), y.Elem())
 		} else if x.IsNil() != y.IsNil() {
-			c.fault(path, Changed, "%s became %s", short(x), short(y))
+			c.found.fault(path, Changed, "%s became %s", short(x), short(y))
 		}
 		return
 	}
-	c.boxed = true
+	c.pairs.boxed = true
 	direct := known.info(x.Type()).direct
 	was := reflect.NewAt(x.Type(), contentOf(a.Addr().UnsafePointer(), direct)).Elem()
-	if list := c.entries[a.UnsafeAddr()]; len(list) > 0 {
+	if list := c.seen.entries[a.UnsafeAddr()]; len(list) > 0 {
 		was = list[0].val
 	}
 	c.walk(path, was, reflect.NewAt(y.Type(), contentOf(b.Addr().UnsafePointer(), direct)).Elem())

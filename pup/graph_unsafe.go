@@ -11,23 +11,42 @@ import (
 // same order: first to discover all regions, then, when it is known which lie in others (seal), to pack. Unpacking
 // numbers objects in the order in which the data brings them.
 type graph struct {
-	regions  pieces[region]
-	index    index
-	page     []item      // seal: regions of the page at work
-	touched  byte        // the sum of bytes that were read for nothing but to be near
-	sizes    []uintptr   // of the types of regions, by their numbers
-	owners   map[int]int // a region that lies in another: which
-	sealed   bool
-	rooted   bool // packing: the first region is the packed variable itself
-	inner    bool // some regions lie in others
-	ids      uint64
-	objects  pieces[object]
-	pending  map[uint64][]fixup
-	open     int // fixups so far
-	queue    []deferred
-	final    []func()
-	newMap   *typeInfo // unpacking: of the map that comes
+	regions regions
+	nesting nesting
+	objects objects
+	later   later
+	sealed  bool // all regions are discovered
+	rooted  bool // packing: the first region is the packed variable itself
+}
+
+// regions are what packing has found, in the order of discovery.
+type regions struct {
+	list    pieces[region]
+	index   index
+	sizes   []uintptr // of the types of regions, by their numbers
+	named   uint64    // how many have the number of an object
+	touched byte      // the sum of bytes that were read for nothing but to be near
+}
+
+// nesting is which regions lie in others.
+type nesting struct {
+	owners map[int]int // a region that lies in another: which
+	inner  bool        // some do, or sizes come out otherwise for another reason
+}
+
+// objects are what unpacking has made, in the order in which the data brings them.
+type objects struct {
+	list     pieces[object]
+	pending  map[uint64][]fixup // pointers and slices into objects that are not made yet
+	open     int                // how many there were so far
+	newMap   *typeInfo          // of the map that comes
 	lastPath resolved
+}
+
+// later is what waits until a traversal is further.
+type later struct {
+	queue []deferred
+	final []func()
 }
 
 // region is memory that the packed value leads to. It keeps the memory alive: that of temporaries must not be used again
@@ -68,7 +87,15 @@ func (l *pieces[T]) add(x T) int {
 }
 
 // at is region n.
-func (g *graph) at(n int) *region { return g.regions.at(n) }
+func (r *regions) at(n int) *region { return r.list.at(n) }
+
+// at is object n.
+func (o *objects) at(n int) *object { return o.list.at(n) }
+
+// len is how many objects there are.
+func (o *objects) len() int { return o.list.len }
+
+func (o *objects) add(x object) { o.list.add(x) }
 
 // object is memory that unpacking has made, or, until ready, that pointers into it have announced.
 type object struct {
@@ -98,45 +125,45 @@ const deferDepth = 200
 
 // find returns the number of the region that begins at base and holds values of a type, or -1, and whether it holds more
 // than one.
-func (g *graph) find(base unsafe.Pointer, i *typeInfo) (n int, many bool) {
-	s := g.index.slot(uintptr(base), false)
+func (r *regions) find(base unsafe.Pointer, i *typeInfo) (n int, many bool) {
+	s := r.index.slot(uintptr(base), false)
 	switch tag := i.tag(uintptr(base)); {
 	case s == nil || s.n == 0:
 		return -1, false
 	case s.tag&^slotMany == tag:
 		return int(s.n - 1), s.tag&slotMany != 0
 	}
-	x := g.index.crowd[crowded{uintptr(base), i}]
+	x := r.index.crowd[crowded{uintptr(base), i}]
 	return int(x.n) - 1, x.tag&slotMany != 0
 }
 
 // add makes a new region.
-func (g *graph) add(v unsafe.Pointer, i *typeInfo, count int) int {
-	n := g.regions.add(region{base: v, info: i, count: count})
-	if int(i.number) >= len(g.sizes) || g.sizes[i.number] == 0 {
-		g.sizes = append(g.sizes, make([]uintptr, max(0, int(i.number)+1-len(g.sizes)))...)
-		g.sizes[i.number] = i.t.Size()
+func (r *regions) add(v unsafe.Pointer, i *typeInfo, count int) int {
+	n := r.list.add(region{base: v, info: i, count: count})
+	if int(i.number) >= len(r.sizes) || r.sizes[i.number] == 0 {
+		r.sizes = append(r.sizes, make([]uintptr, max(0, int(i.number)+1-len(r.sizes)))...)
+		r.sizes[i.number] = i.t.Size()
 	}
 	x := slot{uint32(n + 1), i.tag(uintptr(v))}
 	if count > 1 {
 		x.tag |= slotMany
 	}
-	g.index.set(uintptr(v), i, x)
+	r.index.set(uintptr(v), i, x)
 	return n
 }
 
 // grow makes region n longer.
-func (g *graph) grow(n, count int) {
-	r := g.at(n)
-	if r.count = count; count > 1 {
-		g.index.set(r.begin(), r.info, slot{uint32(n + 1), r.info.tag(r.begin()) | slotMany})
+func (r *regions) grow(n, count int) {
+	x := r.at(n)
+	if x.count = count; count > 1 {
+		r.index.set(x.begin(), x.info, slot{uint32(n + 1), x.info.tag(x.begin()) | slotMany})
 	}
 }
 
 // top returns the region that a region lies in, itself if in no other.
-func (g *graph) top(n int) int {
+func (t *nesting) top(n int) int {
 	for {
-		owner, inside := g.owners[n]
+		owner, inside := t.owners[n]
 		if !inside {
 			return n
 		}
@@ -145,12 +172,12 @@ func (g *graph) top(n int) int {
 }
 
 // name gives a region the next object's number if it has none, and returns it.
-func (g *graph) name(r *region) uint64 {
-	if r.id == 0 {
-		g.ids++
-		r.id = g.ids
+func (r *regions) name(x *region) uint64 {
+	if x.id == 0 {
+		r.named++
+		x.id = r.named
 	}
-	return r.object()
+	return x.object()
 }
 
 // Tokens of pointers; those of other objects follow: tokenObject+2*number, one more for a pointer into the object.
@@ -178,27 +205,27 @@ func (p *Stream) graphPointer(v *unsafe.Pointer, i *typeInfo, make maker, visit 
 		p.content(*v, at, visit)
 		return
 	}
-	n, many := g.find(*v, i)
+	n, many := g.regions.find(*v, i)
 	known := n >= 0
 	if !known { // what is new when all was discovered belongs to the author's code, which made it for this visit
-		n = g.add(*v, i, 1)
+		n = g.regions.add(*v, i, 1)
 	}
 	switch {
-	case many || g.owners != nil && g.top(n) != n:
-		g.inner = true
-		p.packInterior(v, g.top(n), i)
+	case many || g.nesting.owners != nil && g.nesting.top(n) != n:
+		g.nesting.inner = true
+		p.packInterior(v, g.nesting.top(n), i)
 		return
 	case known && !g.sealed: // objects are numbered like regions
 		token = tokenObject + 2*uint64(n)
 		p.uvarint(&token, at)
 		return
 	}
-	r := g.at(n)
+	r := g.regions.at(n)
 	fresh := !r.out()
 	if r.id != 0 {
 		token = tokenObject + 2*r.object()
 	}
-	g.name(r)
+	g.regions.name(r)
 	r.id |= regionOut
 	if p.uvarint(&token, at); fresh {
 		p.content(*v, at, visit)
@@ -207,7 +234,7 @@ func (p *Stream) graphPointer(v *unsafe.Pointer, i *typeInfo, make maker, visit 
 
 // near reads from what the pointers of a structure lead to, and from the slots of the index for it. Memory far away takes
 // long; what is read here comes all at once, not one after the other.
-func (g *graph) near(steps []step, v unsafe.Pointer) {
+func (r *regions) near(steps []step, v unsafe.Pointer) {
 	for k := range steps {
 		s := &steps[k]
 		if s.kind != pointerStep {
@@ -217,9 +244,9 @@ func (g *graph) near(steps []step, v unsafe.Pointer) {
 		if to == nil || len(first) == 0 || first[0].kind != rawStep {
 			continue
 		}
-		g.touched += *(*byte)(unsafe.Add(to, first[0].off))
-		if slot := g.index.slot(uintptr(to), false); slot != nil {
-			g.touched += byte(slot.n)
+		r.touched += *(*byte)(unsafe.Add(to, first[0].off))
+		if slot := r.index.slot(uintptr(to), false); slot != nil {
+			r.touched += byte(slot.n)
 		}
 	}
 }
@@ -227,7 +254,7 @@ func (g *graph) near(steps []step, v unsafe.Pointer) {
 // content visits an object now, or later when it lies deep.
 func (p *Stream) content(v unsafe.Pointer, at place, visit func(*Stream, unsafe.Pointer)) {
 	if p.depth >= deferDepth {
-		p.graph.queue = append(p.graph.queue, deferred{v, visit})
+		p.graph.later.queue = append(p.graph.later.queue, deferred{v, visit})
 		return
 	}
 	p.depth++
@@ -247,10 +274,10 @@ func (p *Stream) sharedMap(v *unsafe.Pointer, i *typeInfo) bool {
 		case token == tokenNil:
 			*v = nil
 		case token == tokenNew:
-			g.newMap = i
+			g.objects.newMap = i
 			return true
-		case token%2 == 1 || n >= uint64(g.objects.len) || g.objects.at(int(n)).info == nil || g.objects.at(int(n)).info.t != i.t:
-			p.fail(at, "%w: object %d of %d is no %v", ErrData, n, g.objects.len, i.t)
+		case token%2 == 1 || n >= uint64(g.objects.len()) || g.objects.at(int(n)).info == nil || g.objects.at(int(n)).info.t != i.t:
+			p.fail(at, "%w: object %d of %d is no %v", ErrData, n, g.objects.len(), i.t)
 		default:
 			*v = g.objects.at(int(n)).ptr
 		}
@@ -260,14 +287,14 @@ func (p *Stream) sharedMap(v *unsafe.Pointer, i *typeInfo) bool {
 		p.uvarint(&token, at)
 		return false
 	}
-	n, _ := g.find(*v, i)
+	n, _ := g.regions.find(*v, i)
 	if n < 0 {
-		n = g.add(*v, i, 1)
+		n = g.regions.add(*v, i, 1)
 	}
-	r := g.at(n)
+	r := g.regions.at(n)
 	fresh := !r.out()
 	token = tokenNew
-	if id := g.name(r); !fresh {
+	if id := g.regions.name(r); !fresh {
 		token = tokenObject + 2*id
 	}
 	r.id |= regionOut
@@ -278,15 +305,15 @@ func (p *Stream) sharedMap(v *unsafe.Pointer, i *typeInfo) bool {
 // madeMap enters a map that was just made, before its entries.
 func (p *Stream) madeMap(v unsafe.Pointer) {
 	if p.graph != nil {
-		p.graph.objects.add(object{v, p.graph.newMap, 1})
+		p.graph.objects.add(object{v, p.graph.objects.newMap, 1})
 	}
 }
 
 // drain visits what was put off, and what is put off meanwhile.
 func (p *Stream) drain() {
 	var batch []deferred
-	for len(p.graph.queue) > 0 && p.mode != failed {
-		batch, p.graph.queue = p.graph.queue, batch[:0]
+	for len(p.graph.later.queue) > 0 && p.mode != failed {
+		batch, p.graph.later.queue = p.graph.later.queue, batch[:0]
 		for _, d := range batch {
 			d.visit(p, d.v)
 		}
@@ -296,13 +323,13 @@ func (p *Stream) drain() {
 
 // packInterior packs a pointer into region n.
 func (p *Stream) packInterior(v *unsafe.Pointer, n int, i *typeInfo) {
-	at, r := placeOf(unsafe.Pointer(v), pointerShape), p.graph.at(n)
+	at, r := placeOf(unsafe.Pointer(v), pointerShape), p.graph.regions.at(n)
 	x := r.locate(uintptr(*v), i.t)
 	if x.room == 0 {
 		p.fail(at, "%w: it points %d bytes into %v, where no %v is", ErrType, uintptr(*v)-r.begin(), r, i.t)
 		return
 	}
-	token := tokenObject + 2*p.graph.name(r) + 1
+	token := tokenObject + 2*p.graph.regions.name(r) + 1
 	p.uvarint(&token, at)
 	p.uvarint(&x.index, at)
 	String(p, &x.path)
@@ -318,9 +345,9 @@ func (p *Stream) unpackPointer(v *unsafe.Pointer, i *typeInfo, make maker, visit
 	case token == tokenNil:
 		*v = nil
 	case token == tokenNew:
-		p.unpackObject(v, i, make, uint64(g.objects.len), visit)
-	case n > uint64(g.objects.len) || n == uint64(g.objects.len) && token%2 == 0:
-		p.fail(at, "%w: object %d of %d", ErrData, n, g.objects.len)
+		p.unpackObject(v, i, make, uint64(g.objects.len()), visit)
+	case n > uint64(g.objects.len()) || n == uint64(g.objects.len()) && token%2 == 0:
+		p.fail(at, "%w: object %d of %d", ErrData, n, g.objects.len())
 	case token%2 == 1:
 		p.unpackInterior(v, i, n)
 	case g.objects.at(int(n)).info == nil:
@@ -347,15 +374,15 @@ func (p *Stream) unpackObject(v *unsafe.Pointer, i *typeInfo, make maker, n uint
 // made enters an object and sets the pointers that waited for it.
 func (p *Stream) made(n uint64, o object) {
 	g := p.graph
-	if n == uint64(g.objects.len) {
+	if n == uint64(g.objects.len()) {
 		g.objects.add(o)
 		return
 	}
 	*g.objects.at(int(n)) = o
-	for _, f := range g.pending[n] {
+	for _, f := range g.objects.pending[n] {
 		p.resolve(f, o)
 	}
-	delete(g.pending, n)
+	delete(g.objects.pending, n)
 }
 
 // unpackInterior sets a pointer into object n, now or when it is made.
@@ -367,23 +394,23 @@ func (p *Stream) unpackInterior(v *unsafe.Pointer, i *typeInfo, n uint64) {
 		return
 	}
 	*v = nil
-	g.lead(p, f, n)
+	g.objects.lead(p, f, n)
 }
 
 // lead sets a pointer or a slice into object n, now or when it is made.
-func (g *graph) lead(p *Stream, f fixup, n uint64) {
-	if n == uint64(g.objects.len) {
-		g.objects.add(object{})
+func (o *objects) lead(p *Stream, f fixup, n uint64) {
+	if n == uint64(o.len()) {
+		o.add(object{})
 	}
-	if o := *g.objects.at(int(n)); o.info != nil {
-		p.resolve(f, o)
+	if to := *o.at(int(n)); to.info != nil {
+		p.resolve(f, to)
 		return
 	}
-	if g.pending == nil {
-		g.pending = map[uint64][]fixup{}
+	if o.pending == nil {
+		o.pending = map[uint64][]fixup{}
 	}
-	g.pending[n] = append(g.pending[n], f)
-	g.open++
+	o.pending[n] = append(o.pending[n], f)
+	o.open++
 }
 
 // resolved remembers the last path that was followed.
@@ -396,15 +423,15 @@ type resolved struct {
 // resolve sets a pointer or a slice into an object. What the data says is checked: a wrong type here would let one type's memory
 // be read as another's.
 func (p *Stream) resolve(f fixup, o object) {
-	at, g := placeOf(unsafe.Pointer(f.at), pointerShape), p.graph
+	at, lastPath := placeOf(unsafe.Pointer(f.at), pointerShape), &p.graph.objects.lastPath
 	if f.index >= uint64(o.count) {
 		p.fail(at, "%w: it points to element %d of %d", ErrData, f.index, o.count)
 		return
 	}
-	if last := &g.lastPath; last.info != o.info || last.path != f.path {
-		*last = resolved{o.info, f.path, follow(o.info.t, f.path)}
+	if lastPath.info != o.info || lastPath.path != f.path {
+		*lastPath = resolved{o.info, f.path, follow(o.info.t, f.path)}
 	}
-	x := g.lastPath.part
+	x := lastPath.part
 	if f.path == "" {
 		x.room = uint64(o.count) - f.index
 	}
@@ -429,11 +456,11 @@ func (p *Stream) unset() int {
 	if p.graph == nil {
 		return 0
 	}
-	return p.graph.open
+	return p.graph.objects.open
 }
 
 // atEnd runs f when all pointers are set.
-func (g *graph) atEnd(f func()) { g.final = append(g.final, f) }
+func (l *later) atEnd(f func()) { l.final = append(l.final, f) }
 
 // finish unpacks what was put off and makes sure that nothing is missing.
 func (p *Stream) finish() {
@@ -442,11 +469,11 @@ func (p *Stream) finish() {
 		p.allOut()
 		return
 	}
-	for n, list := range p.graph.pending {
+	for n, list := range p.graph.objects.pending {
 		p.fail(placeOf(unsafe.Pointer(list[0].at), pointerShape), "%w: object %d never came", ErrData, n)
 		return
 	}
-	for _, f := range p.graph.final {
+	for _, f := range p.graph.later.final {
 		f()
 	}
 }
@@ -454,11 +481,11 @@ func (p *Stream) finish() {
 // allOut makes sure that all objects that pointers lead into are in the data themselves.
 func (p *Stream) allOut() {
 	g := p.graph
-	if !g.sealed || p.mode == failed || g.owners == nil {
+	if !g.sealed || p.mode == failed || g.nesting.owners == nil {
 		return
 	}
-	for n := range g.regions.len {
-		if r := g.at(n); r.id != 0 && !r.out() {
+	for n := range g.regions.list.len {
+		if r := g.regions.at(n); r.id != 0 && !r.out() {
 			p.fail(place{}, "%w: %v: it is reached only by pointers into it; what holds it must be visited before them", ErrType, r)
 			return
 		}
@@ -467,9 +494,9 @@ func (p *Stream) allOut() {
 
 // restart forgets which regions are in the data, but for the root, and begins another pass.
 func (g *graph) restart() {
-	g.ids = 0
-	for n := range g.regions.len {
-		g.at(n).id = 0
+	g.regions.named = 0
+	for n := range g.regions.list.len {
+		g.regions.at(n).id = 0
 	}
 	g.root()
 }
@@ -477,8 +504,8 @@ func (g *graph) restart() {
 // root makes the packed variable itself the first object.
 func (g *graph) root() {
 	if g.rooted {
-		g.name(g.at(0))
-		g.at(0).id |= regionOut
+		g.regions.name(g.regions.at(0))
+		g.regions.at(0).id |= regionOut
 	}
 }
 

@@ -35,15 +35,15 @@ func (p *Stream) graphSlice(v *sliceHeader, i *typeInfo, make maker, least uint6
 		p.every(v.data, v.len, i, least, at, visit)
 		return
 	}
-	n, _ := p.graph.find(v.data, i)
+	n, _ := p.graph.regions.find(v.data, i)
 	if !p.graph.sealed {
 		p.discoverSlice(n, v, i, least, visit)
 		return
 	}
 	if n < 0 { // made for this visit by the author's code
-		n = p.graph.add(v.data, i, v.len)
+		n = p.graph.regions.add(v.data, i, v.len)
 	}
-	p.packSpan(p.graph.top(n), v, i, least, visit)
+	p.packSpan(p.graph.nesting.top(n), v, i, least, visit)
 }
 
 // discoverSlice notes a slice's array, and sizes it as if nothing else shared it.
@@ -51,13 +51,13 @@ func (p *Stream) discoverSlice(n int, v *sliceHeader, i *typeInfo, least uint64,
 	at, g, count := placeOf(unsafe.Pointer(v), sliceShape), p.graph, uint64(v.len)
 	known := 0
 	if n < 0 {
-		n = g.add(v.data, i, v.len)
-		g.name(g.at(n))
-		g.at(n).id |= regionOut
+		n = g.regions.add(v.data, i, v.len)
+		g.regions.name(g.regions.at(n))
+		g.regions.at(n).id |= regionOut
 	} else {
-		g.inner = true // more than one slice, or a pointer: the sizes come out otherwise
-		known = g.at(n).count
-		g.grow(n, max(known, v.len))
+		g.nesting.inner = true // more than one slice, or a pointer: the sizes come out otherwise
+		known = g.regions.at(n).count
+		g.regions.grow(n, max(known, v.len))
 	}
 	token := uint64(tokenWhole)
 	p.uvarint(&token, at)
@@ -78,7 +78,7 @@ func (p *Stream) every(v unsafe.Pointer, n int, i *typeInfo, least uint64, at pl
 
 // packSpan packs a slice as a part of region n.
 func (p *Stream) packSpan(n int, v *sliceHeader, i *typeInfo, least uint64, visit func(*Stream, unsafe.Pointer)) {
-	at, r, size := placeOf(unsafe.Pointer(v), sliceShape), p.graph.at(n), i.t.Size()
+	at, r, size := placeOf(unsafe.Pointer(v), sliceShape), p.graph.regions.at(n), i.t.Size()
 	off := uintptr(v.data) - r.begin()
 	if r.info != i {
 		p.packInner(n, v, i)
@@ -94,7 +94,7 @@ func (p *Stream) packSpan(n int, v *sliceHeader, i *typeInfo, least uint64, visi
 	case whole:
 		token = tokenWhole
 	}
-	p.graph.name(r)
+	p.graph.regions.name(r)
 	r.id |= regionOut
 	p.uvarint(&token, at)
 	if fresh {
@@ -112,7 +112,7 @@ func (p *Stream) packSpan(n int, v *sliceHeader, i *typeInfo, least uint64, visi
 
 // packInner packs a slice of an array that lies in region n.
 func (p *Stream) packInner(n int, v *sliceHeader, i *typeInfo) {
-	at, r := placeOf(unsafe.Pointer(v), sliceShape), p.graph.at(n)
+	at, r := placeOf(unsafe.Pointer(v), sliceShape), p.graph.regions.at(n)
 	x := r.locate(uintptr(v.data), i.t)
 	if uint64(v.len) > x.room {
 		p.fail(at, "%w: it shares memory with %v, where %d of %v do not lie in a row", ErrType, r, v.len, i.t)
@@ -122,7 +122,7 @@ func (p *Stream) packInner(n int, v *sliceHeader, i *typeInfo) {
 		p.fail(at, "%w: its array lies in %v, in the field %s, which is not saved", ErrType, r, f)
 		return
 	}
-	token, none, object := uint64(tokenPart), uint64(0), p.graph.name(r)
+	token, none, object := uint64(tokenPart), uint64(0), p.graph.regions.name(r)
 	s := span{0, uint64(v.len), min(uint64(v.cap), x.room)}
 	p.uvarint(&token, at)
 	p.uvarint(&none, at)
@@ -144,13 +144,13 @@ func (p *Stream) unpackInner(v *sliceHeader, i *typeInfo) {
 	p.uvarint(&f.slice.cap, at)
 	switch {
 	case p.mode == failed:
-	case n > uint64(g.objects.len):
-		p.fail(at, "%w: object %d of %d", ErrData, n, g.objects.len)
+	case n > uint64(g.objects.len()):
+		p.fail(at, "%w: object %d of %d", ErrData, n, g.objects.len())
 	case i.t.Size() == 0 || f.slice.len == 0 || f.slice.len > f.slice.cap || f.slice.cap > uint64(maxInt):
 		p.fail(at, "%w: %d elements of %v, capacity %d, of an array in an object", ErrData, f.slice.len, i.t, f.slice.cap)
 	default:
 		*v = sliceHeader{}
-		g.lead(p, f, n)
+		g.objects.lead(p, f, n)
 	}
 }
 
@@ -165,10 +165,10 @@ func (p *Stream) unpackGraphSlice(v *sliceHeader, i *typeInfo, make maker, least
 		}
 		return
 	}
-	n := uint64(g.objects.len)
+	n := uint64(g.objects.len())
 	if token >= tokenKnown {
-		if n = token - tokenKnown; n >= uint64(g.objects.len) {
-			p.fail(at, "%w: object %d of %d", ErrData, n, g.objects.len)
+		if n = token - tokenKnown; n >= uint64(g.objects.len()) {
+			p.fail(at, "%w: object %d of %d", ErrData, n, g.objects.len())
 			return
 		}
 	}

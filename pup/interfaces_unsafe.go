@@ -183,7 +183,7 @@ func (p *Stream) setLater(unset int, set func()) {
 	switch {
 	case p.mode == failed:
 	case p.unset() != unset:
-		p.graph.atEnd(set)
+		p.graph.later.atEnd(set)
 	default:
 		set()
 	}

@@ -213,7 +213,7 @@ func unpackMap[M ~map[K]V, K comparable, V any](p *Stream, v *M, key func(*Strea
 			break
 		}
 		if late := e; p.unset() != unset {
-			p.graph.atEnd(func() { m[late.key] = late.val })
+			p.graph.later.atEnd(func() { m[late.key] = late.val })
 			e = new(entry[K, V])
 			p.entry(unsafe.Pointer(&e.key), unsafe.Pointer(&e.val))
 			continue

@@ -70,7 +70,7 @@ func (p *Stream) keyPointer(v *unsafe.Pointer, i *typeInfo) {
 	if *v != nil {
 		r := -1
 		if p.keyGraph != nil {
-			r, _ = p.keyGraph.find(*v, i)
+			r, _ = p.keyGraph.regions.find(*v, i)
 		}
 		if r < 0 {
 			p.fail(at, "%w: pointers as keys of a map have no order of their own: use the option Graph and visit what they point to before the map", ErrType)

@@ -170,7 +170,7 @@ func (p *Stream) structOf(i *typeInfo, steps []step, v unsafe.Pointer) {
 		return
 	}
 	if p.graph != nil && p.mode == packing {
-		p.graph.near(steps, v)
+		p.graph.regions.near(steps, v)
 	}
 	for k := range steps {
 		p.step1(&steps[k], unsafe.Add(v, steps[k].off))
@@ -474,7 +474,7 @@ func (p *Stream) unpackMapOf(i *typeInfo, v unsafe.Pointer, m reflect.Value) {
 			continue
 		}
 		late, with := k, x
-		p.graph.atEnd(func() { target.SetMapIndex(late.Elem(), with.Elem()) })
+		p.graph.later.atEnd(func() { target.SetMapIndex(late.Elem(), with.Elem()) })
 		k, x = reflect.New(i.key.t), reflect.New(i.elem.t)
 	}
 	if p.mode != failed && p.graph == nil && m.Len() != n && !nanKeys(i.key.t) {

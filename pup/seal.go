@@ -12,26 +12,34 @@ import (
 // seal ends discovery: it finds the regions that lie in others, and refuses what overlaps in another way.
 func (g *graph) seal() error {
 	g.sealed = true
-	if !g.ordered() {
-		if err := g.sortOut(); err != nil {
+	if !g.regions.ordered() {
+		s := sorter{of: &g.regions, nesting: &g.nesting}
+		if err := s.sortOut(); err != nil {
 			return err
 		}
 	}
-	if g.rooted && (g.top(0) != 0 || g.at(0).count > 1) { // what it is unpacked into will be a part of nothing
-		return &Error{Op: "pack", Err: fmt.Errorf("%w: the value itself lies in %v, to which it leads: pack that, or what holds it", ErrType, g.at(g.top(0)))}
+	if g.rooted && (g.nesting.top(0) != 0 || g.regions.at(0).count > 1) { // what it is unpacked into will be a part of nothing
+		return &Error{Op: "pack", Err: fmt.Errorf("%w: the value itself lies in %v, to which it leads: pack that, or what holds it", ErrType, g.regions.at(g.nesting.top(0)))}
 	}
 	return nil
 }
 
+// sorter finds out which regions lie in others.
+type sorter struct {
+	of      *regions
+	nesting *nesting
+	page    []item // regions of the page at work
+}
+
 // sortOut goes through the regions in the order of their addresses.
-func (g *graph) sortOut() (err error) {
+func (s *sorter) sortOut() (err error) {
 	var open []item // regions that overlap so far; mostly one
 	end := uintptr(0)
-	g.index.sorted(func(page uintptr, slots *pageSlots, crowd []int) {
-		for _, x := range g.items(page, slots, crowd) {
+	s.of.index.sorted(func(page uintptr, slots *pageSlots, crowd []int) {
+		for _, x := range s.items(page, slots, crowd) {
 			if x.base >= end {
 				if len(open) > 1 && err == nil {
-					err = g.cluster(open)
+					err = s.cluster(open)
 				}
 				open = open[:0]
 			}
@@ -40,72 +48,72 @@ func (g *graph) sortOut() (err error) {
 		}
 	})
 	if len(open) > 1 && err == nil {
-		err = g.cluster(open)
+		err = s.cluster(open)
 	}
 	return err
 }
 
 // items are the regions of one page, sorted by base. What the slots tell need not be asked of the regions, which lie in
 // the order of discovery, far from each other.
-func (g *graph) items(page uintptr, slots *pageSlots, crowd []int) []item {
-	g.page = g.page[:0]
-	for k, s := range slots {
-		if s.n == 0 {
+func (s *sorter) items(page uintptr, slots *pageSlots, crowd []int) []item {
+	s.page = s.page[:0]
+	for k, at := range slots {
+		if at.n == 0 {
 			continue
 		}
-		x := item{page + uintptr(k)<<grainBits + uintptr(s.tag&(slotMany-1)), g.sizes[s.tag>>tagBits], int(s.n - 1)}
-		if s.tag&slotMany != 0 {
-			x = g.item(x.n)
+		x := item{page + uintptr(k)<<grainBits + uintptr(at.tag&(slotMany-1)), s.of.sizes[at.tag>>tagBits], int(at.n - 1)}
+		if at.tag&slotMany != 0 {
+			x = s.of.item(x.n)
 		}
-		g.page = append(g.page, x)
+		s.page = append(s.page, x)
 	}
 	for _, n := range crowd {
-		g.page = append(g.page, g.item(n))
+		s.page = append(s.page, s.of.item(n))
 	}
 	if len(crowd) > 0 {
-		slices.SortStableFunc(g.page, func(a, b item) int { return cmp.Compare(a.base, b.base) })
+		slices.SortStableFunc(s.page, func(a, b item) int { return cmp.Compare(a.base, b.base) })
 	}
-	return g.page
+	return s.page
 }
 
-func (g *graph) item(n int) item {
-	r := g.at(n)
-	return item{r.begin(), r.end() - r.begin(), n}
+func (r *regions) item(n int) item {
+	x := r.at(n)
+	return item{x.begin(), x.end() - x.begin(), n}
 }
 
 // ordered tells whether the regions were discovered in order of address, without overlaps: then none lies in another.
-func (g *graph) ordered() bool {
+func (r *regions) ordered() bool {
 	end := uintptr(0)
-	for n := range g.regions.len {
-		r := g.at(n)
-		if r.begin() < end {
+	for n := range r.list.len {
+		x := r.at(n)
+		if x.begin() < end {
 			return false
 		}
-		end = r.end()
+		end = x.end()
 	}
 	return true
 }
 
 // cluster sorts out regions that overlap, sorted by base.
-func (g *graph) cluster(items []item) error {
+func (s *sorter) cluster(items []item) error {
 	slices.SortStableFunc(items, func(a, b item) int {
 		if a.base != b.base {
 			return cmp.Compare(a.base, b.base)
 		}
-		return g.largerFirst(a.n, b.n)
+		return s.largerFirst(a.n, b.n)
 	})
 	top := items[0].n
 	for _, x := range items[1:] {
-		if x.base >= g.at(top).end() {
+		if x.base >= s.of.at(top).end() {
 			top = x.n
 			continue
 		}
-		if g.absorb(x.n, top) {
+		if s.absorb(x.n, top) {
 			top = x.n
-		} else if err := g.nest(top, x.n); err != nil {
+		} else if err := s.nest(top, x.n); err != nil {
 			return err
 		}
-		g.inner = true
+		s.nesting.inner = true
 	}
 	return nil
 }
@@ -116,8 +124,8 @@ type item struct {
 	n          int
 }
 
-func (g *graph) largerFirst(a, b int) int {
-	x, y := g.at(a), g.at(b)
+func (s *sorter) largerFirst(a, b int) int {
+	x, y := s.of.at(a), s.of.at(b)
 	if x.end() != y.end() {
 		if x.end() > y.end() {
 			return -1
@@ -131,34 +139,35 @@ func (g *graph) largerFirst(a, b int) int {
 }
 
 // nest puts region n, which begins in region top, into it.
-func (g *graph) nest(top, n int) error {
-	t, r := g.at(top), g.at(n)
+func (s *sorter) nest(top, n int) error {
+	t, r := s.of.at(top), s.of.at(n)
 	if offset, size := r.begin()-t.begin(), t.info.t.Size(); offset%size == 0 && r.countAs(t.info.t) > 0 {
-		g.grow(top, max(t.count, int(offset/size)+r.countAs(t.info.t)))
+		s.of.grow(top, max(t.count, int(offset/size)+r.countAs(t.info.t)))
 	} else if uint64(r.count) > t.locate(r.begin(), r.info.t).room {
 		return &Error{Op: "pack", Err: fmt.Errorf("%w: %v and %v share memory, and neither is a part of the other that can be named",
 			ErrType, t, r)}
 	}
-	g.own(top, n)
+	s.nesting.own(top, n)
 	return nil
 }
 
-func (g *graph) own(top, n int) {
-	if g.owners == nil {
-		g.owners = map[int]int{}
+// own notes that region n lies in region top.
+func (t *nesting) own(top, n int) {
+	if t.owners == nil {
+		t.owners = map[int]int{}
 	}
-	g.owners[n] = top
+	t.owners[n] = top
 }
 
 // absorb puts an array into region n, a slice that begins in it and ends behind it, and tells whether it did.
-func (g *graph) absorb(n, array int) bool {
-	r, a := g.at(n), g.at(array)
+func (s *sorter) absorb(n, array int) bool {
+	r, a := s.of.at(n), s.of.at(array)
 	offset, size := r.begin()-a.begin(), r.info.t.Size()
 	if r.end() <= a.end() || r.info == a.info || a.countAs(r.info.t) == 0 || offset%size != 0 {
 		return false
 	}
 	r.base, r.count = a.base, r.count+int(offset/size)
-	g.own(n, array)
+	s.nesting.own(n, array)
 	return true
 }
 

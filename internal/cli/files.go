@@ -35,7 +35,7 @@ func datasetsOf(job *dataset.Job) ([]outputs.Entry, error) {
 // listFiles adds the datasets of files that a job has to what is listed of it.
 func listFiles(job *dataset.Job, list []listed) ([]listed, error) {
 	of := job.Of(agent.Written)
-	stored, err := of.Checkpoints()
+	stored, err := of.List()
 	if err != nil || len(stored) == 0 && !job.Meta.Plain && !job.Locked() {
 		return list, err
 	}

@@ -130,8 +130,11 @@ const jsonShown = `    state                     running, lost (its byssus died)
     halt                      when the job is to end early, as byssus halt --json prints it: reason, checkpoints, before,
                               after, seconds
     job                       the job:
-      plain, outputs          it is one of byssus run --plain; of its datasets, current: the one that a program restarts
-                              from; bad: those that one could not read
+      plain                   it is one of byssus run --plain
+      outputs                 what is known of the datasets that its program writes:
+        current, bad, run     the one that it restarts from; those that it could not read; how many programs began
+        policy                what the settings of the last say: prefix, bypass, keep, flush, flush_wait, in_prefix;
+                              every: calls, after_ns, overhead; restart: not_caches, not_prefix, in_prefix, flush; kept
       name, id                of the job; id is in every image
       format                  version of job.json
       app, dir                command line, working directory
@@ -170,6 +173,16 @@ With --timeline --json: a list of the events, as docs/format/timeline.md explain
                               how the job was begun; the size of MPI_COMM_WORLD
     code, reason              exit code; why
     count                     of events that are missing here
+`
+
+const jsonConfig = `    settings                  for each setting:
+      name, value, from       from: environment, FILE:LINE, SCR_Config, byssus run or built-in
+      no_effect               why it has none, and what does it instead
+    descriptors               lines of STORE, CKPT and GROUPS that hold: their names are as STORE=/ssd
+    notes                     what there is to say:
+      level                   hint, wrong (something else is used) or refused (a program that asks for it does not begin)
+      about, text             the setting; a sentence
+    user_file, system_file    where settings are looked for
 `
 
 const jsonVersion = `    byssus, go                version of byssus; of the Go that it was compiled by

@@ -18,7 +18,7 @@ import (
 // another verb prints are explained there.
 func TestJSONIsDocumented(t *testing.T) {
 	prints := map[string]any{"ps": coordsrv.Status{}, "list": listed{}, "show": shown{}, "verify": verified{},
-		"checkpoint": coord.Result{}, "stop": coord.Result{}, "sandbox list": sandbox.Summary{}, "sandbox ps": sandbox.Node{}}
+		"checkpoint": coord.Result{}, "stop": coord.Result{}, "config": configuration{}, "sandbox list": sandbox.Summary{}, "sandbox ps": sandbox.Node{}}
 	elsewhere := map[string]bool{"last_checkpoint": true, "running": true, "meta": true}
 	for _, cmd := range append(Root().Commands(), verbOf(t, "sandbox").Commands()...) {
 		if cmd.Name() == "show" {
@@ -62,7 +62,7 @@ func fieldsOf(t reflect.Type, skip map[string]bool) []string {
 	for i := range t.NumField() {
 		f := t.Field(i)
 		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
-		if name != "" {
+		if name != "" && name != "-" {
 			names = append(names, name)
 		}
 		if !skip[name] {

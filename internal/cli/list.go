@@ -249,7 +249,8 @@ func listJob(job *dataset.Job) ([]listed, error) {
 	if job.Meta.Plain {
 		return nil, nil
 	}
-	images, err := job.Checkpoints()
+	checkpoints := job.Checkpoints()
+	images, err := checkpoints.List()
 	if err != nil {
 		return nil, err
 	}
@@ -260,9 +261,9 @@ func listJob(job *dataset.Job) ([]listed, error) {
 	var out []listed
 	for _, n := range images {
 		l := whole
-		l.Checkpoint, l.Path, l.Aside = n, job.Path(n), slices.Contains(job.Meta.Aside, n)
+		l.Checkpoint, l.Path, l.Aside = n, checkpoints.Path(n), slices.Contains(job.Meta.Aside, n)
 		if l.Manifest, err = dataset.ReadManifest(l.Path); err != nil {
-			if job.Gone(n) {
+			if checkpoints.Gone(n) {
 				continue
 			}
 			l.Err = words(err)
@@ -282,7 +283,7 @@ func listJob(job *dataset.Job) ([]listed, error) {
 
 // pick returns the checkpoints of a job, or the one asked for.
 func pick(job *dataset.Job, only uint64) ([]uint64, error) {
-	images, err := job.Checkpoints()
+	images, err := mainStream(job).List()
 	if err != nil || only == 0 {
 		return images, err
 	}
@@ -300,7 +301,7 @@ func pickOwn(job *dataset.Job, only uint64) (own, earlier []uint64, err error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	if own, err = job.Own(); err != nil {
+	if own, err = mainStream(job).Own(); err != nil {
 		return nil, nil, err
 	}
 	earlier = slices.DeleteFunc(slices.Clone(all), func(n uint64) bool { return slices.Contains(own, n) })

@@ -14,13 +14,13 @@ import (
 	"github.com/byssus-hpc/byssus/internal/store/dataset"
 )
 
-// named says whether the user has named a store.
-func named(e *env) bool { return e.storeDir != "" || os.Getenv("BYSSUS_DIR") != "" }
+// storeNamed says whether the user has named a store.
+func storeNamed(e *env) bool { return e.storeDir != "" || os.Getenv("BYSSUS_DIR") != "" }
 
 // stores are where jobs are looked for: the store; if none is named, that of plain jobs too, if there is one.
 func stores(e *env) ([]dataset.Store, error) {
 	store, err := e.store()
-	if err != nil || named(e) {
+	if err != nil || storeNamed(e) {
 		return []dataset.Store{store}, err
 	}
 	beside, err := plainStore(e)
@@ -80,11 +80,11 @@ func jobPlaces(e *env) ([]place, error) {
 }
 
 // mainStream is the job with the stream of datasets from which it goes on.
-func mainStream(job *dataset.Job) *dataset.Job {
+func mainStream(job *dataset.Job) *dataset.Datasets {
 	if job.Meta.Plain {
 		return job.Of(agent.Written)
 	}
-	return job
+	return job.Checkpoints()
 }
 
 // called is how a dataset from which a job goes on is called.
@@ -151,7 +151,7 @@ func (c chosen) in(job *dataset.Job) (uint64, error) {
 
 // damagedOf are the numbers of datasets of which the store cannot tell more.
 func damagedOf(job *dataset.Job) []uint64 {
-	all, _ := mainStream(job).Checkpoints() // none, if they cannot be listed
+	all, _ := mainStream(job).List() // none, if they cannot be listed
 	return slices.DeleteFunc(all, func(n uint64) bool {
 		_, err := dataset.ReadManifest(mainStream(job).Path(n))
 		return err == nil

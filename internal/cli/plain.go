@@ -30,7 +30,7 @@ func prefix() (string, error) {
 
 // plainStore is the store of a plain job: beside what its program writes, unless another is named.
 func plainStore(e *env) (dataset.Store, error) {
-	if named(e) {
+	if storeNamed(e) {
 		return e.store()
 	}
 	dir, err := prefix()
@@ -69,10 +69,13 @@ func runPlain(e *env, f *runFlags, app []string) error {
 		job.Unlock()
 		return err
 	}
-	opt := coordsrv.Options{Plain: true, Grace: f.grace, Patience: control.Patience(f.silent)}
+	opt := coordsrv.Options{Plain: true, Script: f.script, Grace: f.grace, Patience: control.Patience(f.silent)}
 	if err := f.onHosts(&opt); err != nil {
 		job.Unlock()
 		return err
+	}
+	if f.script { // one start for each node that computes
+		spec.Ranks = max(len(opt.Hosts)-opt.Spares, 1)
 	}
 	return e.drive(job, spec, opt, f)
 }
@@ -111,7 +114,7 @@ func takePlain(e *env, store dataset.Store, name string) (*dataset.Job, error) {
 		err = exitError{ExitNot, errors.New("cli: run --plain: job " + name + " is not a plain one: choose another name")}
 	}
 	if err == nil {
-		err = job.AwaitScavenging(scavengePatience)
+		err = job.Scavenged().Await(scavengePatience)
 	}
 	if err == nil {
 		err = job.Lock()

@@ -75,7 +75,7 @@ func (e *env) restartJob(cmd *cobra.Command, name string, f *runFlags, which cho
 	if job.Damage != nil {
 		e.say(fmt.Sprintf("job %s: %v", name, job.Damage))
 	}
-	notes, err := job.Heal()
+	notes, err := job.Checkpoints().Heal()
 	for _, note := range notes {
 		e.say(note)
 	}
@@ -159,7 +159,7 @@ func kindOf(job *dataset.Job, n uint64) string {
 // checkNewest says that there is nothing that a job can go on from, or not the newest that it had, unless one was asked for.
 // Copied: nodes have copied what they had, and what is there of it is in the store.
 func checkNewest(job *dataset.Job, onNodes, copied bool, only uint64) error {
-	images, earlier, err := pickOwn(mainStream(job), 0)
+	images, earlier, err := pickOwn(job, 0)
 	if err != nil || only != 0 || onNodes && job.Meta.Caches != nil {
 		return err
 	}
@@ -193,7 +193,7 @@ func checkNewest(job *dataset.Job, onNodes, copied bool, only uint64) error {
 // assemble puts together what the nodes have copied to the store, and locks the job. What is still being copied is waited for,
 // as long as that comes on: who locks the job ends it.
 func (e *env) assemble(job *dataset.Job, onNodes bool, only uint64) error {
-	parts, err := job.Scavenged()
+	parts, err := job.Scavenged().Parts()
 	if err != nil {
 		return err
 	}
@@ -203,7 +203,7 @@ func (e *env) assemble(job *dataset.Job, onNodes bool, only uint64) error {
 		}
 	}
 	shown := ui.Start(os.Stderr, func() string { return "waiting for nodes that copy their caches to the store" })
-	err = job.AwaitScavenging(scavengePatience)
+	err = job.Scavenged().Await(scavengePatience)
 	shown.Stop()
 	if err == nil {
 		err = job.Lock()

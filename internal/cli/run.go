@@ -40,6 +40,7 @@ type runFlags struct {
 	notAnew bool
 	resume  bool
 	plain   bool
+	script  bool
 	fsync   bool
 	lazy    bool
 	policy  string
@@ -196,6 +197,7 @@ A job without --job is called after its program, and leaves nothing behind when 
 	f.add(cmd)
 	cmd.Flags().StringVar(&f.job, "job", "", "name of the job (default: the program's name, made unique)")
 	cmd.Flags().BoolVar(&f.plain, "plain", false, "start PROGRAM as it is: it writes its checkpoints itself, by SCR's interface, and restarts from them")
+	cmd.Flags().BoolVar(&f.script, "script", false, "run PROGRAM once, as it is: it starts launchers (mpirun) by itself, of programs that write their checkpoints themselves")
 	cmd.Flags().BoolVar(&f.resume, "resume", false, "go on with --job if it has something to go on from; if it has finished, do nothing")
 	return cmd
 }
@@ -220,7 +222,7 @@ func (f *runFlags) jobName(program string) string {
 // runOrResume goes on with a job when that is wanted and there is something to go on from, else runs it.
 func (e *env) runOrResume(cmd *cobra.Command, f *runFlags, app []string) error {
 	switch {
-	case f.plain:
+	case f.plain || f.script:
 		return runOrResumePlain(e, cmd, f, app)
 	case !f.resume:
 		return e.runNew(f, app)
@@ -562,7 +564,7 @@ func (e *env) record(job *dataset.Job, end coordsrv.End, signals <-chan os.Signa
 
 // unstarted removes a job that has never run, and one that was named by us.
 func (e *env) unstarted(job *dataset.Job) {
-	images, err := mainStream(job).Checkpoints()
+	images, err := mainStream(job).List()
 	if err != nil || len(images) > 0 || job.Term > 1 && (!job.Meta.Auto || job.Meta.Caches != nil) {
 		return
 	}
@@ -591,7 +593,7 @@ func (e *env) ended(job *dataset.Job, code int) error {
 	default:
 		job.Meta.State = dataset.StateFailed
 	}
-	images, err := mainStream(job).Checkpoints()
+	images, err := mainStream(job).List()
 	if job.Meta.Auto && (code == 0 || err == nil && len(images) == 0) {
 		if err := job.Remove(); err != nil {
 			e.say(err.Error())

@@ -97,13 +97,13 @@ func (e *env) showJob(cmd *cobra.Command, name string, which chosen) error {
 	if err != nil {
 		return err
 	}
-	images, earlier, err := pickOwn(mainStream(job), number)
+	images, earlier, err := pickOwn(job, number)
 	if err != nil {
 		return err
 	}
 	s := shown{Meta: job.Meta, State: stateOf(job), Dir: job.Dir, Earlier: earlier}
 	s.Meta.Reason = ui.Plain(s.Meta.Reason)
-	scavenged, err := job.Scavenged()
+	scavenged, err := job.Scavenged().Parts()
 	if err != nil {
 		s.Err = words(err)
 	}

@@ -124,14 +124,14 @@ func plural(job *dataset.Job) string {
 
 // storedParts are those of the store, or the one that was asked for.
 func storedParts(job *dataset.Job, only uint64) ([]part, error) {
-	images, err := pick(mainStream(job), only)
+	images, err := pick(job, only)
 	if err != nil {
 		return nil, err
 	}
 	all := ownParts(mainStream(job), images)
 	if of := job.Of(agent.Written); !job.Meta.Plain && only == 0 {
 		var written []uint64
-		written, err = of.Checkpoints()
+		written, err = of.List()
 		all = append(all, ownParts(of, written)...)
 	}
 	return all, err
@@ -148,29 +148,29 @@ func verifyInput(job *dataset.Job) error {
 
 // part is a checkpoint, or what was copied of one from the cache of a node.
 type part struct {
-	job        *dataset.Job // in whose directory it lies
+	of         *dataset.Datasets // among which it is
 	checkpoint uint64
 	node       string // from whose cache it was copied, empty: it is the store's own
 }
 
-func ownParts(job *dataset.Job, checkpoints []uint64) []part {
+func ownParts(of *dataset.Datasets, checkpoints []uint64) []part {
 	var list []part
 	for _, n := range checkpoints {
-		list = append(list, part{job, n, ""})
+		list = append(list, part{of, n, ""})
 	}
 	return list
 }
 
 // copiedParts are those of all checkpoints, or of the one asked for.
 func copiedParts(job *dataset.Job, only uint64) ([]part, error) {
-	nodes, err := job.Scavenged()
+	nodes, err := job.Scavenged().Parts()
 	var list []part
 	for _, from := range nodes {
 		streams, serr := from.Streams()
 		err = errors.Join(err, serr)
 		for _, s := range streams {
 			of := from.Of(s)
-			all, cerr := of.Checkpoints()
+			all, cerr := of.List()
 			err = errors.Join(err, cerr)
 			for _, n := range all {
 				if only == 0 || n == only && s == mainStream(job).Stream {
@@ -182,11 +182,11 @@ func copiedParts(job *dataset.Job, only uint64) ([]part, error) {
 	return list, err
 }
 
-func (p part) gone() bool { return p.job.Gone(p.checkpoint) }
+func (p part) gone() bool { return p.of.Gone(p.checkpoint) }
 
 func (p part) name() string {
 	name := fmt.Sprintf("checkpoint %d", p.checkpoint)
-	if p.job.Stream != 0 {
+	if p.of.Stream != 0 {
 		name = strings.TrimRight(fmt.Sprintf("dataset %d %s", p.checkpoint, p.label()), " ")
 	}
 	if p.node != "" {
@@ -199,13 +199,13 @@ func (p part) verify() verified {
 	var read atomic.Int64
 	progress := ui.Start(os.Stderr, func() string { return fmt.Sprintf("verifying %s: %s", p.name(), ui.Bytes(read.Load())) })
 	defer progress.Stop()
-	dir, count := p.job.Path(p.checkpoint), func(b int64) { read.Add(b) }
+	dir, count := p.of.Path(p.checkpoint), func(b int64) { read.Add(b) }
 	v := verified{Checkpoint: p.checkpoint, Node: p.node, Name: p.label()}
 	var err error
 	switch {
 	case p.node != "":
 		err = agent.Inspect(context.Background(), dir, count)
-	case p.job.Stream != 0:
+	case p.of.Stream != 0:
 		v.Damaged, err = damagedIn(dir, count)
 	default:
 		_, err = dataset.Verify(dir, count)
@@ -221,10 +221,10 @@ func (p part) verify() verified {
 
 // label is what the program calls a dataset of files; empty: it is none, or nobody can tell.
 func (p part) label() string {
-	if p.job.Stream == 0 {
+	if p.of.Stream == 0 {
 		return ""
 	}
-	m, err := dataset.ReadManifest(p.job.Path(p.checkpoint))
+	m, err := dataset.ReadManifest(p.of.Path(p.checkpoint))
 	if err != nil || m.Label == nil {
 		return ""
 	}

@@ -7,7 +7,9 @@
 // One Server serves one start of the ranks, in a directory of its own, so that stragglers of an earlier start cannot
 // reach it.
 //
-// Lock order: Server.mu, then Session.mu. Events are delivered without any lock held.
+// Each part of a Server has a lock of its own. Lock order: look.mu, then places.mu, then session.mu; broker.mu, then session.mu or
+// reports.mu. Those of pages and started are held alone. Reports are delivered without any lock held; Config.Here is called with the
+// broker's.
 package agent
 
 import (
@@ -18,12 +20,11 @@ import (
 	"path/filepath"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"syscall"
 	"time"
 
+	"github.com/byssus-hpc/byssus/internal/act/control"
 	"github.com/byssus-hpc/byssus/internal/decide/node"
-	"github.com/byssus-hpc/byssus/internal/host/rundir"
 	"github.com/byssus-hpc/byssus/internal/host/spawn"
 	"github.com/byssus-hpc/byssus/internal/wire/abi"
 )
@@ -39,6 +40,7 @@ type Config struct {
 	Start   uint64 // number of this start
 	Restart bool   // they go on from images
 	Writers int    // threads that write a rank's image
+	Clients string // where programs that hand files to be kept are heard; empty: nowhere
 	JobID   [16]byte
 	Spawn   *spawn.Spawner                 // starts ranks, or a launcher and its daemons; nil: others do
 	Images  func(checkpoint uint64) string // the directory in which its images are written
@@ -47,35 +49,19 @@ type Config struct {
 	Input   func(read uint64)              // what follows of the job's standard input is wanted; must not wait. See Feed. nil: rank 0 keeps the launcher's
 }
 
-// Server is the agent of one start.
+// Server is the agent of one start. Each of its parts has a lock of its own; the Server itself has nothing that changes. It says what
+// the processes are told, and what becomes of what they say.
 type Server struct {
-	cfg      Config
+	cfg      *Config
 	listener *net.UnixListener
-	pages    []*page // as cfg.Ranks
-	wg       sync.WaitGroup
-	broker   broker
-	crew     *crew  // an MPI's launcher, or its daemon
-	input    *input // nil: rank 0 is not here
-
-	mu       sync.Mutex
-	sessions map[int]*session  // by rank, the newest
-	aside    map[*session]bool // of the ranks' places, that are not the ranks
-	epoch    uint64            // of the last order
-	look     look              // what was found in other processes in the present attempt
-	domains  *domains          // look's lock protects it
-	procs    []*process        // all that ever said hello
-	conns    map[*net.UnixConn]bool
-	others   []int     // processes of the job that belong to other agents
-	family   *family   // nil: an MPI's launcher has started the ranks
-	launcher *launcher // nil: that runs elsewhere, or there is none
-	closed   bool
-	told     atomic.Bool // ranks have been told to end
-
-	began  time.Time
-	foldMu sync.Mutex
-	fold   *node.Fold
-	news   chan struct{} // there may be something to report
-	over   chan struct{} // closed by Close
+	wg       sync.WaitGroup // goroutines that accept, serve connections, write to them, and report
+	places   places         // who is connected
+	pages    pages          // what the ranks show of themselves
+	reports  reports        // what the coordinator is to hear
+	look     look           // who else has what the ranks have
+	broker   broker         // what ranks pass to each other at a restart
+	started  started        // processes that this agent has started
+	input    *input         // nil: rank 0 is not here
 }
 
 // SocketPath is where ranks connect.
@@ -94,84 +80,60 @@ func Listen(cfg Config) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Server{cfg: cfg, domains: d, crew: newCrew(cfg.Spawn), sessions: map[int]*session{}, aside: map[*session]bool{}, conns: map[*net.UnixConn]bool{}, began: time.Now(),
-		fold: node.New(cfg.Ranks, cfg.Restart), news: make(chan struct{}, 1), over: make(chan struct{})}
-	for _, rank := range cfg.Ranks {
-		p, err := newPage(PagePath(cfg.Dir, rank))
-		if err != nil {
-			s.closePages()
-			return nil, fmt.Errorf("agent: page of rank %d: %w", rank, err)
-		}
-		s.pages = append(s.pages, p)
+	s := &Server{cfg: &cfg, places: newPlaces(), look: look{domains: d}, started: started{cfg: &cfg, crew: newCrew(cfg.Spawn)}}
+	s.reports = newReports(node.New(cfg.Ranks, cfg.Restart), s.Sample, cfg.Report)
+	s.broker = broker{cfg: &cfg, say: s.reports.said}
+	err = s.pages.open(cfg.Dir, cfg.Ranks)
+	if err == nil {
+		s.listener, err = openSocket(path)
 	}
+	if err == nil && cfg.Input != nil && slices.Contains(cfg.Ranks, 0) {
+		s.input, err = newInput(cfg.Input)
+	}
+	if err == nil {
+		err = s.started.begin()
+	}
+	if err != nil {
+		s.free()
+		return nil, err
+	}
+	s.wg.Go(s.accept)
+	s.wg.Go(s.reports.run)
+	return s, nil
+}
+
+func openSocket(path string) (*net.UnixListener, error) {
 	l, err := net.ListenUnix("unixpacket", &net.UnixAddr{Name: path, Net: "unixpacket"})
 	if err == nil {
-		err = os.Chmod(path, 0o600)
-	}
-	if err != nil {
-		s.closePages()
-		return nil, fmt.Errorf("agent: listen: %w", err)
-	}
-	if cfg.Input != nil && slices.Contains(cfg.Ranks, 0) {
-		if s.input, err = newInput(cfg.Input); err != nil {
+		if err = os.Chmod(path, 0o600); err != nil {
 			l.Close()
-			s.closePages()
-			return nil, err
 		}
 	}
-	tidyStarts(cfg.JobID[:], func(start uint64) bool { return start>>termBits < cfg.Start>>termBits })
-	if dir := MemoryDir(cfg.JobID, cfg.Start); dir != "" {
-		err = rundir.Make(dir)
-	}
 	if err != nil {
-		l.Close()
-		s.closePages()
-		return nil, fmt.Errorf("agent: memory of the launcher's ranks: %w", err)
+		return nil, fmt.Errorf("agent: listen: %w", err)
 	}
-	s.listener = l
-	s.wg.Go(s.accept)
-	s.wg.Go(s.report)
-	return s, nil
+	return l, nil
 }
 
 // Close ends all connections and waits for the goroutines. Ranks that are still there count as not lost.
 func (s *Server) Close() {
-	s.mu.Lock()
-	s.closed = true
-	for c := range s.conns {
-		c.Close()
+	s.places.close()
+	s.started.end()
+	s.reports.close()
+	s.free()
+}
+
+// free gives back what Listen has made, when the goroutines have ended.
+func (s *Server) free() {
+	if s.listener != nil {
+		s.listener.Close()
 	}
-	for _, p := range s.procs {
-		p.close()
-	}
-	f, l := s.family, s.launcher
-	s.mu.Unlock()
-	if f != nil {
-		f.end()
-	}
-	s.crew.end()
-	_ = os.RemoveAll(s.sessionDir()) // of a launcher that was killed
-	_ = os.RemoveAll(memoryDir(s.cfg.JobID[:], fmt.Sprintf("%x", s.cfg.Start)))
-	if l != nil {
-		l.close()
-	}
-	close(s.over)
-	s.listener.Close()
 	if s.input != nil {
 		s.input.close()
 	}
 	s.wg.Wait()
 	s.broker.close()
-	s.closePages()
-}
-
-func (s *Server) closePages() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, p := range s.pages {
-		p.close()
-	}
-	s.pages = nil
+	s.pages.close()
 }
 
 func (s *Server) accept() {
@@ -184,20 +146,14 @@ func (s *Server) accept() {
 			time.Sleep(10 * time.Millisecond)
 			continue
 		}
-		s.mu.Lock()
-		s.conns[c] = true
-		closed := s.closed
-		s.mu.Unlock()
-		if closed {
+		if !s.places.connect(c) {
 			c.Close()
 			return
 		}
 		s.wg.Go(func() {
-			defer c.Close()
 			s.serve(c)
-			s.mu.Lock()
-			delete(s.conns, c)
-			s.mu.Unlock()
+			c.Close()
+			s.places.disconnect(c)
 		})
 	}
 }
@@ -215,68 +171,45 @@ func (s *Server) serve(c *net.UnixConn) {
 		return
 	}
 	s.wg.Go(ses.write)
-	if !s.isAside(ses) {
-		s.said(node.Hello{Ranks: []int{ses.rank}})
+	if !s.places.isAside(ses) {
+		s.reports.said(node.Hello{Ranks: []int{ses.rank}})
 	}
 	s.wg.Go(func() { // a forked child may hold the socket open: the process itself decides
 		<-ses.proc.over
 		_ = c.SetReadDeadline(time.Now().Add(100 * time.Millisecond))
 	})
 	s.read(ses)
-	untold := !s.told.Load() || ses.before.Load()
+	untold := s.places.untold(ses)
 	ses.shut()
+	s.outlast(ses, untold)
+}
+
+// outlast waits until a process has ended whose connection has, and says what that is to its rank.
+func (s *Server) outlast(ses *session, untold bool) {
 	select {
 	case <-ses.proc.over:
 	case <-time.After(execGrace):
 		untold = false // it has only left
-		if s.current(ses) {
-			s.said(node.Left{Rank: ses.rank})
+		if s.places.isRank(ses) {
+			s.reports.said(node.Left{Rank: ses.rank})
 		}
 		<-ses.proc.over
 	}
-	s.mu.Lock()
-	delete(s.aside, ses)
-	s.mu.Unlock()
-	if !ses.proc.gone || s.unrestored(ses) {
+	s.places.leave(ses)
+	if !ses.proc.gone || !s.places.isRank(ses) {
 		return
 	}
-	if s.current(ses) {
-		s.said(s.lost(ses.rank, untold))
+	if s.cfg.Restart && !ses.restarted && !s.places.told() { // a place whose launcher's process has run again
+		s.reports.said(node.Failed{Rank: ses.rank, Text: "the command of the job has run again, and has ended without starting the program " +
+			"that the checkpoint is of, with the same file and arguments"})
+		untold = false
 	}
-}
-
-// unrestored says so of a place whose launcher's process has run again, and has ended without starting what was the rank below it.
-func (s *Server) unrestored(ses *session) bool {
-	if !s.cfg.Restart || ses.restarted || !s.current(ses) || s.told.Load() {
-		return false
-	}
-	s.said(node.Failed{Rank: ses.rank, Text: "the command of the job has run again, and has ended without starting the program " +
-		"that the checkpoint is of, with the same file and arguments"})
-	s.said(s.lost(ses.rank, false))
-	return true
-}
-
-// current says whether a session is the newest of its rank.
-func (s *Server) current(ses *session) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.sessions[ses.rank] == ses
+	s.reports.said(s.pages.lost(ses.rank, untold))
 }
 
 // execGrace is how long a process may outlive its connection before it counts as having left: it has become another
 // program by exec, which may or may not say HELLO again.
 const execGrace = 500 * time.Millisecond
-
-// lost says how a rank ended.
-func (s *Server) lost(rank int, untold bool) node.Lost {
-	i, _ := slices.BinarySearch(s.cfg.Ranks, rank)
-	p := s.pages[i].sample()
-	ev := node.Lost{Rank: rank, Ended: p.Phase == abi.PhaseEnded, Untold: untold}
-	if ev.Ended {
-		ev.Code, ev.Ago = int(p.ExitCode), s.pages[i].inPhase()
-	}
-	return ev
-}
 
 // welcome takes the first message and makes the session.
 func (s *Server) welcome(c *net.UnixConn) (*session, error) {
@@ -294,24 +227,15 @@ func (s *Server) welcome(c *net.UnixConn) (*session, error) {
 		return nil, err
 	}
 	if m.Type == abi.MsgRefused && slices.Contains(s.cfg.Ranks, int(m.Rank)) {
-		s.said(node.Refused{Rank: int(m.Rank), Text: sentence(m.Body)})
+		s.reports.said(node.Refused{Rank: int(m.Rank), Text: sentence(m.Body)})
 		return nil, nil
 	}
 	var hello abi.Hello
 	if _, err := abi.Decode(m.Body, &hello); err != nil {
 		return nil, err
 	}
-	switch {
-	case m.Type != abi.MsgHello:
-		return nil, fmt.Errorf("agent: first message of type %d, wanted %d", m.Type, abi.MsgHello)
-	case hello.ABIVersion != abi.Version:
-		return nil, fmt.Errorf("agent: rank %d speaks protocol version %d, wanted %d", m.Rank, hello.ABIVersion, abi.Version)
-	case int(m.Rank) >= s.cfg.Size || int(hello.NRanks) != s.cfg.Size:
-		return nil, fmt.Errorf("agent: rank %d of %d, wanted %d ranks", m.Rank, hello.NRanks, s.cfg.Size)
-	case hello.Start != s.cfg.Start:
-		return nil, fmt.Errorf("agent: rank %d belongs to start %d of the job, this is start %d", m.Rank, hello.Start, s.cfg.Start)
-	case !slices.Contains(s.cfg.Ranks, int(m.Rank)):
-		return nil, fmt.Errorf("agent: rank %d is not one of this node's", m.Rank)
+	if err := s.cfg.expects(m.Header, &hello); err != nil {
+		return nil, err
 	}
 	ses, err := s.enlist(c, int(m.Rank), pid, &hello)
 	if err == nil && hello.Below == abi.BelowRestored {
@@ -320,31 +244,38 @@ func (s *Server) welcome(c *net.UnixConn) (*session, error) {
 	return ses, err
 }
 
+// expects says why a process that says HELLO is none of those that are waited for.
+func (cfg *Config) expects(m abi.Header, hello *abi.Hello) error {
+	switch {
+	case m.Type != abi.MsgHello:
+		return fmt.Errorf("agent: first message of type %d, wanted %d", m.Type, abi.MsgHello)
+	case hello.ABIVersion != abi.Version:
+		return fmt.Errorf("agent: rank %d speaks protocol version %d, wanted %d", m.Rank, hello.ABIVersion, abi.Version)
+	case int(m.Rank) >= cfg.Size || int(hello.NRanks) != cfg.Size:
+		return fmt.Errorf("agent: rank %d of %d, wanted %d ranks", m.Rank, hello.NRanks, cfg.Size)
+	case hello.Start != cfg.Start:
+		return fmt.Errorf("agent: rank %d belongs to start %d of the job, this is start %d", m.Rank, hello.Start, cfg.Start)
+	case !slices.Contains(cfg.Ranks, int(m.Rank)):
+		return fmt.Errorf("agent: rank %d is not one of this node's", m.Rank)
+	}
+	return nil
+}
+
+// enlist makes the session of a process that is expected. Nothing is written to it yet, so that WELCOME comes first.
 func (s *Server) enlist(c *net.UnixConn, rank, pid int, hello *abi.Hello) (*session, error) {
 	proc, err := openProcess(pid)
 	if err != nil {
 		return nil, fmt.Errorf("agent: rank %d: %w", rank, err)
 	}
 	ses := &session{rank: rank, conn: c, proc: proc, restarted: hello.Restarted != 0}
-	ses.wake = sync.NewCond(&ses.mu)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	old, below := s.sessions[rank], hello.Below != abi.BelowNot
-	again := old != nil && old.pid() == pid // it has become another program, which starts anew
-	if s.closed || old != nil && !again && !below {
-		proc.close()
-		return nil, fmt.Errorf("agent: rank %d is here already (pid %d), this one is pid %d", rank, old.pid(), pid)
+	if s.cfg.Clients != "" {
+		ses.passes = "socket to unix " + s.cfg.Clients
 	}
-	s.procs = append(s.procs, proc)
-	switch {
-	case again:
-		ses.isRank = old.isRank
-		old.shut()
-		s.sessions[rank] = ses
-	case below:
-		s.aside[ses] = true
-	default:
-		s.sessions[rank] = ses
+	ses.wake = sync.NewCond(&ses.mu)
+	below := hello.Below != abi.BelowNot
+	if err := s.places.enter(ses, below); err != nil {
+		proc.close()
+		return nil, err
 	}
 	p := packet{bytes: abi.Packet(abi.Message{Header: abi.Header{Type: abi.MsgWelcome, Rank: uint32(rank)},
 		Body: abi.Encode(abi.Welcome{Writers: uint32(s.cfg.Writers), Here: uint32(len(s.cfg.Ranks))}, "")})}
@@ -357,7 +288,7 @@ func (s *Server) enlist(c *net.UnixConn, rank, pid int, hello *abi.Hello) (*sess
 			return nil, err
 		}
 	}
-	ses.queue = append(ses.queue, p)
+	ses.putFirst(p)
 	return ses, nil
 }
 
@@ -396,7 +327,7 @@ func (s *Server) read(ses *session) {
 		if err == nil && int(m.Rank) != ses.rank {
 			err = fmt.Errorf("agent: message of rank %d from rank %d", m.Rank, ses.rank)
 		}
-		if err == nil && s.isAside(ses) {
+		if err == nil && s.places.isAside(ses) {
 			err = errors.Join(s.saysAside(ses, m), closeFile(file))
 		} else if err == nil {
 			err = s.message(ses, m, file)
@@ -404,7 +335,7 @@ func (s *Server) read(ses *session) {
 			file.Close()
 		}
 		if err != nil { // a rank that speaks nonsense cannot be trusted with a checkpoint
-			s.said(node.Failed{Rank: ses.rank, Text: err.Error()})
+			s.reports.said(node.Failed{Rank: ses.rank, Text: err.Error()})
 			return
 		}
 	}
@@ -412,35 +343,38 @@ func (s *Server) read(ses *session) {
 
 // Send gives a rank a message; it does not wait.
 func (s *Server) Send(rank int, m abi.Message) {
-	s.mu.Lock()
-	ses := s.sessions[rank]
-	s.mu.Unlock()
-	if ses == nil {
-		return
+	if ses := s.places.rank(rank); ses != nil {
+		m.Rank = uint32(rank)
+		ses.put(packet{bytes: abi.Packet(m)})
 	}
-	m.Rank = uint32(rank)
-	ses.put(packet{bytes: abi.Packet(m)})
 }
 
-// Signal sends a signal to every rank that is there.
-func (s *Server) Signal(sig syscall.Signal) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, ses := range s.everyone() {
-		ses.proc.signal(sig)
-	}
-}
+// Signal sends a signal to every rank that is there, and to who is aside.
+func (s *Server) Signal(sig syscall.Signal) { s.places.signal(sig) }
 
 // Sample reads the shared page of every rank of this node; none after Close.
 func (s *Server) Sample() []node.Sample {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	out := make([]node.Sample, len(s.pages))
-	for i, p := range s.pages {
-		out[i] = p.sample()
-		if ses := s.sessions[s.cfg.Ranks[i]]; ses != nil {
-			out[i].PID = ses.proc.pid
-		}
+	out := s.pages.sample()
+	for i := range out {
+		out[i].PID = s.places.rank(s.cfg.Ranks[i]).pid()
 	}
 	return out
+}
+
+// Survey looks at all other processes; others are those of the job that belong to other agents. It takes time, and is therefore
+// called before a checkpoint is asked for.
+func (s *Server) Survey(others []int) { s.look.survey(s.places.pids(), others) }
+
+// Met lets the ranks go on from a meeting to which all have come.
+func (s *Server) Met(meeting uint64) { s.broker.met(meeting) }
+
+// Feed takes in a piece of the job's standard input that Config.Input has asked for; it does not wait.
+func (s *Server) Feed(p control.Input) {
+	switch {
+	case s.input == nil:
+	case p.Why != "":
+		s.reports.said(node.Failed{Rank: 0, Text: p.Why})
+	default:
+		s.input.take(p)
+	}
 }

@@ -18,6 +18,9 @@ import (
 // rank that is gone waits until its own end, which the coordinator sees to. Objects are kept until they are filled, and nothing beyond
 // the last meeting.
 type broker struct {
+	cfg *Config
+	say func(node.Report) // to the coordinator; it does not wait
+
 	mu     sync.Mutex
 	given  map[object]*os.File
 	wanted map[object][]*session
@@ -55,12 +58,12 @@ type origin struct {
 }
 
 // hand performs what a rank asks of the broker.
-func (s *Server) hand(ses *session, m abi.Message, file *os.File) error {
+func (b *broker) hand(ses *session, m abi.Message, file *os.File) error {
 	var h abi.Hand
 	if _, err := abi.Decode(m.Body, &h); err != nil {
 		return errors.Join(err, closeFile(file))
 	}
-	b, n := &s.broker, object{h.Owner, name{h.Dev, h.Inode}}
+	n := object{h.Owner, name{h.Dev, h.Inode}}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	switch {
@@ -75,8 +78,8 @@ func (s *Server) hand(ses *session, m abi.Message, file *os.File) error {
 		}
 		delete(b.wanted, n)
 		return nil
-	case h.What == abi.HandWant && file == nil && !slices.Contains(s.cfg.Ranks, int(h.Owner)):
-		s.said(node.Failed{Rank: ses.rank, Text: fmt.Sprintf("it shares something without a name with rank %d, which is on another node: "+
+	case h.What == abi.HandWant && file == nil && !slices.Contains(b.cfg.Ranks, int(h.Owner)):
+		b.say(node.Failed{Rank: ses.rank, Text: fmt.Sprintf("it shares something without a name with rank %d, which is on another node: "+
 			"ranks that do must be on one", h.Owner)})
 		return nil
 	case h.What == abi.HandWant && file == nil:
@@ -93,8 +96,8 @@ func (s *Server) hand(ses *session, m abi.Message, file *os.File) error {
 		if b.here == nil {
 			b.here = map[uint64][]*session{}
 		}
-		if b.here[h.Dev] = append(b.here[h.Dev], ses); len(b.here[h.Dev]) == len(s.cfg.Ranks) {
-			s.cfg.Here(h.Dev)
+		if b.here[h.Dev] = append(b.here[h.Dev], ses); len(b.here[h.Dev]) == len(b.cfg.Ranks) {
+			b.cfg.Here(h.Dev)
 		}
 		return nil
 	}
@@ -108,7 +111,7 @@ func (s *Server) hand(ses *session, m abi.Message, file *os.File) error {
 //	at the checkpoint   rank 0 on node1 writes /tmp/log (inode 7)    rank 1 on node2 writes /tmp/log (inode 9)
 //	at the restart      both on node3; rank 0 opens /tmp/log: it was 7
 //	                    rank 1 opens /tmp/log, the same file: it was 9, and both write: rank 1 fails, and says so
-func (s *Server) claim(ses *session, m abi.Message) error {
+func (b *broker) claim(ses *session, m abi.Message) error {
 	var c abi.Claim
 	path, err := abi.Decode(m.Body, &c)
 	if err != nil {
@@ -116,17 +119,17 @@ func (s *Server) claim(ses *session, m abi.Message) error {
 	}
 	memory := c.Flags&abi.ClaimMemory != 0
 	mine := claim{origin{c.Owner, c.Was, c.Birth}, ses.rank, c.Flags&abi.ClaimWrites != 0}
-	b, at := &s.broker, claimed{name{c.Dev, c.Inode}, memory}
+	at := claimed{name{c.Dev, c.Inode}, memory}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if memory && !slices.Contains(s.cfg.Ranks, int(c.Owner)) {
-		s.said(node.Failed{Rank: ses.rank, Text: fmt.Sprintf("it shares the memory %s with rank %d, which is on another node: ranks that do must be on one",
+	if memory && !slices.Contains(b.cfg.Ranks, int(c.Owner)) {
+		b.say(node.Failed{Rank: ses.rank, Text: fmt.Sprintf("it shares the memory %s with rank %d, which is on another node: ranks that do must be on one",
 			path, c.Owner)})
 		return nil
 	}
 	for _, other := range b.claims[at] {
 		if other.was != mine.was && (other.writes || mine.writes) {
-			s.said(node.Failed{Rank: ses.rank, Text: fmt.Sprintf("its %s is not that which rank %d has under this name: "+
+			b.say(node.Failed{Rank: ses.rank, Text: fmt.Sprintf("its %s is not that which rank %d has under this name: "+
 				"they were on two nodes, and need two again", path, other.rank)})
 			return nil
 		}
@@ -141,9 +144,8 @@ func (s *Server) claim(ses *session, m abi.Message) error {
 	return nil
 }
 
-// Met lets the ranks go on from a meeting to which all have come.
-func (s *Server) Met(meeting uint64) {
-	b := &s.broker
+// met lets the ranks go on from a meeting to which all have come.
+func (b *broker) met(meeting uint64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for _, to := range b.here[meeting] {
@@ -175,14 +177,6 @@ func (b *broker) closeFiles() {
 func (s *session) handed(h abi.Hand, file *os.File) {
 	body := abi.Encode(h, "")
 	s.put(packet{abi.Packet(abi.Message{Header: abi.Header{Type: abi.MsgHanded, Rank: uint32(s.rank)}, Body: body}), file})
-}
-
-// put queues a message.
-func (s *session) put(p packet) {
-	s.mu.Lock()
-	s.queue = append(s.queue, p)
-	s.mu.Unlock()
-	s.wake.Signal()
 }
 
 // send writes a message. A file that has been closed meanwhile is one that nobody waits for any more.

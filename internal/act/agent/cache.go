@@ -31,7 +31,7 @@ func (n *cache) encode(ctx context.Context, o control.Encode) error {
 	if err != nil {
 		return err
 	}
-	m.reuse = func(name string) bool { return n.of(o.Header.Stream).Reuse(o.Checkpoint, name) }
+	m.reuse = func(name string) bool { return n.of(o.Header.Stream).Spares().Reuse(o.Checkpoint, name) }
 	defer m.close()
 	at := mover.Places{}
 	if at.Read[redset.Part], err = m.part(o.Header.Own, part.ToRead); err != nil {
@@ -289,7 +289,7 @@ func (n *cache) Held() (list []recovery.Held, damaged []string) {
 	}
 	for _, s := range streams {
 		store := n.of(s)
-		all, err := store.Checkpoints()
+		all, err := store.List()
 		if err != nil {
 			damaged = append(damaged, err.Error())
 		}

@@ -9,13 +9,17 @@ import (
 	"path/filepath"
 	"slices"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/byssus-hpc/byssus/internal/act/control"
 	"github.com/byssus-hpc/byssus/internal/decide/holding"
+	"github.com/byssus-hpc/byssus/internal/decide/settings"
+	"github.com/byssus-hpc/byssus/internal/host/rundir"
 	"github.com/byssus-hpc/byssus/internal/store/dataset"
 	"github.com/byssus-hpc/byssus/internal/store/files"
 	"github.com/byssus-hpc/byssus/internal/store/part"
+	"github.com/byssus-hpc/byssus/internal/store/settingsfile"
 	"github.com/byssus-hpc/byssus/internal/wire/client"
 )
 
@@ -25,8 +29,18 @@ const Written holding.Stream = 1
 // ClientVariable tells programs where their agent hears them.
 const ClientVariable = "BYSSUS_CLIENTS"
 
-// ClientSocket is where programs of this node connect that hand files to be kept.
-func ClientSocket(runDir string) string { return filepath.Join(runDir, "clients") }
+// clientSockets are where programs of a node may connect that hand files to be kept, best first. On most clusters the path is the same on
+// all nodes then: launchers of others carry the environment of the first node to all.
+func clientSockets(job [16]byte, runDir string) []string {
+	name := fmt.Sprintf("clients-%x", job[:4])
+	var list []string
+	for _, base := range rundir.Bases() {
+		if rundir.Make(base) == nil {
+			list = append(list, filepath.Join(base, name))
+		}
+	}
+	return append(list, filepath.Join(runDir, name))
+}
 
 // clients are programs of this node that hand files to be kept. What the coordinator decides it is asked; where files are is answered here.
 //
@@ -53,23 +67,49 @@ type writer struct {
 
 var errLeaving = errors.New("the agent leaves")
 
-// listenToClients begins to hear programs.
-func listenToClients(runDir string, say func(control.Message), find func(client.Request) client.Answered) (*clients, error) {
-	path := ClientSocket(runDir)
-	if len(path) > MaxSocketPath {
-		return nil, fmt.Errorf("agent: socket %s: path of %d bytes, at most %d", path, len(path), MaxSocketPath)
+// listenToClients begins to hear programs, at the first of these paths at which nobody else does.
+func listenToClients(paths []string, say func(control.Message), find func(client.Request) client.Answered) (*clients, error) {
+	var l *net.UnixListener
+	var errs []error
+	for i := 0; i < len(paths) && l == nil; i++ {
+		var err error
+		if l, err = listenAt(paths[i]); err != nil {
+			errs = append(errs, err)
+		}
 	}
-	l, err := net.ListenUnix("unixpacket", &net.UnixAddr{Name: path, Net: "unixpacket"})
-	if err == nil {
-		err = os.Chmod(path, 0o600)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("agent: socket for programs: %w", err)
+	if l == nil {
+		return nil, fmt.Errorf("agent: socket for programs: %w", errors.Join(errs...))
 	}
 	c := &clients{listener: l, say: say, find: find, waiting: map[uint64]chan client.Answered{}, paths: map[writer][]string{}}
 	c.wg.Go(c.serve)
 	return c, nil
 }
+
+// listenAt listens at a path, where an agent that was killed may have left its socket.
+func listenAt(path string) (*net.UnixListener, error) {
+	if len(path) > MaxSocketPath {
+		return nil, fmt.Errorf("%s: path of %d bytes, at most %d", path, len(path), MaxSocketPath)
+	}
+	at := &net.UnixAddr{Name: path, Net: "unixpacket"}
+	l, err := net.ListenUnix(at.Net, at)
+	if errors.Is(err, syscall.EADDRINUSE) {
+		c, derr := net.DialUnix(at.Net, nil, at)
+		if derr == nil {
+			c.Close() // another agent of the job on this machine
+			return nil, err
+		}
+		if os.Remove(path) == nil {
+			l, err = net.ListenUnix(at.Net, at)
+		}
+	}
+	if err == nil {
+		err = os.Chmod(path, 0o600)
+	}
+	return l, err
+}
+
+// path is where programs are heard.
+func (c *clients) path() string { return c.listener.Addr().String() }
 
 // close ends all conversations.
 func (c *clients) close() {
@@ -148,20 +188,43 @@ func (c *clients) answer(ask *client.Asked) client.Answered {
 	switch ask.Type {
 	case client.ReqFetch:
 		return c.find(ask.Request)
+	case client.ReqBegin, client.ReqConfig:
+		return c.askSettled(ask)
 	case client.ReqWritten:
 		c.keep(ask)
 		ask.Text = nil // the coordinator has no use for it
 	}
+	return c.ask(control.Asked{Asked: *ask})
+}
+
+// askSettled asks with the settings of a program, of which files are on its node.
+func (c *clients) askSettled(ask *client.Asked) client.Answered {
+	q, err := settings.ParseRequest(ask.Text)
+	if err != nil {
+		return client.Refusal(err.Error())
+	}
+	src, err := settingsfile.Read(q.Dir, q.Environ, q.App)
+	if err != nil {
+		return client.Refusal(err.Error())
+	}
+	src.Variables = nil // this agent's: other nodes may have others
+	ask.Text = nil
+	return c.ask(control.Asked{Asked: *ask, Settings: &src, Question: q.Question})
+}
+
+// ask asks the coordinator.
+func (c *clients) ask(m control.Asked) client.Answered {
 	c.mu.Lock()
 	if c.closed {
 		c.mu.Unlock()
 		return client.Refusal(errLeaving.Error())
 	}
 	c.last++
-	number, answer := c.last, make(chan client.Answered, 1)
-	c.waiting[number] = answer
+	m.Number = c.last
+	answer := make(chan client.Answered, 1)
+	c.waiting[m.Number] = answer
 	c.mu.Unlock()
-	c.say(control.Message{Body: control.Asked{Number: number, Asked: *ask}})
+	c.say(control.Message{Body: m})
 	return <-answer
 }
 

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/byssus-hpc/byssus/internal/act/control"
+	"github.com/byssus-hpc/byssus/internal/decide/holding"
 	"github.com/byssus-hpc/byssus/internal/store/dataset"
 	"github.com/byssus-hpc/byssus/internal/ui"
 )
@@ -234,8 +235,8 @@ func (w *Ward) clear(ctx context.Context, after time.Duration) error {
 }
 
 // newerIn says whether a cache has a dataset that is newer than all that the store has of the stream.
-func newerIn(cache, home *dataset.Job) (bool, error) {
-	here, err := cache.Checkpoints()
+func newerIn(cache, home *dataset.Datasets) (bool, error) {
+	here, err := cache.List()
 	if err != nil {
 		return false, err
 	}
@@ -293,18 +294,19 @@ func (w *Ward) copyAll(ctx context.Context, home *dataset.Job) error {
 	streams, err := cache.Streams()
 	for _, s := range streams {
 		if err == nil {
-			err = w.copyStream(ctx, cache.Of(s), home.Of(s))
+			err = w.copyStream(ctx, s, cache, home)
 		}
 	}
 	return err
 }
 
-func (w *Ward) copyStream(ctx context.Context, cache, home *dataset.Job) error {
-	all, err := cache.Checkpoints()
+func (w *Ward) copyStream(ctx context.Context, s holding.Stream, from, home *dataset.Job) error {
+	cache := from.Of(s)
+	all, err := cache.List()
 	if err != nil {
 		return err
 	}
-	there, err := home.Own()
+	there, err := home.Of(s).Own()
 	if err != nil {
 		return err
 	}
@@ -317,7 +319,7 @@ func (w *Ward) copyStream(ctx context.Context, cache, home *dataset.Job) error {
 			ui.Say(os.Stderr, fmt.Sprintf("node %s: what its cache has of checkpoint %d is damaged, and is not copied: %v", w.Node, n, err))
 			continue
 		}
-		if err := w.copy(ctx, cache, home, n, m); err != nil {
+		if err := w.copy(ctx, cache, home.Scavenged(), n, m); err != nil {
 			return fmt.Errorf("agent: node %s: checkpoint %d to %s: %w", w.Node, n, w.Dir, err)
 		}
 	}
@@ -325,11 +327,12 @@ func (w *Ward) copyStream(ctx context.Context, cache, home *dataset.Job) error {
 }
 
 // copy copies all that a cache has of a checkpoint. The manifest comes last.
-func (w *Ward) copy(ctx context.Context, cache, home *dataset.Job, n uint64, m *dataset.Manifest) error {
-	to, err := home.Scavenge(w.Node)
+func (w *Ward) copy(ctx context.Context, cache *dataset.Datasets, scavenged dataset.Scavenged, n uint64, m *dataset.Manifest) error {
+	place, err := scavenged.Place(w.Node)
 	if err != nil {
 		return err
 	}
+	to := place.Of(cache.Stream)
 	dir, err := to.RecreateTemp(n)
 	if err != nil {
 		return err

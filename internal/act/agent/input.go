@@ -11,7 +11,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/byssus-hpc/byssus/internal/act/control"
-	"github.com/byssus-hpc/byssus/internal/decide/node"
 )
 
 // input is the standard input of rank 0 in one start: a pipe, into which goes what the coordinator has of the job's, beginning
@@ -185,16 +184,10 @@ func (in *input) close() {
 	}
 }
 
-// Feed takes in a piece of the job's standard input that Config.Input has asked for; it does not wait.
-func (s *Server) Feed(p control.Input) {
-	switch {
-	case s.input == nil:
-	case p.Why != "":
-		s.said(node.Failed{Rank: 0, Text: p.Why})
-	default:
-		select {
-		case s.input.pieces <- p:
-		default: // nobody has asked
-		}
+// take takes in a piece; it does not wait.
+func (in *input) take(p control.Input) {
+	select {
+	case in.pieces <- p:
+	default: // nobody has asked
 	}
 }

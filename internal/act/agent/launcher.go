@@ -10,6 +10,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -54,8 +55,11 @@ func (n *Node) launch(number uint64, o control.Launch) error {
 	if s == nil {
 		return fmt.Errorf("agent: start %d is over", number)
 	}
-	say := func(body any) { n.say(control.Message{Start: number, Body: body}) }
-	path := filepath.Join(s.cfg.Dir, "shell")
+	return s.started.launch(o, func(body any) { n.say(control.Message{Start: number, Body: body}) })
+}
+
+func (p *started) launch(o control.Launch, say func(any)) error {
+	path := filepath.Join(p.cfg.Dir, "shell")
 	listener, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
 	if err == nil {
 		err = os.Chmod(path, 0o600)
@@ -64,14 +68,14 @@ func (n *Node) launch(number uint64, o control.Launch) error {
 		return fmt.Errorf("agent: socket of the remote shell: %w", err)
 	}
 	l := newLauncher(listener, say)
-	s.mu.Lock()
-	s.launcher = l
-	s.mu.Unlock()
+	p.mu.Lock()
+	p.launcher = l
+	p.mu.Unlock()
 	l.wg.Go(l.serve)
-	if err := rundir.Make(s.sessionDir()); err != nil {
-		return err
+	if o.Script {
+		return p.script(o, path, say)
 	}
-	hosts := filepath.Join(s.cfg.Dir, "hosts")
+	hosts := filepath.Join(p.cfg.Dir, "hosts")
 	if err := os.WriteFile(hosts, []byte(strings.Join(o.Hosts, "\n")+"\n"), 0o600); err != nil {
 		return fmt.Errorf("agent: list of hosts: %w", err)
 	}
@@ -80,23 +84,55 @@ func (n *Node) launch(number uint64, o control.Launch) error {
 		return fmt.Errorf("agent: own executable: %w", err)
 	}
 	// The sequential mapper puts each rank where its image is. Together with binding it crashes mpirun 4.1 at its end.
-	cmd := spawn.Command{Args: o.Command, Dir: o.Dir, Env: append(s.environ(o.Environ), shellVariable+"="+path,
+	cmd := spawn.Command{Args: o.Command, Dir: o.Dir, Env: append(slices.Clone(o.Environ), shellVariable+"="+path,
 		"OMPI_MCA_orte_leave_session_attached=1", // daemons that go into the background outlive a launcher whose node is silent
 		"OMPI_MCA_plm=rsh", "OMPI_MCA_plm_rsh_agent="+exe+" shell", "OMPI_MCA_plm_rsh_no_tree_spawn=1",
 		"OMPI_MCA_rmaps=seq", "OMPI_MCA_hwloc_base_binding_policy=none", "OMPI_MCA_orte_default_hostfile="+hosts)}
-	return s.crew.start(0, cmd, func(code, signal int) { say(control.Launched{Code: code, Signal: signal}) })
+	return p.tool(0, cmd, func(code, signal int) { say(control.Launched{Code: code, Signal: signal}) })
 }
 
-// environ is what a launcher or its daemon hands on to the ranks of this node.
-func (s *Server) environ(base []string) []string {
-	return append(append([]string(nil), base...), "BYSSUS_AGENT="+SocketPath(s.cfg.Dir), "BYSSUS_RUNDIR="+s.cfg.Dir, ClientVariable+"="+ClientSocket(filepath.Dir(s.cfg.Dir)),
-		"OMPI_MCA_orte_tmpdir_base="+s.sessionDir())
+// script starts a command that starts launchers by itself: those of both MPIs find the nodes, and a remote shell, in the environment.
+func (p *started) script(o control.Launch, socket string, say func(any)) error {
+	exe, err := os.Executable()
+	if err != nil {
+		return fmt.Errorf("agent: own executable: %w", err)
+	}
+	shell, hydra, orte := filepath.Join(p.cfg.Dir, "rsh"), filepath.Join(p.cfg.Dir, "hosts"), filepath.Join(p.cfg.Dir, "hosts.openmpi")
+	for _, f := range []struct {
+		path, text string
+		mode       os.FileMode
+	}{
+		{shell, "#!/bin/sh\nexec '" + strings.ReplaceAll(exe, "'", `'\''`) + "' shell \"$@\"\n", 0o700},
+		{hydra, strings.Join(o.Hosts, "\n") + "\n", 0o600},
+		{orte, strings.Join(o.Hosts, " slots=1\n") + " slots=1\n", 0o600},
+	} {
+		if err := os.WriteFile(f.path, []byte(f.text), f.mode); err != nil {
+			return fmt.Errorf("agent: %w", err)
+		}
+	}
+	cmd := spawn.Command{Args: o.Command, Dir: o.Dir, Env: append(slices.Clone(o.Environ), shellVariable+"="+socket,
+		"BYSSUS_HOSTS="+strings.Join(o.Hosts, ","),
+		"HYDRA_LAUNCHER=rsh", "HYDRA_LAUNCHER_EXEC="+shell, "HYDRA_HOST_FILE="+hydra,
+		"OMPI_MCA_orte_leave_session_attached=1", "OMPI_MCA_plm=rsh", "OMPI_MCA_plm_rsh_agent="+exe+" shell", "OMPI_MCA_plm_rsh_no_tree_spawn=1",
+		"OMPI_MCA_rmaps_base_mapping_policy=node:oversubscribe", "OMPI_MCA_hwloc_base_binding_policy=none", "OMPI_MCA_orte_default_hostfile="+orte)}
+	return p.tool(0, cmd, func(code, signal int) { say(control.Launched{Code: code, Signal: signal}) })
+}
+
+// tool starts an MPI's launcher, or its daemon, with what it hands on to the ranks of this node.
+func (p *started) tool(number int, cmd spawn.Command, ended func(code, signal int)) error {
+	dir := p.sessionDir()
+	if err := rundir.Make(dir); err != nil {
+		return err
+	}
+	cmd.Env = append(slices.Clone(cmd.Env), "BYSSUS_AGENT="+SocketPath(p.cfg.Dir), "BYSSUS_RUNDIR="+p.cfg.Dir,
+		ClientVariable+"="+p.cfg.Clients, "OMPI_MCA_orte_tmpdir_base="+dir)
+	return p.crew.start(number, cmd, ended)
 }
 
 // sessionDir is the directory in which a launcher and its daemons make theirs, and which goes with the start: the same on all
 // nodes, since the launcher tells its daemons, and short, since there are sockets in it.
-func (s *Server) sessionDir() string {
-	return sessionDir(s.cfg.JobID[:], fmt.Sprintf("%x", s.cfg.Start))
+func (p *started) sessionDir() string {
+	return sessionDir(p.cfg.JobID[:], fmt.Sprintf("%x", p.cfg.Start))
 }
 
 func sessionDir(job []byte, start string) string {
@@ -196,12 +232,13 @@ func (n *Node) spawned(number uint64, m control.Spawned) {
 	if s == nil {
 		return
 	}
-	s.mu.Lock()
-	l := s.launcher
-	s.mu.Unlock()
-	if l == nil {
-		return
+	if l := s.started.shells(); l != nil {
+		l.ended(m)
 	}
+}
+
+// ended takes in how a command has ended.
+func (l *launcher) ended(m control.Spawned) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if code := l.waiting[m.Number]; code != nil {
@@ -239,12 +276,8 @@ func (n *Node) exec(number uint64, o control.Exec) {
 		ended(failedCommand, 0)
 		return
 	}
-	cmd := spawn.Command{Args: []string{"/bin/sh", "-c", o.Command}, Dir: o.Dir, Env: s.environ(o.Environ)}
-	err := rundir.Make(s.sessionDir())
-	if err == nil {
-		err = s.crew.start(o.Number, cmd, ended)
-	}
-	if err != nil {
+	cmd := spawn.Command{Args: []string{"/bin/sh", "-c", o.Command}, Dir: o.Dir, Env: o.Environ}
+	if err := s.started.tool(o.Number, cmd, ended); err != nil {
 		ui.Say(os.Stderr, err.Error())
 		ended(failedCommand, 0)
 	}

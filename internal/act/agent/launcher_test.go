@@ -30,7 +30,7 @@ func newShells(t *testing.T) *shells {
 	t.Setenv(shellVariable, path)
 	s := &shells{path: path, said: make(chan control.Spawn, 100)}
 	s.l = newLauncher(listener, func(body any) { s.said <- body.(control.Spawn) })
-	s.node = &Node{number: 7, present: &Server{launcher: s.l}}
+	s.node = &Node{number: 7, present: &Server{started: started{launcher: s.l}}}
 	s.l.wg.Go(s.l.serve)
 	return s
 }

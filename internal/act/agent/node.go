@@ -65,11 +65,22 @@ func NewNode(cfg NodeConfig) *Node {
 	return &Node{cache: cache{cfg, cfg.Store}, say: cfg.Say, disk: newWorker(), moves: newMoves()}
 }
 
-// Serve begins to hear programs that hand files to be kept.
-func (n *Node) Serve() error {
-	c, err := listenToClients(n.cfg.RunDir, n.say, n.findFiles)
+// Serve begins to hear programs that hand files to be kept, and returns where.
+func (n *Node) Serve() (string, error) {
+	c, err := listenToClients(clientSockets(n.cfg.JobID, n.cfg.RunDir), n.say, n.findFiles)
+	if err != nil {
+		return "", err
+	}
 	n.clients = c
-	return err
+	return c.path(), nil
+}
+
+// clientPath is where programs that hand files to be kept are heard; empty: nowhere.
+func (n *Node) clientPath() string {
+	if n.clients == nil {
+		return ""
+	}
+	return n.clients.path()
 }
 
 // StartDir is the directory of a start of ranks, with their socket and pages.
@@ -194,8 +205,8 @@ func (n *Node) begin(number uint64, b control.Begin) error {
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		return fmt.Errorf("agent: run directory: %w", err)
 	}
-	s, err := Listen(Config{Dir: dir, Ranks: b.Ranks, Size: b.Size, Start: number, Restart: b.Restart, Writers: b.Writers, JobID: n.cfg.JobID, Spawn: n.cfg.Spawn,
-		Images: func(c uint64) string { return n.store.Path(c) + ".tmp" },
+	s, err := Listen(Config{Dir: dir, Ranks: b.Ranks, Size: b.Size, Start: number, Restart: b.Restart, Writers: b.Writers, Clients: n.clientPath(), JobID: n.cfg.JobID, Spawn: n.cfg.Spawn,
+		Images: func(c uint64) string { return n.of(0).Path(c) + ".tmp" },
 		Report: func(r node.Report) {
 			n.reached(r)
 			n.say(control.Message{Start: number, Body: r})
@@ -275,36 +286,37 @@ func (n *Node) prepare(number uint64, o control.Prepare) error {
 	}
 	err := n.checkRoom(number, o)
 	if err == nil {
-		_, err = n.store.Prepare(o.Checkpoint)
+		_, err = n.of(0).Prepare(o.Checkpoint)
 	}
 	if s := n.server(number); err == nil && s != nil && n.cached() {
-		n.store.ReuseImages(o.Checkpoint, s.cfg.Ranks)
+		n.of(0).Spares().ReuseImages(o.Checkpoint, s.cfg.Ranks)
 	}
 	return err
 }
 
-// of is the store with one of the job's streams.
-func (n *cache) of(s holding.Stream) *dataset.Job { return n.store.Of(s) }
+// of are the datasets that the store has of one of the job's streams.
+func (n *cache) of(s holding.Stream) *dataset.Datasets { return n.store.Of(s) }
 
 // drop removes a committed dataset. In a cache the next checkpoint takes the place of one that the present start has written: its
 // files are the same.
 func (n *Node) drop(stream holding.Stream, checkpoint uint64) error {
+	store := n.of(stream)
 	if stream != 0 {
-		return n.of(stream).Drop(checkpoint)
+		return store.Drop(checkpoint)
 	}
 	n.mu.Lock()
 	present := n.number
 	n.mu.Unlock()
-	if m, err := dataset.ReadManifest(n.store.Path(checkpoint)); err == nil && n.cached() && m.Start == present {
-		return n.store.KeepForReuse(checkpoint)
+	if m, err := dataset.ReadManifest(store.Path(checkpoint)); err == nil && n.cached() && m.Start == present {
+		return store.Spares().Keep(checkpoint)
 	}
-	return n.store.Drop(checkpoint)
+	return store.Drop(checkpoint)
 }
 
 // release removes what was kept to be written over. What stays is removed with the job.
 func (n *cache) release() {
 	if n.cached() {
-		_ = n.store.DropKept()
+		_ = n.of(0).Spares().Drop()
 	}
 }
 
@@ -331,38 +343,22 @@ func (n *Node) family(number uint64) *family {
 	if s == nil {
 		return nil
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.family
+	return s.started.ranks()
 }
 
 // kill ends the ranks of this node. Those that have not come to the agent yet are asked by a signal.
 func (s *Server) kill(ask bool) {
-	s.mu.Lock()
-	f, all := s.family, len(s.sessions) == len(s.cfg.Ranks)
-	if !s.told.Load() {
-		for _, ses := range s.sessions {
-			ses.before.Store(ses.proc.ending())
-		}
-		s.told.Store(true)
-	}
-	s.mu.Unlock()
+	all := s.places.tell() == len(s.cfg.Ranks)
 	if !ask {
 		s.Signal(syscall.SIGKILL)
-		s.crew.signal(syscall.SIGKILL)
-		if f != nil {
-			f.signal(syscall.SIGKILL)
-		}
+		s.started.signal(syscall.SIGKILL)
 		return
 	}
-	if f != nil && !all {
-		f.signal(syscall.SIGTERM)
-	}
 	if !all {
-		s.crew.signal(syscall.SIGTERM)
+		s.started.signal(syscall.SIGTERM)
 	}
 	for _, rank := range s.cfg.Ranks {
 		s.Send(rank, abi.Message{Header: abi.Header{Type: abi.MsgEnd}})
 	}
-	s.endAside()
+	s.places.endAside()
 }

@@ -129,7 +129,7 @@ func TestOutside(t *testing.T) {
 // TestLinks: neither a checkpoint nor a file in it is reached through a link.
 func TestLinks(t *testing.T) {
 	n := newObedient(t)
-	place := n.store.Path(1) + ".tmp"
+	place := n.of(0).Path(1) + ".tmp"
 	encode := control.Encode{Order: 2, Checkpoint: 1, Header: header(0, "rank-00000.0.img"), Transfer: mover.Transfer{ID: 1}}
 	if err := os.Symlink(filepath.Join(n.around, "secret"), filepath.Join(place, "rank-00000.0.img")); err != nil {
 		t.Fatal(err)
@@ -143,7 +143,7 @@ func TestLinks(t *testing.T) {
 	if err := os.Symlink(place+".away", place); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Symlink(place+".away", n.store.Path(1)); err != nil {
+	if err := os.Symlink(place+".away", n.of(0).Path(1)); err != nil {
 		t.Fatal(err)
 	}
 	for what, order := range map[string]any{

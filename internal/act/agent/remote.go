@@ -129,7 +129,7 @@ func Serve(b *Brief) error {
 	cfg.Say = out.Put
 	n := NewNode(cfg)
 	defer n.Close()
-	if err := n.Serve(); err != nil {
+	if _, err := n.Serve(); err != nil {
 		return err
 	}
 	joined := control.Joined{PID: os.Getpid(), Seen: d.boot + " " + space, Traits: traits(b)}
@@ -206,7 +206,7 @@ func (n *cache) tellCache(j *control.Joined) error {
 	}
 	var err error
 	j.Pieces = n.cfg.Port.Address()
-	if j.Last, err = n.store.Last(); err != nil {
+	if j.Last, err = n.of(0).Last(); err != nil {
 		return err
 	}
 	if j.Written, err = n.of(Written).Last(); err != nil {

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"sync"
 	"time"
 
 	"github.com/byssus-hpc/byssus/internal/decide/node"
@@ -10,79 +11,102 @@ import (
 // This file stands between the ranks and the coordinator: what ranks say is folded (package node) and handed on by one
 // goroutine, in order; an order goes to the ranks that are concerned.
 
-// said takes in what a rank says, or what is seen of it.
-func (s *Server) said(r node.Report) {
-	s.foldMu.Lock()
-	s.fold.Say(time.Since(s.began), r)
-	s.foldMu.Unlock()
-	s.stir()
+// reports are what the coordinator is to hear. They guarantee: it is told by one goroutine, which runs until they are closed, without any
+// lock held, in the order in which it was said.
+type reports struct {
+	look  func() []node.Sample // reads the shared pages
+	tell  func(node.Report)    // the coordinator
+	began time.Time
+	news  chan struct{} // there may be something to report
+	over  chan struct{} // closed by close
+
+	mu   sync.Mutex
+	fold *node.Fold
 }
 
-func (s *Server) saidClocks(rank int, epoch uint64, clocks []abi.Clock, more bool) {
-	s.foldMu.Lock()
-	s.fold.SayClocks(time.Since(s.began), rank, epoch, clocks, more)
-	s.foldMu.Unlock()
-	s.stir()
+func newReports(fold *node.Fold, look func() []node.Sample, tell func(node.Report)) reports {
+	return reports{look: look, tell: tell, began: time.Now(), news: make(chan struct{}, 1), over: make(chan struct{}), fold: fold}
+}
+
+// said takes in what a rank says, or what is seen of it.
+func (r *reports) said(one node.Report) {
+	r.mu.Lock()
+	r.fold.Say(time.Since(r.began), one)
+	r.mu.Unlock()
+	r.stir()
+}
+
+// clocks takes in a part of a rank's report of clocks.
+func (r *reports) clocks(rank int, epoch uint64, clocks []abi.Clock, more bool) {
+	r.mu.Lock()
+	r.fold.SayClocks(time.Since(r.began), rank, epoch, clocks, more)
+	r.mu.Unlock()
+	r.stir()
+}
+
+// hear takes in an order of the coordinator, and returns what it is to the ranks.
+func (r *reports) hear(o node.Order) []node.Message {
+	r.mu.Lock()
+	messages := r.fold.Hear(o)
+	r.mu.Unlock()
+	r.stir()
+	return messages
 }
 
 // stir makes the reporting goroutine look whether there is something to report.
-func (s *Server) stir() {
+func (r *reports) stir() {
 	select {
-	case s.news <- struct{}{}:
+	case r.news <- struct{}{}:
 	default:
 	}
 }
 
-// report hands on what the coordinator is to hear, until Close.
-func (s *Server) report() {
+// run hands on what the coordinator is to hear, until close.
+func (r *reports) run() {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
-		reports, wait := s.due()
-		for _, r := range reports {
-			s.cfg.Report(r)
+		list, wait := r.due()
+		for _, one := range list {
+			r.tell(one)
 		}
 		timer.Reset(wait)
 		select {
-		case <-s.news:
+		case <-r.news:
 		case <-timer.C:
-		case <-s.over:
+		case <-r.over:
 			return
 		}
 	}
 }
 
 // due returns what is to be reported now, and for how long there will be nothing if nobody says anything.
-func (s *Server) due() ([]node.Report, time.Duration) {
-	s.foldMu.Lock()
-	defer s.foldMu.Unlock()
-	now := time.Since(s.began)
-	if at, look, ok := s.fold.Next(); ok && look && now >= at {
-		s.foldMu.Unlock() // Sample has a lock of its own
-		pages := s.Sample()
-		s.foldMu.Lock()
-		if pages != nil {
-			s.fold.Look(now, pages)
-		}
+func (r *reports) due() ([]node.Report, time.Duration) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	now := time.Since(r.began)
+	if at, look, ok := r.fold.Next(); ok && look && now >= at {
+		r.mu.Unlock() // look has locks of its own
+		pages := r.look()
+		r.mu.Lock()
+		r.fold.Look(now, pages)
 	}
-	reports := s.fold.Take(now)
-	if at, _, ok := s.fold.Next(); ok {
-		return reports, max(at-now, 0)
+	list := r.fold.Take(now)
+	if at, _, ok := r.fold.Next(); ok {
+		return list, max(at-now, 0)
 	}
-	return reports, time.Hour
+	return list, time.Hour
 }
+
+// close ends the reporting goroutine.
+func (r *reports) close() { close(r.over) }
 
 // Order gives the ranks an order of the coordinator; it does not wait.
 func (s *Server) Order(o node.Order) {
-	s.foldMu.Lock()
-	messages := s.fold.Hear(o)
-	s.foldMu.Unlock()
-	s.stir()
-	s.mu.Lock()
-	s.epoch = o.Epoch
-	s.mu.Unlock()
+	messages := s.reports.hear(o)
+	s.places.ordered(o.Epoch)
 	if o.Type == abi.MsgExit {
-		s.leaveFirst()
+		s.places.leaveFirst()
 	}
 	for _, m := range messages {
 		packets := s.encode(m.Order)
@@ -105,7 +129,7 @@ func (s *Server) encode(o node.Order) []abi.Message {
 		}
 		return split(m, abi.Clocks([]uint64{o.Version}, clocks))
 	case abi.MsgShared:
-		return split(m, shares(o.Hold, s.own(o.Shares)))
+		return split(m, shares(o.Hold, s.look.own(o.Shares)))
 	case abi.MsgDrain:
 		d := abi.Drain{Writers: uint32(s.cfg.Writers), Checkpoint: o.Checkpoint, JobID: s.cfg.JobID}
 		if o.ExitAfter {
@@ -134,12 +158,12 @@ func split(m abi.Message, bodies [][]byte) []abi.Message {
 }
 
 // own are the shares that ranks of this node can have, by the devices of this node.
-func (s *Server) own(list []node.Share) []abi.Share {
-	s.look.mu.Lock()
-	defer s.look.mu.Unlock()
+func (l *look) own(list []node.Share) []abi.Share {
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	var out []abi.Share
 	for _, sh := range list {
-		if dev, ok := s.domains.dev[sh.Domain]; ok {
+		if dev, ok := l.domains.dev[sh.Domain]; ok {
 			sh.Share.Dev = dev
 			out = append(out, sh.Share)
 		}

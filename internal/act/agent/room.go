@@ -96,8 +96,9 @@ func (n *Node) checkRoom(number uint64, o control.Prepare) error {
 func (n *cache) lastImages(ranks []int, pages []node.Sample) int64 {
 	var sum int64
 	here := map[int]bool{}
-	if all, err := n.store.Checkpoints(); err == nil && len(all) > 0 {
-		if m, err := dataset.ReadManifest(n.store.Path(all[len(all)-1])); err == nil {
+	store := n.of(0)
+	if all, err := store.List(); err == nil && len(all) > 0 {
+		if m, err := dataset.ReadManifest(store.Path(all[len(all)-1])); err == nil {
 			for _, f := range m.Files {
 				if slices.Contains(ranks, f.Rank) {
 					here[f.Rank], sum = true, sum+f.Size

@@ -3,7 +3,6 @@ package agent
 import (
 	"fmt"
 	"os"
-	"path/filepath"
 	"syscall"
 
 	"github.com/byssus-hpc/byssus/internal/act/control"
@@ -24,21 +23,24 @@ func (n *Node) run(number uint64, r control.Run) error {
 	if s == nil {
 		return fmt.Errorf("agent: start %d is over", number)
 	}
-	say := func(body any) { n.say(control.Message{Start: number, Body: body}) }
+	return s.started.run(number, r, func(body any) { n.say(control.Message{Start: number, Body: body}) })
+}
+
+func (p *started) run(number uint64, r control.Run, say func(any)) error {
 	server, err := pmifd.New(pmifd.Config{
-		Config: pmi.Config{Ranks: s.cfg.Size, Local: s.cfg.Ranks, Job: fmt.Sprintf("byssus.%d", number), Mapping: r.Mapping, Universe: r.Universe},
+		Config: pmi.Config{Ranks: p.cfg.Size, Local: p.cfg.Ranks, Job: fmt.Sprintf("byssus.%d", number), Mapping: r.Mapping, Universe: r.Universe},
 		Up:     func(u pmi.Up) { say(u) },
 		Event:  func(pmi.Event) {},
 	})
 	if err != nil {
 		return err
 	}
-	f := &family{newCrew(s.cfg.Spawn), server}
-	s.mu.Lock()
-	s.family = f // before anybody can answer what the ranks say
-	s.mu.Unlock()
-	for _, rank := range s.cfg.Ranks {
-		if err := f.start(s, rank, r, say); err != nil {
+	f := &family{newCrew(p.cfg.Spawn), server}
+	p.mu.Lock()
+	p.family = f // before anybody can answer what the ranks say
+	p.mu.Unlock()
+	for _, rank := range p.cfg.Ranks {
+		if err := f.start(p.cfg, rank, r, say); err != nil {
 			f.signal(syscall.SIGKILL)
 			return err
 		}
@@ -49,14 +51,15 @@ func (n *Node) run(number uint64, r control.Run) error {
 // firstExtra is the number of the first descriptor that a process inherits beyond the standard ones.
 const firstExtra = 3
 
-func (f *family) start(s *Server, rank int, r control.Run, say func(any)) error {
+func (f *family) start(cfg *Config, rank int, r control.Run, say func(any)) error {
 	theirs, err := f.pmi.Open(rank)
 	if err != nil {
 		return err
 	}
 	defer theirs.Close()
 	cmd := spawn.Command{Args: r.Command, Dir: r.Dir, Files: []*os.File{theirs},
-		Env: append(f.pmi.Env(r.Environ, rank, firstExtra), "BYSSUS_AGENT="+SocketPath(s.cfg.Dir), "BYSSUS_RUNDIR="+s.cfg.Dir, ClientVariable+"="+ClientSocket(filepath.Dir(s.cfg.Dir)))}
+		Env: append(f.pmi.Env(r.Environ, rank, firstExtra), "BYSSUS_AGENT="+SocketPath(cfg.Dir), "BYSSUS_RUNDIR="+cfg.Dir,
+			ClientVariable+"="+cfg.Clients)}
 	return f.crew.start(rank, cmd, func(code, signal int) { say(control.Exited{Rank: rank, Code: code, Signal: signal}) })
 }
 

@@ -4,9 +4,9 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/byssus-hpc/byssus/internal/decide/node"
@@ -24,10 +24,11 @@ type session struct {
 	rank      int
 	conn      *net.UnixConn
 	proc      *process
-	restarted bool        // it continues an image
-	isRank    bool        // it has begun the MPI below the launcher's process; Server.mu protects it
-	before    atomic.Bool // it had begun to end when ranks were told to
-	epoch     uint64      // of the last report of clocks, and how many it has had; only the reader touches them
+	restarted bool   // it continues an image
+	passes    string // what cannot be saved and has this in it may be gone a moment later: the program talks to us
+	isRank    bool   // it has begun the MPI below the launcher's process; places.mu protects it
+	before    bool   // it had begun to end when ranks were told to; places.mu protects it
+	epoch     uint64 // of the last report of clocks, and how many it has had; only the reader touches them
 	clocks    uint64
 
 	mu    sync.Mutex
@@ -71,26 +72,71 @@ func (s *session) shut() {
 	s.conn.Close()
 }
 
-// message turns what a rank says into an event. A file that came with it is the receiver's to close.
+// put queues a message.
+func (s *session) put(p packet) {
+	s.mu.Lock()
+	s.queue = append(s.queue, p)
+	s.mu.Unlock()
+	s.wake.Signal()
+}
+
+// putFirst queues a message before all others, none of which has been written yet.
+func (s *session) putFirst(p packet) {
+	s.mu.Lock()
+	s.queue = slices.Insert(s.queue, 0, p)
+	s.mu.Unlock()
+	s.wake.Signal()
+}
+
+// message turns what a rank says into a report. A file that came with it is the receiver's to close.
 func (s *Server) message(ses *session, m abi.Message, file *os.File) error {
-	switch m.Type {
-	case abi.MsgHand:
-		return s.hand(ses, m, file)
-	case abi.MsgObjects:
-		return s.objects(ses, m)
+	if m.Type == abi.MsgHand {
+		return s.broker.hand(ses, m, file)
 	}
 	if file != nil {
 		file.Close()
 	}
 	switch m.Type {
-	case abi.MsgClocks:
-		return s.clocks(ses, m)
 	case abi.MsgClaim:
-		return s.claim(ses, m)
+		return s.broker.claim(ses, m)
+	case abi.MsgClocks:
+		clocks, more, err := ses.part(m)
+		if err == nil {
+			s.reports.clocks(ses.rank, m.Epoch, clocks, more)
+		}
+		return err
+	case abi.MsgObjects:
+		r, err := s.look.objects(ses, m, s.places.pids)
+		if err == nil {
+			s.reports.said(r)
+		}
+		return err
 	}
 	r, err := ses.report(m)
 	if err == nil {
-		s.said(r)
+		s.reports.said(r)
+	}
+	return err
+}
+
+// saysAside takes in what a process says that is not the rank.
+func (s *Server) saysAside(ses *session, m abi.Message) error {
+	switch m.Type {
+	case abi.MsgPlace:
+		return s.move(ses)
+	case abi.MsgTerminate:
+		s.reports.said(node.Asked{Rank: ses.rank})
+	case abi.MsgRefused:
+		s.reports.said(node.Refused{Rank: ses.rank, Text: sentence(m.Body)})
+	}
+	return nil
+}
+
+// move makes a process the rank of its place, and says so.
+func (s *Server) move(ses *session) error {
+	moved, err := s.places.move(ses)
+	if moved {
+		s.reports.said(node.Moved{Rank: ses.rank})
 	}
 	return err
 }
@@ -150,6 +196,12 @@ func (s *session) stopped(m abi.Message) (node.Report, error) {
 		list[i] = fmt.Sprintf("rank %d: %s", s.rank, list[i])
 	}
 	last := len(list) - min(int(st.NPassing), len(list))
+	for i := last - 1; i >= 0 && s.passes != ""; i-- {
+		if strings.Contains(list[i], s.passes) {
+			list[i], list[last-1] = list[last-1], list[i]
+			last--
+		}
+	}
 	return node.Stopped{Ranks: []int{s.rank}, Epoch: m.Epoch, Refusals: list[:last:last], Passing: list[last:]}, err
 }
 
@@ -163,24 +215,23 @@ func (s *session) image(m abi.Message) (node.Report, error) {
 	return out, err
 }
 
-// clocks takes a part of a report. The count in it is that of the part or of the whole report; what tells the last part
-// is FLAG_MORE or the count being reached.
-func (s *Server) clocks(ses *session, m abi.Message) error {
+// part takes a part of a report of clocks; more: others follow. The count in it is that of the part or of the whole report; what tells
+// the last part is FLAG_MORE or the count being reached.
+func (s *session) part(m abi.Message) (clocks []abi.Clock, more bool, err error) {
 	words, clocks, err := abi.ParseClocks(m.Body, 0)
 	if err != nil {
-		return err
+		return nil, false, err
 	}
-	if m.Epoch != ses.epoch {
-		ses.epoch, ses.clocks = m.Epoch, 0
+	if m.Epoch != s.epoch {
+		s.epoch, s.clocks = m.Epoch, 0
 	}
-	ses.clocks += uint64(len(clocks))
+	s.clocks += uint64(len(clocks))
 	total := words[0]
-	more := m.Flags&abi.FlagMore != 0 || ses.clocks < total && uint64(len(clocks)) < total
+	more = m.Flags&abi.FlagMore != 0 || s.clocks < total && uint64(len(clocks)) < total
 	if !more {
-		ses.clocks = 0
+		s.clocks = 0
 	}
-	s.saidClocks(ses.rank, m.Epoch, clocks, more)
-	return nil
+	return clocks, more, nil
 }
 
 func sentence(b []byte) string { return strings.TrimRight(abi.Text(b), "\n") }

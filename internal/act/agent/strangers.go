@@ -30,15 +30,18 @@ type holder struct {
 	writes bool
 }
 
-// look is what was found in one attempt.
+// look is what was found in one attempt. Its lock protects all but observer, which has its own, and is not held while all processes are
+// looked at before the attempt.
 type look struct {
 	observer observer
 
-	mu    sync.Mutex
-	epoch uint64
-	early map[name]holder       // before the attempt; nil: not yet
-	late  map[name]*holder      // what was looked for again; nil: nobody has it
-	open  map[name][]descriptor // of the ranks that stand
+	mu      sync.Mutex
+	domains *domains
+	others  []int // processes of the job that belong to other agents
+	epoch   uint64
+	early   map[name]holder       // before the attempt; nil: not yet
+	late    map[name]*holder      // what was looked for again; nil: nobody has it
+	open    map[name][]descriptor // of the ranks that stand
 }
 
 // descriptor is a rank's open file.
@@ -47,16 +50,25 @@ type descriptor struct {
 	fd        int32
 }
 
-// Survey looks at all other processes; others are those of the job that belong to other agents. It takes time, and is therefore
-// called before a checkpoint is asked for.
-func (s *Server) Survey(others []int) {
-	s.mu.Lock()
-	s.others = others
-	s.mu.Unlock()
-	found := s.look.observer.strangers(s.pids(), nil)
-	s.look.mu.Lock()
-	defer s.look.mu.Unlock()
-	s.look.early = found
+// survey looks at all processes but those of the job: the ranks, and those of other agents.
+func (l *look) survey(ranks map[int]bool, others []int) {
+	l.mu.Lock()
+	l.others = others
+	ours := l.ours(ranks)
+	l.mu.Unlock()
+	found := l.observer.strangers(ours, nil)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.early = found
+}
+
+// ours adds to the ranks the other processes that are no strangers: this one, and those of other agents. It is locked.
+func (l *look) ours(ranks map[int]bool) map[int]bool {
+	ranks[os.Getpid()] = true
+	for _, pid := range l.others {
+		ranks[pid] = true
+	}
+	return ranks
 }
 
 // begin forgets what was found in an earlier attempt.
@@ -66,43 +78,24 @@ func (l *look) begin(epoch uint64) {
 	}
 }
 
-// pids are the processes that are no strangers: the ranks, this one, and those of other agents. Who is aside is one.
-func (s *Server) pids() map[int]bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	ours := map[int]bool{os.Getpid(): true}
-	for _, p := range s.procs {
-		ours[p.pid] = true
-	}
-	for ses := range s.aside { // which are run again at a restart, and do not share anything then
-		delete(ours, ses.pid())
-	}
-	for _, pid := range s.others {
-		ours[pid] = true
-	}
-	return ours
-}
-
-// objects hands on what a rank has, with what is known of others that have it too.
-func (s *Server) objects(ses *session, m abi.Message) error {
+// objects is what a rank has, with what is known of others that have it too.
+func (l *look) objects(ses *session, m abi.Message, ranks func() map[int]bool) (node.Report, error) {
 	list := make([]abi.Object, len(m.Body)/objectBytes)
 	rest, err := abi.Decode(m.Body, list)
 	if err != nil || len(rest) != 0 {
-		return fmt.Errorf("agent: objects of rank %d: found %d bytes, wanted a multiple of %d", ses.rank, len(m.Body), objectBytes)
+		return nil, fmt.Errorf("agent: objects of rank %d: found %d bytes, wanted a multiple of %d", ses.rank, len(m.Body), objectBytes)
 	}
-	ev := node.Objects{Rank: ses.rank, Epoch: m.Epoch}
-	l := &s.look
+	out := node.Objects{Rank: ses.rank, Epoch: m.Epoch}
 	l.mu.Lock()
+	defer l.mu.Unlock()
 	l.begin(m.Epoch)
-	l.again(s.pids, list)
+	l.again(ranks, list)
 	for _, o := range list {
 		judged := l.judge(ses, o)
-		judged.Domain = s.domains.of(o.Dev)
-		ev.Objects = append(ev.Objects, judged)
+		judged.Domain = l.domains.of(o.Dev)
+		out.Objects = append(out.Objects, judged)
 	}
-	l.mu.Unlock()
-	s.said(ev)
-	return nil
+	return out, nil
 }
 
 const objectBytes = 32
@@ -112,7 +105,7 @@ const withContent = abi.ObjectNameless | abi.ObjectMemory
 
 // again looks for those objects with content that nobody has looked for in this attempt, and for those whose holder has ended
 // or closed them since: another may have them all the same.
-func (l *look) again(ours func() map[int]bool, list []abi.Object) {
+func (l *look) again(ranks func() map[int]bool, list []abi.Object) {
 	wanted := map[name]bool{}
 	for _, o := range list {
 		n := name{o.Dev, o.Inode}
@@ -123,7 +116,7 @@ func (l *look) again(ours func() map[int]bool, list []abi.Object) {
 	if len(wanted) == 0 {
 		return
 	}
-	for n, h := range l.observer.strangers(ours(), wanted) {
+	for n, h := range l.observer.strangers(l.ours(ranks()), wanted) {
 		l.late[n] = &h
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/byssus-hpc/byssus/internal/decide/pmi"
 	"github.com/byssus-hpc/byssus/internal/decide/recovery"
 	"github.com/byssus-hpc/byssus/internal/decide/redset"
+	"github.com/byssus-hpc/byssus/internal/decide/settings"
 	"github.com/byssus-hpc/byssus/internal/store/dataset"
 	"github.com/byssus-hpc/byssus/internal/wire/client"
 )
@@ -112,6 +113,8 @@ type (
 	Asked struct {
 		Number uint64 // the agent's own
 		client.Asked
+		Settings *settings.Sources // of Begin and Config
+		Question string            // of Config
 	}
 	// Pages answers Look.
 	Pages struct {
@@ -147,6 +150,7 @@ type (
 		Environ []string
 		Dir     string
 		Hosts   []string // the node of each rank
+		Script  bool     // it is no launcher, but starts launchers by itself: each of the nodes is there once
 	}
 	// Exec starts for a launcher elsewhere what it wants on this node. Then Executed.
 	Exec struct {

@@ -22,6 +22,7 @@ type agents struct {
 
 	list    []*peer
 	remote  *remote // nil: there is none elsewhere
+	clients string  // where programs of this machine are heard; empty: agents elsewhere say so themselves
 	inbox   *inbox
 	start   uint64            // the number of the present start, which messages carry; 0: there is none
 	orders  uint64            // given, that are answered
@@ -124,7 +125,9 @@ func (a *agents) joinSelf() error {
 		Say: func(m control.Message) { a.inbox.put(said{p, m}) }})
 	p.hear, p.close = own.Hear, func(bool) { own.Close() }
 	a.list = append(a.list, p)
-	return own.Serve()
+	var err error
+	a.clients, err = own.Serve()
+	return err
 }
 
 // order gives agents an order each, with a number that their answers have; then hears these, in the order of the agents,

@@ -24,7 +24,7 @@ import (
 // can be becomes one of the store, what is lost of it is made again; so does one that is asked for, 0: none. The job must be locked.
 // For each directory there is an agent in this process, which has it for its cache. It does nothing where there is nothing.
 func Assemble(job *dataset.Job, wanted uint64, say func(string)) error {
-	parts, err := job.Scavenged()
+	parts, err := job.Scavenged().Parts()
 	if err != nil || len(parts) == 0 {
 		return err
 	}
@@ -43,7 +43,7 @@ func Assemble(job *dataset.Job, wanted uint64, say func(string)) error {
 		if s != 0 {
 			only = 0 // it names a checkpoint
 		}
-		copied, all, err := assemble(job.Of(s), parts, only, say)
+		copied, all, err := assemble(job, s, parts, only, say)
 		if err != nil {
 			return err
 		}
@@ -55,16 +55,16 @@ func Assemble(job *dataset.Job, wanted uint64, say func(string)) error {
 	if !whole {
 		return nil // the caches themselves may have more
 	}
-	return errors.Join(job.Save(), job.RemoveScavenged())
+	return errors.Join(job.Save(), job.Scavenged().Remove())
 }
 
-// assemble puts together what there is of the stream of job: which number that was, 0: none; and whether all that was copied has been
+// assemble puts together what there is of a stream of the job: which number that was, 0: none; and whether all that was copied has been
 // looked at and nothing newer can turn up.
-func assemble(job *dataset.Job, parts []*dataset.Job, wanted uint64, say func(string)) (copied uint64, whole bool, err error) {
+func assemble(job *dataset.Job, stream holding.Stream, parts []*dataset.Job, wanted uint64, say func(string)) (copied uint64, whole bool, err error) {
 	a := &assembly{say: say, inbox: newInbox(), waiting: map[uint64]func(keep.Answer){}}
 	a.tell = func(node int, m control.Message) { a.agents[node].Hear(m) }
 	defer a.close()
-	if err := a.begin(job, parts); err != nil {
+	if err := a.begin(job, stream, parts); err != nil {
 		return 0, false, fmt.Errorf("coordsrv: what was copied from caches: %w", err)
 	}
 	over := false
@@ -74,7 +74,7 @@ func assemble(job *dataset.Job, parts []*dataset.Job, wanted uint64, say func(st
 			say("what was copied from caches is not enough: " + strings.ReplaceAll(errors.Join(errs...).Error(), "\n", "; "))
 		}
 		if n > 0 {
-			say(fmt.Sprintf("%s was put together from what the caches of %s had", job.Called(n), a.nodes()))
+			say(fmt.Sprintf("%s was put together from what the caches of %s had", job.Of(stream).Called(n), a.nodes()))
 		}
 	})
 	a.serve(func() bool { return over })
@@ -104,18 +104,18 @@ type assembly struct {
 }
 
 // begin makes the agents, with a keeper that knows what they have.
-func (a *assembly) begin(job *dataset.Job, parts []*dataset.Job) error {
+func (a *assembly) begin(job *dataset.Job, stream holding.Stream, parts []*dataset.Job) error {
 	id, err := hex.DecodeString(job.Meta.ID)
 	if err != nil || len(id) != 16 {
 		return fmt.Errorf("job id %q, wanted 32 hexadecimal digits", job.Meta.ID)
 	}
-	stored, err := job.Own()
+	stored, err := job.Of(stream).Own()
 	if err != nil {
 		return err
 	}
-	a.orders = newOrders(job, bulk.Authenticated, func(node int) string { return a.names[node] },
+	a.orders = newOrders(job, stream, bulk.Authenticated, func(node int) string { return a.names[node] },
 		func(node int) string { return a.ports[node].Address() })
-	a.keeper = keep.New(keep.Config{Job: [16]byte(id), Stream: job.Stream, Ranks: job.Meta.Ranks, Scheme: redset.Single}, a, stored)
+	a.keeper = keep.New(keep.Config{Job: [16]byte(id), Stream: stream, Ranks: job.Meta.Ranks, Scheme: redset.Single}, a, stored)
 	for _, part := range parts {
 		l, err := net.Listen("tcp", "127.0.0.1:0")
 		if err != nil {
@@ -131,7 +131,7 @@ func (a *assembly) begin(job *dataset.Job, parts []*dataset.Job) error {
 			a.say(fmt.Sprintf("what was copied from the cache of %s is left out: %s", name, why))
 		}
 		held = slices.DeleteFunc(held, func(h recovery.Held) bool {
-			return h.Stream == job.Stream && len(stored) > 0 && h.Dataset <= stored[len(stored)-1]
+			return h.Stream == stream && len(stored) > 0 && h.Dataset <= stored[len(stored)-1]
 		})
 		a.keeper.Join(name, "", held)
 	}

@@ -42,14 +42,14 @@ type caches struct {
 }
 
 func newCaches(s *Server, c Caches) *caches {
-	o := newOrders(s.opt.Job, c.Mode, func(node int) string { return s.agents.list[node].name }, func(node int) string { return s.agents.list[node].pieces })
+	o := newOrders(s.opt.Job, 0, c.Mode, func(node int) string { return s.agents.list[node].name }, func(node int) string { return s.agents.list[node].pieces })
 	return &caches{Caches: c, s: s, orders: o}
 }
 
 // dir is where a checkpoint is on every node that has a part of it.
 func (c *caches) dir(n uint64) string {
-	j := dataset.Job{Dir: dataset.Store{Dir: c.Dir}.CachePath(c.s.opt.Job.Meta)}
-	return j.Path(n)
+	j := dataset.Job{Record: dataset.Record{Dir: dataset.Store{Dir: c.Dir}.CachePath(c.s.opt.Job.Meta)}}
+	return j.Checkpoints().Path(n)
 }
 
 // keepCaches begins to, when the agents have come, and completes what is known of the job's checkpoints by what they have.
@@ -111,7 +111,7 @@ func (c *caches) commit(n, epoch uint64) {
 			nodes, ranks = append(nodes, i), append(ranks, p.ranks)
 		}
 	}
-	c.keeper.Commit(holding.ID{Job: c.s.agents.jobID, Start: c.s.agents.start, Epoch: epoch, Dataset: n}, holding.Label{}, nodes, ranks)
+	c.keeper.Commit(holding.ID{Job: c.s.agents.jobID, Start: c.s.agents.start, Epoch: epoch, Dataset: n}, holding.Label{}, keep.How{}, nodes, ranks)
 }
 
 // launch starts the ranks from a checkpoint in the caches, when what is lost of it is made again. An error: they do not have it.

@@ -87,7 +87,7 @@ func (d *datasets) recordSealed(n uint64, sealed []control.Message) {
 			parts = append(parts, &h.Part)
 		}
 	}
-	record := d.job.Record(n, parts...)
+	record := d.job.Checkpoints().Manifest(n, parts...)
 	d.agents.order(d.keepers(), func(_ *peer, order uint64) any { return control.Commit{Order: order, Checkpoint: n, Record: *record} }, func(answers []control.Message) {
 		why := failure(answers)
 		d.step(coord.Committed{Checkpoint: n, Err: why})
@@ -127,7 +127,7 @@ func (d *datasets) removeFrom(from []*peer, body func(order uint64) any) {
 // dropForeign removes the checkpoints of an earlier job of this name, now that this one has its own.
 func (d *datasets) dropForeign() {
 	for _, n := range d.foreign {
-		if m, err := dataset.ReadManifest(d.job.Path(n)); err == nil && m.ID != d.job.Meta.ID {
+		if m, err := dataset.ReadManifest(d.job.Checkpoints().Path(n)); err == nil && m.ID != d.job.Meta.ID {
 			d.removeForeign(n)
 		}
 	}
@@ -139,9 +139,9 @@ func (d *datasets) removeForeign(n uint64) {
 		d.drop(n)
 		return
 	}
-	job := *d.job
+	store := d.job.Checkpoints()
 	d.wg.Go(func() {
-		if err := job.Drop(n); err != nil {
+		if err := store.Drop(n); err != nil {
 			d.ask(func() { d.say(err.Error()) })
 		}
 	})

@@ -3,6 +3,7 @@ package coordsrv
 import (
 	"github.com/byssus-hpc/byssus/internal/decide/holding"
 	"github.com/byssus-hpc/byssus/internal/decide/outputs"
+	"github.com/byssus-hpc/byssus/internal/decide/settings"
 	"github.com/byssus-hpc/byssus/internal/store/timeline"
 )
 
@@ -39,7 +40,7 @@ func (c *chronicle) Place(n uint64, bypass bool, at []int, then func(string, err
 }
 
 // Commit is outputs'.
-func (c *chronicle) Commit(n uint64, label holding.Label, at []int, then func(string)) {
+func (c *chronicle) Commit(n uint64, label holding.Label, how settings.Pick, at []int, then func(string)) {
 	e := timeline.Event{Ranks: label.Ranks}
 	for _, d := range outputs.Entries(c.book) {
 		if d.Dataset == n {
@@ -47,7 +48,7 @@ func (c *chronicle) Commit(n uint64, label holding.Label, at []int, then func(st
 		}
 	}
 	c.tell(timeline.Written, n, e)
-	c.written.Commit(n, label, at, func(why string) {
+	c.written.Commit(n, label, how, at, func(why string) {
 		if why == "" {
 			c.tell(timeline.Committed, n, timeline.Event{})
 		} else {
@@ -99,8 +100,8 @@ func (c *chronicle) Forget(n uint64, files bool) {
 }
 
 // Restore is outputs'.
-func (c *chronicle) Restore(d outputs.Dataset, at []int, then func(bool, error)) {
-	c.written.Restore(d, at, func(inPrefix bool, err error) {
+func (c *chronicle) Restore(d outputs.Dataset, at []int, prefix bool, then func(bool, error)) {
+	c.written.Restore(d, at, prefix, func(inPrefix bool, err error) {
 		if err != nil {
 			c.tell(timeline.Unable, d.Number, timeline.Event{InsteadOf: timeline.Restarted, Reason: err.Error()})
 		} else {
@@ -120,14 +121,20 @@ func (c *chronicle) Counts(n uint64, counts bool) {
 	c.written.Counts(n, counts)
 }
 
+// toldCaches tells the log what package keep does with them.
+type toldCaches struct {
+	writtenCaches
+	told *chronicle
+}
+
 // Repaired is keep's.
-func (c *chronicle) Repaired(n uint64, node int, bytes int64, why string) {
-	c.tell(timeline.Repaired, n, timeline.Event{Node: c.s.agents.list[node].name, Bytes: bytes, Reason: why})
-	c.written.Repaired(n, node, bytes, why)
+func (c toldCaches) Repaired(n uint64, node int, bytes int64, why string) {
+	c.told.tell(timeline.Repaired, n, timeline.Event{Node: c.s.agents.list[node].name, Bytes: bytes, Reason: why})
+	c.writtenCaches.Repaired(n, node, bytes, why)
 }
 
 // Rebuilt is keep's.
-func (c *chronicle) Rebuilt(n uint64, lost string, on int, bytes int64) {
-	c.tell(timeline.Rebuilt, n, timeline.Event{Node: c.s.agents.list[on].name, PartsOf: []string{lost}, Bytes: bytes})
-	c.written.Rebuilt(n, lost, on, bytes)
+func (c toldCaches) Rebuilt(n uint64, lost string, on int, bytes int64) {
+	c.told.tell(timeline.Rebuilt, n, timeline.Event{Node: c.s.agents.list[on].name, PartsOf: []string{lost}, Bytes: bytes})
+	c.writtenCaches.Rebuilt(n, lost, on, bytes)
 }

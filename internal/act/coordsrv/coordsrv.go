@@ -46,6 +46,7 @@ type Options struct {
 	Environ  []string
 	Restart  bool
 	Plain    bool                                               // the ranks are not led: they write their datasets themselves
+	Script   bool                                               // of a plain job: the program is run once, and starts launchers by itself
 	Starts   int                                                // that there were in this term already
 	Only     uint64                                             // restart from this image alone
 	Called   string                                             // restart from the dataset of this name alone; of a plain job
@@ -75,21 +76,26 @@ type Server struct {
 	machine *coord.Machine
 	began   time.Time
 
-	agents   *agents
-	caches   *caches // nil: the nodes have none
-	written  *written
-	datasets *datasets
-	input    *feeder
-	record   *record
-	story    *story
-	asked    asked
-	ranks    *ranks
-	end      ending
+	agents *agents
+	kept
+	input  *feeder
+	record *record
+	story  *story
+	asked  asked
+	ranks  *ranks
+	end    ending
 
 	halting halting
 
 	due   []coord.Event // the one that the machine takes in now, and what has happened meanwhile
 	shown shown
+}
+
+// kept is what there is of the job's datasets.
+type kept struct {
+	datasets *datasets
+	caches   *caches // nil: the nodes have none
+	written  *written
 }
 
 // shown is what others are told of the job besides what the machine and the agents know.
@@ -175,10 +181,10 @@ func Run(opt Options) (end End, err error) {
 		}
 		return End{}, err
 	}
-	s.wg.Go(s.watchHalt)
+	s.wg.Go(func() { s.halting.watch(s) })
 	s.drive(start)
 	s.ranks.retire()
-	forget := s.settleWritten()
+	forget := s.written.settle()
 	forget = s.scavenge() && forget
 	close(s.stop)
 	socket.Close()
@@ -222,7 +228,7 @@ func (s *Server) finished() bool {
 	if s.caches == nil || s.end.code != 0 {
 		return true
 	}
-	own := *s.opt.Job
+	own := s.opt.Job.Record
 	own.Meta.State, own.Meta.Exit, own.Meta.Ended = dataset.StateFinished, 0, time.Now()
 	if err := s.record.write(own, s.record.next()); err != nil { // nobody else orders one now
 		s.opt.Say(fmt.Sprintf("the caches of the nodes keep their checkpoints: %v", err))
@@ -255,15 +261,16 @@ func (s *Server) windUp(forget bool) bool {
 // inventory finds the checkpoints of this job, and those of an earlier one of the same name.
 func (s *Server) inventory() (coord.Start, error) {
 	start := coord.Start{Restart: s.opt.Restart, Only: s.opt.Only, Patient: s.opt.Patient, Aside: s.opt.Job.Meta.Aside}
-	all, err := s.opt.Job.Checkpoints()
+	checkpoints := s.opt.Job.Checkpoints()
+	all, err := checkpoints.List()
 	if err != nil {
 		return start, err
 	}
-	if start.Last, err = s.opt.Job.Last(); err != nil {
+	if start.Last, err = checkpoints.Last(); err != nil {
 		return start, err
 	}
 	for _, n := range all {
-		m, err := dataset.ReadManifest(s.opt.Job.Path(n))
+		m, err := dataset.ReadManifest(checkpoints.Path(n))
 		switch {
 		case err != nil:
 			s.opt.Say(fmt.Sprintf("checkpoint %d is left out: %v", n, err))
@@ -427,7 +434,7 @@ func (s *Server) step(ev coord.Event) {
 		s.ranks.now.read.Store(ev.Done)
 		s.ranks.now.toRead.Store(ev.Total)
 	}
-	s.due = append(s.due, ev)
+	s.due = append(s.due, s.written.withUsed(ev))
 	if len(s.due) > 1 { // what is being performed has made it happen: it is next
 		return
 	}
@@ -476,7 +483,7 @@ func (s *Server) perform(a coord.Action) {
 	case coord.Took:
 		s.shown.last = &a.Result
 		s.opt.Took(a.Result)
-		s.countHalt()
+		s.halting.count(s)
 	case coord.Say:
 		s.opt.Say(a.Text)
 	case coord.Finish:

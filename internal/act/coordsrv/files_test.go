@@ -56,7 +56,7 @@ func newFleet(t *testing.T, scheme redset.Scheme) *fleet {
 		assembly: &assembly{inbox: newInbox(), waiting: map[uint64]func(keep.Answer){}}}
 	f.tell = func(node int, m control.Message) { f.agents[node].Hear(m) }
 	f.say = func(text string) { f.said = append(f.said, text) }
-	f.orders = newOrders(job.Of(stream), bulk.Authenticated, func(node int) string { return f.names[node] },
+	f.orders = newOrders(job, stream, bulk.Authenticated, func(node int) string { return f.names[node] },
 		func(node int) string { return f.ports[node].Address() })
 	f.kind = holding.Files
 	for i := range fleetNodes {
@@ -148,7 +148,7 @@ func (f *fleet) commitAll(n uint64) {
 		nodes, ranks = append(nodes, i), append(ranks, ranksOf(i))
 	}
 	id := holding.ID{Job: [16]byte(bytes.Repeat([]byte{0xab}, 16)), Start: 1, Epoch: n, Dataset: n, Stream: stream}
-	f.keeper.Commit(id, holding.Label{}, nodes, ranks)
+	f.keeper.Commit(id, holding.Label{}, keep.How{}, nodes, ranks)
 	f.serve(func() bool { _, ok := f.committed[n]; return ok })
 	if why := f.committed[n]; why != "" {
 		f.t.Fatalf("dataset %d: %s", n, why)
@@ -306,7 +306,7 @@ func TestFiles(t *testing.T) {
 			f.loses(scheme, 2)
 			f.copies(2)
 			f.drops(2)
-			if last, err := f.job.Last(); err != nil || last != 0 {
+			if last, err := f.job.Checkpoints().Last(); err != nil || last != 0 {
 				t.Errorf("the job's checkpoints: number %d was used, %v", last, err)
 			}
 		})
@@ -404,11 +404,12 @@ func TestScavengedFiles(t *testing.T) {
 			f.write(1, randomTree(1))
 			f.write(2, randomTree(2))
 			for i, cache := range f.caches {
-				to, err := f.job.Of(stream).Scavenge(f.names[i])
+				place, err := f.job.Scavenged().Place(f.names[i])
 				must(t, err)
-				must(t, os.CopyFS(to.Path(2), os.DirFS(cache.Of(stream).Path(2))))
-				must(t, os.Chmod(to.Path(2), 0o700))
-				spoil(f, i, to.Path(2))
+				to := place.Of(stream).Path(2)
+				must(t, os.CopyFS(to, os.DirFS(cache.Of(stream).Path(2))))
+				must(t, os.Chmod(to, 0o700))
+				spoil(f, i, to)
 			}
 			must(t, Assemble(f.job, 0, f.say))
 			dir := f.job.Of(stream).Path(2)
@@ -418,7 +419,7 @@ func TestScavengedFiles(t *testing.T) {
 			for rank := range fleetRanks {
 				f.same(dir, rank)
 			}
-			if left, err := f.job.Scavenged(); err != nil || len(left) > 0 {
+			if left, err := f.job.Scavenged().Parts(); err != nil || len(left) > 0 {
 				t.Errorf("%d are left, %v", len(left), err)
 			}
 		})

@@ -19,14 +19,14 @@ type halting struct {
 	done bool   // the job was told
 }
 
-// watchHalt reads the conditions until the job is over.
-func (s *Server) watchHalt() {
+// watch reads the conditions until the job is over.
+func (h *halting) watch(s *Server) {
 	again := time.NewTicker(haltEvery)
 	defer again.Stop()
 	job := *s.opt.Job
 	for {
 		c, err := job.Halt()
-		if !s.ask(func() { s.haltRead(c, err) }) {
+		if !s.ask(func() { h.read(s, c, err) }) {
 			return
 		}
 		select {
@@ -37,9 +37,8 @@ func (s *Server) watchHalt() {
 	}
 }
 
-// haltRead takes in what was read.
-func (s *Server) haltRead(c halt.Conditions, err error) {
-	h := &s.halting
+// read takes in what was read.
+func (h *halting) read(s *Server, c halt.Conditions, err error) {
 	if err != nil {
 		if h.bad != err.Error() {
 			h.bad = err.Error()
@@ -66,17 +65,17 @@ func (s *Server) haltRead(c halt.Conditions, err error) {
 	}
 }
 
-// countHalt: a checkpoint has succeeded.
-func (s *Server) countHalt() {
-	if !s.halting.Counted() {
+// count: a checkpoint has succeeded.
+func (h *halting) count(s *Server) {
+	if !h.Counted() {
 		return
 	}
-	job, c := *s.opt.Job, s.halting.Conditions
+	job, c := *s.opt.Job, h.Conditions
 	s.wg.Go(func() {
 		// Others may have changed them meanwhile.
 		if _, err := dataset.EditHalt(&job, func(c *halt.Conditions) { c.Counted() }); err != nil {
 			s.ask(func() { s.opt.Say(err.Error()) })
 		}
 	})
-	s.haltRead(c, nil)
+	h.read(s, c, nil)
 }

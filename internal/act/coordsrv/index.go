@@ -13,6 +13,7 @@ import (
 	"github.com/byssus-hpc/byssus/internal/decide/coord"
 	"github.com/byssus-hpc/byssus/internal/decide/holding"
 	"github.com/byssus-hpc/byssus/internal/decide/outputs"
+	"github.com/byssus-hpc/byssus/internal/decide/settings"
 	"github.com/byssus-hpc/byssus/internal/store/dataset"
 	"github.com/byssus-hpc/byssus/internal/store/files"
 	"github.com/byssus-hpc/byssus/internal/store/timeline"
@@ -82,7 +83,7 @@ func adopted(n uint64, a *Adoption) timeline.Event {
 // shelf carries out what is decided of the datasets of a job that does not run: those in its store.
 type shelf struct {
 	job    *dataset.Job
-	of     *dataset.Job // its stream of datasets of files
+	of     *dataset.Datasets // its stream of datasets of files
 	book   *outputs.Book
 	names  map[uint64]string
 	log    *timeline.Writer
@@ -91,7 +92,7 @@ type shelf struct {
 
 func newShelf(job *dataset.Job, say func(string)) (*shelf, error) {
 	sh := &shelf{job: job, of: job.Of(agent.Written), names: map[uint64]string{}}
-	known, last, err := storedOutputs(sh.of, say)
+	known, last, err := storedOutputs(job, say)
 	if err != nil {
 		return nil, err
 	}
@@ -137,7 +138,7 @@ func (sh *shelf) Answer(outputs.Ask, outputs.Answer) {}
 func (sh *shelf) Place(uint64, bool, []int, func(string, error)) {}
 
 // Commit is outputs'.
-func (sh *shelf) Commit(uint64, holding.Label, []int, func(string)) {}
+func (sh *shelf) Commit(uint64, holding.Label, settings.Pick, []int, func(string)) {}
 
 // Discard is outputs'.
 func (sh *shelf) Discard(uint64, bool) {}
@@ -149,7 +150,7 @@ func (sh *shelf) Flush(uint64, func(error)) {}
 func (sh *shelf) Evict(uint64) {}
 
 // Restore is outputs'.
-func (sh *shelf) Restore(outputs.Dataset, []int, func(bool, error)) {}
+func (sh *shelf) Restore(outputs.Dataset, []int, bool, func(bool, error)) {}
 
 // Counts is outputs'.
 func (sh *shelf) Counts(uint64, bool) {}
@@ -164,7 +165,7 @@ func (sh *shelf) Say(string) {}
 func (sh *shelf) Now() time.Duration { return 0 }
 
 // storeAdopted makes the indexes of files that lie below the prefix, each rank's, and commits them as a dataset of job.
-func storeAdopted(ctx context.Context, job *dataset.Job, n uint64, a *Adoption) error {
+func storeAdopted(ctx context.Context, job *dataset.Datasets, n uint64, a *Adoption) error {
 	if a.Label.Ranks != len(a.Paths) || a.Label.Ranks < 1 || a.Label.Name == "" || len(a.Label.Name) >= client.MaxName {
 		return fmt.Errorf("coordsrv: adopted dataset %.40q of %d ranks, found paths of %d", a.Label.Name, a.Label.Ranks, len(a.Paths))
 	}
@@ -182,7 +183,7 @@ func storeAdopted(ctx context.Context, job *dataset.Job, n uint64, a *Adoption) 
 		if err = job.SyncPart(n, p); err == nil {
 			l := a.Label
 			l.InPlace = true
-			err = job.Commit(n, job.Record(n, p).Labelled(l))
+			err = job.Commit(n, job.Manifest(n, p).Labelled(l))
 		}
 	}
 	if err != nil {

@@ -72,7 +72,7 @@ func TestIndexInStore(t *testing.T) {
 	if _, err := os.Stat(filepath.Join(prefix, "c", "r0")); err != nil {
 		t.Error(err)
 	}
-	left, err := again.Of(agent.Written).Checkpoints()
+	left, err := again.Of(agent.Written).List()
 	if err != nil || !slices.Equal(left, []uint64{1}) {
 		t.Errorf("left: %v, %v", left, err)
 	}

@@ -14,8 +14,9 @@ import (
 
 // orders puts what package keep orders into the messages that agents hear, and their answers into keep's.
 type orders struct {
-	job    *dataset.Job // in the store that all nodes see; its stream is that of the keeper
-	kind   holding.Kind // of what ranks write
+	job    *dataset.Job   // in the store that all nodes see
+	stream holding.Stream // that of the keeper
+	kind   holding.Kind   // of what ranks write
 	mode   bulk.Mode
 	name   func(node int) string
 	pieces func(node int) string // where it takes what others send it
@@ -25,8 +26,8 @@ type orders struct {
 	app    string
 }
 
-func newOrders(job *dataset.Job, mode bulk.Mode, name, pieces func(node int) string) *orders {
-	return &orders{job: job, mode: mode, name: name, pieces: pieces, rings: map[uint64]*ring{}}
+func newOrders(job *dataset.Job, stream holding.Stream, mode bulk.Mode, name, pieces func(node int) string) *orders {
+	return &orders{job: job, stream: stream, mode: mode, name: name, pieces: pieces, rings: map[uint64]*ring{}}
 }
 
 // ring has the keys of the links between the neighbours of a set: no plan has others. Each is used once.
@@ -39,9 +40,9 @@ type ring struct {
 func (o *orders) message(node int, number uint64, order keep.Order) any {
 	switch k := order.(type) {
 	case keep.Seal:
-		return control.Seal{Order: number, Checkpoint: k.Checkpoint, Stream: o.job.Stream, Kind: o.kind, Ranks: k.Ranks}
+		return control.Seal{Order: number, Checkpoint: k.Checkpoint, Stream: o.stream, Kind: o.kind, Ranks: k.Ranks}
 	case keep.Name:
-		return control.Name{Order: number, Checkpoint: k.Checkpoint, Stream: o.job.Stream, Path: k.Path}
+		return control.Name{Order: number, Checkpoint: k.Checkpoint, Stream: o.stream, Path: k.Path}
 	case keep.Encode:
 		return control.Encode{Order: number, Checkpoint: k.Header.Dataset, Header: k.Header,
 			Transfer: o.transfer(k.Transfer, k.Members, k.Header.Own)}
@@ -57,15 +58,15 @@ func (o *orders) message(node int, number uint64, order keep.Order) any {
 		for _, h := range k.Members {
 			m.Parity = append(m.Parity, agent.ParityName(&h))
 		}
-		return control.Commit{Order: number, Checkpoint: k.Dataset, Stream: o.job.Stream, Record: *m}
+		return control.Commit{Order: number, Checkpoint: k.Dataset, Stream: o.stream, Record: *m}
 	case keep.Withdraw:
-		return control.Discard{Order: number, Checkpoint: k.Checkpoint, Stream: o.job.Stream}
+		return control.Discard{Order: number, Checkpoint: k.Checkpoint, Stream: o.stream}
 	case keep.Drop:
-		return control.Drop{Order: number, Checkpoint: k.Checkpoint, Stream: o.job.Stream}
+		return control.Drop{Order: number, Checkpoint: k.Checkpoint, Stream: o.stream}
 	case keep.Flush:
-		return control.Flush{Order: number, Checkpoint: k.Checkpoint, Stream: o.job.Stream, Ranks: k.Ranks, Prefix: o.prefix}
+		return control.Flush{Order: number, Checkpoint: k.Checkpoint, Stream: o.stream, Ranks: k.Ranks, Prefix: o.prefix}
 	case keep.Inspect:
-		return control.Inspect{Order: number, Checkpoint: k.Checkpoint, Stream: o.job.Stream}
+		return control.Inspect{Order: number, Checkpoint: k.Checkpoint, Stream: o.stream}
 	case keep.Abandon:
 		return control.Abandon{Transfer: k.Transfer}
 	}
@@ -88,7 +89,7 @@ func (o *orders) answer(m control.Message) keep.Answer {
 
 // record is the manifest of so many files.
 func (o *orders) record(n uint64, files []holding.File) *dataset.Manifest {
-	return o.job.Record(n, &dataset.Part{Files: files, MPI: o.mpi, App: o.app})
+	return o.job.Of(o.stream).Manifest(n, &dataset.Part{Files: files, MPI: o.mpi, App: o.app})
 }
 
 // transfer tells a member how it reaches its neighbours.
@@ -131,17 +132,17 @@ func (o *orders) ring(id uint64, members []int) *ring {
 
 // work is what is to be done in the store that all nodes see.
 func (o *orders) work(work keep.Work) func() error {
-	job := *o.job
+	store := o.job.Of(o.stream)
 	switch w := work.(type) {
 	case keep.Place:
-		return func() error { return job.Bring(w.Checkpoint) }
+		return func() error { return store.Bring(w.Checkpoint) }
 	case keep.Enter:
 		record := o.record(w.Checkpoint, w.Files).Labelled(w.Label)
-		return func() error { return job.Commit(w.Checkpoint, record) }
+		return func() error { return store.Commit(w.Checkpoint, record) }
 	case keep.Clear:
-		return func() error { return job.Discard(w.Checkpoint) }
+		return func() error { return store.Discard(w.Checkpoint) }
 	case keep.Remove:
-		return func() error { return job.Drop(w.Checkpoint) }
+		return func() error { return store.Drop(w.Checkpoint) }
 	}
 	return func() error { return fmt.Errorf("coordsrv: %T is nothing to do", work) }
 }

@@ -119,7 +119,7 @@ func (r *ranks) plain(image uint64) {
 	}
 	spec := r.spec(0)
 	r.place()
-	if w.keeper != nil && image != 0 {
+	if w.keeper != nil && image != 0 && !r.opt.Script {
 		if plan, err := w.keeper.Resume(image); err == nil && len(slices.Concat(plan.Ranks...)) == spec.Ranks {
 			for i, p := range r.agents.list {
 				p.ranks = plan.Ranks[i]
@@ -147,7 +147,7 @@ func (r *ranks) died(code int) int {
 func (r *ranks) fromStore(image uint64) {
 	spec := r.spec(image)
 	if image != 0 {
-		spec.Restart = r.opt.Job.Path(image)
+		spec.Restart = r.opt.Job.Checkpoints().Path(image)
 		r.check(image, spec)
 		return
 	}
@@ -182,6 +182,11 @@ func (r *ranks) check(image uint64, spec launch.Spec) {
 
 // begin starts the ranks when the agents are ready for them.
 func (r *ranks) begin(spec launch.Spec) {
+	if r.now.image != 0 && !r.opt.Plain {
+		r.written().back()
+	} else {
+		r.written().book.Over()
+	}
 	r.agents.order(r.agents.engaged(), func(p *peer, order uint64) any {
 		return control.Begin{Order: order, Ranks: p.ranks, Size: spec.Ranks, Restart: spec.Restart != "", Writers: spec.Writers}
 	}, func(answers []control.Message) {
@@ -208,8 +213,8 @@ func (r *ranks) spec(image uint64) launch.Spec {
 	spec := r.opt.Spec
 	spec.Fault = faults.ForRanks(r.opt.Fault, r.starts.all-1, image != 0, r.starts.images)
 	spec.Number, spec.RunDir = r.agents.start, agent.StartDir(r.opt.RunDir, r.agents.start)
-	spec.Clients, spec.Plain = agent.ClientSocket(r.opt.RunDir), r.opt.Plain
-	if r.agents.remote != nil && spec.MPI.Name == launch.MPICH {
+	spec.Clients, spec.Plain, spec.Script = r.agents.clients, r.opt.Plain, r.opt.Script
+	if r.agents.remote != nil && (spec.MPI.Name == launch.MPICH || r.opt.Script) {
 		spec.Preload = filepath.Join(spec.LibDir, "finalize.so") // harmless where it is not needed
 	}
 	spec.Agent, spec.Memory = agent.SocketPath(spec.RunDir), agent.MemoryDir(r.jobID, r.agents.start)
@@ -235,7 +240,7 @@ func (r *ranks) start(spec launch.Spec) {
 		r.wg.Go(func() { r.post(coord.Launched{}) })
 	}
 	switch {
-	case r.agents.remote != nil && spec.MPI.Name == launch.MPICH:
+	case r.agents.remote != nil && spec.MPI.Name == launch.MPICH && !r.opt.Script:
 		r.startSpread(spec.RankCommand(), spec.Env(r.opt.Environ))
 		return
 	case r.agents.remote != nil:

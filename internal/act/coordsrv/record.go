@@ -19,9 +19,9 @@ type record struct {
 
 // save writes job.json as it is now. An older state never takes the place of a newer one.
 func (r *record) save() {
-	job, number := *r.job, r.next()
+	state, number := r.job.Record, r.next()
 	r.wg.Go(func() {
-		if err := r.write(job, number); err != nil {
+		if err := r.write(state, number); err != nil {
 			r.failed(err)
 		}
 	})
@@ -34,12 +34,12 @@ func (r *record) next() uint64 {
 }
 
 // write writes a state of job.json, one writer at a time, unless a newer one has been written.
-func (r *record) write(job dataset.Job, number uint64) error {
+func (r *record) write(state dataset.Record, number uint64) error {
 	r.writing.Lock()
 	defer r.writing.Unlock()
 	if number < r.written {
 		return nil
 	}
 	r.written = number
-	return job.Save()
+	return state.Save()
 }

@@ -78,7 +78,7 @@ func onNodes(t *testing.T, scheme redset.Scheme) *fleetOnNodes {
 			f.inbox.put(said{Message: control.Message{Body: control.Done{Order: orderOf(m.Body), Err: "lost"}}})
 		}
 	}
-	f.orders = newOrders(job.Of(stream), bulk.Encrypted, func(node int) string { return f.names[node] }, func(node int) string { return f.pieces[node] })
+	f.orders = newOrders(job, stream, bulk.Encrypted, func(node int) string { return f.names[node] }, func(node int) string { return f.pieces[node] })
 	f.kind = holding.Files
 	f.keeper = keep.New(keep.Config{Job: [16]byte(bytes.Repeat([]byte{0xab}, 16)), Stream: stream, Kind: holding.Files, Ranks: fleetRanks,
 		Scheme: scheme, Size: fleetNodes}, driver{f.fleet}, nil)
@@ -185,7 +185,7 @@ func (f *fleetOnNodes) on(node int, in io.Reader, command string, args ...string
 
 // dirOn is a dataset's directory on the nodes.
 func (f *fleetOnNodes) dirOn(n uint64) string {
-	j := dataset.Job{Dir: dataset.Store{Dir: nodeCache}.CachePath(f.job.Meta)}
+	j := dataset.Job{Record: dataset.Record{Dir: dataset.Store{Dir: nodeCache}.CachePath(f.job.Meta)}}
 	return j.Of(stream).Path(n)
 }
 
@@ -212,7 +212,7 @@ func (f *fleetOnNodes) writeOn(n uint64, tree func(rank int) map[string][]byte) 
 		f.on(i, &archive, `tar -xC "$1"`, f.dirOn(n)+".tmp")
 	}
 	id := holding.ID{Job: [16]byte(bytes.Repeat([]byte{0xab}, 16)), Start: 1, Epoch: n, Dataset: n, Stream: stream}
-	f.keeper.Commit(id, holding.Label{}, nodes, ranks)
+	f.keeper.Commit(id, holding.Label{}, keep.How{}, nodes, ranks)
 	f.serve(func() bool { _, ok := f.committed[n]; return ok })
 	if why := f.committed[n]; why != "" {
 		f.t.Fatalf("dataset %d: %s", n, why)

@@ -154,10 +154,13 @@ func (r *ranks) startLauncher(command, environ []string) {
 			hosts[rank] = p.name
 		}
 	}
+	if r.opt.Script {
+		hosts = slices.Compact(hosts)
+	}
 	sp := &spread{nodes: to, launcher: to[0], environ: environ}
 	r.now.spread = sp
 	r.agents.order(to[:1], func(_ *peer, order uint64) any {
-		return control.Launch{Order: order, Command: command, Environ: environ, Dir: r.opt.Dir, Hosts: hosts}
+		return control.Launch{Order: order, Command: command, Environ: environ, Dir: r.opt.Dir, Hosts: hosts, Script: r.opt.Script}
 	}, func(answers []control.Message) {
 		if why := failure(answers); why != "" && r.now.spread == sp {
 			r.opt.Say(why)

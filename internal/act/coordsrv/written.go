@@ -4,8 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
-	"path/filepath"
 	"slices"
 	"time"
 
@@ -14,10 +12,11 @@ import (
 	"github.com/byssus-hpc/byssus/internal/decide/coord"
 	"github.com/byssus-hpc/byssus/internal/decide/holding"
 	"github.com/byssus-hpc/byssus/internal/decide/keep"
+	"github.com/byssus-hpc/byssus/internal/decide/node"
 	"github.com/byssus-hpc/byssus/internal/decide/outputs"
+	"github.com/byssus-hpc/byssus/internal/decide/settings"
 	"github.com/byssus-hpc/byssus/internal/store/dataset"
 	"github.com/byssus-hpc/byssus/internal/store/files"
-	"github.com/byssus-hpc/byssus/internal/ui"
 	"github.com/byssus-hpc/byssus/internal/wire/client"
 )
 
@@ -31,7 +30,9 @@ type written struct {
 	asks    map[uint64]question
 	last    uint64 // number of a question
 	commits map[uint64]func(why string)
-	halted  string // the program was told to end for another reason than conditions that may be taken back
+	inForce []string        // settings of the program that runs now
+	told    map[string]bool // of settings
+	halted  string          // the program was told to end for another reason than conditions that may be taken back
 }
 
 // question is one of a program, whom an agent has asked for.
@@ -43,10 +44,9 @@ type question struct {
 
 // keepWritten begins to, when the agents have come. A plain job goes on from what there is of them.
 func (s *Server) keepWritten(start *coord.Start) error {
-	job := s.opt.Job.Of(agent.Written)
-	w := &written{s: s, asks: map[uint64]question{}, commits: map[uint64]func(string){}}
+	w := &written{s: s, asks: map[uint64]question{}, commits: map[uint64]func(string){}, told: map[string]bool{}}
 	s.written = w
-	known, last, err := storedOutputs(job, s.opt.Say)
+	known, last, err := storedOutputs(s.opt.Job, s.opt.Say)
 	if err != nil {
 		return err
 	}
@@ -54,7 +54,7 @@ func (s *Server) keepWritten(start *coord.Start) error {
 	if s.opt.Caches != nil {
 		c = *s.opt.Caches
 	}
-	w.orders = newOrders(job, c.Mode, func(node int) string { return s.agents.list[node].name }, func(node int) string { return s.agents.list[node].pieces })
+	w.orders = newOrders(s.opt.Job, agent.Written, c.Mode, func(node int) string { return s.agents.list[node].name }, func(node int) string { return s.agents.list[node].pieces })
 	w.kind = holding.Files
 	var stored []uint64
 	for _, d := range known {
@@ -62,7 +62,7 @@ func (s *Server) keepWritten(start *coord.Start) error {
 	}
 	told := newChronicle(w, known)
 	if s.opt.Caches != nil {
-		w.keeper = keep.New(keep.Config{Job: s.agents.jobID, Stream: agent.Written, Kind: holding.Files, Ranks: s.opt.Spec.Ranks, Scheme: c.Scheme, Size: c.Size}, told, stored)
+		w.keeper = keep.New(keep.Config{Job: s.agents.jobID, Stream: agent.Written, Kind: holding.Files, Ranks: s.opt.Spec.Ranks, Scheme: c.Scheme, Size: c.Size}, toldCaches{writtenCaches{w}, told}, stored)
 		for _, p := range s.agents.list {
 			w.keeper.Join(p.name, p.group, p.held)
 			last = max(last, p.writes)
@@ -82,17 +82,40 @@ func (s *Server) keepWritten(start *coord.Start) error {
 	return nil
 }
 
+// back: the ranks go on from an image, on these nodes.
+func (w *written) back() {
+	at := make([]int, w.s.opt.Spec.Ranks)
+	for i, p := range w.s.agents.list {
+		for _, rank := range p.ranks {
+			at[rank] = i
+		}
+	}
+	w.book.Back(at)
+	w.prefix = w.book.Prefix()
+}
+
+// withUsed adds to what ranks say that they cannot save what the program has open of a dataset of its own: a moment later it has not.
+func (w *written) withUsed(ev coord.Event) coord.Event {
+	stopped, ok := ev.(node.Stopped)
+	if !ok || w.book.Using() == "" {
+		return ev
+	}
+	stopped.Passing = append(slices.Clone(stopped.Passing), w.book.Using())
+	return stopped
+}
+
 // storedOutputs are the datasets of files in the store that all nodes see, and the highest number that one had.
 func storedOutputs(job *dataset.Job, say func(string)) (known []outputs.Dataset, last uint64, err error) {
-	all, err := job.Checkpoints()
+	store := job.Of(agent.Written)
+	all, err := store.List()
 	if err == nil {
-		last, err = job.Last()
+		last, err = store.Last()
 	}
 	if err != nil {
 		return nil, 0, err
 	}
 	for _, n := range all {
-		m, err := dataset.ReadManifest(job.Path(n))
+		m, err := dataset.ReadManifest(store.Path(n))
 		switch {
 		case err != nil:
 			say(fmt.Sprintf("dataset %d is left out: %v", n, err))
@@ -137,6 +160,8 @@ func (w *written) asked(from *peer, m control.Asked) {
 		w.done(ask, w.book.Drop(name, true))
 	case client.ReqEnd:
 		w.book.End(ask, m.Run)
+	case client.ReqConfig:
+		w.config(ask, m)
 	default:
 		w.done(ask, fmt.Errorf("request of unknown type %d", m.Type))
 	}
@@ -148,17 +173,6 @@ func (w *written) done(ask outputs.Ask, err error) {
 		a.Refused = err.Error()
 	}
 	w.Answer(ask, a)
-}
-
-// begin: a program begins, with its settings.
-func (w *written) begin(ask outputs.Ask, m control.Asked) {
-	p, err := policyOf(m.Text, w.keeper != nil)
-	if err != nil {
-		w.done(ask, err)
-		return
-	}
-	w.prefix = p.Prefix
-	w.book.Begin(ask, int(m.NRanks), p)
 }
 
 // Answer is outputs'.
@@ -176,7 +190,9 @@ func (w *written) Answer(ask outputs.Ask, a outputs.Answer) {
 	case a.Refused != "":
 		out = client.Refusal(a.Refused)
 	case q.kind == client.ReqBegin:
-		out.Text = []string{"SCR_PREFIX=" + w.prefix}
+		out.Text = w.inForce
+	case q.kind == client.ReqConfig && a.Yes:
+		out.Text = []string{a.Why}
 	case q.kind == client.ReqOpen:
 		out.Text = []string{a.Label.Name, a.Dir}
 	case a.Label.Name != "":
@@ -205,10 +221,11 @@ func (w *written) Now() time.Duration { return time.Since(w.s.began) }
 // Place is outputs'.
 func (w *written) Place(n uint64, bypass bool, at []int, then func(string, error)) {
 	if bypass {
-		w.Store(keep.Place{Checkpoint: n}, func(err error) { then(w.prefix, err) })
+		writtenCaches{w}.Store(keep.Place{Checkpoint: n}, func(err error) { then(w.prefix, err) })
 		return
 	}
-	dir := (&dataset.Job{Dir: w.cacheDir(), Stream: agent.Written}).Path(n) + ".tmp"
+	cache := dataset.Job{Record: dataset.Record{Dir: w.cacheDir()}}
+	dir := cache.Of(agent.Written).Path(n) + ".tmp"
 	w.s.agents.order(w.nodesOf(at), func(_ *peer, order uint64) any {
 		return control.Prepare{Order: order, Checkpoint: n, Stream: agent.Written}
 	}, func(answers []control.Message) {
@@ -226,7 +243,7 @@ func (w *written) cacheDir() string {
 }
 
 // Commit is outputs'.
-func (w *written) Commit(n uint64, label holding.Label, at []int, then func(string)) {
+func (w *written) Commit(n uint64, label holding.Label, how settings.Pick, at []int, then func(string)) {
 	nodes, ranks := byNode(at)
 	if label.InPlace {
 		w.sealInPlace(n, label, nodes, ranks, then)
@@ -234,7 +251,15 @@ func (w *written) Commit(n uint64, label holding.Label, at []int, then func(stri
 	}
 	id := holding.ID{Job: w.s.agents.jobID, Start: w.s.agents.start, Epoch: n, Dataset: n, Stream: agent.Written}
 	w.commits[n] = then
-	w.keeper.Commit(id, label, nodes, ranks)
+	w.keeper.Commit(id, label, keep.How{Scheme: how.Scheme, Size: w.fitting(how.SetSize, len(nodes))}, nodes, ranks)
+}
+
+// fitting is the size of sets that was asked for, or as many as there are nodes.
+func (w *written) fitting(size, nodes int) int {
+	if size == 0 {
+		size = w.s.opt.Caches.Size
+	}
+	return min(size, nodes)
 }
 
 // byNode are the nodes that ranks run on, and which run on each.
@@ -269,7 +294,7 @@ func (w *written) sealInPlace(n uint64, label holding.Label, nodes []int, ranks 
 				parts = append(parts, sealed.Part.Files...)
 			}
 		}
-		w.Store(keep.Enter{Checkpoint: n, Label: label, Files: parts}, func(err error) {
+		writtenCaches{w}.Store(keep.Enter{Checkpoint: n, Label: label, Files: parts}, func(err error) {
 			if err != nil {
 				then(err.Error())
 				return
@@ -282,7 +307,7 @@ func (w *written) sealInPlace(n uint64, label holding.Label, nodes []int, ranks 
 // Discard is outputs'.
 func (w *written) Discard(n uint64, bypass bool) {
 	if bypass {
-		w.Store(keep.Clear{Checkpoint: n}, w.complain)
+		writtenCaches{w}.Store(keep.Clear{Checkpoint: n}, w.complain)
 		return
 	}
 	w.keeper.Discard(n)
@@ -304,23 +329,23 @@ func (w *written) Forget(n uint64, withFiles bool) {
 	if !withFiles {
 		drop()
 	}
-	job := *w.job
+	store := w.job.Of(agent.Written)
 	w.s.wg.Go(func() {
 		var err error
 		if withFiles { // as long as its indexes are there
-			err = removeFiles(job.Path(n))
+			err = removeFiles(store.Path(n))
 			w.s.ask(drop)
 		}
-		if err = errors.Join(err, job.Drop(n)); err != nil {
+		if err = errors.Join(err, store.Drop(n)); err != nil {
 			w.s.ask(func() { w.complain(err) })
 		}
 	})
 }
 
-// settleWritten waits, when the job is over, until what its program has written is stored and copied to the prefix. It returns whether
+// settle waits, when the job is over, until what its program has written is stored and copied to the prefix. It returns whether
 // nothing is lost when the caches are removed.
-func (s *Server) settleWritten() bool {
-	b := s.written.book
+func (w *written) settle() bool {
+	b, s := w.book, w.s
 	b.Over()
 	idle := func() bool { return !b.Busy() }
 	if !s.await(idle, s.agents.inbox.ready, nil) {
@@ -363,7 +388,7 @@ func (w *written) Counts(n uint64, counts bool) {
 	if w.s.opt.Plain {
 		w.s.step(coord.Counts{Checkpoint: n, Counts: counts})
 		if counts {
-			w.s.countHalt()
+			w.s.halting.count(w.s)
 		}
 	}
 }
@@ -385,10 +410,13 @@ func (w *written) complain(err error) {
 const restoreTries = 3
 
 // Restore is outputs'.
-func (w *written) Restore(d outputs.Dataset, at []int, then func(bool, error)) {
-	if w.keeper == nil || !slices.Contains(w.keeper.Held(), d.Number) {
+func (w *written) Restore(d outputs.Dataset, at []int, prefix bool, then func(bool, error)) {
+	if w.keeper == nil || !slices.Contains(w.keeper.Held(), d.Number) || prefix && w.keeper.Stored(d.Number) {
 		w.fromPrefix(d, at, then)
 		return
+	}
+	if prefix {
+		at = nil // no rank finds its part where it is
 	}
 	w.keeper.Settled(func() { w.fromCaches(d, at, restoreTries, then) })
 }
@@ -472,72 +500,5 @@ func (w *written) fromPrefix(d outputs.Dataset, at []int, then func(bool, error)
 	})
 }
 
-// Ask is keep's.
-func (w *written) Ask(node int, order keep.Order, then func(keep.Answer)) {
-	p := w.s.agents.list[node]
-	w.s.agents.order([]*peer{p}, func(_ *peer, number uint64) any { return w.message(node, number, order) }, func(answers []control.Message) {
-		then(w.answer(answers[0]))
-	})
-}
-
-// Tell is keep's.
-func (w *written) Tell(node int, order keep.Order) {
-	w.s.agents.list[node].hear(control.Message{Start: w.s.agents.start, Body: w.message(node, 0, order)})
-}
-
-// Store is keep's.
-func (w *written) Store(work keep.Work, then func(error)) {
-	do := w.work(work)
-	w.s.wg.Go(func() {
-		err := do()
-		w.s.ask(func() { then(err) })
-	})
-}
-
-// Committed is keep's.
-func (w *written) Committed(n uint64, why string) {
-	then := w.commits[n]
-	delete(w.commits, n)
-	if then != nil {
-		then(why)
-	}
-}
-
-// Flushed is keep's.
-func (w *written) Flushed(n uint64) { w.book.Stored(n) }
-
-// Repaired is keep's.
-func (w *written) Repaired(n uint64, node int, bytes int64, why string) {
-	w.Say(fmt.Sprintf("dataset %s: %s of what %s has of it were damaged, and have been repaired: %s", w.keeper.Label(n).Name, ui.Bytes(bytes),
-		w.s.agents.list[node].name, why))
-}
-
-// Rebuilt is keep's.
-func (w *written) Rebuilt(n uint64, lost string, on int, bytes int64) {
-	w.Say(fmt.Sprintf("dataset %s: what %s held, %s, was made again on %s", w.keeper.Label(n).Name, lost, ui.Bytes(bytes), w.s.agents.list[on].name))
-}
-
-// Say is keep's, and outputs'.
+// Say is outputs'.
 func (w *written) Say(text string) { w.s.opt.Say(text) }
-
-// policyOf is what the settings of a program say; the first is its working directory.
-func policyOf(text []string, caches bool) (outputs.Policy, error) {
-	if len(text) == 0 || !filepath.IsAbs(text[0]) {
-		return outputs.Policy{}, errors.New("a program begins without its working directory")
-	}
-	p := outputs.Policy{Prefix: text[0], Bypass: !caches, Keep: 1, Flush: 10}
-	for _, s := range text[1:] {
-		if prefix, ok := cutSetting(s, "SCR_PREFIX"); ok {
-			p.Prefix = prefix
-		}
-	}
-	_, err := os.Stat(p.Prefix)
-	return p, err
-}
-
-func cutSetting(s, name string) (string, bool) {
-	if len(s) > len(name)+3 && s[2:len(name)+3] == name+"=" {
-		return s[len(name)+3:], true
-	}
-	return "", false
-}

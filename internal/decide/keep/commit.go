@@ -9,10 +9,17 @@ import (
 	"github.com/byssus-hpc/byssus/internal/decide/redset"
 )
 
+// How says how a checkpoint is protected. The zero value: as all are.
+type How struct {
+	Scheme redset.Scheme
+	Size   int // of sets, at least; 0: as fits
+}
+
 // draft is a checkpoint on its way to its commit.
 type draft struct {
 	id        holding.ID
 	label     holding.Label
+	how       How
 	nodes     []int            // that have a part of it
 	ranks     [][]int          // by node
 	files     [][]holding.File // by node
@@ -22,8 +29,11 @@ type draft struct {
 }
 
 // Commit makes a checkpoint count that the ranks of these nodes have written.
-func (k *Keeper) Commit(id holding.ID, label holding.Label, nodes []int, ranks [][]int) {
-	d := &draft{id: id, label: label, nodes: slices.Clone(nodes), ranks: ranks}
+func (k *Keeper) Commit(id holding.ID, label holding.Label, how How, nodes []int, ranks [][]int) {
+	if how.Scheme == 0 {
+		how = How{k.cfg.Scheme, k.cfg.Size}
+	}
+	d := &draft{id: id, label: label, how: how, nodes: slices.Clone(nodes), ranks: ranks}
 	k.ask(d.nodes, func(i int) Order { return Seal{id.Dataset, ranks[i]} }, nothing, func(answers []Answer) {
 		why := failure(answers)
 		if why == "" && len(answers) == 0 {
@@ -38,15 +48,15 @@ func (k *Keeper) Commit(id holding.ID, label holding.Label, nodes []int, ranks [
 			d.files, paths = append(d.files, a.Files), append(paths, a.Paths...)
 		}
 		if a, b, twice := holding.Twice(paths); twice {
-			k.refuseTwice(d, a, b)
+			d.refuse(k, a, b)
 			return
 		}
 		k.protect(d)
 	})
 }
 
-// refuseTwice gives a dataset up of which two ranks have written the same file: which of the two would be kept?
-func (k *Keeper) refuseTwice(d *draft, a, b holding.Path) {
+// refuse gives a dataset up of which two ranks have written the same file: which of the two would be kept?
+func (d *draft) refuse(k *Keeper, a, b holding.Path) {
 	at := slices.IndexFunc(d.ranks, func(ranks []int) bool { return slices.Contains(ranks, a.Rank) })
 	k.ask(d.nodes[at:at+1], func(int) Order { return Name{d.id.Dataset, a} }, nothing, func(answers []Answer) {
 		k.driver.Committed(d.id.Dataset, fmt.Sprintf("ranks %d and %d have both written %s: in the caches of nodes these are two files "+
@@ -84,13 +94,13 @@ func (k *Keeper) protect(d *draft) {
 // divide puts the nodes of a checkpoint into sets. Where those that are left cannot protect each other as was asked for, they
 // do it as they can, and the user is told.
 func (k *Keeper) divide(d *draft) error {
-	scheme := k.cfg.Scheme
+	scheme := d.how.Scheme
 	if len(d.nodes) == 1 && scheme != redset.Single {
 		k.say(fmt.Sprintf("one node is left, %s: what is in its cache has no redundancy", k.nodes[d.nodes[0]].name))
 		scheme = redset.Single
 	}
 	var err error
-	if d.sets, err = redset.Divide(k.members(d.nodes, true), scheme, k.cfg.Size); err != nil {
+	if d.sets, err = redset.Divide(k.members(d.nodes, true), scheme, d.how.Size); err != nil {
 		first := err
 		if d.sets, err = redset.Divide(k.members(d.nodes, true), scheme, 0); err != nil {
 			d.sets, err = redset.Divide(k.members(d.nodes, false), scheme, 0)

@@ -53,7 +53,7 @@ func TestMessages(t *testing.T) {
 				}
 			}
 			d.files = func(node int) []holding.File { return filesOf(ranks[node]) }
-			k.Commit(holding.ID{Job: simJob, Start: 1, Epoch: 1, Dataset: 1}, holding.Label{}, list, ranks)
+			k.Commit(holding.ID{Job: simJob, Start: 1, Epoch: 1, Dataset: 1}, holding.Label{}, How{}, list, ranks)
 			for len(d.queue) > 0 {
 				do := d.queue[0]
 				d.queue = d.queue[1:]

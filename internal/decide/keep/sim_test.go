@@ -266,7 +266,7 @@ func (s *simulation) checkpoint(o *owner, start uint64) {
 		}
 	}
 	o.busy = true
-	o.k.Commit(id, holding.Label{}, nodes, ranks)
+	o.k.Commit(id, holding.Label{}, How{}, nodes, ranks)
 }
 
 // committed: as coord does.

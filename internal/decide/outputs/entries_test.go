@@ -6,24 +6,25 @@ import (
 	"time"
 
 	"github.com/byssus-hpc/byssus/internal/decide/holding"
+	"github.com/byssus-hpc/byssus/internal/decide/settings"
 )
 
 // deaf is a driver to which nothing matters but what is forgotten.
 type deaf struct{ forgotten []uint64 }
 
-func (d *deaf) Answer(Ask, Answer)                                    {}
-func (d *deaf) Place(uint64, bool, []int, func(string, error))        {}
-func (d *deaf) Commit(uint64, holding.Label, []int, func(why string)) {}
-func (d *deaf) Discard(uint64, bool)                                  {}
-func (d *deaf) Flush(uint64, func(error))                             {}
-func (d *deaf) Evict(uint64)                                          {}
-func (d *deaf) Forget(n uint64, _ bool)                               { d.forgotten = append(d.forgotten, n) }
-func (d *deaf) Restore(Dataset, []int, func(bool, error))             {}
-func (d *deaf) Changed()                                              {}
-func (d *deaf) Counts(uint64, bool)                                   {}
-func (d *deaf) Heeded()                                               {}
-func (d *deaf) Say(string)                                            {}
-func (d *deaf) Now() time.Duration                                    { return 0 }
+func (d *deaf) Answer(Ask, Answer)                                                   {}
+func (d *deaf) Place(uint64, bool, []int, func(string, error))                       {}
+func (d *deaf) Commit(uint64, holding.Label, settings.Pick, []int, func(why string)) {}
+func (d *deaf) Discard(uint64, bool)                                                 {}
+func (d *deaf) Flush(uint64, func(error))                                            {}
+func (d *deaf) Evict(uint64)                                                         {}
+func (d *deaf) Forget(n uint64, _ bool)                                              { d.forgotten = append(d.forgotten, n) }
+func (d *deaf) Restore(Dataset, []int, bool, func(bool, error))                      {}
+func (d *deaf) Changed()                                                             {}
+func (d *deaf) Counts(uint64, bool)                                                  {}
+func (d *deaf) Heeded()                                                              {}
+func (d *deaf) Say(string)                                                           {}
+func (d *deaf) Now() time.Duration                                                   { return 0 }
 
 func checkpointCalled(name string, n uint64) Dataset {
 	return Dataset{Number: n, Label: holding.Label{Name: name, Checkpoint: true, Ranks: 2}, Stored: true}

@@ -16,24 +16,39 @@ import (
 	"time"
 
 	"github.com/byssus-hpc/byssus/internal/decide/holding"
+	"github.com/byssus-hpc/byssus/internal/decide/settings"
 )
 
 // Policy is what the settings of a program say.
 type Policy struct {
-	Prefix    string // below which its files have their names
-	Bypass    bool   // they are written there at once
-	Keep      int    // how many checkpoints stay in the caches, at least 1
-	Flush     int    // every so many checkpoints one is copied to the prefix; 0: none, but by the end
-	FlushWait bool   // an output is in the prefix when its completion is answered
-	InPrefix  int    // how many checkpoints stay in the prefix, 0: all
-	Every     Need   // when a checkpoint is due
+	Prefix    string               `json:"prefix"`               // below which its files have their names
+	Bypass    bool                 `json:"bypass,omitempty"`     // there are no caches: files are written there at once
+	Keep      int                  `json:"keep"`                 // how many checkpoints stay in the caches, at least 1
+	Flush     int                  `json:"flush"`                // every so many checkpoints one is copied to the prefix; 0: none, but by the end
+	FlushWait bool                 `json:"flush_wait,omitempty"` // an output is in the prefix when its completion is answered
+	InPrefix  int                  `json:"in_prefix,omitempty"`  // how many checkpoints stay in the prefix, 0: all
+	Every     Need                 `json:"every,omitzero"`       // when a checkpoint is due
+	Restart   Restart              `json:"restart,omitzero"`
+	Kept      settings.Descriptors `json:"kept"` // which datasets bypass caches, and how the others are protected
+}
+
+// Restart is how a program restarts.
+type Restart struct {
+	NotCaches bool   `json:"not_caches,omitempty"` // not from what caches have alone
+	NotPrefix bool   `json:"not_prefix,omitempty"` // not from what the prefix has alone
+	InPrefix  bool   `json:"in_prefix,omitempty"`  // it reads there, wherever it may be had
+	Flush     bool   `json:"flush,omitempty"`      // what it restarts from is copied to the prefix
+	Purge     bool   `json:"-"`                    // first all datasets are removed from the caches
+	PurgeAll  bool   `json:"-"`                    // and from the prefix
+	Current   string `json:"-"`                    // the name of the one to restart from; empty: the newest
+	DropAfter bool   `json:"-"`                    // those that are newer than what is made current are dropped
 }
 
 // Need says when a checkpoint is due: when any of these is reached; always, if none is given.
 type Need struct {
-	Calls    int           // so many calls since the last
-	After    time.Duration // so long after the last
-	Overhead float64       // of the time, in percent, that checkpoints may take
+	Calls    int           `json:"calls,omitempty"`    // so many calls since the last
+	After    time.Duration `json:"after_ns,omitempty"` // so long after the last
+	Overhead float64       `json:"overhead,omitempty"` // of the time, in percent, that checkpoints may take
 }
 
 // Driver carries out what is decided. What is answered later is answered once.
@@ -43,7 +58,7 @@ type Driver interface {
 	// Place makes room for a dataset on the nodes of the ranks; the directory is told.
 	Place(n uint64, bypass bool, at []int, then func(dir string, err error))
 	// Commit makes a dataset count that ranks have written, on these nodes; why not, if it cannot be.
-	Commit(n uint64, label holding.Label, at []int, then func(why string))
+	Commit(n uint64, label holding.Label, how settings.Pick, at []int, then func(why string))
 	// Discard removes what was written of a dataset that does not count.
 	Discard(n uint64, bypass bool)
 	// Flush copies a dataset from the caches to the prefix.
@@ -53,8 +68,8 @@ type Driver interface {
 	// Forget removes all that is known of a dataset; with files also those in the prefix.
 	Forget(n uint64, files bool)
 	// Restore has all parts of a dataset, as they were written, where the program's ranks find them, which run on these nodes: in the
-	// caches, or in the prefix.
-	Restore(d Dataset, at []int, then func(inPrefix bool, err error))
+	// caches, or in the prefix; there by all means if prefix is true.
+	Restore(d Dataset, at []int, prefix bool, then func(inPrefix bool, err error))
 	// Changed: what Memory returns has changed, and is to be stored.
 	Changed()
 	// Counts: a checkpoint counts from now on; or does not any more.
@@ -102,6 +117,7 @@ type Dataset struct {
 	Bad      bool // a program could not read it
 	state    state
 	said     map[int]int // the node of each rank that has written its part
+	how      settings.Pick
 	invalid  bool
 	bytes    uint64
 	files    uint64
@@ -114,30 +130,41 @@ type Dataset struct {
 type Memory struct {
 	Current uint64   `json:"current,omitempty"` // to restart from, 0: the newest
 	Bad     []uint64 `json:"bad,omitempty"`     // that a program could not read
+	Run     uint64   `json:"run,omitempty"`     // the last program
+	Policy  *Policy  `json:"policy,omitempty"`  // of that
 }
 
-// Book knows the datasets of a job.
+// Book knows the datasets of a job. It hears the program; its parts are what there is (shelf), what is copied to the prefix (copies), and
+// what is dropped (retention).
 type Book struct {
-	driver  Driver
+	desk
+	shelf
+	*copies
+	*retention
 	policy  Policy
-	list    []*Dataset // ascending
-	last    uint64     // highest number used
-	current uint64     // to restart from, 0: the newest
-	below   uint64     // only older ones are offered, 0: all
+	runs    uint64 // programs so far
 	program program
 	opener  *opening // waits until fewer are being stored
 	ender   *Ask     // waits until nothing is under way
 	readers []Ask    // wait until nothing is being stored
-	flushes []uint64 // that are to be copied to the prefix, one after the other
 	commits int      // of checkpoints
 	halt    string   // why programs are to end; empty: they are not
+}
+
+// desk is where requests are answered.
+type desk struct{ driver Driver }
+
+func (d desk) refuse(ask Ask, format string, args ...any) {
+	d.driver.Answer(ask, Answer{Refused: fmt.Sprintf(format, args...)})
 }
 
 // program is the one that runs now.
 type program struct {
 	run   uint64 // 0: none has begun
+	back  bool   // it has been restored from an image: it may say the number of an earlier one, which it was then
 	ranks int
 	at    map[int]int // the node of each rank that has joined
+	reads uint64      // the dataset that it restarts from now
 	need  pace
 }
 
@@ -149,7 +176,13 @@ type opening struct {
 
 // New returns a book that knows of these, in any order; last is the highest number that was used.
 func New(driver Driver, known []Dataset, last uint64, m Memory) *Book {
-	b := &Book{driver: driver, last: last, current: m.Current}
+	b := &Book{desk: desk{driver}, shelf: shelf{last: last, current: m.Current}, runs: m.Run}
+	b.retention = &retention{desk: b.desk, shelf: &b.shelf, policy: &b.policy}
+	b.copies = &copies{desk: b.desk, shelf: &b.shelf, policy: &b.policy, thinOut: b.retention.prune, settled: b.settled}
+	b.program.run = m.Run
+	if m.Policy != nil {
+		b.policy = *m.Policy
+	}
 	for _, d := range known {
 		d.state = counting
 		d.Bad = slices.Contains(m.Bad, d.Number)
@@ -162,7 +195,11 @@ func New(driver Driver, known []Dataset, last uint64, m Memory) *Book {
 
 // Memory is what is to be stored.
 func (b *Book) Memory() Memory {
-	m := Memory{Current: b.current}
+	m := Memory{Current: b.current, Run: b.runs}
+	if b.runs > 0 {
+		p := b.policy
+		m.Policy = &p
+	}
 	for _, d := range b.list {
 		if d.Bad {
 			m.Bad = append(m.Bad, d.Number)
@@ -171,44 +208,10 @@ func (b *Book) Memory() Memory {
 	return m
 }
 
-// List is what counts, ascending.
-func (b *Book) List() []Dataset {
-	var list []Dataset
-	for _, d := range b.list {
-		if d.state == counting {
-			list = append(list, *d)
-		}
-	}
-	return list
-}
-
-// Checkpoints are the numbers of those to restart from, ascending.
-func (b *Book) Checkpoints() []uint64 {
-	var list []uint64
-	for _, d := range b.list {
-		if d.offered() {
-			list = append(list, d.Number)
-		}
-	}
-	return list
-}
-
 func (d *Dataset) offered() bool { return d.state == counting && d.Checkpoint && !d.Bad }
-
-// Limit lets only datasets up to this one be offered, as long as no program has restarted; 0: all.
-func (b *Book) Limit(n uint64) {
-	b.below = 0
-	if n != 0 {
-		b.below = n + 1
-	}
-}
 
 // Halt has programs told that they are to end, and why.
 func (b *Book) Halt(why string) { b.halt = why }
-
-func (b *Book) refuse(ask Ask, format string, args ...any) {
-	b.driver.Answer(ask, Answer{Refused: fmt.Sprintf(format, args...)})
-}
 
 // Begin: a program begins, with so many ranks. What the one before it has left unfinished does not count.
 func (b *Book) Begin(ask Ask, ranks int, p Policy) {
@@ -219,19 +222,37 @@ func (b *Book) Begin(ask Ask, ranks int, p Policy) {
 	b.Over()
 	b.policy = p
 	b.policy.Keep = max(p.Keep, 1)
-	b.program = program{run: b.program.run + 1, ranks: ranks, at: map[int]int{}, need: pace{Need: p.Every}}
+	b.runs++
+	b.program = program{run: b.runs, ranks: ranks, at: map[int]int{}, need: pace{Need: p.Every}}
+	b.prepare(p.Restart)
+	b.driver.Changed()
 	b.driver.Answer(ask, Answer{Run: b.program.run})
+}
+
+// prepare does what a program wants done before it restarts.
+func (b *Book) prepare(r Restart) {
+	for _, d := range slices.Clone(b.list) {
+		switch {
+		case d.state != counting || d.flushing:
+		case r.PurgeAll && d.Stored:
+			b.forget(d, true)
+		case r.Purge && d.Cached:
+			b.evict(d)
+		}
+	}
+	if r.Current == "" {
+		return
+	}
+	if err := b.Current(r.Current); err != nil {
+		b.driver.Say(fmt.Sprintf("SCR_CURRENT: %v", err))
+	}
 }
 
 // Run is the number of the program that runs now, or was the last.
 func (b *Book) Run() uint64 { return b.program.run }
 
-// Stored: the prefix has a dataset from now on.
-func (b *Book) Stored(n uint64) {
-	if d := b.find(n); d != nil {
-		d.Stored = true
-	}
-}
+// Prefix is the directory below which the last program's files have their names.
+func (b *Book) Prefix() string { return b.policy.Prefix }
 
 // Over: the program has ended, well or not. What it was writing does not count.
 func (b *Book) Over() {
@@ -242,11 +263,25 @@ func (b *Book) Over() {
 		b.opener = nil
 		b.refuse(o.ask, "the program is over")
 	}
-	b.program.ranks, b.program.at = 0, nil
+	b.program.ranks, b.program.at, b.program.back = 0, nil, false
+}
+
+// Back: the program is restored from an image, with its ranks on these nodes. What it was writing when it was lost does not count; what it
+// has written since then does.
+func (b *Book) Back(at []int) {
+	b.Over()
+	b.program.back, b.program.ranks, b.program.at = true, len(at), map[int]int{}
+	b.program.need = pace{Need: b.policy.Every}
+	for rank, node := range at {
+		b.program.at[rank] = node
+	}
 }
 
 // here says whether a request is of the program that runs now, and refuses it if not.
 func (b *Book) here(ask Ask, run uint64) bool {
+	if b.program.back && run > 0 && run <= b.runs {
+		b.program.run, b.program.back = run, false
+	}
 	if run == b.program.run && b.program.ranks > 0 {
 		return true
 	}
@@ -267,23 +302,16 @@ func (b *Book) Join(ask Ask, run uint64, rank int) {
 	b.driver.Answer(ask, Answer{})
 }
 
-// opened is the dataset that the program writes now; nil: none.
-func (b *Book) opened() *Dataset {
-	if n := len(b.list); n > 0 && b.list[n-1].state == open {
-		return b.list[n-1]
+// Using says what the program has open of a dataset, so that an image of it could not be restored: it is gone, or another, then. Empty:
+// nothing.
+func (b *Book) Using() string {
+	if d := b.opened(); d != nil {
+		return fmt.Sprintf("dataset %s is being written", d.Name)
 	}
-	return nil
-}
-
-// unsettled is how many are being stored.
-func (b *Book) unsettled() int {
-	n := 0
-	for _, d := range b.list {
-		if d.state == written {
-			n++
-		}
+	if d := b.find(b.program.reads); d != nil {
+		return fmt.Sprintf("the program restarts from dataset %s", d.Name)
 	}
-	return n
+	return ""
 }
 
 // mostUnsettled are being stored before a program waits that begins another.
@@ -308,8 +336,8 @@ func (b *Book) Open(ask Ask, run uint64, l holding.Label) {
 	case len(l.Name) > maxName || strings.ContainsFunc(l.Name, bad):
 		b.refuse(ask, "the name of a dataset, %.40q, wanted at most %d bytes without control characters", l.Name, maxName)
 	default:
-		l.Ranks, l.InPlace = b.program.ranks, b.policy.Bypass
-		b.opener = &opening{ask, l}
+		l.Ranks = b.program.ranks
+		b.opener, b.program.reads = &opening{ask, l}, 0
 		b.openNext()
 	}
 }
@@ -323,12 +351,18 @@ func (b *Book) openNext() {
 	b.opener = nil
 	b.last++
 	d := &Dataset{Number: b.last, Label: o.label, said: map[int]int{}}
+	nth := uint64(0)
+	if d.Checkpoint {
+		nth = uint64(b.commits) + 1
+	}
+	d.how = b.policy.Kept.Descriptor(nth, d.Output)
+	d.InPlace = b.policy.Bypass || d.how.Bypass
 	if d.Name == "" {
 		d.Name = fmt.Sprintf("scr.dataset.%d", d.Number)
 	}
 	b.list = append(b.list, d)
 	b.program.need.open(b.driver.Now())
-	b.driver.Place(d.Number, d.InPlace, b.places(), func(dir string, err error) {
+	b.driver.Place(d.Number, d.InPlace, b.program.places(), func(dir string, err error) {
 		if err != nil {
 			b.discard(d)
 			b.refuse(o.ask, "%v", err)
@@ -336,18 +370,6 @@ func (b *Book) openNext() {
 		}
 		b.driver.Answer(o.ask, Answer{Dataset: d.Number, Label: d.Label, Dir: dir})
 	})
-}
-
-func (b *Book) find(n uint64) *Dataset {
-	i, ok := slices.BinarySearchFunc(b.list, n, func(d *Dataset, n uint64) int { return int(int64(d.Number) - int64(n)) })
-	if !ok {
-		return nil
-	}
-	return b.list[i]
-}
-
-func (b *Book) remove(d *Dataset) {
-	b.list = slices.DeleteFunc(b.list, func(other *Dataset) bool { return other == d })
 }
 
 // discard gives a dataset up that does not count.
@@ -405,7 +427,7 @@ func (b *Book) complete(d *Dataset) {
 	for rank, node := range d.said {
 		at[rank] = node
 	}
-	b.driver.Commit(d.Number, d.Label, at, func(why string) {
+	b.driver.Commit(d.Number, d.Label, d.how, at, func(why string) {
 		if why != "" {
 			b.driver.Say(fmt.Sprintf("dataset %s does not count: %s", d.Name, why))
 			b.discard(d)
@@ -419,8 +441,9 @@ func (b *Book) complete(d *Dataset) {
 // counts: a dataset is stored.
 func (b *Book) counts(d *Dataset) {
 	d.state, d.Cached, d.Stored = counting, !d.InPlace, d.InPlace
-	for _, old := range slices.Clone(b.list) { // a program gives a name again: the new one takes the place of the old
-		if old != d && old.Name == d.Name && old.state == counting {
+	// A program gives a name again: the new one takes the place of the old, but a result not that of a checkpoint.
+	for _, old := range slices.Clone(b.list) {
+		if old != d && old.Name == d.Name && old.state == counting && (d.Checkpoint || !old.Checkpoint) {
 			b.forget(old, false)
 		}
 	}
@@ -437,15 +460,7 @@ func (b *Book) counts(d *Dataset) {
 	} else {
 		b.answered(d)
 	}
-	b.prune()
-}
-
-// answered answers those who wait for a dataset to be in the prefix.
-func (b *Book) answered(d *Dataset) {
-	for _, ask := range d.waiting {
-		b.driver.Answer(ask, Answer{})
-	}
-	d.waiting = nil
+	b.retention.prune()
 }
 
 // settled: one is stored, or copied, or cannot be: what waited for that goes on.
@@ -460,97 +475,6 @@ func (b *Book) settled() {
 		b.offer(ask)
 	}
 	b.end()
-}
-
-// flush has a dataset copied to the prefix, when those before it are.
-func (b *Book) flush(d *Dataset) {
-	if d.Stored || d.flushing {
-		return
-	}
-	d.flushing = true
-	b.flushes = append(b.flushes, d.Number)
-	if len(b.flushes) == 1 {
-		b.flushNext()
-	}
-}
-
-func (b *Book) flushNext() {
-	if len(b.flushes) == 0 {
-		return
-	}
-	n := b.flushes[0]
-	b.driver.Flush(n, func(err error) {
-		b.flushes = b.flushes[1:]
-		if d := b.find(n); d != nil {
-			b.flushed(d, err)
-		}
-		b.flushNext()
-		b.settled()
-	})
-}
-
-func (b *Book) flushed(d *Dataset, err error) {
-	d.flushing, d.Stored, d.stuck = false, err == nil, err != nil
-	if err != nil {
-		b.driver.Say(fmt.Sprintf("dataset %s is not copied to %s: %v", d.Name, b.policy.Prefix, err))
-		for _, ask := range d.waiting {
-			b.refuse(ask, "dataset %s is not copied to %s: %v", d.Name, b.policy.Prefix, err)
-		}
-		d.waiting = nil
-		return
-	}
-	b.answered(d)
-	b.prune()
-}
-
-// prune drops what newer ones have replaced. In the caches the newest checkpoints stay, and what is not in the prefix but ought to be.
-func (b *Book) prune() {
-	inCaches, inPrefix := 0, 0
-	for _, d := range slices.Backward(slices.Clone(b.list)) {
-		if d.state != counting || d.flushing {
-			continue
-		}
-		if d.Cached && !d.Checkpoint && d.Stored { // a result is of no use there
-			b.evict(d)
-		}
-		if d.Cached && d.offered() {
-			if inCaches++; inCaches > b.policy.Keep {
-				b.evict(d)
-			}
-		}
-		if d.Stored && d.offered() {
-			if inPrefix++; b.policy.InPrefix > 0 && inPrefix > b.policy.InPrefix && !d.Output {
-				b.forget(d, true)
-			}
-		}
-	}
-}
-
-// evict removes a dataset from the caches.
-func (b *Book) evict(d *Dataset) {
-	if !d.Stored {
-		b.forget(d, false)
-		return
-	}
-	d.Cached = false
-	b.driver.Evict(d.Number)
-}
-
-// forget removes a dataset; with files, also those in the prefix.
-func (b *Book) forget(d *Dataset, files bool) {
-	b.remove(d)
-	if b.current == d.Number {
-		b.current = 0
-		b.driver.Changed()
-	}
-	if d.Checkpoint {
-		b.driver.Counts(d.Number, false)
-	}
-	b.driver.Forget(d.Number, files)
-	for _, ask := range d.waiting {
-		b.refuse(ask, "dataset %s is removed", d.Name)
-	}
-	d.waiting = nil
 }
 
 // Newest: the program asks for the newest dataset to restart from. What is being stored is waited for.
@@ -571,15 +495,19 @@ func (b *Book) offer(ask Ask) {
 }
 
 func (b *Book) offerBelow(ask Ask, below uint64) {
-	d := b.candidate(below)
+	d := b.candidate(b.policy.Restart, below)
 	if d == nil {
 		b.driver.Answer(ask, Answer{})
 		return
 	}
-	b.driver.Restore(*d, b.places(), func(inPrefix bool, err error) {
+	b.driver.Restore(*d, b.program.places(), b.policy.Restart.InPrefix, func(inPrefix bool, err error) {
 		if err == nil {
+			if b.policy.Restart.Flush {
+				b.flush(d)
+			}
 			l := d.Label
 			l.InPlace = inPrefix
+			b.program.reads = d.Number
 			b.driver.Answer(ask, Answer{Dataset: d.Number, Label: l})
 			return
 		}
@@ -592,33 +520,12 @@ func (b *Book) offerBelow(ask Ask, below uint64) {
 	})
 }
 
-// candidate is the dataset to offer: the current one, else the newest; only such as are older than below, if that is not 0.
-func (b *Book) candidate(below uint64) *Dataset {
-	for _, d := range slices.Backward(b.list) {
-		if d.offered() && (b.current == 0 || d.Number <= b.current) && (below == 0 || d.Number < below) {
-			return d
-		}
-	}
-	return nil
-}
-
-// places are the nodes of the program's ranks, -1: it has not joined.
-func (b *Book) places() []int {
-	at := make([]int, b.program.ranks)
-	for rank := range at {
-		at[rank] = -1
-		if node, ok := b.program.at[rank]; ok {
-			at[rank] = node
-		}
-	}
-	return at
-}
-
 // Read: all ranks have read a dataset; if it is not valid, it is not offered again.
 func (b *Book) Read(ask Ask, run, n uint64, valid bool) {
 	if !b.here(ask, run) {
 		return
 	}
+	b.program.reads = 0
 	d := b.find(n)
 	if d == nil {
 		b.refuse(ask, "there is no dataset %d", n)
@@ -640,58 +547,6 @@ func (b *Book) Read(ask Ask, run, n uint64, valid bool) {
 	b.driver.Answer(ask, Answer{})
 }
 
-// named is the newest dataset of this name that counts; nil: there is none.
-func (b *Book) named(name string) *Dataset {
-	for _, d := range slices.Backward(b.list) {
-		if d.Name == name && d.state == counting {
-			return d
-		}
-	}
-	return nil
-}
-
-// Current makes the dataset of a name the one to restart from.
-func (b *Book) Current(name string) error {
-	d := b.named(name)
-	switch {
-	case d == nil:
-		return fmt.Errorf("there is no dataset %s", name)
-	case !d.Checkpoint:
-		return fmt.Errorf("dataset %s is no checkpoint", name)
-	}
-	if d.Bad { // somebody knows better
-		d.Bad = false
-		b.driver.Counts(d.Number, true)
-	}
-	b.current = d.Number
-	b.driver.Changed()
-	return nil
-}
-
-// Drop forgets the dataset of a name; with files, it is removed with those in the prefix.
-func (b *Book) Drop(name string, files bool) error {
-	d := b.named(name)
-	if d == nil {
-		return fmt.Errorf("there is no dataset %s", name)
-	}
-	b.forget(d, files)
-	return nil
-}
-
-// DropAfter forgets all datasets that are newer than that of a name.
-func (b *Book) DropAfter(name string) error {
-	d := b.named(name)
-	if d == nil {
-		return fmt.Errorf("there is no dataset %s", name)
-	}
-	for _, other := range slices.Clone(b.list) {
-		if other.Number > d.Number && other.state == counting {
-			b.forget(other, false)
-		}
-	}
-	return nil
-}
-
 // End: the program uses this no more. It is answered when all that it has written counts, and is where the policy wants it.
 func (b *Book) End(ask Ask, run uint64) {
 	if !b.here(ask, run) {
@@ -700,25 +555,6 @@ func (b *Book) End(ask Ask, run uint64) {
 	b.ender = &ask
 	b.end()
 }
-
-// Settle has copied to the prefix what ought to be there when no more follows: results, and the newest checkpoint; that by all means if the
-// caches may be lost.
-func (b *Book) Settle(unsafe bool) {
-	newest := b.candidate(0)
-	for _, d := range slices.Clone(b.list) {
-		if d.state == counting && d.Cached && !d.Stored && !d.stuck && (d.Output || d == newest && (unsafe || b.policy.Flush > 0)) {
-			b.flush(d)
-		}
-	}
-}
-
-// Stuck says whether something could not be copied to the prefix.
-func (b *Book) Stuck() bool {
-	return slices.ContainsFunc(b.list, func(d *Dataset) bool { return d.stuck })
-}
-
-// Busy says whether anything is being stored or copied.
-func (b *Book) Busy() bool { return b.unsettled() > 0 || len(b.flushes) > 0 }
 
 // end answers who waits for the end, when nothing is under way any more.
 func (b *Book) end() {

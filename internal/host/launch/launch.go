@@ -186,6 +186,7 @@ type Spec struct {
 	Args    []string // options for the launcher
 	App     []string // to start
 	Plain   bool     // App is started as it is
+	Script  bool     // App is run once, and starts launchers by itself
 	Preload string   // a library for plain programs; empty: none
 	Clients string   // socket of the agent for programs that hand files to be kept
 	Restart string   // the directory of an image to go on from; of the application itself, or of a program that it starts. Empty: none
@@ -207,6 +208,9 @@ type Spec struct {
 
 // Command returns the launcher's command line.
 func (s Spec) Command() []string {
+	if s.Script {
+		return s.App
+	}
 	args := []string{s.MPI.Mpirun}
 	if s.MPI.Name == OpenMPI {
 		if s.oversubscribed() {

@@ -25,7 +25,7 @@ const outputName = "stdout"
 
 // separate says whether this start needs it.
 func (s Spec) separate() bool {
-	if s.MPI.Name != MPICH || s.RunDir == "" || strings.Contains(s.RunDir, "%") { // a pattern's escape
+	if s.MPI.Name != MPICH || s.Script || s.RunDir == "" || strings.Contains(s.RunDir, "%") { // a pattern's escape
 		return false
 	}
 	for _, a := range s.Args {

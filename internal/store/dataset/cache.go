@@ -26,8 +26,7 @@ func (s Store) CachePath(meta Meta) string {
 
 // CacheTerm is the term of the agent that a job's part of a node's cache has had last, 0: there is none.
 func (s Store) CacheTerm(meta Meta) uint64 {
-	j := &Job{Dir: s.CachePath(meta), ground: s.ground}
-	term, err := j.term()
+	term, err := s.at(s.CachePath(meta)).terms().now()
 	if err != nil {
 		return 0
 	}
@@ -46,11 +45,12 @@ func (s Store) Cache(meta Meta, term uint64, home string) (*Job, error) {
 		return nil, err
 	}
 	s.Clear()
-	j := &Job{Dir: s.CachePath(meta), Weak: weakness, ground: s.ground}
+	j := s.at(s.CachePath(meta))
+	j.Weak = weakness
 	if err := s.disk().Mkdir(j.Dir); err != nil && !errors.Is(err, fs.ErrExist) {
 		return nil, fmt.Errorf("dataset: cache: %w", err)
 	}
-	if err := j.takeFor(func() error { return j.fence(term) }); err != nil {
+	if err := j.takeFor(func() (held uint64, weakness, err error) { return j.terms().fence(term) }); err != nil {
 		return nil, fmt.Errorf("dataset: cache %s, which must be this node's own: %w", j.Dir, err)
 	}
 	here, err := readMeta(j.Dir)
@@ -75,12 +75,12 @@ func (s Store) Cache(meta Meta, term uint64, home string) (*Job, error) {
 func (s Store) Clear() {
 	names, _ := s.Jobs() // none when they cannot be listed
 	for _, name := range names {
-		j := &Job{Dir: filepath.Join(s.Dir, name), ground: s.ground}
+		j := s.at(filepath.Join(s.Dir, name))
 		meta, err := readMeta(j.Dir)
 		if err != nil || !meta.over() || own.Dir(j.Dir) != nil {
 			continue
 		}
-		if j.takeFor(func() error { return nil }) == nil { // nobody uses it
+		if j.takeFor(func() (term uint64, weakness, err error) { return 0, nil, nil }) == nil { // nobody uses it
 			_ = j.Remove()
 			j.Unlock()
 		}
@@ -100,80 +100,4 @@ func (m *Meta) over() bool {
 		return true
 	}
 	return err == nil && (there.ID != m.ID || there.State == StateFinished)
-}
-
-// fence makes sure that no agent of an earlier term gets in here any more.
-func (j *Job) fence(term uint64) error {
-	now, err := j.term()
-	if err != nil {
-		return err
-	}
-	if now > term {
-		return fenced(now, term)
-	}
-	if now < term {
-		err = j.advance(now, term)
-	}
-	if err == nil {
-		now, err = j.term()
-	}
-	switch {
-	case err != nil:
-		return err
-	case now > term: // it has come meanwhile
-		return fenced(now, term)
-	}
-	j.Term = term
-	return j.settle()
-}
-
-func fenced(found, term uint64) error {
-	return fmt.Errorf("found term %d, wanted at most %d: %w", found, term, ErrFenced)
-}
-
-// RecreateTemp makes the directory for files of a checkpoint that has been committed, and are made again from what other nodes have.
-func (j *Job) RecreateTemp(n uint64) (string, error) {
-	dir := j.Path(n) + ".tmp"
-	if err := j.makeNew(dir); err != nil {
-		return "", fmt.Errorf("dataset: checkpoint %d: %w", n, err)
-	}
-	return dir, nil
-}
-
-func (j *Job) has(n uint64) bool {
-	_, err := os.Lstat(j.Path(n))
-	return err == nil
-}
-
-// add puts what was made again to what is there. The manifest, which comes last, makes it count.
-func (j *Job) add(n uint64, m *Manifest) error {
-	from, to := j.Path(n)+".tmp", j.Path(n)
-	entries, err := os.ReadDir(from)
-	for _, e := range entries {
-		made, old := filepath.Join(from, e.Name()), filepath.Join(to, e.Name())
-		if err == nil && e.IsDir() { // a directory does not take the place of another by itself
-			err = j.disk().RemoveAll(old)
-		}
-		if err == nil {
-			err = j.disk().Rename(made, old)
-		}
-	}
-	if err == nil && len(entries) > 0 {
-		err = j.syncNames(to) // before a manifest says that they are there
-	}
-	if err == nil {
-		err = j.writeManifest(to, m)
-	}
-	if err == nil {
-		err = j.disk().Remove(from)
-	}
-	if err != nil {
-		return fmt.Errorf("dataset: commit checkpoint %d: %w", n, err)
-	}
-	return nil
-}
-
-// Abort removes a checkpoint of which nobody was told that it counts, whatever there is of it.
-func (j *Job) Abort(n uint64) error {
-	return errors.Join(j.Discard(n), j.Drop(n))
 }

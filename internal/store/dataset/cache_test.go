@@ -61,22 +61,22 @@ func nodePart(t *testing.T, j *Job, dir string, n uint64, node string, ranks, al
 			t.Fatal(err)
 		}
 	}
-	if _, err := j.Seal(context.Background(), n, holding.Image, ranks); err != nil {
+	if _, err := j.Checkpoints().Seal(context.Background(), n, holding.Image, ranks); err != nil {
 		t.Fatal(err)
 	}
 	p := &Part{}
 	for _, rank := range all {
 		from := dir
 		if !slices.Contains(ranks, rank) {
-			from = j.Path(n)
+			from = j.Checkpoints().Path(n)
 		}
-		if err := p.addRank(context.Background(), from, holding.Image, rank, j.of(n), false); err != nil {
+		if err := p.addRank(context.Background(), from, holding.Image, rank, j.Checkpoints().of(n), false); err != nil {
 			t.Fatal(err)
 		}
 	}
-	m := j.Record(n, p)
+	m := j.Checkpoints().Manifest(n, p)
 	m.Node, m.Start, m.Epoch = node, 3, 4
-	if err := j.Commit(n, m); err != nil {
+	if err := j.Checkpoints().Commit(n, m); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -85,33 +85,33 @@ func nodePart(t *testing.T, j *Job, dir string, n uint64, node string, ranks, al
 func TestParts(t *testing.T) {
 	home := newJob(t, 4)
 	j := openCache(t, Store{Dir: t.TempDir()}, home.Meta, 1, home.Dir)
-	dir, err := j.Prepare(7)
+	dir, err := j.Checkpoints().Prepare(7)
 	if err != nil {
 		t.Fatal(err)
 	}
 	nodePart(t, j, dir, 7, "a", []int{2, 3}, []int{2, 3})
-	m, err := Check(j.Path(7))
+	m, err := Check(j.Checkpoints().Path(7))
 	if err != nil || !slices.Equal(m.Held(), []int{2, 3}) || m.Node != "a" || m.Start != 3 || m.Epoch != 4 {
 		t.Fatalf("a part: %+v, %v", m, err)
 	}
-	if dir, err = j.RecreateTemp(7); err != nil {
+	if dir, err = j.Checkpoints().RecreateTemp(7); err != nil {
 		t.Fatal(err)
 	}
 	nodePart(t, j, dir, 7, "a", []int{0}, []int{0, 2, 3})
-	if m, err = Check(j.Path(7)); err != nil || !slices.Equal(m.Held(), []int{0, 2, 3}) {
+	if m, err = Check(j.Checkpoints().Path(7)); err != nil || !slices.Equal(m.Held(), []int{0, 2, 3}) {
 		t.Errorf("with more: %+v, %v", m, err)
 	}
 	if _, err := os.Lstat(dir); err == nil {
 		t.Errorf("%s is left", dir)
 	}
-	remove(t, filepath.Join(j.Path(7), part.ImageName(2, 0)))
-	if _, err := Check(j.Path(7)); err == nil {
+	remove(t, filepath.Join(j.Checkpoints().Path(7), part.ImageName(2, 0)))
+	if _, err := Check(j.Checkpoints().Path(7)); err == nil {
 		t.Error("a part without one of its images is whole")
 	}
-	if err := j.Abort(7); err != nil {
+	if err := j.Checkpoints().Abort(7); err != nil {
 		t.Fatal(err)
 	}
-	if all, err := j.Checkpoints(); err != nil || len(all) != 0 {
+	if all, err := j.Checkpoints().List(); err != nil || len(all) != 0 {
 		t.Errorf("withdrawn: %v, %v", all, err)
 	}
 }
@@ -165,7 +165,7 @@ func TestClear(t *testing.T) {
 // TestNamesInManifest: a manifest leads to images and redundancy in its own directory alone, whoever has written it.
 func TestNamesInManifest(t *testing.T) {
 	j := newJob(t, 1)
-	if _, err := j.Prepare(1); err != nil {
+	if _, err := j.Checkpoints().Prepare(1); err != nil {
 		t.Fatal(err)
 	}
 	for _, c := range []struct {
@@ -184,13 +184,13 @@ func TestNamesInManifest(t *testing.T) {
 		{parity: []string{"parity.0.0\n"}, want: "wanted parity.SET.MEMBER"},
 		{parity: []string{"job.json"}, want: "wanted parity.SET.MEMBER"},
 	} {
-		m := j.Record(1)
+		m := j.Checkpoints().Manifest(1)
 		m.Parity = c.parity
 		for _, f := range c.files {
 			m.Files = append(m.Files, File{Name: f})
 		}
 		dir := filepath.Join(t.TempDir(), "ckpt.000001")
-		if err := errors.Join(os.Mkdir(dir, 0o700), j.writeManifest(dir, m)); err != nil {
+		if err := errors.Join(os.Mkdir(dir, 0o700), j.Checkpoints().writeManifest(dir, m)); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := ReadManifest(dir); err == nil != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
@@ -199,8 +199,8 @@ func TestNamesInManifest(t *testing.T) {
 		if c.want == "" {
 			continue
 		}
-		if err := j.Commit(1, m); err == nil || !strings.Contains(err.Error(), c.want) || j.has(1) {
-			t.Errorf("%q, %q: committed: %v, %v", c.files, c.parity, j.has(1), err)
+		if err := j.Checkpoints().Commit(1, m); err == nil || !strings.Contains(err.Error(), c.want) || !j.Checkpoints().Gone(1) {
+			t.Errorf("%q, %q: committed: %v, %v", c.files, c.parity, !j.Checkpoints().Gone(1), err)
 		}
 	}
 }

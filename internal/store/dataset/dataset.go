@@ -28,7 +28,6 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -53,17 +52,14 @@ type Store struct {
 	ground
 }
 
-// Job is one job in a store.
+// Job is one job in a store: its record, the lock of who runs it, the term that the lock was taken in. Its datasets, and what was copied
+// from the caches of its nodes, are parts of their own: see Of and Scavenged. Who changes a Job, or locks it, has it alone meanwhile.
 type Job struct {
-	Dir    string
-	Meta   Meta
-	Stream holding.Stream // of which it gives, takes and lists datasets; see Of
-	Term   uint64         // of a job that is locked: one higher each time
-	Damage error          // what is wrong with job.json, and what Meta comes from
-	Weak   error          // of a job that is locked: why a loss of power may take what counts; nil: it does not
-	Faults *faults.Set    // armed crash points; nil: none
-	locks  []*os.File
-	ground
+	Record
+	Term   uint64      // of a job that is locked: one higher each time
+	Weak   error       // of a job that is locked: why a loss of power may take what counts; nil: it does not
+	Faults *faults.Set // armed crash points; nil: none
+	lock   lock        // nil: not locked by this process
 }
 
 var validName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
@@ -118,9 +114,13 @@ func (s Store) Create(meta Meta) (*Job, error) {
 	}
 }
 
+// at is the job, or the part of a cache, that has a directory. Nothing is known of it yet.
+func (s Store) at(dir string) *Job { return &Job{Record: Record{Dir: dir, ground: s.ground}} }
+
 // createNamed makes a job of that name; a name that is made up must be free, another one may be used again.
 func (s Store) createNamed(meta Meta, weakness error) (*Job, error) {
-	j := &Job{Dir: filepath.Join(s.Dir, meta.Name), Meta: meta, Weak: weakness, ground: s.ground}
+	j := s.at(filepath.Join(s.Dir, meta.Name))
+	j.Meta, j.Weak = meta, weakness
 	err := s.disk().Mkdir(j.Dir)
 	if errors.Is(err, fs.ErrExist) && !meta.Auto {
 		return s.reuse(j)
@@ -161,7 +161,7 @@ func (s Store) reuse(j *Job) (*Job, error) {
 
 // reusable says whether the name of a job may be given to another: with ErrExists when somebody may want to go on with the job.
 func (j *Job) reusable() error {
-	old := &Job{Dir: j.Dir}
+	old := &Record{Dir: j.Dir}
 	err := old.load()
 	if errors.Is(err, ErrNoJob) {
 		err = nil
@@ -181,13 +181,13 @@ func (j *Job) reusable() error {
 }
 
 // ownOfAll is how the newest dataset is called that a job has of any stream, of the first that has one; empty: it has none.
-func ownOfAll(j *Job) (string, error) {
-	streams, err := j.Streams()
+func ownOfAll(r *Record) (string, error) {
+	streams, err := r.Streams()
 	if errors.Is(err, fs.ErrNotExist) {
 		return "", nil
 	}
 	for _, s := range streams {
-		of := j.Of(s)
+		of := r.of(s)
 		own, lerr := of.Own()
 		if lerr != nil {
 			return "", lerr
@@ -207,7 +207,7 @@ func (s Store) Open(name string) (*Job, error) {
 	if err := s.check(); err != nil {
 		return nil, err
 	}
-	j := &Job{Dir: filepath.Join(s.Dir, name), ground: s.ground}
+	j := s.at(filepath.Join(s.Dir, name))
 	err := own.Dir(j.Dir)
 	if err == nil {
 		err = j.load()
@@ -273,8 +273,18 @@ func Attach(dir string, meta Meta) (*Job, error) {
 	if err != nil {
 		return nil, fmt.Errorf("dataset: the store must be the same on all nodes: %s: %w", dir, err)
 	}
-	return &Job{Dir: dir, Meta: meta}, nil
+	return &Job{Record: Record{Dir: dir, Meta: meta}}, nil
 }
+
+// Of are the datasets of one of the job's streams.
+func (j *Job) Of(s holding.Stream) *Datasets {
+	d := j.of(s)
+	d.faults = j.Faults
+	return d
+}
+
+// Checkpoints are the datasets of the stream that ranks go on from.
+func (j *Job) Checkpoints() *Datasets { return j.Of(0) }
 
 // Lock takes a job for this process, reads again what it is, and removes what a crash left behind.
 func (j *Job) Lock() error {
@@ -329,11 +339,12 @@ func (j *Job) clean() error {
 	streams := map[holding.Stream]bool{}
 	for _, e := range entries {
 		p, ok := parseDir(e.Name())
-		if s := j.Of(p.stream); err == nil && ok && !streams[p.stream] {
+		if err == nil && ok && !streams[p.stream] {
 			streams[p.stream] = true
+			d := j.Of(p.stream)
 			var last uint64
-			if last, err = s.Last(); err == nil {
-				err = s.markLast(last) // before the leftovers that tell it are gone
+			if last, err = d.Last(); err == nil {
+				err = d.markLast(last) // before the leftovers that tell it are gone
 			}
 		}
 	}
@@ -349,84 +360,11 @@ func (j *Job) clean() error {
 	return nil
 }
 
-// Path is the directory of a committed dataset.
-func (j *Job) Path(n uint64) string {
-	return filepath.Join(j.Dir, place{stream: j.Stream, n: n}.base())
-}
-
-// Of is the job with another of its streams of datasets. It has no locks of its own.
-func (j *Job) Of(s holding.Stream) *Job {
-	other := *j
-	other.Stream, other.locks = s, nil
-	return &other
-}
-
-// Called is how a dataset is called in messages.
-func (j *Job) Called(n uint64) string {
-	if j.Stream == 0 {
-		return fmt.Sprintf("checkpoint %d", n)
-	}
-	return fmt.Sprintf("dataset %d of stream %d", n, j.Stream)
-}
-
-// place is what becomes of a directory of a dataset: empty, it counts; tmp, it is being written; drop, it is being removed.
-type place struct {
-	stream holding.Stream
-	n      uint64
-	state  string
-}
-
-// base is the name of such a directory.
-func (p place) base() string {
-	name := fmt.Sprintf("ckpt.%06d", p.n)
-	if p.stream != 0 {
-		name = fmt.Sprintf("stream%d.%06d", p.stream, p.n)
-	}
-	if p.state != "" {
-		name += "." + p.state
-	}
-	return name
-}
-
-// parseDir reads the name of a directory of a dataset.
-func parseDir(name string) (place, bool) {
-	var p place
-	prefix, rest, ok := strings.Cut(name, ".")
-	if digits, other := strings.CutPrefix(prefix, "stream"); other {
-		s, err := strconv.ParseUint(digits, 10, 16)
-		p.stream, ok = holding.Stream(s), ok && err == nil
-	}
-	digits, state, _ := strings.Cut(rest, ".")
-	n, err := strconv.ParseUint(digits, 10, 63)
-	p.n, p.state = n, state
-	return p, ok && err == nil && n > 0 && (state == "" || state == "tmp" || state == "drop") && p.base() == name
-}
-
-// Checkpoints lists the committed checkpoints of the store, ascending, also those of an earlier job of this name. ErrNoJob: it
-// was removed meanwhile, even if there is one of its name again.
-func (j *Job) Checkpoints() ([]uint64, error) {
-	entries, err := os.ReadDir(j.Dir)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("dataset: %s: %w", j.Meta.Name, ErrNoJob)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("dataset: job %s: %w", j.Meta.Name, err)
-	}
-	var list []uint64
-	for _, e := range entries {
-		if p, ok := parseDir(e.Name()); ok && p.state == "" && p.stream == j.Stream {
-			list = append(list, p.n)
-		}
-	}
-	slices.Sort(list)
-	return list, nil
-}
-
 // Streams lists the streams of which the job has any committed dataset, ascending.
-func (j *Job) Streams() ([]holding.Stream, error) {
-	entries, err := os.ReadDir(j.Dir)
+func (r *Record) Streams() ([]holding.Stream, error) {
+	entries, err := os.ReadDir(r.Dir)
 	if err != nil {
-		return nil, fmt.Errorf("dataset: job %s: %w", j.Meta.Name, err)
+		return nil, fmt.Errorf("dataset: job %s: %w", r.Meta.Name, err)
 	}
 	var list []holding.Stream
 	for _, e := range entries {
@@ -438,81 +376,48 @@ func (j *Job) Streams() ([]holding.Stream, error) {
 	return list, nil
 }
 
-// Own lists the committed checkpoints of this job, ascending, also those that are damaged: not those that are known to
-// be of an earlier job of this name.
-func (j *Job) Own() ([]uint64, error) {
-	all, err := j.Checkpoints()
-	return slices.DeleteFunc(all, func(n uint64) bool {
-		m, err := ReadManifest(j.Path(n))
-		return err == nil && m.ID != j.Meta.ID
-	}), err
-}
-
 // Vanished says whether the job has been removed meanwhile.
 func (j *Job) Vanished() bool {
 	_, err := os.Lstat(j.Dir)
 	return errors.Is(err, fs.ErrNotExist)
 }
 
-// Gone says whether a checkpoint that could not be read has been dropped meanwhile.
-func (j *Job) Gone(n uint64) bool {
-	_, err := os.Lstat(j.Path(n))
-	return errors.Is(err, fs.ErrNotExist)
-}
-
-// Prepare makes the directory for a checkpoint and returns its path. The number counts as used from here on.
-func (j *Job) Prepare(n uint64) (string, error) {
-	if err := j.markLast(n); err != nil {
-		return "", err
-	}
-	return j.RecreateTemp(n)
-}
-
-// Bring makes the directory for the copy of a checkpoint that counts elsewhere. Its number may be smaller than others that have
-// been used: what was begun after it may have come to nothing.
-func (j *Job) Bring(n uint64) error {
-	last, err := j.Last()
-	if err == nil && n > last {
-		err = j.markLast(n)
-	}
-	if err == nil {
-		_, err = j.RecreateTemp(n)
-	}
-	return err
-}
-
-// Discard removes what was written for a checkpoint that does not count.
-func (j *Job) Discard(n uint64) error { return j.removeAll(j.Path(n) + ".tmp") }
-
-// Drop removes a committed checkpoint, if it is there. It stops counting at once.
-func (j *Job) Drop(n uint64) error {
-	away, err := j.setAside(n)
-	if err != nil || away == "" {
-		return err
-	}
-	return j.removeAll(away)
-}
-
-// setAside takes a committed checkpoint out of what counts, for good before anything in it is touched, and returns where it is;
-// empty: there is none.
-func (j *Job) setAside(n uint64) (string, error) {
-	dir := j.Path(n)
-	away := dir + ".drop"
-	err := j.disk().RemoveAll(away) // of one that was made again since
-	if err == nil {
-		err = j.disk().Rename(dir, away)
-	}
-	if errors.Is(err, fs.ErrNotExist) {
-		return "", nil
-	}
-	if err != nil {
-		return "", fmt.Errorf("dataset: drop checkpoint %d: %w", n, err)
-	}
-	j.Faults.Hit(faults.RetentionDrop)
-	if j.Meta.Fsync {
-		if err = j.syncNames(j.Dir); err != nil {
-			return "", fmt.Errorf("dataset: drop checkpoint %d: %w", n, err)
+// Verify looks at what a job has beside its checkpoints, and returns what is damaged there.
+func (j *Job) Verify() []error {
+	var found []error
+	for _, err := range []error{j.Damage, checkLock(j.Dir)} {
+		if err != nil {
+			found = append(found, err)
 		}
 	}
-	return away, nil
+	return found
+}
+
+// ErrOver means that a job needs nothing of its caches any more, or that somebody else has it.
+var ErrOver = errors.New("the job is not this byssus's any more")
+
+// Left says whether a job that was run in a term waits for somebody who goes on with it: with ErrOver when it never will again,
+// with ErrLocked while that byssus has it, which may be about to end.
+func (j *Job) Left(term uint64) error {
+	meta, err := readMeta(j.Dir)
+	if _, serr := os.Stat(filepath.Dir(j.Dir)); serr == nil && errors.Is(err, fs.ErrNotExist) { // else the store may be away
+		err = fmt.Errorf("%w: %w", err, ErrOver)
+	}
+	if err != nil {
+		return err
+	}
+	now, err := j.terms().now()
+	switch {
+	case err != nil:
+		return err
+	case meta.ID != j.Meta.ID:
+		return fmt.Errorf("dataset: job %s: found job %s, wanted %s: %w", j.Meta.Name, meta.ID, j.Meta.ID, ErrOver)
+	case now > term:
+		return fmt.Errorf("dataset: job %s: found term %d, wanted %d: %w", j.Meta.Name, now, term, ErrOver)
+	case meta.State == StateFinished:
+		return fmt.Errorf("dataset: job %s has finished: %w", j.Meta.Name, ErrOver)
+	case j.Locked():
+		return fmt.Errorf("dataset: job %s: %w", j.Meta.Name, ErrLocked)
+	}
+	return nil
 }

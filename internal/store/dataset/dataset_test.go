@@ -31,7 +31,7 @@ func newJob(t *testing.T, ranks int) *Job {
 
 func write(t *testing.T, j *Job, n uint64) {
 	t.Helper()
-	dir, err := j.Prepare(n)
+	dir, err := j.Checkpoints().Prepare(n)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -67,11 +67,11 @@ func sealAndCommit(j *Job, n uint64) error {
 	for r := range ranks {
 		ranks[r] = r
 	}
-	p, err := j.Seal(context.Background(), n, holding.Image, ranks)
+	p, err := j.Checkpoints().Seal(context.Background(), n, holding.Image, ranks)
 	if err != nil {
 		return err
 	}
-	return j.Commit(n, j.Record(n, p))
+	return j.Checkpoints().Commit(n, j.Checkpoints().Manifest(n, p))
 }
 
 // TestHoldings: what several nodes have of a checkpoint is one record, in the order of the ranks.
@@ -80,16 +80,16 @@ func TestHoldings(t *testing.T) {
 	write(t, j, 1)
 	var all []*Part
 	for _, ranks := range [][]int{{1, 2}, {0, 3}} {
-		h, err := j.Seal(context.Background(), 1, holding.Image, ranks)
+		h, err := j.Checkpoints().Seal(context.Background(), 1, holding.Image, ranks)
 		if err != nil {
 			t.Fatal(err)
 		}
 		all = append(all, h)
 	}
-	if err := j.Commit(1, j.Record(1, all...)); err != nil {
+	if err := j.Checkpoints().Commit(1, j.Checkpoints().Manifest(1, all...)); err != nil {
 		t.Fatal(err)
 	}
-	m, err := Verify(j.Path(1), func(int64) {})
+	m, err := Verify(j.Checkpoints().Path(1), func(int64) {})
 	if err != nil || len(m.Files) != 4 {
 		t.Errorf("found %+v, %v", m, err)
 	}
@@ -99,21 +99,21 @@ func TestCommitAndRead(t *testing.T) {
 	j := newJob(t, 2)
 	commit(t, j, 1)
 	commit(t, j, 2)
-	m, err := Verify(j.Path(2), func(int64) {})
+	m, err := Verify(j.Checkpoints().Path(2), func(int64) {})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if m.Checkpoint != 2 || m.Ranks != 2 || len(m.Files) != 2 || m.ID != id {
 		t.Errorf("manifest %+v", m)
 	}
-	if err := j.Drop(1); err != nil {
+	if err := j.Checkpoints().Drop(1); err != nil {
 		t.Fatal(err)
 	}
-	got, err := j.Checkpoints()
+	got, err := j.Checkpoints().List()
 	if err != nil || !slices.Equal(got, []uint64{2}) {
 		t.Errorf("checkpoints %v, %v", got, err)
 	}
-	for _, path := range []string{j.Dir, j.Path(2), filepath.Join(j.Path(2), "rank-00001.0.img"), filepath.Join(j.Path(2), manifestName)} {
+	for _, path := range []string{j.Dir, j.Checkpoints().Path(2), filepath.Join(j.Checkpoints().Path(2), "rank-00001.0.img"), filepath.Join(j.Checkpoints().Path(2), manifestName)} {
 		st, err := os.Stat(path)
 		if err != nil || st.Mode().Perm()&0o077 != 0 {
 			t.Errorf("%s: mode %v, %v: open to others", path, st.Mode(), err)
@@ -161,11 +161,11 @@ func TestNotCommitted(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			j := newJob(t, 2)
 			write(t, j, 1)
-			c.spoil(t, j, j.Path(1)+".tmp")
+			c.spoil(t, j, j.Checkpoints().Path(1)+".tmp")
 			if err := sealAndCommit(j, 1); err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("commit: %v, want %q", err, c.want)
 			}
-			if got, err := j.Checkpoints(); err != nil || len(got) != 0 {
+			if got, err := j.Checkpoints().List(); err != nil || len(got) != 0 {
 				t.Errorf("checkpoints %v, %v", got, err)
 			}
 		})
@@ -203,8 +203,8 @@ func TestDamageIsNamed(t *testing.T) {
 	} {
 		j := newJob(t, 2)
 		commit(t, j, 1)
-		poke(t, filepath.Join(j.Path(1), c.file), c.at, []byte{'!'})
-		if _, err := Verify(j.Path(1), func(int64) {}); err == nil || !strings.Contains(err.Error(), c.want) {
+		poke(t, filepath.Join(j.Checkpoints().Path(1), c.file), c.at, []byte{'!'})
+		if _, err := Verify(j.Checkpoints().Path(1), func(int64) {}); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v, want %q", c.file, err, c.want)
 		}
 	}
@@ -212,10 +212,10 @@ func TestDamageIsNamed(t *testing.T) {
 	commit(t, j, 1)
 	s := spec(t, j, 1, 0)
 	s.Memory = []byte("another run's")
-	if err := imagetest.Write(j.Path(1), s); err != nil {
+	if err := imagetest.Write(j.Checkpoints().Path(1), s); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Check(j.Path(1)); err == nil || !strings.Contains(err.Error(), "the manifest wants") {
+	if _, err := Check(j.Checkpoints().Path(1)); err == nil || !strings.Contains(err.Error(), "the manifest wants") {
 		t.Errorf("a file exchanged for another: %v", err)
 	}
 }
@@ -223,7 +223,7 @@ func TestDamageIsNamed(t *testing.T) {
 func TestManifestDamage(t *testing.T) {
 	j := newJob(t, 1)
 	commit(t, j, 1)
-	path := filepath.Join(j.Path(1), manifestName)
+	path := filepath.Join(j.Checkpoints().Path(1), manifestName)
 	good, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
@@ -232,12 +232,12 @@ func TestManifestDamage(t *testing.T) {
 		if err := os.WriteFile(path, good[:cut], 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := ReadManifest(j.Path(1)); err == nil && cut < len(good)-1 {
+		if _, err := ReadManifest(j.Checkpoints().Path(1)); err == nil && cut < len(good)-1 {
 			t.Fatalf("cut at %d of %d: accepted", cut, len(good))
 		}
 	}
 	remove(t, path)
-	if _, err := ReadManifest(j.Path(1)); !errors.Is(err, ErrNoManifest) {
+	if _, err := ReadManifest(j.Checkpoints().Path(1)); !errors.Is(err, ErrNoManifest) {
 		t.Errorf("no manifest: %v", err)
 	}
 }
@@ -288,7 +288,7 @@ func TestLeftovers(t *testing.T) {
 	j := newJob(t, 1)
 	commit(t, j, 1)
 	write(t, j, 2)
-	if err := os.Rename(j.Path(1), j.Path(3)+".drop"); err != nil {
+	if err := os.Rename(j.Checkpoints().Path(1), j.Checkpoints().Path(3)+".drop"); err != nil {
 		t.Fatal(err)
 	}
 	commit(t, j, 4)
@@ -355,14 +355,13 @@ func FuzzManifest(f *testing.F) {
 
 func FuzzMeta(f *testing.F) {
 	fuzzed(f, "job.json", func(dir string) error {
-		return (&Job{Dir: dir}).load()
+		return (&Record{Dir: dir}).load()
 	})
 }
 
 func FuzzLock(f *testing.F) {
 	fuzzed(f, "lock", func(dir string) error {
-		j := &Job{Dir: dir}
-		_ = j.lockedBy()
-		return j.checkLock()
+		_ = lockedBy(dir)
+		return checkLock(dir)
 	})
 }

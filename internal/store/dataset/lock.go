@@ -21,55 +21,60 @@ import (
 // longestLock bounds what is read of it.
 const longestLock = 512
 
-func (j *Job) take() error { return j.takeFor(j.beginTerm) }
+// lock is what who runs a job has open: its directory, and the file in it, nil if there is none.
+type lock []*os.File
 
-// takeFor locks the job and begins a term of it by begin.
-func (j *Job) takeFor(begin func() error) error {
-	err := own.Dir(j.Dir)
+// takeLock locks a job's directory.
+func takeLock(path string) (lock, error) {
+	err := own.Dir(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return j.removed()
+		return nil, removed(path)
 	}
 	if err != nil {
-		return err
+		return nil, err
 	}
-	dir, err := os.OpenFile(j.Dir, os.O_RDONLY|syscall.O_DIRECTORY|syscall.O_NOFOLLOW, 0)
+	dir, err := os.OpenFile(path, os.O_RDONLY|syscall.O_DIRECTORY|syscall.O_NOFOLLOW, 0)
 	if errors.Is(err, fs.ErrNotExist) {
-		return j.removed()
+		return nil, removed(path)
 	}
 	if err != nil {
-		return fmt.Errorf("dataset: lock: %w", err)
+		return nil, fmt.Errorf("dataset: lock: %w", err)
 	}
 	if err := exclusive(dir); errors.Is(err, syscall.EWOULDBLOCK) {
 		dir.Close()
-		return j.lockedBy()
+		return nil, lockedBy(path)
 	}
-	file, err := j.takeFile()
-	if !isAt(dir, j.Dir) || file != nil && !isAt(file, j.lockPath()) {
-		err = j.removed()
+	file, err := takeFile(path)
+	if !isAt(dir, path) || file != nil && !isAt(file, lockPath(path)) {
+		err = removed(path)
 	}
-	j.locks = []*os.File{dir, file}
+	l := lock{dir, file}
 	if err != nil {
-		j.Unlock()
-		return err
+		l.release()
+		return nil, err
 	}
-	if err := begin(); err != nil {
-		j.Unlock()
-		return err
-	}
-	return j.clean()
+	return l, nil
 }
 
-func (j *Job) removed() error {
-	return fmt.Errorf("dataset: job %s: %w: it has just been removed", filepath.Base(j.Dir), ErrNoJob)
+func (l lock) release() {
+	for _, f := range l {
+		if f != nil {
+			f.Close()
+		}
+	}
 }
 
-func (j *Job) lockPath() string { return filepath.Join(j.Dir, "lock") }
+func removed(dir string) error {
+	return fmt.Errorf("dataset: job %s: %w: it has just been removed", filepath.Base(dir), ErrNoJob)
+}
+
+func lockPath(dir string) string { return filepath.Join(dir, "lock") }
 
 // takeFile locks the file, nil: there is none, and none can be made.
-func (j *Job) takeFile() (*os.File, error) {
-	f, _, err := own.Open(j.lockPath(), os.O_RDWR|os.O_CREATE)
+func takeFile(dir string) (*os.File, error) {
+	f, _, err := own.Open(lockPath(dir), os.O_RDWR|os.O_CREATE)
 	if err != nil && sealedStore(err) {
-		f, _, err = own.Open(j.lockPath(), os.O_RDONLY)
+		f, _, err = own.Open(lockPath(dir), os.O_RDONLY)
 		if errors.Is(err, fs.ErrNotExist) {
 			return nil, nil
 		}
@@ -80,7 +85,7 @@ func (j *Job) takeFile() (*os.File, error) {
 	if err := exclusive(f); err != nil {
 		f.Close()
 		if errors.Is(err, syscall.EWOULDBLOCK) {
-			return nil, j.lockedBy()
+			return nil, lockedBy(dir)
 		}
 		return nil, fmt.Errorf("dataset: lock %s: %w", f.Name(), err)
 	}
@@ -120,9 +125,9 @@ func isAt(f *os.File, path string) bool {
 }
 
 // lockedBy is the error that names who runs the job.
-func (j *Job) lockedBy() error {
-	err := fmt.Errorf("dataset: job %s: %w", filepath.Base(j.Dir), ErrLocked)
-	f, _, ferr := own.Open(j.lockPath(), os.O_RDONLY)
+func lockedBy(dir string) error {
+	err := fmt.Errorf("dataset: job %s: %w", filepath.Base(dir), ErrLocked)
+	f, _, ferr := own.Open(lockPath(dir), os.O_RDONLY)
 	if ferr != nil {
 		return err
 	}
@@ -135,8 +140,8 @@ func (j *Job) lockedBy() error {
 }
 
 // checkLock says whether the lock's file holds what it should: nothing, or a process.
-func (j *Job) checkLock() error {
-	f, _, err := own.Open(j.lockPath(), os.O_RDONLY)
+func checkLock(dir string) error {
+	f, _, err := own.Open(lockPath(dir), os.O_RDONLY)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
@@ -149,16 +154,16 @@ func (j *Job) checkLock() error {
 		_, err = unseal(b)
 	}
 	if err != nil {
-		return fmt.Errorf("dataset: %s: %w (written anew when the job is next run)", j.lockPath(), err)
+		return fmt.Errorf("dataset: %s: %w (written anew when the job is next run)", lockPath(dir), err)
 	}
 	return nil
 }
 
-// Locked says whether a process runs the job.
-func (j *Job) Locked() bool {
-	f, _, err := own.Open(j.lockPath(), os.O_RDONLY)
+// locked says whether a process has locked a job's directory.
+func locked(dir string) bool {
+	f, _, err := own.Open(lockPath(dir), os.O_RDONLY)
 	if err != nil {
-		f, err = os.OpenFile(j.Dir, os.O_RDONLY|syscall.O_DIRECTORY|syscall.O_NOFOLLOW, 0)
+		f, err = os.OpenFile(dir, os.O_RDONLY|syscall.O_DIRECTORY|syscall.O_NOFOLLOW, 0)
 	}
 	if err != nil {
 		return false
@@ -167,15 +172,34 @@ func (j *Job) Locked() bool {
 	return errors.Is(syscall.Flock(int(f.Fd()), syscall.LOCK_SH|syscall.LOCK_NB), syscall.EWOULDBLOCK)
 }
 
+func (j *Job) take() error { return j.takeFor(j.terms().begin) }
+
+// takeFor locks the job and begins a term of it by begin, which also says why a loss of power may take that.
+func (j *Job) takeFor(begin func() (term uint64, weakness, err error)) error {
+	l, err := takeLock(j.Dir)
+	if err != nil {
+		return err
+	}
+	j.lock = l
+	term, weakness, err := begin()
+	if err != nil {
+		j.Unlock()
+		return err
+	}
+	if j.Term = term; weakness != nil {
+		j.Weak = weakness
+	}
+	return j.clean()
+}
+
+// Locked says whether a process runs the job.
+func (j *Job) Locked() bool { return locked(j.Dir) }
+
 // Unlock gives the job up.
 func (j *Job) Unlock() {
-	for _, f := range j.locks {
-		if f != nil {
-			f.Close()
-		}
-	}
-	j.locks = nil
+	j.lock.release()
+	j.lock = nil
 }
 
 // AbandonLocks does without unlocking, which a store that does not answer would not let come to an end: the locks end with this process.
-func (j *Job) AbandonLocks() { j.locks = nil }
+func (j *Job) AbandonLocks() { j.lock = nil }

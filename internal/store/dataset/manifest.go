@@ -162,53 +162,55 @@ func FilesPart(indexes ...*files.Index) *Part {
 
 // Seal looks whether the parts of these ranks are whole, and syncs them where the job wants that. It is done on the machine
 // that has written them: a sync from elsewhere does nothing on some file systems.
-func (j *Job) Seal(ctx context.Context, n uint64, kind holding.Kind, ranks []int) (*Part, error) {
+func (d *Datasets) Seal(ctx context.Context, n uint64, kind holding.Kind, ranks []int) (*Part, error) {
 	p := &Part{}
-	durable := j.Meta.Fsync && kind != holding.Image // images are synced below
+	durable := d.Meta.Fsync && kind != holding.Image // images are synced below
 	for _, rank := range ranks {
-		if err := p.addRank(ctx, j.Path(n)+".tmp", kind, rank, j.of(n), durable); err != nil {
-			return nil, fmt.Errorf("dataset: %s: %w", j.Called(n), err)
+		if err := p.addRank(ctx, d.Path(n)+".tmp", kind, rank, d.of(n), durable); err != nil {
+			return nil, fmt.Errorf("dataset: %s: %w", d.Called(n), err)
 		}
 	}
-	return p, j.SyncPart(n, p)
+	return p, d.SyncPart(n, p)
 }
 
 // SyncPart makes sure that the files of a part that is not committed yet, which are whole, are on stable storage where the job wants that.
-func (j *Job) SyncPart(n uint64, p *Part) error {
-	dir := j.Path(n) + ".tmp"
+func (d *Datasets) SyncPart(n uint64, p *Part) error {
+	dir := d.Path(n) + ".tmp"
 	var err error
-	for i := 0; i < len(p.Files) && j.Meta.Fsync && err == nil; i++ {
+	for i := 0; i < len(p.Files) && d.Meta.Fsync && err == nil; i++ {
 		if p.Files[i].Kind == holding.Image { // other kinds have been synced file by file
-			err = j.sync(filepath.Join(dir, p.Files[i].Name))
+			err = d.sync(filepath.Join(dir, p.Files[i].Name))
 		}
 	}
-	if err == nil && j.Meta.Fsync {
-		err = j.syncNames(dir)
+	if err == nil && d.Meta.Fsync {
+		err = d.syncNames(dir)
 	}
 	if err != nil {
-		return fmt.Errorf("dataset: %s: %w", j.Called(n), err)
+		return fmt.Errorf("dataset: %s: %w", d.Called(n), err)
 	}
-	j.Faults.Hit(faults.CommitSynced)
+	d.faults.Hit(faults.CommitSynced)
 	return nil
 }
 
 // CheckPart compares a part that is not committed yet, but for its data, with what it should be.
-func (j *Job) CheckPart(n uint64, p *Part) error {
+func (d *Datasets) CheckPart(n uint64, p *Part) error {
 	err := part.Split(p.Files, func(k part.Kind, files []holding.File) error {
-		return k.Check(j.Path(n)+".tmp", files[0].Rank, j.of(n), files)
+		return k.Check(d.Path(n)+".tmp", files[0].Rank, d.of(n), files)
 	})
 	if err != nil {
-		return fmt.Errorf("dataset: %s: %w", j.Called(n), err)
+		return fmt.Errorf("dataset: %s: %w", d.Called(n), err)
 	}
 	return nil
 }
 
 // of is what the parts of a dataset of the job must belong to.
-func (j *Job) of(n uint64) part.Of { return part.Of{Job: j.Meta.ID, Ranks: j.Meta.Ranks, Dataset: n} }
+func (d *Datasets) of(n uint64) part.Of {
+	return part.Of{Job: d.Meta.ID, Ranks: d.Meta.Ranks, Dataset: n}
+}
 
-// Record is the manifest of a checkpoint that consists of these, in the order of their ranks.
-func (j *Job) Record(n uint64, parts ...*Part) *Manifest {
-	m := &Manifest{Format: manifestFormat, Job: j.Meta.Name, ID: j.Meta.ID, Checkpoint: n, Ranks: j.Meta.Ranks, Time: time.Now().UTC(), Meta: j.Meta}
+// Manifest is that of a dataset that consists of these, in the order of their ranks.
+func (d *Datasets) Manifest(n uint64, parts ...*Part) *Manifest {
+	m := &Manifest{Format: manifestFormat, Job: d.Meta.Name, ID: d.Meta.ID, Checkpoint: n, Ranks: d.Meta.Ranks, Time: time.Now().UTC(), Meta: d.Meta}
 	for _, p := range parts {
 		if p.MPI != "" {
 			m.MPI, m.App = p.MPI, p.App
@@ -234,50 +236,78 @@ func (m *Manifest) Labelled(l holding.Label) *Manifest {
 
 // Commit makes a checkpoint count: it writes the manifest and gives the directory its final name. In a cache that has a part of
 // it already, what was written is added to that.
-func (j *Job) Commit(n uint64, m *Manifest) error {
-	dir := j.Path(n) + ".tmp"
+func (d *Datasets) Commit(n uint64, m *Manifest) error {
+	dir := d.Path(n) + ".tmp"
 	err := m.checkNames()
-	if err == nil && m.Node != "" && j.has(n) {
-		return j.add(n, m)
+	if _, there := os.Lstat(d.Path(n)); err == nil && m.Node != "" && there == nil {
+		return d.add(n, m)
 	}
 	if err == nil {
-		err = j.writeManifest(dir, m)
+		err = d.writeManifest(dir, m)
 	}
 	if err == nil {
-		j.Faults.Hit(faults.CommitManifest)
-		err = j.rename(dir, n)
+		d.faults.Hit(faults.CommitManifest)
+		err = d.rename(dir, n)
 	}
 	if err != nil {
 		return fmt.Errorf("dataset: commit checkpoint %d: %w", n, err)
 	}
-	j.Faults.Hit(faults.CommitRenamed)
+	d.faults.Hit(faults.CommitRenamed)
+	return nil
+}
+
+// add puts what was made again to what is there. The manifest, which comes last, makes it count.
+func (d *Datasets) add(n uint64, m *Manifest) error {
+	from, to := d.Path(n)+".tmp", d.Path(n)
+	entries, err := os.ReadDir(from)
+	for _, e := range entries {
+		made, old := filepath.Join(from, e.Name()), filepath.Join(to, e.Name())
+		if err == nil && e.IsDir() { // a directory does not take the place of another by itself
+			err = d.disk().RemoveAll(old)
+		}
+		if err == nil {
+			err = d.disk().Rename(made, old)
+		}
+	}
+	if err == nil && len(entries) > 0 {
+		err = d.syncNames(to) // before a manifest says that they are there
+	}
+	if err == nil {
+		err = d.writeManifest(to, m)
+	}
+	if err == nil {
+		err = d.disk().Remove(from)
+	}
+	if err != nil {
+		return fmt.Errorf("dataset: commit checkpoint %d: %w", n, err)
+	}
 	return nil
 }
 
 // rename gives a checkpoint its final name, for good or not at all.
-func (j *Job) rename(dir string, n uint64) error {
-	err := j.disk().Rename(dir, j.Path(n))
+func (d *Datasets) rename(dir string, n uint64) error {
+	err := d.disk().Rename(dir, d.Path(n))
 	if err != nil {
 		return err
 	}
-	if err = j.syncNames(j.Dir); err != nil {
-		_ = j.disk().Rename(j.Path(n), dir) // what is reported as failed does not count
+	if err = d.syncNames(d.dir); err != nil {
+		_ = d.disk().Rename(d.Path(n), dir) // what is reported as failed does not count
 	}
 	return err
 }
 
 // Heal makes damaged manifests again, where all headers of the checkpoint are good, and returns a note about each. Its
 // directory has its final name, so it was committed; what the headers say about the rest is checked as ever.
-func (j *Job) Heal() ([]string, error) {
-	all, err := j.Checkpoints()
+func (d *Datasets) Heal() ([]string, error) {
+	all, err := d.List()
 	var notes []string
 	for _, n := range all {
-		dir := j.Path(n)
+		dir := d.Path(n)
 		_, damage := ReadManifest(dir)
 		if damage == nil || own.Dir(dir) != nil || errors.Is(damage, own.ErrForeign) || errors.Is(damage, errFuture) {
 			continue
 		}
-		err := j.recordAgain(dir, n)
+		err := d.recordAgain(dir, n)
 		if err != nil {
 			continue // it is left out, with the damage as the reason
 		}
@@ -287,22 +317,22 @@ func (j *Job) Heal() ([]string, error) {
 }
 
 // recordAgain makes the manifest of a committed checkpoint from its images' headers.
-func (j *Job) recordAgain(dir string, n uint64) error {
+func (d *Datasets) recordAgain(dir string, n uint64) error {
 	p := &Part{}
-	for rank := range j.Meta.Ranks {
-		if err := p.addRank(context.Background(), dir, holding.Image, rank, j.of(n), false); err != nil {
+	for rank := range d.Meta.Ranks {
+		if err := p.addRank(context.Background(), dir, holding.Image, rank, d.of(n), false); err != nil {
 			return err
 		}
 	}
-	return j.writeManifest(dir, j.Record(n, p))
+	return d.writeManifest(dir, d.Manifest(n, p))
 }
 
-func (j *Job) writeManifest(dir string, m *Manifest) error {
+func (g ground) writeManifest(dir string, m *Manifest) error {
 	b, err := json.MarshalIndent(m, "", "  ")
 	if err != nil {
 		return err
 	}
-	return j.writeAtomic(filepath.Join(dir, manifestName), seal(append(b, '\n')))
+	return g.writeAtomic(filepath.Join(dir, manifestName), seal(append(b, '\n')))
 }
 
 // addRank adds the part of a rank, which must be whole and belong here.
@@ -404,17 +434,6 @@ func Verify(dir string, progress func(bytes int64)) (*Manifest, error) {
 		return nil, fmt.Errorf("dataset: %s/%w", filepath.Base(dir), err)
 	}
 	return m, nil
-}
-
-// Verify looks at what a job has beside its checkpoints, and returns what is damaged there.
-func (j *Job) Verify() []error {
-	var found []error
-	for _, err := range []error{j.Damage, j.checkLock()} {
-		if err != nil {
-			found = append(found, err)
-		}
-	}
-	return found
 }
 
 // OpenImage reads one image file's tables.

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/byssus-hpc/byssus/internal/decide/holding"
 	"github.com/byssus-hpc/byssus/internal/decide/outputs"
 	"github.com/byssus-hpc/byssus/internal/host/elfcheck"
 	"github.com/byssus-hpc/byssus/internal/store/own"
@@ -119,26 +120,39 @@ func readMeta(dir string) (Meta, error) {
 	return meta, nil
 }
 
+// Record is the record of a job: job.json in its directory. A copy of it may be saved by another goroutine.
+type Record struct {
+	Dir    string
+	Meta   Meta
+	Damage error // what is wrong with job.json, and what Meta comes from
+	ground
+}
+
+// of are the datasets of one of the job's streams.
+func (r *Record) of(s holding.Stream) *Datasets {
+	return &Datasets{Meta: r.Meta, Stream: s, dir: r.Dir, ground: r.ground}
+}
+
 // Save writes job.json, atomically. While a job runs it keeps room for that, so that its end can be written in a store that is full.
-func (j *Job) Save() error {
-	j.Meta.Format = metaFormat
-	b, err := json.MarshalIndent(j.Meta, "", "  ")
+func (r *Record) Save() error {
+	r.Meta.Format = metaFormat
+	b, err := json.MarshalIndent(r.Meta, "", "  ")
 	if err != nil {
-		return fmt.Errorf("dataset: job %s: %w", j.Meta.Name, err)
+		return fmt.Errorf("dataset: job %s: %w", r.Meta.Name, err)
 	}
 	b = seal(append(b, '\n'))
-	path, reserve := filepath.Join(j.Dir, "job.json"), filepath.Join(j.Dir, reserveName)
-	err = j.writeAtomic(path, b)
-	if full(err) && j.disk().Remove(reserve) == nil {
-		err = j.writeAtomic(path, b)
+	path, reserve := filepath.Join(r.Dir, "job.json"), filepath.Join(r.Dir, reserveName)
+	err = r.writeAtomic(path, b)
+	if full(err) && r.disk().Remove(reserve) == nil {
+		err = r.writeAtomic(path, b)
 	}
 	if err != nil {
-		return fmt.Errorf("dataset: job %s: %w", j.Meta.Name, err)
+		return fmt.Errorf("dataset: job %s: %w", r.Meta.Name, err)
 	}
-	if j.Meta.State == StateRunning && j.Meta.Home == "" {
-		j.keepRoom(reserve, max(reserveBytes, 2*len(b)))
+	if r.Meta.State == StateRunning && r.Meta.Home == "" {
+		r.keepRoom(reserve, max(reserveBytes, 2*len(b)))
 	} else {
-		_ = j.disk().Remove(reserve) // mostly there is none
+		_ = r.disk().Remove(reserve) // mostly there is none
 	}
 	return nil
 }
@@ -165,45 +179,45 @@ func (g ground) keepRoom(path string, bytes int) {
 }
 
 // load fills Meta. What job.json does not tell is taken from the newest checkpoint that does; Damage says so then.
-func (j *Job) load() error {
+func (r *Record) load() error {
 	var err error
-	if j.Meta, err = readMeta(j.Dir); err == nil || errors.Is(err, own.ErrForeign) {
+	if r.Meta, err = readMeta(r.Dir); err == nil || errors.Is(err, own.ErrForeign) {
 		return err
 	}
-	all, lerr := j.Checkpoints()
+	all, lerr := r.of(0).List()
 	if lerr != nil {
 		return lerr
 	}
-	if meta, from, ok := fromFiles(j); ok && len(all) == 0 {
-		j.Meta, j.Damage = meta, fmt.Errorf("%w; what it said is taken from %s", err, from)
+	if meta, from, ok := fromFiles(r); ok && len(all) == 0 {
+		r.Meta, r.Damage = meta, fmt.Errorf("%w; what it said is taken from %s", err, from)
 		return nil
 	}
 	if errors.Is(err, fs.ErrNotExist) && len(all) == 0 {
-		return fmt.Errorf("dataset: job %s in %s: %w", filepath.Base(j.Dir), filepath.Dir(j.Dir), ErrNoJob)
+		return fmt.Errorf("dataset: job %s in %s: %w", filepath.Base(r.Dir), filepath.Dir(r.Dir), ErrNoJob)
 	}
 	for _, from := range []func(string) (Meta, error){fromManifest, fromHeader} {
 		for _, n := range slices.Backward(all) {
-			if meta, merr := from(j.Path(n)); merr == nil {
-				meta.Name = filepath.Base(j.Dir)
-				j.Meta, j.Damage = meta, fmt.Errorf("%w; what it said is taken from checkpoint %d", err, n)
+			if meta, merr := from(r.of(0).Path(n)); merr == nil {
+				meta.Name = filepath.Base(r.Dir)
+				r.Meta, r.Damage = meta, fmt.Errorf("%w; what it said is taken from checkpoint %d", err, n)
 				return nil
 			}
 		}
 	}
-	j.Meta = Meta{Name: filepath.Base(j.Dir), State: StateDamaged}
-	j.Damage = fmt.Errorf("%w; there is no checkpoint that tells what it said", err)
+	r.Meta = Meta{Name: filepath.Base(r.Dir), State: StateDamaged}
+	r.Damage = fmt.Errorf("%w; there is no checkpoint that tells what it said", err)
 	return nil
 }
 
 // fromFiles tells what a job is from the newest dataset of another stream than that of checkpoints, and how that is called.
-func fromFiles(j *Job) (meta Meta, from string, ok bool) {
-	streams, _ := j.Streams() // none, if they cannot be listed
+func fromFiles(r *Record) (meta Meta, from string, ok bool) {
+	streams, _ := r.Streams() // none, if they cannot be listed
 	for _, s := range streams {
-		of := j.Of(s)
-		all, _ := of.Checkpoints()
+		of := r.of(s)
+		all, _ := of.List()
 		for _, n := range slices.Backward(all) {
 			if meta, err := fromManifest(of.Path(n)); err == nil && s != 0 {
-				meta.Name = filepath.Base(j.Dir)
+				meta.Name = filepath.Base(r.Dir)
 				return meta, of.Called(n), true
 			}
 		}

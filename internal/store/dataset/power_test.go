@@ -62,12 +62,12 @@ func (w *world) images(j *Job, dir string, n uint64, ranks ...int) {
 
 // commit commits a checkpoint of both ranks.
 func (w *world) commit(j *Job, n uint64) error {
-	dir, err := j.Prepare(n)
+	dir, err := j.Checkpoints().Prepare(n)
 	if err != nil {
 		return err
 	}
 	w.of(j).number = n
-	j.ReuseImages(n, []int{0, 1})
+	j.Checkpoints().Spares().ReuseImages(n, []int{0, 1})
 	w.images(j, dir, n, 0, 1)
 	return w.said(j, n, sealAndCommit(j, n))
 }
@@ -77,7 +77,7 @@ func (w *world) said(j *Job, n uint64, err error) error {
 	k := w.of(j)
 	if err == nil {
 		k.committed = append(k.committed, n)
-	} else if all, lerr := j.Checkpoints(); lerr != nil || slices.Contains(all, n) && !slices.Contains(k.committed, n) && !w.dead {
+	} else if all, lerr := j.Checkpoints().List(); lerr != nil || slices.Contains(all, n) && !slices.Contains(k.committed, n) && !w.dead {
 		w.t.Errorf("checkpoint %d counts, %v, and was reported as failed: %v", n, lerr, err)
 	}
 	return err
@@ -110,7 +110,7 @@ func (w *world) life() error {
 		}
 	}
 	if err == nil {
-		err = w.drop(j, 1, j.Drop)
+		err = w.drop(j, 1, j.Checkpoints().Drop)
 	}
 	j.Unlock()
 	if err == nil {
@@ -143,13 +143,13 @@ func (w *world) nodes() error {
 			err = w.commit(j, n+2)
 		}
 		if err == nil {
-			err = w.drop(j, n+1, j.KeepForReuse)
+			err = w.drop(j, n+1, j.Checkpoints().Spares().Keep)
 		}
 	}
 	if err != nil {
 		return err
 	}
-	to, err := home.Scavenge("node1")
+	to, err := home.Scavenged().Place("node1")
 	if err == nil {
 		err = w.part(to, 3, 0, 1)
 	}
@@ -158,28 +158,28 @@ func (w *world) nodes() error {
 
 // part commits a node's part of a checkpoint, of which it may have images of the first ranks already: the last one's is new.
 func (w *world) part(j *Job, n uint64, ranks ...int) error {
-	dir, err := j.RecreateTemp(n)
+	dir, err := j.Checkpoints().RecreateTemp(n)
 	if err != nil {
 		return err
 	}
 	last := ranks[len(ranks)-1:]
-	if !j.has(n) {
+	if j.Checkpoints().Gone(n) {
 		last = ranks
 	}
 	w.images(j, dir, n, last...)
-	p, err := j.Seal(context.Background(), n, holding.Image, last)
+	p, err := j.Checkpoints().Seal(context.Background(), n, holding.Image, last)
 	if err != nil {
 		return err
 	}
 	all := &Part{}
 	if len(last) < len(ranks) {
-		if err := all.addRank(context.Background(), j.Path(n), holding.Image, ranks[0], j.of(n), false); err != nil {
+		if err := all.addRank(context.Background(), j.Checkpoints().Path(n), holding.Image, ranks[0], j.Checkpoints().of(n), false); err != nil {
 			w.t.Fatal(err)
 		}
 	}
-	m := j.Record(n, all, p)
+	m := j.Checkpoints().Manifest(n, all, p)
 	m.Node = "node1"
-	return w.said(j, n, j.Commit(n, m))
+	return w.said(j, n, j.Checkpoints().Commit(n, m))
 }
 
 // lives are what is done to a disk in these tests.
@@ -228,11 +228,11 @@ func (w *world) run() (*Job, error) {
 }
 
 func (k *told) holds(left string) error {
-	j := &Job{Dir: filepath.Join(left, k.dir)}
+	j := &Job{Record: Record{Dir: filepath.Join(left, k.dir)}}
 	if k.term == 0 && k.number == 0 && len(k.committed) == 0 {
 		return nil
 	}
-	all, err := j.Checkpoints()
+	all, err := j.Checkpoints().List()
 	if err != nil {
 		return err
 	}
@@ -242,11 +242,11 @@ func (k *told) holds(left string) error {
 		}
 	}
 	for _, n := range all {
-		_, verr := Verify(j.Path(n), func(int64) {})
+		_, verr := Verify(j.Checkpoints().Path(n), func(int64) {})
 		err = errors.Join(err, verr)
 	}
-	term, terr := j.term()
-	last, lerr := j.Last()
+	term, terr := j.terms().now()
+	last, lerr := j.Checkpoints().Last()
 	if err = errors.Join(err, terr, lerr); err == nil && (term < k.term || last < k.number) {
 		err = fmt.Errorf("found term %d, number %d, wanted at least %d, %d", term, last, k.term, k.number)
 	}

@@ -17,59 +17,65 @@ import (
 // already costs half of what new memory costs. A cache must have room for that checkpoint anyway, since each is written before an
 // older one is dropped. What is kept lies where what is being removed lies, and counts as little.
 
-// KeepForReuse drops a checkpoint, but keeps its files, and no others, for Reuse.
-func (j *Job) KeepForReuse(n uint64) error {
-	away, err := j.setAside(n)
+// Spares are what of a stream has been dropped and is still there, to be written over.
+type Spares struct{ of *Datasets }
+
+// Spares are those of the stream.
+func (d *Datasets) Spares() Spares { return Spares{d} }
+
+// Keep drops a dataset, but keeps its files, and no others, for Reuse.
+func (s Spares) Keep(n uint64) error {
+	away, err := s.of.setAside(n)
 	if err != nil || away == "" {
 		return err
 	}
-	for _, dir := range j.keptForReuse() {
+	for _, dir := range s.dirs() {
 		if dir != away || err != nil {
-			err = errors.Join(err, j.removeAll(dir))
+			err = errors.Join(err, s.of.removeAll(dir))
 		}
 	}
 	return err
 }
 
-// DropKept removes what KeepForReuse has kept.
-func (j *Job) DropKept() error {
+// Drop removes what Keep has kept.
+func (s Spares) Drop() error {
 	var err error
-	for _, dir := range j.keptForReuse() {
-		err = errors.Join(err, j.removeAll(dir))
+	for _, dir := range s.dirs() {
+		err = errors.Join(err, s.of.removeAll(dir))
 	}
 	return err
 }
 
-// keptForReuse are the directories of what has been dropped and is still there, the newest first. None when they cannot be listed.
-func (j *Job) keptForReuse() []string {
-	entries, _ := os.ReadDir(j.Dir)
+// dirs are the directories of that, the newest first. None when they cannot be listed.
+func (s Spares) dirs() []string {
+	entries, _ := os.ReadDir(s.of.dir)
 	var dirs []string
 	for _, e := range slices.Backward(entries) {
-		if p, ok := parseDir(e.Name()); ok && p.state == "drop" && p.stream == j.Stream {
-			dirs = append(dirs, filepath.Join(j.Dir, e.Name()))
+		if p, ok := parseDir(e.Name()); ok && p.state == "drop" && p.stream == s.of.Stream {
+			dirs = append(dirs, filepath.Join(s.of.dir, e.Name()))
 		}
 	}
 	return dirs
 }
 
-// ReuseImages puts files that KeepForReuse has kept where the images of these ranks are to be written.
-func (j *Job) ReuseImages(n uint64, ranks []int) {
-	for _, dir := range j.keptForReuse() {
+// ReuseImages puts files that Keep has kept where the images of these ranks are to be written.
+func (s Spares) ReuseImages(n uint64, ranks []int) {
+	for _, dir := range s.dirs() {
 		entries, _ := os.ReadDir(dir)
 		for _, e := range entries {
 			if rank, ok := rankIn(imageName, e.Name()); ok && slices.Contains(ranks, rank) {
-				j.Reuse(n, e.Name())
+				s.Reuse(n, e.Name())
 			}
 		}
 	}
 }
 
-// Reuse puts a file that KeepForReuse has kept where one of its name is to be written for checkpoint n, and says whether there was one.
+// Reuse puts a file that Keep has kept where one of its name is to be written for dataset n, and says whether there was one.
 // Its first page, which has the header of whatever has one, is zeros then: it is incomplete, like a new one. Its length is what it
 // was. A file that has another name, or that anybody has open or mapped, is not written over.
-func (j *Job) Reuse(n uint64, name string) bool {
-	for _, dir := range j.keptForReuse() {
-		if j.overwrite(filepath.Join(dir, name), filepath.Join(j.Path(n)+".tmp", name)) == nil {
+func (s Spares) Reuse(n uint64, name string) bool {
+	for _, dir := range s.dirs() {
+		if s.of.overwrite(filepath.Join(dir, name), filepath.Join(s.of.Path(n)+".tmp", name)) == nil {
 			return true
 		}
 	}
@@ -78,7 +84,7 @@ func (j *Job) Reuse(n uint64, name string) bool {
 
 var errShared = errors.New("a file with other names")
 
-func (j *Job) overwrite(from, to string) error {
+func (g ground) overwrite(from, to string) error {
 	f, st, err := own.Open(from, os.O_RDWR)
 	if err != nil {
 		return err
@@ -94,5 +100,5 @@ func (j *Job) overwrite(from, to string) error {
 	if _, err := f.WriteAt(make([]byte, abi.PageBytes), 0); err != nil {
 		return err
 	}
-	return j.disk().Rename(from, to)
+	return g.disk().Rename(from, to)
 }

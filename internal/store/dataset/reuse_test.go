@@ -32,19 +32,19 @@ func TestReuse(t *testing.T) {
 	commit(t, j, 2)
 	old := map[int]uint64{}
 	for rank := range 3 {
-		old[rank] = inode(t, filepath.Join(j.Path(1), part.ImageName(rank, 0)))
+		old[rank] = inode(t, filepath.Join(j.Checkpoints().Path(1), part.ImageName(rank, 0)))
 	}
-	if err := j.KeepForReuse(1); err != nil {
+	if err := j.Checkpoints().Spares().Keep(1); err != nil {
 		t.Fatal(err)
 	}
-	if all, err := j.Checkpoints(); err != nil || !slices.Equal(all, []uint64{2}) {
+	if all, err := j.Checkpoints().List(); err != nil || !slices.Equal(all, []uint64{2}) {
 		t.Fatalf("found %v, %v, wanted 2 alone", all, err)
 	}
-	dir, err := j.Prepare(3)
+	dir, err := j.Checkpoints().Prepare(3)
 	if err != nil {
 		t.Fatal(err)
 	}
-	j.ReuseImages(3, []int{0, 2})
+	j.Checkpoints().Spares().ReuseImages(3, []int{0, 2})
 	for rank, want := range map[int]bool{0: true, 1: false, 2: true} {
 		path := filepath.Join(dir, part.ImageName(rank, 0))
 		_, err := os.Lstat(path)
@@ -55,10 +55,10 @@ func TestReuse(t *testing.T) {
 			t.Errorf("rank %d: another file", rank)
 		}
 	}
-	if _, err := j.Seal(context.Background(), 3, holding.Image, []int{0}); !errors.Is(err, format.ErrIncomplete) {
+	if _, err := j.Checkpoints().Seal(context.Background(), 3, holding.Image, []int{0}); !errors.Is(err, format.ErrIncomplete) {
 		t.Errorf("sealed with what lay there: %v, wanted %v", err, format.ErrIncomplete)
 	}
-	if !j.Reuse(3, part.ImageName(1, 0)) || j.Reuse(3, part.ImageName(1, 0)) || j.Reuse(3, "parity.0.0") {
+	if !j.Checkpoints().Spares().Reuse(3, part.ImageName(1, 0)) || j.Checkpoints().Spares().Reuse(3, part.ImageName(1, 0)) || j.Checkpoints().Spares().Reuse(3, "parity.0.0") {
 		t.Error("a file was not there once")
 	}
 }
@@ -72,33 +72,33 @@ func TestRetired(t *testing.T) {
 			commit(t, j, n+1)
 		}
 		for n := range uint64(3) {
-			if err := j.KeepForReuse(n + 1); err != nil {
+			if err := j.Checkpoints().Spares().Keep(n + 1); err != nil {
 				t.Fatal(err)
 			}
-			if found, want := j.keptForReuse(), []string{j.Path(n+1) + ".drop"}; !slices.Equal(found, want) {
+			if found, want := j.Checkpoints().Spares().dirs(), []string{j.Checkpoints().Path(n+1) + ".drop"}; !slices.Equal(found, want) {
 				t.Errorf("kept %v, wanted %v", found, want)
 			}
 		}
-		if err := os.Mkdir(j.Path(4)+".drop", 0o700); err != nil {
+		if err := os.Mkdir(j.Checkpoints().Path(4)+".drop", 0o700); err != nil {
 			t.Fatal(err)
 		}
-		part := filepath.Join(j.Path(4)+".drop", part.ImageName(0, 0))
+		part := filepath.Join(j.Checkpoints().Path(4)+".drop", part.ImageName(0, 0))
 		if err := os.WriteFile(part, nil, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if err := j.KeepForReuse(4); err != nil || len(j.keptForReuse()) != 1 {
-			t.Errorf("what was made again since: %v, kept %v", err, j.keptForReuse())
+		if err := j.Checkpoints().Spares().Keep(4); err != nil || len(j.Checkpoints().Spares().dirs()) != 1 {
+			t.Errorf("what was made again since: %v, kept %v", err, j.Checkpoints().Spares().dirs())
 		}
 		commit(t, j, 5)
-		if err := errors.Join(j.KeepForReuse(3), j.KeepForReuse(7)); err != nil || len(j.keptForReuse()) != 1 {
-			t.Errorf("what is not there: %v, kept %v", err, j.keptForReuse())
+		if err := errors.Join(j.Checkpoints().Spares().Keep(3), j.Checkpoints().Spares().Keep(7)); err != nil || len(j.Checkpoints().Spares().dirs()) != 1 {
+			t.Errorf("what is not there: %v, kept %v", err, j.Checkpoints().Spares().dirs())
 		}
 		j.Unlock()
-		if err := j.Lock(); err != nil || len(j.keptForReuse()) != 0 {
-			t.Errorf("locked again: %v, kept %v", err, j.keptForReuse())
+		if err := j.Lock(); err != nil || len(j.Checkpoints().Spares().dirs()) != 0 {
+			t.Errorf("locked again: %v, kept %v", err, j.Checkpoints().Spares().dirs())
 		}
-		if err := errors.Join(j.KeepForReuse(5), j.DropKept()); err != nil || len(j.keptForReuse()) != 0 {
-			t.Errorf("released: %v, kept %v", err, j.keptForReuse())
+		if err := errors.Join(j.Checkpoints().Spares().Keep(5), j.Checkpoints().Spares().Drop()); err != nil || len(j.Checkpoints().Spares().dirs()) != 0 {
+			t.Errorf("released: %v, kept %v", err, j.Checkpoints().Spares().dirs())
 		}
 	}
 }
@@ -143,21 +143,21 @@ func TestNotReused(t *testing.T) {
 		t.Run(what, func(t *testing.T) {
 			j := newJob(t, 1)
 			commit(t, j, 1)
-			if err := j.KeepForReuse(1); err != nil {
+			if err := j.Checkpoints().Spares().Keep(1); err != nil {
 				t.Fatal(err)
 			}
-			dir, err := j.Prepare(2)
+			dir, err := j.Checkpoints().Prepare(2)
 			if err != nil {
 				t.Fatal(err)
 			}
 			name := part.ImageName(0, 0)
-			path := filepath.Join(j.keptForReuse()[0], name)
+			path := filepath.Join(j.Checkpoints().Spares().dirs()[0], name)
 			before, err := os.ReadFile(path)
 			if err != nil {
 				t.Fatal(err)
 			}
 			end := share(t, path)
-			if j.Reuse(2, name) {
+			if j.Checkpoints().Spares().Reuse(2, name) {
 				t.Error("it is written over")
 			}
 			if after, err := os.ReadFile(path); err != nil || !bytes.Equal(before, after) {
@@ -167,7 +167,7 @@ func TestNotReused(t *testing.T) {
 				t.Error("there is a file in the checkpoint")
 			}
 			end()
-			if !j.Reuse(2, name) {
+			if !j.Checkpoints().Spares().Reuse(2, name) {
 				t.Error("it is not written over when nobody else has it")
 			}
 			b, err := os.ReadFile(filepath.Join(dir, name))

@@ -15,23 +15,30 @@ import (
 // lies in them: with what each node keeps for others, so that also what was lost with some can be made again from there. It
 // counts as checkpoints of the job when the next byssus has put it together.
 
-func (j *Job) scavenged() string { return filepath.Join(j.Dir, "scavenged") }
+// Scavenged is what was copied from the caches of a job's nodes.
+type Scavenged struct {
+	dir string // of all of it
+	of  Record // of the job
+}
 
-// Scavenged lists what was copied from the caches of nodes, each like a cache; by the names of the nodes.
-func (j *Job) Scavenged() ([]*Job, error) {
-	entries, err := os.ReadDir(j.scavenged())
+// Scavenged is what was copied from the caches of the job's nodes, if anything was.
+func (j *Job) Scavenged() Scavenged { return Scavenged{filepath.Join(j.Dir, "scavenged"), j.Record} }
+
+// Parts lists what was copied of each node, which is like its cache; by the names of the nodes.
+func (s Scavenged) Parts() ([]*Job, error) {
+	entries, err := os.ReadDir(s.dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
 	if err == nil {
-		err = own.Dir(j.scavenged())
+		err = own.Dir(s.dir)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("dataset: job %s: %w", filepath.Base(j.Dir), err)
+		return nil, fmt.Errorf("dataset: job %s: %w", filepath.Base(s.of.Dir), err)
 	}
 	var list []*Job
 	for _, e := range entries {
-		from := &Job{Dir: filepath.Join(j.scavenged(), e.Name()), Meta: j.Meta, ground: j.ground}
+		from := s.part(e.Name())
 		if own.Dir(from.Dir) == nil {
 			list = append(list, from)
 		}
@@ -39,58 +46,34 @@ func (j *Job) Scavenged() ([]*Job, error) {
 	return list, nil
 }
 
-// Scavenge makes the place for what a node's cache has.
-func (j *Job) Scavenge(node string) (*Job, error) {
-	to := &Job{Stream: j.Stream, Dir: filepath.Join(j.scavenged(), node), Meta: j.Meta, ground: j.ground}
+// Place makes the place for what a node's cache has.
+func (s Scavenged) Place(node string) (*Job, error) {
+	to := s.part(node)
 	if filepath.Base(to.Dir) != node {
 		return nil, fmt.Errorf("dataset: node %q: wanted a name without /", node)
 	}
-	for _, dir := range []string{j.scavenged(), to.Dir} {
-		err := j.disk().Mkdir(dir)
+	for _, dir := range []string{s.dir, to.Dir} {
+		err := s.of.disk().Mkdir(dir)
 		if errors.Is(err, fs.ErrExist) {
 			err = own.Dir(dir)
 		}
 		if err == nil { // who has made it may not have come to that
-			err = j.syncNames(filepath.Dir(dir))
+			err = s.of.syncNames(filepath.Dir(dir))
 		}
 		if err != nil {
-			return nil, fmt.Errorf("dataset: job %s: %w", filepath.Base(j.Dir), err)
+			return nil, fmt.Errorf("dataset: job %s: %w", filepath.Base(s.of.Dir), err)
 		}
 	}
 	return to, nil
 }
 
-// RemoveScavenged removes all of that.
-func (j *Job) RemoveScavenged() error { return j.removeAll(j.scavenged()) }
-
-// ErrOver means that a job needs nothing of its caches any more, or that somebody else has it.
-var ErrOver = errors.New("the job is not this byssus's any more")
-
-// Left says whether a job that was run in a term waits for somebody who goes on with it: with ErrOver when it never will again,
-// with ErrLocked while that byssus has it, which may be about to end.
-func (j *Job) Left(term uint64) error {
-	meta, err := readMeta(j.Dir)
-	if _, serr := os.Stat(filepath.Dir(j.Dir)); serr == nil && errors.Is(err, fs.ErrNotExist) { // else the store may be away
-		err = fmt.Errorf("%w: %w", err, ErrOver)
-	}
-	if err != nil {
-		return err
-	}
-	now, err := j.term()
-	switch {
-	case err != nil:
-		return err
-	case meta.ID != j.Meta.ID:
-		return fmt.Errorf("dataset: job %s: found job %s, wanted %s: %w", j.Meta.Name, meta.ID, j.Meta.ID, ErrOver)
-	case now > term:
-		return fmt.Errorf("dataset: job %s: found term %d, wanted %d: %w", j.Meta.Name, now, term, ErrOver)
-	case meta.State == StateFinished:
-		return fmt.Errorf("dataset: job %s has finished: %w", j.Meta.Name, ErrOver)
-	case j.Locked():
-		return fmt.Errorf("dataset: job %s: %w", j.Meta.Name, ErrLocked)
-	}
-	return nil
+// part is what was copied of a node, or is to be.
+func (s Scavenged) part(node string) *Job {
+	return &Job{Record: Record{Dir: filepath.Join(s.dir, node), Meta: s.of.Meta, ground: s.of.ground}}
 }
+
+// Remove removes all of it.
+func (s Scavenged) Remove() error { return s.of.removeAll(s.dir) }
 
 // Contents lists the files of a checkpoint but its manifest.
 func Contents(dir string) ([]string, error) {
@@ -107,12 +90,12 @@ func Contents(dir string) ([]string, error) {
 	return names, nil
 }
 
-// AwaitScavenging returns when nothing is being copied from caches, or has not grown for so long.
-func (j *Job) AwaitScavenging(patience time.Duration) error {
+// Await returns when nothing is being copied from caches, or has not grown for so long.
+func (s Scavenged) Await(patience time.Duration) error {
 	tick := time.NewTicker(patience / 20)
 	defer tick.Stop()
 	for last, since := int64(-1), time.Now(); time.Since(since) < patience; {
-		size, err := j.scavenging()
+		size, err := s.growing()
 		switch {
 		case err != nil || size < 0:
 			return err
@@ -124,9 +107,9 @@ func (j *Job) AwaitScavenging(patience time.Duration) error {
 	return nil
 }
 
-// scavenging is how much there is of what is being copied from caches, -1: nothing is.
-func (j *Job) scavenging() (int64, error) {
-	parts, err := j.Scavenged()
+// growing is how much there is of what is being copied from caches, -1: nothing is.
+func (s Scavenged) growing() (int64, error) {
+	parts, err := s.Parts()
 	size := int64(-1)
 	for _, from := range parts {
 		entries, _ := os.ReadDir(from.Dir) // it may have been removed

@@ -64,41 +64,41 @@ func TestScavenged(t *testing.T) {
 	}
 	defer j.Unlock()
 	for _, bad := range []string{"", "..", "a/b", "/"} {
-		if _, err := j.Scavenge(bad); err == nil {
+		if _, err := j.Scavenged().Place(bad); err == nil {
 			t.Errorf("node %q was taken", bad)
 		}
 	}
 	for _, node := range []string{"b", "a"} {
-		to, err := j.Scavenge(node)
+		to, err := j.Scavenged().Place(node)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := to.RecreateTemp(7); err != nil {
+		if _, err := to.Checkpoints().RecreateTemp(7); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := os.Symlink("/tmp", filepath.Join(j.scavenged(), "c")); err != nil {
+	if err := os.Symlink("/tmp", filepath.Join(j.Scavenged().dir, "c")); err != nil {
 		t.Fatal(err)
 	}
-	list, err := j.Scavenged()
+	list, err := j.Scavenged().Parts()
 	if err != nil || len(list) != 2 || filepath.Base(list[0].Dir) != "a" {
 		t.Fatalf("found %v, %v", list, err)
 	}
-	if err := j.AwaitScavenging(40 * time.Millisecond); err != nil { // nobody writes there: it is given up
+	if err := j.Scavenged().Await(40 * time.Millisecond); err != nil { // nobody writes there: it is given up
 		t.Error(err)
 	}
-	if size, err := j.scavenging(); err != nil || size != 0 {
+	if size, err := j.Scavenged().growing(); err != nil || size != 0 {
 		t.Errorf("found %d, %v, wanted 0", size, err)
 	}
 	for _, from := range list {
-		if err := from.Discard(7); err != nil {
+		if err := from.Checkpoints().Discard(7); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if size, err := j.scavenging(); err != nil || size != -1 {
+	if size, err := j.Scavenged().growing(); err != nil || size != -1 {
 		t.Errorf("found %d, %v, wanted -1", size, err)
 	}
-	if err := j.RemoveScavenged(); err != nil {
+	if err := j.Scavenged().Remove(); err != nil {
 		t.Fatal(err)
 	}
 }

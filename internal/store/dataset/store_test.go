@@ -31,12 +31,12 @@ func verify(s Store, name string) (damage []string, good []uint64) {
 	for _, err := range j.Verify() {
 		damage = append(damage, err.Error())
 	}
-	all, err := j.Checkpoints()
+	all, err := j.Checkpoints().List()
 	if err != nil {
 		return append(damage, err.Error()), nil
 	}
 	for _, n := range all {
-		if _, err := Verify(j.Path(n), func(int64) {}); err != nil {
+		if _, err := Verify(j.Checkpoints().Path(n), func(int64) {}); err != nil {
 			damage = append(damage, err.Error())
 		} else {
 			good = append(good, n)
@@ -144,7 +144,7 @@ func TestOtherDamage(t *testing.T) {
 		} else if name == reserveName {
 			continue // only its room counts
 		}
-		isLock := path == j.lockPath()
+		isLock := path == lockPath(j.Dir)
 		for name, spoil := range map[string]func() error{
 			"one byte less":  func() error { return os.WriteFile(path, sound[:len(sound)-1], 0o600) },
 			"half":           func() error { return os.WriteFile(path, sound[:len(sound)/2], 0o600) },
@@ -212,12 +212,12 @@ func TestAnotherJobsImage(t *testing.T) {
 	for _, where := range []uint64{1, 2} {
 		sp := spec(t, j, where, 1)
 		sp.JobID[3]++
-		path := filepath.Join(j.Path(where), part.ImageName(1, 0))
+		path := filepath.Join(j.Checkpoints().Path(where), part.ImageName(1, 0))
 		sound, err := os.ReadFile(path)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := imagetest.Write(j.Path(where), sp); err != nil {
+		if err := imagetest.Write(j.Checkpoints().Path(where), sp); err != nil {
 			t.Fatal(err)
 		}
 		found(t, s, path, "of another job "+hex.EncodeToString(sp.JobID[:]))
@@ -230,14 +230,14 @@ func TestNumbers(t *testing.T) {
 	j := newJob(t, 1)
 	last := func(want uint64) {
 		t.Helper()
-		if n, err := j.Last(); err != nil || n != want {
+		if n, err := j.Checkpoints().Last(); err != nil || n != want {
 			t.Errorf("last number %d, %v, wanted %d", n, err, want)
 		}
 	}
 	last(0)
 	commit(t, j, 1)
 	write(t, j, 2)
-	if err := j.Discard(2); err != nil {
+	if err := j.Checkpoints().Discard(2); err != nil {
 		t.Fatal(err)
 	}
 	last(2)
@@ -247,18 +247,18 @@ func TestNumbers(t *testing.T) {
 	}
 	last(2)
 	commit(t, j, 3)
-	if err := j.Drop(3); err != nil {
+	if err := j.Checkpoints().Drop(3); err != nil {
 		t.Fatal(err)
 	}
 	last(3)
 	for _, n := range []uint64{1, 2} {
-		if _, err := j.Prepare(n); err == nil {
+		if _, err := j.Checkpoints().Prepare(n); err == nil {
 			t.Errorf("number %d was given again", n)
 		}
 	}
 	write(t, j, 9) // a crash while it is being written
 	j.Unlock()
-	remove(t, filepath.Join(j.Dir, j.lastName(9)))
+	remove(t, filepath.Join(j.Dir, lastName(0, 9)))
 	if err := j.Lock(); err != nil {
 		t.Fatal(err)
 	}
@@ -269,7 +269,7 @@ func TestNumbers(t *testing.T) {
 func TestAskingIsNotLocking(t *testing.T) {
 	j := newJob(t, 1)
 	j.Unlock()
-	other := &Job{Dir: j.Dir}
+	other := &Job{Record: Record{Dir: j.Dir}}
 	stop, wg := make(chan struct{}), sync.WaitGroup{}
 	for range 4 {
 		wg.Go(func() {
@@ -314,12 +314,12 @@ func TestWhileItChanges(t *testing.T) {
 			if seen.Damage != nil && !seen.Vanished() {
 				t.Error(seen.Damage)
 			}
-			all, err := seen.Checkpoints()
+			all, err := seen.Checkpoints().List()
 			if err != nil && !errors.Is(err, ErrNoJob) {
 				t.Error(err)
 			}
 			for _, n := range all {
-				if _, err := Verify(seen.Path(n), func(int64) {}); err != nil && !seen.Gone(n) {
+				if _, err := Verify(seen.Checkpoints().Path(n), func(int64) {}); err != nil && !seen.Checkpoints().Gone(n) {
 					t.Error(err)
 				}
 			}
@@ -340,7 +340,7 @@ func TestWhileItChanges(t *testing.T) {
 	for n := uint64(1); n <= 20; n++ {
 		commit(t, j, n)
 		if n > 2 {
-			if err := j.Drop(n - 2); err != nil {
+			if err := j.Checkpoints().Drop(n - 2); err != nil {
 				t.Error(err)
 			}
 		}
@@ -444,7 +444,7 @@ func TestForeign(t *testing.T) {
 			if err == nil && c.lock {
 				err = seen.Lock()
 			} else if err == nil && c.image {
-				_, err = Check(seen.Path(1))
+				_, err = Check(seen.Checkpoints().Path(1))
 			}
 			if !errors.Is(err, own.ErrForeign) {
 				t.Errorf("found %v", err)
@@ -474,7 +474,7 @@ func TestNothingCanBeWritten(t *testing.T) {
 		commit(t, j, 1)
 		write(t, j, 2)
 		j.Unlock()
-		remove(t, j.lockPath())
+		remove(t, lockPath(j.Dir))
 		if strings.Contains(options, "ro") {
 			// mount(8) repeats the owner, by a number that a user namespace may not know.
 			if err := syscall.Mount("", dir, "", syscall.MS_REMOUNT|syscall.MS_RDONLY, ""); err != nil {
@@ -492,7 +492,7 @@ func TestNothingCanBeWritten(t *testing.T) {
 		} else if err := second.Lock(); !errors.Is(err, ErrLocked) {
 			t.Errorf("%s: a second one: %v", options, err)
 		}
-		if _, err := Verify(j.Path(1), func(int64) {}); err != nil {
+		if _, err := Verify(j.Checkpoints().Path(1), func(int64) {}); err != nil {
 			t.Error(err)
 		}
 		if strings.Contains(options, "ro") {

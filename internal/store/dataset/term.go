@@ -37,77 +37,112 @@ func parseOwner(name string) (uint64, bool) {
 	return n, ok && err == nil && name == ownerName(n)
 }
 
-// beginTerm begins the next term of a job that is locked. In a store where nothing can be written nobody can begin one, and
-// the lock alone counts.
-func (j *Job) beginTerm() error {
+// terms are the terms of the job, or of the part of a cache, that has a directory.
+type terms struct {
+	dir string
+	ground
+}
+
+func (j *Job) terms() terms { return terms{j.Dir, j.ground} }
+
+// begin begins the next term of a job that is locked. In a store where nothing can be written nobody can begin one, and
+// the lock alone counts. The weakness is why a loss of power may take it.
+func (t terms) begin() (term uint64, weakness, err error) {
 	const tries = 100 // others may begin one at the same moment
-	var err error
 	for range tries {
 		var now uint64
-		if now, err = j.term(); err != nil {
-			return err
+		if now, err = t.now(); err != nil {
+			return 0, nil, err
 		}
-		if err = j.advance(now, now+1); err == nil {
-			err = j.newest(now + 1)
+		if err = t.advance(now, now+1); err == nil {
+			err = t.newest(now + 1)
 		}
 		if err == nil {
-			err = j.settle()
+			weakness, err = t.settle()
 		}
 		if err == nil || sealedStore(err) {
-			j.Term = now + 1
-			return nil
+			return now + 1, weakness, nil
 		}
 		if !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, fs.ErrExist) {
 			break
 		}
 	}
-	return fmt.Errorf("dataset: job %s: next term: %w", filepath.Base(j.Dir), err)
+	return 0, nil, fmt.Errorf("dataset: job %s: next term: %w", filepath.Base(t.dir), err)
+}
+
+// fence makes sure that no agent of an earlier term gets in here any more.
+func (t terms) fence(term uint64) (held uint64, weakness, err error) {
+	now, err := t.now()
+	if err != nil {
+		return 0, nil, err
+	}
+	if now > term {
+		return 0, nil, fenced(now, term)
+	}
+	if now < term {
+		err = t.advance(now, term)
+	}
+	if err == nil {
+		now, err = t.now()
+	}
+	switch {
+	case err != nil:
+		return 0, nil, err
+	case now > term: // it has come meanwhile
+		return 0, nil, fenced(now, term)
+	}
+	weakness, err = t.settle()
+	return term, weakness, err
+}
+
+func fenced(found, term uint64) error {
+	return fmt.Errorf("found term %d, wanted at most %d: %w", found, term, ErrFenced)
 }
 
 // settle makes the newest term's name last, before anybody is kept out by it, and the name of the job's directory, which may have been
 // made just now, or by somebody who came to an end then.
-func (j *Job) settle() error {
-	for _, dir := range []string{j.Dir, filepath.Dir(j.Dir)} {
-		err := j.sync(dir)
+func (t terms) settle() (weakness, err error) {
+	for _, dir := range []string{t.dir, filepath.Dir(t.dir)} {
+		err := t.sync(dir)
 		if unable(err) {
-			j.Weak, err = weak(dir, err), nil
+			weakness, err = weak(dir, err), nil
 		}
 		if err != nil {
-			return err
+			return weakness, err
 		}
 	}
-	return nil
+	return weakness, nil
 }
 
 // advance gives a term's file (0: there is none yet) the name of a later one, which nobody has.
-func (j *Job) advance(from, to uint64) error {
-	path := filepath.Join(j.Dir, ownerName(to))
+func (t terms) advance(from, to uint64) error {
+	path := filepath.Join(t.dir, ownerName(to))
 	if from == 0 {
-		return j.makeEmpty(path)
+		return t.makeEmpty(path)
 	}
-	old := filepath.Join(j.Dir, ownerName(from))
-	err := j.disk().RenameNew(old, path)
+	old := filepath.Join(t.dir, ownerName(from))
+	err := t.disk().RenameNew(old, path)
 	if errors.Is(err, syscall.EINVAL) || errors.Is(err, syscall.ENOSYS) { // file systems that do not know it, as NFS
-		err = j.disk().Rename(old, path)
+		err = t.disk().Rename(old, path)
 	}
 	return err
 }
 
 // newest says whether a term whose file has just been made is the newest. Otherwise it is over, and its file goes.
-func (j *Job) newest(term uint64) error {
-	now, err := j.term()
+func (t terms) newest(term uint64) error {
+	now, err := t.now()
 	if err == nil && now != term {
-		_ = j.disk().Remove(filepath.Join(j.Dir, ownerName(term)))
+		_ = t.disk().Remove(filepath.Join(t.dir, ownerName(term)))
 		err = fs.ErrExist
 	}
 	return err
 }
 
-// term is the newest that was ever begun, 0: none.
-func (j *Job) term() (uint64, error) {
-	entries, err := os.ReadDir(j.Dir)
+// now is the newest that was ever begun, 0: none.
+func (t terms) now() (uint64, error) {
+	entries, err := os.ReadDir(t.dir)
 	if err != nil {
-		return 0, fmt.Errorf("dataset: job %s: %w", filepath.Base(j.Dir), err)
+		return 0, fmt.Errorf("dataset: job %s: %w", filepath.Base(t.dir), err)
 	}
 	var newest uint64
 	for _, e := range entries {

@@ -27,16 +27,16 @@ func TestTerms(t *testing.T) {
 	seen := map[uint64]bool{}
 	for range many {
 		wg.Go(func() {
-			c := &Job{Dir: j.Dir, Meta: j.Meta}
-			if err := c.beginTerm(); err != nil {
+			term, _, err := j.terms().begin()
+			if err != nil {
 				t.Error(err)
 			}
 			mu.Lock()
 			defer mu.Unlock()
-			if seen[c.Term] {
-				t.Errorf("term %d twice", c.Term)
+			if seen[term] {
+				t.Errorf("term %d twice", term)
 			}
-			seen[c.Term] = true
+			seen[term] = true
 		})
 	}
 	wg.Wait()
@@ -47,7 +47,7 @@ func TestTerms(t *testing.T) {
 	if err != nil || len(left) != 1 {
 		t.Fatalf("left: %v, %v", left, err)
 	}
-	newest, err := j.term()
+	newest, err := j.terms().now()
 	if highest := slices.Max(slices.Collect(maps.Keys(seen))); err != nil || newest < highest || highest < many+2 {
 		t.Errorf("left: %v, %v; highest %d", left, err, highest)
 	}
@@ -65,20 +65,20 @@ func TestLateTerm(t *testing.T) {
 		"the next is somebody's, this is not": {1, []string{"owner.000002"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			j := &Job{Dir: t.TempDir()}
+			all := terms{dir: t.TempDir()}
 			for _, f := range late.files {
-				if err := j.makeEmpty(filepath.Join(j.Dir, f)); err != nil {
+				if err := all.makeEmpty(filepath.Join(all.dir, f)); err != nil {
 					t.Fatal(err)
 				}
 			}
-			err := j.advance(late.now, late.now+1)
+			err := all.advance(late.now, late.now+1)
 			if err == nil {
-				err = j.newest(late.now + 1)
+				err = all.newest(late.now + 1)
 			}
 			if !errors.Is(err, fs.ErrExist) && !errors.Is(err, fs.ErrNotExist) {
 				t.Errorf("term %d: %v", late.now+1, err)
 			}
-			newest, err := j.term()
+			newest, err := all.now()
 			if want := late.files[len(late.files)-1]; err != nil || ownerName(newest) != want {
 				t.Errorf("newest %d, %v, wanted %s", newest, err, want)
 			}
@@ -89,23 +89,22 @@ func TestLateTerm(t *testing.T) {
 // TestFirstTerm: of many who begin with a job that never had a term no two get the same.
 func TestFirstTerm(t *testing.T) {
 	for range 400 {
-		j := &Job{Dir: t.TempDir()}
+		all := terms{dir: t.TempDir()}
 		const many = 8
-		terms := make([]uint64, many)
+		begun := make([]uint64, many)
 		var wg sync.WaitGroup
 		for i := range many {
 			wg.Go(func() {
-				c := &Job{Dir: j.Dir}
-				if err := c.beginTerm(); err != nil {
+				var err error
+				if begun[i], _, err = all.begin(); err != nil {
 					t.Error(err)
 				}
-				terms[i] = c.Term
 			})
 		}
 		wg.Wait()
-		slices.Sort(terms)
-		if slices.Contains(terms, 0) || len(slices.Compact(terms)) != many {
-			t.Fatalf("terms %v", terms)
+		slices.Sort(begun)
+		if slices.Contains(begun, 0) || len(slices.Compact(begun)) != many {
+			t.Fatalf("terms %v", begun)
 		}
 	}
 }

@@ -41,7 +41,7 @@ func TestOpeningComments(t *testing.T) {
 func TestMakefilesCompileWithWarnings(t *testing.T) {
 	source := regexp.MustCompile(`[\w./-]+\.(c|S)\b`)
 	for _, dir := range made {
-		plan := run(t, "make", "-C", dir, "-n", "-B", "BUILD="+t.TempDir(), "all", map[string]string{"rank": "all", "test/apps": "core"}[dir])
+		plan := run(t, "make", "-C", dir, "-n", "-B", "BUILD="+t.TempDir(), "all", map[string]string{"rank": "all", "client": "all", "test/apps": "core"}[dir])
 		compiled := map[string]bool{}
 		for _, line := range strings.Split(plan, "\n") {
 			for _, name := range source.FindAllString(line, -1) {
@@ -62,7 +62,7 @@ func TestMakefilesCompileWithWarnings(t *testing.T) {
 }
 
 // made are the directories whose C files their Makefiles compile, for each test that runs them.
-var made = []string{"rank", "test/apps"}
+var made = []string{"rank", "client", "test/apps"}
 
 // ofMakefile is the directory among them whose Makefile compiles a file, or "". Programs that need libraries which `make deps` does
 // not install have a Makefile of their own, which asks for the same.
@@ -85,7 +85,7 @@ func TestProgramsCompileWithoutWarnings(t *testing.T) {
 			continue
 		}
 		for _, cc := range []string{"mpicc.mpich", "mpicc.openmpi"} {
-			run(t, cc, append(slices.Clone(warnings), mpichHeader, "-Irank", "-std=gnu11", "-O2", "-fopenmp", "-c", "-o", "/dev/null", file)...)
+			run(t, cc, append(slices.Clone(warnings), mpichHeader, "-Irank", "-Iclient/scr", "-std=gnu11", "-O2", "-fopenmp", "-c", "-o", "/dev/null", file)...)
 		}
 	}
 }

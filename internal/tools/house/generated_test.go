@@ -20,6 +20,10 @@ func TestGeneratedCodeIsCurrent(t *testing.T) {
 	header := filepath.Join(t.TempDir(), "abi_gen.h")
 	run(t, "go", "run", "./internal/wire/abi/gencheader", "-defs", "internal/wire/abi/defs.go", "-o", header)
 	same(t, "rank/core/base/abi_gen.h", header, "internal/wire/abi")
+
+	header = filepath.Join(t.TempDir(), "client_gen.h")
+	run(t, "go", "run", "./internal/wire/abi/gencheader", "-package", "client", "-defs", "internal/wire/client/defs.go", "-o", header)
+	same(t, "client/c/client_gen.h", header, "internal/wire/client")
 }
 
 // same compares a committed file with what its generator has just written.

@@ -55,10 +55,6 @@ var exceptions = []exception{
 	{"amt.rank", size{53, 59}, "the runtime on a rank, whose queues, epochs and tasks are not told apart yet"},
 	{"amt.watch", size{15, 23}, "what tells that nothing can go on: counting, times and reports are not told apart yet"},
 	{"amt.Epoch", size{29, 22}, "the end of an epoch and who waits for it are not told apart yet"},
-	{"internal/act/agent.Server", size{39, 25}, "the agent of one start, whose sessions, launcher and reports are not told apart yet"},
-	{"internal/store/dataset.Job", size{68, 9}, "a job in the store: its record, its lock and its checkpoints are not told apart yet"},
-	{"pup.checker", size{31, 23}, "the shadow check: its walk and what it has found are not told apart yet"},
-	{"pup.graph", size{21, 17}, "the regions of a value: discovering, packing and unpacking are not told apart yet"},
 }
 
 // TestStructs counts the methods and fields of each struct outside test/ and bench/ that was written by hand. Methods of what is

@@ -253,6 +253,8 @@ static long routed_irecv(void *buf, int count, const struct nx_route *r, int sou
 
 /* -- completing one -------------------------------------------------------------------------------------- */
 
+/* Here and in gather the call asks for what it was given, on the shortest way: a receive that was posted
+ * (a matched message has its source), not what the kind does at a checkpoint. */
 static inline bool from_any(const struct vrequest *r)
 {
 	return r->kind == NX_RQ_RECV && r->peer == NX_ANY_SOURCE;
@@ -272,7 +274,7 @@ static inline void completed(const struct vrequest *r, const MPI_Status *st, nx_
 		r->from->taken++;
 		return;
 	}
-	if (r->kind == NX_RQ_SEND || r->kind == NX_RQ_COLL) return;
+	if (!pending_of(r)->receives) return;
 	taken(NX_COMM(r->comm), r->peer == NX_ANY_SOURCE ? rank_in(st->MPI_SOURCE) : r->peer);
 }
 

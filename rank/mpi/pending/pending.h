@@ -13,12 +13,23 @@ struct pending_kind {
 	bool must_complete;
 	/* Is complete only when all members of its communicator have come to it: the real one is kept. */
 	bool holds_comm;
+	/* What completes it is a message: source and tag may be known from the real status alone. */
+	bool receives;
 	/* At a checkpoint it is left as it is, though it must complete otherwise; NULL: never. */
 	bool (*stays_open)(const struct vrequest *r);
-	/* Tests it once; *flag when complete, with *st filled. NULL: the real MPI's test says all. */
-	int (*poll)(struct vrequest *r, int *flag, nx_status *st);
-	/* After a restart: posts again those that were waiting, in their order. 0, or -1 and why. NULL:
-	 * none. */
+	/* Whether it is complete; takes nothing. *err: with what error. NULL: the real MPI's test says all.
+	 */
+	bool (*look)(const struct vrequest *r, int *err);
+	/* It is complete: whether the application may see so now. With look. */
+	bool (*observe)(const struct vrequest *r);
+	/* The real one has completed with st (NULL where nobody needed it): counts. NULL: nothing to count.
+	 */
+	void (*completed)(struct vrequest *r, const nx_status *st);
+	/* While messages are drained: true when the ranks settle among them what its completion means;
+	 * *over: it is complete for the real MPI. False: it is tested as ever. NULL: always that. */
+	bool (*settles)(struct vrequest *r, bool *over);
+	/* After a restart, when none of its kind has a real one: posts again those that were waiting, in
+	 * their order. 0, or -1 and why. NULL: none. */
 	int (*repost)(char *why, size_t n);
 	/* Gives up what a request has kept besides its own memory, which goes after that; NULL: nothing. */
 	void (*forget)(void *kept);
@@ -28,7 +39,8 @@ enum { PENDING_KINDS = 8 };                      /* NX_RQ_*, and room for more *
 extern const struct pending_kind *pending_kinds[PENDING_KINDS];
 
 void pending_enter(unsigned kind, const struct pending_kind *k);
-/* Posts again what was waiting, kind by kind in the order of their numbers. */
+/* Forgets the real ones of the process before, then posts again what was waiting, kind by kind in the order
+ * of their numbers. */
 int pending_repost_all(char *why, size_t n);
 
 static inline const struct pending_kind *pending_of(const struct vrequest *r)

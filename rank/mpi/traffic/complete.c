@@ -21,6 +21,17 @@ static int poll_without(struct vrequest *r, int *flag, nx_status *st)
 	return e;
 }
 
+/* One of a kind that looks by itself: the real MPI is tested when the completion may be seen, and says so. */
+static int poll_observed(struct vrequest *r, int *flag, nx_status *st)
+{
+	int e;
+	if (!pending_of(r)->look(r, &e) || !pending_of(r)->observe(r)) return 0;
+	e = drv->test(&RREQ(r->handle), flag, st);
+	*flag = 1;
+	request_completed(r, st);
+	return e;
+}
+
 int request_poll(struct vrequest *r, int *flag, nx_status *st)
 {
 	if (r->flags & NX_RF_DONE) {
@@ -30,7 +41,7 @@ int request_poll(struct vrequest *r, int *flag, nx_status *st)
 	}
 	*flag = 0;
 	if (!RREQ(r->handle)) return poll_without(r, flag, st);
-	if (unlikely(pending_of(r)->poll != NULL)) return pending_of(r)->poll(r, flag, st);
+	if (unlikely(pending_of(r)->look != NULL)) return poll_observed(r, flag, st);
 	int e = drv->test(&RREQ(r->handle), flag, st);
 	if (*flag || e) {
 		*flag = 1;
@@ -110,7 +121,7 @@ long mid_test(nx_t *request, int *flag, nx_status *status)
 struct batch {
 	int n;                                  /* real requests */
 	bool need;                              /* statuses must be read */
-	bool collective, message;               /* posted ones are among them; others */
+	bool observed, tested;                  /* some look by themselves; some do not */
 	rh_t *real;
 	int *at;                                /* index in the caller's array */
 	nx_status *st;
@@ -122,7 +133,7 @@ struct batch {
 static int batch_open(struct batch *b, int count)
 {
 	b->n = 0;
-	b->need = b->collective = b->message = false;
+	b->need = b->observed = b->tested = false;
 	b->real = b->real_small;
 	b->at = b->at_small;
 	b->st = b->st_small;
@@ -150,8 +161,8 @@ static inline int batch_fill(struct batch *b, int count, const nx_t *requests, i
 		alive++;
 		if (unlikely(r->flags & NX_RF_DONE)) continue;
 		b->need |= request_needs_status(r);
-		b->collective |= r->kind == NX_RQ_COLL;
-		b->message |= r->kind != NX_RQ_COLL;
+		b->observed |= pending_of(r)->look != NULL;
+		b->tested |= pending_of(r)->look == NULL;
 		b->at[b->n] = i;
 		b->real[b->n++] = RREQ(r->handle);
 	}
@@ -166,17 +177,18 @@ static inline bool never_completes(const struct batch *b)
 	return false;
 }
 
-/* Whether all posted collectives among them are complete, and may be seen to be. */
-static bool collectives_complete(const struct batch *b, const nx_t *requests)
+/* Whether all those among them that look by themselves are complete, and may be seen to be: nobody asks for
+ * the second before the first is so for all. */
+static bool all_observed(const struct batch *b, const nx_t *requests)
 {
 	int e;
 	for (int k = 0; k < b->n; k++) {
 		const struct vrequest *r = NX_REQUEST(requests[b->at[k]]);
-		if (r->kind == NX_RQ_COLL && !posted_complete(r, &e)) return false;
+		if (pending_of(r)->look && !pending_of(r)->look(r, &e)) return false;
 	}
 	for (int k = 0; k < b->n; k++) {
 		const struct vrequest *r = NX_REQUEST(requests[b->at[k]]);
-		if (r->kind == NX_RQ_COLL && !gate_observe(NX_COMM(r->comm), r->order)) return false;
+		if (pending_of(r)->look && !pending_of(r)->observe(r)) return false;
 	}
 	return true;
 }
@@ -218,19 +230,19 @@ long mid_testall(int count, nx_t *requests, int *flag, nx_status *statuses)
 	}
 	nx_status *st = b.need || statuses ? b.st : NULL;
 	*flag = !b.n;
-	bool may = !never_completes(&b) && (likely(!b.collective) || collectives_complete(&b, requests));
+	bool may = !never_completes(&b) && (likely(!b.observed) || all_observed(&b, requests));
 	if (b.n && may) err = drv->testall(b.n, b.real, flag, st);
 	if (err == NX_ERR_IN_STATUS) *flag = 1;
 	if (*flag) err = finish_all(&b, count, requests, statuses, st && err) ? NX_ERR_IN_STATUS : err;
 	batch_close(&b);
-	if (!*flag && !err) return b.message ? test_failed() : test_over();
+	if (!*flag && !err) return b.tested ? test_failed() : test_over();
 	RESULT(NX_COMM_WORLD, err);
 }
 
 /* Waits for one request; true when a stop came first. A status is read only where somebody needs it. */
 static inline bool wait_one(struct vrequest *r, nx_status *st, int *err)
 {
-	if (unlikely((r->flags & NX_RF_DONE) || r->kind == NX_RQ_COLL || !RREQ(r->handle))) {
+	if (unlikely((r->flags & NX_RF_DONE) || pending_of(r)->look || !RREQ(r->handle))) {
 		nx_status own = empty_status;
 		int flag = 0;
 		for (unsigned spins = 0;;) {
@@ -300,15 +312,15 @@ static long waitall_each(int count, nx_t *requests, nx_status *statuses)
 	return nx_result(NX_COMM_WORLD, result, "waitall");
 }
 
-/* The common case: every request active in the real MPI, none asking for a status. Fills real[]; false: not
- * so. */
+/* The common case: every request active in the real MPI, none asking for a status; one that looks by itself
+ * has a flag (NX_RF_POSTED). Fills real[]; false: not so. */
 static inline bool waitall_plain(int count, const nx_t *requests, rh_t *real)
 {
 	for (int i = 0; i < count; i++) {
 		const struct vrequest *r = NX_REQUEST(requests[i]);
 		real[i] = RREQ(requests[i]);
 		bool plain = requests[i] && r->handle == requests[i] && r->flags == NX_RF_ACTIVE && real[i];
-		if (unlikely(!plain || (r->kind == NX_RQ_RECV && r->peer == NX_ANY_SOURCE))) return false;
+		if (unlikely(!plain || request_needs_status(r))) return false;
 	}
 	return count > 0;
 }
@@ -515,7 +527,9 @@ long mid_cancel(nx_t request)
 	int err;
 	struct vrequest *r = active(request, &err);
 	if (!r) FAIL(NX_COMM_WORLD, NX_ERR_REQUEST);
-	/* MPI-4.1 3.8.4: a send may simply complete */
+	/* What MPI_Cancel means is said by kind in MPI-4.1 3.8.4, and stands here, not in the table: a send
+	 * may simply complete, and of what is left none but a posted receive can be cancelled. That it was is
+	 * a flag, by which its kind posts it again. */
 	if ((r->flags & NX_RF_DONE) || r->kind == NX_RQ_SEND) return 0;
 	if (!RREQ(r->handle)) {                         /* posted on a communicator that is gone */
 		r->flags |= NX_RF_DONE;

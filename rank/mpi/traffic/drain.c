@@ -219,8 +219,8 @@ static bool is_waiting(const struct vrequest *r, uint32_t i)
 /* Tests r; true: complete, or (a synchronous send, in a drain) so for the real MPI. */
 static bool poll_one(struct vrequest *r)
 {
-	if ((r->flags & (NX_RF_SYNC | NX_RF_HELD)) == NX_RF_SYNC && r->kind == NX_RQ_SEND && sync_in_talks())
-		return sync_poll(r);
+	bool over;
+	if (pending_of(r)->settles && pending_of(r)->settles(r, &over)) return over;
 	nx_status st = empty_status;
 	int flag, e = request_poll(r, &flag, &st);
 	if (!flag) return false;
@@ -469,7 +469,6 @@ int p2p_repost_all(char *why, size_t n)
 	int e = 0;
 	for (uint32_t i = NX_DYNAMIC; list && i < high; i++) {
 		struct vrequest *r = NX_REQUEST(i);
-		RREQ(i) = 0;
 		bool open = NX_INDEX(r->handle) == i &&
 			    (r->flags & (NX_RF_ACTIVE | NX_RF_DONE | NX_RF_HELD)) == NX_RF_ACTIVE;
 		if (!open || pending_of(r)->repost != p2p_repost_all) continue;

@@ -371,7 +371,7 @@ long mid_resume(nx_cont *cont, nx_status *status)
 			if (wait_step(&spins)) return BY_AGAIN;
 		}
 		comm = r->comm;
-		if (r->kind != NX_RQ_SEND) cont->st = st, cont->received = 1;
+		if (pending_of(r)->receives) cont->st = st, cont->received = 1;
 		if (!cont->error) cont->error = e;
 		request_retire(r, &cont->req[i]);
 	}
@@ -560,6 +560,8 @@ long mid_recv_init(void *buf, int count, nx_t datatype, int source, int tag, nx_
 	return persistent(NX_RQ_RECV, 0, "recv_init", buf, count, datatype, source, tag, comm, request);
 }
 
+/* Which call it stands for, MPI_Recv_init or one of the sends', is in its kind: that is what MPI_Start asks,
+ * and no matter of the table. */
 static int start_one(struct vrequest *r)
 {
 	struct vcomm *c = NX_COMM(r->comm);

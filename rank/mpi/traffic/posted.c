@@ -287,7 +287,7 @@ int posted_own(const struct posted *a, struct vcomm *c, nx_t *request)
 
 /* -- completing ------------------------------------------------------------------------------------------ */
 
-bool posted_complete(const struct vrequest *r, int *err)
+bool posted_look(const struct vrequest *r, int *err)
 {
 	int flag = 0;
 	nx_status st;
@@ -297,15 +297,7 @@ bool posted_complete(const struct vrequest *r, int *err)
 	return false;
 }
 
-int posted_poll(struct vrequest *r, int *flag, nx_status *st)
-{
-	int e;
-	*flag = 0;
-	if (!posted_complete(r, &e) || !gate_observe(NX_COMM(r->comm), r->order)) return 0;
-	e = drv->test(&RREQ(r->handle), flag, st);
-	*flag = 1;
-	return e;
-}
+bool posted_observe(const struct vrequest *r) { return gate_observe(NX_COMM(r->comm), r->order); }
 
 bool posted_open(const struct vcomm *c) { return c->seq > c->entered && c->seq > c->observed; }
 

@@ -49,7 +49,7 @@ long posted_start(struct posted a, nx_t comm, nx_t *request, const char *functio
 /* The same for the middle itself: a collective with nothing to overwrite, whatever room the table has. 0 or
  * an error. */
 int  posted_own(const struct posted *a, struct vcomm *c, nx_t *request);
-int  posted_poll(struct vrequest *r, int *flag, nx_status *st);
-bool posted_complete(const struct vrequest *r, int *err);      /* looks, takes nothing */
+bool posted_look(const struct vrequest *r, int *err);           /* as in the table of kinds, and the next */
+bool posted_observe(const struct vrequest *r);
 void posted_forget(void *kept);                         /* what a request has kept, before its memory goes */
 #endif

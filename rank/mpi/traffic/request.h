@@ -108,25 +108,17 @@ static inline void count_taken(struct vcomm *c, int source)
 enum { SEND_FIRST = 256 };
 
 /* True when completion must read the real status: source or tag are not known beforehand, or it may be
- * cancelled. */
+ * cancelled. The kind comes first: NX_RF_LATE is another flag elsewhere. */
 static inline bool request_needs_status(const struct vrequest *r)
 {
-	return (r->kind == NX_RQ_RECV && (r->peer == NX_ANY_SOURCE || (r->flags & NX_RF_LATE))) ||
+	return (pending_of(r)->receives && (r->peer == NX_ANY_SOURCE || (r->flags & NX_RF_LATE))) ||
 	       (r->flags & NX_RF_CANCEL);
 }
 
 /* The real request has completed with st (NULL where it was not needed): move the counter. */
 static inline void request_completed(struct vrequest *r, const nx_status *st)
 {
-	if (r->kind == NX_RQ_COLL) return;
-	if (r->kind == NX_RQ_SEND) {
-		if (unlikely(r->flags & NX_RF_SYNC)) sync_closed(r);
-		return;
-	}
-	if (st && st->cancelled) return;
-	if (unlikely(r->flags & NX_RF_LATE) && r->kind == NX_RQ_RECV)
-		sync_overtaken(NX_COMM(r->comm), st->source, st->tag, r->order);
-	count_taken(NX_COMM(r->comm), r->peer == NX_ANY_SOURCE ? (st ? st->source : NX_PROC_NULL) : r->peer);
+	if (pending_of(r)->completed) pending_of(r)->completed(r, st);
 }
 
 /* Tests r once; *flag when complete, with st (not NULL) filled and the counter moved. Returns the request's

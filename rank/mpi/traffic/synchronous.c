@@ -253,6 +253,8 @@ struct talk {
 };
 static struct talk *talks;                      /* by rank in MPI_COMM_WORLD; NULL between checkpoints */
 
+/* Its kind is asked for here because a walk over all requests meets others, whose same bit means something
+ * else. */
 static bool is_open(const struct vrequest *r, uint32_t i)
 {
 	return NX_INDEX(r->handle) == i && r->kind == NX_RQ_SEND &&
@@ -461,14 +463,21 @@ int sync_converse(bool *all)
 
 /* -- at a checkpoint: what becomes of the sends ---------------------------------------------------------- */
 
-bool sync_poll(struct vrequest *r)
+/* True: complete for the real MPI; whether by a receive or by the drain comes out later. */
+static bool complete_for_real(struct vrequest *r)
 {
 	int flag = 0, e;
 	if (RREQ(r->handle) == drv->request_null) return true;
 	e = drv->test(&RREQ(r->handle), &flag, NULL);
-	if (e || flag) RREQ(r->handle) = drv->request_null;     /* whether by a receive or by the drain comes
-								 * out later */
+	if (e || flag) RREQ(r->handle) = drv->request_null;
 	return e || flag;
+}
+
+bool sync_settles(struct vrequest *r, bool *over)
+{
+	if ((r->flags & (NX_RF_SYNC | NX_RF_HELD)) != NX_RF_SYNC || !sync_in_talks()) return false;
+	*over = complete_for_real(r);
+	return true;
 }
 
 /* A send that is not complete for the real MPI stays open: that is so only when the checkpoint has failed. */

@@ -33,7 +33,7 @@ uint64_t sync_acks_sent(int world);
 uint64_t sync_acks_taken(int world);
 int sync_begin(const uint64_t *mine, const uint64_t *theirs, int step);    /* the numbers of notes, by rank */
 bool sync_in_talks(void);                       /* some rank has notes for this one, or this one for some */
-bool sync_poll(struct vrequest *r);             /* true: complete for the real MPI */
+bool sync_settles(struct vrequest *r, bool *over);     /* of a send, as in the table of kinds */
 int sync_converse(bool *all);   /* everything has been drained but what is matched; until all have answered */
 void sync_conclude(void);               /* every send is complete, or held, or (failed) open as before */
 #endif

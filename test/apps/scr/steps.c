@@ -2,9 +2,11 @@
  * them. What it prints at its end depends on every step of every rank, and on nothing else.
  *
  *   steps STEPS [every=N] [size=BYTES] [ms=MILLISECONDS] [files=N] [output=N] [name=ckpt] [die=RANK@STEP]
+ *         [until=FILE]
  *
  * every: steps between checkpoints; size: of each file; ms: that a step takes at least; files: of each rank;
- * output: a result every so many steps; die: SIGKILL of itself, unless it has restarted. */
+ * output: a result every so many steps; die: SIGKILL of itself, unless it has restarted; until: it does its
+ * last step when there is such a file. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <mpi.h>
@@ -20,6 +22,7 @@
 static int rank, ranks, step, restarted;
 static long steps = 10, every = 1, size = 1000, ms, files = 1, output, die_rank = -1, die_step;
 static char name[64] = "ckpt";
+static char until[200];
 static uint64_t *cells;
 
 static void fail(const char *what, const char *path)
@@ -64,7 +67,7 @@ static int get(const char *path, int number)
 
 static void path_of(char *path, const char *dir, int number)
 {
-	snprintf(path, SCR_MAX_FILENAME, "%s/rank_%d.%d", dir, rank, number);
+	if (snprintf(path, SCR_MAX_FILENAME, "%.900s/rank_%d.%d", dir, rank, number) < 0) fail("path", dir);
 }
 
 static void write_all(const char *dir, int flags)
@@ -102,8 +105,20 @@ static void options(int argc, char **argv)
 		if (!(sscanf(argv[i], "every=%ld", &every) || sscanf(argv[i], "size=%ld", &size) ||
 		      sscanf(argv[i], "ms=%ld", &ms) || sscanf(argv[i], "files=%ld", &files) ||
 		      sscanf(argv[i], "output=%ld", &output) || sscanf(argv[i], "name=%63s", name) ||
+		      sscanf(argv[i], "until=%199s", until) ||
 		      sscanf(argv[i], "die=%ld@%ld", &die_rank, &die_step) == 2))
 			exit(64);
+}
+
+/* So that whatever a test lets happen happens before the end; the steps do not depend on it. */
+static void wait_for_the_end(void)
+{
+	int there = step < steps || !until[0];
+	for (int all = 0; !all; usleep(10000)) {
+		if (!there) there = !access(until, F_OK);
+		MPI_Allreduce(&there, &all, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD);
+		if (all) return;
+	}
 }
 
 int main(int argc, char **argv)
@@ -124,6 +139,7 @@ int main(int argc, char **argv)
 		MPI_Allreduce(&sum, &all, 1, MPI_UINT64_T, MPI_BXOR, MPI_COMM_WORLD);
 		if (size >= 8) cells[0] += all;
 		if (ms) usleep((useconds_t)ms * 1000);
+		wait_for_the_end();
 		if (rank == die_rank && step == die_step && !restarted) raise(SIGKILL);
 		char dir[128];
 		int need = 0;

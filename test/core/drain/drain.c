@@ -141,7 +141,11 @@ void nx_free(void *p)
 	if (length <= INT_MAX) free(p);
 	else munmap(p, sizeof(struct vdrained) + (size_t)length);
 }
-uint32_t nx_high(enum nx_kind k) { return k == NX_K_MESSAGE ? NX_DYNAMIC + 1 : 0; }
+static uint32_t posted_high;                    /* one past the last request */
+uint32_t nx_high(enum nx_kind k)
+{
+	return k == NX_K_MESSAGE ? NX_DYNAMIC + 1 : k == NX_K_REQUEST ? posted_high : 0;
+}
 bool core_fault_fails(enum abi_fault f) { return (void)f, false; }
 int core_cancelled(void) { return 0; }
 void core_stop_here(void) {}
@@ -162,7 +166,6 @@ void sync_conclude(void) {}
 int sync_converse(bool *all) { return *all = true, 0; }
 void sync_count_notes(uint64_t *counts, int step) { (void)counts, (void)step; }
 bool sync_in_talks(void) { return false; }
-bool sync_poll(struct vrequest *r) { return (void)r, true; }
 void sync_received(const struct vmessage *m, struct vcomm *c) { (void)m, (void)c; }
 int sync_take_acks(void) { return 0; }
 
@@ -190,10 +193,12 @@ static void begin(void)
 	saved(NX_TABLE(NX_K_COMM), TABLE);
 	saved(NX_TABLE(NX_K_TYPE), TABLE);
 	saved(NX_TABLE(NX_K_MESSAGE), TABLE);
+	saved(NX_TABLE(NX_K_REQUEST), TABLE);
 	saved(NX_TABLE(NX_REGION_STATE), TABLE);
 	real_comm = calloc(TABLE, sizeof(rh_t));
 	real_type = calloc(TABLE, sizeof(rh_t));
 	real_message = calloc(TABLE, sizeof(rh_t));
+	real_request = calloc(TABLE, sizeof(rh_t));
 	c = NX_COMM(NX_COMM_WORLD);
 	c->handle = NX_COMM_WORLD;
 	c->size = 4;
@@ -297,6 +302,25 @@ static void test_taking(int64_t bytes, int before, bool probed)
 	length = 0;
 }
 
+/* One of a kind that says nothing: its completion is no message, and after a restart it has no real one. */
+static void test_kind(void)
+{
+	enum { NEW = PENDING_KINDS - 1, OLD = 7 };
+	static const struct pending_kind nothing;
+	char why[100] = "";
+	pending_enter(NEW, &nothing);
+	struct vrequest *r = NX_REQUEST(NX_DYNAMIC);
+	*r = (struct vrequest){ .handle = NX_DYNAMIC, .kind = NEW, .flags = NX_RF_ACTIVE,
+				.comm = NX_COMM_WORLD, .peer = 1 };
+	c->peer[1].taken = 0;
+	request_completed(r, NULL);
+	must(!c->peer[1].taken, "what is counted of no message");
+	RREQ(r->handle) = OLD;
+	posted_high = NX_DYNAMIC + 1;
+	must(!pending_repost_all(why, sizeof why) && !RREQ(r->handle), "the real request of another process");
+	posted_high = 0;
+}
+
 static const struct pending_kind sent = { .must_complete = true }, receive = { .repost = p2p_repost_all };
 
 int main(void)
@@ -311,10 +335,12 @@ int main(void)
 		test_taking(100, 0, probed);
 		test_taking((int64_t)INT_MAX + 100, 4, probed);
 	}
+	test_kind();
 	free(c->peer);
 	free(real_comm);
 	free(real_type);
 	free(real_message);
+	free(real_request);
 	puts("messages are where they can be found");
 	return 0;
 }

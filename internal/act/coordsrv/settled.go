@@ -1,0 +1,86 @@
+package coordsrv
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/byssus-hpc/byssus/internal/act/control"
+	"github.com/byssus-hpc/byssus/internal/decide/outputs"
+	"github.com/byssus-hpc/byssus/internal/decide/redset"
+	"github.com/byssus-hpc/byssus/internal/decide/settings"
+)
+
+// begin: a program begins, with its settings. One that is refused keeps it from beginning.
+func (w *written) begin(ask outputs.Ask, m control.Asked) {
+	if m.Settings == nil {
+		w.done(ask, errors.New("a program begins without settings"))
+		return
+	}
+	found, notes := w.resolve(*m.Settings)
+	for _, n := range notes {
+		if n.Level == settings.Refused {
+			w.done(ask, errors.New(n.Text))
+			return
+		}
+		if !w.told[n.Text] {
+			w.told[n.Text] = true
+			w.Say(n.Text)
+		}
+	}
+	plan := found.Plan()
+	if !plan.Enable {
+		w.done(ask, errors.New("SCR_ENABLE=0"))
+		return
+	}
+	w.prefix, w.inForce = plan.Prefix, found.InForce()
+	w.book.Begin(ask, int(m.NRanks), policyOf(plan, w.keeper != nil))
+}
+
+// config answers what a setting is.
+func (w *written) config(ask outputs.Ask, m control.Asked) {
+	if m.Settings == nil {
+		w.done(ask, errors.New("a question without settings"))
+		return
+	}
+	found, _ := w.resolve(*m.Settings)
+	value, ok := found.Query(m.Question)
+	w.Answer(ask, outputs.Answer{Yes: ok, Why: value})
+}
+
+// resolve adds what options of byssus run imply.
+func (w *written) resolve(src settings.Sources) (*settings.Settings, []settings.Note) {
+	if c := w.s.opt.Caches; c != nil {
+		src.Run = []string{"SCR_CACHE_BYPASS=0", "SCR_CACHE_BASE=" + c.Dir, fmt.Sprintf("SCR_FLUSH=%d", c.Flush)}
+		for name, scheme := range map[string]redset.Scheme{"SINGLE": redset.Single, "PARTNER": redset.Partner, "XOR": redset.XOR} {
+			if scheme == c.Scheme {
+				src.Run = append(src.Run, "SCR_COPY_TYPE="+name)
+			}
+		}
+		if c.Size > 0 {
+			src.Run = append(src.Run, fmt.Sprintf("SCR_SET_SIZE=%d", c.Size))
+		}
+	}
+	found, notes := settings.Resolve(src)
+	if p := found.Plan(); w.keeper == nil && !p.Bypass && p.BypassSet {
+		notes = append(notes, settings.Note{Name: "SCR_CACHE_BYPASS", Text: "SCR_CACHE_BYPASS=0: there are no caches (byssus run --cache): files are written in the prefix"})
+	}
+	for _, s := range found.Plan().Stores {
+		if c := w.s.opt.Caches; c != nil && s.Dir != c.Dir && !strings.HasPrefix(s.Dir, "/dev/shm") {
+			notes = append(notes, settings.Note{Name: "STORE", Text: fmt.Sprintf("STORE=%s: a job has one cache on each node, %s (byssus run --cache), and keeps it there", s.Dir, c.Dir)})
+		}
+	}
+	return found, notes
+}
+
+// policyOf is what a plan means for datasets.
+func policyOf(p settings.Plan, caches bool) outputs.Policy {
+	o := outputs.Policy{Prefix: p.Prefix, Bypass: !caches, Keep: p.CacheSize, Flush: p.Flush, FlushWait: p.FlushAsyncSet && !p.FlushAsync, InPrefix: p.PrefixSize,
+		Every: outputs.Need{Calls: p.CheckpointInterval, After: seconds(p.CheckpointSeconds), Overhead: p.CheckpointOverhead}, Kept: p.Descriptors}
+	o.Restart = outputs.Restart{NotCaches: !p.Distribute, NotPrefix: !p.Fetch, InPrefix: p.FetchBypass || p.GlobalRestart, Flush: p.FlushOnRestart,
+		Purge: p.CachePurge, PurgeAll: p.PrefixPurge, Current: p.Restarting.Current, DropAfter: p.DropAfterCurrent}
+	return o
+}
+
+func seconds(n int) time.Duration { return time.Duration(n) * time.Second }

@@ -1,0 +1,85 @@
+package outputs
+
+import (
+	"fmt"
+	"slices"
+)
+
+// copies brings datasets from the caches to the prefix, one after the other. It guarantees that each is tried once, and that who waits for
+// one is answered.
+type copies struct {
+	desk
+	shelf   *shelf
+	policy  *Policy
+	thinOut func() // something is in the prefix, and need not stay elsewhere
+	settled func() // something has ended
+	flushes []uint64
+}
+
+// flush has a dataset copied to the prefix, when those before it are.
+func (c *copies) flush(d *Dataset) {
+	if d.Stored || d.flushing {
+		return
+	}
+	d.flushing = true
+	c.flushes = append(c.flushes, d.Number)
+	if len(c.flushes) == 1 {
+		c.flushNext()
+	}
+}
+
+func (c *copies) flushNext() {
+	if len(c.flushes) == 0 {
+		return
+	}
+	n := c.flushes[0]
+	c.driver.Flush(n, func(err error) {
+		c.flushes = c.flushes[1:]
+		if d := c.shelf.find(n); d != nil {
+			c.flushed(d, err)
+		}
+		c.flushNext()
+		c.settled()
+	})
+}
+
+func (c *copies) flushed(d *Dataset, err error) {
+	d.flushing, d.Stored, d.stuck = false, err == nil, err != nil
+	if err != nil {
+		c.driver.Say(fmt.Sprintf("dataset %s is not copied to %s: %v", d.Name, c.policy.Prefix, err))
+		for _, ask := range d.waiting {
+			c.refuse(ask, "dataset %s is not copied to %s: %v", d.Name, c.policy.Prefix, err)
+		}
+		d.waiting = nil
+		return
+	}
+	c.answered(d)
+	c.thinOut()
+}
+
+// answered answers those who wait for a dataset to be in the prefix.
+func (c *copies) answered(d *Dataset) {
+	for _, ask := range d.waiting {
+		c.driver.Answer(ask, Answer{})
+	}
+	d.waiting = nil
+}
+
+// Settle has copied to the prefix what ought to be there when no more follows: results, and the newest checkpoint; that by all means if the
+// caches may be lost.
+func (c *copies) Settle(unsafe bool) {
+	newest := c.shelf.candidate(c.policy.Restart, 0)
+	for _, d := range slices.Clone(c.shelf.list) {
+		if d.state == counting && d.Cached && !d.Stored && !d.stuck && (d.Output || d == newest && (unsafe || c.policy.Flush > 0)) {
+			c.flush(d)
+		}
+	}
+}
+
+// Stuck says whether something could not be copied to the prefix.
+func (c *copies) Stuck() bool {
+	return slices.ContainsFunc(c.shelf.list, func(d *Dataset) bool { return d.stuck })
+}
+
+// Busy says whether anything is being stored or copied.
+func (c *copies) Busy() bool { return c.shelf.unsettled() > 0 || len(c.flushes) > 0 }

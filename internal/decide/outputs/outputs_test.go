@@ -1,0 +1,577 @@
+package outputs
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/byssus-hpc/byssus/internal/decide/holding"
+	"github.com/byssus-hpc/byssus/internal/decide/settings"
+)
+
+// world is a driver that keeps what is to be called back until the test says so, and looks at all that is ordered.
+type world struct {
+	t        *testing.T
+	b        *Book
+	number   uint64
+	asked    map[uint64]bool   // requests that are not answered yet
+	answers  map[uint64]Answer // to requests
+	due      []func()          // callbacks
+	cached   map[uint64]bool
+	prefix   map[uint64]bool
+	fails    map[uint64]bool // datasets that cannot be stored
+	unflush  map[uint64]bool // or copied
+	gone     map[uint64]bool // or had
+	counting map[uint64]bool
+	said     []string
+	memory   Memory
+	heeded   int
+	now      time.Duration
+}
+
+func newWorld(t *testing.T) *world {
+	w := &world{t: t, asked: map[uint64]bool{}, answers: map[uint64]Answer{}, cached: map[uint64]bool{}, prefix: map[uint64]bool{}, fails: map[uint64]bool{},
+		unflush: map[uint64]bool{}, gone: map[uint64]bool{}, counting: map[uint64]bool{}}
+	w.b = New(w, nil, 0, Memory{})
+	return w
+}
+
+func (w *world) ask(node int) Ask {
+	w.number++
+	w.asked[w.number] = true
+	return Ask{w.number, node}
+}
+
+func (w *world) Answer(ask Ask, a Answer) {
+	if !w.asked[ask.Number] {
+		w.t.Fatalf("request %d is answered twice, or was not made", ask.Number)
+	}
+	delete(w.asked, ask.Number)
+	w.answers[ask.Number] = a
+}
+
+func (w *world) later(f func()) { w.due = append(w.due, f) }
+
+// turn calls one of the callbacks that are due back, all of them with any < 0.
+func (w *world) turn(any int) {
+	for len(w.due) > 0 {
+		i := 0
+		if any >= 0 {
+			i = any % len(w.due)
+		}
+		f := w.due[i]
+		w.due = slices.Delete(w.due, i, i+1)
+		f()
+		if any >= 0 {
+			return
+		}
+	}
+}
+
+func (w *world) Place(n uint64, bypass bool, at []int, then func(string, error)) {
+	w.later(func() { then(fmt.Sprintf("/dir/%d", n), nil) })
+}
+
+func (w *world) Commit(n uint64, l holding.Label, _ settings.Pick, at []int, then func(string)) {
+	if len(at) != l.Ranks {
+		w.t.Fatalf("dataset %d: %d ranks have written it, wanted %d", n, len(at), l.Ranks)
+	}
+	w.later(func() {
+		if w.fails[n] {
+			then("the disk is full")
+			return
+		}
+		if l.InPlace {
+			w.prefix[n] = true
+		} else {
+			w.cached[n] = true
+		}
+		then("")
+	})
+}
+
+func (w *world) Discard(n uint64, _ bool) {
+	if w.cached[n] || w.prefix[n] {
+		w.t.Fatalf("dataset %d counts, and is discarded", n)
+	}
+}
+
+func (w *world) Flush(n uint64, then func(error)) {
+	w.later(func() {
+		if w.unflush[n] {
+			then(errors.New("the prefix is full"))
+			return
+		}
+		if !w.cached[n] {
+			then(errors.New("it is not there"))
+			return
+		}
+		w.prefix[n] = true
+		then(nil)
+	})
+}
+
+func (w *world) Evict(n uint64) {
+	if !w.prefix[n] {
+		w.t.Fatalf("dataset %d is evicted, and nowhere else", n)
+	}
+	delete(w.cached, n)
+}
+
+func (w *world) Forget(n uint64, files bool) {
+	delete(w.cached, n)
+	delete(w.prefix, n)
+}
+
+func (w *world) Restore(d Dataset, at []int, _ bool, then func(bool, error)) {
+	w.later(func() {
+		if w.gone[d.Number] {
+			then(false, errors.New("more is lost than its redundancy covers"))
+			return
+		}
+		then(!w.cached[d.Number], nil)
+	})
+}
+
+func (w *world) Changed() { w.memory = w.b.Memory() }
+
+func (w *world) Counts(n uint64, counts bool) {
+	if w.counting[n] == counts {
+		w.t.Fatalf("dataset %d: told twice that it counts: %v", n, counts)
+	}
+	w.counting[n] = counts
+}
+
+func (w *world) Heeded()            { w.heeded++ }
+func (w *world) Say(text string)    { w.said = append(w.said, text) }
+func (w *world) Now() time.Duration { return w.now }
+
+// begin begins a program whose ranks have joined, and returns its number.
+func (w *world) begin(ranks int, p Policy) uint64 {
+	ask := w.ask(0)
+	w.b.Begin(ask, ranks, p)
+	run := w.answers[ask.Number].Run
+	for rank := range ranks {
+		w.b.Join(w.ask(rank/2), run, rank)
+	}
+	return run
+}
+
+// open begins a dataset, and returns its number; 0: it is not answered yet.
+func (w *world) open(run uint64, l holding.Label) (Ask, uint64) {
+	ask := w.ask(0)
+	w.b.Open(ask, run, l)
+	return ask, w.answers[ask.Number].Dataset
+}
+
+// write writes a dataset from its beginning to its end, but for what is stored behind the program's back.
+func (w *world) write(run uint64, ranks int, name string) uint64 {
+	w.t.Helper()
+	ask, _ := w.open(run, holding.Label{Name: name, Checkpoint: true})
+	w.turn(-1)
+	a := w.answers[ask.Number]
+	if a.Refused != "" {
+		w.t.Fatal(a.Refused)
+	}
+	for rank := range ranks {
+		w.b.Written(w.ask(rank/2), Part{Run: run, Dataset: a.Dataset, Rank: rank, Valid: true, Bytes: 1})
+	}
+	return a.Dataset
+}
+
+func (w *world) newest(run uint64) Answer {
+	w.t.Helper()
+	ask := w.ask(0)
+	w.b.Newest(ask, run)
+	w.turn(-1)
+	a, ok := w.answers[ask.Number]
+	if !ok || a.Refused != "" {
+		w.t.Fatalf("the newest: %+v, answered %v", a, ok)
+	}
+	return a
+}
+
+var cached = Policy{Prefix: "/p", Keep: 1, Flush: 2}
+
+// TestLife: the one before stays until the next counts; every second one is copied; older ones leave the caches.
+func TestLife(t *testing.T) {
+	w := newWorld(t)
+	run := w.begin(4, cached)
+	if a := w.newest(run); a.Dataset != 0 {
+		t.Fatalf("%+v, wanted nothing to restart from", a)
+	}
+	first := w.write(run, 4, "a")
+	w.turn(-1)
+	second := w.write(run, 4, "b")
+	if !w.cached[first] || w.cached[second] {
+		t.Errorf("the first is gone before the second counts: %v", w.cached)
+	}
+	w.turn(-1)
+	if w.cached[first] || !w.cached[second] || !w.prefix[second] || len(w.b.List()) != 1 {
+		t.Errorf("caches %v, prefix %v, %+v", w.cached, w.prefix, w.b.List())
+	}
+	third := w.write(run, 4, "c")
+	w.turn(-1)
+	if !w.cached[third] || w.prefix[third] || w.cached[second] || !w.prefix[second] {
+		t.Errorf("caches %v, prefix %v", w.cached, w.prefix)
+	}
+	end := w.ask(0)
+	w.b.End(end, run)
+	w.turn(-1)
+	if _, ok := w.answers[end.Number]; !ok || !w.prefix[third] {
+		t.Errorf("at the end: prefix %v, answered %v", w.prefix, ok)
+	}
+	if len(w.asked) > 0 {
+		t.Errorf("not answered: %v", w.asked)
+	}
+}
+
+// TestUnsettled: a third dataset waits until one of the first two is stored.
+func TestUnsettled(t *testing.T) {
+	w := newWorld(t)
+	run := w.begin(2, cached)
+	for i := range 2 {
+		ask, _ := w.open(run, holding.Label{Checkpoint: true})
+		w.due[len(w.due)-1]() // there is room for it
+		w.due = w.due[:len(w.due)-1]
+		n := w.answers[ask.Number].Dataset
+		for rank := range 2 {
+			w.b.Written(w.ask(0), Part{Run: run, Dataset: n, Rank: rank, Valid: true})
+		}
+		if n != uint64(i+1) || w.answers[ask.Number].Label.Name != fmt.Sprintf("scr.dataset.%d", n) {
+			t.Errorf("%+v", w.answers[ask.Number])
+		}
+	}
+	ask, n := w.open(run, holding.Label{Checkpoint: true})
+	if n != 0 || len(w.due) != 2 {
+		t.Fatalf("dataset %d has begun beside two that are being stored (%d callbacks)", n, len(w.due))
+	}
+	w.turn(-1)
+	if w.answers[ask.Number].Dataset != 3 {
+		t.Errorf("%+v", w.answers[ask.Number])
+	}
+}
+
+// TestRefusals: what is not in order is refused by name.
+func TestRefusals(t *testing.T) {
+	w := newWorld(t)
+	old := w.begin(2, cached)
+	run := w.begin(2, cached)
+	refused := func(want string, do func(ask Ask)) {
+		t.Helper()
+		ask := w.ask(0)
+		do(ask)
+		w.turn(-1)
+		if a, ok := w.answers[ask.Number]; !ok || !strings.Contains(a.Refused, want) {
+			t.Errorf("%+v, wanted a refusal with %q", a, want)
+		}
+	}
+	refused("is over", func(ask Ask) { w.b.Open(ask, old, holding.Label{}) })
+	refused("is over", func(ask Ask) { w.b.Newest(ask, old) })
+	refused("rank 2 of 2", func(ask Ask) { w.b.Join(ask, run, 2) })
+	refused("control characters", func(ask Ask) { w.b.Open(ask, run, holding.Label{Name: "a\nb"}) })
+	refused("at most 1023", func(ask Ask) { w.b.Open(ask, run, holding.Label{Name: strings.Repeat("x", 1024)}) })
+	ask, _ := w.open(run, holding.Label{Name: "a", Checkpoint: true})
+	refused("so that another can begin", func(ask Ask) { w.b.Open(ask, run, holding.Label{}) })
+	w.turn(-1)
+	n := w.answers[ask.Number].Dataset
+	refused("is not complete", func(ask Ask) { w.b.Open(ask, run, holding.Label{}) })
+	refused("not being written", func(ask Ask) { w.b.Written(ask, Part{Run: run, Dataset: n + 1}) })
+	w.b.Written(w.ask(0), Part{Run: run, Dataset: n, Rank: 1, Valid: true})
+	refused("already", func(ask Ask) { w.b.Written(ask, Part{Run: run, Dataset: n, Rank: 1, Valid: true}) })
+	refused("already", func(ask Ask) { w.b.Written(ask, Part{Run: run, Dataset: n, Rank: -1, Valid: true}) })
+	refused("no dataset 9", func(ask Ask) { w.b.Read(ask, run, 9, true) })
+	if err := w.b.Current("zzz"); err == nil {
+		t.Error("a dataset that is not there is current")
+	}
+	if err := w.b.Drop("a", false); err == nil {
+		t.Error("a dataset that does not count is dropped")
+	}
+	third := w.ask(0)
+	w.b.Begin(third, 0, cached)
+	if w.answers[third.Number].Refused == "" {
+		t.Error("a program without ranks")
+	}
+}
+
+// TestInvalid: one rank says that its part is not valid: the dataset does not count, the one before does.
+func TestInvalid(t *testing.T) {
+	w := newWorld(t)
+	run := w.begin(2, cached)
+	first := w.write(run, 2, "a")
+	w.turn(-1)
+	ask, _ := w.open(run, holding.Label{Name: "b", Checkpoint: true})
+	w.turn(-1)
+	n := w.answers[ask.Number].Dataset
+	w.b.Written(w.ask(0), Part{Run: run, Dataset: n, Rank: 0, Valid: false})
+	w.b.Written(w.ask(0), Part{Run: run, Dataset: n, Rank: 1, Valid: true})
+	w.turn(-1)
+	if a := w.newest(run); a.Dataset != first {
+		t.Errorf("%+v, wanted %d", a, first)
+	}
+}
+
+// TestUnreadable: a dataset that could not be read is not offered again, also by the next that decides; an older one is. Somebody may
+// know better.
+func TestUnreadable(t *testing.T) {
+	w := newWorld(t)
+	p := cached
+	p.Keep = 3
+	run := w.begin(2, p)
+	w.write(run, 2, "a")
+	w.write(run, 2, "b")
+	w.turn(-1)
+	w.b.Read(w.ask(0), run, w.newest(run).Dataset, false)
+	if a := w.newest(run); a.Label.Name != "a" {
+		t.Errorf("%+v", a)
+	}
+	again := New(w, w.b.List(), 2, w.memory)
+	if list := again.Checkpoints(); !slices.Equal(list, []uint64{1}) {
+		t.Errorf("the next one offers %v", list)
+	}
+	if err := w.b.Current("b"); err != nil || w.newest(run).Label.Name != "b" {
+		t.Errorf("%v, %+v", err, w.newest(run))
+	}
+	if err := w.b.Current("a"); err != nil || w.newest(run).Label.Name != "a" {
+		t.Errorf("%v, %+v", err, w.newest(run))
+	}
+	w.write(run, 2, "c")
+	w.turn(-1)
+	if w.newest(run).Label.Name != "c" {
+		t.Errorf("after a new one: %+v", w.newest(run))
+	}
+}
+
+// TestLost: what cannot be had is passed by, and stays.
+func TestLost(t *testing.T) {
+	w := newWorld(t)
+	p := cached
+	p.Keep, p.Flush = 3, 0
+	run := w.begin(2, p)
+	w.write(run, 2, "a")
+	second := w.write(run, 2, "b")
+	w.turn(-1)
+	w.gone[second] = true
+	if a := w.newest(run); a.Label.Name != "a" {
+		t.Errorf("%+v", a)
+	}
+	delete(w.gone, second)
+	if a := w.newest(run); a.Label.Name != "b" {
+		t.Errorf("%+v", a)
+	}
+}
+
+// TestOutputs: results go to the prefix, and leave the caches; with FlushWait their completion is answered then.
+func TestOutputs(t *testing.T) {
+	w := newWorld(t)
+	p := cached
+	p.FlushWait = true
+	run := w.begin(1, p)
+	ask, _ := w.open(run, holding.Label{Name: "result", Output: true})
+	w.turn(-1)
+	n := w.answers[ask.Number].Dataset
+	done := w.ask(0)
+	w.b.Written(done, Part{Run: run, Dataset: n, Valid: true})
+	if _, ok := w.answers[done.Number]; ok {
+		t.Error("it is answered before it is in the prefix")
+	}
+	w.turn(-1)
+	if _, ok := w.answers[done.Number]; !ok || !w.prefix[n] || w.cached[n] {
+		t.Errorf("answered %v, prefix %v, caches %v", ok, w.prefix, w.cached)
+	}
+	if a := w.newest(run); a.Dataset != 0 {
+		t.Errorf("a result is offered to restart from: %+v", a)
+	}
+}
+
+// TestStuck: what cannot be copied stays in the caches, is named, and tried once.
+func TestStuck(t *testing.T) {
+	w := newWorld(t)
+	p := cached
+	p.Flush = 1
+	run := w.begin(1, p)
+	w.unflush[1] = true
+	w.write(run, 1, "a")
+	w.turn(-1)
+	end := w.ask(0)
+	w.b.End(end, run)
+	w.turn(-1)
+	if a := w.answers[end.Number]; !strings.Contains(a.Refused, "stays in the caches") || !w.cached[1] || !w.b.Stuck() {
+		t.Errorf("%+v, caches %v", a, w.cached)
+	}
+}
+
+// TestSameName: a dataset of a name that another has takes its place, once it counts.
+func TestSameName(t *testing.T) {
+	w := newWorld(t)
+	p := cached
+	p.Keep = 5
+	run := w.begin(1, p)
+	w.write(run, 1, "a")
+	w.turn(-1)
+	w.fails[2] = true
+	w.write(run, 1, "a")
+	w.turn(-1)
+	if list := w.b.Checkpoints(); !slices.Equal(list, []uint64{1}) {
+		t.Errorf("after one that does not count: %v", list)
+	}
+	w.write(run, 1, "a")
+	w.turn(-1)
+	if list := w.b.Checkpoints(); !slices.Equal(list, []uint64{3}) {
+		t.Errorf("%v", list)
+	}
+}
+
+// TestPrefixSize: old checkpoints are removed from the prefix, results are not.
+func TestPrefixSize(t *testing.T) {
+	w := newWorld(t)
+	run := w.begin(1, Policy{Prefix: "/p", Bypass: true, InPrefix: 2})
+	for i := range 5 {
+		w.write(run, 1, fmt.Sprint(i))
+		w.turn(-1)
+	}
+	ask, _ := w.open(run, holding.Label{Name: "result", Output: true})
+	w.turn(-1)
+	w.b.Written(w.ask(0), Part{Run: run, Dataset: w.answers[ask.Number].Dataset, Valid: true})
+	w.turn(-1)
+	if list := w.b.Checkpoints(); !slices.Equal(list, []uint64{4, 5}) || len(w.b.List()) != 3 {
+		t.Errorf("%v, %+v", list, w.b.List())
+	}
+}
+
+// TestNeed: when a checkpoint is due.
+func TestNeed(t *testing.T) {
+	for _, c := range []struct {
+		what string
+		Need
+		want string // of twelve questions, a second apart; a checkpoint of half a second follows each yes
+	}{
+		{"always", Need{}, "yyyyyyyyyyyy"},
+		{"every third call", Need{Calls: 3}, "nnynnynnynny"},
+		{"every four seconds", Need{After: 4 * time.Second}, "nnnnynnnynnn"},
+		{"both", Need{Calls: 5, After: 3 * time.Second}, "nnnynnynnynn"},
+		{"a tenth of the time", Need{Overhead: 10}, "ynnnnynnnyn"},
+	} {
+		w := newWorld(t)
+		run := w.begin(1, Policy{Prefix: "/p", Bypass: true, Every: c.Need})
+		got := ""
+		for range len(c.want) {
+			w.now += time.Second
+			ask := w.ask(0)
+			w.b.Need(ask, run)
+			if !w.answers[ask.Number].Yes {
+				got += "n"
+				continue
+			}
+			got += "y"
+			open, _ := w.open(run, holding.Label{Checkpoint: true})
+			w.turn(-1)
+			w.now += time.Second / 2
+			w.b.Written(w.ask(0), Part{Run: run, Dataset: w.answers[open.Number].Dataset, Valid: true})
+			w.turn(-1)
+		}
+		if got != c.want {
+			t.Errorf("%s: %s, wanted %s", c.what, got, c.want)
+		}
+	}
+}
+
+// TestHalt: a program that is to end is told so, and that a checkpoint is due.
+func TestHalt(t *testing.T) {
+	w := newWorld(t)
+	run := w.begin(1, Policy{Prefix: "/p", Bypass: true, Every: Need{Calls: 100}})
+	ask := func() (need, exit bool) {
+		a, b := w.ask(0), w.ask(0)
+		w.b.Need(a, run)
+		w.b.Exit(b, run)
+		return w.answers[a.Number].Yes, w.answers[b.Number].Yes
+	}
+	if need, exit := ask(); need || exit || w.heeded != 0 {
+		t.Errorf("%v, %v, %d", need, exit, w.heeded)
+	}
+	w.b.Halt("because")
+	if need, exit := ask(); !need || !exit || w.heeded != 2 {
+		t.Errorf("%v, %v, %d", need, exit, w.heeded)
+	}
+	w.b.Halt("")
+	if need, exit := ask(); need || exit {
+		t.Errorf("%v, %v", need, exit)
+	}
+}
+
+// TestRandom lets programs begin, write, die and restart at random, with copies and commits that fail, and callbacks in any order.
+func TestRandom(t *testing.T) {
+	for seed := range uint64(3000) {
+		t.Run("", func(t *testing.T) { random(t, seed) })
+	}
+}
+
+func random(t *testing.T, seed uint64) {
+	rng := rand.New(rand.NewPCG(seed, 1))
+	w := newWorld(t)
+	defer func() {
+		if t.Failed() {
+			t.Logf("seed %d", seed)
+		}
+	}()
+	p := Policy{Prefix: "/p", Bypass: rng.IntN(4) == 0, Keep: rng.IntN(3), Flush: rng.IntN(3), FlushWait: rng.IntN(3) == 0, InPrefix: rng.IntN(3)}
+	ranks := 1 + rng.IntN(3)
+	run := w.begin(ranks, p)
+	newest := uint64(0) // that counts
+	open := func() *Dataset { return w.b.opened() }
+	for range 60 {
+		switch d := open(); rng.IntN(8) {
+		case 0, 1: // callbacks in any order, but commits one after the other, as keep makes them
+			w.turn(0)
+		case 2:
+			if d == nil && w.b.opener == nil {
+				w.open(run, holding.Label{Name: []string{"", "same"}[rng.IntN(2)], Checkpoint: rng.IntN(4) > 0, Output: rng.IntN(4) == 0})
+				w.fails[w.b.last+1], w.unflush[w.b.last+1] = rng.IntN(5) == 0, rng.IntN(5) == 0
+			}
+		case 3, 4, 5:
+			if d != nil {
+				rank := rng.IntN(ranks)
+				if _, twice := d.said[rank]; !twice {
+					w.b.Written(w.ask(0), Part{Run: run, Dataset: d.Number, Rank: rank, Valid: rng.IntN(8) > 0})
+				}
+			}
+		case 6:
+			if rng.IntN(4) == 0 { // it dies
+				w.b.Over()
+				run = w.begin(ranks, p)
+			}
+		case 7:
+			w.b.Newest(w.ask(0), run)
+		}
+		if list := w.b.Checkpoints(); len(list) > 0 {
+			if n := list[len(list)-1]; n < newest {
+				t.Fatalf("the newest was %d, and is %d", newest, n)
+			} else {
+				newest = n
+			}
+		} else if newest > 0 {
+			t.Fatalf("checkpoint %d was the newest, and there is none", newest)
+		}
+		if w.b.unsettled() > mostUnsettled {
+			t.Fatalf("%d are being stored", w.b.unsettled())
+		}
+	}
+	w.b.Over()
+	for len(w.due) > 0 {
+		w.turn(-1)
+	}
+	w.b.Settle(true)
+	w.turn(-1)
+	if len(w.asked) > 0 || w.b.Busy() {
+		t.Fatalf("not answered: %v; busy %v", w.asked, w.b.Busy())
+	}
+	for _, d := range w.b.List() {
+		if d.Cached != w.cached[d.Number] || d.Stored != w.prefix[d.Number] || !d.Cached && !d.Stored {
+			t.Fatalf("dataset %d: cached %v %v, in the prefix %v %v", d.Number, d.Cached, w.cached[d.Number], d.Stored, w.prefix[d.Number])
+		}
+	}
+}
