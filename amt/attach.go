@@ -32,7 +32,7 @@ func (a *Attached) enter() error {
 	case a.failed != nil:
 		return fmt.Errorf("amt: rank %d: the runtime has failed before: %w", a.r.self, a.failed)
 	}
-	a.inside, a.r.goroutine = true, owner.Current()
+	a.inside, a.r.frames.goroutine = true, owner.Current()
 	return nil
 }
 
@@ -40,8 +40,8 @@ func (a *Attached) enter() error {
 func (a *Attached) leave(err error) error {
 	a.inside, a.failed = false, err
 	if err != nil {
-		a.r.patience.end()
-		a.r.abandon(err)
+		a.r.watch.patience.end()
+		a.r.tasks.abandon(err)
 		err = errors.Join(err, a.w.Abandon())
 	}
 	return err
@@ -65,11 +65,10 @@ func Attach(comm int) (*Attached, error) {
 	if err != nil {
 		return nil, err
 	}
-	r.collectives++
-	r.attached = r.find(r.collectives)
-	r.main, r.attached.label = r.attached, "attached"
-	r.patience.begin()
-	return &Attached{r: r, w: w, frame: frame{r: r, ep: r.attached, from: r.self}}, nil
+	all := r.epochs.nextCollective()
+	r.main.attached, r.main.epoch, all.label = all, all, "attached"
+	r.watch.patience.begin()
+	return &Attached{r: r, w: w, frame: frame{r: r, ep: all, from: r.self}}, nil
 }
 
 // Enter runs a function on this rank alone, and returns when it has; what it sends to other ranks leaves by then. It may begin
@@ -80,15 +79,16 @@ func (a *Attached) Enter(do func(Context) error) error {
 		return err
 	}
 	r := a.r
-	r.main, r.ended, r.entered = r.attached, false, true
+	m := &r.main
+	m.epoch, m.ended, m.entered = m.attached, false, true
 	err := do(Context{&a.frame, a.frame.gen})
 	a.frame.gen++
-	r.ended, r.entered = true, false
+	m.ended, m.entered = true, false
 	if err != nil {
-		r.attached.fail(err)
+		m.attached.fail(err)
 	}
-	r.ends(&a.frame)
-	return a.leave(errors.Join(r.attached.err, r.drain(r.attached.err != nil)))
+	r.epochs.ends(&a.frame)
+	return a.leave(errors.Join(m.attached.err, r.loop.drain(m.attached.err != nil)))
 }
 
 // Run runs a main function, and returns when it has returned on all ranks and everything that it began is done. After an
@@ -106,15 +106,16 @@ func (a *Attached) Detach() error {
 	if err := a.enter(); err != nil {
 		return err
 	}
-	a.r.main = a.r.attached
-	a.r.attached.release(1)
-	if err := a.r.attached.wait(); err != nil {
-		return a.leave(errors.Join(err, a.r.drain(true)))
+	all := a.r.main.attached
+	a.r.main.epoch = all
+	all.release(1)
+	if err := all.wait(); err != nil {
+		return a.leave(errors.Join(err, a.r.loop.drain(true)))
 	}
 	a.leave(nil)
 	a.failed = errors.New("it is detached")
-	a.r.patience.end()
-	a.r.abandon(a.failed)
+	a.r.watch.patience.end()
+	a.r.tasks.abandon(a.failed)
 	if err := errors.Join(a.w.Close(), a.r.operations.close(), mpilib.Detach()); err != nil {
 		return fmt.Errorf("amt: rank %d: %w", a.r.self, err)
 	}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"sync"
 	"sync/atomic"
 	"unsafe"
 )
@@ -47,12 +48,12 @@ func (cb Callback[R]) Send(c Context, value *R) {
 // handler is that of the callback, if it is one that takes such replies.
 func (cb Callback[R]) handler(r *rank) (*Handler[Reply[R]], error) {
 	n := int(cb.Handler) - int(firstHandler)
-	if n < 0 || n >= len(r.table) {
+	if n < 0 || n >= len(r.dispatcher.table) {
 		return nil, fmt.Errorf("it has a Callback of %v that neither Call nor CallbackTo has made", reflect.TypeFor[R]())
 	}
-	h, ok := r.table[n].handler.(*Handler[Reply[R]])
+	h, ok := r.dispatcher.table[n].handler.(*Handler[Reply[R]])
 	if !ok {
-		return nil, fmt.Errorf("it has a Callback of %v that is for %v", reflect.TypeFor[R](), r.table[n])
+		return nil, fmt.Errorf("it has a Callback of %v that is for %v", reflect.TypeFor[R](), r.dispatcher.table[n])
 	}
 	return h, nil
 }
@@ -87,6 +88,12 @@ type awaited[R any] struct {
 	has   atomic.Bool
 }
 
+// calls are those of a rank that wait for replies. Tasks make them too: any goroutine may use it.
+type calls struct {
+	requests atomic.Uint64 // of calls that this rank has waited for
+	replies  sync.Map      // by the number of a request: *awaited of some type
+}
+
 // Is says what is done with a request, as Handler.Is does. The reply is sent by it, or later by what it starts or sends the callback
 // to, in the epoch of the request.
 func (k *Call[Q, R]) Is(do func(c Context, q *Q, reply Callback[R]), priority ...Priority) {
@@ -96,7 +103,7 @@ func (k *Call[Q, R]) Is(do func(c Context, q *Q, reply Callback[R]), priority ..
 	}
 	k.ask.is(func(c Context, m *Request[Q, R]) { do(c, &m.Question, m.Reply) }, fault, priority...)
 	k.reply.is(func(c Context, m *Reply[R]) {
-		to, ok := c.f.r.replies.Load(m.Tag)
+		to, ok := c.f.r.calls.replies.Load(m.Tag)
 		if !ok {
 			c.Fail(fmt.Errorf("amt: rank %d: a reply of %v comes from rank %d when nobody waits for it", c.f.r.self, reflect.TypeFor[R](), c.f.from))
 			return
@@ -125,9 +132,9 @@ func (k *Call[Q, R]) Wait(c Context, to int, q *Q) (R, error) {
 		return none, fmt.Errorf("amt: rank %d: a call: %w", f.r.self, errUndeclared)
 	}
 	a := new(awaited[R])
-	tag := f.r.requests.Add(1)
-	f.r.replies.Store(tag, a)
-	defer f.r.replies.Delete(tag)
+	tag := f.r.calls.requests.Add(1)
+	f.r.calls.replies.Store(tag, a)
+	defer f.r.calls.replies.Delete(tag)
 	err := c.Rooted("call", func(c Context) error {
 		k.Ask(c, to, q, CallbackTo(c, &k.reply, tag))
 		return nil

@@ -29,6 +29,38 @@ type frame struct {
 	life uint64 // how many such codes have ended, as far as the rank's own goroutine knows
 }
 
+// frames are those of the code of the program, but for handlers, that runs on the goroutine that drives a rank. They belong to that; any
+// other may look which it is.
+type frames struct {
+	goroutine uintptr // the one that drives the rank
+	drives    bool    // it runs what there is to do, while the main function waits or polls
+	code      *frame  // of what runs on it
+	spare     []*frame
+}
+
+// enter makes a frame for code within an epoch, and returns that of the code around too. Within a handler, or what follows an epoch, it
+// is still that.
+func (fs *frames) enter(ep *Epoch, around *frame) (f, before *frame) {
+	if n := len(fs.spare); n > 0 {
+		f, fs.spare = fs.spare[n-1], fs.spare[:n-1]
+	} else {
+		f = &frame{r: ep.r}
+	}
+	f.ep, f.from, f.entry, f.follows, f.performs = ep, around.from, around.entry, around.follows, around.performs
+	before = fs.code
+	f.driven, fs.code = fs.drives, f
+	return f, before
+}
+
+// leave is the end of the code of a frame.
+func (fs *frames) leave(f, before *frame) {
+	fs.code = before
+	f.gen++
+}
+
+// free has a frame used again.
+func (fs *frames) free(f *frame) { fs.spare = append(fs.spare, f) }
+
 // onLoop tells whether the code has the rank wait: nothing of the runtime goes on before it returns.
 func (f *frame) onLoop() bool { return f.entry != nil || f.follows != nil || f.performs != nil }
 
@@ -45,11 +77,11 @@ func (c Context) live() *frame {
 // goroutine did would race with the rank, and what a handler did as the main function would be counted in another epoch than meant.
 func (c Context) own() *frame {
 	f := c.live()
-	goroutine := f.r.goroutine
+	goroutine := f.r.frames.goroutine
 	if f.task != nil {
 		goroutine = f.task.goroutine
 	}
-	if owner.Current() != goroutine || f.task == nil && f.driven != f.r.drives {
+	if owner.Current() != goroutine || f.task == nil && f.driven != f.r.frames.drives {
 		f.misused(goroutine)
 	}
 	return f
@@ -64,17 +96,6 @@ func (f *frame) misused(goroutine uintptr) {
 			f.r.self, f.who()))
 	}
 	panic(fmt.Sprintf("amt: rank %d: the Context of %s is used in %s: use the one that this was given", f.r.self, f.who(), f.r.runs()))
-}
-
-// runs says what code of the program the rank runs.
-func (r *rank) runs() string {
-	switch {
-	case r.handler.entry != nil:
-		return r.handler.entry.String()
-	case r.code != nil:
-		return r.code.who()
-	}
-	return "the main function"
 }
 
 // dead says what is wrong with a context.
@@ -118,10 +139,5 @@ func (c Context) Poll() {
 	if f.onLoop() || f.task != nil {
 		return
 	}
-	f.r.drives = true
-	for turns := 0; turns < pollTurns && f.r.work(); turns++ {
-	}
-	f.r.drives = false
+	f.r.loop.poll()
 }
-
-const pollTurns = 64

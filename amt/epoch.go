@@ -1,7 +1,6 @@
 package amt
 
 import (
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"slices"
@@ -12,191 +11,64 @@ import (
 // An Epoch is work that ends together: every message sent by its body, and by the handlers and tasks that follow from those,
 // belongs to it, wherever they run. It is over when all of that is done.
 type Epoch struct {
-	r       *rank
-	id      uint64
-	label   string
-	fault   error           // why it was not begun
-	wave    term.Collective // of a collective epoch
-	tree    term.Rooted     // of a rooted one
-	outer   *Epoch          // is held by this one
-	after   []*Epoch        // until they are over, what is sent here waits, and the epoch is held
-	held    []heldMessage
-	next    []*Epoch // epochs that come after this one
-	err     error    // the first failure that is known here
-	dirty   bool     // is in the rank's list
-	over    bool
-	by      *frame // the code that began it, if that may wait for it, as long as it has the same life
-	life    uint64
-	claimed bool          // somebody waits for it, has done so, or comes after it: its error is theirs (disown)
-	tasks   int           // how many tasks wait for it
-	done    chan struct{} // not nil: closed when it is over
-	then    []func(Context)
-
-	begun     bool   // here
-	called    string // its label on another rank, which has told it before it was begun here
-	callsItSo int    // that rank
+	r         *rank
+	id        uint64
+	label     string
+	fault     error // why it was not begun
+	elsewhere elsewhere
+	outer     *Epoch // is held by this one
+	detector  detector
+	begun     bool // here
+	over      bool
+	err       error // the first failure that is known here
+	concern   concern
+	gate      gate
+	waiters   waiters
 }
 
-// A heldMessage is a record that waits for the epoch before.
-type heldMessage struct {
-	to     int
-	what   what
-	record []byte
+// elsewhere is what another rank calls an epoch, if it has told that before the epoch was begun here.
+type elsewhere struct {
+	label string
+	rank  int
 }
 
-// Numbers of epochs: collective ones are numbered alike on all ranks, rooted ones by their root and a number of its own.
-const (
-	rootedBit  = 1 << 63
-	rootShift  = 39
-	numberMask = 1<<rootShift - 1
-)
-
-func (ep *Epoch) collective() bool { return ep.id&rootedBit == 0 }
-
-func rootOf(id uint64) int { return int(id &^ rootedBit >> rootShift) }
-
-// find returns what is known of an epoch; one that was not heard of before is not begun here, or not yet.
-func (r *rank) find(id uint64) *Epoch {
-	if r.last != nil && r.last.id == id {
-		return r.last
-	}
-	ep := r.epochs[id]
-	if ep == nil {
-		ep = &Epoch{r: r, id: id}
-		if id&rootedBit != 0 {
-			ep.tree = term.NewRooted(rootOf(id) == r.self)
-		} else {
-			ep.wave = term.NewCollective(r.self, r.ranks)
-		}
-		r.epochs[id] = ep
-	}
-	r.last = ep
-	return ep
-}
-
-// forget is the end of what a rank knows of an epoch.
-func (r *rank) forget(ep *Epoch) {
-	if r.epochs[ep.id] == ep {
-		delete(r.epochs, ep.id)
-	}
-	if r.last == ep {
-		r.last = nil
-	}
-}
-
-func (ep *Epoch) hold() {
-	if ep.collective() {
-		ep.wave.Hold()
-	} else {
-		ep.tree.Hold()
-	}
-}
+func (ep *Epoch) collective() bool { return !ep.detector.rooted }
 
 // release undoes n holds.
 func (ep *Epoch) release(n int) {
-	if ep.collective() && ep.wave.Release(n) || !ep.collective() && ep.tree.Release(n) {
-		ep.r.mark(ep)
+	if ep.detector.release(n) {
+		ep.r.epochs.mark(ep)
 	}
 }
 
-func (ep *Epoch) got(from, n int) {
-	if ep.collective() {
-		ep.wave.Got(from, n)
-	} else {
-		ep.tree.Got(from, n)
-	}
-}
-
+// sent counts a message that is sent to a rank, this or another.
 func (ep *Epoch) sent(to int) {
-	switch {
-	case to == ep.r.self:
-		ep.hold()
-	case ep.collective():
-		ep.wave.Sent(to)
-	default:
-		ep.tree.Sent(to)
+	if to == ep.r.self {
+		ep.detector.hold()
+	} else {
+		ep.detector.sent(to)
 	}
 }
-
-// gated tells whether what is sent under the epoch has to wait.
-func (ep *Epoch) gated() bool { return len(ep.after) > 0 }
 
 // post sends a record that counts in the epoch: room for its header, and its payload.
 func (ep *Epoch) post(to int, w what, record []byte) {
-	if ep.gated() {
-		ep.hold()
-		ep.held = append(ep.held, heldMessage{to, w, record})
+	if ep.gate.closed() {
+		ep.detector.hold()
+		ep.gate.held = append(ep.gate.held, heldMessage{to, w, record})
 		return
 	}
 	ep.sent(to)
-	ep.r.record(to, w, ep.id, record)
+	ep.r.outgoing.record(to, w, ep.id, record)
 }
-
-// mark says that the epoch is to be settled when the rank has nothing else to do.
-func (r *rank) mark(ep *Epoch) {
-	if !ep.dirty {
-		ep.dirty = true
-		r.dirty = append(r.dirty, ep)
-	}
-}
-
-// settle settles the epochs that nothing has held for a moment.
-func (r *rank) settle() {
-	list := r.dirty
-	r.busy = false
-	r.watch.settled()
-	r.dirty, r.spare = r.spare[:0], list
-	for _, ep := range list {
-		ep.dirty = false
-		switch {
-		case ep.over:
-		case ep.collective():
-			ep.ordered(ep.wave.Settle(r.orders[:0]))
-		default:
-			ep.ordered(ep.tree.Settle(r.orders[:0]))
-		}
-	}
-}
-
-// detected hands a detector what another rank's sent.
-func (r *rank) detected(from int, epoch uint64, payload []byte) {
-	ep := r.find(epoch)
-	m, label := unpackDetector(payload)
-	r.mark(ep)
-	if len(label) > 0 {
-		ep.compare(from, label)
-	}
-	if ep.collective() {
-		ep.ordered(ep.wave.Receive(from, m, r.orders[:0]))
-	} else {
-		ep.ordered(ep.tree.Receive(from, m, r.orders[:0]))
-	}
-}
-
-// detectorSize is that of a detector's message; the label of a collective epoch follows it when a rank takes part in its first wave.
-const detectorSize = 24
 
 // detectorPayload is what the epoch's detector sends, until the next call.
 func (ep *Epoch) detectorPayload(m term.Message) []byte {
-	b := appendDetector(ep.r.detector[:0], m)
+	b := appendDetector(ep.r.epochs.packed[:0], m)
 	if ep.collective() && m.Kind == term.Count && m.Wave == 1 {
 		b = append(b, shortened(ep.label)...)
 	}
-	ep.r.detector = b
+	ep.r.epochs.packed = b
 	return b
-}
-
-// appendDetector packs what a detector sends.
-func appendDetector(b []byte, m term.Message) []byte {
-	b = binary.LittleEndian.AppendUint32(b, uint32(m.Kind))
-	b = binary.LittleEndian.AppendUint32(b, m.Wave)
-	b = binary.LittleEndian.AppendUint64(b, m.Sent)
-	return binary.LittleEndian.AppendUint64(b, m.Received)
-}
-
-func unpackDetector(b []byte) (m term.Message, label []byte) {
-	return term.Message{Kind: term.Kind(binary.LittleEndian.Uint32(b)), Wave: binary.LittleEndian.Uint32(b[4:]),
-		Sent: binary.LittleEndian.Uint64(b[8:]), Received: binary.LittleEndian.Uint64(b[16:])}, b[detectorSize:]
 }
 
 // mostLabel is how much of a label, in bytes, is compared with those of other ranks.
@@ -209,27 +81,27 @@ func shortened(label string) string { return label[:min(len(label), mostLabel)] 
 func (ep *Epoch) compare(from int, label []byte) {
 	switch {
 	case !ep.begun:
-		ep.callsItSo, ep.called = from, string(label)
+		ep.elsewhere = elsewhere{string(label), from}
 	case string(label) != shortened(ep.label):
 		err := fmt.Errorf("amt: ranks begin collective epochs, reductions or scopes in different orders, or leave some out: what is %q on rank %d is %q on rank %d",
 			ep.label, ep.r.self, label, from)
 		ep.fail(err)
-		ep.r.main.fail(err)
+		ep.r.main.epoch.fail(err)
 	}
 }
 
 // ordered sends what a detector wants sent, and ends the epoch if it is over.
 func (ep *Epoch) ordered(orders []term.Order) {
-	ep.r.orders = orders
+	ep.r.epochs.orders = orders
 	for _, o := range orders {
-		ep.r.settled = true
-		ep.r.control(o.To, what(recordDetector), ep.id, ep.detectorPayload(o.Message))
+		ep.r.epochs.lull.settled = true
+		ep.r.outgoing.control(o.To, what(recordDetector), ep.id, ep.detectorPayload(o.Message))
 	}
 	switch {
-	case ep.collective() && ep.wave.Over(), !ep.collective() && ep.tree.Over():
+	case ep.detector.over():
 		ep.end()
-	case !ep.collective() && ep.tree.Asleep():
-		ep.r.forget(ep)
+	case ep.detector.asleep():
+		ep.r.epochs.forget(ep)
 	}
 }
 
@@ -239,22 +111,23 @@ func (ep *Epoch) end() {
 		return
 	}
 	ep.over = true
-	ep.r.forget(ep)
-	ep.r.settled, ep.r.patient = false, waitingLooks
-	for _, next := range ep.next {
+	ep.r.epochs.forget(ep)
+	ep.r.epochs.lull.over()
+	w := &ep.waiters
+	for _, next := range w.next {
 		next.inherit(ep)
 		next.ungate(ep)
 	}
-	if ep.done != nil {
-		ep.r.running += ep.tasks
-		close(ep.done)
+	if w.done != nil {
+		ep.r.tasks.running += w.tasks
+		close(w.done)
 	}
 	if ep.outer == nil {
 		return
 	}
 	ep.disown()
-	ep.next = nil
-	for _, then := range ep.then {
+	w.next = nil
+	for _, then := range w.then {
 		ep.followed(ep.outer, then)
 	}
 	ep.outer.release(1)
@@ -279,39 +152,25 @@ func (ep *Epoch) inherit(before *Epoch) {
 
 // ungate is the end of an epoch before: what has waited for it, and for no other, is sent.
 func (ep *Epoch) ungate(before *Epoch) {
-	ep.after = slices.DeleteFunc(ep.after, func(o *Epoch) bool { return o == before })
-	if !ep.gated() {
-		for _, m := range ep.held {
-			ep.sent(m.to)
-			ep.r.record(m.to, m.what, ep.id, m.record)
-			ep.release(1)
-		}
-		ep.held = nil
+	for _, m := range ep.gate.passed(before) {
+		ep.sent(m.to)
+		ep.r.outgoing.record(m.to, m.what, ep.id, m.record)
+		ep.release(1)
 	}
 	ep.release(1)
 }
 
 // run runs a function within the epoch, on the rank's own goroutine.
-// Within a handler, or what follows an epoch, it is still that.
 func (ep *Epoch) run(around *frame, body func(Context) error) {
 	r := ep.r
-	var f *frame
-	if n := len(r.frames); n > 0 {
-		f, r.frames = r.frames[n-1], r.frames[:n-1]
-	} else {
-		f = &frame{r: r}
-	}
-	f.ep, f.from, f.entry, f.follows, f.performs = ep, around.from, around.entry, around.follows, around.performs
-	before := r.code
-	f.driven, r.code = r.drives, f
+	f, before := r.frames.enter(ep, around)
 	err := body(Context{f, f.gen})
-	r.code = before
-	f.gen++
+	r.frames.leave(f, before)
 	if err != nil {
 		ep.fail(err)
 	}
-	r.ends(f)
-	r.frames = append(r.frames, f)
+	r.epochs.ends(f)
+	r.frames.free(f)
 }
 
 // fail makes an error the epoch's, everywhere. The epoch is over no earlier for it: messages that wait are taken, but not
@@ -322,7 +181,7 @@ func (ep *Epoch) fail(err error) {
 	}
 	ep.failed(err)
 	w, text := what(recordFailure), []byte(err.Error())
-	ep.r.failures.keep(string(text), err)
+	ep.r.epochs.failures.keep(string(text), err)
 	var hang *HangError
 	if errors.As(err, &hang) {
 		w, text = what(recordHang), []byte(hang.Text+"\x00"+hang.DOT)
@@ -330,14 +189,14 @@ func (ep *Epoch) fail(err error) {
 	if !ep.collective() {
 		if root := rootOf(ep.id); root != ep.r.self {
 			ep.sent(root)
-			ep.r.control(root, w, ep.id, text)
+			ep.r.outgoing.control(root, w, ep.id, text)
 			return
 		}
 	}
 	for to := range ep.r.ranks {
 		if to != ep.r.self {
 			ep.sent(to)
-			ep.r.control(to, w, ep.id, text)
+			ep.r.outgoing.control(to, w, ep.id, text)
 		}
 	}
 }
@@ -348,11 +207,7 @@ func (ep *Epoch) failed(err error) {
 		return
 	}
 	ep.err = err
-	for t := range ep.r.tasks {
-		if t.cancel != nil && ep.holds(t.f.ep) {
-			t.cancel(err)
-		}
-	}
+	ep.r.tasks.cancel(ep, err)
 }
 
 // An EpochOption changes how an epoch is begun.
@@ -388,10 +243,10 @@ func (ep *Epoch) follow(other *Epoch) {
 	switch {
 	case other.over:
 		ep.inherit(other)
-	case !slices.Contains(ep.after, other):
-		ep.hold()
-		ep.after = append(ep.after, other)
-		other.next = append(other.next, ep)
+	case !slices.Contains(ep.gate.after, other):
+		ep.detector.hold()
+		ep.gate.after = append(ep.gate.after, other)
+		other.waiters.next = append(other.waiters.next, ep)
 	}
 }
 
@@ -404,9 +259,7 @@ func (c Context) Collective(label string, body func(Context) error, opts ...Epoc
 		c.Fail(err)
 		return &Epoch{fault: err}
 	}
-	r := f.r
-	r.collectives++
-	return r.begin(f, r.find(r.collectives), label, body, opts)
+	return f.r.epochs.nextCollective().begin(f, label, body, opts)
 }
 
 // Rooted begins an epoch of this rank's own. The body runs at once; an error of it, or of what follows from it on any rank,
@@ -416,23 +269,21 @@ func (c Context) Rooted(label string, body func(Context) error, opts ...EpochOpt
 	if f.task != nil {
 		return f.task.rooted(f, label, body, opts)
 	}
-	r := f.r
-	r.rooteds++
-	return r.begin(f, r.find(rootedBit|uint64(r.self)<<rootShift|r.rooteds&numberMask), label, body, opts)
+	return f.r.epochs.nextRooted().begin(f, label, body, opts)
 }
 
-// begin begins an epoch within that of a frame.
-func (r *rank) begin(f *frame, ep *Epoch, label string, body func(Context) error, opts []EpochOption) *Epoch {
+// begin begins the epoch within that of a frame.
+func (ep *Epoch) begin(f *frame, label string, body func(Context) error, opts []EpochOption) *Epoch {
 	ep.label, ep.outer, ep.begun = label, f.ep, true
-	ep.began(f)
+	ep.concern.begins(f)
 	if ep.outer != nil {
-		ep.outer.hold()
-		for _, before := range ep.outer.after {
+		ep.outer.detector.hold()
+		for _, before := range ep.outer.gate.after {
 			ep.follow(before)
 		}
 	}
-	if ep.called != "" {
-		ep.compare(ep.callsItSo, []byte(ep.called))
+	if other := ep.elsewhere; other.label != "" {
+		ep.compare(other.rank, []byte(other.label))
 	}
 	var wrong error
 	for _, set := range opts {
@@ -478,14 +329,15 @@ func (ep *Epoch) foreign(f *frame, does string) error {
 // wait drives the rank until the epoch is over.
 func (ep *Epoch) wait() error {
 	ep.claim()
-	before := ep.r.waits
-	ep.r.waits = ep
-	defer func() { ep.r.waits = before }()
-	err := ep.r.until(ep)
+	m := &ep.r.main
+	before := m.waits
+	m.waits = ep
+	defer func() { m.waits = before }()
+	err := ep.r.loop.until(ep)
 	switch {
 	case err == nil:
 		return ep.err
-	case ep.err == nil || ep == ep.r.main || ep.err.Error() == err.Error():
+	case ep.err == nil || ep == m.epoch || ep.err.Error() == err.Error():
 		return err
 	}
 	return errors.Join(ep.err, err) // the first may be why the second is
@@ -511,7 +363,7 @@ func (ep *Epoch) OnDone(c Context, then func(Context)) {
 		return
 	}
 	if within := f.ep; f.task != nil { // which holds it until what it asks for now is done
-		f.r.ask(func() { ep.onDone(within, then) })
+		f.r.inbox.ask(func() { ep.onDone(within, then) })
 		return
 	}
 	ep.onDone(f.ep, then)
@@ -524,7 +376,7 @@ func (ep *Epoch) onDone(within *Epoch, then func(Context)) {
 	case ep.over:
 		ep.followed(within, then)
 	default:
-		ep.then = append(ep.then, then)
+		ep.waiters.then = append(ep.waiters.then, then)
 	}
 }
 
@@ -534,7 +386,7 @@ func (c Context) Fail(err error) {
 	f := c.own()
 	if f.task != nil {
 		ep := f.ep
-		f.r.ask(func() { ep.fail(err) })
+		f.r.inbox.ask(func() { ep.fail(err) })
 		return
 	}
 	f.ep.fail(err)

@@ -23,17 +23,17 @@ func Table() ([]string, error) {
 // RunOver is RunLocal over transports that a test has put around those within a process. Ranks take part in finding that
 // nothing can go on when they have had nothing to do for so long, and look for lost batches.
 func RunOver(n int, around func(wire.Transport) wire.Transport, rests time.Duration, main func(Context) error) error {
-	return runOver(n, around, main, func(r *rank) { r.watch.rests, r.watch.asks = rests, rests }, func(r *rank) error { return nil })
+	return runOver(n, around, main, func(r *rank) { r.watch.rests, r.watch.losses.asks = rests, rests }, func(r *rank) error { return nil })
 }
 
 // RunWithin is RunOver with a limit of memory. That nothing counts when all is done is looked for.
 func RunWithin(n, limit int, around func(wire.Transport) wire.Transport, rests time.Duration, main func(Context) error) error {
 	return runOver(n, around, main, func(r *rank) {
-		r.watch.rests, r.watch.asks = rests, rests
+		r.watch.rests, r.watch.losses.asks = rests, rests
 		r.memory.bound(limit)
 	}, func(r *rank) error {
 		kept := 0 // by what came while the rank sent its last words, and is no message
-		for _, p := range r.incoming.all() {
+		for _, p := range r.dispatcher.incoming.all() {
 			if kept += cap(p.b); HasMessages(p.b) {
 				return fmt.Errorf("rank %d: at the end there is a message from rank %d", r.self, p.from)
 			}

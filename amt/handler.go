@@ -221,7 +221,7 @@ func (k codec[M]) runner(do func(c Context, m *M)) func(c Context, payload []byt
 		return func(c Context, payload []byte) error {
 			m := new(M)
 			var err error
-			if len(payload) > c.f.r.watch.short { // it has a batch of its own, which is not used again
+			if len(payload) > c.f.r.t.short { // it has a batch of its own, which is not used again
 				err = packer.UnmarshalOwned(payload, m)
 			} else {
 				err = packer.Unmarshal(payload, m)

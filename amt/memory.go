@@ -115,7 +115,7 @@ func (m *memory) look() {
 		return
 	}
 	if m.left = m.limit - m.used(true); m.left < 0 {
-		m.over, m.r.reached = true, 0
+		m.over, m.r.outgoing.reached = true, 0
 		m.full.Store(true)
 	}
 }
@@ -131,7 +131,7 @@ func (m *memory) relax() {
 	if m.left = m.limit - m.used(true); m.left < 0 {
 		return
 	}
-	m.over, m.r.reached = false, m.r.ranks
+	m.over, m.r.outgoing.reached = false, m.r.ranks
 	m.full.Store(false)
 	for _, ready := range m.waiting {
 		close(ready)
@@ -170,7 +170,7 @@ func (m *memory) wait(f *frame) {
 	case f.task != nil:
 		m.waitTask()
 		return
-	case f.onLoop() || r.entered:
+	case f.onLoop() || r.main.entered:
 		if m.relax(); m.over && m.used(true)/toldBeyond > m.limit && toldMemory.CompareAndSwap(false, true) {
 			fmt.Fprintf(os.Stderr, "amt: rank %d: %s sends without waiting for room, as it must: what this rank has sent takes more than %d times %d bytes (%s)\n",
 				r.self, f.who(), toldBeyond, m.limit, MemoryVariable)
@@ -179,11 +179,11 @@ func (m *memory) wait(f *frame) {
 	}
 	begun, told := time.Now(), time.Duration(0)
 	for m.relax(); m.over && r.failure() == nil; m.relax() {
-		r.drive()
-		if waited := time.Since(begun); r.watch.patient > 0 && waited >= max(r.watch.patient, 2*told) {
+		r.loop.drive()
+		if waited := time.Since(begun); r.watch.patience.lasts > 0 && waited >= max(r.watch.patience.lasts, 2*told) {
 			told = waited
 			fmt.Fprintf(os.Stderr, "amt: rank %d: the main function waits for room since %v: other ranks do not handle what this one has sent, %d bytes (%s)\n",
-				r.self, waited.Round(max(r.watch.patient/100, 1)), m.used(false), MemoryVariable)
+				r.self, waited.Round(max(r.watch.patience.lasts/100, 1)), m.used(false), MemoryVariable)
 		}
 	}
 }
@@ -192,7 +192,7 @@ func (m *memory) wait(f *frame) {
 func (m *memory) waitTask() {
 	for m.crowded() {
 		ready := make(chan struct{})
-		m.r.ask(func() {
+		m.r.inbox.ask(func() {
 			if m.relax(); m.over {
 				m.waiting = append(m.waiting, ready)
 			} else {
@@ -201,7 +201,7 @@ func (m *memory) waitTask() {
 		})
 		select {
 		case <-ready:
-		case <-m.r.gone:
+		case <-m.r.tasks.gone:
 			return
 		}
 	}

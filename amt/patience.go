@@ -9,15 +9,34 @@ import (
 	"time"
 )
 
+// PatienceVariable says how long a task or a handler runs, or a main function waits elsewhere than in this package, before it is told
+// that it does ("90s"); a minute if it is not set, never if it is 0.
+const PatienceVariable = "BYSSUS_AMT_PATIENCE"
+
+const patientFor = time.Minute // before it says that something runs; then after twice as long, and so on
+
 // A patience tells that a handler, an operation of a scope, or a main function that waits elsewhere than in the runtime, keeps its rank
-// from everything else. It looks from outside of the
-// rank's goroutine, at a number that this changes whenever it takes a batch or has nothing to do; what it does, if that stays the
-// same, is read off its stack.
+// from everything else. It looks from a goroutine of its own, at a number that the rank's changes whenever it takes a batch or has nothing to
+// do; what that does, if it stays the same, is read off its stack.
 type patience struct {
 	r     *rank
 	beats atomic.Uint64
-	lasts time.Duration // 0: it does not look
+	lasts time.Duration // does not change; 0: nothing is told
 	over  chan struct{}
+}
+
+func (p *patience) init(r *rank) error {
+	p.r, p.lasts = r, patientFor
+	text := os.Getenv(PatienceVariable)
+	if text == "" {
+		return nil
+	}
+	d, err := time.ParseDuration(text)
+	if err != nil || d < 0 {
+		return fmt.Errorf("amt: %s=%s: a time is wanted, such as 90s, or 0", PatienceVariable, text)
+	}
+	p.lasts = d
+	return nil
 }
 
 // beat is called by the rank's goroutine.
@@ -54,7 +73,7 @@ func (p *patience) look(over <-chan struct{}) {
 			seen, does = beats, ""
 			continue
 		}
-		what, which := p.r.occupied(stacks())
+		what, which := p.occupied(stacks())
 		if what == "" || which != does {
 			since, does, told = now, which, 0
 			continue
@@ -78,8 +97,9 @@ func stacks() string {
 
 // occupied finds what the rank does in the stacks of all goroutines: a handler, or an operation, and which: its frames with the addresses
 // in them, of the rank and of the message; or a main function that waits for what is not the runtime's. Else both are empty.
-func (r *rank) occupied(stacks string) (what, which string) {
-	handles := fmt.Sprintf(".(*rank).message(%p", r)
+func (p *patience) occupied(stacks string) (what, which string) {
+	r := p.r
+	handles := fmt.Sprintf(".(*dispatcher).message(%p", &r.dispatcher)
 	performs := fmt.Sprintf(".(*operations).perform(%p", &r.operations)
 	runs := fmt.Sprintf(".(*rank).run(%p", r)
 	for s := range strings.SplitSeq(stacks, "\n\n") {
@@ -89,7 +109,7 @@ func (r *rank) occupied(stacks string) (what, which string) {
 		}
 		if above, frame, found := strings.Cut(s, handles); found {
 			frame, _, _ = strings.Cut(frame, "\n")
-			for _, e := range r.table {
+			for _, e := range r.dispatcher.table {
 				if strings.Contains(above, "\n"+e.function+"(") {
 					return e.String(), frame
 				}
@@ -105,7 +125,7 @@ func (r *rank) occupied(stacks string) (what, which string) {
 
 // waitsElsewhere is what a main function waits in, by its stack; empty if it computes, or waits for an epoch.
 func waitsElsewhere(stack, runs string) string {
-	if !strings.Contains(stack, runs) || strings.Contains(stack, ".(*rank).step(") {
+	if !strings.Contains(stack, runs) || strings.Contains(stack, ".(*loop).step(") {
 		return ""
 	}
 	_, state, _ := strings.Cut(stack, "[")

@@ -2,8 +2,6 @@ package amt
 
 import (
 	"cmp"
-	"errors"
-	"fmt"
 	"slices"
 )
 
@@ -72,8 +70,9 @@ func (s *sorted) pop() waiting {
 const idleLevels = 64
 
 // sort takes the messages of a batch, from somewhere in it on, to be handled in their order; what else is in it is done.
-func (r *rank) sort(p parcel, b []byte) {
-	if len(b) < r.watch.short/2 { // those that wait for long must not keep a whole batch
+func (d *dispatcher) sort(p parcel, b []byte) {
+	r := d.r
+	if len(b) < r.t.short/2 { // those that wait for long must not keep a whole batch
 		whole := p.b
 		b = slices.Clone(b)
 		r.memory.handled(&p, cap(whole)-cap(b))
@@ -84,50 +83,50 @@ func (r *rank) sort(p parcel, b []byte) {
 	for len(b) > 0 {
 		w, epoch, payload, rest, ok := nextRecord(b)
 		if !ok {
-			r.broken = errors.Join(r.broken, fmt.Errorf("amt: rank %d: a batch from rank %d ends within a record", r.self, p.from))
+			r.t.torn(p.from)
 			break
 		}
 		b = rest
 		if w.id() < firstCounted {
-			r.controlled(p.from, w.id(), epoch, payload)
+			d.controlled(p.from, w.id(), epoch, payload)
 			continue
 		}
-		ep := r.find(epoch)
+		ep := r.epochs.find(epoch)
 		if p.remote {
-			ep.hold()
-			ep.got(p.from, 1)
-			r.came()
+			ep.detector.hold()
+			ep.detector.got(p.from, 1)
+			r.epochs.lull.came()
 		}
 		of.left++
-		r.sorted.push(waiting{ep, w, payload, of})
+		d.sorted.push(waiting{ep, w, payload, of})
 	}
-	r.done(of)
+	d.done(of)
 }
 
 // done is the end of a message of a batch.
-func (r *rank) done(b *batch) {
+func (d *dispatcher) done(b *batch) {
 	if b.left--; b.left == 0 {
-		r.free(b.parcel)
+		d.free(b.parcel)
 	}
 }
 
 // next handles the message that is next, if there is one.
-func (r *rank) next() bool {
-	if r.sorted.n == 0 {
-		r.sorts = r.sorted.always
+func (d *dispatcher) next() bool {
+	r := d.r
+	if d.sorted.n == 0 {
+		d.sorts = d.sorted.always
 		return false
 	}
-	w := r.sorted.pop()
-	r.message(w.ep, w.batch.from, w.what, w.payload)
-	r.handler.gen++
-	r.handler.entry = nil
+	w := d.sorted.pop()
+	d.message(w.ep, w.batch.from, w.what, w.payload)
+	d.handled()
 	w.ep.release(1)
-	r.done(w.batch)
-	if r.since++; r.since >= r.pace.messages {
-		r.pace.next()
-		r.patience.beat()
-		r.flush()
-		r.unlooked = true
+	d.done(w.batch)
+	if r.outgoing.pace.due() {
+		r.outgoing.pace.next()
+		r.watch.patience.beat()
+		r.outgoing.flush()
+		r.loop.unlooked = true
 	}
 	return true
 }

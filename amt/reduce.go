@@ -66,7 +66,7 @@ func (d *Reduction[T]) All(c Context, value T) (T, error) {
 		return nil
 	}).Wait(c)
 	if id != 0 { // it was begun
-		delete(f.r.reductions, id)
+		delete(f.r.epochs.reductions, id)
 	}
 	if err == nil && of == nil {
 		err = errors.New("amt: a reduction was not begun")
@@ -80,7 +80,7 @@ func (d *Reduction[T]) All(c Context, value T) (T, error) {
 // state is what this rank has of the reduction of the context's epoch; nil: that is another one, which the epoch fails for.
 func (d *Reduction[T]) state(c Context) *reducing[T] {
 	r, id := c.f.r, c.f.ep.id
-	if known := r.reductions[id]; known != nil {
+	if known := r.epochs.reductions[id]; known != nil {
 		if s, ok := known.(*reducing[T]); ok && s.of == d {
 			return s
 		}
@@ -89,7 +89,7 @@ func (d *Reduction[T]) state(c Context) *reducing[T] {
 	}
 	n := 1 + len(r.below)
 	s := &reducing[T]{of: d, values: make([]T, n), has: make([]bool, n), left: n}
-	r.reductions[id] = s
+	r.epochs.reductions[id] = s
 	return s
 }
 

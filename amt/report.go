@@ -11,8 +11,8 @@ import (
 
 // report is what this rank waits for.
 func (r *rank) report() hang.Report {
-	report := hang.Report{Rank: r.self, Main: r.waits.number(), Ended: r.ended}
-	for t := range r.tasks {
+	report := hang.Report{Rank: r.self, Main: r.main.waits.number(), Ended: r.main.ended}
+	for t := range r.tasks.all {
 		if t.waits != nil {
 			report.Tasks = append(report.Tasks, hang.Task{Name: t.name, Epoch: t.waits.number(), Holds: t.f.ep.number()})
 		}
@@ -20,10 +20,10 @@ func (r *rank) report() hang.Report {
 	slices.SortFunc(report.Tasks, func(a, b hang.Task) int {
 		return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.Epoch, b.Epoch))
 	})
-	for _, id := range slices.Sorted(maps.Keys(r.epochs)) {
-		report.Epochs = append(report.Epochs, r.epochs[id].report())
+	for _, id := range slices.Sorted(maps.Keys(r.epochs.byID)) {
+		report.Epochs = append(report.Epochs, r.epochs.byID[id].report())
 	}
-	for _, u := range r.unclaimed {
+	for _, u := range r.epochs.unclaimed {
 		report.Failed = append(report.Failed, fmt.Sprintf("epoch %q (%s): %v", u.label, u.number(), u.err))
 	}
 	for _, s := range r.operations.scopes {
@@ -53,17 +53,17 @@ func (ep *Epoch) report() hang.Epoch {
 	if ep.outer != nil {
 		e.Outer = ep.outer.number()
 	}
-	for _, before := range ep.after {
+	for _, before := range ep.gate.after {
 		e.After = append(e.After, before.number())
 	}
 	if !ep.collective() {
-		e.Awaited = ep.tree.Awaited()
+		e.Awaited = ep.detector.tree.Awaited()
 	}
 	counts := map[hang.Held]int{}
-	for _, m := range ep.held {
+	for _, m := range ep.gate.held {
 		name := "the runtime"
-		if m.what.id() >= firstHandler && int(m.what.id()-firstHandler) < len(ep.r.table) {
-			name = ep.r.table[m.what.id()-firstHandler].String()
+		if m.what.id() >= firstHandler && int(m.what.id()-firstHandler) < len(ep.r.dispatcher.table) {
+			name = ep.r.dispatcher.table[m.what.id()-firstHandler].String()
 		}
 		counts[hang.Held{To: m.to, Handler: name}]++
 	}

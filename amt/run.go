@@ -43,7 +43,7 @@ func (t Trial) RunLocal(n int, main func(Context) error) error {
 				errs[rank] = err
 				return
 			}
-			r.failures, r.poison = told, t.Poison
+			r.epochs.failures, r.dispatcher.poison = told, t.Poison
 			defer r.exited(func(err error) { errs[rank] = err })
 			errs[rank] = r.run(main)
 		})
@@ -65,59 +65,76 @@ func joined(errs []error) error {
 	return errors.Join(list...)
 }
 
+// A mainFunction is how far the main function of a rank is; between Attach and Detach there is one after the other. It belongs to the
+// goroutine that drives the rank, on which it runs.
+type mainFunction struct {
+	epoch    *Epoch
+	attached *Epoch // what all is within between Attach and Detach
+	waits    *Epoch // what it waits for
+	entered  bool   // it is that of an Enter
+	ended    bool   // it has returned
+	returned bool   // run has
+}
+
+// all is the epoch that everything is within.
+func (m *mainFunction) all() *Epoch {
+	if m.attached != nil {
+		return m.attached
+	}
+	return m.epoch
+}
+
+// failure is that of everything.
+func (m *mainFunction) failure() error {
+	if m.attached != nil && m.epoch.err == nil {
+		return m.attached.err
+	}
+	return m.epoch.err
+}
+
 // run runs a program on one rank, in the main epoch. When that fails, nobody waits for anybody else.
 func (r *rank) run(main func(Context) error) error {
-	if r.attached == nil { // else Attach has begun it
-		r.patience.begin()
-		defer r.patience.end()
+	m := &r.main
+	if m.attached == nil { // else Attach has begun it
+		r.watch.patience.begin()
+		defer r.watch.patience.end()
 	}
-	r.ended, r.goroutine = false, owner.Current()
-	r.collectives++
-	r.main = r.find(r.collectives)
+	m.ended, r.frames.goroutine = false, owner.Current()
+	m.epoch = r.epochs.nextCollective()
 	var failed error
-	r.begin(&frame{r: r, ep: r.attached, from: r.self}, r.main, "main", func(c Context) error {
+	m.epoch.begin(&frame{r: r, ep: m.attached, from: r.self}, "main", func(c Context) error {
 		failed = main(c)
 		return failed
 	}, nil)
-	r.ended = true
-	err := r.main.wait()
-	r.watch.end()
+	m.ended = true
+	err := m.epoch.wait()
+	r.watch.alarm.stop()
 	if failed != nil {
 		err = failed
 	}
-	if err != nil && r.attached != nil {
-		r.attached.fail(err) // for ranks that wait in an Enter
+	if err != nil && m.attached != nil {
+		m.attached.fail(err) // for ranks that wait in an Enter
 	}
-	if err = errors.Join(err, r.drain(err != nil)); err != nil {
-		r.abandon(err)
+	if err = errors.Join(err, r.loop.drain(err != nil)); err != nil {
+		r.tasks.abandon(err)
 	}
-	r.returned = true
+	m.returned = true
 	return err
 }
 
 // exited is deferred around run. Where the program has ended the rank's goroutine, the others are told, and what it did is given to
 // then, as an error.
 func (r *rank) exited(then func(error)) {
-	if r.returned {
+	if r.main.returned {
 		return
 	}
 	if p := recover(); p != nil {
 		panic(fmt.Sprintf("amt: rank %d: %s panics: %v", r.self, r.runs(), p))
 	}
 	err := fmt.Errorf("amt: rank %d: the main function, a body or a handler: %w", r.self, errGoexit)
-	r.watch.end()
-	r.main.fail(err)
-	err = errors.Join(err, r.drain(true))
-	r.abandon(err)
+	r.watch.alarm.stop()
+	r.main.epoch.fail(err)
+	err = errors.Join(err, r.loop.drain(true))
+	r.tasks.abandon(err)
 	then(err)
-}
-
-// abandon is the end of a rank whose program has failed, by an error: tasks wait for nothing more.
-func (r *rank) abandon(err error) {
-	r.die(err)
-	select {
-	case <-r.gone:
-	default:
-		close(r.gone)
-	}
 }

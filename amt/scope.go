@@ -51,14 +51,14 @@ func (s *Scope) Do(c Context, operation func(comm *mpi.Comm) error, then ...func
 		return
 	}
 	if ep := f.ep; f.task != nil {
-		f.r.ask(func() { s.ask(ep, operation, then) })
+		f.r.inbox.ask(func() { s.ask(ep, operation, then) })
 		return
 	}
 	s.ask(f.ep, operation, then)
 }
 
 func (s *Scope) ask(ep *Epoch, operation func(*mpi.Comm) error, then []func(Context)) {
-	ep.hold()
+	ep.detector.hold()
 	o := &s.r.operations
 	o.agreement.Ask(s.n)
 	s.asked.push(asked{ep, operation, then})
@@ -77,7 +77,7 @@ func (c Context) World() *mpi.Comm {
 
 // blocks reports that a handler calls what may block.
 func (o *operations) blocks(function string) {
-	e := o.r.handler.entry
+	e := o.r.dispatcher.handler.entry
 	if e == nil || o.reported[blocking{e, function}] {
 		return
 	}
@@ -172,9 +172,7 @@ func (o *operations) flush() {
 	}
 	left := o.queue[:0]
 	for _, w := range o.queue {
-		size := len(w.b)
-		sent, err := o.r.t.SendUrgently(w.to, w.b)
-		if !o.r.taken(w.to, size, false, sent, err) {
+		if !o.r.t.putUrgently(w.to, w.b) {
 			left = append(left, w)
 		}
 	}
@@ -201,15 +199,14 @@ func (o *operations) perform() bool {
 	if !o.agreement.Due() {
 		return false
 	}
-	for o.r.flush(); len(o.queue) > 0 && o.r.broken == nil; o.r.flush() {
-		if p := o.r.look(waitingLooks); p.b != nil {
-			o.r.incoming.push(p)
-		}
+	r := o.r
+	for r.outgoing.flush(); len(o.queue) > 0 && r.t.broken == nil; r.outgoing.flush() {
+		r.dispatcher.fetch(waitingLooks)
 	}
-	if o.r.broken != nil {
+	if r.t.broken != nil {
 		return false
 	}
-	o.r.patience.beat()
+	r.watch.patience.beat()
 	n, _, _ := o.agreement.Next()
 	s := o.scopes[n]
 	a := s.asked.pop()

@@ -4,8 +4,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-
-	"github.com/byssus-hpc/byssus/amt/internal/tree"
 )
 
 // Send sends a message to a rank, this or another, within the epoch of the context. The message is copied. What is wrong
@@ -13,14 +11,14 @@ import (
 func (h *Handler[M]) Send(c Context, to int, m *M) {
 	f := c.own()
 	ep, r := f.ep, f.r
-	if h.entry == nil || h.entry.fault != nil || f.task != nil || uint(to) >= uint(r.reached) || len(ep.after) > 0 {
+	if h.entry == nil || h.entry.fault != nil || f.task != nil || uint(to) >= uint(r.outgoing.reached) || ep.gate.closed() {
 		if !h.sendRarely(f, to, m, nil) {
 			return
 		}
 	}
 	ep.sent(to)
 	if size := h.code.size; size > 0 {
-		*(*M)(r.place(to, h.entry.what, ep.id, size)) = *m
+		*(*M)(r.outgoing.place(to, h.entry.what, ep.id, size)) = *m
 		return
 	}
 	h.sendPacked(f, to, m)
@@ -31,15 +29,15 @@ func (h *Handler[M]) sendPacked(f *frame, to int, m *M) {
 	ep, r := f.ep, f.r
 	var at int
 	b, err := h.code.sized(m, func(size int) (b []byte, err error) {
-		b, at = openRecord(r.room(to, wholeSize(size)+8))
+		b, at = openRecord(r.outgoing.room(to, wholeSize(size)+8))
 		return b, nil
 	})
 	if err != nil { // something has to come
-		r.control(to, what(recordNothing), ep.id, nil)
+		r.outgoing.control(to, what(recordNothing), ep.id, nil)
 		ep.fail(h.trouble(f, to, err))
 		return
 	}
-	r.fill(to, closeRecord(b, at, h.entry.what, ep.id))
+	r.outgoing.fill(to, closeRecord(b, at, h.entry.what, ep.id))
 }
 
 // SendAt is Send with a priority for this message, in place of its handler's.
@@ -51,7 +49,7 @@ func (h *Handler[M]) SendAt(c Context, to int, m *M, priority Priority) {
 func (h *Handler[M]) sendRarely(f *frame, to int, m *M, priority *Priority) bool {
 	f.waitForRoom()
 	err := h.check(f.r.ranks, to)
-	if err == nil && f.task == nil && priority == nil && !f.ep.gated() {
+	if err == nil && f.task == nil && priority == nil && !f.ep.gate.closed() {
 		return true
 	}
 	var record []byte
@@ -71,7 +69,7 @@ func (h *Handler[M]) sendRarely(f *frame, to int, m *M, priority *Priority) bool
 		ep.post(to, w, record)
 	}
 	if f.task != nil {
-		f.r.askToSend(len(record), post)
+		f.r.memory.askToSend(len(record), post)
 	} else {
 		post()
 	}
@@ -86,10 +84,10 @@ func (f *frame) waitForRoom() {
 }
 
 // askToSend asks for a message of a task to be sent, which has so many bytes.
-func (r *rank) askToSend(size int, post func()) {
-	r.memory.asked.Add(int64(size))
-	r.ask(func() {
-		r.memory.asked.Add(-int64(size))
+func (m *memory) askToSend(size int, post func()) {
+	m.asked.Add(int64(size))
+	m.r.inbox.ask(func() {
+		m.asked.Add(-int64(size))
 		post()
 	})
 }
@@ -139,26 +137,8 @@ func (h *Handler[M]) Broadcast(c Context, m *M) {
 		ep.post(f.r.self, whatOf(recordSpread, h.entry.priority), record)
 	}
 	if f.task != nil {
-		f.r.askToSend(len(record), begin)
+		f.r.memory.askToSend(len(record), begin)
 		return
 	}
 	begin()
-}
-
-// spread passes a record on to the ranks below this one, in a tree whose root is where it comes from, and handles it.
-func (r *rank) spread(ep *Epoch, w what, payload []byte) {
-	root := int(binary.LittleEndian.Uint64(payload))
-	place := (r.self - root + r.ranks) % r.ranks
-	first, last := tree.Children(place, r.ranks)
-	for child := first; child < last; child++ {
-		to := (child + root) % r.ranks
-		ep.sent(to)
-		r.control(to, w, ep.id, payload)
-	}
-	of, _, inner, _, ok := nextRecord(payload[8:])
-	if !ok || of.id() < firstHandler {
-		ep.fail(fmt.Errorf("amt: rank %d: a broadcast of rank %d is not whole", r.self, root))
-		return
-	}
-	r.message(ep, root, of, inner)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"time"
 
 	"github.com/byssus-hpc/byssus/amt/internal/owner"
@@ -24,6 +25,65 @@ type task struct {
 	panics bool // the program ends by it
 }
 
+// tasks are those of a rank that have not ended. They belong to the goroutine that drives the rank. The tasks themselves look at gone and
+// life alone.
+type tasks struct {
+	self    int
+	all     map[*task]struct{}
+	running int             // of them, those that do not wait
+	gone    chan struct{}   // closed when a run has failed
+	life    context.Context // done then
+	die     context.CancelCauseFunc
+}
+
+func (ts *tasks) init(r *rank) {
+	ts.self, ts.all, ts.gone = r.self, map[*task]struct{}{}, make(chan struct{})
+	ts.life, ts.die = context.WithCancelCause(context.Background())
+}
+
+func (ts *tasks) begin(t *task) {
+	t.begun = time.Now()
+	ts.running++
+	ts.all[t] = struct{}{}
+}
+
+func (ts *tasks) end(t *task) {
+	ts.running--
+	delete(ts.all, t)
+}
+
+// cancel ends the contexts of those within an epoch, which has failed.
+func (ts *tasks) cancel(ep *Epoch, err error) {
+	for t := range ts.all {
+		if t.cancel != nil && ep.holds(t.f.ep) {
+			t.cancel(err)
+		}
+	}
+}
+
+// abandon is the end of a rank whose program has failed, by an error: tasks wait for nothing more.
+func (ts *tasks) abandon(err error) {
+	ts.die(err)
+	select {
+	case <-ts.gone:
+	default:
+		close(ts.gone)
+	}
+}
+
+// complain says which have run for long.
+func (ts *tasks) complain(now time.Time, patient time.Duration) {
+	if patient <= 0 {
+		return
+	}
+	for t := range ts.all {
+		if ran := now.Sub(t.begun); t.waits == nil && ran >= max(patient, 2*t.told) {
+			t.told = ran
+			fmt.Fprintf(os.Stderr, "amt: rank %d: the task %q runs since %v; this rank has nothing else to do\n", ts.self, t.name, ran.Round(time.Second))
+		}
+	}
+}
+
 // errGoexit is what code did that neither returned nor panicked.
 var errGoexit = errors.New("it has ended its goroutine by runtime.Goexit, as t.FailNow and t.Fatal do: return an error instead")
 
@@ -36,10 +96,8 @@ func (c Context) Go(name string, work func(Context) error) {
 	t := &task{name: name}
 	t.f = &frame{r: r, ep: ep, from: r.self, task: t}
 	begin := func() {
-		ep.hold()
-		t.begun = time.Now()
-		r.running++
-		r.tasks[t] = struct{}{}
+		ep.detector.hold()
+		r.tasks.begin(t)
 		go func() {
 			err := errGoexit
 			defer func() { // also after runtime.Goexit
@@ -47,16 +105,15 @@ func (c Context) Go(name string, work func(Context) error) {
 					return
 				}
 				t.f.gen++
-				r.ask(func() {
+				r.inbox.ask(func() {
 					if err != nil {
 						ep.fail(fmt.Errorf("amt: rank %d: the task %q: %w", r.self, name, err))
 					}
 					if t.cancel != nil {
 						t.cancel(nil)
 					}
-					r.ends(t.f)
-					r.running--
-					delete(r.tasks, t)
+					r.epochs.ends(t.f)
+					r.tasks.end(t)
 					ep.release(1)
 				})
 			}()
@@ -64,7 +121,7 @@ func (c Context) Go(name string, work func(Context) error) {
 		}()
 	}
 	if f.task != nil { // which holds the epoch as long as it runs, and asks for its end after this
-		r.ask(begin)
+		r.inbox.ask(begin)
 		return
 	}
 	begin()
@@ -88,14 +145,14 @@ func (c Context) Context() context.Context {
 	f := c.own()
 	t, r := f.task, f.r
 	if t == nil {
-		return r.life
+		return r.tasks.life
 	}
 	if t.ctx != nil {
 		return t.ctx
 	}
-	ctx, cancel := context.WithCancelCause(r.life)
+	ctx, cancel := context.WithCancelCause(r.tasks.life)
 	t.ctx = ctx
-	r.ask(func() {
+	r.inbox.ask(func() {
 		t.cancel = cancel
 		for ep := t.f.ep; ep != nil; ep = ep.outer {
 			if ep.err != nil {
@@ -111,20 +168,19 @@ func (t *task) rooted(f *frame, label string, body func(Context) error, opts []E
 	var held bool // until the body has run; if an option is wrong, it does not
 	begun := make(chan *Epoch, 1)
 	r := f.r
-	r.ask(func() {
-		r.rooteds++
-		ep := r.find(rootedBit | uint64(r.self)<<rootShift | r.rooteds&numberMask)
-		begun <- r.begin(f, ep, label, func(Context) error {
+	r.inbox.ask(func() {
+		ep := r.epochs.nextRooted()
+		begun <- ep.begin(f, label, func(Context) error {
 			held = true
-			ep.hold()
-			ep.done = make(chan struct{})
+			ep.detector.hold()
+			ep.waiters.channel(false)
 			return nil
 		}, opts)
 	})
 	var e *Epoch
 	select {
 	case e = <-begun:
-	case <-r.gone:
+	case <-r.tasks.gone:
 		return &Epoch{fault: t.lost()}
 	}
 	if !held {
@@ -133,11 +189,11 @@ func (t *task) rooted(f *frame, label string, body func(Context) error, opts []E
 	in := &frame{r: r, ep: e, from: r.self, task: t}
 	err := body(Context{in, 0})
 	in.gen++
-	r.ask(func() {
+	r.inbox.ask(func() {
 		if err != nil {
 			e.fail(err)
 		}
-		r.ends(in)
+		r.epochs.ends(in)
 		e.release(1)
 	})
 	return e
@@ -148,24 +204,18 @@ func (t *task) wait(f *frame, ep *Epoch) error {
 	r := f.r
 	ready := make(chan error, 1)
 	var done chan struct{}
-	r.ask(func() {
+	r.inbox.ask(func() {
 		if ep.holds(f.ep) {
 			ready <- fmt.Errorf("amt: rank %d: the task %q waits for the epoch %q, which it is a part of", r.self, t.name, ep.label)
 			return
 		}
 		ep.claim()
-		if ep.done == nil {
-			ep.done = make(chan struct{})
-			if ep.over {
-				close(ep.done)
-			}
-		}
+		done = ep.waiters.channel(ep.over)
 		if !ep.over {
-			r.running--
-			ep.tasks++
+			r.tasks.running--
+			ep.waiters.tasks++
 			t.waits = ep
 		}
-		done = ep.done
 		ready <- nil
 	})
 	select {
@@ -173,15 +223,15 @@ func (t *task) wait(f *frame, ep *Epoch) error {
 		if err != nil {
 			return err
 		}
-	case <-r.gone:
+	case <-r.tasks.gone:
 		return t.lost()
 	}
 	select {
 	case <-done:
-	case <-r.gone:
+	case <-r.tasks.gone:
 		return t.lost()
 	}
-	r.ask(func() { t.waits = nil })
+	r.inbox.ask(func() { t.waits = nil })
 	return ep.err
 }
 

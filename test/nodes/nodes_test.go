@@ -299,6 +299,10 @@ func TestFaults(t *testing.T) {
 			c.fault(t, fmt.Sprintf("fault%d", i), harness.MPIs()[i%2], r)
 		})
 	}
+	for _, r := range writtenRows() {
+		point, _, _ := strings.Cut(r.point, ":")
+		named[point] = true
+	}
 	for _, p := range faults.All {
 		if p.Side != faults.Rank && !named[p.Name] {
 			t.Errorf("%s has no row", p.Name)

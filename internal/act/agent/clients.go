@@ -21,6 +21,7 @@ import (
 	"github.com/byssus-hpc/byssus/internal/store/part"
 	"github.com/byssus-hpc/byssus/internal/store/settingsfile"
 	"github.com/byssus-hpc/byssus/internal/wire/client"
+	"github.com/byssus-hpc/byssus/internal/wire/faults"
 )
 
 // Written is the stream of the datasets that programs write themselves.
@@ -50,6 +51,7 @@ type clients struct {
 	listener *net.UnixListener
 	wg       sync.WaitGroup
 	say      func(control.Message)
+	faults   *faults.Set
 	find     func(client.Request) client.Answered // where a rank's files of a dataset are
 
 	mu      sync.Mutex
@@ -68,7 +70,7 @@ type writer struct {
 var errLeaving = errors.New("the agent leaves")
 
 // listenToClients begins to hear programs, at the first of these paths at which nobody else does.
-func listenToClients(paths []string, say func(control.Message), find func(client.Request) client.Answered) (*clients, error) {
+func listenToClients(paths []string, say func(control.Message), find func(client.Request) client.Answered, f *faults.Set) (*clients, error) {
 	var l *net.UnixListener
 	var errs []error
 	for i := 0; i < len(paths) && l == nil; i++ {
@@ -80,7 +82,7 @@ func listenToClients(paths []string, say func(control.Message), find func(client
 	if l == nil {
 		return nil, fmt.Errorf("agent: socket for programs: %w", errors.Join(errs...))
 	}
-	c := &clients{listener: l, say: say, find: find, waiting: map[uint64]chan client.Answered{}, paths: map[writer][]string{}}
+	c := &clients{faults: f, listener: l, say: say, find: find, waiting: map[uint64]chan client.Answered{}, paths: map[writer][]string{}}
 	c.wg.Go(c.serve)
 	return c, nil
 }
@@ -191,6 +193,7 @@ func (c *clients) answer(ask *client.Asked) client.Answered {
 	case client.ReqBegin, client.ReqConfig:
 		return c.askSettled(ask)
 	case client.ReqWritten:
+		c.faults.Hit(faults.WrittenSaid)
 		c.keep(ask)
 		ask.Text = nil // the coordinator has no use for it
 	}

@@ -67,7 +67,7 @@ func NewNode(cfg NodeConfig) *Node {
 
 // Serve begins to hear programs that hand files to be kept, and returns where.
 func (n *Node) Serve() (string, error) {
-	c, err := listenToClients(clientSockets(n.cfg.JobID, n.cfg.RunDir), n.say, n.findFiles)
+	c, err := listenToClients(clientSockets(n.cfg.JobID, n.cfg.RunDir), n.say, n.findFiles, n.cfg.Faults)
 	if err != nil {
 		return "", err
 	}
@@ -281,6 +281,7 @@ func (n *Node) storeOrder(m control.Message) {
 // prepare makes ready for the images of a checkpoint.
 func (n *Node) prepare(number uint64, o control.Prepare) error {
 	if o.Stream != 0 {
+		n.cfg.Faults.Hit(faults.WrittenOpen)
 		_, err := n.of(o.Stream).Prepare(o.Checkpoint)
 		return err
 	}
@@ -325,6 +326,9 @@ func (n *cache) cached() bool { return n.cfg.Flush != nil }
 
 func (n *Node) seal(number uint64, o control.Seal) {
 	p, err := n.of(o.Stream).Seal(context.Background(), o.Checkpoint, o.Kind, o.Ranks)
+	if o.Stream != 0 {
+		n.cfg.Faults.Hit(faults.WrittenSealed)
+	}
 	n.sealed(number, o.Order, p, err)
 }
 

@@ -18,6 +18,7 @@ import (
 	"github.com/byssus-hpc/byssus/internal/store/dataset"
 	"github.com/byssus-hpc/byssus/internal/store/files"
 	"github.com/byssus-hpc/byssus/internal/wire/client"
+	"github.com/byssus-hpc/byssus/internal/wire/faults"
 )
 
 // written are the datasets that the job's program writes itself: it carries out what package outputs decides of them, and what package keep
@@ -220,6 +221,7 @@ func (w *written) Now() time.Duration { return time.Since(w.s.began) }
 
 // Place is outputs'.
 func (w *written) Place(n uint64, bypass bool, at []int, then func(string, error)) {
+	w.s.opt.Job.Faults.Hit(faults.WrittenOpen)
 	if bypass {
 		writtenCaches{w}.Store(keep.Place{Checkpoint: n}, func(err error) { then(w.prefix, err) })
 		return

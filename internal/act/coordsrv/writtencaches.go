@@ -6,6 +6,7 @@ import (
 	"github.com/byssus-hpc/byssus/internal/act/control"
 	"github.com/byssus-hpc/byssus/internal/decide/keep"
 	"github.com/byssus-hpc/byssus/internal/ui"
+	"github.com/byssus-hpc/byssus/internal/wire/faults"
 )
 
 // writtenCaches carries out what package keep decides of datasets that the program has written. It belongs to the loop's goroutine.
@@ -35,6 +36,7 @@ func (w writtenCaches) Store(work keep.Work, then func(error)) {
 
 // Committed is keep's.
 func (w writtenCaches) Committed(n uint64, why string) {
+	w.s.opt.Job.Faults.Hit(faults.WrittenCounts)
 	then := w.commits[n]
 	delete(w.commits, n)
 	if then != nil {
@@ -43,7 +45,10 @@ func (w writtenCaches) Committed(n uint64, why string) {
 }
 
 // Flushed is keep's.
-func (w writtenCaches) Flushed(n uint64) { w.book.Stored(n) }
+func (w writtenCaches) Flushed(n uint64) {
+	w.s.opt.Job.Faults.Hit(faults.WrittenFlushed)
+	w.book.Stored(n)
+}
 
 // Repaired is keep's.
 func (w writtenCaches) Repaired(n uint64, node int, bytes int64, why string) {

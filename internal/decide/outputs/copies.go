@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// copies brings datasets from the caches to the prefix, one after the other. It guarantees that each is tried once, and that who waits for
-// one is answered.
+// copies brings datasets from the caches to the prefix, one after the other. It guarantees that each is tried a few times at most, and that who
+// waits for one is answered.
 type copies struct {
 	desk
 	shelf   *shelf
@@ -44,8 +44,9 @@ func (c *copies) flushNext() {
 }
 
 func (c *copies) flushed(d *Dataset, err error) {
-	d.flushing, d.Stored, d.stuck = false, err == nil, err != nil
+	d.flushing, d.Stored = false, err == nil
 	if err != nil {
+		d.tries++
 		c.driver.Say(fmt.Sprintf("dataset %s is not copied to %s: %v", d.Name, c.policy.Prefix, err))
 		for _, ask := range d.waiting {
 			c.refuse(ask, "dataset %s is not copied to %s: %v", d.Name, c.policy.Prefix, err)
@@ -65,12 +66,24 @@ func (c *copies) answered(d *Dataset) {
 	d.waiting = nil
 }
 
+// mostTries is how often a copy is tried: nodes may be lost, and what they had made again elsewhere; a prefix that is full stays so.
+const mostTries = 3
+
+// copyResults has results copied that ought to be in the prefix, and are not: with a node that was lost the copy was, too.
+func (c *copies) copyResults() {
+	for _, d := range slices.Clone(c.shelf.list) {
+		if d.state == counting && d.Output && d.Cached && d.tries < mostTries {
+			c.flush(d)
+		}
+	}
+}
+
 // Settle has copied to the prefix what ought to be there when no more follows: results, and the newest checkpoint; that by all means if the
 // caches may be lost.
 func (c *copies) Settle(unsafe bool) {
-	newest := c.shelf.candidate(c.policy.Restart, 0)
+	newest := c.shelf.candidate(c.policy.Restart, 0, 0)
 	for _, d := range slices.Clone(c.shelf.list) {
-		if d.state == counting && d.Cached && !d.Stored && !d.stuck && (d.Output || d == newest && (unsafe || c.policy.Flush > 0)) {
+		if d.state == counting && d.Cached && !d.Stored && d.tries < mostTries && (d.Output || d == newest && (unsafe || c.policy.Flush > 0)) {
 			c.flush(d)
 		}
 	}
@@ -78,7 +91,7 @@ func (c *copies) Settle(unsafe bool) {
 
 // Stuck says whether something could not be copied to the prefix.
 func (c *copies) Stuck() bool {
-	return slices.ContainsFunc(c.shelf.list, func(d *Dataset) bool { return d.stuck })
+	return slices.ContainsFunc(c.shelf.list, func(d *Dataset) bool { return d.tries > 0 && !d.Stored })
 }
 
 // Busy says whether anything is being stored or copied.

@@ -123,7 +123,8 @@ type Dataset struct {
 	files    uint64
 	waiting  []Ask // answered when it is in the prefix
 	flushing bool
-	stuck    bool // it could not be copied to the prefix
+	unfit    uint64 // the program that could not read it, with another number of ranks
+	tries    int // to copy it to the prefix, that have failed
 }
 
 // Memory is what outlives the process that decides.
@@ -225,6 +226,7 @@ func (b *Book) Begin(ask Ask, ranks int, p Policy) {
 	b.runs++
 	b.program = program{run: b.runs, ranks: ranks, at: map[int]int{}, need: pace{Need: p.Every}}
 	b.prepare(p.Restart)
+	b.copyResults()
 	b.driver.Changed()
 	b.driver.Answer(ask, Answer{Run: b.program.run})
 }
@@ -495,7 +497,7 @@ func (b *Book) offer(ask Ask) {
 }
 
 func (b *Book) offerBelow(ask Ask, below uint64) {
-	d := b.candidate(b.policy.Restart, below)
+	d := b.candidate(b.policy.Restart, b.program.run, below)
 	if d == nil {
 		b.driver.Answer(ask, Answer{})
 		return
@@ -531,7 +533,13 @@ func (b *Book) Read(ask Ask, run, n uint64, valid bool) {
 		b.refuse(ask, "there is no dataset %d", n)
 		return
 	}
-	if !valid {
+	switch {
+	case valid:
+		b.below = 0
+	case b.program.ranks != d.Ranks:
+		d.unfit = run
+		b.driver.Say(fmt.Sprintf("dataset %s, of %d ranks, could not be read by a program of %d", d.Name, d.Ranks, b.program.ranks))
+	default:
 		d.Bad = true
 		b.driver.Say(fmt.Sprintf("dataset %s could not be read by the program, and is not offered again", d.Name))
 		if d.Checkpoint {
@@ -541,8 +549,6 @@ func (b *Book) Read(ask Ask, run, n uint64, valid bool) {
 			b.current = 0
 		}
 		b.driver.Changed()
-	} else {
-		b.below = 0
 	}
 	b.driver.Answer(ask, Answer{})
 }

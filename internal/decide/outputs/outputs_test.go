@@ -346,6 +346,23 @@ func TestUnreadable(t *testing.T) {
 	}
 }
 
+// TestUnfit: a program of another number of ranks that cannot read a dataset does not spoil it for others.
+func TestUnfit(t *testing.T) {
+	w := newWorld(t)
+	run := w.begin(2, cached)
+	w.write(run, 2, "a")
+	w.turn(-1)
+	run = w.begin(3, cached)
+	w.b.Read(w.ask(0), run, w.newest(run).Dataset, false)
+	if a := w.newest(run); a.Dataset != 0 {
+		t.Errorf("it is offered again: %+v", a)
+	}
+	run = w.begin(2, cached)
+	if a := w.newest(run); a.Label.Name != "a" {
+		t.Errorf("%+v", a)
+	}
+}
+
 // TestLost: what cannot be had is passed by, and stays.
 func TestLost(t *testing.T) {
 	w := newWorld(t)

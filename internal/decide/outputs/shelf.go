@@ -91,10 +91,10 @@ func (s *shelf) named(name string) *Dataset {
 }
 
 // candidate is the dataset to offer: the current one, else the newest; only such as are older than below, if that is not 0.
-func (s *shelf) candidate(r Restart, below uint64) *Dataset {
+func (s *shelf) candidate(r Restart, run, below uint64) *Dataset {
 	for _, d := range slices.Backward(s.list) {
 		there := d.Cached && !r.NotCaches || d.Stored && !r.NotPrefix
-		if there && d.offered() && (s.current == 0 || d.Number <= s.current) && (below == 0 || d.Number < below) {
+		if there && d.offered() && (run == 0 || d.unfit != run) && (s.current == 0 || d.Number <= s.current) && (below == 0 || d.Number < below) {
 			return d
 		}
 	}

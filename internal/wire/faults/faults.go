@@ -65,6 +65,11 @@ const (
 	NodeDrain      = "node-drain"
 	NodeImage      = "node-image"
 	NodeRestored   = "node-restored"
+	WrittenOpen    = "written-open"
+	WrittenSaid    = "written-said"
+	WrittenSealed  = "written-sealed"
+	WrittenCounts  = "written-counts"
+	WrittenFlushed = "written-flushed"
 )
 
 // All is the table.
@@ -99,6 +104,11 @@ var All = []Point{
 	{NodeDrain, Agent, false, "the node's ranks have been told to write"},
 	{NodeImage, Agent, false, "images of the node's ranks are written, the coordinator does not know it"},
 	{NodeRestored, Agent, true, "ranks of the node are back, the coordinator does not know it"},
+	{WrittenOpen, Coord, false, "a program begins a dataset of its own, the place for it is not made"},
+	{WrittenSaid, Agent, false, "a rank has written its part of such a dataset, the coordinator does not know it"},
+	{WrittenSealed, Agent, false, "the node's parts of it are sealed, the coordinator does not know it"},
+	{WrittenCounts, Coord, false, "it is stored, nobody knows that it counts"},
+	{WrittenFlushed, Coord, false, "it is in the prefix, nobody knows that"},
 }
 
 // Set is an armed crash point; nil: none.

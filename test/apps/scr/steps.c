@@ -83,6 +83,12 @@ static void write_all(const char *dir, int flags)
 	if (SCR_Complete_output(ok) != SCR_SUCCESS && rank == 0) fprintf(stderr, "steps: %s is not complete\n", dir);
 }
 
+static void begin(void)
+{
+	step = 0;
+	for (long i = 0; i < size / 8; i++) cells[i] = mix((uint64_t)(rank * 1000003 + i));
+}
+
 static void restart(void)
 {
 	char dir[SCR_MAX_FILENAME], path[SCR_MAX_FILENAME], routed[SCR_MAX_FILENAME];
@@ -94,6 +100,7 @@ static void restart(void)
 			if (!ok) fprintf(stderr, "steps: rank %d: %s cannot be read\n", rank, path);
 		}
 		restarted = SCR_Complete_restart(ok) == SCR_SUCCESS;
+		if (!restarted) begin();
 	}
 	if (restarted && rank == 0) fprintf(stderr, "steps: restarted at step %d from %s\n", step, dir);
 }
@@ -128,7 +135,7 @@ int main(int argc, char **argv)
 	MPI_Comm_size(MPI_COMM_WORLD, &ranks);
 	options(argc, argv);
 	cells = calloc((size_t)size / 8 + 1, 8);
-	for (long i = 0; i < size / 8; i++) cells[i] = mix((uint64_t)(rank * 1000003 + i));
+	begin();
 	if (SCR_Init() != SCR_SUCCESS) MPI_Abort(MPI_COMM_WORLD, 8);
 	restart();
 	int stop = 0;
