@@ -11,6 +11,9 @@ PACKAGES := g++ mpich libmpich-dev openmpi-bin libopenmpi-dev lammps python3-mpi
 	quantum-espresso quantum-espresso-data elk-lapw qemu-user
 SUDO     := $(if $(filter 0,$(shell id -u)),,sudo)
 
+# SCR's commands, by whose names byssus can be called.
+SCR      := scr_halt scr_index scr_list_down_nodes scr_postrun scr_prerun scr_print scr_run scr_should_exit
+
 .PHONY: help deps build demo demo-nodes test test-long toolchains soak bench lint generate install clean
 .DEFAULT_GOAL := help
 
@@ -28,6 +31,7 @@ build:           ## compile the command, the rank side and libscr into build/
 	@$(MAKE) --no-print-directory -s -j$(shell nproc) -C rank BUILD=$(BUILD)
 	@$(MAKE) --no-print-directory -s -j$(shell nproc) -C client BUILD=$(BUILD)
 	@$(GO) build -trimpath -o $(BUILD)/bin/ ./cmd/byssus ./cmd/pupgen ./cmd/pupvet ./cmd/amtvet
+	@for n in $(SCR); do ln -sf byssus $(BUILD)/bin/$$n; done
 
 demo: deps build ## LAMMPS is checkpointed, killed and restarted under the other MPI
 	@$(GO) run ./bench/demo -byssus $(BUILD)/bin/byssus
@@ -62,6 +66,7 @@ generate:        ## write the generated code anew from its sources
 install: build   ## copy the build below PREFIX (default /usr/local)
 	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/lib $(DESTDIR)$(PREFIX)/share/man/man1
 	install $(BUILD)/bin/byssus $(BUILD)/bin/pupgen $(BUILD)/bin/pupvet $(BUILD)/bin/amtvet $(DESTDIR)$(PREFIX)/bin/
+	for n in $(SCR); do ln -sf byssus $(DESTDIR)$(PREFIX)/bin/$$n; done
 	cp -R $(BUILD)/lib/byssus $(DESTDIR)$(PREFIX)/lib/
 	install -m 644 docs/man/*.1 $(DESTDIR)$(PREFIX)/share/man/man1/
 

@@ -1,4 +1,5 @@
 // Command byssus runs MPI programs so that they can be checkpointed and go on after a crash. See byssus help.
+// Called by the name of one of SCR's commands it is that.
 package main
 
 import (
@@ -7,4 +8,4 @@ import (
 	"github.com/byssus-hpc/byssus/internal/cli"
 )
 
-func main() { os.Exit(cli.Main(os.Args[1:], os.Stdout, os.Stderr)) }
+func main() { os.Exit(cli.Called(os.Args, os.Stdout, os.Stderr)) }

@@ -64,7 +64,7 @@ under the same MPI library or under another one.`,
 	}
 	cmd.PersistentFlags().StringVar(&e.storeDir, "dir", "", "store of checkpoints (default $BYSSUS_DIR or ~/.byssus)")
 	cmd.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usage(err) })
-	cmd.AddCommand(e.run(), e.restart(), e.checkpoint(), e.stop(), e.ps(), e.list(), e.show(), e.verify(), e.doctor(), config(e), e.version(), e.agent(), e.guard(), e.spawner(), e.shell(),
+	cmd.AddCommand(e.run(), e.restart(), e.checkpoint(), e.stop(), e.ps(), e.list(), e.show(), e.verify(), haltVerb(e), indexVerb(e), e.doctor(), config(e), e.version(), e.agent(), e.guard(), e.spawner(), e.shell(),
 		e.sandboxVerbs(), e.sandboxInit())
 	return cmd
 }
@@ -111,13 +111,10 @@ func (e *env) store() (dataset.Store, error) {
 	return dataset.Store{Dir: dir}, nil
 }
 
-// job opens a job of the store by name.
+// job opens a job by name.
 func (e *env) job(name string) (*dataset.Job, error) {
-	s, err := e.store()
-	if err != nil {
-		return nil, err
-	}
-	return s.Open(name)
+	_, job, err := jobPlace(e, name)
+	return job, err
 }
 
 // say writes a line of ours.
@@ -157,13 +154,16 @@ func noArgs(cmd *cobra.Command, args []string) error {
 
 // completeJobs offers the names of jobs to the shell.
 func (e *env) completeJobs(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-	s, err := e.store()
-	if err != nil || len(args) > 0 {
+	if len(args) > 0 {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
-	names, err := s.Jobs()
+	all, err := jobPlaces(e)
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveError
+	}
+	var names []string
+	for _, p := range all {
+		names = append(names, p.name)
 	}
 	return names, cobra.ShellCompDirectiveNoFileComp
 }

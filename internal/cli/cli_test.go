@@ -13,11 +13,16 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){
+	commands := map[string]func(){
 		"byssus":       func() { os.Exit(cli.Main(os.Args[1:], os.Stdout, os.Stderr)) },
 		"byssus-rank":  agenttest.Rank,
 		"mpirun.mpich": agenttest.Mpirun,
-	})
+		"shells":       playShells,
+	}
+	for _, name := range []string{"scr_halt", "scr_index", "scr_list_down_nodes", "scr_postrun", "scr_prerun", "scr_print", "scr_run", "scr_should_exit"} {
+		commands[name] = func() { os.Exit(cli.Called(append([]string{name}, os.Args[1:]...), os.Stdout, os.Stderr)) }
+	}
+	testscript.Main(m, commands)
 }
 
 // TestScripts runs the verbs against a played launcher and played ranks.

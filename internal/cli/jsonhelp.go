@@ -43,6 +43,32 @@ const jsonStatus = `    job, dir, app, pid        name, directory of checkpoints
       state, reason           awaited, computing, spare, lost, or absent (its agent has not come); why
       ranks                   that run there
       silent_ns               how long ago it said something
+    plain                     true: byssus run --plain: ranks are those that have said that they run
+    datasets                  of files that the program writes itself; for each:
+      dataset, name, state, checkpoint, output, ranks, in_place, bytes, files, stored, cached, copying, stuck, bad, current
+                              as byssus index --json prints them
+`
+
+const jsonEntry = `    dataset, name             its number; what the program calls it
+    state                     writing (its ranks write), storing (they have written), or counts
+    checkpoint, output        true: a program can restart from it; it is a result
+    ranks                     that have written it
+    in_place                  true: its files have been in the prefix from the beginning
+    bytes, files              of its files: their size, their number
+    stored, cached            true: it is in the prefix; in the caches of nodes
+    copying, stuck            true: it is being copied to the prefix; it could not be
+    bad                       true: a program could not read it, and is not offered it again
+    current                   true: a program restarts from it
+`
+
+const jsonAdopted = `    dataset, name             its number; its name
+    ranks, files              of how many ranks; how many files it has
+`
+
+const jsonHalt = `    reason                    it ends at its next checkpoint, and this is why
+    checkpoints               after so many more
+    before, after             times
+    seconds                   how long before the end of the allocation, or before that time
 `
 
 const jsonResult = `    checkpoint                its number
@@ -71,12 +97,18 @@ const jsonListed = `    job, state                its name; running, lost (its b
     left_aside                true: the job has gone back behind it, and does not go forward to it by itself
     of_an_earlier_job         true: of a job that had this name before; this one does not go on from it
     newest_in_caches          number of a checkpoint that lies, or lay, only in the caches of the job's nodes
+    dataset                   of files that the program writes itself, what is known of it: name, state, checkpoint,
+                              output, ranks, in_place, bytes, files, stored, cached, copying, stuck, bad, current as
+                              byssus index --json prints them
+    label                     in the manifest of such a dataset: name, checkpoint, output, ranks, in_place
 `
 
 const jsonVerified = `    checkpoint                its number; left out where something beside the checkpoints is damaged
     scavenged                 the node from whose cache this part of it was copied; left out: it is the store's own
-    bytes                     of memory that were read
+    name                      of a dataset of files: what the program calls it
+    bytes                     of memory, or of files, that were read
     error                     the damage; left out: good
+    damaged                   of a dataset of files: all places that are damaged
 `
 
 const jsonShown = `    state                     running, lost (its byssus died), stopped, finished, failed or damaged
@@ -92,7 +124,17 @@ const jsonShown = `    state                     running, lost (its byssus died)
       chunks, mappings        their numbers
       kernel, libc, mpi, byssus
                               versions that it was written under
+    dataset                   of files, as byssus index --json prints it: state, checkpoint, output, in_place, bytes, stored,
+                              cached, copying, stuck, bad, current
+    parts                     what each rank has of it: rank, files, size
+    halt                      when the job is to end early, as byssus halt --json prints it: reason, checkpoints, before,
+                              after, seconds
     job                       the job:
+      plain                   it is one of byssus run --plain
+      outputs                 what is known of the datasets that its program writes:
+        current, bad, run     the one that it restarts from; those that it could not read; how many programs began
+        policy                what the settings of the last say: prefix, bypass, keep, flush, flush_wait, in_prefix;
+                              every: calls, after_ns, overhead; restart: not_caches, not_prefix, in_prefix, flush; kept
       name, id                of the job; id is in every image
       format                  version of job.json
       app, dir                command line, working directory
@@ -120,6 +162,7 @@ With --timeline --json: a list of the events, as docs/format/timeline.md explain
     term, since_ns            which byssus of the job this is, counted from 1; since it began
     start                     of ranks: its number, the term times 65536 and a count
     checkpoint, attempt       its number; which try at it
+    dataset, name             of files that the program writes itself: its number, what it is called
     by                        who asks for it: timer, request, signal or stop
     node, lost_ranks          where it happened, or which was lost; the ranks that are lost
     parts_of                  nodes whose parts are made again

@@ -62,7 +62,7 @@ func fieldsOf(t reflect.Type, skip map[string]bool) []string {
 	for i := range t.NumField() {
 		f := t.Field(i)
 		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
-		if name != "" {
+		if name != "" && name != "-" {
 			names = append(names, name)
 		}
 		if !skip[name] {

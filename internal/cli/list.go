@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/byssus-hpc/byssus/internal/act/coordsrv"
+	"github.com/byssus-hpc/byssus/internal/decide/outputs"
 	"github.com/byssus-hpc/byssus/internal/store/dataset"
 	"github.com/byssus-hpc/byssus/internal/ui"
 )
@@ -26,12 +27,12 @@ are lost; byssus show says which.`, "a list of objects", jsonStatus),
 		Example: "  byssus ps\n  byssus ps --json",
 		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			store, err := e.store()
+			all, err := stores(e)
 			if err != nil {
 				return err
 			}
 			jobs := []coordsrv.Status{}
-			for _, dir := range runningDirs(store) {
+			for _, dir := range runningIn(all) {
 				ctx, cancel := context.WithTimeout(cmd.Context(), 5*time.Second)
 				st, err := coordsrv.Dial(dir).Status(ctx)
 				cancel()
@@ -81,6 +82,8 @@ type listed struct {
 	Aside      bool              `json:"left_aside,omitempty"`
 	Earlier    bool              `json:"of_an_earlier_job,omitempty"`
 	Cached     uint64            `json:"newest_in_caches,omitempty"`
+	Dataset    *outputs.Entry    `json:"dataset,omitempty"` // of files; nil: a checkpoint of processes
+	plain      bool
 }
 
 func (e *env) list() *cobra.Command {
@@ -89,7 +92,14 @@ func (e *env) list() *cobra.Command {
 		Short: "List jobs and their checkpoints",
 		Long: withJSON(`List all jobs of the store, or one, and their checkpoints. What is damaged, or cannot be used, is listed with the reason;
 the exit code is 122 then. When the name of a job that has finished is given to another one, the checkpoints of the
-first stay until the second has its own: they are "of an earlier job", and the second does not go on from them.`, "a list with an object for each checkpoint, and for each job without any", jsonListed),
+first stay until the second has its own: they are "of an earlier job", and the second does not go on from them.
+
+Datasets of files that a program writes itself (byssus run --plain) are listed below the others, with the names that it gives
+them, and where they are: in the prefix, that is below the directory of the program's files, in the caches of nodes, which only
+a job that runs here can tell, or being copied. A restart goes on from the one that is current.
+
+Jobs are looked for in the store; when neither --dir nor $BYSSUS_DIR names one, as for all verbs, in .scr below $SCR_PREFIX or the
+working directory, too, where those of byssus run --plain are.`, "a list with an object for each checkpoint, and for each job without any", jsonListed),
 		Example: "  byssus list\n  byssus list melt --json",
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 1 {
@@ -105,19 +115,18 @@ first stay until the second has its own: they are "of an earlier job", and the s
 }
 
 func (e *env) listJobs(names []string) error {
-	store, err := e.store()
-	if err != nil {
+	asked := len(names) > 0
+	var places []place
+	var err error
+	if asked {
+		p, _, _ := jobPlace(e, names[0]) // listNamed says what is wrong
+		places = []place{p}
+	} else if places, err = jobPlaces(e); err != nil {
 		return err
 	}
-	asked := len(names) > 0
-	if !asked {
-		if names, err = store.Jobs(); err != nil {
-			return err
-		}
-	}
 	all, damaged := []listed{}, 0
-	for _, name := range names {
-		these, err := e.listNamed(store, name)
+	for _, p := range places {
+		these, err := e.listNamed(p.store, p.name)
 		if err != nil && asked {
 			return err
 		}
@@ -148,6 +157,9 @@ func (e *env) listNamed(store dataset.Store, name string) ([]listed, error) {
 		e.say(fmt.Sprintf("job %s: %v", name, job.Damage))
 	}
 	these, err := listJob(job)
+	if err == nil {
+		these, err = listFiles(job, these)
+	}
 	if errors.Is(err, dataset.ErrNoJob) || err != nil && job.Vanished() {
 		return nil, fmt.Errorf("cli: list %s: %w", name, dataset.ErrNoJob)
 	}
@@ -162,8 +174,12 @@ func (e *env) printList(all []listed) error {
 	if e.json {
 		return e.printJSON(all)
 	}
-	rows := [][]string{{"JOB", "STATE", "CHECKPOINT", "AGE", "RANKS", "SIZE", "MPI"}}
+	rows, written := [][]string{{"JOB", "STATE", "CHECKPOINT", "AGE", "RANKS", "SIZE", "MPI"}}, [][]string{fileColumns()}
 	for _, l := range all {
+		if l.plain {
+			written = append(written, fileRow(l))
+			continue
+		}
 		row := []string{l.Job, l.State, "-", "-", "-", "-", "-"}
 		if l.Checkpoint != 0 {
 			row[2] = fmt.Sprint(l.Checkpoint)
@@ -185,7 +201,15 @@ func (e *env) printList(all []listed) error {
 		}
 		rows = append(rows, row)
 	}
-	ui.Table(e.out, rows)
+	if len(rows) > 1 || len(written) == 1 {
+		ui.Table(e.out, rows)
+	}
+	if len(rows) > 1 && len(written) > 1 {
+		fmt.Fprintln(e.out)
+	}
+	if len(written) > 1 {
+		ui.Table(e.out, written)
+	}
 	return nil
 }
 
@@ -222,6 +246,9 @@ func stateOf(job *dataset.Job) string {
 }
 
 func listJob(job *dataset.Job) ([]listed, error) {
+	if job.Meta.Plain {
+		return nil, nil
+	}
 	checkpoints := job.Checkpoints()
 	images, err := checkpoints.List()
 	if err != nil {
@@ -256,7 +283,7 @@ func listJob(job *dataset.Job) ([]listed, error) {
 
 // pick returns the checkpoints of a job, or the one asked for.
 func pick(job *dataset.Job, only uint64) ([]uint64, error) {
-	images, err := job.Checkpoints().List()
+	images, err := mainStream(job).List()
 	if err != nil || only == 0 {
 		return images, err
 	}
@@ -265,7 +292,7 @@ func pick(job *dataset.Job, only uint64) ([]uint64, error) {
 			return []uint64{n}, nil
 		}
 	}
-	return nil, exitError{ExitNot, fmt.Errorf("cli: job %s: no checkpoint %d: found %v", job.Meta.Name, only, images)}
+	return nil, exitError{ExitNot, fmt.Errorf("cli: job %s: no %s: found %v", job.Meta.Name, kindOf(job, only), images)}
 }
 
 // pickOwn is pick without the checkpoints of an earlier job of this name, unless one of these is asked for; they are the second result.
@@ -274,7 +301,7 @@ func pickOwn(job *dataset.Job, only uint64) (own, earlier []uint64, err error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	if own, err = job.Checkpoints().Own(); err != nil {
+	if own, err = mainStream(job).Own(); err != nil {
 		return nil, nil, err
 	}
 	earlier = slices.DeleteFunc(slices.Clone(all), func(n uint64) bool { return slices.Contains(own, n) })

@@ -1,12 +1,15 @@
 package cli
 
 import (
+	"cmp"
 	"crypto/rand"
 	"encoding/hex"
 	"errors"
 	"os"
 	"path/filepath"
 	"time"
+
+	"github.com/spf13/cobra"
 
 	"github.com/byssus-hpc/byssus/internal/act/control"
 	"github.com/byssus-hpc/byssus/internal/act/coordsrv"
@@ -26,8 +29,8 @@ func prefix() (string, error) {
 }
 
 // plainStore is the store of a plain job: beside what its program writes, unless another is named.
-func (e *env) plainStore() (dataset.Store, error) {
-	if e.storeDir != "" || os.Getenv("BYSSUS_DIR") != "" {
+func plainStore(e *env) (dataset.Store, error) {
+	if storeNamed(e) {
 		return e.store()
 	}
 	dir, err := prefix()
@@ -36,7 +39,7 @@ func (e *env) plainStore() (dataset.Store, error) {
 
 // runPlain runs a program as it is, which writes its checkpoints itself. What is known of those of an earlier run is what it begins with,
 // also if that has finished: as with SCR, it is for the program to say whether it restarts.
-func (e *env) runPlain(f *runFlags, app []string) error {
+func runPlain(e *env, f *runFlags, app []string) error {
 	app, err := findProgram(app)
 	if err != nil {
 		return err
@@ -46,15 +49,11 @@ func (e *env) runPlain(f *runFlags, app []string) error {
 		return err
 	}
 	spec.App = app
-	store, err := e.plainStore()
+	store, err := plainStore(e)
 	if err != nil {
 		return err
 	}
-	name := f.job
-	if name == "" {
-		name = plainJob
-	}
-	job, err := e.takePlain(store, name)
+	job, err := takePlain(e, store, plainName(f))
 	if err != nil {
 		return err
 	}
@@ -63,7 +62,7 @@ func (e *env) runPlain(f *runFlags, app []string) error {
 		return err
 	}
 	old := job.Meta
-	job.Meta = dataset.Meta{Name: name, ID: old.ID, App: app, Dir: cwd, Ranks: f.ranks, Known: dataset.Known{Plain: true, Outputs: old.Outputs}, Cached: old.Cached, MPI: spec.MPI.Name,
+	job.Meta = dataset.Meta{Name: plainName(f), ID: old.ID, App: app, Dir: cwd, Ranks: f.ranks, Known: dataset.Known{Plain: true, Outputs: old.Outputs}, Cached: old.Cached, MPI: spec.MPI.Name,
 		MPIArgs: f.mpiArgs, Keep: f.keep, Retries: f.retries, Restarts: &f.most, NotAnew: f.notAnew, Patience: f.silent, Wait: &f.wait,
 		Fsync: f.fsync, Policy: f.policy, Grace: f.grace, Caches: f.ownCaches(), State: dataset.StateRunning, Started: time.Now()}
 	if err := job.Save(); err != nil {
@@ -81,13 +80,35 @@ func (e *env) runPlain(f *runFlags, app []string) error {
 	return e.drive(job, spec, opt, f)
 }
 
+// plainName is the name of a plain job.
+func plainName(f *runFlags) string { return cmp.Or(f.job, plainJob) }
+
+// runOrResumePlain goes on with a plain job if that is wanted and it has something to go on from, else runs it.
+func runOrResumePlain(e *env, cmd *cobra.Command, f *runFlags, app []string) error {
+	if !f.resume {
+		return runPlain(e, f, app)
+	}
+	store, err := plainStore(e)
+	if err != nil {
+		return err
+	}
+	job, err := store.Open(plainName(f))
+	if errors.Is(err, dataset.ErrNoJob) {
+		return runPlain(e, f, app)
+	}
+	if err != nil {
+		return err
+	}
+	return resume(e, cmd, f, app, job, runPlain)
+}
+
 // takePlain locks the plain job of this name, or makes it. What nodes have copied to the store is put together.
-func (e *env) takePlain(store dataset.Store, name string) (*dataset.Job, error) {
+func takePlain(e *env, store dataset.Store, name string) (*dataset.Job, error) {
 	job, err := store.Open(name)
 	if errors.Is(err, dataset.ErrNoJob) {
 		id := make([]byte, 16)
 		_, _ = rand.Read(id) // never fails
-		return store.Create(dataset.Meta{Name: name, ID: hex.EncodeToString(id), Ranks: 1, Known: dataset.Known{Plain: true}, State: dataset.StateRunning, Started: time.Now()})
+		return store.Create(dataset.Meta{Name: name, ID: hex.EncodeToString(id), Ranks: 1, Known: dataset.Known{Plain: true}, Fsync: true, State: dataset.StateRunning, Started: time.Now()})
 	}
 	if err == nil && !job.Meta.Plain {
 		err = exitError{ExitNot, errors.New("cli: run --plain: job " + name + " is not a plain one: choose another name")}

@@ -3,6 +3,7 @@ package cli
 import (
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"slices"
 	"time"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/byssus-hpc/byssus/internal/act/control"
 	"github.com/byssus-hpc/byssus/internal/act/coordsrv"
+	"github.com/byssus-hpc/byssus/internal/host/elfcheck"
 	"github.com/byssus-hpc/byssus/internal/host/launch"
 	"github.com/byssus-hpc/byssus/internal/store/dataset"
 	"github.com/byssus-hpc/byssus/internal/ui"
@@ -18,7 +20,7 @@ import (
 
 func (e *env) restart() *cobra.Command {
 	var f runFlags
-	var only uint64
+	var only string
 	cmd := &cobra.Command{
 		Use:   "restart [flags] JOB",
 		Short: "Go on with a job from a checkpoint",
@@ -30,30 +32,42 @@ from its image when it is started with the same arguments.
 
 A job that goes on from an older checkpoint, because --checkpoint names it or because it has died again and again from
 the newer one, leaves the newer ones aside: it changes files that they count on. They stay until there are enough new
-ones, and it goes on from them only when --checkpoint names one.`,
+ones, and it goes on from them only when --checkpoint names one.
+
+A job of byssus run --plain is started again, and its program restarts from its newest dataset, or from the one whose number
+or name is given with --checkpoint. It may have another number of ranks, if the program can do that.`,
 		Example: `  byssus restart melt
   byssus restart melt --mpi openmpi
-  byssus restart melt --checkpoint 3`,
+  byssus restart melt --checkpoint 3
+  byssus restart scr --checkpoint timestep.400`,
 		Args:              jobArg,
 		ValidArgsFunction: e.completeJobs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := f.check(); err != nil {
 				return err
 			}
-			return e.restartJob(cmd, args[0], &f, only)
+			which, err := parseChosen("restart", only)
+			if err != nil {
+				return err
+			}
+			return e.restartJob(cmd, args[0], &f, which)
 		},
 	}
 	f.add(cmd)
-	cmd.Flags().Uint64Var(&only, "checkpoint", 0, "number of the checkpoint (default: the newest good one)")
+	cmd.Flags().StringVar(&only, "checkpoint", "", "number of the checkpoint, or number or name of the dataset (default: the newest good one)")
 	return cmd
 }
 
-func (e *env) restartJob(cmd *cobra.Command, name string, f *runFlags, only uint64) error {
+func (e *env) restartJob(cmd *cobra.Command, name string, f *runFlags, which chosen) error {
 	job, err := e.job(name)
 	if err != nil {
 		return err
 	}
 	onNodes := f.onNodes()
+	only, err := which.asked(job)
+	if err != nil {
+		return err
+	}
 	if err := e.assemble(job, onNodes, only); err != nil {
 		return err
 	}
@@ -64,6 +78,9 @@ func (e *env) restartJob(cmd *cobra.Command, name string, f *runFlags, only uint
 	notes, err := job.Checkpoints().Heal()
 	for _, note := range notes {
 		e.say(note)
+	}
+	if err == nil && job.Meta.Plain && len(job.Meta.App) == 0 {
+		err = exitError{ExitNot, fmt.Errorf("cli: restart %s: it has not been run yet: byssus run --plain", name)}
 	}
 	if err == nil && job.Meta.Ranks < 1 {
 		err = exitError{ExitNot, fmt.Errorf("cli: restart %s: %w", name, job.Damage)}
@@ -76,20 +93,22 @@ func (e *env) restartJob(cmd *cobra.Command, name string, f *runFlags, only uint
 		return err
 	}
 	changed := cmd.Flags().Changed
-	if changed("ranks") && f.ranks != meta.Ranks {
+	ranks := f.ranks
+	if changed("ranks") && f.ranks != meta.Ranks && !meta.Plain {
 		return exitError{ExitNot, fmt.Errorf("cli: restart %s: asked for %d ranks, its checkpoints have %d", name, f.ranks, meta.Ranks)}
 	}
 	f.keepOld(changed, meta)
-	spec, err := makeSpec(f, meta.Face, meta.Face)
+	under := meta.Face
+	if meta.Plain {
+		if under = elfcheck.FaceOf(meta.App); changed("ranks") {
+			f.ranks, meta.Ranks = ranks, ranks
+		}
+	}
+	spec, err := makeSpec(f, meta.Face, under)
 	if err != nil {
 		return err
 	}
-	meta.MPI, meta.Every, meta.Keep, meta.Retries, meta.Restarts = spec.MPI.Name, f.every, f.keep, f.retries, &f.most
-	meta.NotAnew, meta.Patience, meta.Wait = f.notAnew, f.silent, &f.wait
-	meta.Grace, meta.Reason = f.grace, ""
-	meta.Fsync, meta.Lazy, meta.Policy, meta.MPIArgs, meta.Writers = f.fsync, f.lazy, f.policy, f.mpiArgs, f.writers
-	meta.Refused, meta.Caches, meta.Files = f.refused, f.ownCaches(), f.files
-	meta.State, meta.Exit, meta.Ended = dataset.StateRunning, 0, time.Time{}
+	remember(f, meta, spec.MPI.Name)
 	if err := job.Save(); err != nil { // a store that is full or read-only can be read all the same
 		e.say(fmt.Sprintf("%v; the job goes on all the same", err))
 	}
@@ -98,11 +117,43 @@ func (e *env) restartJob(cmd *cobra.Command, name string, f *runFlags, only uint
 	if _, err := os.Stat(dir); err != nil {
 		dir = "" // the ranks say so if they need it
 	}
-	opt := coordsrv.Options{Restart: true, Plain: meta.Plain, Only: only, Dir: dir, Grace: f.grace, Files: uint64(f.saveFiles()), Patience: control.Patience(f.silent)}
+	opt := coordsrv.Options{Restart: true, Plain: meta.Plain, Only: which.number, Called: which.text, Dir: dir, Grace: f.grace, Files: uint64(f.saveFiles()), Patience: control.Patience(f.silent)}
 	if err := f.onHosts(&opt); err != nil {
 		return err
 	}
 	return e.drive(job, spec, opt, f)
+}
+
+// remember has a job begin anew with what was given.
+func remember(f *runFlags, meta *dataset.Meta, mpi string) {
+	meta.MPI, meta.Every, meta.Keep, meta.Retries, meta.Restarts = mpi, f.every, f.keep, f.retries, &f.most
+	meta.NotAnew, meta.Patience, meta.Wait = f.notAnew, f.silent, &f.wait
+	meta.Grace, meta.Reason = f.grace, ""
+	meta.Fsync, meta.Lazy, meta.Policy, meta.MPIArgs, meta.Writers = f.fsync, f.lazy, f.policy, f.mpiArgs, f.writers
+	meta.Refused, meta.Caches, meta.Files = f.refused, f.ownCaches(), f.files
+	meta.State, meta.Exit, meta.Ended = dataset.StateRunning, 0, time.Time{}
+}
+
+// asked is the number of what was chosen in a job, or one that stands for it, 0: nothing was.
+func (c chosen) asked(job *dataset.Job) (uint64, error) {
+	switch {
+	case c.none() || c.number != 0:
+		return c.number, nil
+	case !job.Meta.Plain:
+		return 0, usage(fmt.Errorf("restart: --checkpoint %q, wanted a number", c.text))
+	}
+	return anyNumber, nil
+}
+
+// anyNumber stands for that of a dataset that was named.
+const anyNumber = math.MaxUint64
+
+// kindOf is how a checkpoint or dataset is called of which the store has nothing.
+func kindOf(job *dataset.Job, n uint64) string {
+	if job.Meta.Plain {
+		return fmt.Sprintf("dataset %d", n)
+	}
+	return fmt.Sprintf("checkpoint %d", n)
 }
 
 // checkNewest says that there is nothing that a job can go on from, or not the newest that it had, unless one was asked for.
@@ -117,7 +168,7 @@ func checkNewest(job *dataset.Job, onNodes, copied bool, only uint64) error {
 		newest = images[len(images)-1]
 	}
 	if n := job.Meta.Cached; n > newest && !onNodes {
-		text := fmt.Sprintf("cli: restart %s: checkpoint %d is in the caches of its nodes: restart there, with --hosts or --sandbox", job.Meta.Name, n)
+		text := fmt.Sprintf("cli: restart %s: %s is in the caches of its nodes: restart there, with --hosts or --sandbox", job.Meta.Name, kindOf(job, n))
 		if c := job.Meta.Caches; c != nil && c.Scavenge > 0 && !copied {
 			text += fmt.Sprintf(", or wait until they have copied it to the store, %v after the end of byssus", c.Scavenge)
 		}
@@ -160,7 +211,11 @@ func (e *env) assemble(job *dataset.Job, onNodes bool, only uint64) error {
 	if err != nil {
 		return err
 	}
-	if err = coordsrv.Assemble(job, only, e.say); err == nil {
+	wanted := only
+	if job.Meta.Plain { // all streams are put together as far as they can be
+		wanted = 0
+	}
+	if err = coordsrv.Assemble(job, wanted, e.say); err == nil {
 		err = checkNewest(job, onNodes, len(parts) > 0, only)
 	}
 	if err != nil {
@@ -235,7 +290,7 @@ func gaveUp(job *dataset.Job, only uint64) error {
 	if job.Meta.State != dataset.StateFinished || only != 0 {
 		return nil
 	}
-	own, err := job.Checkpoints().Own()
+	own, err := mainStream(job).Own()
 	switch {
 	case err != nil || len(own) > 0 && slices.Max(own) >= job.Meta.Cached:
 		return err
@@ -246,5 +301,5 @@ func gaveUp(job *dataset.Job, only uint64) error {
 	if len(own) > 0 {
 		text = fmt.Sprintf("to do again what follows an older checkpoint: --checkpoint %d", slices.Max(own))
 	}
-	return exitError{ExitNot, fmt.Errorf("cli: restart %s: it has finished, and its nodes have given checkpoint %d up; %s", job.Meta.Name, job.Meta.Cached, text)}
+	return exitError{ExitNot, fmt.Errorf("cli: restart %s: it has finished, and its nodes have given %s up; %s", job.Meta.Name, kindOf(job, job.Meta.Cached), text)}
 }

@@ -224,7 +224,7 @@ func (f *runFlags) jobName(program string) string {
 func (e *env) runOrResume(cmd *cobra.Command, f *runFlags, app []string) error {
 	switch {
 	case f.plain || f.script:
-		return e.runPlain(f, app)
+		return runOrResumePlain(e, cmd, f, app)
 	case !f.resume:
 		return e.runNew(f, app)
 	}
@@ -242,19 +242,39 @@ func (e *env) runOrResume(cmd *cobra.Command, f *runFlags, app []string) error {
 	if err != nil {
 		return err
 	}
-	own, err := job.Checkpoints().Own()
+	return resume(e, cmd, f, app, job, func(e *env, f *runFlags, app []string) error { return e.runNew(f, app) })
+}
+
+// resume goes on with a job that there is, or runs it if it has nothing to go on from.
+func resume(e *env, cmd *cobra.Command, f *runFlags, app []string, job *dataset.Job, run func(*env, *runFlags, []string) error) error {
+	name := job.Meta.Name
+	own, err := mainStream(job).Own()
 	switch {
 	case err != nil:
 		return err
 	case job.Meta.State == dataset.StateFinished:
-		e.say(fmt.Sprintf("job %s has finished: nothing is left to do (without --resume it is run again)", f.job))
+		e.say(fmt.Sprintf("job %s has finished: nothing is left to do (without --resume it is run again)", name))
 		return nil
 	case len(own) == 0 && job.Meta.Cached == 0 && !job.Locked():
-		return e.runNew(f, app)
-	case !slices.Equal(job.Meta.App, app):
-		return exitError{ExitNot, fmt.Errorf("cli: run --resume: job %s is %q, asked for %q: choose another name", f.job, strings.Join(job.Meta.App, " "), strings.Join(app, " "))}
+		return run(e, f, app)
+	case len(job.Meta.App) > 0 && !sameProgram(job.Meta, app):
+		return exitError{ExitNot, fmt.Errorf("cli: run --resume: job %s is %q, asked for %q: choose another name", name, strings.Join(job.Meta.App, " "), strings.Join(app, " "))}
+	case len(job.Meta.App) == 0: // it has not run yet, and what it has was adopted
+		return run(e, f, app)
 	}
-	return e.restartJob(cmd, f.job, f, 0)
+	return e.restartJob(cmd, name, f, chosen{})
+}
+
+// sameProgram says whether a job runs this command. The program of a plain one is known by its whole path.
+func sameProgram(meta dataset.Meta, app []string) bool {
+	if meta.Plain {
+		found, err := findProgram(app)
+		if err != nil {
+			return false
+		}
+		app = found
+	}
+	return slices.Equal(meta.App, app)
 }
 
 func (e *env) runNew(f *runFlags, app []string) error {
@@ -434,7 +454,7 @@ func (e *env) outlast(end coordsrv.End, job *dataset.Job, spec launch.Spec, opt 
 
 // newest is the number of the newest checkpoint that a job has had, 0: none.
 func newest(job *dataset.Job) uint64 {
-	own, _ := job.Checkpoints().Own() // a store that does not answer now is told of elsewhere
+	own, _ := mainStream(job).Own() // a store that does not answer now is told of elsewhere
 	return max(job.Meta.Cached, slices.Max(append(own, 0)))
 }
 
@@ -545,7 +565,7 @@ func (e *env) record(job *dataset.Job, end coordsrv.End, signals <-chan os.Signa
 
 // unstarted removes a job that has never run, and one that was named by us.
 func (e *env) unstarted(job *dataset.Job) {
-	images, err := job.Checkpoints().List()
+	images, err := mainStream(job).List()
 	if err != nil || len(images) > 0 || job.Term > 1 && (!job.Meta.Auto || job.Meta.Caches != nil) {
 		return
 	}
@@ -574,7 +594,7 @@ func (e *env) ended(job *dataset.Job, code int) error {
 	default:
 		job.Meta.State = dataset.StateFailed
 	}
-	images, err := job.Checkpoints().List()
+	images, err := mainStream(job).List()
 	if job.Meta.Auto && (code == 0 || err == nil && len(images) == 0) {
 		if err := job.Remove(); err != nil {
 			e.say(err.Error())
@@ -582,13 +602,13 @@ func (e *env) ended(job *dataset.Job, code int) error {
 		return exitWith(code)
 	}
 	_ = os.Remove(filepath.Join(job.Dir, "run"))
-	own, err := job.Checkpoints().Own()
+	own, err := mainStream(job).Own()
 	own = slices.DeleteFunc(own, func(n uint64) bool { return slices.Contains(job.Meta.Aside, n) })
 	if err := job.Save(); err != nil {
 		e.say(err.Error())
 	}
 	if code != 0 && code != ExitStart && err == nil && len(own) > 0 { // which would only fail again
-		e.say(fmt.Sprintf("go on from checkpoint %d with: byssus restart %s", own[len(own)-1], job.Meta.Name))
+		e.say(fmt.Sprintf("go on from %s with: byssus restart %s", called(job, own[len(own)-1]), job.Meta.Name))
 	}
 	return exitWith(code)
 }

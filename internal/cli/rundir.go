@@ -5,6 +5,7 @@ import (
 	"hash/fnv"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/byssus-hpc/byssus/internal/act/agent"
@@ -128,6 +129,16 @@ func dial(j *dataset.Job) *coordsrv.Client {
 		return coordsrv.Dial(dir)
 	}
 	return coordsrv.Dial(filepath.Join(j.Dir, "not running"))
+}
+
+// runningIn lists the run directories of this user, also those that lie in these stores.
+func runningIn(all []dataset.Store) []string {
+	var dirs []string
+	for _, s := range all {
+		dirs = append(dirs, runningDirs(s)...)
+	}
+	slices.Sort(dirs)
+	return slices.Compact(dirs)
 }
 
 // runningDirs lists the run directories of this user.

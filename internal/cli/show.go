@@ -9,7 +9,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/byssus-hpc/byssus/internal/act/coordsrv"
+	"github.com/byssus-hpc/byssus/internal/decide/halt"
+	"github.com/byssus-hpc/byssus/internal/decide/outputs"
 	"github.com/byssus-hpc/byssus/internal/store/dataset"
+	"github.com/byssus-hpc/byssus/internal/store/files"
 	"github.com/byssus-hpc/byssus/internal/store/format"
 	"github.com/byssus-hpc/byssus/internal/ui"
 	"github.com/byssus-hpc/byssus/internal/wire/abi"
@@ -27,6 +30,16 @@ type shown struct {
 	Earlier    []uint64          `json:"of_an_earlier_job,omitempty"`
 	Scavenged  []string          `json:"scavenged,omitempty"`
 	Images     []shownImage      `json:"images,omitempty"`
+	Dataset    *outputs.Entry    `json:"dataset,omitempty"` // of files
+	Parts      []shownPart       `json:"parts,omitempty"`   // of it
+	Halt       *halt.Conditions  `json:"halt,omitempty"`
+}
+
+// shownPart describes what a rank has of a dataset of files.
+type shownPart struct {
+	Rank  int   `json:"rank"`
+	Files int   `json:"files"`
+	Size  int64 `json:"size"`
 }
 
 // shownImage describes one image file.
@@ -44,7 +57,7 @@ type shownImage struct {
 }
 
 func (e *env) show() *cobra.Command {
-	var number uint64
+	var text string
 	var log bool
 	cmd := &cobra.Command{
 		Use:   "show [flags] JOB",
@@ -59,20 +72,28 @@ when it is gone.`, "an object", jsonShown) + jsonTimeline,
 		Args:              jobArg,
 		ValidArgsFunction: e.completeJobs,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if log {
-				return e.showTimeline(args[0], number)
+			which, err := parseChosen("show", text)
+			switch {
+			case err != nil:
+				return err
+			case log:
+				return e.showTimeline(args[0], which)
 			}
-			return e.showJob(cmd, args[0], number)
+			return e.showJob(cmd, args[0], which)
 		},
 	}
-	cmd.Flags().Uint64Var(&number, "checkpoint", 0, "number of the checkpoint (default: the newest)")
+	cmd.Flags().StringVar(&text, "checkpoint", "", "number of the checkpoint, or number or name of the dataset (default: the newest)")
 	cmd.Flags().BoolVar(&log, "timeline", false, "show what happened to the job")
 	e.addJSON(cmd)
 	return cmd
 }
 
-func (e *env) showJob(cmd *cobra.Command, name string, number uint64) error {
+func (e *env) showJob(cmd *cobra.Command, name string, which chosen) error {
 	job, err := e.job(name)
+	if err != nil {
+		return err
+	}
+	number, err := which.in(job)
 	if err != nil {
 		return err
 	}
@@ -93,13 +114,14 @@ func (e *env) showJob(cmd *cobra.Command, name string, number uint64) error {
 		s.Running = &st
 	}
 	if len(images) > 0 {
-		dir := job.Checkpoints().Path(images[len(images)-1])
-		if s.Checkpoint, err = dataset.ReadManifest(dir); err == nil {
-			s.Images, err = imagesOf(dir, s.Checkpoint)
-		}
-		if err != nil {
+		if err := s.about(job, images[len(images)-1]); err != nil {
 			s.Err = words(err)
 		}
+	}
+	if c, err := job.Halt(); err != nil {
+		s.JobErr = words(err)
+	} else if !c.None() {
+		s.Halt = &c
 	}
 	if job.Damage != nil {
 		s.JobErr = words(job.Damage)
@@ -112,6 +134,34 @@ func (e *env) showJob(cmd *cobra.Command, name string, number uint64) error {
 	}
 	if err == nil && (s.Err != "" || s.JobErr != "") {
 		err = exitError{ExitNot, fmt.Errorf("cli: show %s: there is damage", name)}
+	}
+	return err
+}
+
+// about adds what there is of a checkpoint, or of a dataset of files.
+func (s *shown) about(job *dataset.Job, n uint64) error {
+	dir := mainStream(job).Path(n)
+	var err error
+	if s.Checkpoint, err = dataset.ReadManifest(dir); err != nil {
+		return err
+	}
+	if !job.Meta.Plain {
+		s.Images, err = imagesOf(dir, s.Checkpoint)
+		return err
+	}
+	list, err := datasetsOf(job)
+	for _, d := range list {
+		if d.Dataset == n {
+			s.Dataset = &d
+		}
+	}
+	for rank := range s.Checkpoint.Ranks {
+		if err == nil {
+			var x *files.Index
+			if x, err = files.Open(dir, rank); err == nil {
+				s.Parts = append(s.Parts, shownPart{rank, len(x.Files), x.Size})
+			}
+		}
 	}
 	return err
 }
@@ -145,7 +195,7 @@ func describe(im *format.Image, size int64) shownImage {
 func (e *env) printShown(s shown) {
 	rows := [][]string{
 		{"job", s.Meta.Name}, {"state", s.State}, {"directory", s.Dir}, {"program", strings.Join(s.Meta.App, " ")},
-		{"ran in", s.Meta.Dir}, {"ranks", fmt.Sprint(s.Meta.Ranks)}, {"mpi", s.Meta.MPI}, {"built for", orNone(s.Meta.Face)},
+		{"ran in", s.Meta.Dir}, {"ranks", fmt.Sprint(s.Meta.Ranks)}, {"mpi", s.Meta.MPI}, {"built for", builtFor(s.Meta)},
 		{"started", s.Meta.Started.Local().Format(time.DateTime)},
 	}
 	if r := s.Running; r != nil {
@@ -157,11 +207,23 @@ func (e *env) printShown(s shown) {
 	if s.Meta.Reason != "" {
 		rows = append(rows, []string{"ended because", s.Meta.Reason})
 	}
-	if m := s.Checkpoint; m != nil {
+	if s.Halt != nil {
+		for _, line := range haltLines(*s.Halt) {
+			rows = append(rows, []string{"halts", line})
+		}
+	}
+	if d := s.Dataset; d != nil && s.Checkpoint != nil {
+		rows = append(rows, []string{"dataset", fmt.Sprintf("%d, %s, %s, %d files, %s, %s", d.Dataset, d.Name, kindWords(*d), d.Files, ui.Bytes(int64(d.Bytes)),
+			s.Checkpoint.Time.Local().Format(time.DateTime))}, []string{"where", whereWords(*d)})
+	} else if m := s.Checkpoint; m != nil {
 		rows = append(rows, []string{"checkpoint", fmt.Sprintf("%d, %s, %s", m.Checkpoint, ui.Bytes(m.Bytes), m.Time.Local().Format(time.DateTime))})
 	}
 	if n := s.Meta.Cached; n > 0 && s.State != dataset.StateFinished && (s.Checkpoint == nil || s.Checkpoint.Checkpoint < n) {
-		rows = append(rows, []string{"in caches", fmt.Sprintf("checkpoint %d, of its nodes", n)})
+		what := "checkpoint"
+		if s.Meta.Plain {
+			what = "dataset"
+		}
+		rows = append(rows, []string{"in caches", fmt.Sprintf("%s %d, of its nodes", what, n)})
 	}
 	if len(s.Earlier) > 0 {
 		rows = append(rows, []string{"of an earlier job", "checkpoint " + numberList(s.Earlier) + ": until this one has its own"})
@@ -176,6 +238,14 @@ func (e *env) printShown(s shown) {
 		rows = append(rows, []string{"damage", s.Err})
 	}
 	ui.Table(e.out, rows)
+	if len(s.Parts) > 0 {
+		rows = [][]string{{"RANK", "FILES", "SIZE"}}
+		for _, p := range s.Parts {
+			rows = append(rows, []string{fmt.Sprint(p.Rank), fmt.Sprint(p.Files), ui.Bytes(p.Size)})
+		}
+		fmt.Fprintln(e.out)
+		ui.Table(e.out, rows)
+	}
 	if len(s.Images) == 0 {
 		return
 	}
@@ -186,6 +256,13 @@ func (e *env) printShown(s shown) {
 	}
 	fmt.Fprintln(e.out)
 	ui.Table(e.out, rows)
+}
+
+func builtFor(m dataset.Meta) string {
+	if m.Plain {
+		return "its own MPI: it is started as it is"
+	}
+	return orNone(m.Face)
 }
 
 func orNone(s string) string {

@@ -14,7 +14,7 @@ import (
 )
 
 // showTimeline prints what is logged of a job, or of one of its checkpoints, which may be gone by now.
-func (e *env) showTimeline(name string, only uint64) error {
+func (e *env) showTimeline(name string, which chosen) error {
 	job, err := e.job(name)
 	if err != nil {
 		return err
@@ -31,11 +31,15 @@ func (e *env) showTimeline(name string, only uint64) error {
 	for _, note := range notes {
 		e.say(note.Error())
 	}
-	if only != 0 {
-		events = slices.DeleteFunc(events, func(ev timeline.Event) bool { return ev.Checkpoint != only })
+	if !which.none() {
+		events = slices.DeleteFunc(events, func(ev timeline.Event) bool { return !which.is(&ev) })
 	}
-	if only != 0 && len(events) == 0 {
-		return exitError{ExitNot, fmt.Errorf("cli: show %s: nothing is logged of checkpoint %d", name, only)}
+	if !which.none() && len(events) == 0 {
+		what := "checkpoint"
+		if job.Meta.Plain {
+			what = "dataset"
+		}
+		return exitError{ExitNot, fmt.Errorf("cli: show %s: nothing is logged of %s %s", name, what, which.text)}
 	}
 	for i := range events {
 		events[i].Reason = ui.Plain(events[i].Reason)
@@ -66,6 +70,8 @@ func eventWords(ev *timeline.Event) string {
 	add(ev.InsteadOf != "", "not %s", ev.InsteadOf)
 	add(ev.Start != 0, "start %d", ev.Start%65536)
 	add(ev.Checkpoint != 0, "checkpoint %d", ev.Checkpoint)
+	add(ev.Dataset != 0, "dataset %d", ev.Dataset)
+	add(ev.Name != "", "%s", ev.Name)
 	add(ev.By != "", "by %s", ev.By)
 	add(ev.Attempt > 1, "attempt %d", ev.Attempt)
 	add(ev.Node != "", "%s", ev.Node)
@@ -84,4 +90,9 @@ func eventWords(ev *timeline.Event) string {
 	add(ev.Count > 0, "%d events", ev.Count)
 	add(ev.Reason != "", "%s", ev.Reason)
 	return strings.Join(words, ", ")
+}
+
+// is says whether an event tells of what was chosen.
+func (c chosen) is(ev *timeline.Event) bool {
+	return ev.Name == c.text || c.number != 0 && (ev.Checkpoint == c.number || ev.Dataset == c.number)
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/byssus-hpc/byssus/internal/act/control"
 	"github.com/byssus-hpc/byssus/internal/decide/coord"
 	"github.com/byssus-hpc/byssus/internal/decide/node"
+	"github.com/byssus-hpc/byssus/internal/decide/outputs"
 	"github.com/byssus-hpc/byssus/internal/host/launch"
 	"github.com/byssus-hpc/byssus/internal/store/timeline"
 	"github.com/byssus-hpc/byssus/internal/wire/abi"
@@ -39,6 +40,9 @@ type Status struct {
 	Last    *coord.Result `json:"last_checkpoint,omitempty"`
 	PerRank []RankStatus  `json:"rank_status"`
 	Nodes   []NodeStatus  `json:"nodes,omitempty"` // none: the job runs on this machine
+	Plain   bool          `json:"plain,omitempty"` // its ranks are not led
+
+	Datasets []outputs.Entry `json:"datasets,omitempty"` // of files that the program writes itself
 }
 
 // NodeStatus is what is known of a node.
@@ -55,13 +59,13 @@ const (
 	nodeComputing = "computing"
 	nodeAwaited   = "awaited"
 	nodeSpare     = "spare"
-	nodeLost      = "lost"
-	nodeAbsent    = "absent"
+	NodeLost      = "lost"
+	NodeAbsent    = "absent"
 )
 
 // NodeStates are all, in the order in which they are told.
 func NodeStates() []string {
-	return []string{nodeComputing, nodeAwaited, nodeSpare, nodeLost, nodeAbsent}
+	return []string{nodeComputing, nodeAwaited, nodeSpare, NodeLost, NodeAbsent}
 }
 
 // status is of the loop's goroutine.
@@ -69,9 +73,9 @@ func (p *peer) status() NodeStatus {
 	st := NodeStatus{Name: p.name, State: nodeComputing, Reason: p.absent, Ranks: append([]int{}, p.ranks...), Silent: time.Since(p.lastHeard())}
 	switch {
 	case p.absent != "":
-		st.State, st.Silent = nodeAbsent, 0
+		st.State, st.Silent = NodeAbsent, 0
 	case p.gone:
-		st.State, st.Reason, st.Ranks = nodeLost, p.lost, []int{}
+		st.State, st.Reason, st.Ranks = NodeLost, p.lost, []int{}
 	case p.hear == nil:
 		st.State, st.Silent = nodeAwaited, 0
 	case len(p.ranks) == 0:
@@ -104,7 +108,7 @@ func (r *CheckpointRequest) by() string {
 	return timeline.ByRequest
 }
 
-// serveControl answers requests: GET /v1/status, POST /v1/checkpoint, POST /v1/kill.
+// serveControl answers requests: GET /v1/status, POST /v1/checkpoint, POST /v1/outputs, POST /v1/kill.
 func (s *Server) serveControl(l net.Listener) {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /v1/status", func(w http.ResponseWriter, _ *http.Request) {
@@ -132,6 +136,7 @@ func (s *Server) serveControl(l net.Listener) {
 		writeJSON(w, st)
 	})
 	mux.HandleFunc("POST /v1/checkpoint", s.handleCheckpoint)
+	mux.HandleFunc("POST /v1/outputs", serveOutputs(s))
 	mux.HandleFunc("POST /v1/kill", func(w http.ResponseWriter, _ *http.Request) {
 		const interrupted = 130
 		s.ask(func() { s.step(coord.Interrupt{Code: interrupted}) })
@@ -189,7 +194,13 @@ func writeJSON(w http.ResponseWriter, v any) {
 func (s *Server) status() Status {
 	meta := &s.opt.Job.Meta
 	st := Status{Job: meta.Name, Dir: s.opt.Job.Dir, App: meta.App, PID: os.Getpid(), MPI: s.opt.Spec.MPI, Library: s.shown.library,
-		Running: time.Since(s.began), Status: s.machine.Status(), Last: s.shown.last, PerRank: []RankStatus{}}
+		Running: time.Since(s.began), Status: s.machine.Status(), Last: s.shown.last, PerRank: []RankStatus{},
+		Plain: s.opt.Plain}
+	if w := s.written; w != nil && w.book != nil {
+		if st.Datasets = outputs.Entries(w.book); s.opt.Plain {
+			st.Connected = outputs.Joined(w.book)
+		}
+	}
 	if s.agents.remote != nil {
 		for _, p := range s.agents.list {
 			st.Nodes = append(st.Nodes, p.status())

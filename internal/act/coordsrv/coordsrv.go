@@ -49,6 +49,7 @@ type Options struct {
 	Script   bool                                               // of a plain job: the program is run once, and starts launchers by itself
 	Starts   int                                                // that there were in this term already
 	Only     uint64                                             // restart from this image alone
+	Called   string                                             // restart from the dataset of this name alone; of a plain job
 	Patient  bool                                               // no older image takes the place of one that nodes that are away may have
 	Grace    time.Duration                                      // from SIGTERM to the end
 	Files    uint64                                             // bytes of files that are read and written in place which a checkpoint may have
@@ -162,6 +163,9 @@ func Run(opt Options) (end End, err error) {
 	}
 	if err == nil {
 		err = s.keepWritten(&start)
+	}
+	if err == nil {
+		err = choose(s, &start)
 	}
 	if err == nil {
 		err = s.checkOnly(start)

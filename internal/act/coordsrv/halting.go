@@ -6,6 +6,7 @@ import (
 
 	"github.com/byssus-hpc/byssus/internal/decide/coord"
 	"github.com/byssus-hpc/byssus/internal/decide/halt"
+	"github.com/byssus-hpc/byssus/internal/store/dataset"
 )
 
 // haltEvery is how often the conditions under which the job is to end early are read: others write them.
@@ -71,7 +72,8 @@ func (h *halting) count(s *Server) {
 	}
 	job, c := *s.opt.Job, h.Conditions
 	s.wg.Go(func() {
-		if err := job.SetHalt(c); err != nil {
+		// Others may have changed them meanwhile.
+		if _, err := dataset.EditHalt(&job, func(c *halt.Conditions) { c.Counted() }); err != nil {
 			s.ask(func() { s.opt.Say(err.Error()) })
 		}
 	})

@@ -7,6 +7,7 @@ import (
 
 	"github.com/byssus-hpc/byssus/internal/act/control"
 	"github.com/byssus-hpc/byssus/internal/decide/coord"
+	"github.com/byssus-hpc/byssus/internal/decide/holding"
 	"github.com/byssus-hpc/byssus/internal/decide/keep"
 	"github.com/byssus-hpc/byssus/internal/decide/node"
 	"github.com/byssus-hpc/byssus/internal/store/timeline"
@@ -175,25 +176,31 @@ func (t *story) decided(image uint64, parts []string) {
 // answered tells what an agent has done, or why it could not.
 func (t *story) answered(a answer, m control.Message) {
 	e := timeline.Event{Took: time.Since(a.given)}
+	var of holding.Stream
 	switch o := a.order.(type) {
 	case control.Seal:
-		e.Kind, e.Checkpoint = timeline.Sealed, o.Checkpoint
+		e.Kind, e.Checkpoint, of = timeline.Sealed, o.Checkpoint, o.Stream
 	case control.Encode:
-		e.Kind, e.Checkpoint = timeline.Encoded, o.Checkpoint
+		e.Kind, e.Checkpoint, of = timeline.Encoded, o.Checkpoint, o.Header.Stream
 	case control.Commit:
-		e.Kind, e.Checkpoint = timeline.Recorded, o.Checkpoint
+		e.Kind, e.Checkpoint, of = timeline.Recorded, o.Checkpoint, o.Stream
 	case control.Rebuild:
-		e.Kind, e.Checkpoint = timeline.Rebuilt, o.Checkpoint
+		e.Kind, e.Checkpoint, of = timeline.Rebuilt, o.Checkpoint, o.Header.Stream
 	case control.Repair:
-		e.Kind, e.Checkpoint = timeline.Repaired, o.Checkpoint
+		e.Kind, e.Checkpoint, of = timeline.Repaired, o.Checkpoint, o.Header.Stream
 	case control.Flush:
-		e.Kind, e.Checkpoint = timeline.Copied, o.Checkpoint
+		e.Kind, e.Checkpoint, of = timeline.Copied, o.Checkpoint, o.Stream
 	case control.Inspect:
-		e.Kind, e.Checkpoint = timeline.Inspected, o.Checkpoint
+		e.Kind, e.Checkpoint, of = timeline.Inspected, o.Checkpoint, o.Stream
 	case control.Discard:
-		e.Kind, e.Checkpoint = timeline.Withdrawn, o.Checkpoint
+		e.Kind, e.Checkpoint, of = timeline.Withdrawn, o.Checkpoint, o.Stream
+	case control.SealInPlace:
+		e.Kind, e.Checkpoint, of = timeline.Sealed, o.Checkpoint, o.Stream
 	default:
 		return
+	}
+	if of != 0 {
+		e.Checkpoint, e.Dataset = 0, e.Checkpoint
 	}
 	if t.named {
 		e.Node = a.from.name

@@ -3,6 +3,7 @@ package coordsrv
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"slices"
 	"time"
 
@@ -60,8 +61,9 @@ func (s *Server) keepWritten(start *coord.Start) error {
 	for _, d := range known {
 		stored = append(stored, d.Number)
 	}
+	told := newChronicle(w, known)
 	if s.opt.Caches != nil {
-		w.keeper = keep.New(keep.Config{Job: s.agents.jobID, Stream: agent.Written, Kind: holding.Files, Ranks: s.opt.Spec.Ranks, Scheme: c.Scheme, Size: c.Size}, writtenCaches{w}, stored)
+		w.keeper = keep.New(keep.Config{Job: s.agents.jobID, Stream: agent.Written, Kind: holding.Files, Ranks: s.opt.Spec.Ranks, Scheme: c.Scheme, Size: c.Size}, toldCaches{writtenCaches{w}, told}, stored)
 		for _, p := range s.agents.list {
 			w.keeper.Join(p.name, p.group, p.held)
 			last = max(last, p.writes)
@@ -71,10 +73,10 @@ func (s *Server) keepWritten(start *coord.Start) error {
 			if i < 0 {
 				known, i = append(known, outputs.Dataset{Number: n, Label: w.keeper.Label(n)}), len(known)
 			}
-			known[i].Cached = true
+			known[i].Cached, told.names[n] = true, known[i].Name
 		}
 	}
-	w.book = outputs.New(w, known, last, s.opt.Job.Meta.Outputs)
+	w.book = outputs.New(told, known, last, s.opt.Job.Meta.Outputs)
 	if s.opt.Plain {
 		start.Images = w.book.Checkpoints()
 	}
@@ -142,7 +144,7 @@ func (w *written) asked(from *peer, m control.Asked) {
 	case client.ReqOpen:
 		w.book.Open(ask, m.Run, holding.Label{Name: name, Checkpoint: m.Flags&client.FlagCheckpoint != 0, Output: m.Flags&client.FlagOutput != 0})
 	case client.ReqWritten:
-		w.book.Written(ask, outputs.Part{Run: m.Run, Dataset: m.Dataset, Rank: int(m.Rank), Valid: m.Valid == 1, Bytes: m.Bytes})
+		w.book.Written(ask, outputs.Part{Run: m.Run, Dataset: m.Dataset, Rank: int(m.Rank), Valid: m.Valid == 1, Bytes: m.Bytes, Files: m.NFiles})
 	case client.ReqNewest:
 		w.book.Newest(ask, m.Run)
 	case client.ReqRead:
@@ -321,14 +323,20 @@ func (w *written) Evict(n uint64) { w.keeper.Evict(n) }
 
 // Forget is outputs'.
 func (w *written) Forget(n uint64, withFiles bool) {
-	if w.keeper != nil {
-		w.keeper.Drop(n)
+	drop := func() {
+		if w.keeper != nil {
+			w.keeper.Drop(n)
+		}
+	}
+	if !withFiles {
+		drop()
 	}
 	store := w.job.Of(agent.Written)
 	w.s.wg.Go(func() {
 		var err error
-		if withFiles {
+		if withFiles { // as long as its indexes are there
 			err = removeFiles(store.Path(n))
+			w.s.ask(drop)
 		}
 		if err = errors.Join(err, store.Drop(n)); err != nil {
 			w.s.ask(func() { w.complain(err) })
@@ -352,8 +360,11 @@ func (w *written) settle() bool {
 // removeFiles removes the files in the prefix that the indexes in a dataset's directory name.
 func removeFiles(dir string) error {
 	m, err := dataset.ReadManifest(dir)
-	if errors.Is(err, dataset.ErrNoManifest) {
+	if errors.Is(err, dataset.ErrNoManifest) || errors.Is(err, fs.ErrNotExist) {
 		return nil // it is not in the prefix
+	}
+	if err != nil {
+		return err
 	}
 	var errs []error
 	for _, f := range m.Files {
@@ -361,7 +372,7 @@ func removeFiles(dir string) error {
 			errs = append(errs, files.RemoveInPlace(dir, f.Rank))
 		}
 	}
-	return errors.Join(append(errs, err)...)
+	return errors.Join(errs...)
 }
 
 // Changed is outputs'.
@@ -372,7 +383,7 @@ func (w *written) Changed() {
 
 // Counts is outputs'.
 func (w *written) Counts(n uint64, counts bool) {
-	if d := &w.s.opt.Job.Meta; counts && w.keeper != nil && !w.keeper.Stored(n) {
+	if d := &w.s.opt.Job.Meta; w.s.opt.Plain && counts && w.keeper != nil && !w.keeper.Stored(n) {
 		d.Cached = n
 		w.s.record.save()
 	}

@@ -163,7 +163,7 @@ func (e *ending) decide() {
 	switch v := e.verdict; {
 	case e.leaving.leaves() && !v.ownEnd():
 		e.finish(e.leaving.code)
-	case v.why == "" && e.leaving.terminated() && e.leaving.heeded && v.exit == 0: // it has ended because it was to
+	case v.why == "" && e.leaving.heeded && v.exit == 0: // it has ended because it was to
 		e.finish(abi.ExitStopped)
 	case v.why == "":
 		if v.reason != "" && !v.ordered {

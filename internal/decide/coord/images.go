@@ -166,6 +166,7 @@ func (im *images) counts(n uint64, counts bool, work time.Duration) {
 	switch {
 	case counts && !there:
 		im.list = slices.Insert(im.list, at, n)
+		im.only = 0 // it goes on behind the one that it was bound to
 		im.setbacks.made(n, work)
 	case !counts && there:
 		im.list = slices.Delete(im.list, at, at+1)

@@ -213,6 +213,7 @@ func (m *Machine) start(ev Start) {
 // launch starts the ranks anew, of which nothing is known then.
 func (m *Machine) launch(image uint64) {
 	clear(m.ranks)
+	m.leaving.heeded = false // what is started now has not heard of it
 	m.checkpoints.slow = stragglers{}
 	m.verdict.reset()
 	m.run.launch(image, m.images.doubted[image])

@@ -120,6 +120,7 @@ type Dataset struct {
 	how      settings.Pick
 	invalid  bool
 	bytes    uint64
+	files    uint64
 	waiting  []Ask // answered when it is in the prefix
 	flushing bool
 	unfit    uint64 // the program that could not read it, with another number of ranks
@@ -388,7 +389,7 @@ type Part struct {
 	Run, Dataset uint64
 	Rank         int
 	Valid        bool
-	Bytes        uint64
+	Bytes, Files uint64
 }
 
 // Written: a rank has written its part.
@@ -405,7 +406,7 @@ func (b *Book) Written(ask Ask, p Part) {
 		b.refuse(ask, "rank %d of %d has written its part of dataset %s already, or is none of them", p.Rank, d.Ranks, d.Name)
 		return
 	}
-	d.said[p.Rank], d.invalid, d.bytes = ask.Node, d.invalid || !p.Valid, d.bytes+p.Bytes
+	d.said[p.Rank], d.invalid, d.bytes, d.files = ask.Node, d.invalid || !p.Valid, d.bytes+p.Bytes, d.files+p.Files
 	if d.Output && b.policy.FlushWait && !d.InPlace && p.Valid {
 		d.waiting = append(d.waiting, ask)
 	} else {
@@ -450,7 +451,10 @@ func (b *Book) counts(d *Dataset) {
 	}
 	if d.Checkpoint {
 		b.commits++
-		b.current = 0
+		if b.current != 0 {
+			b.current = 0
+			b.driver.Changed()
+		}
 		b.driver.Counts(d.Number, true)
 	}
 	if d.Cached && (d.Output || b.policy.Flush > 0 && b.commits%b.policy.Flush == 0) {

@@ -61,8 +61,10 @@ func (s *shelf) remove(d *Dataset) {
 
 // opened is the dataset that the program writes now; nil: none.
 func (s *shelf) opened() *Dataset {
-	if n := len(s.list); n > 0 && s.list[n-1].state == open {
-		return s.list[n-1]
+	for _, d := range slices.Backward(s.list) { // one that was adopted may be behind it
+		if d.state == open {
+			return d
+		}
 	}
 	return nil
 }

@@ -166,18 +166,37 @@ func (j *Job) reusable() error {
 	if errors.Is(err, ErrNoJob) {
 		err = nil
 	}
-	images, lerr := old.of(0).Own()
+	goesOn, lerr := ownOfAll(old)
 	switch {
 	case err != nil || lerr != nil:
 		return errors.Join(err, lerr)
 	case old.Meta.State == StateFinished:
 		return nil
-	case len(images) > 0:
-		return fmt.Errorf("dataset: job %s: %w, %s, with checkpoint %d", j.Meta.Name, ErrExists, old.Meta.State, images[len(images)-1])
+	case goesOn != "":
+		return fmt.Errorf("dataset: job %s: %w, %s, with %s", j.Meta.Name, ErrExists, old.Meta.State, goesOn)
 	case old.Meta.Cached > 0:
 		return fmt.Errorf("dataset: job %s: %w, %s, with checkpoint %d in the caches of its nodes", j.Meta.Name, ErrExists, old.Meta.State, old.Meta.Cached)
 	}
 	return nil
+}
+
+// ownOfAll is how the newest dataset is called that a job has of any stream, of the first that has one; empty: it has none.
+func ownOfAll(r *Record) (string, error) {
+	streams, err := r.Streams()
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", nil
+	}
+	for _, s := range streams {
+		of := r.of(s)
+		own, lerr := of.Own()
+		if lerr != nil {
+			return "", lerr
+		}
+		if len(own) > 0 {
+			return of.Called(own[len(own)-1]), nil
+		}
+	}
+	return "", err
 }
 
 // Open reads a job without locking it.
@@ -342,10 +361,10 @@ func (j *Job) clean() error {
 }
 
 // Streams lists the streams of which the job has any committed dataset, ascending.
-func (j *Job) Streams() ([]holding.Stream, error) {
-	entries, err := os.ReadDir(j.Dir)
+func (r *Record) Streams() ([]holding.Stream, error) {
+	entries, err := os.ReadDir(r.Dir)
 	if err != nil {
-		return nil, fmt.Errorf("dataset: job %s: %w", j.Meta.Name, err)
+		return nil, fmt.Errorf("dataset: job %s: %w", r.Meta.Name, err)
 	}
 	var list []holding.Stream
 	for _, e := range entries {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"path/filepath"
 
 	"github.com/byssus-hpc/byssus/internal/decide/halt"
@@ -51,4 +52,20 @@ func (j *Job) SetHalt(c halt.Conditions) error {
 		return fmt.Errorf("dataset: %s: %w", j.haltPath(), err)
 	}
 	return nil
+}
+
+// EditHalt changes them while nobody else does, and returns what they are then. Where files cannot be locked it does without: who writes
+// last is right.
+func EditHalt(j *Job, change func(*halt.Conditions)) (halt.Conditions, error) {
+	f, _, err := own.Open(j.haltPath()+".lock", os.O_RDWR|os.O_CREATE)
+	if err == nil {
+		defer f.Close()
+		_ = exclusive(f)
+	}
+	c, err := j.Halt()
+	if err != nil {
+		return c, err
+	}
+	change(&c)
+	return c, j.SetHalt(c)
 }

@@ -193,6 +193,10 @@ func (r *Record) load() error {
 	if lerr != nil {
 		return lerr
 	}
+	if meta, from, ok := fromFiles(r); ok && len(all) == 0 {
+		r.Meta, r.Damage = meta, fmt.Errorf("%w; what it said is taken from %s", err, from)
+		return nil
+	}
 	if errors.Is(err, fs.ErrNotExist) && len(all) == 0 {
 		return fmt.Errorf("dataset: job %s in %s: %w", filepath.Base(r.Dir), filepath.Dir(r.Dir), ErrNoJob)
 	}
@@ -208,6 +212,22 @@ func (r *Record) load() error {
 	r.Meta = Meta{Name: filepath.Base(r.Dir), State: StateDamaged}
 	r.Damage = fmt.Errorf("%w; there is no checkpoint that tells what it said", err)
 	return nil
+}
+
+// fromFiles tells what a job is from the newest dataset of another stream than that of checkpoints, and how that is called.
+func fromFiles(r *Record) (meta Meta, from string, ok bool) {
+	streams, _ := r.Streams() // none, if they cannot be listed
+	for _, s := range streams {
+		of := r.of(s)
+		all, _ := of.List()
+		for _, n := range slices.Backward(all) {
+			if meta, err := fromManifest(of.Path(n)); err == nil && s != 0 {
+				meta.Name = filepath.Base(r.Dir)
+				return meta, of.Called(n), true
+			}
+		}
+	}
+	return Meta{}, "", false
 }
 
 func fromManifest(dir string) (Meta, error) {

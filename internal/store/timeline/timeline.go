@@ -48,6 +48,11 @@ const (
 	Copied    Kind = "copied"
 	Flushed   Kind = "flushed"
 	Unflushed Kind = "unflushed"
+	Opened    Kind = "opened"
+	Adopted   Kind = "adopted"
+	Evicted   Kind = "evicted"
+	Restarted Kind = "restarted"
+	Unread    Kind = "unread"
 	Lost      Kind = "lost"
 	Decided   Kind = "decided"
 	Inspected Kind = "inspected"
@@ -74,6 +79,8 @@ type Event struct {
 	Since      time.Duration `json:"since_ns"` // the beginning of the term, whatever is done to the clock
 	Start      uint64        `json:"start,omitempty"`
 	Checkpoint uint64        `json:"checkpoint,omitempty"`
+	Dataset    uint64        `json:"dataset,omitempty"`
+	Name       string        `json:"name,omitempty"`
 	Node       string        `json:"node,omitempty"`
 	LostRanks  []int         `json:"lost_ranks,omitempty"`
 	By         string        `json:"by,omitempty"`

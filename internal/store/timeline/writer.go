@@ -102,7 +102,7 @@ func (w *Writer) run(to io.Closer) {
 }
 
 func (w *Writer) write(e Event) bool {
-	err := w.handler.Handle(context.Background(), e.record())
+	err := w.handler.Handle(context.Background(), record(e))
 	if err != nil && !w.told {
 		w.told = true
 		w.say(fmt.Sprintf("the log of the job cannot be written: %v; the job goes on, and what happens is not logged as long as that is so", err))
@@ -111,7 +111,7 @@ func (w *Writer) write(e Event) bool {
 }
 
 // record is an event as package slog writes it.
-func (e Event) record() slog.Record {
+func record(e Event) slog.Record {
 	r := slog.NewRecord(e.Time, slog.LevelInfo, string(e.Kind), 0)
 	for f, v := range reflect.ValueOf(e).Fields() {
 		name, option, _ := strings.Cut(f.Tag.Get("json"), ",")

@@ -39,7 +39,6 @@ var exceptions = []exception{
 	{"internal/cli.runFlags", size{15, 27}, "options of the command line, one field each; its methods check and pass on groups of them"},
 	{"internal/host/launch.Spec", size{8, 20}, record},
 	{"internal/store/dataset.Meta", size{2, 33}, record},
-	{"internal/store/timeline.Event", size{1, 24}, record},
 	{"pup.typeInfo", size{14, 24}, "all facts of a type, made once and then only read; one pointer leads to them, which is what makes a visit fast"},
 	{"pup/pupcheck.Node", size{4, 17}, record},
 	{"pup/pupcheck.value", size{7, 26}, "what is known of a value, made once: independent facts, most of them absent"},
