@@ -33,11 +33,11 @@ type Entry struct {
 // Entries are all datasets that a book knows, ascending, also those that do not count yet.
 func Entries(b *Book) []Entry {
 	var list []Entry
-	current := b.candidate(b.policy.Restart, 0)
+	current := b.candidate(b.policy.Restart, 0, 0)
 	names := map[state]string{open: Writing, written: Storing, counting: Counts}
 	for _, d := range b.list {
 		list = append(list, Entry{Dataset: d.Number, Label: d.Label, State: names[d.state], Bytes: d.bytes, Files: d.files, Cached: d.Cached,
-			Stored: d.Stored, Copying: d.flushing, Stuck: d.stuck, Bad: d.Bad, Current: d == current})
+			Stored: d.Stored, Copying: d.flushing, Stuck: d.tries > 0 && !d.Stored, Bad: d.Bad, Current: d == current})
 	}
 	return list
 }
@@ -82,7 +82,7 @@ func Insist(b *Book, n uint64) error {
 
 // Offered are the numbers of those that a program can restart from now, ascending: none that is newer than the current one.
 func Offered(b *Book) []uint64 {
-	current := b.candidate(b.policy.Restart, 0)
+	current := b.candidate(b.policy.Restart, 0, 0)
 	return slices.DeleteFunc(b.Checkpoints(), func(n uint64) bool { return current != nil && n > current.Number })
 }
 
