@@ -18,8 +18,8 @@ import (
 func plainJob(t *testing.T) (*dataset.Job, string) {
 	t.Helper()
 	prefix := t.TempDir()
-	job, err := dataset.Store{Dir: filepath.Join(prefix, ".scr")}.Create(dataset.Meta{Name: "scr", ID: strings.Repeat("ab", 16), Ranks: 2, Plain: true, Fsync: true,
-		State: dataset.StateStopped, Started: time.Now(), Outputs: outputs.Memory{Bad: []uint64{77}}})
+	job, err := dataset.Store{Dir: filepath.Join(prefix, ".scr")}.Create(dataset.Meta{Name: "scr", ID: strings.Repeat("ab", 16), Ranks: 2, Fsync: true,
+		State: dataset.StateStopped, Started: time.Now(), Known: dataset.Known{Plain: true, Outputs: outputs.Memory{Bad: []uint64{77}}}})
 	must(t, err)
 	t.Cleanup(job.Unlock)
 	return job, prefix
