@@ -134,7 +134,7 @@ const jsonShown = `    state                     running, lost (its byssus died)
       outputs                 what is known of the datasets that its program writes:
         current, bad, run     the one that it restarts from; those that it could not read; how many programs began
         policy                what the settings of the last say: prefix, bypass, keep, flush, flush_wait, in_prefix;
-                              every: calls, after_ns, overhead; restart: not_caches, not_prefix, in_prefix, flush; kept
+                              every: calls, after_ns, overhead; restart: not_caches, not_prefix, in_prefix, flush, drop_after; kept
       name, id                of the job; id is in every image
       format                  version of job.json
       app, dir                command line, working directory

@@ -116,6 +116,8 @@ func fill(v reflect.Value) {
 		v.SetBool(true)
 	case reflect.Int, reflect.Int32, reflect.Int64:
 		v.SetInt(-7)
+	case reflect.Float64:
+		v.SetFloat(-0.125)
 	default:
 		v.SetUint(255)
 	}

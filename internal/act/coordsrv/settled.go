@@ -35,7 +35,8 @@ func (w *written) begin(ask outputs.Ask, m control.Asked) {
 		return
 	}
 	w.prefix, w.inForce = plan.Prefix, found.InForce()
-	w.book.Begin(ask, int(m.NRanks), policyOf(plan, w.keeper != nil))
+	w.book.Begin(ask, int(m.NRanks), policyOf(plan, w.keeper != nil),
+		outputs.First{Purge: plan.CachePurge, PurgeAll: plan.PrefixPurge, Current: plan.Restarting.Current})
 }
 
 // config answers what a setting is.
@@ -79,7 +80,7 @@ func policyOf(p settings.Plan, caches bool) outputs.Policy {
 	o := outputs.Policy{Prefix: p.Prefix, Bypass: !caches, Keep: p.CacheSize, Flush: p.Flush, FlushWait: p.FlushAsyncSet && !p.FlushAsync, InPrefix: p.PrefixSize,
 		Every: outputs.Need{Calls: p.CheckpointInterval, After: seconds(p.CheckpointSeconds), Overhead: p.CheckpointOverhead}, Kept: p.Descriptors}
 	o.Restart = outputs.Restart{NotCaches: !p.Distribute, NotPrefix: !p.Fetch, InPrefix: p.FetchBypass || p.GlobalRestart, Flush: p.FlushOnRestart,
-		Purge: p.CachePurge, PurgeAll: p.PrefixPurge, Current: p.Restarting.Current, DropAfter: p.DropAfterCurrent}
+		DropAfter: p.DropAfterCurrent}
 	return o
 }
 

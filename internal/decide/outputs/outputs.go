@@ -34,14 +34,18 @@ type Policy struct {
 
 // Restart is how a program restarts.
 type Restart struct {
-	NotCaches bool   `json:"not_caches,omitempty"` // not from what caches have alone
-	NotPrefix bool   `json:"not_prefix,omitempty"` // not from what the prefix has alone
-	InPrefix  bool   `json:"in_prefix,omitempty"`  // it reads there, wherever it may be had
-	Flush     bool   `json:"flush,omitempty"`      // what it restarts from is copied to the prefix
-	Purge     bool   `json:"-"`                    // first all datasets are removed from the caches
-	PurgeAll  bool   `json:"-"`                    // and from the prefix
-	Current   string `json:"-"`                    // the name of the one to restart from; empty: the newest
-	DropAfter bool   `json:"-"`                    // those that are newer than what is made current are dropped
+	NotCaches bool `json:"not_caches,omitempty"` // not from what caches have alone
+	NotPrefix bool `json:"not_prefix,omitempty"` // not from what the prefix has alone
+	InPrefix  bool `json:"in_prefix,omitempty"`  // it reads there, wherever it may be had
+	Flush     bool `json:"flush,omitempty"`      // what it restarts from is copied to the prefix
+	DropAfter bool `json:"drop_after,omitempty"` // those that are newer than what is made current are dropped
+}
+
+// First is what a program wants done before it restarts.
+type First struct {
+	Purge    bool   // first all datasets are removed from the caches
+	PurgeAll bool   // and from the prefix
+	Current  string // the name of the one to restart from; empty: the newest
 }
 
 // Need says when a checkpoint is due: when any of these is reached; always, if none is given.
@@ -215,7 +219,7 @@ func (d *Dataset) offered() bool { return d.state == counting && d.Checkpoint &&
 func (b *Book) Halt(why string) { b.halt = why }
 
 // Begin: a program begins, with so many ranks. What the one before it has left unfinished does not count.
-func (b *Book) Begin(ask Ask, ranks int, p Policy) {
+func (b *Book) Begin(ask Ask, ranks int, p Policy, first First) {
 	if ranks < 1 {
 		b.refuse(ask, "%d ranks, wanted at least 1", ranks)
 		return
@@ -225,14 +229,14 @@ func (b *Book) Begin(ask Ask, ranks int, p Policy) {
 	b.policy.Keep = max(p.Keep, 1)
 	b.runs++
 	b.program = program{run: b.runs, ranks: ranks, at: map[int]int{}, need: pace{Need: p.Every}}
-	b.prepare(p.Restart)
+	b.prepare(first)
 	b.copyResults()
 	b.driver.Changed()
 	b.driver.Answer(ask, Answer{Run: b.program.run})
 }
 
 // prepare does what a program wants done before it restarts.
-func (b *Book) prepare(r Restart) {
+func (b *Book) prepare(r First) {
 	for _, d := range slices.Clone(b.list) {
 		switch {
 		case d.state != counting || d.flushing:

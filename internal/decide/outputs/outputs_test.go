@@ -153,7 +153,7 @@ func (w *world) Now() time.Duration { return w.now }
 // begin begins a program whose ranks have joined, and returns its number.
 func (w *world) begin(ranks int, p Policy) uint64 {
 	ask := w.ask(0)
-	w.b.Begin(ask, ranks, p)
+	w.b.Begin(ask, ranks, p, First{})
 	run := w.answers[ask.Number].Run
 	for rank := range ranks {
 		w.b.Join(w.ask(rank/2), run, rank)
@@ -292,7 +292,7 @@ func TestRefusals(t *testing.T) {
 		t.Error("a dataset that does not count is dropped")
 	}
 	third := w.ask(0)
-	w.b.Begin(third, 0, cached)
+	w.b.Begin(third, 0, cached, First{})
 	if w.answers[third.Number].Refused == "" {
 		t.Error("a program without ranks")
 	}
