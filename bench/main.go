@@ -43,7 +43,7 @@ func main() {
 	scratch := flag.String("scratch", "/dev/shm", "`directory` in memory for programs and images")
 	mpis := flag.String("mpi", "mpich,openmpi", "MPIs to measure, with commas")
 	rounds := flag.Int("rounds", 5, "rounds of each comparison")
-	only := flag.String("only", "micro,lammps,stall,memory,nodes,tasks", "what to measure, with commas")
+	only := flag.String("only", "micro,lammps,stall,memory,nodes,files,tasks", "what to measure, with commas")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -68,7 +68,7 @@ func measure(ctx context.Context, exe, sources, scratch string, mpis []string, r
 	if err := b.compile(ctx, sources); err != nil {
 		return err
 	}
-	parts := map[string]func(context.Context) error{"micro": b.micro, "lammps": b.lammps, "stall": b.stall, "memory": b.memory, "nodes": b.nodes, "tasks": b.tasks}
+	parts := map[string]func(context.Context) error{"micro": b.micro, "lammps": b.lammps, "stall": b.stall, "memory": b.memory, "nodes": b.nodes, "files": b.files, "tasks": b.tasks}
 	report.Header(b.out, "github.com/byssus-hpc/byssus/bench")
 	var errs []error
 	for _, name := range only {
@@ -88,8 +88,8 @@ func measure(ctx context.Context, exe, sources, scratch string, mpis []string, r
 func (b *bench) compile(ctx context.Context, sources string) error {
 	flags := []string{"-O2", "-Wall", "-Wextra", "-Werror"}
 	ofC := append([]string{"-std=gnu11", "-Wno-stringop-overflow"}, flags...)
-	compiler := func(cc, out, source string, flags []string) error {
-		cmd := exec.CommandContext(ctx, cc, append(flags, "-o", out, filepath.Join(sources, source))...)
+	compiler := func(cc, out, source string, flags []string, libs ...string) error {
+		cmd := exec.CommandContext(ctx, cc, append(append(flags, "-o", out, filepath.Join(sources, source)), libs...)...)
 		if text, err := cmd.CombinedOutput(); err != nil {
 			return fmt.Errorf("bench: %s %s: %w: %s", cc, source, err, text)
 		}
@@ -101,6 +101,11 @@ func (b *bench) compile(ctx context.Context, sources string) error {
 			if err := build("mpicc."+mpi, b.program(name, mpi), name); err != nil {
 				return err
 			}
+		}
+		scr := b.scrDir()
+		withSCR := append(append([]string(nil), ofC...), "-I"+scr)
+		if err := compiler("mpicc."+mpi, b.program("files", mpi), "files.c", withSCR, "-L"+scr, "-lscr", "-Wl,-rpath,"+scr); err != nil {
+			return err
 		}
 		if err := compiler("mpifort."+mpi, b.program("micro_fortran", mpi), "micro_fortran.f90", append(flags, "-Wno-unused-parameter")); err != nil {
 			return err
