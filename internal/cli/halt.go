@@ -8,7 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/byssus-hpc/byssus/internal/act/coordsrv"
-	"github.com/byssus-hpc/byssus/internal/decide/halt"
+	"github.com/byssus-hpc/byssus/internal/decide/haltrule"
 	"github.com/byssus-hpc/byssus/internal/store/dataset"
 )
 
@@ -16,7 +16,7 @@ import (
 type haltFlags struct {
 	checkpoints, seconds int
 	before, after        string
-	unset                halt.Unset
+	unset                haltrule.Unset
 	remove, list, now    bool
 }
 
@@ -37,8 +37,8 @@ func (f *haltFlags) add(cmd *cobra.Command) {
 }
 
 // change is what the options say; without any that change something, the job ends at its next checkpoint.
-func (f *haltFlags) change(cmd *cobra.Command) (halt.Change, error) {
-	ch := halt.Change{Unset: f.unset, Remove: f.remove}
+func (f *haltFlags) change(cmd *cobra.Command) (haltrule.Change, error) {
+	ch := haltrule.Change{Unset: f.unset, Remove: f.remove}
 	if cmd.Flags().Changed("checkpoints") {
 		ch.Set.Checkpoints = &f.checkpoints
 	}
@@ -47,7 +47,7 @@ func (f *haltFlags) change(cmd *cobra.Command) (halt.Change, error) {
 	for text, to := range map[*string]*time.Time{&f.before: &ch.Set.Before, &f.after: &ch.Set.After} {
 		if *text != "" {
 			var perr error
-			*to, perr = halt.ParseTime(*text, time.Local)
+			*to, perr = haltrule.ParseTime(*text, time.Local)
 			err = errors.Join(err, perr)
 		}
 	}
@@ -58,7 +58,7 @@ func (f *haltFlags) change(cmd *cobra.Command) (halt.Change, error) {
 		ch.Unset.Seconds = true
 	}
 	if f.now || ch.Nothing() && !f.list {
-		ch.Set.Reason = halt.OnRequest
+		ch.Set.Reason = haltrule.OnRequest
 	}
 	if err == nil && f.list && !ch.Nothing() {
 		err = errors.New("halt: --list changes nothing, and goes with no other option")
@@ -122,12 +122,12 @@ The conditions are printed as they are then.`, "an object", jsonHalt),
 }
 
 // setHalt changes the conditions of a job, and ends it if that is wanted now.
-func setHalt(cmd *cobra.Command, job *dataset.Job, ch halt.Change, now bool) (halt.Conditions, error) {
+func setHalt(cmd *cobra.Command, job *dataset.Job, ch haltrule.Change, now bool) (haltrule.Conditions, error) {
 	if ch.Nothing() {
 		return job.Halt()
 	}
 	if ch.Remove { // also what cannot be read
-		return halt.Conditions{}, job.SetHalt(halt.Conditions{})
+		return haltrule.Conditions{}, job.SetHalt(haltrule.Conditions{})
 	}
 	c, err := dataset.EditHalt(job, ch.Apply)
 	if err != nil || !now {
@@ -143,7 +143,7 @@ func setHalt(cmd *cobra.Command, job *dataset.Job, ch halt.Change, now bool) (ha
 	return c, err
 }
 
-func printHalt(e *env, c halt.Conditions) error {
+func printHalt(e *env, c haltrule.Conditions) error {
 	if e.json {
 		return e.printJSON(c)
 	}
@@ -158,7 +158,7 @@ func printHalt(e *env, c halt.Conditions) error {
 }
 
 // haltLines are conditions in words.
-func haltLines(c halt.Conditions) []string {
+func haltLines(c haltrule.Conditions) []string {
 	var lines []string
 	add := func(is bool, format string, args ...any) {
 		if is {

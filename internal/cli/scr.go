@@ -14,7 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/byssus-hpc/byssus/internal/act/coordsrv"
-	"github.com/byssus-hpc/byssus/internal/decide/halt"
+	"github.com/byssus-hpc/byssus/internal/decide/haltrule"
 	"github.com/byssus-hpc/byssus/internal/decide/outputs"
 	"github.com/byssus-hpc/byssus/internal/store/dataset"
 	"github.com/byssus-hpc/byssus/internal/ui"
@@ -208,7 +208,7 @@ func (s *scr) halt() *cobra.Command {
 		Use:   "scr_halt [flags] [DIR...]",
 		Short: "As SCR's: when the jobs of prefix directories are to end early (byssus halt does more)",
 		RunE: func(cmd *cobra.Command, dirs []string) error {
-			var ch halt.Change
+			var ch haltrule.Change
 			if !f.list { // which goes before all else, as SCR has it
 				var err error
 				if ch, err = f.change(cmd); err != nil {
@@ -231,7 +231,7 @@ func (s *scr) halt() *cobra.Command {
 	return cmd
 }
 
-func (s *scr) haltIn(cmd *cobra.Command, dir string, ch halt.Change, now bool) error {
+func (s *scr) haltIn(cmd *cobra.Command, dir string, ch haltrule.Change, now bool) error {
 	job, err := s.scrJob(dir, !ch.Nothing() && !ch.Remove)
 	if errors.Is(err, dataset.ErrNoJob) && (ch.Remove || ch.Nothing()) {
 		fmt.Fprintf(s.out, "Halt file settings for %s:\n  None\n", dir)

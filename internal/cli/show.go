@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/byssus-hpc/byssus/internal/act/coordsrv"
-	"github.com/byssus-hpc/byssus/internal/decide/halt"
+	"github.com/byssus-hpc/byssus/internal/decide/haltrule"
 	"github.com/byssus-hpc/byssus/internal/decide/outputs"
 	"github.com/byssus-hpc/byssus/internal/store/dataset"
 	"github.com/byssus-hpc/byssus/internal/store/files"
@@ -20,19 +20,19 @@ import (
 
 // shown is what show prints.
 type shown struct {
-	Meta       dataset.Meta      `json:"job"`
-	State      string            `json:"state"`
-	Dir        string            `json:"dir"`
-	Running    *coordsrv.Status  `json:"running,omitempty"`
-	Checkpoint *dataset.Manifest `json:"checkpoint,omitempty"`
-	Err        string            `json:"error,omitempty"`
-	JobErr     string            `json:"job_error,omitempty"`
-	Earlier    []uint64          `json:"of_an_earlier_job,omitempty"`
-	Scavenged  []string          `json:"scavenged,omitempty"`
-	Images     []shownImage      `json:"images,omitempty"`
-	Dataset    *outputs.Entry    `json:"dataset,omitempty"` // of files
-	Parts      []shownPart       `json:"parts,omitempty"`   // of it
-	Halt       *halt.Conditions  `json:"halt,omitempty"`
+	Meta       dataset.Meta         `json:"job"`
+	State      string               `json:"state"`
+	Dir        string               `json:"dir"`
+	Running    *coordsrv.Status     `json:"running,omitempty"`
+	Checkpoint *dataset.Manifest    `json:"checkpoint,omitempty"`
+	Err        string               `json:"error,omitempty"`
+	JobErr     string               `json:"job_error,omitempty"`
+	Earlier    []uint64             `json:"of_an_earlier_job,omitempty"`
+	Scavenged  []string             `json:"scavenged,omitempty"`
+	Images     []shownImage         `json:"images,omitempty"`
+	Dataset    *outputs.Entry       `json:"dataset,omitempty"` // of files
+	Parts      []shownPart          `json:"parts,omitempty"`   // of it
+	Halt       *haltrule.Conditions `json:"halt,omitempty"`
 }
 
 // shownPart describes what a rank has of a dataset of files.

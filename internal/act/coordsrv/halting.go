@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/byssus-hpc/byssus/internal/decide/coord"
-	"github.com/byssus-hpc/byssus/internal/decide/halt"
+	"github.com/byssus-hpc/byssus/internal/decide/haltrule"
 	"github.com/byssus-hpc/byssus/internal/store/dataset"
 )
 
@@ -14,7 +14,7 @@ const haltEvery = time.Second
 
 // halting ends the job early when it is asked to. It belongs to the loop's goroutine.
 type halting struct {
-	halt.Conditions
+	haltrule.Conditions
 	bad  string // why they cannot be read, as far as that has been told
 	done bool   // the job was told
 }
@@ -38,7 +38,7 @@ func (h *halting) watch(s *Server) {
 }
 
 // read takes in what was read.
-func (h *halting) read(s *Server, c halt.Conditions, err error) {
+func (h *halting) read(s *Server, c haltrule.Conditions, err error) {
 	if err != nil {
 		if h.bad != err.Error() {
 			h.bad = err.Error()
@@ -73,7 +73,7 @@ func (h *halting) count(s *Server) {
 	job, c := *s.opt.Job, h.Conditions
 	s.wg.Go(func() {
 		// Others may have changed them meanwhile.
-		if _, err := dataset.EditHalt(&job, func(c *halt.Conditions) { c.Counted() }); err != nil {
+		if _, err := dataset.EditHalt(&job, func(c *haltrule.Conditions) { c.Counted() }); err != nil {
 			s.ask(func() { s.opt.Say(err.Error()) })
 		}
 	})

@@ -8,7 +8,7 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/byssus-hpc/byssus/internal/decide/halt"
+	"github.com/byssus-hpc/byssus/internal/decide/haltrule"
 	"github.com/byssus-hpc/byssus/internal/store/own"
 )
 
@@ -18,8 +18,8 @@ import (
 func (j *Job) haltPath() string { return filepath.Join(j.Dir, "halt.json") }
 
 // Halt reads them; none, if there is no such file.
-func (j *Job) Halt() (halt.Conditions, error) {
-	var c halt.Conditions
+func (j *Job) Halt() (haltrule.Conditions, error) {
+	var c haltrule.Conditions
 	b, err := own.Read(j.haltPath(), mostText)
 	if errors.Is(err, fs.ErrNotExist) {
 		return c, nil
@@ -31,13 +31,13 @@ func (j *Job) Halt() (halt.Conditions, error) {
 		err = json.Unmarshal(b, &c)
 	}
 	if err != nil {
-		return halt.Conditions{}, fmt.Errorf("dataset: %s: %w", j.haltPath(), err)
+		return haltrule.Conditions{}, fmt.Errorf("dataset: %s: %w", j.haltPath(), err)
 	}
 	return c, nil
 }
 
 // SetHalt replaces them; with none the file is removed.
-func (j *Job) SetHalt(c halt.Conditions) error {
+func (j *Job) SetHalt(c haltrule.Conditions) error {
 	if c.None() {
 		if err := j.disk().Remove(j.haltPath()); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return fmt.Errorf("dataset: %w", err)
@@ -56,7 +56,7 @@ func (j *Job) SetHalt(c halt.Conditions) error {
 
 // EditHalt changes them while nobody else does, and returns what they are then. Where files cannot be locked it does without: who writes
 // last is right.
-func EditHalt(j *Job, change func(*halt.Conditions)) (halt.Conditions, error) {
+func EditHalt(j *Job, change func(*haltrule.Conditions)) (haltrule.Conditions, error) {
 	f, _, err := own.Open(j.haltPath()+".lock", os.O_RDWR|os.O_CREATE)
 	if err == nil {
 		defer f.Close()

@@ -1,7 +1,7 @@
-// Package halt decides when a job that runs is to end early, after a checkpoint: the conditions that users of SCR know by scr_halt.
+// Package haltrule decides when a job that runs is to end early, after a checkpoint: the conditions that users of SCR know by scr_halt.
 //
 // It guarantees that a condition which holds keeps holding until it is taken back, and names the one that holds first.
-package halt
+package haltrule
 
 import (
 	"fmt"
