@@ -58,6 +58,7 @@ type clients struct {
 	closed  bool
 	last    uint64                          // number of a question
 	waiting map[uint64]chan client.Answered // for the answer to it
+	ranks   []*process                      // that have joined
 	paths   map[writer][]string             // that ranks have written in place
 }
 
@@ -121,6 +122,9 @@ func (c *clients) close() {
 		answer <- client.Refusal(errLeaving.Error())
 	}
 	clear(c.waiting)
+	for _, p := range c.ranks {
+		p.close()
+	}
 	c.mu.Unlock()
 	c.listener.Close()
 	c.wg.Wait()
@@ -138,8 +142,8 @@ func (c *clients) serve() {
 		}
 		c.wg.Go(func() {
 			defer conn.Close()
-			if _, err := peer(conn); err == nil {
-				c.converse(conn)
+			if pid, err := peer(conn); err == nil {
+				c.converse(conn, pid)
 			}
 		})
 	}
@@ -149,7 +153,7 @@ func (c *clients) serve() {
 const saidWithin = 30 * time.Second
 
 // converse hears one request, and answers it.
-func (c *clients) converse(conn *net.UnixConn) {
+func (c *clients) converse(conn *net.UnixConn, pid int) {
 	_ = conn.SetReadDeadline(time.Now().Add(saidWithin))
 	_ = conn.SetWriteBuffer(2 * client.MaxPacket)
 	ask, err := hearClient(conn)
@@ -157,7 +161,11 @@ func (c *clients) converse(conn *net.UnixConn) {
 		_, _ = conn.Write(client.Refusal(err.Error()).Packet())
 		return
 	}
-	for _, packet := range c.answer(ask).Packets() {
+	answer := c.answer(ask)
+	if ask.Type == client.ReqJoin && answer.Refused == 0 {
+		c.joined(pid, ask)
+	}
+	for _, packet := range answer.Packets() {
 		if _, err := conn.Write(packet); err != nil {
 			return // who asked has gone
 		}
@@ -229,6 +237,29 @@ func (c *clients) ask(m control.Asked) client.Answered {
 	c.mu.Unlock()
 	c.say(control.Message{Body: m})
 	return <-answer
+}
+
+// joined tells when the process of a rank ends.
+func (c *clients) joined(pid int, ask *client.Asked) {
+	left := control.Message{Body: control.RankLeft{Run: ask.Run, Rank: int(ask.Rank)}}
+	p, err := openProcess(pid)
+	if err != nil { // it has ended, or nothing can be told
+		c.say(left)
+		return
+	}
+	c.mu.Lock()
+	c.ranks = append(c.ranks, p)
+	c.mu.Unlock()
+	c.wg.Go(func() {
+		<-p.over
+		if p.gone {
+			p.close()
+			c.mu.Lock()
+			c.ranks = slices.DeleteFunc(c.ranks, func(other *process) bool { return other == p })
+			c.mu.Unlock()
+			c.say(left)
+		}
+	})
 }
 
 // told takes in the coordinator's answer.

@@ -38,7 +38,7 @@ var kinds = []reflect.Type{
 
 	reflect.TypeFor[WantInput](), reflect.TypeFor[Input](), reflect.TypeFor[Signal](), reflect.TypeFor[Inspect](),
 	reflect.TypeFor[node.Moved](), reflect.TypeFor[node.Refused](), reflect.TypeFor[Repair](),
-	reflect.TypeFor[Asked](), reflect.TypeFor[Told](), reflect.TypeFor[SealInPlace](), reflect.TypeFor[Compare](), reflect.TypeFor[Name](),
+	reflect.TypeFor[Asked](), reflect.TypeFor[Told](), reflect.TypeFor[SealInPlace](), reflect.TypeFor[Compare](), reflect.TypeFor[Name](), reflect.TypeFor[RankLeft](),
 }
 
 func kindOf(body any) (uint16, error) {
@@ -115,6 +115,11 @@ type (
 		client.Asked
 		Settings *settings.Sources // of Begin and Config
 		Question string            // of Config
+	}
+	// RankLeft: the process of a rank that has joined a program (client.ReqJoin) has ended.
+	RankLeft struct {
+		Run  uint64
+		Rank int
 	}
 	// Pages answers Look.
 	Pages struct {

@@ -17,6 +17,8 @@ func (s *Server) hear(m said) {
 		s.agents.answered(b.Order, m.Message)
 	case control.Asked:
 		s.written.asked(m.from, b)
+	case control.RankLeft:
+		s.written.book.Left(b.Run, b.Rank)
 	case departed:
 		s.lost(m.from, b.why)
 	case pmi.Up:

@@ -158,6 +158,9 @@ func (sh *shelf) Counts(uint64, bool) {}
 // Heeded is outputs'.
 func (sh *shelf) Heeded() {}
 
+// Await is outputs'.
+func (sh *shelf) Await(outputs.Ask) {}
+
 // Say is outputs'.
 func (sh *shelf) Say(string) {}
 

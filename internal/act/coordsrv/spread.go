@@ -21,8 +21,8 @@ func (s *Server) lost(p *peer, why string) {
 	if s.caches != nil && s.caches.keeper != nil {
 		s.caches.keeper.Lost(slices.Index(s.agents.list, p))
 	}
-	if s.written != nil && s.written.keeper != nil {
-		s.written.keeper.Lost(slices.Index(s.agents.list, p))
+	if s.written != nil {
+		s.written.lost(slices.Index(s.agents.list, p))
 	}
 	s.story.nodeLost(p, s.agents.start)
 	s.story.log.Add(timeline.Event{Kind: timeline.Lost, Start: s.agents.start, Node: p.name, LostRanks: p.ranks,

@@ -83,6 +83,14 @@ func (s *Server) keepWritten(start *coord.Start) error {
 	return nil
 }
 
+// lost: a node is gone.
+func (w *written) lost(node int) {
+	if w.keeper != nil {
+		w.keeper.Lost(node)
+	}
+	w.book.Lost(node)
+}
+
 // back: the ranks go on from an image, on these nodes.
 func (w *written) back() {
 	at := make([]int, w.s.opt.Spec.Ranks)
@@ -214,6 +222,14 @@ func flagsOf(l holding.Label) uint32 {
 		}
 	}
 	return flags
+}
+
+// endLimit is how long the ranks of a program may take to end, before another is refused that begins: launchers kill them.
+const endLimit = 10 * time.Second
+
+// Await is outputs'.
+func (w *written) Await(ask outputs.Ask) {
+	time.AfterFunc(endLimit, func() { w.s.ask(func() { w.book.GiveUp(ask) }) })
 }
 
 // Now is outputs'.

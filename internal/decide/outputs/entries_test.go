@@ -22,9 +22,11 @@ func (d *deaf) Forget(n uint64, _ bool)                                         
 func (d *deaf) Restore(Dataset, []int, bool, func(bool, error))                      {}
 func (d *deaf) Changed()                                                             {}
 func (d *deaf) Counts(uint64, bool)                                                  {}
-func (d *deaf) Heeded()                                                              {}
-func (d *deaf) Say(string)                                                           {}
-func (d *deaf) Now() time.Duration                                                   { return 0 }
+func (*deaf) Await(Ask)                                                              {}
+
+func (d *deaf) Heeded()            {}
+func (d *deaf) Say(string)         {}
+func (d *deaf) Now() time.Duration { return 0 }
 
 func checkpointCalled(name string, n uint64) Dataset {
 	return Dataset{Number: n, Label: holding.Label{Name: name, Checkpoint: true, Ranks: 2}, Stored: true}

@@ -80,6 +80,8 @@ type Driver interface {
 	Counts(n uint64, counts bool)
 	// Heeded: the program was told to end.
 	Heeded()
+	// Await has GiveUp called when ranks of the program before have had time enough to end.
+	Await(ask Ask)
 	// Say tells the user.
 	Say(text string)
 	// Now is the time since the driver began.
@@ -146,14 +148,15 @@ type Book struct {
 	shelf
 	*copies
 	*retention
-	policy  Policy
-	runs    uint64 // programs so far
-	program program
-	opener  *opening // waits until fewer are being stored
-	ender   *Ask     // waits until nothing is under way
-	readers []Ask    // wait until nothing is being stored
-	commits int      // of checkpoints
-	halt    string   // why programs are to end; empty: they are not
+	policy   Policy
+	runs     uint64 // programs so far
+	program  program
+	beginner *beginning // waits until the ranks of the program before are gone
+	opener   *opening   // waits until fewer are being stored
+	ender    *Ask       // waits until nothing is under way
+	readers  []Ask      // wait until nothing is being stored
+	commits  int        // of checkpoints
+	halt     string     // why programs are to end; empty: they are not
 }
 
 // desk is where requests are answered.
@@ -168,9 +171,18 @@ type program struct {
 	run   uint64 // 0: none has begun
 	back  bool   // it has been restored from an image: it may say the number of an earlier one, which it was then
 	ranks int
-	at    map[int]int // the node of each rank that has joined
-	reads uint64      // the dataset that it restarts from now
+	at    map[int]int  // the node of each rank that has joined
+	alive map[int]bool // of these; nil: nothing is known
+	reads uint64       // the dataset that it restarts from now
 	need  pace
+}
+
+// beginning is a program that waits for the end of the one before.
+type beginning struct {
+	ask    Ask
+	ranks  int
+	policy Policy
+	first  First
 }
 
 // opening is a dataset that a program wants to begin.
@@ -224,15 +236,62 @@ func (b *Book) Begin(ask Ask, ranks int, p Policy, first First) {
 		b.refuse(ask, "%d ranks, wanted at least 1", ranks)
 		return
 	}
+	if len(b.program.alive) > 0 {
+		if b.beginner != nil {
+			b.refuse(ask, "%s", b.program.stays())
+			return
+		}
+		b.beginner = &beginning{ask, ranks, p, first}
+		b.driver.Await(ask)
+		return
+	}
 	b.Over()
 	b.policy = p
 	b.policy.Keep = max(p.Keep, 1)
 	b.runs++
-	b.program = program{run: b.runs, ranks: ranks, at: map[int]int{}, need: pace{Need: p.Every}}
+	b.program = program{run: b.runs, ranks: ranks, at: map[int]int{}, alive: map[int]bool{}, need: pace{Need: p.Every}}
 	b.prepare(first)
 	b.copyResults()
 	b.driver.Changed()
 	b.driver.Answer(ask, Answer{Run: b.program.run})
+}
+
+// GiveUp ends the wait for the ranks of the program before, as Await has asked for.
+func (b *Book) GiveUp(ask Ask) {
+	if w := b.beginner; w != nil && w.ask == ask {
+		b.beginner = nil
+		b.refuse(ask, "%s", b.program.stays())
+	}
+}
+
+// Left: the process of a rank has ended. When all have, the program is over.
+func (b *Book) Left(run uint64, rank int) {
+	if run != b.program.run || !b.program.alive[rank] {
+		return
+	}
+	delete(b.program.alive, rank)
+	b.gone()
+}
+
+// Lost: a node is gone, with its ranks.
+func (b *Book) Lost(node int) {
+	for rank := range b.program.alive {
+		if b.program.at[rank] == node {
+			delete(b.program.alive, rank)
+		}
+	}
+	b.gone()
+}
+
+func (b *Book) gone() {
+	if len(b.program.alive) > 0 || b.program.back {
+		return
+	}
+	b.Over()
+	if w := b.beginner; w != nil {
+		b.beginner = nil
+		b.Begin(w.ask, w.ranks, w.policy, w.first)
+	}
 }
 
 // prepare does what a program wants done before it restarts.
@@ -269,7 +328,7 @@ func (b *Book) Over() {
 		b.opener = nil
 		b.refuse(o.ask, "the program is over")
 	}
-	b.program.ranks, b.program.at, b.program.back = 0, nil, false
+	b.program.ranks, b.program.at, b.program.alive, b.program.back = 0, nil, nil, false
 }
 
 // Back: the program is restored from an image, with its ranks on these nodes. What it was writing when it was lost does not count; what it
@@ -305,6 +364,9 @@ func (b *Book) Join(ask Ask, run uint64, rank int) {
 		return
 	}
 	b.program.at[rank] = ask.Node
+	if b.program.alive != nil {
+		b.program.alive[rank] = true
+	}
 	b.driver.Answer(ask, Answer{})
 }
 
@@ -576,7 +638,7 @@ func (b *Book) end() {
 		return
 	}
 	ask := *b.ender
-	b.ender = nil
+	b.ender, b.program.alive = nil, nil // it may do other things yet
 	if b.Stuck() {
 		b.refuse(ask, "not all that was written could be copied to %s: it stays in the caches", b.policy.Prefix)
 		return

@@ -31,6 +31,7 @@ type world struct {
 	memory   Memory
 	heeded   int
 	now      time.Duration
+	awaited  []Ask
 }
 
 func newWorld(t *testing.T) *world {
@@ -146,12 +147,16 @@ func (w *world) Counts(n uint64, counts bool) {
 	w.counting[n] = counts
 }
 
+func (w *world) Await(ask Ask)      { w.awaited = append(w.awaited, ask) }
 func (w *world) Heeded()            { w.heeded++ }
 func (w *world) Say(text string)    { w.said = append(w.said, text) }
 func (w *world) Now() time.Duration { return w.now }
 
 // begin begins a program whose ranks have joined, and returns its number.
 func (w *world) begin(ranks int, p Policy) uint64 {
+	for rank := range w.b.program.ranks { // the one before is gone
+		w.b.Left(w.b.Run(), rank)
+	}
 	ask := w.ask(0)
 	w.b.Begin(ask, ranks, p, First{})
 	run := w.answers[ask.Number].Run
@@ -343,6 +348,46 @@ func TestUnreadable(t *testing.T) {
 	w.turn(-1)
 	if w.newest(run).Label.Name != "c" {
 		t.Errorf("after a new one: %+v", w.newest(run))
+	}
+}
+
+// TestTwoPrograms: a second program begins when the ranks of the first are gone, also with their node; it is refused if they stay.
+func TestTwoPrograms(t *testing.T) {
+	w := newWorld(t)
+	run := w.begin(3, cached) // ranks 0 and 1 on node 0, rank 2 on node 1
+	second := w.ask(0)
+	w.b.Begin(second, 2, cached, First{})
+	third := w.ask(0)
+	w.b.Begin(third, 2, cached, First{})
+	if a := w.answers[third.Number]; !strings.Contains(a.Refused, "program 1 of this job, of 3 ranks, is not over") {
+		t.Errorf("%+v", a)
+	}
+	w.b.Left(run, 0)
+	w.b.Left(run, 0)
+	w.b.Lost(1)
+	if _, answered := w.answers[second.Number]; answered || len(w.awaited) != 1 {
+		t.Fatalf("it has begun beside a rank of the first, awaited %v", w.awaited)
+	}
+	w.b.Left(run, 1)
+	if a := w.answers[second.Number]; a.Run != 2 || a.Refused != "" {
+		t.Errorf("%+v", a)
+	}
+	for rank := range 2 {
+		w.b.Join(w.ask(0), 2, rank)
+	}
+	fourth := w.ask(0)
+	w.b.Begin(fourth, 1, cached, First{})
+	w.b.GiveUp(fourth)
+	w.b.GiveUp(fourth)
+	if a := w.answers[fourth.Number]; !strings.Contains(a.Refused, "is not over") {
+		t.Errorf("%+v", a)
+	}
+	w.b.End(w.ask(0), 2)
+	w.turn(-1)
+	fifth := w.ask(0)
+	w.b.Begin(fifth, 1, cached, First{})
+	if a := w.answers[fifth.Number]; a.Run != 3 {
+		t.Errorf("after the end of the one before: %+v", a)
 	}
 }
 

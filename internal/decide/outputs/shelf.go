@@ -1,6 +1,9 @@
 package outputs
 
-import "slices"
+import (
+	"fmt"
+	"slices"
+)
 
 // shelf is what there is of datasets, those that do not count yet among them.
 type shelf struct {
@@ -111,4 +114,10 @@ func (p *program) places() []int {
 		}
 	}
 	return at
+}
+
+// stays says why another program cannot begin.
+func (p *program) stays() string {
+	return fmt.Sprintf("program %d of this job, of %d ranks, is not over: one at a time may use its datasets (byssus run --job names another job)",
+		p.run, p.ranks)
 }
