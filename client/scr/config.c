@@ -19,10 +19,12 @@ static struct setting *setting_of(const char *name, const char *value)
 	return NULL;
 }
 
+/* The others stay in their order: a later one holds. */
 static void drop(struct setting *s)
 {
+	struct setting *end = scr.settings + scr.nsettings--;
 	free(s->name), free(s->value), free(s->below);
-	*s = scr.settings[--scr.nsettings];
+	memmove(s, s + 1, (size_t)(end - s - 1) * sizeof *s);
 }
 
 void scr_settings_forget(void)

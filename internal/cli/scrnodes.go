@@ -161,22 +161,28 @@ func allocated(down string) (int, bool) {
 }
 
 func (s *scr) run() *cobra.Command {
-	return &cobra.Command{Use: "scr_run LAUNCHER [ARG...] PROGRAM [ARG...]", Short: "As SCR's, for mpirun and srun: byssus run --plain", DisableFlagParsing: true,
-		Long: `Run a program that writes its checkpoints by SCR's interface, as byssus run --plain does, which starts the ranks itself: the
-launcher's words are read for their number alone (-n, -np, --ntasks). $SCR_RUNS is how often it is started at most, $SCR_NODELIST,
-or Slurm's list, are the nodes. What is not understood is refused.`,
+	return &cobra.Command{Use: "scr_run LAUNCHER [ARG...] PROGRAM [ARG...]", Short: "As SCR's: byssus run --plain, or --script", DisableFlagParsing: true,
+		Long: `Run a program that writes its checkpoints by SCR's interface, as byssus run --plain does, which starts the ranks itself: the words
+of mpirun and srun are read for their number and the nodes (-n, -np, --ntasks, --host). Another command, or one with other options,
+is run as it is, by byssus run --script. $SCR_RUNS is how often it is started at most, $SCR_NODELIST, or Slurm's list, are the
+nodes.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 0 && (args[0] == "-h" || args[0] == "--help") {
 				return cmd.Help()
 			}
+			if len(args) == 0 {
+				return usage(errors.New("scr_run: wanted a launcher and a program"))
+			}
 			l, err := readLauncher(args)
-			if err != nil {
-				return usage(fmt.Errorf("scr_run: %w; byssus run --plain -n N [--hosts A,B] -- PROGRAM does the same", err))
+			own := err != nil // it has to start the program itself: its words say what is not understood
+			if own {
+				l = launcherWords{ranks: 1, program: args}
 			}
 			f, err := s.scrFlags(l)
 			if err != nil {
 				return err
 			}
+			f.plain, f.script = !own, own
 			return runPlain(s.env, f, l.program)
 		}}
 }

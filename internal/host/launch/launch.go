@@ -290,7 +290,7 @@ func (s Spec) Env(base []string) []string {
 	if s.MPI.Name == MPICH && s.oversubscribed() {
 		def("MPIR_CVAR_POLLS_BEFORE_YIELD", "1")
 	}
-	if s.MPI.Name == OpenMPI && os.Getuid() == 0 {
+	if (s.MPI.Name == OpenMPI || s.Script) && os.Getuid() == 0 {
 		def("OMPI_ALLOW_RUN_AS_ROOT", "1")
 		def("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1")
 	}
