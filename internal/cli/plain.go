@@ -40,6 +40,9 @@ func plainStore(e *env) (dataset.Store, error) {
 // runPlain runs a program as it is, which writes its checkpoints itself. What is known of those of an earlier run is what it begins with,
 // also if that has finished: as with SCR, it is for the program to say whether it restarts.
 func runPlain(e *env, f *runFlags, app []string) error {
+	if f.every > 0 {
+		return usage(errors.New("run: --every is for checkpoints of memory: a program that is run as it is takes its own (SCR_CHECKPOINT_SECONDS says how often)"))
+	}
 	app, err := findProgram(app)
 	if err != nil {
 		return err
