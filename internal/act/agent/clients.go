@@ -36,9 +36,7 @@ func clientSockets(job [16]byte, runDir string) []string {
 	name := fmt.Sprintf("clients-%x", job[:4])
 	var list []string
 	for _, base := range rundir.Bases() {
-		if rundir.Make(base) == nil {
-			list = append(list, filepath.Join(base, name))
-		}
+		list = append(list, filepath.Join(base, name))
 	}
 	return append(list, filepath.Join(runDir, name))
 }
@@ -93,6 +91,9 @@ func listenAt(path string) (*net.UnixListener, error) {
 	if len(path) > MaxSocketPath {
 		return nil, fmt.Errorf("%s: path of %d bytes, at most %d", path, len(path), MaxSocketPath)
 	}
+	if err := rundir.Make(filepath.Dir(path)); err != nil {
+		return nil, err
+	}
 	at := &net.UnixAddr{Name: path, Net: "unixpacket"}
 	l, err := net.ListenUnix(at.Net, at)
 	if errors.Is(err, syscall.EADDRINUSE) {
@@ -126,8 +127,19 @@ func (c *clients) close() {
 		p.close()
 	}
 	c.mu.Unlock()
+	path := c.path()
 	c.listener.Close()
 	c.wg.Wait()
+	removeSocket(path)
+}
+
+// removeSocket removes what is left of a socket for programs, and its directory if nothing else is in it: it may have been made for it.
+func removeSocket(path string) {
+	if path == "" {
+		return
+	}
+	_ = os.Remove(path) // mostly it is gone
+	_ = os.Remove(filepath.Dir(path))
 }
 
 func (c *clients) serve() {

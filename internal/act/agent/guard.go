@@ -30,6 +30,7 @@ type Ward struct {
 	Term     uint64
 	Node     string
 	RunDir   string           // of the agent, for sockets
+	Clients  string           // its socket for programs
 	Patience control.Patience // of the coordinator with the agent
 	After    time.Duration    // how long somebody may take to go on with the job before its cache is copied to the store; 0: it never is
 }
@@ -50,7 +51,7 @@ type guard struct {
 }
 
 // startGuard starts it, for an agent with that run directory.
-func startGuard(b *Brief, runDir string) (*guard, error) {
+func startGuard(b *Brief, runDir, clients string) (*guard, error) {
 	g := &guard{cmd: exec.Command("/proc/self/exe", "guard"), done: make(chan struct{}), every: b.Patience.Beat()}
 	g.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	g.cmd.Stderr = os.Stderr
@@ -59,7 +60,7 @@ func startGuard(b *Brief, runDir string) (*guard, error) {
 		err = g.cmd.Start()
 	}
 	if err == nil {
-		err = json.NewEncoder(g.pipe).Encode(Ward{os.Getpid(), b.Job, b.Dir, b.Cache, b.Term, b.Node, runDir, b.Patience, b.Scavenge})
+		err = json.NewEncoder(g.pipe).Encode(Ward{os.Getpid(), b.Job, b.Dir, b.Cache, b.Term, b.Node, runDir, clients, b.Patience, b.Scavenge})
 	}
 	if err != nil {
 		return nil, fmt.Errorf("agent: its guard: %w", err)
@@ -141,6 +142,7 @@ func (w *Ward) tidy(own os.FileInfo) {
 	}
 	tidyStarts(id, func(start uint64) bool { return start>>termBits == w.Term })
 	_ = os.RemoveAll(w.RunDir)
+	removeSocket(w.Clients)
 }
 
 // A guard whose store is away, or full, tries again for half an hour.

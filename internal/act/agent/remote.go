@@ -129,14 +129,15 @@ func Serve(b *Brief) error {
 	cfg.Say = out.Put
 	n := NewNode(cfg)
 	defer n.Close()
-	if _, err := n.Serve(); err != nil {
+	clients, err := n.Serve()
+	if err != nil {
 		return err
 	}
 	joined := control.Joined{PID: os.Getpid(), Seen: d.boot + " " + space, Traits: traits(b)}
 	if err := n.tellCache(&joined); err != nil {
 		return err
 	}
-	g, err := startGuard(b, cfg.RunDir)
+	g, err := startGuard(b, cfg.RunDir, clients)
 	if err != nil {
 		return err
 	}
