@@ -137,16 +137,8 @@ func (s *Server) free() {
 }
 
 func (s *Server) accept() {
-	for {
-		c, err := s.listener.AcceptUnix()
-		if errors.Is(err, net.ErrClosed) {
-			return
-		}
-		if err != nil { // out of descriptors: later there may be some
-			time.Sleep(10 * time.Millisecond)
-			continue
-		}
-		if !s.places.connect(c) {
+	eachConnection(s.listener, func(c *net.UnixConn) {
+		if !s.places.connect(c) { // it is being closed
 			c.Close()
 			return
 		}
@@ -155,6 +147,24 @@ func (s *Server) accept() {
 			c.Close()
 			s.places.disconnect(c)
 		})
+	})
+}
+
+// acceptRest is how long a listener rests after an error: descriptors that are missing may come back.
+const acceptRest = 10 * time.Millisecond
+
+// eachConnection hands connections to f until the listener is closed.
+func eachConnection(l *net.UnixListener, f func(*net.UnixConn)) {
+	for {
+		c, err := l.AcceptUnix()
+		switch {
+		case errors.Is(err, net.ErrClosed):
+			return
+		case err != nil:
+			time.Sleep(acceptRest)
+		default:
+			f(c)
+		}
 	}
 }
 

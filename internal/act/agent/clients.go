@@ -143,22 +143,14 @@ func removeSocket(path string) {
 }
 
 func (c *clients) serve() {
-	for {
-		conn, err := c.listener.AcceptUnix()
-		if errors.Is(err, net.ErrClosed) {
-			return
-		}
-		if err != nil { // out of descriptors: later there may be some
-			time.Sleep(10 * time.Millisecond)
-			continue
-		}
+	eachConnection(c.listener, func(conn *net.UnixConn) {
 		c.wg.Go(func() {
 			defer conn.Close()
 			if pid, err := peer(conn); err == nil {
 				c.converse(conn, pid)
 			}
 		})
-	}
+	})
 }
 
 // saidWithin is how long a program may take to say what it has connected for.

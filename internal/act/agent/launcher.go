@@ -3,7 +3,6 @@ package agent
 import (
 	"bufio"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"io/fs"
@@ -170,22 +169,14 @@ func tidyStarts(job []byte, which func(start uint64) bool) {
 
 // serve hears remote shells of our own user until the start is over.
 func (l *launcher) serve() {
-	for {
-		c, err := l.listener.AcceptUnix()
-		if errors.Is(err, net.ErrClosed) {
-			return
-		}
-		if err != nil { // out of descriptors: later there may be some
-			time.Sleep(10 * time.Millisecond)
-			continue
-		}
+	eachConnection(l.listener, func(c *net.UnixConn) {
 		l.wg.Go(func() {
 			defer c.Close()
 			if _, err := peer(c); err == nil {
 				l.grant(c)
 			}
 		})
-	}
+	})
 }
 
 // grant has a command started, and tells the remote shell its exit code.

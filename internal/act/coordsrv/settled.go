@@ -34,7 +34,9 @@ func (w *written) begin(ask outputs.Ask, m control.Asked) {
 		w.done(ask, errors.New("SCR_ENABLE=0"))
 		return
 	}
-	w.prefix, w.inForce = plan.Prefix, found.InForce()
+	q := w.asks[ask.Number]
+	q.inForce = found.InForce()
+	w.asks[ask.Number] = q
 	w.book.Begin(ask, int(m.NRanks), policyOf(plan, w.keeper != nil),
 		outputs.First{Purge: plan.CachePurge, PurgeAll: plan.PrefixPurge, Current: plan.Restarting.Current})
 }

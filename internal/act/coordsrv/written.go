@@ -31,16 +31,16 @@ type written struct {
 	asks    map[uint64]question
 	last    uint64 // number of a question
 	commits map[uint64]func(why string)
-	inForce []string        // settings of the program that runs now
 	told    map[string]bool // of settings
 	halted  string          // the program was told to end for another reason than conditions that may be taken back
 }
 
 // question is one of a program, whom an agent has asked for.
 type question struct {
-	from   *peer
-	number uint64 // the agent's
-	kind   uint16
+	from    *peer
+	number  uint64 // the agent's
+	kind    uint16
+	inForce []string // of Begin: the program's settings
 }
 
 // keepWritten begins to, when the agents have come. A plain job goes on from what there is of them.
@@ -138,7 +138,7 @@ func storedOutputs(job *dataset.Job, say func(string)) (known []outputs.Dataset,
 // asked takes in what a program asks.
 func (w *written) asked(from *peer, m control.Asked) {
 	w.last++
-	w.asks[w.last] = question{from, m.Number, m.Type}
+	w.asks[w.last] = question{from: from, number: m.Number, kind: m.Type}
 	ask := outputs.Ask{Number: w.last, Node: slices.Index(w.s.agents.list, from)}
 	name := ""
 	if len(m.Text) > 0 {
@@ -199,7 +199,7 @@ func (w *written) Answer(ask outputs.Ask, a outputs.Answer) {
 	case a.Refused != "":
 		out = client.Refusal(a.Refused)
 	case q.kind == client.ReqBegin:
-		out.Text = w.inForce
+		out.Text = q.inForce
 	case q.kind == client.ReqConfig && a.Yes:
 		out.Text = []string{a.Why}
 	case q.kind == client.ReqOpen:
@@ -393,6 +393,7 @@ func removeFiles(dir string) error {
 
 // Changed is outputs'.
 func (w *written) Changed() {
+	w.prefix = w.book.Prefix()
 	w.s.opt.Job.Meta.Outputs = w.book.Memory()
 	w.s.record.save()
 }

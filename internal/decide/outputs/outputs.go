@@ -149,6 +149,7 @@ type Book struct {
 	*copies
 	*retention
 	policy   Policy
+	began    bool   // a program has, since there is this book: before, the prefix may have been moved
 	runs     uint64 // programs so far
 	program  program
 	beginner *beginning // waits until the ranks of the program before are gone
@@ -236,6 +237,11 @@ func (b *Book) Begin(ask Ask, ranks int, p Policy, first First) {
 		b.refuse(ask, "%d ranks, wanted at least 1", ranks)
 		return
 	}
+	if b.began && p.Prefix != b.policy.Prefix && len(b.List()) > 0 { // what is copied later would come to the wrong place
+		b.refuse(ask, "the datasets of this job are below %s, those of this program below %s: another prefix needs another job (byssus run --job)",
+			b.policy.Prefix, p.Prefix)
+		return
+	}
 	if len(b.program.alive) > 0 {
 		if b.beginner != nil {
 			b.refuse(ask, "%s", b.program.stays())
@@ -246,7 +252,7 @@ func (b *Book) Begin(ask Ask, ranks int, p Policy, first First) {
 		return
 	}
 	b.Over()
-	b.policy = p
+	b.policy, b.began = p, true
 	b.policy.Keep = max(p.Keep, 1)
 	b.runs++
 	b.program = program{run: b.runs, ranks: ranks, at: map[int]int{}, alive: map[int]bool{}, need: pace{Need: p.Every}}

@@ -391,6 +391,30 @@ func TestTwoPrograms(t *testing.T) {
 	}
 }
 
+// TestOtherPrefix: a job whose prefix has been moved goes on there; a program with another one than the program before is refused.
+func TestOtherPrefix(t *testing.T) {
+	w := newWorld(t)
+	run := w.begin(1, cached)
+	w.write(run, 1, "a")
+	w.turn(-1)
+	moved := cached
+	moved.Prefix = "/moved"
+	for rank := range 1 {
+		w.b.Left(run, rank)
+	}
+	ask := w.ask(0)
+	w.b.Begin(ask, 1, moved, First{})
+	if a := w.answers[ask.Number]; !strings.Contains(a.Refused, "below /p, those of this program below /moved") {
+		t.Errorf("%+v", a)
+	}
+	w.b = New(w, w.b.List(), 1, w.memory)
+	ask = w.ask(0)
+	w.b.Begin(ask, 1, moved, First{})
+	if a := w.answers[ask.Number]; a.Refused != "" || w.b.Prefix() != "/moved" {
+		t.Errorf("%+v", a)
+	}
+}
+
 // TestUnfit: a program of another number of ranks that cannot read a dataset does not spoil it for others.
 func TestUnfit(t *testing.T) {
 	w := newWorld(t)
