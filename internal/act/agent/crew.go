@@ -17,6 +17,7 @@ type crew struct {
 
 	mu      sync.Mutex
 	members map[int]*spawn.Process // that have not ended
+	told    bool                   // they were sent a signal
 }
 
 func newCrew(by *spawn.Spawner) *crew { return &crew{by: by, members: map[int]*spawn.Process{}} }
@@ -54,9 +55,17 @@ func (c *crew) start(number int, cmd spawn.Command, ended func(code, signal int)
 func (c *crew) signal(sig syscall.Signal) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.told = true
 	for _, p := range c.members {
 		p.Signal(sig)
 	}
+}
+
+// untold says whether nobody has been sent a signal yet: who ends by one does so by itself.
+func (c *crew) untold() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return !c.told
 }
 
 // end ends what is left, and returns when all have ended.

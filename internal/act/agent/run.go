@@ -60,7 +60,9 @@ func (f *family) start(cfg *Config, rank int, r control.Run, say func(any)) erro
 	cmd := spawn.Command{Args: r.Command, Dir: r.Dir, Files: []*os.File{theirs},
 		Env: append(f.pmi.Env(r.Environ, rank, firstExtra), "BYSSUS_AGENT="+SocketPath(cfg.Dir), "BYSSUS_RUNDIR="+cfg.Dir,
 			ClientVariable+"="+cfg.Clients)}
-	return f.crew.start(rank, cmd, func(code, signal int) { say(control.Exited{Rank: rank, Code: code, Signal: signal}) })
+	return f.crew.start(rank, cmd, func(code, signal int) {
+		say(control.Exited{Rank: rank, Code: code, Signal: signal, Untold: f.untold()})
+	})
 }
 
 // end ends what is left, and returns when all have ended.

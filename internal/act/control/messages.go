@@ -94,7 +94,10 @@ type (
 		Part  dataset.Part
 	}
 	// Exited: the process of a rank that the agent has started has ended. Signal is not 0 when it was killed.
-	Exited struct{ Rank, Code, Signal int }
+	Exited struct {
+		Rank, Code, Signal int
+		Untold             bool // before the agent has sent any rank a signal
+	}
 	// Launched: the launcher that the agent has started has ended. Signal is not 0 when it was killed.
 	Launched struct{ Code, Signal int }
 	// Spawn: the launcher wants a command, as a shell reads it, started on a node. Answer: Spawned.

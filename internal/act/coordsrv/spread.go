@@ -130,11 +130,11 @@ func (r *ranks) exited(e control.Exited) {
 		return
 	}
 	delete(sp.left, e.Rank)
+	if r.opt.Plain && e.Untold && sp.died == 0 { // others may have ended because of it, and their agents may have said so before
+		sp.died = e.Signal
+	}
 	switch {
 	case e.Signal != 0:
-		if r.opt.Plain && sp.code == 0 && r.now.killed == 0 {
-			sp.died = e.Signal
-		}
 		r.failed(bySignal + e.Signal)
 	case e.Code != 0:
 		r.failed(e.Code)
