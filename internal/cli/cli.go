@@ -64,7 +64,7 @@ under the same MPI library or under another one.`,
 	}
 	cmd.PersistentFlags().StringVar(&e.storeDir, "dir", "", "store of checkpoints (default $BYSSUS_DIR or ~/.byssus)")
 	cmd.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usage(err) })
-	cmd.AddCommand(e.run(), e.restart(), e.checkpoint(), e.stop(), e.ps(), e.list(), e.show(), e.verify(), haltVerb(e), indexVerb(e), e.doctor(), config(e), e.version(), e.agent(), e.guard(), e.spawner(), e.shell(),
+	cmd.AddCommand(e.run(), e.restart(), e.checkpoint(), e.stop(), e.ps(), e.list(), e.show(), e.verify(), haltVerb(e), indexVerb(e), e.doctor(), config(e), e.version(), e.agent(), e.guard(), e.spawner(), e.shell(), routeVerb(),
 		e.sandboxVerbs(), e.sandboxInit())
 	return cmd
 }

@@ -52,6 +52,10 @@ func runPlain(e *env, f *runFlags, app []string) error {
 		return err
 	}
 	spec.App = app
+	route, err := f.route.route()
+	if err != nil {
+		return err
+	}
 	store, err := plainStore(e)
 	if err != nil {
 		return err
@@ -65,14 +69,14 @@ func runPlain(e *env, f *runFlags, app []string) error {
 		return err
 	}
 	old := job.Meta
-	job.Meta = dataset.Meta{Name: plainName(f), ID: old.ID, App: app, Dir: cwd, Ranks: f.ranks, Known: dataset.Known{Plain: true, Outputs: old.Outputs}, Cached: old.Cached, MPI: spec.MPI.Name,
+	job.Meta = dataset.Meta{Name: plainName(f), ID: old.ID, App: app, Dir: cwd, Ranks: f.ranks, Known: dataset.Known{Plain: true, Outputs: old.Outputs, Route: route}, Cached: old.Cached, MPI: spec.MPI.Name,
 		MPIArgs: f.mpiArgs, Keep: f.keep, Retries: f.retries, Restarts: &f.most, NotAnew: f.notAnew, Patience: f.silent, Wait: &f.wait,
 		Fsync: f.fsync, Policy: f.policy, Grace: f.grace, Caches: f.ownCaches(), State: dataset.StateRunning, Started: time.Now()}
 	if err := job.Save(); err != nil {
 		job.Unlock()
 		return err
 	}
-	opt := coordsrv.Options{Plain: true, Script: f.script, Grace: f.grace, Patience: control.Patience(f.silent)}
+	opt := coordsrv.Options{Plain: true, Anew: route != nil && old.State == dataset.StateFinished, Script: f.script, Grace: f.grace, Patience: control.Patience(f.silent)}
 	if err := f.onHosts(&opt); err != nil {
 		job.Unlock()
 		return err
@@ -88,6 +92,9 @@ func plainName(f *runFlags) string { return cmp.Or(f.job, plainJob) }
 
 // runOrResumePlain goes on with a plain job if that is wanted and it has something to go on from, else runs it.
 func runOrResumePlain(e *env, cmd *cobra.Command, f *runFlags, app []string) error {
+	if f.route.pattern != "" && !cmd.Flags().Changed("flush") {
+		f.caches.Flush = 1 // its files are to be where it writes them
+	}
 	if !f.resume {
 		return runPlain(e, f, app)
 	}

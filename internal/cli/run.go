@@ -60,7 +60,10 @@ type runFlags struct {
 }
 
 // runWay is how a program is run.
-type runWay struct{ resume, plain, script bool }
+type runWay struct {
+	resume, plain, script bool
+	route                 routeFlags
+}
 
 func (f *runFlags) add(cmd *cobra.Command) {
 	fl := cmd.Flags()
@@ -138,7 +141,10 @@ func (f *runFlags) check() error {
 	case f.writers < 1 || f.writers > 64:
 		return usage(fmt.Errorf("run: --writers %d, wanted 1 to 64", f.writers))
 	}
-	return f.checkCaches()
+	if err := f.checkCaches(); err != nil {
+		return err
+	}
+	return f.route.check(&f.runWay, f.caches.Dir)
 }
 
 func (e *env) run() *cobra.Command {
@@ -199,6 +205,7 @@ A job without --job is called after its program, and leaves nothing behind when 
 	cmd.Flags().StringVar(&f.job, "job", "", "name of the job (default: the program's name, made unique)")
 	cmd.Flags().BoolVar(&f.plain, "plain", false, "start PROGRAM as it is: it writes its checkpoints itself, by SCR's interface, and restarts from them")
 	cmd.Flags().BoolVar(&f.script, "script", false, "run PROGRAM once, as it is: it starts launchers (mpirun) by itself, of programs that write their checkpoints themselves")
+	f.route.add(cmd)
 	cmd.Flags().BoolVar(&f.resume, "resume", false, "go on with --job if it has something to go on from; if it has finished, do nothing")
 	return cmd
 }
@@ -223,7 +230,7 @@ func (f *runFlags) jobName(program string) string {
 // runOrResume goes on with a job when that is wanted and there is something to go on from, else runs it.
 func (e *env) runOrResume(cmd *cobra.Command, f *runFlags, app []string) error {
 	switch {
-	case f.plain || f.script:
+	case f.plain || f.script || f.route.pattern != "":
 		return runOrResumePlain(e, cmd, f, app)
 	case !f.resume:
 		return e.runNew(f, app)

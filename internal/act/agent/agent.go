@@ -40,6 +40,7 @@ type Config struct {
 	Start   uint64 // number of this start
 	Restart bool   // they go on from images
 	Writers int    // threads that write a rank's image
+	Routed  bool   // files of programs are led (routes)
 	Clients string // where programs that hand files to be kept are heard; empty: nowhere
 	JobID   [16]byte
 	Spawn   *spawn.Spawner                 // starts ranks, or a launcher and its daemons; nil: others do

@@ -20,9 +20,24 @@ import (
 // flushAndSay copies images to the store that all nodes see.
 func (n *Node) flushAndSay(ctx context.Context, o control.Flush) {
 	n.cfg.Faults.Hit(faults.FlushBegun)
-	part, err := n.flush(ctx, o)
+	part, err := n.flushRouted(ctx, o)
 	n.cfg.Faults.Hit(faults.FlushDone)
 	n.sealed(0, o.Order, part, err)
+}
+
+// flushRouted copies files that are led only as long as the program has nothing else by their names.
+func (n *Node) flushRouted(ctx context.Context, o control.Flush) (*dataset.Part, error) {
+	r := n.leading()
+	if r == nil || o.Stream != Written || o.Prefix == "" {
+		return n.flush(ctx, o)
+	}
+	end, err := r.publishing(o.Checkpoint, n.of(o.Stream).Path(o.Checkpoint), o.Ranks)
+	if err != nil {
+		return nil, fmt.Errorf("agent: dataset %d: %w", o.Checkpoint, err)
+	}
+	p, err := n.flush(ctx, o)
+	end(err == nil)
+	return p, err
 }
 
 func (n *cache) flush(ctx context.Context, o control.Flush) (*dataset.Part, error) {

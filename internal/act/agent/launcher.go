@@ -123,6 +123,7 @@ func (p *started) tool(number int, cmd spawn.Command, ended func(code, signal in
 	if err := rundir.Make(dir); err != nil {
 		return err
 	}
+	cmd.Args = p.cfg.routed(cmd.Args)
 	cmd.Env = append(slices.Clone(cmd.Env), "BYSSUS_AGENT="+SocketPath(p.cfg.Dir), "BYSSUS_RUNDIR="+p.cfg.Dir,
 		ClientVariable+"="+p.cfg.Clients, "OMPI_MCA_orte_tmpdir_base="+dir)
 	return p.crew.start(number, cmd, ended)

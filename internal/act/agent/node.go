@@ -37,6 +37,7 @@ type Node struct {
 	mu      sync.Mutex
 	number  uint64 // of the present start, 0: none
 	present *Server
+	routes  *routes // of that, or the last; nil: files of programs are not led
 }
 
 // cache is what the node has of the job's datasets, in its cache or in the store that all nodes see, and what is made of it: for others, and
@@ -90,6 +91,7 @@ func StartDir(runDir string, number uint64) string { return filepath.Join(runDir
 // other nodes, or comes from them, is given up. What was kept in the cache to be written over is removed.
 func (n *Node) Close() {
 	n.end()
+	_ = n.reroute(0, nil) // ending never fails
 	if n.clients != nil {
 		n.clients.close()
 	}
@@ -155,7 +157,7 @@ func (n *Node) Hear(m control.Message) {
 	case control.Flush:
 		n.moves.do(0, func(ctx context.Context) { n.flushAndSay(ctx, o) })
 	default:
-		if !n.hearOfWritten(m) {
+		if !n.hearOfWritten(m) && !n.hearOfRoutes(m) {
 			n.storeOrder(m)
 		}
 	}
@@ -216,7 +218,10 @@ func (n *Node) begin(number uint64, b control.Begin) error {
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		return fmt.Errorf("agent: run directory: %w", err)
 	}
-	s, err := Listen(Config{Dir: dir, Ranks: b.Ranks, Size: b.Size, Start: number, Restart: b.Restart, Writers: b.Writers, Clients: n.clientPath(), JobID: n.cfg.JobID, Spawn: n.cfg.Spawn,
+	if err := n.reroute(number, b.Route); err != nil {
+		return err
+	}
+	s, err := Listen(Config{Dir: dir, Ranks: b.Ranks, Routed: b.Route != nil, Size: b.Size, Start: number, Restart: b.Restart, Writers: b.Writers, Clients: n.clientPath(), JobID: n.cfg.JobID, Spawn: n.cfg.Spawn,
 		Images: func(c uint64) string { return n.of(0).Path(c) + ".tmp" },
 		Report: func(r node.Report) {
 			n.reached(r)
@@ -282,6 +287,9 @@ func (n *Node) storeOrder(m control.Message) {
 		case control.Commit:
 			n.answer(o.Order, n.of(o.Stream).Commit(o.Checkpoint, &o.Record))
 		case control.Discard:
+			if r := n.leading(); r != nil && o.Stream == Written {
+				r.discarded(o.Checkpoint)
+			}
 			n.answer(o.Order, n.of(o.Stream).Abort(o.Checkpoint))
 		case control.Drop:
 			n.answer(o.Order, n.drop(o.Stream, o.Checkpoint))
@@ -313,6 +321,9 @@ func (n *cache) of(s holding.Stream) *dataset.Datasets { return n.store.Of(s) }
 // files are the same.
 func (n *Node) drop(stream holding.Stream, checkpoint uint64) error {
 	store := n.of(stream)
+	if r := n.leading(); r != nil && stream == Written {
+		r.dropped(checkpoint)
+	}
 	if stream != 0 {
 		return store.Drop(checkpoint)
 	}

@@ -57,7 +57,7 @@ func (f *family) start(cfg *Config, rank int, r control.Run, say func(any)) erro
 		return err
 	}
 	defer theirs.Close()
-	cmd := spawn.Command{Args: r.Command, Dir: r.Dir, Files: []*os.File{theirs},
+	cmd := spawn.Command{Args: cfg.routed(r.Command), Dir: r.Dir, Files: []*os.File{theirs},
 		Env: append(f.pmi.Env(r.Environ, rank, firstExtra), "BYSSUS_AGENT="+SocketPath(cfg.Dir), "BYSSUS_RUNDIR="+cfg.Dir,
 			ClientVariable+"="+cfg.Clients)}
 	return f.crew.start(rank, cmd, func(code, signal int) {

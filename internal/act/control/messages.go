@@ -11,6 +11,7 @@ import (
 	"github.com/byssus-hpc/byssus/internal/decide/pmi"
 	"github.com/byssus-hpc/byssus/internal/decide/recovery"
 	"github.com/byssus-hpc/byssus/internal/decide/redset"
+	"github.com/byssus-hpc/byssus/internal/decide/routed"
 	"github.com/byssus-hpc/byssus/internal/decide/settings"
 	"github.com/byssus-hpc/byssus/internal/store/dataset"
 	"github.com/byssus-hpc/byssus/internal/wire/client"
@@ -39,6 +40,8 @@ var kinds = []reflect.Type{
 	reflect.TypeFor[WantInput](), reflect.TypeFor[Input](), reflect.TypeFor[Signal](), reflect.TypeFor[Inspect](),
 	reflect.TypeFor[node.Moved](), reflect.TypeFor[node.Refused](), reflect.TypeFor[Repair](),
 	reflect.TypeFor[Asked](), reflect.TypeFor[Told](), reflect.TypeFor[SealInPlace](), reflect.TypeFor[Compare](), reflect.TypeFor[Name](), reflect.TypeFor[RankLeft](),
+	reflect.TypeFor[Routed](), reflect.TypeFor[Claim](), reflect.TypeFor[Claimed](), reflect.TypeFor[GiveUp](), reflect.TypeFor[Gather](), reflect.TypeFor[Gathered](),
+	reflect.TypeFor[Release](), reflect.TypeFor[Unroute](), reflect.TypeFor[Recount](),
 }
 
 func kindOf(body any) (uint16, error) {
@@ -124,6 +127,15 @@ type (
 		Run  uint64
 		Rank int
 	}
+	// Routed says what a node has of a dataset whose files are led.
+	Routed struct{ routed.State }
+	// Claim wants a file in the prefix that is in the cache of another node, to which this link leads. Answer: Claimed.
+	Claim struct {
+		Number     uint64
+		Path, Link string
+	}
+	// Gathered answers Gather.
+	Gathered struct{ Order, Bytes, Files uint64 }
 	// Pages answers Look.
 	Pages struct {
 		Order uint64
@@ -140,6 +152,43 @@ type (
 		Size    int   // of the job
 		Restart bool
 		Writers int
+		Route   *Route // which files of the programs are led into the cache; nil: none
+	}
+	// Route says which files of programs that are run as they are are led into the cache (package routed).
+	Route struct {
+		Prefix string // below which they have their names
+		Files  string // the pattern of these names, below the prefix
+		Marker string // and of names of files that say that all of a dataset is written; empty: there are none
+		Links  string // in the store, what begins the names of files in which nodes note where they put links
+	}
+	// Claimed answers Claim.
+	Claimed struct {
+		Number uint64
+		Err    string // why it cannot be had; empty: it is in the prefix now
+	}
+	// GiveUp puts a file into the prefix that is in the cache, since somebody elsewhere writes to it. Answer: Done.
+	GiveUp struct {
+		Order uint64
+		Path  string // below the prefix
+	}
+	// Gather puts the files of a dataset that is complete into the directory that has been made for it, with places for these ranks, which
+	// are the node's. Answer: Gathered, or Done with an error.
+	Gather struct {
+		Order, Checkpoint uint64
+		Key               string
+		Ranks             []int
+	}
+	// Release puts the files of a dataset that cannot count into the prefix. Answer: Done.
+	Release struct {
+		Order uint64
+		Key   string
+	}
+	// Recount has an agent say what has changed of files that are led. Answer: Done.
+	Recount struct{ Order uint64 }
+	// Unroute ends the leading of files: what is in no dataset is put into the prefix, or removed. Answer: Done.
+	Unroute struct {
+		Order uint64
+		Keep  bool
 	}
 	// Run starts the node's ranks of a start, for which Begin has been done. Answer: Done; then Exited for each.
 	Run struct {

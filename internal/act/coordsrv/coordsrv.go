@@ -46,6 +46,7 @@ type Options struct {
 	Environ  []string
 	Restart  bool
 	Plain    bool                                               // the ranks are not led: they write their datasets themselves
+	Anew     bool                                               // nothing is gone on from, though there is something
 	Script   bool                                               // of a plain job: the program is run once, and starts launchers by itself
 	Starts   int                                                // that there were in this term already
 	Only     uint64                                             // restart from this image alone

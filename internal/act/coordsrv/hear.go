@@ -17,6 +17,16 @@ func (s *Server) hear(m said) {
 		s.agents.answered(b.Order, m.Message)
 	case control.Asked:
 		s.written.asked(m.from, b)
+	case control.Gathered:
+		s.agents.answered(b.Order, m.Message)
+	case control.Routed:
+		if m.Start == s.agents.start && s.written.routing != nil {
+			s.written.routing.hear(m.from, b)
+		}
+	case control.Claim:
+		if m.Start == s.agents.start && s.written.routing != nil {
+			s.written.routing.claim(m.from, b)
+		}
 	case control.RankLeft:
 		s.written.book.Left(b.Run, b.Rank)
 	case departed:

@@ -126,7 +126,32 @@ func (r *ranks) plain(image uint64) {
 			}
 		}
 	}
-	r.begin(spec)
+	if w.routing == nil {
+		r.begin(spec)
+		return
+	}
+	w.routing.begin(r.places(), image != 0, func(key string, err error) {
+		switch {
+		case r.now.killed != 0:
+			r.launchFailed(errUnstarted)
+		case err != nil:
+			r.launchFailed(err)
+		default:
+			spec.App = w.routing.command(key, spec.App)
+			r.begin(spec)
+		}
+	})
+}
+
+// places are the nodes of the ranks.
+func (r *ranks) places() []int {
+	at := make([]int, r.opt.Spec.Ranks)
+	for i, p := range r.agents.list {
+		for _, rank := range p.ranks {
+			at[rank] = i
+		}
+	}
+	return at
 }
 
 // died is the signal that a plain job's launcher tells by its exit code that a rank was ended by, 0: none. That of MPICH has the
@@ -182,13 +207,17 @@ func (r *ranks) check(image uint64, spec launch.Spec) {
 
 // begin starts the ranks when the agents are ready for them.
 func (r *ranks) begin(spec launch.Spec) {
-	if r.now.image != 0 && !r.opt.Plain {
-		r.written().back()
-	} else {
-		r.written().book.Over()
+	var route *control.Route
+	switch w := r.written(); {
+	case r.now.image != 0 && !r.opt.Plain:
+		w.back()
+	case w.routing != nil: // it has begun for the program
+		route = w.routing.order()
+	default:
+		w.book.Over()
 	}
 	r.agents.order(r.agents.engaged(), func(p *peer, order uint64) any {
-		return control.Begin{Order: order, Ranks: p.ranks, Size: spec.Ranks, Restart: spec.Restart != "", Writers: spec.Writers}
+		return control.Begin{Order: order, Ranks: p.ranks, Size: spec.Ranks, Restart: spec.Restart != "", Writers: spec.Writers, Route: route}
 	}, func(answers []control.Message) {
 		switch why := failure(answers); {
 		case why != "":
@@ -275,6 +304,9 @@ func (r *ranks) retire() {
 // by itself, and tidies up.
 func (r *ranks) kill(how coord.KillHow) {
 	r.now.killed = how
+	if w := r.written(); w != nil && w.routing != nil {
+		w.routing.suspend()
+	}
 	r.agents.tell(control.Kill{Ask: how == coord.KillAsk})
 	if r.now.checking != 0 {
 		r.now.checking = 0

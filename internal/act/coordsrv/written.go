@@ -32,6 +32,7 @@ type written struct {
 	last    uint64 // number of a question
 	commits map[uint64]func(why string)
 	told    map[string]bool // of settings
+	routing *routing        // nil: the program says by itself what it writes
 	halted  string          // the program was told to end for another reason than conditions that may be taken back
 }
 
@@ -40,7 +41,8 @@ type question struct {
 	from    *peer
 	number  uint64 // the agent's
 	kind    uint16
-	inForce []string // of Begin: the program's settings
+	inForce []string             // of Begin: the program's settings
+	then    func(outputs.Answer) // asked by this process itself (routing); nil: by a program
 }
 
 // keepWritten begins to, when the agents have come. A plain job goes on from what there is of them.
@@ -80,11 +82,20 @@ func (s *Server) keepWritten(start *coord.Start) error {
 	if s.opt.Plain {
 		start.Images = w.book.Checkpoints()
 	}
+	if s.opt.Anew {
+		start.Images = nil
+	}
+	if route := s.opt.Job.Meta.Route; route != nil {
+		w.routing = newRouting(w, route)
+	}
 	return nil
 }
 
 // lost: a node is gone.
 func (w *written) lost(node int) {
+	if w.routing != nil && slices.Contains(w.routing.at, node) {
+		w.routing.suspend()
+	}
 	if w.keeper != nil {
 		w.keeper.Lost(node)
 	}
@@ -191,6 +202,10 @@ func (w *written) Answer(ask outputs.Ask, a outputs.Answer) {
 		return
 	}
 	delete(w.asks, ask.Number)
+	if q.then != nil {
+		q.then(a)
+		return
+	}
 	out := client.Answered{Answer: client.Answer{Run: a.Run, Dataset: a.Dataset, Flags: flagsOf(a.Label)}}
 	if a.Yes {
 		out.Valid = 1
@@ -324,6 +339,9 @@ func (w *written) sealInPlace(n uint64, label holding.Label, nodes []int, ranks 
 
 // Discard is outputs'.
 func (w *written) Discard(n uint64, bypass bool) {
+	if w.routing != nil {
+		w.routing.discarded(n)
+	}
 	if bypass {
 		writtenCaches{w}.Store(keep.Clear{Checkpoint: n}, w.complain)
 		return
@@ -364,13 +382,31 @@ func (w *written) Forget(n uint64, withFiles bool) {
 // nothing is lost when the caches are removed.
 func (w *written) settle() bool {
 	b, s := w.book, w.s
+	if w.routing != nil && !w.routed() {
+		return false
+	}
 	b.Over()
 	idle := func() bool { return !b.Busy() }
 	if !s.await(idle, s.agents.inbox.ready, nil) {
 		return false
 	}
 	b.Settle(s.end.code != 0)
-	return s.await(idle, s.agents.inbox.ready, nil) && !b.Stuck()
+	done := s.await(idle, s.agents.inbox.ready, nil) && !b.Stuck()
+	if w.routing != nil {
+		left := false
+		w.routing.leave(s.end.code == 0, func() { left = true })
+		done = s.await(func() bool { return left }, s.agents.inbox.ready, nil) && done
+	}
+	return done
+}
+
+// routed waits until what a program that has ended well has written last is stored.
+func (w *written) routed() bool {
+	if w.s.end.code != 0 {
+		return true
+	}
+	w.routing.finish()
+	return w.s.await(w.routing.idle, w.s.agents.inbox.ready, nil)
 }
 
 // removeFiles removes the files in the prefix that the indexes in a dataset's directory name.
@@ -408,6 +444,9 @@ func (w *written) Counts(n uint64, counts bool) {
 		w.s.step(coord.Counts{Checkpoint: n, Counts: counts})
 		if counts {
 			w.s.halting.count(w.s)
+		}
+		if counts && w.routing != nil {
+			w.routing.counts(n)
 		}
 	}
 }

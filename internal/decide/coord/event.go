@@ -50,8 +50,9 @@ type (
 		Checkpoint uint64
 		Counts     bool
 	}
-	// Heeded: a plain job was told that it is to end, by its own question.
-	Heeded struct{}
+	// Heeded: a plain job was told that it is to end, by its own question; or its program knows of no question, and is to be ended now,
+	// since a dataset of it counts.
+	Heeded struct{ Ends bool }
 
 	// Prepared: the directory for the images is there, or Err.
 	Prepared struct {

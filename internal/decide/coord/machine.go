@@ -178,6 +178,9 @@ func (m *Machine) dispatch(ev Event) {
 		m.images.counts(ev.Checkpoint, ev.Counts, m.setbacks.done(m.turn.now))
 	case Heeded:
 		m.leaving.heeded = true
+		if ev.Ends && !m.leaving.verdict.ordered {
+			m.leaving.interrupt(abi.ExitStopped)
+		}
 	case Flushed:
 		m.images.flush(ev.Checkpoint, m.run.phase == Running)
 	case Request:

@@ -71,6 +71,16 @@ type Known struct {
 	Plain   bool           `json:"plain,omitempty"`      // ranks are not led: they write their datasets themselves
 	Outputs outputs.Memory `json:"outputs,omitzero"`     // what is known of these
 	Aside   []uint64       `json:"left_aside,omitempty"` // checkpoints that it has gone back behind
+	Route   *Route         `json:"files,omitempty"`      // which of a plain program's files are its datasets; nil: it says so itself
+}
+
+// Route says which files of a program that is run as it is are its checkpoints, and how it goes on from one.
+type Route struct {
+	Prefix  string        `json:"prefix"`            // below which they have their names
+	Files   string        `json:"pattern"`           // of these names (package routed)
+	Marker  string        `json:"marker,omitempty"`  // of names of files that say that a checkpoint is complete
+	Quiet   time.Duration `json:"quiet_ns"`          // for so long nothing must happen to one that is
+	Restart string        `json:"restart,omitempty"` // the command that goes on from one, for a shell; empty: the job's own
 }
 
 // DefaultRestarts is what a job that dies at random, and comes further each time, may need in some days. One that does not come

@@ -120,15 +120,24 @@ func readFile(ctx context.Context, root *os.Root, path string, durable bool, pro
 	return file, nil
 }
 
-// unwritten says whether nobody has a file open for writing, and who has; where the file system can tell (fcntl(2), leases).
-func unwritten(f *os.File, path string, st fs.FileInfo) error {
+// BeingWritten says whether somebody has a file open for writing, which is open for reading; where the file system can tell (fcntl(2), leases).
+func BeingWritten(f *os.File) (bool, error) {
 	_, err := unix.FcntlInt(f.Fd(), unix.F_SETLEASE, unix.F_RDLCK)
 	switch {
 	case err == nil:
 		_, err = unix.FcntlInt(f.Fd(), unix.F_SETLEASE, unix.F_UNLCK)
+		return false, err
+	case errors.Is(err, unix.EAGAIN):
+		return true, nil
+	}
+	return false, nil // it has no leases, or the file is another user's
+}
+
+// unwritten says whether nobody has a file open for writing, and who has.
+func unwritten(f *os.File, path string, st fs.FileInfo) error {
+	open, err := BeingWritten(f)
+	if err != nil || !open {
 		return err
-	case !errors.Is(err, unix.EAGAIN):
-		return nil // it has no leases, or the file is another user's
 	}
 	by := ""
 	if who := writers(st); len(who) > 0 {

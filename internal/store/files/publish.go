@@ -121,6 +121,22 @@ func syncNames(root *os.Root, dirs map[string]bool) error {
 // with its checksums on the way. Files get their names when all have been written: what was there by these names before is replaced then,
 // each at once. ErrDamaged: it is not as it was written; then, and after other errors, nothing of it has a name in the prefix.
 func Publish(ctx context.Context, from, to, prefix string, rank int, durable bool) (*Index, error) {
+	return publish(ctx, from, prefix, rank, durable, func(x *Index) error {
+		if err := link(to, prefix, rank); err != nil {
+			return err
+		}
+		return x.store(to, durable)
+	})
+}
+
+// Restore copies a rank's part to the prefix, as Publish does, where it is not any dataset's: its own stays where it is.
+func Restore(ctx context.Context, from, prefix string, rank int, durable bool) error {
+	_, err := publish(ctx, from, prefix, rank, durable, func(*Index) error { return nil })
+	return err
+}
+
+// publish copies, and has it recorded.
+func publish(ctx context.Context, from, prefix string, rank int, durable bool, record func(*Index) error) (*Index, error) {
 	x, err := Open(from, rank)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrDamaged, err)
@@ -140,10 +156,7 @@ func Publish(ctx context.Context, from, to, prefix string, rank int, durable boo
 		return nil, errors.Join(err, p.withdraw())
 	}
 	if err = p.name(); err == nil {
-		err = link(to, prefix, rank)
-	}
-	if err == nil {
-		err = x.store(to, durable)
+		err = record(x)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("files: %w", errors.Join(err, p.withdraw()))
