@@ -12,6 +12,7 @@ import (
 	"github.com/byssus-hpc/byssus/internal/host/elfcheck"
 	"github.com/byssus-hpc/byssus/internal/host/launch"
 	"github.com/byssus-hpc/byssus/internal/host/machine"
+	"github.com/byssus-hpc/byssus/internal/host/notify"
 	"github.com/byssus-hpc/byssus/internal/ui"
 )
 
@@ -120,6 +121,11 @@ func (e *env) checkBase() []machine.Check {
 		program, err = launch.RankProgram(dir)
 	}
 	add("byssus-rank", program, err)
+	led := machine.Check{Name: "run --files", OK: true, Detail: "names of files can be heard (seccomp)"}
+	if err := notify.Check(); err != nil {
+		led.OK, led.Detail = false, words(err)
+	}
+	checks = append(checks, led)
 	store, err := e.store()
 	add("run directory", firstBase(store), nil)
 	if err == nil {

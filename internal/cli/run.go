@@ -186,12 +186,18 @@ checkpoint, or after half of that time from an older one that is whole.
 On nodes a job that loses one before its first checkpoint begins anew, since nothing is lost; what it has printed it
 prints again. --no-restart-from-start ends it.
 
+With --files a program that writes checkpoint files, and knows nothing of Byssus, gets caches, redundancy and spares for them: files
+whose names the expression has are led into the memory of nodes, count when nothing happens to them any more, and are copied to
+where the program has put them. After the loss of a node all of the newest are there again, and --restart-cmd goes on from them.
+
 A job without --job is called after its program, and leaves nothing behind when it finishes with exit code 0.`,
 		Example: `  byssus run -n 4 -- lmp -in in.melt
   byssus run -n 2 --job melt --every 10m --keep 3 -- ./app input
   byssus run --resume --job melt -n 64 --every 30m -- ./app input
   byssus run -n 8 --mpi openmpi --mpi-args --bind-to --mpi-args none -- ./app
-  byssus run -n 64 --hosts a,b,c,d,e --spares 1 --cache /dev/shm/byssus --every 10m -- ./app`,
+  byssus run -n 64 --hosts a,b,c,d,e --spares 1 --cache /dev/shm/byssus --every 10m -- ./app
+  byssus run -n 64 --hosts a,b,c,d,e --spares 1 --cache /dev/shm/byssus \
+      --files 'rst\.(\d+)\..*' --restart-cmd 'lmp -in in.again' -- lmp -in in.melt`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				return usage(errors.New("run: no program given"))

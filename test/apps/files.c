@@ -2,7 +2,7 @@
  * that programs have. It knows nothing of Byssus. What it prints at its end depends on every step of every rank, and
  * on nothing else.
  *
- *   files STEPS WAY [every=N] [size=BYTES] [ms=MILLISECONDS] [from=KEY] [until=FILE] [keep=N]
+ *   files STEPS [way=WAY] [every=N] [size=BYTES] [ms=MILLISECONDS] [from=KEY] [until=FILE] [keep=N]
  *
  * WAY: ranks   rst.STEP.RANK, by each rank
  *      one     rst.STEP, by rank 0, which has gathered all
@@ -28,7 +28,7 @@
 
 static int rank, ranks;
 static long step, steps = 10, every = 1, size = 1000, ms, keep;
-static char from[64], until[200], way[16];
+static char from[64], until[200], way[16] = "ranks";
 static uint64_t *cells;
 
 __attribute__((noreturn)) static void fail(const char *what, const char *path)
@@ -168,11 +168,9 @@ static void restart(void)
 
 static void options(int argc, char **argv)
 {
-	if (argc < 3) exit(64);
-	steps = atol(argv[1]);
-	snprintf(way, sizeof way, "%s", argv[2]);
-	for (int i = 3; i < argc; i++)
-		if (!(sscanf(argv[i], "every=%ld", &every) || sscanf(argv[i], "size=%ld", &size) ||
+	if (argc > 1) steps = atol(argv[1]);
+	for (int i = 2; i < argc; i++)
+		if (!(sscanf(argv[i], "way=%15s", way) || sscanf(argv[i], "every=%ld", &every) || sscanf(argv[i], "size=%ld", &size) ||
 		      sscanf(argv[i], "ms=%ld", &ms) || sscanf(argv[i], "from=%63s", from) ||
 		      sscanf(argv[i], "until=%199s", until) || sscanf(argv[i], "keep=%ld", &keep)))
 			exit(64);

@@ -14,9 +14,10 @@ import (
 	"github.com/byssus-hpc/byssus/test/harness"
 )
 
-// written is a plain job, whose program writes its datasets itself: test/apps/scr/steps.c.
+// written is a plain job, whose program writes its datasets itself: test/apps/scr/steps.c, by SCR's interface, or files.c, as files.
 type written struct {
 	*cluster
+	program   string
 	name, mpi string
 	steps     int
 	flags     []string
@@ -31,7 +32,7 @@ func (w *written) want(t *testing.T) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	argv := append([]string{w.site.Byssus, "run", "--plain", "-n", fmt.Sprint(ranks), "--mpi", "mpich", "--"}, w.site.Command(harness.Program{Name: "scr_steps"}, "mpich")...)
+	argv := append([]string{w.site.Byssus, "run", "--plain", "-n", fmt.Sprint(ranks), "--mpi", "mpich", "--"}, w.site.Command(harness.Program{Name: w.program}, "mpich")...)
 	argv = append(argv, fmt.Sprint(w.steps), "every=1000000")
 	p, err := harness.Start(t.Context(), dir, harness.Environment(w.env...), append(argv, w.args...)...)
 	if err != nil {
@@ -45,14 +46,20 @@ func (w *written) want(t *testing.T) string {
 	return line
 }
 
-// plain begins a plain job on the nodes.
+// plain begins a plain job on the nodes, whose program knows SCR's interface.
 func (c *cluster) plain(ctx context.Context, t *testing.T, name, mpi string, steps int, env []string, flags []string, args ...string) *written {
+	t.Helper()
+	return c.plainOf(ctx, t, "scr_steps", name, mpi, steps, env, flags, args...)
+}
+
+// plainOf begins one of a program.
+func (c *cluster) plainOf(ctx context.Context, t *testing.T, program, name, mpi string, steps int, env, flags []string, args ...string) *written {
 	t.Helper()
 	dir := filepath.Join(c.dir, name)
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	w := &written{cluster: c, name: name, mpi: mpi, steps: steps, flags: flags, args: args}
+	w := &written{cluster: c, program: program, name: name, mpi: mpi, steps: steps, flags: flags, args: args}
 	w.run(ctx, t, env)
 	return w
 }
@@ -61,7 +68,7 @@ func (c *cluster) plain(ctx context.Context, t *testing.T, name, mpi string, ste
 func (w *written) run(ctx context.Context, t *testing.T, env []string, more ...string) {
 	t.Helper()
 	argv := append([]string{w.site.Byssus, "run", "--plain", "-n", fmt.Sprint(ranks), "--mpi", w.mpi, "--sandbox", "nodes", "--silent-after", "3s"}, w.flags...)
-	argv = append(append(argv, "--"), w.site.Command(harness.Program{Name: "scr_steps"}, w.mpi)...)
+	argv = append(append(argv, "--"), w.site.Command(harness.Program{Name: w.program}, w.mpi)...)
 	argv = append(append(argv, fmt.Sprint(w.steps), "ms=20", "until="+w.until()), append(w.args, more...)...)
 	p, err := harness.Start(ctx, filepath.Join(w.dir, w.name), harness.Environment(append(env, w.env...)...), argv...)
 	if err != nil {
@@ -244,7 +251,7 @@ func (c *cluster) scripted(ctx context.Context, t *testing.T, name, mpi, script 
 		t.Fatal(err)
 	}
 	p.Took()
-	w := &written{cluster: c, name: name, mpi: mpi, steps: 12}
+	w := &written{cluster: c, program: "scr_steps", name: name, mpi: mpi, steps: 12}
 	lines := strings.Split(strings.TrimSpace(p.Stdout.String()), "\n")
 	if p.ExitCode() != 0 || !slices.Contains(lines, w.want(t)) || !slices.ContainsFunc(lines, func(l string) bool { return strings.HasPrefix(l, "step 15 of 15: ") }) {
 		t.Fatalf("exit code %d: %q, wanted %q and one more\n%s", p.ExitCode(), lines, w.want(t), harness.Tail(p.Stderr.String()))

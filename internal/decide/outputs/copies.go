@@ -21,7 +21,7 @@ func (c *copies) flush(d *Dataset) {
 	if d.Stored || d.flushing {
 		return
 	}
-	d.flushing = true
+	d.flushing, d.owed = true, true
 	c.flushes = append(c.flushes, d.Number)
 	if len(c.flushes) == 1 {
 		c.flushNext()
@@ -69,10 +69,16 @@ func (c *copies) answered(d *Dataset) {
 // mostTries is how often a copy is tried: nodes may be lost, and what they had made again elsewhere; a prefix that is full stays so.
 const mostTries = 3
 
-// copyResults has results copied that ought to be in the prefix, and are not: with a node that was lost the copy was, too.
-func (c *copies) copyResults() {
+// waits says whether a dataset ought to be in the prefix, is not, and may come there yet: with a node that was lost the copy was, too.
+func (c *copies) waits(d *Dataset) bool {
+	ought := d.owed || d.Output || d.Checkpoint && c.policy.Flush == 1
+	return d.state == counting && ought && d.Cached && !d.Stored && !d.Bad && d.tries < mostTries
+}
+
+// copyWaiting has datasets copied that wait for that.
+func (c *copies) copyWaiting() {
 	for _, d := range slices.Clone(c.shelf.list) {
-		if d.state == counting && d.Output && d.Cached && d.tries < mostTries {
+		if c.waits(d) {
 			c.flush(d)
 		}
 	}
@@ -83,6 +89,9 @@ func (c *copies) copyResults() {
 func (c *copies) Settle(unsafe bool) {
 	newest := c.shelf.candidate(c.policy.Restart, 0, 0)
 	for _, d := range slices.Clone(c.shelf.list) {
+		if c.waits(d) {
+			c.flush(d)
+		}
 		if d.state == counting && d.Cached && !d.Stored && d.tries < mostTries && (d.Output || d == newest && (unsafe || c.policy.Flush > 0)) {
 			c.flush(d)
 		}

@@ -131,6 +131,7 @@ type Dataset struct {
 	flushing bool
 	unfit    uint64 // the program that could not read it, with another number of ranks
 	tries    int    // to copy it to the prefix, that have failed
+	owed     bool   // it ought to be there
 }
 
 // Memory is what outlives the process that decides.
@@ -197,6 +198,7 @@ func New(driver Driver, known []Dataset, last uint64, m Memory) *Book {
 	b := &Book{desk: desk{driver}, shelf: shelf{last: last, current: m.Current}, runs: m.Run}
 	b.retention = &retention{desk: b.desk, shelf: &b.shelf, policy: &b.policy}
 	b.copies = &copies{desk: b.desk, shelf: &b.shelf, policy: &b.policy, thinOut: b.retention.prune, settled: b.settled}
+	b.retention.waits = b.copies.waits
 	b.program.run = m.Run
 	if m.Policy != nil {
 		b.policy = *m.Policy
@@ -257,7 +259,7 @@ func (b *Book) Begin(ask Ask, ranks int, p Policy, first First) {
 	b.runs++
 	b.program = program{run: b.runs, ranks: ranks, at: map[int]int{}, alive: map[int]bool{}, need: pace{Need: p.Every}}
 	b.prepare(first)
-	b.copyResults()
+	b.copyWaiting()
 	b.driver.Changed()
 	b.driver.Answer(ask, Answer{Run: b.program.run})
 }

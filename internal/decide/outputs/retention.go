@@ -11,6 +11,7 @@ type retention struct {
 	desk
 	shelf  *shelf
 	policy *Policy
+	waits  func(*Dataset) bool // it is to be copied to the prefix yet
 }
 
 // prune drops what newer ones have replaced. In the caches the newest checkpoints stay, and what is not in the prefix but ought to be.
@@ -24,7 +25,7 @@ func (r *retention) prune() {
 			r.evict(d)
 		}
 		if d.Cached && d.offered() {
-			if inCaches++; inCaches > r.policy.Keep {
+			if inCaches++; inCaches > r.policy.Keep && !r.waits(d) {
 				r.evict(d)
 			}
 		}

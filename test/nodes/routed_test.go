@@ -1,0 +1,156 @@
+package nodes
+
+import (
+	"bytes"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/byssus-hpc/byssus/test/harness"
+)
+
+// habit is how a program writes its checkpoints (test/apps/files.c), and the pattern that leads them.
+type habit struct{ way, pattern string }
+
+func habits() []habit {
+	return []habit{
+		{"ranks", `rst\.(\d+)\.\d+`}, {"one", `rst\.(\d+)`}, {"dirs", `rank\d+/(\d+)/.*`}, {"temp", `rst\.(\d+)\.\d+(\.tmp)?`},
+		{"append", `rst\.(\d+)\.\d+`}, {"excl", `rst\.(\d+)\.\d+`},
+	}
+}
+
+// led begins a program that knows nothing of Byssus, whose files are led into the caches.
+func (c *cluster) led(t *testing.T, h habit, name, mpi string, steps int, flags []string, args ...string) *written {
+	t.Helper()
+	flags = append([]string{"--cache", cache, "--files", h.pattern}, flags...)
+	return c.plainOf(t.Context(), t, "files", name, mpi, steps, nil, flags, append([]string{"way=" + h.way, "every=2", "from=newest"}, args...)...)
+}
+
+// asNative compares what is in the prefix with what a native run of the program leaves, from the same number of ranks.
+func (w *written) asNative(t *testing.T, h habit, args ...string) {
+	t.Helper()
+	native := t.TempDir()
+	argv := append(w.site.Command(harness.Program{Name: "files"}, w.mpi), fmt.Sprint(w.steps), "way="+h.way, "every=2")
+	p, err := harness.Start(t.Context(), native, harness.Environment(w.env...), w.site.NativeCommand(w.mpi, ranks, append(argv, args...))...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p.Took(); p.ExitCode() != 0 {
+		t.Fatalf("natively: exit code %d\n%s", p.ExitCode(), p.Stderr.String())
+	}
+	here, there := w.contents(t, filepath.Join(w.dir, w.name)), w.contents(t, native)
+	for name, want := range there {
+		if got, ok := here[name]; !ok || !bytes.Equal(got, want) {
+			t.Errorf("%s: found %d bytes, wanted %d", name, len(got), len(want))
+		}
+	}
+	for name := range here {
+		if _, ok := there[name]; !ok {
+			t.Errorf("%s: it is there, and natively not", name)
+		}
+	}
+}
+
+// contents are the files below a directory, but for the store and what tests put there. Links are none.
+func (w *written) contents(t *testing.T, dir string) map[string][]byte {
+	t.Helper()
+	all := map[string][]byte{}
+	err := filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
+		rel, _ := filepath.Rel(dir, path)
+		switch {
+		case err != nil:
+			return err
+		case rel == ".scr":
+			return fs.SkipDir
+		case e.IsDir() || rel == "until":
+		case e.Type() != 0:
+			t.Errorf("%s: %s", rel, e.Type())
+		default:
+			all[rel], err = os.ReadFile(path)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+// TestRoutedLife: a node dies, and a program that knows nothing of Byssus goes on on a spare from the newest checkpoint that its directory
+// shows; in the end everything is as after a native run.
+func TestRoutedLife(t *testing.T) {
+	c, ctx := written1(t)
+	for i, h := range habits() {
+		if !harness.Chosen(i) {
+			continue
+		}
+		w := c.led(t, h, "led-"+h.way, harness.MPIs()[i%2], 40, nil, "size=100000")
+		w.counts(ctx, t, 3)
+		c.sandbox(t, "crash", "nodes/node2")
+		w.says(ctx, t, "files: goes on from step ")
+		c.sandbox(t, "start", "nodes/node2")
+		w.ends(ctx, t)
+		w.asNative(t, h, "size=100000")
+	}
+}
+
+// TestRoutedAgain: byssus is killed, and run again; a rank is; then the job has finished, and begins anew.
+func TestRoutedAgain(t *testing.T) {
+	c, ctx := written1(t)
+	h := habits()[0]
+	mpi := harness.MPIs()[0]
+	if !harness.Chosen(0) {
+		mpi = harness.MPIs()[1]
+	}
+	w := c.led(t, h, "again", mpi, 40, []string{"--flush", "4", "--scavenge", "1m"})
+	w.counts(ctx, t, 3)
+	w.proc.Signal(syscall.SIGKILL)
+	<-w.proc.Done()
+	w.run(ctx, t, nil)
+	w.says(ctx, t, "files: goes on from step ")
+	w.ends(ctx, t)
+	for name := range w.contents(t, filepath.Join(c.dir, w.name)) {
+		if strings.HasSuffix(name, ".byssus") || strings.Contains(name, ".byssus-") {
+			t.Errorf("%s is left behind", name)
+		}
+	}
+	w.args = slices.DeleteFunc(w.args, func(a string) bool { return a == "from=newest" })
+	w.run(ctx, t, nil)
+	w.ends(ctx, t)
+	if strings.Contains(w.proc.Stderr.String(), "goes on from") {
+		t.Errorf("it has finished, and does not begin anew\n%s", w.story())
+	}
+}
+
+// TestRoutedShared: a file that several nodes write at a time is refused by name, or lies in the prefix as natively; never two.
+func TestRoutedShared(t *testing.T) {
+	c, ctx := written1(t)
+	h := habit{"shared", `rst\.(\d+)`}
+	for i, mpi := range harness.MPIs() {
+		if !harness.Chosen(i) {
+			continue
+		}
+		w := c.led(t, h, "shared-"+mpi, mpi, 6, nil)
+		if err := os.WriteFile(w.until(), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		select {
+		case <-w.proc.Done():
+		case <-ctx.Done():
+			t.Fatalf("it does not end\n%s", w.story())
+		}
+		refused := strings.Contains(w.proc.Stderr.String(), "is written on several nodes at a time: leave it out of --files")
+		switch code := w.proc.ExitCode(); {
+		case code == 125 && refused:
+		case code == 0 && !refused:
+			w.asNative(t, h)
+		default:
+			t.Errorf("exit code %d\n%s", code, w.story())
+		}
+	}
+}
