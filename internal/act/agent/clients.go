@@ -156,10 +156,12 @@ func (c *clients) serve() {
 // saidWithin is how long a program may take to say what it has connected for.
 const saidWithin = 30 * time.Second
 
+// shortPacket fits into every socket's buffer.
+const shortPacket = 1024
+
 // converse hears one request, and answers it.
 func (c *clients) converse(conn *net.UnixConn, pid int) {
 	_ = conn.SetReadDeadline(time.Now().Add(saidWithin))
-	_ = conn.SetWriteBuffer(2 * client.MaxPacket)
 	ask, err := hearClient(conn)
 	if err != nil {
 		_, _ = conn.Write(client.Refusal(err.Error()).Packet())
@@ -169,16 +171,25 @@ func (c *clients) converse(conn *net.UnixConn, pid int) {
 	if ask.Type == client.ReqJoin && answer.Refused == 0 {
 		c.joined(pid, ask)
 	}
-	for _, packet := range answer.Packets() {
+	list := answer.Packets()
+	if len(list) > 1 || len(list[0]) > shortPacket {
+		_ = conn.SetWriteBuffer(2 * client.MaxPacket)
+	}
+	for _, packet := range list {
 		if _, err := conn.Write(packet); err != nil {
 			return // who asked has gone
 		}
 	}
 }
 
+// packets are buffers of one packet each: making one for each request would keep the garbage collector busy.
+var packets = sync.Pool{New: func() any { return new([client.MaxPacket]byte) }}
+
 // hearClient reads a request, with the text of all its messages.
 func hearClient(conn *net.UnixConn) (*client.Asked, error) {
-	buf := make([]byte, client.MaxPacket)
+	packet := packets.Get().(*[client.MaxPacket]byte)
+	defer packets.Put(packet)
+	buf := packet[:]
 	var text []string
 	for {
 		n, err := conn.Read(buf)
