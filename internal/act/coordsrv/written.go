@@ -201,6 +201,8 @@ func (w *written) Answer(ask outputs.Ask, a outputs.Answer) {
 		out = client.Refusal(a.Refused)
 	case q.kind == client.ReqBegin:
 		out.Text = q.inForce
+	case q.kind == client.ReqJoin && w.s.opt.Plain: // a rank that is led may go on elsewhere, and not know it
+		out.Node = uint32(slices.Index(w.s.agents.list, q.from) + 1)
 	case q.kind == client.ReqConfig && a.Yes:
 		out.Text = []string{a.Why}
 	case q.kind == client.ReqOpen:
