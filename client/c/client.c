@@ -215,21 +215,36 @@ static enum client_outcome hear(struct client *c, int fd, unsigned type)
 	return CLIENT_REFUSED;
 }
 
-enum client_outcome client_ask(struct client *c, const struct client_request *ask,
-			       const struct client_text *text)
+static enum client_outcome converse(struct client *c, const struct client_request *asks, size_t n,
+				    const struct client_text *text)
 {
-	struct client_request r = *ask;
 	client_text_clear(&c->text);
 	c->why[0] = 0;
 	if (text && text->lost)
-		return lost(c, "no memory for request %u", r.type);
+		return lost(c, "no memory for request %u", asks->type);
 	int fd = connected(c);
 	if (fd < 0)
 		return CLIENT_LOST;
-	r.magic = CLIENT_MAGIC, r.version = CLIENT_VERSION, r.pad = 0;
-	enum client_outcome outcome = say(c, fd, &r, text);
+	enum client_outcome outcome = CLIENT_DONE;
+	for (size_t i = 0; i < n && outcome == CLIENT_DONE; i++) {
+		struct client_request r = asks[i];
+		r.magic = CLIENT_MAGIC, r.version = CLIENT_VERSION, r.pad = 0;
+		r.flags |= i + 1 < n ? CLIENT_FLAG_NEXT : 0;
+		outcome = say(c, fd, &r, text);
+	}
 	if (outcome == CLIENT_DONE)
-		outcome = hear(c, fd, r.type);
+		outcome = hear(c, fd, asks->type);
 	close(fd);
 	return outcome;
+}
+
+enum client_outcome client_ask(struct client *c, const struct client_request *ask,
+			       const struct client_text *text)
+{
+	return converse(c, ask, 1, text);
+}
+
+enum client_outcome client_ask_for(struct client *c, const struct client_request *asks, size_t n)
+{
+	return converse(c, asks, n, NULL);
 }

@@ -41,6 +41,9 @@ enum client_outcome {
  * record is filled in. `text` may be NULL. */
 enum client_outcome client_ask(struct client *, const struct client_request *, const struct client_text *);
 
+/* The same of several ranks, each without a text: n requests of type WRITTEN, 1 at least. */
+enum client_outcome client_ask_for(struct client *, const struct client_request *, size_t n);
+
 /* Whether there is an agent to talk to. */
 bool client_has_agent(void);
 #endif

@@ -15,7 +15,7 @@
 #define CLIENT_REQ_BEGIN         1   /* of rank 0: a program begins */
 #define CLIENT_REQ_JOIN          2   /* of each rank: it runs on the node of this agent */
 #define CLIENT_REQ_OPEN          3   /* of rank 0: a dataset begins */
-#define CLIENT_REQ_WRITTEN       4   /* of each rank: it has written its files, if valid */
+#define CLIENT_REQ_WRITTEN       4   /* of each rank: it has written its files, if valid; one rank may say it for others of its node */
 #define CLIENT_REQ_NEWEST        5   /* of rank 0: the newest dataset to restart from */
 #define CLIENT_REQ_FETCH         6   /* of each rank: where its files of a dataset are */
 #define CLIENT_REQ_READ          7   /* of rank 0: all ranks have read a dataset, if valid; else it is not offered again */
@@ -33,6 +33,7 @@
 #define CLIENT_FLAG_BYPASS       4   /* its files are in the prefix themselves */
 #define CLIENT_FLAG_MORE         8   /* the text goes on in the next message of this connection */
 #define CLIENT_FLAG_ANY          16   /* of ReqFetch: every rank's files are there for all, since the number of ranks is another */
+#define CLIENT_FLAG_NEXT         32   /* of ReqWritten: the same of another rank follows on this connection; one answer is to all */
 
 /* Request is what a program says. A text follows: strings, each with a zero at its end. */
 struct client_request {
@@ -65,7 +66,7 @@ _Static_assert(offsetof(struct client_request, bytes) == 48, "layout");
 _Static_assert(offsetof(struct client_request, length) == 56, "layout");
 _Static_assert(offsetof(struct client_request, pad) == 60, "layout");
 
-/* Answer is what the agent says to each request, but for those with MORE. A text follows: strings, each with a zero at its end; if it is
+/* Answer is what the agent says to each request, but for those with MORE or NEXT. A text follows: strings, each with a zero at its end; if it is
  * refused, one that says why. */
 struct client_answer {
 	uint32_t magic;
@@ -76,7 +77,7 @@ struct client_answer {
 	uint64_t run;
 	uint64_t dataset;
 	uint32_t length;   /* bytes of the text */
-	uint32_t pad;
+	uint32_t node;   /* of ReqJoin: the node, by a number; 0: each rank speaks for itself */
 };
 _Static_assert(sizeof(struct client_answer) == 40, "layout");
 _Static_assert(offsetof(struct client_answer, magic) == 0, "layout");
@@ -87,5 +88,5 @@ _Static_assert(offsetof(struct client_answer, valid) == 12, "layout");
 _Static_assert(offsetof(struct client_answer, run) == 16, "layout");
 _Static_assert(offsetof(struct client_answer, dataset) == 24, "layout");
 _Static_assert(offsetof(struct client_answer, length) == 32, "layout");
-_Static_assert(offsetof(struct client_answer, pad) == 36, "layout");
+_Static_assert(offsetof(struct client_answer, node) == 36, "layout");
 #endif

@@ -70,12 +70,14 @@ const char *mpi_find(struct mpi *m)
 	m->rank = function(lib, "MPI_Comm_rank");
 	m->size = function(lib, "MPI_Comm_size");
 	m->dup = function(lib, "MPI_Comm_dup");
+	m->split = function(lib, "MPI_Comm_split");
 	m->free = function(lib, "MPI_Comm_free");
 	m->barrier = function(lib, "MPI_Barrier");
 	m->bcast = function(lib, "MPI_Bcast");
+	m->gather = function(lib, "MPI_Gather");
 	m->allreduce = function(lib, "MPI_Allreduce");
-	if (!m->finalized || !m->abort || !m->rank || !m->size || !m->dup || !m->free || !m->barrier ||
-	    !m->bcast || !m->allreduce)
+	if (!m->finalized || !m->abort || !m->rank || !m->size || !m->dup || !m->split || !m->free ||
+	    !m->barrier || !m->bcast || !m->gather || !m->allreduce)
 		return "the MPI library of this process lacks functions of MPI 2";
 	m->abi = handles(m, lib);
 	return m->abi ? NULL : "the MPI library of this process lacks handles of Open MPI's ABI";

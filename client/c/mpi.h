@@ -17,9 +17,12 @@ struct mpi {
 	int (*rank)(uintptr_t comm, int *);
 	int (*size)(uintptr_t comm, int *);
 	int (*dup)(uintptr_t comm, void *made);
+	int (*split)(uintptr_t comm, int color, int key, void *made);
 	int (*free)(void *comm);
 	int (*barrier)(uintptr_t comm);
 	int (*bcast)(void *, int n, uintptr_t type, int root, uintptr_t comm);
+	int (*gather)(const void *, int n, uintptr_t type, void *all, int each, uintptr_t types, int root,
+		      uintptr_t comm);
 	int (*allreduce)(const void *, void *, int n, uintptr_t type, uintptr_t op, uintptr_t comm);
 };
 

@@ -1,6 +1,7 @@
 /* output.c: datasets that the program writes. Context: see state.h. A start is one conversation of rank 0
- * and one broadcast, a complete is one conversation of each rank and one reduction: nothing more, if no
- * file is routed. */
+ * and one broadcast, a complete is one gathering on each node, one conversation of its first
+ * rank for all of it, and one reduction: nothing more, if no file is routed. Ranks that have to name files
+ * talk to the agent by themselves. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -185,6 +186,31 @@ static bool all_whole(uint64_t *files, uint64_t *bytes)
 	return true;
 }
 
+/* All ranks: tells the agent what this rank has to say of its part. Returns whether it was told, where this
+ * rank knows it: the first of the node may know it for others. */
+static bool tell(struct client_request *mine)
+{
+	struct node *n = &scr.node;
+	bool well = true;
+	mine->rank = (uint32_t)scr.me, mine->nranks = (uint32_t)scr.all, mine->run = scr.run;
+	if (n->all == 1 || scr.text.length || scr.text.lost) {
+		well = scr_ask(*mine, true) == CLIENT_DONE;
+		mine->type = 0; /* nobody needs to say it again */
+	}
+	if (n->all == 1)
+		return well;
+	int size = (int)sizeof *mine;
+	if (scr.mpi.gather(mine, size, scr.mpi.byte, n->said, size, scr.mpi.byte, 0, n->comm)) {
+		scr_because("MPI_Gather failed");
+		return false;
+	}
+	size_t left = 0;
+	for (int i = 0; n->me == 0 && i < n->all; i++)
+		if (n->said[i].type)
+			n->said[left++] = n->said[i];
+	return (!left || scr_ask_for(n->said, left) == CLIENT_DONE) && well;
+}
+
 static int complete(const char *call, enum phase phase, const char *first, int valid)
 {
 	struct client_request r = {.type = CLIENT_REQ_WRITTEN, .dataset = scr.dataset};
@@ -201,7 +227,7 @@ static int complete(const char *call, enum phase phase, const char *first, int v
 		for (size_t i = 0; i < scr.routed.n; i++)
 			if (!i || strcmp(scr.routed.at[i], scr.routed.at[i - 1]))
 				client_text_add(&scr.text, scr.routed.at[i]);
-	if (scr_ask(r, true) != CLIENT_DONE)
+	if (!tell(&r))
 		well = false;
 	scr_strings_clear(&scr.routed);
 	return scr_agree(call, well) ? SCR_SUCCESS : FAILURE;

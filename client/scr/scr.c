@@ -97,6 +97,35 @@ bool scr_attach(const char *call)
 	return !why;
 }
 
+/* Colours of ranks that are alone are beyond the numbers of nodes. */
+#define ALONE (1 << 24)
+
+bool scr_meet(uint32_t number)
+{
+	struct node *n = &scr.node;
+	uintptr_t made = 0;
+	int color = number > 0 && number < ALONE ? (int)number : ALONE + scr.me;
+	if (scr.mpi.split(scr.comm, color, scr.me, &made) || scr.mpi.rank(made, &n->me) ||
+	    scr.mpi.size(made, &n->all)) {
+		scr_because("MPI_COMM_WORLD could not be split by nodes");
+		return false;
+	}
+	n->comm = made;
+	if (n->me == 0)
+		n->said = calloc((size_t)n->all, sizeof *n->said);
+	if (n->me == 0 && !n->said)
+		scr_because("no memory");
+	return n->me || n->said;
+}
+
+static void part(void)
+{
+	if (scr.node.comm)
+		scr.mpi.free(&scr.node.comm);
+	if (scr.comm)
+		scr.mpi.free(&scr.comm);
+}
+
 bool scr_share(void *bytes, size_t n)
 {
 	return !scr.mpi.bcast(bytes, (int)n, scr.mpi.byte, 0, scr.comm);
@@ -119,6 +148,14 @@ enum client_outcome scr_ask(struct client_request r, bool text)
 {
 	r.rank = (uint32_t)scr.me, r.nranks = (uint32_t)scr.all, r.run = scr.run;
 	enum client_outcome outcome = client_ask(&scr.client, &r, text ? &scr.text : NULL);
+	if (outcome != CLIENT_DONE)
+		scr_because("%s", scr.client.why);
+	return outcome;
+}
+
+enum client_outcome scr_ask_for(const struct client_request *asks, size_t n)
+{
+	enum client_outcome outcome = client_ask_for(&scr.client, asks, n);
 	if (outcome != CLIENT_DONE)
 		scr_because("%s", scr.client.why);
 	return outcome;
@@ -184,7 +221,8 @@ int SCR_Init(void)
 	if (b.disabled)
 		return FAILURE;
 	enum client_outcome joined = scr_ask((struct client_request){.type = CLIENT_REQ_JOIN}, false);
-	scr.on = scr_agree("SCR_Init", joined == CLIENT_DONE);
+	bool met = scr_meet(joined == CLIENT_DONE ? scr.client.answer.node : 0);
+	scr.on = scr_agree("SCR_Init", joined == CLIENT_DONE && met);
 	if (!scr.on)
 		scr.run = 0;
 	return scr.on ? SCR_SUCCESS : FAILURE;
@@ -207,12 +245,12 @@ int SCR_Finalize(void)
 			ended = scr_ask((struct client_request){.type = CLIENT_REQ_END}, false);
 		well = well && scr_told("SCR_Finalize", ended);
 	}
-	if (runs && scr.comm)
-		scr.mpi.free(&scr.comm);
+	if (runs)
+		part();
 	scr_settings_forget();
 	scr_strings_clear(&scr.routed);
 	client_text_free(&scr.text), client_text_free(&scr.client.text), client_text_free(&scr.fetched);
-	free(scr.routed.at), free(scr.index);
+	free(scr.routed.at), free(scr.index), free(scr.node.said);
 	scr = (struct scr){.mpi = scr.mpi, .me = scr.me};
 	return on && well ? SCR_SUCCESS : FAILURE;
 }

@@ -27,6 +27,13 @@ struct setting {
 	char *name, *value, *below;
 };
 
+/* The ranks of this node, of which the first speaks for all. */
+struct node {
+	uintptr_t comm; /* 0: none yet */
+	int me, all;
+	struct client_request *said; /* by all of them, and then those that are to be said for them */
+};
+
 struct scr {
 	enum phase phase;
 	bool on;        /* SCR_Init has succeeded: calls do something */
@@ -36,6 +43,7 @@ struct scr {
 	struct mpi mpi;
 	uintptr_t comm; /* a duplicate of MPI_COMM_WORLD, for messages of ours alone; 0: none yet */
 	int me, all;
+	struct node node;
 	uint64_t run;   /* the agent's number of this program */
 	uint64_t dataset;
 	uint32_t flags; /* of the dataset, as the agent says */
@@ -77,6 +85,10 @@ bool scr_enter(const char *call);
 /* Finds MPI and makes the communicator. */
 bool scr_attach(const char *call);
 
+/* All ranks: finds those of this node, which has that number among the nodes; 0: this rank is alone. Returns
+ * whether that was well here. */
+bool scr_meet(uint32_t node);
+
 /* All ranks: what rank 0 has. */
 bool scr_share(void *bytes, size_t n);
 
@@ -86,6 +98,9 @@ bool scr_agree(const char *call, bool yes);
 /* One conversation with the agent: the request of this rank, with scr.text if text is true. What is wrong
  * is in scr.why. */
 enum client_outcome scr_ask(struct client_request, bool text);
+
+/* The same for these ranks of the node, which have no text. */
+enum client_outcome scr_ask_for(const struct client_request *, size_t n);
 
 /* All ranks: rank 0 has asked, and this is how it ended; it says what was wrong. Returns whether that was
  * well, on all ranks. */

@@ -94,6 +94,31 @@ func count(list []string, s string) int {
 	return n
 }
 
+// TestOneSpeaks: of ranks that know that they are on one node one tells the agent what they have written; who has to name files does that
+// by itself. What is refused fails on all ranks.
+func TestOneSpeaks(t *testing.T) {
+	const n = 3
+	eachMPI(t, func(t *testing.T, mpi string) {
+		for bypass, told := range map[bool]int{false: 1, true: n} {
+			exe, p := calls(t, mpi), newPlace(t, mpi)
+			p.Say(standin.Said{Bypass: bypass, Node: 1})
+			p.run(t, n, exe, "mpi", "init", "output:a:1", "write:f.#:of #", "written:1", "checkpoint", "checkpointed:1", "finalize", "end").well(t)
+			if got, want := p.Told(), 1+n+1+told+1+1+1; got != want {
+				t.Errorf("bypass %v: %d conversations, wanted %d", bypass, got, want)
+			}
+			if got, want := p.Valid(), []string{"a", "scr.dataset.2"}; !slices.Equal(got, want) {
+				t.Errorf("bypass %v: datasets that count: %q, wanted %q", bypass, got, want)
+			}
+			p.Say(standin.Said{Bypass: bypass, Node: 1, Refuse: refuse(ask(client.ReqWritten, 2))})
+			r := p.run(t, n, exe, "mpi", "init", "checkpoint", "checkpointed:1", "finalize", "end")
+			r.want(t, "checkpointed:1", n, "failed")
+			if got := r.says(); len(got) != 1 || !strings.Contains(got[0], "rank 0: SCR_Complete_checkpoint: there is a reason") {
+				t.Errorf("bypass %v: it says %q", bypass, got)
+			}
+		}
+	})
+}
+
 // TestOtherRanks: a program is run again with another number of ranks: it finds the files of all.
 func TestOtherRanks(t *testing.T) {
 	eachMPI(t, func(t *testing.T, mpi string) {

@@ -156,30 +156,42 @@ func (c *clients) serve() {
 // saidWithin is how long a program may take to say what it has connected for.
 const saidWithin = 30 * time.Second
 
+// shortPacket fits into every socket's buffer.
+const shortPacket = 1024
+
 // converse hears one request, and answers it.
 func (c *clients) converse(conn *net.UnixConn, pid int) {
 	_ = conn.SetReadDeadline(time.Now().Add(saidWithin))
-	_ = conn.SetWriteBuffer(2 * client.MaxPacket)
-	ask, err := hearClient(conn)
+	asks, err := hearClient(conn)
 	if err != nil {
 		_, _ = conn.Write(client.Refusal(err.Error()).Packet())
 		return
 	}
-	answer := c.answer(ask)
-	if ask.Type == client.ReqJoin && answer.Refused == 0 {
+	answer := c.answerAll(asks)
+	if ask := asks[0]; ask.Type == client.ReqJoin && answer.Refused == 0 {
 		c.joined(pid, ask)
 	}
-	for _, packet := range answer.Packets() {
+	list := answer.Packets()
+	if len(list) > 1 || len(list[0]) > shortPacket {
+		_ = conn.SetWriteBuffer(2 * client.MaxPacket)
+	}
+	for _, packet := range list {
 		if _, err := conn.Write(packet); err != nil {
 			return // who asked has gone
 		}
 	}
 }
 
-// hearClient reads a request, with the text of all its messages.
-func hearClient(conn *net.UnixConn) (*client.Asked, error) {
-	buf := make([]byte, client.MaxPacket)
+// packets are buffers of one packet each: making one for each request would keep the garbage collector busy.
+var packets = sync.Pool{New: func() any { return new([client.MaxPacket]byte) }}
+
+// hearClient reads a request, with the text of all its messages; several, if one rank speaks for others of its node.
+func hearClient(conn *net.UnixConn) ([]*client.Asked, error) {
+	packet := packets.Get().(*[client.MaxPacket]byte)
+	defer packets.Put(packet)
+	buf := packet[:]
 	var text []string
+	var all []*client.Asked
 	for {
 		n, err := conn.Read(buf)
 		if err != nil {
@@ -190,24 +202,47 @@ func hearClient(conn *net.UnixConn) (*client.Asked, error) {
 			return nil, err
 		}
 		text = append(text, ask.Text...)
-		if ask.Flags&client.FlagMore == 0 {
-			ask.Text = text
-			return ask, nil
+		if ask.Flags&client.FlagMore != 0 {
+			continue
+		}
+		ask.Text, text = text, nil
+		all = append(all, ask)
+		switch more := ask.Flags&client.FlagNext != 0; {
+		case (more || len(all) > 1) && ask.Type != client.ReqWritten:
+			return nil, fmt.Errorf("agent: request %d of several: found type %d, wanted %d", len(all), ask.Type, client.ReqWritten)
+		case !more:
+			return all, nil
 		}
 	}
 }
 
-// answer is what a request is answered with.
+// answerAll is what the requests of one conversation are answered with: a refusal, if one of them is refused.
+func (c *clients) answerAll(asks []*client.Asked) (answer client.Answered) {
+	if asks[0].Type != client.ReqWritten {
+		return c.answer(asks[0])
+	}
+	var all []<-chan client.Answered
+	for _, ask := range asks {
+		c.faults.Hit(faults.WrittenSaid)
+		c.keep(ask)
+		ask.Text = nil // the coordinator has no use for it
+		all = append(all, c.begin(control.Asked{Asked: *ask}))
+	}
+	for _, one := range all {
+		if a := <-one; answer.Refused == 0 {
+			answer = a
+		}
+	}
+	return answer
+}
+
+// answer is what another request is answered with.
 func (c *clients) answer(ask *client.Asked) client.Answered {
 	switch ask.Type {
 	case client.ReqFetch:
 		return c.find(ask.Request)
 	case client.ReqBegin, client.ReqConfig:
 		return c.askSettled(ask)
-	case client.ReqWritten:
-		c.faults.Hit(faults.WrittenSaid)
-		c.keep(ask)
-		ask.Text = nil // the coordinator has no use for it
 	}
 	return c.ask(control.Asked{Asked: *ask})
 }
@@ -227,20 +262,24 @@ func (c *clients) askSettled(ask *client.Asked) client.Answered {
 	return c.ask(control.Asked{Asked: *ask, Settings: &src, Question: q.Question})
 }
 
-// ask asks the coordinator.
-func (c *clients) ask(m control.Asked) client.Answered {
+// ask asks the coordinator, and waits for its answer.
+func (c *clients) ask(m control.Asked) client.Answered { return <-c.begin(m) }
+
+// begin asks the coordinator; the answer comes later.
+func (c *clients) begin(m control.Asked) <-chan client.Answered {
+	answer := make(chan client.Answered, 1)
 	c.mu.Lock()
 	if c.closed {
 		c.mu.Unlock()
-		return client.Refusal(errLeaving.Error())
+		answer <- client.Refusal(errLeaving.Error())
+		return answer
 	}
 	c.last++
 	m.Number = c.last
-	answer := make(chan client.Answered, 1)
 	c.waiting[m.Number] = answer
 	c.mu.Unlock()
 	c.say(control.Message{Body: m})
-	return <-answer
+	return answer
 }
 
 // joined tells when the process of a rank ends.

@@ -12,7 +12,8 @@ import (
 var errAbandoned = errors.New("given up, since others of the set cannot go on")
 
 // moves are what an agent does with other agents: each has a goroutine, and can be given up by the number of its transfer, also
-// before it has begun. While there are any, the threads of the process are such for batch work.
+// before it has begun. While there are any, the threads of the process are such for batch work. What an agent does by itself (alone)
+// leaves them in their class: the same threads answer programs, which wait for that.
 type moves struct {
 	wg    sync.WaitGroup
 	all   context.Context
@@ -45,6 +46,11 @@ func (m *moves) do(transfer uint64, f func(context.Context)) {
 		f(mv.ctx)
 		m.ended(transfer, mv)
 	})
+}
+
+// alone runs f, which has nothing to do with other agents; its context ends when everything is given up.
+func (m *moves) alone(f func(context.Context)) {
+	m.wg.Go(func() { f(m.all) })
 }
 
 func (m *moves) begin(transfer uint64) *move {

@@ -171,14 +171,14 @@ func (n *Node) hearOfWritten(m control.Message) bool {
 			n.clients.told(o)
 		}
 	case control.SealInPlace:
-		n.moves.do(0, func(ctx context.Context) {
+		n.moves.alone(func(ctx context.Context) {
 			p, err := n.sealInPlace(ctx, o)
 			n.sealed(m.Start, o.Order, p, err)
 		})
 	case control.Name:
-		n.moves.do(0, func(context.Context) { n.say(control.Message{Body: n.name(o)}) })
+		n.moves.alone(func(context.Context) { n.say(control.Message{Body: n.name(o)}) })
 	case control.Compare:
-		n.moves.do(0, func(ctx context.Context) { n.answer(o.Order, n.compare(ctx, o)) })
+		n.moves.alone(func(ctx context.Context) { n.answer(o.Order, n.compare(ctx, o)) })
 	default:
 		return false
 	}

@@ -29,14 +29,14 @@ func (c *chronicle) tell(kind timeline.Kind, n uint64, e timeline.Event) {
 }
 
 // Place is outputs'.
-func (c *chronicle) Place(n uint64, bypass bool, at []int, then func(string, error)) {
+func (c *chronicle) Place(n uint64, bypass bool, at []int, then func(string, error)) (string, bool) {
 	for _, e := range outputs.Entries(c.book) {
 		if e.Dataset == n {
 			c.names[n] = e.Name
 		}
 	}
 	c.tell(timeline.Opened, n, timeline.Event{})
-	c.written.Place(n, bypass, at, then)
+	return c.written.Place(n, bypass, at, then)
 }
 
 // Commit is outputs'.

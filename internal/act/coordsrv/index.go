@@ -135,7 +135,7 @@ func (sh *shelf) Changed() {
 func (sh *shelf) Answer(outputs.Ask, outputs.Answer) {}
 
 // Place is outputs'.
-func (sh *shelf) Place(uint64, bool, []int, func(string, error)) {}
+func (sh *shelf) Place(uint64, bool, []int, func(string, error)) (string, bool) { return "", false }
 
 // Commit is outputs'.
 func (sh *shelf) Commit(uint64, holding.Label, settings.Pick, []int, func(string)) {}

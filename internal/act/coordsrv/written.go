@@ -33,7 +33,8 @@ type written struct {
 	commits map[uint64]func(why string)
 	told    map[string]bool // of settings
 	routing *routing        // nil: the program says by itself what it writes
-	halted  string          // the program was told to end for another reason than conditions that may be taken back
+	numbers *numbers
+	halted  string // the program was told to end for another reason than conditions that may be taken back
 }
 
 // question is one of a program, whom an agent has asked for.
@@ -47,7 +48,7 @@ type question struct {
 
 // keepWritten begins to, when the agents have come. A plain job goes on from what there is of them.
 func (s *Server) keepWritten(start *coord.Start) error {
-	w := &written{s: s, asks: map[uint64]question{}, commits: map[uint64]func(string){}, told: map[string]bool{}}
+	w := &written{s: s, numbers: &numbers{loop: s.loop, job: s.opt.Job}, asks: map[uint64]question{}, commits: map[uint64]func(string){}, told: map[string]bool{}}
 	s.written = w
 	known, last, err := storedOutputs(s.opt.Job, s.opt.Say)
 	if err != nil {
@@ -215,6 +216,8 @@ func (w *written) Answer(ask outputs.Ask, a outputs.Answer) {
 		out = client.Refusal(a.Refused)
 	case q.kind == client.ReqBegin:
 		out.Text = q.inForce
+	case q.kind == client.ReqJoin && w.s.opt.Plain: // a rank that is led may go on elsewhere, and not know it
+		out.Node = uint32(slices.Index(w.s.agents.list, q.from) + 1)
 	case q.kind == client.ReqConfig && a.Yes:
 		out.Text = []string{a.Why}
 	case q.kind == client.ReqOpen:
@@ -250,12 +253,16 @@ func (w *written) Await(ask outputs.Ask) {
 // Now is outputs'.
 func (w *written) Now() time.Duration { return time.Since(w.s.began) }
 
-// Place is outputs'.
-func (w *written) Place(n uint64, bypass bool, at []int, then func(string, error)) {
+// Place is outputs'. A dataset in place needs no directory before it is stored, but a number that counts as used: it mostly does since the
+// one before was stored.
+func (w *written) Place(n uint64, bypass bool, at []int, then func(string, error)) (string, bool) {
 	w.s.opt.Job.Faults.Hit(faults.WrittenOpen)
+	if bypass && n <= w.numbers.used {
+		return w.prefix, true
+	}
 	if bypass {
-		writtenCaches{w}.Store(keep.Place{Checkpoint: n}, func(err error) { then(w.prefix, err) })
-		return
+		w.numbers.use(n+1, func() error { return nil }, func(err error) { then(w.prefix, err) })
+		return "", false
 	}
 	cache := dataset.Job{Record: dataset.Record{Dir: w.cacheDir()}}
 	dir := cache.Of(agent.Written).Path(n) + ".tmp"
@@ -268,6 +275,7 @@ func (w *written) Place(n uint64, bypass bool, at []int, then func(string, error
 		}
 		then(dir, err)
 	})
+	return "", false
 }
 
 // cacheDir is where the job is in the caches of nodes.
@@ -275,16 +283,29 @@ func (w *written) cacheDir() string {
 	return dataset.Store{Dir: w.s.opt.Caches.Dir}.CachePath(w.s.opt.Job.Meta)
 }
 
+// agreeTime is how long a dataset that all ranks have written waits before it is stored: meanwhile they tell each other that they have, and
+// leave the call. They would wait for processors on which files are made.
+const agreeTime = 5 * time.Millisecond
+
 // Commit is outputs'.
 func (w *written) Commit(n uint64, label holding.Label, how settings.Pick, at []int, then func(string)) {
 	nodes, ranks := byNode(at)
-	if label.InPlace {
-		w.sealInPlace(n, label, nodes, ranks, then)
-		return
+	store := func() {
+		if label.InPlace { // the number of the next is set apart with this one's directory
+			w.numbers.use(n+1, w.work(keep.Place{Checkpoint: n}), func(err error) {
+				if err != nil {
+					then(err.Error())
+					return
+				}
+				w.sealInPlace(n, label, nodes, ranks, then)
+			})
+			return
+		}
+		id := holding.ID{Job: w.s.agents.jobID, Start: w.s.agents.start, Epoch: n, Dataset: n, Stream: agent.Written}
+		w.commits[n] = then
+		w.keeper.Commit(id, label, keep.How{Scheme: how.Scheme, Size: w.fitting(how.SetSize, len(nodes))}, nodes, ranks)
 	}
-	id := holding.ID{Job: w.s.agents.jobID, Start: w.s.agents.start, Epoch: n, Dataset: n, Stream: agent.Written}
-	w.commits[n] = then
-	w.keeper.Commit(id, label, keep.How{Scheme: how.Scheme, Size: w.fitting(how.SetSize, len(nodes))}, nodes, ranks)
+	time.AfterFunc(agreeTime, func() { w.s.ask(store) })
 }
 
 // fitting is the size of sets that was asked for, or as many as there are nodes.

@@ -13,7 +13,7 @@ import (
 type deaf struct{ forgotten []uint64 }
 
 func (d *deaf) Answer(Ask, Answer)                                                   {}
-func (d *deaf) Place(uint64, bool, []int, func(string, error))                       {}
+func (d *deaf) Place(uint64, bool, []int, func(string, error)) (string, bool)        { return "", false }
 func (d *deaf) Commit(uint64, holding.Label, settings.Pick, []int, func(why string)) {}
 func (d *deaf) Discard(uint64, bool)                                                 {}
 func (d *deaf) Flush(uint64, func(error))                                            {}

@@ -59,8 +59,9 @@ type Need struct {
 type Driver interface {
 	// Answer answers a request.
 	Answer(ask Ask, a Answer)
-	// Place makes room for a dataset on the nodes of the ranks; the directory is told.
-	Place(n uint64, bypass bool, at []int, then func(dir string, err error))
+	// Place makes room for a dataset on the nodes of the ranks; the directory is told. If there is room already, it is returned, and nothing
+	// follows.
+	Place(n uint64, bypass bool, at []int, then func(dir string, err error)) (dir string, ready bool)
 	// Commit makes a dataset count that ranks have written, on these nodes; why not, if it cannot be.
 	Commit(n uint64, label holding.Label, how settings.Pick, at []int, then func(why string))
 	// Discard removes what was written of a dataset that does not count.
@@ -438,14 +439,17 @@ func (b *Book) openNext() {
 	}
 	b.list = append(b.list, d)
 	b.program.need.open(b.driver.Now())
-	b.driver.Place(d.Number, d.InPlace, b.program.places(), func(dir string, err error) {
+	placed := func(dir string, err error) {
 		if err != nil {
 			b.discard(d)
 			b.refuse(o.ask, "%v", err)
 			return
 		}
 		b.driver.Answer(o.ask, Answer{Dataset: d.Number, Label: d.Label, Dir: dir})
-	})
+	}
+	if dir, ready := b.driver.Place(d.Number, d.InPlace, b.program.places(), placed); ready {
+		placed(dir, nil)
+	}
 }
 
 // discard gives a dataset up that does not count.

@@ -23,6 +23,9 @@ type world struct {
 	due      []func()          // callbacks
 	cached   map[uint64]bool
 	prefix   map[uint64]bool
+	ready    map[uint64]bool // there is room for these datasets before they are begun
+	full     map[uint64]bool // and cannot be for these
+	placed   map[uint64]bool
 	fails    map[uint64]bool // datasets that cannot be stored
 	unflush  map[uint64]bool // or copied
 	gone     map[uint64]bool // or had
@@ -36,6 +39,7 @@ type world struct {
 
 func newWorld(t *testing.T) *world {
 	w := &world{t: t, asked: map[uint64]bool{}, answers: map[uint64]Answer{}, cached: map[uint64]bool{}, prefix: map[uint64]bool{}, fails: map[uint64]bool{},
+		ready: map[uint64]bool{}, full: map[uint64]bool{}, placed: map[uint64]bool{},
 		unflush: map[uint64]bool{}, gone: map[uint64]bool{}, counting: map[uint64]bool{}}
 	w.b = New(w, nil, 0, Memory{})
 	return w
@@ -73,8 +77,21 @@ func (w *world) turn(any int) {
 	}
 }
 
-func (w *world) Place(n uint64, bypass bool, at []int, then func(string, error)) {
-	w.later(func() { then(fmt.Sprintf("/dir/%d", n), nil) })
+func (w *world) Place(n uint64, bypass bool, at []int, then func(string, error)) (string, bool) {
+	dir := fmt.Sprintf("/dir/%d", n)
+	if w.ready[n] {
+		w.placed[n] = true
+		return dir, true
+	}
+	w.later(func() {
+		if w.full[n] {
+			then("", errors.New("there is no room"))
+			return
+		}
+		w.placed[n] = true
+		then(dir, nil)
+	})
+	return "", false
 }
 
 func (w *world) Commit(n uint64, l holding.Label, _ settings.Pick, at []int, then func(string)) {
@@ -258,6 +275,24 @@ func TestUnsettled(t *testing.T) {
 	w.turn(-1)
 	if w.answers[ask.Number].Dataset != 3 {
 		t.Errorf("%+v", w.answers[ask.Number])
+	}
+}
+
+// TestReady: a dataset for which there is room already begins at once; one for which there is none is refused.
+func TestReady(t *testing.T) {
+	w := newWorld(t)
+	run := w.begin(1, Policy{Prefix: "/p", Bypass: true})
+	w.ready[1] = true
+	if ask, n := w.open(run, holding.Label{Checkpoint: true}); n != 1 || w.answers[ask.Number].Dir != "/dir/1" || len(w.due) != 0 {
+		t.Errorf("%+v, %d callbacks are due", w.answers[ask.Number], len(w.due))
+	}
+	w.b.Written(w.ask(0), Part{Run: run, Dataset: 1, Valid: true})
+	w.turn(-1)
+	w.full[2] = true
+	ask, n := w.open(run, holding.Label{Checkpoint: true})
+	w.turn(-1)
+	if a := w.answers[ask.Number]; n != 0 || a.Refused == "" || !slices.Equal(w.b.Checkpoints(), []uint64{1}) {
+		t.Errorf("%+v, %v", a, w.b.Checkpoints())
 	}
 }
 
@@ -615,11 +650,12 @@ func random(t *testing.T, seed uint64) {
 			w.turn(0)
 		case 2:
 			if d == nil && w.b.opener == nil {
+				w.ready[w.b.last+1], w.full[w.b.last+1] = rng.IntN(2) == 0, rng.IntN(8) == 0
 				w.open(run, holding.Label{Name: []string{"", "same"}[rng.IntN(2)], Checkpoint: rng.IntN(4) > 0, Output: rng.IntN(4) == 0})
 				w.fails[w.b.last+1], w.unflush[w.b.last+1] = rng.IntN(5) == 0, rng.IntN(5) == 0
 			}
 		case 3, 4, 5:
-			if d != nil {
+			if d != nil && w.placed[d.Number] { // else the program does not know of it
 				rank := rng.IntN(ranks)
 				if _, twice := d.said[rank]; !twice {
 					w.b.Written(w.ask(0), Part{Run: run, Dataset: d.Number, Rank: rank, Valid: rng.IntN(8) > 0})

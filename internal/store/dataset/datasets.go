@@ -118,10 +118,7 @@ func (d *Datasets) Prepare(n uint64) (string, error) {
 // Bring makes the directory for the copy of a checkpoint that counts elsewhere. Its number may be smaller than others that have
 // been used: what was begun after it may have come to nothing.
 func (d *Datasets) Bring(n uint64) error {
-	last, err := d.Last()
-	if err == nil && n > last {
-		err = d.markLast(n)
-	}
+	err := d.Use(n)
 	if err == nil {
 		_, err = d.RecreateTemp(n)
 	}

@@ -12,12 +12,12 @@ import (
 	"github.com/byssus-hpc/byssus/internal/decide/holding"
 )
 
-// The highest number that a checkpoint of a job ever had is kept as the name of an empty file, last.000013: a name
+// The highest number that a checkpoint of a job ever had, or that was set apart for the next, is kept as the name of an empty file, last.000013: a name
 // needs no checksum, and renaming it needs no room on a disk that is full. Other streams have marks of their own: last1.000004.
 
 const lastPrefix = "last" // and the number of the stream, if it is not 0
 
-// Last is the highest number that was ever given to a dataset of this stream.
+// Last is the highest number that was ever given to a dataset of this stream, or set apart for one.
 func (d *Datasets) Last() (uint64, error) {
 	last, _, err := d.last()
 	return last, err
@@ -65,16 +65,30 @@ func (d *Datasets) markLast(n uint64) error {
 	if n == mark {
 		return nil
 	}
-	to := filepath.Join(d.dir, lastName(d.Stream, n))
-	err = d.disk().Rename(filepath.Join(d.dir, lastName(d.Stream, mark)), to)
+	return d.moveMark(mark, n)
+}
+
+// Use makes all numbers up to n count as used, whether a dataset has them or not.
+func (d *Datasets) Use(n uint64) error {
+	last, mark, err := d.last()
+	if err == nil && n > last {
+		err = d.moveMark(mark, n)
+	}
+	return err
+}
+
+// moveMark puts the mark from one number, 0 if there is none, to another.
+func (d *Datasets) moveMark(from, to uint64) error {
+	path := filepath.Join(d.dir, lastName(d.Stream, to))
+	err := d.disk().Rename(filepath.Join(d.dir, lastName(d.Stream, from)), path)
 	if errors.Is(err, fs.ErrNotExist) {
-		err = d.makeEmpty(to)
+		err = d.makeEmpty(path)
 	}
 	if err == nil && d.Meta.Fsync {
 		err = d.syncNames(d.dir)
 	}
 	if err != nil {
-		return fmt.Errorf("dataset: job %s: %s: %w", d.Meta.Name, d.Called(n), err)
+		return fmt.Errorf("dataset: job %s: %s: %w", d.Meta.Name, d.Called(to), err)
 	}
 	return nil
 }

@@ -18,7 +18,7 @@ const (
 	ReqBegin   = 1  // of rank 0: a program begins
 	ReqJoin    = 2  // of each rank: it runs on the node of this agent
 	ReqOpen    = 3  // of rank 0: a dataset begins
-	ReqWritten = 4  // of each rank: it has written its files, if valid
+	ReqWritten = 4  // of each rank: it has written its files, if valid; one rank may say it for others of its node
 	ReqNewest  = 5  // of rank 0: the newest dataset to restart from
 	ReqFetch   = 6  // of each rank: where its files of a dataset are
 	ReqRead    = 7  // of rank 0: all ranks have read a dataset, if valid; else it is not offered again
@@ -38,6 +38,7 @@ const (
 	FlagBypass     = 4  // its files are in the prefix themselves
 	FlagMore       = 8  // the text goes on in the next message of this connection
 	FlagAny        = 16 // of ReqFetch: every rank's files are there for all, since the number of ranks is another
+	FlagNext       = 32 // of ReqWritten: the same of another rank follows on this connection; one answer is to all
 )
 
 // Request is what a program says. A text follows: strings, each with a zero at its end.
@@ -57,7 +58,7 @@ type Request struct {
 	Pad     uint32
 }
 
-// Answer is what the agent says to each request, but for those with MORE. A text follows: strings, each with a zero at its end; if it is
+// Answer is what the agent says to each request, but for those with MORE or NEXT. A text follows: strings, each with a zero at its end; if it is
 // refused, one that says why.
 type Answer struct {
 	Magic   uint32
@@ -68,5 +69,5 @@ type Answer struct {
 	Run     uint64
 	Dataset uint64
 	Length  uint32 // bytes of the text
-	Pad     uint32
+	Node    uint32 // of ReqJoin: the node, by a number; 0: each rank speaks for itself
 }

@@ -28,6 +28,7 @@ type Agent struct {
 	mu   sync.Mutex
 	said Said
 	seen []client.Asked
+	told int // conversations
 	runs uint64
 	jobs map[uint64]*run
 	sets []*set
@@ -43,6 +44,7 @@ type Said struct {
 	Hangup func(ask *client.Asked) bool         // the connection ends without an answer; nil: none does
 	Others []string                             // further settings in force
 	Pieces bool                                 // each string of an answer comes in a message of its own
+	Node   uint32                               // on which all ranks are told that they run; 0: each speaks for itself
 }
 
 // A run is a program that has begun.
@@ -137,17 +139,35 @@ func (a *Agent) Ended() (begun, ended int) {
 	return begun, ended
 }
 
-// converse hears a request and answers it.
+// Told says how many conversations there were.
+func (a *Agent) Told() int {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.told
+}
+
+// converse hears a request, or several of one rank for others, and answers.
 func (a *Agent) converse(c *net.UnixConn) {
 	defer c.Close()
-	ask, err := hear(c)
-	if err != nil || ask == nil {
-		return // a program that died
+	var answer client.Answered
+	pieces := false
+	for next := true; next; {
+		ask, err := hear(c)
+		if err != nil || ask == nil {
+			return // a program that died
+		}
+		one, hangup, p := a.answer(ask)
+		if hangup {
+			return
+		}
+		if answer.Refused == 0 {
+			answer, pieces = one, p
+		}
+		next = ask.Flags&client.FlagNext != 0
 	}
-	answer, hangup, pieces := a.answer(ask)
-	if hangup {
-		return
-	}
+	a.mu.Lock()
+	a.told++
+	a.mu.Unlock()
 	text := [][]string{answer.Text}
 	if pieces && len(answer.Text) > 1 {
 		text = nil
@@ -280,7 +300,7 @@ func (a *Agent) join(ask *client.Asked) (client.Answered, error) {
 	if err == nil {
 		r.joined[ask.Rank] = true
 	}
-	return client.Answered{}, err
+	return client.Answered{Answer: client.Answer{Node: a.said.Node}}, err
 }
 
 func (a *Agent) end(ask *client.Asked) (client.Answered, error) {
