@@ -34,7 +34,7 @@ func (f *routeFlags) add(cmd *cobra.Command) {
 }
 
 // check finds what is wrong with them.
-func (f *routeFlags) check(way *runWay, cache string) error {
+func (f *routeFlags) check(way *runWay, c *dataset.Caches) error {
 	if f.pattern == "" {
 		if f.marker != "" || f.restart != "" {
 			return usage(errors.New("run: --files-done and --restart-cmd are for --files"))
@@ -50,8 +50,10 @@ func (f *routeFlags) check(way *runWay, cache string) error {
 		}
 	}
 	switch {
-	case cache == "":
+	case c.Dir == "":
 		return usage(errors.New("run: --files leads files into the caches of nodes, wanted --cache, too"))
+	case c.Flush == 0:
+		return usage(errors.New("run: --flush 0 with --files: what is not copied is removed in the end, wanted at least 1"))
 	case way.script:
 		return usage(errors.New("run: --files is for a program that byssus starts, wanted it without --script"))
 	case f.quiet < 100*time.Millisecond || f.quiet > time.Hour:

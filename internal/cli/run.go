@@ -144,7 +144,7 @@ func (f *runFlags) check() error {
 	if err := f.checkCaches(); err != nil {
 		return err
 	}
-	return f.route.check(&f.runWay, f.caches.Dir)
+	return f.route.check(&f.runWay, &f.caches)
 }
 
 func (e *env) run() *cobra.Command {

@@ -7,7 +7,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"slices"
 	"syscall"
 
 	"github.com/byssus-hpc/byssus/internal/act/control"
@@ -240,25 +239,28 @@ func (r *routes) release(key string) error {
 	return errors.Join(errs...)
 }
 
-// over ends the leading of files, when the program has ended: what is in no dataset becomes files of the prefix if keep, else it is removed.
-func (r *routes) over(keep bool) error {
+// over ends the leading of files, when the program has ended: what is in no dataset becomes files of the prefix if keep, else it is removed,
+// and its keys are returned.
+func (r *routes) over(keep bool) (removed []string, err error) {
 	r.close()
-	var names []string
+	var kept []string
 	r.mu.Lock()
 	for name, k := range r.keys {
 		if keep && k.of == 0 {
-			names = append(names, name)
-		} else {
-			r.discard(k)
+			kept = append(kept, name)
+			continue
 		}
+		if k.of == 0 && len(k.files) > 0 {
+			removed = append(removed, name)
+		}
+		r.discard(k)
 	}
 	r.mu.Unlock()
-	slices.Sort(names)
 	var errs []error
-	for _, name := range names {
+	for _, name := range kept {
 		errs = append(errs, r.release(name))
 	}
-	return errors.Join(errs...)
+	return removed, errors.Join(errs...)
 }
 
 // hearOfRoutes takes in what is ordered of files that are led; false: it is something else.
@@ -278,9 +280,18 @@ func (n *Node) hearOfRoutes(m control.Message) bool {
 			return nil
 		})
 	case control.Unroute:
-		n.lead(o.Order, func(r *routes) error {
-			err := r.over(o.Keep)
-			return errors.Join(err, n.reroute(0, nil))
+		n.moves.do(0, func(context.Context) {
+			left := control.Unrouted{Order: o.Order}
+			var err error
+			if r := n.leading(); r != nil {
+				left.Removed, err = r.over(o.Keep)
+				err = errors.Join(err, n.reroute(0, nil))
+			}
+			if err != nil {
+				n.answer(o.Order, err)
+				return
+			}
+			n.say(control.Message{Start: m.Start, Body: left})
 		})
 	case control.Gather:
 		n.moves.do(0, func(context.Context) {

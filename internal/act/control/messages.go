@@ -41,7 +41,7 @@ var kinds = []reflect.Type{
 	reflect.TypeFor[node.Moved](), reflect.TypeFor[node.Refused](), reflect.TypeFor[Repair](),
 	reflect.TypeFor[Asked](), reflect.TypeFor[Told](), reflect.TypeFor[SealInPlace](), reflect.TypeFor[Compare](), reflect.TypeFor[Name](), reflect.TypeFor[RankLeft](),
 	reflect.TypeFor[Routed](), reflect.TypeFor[Claim](), reflect.TypeFor[Claimed](), reflect.TypeFor[GiveUp](), reflect.TypeFor[Gather](), reflect.TypeFor[Gathered](),
-	reflect.TypeFor[Release](), reflect.TypeFor[Unroute](), reflect.TypeFor[Recount](),
+	reflect.TypeFor[Release](), reflect.TypeFor[Unroute](), reflect.TypeFor[Recount](), reflect.TypeFor[Unrouted](),
 }
 
 func kindOf(body any) (uint16, error) {
@@ -136,6 +136,11 @@ type (
 	}
 	// Gathered answers Gather.
 	Gathered struct{ Order, Bytes, Files uint64 }
+	// Unrouted answers Unroute.
+	Unrouted struct {
+		Order   uint64
+		Removed []string // keys of what was removed, since its program has not completed it
+	}
 	// Pages answers Look.
 	Pages struct {
 		Order uint64
@@ -185,7 +190,7 @@ type (
 	}
 	// Recount has an agent say what has changed of files that are led. Answer: Done.
 	Recount struct{ Order uint64 }
-	// Unroute ends the leading of files: what is in no dataset is put into the prefix, or removed. Answer: Done.
+	// Unroute ends the leading of files: what is in no dataset is put into the prefix, or removed. Answer: Unrouted, or Done with an error.
 	Unroute struct {
 		Order uint64
 		Keep  bool

@@ -19,6 +19,8 @@ func (s *Server) hear(m said) {
 		s.written.asked(m.from, b)
 	case control.Gathered:
 		s.agents.answered(b.Order, m.Message)
+	case control.Unrouted:
+		s.agents.answered(b.Order, m.Message)
 	case control.Routed:
 		if m.Start == s.agents.start && s.written.routing != nil {
 			s.written.routing.hear(m.from, b)

@@ -64,7 +64,8 @@ func (r *routing) begin(at []int, restart bool, then func(key string, err error)
 	r.at, r.watch, r.queue, r.opening, r.ended = at, routed.NewWatch(r.route.Quiet), nil, false, false
 	r.begun, r.failed = map[uint64]routed.Complete{}, map[string]int{}
 	life := r.life
-	r.w.s.agents.order(r.w.s.agents.alive(), func(_ *peer, order uint64) any { return control.Unroute{Order: order} }, func([]control.Message) {
+	r.w.s.agents.order(r.w.s.agents.alive(), func(_ *peer, order uint64) any { return control.Unroute{Order: order} }, func(answers []control.Message) {
+		r.removed(answers)
 		r.w.s.wg.Go(func() {
 			err := removeLinks(r.route, filepath.Join(r.w.cacheDir(), agent.RoutedName), r.links())
 			r.w.s.ask(func() {
@@ -339,6 +340,19 @@ func (r *routing) leave(keep bool, then func()) {
 	r.life++
 	r.w.s.agents.order(r.w.s.agents.alive(), func(_ *peer, order uint64) any { return control.Unroute{Order: order, Keep: keep} }, func(answers []control.Message) {
 		r.complain(answers)
+		r.removed(answers)
 		then()
 	})
+}
+
+// removed tells of what was removed when the program had ended.
+func (r *routing) removed(answers []control.Message) {
+	var keys []string
+	for _, m := range answers {
+		left, _ := m.Body.(control.Unrouted)
+		keys = append(keys, left.Removed...)
+	}
+	if slices.Sort(keys); len(keys) > 0 {
+		r.w.Say(fmt.Sprintf("not complete when the program ended, and removed: %s", strings.Join(slices.Compact(keys), ", ")))
+	}
 }
