@@ -77,6 +77,9 @@ func (s *Server) keepWritten(start *coord.Start) error {
 		}
 	}
 	w.book = outputs.New(told, known, last, s.opt.Job.Meta.Outputs)
+	if s.opt.Starts > 0 {
+		w.book.StartedAgain()
+	}
 	if s.opt.Plain {
 		start.Images = w.book.Checkpoints()
 	}

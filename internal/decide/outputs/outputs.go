@@ -124,7 +124,7 @@ type Dataset struct {
 	state    state
 	said     map[int]int // the node of each rank that has written its part
 	how      settings.Pick
-	invalid  bool
+	invalid  []int // ranks whose parts are not valid
 	bytes    uint64
 	files    uint64
 	waiting  []Ask // answered when it is in the prefix
@@ -150,6 +150,7 @@ type Book struct {
 	*retention
 	policy   Policy
 	began    bool   // a program has, since there is this book: before, the prefix may have been moved
+	again    bool   // what decided before this has started the program, which is started again
 	runs     uint64 // programs so far
 	program  program
 	beginner *beginning // waits until the ranks of the program before are gone
@@ -175,6 +176,7 @@ type program struct {
 	at    map[int]int  // the node of each rank that has joined
 	alive map[int]bool // of these; nil: nothing is known
 	reads uint64       // the dataset that it restarts from now
+	ended bool         // it has said that it uses this no more
 	need  pace
 }
 
@@ -228,6 +230,9 @@ func (b *Book) Memory() Memory {
 
 func (d *Dataset) offered() bool { return d.state == counting && d.Checkpoint && !d.Bad }
 
+// StartedAgain: the program that begins first has begun before, and is started again because it, or what it ran on, was lost.
+func (b *Book) StartedAgain() { b.again = true }
+
 // Halt has programs told that they are to end, and why.
 func (b *Book) Halt(why string) { b.halt = why }
 
@@ -252,6 +257,7 @@ func (b *Book) Begin(ask Ask, ranks int, p Policy, first First) {
 		return
 	}
 	b.Over()
+	first = b.reduced(first)
 	b.policy, b.began = p, true
 	b.policy.Keep = max(p.Keep, 1)
 	b.runs++
@@ -298,6 +304,21 @@ func (b *Book) gone() {
 		b.beginner = nil
 		b.Begin(w.ask, w.ranks, w.policy, w.first)
 	}
+}
+
+// reduced leaves out of what a program wants done what has been done: settings that say it are there still when the program is started
+// again, which is to go on with what it has written since.
+func (b *Book) reduced(first First) First {
+	if b.began || b.again {
+		first.Current = ""
+	}
+	if b.again && !b.began || b.began && !b.program.ended {
+		if first.Purge || first.PurgeAll {
+			b.driver.Say("the program is started again: its datasets are not deleted, as SCR_CACHE_PURGE or SCR_PREFIX_PURGE would have it for a new one")
+		}
+		first.Purge, first.PurgeAll = false, false
+	}
+	return first
 }
 
 // prepare does what a program wants done before it restarts.
@@ -478,8 +499,11 @@ func (b *Book) Written(ask Ask, p Part) {
 		b.refuse(ask, "rank %d of %d has written its part of dataset %s already, or is none of them", p.Rank, d.Ranks, d.Name)
 		return
 	}
-	d.said[p.Rank], d.invalid, d.bytes, d.files = ask.Node, d.invalid || !p.Valid, d.bytes+p.Bytes, d.files+p.Files
-	if d.Output && b.policy.FlushWait && !d.InPlace && p.Valid {
+	d.said[p.Rank], d.bytes, d.files = ask.Node, d.bytes+p.Bytes, d.files+p.Files
+	if !p.Valid {
+		d.invalid = append(d.invalid, p.Rank)
+	}
+	if b.policy.FlushWait && !d.InPlace && p.Valid && b.toPrefix(d) {
 		d.waiting = append(d.waiting, ask)
 	} else {
 		b.driver.Answer(ask, Answer{})
@@ -490,9 +514,22 @@ func (b *Book) Written(ask Ask, p Part) {
 	}
 }
 
+// toPrefix says whether a dataset that is being written is to be copied to the prefix as soon as it counts; those before it that are being
+// stored are expected to count.
+func (b *Book) toPrefix(d *Dataset) bool {
+	nth := b.commits + 1
+	for _, other := range b.list {
+		if other.state == written && other.Checkpoint {
+			nth++
+		}
+	}
+	return d.Output || d.Checkpoint && b.policy.Flush > 0 && nth%b.policy.Flush == 0
+}
+
 // complete stores a dataset whose ranks have all written their parts.
 func (b *Book) complete(d *Dataset) {
-	if d.invalid {
+	if len(d.invalid) > 0 {
+		b.driver.Say(d.unwell())
 		b.discard(d)
 		return
 	}
@@ -510,6 +547,15 @@ func (b *Book) complete(d *Dataset) {
 		}
 		b.settled()
 	})
+}
+
+// unwell says why a dataset does not count that ranks have not written well.
+func (d *Dataset) unwell() string {
+	text := fmt.Sprintf("dataset %s does not count: rank %d", d.Name, slices.Min(d.invalid))
+	if n := len(d.invalid) - 1; n > 0 {
+		text += fmt.Sprintf(", and %d more of %d,", n, d.Ranks)
+	}
+	return text + " says that its part is not valid"
 }
 
 // counts: a dataset is stored.
@@ -644,7 +690,7 @@ func (b *Book) end() {
 		return
 	}
 	ask := *b.ender
-	b.ender, b.program.alive = nil, nil // it may do other things yet
+	b.ender, b.program.alive, b.program.ended = nil, nil, true // it may do other things yet
 	if b.Stuck() {
 		b.refuse(ask, "not all that was written could be copied to %s: it stays in the caches", b.policy.Prefix)
 		return

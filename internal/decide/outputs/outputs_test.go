@@ -474,6 +474,76 @@ func TestOutputs(t *testing.T) {
 	}
 }
 
+// TestFlushWait: with FlushWait a checkpoint that is copied to the prefix is complete when it is there; others are at once.
+func TestFlushWait(t *testing.T) {
+	w := newWorld(t)
+	p := cached
+	p.FlushWait = true
+	run := w.begin(1, p)
+	for _, waits := range []bool{false, true, false, true} {
+		ask, _ := w.open(run, holding.Label{Checkpoint: true})
+		w.turn(-1)
+		n := w.answers[ask.Number].Dataset
+		done := w.ask(0)
+		w.b.Written(done, Part{Run: run, Dataset: n, Valid: true})
+		if _, ok := w.answers[done.Number]; ok == waits {
+			t.Errorf("dataset %d: answered %v", n, ok)
+		}
+		w.turn(-1)
+		if a, ok := w.answers[done.Number]; !ok || a.Refused != "" || w.prefix[n] != waits {
+			t.Errorf("dataset %d: answered %v, %+v, prefix %v", n, ok, a, w.prefix)
+		}
+	}
+}
+
+// TestFirst: what a program wants done before it restarts is done for one that begins anew, not again when it is started again.
+func TestFirst(t *testing.T) {
+	w := newWorld(t)
+	p := cached
+	p.Keep = 5
+	p.Restart.DropAfter = true
+	begin := func(first First) (run uint64, names string) {
+		ask := w.ask(0)
+		w.b.Begin(ask, 1, p, first)
+		run = w.answers[ask.Number].Run
+		w.b.Join(w.ask(0), run, 0)
+		for _, d := range w.b.List() {
+			names += d.Name
+		}
+		return run, names
+	}
+	write := func(run uint64, names string) {
+		for _, name := range names {
+			w.write(run, 1, string(name))
+			w.turn(-1)
+		}
+	}
+	run, _ := begin(First{})
+	write(run, "abc")
+	w.b.Left(run, 0)
+	w.b = New(w, w.b.List(), 3, w.memory)
+	run, names := begin(First{Current: "b"})
+	if names != "ab" {
+		t.Errorf("b is current, and there are %s", names)
+	}
+	write(run, "de")
+	w.b.Left(run, 0)
+	run, names = begin(First{Current: "b", PurgeAll: true, Purge: true})
+	if names != "abde" || len(w.said) != 1 || !strings.Contains(w.said[0], "started again: its datasets are not deleted") {
+		t.Errorf("started again it has %s; %q", names, w.said)
+	}
+	w.b.End(w.ask(0), run)
+	w.turn(-1)
+	if run, names = begin(First{Purge: true}); names != "be" || len(w.cached) > 0 {
+		t.Errorf("without what was in the caches alone: %s; there %v", names, w.cached)
+	}
+	w.b.End(w.ask(0), run)
+	w.turn(-1)
+	if _, names = begin(First{PurgeAll: true}); names != "" || len(w.prefix) > 0 {
+		t.Errorf("without what was in the prefix: %s; there %v", names, w.prefix)
+	}
+}
+
 // TestStuck: what cannot be copied stays in the caches, is named, and tried once.
 func TestStuck(t *testing.T) {
 	w := newWorld(t)
