@@ -5,11 +5,14 @@ import (
 	"crypto/rand"
 	"encoding/hex"
 	"errors"
+	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"time"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/sys/unix"
 
 	"github.com/byssus-hpc/byssus/internal/act/control"
 	"github.com/byssus-hpc/byssus/internal/act/coordsrv"
@@ -26,6 +29,28 @@ func prefix() (string, error) {
 		return filepath.Abs(dir)
 	}
 	return os.Getwd()
+}
+
+// checkPrefix looks whether files can be written in the prefix, if there is one yet.
+func checkPrefix() error {
+	dir, err := prefix()
+	if err != nil {
+		return err
+	}
+	found := ""
+	if st, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
+		return nil // it is made
+	} else if err != nil {
+		found = err.Error()
+	} else if !st.IsDir() {
+		found = "a file"
+	} else if err := unix.Access(dir, unix.W_OK|unix.X_OK); err != nil {
+		found = "a directory that cannot be written: " + err.Error()
+	}
+	if found == "" {
+		return nil
+	}
+	return fmt.Errorf("cli: run --plain: prefix %s (SCR_PREFIX, else the working directory): found %s, wanted a directory that user %d can write", dir, found, os.Geteuid())
 }
 
 // plainStore is the store of a plain job: beside what its program writes, unless another is named.
@@ -52,6 +77,9 @@ func runPlain(e *env, f *runFlags, app []string) error {
 		return err
 	}
 	spec.App = app
+	if err := checkPrefix(); err != nil {
+		return err
+	}
 	store, err := plainStore(e)
 	if err != nil {
 		return err
@@ -121,6 +149,9 @@ func takePlain(e *env, store dataset.Store, name string) (*dataset.Job, error) {
 	}
 	if err == nil {
 		err = job.Lock()
+	}
+	if errors.Is(err, dataset.ErrLocked) {
+		err = fmt.Errorf("%w: found its lock in %s, wanted one program at a time for a prefix (--job names another job)", err, job.Dir)
 	}
 	if err != nil {
 		return nil, err
