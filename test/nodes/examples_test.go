@@ -25,6 +25,7 @@ type example struct {
 	long     string // arguments with which it lasts for some seconds; empty: it never does, and
 	dies     int    // node2's agent dies when its rank has written so many datasets
 	bypass   bool   // files are written in the prefix
+	pattern  string // of files that SCR's interposer is to take for a checkpoint's, built with libscr: the program does not call SCR; empty: it does
 	restarts bool   // a second run restarts by SCR's calls from what the first has written
 }
 
@@ -40,6 +41,7 @@ var examples = []example{
 	{files: "test_ckpt.cpp", dies: 1},
 	{files: "test_ckpt.F", dies: 5, restarts: true},
 	{files: "test_ckpt.F90", dies: 5, restarts: true},
+	{files: "test_interpose.c test_common.c", dies: 2, pattern: "0-N:rank_[0-9]+.ckpt"},
 }
 
 // TestExamples runs SCR's own examples, unchanged, on nodes with caches: started as they are and by a script's mpirun, with each redundancy.
@@ -81,15 +83,26 @@ func (c *cluster) compile(t *testing.T, mpi, name string, e example) string {
 	case ".F90", ".F":
 		argv[0] = "mpif90." + mpi
 	}
-	argv = append(argv, "-w", "-o", exe)
+	compiled := func(argv ...string) {
+		argv = append(argv, "-w", "-I"+lib, "-L"+lib, "-lscrf", "-lscr", "-lm", "-Wl,-rpath,"+lib)
+		if out, err := exec.Command(argv[0], argv[1:]...).CombinedOutput(); err != nil {
+			t.Fatalf("%s: %v\n%s", strings.Join(argv, " "), err, out)
+		}
+	}
+	argv = append(argv, "-o", exe)
 	for f := range strings.FieldsSeq(e.files) {
 		argv = append(argv, filepath.Join(*source, "examples", f))
 	}
-	argv = append(argv, "-I"+lib, "-L"+lib, "-lscrf", "-lscr", "-lm", "-Wl,-rpath,"+lib)
-	if out, err := exec.Command(argv[0], argv[1:]...).CombinedOutput(); err != nil {
-		t.Fatalf("%s: %v\n%s", strings.Join(argv, " "), err, out)
+	compiled(argv...)
+	if e.pattern == "" {
+		return exe
 	}
-	return exe
+	compiled("mpicc."+mpi, "-shared", "-fPIC", "-o", exe+".so", filepath.Join(*source, "src/scr_interpose.c"))
+	text := fmt.Sprintf("#!/bin/sh\nexport LD_PRELOAD=\"$LD_PRELOAD %s.so\" SCR_CHECKPOINT_PATTERN='%s'\nexec %s\n", exe, e.pattern, exe)
+	if err := os.WriteFile(exe+".sh", []byte(text), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	return exe + ".sh"
 }
 
 // exampleRun are the runs of an example in a directory of theirs.

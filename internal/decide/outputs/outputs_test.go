@@ -32,6 +32,7 @@ type world struct {
 	heeded   int
 	now      time.Duration
 	awaited  []Ask
+	inPrefix int // datasets that were wanted in the prefix, wherever they are
 }
 
 func newWorld(t *testing.T) *world {
@@ -128,7 +129,10 @@ func (w *world) Forget(n uint64, files bool) {
 	delete(w.prefix, n)
 }
 
-func (w *world) Restore(d Dataset, at []int, _ bool, then func(bool, error)) {
+func (w *world) Restore(d Dataset, at []int, prefix bool, then func(bool, error)) {
+	if prefix {
+		w.inPrefix++
+	}
 	w.later(func() {
 		if w.gone[d.Number] {
 			then(false, errors.New("more is lost than its redundancy covers"))
@@ -541,6 +545,32 @@ func TestFirst(t *testing.T) {
 	w.turn(-1)
 	if _, names = begin(First{PurgeAll: true}); names != "" || len(w.prefix) > 0 {
 		t.Errorf("without what was in the prefix: %s; there %v", names, w.prefix)
+	}
+}
+
+// TestWherefrom: settings say from where a program restarts: what the caches have is left out, or what the prefix has, or all is read there.
+func TestWherefrom(t *testing.T) {
+	for _, c := range []struct {
+		Restart
+		want   string // of a, which is in the caches alone, b, which is in the prefix as well, and c, in the caches alone
+		stored bool   // c is in the prefix then
+	}{
+		{Restart{}, "c", false}, {Restart{NotCaches: true}, "b", false}, {Restart{NotPrefix: true}, "c", false}, {Restart{NotCaches: true, NotPrefix: true}, "", false},
+		{Restart{Flush: true}, "c", true}, {Restart{InPrefix: true}, "c", false}, {Restart{InPrefix: true, Flush: true}, "c", true},
+	} {
+		w := newWorld(t)
+		p := cached
+		p.Keep = 5
+		run := w.begin(1, p)
+		for _, name := range []string{"a", "b", "c"} {
+			w.write(run, 1, name)
+			w.turn(-1)
+		}
+		p.Restart = c.Restart
+		run = w.begin(1, p)
+		if a := w.newest(run); a.Label.Name != c.want || w.prefix[3] != c.stored || (w.inPrefix > 0) != c.InPrefix {
+			t.Errorf("%+v: found %q, c in the prefix %v, wanted there %d times", c.Restart, a.Label.Name, w.prefix[3], w.inPrefix)
+		}
 	}
 }
 

@@ -44,7 +44,7 @@ const (
 	byChecks   = "every byte has a checksum, which is compared whenever it is read"
 	byRS       = "it belongs to Reed-Solomon (SCR_COPY_TYPE=RS), which Byssus has not"
 	byJob      = "byssus run --job names the job"
-	byPattern  = "programs that do not call SCR are kept by their memory instead, by byssus run as it is"
+	byPattern  = "only SCR's own interposer reads it; programs that do not call SCR are kept by their memory instead, by byssus run as it is"
 	noWatch    = "a program that hangs is not noticed: byssus ps shows what ranks wait for"
 )
 
@@ -109,7 +109,8 @@ var parameters = []parameter{
 
 	{name: "SCR_RUNS", kind: whole, builtin: "1", least: -1, does: "how often scr_run starts the program; -1: any number",
 		instead: "only scr_run reads it, from the environment; byssus run has --retries and --max-restarts"},
-	{name: "SCR_MIN_NODES", kind: whole, least: 1, does: "how many nodes a program needs", instead: "only scr_should_exit reads it, from the environment; a job goes on while its ranks fit on the nodes that are left: byssus run --spares, --wait-for-nodes"},
+	{name: "SCR_MIN_NODES", kind: whole, least: 1, does: "how many nodes a program needs",
+		instead: "only scr_should_exit reads it, from the environment; a job goes on while its ranks fit on the nodes that are left: byssus run --spares, --wait-for-nodes"},
 	{name: "SCR_EXCLUDE_NODES", kind: text, does: "nodes that are not used", instead: "byssus run --hosts says which are used"},
 	{name: "SCR_NODELIST", kind: text, does: "nodes of the allocation", instead: "only scr_run and scr_should_exit read it, from the environment; byssus run has --hosts"},
 	{name: "SCR_NODE_TESTS", kind: text, does: "how nodes are tested", instead: "agents are asked, and nodes that do not answer are left out"},
