@@ -75,8 +75,8 @@ const char *mpi_find(struct mpi *m)
 	m->barrier = function(lib, "MPI_Barrier");
 	m->bcast = function(lib, "MPI_Bcast");
 	m->allreduce = function(lib, "MPI_Allreduce");
-	if (!m->finalized || !m->abort || !m->finalize || !m->rank || !m->size || !m->dup || !m->free || !m->barrier ||
-	    !m->bcast || !m->allreduce)
+	if (!m->finalized || !m->abort || !m->finalize || !m->rank || !m->size || !m->dup || !m->free ||
+	    !m->barrier || !m->bcast || !m->allreduce)
 		return "the MPI library of this process lacks functions of MPI 2";
 	m->abi = handles(m, lib);
 	return m->abi ? NULL : "the MPI library of this process lacks handles of Open MPI's ABI";

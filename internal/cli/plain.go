@@ -9,10 +9,10 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/sys/unix"
 
 	"github.com/byssus-hpc/byssus/internal/act/control"
 	"github.com/byssus-hpc/byssus/internal/act/coordsrv"
@@ -31,6 +31,9 @@ func prefix() (string, error) {
 	return os.Getwd()
 }
 
+// mayMake are the rights that making a file in a directory needs: to write it, and to search it.
+const mayMake = 0o3
+
 // checkPrefix looks whether files can be written in the prefix, if there is one yet.
 func checkPrefix() error {
 	dir, err := prefix()
@@ -44,7 +47,7 @@ func checkPrefix() error {
 		found = err.Error()
 	} else if !st.IsDir() {
 		found = "a file"
-	} else if err := unix.Access(dir, unix.W_OK|unix.X_OK); err != nil {
+	} else if err := syscall.Access(dir, mayMake); err != nil {
 		found = "a directory that cannot be written: " + err.Error()
 	}
 	if found == "" {

@@ -69,12 +69,12 @@ func (w *written) resolve(src settings.Sources) (*settings.Settings, []settings.
 	if p := found.Plan(); w.keeper == nil && !p.Bypass && p.BypassSet {
 		notes = append(notes, settings.Note{Name: "SCR_CACHE_BYPASS", Text: "SCR_CACHE_BYPASS=0: there are no caches (byssus run --cache): files are written in the prefix"})
 	}
-	return found, append(notes, w.elsewhere(found)...)
+	return found, append(notes, elsewhere(found.Plan(), &w.s.opt)...)
 }
 
 // elsewhere says which settings have no effect because of what the job has, or nobody knows.
-func (w *written) elsewhere(found *settings.Settings) (notes []settings.Note) {
-	p, c := found.Plan(), w.s.opt.Caches
+func elsewhere(p settings.Plan, opt *Options) (notes []settings.Note) {
+	c := opt.Caches
 	for _, s := range p.Stores {
 		switch {
 		case c == nil || s.Dir == c.Dir || s.Dir == p.CacheBase:
@@ -85,7 +85,7 @@ func (w *written) elsewhere(found *settings.Settings) (notes []settings.Note) {
 				"and keeps all there", s.Dir, c.Dir)})
 		}
 	}
-	if p.HaltSeconds > 0 && p.EndTime == 0 && w.s.opt.Until.IsZero() {
+	if p.HaltSeconds > 0 && p.EndTime == 0 && opt.Until.IsZero() {
 		notes = append(notes, settings.Note{Name: "SCR_HALT_SECONDS", Text: fmt.Sprintf("SCR_HALT_SECONDS=%d has no effect: nobody knows when the allocation ends (SCR_END_TIME, $SLURM_JOB_END_TIME)", p.HaltSeconds)})
 	}
 	return notes

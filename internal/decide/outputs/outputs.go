@@ -150,7 +150,6 @@ type Book struct {
 	*retention
 	policy   Policy
 	began    bool   // a program has, since there is this book: before, the prefix may have been moved
-	again    bool   // what decided before this has started the program, which is started again
 	runs     uint64 // programs so far
 	program  program
 	beginner *beginning // waits until the ranks of the program before are gone
@@ -230,9 +229,6 @@ func (b *Book) Memory() Memory {
 
 func (d *Dataset) offered() bool { return d.state == counting && d.Checkpoint && !d.Bad }
 
-// StartedAgain: the program that begins first has begun before, and is started again because it, or what it ran on, was lost.
-func (b *Book) StartedAgain() { b.again = true }
-
 // Halt has programs told that they are to end, and why.
 func (b *Book) Halt(why string) { b.halt = why }
 
@@ -257,7 +253,7 @@ func (b *Book) Begin(ask Ask, ranks int, p Policy, first First) {
 		return
 	}
 	b.Over()
-	first = b.reduced(first)
+	first = b.reduced(first, b.began, b.program.ended)
 	b.policy, b.began = p, true
 	b.policy.Keep = max(p.Keep, 1)
 	b.runs++
@@ -304,21 +300,6 @@ func (b *Book) gone() {
 		b.beginner = nil
 		b.Begin(w.ask, w.ranks, w.policy, w.first)
 	}
-}
-
-// reduced leaves out of what a program wants done what has been done: settings that say it are there still when the program is started
-// again, which is to go on with what it has written since.
-func (b *Book) reduced(first First) First {
-	if b.began || b.again {
-		first.Current = ""
-	}
-	if b.again && !b.began || b.began && !b.program.ended {
-		if first.Purge || first.PurgeAll {
-			b.driver.Say("the program is started again: its datasets are not deleted, as SCR_CACHE_PURGE or SCR_PREFIX_PURGE would have it for a new one")
-		}
-		first.Purge, first.PurgeAll = false, false
-	}
-	return first
 }
 
 // prepare does what a program wants done before it restarts.
@@ -503,7 +484,7 @@ func (b *Book) Written(ask Ask, p Part) {
 	if !p.Valid {
 		d.invalid = append(d.invalid, p.Rank)
 	}
-	if b.policy.FlushWait && !d.InPlace && p.Valid && b.toPrefix(d) {
+	if b.policy.FlushWait && !d.InPlace && p.Valid && b.due(d, b.commits) {
 		d.waiting = append(d.waiting, ask)
 	} else {
 		b.driver.Answer(ask, Answer{})
@@ -512,18 +493,6 @@ func (b *Book) Written(ask Ask, p Part) {
 		b.program.need.closed(b.driver.Now())
 		b.complete(d)
 	}
-}
-
-// toPrefix says whether a dataset that is being written is to be copied to the prefix as soon as it counts; those before it that are being
-// stored are expected to count.
-func (b *Book) toPrefix(d *Dataset) bool {
-	nth := b.commits + 1
-	for _, other := range b.list {
-		if other.state == written && other.Checkpoint {
-			nth++
-		}
-	}
-	return d.Output || d.Checkpoint && b.policy.Flush > 0 && nth%b.policy.Flush == 0
 }
 
 // complete stores a dataset whose ranks have all written their parts.
