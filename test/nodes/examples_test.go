@@ -50,7 +50,6 @@ func TestExamples(t *testing.T) {
 	if *source == "" {
 		t.Skip("the source of SCR is not here")
 	}
-	harness.Share(t, harness.Light)
 	c := newCluster(t)
 	for _, mpi := range harness.MPIs() {
 		for i, e := range examples {
@@ -62,6 +61,7 @@ func TestExamples(t *testing.T) {
 						continue
 					}
 					t.Run(name, func(t *testing.T) {
+						harness.Share(t, harness.Light)
 						r := &exampleRun{cluster: c, example: e, mpi: mpi, exe: exe, script: start == "script", dir: filepath.Join(c.dir, name),
 							env: append([]string{"SCR_COPY_TYPE=" + scheme, "SCR_CONF_FILE=" + filepath.Join(c.dir, "none"), "OMPI_ALLOW_RUN_AS_ROOT=1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1"}, c.env...)}
 						r.life(t)
