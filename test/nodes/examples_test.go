@@ -53,7 +53,7 @@ func TestExamples(t *testing.T) {
 	c := newCluster(t)
 	for _, mpi := range harness.MPIs() {
 		for i, e := range examples {
-			exe := c.compile(t, mpi, fmt.Sprintf("example%d.%s", i, mpi), e)
+			exe := ""
 			for _, start := range []string{"plain", "script"} {
 				for _, scheme := range []string{"SINGLE", "PARTNER", "XOR"} {
 					name := fmt.Sprintf("%s_%s_%s_%d_%s%s", mpi, start, scheme, i, strings.Fields(e.files)[0], strings.ReplaceAll(e.args, " ", ""))
@@ -62,6 +62,9 @@ func TestExamples(t *testing.T) {
 					}
 					t.Run(name, func(t *testing.T) {
 						harness.Share(t, harness.Light)
+						if exe == "" {
+							exe = c.compile(t, mpi, fmt.Sprintf("example%d.%s", i, mpi), e)
+						}
 						r := &exampleRun{cluster: c, example: e, mpi: mpi, exe: exe, script: start == "script", dir: filepath.Join(c.dir, name),
 							env: append([]string{"SCR_COPY_TYPE=" + scheme, "SCR_CONF_FILE=" + filepath.Join(c.dir, "none"), "OMPI_ALLOW_RUN_AS_ROOT=1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1"}, c.env...)}
 						r.life(t)
