@@ -67,6 +67,7 @@ const char *mpi_find(struct mpi *m)
 	m->initialized = function(lib, "MPI_Initialized");
 	m->finalized = function(lib, "MPI_Finalized");
 	m->abort = function(lib, "MPI_Abort");
+	m->finalize = function(lib, "MPI_Finalize");
 	m->rank = function(lib, "MPI_Comm_rank");
 	m->size = function(lib, "MPI_Comm_size");
 	m->dup = function(lib, "MPI_Comm_dup");
@@ -76,8 +77,8 @@ const char *mpi_find(struct mpi *m)
 	m->bcast = function(lib, "MPI_Bcast");
 	m->gather = function(lib, "MPI_Gather");
 	m->allreduce = function(lib, "MPI_Allreduce");
-	if (!m->finalized || !m->abort || !m->rank || !m->size || !m->dup || !m->split || !m->free ||
-	    !m->barrier || !m->bcast || !m->gather || !m->allreduce)
+	if (!m->finalized || !m->abort || !m->finalize || !m->rank || !m->size || !m->dup || !m->split ||
+	    !m->free || !m->barrier || !m->bcast || !m->gather || !m->allreduce)
 		return "the MPI library of this process lacks functions of MPI 2";
 	m->abi = handles(m, lib);
 	return m->abi ? NULL : "the MPI library of this process lacks handles of Open MPI's ABI";

@@ -14,6 +14,7 @@ struct mpi {
 	int (*initialized)(int *);
 	int (*finalized)(int *);
 	int (*abort)(uintptr_t comm, int code);
+	int (*finalize)(void);
 	int (*rank)(uintptr_t comm, int *);
 	int (*size)(uintptr_t comm, int *);
 	int (*dup)(uintptr_t comm, void *made);

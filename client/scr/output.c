@@ -211,6 +211,18 @@ static bool tell(struct client_request *mine)
 	return (!left || scr_ask_for(n->said, left) == CLIENT_DONE) && well;
 }
 
+/* A rank without files has a directory, too: the agent looks for what lies in it. */
+static bool has_directory(void)
+{
+	char inside[MAX_PATH + 4];
+	if (scr.flags & CLIENT_FLAG_BYPASS || scr.routed.n)
+		return true;
+	snprintf(inside, sizeof inside, "%s/.", scr.directory);
+	if (!scr_make_directories(inside, 0700))
+		scr_because("%s: %s", scr.directory, strerror(errno));
+	return !scr.why[0];
+}
+
 static int complete(const char *call, enum phase phase, const char *first, int valid)
 {
 	struct client_request r = {.type = CLIENT_REQ_WRITTEN, .dataset = scr.dataset};
@@ -220,7 +232,7 @@ static int complete(const char *call, enum phase phase, const char *first, int v
 	scr.phase = IDLE, scr.missed = false, scr.why[0] = 0;
 	if (!scr.on || missed)
 		return FAILURE;
-	bool well = valid && !scr.unrouted && all_whole(&r.nfiles, &r.bytes);
+	bool well = valid && !scr.unrouted && has_directory() && all_whole(&r.nfiles, &r.bytes);
 	r.valid = well;
 	client_text_clear(&scr.text);
 	if (scr.flags & CLIENT_FLAG_BYPASS)
@@ -230,7 +242,11 @@ static int complete(const char *call, enum phase phase, const char *first, int v
 	if (!tell(&r))
 		well = false;
 	scr_strings_clear(&scr.routed);
-	return scr_agree(call, well) ? SCR_SUCCESS : FAILURE;
+	if (!scr_agree(call, well))
+		return FAILURE;
+	if (scr.flags & CLIENT_FLAG_CHECKPOINT)
+		scr_halt(call);
+	return SCR_SUCCESS;
 }
 
 int SCR_Complete_output(int valid)

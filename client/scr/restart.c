@@ -173,7 +173,8 @@ static int route_restart(const char *call, const char *name, char *file)
 		if (!strcmp(last ? last + 1 : scr.index[i], base) && readable(scr.index[i], file))
 			return SCR_SUCCESS;
 	}
-	scr_say(call, "%s: dataset %s has no such file of this rank", name, scr.restart);
+	scr_say(call, "%s: found no such file %s dataset %s", name,
+		scr.restart_flags & CLIENT_FLAG_ANY ? "of any rank in" : "of this rank in", scr.restart);
 	return FAILURE;
 }
 

@@ -172,7 +172,7 @@ bool scr_told(const char *call, enum client_outcome outcome)
 /* What rank 0 tells the others of the beginning. */
 struct begun {
 	uint64_t run;
-	int well, disabled;
+	int well, disabled, exits;
 	char prefix[SCR_MAX_FILENAME];
 };
 
@@ -192,6 +192,8 @@ static void begin(struct begun *b)
 			prefix = s + 11;
 		if (!strncmp(s, "SCR_ENABLE=", 11))
 			b->disabled = atoi(s + 11) == 0;
+		if (!strncmp(s, "SCR_HALT_EXIT=", 14))
+			b->exits = atoi(s + 14) != 0;
 	}
 	if (!scr_absolute(prefix, path) || strlen(path) >= sizeof b->prefix) {
 		scr_because("SCR_PREFIX: %s: no path of at most %zu bytes", prefix, sizeof b->prefix - 1);
@@ -225,6 +227,8 @@ int SCR_Init(void)
 	scr.on = scr_agree("SCR_Init", joined == CLIENT_DONE && met);
 	if (!scr.on)
 		scr.run = 0;
+	scr.exits = b.exits;
+	scr_halt("SCR_Init");
 	return scr.on ? SCR_SUCCESS : FAILURE;
 }
 
@@ -280,6 +284,20 @@ static int ask_flag(const char *call, uint16_t type, int *flag)
 		return FAILURE;
 	*flag = told.yes;
 	return SCR_SUCCESS;
+}
+
+/* MPI is finalised first: launchers take a process that ends without for one that has failed. */
+void scr_halt(const char *call)
+{
+	int halt = 0;
+	if (!scr.exits || ask_flag(call, CLIENT_REQ_EXIT, &halt) != SCR_SUCCESS || !halt)
+		return;
+	const char *why = scr.me == 0 ? client_text_next(&scr.client.text, NULL) : NULL;
+	if (scr.me == 0)
+		scr_say(call, "SCR_HALT_EXIT=1: the program ends here: %s", why ? why : "it is told to");
+	SCR_Finalize();
+	scr.mpi.finalize();
+	exit(0);
 }
 
 int SCR_Need_checkpoint(int *flag)

@@ -39,6 +39,7 @@ struct scr {
 	bool on;        /* SCR_Init has succeeded: calls do something */
 	bool missed;    /* a start has failed on all ranks: nothing is open, whatever the phase says */
 	bool unrouted;  /* a file of this rank could not be routed: its output is not valid */
+	bool exits;     /* the program is ended here when it is to end */
 	bool have;      /* SCR_Have_restart has found something that the program has not read yet */
 	struct mpi mpi;
 	uintptr_t comm; /* a duplicate of MPI_COMM_WORLD, for messages of ours alone; 0: none yet */
@@ -105,6 +106,9 @@ enum client_outcome scr_ask_for(const struct client_request *, size_t n);
 /* All ranks: rank 0 has asked, and this is how it ended; it says what was wrong. Returns whether that was
  * well, on all ranks. */
 bool scr_told(const char *call, enum client_outcome);
+
+/* All ranks: with SCR_HALT_EXIT=1 a program that is to end is ended. */
+void scr_halt(const char *call);
 
 /* Settings (config.c). The text is that of the agent: the working directory, then settings; also: of what
  * further variable of the environment. */

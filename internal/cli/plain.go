@@ -5,8 +5,11 @@ import (
 	"crypto/rand"
 	"encoding/hex"
 	"errors"
+	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -26,6 +29,31 @@ func prefix() (string, error) {
 		return filepath.Abs(dir)
 	}
 	return os.Getwd()
+}
+
+// mayMake are the rights that making a file in a directory needs: to write it, and to search it.
+const mayMake = 0o3
+
+// checkPrefix looks whether files can be written in the prefix, if there is one yet.
+func checkPrefix() error {
+	dir, err := prefix()
+	if err != nil {
+		return err
+	}
+	found := ""
+	if st, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
+		return nil // it is made
+	} else if err != nil {
+		found = err.Error()
+	} else if !st.IsDir() {
+		found = "a file"
+	} else if err := syscall.Access(dir, mayMake); err != nil {
+		found = "a directory that cannot be written: " + err.Error()
+	}
+	if found == "" {
+		return nil
+	}
+	return fmt.Errorf("cli: run --plain: prefix %s (SCR_PREFIX, else the working directory): found %s, wanted a directory that user %d can write", dir, found, os.Geteuid())
 }
 
 // plainStore is the store of a plain job: beside what its program writes, unless another is named.
@@ -54,6 +82,9 @@ func runPlain(e *env, f *runFlags, app []string) error {
 	spec.App = app
 	route, err := f.route.route()
 	if err != nil {
+		return err
+	}
+	if err := checkPrefix(); err != nil {
 		return err
 	}
 	store, err := plainStore(e)
@@ -128,6 +159,9 @@ func takePlain(e *env, store dataset.Store, name string) (*dataset.Job, error) {
 	}
 	if err == nil {
 		err = job.Lock()
+	}
+	if errors.Is(err, dataset.ErrLocked) {
+		err = fmt.Errorf("%w: found its lock in %s, wanted one program at a time for a prefix (--job names another job)", err, job.Dir)
 	}
 	if err != nil {
 		return nil, err

@@ -433,7 +433,7 @@ func (e *env) drive(job *dataset.Job, spec launch.Spec, opt coordsrv.Options, f 
 	if job.Weak != nil && job.Meta.Fsync {
 		e.say(job.Weak.Error())
 	}
-	opt.Signals = signals
+	opt.Signals, opt.Until = signals, allocationEnd()
 	if f.verbose {
 		e.say(fmt.Sprintf("job %s: %d ranks under %s (%s)", job.Meta.Name, spec.Ranks, spec.MPI.Name, spec.MPI.Mpirun))
 	}

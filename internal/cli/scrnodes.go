@@ -129,10 +129,12 @@ func number(name string) int {
 	return n
 }
 
-// allocationEnd is when the nodes are taken away, as far as the resource manager tells; zero: nobody knows.
+// allocationEnd is when the nodes are taken away, as far as the user or the resource manager tells; zero: nobody knows.
 func allocationEnd() time.Time {
-	if n := number("SLURM_JOB_END_TIME"); n > 0 {
-		return time.Unix(int64(n), 0)
+	for _, name := range []string{"SCR_END_TIME", "SLURM_JOB_END_TIME"} {
+		if n := number(name); n > 0 {
+			return time.Unix(int64(n), 0)
+		}
 	}
 	return time.Time{}
 }

@@ -206,6 +206,37 @@ func TestDisabled(t *testing.T) {
 	})
 }
 
+// TestHaltExit: with SCR_HALT_EXIT=1 a program that is to end is ended in SCR_Init, or when a checkpoint is complete, as one that has ended
+// well; without it goes on.
+func TestHaltExit(t *testing.T) {
+	eachMPI(t, func(t *testing.T, mpi string) {
+		exe := calls(t, mpi)
+		words := []string{"mpi", "init", "output:r:2", "write:r/a.#:1", "written:1", "need", "checkpoint", "write:c/a.#:1", "checkpointed:1", "exit", "finalize", "end"}
+		for _, row := range []struct {
+			setting    string
+			after      int
+			last, says string // the last call that returns; what is said
+		}{
+			{"SCR_HALT_EXIT=1", 0, "mpi", "SCR_Init: SCR_HALT_EXIT=1: the program ends here: the allocation ends"},
+			{"SCR_HALT_EXIT=1", 1, "write:c/a.#:1", "SCR_Complete_checkpoint: SCR_HALT_EXIT=1: the program ends here: the allocation ends"},
+			{"SCR_HALT_EXIT=1", 9, "finalize", ""},
+			{"SCR_HALT_EXIT=0", 0, "finalize", ""},
+		} {
+			p := newPlace(t, mpi)
+			p.Say(standin.Said{Exit: "the allocation ends", After: row.after, Others: []string{row.setting}})
+			r := p.run(t, 2, append([]string{exe}, words...)...)
+			next := words[slices.Index(words, row.last)+1]
+			if got := r.says(); r.code != 0 || len(r.of(row.last)) != 2 && row.last != "mpi" || len(r.of(next)) > 0 && row.says != "" ||
+				len(got) != min(len(row.says), 1) || row.says != "" && !strings.Contains(got[0], row.says) {
+				t.Errorf("%s after %d: exit code %d, %q\n%s", row.setting, row.after, r.code, got, strings.Join(r.lines, "\n"))
+			}
+			if n := len(p.Seen(client.ReqEnd)); n != 1 {
+				t.Errorf("%s after %d: the agent has heard of %d ends, wanted 1", row.setting, row.after, n)
+			}
+		}
+	})
+}
+
 // TestConfig: settings as SCR takes them apart, with the agent and without.
 func TestConfig(t *testing.T) {
 	steps := []struct{ call, want string }{

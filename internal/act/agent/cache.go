@@ -27,11 +27,12 @@ func ParityName(h *holding.Header) string { return fmt.Sprintf("parity.%d.%d", h
 // encode makes what this node keeps for the others of its set, beside the images that it has written.
 func (n *cache) encode(ctx context.Context, o control.Encode) error {
 	n.cfg.Faults.Hit(faults.EncodeBegun)
-	m, err := openMember(n.of(o.Header.Stream).Path(o.Checkpoint)+".tmp", o.Header)
+	store := n.of(o.Header.Stream)
+	m, err := openMember(store.Path(o.Checkpoint)+".tmp", o.Header)
 	if err != nil {
 		return err
 	}
-	m.reuse = func(name string) bool { return n.of(o.Header.Stream).Spares().Reuse(o.Checkpoint, name) }
+	m.reuse = func(name string) bool { return store.Spares().Reuse(o.Checkpoint, name) }
 	defer m.close()
 	at := mover.Places{}
 	if at.Read[redset.Part], err = m.part(o.Header.Own, part.ToRead); err != nil {
@@ -41,7 +42,7 @@ func (n *cache) encode(ctx context.Context, o control.Encode) error {
 		return err
 	}
 	if err := mover.Run(ctx, n.cfg.Port, o.Transfer, m.layout.Encode(o.Header.Own), at, nil); err != nil {
-		return fmt.Errorf("agent: redundancy of checkpoint %d: %w", o.Checkpoint, err)
+		return fmt.Errorf("agent: redundancy of %s: %w", store.Called(o.Checkpoint), err)
 	}
 	err = m.finish(n.store.Meta.Fsync)
 	n.cfg.Faults.Hit(faults.EncodeDone)

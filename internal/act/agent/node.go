@@ -5,9 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"syscall"
 
@@ -198,12 +200,21 @@ func (n *Node) server(number uint64) *Server {
 func (n *Node) answer(order uint64, err error) {
 	d := control.Done{Order: order}
 	if err != nil {
-		d.Err, d.Follows, d.Damaged = err.Error(), follows(err), errors.Is(err, part.ErrDamaged)
+		d.Err, d.Follows, d.Damaged = n.told(err), follows(err), errors.Is(err, part.ErrDamaged)
 		if w := new(wounds); errors.As(err, &w) {
 			d.Damage = w.at
 		}
 	}
 	n.say(control.Message{Body: d})
+}
+
+// told is how the coordinator is told of an error. Of a cache that is full matters which one it is, and what must fit into it.
+func (n *Node) told(err error) string {
+	at := new(fs.PathError)
+	if !errors.Is(err, syscall.ENOSPC) && !errors.Is(err, syscall.EDQUOT) || !errors.As(err, &at) || !n.cached() || !strings.HasPrefix(at.Path, n.store.Dir) {
+		return err.Error()
+	}
+	return fmt.Sprintf("node %s: its cache, %s, is full, wanted room for what its ranks write and for the redundancy of that: %v", n.cfg.Name, n.store.Dir, at)
 }
 
 // follows says whether an error is of what another agent could not do: it has hung up, and says itself why.

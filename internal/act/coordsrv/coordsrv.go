@@ -53,6 +53,7 @@ type Options struct {
 	Called   string                                             // restart from the dataset of this name alone; of a plain job
 	Patient  bool                                               // no older image takes the place of one that nodes that are away may have
 	Grace    time.Duration                                      // from SIGTERM to the end
+	Until    time.Time                                          // when the nodes are taken away; zero: nobody knows
 	Files    uint64                                             // bytes of files that are read and written in place which a checkpoint may have
 	Fault    string                                             // value of BYSSUS_FAULT
 	Hosts    []Host                                             // nodes elsewhere; none: the job runs on this machine
@@ -182,6 +183,7 @@ func Run(opt Options) (end End, err error) {
 		}
 		return End{}, err
 	}
+	s.halting.end = s.opt.Until
 	s.wg.Go(func() { s.halting.watch(s) })
 	s.drive(start)
 	s.ranks.retire()

@@ -6,6 +6,7 @@ import (
 
 	"github.com/byssus-hpc/byssus/internal/decide/coord"
 	"github.com/byssus-hpc/byssus/internal/decide/haltrule"
+	"github.com/byssus-hpc/byssus/internal/decide/settings"
 	"github.com/byssus-hpc/byssus/internal/store/dataset"
 )
 
@@ -15,8 +16,33 @@ const haltEvery = time.Second
 // halting ends the job early when it is asked to. It belongs to the loop's goroutine.
 type halting struct {
 	haltrule.Conditions
+	allocation
 	bad  string // why they cannot be read, as far as that has been told
 	done bool   // the job was told
+}
+
+// allocation is what is known of the end of the job's nodes.
+type allocation struct {
+	end     time.Time // zero: nothing
+	seconds int       // that the program wants before that (SCR_HALT_SECONDS), unless the conditions say more; 0: it wants none
+}
+
+// programWants takes in what the settings of a program say, so that it is told at its beginning.
+func (h *halting) programWants(s *Server, p settings.Ending) {
+	h.seconds = p.HaltSeconds
+	if p.EndTime > 0 {
+		h.end = time.Unix(p.EndTime, 0)
+	}
+	h.read(s, h.Conditions, nil)
+}
+
+// due says why the job is to end now, empty: it is not.
+func (h *halting) due(now time.Time) string {
+	c := h.Conditions
+	if c.Seconds == 0 {
+		c.Seconds = h.seconds
+	}
+	return c.Due(now, h.end)
 }
 
 // watch reads the conditions until the job is over.
@@ -47,7 +73,7 @@ func (h *halting) read(s *Server, c haltrule.Conditions, err error) {
 		return
 	}
 	h.Conditions, h.bad = c, ""
-	why := h.Due(time.Now(), time.Time{})
+	why := h.due(time.Now())
 	if s.written.halted == "" {
 		s.written.book.Halt(why)
 	}

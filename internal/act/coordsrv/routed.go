@@ -99,7 +99,7 @@ func (r *routing) order() *control.Route {
 // open begins the program, and finds what it restarts from.
 func (r *routing) open(restart bool, then func(string, error)) {
 	found, _ := r.w.resolve(settings.Sources{})
-	p := policyOf(found.Plan(), true)
+	p := policyOf(found.Plan(), r.w.s.opt.Caches)
 	p.Prefix, p.Restart.InPrefix, p.Bypass, p.Kept = r.route.Prefix, true, false, settings.Descriptors{}
 	r.w.book.Begin(r.ask(0, func(a outputs.Answer) {
 		if a.Refused != "" {

@@ -3,7 +3,6 @@ package coordsrv
 import (
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/byssus-hpc/byssus/internal/act/control"
@@ -37,7 +36,8 @@ func (w *written) begin(ask outputs.Ask, m control.Asked) {
 	q := w.asks[ask.Number]
 	q.inForce = found.InForce()
 	w.asks[ask.Number] = q
-	w.book.Begin(ask, int(m.NRanks), policyOf(plan, w.keeper != nil),
+	w.s.halting.programWants(w.s, plan.Ending)
+	w.book.Begin(ask, int(m.NRanks), policyOf(plan, w.s.opt.Caches),
 		outputs.First{Purge: plan.CachePurge, PurgeAll: plan.PrefixPurge, Current: plan.Restarting.Current})
 }
 
@@ -69,17 +69,41 @@ func (w *written) resolve(src settings.Sources) (*settings.Settings, []settings.
 	if p := found.Plan(); w.keeper == nil && !p.Bypass && p.BypassSet {
 		notes = append(notes, settings.Note{Name: "SCR_CACHE_BYPASS", Text: "SCR_CACHE_BYPASS=0: there are no caches (byssus run --cache): files are written in the prefix"})
 	}
-	for _, s := range found.Plan().Stores {
-		if c := w.s.opt.Caches; c != nil && s.Dir != c.Dir && !strings.HasPrefix(s.Dir, "/dev/shm") {
-			notes = append(notes, settings.Note{Name: "STORE", Text: fmt.Sprintf("STORE=%s: a job has one cache on each node, %s (byssus run --cache), and keeps it there", s.Dir, c.Dir)})
+	return found, append(notes, elsewhere(found.Plan(), &w.s.opt)...)
+}
+
+// elsewhere says which settings have no effect because of what the job has, or nobody knows.
+func elsewhere(p settings.Plan, opt *Options) (notes []settings.Note) {
+	c := opt.Caches
+	for _, s := range p.Stores {
+		switch {
+		case c == nil || s.Dir == c.Dir || s.Dir == p.CacheBase:
+		case s.Group == settings.GroupWorld:
+			notes = append(notes, settings.Note{Name: "STORE", Text: fmt.Sprintf("STORE=%s GROUP=WORLD: the prefix is what all nodes see: files are written there at once", s.Dir)})
+		default:
+			notes = append(notes, settings.Note{Name: "STORE", Text: fmt.Sprintf("STORE=%s has no effect: a job has one cache on each node, %s (byssus run --cache), "+
+				"and keeps all there", s.Dir, c.Dir)})
 		}
 	}
-	return found, notes
+	if p.HaltSeconds > 0 && p.EndTime == 0 && opt.Until.IsZero() {
+		notes = append(notes, settings.Note{Name: "SCR_HALT_SECONDS", Text: fmt.Sprintf("SCR_HALT_SECONDS=%d has no effect: nobody knows when the allocation ends (SCR_END_TIME, $SLURM_JOB_END_TIME)", p.HaltSeconds)})
+	}
+	return notes
+}
+
+// staying is how many checkpoints stay in the cache: what is said of it as a store, else of all.
+func staying(p settings.Plan, c *Caches) int {
+	for _, s := range p.Stores {
+		if c != nil && s.Dir == c.Dir {
+			return s.Count
+		}
+	}
+	return p.CacheSize
 }
 
 // policyOf is what a plan means for datasets.
-func policyOf(p settings.Plan, caches bool) outputs.Policy {
-	o := outputs.Policy{Prefix: p.Prefix, Bypass: !caches, Keep: p.CacheSize, Flush: p.Flush, FlushWait: p.FlushAsyncSet && !p.FlushAsync, InPrefix: p.PrefixSize,
+func policyOf(p settings.Plan, caches *Caches) outputs.Policy {
+	o := outputs.Policy{Prefix: p.Prefix, Bypass: caches == nil, Keep: staying(p, caches), Flush: p.Flush, FlushWait: p.FlushAsyncSet && !p.FlushAsync, InPrefix: p.PrefixSize,
 		Every: outputs.Need{Calls: p.CheckpointInterval, After: seconds(p.CheckpointSeconds), Overhead: p.CheckpointOverhead}, Kept: p.Descriptors}
 	o.Restart = outputs.Restart{NotCaches: !p.Distribute, NotPrefix: !p.Fetch, InPrefix: p.FetchBypass || p.GlobalRestart, Flush: p.FlushOnRestart,
 		DropAfter: p.DropAfterCurrent}

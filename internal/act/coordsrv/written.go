@@ -80,6 +80,9 @@ func (s *Server) keepWritten(start *coord.Start) error {
 		}
 	}
 	w.book = outputs.New(told, known, last, s.opt.Job.Meta.Outputs)
+	if s.opt.Starts > 0 {
+		w.book.StartedAgain()
+	}
 	if s.opt.Plain {
 		start.Images = w.book.Checkpoints()
 	}
@@ -303,7 +306,13 @@ func (w *written) Commit(n uint64, label holding.Label, how settings.Pick, at []
 		}
 		id := holding.ID{Job: w.s.agents.jobID, Start: w.s.agents.start, Epoch: n, Dataset: n, Stream: agent.Written}
 		w.commits[n] = then
-		w.keeper.Commit(id, label, keep.How{Scheme: how.Scheme, Size: w.fitting(how.SetSize, len(nodes))}, nodes, ranks)
+		var groups []string
+		if len(how.Groups) > 0 {
+			for _, node := range nodes {
+				groups = append(groups, how.Groups[w.s.agents.list[node].name])
+			}
+		}
+		w.keeper.Commit(id, label, keep.How{Scheme: how.Scheme, Size: w.fitting(how.SetSize, len(nodes)), Groups: groups}, nodes, ranks)
 	}
 	time.AfterFunc(agreeTime, func() { w.s.ask(store) })
 }

@@ -30,7 +30,7 @@ func (c *Conditions) Due(now, end time.Time) string {
 	case !c.Before.IsZero() && !now.Before(c.Before.Add(-early)):
 		return fmt.Sprintf("it ends before %s (halt --before)", c.Before.Format(time.DateTime))
 	case c.Seconds > 0 && !end.IsZero() && !now.Before(end.Add(-early)):
-		return fmt.Sprintf("the allocation ends at %s (halt --seconds)", end.Format(time.DateTime))
+		return fmt.Sprintf("the allocation ends at %s, and %d seconds before that are wanted (halt --seconds, SCR_HALT_SECONDS)", end.Format(time.DateTime), c.Seconds)
 	}
 	return ""
 }

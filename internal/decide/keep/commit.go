@@ -1,6 +1,7 @@
 package keep
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -12,7 +13,8 @@ import (
 // How says how a checkpoint is protected. The zero value: as all are.
 type How struct {
 	Scheme redset.Scheme
-	Size   int // of sets, at least; 0: as fits
+	Size   int      // of sets, at least; 0: as fits
+	Groups []string // what each node of the commit fails together with, where that is other than was said when it joined; empty: as then
 }
 
 // draft is a checkpoint on its way to its commit.
@@ -31,7 +33,7 @@ type draft struct {
 // Commit makes a checkpoint count that the ranks of these nodes have written.
 func (k *Keeper) Commit(id holding.ID, label holding.Label, how How, nodes []int, ranks [][]int) {
 	if how.Scheme == 0 {
-		how = How{k.cfg.Scheme, k.cfg.Size}
+		how = How{Scheme: k.cfg.Scheme, Size: k.cfg.Size}
 	}
 	d := &draft{id: id, label: label, how: how, nodes: slices.Clone(nodes), ranks: ranks}
 	k.ask(d.nodes, func(i int) Order { return Seal{id.Dataset, ranks[i]} }, nothing, func(answers []Answer) {
@@ -99,10 +101,14 @@ func (k *Keeper) divide(d *draft) error {
 		k.say(fmt.Sprintf("one node is left, %s: what is in its cache has no redundancy", k.nodes[d.nodes[0]].name))
 		scheme = redset.Single
 	}
+	members := k.members(d.nodes, true)
+	for i, group := range d.how.Groups {
+		members[i].Group = cmp.Or(group, members[i].Group)
+	}
 	var err error
-	if d.sets, err = redset.Divide(k.members(d.nodes, true), scheme, d.how.Size); err != nil {
+	if d.sets, err = redset.Divide(members, scheme, d.how.Size); err != nil {
 		first := err
-		if d.sets, err = redset.Divide(k.members(d.nodes, true), scheme, 0); err != nil {
+		if d.sets, err = redset.Divide(members, scheme, 0); err != nil {
 			d.sets, err = redset.Divide(k.members(d.nodes, false), scheme, 0)
 		}
 		if err != nil {

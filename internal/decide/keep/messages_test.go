@@ -10,6 +10,7 @@ import (
 // counting answers everything well, and counts.
 type counting struct {
 	messages  int // orders and answers
+	headers   []holding.Header
 	queue     []func()
 	committed int
 	files     func(node int) []holding.File
@@ -21,6 +22,9 @@ func (c *counting) Ask(node int, order Order, then func(Answer)) {
 		if _, ok := order.(Seal); ok {
 			then(Answer{Files: c.files(node)})
 			return
+		}
+		if e, ok := order.(Encode); ok {
+			c.headers = append(c.headers, e.Header)
 		}
 		then(Answer{})
 	})
@@ -66,6 +70,35 @@ func TestMessages(t *testing.T) {
 			if d.messages != 6*nodes {
 				t.Errorf("%d nodes, %d ranks on each: %d messages, wanted 6 for each node", nodes, perNode, d.messages)
 			}
+		}
+	}
+}
+
+// TestGroupsOfOne: what nodes fail together with can be said for one dataset: those of a group protect others, not each other.
+func TestGroupsOfOne(t *testing.T) {
+	for _, groups := range [][]string{{"a", "a", "b", "b"}, {"a", "b", "a", "b"}, {"a", "b", "b", "a"}} {
+		d := &counting{files: func(node int) []holding.File { return filesOf([]int{node}) }}
+		k := New(Config{Job: simJob, Ranks: len(groups), Scheme: redset.XOR}, d, nil)
+		var list []int
+		var ranks [][]int
+		group := map[string]string{}
+		for i := range groups {
+			list, ranks = append(list, k.Join(nodeName(i), "", nil)), append(ranks, []int{i})
+			group[nodeName(i)] = groups[i]
+		}
+		k.Commit(holding.ID{Job: simJob, Start: 1, Epoch: 1, Dataset: 1}, holding.Label{}, How{redset.XOR, 2, groups}, list, ranks)
+		for len(d.queue) > 0 {
+			do := d.queue[0]
+			d.queue = d.queue[1:]
+			do()
+		}
+		for _, h := range d.headers {
+			if len(h.Members) != 2 || group[h.Members[0].Node] == group[h.Members[1].Node] {
+				t.Errorf("groups %v: %s protects %s", groups, h.Members[0].Node, h.Members[len(h.Members)-1].Node)
+			}
+		}
+		if d.committed != 1 || len(d.headers) != len(groups) {
+			t.Errorf("groups %v: committed %d, %d headers", groups, d.committed, len(d.headers))
 		}
 	}
 }

@@ -28,6 +28,18 @@ func (c *copies) flush(d *Dataset) {
 	}
 }
 
+// due says whether a dataset that is being written is to be copied as soon as it counts, when so many checkpoints have counted; those
+// before it that are being stored are expected to count.
+func (c *copies) due(d *Dataset, commits int) bool {
+	nth := commits + 1
+	for _, other := range c.shelf.list {
+		if other.state == written && other.Checkpoint {
+			nth++
+		}
+	}
+	return d.Output || d.Checkpoint && c.policy.Flush > 0 && nth%c.policy.Flush == 0
+}
+
 func (c *copies) flushNext() {
 	if len(c.flushes) == 0 {
 		return

@@ -125,7 +125,7 @@ type Dataset struct {
 	state    state
 	said     map[int]int // the node of each rank that has written its part
 	how      settings.Pick
-	invalid  bool
+	invalid  []int // ranks whose parts are not valid
 	bytes    uint64
 	files    uint64
 	waiting  []Ask // answered when it is in the prefix
@@ -177,6 +177,7 @@ type program struct {
 	at    map[int]int  // the node of each rank that has joined
 	alive map[int]bool // of these; nil: nothing is known
 	reads uint64       // the dataset that it restarts from now
+	ended bool         // it has said that it uses this no more
 	need  pace
 }
 
@@ -255,6 +256,7 @@ func (b *Book) Begin(ask Ask, ranks int, p Policy, first First) {
 		return
 	}
 	b.Over()
+	first = b.reduced(first, b.began, b.program.ended)
 	b.policy, b.began = p, true
 	b.policy.Keep = max(p.Keep, 1)
 	b.runs++
@@ -484,8 +486,11 @@ func (b *Book) Written(ask Ask, p Part) {
 		b.refuse(ask, "rank %d of %d has written its part of dataset %s already, or is none of them", p.Rank, d.Ranks, d.Name)
 		return
 	}
-	d.said[p.Rank], d.invalid, d.bytes, d.files = ask.Node, d.invalid || !p.Valid, d.bytes+p.Bytes, d.files+p.Files
-	if d.Output && b.policy.FlushWait && !d.InPlace && p.Valid {
+	d.said[p.Rank], d.bytes, d.files = ask.Node, d.bytes+p.Bytes, d.files+p.Files
+	if !p.Valid {
+		d.invalid = append(d.invalid, p.Rank)
+	}
+	if b.policy.FlushWait && !d.InPlace && p.Valid && b.due(d, b.commits) {
 		d.waiting = append(d.waiting, ask)
 	} else {
 		b.driver.Answer(ask, Answer{})
@@ -498,7 +503,8 @@ func (b *Book) Written(ask Ask, p Part) {
 
 // complete stores a dataset whose ranks have all written their parts.
 func (b *Book) complete(d *Dataset) {
-	if d.invalid {
+	if len(d.invalid) > 0 {
+		b.driver.Say(d.unwell())
 		b.discard(d)
 		return
 	}
@@ -516,6 +522,15 @@ func (b *Book) complete(d *Dataset) {
 		}
 		b.settled()
 	})
+}
+
+// unwell says why a dataset does not count that ranks have not written well.
+func (d *Dataset) unwell() string {
+	text := fmt.Sprintf("dataset %s does not count: rank %d", d.Name, slices.Min(d.invalid))
+	if n := len(d.invalid) - 1; n > 0 {
+		text += fmt.Sprintf(", and %d more of %d,", n, d.Ranks)
+	}
+	return text + " says that its part is not valid"
 }
 
 // counts: a dataset is stored.
@@ -650,7 +665,7 @@ func (b *Book) end() {
 		return
 	}
 	ask := *b.ender
-	b.ender, b.program.alive = nil, nil // it may do other things yet
+	b.ender, b.program.alive, b.program.ended = nil, nil, true // it may do other things yet
 	if b.Stuck() {
 		b.refuse(ask, "not all that was written could be copied to %s: it stays in the caches", b.policy.Prefix)
 		return

@@ -35,6 +35,7 @@ type world struct {
 	heeded   int
 	now      time.Duration
 	awaited  []Ask
+	inPrefix int // datasets that were wanted in the prefix, wherever they are
 }
 
 func newWorld(t *testing.T) *world {
@@ -145,7 +146,10 @@ func (w *world) Forget(n uint64, files bool) {
 	delete(w.prefix, n)
 }
 
-func (w *world) Restore(d Dataset, at []int, _ bool, then func(bool, error)) {
+func (w *world) Restore(d Dataset, at []int, prefix bool, then func(bool, error)) {
+	if prefix {
+		w.inPrefix++
+	}
 	w.later(func() {
 		if w.gone[d.Number] {
 			then(false, errors.New("more is lost than its redundancy covers"))
@@ -506,6 +510,102 @@ func TestOutputs(t *testing.T) {
 	}
 	if a := w.newest(run); a.Dataset != 0 {
 		t.Errorf("a result is offered to restart from: %+v", a)
+	}
+}
+
+// TestFlushWait: with FlushWait a checkpoint that is copied to the prefix is complete when it is there; others are at once.
+func TestFlushWait(t *testing.T) {
+	w := newWorld(t)
+	p := cached
+	p.FlushWait = true
+	run := w.begin(1, p)
+	for _, waits := range []bool{false, true, false, true} {
+		ask, _ := w.open(run, holding.Label{Checkpoint: true})
+		w.turn(-1)
+		n := w.answers[ask.Number].Dataset
+		done := w.ask(0)
+		w.b.Written(done, Part{Run: run, Dataset: n, Valid: true})
+		if _, ok := w.answers[done.Number]; ok == waits {
+			t.Errorf("dataset %d: answered %v", n, ok)
+		}
+		w.turn(-1)
+		if a, ok := w.answers[done.Number]; !ok || a.Refused != "" || w.prefix[n] != waits {
+			t.Errorf("dataset %d: answered %v, %+v, prefix %v", n, ok, a, w.prefix)
+		}
+	}
+}
+
+// TestFirst: what a program wants done before it restarts is done for one that begins anew, not again when it is started again.
+func TestFirst(t *testing.T) {
+	w := newWorld(t)
+	p := cached
+	p.Keep = 5
+	p.Restart.DropAfter = true
+	begin := func(first First) (run uint64, names string) {
+		ask := w.ask(0)
+		w.b.Begin(ask, 1, p, first)
+		run = w.answers[ask.Number].Run
+		w.b.Join(w.ask(0), run, 0)
+		for _, d := range w.b.List() {
+			names += d.Name
+		}
+		return run, names
+	}
+	write := func(run uint64, names string) {
+		for _, name := range names {
+			w.write(run, 1, string(name))
+			w.turn(-1)
+		}
+	}
+	run, _ := begin(First{})
+	write(run, "abc")
+	w.b.Left(run, 0)
+	w.b = New(w, w.b.List(), 3, w.memory)
+	run, names := begin(First{Current: "b"})
+	if names != "ab" {
+		t.Errorf("b is current, and there are %s", names)
+	}
+	write(run, "de")
+	w.b.Left(run, 0)
+	run, names = begin(First{Current: "b", PurgeAll: true, Purge: true})
+	if names != "abde" || len(w.said) != 1 || !strings.Contains(w.said[0], "started again: its datasets are not deleted") {
+		t.Errorf("started again it has %s; %q", names, w.said)
+	}
+	w.b.End(w.ask(0), run)
+	w.turn(-1)
+	if run, names = begin(First{Purge: true}); names != "be" || len(w.cached) > 0 {
+		t.Errorf("without what was in the caches alone: %s; there %v", names, w.cached)
+	}
+	w.b.End(w.ask(0), run)
+	w.turn(-1)
+	if _, names = begin(First{PurgeAll: true}); names != "" || len(w.prefix) > 0 {
+		t.Errorf("without what was in the prefix: %s; there %v", names, w.prefix)
+	}
+}
+
+// TestWherefrom: settings say from where a program restarts: what the caches have is left out, or what the prefix has, or all is read there.
+func TestWherefrom(t *testing.T) {
+	for _, c := range []struct {
+		Restart
+		want   string // of a, which is in the caches alone, b, which is in the prefix as well, and c, in the caches alone
+		stored bool   // c is in the prefix then
+	}{
+		{Restart{}, "c", false}, {Restart{NotCaches: true}, "b", false}, {Restart{NotPrefix: true}, "c", false}, {Restart{NotCaches: true, NotPrefix: true}, "", false},
+		{Restart{Flush: true}, "c", true}, {Restart{InPrefix: true}, "c", false}, {Restart{InPrefix: true, Flush: true}, "c", true},
+	} {
+		w := newWorld(t)
+		p := cached
+		p.Keep = 5
+		run := w.begin(1, p)
+		for _, name := range []string{"a", "b", "c"} {
+			w.write(run, 1, name)
+			w.turn(-1)
+		}
+		p.Restart = c.Restart
+		run = w.begin(1, p)
+		if a := w.newest(run); a.Label.Name != c.want || w.prefix[3] != c.stored || (w.inPrefix > 0) != c.InPrefix {
+			t.Errorf("%+v: found %q, c in the prefix %v, wanted there %d times", c.Restart, a.Label.Name, w.prefix[3], w.inPrefix)
+		}
 	}
 }
 

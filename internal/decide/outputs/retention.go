@@ -12,6 +12,25 @@ type retention struct {
 	shelf  *shelf
 	policy *Policy
 	waits  func(*Dataset) bool // it is to be copied to the prefix yet
+	again  bool                // the program that begins first has begun before
+}
+
+// StartedAgain: the program that begins first has begun before, and is started again because it, or what it ran on, was lost.
+func (r *retention) StartedAgain() { r.again = true }
+
+// reduced leaves out of what a program wants done before it restarts what has been done: the settings that say it are there still when the
+// program is started again, which is to go on with what it has written since. Began: a program has, and ended: in order.
+func (r *retention) reduced(first First, began, ended bool) First {
+	if began || r.again {
+		first.Current = ""
+	}
+	if r.again && !began || began && !ended {
+		if first.Purge || first.PurgeAll {
+			r.driver.Say("the program is started again: its datasets are not deleted, as SCR_CACHE_PURGE or SCR_PREFIX_PURGE would have it for a new one")
+		}
+		first.Purge, first.PurgeAll = false, false
+	}
+	return first
 }
 
 // prune drops what newer ones have replaced. In the caches the newest checkpoints stay, and what is not in the prefix but ought to be.

@@ -12,10 +12,10 @@ import (
 	"github.com/byssus-hpc/byssus/internal/decide/redset"
 )
 
-// Names of groups that there are always.
+// GroupWorld is the group of all nodes; groupNode that of one, whose processes fail together, or share a store.
 const (
-	groupNode  = "NODE"  // the processes of a node fail together, or share a store
-	groupWorld = "WORLD" // all do
+	groupNode  = "NODE"
+	GroupWorld = "WORLD"
 )
 
 // Store is a directory in which datasets are kept.
@@ -54,7 +54,8 @@ type Descriptors struct {
 // Pick is how a dataset is kept.
 type Pick struct {
 	Ckpt
-	Count int // so many datasets stay in its store
+	Count  int               // so many datasets stay in its store
+	Groups map[string]string // what hosts fail together with; hosts that are not in it fail alone
 }
 
 // Descriptor picks for a dataset that is the nth checkpoint, counted from 1, or 0 if it is none: for an output the first descriptor with
@@ -74,21 +75,19 @@ func (d *Descriptors) Descriptor(n uint64, output bool) Pick {
 	p := Pick{Ckpt: best}
 	if s := d.store(best.Store); s != nil {
 		p.Count = s.Count
-		if s.Group == groupWorld { // it does not go with a node
-			p.Scheme, p.SetSize = redset.Single, 0
+		if s.Group == GroupWorld { // it does not go with a node: the prefix is what all nodes see
+			p.Scheme, p.SetSize, p.Bypass = redset.Single, 0, true
+		}
+	}
+	for _, g := range d.Groups {
+		if in, ok := g.In[p.Group]; ok {
+			if p.Groups == nil {
+				p.Groups = map[string]string{}
+			}
+			p.Groups[g.Host] = in
 		}
 	}
 	return p
-}
-
-// Label is what a host has in common with those that fail together with it; empty: it fails alone.
-func (d *Descriptors) Label(group, host string) string {
-	for _, g := range d.Groups {
-		if g.Host == host {
-			return g.In[group]
-		}
-	}
-	return ""
 }
 
 func (d *Descriptors) store(dir string) *Store {
@@ -220,7 +219,7 @@ func (r *resolver) stores() {
 		}
 		r.keep("STORE", d, "COUNT", "ENABLED", "FLUSH", "GROUP", "MKDIR", "VIEW")
 		s := Store{Dir: path.Clean(d.value), Count: r.number("STORE", d, "COUNT", 0, p.CacheSize), Group: groupNode}
-		if e, ok := d.below("GROUP"); ok && (e.value == groupWorld || r.known(e.value)) {
+		if e, ok := d.below("GROUP"); ok && (e.value == GroupWorld || r.known(e.value)) {
 			s.Group = e.value
 		} else if ok {
 			r.note(Wrong, "STORE", "STORE=%s GROUP=%s (%v): wanted NODE, WORLD or a name of lines GROUPS; NODE is used instead", d.value, e.value, e.at)

@@ -3,6 +3,7 @@ package settings
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -35,17 +36,18 @@ func TestDescriptor(t *testing.T) {
 	}{
 		{1, false, shm}, {2, false, shm}, {7, false, shm}, {4, false, ssd}, {12, false, ssd}, {1, true, ssd}, {8, true, ssd}, {0, true, ssd}, {0, false, shm},
 		{8, false, "CKPT=2 INTERVAL=8 GROUP=SWITCH STORE=/ssd TYPE=SINGLE SET_SIZE=0 BYPASS=1 COUNT=3"},
-		{16, false, "CKPT=10 INTERVAL=16 GROUP=NODE STORE=/p/lscratcha TYPE=SINGLE SET_SIZE=0 BYPASS=0 COUNT=2"},
-		{48, false, "CKPT=10 INTERVAL=16 GROUP=NODE STORE=/p/lscratcha TYPE=SINGLE SET_SIZE=0 BYPASS=0 COUNT=2"},
+		{16, false, "CKPT=10 INTERVAL=16 GROUP=NODE STORE=/p/lscratcha TYPE=SINGLE SET_SIZE=0 BYPASS=1 COUNT=2"},
+		{48, false, "CKPT=10 INTERVAL=16 GROUP=NODE STORE=/p/lscratcha TYPE=SINGLE SET_SIZE=0 BYPASS=1 COUNT=2"},
 	} {
 		if found := plan.Descriptor(c.n, c.output).String(); found != c.want {
 			t.Errorf("checkpoint %d, output %v:\nfound  %s\nwanted %s", c.n, c.output, found, c.want)
 		}
 	}
-	for _, c := range [][3]string{{"POWER", "host2", "psu1"}, {"SWITCH", "host2", "1"}, {"NODE", "host1", ""}, {"POWER", "host9", ""}} {
-		if found := plan.Label(c[0], c[1]); found != c[2] {
-			t.Errorf("%s of %s: found %q, wanted %q", c[0], c[1], found, c[2])
-		}
+	if found := plan.Descriptor(8, false).Groups; len(found) != 2 || found["host1"] != "0" || found["host2"] != "1" {
+		t.Errorf("switches: %v", found)
+	}
+	if found := plan.Descriptor(1, false).Groups; len(found) > 0 {
+		t.Errorf("nodes fail alone, found %v", found)
 	}
 	found, _ := json.Marshal(s.Descriptors())
 	want := `{"Name":"CKPT=1","Value":"GROUP=NODE INTERVAL=4 OUTPUT=1 SET_SIZE=8 STORE=/ssd TYPE=partner","Origin":{"Source":1,"File":"u","Line":10},"NoEffect":""}`
@@ -64,6 +66,7 @@ func TestImplied(t *testing.T) {
 	} {
 		s, notes := Resolve(Sources{Dir: "/", Environ: strings.Fields(in), System: "STORE=/y COUNT=7\nSCR_GROUP=NODE\n"})
 		plan := s.Plan()
+		notes = slices.DeleteFunc(notes, func(n Note) bool { return n.Name == "SCR_CACHE_BASE" })
 		if found := plan.Descriptor(3, true).String(); found != want || len(notes) > 0 {
 			t.Errorf("%s: found %s, %v, wanted %s", in, found, notes, want)
 		}
@@ -137,7 +140,7 @@ func TestLarge(t *testing.T) {
 		fmt.Fprintf(&b, "GROUPS=h%d R=%d\nSTORE=/%d GROUP=R\nX%d=1\n", i, i, i, i)
 	}
 	s, notes := Resolve(Sources{Dir: "/", User: b.String(), UserName: "u"})
-	if plan := s.Plan(); len(plan.Stores) != mostLines+1 || plan.Label("R", "h4999") != "4999" || notes[0].Text != "X0 (u:3) is no parameter of SCR" {
+	if plan := s.Plan(); len(plan.Stores) != mostLines+1 || len(plan.Groups) != 5000 || notes[0].Text != "X0 (u:3) is no parameter of SCR" {
 		t.Errorf("%d stores, %v", len(plan.Stores), notes[0])
 	}
 }
@@ -160,7 +163,6 @@ func FuzzResolve(f *testing.F) {
 				if p.Scheme == 0 || p.Interval < 1 || p.Store == "" || p.Group == "" || p.SetSize == 1 || p.Count < 0 {
 					t.Errorf("checkpoint %d: found %v", n, p)
 				}
-				plan.Label(p.Group, env)
 			}
 		}
 		if plan.Prefix == "" || plan.Prefix[0] != '/' || plan.CacheSize < 0 || plan.Flush < 0 {

@@ -288,7 +288,10 @@ func (r *resolver) settle(p parameter) {
 	for i, e := range bad {
 		r.note(Wrong, p.name, "%s=%s (%v): wanted %s; %s is used instead (%v)", p.name, shown(p.name, e.value), e.at, wanted[i], orNone(set.Value), set.Origin)
 	}
-	if set.Origin.Source != BuiltIn && set.Value != p.builtin && p.instead != "" {
+	if set.Origin.Source == RunOption {
+		set.NoEffect = "" // it is what holds
+	}
+	if set.Origin.Source < RunOption && set.Value != p.builtin && p.instead != "" {
 		r.note(Hint, p.name, "%s=%s (%v) has no effect: %s", p.name, shown(p.name, set.Value), set.Origin, p.instead)
 	}
 	v.at = set.Origin

@@ -148,6 +148,7 @@ func TestFile(t *testing.T) {
 		"u:10: there is no variable NOT in the environment: the line is not used",
 		"u:11: = without a name in front of it: the line is not used",
 		`u:12: "SCR_SET_SIZE" has no value: the line is not used`,
+		"SCR_DEBUG=1 (u:5) has no effect: " + byTimeline,
 	}
 	compare(t, notes, want)
 }

@@ -44,7 +44,7 @@ const (
 	byChecks   = "every byte has a checksum, which is compared whenever it is read"
 	byRS       = "it belongs to Reed-Solomon (SCR_COPY_TYPE=RS), which Byssus has not"
 	byJob      = "byssus run --job names the job"
-	byPattern  = "programs that do not call SCR are kept by their memory instead, by byssus run as it is"
+	byPattern  = "only SCR's own interposer reads it; programs that do not call SCR are kept by their memory instead, by byssus run as it is"
 	noWatch    = "a program that hangs is not noticed: byssus ps shows what ranks wait for"
 )
 
@@ -58,20 +58,20 @@ var early = []Source{Environment, Config}
 // begins to have an effect here loses its sentence; then go test ./internal/decide/settings -run TestPage -update.
 var parameters = []parameter{
 	{name: "SCR_ENABLE", kind: yesNo, builtin: "1", does: "0: SCR_Init fails, and nothing is kept"},
-	{name: "SCR_DEBUG", kind: whole, builtin: "0", does: "how much is told, from 0"},
+	{name: "SCR_DEBUG", kind: whole, builtin: "0", does: "how much is told, from 0", instead: byTimeline},
 	{name: "SCR_CONF_FILE", kind: directory, does: "the user's file, instead of .scrconf in the prefix", source: early},
 	{name: "SCR_CONFIG_FILE", kind: directory, builtin: "/etc/scr.conf", does: "the system's file; with SCR it is an option of its build", source: []Source{Environment}},
 
 	{name: "SCR_PREFIX", kind: directory, does: "the directory on the parallel file system below which datasets are; built-in: the working directory"},
 	{name: "SCR_PREFIX_SIZE", kind: whole, builtin: "0", does: "so many checkpoints stay in the prefix; 0: all. Outputs stay"},
-	{name: "SCR_PREFIX_PURGE", kind: yesNo, builtin: "0", does: "1: SCR_Init deletes all datasets of the prefix"},
+	{name: "SCR_PREFIX_PURGE", kind: yesNo, builtin: "0", does: "1: SCR_Init deletes all datasets of the prefix; not when the program is started again by itself"},
 	{name: "SCR_CNTL_BASE", kind: directory, builtin: "/dev/shm", does: "where control data are", instead: "control data are in agents and in their run directories"},
-	{name: "SCR_CACHE_BASE", kind: directory, builtin: "/dev/shm", does: "where nodes keep datasets"},
-	{name: "SCR_CACHE_SIZE", kind: whole, builtin: "1", does: "so many datasets stay in the cache"},
+	{name: "SCR_CACHE_BASE", kind: directory, builtin: "/dev/shm", does: "where nodes keep datasets", instead: "byssus run --cache says where; without it there are no caches"},
+	{name: "SCR_CACHE_SIZE", kind: whole, builtin: "1", does: "so many checkpoints stay in the cache, and one at least"},
 	{name: "SCR_CACHE_BYPASS", kind: yesNo, builtin: "1", does: "1: files are in the prefix at once, not in caches. `byssus run --cache` implies 0"},
-	{name: "SCR_CACHE_PURGE", kind: yesNo, builtin: "0", does: "1: SCR_Init deletes all datasets of the caches"},
-	{name: "SCR_CURRENT", kind: text, does: "name of the checkpoint to restart from"},
-	{name: "SCR_DROP_AFTER_CURRENT", kind: yesNo, builtin: "0", does: "1: SCR_Current drops all later datasets"},
+	{name: "SCR_CACHE_PURGE", kind: yesNo, builtin: "0", does: "1: SCR_Init deletes all datasets of the caches; not when the program is started again by itself"},
+	{name: "SCR_CURRENT", kind: text, does: "name of the checkpoint that the first program of a run restarts from"},
+	{name: "SCR_DROP_AFTER_CURRENT", kind: yesNo, builtin: "0", does: "1: SCR_Current, and SCR_CURRENT, have all later datasets forgotten; their files stay"},
 
 	{name: "SCR_COPY_TYPE", kind: word, builtin: "XOR", words: []string{"SINGLE", "PARTNER", "XOR", "RS", "FILE"}, refused: map[string]string{"RS": notRS},
 		does: "what caches do against the loss of nodes; FILE: as lines CKPT say"},
@@ -90,7 +90,7 @@ var parameters = []parameter{
 	{name: "SCR_FETCH_WIDTH", kind: whole, builtin: "256", least: 1, does: "how many processes fetch", instead: bySCRToo},
 	{name: "SCR_FETCH_TYPE", kind: word, builtin: "SYNC", words: transfers, does: "how is fetched", instead: "SCR 3.1 does not read it either: " + byAgents},
 	{name: "SCR_FLUSH", kind: whole, builtin: "10", does: "every so many checkpoints one is copied to the prefix; 0: none. Outputs always are"},
-	{name: "SCR_FLUSH_ASYNC", kind: yesNo, builtin: "1", does: "0: SCR_Complete_output returns when the copy is in the prefix. With SCR 0 is built in"},
+	{name: "SCR_FLUSH_ASYNC", kind: yesNo, builtin: "1", does: "0: SCR_Complete_output returns when the copy is in the prefix, if there is one. With SCR 0 is built in"},
 	{name: "SCR_FLUSH_TYPE", kind: word, builtin: "SYNC", words: transfers, does: "how is copied", instead: byAgents},
 	{name: "SCR_FLUSH_WIDTH", kind: whole, builtin: "256", least: 1, does: "how many processes copy", instead: bySCRToo},
 	{name: "SCR_FLUSH_POSTSTAGE", kind: yesNo, builtin: "0", does: "1: copies end after the program", instead: "SCR_Finalize waits for all copies"},
@@ -103,15 +103,16 @@ var parameters = []parameter{
 	{name: "SCR_CHECKPOINT_INTERVAL", kind: whole, builtin: "0", does: "SCR_Need_checkpoint says yes every so many calls"},
 	{name: "SCR_CHECKPOINT_SECONDS", kind: seconds, builtin: "0", does: "SCR_Need_checkpoint says yes so long after the last checkpoint"},
 	{name: "SCR_CHECKPOINT_OVERHEAD", kind: percent, builtin: "0", does: "SCR_Need_checkpoint says yes when checkpoints have taken less of the time, in percent"},
-	{name: "SCR_HALT_SECONDS", kind: seconds, builtin: "0", does: "so long before the allocation ends, the job is to end; 0: until it does"},
-	{name: "SCR_HALT_EXIT", kind: yesNo, builtin: "0", does: "1: calls of SCR end a program that is to end"},
-	{name: "SCR_END_TIME", kind: whole, does: "when the allocation ends, in seconds since 1970"},
+	{name: "SCR_HALT_SECONDS", kind: seconds, builtin: "0", does: "so long before the allocation ends, the job is to end; 0: it is not told"},
+	{name: "SCR_HALT_EXIT", kind: yesNo, builtin: "0", does: "1: SCR_Init, and the completion of a checkpoint, end a program that is to end"},
+	{name: "SCR_END_TIME", kind: whole, does: "when the allocation ends, in seconds since 1970; not said: as Slurm says"},
 
 	{name: "SCR_RUNS", kind: whole, builtin: "1", least: -1, does: "how often scr_run starts the program; -1: any number",
-		instead: "byssus run --retries and --max-restarts say how often it starts a program again"},
-	{name: "SCR_MIN_NODES", kind: whole, least: 1, does: "how many nodes a program needs", instead: "a job goes on while its ranks fit on the nodes that are left: byssus run --spares, --wait-for-nodes"},
+		instead: "only scr_run reads it, from the environment; byssus run has --retries and --max-restarts"},
+	{name: "SCR_MIN_NODES", kind: whole, least: 1, does: "how many nodes a program needs",
+		instead: "only scr_should_exit reads it, from the environment; a job goes on while its ranks fit on the nodes that are left: byssus run --spares, --wait-for-nodes"},
 	{name: "SCR_EXCLUDE_NODES", kind: text, does: "nodes that are not used", instead: "byssus run --hosts says which are used"},
-	{name: "SCR_NODELIST", kind: text, does: "nodes of the allocation", instead: "byssus run --hosts says which are used"},
+	{name: "SCR_NODELIST", kind: text, does: "nodes of the allocation", instead: "only scr_run and scr_should_exit read it, from the environment; byssus run has --hosts"},
 	{name: "SCR_NODE_TESTS", kind: text, does: "how nodes are tested", instead: "agents are asked, and nodes that do not answer are left out"},
 	{name: "SCR_NODE_TESTS_FILE", kind: directory, does: "how nodes are tested", instead: "agents are asked, and nodes that do not answer are left out"},
 	{name: "SCR_WATCHDOG", kind: yesNo, builtin: "0", does: "1: programs that hang are ended", instead: noWatch},

@@ -35,7 +35,7 @@ func (d *Datasets) Called(n uint64) string {
 	if d.Stream == 0 {
 		return fmt.Sprintf("checkpoint %d", n)
 	}
-	return fmt.Sprintf("dataset %d of stream %d", n, d.Stream)
+	return fmt.Sprintf("dataset %d", n)
 }
 
 // place is what becomes of a directory of a dataset: empty, it counts; tmp, it is being written; drop, it is being removed.

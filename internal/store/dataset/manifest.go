@@ -255,7 +255,7 @@ func (d *Datasets) Commit(n uint64, m *Manifest) error {
 		err = d.rename(dir, n)
 	}
 	if err != nil {
-		return fmt.Errorf("dataset: commit checkpoint %d: %w", n, err)
+		return fmt.Errorf("dataset: commit %s: %w", d.Called(n), err)
 	}
 	d.faults.Hit(faults.CommitRenamed)
 	return nil
@@ -284,7 +284,7 @@ func (d *Datasets) add(n uint64, m *Manifest) error {
 		err = d.disk().Remove(from)
 	}
 	if err != nil {
-		return fmt.Errorf("dataset: commit checkpoint %d: %w", n, err)
+		return fmt.Errorf("dataset: commit %s: %w", d.Called(n), err)
 	}
 	return nil
 }

@@ -40,6 +40,7 @@ type Said struct {
 	Bypass bool                                 // files are written to the prefix
 	Needed bool                                 // a checkpoint is due
 	Exit   string                               // why the program should end; "": it should not
+	After  int                                  // of that: datasets that count before it is said
 	Refuse func(ask *client.Asked) (why string) // "": not; nil: nothing is refused
 	Hangup func(ask *client.Asked) bool         // the connection ends without an answer; nil: none does
 	Others []string                             // further settings in force
@@ -323,7 +324,13 @@ func (a *Agent) need(ask *client.Asked) (client.Answered, error) {
 func (a *Agent) exit(ask *client.Asked) (client.Answered, error) {
 	_, err := a.job(ask)
 	var answer client.Answered
-	if a.said.Exit != "" {
+	counting := 0
+	for _, s := range a.sets {
+		if s.Valid {
+			counting++
+		}
+	}
+	if a.said.Exit != "" && counting >= a.said.After {
 		answer.Valid, answer.Text = 1, []string{a.said.Exit}
 	}
 	return answer, err
