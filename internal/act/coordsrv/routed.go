@@ -164,7 +164,9 @@ func (r *routing) step() {
 	for key, why := range never {
 		r.giveUp(key, why)
 	}
-	r.queue = append(r.queue, list...)
+	for _, c := range list {
+		r.queue = append(slices.DeleteFunc(r.queue, func(old routed.Complete) bool { return old.Key == c.Key }), c)
+	}
 	if at > 0 {
 		r.timer = time.AfterFunc(at-r.w.Now(), func() { r.w.s.ask(r.step) })
 	}
@@ -211,6 +213,7 @@ func (r *routing) next() {
 	}
 	r.w.book.Open(r.ask(0, func(a outputs.Answer) {
 		if a.Refused != "" {
+			r.opening = false
 			r.again(c, a.Refused)
 			return
 		}
@@ -255,9 +258,8 @@ func (r *routing) gather(c routed.Complete, n uint64) {
 // mostStores is how often a dataset is tried to be stored.
 const mostStores = 3
 
-// again: a dataset could not be stored.
+// again: a dataset could not be stored. Another may have been opened meanwhile.
 func (r *routing) again(c routed.Complete, why string) {
-	r.opening = false
 	r.failed[c.Key]++
 	if r.failed[c.Key] >= mostStores {
 		r.giveUp(c.Key, why)
