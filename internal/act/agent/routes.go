@@ -52,6 +52,7 @@ type routes struct {
 
 	mu       sync.Mutex
 	heard    []*notify.Listener
+	programs []int // processes that have become the program
 	closed   bool
 	keys     map[string]*routedKey
 	orders   int
@@ -78,7 +79,7 @@ type routedFile struct {
 	shut time.Time // when it turned out to be closed, since one of these has ended
 }
 
-// deathLimit is how long it may take until it is known that a process has died, and not ended well, which had a file open: others end then.
+// deathLimit is how long a program may go on when a child of it has died, and not ended well, which had a file open.
 const deathLimit = 2 * time.Second
 
 // newRoutes makes ready for a start of ranks. What an earlier one has left in the cache is removed: links to it there are none any more.
@@ -120,7 +121,8 @@ func routeSocket(startDir string) string { return filepath.Join(startDir, "route
 // take hears a program from now on.
 func (r *routes) take(c *net.UnixConn) {
 	defer c.Close()
-	if _, err := peer(c); err != nil {
+	pid, err := peer(c)
+	if err != nil {
 		return
 	}
 	l, err := notify.Accept(c)
@@ -130,7 +132,7 @@ func (r *routes) take(c *net.UnixConn) {
 	r.mu.Lock()
 	closed := r.closed
 	if !closed {
-		r.heard = append(r.heard, l)
+		r.heard, r.programs = append(r.heard, l), append(r.programs, pid)
 	}
 	r.mu.Unlock()
 	if closed {
@@ -258,17 +260,22 @@ func (r *routes) endedWell() {
 // lookAt looks which files of a dataset are still open, and says what has changed.
 func (r *routes) lookAt(k *routedKey) {
 	for path, f := range k.files {
-		if f.open && !r.written(path) && f.doneWith(time.Now()) {
+		if f.open && !r.written(path) && r.doneWith(f, time.Now()) {
 			f.closed()
 		}
 	}
 	r.tell(k)
 }
 
-// doneWith says whether who had a file open, which is closed, has closed it: one that has died may have left it half written.
-func (f *routedFile) doneWith(now time.Time) bool {
-	if !slices.ContainsFunc(f.by, func(pid int) bool { return (&process{pid: pid}).ending() }) {
+// doneWith says whether who had a file open, which is closed, has closed it: one that has died may have left it half written. If the program
+// has, this is known when it has ended well (endedWell), however long that takes; if a child, by the program's going on.
+func (r *routes) doneWith(f *routedFile, now time.Time) bool {
+	ending := func(pid int) bool { return (&process{pid: pid}).ending() }
+	if !slices.ContainsFunc(f.by, ending) {
 		return true
+	}
+	if slices.ContainsFunc(r.programs, ending) {
+		return false
 	}
 	if f.shut.IsZero() {
 		f.shut = now
