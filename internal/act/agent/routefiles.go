@@ -240,13 +240,13 @@ func (r *routes) release(key string) error {
 	return errors.Join(errs...)
 }
 
-// over ends the leading of files, when the program has ended: what is in no dataset becomes files of the prefix if keep, else it is removed.
+// over ends the leading of files, when the program has ended: what is not in the prefix becomes files of it if keep, else it is removed.
 func (r *routes) over(keep bool) error {
 	r.close()
 	var names []string
 	r.mu.Lock()
 	for name, k := range r.keys {
-		if keep && k.of == 0 {
+		if keep {
 			names = append(names, name)
 		} else {
 			r.discard(k)
