@@ -8,7 +8,9 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"syscall"
+	"time"
 
 	"github.com/byssus-hpc/byssus/internal/act/control"
 	"github.com/byssus-hpc/byssus/internal/store/files"
@@ -65,14 +67,18 @@ func (r *routes) materialize(k *routedKey, path string) error {
 	return remove(r.inCache(path))
 }
 
-// giveUp puts a file into the prefix that a program of another node wants to write to.
-func (r *routes) giveUp(path string) error {
-	key := r.pattern.Key(path)
-	r.idle(key)
+// giveUp puts a file into the prefix that a program of another node wants to write to, or renames it.
+func (r *routes) giveUp(o control.GiveUp) error {
+	path, key := o.Path, r.pattern.Key(o.Path)
+	to, _ := strings.CutPrefix(o.To, r.prefix+"/")
+	r.idle(key, r.pattern.Key(to))
 	defer r.mu.Unlock()
 	k := r.keys[key]
 	if k == nil || k.files[path] == nil {
 		return nil // meanwhile it is in the prefix, or gone
+	}
+	if o.To != "" {
+		return r.place(k, path, o.To, o.Copy)
 	}
 	if r.written(path) {
 		return fmt.Errorf("%s: node %s has it %w", path, r.node, files.ErrOpen)
@@ -82,6 +88,30 @@ func (r *routes) giveUp(path string) error {
 	}
 	r.spoil(key, fmt.Sprintf("%s is written on several nodes", path))
 	return nil
+}
+
+// renameLimit is how long it takes at most until it is known here that another node has renamed a directory.
+const renameLimit = time.Second
+
+// gone drops what the program has removed of a dataset, and returns the name of one; empty: all is there.
+func (r *routes) gone(k *routedKey) (name string) {
+	for again := range 2 {
+		for path := range k.files {
+			if is, _ := r.look(r.inPrefix(path)); is == ownLink {
+				continue
+			}
+			if again == 1 {
+				name = path
+				r.drop(k, path)
+			} else {
+				r.mu.Unlock()
+				time.Sleep(renameLimit)
+				r.mu.Lock()
+				break
+			}
+		}
+	}
+	return name
 }
 
 // gather puts the files of a dataset into its directory, as the part of the first of these ranks. They stay where the program finds them.
@@ -101,11 +131,10 @@ func (r *routes) gather(dir string, o control.Gather) (found control.Gathered, e
 	if k.given != "" {
 		return found, errors.New(k.given)
 	}
+	if gone := r.gone(k); gone != "" {
+		return found, fmt.Errorf("%s is not there any more", gone)
+	}
 	for path, f := range k.files {
-		if is, _ := r.look(r.inPrefix(path)); is != ownLink {
-			r.drop(k, path)
-			return found, fmt.Errorf("%s is not there any more", path)
-		}
 		if f.open {
 			return found, fmt.Errorf("%s: %w", path, files.ErrOpen)
 		}
@@ -269,7 +298,7 @@ func (n *Node) hearOfRoutes(m control.Message) bool {
 			r.ask.answered(o.Number, o.Err)
 		}
 	case control.GiveUp:
-		n.lead(o.Order, func(r *routes) error { return r.giveUp(o.Path) })
+		n.lead(o.Order, func(r *routes) error { return r.giveUp(o) })
 	case control.Release:
 		n.lead(o.Order, func(r *routes) error { return r.release(o.Key) })
 	case control.Recount:

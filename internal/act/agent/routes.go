@@ -41,6 +41,7 @@ type routes struct {
 	marker   *routed.Pattern // nil: there is none
 	prefix   string          // as the kernel calls it
 	dir      string          // of the files in the cache, each by its path below the prefix
+	real     string          // dir, as the kernel calls it
 	caches   string          // in which all caches of this job and others lie
 	node     string
 	say      func(control.Message)
@@ -100,6 +101,9 @@ func newRoutes(n *Node, start uint64, route control.Route) (r *routes, err error
 	}
 	if err = os.RemoveAll(r.dir); err == nil {
 		err = os.MkdirAll(r.dir, 0o700)
+	}
+	if err == nil {
+		r.real, err = filepath.EvalSymlinks(r.dir)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("agent: %w", err)

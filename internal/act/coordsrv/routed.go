@@ -300,11 +300,11 @@ func (r *routing) counts(n uint64) {
 	}
 }
 
-// claim has a node give up a file that another wants to write to as well.
+// claim has a node give up a file that another wants to write to as well, or rename one for it.
 func (r *routing) claim(from *peer, m control.Claim) {
 	list := r.w.s.agents.list
 	answer := func(why string) {
-		if why != "" && len(from.ranks) > 0 { // some programs wait for ever for one that could not open a file
+		if why != "" && m.To == "" && len(from.ranks) > 0 { // some programs wait for ever for one that could not open a file
 			r.w.s.step(node.Refused{Rank: from.ranks[0], Text: fmt.Sprintf("%s is written on several nodes at a time: leave it out of --files (%s)", m.Path, why)})
 		}
 		if !from.gone {
@@ -317,7 +317,9 @@ func (r *routing) claim(from *peer, m control.Claim) {
 		answer(m.Link + " is of another job, or of a node that is lost")
 		return
 	}
-	r.w.s.agents.order(list[i:i+1], func(_ *peer, order uint64) any { return control.GiveUp{Order: order, Path: m.Path} }, func(answers []control.Message) {
+	r.w.s.agents.order(list[i:i+1], func(_ *peer, order uint64) any {
+		return control.GiveUp{Order: order, Path: m.Path, To: m.To, Copy: m.Copy}
+	}, func(answers []control.Message) {
 		answer(failure(answers))
 	})
 }
