@@ -270,12 +270,12 @@ func (r *routes) release(key string) error {
 }
 
 // over ends the leading of files, when the program has ended: what is not in the prefix becomes files of it if keep, else it is removed.
-func (r *routes) over(keep bool) error {
+func (r *routes) over(keep bool, held []uint64) error {
 	r.close()
 	var names []string
 	r.mu.Lock()
 	for name, k := range r.keys {
-		if keep {
+		if keep && (k.of == 0 || slices.Contains(held, k.of)) { // else a newer one has taken its place
 			names = append(names, name)
 		} else {
 			r.discard(k)
@@ -308,7 +308,7 @@ func (n *Node) hearOfRoutes(m control.Message) bool {
 		})
 	case control.Unroute:
 		n.lead(o.Order, func(r *routes) error {
-			err := r.over(o.Keep)
+			err := r.over(o.Keep, o.Held)
 			return errors.Join(err, n.reroute(0, nil))
 		})
 	case control.Gather:

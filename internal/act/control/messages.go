@@ -195,6 +195,7 @@ type (
 	Unroute struct {
 		Order uint64
 		Keep  bool
+		Held  []uint64 // datasets whose files are kept, too, since they could not be copied to the prefix
 	}
 	// Run starts the node's ranks of a start, for which Begin has been done. Answer: Done; then Exited for each.
 	Run struct {

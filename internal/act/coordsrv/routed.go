@@ -341,7 +341,13 @@ func (r *routing) idle() bool {
 func (r *routing) leave(keep bool, then func()) {
 	r.stopTimer()
 	r.life++
-	r.w.s.agents.order(r.w.s.agents.alive(), func(_ *peer, order uint64) any { return control.Unroute{Order: order, Keep: keep} }, func(answers []control.Message) {
+	var held []uint64
+	if r.w.keeper != nil {
+		held = r.w.keeper.Held()
+	}
+	r.w.s.agents.order(r.w.s.agents.alive(), func(_ *peer, order uint64) any {
+		return control.Unroute{Order: order, Keep: keep, Held: held}
+	}, func(answers []control.Message) {
 		r.complain(answers)
 		then()
 	})
