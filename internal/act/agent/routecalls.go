@@ -7,7 +7,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -28,16 +27,16 @@ const (
 )
 
 // look says what there is by a path, and where a link leads.
-func (r *routes) look(path string) (place, string) {
+func (w *where) look(path string) (place, string) {
 	to, err := os.Readlink(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return noEntry, ""
 	case err != nil:
 		return entry, ""
-	case to == r.inCache(strings.TrimPrefix(path, r.prefix+"/")):
+	case to == w.inCache(strings.TrimPrefix(path, w.prefix+"/")):
 		return ownLink, to
-	case strings.HasPrefix(to, r.caches+"/"):
+	case strings.HasPrefix(to, w.caches+"/") && !strings.HasPrefix(to, w.dir+"/"): // else the program has made it itself
 		return foreignLink, to
 	}
 	return otherLink, to
@@ -46,8 +45,19 @@ func (r *routes) look(path string) (place, string) {
 // mostLinks are followed to a name.
 const mostLinks = 8
 
+// named is what a file of this node's cache is called in the prefix: a program that looks where a link leads may use that name.
+func (w *where) named(n notify.Name) notify.Name {
+	path := n.Path()
+	if rest, ok := strings.CutPrefix(path, w.real+"/"); ok {
+		path = w.inPrefix(rest)
+		return notify.Name{Dir: filepath.Dir(path), Base: filepath.Base(path)}
+	}
+	return n
+}
+
 // call answers what a program asks the kernel for.
-func (r *routes) call(c *notify.Call) {
+func (r calls) call(c *notify.Call) {
+	c.From, c.To = r.named(c.From), r.named(c.To)
 	switch c.Op {
 	case notify.Open, notify.Truncate:
 		for range mostLinks {
@@ -55,18 +65,20 @@ func (r *routes) call(c *notify.Call) {
 			if !again {
 				return
 			}
-			c.To = next
+			c.To = r.named(next)
 		}
 		c.Continue()
+	case notify.Symlink:
+		r.symlink(c)
 	default:
 		r.rename(c)
 	}
 }
 
 // open answers an opening, or says which name is meant instead.
-func (r *routes) open(c *notify.Call) (notify.Name, bool) {
+func (r calls) open(c *notify.Call) (notify.Name, bool) {
 	path, key := r.below(c.To)
-	if r.marked(c, path) || key == "" && !strings.HasPrefix(c.To.Path(), r.prefix+"/") {
+	if r.marked(c, path) || key == "" && !r.leads(c.To) {
 		c.Continue()
 		return notify.Name{}, false
 	}
@@ -79,7 +91,7 @@ func (r *routes) open(c *notify.Call) (notify.Name, bool) {
 	switch {
 	case is == otherLink && c.Flags&(unix.O_NOFOLLOW|unix.O_EXCL) == 0:
 		r.mu.Unlock()
-		next, err := c.To.Follow(to)
+		next, err := c.Follow(c.To, to)
 		if err != nil {
 			c.Continue()
 			return notify.Name{}, false
@@ -87,11 +99,21 @@ func (r *routes) open(c *notify.Call) (notify.Name, bool) {
 		return next, true
 	case is == foreignLink && writes(c):
 		r.mu.Unlock()
-		return c.To, r.claim(c, path, to)
+		if !r.claim(control.Claim{Path: path, Link: to}) {
+			c.Fail(unix.EIO)
+			return notify.Name{}, false
+		}
+		return c.To, true
 	}
 	defer r.mu.Unlock()
 	r.answer(c, path, key, is)
 	return notify.Name{}, false
+}
+
+// leads says whether a name that is not led may be a link to one that is.
+func (w *where) leads(n notify.Name) bool {
+	is, _ := w.look(n.Path())
+	return is == otherLink || is == foreignLink
 }
 
 // writes says whether a call makes, empties or writes to a file.
@@ -100,9 +122,10 @@ func writes(c *notify.Call) bool {
 }
 
 // answer answers an opening of a file, or a truncation, that is led or is to be.
-func (r *routes) answer(c *notify.Call, path, key string, is place) {
+func (r calls) answer(c *notify.Call, path, key string, is place) {
 	k := r.keys[key]
-	direct := c.Flags&(unix.O_DIRECT|unix.O_TMPFILE&^unix.O_DIRECTORY) != 0 // memory has no direct way around it
+	direct := c.Flags&(unix.O_DIRECT|unix.O_TMPFILE&^unix.O_DIRECTORY) != 0 || // memory has no direct way around it
+		is == noEntry && c.Mode&^c.Mask()&0o400 == 0 // nor could the agent read it
 	switch {
 	case key == "" || r.closed:
 		c.Continue()
@@ -136,7 +159,7 @@ func (r *routes) answer(c *notify.Call, path, key string, is place) {
 
 // emptied puts a file into the prefix that was made, and is about to be written to by who takes it for there already: so does MPI-IO with one
 // that several processes write, also on other nodes. Who writes alone makes it when it writes.
-func (r *routes) emptied(k *routedKey, path string) bool {
+func (r calls) emptied(k *routedKey, path string) bool {
 	st, err := os.Lstat(r.inCache(path))
 	if k == nil || err != nil || st.Size() > 0 || r.written(path) || r.materialize(k, path) != nil {
 		return false
@@ -151,7 +174,7 @@ func regular(path string) bool {
 }
 
 // marked notes that the marker of a dataset is written.
-func (r *routes) marked(c *notify.Call, path string) bool {
+func (r calls) marked(c *notify.Call, path string) bool {
 	if r.marker == nil || path == "" || !writes(c) {
 		return false
 	}
@@ -186,7 +209,7 @@ func (r *routes) spoil(key, why string) {
 }
 
 // begin makes a file in the cache, and the link to it.
-func (r *routes) begin(c *notify.Call, path, key string) {
+func (r calls) begin(c *notify.Call, path, key string) {
 	if err := r.room(key); err != nil {
 		r.spoil(key, err.Error())
 		c.Continue()
@@ -241,7 +264,7 @@ func remove(path string) error {
 }
 
 // give opens a file of the cache for a program.
-func (r *routes) give(c *notify.Call, path string) {
+func (r calls) give(c *notify.Call, path string) {
 	flags := c.Flags&^(unix.O_EXCL|unix.O_NOFOLLOW|unix.O_CREAT) | unix.O_CLOEXEC | unix.O_NOFOLLOW
 	if writes(c) {
 		flags |= c.Flags & unix.O_CREAT
@@ -257,7 +280,7 @@ func (r *routes) give(c *notify.Call, path string) {
 }
 
 // unshare makes a file the program's own again, which a dataset has: the dataset's stays as it is. The program is about to write to it.
-func (r *routes) unshare(c *notify.Call, k *routedKey, path string) error {
+func (r calls) unshare(c *notify.Call, k *routedKey, path string) error {
 	if k == nil || k.files[path] == nil {
 		return unix.EIO
 	}
@@ -291,93 +314,6 @@ func (r *routes) idle(keys ...string) {
 	}
 }
 
-// rename answers the renaming and linking of files, which are led by their names.
-func (r *routes) rename(c *notify.Call) {
-	from, key := r.below(c.From)
-	to, wanted := r.below(c.To)
-	r.idle(key, wanted)
-	defer r.mu.Unlock()
-	if is, _ := r.look(c.From.Path()); is != ownLink || key == "" || r.closed {
-		if wanted != "" && regular(c.From.Path()) {
-			r.spoil(wanted, fmt.Sprintf("%s is written by another name, which the pattern does not have: %s", to, c.From.Base))
-		}
-		c.Continue()
-		return
-	}
-	k := r.keys[key]
-	var err error
-	switch {
-	case k == nil || k.files[from] == nil:
-		err = unix.EIO
-	case c.Op == notify.Rename && c.Flags&^unix.RENAME_NOREPLACE != 0:
-		err = unix.EINVAL // as file systems answer that do not have it
-	case (c.Op == notify.Link || c.Flags != 0) && exists(c.To.Path()):
-		err = unix.EEXIST
-	case c.Op == notify.Link:
-		err = copyTo(r.inCache(from), c.To.Path())
-	case wanted == "":
-		err = r.moveOut(k, from, c.To.Path())
-	case from != to:
-		err = r.move(k, from, to, wanted)
-	}
-	if err != nil {
-		c.Fail(err)
-		return
-	}
-	c.Return()
-}
-
-func exists(path string) bool {
-	_, err := os.Lstat(path)
-	return err == nil
-}
-
-// moveOut makes a file of the cache one of the prefix, whose name the pattern does not have.
-func (r *routes) moveOut(k *routedKey, from, at string) error {
-	if r.written(from) {
-		return unix.ETXTBSY // what is written from now on would not come there
-	}
-	if err := copyTo(r.inCache(from), at); err != nil {
-		return err
-	}
-	err := remove(r.inPrefix(from))
-	r.drop(k, from)
-	return err
-}
-
-// move gives a file of the cache another name, there and in the prefix.
-func (r *routes) move(k *routedKey, from, to, wanted string) error {
-	if old := r.keys[wanted]; old != nil && old.files[to] != nil {
-		delete(old.files, to)
-	}
-	err := os.MkdirAll(filepath.Dir(r.inCache(to)), 0o700)
-	if err == nil {
-		err = r.note(filepath.Dir(to))
-	}
-	if err == nil {
-		err = os.Rename(r.inCache(from), r.inCache(to))
-	}
-	if err == nil {
-		err = replace(r.inCache(to), r.inPrefix(to))
-	}
-	if err == nil {
-		err = remove(r.inPrefix(from))
-	}
-	if err != nil {
-		return err
-	}
-	r.key(wanted).files[to] = k.files[from]
-	k.of, r.keys[wanted].of = 0, 0
-	r.changed(r.keys[wanted])
-	if k.name != wanted {
-		r.drop(k, from)
-	} else {
-		delete(k.files, from)
-		r.changed(k)
-	}
-	return nil
-}
-
 // drop forgets a file, and the dataset with the last.
 func (r *routes) drop(k *routedKey, path string) {
 	delete(k.files, path)
@@ -386,56 +322,4 @@ func (r *routes) drop(k *routedKey, path string) {
 	if len(k.files) == 0 && k.given == "" && !k.done {
 		delete(r.keys, k.name)
 	}
-}
-
-// asker asks the coordinator, for calls that wait meanwhile.
-type asker struct {
-	mu      sync.Mutex
-	last    uint64
-	waiting map[uint64]chan string
-	closed  bool
-}
-
-// begin returns the number of a question, and where its answer comes.
-func (a *asker) begin() (uint64, chan string) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.last++
-	answer := make(chan string, 1)
-	if a.closed {
-		answer <- errLeaving.Error()
-	} else {
-		a.waiting[a.last] = answer
-	}
-	return a.last, answer
-}
-
-func (a *asker) answered(number uint64, why string) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if answer := a.waiting[number]; answer != nil {
-		answer <- why
-		delete(a.waiting, number)
-	}
-}
-
-func (a *asker) close() {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.closed = true
-	for _, answer := range a.waiting {
-		answer <- errLeaving.Error()
-	}
-	clear(a.waiting)
-}
-
-// claim has another node put a file into the prefix that a program of this one wants to write to as well. false: it has been refused.
-func (r *routes) claim(c *notify.Call, path, to string) bool {
-	number, answer := r.ask.begin()
-	r.say(control.Message{Start: r.start, Body: control.Claim{Number: number, Path: path, Link: to}})
-	if why := <-answer; why != "" {
-		c.Fail(unix.EIO)
-		return false
-	}
-	return true
 }

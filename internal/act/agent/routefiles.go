@@ -7,7 +7,10 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"syscall"
+	"time"
 
 	"github.com/byssus-hpc/byssus/internal/act/control"
 	"github.com/byssus-hpc/byssus/internal/store/files"
@@ -64,14 +67,18 @@ func (r *routes) materialize(k *routedKey, path string) error {
 	return remove(r.inCache(path))
 }
 
-// giveUp puts a file into the prefix that a program of another node wants to write to.
-func (r *routes) giveUp(path string) error {
-	key := r.pattern.Key(path)
-	r.idle(key)
+// giveUp puts a file into the prefix that a program of another node wants to write to, or renames it.
+func (r calls) giveUp(o control.GiveUp) error {
+	path, key := o.Path, r.pattern.Key(o.Path)
+	to, _ := strings.CutPrefix(o.To, r.prefix+"/")
+	r.idle(key, r.pattern.Key(to))
 	defer r.mu.Unlock()
 	k := r.keys[key]
 	if k == nil || k.files[path] == nil {
 		return nil // meanwhile it is in the prefix, or gone
+	}
+	if o.To != "" {
+		return r.place(k, path, o.To, o.Copy)
 	}
 	if r.written(path) {
 		return fmt.Errorf("%s: node %s has it %w", path, r.node, files.ErrOpen)
@@ -81,6 +88,27 @@ func (r *routes) giveUp(path string) error {
 	}
 	r.spoil(key, fmt.Sprintf("%s is written on several nodes", path))
 	return nil
+}
+
+// renameLimit is how long it takes at most until it is known here that another node has renamed a directory.
+const renameLimit = time.Second
+
+// gone is a file of a dataset that is not there any more; empty: all are. What the program has removed is dropped: another node may be about
+// to say that it has renamed it.
+func (r *routes) gone(k *routedKey, now time.Time) (name string) {
+	for path, f := range k.files {
+		switch is, _ := r.look(r.inPrefix(path)); {
+		case is == ownLink:
+			f.missed = time.Time{}
+			continue
+		case f.missed.IsZero():
+			f.missed = now
+		case now.Sub(f.missed) >= renameLimit:
+			r.drop(k, path)
+		}
+		name = path
+	}
+	return name
 }
 
 // gather puts the files of a dataset into its directory, as the part of the first of these ranks. They stay where the program finds them.
@@ -100,11 +128,10 @@ func (r *routes) gather(dir string, o control.Gather) (found control.Gathered, e
 	if k.given != "" {
 		return found, errors.New(k.given)
 	}
+	if gone := r.gone(k, time.Now()); gone != "" {
+		return found, fmt.Errorf("%s is not there any more", gone)
+	}
 	for path, f := range k.files {
-		if is, _ := r.look(r.inPrefix(path)); is != ownLink {
-			r.drop(k, path)
-			return found, fmt.Errorf("%s is not there any more", path)
-		}
 		if f.open {
 			return found, fmt.Errorf("%s: %w", path, files.ErrOpen)
 		}
@@ -138,8 +165,9 @@ func (r *routes) publishing(n uint64, dir string, ranks []int) (end func(done bo
 		for _, f := range x.Files {
 			k := r.keys[r.pattern.Key(f.Path)]
 			is, _ := r.look(r.inPrefix(f.Path))
+			in := filepath.Join(dir, files.ContentName(rank), f.Path)
 			switch {
-			case is == ownLink && k != nil && k.files[f.Path] != nil && identical(r.inCache(f.Path), filepath.Join(dir, files.ContentName(rank), f.Path)):
+			case is == ownLink && k != nil && k.files[f.Path] != nil && identical(r.inCache(f.Path), in):
 				held[f.Path] = k
 			case is == ownLink:
 				return nil, fmt.Errorf("%s is being written again", f.Path)
@@ -239,14 +267,14 @@ func (r *routes) release(key string) error {
 	return errors.Join(errs...)
 }
 
-// over ends the leading of files, when the program has ended: what is in no dataset becomes files of the prefix if keep, else it is removed,
-// and its keys are returned.
-func (r *routes) over(keep bool) (removed []string, err error) {
+// over ends the leading of files, when the program has ended: what is not in the prefix becomes files of it if keep, else it is removed. The
+// keys are returned of what is removed and was in no dataset.
+func (r *routes) over(keep bool, held []uint64) (removed []string, err error) {
 	r.close()
 	var kept []string
 	r.mu.Lock()
 	for name, k := range r.keys {
-		if keep && k.of == 0 {
+		if keep && (k.of == 0 || slices.Contains(held, k.of)) { // else a newer one has taken its place
 			kept = append(kept, name)
 			continue
 		}
@@ -271,7 +299,7 @@ func (n *Node) hearOfRoutes(m control.Message) bool {
 			r.ask.answered(o.Number, o.Err)
 		}
 	case control.GiveUp:
-		n.lead(o.Order, func(r *routes) error { return r.giveUp(o.Path) })
+		n.lead(o.Order, func(r *routes) error { return calls{r}.giveUp(o) })
 	case control.Release:
 		n.lead(o.Order, func(r *routes) error { return r.release(o.Key) })
 	case control.Recount:
@@ -284,7 +312,7 @@ func (n *Node) hearOfRoutes(m control.Message) bool {
 			left := control.Unrouted{Order: o.Order}
 			var err error
 			if r := n.leading(); r != nil {
-				left.Removed, err = r.over(o.Keep)
+				left.Removed, err = r.over(o.Keep, o.Held)
 				err = errors.Join(err, n.reroute(0, nil))
 			}
 			if err != nil {

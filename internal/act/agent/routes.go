@@ -36,28 +36,43 @@ const RoutedName = "routed"
 //
 // mu protects what follows it, and what links in the prefix there are.
 type routes struct {
-	route    control.Route
-	pattern  *routed.Pattern
-	marker   *routed.Pattern // nil: there is none
-	prefix   string          // as the kernel calls it
-	dir      string          // of the files in the cache, each by its path below the prefix
-	caches   string          // in which all caches of this job and others lie
-	node     string
-	say      func(control.Message)
-	start    uint64
-	listener *net.UnixListener
-	wg       sync.WaitGroup
-	stop     chan struct{}
-	ask      *asker
+	where
+	ears
+	route  control.Route
+	marker *routed.Pattern // nil: there is none
+	node   string
+	say    func(control.Message)
+	start  uint64
+	ask    *asker
 
 	mu       sync.Mutex
-	heard    []*notify.Listener
-	closed   bool
 	keys     map[string]*routedKey
 	orders   int
 	noted    map[string]bool // directories below the prefix in which there are links, as far as that is stored
 	gathered map[uint64]bool // datasets, of this start
 }
+
+// where says which names are led, and where to. It does not change.
+type where struct {
+	pattern *routed.Pattern
+	prefix  string // as the kernel calls it
+	dir     string // of the files in the cache, each by its path below the prefix
+	real    string // dir, as the kernel calls it
+	caches  string // in which all caches of this job and others lie
+}
+
+// ears are those who are heard; routes.mu protects what changes of it.
+type ears struct {
+	listener *net.UnixListener
+	wg       sync.WaitGroup
+	stop     chan struct{}
+	heard    []*notify.Listener
+	programs []int // processes that have become the program
+	closed   bool
+}
+
+// calls answers what programs ask the kernel for.
+type calls struct{ *routes }
 
 // routedKey is what there is of a dataset on this node.
 type routedKey struct {
@@ -73,19 +88,22 @@ type routedKey struct {
 
 // routedFile is one of them.
 type routedFile struct {
-	open bool      // for writing, or may be
-	by   []int     // processes that have opened it since it was closed last
-	shut time.Time // when it turned out to be closed, since one of these has ended
+	open   bool      // for writing, or may be
+	by     []int     // processes that have opened it since it was closed last
+	missed time.Time // when it was first looked for in the prefix, and not there
+	shut   time.Time // when it turned out to be closed, since one of these has ended
 }
 
-// deathLimit is how long it may take until it is known that a process has died, and not ended well, which had a file open: others end then.
+// deathLimit is how long a program may go on when a child of it has died, and not ended well, which had a file open.
 const deathLimit = 2 * time.Second
 
 // newRoutes makes ready for a start of ranks. What an earlier one has left in the cache is removed: links to it there are none any more.
 func newRoutes(n *Node, start uint64, route control.Route) (r *routes, err error) {
 	socket := routeSocket(StartDir(n.cfg.RunDir, start))
-	r = &routes{route: route, node: n.cfg.Name, start: start, say: n.say, stop: make(chan struct{}), keys: map[string]*routedKey{}, noted: map[string]bool{}, gathered: map[uint64]bool{},
-		dir: filepath.Join(n.store.Dir, RoutedName, n.cfg.Name), caches: filepath.Dir(n.store.Dir), ask: &asker{waiting: map[uint64]chan string{}}}
+	r = &routes{route: route, node: n.cfg.Name, start: start, say: n.say, ask: &asker{waiting: map[uint64]chan string{}},
+		where: where{dir: filepath.Join(n.store.Dir, RoutedName, n.cfg.Name), caches: filepath.Dir(n.store.Dir)},
+		ears:  ears{stop: make(chan struct{})},
+		keys:  map[string]*routedKey{}, noted: map[string]bool{}, gathered: map[uint64]bool{}}
 	if r.pattern, err = routed.Parse(route.Files); err != nil {
 		return nil, err
 	}
@@ -99,6 +117,9 @@ func newRoutes(n *Node, start uint64, route control.Route) (r *routes, err error
 	}
 	if err = os.RemoveAll(r.dir); err == nil {
 		err = os.MkdirAll(r.dir, 0o700)
+	}
+	if err == nil {
+		r.real, err = filepath.EvalSymlinks(r.dir)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("agent: %w", err)
@@ -120,7 +141,8 @@ func routeSocket(startDir string) string { return filepath.Join(startDir, "route
 // take hears a program from now on.
 func (r *routes) take(c *net.UnixConn) {
 	defer c.Close()
-	if _, err := peer(c); err != nil {
+	pid, err := peer(c)
+	if err != nil {
 		return
 	}
 	l, err := notify.Accept(c)
@@ -130,14 +152,14 @@ func (r *routes) take(c *net.UnixConn) {
 	r.mu.Lock()
 	closed := r.closed
 	if !closed {
-		r.heard = append(r.heard, l)
+		r.heard, r.programs = append(r.heard, l), append(r.programs, pid)
 	}
 	r.mu.Unlock()
 	if closed {
 		l.Close()
 		return
 	}
-	if err := l.Serve(r.call); err != nil {
+	if err := l.Serve(calls{r}.call); err != nil {
 		ui.Say(os.Stderr, err.Error())
 	}
 }
@@ -161,16 +183,16 @@ func (r *routes) close() {
 }
 
 // below is a name's path below the prefix, and the key of its dataset; empty: it is not led.
-func (r *routes) below(n notify.Name) (path, key string) {
-	path, ok := strings.CutPrefix(n.Path(), r.prefix+"/")
+func (w *where) below(n notify.Name) (path, key string) {
+	path, ok := strings.CutPrefix(n.Path(), w.prefix+"/")
 	if !ok {
 		return "", ""
 	}
-	return path, r.pattern.Key(path)
+	return path, w.pattern.Key(path)
 }
 
-func (r *routes) inCache(path string) string  { return filepath.Join(r.dir, path) }
-func (r *routes) inPrefix(path string) string { return filepath.Join(r.prefix, path) }
+func (w *where) inCache(path string) string  { return filepath.Join(w.dir, path) }
+func (w *where) inPrefix(path string) string { return filepath.Join(w.prefix, path) }
 
 // note stores that there are links in a directory below the prefix, before the first: who goes on with the job when this agent is gone
 // removes them.
@@ -258,17 +280,22 @@ func (r *routes) endedWell() {
 // lookAt looks which files of a dataset are still open, and says what has changed.
 func (r *routes) lookAt(k *routedKey) {
 	for path, f := range k.files {
-		if f.open && !r.written(path) && f.doneWith(time.Now()) {
+		if f.open && !r.written(path) && r.doneWith(f, time.Now()) {
 			f.closed()
 		}
 	}
 	r.tell(k)
 }
 
-// doneWith says whether who had a file open, which is closed, has closed it: one that has died may have left it half written.
-func (f *routedFile) doneWith(now time.Time) bool {
-	if !slices.ContainsFunc(f.by, func(pid int) bool { return (&process{pid: pid}).ending() }) {
+// doneWith says whether who had a file open, which is closed, has closed it: one that has died may have left it half written. If the program
+// has, this is known when it has ended well (endedWell), however long that takes; if a child, by the program's going on.
+func (r *routes) doneWith(f *routedFile, now time.Time) bool {
+	ending := func(pid int) bool { return (&process{pid: pid}).ending() }
+	if !slices.ContainsFunc(f.by, ending) {
 		return true
+	}
+	if slices.ContainsFunc(r.programs, ending) {
+		return false
 	}
 	if f.shut.IsZero() {
 		f.shut = now

@@ -129,10 +129,13 @@ type (
 	}
 	// Routed says what a node has of a dataset whose files are led.
 	Routed struct{ routed.State }
-	// Claim wants a file in the prefix that is in the cache of another node, to which this link leads. Answer: Claimed.
+	// Claim wants a file in the prefix that is in the cache of another node, to which this link leads; or, with To, that it gets another name,
+	// or a second one. Answer: Claimed.
 	Claim struct {
 		Number     uint64
 		Path, Link string
+		To         string // the whole path
+		Copy       bool
 	}
 	// Gathered answers Gather.
 	Gathered struct{ Order, Bytes, Files uint64 }
@@ -171,10 +174,13 @@ type (
 		Number uint64
 		Err    string // why it cannot be had; empty: it is in the prefix now
 	}
-	// GiveUp puts a file into the prefix that is in the cache, since somebody elsewhere writes to it. Answer: Done.
+	// GiveUp puts a file into the prefix that is in the cache, since somebody elsewhere writes to it; or, with To, gives it another name, or a
+	// second one. Answer: Done.
 	GiveUp struct {
 		Order uint64
 		Path  string // below the prefix
+		To    string
+		Copy  bool
 	}
 	// Gather puts the files of a dataset that is complete into the directory that has been made for it, with places for these ranks, which
 	// are the node's. Answer: Gathered, or Done with an error.
@@ -194,6 +200,7 @@ type (
 	Unroute struct {
 		Order uint64
 		Keep  bool
+		Held  []uint64 // datasets whose files are kept, too, since they could not be copied to the prefix
 	}
 	// Run starts the node's ranks of a start, for which Begin has been done. Answer: Done; then Exited for each.
 	Run struct {

@@ -165,7 +165,9 @@ func (r *routing) step() {
 	for key, why := range never {
 		r.giveUp(key, why)
 	}
-	r.queue = append(r.queue, list...)
+	for _, c := range list {
+		r.queue = append(slices.DeleteFunc(r.queue, func(old routed.Complete) bool { return old.Key == c.Key }), c)
+	}
 	if at > 0 {
 		r.timer = time.AfterFunc(at-r.w.Now(), func() { r.w.s.ask(r.step) })
 	}
@@ -212,6 +214,7 @@ func (r *routing) next() {
 	}
 	r.w.book.Open(r.ask(0, func(a outputs.Answer) {
 		if a.Refused != "" {
+			r.opening = false
 			r.again(c, a.Refused)
 			return
 		}
@@ -256,9 +259,8 @@ func (r *routing) gather(c routed.Complete, n uint64) {
 // mostStores is how often a dataset is tried to be stored.
 const mostStores = 3
 
-// again: a dataset could not be stored.
+// again: a dataset could not be stored. Another may have been opened meanwhile.
 func (r *routing) again(c routed.Complete, why string) {
-	r.opening = false
 	r.failed[c.Key]++
 	if r.failed[c.Key] >= mostStores {
 		r.giveUp(c.Key, why)
@@ -299,11 +301,11 @@ func (r *routing) counts(n uint64) {
 	}
 }
 
-// claim has a node give up a file that another wants to write to as well.
+// claim has a node give up a file that another wants to write to as well, or rename one for it.
 func (r *routing) claim(from *peer, m control.Claim) {
 	list := r.w.s.agents.list
 	answer := func(why string) {
-		if why != "" && len(from.ranks) > 0 { // some programs wait for ever for one that could not open a file
+		if why != "" && m.To == "" && len(from.ranks) > 0 { // some programs wait for ever for one that could not open a file
 			r.w.s.step(node.Refused{Rank: from.ranks[0], Text: fmt.Sprintf("%s is written on several nodes at a time: leave it out of --files (%s)", m.Path, why)})
 		}
 		if !from.gone {
@@ -316,7 +318,9 @@ func (r *routing) claim(from *peer, m control.Claim) {
 		answer(m.Link + " is of another job, or of a node that is lost")
 		return
 	}
-	r.w.s.agents.order(list[i:i+1], func(_ *peer, order uint64) any { return control.GiveUp{Order: order, Path: m.Path} }, func(answers []control.Message) {
+	r.w.s.agents.order(list[i:i+1], func(_ *peer, order uint64) any {
+		return control.GiveUp{Order: order, Path: m.Path, To: m.To, Copy: m.Copy}
+	}, func(answers []control.Message) {
 		answer(failure(answers))
 	})
 }
@@ -338,7 +342,13 @@ func (r *routing) idle() bool {
 func (r *routing) leave(keep bool, then func()) {
 	r.stopTimer()
 	r.life++
-	r.w.s.agents.order(r.w.s.agents.alive(), func(_ *peer, order uint64) any { return control.Unroute{Order: order, Keep: keep} }, func(answers []control.Message) {
+	var held []uint64
+	if r.w.keeper != nil {
+		held = r.w.keeper.Held()
+	}
+	r.w.s.agents.order(r.w.s.agents.alive(), func(_ *peer, order uint64) any {
+		return control.Unroute{Order: order, Keep: keep, Held: held}
+	}, func(answers []control.Message) {
 		r.complain(answers)
 		r.removed(answers)
 		then()

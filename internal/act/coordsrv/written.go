@@ -503,10 +503,16 @@ func (w *written) Restore(d outputs.Dataset, at []int, prefix bool, then func(bo
 		w.fromPrefix(d, at, then)
 		return
 	}
-	if prefix {
-		at = nil // no rank finds its part where it is
-	}
-	w.keeper.Settled(func() { w.fromCaches(d, at, restoreTries, then) })
+	w.keeper.Settled(func() {
+		switch {
+		case prefix && w.keeper.Stored(d.Number): // it has been copied there meanwhile
+			w.fromPrefix(d, at, then)
+		case prefix:
+			w.fromCaches(d, nil, restoreTries, then) // no rank finds its part where it is
+		default:
+			w.fromCaches(d, at, restoreTries, then)
+		}
+	})
 }
 
 // fromCaches has what is lost made again, and what is damaged repaired; what ranks run elsewhere than their parts lie is copied to the

@@ -31,7 +31,7 @@ var flagsAt = []struct{ nr, arg uint32 }{{unix.SYS_OPENAT, 2}, {unix.SYS_OPEN, 1
 
 // heardAlways are calls that are heard of whatever their arguments.
 var heardAlways = []uint32{unix.SYS_CREAT, unix.SYS_OPENAT2, unix.SYS_RENAME, unix.SYS_RENAMEAT, unix.SYS_RENAMEAT2, unix.SYS_LINK, unix.SYS_LINKAT,
-	unix.SYS_TRUNCATE}
+	unix.SYS_TRUNCATE, unix.SYS_SYMLINK, unix.SYS_SYMLINKAT}
 
 // filter is the program for the kernel: each block ends by returning.
 func filter() []unix.SockFilter {

@@ -156,6 +156,7 @@ const (
 	Rename
 	Link
 	Truncate
+	Symlink
 )
 
 // Name is a file's: the directory, as the kernel calls it, and the last part of the path.
@@ -169,12 +170,16 @@ type Call struct {
 	Op    Op
 	PID   int
 	From  Name   // of Rename and Link: what it is called now
+	Text  string // of Symlink: where it leads
 	To    Name   // the file; of Rename and Link what it is to be called
 	Flags int    // of open(2), renameat2(2) or linkat(2)
 	Mode  uint32 // of a file that is made, before the process's mask
 	l     *Listener
 	id    uint64
 }
+
+// narrows are flags of openat2(2) that let fewer names be resolved, and none in another way.
+const narrows = unix.RESOLVE_NO_XDEV | unix.RESOLVE_NO_MAGICLINKS | unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_BENEATH
 
 // decode makes a call of what the kernel tells; nil: it is answered already, since it is none that anybody would lead elsewhere.
 func (l *Listener) decode(n *notification) *Call {
@@ -193,7 +198,7 @@ func (l *Listener) decode(n *notification) *Call {
 	case unix.SYS_OPENAT2:
 		at[0], path[0] = a[0], a[1]
 		how, err := c.read(a[2], 24)
-		if err != nil || a[3] < 24 || *(*uint64)(unsafe.Pointer(&how[16])) != 0 { // it resolves names in a way of its own
+		if err != nil || a[3] < 24 || *(*uint64)(unsafe.Pointer(&how[16]))&^narrows != 0 { // it resolves names in a way of its own
 			c.Continue()
 			return nil
 		}
@@ -204,6 +209,10 @@ func (l *Listener) decode(n *notification) *Call {
 		c.Op, path = Rename, [2]uint64{a[0], a[1]}
 	case unix.SYS_RENAMEAT, unix.SYS_RENAMEAT2:
 		c.Op, at, path = Rename, [2]uint64{a[0], a[2]}, [2]uint64{a[1], a[3]}
+	case unix.SYS_SYMLINK:
+		c.Op, path[0], c.Text = Symlink, a[1], c.target(a[0])
+	case unix.SYS_SYMLINKAT:
+		c.Op, at[0], path[0], c.Text = Symlink, a[1], a[2], c.target(a[0])
 	case unix.SYS_LINK:
 		c.Op, path = Link, [2]uint64{a[0], a[1]}
 	case unix.SYS_LINKAT:
@@ -216,6 +225,7 @@ func (l *Listener) decode(n *notification) *Call {
 	for i, name := range []*Name{&c.To, &c.From} {
 		if path[i] != 0 && ok {
 			*name, ok = c.name(int(int32(at[i])), path[i])
+			ok = ok || i == 0 && c.Op == Link && c.Flags&unix.AT_EMPTY_PATH != 0 // a file that has no name yet is linked by its descriptor
 		}
 	}
 	if path[1] != 0 {
@@ -259,6 +269,15 @@ func (c *Call) text(addr uint64) (string, bool) {
 	return "", false
 }
 
+// target is where a link is to lead; empty: nowhere.
+func (c *Call) target(addr uint64) string {
+	text, ok := c.text(addr)
+	if !ok {
+		return ""
+	}
+	return text
+}
+
 // name is what a path means to the process; false: no file that could be made or renamed.
 func (c *Call) name(at int, addr uint64) (Name, bool) {
 	path, ok := c.text(addr)
@@ -270,7 +289,7 @@ func (c *Call) name(at int, addr uint64) (Name, bool) {
 	proc := "/proc/" + strconv.Itoa(c.PID)
 	switch {
 	case strings.HasPrefix(dir, "/"):
-		dir = proc + "/root" + dir
+		dir = c.absolute(dir)
 	case at == unix.AT_FDCWD:
 		dir = proc + "/cwd/" + dir
 	default:
@@ -278,6 +297,17 @@ func (c *Call) name(at int, addr uint64) (Name, bool) {
 	}
 	real, err := realDir(dir)
 	return Name{real, base}, err == nil
+}
+
+// absolute is a path that means here what another means to the process: its own entry in /proc is another's here.
+func (c *Call) absolute(path string) string {
+	proc := "/proc/" + strconv.Itoa(c.PID)
+	for own, here := range map[string]string{"/proc/self/": "/", "/proc/thread-self/": "/", "/dev/fd/": "/fd/"} {
+		if rest, ok := strings.CutPrefix(path, own); ok {
+			return proc + here + rest
+		}
+	}
+	return proc + "/root" + path
 }
 
 // realDir is how the kernel calls a directory.
@@ -290,12 +320,17 @@ func realDir(dir string) (string, error) {
 	return os.Readlink("/proc/self/fd/" + strconv.Itoa(fd))
 }
 
-// Follow is what another path means, seen from the directory of a name.
-func (n Name) Follow(path string) (Name, error) {
-	if !filepath.IsAbs(path) {
+// Follow is what another path means to the process, seen from the directory of a name.
+func (c *Call) Follow(n Name, path string) (Name, error) {
+	if filepath.IsAbs(path) {
+		path = c.absolute(path)
+	} else {
 		path = n.Dir + "/" + path
 	}
 	dir, err := realDir(filepath.Dir(path))
+	if err == nil && strings.HasPrefix(n.Dir, "/proc/") { // descriptors say so of a file that has been removed
+		_, err = os.Lstat(filepath.Join(dir, filepath.Base(path)))
+	}
 	return Name{dir, filepath.Base(path)}, err
 }
 

@@ -60,6 +60,10 @@ func do(what string) {
 		say("renameat2", unix.Renameat2(dir, "r", here, "q", unix.RENAME_NOREPLACE))
 		say("link", unix.Linkat(here, "q", dir, "q2", 0))
 		say("truncate", unix.Truncate("q", 3))
+		say("symlink", unix.Symlink("q", "s"))
+		open("procself", here, "/proc/self/cwd/p", unix.O_CREAT|unix.O_WRONLY, 0o666)
+		_, err = unix.Openat2(here, "b", &unix.OpenHow{Flags: unix.O_CREAT | unix.O_WRONLY, Mode: 0o600, Resolve: unix.RESOLVE_BENEATH})
+		say("beneath", err)
 		open("nofollow", here, "q", unix.O_RDONLY|unix.O_NOFOLLOW, 0)
 		open("unheard", here, "q", unix.O_RDONLY, 0)
 		open("directory", here, "sub/", unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_DIRECTORY, 0)
@@ -158,7 +162,7 @@ func TestNames(t *testing.T) {
 		}
 		c.Continue()
 	})
-	want := []string{"0 r", "0 a", "0 sub/d", "0 sub/u", "0 sub/l", "0 two", "0 c", "1 r sub/r", "1 sub/r q", "2 q sub/q2", "3 q", "0 q"}
+	want := []string{"0 r", "0 a", "0 sub/d", "0 sub/u", "0 sub/l", "0 two", "0 c", "1 r sub/r", "1 sub/r q", "2 q sub/q2", "3 q", "4 s", "0 p", "0 b", "0 q"}
 	if !slices.Equal(all, want) {
 		t.Errorf("heard %q\nwanted %q", all, want)
 	}
