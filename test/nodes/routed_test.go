@@ -2,6 +2,7 @@ package nodes
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"io/fs"
 	"os"
@@ -19,8 +20,8 @@ type habit struct{ way, pattern string }
 
 func habits() []habit {
 	return []habit{
-		{"ranks", `rst\.(\d+)\.\d+`}, {"one", `rst\.(\d+)`}, {"dirs", `rank\d+/(\d+)/.*`}, {"temp", `rst\.(\d+)\.\d+(\.tmp)?`},
-		{"append", `rst\.(\d+)\.\d+`}, {"excl", `rst\.(\d+)\.\d+`},
+		{"one", `rst\.(\d+)`}, {"dirs", `rank\d+/(\d+)/.*`}, {"temp", `rst\.(\d+)\.\d+(\.tmp)?`},
+		{"append", `rst\.(\d+)\.\d+`}, {"excl", `rst\.(\d+)\.\d+`}, {"ranks", `rst\.(\d+)\.\d+`},
 	}
 }
 
@@ -31,17 +32,22 @@ func (c *cluster) led(t *testing.T, h habit, name, mpi string, steps int, flags 
 	return c.plainOf(t.Context(), t, "files", name, mpi, steps, nil, flags, append([]string{"way=" + h.way, "every=2", "from=newest"}, args...)...)
 }
 
-// asNative compares what is in the prefix with what a native run of the program leaves, from the same number of ranks.
-func (w *written) asNative(t *testing.T, h habit, args ...string) {
+// asNative lets a program come to its end, and compares what it prints, and what is in the prefix, with one of which nothing is led.
+func (w *written) asNative(ctx context.Context, t *testing.T, h habit, args ...string) {
 	t.Helper()
+	w.over(ctx, t)
 	native := t.TempDir()
-	argv := append(w.site.Command(harness.Program{Name: "files"}, w.mpi), fmt.Sprint(w.steps), "way="+h.way, "every=2")
-	p, err := harness.Start(t.Context(), native, harness.Environment(w.env...), w.site.NativeCommand(w.mpi, ranks, append(argv, args...))...)
+	argv := append([]string{w.site.Byssus, "run", "--plain", "-n", fmt.Sprint(ranks), "--mpi", w.mpi, "--"}, w.site.Command(harness.Program{Name: "files"}, w.mpi)...)
+	argv = append(append(argv, fmt.Sprint(w.steps), "way="+h.way, "every=2"), args...)
+	p, err := harness.Start(t.Context(), native, harness.Environment(w.env...), argv...)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if p.Took(); p.ExitCode() != 0 {
-		t.Fatalf("natively: exit code %d\n%s", p.ExitCode(), p.Stderr.String())
+		t.Fatalf("undisturbed: exit code %d\n%s", p.ExitCode(), p.Stderr.String())
+	}
+	if got := w.proc.Stdout.String(); w.proc.ExitCode() != 0 || got != p.Stdout.String() {
+		t.Fatalf("exit code %d: %q, wanted %q\n%s", w.proc.ExitCode(), got, p.Stdout.String(), w.story())
 	}
 	here, there := w.contents(t, filepath.Join(w.dir, w.name)), w.contents(t, native)
 	for name, want := range there {
@@ -53,6 +59,19 @@ func (w *written) asNative(t *testing.T, h habit, args ...string) {
 		if _, ok := there[name]; !ok {
 			t.Errorf("%s: it is there, and natively not", name)
 		}
+	}
+}
+
+// over waits until a program has ended, which may do so now.
+func (w *written) over(ctx context.Context, t *testing.T) {
+	t.Helper()
+	if err := os.WriteFile(w.until(), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case <-w.proc.Done():
+	case <-ctx.Done():
+		t.Fatalf("it does not end\n%s", w.story())
 	}
 }
 
@@ -86,28 +105,27 @@ func (w *written) contents(t *testing.T, dir string) map[string][]byte {
 func TestRoutedLife(t *testing.T) {
 	c, ctx := written1(t)
 	for i, h := range habits() {
-		if !harness.Chosen(i) {
+		if !harness.Chosen(i) || i > 2 && os.Getenv("BYSSUS_TEST_SEED") != "" && os.Getenv("BYSSUS_TEST_LONG") == "" { // make test has one of three
 			continue
 		}
-		w := c.led(t, h, "led-"+h.way, harness.MPIs()[i%2], 40, nil, "size=100000")
+		w := c.led(t, h, "led-"+h.way, harness.MPIs()[i%2], 20, nil, "size=100000")
 		w.counts(ctx, t, 3)
 		c.sandbox(t, "crash", "nodes/node2")
 		w.says(ctx, t, "files: goes on from step ")
 		c.sandbox(t, "start", "nodes/node2")
-		w.ends(ctx, t)
-		w.asNative(t, h, "size=100000")
+		w.asNative(ctx, t, h, "size=100000")
 	}
 }
 
 // TestRoutedAgain: byssus is killed, and run again; a rank is; then the job has finished, and begins anew.
 func TestRoutedAgain(t *testing.T) {
 	c, ctx := written1(t)
-	h := habits()[0]
+	h := habits()[5]
 	mpi := harness.MPIs()[0]
 	if !harness.Chosen(0) {
 		mpi = harness.MPIs()[1]
 	}
-	w := c.led(t, h, "again", mpi, 40, []string{"--flush", "4", "--scavenge", "1m"})
+	w := c.led(t, h, "again", mpi, 24, []string{"--flush", "100", "--scavenge", "1m"}) // so that only caches have what it goes on from
 	w.counts(ctx, t, 3)
 	w.proc.Signal(syscall.SIGKILL)
 	<-w.proc.Done()
@@ -136,19 +154,12 @@ func TestRoutedShared(t *testing.T) {
 			continue
 		}
 		w := c.led(t, h, "shared-"+mpi, mpi, 6, nil)
-		if err := os.WriteFile(w.until(), nil, 0o600); err != nil {
-			t.Fatal(err)
-		}
-		select {
-		case <-w.proc.Done():
-		case <-ctx.Done():
-			t.Fatalf("it does not end\n%s", w.story())
-		}
+		w.over(ctx, t)
 		refused := strings.Contains(w.proc.Stderr.String(), "is written on several nodes at a time: leave it out of --files")
 		switch code := w.proc.ExitCode(); {
 		case code == 125 && refused:
 		case code == 0 && !refused:
-			w.asNative(t, h)
+			w.asNative(ctx, t, h)
 		default:
 			t.Errorf("exit code %d\n%s", code, w.story())
 		}

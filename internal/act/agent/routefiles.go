@@ -299,11 +299,11 @@ func (n *Node) hearOfRoutes(m control.Message) bool {
 			r.ask.answered(o.Number, o.Err)
 		}
 	case control.GiveUp:
-		n.lead(o.Order, func(r *routes) error { return calls{r}.giveUp(o) })
+		lead(n, o.Order, func(r *routes) error { return calls{r}.giveUp(o) })
 	case control.Release:
-		n.lead(o.Order, func(r *routes) error { return r.release(o.Key) })
+		lead(n, o.Order, func(r *routes) error { return r.release(o.Key) })
 	case control.Recount:
-		n.lead(o.Order, func(r *routes) error {
+		lead(n, o.Order, func(r *routes) error {
 			r.endedWell()
 			return nil
 		})
@@ -342,7 +342,7 @@ func (n *Node) hearOfRoutes(m control.Message) bool {
 }
 
 // lead does something with the files that are led, and answers.
-func (n *Node) lead(order uint64, f func(*routes) error) {
+func lead(n *Node, order uint64, f func(*routes) error) {
 	n.moves.do(0, func(context.Context) {
 		var err error
 		if r := n.leading(); r != nil {

@@ -130,7 +130,7 @@ func (r *ranks) plain(image uint64) {
 		r.begin(spec)
 		return
 	}
-	w.routing.begin(r.places(), image != 0, func(key string, err error) {
+	w.routing.begin(r.places(), image != 0 || !r.opt.Anew, func(key string, err error) {
 		switch {
 		case r.now.killed != 0:
 			r.launchFailed(errUnstarted)

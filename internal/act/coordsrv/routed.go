@@ -67,7 +67,7 @@ func (r *routing) begin(at []int, restart bool, then func(key string, err error)
 	r.w.s.agents.order(r.w.s.agents.alive(), func(_ *peer, order uint64) any { return control.Unroute{Order: order} }, func(answers []control.Message) {
 		r.removed(answers)
 		r.w.s.wg.Go(func() {
-			err := removeLinks(r.route, filepath.Join(r.w.cacheDir(), agent.RoutedName), r.links())
+			err := r.sweep(life == 1) // later ones may begin while datasets of the one before are being copied
 			r.w.s.ask(func() {
 				switch {
 				case life != r.life:
@@ -351,8 +351,19 @@ func (r *routing) leave(keep bool, then func()) {
 	}, func(answers []control.Message) {
 		r.complain(answers)
 		r.removed(answers)
-		then()
+		r.w.s.wg.Go(func() {
+			err := r.sweep(true) // nodes that are lost have left what they had
+			r.w.s.ask(func() {
+				r.w.complain(err)
+				then()
+			})
+		})
 	})
+}
+
+// sweep removes what agents that are gone have left in the prefix; idle: nothing is being copied there.
+func (r *routing) sweep(idle bool) error {
+	return removeLinks(r.route, filepath.Join(r.w.cacheDir(), agent.RoutedName), r.links(), idle)
 }
 
 // removed tells of what was removed when the program had ended.

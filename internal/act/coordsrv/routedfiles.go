@@ -19,8 +19,9 @@ import (
 )
 
 // removeLinks removes the links into this directory of caches that agents have noted in the files whose names begin so, and what they have
-// left half copied; then directories of datasets that are empty, which programs would take for the newest.
-func removeLinks(route *dataset.Route, caches, notes string) error {
+// left half made; then directories of datasets that are empty, which programs would take for the newest. idle: nothing is being copied to the
+// prefix, so that what looks so is of agents that are gone.
+func removeLinks(route *dataset.Route, caches, notes string, idle bool) error {
 	pattern, err := routed.Parse(route.Files)
 	if err != nil {
 		return err
@@ -44,7 +45,7 @@ func removeLinks(route *dataset.Route, caches, notes string) error {
 	}
 	var errs []error
 	for dir := range dirs {
-		errs = append(errs, removeLinksIn(filepath.Join(route.Prefix, dir), caches, func(name string) bool { return pattern.Key(path.Join(dir, name)) != "" }))
+		errs = append(errs, removeLinksIn(filepath.Join(route.Prefix, dir), caches, idle, func(name string) bool { return pattern.Key(path.Join(dir, name)) != "" }))
 	}
 	errs = append(errs, removeEmpty(route.Prefix, dirs, pattern))
 	if err := errors.Join(errs...); err != nil {
@@ -57,7 +58,7 @@ func removeLinks(route *dataset.Route, caches, notes string) error {
 }
 
 // removeLinksIn removes them in a directory.
-func removeLinksIn(dir, caches string, ofDataset func(name string) bool) error {
+func removeLinksIn(dir, caches string, idle bool, ofDataset func(name string) bool) error {
 	entries, err := os.ReadDir(dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -68,6 +69,9 @@ func removeLinksIn(dir, caches string, ofDataset func(name string) bool) error {
 		to, lerr := os.Readlink(at)
 		link := lerr == nil && strings.HasPrefix(to, caches+"/")
 		of := agentsOwn(e.Name())
+		if of == "" && idle {
+			of = files.Publishing(e.Name())
+		}
 		half := of != "" && ofDataset(of)
 		if link && (half || ofDataset(e.Name())) || half && e.Type().IsRegular() {
 			errs = append(errs, os.Remove(at))

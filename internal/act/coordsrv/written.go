@@ -412,7 +412,7 @@ func (w *written) Forget(n uint64, withFiles bool) {
 // nothing is lost when the caches are removed.
 func (w *written) settle() bool {
 	b, s := w.book, w.s
-	if w.routing != nil && !w.routed() {
+	if w.routing != nil && !settleRouted(w) {
 		return false
 	}
 	b.Over()
@@ -430,8 +430,8 @@ func (w *written) settle() bool {
 	return done
 }
 
-// routed waits until what a program that has ended well has written last is stored.
-func (w *written) routed() bool {
+// settleRouted waits until what a program that has ended well has written last is stored.
+func settleRouted(w *written) bool {
 	if w.s.end.code != 0 {
 		return true
 	}

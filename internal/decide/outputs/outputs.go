@@ -119,20 +119,25 @@ const (
 type Dataset struct {
 	Number uint64
 	holding.Label
-	Cached   bool // in the caches of nodes
-	Stored   bool // in the prefix
-	Bad      bool // a program could not read it
-	state    state
-	said     map[int]int // the node of each rank that has written its part
-	how      settings.Pick
-	invalid  []int // ranks whose parts are not valid
-	bytes    uint64
-	files    uint64
-	waiting  []Ask // answered when it is in the prefix
+	Cached  bool // in the caches of nodes
+	Stored  bool // in the prefix
+	Bad     bool // a program could not read it
+	state   state
+	said    map[int]int // the node of each rank that has written its part
+	how     settings.Pick
+	invalid []int // ranks whose parts are not valid
+	bytes   uint64
+	files   uint64
+	unfit   uint64 // the program that could not read it, with another number of ranks
+	copied
+}
+
+// copied is what is known of the copy of a dataset in the prefix.
+type copied struct {
+	waiting  []Ask // answered when it is there
 	flushing bool
-	unfit    uint64 // the program that could not read it, with another number of ranks
-	tries    int    // to copy it to the prefix, that have failed
-	owed     bool   // it ought to be there
+	tries    int  // to make it, that have failed
+	owed     bool // it ought to be there
 }
 
 // Memory is what outlives the process that decides.

@@ -149,7 +149,7 @@ func publish(ctx context.Context, from, prefix string, rank int, durable bool, r
 		return nil, fmt.Errorf("files: %w", err)
 	}
 	defer root.Close()
-	p := &publication{Index: x, root: root, suffix: "." + rand.Text()[:8] + ".byssus", durable: durable}
+	p := &publication{Index: x, root: root, suffix: suffix(), durable: durable}
 	in := x.Read(from)
 	defer in.Close()
 	if err := p.write(ctx, in); err != nil {
@@ -162,6 +162,20 @@ func publish(ctx context.Context, from, prefix string, rank int, durable bool, r
 		return nil, fmt.Errorf("files: %w", errors.Join(err, p.withdraw()))
 	}
 	return x, nil
+}
+
+// suffix is the end of names that files have while they are copied: no two copies have the same.
+func suffix() string { return "." + rand.Text()[:8] + suffixEnd }
+
+const suffixEnd = ".byssus"
+
+// Publishing is the name that a file is to get which is being copied by this one, if nobody has died; empty: it is not.
+func Publishing(name string) string {
+	of, ok := strings.CutSuffix(name, suffixEnd)
+	if at := len(of) - len(".12345678"); ok && at > 0 && of[at] == '.' {
+		return of[:at]
+	}
+	return ""
 }
 
 // publication is a part on its way to the prefix.
