@@ -114,6 +114,9 @@ func TestRoutedLife(t *testing.T) {
 		w.says(ctx, t, "files: goes on from step ")
 		c.sandbox(t, "start", "nodes/node2")
 		w.asNative(ctx, t, h, "size=100000")
+		if stored, _ := filepath.Glob(filepath.Join(c.dir, w.name, ".scr", "scr", "stream1.*")); len(stored) != w.steps/2 {
+			t.Errorf("%s: %d datasets, wanted %d", h.way, len(stored), w.steps/2)
+		}
 	}
 }
 
@@ -153,7 +156,7 @@ func TestRoutedShared(t *testing.T) {
 		if !harness.Chosen(i) {
 			continue
 		}
-		w := c.led(t, h, "shared-"+mpi, mpi, 6, nil)
+		w := c.led(t, h, "shared-"+mpi, mpi, 2, nil)
 		w.over(ctx, t)
 		refused := strings.Contains(w.proc.Stderr.String(), "is written on several nodes at a time: leave it out of --files")
 		switch code := w.proc.ExitCode(); {

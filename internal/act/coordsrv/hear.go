@@ -22,8 +22,8 @@ func (s *Server) hear(m said) {
 	case control.Unrouted:
 		s.agents.answered(b.Order, m.Message)
 	case control.Routed:
-		if m.Start == s.agents.start && s.written.routing != nil {
-			s.written.routing.hear(m.from, b)
+		if s.written.routing != nil { // also when the start is over: it says what the program has left
+			s.written.routing.hear(m.from, m.Start, b)
 		}
 	case control.Claim:
 		if m.Start == s.agents.start && s.written.routing != nil {

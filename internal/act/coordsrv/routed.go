@@ -26,7 +26,8 @@ type routing struct {
 	route   *dataset.Route
 	life    int // of the program; what was asked for an earlier one is not heard any more
 	run     uint64
-	at      []int // the node of each rank
+	start   uint64 // of the ranks
+	at      []int  // the node of each rank
 	watch   *routed.Watch
 	queue   []routed.Complete
 	begun   map[uint64]routed.Complete // datasets that do not count yet
@@ -91,8 +92,9 @@ func (r *routing) suspend() {
 // links begins the names of the files in which nodes note where they put links.
 func (r *routing) links() string { return filepath.Join(r.w.s.opt.Job.Dir, "links") }
 
-// order says what agents are to lead.
+// order says what agents are to lead in the start that begins.
 func (r *routing) order() *control.Route {
+	r.start = r.w.s.agents.start
 	return &control.Route{Prefix: r.route.Prefix, Files: r.route.Files, Marker: r.route.Marker, Links: r.links()}
 }
 
@@ -147,8 +149,8 @@ func (r *routing) command(key string, app []string) []string {
 }
 
 // hear takes in what a node says.
-func (r *routing) hear(from *peer, m control.Routed) {
-	if r.watch == nil {
+func (r *routing) hear(from *peer, start uint64, m control.Routed) {
+	if r.watch == nil || start != r.start {
 		return
 	}
 	r.watch.Hear(slices.Index(r.w.s.agents.list, from), m.State, r.w.Now())
