@@ -115,7 +115,7 @@ func TestRoutedLife(t *testing.T) {
 		c.sandbox(t, "start", "nodes/node2")
 		w.asNative(ctx, t, h, "size=100000")
 		if stored, _ := filepath.Glob(filepath.Join(c.dir, w.name, ".scr", "scr", "stream1.*")); len(stored) != w.steps/2 {
-			t.Errorf("%s: %d datasets, wanted %d", h.way, len(stored), w.steps/2)
+			t.Errorf("%s: %d datasets, wanted %d\n%s", h.way, len(stored), w.steps/2, w.story())
 		}
 	}
 }

@@ -287,7 +287,7 @@ func TestWrittenDamage(t *testing.T) {
 func TestWrittenTransparent(t *testing.T) {
 	c, ctx := written1(t)
 	mpi := harness.MPIs()[0]
-	w := &written{cluster: c, name: "both", mpi: mpi, steps: 40}
+	w := &written{cluster: c, program: "scr_steps", name: "both", mpi: mpi, steps: 40}
 	dir := filepath.Join(c.dir, w.name)
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		t.Fatal(err)

@@ -596,8 +596,12 @@ func (b *Book) offer(ask Ask) {
 
 func (b *Book) offerBelow(ask Ask, below uint64) {
 	d := b.candidate(b.policy.Restart, b.program.run, below)
-	if d == nil {
+	switch {
+	case d == nil:
 		b.driver.Answer(ask, Answer{})
+		return
+	case d.flushing: // what is copied, and what it was made from again, is not to be had twice at a time
+		b.readers = append(b.readers, ask)
 		return
 	}
 	b.driver.Restore(*d, b.program.places(), b.policy.Restart.InPrefix, func(inPrefix bool, err error) {
