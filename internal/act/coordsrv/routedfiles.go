@@ -48,7 +48,7 @@ func removeLinks(route *dataset.Route, caches, notes string, idle bool) error {
 		errs = append(errs, removeLinksIn(filepath.Join(route.Prefix, dir), caches, idle, func(name string) bool { return pattern.Key(path.Join(dir, name)) != "" }))
 	}
 	errs = append(errs, removeEmpty(route.Prefix, dirs, pattern))
-	if err := errors.Join(errs...); err != nil {
+	if err := errors.Join(errs...); err != nil || !idle { // else there may be more in the same directories
 		return err
 	}
 	for _, list := range lists {
