@@ -62,19 +62,6 @@ func (w *written) asNative(ctx context.Context, t *testing.T, h habit, args ...s
 	}
 }
 
-// over waits until a program has ended, which may do so now.
-func (w *written) over(ctx context.Context, t *testing.T) {
-	t.Helper()
-	if err := os.WriteFile(w.until(), nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	select {
-	case <-w.proc.Done():
-	case <-ctx.Done():
-		t.Fatalf("it does not end\n%s", w.story())
-	}
-}
-
 // contents are the files below a directory, but for the store and what tests put there. Links are none.
 func (w *written) contents(t *testing.T, dir string) map[string][]byte {
 	t.Helper()

@@ -93,8 +93,8 @@ func (w *written) says(ctx context.Context, t *testing.T, text string) {
 	}
 }
 
-// ends lets it come to its end, and compares what it prints.
-func (w *written) ends(ctx context.Context, t *testing.T) {
+// over waits until a program has ended, which may do so now.
+func (w *written) over(ctx context.Context, t *testing.T) {
 	t.Helper()
 	if err := os.WriteFile(w.until(), nil, 0o600); err != nil {
 		t.Fatal(err)
@@ -104,6 +104,12 @@ func (w *written) ends(ctx context.Context, t *testing.T) {
 	case <-ctx.Done():
 		t.Fatalf("it does not end\n%s", w.story())
 	}
+}
+
+// ends lets it come to its end, and compares what it prints.
+func (w *written) ends(ctx context.Context, t *testing.T) {
+	t.Helper()
+	w.over(ctx, t)
 	if got := strings.TrimSpace(w.proc.Stdout.String()); w.proc.ExitCode() != 0 || got != w.want(t) {
 		t.Fatalf("exit code %d: %q, wanted %q\n%s", w.proc.ExitCode(), got, w.want(t), w.story())
 	}
