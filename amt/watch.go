@@ -9,7 +9,6 @@ import (
 
 	"github.com/byssus-hpc/byssus/amt/internal/hang"
 	"github.com/byssus-hpc/byssus/amt/internal/term"
-	"github.com/byssus-hpc/byssus/amt/internal/wire"
 )
 
 // When a rank that has nothing to do looks after what it waits for. Times decide when it looks, never what is concluded.
@@ -62,7 +61,7 @@ type alarm struct {
 }
 
 // set has a rest end after restsAfter, unless it does so earlier already.
-func (a *alarm) set(now time.Time, t wire.Transport) {
+func (a *alarm) set(now time.Time, t *transport) {
 	if !now.After(a.at) {
 		return
 	}
@@ -157,7 +156,7 @@ func (w *watch) look() {
 		w.ordered(w.wave.Settle(w.orders[:0]))
 	}
 	w.marks(now)
-	w.alarm.set(now, w.r.t)
+	w.alarm.set(now, &w.r.t)
 }
 
 // settled is called when epochs are settled: those of which a message is lost are settled again and again, and no rank is ever idle.
