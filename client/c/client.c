@@ -74,9 +74,15 @@ const char *client_text_next(const struct client_text *t, const char *at)
 	return next && next < t->at + t->length ? next : NULL;
 }
 
-bool client_has_agent(void)
+/* NULL or empty: nowhere. */
+static const char *where(const struct client *c)
 {
-	const char *path = getenv(VARIABLE);
+	return c->at && *c->at ? c->at : getenv(VARIABLE);
+}
+
+bool client_has_agent(const struct client *c)
+{
+	const char *path = where(c);
 	return path && *path;
 }
 
@@ -123,8 +129,8 @@ static int dial(struct client *c, const char *path)
  * have, by the same name. */
 static int connected(struct client *c)
 {
-	const char *path = getenv(VARIABLE), *runtime = getenv("XDG_RUNTIME_DIR");
-	if (!client_has_agent())
+	const char *path = where(c), *runtime = getenv("XDG_RUNTIME_DIR");
+	if (!client_has_agent(c))
 		return lost(c, "%s is not set: this needs `byssus run`", VARIABLE), -1;
 	int fd = dial(c, path);
 	const char *name = strrchr(path, '/');

@@ -26,6 +26,7 @@ const char *client_text_next(const struct client_text *, const char *at);
 
 /* A conversation: the answer, or why there is none. All zero at first. */
 struct client {
+	const char *at; /* where the agent listens; NULL or empty: where the environment says */
 	struct client_answer answer;
 	struct client_text text; /* of the answer */
 	char why[512];
@@ -45,5 +46,5 @@ enum client_outcome client_ask(struct client *, const struct client_request *, c
 enum client_outcome client_ask_for(struct client *, const struct client_request *, size_t n);
 
 /* Whether there is an agent to talk to. */
-bool client_has_agent(void);
+bool client_has_agent(const struct client *);
 #endif

@@ -64,6 +64,8 @@ const char *mpi_find(struct mpi *m)
 	void *lib = library(&found);
 	if (!found)
 		return "this process has loaded no MPI library (one that is linked statically is not found)";
+	const char *(*agent)(void) = dlsym(lib, "byssus_clients");
+	m->agent = agent ? agent() : NULL;
 	m->initialized = function(lib, "MPI_Initialized");
 	m->finalized = function(lib, "MPI_Finalized");
 	m->abort = function(lib, "MPI_Abort");

@@ -11,6 +11,7 @@
 struct mpi {
 	const char *abi; /* its name; NULL: not found yet */
 	uintptr_t world, integer, byte, min;
+	const char *agent; /* where the agent listens, from a library that is ours; else NULL */
 	int (*initialized)(int *);
 	int (*finalized)(int *);
 	int (*abort)(uintptr_t comm, int code);

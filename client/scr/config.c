@@ -240,7 +240,7 @@ const char *SCR_Config(const char *setting)
 {
 	if (scr.phase != BEFORE && !scr.on)
 		return NULL;
-	bool together = !mpi_find(&scr.mpi) && mpi_runs(&scr.mpi) && scr_attach("SCR_Config"), well = true;
+	bool together = !scr_mpi() && mpi_runs(&scr.mpi) && scr_attach("SCR_Config"), well = true;
 	if (together && !same(setting))
 		return scr_wrong("SCR_Config", setting ? setting : "NULL", "rank 0's string"), NULL;
 	if (!setting || !*setting)
@@ -253,7 +253,7 @@ const char *SCR_Config(const char *setting)
 		scr_wrong("SCR_Config", setting, "settings before SCR_Init alone");
 	else if (!s.asked && !set(&s))
 		scr_say("SCR_Config", "no memory for %s", setting);
-	else if (s.asked && !client_has_agent())
+	else if (s.asked && !client_has_agent(&scr.client))
 		value = known(&s);
 	else if (s.asked) {
 		first = !together || scr.me == 0 ? asked(&s) : NULL;

@@ -37,9 +37,16 @@ void scr_because(const char *format, ...)
 	va_end(args);
 }
 
+const char *scr_mpi(void)
+{
+	const char *why = mpi_find(&scr.mpi);
+	scr.client.at = scr.mpi.agent;
+	return why;
+}
+
 int scr_wrong(const char *call, const char *found, const char *wanted)
 {
-	bool runs = !mpi_find(&scr.mpi) && mpi_runs(&scr.mpi);
+	bool runs = !scr_mpi() && mpi_runs(&scr.mpi);
 	if (runs)
 		scr.mpi.rank(scr.mpi.world, &scr.me);
 	scr_say(call, "found %s, wanted %s", found, wanted);
@@ -81,7 +88,7 @@ bool scr_enter(const char *call)
 
 bool scr_attach(const char *call)
 {
-	const char *why = mpi_find(&scr.mpi);
+	const char *why = scr_mpi();
 	if (!why && !mpi_runs(&scr.mpi))
 		why = "MPI has not been initialised, or is finalised already";
 	if (!why && !scr.comm) {

@@ -122,7 +122,8 @@ struct by_ctl {
 	int64_t  wtime_shift_ns;      /* 0x78 added to CLOCK_MONOTONIC: MPI_Wtime goes on across restarts */
 	uint64_t vdso_real[8];  /* 0x80 the kernel's own; vdso[] is BY_VPARK while a stop is in effect */
 	int64_t  clock_shift_ns;      /* 0xc0 the part of it that the application's CLOCK_MONOTONIC has */
-	uint64_t spare[103];          /* 0xc8 */
+	char     clients[112];        /* 0xc8 where the agent hears programs (docs/format/client.md) */
+	uint64_t spare[89];           /* 0x138 */
 	uint64_t call[BY_NCALL];      /* 0x400 crossings: address of the trampoline of each slot */
 };
 #define BY_CTLP ((struct by_ctl *)BY_CTL)

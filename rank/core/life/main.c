@@ -137,6 +137,14 @@ static void place_descriptors(void)
 	if (fd >= base) setenv("PMI_FD", s, 1);
 }
 
+/* What the application's library for datasets asks its libmpi for (rank/mpi/face/clients.c): no variable says
+ * it, because the application's children would have that as well. */
+static void tell_clients(void)
+{
+	const char *path = getenv("BYSSUS_CLIENTS");
+	snprintf(BY_CTLP->clients, sizeof BY_CTLP->clients, "%s", path ? path : "");
+}
+
 static void usage(void) __attribute__((noreturn));
 static void usage(void)
 {
@@ -164,6 +172,7 @@ int main(int argc, char **argv)
 	place_descriptors();
 	exec_prepare(environ);
 	cross_start();
+	tell_clients();
 	if (!strcmp(argv[1], "--restart"))
 		restart(argv[2], argc > 4 && !strcmp(argv[3], "--") ? argv + 4 : argv + argc);
 	if (!strcmp(argv[1], "--exec") && argc > 3) start_application(argv[2], argv + 3);

@@ -50,7 +50,7 @@ static bool is_var(const char *e, const char *name)
 
 static bool hidden(const char *e)
 {
-	return !strncmp(e, "BYSSUS_", 7) && !is_var(e, "BYSSUS_RESTART") && !is_var(e, "BYSSUS_CLIENTS");
+	return !strncmp(e, "BYSSUS_", 7) && !is_var(e, "BYSSUS_RESTART");
 }
 
 static void move_auxv(uint64_t *from, uint64_t *to)
