@@ -155,3 +155,27 @@ func TestRoutedShared(t *testing.T) {
 		}
 	}
 }
+
+// TestRoutedFull: what has no room in the caches is in the prefix in the end, as natively; a program that fails for that is told where.
+func TestRoutedFull(t *testing.T) {
+	t.Parallel()
+	harness.Share(t, harness.Light)
+	c := newCluster(t, "--disk", "24M")
+	ctx, cancel := context.WithTimeout(t.Context(), atMost)
+	defer cancel()
+	h := habits()[2]
+	for _, row := range []struct {
+		size, says string
+		code       int
+	}{
+		{"9000000", `^byssus: 4 is no checkpoint to go on from, and lies in the prefix as it was written: cache ` + cache + ` on node node\d has .* left, wanted `, 0},
+		{"20000000", `^byssus: dataset 2 does not count: node node\d: its cache, .*, is full, wanted room for `, 0}, // only its redundancy has none
+		{"30000000", `^byssus: cache ` + cache + ` on node node\d is full, wanted room for what its ranks write: `, 7},
+	} {
+		w := c.led(t, h, "full-"+row.size, "mpich", 4, nil, "size="+row.size)
+		if w.over(ctx, t); row.code == 0 {
+			w.asNative(ctx, t, h, "size="+row.size)
+		}
+		hears(t, c.dir, w.proc.ExitCode(), row.code, w.proc.Stderr.String(), []string{row.says})
+	}
+}

@@ -296,6 +296,9 @@ func (n *Node) storeOrder(m control.Message) {
 		case control.Seal:
 			n.seal(m.Start, o)
 		case control.Commit:
+			if r := n.leading(); r != nil && o.Stream == Written {
+				r.coded(o.Checkpoint)
+			}
 			n.answer(o.Order, n.of(o.Stream).Commit(o.Checkpoint, &o.Record))
 		case control.Discard:
 			if r := n.leading(); r != nil && o.Stream == Written {

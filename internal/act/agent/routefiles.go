@@ -7,7 +7,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -146,7 +145,7 @@ func (r *routes) gather(dir string, o control.Gather) (found control.Gathered, e
 		}
 		found.Bytes, found.Files = found.Bytes+uint64(st.Size()), found.Files+1
 	}
-	k.of = o.Checkpoint
+	k.of, k.coded, r.largest = o.Checkpoint, false, max(r.largest, int64(found.Bytes))
 	r.gathered[o.Checkpoint] = true
 	return found, nil
 }
@@ -225,6 +224,15 @@ func (r *routes) dropped(n uint64) {
 	}
 }
 
+// coded: a dataset has its redundancy.
+func (r *routes) coded(n uint64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if k := r.of(n); k != nil {
+		k.coded = true
+	}
+}
+
 // discarded: what was gathered of a dataset does not count.
 func (r *routes) discarded(n uint64) {
 	r.mu.Lock()
@@ -268,13 +276,16 @@ func (r *routes) release(key string) error {
 }
 
 // over ends the leading of files, when the program has ended: what is not in the prefix becomes files of it if keep, else it is removed. The
-// keys are returned of what is removed and was in no dataset.
-func (r *routes) over(keep bool, held []uint64) (removed []string, err error) {
+// keys are returned of what is removed and was in no dataset, and whether the cache was full.
+func (r *routes) over(keep bool) (removed []string, full string, err error) {
 	r.close()
 	var kept []string
 	r.mu.Lock()
+	if !keep {
+		full = r.full()
+	}
 	for name, k := range r.keys {
-		if keep && (k.of == 0 || slices.Contains(held, k.of)) { // else a newer one has taken its place
+		if keep {
 			kept = append(kept, name)
 			continue
 		}
@@ -288,7 +299,7 @@ func (r *routes) over(keep bool, held []uint64) (removed []string, err error) {
 	for _, name := range kept {
 		errs = append(errs, r.release(name))
 	}
-	return removed, errors.Join(errs...)
+	return removed, full, errors.Join(errs...)
 }
 
 // hearOfRoutes takes in what is ordered of files that are led; false: it is something else.
@@ -308,19 +319,7 @@ func (n *Node) hearOfRoutes(m control.Message) bool {
 			return nil
 		})
 	case control.Unroute:
-		n.moves.do(0, func(context.Context) {
-			left := control.Unrouted{Order: o.Order}
-			var err error
-			if r := n.leading(); r != nil {
-				left.Removed, err = r.over(o.Keep, o.Held)
-				err = errors.Join(err, n.reroute(0, nil))
-			}
-			if err != nil {
-				n.answer(o.Order, err)
-				return
-			}
-			n.say(control.Message{Start: m.Start, Body: left})
-		})
+		n.disk.do(func() { n.moves.do(0, func(context.Context) { n.unroute(m.Start, o) }) }) // what does not count, or was removed, is known then
 	case control.Gather:
 		n.moves.do(0, func(context.Context) {
 			if r := n.leading(); r != nil {
@@ -339,6 +338,21 @@ func (n *Node) hearOfRoutes(m control.Message) bool {
 		return false
 	}
 	return true
+}
+
+// unroute ends the leading of files.
+func (n *Node) unroute(start uint64, o control.Unroute) {
+	left := control.Unrouted{Order: o.Order}
+	var err error
+	if r := n.leading(); r != nil {
+		left.Removed, left.Full, err = r.over(o.Keep)
+		err = errors.Join(err, n.reroute(0, nil))
+	}
+	if err != nil {
+		n.answer(o.Order, err)
+		return
+	}
+	n.say(control.Message{Start: start, Body: left})
 }
 
 // lead does something with the files that are led, and answers.

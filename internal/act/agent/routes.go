@@ -50,6 +50,7 @@ type routes struct {
 	orders   int
 	noted    map[string]bool // directories below the prefix in which there are links, as far as that is stored
 	gathered map[uint64]bool // datasets, of this start
+	largest  int64           // bytes of a dataset here
 }
 
 // where says which names are led, and where to. It does not change.
@@ -82,6 +83,7 @@ type routedKey struct {
 	done  bool                   // its marker was written
 	given string                 // why it cannot count; empty: it can
 	of    uint64                 // the dataset that has its files as they are; 0: none
+	coded bool                   // nothing more is written for it here
 	busy  chan struct{}          // closed when its files have been copied to the prefix; nil: they are not
 	told  routed.State
 }
@@ -215,27 +217,48 @@ func (r *routes) note(dir string) error {
 	return err
 }
 
-// room says whether the cache has any for another file: as much as there is of the largest dataset here, or a little.
+// room says whether the cache has any for another dataset: as much as there was of the largest here, with its redundancy, and a little,
+// beside the redundancy that is still to be made of others.
 func (r *routes) room(key string) error {
 	const least = 16 << 20
 	if r.keys[key] != nil && len(r.keys[key].files) > 0 {
 		return nil // it has been begun
 	}
-	var largest int64
+	var others int64
 	for _, k := range r.keys {
-		var sum int64
-		for path := range k.files {
-			if st, err := os.Stat(r.inCache(path)); err == nil {
-				sum += st.Size()
-			}
+		sum := r.bytes(k)
+		r.largest = max(r.largest, sum)
+		if !k.coded {
+			others += r.redundancy(sum)
 		}
-		largest = max(largest, sum)
 	}
-	left, known, _, err := free(r.dir)
-	if wanted := largest + largest/8 + least; err == nil && known && left < wanted {
+	wanted := r.largest + r.largest/8 + r.redundancy(r.largest) + others + least
+	if left, known, _, err := free(r.dir); err == nil && known && left < wanted {
 		return fmt.Errorf("cache %s on node %s has %s left, wanted %s", r.caches, r.node, ui.Bytes(left), ui.Bytes(wanted))
 	}
 	return nil
+}
+
+// redundancy is what that of so many bytes takes.
+func (r *routes) redundancy(bytes int64) int64 { return bytes / 100 * int64(r.route.More) }
+
+// bytes are in the files of a dataset.
+func (r *routes) bytes(k *routedKey) (sum int64) {
+	for path := range k.files {
+		if st, err := os.Stat(r.inCache(path)); err == nil {
+			sum += st.Size()
+		}
+	}
+	return sum
+}
+
+// full says whether the cache is: a program may have failed for that, and does not know where its files are.
+func (r *routes) full() string {
+	const little = 1 << 20
+	if left, known, _, err := free(r.dir); err == nil && known && left < little {
+		return fmt.Sprintf("cache %s on node %s is full, wanted room for what its ranks write: choose one with more, or leave files out of --files", r.caches, r.node)
+	}
+	return ""
 }
 
 // watchEvery is how often files that are open are looked at.

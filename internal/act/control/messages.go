@@ -143,6 +143,7 @@ type (
 	Unrouted struct {
 		Order   uint64
 		Removed []string // keys of what was removed, since its program has not completed it
+		Full    string   // what there is to say of a cache that had no room left; empty: nothing
 	}
 	// Pages answers Look.
 	Pages struct {
@@ -168,6 +169,7 @@ type (
 		Files  string // the pattern of these names, below the prefix
 		Marker string // and of names of files that say that all of a dataset is written; empty: there are none
 		Links  string // in the store, what begins the names of files in which nodes note where they put links
+		More   int    // percent of a dataset's bytes that its redundancy takes on a node, about
 	}
 	// Claimed answers Claim.
 	Claimed struct {
@@ -196,11 +198,11 @@ type (
 	}
 	// Recount has an agent say what has changed of files that are led. Answer: Done.
 	Recount struct{ Order uint64 }
-	// Unroute ends the leading of files: what is in no dataset is put into the prefix, or removed. Answer: Unrouted, or Done with an error.
+	// Unroute ends the leading of files: those that are not in the prefix yet are put there, if Keep, or removed, as all that was ordered before
+	// has been done. Answer: Unrouted, or Done with an error.
 	Unroute struct {
 		Order uint64
 		Keep  bool
-		Held  []uint64 // datasets whose files are kept, too, since they could not be copied to the prefix
 	}
 	// Run starts the node's ranks of a start, for which Begin has been done. Answer: Done; then Exited for each.
 	Run struct {

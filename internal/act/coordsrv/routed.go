@@ -34,6 +34,7 @@ type routing struct {
 	failed  map[string]int             // how often one could not be stored
 	told    map[string]bool            // that could not count
 	opening bool                       // one is being gathered
+	pending int                        // what is to be heard of that does not count
 	ended   bool                       // the program has, well: nothing follows
 	timer   *time.Timer
 }
@@ -62,7 +63,7 @@ func (r *routing) ask(node int, then func(outputs.Answer)) outputs.Ask {
 func (r *routing) begin(at []int, restart bool, then func(key string, err error)) {
 	r.stopTimer()
 	r.life++
-	r.at, r.watch, r.queue, r.opening, r.ended = at, routed.NewWatch(r.route.Quiet), nil, false, false
+	r.at, r.watch, r.queue, r.opening, r.pending, r.ended = at, routed.NewWatch(r.route.Quiet), nil, false, 0, false
 	r.begun, r.failed = map[uint64]routed.Complete{}, map[string]int{}
 	life := r.life
 	r.w.s.agents.order(r.w.s.agents.alive(), func(_ *peer, order uint64) any { return control.Unroute{Order: order} }, func(answers []control.Message) {
@@ -86,7 +87,7 @@ func (r *routing) begin(at []int, restart bool, then func(key string, err error)
 func (r *routing) suspend() {
 	r.stopTimer()
 	r.life++
-	r.watch, r.queue, r.opening = nil, nil, false
+	r.watch, r.queue, r.opening, r.pending = nil, nil, false, 0
 }
 
 // links begins the names of the files in which nodes note where they put links.
@@ -95,7 +96,14 @@ func (r *routing) links() string { return filepath.Join(r.w.s.opt.Job.Dir, "link
 // order says what agents are to lead in the start that begins.
 func (r *routing) order() *control.Route {
 	r.start = r.w.s.agents.start
-	return &control.Route{Prefix: r.route.Prefix, Files: r.route.Files, Marker: r.route.Marker, Links: r.links()}
+	return &control.Route{Prefix: r.route.Prefix, Files: r.route.Files, Marker: r.route.Marker, Links: r.links(), More: r.redundancy()}
+}
+
+// redundancy is about how many percent of a node's files that of a dataset takes.
+func (r *routing) redundancy() int {
+	nodes, _ := byNode(r.at)
+	c := r.w.s.opt.Caches
+	return c.Scheme.Percent(c.Size, len(nodes))
 }
 
 // open begins the program, and finds what it restarts from.
@@ -195,7 +203,14 @@ func (r *routing) giveUp(key, why string) {
 		}
 		r.w.Say(text)
 	}
-	r.w.s.agents.order(r.w.s.agents.alive(), func(_ *peer, order uint64) any { return control.Release{Order: order, Key: key} }, r.complain)
+	r.pending++
+	life := r.life
+	r.w.s.agents.order(r.w.s.agents.alive(), func(_ *peer, order uint64) any { return control.Release{Order: order, Key: key} }, func(answers []control.Message) {
+		r.complain(answers)
+		if life == r.life {
+			r.pending--
+		}
+	})
 }
 
 func (r *routing) complain(answers []control.Message) {
@@ -276,10 +291,12 @@ func (r *routing) again(c routed.Complete, why string) {
 func (r *routing) discarded(n uint64) {
 	if c, ok := r.begun[n]; ok && r.watch != nil {
 		delete(r.begun, n)
+		r.pending++
 		life := r.life
 		r.w.s.wg.Go(func() {
 			r.w.s.ask(func() {
 				if life == r.life {
+					r.pending--
 					r.again(c, "it could not be stored")
 				}
 			})
@@ -337,19 +354,15 @@ func (r *routing) finish() {
 
 // idle says whether nothing is under way.
 func (r *routing) idle() bool {
-	return r.ended && !r.opening && len(r.queue) == 0 && len(r.begun) == 0
+	return r.ended && !r.opening && r.pending == 0 && len(r.queue) == 0 && len(r.begun) == 0
 }
 
 // leave ends the leading of files. What is in no dataset becomes files of the prefix, unless the program died when it wrote them.
 func (r *routing) leave(keep bool, then func()) {
 	r.stopTimer()
 	r.life++
-	var held []uint64
-	if r.w.keeper != nil {
-		held = r.w.keeper.Held()
-	}
 	r.w.s.agents.order(r.w.s.agents.alive(), func(_ *peer, order uint64) any {
-		return control.Unroute{Order: order, Keep: keep, Held: held}
+		return control.Unroute{Order: order, Keep: keep}
 	}, func(answers []control.Message) {
 		r.complain(answers)
 		r.removed(answers)
@@ -373,7 +386,9 @@ func (r *routing) removed(answers []control.Message) {
 	var keys []string
 	for _, m := range answers {
 		left, _ := m.Body.(control.Unrouted)
-		keys = append(keys, left.Removed...)
+		if keys = append(keys, left.Removed...); left.Full != "" {
+			r.w.Say(left.Full)
+		}
 	}
 	if slices.Sort(keys); len(keys) > 0 {
 		r.w.Say(fmt.Sprintf("not complete when the program ended, and removed: %s", strings.Join(slices.Compact(keys), ", ")))

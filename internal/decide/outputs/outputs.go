@@ -666,15 +666,17 @@ func (b *Book) End(ask Ask, run uint64) {
 
 // end answers who waits for the end, when nothing is under way any more.
 func (b *Book) end() {
-	if b.ender == nil || b.unsettled() > 0 {
+	waits := b.ender
+	if waits == nil || b.unsettled() > 0 {
 		return
 	}
-	b.Settle(false)
-	if b.Busy() {
+	b.ender = nil // what Settle begins may be over at once, and come here
+	if b.Settle(false); b.Busy() {
+		b.ender = waits
 		return
 	}
-	ask := *b.ender
-	b.ender, b.program.alive, b.program.ended = nil, nil, true // it may do other things yet
+	ask := *waits
+	b.program.alive, b.program.ended = nil, true // it may do other things yet
 	if b.Stuck() {
 		b.refuse(ask, "not all that was written could be copied to %s: it stays in the caches", b.policy.Prefix)
 		return

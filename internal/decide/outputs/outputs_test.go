@@ -120,13 +120,13 @@ func (w *world) Discard(n uint64, _ bool) {
 }
 
 func (w *world) Flush(n uint64, then func(error)) {
+	if !w.cached[n] { // which is known at once
+		then(errors.New("it is not there"))
+		return
+	}
 	w.later(func() {
 		if w.unflush[n] {
 			then(errors.New("the prefix is full"))
-			return
-		}
-		if !w.cached[n] {
-			then(errors.New("it is not there"))
 			return
 		}
 		w.prefix[n] = true
@@ -623,6 +623,23 @@ func TestStuck(t *testing.T) {
 	w.turn(-1)
 	if a := w.answers[end.Number]; !strings.Contains(a.Refused, "stays in the caches") || !w.cached[1] || !w.b.Stuck() {
 		t.Errorf("%+v, caches %v", a, w.cached)
+	}
+}
+
+// TestStuckAtOnce: what a lost node alone had cannot be copied, which is known when the program says that it ends.
+func TestStuckAtOnce(t *testing.T) {
+	w := newWorld(t)
+	p := cached
+	p.Flush = 2
+	run := w.begin(1, p)
+	w.write(run, 1, "a")
+	w.turn(-1)
+	delete(w.cached, 1)
+	end := w.ask(0)
+	w.b.End(end, run)
+	w.turn(-1)
+	if a := w.answers[end.Number]; !strings.Contains(a.Refused, "not all that was written could be copied") {
+		t.Errorf("%+v", a)
 	}
 }
 

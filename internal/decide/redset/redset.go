@@ -110,6 +110,20 @@ func Divide(members []Member, scheme Scheme, size int) ([]Set, error) {
 	return sets, nil
 }
 
+// Percent is about how much redundancy takes on a node, of what the node protects: sets are of this size, or as Divide chooses for 0, and of
+// these nodes, each with as much.
+func (s Scheme) Percent(size, nodes int) int {
+	switch {
+	case s == Single:
+		return 0
+	case s == Partner || nodes <= 2:
+		return 100
+	case size == 0:
+		size = defaultXOR
+	}
+	return (100 + min(size, nodes) - 2) / (min(size, nodes) - 1)
+}
+
 // arrange puts groups in the order of their first nodes, and returns the members of the largest one too.
 func arrange(members []Member) (order, largest []Member, err error) {
 	order = slices.SortedFunc(slices.Values(members), func(a, b Member) int { return cmp.Compare(a.Node, b.Node) })
