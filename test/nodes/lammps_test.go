@@ -49,7 +49,9 @@ func TestRoutedLAMMPS(t *testing.T) {
 		}
 	}
 	const steps = "1200"
-	lmp := func(input, steps string) []string { return []string{"lmp", "-in", input, "-var", "steps", steps, "-log", "none"} }
+	lmp := func(input, steps string) []string {
+		return []string{"lmp", "-in", input, "-var", "steps", steps, "-log", "none"}
+	}
 	argv := []string{c.site.Byssus, "run", "-n", "4", "--mpi", "openmpi", "--sandbox", "nodes", "--silent-after", "3s", "--cache", cache,
 		"--files", `rst\.(\d+)\..*`, "--restart-cmd", "lmp -in in.again -log none -var steps " + steps, "--"}
 	p, err := harness.Start(ctx, dir, harness.Environment(c.env...), append(argv, lmp("in.melt", steps)...)...)

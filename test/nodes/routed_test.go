@@ -164,7 +164,7 @@ func TestRoutedFull(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), atMost)
 	defer cancel()
 	h := habits()[2]
-	for _, row := range []struct {
+	for i, row := range []struct {
 		size, says string
 		code       int
 	}{
@@ -172,6 +172,9 @@ func TestRoutedFull(t *testing.T) {
 		{"20000000", `^byssus: dataset 2 does not count: node node\d: its cache, .*, is full, wanted room for `, 0}, // only its redundancy has none
 		{"30000000", `^byssus: cache ` + cache + ` on node node\d is full, wanted room for what its ranks write: `, 7},
 	} {
+		if !harness.Chosen(i) {
+			continue
+		}
 		w := c.led(t, h, "full-"+row.size, "mpich", 4, nil, "size="+row.size)
 		if w.over(ctx, t); row.code == 0 {
 			w.asNative(ctx, t, h, "size="+row.size)

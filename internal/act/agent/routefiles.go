@@ -319,7 +319,7 @@ func (n *Node) hearOfRoutes(m control.Message) bool {
 			return nil
 		})
 	case control.Unroute:
-		n.disk.do(func() { n.moves.do(0, func(context.Context) { n.unroute(m.Start, o) }) }) // what does not count, or was removed, is known then
+		n.disk.do(func() { n.moves.do(0, func(context.Context) { unroute(n, m.Start, o) }) }) // what does not count, or was removed, is known then
 	case control.Gather:
 		n.moves.do(0, func(context.Context) {
 			if r := n.leading(); r != nil {
@@ -341,7 +341,7 @@ func (n *Node) hearOfRoutes(m control.Message) bool {
 }
 
 // unroute ends the leading of files.
-func (n *Node) unroute(start uint64, o control.Unroute) {
+func unroute(n *Node, start uint64, o control.Unroute) {
 	left := control.Unrouted{Order: o.Order}
 	var err error
 	if r := n.leading(); r != nil {
