@@ -3,6 +3,8 @@
  * none is open when the process is stopped. */
 #define _GNU_SOURCE
 #include <errno.h>
+#include <limits.h>
+#include <poll.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -221,27 +223,50 @@ static enum client_outcome hear(struct client *c, int fd, unsigned type)
 	return CLIENT_REFUSED;
 }
 
-static enum client_outcome converse(struct client *c, const struct client_request *asks, size_t n,
-				    const struct client_text *text)
+/* Says n things on one connection. Returns its descriptor, or -1. */
+static int say_all(struct client *c, const struct client_request *asks, size_t n,
+		   const struct client_text *text)
 {
-	client_text_clear(&c->text);
 	c->why[0] = 0;
 	if (text && text->lost)
-		return lost(c, "no memory for request %u", asks->type);
+		return lost(c, "no memory for request %u", asks->type), -1;
 	int fd = connected(c);
-	if (fd < 0)
-		return CLIENT_LOST;
 	enum client_outcome outcome = CLIENT_DONE;
-	for (size_t i = 0; i < n && outcome == CLIENT_DONE; i++) {
+	for (size_t i = 0; fd >= 0 && i < n && outcome == CLIENT_DONE; i++) {
 		struct client_request r = asks[i];
 		r.magic = CLIENT_MAGIC, r.version = CLIENT_VERSION, r.pad = 0;
 		r.flags |= i + 1 < n ? CLIENT_FLAG_NEXT : 0;
 		outcome = say(c, fd, &r, text);
 	}
-	if (outcome == CLIENT_DONE)
-		outcome = hear(c, fd, asks->type);
+	if (outcome != CLIENT_DONE)
+		close(fd), fd = -1;
+	return fd;
+}
+
+int client_say(struct client *c, const struct client_request *ask, const struct client_text *text)
+{
+	return say_all(c, ask, 1, text);
+}
+
+enum client_outcome client_hear(struct client *c, int fd, unsigned type, long ms)
+{
+	struct pollfd p = {.fd = fd, .events = POLLIN};
+	if (ms >= 0) {
+		int ready = poll(&p, 1, ms > INT_MAX ? INT_MAX : (int)ms);
+		if (ready == 0 || (ready < 0 && errno == EINTR))
+			return CLIENT_LATER;
+	}
+	client_text_clear(&c->text);
+	enum client_outcome outcome = hear(c, fd, type);
 	close(fd);
 	return outcome;
+}
+
+static enum client_outcome converse(struct client *c, const struct client_request *asks, size_t n,
+				    const struct client_text *text)
+{
+	int fd = say_all(c, asks, n, text);
+	return fd < 0 ? CLIENT_LOST : client_hear(c, fd, asks->type, -1);
 }
 
 enum client_outcome client_ask(struct client *c, const struct client_request *ask,

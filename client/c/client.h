@@ -35,12 +35,20 @@ struct client {
 enum client_outcome {
 	CLIENT_DONE,    /* the answer is there */
 	CLIENT_REFUSED, /* the agent does not do it: `why` is its sentence */
-	CLIENT_LOST     /* there was no conversation: `why` says what was missing */
+	CLIENT_LOST,    /* there was no conversation: `why` says what was missing */
+	CLIENT_LATER    /* the answer has not come yet */
 };
 
 /* Says one thing to the agent and hears its answer. Type, rank and so on are the caller's; the rest of the
  * record is filled in. `text` may be NULL. */
 enum client_outcome client_ask(struct client *, const struct client_request *, const struct client_text *);
+
+/* Says one thing. Returns a descriptor on which the answer comes, or -1: `why` says what was missing. */
+int client_say(struct client *, const struct client_request *, const struct client_text *);
+
+/* Hears the answer, for which ms milliseconds are waited, < 0: however long it takes. Unless it comes later,
+ * the descriptor is closed. */
+enum client_outcome client_hear(struct client *, int fd, unsigned type, long ms);
 
 /* The same of several ranks, each without a text: n requests of type WRITTEN, 1 at least. */
 enum client_outcome client_ask_for(struct client *, const struct client_request *, size_t n);

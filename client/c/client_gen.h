@@ -26,6 +26,10 @@
 #define CLIENT_REQ_DELETE        12   /* of rank 0: the dataset of this name is removed with its files */
 #define CLIENT_REQ_CONFIG        13   /* a setting is asked for */
 #define CLIENT_REQ_END           14   /* of rank 0: the program is done; answered when what it has written counts, or cannot */
+#define CLIENT_REQ_ENTER         15   /* of each member: a group that makes snapshots begins; this and what follows is answered when all have said it */
+#define CLIENT_REQ_READY         16   /* of each member: it has read a snapshot, if valid; the text says how its regions differ from the snapshot's */
+#define CLIENT_REQ_COMMIT        17   /* of each member: its part of the next snapshot is in its place, if valid */
+#define CLIENT_REQ_LEAVE         18   /* of each member: it makes no more; snapshots stay, if valid */
 
 /* Flags of datasets. CHECKPOINT and OUTPUT are SCR's. */
 #define CLIENT_FLAG_CHECKPOINT   1   /* the program can restart from it */
@@ -34,6 +38,8 @@
 #define CLIENT_FLAG_MORE         8   /* the text goes on in the next message of this connection */
 #define CLIENT_FLAG_ANY          16   /* of ReqFetch: every rank's files are there for all, since the number of ranks is another */
 #define CLIENT_FLAG_NEXT         32   /* of ReqWritten: the same of another rank follows on this connection; one answer is to all */
+#define CLIENT_FLAG_RESTORE      64   /* of ReqEnter: with the newest snapshot; of its answer: there is one, to be read first */
+#define CLIENT_FLAG_DIFFER       128   /* of an answer that refuses: since members, or a snapshot, differ */
 
 /* Request is what a program says. A text follows: strings, each with a zero at its end. */
 struct client_request {

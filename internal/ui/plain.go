@@ -8,7 +8,7 @@ import (
 
 // inside are the packages that begin their errors with their names. A test compares them with the folders that there are.
 const inside = " abi adopt agent bulk cli client control coord coordsrv dataset elfcheck engine faults files format frames haltrule holding house input keep launch ledger" +
-	" localmpi machine mover mpilib mpispec node notify outputs own parity part picture pmi pmifd pupgen reap recovery redset resman routed rundir sandbox settings settingsfile spawn timeline ui vettool "
+	" localmpi machine mover mpilib mpispec node notify outputs own parity part picture pmi pmifd pupgen reap recovery redset resman routed rundir sandbox settings settingsfile snapshots spawn timeline ui vettool "
 
 // Plain turns what an error says into what a user is told: it begins with the thing, and leaves out the names of our packages,
 // with which errors begin ("package: operation: object: found, wanted") and which stand in the middle of wrapped ones. Several

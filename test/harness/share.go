@@ -196,9 +196,12 @@ func MountsLock(alone bool) (*os.File, error) {
 
 // Chosen says whether the i-th of some tests of one kind is among the third of them that `make test` runs for this commit; other
 // commits run the others. All are run by `make test-long`, and by who runs a package's tests by themselves.
-func Chosen(i int) bool {
+func Chosen(i int) bool { return ChosenOf(3, i) }
+
+// ChosenOf is Chosen, but for one of so many.
+func ChosenOf(of uint64, i int) bool {
 	n, err := strconv.ParseUint(os.Getenv("BYSSUS_TEST_SEED"), 10, 64)
-	return os.Getenv("BYSSUS_TEST_LONG") != "" || err != nil || n == 0 || (uint64(i)+n)%3 == 0
+	return os.Getenv("BYSSUS_TEST_LONG") != "" || err != nil || n == 0 || (uint64(i)+n)%of == 0
 }
 
 // Seed is what random decisions follow from, when no flag says it: BYSSUS_TEST_SEED, which `make test` makes of the commit, so that

@@ -168,7 +168,8 @@ func (c *clients) converse(conn *net.UnixConn, pid int) {
 		return
 	}
 	answer := c.answerAll(asks)
-	if ask := asks[0]; ask.Type == client.ReqJoin && answer.Refused == 0 {
+	if ask := asks[0]; (ask.Type == client.ReqJoin || ask.Type == client.ReqEnter) && answer.Refused == 0 {
+		ask.Run = max(ask.Run, answer.Run) // of a group that has just begun
 		c.joined(pid, ask)
 	}
 	list := answer.Packets()

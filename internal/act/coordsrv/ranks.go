@@ -112,6 +112,7 @@ func (r *ranks) fromCaches(image uint64) {
 // plain starts ranks that are not led: where their parts are of the dataset that they are to restart from, if caches have it.
 func (r *ranks) plain(image uint64) {
 	w := r.written()
+	w.memory.reset()
 	w.book.Over()
 	w.book.Limit(0)
 	if all := w.book.Checkpoints(); image != 0 && len(all) > 0 && image != all[len(all)-1] {

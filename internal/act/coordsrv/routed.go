@@ -9,7 +9,6 @@ import (
 
 	"github.com/byssus-hpc/byssus/internal/act/agent"
 	"github.com/byssus-hpc/byssus/internal/act/control"
-	"github.com/byssus-hpc/byssus/internal/decide/coord"
 	"github.com/byssus-hpc/byssus/internal/decide/holding"
 	"github.com/byssus-hpc/byssus/internal/decide/node"
 	"github.com/byssus-hpc/byssus/internal/decide/outputs"
@@ -45,18 +44,8 @@ func newRouting(w *written, route *dataset.Route) *routing {
 
 // ask has package outputs asked for the program; then is called later, if its life is not over.
 func (r *routing) ask(node int, then func(outputs.Answer)) outputs.Ask {
-	w, life := r.w, r.life
-	w.last++
-	w.asks[w.last] = question{then: func(a outputs.Answer) {
-		w.s.wg.Go(func() {
-			w.s.ask(func() {
-				if life == r.life {
-					then(a)
-				}
-			})
-		})
-	}}
-	return outputs.Ask{Number: w.last, Node: node}
+	life := r.life
+	return r.w.own(node, func() bool { return life == r.life }, then)
 }
 
 // begin makes ready for a start of the program, on these nodes, anew or from a dataset, of which the key is told.
@@ -293,13 +282,11 @@ func (r *routing) discarded(n uint64) {
 		delete(r.begun, n)
 		r.pending++
 		life := r.life
-		r.w.s.wg.Go(func() {
-			r.w.s.ask(func() {
-				if life == r.life {
-					r.pending--
-					r.again(c, "it could not be stored")
-				}
-			})
+		r.w.later(func() {
+			if life == r.life {
+				r.pending--
+				r.again(c, "it could not be stored")
+			}
 		})
 	}
 }
@@ -315,9 +302,7 @@ func (r *routing) counts(n uint64) {
 		r.watch.Over(c.Key)
 		r.watch.Counted(c.Files)
 	}
-	if s := r.w.s; r.w.halted != "" || s.halting.done {
-		s.step(coord.Heeded{Ends: true})
-	}
+	endIfWanted(r.w)
 }
 
 // claim has a node give up a file that another wants to write to as well, or rename one for it.

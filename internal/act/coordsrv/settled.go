@@ -17,6 +17,10 @@ func (w *written) begin(ask outputs.Ask, m control.Asked) {
 		w.done(ask, errors.New("a program begins without settings"))
 		return
 	}
+	if w.memory.group != nil && !w.memory.group.Over() {
+		w.done(ask, errors.New("this program makes snapshots: it cannot use SCR's calls as well"))
+		return
+	}
 	found, notes := w.resolve(*m.Settings)
 	for _, n := range notes {
 		if n.Level == settings.Refused {

@@ -32,7 +32,7 @@ func TestSettled(t *testing.T) {
 		{"SCR_HALT_SECONDS=60\nSCR_END_TIME=9", nil, time.Time{}, 1, nil},
 		{"SCR_DEBUG=2", nil, time.Time{}, 1, []string{"SCR_DEBUG=2 (u:1) has no effect: what happened to a job is always logged"}},
 	} {
-		w := &written{s: &Server{opt: Options{Caches: c.caches, Until: c.until}}}
+		w := &written{questions: questions{s: &Server{opt: Options{Caches: c.caches, Until: c.until}}}}
 		found, notes := w.resolve(settings.Sources{Dir: "/d", User: c.user, UserName: "u"})
 		if p := policyOf(found.Plan(), c.caches); p.Keep != c.keep || p.Bypass != (c.caches == nil) {
 			t.Errorf("%q: %d stay, bypass %v, wanted %d", c.user, p.Keep, p.Bypass, c.keep)

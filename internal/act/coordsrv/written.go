@@ -25,31 +25,21 @@ import (
 // does where the nodes have caches. All of it belongs to the loop's goroutine.
 type written struct {
 	*orders
-	s       *Server
+	questions
 	book    *outputs.Book
 	keeper  *keep.Keeper // nil: the nodes have no caches
-	asks    map[uint64]question
-	last    uint64 // number of a question
 	commits map[uint64]func(why string)
 	told    map[string]bool // of settings
 	routing *routing        // nil: the program says by itself what it writes
+	memory  *memory
 	numbers *numbers
 	halted  string // the program was told to end for another reason than conditions that may be taken back
 }
 
-// question is one of a program, whom an agent has asked for.
-type question struct {
-	from    *peer
-	number  uint64 // the agent's
-	kind    uint16
-	inForce []string             // of Begin: the program's settings
-	then    func(outputs.Answer) // asked by this process itself (routing); nil: by a program
-}
-
 // keepWritten begins to, when the agents have come. A plain job goes on from what there is of them.
 func (s *Server) keepWritten(start *coord.Start) error {
-	w := &written{s: s, numbers: &numbers{loop: s.loop, job: s.opt.Job}, asks: map[uint64]question{}, commits: map[uint64]func(string){}, told: map[string]bool{}}
-	s.written = w
+	w := &written{questions: questions{s: s, asks: map[uint64]question{}}, numbers: &numbers{loop: s.loop, job: s.opt.Job}, commits: map[uint64]func(string){}, told: map[string]bool{}}
+	s.written, w.memory = w, newMemory(w)
 	known, last, err := storedOutputs(s.opt.Job, s.opt.Say)
 	if err != nil {
 		return err
@@ -186,6 +176,8 @@ func (w *written) asked(from *peer, m control.Asked) {
 		w.book.End(ask, m.Run)
 	case client.ReqConfig:
 		w.config(ask, m)
+	case client.ReqEnter, client.ReqReady, client.ReqCommit, client.ReqLeave:
+		w.memory.asked(ask, m)
 	default:
 		w.done(ask, fmt.Errorf("request of unknown type %d", m.Type))
 	}
@@ -230,9 +222,7 @@ func (w *written) Answer(ask outputs.Ask, a outputs.Answer) {
 	case a.Why != "":
 		out.Text = []string{a.Why}
 	}
-	if !q.from.gone {
-		q.from.hear(control.Message{Body: control.Told{Number: q.number, Answered: out}})
-	}
+	w.tell(q, out)
 }
 
 func flagsOf(l holding.Label) uint32 {
@@ -292,6 +282,7 @@ const agreeTime = 5 * time.Millisecond
 
 // Commit is outputs'.
 func (w *written) Commit(n uint64, label holding.Label, how settings.Pick, at []int, then func(string)) {
+	then = w.memory.heard(n, then)
 	nodes, ranks := byNode(at)
 	store := func() {
 		if label.InPlace { // the number of the next is set apart with this one's directory
@@ -369,6 +360,7 @@ func (w *written) sealInPlace(n uint64, label holding.Label, nodes []int, ranks 
 
 // Discard is outputs'.
 func (w *written) Discard(n uint64, bypass bool) {
+	w.memory.over(n, "it does not count")
 	if w.routing != nil {
 		w.routing.discarded(n)
 	}
@@ -477,6 +469,9 @@ func (w *written) Counts(n uint64, counts bool) {
 		}
 		if counts && w.routing != nil {
 			w.routing.counts(n)
+		}
+		if counts && w.memory.group != nil {
+			endIfWanted(w)
 		}
 	}
 }

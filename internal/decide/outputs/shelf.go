@@ -24,6 +24,9 @@ func (s *shelf) List() []Dataset {
 	return list
 }
 
+// Next is the number of the dataset that is opened next.
+func (s *shelf) Next() uint64 { return s.last + 1 }
+
 // Checkpoints are the numbers of those to restart from, ascending.
 func (s *shelf) Checkpoints() []uint64 {
 	var list []uint64

@@ -29,16 +29,22 @@ const (
 	ReqDelete  = 12 // of rank 0: the dataset of this name is removed with its files
 	ReqConfig  = 13 // a setting is asked for
 	ReqEnd     = 14 // of rank 0: the program is done; answered when what it has written counts, or cannot
+	ReqEnter   = 15 // of each member: a group that makes snapshots begins; this and what follows is answered when all have said it
+	ReqReady   = 16 // of each member: it has read a snapshot, if valid; the text says how its regions differ from the snapshot's
+	ReqCommit  = 17 // of each member: its part of the next snapshot is in its place, if valid
+	ReqLeave   = 18 // of each member: it makes no more; snapshots stay, if valid
 )
 
 // Flags of datasets. CHECKPOINT and OUTPUT are SCR's.
 const (
-	FlagCheckpoint = 1  // the program can restart from it
-	FlagOutput     = 2  // a result: it is copied to the prefix always
-	FlagBypass     = 4  // its files are in the prefix themselves
-	FlagMore       = 8  // the text goes on in the next message of this connection
-	FlagAny        = 16 // of ReqFetch: every rank's files are there for all, since the number of ranks is another
-	FlagNext       = 32 // of ReqWritten: the same of another rank follows on this connection; one answer is to all
+	FlagCheckpoint = 1   // the program can restart from it
+	FlagOutput     = 2   // a result: it is copied to the prefix always
+	FlagBypass     = 4   // its files are in the prefix themselves
+	FlagMore       = 8   // the text goes on in the next message of this connection
+	FlagAny        = 16  // of ReqFetch: every rank's files are there for all, since the number of ranks is another
+	FlagNext       = 32  // of ReqWritten: the same of another rank follows on this connection; one answer is to all
+	FlagRestore    = 64  // of ReqEnter: with the newest snapshot; of its answer: there is one, to be read first
+	FlagDiffer     = 128 // of an answer that refuses: since members, or a snapshot, differ
 )
 
 // Request is what a program says. A text follows: strings, each with a zero at its end.

@@ -1,0 +1,72 @@
+/* byssus.h: snapshots of a program's memory, kept in the memory of its node and of others (docs/memory.md).
+ * No MPI, no file: each member of a group talks to the agent of its node (byssus run --plain, with --cache).
+ *
+ * Calls return a bys_result. Those that wait for other members take a timeout in milliseconds: BYS_BLOCK
+ * waits however long it takes, BYS_TEST not at all. After BYS_TIMEOUT nothing is lost: the same call goes on
+ * waiting. No call prints, ends the process, or raises a signal. Any thread may call, one at a time for each
+ * description. A child after fork has no descriptions. */
+#ifndef BYSSUS_H
+#define BYSSUS_H
+#include <stddef.h>
+#include <stdint.h>
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define BYS_BLOCK (-1L)
+#define BYS_TEST 0L
+
+enum bys_result {
+	BYS_OK = 0,
+	BYS_TIMEOUT = 1,  /* not yet; what was begun goes on */
+	BYS_NOTHING = 2,  /* restore: there is no snapshot; the description has begun empty */
+	BYS_EUSE = -1,    /* arguments, the order of calls, or another process than began */
+	BYS_EFAILED = -2, /* the snapshot does not count, and the one before stands */
+	BYS_EROOM = -3,   /* there is no room for the snapshot on this node */
+	BYS_EDIFFER = -4, /* members do not agree, or the snapshot is of other regions */
+	BYS_EAGENT = -5,  /* there is no agent, or it refuses */
+	BYS_ESYS = -6     /* of the operating system: the sentence names what */
+};
+
+/* Memory that a snapshot is to have. id: the program's, each once; bytes: at `at`, 1 at least. */
+typedef struct {
+	uint32_t id, reserved;
+	void *at;
+	uint64_t bytes;
+} bys_region;
+
+/* Who makes snapshots together: `member` of `members`, counted from 0. name: of the group, at most 63 bytes
+ * without blanks and slashes; NULL: "memory". */
+typedef struct {
+	uint32_t member, members;
+	const char *name;
+} bys_group;
+
+typedef struct bys_description *bys_desc;
+
+/* Begins: all members call it, or bys_restore. *d is NULL before, and after an error. */
+int bys_init(bys_desc *d, const bys_region *, size_t n, const bys_group *, long timeout);
+
+/* As bys_init; then the regions have the bytes of the newest snapshot that counts, on all members, and *tag
+ * is that snapshot's. */
+int bys_restore(bys_desc *d, const bys_region *, size_t n, const bys_group *, uint64_t *tag, long timeout);
+
+/* Copies the regions, which may be written to again then. The tag is the program's, equal on all members: a
+ * step, say. Waits for nobody. */
+int bys_start(bys_desc, uint64_t tag);
+
+/* Makes what was started the snapshot to restore: when all members have called it, and the bytes are safe
+ * from the loss of a node. All members hear the same of one snapshot. */
+int bys_commit(bys_desc, long timeout);
+
+/* Ends: all members call it. keep 0: the snapshots are removed; else the newest is copied to the job's store,
+ * and a later run goes on from it. *d is NULL after BYS_OK, and after errors. */
+int bys_finish(bys_desc *d, int keep, long timeout);
+
+/* What the last call on a description said, or the last bys_init or bys_restore of this thread, if NULL. */
+const char *bys_error(bys_desc);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

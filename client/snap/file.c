@@ -1,0 +1,117 @@
+/* file.c: a member's part of a snapshot: one file, with a table of its regions and their bytes. The file lies
+ * in memory that the agent's node has for it; checksums and redundancy are the agents'. Context: see state.h.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include "state.h"
+
+#define MAGIC 0x50414e5359420001 /* "\1\0BYSNAP": version 1 */
+#define PAGE 4096
+
+/* The file begins with a head and an entry for each region; from the next page on lie their bytes, each
+ * region's at the beginning of a page. */
+struct head { uint64_t magic, tag; uint32_t member, members; uint64_t regions; };
+
+static uint64_t up(uint64_t n) { return (n + PAGE - 1) / PAGE * PAGE; }
+
+bool snap_lay_out(struct bys_description *d)
+{
+	d->table = calloc(d->n, sizeof *d->table);
+	uint64_t at = up(sizeof(struct head) + d->n * sizeof *d->table);
+	for (size_t i = 0; d->table && i < d->n; i++) {
+		d->table[i] = (struct snap_entry){d->regions[i].id, d->regions[i].bytes, at};
+		at += up(d->regions[i].bytes);
+	}
+	return d->table != NULL;
+}
+
+/* Writes or reads all of n bytes. 0: done; else errno, or EIO at the end of the file. */
+static int all(int fd, void *at, uint64_t n, uint64_t from, bool write)
+{
+	for (char *p = at; n; ) {
+		size_t piece = n > 1UL << 30 ? 1UL << 30 : n;
+		ssize_t done = write ? pwrite(fd, p, piece, (off_t)from)
+				     : pread(fd, p, piece, (off_t)from);
+		if (done < 0 && errno == EINTR) continue;
+		if (done <= 0) return done ? errno : EIO;
+		p += done, from += (uint64_t)done, n -= (uint64_t)done;
+	}
+	return 0;
+}
+
+static bool path_of(char *path, const char *dir, uint32_t member)
+{
+	return snprintf(path, DIRECTORY, "%s/member-%u", dir, member) < DIRECTORY;
+}
+
+static int too_long(struct bys_description *d, const char *dir)
+{
+	return snap_because(d, BYS_ESYS, "%s: a path that is too long", dir);
+}
+
+int snap_write(struct bys_description *d, const char *dir, uint64_t tag)
+{
+	char path[DIRECTORY];
+	struct head h = {MAGIC, tag, d->member, d->members, d->n};
+	if (!path_of(path, dir, d->member)) return too_long(d, dir);
+	if (mkdir(dir, 0700) && errno != EEXIST)
+		return snap_because(d, BYS_ESYS, "%s: %s", dir, strerror(errno));
+	int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
+	if (fd < 0) return snap_because(d, BYS_ESYS, "%s: %s", path, strerror(errno));
+	int failed = all(fd, &h, sizeof h, 0, true);
+	if (!failed) failed = all(fd, d->table, d->n * sizeof *d->table, sizeof h, true);
+	for (size_t i = 0; i < d->n && !failed; i++)
+		failed = all(fd, d->regions[i].at, d->regions[i].bytes, d->table[i].at, true);
+	if (close(fd) && !failed) failed = errno;
+	if (!failed) return BYS_OK;
+	bool full = failed == ENOSPC || failed == EDQUOT;
+	return snap_because(d, full ? BYS_EROOM : BYS_ESYS, "%s: %s", path, strerror(failed));
+}
+
+/* Whether the file's table is that of the regions. */
+static int compare(struct bys_description *d, int fd, const char *path, const struct head *h)
+{
+	unsigned long regions = h->regions;
+	if (h->magic != MAGIC || h->member != d->member)
+		return snap_because(d, BYS_ESYS, "%s: is no part of member %u", path, d->member);
+	if (regions != d->n)
+		return snap_because(d, BYS_EDIFFER, "member %u: found %zu regions, wanted the snapshot's %lu",
+				    d->member, d->n, regions);
+	for (size_t i = 0; i < d->n; i++) {
+		struct snap_entry e = {0};
+		int failed = all(fd, &e, sizeof e, sizeof *h + i * sizeof e, false);
+		if (failed) return snap_because(d, BYS_ESYS, "%s: %s", path, strerror(failed));
+		if (e.id != d->regions[i].id || e.bytes != d->regions[i].bytes)
+			return snap_because(d, BYS_EDIFFER,
+					    "member %u: found region %u of %lu bytes, wanted the snapshot's "
+					    "%lu of %lu",
+					    d->member, d->regions[i].id, (unsigned long)d->regions[i].bytes,
+					    (unsigned long)e.id, (unsigned long)e.bytes);
+	}
+	return BYS_OK;
+}
+
+int snap_read(struct bys_description *d, const char *dir, uint64_t *tag)
+{
+	char path[DIRECTORY];
+	struct head h = {0};
+	if (!path_of(path, dir, d->member)) return too_long(d, dir);
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+	if (fd < 0) return snap_because(d, BYS_ESYS, "%s: %s", path, strerror(errno));
+	int failed = all(fd, &h, sizeof h, 0, false);
+	int result = failed ? snap_because(d, BYS_ESYS, "%s: %s", path, strerror(failed))
+			    : compare(d, fd, path, &h);
+	for (size_t i = 0; i < d->n && result == BYS_OK; i++) {
+		failed = all(fd, d->regions[i].at, d->regions[i].bytes, d->table[i].at, false);
+		if (failed) result = snap_because(d, BYS_ESYS, "%s: %s", path, strerror(failed));
+	}
+	close(fd);
+	*tag = h.tag;
+	return result;
+}

@@ -1,0 +1,255 @@
+/* snap.c: the calls of byssus.h. What members say together goes to the agent as one question each, whose
+ * answer is waited for on a descriptor: a call whose time is up leaves that open, and the next goes on.
+ * Context: see state.h. */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+#include "state.h"
+
+static __thread char begun_why[640]; /* of a description that could not begin */
+
+int snap_because(struct bys_description *d, int result, const char *format, ...)
+{
+	va_list args;
+	va_start(args, format);
+	vsnprintf(d->why, sizeof d->why, format, args);
+	va_end(args);
+	return result;
+}
+
+const char *bys_error(bys_desc d) { return d ? d->why : begun_why; }
+
+static int64_t now_ms(void)
+{
+	struct timespec t;
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return t.tv_sec * 1000LL + t.tv_nsec / 1000000;
+}
+
+/* Of a call that may take so long: the time when it is up; < 0: never. */
+static int64_t until(long timeout) { return timeout < 0 ? -1 : now_ms() + timeout; }
+
+static int refused(struct bys_description *d)
+{
+	int result = d->client.answer.flags & CLIENT_FLAG_DIFFER ? BYS_EDIFFER : BYS_EAGENT;
+	return snap_because(d, result, "%s", d->client.why);
+}
+
+/* Asks, and waits for the answer until then. */
+static int ask(struct bys_description *d, struct client_request r, int64_t end)
+{
+	if (d->fd < 0) {
+		r.rank = d->member, r.nranks = d->members, r.run = d->run;
+		d->asked = r.type;
+		d->fd = client_say(&d->client, &r, d->text.length ? &d->text : NULL);
+		if (d->fd < 0) return snap_because(d, BYS_EAGENT, "%s", d->client.why);
+	}
+	for (;;) {
+		int64_t left = end < 0 ? -1 : end - now_ms();
+		if (end >= 0 && left < 0) left = 0;
+		enum client_outcome o = client_hear(&d->client, d->fd, d->asked, left);
+		if (o == CLIENT_LATER && left) continue;
+		if (o == CLIENT_LATER) return BYS_TIMEOUT;
+		d->fd = -1;
+		if (o == CLIENT_REFUSED) return refused(d);
+		return o == CLIENT_DONE ? BYS_OK : snap_because(d, BYS_EAGENT, "%s", d->client.why);
+	}
+}
+
+/* Takes in where the next snapshot is to be put. */
+static int placed(struct bys_description *d)
+{
+	const struct client_answer *a = &d->client.answer;
+	const char *dir = client_text_next(&d->client.text, NULL);
+	d->run = a->run, d->next = a->dataset;
+	int n = dir ? snprintf(d->dir, sizeof d->dir, "%s/rank-%05u.files", dir, d->member) : -1;
+	if (n < 0 || n >= (int)sizeof d->dir)
+		return snap_because(d, BYS_EAGENT, "the agent names no directory for the next snapshot");
+	d->phase = IDLE;
+	return BYS_OK;
+}
+
+/* Reads the snapshot that the agent has offered, and says how that went in the next question. */
+static int read_offered(struct bys_description *d, struct client_request *r)
+{
+	uint64_t n = d->client.answer.dataset;
+	struct client_request fetch = {.type = CLIENT_REQ_FETCH, .dataset = n,
+				       .flags = d->client.answer.flags & CLIENT_FLAG_BYPASS};
+	d->run = d->client.answer.run;
+	client_text_clear(&d->text);
+	int result = ask(d, fetch, -1); /* this node's agent answers at once */
+	const char *dir = result == BYS_OK ? client_text_next(&d->client.text, NULL) : NULL;
+	if (result == BYS_OK)
+		result = dir ? snap_read(d, dir, &d->restored) : BYS_ESYS;
+	if (result == BYS_EDIFFER) client_text_add(&d->text, d->why);
+	*r = (struct client_request){.type = CLIENT_REQ_READY, .dataset = n, .valid = result == BYS_OK};
+	return result;
+}
+
+/* Begins, or goes on beginning. */
+static int enter(struct bys_description *d, int64_t end)
+{
+	struct client_request r = {.type = CLIENT_REQ_ENTER};
+	r.flags = d->restore ? CLIENT_FLAG_RESTORE : 0;
+	if (d->fd < 0) {
+		for (size_t i = 0; i < d->n; i++) r.bytes += d->regions[i].bytes;
+		client_text_clear(&d->text);
+		client_text_add(&d->text, d->name);
+	}
+	int result = ask(d, r, end);
+	while (result == BYS_OK && d->client.answer.flags & CLIENT_FLAG_RESTORE) {
+		d->phase = READING;
+		read_offered(d, &r);
+		result = ask(d, r, end);
+	}
+	if (result != BYS_OK) return result;
+	d->had = d->phase == READING && d->client.answer.valid;
+	return placed(d);
+}
+
+/* -- beginning ------------------------------------------------------------------------------------------- */
+
+static const char *wrong(const bys_region *regions, size_t n, const bys_group *g)
+{
+	if (!g || g->member >= g->members) return "a group, and a member below the number of members";
+	if (!regions || n < 1 || n > MAX_REGIONS) return "1 to 4096 regions";
+	if (g->name && (!*g->name || strlen(g->name) >= NAME || strpbrk(g->name, " \t\n/.")))
+		return "a name of 1 to 63 bytes without blanks, slashes and dots";
+	for (size_t i = 0; i < n; i++) {
+		if (!regions[i].at || !regions[i].bytes) return "regions with an address and at least 1 byte";
+		for (size_t k = 0; k < i; k++)
+			if (regions[k].id == regions[i].id) return "each id once";
+	}
+	return NULL;
+}
+
+static struct bys_description *make(const bys_region *regions, size_t n, const bys_group *g, bool restore)
+{
+	struct bys_description *d = calloc(1, sizeof *d);
+	bys_region *copy = calloc(n, sizeof *copy);
+	if (!d || !copy) return free(d), free(copy), NULL;
+	memcpy(copy, regions, n * sizeof *copy);
+	atomic_flag_clear(&d->use);
+	d->pid = getpid(), d->fd = -1, d->restore = restore, d->regions = copy, d->n = n;
+	d->member = g->member, d->members = g->members;
+	snprintf(d->name, sizeof d->name, "%s", g->name ? g->name : "memory");
+	struct mpi mpi = {0};
+	if (!mpi_find(&mpi)) d->client.at = mpi.agent;
+	return snap_lay_out(d) ? d : (free(copy), free(d), NULL);
+}
+
+static void unmake(bys_desc *at)
+{
+	struct bys_description *d = *at;
+	snprintf(begun_why, sizeof begun_why, "%s", d->why);
+	if (d->fd >= 0) close(d->fd);
+	client_text_free(&d->text), client_text_free(&d->client.text);
+	free(d->regions), free(d->table), free(d);
+	*at = NULL;
+}
+
+/* Whether a call may be made now; it ends with leave. */
+static int come(struct bys_description *d)
+{
+	if (!d) return BYS_EUSE;
+	if (d->pid != getpid()) return BYS_EUSE;
+	return atomic_flag_test_and_set(&d->use) ? BYS_EUSE : BYS_OK;
+}
+
+static int leave(struct bys_description *d, int result)
+{
+	atomic_flag_clear(&d->use);
+	return result;
+}
+
+static int begin(bys_desc *at, const bys_region *regions, size_t n, const bys_group *g, long timeout,
+		 bool restore)
+{
+	const char *why = at ? wrong(regions, n, g) : "a place for the description";
+	if (!why && !*at && !(*at = make(regions, n, g, restore))) {
+		snprintf(begun_why, sizeof begun_why, "no memory for the description");
+		return BYS_ESYS;
+	}
+	if (why) {
+		snprintf(begun_why, sizeof begun_why, "wanted %s", why);
+		return BYS_EUSE;
+	}
+	if (come(*at) != BYS_OK) return BYS_EUSE;
+	struct bys_description *d = *at;
+	if (d->phase > READING)
+		return leave(d, snap_because(d, BYS_EUSE, "this description has begun already"));
+	int result = enter(d, until(timeout));
+	if (result < 0) return unmake(at), result;
+	return leave(d, result);
+}
+
+int bys_init(bys_desc *d, const bys_region *regions, size_t n, const bys_group *g, long timeout)
+{
+	return begin(d, regions, n, g, timeout, false);
+}
+
+int bys_restore(bys_desc *d, const bys_region *regions, size_t n, const bys_group *g, uint64_t *tag,
+		long timeout)
+{
+	int result = begin(d, regions, n, g, timeout, true);
+	if (result == BYS_OK && tag) *tag = (*d)->restored;
+	return result == BYS_OK && !(*d)->had ? BYS_NOTHING : result;
+}
+
+/* -- snapshots ------------------------------------------------------------------------------------------- */
+
+int bys_start(bys_desc d, uint64_t tag)
+{
+	if (come(d) != BYS_OK) return BYS_EUSE;
+	if (d->phase != IDLE)
+		return leave(d, snap_because(d, BYS_EUSE, "start: found one that is not committed"));
+	int result = snap_write(d, d->dir, tag);
+	d->phase = STARTED, d->tag = tag, d->room = result == BYS_OK;
+	return leave(d, result);
+}
+
+static int commit(struct bys_description *d, int64_t end)
+{
+	struct client_request r = {.type = CLIENT_REQ_COMMIT, .dataset = d->next, .valid = d->room};
+	if (d->phase == STARTED) {
+		for (size_t i = 0; i < d->n; i++) r.bytes += d->regions[i].bytes;
+		client_text_clear(&d->text);
+		client_text_addf(&d->text, "%lu", (unsigned long)d->tag);
+		d->phase = COMMITTING;
+	}
+	int result = ask(d, r, end);
+	if (result != BYS_OK) return result;
+	if (!d->client.answer.valid) {
+		const char *why = client_text_next(&d->client.text, client_text_next(&d->client.text, NULL));
+		result = snap_because(d, BYS_EFAILED, "%s", why ? why : "the agent does not say why");
+	}
+	int next = placed(d);
+	return next == BYS_OK ? result : next;
+}
+
+int bys_commit(bys_desc d, long timeout)
+{
+	if (come(d) != BYS_OK) return BYS_EUSE;
+	if (d->phase != STARTED && d->phase != COMMITTING)
+		return leave(d, snap_because(d, BYS_EUSE, "commit: found nothing that was started"));
+	return leave(d, commit(d, until(timeout)));
+}
+
+int bys_finish(bys_desc *at, int keep, long timeout)
+{
+	if (!at || come(*at) != BYS_OK) return BYS_EUSE;
+	struct bys_description *d = *at;
+	if (d->phase != IDLE && d->phase != LEAVING)
+		return leave(d, snap_because(d, BYS_EUSE, "finish: found a snapshot that is not committed"));
+	if (d->phase == IDLE) client_text_clear(&d->text);
+	d->phase = LEAVING;
+	struct client_request r = {.type = CLIENT_REQ_LEAVE, .valid = keep != 0};
+	int result = ask(d, r, until(timeout));
+	if (result == BYS_TIMEOUT) return leave(d, result);
+	return unmake(at), result;
+}

@@ -1,0 +1,209 @@
+package coordsrv
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+
+	"github.com/byssus-hpc/byssus/internal/act/control"
+	"github.com/byssus-hpc/byssus/internal/decide/holding"
+	"github.com/byssus-hpc/byssus/internal/decide/outputs"
+	"github.com/byssus-hpc/byssus/internal/decide/settings"
+	"github.com/byssus-hpc/byssus/internal/decide/snapshots"
+	"github.com/byssus-hpc/byssus/internal/wire/client"
+)
+
+// memory speaks to package outputs for a group that makes snapshots, whose members speak each for itself: package snapshots says when all
+// have. A snapshot is a dataset whose files are the members' regions. All of it belongs to the loop's goroutine.
+type memory struct {
+	w       *written
+	group   *snapshots.Group // nil: there is none
+	members int
+	name    string
+	run     uint64
+	at      []int                       // the node of each member
+	commits map[uint64]func(why string) // of snapshots that are being stored
+}
+
+func newMemory(w *written) *memory {
+	return &memory{w: w, commits: map[uint64]func(string){}}
+}
+
+// reset ends the group, whose program is over.
+func (m *memory) reset() {
+	if m.group != nil {
+		m.group.Refuse("the program is over")
+	}
+	m.group, m.commits = nil, map[uint64]func(string){}
+}
+
+// desk is memory for one group: what was begun for another is not heard any more.
+type desk struct {
+	*memory
+	group *snapshots.Group
+}
+
+func (d *desk) ask(node int, then func(outputs.Answer)) outputs.Ask {
+	return d.w.own(node, d.lives, then)
+}
+
+func (d *desk) lives() bool { return d.group == d.memory.group }
+
+// asked takes in what a member says.
+func (m *memory) asked(ask outputs.Ask, a control.Asked) {
+	q := snapshots.Question{Number: ask.Number, Node: ask.Node, Member: int(a.Rank)}
+	text := ""
+	if len(a.Text) > 0 {
+		text = a.Text[0]
+	}
+	switch {
+	case a.Type == client.ReqEnter:
+		m.enter(ask, q, a)
+	case m.group == nil:
+		m.w.done(ask, fmt.Errorf("member %d belongs to no group: its program is over", a.Rank))
+	case a.Type == client.ReqReady:
+		m.group.Ready(q, a.Valid == 1, text)
+	case a.Type == client.ReqLeave:
+		m.group.Leave(q, a.Valid == 1)
+	default:
+		tag, err := strconv.ParseUint(text, 10, 64)
+		if err != nil {
+			m.w.done(ask, fmt.Errorf("commit: found tag %q, wanted a number", text))
+			return
+		}
+		m.group.Commit(q, tag, snapshots.Part{Valid: a.Valid == 1, Bytes: a.Bytes})
+	}
+}
+
+// enter: a member begins, the first of its group or another.
+func (m *memory) enter(ask outputs.Ask, q snapshots.Question, a control.Asked) {
+	w := m.w
+	switch {
+	case w.keeper == nil:
+		w.done(ask, errors.New("snapshots are kept in the memory of nodes: wanted byssus run --plain with --hosts or --sandbox, and --cache"))
+		return
+	case !w.s.opt.Plain:
+		w.done(ask, errors.New("snapshots of a program whose images are taken: found byssus run, wanted byssus run --plain"))
+		return
+	case w.routing != nil:
+		w.done(ask, errors.New("snapshots of a program whose files are led: found --files, wanted none"))
+		return
+	case w.book.Prefix() != "" && len(w.book.List()) > 0:
+		w.done(ask, errors.New("this job has datasets that were written by SCR's calls: snapshots need a job of their own (byssus run --job)"))
+		return
+	case a.NRanks < 1 || len(a.Text) == 0:
+		w.done(ask, fmt.Errorf("init: found %d members and %d strings, wanted at least 1 of each", a.NRanks, len(a.Text)))
+		return
+	}
+	if m.group == nil || m.group.Over() {
+		d := &desk{memory: m}
+		m.members, m.name = int(a.NRanks), a.Text[0]
+		m.group = snapshots.New(d, m.members)
+		d.group = m.group
+	}
+	m.group.Enter(q, fmt.Sprintf("%q of %d members", a.Text, a.NRanks), a.Flags&client.FlagRestore != 0)
+}
+
+// Answer is snapshots'.
+func (d *desk) Answer(ask uint64, a snapshots.Answer) {
+	q, ok := d.w.asks[ask]
+	if !ok {
+		return
+	}
+	delete(d.w.asks, ask)
+	out := client.Answered{Answer: client.Answer{Run: a.Run, Dataset: a.Next}, Text: []string{a.Dir, a.Why}}
+	switch {
+	case a.Refused != "":
+		out = client.Refusal(a.Refused)
+	case a.Restore != 0:
+		out.Flags, out.Dataset = client.FlagRestore, a.Restore
+		if a.Stored {
+			out.Flags |= client.FlagBypass
+		}
+	}
+	if a.Differ {
+		out.Flags |= client.FlagDiffer
+	}
+	if a.Done {
+		out.Valid = 1
+	}
+	d.w.tell(q, out)
+}
+
+// Begin is snapshots'.
+func (d *desk) Begin(at []int, then func(uint64, string)) {
+	w, c := d.w, d.w.s.opt.Caches
+	p := outputs.Policy{Keep: 1, Kept: settings.Descriptors{Implied: settings.Ckpt{Interval: 1, Scheme: c.Scheme, SetSize: c.Size}}}
+	w.book.Begin(d.ask(0, func(a outputs.Answer) {
+		if a.Refused == "" {
+			d.run, d.at = a.Run, at
+			for member, node := range at {
+				w.book.Join(d.ask(node, func(outputs.Answer) {}), a.Run, member)
+			}
+		}
+		then(a.Run, a.Refused)
+	}), len(at), p, outputs.First{})
+}
+
+// Newest is snapshots'.
+func (d *desk) Newest(then func(uint64, bool, string)) {
+	d.w.book.Newest(d.ask(0, func(a outputs.Answer) {
+		why := a.Refused
+		if a.Dataset != 0 && a.Label.Ranks != d.members {
+			why = fmt.Sprintf("%s is of %d members, wanted one of %d", a.Label.Name, a.Label.Ranks, d.members)
+		}
+		then(a.Dataset, a.Label.InPlace, why)
+	}), d.run)
+}
+
+// Read is snapshots'.
+func (d *desk) Read(n uint64, valid bool, then func()) {
+	d.w.book.Read(d.ask(0, func(outputs.Answer) { then() }), d.run, n, valid)
+}
+
+// Open is snapshots'.
+func (d *desk) Open(then func(uint64, string, string)) {
+	label := holding.Label{Name: fmt.Sprintf("%s.%d", d.name, d.w.book.Next()), Checkpoint: true}
+	d.w.book.Open(d.ask(0, func(a outputs.Answer) { then(a.Dataset, a.Dir, a.Refused) }), d.run, label)
+}
+
+// Commit is snapshots'.
+func (d *desk) Commit(n uint64, parts []snapshots.Part, then func(string)) {
+	d.commits[n] = then
+	for member, p := range parts {
+		d.w.book.Written(d.ask(d.at[member], func(outputs.Answer) {}), outputs.Part{Run: d.run, Dataset: n, Rank: member, Valid: p.Valid, Bytes: p.Bytes, Files: 1})
+	}
+}
+
+// heard has the group told what became of a snapshot.
+func (m *memory) heard(n uint64, then func(string)) func(string) {
+	return func(why string) {
+		m.over(n, why)
+		then(why)
+	}
+}
+
+// over: a snapshot counts, or why it does not.
+func (m *memory) over(n uint64, why string) {
+	then, ok := m.commits[n]
+	if !ok { // what was said of it first is right
+		return
+	}
+	delete(m.commits, n)
+	m.w.later(func() { then(why) })
+}
+
+// End is snapshots'.
+func (d *desk) End(keep bool, then func(string)) {
+	if keep {
+		d.w.book.Settle(true) // End waits for the copy
+	}
+	d.w.book.End(d.ask(0, func(a outputs.Answer) {
+		if !keep {
+			for _, s := range d.w.book.List() {
+				d.w.complain(d.w.book.Drop(s.Name, false))
+			}
+		}
+		then(a.Refused)
+	}), d.run)
+}

@@ -1,0 +1,281 @@
+// Package snapshots decides when what the members of a group say together is complete, and what follows: a group begins, restores the newest
+// snapshot that all its members can read, commits one after the other, and ends.
+//
+// It guarantees: for each thing that members say together there is one answer, the same to all, and not before all have said it; members that
+// say different things where they must agree are all refused, and who said what is named; a snapshot that one of them could not read is not
+// restored by any; every question is answered once, also when the group is over before.
+//
+// It is pure: a Desk carries out what is decided and calls back, never from within a call. Nothing here is safe for concurrent use.
+package snapshots
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+)
+
+// Desk carries out what is decided.
+type Desk interface {
+	// Answer answers a question.
+	Answer(ask uint64, a Answer)
+	// Begin begins a program whose members run on these nodes.
+	Begin(at []int, then func(run uint64, why string))
+	// Newest finds the newest snapshot that can be had, 0: there is none; stored: members find it in the store that all nodes see. Why it
+	// cannot be theirs, though it is there.
+	Newest(then func(n uint64, stored bool, why string))
+	// Read: all members have read a snapshot; if it is not valid, Newest does not return it again.
+	Read(n uint64, valid bool, then func())
+	// Open makes room for the next snapshot; members put theirs into the directory.
+	Open(then func(n uint64, dir, why string))
+	// Commit makes a snapshot count that all members have put there; why not, if it cannot.
+	Commit(n uint64, parts []Part, then func(why string))
+	// End ends the program: its snapshots stay, or are removed.
+	End(keep bool, then func(why string))
+}
+
+// Part is a member's of a snapshot.
+type Part struct {
+	Valid bool
+	Bytes uint64
+}
+
+// Answer is what each member hears.
+type Answer struct {
+	Refused string // why not; empty: it is done
+	Differ  bool   // since members do not agree
+	Run     uint64
+	Restore uint64 // a snapshot to be read, which Ready is said of then; 0: none
+	Stored  bool   // it is in the store that all nodes see
+	Done    bool   // Commit: it counts; Ready: it was restored
+	Why     string // it is not done, and the group goes on
+	Next    uint64 // the number of the next snapshot, if nothing is to be read
+	Dir     string // that members put it into
+}
+
+// phase is what members say next.
+type phase int
+
+const (
+	entering phase = iota
+	reading
+	computing
+	over
+)
+
+// said is what a member has said.
+type said struct {
+	ask  uint64
+	node int
+	like string // what all must say alike
+	part Part
+}
+
+// Group is one that uses snapshots.
+type Group struct {
+	desk    Desk
+	members int
+	phase   phase
+	busy    bool // what all have said is being done
+	heard   map[int]said
+	run     uint64
+	number  uint64 // of the snapshot that is read, or made next
+	differs string // why a member's regions are not the snapshot's
+}
+
+// New returns a group of so many members, none of which has said anything.
+func New(desk Desk, members int) *Group {
+	return &Group{desk: desk, members: members, heard: map[int]said{}}
+}
+
+// Refuse ends a group: who waits hears why, and so does who comes later.
+func (g *Group) Refuse(why string) { g.end(Answer{Refused: why}) }
+
+func (g *Group) end(a Answer) {
+	g.phase = over
+	g.tell(a)
+}
+
+// Over says whether the group is: it has ended, or was refused.
+func (g *Group) Over() bool { return g.phase == over }
+
+// tell answers all who wait.
+func (g *Group) tell(a Answer) {
+	a.Run = g.run
+	heard := g.heard
+	g.heard, g.busy, g.differs = map[int]said{}, false, ""
+	for rank := range g.members {
+		if s, ok := heard[rank]; ok {
+			g.desk.Answer(s.ask, a)
+		}
+	}
+}
+
+// Question is where a member has said something.
+type Question struct {
+	Number uint64
+	Node   int
+	Member int
+}
+
+// hear takes in what a member says in a phase; all is true when it was the last.
+func (g *Group) hear(q Question, in phase, what, like string, p Part) (all bool) {
+	refuse := func(format string, args ...any) {
+		g.desk.Answer(q.Number, Answer{Refused: fmt.Sprintf(format, args...)})
+	}
+	_, twice := g.heard[q.Member]
+	switch {
+	case q.Member < 0 || q.Member >= g.members:
+		refuse("%s by member %d, wanted one of 0 to %d", what, q.Member, g.members-1)
+	case g.phase == over:
+		refuse("%s by member %d, whose group is over", what, q.Member)
+	case g.phase != in || g.busy || twice:
+		refuse("%s by member %d, which has not been answered yet, or says it out of order", what, q.Member)
+	default:
+		g.heard[q.Member] = said{q.Number, q.Node, like, p}
+		return g.agreed(what)
+	}
+	return false
+}
+
+// agreed says whether all have said the same. Those who have not are refused.
+func (g *Group) agreed(what string) bool {
+	if len(g.heard) < g.members {
+		return false
+	}
+	for rank := range g.members {
+		if found, wanted := g.heard[rank].like, g.heard[0].like; found != wanted {
+			g.tell(Answer{Differ: true, Refused: fmt.Sprintf("%s: members differ: found %q of member %d, wanted %q as of member 0", what, found, rank, wanted)})
+			return false
+		}
+	}
+	g.busy = true
+	return true
+}
+
+// Enter: a member begins; restore: with the newest snapshot, if there is one. All say so, and the same of what else is like.
+func (g *Group) Enter(q Question, like string, restore bool) {
+	if restore {
+		like += ", restored"
+	}
+	if !g.hear(q, entering, "init", like, Part{}) {
+		return
+	}
+	at := make([]int, g.members)
+	for rank, s := range g.heard {
+		at[rank] = s.node
+	}
+	g.desk.Begin(at, func(run uint64, why string) {
+		switch g.run = run; {
+		case g.phase == over:
+		case why != "":
+			g.Refuse(why)
+		case restore:
+			g.newest()
+		default:
+			g.open(Answer{})
+		}
+	})
+}
+
+// newest offers the newest snapshot; without one the group begins empty.
+func (g *Group) newest() {
+	g.desk.Newest(func(n uint64, stored bool, why string) {
+		switch {
+		case g.phase == over:
+		case why != "":
+			g.end(Answer{Refused: why, Differ: true})
+		case n == 0:
+			g.open(Answer{})
+		default:
+			g.phase, g.number = reading, n
+			g.tell(Answer{Restore: n, Stored: stored})
+		}
+	})
+}
+
+// open makes room for the next snapshot, and tells all where, with what they are told of the last.
+func (g *Group) open(a Answer) {
+	g.desk.Open(func(n uint64, dir, why string) {
+		switch {
+		case g.phase == over:
+		case why != "":
+			g.Refuse(why)
+		default:
+			g.phase, g.number = computing, n
+			a.Next, a.Dir = n, dir
+			g.tell(a)
+		}
+	})
+}
+
+// Ready: a member has read a snapshot, or could not; differs says that its regions are not as the snapshot's, empty: they are.
+func (g *Group) Ready(q Question, valid bool, differs string) {
+	g.differs = cmp.Or(g.differs, differs)
+	if !g.hear(q, reading, "restore", "", Part{Valid: valid}) {
+		return
+	}
+	valid = true
+	for _, s := range g.heard {
+		valid = valid && s.part.Valid
+	}
+	if g.differs != "" {
+		g.end(Answer{Refused: g.differs, Differ: true})
+		return
+	}
+	n := g.number
+	g.desk.Read(n, valid, func() {
+		switch {
+		case g.phase == over:
+		case valid:
+			g.open(Answer{Done: true})
+		default:
+			g.newest()
+		}
+	})
+}
+
+// Commit: a member has put its part of the next snapshot in its place; its tag is the program's.
+func (g *Group) Commit(q Question, tag uint64, p Part) {
+	if !g.hear(q, computing, "commit", fmt.Sprintf("tag %d", tag), p) {
+		return
+	}
+	parts := make([]Part, g.members)
+	for rank, s := range g.heard {
+		parts[rank] = s.part
+	}
+	if bad := slices.IndexFunc(parts, func(p Part) bool { return !p.Valid }); bad >= 0 {
+		g.again(parts, fmt.Sprintf("member %d could not start it", bad))
+		return
+	}
+	g.again(parts, "")
+}
+
+// again commits, and goes on with the next.
+func (g *Group) again(parts []Part, why string) {
+	g.desk.Commit(g.number, parts, func(failed string) {
+		if g.phase == over {
+			return
+		}
+		if why == "" {
+			why = failed
+		}
+		g.open(Answer{Done: why == "", Why: why})
+	})
+}
+
+// Leave: a member uses this no more.
+func (g *Group) Leave(q Question, keep bool) {
+	like := "its snapshots are removed"
+	if keep {
+		like = "its snapshots stay"
+	}
+	if !g.hear(q, computing, "finish", like, Part{}) {
+		return
+	}
+	g.desk.End(keep, func(why string) {
+		if g.phase == over {
+			return
+		}
+		g.end(Answer{Refused: why, Done: why == ""})
+	})
+}

@@ -1,0 +1,86 @@
+package nodes
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/byssus-hpc/byssus/internal/wire/faults"
+	"github.com/byssus-hpc/byssus/test/harness"
+)
+
+// snaps begins a plain job whose program makes snapshots of its memory.
+func (c *cluster) snaps(ctx context.Context, t *testing.T, name, mpi string, steps int, env, flags []string, args ...string) *written {
+	t.Helper()
+	return c.plainOf(ctx, t, "snap_steps", name, mpi, steps, env, append([]string{"--cache", cache}, flags...), args...)
+}
+
+// TestSnapshotLife: a node crashes, and the program goes on on a spare, with the memory of its last committed snapshot; when it has ended, it is
+// run again under the other MPI, with more to do.
+func TestSnapshotLife(t *testing.T) {
+	c, ctx := written1(t)
+	for i, red := range []string{"xor", "partner"} {
+		if !harness.ChosenOf(4, i) {
+			continue
+		}
+		mpi := harness.MPIs()[i%2]
+		w := c.snaps(ctx, t, red, mpi, 20, nil, []string{"--redundancy", red}, "size=3000000")
+		w.counts(ctx, t, 4)
+		c.sandbox(t, "crash", "nodes/node2")
+		w.says(ctx, t, "what node2 held, .*, was made again on node5")
+		w.says(ctx, t, "steps: restored at step ")
+		c.sandbox(t, "start", "nodes/node2")
+		w.ends(ctx, t)
+		w.mpi, w.steps = harness.Other(mpi), 30
+		w.run(ctx, t, nil)
+		w.says(ctx, t, "steps: restored at step 20")
+		w.ends(ctx, t)
+	}
+}
+
+// TestSnapshotMoments lets a rank, an agent, or byssus itself, die at each named point in the life of a snapshot.
+func TestSnapshotMoments(t *testing.T) {
+	c, ctx := written1(t)
+	rows := []struct{ point, node string }{
+		{"die=2@6@0", ""}, {"die=2@6@1", ""}, {"die=2@6@2", ""},
+		{faults.WrittenOpen + ":3", "node2"}, {faults.WrittenSealed + ":3", "node2"},
+		{faults.EncodeBegun + ":3", "node2"}, {faults.EncodeDone + ":3", "node3"}, {faults.CommitManifest + ":3", "node2"}, {faults.CommitRenamed + ":3", "node4"},
+		{faults.WrittenOpen + ":3", ""}, {faults.WrittenCounts + ":3", ""},
+	}
+	for i, row := range rows {
+		if !harness.ChosenOf(5, i) {
+			continue
+		}
+		t.Run(row.point+"@"+row.node, func(t *testing.T) {
+			var env []string
+			args := []string{"size=200000"}
+			switch {
+			case strings.HasPrefix(row.point, "die"):
+				args = append(args, row.point)
+			case row.node == "":
+				env = []string{"BYSSUS_FAULT=" + row.point}
+			default:
+				env = []string{"BYSSUS_FAULT=" + row.point + "@" + row.node}
+			}
+			w := c.snaps(ctx, t, fmt.Sprintf("snapshot%d", i), harness.MPIs()[i%2], 12, env, []string{"--scavenge", "1m"}, args...)
+			switch {
+			case row.node != "":
+				w.says(ctx, t, "node "+row.node+" was lost")
+			case env != nil:
+				select {
+				case <-w.proc.Done():
+				case <-ctx.Done():
+					t.Fatalf("byssus does not die\n%s", w.story())
+				}
+				w.run(ctx, t, nil)
+			}
+			w.says(ctx, t, "steps: restored at step ")
+			w.ends(ctx, t)
+			if row.node != "" {
+				c.sandbox(t, "kill", "nodes/"+row.node)
+				c.sandbox(t, "start", "nodes/"+row.node)
+			}
+		})
+	}
+}
