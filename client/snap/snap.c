@@ -223,6 +223,7 @@ static int commit(struct bys_description *d, int64_t end)
 		d->phase = COMMITTING;
 	}
 	int result = ask(d, r, end);
+	if (result == BYS_EDIFFER) d->phase = IDLE; /* it may be started again */
 	if (result != BYS_OK) return result;
 	if (!d->client.answer.valid) {
 		const char *why = client_text_next(&d->client.text, client_text_next(&d->client.text, NULL));

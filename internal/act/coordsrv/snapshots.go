@@ -101,7 +101,7 @@ func (m *memory) enter(ask outputs.Ask, q snapshots.Question, a control.Asked) {
 		m.group = snapshots.New(d, m.members)
 		d.group = m.group
 	}
-	m.group.Enter(q, fmt.Sprintf("%q of %d members", a.Text, a.NRanks), a.Flags&client.FlagRestore != 0)
+	m.group.Enter(q, fmt.Sprintf("group %s of %d members", a.Text[0], a.NRanks), a.Flags&client.FlagRestore != 0)
 }
 
 // Answer is snapshots'.
