@@ -14,45 +14,74 @@ import (
 // files measures what datasets cost a program that writes them by SCR's calls: on four nodes beside plain writes of as many bytes to the
 // nodes' memory, and without files on eight ranks of this machine beside the same collectives.
 func (b *bench) files(ctx context.Context) error {
-	dir, err := os.MkdirTemp("", "byssus-bench.")
+	c, destroy, err := b.onNodes(ctx)
 	if err != nil {
-		return fmt.Errorf("bench: %w", err)
-	}
-	defer os.RemoveAll(dir)
-	c := &cluster{bench: b, name: fmt.Sprintf("bench-%d", os.Getpid()), dir: dir, copies: map[string]string{}}
-	if err := c.sandbox(ctx, "create", c.name, "--nodes", fmt.Sprint(nodeCount), "--prefix", dir); err != nil {
 		return err
 	}
-	defer func() {
-		if err := c.sandbox(context.WithoutCancel(ctx), "destroy", c.name); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-		}
-	}()
+	defer destroy()
 	const bytes = 256 << 20
 	for _, mpi := range b.mpis {
 		for _, scheme := range []string{"single", "partner", "xor"} {
 			s := sample{name: fmt.Sprintf("FilesBlocked/%s/%s", scheme, mpi), unit: "s", limit: "1.05"}
 			flags := []string{"--sandbox", c.name, "--cache", nodeCache, "--redundancy", scheme, "--flush", "0"}
-			if err := c.pairs(ctx, &s, mpi, nodeCount, flags, "blocked", nodeCache, fmt.Sprint(bytes), fmt.Sprint(b.rounds)); err != nil {
+			if err := c.pairs(ctx, &s, "files", mpi, nodeCount, flags, "blocked", nodeCache, fmt.Sprint(bytes), fmt.Sprint(b.rounds)); err != nil {
 				return err
 			}
 		}
 		const ranks = 8
 		s := sample{name: "FilesEmpty/" + mpi, unit: "us", limit: "native + 300 us"}
-		if err := c.pairs(ctx, &s, mpi, ranks, nil, "empty", fmt.Sprint(10*b.rounds)); err != nil {
+		if err := c.pairs(ctx, &s, "files", mpi, ranks, nil, "empty", fmt.Sprint(10*b.rounds)); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// pairs runs the program, and takes what it prints in each round: without SCR's calls, and with them.
-func (c *cluster) pairs(ctx context.Context, s *sample, mpi string, ranks int, flags []string, args ...string) error {
-	program, err := c.visible("files", mpi)
+// onNodes makes a sandbox.
+func (b *bench) onNodes(ctx context.Context) (c *cluster, destroy func(), err error) {
+	dir, err := os.MkdirTemp("", "byssus-bench.")
+	if err != nil {
+		return nil, nil, fmt.Errorf("bench: %w", err)
+	}
+	c = &cluster{bench: b, name: fmt.Sprintf("bench-%d", os.Getpid()), dir: dir, copies: map[string]string{}}
+	if err := c.sandbox(ctx, "create", c.name, "--nodes", fmt.Sprint(nodeCount), "--prefix", dir); err != nil {
+		os.RemoveAll(dir)
+		return nil, nil, err
+	}
+	return c, func() {
+		if err := c.sandbox(context.WithoutCancel(ctx), "destroy", c.name); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+		}
+		os.RemoveAll(dir)
+	}, nil
+}
+
+// snapshots measures what snapshots of memory cost: starting one beside a copy in memory, committing it beside writing as much over in memory.
+func (b *bench) snapshots(ctx context.Context) error {
+	c, destroy, err := b.onNodes(ctx)
 	if err != nil {
 		return err
 	}
-	dir, err := os.MkdirTemp(c.dir, "files")
+	defer destroy()
+	for _, mpi := range b.mpis {
+		for _, row := range []struct{ what, scheme, limit string }{{"start", "partner", "1.2"}, {"commit", "partner", "3.5"}, {"commit", "xor", "3.5"}} {
+			s := sample{name: fmt.Sprintf("Snapshot/%s/%s/%s", row.what, row.scheme, mpi), unit: "s", limit: row.limit}
+			flags := []string{"--sandbox", c.name, "--cache", nodeCache, "--redundancy", row.scheme, "--transport", "authenticated"}
+			if err := c.pairs(ctx, &s, "snapshots", mpi, nodeCount, flags, row.what, nodeCache, fmt.Sprint(256<<20), fmt.Sprint(b.rounds)); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// pairs runs a program, and takes what it prints in each round: without our calls, and with them.
+func (c *cluster) pairs(ctx context.Context, s *sample, name, mpi string, ranks int, flags []string, args ...string) error {
+	program, err := c.visible(name, mpi)
+	if err != nil {
+		return err
+	}
+	dir, err := os.MkdirTemp(c.dir, name)
 	if err != nil {
 		return fmt.Errorf("bench: %w", err)
 	}
@@ -61,20 +90,21 @@ func (c *cluster) pairs(ctx context.Context, s *sample, mpi string, ranks int, f
 	var out job.Output
 	cmd.Dir, cmd.Stdout, cmd.Stderr = dir, &out, os.Stderr
 	if err := cmd.Run(); err != nil {
-		return fmt.Errorf("bench: files %s: %w", args[0], err)
+		return fmt.Errorf("bench: %s %s: %w", name, args[0], err)
 	}
 	for line := range strings.Lines(out.String()) {
-		var plain, scr float64
-		if _, err := fmt.Sscan(line, &plain, &scr); err != nil {
-			return fmt.Errorf("bench: files %s: %q: %w", args[0], line, err)
+		var plain, ours float64
+		if _, err := fmt.Sscan(line, &plain, &ours); err != nil {
+			return fmt.Errorf("bench: %s %s: %q: %w", name, args[0], line, err)
 		}
-		s.native, s.byssus = append(s.native, plain), append(s.byssus, scr)
+		s.native, s.byssus = append(s.native, plain), append(s.byssus, ours)
 	}
 	s.print(c.out)
 	return nil
 }
 
-// scrDir is where the libraries of SCR's calls are, beside the command.
-func (b *bench) scrDir() string {
-	return filepath.Join(filepath.Dir(filepath.Dir(b.tree.Exe)), "lib/byssus/scr")
+// libraries is where those are that programs are linked to, beside the command.
+func (b *bench) libraries(name string) string {
+	dir := map[string]string{"scr": "scr", "byssus": "memory"}[name]
+	return filepath.Join(filepath.Dir(filepath.Dir(b.tree.Exe)), "lib/byssus", dir)
 }

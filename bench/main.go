@@ -43,7 +43,7 @@ func main() {
 	scratch := flag.String("scratch", "/dev/shm", "`directory` in memory for programs and images")
 	mpis := flag.String("mpi", "mpich,openmpi", "MPIs to measure, with commas")
 	rounds := flag.Int("rounds", 5, "rounds of each comparison")
-	only := flag.String("only", "micro,lammps,stall,memory,nodes,files,tasks", "what to measure, with commas")
+	only := flag.String("only", "micro,lammps,stall,memory,nodes,files,snapshots,tasks", "what to measure, with commas")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -68,7 +68,7 @@ func measure(ctx context.Context, exe, sources, scratch string, mpis []string, r
 	if err := b.compile(ctx, sources); err != nil {
 		return err
 	}
-	parts := map[string]func(context.Context) error{"micro": b.micro, "lammps": b.lammps, "stall": b.stall, "memory": b.memory, "nodes": b.nodes, "files": b.files, "tasks": b.tasks}
+	parts := map[string]func(context.Context) error{"micro": b.micro, "lammps": b.lammps, "stall": b.stall, "memory": b.memory, "nodes": b.nodes, "files": b.files, "snapshots": b.snapshots, "tasks": b.tasks}
 	report.Header(b.out, "github.com/byssus-hpc/byssus/bench")
 	var errs []error
 	for _, name := range only {
@@ -102,10 +102,12 @@ func (b *bench) compile(ctx context.Context, sources string) error {
 				return err
 			}
 		}
-		scr := b.scrDir()
-		withSCR := append(append([]string(nil), ofC...), "-I"+scr)
-		if err := compiler("mpicc."+mpi, b.program("files", mpi), "files.c", withSCR, "-L"+scr, "-lscr", "-Wl,-rpath,"+scr); err != nil {
-			return err
+		for name, lib := range map[string]string{"files": "scr", "snapshots": "byssus"} {
+			dir := b.libraries(lib)
+			with := append(append([]string(nil), ofC...), "-I"+dir)
+			if err := compiler("mpicc."+mpi, b.program(name, mpi), name+".c", with, "-L"+dir, "-l"+lib, "-Wl,-rpath,"+dir); err != nil {
+				return err
+			}
 		}
 		if err := compiler("mpifort."+mpi, b.program("micro_fortran", mpi), "micro_fortran.f90", append(flags, "-Wno-unused-parameter")); err != nil {
 			return err

@@ -50,6 +50,11 @@ static bool path_of(char *path, const char *dir, uint32_t member)
 	return snprintf(path, DIRECTORY, "%s/member-%u", dir, member) < DIRECTORY;
 }
 
+static uint64_t end_of(const struct bys_description *d)
+{
+	return d->table[d->n - 1].at + d->table[d->n - 1].bytes;
+}
+
 static int too_long(struct bys_description *d, const char *dir)
 {
 	return snap_because(d, BYS_ESYS, "%s: a path that is too long", dir);
@@ -62,12 +67,13 @@ int snap_write(struct bys_description *d, const char *dir, uint64_t tag)
 	if (!path_of(path, dir, d->member)) return too_long(d, dir);
 	if (mkdir(dir, 0700) && errno != EEXIST)
 		return snap_because(d, BYS_ESYS, "%s: %s", dir, strerror(errno));
-	int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
+	int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
 	if (fd < 0) return snap_because(d, BYS_ESYS, "%s: %s", path, strerror(errno));
 	int failed = all(fd, &h, sizeof h, 0, true);
 	if (!failed) failed = all(fd, d->table, d->n * sizeof *d->table, sizeof h, true);
 	for (size_t i = 0; i < d->n && !failed; i++)
 		failed = all(fd, d->regions[i].at, d->regions[i].bytes, d->table[i].at, true);
+	if (!failed && ftruncate(fd, (off_t)end_of(d))) failed = errno;
 	if (close(fd) && !failed) failed = errno;
 	if (!failed) return BYS_OK;
 	bool full = failed == ENOSPC || failed == EDQUOT;

@@ -306,7 +306,7 @@ func (n *Node) storeOrder(m control.Message) {
 			}
 			n.answer(o.Order, n.of(o.Stream).Abort(o.Checkpoint))
 		case control.Drop:
-			n.answer(o.Order, n.drop(o.Stream, o.Checkpoint))
+			n.answer(o.Order, n.drop(o))
 		}
 	})
 }
@@ -316,6 +316,9 @@ func (n *Node) prepare(number uint64, o control.Prepare) error {
 	if o.Stream != 0 {
 		n.cfg.Faults.Hit(faults.WrittenOpen)
 		_, err := n.of(o.Stream).Prepare(o.Checkpoint)
+		if err == nil {
+			n.of(o.Stream).Spares().ReuseMembers(o.Checkpoint, o.Members)
+		}
 		return err
 	}
 	err := n.checkRoom(number, o)
@@ -333,12 +336,15 @@ func (n *cache) of(s holding.Stream) *dataset.Datasets { return n.store.Of(s) }
 
 // drop removes a committed dataset. In a cache the next checkpoint takes the place of one that the present start has written: its
 // files are the same.
-func (n *Node) drop(stream holding.Stream, checkpoint uint64) error {
-	store := n.of(stream)
-	if r := n.leading(); r != nil && stream == Written {
+func (n *Node) drop(o control.Drop) error {
+	store, checkpoint := n.of(o.Stream), o.Checkpoint
+	if r := n.leading(); r != nil && o.Stream == Written {
 		r.dropped(checkpoint)
 	}
-	if stream != 0 {
+	switch {
+	case o.Keep:
+		return store.Spares().Keep(checkpoint)
+	case o.Stream != 0:
 		return store.Drop(checkpoint)
 	}
 	n.mu.Lock()
@@ -354,6 +360,7 @@ func (n *Node) drop(stream holding.Stream, checkpoint uint64) error {
 func (n *cache) release() {
 	if n.cached() {
 		_ = n.of(0).Spares().Drop()
+		_ = n.of(Written).Spares().Drop()
 	}
 }
 

@@ -263,6 +263,7 @@ type (
 		Order, Checkpoint uint64
 		Stream            holding.Stream
 		Copies, Share     int
+		Members           []int // of a group, whose files are those of a snapshot that was dropped, if it was kept
 	}
 	// Seal makes sure that the parts of these ranks, which are the node's, are whole, and as durable as the job wants them.
 	// Answer: Sealed, or Done with an error.
@@ -348,9 +349,10 @@ type (
 		Order, Checkpoint uint64
 		Stream            holding.Stream
 	}
-	// Drop removes a committed checkpoint.
+	// Drop removes a committed checkpoint; Keep: but for its memory, which Prepare puts to use again.
 	Drop struct {
 		Order, Checkpoint uint64
 		Stream            holding.Stream
+		Keep              bool
 	}
 )

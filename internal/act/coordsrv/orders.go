@@ -21,6 +21,7 @@ type orders struct {
 	name   func(node int) string
 	pieces func(node int) string // where it takes what others send it
 	rings  map[uint64]*ring      // of transfers that not all members have been told of
+	again  bool                  // what is dropped is written over by what comes next: snapshots
 	prefix string                // below which files that are copied get their own names; empty: they lie in the store
 	mpi    string                // what rank 0 last said of its MPI and its program, for manifests
 	app    string
@@ -62,7 +63,7 @@ func (o *orders) message(node int, number uint64, order keep.Order) any {
 	case keep.Withdraw:
 		return control.Discard{Order: number, Checkpoint: k.Checkpoint, Stream: o.stream}
 	case keep.Drop:
-		return control.Drop{Order: number, Checkpoint: k.Checkpoint, Stream: o.stream}
+		return control.Drop{Order: number, Checkpoint: k.Checkpoint, Stream: o.stream, Keep: o.again}
 	case keep.Flush:
 		return control.Flush{Order: number, Checkpoint: k.Checkpoint, Stream: o.stream, Ranks: k.Ranks, Prefix: o.prefix}
 	case keep.Inspect:

@@ -136,7 +136,7 @@ func (d *desk) Begin(at []int, then func(uint64, string)) {
 	p := outputs.Policy{Keep: 1, Kept: settings.Descriptors{Implied: settings.Ckpt{Interval: 1, Scheme: c.Scheme, SetSize: c.Size}}}
 	w.book.Begin(d.ask(0, func(a outputs.Answer) {
 		if a.Refused == "" {
-			d.run, d.at = a.Run, at
+			d.run, d.at, w.again = a.Run, at, true
 			for member, node := range at {
 				w.book.Join(d.ask(node, func(outputs.Answer) {}), a.Run, member)
 			}
@@ -195,6 +195,7 @@ func (m *memory) over(n uint64, why string) {
 
 // End is snapshots'.
 func (d *desk) End(keep bool, then func(string)) {
+	d.w.again = false
 	if keep {
 		d.w.book.Settle(true) // End waits for the copy
 	}

@@ -259,8 +259,14 @@ func (w *written) Place(n uint64, bypass bool, at []int, then func(string, error
 	}
 	cache := dataset.Job{Record: dataset.Record{Dir: w.cacheDir()}}
 	dir := cache.Of(agent.Written).Path(n) + ".tmp"
-	w.s.agents.order(w.nodesOf(at), func(_ *peer, order uint64) any {
-		return control.Prepare{Order: order, Checkpoint: n, Stream: agent.Written}
+	w.s.agents.order(w.nodesOf(at), func(p *peer, order uint64) any {
+		o := control.Prepare{Order: order, Checkpoint: n, Stream: agent.Written}
+		for member, node := range at {
+			if w.again && node >= 0 && w.s.agents.list[node] == p {
+				o.Members = append(o.Members, member)
+			}
+		}
+		return o
 	}, func(answers []control.Message) {
 		var err error
 		if why := failure(answers); why != "" {

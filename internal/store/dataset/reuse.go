@@ -2,6 +2,7 @@ package dataset
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -66,6 +67,16 @@ func (s Spares) ReuseImages(n uint64, ranks []int) {
 			if rank, ok := rankIn(imageName, e.Name()); ok && slices.Contains(ranks, rank) {
 				s.Reuse(n, e.Name())
 			}
+		}
+	}
+}
+
+// ReuseMembers puts files that Keep has kept where these members of a group put theirs of a snapshot (client/snap).
+func (s Spares) ReuseMembers(n uint64, members []int) {
+	for _, member := range members {
+		dir := fmt.Sprintf("rank-%05d.files", member)
+		if s.of.disk().Mkdir(filepath.Join(s.of.Path(n)+".tmp", dir)) == nil {
+			s.Reuse(n, filepath.Join(dir, fmt.Sprintf("member-%d", member)))
 		}
 	}
 }

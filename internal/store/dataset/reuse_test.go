@@ -63,6 +63,38 @@ func TestReuse(t *testing.T) {
 	}
 }
 
+// TestReuseMembers: a member of a group writes its snapshot over the one that was dropped.
+func TestReuseMembers(t *testing.T) {
+	j := newJob(t, 3)
+	commit(t, j, 1)
+	name := filepath.Join("rank-00001.files", "member-1")
+	old := filepath.Join(j.Checkpoints().Path(1), name)
+	if err := os.Mkdir(filepath.Dir(old), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(old, bytes.Repeat([]byte("x"), 3*abi.PageBytes), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	want := inode(t, old)
+	if err := j.Checkpoints().Spares().Keep(1); err != nil {
+		t.Fatal(err)
+	}
+	dir, err := j.Checkpoints().Prepare(3)
+	if err != nil {
+		t.Fatal(err)
+	}
+	j.Checkpoints().Spares().ReuseMembers(3, []int{0, 1})
+	if found := inode(t, filepath.Join(dir, name)); found != want {
+		t.Errorf("found file %d, wanted %d", found, want)
+	}
+	if b, err := os.ReadFile(filepath.Join(dir, name)); err != nil || len(b) != 3*abi.PageBytes || b[0] != 0 {
+		t.Errorf("%v: found %d bytes, wanted %d, the first page zeros", err, len(b), 3*abi.PageBytes)
+	}
+	if list, _ := os.ReadDir(filepath.Join(dir, "rank-00000.files")); len(list) != 0 {
+		t.Errorf("member 0 has %v, wanted nothing", list)
+	}
+}
+
 // TestRetired: the files of one checkpoint are kept, for as long as the job is locked.
 func TestRetired(t *testing.T) {
 	for _, fsync := range []bool{false, true} {
