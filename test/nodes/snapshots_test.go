@@ -11,9 +11,9 @@ import (
 )
 
 // snaps begins a plain job whose program makes snapshots of its memory.
-func (c *cluster) snaps(ctx context.Context, t *testing.T, name, mpi string, steps int, env, flags []string, args ...string) *written {
+func (c *cluster) snaps(ctx context.Context, t *testing.T, program, name, mpi string, steps int, env, flags []string, args ...string) *written {
 	t.Helper()
-	return c.plainOf(ctx, t, "snap_steps", name, mpi, steps, env, append([]string{"--cache", cache}, flags...), args...)
+	return c.plainOf(ctx, t, program, name, mpi, steps, env, append([]string{"--cache", cache}, flags...), args...)
 }
 
 // TestSnapshotLife: a node crashes, and the program goes on on a spare, with the memory of its last committed snapshot; when it has ended, it is
@@ -25,7 +25,7 @@ func TestSnapshotLife(t *testing.T) {
 			continue
 		}
 		mpi := harness.MPIs()[i%2]
-		w := c.snaps(ctx, t, red, mpi, 20, nil, []string{"--redundancy", red}, "size=3000000")
+		w := c.snaps(ctx, t, "snap_steps", red, mpi, 20, nil, []string{"--redundancy", red}, "size=3000000")
 		w.counts(ctx, t, 4)
 		c.sandbox(t, "crash", "nodes/node2")
 		w.says(ctx, t, "what node2 held, .*, was made again on node5")
@@ -63,7 +63,8 @@ func TestSnapshotMoments(t *testing.T) {
 			default:
 				env = []string{"BYSSUS_FAULT=" + row.point + "@" + row.node}
 			}
-			w := c.snaps(ctx, t, fmt.Sprintf("snapshot%d", i), harness.MPIs()[i%2], 12, env, []string{"--scavenge", "1m"}, args...)
+			program := []string{"snap_steps", "snap_go"}[i/2%2] // in C with MPI, and in Go without
+			w := c.snaps(ctx, t, program, fmt.Sprintf("snapshot%d", i), harness.MPIs()[i%2], 12, env, []string{"--scavenge", "1m"}, args...)
 			switch {
 			case row.node != "":
 				w.says(ctx, t, "node "+row.node+" was lost")

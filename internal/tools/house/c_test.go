@@ -85,7 +85,7 @@ func TestProgramsCompileWithoutWarnings(t *testing.T) {
 			continue
 		}
 		for _, cc := range []string{"mpicc.mpich", "mpicc.openmpi"} {
-			run(t, cc, append(slices.Clone(warnings), mpichHeader, "-Irank", "-Iclient/scr", "-std=gnu11", "-O2", "-fopenmp", "-c", "-o", "/dev/null", file)...)
+			run(t, cc, append(slices.Clone(warnings), mpichHeader, "-Irank", "-Iclient/scr", "-Iclient/snap", "-std=gnu11", "-O2", "-fopenmp", "-c", "-o", "/dev/null", file)...)
 		}
 	}
 }

@@ -45,6 +45,21 @@ func Parse(b []byte) (*Asked, error) {
 	return a, err
 }
 
+// ParseAnswer decodes an answer.
+func ParseAnswer(b []byte) (a Answered, err error) {
+	n, err := binary.Decode(b, binary.LittleEndian, &a.Answer)
+	switch {
+	case err != nil:
+		return a, fmt.Errorf("client: answer of %d bytes, wanted at least %d", len(b), binary.Size(a.Answer))
+	case a.Magic != Magic || a.Version != Version:
+		return a, fmt.Errorf("client: answer: magic %#x, version %d, wanted %#x and %d", a.Magic, a.Version, uint32(Magic), Version)
+	case int(a.Length) != len(b)-n || a.Length > MaxText:
+		return a, fmt.Errorf("client: answer: length %d, found %d bytes, at most %d", a.Length, len(b)-n, MaxText)
+	}
+	a.Text, err = split(b[n:])
+	return a, err
+}
+
 // split takes strings apart that have a zero at their end.
 func split(b []byte) ([]string, error) {
 	if len(b) == 0 {

@@ -1,0 +1,320 @@
+// Package snapshot keeps snapshots of a program's memory in the memory of its node and of others, so that the program, when it is started again
+// after a crash or a lost node, goes on where it was. Nothing is written to a file, and no MPI is needed: each member of a group talks to the
+// agent of its node (byssus run --plain, with --cache).
+//
+//	field, err := snapshot.Of(1, values)          // a []float64, say
+//	s, tag, err := snapshot.Restore(ctx, snapshot.Group{Member: rank, Members: ranks}, field)
+//	for step := tag + 1; step <= last; step++ {
+//		... // the work
+//		err = s.Start(step)                   // copies the regions: they may be written to again
+//		err = s.Commit(ctx)                   // safe from the loss of a node, on all members
+//	}
+//	err = s.Finish(ctx, false)
+//
+// # What is guaranteed
+//
+//   - Restore gives all members the bytes of one snapshot: the newest that counts, and that all of them can read; compared with its checksums.
+//   - All members hear the same of one snapshot. One counts when all have committed it, and its bytes are safe from what the redundancy covers;
+//     until then the one before stands, also if it never does.
+//   - A call whose context ends has lost nothing: the same call goes on waiting.
+//   - Each call has an end, and none panics.
+//
+// The format is that of the C library (byssus.h, docs/memory.md): members of one group may be of both kinds.
+package snapshot
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"unsafe"
+
+	"github.com/byssus-hpc/byssus/internal/wire/client"
+)
+
+// Errors that calls return, wrapped with what was found and wanted.
+var (
+	ErrUse    = errors.New("wrong use")                     // arguments, the order of calls, or two calls at a time
+	ErrFailed = errors.New("the snapshot does not count")   // the one before stands, and the group goes on
+	ErrRoom   = errors.New("no room for the snapshot here") // in the memory that the agent has
+	ErrDiffer = errors.New("members, or a snapshot, differ")
+	ErrAgent  = errors.New("the agent") // there is none, or it refuses
+)
+
+// A Region is memory that snapshots have: ID is the program's, each once.
+type Region struct {
+	ID    uint32
+	Bytes []byte
+}
+
+// Of is the region of a slice's elements, which have no pointers; the slice must stay as long as it is.
+func Of[T any](id uint32, values []T) (Region, error) {
+	t := reflect.TypeFor[T]()
+	if why := pointerIn(t); why != "" {
+		return Region{}, fmt.Errorf("snapshot: region %d of %v: found %s, wanted elements without pointers: %w", id, t, why, ErrUse)
+	}
+	if len(values) == 0 || t.Size() == 0 {
+		return Region{}, fmt.Errorf("snapshot: region %d of %v: found no bytes, wanted 1 at least: %w", id, t, ErrUse)
+	}
+	return Region{id, unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(values))), len(values)*int(t.Size()))}, nil
+}
+
+// pointerIn is what in a type points elsewhere; empty: nothing.
+func pointerIn(t reflect.Type) string {
+	switch k := t.Kind(); {
+	case k >= reflect.Bool && k <= reflect.Complex128 && k != reflect.Uintptr:
+		return ""
+	case k == reflect.Array:
+		return pointerIn(t.Elem())
+	case k == reflect.Struct:
+		for i := range t.NumField() {
+			if why := pointerIn(t.Field(i).Type); why != "" {
+				return why
+			}
+		}
+		return ""
+	}
+	return t.String()
+}
+
+// A Group makes snapshots together. Name is at most 63 bytes without blanks, slashes and dots; empty: "memory".
+type Group struct {
+	Member, Members int
+	Name            string
+}
+
+// phase of a member.
+type phase int
+
+const (
+	entering phase = iota
+	computing
+	started
+	committing
+	leaving
+	over
+)
+
+// Snapshots are those of a group, as a member makes them. Any goroutine may call, one at a time.
+type Snapshots struct {
+	group   Group
+	regions []Region
+	use     sync.Mutex
+	phase   phase
+	run     uint64
+	next    uint64 // the number of the next snapshot
+	dir     string // of it
+	tag     uint64
+	room    bool // Start has put it there
+	talk    conversation
+}
+
+// Restore begins: all members call it, or Open. It gives the regions the bytes of the newest snapshot, and returns its tag; without one the group
+// begins empty, and the tag is 0, which found tells apart. When ctx ends, nothing has begun on this member.
+func Restore(ctx context.Context, g Group, regions ...Region) (s *Snapshots, tag uint64, found bool, err error) {
+	return begin(ctx, g, regions, true)
+}
+
+// Open begins without a snapshot: all members call it, or Restore.
+func Open(ctx context.Context, g Group, regions ...Region) (*Snapshots, error) {
+	s, _, _, err := begin(ctx, g, regions, false)
+	return s, err
+}
+
+func begin(ctx context.Context, g Group, regions []Region, restore bool) (s *Snapshots, tag uint64, found bool, err error) {
+	if g.Name == "" {
+		g.Name = "memory"
+	}
+	if why := wrong(g, regions); why != "" {
+		return nil, 0, false, fmt.Errorf("snapshot: begin: wanted %s: %w", why, ErrUse)
+	}
+	s = &Snapshots{group: g, regions: slices.Clone(regions)}
+	ask := client.Asked{Request: client.Request{Type: client.ReqEnter}, Text: []string{g.Name}}
+	for _, r := range regions {
+		ask.Bytes += uint64(len(r.Bytes))
+	}
+	if restore {
+		ask.Flags = client.FlagRestore
+	}
+	a, err := s.ask(ctx, ask)
+	for err == nil && a.Flags&client.FlagRestore != 0 {
+		found = true
+		if tag, ask, err = s.readOffered(ctx, a); err == nil {
+			a, err = s.ask(ctx, ask)
+		}
+	}
+	if err == nil {
+		err = s.placed(a)
+	}
+	if err != nil {
+		s.talk.close()
+		return nil, 0, false, fmt.Errorf("snapshot: begin: %w", err)
+	}
+	found = found && a.Valid == 1
+	if !found {
+		tag = 0
+	}
+	return s, tag, found, nil
+}
+
+func wrong(g Group, regions []Region) string {
+	const most = 4096
+	switch {
+	case g.Members < 1 || g.Member < 0 || g.Member >= g.Members:
+		return "a member below the number of members"
+	case len(g.Name) > 63 || strings.ContainsAny(g.Name, " \t\n/.\x00"):
+		return "a name of 1 to 63 bytes without blanks, slashes and dots"
+	case len(regions) < 1 || len(regions) > most:
+		return fmt.Sprintf("1 to %d regions", most)
+	}
+	ids := map[uint32]bool{}
+	for _, r := range regions {
+		if len(r.Bytes) == 0 || ids[r.ID] {
+			return "regions with at least 1 byte, and each id once"
+		}
+		ids[r.ID] = true
+	}
+	return ""
+}
+
+// readOffered reads a snapshot, and returns what is to be said of that.
+func (s *Snapshots) readOffered(ctx context.Context, a client.Answered) (tag uint64, ready client.Asked, err error) {
+	s.run = a.Run
+	at, err := s.ask(ctx, client.Asked{Request: client.Request{Type: client.ReqFetch, Dataset: a.Dataset, Flags: a.Flags & client.FlagBypass}})
+	if err == nil && len(at.Text) == 0 {
+		err = fmt.Errorf("it does not say where snapshot %d is: %w", a.Dataset, ErrAgent)
+	}
+	ready.Request = client.Request{Type: client.ReqReady, Dataset: a.Dataset}
+	if err == nil {
+		tag, err = s.read(at.Text[0])
+	}
+	switch {
+	case err == nil:
+		ready.Valid = 1
+	case errors.Is(err, ErrDiffer):
+		ready.Text = []string{err.Error()}
+	case ctx.Err() != nil:
+		return 0, ready, err
+	}
+	return tag, ready, nil // what could not be read is said, and an older one offered
+}
+
+// placed takes in where the next snapshot is to be put.
+func (s *Snapshots) placed(a client.Answered) error {
+	if len(a.Text) == 0 || a.Text[0] == "" {
+		return fmt.Errorf("it does not say where the next snapshot is to be: %w", ErrAgent)
+	}
+	s.run, s.next, s.phase = a.Run, a.Dataset, computing
+	s.dir = filepath.Join(a.Text[0], fmt.Sprintf("rank-%05d.files", s.group.Member))
+	return nil
+}
+
+// Start copies the regions, which may be written to then. The tag is the program's, equal on all members: a step, say. It waits for nobody.
+func (s *Snapshots) Start(tag uint64) error {
+	if !s.use.TryLock() {
+		return fmt.Errorf("snapshot: start: found another call at the same time: %w", ErrUse)
+	}
+	defer s.use.Unlock()
+	if s.phase != computing {
+		return fmt.Errorf("snapshot: start: found a snapshot that is not committed, or an end: %w", ErrUse)
+	}
+	err := s.write(tag)
+	s.phase, s.tag, s.room = started, tag, err == nil
+	if err != nil {
+		return fmt.Errorf("snapshot: start: %w", err)
+	}
+	return nil
+}
+
+// Commit makes what was started the snapshot to restore: when all members have called it. All hear the same. When ctx ends, it goes on, and is
+// called again.
+func (s *Snapshots) Commit(ctx context.Context) error {
+	if !s.use.TryLock() {
+		return fmt.Errorf("snapshot: commit: found another call at the same time: %w", ErrUse)
+	}
+	defer s.use.Unlock()
+	if s.phase != started && s.phase != committing {
+		return fmt.Errorf("snapshot: commit: found nothing that was started: %w", ErrUse)
+	}
+	s.phase = committing
+	ask := client.Asked{Request: client.Request{Type: client.ReqCommit, Dataset: s.next}, Text: []string{strconv.FormatUint(s.tag, 10)}}
+	for _, r := range s.regions {
+		ask.Bytes += uint64(len(r.Bytes))
+	}
+	if s.room {
+		ask.Valid = 1
+	}
+	a, err := s.ask(ctx, ask)
+	if errors.Is(err, ErrDiffer) {
+		s.phase = computing // it may be started again
+	}
+	if err == nil {
+		err = s.placed(a)
+	}
+	if err == nil && a.Valid != 1 {
+		why := "the agent does not say why"
+		if len(a.Text) > 1 {
+			why = a.Text[1]
+		}
+		err = fmt.Errorf("%s: %w", why, ErrFailed)
+	}
+	if err != nil {
+		return fmt.Errorf("snapshot: commit: %w", err)
+	}
+	return nil
+}
+
+// Finish ends: all members call it. Without keep the snapshots are removed; else the newest is copied to the job's store, and a later run goes on
+// from it.
+func (s *Snapshots) Finish(ctx context.Context, keep bool) error {
+	if !s.use.TryLock() {
+		return fmt.Errorf("snapshot: finish: found another call at the same time: %w", ErrUse)
+	}
+	defer s.use.Unlock()
+	if s.phase != computing && s.phase != leaving {
+		return fmt.Errorf("snapshot: finish: found a snapshot that is not committed, or an end: %w", ErrUse)
+	}
+	s.phase = leaving
+	ask := client.Asked{Request: client.Request{Type: client.ReqLeave}}
+	if keep {
+		ask.Valid = 1
+	}
+	if _, err := s.ask(ctx, ask); err != nil {
+		if ctx.Err() == nil {
+			s.phase = over
+		}
+		return fmt.Errorf("snapshot: finish: %w", err)
+	}
+	s.phase = over
+	return nil
+}
+
+// ask asks the agent as this member, and waits for the answer.
+func (s *Snapshots) ask(ctx context.Context, a client.Asked) (client.Answered, error) {
+	a.Rank, a.NRanks, a.Run = uint32(s.group.Member), uint32(s.group.Members), s.run
+	path := os.Getenv("BYSSUS_CLIENTS")
+	if path == "" {
+		return client.Answered{}, fmt.Errorf("BYSSUS_CLIENTS is not set: this needs `byssus run`: %w", ErrAgent)
+	}
+	answer, err := s.talk.ask(ctx, path, a)
+	switch {
+	case err != nil:
+		return answer, err
+	case answer.Refused == 0:
+		return answer, nil
+	}
+	why := "it does not say why"
+	if len(answer.Text) > 0 {
+		why = answer.Text[0]
+	}
+	if answer.Flags&client.FlagDiffer != 0 {
+		return answer, fmt.Errorf("%s: %w", why, ErrDiffer)
+	}
+	return answer, fmt.Errorf("%s: %w", why, ErrAgent)
+}
