@@ -30,6 +30,7 @@ func (s *Server) hear(m said) {
 			s.written.routing.claim(m.from, b)
 		}
 	case control.RankLeft:
+		s.written.memory.left(b.Run, b.Rank)
 		s.written.book.Left(b.Run, b.Rank)
 	case departed:
 		s.lost(m.from, b.why)

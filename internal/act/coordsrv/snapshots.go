@@ -22,6 +22,7 @@ type memory struct {
 	name    string
 	run     uint64
 	at      []int                       // the node of each member
+	alive   map[int]bool                // members whose processes have not ended
 	commits map[uint64]func(why string) // of snapshots that are being stored
 }
 
@@ -35,6 +36,16 @@ func (m *memory) reset() {
 		m.group.Refuse("the program is over")
 	}
 	m.group, m.commits = nil, map[uint64]func(string){}
+}
+
+// left: the process of a member has ended. When all have, the group is over, whether they said so or not.
+func (m *memory) left(run uint64, member int) {
+	if m.group == nil || run != m.run {
+		return
+	}
+	if delete(m.alive, member); len(m.alive) == 0 {
+		m.reset()
+	}
 }
 
 // desk is memory for one group: what was begun for another is not heard any more.
@@ -136,8 +147,9 @@ func (d *desk) Begin(at []int, then func(uint64, string)) {
 	p := outputs.Policy{Keep: 1, Kept: settings.Descriptors{Implied: settings.Ckpt{Interval: 1, Scheme: c.Scheme, SetSize: c.Size}}}
 	w.book.Begin(d.ask(0, func(a outputs.Answer) {
 		if a.Refused == "" {
-			d.run, d.at, w.again = a.Run, at, true
+			d.run, d.at, d.alive, w.again = a.Run, at, map[int]bool{}, true
 			for member, node := range at {
+				d.alive[member] = true
 				w.book.Join(d.ask(node, func(outputs.Answer) {}), a.Run, member)
 			}
 		}
