@@ -116,7 +116,7 @@ type Snapshots struct {
 }
 
 // Restore begins: all members call it, or Open. It gives the regions the bytes of the newest snapshot, and returns its tag; without one the group
-// begins empty, and the tag is 0, which found tells apart. When ctx ends, nothing has begun on this member.
+// begins empty, the regions may have any bytes, and the tag is 0, which found tells apart. When ctx ends, nothing has begun on this member.
 func Restore(ctx context.Context, g Group, regions ...Region) (s *Snapshots, tag uint64, found bool, err error) {
 	return begin(ctx, g, regions, true)
 }
@@ -215,15 +215,24 @@ func (s *Snapshots) placed(a client.Answered) error {
 	return nil
 }
 
+// come begins a call, which ends by unlocking use; it is wrong in other phases than these.
+func (s *Snapshots) come(call, found string, in ...phase) error {
+	if !s.use.TryLock() {
+		return fmt.Errorf("snapshot: %s: found another call at the same time: %w", call, ErrUse)
+	}
+	if !slices.Contains(in, s.phase) {
+		s.use.Unlock()
+		return fmt.Errorf("snapshot: %s: %s: %w", call, found, ErrUse)
+	}
+	return nil
+}
+
 // Start copies the regions, which may be written to then. The tag is the program's, equal on all members: a step, say. It waits for nobody.
 func (s *Snapshots) Start(tag uint64) error {
-	if !s.use.TryLock() {
-		return fmt.Errorf("snapshot: start: found another call at the same time: %w", ErrUse)
+	if err := s.come("start", "found a snapshot that is not committed, or an end", computing); err != nil {
+		return err
 	}
 	defer s.use.Unlock()
-	if s.phase != computing {
-		return fmt.Errorf("snapshot: start: found a snapshot that is not committed, or an end: %w", ErrUse)
-	}
 	err := s.write(tag)
 	s.phase, s.tag, s.room = started, tag, err == nil
 	if err != nil {
@@ -235,13 +244,10 @@ func (s *Snapshots) Start(tag uint64) error {
 // Commit makes what was started the snapshot to restore: when all members have called it. All hear the same. When ctx ends, it goes on, and is
 // called again.
 func (s *Snapshots) Commit(ctx context.Context) error {
-	if !s.use.TryLock() {
-		return fmt.Errorf("snapshot: commit: found another call at the same time: %w", ErrUse)
+	if err := s.come("commit", "found nothing that was started", started, committing); err != nil {
+		return err
 	}
 	defer s.use.Unlock()
-	if s.phase != started && s.phase != committing {
-		return fmt.Errorf("snapshot: commit: found nothing that was started: %w", ErrUse)
-	}
 	s.phase = committing
 	ask := client.Asked{Request: client.Request{Type: client.ReqCommit, Dataset: s.next}, Text: []string{strconv.FormatUint(s.tag, 10)}}
 	for _, r := range s.regions {
@@ -273,13 +279,10 @@ func (s *Snapshots) Commit(ctx context.Context) error {
 // Finish ends: all members call it. Without keep the snapshots are removed; else the newest is copied to the job's store, and a later run goes on
 // from it.
 func (s *Snapshots) Finish(ctx context.Context, keep bool) error {
-	if !s.use.TryLock() {
-		return fmt.Errorf("snapshot: finish: found another call at the same time: %w", ErrUse)
+	if err := s.come("finish", "found a snapshot that is not committed, or an end", computing, leaving); err != nil {
+		return err
 	}
 	defer s.use.Unlock()
-	if s.phase != computing && s.phase != leaving {
-		return fmt.Errorf("snapshot: finish: found a snapshot that is not committed, or an end: %w", ErrUse)
-	}
 	s.phase = leaving
 	ask := client.Asked{Request: client.Request{Type: client.ReqLeave}}
 	if keep {

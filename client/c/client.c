@@ -227,6 +227,7 @@ static enum client_outcome hear(struct client *c, int fd, unsigned type)
 static int say_all(struct client *c, const struct client_request *asks, size_t n,
 		   const struct client_text *text)
 {
+	client_text_clear(&c->text);
 	c->why[0] = 0;
 	if (text && text->lost)
 		return lost(c, "no memory for request %u", asks->type), -1;

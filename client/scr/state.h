@@ -83,9 +83,10 @@ const char *scr_found(void);
  * on. */
 bool scr_enter(const char *call);
 
-/* Finds MPI and makes the communicator. */
 /* Finds the MPI library, and the agent that it knows of. NULL: found; else what is missing. */
 const char *scr_mpi(void);
+
+/* Finds MPI and makes the communicator. */
 bool scr_attach(const char *call);
 
 /* All ranks: finds those of this node, which has that number among the nodes; 0: this rank is alone. Returns

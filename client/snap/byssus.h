@@ -19,7 +19,8 @@ extern "C" {
 enum bys_result {
 	BYS_OK = 0,
 	BYS_TIMEOUT = 1,  /* not yet; what was begun goes on */
-	BYS_NOTHING = 2,  /* restore: there is no snapshot; the description has begun empty */
+	BYS_NOTHING = 2,  /* restore: there is no snapshot; the description has begun empty, and the regions
+			   * may have any bytes */
 	BYS_EUSE = -1,    /* arguments, the order of calls, or another process than began */
 	BYS_EFAILED = -2, /* the snapshot does not count, and the one before stands */
 	BYS_EROOM = -3,   /* there is no room for the snapshot on this node */

@@ -244,14 +244,14 @@ func (g *Group) Commit(q Question, tag uint64, p Part) {
 		parts[rank] = s.part
 	}
 	if bad := slices.IndexFunc(parts, func(p Part) bool { return !p.Valid }); bad >= 0 {
-		g.again(parts, fmt.Sprintf("member %d could not start it", bad))
+		g.store(parts, fmt.Sprintf("member %d could not start it", bad))
 		return
 	}
-	g.again(parts, "")
+	g.store(parts, "")
 }
 
-// again commits, and goes on with the next.
-func (g *Group) again(parts []Part, why string) {
+// store makes the snapshot count, unless it cannot for this reason, and goes on with the next.
+func (g *Group) store(parts []Part, why string) {
 	g.desk.Commit(g.number, parts, func(failed string) {
 		if g.phase == over {
 			return
