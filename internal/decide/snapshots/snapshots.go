@@ -5,6 +5,10 @@
 // say different things where they must agree are all refused, and who said what is named; a snapshot that one of them could not read is not
 // restored by any; every question is answered once, also when the group is over before.
 //
+// Where survivors are kept, the death of a member ends an epoch of the group: who waits for it hears so, and the next epoch begins when all
+// members, survivors and the processes that have taken the places of the dead, have said that they begin, with the newest snapshot. Who is
+// dead stays so until then. What had been said by all before the death is carried out, and all who live hear what became of it.
+//
 // It is pure: a Desk carries out what is decided and calls back, never from within a call. Nothing here is safe for concurrent use.
 package snapshots
 
@@ -12,6 +16,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 )
 
 // Desk carries out what is decided.
@@ -43,6 +48,7 @@ type Part struct {
 type Answer struct {
 	Refused string // why not; empty: it is done
 	Differ  bool   // since members do not agree
+	Peer    bool   // since a member has died, or begins again: all begin again
 	Run     uint64
 	Restore uint64 // a snapshot to be read, which Ready is said of then; 0: none
 	Stored  bool   // it is in the store that all nodes see
@@ -50,7 +56,15 @@ type Answer struct {
 	Why     string // it is not done, and the group goes on
 	Next    uint64 // the number of the next snapshot, if nothing is to be read
 	Dir     string // that members put it into
+	State   string // of State: a character for each member
+	Version uint64 // of that
 }
+
+// Characters of a State.
+const (
+	Healthy = '0'
+	Corrupt = '1' // its process has died
+)
 
 // phase is what members say next.
 type phase int
@@ -72,19 +86,20 @@ type said struct {
 
 // Group is one that uses snapshots.
 type Group struct {
+	epoch
 	desk    Desk
 	members int
 	phase   phase
-	busy    bool // what all have said is being done
-	heard   map[int]said
+	busy    bool         // what all have said is being done
+	heard   map[int]said // what members say together
 	run     uint64
 	number  uint64 // of the snapshot that is read, or made next
 	differs string // why a member's regions are not the snapshot's
 }
 
-// New returns a group of so many members, none of which has said anything.
-func New(desk Desk, members int) *Group {
-	return &Group{desk: desk, members: members, heard: map[int]said{}}
+// New returns a group of so many members, none of which has said anything. Keeps: survivors go on when a member has died.
+func New(desk Desk, members int, keeps bool) *Group {
+	return &Group{desk: desk, members: members, heard: map[int]said{}, epoch: newEpoch(keeps)}
 }
 
 // Refuse ends a group: who waits hears why, and so does who comes later.
@@ -93,18 +108,31 @@ func (g *Group) Refuse(why string) { g.end(Answer{Refused: why}) }
 func (g *Group) end(a Answer) {
 	g.phase = over
 	g.tell(a)
+	g.answer(g.entrants, a)
+	for member := range g.members {
+		g.unwatch(member, a)
+	}
 }
 
 // Over says whether the group is: it has ended, or was refused.
 func (g *Group) Over() bool { return g.phase == over }
 
-// tell answers all who wait.
+// tell answers all who wait for what they have said together.
 func (g *Group) tell(a Answer) {
-	a.Run = g.run
 	heard := g.heard
 	g.heard, g.busy, g.differs = map[int]said{}, false, ""
-	for rank := range g.members {
-		if s, ok := heard[rank]; ok {
+	g.answer(heard, a)
+	if g.broken && g.phase != over {
+		g.breakUp()
+	}
+}
+
+// answer answers what members have said, in their order, and forgets it.
+func (g *Group) answer(to map[int]said, a Answer) {
+	a.Run = g.run
+	for member := range g.members {
+		if s, ok := to[member]; ok {
+			delete(to, member)
 			g.desk.Answer(s.ask, a)
 		}
 	}
@@ -115,21 +143,39 @@ type Question struct {
 	Number uint64
 	Node   int
 	Member int
+	Run    uint64 // of the epoch that the member takes itself to be in; 0: of none
 }
+
+func (g *Group) refuse(q Question, format string, args ...any) {
+	g.desk.Answer(q.Number, Answer{Refused: fmt.Sprintf(format, args...)})
+}
+
+// known refuses what no member, or one of a group that is over, has said.
+func (g *Group) known(q Question, what string) bool {
+	switch {
+	case q.Member < 0 || q.Member >= g.members:
+		g.refuse(q, "%s by member %d, wanted one of 0 to %d", what, q.Member, g.members-1)
+	case g.phase == over:
+		g.refuse(q, "%s by member %d, whose group is over", what, q.Member)
+	default:
+		return true
+	}
+	return false
+}
+
+const outOfOrder = "%s by member %d, which has not been answered yet, or says it out of order"
 
 // hear takes in what a member says in a phase; all is true when it was the last.
 func (g *Group) hear(q Question, in phase, what, like string, p Part) (all bool) {
-	refuse := func(format string, args ...any) {
-		g.desk.Answer(q.Number, Answer{Refused: fmt.Sprintf(format, args...)})
+	if !g.known(q, what) {
+		return false
 	}
 	_, twice := g.heard[q.Member]
 	switch {
-	case q.Member < 0 || q.Member >= g.members:
-		refuse("%s by member %d, wanted one of 0 to %d", what, q.Member, g.members-1)
-	case g.phase == over:
-		refuse("%s by member %d, whose group is over", what, q.Member)
+	case g.keeps && g.alive[q.Member] && (g.phase == entering && !g.busy || q.Run != g.run):
+		g.desk.Answer(q.Number, g.ended())
 	case g.phase != in || g.busy || twice:
-		refuse("%s by member %d, which has not been answered yet, or says it out of order", what, q.Member)
+		g.refuse(q, outOfOrder, what, q.Member)
 	default:
 		g.heard[q.Member] = said{q.Number, q.Node, like, p}
 		return g.agreed(what)
@@ -157,13 +203,39 @@ func (g *Group) Enter(q Question, like string, restore bool) {
 	if restore {
 		like += ", restored"
 	}
-	if !g.hear(q, entering, "init", like, Part{}) {
+	const what = "init"
+	if !g.known(q, what) {
 		return
 	}
+	_, twice := g.entrants[q.Member]
+	if twice || !g.keeps && (g.phase != entering || g.busy) {
+		g.refuse(q, outOfOrder, what, q.Member)
+		return
+	}
+	g.alive[q.Member], g.likes[q.Member] = true, like
+	g.entrants[q.Member] = said{q.Number, q.Node, like, Part{}}
+	if g.phase == entering && !g.busy {
+		g.begin()
+	} else {
+		g.breakUp()
+	}
+}
+
+// begin begins an epoch, when all members have said that they do.
+func (g *Group) begin() {
+	if len(g.entrants) < g.members {
+		return
+	}
+	g.heard, g.entrants = g.entrants, map[int]said{}
+	if !g.agreed("init") {
+		return
+	}
+	g.healed()
 	at := make([]int, g.members)
 	for rank, s := range g.heard {
 		at[rank] = s.node
 	}
+	restore := strings.HasSuffix(g.heard[0].like, ", restored")
 	g.desk.Begin(at, func(run uint64, why string) {
 		switch g.run = run; {
 		case g.phase == over:
@@ -210,6 +282,9 @@ func (g *Group) open(a Answer) {
 
 // Ready: a member has read a snapshot, or could not; differs says that its regions are not as the snapshot's, empty: they are.
 func (g *Group) Ready(q Question, valid bool, differs string) {
+	if g.returns(q) {
+		return
+	}
 	g.differs = cmp.Or(g.differs, differs)
 	if !g.hear(q, reading, "restore", "", Part{Valid: valid}) {
 		return

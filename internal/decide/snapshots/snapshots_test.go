@@ -29,7 +29,7 @@ func newWorld(t *testing.T, members int, stored ...uint64) *world {
 	for _, n := range stored {
 		w.last = max(w.last, n)
 	}
-	w.g = New(w, members)
+	w.g = New(w, members, false)
 	return w
 }
 
