@@ -17,6 +17,8 @@
 //   - All members hear the same of one snapshot. One counts when all have committed it, and its bytes are safe from what the redundancy covers;
 //     until then the one before stands, also if it never does.
 //   - A call whose context ends has lost nothing: the same call goes on waiting.
+//   - Where survivors are kept (byssus run --survivors keep), calls that wait for a member that has died return ErrPeer, and States says who that
+//     is, the same to all. Then survivors call Restore on what they have, and the process in the place of the dead calls the function Restore.
 //   - Each call has an end, and none panics.
 //
 // The format is that of the C library (byssus.h, docs/memory.md): members of one group may be of both kinds.
@@ -44,7 +46,8 @@ var (
 	ErrFailed = errors.New("the snapshot does not count")   // the one before stands, and the group goes on
 	ErrRoom   = errors.New("no room for the snapshot here") // in the memory that the agent has
 	ErrDiffer = errors.New("members, or a snapshot, differ")
-	ErrAgent  = errors.New("the agent") // there is none, or it refuses
+	ErrAgent  = errors.New("the agent")         // there is none, or it refuses
+	ErrPeer   = errors.New("begin again")       // a member has died, and the others go on: all call Restore (byssus run --survivors keep)
 )
 
 // A Region is memory that snapshots have: ID is the program's, each once.
@@ -99,6 +102,7 @@ const (
 	committing
 	leaving
 	over
+	ended // by the death of a member
 )
 
 // Snapshots are those of a group, as a member makes them. Any goroutine may call, one at a time.
@@ -113,6 +117,7 @@ type Snapshots struct {
 	tag     uint64
 	room    bool // Start has put it there
 	talk    conversation
+	watch   watch
 }
 
 // Restore begins: all members call it, or Open. It gives the regions the bytes of the newest snapshot, and returns its tag; without one the group
@@ -135,8 +140,32 @@ func begin(ctx context.Context, g Group, regions []Region, restore bool) (s *Sna
 		return nil, 0, false, fmt.Errorf("snapshot: begin: wanted %s: %w", why, ErrUse)
 	}
 	s = &Snapshots{group: g, regions: slices.Clone(regions)}
-	ask := client.Asked{Request: client.Request{Type: client.ReqEnter}, Text: []string{g.Name}}
-	for _, r := range regions {
+	tag, found, err = s.enter(ctx, restore)
+	if err != nil {
+		s.talk.close()
+		return nil, 0, false, fmt.Errorf("snapshot: begin: %w", err)
+	}
+	return s, tag, found, nil
+}
+
+// Restore begins again, after ErrPeer: survivors call it, with the regions that they began with. When ctx ends, it is called again.
+func (s *Snapshots) Restore(ctx context.Context) (tag uint64, found bool, err error) {
+	if err := s.come("restore", "found an end", computing, started, committing, leaving, ended, entering); err != nil {
+		return 0, false, err
+	}
+	defer s.use.Unlock()
+	s.talk.close()
+	s.phase = entering
+	if tag, found, err = s.enter(ctx, true); err != nil {
+		return 0, false, fmt.Errorf("snapshot: restore: %w", err)
+	}
+	return tag, found, nil
+}
+
+// enter begins, with the newest snapshot if there is one and it is wanted.
+func (s *Snapshots) enter(ctx context.Context, restore bool) (tag uint64, found bool, err error) {
+	ask := client.Asked{Request: client.Request{Type: client.ReqEnter}, Text: []string{s.group.Name}}
+	for _, r := range s.regions {
 		ask.Bytes += uint64(len(r.Bytes))
 	}
 	if restore {
@@ -153,14 +182,12 @@ func begin(ctx context.Context, g Group, regions []Region, restore bool) (s *Sna
 		err = s.placed(a)
 	}
 	if err != nil {
-		s.talk.close()
-		return nil, 0, false, fmt.Errorf("snapshot: begin: %w", err)
+		return 0, false, err
 	}
-	found = found && a.Valid == 1
-	if !found {
+	if found = found && a.Valid == 1; !found {
 		tag = 0
 	}
-	return s, tag, found, nil
+	return tag, found, nil
 }
 
 func wrong(g Group, regions []Region) string {
@@ -219,6 +246,10 @@ func (s *Snapshots) placed(a client.Answered) error {
 func (s *Snapshots) come(call, found string, in ...phase) error {
 	if !s.use.TryLock() {
 		return fmt.Errorf("snapshot: %s: found another call at the same time: %w", call, ErrUse)
+	}
+	if s.phase == ended && !slices.Contains(in, ended) {
+		s.use.Unlock()
+		return fmt.Errorf("snapshot: %s: found that a member has died, wanted Restore: %w", call, ErrPeer)
 	}
 	if !slices.Contains(in, s.phase) {
 		s.use.Unlock()
@@ -289,35 +320,54 @@ func (s *Snapshots) Finish(ctx context.Context, keep bool) error {
 		ask.Valid = 1
 	}
 	if _, err := s.ask(ctx, ask); err != nil {
-		if ctx.Err() == nil {
+		if ctx.Err() == nil && !errors.Is(err, ErrPeer) {
 			s.phase = over
 		}
 		return fmt.Errorf("snapshot: finish: %w", err)
 	}
 	s.phase = over
+	s.watch.close()
 	return nil
 }
+
+// Epoch numbers the time from one beginning, or restoring, of all members to the next: the same on all of them, and higher each time, also when
+// the job is started again. Between calls alone.
+func (s *Snapshots) Epoch() uint64 { return s.run }
 
 // ask asks the agent as this member, and waits for the answer.
 func (s *Snapshots) ask(ctx context.Context, a client.Asked) (client.Answered, error) {
 	a.Rank, a.NRanks, a.Run = uint32(s.group.Member), uint32(s.group.Members), s.run
-	path := os.Getenv("BYSSUS_CLIENTS")
+	path := os.Getenv(agentVariable)
 	if path == "" {
-		return client.Answered{}, fmt.Errorf("BYSSUS_CLIENTS is not set: this needs `byssus run`: %w", ErrAgent)
+		return client.Answered{}, fmt.Errorf("%s is not set: this needs `byssus run`: %w", agentVariable, ErrAgent)
 	}
 	answer, err := s.talk.ask(ctx, path, a)
-	switch {
-	case err != nil:
-		return answer, err
-	case answer.Refused == 0:
-		return answer, nil
+	if err == nil {
+		err = refusal(answer)
 	}
-	why := "it does not say why"
+	if errors.Is(err, ErrPeer) {
+		s.phase = ended
+	}
+	return answer, err
+}
+
+// agentVariable names the socket at which programs find their agent.
+const agentVariable = "BYSSUS_CLIENTS"
+
+// refusal is why an answer refuses; nil: it does not.
+func refusal(answer client.Answered) error {
+	if answer.Refused == 0 {
+		return nil
+	}
+	kind, why := ErrAgent, "it does not say why"
 	if len(answer.Text) > 0 {
 		why = answer.Text[0]
 	}
-	if answer.Flags&client.FlagDiffer != 0 {
-		return answer, fmt.Errorf("%s: %w", why, ErrDiffer)
+	switch {
+	case answer.Flags&client.FlagPeer != 0:
+		kind = ErrPeer
+	case answer.Flags&client.FlagDiffer != 0:
+		kind = ErrDiffer
 	}
-	return answer, fmt.Errorf("%s: %w", why, ErrAgent)
+	return fmt.Errorf("%s: %w", why, kind)
 }

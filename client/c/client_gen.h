@@ -30,6 +30,7 @@
 #define CLIENT_REQ_READY         16   /* of each member: it has read a snapshot, if valid; the text says how its regions differ from the snapshot's */
 #define CLIENT_REQ_COMMIT        17   /* of each member: its part of the next snapshot is in its place, if valid */
 #define CLIENT_REQ_LEAVE         18   /* of each member: it makes no more; snapshots stay, if valid */
+#define CLIENT_REQ_STATE         19   /* of each member: which members have died, when that is another version than it knows */
 
 /* Flags of datasets. CHECKPOINT and OUTPUT are SCR's. */
 #define CLIENT_FLAG_CHECKPOINT   1   /* the program can restart from it */
@@ -40,6 +41,7 @@
 #define CLIENT_FLAG_NEXT         32   /* of ReqWritten: the same of another rank follows on this connection; one answer is to all */
 #define CLIENT_FLAG_RESTORE      64   /* of ReqEnter: with the newest snapshot; of its answer: there is one, to be read first */
 #define CLIENT_FLAG_DIFFER       128   /* of an answer that refuses: since members, or a snapshot, differ */
+#define CLIENT_FLAG_PEER         256   /* of an answer that refuses: since a member has died; all begin again (ReqEnter) */
 
 /* Request is what a program says. A text follows: strings, each with a zero at its end. */
 struct client_request {

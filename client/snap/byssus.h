@@ -26,7 +26,9 @@ enum bys_result {
 	BYS_EROOM = -3,   /* there is no room for the snapshot on this node */
 	BYS_EDIFFER = -4, /* members do not agree, or the snapshot is of other regions */
 	BYS_EAGENT = -5,  /* there is no agent, or it refuses */
-	BYS_ESYS = -6     /* of the operating system: the sentence names what */
+	BYS_ESYS = -6,    /* of the operating system: the sentence names what */
+	BYS_EPEER = -7    /* a member has died, and the others go on (byssus run --survivors keep): the snapshot
+			   * before stands, and all members call bys_restore */
 };
 
 /* Memory that a snapshot is to have. id: the program's, each once; bytes: at `at`, 1 at least. */
@@ -43,13 +45,17 @@ typedef struct {
 	const char *name;
 } bys_group;
 
+/* Of a member, from the beginning, or the last bys_restore, to the next. */
+enum bys_state { BYS_HEALTHY = 0, BYS_CORRUPT = 1 /* its process has died */ };
+
 typedef struct bys_description *bys_desc;
 
 /* Begins: all members call it, or bys_restore. *d is NULL before, and after an error. */
 int bys_init(bys_desc *d, const bys_region *, size_t n, const bys_group *, long timeout);
 
 /* As bys_init; then the regions have the bytes of the newest snapshot that counts, on all members, and *tag
- * is that snapshot's. */
+ * is that snapshot's. After BYS_EPEER survivors call it on their description, with a process in each place of
+ * a dead member, which Byssus has started, calling it on its own; regions may be others then. */
 int bys_restore(bys_desc *d, const bys_region *, size_t n, const bys_group *, uint64_t *tag, long timeout);
 
 /* Copies the regions, which may be written to again then. The tag is the program's, equal on all members: a
@@ -61,8 +67,20 @@ int bys_start(bys_desc, uint64_t tag);
 int bys_commit(bys_desc, long timeout);
 
 /* Ends: all members call it. keep 0: the snapshots are removed; else the newest is copied to the job's store,
- * and a later run goes on from it. *d is NULL after BYS_OK, and after errors. */
+ * and a later run goes on from it. *d is NULL after BYS_OK, and after errors but BYS_EPEER. */
 int bys_finish(bys_desc *d, int keep, long timeout);
+
+/* Numbers the time from one beginning, or restoring, of all members to the next: the same on all of them, and
+ * higher each time, also when the job is started again. 0: they have not begun. */
+uint64_t bys_epoch(bys_desc);
+
+/* Says of each of n members, the first ones, whether it lives. BYS_OK: that has changed since the last such
+ * call, or this is the first; BYS_TIMEOUT: it has not. May be called while another call waits. */
+int bys_state(bys_desc, uint8_t *states, size_t n, long timeout);
+
+/* A descriptor that is readable when bys_state has something to say, for poll(2), until bys_state has said it;
+ * then there is another. -1: there is no agent. */
+int bys_state_fd(bys_desc);
 
 /* What the last call on a description said, or the last bys_init or bys_restore of this thread, if NULL. */
 const char *bys_error(bys_desc);

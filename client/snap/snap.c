@@ -37,6 +37,7 @@ static int64_t until(long timeout) { return timeout < 0 ? -1 : now_ms() + timeou
 static int refused(struct bys_description *d)
 {
 	int result = d->client.answer.flags & CLIENT_FLAG_DIFFER ? BYS_EDIFFER : BYS_EAGENT;
+	if (d->client.answer.flags & CLIENT_FLAG_PEER) result = BYS_EPEER, d->phase = ENDED;
 	return snap_because(d, result, "%s", d->client.why);
 }
 
@@ -134,8 +135,8 @@ static struct bys_description *make(const bys_region *regions, size_t n, const b
 	bys_region *copy = calloc(n, sizeof *copy);
 	if (!d || !copy) return free(d), free(copy), NULL;
 	memcpy(copy, regions, n * sizeof *copy);
-	atomic_flag_clear(&d->use);
-	d->pid = getpid(), d->fd = -1, d->restore = restore, d->regions = copy, d->n = n;
+	atomic_flag_clear(&d->use), atomic_flag_clear(&d->watch.use);
+	d->pid = getpid(), d->fd = d->watch.fd = -1, d->restore = restore, d->regions = copy, d->n = n;
 	d->member = g->member, d->members = g->members;
 	snprintf(d->name, sizeof d->name, "%s", g->name ? g->name : "memory");
 	struct mpi mpi = {0};
@@ -148,6 +149,7 @@ static void unmake(bys_desc *at)
 	struct bys_description *d = *at;
 	snprintf(begun_why, sizeof begun_why, "%s", d->why);
 	if (d->fd >= 0) close(d->fd);
+	snap_unwatch(d);
 	client_text_free(&d->text), client_text_free(&d->client.text);
 	free(d->regions), free(d->table), free(d);
 	*at = NULL;
@@ -167,6 +169,22 @@ static int leave(struct bys_description *d, int result)
 	return result;
 }
 
+/* Takes other regions, and whatever else may differ, when a description begins again. */
+static int renew(struct bys_description *d, const bys_region *regions, size_t n, const bys_group *g)
+{
+	struct bys_description *new = make(regions, n, g, true);
+	if (!new) return BYS_ESYS;
+	free(d->regions), free(d->table);
+	if (d->fd >= 0) close(d->fd);
+	d->regions = new->regions, d->table = new->table, d->n = n;
+	d->member = new->member, d->members = new->members, d->fd = -1;
+	memcpy(d->name, new->name, sizeof d->name);
+	d->phase = ENTERING, d->restore = true, d->had = false;
+	snap_unwatch(d);
+	free(new);
+	return BYS_OK;
+}
+
 static int begin(bys_desc *at, const bys_region *regions, size_t n, const bys_group *g, long timeout,
 		 bool restore)
 {
@@ -181,8 +199,10 @@ static int begin(bys_desc *at, const bys_region *regions, size_t n, const bys_gr
 	}
 	if (come(*at) != BYS_OK) return BYS_EUSE;
 	struct bys_description *d = *at;
-	if (d->phase > READING)
+	if (d->phase > READING && !restore)
 		return leave(d, snap_because(d, BYS_EUSE, "this description has begun already"));
+	if (d->phase > READING && renew(d, regions, n, g) != BYS_OK)
+		return leave(d, snap_because(d, BYS_ESYS, "no memory for the description"));
 	int result = enter(d, until(timeout));
 	if (result < 0) return unmake(at), result;
 	return leave(d, result);
@@ -206,6 +226,7 @@ int bys_restore(bys_desc *d, const bys_region *regions, size_t n, const bys_grou
 int bys_start(bys_desc d, uint64_t tag)
 {
 	if (come(d) != BYS_OK) return BYS_EUSE;
+	if (d->phase == ENDED) return leave(d, BYS_EPEER);
 	if (d->phase != IDLE)
 		return leave(d, snap_because(d, BYS_EUSE, "start: found one that is not committed"));
 	int result = snap_write(d, d->dir, tag);
@@ -236,6 +257,7 @@ static int commit(struct bys_description *d, int64_t end)
 int bys_commit(bys_desc d, long timeout)
 {
 	if (come(d) != BYS_OK) return BYS_EUSE;
+	if (d->phase == ENDED) return leave(d, BYS_EPEER);
 	if (d->phase != STARTED && d->phase != COMMITTING)
 		return leave(d, snap_because(d, BYS_EUSE, "commit: found nothing that was started"));
 	return leave(d, commit(d, until(timeout)));
@@ -245,12 +267,13 @@ int bys_finish(bys_desc *at, int keep, long timeout)
 {
 	if (!at || come(*at) != BYS_OK) return BYS_EUSE;
 	struct bys_description *d = *at;
+	if (d->phase == ENDED) return leave(d, BYS_EPEER);
 	if (d->phase != IDLE && d->phase != LEAVING)
 		return leave(d, snap_because(d, BYS_EUSE, "finish: found a snapshot that is not committed"));
 	if (d->phase == IDLE) client_text_clear(&d->text);
 	d->phase = LEAVING;
 	struct client_request r = {.type = CLIENT_REQ_LEAVE, .valid = keep != 0};
 	int result = ask(d, r, until(timeout));
-	if (result == BYS_TIMEOUT) return leave(d, result);
+	if (result == BYS_TIMEOUT || result == BYS_EPEER) return leave(d, result);
 	return unmake(at), result;
 }

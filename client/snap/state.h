@@ -13,7 +13,16 @@
 
 enum { MAX_REGIONS = 4096, NAME = 64, DIRECTORY = 4096 };
 
-enum phase { ENTERING, READING, IDLE, STARTED, COMMITTING, LEAVING };
+enum phase { ENTERING, READING, IDLE, STARTED, COMMITTING, LEAVING, ENDED /* by the death of a member */ };
+
+/* What is known of the members' states (watch.c), by a conversation of its own. */
+struct snap_watch {
+	atomic_flag use;
+	struct client client;
+	int fd;           /* on which news come; -1: none are waited for */
+	uint64_t version; /* of what is known, 0: nothing is */
+	char *known;      /* a character for each member */
+};
 
 /* Where a region lies in the file of a snapshot. */
 struct snap_entry { uint64_t id, bytes, at; };
@@ -35,6 +44,7 @@ struct bys_description {
 	unsigned asked;                    /* type of the question */
 	struct client client;
 	struct client_text text; /* of questions */
+	struct snap_watch watch;
 	char why[640];
 };
 
@@ -45,6 +55,9 @@ bool snap_lay_out(struct bys_description *);
  * `why`. snap_read returns BYS_EDIFFER if the snapshot is of other regions. */
 int snap_write(struct bys_description *, const char *dir, uint64_t tag);
 int snap_read(struct bys_description *, const char *dir, uint64_t *tag);
+
+/* Closes the conversation about states, and forgets them. */
+void snap_unwatch(struct bys_description *);
 
 /* Fills `why`, and returns the result. */
 int snap_because(struct bys_description *, int result, const char *format, ...)

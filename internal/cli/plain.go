@@ -75,7 +75,11 @@ func runPlain(e *env, f *runFlags, app []string) error {
 	if err != nil {
 		return err
 	}
-	spec, err := makeSpec(f, "", elfcheck.FaceOf(app))
+	face := elfcheck.FaceOf(app)
+	if f.survivors == keepSurvivors && face != "" {
+		return usage(fmt.Errorf("run: --survivors keep: found a program of %s, wanted one without MPI: its launcher ends all ranks when one dies", face))
+	}
+	spec, err := makeSpec(f, "", face)
 	if err != nil {
 		return err
 	}
@@ -100,7 +104,7 @@ func runPlain(e *env, f *runFlags, app []string) error {
 		return err
 	}
 	old := job.Meta
-	job.Meta = dataset.Meta{Name: plainName(f), ID: old.ID, App: app, Dir: cwd, Ranks: f.ranks, Known: dataset.Known{Plain: true, Outputs: old.Outputs, Route: route}, Cached: old.Cached, MPI: spec.MPI.Name,
+	job.Meta = dataset.Meta{Name: plainName(f), ID: old.ID, App: app, Dir: cwd, Ranks: f.ranks, Known: dataset.Known{Plain: true, Outputs: old.Outputs, Route: route, Survivors: f.survivors == keepSurvivors}, Cached: old.Cached, MPI: spec.MPI.Name,
 		MPIArgs: f.mpiArgs, Keep: f.keep, Retries: f.retries, Restarts: &f.most, NotAnew: f.notAnew, Patience: f.silent, Wait: &f.wait,
 		Fsync: f.fsync, Policy: f.policy, Grace: f.grace, Caches: f.ownCaches(), State: dataset.StateRunning, Started: time.Now()}
 	if err := job.Save(); err != nil {
@@ -116,6 +120,23 @@ func runPlain(e *env, f *runFlags, app []string) error {
 		spec.Ranks = max(len(opt.Hosts)-opt.Spares, 1)
 	}
 	return e.drive(job, spec, opt, f)
+}
+
+// keepSurvivors is the value of --survivors by which the survivors of a death go on.
+const keepSurvivors = "keep"
+
+// checkSurvivors finds what is wrong with --survivors.
+func (f *runFlags) checkSurvivors() error {
+	switch {
+	case f.survivors == "" || f.survivors == "end": // "" of other commands
+	case f.survivors != keepSurvivors:
+		return usage(fmt.Errorf("run: --survivors %q, wanted end or keep", f.survivors))
+	case !f.plain || f.script || f.route.pattern != "":
+		return usage(errors.New("run: --survivors keep is for a program that makes snapshots by itself, wanted --plain, and neither --script nor --files"))
+	case !f.onNodes() || f.caches.Dir == "":
+		return usage(errors.New("run: --survivors keep goes on from what other nodes have, wanted --hosts or --sandbox, and --cache"))
+	}
+	return nil
 }
 
 // plainName is the name of a plain job.

@@ -62,6 +62,7 @@ type runFlags struct {
 // runWay is how a program is run.
 type runWay struct {
 	resume, plain, script bool
+	survivors             string
 	route                 routeFlags
 }
 
@@ -144,6 +145,9 @@ func (f *runFlags) check() error {
 	if err := f.checkCaches(); err != nil {
 		return err
 	}
+	if err := f.checkSurvivors(); err != nil {
+		return err
+	}
 	return f.route.check(&f.runWay, &f.caches)
 }
 
@@ -211,6 +215,7 @@ A job without --job is called after its program, and leaves nothing behind when 
 	cmd.Flags().StringVar(&f.job, "job", "", "name of the job (default: the program's name, made unique)")
 	cmd.Flags().BoolVar(&f.plain, "plain", false, "start PROGRAM as it is: it writes its checkpoints itself, by SCR's interface, and restarts from them")
 	cmd.Flags().BoolVar(&f.script, "script", false, "run PROGRAM once, as it is: it starts launchers (mpirun) by itself, of programs that write their checkpoints themselves")
+	cmd.Flags().StringVar(&f.survivors, "survivors", "end", "of a plain program without MPI, when a rank dies: end them and start all again, or keep them; another process takes its place")
 	f.route.add(cmd)
 	cmd.Flags().BoolVar(&f.resume, "resume", false, "go on with --job if it has something to go on from; if it has finished, do nothing")
 	return cmd

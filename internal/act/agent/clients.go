@@ -167,10 +167,9 @@ func (c *clients) converse(conn *net.UnixConn, pid int) {
 		_, _ = conn.Write(client.Refusal(err.Error()).Packet())
 		return
 	}
-	answer := c.answerAll(asks)
-	if ask := asks[0]; (ask.Type == client.ReqJoin || ask.Type == client.ReqEnter) && answer.Refused == 0 {
-		ask.Run = max(ask.Run, answer.Run) // of a group that has just begun
-		c.joined(pid, ask)
+	answer := c.answerAll(asks, pid)
+	if ask := asks[0]; ask.Type == client.ReqJoin && answer.Refused == 0 {
+		c.joined(pid, control.RankLeft{Run: ask.Run, Rank: int(ask.Rank)})
 	}
 	list := answer.Packets()
 	if len(list) > 1 || len(list[0]) > shortPacket {
@@ -218,8 +217,12 @@ func hearClient(conn *net.UnixConn) ([]*client.Asked, error) {
 }
 
 // answerAll is what the requests of one conversation are answered with: a refusal, if one of them is refused.
-func (c *clients) answerAll(asks []*client.Asked) (answer client.Answered) {
-	if asks[0].Type != client.ReqWritten {
+func (c *clients) answerAll(asks []*client.Asked, pid int) (answer client.Answered) {
+	switch asks[0].Type {
+	case client.ReqWritten:
+	case client.ReqEnter:
+		return c.enter(asks[0], pid)
+	default:
 		return c.answer(asks[0])
 	}
 	var all []<-chan client.Answered
@@ -227,7 +230,8 @@ func (c *clients) answerAll(asks []*client.Asked) (answer client.Answered) {
 		c.faults.Hit(faults.WrittenSaid)
 		c.keep(ask)
 		ask.Text = nil // the coordinator has no use for it
-		all = append(all, c.begin(control.Asked{Asked: *ask}))
+		_, one := c.begin(control.Asked{Asked: *ask})
+		all = append(all, one)
 	}
 	for _, one := range all {
 		if a := <-one; answer.Refused == 0 {
@@ -264,28 +268,40 @@ func (c *clients) askSettled(ask *client.Asked) client.Answered {
 }
 
 // ask asks the coordinator, and waits for its answer.
-func (c *clients) ask(m control.Asked) client.Answered { return <-c.begin(m) }
+func (c *clients) ask(m control.Asked) client.Answered {
+	_, answer := c.begin(m)
+	return <-answer
+}
 
-// begin asks the coordinator; the answer comes later.
-func (c *clients) begin(m control.Asked) <-chan client.Answered {
+// enter asks for a member that begins, whose process is watched from then on: it may end while it waits.
+func (c *clients) enter(ask *client.Asked, pid int) client.Answered {
+	number, answer := c.begin(control.Asked{Asked: *ask, Process: pid})
+	if number != 0 {
+		c.joined(pid, control.RankLeft{Rank: int(ask.Rank), Number: number})
+	}
+	return <-answer
+}
+
+// begin asks the coordinator, by a number, 0: it is refused; the answer comes later.
+func (c *clients) begin(m control.Asked) (uint64, <-chan client.Answered) {
 	answer := make(chan client.Answered, 1)
 	c.mu.Lock()
 	if c.closed {
 		c.mu.Unlock()
 		answer <- client.Refusal(errLeaving.Error())
-		return answer
+		return 0, answer
 	}
 	c.last++
 	m.Number = c.last
 	c.waiting[m.Number] = answer
 	c.mu.Unlock()
 	c.say(control.Message{Body: m})
-	return answer
+	return m.Number, answer
 }
 
-// joined tells when the process of a rank ends.
-func (c *clients) joined(pid int, ask *client.Asked) {
-	left := control.Message{Body: control.RankLeft{Run: ask.Run, Rank: int(ask.Rank)}}
+// joined says when the process of a rank ends.
+func (c *clients) joined(pid int, end control.RankLeft) {
+	left := control.Message{Body: end}
 	p, err := openProcess(pid)
 	if err != nil { // it has ended, or nothing can be told
 		c.say(left)

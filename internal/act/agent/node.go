@@ -109,6 +109,8 @@ func (n *Node) Hear(m control.Message) {
 		n.answer(o.Order, n.begin(m.Start, o))
 	case control.Run:
 		n.answer(o.Order, n.run(m.Start, o))
+	case control.Replace:
+		n.answer(o.Order, n.replace(m.Start, o))
 	case control.Launch:
 		n.answer(o.Order, n.launch(m.Start, o))
 	case control.Exec:
@@ -116,7 +118,7 @@ func (n *Node) Hear(m control.Message) {
 	case control.Spawned:
 		n.spawned(m.Start, o)
 	case pmi.Down:
-		if f := n.family(m.Start); f != nil {
+		if f := n.family(m.Start); f != nil && f.pmi != nil {
 			f.pmi.Down(o)
 		}
 	case control.AllHere:

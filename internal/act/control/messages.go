@@ -41,7 +41,7 @@ var kinds = []reflect.Type{
 	reflect.TypeFor[node.Moved](), reflect.TypeFor[node.Refused](), reflect.TypeFor[Repair](),
 	reflect.TypeFor[Asked](), reflect.TypeFor[Told](), reflect.TypeFor[SealInPlace](), reflect.TypeFor[Compare](), reflect.TypeFor[Name](), reflect.TypeFor[RankLeft](),
 	reflect.TypeFor[Routed](), reflect.TypeFor[Claim](), reflect.TypeFor[Claimed](), reflect.TypeFor[GiveUp](), reflect.TypeFor[Gather](), reflect.TypeFor[Gathered](),
-	reflect.TypeFor[Release](), reflect.TypeFor[Unroute](), reflect.TypeFor[Recount](), reflect.TypeFor[Unrouted](),
+	reflect.TypeFor[Release](), reflect.TypeFor[Unroute](), reflect.TypeFor[Recount](), reflect.TypeFor[Unrouted](), reflect.TypeFor[Replace](),
 }
 
 func kindOf(body any) (uint16, error) {
@@ -121,11 +121,13 @@ type (
 		client.Asked
 		Settings *settings.Sources // of Begin and Config
 		Question string            // of Config
+		Process  int               // of Enter: who asks
 	}
-	// RankLeft: the process of a rank that has joined a program (client.ReqJoin) has ended.
+	// RankLeft: the process of a rank that has joined a program (client.ReqJoin), or of a member that has begun (client.ReqEnter), has ended.
 	RankLeft struct {
-		Run  uint64
-		Rank int
+		Run    uint64
+		Rank   int
+		Number uint64 // of what the agent asked for the member, 0: it is a rank
 	}
 	// Routed says what a node has of a dataset whose files are led.
 	Routed struct{ routed.State }
@@ -212,6 +214,16 @@ type (
 		Dir      string
 		Mapping  string // of ranks to nodes (package pmi)
 		Universe int
+	}
+	// Replace starts processes in the places of ranks that have died, of a start that goes on; this node may have had no part in it so far.
+	// Answer: Done; then Exited for each.
+	Replace struct {
+		Order   uint64
+		Ranks   []int
+		Size    int // ranks of the start
+		Command []string
+		Environ []string
+		Dir     string
 	}
 	// Launch starts an MPI's own launcher on this node, for which Begin has been done; it starts others by Spawn. Answer: Done;
 	// then Launched.

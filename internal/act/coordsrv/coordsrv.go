@@ -459,6 +459,8 @@ func (s *Server) perform(a coord.Action) {
 		s.ranks.launch(a)
 	case coord.Kill:
 		s.ranks.kill(a.How)
+	case coord.Replace:
+		s.ranks.replace(a.Ranks)
 	case coord.Send:
 		s.agents.tell(a.Order)
 		if a.Type == abi.MsgDrain {

@@ -1,6 +1,8 @@
 package coordsrv
 
 import (
+	"slices"
+
 	"github.com/byssus-hpc/byssus/internal/act/control"
 	"github.com/byssus-hpc/byssus/internal/decide/node"
 	"github.com/byssus-hpc/byssus/internal/decide/pmi"
@@ -30,8 +32,11 @@ func (s *Server) hear(m said) {
 			s.written.routing.claim(m.from, b)
 		}
 	case control.RankLeft:
-		s.written.memory.left(b.Run, b.Rank)
-		s.written.book.Left(b.Run, b.Rank)
+		if b.Number != 0 {
+			s.written.memory.left(slices.Index(s.agents.list, m.from), b)
+		} else {
+			s.written.book.Left(b.Run, b.Rank)
+		}
 	case departed:
 		s.lost(m.from, b.why)
 	case pmi.Up:

@@ -270,7 +270,7 @@ func (r *ranks) start(spec launch.Spec) {
 		r.wg.Go(func() { r.post(coord.Launched{}) })
 	}
 	switch {
-	case r.agents.remote != nil && spec.MPI.Name == launch.MPICH && !r.opt.Script:
+	case r.agents.remote != nil && (spec.MPI.Name == launch.MPICH || r.opt.Job.Meta.Survivors) && !r.opt.Script:
 		r.startSpread(spec.RankCommand(), spec.Env(r.opt.Environ))
 		return
 	case r.agents.remote != nil:

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"time"
 
 	"github.com/byssus-hpc/byssus/internal/act/control"
 	"github.com/byssus-hpc/byssus/internal/decide/holding"
@@ -22,12 +23,31 @@ type memory struct {
 	name    string
 	run     uint64
 	at      []int                       // the node of each member
-	alive   map[int]bool                // members whose processes have not ended
+	begun   map[int]begun               // the process of each member that has begun, and not ended
+	held    map[int]held                // members that begin while the end of the process before is not known
 	commits map[uint64]func(why string) // of snapshots that are being stored
 }
 
+// begun is where a member has begun.
+type begun struct {
+	node, process int
+	number        uint64 // of what the agent has asked for it
+}
+
+// held is a member that waits with its beginning.
+type held struct {
+	ask  outputs.Ask
+	then func()
+}
+
 func newMemory(w *written) *memory {
-	return &memory{w: w, commits: map[uint64]func(string){}}
+	m := &memory{w: w}
+	m.clear()
+	return m
+}
+
+func (m *memory) clear() {
+	m.group, m.begun, m.held, m.commits = nil, map[int]begun{}, map[int]held{}, map[uint64]func(string){}
 }
 
 // reset ends the group, whose program is over.
@@ -35,16 +55,51 @@ func (m *memory) reset() {
 	if m.group != nil {
 		m.group.Refuse("the program is over")
 	}
-	m.group, m.commits = nil, map[uint64]func(string){}
+	for _, h := range m.held {
+		m.w.done(h.ask, errors.New("the program is over"))
+	}
+	m.clear()
 }
 
-// left: the process of a member has ended. When all have, the group is over, whether they said so or not.
-func (m *memory) left(run uint64, member int) {
-	if m.group == nil || run != m.run {
-		return
+// keeps says whether the survivors of a death go on.
+func (m *memory) keeps() bool { return m.w.s.opt.Job.Meta.Survivors }
+
+// left: the process of a member has ended.
+func (m *memory) left(node int, l control.RankLeft) {
+	if b, ok := m.begun[l.Rank]; ok && b.node == node && b.number == l.Number {
+		m.died(l.Rank)
 	}
-	if delete(m.alive, member); len(m.alive) == 0 {
+}
+
+// lost: a node is gone, and with it what runs there.
+func (m *memory) lost(node int) {
+	for member, b := range m.begun {
+		if b.node == node {
+			m.died(member)
+		}
+	}
+}
+
+// died: a member has. When all have, and none takes its place, the group is over, whether they said so or not.
+func (m *memory) died(member int) {
+	delete(m.begun, member)
+	m.w.book.Left(m.run, member)
+	m.group.Died(member)
+	if h, ok := m.held[member]; ok {
+		delete(m.held, member)
+		h.then()
+	} else if !m.keeps() && !m.group.Lives() {
 		m.reset()
+	}
+}
+
+// finished says whether members have made use of this, and have said that they are done.
+func (m *memory) finished() bool { return m.group != nil && m.group.Over() }
+
+// shrunk: so many processes are left, since one has ended well; the group may lack members for good.
+func (m *memory) shrunk(processes int) {
+	if m.group != nil && !m.group.Over() && processes < m.members {
+		m.group.Refuse(fmt.Sprintf("a process has ended without finish: %d are left, the group has %d members", processes, m.members))
 	}
 }
 
@@ -62,7 +117,7 @@ func (d *desk) lives() bool { return d.group == d.memory.group }
 
 // asked takes in what a member says.
 func (m *memory) asked(ask outputs.Ask, a control.Asked) {
-	q := snapshots.Question{Number: ask.Number, Node: ask.Node, Member: int(a.Rank)}
+	q := snapshots.Question{Number: ask.Number, Node: ask.Node, Member: int(a.Rank), Run: a.Run}
 	text := ""
 	if len(a.Text) > 0 {
 		text = a.Text[0]
@@ -74,6 +129,8 @@ func (m *memory) asked(ask outputs.Ask, a control.Asked) {
 		m.w.done(ask, fmt.Errorf("member %d belongs to no group: its program is over", a.Rank))
 	case a.Type == client.ReqReady:
 		m.group.Ready(q, a.Valid == 1, text)
+	case a.Type == client.ReqState:
+		m.group.State(q, a.Dataset)
 	case a.Type == client.ReqLeave:
 		m.group.Leave(q, a.Valid == 1)
 	default:
@@ -107,12 +164,39 @@ func (m *memory) enter(ask outputs.Ask, q snapshots.Question, a control.Asked) {
 		return
 	}
 	if m.group == nil || m.group.Over() {
+		m.reset()
 		d := &desk{memory: m}
 		m.members, m.name = int(a.NRanks), a.Text[0]
-		m.group = snapshots.New(d, m.members)
+		m.group = snapshots.New(d, m.members, m.keeps())
 		d.group = m.group
 	}
-	m.group.Enter(q, fmt.Sprintf("group %s of %d members", a.Text[0], a.NRanks), a.Flags&client.FlagRestore != 0)
+	b, lives := m.begun[q.Member]
+	other := lives && (b.node != q.Node || b.process != a.Process)
+	q.Again = lives && !other
+	enter := func() {
+		if !other || m.keeps() { // else it is refused
+			m.begun[q.Member] = begun{q.Node, a.Process, a.Number}
+		}
+		m.group.Enter(q, fmt.Sprintf("group %s of %d members", a.Text[0], a.NRanks), a.Flags&client.FlagRestore != 0)
+	}
+	if !m.keeps() || !other {
+		enter()
+		return
+	}
+	already := fmt.Errorf("init: member %d is process %d of node %s already", q.Member, b.process, w.s.agents.list[b.node].name)
+	if _, twice := m.held[q.Member]; twice {
+		w.done(ask, already)
+		return
+	}
+	m.held[q.Member] = held{ask, enter}
+	time.AfterFunc(endLimit, func() {
+		w.s.ask(func() {
+			if h, waits := m.held[q.Member]; waits && h.ask == ask {
+				delete(m.held, q.Member)
+				w.done(ask, already)
+			}
+		})
+	})
 }
 
 // Answer is snapshots'.
@@ -132,8 +216,14 @@ func (d *desk) Answer(ask uint64, a snapshots.Answer) {
 			out.Flags |= client.FlagBypass
 		}
 	}
+	if a.State != "" {
+		out.Dataset, out.Text = a.Version, []string{a.State}
+	}
 	if a.Differ {
 		out.Flags |= client.FlagDiffer
+	}
+	if a.Peer {
+		out.Flags |= client.FlagPeer
 	}
 	if a.Done {
 		out.Valid = 1
@@ -145,11 +235,13 @@ func (d *desk) Answer(ask uint64, a snapshots.Answer) {
 func (d *desk) Begin(at []int, then func(uint64, string)) {
 	w, c := d.w, d.w.s.opt.Caches
 	p := outputs.Policy{Keep: 1, Kept: settings.Descriptors{Implied: settings.Ckpt{Interval: 1, Scheme: c.Scheme, SetSize: c.Size}}}
+	if d.keeps() { // the processes of the epoch before may live
+		w.book.Over()
+	}
 	w.book.Begin(d.ask(0, func(a outputs.Answer) {
 		if a.Refused == "" {
-			d.run, d.at, d.alive, w.again = a.Run, at, map[int]bool{}, true
+			d.run, d.at, w.again = a.Run, at, true
 			for member, node := range at {
-				d.alive[member] = true
 				w.book.Join(d.ask(node, func(outputs.Answer) {}), a.Run, member)
 			}
 		}

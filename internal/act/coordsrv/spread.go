@@ -39,6 +39,9 @@ func (s *Server) lost(p *peer, why string) {
 	case s.ranks.now.spread == nil:
 	case s.ranks.now.spread.launcher == p:
 		s.ranks.launched(control.Launched{Signal: 9})
+	case s.ranks.keeps():
+		s.ranks.nodeDied(p, why)
+		return
 	case s.ranks.now.spread.launcher == nil:
 		for _, r := range p.ranks {
 			s.ranks.exited(control.Exited{Rank: r, Signal: 9})
@@ -130,6 +133,9 @@ func (r *ranks) exited(e control.Exited) {
 		return
 	}
 	delete(sp.left, e.Rank)
+	if r.keeps() && r.ended1(sp, e) {
+		return
+	}
 	if r.opt.Plain && e.Untold && sp.died == 0 { // others may have ended because of it, and their agents may have said so before
 		sp.died = e.Signal
 	}
@@ -139,7 +145,12 @@ func (r *ranks) exited(e control.Exited) {
 	case e.Code != 0:
 		r.failed(e.Code)
 	}
-	if len(sp.left) == 0 {
+	r.emptied(sp)
+}
+
+// emptied: the start is over when no rank is left.
+func (r *ranks) emptied(sp *spread) {
+	if len(sp.left) == 0 && r.now.spread == sp {
 		r.now.spread = nil
 		r.wg.Go(func() { r.post(coord.LauncherExit{Code: sp.code, Died: sp.died}) })
 	}

@@ -94,6 +94,7 @@ func (w *written) lost(node int) {
 		w.keeper.Lost(node)
 	}
 	w.book.Lost(node)
+	w.memory.lost(node)
 }
 
 // back: the ranks go on from an image, on these nodes.
@@ -176,7 +177,7 @@ func (w *written) asked(from *peer, m control.Asked) {
 		w.book.End(ask, m.Run)
 	case client.ReqConfig:
 		w.config(ask, m)
-	case client.ReqEnter, client.ReqReady, client.ReqCommit, client.ReqLeave:
+	case client.ReqEnter, client.ReqReady, client.ReqCommit, client.ReqLeave, client.ReqState:
 		w.memory.asked(ask, m)
 	default:
 		w.done(ask, fmt.Errorf("request of unknown type %d", m.Type))

@@ -30,6 +30,14 @@ type (
 		Ranks []int
 		Why   string
 	}
+	// RanksDied: ranks of a plain job have, by no order, whose survivors may go on without them for a while; of a node: with it.
+	RanksDied struct {
+		Ranks []int
+		Why   string
+		Node  string
+	}
+	// Unreplaced: no other process has taken the place of a rank that has died.
+	Unreplaced struct{ Why string }
 	// RankKilled: a rank has died by no order, and no launcher does such things.
 	RankKilled struct{ Rank int }
 	// LauncherExit: mpirun has ended. Signal is not 0 when it was killed; Died, of a plain job, when it tells that a rank was.
@@ -92,6 +100,8 @@ type (
 	}
 	// Kill ends launcher and ranks.
 	Kill struct{ How KillHow }
+	// Replace starts processes in the places of ranks that have died. The others go on.
+	Replace struct{ Ranks []int }
 	// Prepare creates the directory of a checkpoint.
 	Prepare struct{ Checkpoint uint64 }
 	// Halt has a plain job told that it is to end, when it asks.
@@ -148,6 +158,7 @@ type Result struct {
 
 func (Launch) action()  {}
 func (Kill) action()    {}
+func (Replace) action() {}
 func (Prepare) action() {}
 func (Halt) action()    {}
 func (Send) action()    {}

@@ -166,6 +166,10 @@ func (m *Machine) dispatch(ev Event) {
 		m.ending.lost(ev)
 	case NodeLost:
 		m.ending.nodeLost(ev)
+	case RanksDied:
+		m.ending.ranksDied(ev)
+	case Unreplaced:
+		m.ending.unreplaced(ev)
 	case RankKilled:
 		m.verdict.rankKilled(ev, m.ranks[ev.Rank])
 	case LauncherExit:

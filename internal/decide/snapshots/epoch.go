@@ -50,10 +50,11 @@ func (g *Group) breakUp() {
 		g.broken = true
 		return
 	}
-	was, heard := g.phase, g.heard
+	begins, heard := g.phase == reading || g.phase == entering, g.heard
 	g.phase, g.broken, g.heard = entering, false, map[int]said{}
 	for member := range g.members {
-		if s, ok := heard[member]; ok && was == reading && g.alive[member] {
+		_, again := g.entrants[member]
+		if s, ok := heard[member]; ok && begins && g.alive[member] && !again {
 			delete(heard, member)
 			s.like = g.likes[member]
 			g.entrants[member] = s
@@ -61,6 +62,16 @@ func (g *Group) breakUp() {
 	}
 	g.answer(heard, g.ended())
 	g.begin()
+}
+
+// fail: what all have said cannot be done. If a member has died meanwhile it is because of that, and all begin again; else the group is over.
+func (g *Group) fail(a Answer) {
+	if !g.broken {
+		g.end(a)
+		return
+	}
+	g.busy = false
+	g.breakUp()
 }
 
 // returns: a member has read a snapshot of an epoch that is over; it takes part in the next.

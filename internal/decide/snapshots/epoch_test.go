@@ -51,7 +51,22 @@ func (s *survivors) Commit(n uint64, parts []Part, then func(string)) {
 func (s *survivors) Begin(at []int, then func(uint64, string)) {
 	s.last++
 	run := s.last
-	s.later(func() { then(run, "") })
+	s.later(func() {
+		if s.g.broken && s.rng.IntN(2) == 0 { // the loss of a node keeps it from beginning
+			then(run, "a node was lost")
+			return
+		}
+		then(run, "")
+	})
+}
+
+func (s *survivors) Open(then func(uint64, string, string)) {
+	s.world.Open(func(n uint64, dir, why string) {
+		if s.g.broken && s.rng.IntN(2) == 0 {
+			why = "a node was lost"
+		}
+		then(n, dir, why)
+	})
 }
 
 func (s *survivors) say(p *process, what string, f func(Question)) {

@@ -144,6 +144,7 @@ type Question struct {
 	Node   int
 	Member int
 	Run    uint64 // of the epoch that the member takes itself to be in; 0: of none
+	Again  bool   // Enter: the process has said so before, and does not wait for that answer any more
 }
 
 func (g *Group) refuse(q Question, format string, args ...any) {
@@ -207,10 +208,16 @@ func (g *Group) Enter(q Question, like string, restore bool) {
 	if !g.known(q, what) {
 		return
 	}
-	_, twice := g.entrants[q.Member]
-	if twice || !g.keeps && (g.phase != entering || g.busy) {
+	before, twice := g.entrants[q.Member]
+	switch {
+	case !g.keeps && g.alive[q.Member] && (g.phase != entering || g.busy):
+		g.refuse(q, "%s by member %d, which has begun: members begin again where survivors are kept (byssus run --survivors keep)", what, q.Member)
+		return
+	case twice && !q.Again || !g.keeps && (g.phase != entering || g.busy):
 		g.refuse(q, outOfOrder, what, q.Member)
 		return
+	case twice:
+		g.desk.Answer(before.ask, Answer{Refused: fmt.Sprintf("%s by member %d, which has said it again", what, q.Member)})
 	}
 	g.alive[q.Member], g.likes[q.Member] = true, like
 	g.entrants[q.Member] = said{q.Number, q.Node, like, Part{}}
@@ -240,7 +247,7 @@ func (g *Group) begin() {
 		switch g.run = run; {
 		case g.phase == over:
 		case why != "":
-			g.Refuse(why)
+			g.fail(Answer{Refused: why})
 		case restore:
 			g.newest()
 		default:
@@ -255,7 +262,7 @@ func (g *Group) newest() {
 		switch {
 		case g.phase == over:
 		case why != "":
-			g.end(Answer{Refused: why, Differ: true})
+			g.fail(Answer{Refused: why, Differ: true})
 		case n == 0:
 			g.open(Answer{})
 		default:
@@ -271,7 +278,7 @@ func (g *Group) open(a Answer) {
 		switch {
 		case g.phase == over:
 		case why != "":
-			g.Refuse(why)
+			g.fail(Answer{Refused: why})
 		default:
 			g.phase, g.number = computing, n
 			a.Next, a.Dir = n, dir

@@ -71,7 +71,9 @@ type Known struct {
 	Plain   bool           `json:"plain,omitempty"`      // ranks are not led: they write their datasets themselves
 	Outputs outputs.Memory `json:"outputs,omitzero"`     // what is known of these
 	Aside   []uint64       `json:"left_aside,omitempty"` // checkpoints that it has gone back behind
-	Route   *Route         `json:"files,omitempty"`      // which of a plain program's files are its datasets; nil: it says so itself
+	// Survivors says that ranks go on when one has died, whose place another process takes.
+	Survivors bool   `json:"survivors,omitempty"`
+	Route     *Route `json:"files,omitempty"` // which of a plain program's files are its datasets; nil: it says so itself
 }
 
 // Route says which files of a program that is run as it is are its checkpoints, and how it goes on from one.

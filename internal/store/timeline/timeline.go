@@ -61,6 +61,7 @@ const (
 	Unable    Kind = "unable"
 	Ended     Kind = "ended"
 	Missing   Kind = "missing"
+	Replaced  Kind = "replaced"
 )
 
 // Who asks for a checkpoint.

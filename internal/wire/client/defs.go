@@ -33,6 +33,7 @@ const (
 	ReqReady   = 16 // of each member: it has read a snapshot, if valid; the text says how its regions differ from the snapshot's
 	ReqCommit  = 17 // of each member: its part of the next snapshot is in its place, if valid
 	ReqLeave   = 18 // of each member: it makes no more; snapshots stay, if valid
+	ReqState   = 19 // of each member: which members have died, when that is another version than it knows
 )
 
 // Flags of datasets. CHECKPOINT and OUTPUT are SCR's.
@@ -45,6 +46,7 @@ const (
 	FlagNext       = 32  // of ReqWritten: the same of another rank follows on this connection; one answer is to all
 	FlagRestore    = 64  // of ReqEnter: with the newest snapshot; of its answer: there is one, to be read first
 	FlagDiffer     = 128 // of an answer that refuses: since members, or a snapshot, differ
+	FlagPeer       = 256 // of an answer that refuses: since a member has died; all begin again (ReqEnter)
 )
 
 // Request is what a program says. A text follows: strings, each with a zero at its end.

@@ -1,0 +1,139 @@
+package coordsrv
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/byssus-hpc/byssus/internal/act/control"
+	"github.com/byssus-hpc/byssus/internal/decide/coord"
+	"github.com/byssus-hpc/byssus/internal/store/timeline"
+)
+
+// This file is what becomes of ranks that die while the others go on (byssus run --survivors keep).
+
+// keeps says whether survivors of a death go on in the present start, as far as it depends on how it was started.
+func (r *ranks) keeps() bool {
+	return r.opt.Job.Meta.Survivors && r.now.killed == 0 && r.now.spread != nil && r.now.spread.launcher == nil
+}
+
+// ended1 takes in how a rank has ended in a start whose survivors go on; false: it is to be taken as in others.
+func (r *ranks) ended1(sp *spread, e control.Exited) bool {
+	over := r.written().memory.finished()
+	switch {
+	case e.Signal != 0 && e.Untold && !over:
+		sp.died = cmp.Or(sp.died, e.Signal)
+		sp.code = cmp.Or(sp.code, bySignal+e.Signal)
+		r.step(coord.RanksDied{Ranks: []int{e.Rank}, Why: fmt.Sprintf("rank %d was killed by %s", e.Rank, unix.SignalName(syscall.Signal(e.Signal)))})
+		r.emptied(sp)
+		return true
+	case e.Signal == 0 && e.Code == 0:
+		r.written().memory.shrunk(len(sp.left))
+	}
+	return false
+}
+
+// nodeDied: a node is gone, with its ranks.
+func (r *ranks) nodeDied(p *peer, why string) {
+	sp := r.now.spread
+	for _, rank := range p.ranks {
+		delete(sp.left, rank)
+	}
+	sp.code = cmp.Or(sp.code, bySignal+int(syscall.SIGKILL))
+	r.step(coord.RanksDied{Ranks: slices.Clone(p.ranks), Node: "node " + p.name, Why: why})
+	r.emptied(sp)
+}
+
+// replace starts processes in the places of ranks that have died: on the same nodes, or where their parts of the newest snapshot are made
+// again.
+func (r *ranks) replace(list []int) {
+	sp := r.now.spread
+	if sp == nil { // all have ended meanwhile, which is told
+		return
+	}
+	sp.code, sp.died = 0, 0
+	for _, rank := range list {
+		sp.left[rank] = true
+	}
+	w := r.written()
+	again := func() {
+		switch {
+		case r.now.spread != sp:
+			return
+		case r.now.killed != 0:
+			r.unstarted(sp, list)
+			return
+		}
+		r.settle(list)
+		r.startAgain(sp, list)
+	}
+	if w.keeper == nil {
+		again()
+		return
+	}
+	w.keeper.Settled(again)
+}
+
+// settle gives ranks of lost nodes to others.
+func (r *ranks) settle(list []int) {
+	w := r.written()
+	wanted := map[int]int{} // the node of a rank's part
+	if all := w.book.Checkpoints(); w.keeper != nil && len(all) > 0 {
+		if plan, err := w.keeper.Resume(all[len(all)-1]); err == nil {
+			for node, ranks := range plan.Ranks {
+				for _, rank := range ranks {
+					wanted[rank] = node
+				}
+			}
+		}
+	}
+	for _, p := range r.agents.list {
+		for _, rank := range slices.Clone(p.ranks) {
+			if !p.gone || !slices.Contains(list, rank) {
+				continue
+			}
+			to := slices.MinFunc(r.agents.alive(), func(a, b *peer) int { return cmp.Compare(len(a.ranks), len(b.ranks)) })
+			if node, ok := wanted[rank]; ok && !r.agents.list[node].gone {
+				to = r.agents.list[node]
+			}
+			p.ranks = slices.DeleteFunc(p.ranks, func(other int) bool { return other == rank })
+			to.ranks = slices.Sorted(slices.Values(append(to.ranks, rank)))
+		}
+	}
+}
+
+// startAgain has agents start processes for ranks.
+func (r *ranks) startAgain(sp *spread, list []int) {
+	var to []*peer
+	of := func(p *peer) []int {
+		return slices.DeleteFunc(slices.Clone(p.ranks), func(rank int) bool { return !slices.Contains(list, rank) })
+	}
+	for _, p := range r.agents.engaged() {
+		if len(of(p)) > 0 {
+			to = append(to, p)
+		}
+	}
+	spec := r.spec(0)
+	r.story.log.Add(timeline.Event{Kind: timeline.Replaced, Start: r.agents.start, LostRanks: list})
+	r.agents.order(to, func(p *peer, order uint64) any {
+		return control.Replace{Order: order, Ranks: of(p), Size: spec.Ranks, Command: spec.RankCommand(), Environ: spec.Env(r.opt.Environ), Dir: r.opt.Dir}
+	}, func(answers []control.Message) {
+		for i, m := range answers {
+			if why := failure([]control.Message{m}); why != "" && !to[i].gone && r.now.spread == sp { // the loss of a node is heard elsewhere
+				r.step(coord.Unreplaced{Why: why})
+				r.unstarted(sp, of(to[i]))
+			}
+		}
+	})
+}
+
+// unstarted: there are no processes of these ranks.
+func (r *ranks) unstarted(sp *spread, list []int) {
+	for _, rank := range list {
+		delete(sp.left, rank)
+	}
+	r.emptied(sp)
+}
