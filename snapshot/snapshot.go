@@ -35,6 +35,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"unsafe"
 
 	"github.com/byssus-hpc/byssus/internal/wire/client"
@@ -46,8 +47,9 @@ var (
 	ErrFailed = errors.New("the snapshot does not count")   // the one before stands, and the group goes on
 	ErrRoom   = errors.New("no room for the snapshot here") // in the memory that the agent has
 	ErrDiffer = errors.New("members, or a snapshot, differ")
-	ErrAgent  = errors.New("the agent")         // there is none, or it refuses
-	ErrPeer   = errors.New("begin again")       // a member has died, and the others go on: all call Restore (byssus run --survivors keep)
+	ErrAgent  = errors.New("the agent")   // there is none, or it refuses
+	ErrLost   = errors.New("it is lost")  // Restore: snapshots were committed, and more is lost, or damaged, than their redundancy covers
+	ErrPeer   = errors.New("begin again") // a member has died, and the others go on: all call Restore (byssus run --survivors keep)
 )
 
 // A Region is memory that snapshots have: ID is the program's, each once.
@@ -111,9 +113,9 @@ type Snapshots struct {
 	regions []Region
 	use     sync.Mutex
 	phase   phase
-	run     uint64
-	next    uint64 // the number of the next snapshot
-	dir     string // of it
+	run     atomic.Uint64 // the epoch
+	next    uint64        // the number of the next snapshot
+	dir     string        // of it
 	tag     uint64
 	room    bool // Start has put it there
 	talk    conversation
@@ -139,7 +141,7 @@ func begin(ctx context.Context, g Group, regions []Region, restore bool) (s *Sna
 	if why := wrong(g, regions); why != "" {
 		return nil, 0, false, fmt.Errorf("snapshot: begin: wanted %s: %w", why, ErrUse)
 	}
-	s = &Snapshots{group: g, regions: slices.Clone(regions)}
+	s = &Snapshots{group: g, regions: slices.Clone(regions), watch: watch{turn: make(chan struct{}, 1)}}
 	tag, found, err = s.enter(ctx, restore)
 	if err != nil {
 		s.talk.close()
@@ -212,7 +214,7 @@ func wrong(g Group, regions []Region) string {
 
 // readOffered reads a snapshot, and returns what is to be said of that.
 func (s *Snapshots) readOffered(ctx context.Context, a client.Answered) (tag uint64, ready client.Asked, err error) {
-	s.run = a.Run
+	s.run.Store(a.Run)
 	at, err := s.ask(ctx, client.Asked{Request: client.Request{Type: client.ReqFetch, Dataset: a.Dataset, Flags: a.Flags & client.FlagBypass}})
 	if err == nil && len(at.Text) == 0 {
 		err = fmt.Errorf("it does not say where snapshot %d is: %w", a.Dataset, ErrAgent)
@@ -237,7 +239,8 @@ func (s *Snapshots) placed(a client.Answered) error {
 	if len(a.Text) == 0 || a.Text[0] == "" {
 		return fmt.Errorf("it does not say where the next snapshot is to be: %w", ErrAgent)
 	}
-	s.run, s.next, s.phase = a.Run, a.Dataset, computing
+	s.run.Store(a.Run)
+	s.next, s.phase = a.Dataset, computing
 	s.dir = filepath.Join(a.Text[0], fmt.Sprintf("rank-%05d.files", s.group.Member))
 	return nil
 }
@@ -331,12 +334,12 @@ func (s *Snapshots) Finish(ctx context.Context, keep bool) error {
 }
 
 // Epoch numbers the time from one beginning, or restoring, of all members to the next: the same on all of them, and higher each time, also when
-// the job is started again. Between calls alone.
-func (s *Snapshots) Epoch() uint64 { return s.run }
+// the job is started again.
+func (s *Snapshots) Epoch() uint64 { return s.run.Load() }
 
 // ask asks the agent as this member, and waits for the answer.
 func (s *Snapshots) ask(ctx context.Context, a client.Asked) (client.Answered, error) {
-	a.Rank, a.NRanks, a.Run = uint32(s.group.Member), uint32(s.group.Members), s.run
+	a.Rank, a.NRanks, a.Run = uint32(s.group.Member), uint32(s.group.Members), s.run.Load()
 	path := os.Getenv(agentVariable)
 	if path == "" {
 		return client.Answered{}, fmt.Errorf("%s is not set: this needs `byssus run`: %w", agentVariable, ErrAgent)
@@ -366,6 +369,8 @@ func refusal(answer client.Answered) error {
 	switch {
 	case answer.Flags&client.FlagPeer != 0:
 		kind = ErrPeer
+	case answer.Flags&client.FlagLost != 0:
+		kind = ErrLost
 	case answer.Flags&client.FlagDiffer != 0:
 		kind = ErrDiffer
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"sync"
 
 	"github.com/byssus-hpc/byssus/internal/wire/client"
 )
@@ -20,27 +19,46 @@ const (
 
 // watch is what is known of the members' states, by a conversation of its own: it waits beside other calls.
 type watch struct {
-	use     sync.Mutex
+	turn    chan struct{} // one call at a time
 	talk    conversation
+	epoch   uint64 // that it is of
 	version uint64 // of what is known, 0: nothing is
 }
 
 // close hangs up, unless somebody waits.
 func (w *watch) close() {
-	if w.use.TryLock() {
+	select {
+	case w.turn <- struct{}{}:
 		w.talk.close()
-		w.use.Unlock()
+		<-w.turn
+	default:
 	}
 }
 
-// States says of each member whether it lives: at once when that has changed since the last call, or this is the first; else it waits. It may be
-// called beside other calls, one of them at a time. All members are told the same.
+// States says of each member whether it lives: at once when that has changed since the last call, or this is the first of an epoch; else it waits.
+// It may be called beside other calls. All members are told the same.
+//
+//	go func() { // for each epoch
+//		for {
+//			states, err := s.States(epoch)
+//			if err != nil || slices.Contains(states, snapshot.Corrupt) {
+//				cancel() // what waits for a member that has died, so that Restore is called
+//				return
+//			}
+//		}
+//	}()
 func (s *Snapshots) States(ctx context.Context) ([]State, error) {
 	w := &s.watch
-	if !w.use.TryLock() {
-		return nil, fmt.Errorf("snapshot: states: found another call of it at the same time: %w", ErrUse)
+	select {
+	case w.turn <- struct{}{}:
+	case <-ctx.Done():
+		return nil, fmt.Errorf("snapshot: states: %w", ctx.Err())
 	}
-	defer w.use.Unlock()
+	defer func() { <-w.turn }()
+	if now := s.run.Load(); now != w.epoch {
+		w.talk.close()
+		w.epoch, w.version = now, 0
+	}
 	ask := client.Asked{Request: client.Request{Type: client.ReqState, Rank: uint32(s.group.Member), NRanks: uint32(s.group.Members), Dataset: w.version}}
 	answer, err := w.talk.ask(ctx, os.Getenv(agentVariable), ask)
 	if err == nil {

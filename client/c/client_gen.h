@@ -42,6 +42,7 @@
 #define CLIENT_FLAG_RESTORE      64   /* of ReqEnter: with the newest snapshot; of its answer: there is one, to be read first */
 #define CLIENT_FLAG_DIFFER       128   /* of an answer that refuses: since members, or a snapshot, differ */
 #define CLIENT_FLAG_PEER         256   /* of an answer that refuses: since a member has died; all begin again (ReqEnter) */
+#define CLIENT_FLAG_LOST         512   /* of an answer that refuses: since more is lost than redundancy covers */
 
 /* Request is what a program says. A text follows: strings, each with a zero at its end. */
 struct client_request {

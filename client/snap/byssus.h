@@ -27,6 +27,8 @@ enum bys_result {
 	BYS_EDIFFER = -4, /* members do not agree, or the snapshot is of other regions */
 	BYS_EAGENT = -5,  /* there is no agent, or it refuses */
 	BYS_ESYS = -6,    /* of the operating system: the sentence names what */
+	BYS_ELOST = -8,   /* restore: snapshots were committed, and more is lost, or damaged, than their redundancy
+			   * covers; bys_init begins without */
 	BYS_EPEER = -7    /* a member has died, and the others go on (byssus run --survivors keep): the snapshot
 			   * before stands, and all members call bys_restore */
 };

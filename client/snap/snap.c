@@ -37,6 +37,7 @@ static int64_t until(long timeout) { return timeout < 0 ? -1 : now_ms() + timeou
 static int refused(struct bys_description *d)
 {
 	int result = d->client.answer.flags & CLIENT_FLAG_DIFFER ? BYS_EDIFFER : BYS_EAGENT;
+	if (d->client.answer.flags & CLIENT_FLAG_LOST) result = BYS_ELOST;
 	if (d->client.answer.flags & CLIENT_FLAG_PEER) result = BYS_EPEER, d->phase = ENDED;
 	return snap_because(d, result, "%s", d->client.why);
 }

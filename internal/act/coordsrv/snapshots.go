@@ -222,6 +222,9 @@ func (d *desk) Answer(ask uint64, a snapshots.Answer) {
 	if a.Differ {
 		out.Flags |= client.FlagDiffer
 	}
+	if a.Lost {
+		out.Flags |= client.FlagLost
+	}
 	if a.Peer {
 		out.Flags |= client.FlagPeer
 	}
@@ -250,13 +253,18 @@ func (d *desk) Begin(at []int, then func(uint64, string)) {
 }
 
 // Newest is snapshots'.
-func (d *desk) Newest(then func(uint64, bool, string)) {
+func (d *desk) Newest(then func(snapshots.Found)) {
 	d.w.book.Newest(d.ask(0, func(a outputs.Answer) {
-		why := a.Refused
-		if a.Dataset != 0 && a.Label.Ranks != d.members {
-			why = fmt.Sprintf("%s is of %d members, wanted one of %d", a.Label.Name, a.Label.Ranks, d.members)
+		f := snapshots.Found{Number: a.Dataset, Stored: a.Label.InPlace, Differ: a.Refused}
+		all := d.w.book.List()
+		switch {
+		case a.Refused != "":
+		case a.Dataset != 0 && a.Label.Ranks != d.members:
+			f.Differ = fmt.Sprintf("%s is of %d members, wanted one of %d", a.Label.Name, a.Label.Ranks, d.members)
+		case a.Dataset == 0 && len(all) > 0:
+			f.Lost = fmt.Sprintf("%s counts, but it cannot be had: more is lost, or damaged, than its redundancy covers", all[len(all)-1].Name)
 		}
-		then(a.Dataset, a.Label.InPlace, why)
+		then(f)
 	}), d.run)
 }
 

@@ -119,7 +119,7 @@ func New(cfg Config) *Machine {
 		finisher: &m.ending}
 	m.ending = ending{turn: &m.turn, run: &m.run, verdict: &m.verdict, ranks: m.ranks, images: &m.images, saves: &m.checkpoints,
 		leaving: &m.leaving, mends: cfg.Mends,
-		restarts: restarts{turn: &m.turn, cfg: &m.cfg, run: &m.run, verdict: &m.verdict, images: &m.images, setbacks: &m.setbacks}}
+		restarts: restarts{turn: &m.turn, cfg: &m.cfg, run: &m.run, verdict: &m.verdict, images: &m.images, setbacks: &m.setbacks, replaced: map[int]bool{}}}
 	return m
 }
 
@@ -180,6 +180,7 @@ func (m *Machine) dispatch(ev Event) {
 		m.launched()
 	case Counts:
 		m.images.counts(ev.Checkpoint, ev.Counts, m.setbacks.done(m.turn.now))
+		clear(m.ending.restarts.replaced)
 	case Heeded:
 		m.leaving.heeded = true
 		if ev.Ends && !m.leaving.verdict.ordered {
@@ -221,6 +222,7 @@ func (m *Machine) start(ev Start) {
 func (m *Machine) launch(image uint64) {
 	clear(m.ranks)
 	m.leaving.heeded = false // what is started now has not heard of it
+	clear(m.ending.restarts.replaced)
 	m.checkpoints.slow = stragglers{}
 	m.verdict.reset()
 	m.run.launch(image, m.images.doubted[image])

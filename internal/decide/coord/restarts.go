@@ -13,6 +13,7 @@ type restarts struct {
 	verdict  *verdict
 	images   *images
 	setbacks *setbacks
+	replaced map[int]bool // ranks that have been, since the newest image
 }
 
 // again says whether the job is started again, from the newest good image, and how long that is put off: as after the nth death.

@@ -1,9 +1,11 @@
 package coord
 
+import "slices"
+
 // ranksDied: the survivors go on, and other processes take the places of those that have died, as long as the job may be started again; all
 // of them go on from the newest snapshot that counts. If an older one is to be gone back to, all ranks are ended, and started again.
 func (e *ending) ranksDied(ev RanksDied) {
-	if e.run.phase == Running && !e.verdict.ordered && !e.leaving.leaves() && e.restarts.replaces(ev.because(), ev.Node != "") {
+	if e.run.phase == Running && !e.verdict.ordered && !e.leaving.leaves() && e.restarts.replaces(ev) {
 		e.turn.do(Replace{ev.Ranks})
 		return
 	}
@@ -32,8 +34,10 @@ func (e *ending) unreplaced(ev Unreplaced) {
 	e.run.kill(KillBoth)
 }
 
-// replaces says whether ranks that have died are replaced, and tells the user so. What counts for restarts counts for this.
-func (r *restarts) replaces(why string, innocent bool) bool {
+// replaces says whether ranks that have died are replaced, and tells the user so. What counts for restarts counts for this: once for several
+// that die before there is another snapshot, as long as none of them has been replaced before.
+func (r *restarts) replaces(ev RanksDied) bool {
+	why, innocent := ev.because(), ev.Node != ""
 	good := r.images.good()
 	newest := uint64(0)
 	if len(good) > 0 {
@@ -42,16 +46,23 @@ func (r *restarts) replaces(why string, innocent bool) bool {
 	if innocent && newest == 0 && !r.cfg.Anew {
 		return false
 	}
-	if innocent {
+	switch {
+	case innocent:
 		r.turn.say("%s; the others go on, and their ranks begin on other nodes", why)
-	} else {
+	case len(r.replaced) > 0 && !slices.ContainsFunc(ev.Ranks, func(rank int) bool { return r.replaced[rank] }):
+		r.turn.say("%s, too", why)
+	default:
 		before := *r.setbacks
 		r.setbacks.died(r.turn.now, r.run.image, good)
 		if r.usedUp() != "" || r.images.candidate() != newest {
 			*r.setbacks = before // it is counted when all have ended
 			return false
 		}
+		clear(r.replaced)
 		r.turn.say("%s; the others go on (restart %d of %d)", why, r.setbacks.count, r.cfg.Retries)
+	}
+	for _, rank := range ev.Ranks {
+		r.replaced[rank] = true
 	}
 	r.run.image = newest
 	r.setbacks.start(newest, r.turn.now)

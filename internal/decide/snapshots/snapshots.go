@@ -25,9 +25,8 @@ type Desk interface {
 	Answer(ask uint64, a Answer)
 	// Begin begins a program whose members run on these nodes.
 	Begin(at []int, then func(run uint64, why string))
-	// Newest finds the newest snapshot that can be had, 0: there is none; stored: members find it in the store that all nodes see. Why it
-	// cannot be theirs, though it is there.
-	Newest(then func(n uint64, stored bool, why string))
+	// Newest finds the newest snapshot that can be had.
+	Newest(then func(Found))
 	// Read: all members have read a snapshot; if it is not valid, Newest does not return it again.
 	Read(n uint64, valid bool, then func())
 	// Open makes room for the next snapshot; members put theirs into the directory.
@@ -36,6 +35,14 @@ type Desk interface {
 	Commit(n uint64, parts []Part, then func(why string))
 	// End ends the program: its snapshots stay, or are removed.
 	End(keep bool, then func(why string))
+}
+
+// Found is a snapshot.
+type Found struct {
+	Number uint64 // 0: there is none
+	Stored bool   // members find it in the store that all nodes see
+	Differ string // why it cannot be theirs, though it is there
+	Lost   string // why none can be had, though there are some
 }
 
 // Part is a member's of a snapshot.
@@ -48,6 +55,7 @@ type Part struct {
 type Answer struct {
 	Refused string // why not; empty: it is done
 	Differ  bool   // since members do not agree
+	Lost    bool   // since more is lost than redundancy covers
 	Peer    bool   // since a member has died, or begins again: all begin again
 	Run     uint64
 	Restore uint64 // a snapshot to be read, which Ready is said of then; 0: none
@@ -258,16 +266,18 @@ func (g *Group) begin() {
 
 // newest offers the newest snapshot; without one the group begins empty.
 func (g *Group) newest() {
-	g.desk.Newest(func(n uint64, stored bool, why string) {
+	g.desk.Newest(func(f Found) {
 		switch {
 		case g.phase == over:
-		case why != "":
-			g.fail(Answer{Refused: why, Differ: true})
-		case n == 0:
+		case f.Differ != "":
+			g.fail(Answer{Refused: f.Differ, Differ: true})
+		case f.Lost != "":
+			g.fail(Answer{Refused: f.Lost, Lost: true})
+		case f.Number == 0:
 			g.open(Answer{})
 		default:
-			g.phase, g.number = reading, n
-			g.tell(Answer{Restore: n, Stored: stored})
+			g.phase, g.number = reading, f.Number
+			g.tell(Answer{Restore: f.Number, Stored: f.Stored})
 		}
 	})
 }

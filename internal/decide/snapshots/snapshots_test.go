@@ -49,15 +49,19 @@ func (w *world) Begin(at []int, then func(uint64, string)) {
 	w.later(func() { then(5, "") })
 }
 
-func (w *world) Newest(then func(uint64, bool, string)) {
+func (w *world) Newest(then func(Found)) {
 	w.later(func() {
 		for _, n := range slices.Backward(w.stored) {
 			if !w.bad[n] {
-				then(n, false, w.other)
+				then(Found{Number: n, Differ: w.other})
 				return
 			}
 		}
-		then(0, false, "")
+		if len(w.stored) > 0 {
+			then(Found{Lost: "nothing is left of them"})
+			return
+		}
+		then(Found{})
 	})
 }
 
@@ -172,6 +176,11 @@ func TestRestore(t *testing.T) {
 		t.Fatalf("%+v", a)
 	}
 	if a := w.all(func(q Question) { w.g.Ready(q, true, "") }); a.Restore != 0 || !a.Done || a.Next != 5 || !w.bad[4] || w.bad[3] {
+		t.Fatalf("%+v", a)
+	}
+	w = newWorld(t, 2, 3)
+	w.bad[3] = true
+	if a := w.all(func(q Question) { w.g.Enter(q, "g", true) }); !a.Lost || !w.g.Over() {
 		t.Fatalf("%+v", a)
 	}
 }

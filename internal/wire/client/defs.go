@@ -47,6 +47,7 @@ const (
 	FlagRestore    = 64  // of ReqEnter: with the newest snapshot; of its answer: there is one, to be read first
 	FlagDiffer     = 128 // of an answer that refuses: since members, or a snapshot, differ
 	FlagPeer       = 256 // of an answer that refuses: since a member has died; all begin again (ReqEnter)
+	FlagLost       = 512 // of an answer that refuses: since more is lost than redundancy covers
 )
 
 // Request is what a program says. A text follows: strings, each with a zero at its end.

@@ -17,7 +17,6 @@ import (
 	"os"
 	"strconv"
 	"strings"
-	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -63,7 +62,6 @@ type member struct {
 	state       []uint64 // step, and the sum of all
 	s           *snapshot.Snapshots
 	first       bool // no snapshot was there
-	present     atomic.Pointer[epoch]
 }
 
 func parse(id, members int, args []string) (m *member, err error) {
@@ -121,7 +119,6 @@ func (m *member) run(ctx context.Context) error {
 		return err
 	}
 	m.s, m.first = s, !found
-	go m.watch(ctx)
 	for {
 		if err := m.begin(tag, found); err != nil {
 			return err
@@ -175,10 +172,9 @@ func (m *member) zero() {
 }
 
 // watch ends an epoch when a member has died: connections to one whose node is silent would hang.
-func (m *member) watch(ctx context.Context) {
+func (m *member) watch(e *epoch) {
 	for {
-		e := m.present.Load()
-		states, err := m.s.States(ctx)
+		states, err := m.s.States(e.ctx)
 		if err != nil {
 			return
 		}
@@ -188,11 +184,8 @@ func (m *member) watch(ctx context.Context) {
 				dead = append(dead, i)
 			}
 		}
-		if len(dead) == 0 {
-			continue
-		}
-		fmt.Fprintf(os.Stderr, "online: member %d hears that %v died\n", m.id, dead)
-		if e != nil {
+		if len(dead) > 0 {
+			fmt.Fprintf(os.Stderr, "online: member %d hears that %v died\n", m.id, dead)
 			e.cancel()
 		}
 	}
@@ -202,7 +195,7 @@ func (m *member) watch(ctx context.Context) {
 func (m *member) live(ctx context.Context) error {
 	e := newEpoch(ctx)
 	defer e.cancel()
-	m.present.Store(e)
+	go m.watch(e)
 	ring, err := e.connect(m.dir, m.s.Epoch(), m.id, m.members)
 	if err != nil {
 		return err

@@ -1,0 +1,139 @@
+package nodes
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/byssus-hpc/byssus/internal/wire/faults"
+	"github.com/byssus-hpc/byssus/test/harness"
+)
+
+// online is a program whose survivors go on when a member dies: test/apps/online, in Go or in C.
+func (c *cluster) online(ctx context.Context, t *testing.T, program, name string, steps int, env []string, flags []string, args ...string) *written {
+	t.Helper()
+	dir := filepath.Join(c.dir, name, "addresses")
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	w := &written{cluster: c, program: program, name: name, mpi: harness.MPIs()[0], steps: steps, args: append([]string{"dir=" + dir}, args...),
+		flags: append([]string{"--cache", cache, "--survivors", "keep"}, flags...)}
+	w.run(ctx, t, env)
+	return w
+}
+
+// endsTogether lets it come to its end, and compares what all members print with what they would, undisturbed.
+func (w *written) endsTogether(ctx context.Context, t *testing.T, size string) {
+	t.Helper()
+	w.over(ctx, t)
+	exe := w.site.Command(harness.Program{Name: "online_go"}, w.mpi)
+	want, err := exec.CommandContext(ctx, exe[0], append(exe[1:], fmt.Sprintf("alone=%d", ranks), fmt.Sprint(w.steps), size)...).Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	sorted := func(s string) string {
+		lines := strings.Split(strings.TrimSpace(s), "\n")
+		slices.Sort(lines)
+		return strings.Join(lines, "\n")
+	}
+	if got := w.proc.Stdout.String(); w.proc.ExitCode() != 0 || sorted(got) != sorted(string(want)) {
+		t.Fatalf("exit code %d: %s\nwanted %s\n%s", w.proc.ExitCode(), got, want, w.story())
+	}
+	if !regexp.MustCompile(`the others go on`).MatchString(w.proc.Stderr.String()) {
+		t.Errorf("nobody has died\n%s", w.story())
+	}
+}
+
+// heard compares the members of which each survivor says that they have died, with those that have.
+func (w *written) heard(t *testing.T, dead string) {
+	t.Helper()
+	survivors := map[string]bool{}
+	for _, m := range regexp.MustCompile(`online: member (\d+) hears that \[?(\d+)\]? died`).FindAllStringSubmatch(w.proc.Stderr.String(), -1) {
+		if survivors[m[1]] = true; m[2] != dead {
+			t.Errorf("member %s hears that %s died, wanted %s", m[1], m[2], dead)
+		}
+	}
+	if len(survivors) == 0 { // those that notice by their connections may restore before they have looked
+		t.Logf("no member has heard of it before it had noticed\n%s", w.story())
+	}
+}
+
+// TestOnline: a member dies at some moment, alone or with its node; the others restore the newest snapshot with the process that takes its
+// place, and all come to the same end.
+func TestOnline(t *testing.T) {
+	c, ctx := written1(t)
+	const size = "size=200000"
+	for i, row := range []struct{ how, dead string }{
+		{"die=2@6@0", "2"}, {"die=1@6@1", "1"}, {"die=0@6@2", "0"}, {"die=3@6@1", "3"},
+		{"kill node2", "1"}, {"crash node3", "2"},
+		{faults.WrittenSealed + ":3@node2", "1"}, {faults.EncodeBegun + ":3@node3", "2"}, {faults.EncodeDone + ":3@node4", "3"}, {faults.CommitManifest + ":3@node2", "1"},
+		{faults.WrittenOpen + ":4@node4", "3"},
+	} {
+		if !harness.ChosenOf(4, i) {
+			continue
+		}
+		t.Run(row.how, func(t *testing.T) {
+			program, name := []string{"online_go", "online_c"}[i%2], fmt.Sprintf("online%d", i)
+			var env []string
+			args := []string{size}
+			verb, node, hurts := strings.Cut(row.how, " ")
+			switch {
+			case strings.HasPrefix(row.how, "die"):
+				args = append(args, row.how)
+			case !hurts:
+				env = []string{"BYSSUS_FAULT=" + row.how}
+				_, node, _ = strings.Cut(row.how, "@")
+			}
+			w := c.online(ctx, t, program, name, 14, env, []string{"--redundancy", []string{"xor", "partner"}[i%2]}, args...)
+			if hurts {
+				w.counts(ctx, t, 4)
+				c.sandbox(t, verb, "nodes/"+node)
+			}
+			w.says(ctx, t, fmt.Sprintf("member %s.* restored at step", row.dead))
+			w.endsTogether(ctx, t, size)
+			w.heard(t, row.dead)
+			if node != "" {
+				c.sandbox(t, "kill", "nodes/"+node)
+				c.sandbox(t, "start", "nodes/"+node)
+			}
+		})
+	}
+}
+
+// TestOnlineWrong: what is lost for good is an error, and no other bytes; and what --survivors cannot be for is said before anything runs.
+func TestOnlineWrong(t *testing.T) {
+	c, ctx := written1(t)
+	w := c.online(ctx, t, "online_go", "lost", 100, nil, []string{"--redundancy", "single"}, "size=1000")
+	w.counts(ctx, t, 3)
+	c.sandbox(t, "kill", "nodes/node2")
+	w.says(ctx, t, `restore: memory.\d+ counts, but it cannot be had: more is lost, or damaged, than its redundancy covers`)
+	if w.over(ctx, t); w.proc.ExitCode() != 7 {
+		t.Errorf("exit code %d, wanted the program's, 7\n%s", w.proc.ExitCode(), w.story())
+	}
+	for _, row := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"--plain", "--survivors", "some"}, `--survivors "some", wanted end or keep`},
+		{[]string{"--survivors", "keep"}, `wanted --plain, and neither --script nor --files`},
+		{[]string{"--plain", "--survivors", "keep"}, `wanted --hosts or --sandbox, and --cache`},
+		{[]string{"--plain", "--survivors", "keep", "--sandbox", "nodes", "--cache", cache, "--", w.site.Command(harness.Program{Name: "snap_steps"}, w.mpi)[0]}, `found a program of ` + w.mpi + `, wanted one without MPI`},
+	} {
+		args := append([]string{"run"}, row.args...)
+		if !slices.Contains(args, "--") {
+			args = append(args, "--", "/bin/true")
+		}
+		cmd := exec.CommandContext(ctx, w.site.Byssus, args...)
+		cmd.Env = harness.Environment(c.env...)
+		out, err := cmd.CombinedOutput()
+		if err == nil || !strings.Contains(string(out), row.want) {
+			t.Errorf("%v: %v: %s, wanted %q", row.args, err, out, row.want)
+		}
+	}
+}
