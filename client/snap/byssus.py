@@ -21,6 +21,7 @@ is not there when the time is up raises NotYet: nothing is lost, and the same ca
 
 import ctypes
 import os
+import re
 import time
 
 _OK, _TIMEOUT, _NOTHING = 0, 1, 2
@@ -121,7 +122,7 @@ def _export(id, thing):
     if not view.c_contiguous:
         hint = ": its transpose is" if view.f_contiguous else ""
         raise UseError("%s: found elements that do not lie one behind the other in C's order, wanted contiguous memory%s" % (what, hint))
-    if "O" in view.format:
+    if "O" in re.sub(":[^:]*:", "", view.format):  # but for names of fields
         raise UseError("%s: found references to objects, wanted elements that have their bytes in themselves" % what)
     if not view.nbytes:
         raise UseError("%s: found no elements, wanted at least 1 byte" % what)
@@ -135,7 +136,7 @@ class Snapshots:
     """
 
     def __init__(self, regions, member, members, name=None):
-        self._d, self._views, self._process = ctypes.c_void_p(), [], os.getpid()
+        self._d, self._views, self._over, self._process = ctypes.c_void_p(), [], False, os.getpid()
         self._regions = (_Region * len(regions))()
         self._group = _Group(_number("member", member, 32), _number("members", members, 32), os.fsencode(name) if name is not None else None)
         try:
@@ -168,20 +169,31 @@ class Snapshots:
 
     def start(self, tag):
         """Copies the regions, which may be written to again then. The tag is equal on all members: a step, say."""
-        self._check(_lib.bys_start(self._here(), _number("tag", tag, 64)))
+        self._check(_lib.bys_start(self._begun(), _number("tag", tag, 64)))
 
     def commit(self, timeout=None):
         """Makes what was started the snapshot to restore: all members call it."""
+        self._begun()
         self._wait(lambda ms: _lib.bys_commit(self._d, ms), timeout)
 
     def finish(self, keep=False, timeout=None):
         """Ends: all members call it. keep: the newest snapshot is copied to the job's store, and a later run goes on from it."""
-        self._wait(lambda ms: _lib.bys_finish(ctypes.byref(self._d), int(bool(keep)), ms), timeout)
-        self._release()
+        self._begun()
+        try:
+            self._wait(lambda ms: _lib.bys_finish(ctypes.byref(self._d), int(bool(keep)), ms), timeout)
+        finally:
+            if not self._d:
+                self._over = True
+                self._release()
 
     def _here(self):
         if self._process != os.getpid():
             raise UseError("found a child after fork, wanted the process that began")
+
+    def _begun(self):
+        self._here()
+        if not self._d:
+            raise UseError("found snapshots that have ended" if self._over else "found nothing that has begun, wanted restore or init first")
         return self._d
 
     def _release(self):
@@ -198,8 +210,8 @@ class Snapshots:
 
     def _wait(self, ask, timeout):
         self._here()
-        if not self._views:
-            raise UseError("found regions that have been let go of, wanted Snapshots anew after finish")
+        if self._over:
+            raise UseError("found snapshots that have ended, wanted others of the same regions")
         end = None if timeout is None else time.monotonic() + timeout
         while True:
             left = _SLICE if end is None else min(_SLICE, max(0, round((end - time.monotonic()) * 1000)))

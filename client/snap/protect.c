@@ -156,8 +156,8 @@ static int named(const char *call, const char *name)
 		return because(BYS_EUSE, "%s: found \"%.100s\", wanted a name of 1 to 63 bytes without "
 			       "blanks, slashes and dots", call, name ? name : "");
 	if (all.stage != NONE && strcmp(name, all.name))
-		return because(BYS_EUSE, "%s: found %s, wanted %s, with which snapshots have begun", call, name,
-			       all.name);
+		return because(BYS_EUSE, "%s: found %s, wanted %s, with which snapshots have begun", call,
+			       name, all.name);
 	return BYS_OK;
 }
 
@@ -180,8 +180,8 @@ int bys_restart(const char *name, uint64_t *version, long timeout)
 	if (come("bys_restart") != BYS_OK) return BYS_EUSE;
 	if (named("bys_restart", name) != BYS_OK) return leave(BYS_EUSE);
 	if (all.stage > RESTARTING)
-		return leave(because(BYS_EUSE, "bys_restart: found snapshots that have begun, wanted it before "
-				     "they do"));
+		return leave(because(BYS_EUSE, "bys_restart: found snapshots that have begun, wanted it "
+				     "before they do"));
 	return leave(begin("bys_restart", name, true, version ? version : &ignored, timeout));
 }
 
@@ -230,8 +230,8 @@ int bys_protect_end(int keep, long timeout)
 	if (come("bys_protect_end") != BYS_OK) return BYS_EUSE;
 	if (all.stage == NONE) return leave(BYS_OK);
 	if (all.stage == RESTARTING || all.stage == WAITING)
-		return leave(because(BYS_EUSE, "bys_protect_end: found a call that still waits, wanted %s again "
-				     "first", all.stage == WAITING ? "bys_checkpoint" : "bys_restart"));
+		return leave(because(BYS_EUSE, "bys_protect_end: found a call that still waits, wanted %s "
+				     "again first", all.stage == WAITING ? "bys_checkpoint" : "bys_restart"));
 	all.stage = ENDING;
 	int result = bys_finish(&all.d, keep, timeout);
 	if (result != BYS_TIMEOUT) all.stage = NONE;

@@ -13,8 +13,8 @@ extern "C" {
 int bys_protect_group(uint32_t member, uint32_t members);
 
 /* Snapshots have `count` elements of `size` bytes at `at`; another call with an id takes the place of the one
- * before. Snapshots begin at the first bys_restart or bys_checkpoint, with the regions that there are then: to
- * have others is BYS_EUSE from then on, until bys_protect_end. The same region again is BYS_OK. */
+ * before. Snapshots begin at the first bys_restart or bys_checkpoint, with the regions that there are then:
+ * to have others is BYS_EUSE from then on, until bys_protect_end. The same region again is BYS_OK. */
 int bys_protect(uint32_t id, void *at, size_t count, size_t size);
 int bys_unprotect(uint32_t id);
 
@@ -24,9 +24,9 @@ int bys_unprotect(uint32_t id);
 int bys_restart(const char *name, uint64_t *version, long timeout);
 
 /* Makes a snapshot: bys_start, and bys_commit. After BYS_TIMEOUT it has been copied: regions may be written
- * to, and the same call goes on waiting, by its version. Where there was no bys_restart, snapshots begin here,
- * and those of an earlier start of the program are not looked at: all members are waited for then, whatever
- * the timeout is. */
+ * to, and the same call goes on waiting, by its version. Where there was no bys_restart, snapshots begin
+ * here, and those of an earlier start of the program are not looked at: all members are waited for then,
+ * whatever the timeout is. */
 int bys_checkpoint(const char *name, uint64_t version, long timeout);
 
 /* Ends: all members call it, as bys_finish. After it regions are still protected, may be changed, and
