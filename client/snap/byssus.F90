@@ -247,7 +247,7 @@ contains
     integer(int8), dimension(..), pointer, intent(in) :: a
     type(bys_region) :: r
     r%id = id
-    r%wrong = c_array(a, rank(a), size(a, kind=c_int64_t), r%at, r%bytes)
+    if (associated(a)) r%wrong = c_array(a, rank(a), size(a, kind=c_int64_t), r%at, r%bytes)
   end function
 
   function of_int16(id, a) result(r)
@@ -255,7 +255,7 @@ contains
     integer(int16), dimension(..), pointer, intent(in) :: a
     type(bys_region) :: r
     r%id = id
-    r%wrong = c_array(a, rank(a), size(a, kind=c_int64_t), r%at, r%bytes)
+    if (associated(a)) r%wrong = c_array(a, rank(a), size(a, kind=c_int64_t), r%at, r%bytes)
   end function
 
   function of_int32(id, a) result(r)
@@ -263,7 +263,7 @@ contains
     integer(int32), dimension(..), pointer, intent(in) :: a
     type(bys_region) :: r
     r%id = id
-    r%wrong = c_array(a, rank(a), size(a, kind=c_int64_t), r%at, r%bytes)
+    if (associated(a)) r%wrong = c_array(a, rank(a), size(a, kind=c_int64_t), r%at, r%bytes)
   end function
 
   function of_int64(id, a) result(r)
@@ -271,7 +271,7 @@ contains
     integer(int64), dimension(..), pointer, intent(in) :: a
     type(bys_region) :: r
     r%id = id
-    r%wrong = c_array(a, rank(a), size(a, kind=c_int64_t), r%at, r%bytes)
+    if (associated(a)) r%wrong = c_array(a, rank(a), size(a, kind=c_int64_t), r%at, r%bytes)
   end function
 
   function of_real32(id, a) result(r)
@@ -279,7 +279,7 @@ contains
     real(real32), dimension(..), pointer, intent(in) :: a
     type(bys_region) :: r
     r%id = id
-    r%wrong = c_array(a, rank(a), size(a, kind=c_int64_t), r%at, r%bytes)
+    if (associated(a)) r%wrong = c_array(a, rank(a), size(a, kind=c_int64_t), r%at, r%bytes)
   end function
 
   function of_real64(id, a) result(r)
@@ -287,7 +287,7 @@ contains
     real(real64), dimension(..), pointer, intent(in) :: a
     type(bys_region) :: r
     r%id = id
-    r%wrong = c_array(a, rank(a), size(a, kind=c_int64_t), r%at, r%bytes)
+    if (associated(a)) r%wrong = c_array(a, rank(a), size(a, kind=c_int64_t), r%at, r%bytes)
   end function
 
   function of_complex32(id, a) result(r)
@@ -295,7 +295,7 @@ contains
     complex(real32), dimension(..), pointer, intent(in) :: a
     type(bys_region) :: r
     r%id = id
-    r%wrong = c_array(a, rank(a), size(a, kind=c_int64_t), r%at, r%bytes)
+    if (associated(a)) r%wrong = c_array(a, rank(a), size(a, kind=c_int64_t), r%at, r%bytes)
   end function
 
   function of_complex64(id, a) result(r)
@@ -303,7 +303,7 @@ contains
     complex(real64), dimension(..), pointer, intent(in) :: a
     type(bys_region) :: r
     r%id = id
-    r%wrong = c_array(a, rank(a), size(a, kind=c_int64_t), r%at, r%bytes)
+    if (associated(a)) r%wrong = c_array(a, rank(a), size(a, kind=c_int64_t), r%at, r%bytes)
   end function
 
   function of_logical(id, a) result(r)
@@ -311,7 +311,7 @@ contains
     logical, dimension(..), pointer, intent(in) :: a
     type(bys_region) :: r
     r%id = id
-    r%wrong = c_array(a, rank(a), size(a, kind=c_int64_t), r%at, r%bytes)
+    if (associated(a)) r%wrong = c_array(a, rank(a), size(a, kind=c_int64_t), r%at, r%bytes)
   end function
 
   function of_bool(id, a) result(r)
@@ -319,7 +319,7 @@ contains
     logical(c_bool), dimension(..), pointer, intent(in) :: a
     type(bys_region) :: r
     r%id = id
-    r%wrong = c_array(a, rank(a), size(a, kind=c_int64_t), r%at, r%bytes)
+    if (associated(a)) r%wrong = c_array(a, rank(a), size(a, kind=c_int64_t), r%at, r%bytes)
   end function
 
   function of_text(id, a) result(r)
@@ -327,6 +327,6 @@ contains
     character(*), dimension(..), pointer, intent(in) :: a
     type(bys_region) :: r
     r%id = id
-    r%wrong = c_array(a, rank(a), size(a, kind=c_int64_t), r%at, r%bytes)
+    if (associated(a)) r%wrong = c_array(a, rank(a), size(a, kind=c_int64_t), r%at, r%bytes)
   end function
 end module byssus
