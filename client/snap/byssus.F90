@@ -10,11 +10,12 @@ module byssus
   implicit none
   private
   public :: bys_region, bys_group, bys_desc, bys_init, bys_restore, bys_start, bys_commit, bys_finish, bys_error, &
-    int64, c_ptr, c_loc, c_null_ptr
+    bys_epoch, bys_state, bys_state_fd, int64, c_ptr, c_loc, c_null_ptr
 
   integer, parameter, public :: BYS_BLOCK = -1, BYS_TEST = 0
   integer, parameter, public :: BYS_OK = 0, BYS_TIMEOUT = 1, BYS_NOTHING = 2, BYS_EUSE = -1, BYS_EFAILED = -2, BYS_EROOM = -3, &
-    BYS_EDIFFER = -4, BYS_EAGENT = -5, BYS_ESYS = -6
+    BYS_EDIFFER = -4, BYS_EAGENT = -5, BYS_ESYS = -6, BYS_EPEER = -7
+  integer, parameter, public :: BYS_HEALTHY = 0, BYS_CORRUPT = 1
 
   ! wrong: why it is none. The numbers are those of fortran.c.
   integer, parameter :: NO_MEMORY = 1, EMPTY = 2, SCATTERED = 3
@@ -108,6 +109,24 @@ module byssus
       type(c_ptr), value :: d
       type(c_ptr) :: at
     end function
+    function c_epoch(d) bind(c, name='bys_epoch') result(epoch)
+      import
+      type(c_ptr), value :: d
+      integer(c_int64_t) :: epoch
+    end function
+    function c_state(d, states, n, timeout) bind(c, name='bys_state') result(r)
+      import
+      type(c_ptr), value :: d
+      integer(c_int8_t), intent(inout) :: states(*)
+      integer(c_size_t), value :: n
+      integer(c_long), value :: timeout
+      integer(c_int) :: r
+    end function
+    function c_state_fd(d) bind(c, name='bys_state_fd') result(fd)
+      import
+      type(c_ptr), value :: d
+      integer(c_int) :: fd
+    end function
     function c_strlen(at) bind(c, name='strlen') result(n)
       import
       type(c_ptr), value :: at
@@ -162,6 +181,30 @@ contains
     d%wrong = 0
     ierror = c_finish(d%at, merge(1_c_int, 0_c_int, keep), waits(timeout))
   end subroutine
+
+  function bys_epoch(d) result(epoch)
+    type(bys_desc), intent(in) :: d
+    integer(int64) :: epoch
+    epoch = c_epoch(d%at)
+  end function
+
+  ! Of the first members, as many as there are elements.
+  subroutine bys_state(d, states, ierror, timeout)
+    type(bys_desc), intent(in) :: d
+    integer, intent(out) :: states(:)
+    integer, intent(out) :: ierror
+    integer, intent(in), optional :: timeout
+    integer(c_int8_t) :: c(size(states))
+    c = int(BYS_HEALTHY, c_int8_t)
+    ierror = c_state(d%at, c, size(states, kind=c_size_t), waits(timeout))
+    states = c
+  end subroutine
+
+  function bys_state_fd(d) result(fd)
+    type(bys_desc), intent(in) :: d
+    integer :: fd
+    fd = c_state_fd(d%at)
+  end function
 
   function bys_error(d) result(text)
     type(bys_desc), intent(in) :: d

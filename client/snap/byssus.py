@@ -75,6 +75,12 @@ class SystemFailure(Error):
     result = -6
 
 
+class PeerError(Error):
+    """A member has died, and the others go on: the snapshot before stands, and all members call restore."""
+
+    result = -7
+
+
 _errors = {e.result: e for e in Error.__subclasses__()}
 
 
@@ -95,6 +101,9 @@ def _library():
     lib.bys_start.argtypes = [d, tag]
     lib.bys_commit.argtypes = [d, long]
     lib.bys_finish.argtypes = [at, ctypes.c_int, long]
+    lib.bys_epoch.argtypes, lib.bys_epoch.restype = [d], tag
+    lib.bys_state.argtypes = [d, ctypes.c_char_p, n, long]
+    lib.bys_state_fd.argtypes = [d]
     lib.bys_error.argtypes, lib.bys_error.restype = [d], ctypes.c_char_p
     return lib
 
@@ -138,7 +147,8 @@ class Snapshots:
     def __init__(self, regions, member, members, name=None):
         self._d, self._views, self._over, self._process = ctypes.c_void_p(), [], False, os.getpid()
         self._regions = (_Region * len(regions))()
-        self._group = _Group(_number("member", member, 32), _number("members", members, 32), os.fsencode(name) if name is not None else None)
+        member, members = _number("member", member, 32), _number("members", members, 32)
+        self._group = _Group(member, members, None if name is None else os.fsencode(name))
         try:
             for r, (id, thing) in zip(self._regions, regions.items()):
                 self._views.append(_export(id, thing))
@@ -157,7 +167,9 @@ class Snapshots:
 
     def init(self, timeout=None):
         """Begins without looking for a snapshot: all members call it, or restore."""
-        self._wait(lambda ms: _lib.bys_init(ctypes.byref(self._d), self._regions, len(self._regions), ctypes.byref(self._group), ms), timeout)
+        self._wait(
+            lambda ms: _lib.bys_init(ctypes.byref(self._d), self._regions, len(self._regions), ctypes.byref(self._group), ms), timeout
+        )
 
     def restore(self, timeout=None):
         """Begins; then the regions have the bytes of the newest snapshot, whose tag is returned. None: there is none."""
@@ -186,6 +198,31 @@ class Snapshots:
                 self._over = True
                 self._release()
 
+    def epoch(self):
+        """Numbers the time from one beginning, or restoring, of all members to the next."""
+        return _lib.bys_epoch(self._begun())
+
+    def states(self, timeout=0):
+        """Returns which members live, a bool for each, when that has changed since the last such call, or this is the first.
+
+        Else it raises NotYet.
+        """
+        self._begun()
+        states = ctypes.create_string_buffer(self._group.members)
+        ask = lambda ms: self._said(_lib.bys_state(self._d, states, self._group.members, ms))
+        self._wait(ask, timeout)
+        return [s == 0 for s in states.raw]
+
+    def fileno(self):
+        """Returns a descriptor that is readable when states has something to say, for select."""
+        return _lib.bys_state_fd(self._begun())
+
+    def _said(self, result):
+        """Of states, which fills no sentence."""
+        if result < 0:
+            raise _errors[result]("the members' states are not known")
+        return result
+
     def _here(self):
         if self._process != os.getpid():
             raise UseError("found a child after fork, wanted the process that began")
@@ -193,7 +230,8 @@ class Snapshots:
     def _begun(self):
         self._here()
         if not self._d:
-            raise UseError("found snapshots that have ended" if self._over else "found nothing that has begun, wanted restore or init first")
+            found = "snapshots that have ended" if self._over else "nothing that has begun"
+            raise UseError("found %s, wanted restore or init first" % found)
         return self._d
 
     def _release(self):

@@ -11,8 +11,9 @@
 #include "protect.h"
 #pragma GCC visibility pop
 
-/* What the description is doing. ENDING: it has been told to, and waits. */
-enum stage { NONE, RESTARTING, BEGUN, WAITING, ENDING };
+/* What the description is doing. LOST: a member has died, and all begin again. ENDING: it has been told to,
+ * and waits. */
+enum stage { NONE, LOST, RESTARTING, BEGUN, WAITING, ENDING };
 
 static struct {
 	atomic_flag use; /* a call is being made */
@@ -87,7 +88,7 @@ static int protect(bys_region r, size_t count, size_t size)
 		return because(BYS_EUSE, "bys_protect: region %u: found %zu elements of %zu bytes at %p, "
 			       "wanted an address and at least 1 byte", r.id, count, size, r.at);
 	if (old && old->at == r.at && old->bytes == r.bytes) return BYS_OK;
-	if (all.stage != NONE) return begun("bys_protect", r.id);
+	if (all.stage > LOST) return begun("bys_protect", r.id);
 	if (!old && all.n == MAX_REGIONS)
 		return because(BYS_EUSE, "bys_protect: region %u: wanted at most %d regions", r.id,
 			       MAX_REGIONS);
@@ -105,7 +106,7 @@ static int unprotect(uint32_t id)
 {
 	bys_region *r = find(id);
 	if (!r) return because(BYS_EUSE, "bys_unprotect: region %u: found none, wanted a protected one", id);
-	if (all.stage != NONE) return begun("bys_unprotect", id);
+	if (all.stage > LOST) return begun("bys_unprotect", id);
 	size_t behind = (size_t)(all.regions + all.n-- - (r + 1));
 	memmove(r, r + 1, behind * sizeof *r);
 	return BYS_OK;
@@ -165,7 +166,7 @@ static int named(const char *call, const char *name)
 static int begin(const char *call, const char *name, bool restore, uint64_t *version, long timeout)
 {
 	if (!all.n) return because(BYS_EUSE, "%s: found no region, wanted bys_protect first", call);
-	if (all.stage == NONE && meet(call) != BYS_OK) return BYS_EUSE;
+	if (all.stage <= LOST && meet(call) != BYS_OK) return BYS_EUSE;
 	snprintf(all.name, sizeof all.name, "%s", name);
 	all.group.name = all.name, all.stage = RESTARTING;
 	int result = restore ? bys_restore(&all.d, all.regions, all.n, &all.group, version, timeout)
@@ -185,13 +186,18 @@ int bys_restart(const char *name, uint64_t *version, long timeout)
 	return leave(begin("bys_restart", name, true, version ? version : &ignored, timeout));
 }
 
+static int lost(const char *call)
+{
+	return because(BYS_EPEER, "%s: found a member that has died, wanted bys_restart of all", call);
+}
+
 /* A member that has no room is waited for by the others, and hears with them that the snapshot does not
  * count. */
 static int commit(long timeout)
 {
 	int result = bys_commit(all.d, timeout);
 	bool over = result == BYS_OK || result == BYS_EFAILED || result == BYS_EDIFFER;
-	if (over) all.stage = BEGUN;
+	if (over || result == BYS_EPEER) all.stage = over ? BEGUN : LOST;
 	if (result < 0 && all.missed[0])
 		return because(result, "bys_checkpoint: %s; here %s", bys_error(all.d), all.missed);
 	return told("bys_checkpoint", result);
@@ -201,6 +207,7 @@ static int checkpoint(const char *name, uint64_t version, long timeout)
 {
 	const char *call = "bys_checkpoint";
 	if (named(call, name) != BYS_OK) return BYS_EUSE;
+	if (all.stage == LOST) return lost(call);
 	if (all.stage == RESTARTING || all.stage == ENDING)
 		return because(BYS_EUSE, "%s: found a call that still waits, wanted %s again first", call,
 			       all.stage == ENDING ? "bys_protect_end" : "bys_restart");
@@ -229,11 +236,12 @@ int bys_protect_end(int keep, long timeout)
 {
 	if (come("bys_protect_end") != BYS_OK) return BYS_EUSE;
 	if (all.stage == NONE) return leave(BYS_OK);
+	if (all.stage == LOST) return leave(lost("bys_protect_end"));
 	if (all.stage == RESTARTING || all.stage == WAITING)
 		return leave(because(BYS_EUSE, "bys_protect_end: found a call that still waits, wanted %s "
 				     "again first", all.stage == WAITING ? "bys_checkpoint" : "bys_restart"));
 	all.stage = ENDING;
 	int result = bys_finish(&all.d, keep, timeout);
-	if (result != BYS_TIMEOUT) all.stage = NONE;
+	if (result != BYS_TIMEOUT) all.stage = result == BYS_EPEER ? LOST : NONE;
 	return leave(told("bys_protect_end", result));
 }

@@ -18,9 +18,9 @@ int bys_protect_group(uint32_t member, uint32_t members);
 int bys_protect(uint32_t id, void *at, size_t count, size_t size);
 int bys_unprotect(uint32_t id);
 
-/* All members call it before their first bys_checkpoint. BYS_OK: the regions have the bytes of the newest
- * snapshot, and *version is its number; BYS_NOTHING: there is none. The name is of the group: it is one, as
- * long as snapshots are made. */
+/* All members call it before their first bys_checkpoint, and after BYS_EPEER; regions may be others then.
+ * BYS_OK: they have the bytes of the newest snapshot, and *version is its number; BYS_NOTHING: there is none.
+ * The name is of the group: it is one, as long as snapshots are made. */
 int bys_restart(const char *name, uint64_t *version, long timeout);
 
 /* Makes a snapshot: bys_start, and bys_commit. After BYS_TIMEOUT it has been copied: regions may be written
