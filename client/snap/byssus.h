@@ -56,8 +56,9 @@ typedef struct bys_description *bys_desc;
 int bys_init(bys_desc *d, const bys_region *, size_t n, const bys_group *, long timeout);
 
 /* As bys_init; then the regions have the bytes of the newest snapshot that counts, on all members, and *tag
- * is that snapshot's. After BYS_EPEER survivors call it on their description, with a process in each place of
- * a dead member, which Byssus has started, calling it on its own; regions may be others then. */
+ * is that snapshot's. Where survivors are kept (byssus run --survivors keep) they call it on their
+ * description after BYS_EPEER, or as soon as they have noticed a death otherwise, and the process that
+ * Byssus has started in the place of the dead on its own; regions must be those of the snapshot. */
 int bys_restore(bys_desc *d, const bys_region *, size_t n, const bys_group *, uint64_t *tag, long timeout);
 
 /* Copies the regions, which may be written to again then. The tag is the program's, equal on all members: a
@@ -80,8 +81,8 @@ uint64_t bys_epoch(bys_desc);
  * call, or this is the first; BYS_TIMEOUT: it has not. May be called while another call waits. */
 int bys_state(bys_desc, uint8_t *states, size_t n, long timeout);
 
-/* A descriptor that is readable when bys_state has something to say, for poll(2), until bys_state has said it;
- * then there is another. -1: there is no agent. */
+/* A descriptor that is readable when bys_state has something to say, for poll(2), until bys_state has said
+ * it; then there is another. -1: there is no agent. */
 int bys_state_fd(bys_desc);
 
 /* What the last call on a description said, or the last bys_init or bys_restore of this thread, if NULL. */

@@ -156,11 +156,12 @@ static void unmake(bys_desc *at)
 	*at = NULL;
 }
 
-/* Whether a call may be made now; it ends with leave. */
+/* Whether a call may be made now; it ends with leave. Another thread's sentence is left alone. */
 static int come(struct bys_description *d)
 {
 	if (!d) return BYS_EUSE;
-	if (d->pid != getpid()) return BYS_EUSE;
+	if (d->pid != getpid())
+		return snap_because(d, BYS_EUSE, "found process %d, wanted the one that began, %d", getpid(), d->pid);
 	return atomic_flag_test_and_set(&d->use) ? BYS_EUSE : BYS_OK;
 }
 
@@ -200,6 +201,9 @@ static int begin(bys_desc *at, const bys_region *regions, size_t n, const bys_gr
 	}
 	if (come(*at) != BYS_OK) return BYS_EUSE;
 	struct bys_description *d = *at;
+	if (d->phase <= READING && d->restore != restore)
+		return leave(d, snap_because(d, BYS_EUSE, "found bys_%s, wanted the same call again as its time was up",
+					     restore ? "restore" : "init"));
 	if (d->phase > READING && !restore)
 		return leave(d, snap_because(d, BYS_EUSE, "this description has begun already"));
 	if (d->phase > READING && renew(d, regions, n, g) != BYS_OK)
@@ -224,12 +228,15 @@ int bys_restore(bys_desc *d, const bys_region *regions, size_t n, const bys_grou
 
 /* -- snapshots ------------------------------------------------------------------------------------------- */
 
+static const char not_begun[] = "found a description that has not begun yet: its time was up";
+
 int bys_start(bys_desc d, uint64_t tag)
 {
 	if (come(d) != BYS_OK) return BYS_EUSE;
 	if (d->phase == ENDED) return leave(d, BYS_EPEER);
 	if (d->phase != IDLE)
-		return leave(d, snap_because(d, BYS_EUSE, "start: found one that is not committed"));
+		return leave(d, snap_because(d, BYS_EUSE, d->phase < IDLE ? not_begun :
+					     "start: found one that is not committed"));
 	int result = snap_write(d, d->dir, tag);
 	d->phase = STARTED, d->tag = tag, d->room = result == BYS_OK;
 	return leave(d, result);
@@ -270,7 +277,8 @@ int bys_finish(bys_desc *at, int keep, long timeout)
 	struct bys_description *d = *at;
 	if (d->phase == ENDED) return leave(d, BYS_EPEER);
 	if (d->phase != IDLE && d->phase != LEAVING)
-		return leave(d, snap_because(d, BYS_EUSE, "finish: found a snapshot that is not committed"));
+		return leave(d, snap_because(d, BYS_EUSE, d->phase < IDLE ? not_begun :
+					     "finish: found a snapshot that is not committed"));
 	if (d->phase == IDLE) client_text_clear(&d->text);
 	d->phase = LEAVING;
 	struct client_request r = {.type = CLIENT_REQ_LEAVE, .valid = keep != 0};

@@ -164,6 +164,9 @@ func (m *memory) enter(ask outputs.Ask, q snapshots.Question, a control.Asked) {
 		return
 	}
 	if m.group == nil || m.group.Over() {
+		if m.group != nil { // its processes may live, and make another
+			w.book.Over()
+		}
 		m.reset()
 		d := &desk{memory: m}
 		m.members, m.name = int(a.NRanks), a.Text[0]
