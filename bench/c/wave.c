@@ -5,7 +5,7 @@
  *   wave [steps=N] [every=N] [size=ZxYxX] [out=FILE] [until=FILE]
  *
  * every: steps between snapshots, 0: there are none, and nothing of Byssus is called; out: where rank 0
- * writes a slice of the wave field, and of the velocities there (bench/demo/picture.go makes a picture of it);
+ * writes a slice of the wave field, and of the velocities there (bench/demo/picture.go makes a PNG of it);
  * until: it does its last step when there is such a file. Each rank has a slab across z. Rank 0 prints,
  * with the time of day where it says @:
  *

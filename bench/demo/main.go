@@ -32,9 +32,19 @@ func main() {
 	seed := flag.Uint64("seed", uint64(time.Now().UnixNano()), "of the random moments")
 	scratch := flag.String("scratch", "", "`directory` for outputs and images (default: a temporary one)")
 	nodes := flag.Bool("nodes", false, "show the loss of a node")
+	memory := flag.Bool("memory", false, "show snapshots of memory, and the loss of a node")
+	sources := flag.String("sources", "bench", "`directory` with the programs of -memory")
+	picture := flag.String("picture", "build/wave.png", "`file` for the picture of -memory")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
+	if *memory {
+		if err := remembers(ctx, *exe, *sources, *scratch, *picture, *seed); err != nil {
+			fmt.Fprintln(os.Stderr, "demo:", err)
+			os.Exit(1)
+		}
+		return
+	}
 	if err := show(ctx, *exe, *input, *scratch, *atLeast, *seed, *nodes); err != nil {
 		fmt.Fprintln(os.Stderr, "demo:", err)
 		os.Exit(1)
@@ -43,29 +53,15 @@ func main() {
 
 // show prepares the directories, makes both runs and compares them.
 func show(ctx context.Context, exe, input, scratch string, atLeast time.Duration, seed uint64, several bool) error {
-	exe, err := filepath.Abs(exe)
+	d, err := begin(exe, scratch, seed)
 	if err != nil {
 		return err
 	}
-	if input, err = filepath.Abs(input); err != nil {
+	defer os.RemoveAll(d.dir)
+	if d.input, err = filepath.Abs(input); err != nil {
 		return err
 	}
-	if _, err := os.Stat(exe); err != nil {
-		return fmt.Errorf("%w (make build)", err)
-	}
-	dir, err := os.MkdirTemp(scratch, "byssus-demo.")
-	if err != nil {
-		return err
-	}
-	defer os.RemoveAll(dir)
-	d := &demo{
-		tree:   job.Tree{Exe: exe, Dir: filepath.Join(dir, "checkpoints")},
-		input:  input,
-		dir:    dir,
-		ranks:  2,
-		random: rand.New(rand.NewPCG(seed, 0)),
-		begin:  time.Now(),
-	}
+	d.ranks = 2
 	if several {
 		d.ranks = nodes
 	}
@@ -89,4 +85,25 @@ func show(ctx context.Context, exe, input, scratch string, atLeast time.Duration
 	}
 	d.table(native, under)
 	return nil
+}
+
+// begin makes a showing, and a directory for it.
+func begin(exe, scratch string, seed uint64) (*demo, error) {
+	exe, err := filepath.Abs(exe)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := os.Stat(exe); err != nil {
+		return nil, fmt.Errorf("%w (make build)", err)
+	}
+	dir, err := os.MkdirTemp(scratch, "byssus-demo.")
+	if err != nil {
+		return nil, err
+	}
+	return &demo{
+		tree:   job.Tree{Exe: exe, Dir: filepath.Join(dir, "checkpoints")},
+		dir:    dir,
+		random: rand.New(rand.NewPCG(seed, 0)),
+		begin:  time.Now(),
+	}, nil
 }
