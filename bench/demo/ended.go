@@ -27,13 +27,12 @@ type ended struct {
 
 func (e ended) perStep() float64 { return 1e3 * e.loop / float64(e.steps) }
 
-// share is how much of its time the program stood still for snapshots, in percent.
-func (e ended) share() float64 {
-	sum := 0.0
+// share is how much of its time the program stood still for snapshots.
+func (e ended) share() (percent float64) {
 	for _, b := range e.blocked {
-		sum += b
+		percent += 100 * b / e.loop
 	}
-	return 100 * sum / e.loop
+	return percent
 }
 
 // parse reads what a shot prints at its end.
@@ -70,10 +69,12 @@ func costs(native ended, without, with []ended) {
 		}
 		return ms
 	}
-	var shares, first, later []float64
+	var shares, first, later, usual []float64
 	for _, e := range with {
-		shares = append(shares, e.share())
-		first, later = append(first, 1e3*e.blocked[0]), append(later, e.blocked[1:]...)
+		shares, first = append(shares, e.share()), append(first, 1e3*e.blocked[0])
+		for _, b := range e.blocked[1:] {
+			later, usual = append(later, 1e3*b), append(usual, 100*1e3*b/(interval*e.perStep()))
+		}
 	}
 	a, b := steps(without), steps(with)
 	w := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', tabwriter.AlignRight)
@@ -88,8 +89,9 @@ func costs(native ended, without, with []ended) {
 	over := func(a, b float64) float64 { return 100 * (b/a - 1) }
 	row("more, in all", "%.1f %%\t%.1f %%", over(report.Best(a), report.Best(b)), over(report.Median(a), report.Median(b)))
 	row("of it, the program stands still", "%.1f %%\t%.1f %%", report.Best(shares), report.Median(shares))
-	row("the first snapshot, in new memory", "%.1f ms\t%.1f ms", report.Best(first), report.Median(first))
-	row("each later one", "%.1f ms\t%.1f ms", 1e3*report.Best(later), 1e3*report.Median(later))
+	row("for the first one, in new memory", "%.0f ms\t%.0f ms", report.Best(first), report.Median(first))
+	row("for a later one", "%.1f ms\t%.1f ms", report.Best(later), report.Median(later))
+	row("of the time between two", "%.1f %%\t%.1f %%", report.Best(usual), report.Median(usual))
 	w.Flush()
 	fmt.Println()
 }

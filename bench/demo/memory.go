@@ -27,20 +27,17 @@ type shot struct {
 }
 
 // remembers shows snapshots of memory, and the loss of a node.
-func remembers(ctx context.Context, exe, sources, scratch, picture string, seed uint64) error {
-	d, err := begin(exe, scratch, seed)
-	if err != nil {
-		return err
-	}
-	defer os.RemoveAll(d.dir)
-	d.ranks = nodes
-	mpi := secondMPI
-	if _, err := exec.LookPath("mpicc." + mpi); err != nil {
-		mpi = firstMPI
+func (d *demo) remembers(ctx context.Context, o options) error {
+	mpi := o.mpi
+	if mpi == "" {
+		mpi = secondMPI
+		if _, err := exec.LookPath("mpicc." + mpi); err != nil {
+			mpi = firstMPI
+		}
 	}
 	ofC := &shot{demo: d, mpi: mpi, program: filepath.Join(d.dir, "wave"), args: []string{"size=384x176x176"}, steps: 400}
 	ofGo := &shot{demo: d, mpi: mpi, program: filepath.Join(d.dir, "wave-go"), args: []string{"size=256x128x128"}, steps: 300}
-	if err := compile(ctx, sources, ofC, ofGo); err != nil {
+	if err := compile(ctx, o.sources, ofC, ofGo); err != nil {
 		return err
 	}
 	cluster := fmt.Sprintf("demo-%d", os.Getpid())
@@ -54,7 +51,7 @@ func remembers(ctx context.Context, exe, sources, scratch, picture string, seed 
 	}()
 	ofC.cluster, ofGo.cluster = cluster, cluster
 	d.say("acoustic waves in 384 x 176 x 176 cells, %d ranks, in C with MPI (%s)", nodes, mpi)
-	if err := ofC.cost(ctx, picture); err != nil {
+	if err := ofC.cost(ctx, o.picture); err != nil {
 		return err
 	}
 	if err := d.sandbox(ctx, "start", cluster+"/"+lostNode); err != nil {
