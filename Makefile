@@ -14,7 +14,7 @@ SUDO     := $(if $(filter 0,$(shell id -u)),,sudo)
 # SCR's commands, by whose names byssus can be called.
 SCR      := scr_halt scr_index scr_list_down_nodes scr_postrun scr_prerun scr_print scr_run scr_should_exit
 
-.PHONY: help deps build demo demo-nodes test test-long toolchains soak bench lint generate install clean
+.PHONY: help deps build demo demo-nodes demo-memory test test-long toolchains soak bench lint generate install clean
 .DEFAULT_GOAL := help
 
 help:            ## this list
@@ -38,6 +38,9 @@ demo: deps build ## LAMMPS is checkpointed, killed and restarted under the other
 
 demo-nodes: deps build ## LAMMPS on four nodes and a spare, made of namespaces, outlives the silence of one
 	@$(GO) run ./bench/demo -byssus $(BUILD)/bin/byssus -nodes -time 20s
+
+demo-memory: deps build ## waves in three dimensions, with snapshots of their memory, outlive the silence of a node; in C and in Go
+	@$(GO) run ./bench/demo -byssus $(BUILD)/bin/byssus -memory
 
 test: deps build ## every test, and where the time went; the budgets are for 25 minutes
 	@$(GO) run ./test/suite

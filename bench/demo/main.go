@@ -25,35 +25,50 @@ import (
 	"github.com/byssus-hpc/byssus/bench/internal/job"
 )
 
+// options are the command's.
+type options struct {
+	exe, input, scratch   string
+	atLeast               time.Duration
+	seed                  uint64
+	nodes, memory         bool
+	sources, picture, mpi string
+}
+
 func main() {
-	exe := flag.String("byssus", "build/bin/byssus", "the byssus `command`")
-	input := flag.String("input", "bench/in.melt", "LAMMPS input `file`")
-	atLeast := flag.Duration("time", 50*time.Second, "how long the native run shall take")
-	seed := flag.Uint64("seed", uint64(time.Now().UnixNano()), "of the random moments")
-	scratch := flag.String("scratch", "", "`directory` for outputs and images (default: a temporary one)")
-	nodes := flag.Bool("nodes", false, "show the loss of a node")
+	var o options
+	flag.StringVar(&o.exe, "byssus", "build/bin/byssus", "the byssus `command`")
+	flag.StringVar(&o.input, "input", "bench/in.melt", "LAMMPS input `file`")
+	flag.DurationVar(&o.atLeast, "time", 50*time.Second, "how long the native run shall take")
+	flag.Uint64Var(&o.seed, "seed", uint64(time.Now().UnixNano()), "of the random moments")
+	flag.StringVar(&o.scratch, "scratch", "", "`directory` for outputs and images (default: a temporary one)")
+	flag.BoolVar(&o.nodes, "nodes", false, "show the loss of a node")
+	flag.BoolVar(&o.memory, "memory", false, "show snapshots of memory, and the loss of a node")
+	flag.StringVar(&o.sources, "sources", "bench", "`directory` with the programs of -memory")
+	flag.StringVar(&o.picture, "picture", "build/wave.png", "`file` for the picture of -memory")
+	flag.StringVar(&o.mpi, "mpi", "", "`MPI` of -memory: mpich or openmpi (default: the first whose mpicc is there)")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	if err := show(ctx, *exe, *input, *scratch, *atLeast, *seed, *nodes); err != nil {
+	if err := show(ctx, o); err != nil {
 		fmt.Fprintln(os.Stderr, "demo:", err)
 		os.Exit(1)
 	}
 }
 
-// show prepares the directories, makes both runs and compares them.
-func show(ctx context.Context, exe, input, scratch string, atLeast time.Duration, seed uint64, several bool) error {
-	exe, err := filepath.Abs(exe)
+// show prepares the directories, makes the runs and compares them.
+func show(ctx context.Context, o options) error {
+	exe, err := filepath.Abs(o.exe)
 	if err != nil {
 		return err
 	}
-	if input, err = filepath.Abs(input); err != nil {
+	input, err := filepath.Abs(o.input)
+	if err != nil {
 		return err
 	}
 	if _, err := os.Stat(exe); err != nil {
 		return fmt.Errorf("%w (make build)", err)
 	}
-	dir, err := os.MkdirTemp(scratch, "byssus-demo.")
+	dir, err := os.MkdirTemp(o.scratch, "byssus-demo.")
 	if err != nil {
 		return err
 	}
@@ -63,17 +78,20 @@ func show(ctx context.Context, exe, input, scratch string, atLeast time.Duration
 		input:  input,
 		dir:    dir,
 		ranks:  2,
-		random: rand.New(rand.NewPCG(seed, 0)),
+		random: rand.New(rand.NewPCG(o.seed, 0)),
 		begin:  time.Now(),
 	}
-	if several {
+	if o.nodes || o.memory {
 		d.ranks = nodes
 	}
-	d.say("LAMMPS melt, 32,000 atoms, %d ranks; the random moments follow from -seed %d", d.ranks, seed)
-	if err := d.calibrate(ctx, atLeast); err != nil {
+	if o.memory {
+		return d.remembers(ctx, o)
+	}
+	d.say("LAMMPS melt, 32,000 atoms, %d ranks; the random moments follow from -seed %d", d.ranks, o.seed)
+	if err := d.calibrate(ctx, o.atLeast); err != nil {
 		return err
 	}
-	if several {
+	if o.nodes {
 		return d.onNodes(ctx)
 	}
 	native, err := d.native(ctx)

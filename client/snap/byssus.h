@@ -27,10 +27,10 @@ enum bys_result {
 	BYS_EDIFFER = -4, /* members do not agree, or the snapshot is of other regions */
 	BYS_EAGENT = -5,  /* there is no agent, or it refuses */
 	BYS_ESYS = -6,    /* of the operating system: the sentence names what */
-	BYS_ELOST = -8,   /* restore: snapshots were committed, and more is lost, or damaged, than their redundancy
-			   * covers; bys_init begins without */
-	BYS_EPEER = -7    /* a member has died, and the others go on (byssus run --survivors keep): the snapshot
-			   * before stands, and all members call bys_restore */
+	BYS_EPEER = -7,   /* a member has died, and the others go on (byssus run --survivors keep): all
+			   * members call bys_restore */
+	BYS_ELOST = -8    /* restore: snapshots were committed, and more is lost, or damaged, than their
+			   * redundancy covers; bys_init begins without */
 };
 
 /* Memory that a snapshot is to have. id: the program's, each once; bytes: at `at`, 1 at least. */

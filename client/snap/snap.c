@@ -161,7 +161,8 @@ static int come(struct bys_description *d)
 {
 	if (!d) return BYS_EUSE;
 	if (d->pid != getpid())
-		return snap_because(d, BYS_EUSE, "found process %d, wanted the one that began, %d", getpid(), d->pid);
+		return snap_because(d, BYS_EUSE, "found process %d, wanted the one that began, %d", getpid(),
+				    d->pid);
 	return atomic_flag_test_and_set(&d->use) ? BYS_EUSE : BYS_OK;
 }
 
@@ -202,7 +203,7 @@ static int begin(bys_desc *at, const bys_region *regions, size_t n, const bys_gr
 	if (come(*at) != BYS_OK) return BYS_EUSE;
 	struct bys_description *d = *at;
 	if (d->phase <= READING && d->restore != restore)
-		return leave(d, snap_because(d, BYS_EUSE, "found bys_%s, wanted the same call again as its time was up",
+		return leave(d, snap_because(d, BYS_EUSE, "found bys_%s, wanted the call again whose time was up",
 					     restore ? "restore" : "init"));
 	if (d->phase > READING && !restore)
 		return leave(d, snap_because(d, BYS_EUSE, "this description has begun already"));

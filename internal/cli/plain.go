@@ -126,7 +126,7 @@ func runPlain(e *env, f *runFlags, app []string) error {
 const keepSurvivors = "keep"
 
 // checkSurvivors finds what is wrong with --survivors.
-func (f *runFlags) checkSurvivors() error {
+func checkSurvivors(f *runFlags) error {
 	switch {
 	case f.survivors == "" || f.survivors == "end": // "" of other commands
 	case f.survivors != keepSurvivors:

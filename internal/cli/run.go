@@ -145,7 +145,7 @@ func (f *runFlags) check() error {
 	if err := f.checkCaches(); err != nil {
 		return err
 	}
-	if err := f.checkSurvivors(); err != nil {
+	if err := checkSurvivors(f); err != nil {
 		return err
 	}
 	return f.route.check(&f.runWay, &f.caches)

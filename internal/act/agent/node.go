@@ -110,7 +110,7 @@ func (n *Node) Hear(m control.Message) {
 	case control.Run:
 		n.answer(o.Order, n.run(m.Start, o))
 	case control.Replace:
-		n.answer(o.Order, n.replace(m.Start, o))
+		n.answer(o.Order, replaceRanks(n, m.Start, o))
 	case control.Launch:
 		n.answer(o.Order, n.launch(m.Start, o))
 	case control.Exec:

@@ -71,8 +71,8 @@ func (f *family) startAs(cfg *Config, rank int, cmd spawn.Command, say func(any)
 	})
 }
 
-// replace starts processes in the places of ranks that have died, of a program without MPI. The node may have had no part in the start.
-func (n *Node) replace(number uint64, o control.Replace) error {
+// replaceRanks starts processes in the places of ranks that have died, of a program without MPI. The node may have had no part in the start.
+func replaceRanks(n *Node, number uint64, o control.Replace) error {
 	if n.server(number) == nil {
 		if err := n.begin(number, control.Begin{Order: o.Order, Ranks: o.Ranks, Size: o.Size, Writers: 1}); err != nil {
 			return err

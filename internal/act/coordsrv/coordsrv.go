@@ -460,7 +460,7 @@ func (s *Server) perform(a coord.Action) {
 	case coord.Kill:
 		s.ranks.kill(a.How)
 	case coord.Replace:
-		s.ranks.replace(a.Ranks)
+		survivors{s.ranks}.replace(a.Ranks)
 	case coord.Send:
 		s.agents.tell(a.Order)
 		if a.Type == abi.MsgDrain {

@@ -40,7 +40,7 @@ func (s *Server) lost(p *peer, why string) {
 	case s.ranks.now.spread.launcher == p:
 		s.ranks.launched(control.Launched{Signal: 9})
 	case s.ranks.keeps():
-		s.ranks.nodeDied(p, why)
+		survivors{s.ranks}.nodeDied(p, why)
 		return
 	case s.ranks.now.spread.launcher == nil:
 		for _, r := range p.ranks {
@@ -133,7 +133,7 @@ func (r *ranks) exited(e control.Exited) {
 		return
 	}
 	delete(sp.left, e.Rank)
-	if r.keeps() && r.ended1(sp, e) {
+	if r.keeps() && (survivors{r}).ended(sp, e) {
 		return
 	}
 	if r.opt.Plain && e.Untold && sp.died == 0 { // others may have ended because of it, and their agents may have said so before

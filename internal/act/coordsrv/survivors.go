@@ -2,32 +2,30 @@ package coordsrv
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 	"syscall"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/byssus-hpc/byssus/internal/act/control"
 	"github.com/byssus-hpc/byssus/internal/decide/coord"
 	"github.com/byssus-hpc/byssus/internal/store/timeline"
 )
 
-// This file is what becomes of ranks that die while the others go on (byssus run --survivors keep).
+// survivors is what becomes of ranks that die while the others go on (byssus run --survivors keep).
+type survivors struct{ *ranks }
 
 // keeps says whether survivors of a death go on in the present start, as far as it depends on how it was started.
 func (r *ranks) keeps() bool {
 	return r.opt.Job.Meta.Survivors && r.now.killed == 0 && r.now.spread != nil && r.now.spread.launcher == nil
 }
 
-// ended1 takes in how a rank has ended in a start whose survivors go on; false: it is to be taken as in others.
-func (r *ranks) ended1(sp *spread, e control.Exited) bool {
+// ended takes in how a rank has ended in a start whose survivors go on; false: it is to be taken as in others.
+func (r survivors) ended(sp *spread, e control.Exited) bool {
 	over := r.written().memory.finished()
 	switch {
 	case e.Signal != 0 && e.Untold && !over:
 		sp.died = cmp.Or(sp.died, e.Signal)
 		sp.code = cmp.Or(sp.code, bySignal+e.Signal)
-		r.step(coord.RanksDied{Ranks: []int{e.Rank}, Why: fmt.Sprintf("rank %d was killed by %s", e.Rank, unix.SignalName(syscall.Signal(e.Signal)))})
+		r.step(coord.RanksDied{Ranks: []int{e.Rank}, Signal: e.Signal})
 		r.emptied(sp)
 		return true
 	case e.Signal == 0 && e.Code == 0:
@@ -37,7 +35,7 @@ func (r *ranks) ended1(sp *spread, e control.Exited) bool {
 }
 
 // nodeDied: a node is gone, with its ranks.
-func (r *ranks) nodeDied(p *peer, why string) {
+func (r survivors) nodeDied(p *peer, why string) {
 	sp := r.now.spread
 	for _, rank := range p.ranks {
 		delete(sp.left, rank)
@@ -49,7 +47,7 @@ func (r *ranks) nodeDied(p *peer, why string) {
 
 // replace starts processes in the places of ranks that have died: on the same nodes, or where their parts of the newest snapshot are made
 // again.
-func (r *ranks) replace(list []int) {
+func (r survivors) replace(list []int) {
 	sp := r.now.spread
 	if sp == nil { // all have ended meanwhile, which is told
 		return
@@ -78,7 +76,7 @@ func (r *ranks) replace(list []int) {
 }
 
 // settle gives ranks of lost nodes to others.
-func (r *ranks) settle(list []int) {
+func (r survivors) settle(list []int) {
 	w := r.written()
 	wanted := map[int]int{} // the node of a rank's part
 	if all := w.book.Checkpoints(); w.keeper != nil && len(all) > 0 {
@@ -106,7 +104,7 @@ func (r *ranks) settle(list []int) {
 }
 
 // startAgain has agents start processes for ranks.
-func (r *ranks) startAgain(sp *spread, list []int) {
+func (r survivors) startAgain(sp *spread, list []int) {
 	var to []*peer
 	of := func(p *peer) []int {
 		return slices.DeleteFunc(slices.Clone(p.ranks), func(rank int) bool { return !slices.Contains(list, rank) })
@@ -131,7 +129,7 @@ func (r *ranks) startAgain(sp *spread, list []int) {
 }
 
 // unstarted: there are no processes of these ranks.
-func (r *ranks) unstarted(sp *spread, list []int) {
+func (r survivors) unstarted(sp *spread, list []int) {
 	for _, rank := range list {
 		delete(sp.left, rank)
 	}

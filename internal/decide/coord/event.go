@@ -30,11 +30,12 @@ type (
 		Ranks []int
 		Why   string
 	}
-	// RanksDied: ranks of a plain job have, by no order, whose survivors may go on without them for a while; of a node: with it.
+	// RanksDied: ranks of a plain job have, by no order, whose survivors may go on without them for a while: with their node, or by a signal.
 	RanksDied struct {
-		Ranks []int
-		Why   string
-		Node  string
+		Ranks  []int
+		Signal int
+		Node   string
+		Why    string // the node is thought to be lost
 	}
 	// Unreplaced: no other process has taken the place of a rank that has died.
 	Unreplaced struct{ Why string }

@@ -1,6 +1,9 @@
 package coord
 
-import "slices"
+import (
+	"fmt"
+	"slices"
+)
 
 // ranksDied: the survivors go on, and other processes take the places of those that have died, as long as the job may be started again; all
 // of them go on from the newest snapshot that counts. If an older one is to be gone back to, all ranks are ended, and started again.
@@ -13,7 +16,7 @@ func (e *ending) ranksDied(ev RanksDied) {
 		e.nodeLost(NodeLost{Name: ev.Node, Ranks: ev.Ranks, Why: ev.Why})
 		return
 	}
-	e.unreplaced(Unreplaced{ev.Why})
+	e.unreplaced(Unreplaced{ev.because()})
 }
 
 // because is why, in a sentence.
@@ -21,7 +24,11 @@ func (ev RanksDied) because() string {
 	if ev.Node != "" {
 		return ev.Node + " was lost: " + ev.Why
 	}
-	return ev.Why
+	name := fmt.Sprint("signal ", ev.Signal)
+	if ev.Signal > 0 && ev.Signal < len(signalNames) && signalNames[ev.Signal] != "" {
+		name = "SIG" + signalNames[ev.Signal]
+	}
+	return fmt.Sprintf("rank %d was killed by %s", ev.Ranks[0], name)
 }
 
 // unreplaced: all are ended, and started again if that may be.

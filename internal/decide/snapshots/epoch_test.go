@@ -15,7 +15,6 @@ type process struct {
 	run    uint64
 	next   Answer
 	step   uint64 // how far it has come
-	told   uint64 // the newest snapshot of which it has heard that it counts
 	left   bool
 }
 

@@ -54,6 +54,7 @@ const (
 	Restarted Kind = "restarted"
 	Unread    Kind = "unread"
 	Lost      Kind = "lost"
+	Replaced  Kind = "replaced"
 	Decided   Kind = "decided"
 	Inspected Kind = "inspected"
 	Repaired  Kind = "repaired"
@@ -61,7 +62,6 @@ const (
 	Unable    Kind = "unable"
 	Ended     Kind = "ended"
 	Missing   Kind = "missing"
-	Replaced  Kind = "replaced"
 )
 
 // Who asks for a checkpoint.
