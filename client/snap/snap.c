@@ -203,7 +203,7 @@ static int begin(bys_desc *at, const bys_region *regions, size_t n, const bys_gr
 	if (come(*at) != BYS_OK) return BYS_EUSE;
 	struct bys_description *d = *at;
 	if (d->phase <= READING && d->restore != restore)
-		return leave(d, snap_because(d, BYS_EUSE, "found bys_%s, wanted the call again whose time was up",
+		return leave(d, snap_because(d, BYS_EUSE, "found bys_%s, wanted the call that timed out",
 					     restore ? "restore" : "init"));
 	if (d->phase > READING && !restore)
 		return leave(d, snap_because(d, BYS_EUSE, "this description has begun already"));

@@ -25,7 +25,7 @@ func (s *Server) lost(p *peer, why string) {
 		s.written.lost(slices.Index(s.agents.list, p))
 	}
 	s.story.nodeLost(p, s.agents.start)
-	s.story.log.Add(timeline.Event{Kind: timeline.Lost, Start: s.agents.start, Node: p.name, LostRanks: p.ranks,
+	s.story.log.Add(timeline.Event{Kind: timeline.Lost, Start: s.agents.start, Node: p.name, LostRanks: slices.Clone(p.ranks),
 		Noticed: time.Since(p.lastHeard()), Reason: why})
 	if p.end != nil {
 		p.end()
