@@ -192,16 +192,13 @@ prints again. --no-restart-from-start ends it.
 
 With --files a program that writes checkpoint files, and knows nothing of Byssus, gets caches, redundancy and spares for them: files
 whose names the expression has are led into the memory of nodes, count when nothing happens to them any more, and are copied to
-where the program has put them. After the loss of a node all of the newest are there again, and --restart-cmd goes on from them.
-
-With --survivors keep a program without MPI, which makes snapshots of its memory (byssus.h, package snapshot), is not ended when a rank
-dies: Byssus starts a process in its place, on the same node or a spare, and all restore the newest snapshot.
+where the program has put them. After the loss of a node all of the newest are there again, and --restart-cmd goes on from them. With --survivors keep the ranks of a program that makes snapshots of its
+memory, and has no MPI, live on when one dies: another process takes its place, and all restore the newest.
 
 A job without --job is called after its program, and leaves nothing behind when it finishes with exit code 0.`,
 		Example: `  byssus run -n 4 -- lmp -in in.melt
   byssus run -n 2 --job melt --every 10m --keep 3 -- ./app input
   byssus run --resume --job melt -n 64 --every 30m -- ./app input
-  byssus run -n 8 --mpi openmpi --mpi-args --bind-to --mpi-args none -- ./app
   byssus run -n 64 --hosts a,b,c,d,e --spares 1 --cache /dev/shm/byssus --every 10m -- ./app
   byssus run --plain --survivors keep -n 64 --hosts a,b,c,d,e --spares 1 --cache /dev/shm/byssus -- ./app
   byssus run -n 64 --hosts a,b,c,d,e --spares 1 --cache /dev/shm/byssus \
