@@ -14,8 +14,10 @@ import (
 type Content struct {
 	dir     string // of the dataset
 	rank    int
-	fresh   bool // the files are made, and empty before
-	repairs bool // what there is is written over; what is not there, or not as long as it was, is made so
+	fresh   bool                   // the files are made
+	reuse   func(name string) bool // puts a file there that may be written over; nil: there is none
+	over    map[int]bool           // files that are made, by number: such a one was there; else it was empty
+	repairs bool                   // what there is is written over; what is not there, or not as long as it was, is made so
 	index   func() (*Index, error)
 	x       *Index // read when it is first needed: when files are made again their index is made just before
 	begins  []int64
@@ -37,9 +39,9 @@ func (x *Index) Repair(dir string) *Content {
 }
 
 // MakeAgain returns the contents of files that are not there yet, and whose index is written to a file just before. It is to be
-// finished by Finish.
-func MakeAgain(dir string, rank int, index io.ReaderAt) *Content {
-	return &Content{dir: dir, rank: rank, fresh: true, index: func() (*Index, error) {
+// finished by Finish. A file whose name in the dataset's directory reuse finds is written over (nil: none).
+func MakeAgain(dir string, rank int, index io.ReaderAt, reuse func(name string) bool) *Content {
+	return &Content{dir: dir, rank: rank, fresh: true, reuse: reuse, over: map[int]bool{}, index: func() (*Index, error) {
 		x, err := Read(index)
 		if err == nil && x.Rank != rank {
 			err = fmt.Errorf("files: index of rank %d, wanted that of rank %d", x.Rank, rank)
@@ -91,6 +93,9 @@ func (c *Content) file(i int) (*os.File, error) {
 		if err := makeDirs(c.root, f.Path); err != nil {
 			return nil, fmt.Errorf("files: %w", err)
 		}
+		if _, known := c.over[i]; c.fresh && !known {
+			c.over[i] = c.reuse != nil && c.reuse(filepath.Join(ContentName(c.rank), f.Path))
+		}
 	}
 	file, err := c.root.OpenFile(f.Path, flags|syscall.O_NOFOLLOW|syscall.O_NONBLOCK|syscall.O_CLOEXEC, 0o600)
 	if err != nil {
@@ -129,10 +134,10 @@ func (c *Content) ReadAt(b []byte, off int64) (int, error) {
 	return len(b), nil
 }
 
-// WriteAt writes to the files. In files that are made, zeros become holes.
+// WriteAt writes to the files. In files that are made, and were empty, zeros become holes.
 func (c *Content) WriteAt(b []byte, off int64) (int, error) {
 	err := c.each(b, off, func(f *os.File, b []byte, at int64) error {
-		if c.fresh && AllZero(b) {
+		if c.fresh && !c.over[c.at] && AllZero(b) {
 			return nil
 		}
 		_, err := f.WriteAt(b, at)

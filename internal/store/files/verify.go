@@ -135,7 +135,7 @@ func Copy(ctx context.Context, from, to string, rank int, durable bool) (*Index,
 	if err := x.store(to, durable); err != nil {
 		return nil, fmt.Errorf("files: %w", err)
 	}
-	in, out := x.Read(from), MakeAgain(to, rank, nil)
+	in, out := x.Read(from), MakeAgain(to, rank, nil, nil)
 	out.index = in.index
 	defer in.Close()
 	defer out.Close()

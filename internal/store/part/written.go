@@ -80,7 +80,7 @@ func (written) Copy(ctx context.Context, from, to string, want []holding.File, d
 }
 
 // Open is Kind's.
-func (written) Open(dir string, want []holding.File, how How, _ func(string) bool) (Opened, error) {
+func (written) Open(dir string, want []holding.File, how How, reuse func(string) bool) (Opened, error) {
 	if len(want) != len(OfIndex(&files.Index{})) {
 		return Opened{}, fmt.Errorf("part: %d files of kind %v of rank %d, wanted an index and its files", len(want), holding.Files, want[0].Rank)
 	}
@@ -104,7 +104,7 @@ func (written) Open(dir string, want []holding.File, how How, _ func(string) boo
 	if err != nil {
 		return Opened{}, err
 	}
-	c := files.MakeAgain(dir, rank, f)
+	c := files.MakeAgain(dir, rank, f, reuse)
 	return Opened{Bodies: []Body{f, c}, Finish: func(durable bool) error {
 		if err := syncIf(f, durable); err != nil {
 			return err
