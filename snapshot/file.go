@@ -43,7 +43,10 @@ func (s *Snapshots) path(dir string) string {
 
 // write puts the regions where the next snapshot is to be.
 func (s *Snapshots) write(tag uint64) error {
-	if err := os.Mkdir(s.dir, 0o700); err != nil && !errors.Is(err, os.ErrExist) {
+	switch err := os.Mkdir(s.dir, 0o700); {
+	case errors.Is(err, os.ErrNotExist):
+		return fmt.Errorf("%w: its directory is gone, as when the program was restored from a checkpoint of its processes: %w", err, ErrFailed)
+	case err != nil && !errors.Is(err, os.ErrExist):
 		return err
 	}
 	f, err := os.OpenFile(s.path(s.dir), os.O_WRONLY|os.O_CREATE|syscall.O_NOFOLLOW, 0o600)

@@ -65,8 +65,12 @@ int snap_write(struct bys_description *d, const char *dir, uint64_t tag)
 	char path[DIRECTORY];
 	struct head h = {MAGIC, tag, d->member, d->members, d->n};
 	if (!path_of(path, dir, d->member)) return too_long(d, dir);
-	if (mkdir(dir, 0700) && errno != EEXIST)
-		return snap_because(d, BYS_ESYS, "%s: %s", dir, strerror(errno));
+	int made = mkdir(dir, 0700) ? errno : 0;
+	if (made == ENOENT)
+		return snap_because(d, BYS_EFAILED,
+				    "%s: its directory is gone, as when the program was restored from a "
+				    "checkpoint of its processes: bys_commit begins another", dir);
+	if (made && made != EEXIST) return snap_because(d, BYS_ESYS, "%s: %s", dir, strerror(made));
 	int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
 	if (fd < 0) return snap_because(d, BYS_ESYS, "%s: %s", path, strerror(errno));
 	int failed = all(fd, &h, sizeof h, 0, true);

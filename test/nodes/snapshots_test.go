@@ -3,7 +3,10 @@ package nodes
 import (
 	"context"
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/byssus-hpc/byssus/internal/wire/faults"
@@ -84,4 +87,49 @@ func TestSnapshotMoments(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestSnapshotTransparent: a program makes snapshots of its memory while checkpoints of its processes are taken; a node crashes, and it goes on from
+// the newest of these under the other MPI, with the snapshots that it makes from then on.
+func TestSnapshotTransparent(t *testing.T) {
+	if !harness.ChosenOf(3, 0) {
+		t.Skip("another commit's")
+	}
+	c, ctx := written1(t)
+	mpi := harness.MPIs()[0]
+	w := &written{cluster: c, program: "snap_steps", name: "both", mpi: mpi, steps: 60, args: []string{"size=200000"}}
+	dir := filepath.Join(c.dir, w.name)
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	store := filepath.Join(dir, "store")
+	argv := append([]string{w.site.Byssus, "--dir", store, "run", "-v", "-n", fmt.Sprint(ranks), "--mpi", mpi, "--sandbox", "nodes", "--job", "both",
+		"--silent-after", "3s", "--every", "1s", "--cache", cache, "--flush", "1", "--"}, w.site.Command(harness.Program{Name: w.program}, mpi)...)
+	p, err := harness.Start(ctx, dir, harness.Environment(w.env...), append(argv, fmt.Sprint(w.steps), "ms=50", "until="+w.until(), "size=200000")...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.proc = p
+	t.Cleanup(p.Kill)
+	w.says(ctx, t, "checkpoint 2: ")
+	c.sandbox(t, "crash", "nodes/node3")
+	w.says(ctx, t, "the job goes on from checkpoint")
+	w.says(ctx, t, "restored from a checkpoint of its processes since it was begun|checkpoint 4: ")
+	if err := w.proc.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case <-w.proc.Done():
+	case <-ctx.Done():
+		t.Fatalf("it does not leave\n%s", w.story())
+	}
+	if w.proc.ExitCode() != 123 {
+		t.Fatalf("exit code %d, wanted 123, after a checkpoint\n%s", w.proc.ExitCode(), w.story())
+	}
+	c.sandbox(t, "start", "nodes/node3")
+	if w.proc, err = harness.Start(ctx, dir, harness.Environment(w.env...), w.site.Byssus, "--dir", store, "restart", "both", "--mpi", harness.Other(mpi), "--sandbox", "nodes"); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(w.proc.Kill)
+	w.ends(ctx, t)
 }

@@ -66,7 +66,7 @@ func TestSnapshotWrong(t *testing.T) {
 		{"tags", nodes, []string{"M: commit: -4 commit: members differ: found \"tag 1\" of member 2, wanted \"tag 0\" as of member 0", "M: again: 0 ", "M: finish: 0 "}},
 		{"regions", nodes, []string{"M: commit: 0 ", "M: begin: -4 member 2: found region 2 of 8 bytes, wanted the snapshot's 2 of 80"}},
 		{"room", nodes, []string{"M: commit: 0 ", "1: start: -3 .*: No space left on device", "M: full: -2 member 1 could not start it", "M: again: 0 ", "M: finish: 0 "}},
-		{"finish", plain, []string{"M: begin: -5 snapshots are kept in the memory of nodes: wanted byssus run --plain with --hosts or --sandbox, and --cache"}},
+		{"finish", plain, []string{"M: begin: -5 snapshots are kept in the memory of nodes: wanted byssus run with --hosts or --sandbox, and --cache"}},
 		{"finish", nil, []string{"M: begin: -5 BYSSUS_CLIENTS is not set: this needs `byssus run`"}},
 	} {
 		if !harness.Chosen(i) {

@@ -1,9 +1,12 @@
 package coordsrv
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/byssus-hpc/byssus/internal/act/control"
@@ -20,6 +23,7 @@ type memory struct {
 	w       *written
 	group   *snapshots.Group // nil: there is none
 	members int
+	resumed bool // the program was restored from images, with whatever groups it had then
 	name    string
 	run     uint64
 	at      []int                       // the node of each member
@@ -125,6 +129,9 @@ func (m *memory) asked(ask outputs.Ask, a control.Asked) {
 	switch {
 	case a.Type == client.ReqEnter:
 		m.enter(ask, q, a)
+	case m.group == nil && m.resumed && a.NRanks > 0:
+		m.found(int(a.NRanks), func(d *desk) *snapshots.Group { return snapshots.Resumed(d, m.members) })
+		m.asked(ask, a)
 	case m.group == nil:
 		m.w.done(ask, fmt.Errorf("member %d belongs to no group: its program is over", a.Rank))
 	case a.Type == client.ReqReady:
@@ -143,15 +150,33 @@ func (m *memory) asked(ask outputs.Ask, a control.Asked) {
 	}
 }
 
+// found makes a group of so many members. Members that were restored from images have no use for snapshots that there are, older ones as well:
+// what they would go back to next is an image, or a snapshot that they make from now on.
+func (m *memory) found(members int, group func(*desk) *snapshots.Group) {
+	if w := m.w; m.resumed && w.book.Prefix() == "" {
+		for _, s := range w.book.List() {
+			m.name = cmp.Or(m.name, strings.TrimSuffix(s.Name, filepath.Ext(s.Name)))
+			w.complain(w.book.Drop(s.Name, false))
+		}
+	}
+	d := &desk{memory: m}
+	m.members, m.resumed = members, false
+	m.group = group(d)
+	d.group = m.group
+}
+
+// back: the ranks go on from images, in which members take themselves to be where they were.
+func (m *memory) back() {
+	m.reset()
+	m.resumed = true
+}
+
 // enter: a member begins, the first of its group or another.
 func (m *memory) enter(ask outputs.Ask, q snapshots.Question, a control.Asked) {
 	w := m.w
 	switch {
 	case w.keeper == nil:
-		w.done(ask, errors.New("snapshots are kept in the memory of nodes: wanted byssus run --plain with --hosts or --sandbox, and --cache"))
-		return
-	case !w.s.opt.Plain:
-		w.done(ask, errors.New("snapshots of a program whose images are taken: found byssus run, wanted byssus run --plain"))
+		w.done(ask, errors.New("snapshots are kept in the memory of nodes: wanted byssus run with --hosts or --sandbox, and --cache"))
 		return
 	case w.routing != nil:
 		w.done(ask, errors.New("snapshots of a program whose files are led: found --files, wanted none"))
@@ -168,10 +193,8 @@ func (m *memory) enter(ask outputs.Ask, q snapshots.Question, a control.Asked) {
 			w.book.Over()
 		}
 		m.reset()
-		d := &desk{memory: m}
-		m.members, m.name = int(a.NRanks), a.Text[0]
-		m.group = snapshots.New(d, m.members, m.keeps())
-		d.group = m.group
+		m.name = a.Text[0]
+		m.found(int(a.NRanks), func(d *desk) *snapshots.Group { return snapshots.New(d, m.members, m.keeps()) })
 	}
 	b, lives := m.begun[q.Member]
 	other := lives && (b.node != q.Node || b.process != a.Process)
@@ -241,7 +264,7 @@ func (d *desk) Answer(ask uint64, a snapshots.Answer) {
 func (d *desk) Begin(at []int, then func(uint64, string)) {
 	w, c := d.w, d.w.s.opt.Caches
 	p := outputs.Policy{Keep: 1, Kept: settings.Descriptors{Implied: settings.Ckpt{Interval: 1, Scheme: c.Scheme, SetSize: c.Size}}}
-	if d.keeps() { // the processes of the epoch before may live
+	if d.keeps() || !w.s.opt.Plain { // the processes of the epoch, or the image, before may live
 		w.book.Over()
 	}
 	w.book.Begin(d.ask(0, func(a outputs.Answer) {
@@ -278,7 +301,7 @@ func (d *desk) Read(n uint64, valid bool, then func()) {
 
 // Open is snapshots'.
 func (d *desk) Open(then func(uint64, string, string)) {
-	label := holding.Label{Name: fmt.Sprintf("%s.%d", d.name, d.w.book.Next()), Checkpoint: true}
+	label := holding.Label{Name: fmt.Sprintf("%s.%d", cmp.Or(d.name, "memory"), d.w.book.Next()), Checkpoint: true}
 	d.w.book.Open(d.ask(0, func(a outputs.Answer) { then(a.Dataset, a.Dir, a.Refused) }), d.run, label)
 }
 

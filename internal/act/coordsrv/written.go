@@ -106,13 +106,14 @@ func (w *written) back() {
 		}
 	}
 	w.book.Back(at)
+	w.memory.back()
 	w.prefix = w.book.Prefix()
 }
 
 // withUsed adds to what ranks say that they cannot save what the program has open of a dataset of its own: a moment later it has not.
 func (w *written) withUsed(ev coord.Event) coord.Event {
 	stopped, ok := ev.(node.Stopped)
-	if !ok || w.book.Using() == "" {
+	if !ok || w.book.Using() == "" || w.memory.group != nil { // a snapshot that is being made does not count after a restart
 		return ev
 	}
 	stopped.Passing = append(slices.Clone(stopped.Passing), w.book.Using())

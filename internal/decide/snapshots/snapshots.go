@@ -78,7 +78,8 @@ const (
 type phase int
 
 const (
-	entering phase = iota
+	resuming phase = iota // whatever comes next: they were restored by other means
+	entering
 	reading
 	computing
 	over
@@ -107,7 +108,15 @@ type Group struct {
 
 // New returns a group of so many members, none of which has said anything. Keeps: survivors go on when a member has died.
 func New(desk Desk, members int, keeps bool) *Group {
-	return &Group{desk: desk, members: members, heard: map[int]said{}, epoch: newEpoch(keeps)}
+	return &Group{desk: desk, members: members, phase: entering, heard: map[int]said{}, epoch: newEpoch(keeps)}
+}
+
+// Resumed returns a group whose members were restored, by other means than its snapshots, to a moment at which none of them waited for an
+// answer. They take themselves to be where they were then. What they say next begins an epoch: a snapshot that had been begun does not count.
+func Resumed(desk Desk, members int) *Group {
+	g := New(desk, members, false)
+	g.phase = resuming
+	return g
 }
 
 // Refuse ends a group: who waits hears why, and so does who comes later.
@@ -246,22 +255,51 @@ func (g *Group) begin() {
 		return
 	}
 	g.healed()
+	restore := strings.HasSuffix(g.heard[0].like, ", restored")
+	g.begins(func() {
+		if restore {
+			g.newest()
+		} else {
+			g.open(Answer{})
+		}
+	})
+}
+
+// begins has a program begin, of those who have said the same.
+func (g *Group) begins(then func()) {
 	at := make([]int, g.members)
 	for rank, s := range g.heard {
 		at[rank] = s.node
 	}
-	restore := strings.HasSuffix(g.heard[0].like, ", restored")
 	g.desk.Begin(at, func(run uint64, why string) {
 		switch g.run = run; {
 		case g.phase == over:
 		case why != "":
 			g.fail(Answer{Refused: why})
-		case restore:
-			g.newest()
 		default:
-			g.open(Answer{})
+			then()
 		}
 	})
+}
+
+// resumes takes in what a member says first when it was restored by other means; false: it was not.
+func (g *Group) resumes(q Question, what string, then func()) bool {
+	if g.phase != resuming {
+		return false
+	}
+	if !g.known(q, what) {
+		return true
+	}
+	if _, twice := g.heard[q.Member]; twice {
+		g.refuse(q, outOfOrder, what, q.Member)
+		return true
+	}
+	g.heard[q.Member] = said{q.Number, q.Node, what, Part{}}
+	if g.alive[q.Member] = true; g.agreed(what) {
+		g.phase = computing
+		g.begins(then)
+	}
+	return true
 }
 
 // newest offers the newest snapshot; without one the group begins empty.
@@ -299,7 +337,7 @@ func (g *Group) open(a Answer) {
 
 // Ready: a member has read a snapshot, or could not; differs says that its regions are not as the snapshot's, empty: they are.
 func (g *Group) Ready(q Question, valid bool, differs string) {
-	if g.returns(q) {
+	if g.returns(q) || g.resumes(q, "restore", g.newest) {
 		return
 	}
 	g.differs = cmp.Or(g.differs, differs)
@@ -328,6 +366,11 @@ func (g *Group) Ready(q Question, valid bool, differs string) {
 
 // Commit: a member has put its part of the next snapshot in its place; its tag is the program's.
 func (g *Group) Commit(q Question, tag uint64, p Part) {
+	if g.resumes(q, "commit", func() {
+		g.open(Answer{Why: "the program has been restored from a checkpoint of its processes since it was begun"})
+	}) {
+		return
+	}
 	if !g.hear(q, computing, "commit", fmt.Sprintf("tag %d", tag), p) {
 		return
 	}
@@ -361,9 +404,13 @@ func (g *Group) Leave(q Question, keep bool) {
 	if keep {
 		like = "its snapshots stay"
 	}
-	if !g.hear(q, computing, "finish", like, Part{}) {
+	if g.resumes(q, "finish", func() { g.finish(keep) }) || !g.hear(q, computing, "finish", like, Part{}) {
 		return
 	}
+	g.finish(keep)
+}
+
+func (g *Group) finish(keep bool) {
 	g.desk.End(keep, func(why string) {
 		if g.phase == over {
 			return

@@ -280,3 +280,37 @@ func TestRandom(t *testing.T) {
 		}
 	}
 }
+
+// TestResumed: members that were restored by other means lose what they had begun, and go on.
+func TestResumed(t *testing.T) {
+	resumed := func(stored ...uint64) *world {
+		w := newWorld(t, 3, stored...)
+		w.g = Resumed(w, 3)
+		return w
+	}
+	w := resumed()
+	if a := w.all(func(q Question) { w.g.Commit(q, 4, Part{Valid: true}) }); a.Done || a.Next != 1 || !strings.Contains(a.Why, "restored from a checkpoint") {
+		t.Errorf("%+v", a)
+	}
+	if a := w.all(func(q Question) { w.g.Commit(q, 5, Part{Valid: true}) }); !a.Done {
+		t.Errorf("%+v", a)
+	}
+	w = resumed()
+	if a := w.all(func(q Question) { w.g.Leave(q, true) }); !a.Done || !w.g.Over() {
+		t.Errorf("%+v", a)
+	}
+	w = resumed(7)
+	if a := w.all(func(q Question) { w.g.Ready(q, true, "") }); a.Restore != 7 {
+		t.Errorf("%+v", a)
+	}
+	w = resumed()
+	if a := w.all(func(q Question) {
+		if q.Member == 0 {
+			w.g.Leave(q, true)
+		} else {
+			w.g.Commit(q, 5, Part{Valid: true})
+		}
+	}); !a.Differ {
+		t.Errorf("%+v", a)
+	}
+}
