@@ -31,6 +31,7 @@
 #define CLIENT_REQ_COMMIT        17   /* of each member: its part of the next snapshot is in its place, if valid */
 #define CLIENT_REQ_LEAVE         18   /* of each member: it makes no more; snapshots stay, if valid */
 #define CLIENT_REQ_STATE         19   /* of each member: which members have died, when that is another version than it knows */
+#define CLIENT_REQ_SPARE         20   /* of a process that is no member: it waits for the place of one that has died */
 
 /* Flags of datasets. CHECKPOINT and OUTPUT are SCR's. */
 #define CLIENT_FLAG_CHECKPOINT   1   /* the program can restart from it */

@@ -73,6 +73,17 @@ int bys_commit(bys_desc, long timeout);
  * and a later run goes on from it. *d is NULL after BYS_OK, and after errors but BYS_EPEER. */
 int bys_finish(bys_desc *d, int keep, long timeout);
 
+/* Says of each of n members, the first ones, which process it is now: its rank in MPI_COMM_WORLD, where there
+ * is MPI, else the member's own number. UINT32_MAX: none, its process has died. */
+int bys_processes(bys_desc, uint32_t *processes, size_t n);
+
+/* A process that is no member waits here, outside of MPI, until it is to take the place of a member that has
+ * died: under --survivors keep, of a program with Open MPI, whose launcher starts more processes than there
+ * are members. group: its name, and how many members it has; filled in: member. BYS_OK: it is that member, and
+ * calls bys_restore; BYS_NOTHING: the members have finished. One thread at a time; bys_error(NULL) has the
+ * sentence. */
+int bys_spare(bys_group *group, long timeout);
+
 /* Numbers the time from one beginning, or restoring, of all members to the next: the same on all of them, and
  * higher each time, also when the job is started again. 0: they have not begun. */
 uint64_t bys_epoch(bys_desc);

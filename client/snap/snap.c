@@ -13,6 +13,14 @@
 
 static __thread char begun_why[640]; /* of a description that could not begin */
 
+void snap_begun_why(const char *format, ...)
+{
+	va_list args;
+	va_start(args, format);
+	vsnprintf(begun_why, sizeof begun_why, format, args);
+	va_end(args);
+}
+
 int snap_because(struct bys_description *d, int result, const char *format, ...)
 {
 	va_list args;
@@ -96,7 +104,7 @@ static int read_offered(struct bys_description *d, struct client_request *r)
 /* Begins, or goes on beginning. */
 static int enter(struct bys_description *d, int64_t end)
 {
-	struct client_request r = {.type = CLIENT_REQ_ENTER};
+	struct client_request r = {.type = CLIENT_REQ_ENTER, .nfiles = d->process};
 	r.flags = d->restore ? CLIENT_FLAG_RESTORE : 0;
 	if (d->fd < 0) {
 		for (size_t i = 0; i < d->n; i++) r.bytes += d->regions[i].bytes;
@@ -140,8 +148,7 @@ static struct bys_description *make(const bys_region *regions, size_t n, const b
 	d->pid = getpid(), d->fd = d->watch.fd = -1, d->restore = restore, d->regions = copy, d->n = n;
 	d->member = g->member, d->members = g->members;
 	snprintf(d->name, sizeof d->name, "%s", g->name ? g->name : "memory");
-	struct mpi mpi = {0};
-	if (!mpi_find(&mpi)) d->client.at = mpi.agent;
+	d->client.at = snap_process(&d->process, d->member);
 	return snap_lay_out(d) ? d : (free(copy), free(d), NULL);
 }
 

@@ -33,7 +33,7 @@ struct bys_description {
 	enum phase phase;
 	bool restore, had; /* with the newest snapshot, which there was */
 	bool room;         /* bys_start has found room */
-	uint32_t member, members;
+	uint32_t member, members, process;
 	char name[NAME];
 	bys_region *regions;
 	struct snap_entry *table;
@@ -56,8 +56,15 @@ bool snap_lay_out(struct bys_description *);
 int snap_write(struct bys_description *, const char *dir, uint64_t tag);
 int snap_read(struct bys_description *, const char *dir, uint64_t *tag);
 
+/* Says which process this is: its rank in MPI_COMM_WORLD, else as it is given. Returns where the agent
+ * listens, NULL: where the environment says. */
+const char *snap_process(uint32_t *process, uint32_t otherwise);
+
 /* Closes the conversation about states, and forgets them. */
 void snap_unwatch(struct bys_description *);
+
+/* Fills what bys_error(NULL) says. */
+void snap_begun_why(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 /* Fills `why`, and returns the result. */
 int snap_because(struct bys_description *, int result, const char *format, ...)

@@ -152,7 +152,7 @@ const jsonShown = `    state                     running, lost (its byssus died)
       state                   running, stopped, finished, failed or damaged
       exit                    exit code
       files                   of run --files: prefix, pattern, marker, quiet_ns, restart
-      survivors               true: of run --survivors keep
+      survivors               of run --survivors keep: who takes the place of a rank that has died, processes or spares
       left_aside              checkpoints that it has gone back behind: it goes on from them only when asked to
       started, ended          when
 `

@@ -17,6 +17,7 @@ import (
 	"github.com/byssus-hpc/byssus/internal/act/control"
 	"github.com/byssus-hpc/byssus/internal/act/coordsrv"
 	"github.com/byssus-hpc/byssus/internal/host/elfcheck"
+	"github.com/byssus-hpc/byssus/internal/host/launch"
 	"github.com/byssus-hpc/byssus/internal/store/dataset"
 )
 
@@ -76,10 +77,11 @@ func runPlain(e *env, f *runFlags, app []string) error {
 		return err
 	}
 	face := elfcheck.FaceOf(app)
-	if f.survivors == keepSurvivors && face != "" {
-		return usage(fmt.Errorf("run: --survivors keep: found a program of %s, wanted one without MPI: its launcher ends all ranks when one dies", face))
-	}
 	spec, err := makeSpec(f, "", face)
+	if err != nil {
+		return err
+	}
+	survivors, err := survivorsOf(f, face, spec.MPI.Name)
 	if err != nil {
 		return err
 	}
@@ -104,7 +106,7 @@ func runPlain(e *env, f *runFlags, app []string) error {
 		return err
 	}
 	old := job.Meta
-	job.Meta = dataset.Meta{Name: plainName(f), ID: old.ID, App: app, Dir: cwd, Ranks: f.ranks, Known: dataset.Known{Plain: true, Outputs: old.Outputs, Route: route, Survivors: f.survivors == keepSurvivors}, Cached: old.Cached, MPI: spec.MPI.Name,
+	job.Meta = dataset.Meta{Name: plainName(f), ID: old.ID, App: app, Dir: cwd, Ranks: f.ranks, Known: dataset.Known{Plain: true, Outputs: old.Outputs, Route: route, Survivors: survivors}, Cached: old.Cached, MPI: spec.MPI.Name,
 		MPIArgs: f.mpiArgs, Keep: f.keep, Retries: f.retries, Restarts: &f.most, NotAnew: f.notAnew, Patience: f.silent, Wait: &f.wait,
 		Fsync: f.fsync, Policy: f.policy, Grace: f.grace, Caches: f.ownCaches(), State: dataset.StateRunning, Started: time.Now()}
 	if err := job.Save(); err != nil {
@@ -137,6 +139,19 @@ func checkSurvivors(f *runFlags) error {
 		return usage(errors.New("run: --survivors keep goes on from what other nodes have, wanted --hosts or --sandbox, and --cache"))
 	}
 	return nil
+}
+
+// survivorsOf is what ranks do when one has died, of a program of this MPI, or with none.
+func survivorsOf(f *runFlags, face, mpi string) (dataset.Survivors, error) {
+	switch {
+	case f.survivors != keepSurvivors:
+		return dataset.SurvivorsEnd, nil
+	case face == "":
+		return dataset.SurvivorsRejoin, nil
+	case mpi == launch.OpenMPI:
+		return dataset.SurvivorsSpares, nil
+	}
+	return "", usage(fmt.Errorf("run: --survivors keep: found a program of %s, wanted one of Open MPI, or without MPI: other launchers end all ranks when one dies", mpi))
 }
 
 // plainName is the name of a plain job.

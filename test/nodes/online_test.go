@@ -16,17 +16,19 @@ import (
 )
 
 // online is a program whose survivors go on when a member dies: test/apps/online, in Go or in C.
-func (c *cluster) online(ctx context.Context, t *testing.T, program, name string, steps int, env []string, flags []string, args ...string) *written {
+func (c *cluster) online(ctx context.Context, t *testing.T, program, mpi, name string, steps int, env []string, flags []string, args ...string) *written {
 	t.Helper()
-	dir := filepath.Join(c.dir, name, "addresses")
-	if err := os.MkdirAll(dir, 0o700); err != nil {
+	if err := os.MkdirAll(addresses(c, name), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	w := &written{cluster: c, program: program, name: name, mpi: harness.MPIs()[0], steps: steps, args: append([]string{"dir=" + dir}, args...),
+	w := &written{cluster: c, program: program, name: name, mpi: mpi, steps: steps, args: args,
 		flags: append([]string{"--cache", cache, "--survivors", "keep"}, flags...)}
 	w.run(ctx, t, env)
 	return w
 }
+
+// addresses is where members that speak over sockets leave theirs.
+func addresses(c *cluster, name string) string { return filepath.Join(c.dir, name, "addresses") }
 
 // endsTogether lets it come to its end, and compares what all members print with what they would, undisturbed.
 func (w *written) endsTogether(ctx context.Context, t *testing.T, size string) {
@@ -45,7 +47,7 @@ func (w *written) endsTogether(ctx context.Context, t *testing.T, size string) {
 	if got := w.proc.Stdout.String(); w.proc.ExitCode() != 0 || sorted(got) != sorted(string(want)) {
 		t.Fatalf("exit code %d: %s\nwanted %s\n%s", w.proc.ExitCode(), got, want, w.story())
 	}
-	if !regexp.MustCompile(`the others go on`).MatchString(w.proc.Stderr.String()) {
+	if !regexp.MustCompile(`the others go on|no spare is left`).MatchString(w.proc.Stderr.String()) {
 		t.Errorf("nobody has died\n%s", w.story())
 	}
 }
@@ -81,7 +83,7 @@ func TestOnline(t *testing.T) {
 		t.Run(row.how, func(t *testing.T) {
 			program, name := []string{"online_go", "online_c"}[i%2], fmt.Sprintf("online%d", i)
 			var env []string
-			args := []string{size}
+			args := []string{size, "dir=" + addresses(c, name)}
 			verb, node, hurts := strings.Cut(row.how, " ")
 			switch {
 			case strings.HasPrefix(row.how, "die"):
@@ -90,7 +92,7 @@ func TestOnline(t *testing.T) {
 				env = []string{"BYSSUS_FAULT=" + row.how}
 				_, node, _ = strings.Cut(row.how, "@")
 			}
-			w := c.online(ctx, t, program, name, 14, env, []string{"--redundancy", []string{"xor", "partner"}[i%2]}, args...)
+			w := c.online(ctx, t, program, harness.MPIs()[0], name, 14, env, []string{"--redundancy", []string{"xor", "partner"}[i%2]}, args...)
 			if hurts {
 				w.counts(ctx, t, 4)
 				c.sandbox(t, verb, "nodes/"+node)
@@ -108,10 +110,45 @@ func TestOnline(t *testing.T) {
 	}
 }
 
+// TestOnlineMPI: members that speak by Open MPI go on when one has died, alone or with its node; a process that has waited takes its place, or, if
+// there is none, all are started again.
+func TestOnlineMPI(t *testing.T) {
+	c, ctx := written1(t)
+	const size = "size=200000"
+	for i, row := range []struct{ how, processes, says string }{
+		{"die=2@6@1", "5", "member 2 has died; the others go on, and process 4 takes its place"},
+		{"crash node2", "5", "member 2 has died; the others go on, and process 4 takes its place"},
+		{"die=1@6@2", "4", "member 1 has died, and no spare is left; going back to checkpoint"},
+		{"kill node1", "5", "node node1 was lost.*going back to checkpoint"}, // with its launcher
+	} {
+		if !harness.ChosenOf(4, i) {
+			continue
+		}
+		t.Run(row.how, func(t *testing.T) {
+			args := []string{size, "members=4"}
+			verb, node, hurts := strings.Cut(row.how, " ")
+			if !hurts {
+				args = append(args, row.how)
+			}
+			w := c.online(ctx, t, "snap_survive", "openmpi", fmt.Sprintf("mpi%d", i), 14, nil, []string{"-n", row.processes}, args...)
+			if hurts {
+				w.counts(ctx, t, 4)
+				c.sandbox(t, verb, "nodes/"+node)
+			}
+			w.says(ctx, t, row.says)
+			w.says(ctx, t, `survive: member \d restored at step`)
+			w.endsTogether(ctx, t, size)
+			if hurts {
+				c.sandbox(t, "start", "nodes/"+node)
+			}
+		})
+	}
+}
+
 // TestOnlineWrong: what is lost for good is an error, and no other bytes; and what --survivors cannot be for is said before anything runs.
 func TestOnlineWrong(t *testing.T) {
 	c, ctx := written1(t)
-	w := c.online(ctx, t, "online_go", "lost", 100, nil, []string{"--redundancy", "single"}, "size=1000")
+	w := c.online(ctx, t, "online_go", harness.MPIs()[0], "lost", 100, nil, []string{"--redundancy", "single"}, "size=1000", "dir="+addresses(c, "lost"))
 	w.counts(ctx, t, 3)
 	c.sandbox(t, "kill", "nodes/node2")
 	w.says(ctx, t, `restore: memory.\d+ counts, but it cannot be had: more is lost, or damaged, than its redundancy covers`)
@@ -125,7 +162,7 @@ func TestOnlineWrong(t *testing.T) {
 		{[]string{"--plain", "--survivors", "some"}, `--survivors "some", wanted end or keep`},
 		{[]string{"--survivors", "keep"}, `wanted --plain, and neither --script nor --files`},
 		{[]string{"--plain", "--survivors", "keep"}, `wanted --hosts or --sandbox, and --cache`},
-		{[]string{"--plain", "--survivors", "keep", "--sandbox", "nodes", "--cache", cache, "--", w.site.Command(harness.Program{Name: "snap_steps"}, w.mpi)[0]}, `found a program of ` + w.mpi + `, wanted one without MPI`},
+		{[]string{"--plain", "--survivors", "keep", "--sandbox", "nodes", "--cache", cache, "--", w.site.Command(harness.Program{Name: "snap_steps"}, "mpich")[0]}, `found a program of mpich, wanted one of Open MPI, or without MPI`},
 	} {
 		args := append([]string{"run"}, row.args...)
 		if !slices.Contains(args, "--") {

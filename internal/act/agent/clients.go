@@ -220,7 +220,7 @@ func hearClient(conn *net.UnixConn) ([]*client.Asked, error) {
 func (c *clients) answerAll(asks []*client.Asked, pid int) (answer client.Answered) {
 	switch asks[0].Type {
 	case client.ReqWritten:
-	case client.ReqEnter:
+	case client.ReqEnter, client.ReqSpare:
 		return c.enter(asks[0], pid)
 	default:
 		return c.answer(asks[0])
@@ -273,7 +273,7 @@ func (c *clients) ask(m control.Asked) client.Answered {
 	return <-answer
 }
 
-// enter asks for a member that begins, whose process is watched from then on: it may end while it waits.
+// enter asks for a member that begins, or a spare, whose process is watched from then on: it may end while it waits.
 func (c *clients) enter(ask *client.Asked, pid int) client.Answered {
 	number, answer := c.begin(control.Asked{Asked: *ask, Process: pid})
 	if number != 0 {

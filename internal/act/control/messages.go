@@ -121,9 +121,9 @@ type (
 		client.Asked
 		Settings *settings.Sources // of Begin and Config
 		Question string            // of Config
-		Process  int               // of Enter: who asks
+		Process  int               // of Enter and Spare: who asks
 	}
-	// RankLeft: the process of a rank that has joined a program (client.ReqJoin), or of a member that has begun (client.ReqEnter), has ended.
+	// RankLeft: the process of a rank that has joined a program (client.ReqJoin), or of a member that has begun (client.ReqEnter, ReqSpare), has ended.
 	RankLeft struct {
 		Run    uint64
 		Rank   int

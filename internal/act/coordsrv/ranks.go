@@ -243,6 +243,7 @@ func (r *ranks) spec(image uint64) launch.Spec {
 	spec := r.opt.Spec
 	spec.Fault = faults.ForRanks(r.opt.Fault, r.starts.all-1, image != 0, r.starts.images)
 	spec.Number, spec.RunDir = r.agents.start, agent.StartDir(r.opt.RunDir, r.agents.start)
+	spec.Recovers = r.opt.Job.Meta.Survivors == dataset.SurvivorsSpares
 	spec.Clients, spec.Plain, spec.Script = r.agents.clients, r.opt.Plain, r.opt.Script
 	if r.agents.remote != nil && (spec.MPI.Name == launch.MPICH || r.opt.Script) {
 		spec.Preload = filepath.Join(spec.LibDir, "finalize.so") // harmless where it is not needed
@@ -270,7 +271,7 @@ func (r *ranks) start(spec launch.Spec) {
 		r.wg.Go(func() { r.post(coord.Launched{}) })
 	}
 	switch {
-	case r.agents.remote != nil && (spec.MPI.Name == launch.MPICH || r.opt.Job.Meta.Survivors) && !r.opt.Script:
+	case r.agents.remote != nil && (spec.MPI.Name == launch.MPICH || r.opt.Job.Meta.Survivors == dataset.SurvivorsRejoin) && !r.opt.Script:
 		r.startSpread(spec.RankCommand(), spec.Env(r.opt.Environ))
 		return
 	case r.agents.remote != nil:

@@ -14,6 +14,7 @@ import (
 	"github.com/byssus-hpc/byssus/internal/decide/outputs"
 	"github.com/byssus-hpc/byssus/internal/decide/settings"
 	"github.com/byssus-hpc/byssus/internal/decide/snapshots"
+	"github.com/byssus-hpc/byssus/internal/store/dataset"
 	"github.com/byssus-hpc/byssus/internal/wire/client"
 )
 
@@ -26,9 +27,10 @@ type memory struct {
 	resumed bool // the program was restored from images, with whatever groups it had then
 	name    string
 	run     uint64
-	at      []int                       // the node of each member
-	begun   map[int]begun               // the process of each member that has begun, and not ended
-	held    map[int]held                // members that begin while the end of the process before is not known
+	at      []int         // the node of each member
+	begun   map[int]begun // the process of each member that has begun, and not ended
+	held    map[int]held  // members that begin while the end of the process before is not known
+	spares  spares
 	commits map[uint64]func(why string) // of snapshots that are being stored
 }
 
@@ -36,6 +38,7 @@ type memory struct {
 type begun struct {
 	node, process int
 	number        uint64 // of what the agent has asked for it
+	rank          uint64 // by which the program knows the process
 }
 
 // held is a member that waits with its beginning.
@@ -46,6 +49,7 @@ type held struct {
 
 func newMemory(w *written) *memory {
 	m := &memory{w: w}
+	m.spares = spares{memory: m}
 	m.clear()
 	return m
 }
@@ -59,6 +63,7 @@ func (m *memory) reset() {
 	if m.group != nil {
 		m.group.Refuse("the program is over")
 	}
+	m.spares.over(errors.New("the program is over"))
 	for _, h := range m.held {
 		m.w.done(h.ask, errors.New("the program is over"))
 	}
@@ -66,10 +71,11 @@ func (m *memory) reset() {
 }
 
 // keeps says whether the survivors of a death go on.
-func (m *memory) keeps() bool { return m.w.s.opt.Job.Meta.Survivors }
+func (m *memory) keeps() bool { return m.w.s.opt.Job.Meta.Survivors != dataset.SurvivorsEnd }
 
 // left: the process of a member has ended.
 func (m *memory) left(node int, l control.RankLeft) {
+	m.spares.left(node, l.Number)
 	if b, ok := m.begun[l.Rank]; ok && b.node == node && b.number == l.Number {
 		m.died(l.Rank)
 	}
@@ -77,6 +83,7 @@ func (m *memory) left(node int, l control.RankLeft) {
 
 // lost: a node is gone, and with it what runs there.
 func (m *memory) lost(node int) {
+	m.spares.lost(node)
 	for member, b := range m.begun {
 		if b.node == node {
 			m.died(member)
@@ -89,6 +96,9 @@ func (m *memory) died(member int) {
 	delete(m.begun, member)
 	m.w.book.Left(m.run, member)
 	m.group.Died(member)
+	if m.spares.replace(member); m.finished() && len(m.begun) == 0 {
+		m.spares.end()
+	}
 	if h, ok := m.held[member]; ok {
 		delete(m.held, member)
 		h.then()
@@ -127,6 +137,8 @@ func (m *memory) asked(ask outputs.Ask, a control.Asked) {
 		text = a.Text[0]
 	}
 	switch {
+	case a.Type == client.ReqSpare:
+		m.spares.enter(ask, a)
 	case a.Type == client.ReqEnter:
 		m.enter(ask, q, a)
 	case m.group == nil && m.resumed && a.NRanks > 0:
@@ -191,8 +203,8 @@ func (m *memory) enter(ask outputs.Ask, q snapshots.Question, a control.Asked) {
 	if m.group == nil || m.group.Over() {
 		if m.group != nil { // its processes may live, and make another
 			w.book.Over()
+			m.reset()
 		}
-		m.reset()
 		m.name = a.Text[0]
 		m.found(int(a.NRanks), func(d *desk) *snapshots.Group { return snapshots.New(d, m.members, m.keeps()) })
 	}
@@ -201,7 +213,8 @@ func (m *memory) enter(ask outputs.Ask, q snapshots.Question, a control.Asked) {
 	q.Again = lives && !other
 	enter := func() {
 		if !other || m.keeps() { // else it is refused
-			m.begun[q.Member] = begun{q.Node, a.Process, a.Number}
+			m.begun[q.Member] = begun{q.Node, a.Process, a.Number, a.NFiles}
+			m.spares.began(q.Member)
 		}
 		m.group.Enter(q, fmt.Sprintf("group %s of %d members", a.Text[0], a.NRanks), a.Flags&client.FlagRestore != 0)
 	}
@@ -243,7 +256,7 @@ func (d *desk) Answer(ask uint64, a snapshots.Answer) {
 		}
 	}
 	if a.State != "" {
-		out.Dataset, out.Text = a.Version, []string{a.State}
+		out.Dataset, out.Text = a.Version, []string{a.State, d.ranks()}
 	}
 	if a.Differ {
 		out.Flags |= client.FlagDiffer
@@ -343,6 +356,21 @@ func (d *desk) End(keep bool, then func(string)) {
 				d.w.complain(d.w.book.Drop(s.Name, false))
 			}
 		}
+		if a.Refused == "" {
+			d.spares.over(nil)
+		}
 		then(a.Refused)
 	}), d.run)
+}
+
+// ranks are the numbers by which the program knows the processes of members; - where there is none.
+func (m *memory) ranks() string {
+	list := make([]string, m.members)
+	for member := range list {
+		list[member] = "-"
+		if b, ok := m.begun[member]; ok {
+			list[member] = strconv.FormatUint(b.rank, 10)
+		}
+	}
+	return strings.Join(list, " ")
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/byssus-hpc/byssus/internal/decide/coord"
 	"github.com/byssus-hpc/byssus/internal/decide/node"
 	"github.com/byssus-hpc/byssus/internal/decide/pmi"
+	"github.com/byssus-hpc/byssus/internal/store/dataset"
 	"github.com/byssus-hpc/byssus/internal/store/timeline"
 )
 
@@ -39,6 +40,8 @@ func (s *Server) lost(p *peer, why string) {
 	case s.ranks.now.spread == nil:
 	case s.ranks.now.spread.launcher == p:
 		s.ranks.launched(control.Launched{Signal: 9})
+	case s.ranks.now.spread.launcher != nil && s.opt.Job.Meta.Survivors == dataset.SurvivorsSpares: // spares take the places of members that were there
+		return
 	case s.ranks.keeps():
 		survivors{s.ranks}.nodeDied(p, why)
 		return
@@ -186,6 +189,9 @@ func (r *ranks) launched(l control.Launched) {
 		return
 	}
 	r.now.spread = nil
+	if r.written().memory.spares.ended == r.agents.start { // what it says of those that have died means nothing
+		l = control.Launched{}
+	}
 	r.wg.Go(func() { r.post(coord.LauncherExit{Code: l.Code, Signal: l.Signal, Died: r.died(l.Code)}) })
 }
 

@@ -7,6 +7,7 @@ import (
 
 	"github.com/byssus-hpc/byssus/internal/act/control"
 	"github.com/byssus-hpc/byssus/internal/decide/coord"
+	"github.com/byssus-hpc/byssus/internal/store/dataset"
 	"github.com/byssus-hpc/byssus/internal/store/timeline"
 )
 
@@ -15,7 +16,7 @@ type survivors struct{ *ranks }
 
 // keeps says whether survivors of a death go on in the present start, as far as it depends on how it was started.
 func (r *ranks) keeps() bool {
-	return r.opt.Job.Meta.Survivors && r.now.killed == 0 && r.now.spread != nil && r.now.spread.launcher == nil
+	return r.opt.Job.Meta.Survivors == dataset.SurvivorsRejoin && r.now.killed == 0 && r.now.spread != nil && r.now.spread.launcher == nil
 }
 
 // ended takes in how a rank has ended in a start whose survivors go on; false: it is to be taken as in others.

@@ -178,7 +178,7 @@ func (w *written) asked(from *peer, m control.Asked) {
 		w.book.End(ask, m.Run)
 	case client.ReqConfig:
 		w.config(ask, m)
-	case client.ReqEnter, client.ReqReady, client.ReqCommit, client.ReqLeave, client.ReqState:
+	case client.ReqEnter, client.ReqReady, client.ReqCommit, client.ReqLeave, client.ReqState, client.ReqSpare:
 		w.memory.asked(ask, m)
 	default:
 		w.done(ask, fmt.Errorf("request of unknown type %d", m.Type))

@@ -24,7 +24,7 @@ func newEpoch(keeps bool) epoch {
 }
 
 // Lives says whether the process of any member that has begun does.
-func (g *Group) Lives() bool { return len(g.alive) > 0 }
+func (e *epoch) Lives() bool { return len(e.alive) > 0 }
 
 // Died: the process of a member has.
 func (g *Group) Died(member int) {

@@ -189,10 +189,11 @@ type Saving struct {
 
 // AsItIs is what is to know of a program that is not led.
 type AsItIs struct {
-	Plain   bool   // App is started as it is
-	Script  bool   // App is run once, and starts launchers by itself
-	Preload string // a library for it; empty: none
-	Clients string // socket of the agent for programs that hand files to be kept
+	Plain    bool   // App is started as it is
+	Recovers bool   // the launcher goes on when a rank has died; Open MPI's
+	Script   bool   // App is run once, and starts launchers by itself
+	Preload  string // a library for it; empty: none
+	Clients  string // socket of the agent for programs that hand files to be kept
 }
 
 // Spec is what to start.
@@ -229,6 +230,9 @@ func (s Spec) Command() []string {
 		args = append(args, "--mca", "btl_base_warn_component_unused", "0")
 		// Under Byssus all ranks wait for ever in MPI_Dist_graph_create, in a third of the runs, when treematch makes the graph.
 		args = append(args, "--mca", "topo", "^treematch")
+		if s.Recovers {
+			args = append(args, "--enable-recovery")
+		}
 		if s.oversubscribed() {
 			args = append(args, "--mca", "mpi_yield_when_idle", "1")
 		}

@@ -68,13 +68,22 @@ type Meta struct {
 
 // Known is what is known of a job's datasets beside themselves.
 type Known struct {
-	Plain   bool           `json:"plain,omitempty"`      // ranks are not led: they write their datasets themselves
-	Outputs outputs.Memory `json:"outputs,omitzero"`     // what is known of these
-	Aside   []uint64       `json:"left_aside,omitempty"` // checkpoints that it has gone back behind
-	// Survivors says that ranks go on when one has died, whose place another process takes.
-	Survivors bool   `json:"survivors,omitempty"`
-	Route     *Route `json:"files,omitempty"` // which of a plain program's files are its datasets; nil: it says so itself
+	Plain     bool           `json:"plain,omitempty"`      // ranks are not led: they write their datasets themselves
+	Outputs   outputs.Memory `json:"outputs,omitzero"`     // what is known of these
+	Aside     []uint64       `json:"left_aside,omitempty"` // checkpoints that it has gone back behind
+	Survivors Survivors      `json:"survivors,omitempty"`  // what they do when a rank has died
+	Route     *Route         `json:"files,omitempty"`      // which of a plain program's files are its datasets; nil: it says so itself
 }
+
+// Survivors are what the ranks of a plain job do when one has died.
+type Survivors string
+
+// They end, by default; or they go on, with a process that is started in its place, or with one that has waited for that.
+const (
+	SurvivorsEnd    Survivors = ""
+	SurvivorsRejoin Survivors = "processes"
+	SurvivorsSpares Survivors = "spares"
+)
 
 // Route says which files of a program that is run as it is are its checkpoints, and how it goes on from one.
 type Route struct {

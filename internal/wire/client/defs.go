@@ -34,6 +34,7 @@ const (
 	ReqCommit  = 17 // of each member: its part of the next snapshot is in its place, if valid
 	ReqLeave   = 18 // of each member: it makes no more; snapshots stay, if valid
 	ReqState   = 19 // of each member: which members have died, when that is another version than it knows
+	ReqSpare   = 20 // of a process that is no member: it waits for the place of one that has died
 )
 
 // Flags of datasets. CHECKPOINT and OUTPUT are SCR's.

@@ -1,0 +1,129 @@
+package coordsrv
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/byssus-hpc/byssus/internal/act/control"
+	"github.com/byssus-hpc/byssus/internal/decide/coord"
+	"github.com/byssus-hpc/byssus/internal/decide/outputs"
+	"github.com/byssus-hpc/byssus/internal/wire/client"
+)
+
+// spares are processes that the program's launcher has started and that are no members: they wait for the place of one that has died, where no
+// process can be started later, as in the world of an MPI. They belong to the loop's goroutine.
+type spares struct {
+	memory  *memory
+	waiting []spare
+	chosen  map[int]spare // members whose places they are to take, until they say that they begin
+	ended   uint64        // the start whose members have finished and ended, 0: none has
+}
+
+// spare is one, by what its agent has asked for it.
+type spare struct {
+	ask    outputs.Ask
+	node   int
+	number uint64
+	rank   uint64
+}
+
+// enter: a process waits.
+func (s *spares) enter(ask outputs.Ask, a control.Asked) {
+	if !s.memory.keeps() {
+		s.memory.w.done(ask, errors.New("a spare: found byssus run without --survivors keep, where all are started again"))
+		return
+	}
+	s.waiting = append(s.waiting, spare{ask, ask.Node, a.Number, a.NFiles})
+}
+
+// began: a member has, by whatever process.
+func (s *spares) began(member int) { delete(s.chosen, member) }
+
+// replace has a spare take the place of a member that has died, where others cannot be started. Without one all are ended, and started again.
+func (s *spares) replace(member int) {
+	w := s.memory.w
+	sp := w.s.ranks.now.spread
+	if !s.memory.keeps() || sp == nil || sp.launcher == nil || w.s.ranks.now.killed != 0 || s.memory.finished() {
+		return
+	}
+	if len(s.waiting) == 0 {
+		w.s.step(coord.Unreplaced{Why: fmt.Sprintf("member %d has died, and no spare is left", member)})
+		return
+	}
+	next := s.waiting[0]
+	s.waiting = s.waiting[1:]
+	if s.chosen == nil {
+		s.chosen = map[int]spare{}
+	}
+	s.chosen[member] = next
+	w.Say(fmt.Sprintf("member %d has died; the others go on, and process %d takes its place", member, next.rank))
+	s.answer(next, client.Answered{Answer: client.Answer{Valid: 1, Dataset: uint64(member)}})
+}
+
+func (s *spares) answer(to spare, a client.Answered) {
+	if q, ok := s.memory.w.asks[to.ask.Number]; ok {
+		delete(s.memory.w.asks, to.ask.Number)
+		s.memory.w.tell(q, a)
+	}
+}
+
+// left: the process for which an agent has asked this has ended.
+func (s *spares) left(node int, number uint64) {
+	s.gone(func(sp spare) bool { return sp.node == node && sp.number == number })
+}
+
+// lost: a node is gone.
+func (s *spares) lost(node int) { s.gone(func(sp spare) bool { return sp.node == node }) }
+
+// gone: some are. For those that were to take a place another is.
+func (s *spares) gone(which func(spare) bool) {
+	var stay []spare
+	for _, sp := range s.waiting {
+		if which(sp) {
+			s.answer(sp, client.Refusal("it has ended"))
+		} else {
+			stay = append(stay, sp)
+		}
+	}
+	s.waiting = stay
+	for member, sp := range s.chosen {
+		if which(sp) {
+			delete(s.chosen, member)
+			s.replace(member)
+		}
+	}
+}
+
+// launcherLimit is how long a launcher that has lost a node may take to end when all members have: what they have printed is under way.
+const launcherLimit = 5 * time.Second
+
+// end: all members have finished, and ended. A launcher that goes on when processes die may wait for ever for some that have, for their node, or
+// for what has not called MPI_Finalize, which would wait for the dead.
+func (s *spares) end() {
+	srv := s.memory.w.s
+	sp, start := srv.ranks.now.spread, srv.agents.start
+	if sp == nil || sp.launcher == nil || !s.memory.keeps() {
+		return
+	}
+	s.ended = start
+	time.AfterFunc(launcherLimit, func() {
+		srv.ask(func() {
+			if srv.agents.start == start && srv.ranks.now.spread == sp {
+				srv.agents.tell(control.Kill{})
+			}
+		})
+	})
+}
+
+// over: none is needed any more; or why there can be none.
+func (s *spares) over(why error) {
+	for _, sp := range s.waiting {
+		if why != nil {
+			s.answer(sp, client.Refusal(why.Error()))
+		} else {
+			s.answer(sp, client.Answered{})
+		}
+	}
+	s.waiting, s.chosen = nil, nil
+}
