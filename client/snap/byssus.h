@@ -79,7 +79,7 @@ int bys_processes(bys_desc, uint32_t *processes, size_t n);
 
 /* A process that is no member waits here, outside of MPI, until it is to take the place of a member that has
  * died: under --survivors keep, of a program with Open MPI, whose launcher starts more processes than there
- * are members. group: its name, and how many members it has; filled in: member. BYS_OK: it is that member, and
+ * are members. group: its name, and how many members it has; filled in: member. BYS_OK: it is that one, and
  * calls bys_restore; BYS_NOTHING: the members have finished. One thread at a time; bys_error(NULL) has the
  * sentence. */
 int bys_spare(bys_group *group, long timeout);
