@@ -55,7 +55,7 @@ func newMemory(w *written) *memory {
 }
 
 func (m *memory) clear() {
-	m.group, m.begun, m.held, m.commits = nil, map[int]begun{}, map[int]held{}, map[uint64]func(string){}
+	m.group, m.run, m.begun, m.held, m.commits = nil, 0, map[int]begun{}, map[int]held{}, map[uint64]func(string){}
 }
 
 // reset ends the group, whose program is over.
@@ -106,6 +106,9 @@ func (m *memory) died(member int) {
 		m.reset()
 	}
 }
+
+// lives says whether all members have begun, and not finished.
+func (m *memory) lives() bool { return m.group != nil && m.run != 0 && !m.group.Over() }
 
 // finished says whether members have made use of this, and have said that they are done.
 func (m *memory) finished() bool { return m.group != nil && m.group.Over() }

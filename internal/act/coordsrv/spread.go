@@ -40,7 +40,7 @@ func (s *Server) lost(p *peer, why string) {
 	case s.ranks.now.spread == nil:
 	case s.ranks.now.spread.launcher == p:
 		s.ranks.launched(control.Launched{Signal: 9})
-	case s.ranks.now.spread.launcher != nil && s.opt.Job.Meta.Survivors == dataset.SurvivorsSpares: // spares take the places of members that were there
+	case s.ranks.now.spread.launcher != nil && s.opt.Job.Meta.Survivors == dataset.SurvivorsSpares && s.written.memory.lives(): // spares take the places of members that were there
 		return
 	case s.ranks.keeps():
 		survivors{s.ranks}.nodeDied(p, why)

@@ -35,13 +35,21 @@ func (r survivors) ended(sp *spread, e control.Exited) bool {
 	return false
 }
 
-// nodeDied: a node is gone, with its ranks.
+// nodeDied: a node is gone, with its ranks, if it has any.
 func (r survivors) nodeDied(p *peer, why string) {
 	sp := r.now.spread
+	if len(p.ranks) == 0 {
+		return
+	}
 	for _, rank := range p.ranks {
 		delete(sp.left, rank)
 	}
 	sp.code = cmp.Or(sp.code, bySignal+int(syscall.SIGKILL))
+	if r.written().memory.finished() {
+		r.step(coord.NodeLost{Name: "node " + p.name, Ranks: p.ranks, Why: why})
+		r.emptied(sp)
+		return
+	}
 	r.step(coord.RanksDied{Ranks: slices.Clone(p.ranks), Node: "node " + p.name, Why: why})
 	r.emptied(sp)
 }
@@ -63,6 +71,10 @@ func (r survivors) replace(list []int) {
 		case r.now.spread != sp:
 			return
 		case r.now.killed != 0:
+			r.unstarted(sp, list)
+			return
+		case len(r.agents.alive()) == 0:
+			r.step(coord.Unreplaced{Why: "all nodes are lost"})
 			r.unstarted(sp, list)
 			return
 		}

@@ -1,6 +1,7 @@
 package outputs
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 )
@@ -59,7 +60,7 @@ func (c *copies) flushed(d *Dataset, err error) {
 	d.flushing, d.Stored = false, err == nil
 	if err != nil {
 		d.tries++
-		c.driver.Say(fmt.Sprintf("dataset %s is not copied to %s: %v", d.Name, c.policy.Prefix, err))
+		c.driver.Say(fmt.Sprintf("dataset %s is not copied to %s: %v", d.Name, cmp.Or(c.policy.Prefix, "the store"), err))
 		for _, ask := range d.waiting {
 			c.refuse(ask, "dataset %s is not copied to %s: %v", d.Name, c.policy.Prefix, err)
 		}
