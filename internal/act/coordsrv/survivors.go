@@ -21,15 +21,18 @@ func (r *ranks) keeps() bool {
 
 // ended takes in how a rank has ended in a start whose survivors go on; false: it is to be taken as in others.
 func (r survivors) ended(sp *spread, e control.Exited) bool {
-	over := r.written().memory.finished()
+	over, signal := r.written().memory.finished(), e.Signal
+	if signal == 0 && e.Code > bySignal { // of a child, as a shell says it
+		signal = e.Code - bySignal
+	}
 	switch {
-	case e.Signal != 0 && e.Untold && !over:
-		sp.died = cmp.Or(sp.died, e.Signal)
-		sp.code = cmp.Or(sp.code, bySignal+e.Signal)
-		r.step(coord.RanksDied{Ranks: []int{e.Rank}, Signal: e.Signal})
+	case signal != 0 && e.Untold && !over:
+		sp.died = cmp.Or(sp.died, signal)
+		sp.code = cmp.Or(sp.code, bySignal+signal)
+		r.step(coord.RanksDied{Ranks: []int{e.Rank}, Signal: signal})
 		r.emptied(sp)
 		return true
-	case e.Signal == 0 && e.Code == 0:
+	case signal == 0 && e.Code == 0:
 		r.written().memory.shrunk(len(sp.left))
 	}
 	return false
