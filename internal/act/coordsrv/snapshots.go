@@ -93,6 +93,9 @@ func (m *memory) lost(node int) {
 
 // died: a member has. When all have, and none takes its place, the group is over, whether they said so or not.
 func (m *memory) died(member int) {
+	if m.group == nil { // the death of another has ended it
+		return
+	}
 	delete(m.begun, member)
 	m.w.book.Left(m.run, member)
 	m.group.Died(member)

@@ -68,8 +68,7 @@ func (r survivors) replace(list []int) {
 	for _, rank := range list {
 		sp.left[rank] = true
 	}
-	w := r.written()
-	again := func() {
+	r.written().keeper.Settled(func() { // there are caches wherever survivors are kept
 		switch {
 		case r.now.spread != sp:
 			return
@@ -83,19 +82,14 @@ func (r survivors) replace(list []int) {
 		}
 		r.settle(list)
 		r.startAgain(sp, list)
-	}
-	if w.keeper == nil {
-		again()
-		return
-	}
-	w.keeper.Settled(again)
+	})
 }
 
 // settle gives ranks of lost nodes to others.
 func (r survivors) settle(list []int) {
 	w := r.written()
 	wanted := map[int]int{} // the node of a rank's part
-	if all := w.book.Checkpoints(); w.keeper != nil && len(all) > 0 {
+	if all := w.book.Checkpoints(); len(all) > 0 {
 		if plan, err := w.keeper.Resume(all[len(all)-1]); err == nil {
 			for node, ranks := range plan.Ranks {
 				for _, rank := range ranks {
