@@ -2,9 +2,10 @@
  *
  *   snapshots start DIR BYTES ROUNDS     bys_start of a region, beside memcpy into memory that was used before
  *   snapshots commit DIR BYTES ROUNDS    bys_commit of it, beside writing a file in DIR over
+ *   snapshots few DIR BYTES ROUNDS       the same, of which the program has written one page in a hundred
  *
  * Rank 0 prints a line for each round: plain, and the snapshot's; seconds of the slowest rank. Rounds that make slots are
- * not printed. Every byte differs from round to round. */
+ * not printed. But with few, every byte differs from round to round. */
 #include <fcntl.h>
 #include <mpi.h>
 #include <stdio.h>
@@ -38,13 +39,24 @@ static void over(int fd, const char *bytes, size_t n)
 	for (size_t at = 0; at < n; at += 1 << 20) check(pwrite(fd, bytes + at, 1 << 20, (off_t)at) == 1 << 20, "write");
 }
 
+/* compute changes all, or of each hundred pages one. */
+static void compute(uint64_t *bytes, size_t n, size_t round, int few)
+{
+	if (!few) {
+		for (size_t k = 0; k < n / 8; k++) bytes[k] = (k + round) * 0x9e3779b97f4a7c15;
+		return;
+	}
+	for (size_t page = round * 37 % 100; page < n / 4096; page += 100)
+		for (size_t k = 0; k < 512; k++) bytes[512 * page + k] = (k + page + round) * 0x9e3779b97f4a7c15;
+}
+
 int main(int argc, char **argv)
 {
 	MPI_Init(&argc, &argv);
 	MPI_Comm_rank(MPI_COMM_WORLD, &rank);
 	MPI_Comm_size(MPI_COMM_WORLD, &ranks);
-	check(argc == 5, "start or commit, DIR, BYTES, ROUNDS");
-	int commit = !strcmp(argv[1], "commit"), rounds = atoi(argv[4]);
+	check(argc == 5, "start, commit or few, DIR, BYTES, ROUNDS");
+	int few = !strcmp(argv[1], "few"), commit = few || !strcmp(argv[1], "commit"), rounds = atoi(argv[4]);
 	size_t n = strtoull(argv[3], NULL, 10);
 	uint64_t *bytes = malloc(n);
 	char *copy = malloc(n), path[4096];
@@ -57,7 +69,7 @@ int main(int argc, char **argv)
 	bys_desc d = NULL;
 	check(bys_init(&d, &region, 1, &group, BYS_BLOCK) == BYS_OK, bys_error(d));
 	for (int i = -3; i < rounds; i++) {
-		for (size_t k = 0; k < n / 8; k++) bytes[k] = (k + (size_t)(i + 9)) * 0x9e3779b97f4a7c15;
+		compute(bytes, n, (size_t)(i + 9), few && i > -3);
 		double t = now();
 		if (commit) over(fd, (char *)bytes, n);
 		else memcpy(copy, bytes, n);

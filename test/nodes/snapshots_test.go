@@ -9,6 +9,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/byssus-hpc/byssus/internal/store/timeline"
 	"github.com/byssus-hpc/byssus/internal/wire/faults"
 	"github.com/byssus-hpc/byssus/test/harness"
 )
@@ -67,6 +68,9 @@ func TestSnapshotMoments(t *testing.T) {
 				env = []string{"BYSSUS_FAULT=" + row.point + "@" + row.node}
 			}
 			program := []string{"snap_steps", "snap_go"}[i/2%2] // in C with MPI, and in Go without
+			if program == "snap_steps" {
+				args = append(args, "few=30") // snapshots are increments
+			}
 			w := c.snaps(ctx, t, program, fmt.Sprintf("snapshot%d", i), harness.MPIs()[i%2], 12, env, []string{"--scavenge", "1m"}, args...)
 			switch {
 			case row.node != "":
@@ -87,6 +91,53 @@ func TestSnapshotMoments(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestSnapshotIncrement: of a program that changes little between two snapshots little is sent; what a node that crashes held is made again from
+// that; what a node has of the snapshot before is damaged, unseen, and the next one has all bytes from the ranks again.
+func TestSnapshotIncrement(t *testing.T) {
+	c, ctx := written1(t)
+	for i, red := range []string{"xor", "partner"} {
+		if !harness.ChosenOf(4, i) {
+			continue
+		}
+		const size = 3000000
+		w := c.snaps(ctx, t, "snap_steps", "increments"+red, harness.MPIs()[i%2], 16, nil, []string{"--redundancy", red}, fmt.Sprint("size=", size), "few=100")
+		w.counts(ctx, t, 5)
+		c.sandbox(t, "crash", "nodes/node3")
+		w.says(ctx, t, "what node3 held, .*, was made again on node5")
+		w.says(ctx, t, "steps: restored at step ")
+		c.sandbox(t, "start", "nodes/node3")
+		w.says(ctx, t, "steps: waits")
+		of := map[string]string{"xor": "parity.*", "partner": "rank-*.files/member-*"}[red]
+		flip := "f=$(ls -d %s/scr.*/stream1.*[0-9] | tail -1); for g in $f/%s; do printf X | dd of=$g bs=1 seek=500000 conv=notrunc 2>/dev/null; done"
+		c.sandbox(t, "run", "nodes", "--node", "node2", "--", "sh", "-c", fmt.Sprintf(flip, cache, of))
+		w.ends(ctx, t)
+		w.says(ctx, t, `what node2 has of it is damaged, and counts as lost: .* crc32c `)
+		few := 0
+		for _, e := range w.events(t) {
+			if e.Kind == timeline.Encoded && 0 < e.Bytes && e.Bytes < size/40 {
+				few++
+			}
+		}
+		if wanted := ranks * 6; few < wanted {
+			t.Errorf("%s: %d times a node has sent less than one in forty bytes, wanted %d at least\n%s", red, few, wanted, w.story())
+		}
+		w.steps = 20
+		w.run(ctx, t, nil)
+		w.says(ctx, t, "steps: restored at step 16")
+		w.ends(ctx, t)
+	}
+}
+
+// events are those of its timeline.
+func (w *written) events(t *testing.T) []timeline.Event {
+	t.Helper()
+	list, _, err := timeline.Read(filepath.Join(w.dir, w.name, ".scr", "scr"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return list
 }
 
 // TestSnapshotTransparent: a program makes snapshots of its memory while checkpoints of its processes are taken; a node crashes, and it goes on from

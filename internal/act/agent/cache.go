@@ -24,31 +24,6 @@ import (
 // ParityName is the name of the file that a member of a set keeps for the others.
 func ParityName(h *holding.Header) string { return fmt.Sprintf("parity.%d.%d", h.Set, h.Own) }
 
-// encode makes what this node keeps for the others of its set, beside the images that it has written.
-func (n *cache) encode(ctx context.Context, o control.Encode) error {
-	n.cfg.Faults.Hit(faults.EncodeBegun)
-	store := n.of(o.Header.Stream)
-	m, err := openMember(store.Path(o.Checkpoint)+".tmp", o.Header)
-	if err != nil {
-		return err
-	}
-	m.reuse = func(name string) bool { return store.Spares().Reuse(o.Checkpoint, name) }
-	defer m.close()
-	at := mover.Places{}
-	if at.Read[redset.Part], err = m.part(o.Header.Own, part.ToRead); err != nil {
-		return err
-	}
-	if at.Write[redset.Redundancy], err = m.make(); err != nil {
-		return err
-	}
-	if err := mover.Run(ctx, n.cfg.Port, o.Transfer, m.layout.Encode(o.Header.Own), at, nil); err != nil {
-		return fmt.Errorf("agent: redundancy of %s: %w", store.Called(o.Checkpoint), err)
-	}
-	err = m.finish(n.store.Meta.Fsync)
-	n.cfg.Faults.Hit(faults.EncodeDone)
-	return err
-}
-
 // rebuildAndSay does this node's share in making a lost member again.
 func (n *Node) rebuildAndSay(ctx context.Context, o control.Rebuild) {
 	n.cfg.Faults.Hit(faults.RebuildBegun)
@@ -79,7 +54,7 @@ func (n *cache) give(ctx context.Context, o control.Rebuild) error {
 	if at.Read[redset.Redundancy], _, err = m.redundancy(part.ToRead); err != nil {
 		return err
 	}
-	if err := mover.Run(ctx, n.cfg.Port, o.Transfer, m.layout.Rebuild(o.Lost, o.Header.Own), at, nil); err != nil {
+	if _, err := mover.Run(ctx, n.cfg.Port, o.Transfer, m.layout.Rebuild(o.Lost, o.Header.Own), at); err != nil {
 		return fmt.Errorf("agent: rebuilding of checkpoint %d: %w", o.Checkpoint, err)
 	}
 	return nil
@@ -104,7 +79,7 @@ func (n *cache) become(ctx context.Context, o control.Rebuild) (*dataset.Part, e
 	if at.Write[redset.Redundancy], err = m.make(); err != nil {
 		return nil, err
 	}
-	if err := mover.Run(ctx, n.cfg.Port, o.Transfer, m.layout.Rebuild(o.Lost, o.Lost), at, nil); err != nil {
+	if _, err := mover.Run(ctx, n.cfg.Port, o.Transfer, m.layout.Rebuild(o.Lost, o.Lost), at); err != nil {
 		return nil, fmt.Errorf("agent: rebuilding of checkpoint %d: %w", o.Checkpoint, err)
 	}
 	if err := m.finish(store.Meta.Fsync); err != nil {

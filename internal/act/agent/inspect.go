@@ -169,7 +169,7 @@ func (n *cache) repair(ctx context.Context, o control.Repair) error {
 	} else {
 		at.Read[redset.Part], at.Read[redset.Redundancy] = whole, from
 	}
-	err = mover.Run(ctx, n.cfg.Port, o.Transfer, m.layout.Repair(o.Damaged, o.Header.Own, o.Ranges), at, nil)
+	_, err = mover.Run(ctx, n.cfg.Port, o.Transfer, m.layout.Repair(o.Damaged, o.Header.Own, o.Ranges), at)
 	if err == nil && mine {
 		if err = m.repaired(n.store.Meta.Fsync); err == nil {
 			err = examine(ctx, dir)

@@ -149,7 +149,7 @@ func (n *Node) Hear(m control.Message) {
 			}
 		}
 	case control.Encode:
-		n.moves.do(o.Transfer.ID, func(ctx context.Context) { n.answer(o.Order, n.encode(ctx, o)) })
+		n.moves.do(o.Transfer.ID, func(ctx context.Context) { encodeAndSay(ctx, n, o) })
 	case control.Rebuild:
 		n.moves.do(o.Transfer.ID, func(ctx context.Context) { n.rebuildAndSay(ctx, o) })
 	case control.Abandon:

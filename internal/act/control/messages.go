@@ -22,7 +22,7 @@ var kinds = []reflect.Type{
 	reflect.TypeFor[Alive](), reflect.TypeFor[Refused](),
 
 	// of an agent
-	reflect.TypeFor[Joined](), reflect.TypeFor[Done](), reflect.TypeFor[Sealed](), reflect.TypeFor[Pages](), reflect.TypeFor[Exited](), reflect.TypeFor[Here](),
+	reflect.TypeFor[Joined](), reflect.TypeFor[Done](), reflect.TypeFor[Encoded](), reflect.TypeFor[Sealed](), reflect.TypeFor[Pages](), reflect.TypeFor[Exited](), reflect.TypeFor[Here](),
 	reflect.TypeFor[pmi.Up](),
 	reflect.TypeFor[node.Hello](), reflect.TypeFor[node.Init](), reflect.TypeFor[node.Finalizing](), reflect.TypeFor[node.Fini](),
 	reflect.TypeFor[node.Restored](), reflect.TypeFor[node.Failed](), reflect.TypeFor[node.Lost](), reflect.TypeFor[node.Left](),
@@ -88,8 +88,13 @@ type (
 		Text    string // Name
 		Err     string
 		Follows bool             // from what another agent could not do (Abandon)
-		Damaged bool             // since what the agent has is not as it was written (Flush)
+		Damaged bool             // since what the agent has is not as it was written (Flush, the base of Encode)
 		Damage  []holding.Damage // where (Inspect); none: it is not known
+	}
+	// Encoded answers Encode, when it could be done.
+	Encoded struct {
+		Order uint64
+		Sent  int64 // bytes
 	}
 	// Sealed answers Seal, Flush, and Rebuild of who becomes the lost member, when it could be done.
 	Sealed struct {
@@ -318,11 +323,12 @@ type (
 		Record            dataset.Manifest
 	}
 	// Encode makes what the node keeps for the others of its set, which is a vote for the checkpoint when it is done. Header.Own
-	// is the member that the node is. Answer: Done.
+	// is the member that the node is. Answer: Encoded, or Done of who could not.
 	Encode struct {
 		Order, Checkpoint uint64
 		Header            holding.Header
 		Transfer          mover.Transfer
+		Base              uint64 `json:",omitempty"` // it is an increment of this dataset of the stream; 0: of none
 	}
 	// Rebuild makes a member of a set again, which is lost; Header.Own is the member that the node is, or becomes. Answer: Sealed
 	// of who becomes it, Done of the others.

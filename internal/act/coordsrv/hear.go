@@ -13,6 +13,8 @@ func (s *Server) hear(m said) {
 	switch b := m.Body.(type) {
 	case control.Done:
 		s.agents.answered(b.Order, m.Message)
+	case control.Encoded:
+		s.agents.answered(b.Order, m.Message)
 	case control.Sealed:
 		s.agents.answered(b.Order, m.Message)
 	case control.Pages:

@@ -45,8 +45,9 @@ func (o *orders) message(node int, number uint64, order keep.Order) any {
 	case keep.Name:
 		return control.Name{Order: number, Checkpoint: k.Checkpoint, Stream: o.stream, Path: k.Path}
 	case keep.Encode:
-		return control.Encode{Order: number, Checkpoint: k.Header.Dataset, Header: k.Header,
-			Transfer: o.transfer(k.Transfer, k.Members, k.Header.Own)}
+		t := o.transfer(k.Transfer, k.Members, k.Header.Own)
+		t.Increment = k.Base != 0
+		return control.Encode{Order: number, Checkpoint: k.Header.Dataset, Header: k.Header, Transfer: t, Base: k.Base}
 	case keep.Rebuild:
 		return control.Rebuild{Order: number, Checkpoint: k.Header.Dataset, Header: k.Header, Lost: k.Lost,
 			Transfer: o.transfer(k.Transfer, k.Members, k.Header.Own)}
@@ -79,6 +80,8 @@ func (o *orders) answer(m control.Message) keep.Answer {
 	switch b := m.Body.(type) {
 	case control.Done:
 		return keep.Answer{Text: b.Text, Err: b.Err, Follows: b.Follows, Damaged: b.Damaged, Damage: b.Damage}
+	case control.Encoded:
+		return keep.Answer{Sent: b.Sent}
 	case control.Sealed:
 		if b.Part.MPI != "" {
 			o.mpi, o.app = b.Part.MPI, b.Part.App

@@ -210,6 +210,9 @@ func (t *story) answered(a answer, m control.Message) {
 			e.Bytes += f.Size
 		}
 	}
+	if encoded, ok := m.Body.(control.Encoded); ok {
+		e.Bytes = encoded.Sent
+	}
 	e.Reason = failure([]control.Message{m})
 	switch {
 	case e.Reason != "":

@@ -311,7 +311,7 @@ func (w *written) Commit(n uint64, label holding.Label, how settings.Pick, at []
 				groups = append(groups, how.Groups[w.s.agents.list[node].name])
 			}
 		}
-		w.keeper.Commit(id, label, keep.How{Scheme: how.Scheme, Size: w.fitting(how.SetSize, len(nodes)), Groups: groups}, nodes, ranks)
+		w.keeper.Commit(id, label, keep.How{Scheme: how.Scheme, Size: w.fitting(how.SetSize, len(nodes)), Groups: groups, Increments: w.again}, nodes, ranks)
 	}
 	time.AfterFunc(agreeTime, func() { w.s.ask(store) })
 }

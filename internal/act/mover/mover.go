@@ -10,7 +10,7 @@
 // goroutine besides, and is opened when the plan first uses it: one to another member seals and writes, behind a queue of one
 // piece less than the set has members, as plans want it; one from another member reads up to two pieces ahead.
 //
-// Memory: of pieces, no more than members * redset.Piece for each link and two more, whatever the lengths of the parts, made
+// Memory: of pieces, no more than members * redset.Piece for each link and three more, whatever the lengths of the parts, made
 // when they are first needed. A piece is a frame of package bulk: nothing is copied between reading it and sending it.
 //
 // Several members of a set may be on one agent, each with its Run, all with one port: links are told apart by transfer and
@@ -36,6 +36,7 @@ const _ = uint(bulk.MaxFrame - redset.Piece) // a piece has room in a frame
 type Places struct {
 	Read  [2]io.ReaderAt
 	Write [2]io.WriterAt
+	Base  [2]io.ReaderAt // of an increment: what Read, or Write, was in the older dataset
 }
 
 // Peer is how another member of the set is reached: the address of its agent's port, and the keys of the links to it (Out)
@@ -51,6 +52,9 @@ type Transfer struct {
 	Me    int // the member
 	Mode  bulk.Mode
 	Peers []Peer // by member; that of Me is not used
+	// Increment: what is moved is the difference (XOR) of each piece to what all members have in the same place of an older dataset (Base).
+	// All plans that make redundancy are sums, so that what comes out is the difference of that. Blocks without a difference are not sent.
+	Increment bool `json:",omitempty"`
 }
 
 func (t *Transfer) check() error {
@@ -65,7 +69,7 @@ type run struct {
 	Transfer
 	port   *bulk.Port
 	at     Places
-	moved  func(bytes int64)
+	sent   int64 // bytes of pieces, as they were sent
 	ctx    context.Context
 	fail   context.CancelCauseFunc  // the first call counts
 	tasks  sync.WaitGroup           // of the links
@@ -74,19 +78,18 @@ type run struct {
 	pieces pool
 	hand   *bulk.Frame // the piece at hand; nil: none yet
 	own    *bulk.Frame // what is added
+	base   *bulk.Frame // what an increment adds to
 }
 
-// Run performs a member's plan. moved may be nil; it is told the bytes of each piece that was sent or received.
-func Run(ctx context.Context, port *bulk.Port, t Transfer, steps iter.Seq[redset.Step], at Places,
-	moved func(bytes int64)) error {
-	return newRun(ctx, port, t, at, moved).perform(steps)
+// Run performs a member's plan. It returns how many bytes of pieces it has sent.
+func Run(ctx context.Context, port *bulk.Port, t Transfer, steps iter.Seq[redset.Step], at Places) (sent int64, err error) {
+	r := newRun(ctx, port, t, at)
+	err = r.perform(steps)
+	return r.sent, err
 }
 
-func newRun(ctx context.Context, port *bulk.Port, t Transfer, at Places, moved func(bytes int64)) *run {
-	if moved == nil {
-		moved = func(int64) {}
-	}
-	r := &run{Transfer: t, port: port, at: at, moved: moved, out: map[int]chan *bulk.Frame{}, in: map[int]chan *bulk.Frame{}}
+func newRun(ctx context.Context, port *bulk.Port, t Transfer, at Places) *run {
+	r := &run{Transfer: t, port: port, at: at, out: map[int]chan *bulk.Frame{}, in: map[int]chan *bulk.Frame{}}
 	r.ctx, r.fail = context.WithCancelCause(ctx)
 	return r
 }
@@ -186,7 +189,7 @@ func (r *run) possible(s redset.Step) error {
 		if s.In != redset.Part && s.In != redset.Redundancy {
 			return errStep
 		}
-		if s.Op == redset.Write && r.at.Write[s.In] == nil || s.Op != redset.Write && r.at.Read[s.In] == nil {
+		if s.Op == redset.Write && r.at.Write[s.In] == nil || s.Op != redset.Write && r.at.Read[s.In] == nil || r.Increment && r.at.Base[s.In] == nil {
 			return errors.New("the member does not have it")
 		}
 		return nil
@@ -205,22 +208,17 @@ func (r *run) step(s redset.Step) error {
 	}
 	switch s.Op {
 	case redset.Read:
-		if r.hand == nil {
-			r.hand = r.pieces.get()
-		}
-		r.hand.Resize(s.Length)
-		return read(r.at.Read[s.In], r.hand.Body(), s.Offset)
+		return r.read(&r.hand, s)
 	case redset.Add:
-		if r.own == nil {
-			r.own = r.pieces.get()
-		}
-		r.own.Resize(s.Length)
-		if err := read(r.at.Read[s.In], r.own.Body(), s.Offset); err != nil {
+		if err := r.read(&r.own, s); err != nil {
 			return err
 		}
 		subtle.XORBytes(r.hand.Body(), r.hand.Body(), r.own.Body())
 		return nil
 	case redset.Write:
+		if err := r.differ(r.hand, s); err != nil {
+			return err
+		}
 		n, err := r.at.Write[s.In].WriteAt(r.hand.Body(), s.Offset)
 		if err == nil && n < s.Length {
 			err = io.ErrShortWrite
@@ -231,6 +229,35 @@ func (r *run) step(s redset.Step) error {
 	default:
 		return r.receive(s)
 	}
+}
+
+// read reads a piece; of an increment, its difference to the base.
+func (r *run) read(to **bulk.Frame, s redset.Step) error {
+	if err := r.fill(to, r.at.Read[s.In], s); err != nil {
+		return err
+	}
+	return r.differ(*to, s)
+}
+
+// differ makes of a piece, of an increment, its difference to the base; and of a difference the piece again.
+func (r *run) differ(f *bulk.Frame, s redset.Step) error {
+	if !r.Increment {
+		return nil
+	}
+	if err := r.fill(&r.base, r.at.Base[s.In], s); err != nil {
+		return fmt.Errorf("base: %w", err)
+	}
+	subtle.XORBytes(f.Body(), f.Body(), r.base.Body())
+	return nil
+}
+
+// fill reads a piece.
+func (r *run) fill(to **bulk.Frame, from io.ReaderAt, s redset.Step) error {
+	if *to == nil {
+		*to = r.pieces.get()
+	}
+	(*to).Resize(s.Length)
+	return read(from, (*to).Body(), s.Offset)
 }
 
 func read(from io.ReaderAt, b []byte, off int64) error {

@@ -80,7 +80,7 @@ func together(ctx context.Context, list []Transfer, at []*bulk.Port, plan func(m
 	var wg sync.WaitGroup
 	for me := range list {
 		wg.Go(func() {
-			if errs[me] = Run(ctx, at[me], list[me], plan(me), places[me], nil); errs[me] != nil {
+			if _, errs[me] = Run(ctx, at[me], list[me], plan(me), places[me]); errs[me] != nil {
 				cancel()
 			}
 		})

@@ -189,6 +189,15 @@ func (m Member) checkFiles(seen map[string]bool) error {
 	return nil
 }
 
+// SameShape says whether both are of the same member of the same set, whose parts have files of the same names and lengths: the redundancy
+// of one can be made as an increment of the other's.
+func (h *Header) SameShape(o *Header) bool {
+	same := func(a, b File) bool { a.Digest = b.Digest; return a == b }
+	return h.Scheme == o.Scheme && h.Set == o.Set && h.Own == o.Own && slices.EqualFunc(h.Members, o.Members, func(a, b Member) bool {
+		return a.Node == b.Node && slices.EqualFunc(a.Files, b.Files, same)
+	})
+}
+
 var errName = errors.New("not a name")
 
 // checkName wants what can be a file in a directory and one word of a message.

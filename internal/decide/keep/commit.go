@@ -15,6 +15,8 @@ type How struct {
 	Scheme redset.Scheme
 	Size   int      // of sets, at least; 0: as fits
 	Groups []string // what each node of the commit fails together with, where that is other than was said when it joined; empty: as then
+	// Increments: where the nodes have one like it already, they send each other only what has changed since.
+	Increments bool
 }
 
 // draft is a checkpoint on its way to its commit.
@@ -33,7 +35,7 @@ type draft struct {
 // Commit makes a checkpoint count that the ranks of these nodes have written.
 func (k *Keeper) Commit(id holding.ID, label holding.Label, how How, nodes []int, ranks [][]int) {
 	if how.Scheme == 0 {
-		how = How{Scheme: k.cfg.Scheme, Size: k.cfg.Size}
+		how.Scheme, how.Size = k.cfg.Scheme, k.cfg.Size
 	}
 	d := &draft{id: id, label: label, how: how, nodes: slices.Clone(nodes), ranks: ranks}
 	k.ask(d.nodes, func(i int) Order { return Seal{id.Dataset, ranks[i]} }, nothing, func(answers []Answer) {
@@ -76,21 +78,80 @@ func (k *Keeper) protect(d *draft) {
 		k.agree(d)
 		return
 	}
+	d.encode(k, d.base(k))
+}
+
+// encode makes the redundancy of a checkpoint, as an increment of this one (0: of none). Where what some node has of that is damaged, it is
+// made of all bytes after that.
+func (d *draft) encode(k *Keeper, base uint64) {
 	encode := func(i int) Order {
 		h := d.headers[i]
-		return Encode{h, d.transfers[h.Set], d.setNodes(h.Set)}
+		return Encode{h, d.transfers[h.Set], d.setNodes(h.Set), base}
 	}
 	each := func(i int, a Answer) {
 		set := d.headers[i].Set
 		k.abandonOn(a, d.transfers[set], d.setNodes(set))
 	}
 	k.ask(d.nodes, encode, each, func(answers []Answer) {
-		if why := failure(answers); why != "" {
+		why := failure(answers)
+		switch {
+		case why == "":
+			d.sent(k, base, answers)
+			k.agree(d)
+		case base != 0 && slices.ContainsFunc(answers, func(a Answer) bool { return a.Damaged }):
+			for i, a := range answers {
+				if a.Damaged {
+					k.spoil(d.nodes[i], base, a.Err)
+				}
+			}
+			for set := range d.transfers {
+				d.transfers[set] = k.transfer()
+			}
+			d.encode(k, 0)
+		default:
 			k.driver.Committed(d.id.Dataset, why)
-			return
 		}
-		k.agree(d)
 	})
+}
+
+// triedAgain is after how many commits an increment is tried again, when the last was most of all bytes: comparing them is work for nothing.
+const triedAgain = 7
+
+// base is the newest dataset of which this one can be an increment on all nodes; 0: there is none, or it is not worth it.
+func (d *draft) base(k *Keeper) uint64 {
+	if !d.how.Increments {
+		return 0
+	}
+	if k.full > 0 {
+		k.full--
+		return 0
+	}
+	like := func(checkpoint uint64) bool {
+		for i, n := range d.nodes {
+			h := k.nodes[n].held[checkpoint]
+			if k.nodes[n].gone || h == nil || len(h.Members) != 1 || !h.Members[0].SameShape(&d.headers[i]) {
+				return false
+			}
+		}
+		return true
+	}
+	for _, n := range slices.Backward(k.Held()) {
+		if like(n) {
+			return n
+		}
+	}
+	return 0
+}
+
+// sent takes in what an increment has cost.
+func (d *draft) sent(k *Keeper, base uint64, answers []Answer) {
+	var all, sent int64
+	for i, a := range answers {
+		all, sent = all+holding.Member{Files: d.files[i]}.Bytes(), sent+a.Sent
+	}
+	if base != 0 && sent > all/2 {
+		k.full = triedAgain
+	}
 }
 
 // divide puts the nodes of a checkpoint into sets. Where those that are left cannot protect each other as was asked for, they

@@ -49,6 +49,7 @@ type Answer struct {
 	Files   []holding.File
 	Paths   []holding.Path // of the files that the ranks have written, if they have
 	Text    string         // Name
+	Sent    int64          // bytes: Encode
 }
 
 // Order is something for a node to do: one of these.
@@ -70,7 +71,8 @@ type (
 	Encode struct {
 		Header   holding.Header
 		Transfer uint64
-		Members  []int // nodes, by member
+		Members  []int  // nodes, by member
+		Base     uint64 // made as an increment of this dataset, which all members have; 0: of all bytes
 	}
 	// Record makes a part count, with what it keeps for others.
 	Record struct {
@@ -170,6 +172,7 @@ type Keeper struct {
 	making   bool            // something that is lost is made again
 	settled  []func()        // that waits for its end
 	commits  int
+	full     int    // commits that send all, before an increment is tried again
 	doubts   int    // copies to the store that found something damaged
 	told     string // what was said of redundancy that is less than was asked for
 }

@@ -86,7 +86,7 @@ func TestGroupsOfOne(t *testing.T) {
 			list, ranks = append(list, k.Join(nodeName(i), "", nil)), append(ranks, []int{i})
 			group[nodeName(i)] = groups[i]
 		}
-		k.Commit(holding.ID{Job: simJob, Start: 1, Epoch: 1, Dataset: 1}, holding.Label{}, How{redset.XOR, 2, groups}, list, ranks)
+		k.Commit(holding.ID{Job: simJob, Start: 1, Epoch: 1, Dataset: 1}, holding.Label{}, How{Scheme: redset.XOR, Size: 2, Groups: groups}, list, ranks)
 		for len(d.queue) > 0 {
 			do := d.queue[0]
 			d.queue = d.queue[1:]

@@ -54,6 +54,8 @@ type simulation struct {
 	starts   uint64
 	promises map[uint64]*promise
 	commits  int // until the job is over
+
+	increments bool
 }
 
 // begin: a byssus takes the job, with all nodes: agents that had died come back with what their nodes remember.
@@ -266,7 +268,7 @@ func (s *simulation) checkpoint(o *owner, start uint64) {
 		}
 	}
 	o.busy = true
-	o.k.Commit(id, holding.Label{}, How{}, nodes, ranks)
+	o.k.Commit(id, holding.Label{}, How{Increments: s.increments}, nodes, ranks)
 }
 
 // committed: as coord does.
@@ -529,6 +531,7 @@ func newSimulation(seed uint64, counts map[string]int) *simulation {
 	s := &simulation{world: w, promises: map[uint64]*promise{}, commits: 6 + rng.IntN(12), cfg: Config{Job: simJob,
 		Ranks: n + rng.IntN(n), Scheme: []redset.Scheme{redset.XOR, redset.Partner, redset.Single}[min(rng.IntN(7)/3, 2)],
 		Size: []int{0, 2, 3}[rng.IntN(3)], Flush: rng.IntN(4)}}
+	s.increments = seed%2 == 0
 	w.after(0, 0, s.begin)
 	for range rng.IntN(n + 3) {
 		w.after(0, 15000, func() { s.lose(rng.IntN(n)) })
@@ -568,7 +571,7 @@ func TestSimulation(t *testing.T) {
 	}
 	t.Log(counts)
 	for _, what := range []string{"committed", "not committed", "resumed", "rebuilt", "rebuilding disturbed", "from the store", "anew",
-		"copied", "more lost than covered", "damaged", "made good", "told of repairs", "found when copied", "mended", "owners lost", "nodes lost", "all nodes lost"} {
+		"copied", "more lost than covered", "damaged", "made good", "told of repairs", "increments", "rotten base", "found when copied", "mended", "owners lost", "nodes lost", "all nodes lost"} {
 		if counts[what] == 0 {
 			t.Errorf("%s: never", what)
 		}

@@ -127,12 +127,17 @@ func (a *simAgent) hear(o *owner, order Order, answer func(Answer)) {
 		answer(Answer{Files: filesOf(m.Ranks)})
 	case Encode:
 		n := m.Header.Dataset
+		if why := a.baseOf(m); why != "" {
+			answer(Answer{Err: why, Damaged: true})
+			return
+		}
 		a.join(o, m.Transfer, m.Members, len(m.Members), m.Header.Own, func() Answer {
 			if a.tmp[n] == nil { // withdrawn meanwhile
 				return Answer{Err: "gone"}
 			}
-			a.tmp[n].members = append(a.tmp[n].members, m.Header)
-			return Answer{}
+			a.tmp[n].members = []holding.Header{m.Header}
+			a.w.counts[map[bool]string{true: "increments", false: "full"}[m.Base != 0]]++
+			return Answer{Sent: a.w.rng.Int64N(holding.Member{Files: filesOf(a.tmp[n].ranks)}.Bytes() + 1)}
 		}, answer)
 	case Rebuild:
 		a.rebuild(o, m, answer)
@@ -176,6 +181,22 @@ func (a *simAgent) hear(o *owner, order Order, answer func(Answer)) {
 		}
 		answer(Answer{Files: filesOf(m.Ranks)})
 	}
+}
+
+// baseOf looks at what the node has of the dataset that another is an increment of: it must have it, and may find it damaged.
+func (a *simAgent) baseOf(m Encode) string {
+	if m.Base == 0 {
+		return ""
+	}
+	h := a.disk[m.Base]
+	if h == nil || len(h.Members) != 1 || !h.Members[0].SameShape(&m.Header) {
+		a.w.fault("%s makes an increment of checkpoint %d, of which it has %+v", a.name(), m.Base, h)
+	}
+	if a.rotten[m.Base] {
+		a.w.counts["rotten base"]++
+		return "rotten base"
+	}
+	return ""
 }
 
 // join takes part in a transfer. When all members do, each is done a while later; it never is when one is dead.

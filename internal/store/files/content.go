@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"sort"
 	"syscall"
+
+	"github.com/byssus-hpc/byssus/internal/store/format"
 )
 
 // Content is what a rank's files contain, one behind the other. One file is open at a time. It serves one goroutine at a time.
@@ -23,12 +25,27 @@ type Content struct {
 	begins  []int64
 	root    *os.Root
 	open    *os.File
-	at      int // the file that is open
+	at      int        // the file that is open
+	good    *goodChunk // what is read is compared with its checksums; nil: it is not
+}
+
+// goodChunk is the chunk of a file that was read last and compared with its checksum.
+type goodChunk struct {
+	file int
+	at   int64
+	b    []byte
 }
 
 // Read returns the contents of a rank's files in a dataset's directory.
 func (x *Index) Read(dir string) *Content {
 	return &Content{dir: dir, rank: x.Rank, index: func() (*Index, error) { return x, nil }}
+}
+
+// ReadGood returns the contents of a rank's files, of which each chunk is compared with its checksum when it is read: ErrDamaged.
+func (x *Index) ReadGood(dir string) *Content {
+	c := x.Read(dir)
+	c.good = &goodChunk{file: -1}
+	return c
 }
 
 // Repair returns the contents of a rank's files, to be written over where they are damaged.
@@ -122,6 +139,9 @@ func resize(f *os.File, size int64) error {
 // ReadAt fills all of b.
 func (c *Content) ReadAt(b []byte, off int64) (int, error) {
 	err := c.each(b, off, func(f *os.File, b []byte, at int64) error {
+		if c.good != nil {
+			return c.readGood(f, b, at)
+		}
 		n, err := f.ReadAt(b, at)
 		if n == len(b) {
 			return nil
@@ -134,10 +154,33 @@ func (c *Content) ReadAt(b []byte, off int64) (int, error) {
 	return len(b), nil
 }
 
+// readGood fills b from chunks of the open file, each of which is read once for all that is read of it in a row.
+func (c *Content) readGood(f *os.File, b []byte, at int64) error {
+	for len(b) > 0 {
+		g, begin := c.good, at/Chunk*Chunk
+		if g.file != c.at || g.at != begin {
+			if g.b == nil {
+				g.b = make([]byte, Chunk)
+			}
+			g.file, g.b = -1, g.b[:min(Chunk, c.x.Files[c.at].Size-begin)]
+			if n, err := f.ReadAt(g.b, begin); n < len(g.b) {
+				return fmt.Errorf("%w: %d bytes at %d, wanted %d: %w", ErrDamaged, n, begin, len(g.b), err)
+			}
+			if crc, want := format.Checksum(g.b), c.x.Files[c.at].Sums[begin/Chunk]; crc != want {
+				return fmt.Errorf("%w: %d bytes at %d: crc32c %08x, wanted %08x", ErrDamaged, len(g.b), begin, crc, want)
+			}
+			g.file, g.at = c.at, begin
+		}
+		n := copy(b, g.b[at-begin:])
+		b, at = b[n:], at+int64(n)
+	}
+	return nil
+}
+
 // WriteAt writes to the files. In files that are made, and were empty, zeros become holes.
 func (c *Content) WriteAt(b []byte, off int64) (int, error) {
 	err := c.each(b, off, func(f *os.File, b []byte, at int64) error {
-		if c.fresh && !c.over[c.at] && AllZero(b) {
+		if c.fresh && !c.over[c.at] && format.AllZero(b) {
 			return nil
 		}
 		_, err := f.WriteAt(b, at)

@@ -12,7 +12,6 @@
 package files
 
 import (
-	"bytes"
 	"encoding/binary"
 	"fmt"
 	"io"
@@ -239,6 +238,3 @@ func Read(r io.ReaderAt) (*Index, error) {
 	}
 	return Parse(b)
 }
-
-// AllZero says whether b is nothing but zeros: its first byte is, and each is like the one before it.
-func AllZero(b []byte) bool { return len(b) == 0 || b[0] == 0 && bytes.Equal(b[1:], b[:len(b)-1]) }

@@ -217,7 +217,7 @@ func (p *publication) writeFile(ctx context.Context, in *Content, f *File, begin
 		if err = ctx.Err(); err == nil {
 			err = f.readGood(in, begin, at, b)
 		}
-		if err == nil && !AllZero(b) {
+		if err == nil && !format.AllZero(b) {
 			_, err = out.WriteAt(b, at)
 		}
 	}

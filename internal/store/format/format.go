@@ -14,6 +14,7 @@
 package format
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"hash/crc32"
@@ -364,3 +365,6 @@ func (s Section) Bytes(r io.ReaderAt, most uint64) ([]byte, error) {
 	}
 	return b, nil
 }
+
+// AllZero says whether b is nothing but zeros: its first byte is, and each is like the one before it.
+func AllZero(b []byte) bool { return len(b) == 0 || b[0] == 0 && bytes.Equal(b[1:], b[:len(b)-1]) }

@@ -11,7 +11,6 @@ import (
 	"syscall"
 
 	"github.com/byssus-hpc/byssus/internal/decide/holding"
-	"github.com/byssus-hpc/byssus/internal/store/files"
 	"github.com/byssus-hpc/byssus/internal/store/format"
 	"github.com/byssus-hpc/byssus/internal/store/own"
 	"github.com/byssus-hpc/byssus/internal/wire/abi"
@@ -196,6 +195,9 @@ func (nowhere) Close() error                { return nil }
 func (image) Open(dir string, files []holding.File, how How, reuse func(name string) bool) (Opened, error) {
 	var o Opened
 	var opened []*os.File
+	if how == ToCompare {
+		return o, fmt.Errorf("part: %s: an image is compared with its checksums as a whole", files[0].Name)
+	}
 	for _, file := range files {
 		f, body, err := openFile(dir, file, how, reuse)
 		if err != nil {
@@ -264,7 +266,7 @@ type Sparse struct{ *os.File }
 
 // WriteAt writes what is not zero.
 func (h Sparse) WriteAt(b []byte, off int64) (int, error) {
-	if files.AllZero(b) {
+	if format.AllZero(b) {
 		return len(b), nil
 	}
 	return h.File.WriteAt(b, off)

@@ -52,9 +52,10 @@ type How int
 
 // The ways.
 const (
-	ToRead  How = iota
-	ToMake      // the files are not there; Finish completes them
-	ToWrite     // over what there is: where it is damaged, with what it was
+	ToRead    How = iota
+	ToMake        // the files are not there; Finish completes them
+	ToWrite       // over what there is: where it is damaged, with what it was
+	ToCompare     // to read, each byte compared with a checksum before it is handed out: files.ErrDamaged; only of the kind Files
 )
 
 // Kind is what can be done with parts of one kind.

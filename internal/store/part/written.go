@@ -95,8 +95,11 @@ func (written) Open(dir string, want []holding.File, how How, reuse func(string)
 			return Opened{}, err
 		}
 		c := x.Read(dir)
-		if how == ToWrite {
+		switch how {
+		case ToWrite:
 			c = x.Repair(dir)
+		case ToCompare:
+			c = x.ReadGood(dir)
 		}
 		return Opened{Bodies: []Body{readOnly{f}, c}, Finish: c.Finish}, nil
 	}

@@ -2,10 +2,12 @@
  * it prints at its end depends on every step of every rank, and on nothing else.
  *
  *   steps STEPS [every=N] [size=BYTES] [ms=MILLISECONDS] [until=FILE] [die=RANK@STEP@MOMENT] [keep=0]
+ *         [few=PARTS]
  *
  * every: steps between snapshots, more than STEPS: there is no group; size: of a rank's first region, which differs from rank to rank; ms: that a step takes
  * at least; until: it does its last step when there is such a file; die: SIGKILL of itself, unless it has been restored,
- * MOMENT 0 before bys_start, 1 after it, 2 while bys_commit waits; keep: whether snapshots stay when it has ended. */
+ * MOMENT 0 before bys_start, 1 after it, 2 while bys_commit waits; keep: whether snapshots stay when it has ended; few: a
+ * step changes one of so many parts of the cells. */
 #define _GNU_SOURCE
 #include <mpi.h>
 #include <signal.h>
@@ -16,7 +18,7 @@
 #include "byssus.h"
 
 static int rank, ranks, restored;
-static long steps = 10, every = 1, size = 1000, ms, die_rank = -1, die_step, die_moment, keep = 1;
+static long steps = 10, every = 1, size = 1000, ms, die_rank = -1, die_step, die_moment, keep = 1, few = 1;
 static char until[200];
 static struct { uint64_t step, sum; } state;
 static uint64_t *cells;
@@ -40,6 +42,7 @@ static void options(int argc, char **argv)
 	for (int i = 2; i < argc; i++)
 		if (!(sscanf(argv[i], "every=%ld", &every) || sscanf(argv[i], "size=%ld", &size) ||
 		      sscanf(argv[i], "ms=%ld", &ms) || sscanf(argv[i], "until=%199s", until) || sscanf(argv[i], "keep=%ld", &keep) ||
+		      sscanf(argv[i], "few=%ld", &few) ||
 		      sscanf(argv[i], "die=%ld@%ld@%ld", &die_rank, &die_step, &die_moment) == 3))
 			exit(64);
 }
@@ -48,6 +51,7 @@ static void options(int argc, char **argv)
 static void wait_for_the_end(void)
 {
 	int there = (long)state.step < steps || !until[0];
+	if (!there && rank == 0) fprintf(stderr, "steps: waits\n");
 	for (int all = 0; !all; usleep(10000)) {
 		if (!there) there = !access(until, F_OK);
 		MPI_Allreduce(&there, &all, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD);
@@ -100,7 +104,8 @@ int main(int argc, char **argv)
 	while ((long)state.step < steps) {
 		uint64_t sum = 0, all;
 		state.step++;
-		for (size_t i = 0; i < n; i++) sum += cells[i] = mix(cells[i] + state.step);
+		size_t from = state.step * 7 % (size_t)few * n / (size_t)few, to = from + n / (size_t)few;
+		for (size_t i = from; i < to; i++) sum += cells[i] = mix(cells[i] + state.step);
 		MPI_Allreduce(&sum, &all, 1, MPI_UINT64_T, MPI_BXOR, MPI_COMM_WORLD);
 		state.sum = mix(state.sum + all), cells[0] += all;
 		if (ms) usleep((useconds_t)ms * 1000);
