@@ -88,10 +88,12 @@ func pointerIn(t reflect.Type) string {
 	return t.String()
 }
 
-// A Group makes snapshots together. Name is at most 63 bytes without blanks, slashes and dots; empty: "memory".
+// A Group makes snapshots together. Name is at most 63 bytes without blanks, slashes and dots; empty: "memory". Policy is what its nodes do
+// against the loss of some of them (docs/memory.md#policies): "partner", "ring", "pairs", "xor", "xor:4", "single"; empty: what byssus run says.
 type Group struct {
 	Member, Members int
 	Name            string
+	Policy          string
 }
 
 // phase of a member.
@@ -166,7 +168,7 @@ func (s *Snapshots) Restore(ctx context.Context) (tag uint64, found bool, err er
 
 // enter begins, with the newest snapshot if there is one and it is wanted.
 func (s *Snapshots) enter(ctx context.Context, restore bool) (tag uint64, found bool, err error) {
-	ask := client.Asked{Request: client.Request{Type: client.ReqEnter}, Text: []string{s.group.Name}}
+	ask := client.Asked{Request: client.Request{Type: client.ReqEnter}, Text: []string{s.group.Name, s.group.Policy}}
 	for _, r := range s.regions {
 		ask.Bytes += uint64(len(r.Bytes))
 	}
@@ -373,6 +375,10 @@ func refusal(answer client.Answered) error {
 		kind = ErrLost
 	case answer.Flags&client.FlagDiffer != 0:
 		kind = ErrDiffer
+	case answer.Flags&client.FlagUse != 0:
+		kind = ErrUse
+	case answer.Flags&client.FlagRoom != 0:
+		kind = ErrRoom
 	}
 	return fmt.Errorf("%s: %w", why, kind)
 }

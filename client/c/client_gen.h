@@ -44,6 +44,8 @@
 #define CLIENT_FLAG_DIFFER       128   /* of an answer that refuses: since members, or a snapshot, differ */
 #define CLIENT_FLAG_PEER         256   /* of an answer that refuses: since a member has died; all begin again (ReqEnter) */
 #define CLIENT_FLAG_LOST         512   /* of an answer that refuses: since more is lost than redundancy covers */
+#define CLIENT_FLAG_USE          1024   /* of an answer that refuses: since what was asked for cannot be */
+#define CLIENT_FLAG_ROOM         2048   /* of an answer that refuses: since a node has no room */
 
 /* Request is what a program says. A text follows: strings, each with a zero at its end. */
 struct client_request {

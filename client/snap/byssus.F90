@@ -28,10 +28,12 @@ module byssus
     integer(c_int) :: wrong = NO_MEMORY
   end type
 
-  ! Who makes snapshots together: member of members, counted from 0. name: blank is "memory".
+  ! Who makes snapshots together: member of members, counted from 0. name: blank is "memory". policy: of redundancy
+  ! ("partner", "xor", ...); blank is what byssus run says.
   type :: bys_group
     integer :: member, members
     character(63) :: name = ''
+    character(63) :: policy = ''
   end type
 
   type :: bys_desc
@@ -48,7 +50,7 @@ module byssus
 
   type, bind(c) :: c_group
     integer(c_int32_t) :: member, members
-    type(c_ptr) :: name
+    type(c_ptr) :: name, policy
   end type
 
   interface bys_region
@@ -245,7 +247,7 @@ contains
     integer :: ierror, i
     type(c_region) :: c(size(regions))
     type(c_group) :: g
-    character(kind=c_char), target :: name(64)
+    character(kind=c_char), target :: name(64), policy(64)
     d%wrong = 0
     do i = 1, size(regions)
       if (regions(i)%wrong /= 0) then
@@ -257,10 +259,14 @@ contains
       c(i) = c_region(regions(i)%id, 0, regions(i)%at, regions(i)%bytes)
     end do
     name = c_null_char
+    policy = c_null_char
     do i = 1, len_trim(group%name)
       name(i) = group%name(i:i)
     end do
-    g = c_group(group%member, group%members, c_null_ptr)
+    do i = 1, len_trim(group%policy)
+      policy(i) = group%policy(i:i)
+    end do
+    g = c_group(group%member, group%members, c_null_ptr, c_loc(policy))
     if (group%name /= '') g%name = c_loc(name)
     if (restore) then
       ierror = c_restore(d%at, c, size(regions, kind=c_size_t), g, tag, waits(timeout))

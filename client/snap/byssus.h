@@ -23,7 +23,7 @@ enum bys_result {
 			   * may have any bytes */
 	BYS_EUSE = -1,    /* arguments, the order of calls, or another process than began */
 	BYS_EFAILED = -2, /* the snapshot does not count, and the one before stands */
-	BYS_EROOM = -3,   /* there is no room for the snapshot on this node */
+	BYS_EROOM = -3,   /* there is no room for the snapshot, on this node; at the beginning, on any */
 	BYS_EDIFFER = -4, /* members do not agree, or the snapshot is of other regions */
 	BYS_EAGENT = -5,  /* there is no agent, or it refuses */
 	BYS_ESYS = -6,    /* of the operating system: the sentence names what */
@@ -41,10 +41,11 @@ typedef struct {
 } bys_region;
 
 /* Who makes snapshots together: `member` of `members`, counted from 0. name: of the group, at most 63 bytes
- * without blanks and slashes; NULL: "memory". */
+ * without blanks and slashes; NULL: "memory". policy: what its nodes do against the loss of some of them:
+ * "partner", "ring", "pairs", "xor", "xor:4", "single" (docs/memory.md); NULL: what byssus run says. */
 typedef struct {
 	uint32_t member, members;
-	const char *name;
+	const char *name, *policy;
 } bys_group;
 
 /* Of a member, from the beginning, or the last bys_restore, to the next. */

@@ -89,7 +89,7 @@ class _Region(ctypes.Structure):
 
 
 class _Group(ctypes.Structure):
-    _fields_ = [("member", ctypes.c_uint32), ("members", ctypes.c_uint32), ("name", ctypes.c_char_p)]
+    _fields_ = [("member", ctypes.c_uint32), ("members", ctypes.c_uint32), ("name", ctypes.c_char_p), ("policy", ctypes.c_char_p)]
 
 
 def _library():
@@ -139,16 +139,17 @@ def _export(id, thing):
 
 
 class Snapshots:
-    """The snapshots of a group. regions: {number: object}; member of members, counted from 0; name: of the group.
+    """The snapshots of a group. regions: {number: object}; member of members, counted from 0; name: of the group;
+    policy: of redundancy ("partner", "xor", ...), None: what byssus run says.
 
     As a context it ends with finish(), unless the program has said how, or an exception has come.
     """
 
-    def __init__(self, regions, member, members, name=None):
+    def __init__(self, regions, member, members, name=None, policy=None):
         self._d, self._views, self._over, self._process = ctypes.c_void_p(), [], False, os.getpid()
         self._regions = (_Region * len(regions))()
         member, members = _number("member", member, 32), _number("members", members, 32)
-        self._group = _Group(member, members, None if name is None else os.fsencode(name))
+        self._group = _Group(member, members, *(None if text is None else os.fsencode(text) for text in (name, policy)))
         try:
             for r, (id, thing) in zip(self._regions, regions.items()):
                 self._views.append(_export(id, thing))

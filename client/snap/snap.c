@@ -46,6 +46,8 @@ static int refused(struct bys_description *d)
 {
 	int result = d->client.answer.flags & CLIENT_FLAG_DIFFER ? BYS_EDIFFER : BYS_EAGENT;
 	if (d->client.answer.flags & CLIENT_FLAG_LOST) result = BYS_ELOST;
+	if (d->client.answer.flags & CLIENT_FLAG_USE) result = BYS_EUSE;
+	if (d->client.answer.flags & CLIENT_FLAG_ROOM) result = BYS_EROOM;
 	if (d->client.answer.flags & CLIENT_FLAG_PEER) result = BYS_EPEER, d->phase = ENDED;
 	return snap_because(d, result, "%s", d->client.why);
 }
@@ -110,6 +112,7 @@ static int enter(struct bys_description *d, int64_t end)
 		for (size_t i = 0; i < d->n; i++) r.bytes += d->regions[i].bytes;
 		client_text_clear(&d->text);
 		client_text_add(&d->text, d->name);
+		client_text_add(&d->text, d->policy);
 	}
 	int result = ask(d, r, end);
 	while (result == BYS_OK && d->client.answer.flags & CLIENT_FLAG_RESTORE) {
@@ -130,6 +133,7 @@ static const char *wrong(const bys_region *regions, size_t n, const bys_group *g
 	if (!regions || n < 1 || n > MAX_REGIONS) return "1 to 4096 regions";
 	if (g->name && (!*g->name || strlen(g->name) >= NAME || strpbrk(g->name, " \t\n/.")))
 		return "a name of 1 to 63 bytes without blanks, slashes and dots";
+	if (g->policy && strlen(g->policy) >= NAME) return "a policy of at most 63 bytes";
 	for (size_t i = 0; i < n; i++) {
 		if (!regions[i].at || !regions[i].bytes) return "regions with an address and at least 1 byte";
 		for (size_t k = 0; k < i; k++)
@@ -148,6 +152,7 @@ static struct bys_description *make(const bys_region *regions, size_t n, const b
 	d->pid = getpid(), d->fd = d->watch.fd = -1, d->restore = restore, d->regions = copy, d->n = n;
 	d->member = g->member, d->members = g->members;
 	snprintf(d->name, sizeof d->name, "%s", g->name ? g->name : "memory");
+	snprintf(d->policy, sizeof d->policy, "%s", g->policy ? g->policy : "");
 	d->client.at = snap_process(&d->process, d->member);
 	return snap_lay_out(d) ? d : (free(copy), free(d), NULL);
 }
@@ -188,7 +193,7 @@ static int renew(struct bys_description *d, const bys_region *regions, size_t n,
 	if (d->fd >= 0) close(d->fd);
 	d->regions = new->regions, d->table = new->table, d->n = n;
 	d->member = new->member, d->members = new->members, d->fd = -1;
-	memcpy(d->name, new->name, sizeof d->name);
+	memcpy(d->name, new->name, sizeof d->name), memcpy(d->policy, new->policy, sizeof d->policy);
 	d->phase = ENTERING, d->restore = true, d->had = false;
 	snap_unwatch(d);
 	free(new);

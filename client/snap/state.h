@@ -34,7 +34,7 @@ struct bys_description {
 	bool restore, had; /* with the newest snapshot, which there was */
 	bool room;         /* bys_start has found room */
 	uint32_t member, members, process;
-	char name[NAME];
+	char name[NAME], policy[NAME];
 	bys_region *regions;
 	struct snap_entry *table;
 	size_t n;

@@ -51,33 +51,41 @@ func TestSnapshotWrong(t *testing.T) {
 	defer cancel()
 	c.page(ctx, t)
 	plain, nodes := []string{"--plain"}, []string{"--plain", "--sandbox", "nodes", "--cache", cache}
+	all, alone := ranks, 1
 	for i, row := range []struct {
 		how   string
 		flags []string
+		ranks int
 		says  []string // of each member: M
 	}{
-		{"order", nodes, []string{"M: commit first: -1 commit: found nothing that was started", "M: start twice: -1 start: found one that is not committed",
+		{"order", nodes, all, []string{"M: commit first: -1 commit: found nothing that was started", "M: start twice: -1 start: found one that is not committed",
 			"M: finish in between: -1 finish: found a snapshot that is not committed", "M: commit: 0 ", "M: init again: -1 this description has begun already", "M: finish: 0 "}},
-		{"arguments", nodes, []string{"M: member: -1 wanted a group, and a member below the number of members", "M: regions: -1 wanted 1 to 4096 regions", "M: ids: -1 wanted each id once",
+		{"arguments", nodes, all, []string{"M: member: -1 wanted a group, and a member below the number of members", "M: regions: -1 wanted 1 to 4096 regions", "M: ids: -1 wanted each id once",
 			"M: address: -1 wanted regions with an address", "M: name: -1 wanted a name of 1 to 63 bytes", "M: place: -1 wanted a place for the description"}},
-		{"child", nodes, []string{"M: child: 0 ", "M: commit: 0 ", "M: finish: 0 "}},
-		{"threads", nodes, []string{"[123]: look: 1 ", "[123]: wait: 1 ", "[123]: at the same time: -1 ", "M: commit: 0 ", "M: finish: 0 "}},
-		{"names", nodes, []string{"M: begin: -4 init: members differ: found \"group a of 4 members, restored\" of member 1, wanted \"group b of 4 members, restored\" as of member 0"}},
-		{"tags", nodes, []string{"M: commit: -4 commit: members differ: found \"tag 1\" of member 2, wanted \"tag 0\" as of member 0", "M: again: 0 ", "M: finish: 0 "}},
-		{"regions", nodes, []string{"M: commit: 0 ", "M: begin: -4 member 2: found region 2 of 8 bytes, wanted the snapshot's 2 of 80"}},
-		{"room", nodes, []string{"M: commit: 0 ", "1: start: -3 .*: No space left on device", "M: full: -2 member 1 could not start it", "M: again: 0 ", "M: finish: 0 "}},
-		{"finish", plain, []string{"M: begin: -5 snapshots are kept in the memory of nodes: wanted byssus run with --hosts or --sandbox, and --cache"}},
-		{"finish", nil, []string{"M: begin: -5 BYSSUS_CLIENTS is not set: this needs `byssus run`"}},
+		{"child", nodes, all, []string{"M: child: 0 ", "M: commit: 0 ", "M: finish: 0 "}},
+		{"threads", nodes, all, []string{"[123]: look: 1 ", "[123]: wait: 1 ", "[123]: at the same time: -1 ", "M: commit: 0 ", "M: finish: 0 "}},
+		{"names", nodes, all, []string{"M: begin: -4 init: members differ: found \"group a of 4 members, restored\" of member 1, wanted \"group b of 4 members, restored\" as of member 0"}},
+		{"tags", nodes, all, []string{"M: commit: -4 commit: members differ: found \"tag 1\" of member 2, wanted \"tag 0\" as of member 0", "M: again: 0 ", "M: finish: 0 "}},
+		{"regions", nodes, all, []string{"M: commit: 0 ", "M: begin: -4 member 2: found region 2 of 8 bytes, wanted the snapshot's 2 of 80"}},
+		{"room", nodes, all, []string{"M: commit: 0 ", "1: start: -3 .*: No space left on device", "M: full: -2 member 1 could not start it", "M: again: 0 ", "M: finish: 0 "}},
+		{"large", nodes, all, []string{"M: begin: -3 agent: cache .* on node node[1-4]: too small: wanted 24.1 MiB, for two snapshots with their redundancy, found 16.0 MiB free"}},
+		{"policies", nodes, all, []string{"M: begin: -4 init: members differ: found \"group memory of 4 members, policy partner, restored\" of member 1, wanted \"group memory of 4 members, policy xor, restored\" as of member 0"}},
+		{"policy=mirror", nodes, all, []string{"M: begin: -1 policy \"mirror\", wanted single, partner, ring, pairs or xor"}},
+		{"policy=xor:many", nodes, all, []string{"M: begin: -1 policy \"xor:many\", wanted a number behind xor alone"}},
+		{"policy=ring", nodes, all, []string{"M: commit: 0 ", "M: finish: 0 "}},
+		{"policy=partner", nodes, alone, []string{"0: begin: -1 policy partner: all members run on one node, where copies would be lost with what they are of: wanted 2 nodes at least"}},
+		{"finish", plain, all, []string{"M: begin: -5 snapshots are kept in the memory of nodes: wanted byssus run with --hosts or --sandbox, and --cache"}},
+		{"finish", nil, all, []string{"M: begin: -5 BYSSUS_CLIENTS is not set: this needs `byssus run`"}},
 	} {
 		if !harness.Chosen(i) {
 			continue
 		}
 		mpi := harness.MPIs()[i%2]
 		exe := c.site.Command(harness.Program{Name: "snap_wrong"}, mpi)
-		argv := append([]string{c.site.Byssus, "run", "-n", fmt.Sprint(ranks), "--mpi", mpi, "--job", fmt.Sprintf("wrong%d", i)}, row.flags...)
+		argv := append([]string{c.site.Byssus, "run", "-n", fmt.Sprint(row.ranks), "--mpi", mpi, "--job", fmt.Sprintf("wrong%d", i)}, row.flags...)
 		argv = append(append(argv, "--"), append(exe, row.how)...)
 		if row.flags == nil {
-			argv = c.site.NativeCommand(mpi, ranks, append(exe, row.how))
+			argv = c.site.NativeCommand(mpi, row.ranks, append(exe, row.how))
 		}
 		p, err := harness.Start(ctx, c.dir, harness.Environment(append(c.env, "FILL="+cache+"/fill")...), argv...)
 		if err != nil {
@@ -86,7 +94,7 @@ func TestSnapshotWrong(t *testing.T) {
 		p.Took()
 		var lines []string
 		for _, says := range row.says {
-			for m := range ranks {
+			for m := range row.ranks {
 				if line := regexp.MustCompile(`^M:`).ReplaceAllString(says, fmt.Sprint(m, ":")); line != says || m == 0 {
 					lines = append(lines, "^"+line)
 				}

@@ -179,6 +179,8 @@ func (n *Node) hearOfWritten(m control.Message) bool {
 			p, err := n.sealInPlace(ctx, o)
 			n.sealed(m.Start, o.Order, p, err)
 		})
+	case control.Room:
+		n.moves.alone(func(context.Context) { n.answer(o.Order, n.hasRoom(o.Bytes)) })
 	case control.Name:
 		n.moves.alone(func(context.Context) { n.say(control.Message{Body: n.name(o)}) })
 	case control.Compare:
@@ -202,7 +204,7 @@ func (n *Node) server(number uint64) *Server {
 func (n *Node) answer(order uint64, err error) {
 	d := control.Done{Order: order}
 	if err != nil {
-		d.Err, d.Follows, d.Damaged = n.told(err), follows(err), errors.Is(err, part.ErrDamaged)
+		d.Err, d.Follows, d.Damaged, d.Full = n.told(err), follows(err), errors.Is(err, part.ErrDamaged), errors.Is(err, ErrRoom)
 		if w := new(wounds); errors.As(err, &w) {
 			d.Damage = w.at
 		}

@@ -91,6 +91,20 @@ func (n *Node) checkRoom(number uint64, o control.Prepare) error {
 	return nil
 }
 
+// hasRoom says whether a cache has room for so many bytes, when it can be told: what is there already gives its place.
+func (n *cache) hasRoom(bytes int64) error {
+	var r room
+	known, err := r.look(n.store.Dir)
+	switch {
+	case err != nil:
+		return fmt.Errorf("agent: room in cache: %w", err)
+	case !known || bytes <= r.free+r.held:
+		return nil
+	}
+	return fmt.Errorf("agent: cache %s on node %s: %w: wanted %s, for two snapshots with their redundancy, found %s free + %s held", n.store.Dir, n.cfg.Name,
+		ErrRoom, ui.Bytes(bytes), ui.Bytes(r.free), ui.Bytes(r.held))
+}
+
 // lastImages is how long the images of ranks were in the newest checkpoint here; of those that are not in it, what they last
 // wrote or read.
 func (n *cache) lastImages(ranks []int, pages []node.Sample) int64 {

@@ -35,7 +35,7 @@ var kinds = []reflect.Type{
 	reflect.TypeFor[Prepare](), reflect.TypeFor[Seal](), reflect.TypeFor[Commit](), reflect.TypeFor[Discard](), reflect.TypeFor[Drop](),
 	reflect.TypeFor[node.Order](), reflect.TypeFor[Run](), reflect.TypeFor[pmi.Down](), reflect.TypeFor[Leave](), reflect.TypeFor[Survey](), reflect.TypeFor[AllHere](),
 	reflect.TypeFor[Encode](), reflect.TypeFor[Rebuild](), reflect.TypeFor[Abandon](), reflect.TypeFor[Flush](),
-	reflect.TypeFor[Launch](), reflect.TypeFor[Launched](), reflect.TypeFor[Spawn](), reflect.TypeFor[Exec](), reflect.TypeFor[Executed](), reflect.TypeFor[Spawned](),
+	reflect.TypeFor[Launch](), reflect.TypeFor[Room](), reflect.TypeFor[Launched](), reflect.TypeFor[Spawn](), reflect.TypeFor[Exec](), reflect.TypeFor[Executed](), reflect.TypeFor[Spawned](),
 
 	reflect.TypeFor[WantInput](), reflect.TypeFor[Input](), reflect.TypeFor[Signal](), reflect.TypeFor[Inspect](),
 	reflect.TypeFor[node.Moved](), reflect.TypeFor[node.Refused](), reflect.TypeFor[Repair](),
@@ -90,6 +90,7 @@ type (
 		Follows bool             // from what another agent could not do (Abandon)
 		Damaged bool             // since what the agent has is not as it was written (Flush, the base of Encode)
 		Damage  []holding.Damage // where (Inspect); none: it is not known
+		Full    bool             // since there is no room (Room)
 	}
 	// Encoded answers Encode, when it could be done.
 	Encoded struct {
@@ -273,6 +274,11 @@ type (
 	Survey struct {
 		Order uint64
 		Ours  []int
+	}
+	// Room asks whether the node's cache has room for so many bytes, of which some may be there already. Answer: Done.
+	Room struct {
+		Order uint64
+		Bytes int64
 	}
 	// Prepare makes a place for the images of a checkpoint. In a cache there must be room for Copies of them, and for what is kept
 	// for others, which is Share times less; 0: nothing is, or that is not asked. Answer: Done.

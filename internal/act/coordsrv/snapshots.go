@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -26,6 +27,7 @@ type memory struct {
 	members int
 	resumed bool // the program was restored from images, with whatever groups it had then
 	name    string
+	policy  snapshots.Policy // of the group
 	run     uint64
 	at      []int         // the node of each member
 	begun   map[int]begun // the process of each member that has begun, and not ended
@@ -202,8 +204,13 @@ func (m *memory) enter(ask outputs.Ask, q snapshots.Question, a control.Asked) {
 	case w.book.Prefix() != "" && len(w.book.List()) > 0:
 		w.done(ask, errors.New("this job has datasets that were written by SCR's calls: snapshots need a job of their own (byssus run --job)"))
 		return
-	case a.NRanks < 1 || len(a.Text) == 0:
-		w.done(ask, fmt.Errorf("init: found %d members and %d strings, wanted at least 1 of each", a.NRanks, len(a.Text)))
+	case a.NRanks < 1 || len(a.Text) != 2:
+		w.done(ask, fmt.Errorf("init: found %d members and %d strings, wanted at least 1, and 2", a.NRanks, len(a.Text)))
+		return
+	}
+	policy, err := snapshots.ParsePolicy(a.Text[1])
+	if err != nil {
+		m.misused(ask, err)
 		return
 	}
 	if m.group == nil || m.group.Over() {
@@ -221,8 +228,13 @@ func (m *memory) enter(ask outputs.Ask, q snapshots.Question, a control.Asked) {
 		if !other || m.keeps() { // else it is refused
 			m.begun[q.Member] = begun{q.Node, a.Process, a.Number, a.NFiles}
 			m.spares.began(q.Member)
+			m.policy = policy
 		}
-		m.group.Enter(q, fmt.Sprintf("group %s of %d members", a.Text[0], a.NRanks), a.Flags&client.FlagRestore != 0)
+		like := fmt.Sprintf("group %s of %d members", a.Text[0], a.NRanks)
+		if a.Text[1] != "" {
+			like += ", policy " + a.Text[1]
+		}
+		m.group.Enter(q, like, a.Bytes, a.Flags&client.FlagRestore != 0)
 	}
 	if !m.keeps() || !other {
 		enter()
@@ -242,6 +254,15 @@ func (m *memory) enter(ask outputs.Ask, q snapshots.Question, a control.Asked) {
 			}
 		})
 	})
+}
+
+// misused refuses what a program asks for that cannot be.
+func (m *memory) misused(ask outputs.Ask, err error) {
+	q := m.w.asks[ask.Number]
+	delete(m.w.asks, ask.Number)
+	out := client.Refusal(err.Error())
+	out.Flags |= client.FlagUse
+	m.w.tell(q, out)
 }
 
 // Answer is snapshots'.
@@ -273,16 +294,53 @@ func (d *desk) Answer(ask uint64, a snapshots.Answer) {
 	if a.Peer {
 		out.Flags |= client.FlagPeer
 	}
+	if a.Use {
+		out.Flags |= client.FlagUse
+	}
+	if a.Room {
+		out.Flags |= client.FlagRoom
+	}
 	if a.Done {
 		out.Valid = 1
 	}
 	d.w.tell(q, out)
 }
 
-// Begin is snapshots'.
-func (d *desk) Begin(at []int, then func(uint64, string)) {
-	w, c := d.w, d.w.s.opt.Caches
-	p := outputs.Policy{Keep: 1, Kept: settings.Descriptors{Implied: settings.Ckpt{Interval: 1, Scheme: c.Scheme, SetSize: c.Size}}}
+// Begin is snapshots'. A policy that cannot be had is refused before there is a snapshot; later nodes do what they can.
+func (d *desk) Begin(at []int, bytes []uint64, then func(snapshots.Answer)) {
+	nodes, members := byNode(at)
+	if err := d.policy.Fits(len(nodes)); err != nil && len(d.w.book.List()) == 0 {
+		then(snapshots.Answer{Refused: err.Error(), Use: true})
+		return
+	}
+	policy, own := d.policy, make(map[*peer]uint64)
+	if policy.Scheme == 0 {
+		policy = snapshots.Policy{Scheme: d.w.s.opt.Caches.Scheme, Size: d.w.s.opt.Caches.Size}
+	}
+	var most uint64
+	for i, node := range nodes {
+		p := d.w.s.agents.list[node]
+		for _, member := range members[i] {
+			own[p] += bytes[member]
+		}
+		most = max(most, own[p])
+	}
+	d.w.s.agents.order(d.w.nodesOf(at), func(p *peer, order uint64) any {
+		return control.Room{Order: order, Bytes: int64(policy.Room(own[p], most, len(nodes)))}
+	}, func(answers []control.Message) {
+		if why := failure(answers); why != "" {
+			full := func(m control.Message) bool { done, ok := m.Body.(control.Done); return ok && done.Full }
+			then(snapshots.Answer{Refused: why, Room: slices.ContainsFunc(answers, full)})
+			return
+		}
+		d.begin(at, policy, then)
+	})
+}
+
+// begin begins a program.
+func (d *desk) begin(at []int, policy snapshots.Policy, then func(snapshots.Answer)) {
+	w := d.w
+	p := outputs.Policy{Keep: 1, Kept: settings.Descriptors{Implied: settings.Ckpt{Interval: 1, Scheme: policy.Scheme, SetSize: policy.Size}}}
 	if d.keeps() || !w.s.opt.Plain { // the processes of the epoch, or the image, before may live
 		w.book.Over()
 	}
@@ -293,7 +351,7 @@ func (d *desk) Begin(at []int, then func(uint64, string)) {
 				w.book.Join(d.ask(node, func(outputs.Answer) {}), a.Run, member)
 			}
 		}
-		then(a.Run, a.Refused)
+		then(snapshots.Answer{Run: a.Run, Refused: a.Refused})
 	}), len(at), p, outputs.First{})
 }
 

@@ -47,15 +47,15 @@ func (s *survivors) Commit(n uint64, parts []Part, then func(string)) {
 	})
 }
 
-func (s *survivors) Begin(at []int, then func(uint64, string)) {
+func (s *survivors) Begin(at []int, _ []uint64, then func(Answer)) {
 	s.last++
 	run := s.last
 	s.later(func() {
 		if s.g.broken && s.rng.IntN(2) == 0 { // the loss of a node keeps it from beginning
-			then(run, "a node was lost")
+			then(Answer{Run: run, Refused: "a node was lost"})
 			return
 		}
-		then(run, "")
+		then(Answer{Run: run})
 	})
 }
 
@@ -76,7 +76,7 @@ func (s *survivors) say(p *process, what string, f func(Question)) {
 }
 
 func (s *survivors) enter(p *process) {
-	s.say(p, "enter", func(q Question) { s.g.Enter(q, "g", true) })
+	s.say(p, "enter", func(q Question) { s.g.Enter(q, "g", 0, true) })
 }
 
 const lastStep = 9
@@ -233,7 +233,7 @@ func TestSurvivors(t *testing.T) {
 func TestState(t *testing.T) {
 	w := newWorld(t, 4)
 	w.g = New(w, 4, true)
-	w.all(func(q Question) { w.g.Enter(q, "g", true) })
+	w.all(func(q Question) { w.g.Enter(q, "g", 0, true) })
 	wait := func(member int, known uint64) uint64 {
 		q := w.ask(member)
 		w.g.State(q, known)
@@ -258,12 +258,12 @@ func TestState(t *testing.T) {
 		t.Errorf("%+v", a)
 	}
 	for _, member := range []int{1, 0, 2} {
-		w.g.Enter(w.ask(member), "g", true)
+		w.g.Enter(w.ask(member), "g", 0, true)
 		if a := w.answers[wait(3, 0)]; a.State != "0110" {
 			t.Errorf("%+v before all have begun again", a)
 		}
 	}
-	w.g.Enter(w.ask(3), "g", true)
+	w.g.Enter(w.ask(3), "g", 0, true)
 	if a := w.answers[wait(3, 0)]; a.State != "0000" {
 		t.Errorf("%+v", a)
 	}

@@ -23,8 +23,8 @@ import (
 type Desk interface {
 	// Answer answers a question.
 	Answer(ask uint64, a Answer)
-	// Begin begins a program whose members run on these nodes.
-	Begin(at []int, then func(run uint64, why string))
+	// Begin begins a program whose members run on these nodes, and have so many bytes each. The answer has its run, or says why not.
+	Begin(at []int, bytes []uint64, then func(Answer))
 	// Newest finds the newest snapshot that can be had.
 	Newest(then func(Found))
 	// Read: all members have read a snapshot; if it is not valid, Newest does not return it again.
@@ -57,6 +57,8 @@ type Answer struct {
 	Differ  bool   // since members do not agree
 	Lost    bool   // since more is lost than redundancy covers
 	Peer    bool   // since a member has died, or begins again: all begin again
+	Use     bool   // since what was asked for cannot be
+	Room    bool   // since a node has no room for it
 	Run     uint64
 	Restore uint64 // a snapshot to be read, which Ready is said of then; 0: none
 	Stored  bool   // it is in the store that all nodes see
@@ -216,8 +218,8 @@ func (g *Group) agreed(what string) bool {
 	return true
 }
 
-// Enter: a member begins; restore: with the newest snapshot, if there is one. All say so, and the same of what else is like.
-func (g *Group) Enter(q Question, like string, restore bool) {
+// Enter: a member begins, with so many bytes; restore: with the newest snapshot, if there is one. All say so, and the same of what else is like.
+func (g *Group) Enter(q Question, like string, bytes uint64, restore bool) {
 	if restore {
 		like += ", restored"
 	}
@@ -237,7 +239,7 @@ func (g *Group) Enter(q Question, like string, restore bool) {
 		g.desk.Answer(before.ask, Answer{Refused: fmt.Sprintf("%s by member %d, which has said it again", what, q.Member)})
 	}
 	g.alive[q.Member], g.likes[q.Member] = true, like
-	g.entrants[q.Member] = said{q.Number, q.Node, like, Part{}}
+	g.entrants[q.Member] = said{q.Number, q.Node, like, Part{Bytes: bytes}}
 	if g.phase == entering && !g.busy {
 		g.begin()
 	} else {
@@ -267,15 +269,15 @@ func (g *Group) begin() {
 
 // begins has a program begin, of those who have said the same.
 func (g *Group) begins(then func()) {
-	at := make([]int, g.members)
+	at, bytes := make([]int, g.members), make([]uint64, g.members)
 	for rank, s := range g.heard {
-		at[rank] = s.node
+		at[rank], bytes[rank] = s.node, s.part.Bytes
 	}
-	g.desk.Begin(at, func(run uint64, why string) {
-		switch g.run = run; {
+	g.desk.Begin(at, bytes, func(a Answer) {
+		switch g.run = a.Run; {
 		case g.phase == over:
-		case why != "":
-			g.fail(Answer{Refused: why})
+		case a.Refused != "":
+			g.fail(a)
 		default:
 			then()
 		}

@@ -42,11 +42,11 @@ func (w *world) Answer(ask uint64, a Answer) {
 
 func (w *world) later(f func()) { w.due = append(w.due, f) }
 
-func (w *world) Begin(at []int, then func(uint64, string)) {
+func (w *world) Begin(at []int, _ []uint64, then func(Answer)) {
 	if len(at) != w.members {
 		w.t.Fatalf("%d members begin, wanted %d", len(at), w.members)
 	}
-	w.later(func() { then(5, "") })
+	w.later(func() { then(Answer{Run: 5}) })
 }
 
 func (w *world) Newest(then func(Found)) {
@@ -143,7 +143,7 @@ func (w *world) all(say func(Question)) Answer {
 func TestLife(t *testing.T) {
 	w := newWorld(t, 3)
 	w.fails[2] = "the cache is full"
-	a := w.all(func(q Question) { w.g.Enter(q, "g", true) })
+	a := w.all(func(q Question) { w.g.Enter(q, "g", 0, true) })
 	if a != (Answer{Run: 5, Next: 1, Dir: "/d/1"}) {
 		t.Fatalf("%+v", a)
 	}
@@ -169,7 +169,7 @@ func TestLife(t *testing.T) {
 // TestRestore offers older snapshots until all members can read one.
 func TestRestore(t *testing.T) {
 	w := newWorld(t, 2, 3, 4)
-	if a := w.all(func(q Question) { w.g.Enter(q, "g", true) }); a.Restore != 4 {
+	if a := w.all(func(q Question) { w.g.Enter(q, "g", 0, true) }); a.Restore != 4 {
 		t.Fatalf("%+v", a)
 	}
 	if a := w.all(func(q Question) { w.g.Ready(q, q.Member != 1, "") }); a.Restore != 3 || a.Done {
@@ -180,14 +180,14 @@ func TestRestore(t *testing.T) {
 	}
 	w = newWorld(t, 2, 3)
 	w.bad[3] = true
-	if a := w.all(func(q Question) { w.g.Enter(q, "g", true) }); !a.Lost || !w.g.Over() {
+	if a := w.all(func(q Question) { w.g.Enter(q, "g", 0, true) }); !a.Lost || !w.g.Over() {
 		t.Fatalf("%+v", a)
 	}
 }
 
 // TestDiffer refuses all members when they do not agree, or the snapshot is not theirs, which stays.
 func TestDiffer(t *testing.T) {
-	enter := func(w *world) Answer { return w.all(func(q Question) { w.g.Enter(q, "g", true) }) }
+	enter := func(w *world) Answer { return w.all(func(q Question) { w.g.Enter(q, "g", 0, true) }) }
 	for name, c := range map[string]struct {
 		stored []uint64
 		other  string
@@ -195,9 +195,9 @@ func TestDiffer(t *testing.T) {
 		want   string
 	}{
 		"names": {nil, "", func(w *world) Answer {
-			return w.all(func(q Question) { w.g.Enter(q, fmt.Sprintf("g%d", q.Member/2), true) })
+			return w.all(func(q Question) { w.g.Enter(q, fmt.Sprintf("g%d", q.Member/2), 0, true) })
 		}, `init: members differ: found "g1, restored" of member 2, wanted "g0, restored" as of member 0`},
-		"restored or not": {nil, "", func(w *world) Answer { return w.all(func(q Question) { w.g.Enter(q, "g", q.Member == 0) }) }, "members differ"},
+		"restored or not": {nil, "", func(w *world) Answer { return w.all(func(q Question) { w.g.Enter(q, "g", 0, q.Member == 0) }) }, "members differ"},
 		"tags": {nil, "", func(w *world) Answer {
 			enter(w)
 			return w.all(func(q Question) { w.g.Commit(q, uint64(q.Member/1), Part{Valid: true}) })
@@ -243,7 +243,7 @@ func TestRandom(t *testing.T) {
 				}
 				switch {
 				case !entered[m]:
-					w.g.Enter(q, "g", true)
+					w.g.Enter(q, "g", 0, true)
 				case next[m].Restore != 0:
 					w.g.Ready(q, rng.IntN(3) > 0, "")
 				case rng.IntN(20) == 0:

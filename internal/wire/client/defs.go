@@ -39,16 +39,18 @@ const (
 
 // Flags of datasets. CHECKPOINT and OUTPUT are SCR's.
 const (
-	FlagCheckpoint = 1   // the program can restart from it
-	FlagOutput     = 2   // a result: it is copied to the prefix always
-	FlagBypass     = 4   // its files are in the prefix themselves
-	FlagMore       = 8   // the text goes on in the next message of this connection
-	FlagAny        = 16  // of ReqFetch: every rank's files are there for all, since the number of ranks is another
-	FlagNext       = 32  // of ReqWritten: the same of another rank follows on this connection; one answer is to all
-	FlagRestore    = 64  // of ReqEnter: with the newest snapshot; of its answer: there is one, to be read first
-	FlagDiffer     = 128 // of an answer that refuses: since members, or a snapshot, differ
-	FlagPeer       = 256 // of an answer that refuses: since a member has died; all begin again (ReqEnter)
-	FlagLost       = 512 // of an answer that refuses: since more is lost than redundancy covers
+	FlagCheckpoint = 1    // the program can restart from it
+	FlagOutput     = 2    // a result: it is copied to the prefix always
+	FlagBypass     = 4    // its files are in the prefix themselves
+	FlagMore       = 8    // the text goes on in the next message of this connection
+	FlagAny        = 16   // of ReqFetch: every rank's files are there for all, since the number of ranks is another
+	FlagNext       = 32   // of ReqWritten: the same of another rank follows on this connection; one answer is to all
+	FlagRestore    = 64   // of ReqEnter: with the newest snapshot; of its answer: there is one, to be read first
+	FlagDiffer     = 128  // of an answer that refuses: since members, or a snapshot, differ
+	FlagPeer       = 256  // of an answer that refuses: since a member has died; all begin again (ReqEnter)
+	FlagLost       = 512  // of an answer that refuses: since more is lost than redundancy covers
+	FlagUse        = 1024 // of an answer that refuses: since what was asked for cannot be
+	FlagRoom       = 2048 // of an answer that refuses: since a node has no room
 )
 
 // Request is what a program says. A text follows: strings, each with a zero at its end.

@@ -116,6 +116,9 @@ int main(int argc, char **argv)
 	else if (!strcmp(how, "child")) child();
 	else if (!strcmp(how, "threads")) threads();
 	else if (!strcmp(how, "names")) group.name = rank ? "a" : "b", begin();
+	else if (!strcmp(how, "policies")) group.policy = rank ? "partner" : "xor", begin();
+	else if (!strncmp(how, "policy=", 7)) group.policy = how + 7, begin(), bys_start(d, 1), say("commit", bys_commit(d, BYS_BLOCK));
+	else if (!strcmp(how, "large")) regions[1].bytes = 9 << 20, regions[1].at = malloc(9 << 20), begin();
 	else if (!strcmp(how, "tags")) begin(), bys_start(d, (uint64_t)rank / 2), say("commit", bys_commit(d, BYS_BLOCK)),
 		bys_start(d, 9), say("again", bys_commit(d, BYS_BLOCK));
 	else if (!strcmp(how, "room")) {
