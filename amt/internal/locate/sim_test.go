@@ -10,7 +10,7 @@ import (
 
 var (
 	seed  = flag.Uint64("seed", 1, "of the first game")
-	games = flag.Int("games", 15_000, "how many")
+	games = flag.Int("games", 10_000, "how many")
 )
 
 // A message of the simulation, with what only the simulation knows.
@@ -20,6 +20,9 @@ type message struct {
 	base            uint32 // the move of which its sender, or home, knew
 	mustRun, mayRun bool
 	done            bool
+	ordered         bool
+	source          uint64 // the element that sent it
+	number          uint64
 }
 
 // What travels between ranks.
@@ -39,6 +42,8 @@ type flight struct {
 	stamp    Stamp
 	move     uint32
 	news     News
+	numbers  []Pair // of the messages that the element has sent
+	sequence []Pair // and of those that it expects
 }
 
 type sim struct {
@@ -50,6 +55,11 @@ type sim struct {
 	moves    []uint32 // the move that it last made
 	exists   []bool
 	creating []int // ranks that have asked
+	numbers  []Numbers
+	sequence []Sequence[int]
+	ran      []map[uint64]uint64 // of each element, by source: the ordered message that ran last, from 1
+	phase    uint32
+	inOrder  int
 	messages []message
 	flights  []flight
 	slow     [2]int // what travels slowly: a kind, and a kind of news
@@ -72,7 +82,8 @@ func (s *sim) fail(format string, args ...any) {
 
 func newSim(n uint64, ranks, elements, remembered int) *sim {
 	s := &sim{Rand: rand.New(rand.NewPCG(n, 0)), elements: elements, homes: make([]int, elements), places: make([]int, elements),
-		moves: make([]uint32, elements), exists: make([]bool, elements), creating: make([]int, elements)}
+		moves: make([]uint32, elements), exists: make([]bool, elements), creating: make([]int, elements),
+		numbers: make([]Numbers, elements), sequence: make([]Sequence[int], elements), ran: make([]map[uint64]uint64, elements)}
 	for e := range elements {
 		s.homes[e], s.places[e] = s.IntN(ranks), -1
 	}
@@ -87,7 +98,19 @@ func (s *sim) post(f flight) { s.flights = append(s.flights, f) }
 
 // send sends a message from a rank.
 func (s *sim) send(rank int, e uint64, mustRun, mayRun bool) {
-	m := s.at[rank]
+	s.sendOut(rank, message{element: e, mustRun: mustRun, mayRun: mayRun})
+}
+
+// sendOrdered sends one from an element.
+func (s *sim) sendOrdered(source, e uint64) {
+	if rank := s.places[source]; rank >= 0 && s.exists[e] {
+		number := s.numbers[source].Next(Element{Key: e}, s.phase)
+		s.sendOut(rank, message{element: e, mustRun: true, mayRun: true, ordered: true, source: source, number: number})
+	}
+}
+
+func (s *sim) sendOut(rank int, msg message) {
+	m, e := s.at[rank], msg.element
 	base := s.moveAt(s.homes[e], e)
 	if c := m.cache.find(e); c != nil {
 		base = c.move
@@ -96,7 +119,8 @@ func (s *sim) send(rank int, e uint64, mustRun, mayRun bool) {
 		base = own.move
 	}
 	id := len(s.messages)
-	s.messages = append(s.messages, message{element: e, base: base, mustRun: mustRun, mayRun: mayRun})
+	msg.base = base
+	s.messages = append(s.messages, msg)
 	s.open++
 	s.step(rank, id, Stamp{Origin: int32(rank)}, m.Send(e, id))
 }
@@ -113,7 +137,7 @@ func (s *sim) step(rank, id int, stamp Stamp, step Step) {
 	switch step.Do {
 	case Hold:
 	case Run, Fail:
-		s.done(rank, id, step.Do)
+		s.arrived(rank, id, step.Do)
 	case Forward:
 		s.messages[id].hops++
 		if int(step.To) == rank {
@@ -123,6 +147,25 @@ func (s *sim) step(rank, id int, stamp Stamp, step Step) {
 		s.post(flight{kind: aMessage, from: rank, to: int(step.To), element: s.messages[id].element, message: id, stamp: stamp})
 	default:
 		s.fail("message %d: %+v", id, step)
+	}
+}
+
+// arrived is a message whose way has ended: an ordered one may have to wait for others.
+func (s *sim) arrived(rank, id int, do Do) {
+	m := s.messages[id]
+	if !m.ordered || do == Fail {
+		s.done(rank, id, do)
+		return
+	}
+	q, from := &s.sequence[m.element], Element{Key: m.source}
+	for ok := q.Take(from, m.number, id); ok; id, ok = q.Next(from) {
+		ran, number := s.ran[m.element], s.messages[id].number
+		if number != max(ran[m.source], uint64(s.phase)<<phaseShift) {
+			s.fail("element %d runs message %#x from element %d after %#x", m.element, number, m.source, ran[m.source])
+		}
+		ran[m.source] = number + 1
+		s.inOrder++
+		s.done(rank, id, do)
 	}
 }
 
@@ -190,6 +233,7 @@ func (s *sim) made(rank int, e uint64, do Do) {
 		s.fail("element %d is made with move %d, and had made %d", e, move, s.moves[e])
 	}
 	s.exists[e], s.places[e], s.moves[e] = true, rank, move
+	s.numbers[e], s.sequence[e], s.ran[e] = Numbers{}, Sequence[int]{}, map[uint64]uint64{}
 	s.linear(e)
 }
 
@@ -229,8 +273,13 @@ func (s *sim) migrate(e uint64, to int) {
 }
 
 func (s *sim) leave(f flight) {
+	q := &s.sequence[f.element]
+	f.numbers, f.sequence = s.numbers[f.element].Pairs(s.phase), q.Pairs(s.phase)
 	s.post(f)
 	s.do(f.from, s.at[f.from].Left(f.element, nil))
+	for _, id := range q.Leave() {
+		s.step(f.from, id, Stamp{Origin: int32(f.from)}, s.at[f.from].Send(f.element, id))
+	}
 }
 
 // deliver takes what has arrived.
@@ -256,6 +305,7 @@ func (s *sim) deliver(f flight) {
 func (s *sim) install(f flight) {
 	orders := s.at[f.to].Installed(f.element, nil)
 	s.places[f.element] = f.to
+	s.numbers[f.element], s.sequence[f.element] = NumbersOf(f.numbers), SequenceOf[int](f.sequence)
 	s.linear(f.element)
 	s.do(f.to, orders)
 }
@@ -313,6 +363,8 @@ func (s *sim) quiet() {
 	for e := range s.elements {
 		home := s.at[s.homes[e]].table.find(uint64(e))
 		switch {
+		case s.sequence[e].Held() > 0:
+			s.fail("element %d holds %d messages for their order", e, s.sequence[e].Held())
 		case s.creating[e] != 0:
 			s.fail("element %d: %d creations have no answer", e, s.creating[e])
 		case !s.exists[e]:
@@ -368,11 +420,13 @@ func (s *sim) work(steps int) {
 		switch n := s.IntN(busy * 10); {
 		case n < 10:
 			s.send(s.IntN(len(s.at)), e, s.exists[e], s.exists[e])
-		case n < 12:
+		case n < 14 && n%2 == 0:
+			s.sendOrdered(uint64(s.IntN(s.elements)), e)
+		case n < 14:
 			s.migrate(e, s.IntN(len(s.at)))
-		case n == 12 && s.IntN(10) == 0:
+		case n == 14 && s.IntN(10) == 0:
 			s.phaseOver(s.IntN(len(s.at)))
-		case n == 13 && s.places[e] >= 0 && s.IntN(10) == 0: // whoever is there makes it a second time
+		case n == 15 && s.places[e] >= 0 && s.IntN(10) == 0: // whoever is there makes it a second time
 			s.create(s.IntN(len(s.at)), e)
 		default:
 			s.progress()
@@ -408,6 +462,7 @@ func (s *sim) modify() {
 		}
 	}
 	s.quiet()
+	s.phase++
 }
 
 // game plays one.
@@ -445,8 +500,10 @@ func TestGames(t *testing.T) {
 			all.news[i] += h
 		}
 		all.steps, all.migrated, all.deepest = all.steps+s.steps, all.migrated+s.migrated, max(all.deepest, s.deepest)
+		all.inOrder += s.inOrder
 	}
-	t.Logf("%d deliveries; %d messages run, by hops %v, at most %d; %d migrations; news by kind %v", all.steps, messages, all.hops, all.deepest, all.migrated, all.news)
+	t.Logf("%d deliveries; %d messages run, %d of them in order; by hops %v, at most %d; %d migrations; news by kind %v",
+		all.steps, messages, all.inOrder, all.hops, all.deepest, all.migrated, all.news)
 }
 
 // TestManyRanks prints what messages and migrations cost where there are many ranks and few messages.

@@ -37,7 +37,7 @@ type table struct {
 const fewest = 8 // slots
 
 // slot is where an entry is looked for first.
-func (t *table) slot(key uint64) uint64 { return key * 0x9e3779b97f4a7c15 >> t.shift }
+func (t *table) slot(key uint64) uint64 { return key * 0x9e3779b97f4a7c15 >> (t.shift & 63) }
 
 // find returns the entry of a key, nil if there is none.
 func (t *table) find(key uint64) *entry {
