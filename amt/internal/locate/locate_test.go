@@ -174,6 +174,35 @@ func TestOldNews(t *testing.T) {
 	s.want(t, "0 installs 0", "1 runs m", "2 runs n")
 }
 
+// TestLongWay: a message that goes after an element which has moved often takes four hops, not one for each move.
+func TestLongWay(t *testing.T) {
+	s := newStage(12)
+	s.create(0, 0)
+	s.install(1, 0, s.leave(0, 0, 1), 0)
+	s.settle()
+	s.send(11, 0, "m") // rank 11 hears of rank 1
+	s.settle()
+	for to := 2; to <= 10; to++ {
+		s.install(to, 0, s.leave(to-1, 0, to), to-1)
+		s.settle()
+	}
+	s.send(11, 0, "n")
+	for _, rank := range []int{1, 2, 0, 10} {
+		s.deliver(rank, "n")
+	}
+	s.want(t, "0 installs 0", "1 runs m", "10 runs n")
+}
+
+// TestToldLate: news of an earlier move do not replace those of a later one.
+func TestToldLate(t *testing.T) {
+	m := New[string](3, func(uint64) int { return 0 }, 4)
+	m.Receive(0, News{Kind: Told, Element: 0, Move: 3, Rank: 2}, nil)
+	m.Receive(1, News{Kind: Told, Element: 0, Move: 2, Rank: 1}, nil)
+	if step := m.Send(0, "m"); step != (Step{Do: Forward, To: 2, Move: 3}) {
+		t.Errorf("%+v", step)
+	}
+}
+
 // TestKeptUntilHomeKnows: a rank does not forget where the element went before home knows, though the phase is over.
 func TestKeptUntilHomeKnows(t *testing.T) {
 	s := newStage(4)

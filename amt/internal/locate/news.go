@@ -48,8 +48,8 @@ func (m *Machine[M]) refused(s *entry, out []Order[M]) []Order[M] {
 
 // told takes the place of an element. What is held for it goes there, if it has been here.
 func (m *Machine[M]) told(n News, out []Order[M]) []Order[M] {
-	if n.Rank == m.rank || m.isHome(n.Element) {
-		return out // it will come, or is known better
+	if n.Rank == m.rank {
+		return out // it is to come
 	}
 	s := m.table.find(n.Element)
 	if s == nil {

@@ -47,7 +47,7 @@ func (n *Numbers) Pairs(phase uint32) []Pair { return pairs(n.next, phase) }
 func NumbersOf(pairs []Pair) Numbers { return Numbers{byOther(pairs)} }
 
 // A Sequence runs the ordered messages to an element in the order of their numbers: those of each source for itself. What it expects
-// travels with the element; the messages that it holds go the way of all messages once it has left.
+// travels with the element; the messages that it holds are handed to Deliver again, with their stamps, once it has left.
 type Sequence[M any] struct {
 	expected map[Element]uint64
 	early    map[Element][]early[M] // sorted
@@ -99,7 +99,7 @@ func (s *Sequence[M]) Held() (n int) {
 	return n
 }
 
-// Leave gives up the messages that are held, when the element has left.
+// Leave gives up the messages that are held, when the element has left: they go after it.
 func (s *Sequence[M]) Leave() (all []M) {
 	for _, from := range sorted(s.early) {
 		for _, e := range s.early[from] {

@@ -10,7 +10,7 @@ import (
 
 var (
 	seed  = flag.Uint64("seed", 1, "of the first game")
-	games = flag.Int("games", 10_000, "how many")
+	games = flag.Int("games", 15_000, "how many")
 )
 
 // A message of the simulation, with what only the simulation knows.
@@ -20,9 +20,11 @@ type message struct {
 	base            uint32 // the move of which its sender, or home, knew
 	mustRun, mayRun bool
 	done            bool
+	detained        bool // where the element was to be made a second time
 	ordered         bool
 	source          uint64 // the element that sent it
 	number          uint64
+	stamp           Stamp // with which it came, while it waits for its order
 }
 
 // What travels between ranks.
@@ -53,6 +55,7 @@ type sim struct {
 	homes    []int
 	places   []int    // of each element's state: -1 on its way or nowhere
 	moves    []uint32 // the move that it last made
+	known    []uint32 // the same, when nothing was under way
 	exists   []bool
 	creating []int // ranks that have asked
 	numbers  []Numbers
@@ -82,7 +85,7 @@ func (s *sim) fail(format string, args ...any) {
 
 func newSim(n uint64, ranks, elements, remembered int) *sim {
 	s := &sim{Rand: rand.New(rand.NewPCG(n, 0)), elements: elements, homes: make([]int, elements), places: make([]int, elements),
-		moves: make([]uint32, elements), exists: make([]bool, elements), creating: make([]int, elements),
+		moves: make([]uint32, elements), known: make([]uint32, elements), exists: make([]bool, elements), creating: make([]int, elements),
 		numbers: make([]Numbers, elements), sequence: make([]Sequence[int], elements), ran: make([]map[uint64]uint64, elements)}
 	for e := range elements {
 		s.homes[e], s.places[e] = s.IntN(ranks), -1
@@ -136,7 +139,9 @@ func (s *sim) moveAt(rank int, e uint64) uint32 {
 func (s *sim) step(rank, id int, stamp Stamp, step Step) {
 	switch step.Do {
 	case Hold:
+		s.messages[id].detained = s.messages[id].detained || s.at[rank].table.find(s.messages[id].element).state == creating
 	case Run, Fail:
+		s.messages[id].stamp = stamp
 		s.arrived(rank, id, step.Do)
 	case Forward:
 		s.messages[id].hops++
@@ -190,6 +195,9 @@ func (s *sim) done(rank, id int, do Do) {
 	unheard := int(s.moves[e] - min(m.base, s.moves[e]))
 	if m.hops > unheard+2 {
 		s.fail("message %d to element %d made %d hops, and the element %d moves", id, e, m.hops, unheard)
+	}
+	if late := int(s.moves[e] - min(s.known[e], s.moves[e])); m.hops > late+4 && !m.detained {
+		s.fail("message %d to element %d made %d hops, and the element %d moves since all was known", id, e, m.hops, late)
 	}
 	s.hops[min(m.hops, len(s.hops)-1)]++
 	s.deepest = max(s.deepest, m.hops)
@@ -278,7 +286,10 @@ func (s *sim) leave(f flight) {
 	s.post(f)
 	s.do(f.from, s.at[f.from].Left(f.element, nil))
 	for _, id := range q.Leave() {
-		s.step(f.from, id, Stamp{Origin: int32(f.from)}, s.at[f.from].Send(f.element, id))
+		stamp := s.messages[id].stamp
+		step, orders := s.at[f.from].Deliver(f.element, stamp, int(stamp.Origin), id, nil)
+		s.do(f.from, orders)
+		s.step(f.from, id, stamp, step)
 	}
 }
 
@@ -376,6 +387,7 @@ func (s *sim) quiet() {
 			s.fail("home of element %d, which is on rank %d since move %d: %+v", e, s.places[e], s.moves[e], home)
 		}
 	}
+	copy(s.known, s.moves)
 	s.messages = s.messages[:0]
 }
 
