@@ -549,7 +549,8 @@ func TestManyRanks(t *testing.T) {
 		for _, n := range s.news {
 			told += n
 		}
-		t.Logf("%s: %d messages, hops %v; %d migrations, %d news %v; a rank has %d B, at most %d", what, messages, s.hops, migrations, told, s.news, table/ranks, most)
+		t.Logf("%s: %d messages, hops %v; %d migrations, %d news %v; a rank has %d B, at most %d",
+			what, messages, s.hops, migrations, told, s.news, table/ranks, most)
 	}
 	play("nothing has moved", 100_000, 0)
 	play("elements move    ", 200_000, 20_000)
