@@ -282,21 +282,41 @@ func TestSequence(t *testing.T) {
 	}
 }
 
-// TestMemory: an element costs 64 bytes at most, whatever the number; the ways of most messages allocate nothing.
+// TestMemory: an element costs 64 bytes at most, whatever the number, and 96 where others have gone.
 func TestMemory(t *testing.T) {
-	m := New[int](0, func(e uint64) int { return int(e & 1) }, 4)
-	for n := range uint64(10000) {
-		m.Create(2*n, nil)
-		if size := len(m.table.slots) * int(unsafe.Sizeof(entry{})); n >= 3 && size > 64*int(n+1) {
-			t.Fatalf("%d elements have %d bytes", n+1, size)
+	const most = 10000
+	m := New[int](0, func(uint64) int { return 1 }, 4)
+	size := func() int { return len(m.table.slots) * int(unsafe.Sizeof(entry{})) }
+	for e := range uint64(most) {
+		m.Arrive(e, 2, 1)
+		m.Installed(e, nil)
+		if e >= 3 && size() > 64*int(e+1) {
+			t.Fatalf("%d elements have %d bytes", e+1, size())
 		}
+	}
+	for e := range uint64(most) {
+		m.Migrate(e, 2)
+		m.Left(e, nil)
+		m.Receive(1, News{Kind: Acked, Element: e, Move: 3}, nil)
+		m.PhaseOver()
+		if left := most - int(e) - 1; left >= 3 && size() > 96*left {
+			t.Fatalf("%d elements have %d bytes", left, size())
+		}
+	}
+}
+
+// TestAllocations: the ways of most messages allocate nothing.
+func TestAllocations(t *testing.T) {
+	m := New[int](0, func(e uint64) int { return int(e & 1) }, 4)
+	for e := range uint64(8) {
+		m.Create(e&^1, nil)
 	}
 	m.Migrate(0, 1)
 	m.Left(0, nil)
 	out := make([]Order[int], 0, 64)
 	allocated := testing.AllocsPerRun(1000, func() {
 		m.Send(2, 0)                                                      // here
-		m.Send(1, 0)                                                      // at home, elsewhere
+		m.Send(1, 0)                                                      // to home
 		m.Deliver(4, Stamp{Origin: 5}, 5, 0, out)                         // here
 		m.Deliver(0, Stamp{Origin: 5}, 5, 0, out)                         // home sends on
 		m.Receive(1, News{Kind: Told, Element: 3, Move: 2, Rank: 4}, out) // into the cache
@@ -331,6 +351,21 @@ func BenchmarkSendByCache(b *testing.B) {
 		if m.Send(n*2654435761%inBenchmark, 0).Move > 0 {
 			found++
 		}
+	}
+}
+
+// BenchmarkForward is what home does with a message whose element is elsewhere.
+func BenchmarkForward(b *testing.B) {
+	m := New[int](0, func(uint64) int { return 0 }, 1024)
+	for e := range uint64(inBenchmark) {
+		m.Create(e, nil)
+		m.Migrate(e, 1)
+		m.Left(e, nil)
+		m.Receive(1, News{Kind: Installed, Element: e, Move: 2}, nil)
+	}
+	out := make([]Order[int], 0, 16)
+	for n := uint64(0); b.Loop(); n++ {
+		m.Deliver(n*2654435761%inBenchmark, Stamp{Origin: 2}, 2, 0, out)
 	}
 }
 

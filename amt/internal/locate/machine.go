@@ -256,6 +256,7 @@ func (m *Machine[M]) PhaseOver() {
 		}
 		m.table.remove(s.key) // another may be there now
 	}
+	m.table.shrink()
 }
 
 // Forget empties the cache. Who has moved many elements does so: a message goes by home then, which takes a hop less than old news.

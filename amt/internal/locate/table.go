@@ -14,7 +14,8 @@ const (
 	gone                  // at home only: it was destroyed by the move
 )
 
-// An entry is what a rank knows of an element: 24 bytes, so that with the slots that are empty, an element costs 64 at most.
+// An entry is what a rank knows of an element: 24 bytes, so that with the slots that are empty, an element costs 64 at most, and 96 where
+// others have gone.
 type entry struct {
 	key   uint64
 	move  uint32
@@ -62,7 +63,7 @@ func (t *table) put(key uint64) *entry {
 		return s
 	}
 	if t.used >= len(t.slots)/4*3 {
-		t.grow()
+		t.resize(max(fewest, 2*len(t.slots)))
 	}
 	t.used++
 	s := t.free(key)
@@ -80,9 +81,9 @@ func (t *table) free(key uint64) *entry {
 	}
 }
 
-func (t *table) grow() {
+// resize gives the table another number of slots.
+func (t *table) resize(size int) {
 	old := t.slots
-	size := max(fewest, 2*len(old))
 	t.slots = make([]entry, size)
 	for t.shift = 64; size > 1; size /= 2 {
 		t.shift--
@@ -91,6 +92,17 @@ func (t *table) grow() {
 		if old[i].state != absent {
 			*t.free(old[i].key) = old[i]
 		}
+	}
+}
+
+// shrink gives up memory if the table is used by less than a quarter.
+func (t *table) shrink() {
+	size := len(t.slots)
+	for size > fewest && t.used < size/4 {
+		size /= 2
+	}
+	if size < len(t.slots) {
+		t.resize(size)
 	}
 }
 
