@@ -272,13 +272,17 @@ func TestSequence(t *testing.T) {
 	if !slices.Equal(held, []string{"c"}) {
 		t.Errorf("held: %q", held)
 	}
-	at = SequenceOf[string](at.Pairs(5))
+	at = SequenceOf[string](at.Pairs())
 	if !at.Take(source, b, "b") || !at.Take(source, c, "c") || at.Held() != 0 {
 		t.Error("b and c do not run")
 	}
 	at = Sequence[string]{} // another element in its place
 	if !at.Take(source, numbers.Next(target, 6), "d") {
 		t.Error("the first message of a phase waits")
+	}
+	at.Take(Element{Key: 3}, 7<<phaseShift, "e")
+	if pairs := at.Pairs(); len(pairs) != 1 {
+		t.Errorf("of the phases before, what is kept: %v", pairs)
 	}
 }
 

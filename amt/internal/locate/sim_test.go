@@ -282,7 +282,7 @@ func (s *sim) migrate(e uint64, to int) {
 
 func (s *sim) leave(f flight) {
 	q := &s.sequence[f.element]
-	f.numbers, f.sequence = s.numbers[f.element].Pairs(s.phase), q.Pairs(s.phase)
+	f.numbers, f.sequence = s.numbers[f.element].Pairs(), q.Pairs()
 	s.post(f)
 	s.do(f.from, s.at[f.from].Left(f.element, nil))
 	for _, id := range q.Leave() {
