@@ -8,11 +8,12 @@
 //     a message runs it, holds it or sends it on.
 //   - No message is held for ever: it is held where its element leaves, arrives or is on its way to, or home has the answer.
 //   - A message makes at most two hops more than its element made moves of which whoever sent it had not heard (if that was told
-//     of no place: of which home had not heard). With old news it makes four, and one for each move while it is on its way.
+//     of no place: of which home had not heard). However old the news that it went by, it makes four hops, and one more for each
+//     move that home has not heard of when it comes there.
 //   - What a rank remembers of others' elements is bounded (New), and to forget it costs a hop, never a message.
 //
-// Every element has a home, a rank that follows from its number. The home's entry is never given up, and only news of a larger move
-// replace it. A migration from r to t, the move m:
+// Every element has a home, a rank that follows from its number. The home's entry is never given up while the element exists, and only
+// news of a larger move replace it. A migration from r to t:
 //
 //	r            t            home
 //	Migrate                            r holds what comes for the element
@@ -21,10 +22,11 @@
 //	               ---Installed-->     home sends to t, and tells senders
 //	  <----------------Acked---        r may forget where the element went, once the phase is over
 //
-// That is one message to home and one from it, beside the state; none of the two if home is at that end. The rank that had the element
-// before hears from home, not from t: it must not forget before home knows. Home does not know of a creation later than others
-// either: a rank that isn't home asks it (Create), and is given the number of the move, which goes on from that of an element of
-// the same number that was destroyed. So old news are never taken for new.
+// That is one message to home and one from it, beside the state; one of them alone where home is r or t. The rank that had the element
+// before hears from home, not from t: it must not forget before home knows. Nor does home hear of a creation later than others:
+// a rank that isn't home asks it (Create), and is given the number of the move. That is larger than all those of an element of the
+// same number that was destroyed, so that news of that one are never taken for news of this one. (Those that were destroyed are
+// entries of home's until the phase is over; from then on, home knows a number that is larger than all of theirs.)
 //
 // A message carries the move that it goes after. A rank sends it on only to the place of a later move, or to home; home, only to the
 // place of this move or a later one. A rank where the element isn't and, as far as it knows, never was, may have been overtaken

@@ -19,15 +19,17 @@
 //	                        <----confirmed----
 //	                      it holds the epoch no more
 //
-// That an element has arrived is confirmed to the rank that it left; package locate's news do that, so it costs no message. Without
-// it the epoch could be over while the only element that has not run the broadcast is on its way.
+// That an element has arrived is confirmed to the rank that it left. Package locate's news do that, so it costs no message: Acked, and
+// where home is that rank, Installed. Without it the epoch could be over while the only element that has not run the broadcast is on
+// its way.
 //
-// A reduction is combined over a tree of ordinals, from 0 on, of which an element has one: two neighbours are combined wherever they meet.
-// Where elements lie in blocks, that is mostly on their own rank. Each rank sends its parent what it has when it has nothing else to
-// do. An element may contribute and migrate: its value stays, and that it has contributed goes with it.
+// A reduction is combined over a binary tree of ordinals: an element has one, from 0 on, without gaps. Two neighbours in that tree are
+// combined wherever they meet: where elements lie in blocks, mostly on their own rank. A rank sends what it has to the rank above
+// when it has nothing else to do. An element may contribute and migrate: its value stays, and that it has contributed goes with it.
 //
 // What the caller guarantees: elements are made and destroyed, and ordinals given, in epochs of their own, when all broadcasts and
-// reductions before are over on all ranks. Each element contributes once to each reduction.
+// reductions before are over on all ranks. Each element contributes once to each reduction. A broadcast whose epoch has failed is
+// taken and counted as any other; only what elements would do is left out.
 //
 // It is pure: what is to be done is appended to a list that the caller hands in.
 package rounds

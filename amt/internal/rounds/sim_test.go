@@ -5,18 +5,19 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"testing"
+
+	"github.com/byssus-hpc/byssus/amt/internal/locate"
 )
 
 var (
 	seed  = flag.Uint64("seed", 1, "of the first game")
-	games = flag.Int("games", 5_000, "how many")
+	games = flag.Int("games", 3_000, "how many")
 )
 
 // An element of the simulation, with what travels with it.
 type element struct {
 	key   uint64
-	place int // -1: on its way
-	move  uint32
+	place int    // -1: on its way
 	done  uint64 // the last broadcast that it has run
 	given uint64 // the last reduction that it has contributed to
 	order uint64 // its ordinal
@@ -28,7 +29,7 @@ const (
 	toRoot kind = iota // a broadcast that has no number
 	passed
 	state
-	confirmed
+	news
 	part
 	over
 )
@@ -40,6 +41,7 @@ type flight struct {
 	message  int
 	e        *element
 	move     uint32
+	news     locate.News
 	part     Part[uint64]
 }
 
@@ -52,6 +54,7 @@ type epoch struct {
 type sim struct {
 	*rand.Rand
 	ranks      int
+	at         []*locate.Machine[int]
 	broadcasts []*Broadcasts[int]
 	reductions []*Reduction[uint64]
 	elements   []*element
@@ -165,10 +168,21 @@ func (s *sim) migrate(e *element) {
 		return
 	}
 	s.migrated++
-	e.move++
-	s.broadcasts[e.place].Leave(e.key, e.move, e.done)
-	s.post(flight{kind: state, from: e.place, to: to, e: e, move: e.move})
+	from := e.place
+	move, _ := s.at[from].Migrate(e.key, to)
+	s.broadcasts[from].Leave(e.key, move, e.done)
+	s.post(flight{kind: state, from: from, to: to, e: e, move: move})
+	s.tell(from, s.at[from].Left(e.key, nil))
 	e.place = -1
+}
+
+// tell sends the news of package locate.
+func (s *sim) tell(from int, orders []locate.Order[int]) {
+	for _, o := range orders {
+		if o.Do == locate.Tell {
+			s.post(flight{kind: news, from: from, to: int(o.To), news: o.News})
+		}
+	}
 }
 
 // settle is what a rank does when it has nothing else to do.
@@ -209,9 +223,13 @@ func (s *sim) deliver() {
 	case state:
 		f.e.place = f.to
 		s.do(f.to, b.Arrive(f.e.done, nil))
-		s.post(flight{kind: confirmed, to: f.from, e: f.e, move: f.move})
-	case confirmed:
-		s.do(f.to, b.Confirmed(f.e.key, f.move, nil))
+		s.at[f.to].Arrive(f.e.key, f.move, f.from)
+		s.tell(f.to, s.at[f.to].Installed(f.e.key, nil))
+	case news:
+		s.tell(f.to, s.at[f.to].Receive(f.from, f.news, nil))
+		if f.news.Kind == locate.Acked || f.news.Kind == locate.Installed && int(f.news.Rank) == f.to {
+			s.do(f.to, b.Confirmed(f.news.Element, f.news.Move, nil))
+		}
 	case part:
 		s.reductions[f.to].Take(f.part)
 	case over:
@@ -225,13 +243,16 @@ func (s *sim) modify() {
 	for _, e := range s.elements {
 		if s.IntN(4) == 0 {
 			s.broadcasts[e.place].Destroyed()
+			orders, _ := s.at[e.place].Destroy(e.key, nil)
+			s.tell(e.place, orders)
 			continue
 		}
 		left = append(left, e)
 	}
 	s.elements = left
 	for range s.IntN(8) {
-		rank := s.IntN(s.ranks)
+		rank := int(s.nextKey) % s.ranks
+		s.at[rank].Create(s.nextKey, nil)
 		s.elements = append(s.elements, &element{key: s.nextKey, place: rank, done: s.broadcasts[rank].Made(), given: s.wanted})
 		s.nextKey++
 	}
@@ -319,6 +340,7 @@ func game(n uint64) *sim {
 	s.ranks, s.slow = 1+s.IntN(12), kind(s.IntN(8))
 	for rank := range s.ranks {
 		s.broadcasts = append(s.broadcasts, NewBroadcasts[int](rank, s.ranks))
+		s.at = append(s.at, locate.New[int](rank, func(e uint64) int { return int(e) % s.ranks }, 4))
 	}
 	for range 1 + s.IntN(3) {
 		s.modify()
