@@ -9,7 +9,7 @@
 //   - No message is held for ever: it is held where its element leaves, arrives or is on its way to, or home has the answer.
 //   - A message makes at most two hops more than its element made moves of which whoever sent it had not heard (if that was told
 //     of no place: of which home had not heard). However old the news that it went by, it makes four hops, and one more for each
-//     move that home has not heard of when it comes there.
+//     move of which the news are under way.
 //   - What a rank remembers of others' elements is bounded (New), and to forget it costs a hop, never a message.
 //
 // Every element has a home, a rank that follows from its number. The home's entry is never given up while the element exists, and only
