@@ -10,7 +10,7 @@ import (
 
 var (
 	seed  = flag.Uint64("seed", 1, "of the first game")
-	games = flag.Int("games", 15_000, "how many")
+	games = flag.Int("games", 10_000, "how many")
 )
 
 // A message of the simulation, with what only the simulation knows.
