@@ -174,6 +174,26 @@ func TestOldNews(t *testing.T) {
 	s.want(t, "0 installs 0", "1 runs m", "2 runs n")
 }
 
+// TestComesBack: a rank asks home for an element that it has forgotten, and that is on its way to it again.
+func TestComesBack(t *testing.T) {
+	s := newStage(4)
+	s.create(0, 0)
+	s.install(1, 0, s.leave(0, 0, 1), 0)
+	s.settle()
+	s.send(3, 0, "m") // rank 3 hears of rank 1
+	s.settle()
+	s.install(0, 0, s.leave(1, 0, 0), 1)
+	s.settle()
+	s.at[1].PhaseOver()
+	s.at[1].Forget()
+	move := s.leave(0, 0, 1)
+	s.send(3, 0, "n")
+	s.settle()
+	s.want(t, "0 installs 0", "1 runs m")
+	s.install(1, 0, move, 0)
+	s.want(t, "1 runs n")
+}
+
 // TestLongWay: a message that goes after an element which has moved often takes four hops, not one for each move.
 func TestLongWay(t *testing.T) {
 	s := newStage(12)
