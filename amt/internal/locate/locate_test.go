@@ -39,6 +39,9 @@ func (s *stage) step(rank int, e uint64, message string, stamp Stamp, step Step)
 	case Fail:
 		s.log = append(s.log, fmt.Sprintf("%d fails %s", rank, message))
 	case Forward:
+		if int(step.To) == rank {
+			s.log = append(s.log, fmt.Sprintf("%d sends %s to itself", rank, message))
+		}
 		stamp.Move, stamp.ByHome = step.Move, step.ByHome
 		s.way = append(s.way, transit{from: rank, to: int(step.To), element: e, stamp: stamp, message: message})
 	}
