@@ -175,6 +175,8 @@ func (a *assembly) hear(m control.Message) {
 	switch b := m.Body.(type) {
 	case control.Done:
 		order = b.Order
+	case control.Encoded:
+		order = b.Order
 	case control.Sealed:
 		order = b.Order
 	}
