@@ -21,6 +21,7 @@ type frame struct {
 	from  int
 	entry *entry // of the handler, if it is one
 	task  *task  // of the worker task, if it is one
+	seat  *seat  // of the element, if it is a method's
 
 	follows  *Epoch // what runs after that, if it is such
 	performs *Scope // an operation of that, if it is one

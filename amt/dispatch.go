@@ -19,6 +19,7 @@ type dispatcher struct {
 	sorts    bool         // there are priorities: all that comes is sorted
 	sorted   sorted
 	handler  frame // of the handler that runs
+	now      what  // its record
 }
 
 func (d *dispatcher) init(r *rank, table []*entry) {
@@ -162,6 +163,7 @@ func (d *dispatcher) message(ep *Epoch, from int, w what, payload []byte) {
 		return
 	}
 	e, f := d.table[n], &d.handler
+	d.now = w
 	f.gen++
 	f.ep, f.from, f.entry = ep, from, e
 	if err := e.run(Context{f, f.gen}, payload); err != nil {
@@ -182,6 +184,8 @@ func (d *dispatcher) ownRecord(ep *Epoch, from int, w what, payload []byte) {
 	case id == recordHang:
 		text, dot, _ := strings.Cut(string(payload), "\x00")
 		ep.failed(&HangError{text, dot})
+	case id >= recordNews && id <= recordBroadcast: // also if it has failed: no element is lost
+		d.ofCollection(ep, from, id, payload)
 	case ep.err != nil:
 	case id == recordSpread:
 		d.spread(ep, w, payload)
@@ -206,4 +210,26 @@ func (d *dispatcher) spread(ep *Epoch, w what, payload []byte) {
 		return
 	}
 	d.message(ep, root, of, inner)
+}
+
+// ofCollection handles what the parts of a collection on two ranks send each other.
+func (d *dispatcher) ofCollection(ep *Epoch, from int, id uint16, payload []byte) {
+	const least = 24
+	var part membership
+	if len(payload) >= least {
+		if n, _ := newsOf(payload); n < len(d.r.collections) {
+			part = d.r.collections[n]
+		}
+	}
+	switch {
+	case part == nil:
+		d.r.main.epoch.fail(fmt.Errorf("amt: rank %d: rank %d sends something for a collection that is not here", d.r.self, from))
+	case id == recordNews:
+		_, n := newsOf(payload)
+		part.news(ep, from, n)
+	case id == recordElement:
+		part.arrive(ep, from, payload)
+	default:
+		part.broadcast(ep, from, payload)
+	}
 }

@@ -24,6 +24,7 @@ type Epoch struct {
 	concern   concern
 	gate      gate
 	waiters   waiters
+	ended     []func() // what the runtime does when it is over
 }
 
 // elsewhere is what another rank calls an epoch, if it has told that before the epoch was begun here.
@@ -113,6 +114,10 @@ func (ep *Epoch) end() {
 	ep.over = true
 	ep.r.epochs.forget(ep)
 	ep.r.epochs.lull.over()
+	for _, do := range ep.ended {
+		do()
+	}
+	ep.ended = nil
 	w := &ep.waiters
 	for _, next := range w.next {
 		next.inherit(ep)

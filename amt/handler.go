@@ -193,13 +193,43 @@ func (k codec[M]) pack(b []byte, m *M) ([]byte, error) {
 }
 
 // record packs a message behind room for the header of a record, with room for what fills that up.
-func (k codec[M]) record(m *M) ([]byte, error) {
-	room := func(size int) ([]byte, error) { return make([]byte, headerSize, wholeSize(size)+8), nil }
+func (k codec[M]) record(m *M) ([]byte, error) { return k.packBehind(m, headerSize) }
+
+// packBehind packs a message behind so many bytes, with room for what fills it up.
+func (k codec[M]) packBehind(m *M, head int) ([]byte, error) {
+	room := func(size int) ([]byte, error) { return make([]byte, head, head+(size+7)&^7+8), nil }
 	if k.size == 0 {
 		return k.sized(m, room)
 	}
 	b, _ := room(k.size)
 	return k.pack(b, m)
+}
+
+// open is the message in a payload: where it lies, if it has no pointers.
+func (k codec[M]) open(payload []byte, short int) (*M, error) {
+	if k.size > 0 {
+		if len(payload) != k.size {
+			return nil, fmt.Errorf("%d bytes, want %d", len(payload), k.size)
+		}
+		return (*M)(unsafe.Pointer(unsafe.SliceData(payload))), nil
+	}
+	m := new(M)
+	return m, k.unpack(payload, m, short)
+}
+
+// unpack fills a message. A payload longer than the transport's batches has one of its own, which is not used again.
+func (k codec[M]) unpack(payload []byte, m *M, short int) error {
+	if k.size > 0 {
+		from, err := k.open(payload, short)
+		if err == nil {
+			*m = *from
+		}
+		return err
+	}
+	if len(payload) > short {
+		return k.packer.UnmarshalOwned(payload, m)
+	}
+	return k.packer.Unmarshal(payload, m)
 }
 
 // sized packs a message whose size depends on it, once, behind what room returns when it is told how much it takes.
@@ -217,20 +247,13 @@ func tooLong(n int) error { return fmt.Errorf("a message of %d bytes: it may hav
 
 // runner is what calls a handler with the message that lies in a payload.
 func (k codec[M]) runner(do func(c Context, m *M)) func(c Context, payload []byte) error {
-	if packer := k.packer; packer != nil {
+	if k.packer != nil {
 		return func(c Context, payload []byte) error {
-			m := new(M)
-			var err error
-			if len(payload) > c.f.r.t.short { // it has a batch of its own, which is not used again
-				err = packer.UnmarshalOwned(payload, m)
-			} else {
-				err = packer.Unmarshal(payload, m)
+			m, err := k.open(payload, c.f.r.t.short)
+			if err == nil {
+				do(c, m)
 			}
-			if err != nil {
-				return err
-			}
-			do(c, m)
-			return nil
+			return err
 		}
 	}
 	size := k.size

@@ -38,6 +38,9 @@ type rank struct {
 	loop       loop
 	watch      watch
 
+	collections []membership // by their numbers; nil: not created
+	phase       int    // how many are over
+
 	inbox  inbox
 	locals sync.Map // by *Local of some type: a pointer to the value
 	calls  calls
@@ -51,7 +54,11 @@ type position struct {
 }
 
 func newRank(t wire.Transport, e engine.Engine, table []*entry) (*rank, error) {
-	r := &rank{position: position{self: t.Rank(), ranks: t.Ranks()}}
+	all, err := collectionTable()
+	if err != nil {
+		return nil, err
+	}
+	r := &rank{position: position{self: t.Rank(), ranks: t.Ranks()}, collections: make([]membership, len(all))}
 	r.above, r.below = tree.Ordered(r.self, r.ranks)
 	r.t = transport{Transport: t, r: r, short: t.Size()}
 	r.inbox.t, r.loop.r = t, r

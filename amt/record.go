@@ -28,6 +28,9 @@ const (
 	recordFailure                  // a text: the epoch has failed
 	recordHang                     // the same, of a HangError: its text, 0, its graph
 	recordSpread                   // a root and a record: for all ranks, to be passed on down a tree
+	recordNews                     // what the parts of a collection tell each other of an element
+	recordElement                  // an element that goes to another rank
+	recordBroadcast                // a message for all elements of a collection
 	firstHandler
 
 	firstCounted = recordNothing // those from here on are in their epoch's account

@@ -1,0 +1,286 @@
+package amt
+
+import (
+	"cmp"
+	"encoding/binary"
+	"fmt"
+	"slices"
+
+	"github.com/byssus-hpc/byssus/amt/internal/locate"
+)
+
+// A seat is what the runtime keeps of an element beside its state.
+type seat struct {
+	key   uint64 // the number of its index
+	done  uint64 // the last broadcast that it has run
+	to    int32  // the rank that it is to go to; stays: none
+	pins  int32  // tasks, and what is to follow epochs, that its methods have begun: it stays as long as there are any
+	place int    // in the list of those that are here
+}
+
+const stays = -1
+
+type element[I, T any] struct {
+	seat
+	index I
+	value T
+}
+
+// elements are those of a collection that are on a rank.
+type elements[I, T any] struct {
+	byKey []*element[I, T]          // of few indices
+	other map[uint64]*element[I, T] // of many
+	all   []*element[I, T]
+}
+
+// mostByKey is how many indices there may be of which each has a place in a table on every rank.
+const mostByKey = 1 << 20
+
+func (es *elements[I, T]) init(count uint64) {
+	if count <= mostByKey {
+		es.byKey = make([]*element[I, T], count)
+	} else {
+		es.other = map[uint64]*element[I, T]{}
+	}
+}
+
+func (es *elements[I, T]) find(key uint64) *element[I, T] {
+	if key < uint64(len(es.byKey)) {
+		return es.byKey[key]
+	}
+	return es.other[key]
+}
+
+func (es *elements[I, T]) put(e *element[I, T]) {
+	if es.byKey != nil {
+		es.byKey[e.key] = e
+	} else {
+		es.other[e.key] = e
+	}
+	e.place = len(es.all)
+	es.all = append(es.all, e)
+}
+
+func (es *elements[I, T]) remove(e *element[I, T]) {
+	if es.byKey != nil {
+		es.byKey[e.key] = nil
+	} else {
+		delete(es.other, e.key)
+	}
+	last := es.all[len(es.all)-1]
+	es.all[e.place], last.place = last, e.place
+	es.all[len(es.all)-1] = nil
+	es.all = es.all[:len(es.all)-1]
+}
+
+// inOrder lists them in the order of their indices.
+func (es *elements[I, T]) inOrder() []*element[I, T] {
+	return slices.SortedFunc(slices.Values(es.all), func(a, b *element[I, T]) int { return cmp.Compare(a.key, b.key) })
+}
+
+// A parked message is held until its element is found.
+type parked struct {
+	ep     *Epoch
+	w      what
+	record []byte // room for the header of a record, and the payload
+}
+
+// members is a rank's part of a collection. It belongs to the goroutine that drives the rank.
+type members[I Index[I], T any] struct {
+	of         *Collection[I, T]
+	r          *rank
+	extent     I
+	count      uint64
+	home       func(n uint64) int
+	machine    *locate.Machine[*parked]
+	elements   elements[I, T]
+	broadcasts broadcasts
+	spare      *parked // what the machine is given, and keeps if it holds a message
+	orders     []locate.Order[*parked]
+}
+
+// A membership is what the runtime knows of a rank's part of any collection.
+type membership interface {
+	news(ep *Epoch, from int, n locate.News)
+	arrive(ep *Epoch, from int, payload []byte)
+	broadcast(ep *Epoch, from int, payload []byte)
+	rebalance(ep *Epoch, to Balancer)
+	phaseOver()
+}
+
+// make makes an element whose home is this rank.
+func (m *members[I, T]) make(key uint64, value T) {
+	m.machine.Create(key, nil) // it is home: no news, and nothing waits for it yet
+	m.elements.put(&element[I, T]{seat{key: key, done: m.broadcasts.rounds.Made(), to: stays}, m.extent.At(key), value})
+}
+
+// The payload of a message for an element begins with where it is to go, as package locate has it:
+//
+//	0  8  number of the element's index
+//	8  4  move
+//	12 4  the rank that sent it first, and whether home has seen it
+const stampSize = 16
+
+const byHome = 1 << 31
+
+func putStamp(b []byte, key uint64, s locate.Stamp) {
+	origin := uint32(s.Origin)
+	if s.ByHome {
+		origin |= byHome
+	}
+	binary.LittleEndian.PutUint64(b, key)
+	binary.LittleEndian.PutUint64(b[8:], uint64(s.Move)|uint64(origin)<<32)
+}
+
+func stampOf(b []byte) (key uint64, s locate.Stamp) {
+	rest := binary.LittleEndian.Uint64(b[8:])
+	return binary.LittleEndian.Uint64(b), locate.Stamp{Move: uint32(rest), Origin: int32(rest >> 32 &^ byHome), ByHome: rest>>63 != 0}
+}
+
+// find decides what becomes of a message whose element is not here.
+func (m *members[I, T]) find(ep *Epoch, from int, w what, payload []byte) {
+	key, stamp := stampOf(payload)
+	var step locate.Step
+	out := m.orders[:0]
+	if from == m.r.self && stamp.Move == 0 && !stamp.ByHome { // it has been nowhere else
+		step = m.machine.Send(key, m.spare)
+	} else {
+		step, out = m.machine.Deliver(key, stamp, from, m.spare, out)
+	}
+	switch step.Do {
+	case locate.Hold:
+		m.hold(ep, w, payload)
+	case locate.Forward:
+		ep.sent(int(step.To))
+		b, at := openRecord(m.r.outgoing.room(int(step.To), wholeSize(len(payload))))
+		b = append(b, payload...)
+		putStamp(b[at+headerSize:], key, locate.Stamp{Move: step.Move, Origin: stamp.Origin, ByHome: step.ByHome})
+		m.r.outgoing.fill(int(step.To), closeRecord(b, at, w, ep.id))
+	case locate.Fail:
+		ep.fail(m.nobody(w, key, int(stamp.Origin)))
+	}
+	m.carry(ep, out)
+}
+
+// hold fills in what the machine was given for a message that it holds.
+func (m *members[I, T]) hold(ep *Epoch, w what, payload []byte) {
+	*m.spare = parked{ep, w, append(make([]byte, headerSize, wholeSize(len(payload))), payload...)}
+	ep.detector.hold()
+	m.spare = &parked{}
+}
+
+func (m *members[I, T]) nobody(w what, key uint64, origin int) error {
+	return fmt.Errorf("amt: rank %d: a message from rank %d for %v: %v has no element %v", m.r.self, origin, m.r.dispatcher.table[int(w.id())-int(firstHandler)], m.of.entry, m.extent.At(key))
+}
+
+// carry carries out what the machine orders, within an epoch.
+func (m *members[I, T]) carry(ep *Epoch, out []locate.Order[*parked]) {
+	m.orders = nil // what follows may come here again
+	for _, o := range out {
+		switch p := o.Message; o.Do {
+		case locate.Run, locate.Forward:
+			to := int(o.To)
+			if o.Do == locate.Run { // when what runs now has ended: it goes by where the element is then
+				to = m.r.self
+			}
+			putStamp(p.record[headerSize:], o.Element, o.Stamp)
+			p.ep.sent(to)
+			m.r.outgoing.record(to, p.w, p.ep.id, p.record)
+			p.ep.release(1)
+		case locate.Fail:
+			p.ep.fail(m.nobody(p.w, o.Element, int(o.Stamp.Origin)))
+			p.ep.release(1)
+		case locate.Tell:
+			m.tell(ep, int(o.To), o.News)
+		}
+	}
+	clear(out)
+	m.orders = out[:0]
+}
+
+// tell sends news to the part of another rank.
+func (m *members[I, T]) tell(ep *Epoch, to int, n locate.News) {
+	var b [24]byte
+	binary.LittleEndian.PutUint32(b[:], uint32(m.of.entry.id)|uint32(n.Kind)<<16)
+	binary.LittleEndian.PutUint32(b[4:], n.Move)
+	binary.LittleEndian.PutUint32(b[8:], uint32(n.Rank))
+	binary.LittleEndian.PutUint64(b[16:], n.Element)
+	ep.sent(to)
+	m.r.outgoing.control(to, what(recordNews), ep.id, b[:])
+}
+
+// newsOf reads what tell has sent.
+func newsOf(b []byte) (collection int, n locate.News) {
+	head := binary.LittleEndian.Uint32(b)
+	return int(head & 0xffff), locate.News{Kind: locate.Kind(head >> 16), Move: binary.LittleEndian.Uint32(b[4:]), Rank: int32(binary.LittleEndian.Uint32(b[8:])), Element: binary.LittleEndian.Uint64(b[16:])}
+}
+
+func (m *members[I, T]) news(ep *Epoch, from int, n locate.News) {
+	m.carry(ep, m.machine.Receive(from, n, m.orders[:0]))
+	if n.Kind == locate.Acked || n.Kind == locate.Installed && int(n.Rank) == m.r.self {
+		m.broadcasts.carry(m.broadcasts.rounds.Confirmed(n.Element, n.Move, nil))
+	}
+}
+
+// leave sends an element to another rank.
+func (m *members[I, T]) leave(ep *Epoch, e *element[I, T]) {
+	to := int(e.to)
+	e.to = stays
+	if to == m.r.self {
+		return
+	}
+	if e.pins > 0 {
+		ep.fail(fmt.Errorf("amt: rank %d: %v: element %v is to go to rank %d, but %d tasks, or what follows epochs, of its methods are not over", m.r.self, m.of.entry, e.index, to, e.pins))
+		return
+	}
+	const head = headerSize + 24
+	b, err := m.of.state.packBehind(&e.value, head)
+	if err != nil {
+		ep.fail(fmt.Errorf("amt: rank %d: %v: element %v cannot go to rank %d: %w", m.r.self, m.of.entry, e.index, to, err))
+		return
+	}
+	move, _ := m.machine.Migrate(e.key, to)
+	binary.LittleEndian.PutUint32(b[headerSize:], uint32(m.of.entry.id))
+	binary.LittleEndian.PutUint32(b[headerSize+4:], move)
+	binary.LittleEndian.PutUint64(b[headerSize+8:], e.key)
+	binary.LittleEndian.PutUint64(b[headerSize+16:], e.done)
+	m.elements.remove(e)
+	m.broadcasts.rounds.Leave(e.key, move, e.done)
+	ep.sent(to)
+	m.r.outgoing.record(to, what(recordElement), ep.id, b)
+	m.carry(ep, m.machine.Left(e.key, m.orders[:0]))
+}
+
+// arrive takes an element from another rank. It does so in an epoch that has failed, too: no element is lost.
+func (m *members[I, T]) arrive(ep *Epoch, from int, payload []byte) {
+	const head = 24
+	move, key := binary.LittleEndian.Uint32(payload[4:]), binary.LittleEndian.Uint64(payload[8:])
+	e := &element[I, T]{seat: seat{key: key, done: binary.LittleEndian.Uint64(payload[16:]), to: stays}, index: m.extent.At(key)}
+	if err := m.of.state.unpack(payload[head:], &e.value, m.r.t.short); err != nil {
+		m.r.main.epoch.fail(fmt.Errorf("amt: rank %d: %v: element %v comes from rank %d and cannot be unpacked: %w", m.r.self, m.of.entry, e.index, from, err))
+		return
+	}
+	m.machine.Arrive(key, move, from)
+	m.elements.put(e)
+	m.broadcasts.carry(m.broadcasts.rounds.Arrive(e.done, nil))
+	m.carry(ep, m.machine.Installed(key, m.orders[:0]))
+	m.catchUp(e)
+}
+
+func (m *members[I, T]) phaseOver() {
+	m.machine.PhaseOver()
+	m.machine.Forget()
+}
+
+// rebalance has elements go where a balancer says.
+func (m *members[I, T]) rebalance(ep *Epoch, to Balancer) {
+	for _, e := range m.elements.inOrder() {
+		rank := to(m.of.entry.name, e.key, m.r.self, m.r.ranks)
+		if rank < 0 || rank >= m.r.ranks {
+			ep.fail(fmt.Errorf("amt: rank %d: %v: element %v is to go to rank %d, the last one is %d", m.r.self, m.of.entry, e.index, rank, m.r.ranks-1))
+			return
+		}
+		e.to = int32(rank)
+		m.leave(ep, e)
+	}
+}

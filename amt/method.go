@@ -1,0 +1,227 @@
+package amt
+
+import (
+	"errors"
+	"fmt"
+	"path"
+	"reflect"
+	"runtime"
+	"unsafe"
+
+	"github.com/byssus-hpc/byssus/amt/internal/locate"
+)
+
+// A Method is a function that messages of type M to the elements of a collection are for. It is a variable of a package, and said what it
+// is in an init function of that package, as a Handler is. A method runs to its end without another of its rank, so that it has its element
+// for itself. What it starts by Go, or has follow an epoch, and refers to its element pins that: it cannot migrate before.
+type Method[I Index[I], T, M any] struct {
+	of    *Collection[I, T]
+	entry *entry
+	code  codec[M]
+	do    func(c At[I], element *T, m *M)
+}
+
+// At is the Context of a method: where it runs, and for which element.
+type At[I any] struct {
+	Context
+	index I
+	seat  *seat
+}
+
+// Index is that of the element.
+func (c At[I]) Index() I { return c.index }
+
+// MoveTo has the element migrate to a rank when the method has ended. What is sent to it meanwhile finds it.
+func (c At[I]) MoveTo(rank int) {
+	f := c.own()
+	if rank < 0 || rank >= f.r.ranks {
+		f.ep.fail(fmt.Errorf("amt: rank %d: %s has an element go to rank %d, the last one is %d", f.r.self, f.who(), rank, f.r.ranks-1))
+		return
+	}
+	c.seat.to = int32(rank)
+}
+
+// Is says what the method does, and with which priority if that is not 0. It is called once, from an init function.
+func (h *Method[I, T, M]) Is(of *Collection[I, T], do func(c At[I], element *T, m *M), priority ...Priority) {
+	fault := faultOf(reflect.ValueOf(do), *(*uintptr)(unsafe.Pointer(&do)))
+	if len(priority) > 1 {
+		fault = errors.Join(fault, errTwoPriorities)
+	}
+	e := &entry{message: reflect.TypeFor[M](), fault: fault}
+	for _, p := range priority {
+		e.priority = p
+	}
+	pc, file, line, _ := runtime.Caller(1)
+	e.caller, e.at = runtime.FuncForPC(pc).Name(), fmt.Sprintf("%s:%d", path.Base(file), line)
+	if do != nil {
+		e.function = runtime.FuncForPC(reflect.ValueOf(do).Pointer()).Name()
+	}
+	var unfit error
+	h.code, unfit = codecOf[M]()
+	e.fault = errors.Join(e.fault, unfit)
+	if of == nil {
+		e.fault = errors.Join(e.fault, errors.New("its collection is nil"))
+	}
+	if h.entry != nil {
+		e.fault = errors.New("it is said twice what it is")
+	}
+	h.of, h.do, h.entry, e.handler = of, do, e, h
+	e.run, e.plain = h.receive, h.code.size > 0
+	declare(e)
+}
+
+// Send sends a message to an element, wherever it is, within the epoch of the context. The message is copied. An element that does not
+// exist is an error of the epoch.
+func (h *Method[I, T, M]) Send(c Context, i I, m *M) {
+	f := c.own()
+	r, ep := f.r, f.ep
+	if h.entry == nil || h.entry.fault != nil || f.task != nil || r.outgoing.reached == 0 || ep.gate.closed() {
+		h.sendRarely(f, i, m)
+		return
+	}
+	s := h.of.members(r)
+	if s == nil {
+		h.sendRarely(f, i, m)
+		return
+	}
+	key, ok := s.extent.Number(i)
+	if !ok {
+		h.sendRarely(f, i, m)
+		return
+	}
+	to, stamp := r.self, locate.Stamp{Origin: int32(r.self)}
+	if s.elements.find(key) == nil {
+		switch step := s.machine.Send(key, s.spare); step.Do {
+		case locate.Forward:
+			to, stamp.Move, stamp.ByHome = int(step.To), step.Move, step.ByHome
+		case locate.Fail:
+			ep.fail(s.nobody(h.entry.what, key, r.self))
+			return
+		default:
+			h.park(f, s, key, m)
+			return
+		}
+	}
+	if h.code.size == 0 {
+		h.sendPacked(f, to, key, stamp, m)
+		return
+	}
+	ep.sent(to)
+	p := r.outgoing.place(to, h.entry.what, ep.id, stampSize+h.code.size)
+	putStamp(unsafe.Slice((*byte)(p), stampSize), key, stamp)
+	*(*M)(unsafe.Add(p, stampSize)) = *m
+}
+
+// record packs a message for an element, behind room for the header of a record.
+func (h *Method[I, T, M]) record(key uint64, stamp locate.Stamp, m *M) ([]byte, error) {
+	b, err := h.code.packBehind(m, headerSize+stampSize)
+	if err == nil {
+		putStamp(b[headerSize:], key, stamp)
+	}
+	return b, err
+}
+
+// park fills in what the machine holds.
+func (h *Method[I, T, M]) park(f *frame, s *members[I, T], key uint64, m *M) {
+	record, err := h.record(key, locate.Stamp{Origin: int32(f.r.self)}, m)
+	if err != nil { // something has to be there
+		f.ep.fail(h.trouble(f, err))
+		record = make([]byte, headerSize+stampSize)
+	}
+	s.hold(f.ep, h.entry.what, record[headerSize:])
+}
+
+// sendPacked sends a message that has to be packed.
+func (h *Method[I, T, M]) sendPacked(f *frame, to int, key uint64, stamp locate.Stamp, m *M) {
+	record, err := h.record(key, stamp, m)
+	if err != nil {
+		f.ep.fail(h.trouble(f, err))
+		return
+	}
+	f.ep.sent(to)
+	f.r.outgoing.record(to, h.entry.what, f.ep.id, record)
+}
+
+// sendRarely is Send where something is special, or wrong. The message looks for its element when it is handled here.
+func (h *Method[I, T, M]) sendRarely(f *frame, i I, m *M) {
+	f.waitForRoom()
+	record, err := h.checked(f, i, m)
+	ep := f.ep
+	post := func() {
+		if err != nil {
+			ep.fail(err)
+			return
+		}
+		ep.post(f.r.self, h.entry.what, record)
+	}
+	if f.task != nil {
+		f.r.memory.askToSend(len(record), post)
+		return
+	}
+	post()
+}
+
+// checked packs a message after a look at all that can be wrong with it.
+func (h *Method[I, T, M]) checked(f *frame, i I, m *M) ([]byte, error) {
+	switch {
+	case h.entry == nil:
+		return nil, h.trouble(f, errUndeclared)
+	case h.entry.fault != nil:
+		return nil, h.trouble(f, h.entry.fault)
+	}
+	s := h.of.members(f.r)
+	if s == nil {
+		return nil, h.trouble(f, errors.New("its collection was not created"))
+	}
+	key, ok := s.extent.Number(i)
+	if !ok {
+		return nil, h.trouble(f, fmt.Errorf("there is no index %v: the extent is %v", i, s.extent))
+	}
+	record, err := h.record(key, locate.Stamp{Origin: int32(f.r.self)}, m)
+	if err != nil {
+		return nil, h.trouble(f, err)
+	}
+	return record, nil
+}
+
+// trouble says what could not be sent.
+func (h *Method[I, T, M]) trouble(f *frame, err error) error {
+	what := any("a message to an element")
+	if h.entry != nil {
+		what = h.entry
+	}
+	return fmt.Errorf("amt: rank %d: %s cannot send %v: %w", f.r.self, f.who(), what, err)
+}
+
+// receive takes a message from a rank: its element runs it if it is here.
+func (h *Method[I, T, M]) receive(c Context, payload []byte) error {
+	f := c.f
+	s := h.of.members(f.r)
+	if s == nil || len(payload) < stampSize {
+		return errors.New("its collection was not created")
+	}
+	key, stamp := stampOf(payload)
+	e := s.elements.find(key)
+	if e == nil {
+		s.find(f.ep, f.from, f.r.dispatcher.now, payload)
+		return nil
+	}
+	f.from = int(stamp.Origin)
+	return h.invoke(c, s, e, payload[stampSize:])
+}
+
+// invoke runs the method for an element, which may leave then.
+func (h *Method[I, T, M]) invoke(c Context, s *members[I, T], e *element[I, T], payload []byte) error {
+	m, err := h.code.open(payload, c.f.r.t.short)
+	if err != nil {
+		return err
+	}
+	f := c.f
+	f.seat = &e.seat
+	h.do(At[I]{c, e.index, &e.seat}, &e.value, m)
+	f.seat = nil
+	if e.to != stays {
+		s.leave(f.ep, e)
+	}
+	return nil
+}
