@@ -39,7 +39,7 @@ type rank struct {
 	watch      watch
 
 	collections []membership // by their numbers; nil: not created
-	phase       int    // how many are over
+	phase       int          // how many are over
 
 	inbox  inbox
 	locals sync.Map // by *Local of some type: a pointer to the value
