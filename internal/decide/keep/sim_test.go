@@ -529,7 +529,7 @@ func newSimulation(seed uint64, counts map[string]int) *simulation {
 			rotten: map[uint64]bool{}, building: map[uint64]uint64{}})
 	}
 	s := &simulation{world: w, promises: map[uint64]*promise{}, commits: 6 + rng.IntN(12), cfg: Config{Job: simJob,
-		Ranks: n + rng.IntN(n), Scheme: []redset.Scheme{redset.XOR, redset.Partner, redset.Single}[min(rng.IntN(7)/3, 2)],
+		Ranks: n + rng.IntN(n), Scheme: []redset.Scheme{redset.XOR, redset.Partner, redset.PartnerOf(2), redset.Single}[min(rng.IntN(10)/3, 3)],
 		Size: []int{0, 2, 3}[rng.IntN(3)], Flush: rng.IntN(4)}}
 	s.increments = seed%2 == 0
 	w.after(0, 0, s.begin)
