@@ -260,6 +260,13 @@ func (s *set) lose(lost ...int) {
 	}
 }
 
+// someLosses are as many of losses as that.
+func (s *set) someLosses(rng *rand.Rand, most int) [][]int {
+	list := s.losses()
+	rng.Shuffle(len(list), func(i, j int) { list[i], list[j] = list[j], list[i] })
+	return list[:min(len(list), most)]
+}
+
 // losses are all sets of members that may be lost together.
 func (s *set) losses() [][]int {
 	all := redset.Set{Scheme: s.h.Scheme}
