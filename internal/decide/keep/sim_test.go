@@ -571,7 +571,7 @@ func TestSimulation(t *testing.T) {
 	}
 	t.Log(counts)
 	for _, what := range []string{"committed", "not committed", "resumed", "rebuilt", "rebuilding disturbed", "from the store", "anew",
-		"copied", "more lost than covered", "damaged", "made good", "told of repairs", "increments", "rotten base", "found when copied", "mended", "owners lost", "nodes lost", "all nodes lost"} {
+		"copied", "more lost than covered", "damaged", "made good", "told of repairs", "increments", "rotten base", "found when copied", "mended", "owners lost", "nodes lost", "all nodes lost", "others gone"} {
 		if counts[what] == 0 {
 			t.Errorf("%s: never", what)
 		}
