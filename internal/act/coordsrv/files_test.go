@@ -495,6 +495,11 @@ func TestScavengedFiles(t *testing.T) {
 				must(f.t, os.RemoveAll(dir))
 			}
 		},
+		"two are lost": func(f *fleet, i int, dir string) {
+			if i == 1 || i == 2 {
+				must(f.t, os.RemoveAll(dir))
+			}
+		},
 		"damaged": func(f *fleet, i int, dir string) {
 			if i == 2 {
 				rel, err := filepath.Rel(f.caches[i].Of(stream).Path(2), f.anyFile(2, i))
@@ -504,7 +509,11 @@ func TestScavengedFiles(t *testing.T) {
 		},
 	} {
 		t.Run(what, func(t *testing.T) {
-			f := newFleet(t, redset.XOR)
+			scheme := redset.XOR
+			if what == "two are lost" {
+				scheme = redset.PartnerOf(2)
+			}
+			f := newFleet(t, scheme)
 			f.write(1, randomTree(1))
 			f.write(2, randomTree(2))
 			for i, cache := range f.caches {
