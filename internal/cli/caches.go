@@ -23,16 +23,12 @@ const (
 func (f *runFlags) addCaches(cmd *cobra.Command) {
 	fl := cmd.Flags()
 	fl.StringVar(&f.caches.Dir, "cache", "", "directory of each node's own in which its ranks write, as /dev/shm/byssus (default: the store)")
-	fl.StringVar(&f.caches.Redundancy, "redundancy", "xor", "what caches do against the loss of nodes: single (nothing), partner (a copy) or xor (parity)")
-	fl.IntVar(&f.caches.SetSize, "set-size", 0, "nodes that protect each other, at least (default: 8 with xor, 2 with partner, or as fits)")
+	fl.StringVar(&f.caches.Redundancy, "redundancy", "xor", "what caches do against the loss of nodes: single (nothing), partner (a copy), partner:2 (copies on two other nodes) to partner:8, or xor (parity)")
+	fl.IntVar(&f.caches.SetSize, "set-size", 0, "nodes that protect each other, at least (default: 8 with xor, 2 with partner, 3 with partner:2, or as fits)")
 	fl.StringSliceVar(&f.groups, "groups", nil, "what fails together, as n1=rack1,n2=rack1; no two nodes of a group are in one set (default: each node alone)")
 	fl.IntVar(&f.caches.Flush, "flush", defaultFlush, "copy every so many checkpoints from the caches to the store; 0: only the last, when the job leaves")
 	fl.DurationVar(&f.caches.Scavenge, "scavenge", defaultScavenge, "when byssus is gone, and nobody goes on with the job for so long, copy what caches have to the store; 0: never")
 	fl.StringVar(&f.caches.Transport, "transport", "encrypted", "what goes from cache to cache: encrypted, or only authenticated")
-}
-
-func schemes() map[string]redset.Scheme {
-	return map[string]redset.Scheme{"single": redset.Single, "partner": redset.Partner, "xor": redset.XOR}
 }
 
 func transports() map[string]bulk.Mode {
@@ -41,13 +37,16 @@ func transports() map[string]bulk.Mode {
 
 func (f *runFlags) checkCaches() error {
 	c := &f.caches
+	scheme, err := redset.ParseScheme(c.Redundancy)
 	switch {
 	case c.Dir != "" && !filepath.IsAbs(c.Dir):
 		return usage(fmt.Errorf("run: --cache %s, wanted an absolute path, which is the same on all nodes", c.Dir))
-	case schemes()[c.Redundancy] == 0:
-		return usage(fmt.Errorf("run: --redundancy %q, wanted single, partner or xor", c.Redundancy))
+	case err != nil:
+		return usage(fmt.Errorf("run: --redundancy %w", err))
 	case c.SetSize < 0 || c.SetSize == 1:
 		return usage(fmt.Errorf("run: --set-size %d, wanted at least 2", c.SetSize))
+	case c.SetSize > 0 && c.SetSize < scheme.Members():
+		return usage(fmt.Errorf("run: --set-size %d, wanted at least %d with --redundancy %v", c.SetSize, scheme.Members(), scheme))
 	case c.Flush < 0:
 		return usage(fmt.Errorf("run: --flush %d, wanted at least 0", c.Flush))
 	case c.Scavenge < 0:
@@ -73,7 +72,8 @@ func (f *runFlags) onCaches() *coordsrv.Caches {
 		return nil
 	}
 	c := &f.caches
-	return &coordsrv.Caches{Dir: c.Dir, Scheme: schemes()[c.Redundancy], Size: c.SetSize, Flush: c.Flush, Mode: transports()[c.Transport], Scavenge: c.Scavenge}
+	scheme, _ := redset.ParseScheme(c.Redundancy) // which checkCaches has seen
+	return &coordsrv.Caches{Dir: c.Dir, Scheme: scheme, Size: c.SetSize, Flush: c.Flush, Mode: transports()[c.Transport], Scavenge: c.Scavenge}
 }
 
 // keepOldCaches takes over what was not given.

@@ -99,7 +99,7 @@ func (f *runFlags) add(cmd *cobra.Command) {
 	}
 	for name, f := range map[string]func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective){
 		"mpi": complete("auto", launch.MPICH, launch.OpenMPI), "policy": complete("refuse", "drop"),
-		"refused": complete("end", "error"), "redundancy": complete("single", "partner", "xor"),
+		"refused": complete("end", "error"), "redundancy": complete("single", "partner", "partner:2", "partner:3", "xor"),
 		"transport": complete("encrypted", "authenticated"),
 	} {
 		if err := cmd.RegisterFlagCompletionFunc(name, f); err != nil {

@@ -43,6 +43,37 @@ func TestSnapshotLife(t *testing.T) {
 	}
 }
 
+// TestSnapshotCopies: two neighbours of the ring crash at once. With two copies of each part the program goes on, on the spares, with the bytes of
+// its last committed snapshot, which is an increment; with parity that much is lost, and said.
+func TestSnapshotCopies(t *testing.T) {
+	c, ctx := written1(t)
+	for i, red := range []string{"partner:2", "xor"} {
+		if !harness.ChosenOf(4, i) {
+			continue
+		}
+		mpi := harness.MPIs()[i%2]
+		w := c.snaps(ctx, t, "snap_steps", "copies"+red[:3], mpi, 20, nil, []string{"--redundancy", red, "--wait-for-nodes", "3s"}, "size=3000000", "few=100")
+		w.counts(ctx, t, 4)
+		c.sandbox(t, "crash", "nodes/node2")
+		c.sandbox(t, "crash", "nodes/node3")
+		if red == "xor" {
+			w.says(ctx, t, "lost are .*, of 4 with xor: more is lost than its redundancy covers")
+			w.proc.Kill()
+			continue
+		}
+		w.says(ctx, t, "what node2 held, .*, was made again on node5")
+		w.says(ctx, t, "what node3 held, .*, was made again on node6")
+		w.says(ctx, t, "steps: restored at step ")
+		c.sandbox(t, "start", "nodes/node2")
+		c.sandbox(t, "start", "nodes/node3")
+		w.ends(ctx, t)
+		w.mpi, w.steps = harness.Other(mpi), 30
+		w.run(ctx, t, nil)
+		w.says(ctx, t, "steps: restored at step 20")
+		w.ends(ctx, t)
+	}
+}
+
 // TestSnapshotMoments lets a rank, an agent, or byssus itself, die at each named point in the life of a snapshot.
 func TestSnapshotMoments(t *testing.T) {
 	c, ctx := written1(t)

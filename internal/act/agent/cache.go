@@ -48,13 +48,13 @@ func (n *cache) give(ctx context.Context, o control.Rebuild) error {
 	}
 	defer m.close()
 	at := mover.Places{}
-	if at.Read[redset.Part], err = m.part(o.Header.Own, part.ToRead); err != nil {
+	if at.Read[redset.Part], err = m.part(part.ToRead, o.Header.Own); err != nil {
 		return err
 	}
 	if at.Read[redset.Redundancy], _, err = m.redundancy(part.ToRead); err != nil {
 		return err
 	}
-	if _, err := mover.Run(ctx, n.cfg.Port, o.Transfer, m.layout.Rebuild(o.Lost, o.Header.Own), at); err != nil {
+	if _, err := mover.Run(ctx, n.cfg.Port, o.Transfer, m.layout.Rebuild(o.Lost, o.Header.Own, o.Gone), at); err != nil {
 		return fmt.Errorf("agent: rebuilding of checkpoint %d: %w", o.Checkpoint, err)
 	}
 	return nil
@@ -73,13 +73,13 @@ func (n *cache) become(ctx context.Context, o control.Rebuild) (*dataset.Part, e
 	}
 	defer m.close()
 	at := mover.Places{}
-	if at.Write[redset.Part], err = m.part(o.Lost, part.ToMake); err != nil {
+	if at.Write[redset.Part], err = m.part(part.ToMake, o.Lost); err != nil {
 		return nil, err
 	}
 	if at.Write[redset.Redundancy], err = m.make(); err != nil {
 		return nil, err
 	}
-	if _, err := mover.Run(ctx, n.cfg.Port, o.Transfer, m.layout.Rebuild(o.Lost, o.Lost), at); err != nil {
+	if _, err := mover.Run(ctx, n.cfg.Port, o.Transfer, m.layout.Rebuild(o.Lost, o.Lost, o.Gone), at); err != nil {
 		return nil, fmt.Errorf("agent: rebuilding of checkpoint %d: %w", o.Checkpoint, err)
 	}
 	if err := m.finish(store.Meta.Fsync); err != nil {
@@ -98,10 +98,7 @@ func (n *cache) become(ctx context.Context, o control.Rebuild) (*dataset.Part, e
 // unread looks through what was made again that no rank reads before it is used: those who have given may have damage that nobody has seen.
 // Images are compared with their checksums by the ranks that go on from them.
 func (m *member) unread(ctx context.Context) error {
-	made := slices.Clone(m.header.Members[m.header.Own].Files)
-	if m.header.Scheme == redset.Partner {
-		made = append(made, m.header.Members[before(&m.header)].Files...)
-	}
+	made := append(slices.Clone(m.header.Members[m.header.Own].Files), copied(&m.header)...)
 	made = slices.DeleteFunc(made, func(f holding.File) bool { return f.Kind == holding.Image })
 	return intact(ctx, m.dir, made, func(int64) {})
 }
@@ -137,24 +134,28 @@ func (m *member) close() {
 	}
 }
 
-// part is that of a member: its own, or with copies that of the one before it.
-func (m *member) part(of int, how part.How) (*parity.Part, error) {
+// part is that of a member: its own; or with copies those of others, one behind the other.
+func (m *member) part(how part.How, of ...int) (*parity.Part, error) {
 	var bodies []parity.Body
-	err := part.Split(m.header.Members[of].Files, func(k part.Kind, files []holding.File) error {
-		opened, err := k.Open(m.dir, files, how, m.reuse)
+	all := holding.Member{Node: m.header.Members[m.header.Own].Node}
+	for _, i := range of {
+		all.Files = append(all.Files, m.header.Members[i].Files...)
+		err := part.Split(m.header.Members[i].Files, func(k part.Kind, files []holding.File) error {
+			opened, err := k.Open(m.dir, files, how, m.reuse)
+			if err != nil {
+				return fmt.Errorf("agent: %w", err)
+			}
+			m.parts = append(m.parts, opened)
+			for _, b := range opened.Bodies {
+				bodies = append(bodies, b)
+			}
+			return nil
+		})
 		if err != nil {
-			return fmt.Errorf("agent: %w", err)
+			return nil, err
 		}
-		m.parts = append(m.parts, opened)
-		for _, b := range opened.Bodies {
-			bodies = append(bodies, b)
-		}
-		return nil
-	})
-	if err != nil {
-		return nil, err
 	}
-	return parity.NewPart(m.header.Members[of], bodies)
+	return parity.NewPart(all, bodies)
 }
 
 // open opens the file with redundancy.
@@ -179,8 +180,17 @@ func resize(f *os.File, size int64, fresh bool) error {
 	return nil
 }
 
-// before is the member whose copy a member has.
-func before(h *holding.Header) int { return (h.Own + len(h.Members) - 1) % len(h.Members) }
+// copiedOf are the members of whose parts a member has copies, in the order in which these lie; none: it has a parity.
+func copiedOf(h *holding.Header) []int { return h.Scheme.Copied(h.Own, len(h.Members)) }
+
+// copied are the files of these copies.
+func copied(h *holding.Header) []holding.File {
+	var list []holding.File
+	for _, i := range copiedOf(h) {
+		list = append(list, h.Members[i].Files...)
+	}
+	return list
+}
 
 // make begins what is kept for others.
 func (m *member) make() (io.WriterAt, error) {
@@ -203,16 +213,16 @@ func (m *member) make() (io.WriterAt, error) {
 	if err := resize(f, m.made.Size(), fresh); err != nil {
 		return nil, err
 	}
-	if m.header.Scheme == redset.Partner {
-		return m.part(before(&m.header), part.ToMake)
+	if of := copiedOf(&m.header); len(of) > 0 {
+		return m.part(part.ToMake, of...)
 	}
 	return m.made, nil
 }
 
 // redundancy is what is kept for others, and where it is written over.
 func (m *member) redundancy(how part.How) (io.ReaderAt, io.WriterAt, error) {
-	if m.header.Scheme == redset.Partner {
-		p, err := m.part(before(&m.header), how)
+	if of := copiedOf(&m.header); len(of) > 0 {
+		p, err := m.part(how, of...)
 		return p, p, err
 	}
 	flags := os.O_RDONLY

@@ -46,7 +46,7 @@ func (n *cache) encode(ctx context.Context, o control.Encode) (sent int64, err e
 		defer b.close()
 		at.Base = b.places
 	}
-	if at.Read[redset.Part], err = m.part(o.Header.Own, part.ToRead); err != nil {
+	if at.Read[redset.Part], err = m.part(part.ToRead, o.Header.Own); err != nil {
 		return 0, err
 	}
 	if err := m.unmake(); err != nil {
@@ -67,9 +67,9 @@ func (m *member) unmake() error {
 	if errors.Is(err, os.ErrNotExist) {
 		return nil
 	}
-	if err == nil && m.header.Scheme == redset.Partner {
-		for _, f := range m.header.Members[before(&m.header)].Files {
-			err = errors.Join(err, os.RemoveAll(filepath.Join(m.dir, f.Name)))
+	for _, f := range copied(&m.header) {
+		if err == nil {
+			err = os.RemoveAll(filepath.Join(m.dir, f.Name))
 		}
 	}
 	if err != nil {
@@ -103,7 +103,7 @@ func (m *member) base(store *dataset.Datasets, number uint64) (*base, error) {
 		return damaged(err)
 	}
 	b := &base{member: *opened}
-	if b.places[redset.Part], err = b.part(h.Own, part.ToCompare); err == nil {
+	if b.places[redset.Part], err = b.part(part.ToCompare, h.Own); err == nil {
 		b.places[redset.Redundancy], _, err = b.redundancy(part.ToCompare)
 	}
 	if err != nil {

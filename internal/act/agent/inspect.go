@@ -121,8 +121,8 @@ func inspectKept(ctx context.Context, dir, name string, progress func(int64)) ([
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
 	var found []part.Damage
-	if kept.Scheme == redset.Partner {
-		found, err = part.Verify(ctx, dir, kept.Members[before(&kept.Header)].Files, progress)
+	if kept.Scheme.Copies() > 0 {
+		found, err = part.Verify(ctx, dir, copied(&kept.Header), progress)
 	} else {
 		kept.Damaged(progress, func(from, to int64, why error) {
 			found = append(found, part.Damage{From: from, To: to, Why: fmt.Sprintf("%s: %v", name, why)})
@@ -156,7 +156,7 @@ func (n *cache) repair(ctx context.Context, o control.Repair) error {
 	if mine {
 		how = part.ToWrite
 	}
-	whole, err := m.part(o.Header.Own, how)
+	whole, err := m.part(how, o.Header.Own)
 	if err != nil {
 		return err
 	}

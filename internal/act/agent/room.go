@@ -16,6 +16,7 @@ import (
 
 	"github.com/byssus-hpc/byssus/internal/act/control"
 	"github.com/byssus-hpc/byssus/internal/decide/node"
+	"github.com/byssus-hpc/byssus/internal/decide/redset"
 	"github.com/byssus-hpc/byssus/internal/host/machine"
 	"github.com/byssus-hpc/byssus/internal/store/dataset"
 	"github.com/byssus-hpc/byssus/internal/ui"
@@ -26,21 +27,18 @@ var ErrRoom = errors.New("too small")
 
 // room is what is known of a cache before a checkpoint.
 type room struct {
-	images int64  // bytes of the node's images
-	share  int    // what is kept for others is so many times less; 0: nothing is
-	copies int    // checkpoints that lie here at once: those that are kept, and the one in work
-	free   int64  // of the file system; or of memory, where the cache is in that and a cgroup leaves less
-	by     string // that cgroup
-	held   int64  // by the job, which its next checkpoints take the place of
+	images int64        // bytes of the node's images
+	share  redset.Share // of them, what is kept for others
+	copies int          // checkpoints that lie here at once: those that are kept, and the one in work
+	free   int64        // of the file system; or of memory, where the cache is in that and a cgroup leaves less
+	by     string       // that cgroup
+	held   int64        // by the job, which its next checkpoints take the place of
 }
 
 // check says whether what is to come has room. What is free now need not be enough for all: some of it is there already.
 func (r room) check() error {
-	var parity int64
-	if r.share > 0 {
-		parity = (r.images + int64(r.share) - 1) / int64(r.share)
-	}
-	wanted := int64(r.copies) * (r.images + parity)
+	redundancy := r.share.Of(r.images)
+	wanted := int64(r.copies) * (r.images + redundancy)
 	if wanted <= r.free+r.held {
 		return nil
 	}
@@ -49,7 +47,7 @@ func (r room) check() error {
 		by = fmt.Sprintf(" (%s of the memory that %s allows are kept for the program)", ui.Bytes(memoryReserve), r.by)
 	}
 	return fmt.Errorf("%w: wanted %d x (%s images + %s redundancy) = %s, found %s free + %s held%s", ErrRoom, r.copies,
-		ui.Bytes(r.images), ui.Bytes(parity), ui.Bytes(wanted), ui.Bytes(r.free), ui.Bytes(r.held), by)
+		ui.Bytes(r.images), ui.Bytes(redundancy), ui.Bytes(wanted), ui.Bytes(r.free), ui.Bytes(r.held), by)
 }
 
 // memoryReserve is how much of the memory that is allowed no checkpoint takes: for agent and ranks while one is taken. Where there is no

@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/byssus-hpc/byssus/internal/decide/redset"
 )
 
 const mib = 1 << 20
@@ -21,16 +23,19 @@ func TestRoom(t *testing.T) {
 		{room{images: 10 * mib, copies: 3, free: 30 * mib}, ""}, // to the byte
 		{room{images: 10 * mib, copies: 3, free: 30*mib - 1},
 			"too small: wanted 3 x (10.0 MiB images + 0 B redundancy) = 30.0 MiB, found 30.0 MiB free + 0 B held"},
-		{room{images: 10 * mib, share: 1, copies: 3, free: 60 * mib}, ""}, // a copy of another's
-		{room{images: 10 * mib, share: 1, copies: 3, free: 59 * mib},
+		{room{images: 10 * mib, share: redset.Share{Times: 1, Less: 1}, copies: 3, free: 60 * mib}, ""}, // a copy of another's
+		{room{images: 10 * mib, share: redset.Share{Times: 1, Less: 1}, copies: 3, free: 59 * mib},
 			"too small: wanted 3 x (10.0 MiB images + 10.0 MiB redundancy) = 60.0 MiB, found 59.0 MiB free + 0 B held"},
-		{room{images: 9 * mib, share: 3, copies: 3, free: 36 * mib}, ""}, // parity of four nodes
-		{room{images: 9 * mib, share: 3, copies: 3, free: 35 * mib},
+		{room{images: 10 * mib, share: redset.Share{Times: 2, Less: 1}, copies: 3, free: 90 * mib}, ""}, // of two others'
+		{room{images: 10 * mib, share: redset.Share{Times: 2, Less: 1}, copies: 3, free: 89 * mib},
+			"too small: wanted 3 x (10.0 MiB images + 20.0 MiB redundancy) = 90.0 MiB, found 89.0 MiB free + 0 B held"},
+		{room{images: 9 * mib, share: redset.Share{Times: 1, Less: 3}, copies: 3, free: 36 * mib}, ""}, // parity of four nodes
+		{room{images: 9 * mib, share: redset.Share{Times: 1, Less: 3}, copies: 3, free: 35 * mib},
 			"too small: wanted 3 x (9.0 MiB images + 3.0 MiB redundancy) = 36.0 MiB, found 35.0 MiB free + 0 B held"},
-		{room{images: 10, share: 3, copies: 1, free: 14}, ""}, // parity is rounded up
-		{room{images: 10, share: 3, copies: 1, free: 13}, "too small: wanted 1 x (10 B images + 4 B redundancy) = 14 B, found 13 B free + 0 B held"},
-		{room{images: 9 * mib, share: 3, copies: 3, free: 12 * mib, held: 24 * mib}, ""}, // two are there already
-		{room{images: 9 * mib, share: 3, copies: 3, free: 11 * mib, held: 24 * mib},
+		{room{images: 10, share: redset.Share{Times: 1, Less: 3}, copies: 1, free: 14}, ""}, // parity is rounded up
+		{room{images: 10, share: redset.Share{Times: 1, Less: 3}, copies: 1, free: 13}, "too small: wanted 1 x (10 B images + 4 B redundancy) = 14 B, found 13 B free + 0 B held"},
+		{room{images: 9 * mib, share: redset.Share{Times: 1, Less: 3}, copies: 3, free: 12 * mib, held: 24 * mib}, ""}, // two are there already
+		{room{images: 9 * mib, share: redset.Share{Times: 1, Less: 3}, copies: 3, free: 11 * mib, held: 24 * mib},
 			"too small: wanted 3 x (9.0 MiB images + 3.0 MiB redundancy) = 36.0 MiB, found 11.0 MiB free + 24.0 MiB held"},
 		{room{images: 1 * mib, copies: 3, free: 0, held: 90 * mib}, ""}, // what is there gives its place
 		{room{images: 2 * mib, copies: 1, free: 1 * mib, by: "/a/b"}, "too small: wanted 1 x (2.0 MiB images + 0 B redundancy) = 2.0 MiB, " +

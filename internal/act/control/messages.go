@@ -281,11 +281,12 @@ type (
 		Bytes int64
 	}
 	// Prepare makes a place for the images of a checkpoint. In a cache there must be room for Copies of them, and for what is kept
-	// for others, which is Share times less; 0: nothing is, or that is not asked. Answer: Done.
+	// for others, which is that Share; 0 copies: that is not asked. Answer: Done.
 	Prepare struct {
 		Order, Checkpoint uint64
 		Stream            holding.Stream
-		Copies, Share     int
+		Copies            int
+		Share             redset.Share
 		Members           []int // of a group, whose files are those of a snapshot that was dropped, if it was kept
 	}
 	// Seal makes sure that the parts of these ranks, which are the node's, are whole, and as durable as the job wants them.
@@ -343,6 +344,7 @@ type (
 		Header            holding.Header
 		Lost              int
 		Transfer          mover.Transfer
+		Gone              []int `json:",omitempty"` // the other members that are lost, too, and take no part in it
 	}
 	// Repair repairs what of a member is damaged; Header.Own is the member that the node is. Answer: Done.
 	Repair struct {

@@ -17,6 +17,7 @@ import (
 
 	"github.com/byssus-hpc/byssus/internal/act/agent"
 	"github.com/byssus-hpc/byssus/internal/act/control"
+	"github.com/byssus-hpc/byssus/internal/act/mover"
 	"github.com/byssus-hpc/byssus/internal/decide/holding"
 	"github.com/byssus-hpc/byssus/internal/decide/keep"
 	"github.com/byssus-hpc/byssus/internal/decide/redset"
@@ -37,6 +38,8 @@ type fleet struct {
 	committed map[uint64]string
 	said      []string
 	trees     map[int]map[string][]byte // by rank: what it has written
+
+	increments int // that nodes were asked to make
 }
 
 const (
@@ -54,7 +57,12 @@ func newFleet(t *testing.T, scheme redset.Scheme) *fleet {
 	t.Cleanup(job.Unlock)
 	f := &fleet{t: t, job: job, committed: map[uint64]string{}, trees: map[int]map[string][]byte{},
 		assembly: &assembly{inbox: newInbox(), waiting: map[uint64]func(keep.Answer){}}}
-	f.tell = func(node int, m control.Message) { f.agents[node].Hear(m) }
+	f.tell = func(node int, m control.Message) {
+		if e, ok := m.Body.(control.Encode); ok && e.Base > 0 {
+			f.increments++
+		}
+		f.agents[node].Hear(m)
+	}
 	f.say = func(text string) { f.said = append(f.said, text) }
 	f.orders = newOrders(job, stream, bulk.Authenticated, func(node int) string { return f.names[node] },
 		func(node int) string { return f.ports[node].Address() })
@@ -125,6 +133,11 @@ func (f *fleet) prepare(n uint64) {
 // write has all ranks write a dataset, and commits it.
 func (f *fleet) write(n uint64, tree func(rank int) map[string][]byte) {
 	f.t.Helper()
+	f.writeAs(n, tree, keep.How{})
+}
+
+func (f *fleet) writeAs(n uint64, tree func(rank int) map[string][]byte, how keep.How) {
+	f.t.Helper()
 	f.prepare(n)
 	for i, cache := range f.caches {
 		for _, rank := range ranksOf(i) {
@@ -136,11 +149,13 @@ func (f *fleet) write(n uint64, tree func(rank int) map[string][]byte) {
 			}
 		}
 	}
-	f.commitAll(n)
+	f.commitAs(n, how)
 }
 
 // commitAll makes count what all ranks have written.
-func (f *fleet) commitAll(n uint64) {
+func (f *fleet) commitAll(n uint64) { f.t.Helper(); f.commitAs(n, keep.How{}) }
+
+func (f *fleet) commitAs(n uint64, how keep.How) {
 	f.t.Helper()
 	var nodes []int
 	var ranks [][]int
@@ -148,7 +163,7 @@ func (f *fleet) commitAll(n uint64) {
 		nodes, ranks = append(nodes, i), append(ranks, ranksOf(i))
 	}
 	id := holding.ID{Job: [16]byte(bytes.Repeat([]byte{0xab}, 16)), Start: 1, Epoch: n, Dataset: n, Stream: stream}
-	f.keeper.Commit(id, holding.Label{}, keep.How{}, nodes, ranks)
+	f.keeper.Commit(id, holding.Label{}, how, nodes, ranks)
 	f.serve(func() bool { _, ok := f.committed[n]; return ok })
 	if why := f.committed[n]; why != "" {
 		f.t.Fatalf("dataset %d: %s", n, why)
@@ -295,7 +310,7 @@ func flip(t *testing.T, path string, place float64) {
 // TestFiles takes datasets that consist of files through their life: written, protected, repaired, made again on another node, copied to the
 // store, verified, dropped; beside the job's checkpoints, whose numbers are others.
 func TestFiles(t *testing.T) {
-	for _, scheme := range []redset.Scheme{redset.XOR, redset.Partner} {
+	for _, scheme := range []redset.Scheme{redset.XOR, redset.Partner, redset.PartnerOf(2)} {
 		t.Run(scheme.String(), func(t *testing.T) {
 			f := newFleet(t, scheme)
 			f.write(1, randomTree(1))
@@ -358,10 +373,99 @@ func TestLargeFile(t *testing.T) {
 	}
 }
 
+// TestTwoNeighbours: two nodes that follow each other are gone with what they had, of a dataset that was made of all bytes and of one that is its
+// increment. With two copies all of it is made again, on those that are left, and is what these say that they hold; of parity nothing is
+// pretended.
+func TestTwoNeighbours(t *testing.T) {
+	for _, first := range []int{1, 3} {
+		f := newFleet(t, redset.PartnerOf(2))
+		f.write(1, randomTree(1))
+		f.writeAs(2, func(rank int) map[string][]byte {
+			tree := randomTree(1)(rank)
+			for _, b := range tree {
+				if len(b) > 0 {
+					b[len(b)/2] ^= 1
+				}
+			}
+			return tree
+		}, keep.How{Increments: true})
+		if f.increments != fleetNodes {
+			t.Errorf("%d members have made an increment, wanted %d", f.increments, fleetNodes)
+		}
+		for _, i := range []int{first, (first + 1) % fleetNodes} {
+			f.keeper.Lost(i)
+			must(t, os.RemoveAll(f.caches[i].Of(stream).Path(2)))
+		}
+		f.all(2, f.resume(2))
+		f.close()
+		f.begin(redset.PartnerOf(2))
+		f.all(2, f.resume(2))
+		if said := f.inspect(2); said != "" {
+			t.Error(said)
+		}
+	}
+	f := newFleet(t, redset.XOR)
+	f.write(1, randomTree(1))
+	for i := range 2 {
+		f.keeper.Lost(i)
+	}
+	if _, err := f.keeper.Resume(1); !errors.Is(err, holding.ErrLost) {
+		t.Errorf("two of a set with parity are lost: %v", err)
+	}
+}
+
+// TestKeys: a link's key is told to its two ends alone, is another for each direction, link and transfer, and nothing of it is kept when all
+// members have been told.
+func TestKeys(t *testing.T) {
+	for _, scheme := range []redset.Scheme{redset.XOR, redset.Partner, redset.PartnerOf(2), redset.PartnerOf(3)} {
+		for n := scheme.Members(); n <= 8; n++ {
+			for _, gone := range []int{-1, 1} {
+				tryKeys(t, scheme, n, gone)
+			}
+		}
+	}
+}
+
+func tryKeys(t *testing.T, scheme redset.Scheme, n, gone int) {
+	t.Helper()
+	o := newOrders(nil, 0, bulk.Encrypted, nil, func(node int) string { return fmt.Sprint("node", node) })
+	seen := map[bulk.Key]bool{}
+	for id := range uint64(2) {
+		members, told := make([]int, n), make([]mover.Transfer, n)
+		for i := range members {
+			if members[i] = 10 + i; i == gone {
+				members[i] = -1
+			}
+		}
+		for i := range members {
+			if i != gone {
+				told[i] = o.transfer(id, members, &holding.Header{Scheme: scheme, Own: i})
+			}
+		}
+		for from := range told {
+			for to := range told {
+				apart := min((to-from+n)%n, (from-to+n)%n)
+				if from == gone || to == gone {
+					continue
+				}
+				out, in := told[from].Peers[to], told[to].Peers[from]
+				reached := 0 < apart && apart <= max(1, scheme.Copies())
+				if reached != (out.Address == fmt.Sprint("node", 10+to)) || out.Out != in.In || reached == (out.Out == bulk.Key{}) || reached && seen[out.Out] {
+					t.Fatalf("%v of %d, %d gone: from %d to %d: found %+v and %+v", scheme, n, gone, from, to, out, in)
+				}
+				seen[out.Out] = true
+			}
+		}
+	}
+	if len(o.keys) > 0 {
+		t.Errorf("%v of %d, %d gone: keys of %d transfers are kept", scheme, n, gone, len(o.keys))
+	}
+}
+
 // TestUnseenDamage: a node is lost, and another has damage that nobody has seen. What would be made again from it is not taken for what was
 // written.
 func TestUnseenDamage(t *testing.T) {
-	for _, scheme := range []redset.Scheme{redset.XOR, redset.Partner} {
+	for _, scheme := range []redset.Scheme{redset.XOR, redset.Partner, redset.PartnerOf(2)} {
 		f := newFleet(t, scheme)
 		f.write(1, randomTree(1))
 		dir := f.caches[2].Of(stream).Path(1)
@@ -391,6 +495,11 @@ func TestScavengedFiles(t *testing.T) {
 				must(f.t, os.RemoveAll(dir))
 			}
 		},
+		"two are lost": func(f *fleet, i int, dir string) {
+			if i == 1 || i == 2 {
+				must(f.t, os.RemoveAll(dir))
+			}
+		},
 		"damaged": func(f *fleet, i int, dir string) {
 			if i == 2 {
 				rel, err := filepath.Rel(f.caches[i].Of(stream).Path(2), f.anyFile(2, i))
@@ -400,7 +509,11 @@ func TestScavengedFiles(t *testing.T) {
 		},
 	} {
 		t.Run(what, func(t *testing.T) {
-			f := newFleet(t, redset.XOR)
+			scheme := redset.XOR
+			if what == "two are lost" {
+				scheme = redset.PartnerOf(2)
+			}
+			f := newFleet(t, scheme)
 			f.write(1, randomTree(1))
 			f.write(2, randomTree(2))
 			for i, cache := range f.caches {

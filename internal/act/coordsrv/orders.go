@@ -20,7 +20,7 @@ type orders struct {
 	mode   bulk.Mode
 	name   func(node int) string
 	pieces func(node int) string // where it takes what others send it
-	rings  map[uint64]*ring      // of transfers that not all members have been told of
+	keys   map[uint64]*keys      // of transfers that not all members have been told of
 	again  bool                  // what is dropped is written over by what comes next: snapshots
 	prefix string                // below which files that are copied get their own names; empty: they lie in the store
 	mpi    string                // what rank 0 last said of its MPI and its program, for manifests
@@ -28,13 +28,24 @@ type orders struct {
 }
 
 func newOrders(job *dataset.Job, stream holding.Stream, mode bulk.Mode, name, pieces func(node int) string) *orders {
-	return &orders{job: job, stream: stream, mode: mode, name: name, pieces: pieces, rings: map[uint64]*ring{}}
+	return &orders{job: job, stream: stream, mode: mode, name: name, pieces: pieces, keys: map[uint64]*keys{}}
 }
 
-// ring has the keys of the links between the neighbours of a set: no plan has others. Each is used once.
-type ring struct {
-	forth, back []bulk.Key // from member i to the next one, and from that to i
-	left        int        // members that have not been told
+// keys are those of the links between members of a set, by who sends and who receives: as far apart as plans reach. Each is used once,
+// and told to these two.
+type keys struct {
+	of   map[[2]int]bulk.Key
+	left int // members that have not been told
+}
+
+// link is the key of a link.
+func (k *keys) link(from, to int) bulk.Key {
+	key, ok := k.of[[2]int{from, to}]
+	if !ok {
+		key = bulk.NewKey()
+		k.of[[2]int{from, to}] = key
+	}
+	return key
 }
 
 // message is an order as agents hear it.
@@ -45,15 +56,15 @@ func (o *orders) message(node int, number uint64, order keep.Order) any {
 	case keep.Name:
 		return control.Name{Order: number, Checkpoint: k.Checkpoint, Stream: o.stream, Path: k.Path}
 	case keep.Encode:
-		t := o.transfer(k.Transfer, k.Members, k.Header.Own)
+		t := o.transfer(k.Transfer, k.Members, &k.Header)
 		t.Increment = k.Base != 0
 		return control.Encode{Order: number, Checkpoint: k.Header.Dataset, Header: k.Header, Transfer: t, Base: k.Base}
 	case keep.Rebuild:
 		return control.Rebuild{Order: number, Checkpoint: k.Header.Dataset, Header: k.Header, Lost: k.Lost,
-			Transfer: o.transfer(k.Transfer, k.Members, k.Header.Own)}
+			Transfer: o.transfer(k.Transfer, k.Members, &k.Header), Gone: missing(k.Members)}
 	case keep.Repair:
 		return control.Repair{Order: number, Checkpoint: k.Header.Dataset, Header: k.Header, Damaged: k.Damaged, Ranges: k.Ranges,
-			Transfer: o.transfer(k.Transfer, k.Members, k.Header.Own)}
+			Transfer: o.transfer(k.Transfer, k.Members, &k.Header)}
 	case keep.Record:
 		m := o.record(k.Dataset, k.Files).Labelled(k.Label)
 		m.Node, m.Start, m.Epoch = o.name(node), k.Start, k.Epoch
@@ -96,40 +107,46 @@ func (o *orders) record(n uint64, files []holding.File) *dataset.Manifest {
 	return o.job.Of(o.stream).Manifest(n, &dataset.Part{Files: files, MPI: o.mpi, App: o.app})
 }
 
-// transfer tells a member how it reaches its neighbours.
-func (o *orders) transfer(id uint64, members []int, me int) mover.Transfer {
-	n := len(members)
-	next, before := (me+1)%n, (me+n-1)%n
-	k := o.ring(id, members)
-	t := mover.Transfer{ID: id, Me: me, Mode: o.mode, Peers: make([]mover.Peer, n)}
-	t.Peers[before] = mover.Peer{Out: k.back[before], In: k.forth[before]}
-	t.Peers[next] = mover.Peer{Out: k.forth[me], In: k.back[me]}
-	if n == 2 { // each is both to the other, by one link each way
-		t.Peers[next].In = k.forth[next]
-	}
-	for _, i := range []int{before, next} {
-		if members[i] >= 0 {
-			t.Peers[i].Address = o.pieces(members[i])
+// missing are the members that no node is.
+func missing(members []int) (list []int) {
+	for m, node := range members {
+		if node < 0 {
+			list = append(list, m)
 		}
+	}
+	return list
+}
+
+// transfer tells a member how it reaches those around it.
+func (o *orders) transfer(id uint64, members []int, h *holding.Header) mover.Transfer {
+	n, me := len(members), h.Own
+	k := o.keysOf(id, members)
+	t := mover.Transfer{ID: id, Me: me, Mode: o.mode, Peers: make([]mover.Peer, n)}
+	reach := min(h.Scheme.Reach(), n-1)
+	for d := -reach; d <= reach; d++ {
+		peer := (me + d + n) % n
+		if peer == me || members[peer] < 0 {
+			continue
+		}
+		t.Peers[peer] = mover.Peer{Address: o.pieces(members[peer]), Out: k.link(me, peer), In: k.link(peer, me)}
 	}
 	return t
 }
 
-// ring has the keys of a transfer, until all its members have been told.
-func (o *orders) ring(id uint64, members []int) *ring {
-	k := o.rings[id]
+// keysOf has the keys of a transfer, until all its members have been told.
+func (o *orders) keysOf(id uint64, members []int) *keys {
+	k := o.keys[id]
 	if k == nil {
-		k = &ring{}
+		k = &keys{of: map[[2]int]bulk.Key{}}
 		for _, node := range members {
-			k.forth, k.back = append(k.forth, bulk.NewKey()), append(k.back, bulk.NewKey())
 			if node >= 0 {
 				k.left++
 			}
 		}
-		o.rings[id] = k
+		o.keys[id] = k
 	}
 	if k.left--; k.left == 0 {
-		delete(o.rings, id)
+		delete(o.keys, id)
 	}
 	return k
 }

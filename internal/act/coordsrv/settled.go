@@ -61,7 +61,7 @@ func (w *written) resolve(src settings.Sources) (*settings.Settings, []settings.
 	if c := w.s.opt.Caches; c != nil {
 		src.Run = []string{"SCR_CACHE_BYPASS=0", "SCR_CACHE_BASE=" + c.Dir, fmt.Sprintf("SCR_FLUSH=%d", c.Flush)}
 		for name, scheme := range map[string]redset.Scheme{"SINGLE": redset.Single, "PARTNER": redset.Partner, "XOR": redset.XOR} {
-			if scheme == c.Scheme {
+			if scheme == c.Scheme || scheme.Copies() > 0 && c.Scheme.Copies() > 0 {
 				src.Run = append(src.Run, "SCR_COPY_TYPE="+name)
 			}
 		}
@@ -111,6 +111,10 @@ func policyOf(p settings.Plan, caches *Caches) outputs.Policy {
 		Every: outputs.Need{Calls: p.CheckpointInterval, After: seconds(p.CheckpointSeconds), Overhead: p.CheckpointOverhead}, Kept: p.Descriptors}
 	o.Restart = outputs.Restart{NotCaches: !p.Distribute, NotPrefix: !p.Fetch, InPrefix: p.FetchBypass || p.GlobalRestart, Flush: p.FlushOnRestart,
 		DropAfter: p.DropAfterCurrent}
+	if caches != nil && !p.CopyTypeSet && caches.Scheme.Copies() > 0 { // PARTNER, of which SCR does not say how many
+		o.Kept.Implied.Scheme = caches.Scheme
+		o.Kept.Ckpts = []settings.Ckpt{o.Kept.Implied}
+	}
 	return o
 }
 

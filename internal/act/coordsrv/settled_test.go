@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/byssus-hpc/byssus/internal/decide/redset"
 	"github.com/byssus-hpc/byssus/internal/decide/settings"
 )
 
@@ -42,6 +43,28 @@ func TestSettled(t *testing.T) {
 				t.Errorf("%q: found %v, wanted %q", c.user, notes, c.says)
 				break
 			}
+		}
+	}
+}
+
+// TestCopies: how many copies there are of what is written by SCR's calls, in whose words that has no number, byssus run says; unless these
+// calls have other redundancy.
+func TestCopies(t *testing.T) {
+	for _, c := range []struct {
+		user   string
+		run    redset.Scheme
+		wanted redset.Scheme
+	}{
+		{"", redset.PartnerOf(2), redset.PartnerOf(2)}, {"", redset.Partner, redset.Partner}, {"", redset.XOR, redset.XOR}, {"", redset.Single, redset.Single},
+		{"SCR_COPY_TYPE=PARTNER", redset.PartnerOf(2), redset.Partner}, {"SCR_COPY_TYPE=XOR", redset.PartnerOf(3), redset.XOR},
+		{"SCR_COPY_TYPE=FILE\nCKPT=0 TYPE=PARTNER", redset.PartnerOf(3), redset.Partner},
+	} {
+		caches := &Caches{Dir: "/cache", Flush: 10, Scheme: c.run}
+		w := &written{questions: questions{s: &Server{opt: Options{Caches: caches}}}}
+		found, _ := w.resolve(settings.Sources{Dir: "/d", User: c.user, UserName: "u"})
+		kept := policyOf(found.Plan(), caches).Kept
+		if how := kept.Descriptor(1, false); how.Scheme != c.wanted {
+			t.Errorf("%q with %v: found %v, wanted %v", c.user, c.run, how.Scheme, c.wanted)
 		}
 	}
 }

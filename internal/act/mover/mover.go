@@ -53,7 +53,7 @@ type Transfer struct {
 	Mode  bulk.Mode
 	Peers []Peer // by member; that of Me is not used
 	// Increment: what is moved is the difference (XOR) of each piece to what all members have in the same place of an older dataset (Base).
-	// All plans that make redundancy are sums, so that what comes out is the difference of that. Blocks without a difference are not sent.
+	// All plans that make redundancy are sums, or copies, so that what comes out is the difference of that. Blocks without a difference are not sent.
 	Increment bool `json:",omitempty"`
 }
 

@@ -19,22 +19,30 @@ import (
 	"github.com/byssus-hpc/byssus/internal/wire/bulk"
 )
 
+// schemes are those with redundancy that n members can follow, with up to three copies.
+func schemes(n int) []redset.Scheme {
+	list := []redset.Scheme{redset.XOR}
+	for copies := 1; copies <= min(3, n-1); copies++ {
+		list = append(list, redset.PartnerOf(copies))
+	}
+	return list
+}
+
 // TestSets encodes sets of all sizes, each member with an agent of its own, and loses what may be lost.
 func TestSets(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 3))
 	for n := 2; n <= 8; n++ {
-		for _, scheme := range []redset.Scheme{redset.Partner, redset.XOR} {
+		for _, scheme := range schemes(n) {
 			lengths := []int64{3<<20 + 5, 0, 1, redset.Piece, 2 * redset.Piece, redset.SegmentUnit, 1<<20 - 1, 77777}[:n]
 			rng.Shuffle(n, func(i, j int) { lengths[i], lengths[j] = lengths[j], lengths[i] })
 			t.Run(fmt.Sprint(scheme, n), func(t *testing.T) {
 				s := newSet(t, rng, scheme, lengths, ports(t, n))
 				s.encode()
-				list := s.losses()
-				if n > 5 { // of many sets of losses, some
-					rng.Shuffle(len(list), func(i, j int) { list[i], list[j] = list[j], list[i] })
-					list = list[:min(len(list), n)]
+				most := 32
+				if n > 5 || scheme.Copies() > 1 { // of many sets of losses, some; package redset tries all
+					most = n / min(2, max(1, scheme.Copies()))
 				}
-				for _, lost := range list {
+				for _, lost := range s.someLosses(rng, most) {
 					s.lose(lost...)
 				}
 			})
@@ -45,7 +53,7 @@ func TestSets(t *testing.T) {
 // TestOneAgent has members of a set on one agent, neighbours too: all on one, or in pairs.
 func TestOneAgent(t *testing.T) {
 	rng := rand.New(rand.NewPCG(4, 4))
-	for _, scheme := range []redset.Scheme{redset.Partner, redset.XOR} {
+	for _, scheme := range []redset.Scheme{redset.Partner, redset.PartnerOf(2), redset.XOR} {
 		for _, pattern := range [][]int{{0, 0, 0, 0}, {0, 0, 1, 1}, {0, 1, 0, 1}} {
 			agents := ports(t, 2)
 			var at []*bulk.Port
@@ -54,7 +62,7 @@ func TestOneAgent(t *testing.T) {
 			}
 			s := newSet(t, rng, scheme, []int64{1 << 20, 3<<20 + 1, 0, 700000}, at)
 			s.encode()
-			for _, lost := range s.losses() {
+			for _, lost := range s.someLosses(rng, 5) {
 				s.lose(lost...)
 			}
 		}
@@ -72,11 +80,11 @@ func TestRandom(t *testing.T) {
 			at = append(at, agents[rng.IntN(len(agents))])
 			lengths = append(lengths, rng.Int64N(3)*rng.Int64N(2<<20))
 		}
-		scheme := redset.Partner + redset.Scheme(rng.IntN(2))
-		s := newSet(t, rng, scheme, lengths, at)
+		list := schemes(n)
+		s := newSet(t, rng, list[rng.IntN(len(list))], lengths, at)
 		s.encode()
-		list := s.losses()
-		s.lose(list[rng.IntN(len(list))]...)
+		losses := s.losses()
+		s.lose(losses[rng.IntN(len(losses))]...)
 	})
 }
 
@@ -141,7 +149,7 @@ var errDisk = errors.New("input/output error")
 
 // TestReaderFails: the first cause comes out at the member that has it, with its step, and all others end.
 func TestReaderFails(t *testing.T) {
-	for _, scheme := range []redset.Scheme{redset.Partner, redset.XOR} {
+	for _, scheme := range []redset.Scheme{redset.Partner, redset.PartnerOf(2), redset.XOR} {
 		at := ports(t, 4)
 		errs := together(within(t), transfers(5, bulk.Encrypted, at), at, layout(t, scheme, 4, 24<<20).Encode,
 			zeros(4, 2, 21, func() error { return errDisk }))
@@ -346,7 +354,7 @@ func TestTransfer(t *testing.T) {
 
 // TestMemory: however long the parts are, pieces take what the package says, and every byte that is sent is counted.
 func TestMemory(t *testing.T) {
-	for _, scheme := range []redset.Scheme{redset.Partner, redset.XOR} {
+	for _, scheme := range []redset.Scheme{redset.Partner, redset.PartnerOf(3), redset.XOR} {
 		const n, length = 4, 96 << 20
 		at, l := ports(t, n), layout(t, scheme, n, length)
 		places := zeros(n, -1, 0, nil)
@@ -360,8 +368,8 @@ func TestMemory(t *testing.T) {
 				if most := n*(len(r.in)+len(r.out)) + 3; r.pieces.made > most {
 					t.Errorf("%v: member %d: %d pieces, at most %d", scheme, me, r.pieces.made, most)
 				}
-				if r.sent != length {
-					t.Errorf("%v: member %d: %d bytes sent, wanted %d", scheme, me, r.sent, length)
+				if want := int64(length * max(1, scheme.Copies())); r.sent != want {
+					t.Errorf("%v: member %d: %d bytes sent, wanted %d", scheme, me, r.sent, want)
 				}
 			})
 		}

@@ -145,13 +145,17 @@ func (s *set) file(member int, name string) *os.File {
 	return f
 }
 
-// part is a part whose files lie in the directory of a member.
-func (s *set) part(of, in int) *parity.Part {
+// part is the parts of members, one behind the other, whose files lie in the directory of one.
+func (s *set) part(in int, of ...int) *parity.Part {
 	var bodies []parity.Body
-	for _, f := range s.h.Members[of].Files {
+	all := holding.Member{Node: "all"}
+	for _, m := range of {
+		all.Files = append(all.Files, s.h.Members[m].Files...)
+	}
+	for _, f := range all.Files {
 		bodies = append(bodies, s.file(in, f.Name))
 	}
-	p, err := parity.NewPart(s.h.Members[of], bodies)
+	p, err := parity.NewPart(all, bodies)
 	s.must(err)
 	return p
 }
@@ -163,9 +167,8 @@ func (s *set) places(me int, makes bool) (Places, *parity.Writer) {
 	at.Read[redset.Part], at.Write[redset.Part] = part, part
 	h := s.h
 	h.Own = me
-	if h.Scheme == redset.Partner {
-		n := len(h.Members)
-		kept := s.part((me+n-1)%n, me)
+	if of := h.Scheme.Copied(me, len(h.Members)); len(of) > 0 {
+		kept := s.part(me, of...)
 		at.Read[redset.Redundancy], at.Write[redset.Redundancy] = kept, kept
 	}
 	if makes {
@@ -247,13 +250,21 @@ func (s *set) lose(lost ...int) {
 	}
 	for i, me := range lost {
 		s.must(os.Mkdir(s.path(me, ""), 0o700))
-		s.perform([]int{me}, lost[i+1:], func(i int) iter.Seq[redset.Step] { return s.l.Rebuild(me, i) })
+		left := lost[i+1:]
+		s.perform([]int{me}, left, func(i int) iter.Seq[redset.Step] { return s.l.Rebuild(me, i, left) })
 	}
 	for me, want := range was {
 		if !maps.Equal(s.content(me), want) {
 			s.t.Errorf("%v of %d, lost %v: member %d comes back wrong", s.h.Scheme, len(s.at), lost, me)
 		}
 	}
+}
+
+// someLosses are as many of losses as that.
+func (s *set) someLosses(rng *rand.Rand, most int) [][]int {
+	list := s.losses()
+	rng.Shuffle(len(list), func(i, j int) { list[i], list[j] = list[j], list[i] })
+	return list[:min(len(list), most)]
 }
 
 // losses are all sets of members that may be lost together.

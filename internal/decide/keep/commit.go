@@ -155,7 +155,7 @@ func (d *draft) sent(k *Keeper, base uint64, answers []Answer) {
 }
 
 // divide puts the nodes of a checkpoint into sets. Where those that are left cannot protect each other as was asked for, they
-// do it as they can, and the user is told.
+// do it as they can, with fewer copies where they are too few, and the user is told.
 func (k *Keeper) divide(d *draft) error {
 	scheme := d.how.Scheme
 	if len(d.nodes) == 1 && scheme != redset.Single {
@@ -169,6 +169,7 @@ func (k *Keeper) divide(d *draft) error {
 	var err error
 	if d.sets, err = redset.Divide(members, scheme, d.how.Size); err != nil {
 		first := err
+		scheme = scheme.Among(len(d.nodes))
 		if d.sets, err = redset.Divide(members, scheme, 0); err != nil {
 			d.sets, err = redset.Divide(k.members(d.nodes, false), scheme, 0)
 		}

@@ -213,17 +213,14 @@ func (k *Keeper) Check(nodes []int) error {
 	return err
 }
 
-// Share is how many times less than its own images a node keeps for others, when these nodes have a checkpoint; 0: nothing.
-func (k *Keeper) Share(nodes []int) int {
+// Share is how much a node keeps for others, of its own images, when these nodes have a checkpoint; at least. Zero: nothing, or it is not
+// known.
+func (k *Keeper) Share(nodes []int) redset.Share {
 	sets, err := redset.Divide(k.members(nodes, true), k.cfg.Scheme, k.cfg.Size)
-	if err != nil || k.cfg.Scheme == redset.Single {
-		return 0
+	if err != nil {
+		return redset.Share{}
 	}
-	if k.cfg.Scheme == redset.Partner {
-		return 1
-	}
-	largest := slices.MaxFunc(sets, func(a, b redset.Set) int { return cmp.Compare(len(a.Members), len(b.Members)) })
-	return len(largest.Members) - 1
+	return slices.MaxFunc(sets, func(a, b redset.Set) int { return cmp.Compare(len(a.Members), len(b.Members)) }).Share()
 }
 
 // failure is the first that answers say went wrong; what followed from something else, only if nothing else did.

@@ -102,3 +102,30 @@ func TestGroupsOfOne(t *testing.T) {
 		}
 	}
 }
+
+// TestFewerCopies: where fewer nodes are left than the copies need, there are as many as they can hold.
+func TestFewerCopies(t *testing.T) {
+	for nodes, want := range map[int]redset.Scheme{5: redset.PartnerOf(3), 4: redset.PartnerOf(3), 3: redset.PartnerOf(2), 2: redset.Partner, 1: 0} {
+		d := &counting{files: func(node int) []holding.File { return filesOf([]int{node}) }}
+		k := New(Config{Job: simJob, Ranks: nodes, Scheme: redset.PartnerOf(3), Size: 4}, d, nil)
+		var list []int
+		var ranks [][]int
+		for i := range nodes {
+			list, ranks = append(list, k.Join(nodeName(i), "", nil)), append(ranks, []int{i})
+		}
+		k.Commit(holding.ID{Job: simJob, Start: 1, Epoch: 1, Dataset: 1}, holding.Label{}, How{}, list, ranks)
+		for len(d.queue) > 0 {
+			do := d.queue[0]
+			d.queue = d.queue[1:]
+			do()
+		}
+		if d.committed != 1 || want == 0 && len(d.headers) > 0 || want != 0 && len(d.headers) != nodes {
+			t.Errorf("%d nodes: committed %d, %d headers", nodes, d.committed, len(d.headers))
+		}
+		for _, h := range d.headers {
+			if h.Scheme != want || len(h.Members) != nodes {
+				t.Errorf("%d nodes: found %v among %d, wanted %v", nodes, h.Scheme, len(h.Members), want)
+			}
+		}
+	}
+}

@@ -529,7 +529,7 @@ func newSimulation(seed uint64, counts map[string]int) *simulation {
 			rotten: map[uint64]bool{}, building: map[uint64]uint64{}})
 	}
 	s := &simulation{world: w, promises: map[uint64]*promise{}, commits: 6 + rng.IntN(12), cfg: Config{Job: simJob,
-		Ranks: n + rng.IntN(n), Scheme: []redset.Scheme{redset.XOR, redset.Partner, redset.Single}[min(rng.IntN(7)/3, 2)],
+		Ranks: n + rng.IntN(n), Scheme: []redset.Scheme{redset.XOR, redset.Partner, redset.PartnerOf(2), redset.Single}[min(rng.IntN(10)/3, 3)],
 		Size: []int{0, 2, 3}[rng.IntN(3)], Flush: rng.IntN(4)}}
 	s.increments = seed%2 == 0
 	w.after(0, 0, s.begin)
@@ -571,7 +571,7 @@ func TestSimulation(t *testing.T) {
 	}
 	t.Log(counts)
 	for _, what := range []string{"committed", "not committed", "resumed", "rebuilt", "rebuilding disturbed", "from the store", "anew",
-		"copied", "more lost than covered", "damaged", "made good", "told of repairs", "increments", "rotten base", "found when copied", "mended", "owners lost", "nodes lost", "all nodes lost"} {
+		"copied", "more lost than covered", "damaged", "made good", "told of repairs", "increments", "rotten base", "found when copied", "mended", "owners lost", "nodes lost", "all nodes lost", "others gone"} {
 		if counts[what] == 0 {
 			t.Errorf("%s: never", what)
 		}

@@ -286,6 +286,17 @@ func (a *simAgent) rebuild(o *owner, m Rebuild, answer func(Answer)) {
 			a.w.fault("%s gives member %d of set %d of checkpoint %d, which it is not", a.name(), m.Header.Own, m.Header.Set, n)
 		}
 	}
+	set, gone := redset.Set{Scheme: m.Header.Scheme}, map[int]bool{m.Lost: true}
+	for i, member := range m.Members {
+		set.Members = append(set.Members, redset.Member{Node: i})
+		gone[i] = gone[i] || member < 0
+	}
+	if !set.Survives(gone) {
+		a.w.fault("member %d of a set with %v is to be made again, while %v are gone", m.Lost, set.Scheme, gone)
+	}
+	if need < len(m.Members) {
+		a.w.counts["others gone"]++
+	}
 	becomes := m.Header.Own == m.Lost
 	if other := a.building[n]; becomes && other != 0 {
 		a.w.fault("%s becomes a member of checkpoint %d twice at a time", a.name(), n)

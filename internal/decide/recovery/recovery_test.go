@@ -84,9 +84,13 @@ func TestRandom(t *testing.T) {
 	rng := rand.New(rand.NewPCG(seed, 0))
 	outcomes := map[bool]int{}
 	for range 3000 {
-		scheme := []redset.Scheme{redset.Single, redset.Partner, redset.XOR}[rng.IntN(3)]
-		nodes := 2 + rng.IntN(9)
-		c := newCluster(t, nodes, nodes+rng.IntN(10), scheme, min([]int{0, 2, 3, 4}[rng.IntN(4)], nodes))
+		scheme := []redset.Scheme{redset.Single, redset.Partner, redset.PartnerOf(2 + rng.IntN(2)), redset.XOR}[rng.IntN(4)]
+		nodes := max(2, scheme.Members()) + rng.IntN(9)
+		size := min([]int{0, 2, 3, 4}[rng.IntN(4)], nodes)
+		if size > 0 {
+			size = max(size, scheme.Members())
+		}
+		c := newCluster(t, nodes, nodes+rng.IntN(10), scheme, size)
 		lost := map[int]bool{}
 		for range rng.IntN(4) {
 			lost[rng.IntN(nodes)] = true

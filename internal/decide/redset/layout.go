@@ -18,6 +18,14 @@ import (
 //
 // Sums are made along chains: a member reads its block, the next one receives that, adds its own and sends it on, and the
 // last one, whose block it is, writes it.
+//
+// With copies, the redundancy of a member is the parts of as many members before it, one behind the other: the one before it first. Of five
+// members and two copies (p: parts):
+//
+//	           member 0    1    2    3    4
+//	part              p0   p1   p2   p3   p4
+//	redundancy        p4   p0   p1   p2   p3
+//	                  p3   p4   p0   p1   p2
 
 const (
 	// Piece is the longest piece that a step moves.
@@ -34,7 +42,7 @@ type Place int
 // The places.
 const (
 	Part       Place = iota // its part; what is behind its end reads as zeros
-	Redundancy              // Partner: the copy of the part of the member before it; XOR: its parity
+	Redundancy              // with copies: those of the parts of the members before it (Scheme.Copied); XOR: its parity
 )
 
 // Op is what a member does in a step. Between steps it has one piece at hand.
@@ -60,14 +68,14 @@ type Step struct {
 
 // Layout says where the redundancy of a set lies and how it is made. Members are numbered in the order of the set.
 type Layout struct {
-	scheme  Scheme
+	copies  int // of each part; 0: parities
 	parts   []int64
 	segment int64
 }
 
 // NewLayout lays out the redundancy of parts of these lengths.
 func NewLayout(scheme Scheme, parts []int64) (Layout, error) {
-	l := Layout{scheme: scheme, parts: slices.Clone(parts)}
+	l := Layout{copies: scheme.Copies(), parts: slices.Clone(parts)}
 	if n := len(parts); n < 2 || n > MaxMembers {
 		return l, fmt.Errorf("redset: layout: %d members, wanted 2 to %d", n, MaxMembers)
 	}
@@ -78,9 +86,11 @@ func NewLayout(scheme Scheme, parts []int64) (Layout, error) {
 		}
 		longest = max(longest, p)
 	}
-	switch scheme {
-	case Partner:
-	case XOR:
+	switch n := len(parts); {
+	case l.copies >= n:
+		return l, fmt.Errorf("redset: layout: %w for %v: %d, at least %d", ErrTooFew, scheme, n, scheme.Members())
+	case l.copies > 0:
+	case scheme == XOR:
 		l.segment = roundUp(divideUp(longest, int64(len(parts)-1)), SegmentUnit)
 	default:
 		return l, fmt.Errorf("redset: layout: %v: wanted %v or %v", scheme, Partner, XOR)
@@ -94,10 +104,19 @@ func roundUp(a, unit int64) int64 { return divideUp(a, unit) * unit }
 
 // Redundancy is how many bytes a member holds for others.
 func (l Layout) Redundancy(member int) int64 {
-	if l.scheme == Partner {
-		return l.parts[l.at(member-1)]
+	if l.copies > 0 {
+		return l.copyAt(member, l.copies+1)
 	}
 	return l.segment
+}
+
+// copyAt is where in a member's redundancy the copy of the part of the member so far before it begins.
+func (l Layout) copyAt(member, distance int) int64 {
+	var sum int64
+	for d := 1; d < distance; d++ {
+		sum += l.parts[l.at(member-d)]
+	}
+	return sum
 }
 
 // at is the member with that number, counted around the ring.
@@ -113,17 +132,18 @@ func (l Layout) Block(member, stripe int) (Place, int64) {
 
 // Encode is what a member does to make its set's redundancy. All members run at the same time.
 func (l Layout) Encode(me int) iter.Seq[Step] {
-	if l.scheme == Partner {
+	if l.copies > 0 {
 		return func(yield func(Step) bool) { l.copyAround(me, yield) }
 	}
 	return func(yield func(Step) bool) { l.sumAround(me, yield) }
 }
 
 // Rebuild is what a member does so that a lost one, or who takes its place, gets its part and its redundancy again, in the
-// order of their bytes. The set must survive the loss; several that are lost are rebuilt one after the other.
-func (l Layout) Rebuild(lost, me int) iter.Seq[Step] {
-	if l.scheme == Partner {
-		return func(yield func(Step) bool) { l.copyBack(lost, me, every, yield) }
+// order of their bytes. Those others that are gone take no part in it. The set must survive the loss of all of them; several that are lost
+// are rebuilt one after the other.
+func (l Layout) Rebuild(lost, me int, gone []int) iter.Seq[Step] {
+	if l.copies > 0 {
+		return func(yield func(Step) bool) { l.copyBack(lost, me, gone, every, yield) }
 	}
 	return func(yield func(Step) bool) { l.sumBack(lost, me, every, yield) }
 }
@@ -135,10 +155,10 @@ type Range struct {
 }
 
 // Repair is what a member does so that another one, which has all but these ranges, gets them again: and what lies in the same pieces. Of
-// the others it needs what lies in the same stripes. The set must survive the loss of the one.
+// the others it needs what lies in the same stripes, or the copies. The set must survive the loss of the one.
 func (l Layout) Repair(lost, me int, ranges []Range) iter.Seq[Step] {
-	if l.scheme == Partner {
-		return func(yield func(Step) bool) { l.copyBack(lost, me, only(ranges), yield) }
+	if l.copies > 0 {
+		return func(yield func(Step) bool) { l.copyBack(lost, me, nil, only(ranges), yield) }
 	}
 	return func(yield func(Step) bool) { l.sumBack(lost, me, only(ranges), yield) }
 }
@@ -206,46 +226,80 @@ func (l Layout) pass(end, stripe, me int, i int64, yield func(Step) bool) bool {
 	return yield(receive) && yield(own) && yield(send)
 }
 
-// copyAround sends the own part to the next member and keeps that of the one before.
+// copyAround sends the own part to the next members and keeps those of the ones before, a piece of each in a round. Of all members take one
+// in the earliest round. It does not wait to send: who would not take a piece is in no earlier round, and has received all that was sent in
+// those before. So nobody in that round waits to send, and whoever is there waits for a piece that is on its way. Links of one piece are enough.
 func (l Layout) copyAround(me int, yield func(Step) bool) {
-	mine, other := l.parts[me], l.parts[l.at(me-1)]
-	for i := range pieces(max(mine, other)) {
-		if i < pieces(mine) && !send(Part, i, mine, l.at(me+1), yield) {
-			return
-		}
-		if i < pieces(other) && !keep(Redundancy, i, other, l.at(me-1), yield) {
-			return
-		}
+	longest := l.parts[me]
+	for d := 1; d <= l.copies; d++ {
+		longest = max(longest, l.parts[l.at(me-d)])
 	}
-}
-
-// copyBack brings what is wanted of the lost member's part from the member behind it, then the copy that it held from the one before it.
-func (l Layout) copyBack(lost, me int, wanted func(Place, int64, int) bool, yield func(Step) bool) {
-	next, before := l.at(lost+1), l.at(lost-1)
-	for _, c := range []struct {
-		from   int
-		at, to Place
-		length int64
-	}{{next, Redundancy, Part, l.parts[lost]}, {before, Part, Redundancy, l.parts[before]}} {
-		for i := range pieces(c.length) {
-			if from, length := piece(i, c.length); !wanted(c.to, from, length) {
-				continue
+	for i := range pieces(longest) {
+		for d := 1; d <= l.copies; d++ {
+			if mine := (stretch{Part, 0, l.parts[me]}); i < pieces(mine.length) && !mine.send(i, l.at(me+d), yield) {
+				return
 			}
-			if me == c.from && !send(c.at, i, c.length, lost, yield) || me == lost && !keep(c.to, i, c.length, c.from, yield) {
+		}
+		for d := 1; d <= l.copies; d++ {
+			owner := l.at(me - d)
+			if other := (stretch{Redundancy, l.copyAt(me, d), l.parts[owner]}); i < pieces(other.length) && !other.keep(i, owner, yield) {
 				return
 			}
 		}
 	}
 }
 
-// send reads a piece of something that long and sends it.
-func send(in Place, i, bytes int64, to int, yield func(Step) bool) bool {
-	at, length := piece(i, bytes)
-	return yield(Step{Op: Read, In: in, Offset: at, Length: length}) && yield(Step{Op: Send, Peer: to, Length: length})
+// copyBack brings what is wanted of the lost member's part from a member that has a copy, then of each copy that it held from the owner,
+// or from another that has one: all of them that are not gone.
+func (l Layout) copyBack(lost, me int, gone []int, wanted func(Place, int64, int) bool, yield func(Step) bool) {
+	for d := range l.copies + 1 {
+		owner, to := l.at(lost-d), stretch{Part, 0, l.parts[lost]}
+		if d > 0 {
+			to = stretch{Redundancy, l.copyAt(lost, d), l.parts[owner]}
+		}
+		giver, from := l.giver(owner, lost, gone)
+		for i := range pieces(to.length) {
+			at, length := piece(i, to.length)
+			if !wanted(to.in, to.from+at, length) {
+				continue
+			}
+			if me == giver && !from.send(i, lost, yield) || me == lost && !to.keep(i, giver, yield) {
+				return
+			}
+		}
+	}
 }
 
-// keep receives a piece of something that long and writes it.
-func keep(in Place, i, bytes int64, from int, yield func(Step) bool) bool {
-	at, length := piece(i, bytes)
-	return yield(Step{Op: Receive, Peer: from, Length: length}) && yield(Step{Op: Write, In: in, Offset: at, Length: length})
+// giver is who has the part of a member, itself or as a copy, and where: neither the lost one nor one that is gone. -1: nobody has it, which
+// no driver takes for a member.
+func (l Layout) giver(owner, lost int, gone []int) (int, stretch) {
+	for d := range l.copies + 1 {
+		m := l.at(owner + d)
+		switch {
+		case m == lost || slices.Contains(gone, m):
+		case d == 0:
+			return m, stretch{Part, 0, l.parts[owner]}
+		default:
+			return m, stretch{Redundancy, l.copyAt(m, d), l.parts[owner]}
+		}
+	}
+	return -1, stretch{}
+}
+
+// stretch is where a part, or a copy of one, lies.
+type stretch struct {
+	in           Place
+	from, length int64
+}
+
+// send reads one of its pieces and sends it.
+func (s stretch) send(i int64, to int, yield func(Step) bool) bool {
+	at, length := piece(i, s.length)
+	return yield(Step{Op: Read, In: s.in, Offset: s.from + at, Length: length}) && yield(Step{Op: Send, Peer: to, Length: length})
+}
+
+// keep receives one of its pieces and writes it.
+func (s stretch) keep(i int64, from int, yield func(Step) bool) bool {
+	at, length := piece(i, s.length)
+	return yield(Step{Op: Receive, Peer: from, Length: length}) && yield(Step{Op: Write, In: s.in, Offset: s.from + at, Length: length})
 }

@@ -3,6 +3,7 @@ package redset_test
 import (
 	"bytes"
 	"crypto/subtle"
+	"errors"
 	"fmt"
 	"io"
 	"iter"
@@ -61,13 +62,17 @@ func wanted(scheme redset.Scheme, parts []memory) []memory {
 	var list []memory
 	for i, p := range parts {
 		longest = max(longest, len(p))
-		if scheme == redset.Partner {
-			list = append(list, parts[(i+n-1)%n])
+		var copies memory
+		for d := 1; d <= scheme.Copies(); d++ {
+			copies = append(copies, parts[(i-d+n)%n]...)
 		}
+		list = append(list, copies)
 	}
-	if scheme == redset.Partner {
+	if scheme != redset.XOR {
 		return list
 	}
+	clear(list)
+	list = list[:0]
 	segment := (longest + n - 2) / (n - 1)
 	segment = (segment + 65535) / 65536 * 65536
 	for range n {
@@ -83,13 +88,26 @@ func wanted(scheme redset.Scheme, parts []memory) []memory {
 	return list
 }
 
+// schemes are those with redundancy that n members can follow, with up to three copies.
+func schemes(n int) []redset.Scheme {
+	list := []redset.Scheme{redset.XOR}
+	for copies := 1; copies <= min(3, n-1); copies++ {
+		list = append(list, redset.PartnerOf(copies))
+	}
+	return list
+}
+
 // TestPlans makes the redundancy of random parts, compares it with its definition, then loses each member in turn and
 // rebuilds it, and counts what is sent.
 func TestPlans(t *testing.T) {
 	redsettest.Seeds(t, 12, func(t *testing.T, rng *rand.Rand) {
 		for n := 2; n <= 9; n++ {
-			for _, scheme := range []redset.Scheme{redset.Partner, redset.XOR} {
-				parts, lengths := randomParts(rng, n, rng.Int64N(5<<20/int64(n))*int64(n-1))
+			list := []redset.Scheme{redset.Partner, redset.XOR}
+			if n > 2 {
+				list = append(list, redset.PartnerOf(2+rng.IntN(min(2, n-2))))
+			}
+			for _, scheme := range list {
+				parts, lengths := randomParts(rng, n, rng.Int64N(5<<20/int64(n*max(1, scheme.Copies())))*int64(n-1))
 				l, err := redset.NewLayout(scheme, lengths)
 				if err != nil {
 					t.Fatal(err)
@@ -111,7 +129,7 @@ func tryPlans(t *testing.T, l redset.Layout, scheme redset.Scheme, parts []memor
 		members = append(members, member(p, made[i]))
 		padded, redundancy = max(padded, int64(len(p))), max(redundancy, l.Redundancy(i))
 	}
-	if scheme == redset.XOR {
+	if padded *= int64(scheme.Copies()); scheme == redset.XOR {
 		padded = redundancy * int64(n-1)
 	}
 	traffic, err := redsettest.Run(members, l.Encode)
@@ -130,7 +148,7 @@ func tryPlans(t *testing.T, l redset.Layout, scheme redset.Scheme, parts []memor
 		part, again := make(memory, len(parts[lost])), make(memory, l.Redundancy(lost))
 		with := append([]redsettest.Member{}, members...)
 		with[lost] = member(part, again)
-		traffic, err := redsettest.Run(with, func(me int) iter.Seq[redset.Step] { return l.Rebuild(lost, me) })
+		traffic, err := redsettest.Run(with, func(me int) iter.Seq[redset.Step] { return l.Rebuild(lost, me, nil) })
 		if err != nil {
 			t.Fatalf("%v of %d, rebuild %d: %v", scheme, n, lost, err)
 		}
@@ -142,6 +160,99 @@ func tryPlans(t *testing.T, l redset.Layout, scheme redset.Scheme, parts []memor
 				t.Errorf("%v of %d, rebuild %d: member %d: %+v, want at most %d", scheme, n, lost, i, tr, padded+redundancy)
 			}
 		}
+	}
+}
+
+// TestLosses loses all sets of members that may be lost together, with what they had, and rebuilds them one after the other, in any order:
+// those that are not rebuilt yet take no part.
+func TestLosses(t *testing.T) {
+	losses := 0
+	redsettest.Seeds(t, 2, func(t *testing.T, rng *rand.Rand) {
+		for n := 2; n <= 8; n++ {
+			for _, scheme := range schemes(n) {
+				parts, lengths := randomParts(rng, n, 5*redset.Piece/4)
+				l, err := redset.NewLayout(scheme, lengths)
+				if err != nil {
+					t.Fatal(err)
+				}
+				want := wanted(scheme, parts)
+				for mask := 1; mask < 1<<n; mask++ {
+					if set := setOf(scheme, n); !set.Survives(bitsOf(mask)) {
+						continue
+					}
+					losses++
+					tryLoss(t, rng, l, mask, parts, want)
+				}
+				if t.Failed() {
+					t.Fatalf("%v of %d, parts of %v", scheme, n, lengths)
+				}
+			}
+		}
+	})
+	t.Logf("%d losses", losses)
+}
+
+// setOf is a set of members 0 to n-1.
+func setOf(scheme redset.Scheme, n int) redset.Set {
+	s := redset.Set{Scheme: scheme}
+	for i := range n {
+		s.Members = append(s.Members, redset.Member{Node: i})
+	}
+	return s
+}
+
+func bitsOf(mask int) map[int]bool {
+	m := map[int]bool{}
+	for i := 0; mask>>i != 0; i++ {
+		m[i] = mask>>i&1 == 1
+	}
+	return m
+}
+
+func tryLoss(t *testing.T, rng *rand.Rand, l redset.Layout, mask int, parts, redundancy []memory) {
+	t.Helper()
+	nothing := redsettest.Member{{ReaderAt: gone{}, WriterAt: gone{}}, {ReaderAt: gone{}, WriterAt: gone{}}}
+	var members []redsettest.Member
+	var lost []int
+	for i := range parts {
+		members = append(members, member(parts[i], redundancy[i]))
+		if mask>>i&1 == 1 {
+			members[i], lost = nothing, append(lost, i)
+		}
+	}
+	rng.Shuffle(len(lost), func(i, j int) { lost[i], lost[j] = lost[j], lost[i] })
+	for i, who := range lost {
+		part, again := make(memory, len(parts[who])), make(memory, len(redundancy[who]))
+		members[who] = member(part, again)
+		plan := func(me int) iter.Seq[redset.Step] { return l.Rebuild(who, me, lost[i+1:]) }
+		if _, err := redsettest.Run(members, plan); err != nil {
+			t.Fatalf("lost %v, rebuild %d: %v", lost, who, err)
+		}
+		if !bytes.Equal(part, parts[who]) || !bytes.Equal(again, redundancy[who]) {
+			t.Fatalf("lost %v: member %d comes back wrong", lost, who)
+		}
+	}
+}
+
+// gone is a place of a member that is lost.
+type gone struct{}
+
+func (gone) ReadAt([]byte, int64) (int, error)  { return 0, errGone }
+func (gone) WriteAt([]byte, int64) (int, error) { return 0, errGone }
+
+var errGone = errors.New("it is lost")
+
+// TestBeyond: where all that have a copy are gone, no plan makes believe: whoever is to be rebuilt would wait for nobody.
+func TestBeyond(t *testing.T) {
+	l, err := redset.NewLayout(redset.PartnerOf(2), []int64{9, 9, 9, 9, 9})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for s := range l.Rebuild(1, 1, []int{2, 3}) {
+		if s.Op != redset.Receive || s.Peer != -1 {
+			t.Errorf("found %+v, wanted no giver", s)
+		}
+		break
 	}
 }
 
@@ -190,13 +301,13 @@ func tryRepair(t *testing.T, rng *rand.Rand, l redset.Layout, scheme redset.Sche
 
 // TestRebuildInOrder: who is rebuilt writes its part, then its redundancy, each from the first byte to the last.
 func TestRebuildInOrder(t *testing.T) {
-	for _, scheme := range []redset.Scheme{redset.Partner, redset.XOR} {
+	for _, scheme := range schemes(4) {
 		l, err := redset.NewLayout(scheme, []int64{5 << 20, 7<<20 + 1, 0, 6 << 20})
 		if err != nil {
 			t.Fatal(err)
 		}
 		at := [2]int64{}
-		for s := range l.Rebuild(1, 1) {
+		for s := range l.Rebuild(1, 1, nil) {
 			if s.Op != redset.Write {
 				continue
 			}
@@ -237,7 +348,7 @@ func TestBlocks(t *testing.T) {
 }
 
 // TestLinks lets members run in random order over links that hold n-1 pieces: nobody waits for ever, whoever is ahead. With
-// less, it happens: the number is not larger than it must be.
+// less, it happens: the number is not larger than it must be. Copies need links of one piece.
 func TestLinks(t *testing.T) {
 	redsettest.Seeds(t, 400, func(t *testing.T, rng *rand.Rand) {
 		n := 2 + rng.IntN(7)
@@ -245,16 +356,20 @@ func TestLinks(t *testing.T) {
 		for i := range lengths {
 			lengths[i] = rng.Int64N(int64(n) * 3 << 20)
 		}
-		for _, scheme := range []redset.Scheme{redset.Partner, redset.XOR} {
+		for _, scheme := range schemes(n) {
 			l, err := redset.NewLayout(scheme, lengths)
 			if err != nil {
 				t.Fatal(err)
 			}
-			if left := walk(rng, n, n-1, l.Encode); left != "" {
+			room := n - 1
+			if scheme != redset.XOR {
+				room = 1
+			}
+			if left := walk(rng, n, room, l.Encode); left != "" {
 				t.Fatalf("%v of %d: %s", scheme, n, left)
 			}
 			lost := rng.IntN(n)
-			if left := walk(rng, n, n-1, func(me int) iter.Seq[redset.Step] { return l.Rebuild(lost, me) }); left != "" {
+			if left := walk(rng, n, n-1, func(me int) iter.Seq[redset.Step] { return l.Rebuild(lost, me, nil) }); left != "" {
 				t.Fatalf("%v of %d, rebuild %d: %s", scheme, n, lost, left)
 			}
 		}
@@ -327,7 +442,7 @@ func walk(rng *rand.Rand, n, room int, plan func(me int) iter.Seq[redset.Step]) 
 
 // TestNoAllocation: a plan of very many pieces takes no more memory than one of few.
 func TestNoAllocation(t *testing.T) {
-	for _, scheme := range []redset.Scheme{redset.Partner, redset.XOR} {
+	for _, scheme := range schemes(5) {
 		measure := func(length int64) (steps int, allocs float64) {
 			l, err := redset.NewLayout(scheme, []int64{length, length, length, length, length})
 			if err != nil {
@@ -338,7 +453,7 @@ func TestNoAllocation(t *testing.T) {
 				for range l.Encode(1) {
 					steps++
 				}
-				for range l.Rebuild(3, 2) {
+				for range l.Rebuild(3, 2, nil) {
 					steps++
 				}
 			})
@@ -354,12 +469,12 @@ func TestNoAllocation(t *testing.T) {
 
 // TestPlansEnd: a driver may leave a plan at any step.
 func TestPlansEnd(t *testing.T) {
-	for _, scheme := range []redset.Scheme{redset.Partner, redset.XOR} {
+	for _, scheme := range schemes(3) {
 		l, err := redset.NewLayout(scheme, []int64{1 << 20, 2 << 20, 1})
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, plan := range []iter.Seq[redset.Step]{l.Encode(1), l.Rebuild(1, 1), l.Rebuild(1, 0), l.Rebuild(1, 2)} {
+		for _, plan := range []iter.Seq[redset.Step]{l.Encode(1), l.Rebuild(1, 1, nil), l.Rebuild(1, 0, nil), l.Rebuild(1, 2, nil)} {
 			all := 0
 			for range plan {
 				all++
@@ -405,6 +520,10 @@ func TestLayoutRefuses(t *testing.T) {
 		{redset.XOR, []int64{redset.MaxPart + 1, 1}, "part of member 0: 17592186044417 bytes, wanted at most 17592186044416"},
 		{redset.Single, []int64{1, 1}, "single: wanted partner or xor"},
 		{9, []int64{1, 1}, "scheme 9: wanted partner or xor"},
+		{0x103, []int64{1, 1}, "scheme 259: wanted partner or xor"},
+		{0x802, make([]int64, 20), "scheme 2050: wanted partner or xor"},
+		{redset.PartnerOf(2), []int64{1, 1}, "too few nodes for partner:2: 2, at least 3"},
+		{redset.PartnerOf(8), make([]int64, 8), "too few nodes for partner:8: 8, at least 9"},
 	} {
 		if _, err := redset.NewLayout(c.scheme, c.parts); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%v of %d: %v, want %q", c.scheme, len(c.parts), err, c.want)

@@ -5,8 +5,9 @@
 //
 // It guarantees: every member is in exactly one set; members of one failure group are in different sets, or Divide says why
 // that cannot be; the same members give the same sets, in whatever order they come. What Encode has made, Rebuild makes
-// again of any members that may be lost together (Survives). No member sends or receives more than the longest part,
-// rounded up, and at a rebuild a member's redundancy on top; no plan needs memory that grows with its pieces.
+// again of any members that may be lost together (Survives), one after the other, in any order. No member sends or receives more than
+// the longest part, rounded up, as often as there are copies of it, and at a rebuild a member's redundancy on top; no plan needs memory
+// that grows with its pieces. Members reach no further around the ring than Reach says.
 //
 // It moves no byte: drivers perform the steps.
 package redset
@@ -18,7 +19,8 @@ import (
 	"slices"
 )
 
-// Scheme is what a set does against losses. Its numbers are stored.
+// Scheme is what a set does against losses. Its numbers are stored: the lowest byte is one of the constants; the next one, of Partner alone,
+// how many copies there are beside the first.
 type Scheme uint32
 
 // The schemes.
@@ -28,27 +30,93 @@ const (
 	XOR     Scheme = 3 // each member holds a parity of segments of all others
 )
 
+// MaxCopies is how many copies of a part there may be.
+const MaxCopies = 8
+
+const copiesShift = 8
+
+// PartnerOf is the scheme by which each member's part is copied to so many members behind it. Of one copy it is Partner.
+func PartnerOf(copies int) Scheme {
+	if copies < 1 || copies > MaxCopies {
+		return 0 // no scheme
+	}
+	return Partner | Scheme(copies-1)<<copiesShift
+}
+
+// Copies is how many copies of each part there are; 0: the scheme makes none.
+func (s Scheme) Copies() int {
+	if further := s >> copiesShift; s&(1<<copiesShift-1) == Partner && further < MaxCopies {
+		return int(further) + 1
+	}
+	return 0
+}
+
 func (s Scheme) String() string {
-	switch s {
-	case Single:
+	switch copies := s.Copies(); {
+	case s == Single:
 		return "single"
-	case Partner:
-		return "partner"
-	case XOR:
+	case s == XOR:
 		return "xor"
+	case copies == 1:
+		return "partner"
+	case copies > 1:
+		return fmt.Sprintf("partner:%d", copies)
 	}
 	return fmt.Sprintf("scheme %d", uint32(s))
+}
+
+// ParseScheme is the scheme of that name: as String says it, and partner:1 for partner.
+func ParseScheme(name string) (Scheme, error) {
+	for copies := range MaxCopies {
+		if name == fmt.Sprintf("partner:%d", copies+1) {
+			return PartnerOf(copies + 1), nil
+		}
+	}
+	for _, s := range []Scheme{Single, Partner, XOR} {
+		if name == s.String() {
+			return s, nil
+		}
+	}
+	return 0, fmt.Errorf("%q, wanted %v, %v, %v to %v, or %v", name, Single, Partner, PartnerOf(2), PartnerOf(MaxCopies), XOR)
+}
+
+// Members is how many members a set has at least.
+func (s Scheme) Members() int {
+	if s == Single {
+		return 1
+	}
+	return max(2, s.Copies()+1)
+}
+
+// Among is the scheme that so many nodes can follow, at least one: itself, or one with fewer copies, or none.
+func (s Scheme) Among(nodes int) Scheme {
+	switch {
+	case nodes >= s.Members():
+		return s
+	case nodes < 2:
+		return Single
+	}
+	return PartnerOf(nodes - 1)
+}
+
+// Reach is how far around the ring, in both directions, a member sends pieces.
+func (s Scheme) Reach() int { return max(1, s.Copies()) }
+
+// Copied are the members of a set of n of whose parts a member has copies, in the order in which these lie: from the one before it backwards.
+func (s Scheme) Copied(me, n int) []int {
+	var list []int
+	for d := range s.Copies() {
+		list = append(list, ((me-1-d)%n+n)%n)
+	}
+	return list
 }
 
 // MaxMembers is how many members a set may have.
 const MaxMembers = 1024
 
-// What Divide aims at when no size is asked for: SCR's for XOR; pairs for copies, since of all rings pairs have the fewest
-// neighbours, whose loss together is what costs a part.
-const (
-	defaultXOR     = 8
-	defaultPartner = 2
-)
+// What Divide aims at when no size is asked for: SCR's for XOR. For copies it is the fewest members that can hold them, pairs for one: of
+// all rings these have the fewest members in a row, whose loss together is what costs a part.
+const defaultXOR = 8
 
 // Errors that callers decide on.
 var (
@@ -81,9 +149,9 @@ type Set struct {
 	Members []Member
 }
 
-// Divide makes sets of at least size members each, as SCR does, whose sizes differ by at most one. Size 0: 8 with XOR and 2
-// with Partner, less where there are fewer nodes, or where only that keeps failure groups apart. With Single each node is a
-// set by itself.
+// Divide makes sets of at least size members each, as SCR does, whose sizes differ by at most one. Size 0: 8 with XOR, less where there
+// are fewer nodes, or where only that keeps failure groups apart; with copies one more than these, 2 with Partner. With Single each node
+// is a set by itself.
 //
 // The members are put in an order in which those of a group stand one behind the other, and are dealt to the sets in turn.
 // With k sets, any k members in a row are dealt to k different ones: so a group that has at most k members has none of them
@@ -113,15 +181,39 @@ func Divide(members []Member, scheme Scheme, size int) ([]Set, error) {
 // Percent is about how much redundancy takes on a node, of what the node protects: sets are of this size, or as Divide chooses for 0, and of
 // these nodes, each with as much.
 func (s Scheme) Percent(size, nodes int) int {
-	switch {
+	switch copies := s.Copies(); {
 	case s == Single:
 		return 0
-	case s == Partner || nodes <= 2:
+	case copies > 0:
+		return 100 * max(1, min(copies, nodes-1))
+	case nodes <= 2:
 		return 100
 	case size == 0:
 		size = defaultXOR
 	}
 	return (100 + min(size, nodes) - 2) / (min(size, nodes) - 1)
+}
+
+// Share is how much a member keeps for others, of what it has itself: so many times that, and so many times less.
+type Share struct{ Times, Less int }
+
+// Of is the share of so many bytes, rounded up.
+func (s Share) Of(bytes int64) int64 {
+	if s.Less == 0 {
+		return 0 // nothing is kept
+	}
+	return divideUp(bytes*int64(s.Times), int64(s.Less))
+}
+
+// Share is that of the set's members, where all have as much.
+func (s Set) Share() Share {
+	switch copies := s.Scheme.Copies(); {
+	case copies > 0:
+		return Share{copies, 1}
+	case s.Scheme == XOR:
+		return Share{1, len(s.Members) - 1}
+	}
+	return Share{}
 }
 
 // arrange puts groups in the order of their first nodes, and returns the members of the largest one too.
@@ -150,24 +242,25 @@ func arrange(members []Member) (order, largest []Member, err error) {
 
 // setCount is how many sets n nodes make, of which at most so many are of one group.
 func setCount(n, group int, scheme Scheme, size int) (int, error) {
-	var aim int
-	switch scheme {
-	case Single:
+	least := scheme.Members()
+	aim := least
+	switch {
+	case scheme == Single:
 		return n, nil
-	case Partner:
-		aim = defaultPartner
-	case XOR:
+	case scheme == XOR:
 		aim = defaultXOR
-	default:
+	case scheme.Copies() == 0:
 		return 0, fmt.Errorf("%v: wanted %v, %v or %v", scheme, Single, Partner, XOR)
 	}
 	switch {
-	case n < 2:
-		return 0, fmt.Errorf("%w for %v: %d, at least 2", ErrTooFew, scheme, n)
+	case n < least:
+		return 0, fmt.Errorf("%w for %v: %d, at least %d", ErrTooFew, scheme, n, least)
 	case size == 0:
-		size = min(aim, n, max(2, n/group))
-	case size < 2 || size > MaxMembers/2:
-		return 0, fmt.Errorf("set size %d, wanted 2 to %d", size, MaxMembers/2)
+		size = min(aim, n, max(least, n/group))
+	case 2 <= size && size < least:
+		return 0, fmt.Errorf("%w in a set for %v: set size %d, at least %d", ErrTooFew, scheme, size, least)
+	case size < least || size > MaxMembers/2:
+		return 0, fmt.Errorf("set size %d, wanted %d to %d", size, least, MaxMembers/2)
 	case n < size:
 		return 0, fmt.Errorf("%w for the set size: %d nodes, set size %d", ErrTooFew, n, size)
 	}
@@ -177,6 +270,8 @@ func setCount(n, group int, scheme Scheme, size int) (int, error) {
 		return count, nil
 	case n/group < 2:
 		return 0, fmt.Errorf("%w: %d of %d, more than half", ErrGroups, group, n)
+	case n/group < least:
+		return 0, fmt.Errorf("%w: %d of %d, wanted at most %d for %v", ErrGroups, group, n, n/least, scheme)
 	}
 	return 0, fmt.Errorf("%w: %d of %d, set size %d, wanted at most %d", ErrGroups, group, n, size, n/group)
 }
@@ -189,22 +284,31 @@ func (s Set) Survives(lost map[int]bool) bool {
 			continue
 		}
 		gone++
-		next := s.Members[(i+1)%len(s.Members)]
-		if covered := s.Scheme == Partner && !lost[next.Node] || s.Scheme == XOR && gone == 1; !covered {
+		if only := s.Scheme == XOR && gone == 1; !only && !s.copied(i, lost) {
 			return false
 		}
 	}
 	return true
 }
 
+// copied says whether a copy of a member's part is on a node that is not lost.
+func (s Set) copied(member int, lost map[int]bool) bool {
+	for d := range s.Scheme.Copies() {
+		if !lost[s.Members[(member+1+d)%len(s.Members)].Node] {
+			return true
+		}
+	}
+	return false
+}
+
 // Needs is how many members, whichever they are, must hold the record of a commit, so that it is there after every loss
 // that the set survives: one more than it can lose at most. (Exactly: a commit holds as soon as the set does not survive
 // the loss of all that have the record.)
 func (s Set) Needs() int {
-	switch s.Scheme {
-	case Partner:
-		return len(s.Members)/2 + 1 // every second one may be lost
-	case XOR:
+	switch copies := s.Scheme.Copies(); {
+	case copies > 0: // of each of these and one more in a row, one must be left
+		return len(s.Members)*copies/(copies+1) + 1
+	case s.Scheme == XOR:
 		return 2
 	}
 	return 1

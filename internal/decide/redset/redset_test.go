@@ -99,7 +99,7 @@ func checkSets(members []redset.Member, sets []redset.Set, scheme redset.Scheme)
 			seen[key(m)] = true
 		}
 		shortest, longest = min(shortest, len(s.Members)), max(longest, len(s.Members))
-		if s.Scheme != scheme || scheme != redset.Single && len(s.Members) < 2 {
+		if s.Scheme != scheme || len(s.Members) < scheme.Members() {
 			return fmt.Errorf("set %v", s)
 		}
 	}
@@ -121,10 +121,10 @@ func TestDivideAll(t *testing.T) {
 	for n := range 9 {
 		groupings(n, func(members []redset.Member) {
 			for size := range n + 2 {
-				for _, scheme := range []redset.Scheme{redset.Partner, redset.XOR} {
+				for _, scheme := range []redset.Scheme{redset.Partner, redset.PartnerOf(2), redset.PartnerOf(3), redset.XOR} {
 					sets, err := redset.Divide(members, scheme, size)
-					want := size >= 2 && n >= size && possible(members, n/size)
-					for count := 1; size == 0 && count <= n/2; count++ {
+					want := size >= scheme.Members() && n >= size && possible(members, n/size)
+					for count := 1; size == 0 && count <= n/scheme.Members(); count++ {
 						want = want || possible(members, count)
 					}
 					if (err == nil) != want {
@@ -218,6 +218,14 @@ func TestDivide(t *testing.T) {
 		{"sixteen", nodes(16, alone), redset.XOR, 0, "[0 2 4 6 8 10 12 14] [1 3 5 7 9 11 13 15]", nil},
 		{"fifteen", nodes(15, alone), redset.XOR, 0, "[0 1 2 3 4 5 6 7 8 9 10 11 12 13 14]", nil},
 		{"pairs", nodes(5, alone), redset.Partner, 0, "[0 2 4] [1 3]", nil},
+		{"threes", nodes(7, alone), redset.PartnerOf(2), 0, "[0 2 4 6] [1 3 5]", nil},
+		{"nine of nine", nodes(9, alone), redset.PartnerOf(8), 0, "[0 1 2 3 4 5 6 7 8]", nil},
+		{"two copies in sets of four", nodes(9, alone), redset.PartnerOf(2), 4, "[0 2 4 6 8] [1 3 5 7]", nil},
+		{"racks of two, two copies", nodes(8, racks(2)), redset.PartnerOf(2), 0, "[0 2 4 6] [1 3 5 7]", nil},
+		{"too few for two copies", nodes(2, alone), redset.PartnerOf(2), 0, "too few nodes for partner:2: 2, at least 3", redset.ErrTooFew},
+		{"sets too small for two copies", nodes(6, alone), redset.PartnerOf(2), 2, "too few nodes in a set for partner:2: set size 2, at least 3", redset.ErrTooFew},
+		{"racks of half, two copies", nodes(4, racks(2)), redset.PartnerOf(2), 0,
+			inOne + "too many nodes of one failure group: 2 of 4, wanted at most 1 for partner:2", redset.ErrGroups},
 		{"racks of two", nodes(8, racks(2)), redset.XOR, 4, "[0 2 4 6] [1 3 5 7]", nil},
 		{"racks make smaller sets", nodes(12, racks(4)), redset.XOR, 0, "[0 4 8] [1 5 9] [2 6 10] [3 7 11]", nil},
 		{"a rack of half", nodes(4, racks(2)), redset.XOR, 0, "[0 2] [1 3]", nil},
@@ -230,6 +238,7 @@ func TestDivide(t *testing.T) {
 		{"huge size", nodes(3, alone), redset.XOR, 513, "set size 513, wanted", nil},
 		{"twice", append(nodes(3, alone), redset.Member{Node: 2}), redset.XOR, 0, "node 2 is there twice", nil},
 		{"unknown scheme", nodes(3, alone), 7, 0, "scheme 7: wanted single, partner or xor", nil},
+		{"nine copies", nodes(20, alone), redset.PartnerOf(9), 0, "scheme 0: wanted single, partner or xor", nil},
 		{"one rack", nodes(4, racks(4)), redset.XOR, 0,
 			inOne + "too many nodes of one failure group: 4 of 4, more than half", redset.ErrGroups},
 		{"racks too large for the size", nodes(12, racks(4)), redset.XOR, 8,
@@ -257,7 +266,7 @@ func TestDivide(t *testing.T) {
 // all sets of members that may hold a commit's record: Needs is the least number that is enough, whoever they are.
 func TestSurvives(t *testing.T) {
 	for n := 2; n <= 10; n++ {
-		for _, scheme := range []redset.Scheme{redset.Single, redset.Partner, redset.XOR} {
+		for _, scheme := range append(schemes(n), redset.Single, redset.PartnerOf(8)) {
 			s := redset.Set{Scheme: scheme}
 			for i := range n {
 				s.Members = append(s.Members, redset.Member{Node: 100 - i})
@@ -266,10 +275,13 @@ func TestSurvives(t *testing.T) {
 			for mask := range uint(1 << n) {
 				lost, want := map[int]bool{7: true}, true
 				for i := range n {
-					gone, next := mask>>i&1 == 1, mask>>((i+1)%n)&1 == 1
+					gone, next := mask>>i&1 == 1, true
+					for d := 1; d <= scheme.Copies(); d++ {
+						next = next && mask>>((i+d)%n)&1 == 1
+					}
 					lost[100-i] = gone
 					other := mask&^(1<<i) != 0
-					want = want && (!gone || scheme == redset.Partner && !next || scheme == redset.XOR && !other)
+					want = want && (!gone || scheme.Copies() > 0 && !next || scheme == redset.XOR && !other)
 				}
 				if survives[mask] = s.Survives(lost); survives[mask] != want {
 					t.Fatalf("%v of %d, lost %b: %v, want %v", scheme, n, mask, survives[mask], want)
@@ -290,6 +302,60 @@ func TestSurvives(t *testing.T) {
 					t.Fatalf("%v of %d: the record on %b holds: %v, survives their loss: %v", scheme, n, held, holds, survives[held])
 				}
 			}
+		}
+	}
+}
+
+// TestSchemes: their names, the bytes that are stored, and what follows from them.
+func TestSchemes(t *testing.T) {
+	for name, c := range map[string]struct {
+		stored          redset.Scheme
+		copies, members int
+	}{
+		"single": {1, 0, 1}, "partner": {2, 1, 2}, "xor": {3, 0, 2}, "partner:2": {0x102, 2, 3}, "partner:3": {0x202, 3, 4}, "partner:8": {0x702, 8, 9},
+	} {
+		s, err := redset.ParseScheme(name)
+		if err != nil || s != c.stored || s.String() != name || s.Copies() != c.copies || s.Members() != c.members {
+			t.Errorf("%s: found %#x, %v, %d copies, at least %d members, %v, wanted %+v", name, uint32(s), s, s.Copies(), s.Members(), err, c)
+		}
+		if c.copies > 0 && redset.PartnerOf(c.copies) != s {
+			t.Errorf("%d copies: found %v", c.copies, redset.PartnerOf(c.copies))
+		}
+	}
+	if s, err := redset.ParseScheme("partner:1"); err != nil || s != redset.Partner {
+		t.Errorf("partner:1: %v, %v", s, err)
+	}
+	for _, name := range []string{"", "raid", "Partner", "partner:", "partner:0", "partner:9", "partner:02", "partner:+2", "partner:2 ", "partner:-1", "xor:2", "scheme 0"} {
+		if s, err := redset.ParseScheme(name); err == nil || !strings.Contains(err.Error(), "wanted single, partner, partner:2 to partner:8, or xor") {
+			t.Errorf("%q: found %v, %v", name, s, err)
+		}
+	}
+	for _, s := range []redset.Scheme{0, 4, 0x101, 0x103, 0x802, 0x10002, redset.PartnerOf(0), redset.PartnerOf(-1), redset.PartnerOf(9)} {
+		if s.Copies() != 0 || s.String() != fmt.Sprintf("scheme %d", uint32(s)) {
+			t.Errorf("%#x: found %v, %d copies", uint32(s), s, s.Copies())
+		}
+	}
+}
+
+// TestAmong: with fewer nodes there are fewer copies, or none; what all keep follows.
+func TestAmong(t *testing.T) {
+	for _, c := range []struct {
+		scheme  redset.Scheme
+		nodes   int
+		want    redset.Scheme
+		percent int
+	}{
+		{redset.PartnerOf(3), 5, redset.PartnerOf(3), 300}, {redset.PartnerOf(3), 4, redset.PartnerOf(3), 300}, {redset.PartnerOf(3), 3, redset.PartnerOf(2), 200},
+		{redset.PartnerOf(3), 2, redset.Partner, 100}, {redset.PartnerOf(3), 1, redset.Single, 100}, {redset.Partner, 2, redset.Partner, 100},
+		{redset.XOR, 2, redset.XOR, 100}, {redset.XOR, 1, redset.Single, 100}, {redset.XOR, 4, redset.XOR, 34}, {redset.Single, 3, redset.Single, 0},
+	} {
+		if got, percent := c.scheme.Among(c.nodes), c.scheme.Percent(0, c.nodes); got != c.want || percent != c.percent {
+			t.Errorf("%v of %d nodes: found %v, %d percent, wanted %v, %d", c.scheme, c.nodes, got, percent, c.want, c.percent)
+		}
+	}
+	for share, want := range map[redset.Share]int64{{}: 0, {Times: 1, Less: 1}: 10, {Times: 3, Less: 1}: 30, {Times: 1, Less: 3}: 4} {
+		if got := share.Of(10); got != want {
+			t.Errorf("%+v of 10: found %d, wanted %d", share, got, want)
 		}
 	}
 }

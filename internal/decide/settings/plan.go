@@ -35,9 +35,11 @@ type Caching struct {
 	BypassSet  bool   // by the user, the program or the system's file
 	CachePurge bool   // at the beginning
 	CopyType   string // SINGLE, PARTNER, XOR, or FILE: what lines CKPT say
-	SetSize    int    // nodes that protect each other, at least, or as many as there are
-	SetSizeSet bool
-	Group      string // what fails together: NODE, or a name of lines GROUPS
+	// CopyTypeSet: by the user, the program or the system's file; else it is what byssus run does.
+	CopyTypeSet bool
+	SetSize     int // nodes that protect each other, at least, or as many as there are
+	SetSizeSet  bool
+	Group       string // what fails together: NODE, or a name of lines GROUPS
 }
 
 // Copying is what comes to the prefix.
@@ -99,7 +101,7 @@ func (r *resolver) plan() {
 	*p = Plan{Enable: b("ENABLE"), Debug: n("DEBUG"),
 		Places: Places{Prefix: s("PREFIX"), CacheBase: s("CACHE_BASE"), CntlBase: s("CNTL_BASE")},
 		Caching: Caching{CacheSize: n("CACHE_SIZE"), Bypass: b("CACHE_BYPASS"), BypassSet: set("CACHE_BYPASS"), CachePurge: b("CACHE_PURGE"),
-			CopyType: s("COPY_TYPE"), SetSize: n("SET_SIZE"), SetSizeSet: r.of("SET_SIZE").at.Source != BuiltIn, Group: s("GROUP")},
+			CopyType: s("COPY_TYPE"), CopyTypeSet: set("COPY_TYPE"), SetSize: n("SET_SIZE"), SetSizeSet: r.of("SET_SIZE").at.Source != BuiltIn, Group: s("GROUP")},
 		Copying: Copying{Flush: n("FLUSH"), FlushAsync: b("FLUSH_ASYNC"), FlushAsyncSet: set("FLUSH_ASYNC"),
 			PrefixSize: n("PREFIX_SIZE"), PrefixPurge: b("PREFIX_PURGE")},
 		Restarting: Restarting{Distribute: b("DISTRIBUTE"), Fetch: b("FETCH"), FetchBypass: b("FETCH_BYPASS") || global,

@@ -1,5 +1,5 @@
 // Package parity is what a node keeps for the others of its redundancy set: the file with its parity (XOR), or the file that
-// describes the set whose copies it holds (Partner).
+// describes the set of whose parts it holds copies (Partner, also of several).
 //
 //	0                                           data_off                  file_size
 //	| ParityHeader | members with their files | data, segment_len | table |

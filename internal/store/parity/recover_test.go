@@ -50,11 +50,12 @@ func random(rng *rand.Rand, n int) []byte {
 
 // newCluster writes random parts on nodes in random failure groups.
 func newCluster(t *testing.T, rng *rand.Rand, scheme redset.Scheme) (*cluster, []redset.Set) {
-	n, racks, size := 2+rng.IntN(12), 0, 0
+	least := scheme.Members()
+	n, racks, size := least+rng.IntN(12), 0, 0
 	if rng.IntN(2) == 0 {
-		racks = 1 + (n+1)/2 + rng.IntN(n)
+		racks = least - 1 + (n+1)/2 + rng.IntN(n)
 	} else {
-		size = rng.IntN(2) * min(n, 2+rng.IntN(4))
+		size = rng.IntN(2) * min(n, least+rng.IntN(4))
 	}
 	c := &cluster{t: t, rng: rng, where: map[holding.Loss]*node{}}
 	var members []redset.Member
@@ -98,9 +99,13 @@ func (c *cluster) describe(number, count int, set redset.Set) holding.Header {
 	return h
 }
 
-// part is those of the files on a node that are a member's part. Those that are not there are made.
-func (n *node) part(t *testing.T, m holding.Member) redsettest.Store {
+// part is those of the files on a node that are members' parts, one behind the other. Those that are not there are made.
+func (n *node) part(t *testing.T, members ...holding.Member) redsettest.Store {
 	var bodies []parity.Body
+	m := holding.Member{Node: n.name}
+	for _, one := range members {
+		m.Files = append(m.Files, one.Files...)
+	}
 	for _, f := range m.Files {
 		if n.files[f.Name] == nil {
 			n.files[f.Name] = &disk{}
@@ -114,13 +119,22 @@ func (n *node) part(t *testing.T, m holding.Member) redsettest.Store {
 	return redsettest.Store{ReaderAt: p, WriterAt: p}
 }
 
+// copied are the members of whose parts a member has copies.
+func copied(h holding.Header) []holding.Member {
+	var list []holding.Member
+	for d := 1; d <= h.Scheme.Copies(); d++ {
+		list = append(list, h.Members[(h.Own-d+len(h.Members))%len(h.Members)])
+	}
+	return list
+}
+
 // join makes a node ready to take part in a plan: with a Writer, and a new file, if it makes its redundancy, else with a
 // Reader of the one that it has.
 func (c *cluster) join(n *node, h holding.Header, own int, makes bool) (redsettest.Member, *parity.Writer) {
 	h.Own = own
 	m := redsettest.Member{n.part(c.t, h.Members[own])}
-	if h.Scheme == redset.Partner {
-		m[redset.Redundancy] = n.part(c.t, h.Members[(own+len(h.Members)-1)%len(h.Members)])
+	if of := copied(h); len(of) > 0 {
+		m[redset.Redundancy] = n.part(c.t, of...)
 	}
 	if !makes {
 		r, err := parity.Open(n.set, int64(len(n.set.now)))
@@ -201,11 +215,7 @@ func (c *cluster) survey() []holding.Header {
 
 // whole compares the digests of a node's files: its part, and the copies that it holds.
 func (n *node) whole(h holding.Header) bool {
-	members := h.Members[h.Own : h.Own+1]
-	if h.Scheme == redset.Partner {
-		members = append(slices.Clone(members), h.Members[(h.Own+len(h.Members)-1)%len(h.Members)])
-	}
-	for _, m := range members {
+	for _, m := range append(copied(h), h.Members[h.Own]) {
 		for _, f := range m.Files {
 			if d := n.files[f.Name]; d == nil || int64(len(d.now)) != f.Size || digest(d.now) != f.Digest {
 				return false
@@ -229,13 +239,19 @@ func (c *cluster) snapshot() map[holding.Loss]map[string][]byte {
 
 // repair does what the report says, on new nodes, and compares the digests of what came back.
 func (c *cluster) repair(r holding.Report) error {
-	for _, loss := range r.Lost {
+	for i, loss := range r.Lost {
+		var gone []int
+		for _, other := range r.Lost[i+1:] {
+			if other.Set == loss.Set {
+				gone = append(gone, other.Member)
+			}
+		}
 		h := r.Sets[loss.Set]
 		l, err := h.Layout()
 		if err != nil {
 			return err
 		}
-		plan := func(me int) iter.Seq[redset.Step] { return l.Rebuild(loss.Member, me) }
+		plan := func(me int) iter.Seq[redset.Step] { return l.Rebuild(loss.Member, me, gone) }
 		if err := c.perform(h, func(i int) bool { return i == loss.Member }, plan); err != nil {
 			return err
 		}
@@ -260,11 +276,15 @@ func (c *cluster) lose(sets []redset.Set) (lost []holding.Loss, beyond []int) {
 				c.harm(at)
 			}
 		}
-		both := false
+		row := false // of members that have all copies of a part, and that part
 		for i := range gone {
-			both = both || gone[(i+1)%n]
+			all := true
+			for d := 1; d <= set.Scheme.Copies(); d++ {
+				all = all && gone[(i+d)%n]
+			}
+			row = row || all
 		}
-		if set.Scheme == redset.XOR && len(gone) > 1 || set.Scheme == redset.Partner && both {
+		if set.Scheme == redset.XOR && len(gone) > 1 || set.Scheme != redset.XOR && row {
 			beyond = append(beyond, number)
 		}
 	}
@@ -303,7 +323,7 @@ func same(a, b map[holding.Loss]map[string][]byte) bool {
 func TestRecovery(t *testing.T) {
 	repaired, refused := 0, 0
 	redsettest.Seeds(t, 150, func(t *testing.T, rng *rand.Rand) {
-		for _, scheme := range []redset.Scheme{redset.Partner, redset.XOR} {
+		for _, scheme := range []redset.Scheme{redset.PartnerOf(1 + rng.IntN(3)), redset.XOR} {
 			c, sets := newCluster(t, rng, scheme)
 			c.encode(sets)
 			before := c.snapshot()
@@ -466,7 +486,7 @@ func TestFiles(t *testing.T) {
 		t.Fatal(err)
 	}
 	dirs[2] = t.TempDir()
-	filesRun(t, h, dirs, func(i int) bool { return i == 2 }, func(me int) iter.Seq[redset.Step] { return l.Rebuild(2, me) })
+	filesRun(t, h, dirs, func(i int) bool { return i == 2 }, func(me int) iter.Seq[redset.Step] { return l.Rebuild(2, me, nil) })
 	part, err := os.ReadFile(filepath.Join(dirs[2], h.Members[2].Files[0].Name))
 	again, err2 := os.ReadFile(filepath.Join(dirs[2], "parity"))
 	if err != nil || err2 != nil || !bytes.Equal(part, parts[2]) || !bytes.Equal(again, want) {
