@@ -22,10 +22,12 @@ const (
 	farewell = 10 * time.Second // for which a rank that has failed tries to tell others
 )
 
-// A rank is the runtime on one rank. Its parts belong to the goroutine that drives it, which is that of the main function, but for inbox,
-// locals and calls, which are for all, and what a part says that others may look at.
+// A rank is the runtime on one rank. Its parts belong to the goroutine that drives the rank, which is that of the main function, but for what
+// is for all (open), and what a part says that others may look at.
 type rank struct {
 	position
+	population
+	open
 	t          transport
 	outgoing   outgoing
 	dispatcher dispatcher
@@ -37,13 +39,19 @@ type rank struct {
 	frames     frames
 	loop       loop
 	watch      watch
+}
 
-	collections []membership // by their numbers; nil: not created
-	phase       int          // how many are over
-
+// open is what any goroutine may use.
+type open struct {
 	inbox  inbox
 	locals sync.Map // by *Local of some type: a pointer to the value
 	calls  calls
+}
+
+// population is what a rank has of collections.
+type population struct {
+	collections []membership // by their numbers; nil: not created
+	phase       int          // how many are over
 }
 
 // A position is where a rank stands among all; it does not change.
@@ -58,7 +66,7 @@ func newRank(t wire.Transport, e engine.Engine, table []*entry) (*rank, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &rank{position: position{self: t.Rank(), ranks: t.Ranks()}, collections: make([]membership, len(all))}
+	r := &rank{position: position{self: t.Rank(), ranks: t.Ranks()}, population: population{collections: make([]membership, len(all))}}
 	r.above, r.below = tree.Ordered(r.self, r.ranks)
 	r.t = transport{Transport: t, r: r, short: t.Size()}
 	r.inbox.t, r.loop.r = t, r

@@ -199,7 +199,7 @@ func TestRestoreWrong(t *testing.T) {
 	upTo(t, 3, 1, amt.Directory(dir))
 	for want, of := range map[string][]amt.Saved{
 		`it has the collections ["drawings" "numbers"], wanted "storm" in place 0`: {&storm},
-		"it has 2 collections, wanted 1":                                          {&drawings},
+		"it has 2 collections, wanted 1":                                           {&drawings},
 	} {
 		err := amttest.Try(t, 2, func(c amt.Context) error { _, err := amt.Restore(c, amt.Directory(dir), of...); return err })
 		if err == nil || !strings.Contains(err.Error(), want) {

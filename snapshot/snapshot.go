@@ -89,7 +89,8 @@ func pointerIn(t reflect.Type) string {
 }
 
 // A Group makes snapshots together. Name is at most 63 bytes without blanks, slashes and dots; empty: "memory". Policy is what its nodes do
-// against the loss of some of them (docs/memory.md#policies): "partner", "ring", "pairs", "xor", "xor:4", "single"; empty: what byssus run says.
+// against the loss of some of them (docs/memory.md#policies): "partner", "partner:2", "ring", "pairs", "xor", "xor:4", "single";
+// empty: what byssus run says.
 type Group struct {
 	Member, Members int
 	Name            string

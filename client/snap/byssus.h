@@ -42,7 +42,8 @@ typedef struct {
 
 /* Who makes snapshots together: `member` of `members`, counted from 0. name: of the group, at most 63 bytes
  * without blanks and slashes; NULL: "memory". policy: what its nodes do against the loss of some of them:
- * "partner", "ring", "pairs", "xor", "xor:4", "single" (docs/memory.md); NULL: what byssus run says. */
+ * "partner", "partner:2", "ring", "pairs", "xor", "xor:4", "single" (docs/memory.md#policies); NULL: what
+ * byssus run says. */
 typedef struct {
 	uint32_t member, members;
 	const char *name, *policy;

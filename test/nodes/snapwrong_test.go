@@ -70,10 +70,10 @@ func TestSnapshotWrong(t *testing.T) {
 		{"room", nodes, all, []string{"M: commit: 0 ", "1: start: -3 .*: No space left on device", "M: full: -2 member 1 could not start it", "M: again: 0 ", "M: finish: 0 "}},
 		{"large", nodes, all, []string{"M: begin: -3 agent: cache .* on node node[1-4]: too small: wanted 24.1 MiB, for two snapshots with their redundancy, found 16.0 MiB free"}},
 		{"policies", nodes, all, []string{"M: begin: -4 init: members differ: found \"group memory of 4 members, policy partner, restored\" of member 1, wanted \"group memory of 4 members, policy xor, restored\" as of member 0"}},
-		{"policy=mirror", nodes, all, []string{"M: begin: -1 policy \"mirror\", wanted single, partner, ring, pairs or xor"}},
-		{"policy=xor:many", nodes, all, []string{"M: begin: -1 policy \"xor:many\", wanted a number behind xor alone"}},
+		{"policy=mirror", nodes, all, []string{"M: begin: -1 policy \"mirror\", wanted single, partner, partner:2 to partner:8, or xor; or ring, pairs, xor:2 to xor:512"}},
+		{"policy=xor:many", nodes, all, []string{"M: begin: -1 policy \"xor:many\", wanted the number of nodes of a set behind xor, 2 to 512"}},
 		{"policy=ring", nodes, all, []string{"M: commit: 0 ", "M: finish: 0 "}},
-		{"policy=partner", nodes, alone, []string{"0: begin: -1 policy partner: all members run on one node, where copies would be lost with what they are of: wanted 2 nodes at least"}},
+		{"policy=partner", nodes, alone, []string{"0: begin: -1 policy partner: what is kept of a node lies on others: found a number of nodes with members of 1, wanted 2 at least"}},
 		{"finish", plain, all, []string{"M: begin: -5 snapshots are kept in the memory of nodes: wanted byssus run with --hosts or --sandbox, and --cache"}},
 		{"finish", nil, all, []string{"M: begin: -5 BYSSUS_CLIENTS is not set: this needs `byssus run`"}},
 	} {

@@ -179,8 +179,6 @@ func (a *assembly) hear(m control.Message) {
 		order = b.Order
 	case control.Sealed:
 		order = b.Order
-	case control.Encoded:
-		order = b.Order
 	}
 	if then := a.waiting[order]; then != nil {
 		delete(a.waiting, order)

@@ -100,7 +100,7 @@ func schemes(n int) []redset.Scheme {
 // TestPlans makes the redundancy of random parts, compares it with its definition, then loses each member in turn and
 // rebuilds it, and counts what is sent.
 func TestPlans(t *testing.T) {
-	redsettest.Seeds(t, 12, func(t *testing.T, rng *rand.Rand) {
+	redsettest.Seeds(t, 5, func(t *testing.T, rng *rand.Rand) {
 		for n := 2; n <= 9; n++ {
 			list := []redset.Scheme{redset.Partner, redset.XOR}
 			if n > 2 {

@@ -17,35 +17,28 @@ type Policy struct {
 // widest is the largest size that sets may be asked to have.
 const widest = redset.MaxMembers / 2
 
-// ParsePolicy reads what a program says: a scheme (single, partner, xor), with xor the size of sets behind a colon; or GPI_CP's words for
-// partner: ring, of all nodes, and pairs. Nothing: as the job does.
+// ParsePolicy reads what a program says: a scheme, as redset has it; xor, with the size of sets behind a colon; or GPI_CP's words for partner:
+// ring, of all nodes, and pairs. Nothing: none is asked for.
 func ParsePolicy(text string) (Policy, error) {
-	word, size, sized := strings.Cut(text, ":")
-	p := Policy{}
-	switch word {
-	case "":
-	case "single":
-		p.Scheme = redset.Single
-	case "partner":
-		p.Scheme = redset.Partner
-	case "xor":
-		p.Scheme = redset.XOR
-	case "ring":
-		p = Policy{redset.Partner, widest}
-	case "pairs":
-		p = Policy{redset.Partner, 2}
-	default:
-		return p, fmt.Errorf("policy %q, wanted single, partner, ring, pairs or xor", text)
+	switch size, sized := strings.CutPrefix(text, "xor:"); {
+	case text == "":
+		return Policy{}, nil
+	case text == "ring":
+		return Policy{redset.Partner, widest}, nil
+	case text == "pairs":
+		return Policy{redset.Partner, 2}, nil
+	case sized:
+		n, err := strconv.Atoi(size)
+		if err != nil || n < 2 || n > widest {
+			return Policy{}, fmt.Errorf("policy %q, wanted the number of nodes of a set behind xor, 2 to %d", text, widest)
+		}
+		return Policy{redset.XOR, n}, nil
 	}
-	if !sized {
-		return p, nil
+	scheme, err := redset.ParseScheme(text)
+	if err != nil {
+		return Policy{}, fmt.Errorf("policy %w; or ring, pairs, xor:2 to xor:%d", err, widest)
 	}
-	n, err := strconv.Atoi(size)
-	if err != nil || word != "xor" || n < 2 || n > widest {
-		return p, fmt.Errorf("policy %q, wanted a number behind xor alone: nodes of a set, 2 to %d", text, widest)
-	}
-	p.Size = n
-	return p, nil
+	return Policy{Scheme: scheme}, nil
 }
 
 // Room is how many bytes the cache of a node must have room for: two snapshots of what its members have, with redundancy for as much as the
@@ -60,8 +53,8 @@ func (p Policy) Room(own, most uint64, nodes int) uint64 {
 
 // Fits says whether so many nodes can do what a program has asked for.
 func (p Policy) Fits(nodes int) error {
-	if nodes > 1 || p.Scheme == 0 || p.Scheme == redset.Single {
+	if p.Scheme == 0 || nodes >= p.Scheme.Members() {
 		return nil
 	}
-	return fmt.Errorf("policy %v: all members run on one node, where copies would be lost with what they are of: wanted 2 nodes at least, or policy single", p.Scheme)
+	return fmt.Errorf("policy %v: what is kept of a node lies on others: found a number of nodes with members of %d, wanted %d at least", p.Scheme, nodes, p.Scheme.Members())
 }

@@ -97,8 +97,8 @@ func TestNoGlobals(t *testing.T) {
 	}
 }
 
-// declaresHandler tells whether a variable is a handler, a call or a reduction of package amt: a declaration, which an init function
-// completes.
+// declaresHandler tells whether a variable is a handler, a call, a reduction, a collection or a method of package amt: a declaration, which an
+// init function completes.
 func declaresHandler(v *ast.ValueSpec) bool {
 	var generic ast.Expr
 	switch t := v.Type.(type) {
@@ -107,8 +107,14 @@ func declaresHandler(v *ast.ValueSpec) bool {
 	case *ast.IndexListExpr:
 		generic = t.X
 	}
-	name, ok := generic.(*ast.SelectorExpr)
-	return ok && slices.Contains([]string{"Handler", "Call", "Reduction", "Local"}, name.Sel.Name) && fmt.Sprint(name.X) == "amt"
+	declared := []string{"Handler", "Call", "Reduction", "Local", "Collection", "Method"}
+	switch name := generic.(type) {
+	case *ast.Ident: // in package amt itself
+		return slices.Contains(declared, name.Name)
+	case *ast.SelectorExpr:
+		return slices.Contains(declared, name.Sel.Name) && fmt.Sprint(name.X) == "amt"
+	}
+	return false
 }
 
 // docText is the comment with its directives, which CommentGroup.Text leaves out.
