@@ -94,3 +94,82 @@ func BenchmarkCollective(b *testing.B) {
 		b.Fatal(err)
 	}
 }
+
+// A cell is an element of benchmarks.
+type cell struct{ Sum uint64 }
+
+// wide is a message as long as one for an element with its stamp.
+type wide struct{ X, Key, Stamp uint64 }
+
+var (
+	cells    amt.Collection[amt.Index1, cell]
+	cellSink amt.Method[amt.Index1, cell, number]
+	wideSink amt.Handler[wide]
+
+	cellChain amt.Method[amt.Index1, cell, number]
+	wideChain amt.Handler[wide]
+)
+
+func init() {
+	cells.Is("cells")
+	cellSink.Is(&cells, func(_ amt.At[amt.Index1], e *cell, m *number) { e.Sum += m.X })
+	wideSink.Is(func(_ amt.Context, m *wide) { m.X++ })
+	cellChain.Is(&cells, func(c amt.At[amt.Index1], e *cell, m *number) {
+		if e.Sum++; m.X > 0 {
+			cellChain.Send(c.Context, amt.Index1{X: int(m.X % 4096)}, &number{m.X - 1})
+		}
+	})
+	wideChain.Is(func(c amt.Context, m *wide) {
+		if m.X > 0 {
+			wideChain.Send(c, 0, &wide{X: m.X - 1})
+		}
+	})
+}
+
+// onCells runs a benchmark on rank 0 of n, with elements.
+func onCells(b *testing.B, n int, body func(c amt.Context) error) {
+	b.ReportAllocs()
+	err := amt.RunLocal(n, func(c amt.Context) error {
+		if err := cells.Create(c, amt.Index1{X: 4096}, func(amt.Index1) (cell, error) { return cell{}, nil }); err != nil {
+			return err
+		}
+		if c.Rank() == 0 {
+			b.ResetTimer()
+		}
+		return c.Collective("bench", func(c amt.Context) error {
+			if c.Rank() == 0 {
+				return body(c)
+			}
+			return nil
+		}).Wait(c)
+	})
+	if err != nil {
+		b.Fatal(err)
+	}
+}
+
+func BenchmarkWideLocal(b *testing.B) {
+	onCells(b, 1, func(c amt.Context) error { wideChain.Send(c, 0, &wide{X: uint64(b.N)}); return nil })
+}
+
+func BenchmarkElementLocal(b *testing.B) {
+	onCells(b, 1, func(c amt.Context) error { cellChain.Send(c, amt.Index1{}, &number{uint64(b.N)}); return nil })
+}
+
+func BenchmarkWideRemote(b *testing.B) {
+	onCells(b, 2, func(c amt.Context) error {
+		for i := range b.N {
+			wideSink.Send(c, 1, &wide{X: uint64(i)})
+		}
+		return nil
+	})
+}
+
+func BenchmarkElementRemote(b *testing.B) {
+	onCells(b, 2, func(c amt.Context) error {
+		for i := range b.N {
+			cellSink.Send(c, amt.Index1{X: 2048 + i%2048}, &number{uint64(i)})
+		}
+		return nil
+	})
+}

@@ -125,7 +125,7 @@ func (k *Collection[I, T]) home(extent I, count uint64, ranks int) func(n uint64
 	if to := k.mapping; to != nil {
 		return func(n uint64) int { return to(extent.At(n), extent, ranks) }
 	}
-	return func(n uint64) int { return blockOf(n, count, ranks) }
+	return blocks(count, ranks)
 }
 
 // remembered is how many places of elements of others a rank remembers.

@@ -21,7 +21,7 @@ type frame struct {
 	from  int
 	entry *entry // of the handler, if it is one
 	task  *task  // of the worker task, if it is one
-	seat  *seat  // of the element, if it is a method's
+	seat  *seat  // of the element, if it is a method's, or what one has begun
 
 	follows  *Epoch // what runs after that, if it is such
 	performs *Scope // an operation of that, if it is one
@@ -47,7 +47,7 @@ func (fs *frames) enter(ep *Epoch, around *frame) (f, before *frame) {
 	} else {
 		f = &frame{r: ep.r}
 	}
-	f.ep, f.from, f.entry, f.follows, f.performs = ep, around.from, around.entry, around.follows, around.performs
+	f.ep, f.from, f.entry, f.follows, f.performs, f.seat = ep, around.from, around.entry, around.follows, around.performs, around.seat
 	before = fs.code
 	f.driven, fs.code = fs.drives, f
 	return f, before

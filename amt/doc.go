@@ -37,6 +37,9 @@
 //     around when that code has ended, and so in the end of Run.
 //   - A Context belongs to the code, and the goroutine, that it was given to. One that is used afterwards, on another goroutine, or by
 //     a handler in place of its own, ends the program and says whose it is.
+//   - An element of a Collection is on one rank, and migrates with its state; each message to it is handled once, wherever it is by then, and
+//     each broadcast to a collection by each of its elements. An epoch that fails loses no element. What Save has stored Restore brings back
+//     on any number of ranks: all elements, or an error.
 //   - All ranks begin the same collective epochs, reductions and scopes in the same order: if not, the program ends with what they
 //     are called on two ranks.
 //   - What a rank has sent and nobody has handled takes no more memory than MemoryVariable says, and what handlers send, who cannot

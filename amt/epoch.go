@@ -132,19 +132,20 @@ func (ep *Epoch) end() {
 	}
 	ep.disown()
 	w.next = nil
-	for _, then := range w.then {
-		ep.followed(ep.outer, then)
+	for _, next := range w.then {
+		ep.followed(ep.outer, next)
+		next.seat.pin(-1)
 	}
 	ep.outer.release(1)
 }
 
 // followed runs what was to be done when the epoch is over, within another; if it has failed, there is nothing to follow.
-func (ep *Epoch) followed(within *Epoch, then func(Context)) {
+func (ep *Epoch) followed(within *Epoch, next follower) {
 	if ep.err != nil {
 		return
 	}
-	around := frame{follows: ep, from: ep.r.self}
-	within.run(&around, func(c Context) error { then(c); return nil })
+	around := frame{follows: ep, from: ep.r.self, seat: next.seat}
+	within.run(&around, func(c Context) error { next.then(c); return nil })
 }
 
 // inherit makes the failure of the epoch before the epoch's own. All ranks are told, also if all may know: where that one was over
@@ -368,20 +369,21 @@ func (ep *Epoch) OnDone(c Context, then func(Context)) {
 		return
 	}
 	if within := f.ep; f.task != nil { // which holds it until what it asks for now is done
-		f.r.inbox.ask(func() { ep.onDone(within, then) })
+		f.r.inbox.ask(func() { ep.onDone(within, follower{then, f.seat}) })
 		return
 	}
-	ep.onDone(f.ep, then)
+	ep.onDone(f.ep, follower{then, f.seat})
 }
 
-func (ep *Epoch) onDone(within *Epoch, then func(Context)) {
+func (ep *Epoch) onDone(within *Epoch, next follower) {
 	switch {
 	case ep.fault != nil:
 		within.fail(ep.fault)
 	case ep.over:
-		ep.followed(within, then)
+		ep.followed(within, next)
 	default:
-		ep.waiters.then = append(ep.waiters.then, then)
+		next.seat.pin(1)
+		ep.waiters.then = append(ep.waiters.then, next)
 	}
 }
 

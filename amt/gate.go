@@ -36,7 +36,13 @@ type waiters struct {
 	next  []*Epoch      // come after it
 	tasks int           // that wait for it
 	done  chan struct{} // not nil: closed when it is over
-	then  []func(Context)
+	then  []follower
+}
+
+// A follower is what is to be done when an epoch is over, and the element of the method that has said so, if one has.
+type follower struct {
+	then func(Context)
+	seat *seat
 }
 
 // channel is the one that is closed when the epoch is over.

@@ -93,9 +93,26 @@ func countOf(extents ...int) (n uint64, ok bool) {
 	return n, true
 }
 
-// blockOf is the rank of an element of so many, when each rank has a block of them, of nearly equal lengths.
-func blockOf(n, count uint64, ranks int) int {
-	high, low := bits.Mul64(n, uint64(ranks))
-	rank, _ := bits.Div64(high, low, count)
-	return int(rank)
+// blocks gives each rank a block of so many elements, of nearly equal lengths, and tells whose one is.
+func blocks(count uint64, ranks int) func(n uint64) int {
+	begins := make([]uint64, ranks+1)
+	for rank := range begins {
+		high, low := bits.Mul64(uint64(rank), count)
+		quotient, rest := bits.Div64(high, low, uint64(ranks))
+		begins[rank] = quotient
+		if rest > 0 {
+			begins[rank]++
+		}
+	}
+	each := float64(ranks) / float64(count)
+	return func(n uint64) int { // a division takes longer than all else that sending does
+		rank := min(int(float64(n)*each), ranks-1)
+		for n < begins[rank] {
+			rank--
+		}
+		for n >= begins[rank+1] {
+			rank++
+		}
+		return rank
+	}
 }

@@ -41,6 +41,8 @@ func (l *loop) work() bool {
 		l.rest()
 	case r.dispatcher.handleNext():
 	case r.operations.perform():
+	case len(r.combining) > 0:
+		r.combine()
 	case l.exchange(r.epochs.lull.looks()):
 	case len(r.epochs.dirty) > 0:
 		r.epochs.settle()

@@ -13,12 +13,20 @@ import (
 type seat struct {
 	key   uint64 // the number of its index
 	done  uint64 // the last broadcast that it has run
+	given uint64 // one more than the last reduction that it has given a value for
 	to    int32  // the rank that it is to go to; stays: none
 	pins  int32  // tasks, and what is to follow epochs, that its methods have begun: it stays as long as there are any
 	place int    // in the list of those that are here
 }
 
 const stays = -1
+
+// pin counts one more, or less, of what keeps an element where it is; nil: there is no element.
+func (s *seat) pin(n int32) {
+	if s != nil {
+		s.pins += n
+	}
+}
 
 type element[I, T any] struct {
 	seat
@@ -222,6 +230,10 @@ func (m *members[I, T]) news(ep *Epoch, from int, n locate.News) {
 	}
 }
 
+// The payload of an element that goes to another rank: collection and move, 4 bytes each, the number of its index, the last broadcast and
+// reduction of the seat, and its state.
+const elementHead = 32
+
 // leave sends an element to another rank.
 func (m *members[I, T]) leave(ep *Epoch, e *element[I, T]) {
 	to := int(e.to)
@@ -230,10 +242,10 @@ func (m *members[I, T]) leave(ep *Epoch, e *element[I, T]) {
 		return
 	}
 	if e.pins > 0 {
-		ep.fail(fmt.Errorf("amt: rank %d: %v: element %v is to go to rank %d, but %d tasks, or what follows epochs, of its methods are not over", m.r.self, m.of.entry, e.index, to, e.pins))
+		ep.fail(fmt.Errorf("amt: rank %d: %v: element %v is to go to rank %d, but of the tasks, and of what follows epochs, that its methods have begun, %d are not over", m.r.self, m.of.entry, e.index, to, e.pins))
 		return
 	}
-	const head = headerSize + 24
+	const head = headerSize + elementHead
 	b, err := m.of.state.packBehind(&e.value, head)
 	if err != nil {
 		ep.fail(fmt.Errorf("amt: rank %d: %v: element %v cannot go to rank %d: %w", m.r.self, m.of.entry, e.index, to, err))
@@ -244,6 +256,7 @@ func (m *members[I, T]) leave(ep *Epoch, e *element[I, T]) {
 	binary.LittleEndian.PutUint32(b[headerSize+4:], move)
 	binary.LittleEndian.PutUint64(b[headerSize+8:], e.key)
 	binary.LittleEndian.PutUint64(b[headerSize+16:], e.done)
+	binary.LittleEndian.PutUint64(b[headerSize+24:], e.given)
 	m.elements.remove(e)
 	m.broadcasts.rounds.Leave(e.key, move, e.done)
 	ep.sent(to)
@@ -253,10 +266,9 @@ func (m *members[I, T]) leave(ep *Epoch, e *element[I, T]) {
 
 // arrive takes an element from another rank. It does so in an epoch that has failed, too: no element is lost.
 func (m *members[I, T]) arrive(ep *Epoch, from int, payload []byte) {
-	const head = 24
 	move, key := binary.LittleEndian.Uint32(payload[4:]), binary.LittleEndian.Uint64(payload[8:])
-	e := &element[I, T]{seat: seat{key: key, done: binary.LittleEndian.Uint64(payload[16:]), to: stays}, index: m.extent.At(key)}
-	if err := m.of.state.unpack(payload[head:], &e.value, m.r.t.short); err != nil {
+	e := &element[I, T]{seat: seat{key: key, done: binary.LittleEndian.Uint64(payload[16:]), given: binary.LittleEndian.Uint64(payload[24:]), to: stays}, index: m.extent.At(key)}
+	if err := m.of.state.unpack(payload[elementHead:], &e.value, m.r.t.short); err != nil {
 		m.r.main.epoch.fail(fmt.Errorf("amt: rank %d: %v: element %v comes from rank %d and cannot be unpacked: %w", m.r.self, m.of.entry, e.index, from, err))
 		return
 	}

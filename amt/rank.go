@@ -52,6 +52,8 @@ type open struct {
 type population struct {
 	collections []membership // by their numbers; nil: not created
 	phase       int          // how many are over
+	reductions  map[any]any  // by *ElementReduction of some type: *combination
+	combining   []combiner   // of them, those that have values to be given on
 }
 
 // A position is where a rank stands among all; it does not change.
@@ -66,7 +68,7 @@ func newRank(t wire.Transport, e engine.Engine, table []*entry) (*rank, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &rank{position: position{self: t.Rank(), ranks: t.Ranks()}, population: population{collections: make([]membership, len(all))}}
+	r := &rank{position: position{self: t.Rank(), ranks: t.Ranks()}, population: population{collections: make([]membership, len(all)), reductions: map[any]any{}}}
 	r.above, r.below = tree.Ordered(r.self, r.ranks)
 	r.t = transport{Transport: t, r: r, short: t.Size()}
 	r.inbox.t, r.loop.r = t, r

@@ -94,9 +94,10 @@ func (c Context) Go(name string, work func(Context) error) {
 	f := c.own()
 	r, ep := f.r, f.ep
 	t := &task{name: name}
-	t.f = &frame{r: r, ep: ep, from: r.self, task: t}
+	t.f = &frame{r: r, ep: ep, from: r.self, task: t, seat: f.seat}
 	begin := func() {
 		ep.detector.hold()
+		t.f.seat.pin(1)
 		r.tasks.begin(t)
 		go func() {
 			err := errGoexit
@@ -114,6 +115,7 @@ func (c Context) Go(name string, work func(Context) error) {
 					}
 					r.epochs.ends(t.f)
 					r.tasks.end(t)
+					t.f.seat.pin(-1)
 					ep.release(1)
 				})
 			}()

@@ -2,6 +2,7 @@ package amt
 
 import (
 	"fmt"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
@@ -32,6 +33,7 @@ func TestExamples(t *testing.T) {
 		{"chain", always("60 phases of 128 cells, checksum 733fe286e68b7813\n")},
 		{"call", always("each rank has looked up 201 words, handed on 20100 times\n")},
 		{"beside", always("2 problems of 240 unknowns, 6 steps solved; meanwhile a token made 500 hops\n")},
+		{"jacobi", always("heat after 60 steps: 35904.33928762949\n")},
 	} {
 		t.Run(example.name, func(t *testing.T) {
 			program := build(t, dir, "../../amt/examples/"+example.name)
@@ -52,5 +54,27 @@ func TestExamples(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestRestore: what was saved on one transport, and some number of ranks, goes on on all others, as if nothing had been.
+func TestRestore(t *testing.T) {
+	dir := t.TempDir()
+	program := build(t, dir, "../../amt/examples/jacobi")
+	steps := 10
+	store := filepath.Join(dir, "saved")
+	for round := range 2 {
+		for i, s := range starts() {
+			steps += 10
+			args := []string{program, "-dir", store, "-steps", strconv.Itoa(steps)}
+			out, err := s.run(t, []string{fmt.Sprint("BYSSUS_AMT_RANKS=", 3+round+i)}, args...)
+			want, werr := starts()[0].run(t, []string{"BYSSUS_AMT_RANKS=1"}, program, "-steps", strconv.Itoa(steps))
+			if steps > 20 {
+				want = fmt.Sprintf("goes on after %d steps\n", steps-10) + want
+			}
+			if err != nil || werr != nil || out != want {
+				t.Fatalf("%s, %d steps: %v, %v\n%s\nwant\n%s", s.name, steps, err, werr, out, want)
+			}
+		}
 	}
 }

@@ -1,0 +1,166 @@
+package amt
+
+import (
+	"errors"
+	"fmt"
+	"reflect"
+	"unsafe"
+
+	"github.com/byssus-hpc/byssus/amt/internal/rounds"
+)
+
+// An ElementReduction combines a value of every element of a collection into one, as often as the program likes: each time has a number. It
+// is a variable of a package, and said what it is in an init function of that package, as a Handler is. Values are combined in the order of
+// indices, and in groups that depend on the extent alone: results repeat to the last bit, wherever elements are, on any number of ranks. An
+// element that has given its value may migrate.
+type ElementReduction[I Index[I], T, V any] struct {
+	of   *Collection[I, T]
+	op   func(a, b V) V
+	up   Handler[combined[V]]
+	down Handler[combined[V]]
+}
+
+// combined are values on their way to rank 0, and the result on its way to all.
+type combined[V any] struct{ Parts []rounds.Part[V] }
+
+// combination is a rank's part in the reductions of one kind.
+type combination[V any] struct {
+	rounds  *rounds.Reduction[V]
+	send    func(c Context, to int, m *combined[V])
+	spread  func(c Context, m *combined[V])
+	given   []*Epoch // that are held since the last settling
+	results map[uint64]V
+	waiting map[uint64]*Epoch // is held until its result is there
+	listed  bool              // among those that are combining
+}
+
+// A combiner is a combination of values of any type.
+type combiner interface{ settle() }
+
+// Is says how two values are combined, a of the elements before those of b. It need not be commutative.
+func (d *ElementReduction[I, T, V]) Is(of *Collection[I, T], op func(a, b V) V) {
+	fault := faultOf(reflect.ValueOf(op), *(*uintptr)(unsafe.Pointer(&op)))
+	d.of, d.op = of, op
+	d.up.is(func(c Context, m *combined[V]) {
+		k, err := d.here(c.f.r)
+		if err != nil {
+			c.Fail(err)
+			return
+		}
+		for _, p := range m.Parts {
+			k.rounds.Take(p)
+		}
+		k.hold(c.f.ep)
+	}, fault)
+	d.down.is(func(c Context, m *combined[V]) {
+		k, err := d.here(c.f.r)
+		if err != nil {
+			c.Fail(err)
+			return
+		}
+		for _, p := range m.Parts {
+			k.results[p.Number] = p.Value
+			if ep := k.waiting[p.Number]; ep != nil {
+				delete(k.waiting, p.Number)
+				ep.release(1)
+			}
+		}
+	}, fault)
+}
+
+// here is the rank's part.
+func (d *ElementReduction[I, T, V]) here(r *rank) (*combination[V], error) {
+	if k, ok := r.population.reductions[d].(*combination[V]); ok {
+		return k, nil
+	}
+	if d.up.entry == nil {
+		return nil, fmt.Errorf("amt: rank %d: a reduction of elements: %w", r.self, errUndeclared)
+	}
+	m := d.of.members(r)
+	if m == nil {
+		return nil, fmt.Errorf("amt: rank %d: %v: %w", r.self, d.up.entry, errors.New("its collection was not created"))
+	}
+	k := &combination[V]{rounds: rounds.NewReduction(r.self, r.ranks, m.count, d.op), send: d.up.Send, spread: d.down.Broadcast,
+		results: map[uint64]V{}, waiting: map[uint64]*Epoch{}}
+	r.population.reductions[d] = k
+	return k, nil
+}
+
+// Give is the value of the element whose method this is, for the reduction with a number. Each element gives one.
+func (d *ElementReduction[I, T, V]) Give(c At[I], number uint64, value V) {
+	f := c.own()
+	k, err := d.here(f.r)
+	switch {
+	case err != nil:
+		c.Fail(err)
+		return
+	case c.seat.given >= number+1:
+		c.Fail(fmt.Errorf("amt: rank %d: %v: element %v gives a value for reduction %d, and has given one for %d", f.r.self, d.of.entry, c.index, number, c.seat.given-1))
+		return
+	}
+	c.seat.given = number + 1
+	k.rounds.Give(number, c.seat.key, value)
+	k.hold(f.ep)
+}
+
+// hold keeps an epoch from being over until what was given is given on.
+func (k *combination[V]) hold(ep *Epoch) {
+	ep.detector.hold()
+	k.given = append(k.given, ep)
+	if !k.listed {
+		k.listed = true
+		ep.r.combining = append(ep.r.combining, k)
+	}
+}
+
+// combine gives on what is there of reductions, when the rank has no messages to handle.
+func (r *rank) combine() {
+	list := r.combining
+	r.combining = nil
+	for _, k := range list {
+		k.settle()
+	}
+}
+
+// settle gives on what is there.
+func (k *combination[V]) settle() {
+	held := k.given
+	k.given, k.listed = nil, false
+	last := held[len(held)-1]
+	if parent, parts := k.rounds.Settle(); len(parts) > 0 {
+		around := frame{from: last.r.self}
+		last.run(&around, func(c Context) error {
+			if parent >= 0 {
+				k.send(c, parent, &combined[V]{parts})
+			} else {
+				k.spread(c, &combined[V]{parts})
+			}
+			return nil
+		})
+	}
+	for _, ep := range held {
+		ep.release(1)
+	}
+}
+
+// Wait returns the result of the reduction with a number, when all elements have given their values; all main functions call it. The result is
+// forgotten then.
+func (d *ElementReduction[I, T, V]) Wait(c Context, number uint64) (V, error) {
+	var result V
+	k, err := d.here(c.own().r)
+	if err != nil {
+		return result, err
+	}
+	err = c.Collective(fmt.Sprintf("reduction %d of %v", number, d.of.entry.name), func(c Context) error {
+		if _, ok := k.results[number]; !ok {
+			c.f.ep.detector.hold()
+			k.waiting[number] = c.f.ep
+		}
+		return nil
+	}).Wait(c)
+	if err == nil {
+		result = k.results[number]
+		delete(k.results, number)
+	}
+	return result, err
+}
