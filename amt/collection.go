@@ -155,13 +155,19 @@ func (k *Collection[I, T]) begin(c Context, extent I, fill func(*members[I, T]) 
 	if k.entry == nil {
 		return fmt.Errorf("amt: rank %d: a collection: %w", f.r.self, errUndeclared)
 	}
-	return c.Collective("create "+k.entry.name, func(Context) error {
+	made := false
+	err := c.Collective("create "+k.entry.name, func(Context) error {
 		m, err := k.newMembers(f.r, extent)
 		if err != nil {
 			return err
 		}
+		made = true
 		return fill(m)
 	}).Wait(c)
+	if err != nil && made {
+		k.forget(f.r)
+	}
+	return err
 }
 
 // newMembers makes a rank's part of the collection, with no elements.

@@ -86,7 +86,8 @@ func (d *ElementReduction[I, T, V]) here(r *rank) (*combination[V], error) {
 	return k, nil
 }
 
-// Give is the value of the element whose method this is, for the reduction with a number. Each element gives one.
+// Give is the value of the element whose method this is, for the reduction with a number. Each element gives one, in the order of
+// numbers.
 func (d *ElementReduction[I, T, V]) Give(c At[I], number uint64, value V) {
 	f := c.own()
 	k, err := d.here(f.r)

@@ -22,6 +22,7 @@ type Saved interface {
 type saver interface {
 	describe() (checkpoint.Collection, error)
 	save(add func(number uint64, b []byte) error) error
+	elementsOfAll() uint64 // ranks
 }
 
 // A restorer takes elements that belong on the rank.
@@ -94,7 +95,10 @@ func Save(c Context, to Store, of ...Saved) error {
 	}
 	m := checkpoint.Manifest{Number: s.Number, Phase: r.phase}
 	s, err = savePart(r, to, s.Number, &m, of)
-	if s, err = allKnow(c, s, err); err == nil && r.self == 0 {
+	if s, err = allKnow(c, s, err); err == nil {
+		err = all(&m, s, of, r)
+	}
+	if err == nil && r.self == 0 {
 		m.Parts = s.Parts
 		for i := range m.Collections {
 			m.Collections[i].Count, m.Collections[i].Digest = s.Counts[i], s.Digests[i]
@@ -106,6 +110,20 @@ func Save(c Context, to Store, of ...Saved) error {
 	}
 	if _, err = allKnow(c, savedState{}, err); err != nil {
 		return fmt.Errorf("amt: save: checkpoint %d: %w", m.Number, err)
+	}
+	return nil
+}
+
+// all says whether ranks have saved all elements together: some may be on their way.
+func all(m *checkpoint.Manifest, s savedState, of []Saved, r *rank) error {
+	for i, k := range of {
+		from, err := k.saver(r)
+		if err != nil {
+			return err
+		}
+		if found, wanted := s.Counts[i], from.elementsOfAll(); found != wanted {
+			return fmt.Errorf("the collection %q: found %d elements, wanted %d: some are on their way, save when what was begun is over", m.Collections[i].Name, found, wanted)
+		}
 	}
 	return nil
 }
@@ -297,6 +315,8 @@ func (m *members[I, T]) describe() (checkpoint.Collection, error) {
 	extent, err := pup.Marshal(&m.extent)
 	return checkpoint.Collection{Name: m.of.entry.name, Schema: schema, Extent: extent}, err
 }
+
+func (m *members[I, T]) elementsOfAll() uint64 { return m.count }
 
 func (m *members[I, T]) save(add func(number uint64, b []byte) error) error {
 	_, codec, err := m.of.schema()
