@@ -1,6 +1,7 @@
 package amt_test
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -237,4 +238,19 @@ func TestSaveTooEarly(t *testing.T) {
 		amttest.Run(t, 2, func(c amt.Context) error { _, err := amt.Restore(c, dir, &storm); return err })
 	}
 	t.Logf("%d of 20 were too early", early)
+}
+
+// TestReductionWithout: a reduction for which elements do not give their values can never have a result, which is told; so is a second value.
+func TestReductionWithout(t *testing.T) {
+	err := amttest.Try(t, 3, func(c amt.Context) error {
+		if err := newStorm(c, 1); err != nil {
+			return err
+		}
+		_, err := stormSum.Wait(c, 4)
+		return err
+	})
+	var hang *amt.HangError
+	if !errors.As(err, &hang) || !strings.Contains(err.Error(), "reduction 4 of storm") {
+		t.Errorf("found %v", err)
+	}
 }
