@@ -99,12 +99,12 @@ func (c *checker) look(n ast.Node) {
 
 // checkGiven looks at a function that is given to what runs it later or elsewhere.
 func (c *checker) checkGiven(g given) {
-	if g.as == handler || g.as == operator {
+	if g.as == handler || g.as == operator || g.as == mapping {
 		c.checkMethod(g)
 	}
 	for _, fn := range c.functions(g.fn) {
 		lit, isLit := fn.(*ast.FuncLit)
-		if g.as == handler || g.as == operator {
+		if g.as == handler || g.as == operator || g.as == mapping {
 			c.checkCaptures(fn, g)
 		} else if isLit {
 			c.checkContexts(lit, g.as)

@@ -10,7 +10,7 @@ import (
 
 // TestMisuse runs the analyzer over functions that misuse package amt, each in one way, which their want comments name.
 func TestMisuse(t *testing.T) {
-	for _, family := range []string{"context", "stored", "captured", "kept", "shared", "role"} {
+	for _, family := range []string{"context", "stored", "captured", "kept", "shared", "role", "elements"} {
 		t.Run(family, func(t *testing.T) {
 			analysistest.Run(t, analysistest.TestData(), amtcheck.Analyzer, "bad/"+family)
 		})

@@ -31,8 +31,14 @@ func amtNamed(t types.Type) string {
 	return n.Obj().Name()
 }
 
-// isContext reports whether a type is that of a Context, or of a pointer to one.
-func isContext(t types.Type) bool { return t != nil && amtNamed(deref(t)) == "Context" }
+// isContext reports whether a type is that of a Context, or of an At, which is one, or of a pointer to one.
+func isContext(t types.Type) bool {
+	if t == nil {
+		return false
+	}
+	name := amtNamed(deref(t))
+	return name == "Context" || name == "At"
+}
 
 // holdsContext reports whether a value of a type is a Context, or holds some as its elements. Those in fields are told where the
 // fields are declared.
@@ -96,8 +102,11 @@ func (c *checker) named(e ast.Expr) types.Object {
 	return nil
 }
 
-// variable is the variable that an expression names, no field; or nil.
+// variable is the variable that an expression names, no field, but that of an At for its Context; or nil.
 func (c *checker) variable(e ast.Expr) *types.Var {
+	if sel, ok := ast.Unparen(e).(*ast.SelectorExpr); ok && sel.Sel.Name == "Context" && amtNamed(c.pass.TypesInfo.TypeOf(sel.X)) == "At" {
+		return c.variable(sel.X)
+	}
 	v, ok := c.named(e).(*types.Var)
 	if !ok || v.IsField() {
 		return nil

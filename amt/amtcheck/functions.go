@@ -14,12 +14,13 @@ const (
 	task
 	handler
 	operator  // of a reduction
+	mapping   // of a collection
 	operation // of a scope
 	follower  // of an epoch, or of a scope's operation
 )
 
 func (r role) String() string {
-	return [...]string{"a goroutine", "the function of a run", "a task", "a handler", "a reduction's function", "an operation of a scope",
+	return [...]string{"a goroutine", "the function of a run", "a task", "a handler", "a reduction's function", "a collection's mapping", "an operation of a scope",
 		"what follows an epoch or an operation"}[r]
 }
 
@@ -45,6 +46,12 @@ func (c *checker) given(call *ast.CallExpr) []given {
 		return list
 	case (name == "Handler.Is" || name == "Call.Is") && len(args) >= 1:
 		return []given{{args[0], handler}}
+	case name == "Method.Is" && len(args) >= 2:
+		return []given{{args[1], handler}}
+	case name == "ElementReduction.Is" && len(args) == 2:
+		return []given{{args[1], operator}}
+	case name == "MappedBy" && len(args) == 1:
+		return []given{{args[0], mapping}}
 	case name == "Reduction.Is" && len(args) == 1:
 		return []given{{args[0], operator}}
 	case (name == "Run" || name == "Main" || name == "Attached.Run" || name == "Attached.Enter") && len(args) == 1:

@@ -24,8 +24,12 @@ type keeper struct {
 // checkMessage reports what a handler keeps of its message, if that lies in memory which is used again.
 func (c *checker) checkMessage(fn ast.Node) {
 	params := c.params(fn)
-	if len(params) >= 2 && params[1] != nil && isPlain(deref(params[1].Type()), c.pass.Pkg) {
-		c.checkKept(body{fn, params[1]})
+	at := 1
+	if len(params) == 3 && params[0] != nil && amtNamed(params[0].Type()) == "At" { // a method, with its element
+		at = 2
+	}
+	if len(params) > at && params[at] != nil && isPlain(deref(params[at].Type()), c.pass.Pkg) {
+		c.checkKept(body{fn, params[at]})
 	}
 }
 

@@ -82,3 +82,40 @@ func (d *Reduction[T]) Is(op func(a, b T) T)              {}
 type Scope struct{ n int }
 
 func (s *Scope) Do(c Context, operation func(comm *mpi.Comm) error, then ...func(Context)) {}
+
+type Index1 struct{ X int }
+
+type At[I any] struct {
+	Context
+	index I
+}
+
+func (c At[I]) Index() I        { return c.index }
+func (c At[I]) MoveTo(rank int) {}
+
+type Collection[I, T any] struct {
+	i *I
+	t *T
+}
+
+type CollectionOption[I any] func(*I)
+
+func MappedBy[I any](to func(i, extent I, ranks int) int) CollectionOption[I] { return nil }
+
+func (k *Collection[I, T]) Is(name string, opts ...CollectionOption[I]) {}
+
+type Method[I, T, M any] struct {
+	t *T
+	m *M
+}
+
+func (h *Method[I, T, M]) Is(of *Collection[I, T], do func(c At[I], element *T, m *M), priority ...Priority) {
+}
+func (h *Method[I, T, M]) Send(c Context, i I, m *M) {}
+
+type ElementReduction[I, T, V any] struct {
+	t *T
+	v *V
+}
+
+func (d *ElementReduction[I, T, V]) Is(of *Collection[I, T], op func(a, b V) V) {}

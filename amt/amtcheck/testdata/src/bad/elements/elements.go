@@ -1,0 +1,39 @@
+// Package elements has methods, mappings and reductions of collections that are wrong.
+package elements
+
+import "github.com/byssus-hpc/byssus/amt"
+
+type number struct{ X int64 }
+
+type cell struct {
+	Sum  int64
+	last *number
+	lent amt.At[amt.Index1] // want `^the field lent holds a Context`
+}
+
+var (
+	cells      amt.Collection[amt.Index1, cell]
+	more       amt.Collection[amt.Index1, cell]
+	a, b, c, d amt.Method[amt.Index1, cell, number]
+	sum        amt.ElementReduction[amt.Index1, cell, int64]
+)
+
+func init() {
+	cells.Is("cells")
+	shift := 3
+	more.Is("more", amt.MappedBy(func(i, _ amt.Index1, ranks int) int { return (i.X + shift) % ranks })) // want `^shift is captured by a collection's mapping`
+	total := int64(0)
+	a.Is(&cells, func(_ amt.At[amt.Index1], _ *cell, m *number) { total += m.X }) // want `^total is captured by a handler`
+	b.Is(&cells, func(_ amt.At[amt.Index1], e *cell, m *number) { e.last = m })   // want `^e.last keeps memory of the message m`
+	c.Is(&cells, func(c amt.At[amt.Index1], e *cell, _ *number) {
+		c.Rooted("waits", func(amt.Context) error { return nil }).Wait(c.Context) // want `^a handler waits for`
+		c.Go("what is the element's", func(amt.Context) error { e.Sum++; return nil })
+	})
+	d.Is(&cells, func(c amt.At[amt.Index1], e *cell, m *number) {
+		if e.Sum += m.X; e.Sum < 100 {
+			d.Send(c.Context, c.Index(), &number{e.Sum})
+			c.MoveTo(int(e.Sum) % c.Ranks())
+		}
+	})
+	sum.Is(&cells, func(a, b int64) int64 { return a + b + total }) // want `^total is captured by a reduction's function`
+}
