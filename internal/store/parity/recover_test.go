@@ -322,7 +322,7 @@ func same(a, b map[holding.Loss]map[string][]byte) bool {
 // the files that describe the sets too, and can lose again; what is not is refused by the names of the lost.
 func TestRecovery(t *testing.T) {
 	repaired, refused := 0, 0
-	redsettest.Seeds(t, 150, func(t *testing.T, rng *rand.Rand) {
+	redsettest.Seeds(t, 60, func(t *testing.T, rng *rand.Rand) {
 		for _, scheme := range []redset.Scheme{redset.PartnerOf(1 + rng.IntN(3)), redset.XOR} {
 			c, sets := newCluster(t, rng, scheme)
 			c.encode(sets)
