@@ -68,7 +68,7 @@ func TestElementsWrong(t *testing.T) {
 		{"pinned by a task", send("task and go", 0), "element {0} is to go to rank 1, but of the tasks, and of what follows epochs, that its methods have begun, 1 are not over"},
 		{"pinned by what follows", send("follow and go", 0), "element {0} is to go to rank 1, but of the tasks"},
 		{"a rank that there is not", send("too far", 0), "has an element go to rank 3, the last one is 2"},
-		{"created twice", func(c amt.Context) error { return nil }, `the collection "workers" (elements_test.go:24) is there already`},
+		{"created twice", func(c amt.Context) error { return nil }, `) is there already`},
 		{"a broadcast within a rooted epoch", func(c amt.Context) error {
 			return c.Rooted("alone", func(c amt.Context) error { work.Broadcast(c, &order{}); return nil }).Wait(c)
 		}, `a broadcast to elements belongs to a collective epoch, "alone" is a rooted one`},
