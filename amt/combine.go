@@ -25,6 +25,7 @@ type combined[V any] struct{ Parts []rounds.Part[V] }
 
 // combination is a rank's part in the reductions of one kind.
 type combination[V any] struct {
+	of      membership // one that is made anew has others
 	rounds  *rounds.Reduction[V]
 	send    func(c Context, to int, m *combined[V])
 	spread  func(c Context, m *combined[V])
@@ -70,17 +71,17 @@ func (d *ElementReduction[I, T, V]) Is(of *Collection[I, T], op func(a, b V) V) 
 
 // here is the rank's part.
 func (d *ElementReduction[I, T, V]) here(r *rank) (*combination[V], error) {
-	if k, ok := r.population.reductions[d].(*combination[V]); ok {
-		return k, nil
-	}
 	if d.up.entry == nil {
 		return nil, fmt.Errorf("amt: rank %d: a reduction of elements: %w", r.self, errUndeclared)
 	}
 	m := d.of.members(r)
+	if k, ok := r.population.reductions[d].(*combination[V]); ok && k.of == membership(m) {
+		return k, nil
+	}
 	if m == nil {
 		return nil, fmt.Errorf("amt: rank %d: %v: %w", r.self, d.up.entry, errors.New("its collection was not created"))
 	}
-	k := &combination[V]{rounds: rounds.NewReduction(r.self, r.ranks, m.count, d.op), send: d.up.Send, spread: d.down.Broadcast,
+	k := &combination[V]{of: m, rounds: rounds.NewReduction(r.self, r.ranks, m.count, d.op), send: d.up.Send, spread: d.down.Broadcast,
 		results: map[uint64]V{}, waiting: map[uint64]*Epoch{}}
 	r.population.reductions[d] = k
 	return k, nil

@@ -63,6 +63,7 @@ func TestElementsWrong(t *testing.T) {
 		want string
 	}{
 		{"an index that there is not", send("count", 7), "there is no index {7}: the extent is {5}"},
+		{"a method by its place", send("count", 7), "cannot send the handler of amt_test.order declared in github.com/byssus-hpc/byssus/amt_test.init."},
 		{"a negative one", send("count", -1), "there is no index {-1}"},
 		{"a collection that was not created", func(c amt.Context) error { absently.Send(c, amt.Index1{}, &order{}); return nil }, "its collection was not created"},
 		{"pinned by a task", send("task and go", 0), "element {0} is to go to rank 1, but of the tasks, and of what follows epochs, that its methods have begun, 1 are not over"},

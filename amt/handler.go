@@ -82,15 +82,7 @@ var errTwoPriorities = errors.New("it is given two priorities")
 
 // is declares the handler for who called its caller.
 func (h *Handler[M]) is(do func(c Context, m *M), fault error, priority ...Priority) {
-	e := &entry{message: reflect.TypeFor[M](), fault: fault}
-	for _, p := range priority {
-		e.priority = p
-	}
-	pc, file, line, _ := runtime.Caller(2)
-	e.caller, e.at = runtime.FuncForPC(pc).Name(), fmt.Sprintf("%s:%d", path.Base(file), line)
-	if do != nil {
-		e.function = runtime.FuncForPC(reflect.ValueOf(do).Pointer()).Name()
-	}
+	e := newEntry(reflect.TypeFor[M](), reflect.ValueOf(do), fault, priority)
 	var unfit error
 	h.code, unfit = codecOf[M]()
 	e.fault = errors.Join(e.fault, unfit)
@@ -100,6 +92,20 @@ func (h *Handler[M]) is(do func(c Context, m *M), fault error, priority ...Prior
 	h.entry, e.handler = e, h
 	e.run, e.plain = h.code.runner(do), h.code.size > 0
 	declare(e)
+}
+
+// newEntry is a row of the table, for who called the caller of its caller.
+func newEntry(message reflect.Type, do reflect.Value, fault error, priority []Priority) *entry {
+	e := &entry{message: message, fault: fault}
+	for _, p := range priority {
+		e.priority = p
+	}
+	pc, file, line, _ := runtime.Caller(3)
+	e.caller, e.at = runtime.FuncForPC(pc).Name(), fmt.Sprintf("%s:%d", path.Base(file), line)
+	if !do.IsNil() {
+		e.function = runtime.FuncForPC(do.Pointer()).Name()
+	}
+	return e
 }
 
 // declare puts a handler into the table.

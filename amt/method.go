@@ -3,9 +3,7 @@ package amt
 import (
 	"errors"
 	"fmt"
-	"path"
 	"reflect"
-	"runtime"
 	"unsafe"
 
 	"github.com/byssus-hpc/byssus/amt/internal/locate"
@@ -47,15 +45,12 @@ func (h *Method[I, T, M]) Is(of *Collection[I, T], do func(c At[I], element *T, 
 	if len(priority) > 1 {
 		fault = errors.Join(fault, errTwoPriorities)
 	}
-	e := &entry{message: reflect.TypeFor[M](), fault: fault}
-	for _, p := range priority {
-		e.priority = p
-	}
-	pc, file, line, _ := runtime.Caller(1)
-	e.caller, e.at = runtime.FuncForPC(pc).Name(), fmt.Sprintf("%s:%d", path.Base(file), line)
-	if do != nil {
-		e.function = runtime.FuncForPC(reflect.ValueOf(do).Pointer()).Name()
-	}
+	h.is(of, do, fault, priority)
+}
+
+// is declares the method for who called its caller.
+func (h *Method[I, T, M]) is(of *Collection[I, T], do func(c At[I], element *T, m *M), fault error, priority []Priority) {
+	e := newEntry(reflect.TypeFor[M](), reflect.ValueOf(do), fault, priority)
 	var unfit error
 	h.code, unfit = codecOf[M]()
 	e.fault = errors.Join(e.fault, unfit)

@@ -306,18 +306,23 @@ func (d *desk) Answer(ask uint64, a snapshots.Answer) {
 	d.w.tell(q, out)
 }
 
-// Begin is snapshots'. A policy that cannot be had is refused before there is a snapshot; later nodes do what they can.
+// Begin is snapshots'. A policy that cannot be had, and nodes without room, are refused before there is a snapshot; later members get theirs
+// back first, and nodes do what they can.
 func (d *desk) Begin(at []int, bytes []uint64, then func(snapshots.Answer)) {
 	nodes, members := byNode(at)
-	if err := d.policy.Fits(len(nodes)); err != nil && len(d.w.book.List()) == 0 {
-		then(snapshots.Answer{Refused: err.Error(), Use: true})
-		return
-	}
-	policy, own := d.policy, make(map[*peer]uint64)
+	policy := d.policy
 	if policy.Scheme == 0 {
 		policy = snapshots.Policy{Scheme: d.w.s.opt.Caches.Scheme, Size: d.w.s.opt.Caches.Size}
 	}
-	var most uint64
+	if len(d.w.book.List()) > 0 {
+		d.begin(at, policy, then)
+		return
+	}
+	if err := d.policy.Fits(len(nodes)); err != nil {
+		then(snapshots.Answer{Refused: err.Error(), Use: true})
+		return
+	}
+	own, most := make(map[*peer]uint64), uint64(0)
 	for i, node := range nodes {
 		p := d.w.s.agents.list[node]
 		for _, member := range members[i] {
@@ -328,12 +333,14 @@ func (d *desk) Begin(at []int, bytes []uint64, then func(snapshots.Answer)) {
 	d.w.s.agents.order(d.w.nodesOf(at), func(p *peer, order uint64) any {
 		return control.Room{Order: order, Bytes: int64(policy.Room(own[p], most, len(nodes)))}
 	}, func(answers []control.Message) {
-		if why := failure(answers); why != "" {
+		switch why := failure(answers); {
+		case !d.lives(): // another group may have begun
+		case why != "":
 			full := func(m control.Message) bool { done, ok := m.Body.(control.Done); return ok && done.Full }
 			then(snapshots.Answer{Refused: why, Room: slices.ContainsFunc(answers, full)})
-			return
+		default:
+			d.begin(at, policy, then)
 		}
-		d.begin(at, policy, then)
 	})
 }
 
