@@ -107,6 +107,8 @@ var (
 	wideSink amt.Handler[wide]
 
 	cellChain amt.Method[amt.Index1, cell, number]
+	sparse    amt.Collection[amt.Index1, cell]
+	sparsely  amt.Method[amt.Index1, cell, number]
 	wideChain amt.Handler[wide]
 )
 
@@ -119,6 +121,12 @@ func init() {
 			cellChain.Send(c.Context, amt.Index1{X: int(m.X % 4096)}, &number{m.X - 1})
 		}
 	})
+	sparse.Is("sparse cells")
+	sparsely.Is(&sparse, func(c amt.At[amt.Index1], e *cell, m *number) {
+		if e.Sum++; m.X > 0 {
+			sparsely.Send(c.Context, far(m.X%4096), &number{m.X - 1})
+		}
+	})
 	wideChain.Is(func(c amt.Context, m *wide) {
 		if m.X > 0 {
 			wideChain.Send(c, 0, &wide{X: m.X - 1})
@@ -126,11 +134,26 @@ func init() {
 	})
 }
 
+// far is one of few indices of very many.
+func far(n uint64) amt.Index1 { return amt.Index1{X: int(n * 0x9e3779b97f4a7c15 >> 16)} }
+
 // onCells runs a benchmark on rank 0 of n, with elements.
 func onCells(b *testing.B, n int, body func(c amt.Context) error) {
 	b.ReportAllocs()
 	err := amt.RunLocal(n, func(c amt.Context) error {
 		if err := cells.Create(c, amt.Index1{X: 4096}, func(amt.Index1) (cell, error) { return cell{}, nil }); err != nil {
+			return err
+		}
+		if err := sparse.CreateEmpty(c, amt.Index1{X: 1 << 48}); err != nil {
+			return err
+		}
+		err := c.Modify("sparse", func(c amt.Context) error {
+			for k := uint64(0); k < 4096 && c.Rank() == 0; k++ {
+				sparse.Insert(c, far(k), cell{})
+			}
+			return nil
+		})
+		if err != nil {
 			return err
 		}
 		if c.Rank() == 0 {
@@ -154,6 +177,10 @@ func BenchmarkWideLocal(b *testing.B) {
 
 func BenchmarkElementLocal(b *testing.B) {
 	onCells(b, 1, func(c amt.Context) error { cellChain.Send(c, amt.Index1{}, &number{uint64(b.N)}); return nil })
+}
+
+func BenchmarkElementSparse(b *testing.B) {
+	onCells(b, 1, func(c amt.Context) error { sparsely.Send(c, far(0), &number{uint64(b.N)}); return nil })
 }
 
 func BenchmarkWideRemote(b *testing.B) {

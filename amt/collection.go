@@ -31,6 +31,9 @@ type Collection[I Index[I], T any] struct {
 	entry   *collectionEntry
 	state   codec[T]
 	mapping func(i, extent I, ranks int) int
+	summed  bool // there are reductions over its elements
+	inserts Handler[inserted[T]]
+	deletes Method[I, T, deletion]
 }
 
 // A collectionEntry is a row of the table of collections.
@@ -86,6 +89,9 @@ func (k *Collection[I, T]) Is(name string, opts ...CollectionOption[I]) {
 		e.fault = errors.New("it is said twice what it is")
 	}
 	k.entry, k.mapping = e, m.to
+	if unfit == nil {
+		k.modifiable()
+	}
 	collections.Lock()
 	defer collections.Unlock()
 	if collections.sorted {
@@ -123,7 +129,13 @@ func collectionTable() ([]*collectionEntry, error) {
 // home is the rank on which an element is made, and which knows where it is.
 func (k *Collection[I, T]) home(extent I, count uint64, ranks int) func(n uint64) int {
 	if to := k.mapping; to != nil {
-		return func(n uint64) int { return to(extent.At(n), extent, ranks) }
+		return func(n uint64) int {
+			rank := to(extent.At(n), extent, ranks)
+			if rank < 0 || rank >= ranks {
+				panic(fmt.Sprintf("amt: %v: index %v is mapped to rank %d, the last one is %d", k.entry, extent.At(n), rank, ranks-1))
+			}
+			return rank
+		}
 	}
 	return blocks(count, ranks)
 }
@@ -134,8 +146,8 @@ const remembered = 1 << 10
 // Create makes all elements within an extent; all main functions call it, with the same extent. The function is called on the rank that the
 // mapping gives an index.
 func (k *Collection[I, T]) Create(c Context, extent I, element func(i I) (T, error)) error {
-	return k.begin(c, extent, func(m *members[I, T]) error {
-		for n := range m.count {
+	return k.begin(c, extent, true, func(m *members[I, T]) error {
+		for n := range m.indices {
 			if m.home(n) != m.r.self {
 				continue
 			}
@@ -143,21 +155,28 @@ func (k *Collection[I, T]) Create(c Context, extent I, element func(i I) (T, err
 			if err != nil {
 				return fmt.Errorf("amt: rank %d: %v: element %v: %w", m.r.self, k.entry, m.extent.At(n), err)
 			}
-			m.make(n, value)
+			m.make(n, n, value)
 		}
+		m.all = m.indices
 		return nil
 	})
 }
 
-// begin makes a collection on all ranks, whose elements fill makes on each.
-func (k *Collection[I, T]) begin(c Context, extent I, fill func(*members[I, T]) error) error {
+// CreateEmpty makes a collection without elements, whose indices lie within an extent, which may be as large as numbers of 64 bits are: it
+// costs nothing. All main functions call it, with the same extent. Elements are inserted then (Insert).
+func (k *Collection[I, T]) CreateEmpty(c Context, extent I) error {
+	return k.begin(c, extent, false, func(*members[I, T]) error { return nil })
+}
+
+// begin makes a collection on all ranks, whose elements fill makes on each: all of the extent if it is dense.
+func (k *Collection[I, T]) begin(c Context, extent I, dense bool, fill func(*members[I, T]) error) error {
 	f := c.own()
 	if k.entry == nil {
 		return fmt.Errorf("amt: rank %d: a collection: %w", f.r.self, errUndeclared)
 	}
 	made := false
 	err := c.Collective("create "+k.entry.name, func(Context) error {
-		m, err := k.newMembers(f.r, extent)
+		m, err := k.newMembers(f.r, extent, dense)
 		if err != nil {
 			return err
 		}
@@ -171,17 +190,17 @@ func (k *Collection[I, T]) begin(c Context, extent I, fill func(*members[I, T]) 
 }
 
 // newMembers makes a rank's part of the collection, with no elements.
-func (k *Collection[I, T]) newMembers(r *rank, extent I) (*members[I, T], error) {
-	count, ok := extent.Count()
+func (k *Collection[I, T]) newMembers(r *rank, extent I, dense bool) (*members[I, T], error) {
+	indices, ok := extent.Count()
 	switch {
 	case r.collections[k.entry.id] != nil:
 		return nil, fmt.Errorf("amt: rank %d: %v is there already", r.self, k.entry)
 	case !ok:
 		return nil, fmt.Errorf("amt: rank %d: %v: extent %v: its indices have no numbers of 64 bits", r.self, k.entry, extent)
 	}
-	m := &members[I, T]{of: k, r: r, extent: extent, count: count, home: k.home(extent, count, r.ranks), spare: &parked{}}
+	m := &members[I, T]{of: k, r: r, extent: extent, indices: indices, home: k.home(extent, indices, r.ranks), spare: &parked{}}
 	m.machine = locate.New[*parked](r.self, m.home, remembered)
-	m.elements.init(count)
+	m.elements.init(indices, dense)
 	m.broadcasts.init(r)
 	r.collections[k.entry.id] = m
 	return m, nil
@@ -200,6 +219,14 @@ func (k *Collection[I, T]) members(r *rank) *members[I, T] {
 func (k *Collection[I, T]) Count(c Context) int {
 	if m := k.members(c.own().r); m != nil {
 		return len(m.elements.all)
+	}
+	return 0
+}
+
+// Size is how many elements there are, on all ranks together.
+func (k *Collection[I, T]) Size(c Context) uint64 {
+	if m := k.members(c.own().r); m != nil {
+		return m.all
 	}
 	return 0
 }

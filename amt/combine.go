@@ -21,12 +21,17 @@ type ElementReduction[I Index[I], T, V any] struct {
 }
 
 // combined are values on their way to rank 0, and the result on its way to all.
-type combined[V any] struct{ Parts []rounds.Part[V] }
+type combined[V any] struct {
+	Form  int // how often the collection was modified by then
+	Parts []rounds.Part[V]
+}
 
 // combination is a rank's part in the reductions of one kind.
 type combination[V any] struct {
 	of      membership // one that is made anew has others
 	rounds  *rounds.Reduction[V]
+	over    func(elements uint64) *rounds.Reduction[V]
+	form    int // how often the collection was modified
 	send    func(c Context, to int, m *combined[V])
 	spread  func(c Context, m *combined[V])
 	given   []*Epoch // that are held since the last settling
@@ -36,16 +41,25 @@ type combination[V any] struct {
 }
 
 // A combiner is a combination of values of any type.
-type combiner interface{ settle() }
+type combiner interface {
+	settle()
+	reform(of membership, elements uint64) error
+}
 
 // Is says how two values are combined, a of the elements before those of b. It need not be commutative.
 func (d *ElementReduction[I, T, V]) Is(of *Collection[I, T], op func(a, b V) V) {
 	fault := faultOf(reflect.ValueOf(op), *(*uintptr)(unsafe.Pointer(&op)))
-	d.of, d.op = of, op
+	if d.of, d.op = of, op; of != nil {
+		of.summed = true
+	}
 	d.up.is(func(c Context, m *combined[V]) {
 		k, err := d.here(c.f.r)
 		if err != nil {
 			c.Fail(err)
+			return
+		}
+		if m.Form != k.form {
+			c.Fail(fmt.Errorf("amt: rank %d: %v: %w", c.f.r.self, d.of.entry, errHalfReduced))
 			return
 		}
 		for _, p := range m.Parts {
@@ -81,8 +95,11 @@ func (d *ElementReduction[I, T, V]) here(r *rank) (*combination[V], error) {
 	if m == nil {
 		return nil, fmt.Errorf("amt: rank %d: %v: %w", r.self, d.up.entry, errors.New("its collection was not created"))
 	}
-	k := &combination[V]{of: m, rounds: rounds.NewReduction(r.self, r.ranks, m.count, d.op), send: d.up.Send, spread: d.down.Broadcast,
-		results: map[uint64]V{}, waiting: map[uint64]*Epoch{}}
+	k := &combination[V]{of: m, send: d.up.Send, spread: d.down.Broadcast, results: map[uint64]V{}, waiting: map[uint64]*Epoch{}}
+	k.over = func(elements uint64) *rounds.Reduction[V] {
+		return rounds.NewReduction(r.self, r.ranks, elements, d.op)
+	}
+	k.rounds = k.over(m.all)
 	r.population.reductions[d] = k
 	return k, nil
 }
@@ -100,8 +117,12 @@ func (d *ElementReduction[I, T, V]) Give(c At[I], number uint64, value V) {
 		c.Fail(fmt.Errorf("amt: rank %d: %v: element %v gives a value for reduction %d, and has given one for %d", f.r.self, d.of.entry, c.index, number, c.seat.given-1))
 		return
 	}
+	if m := d.of.members(f.r); m.unplaced || c.seat.ordinal == noPlace {
+		c.Fail(fmt.Errorf("amt: rank %d: %v: element %v gives a value for reduction %d while elements are being inserted and deleted, or after a Modify that has failed", f.r.self, d.of.entry, c.index, number))
+		return
+	}
 	c.seat.given = number + 1
-	k.rounds.Give(number, c.seat.key, value)
+	k.rounds.Give(number, c.seat.ordinal, value)
 	k.hold(f.ep)
 }
 
@@ -114,6 +135,22 @@ func (k *combination[V]) hold(ep *Epoch) {
 		ep.r.combining = append(ep.r.combining, k)
 	}
 }
+
+// reform has reductions be over so many elements from now on, if they are of the collection.
+func (k *combination[V]) reform(of membership, elements uint64) error {
+	if k.of != of {
+		return nil
+	}
+	waits := k.rounds.Pending() > 0
+	k.rounds = k.over(elements)
+	k.form++
+	if waits {
+		return fmt.Errorf("amt: %w", errHalfReduced)
+	}
+	return nil
+}
+
+var errHalfReduced = errors.New("it was modified when some elements had given their values for a reduction, and others had not: modify before, or when all have")
 
 // combine gives on what is there of reductions, when the rank has no messages to handle.
 func (r *rank) combine() {
@@ -133,9 +170,9 @@ func (k *combination[V]) settle() {
 		around := frame{from: last.r.self}
 		last.run(&around, func(c Context) error {
 			if parent >= 0 {
-				k.send(c, parent, &combined[V]{parts})
+				k.send(c, parent, &combined[V]{k.form, parts})
 			} else {
-				k.spread(c, &combined[V]{parts})
+				k.spread(c, &combined[V]{k.form, parts})
 			}
 			return nil
 		})
@@ -152,6 +189,9 @@ func (d *ElementReduction[I, T, V]) Wait(c Context, number uint64) (V, error) {
 	k, err := d.here(c.own().r)
 	if err != nil {
 		return result, err
+	}
+	if k.of.elementsOfAll() == 0 {
+		return result, fmt.Errorf("amt: rank %d: reduction %d of %v: there are no elements", c.f.r.self, number, d.of.entry.name)
 	}
 	err = c.Collective(fmt.Sprintf("reduction %d of %v", number, d.of.entry.name), func(c Context) error {
 		if _, ok := k.results[number]; !ok {

@@ -11,20 +11,21 @@ import (
 // An Epoch is work that ends together: every message sent by its body, and by the handlers and tasks that follow from those,
 // belongs to it, wherever they run. It is over when all of that is done.
 type Epoch struct {
-	r         *rank
-	id        uint64
-	label     string
-	fault     error // why it was not begun
-	elsewhere elsewhere
-	outer     *Epoch // is held by this one
-	detector  detector
-	begun     bool // here
-	over      bool
-	err       error // the first failure that is known here
-	concern   concern
-	gate      gate
-	waiters   waiters
-	ended     []func() // what the runtime does when it is over
+	r            *rank
+	id           uint64
+	label        string
+	fault        error // why it was not begun
+	elsewhere    elsewhere
+	outer        *Epoch // is held by this one
+	detector     detector
+	modification modification
+	begun        bool // here
+	over         bool
+	err          error // the first failure that is known here
+	concern      concern
+	gate         gate
+	waiters      waiters
+	ended        []func() // what the runtime does when it is over
 }
 
 // elsewhere is what another rank calls an epoch, if it has told that before the epoch was begun here.
@@ -295,6 +296,7 @@ func (ep *Epoch) begin(f *frame, label string, body func(Context) error, opts []
 	for _, set := range opts {
 		wrong = errors.Join(wrong, set(ep))
 	}
+	wrong = errors.Join(wrong, ep.modification.begins(ep, f))
 	if wrong != nil {
 		ep.fail(wrong)
 	} else { // also if it has failed already: other ranks, who may not know, run theirs, which may begin epochs of all ranks

@@ -11,15 +11,22 @@ import (
 
 // A seat is what the runtime keeps of an element beside its state.
 type seat struct {
-	key   uint64 // the number of its index
-	done  uint64 // the last broadcast that it has run
-	given uint64 // one more than the last reduction that it has given a value for
-	to    int32  // the rank that it is to go to; stays: none
-	pins  int32  // tasks, and what is to follow epochs, that its methods have begun: it stays as long as there are any
-	place int    // in the list of those that are here
+	key     uint64 // the number of its index
+	ordinal uint64 // its place among all elements that there are, in the order of indices
+	done    uint64 // the last broadcast that it has run
+	given   uint64 // one more than the last reduction that it has given a value for
+	to      int32  // the rank that it is to go to, or one of those below
+	pins    int32  // tasks, and what is to follow epochs, that its methods have begun: it stays as long as there are any
+	place   int    // in the list of those that are here
 }
 
-const stays = -1
+const (
+	stays = -1 // where it is
+	ends  = -2 // it is deleted
+)
+
+// noPlace is the ordinal of an element that was inserted and has none yet.
+const noPlace = ^uint64(0)
 
 // pin counts one more, or less, of what keeps an element where it is; nil: there is no element.
 func (s *seat) pin(n int32) {
@@ -36,19 +43,17 @@ type element[I, T any] struct {
 
 // elements are those of a collection that are on a rank.
 type elements[I, T any] struct {
-	byKey []*element[I, T]          // of few indices
-	other map[uint64]*element[I, T] // of many
+	byKey []*element[I, T]      // of few indices
+	other hashed[element[I, T]] // of many
 	all   []*element[I, T]
 }
 
 // mostByKey is how many indices there may be of which each has a place in a table on every rank.
 const mostByKey = 1 << 20
 
-func (es *elements[I, T]) init(count uint64) {
-	if count <= mostByKey {
-		es.byKey = make([]*element[I, T], count)
-	} else {
-		es.other = map[uint64]*element[I, T]{}
+func (es *elements[I, T]) init(indices uint64, dense bool) {
+	if dense && indices <= mostByKey {
+		es.byKey = make([]*element[I, T], indices)
 	}
 }
 
@@ -56,14 +61,14 @@ func (es *elements[I, T]) find(key uint64) *element[I, T] {
 	if key < uint64(len(es.byKey)) {
 		return es.byKey[key]
 	}
-	return es.other[key]
+	return es.other.find(key)
 }
 
 func (es *elements[I, T]) put(e *element[I, T]) {
 	if es.byKey != nil {
 		es.byKey[e.key] = e
 	} else {
-		es.other[e.key] = e
+		es.other.put(e.key, e)
 	}
 	e.place = len(es.all)
 	es.all = append(es.all, e)
@@ -73,7 +78,7 @@ func (es *elements[I, T]) remove(e *element[I, T]) {
 	if es.byKey != nil {
 		es.byKey[e.key] = nil
 	} else {
-		delete(es.other, e.key)
+		es.other.remove(e.key)
 	}
 	last := es.all[len(es.all)-1]
 	es.all[e.place], last.place = last, e.place
@@ -98,7 +103,10 @@ type members[I Index[I], T any] struct {
 	of         *Collection[I, T]
 	r          *rank
 	extent     I
-	count      uint64
+	indices    uint64 // how many the extent has
+	all        uint64 // elements that there are, on all ranks together
+	changes    changes
+	unplaced   bool // elements have no places in the order of indices that are right
 	home       func(n uint64) int
 	machine    *locate.Machine[*parked]
 	elements   elements[I, T]
@@ -114,12 +122,17 @@ type membership interface {
 	broadcast(ep *Epoch, from int, payload []byte)
 	rebalance(ep *Epoch, to Balancer)
 	phaseOver()
+	changing
 }
 
-// make makes an element whose home is this rank.
-func (m *members[I, T]) make(key uint64, value T) {
-	m.machine.Create(key, nil) // it is home: no news, and nothing waits for it yet
-	m.elements.put(&element[I, T]{seat{key: key, done: m.broadcasts.rounds.Made(), to: stays}, m.extent.At(key), value})
+// make makes an element whose home is this rank; false: there is one.
+func (m *members[I, T]) make(key, ordinal uint64, value T) bool {
+	out := m.machine.Create(key, m.orders[:0]) // it is home: no news, and nothing waits for the element
+	if out[0].Do == locate.Refuse {
+		return false
+	}
+	m.elements.put(&element[I, T]{seat{key: key, ordinal: ordinal, done: m.broadcasts.rounds.Made(), to: stays}, m.extent.At(key), value})
+	return true
 }
 
 // The payload of a message for an element begins with where it is to go, as package locate has it:
@@ -230,11 +243,11 @@ func (m *members[I, T]) news(ep *Epoch, from int, n locate.News) {
 	}
 }
 
-// The payload of an element that goes to another rank: collection and move, 4 bytes each, the number of its index, the last broadcast and
-// reduction of the seat, and its state.
-const elementHead = 32
+// The payload of an element that goes to another rank: collection and move, 4 bytes each, the number of its index, its ordinal, the last
+// broadcast and reduction of the seat, and its state.
+const elementHead = 40
 
-// leave sends an element to another rank.
+// leave sends an element to another rank, or ends it.
 func (m *members[I, T]) leave(ep *Epoch, e *element[I, T]) {
 	to := int(e.to)
 	e.to = stays
@@ -242,7 +255,15 @@ func (m *members[I, T]) leave(ep *Epoch, e *element[I, T]) {
 		return
 	}
 	if e.pins > 0 {
-		ep.fail(fmt.Errorf("amt: rank %d: %v: element %v is to go to rank %d, but of the tasks, and of what follows epochs, that its methods have begun, %d are not over", m.r.self, m.of.entry, e.index, to, e.pins))
+		what := fmt.Sprintf("to go to rank %d", to)
+		if to == ends {
+			what = "to be deleted"
+		}
+		ep.fail(fmt.Errorf("amt: rank %d: %v: element %v is %s, but of the tasks, and of what follows epochs, that its methods have begun, %d are not over", m.r.self, m.of.entry, e.index, what, e.pins))
+		return
+	}
+	if to == ends {
+		m.end(ep, e)
 		return
 	}
 	const head = headerSize + elementHead
@@ -255,8 +276,9 @@ func (m *members[I, T]) leave(ep *Epoch, e *element[I, T]) {
 	binary.LittleEndian.PutUint32(b[headerSize:], uint32(m.of.entry.id))
 	binary.LittleEndian.PutUint32(b[headerSize+4:], move)
 	binary.LittleEndian.PutUint64(b[headerSize+8:], e.key)
-	binary.LittleEndian.PutUint64(b[headerSize+16:], e.done)
-	binary.LittleEndian.PutUint64(b[headerSize+24:], e.given)
+	binary.LittleEndian.PutUint64(b[headerSize+16:], e.ordinal)
+	binary.LittleEndian.PutUint64(b[headerSize+24:], e.done)
+	binary.LittleEndian.PutUint64(b[headerSize+32:], e.given)
 	m.elements.remove(e)
 	m.broadcasts.rounds.Leave(e.key, move, e.done)
 	ep.sent(to)
@@ -267,7 +289,7 @@ func (m *members[I, T]) leave(ep *Epoch, e *element[I, T]) {
 // arrive takes an element from another rank. It does so in an epoch that has failed, too: no element is lost.
 func (m *members[I, T]) arrive(ep *Epoch, from int, payload []byte) {
 	move, key := binary.LittleEndian.Uint32(payload[4:]), binary.LittleEndian.Uint64(payload[8:])
-	e := &element[I, T]{seat: seat{key: key, done: binary.LittleEndian.Uint64(payload[16:]), given: binary.LittleEndian.Uint64(payload[24:]), to: stays}, index: m.extent.At(key)}
+	e := &element[I, T]{seat: seat{key: key, ordinal: binary.LittleEndian.Uint64(payload[16:]), done: binary.LittleEndian.Uint64(payload[24:]), given: binary.LittleEndian.Uint64(payload[32:]), to: stays}, index: m.extent.At(key)}
 	if err := m.of.state.unpack(payload[elementHead:], &e.value, m.r.t.short); err != nil {
 		m.r.main.epoch.fail(fmt.Errorf("amt: rank %d: %v: element %v comes from rank %d and cannot be unpacked: %w", m.r.self, m.of.entry, e.index, from, err))
 		return

@@ -54,6 +54,7 @@ type population struct {
 	phase       int          // how many are over
 	reductions  map[any]any  // by *ElementReduction of some type: *combination
 	combining   []combiner   // of them, those that have values to be given on
+	ordering    ordering
 }
 
 // A position is where a rank stands among all; it does not change.

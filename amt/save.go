@@ -192,7 +192,13 @@ func Restore(c Context, from Store, of ...Saved) (found bool, err error) {
 		return false, fmt.Errorf("amt: restore: checkpoint %d: %w", s.Number, err)
 	}
 	r.phase = m.Phase
-	return true, nil
+	var partly []int
+	for i, part := range r.collections {
+		if part != nil && part.elementsOfAll() != part.span() {
+			partly = append(partly, i)
+		}
+	}
+	return true, c.order(partly)
 }
 
 // restorable says whether a checkpoint has the collections of a program.
@@ -316,7 +322,7 @@ func (m *members[I, T]) describe() (checkpoint.Collection, error) {
 	return checkpoint.Collection{Name: m.of.entry.name, Schema: schema, Extent: extent}, err
 }
 
-func (m *members[I, T]) elementsOfAll() uint64 { return m.count }
+func (m *members[I, T]) elementsOfAll() uint64 { return m.all }
 
 func (m *members[I, T]) save(add func(number uint64, b []byte) error) error {
 	_, codec, err := m.of.schema()
@@ -339,7 +345,6 @@ func (m *members[I, T]) save(add func(number uint64, b []byte) error) error {
 type restored[I Index[I], T any] struct {
 	*members[I, T]
 	codec *pup.Codec[T]
-	all   uint64 // elements of the collection
 }
 
 func (k *Collection[I, T]) restorer(r *rank, in *checkpoint.Collection) (restorer, error) {
@@ -354,30 +359,34 @@ func (k *Collection[I, T]) restorer(r *rank, in *checkpoint.Collection) (restore
 	if err := pup.Unmarshal(bytes.Clone(in.Extent), &extent); err != nil {
 		return nil, fmt.Errorf("the collection %q: its extent: %w", in.Name, err)
 	}
-	m, err := k.newMembers(r, extent)
-	return &restored[I, T]{m, codec, in.Count}, err
+	indices, _ := extent.Count()
+	m, err := k.newMembers(r, extent, in.Count == indices)
+	if err != nil {
+		return nil, err
+	}
+	m.all = in.Count
+	return &restored[I, T]{m, codec}, nil
 }
 
 func (m *restored[I, T]) wants(number uint64) bool {
-	return number < m.count && m.home(number) == m.r.self
+	return number < m.indices && m.home(number) == m.r.self
 }
 
 func (m *restored[I, T]) restore(number uint64, b []byte) error {
 	index := m.extent.At(number)
-	if m.elements.find(number) != nil {
-		return fmt.Errorf("%v: element %v: %w: it is there twice", m.of.entry, index, checkpoint.ErrDamaged)
-	}
 	var value T
 	if err := m.codec.Unmarshal(b, &value); err != nil {
 		return fmt.Errorf("%v: element %v: %w", m.of.entry, index, err)
 	}
-	m.make(number, value)
+	if !m.make(number, number, value) {
+		return fmt.Errorf("%v: element %v: %w: it is there twice", m.of.entry, index, checkpoint.ErrDamaged)
+	}
 	return nil
 }
 
 // missing is the first element that is not there, of a collection that has one of each index.
 func (m *restored[I, T]) missing() string {
-	for n := uint64(0); n < m.count && m.all == m.count; n++ {
+	for n := uint64(0); n < m.indices && m.all == m.indices; n++ {
 		if m.home(n) == m.r.self && m.elements.find(n) == nil {
 			return fmt.Sprintf("%v: element %v is not there", m.of.entry, m.extent.At(n))
 		}

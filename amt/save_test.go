@@ -2,6 +2,8 @@ package amt_test
 
 import (
 	"fmt"
+	"maps"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"strings"
@@ -122,6 +124,53 @@ func upTo(t *testing.T, ranks, phases int, store amt.Store) (sum float64) {
 		return err
 	})
 	return sum
+}
+
+// TestSparseNToM: a collection of few indices of many, and its reduction, go on on another number of ranks, and can be modified then.
+func TestSparseNToM(t *testing.T) {
+	for _, ranks := range []int{1, 2, 5} {
+		for _, others := range []int{1, 3, 5} {
+			store := amt.Directory(t.TempDir())
+			seed := uint64(ranks*10 + others)
+			g := garden{&grove, &groveRustle, &groveGraft, map[amt.Index2]bool{}}
+			play := func(c amt.Context, first, last int) error {
+				mine := garden{g.of, g.rustle, g.graft, maps.Clone(g.there)}
+				for step := first; step < last; step++ {
+					if err := mine.modify(c, step, rand.New(rand.NewPCG(seed, uint64(step)))); err != nil {
+						return err
+					}
+					if err := mine.call(c, step).Wait(c); err != nil {
+						return err
+					}
+					if sum, err := groveSum.Wait(c, uint64(step)); len(mine.there) > 0 && (err != nil || sum != mine.inOrder()) {
+						return fmt.Errorf("step %d: the reduction: %q, %w, wanted %q", step, sum, err, mine.inOrder())
+					}
+				}
+				if err := mine.check(c, last-1); err != nil {
+					return err
+				}
+				if c.Rank() == 0 && first == 0 {
+					g.there = mine.there
+				}
+				return amt.Save(c, store, &grove)
+			}
+			amttest.Run(t, ranks, func(c amt.Context) error {
+				if err := grove.CreateEmpty(c, acres); err != nil {
+					return err
+				}
+				return play(c, 0, 12)
+			})
+			amttest.Run(t, others, func(c amt.Context) error {
+				if _, err := amt.Restore(c, store, &grove); err != nil {
+					return err
+				}
+				if grove.Size(c) != uint64(len(g.there)) {
+					return fmt.Errorf("%d elements, wanted %d", grove.Size(c), len(g.there))
+				}
+				return play(c, 12, 20)
+			})
+		}
+	}
 }
 
 // TestNToM: what was saved on some ranks goes on on others, as if nothing had been.

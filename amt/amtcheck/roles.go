@@ -35,12 +35,14 @@ func (c *checker) indexContexts(n ast.Node, stack []ast.Node) bool {
 		if !ok || c.amtFunc(epoch) != "Context.Collective" { // else the epoch is told already
 			c.note(call.Args[0], use{call, name, sometimes})
 		}
-	case "Reduction.All", "Call.Wait":
-		c.note(call.Args[0], use{call, name, sometimes})
-	case "Context.Scope":
+	case "Reduction.All", "Call.Wait", "ElementReduction.Wait", "Collection.Create", "Collection.CreateEmpty", "Save", "Restore":
+		if len(call.Args) > 0 {
+			c.note(call.Args[0], use{call, name, sometimes})
+		}
+	case "Context.Scope", "Context.Phase":
 		c.note(receiver(call), use{call, name, sometimes})
-	case "Context.Collective", "Context.Rooted":
-		if name == "Context.Collective" {
+	case "Context.Collective", "Context.Rooted", "Context.Modify":
+		if name != "Context.Rooted" {
 			c.note(receiver(call), use{call, name, sometimes})
 		}
 		if len(call.Args) >= 2 {
@@ -163,5 +165,5 @@ func (u use) wrong() string {
 	case "Context.Scope":
 		return fmt.Sprintf("makes a scope with %s, which only main functions can: make it there, and keep it in an amt.Local", on)
 	}
-	return fmt.Sprintf("calls %s.All, which only main functions can: call it there, when the epoch is over", on)
+	return fmt.Sprintf("calls %s, which only main functions can: call it there, when the epoch is over", text(u.call.Fun))
 }

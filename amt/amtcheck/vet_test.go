@@ -41,6 +41,7 @@ func TestOwnPrograms(t *testing.T) {
 		"a task begins a collective epoch with c",
 		"*mine keeps memory of the message m",
 		"a handler waits for the reply of squares",
+		"a handler calls c.Modify",
 	}
 	misused := 0 // by programs which the runtime tells of their misuse
 	for line := range strings.Lines(string(out)) {

@@ -34,6 +34,7 @@ func TestExamples(t *testing.T) {
 		{"call", always("each rank has looked up 201 words, handed on 20100 times\n")},
 		{"beside", always("2 problems of 240 unknowns, 6 steps solved; meanwhile a token made 500 hops\n")},
 		{"jacobi", always("heat after 60 steps: 35904.33928762949\n")},
+		{"refine", always("1753 squares, integral 0.5856084574064041\n")},
 	} {
 		t.Run(example.name, func(t *testing.T) {
 			program := build(t, dir, "../../amt/examples/"+example.name)

@@ -38,7 +38,10 @@ type table struct {
 const fewest = 8 // slots
 
 // slot is where an entry is looked for first.
-func (t *table) slot(key uint64) uint64 { return key * 0x9e3779b97f4a7c15 >> (t.shift & 63) }
+func (t *table) slot(key uint64) uint64 { return mixed(key) >> (t.shift & 63) }
+
+// mixed spreads keys, so that both halves of one count, whatever indices it is made of.
+func mixed(key uint64) uint64 { return (key ^ key>>29) * 0xbf58476d1ce4e5b9 }
 
 // find returns the entry of a key, nil if there is none.
 func (t *table) find(key uint64) *entry {
@@ -130,7 +133,7 @@ type cache struct {
 }
 
 func (c *cache) slot(key uint64) *entry {
-	return &c.slots[key*0x9e3779b97f4a7c15>>32&uint64(len(c.slots)-1)]
+	return &c.slots[mixed(key)>>32&uint64(len(c.slots)-1)]
 }
 
 // find returns the entry of a key, nil if there is none.

@@ -136,8 +136,13 @@ func (b *Broadcasts[M]) Made() (done uint64) {
 	return b.taken
 }
 
-// Destroyed says that an element is destroyed here, which has run all broadcasts.
-func (b *Broadcasts[M]) Destroyed() { b.elements-- }
+// Destroyed says that an element is destroyed here, which has run the broadcasts up to a number: all that were taken here, or more.
+func (b *Broadcasts[M]) Destroyed(done uint64) {
+	if done < b.taken {
+		panic(fmt.Sprintf("rounds: rank %d: an element is destroyed that has run the broadcasts up to %d, of %d", b.rank, done, b.taken))
+	}
+	b.count(done, -1, nil)
+}
 
 // Leave says that an element leaves with a move, which has run the broadcasts up to a number.
 func (b *Broadcasts[M]) Leave(element uint64, move uint32, done uint64) {

@@ -27,9 +27,12 @@
 // combined wherever they meet: where elements lie in blocks, mostly on their own rank. A rank sends what it has to the rank above
 // when it has nothing else to do. An element may contribute and migrate: its value stays, and that it has contributed goes with it.
 //
-// What the caller guarantees: elements are made and destroyed, and ordinals given, in epochs of their own, when all broadcasts and
-// reductions before are over on all ranks. Each element contributes once to each reduction. A broadcast whose epoch has failed is
-// taken and counted as any other; only what elements would do is left out.
+// An element that is made while there are broadcasts runs those that come to its rank afterwards, wherever it goes then; one that is
+// destroyed has run those that had come to its rank.
+//
+// What the caller guarantees: ordinals are given, and a Reduction made of them, when all reductions before are over on all ranks. Each
+// element contributes once to each reduction. A broadcast whose epoch has failed is taken and counted as any other; only what elements
+// would do is left out.
 //
 // It is pure: what is to be done is appended to a list that the caller hands in.
 package rounds

@@ -20,6 +20,7 @@ type element struct {
 	place int    // -1: on its way
 	done  uint64 // the last broadcast that it has run
 	given uint64 // the last reduction that it has contributed to
+	born  uint64 // the last broadcast that was over on its rank, or under way, when it was made
 	order uint64 // its ordinal
 }
 
@@ -69,6 +70,7 @@ type sim struct {
 	runs       int
 	parts      int
 	migrated   int
+	changed    int
 	failed     error
 }
 
@@ -94,8 +96,8 @@ func (s *sim) release(message, n int) {
 		return
 	}
 	for _, el := range s.elements {
-		if e.ran[el.key] != 1 {
-			s.fail("broadcast %d is over, and element %d has run it %d times", s.numbers[message], el.key, e.ran[el.key])
+		if due := map[bool]int{true: 1}[s.numbers[message] > el.born]; e.ran[el.key] != due {
+			s.fail("broadcast %d is over, and element %d has run it %d times, not %d", s.numbers[message], el.key, e.ran[el.key], due)
 		}
 	}
 	for rank := range s.ranks {
@@ -237,24 +239,39 @@ func (s *sim) deliver() {
 	}
 }
 
+// destroy destroys one of the elements, if it is anywhere and has run what it is due.
+func (s *sim) destroy(i int) {
+	e := s.elements[i]
+	if e.place < 0 || e.done < s.broadcasts[e.place].taken {
+		return
+	}
+	s.broadcasts[e.place].Destroyed(e.done)
+	orders, _ := s.at[e.place].Destroy(e.key, nil)
+	s.tell(e.place, orders)
+	s.elements[i] = s.elements[len(s.elements)-1]
+	s.elements = s.elements[:len(s.elements)-1]
+	s.changed++
+}
+
+// create makes an element.
+func (s *sim) create() {
+	rank := int(s.nextKey) % s.ranks
+	s.at[rank].Create(s.nextKey, nil)
+	done := s.broadcasts[rank].Made()
+	s.elements = append(s.elements, &element{key: s.nextKey, place: rank, done: done, born: done, given: s.wanted})
+	s.nextKey++
+	s.changed++
+}
+
 // modify makes and destroys elements while nothing is under way.
 func (s *sim) modify() {
-	var left []*element
-	for _, e := range s.elements {
+	for i := len(s.elements) - 1; i >= 0; i-- {
 		if s.IntN(4) == 0 {
-			s.broadcasts[e.place].Destroyed()
-			orders, _ := s.at[e.place].Destroy(e.key, nil)
-			s.tell(e.place, orders)
-			continue
+			s.destroy(i)
 		}
-		left = append(left, e)
 	}
-	s.elements = left
 	for range s.IntN(8) {
-		rank := int(s.nextKey) % s.ranks
-		s.at[rank].Create(s.nextKey, nil)
-		s.elements = append(s.elements, &element{key: s.nextKey, place: rank, done: s.broadcasts[rank].Made(), given: s.wanted})
-		s.nextKey++
+		s.create()
 	}
 	for i, e := range s.elements {
 		e.order = uint64(i)
@@ -344,14 +361,22 @@ func game(n uint64) *sim {
 	}
 	for range 1 + s.IntN(3) {
 		s.modify()
-		busy := 2 + s.IntN(10)
+		busy, changes := 2+s.IntN(10), s.IntN(2) == 0
 		for range s.IntN(150) {
 			switch s.IntN(busy) {
 			case 0:
 				s.broadcast()
 			case 1:
-				if len(s.elements) > 0 {
+				if len(s.elements) > 0 && !changes {
 					s.wanted++
+				}
+			case 2:
+				if changes {
+					s.create()
+				}
+			case 3:
+				if changes && len(s.elements) > 0 {
+					s.destroy(s.IntN(len(s.elements)))
 				}
 			}
 			if len(s.elements) > 0 && s.IntN(3) == 0 {
@@ -369,16 +394,16 @@ func game(n uint64) *sim {
 
 func TestGames(t *testing.T) {
 	t.Logf("seed %d, %d games", *seed, *games)
-	var broadcasts, runs, migrated, reductions, parts int
+	var broadcasts, runs, migrated, changed, reductions, parts int
 	for n := *seed; n < *seed+uint64(*games); n++ {
 		s := game(n)
 		if s.failed != nil {
 			t.Fatalf("game %d: %v", n, s.failed)
 		}
-		broadcasts, runs, migrated = broadcasts+len(s.epochs), runs+s.runs, migrated+s.migrated
+		broadcasts, runs, migrated, changed = broadcasts+len(s.epochs), runs+s.runs, migrated+s.migrated, changed+s.changed
 		reductions, parts = reductions+len(s.results), parts+s.parts
 	}
-	t.Logf("%d broadcasts, run %d times; %d migrations; %d reductions of %d parts", broadcasts, runs, migrated, reductions, parts)
+	t.Logf("%d broadcasts, run %d times; %d migrations; %d elements made or destroyed; %d reductions of %d parts", broadcasts, runs, migrated, changed, reductions, parts)
 }
 
 // TestGrowth prints what a reduction costs by the mapping, and checks that its result is the same: elements in blocks, dealt out, at

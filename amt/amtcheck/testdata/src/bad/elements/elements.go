@@ -15,6 +15,7 @@ var (
 	cells      amt.Collection[amt.Index1, cell]
 	more       amt.Collection[amt.Index1, cell]
 	a, b, c, d amt.Method[amt.Index1, cell, number]
+	after      amt.Method[amt.Index1, cell, number]
 	sum        amt.ElementReduction[amt.Index1, cell, int64]
 )
 
@@ -34,6 +35,14 @@ func init() {
 			d.Send(c.Context, c.Index(), &number{e.Sum})
 			c.MoveTo(int(e.Sum) % c.Ranks())
 		}
+	})
+	after.Is(&cells, func(c amt.At[amt.Index1], e *cell, _ *number) {
+		c.Modify("more", func(c amt.Context) error { return nil }) // want `^a handler calls c.Modify, which only main functions can`
+		c.Phase()                                                  // want `^a handler calls c.Phase, which only main functions can`
+		sum.Wait(c.Context, 1)                                     // want `^a handler calls sum.Wait, which only main functions can`
+		cells.CreateEmpty(c.Context, amt.Index1{})                 // want `^a handler calls cells.CreateEmpty, which only main functions can`
+		cells.Insert(c.Context, amt.Index1{}, cell{})
+		cells.Delete(c.Context, c.Index())
 	})
 	sum.Is(&cells, func(a, b int64) int64 { return a + b + total }) // want `^total is captured by a reduction's function`
 }

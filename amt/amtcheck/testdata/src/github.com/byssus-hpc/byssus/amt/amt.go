@@ -119,3 +119,11 @@ type ElementReduction[I, T, V any] struct {
 }
 
 func (d *ElementReduction[I, T, V]) Is(of *Collection[I, T], op func(a, b V) V) {}
+
+func (c Context) Modify(label string, body func(c Context) error) error { return nil }
+func (c Context) Phase(to ...int) error                                 { return nil }
+
+func (k *Collection[I, T]) CreateEmpty(c Context, extent I) error            { return nil }
+func (k *Collection[I, T]) Insert(c Context, i I, value T)                   {}
+func (k *Collection[I, T]) Delete(c Context, i I)                            {}
+func (d *ElementReduction[I, T, V]) Wait(c Context, n uint64) (v V, e error) { return v, nil }
