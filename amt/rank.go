@@ -55,6 +55,7 @@ type population struct {
 	reductions  map[any]any  // by *ElementReduction of some type: *combination
 	combining   []combiner   // of them, those that have values to be given on
 	ordering    ordering
+	restoring   []restorer // while collections are restored, by their places in the checkpoint
 }
 
 // A position is where a rank stands among all; it does not change.
@@ -63,6 +64,8 @@ type position struct {
 	above       int   // the rank that this one gives what it reduces; -1: none
 	below       []int // those that give theirs
 }
+
+func (p position) place() Place { return Place{p.self, p.ranks} }
 
 func newRank(t wire.Transport, e engine.Engine, table []*entry) (*rank, error) {
 	all, err := collectionTable()

@@ -27,9 +27,10 @@ type saver interface {
 
 // A restorer takes elements that belong on the rank.
 type restorer interface {
-	wants(number uint64) bool
+	homeOf(number uint64) (rank int, ok bool)
 	restore(number uint64, b []byte) error
 	missing() string
+	count() uint64
 }
 
 // A state of a checkpoint on some ranks, or all, is what they tell each other.
@@ -39,7 +40,15 @@ type savedState struct {
 	Parts    []checkpoint.Part
 	Counts   []uint64 // by collection
 	Digests  []uint64
+	Readers  []reader
 	Wrong    string // the first error
+}
+
+// A reader is a rank, and which parts it can open.
+type reader struct {
+	Rank  int
+	All   bool
+	Parts []int
 }
 
 var savedStates Reduction[savedState]
@@ -52,6 +61,7 @@ func init() {
 		}
 		a.Number = max(a.Number, b.Number)
 		a.Parts = append(a.Parts, b.Parts...)
+		a.Readers = append(a.Readers, b.Readers...)
 		if len(a.Manifest) == 0 {
 			a.Manifest = b.Manifest
 		}
@@ -83,13 +93,11 @@ func Save(c Context, to Store, of ...Saved) error {
 	r := c.own().r
 	var s savedState
 	var err error
-	if r.self == 0 {
-		if s.Number, _, err = to.Newest(); err == nil {
-			s.Number++
-			err = to.Begin(s.Number)
-		}
+	s.Number, _, err = to.Newest(r.place())
+	if s, err = allKnow(c, s, err); err == nil {
+		s.Number++
+		_, err = allKnow(c, savedState{}, to.Begin(r.place(), s.Number))
 	}
-	s, err = allKnow(c, s, err)
 	if err != nil {
 		return fmt.Errorf("amt: save: %w", err)
 	}
@@ -98,17 +106,18 @@ func Save(c Context, to Store, of ...Saved) error {
 	if s, err = allKnow(c, s, err); err == nil {
 		err = all(&m, s, of, r)
 	}
-	if err == nil && r.self == 0 {
+	if err == nil {
 		m.Parts = s.Parts
 		for i := range m.Collections {
 			m.Collections[i].Count, m.Collections[i].Digest = s.Counts[i], s.Digests[i]
 		}
 		var b []byte
 		if b, err = m.Encode(); err == nil {
-			err = to.Commit(m.Number, b)
+			err = to.Commit(r.place(), m.Number, b)
 		}
+		_, err = allKnow(c, savedState{}, err)
 	}
-	if _, err = allKnow(c, savedState{}, err); err != nil {
+	if err != nil {
 		return fmt.Errorf("amt: save: checkpoint %d: %w", m.Number, err)
 	}
 	return nil
@@ -130,7 +139,7 @@ func all(m *checkpoint.Manifest, s savedState, of []Saved, r *rank) error {
 
 // savePart writes what a rank has.
 func savePart(r *rank, to Store, n uint64, m *checkpoint.Manifest, of []Saved) (s savedState, err error) {
-	f, err := to.Create(n, partName(r.self))
+	f, err := to.Create(r.place(), n, partName(r.self))
 	if err != nil {
 		return s, err
 	}
@@ -157,133 +166,6 @@ func savePart(r *rank, to Store, n uint64, m *checkpoint.Manifest, of []Saved) (
 	p, err := w.Finish()
 	s.Parts = []checkpoint.Part{p}
 	return s, err
-}
-
-// Restore makes collections of the newest checkpoint in a store, with all their elements; all main functions call it, on any number of
-// ranks. Without a checkpoint found is false, and the collections are to be created. If not every element is there as it was saved, it is an
-// error that names the first.
-func Restore(c Context, from Store, of ...Saved) (found bool, err error) {
-	r := c.own().r
-	var s savedState
-	if r.self == 0 {
-		s.Number, s.Manifest, err = from.Newest()
-	}
-	if s, err = allKnow(c, s, err); err != nil {
-		return false, fmt.Errorf("amt: restore: %w", err)
-	}
-	if s.Number == 0 {
-		return false, nil
-	}
-	m, err := checkpoint.ParseManifest(s.Manifest)
-	if err == nil {
-		err = restorable(m, of)
-	}
-	if err != nil { // the same on all ranks
-		return false, fmt.Errorf("amt: restore: checkpoint %d: %w", s.Number, err)
-	}
-	t, absent, err := restoreParts(r, from, m, of)
-	if t, err = allKnow(c, t, err); err == nil {
-		err = complete(c, m, t, absent)
-	}
-	if err != nil {
-		for _, k := range of {
-			k.forget(r)
-		}
-		return false, fmt.Errorf("amt: restore: checkpoint %d: %w", s.Number, err)
-	}
-	r.phase = m.Phase
-	var partly []int
-	for i, part := range r.collections {
-		if part != nil && part.elementsOfAll() != part.span() {
-			partly = append(partly, i)
-		}
-	}
-	return true, c.order(partly)
-}
-
-// restorable says whether a checkpoint has the collections of a program.
-func restorable(m *checkpoint.Manifest, of []Saved) error {
-	for i, k := range of {
-		if i >= len(m.Collections) || m.Collections[i].Name != k.named() {
-			var names []string
-			for _, in := range m.Collections {
-				names = append(names, in.Name)
-			}
-			return fmt.Errorf("it has the collections %q, wanted %q in place %d: it is another program's, or another order", names, k.named(), i)
-		}
-	}
-	if len(of) != len(m.Collections) {
-		return fmt.Errorf("it has %d collections, wanted %d", len(m.Collections), len(of))
-	}
-	return nil
-}
-
-// restoreParts takes what belongs on a rank from all parts. absent says which element is not there, if one is not.
-func restoreParts(r *rank, from Store, m *checkpoint.Manifest, of []Saved) (s savedState, absent string, err error) {
-	to, have := make([]restorer, len(of)), make([]checkpoint.Collection, len(of))
-	for i, k := range of {
-		if to[i], err = k.restorer(r, &m.Collections[i]); err != nil {
-			return s, "", err
-		}
-	}
-	for rank, p := range m.Parts {
-		if err := restorePart(from, m.Number, partName(rank), p, to, have); err != nil {
-			return s, "", err
-		}
-	}
-	for i, in := range have {
-		s.Counts, s.Digests = append(s.Counts, in.Count), append(s.Digests, in.Digest)
-		if absent == "" {
-			absent = to[i].missing()
-		}
-	}
-	return s, absent, nil
-}
-
-func restorePart(from Store, n uint64, name string, p checkpoint.Part, to []restorer, have []checkpoint.Collection) error {
-	f, err := from.Open(n, name)
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	in, err := checkpoint.Open(f, p)
-	if err != nil {
-		return fmt.Errorf("%s: %w", name, err)
-	}
-	for _, e := range in.Elements() {
-		if int(e.Collection) >= len(to) {
-			return fmt.Errorf("%s: %w: an element of collection %d of %d", name, checkpoint.ErrDamaged, e.Collection, len(to))
-		}
-		if !to[e.Collection].wants(e.Number) {
-			continue
-		}
-		b, err := in.Read(e, &have[e.Collection])
-		if err == nil {
-			err = to[e.Collection].restore(e.Number, b)
-		}
-		if err != nil {
-			return fmt.Errorf("%s: %w", name, err)
-		}
-	}
-	return nil
-}
-
-// complete compares what all ranks have with what was saved.
-func complete(c Context, m *checkpoint.Manifest, s savedState, absent string) error {
-	for i, in := range m.Collections {
-		if s.Counts[i] == in.Count && s.Digests[i] == in.Digest {
-			continue
-		}
-		var wrong error
-		if absent != "" {
-			wrong = errors.New(absent)
-		}
-		if _, err := allKnow(c, savedState{}, wrong); err != nil {
-			return err
-		}
-		return fmt.Errorf("the collection %q: %d elements with the digest %016x, wanted %d with %016x", in.Name, s.Counts[i], s.Digests[i], in.Count, in.Digest)
-	}
-	return nil
 }
 
 func (k *Collection[I, T]) named() string {
@@ -368,9 +250,14 @@ func (k *Collection[I, T]) restorer(r *rank, in *checkpoint.Collection) (restore
 	return &restored[I, T]{m, codec}, nil
 }
 
-func (m *restored[I, T]) wants(number uint64) bool {
-	return number < m.indices && m.home(number) == m.r.self
+func (m *restored[I, T]) homeOf(number uint64) (int, bool) {
+	if number >= m.indices {
+		return 0, false
+	}
+	return m.home(number), true
 }
+
+func (m *restored[I, T]) count() uint64 { return uint64(len(m.elements.all)) }
 
 func (m *restored[I, T]) restore(number uint64, b []byte) error {
 	index := m.extent.At(number)

@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -173,6 +174,26 @@ func TestSparseNToM(t *testing.T) {
 	}
 }
 
+// scattered is a store each part of which one rank can open, as if it lay on that rank's node.
+type scattered struct{ amt.Store }
+
+func (s scattered) Here(at amt.Place, n uint64) (names []string, err error) {
+	all, err := s.Store.Here(at, n)
+	for i, name := range all {
+		if i*7%at.Ranks == at.Rank {
+			names = append(names, name)
+		}
+	}
+	return names, err
+}
+
+func (s scattered) Open(at amt.Place, n uint64, name string) (amt.File, error) {
+	if names, err := s.Here(at, n); err != nil || !slices.Contains(names, name) {
+		return nil, fmt.Errorf("rank %d cannot open %s: %w", at.Rank, name, err)
+	}
+	return s.Store.Open(at, n, name)
+}
+
 // TestNToM: what was saved on some ranks goes on on others, as if nothing had been.
 func TestNToM(t *testing.T) {
 	counts := []int{1, 2, 3, 4, 7, 40}
@@ -181,6 +202,9 @@ func TestNToM(t *testing.T) {
 		for _, to := range counts {
 			store := amt.Directory(t.TempDir())
 			upTo(t, from, 2, store)
+			if (from+to)%2 == 0 {
+				store = scattered{store}
+			}
 			if got := upTo(t, to, 4, store); got != want {
 				t.Errorf("%d ranks to %d: %v, wanted %v", from, to, got, want)
 			}
@@ -226,10 +250,14 @@ func TestRestoreWrong(t *testing.T) {
 		{"the index", flip("part-00001", -60), "part-00001: checkpoint: index: damaged: crc32c"},
 		{"the end", flip("part-00002", -3), "part-00002: checkpoint: damaged: its last 32 bytes"},
 		{"the manifest", flip("manifest", 100), "checkpoint: manifest: damaged"},
-		{"a part is missing", func(dir string) error { return os.Remove(filepath.Join(dir, "tasks.000001/part-00000")) }, "part-00000: no such file"},
+		{"a part is missing", func(dir string) error { return os.Remove(filepath.Join(dir, "tasks.000001/part-00000")) }, "part-00000 is not there: no rank can open it"},
 		{"a part is short", func(dir string) error { return os.Truncate(filepath.Join(dir, "tasks.000001/part-00000"), 100) }, "part-00000: checkpoint: damaged"},
 		{"another part", func(dir string) error {
-			return os.Rename(filepath.Join(dir, "tasks.000001/part-00001"), filepath.Join(dir, "tasks.000001/part-00000"))
+			b, err := os.ReadFile(filepath.Join(dir, "tasks.000001/part-00001"))
+			if err == nil {
+				err = os.WriteFile(filepath.Join(dir, "tasks.000001/part-00000"), b, 0o600)
+			}
+			return err
 		}, "part-00000: checkpoint: damaged"},
 	} {
 		dir := t.TempDir()

@@ -12,20 +12,24 @@ import (
 	"strings"
 )
 
-// A Store keeps checkpoints of collections (Save, Restore), which have numbers. Rank 0 calls all of its functions but Create and Open,
-// which every rank calls, at the same time as others.
+// A Store keeps checkpoints of collections (Save, Restore), which have numbers. All ranks call its functions, at the same time as others.
 type Store interface {
-	// Begin makes room for a checkpoint with a number.
-	Begin(n uint64) error
-	// Create begins a file of it. What is written is safe when it has been closed without an error.
-	Create(n uint64, name string) (io.WriteCloser, error)
-	// Commit has the checkpoint count, all of it or nothing, with its manifest.
-	Commit(n uint64, manifest []byte) error
-	// Newest is the newest checkpoint that counts, and its manifest; 0: there is none.
-	Newest() (n uint64, manifest []byte, err error)
-	// Open opens a file of one that counts.
-	Open(n uint64, name string) (File, error)
+	// Newest is the newest checkpoint that counts, 0: there is none. Ranks that cannot know say 0, and one that can has the manifest.
+	Newest(at Place) (n uint64, manifest []byte, err error)
+	// Begin makes room for a checkpoint with a number. No rank creates a file of it before all have returned.
+	Begin(at Place, n uint64) error
+	// Create begins a file of it.
+	Create(at Place, n uint64, name string) (io.WriteCloser, error)
+	// Commit has the checkpoint count, all of it or nothing: for all ranks, or none. All have closed their files; rank 0 has the manifest.
+	Commit(at Place, n uint64, manifest []byte) error
+	// Here lists the files of a checkpoint that counts which this rank can open.
+	Here(at Place, n uint64) (names []string, err error)
+	// Open opens one of them.
+	Open(at Place, n uint64, name string) (File, error)
 }
+
+// A Place is that of who calls a Store.
+type Place struct{ Rank, Ranks int }
 
 // A File of a Store.
 type File interface {
@@ -46,7 +50,10 @@ const (
 
 func (d directory) of(n uint64) string { return filepath.Join(string(d), fmt.Sprintf("tasks.%06d", n)) }
 
-func (d directory) Begin(n uint64) error {
+func (d directory) Begin(at Place, n uint64) error {
+	if at.Rank != 0 {
+		return nil
+	}
 	err := os.RemoveAll(d.of(n) + unfinished)
 	if err == nil {
 		err = os.MkdirAll(d.of(n)+unfinished, 0o700)
@@ -59,13 +66,16 @@ type syncedFile struct{ *os.File }
 
 func (f syncedFile) Close() error { return errors.Join(f.Sync(), f.File.Close()) }
 
-func (d directory) Create(n uint64, name string) (io.WriteCloser, error) {
+func (d directory) Create(_ Place, n uint64, name string) (io.WriteCloser, error) {
 	f, err := os.OpenFile(filepath.Join(d.of(n)+unfinished, name), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	return syncedFile{f}, err
 }
 
-func (d directory) Commit(n uint64, manifest []byte) error {
-	f, err := d.Create(n, manifestName)
+func (d directory) Commit(at Place, n uint64, manifest []byte) error {
+	if at.Rank != 0 {
+		return nil
+	}
+	f, err := d.Create(at, n, manifestName)
 	if err != nil {
 		return err
 	}
@@ -114,7 +124,10 @@ func (d directory) numbers() ([]uint64, error) {
 	return all, err
 }
 
-func (d directory) Newest() (uint64, []byte, error) {
+func (d directory) Newest(at Place) (uint64, []byte, error) {
+	if at.Rank != 0 {
+		return 0, nil, nil
+	}
 	all, err := d.numbers()
 	if err != nil || len(all) == 0 {
 		return 0, nil, err
@@ -124,6 +137,14 @@ func (d directory) Newest() (uint64, []byte, error) {
 	return n, b, err
 }
 
-func (d directory) Open(n uint64, name string) (File, error) {
+func (d directory) Here(_ Place, n uint64) (names []string, err error) {
+	entries, err := os.ReadDir(d.of(n))
+	for _, e := range entries {
+		names = append(names, e.Name())
+	}
+	return names, err
+}
+
+func (d directory) Open(_ Place, n uint64, name string) (File, error) {
 	return os.Open(filepath.Join(d.of(n), name))
 }
