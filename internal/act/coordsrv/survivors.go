@@ -89,8 +89,8 @@ func (r survivors) replace(list []int) {
 func (r survivors) settle(list []int) {
 	w := r.written()
 	wanted := map[int]int{} // the node of a rank's part
-	if all := w.book.Checkpoints(); len(all) > 0 {
-		if plan, err := w.keeper.Resume(all[len(all)-1]); err == nil {
+	if newest := w.guide(0); newest != 0 {
+		if plan, err := w.keeper.Resume(newest); err == nil {
 			for node, ranks := range plan.Ranks {
 				for _, rank := range ranks {
 					wanted[rank] = node

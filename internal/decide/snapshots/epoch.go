@@ -1,6 +1,7 @@
 package snapshots
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -17,6 +18,7 @@ type epoch struct {
 	likes    map[int]string // with what each has begun
 	watchers map[int]uint64 // the question of each that waits for a change
 	version  uint64         // of who is dead
+	apart    string         // why it has ended, if for another group's sake: members are not to wait here for the next
 }
 
 func newEpoch(keeps bool) epoch {
@@ -26,19 +28,37 @@ func newEpoch(keeps bool) epoch {
 // Lives says whether the process of any member that has begun does.
 func (e *epoch) Lives() bool { return len(e.alive) > 0 }
 
-// Died: the process of a member has.
-func (g *Group) Died(member int) {
+// Died: the process of a member has. Ends: an epoch in which it took part ends by that, or has ended.
+func (g *Group) Died(member int) (ends bool) {
 	if g.phase == over || !g.alive[member] {
-		return
+		return false
 	}
 	delete(g.alive, member)
 	g.dead[member] = true
-	if s, ok := g.entrants[member]; ok {
+	s, waits := g.entrants[member]
+	if waits {
 		delete(g.entrants, member)
-		g.desk.Answer(s.ask, g.ended())
+		g.desk.Answer(s.ask, g.ended(g.members))
 	}
 	g.changed()
-	if g.keeps && (g.phase != entering || g.busy) {
+	breaks := g.phase != entering || g.busy
+	if g.keeps && breaks {
+		g.breakUp()
+	}
+	return g.keeps && (breaks || !waits)
+}
+
+// Undone: the epoch of another group has ended, of which processes are members that are members here. Who waits here hears so, and all begin
+// again here as there: else some might wait here for others who wait there.
+func (g *Group) Undone(why string) {
+	if g.phase == over || !g.keeps {
+		return
+	}
+	g.apart = why
+	waiting := g.entrants
+	g.entrants = map[int]said{}
+	g.answer(waiting, g.ended(g.members))
+	if g.phase != entering || g.busy {
 		g.breakUp()
 	}
 }
@@ -54,13 +74,13 @@ func (g *Group) breakUp() {
 	g.phase, g.broken, g.heard = entering, false, map[int]said{}
 	for member := range g.members {
 		_, again := g.entrants[member]
-		if s, ok := heard[member]; ok && begins && g.alive[member] && !again {
+		if s, ok := heard[member]; ok && begins && g.apart == "" && g.alive[member] && !again {
 			delete(heard, member)
 			s.like = g.likes[member]
 			g.entrants[member] = s
 		}
 	}
-	g.answer(heard, g.ended())
+	g.answer(heard, g.ended(g.members))
 	g.begin()
 }
 
@@ -77,7 +97,7 @@ func (g *Group) fail(a Answer) {
 // returns: a member has read a snapshot of an epoch that is over; it takes part in the next.
 func (g *Group) returns(q Question) bool {
 	_, twice := g.entrants[q.Member]
-	if !g.keeps || g.phase != entering || g.busy || twice || !g.alive[q.Member] {
+	if !g.keeps || g.phase != entering || g.busy || g.apart != "" || twice || !g.alive[q.Member] {
 		return false
 	}
 	g.entrants[q.Member] = said{q.Number, q.Node, g.likes[q.Member], Part{}}
@@ -87,6 +107,7 @@ func (g *Group) returns(q Question) bool {
 
 // healed: all members are there.
 func (g *Group) healed() {
+	g.apart = ""
 	if len(g.dead) > 0 {
 		clear(g.dead)
 		g.changed()
@@ -94,11 +115,11 @@ func (g *Group) healed() {
 }
 
 // ended is the answer that the epoch is over.
-func (g *Group) ended() Answer {
-	why := "a member begins again"
+func (e *epoch) ended(members int) Answer {
+	why := cmp.Or(e.apart, "a member begins again")
 	var list []string
-	for member := range g.members {
-		if g.dead[member] {
+	for member := range members {
+		if e.dead[member] {
 			list = append(list, fmt.Sprint(member))
 		}
 	}
