@@ -41,15 +41,14 @@ func (m *memory) lost(node int) {
 // connected with them by processes of both.
 func (m *memory) died(of *circle, member int, p process) {
 	list := m.members(of, member, p)
-	ended := map[*circle]bool{}
 	for _, d := range list {
 		delete(d.begun, d.member)
 		if d.group != nil { // the death of another may have ended it
 			d.book.Left(d.run, d.member)
-			ended[d.circle] = d.group.Died(d.member) || ended[d.circle]
+			d.group.Died(d.member)
 		}
 	}
-	m.undo(ended, fmt.Sprintf("member %d of group %s has died", member, of.name))
+	m.bonds.Look(m.bound(), nil, fmt.Sprintf("member %d of group %s has died", member, of.name))
 	m.spares.replace(list)
 	if m.finished() && !slices.ContainsFunc(m.all(), func(c *circle) bool { return len(c.begun) > 0 }) {
 		m.spares.end()
@@ -76,37 +75,4 @@ func (m *memory) members(of *circle, member int, p process) []death {
 	}
 	slices.SortFunc(list, func(x, y death) int { return cmp.Or(cmp.Compare(x.name, y.name), cmp.Compare(x.member, y.member)) })
 	return list
-}
-
-// undo ends the epochs of all groups that are connected with some of which an epoch has ended: who waits in one of them might wait for others who
-// wait in another.
-func (m *memory) undo(ended map[*circle]bool, why string) {
-	reached := map[process]bool{}
-	count := 0
-	for again := true; again; {
-		again = false
-		for _, c := range m.all() {
-			if !c.open() {
-				continue
-			}
-			for _, b := range c.begun {
-				ended[c] = ended[c] || reached[b.process]
-			}
-			for _, b := range c.begun {
-				if ended[c] && !reached[b.process] {
-					reached[b.process], again = true, true
-				}
-			}
-		}
-	}
-	for c := range ended {
-		if ended[c] && c.open() {
-			count++
-		}
-	}
-	for _, c := range m.all() {
-		if count > 1 && ended[c] && c.open() {
-			c.group.Undone(why)
-		}
-	}
 }

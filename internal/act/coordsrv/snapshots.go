@@ -22,7 +22,9 @@ import (
 type memory struct {
 	w       *written
 	circles map[string]*circle
-	resumed bool // the program was restored from images, with whatever groups it had then
+	bonds   *snapshots.Bonds[process]
+	begins  uint64 // of members in their groups
+	resumed bool   // the program was restored from images, with whatever groups it had then
 	spares  spares
 	commits map[uint64]func(why string) // of snapshots that are being stored
 }
@@ -52,6 +54,7 @@ type begun struct {
 	process
 	number uint64 // of what the agent has asked for it
 	rank   uint64 // by which the program knows the process
+	order  uint64 // of its beginning, among all
 }
 
 // held is a member that waits with its beginning.
@@ -61,7 +64,7 @@ type held struct {
 }
 
 func newMemory(w *written) *memory {
-	m := &memory{w: w, circles: map[string]*circle{}, commits: map[uint64]func(string){}}
+	m := &memory{w: w, circles: map[string]*circle{}, bonds: snapshots.NewBonds[process](), commits: map[uint64]func(string){}}
 	m.spares = spares{memory: m}
 	return m
 }
@@ -87,6 +90,7 @@ func (m *memory) all() []*circle {
 }
 
 func (c *circle) clear() {
+	c.bonds.Forget(c.group)
 	c.group, c.run, c.need, c.begun, c.held = nil, 0, nil, map[int]begun{}, map[int]held{}
 }
 
@@ -132,6 +136,9 @@ func (m *memory) lives() bool { return m.has(func(c *circle) bool { return c.ope
 
 // finished says whether members have made use of this, and have said of all groups that they are done.
 func (m *memory) finished() bool { return m.used() && !m.inUse() }
+
+// ending says whether a group has ended well: a process in the place of a dead one would begin it anew, alone.
+func (m *memory) ending() bool { return m.has(func(c *circle) bool { return !c.open() }) }
 
 // processes are those that have begun in groups which are not over.
 func (m *memory) processes() map[process]bool {
@@ -181,6 +188,9 @@ func (m *memory) named(a control.Asked, at int) *circle {
 // asked takes in what a member says.
 func (m *memory) asked(ask outputs.Ask, a control.Asked) {
 	q := snapshots.Question{Number: ask.Number, Node: ask.Node, Member: int(a.Rank), Run: a.Run}
+	by := m.w.asks[ask.Number]
+	by.member = q.Member
+	m.w.asks[ask.Number] = by
 	switch a.Type {
 	case client.ReqSpare:
 		m.spares.enter(ask, a)
@@ -266,10 +276,14 @@ func (m *memory) enter(ask outputs.Ask, q snapshots.Question, a control.Asked) {
 	}
 	policy, err := snapshots.ParsePolicy(a.Text[1])
 	if err != nil {
-		m.misused(ask, err)
+		m.refuse(ask, client.FlagUse, err)
 		return
 	}
 	c := m.circle(a.Text[0])
+	if owed := m.owed(c, q.Member, process{q.Node, a.Process}); owed != nil {
+		m.refuse(ask, client.FlagPeer, fmt.Errorf("an epoch of group %s has ended: all restore the newest snapshot of that first", owed.name))
+		return
+	}
 	if !c.open() {
 		if c.group != nil { // its processes may live, and make another
 			c.book.Over()
@@ -287,7 +301,12 @@ func (c *circle) enter(ask outputs.Ask, q snapshots.Question, a control.Asked, p
 	q.Again = lives && !other
 	enter := func() {
 		if !other || c.keeps() { // else it is refused
-			c.begun[q.Member] = begun{process{q.Node, a.Process}, a.Number, a.NFiles}
+			c.begins++
+			order := c.begins
+			if lives && !other {
+				order = b.order
+			}
+			c.begun[q.Member] = begun{process{q.Node, a.Process}, a.Number, a.NFiles, order}
 			c.spares.began(c.name, q.Member)
 			c.policy = policy
 		}
@@ -296,6 +315,7 @@ func (c *circle) enter(ask outputs.Ask, q snapshots.Question, a control.Asked, p
 			like += ", policy " + a.Text[1]
 		}
 		c.group.Enter(q, like, a.Bytes, a.Flags&client.FlagRestore != 0)
+		c.bonds.Look(c.bound(), c.group, fmt.Sprintf("member %d of group %s begins again", q.Member, c.name))
 	}
 	if !c.keeps() || !other {
 		enter()
@@ -317,12 +337,48 @@ func (c *circle) enter(ask outputs.Ask, q snapshots.Question, a control.Asked, p
 	})
 }
 
-// misused refuses what a program asks for that cannot be.
-func (m *memory) misused(ask outputs.Ask, err error) {
+// owed is a group that a process has to begin again before this one; nil: there is none.
+func (m *memory) owed(c *circle, member int, p process) *circle {
+	own, again := c.begun[member]
+	again = again && c.open() && own.process == p
+	first := !slices.ContainsFunc(m.all(), func(o *circle) bool {
+		for _, b := range o.begun {
+			if o != c && o.open() && b.process == p && (!again || b.order < own.order) {
+				return true
+			}
+		}
+		return false
+	})
+	owed := m.bonds.Begins(p, c.group, first, m.bound())
+	for _, other := range m.all() {
+		if owed != nil && other.group == owed {
+			return other
+		}
+	}
+	return nil
+}
+
+// bound are the groups that are not over, with their processes.
+func (m *memory) bound() (list []snapshots.Bond[process]) {
+	for _, c := range m.all() {
+		if !c.open() {
+			continue
+		}
+		b := snapshots.Bond[process]{Group: c.group, Members: map[int]process{}}
+		for member, at := range c.begun {
+			b.Members[member] = at.process
+		}
+		list = append(list, b)
+	}
+	return list
+}
+
+// refuse refuses what a program asks for, by a flag that says of which kind the reason is.
+func (m *memory) refuse(ask outputs.Ask, flag uint32, err error) {
 	q := m.w.asks[ask.Number]
 	delete(m.w.asks, ask.Number)
 	out := client.Refusal(err.Error())
-	out.Flags |= client.FlagUse
+	out.Flags |= flag
 	m.w.tell(q, out)
 }
 
@@ -354,6 +410,7 @@ func (d *desk) Answer(ask uint64, a snapshots.Answer) {
 	}
 	if a.Peer {
 		out.Flags |= client.FlagPeer
+		d.bonds.Heard(d.begun[q.member].process)
 	}
 	if a.Use {
 		out.Flags |= client.FlagUse

@@ -79,6 +79,9 @@ func (s *spares) fill(of []seat) {
 		return
 	}
 	for i, next := range s.waiting {
+		if s.memory.ending() {
+			break
+		}
 		at := slices.IndexFunc(of, func(o seat) bool { return next.group == "" || next.group == o.group })
 		if at < 0 {
 			continue
@@ -89,7 +92,11 @@ func (s *spares) fill(of []seat) {
 		s.answer(next, client.Answered{Answer: client.Answer{Valid: 1, Dataset: uint64(of[at].member)}})
 		return
 	}
-	w.s.step(coord.Unreplaced{Why: fmt.Sprintf("member %d has died, and no spare is left", of[0].member)})
+	why := fmt.Sprintf("member %d has died, and no spare is left", of[0].member)
+	if s.memory.ending() {
+		why = fmt.Sprintf("member %d has died, and a group is over, which a spare would begin anew", of[0].member)
+	}
+	w.s.step(coord.Unreplaced{Why: why})
 }
 
 func (s *spares) answer(to spare, a client.Answered) {

@@ -18,6 +18,7 @@ type epoch struct {
 	likes    map[int]string // with what each has begun
 	watchers map[int]uint64 // the question of each that waits for a change
 	version  uint64         // of who is dead
+	ends     uint64         // of epochs
 	apart    string         // why it has ended, if for another group's sake: members are not to wait here for the next
 }
 
@@ -28,29 +29,26 @@ func newEpoch(keeps bool) epoch {
 // Lives says whether the process of any member that has begun does.
 func (e *epoch) Lives() bool { return len(e.alive) > 0 }
 
-// Died: the process of a member has. Ends: an epoch in which it took part ends by that, or has ended.
-func (g *Group) Died(member int) (ends bool) {
+// Died: the process of a member has.
+func (g *Group) Died(member int) {
 	if g.phase == over || !g.alive[member] {
-		return false
+		return
 	}
 	delete(g.alive, member)
 	g.dead[member] = true
-	s, waits := g.entrants[member]
-	if waits {
+	if s, ok := g.entrants[member]; ok {
 		delete(g.entrants, member)
 		g.desk.Answer(s.ask, g.ended(g.members))
 	}
 	g.changed()
-	breaks := g.phase != entering || g.busy
-	if g.keeps && breaks {
+	if g.keeps && (g.phase != entering || g.busy) {
 		g.breakUp()
 	}
-	return g.keeps && (breaks || !waits)
 }
 
-// Undone: the epoch of another group has ended, of which processes are members that are members here. Who waits here hears so, and all begin
-// again here as there: else some might wait here for others who wait there.
-func (g *Group) Undone(why string) {
+// undone: the epoch of another group has ended, of which processes are members that are members here. Who waits here hears so, and all begin
+// again here as there.
+func (g *Group) undone(why string) {
 	if g.phase == over || !g.keeps {
 		return
 	}
@@ -66,6 +64,9 @@ func (g *Group) Undone(why string) {
 // breakUp ends the epoch. What is being done is done first; who waits for a member that has died hears so, and who was about to go on with a
 // snapshot waits for the next epoch.
 func (g *Group) breakUp() {
+	if !g.broken && (g.phase != entering || g.busy) {
+		g.ends++
+	}
 	if g.busy {
 		g.broken = true
 		return
