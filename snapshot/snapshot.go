@@ -37,6 +37,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"unsafe"
+	"weak"
 
 	"github.com/byssus-hpc/byssus/internal/wire/client"
 )
@@ -88,8 +89,9 @@ func pointerIn(t reflect.Type) string {
 	return t.String()
 }
 
-// A Group makes snapshots together. Name is at most 63 bytes without blanks, slashes and dots; empty: "memory". Policy is what its nodes do
-// against the loss of some of them (docs/memory.md#policies): "partner", "partner:2", "ring", "pairs", "xor", "xor:4", "single";
+// A Group makes snapshots together. Name is at most 63 bytes without blanks, slashes and dots; empty: "memory". A process may be a member of
+// several groups at once, of different names, members and policies: their snapshots, and their ends, have nothing to do with each other. All
+// begin them in the same order. Policy is what its nodes do against the loss of some of them (docs/memory.md#policies): "partner", "partner:2", "ring", "pairs", "xor", "xor:4", "single";
 // empty: what byssus run says.
 type Group struct {
 	Member, Members int
@@ -145,12 +147,52 @@ func begin(ctx context.Context, g Group, regions []Region, restore bool) (s *Sna
 		return nil, 0, false, fmt.Errorf("snapshot: begin: wanted %s: %w", why, ErrUse)
 	}
 	s = &Snapshots{group: g, regions: slices.Clone(regions), watch: watch{turn: make(chan struct{}, 1)}}
+	if !s.name() {
+		return nil, 0, false, fmt.Errorf("snapshot: begin: found others of member %d of group %s in this process, wanted these, or a group of another name: %w", g.Member, g.Name, ErrUse)
+	}
 	tag, found, err = s.enter(ctx, restore)
 	if err != nil {
 		s.talk.close()
-		return nil, 0, false, fmt.Errorf("snapshot: begin: %w", err)
+		s.unname()
+		return nil, 0, false, s.wrap("begin", err)
 	}
 	return s, tag, found, nil
+}
+
+// wrap says what could not be done, and of which group.
+func (s *Snapshots) wrap(call string, err error) error {
+	return fmt.Errorf("snapshot: %s of group %s: %w", call, s.group.Name, err)
+}
+
+// begun are the snapshots that have begun in this process and not ended, by whose they are.
+var begun = struct {
+	sync.Mutex
+	of map[owner]weak.Pointer[Snapshots]
+}{of: map[owner]weak.Pointer[Snapshots]{}}
+
+type owner struct {
+	group  string
+	member int
+}
+
+// name has the snapshots count as those of their member of their group; false: there are others.
+func (s *Snapshots) name() bool {
+	begun.Lock()
+	defer begun.Unlock()
+	o := owner{s.group.Name, s.group.Member}
+	if begun.of[o].Value() != nil {
+		return false
+	}
+	begun.of[o] = weak.Make(s)
+	return true
+}
+
+func (s *Snapshots) unname() {
+	begun.Lock()
+	defer begun.Unlock()
+	if o := (owner{s.group.Name, s.group.Member}); begun.of[o].Value() == s {
+		delete(begun.of, o)
+	}
 }
 
 // Restore begins again, after ErrPeer: survivors call it, with the regions that they began with. When ctx ends, it is called again.
@@ -162,7 +204,7 @@ func (s *Snapshots) Restore(ctx context.Context) (tag uint64, found bool, err er
 	s.talk.close()
 	s.phase = entering
 	if tag, found, err = s.enter(ctx, true); err != nil {
-		return 0, false, fmt.Errorf("snapshot: restore: %w", err)
+		return 0, false, s.wrap("restore", err)
 	}
 	return tag, found, nil
 }
@@ -222,7 +264,7 @@ func (s *Snapshots) readOffered(ctx context.Context, a client.Answered) (tag uin
 	if err == nil && len(at.Text) == 0 {
 		err = fmt.Errorf("it does not say where snapshot %d is: %w", a.Dataset, ErrAgent)
 	}
-	ready.Request = client.Request{Type: client.ReqReady, Dataset: a.Dataset}
+	ready = client.Asked{Request: client.Request{Type: client.ReqReady, Dataset: a.Dataset}, Text: []string{"", s.group.Name}}
 	if err == nil {
 		tag, err = s.read(at.Text[0])
 	}
@@ -230,7 +272,7 @@ func (s *Snapshots) readOffered(ctx context.Context, a client.Answered) (tag uin
 	case err == nil:
 		ready.Valid = 1
 	case errors.Is(err, ErrDiffer):
-		ready.Text = []string{err.Error()}
+		ready.Text[0] = err.Error()
 	case ctx.Err() != nil:
 		return 0, ready, err
 	}
@@ -251,15 +293,15 @@ func (s *Snapshots) placed(a client.Answered) error {
 // come begins a call, which ends by unlocking use; it is wrong in other phases than these.
 func (s *Snapshots) come(call, found string, in ...phase) error {
 	if !s.use.TryLock() {
-		return fmt.Errorf("snapshot: %s: found another call at the same time: %w", call, ErrUse)
+		return s.wrap(call, fmt.Errorf("found another call at the same time: %w", ErrUse))
 	}
 	if s.phase == ended && !slices.Contains(in, ended) {
 		s.use.Unlock()
-		return fmt.Errorf("snapshot: %s: found that a member has died, wanted Restore: %w", call, ErrPeer)
+		return s.wrap(call, fmt.Errorf("found that a member has died, wanted Restore: %w", ErrPeer))
 	}
 	if !slices.Contains(in, s.phase) {
 		s.use.Unlock()
-		return fmt.Errorf("snapshot: %s: %s: %w", call, found, ErrUse)
+		return s.wrap(call, fmt.Errorf("%s: %w", found, ErrUse))
 	}
 	return nil
 }
@@ -273,7 +315,7 @@ func (s *Snapshots) Start(tag uint64) error {
 	err := s.write(tag)
 	s.phase, s.tag, s.room = started, tag, err == nil
 	if err != nil {
-		return fmt.Errorf("snapshot: start: %w", err)
+		return s.wrap("start", err)
 	}
 	return nil
 }
@@ -286,7 +328,7 @@ func (s *Snapshots) Commit(ctx context.Context) error {
 	}
 	defer s.use.Unlock()
 	s.phase = committing
-	ask := client.Asked{Request: client.Request{Type: client.ReqCommit, Dataset: s.next}, Text: []string{strconv.FormatUint(s.tag, 10)}}
+	ask := client.Asked{Request: client.Request{Type: client.ReqCommit, Dataset: s.next}, Text: []string{strconv.FormatUint(s.tag, 10), s.group.Name}}
 	for _, r := range s.regions {
 		ask.Bytes += uint64(len(r.Bytes))
 	}
@@ -308,7 +350,7 @@ func (s *Snapshots) Commit(ctx context.Context) error {
 		err = fmt.Errorf("%s: %w", why, ErrFailed)
 	}
 	if err != nil {
-		return fmt.Errorf("snapshot: commit: %w", err)
+		return s.wrap("commit", err)
 	}
 	return nil
 }
@@ -321,17 +363,19 @@ func (s *Snapshots) Finish(ctx context.Context, keep bool) error {
 	}
 	defer s.use.Unlock()
 	s.phase = leaving
-	ask := client.Asked{Request: client.Request{Type: client.ReqLeave}}
+	ask := client.Asked{Request: client.Request{Type: client.ReqLeave}, Text: []string{"", s.group.Name}}
 	if keep {
 		ask.Valid = 1
 	}
 	if _, err := s.ask(ctx, ask); err != nil {
 		if ctx.Err() == nil && !errors.Is(err, ErrPeer) {
 			s.phase = over
+			s.unname()
 		}
-		return fmt.Errorf("snapshot: finish: %w", err)
+		return s.wrap("finish", err)
 	}
 	s.phase = over
+	s.unname()
 	s.watch.close()
 	return nil
 }

@@ -52,14 +52,14 @@ func (s *Snapshots) States(ctx context.Context) ([]State, error) {
 	select {
 	case w.turn <- struct{}{}:
 	case <-ctx.Done():
-		return nil, fmt.Errorf("snapshot: states: %w", ctx.Err())
+		return nil, s.wrap("states", ctx.Err())
 	}
 	defer func() { <-w.turn }()
 	if now := s.run.Load(); now != w.epoch {
 		w.talk.close()
 		w.epoch, w.version = now, 0
 	}
-	ask := client.Asked{Request: client.Request{Type: client.ReqState, Rank: uint32(s.group.Member), NRanks: uint32(s.group.Members), Dataset: w.version}}
+	ask := client.Asked{Request: client.Request{Type: client.ReqState, Rank: uint32(s.group.Member), NRanks: uint32(s.group.Members), Dataset: w.version}, Text: []string{"", s.group.Name}}
 	answer, err := w.talk.ask(ctx, os.Getenv(agentVariable), ask)
 	if err == nil {
 		err = refusal(answer)
@@ -68,7 +68,7 @@ func (s *Snapshots) States(ctx context.Context) ([]State, error) {
 		err = fmt.Errorf("it does not tell of %d members: %w", s.group.Members, ErrAgent)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("snapshot: states: %w", err)
+		return nil, s.wrap("states", err)
 	}
 	w.version = answer.Dataset
 	states := make([]State, s.group.Members)

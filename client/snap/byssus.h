@@ -41,7 +41,9 @@ typedef struct {
 } bys_region;
 
 /* Who makes snapshots together: `member` of `members`, counted from 0. name: of the group, at most 63 bytes
- * without blanks and slashes; NULL: "memory". policy: what its nodes do against the loss of some of them:
+ * without blanks, slashes and dots; NULL: "memory". A process may be a member of several groups at once, of
+ * different names, members and policies, with a description of each: their snapshots, and their ends, have
+ * nothing to do with each other. policy: what its nodes do against the loss of some of them:
  * "partner", "partner:2", "ring", "pairs", "xor", "xor:4", "single" (docs/memory.md#policies); NULL: what
  * byssus run says. */
 typedef struct {
@@ -54,13 +56,15 @@ enum bys_state { BYS_HEALTHY = 0, BYS_CORRUPT = 1 /* its process has died */ };
 
 typedef struct bys_description *bys_desc;
 
-/* Begins: all members call it, or bys_restore. *d is NULL before, and after an error. */
+/* Begins: all members call it, or bys_restore. *d is NULL before, and after an error. A process that begins
+ * several groups does so in the order in which all do. */
 int bys_init(bys_desc *d, const bys_region *, size_t n, const bys_group *, long timeout);
 
 /* As bys_init; then the regions have the bytes of the newest snapshot that counts, on all members, and *tag
  * is that snapshot's. Where survivors are kept (byssus run --survivors keep) they call it on their
  * description after BYS_EPEER, or as soon as they have noticed a death otherwise, and the process that
- * Byssus has started in the place of the dead on its own; regions must be those of the snapshot. */
+ * Byssus has started in the place of the dead on its own; regions must be those of the snapshot. BYS_EPEER:
+ * a member has died that is one of another group as well, which is to be restored again before. */
 int bys_restore(bys_desc *d, const bys_region *, size_t n, const bys_group *, uint64_t *tag, long timeout);
 
 /* Copies the regions, which may be written to again then. The tag is the program's, equal on all members: a

@@ -23,10 +23,16 @@ void snap_begun_why(const char *format, ...)
 
 int snap_because(struct bys_description *d, int result, const char *format, ...)
 {
+	char named[sizeof "group " + NAME];
 	va_list args;
 	va_start(args, format);
-	vsnprintf(d->why, sizeof d->why, format, args);
+	int n = vsnprintf(d->why, sizeof d->why - sizeof named - 3, format, args);
 	va_end(args);
+	snprintf(named, sizeof named, "group %s", d->name);
+	if (n >= 0 && !strstr(d->why, named)) {
+		size_t end = strlen(d->why);
+		snprintf(d->why + end, sizeof d->why - end, " (%s)", named);
+	}
 	return result;
 }
 
@@ -98,7 +104,8 @@ static int read_offered(struct bys_description *d, struct client_request *r)
 	const char *dir = result == BYS_OK ? client_text_next(&d->client.text, NULL) : NULL;
 	if (result == BYS_OK)
 		result = dir ? snap_read(d, dir, &d->restored) : BYS_ESYS;
-	if (result == BYS_EDIFFER) client_text_add(&d->text, d->why);
+	client_text_add(&d->text, result == BYS_EDIFFER ? d->why : "");
+	client_text_add(&d->text, d->name);
 	*r = (struct client_request){.type = CLIENT_REQ_READY, .dataset = n, .valid = result == BYS_OK};
 	return result;
 }
@@ -142,6 +149,8 @@ static const char *wrong(const bys_region *regions, size_t n, const bys_group *g
 	return NULL;
 }
 
+static const char *name_of(const bys_group *g) { return g->name ? g->name : "memory"; }
+
 static struct bys_description *make(const bys_region *regions, size_t n, const bys_group *g, bool restore)
 {
 	struct bys_description *d = calloc(1, sizeof *d);
@@ -151,16 +160,29 @@ static struct bys_description *make(const bys_region *regions, size_t n, const b
 	atomic_flag_clear(&d->use), atomic_flag_clear(&d->watch.use);
 	d->pid = getpid(), d->fd = d->watch.fd = -1, d->restore = restore, d->regions = copy, d->n = n;
 	d->member = g->member, d->members = g->members;
-	snprintf(d->name, sizeof d->name, "%s", g->name ? g->name : "memory");
+	snprintf(d->name, sizeof d->name, "%s", name_of(g));
 	snprintf(d->policy, sizeof d->policy, "%s", g->policy ? g->policy : "");
 	d->client.at = snap_process(&d->process, d->member);
 	return snap_lay_out(d) ? d : (free(copy), free(d), NULL);
+}
+
+/* Makes the description of a member that has none yet. */
+static int make_named(bys_desc *at, const bys_region *regions, size_t n, const bys_group *g, bool restore)
+{
+	struct bys_description *d = make(regions, n, g, restore);
+	if (!d) return snap_begun_why("no memory for the description"), BYS_ESYS;
+	if (snap_name(d)) return *at = d, BYS_OK;
+	snap_begun_why("found another description of member %u of group %s in this process, wanted that, "
+		       "or a group of another name", d->member, d->name);
+	free(d->regions), free(d->table), free(d);
+	return BYS_EUSE;
 }
 
 static void unmake(bys_desc *at)
 {
 	struct bys_description *d = *at;
 	snprintf(begun_why, sizeof begun_why, "%s", d->why);
+	snap_unname(d);
 	if (d->fd >= 0) close(d->fd);
 	snap_unwatch(d);
 	client_text_free(&d->text), client_text_free(&d->client.text);
@@ -192,8 +214,8 @@ static int renew(struct bys_description *d, const bys_region *regions, size_t n,
 	free(d->regions), free(d->table);
 	if (d->fd >= 0) close(d->fd);
 	d->regions = new->regions, d->table = new->table, d->n = n;
-	d->member = new->member, d->members = new->members, d->fd = -1;
-	memcpy(d->name, new->name, sizeof d->name), memcpy(d->policy, new->policy, sizeof d->policy);
+	d->members = new->members, d->fd = -1;
+	memcpy(d->policy, new->policy, sizeof d->policy);
 	d->phase = ENTERING, d->restore = true, d->had = false;
 	snap_unwatch(d);
 	free(new);
@@ -204,13 +226,10 @@ static int begin(bys_desc *at, const bys_region *regions, size_t n, const bys_gr
 		 bool restore)
 {
 	const char *why = at ? wrong(regions, n, g) : "a place for the description";
-	if (!why && !*at && !(*at = make(regions, n, g, restore))) {
-		snprintf(begun_why, sizeof begun_why, "no memory for the description");
-		return BYS_ESYS;
-	}
-	if (why) {
-		snprintf(begun_why, sizeof begun_why, "wanted %s", why);
-		return BYS_EUSE;
+	if (why) return snap_begun_why("wanted %s", why), BYS_EUSE;
+	if (!*at) {
+		int made = make_named(at, regions, n, g, restore);
+		if (made != BYS_OK) return made;
 	}
 	if (come(*at) != BYS_OK) return BYS_EUSE;
 	struct bys_description *d = *at;
@@ -219,6 +238,10 @@ static int begin(bys_desc *at, const bys_region *regions, size_t n, const bys_gr
 					     restore ? "restore" : "init"));
 	if (d->phase > READING && !restore)
 		return leave(d, snap_because(d, BYS_EUSE, "this description has begun already"));
+	if (d->phase > READING && (strcmp(d->name, name_of(g)) || d->member != g->member))
+		return leave(d, snap_because(d, BYS_EUSE, "found member %u of %s, wanted member %u of group %s, "
+					     "as which this description has begun", g->member, name_of(g),
+					     d->member, d->name));
 	if (d->phase > READING && renew(d, regions, n, g) != BYS_OK)
 		return leave(d, snap_because(d, BYS_ESYS, "no memory for the description"));
 	int result = enter(d, until(timeout));
@@ -262,6 +285,7 @@ static int commit(struct bys_description *d, int64_t end)
 		for (size_t i = 0; i < d->n; i++) r.bytes += d->regions[i].bytes;
 		client_text_clear(&d->text);
 		client_text_addf(&d->text, "%lu", (unsigned long)d->tag);
+		client_text_add(&d->text, d->name);
 		d->phase = COMMITTING;
 	}
 	int result = ask(d, r, end);
@@ -292,7 +316,11 @@ int bys_finish(bys_desc *at, int keep, long timeout)
 	if (d->phase != IDLE && d->phase != LEAVING)
 		return leave(d, snap_because(d, BYS_EUSE, d->phase < IDLE ? not_begun :
 					     "finish: found a snapshot that is not committed"));
-	if (d->phase == IDLE) client_text_clear(&d->text);
+	if (d->phase == IDLE) {
+		client_text_clear(&d->text);
+		client_text_add(&d->text, "");
+		client_text_add(&d->text, d->name);
+	}
 	d->phase = LEAVING;
 	struct client_request r = {.type = CLIENT_REQ_LEAVE, .valid = keep != 0};
 	int result = ask(d, r, until(timeout));

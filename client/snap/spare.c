@@ -23,7 +23,11 @@ int bys_processes(bys_desc d, uint32_t *processes, size_t n)
 	struct client c = {.at = d->client.at};
 	struct client_request r = {.type = CLIENT_REQ_STATE, .rank = d->member, .nranks = d->members,
 				   .run = d->run};
-	int result = client_ask(&c, &r, NULL) == CLIENT_DONE ? BYS_OK : BYS_EAGENT;
+	struct client_text text = {0};
+	client_text_add(&text, "");
+	client_text_add(&text, d->name);
+	int result = client_ask(&c, &r, &text) == CLIENT_DONE ? BYS_OK : BYS_EAGENT;
+	client_text_free(&text);
 	const char *states = result == BYS_OK ? client_text_next(&c.text, NULL) : NULL;
 	const char *list = states ? client_text_next(&c.text, states) : NULL;
 	for (size_t i = 0; i < n; i++) {
@@ -48,11 +52,14 @@ static struct {
 static int wait_for_place(bys_group *group, long timeout)
 {
 	struct client_request r = {.type = CLIENT_REQ_SPARE, .nranks = group->members};
+	struct client_text text = {0};
 	uint32_t process;
 	if (spare.pid != getpid()) {
 		spare.client = (struct client){.at = snap_process(&process, UINT32_MAX)};
 		r.nfiles = process;
-		spare.fd = client_say(&spare.client, &r, NULL);
+		client_text_add(&text, group->name ? group->name : "memory");
+		spare.fd = client_say(&spare.client, &r, &text);
+		client_text_free(&text);
 		if (spare.fd < 0) return snap_begun_why("%s", spare.client.why), BYS_EAGENT;
 		spare.pid = getpid();
 	}

@@ -46,7 +46,12 @@ struct bys_description {
 	struct client_text text; /* of questions */
 	struct snap_watch watch;
 	char why[640];
+	struct bys_description *other; /* of this process (names.c) */
 };
+
+/* Has the description count as that of its member of its group; false: there is another (names.c). */
+bool snap_name(struct bys_description *);
+void snap_unname(struct bys_description *);
 
 /* Makes the table; false: no memory. */
 bool snap_lay_out(struct bys_description *);
@@ -66,7 +71,7 @@ void snap_unwatch(struct bys_description *);
 /* Fills what bys_error(NULL) says. */
 void snap_begun_why(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/* Fills `why`, and returns the result. */
+/* Fills `why`, with the group's name unless it is in it, and returns the result. */
 int snap_because(struct bys_description *, int result, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
 #endif

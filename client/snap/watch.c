@@ -22,7 +22,13 @@ static bool watch(struct bys_description *d)
 	struct client_request r = {.type = CLIENT_REQ_STATE, .rank = d->member, .nranks = d->members,
 				   .run = d->run, .dataset = w->version};
 	w->client.at = d->client.at;
-	if (w->fd < 0) w->fd = client_say(&w->client, &r, NULL);
+	struct client_text text = {0};
+	if (w->fd < 0) {
+		client_text_add(&text, "");
+		client_text_add(&text, d->name);
+		w->fd = client_say(&w->client, &r, &text);
+		client_text_free(&text);
+	}
 	return w->fd >= 0;
 }
 

@@ -236,14 +236,14 @@ func (w *Ward) clear(ctx context.Context, after time.Duration) error {
 	return err
 }
 
-// newerIn says whether a cache has a dataset that is newer than all that the store has of the stream.
+// newerIn says whether a cache has a dataset that is newer than all that the store has of the stream, or of the group.
 func newerIn(cache, home *dataset.Datasets) (bool, error) {
 	here, err := cache.List()
 	if err != nil {
 		return false, err
 	}
-	there, err := home.Own()
-	return len(here) > 0 && (len(there) == 0 || slices.Max(there) < slices.Max(here)), err
+	there, err := home.Newest()
+	return slices.ContainsFunc(here, func(n uint64) bool { return n > there[cache.Group(n)] }), err
 }
 
 // lookEvery is how often it is looked whether somebody goes on with the job.
@@ -286,7 +286,8 @@ func (w *Ward) scavenge(ctx context.Context, after time.Duration) error {
 	return errors.Join(err, context.Cause(ctx))
 }
 
-// copyAll copies what is newer than all that the store has, the newest first. What is damaged does not keep it from what is not.
+// copyAll copies what is newer than all that the store has, of a group that makes snapshots than all of that, the newest first. What is damaged
+// does not keep it from what is not.
 func (w *Ward) copyAll(ctx context.Context, home *dataset.Job) error {
 	cache, err := (dataset.Store{Dir: w.Cache}).Cache(w.Job, w.Term, w.Dir)
 	if err != nil {
@@ -308,13 +309,13 @@ func (w *Ward) copyStream(ctx context.Context, s holding.Stream, from, home *dat
 	if err != nil {
 		return err
 	}
-	there, err := home.Of(s).Own()
+	there, err := home.Of(s).Newest()
 	if err != nil {
 		return err
 	}
 	for _, n := range slices.Backward(all) {
-		if len(there) > 0 && n <= there[len(there)-1] {
-			break
+		if n <= there[cache.Group(n)] {
+			continue
 		}
 		m, err := dataset.Check(cache.Path(n))
 		if err != nil {

@@ -113,6 +113,10 @@ func (a *assembly) begin(job *dataset.Job, stream holding.Stream, parts []*datas
 	if err != nil {
 		return err
 	}
+	newest, err := job.Of(stream).Newest()
+	if err != nil {
+		return err
+	}
 	a.orders = newOrders(job, stream, bulk.Authenticated, func(node int) string { return a.names[node] },
 		func(node int) string { return a.ports[node].Address() })
 	a.keeper = keep.New(keep.Config{Job: [16]byte(id), Stream: stream, Ranks: job.Meta.Ranks, Scheme: redset.Single}, a, stored)
@@ -131,7 +135,7 @@ func (a *assembly) begin(job *dataset.Job, stream holding.Stream, parts []*datas
 			a.say(fmt.Sprintf("what was copied from the cache of %s is left out: %s", name, why))
 		}
 		held = slices.DeleteFunc(held, func(h recovery.Held) bool {
-			return h.Stream == stream && len(stored) > 0 && h.Dataset <= stored[len(stored)-1]
+			return h.Stream == stream && h.Dataset <= newest[h.Label.Group(h.Dataset)]
 		})
 		a.keeper.Join(name, "", held)
 	}

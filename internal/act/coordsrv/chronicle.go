@@ -30,7 +30,7 @@ func (c *chronicle) tell(kind timeline.Kind, n uint64, e timeline.Event) {
 
 // Place is outputs'.
 func (c *chronicle) Place(n uint64, bypass bool, at []int, then func(string, error)) (string, bool) {
-	for _, e := range outputs.Entries(c.book) {
+	for _, e := range c.book.Entries() {
 		if e.Dataset == n {
 			c.names[n] = e.Name
 		}
@@ -42,7 +42,7 @@ func (c *chronicle) Place(n uint64, bypass bool, at []int, then func(string, err
 // Commit is outputs'.
 func (c *chronicle) Commit(n uint64, label holding.Label, how settings.Pick, at []int, then func(string)) {
 	e := timeline.Event{Ranks: label.Ranks}
-	for _, d := range outputs.Entries(c.book) {
+	for _, d := range c.book.Entries() {
 		if d.Dataset == n {
 			e.Bytes = int64(d.Bytes)
 		}
@@ -113,7 +113,7 @@ func (c *chronicle) Restore(d outputs.Dataset, at []int, prefix bool, then func(
 
 // Counts is outputs'.
 func (c *chronicle) Counts(n uint64, counts bool) {
-	for _, e := range outputs.Entries(c.book) {
+	for _, e := range c.book.Entries() {
 		if e.Dataset == n && e.Bad && !counts {
 			c.tell(timeline.Unread, n, timeline.Event{})
 		}

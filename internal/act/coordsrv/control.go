@@ -197,8 +197,8 @@ func (s *Server) status() Status {
 		Running: time.Since(s.began), Status: s.machine.Status(), Last: s.shown.last, PerRank: []RankStatus{},
 		Plain: s.opt.Plain}
 	if w := s.written; w != nil && w.book != nil {
-		if st.Datasets = outputs.Entries(w.book); s.opt.Plain {
-			st.Connected = outputs.Joined(w.book)
+		if st.Datasets = w.book.Entries(); s.opt.Plain {
+			st.Connected = w.book.Joined()
 		}
 	}
 	if s.agents.remote != nil {

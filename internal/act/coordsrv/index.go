@@ -49,7 +49,7 @@ func Outputs(job *dataset.Job, say func(string)) ([]outputs.Entry, error) {
 	if err != nil {
 		return nil, err
 	}
-	return outputs.Entries(sh.book), nil
+	return sh.book.Entries(), nil
 }
 
 // EditOutputs does what is asked for with datasets of files of a job that does not run, and is locked.
@@ -63,15 +63,15 @@ func EditOutputs(job *dataset.Job, req OutputsRequest, say func(string)) (Output
 	sh.log = log
 	var a OutputsAnswer
 	if req.Adopt != nil {
-		a.Adopted = outputs.Reserve(sh.book)
+		a.Adopted = outputs.Reserve(sh.book.Book)
 		if err = storeAdopted(context.Background(), sh.of, a.Adopted, req.Adopt); err == nil {
-			outputs.Adopt(sh.book, a.Adopted, req.Adopt.Label)
+			outputs.Adopt(sh.book.Book, a.Adopted, req.Adopt.Label)
 			log.Add(adopted(a.Adopted, req.Adopt))
 		}
 	} else {
-		err = req.Apply(sh.book)
+		err = sh.book.Apply(req.Edit)
 	}
-	a.Datasets = outputs.Entries(sh.book)
+	a.Datasets = sh.book.Entries()
 	return a, errors.Join(err, sh.failed)
 }
 
@@ -84,7 +84,7 @@ func adopted(n uint64, a *Adoption) timeline.Event {
 type shelf struct {
 	job    *dataset.Job
 	of     *dataset.Datasets // its stream of datasets of files
-	book   *outputs.Book
+	book   *outputs.Library
 	names  map[uint64]string
 	log    *timeline.Writer
 	failed error
@@ -99,7 +99,7 @@ func newShelf(job *dataset.Job, say func(string)) (*shelf, error) {
 	for _, d := range known {
 		sh.names[d.Number] = d.Name
 	}
-	sh.book = outputs.New(sh, known, last, job.Meta.Outputs)
+	sh.book = outputs.NewLibrary(sh, known, last, job.Meta.Outputs)
 	return sh, nil
 }
 
@@ -211,13 +211,13 @@ func serveOutputs(s *Server) http.HandlerFunc {
 		if req.Adopt != nil {
 			a.Adopted, err = adoptRunning(r.Context(), s, req.Adopt)
 		} else {
-			askBook(s, &err, func(b *outputs.Book) error { return req.Apply(b) })
+			askBook(s, &err, func(b *outputs.Library) error { return b.Apply(req.Edit) })
 		}
 		if err != nil {
 			a.Err = err.Error()
 		}
-		askBook(s, &err, func(b *outputs.Book) error {
-			a.Datasets = outputs.Entries(b)
+		askBook(s, &err, func(b *outputs.Library) error {
+			a.Datasets = b.Entries()
 			return nil
 		})
 		writeJSON(w, a)
@@ -225,7 +225,7 @@ func serveOutputs(s *Server) http.HandlerFunc {
 }
 
 // askBook asks the book of a job that runs, on the loop's goroutine; err stays when the job is over.
-func askBook(s *Server, err *error, what func(*outputs.Book) error) {
+func askBook(s *Server, err *error, what func(*outputs.Library) error) {
 	s.ask(func() {
 		if s.written == nil || s.written.book == nil {
 			*err = errors.New("the job is just being started")
@@ -239,8 +239,8 @@ func askBook(s *Server, err *error, what func(*outputs.Book) error) {
 func adoptRunning(ctx context.Context, s *Server, a *Adoption) (uint64, error) {
 	var n uint64
 	err := errors.New("the job is over")
-	askBook(s, &err, func(b *outputs.Book) error {
-		n = outputs.Reserve(b)
+	askBook(s, &err, func(b *outputs.Library) error {
+		n = outputs.Reserve(b.Book)
 		return nil
 	})
 	if err != nil {
@@ -250,8 +250,8 @@ func adoptRunning(ctx context.Context, s *Server, a *Adoption) (uint64, error) {
 		return 0, err
 	}
 	err = errors.New("the job is over")
-	askBook(s, &err, func(b *outputs.Book) error {
-		outputs.Adopt(b, n, a.Label)
+	askBook(s, &err, func(b *outputs.Library) error {
+		outputs.Adopt(b.Book, n, a.Label)
 		s.story.log.Add(adopted(n, a))
 		return nil
 	})
@@ -273,9 +273,9 @@ func choose(s *Server, start *coord.Start) error {
 	}
 	b := s.written.book
 	if s.opt.Only != 0 || s.opt.Called != "" {
-		n, err := outputs.Choose(outputs.Entries(b), s.opt.Called, s.opt.Only)
+		n, err := outputs.Choose(b.Entries(), s.opt.Called, s.opt.Only)
 		if err == nil {
-			err = outputs.Insist(b, n)
+			err = b.Insist(n)
 		}
 		if err != nil {
 			return fmt.Errorf("coordsrv: job %s: %w: %w", s.opt.Job.Meta.Name, ErrNoCheckpoint, err)
@@ -283,7 +283,8 @@ func choose(s *Server, start *coord.Start) error {
 		s.opt.Only, start.Only = n, n
 		s.written.Changed()
 	}
-	start.Images = outputs.Offered(b)
+	start.Images = b.Offered()
+	s.written.offered = start.Images
 	return nil
 }
 

@@ -20,6 +20,7 @@ type question struct {
 	number  uint64 // the agent's
 	kind    uint16
 	inForce []string             // of Begin: the program's settings
+	member  int                  // of a group, that asks
 	then    func(outputs.Answer) // asked by this process itself; nil: by a program
 }
 

@@ -114,14 +114,11 @@ func (r *ranks) plain(image uint64) {
 	w := r.written()
 	w.memory.reset()
 	w.book.Over()
-	w.book.Limit(0)
-	if all := w.book.Checkpoints(); image != 0 && len(all) > 0 && image != all[len(all)-1] {
-		w.book.Limit(image)
-	}
+	w.book.Limit(image)
 	spec := r.spec(0)
 	r.place()
 	if w.keeper != nil && image != 0 && !r.opt.Script {
-		if plan, err := w.keeper.Resume(image); err == nil && len(slices.Concat(plan.Ranks...)) == spec.Ranks {
+		if plan, err := w.keeper.Resume(w.guide(image)); err == nil && len(slices.Concat(plan.Ranks...)) == spec.Ranks {
 			for i, p := range r.agents.list {
 				p.ranks = plan.Ranks[i]
 			}

@@ -17,7 +17,7 @@ func (w *written) begin(ask outputs.Ask, m control.Asked) {
 		w.done(ask, errors.New("a program begins without settings"))
 		return
 	}
-	if w.memory.group != nil && !w.memory.group.Over() {
+	if w.memory.inUse() {
 		w.done(ask, errors.New("this program makes snapshots: it cannot use SCR's calls as well"))
 		return
 	}

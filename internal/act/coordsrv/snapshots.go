@@ -1,10 +1,9 @@
 package coordsrv
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
-	"path/filepath"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -19,28 +18,43 @@ import (
 	"github.com/byssus-hpc/byssus/internal/wire/client"
 )
 
-// memory speaks to package outputs for a group that makes snapshots, whose members speak each for itself: package snapshots says when all
-// have. A snapshot is a dataset whose files are the members' regions. All of it belongs to the loop's goroutine.
+// memory is the groups of the program that make snapshots. It belongs to the loop's goroutine, as all of this.
 type memory struct {
 	w       *written
-	group   *snapshots.Group // nil: there is none
-	members int
-	resumed bool // the program was restored from images, with whatever groups it had then
-	name    string
-	policy  snapshots.Policy // of the group
-	run     uint64
-	at      []int         // the node of each member
-	begun   map[int]begun // the process of each member that has begun, and not ended
-	held    map[int]held  // members that begin while the end of the process before is not known
+	circles map[string]*circle
+	bonds   *snapshots.Bonds[process]
+	begins  uint64 // of members in their groups
+	resumed bool   // the program was restored from images, with whatever groups it had then
 	spares  spares
 	commits map[uint64]func(why string) // of snapshots that are being stored
 }
 
+// circle speaks to package outputs for a group, whose members speak each for itself: package snapshots says when all have. A snapshot is a
+// dataset whose files are the members' regions. Each group has a book of its own: a life, a retention, a newest snapshot.
+type circle struct {
+	*memory
+	name    string
+	book    *outputs.Book
+	group   *snapshots.Group // nil: there is none
+	stale   bool             // what the book has is of the time before the program was restored from images
+	members int
+	policy  snapshots.Policy
+	need    map[*peer]uint64 // bytes of the caches, for two snapshots
+	run     uint64
+	at      []int         // the node of each member
+	begun   map[int]begun // the process of each member that has begun, and not ended
+	held    map[int]held  // members that begin while the end of the process before is not known
+}
+
+// process is one that has begun, by its node and its number there.
+type process struct{ node, pid int }
+
 // begun is where a member has begun.
 type begun struct {
-	node, process int
-	number        uint64 // of what the agent has asked for it
-	rank          uint64 // by which the program knows the process
+	process
+	number uint64 // of what the agent has asked for it
+	rank   uint64 // by which the program knows the process
+	order  uint64 // of its beginning, among all
 }
 
 // held is a member that waits with its beginning.
@@ -50,218 +64,321 @@ type held struct {
 }
 
 func newMemory(w *written) *memory {
-	m := &memory{w: w}
+	m := &memory{w: w, circles: map[string]*circle{}, bonds: snapshots.NewBonds[process](), commits: map[uint64]func(string){}}
 	m.spares = spares{memory: m}
-	m.clear()
 	return m
 }
 
-func (m *memory) clear() {
-	m.group, m.run, m.begun, m.held, m.commits = nil, 0, map[int]begun{}, map[int]held{}, map[uint64]func(string){}
+// circle is that of a name.
+func (m *memory) circle(name string) *circle {
+	c := m.circles[name]
+	if c == nil {
+		c = &circle{memory: m, name: name, book: m.w.book.Group(name)}
+		c.clear()
+		m.circles[name] = c
+	}
+	return c
 }
 
-// reset ends the group, whose program is over.
+// all are the circles, by name.
+func (m *memory) all() []*circle {
+	var list []*circle
+	for _, name := range slices.Sorted(maps.Keys(m.circles)) {
+		list = append(list, m.circles[name])
+	}
+	return list
+}
+
+func (c *circle) clear() {
+	c.bonds.Forget(c.group)
+	c.group, c.run, c.need, c.begun, c.held = nil, 0, nil, map[int]begun{}, map[int]held{}
+}
+
+var errProgramOver = errors.New("the program is over")
+
+// reset ends the groups, whose program is over.
 func (m *memory) reset() {
-	if m.group != nil {
-		m.group.Refuse("the program is over")
+	for _, c := range m.all() {
+		c.reset()
 	}
-	m.spares.over(errors.New("the program is over"))
-	for _, h := range m.held {
-		m.w.done(h.ask, errors.New("the program is over"))
+	m.spares.over(errProgramOver)
+	m.resumed = false
+}
+
+// reset ends the group, whose members have ended.
+func (c *circle) reset() {
+	if c.group != nil {
+		c.group.Refuse(errProgramOver.Error())
 	}
-	m.clear()
+	for _, h := range c.held {
+		c.w.done(h.ask, errProgramOver)
+	}
+	c.clear()
 }
 
 // keeps says whether the survivors of a death go on.
 func (m *memory) keeps() bool { return m.w.s.opt.Job.Meta.Survivors != dataset.SurvivorsEnd }
 
-// left: the process of a member has ended.
-func (m *memory) left(node int, l control.RankLeft) {
-	m.spares.left(node, l.Number)
-	if b, ok := m.begun[l.Rank]; ok && b.node == node && b.number == l.Number {
-		m.died(l.Rank)
-	}
+// has says whether something is so of any group.
+func (m *memory) has(is func(*circle) bool) bool {
+	return slices.ContainsFunc(m.all(), func(c *circle) bool { return c.group != nil && is(c) })
 }
 
-// lost: a node is gone, and with it what runs there.
-func (m *memory) lost(node int) {
-	m.spares.lost(node)
-	for member, b := range m.begun {
-		if b.node == node {
-			m.died(member)
+// open says whether the group has begun, or is about to, and is not over.
+func (c *circle) open() bool { return c.group != nil && !c.group.Over() }
+
+// used says whether the program has made use of this; inUse, whether it does now.
+func (m *memory) used() bool  { return m.has(func(*circle) bool { return true }) }
+func (m *memory) inUse() bool { return m.has((*circle).open) }
+
+// lives says whether all members of a group have begun, and not finished.
+func (m *memory) lives() bool { return m.has(func(c *circle) bool { return c.open() && c.run != 0 }) }
+
+// finished says whether members have made use of this, and have said of all groups that they are done.
+func (m *memory) finished() bool { return m.used() && !m.inUse() }
+
+// ending says whether a group has ended well: a process in the place of a dead one would begin it anew, alone.
+func (m *memory) ending() bool { return m.has(func(c *circle) bool { return !c.open() }) }
+
+// processes are those that have begun in groups which are not over.
+func (m *memory) processes() map[process]bool {
+	all := map[process]bool{}
+	for _, c := range m.all() {
+		for _, b := range c.begun {
+			all[b.process] = all[b.process] || c.open()
+		}
+	}
+	maps.DeleteFunc(all, func(_ process, is bool) bool { return !is })
+	return all
+}
+
+// shrunk: so many processes are left, since one has ended well; a group may lack members for good.
+func (m *memory) shrunk(processes int) {
+	others := processes - len(m.processes()) // who may begin yet
+	for _, c := range m.all() {
+		if c.open() && (processes < c.members || c.members-len(c.begun) > others) {
+			c.group.Refuse(fmt.Sprintf("a process has ended without finish: %d are left, the group has %d members", processes, c.members))
 		}
 	}
 }
 
-// died: a member has. When all have, and none takes its place, the group is over, whether they said so or not.
-func (m *memory) died(member int) {
-	if m.group == nil { // the death of another has ended it
-		return
-	}
-	delete(m.begun, member)
-	m.w.book.Left(m.run, member)
-	m.group.Died(member)
-	if m.spares.replace(member); m.finished() && len(m.begun) == 0 {
-		m.spares.end()
-	}
-	if h, ok := m.held[member]; ok {
-		delete(m.held, member)
-		h.then()
-	} else if !m.keeps() && !m.group.Lives() {
-		m.reset()
-	}
-}
-
-// lives says whether all members have begun, and not finished.
-func (m *memory) lives() bool { return m.group != nil && m.run != 0 && !m.group.Over() }
-
-// finished says whether members have made use of this, and have said that they are done.
-func (m *memory) finished() bool { return m.group != nil && m.group.Over() }
-
-// shrunk: so many processes are left, since one has ended well; the group may lack members for good.
-func (m *memory) shrunk(processes int) {
-	if m.group != nil && !m.group.Over() && processes < m.members {
-		m.group.Refuse(fmt.Sprintf("a process has ended without finish: %d are left, the group has %d members", processes, m.members))
-	}
-}
-
-// desk is memory for one group: what was begun for another is not heard any more.
+// desk is a circle for one group: what was begun for another is not heard any more.
 type desk struct {
-	*memory
+	*circle
 	group *snapshots.Group
 }
 
 func (d *desk) ask(node int, then func(outputs.Answer)) outputs.Ask {
-	return d.w.own(node, d.lives, then)
+	return d.w.own(node, d.present, then)
 }
 
-func (d *desk) lives() bool { return d.group == d.memory.group }
+func (d *desk) present() bool { return d.group == d.circle.group }
+
+// named is the circle of which a member speaks, which says its name as the text of this place; who does not, of the only one.
+func (m *memory) named(a control.Asked, at int) *circle {
+	if len(a.Text) > at && a.Text[at] != "" {
+		return m.circle(a.Text[at])
+	}
+	if all := m.all(); len(all) == 1 {
+		return all[0]
+	}
+	return m.circle(snapshots.Unnamed)
+}
 
 // asked takes in what a member says.
 func (m *memory) asked(ask outputs.Ask, a control.Asked) {
 	q := snapshots.Question{Number: ask.Number, Node: ask.Node, Member: int(a.Rank), Run: a.Run}
+	by := m.w.asks[ask.Number]
+	by.member = q.Member
+	m.w.asks[ask.Number] = by
+	switch a.Type {
+	case client.ReqSpare:
+		m.spares.enter(ask, a)
+		return
+	case client.ReqEnter:
+		m.enter(ask, q, a)
+		return
+	}
+	c := m.named(a, 1)
+	if c.group == nil && m.resumed && a.NRanks > 0 {
+		c.found(int(a.NRanks), func(d *desk) *snapshots.Group { return snapshots.Resumed(d, c.members) })
+	}
+	if c.group == nil {
+		m.w.done(ask, fmt.Errorf("member %d belongs to no group: its program is over", a.Rank))
+		return
+	}
 	text := ""
 	if len(a.Text) > 0 {
 		text = a.Text[0]
 	}
-	switch {
-	case a.Type == client.ReqSpare:
-		m.spares.enter(ask, a)
-	case a.Type == client.ReqEnter:
-		m.enter(ask, q, a)
-	case m.group == nil && m.resumed && a.NRanks > 0:
-		m.found(int(a.NRanks), func(d *desk) *snapshots.Group { return snapshots.Resumed(d, m.members) })
-		m.asked(ask, a)
-	case m.group == nil:
-		m.w.done(ask, fmt.Errorf("member %d belongs to no group: its program is over", a.Rank))
-	case a.Type == client.ReqReady:
-		m.group.Ready(q, a.Valid == 1, text)
-	case a.Type == client.ReqState:
-		m.group.State(q, a.Dataset)
-	case a.Type == client.ReqLeave:
-		m.group.Leave(q, a.Valid == 1)
+	switch a.Type {
+	case client.ReqReady:
+		c.group.Ready(q, a.Valid == 1, text)
+	case client.ReqState:
+		c.group.State(q, a.Dataset)
+	case client.ReqLeave:
+		c.group.Leave(q, a.Valid == 1)
 	default:
 		tag, err := strconv.ParseUint(text, 10, 64)
 		if err != nil {
 			m.w.done(ask, fmt.Errorf("commit: found tag %q, wanted a number", text))
 			return
 		}
-		m.group.Commit(q, tag, snapshots.Part{Valid: a.Valid == 1, Bytes: a.Bytes})
+		c.group.Commit(q, tag, snapshots.Part{Valid: a.Valid == 1, Bytes: a.Bytes})
 	}
 }
 
 // found makes a group of so many members. Members that were restored from images have no use for snapshots that there are, older ones as well:
 // what they would go back to next is an image, or a snapshot that they make from now on.
-func (m *memory) found(members int, group func(*desk) *snapshots.Group) {
-	if w := m.w; m.resumed && w.book.Prefix() == "" {
-		for _, s := range w.book.List() {
-			m.name = cmp.Or(m.name, strings.TrimSuffix(s.Name, filepath.Ext(s.Name)))
-			w.complain(w.book.Drop(s.Name, false))
+func (c *circle) found(members int, group func(*desk) *snapshots.Group) {
+	if c.stale {
+		for _, s := range c.book.List() {
+			c.w.complain(c.book.Drop(s.Name, false))
 		}
 	}
-	d := &desk{memory: m}
-	m.members, m.resumed = members, false
-	m.group = group(d)
-	d.group = m.group
+	d := &desk{circle: c}
+	c.members, c.stale = members, false
+	c.group = group(d)
+	d.group = c.group
 }
 
 // back: the ranks go on from images, in which members take themselves to be where they were.
 func (m *memory) back() {
 	m.reset()
 	m.resumed = true
+	for _, name := range m.w.book.Groups() {
+		m.circle(name).stale = true
+	}
+}
+
+// unable says why there can be no snapshots.
+func (m *memory) unable() error {
+	switch w := m.w; {
+	case w.keeper == nil:
+		return errors.New("snapshots are kept in the memory of nodes: wanted byssus run with --hosts or --sandbox, and --cache")
+	case w.routing != nil:
+		return errors.New("snapshots of a program whose files are led: found --files, wanted none")
+	case w.book.Prefix() != "" && len(w.book.List()) > 0:
+		return errors.New("this job has datasets that were written by SCR's calls: snapshots need a job of their own (byssus run --job)")
+	}
+	return nil
 }
 
 // enter: a member begins, the first of its group or another.
 func (m *memory) enter(ask outputs.Ask, q snapshots.Question, a control.Asked) {
-	w := m.w
-	switch {
-	case w.keeper == nil:
-		w.done(ask, errors.New("snapshots are kept in the memory of nodes: wanted byssus run with --hosts or --sandbox, and --cache"))
-		return
-	case w.routing != nil:
-		w.done(ask, errors.New("snapshots of a program whose files are led: found --files, wanted none"))
-		return
-	case w.book.Prefix() != "" && len(w.book.List()) > 0:
-		w.done(ask, errors.New("this job has datasets that were written by SCR's calls: snapshots need a job of their own (byssus run --job)"))
-		return
-	case a.NRanks < 1 || len(a.Text) != 2:
-		w.done(ask, fmt.Errorf("init: found %d members and %d strings, wanted at least 1, and 2", a.NRanks, len(a.Text)))
+	err := m.unable()
+	if err == nil && (a.NRanks < 1 || len(a.Text) != 2 || !snapshots.Named(a.Text[0])) {
+		err = fmt.Errorf("init: found %d members and texts %.80q, wanted at least 1, a name, and a policy", a.NRanks, a.Text)
+	}
+	if err != nil {
+		m.w.done(ask, err)
 		return
 	}
 	policy, err := snapshots.ParsePolicy(a.Text[1])
 	if err != nil {
-		m.misused(ask, err)
+		m.refuse(ask, client.FlagUse, err)
 		return
 	}
-	if m.group == nil || m.group.Over() {
-		if m.group != nil { // its processes may live, and make another
-			w.book.Over()
-			m.reset()
-		}
-		m.name = a.Text[0]
-		m.found(int(a.NRanks), func(d *desk) *snapshots.Group { return snapshots.New(d, m.members, m.keeps()) })
+	c := m.circle(a.Text[0])
+	if owed := m.owed(c, q.Member, process{q.Node, a.Process}); owed != nil {
+		m.refuse(ask, client.FlagPeer, fmt.Errorf("an epoch of group %s has ended: all restore the newest snapshot of that first", owed.name))
+		return
 	}
-	b, lives := m.begun[q.Member]
-	other := lives && (b.node != q.Node || b.process != a.Process)
+	if !c.open() {
+		if c.group != nil { // its processes may live, and make another
+			c.book.Over()
+			c.reset()
+		}
+		c.found(int(a.NRanks), func(d *desk) *snapshots.Group { return snapshots.New(d, c.members, m.keeps()) })
+	}
+	c.enter(ask, q, a, policy)
+}
+
+// enter: a member begins.
+func (c *circle) enter(ask outputs.Ask, q snapshots.Question, a control.Asked, policy snapshots.Policy) {
+	b, lives := c.begun[q.Member]
+	other := lives && b.process != process{q.Node, a.Process}
 	q.Again = lives && !other
 	enter := func() {
-		if !other || m.keeps() { // else it is refused
-			m.begun[q.Member] = begun{q.Node, a.Process, a.Number, a.NFiles}
-			m.spares.began(q.Member)
-			m.policy = policy
+		if !other || c.keeps() { // else it is refused
+			c.begins++
+			order := c.begins
+			if lives && !other {
+				order = b.order
+			}
+			c.begun[q.Member] = begun{process{q.Node, a.Process}, a.Number, a.NFiles, order}
+			c.spares.began(c.name, q.Member)
+			c.policy = policy
 		}
 		like := fmt.Sprintf("group %s of %d members", a.Text[0], a.NRanks)
 		if a.Text[1] != "" {
 			like += ", policy " + a.Text[1]
 		}
-		m.group.Enter(q, like, a.Bytes, a.Flags&client.FlagRestore != 0)
+		c.group.Enter(q, like, a.Bytes, a.Flags&client.FlagRestore != 0)
+		c.bonds.Look(c.bound(), c.group, fmt.Sprintf("member %d of group %s begins again", q.Member, c.name))
 	}
-	if !m.keeps() || !other {
+	if !c.keeps() || !other {
 		enter()
 		return
 	}
-	already := fmt.Errorf("init: member %d is process %d of node %s already", q.Member, b.process, w.s.agents.list[b.node].name)
-	if _, twice := m.held[q.Member]; twice {
-		w.done(ask, already)
+	already := fmt.Errorf("init: member %d is process %d of node %s already", q.Member, b.pid, c.w.s.agents.list[b.node].name)
+	if _, twice := c.held[q.Member]; twice {
+		c.w.done(ask, already)
 		return
 	}
-	m.held[q.Member] = held{ask, enter}
+	c.held[q.Member] = held{ask, enter}
 	time.AfterFunc(endLimit, func() {
-		w.s.ask(func() {
-			if h, waits := m.held[q.Member]; waits && h.ask == ask {
-				delete(m.held, q.Member)
-				w.done(ask, already)
+		c.w.s.ask(func() {
+			if h, waits := c.held[q.Member]; waits && h.ask == ask {
+				delete(c.held, q.Member)
+				c.w.done(ask, already)
 			}
 		})
 	})
 }
 
-// misused refuses what a program asks for that cannot be.
-func (m *memory) misused(ask outputs.Ask, err error) {
+// owed is a group that a process has to begin again before this one; nil: there is none.
+func (m *memory) owed(c *circle, member int, p process) *circle {
+	own, again := c.begun[member]
+	again = again && c.open() && own.process == p
+	first := !slices.ContainsFunc(m.all(), func(o *circle) bool {
+		for _, b := range o.begun {
+			if o != c && o.open() && b.process == p && (!again || b.order < own.order) {
+				return true
+			}
+		}
+		return false
+	})
+	owed := m.bonds.Begins(p, c.group, first, m.bound())
+	for _, other := range m.all() {
+		if owed != nil && other.group == owed {
+			return other
+		}
+	}
+	return nil
+}
+
+// bound are the groups that are not over, with their processes.
+func (m *memory) bound() (list []snapshots.Bond[process]) {
+	for _, c := range m.all() {
+		if !c.open() {
+			continue
+		}
+		b := snapshots.Bond[process]{Group: c.group, Members: map[int]process{}}
+		for member, at := range c.begun {
+			b.Members[member] = at.process
+		}
+		list = append(list, b)
+	}
+	return list
+}
+
+// refuse refuses what a program asks for, by a flag that says of which kind the reason is.
+func (m *memory) refuse(ask outputs.Ask, flag uint32, err error) {
 	q := m.w.asks[ask.Number]
 	delete(m.w.asks, ask.Number)
 	out := client.Refusal(err.Error())
-	out.Flags |= client.FlagUse
+	out.Flags |= flag
 	m.w.tell(q, out)
 }
 
@@ -293,6 +410,7 @@ func (d *desk) Answer(ask uint64, a snapshots.Answer) {
 	}
 	if a.Peer {
 		out.Flags |= client.FlagPeer
+		d.bonds.Heard(d.begun[q.member].process)
 	}
 	if a.Use {
 		out.Flags |= client.FlagUse
@@ -314,14 +432,6 @@ func (d *desk) Begin(at []int, bytes []uint64, then func(snapshots.Answer)) {
 	if policy.Scheme == 0 {
 		policy = snapshots.Policy{Scheme: d.w.s.opt.Caches.Scheme, Size: d.w.s.opt.Caches.Size}
 	}
-	if len(d.w.book.List()) > 0 {
-		d.begin(at, policy, then)
-		return
-	}
-	if err := d.policy.Fits(len(nodes)); err != nil {
-		then(snapshots.Answer{Refused: err.Error(), Use: true})
-		return
-	}
 	own, most := make(map[*peer]uint64), uint64(0)
 	for i, node := range nodes {
 		p := d.w.s.agents.list[node]
@@ -330,11 +440,23 @@ func (d *desk) Begin(at []int, bytes []uint64, then func(snapshots.Answer)) {
 		}
 		most = max(most, own[p])
 	}
+	d.need = make(map[*peer]uint64)
+	for p, bytes := range own {
+		d.need[p] = policy.Room(bytes, most, len(nodes))
+	}
+	if len(d.book.List()) > 0 {
+		d.begin(at, policy, then)
+		return
+	}
+	if err := d.policy.Fits(len(nodes)); err != nil {
+		then(snapshots.Answer{Refused: err.Error(), Use: true})
+		return
+	}
 	d.w.s.agents.order(d.w.nodesOf(at), func(p *peer, order uint64) any {
-		return control.Room{Order: order, Bytes: int64(policy.Room(own[p], most, len(nodes)))}
+		return control.Room{Order: order, Bytes: int64(d.wanted(p))}
 	}, func(answers []control.Message) {
 		switch why := failure(answers); {
-		case !d.lives(): // another group may have begun
+		case !d.present(): // another group may have begun
 		case why != "":
 			full := func(m control.Message) bool { done, ok := m.Body.(control.Done); return ok && done.Full }
 			then(snapshots.Answer{Refused: why, Room: slices.ContainsFunc(answers, full)})
@@ -344,18 +466,28 @@ func (d *desk) Begin(at []int, bytes []uint64, then func(snapshots.Answer)) {
 	})
 }
 
+// wanted is how many bytes of the cache of a node all groups want.
+func (m *memory) wanted(p *peer) (bytes uint64) {
+	for _, c := range m.all() {
+		if c.open() {
+			bytes += c.need[p]
+		}
+	}
+	return bytes
+}
+
 // begin begins a program.
 func (d *desk) begin(at []int, policy snapshots.Policy, then func(snapshots.Answer)) {
 	w := d.w
 	p := outputs.Policy{Keep: 1, Kept: settings.Descriptors{Implied: settings.Ckpt{Interval: 1, Scheme: policy.Scheme, SetSize: policy.Size}}}
 	if d.keeps() || !w.s.opt.Plain { // the processes of the epoch, or the image, before may live
-		w.book.Over()
+		d.book.Over()
 	}
-	w.book.Begin(d.ask(0, func(a outputs.Answer) {
+	d.book.Begin(d.ask(0, func(a outputs.Answer) {
 		if a.Refused == "" {
 			d.run, d.at, w.again = a.Run, at, true
 			for member, node := range at {
-				w.book.Join(d.ask(node, func(outputs.Answer) {}), a.Run, member)
+				d.book.Join(d.ask(node, func(outputs.Answer) {}), a.Run, member)
 			}
 		}
 		then(snapshots.Answer{Run: a.Run, Refused: a.Refused})
@@ -364,9 +496,9 @@ func (d *desk) begin(at []int, policy snapshots.Policy, then func(snapshots.Answ
 
 // Newest is snapshots'.
 func (d *desk) Newest(then func(snapshots.Found)) {
-	d.w.book.Newest(d.ask(0, func(a outputs.Answer) {
+	d.book.Newest(d.ask(0, func(a outputs.Answer) {
 		f := snapshots.Found{Number: a.Dataset, Stored: a.Label.InPlace, Differ: a.Refused}
-		all := d.w.book.List()
+		all := d.book.List()
 		switch {
 		case a.Refused != "":
 		case a.Dataset != 0 && a.Label.Ranks != d.members:
@@ -380,20 +512,19 @@ func (d *desk) Newest(then func(snapshots.Found)) {
 
 // Read is snapshots'.
 func (d *desk) Read(n uint64, valid bool, then func()) {
-	d.w.book.Read(d.ask(0, func(outputs.Answer) { then() }), d.run, n, valid)
+	d.book.Read(d.ask(0, func(outputs.Answer) { then() }), d.run, n, valid)
 }
 
 // Open is snapshots'.
 func (d *desk) Open(then func(uint64, string, string)) {
-	label := holding.Label{Name: fmt.Sprintf("%s.%d", cmp.Or(d.name, "memory"), d.w.book.Next()), Checkpoint: true}
-	d.w.book.Open(d.ask(0, func(a outputs.Answer) { then(a.Dataset, a.Dir, a.Refused) }), d.run, label)
+	d.book.Open(d.ask(0, func(a outputs.Answer) { then(a.Dataset, a.Dir, a.Refused) }), d.run, holding.Label{Checkpoint: true}) // GROUP.N
 }
 
 // Commit is snapshots'.
 func (d *desk) Commit(n uint64, parts []snapshots.Part, then func(string)) {
 	d.commits[n] = then
 	for member, p := range parts {
-		d.w.book.Written(d.ask(d.at[member], func(outputs.Answer) {}), outputs.Part{Run: d.run, Dataset: n, Rank: member, Valid: p.Valid, Bytes: p.Bytes, Files: 1})
+		d.book.Written(d.ask(d.at[member], func(outputs.Answer) {}), outputs.Part{Run: d.run, Dataset: n, Rank: member, Valid: p.Valid, Bytes: p.Bytes, Files: 1})
 	}
 }
 
@@ -415,19 +546,22 @@ func (m *memory) over(n uint64, why string) {
 	m.w.later(func() { then(why) })
 }
 
+// others says whether other groups are not over.
+func (c *circle) others() bool { return c.has(func(o *circle) bool { return o != c && o.open() }) }
+
 // End is snapshots'.
 func (d *desk) End(keep bool, then func(string)) {
-	d.w.again = false
+	d.w.again = d.others()
 	if keep {
-		d.w.book.Settle(true) // End waits for the copy
+		d.book.Settle(true) // End waits for the copy
 	}
-	d.w.book.End(d.ask(0, func(a outputs.Answer) {
+	d.book.End(d.ask(0, func(a outputs.Answer) {
 		if !keep {
-			for _, s := range d.w.book.List() {
-				d.w.complain(d.w.book.Drop(s.Name, false))
+			for _, s := range d.book.List() {
+				d.w.complain(d.book.Drop(s.Name, false))
 			}
 		}
-		if a.Refused == "" {
+		if a.Refused == "" && !d.others() {
 			d.spares.over(nil)
 		}
 		then(a.Refused)
@@ -435,11 +569,11 @@ func (d *desk) End(keep bool, then func(string)) {
 }
 
 // ranks are the numbers by which the program knows the processes of members; - where there is none.
-func (m *memory) ranks() string {
-	list := make([]string, m.members)
+func (c *circle) ranks() string {
+	list := make([]string, c.members)
 	for member := range list {
 		list[member] = "-"
-		if b, ok := m.begun[member]; ok {
+		if b, ok := c.begun[member]; ok {
 			list[member] = strconv.FormatUint(b.rank, 10)
 		}
 	}

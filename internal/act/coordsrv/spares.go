@@ -3,6 +3,7 @@ package coordsrv
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/byssus-hpc/byssus/internal/act/control"
@@ -16,8 +17,8 @@ import (
 type spares struct {
 	memory  *memory
 	waiting []spare
-	chosen  map[int]spare // members whose places they are to take, until they say that they begin
-	ended   uint64        // the start whose members have finished and ended, 0: none has
+	chosen  []chosen // until they say that they begin
+	ended   uint64   // the start whose members have finished and ended, 0: none has
 }
 
 // spare is one, by what its agent has asked for it.
@@ -26,6 +27,19 @@ type spare struct {
 	node   int
 	number uint64
 	rank   uint64
+	group  string // of whose members it takes the place; empty: of any
+}
+
+// chosen is one that is to take the place of a process, which was these members.
+type chosen struct {
+	spare
+	of []seat
+}
+
+// seat is a member of a group.
+type seat struct {
+	group  string
+	member int
 }
 
 // enter: a process waits.
@@ -34,31 +48,55 @@ func (s *spares) enter(ask outputs.Ask, a control.Asked) {
 		s.memory.w.done(ask, errors.New("a spare: found byssus run without --survivors keep, where all are started again"))
 		return
 	}
-	s.waiting = append(s.waiting, spare{ask, ask.Node, a.Number, a.NFiles})
+	group := ""
+	if len(a.Text) > 0 {
+		group = a.Text[0]
+	}
+	s.waiting = append(s.waiting, spare{ask, ask.Node, a.Number, a.NFiles, group})
 }
 
 // began: a member has, by whatever process.
-func (s *spares) began(member int) { delete(s.chosen, member) }
+func (s *spares) began(group string, member int) {
+	s.chosen = slices.DeleteFunc(s.chosen, func(c chosen) bool { return slices.Contains(c.of, seat{group, member}) })
+}
 
-// replace has a spare take the place of a member that has died, where others cannot be started. Without one all are ended, and started again.
-func (s *spares) replace(member int) {
+// replace has a spare take the place of a process that has died, where others cannot be started, as a member of the group of which it speaks.
+// Without one all are ended, and started again.
+func (s *spares) replace(list []death) {
+	var of []seat
+	for _, d := range list {
+		if d.group == nil || !d.group.Over() {
+			of = append(of, seat{d.name, d.member})
+		}
+	}
+	s.fill(of)
+}
+
+func (s *spares) fill(of []seat) {
 	w := s.memory.w
 	sp := w.s.ranks.now.spread
-	if !s.memory.keeps() || sp == nil || sp.launcher == nil || w.s.ranks.now.killed != 0 || s.memory.finished() {
+	if len(of) == 0 || !s.memory.keeps() || sp == nil || sp.launcher == nil || w.s.ranks.now.killed != 0 || s.memory.finished() {
 		return
 	}
-	if len(s.waiting) == 0 {
-		w.s.step(coord.Unreplaced{Why: fmt.Sprintf("member %d has died, and no spare is left", member)})
+	for i, next := range s.waiting {
+		if s.memory.ending() {
+			break
+		}
+		at := slices.IndexFunc(of, func(o seat) bool { return next.group == "" || next.group == o.group })
+		if at < 0 {
+			continue
+		}
+		s.waiting = slices.Delete(s.waiting, i, i+1)
+		s.chosen = append(s.chosen, chosen{next, of})
+		w.Say(fmt.Sprintf("member %d has died; the others go on, and process %d takes its place", of[at].member, next.rank))
+		s.answer(next, client.Answered{Answer: client.Answer{Valid: 1, Dataset: uint64(of[at].member)}})
 		return
 	}
-	next := s.waiting[0]
-	s.waiting = s.waiting[1:]
-	if s.chosen == nil {
-		s.chosen = map[int]spare{}
+	why := fmt.Sprintf("member %d has died, and no spare is left", of[0].member)
+	if s.memory.ending() {
+		why = fmt.Sprintf("member %d has died, and a group is over, which a spare would begin anew", of[0].member)
 	}
-	s.chosen[member] = next
-	w.Say(fmt.Sprintf("member %d has died; the others go on, and process %d takes its place", member, next.rank))
-	s.answer(next, client.Answered{Answer: client.Answer{Valid: 1, Dataset: uint64(member)}})
+	w.s.step(coord.Unreplaced{Why: why})
 }
 
 func (s *spares) answer(to spare, a client.Answered) {
@@ -87,10 +125,10 @@ func (s *spares) gone(which func(spare) bool) {
 		}
 	}
 	s.waiting = stay
-	for member, sp := range s.chosen {
-		if which(sp) {
-			delete(s.chosen, member)
-			s.replace(member)
+	for _, c := range slices.Clone(s.chosen) {
+		if which(c.spare) {
+			s.chosen = slices.DeleteFunc(s.chosen, func(o chosen) bool { return o.ask == c.ask })
+			s.fill(c.of)
 		}
 	}
 }

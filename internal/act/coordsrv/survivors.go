@@ -21,7 +21,7 @@ func (r *ranks) keeps() bool {
 
 // ended takes in how a rank has ended in a start whose survivors go on; false: it is to be taken as in others.
 func (r survivors) ended(sp *spread, e control.Exited) bool {
-	over, signal := r.written().memory.finished(), e.Signal
+	over, signal := r.written().memory.ending(), e.Signal
 	if signal == 0 && e.Code > bySignal { // of a child, as a shell says it
 		signal = e.Code - bySignal
 	}
@@ -48,7 +48,7 @@ func (r survivors) nodeDied(p *peer, why string) {
 		delete(sp.left, rank)
 	}
 	sp.code = cmp.Or(sp.code, bySignal+int(syscall.SIGKILL))
-	if r.written().memory.finished() {
+	if r.written().memory.ending() {
 		r.step(coord.NodeLost{Name: "node " + p.name, Ranks: p.ranks, Why: why})
 		r.emptied(sp)
 		return
@@ -89,8 +89,8 @@ func (r survivors) replace(list []int) {
 func (r survivors) settle(list []int) {
 	w := r.written()
 	wanted := map[int]int{} // the node of a rank's part
-	if all := w.book.Checkpoints(); len(all) > 0 {
-		if plan, err := w.keeper.Resume(all[len(all)-1]); err == nil {
+	if newest := w.guide(0); newest != 0 {
+		if plan, err := w.keeper.Resume(newest); err == nil {
 			for node, ranks := range plan.Ranks {
 				for _, rank := range ranks {
 					wanted[rank] = node

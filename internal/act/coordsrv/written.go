@@ -26,8 +26,10 @@ import (
 type written struct {
 	*orders
 	questions
-	book    *outputs.Book
+	book    *outputs.Library
 	keeper  *keep.Keeper // nil: the nodes have no caches
+	turns   turns        // of what the keeper is to make again, or copy
+	offered []uint64     // datasets that the job is said to be able to go on from
 	commits map[uint64]func(why string)
 	told    map[string]bool // of settings
 	routing *routing        // nil: the program says by itself what it writes
@@ -39,7 +41,7 @@ type written struct {
 // keepWritten begins to, when the agents have come. A plain job goes on from what there is of them.
 func (s *Server) keepWritten(start *coord.Start) error {
 	w := &written{questions: questions{s: s, asks: map[uint64]question{}}, numbers: &numbers{loop: s.loop, job: s.opt.Job}, commits: map[uint64]func(string){}, told: map[string]bool{}}
-	s.written, w.memory = w, newMemory(w)
+	s.written = w
 	known, last, err := storedOutputs(s.opt.Job, s.opt.Say)
 	if err != nil {
 		return err
@@ -69,12 +71,13 @@ func (s *Server) keepWritten(start *coord.Start) error {
 			known[i].Cached, told.names[n] = true, known[i].Name
 		}
 	}
-	w.book = outputs.New(told, known, last, s.opt.Job.Meta.Outputs)
+	w.book = outputs.NewLibrary(told, known, last, s.opt.Job.Meta.Outputs)
+	w.memory = newMemory(w)
 	if s.opt.Starts > 0 {
 		w.book.StartedAgain()
 	}
 	if s.opt.Plain {
-		start.Images = w.book.Checkpoints()
+		start.Images = w.book.Offered()
 	}
 	if s.opt.Anew {
 		start.Images = nil
@@ -113,7 +116,7 @@ func (w *written) back() {
 // withUsed adds to what ranks say that they cannot save what the program has open of a dataset of its own: a moment later it has not.
 func (w *written) withUsed(ev coord.Event) coord.Event {
 	stopped, ok := ev.(node.Stopped)
-	if !ok || w.book.Using() == "" || w.memory.group != nil { // a snapshot that is being made does not count after a restart
+	if !ok || w.book.Using() == "" || w.memory.used() { // a snapshot that is being made does not count after a restart
 		return ev
 	}
 	stopped.Passing = append(slices.Clone(stopped.Passing), w.book.Using())
@@ -380,7 +383,14 @@ func (w *written) Discard(n uint64, bypass bool) {
 }
 
 // Flush is outputs'.
-func (w *written) Flush(n uint64, then func(error)) { w.keeper.Fetch(n, then) }
+func (w *written) Flush(n uint64, then func(error)) {
+	w.turns.take(func(done func()) {
+		w.keeper.Fetch(n, func(err error) {
+			then(err)
+			done()
+		})
+	})
+}
 
 // Evict is outputs'.
 func (w *written) Evict(n uint64) { w.keeper.Evict(n) }
@@ -471,17 +481,46 @@ func (w *written) Counts(n uint64, counts bool) {
 		w.s.record.save()
 	}
 	if w.s.opt.Plain {
-		w.s.step(coord.Counts{Checkpoint: n, Counts: counts})
+		w.offer()
 		if counts {
 			w.s.halting.count(w.s)
 		}
 		if counts && w.routing != nil {
 			w.routing.counts(n)
 		}
-		if counts && w.memory.group != nil {
+		if counts && w.memory.used() {
 			endIfWanted(w)
 		}
 	}
+}
+
+// offer tells what the job can go on from.
+func (w *written) offer() {
+	now := w.book.Offered()
+	for _, n := range w.offered {
+		if !slices.Contains(now, n) {
+			w.s.step(coord.Counts{Checkpoint: n})
+		}
+	}
+	for _, n := range now {
+		if !slices.Contains(w.offered, n) {
+			w.s.step(coord.Counts{Checkpoint: n, Counts: true})
+		}
+	}
+	w.offered = now
+}
+
+// guide is the dataset that says where ranks are to run: this one, if it is of all, else the newest that is. 0: there is none.
+func (w *written) guide(image uint64) uint64 {
+	if w.keeper.Label(image).Ranks == w.s.opt.Spec.Ranks {
+		return image
+	}
+	for _, d := range w.book.Heads() {
+		if d.Ranks == w.s.opt.Spec.Ranks {
+			return d.Number
+		}
+	}
+	return 0
 }
 
 // Heeded is outputs'.
@@ -502,6 +541,15 @@ const restoreTries = 3
 
 // Restore is outputs'.
 func (w *written) Restore(d outputs.Dataset, at []int, prefix bool, then func(bool, error)) {
+	w.turns.take(func(done func()) {
+		w.restore(d, at, prefix, func(inPrefix bool, err error) {
+			then(inPrefix, err)
+			done()
+		})
+	})
+}
+
+func (w *written) restore(d outputs.Dataset, at []int, prefix bool, then func(bool, error)) {
 	if w.keeper == nil || !slices.Contains(w.keeper.Held(), d.Number) || prefix && w.keeper.Stored(d.Number) {
 		w.fromPrefix(d, at, then)
 		return

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/byssus-hpc/byssus/internal/decide/redset"
@@ -51,6 +52,15 @@ type Label struct {
 	Output     bool   `json:"output,omitempty"`     // a result
 	Ranks      int    `json:"ranks"`                // that have written it
 	InPlace    bool   `json:"in_place,omitempty"`   // its files are in the prefix, where they were written
+}
+
+// Group is the group of which a dataset is a snapshot, by its name, which is GROUP.N, N its number; empty: of none.
+func (l Label) Group(n uint64) string {
+	group, number, ok := strings.Cut(l.Name, ".")
+	if !ok || l.InPlace || !l.Checkpoint || number != strconv.FormatUint(n, 10) || strings.ContainsAny(group, " \t\n/") {
+		return ""
+	}
+	return group
 }
 
 // Path stands for the path of a file that a rank has written.

@@ -15,7 +15,7 @@ type How struct {
 	Scheme redset.Scheme
 	Size   int      // of sets, at least; 0: as fits
 	Groups []string // what each node of the commit fails together with, where that is other than was said when it joined; empty: as then
-	// Increments: where the nodes have one like it already, they send each other only what has changed since.
+	// Increments: where the nodes have one like it already, of the same group, they send each other only what has changed since.
 	Increments bool
 }
 
@@ -122,11 +122,15 @@ func (d *draft) base(k *Keeper) uint64 {
 	if !d.how.Increments {
 		return 0
 	}
-	if k.full > 0 {
-		k.full--
+	group := d.label.Group(d.id.Dataset)
+	if k.full[group] > 0 {
+		k.full[group]--
 		return 0
 	}
 	like := func(checkpoint uint64) bool {
+		if k.Label(checkpoint).Group(checkpoint) != group { // which may drop it meanwhile
+			return false
+		}
 		for i, n := range d.nodes {
 			h := k.nodes[n].held[checkpoint]
 			if k.nodes[n].gone || h == nil || len(h.Members) != 1 || !h.Members[0].SameShape(&d.headers[i]) {
@@ -150,7 +154,7 @@ func (d *draft) sent(k *Keeper, base uint64, answers []Answer) {
 		all, sent = all+holding.Member{Files: d.files[i]}.Bytes(), sent+a.Sent
 	}
 	if base != 0 && sent > all/2 {
-		k.full = triedAgain
+		k.full[d.label.Group(d.id.Dataset)] = triedAgain
 	}
 }
 

@@ -172,14 +172,14 @@ type Keeper struct {
 	making   bool            // something that is lost is made again
 	settled  []func()        // that waits for its end
 	commits  int
-	full     int    // commits that send all, before an increment is tried again
-	doubts   int    // copies to the store that found something damaged
-	told     string // what was said of redundancy that is less than was asked for
+	full     map[string]int // commits of a group that send all, before an increment is tried again
+	doubts   int            // copies to the store that found something damaged
+	told     string         // what was said of redundancy that is less than was asked for
 }
 
 // New returns a keeper that knows of no node; stored are the checkpoints that all nodes see.
 func New(cfg Config, driver Driver, stored []uint64) *Keeper {
-	k := &Keeper{crew: crew{driver: driver, stream: cfg.Stream}, cfg: cfg, stored: map[uint64]bool{}}
+	k := &Keeper{crew: crew{driver: driver, stream: cfg.Stream}, cfg: cfg, stored: map[uint64]bool{}, full: map[string]int{}}
 	k.inspections = inspections{&k.crew, map[uint64][]func(){}}
 	for _, n := range stored {
 		k.stored[n] = true

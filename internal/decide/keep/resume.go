@@ -210,30 +210,35 @@ func (k *Keeper) flushed(checkpoint uint64, err error, then func(error)) {
 	k.dropLate()
 }
 
-// Scavenge copies, when a job leaves that may go on later, the newest checkpoint that can be, since its nodes may be others then;
-// what is lost of it is made again before. Then is told which that was, 0: the store has it already; and why newer ones could
-// not be.
+// Scavenge copies, when a job leaves that may go on later, the newest checkpoint that can be, of each group that makes snapshots, since its
+// nodes may be others then; what is lost of it is made again before. Then is told which was the newest that was copied, 0: the store has all
+// already; and why newer ones could not be.
 func (k *Keeper) Scavenge(then func(copied uint64, errs []error)) {
 	held := k.Held()
 	slices.SortFunc(held, func(a, b uint64) int { return cmp.Compare(b, a) })
 	var errs []error
 	var next func()
+	copied, there := uint64(0), map[string]bool{}
 	next = func() {
-		if len(held) == 0 || k.stored[held[0]] {
-			then(0, errs)
+		if len(held) == 0 {
+			then(copied, errs)
 			return
 		}
 		n := held[0]
+		group := k.Label(n).Group(n)
 		held = held[1:]
-		done := func(err error) {
-			if err == nil {
-				then(n, errs)
-				return
-			}
-			errs = append(errs, fmt.Errorf("%s: %w", k.describe(n), err))
+		if there[group] = there[group] || k.stored[n]; there[group] {
 			next()
+			return
 		}
-		k.bring(n, bringTries, done)
+		k.bring(n, bringTries, func(err error) {
+			if there[group] = err == nil; err == nil {
+				copied = max(copied, n)
+			} else {
+				errs = append(errs, fmt.Errorf("%s: %w", k.describe(n), err))
+			}
+			next()
+		})
 	}
 	next()
 }

@@ -156,8 +156,8 @@ type Book struct {
 	*copies
 	*retention
 	policy   Policy
+	stem     string // of the names of datasets whose program gives them none
 	began    bool   // a program has, since there is this book: before, the prefix may have been moved
-	runs     uint64 // programs so far
 	program  program
 	beginner *beginning // waits until the ranks of the program before are gone
 	opener   *opening   // waits until fewer are being stored
@@ -202,7 +202,11 @@ type opening struct {
 
 // New returns a book that knows of these, in any order; last is the highest number that was used.
 func New(driver Driver, known []Dataset, last uint64, m Memory) *Book {
-	b := &Book{desk: desk{driver}, shelf: shelf{last: last, current: m.Current}, runs: m.Run}
+	return newBook(driver, "scr.dataset", known, &counters{last: last, runs: m.Run}, m)
+}
+
+func newBook(driver Driver, stem string, known []Dataset, c *counters, m Memory) *Book {
+	b := &Book{desk: desk{driver}, stem: stem, shelf: shelf{counters: c, current: m.Current}}
 	b.retention = &retention{desk: b.desk, shelf: &b.shelf, policy: &b.policy}
 	b.copies = &copies{desk: b.desk, shelf: &b.shelf, policy: &b.policy, thinOut: b.retention.prune, settled: b.settled}
 	b.retention.waits = b.copies.waits
@@ -210,6 +214,7 @@ func New(driver Driver, known []Dataset, last uint64, m Memory) *Book {
 	if m.Policy != nil {
 		b.policy = *m.Policy
 	}
+	b.policy.Keep = max(b.policy.Keep, 1)
 	for _, d := range known {
 		d.state = counting
 		d.Bad = slices.Contains(m.Bad, d.Number)
@@ -442,7 +447,7 @@ func (b *Book) openNext() {
 	d.how = b.policy.Kept.Descriptor(nth, d.Output)
 	d.InPlace = b.policy.Bypass || d.how.Bypass
 	if d.Name == "" {
-		d.Name = fmt.Sprintf("scr.dataset.%d", d.Number)
+		d.Name = fmt.Sprintf("%s.%d", b.stem, d.Number)
 	}
 	b.list = append(b.list, d)
 	b.program.need.open(b.driver.Now())

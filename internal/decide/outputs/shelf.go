@@ -5,10 +5,16 @@ import (
 	"slices"
 )
 
+// counters are the job's: books that share them use no number twice.
+type counters struct {
+	last uint64 // highest number of a dataset that was used
+	runs uint64 // programs so far
+}
+
 // shelf is what there is of datasets, those that do not count yet among them.
 type shelf struct {
+	*counters
 	list    []*Dataset // ascending
-	last    uint64     // highest number used
 	current uint64     // to restart from, 0: the newest
 	below   uint64     // only older ones are offered, 0: all
 }

@@ -1,6 +1,7 @@
 package snapshots
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -17,6 +18,8 @@ type epoch struct {
 	likes    map[int]string // with what each has begun
 	watchers map[int]uint64 // the question of each that waits for a change
 	version  uint64         // of who is dead
+	ends     uint64         // of epochs
+	apart    string         // why it has ended, if for another group's sake: members are not to wait here for the next
 }
 
 func newEpoch(keeps bool) epoch {
@@ -35,7 +38,7 @@ func (g *Group) Died(member int) {
 	g.dead[member] = true
 	if s, ok := g.entrants[member]; ok {
 		delete(g.entrants, member)
-		g.desk.Answer(s.ask, g.ended())
+		g.desk.Answer(s.ask, g.ended(g.members))
 	}
 	g.changed()
 	if g.keeps && (g.phase != entering || g.busy) {
@@ -43,9 +46,27 @@ func (g *Group) Died(member int) {
 	}
 }
 
+// undone: the epoch of another group has ended, of which processes are members that are members here. Who waits here hears so, and all begin
+// again here as there.
+func (g *Group) undone(why string) {
+	if g.phase == over || !g.keeps {
+		return
+	}
+	g.apart = why
+	waiting := g.entrants
+	g.entrants = map[int]said{}
+	g.answer(waiting, g.ended(g.members))
+	if g.phase != entering || g.busy {
+		g.breakUp()
+	}
+}
+
 // breakUp ends the epoch. What is being done is done first; who waits for a member that has died hears so, and who was about to go on with a
 // snapshot waits for the next epoch.
 func (g *Group) breakUp() {
+	if !g.broken && (g.phase != entering || g.busy) {
+		g.ends++
+	}
 	if g.busy {
 		g.broken = true
 		return
@@ -54,13 +75,13 @@ func (g *Group) breakUp() {
 	g.phase, g.broken, g.heard = entering, false, map[int]said{}
 	for member := range g.members {
 		_, again := g.entrants[member]
-		if s, ok := heard[member]; ok && begins && g.alive[member] && !again {
+		if s, ok := heard[member]; ok && begins && g.apart == "" && g.alive[member] && !again {
 			delete(heard, member)
 			s.like = g.likes[member]
 			g.entrants[member] = s
 		}
 	}
-	g.answer(heard, g.ended())
+	g.answer(heard, g.ended(g.members))
 	g.begin()
 }
 
@@ -77,7 +98,7 @@ func (g *Group) fail(a Answer) {
 // returns: a member has read a snapshot of an epoch that is over; it takes part in the next.
 func (g *Group) returns(q Question) bool {
 	_, twice := g.entrants[q.Member]
-	if !g.keeps || g.phase != entering || g.busy || twice || !g.alive[q.Member] {
+	if !g.keeps || g.phase != entering || g.busy || g.apart != "" || twice || !g.alive[q.Member] {
 		return false
 	}
 	g.entrants[q.Member] = said{q.Number, q.Node, g.likes[q.Member], Part{}}
@@ -87,6 +108,7 @@ func (g *Group) returns(q Question) bool {
 
 // healed: all members are there.
 func (g *Group) healed() {
+	g.apart = ""
 	if len(g.dead) > 0 {
 		clear(g.dead)
 		g.changed()
@@ -94,11 +116,11 @@ func (g *Group) healed() {
 }
 
 // ended is the answer that the epoch is over.
-func (g *Group) ended() Answer {
-	why := "a member begins again"
+func (e *epoch) ended(members int) Answer {
+	why := cmp.Or(e.apart, "a member begins again")
 	var list []string
-	for member := range g.members {
-		if g.dead[member] {
+	for member := range members {
+		if e.dead[member] {
 			list = append(list, fmt.Sprint(member))
 		}
 	}

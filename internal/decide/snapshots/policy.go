@@ -58,3 +58,12 @@ func (p Policy) Fits(nodes int) error {
 	}
 	return fmt.Errorf("policy %v: what is kept of a node lies on others: found a number of nodes with members of %d, wanted %d at least", p.Scheme, nodes, p.Scheme.Members())
 }
+
+// Unnamed is the name of a group that its program gives none.
+const Unnamed = "memory"
+
+// Named says whether a group may have a name: datasets are called by it, and by a number behind a dot.
+func Named(name string) bool {
+	const longest = 63
+	return name != "" && len(name) <= longest && !strings.ContainsAny(name, " \t\n/.\x00")
+}

@@ -9,6 +9,9 @@
 // members, survivors and the processes that have taken the places of the dead, have said that they begin, with the newest snapshot. Who is
 // dead stays so until then. What had been said by all before the death is carried out, and all who live hear what became of it.
 //
+// Groups know nothing of each other. A process may be a member of several: whoever has them ends the epochs of all groups that are connected by
+// such processes, when one of theirs dies (Undone).
+//
 // It is pure: a Desk carries out what is decided and calls back, never from within a call. Nothing here is safe for concurrent use.
 package snapshots
 
@@ -193,7 +196,7 @@ func (g *Group) hear(q Question, in phase, what, like string, p Part) (all bool)
 	_, twice := g.heard[q.Member]
 	switch {
 	case g.keeps && g.alive[q.Member] && (g.phase == entering && !g.busy || q.Run != g.run):
-		g.desk.Answer(q.Number, g.ended())
+		g.desk.Answer(q.Number, g.ended(g.members))
 	case g.phase != in || g.busy || twice:
 		g.refuse(q, outOfOrder, what, q.Member)
 	default:

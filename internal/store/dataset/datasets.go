@@ -101,6 +101,24 @@ func (d *Datasets) Own() ([]uint64, error) {
 	}), err
 }
 
+// Newest are the newest of Own, of each group that makes snapshots, and of all else ("").
+func (d *Datasets) Newest() (map[string]uint64, error) {
+	all, err := d.Own()
+	newest := map[string]uint64{}
+	for _, n := range all { // ascending
+		newest[d.Group(n)] = n
+	}
+	return newest, err
+}
+
+// Group is the group of which a dataset is a snapshot; empty: of none, or it cannot be read.
+func (d *Datasets) Group(n uint64) string {
+	if m, err := ReadManifest(d.Path(n)); err == nil && m.Label != nil {
+		return m.Label.Group(n)
+	}
+	return ""
+}
+
 // Gone says whether a checkpoint that could not be read has been dropped meanwhile.
 func (d *Datasets) Gone(n uint64) bool {
 	_, err := os.Lstat(d.Path(n))
