@@ -56,6 +56,7 @@ type population struct {
 	combining   []combiner   // of them, those that have values to be given on
 	ordering    ordering
 	restoring   []restorer // while collections are restored, by their places in the checkpoint
+	stores      []ender    // are told when the program has ended well
 }
 
 // A position is where a rank stands among all; it does not change.

@@ -13,6 +13,7 @@ import (
 func Restore(c Context, from Store, of ...Saved) (found bool, err error) {
 	r := c.own().r
 	var s savedState
+	r.population.uses(from)
 	s.Number, s.Manifest, err = from.Newest(r.place())
 	if s, err = allKnow(c, s, err); err != nil {
 		return false, fmt.Errorf("amt: restore: %w", err)

@@ -115,7 +115,10 @@ func (r *rank) run(main func(Context) error) error {
 	if err != nil && m.attached != nil {
 		m.attached.fail(err) // for ranks that wait in an Enter
 	}
-	if err = errors.Join(err, r.loop.drain(err != nil)); err != nil {
+	if err = errors.Join(err, r.loop.drain(err != nil)); err == nil && m.attached == nil {
+		err = r.ends()
+	}
+	if err != nil {
 		r.tasks.abandon(err)
 	}
 	m.returned = true

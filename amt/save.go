@@ -93,6 +93,7 @@ func Save(c Context, to Store, of ...Saved) error {
 	r := c.own().r
 	var s savedState
 	var err error
+	r.population.uses(to)
 	s.Number, _, err = to.Newest(r.place())
 	if s, err = allKnow(c, s, err); err == nil {
 		s.Number++

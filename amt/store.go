@@ -31,6 +31,27 @@ type Store interface {
 // A Place is that of who calls a Store.
 type Place struct{ Rank, Ranks int }
 
+// An ender is a Store that is told when a program has ended well that has used it: all ranks tell it.
+type ender interface{ end(at Place) error }
+
+// uses notes a store.
+func (p *population) uses(s Store) {
+	if e, ok := s.(ender); ok && !slices.Contains(p.stores, e) {
+		p.stores = append(p.stores, e)
+	}
+}
+
+// ends is the end of a program that has ended well.
+func (r *rank) ends() (err error) {
+	for _, s := range r.population.stores {
+		if e := s.end(r.place()); e != nil {
+			err = errors.Join(err, fmt.Errorf("amt: rank %d: the end of its checkpoints: %w", r.self, e))
+		}
+	}
+	r.population.stores = nil
+	return err
+}
+
 // A File of a Store.
 type File interface {
 	io.ReaderAt

@@ -140,15 +140,11 @@ func Open(ctx context.Context, g Group, regions ...Region) (*Snapshots, error) {
 }
 
 func begin(ctx context.Context, g Group, regions []Region, restore bool) (s *Snapshots, tag uint64, found bool, err error) {
-	if g.Name == "" {
-		g.Name = "memory"
-	}
-	if why := wrong(g, regions); why != "" {
+	if why := wrongRegions(regions); why != "" {
 		return nil, 0, false, fmt.Errorf("snapshot: begin: wanted %s: %w", why, ErrUse)
 	}
-	s = &Snapshots{group: g, regions: slices.Clone(regions), watch: watch{turn: make(chan struct{}, 1)}}
-	if !s.name() {
-		return nil, 0, false, fmt.Errorf("snapshot: begin: found others of member %d of group %s in this process, wanted these, or a group of another name: %w", g.Member, g.Name, ErrUse)
+	if s, err = newSnapshots(g, regions); err != nil {
+		return nil, 0, false, err
 	}
 	tag, found, err = s.enter(ctx, restore)
 	if err != nil {
@@ -157,6 +153,21 @@ func begin(ctx context.Context, g Group, regions []Region, restore bool) (s *Sna
 		return nil, 0, false, s.wrap("begin", err)
 	}
 	return s, tag, found, nil
+}
+
+// newSnapshots are those of a member that has not begun.
+func newSnapshots(g Group, regions []Region) (*Snapshots, error) {
+	if g.Name == "" {
+		g.Name = "memory"
+	}
+	if why := wrong(g); why != "" {
+		return nil, fmt.Errorf("snapshot: begin: wanted %s: %w", why, ErrUse)
+	}
+	s := &Snapshots{group: g, regions: slices.Clone(regions), watch: watch{turn: make(chan struct{}, 1)}}
+	if !s.name() {
+		return nil, fmt.Errorf("snapshot: begin: found others of member %d of group %s in this process, wanted these, or a group of another name: %w", g.Member, g.Name, ErrUse)
+	}
+	return s, nil
 }
 
 // wrap says what could not be done, and of which group.
@@ -237,14 +248,19 @@ func (s *Snapshots) enter(ctx context.Context, restore bool) (tag uint64, found 
 	return tag, found, nil
 }
 
-func wrong(g Group, regions []Region) string {
-	const most = 4096
+func wrong(g Group) string {
 	switch {
 	case g.Members < 1 || g.Member < 0 || g.Member >= g.Members:
 		return "a member below the number of members"
 	case len(g.Name) > 63 || strings.ContainsAny(g.Name, " \t\n/.\x00"):
 		return "a name of 1 to 63 bytes without blanks, slashes and dots"
-	case len(regions) < 1 || len(regions) > most:
+	}
+	return ""
+}
+
+func wrongRegions(regions []Region) string {
+	const most = 4096
+	if len(regions) < 1 || len(regions) > most {
 		return fmt.Sprintf("1 to %d regions", most)
 	}
 	ids := map[uint32]bool{}
@@ -335,6 +351,14 @@ func (s *Snapshots) Commit(ctx context.Context) error {
 	if s.room {
 		ask.Valid = 1
 	}
+	if err := s.committed(ctx, ask); err != nil {
+		return s.wrap("commit", err)
+	}
+	return nil
+}
+
+// committed asks for a commit, and takes in what became of it.
+func (s *Snapshots) committed(ctx context.Context, ask client.Asked) error {
 	a, err := s.ask(ctx, ask)
 	if errors.Is(err, ErrDiffer) {
 		s.phase = computing // it may be started again
@@ -349,10 +373,7 @@ func (s *Snapshots) Commit(ctx context.Context) error {
 		}
 		err = fmt.Errorf("%s: %w", why, ErrFailed)
 	}
-	if err != nil {
-		return s.wrap("commit", err)
-	}
-	return nil
+	return err
 }
 
 // Finish ends: all members call it. Without keep the snapshots are removed; else the newest is copied to the job's store, and a later run goes on
@@ -386,7 +407,13 @@ func (s *Snapshots) Epoch() uint64 { return s.run.Load() }
 
 // ask asks the agent as this member, and waits for the answer.
 func (s *Snapshots) ask(ctx context.Context, a client.Asked) (client.Answered, error) {
-	a.Rank, a.NRanks, a.Run = uint32(s.group.Member), uint32(s.group.Members), s.run.Load()
+	a.Rank = uint32(s.group.Member)
+	return s.tell(ctx, a)
+}
+
+// tell is ask of what belongs to any member.
+func (s *Snapshots) tell(ctx context.Context, a client.Asked) (client.Answered, error) {
+	a.NRanks, a.Run = uint32(s.group.Members), s.run.Load()
 	path := os.Getenv(agentVariable)
 	if path == "" {
 		return client.Answered{}, fmt.Errorf("%s is not set: this needs `byssus run`: %w", agentVariable, ErrAgent)

@@ -38,7 +38,7 @@
 #define CLIENT_FLAG_OUTPUT       2   /* a result: it is copied to the prefix always */
 #define CLIENT_FLAG_BYPASS       4   /* its files are in the prefix themselves */
 #define CLIENT_FLAG_MORE         8   /* the text goes on in the next message of this connection */
-#define CLIENT_FLAG_ANY          16   /* of ReqFetch: every rank's files are there for all, since the number of ranks is another */
+#define CLIENT_FLAG_ANY          16   /* of ReqEnter: a snapshot of another number of members is good as well */
 #define CLIENT_FLAG_NEXT         32   /* of ReqWritten: the same of another rank follows on this connection; one answer is to all */
 #define CLIENT_FLAG_RESTORE      64   /* of ReqEnter: with the newest snapshot; of its answer: there is one, to be read first */
 #define CLIENT_FLAG_DIFFER       128   /* of an answer that refuses: since members, or a snapshot, differ */
@@ -85,7 +85,7 @@ struct client_answer {
 	uint16_t version;
 	uint16_t refused;   /* 1: the text says why */
 	uint32_t flags;
-	uint32_t valid;
+	uint32_t valid;   /* of ReqFetch: how many ranks the dataset has */
 	uint64_t run;
 	uint64_t dataset;
 	uint32_t length;   /* bytes of the text */

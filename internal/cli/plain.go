@@ -113,7 +113,7 @@ func runPlain(e *env, f *runFlags, app []string) error {
 		job.Unlock()
 		return err
 	}
-	opt := coordsrv.Options{Plain: true, Anew: route != nil && old.State == dataset.StateFinished, Script: f.script, Grace: f.grace, Patience: control.Patience(f.silent)}
+	opt := coordsrv.Options{Plain: true, Anew: route != nil && old.State == dataset.StateFinished, Script: f.script, Shrink: f.shrink, Grace: f.grace, Patience: control.Patience(f.silent)}
 	if err := f.onHosts(&opt); err != nil {
 		job.Unlock()
 		return err
@@ -137,6 +137,19 @@ func checkSurvivors(f *runFlags) error {
 		return usage(errors.New("run: --survivors keep is for a program that makes snapshots by itself, wanted --plain, and neither --script nor --files"))
 	case !f.onNodes() || f.caches.Dir == "":
 		return usage(errors.New("run: --survivors keep goes on from what other nodes have, wanted --hosts or --sandbox, and --cache"))
+	}
+	return nil
+}
+
+// checkShrink finds what is wrong with --shrink.
+func checkShrink(f *runFlags) error {
+	switch {
+	case !f.shrink:
+		return nil
+	case !f.plain || f.script || f.route.pattern != "" || f.survivors == keepSurvivors:
+		return usage(errors.New("run: --shrink is for a program that goes on on fewer ranks by itself, wanted --plain, and none of --script, --files and --survivors keep"))
+	case !f.onNodes():
+		return usage(errors.New("run: --shrink is for the loss of a node, wanted --hosts or --sandbox"))
 	}
 	return nil
 }

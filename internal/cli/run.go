@@ -63,6 +63,7 @@ type runFlags struct {
 type runWay struct {
 	resume, plain, script bool
 	survivors             string
+	shrink                bool
 	route                 routeFlags
 }
 
@@ -145,7 +146,7 @@ func (f *runFlags) check() error {
 	if err := f.checkCaches(); err != nil {
 		return err
 	}
-	if err := checkSurvivors(f); err != nil {
+	if err := errors.Join(checkSurvivors(f), checkShrink(f)); err != nil {
 		return err
 	}
 	return f.route.check(&f.runWay, &f.caches)
@@ -192,8 +193,11 @@ prints again. --no-restart-from-start ends it.
 
 With --files a program that writes checkpoint files, and knows nothing of Byssus, gets caches, redundancy and spares for them: files
 whose names the expression has are led into the memory of nodes, count when nothing happens to them any more, and are copied to
-where the program has put them. After the loss of a node all of the newest are there again, and --restart-cmd goes on from them. With --survivors keep the ranks of a program that makes snapshots of its
-memory, and has no MPI, live on when one dies: another process takes its place, and all restore the newest.
+where the program has put them. After the loss of a node all of the newest are there again, and --restart-cmd goes on from them.
+
+With --survivors keep the ranks of a program that makes snapshots of its memory, and has no MPI, live on when one dies: another process
+takes its place, and all restore the newest. With --shrink, a program that goes on on any number of ranks (of package amt, say) is started
+again on the nodes that are left, with so many ranks fewer as the lost node had, unless there is a spare.
 
 A job without --job is called after its program, and leaves nothing behind when it finishes with exit code 0.`,
 		Example: `  byssus run -n 4 -- lmp -in in.melt
@@ -201,6 +205,7 @@ A job without --job is called after its program, and leaves nothing behind when 
   byssus run --resume --job melt -n 64 --every 30m -- ./app input
   byssus run -n 64 --hosts a,b,c,d,e --spares 1 --cache /dev/shm/byssus --every 10m -- ./app
   byssus run --plain --survivors keep -n 64 --hosts a,b,c,d,e --spares 1 --cache /dev/shm/byssus -- ./app
+  byssus run --plain --shrink -n 64 --hosts a,b,c,d --cache /dev/shm/byssus -- ./tasks
   byssus run -n 64 --hosts a,b,c,d,e --spares 1 --cache /dev/shm/byssus \
       --files 'rst\.(\d+)\..*' --restart-cmd 'lmp -in in.again' -- lmp -in in.melt`,
 		Args: func(_ *cobra.Command, args []string) error {
@@ -217,6 +222,7 @@ A job without --job is called after its program, and leaves nothing behind when 
 	cmd.Flags().BoolVar(&f.plain, "plain", false, "start PROGRAM as it is: it writes its checkpoints itself, by SCR's interface, and restarts from them")
 	cmd.Flags().BoolVar(&f.script, "script", false, "run PROGRAM once, as it is: it starts launchers (mpirun) by itself, of programs that write their checkpoints themselves")
 	cmd.Flags().StringVar(&f.survivors, "survivors", "end", "of a plain program without MPI, when a rank dies: end them and start all again, or keep them; another process takes its place")
+	cmd.Flags().BoolVar(&f.shrink, "shrink", false, "of a plain program that goes on on any number of ranks: start so many fewer when a node is lost for which there is no spare")
 	f.route.add(cmd)
 	cmd.Flags().BoolVar(&f.resume, "resume", false, "go on with --job if it has something to go on from; if it has finished, do nothing")
 	return cmd

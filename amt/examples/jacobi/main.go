@@ -2,10 +2,11 @@
 // elements of a collection, many more than there are ranks. Blocks tell their neighbours their edges, wherever these are; they change places
 // after each phase, and are saved.
 //
-//	jacobi [-blocks 6] [-cells 16] [-steps 60] [-every 10] [-dir DIRECTORY]
+//	jacobi [-blocks 6] [-cells 16] [-steps 60] [-every 10] [-dir DIRECTORY | -nodes]
 //
 // Run again with the same directory, and more steps, it goes on from what it has saved, on any number of ranks. What it prints does not
-// depend on that number, nor on how often it was interrupted.
+// depend on that number, nor on how often it was interrupted. With -nodes blocks are saved in the memory of the nodes, under byssus run
+// --plain --cache: when a node is lost, it is started again, and goes on by itself.
 package main
 
 import (
@@ -45,6 +46,7 @@ var (
 	steps  = flag.Int("steps", 60, "how many")
 	every  = flag.Int("every", 10, "steps of a phase, after which blocks change places, and are saved")
 	dir    = flag.String("dir", "", "where they are saved; nowhere if it is empty")
+	nodes  = flag.Bool("nodes", false, "they are saved in the memory of the nodes")
 )
 
 func init() {
@@ -162,9 +164,16 @@ func main() {
 }
 
 func program(c amt.Context) error {
+	var store amt.Store
+	switch {
+	case *nodes:
+		store = amt.Nodes("plate")
+	case *dir != "":
+		store = amt.Directory(*dir)
+	}
 	found, err := false, error(nil)
-	if *dir != "" {
-		found, err = amt.Restore(c, amt.Directory(*dir), &plate)
+	if store != nil {
+		found, err = amt.Restore(c, store, &plate)
 	}
 	if err == nil && !found {
 		err = plate.Create(c, amt.Index2{X: *blocks, Y: *blocks}, newBlock)
@@ -173,7 +182,7 @@ func program(c amt.Context) error {
 		fmt.Printf("goes on after %d steps\n", c.PhaseNumber()**every)
 	}
 	for err == nil && c.PhaseNumber()**every < *steps {
-		err = phase(c, (c.PhaseNumber()+1)**every)
+		err = phase(c, store, (c.PhaseNumber()+1)**every)
 	}
 	if err != nil {
 		return err
@@ -198,12 +207,12 @@ func broadcast(c amt.Context, m *amt.Method[amt.Index2, Block, Goal], until int)
 	}).Wait(c)
 }
 
-func phase(c amt.Context, until int) error {
+func phase(c amt.Context, store amt.Store, until int) error {
 	if err := broadcast(c, &start, until); err != nil {
 		return err
 	}
-	if err := c.Phase(amt.Random(uint64(until))); err != nil || *dir == "" {
+	if err := c.Phase(amt.Random(uint64(until))); err != nil || store == nil {
 		return err
 	}
-	return amt.Save(c, amt.Directory(*dir), &plate)
+	return amt.Save(c, store, &plate)
 }

@@ -428,7 +428,7 @@ func (n *cache) findFiles(r client.Request) client.Answered {
 	if prefix, ok := files.InPlace(dir); ok {
 		top = prefix
 	}
-	answer := client.Answered{Answer: client.Answer{Flags: r.Flags & client.FlagBypass, Dataset: r.Dataset}, Text: []string{top}}
+	answer := client.Answered{Answer: client.Answer{Flags: r.Flags & client.FlagBypass, Dataset: r.Dataset, Valid: uint32(m.Ranks)}, Text: []string{top}}
 	if rank >= m.Ranks {
 		return answer // more ranks than have written it
 	}

@@ -58,6 +58,7 @@ type Options struct {
 	Fault    string                                             // value of BYSSUS_FAULT
 	Hosts    []Host                                             // nodes elsewhere; none: the job runs on this machine
 	Spares   int                                                // of them, on which nothing runs at first
+	Shrink   bool                                               // of a plain job: ranks whose node is lost, and for which there is no spare, are not started again
 	Listen   func() (l net.Listener, address string, err error) // for the agents of these; where they reach it
 	Patience control.Patience                                   // for how long one of them may be silent
 	Caches   *Caches                                            // of these, nil: they write to the store of the job
@@ -201,7 +202,7 @@ func newServer(opt Options) *Server {
 	s := &Server{loop: newLoop(), opt: opt, began: time.Now(),
 		asked: asked{replies: map[uint64]chan coord.Result{}}, story: &story{sealedAt: map[uint64]time.Time{}}}
 	s.agents = &agents{loop: s.loop, opt: &s.opt, story: s.story, inbox: newInbox(), waiting: map[uint64]answer{}}
-	s.ranks = &ranks{loop: s.loop, opt: &s.opt, agents: s.agents, story: s.story, step: s.step, starts: starts{all: opt.Starts}, now: newIncarnation()}
+	s.ranks = &ranks{loop: s.loop, opt: &s.opt, agents: s.agents, story: s.story, step: s.step, starts: starts{all: opt.Starts}, count: opt.Spec.Ranks, now: newIncarnation()}
 	s.ranks.written = func() *written { return s.written }
 	s.datasets = &datasets{loop: s.loop, job: opt.Job, say: opt.Say, agents: s.agents, step: s.step}
 	s.record = &record{loop: s.loop, job: opt.Job, failed: s.complain}

@@ -31,6 +31,7 @@ type ranks struct {
 	step    func(coord.Event) // tells the machine
 
 	starts starts
+	count  int // of ranks, as they were placed last
 	now    *incarnation
 }
 
@@ -115,8 +116,8 @@ func (r *ranks) plain(image uint64) {
 	w.memory.reset()
 	w.book.Over()
 	w.book.Limit(image)
-	spec := r.spec(0)
 	r.place()
+	spec := r.spec(0)
 	if w.keeper != nil && image != 0 && !r.opt.Script {
 		if plan, err := w.keeper.Resume(w.guide(image)); err == nil && len(slices.Concat(plan.Ranks...)) == spec.Ranks {
 			for i, p := range r.agents.list {
@@ -143,7 +144,7 @@ func (r *ranks) plain(image uint64) {
 
 // places are the nodes of the ranks.
 func (r *ranks) places() []int {
-	at := make([]int, r.opt.Spec.Ranks)
+	at := make([]int, r.count)
 	for i, p := range r.agents.list {
 		for _, rank := range p.ranks {
 			at[rank] = i
@@ -238,6 +239,7 @@ func (r *ranks) launchFailed(err error) {
 // spec is what to start.
 func (r *ranks) spec(image uint64) launch.Spec {
 	spec := r.opt.Spec
+	spec.Ranks = r.count
 	spec.Fault = faults.ForRanks(r.opt.Fault, r.starts.all-1, image != 0, r.starts.images)
 	spec.Number, spec.RunDir = r.agents.start, agent.StartDir(r.opt.RunDir, r.agents.start)
 	spec.Recovers = r.opt.Job.Meta.Survivors == dataset.SurvivorsSpares
@@ -316,7 +318,7 @@ func (r *ranks) kill(how coord.KillHow) {
 	}
 	switch how {
 	case coord.KillAsk:
-		if len(r.now.here) < r.opt.Spec.Ranks { // those that it has started and that have not come here yet
+		if len(r.now.here) < r.count { // those that it has started and that have not come here yet
 			r.now.process.Signal(syscall.SIGINT)
 		}
 	case coord.KillRanks:
@@ -334,20 +336,41 @@ func (r *ranks) endProgress() {
 }
 
 // place gives each agent its ranks. At first they are spread over the nodes in blocks, without the spares; of those that
-// have lost their node the next start is on a spare, or where there are fewest.
+// have lost their node the next start is on a spare, or where there are fewest; of a job that shrinks, on a spare, or not at all.
 func (r *ranks) place() {
 	free := slices.DeleteFunc(slices.Clone(r.agents.list), func(p *peer) bool { return p.gone })
 	if r.starts.all == 1 || len(free) == len(r.agents.list) {
-		spreadOver(free[:max(len(free)-r.opt.Spares, 1)], r.opt.Spec.Ranks)
+		r.count = r.opt.Spec.Ranks
+		spreadOver(free[:max(len(free)-r.opt.Spares, 1)], r.count)
 		return
 	}
+	before := r.count
 	for _, p := range r.agents.list {
 		if !p.gone || len(p.ranks) == 0 {
 			continue
 		}
 		to := slices.MinFunc(free, func(a, b *peer) int { return cmp.Compare(len(a.ranks), len(b.ranks)) })
-		to.ranks = slices.Sorted(slices.Values(append(to.ranks, p.ranks...)))
+		if r.opt.Shrink && len(to.ranks) > 0 {
+			r.count -= len(p.ranks)
+		} else {
+			to.ranks = slices.Sorted(slices.Values(append(to.ranks, p.ranks...)))
+		}
 		p.ranks = nil
+	}
+	if r.count < before {
+		renumber(r.agents.list)
+		r.opt.Say(fmt.Sprintf("going on with %d ranks on the nodes that are left, %d before", r.count, before))
+	}
+}
+
+// renumber gives ranks the numbers from 0 on, on the nodes where they are.
+func renumber(list []*peer) {
+	next := 0
+	for _, p := range list {
+		for i := range p.ranks {
+			p.ranks[i] = next
+			next++
+		}
 	}
 }
 

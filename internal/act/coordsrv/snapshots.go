@@ -38,6 +38,7 @@ type circle struct {
 	group   *snapshots.Group // nil: there is none
 	stale   bool             // what the book has is of the time before the program was restored from images
 	members int
+	any     bool // a snapshot of another number of members is good as well
 	policy  snapshots.Policy
 	need    map[*peer]uint64 // bytes of the caches, for two snapshots
 	run     uint64
@@ -308,7 +309,7 @@ func (c *circle) enter(ask outputs.Ask, q snapshots.Question, a control.Asked, p
 			}
 			c.begun[q.Member] = begun{process{q.Node, a.Process}, a.Number, a.NFiles, order}
 			c.spares.began(c.name, q.Member)
-			c.policy = policy
+			c.policy, c.any = policy, a.Flags&client.FlagAny != 0
 		}
 		like := fmt.Sprintf("group %s of %d members", a.Text[0], a.NRanks)
 		if a.Text[1] != "" {
@@ -501,7 +502,7 @@ func (d *desk) Newest(then func(snapshots.Found)) {
 		all := d.book.List()
 		switch {
 		case a.Refused != "":
-		case a.Dataset != 0 && a.Label.Ranks != d.members:
+		case a.Dataset != 0 && a.Label.Ranks != d.members && !d.any:
 			f.Differ = fmt.Sprintf("%s is of %d members, wanted one of %d", a.Label.Name, a.Label.Ranks, d.members)
 		case a.Dataset == 0 && len(all) > 0:
 			f.Lost = fmt.Sprintf("%s counts, but it cannot be had: more is lost, or damaged, than its redundancy covers", all[len(all)-1].Name)

@@ -71,7 +71,7 @@ const bySignal = 128
 // startSpread starts the ranks on their nodes.
 func (r *ranks) startSpread(command, environ []string) {
 	to := r.agents.engaged()
-	at := make([]int, r.opt.Spec.Ranks)
+	at := make([]int, r.count)
 	sp := &spread{nodes: to, root: pmi.NewRoot(len(to)), left: map[int]bool{}}
 	for i, p := range to {
 		for _, rank := range p.ranks {
@@ -162,7 +162,7 @@ func (r *ranks) emptied(sp *spread) {
 // startLauncher starts an MPI's own launcher on the first of the nodes.
 func (r *ranks) startLauncher(command, environ []string) {
 	to := r.agents.engaged()
-	hosts := make([]string, r.opt.Spec.Ranks)
+	hosts := make([]string, r.count)
 	for _, p := range to {
 		for _, rank := range p.ranks {
 			hosts[rank] = p.name

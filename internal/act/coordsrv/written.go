@@ -512,11 +512,11 @@ func (w *written) offer() {
 
 // guide is the dataset that says where ranks are to run: this one, if it is of all, else the newest that is. 0: there is none.
 func (w *written) guide(image uint64) uint64 {
-	if w.keeper.Label(image).Ranks == w.s.opt.Spec.Ranks {
+	if w.keeper.Label(image).Ranks == w.s.ranks.count {
 		return image
 	}
 	for _, d := range w.book.Heads() {
-		if d.Ranks == w.s.opt.Spec.Ranks {
+		if d.Ranks == w.s.ranks.count {
 			return d.Number
 		}
 	}

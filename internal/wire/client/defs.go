@@ -43,7 +43,7 @@ const (
 	FlagOutput     = 2    // a result: it is copied to the prefix always
 	FlagBypass     = 4    // its files are in the prefix themselves
 	FlagMore       = 8    // the text goes on in the next message of this connection
-	FlagAny        = 16   // of ReqFetch: every rank's files are there for all, since the number of ranks is another
+	FlagAny        = 16   // of ReqEnter: a snapshot of another number of members is good as well
 	FlagNext       = 32   // of ReqWritten: the same of another rank follows on this connection; one answer is to all
 	FlagRestore    = 64   // of ReqEnter: with the newest snapshot; of its answer: there is one, to be read first
 	FlagDiffer     = 128  // of an answer that refuses: since members, or a snapshot, differ
@@ -77,7 +77,7 @@ type Answer struct {
 	Version uint16
 	Refused uint16 // 1: the text says why
 	Flags   uint32
-	Valid   uint32
+	Valid   uint32 // of ReqFetch: how many ranks the dataset has
 	Run     uint64
 	Dataset uint64
 	Length  uint32 // bytes of the text
