@@ -192,7 +192,7 @@ func program(c amt.Context) error {
 	}
 	sum, err := heat.Wait(c, uint64(*steps))
 	if err == nil && c.Rank() == 0 {
-		fmt.Printf("heat after %d steps: %v\n", *steps, sum)
+		fmt.Printf("heat after %d steps: %v\n", c.PhaseNumber()**every, sum)
 	}
 	return err
 }
