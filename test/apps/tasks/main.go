@@ -118,7 +118,7 @@ func program(c amt.Context) error {
 		if step == s.steps {
 			await(s.until)
 		}
-		if c.Rank() == s.dier && step == s.deadline && !found {
+		if c.Rank() == s.dier && step == s.deadline && !found && s.every <= s.steps {
 			if err := syscall.Kill(os.Getpid(), syscall.SIGKILL); err != nil {
 				return err
 			}
