@@ -57,30 +57,36 @@ type collectionRegistry struct {
 }
 
 // A CollectionOption says more of a collection.
-type CollectionOption[I any] func(*mappingOf[I])
+type CollectionOption[I any] func(*collectionOptions[I])
 
-// mappingOf is what options fill.
-type mappingOf[I any] struct {
+// collectionOptions is what options fill.
+type collectionOptions[I any] struct {
 	to    func(i, extent I, ranks int) int
+	graph bool
 	fault error
 }
+
+// Graph has what is shared within an element's state, by pointers, slices and maps, and circles of pointers, be shared again when it has
+// migrated, or was restored (pup.Graph). Without it the state is a tree: what two pointers lead to is two things then.
+func Graph[I any]() CollectionOption[I] { return func(o *collectionOptions[I]) { o.graph = true } }
 
 // MappedBy has an element of an index be made on the rank that a function gives, which is the same on all ranks and captures nothing.
 func MappedBy[I any](to func(i, extent I, ranks int) int) CollectionOption[I] {
 	fault := faultOf(reflect.ValueOf(to), *(*uintptr)(unsafe.Pointer(&to)))
-	return func(m *mappingOf[I]) { m.to, m.fault = to, errors.Join(m.fault, fault) }
+	return func(m *collectionOptions[I]) { m.to, m.fault = to, errors.Join(m.fault, fault) }
 }
 
 // Is names the collection: no other has the name, by which what is saved of it is found again. It is called once, from an init function.
 func (k *Collection[I, T]) Is(name string, opts ...CollectionOption[I]) {
 	_, file, line, _ := runtime.Caller(1)
 	e := &collectionEntry{name: name, at: fmt.Sprintf("%s:%d", path.Base(file), line)}
-	var m mappingOf[I]
+	var m collectionOptions[I]
 	for _, set := range opts {
 		set(&m)
 	}
 	var unfit error
 	k.state, unfit = codecOf[T]()
+	k.state.graph = m.graph && k.state.size == 0
 	e.fault = errors.Join(m.fault, unfit)
 	if name == "" {
 		e.fault = errors.Join(e.fault, errors.New("it has no name"))

@@ -6,6 +6,7 @@ import (
 	"reflect"
 	"unsafe"
 
+	"github.com/byssus-hpc/byssus/amt/internal/hang"
 	"github.com/byssus-hpc/byssus/amt/internal/rounds"
 )
 
@@ -44,6 +45,7 @@ type combination[V any] struct {
 type combiner interface {
 	settle()
 	reform(of membership, elements uint64) error
+	lacks() []hang.Lack
 }
 
 // Is says how two values are combined, a of the elements before those of b. It need not be commutative.
@@ -148,6 +150,16 @@ func (k *combination[V]) reform(of membership, elements uint64) error {
 		return fmt.Errorf("amt: %w", errHalfReduced)
 	}
 	return nil
+}
+
+// lacks are the elements here that have given no value for a reduction whose result is waited for.
+func (k *combination[V]) lacks() (all []hang.Lack) {
+	for number, ep := range k.waiting {
+		if elements := k.of.without(number); elements != "" {
+			all = append(all, hang.Lack{Epoch: ep.number(), Elements: elements, Why: fmt.Sprintf("gave no value for reduction %d", number)})
+		}
+	}
+	return all
 }
 
 var errHalfReduced = errors.New("it was modified when some elements had given their values for a reduction, and others had not: modify before, or when all have")

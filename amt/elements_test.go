@@ -251,7 +251,8 @@ func TestReductionWithout(t *testing.T) {
 		return err
 	})
 	var hang *amt.HangError
-	if !errors.As(err, &hang) || !strings.Contains(err.Error(), "reduction 4 of storm") {
+	if !errors.As(err, &hang) || !strings.Contains(err.Error(), `reduction 4 of storm" (collective`) ||
+		!strings.Contains(err.Error(), `-> element {3 0} of the collection "storm", and 32 more of rank 1: gave no value for reduction 4`) {
 		t.Errorf("found %v", err)
 	}
 }

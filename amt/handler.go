@@ -171,6 +171,7 @@ func faultOf(do reflect.Value, closure uintptr) error {
 type codec[M any] struct {
 	size   int           // of a payload; 0: it depends on the message
 	packer *pup.Codec[M] // if so
+	graph  bool          // what is shared in it is shared again afterwards
 }
 
 // codecOf finds how messages of a type travel: those without pointers as they lie in memory, all others as package pup
@@ -232,6 +233,9 @@ func (k codec[M]) unpack(payload []byte, m *M, short int) error {
 		}
 		return err
 	}
+	if k.graph {
+		return pup.Unmarshal(payload, m)
+	}
 	if len(payload) > short {
 		return k.packer.UnmarshalOwned(payload, m)
 	}
@@ -240,6 +244,14 @@ func (k codec[M]) unpack(payload []byte, m *M, short int) error {
 
 // sized packs a message whose size depends on it, once, behind what room returns when it is told how much it takes.
 func (k codec[M]) sized(m *M, room func(size int) ([]byte, error)) ([]byte, error) {
+	if k.graph {
+		packed, err := pup.Marshal(m, pup.Graph())
+		if err != nil {
+			return nil, err
+		}
+		b, err := room(len(packed))
+		return append(b, packed...), err
+	}
 	v := *m // so that only such messages are allocated
 	return k.packer.AppendSized(&v, func(size int) ([]byte, error) {
 		if size > maxPayload {

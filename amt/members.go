@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/byssus-hpc/byssus/amt/internal/hang"
 	"github.com/byssus-hpc/byssus/amt/internal/locate"
 )
 
@@ -122,6 +123,8 @@ type membership interface {
 	broadcast(ep *Epoch, from int, payload []byte)
 	rebalance(ep *Epoch, to Balancer)
 	phaseOver()
+	lacks() []hang.Lack
+	without(number uint64) string
 	changing
 }
 
@@ -304,6 +307,36 @@ func (m *members[I, T]) arrive(ep *Epoch, from int, payload []byte) {
 func (m *members[I, T]) phaseOver() {
 	m.machine.PhaseOver()
 	m.machine.Forget()
+}
+
+// lacks are the elements for which messages are held here.
+func (m *members[I, T]) lacks() (all []hang.Lack) {
+	m.machine.Held(func(key uint64, p *parked) {
+		all = append(all, hang.Lack{Epoch: p.ep.number(), Elements: fmt.Sprintf("element %v of the collection %q", m.extent.At(key), m.of.entry.name), Why: fmt.Sprintf("rank %d holds a message for it", m.r.self)})
+	})
+	return all
+}
+
+// without names the elements here that have given no value for a reduction with a number: the first, and how many more.
+func (m *members[I, T]) without(number uint64) string {
+	var first *element[I, T]
+	n := 0
+	for _, e := range m.elements.all {
+		if e.given > number {
+			continue
+		}
+		if n++; first == nil || e.key < first.key {
+			first = e
+		}
+	}
+	if first == nil {
+		return ""
+	}
+	text := fmt.Sprintf("element %v of the collection %q", first.index, m.of.entry.name)
+	if n > 1 {
+		text += fmt.Sprintf(", and %d more of rank %d", n-1, m.r.self)
+	}
+	return text
 }
 
 // rebalance has elements go where a balancer says.

@@ -26,6 +26,17 @@ func (r *rank) report() hang.Report {
 	for _, u := range r.epochs.unclaimed {
 		report.Failed = append(report.Failed, fmt.Sprintf("epoch %q (%s): %v", u.label, u.number(), u.err))
 	}
+	for _, k := range r.population.reductions {
+		report.Lacks = append(report.Lacks, k.(combiner).lacks()...)
+	}
+	for _, part := range r.collections {
+		if part != nil {
+			report.Lacks = append(report.Lacks, part.lacks()...)
+		}
+	}
+	slices.SortFunc(report.Lacks, func(a, b hang.Lack) int {
+		return cmp.Or(cmp.Compare(a.Epoch, b.Epoch), cmp.Compare(a.Elements, b.Elements))
+	})
 	for _, s := range r.operations.scopes {
 		of := hang.Scope{Label: fmt.Sprintf("%s, number %d", s.label, s.n), Asked: s.done + uint64(s.asked.len()), Done: s.done}
 		for _, a := range s.asked.all() {

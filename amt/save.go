@@ -193,7 +193,11 @@ func (k *Collection[I, T]) schema() (string, *pup.Codec[T], error) {
 	if err != nil {
 		return "", nil, fmt.Errorf("%v: %w", k.entry, err)
 	}
-	return hex.EncodeToString(codec.Schema()), codec, nil
+	schema := hex.EncodeToString(codec.Schema())
+	if k.state.graph {
+		schema += "-graph"
+	}
+	return schema, codec, nil
 }
 
 func (m *members[I, T]) describe() (checkpoint.Collection, error) {
@@ -214,7 +218,12 @@ func (m *members[I, T]) save(add func(number uint64, b []byte) error) error {
 	}
 	var b []byte
 	for _, e := range m.elements.inOrder() {
-		if b, err = codec.Append(b[:0], &e.value); err != nil {
+		if m.of.state.graph {
+			b, err = pup.Marshal(&e.value, pup.Graph())
+		} else {
+			b, err = codec.Append(b[:0], &e.value)
+		}
+		if err != nil {
 			return fmt.Errorf("%v: element %v: %w", m.of.entry, e.index, err)
 		}
 		if err := add(e.key, b); err != nil {
@@ -263,7 +272,13 @@ func (m *restored[I, T]) count() uint64 { return uint64(len(m.elements.all)) }
 func (m *restored[I, T]) restore(number uint64, b []byte) error {
 	index := m.extent.At(number)
 	var value T
-	if err := m.codec.Unmarshal(b, &value); err != nil {
+	var err error
+	if m.of.state.graph {
+		err = pup.Unmarshal(b, &value)
+	} else {
+		err = m.codec.Unmarshal(b, &value)
+	}
+	if err != nil {
 		return fmt.Errorf("%v: element %v: %w", m.of.entry, index, err)
 	}
 	if !m.make(number, number, value) {

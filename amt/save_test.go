@@ -1,6 +1,7 @@
 package amt_test
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"math/rand/v2"
@@ -35,6 +36,36 @@ type drawing struct {
 	Name   string
 	Shapes []shape
 	Step   int
+	Ring   *link // as many as steps, and around
+	Last   *link // of them
+}
+
+type link struct {
+	N    int
+	Next *link
+}
+
+// sew adds a link to a ring.
+func (d *drawing) sew(n int) {
+	l := &link{N: n}
+	if d.Last == nil {
+		d.Ring, l.Next = l, l
+	} else {
+		l.Next, d.Last.Next = d.Ring, l
+	}
+	d.Last = l
+}
+
+// around is how many links a ring has, and whether its last is what is known as the last.
+func (d *drawing) around() (n int, whole bool) {
+	if d.Ring == nil {
+		return 0, d.Last == nil
+	}
+	l := d.Ring
+	for n = 1; l.Next != d.Ring && n < 1000; n++ {
+		l = l.Next
+	}
+	return n, l == d.Last
 }
 
 var (
@@ -44,9 +75,10 @@ var (
 )
 
 func init() {
-	drawings.Is("drawings", amt.MappedBy(func(i, extent amt.Index3, ranks int) int { return (i.X*7 + i.Y*3 + i.Z) % ranks }))
+	drawings.Is("drawings", amt.Graph[amt.Index3](), amt.MappedBy(func(i, extent amt.Index3, ranks int) int { return (i.X*7 + i.Y*3 + i.Z) % ranks }))
 	draw.Is(&drawings, func(_ amt.At[amt.Index3], d *drawing, m *step) {
 		d.Step++
+		d.sew(d.Step)
 		if m.ID%2 == 0 {
 			d.Shapes = append(d.Shapes, &square{float64(m.ID)})
 		} else {
@@ -81,14 +113,19 @@ func init() { totals.Is(func(a, b float64) float64 { return a + b }) }
 // result does not depend on where elements are, but on all that they have.
 func result(c amt.Context) (float64, error) {
 	sum := 0.0
+	var torn error
 	drawings.Each(c, func(i amt.Index3, d *drawing) {
+		if n, whole := d.around(); n != d.Step || !whole {
+			torn = fmt.Errorf("drawing %v: its ring has %d links, whole %v, wanted %d", i, n, whole, d.Step)
+		}
 		for k, s := range d.Shapes {
 			sum += float64(k+1) * s.area() * float64(1+i.X+i.Y*5+i.Z*11)
 		}
 		sum += float64(d.Step) * float64(len(d.Name))
 	})
 	mirrored.Each(c, func(i amt.Index1, v *uint64) { sum += float64(*v) * float64(i.X+1) })
-	return totals.All(c, sum)
+	all, err := totals.All(c, sum)
+	return all, errors.Join(torn, err)
 }
 
 // begins makes the collections, or brings them back.

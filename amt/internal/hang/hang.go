@@ -20,8 +20,12 @@ type Report struct {
 	Tasks  []Task
 	Epochs []Epoch
 	Scopes []Scope
+	Lacks  []Lack
 	Failed []string // epochs that are over and have failed, and why; nobody has waited for them yet
 }
+
+// A Lack is elements of a collection for which an epoch waits.
+type Lack struct{ Epoch, Elements, Why string }
 
 // A Task is one that waits for an epoch.
 type Task struct{ Name, Epoch, Holds string } // the epoch that it waits for, and that which is not over before it
@@ -91,6 +95,9 @@ func New(reports []Report) *Graph {
 		}
 		for _, e := range r.Epochs {
 			g.epoch(r.Rank, e, name)
+		}
+		for _, l := range r.Lacks {
+			g.add(name(l.Epoch), l.Elements, l.Why)
 		}
 	}
 	g.missing(reports, name)
