@@ -87,7 +87,9 @@ func (k *Collection[I, T]) Is(name string, opts ...CollectionOption[I]) {
 	var unfit error
 	k.state, unfit = codecOf[T]()
 	k.state.graph = m.graph && k.state.size == 0
-	e.fault = errors.Join(m.fault, unfit)
+	if e.fault = m.fault; unfit != nil {
+		e.fault = errors.Join(e.fault, fmt.Errorf("its elements cannot be saved: %w", unfit))
+	}
 	if name == "" {
 		e.fault = errors.Join(e.fault, errors.New("it has no name"))
 	}

@@ -38,6 +38,9 @@ var (
 	keeping      amt.Handler[number]
 	never        amt.Handler[number]
 	kept         = &struct{ c amt.Context }{}
+
+	wrongElements amt.Collection[amt.Index1, withChannel]
+	wrongElement  amt.Collection[amt.Index1, worker]
 )
 
 func init() {
@@ -58,6 +61,15 @@ func init() {
 		wrong.Is(func(amt.Context, *number) {}, 1, 2)
 	case "nil":
 		wrong.Is(nil)
+	case "element":
+		wrongElements.Is("wrong")
+	case "two names":
+		wrongElement.Is("workers")
+	case "no name":
+		wrongElement.Is("")
+	case "mapping":
+		shift := len(os.Args)
+		wrongElement.Is("wrong", amt.MappedBy(func(i, _ amt.Index1, ranks int) int { return (i.X + shift) % ranks }))
 	}
 	waiting.Is(func(c amt.Context, _ *number) {
 		if err := c.Rooted("inside", func(amt.Context) error { return nil }).Wait(c); err == nil {
@@ -85,6 +97,10 @@ func TestFaults(t *testing.T) {
 		"twice":      "it is said twice what it is",
 		"priorities": "it is given two priorities",
 		"nil":        "its function is nil",
+		"element":    "its elements cannot be saved: ",
+		"two names":  `its name is that of the collection "workers"`,
+		"no name":    "it has no name",
+		"mapping":    "captures variables, which other ranks do not have",
 	} {
 		cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestFaults$")
 		cmd.Env = append(os.Environ(), faultVariable+"="+fault)

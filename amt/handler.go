@@ -84,8 +84,9 @@ var errTwoPriorities = errors.New("it is given two priorities")
 func (h *Handler[M]) is(do func(c Context, m *M), fault error, priority ...Priority) {
 	e := newEntry(reflect.TypeFor[M](), reflect.ValueOf(do), fault, priority)
 	var unfit error
-	h.code, unfit = codecOf[M]()
-	e.fault = errors.Join(e.fault, unfit)
+	if h.code, unfit = codecOf[M](); unfit != nil {
+		e.fault = errors.Join(e.fault, fmt.Errorf("its message cannot be sent: %w", unfit))
+	}
 	if h.entry != nil {
 		e.fault = errors.New("it is said twice what it is")
 	}
@@ -186,7 +187,7 @@ func codecOf[M any]() (codec[M], error) {
 	}
 	packer, err := pup.CodecOf[M]()
 	if err != nil {
-		return codec[M]{}, fmt.Errorf("its message cannot be sent: %w", err)
+		return codec[M]{}, err
 	}
 	return codec[M]{packer: packer}, nil
 }

@@ -52,8 +52,9 @@ func (h *Method[I, T, M]) Is(of *Collection[I, T], do func(c At[I], element *T, 
 func (h *Method[I, T, M]) is(of *Collection[I, T], do func(c At[I], element *T, m *M), fault error, priority []Priority) {
 	e := newEntry(reflect.TypeFor[M](), reflect.ValueOf(do), fault, priority)
 	var unfit error
-	h.code, unfit = codecOf[M]()
-	e.fault = errors.Join(e.fault, unfit)
+	if h.code, unfit = codecOf[M](); unfit != nil {
+		e.fault = errors.Join(e.fault, fmt.Errorf("its message cannot be sent: %w", unfit))
+	}
 	if of == nil {
 		e.fault = errors.Join(e.fault, errors.New("its collection is nil"))
 	}

@@ -42,6 +42,7 @@ func TestOwnPrograms(t *testing.T) {
 		"*mine keeps memory of the message m",
 		"a handler waits for the reply of squares",
 		"a handler calls c.Modify",
+		"shift is captured by a collection",
 	}
 	misused := 0 // by programs which the runtime tells of their misuse
 	for line := range strings.Lines(string(out)) {
