@@ -9,14 +9,17 @@ import (
 	"unsafe"
 )
 
-// A Callback says where a reply of type R is to go: to a handler of some rank, with a tag by which that knows what it is for. It is plain
-// data: a message may carry it, to be handed on to whoever will know the reply. CallbackTo and Call make one; its fields are there for
-// package pup.
+// A Callback says where a reply of type R is to go: to a handler of some rank, or to an element, with a tag by which that knows what it is for.
+// It is plain data: a message may carry it, to be handed on to whoever will know the reply. CallbackTo, CallbackToElement and Call make one; its
+// fields are there for package pup.
 type Callback[R any] struct {
-	To      int32
-	Handler int32 // its number, which is the same on all ranks
+	To      int32 // -1: to an element
+	Handler int32 // its number, or that of a method, which is the same on all ranks
 	Tag     uint64
+	Element uint64 // the number of its index
 }
+
+const toElement = -1
 
 // A Reply is the message of a callback's handler.
 type Reply[R any] struct {
@@ -34,15 +37,56 @@ func CallbackTo[R any](c Context, h *Handler[Reply[R]], tag uint64) Callback[R] 
 	return cb
 }
 
+// CallbackToElement makes a callback to a method of an element, wherever that is by then.
+func CallbackToElement[I Index[I], T, R any](c Context, h *Method[I, T, Reply[R]], i I, tag uint64) Callback[R] {
+	f := c.live()
+	cb := Callback[R]{To: toElement, Tag: tag}
+	if h.entry == nil {
+		return cb
+	}
+	cb.Handler = int32(h.entry.id)
+	s := h.of.members(f.r)
+	if s == nil {
+		c.Fail(h.trouble(f, errors.New("its collection was not created")))
+		return cb
+	}
+	var ok bool
+	if cb.Element, ok = s.extent.Number(i); !ok {
+		c.Fail(h.trouble(f, fmt.Errorf("there is no index %v: the extent is %v", i, s.extent)))
+	}
+	return cb
+}
+
 // Send sends the reply, within the epoch of the context. What is wrong with it fails that.
 func (cb Callback[R]) Send(c Context, value *R) {
 	f := c.own()
+	if cb.To == toElement {
+		cb.sendToElement(c, value)
+		return
+	}
 	h, err := cb.handler(f.r)
 	if err != nil {
 		c.Fail(fmt.Errorf("amt: rank %d: %s cannot reply: %w", f.r.self, f.who(), err))
 		return
 	}
 	h.Send(c, int(cb.To), &Reply[R]{*value, cb.Tag})
+}
+
+// replier is a method that takes replies.
+type replier[R any] interface {
+	sendReply(c Context, key uint64, m *Reply[R])
+}
+
+func (cb Callback[R]) sendToElement(c Context, value *R) {
+	r := c.f.r
+	n := int(cb.Handler) - int(firstHandler)
+	if n >= 0 && n < len(r.dispatcher.table) {
+		if h, ok := r.dispatcher.table[n].handler.(replier[R]); ok {
+			h.sendReply(c, cb.Element, &Reply[R]{*value, cb.Tag})
+			return
+		}
+	}
+	c.Fail(fmt.Errorf("amt: rank %d: %s cannot reply: it has a Callback of %v to an element that CallbackToElement has not made", r.self, c.f.who(), reflect.TypeFor[R]()))
 }
 
 // handler is that of the callback, if it is one that takes such replies.

@@ -93,6 +93,92 @@ func TestElementsWrong(t *testing.T) {
 	}
 }
 
+type question struct {
+	N     uint64
+	Reply amt.Callback[uint64]
+}
+
+type asker struct{ Sum, Tags uint64 }
+
+var (
+	askers  amt.Collection[amt.Index1, asker]
+	puts    amt.Method[amt.Index1, asker, number]
+	replies amt.Method[amt.Index1, asker, amt.Reply[uint64]]
+	squared  amt.Handler[question]
+	told    amt.Method[amt.Index1, asker, question]
+)
+
+func init() {
+	askers.Is("askers")
+	puts.Is(&askers, func(c amt.At[amt.Index1], _ *asker, m *number) {
+		squared.Send(c.Context, int(m.X)%c.Ranks(), &question{m.X, amt.CallbackToElement(c.Context, &replies, c.Index(), m.X)})
+		c.MoveTo(int(m.X+1) % c.Ranks()) // the reply finds it
+	})
+	replies.Is(&askers, func(c amt.At[amt.Index1], a *asker, m *amt.Reply[uint64]) {
+		a.Sum, a.Tags = a.Sum+m.Value, a.Tags+m.Tag
+		c.MoveTo(int(m.Value) % c.Ranks())
+	})
+	squared.Is(func(c amt.Context, q *question) { // by another element
+		told.SendAt(c, amt.Index1{X: int(q.N) % 9}, q, amt.Priority(q.N%3))
+	})
+	told.Is(&askers, func(c amt.At[amt.Index1], _ *asker, q *question) {
+		square := q.N * q.N
+		q.Reply.Send(c.Context, &square)
+	})
+}
+
+// TestCallbackToElement: replies find the element that they are for, wherever it went meanwhile; messages with priorities, too.
+func TestCallbackToElement(t *testing.T) {
+	for ranks := 1; ranks <= 4; ranks++ {
+		amttest.Run(t, ranks, func(c amt.Context) error {
+			if err := askers.Create(c, amt.Index1{X: 9}, func(amt.Index1) (asker, error) { return asker{}, nil }); err != nil {
+				return err
+			}
+			err := c.Collective("ask", func(c amt.Context) error {
+				for n := uint64(c.Rank()); n < 180; n += uint64(c.Ranks()) {
+					puts.Send(c, amt.Index1{X: int(n % 9)}, &number{n})
+				}
+				return nil
+			}).Wait(c)
+			if err != nil {
+				return err
+			}
+			var wrong error
+			askers.Each(c, func(i amt.Index1, a *asker) {
+				want := asker{}
+				for n := uint64(i.X); n < 180; n += 9 {
+					want.Sum, want.Tags = want.Sum+n*n, want.Tags+n
+				}
+				if *a != want {
+					wrong = fmt.Errorf("element %v has %v, wanted %v", i, *a, want)
+				}
+			})
+			return wrong
+		})
+	}
+	for want, cb := range map[string]amt.Callback[uint64]{
+		"to an element that CallbackToElement has not made": {To: -1, Handler: 1},
+		"there is no index {77}: the extent is {9}":         {},
+	} {
+		err := amttest.Try(t, 2, func(c amt.Context) error {
+			if err := askers.Create(c, amt.Index1{X: 9}, func(amt.Index1) (asker, error) { return asker{}, nil }); err != nil {
+				return err
+			}
+			return c.Collective("wrong", func(c amt.Context) error {
+				if cb.To == 0 {
+					amt.CallbackToElement(c, &replies, amt.Index1{X: 77}, 0)
+					return nil
+				}
+				cb.Send(c, new(uint64))
+				return nil
+			}).Wait(c)
+		})
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("found %v, wanted %s", err, want)
+		}
+	}
+}
+
 // TestPinned: an element stays while a task of it runs, and goes when that has ended.
 func TestPinned(t *testing.T) {
 	amttest.Run(t, 3, func(c amt.Context) error {

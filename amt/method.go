@@ -72,17 +72,17 @@ func (h *Method[I, T, M]) Send(c Context, i I, m *M) {
 	f := c.own()
 	r, ep := f.r, f.ep
 	if h.entry == nil || h.entry.fault != nil || f.task != nil || r.outgoing.reached == 0 || ep.gate.closed() {
-		h.sendRarely(f, i, m)
+		h.sendRarely(f, i, m, nil)
 		return
 	}
 	s := h.of.members(r)
 	if s == nil {
-		h.sendRarely(f, i, m)
+		h.sendRarely(f, i, m, nil)
 		return
 	}
 	key, ok := s.extent.Number(i)
 	if !ok {
-		h.sendRarely(f, i, m)
+		h.sendRarely(f, i, m, nil)
 		return
 	}
 	to, stamp := r.self, locate.Stamp{Origin: int32(r.self)}
@@ -138,8 +138,13 @@ func (h *Method[I, T, M]) sendPacked(f *frame, to int, key uint64, stamp locate.
 	f.r.outgoing.record(to, h.entry.what, f.ep.id, record)
 }
 
+// SendAt is Send with a priority for this message, in place of its method's.
+func (h *Method[I, T, M]) SendAt(c Context, i I, m *M, priority Priority) {
+	h.sendRarely(c.own(), i, m, &priority)
+}
+
 // sendRarely is Send where something is special, or wrong. The message looks for its element when it is handled here.
-func (h *Method[I, T, M]) sendRarely(f *frame, i I, m *M) {
+func (h *Method[I, T, M]) sendRarely(f *frame, i I, m *M, priority *Priority) {
 	f.waitForRoom()
 	record, err := h.checked(f, i, m)
 	ep := f.ep
@@ -148,7 +153,11 @@ func (h *Method[I, T, M]) sendRarely(f *frame, i I, m *M) {
 			ep.fail(err)
 			return
 		}
-		ep.post(f.r.self, h.entry.what, record)
+		w := h.entry.what
+		if priority != nil {
+			w = whatOf(h.entry.id, *priority)
+		}
+		ep.post(f.r.self, w, record)
 	}
 	if f.task != nil {
 		f.r.memory.askToSend(len(record), post)
@@ -187,6 +196,16 @@ func (h *Method[I, T, M]) trouble(f *frame, err error) error {
 		what = h.entry
 	}
 	return fmt.Errorf("amt: rank %d: %s cannot send %v: %w", f.r.self, f.who(), what, err)
+}
+
+// sendReply sends the reply of a callback to an element.
+func (h *Method[I, T, M]) sendReply(c Context, key uint64, m *M) {
+	s := h.of.members(c.f.r)
+	if s == nil || key >= s.indices {
+		c.Fail(h.trouble(c.f, errors.New("its collection was not created")))
+		return
+	}
+	h.Send(c, s.extent.At(key), m)
 }
 
 // receive takes a message from a rank: its element runs it if it is here.
