@@ -104,7 +104,7 @@ var (
 	askers  amt.Collection[amt.Index1, asker]
 	puts    amt.Method[amt.Index1, asker, number]
 	replies amt.Method[amt.Index1, asker, amt.Reply[uint64]]
-	squared  amt.Handler[question]
+	squared amt.Handler[question]
 	told    amt.Method[amt.Index1, asker, question]
 )
 

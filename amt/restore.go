@@ -115,6 +115,9 @@ func (c Context) restore(from Store, m *checkpoint.Manifest, of []Saved) (err er
 	if s, err = allKnow(c, s, nil); err == nil {
 		err = complete(c, m, s, absent)
 	}
+	for i := 0; i < len(to) && err == nil; i++ {
+		err = to[i].finish(c)
+	}
 	return err
 }
 

@@ -2,7 +2,6 @@ package amt
 
 import (
 	"bytes"
-	"encoding/hex"
 	"errors"
 	"fmt"
 
@@ -10,7 +9,7 @@ import (
 	"github.com/byssus-hpc/byssus/pup"
 )
 
-// Saved is a collection, of any type.
+// Saved is a Collection or a Group, of any type.
 type Saved interface {
 	saver(r *rank) (saver, error)
 	restorer(r *rank, in *checkpoint.Collection) (restorer, error)
@@ -31,6 +30,7 @@ type restorer interface {
 	restore(number uint64, b []byte) error
 	missing() string
 	count() uint64
+	finish(c Context) error // when all ranks have all of theirs
 }
 
 // A state of a checkpoint on some ranks, or all, is what they tell each other.
@@ -189,11 +189,10 @@ func (k *Collection[I, T]) saver(r *rank) (saver, error) {
 
 // schema is that of elements, which a checkpoint must have.
 func (k *Collection[I, T]) schema() (string, *pup.Codec[T], error) {
-	codec, err := pup.CodecOf[T]()
+	schema, codec, err := schemaOf[T]()
 	if err != nil {
 		return "", nil, fmt.Errorf("%v: %w", k.entry, err)
 	}
-	schema := hex.EncodeToString(codec.Schema())
 	if k.state.graph {
 		schema += "-graph"
 	}
@@ -266,6 +265,8 @@ func (m *restored[I, T]) homeOf(number uint64) (int, bool) {
 	}
 	return m.home(number), true
 }
+
+func (m *restored[I, T]) finish(Context) error { return nil }
 
 func (m *restored[I, T]) count() uint64 { return uint64(len(m.elements.all)) }
 
