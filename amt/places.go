@@ -13,7 +13,7 @@ const PlacesVariable = "BYSSUS_AMT_PLACES"
 
 const (
 	defaultPlaces = 1 << 10
-	mostPlaces    = 1 << 30
+	mostPlaces    = 1 << 24
 )
 
 // remembered reads PlacesVariable.
