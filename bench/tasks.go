@@ -83,7 +83,9 @@ func (b *bench) tasks(ctx context.Context) error {
 		}
 		b.taskLines(mpi, order, raw, ours)
 		b.pairLines(mpi, ours)
-		sample{name: "Tasks/METG/elements-to-MPI/" + mpi, unit: "ns/op", native: raw["METG"], byssus: ours["METG/elements"], limit: "none"}.print(b.out)
+		for _, name := range []string{"METG1", "METG8"} {
+			sample{name: "Tasks/" + name + "/" + mpi + "/raw", unit: "ns/op", native: raw[name], byssus: ours[name+"/elements"], limit: "none"}.print(b.out)
+		}
 		sample{name: "Tasks/RawThreads/" + mpi, unit: "ns/op", native: single["RoundTrip8B"], byssus: raw["RoundTrip8B"], other: "serialized",
 			limit: "none: raw MPI for threads that take turns, which is what the others are compared with (native is by MPI_Init)"}.print(b.out)
 		sample{name: "Tasks/RawReceives/" + mpi, unit: "ns/op", native: raw["Allreduces1000"], byssus: raw["AllreducesBesideReceives"], other: "beside-receives",

@@ -76,7 +76,7 @@ static void beside_receives(void)
 	MPI_Comm_free(&comm);
 }
 
-enum { COLUMNS = 16, STEPS = 100, GRAINS = 11, FINEST = 16, ROUNDS = 20 };
+enum { COLUMNS = 16, STEPS = 100, GRAINS = 15, ROUNDS = 20 };
 
 static int ranks;
 
@@ -87,10 +87,10 @@ static unsigned long compute(unsigned long v, int turns)
 }
 
 /* The steps of a stencil: each rank has a block of columns, and exchanges those at its ends in every step. */
-static unsigned long stencil(int turns)
+static unsigned long stencil(int columns, int turns)
 {
 	static unsigned long old[COLUMNS + 2], value[COLUMNS + 2];
-	int n = COLUMNS / ranks, below = rank ? rank - 1 : MPI_PROC_NULL, above = rank + 1 < ranks ? rank + 1 : MPI_PROC_NULL;
+	int n = columns / ranks, below = rank ? rank - 1 : MPI_PROC_NULL, above = rank + 1 < ranks ? rank + 1 : MPI_PROC_NULL;
 	for (int step = 0; step < STEPS; step++) {
 		if (step > 0) {
 			MPI_Request request[4];
@@ -107,7 +107,7 @@ static unsigned long stencil(int turns)
 }
 
 /* Prints the granularity of tasks, in the time of all ranks, at which half of the time is theirs. */
-static void granularity(void)
+static void granularity(int columns)
 {
 	double took[GRAINS], turn, part = 0;
 	unsigned long sum = 0;
@@ -116,19 +116,19 @@ static void granularity(void)
 		for (int round = 0; round < ROUNDS; round++) {
 			MPI_Barrier(MPI_COMM_WORLD);
 			double begin = MPI_Wtime();
-			sum += stencil(FINEST << g);
+			sum += stencil(columns, 1 << g);
 			MPI_Barrier(MPI_COMM_WORLD);
-			double task = (MPI_Wtime() - begin) * ranks / (COLUMNS * STEPS);
+			double task = (MPI_Wtime() - begin) * ranks / (columns * STEPS);
 			if (task < took[g]) took[g] = task;
 		}
 	}
-	turn = took[GRAINS - 1] / (FINEST << (GRAINS - 1));
+	turn = took[GRAINS - 1] / (1 << (GRAINS - 1));
 	for (int g = 0; g < GRAINS; g++) {
 		double last = part;
-		part = turn * (FINEST << g) / took[g];
+		part = turn * (1 << g) / took[g];
 		if (part < 0.5) continue;
 		double metg = g == 0 ? took[0] : took[g - 1] + (took[g] - took[g - 1]) * (0.5 - last) / (part - last);
-		if (rank == 0 && sum) printf("tasks METG %.1f\n", metg * 1e9);
+		if (rank == 0 && sum) printf("tasks METG%d %.1f\n", columns / ranks, metg * 1e9);
 		return;
 	}
 }
@@ -148,7 +148,10 @@ int main(int argc, char **argv)
 	measure("Allreduces1000", reductions, 1000);
 	measure("AllreduceSingle", reductions, 200);
 	beside_receives();
-	if (argc == 1) granularity();
+	if (argc == 1) {
+		granularity(ranks);
+		granularity(COLUMNS);
+	}
 	MPI_Finalize();
 	return 0;
 }

@@ -11,12 +11,14 @@ import (
 // The minimum effective task granularity of a stencil in one dimension, as Task-Bench has it: each of some columns has a task in every
 // step, which needs what the tasks of its neighbours gave in the step before. The shorter tasks are, the less of the processors'
 // time is theirs; the granularity at which it is a half is how fine a program may be cut. bench/c/tasks.c has the same in MPI.
+//
+// It is measured with a column for each rank, as Task-Bench does, and with many.
 const (
-	columns = 16 // of all ranks
+	columns = 16 // at most, of all ranks
 	steps   = 100
 
-	finest, coarsest = 16, 16 << 10 // turns of a task's loop
-	half             = 0.5          // of the time
+	coarsest = 16 << 10 // turns of a task's loop; the finest have one
+	half     = 0.5      // of the time
 )
 
 // A column of the stencil. It has begun when its step is not 0. What a neighbour gives may come a step ahead.
@@ -33,9 +35,10 @@ type need struct {
 	Value        uint64
 }
 
-// A row is what a rank has of the columns that are no elements, and for how many turns its tasks run.
+// A row is what a rank has of the columns that are no elements, and which of them have tasks of how many turns.
 type row struct {
 	columns [columns]column
+	stride  int // every so many columns
 	turns   int
 }
 
@@ -52,26 +55,25 @@ var (
 func init() {
 	grid.Is("grid")
 	gridStart.Is(&grid, func(c amt.At[amt.Index1], e *column, _ *word) {
-		e.task(c.Context, c.Index().X, rows.Of(c.Context).turns, tellElement)
-		e.advance(c.Context, c.Index().X, rows.Of(c.Context).turns, tellElement)
+		rows.Of(c.Context).start(c.Context, e, c.Index().X, tellElement)
 	})
 	gridNeed.Is(&grid, func(c amt.At[amt.Index1], e *column, m *need) {
 		e.take(m)
-		e.advance(c.Context, c.Index().X, rows.Of(c.Context).turns, tellElement)
+		rows.Of(c.Context).advance(c.Context, e, m.Column, tellElement)
 	})
 	rowStart.Is(func(c amt.Context, _ *word) {
 		r := rows.Of(c)
 		for x := range r.columns {
 			if owner(x, c.Ranks()) == c.Rank() {
-				r.columns[x].task(c, x, r.turns, tellHandler)
-				r.columns[x].advance(c, x, r.turns, tellHandler)
+				r.start(c, &r.columns[x], x, tellHandler)
 			}
 		}
 	})
 	rowNeed.Is(func(c amt.Context, m *need) {
 		r := rows.Of(c)
-		r.columns[m.Column].take(m)
-		r.columns[m.Column].advance(c, m.Column, r.turns, tellHandler)
+		e := &r.columns[m.Column]
+		e.take(m)
+		r.advance(c, e, m.Column, tellHandler)
 	})
 }
 
@@ -81,10 +83,10 @@ func owner(x, ranks int) int { return x * ranks / columns }
 func tellElement(c amt.Context, m *need) { gridNeed.Send(c, amt.Index1{X: m.Column}, m) }
 func tellHandler(c amt.Context, m *need) { rowNeed.Send(c, owner(m.Column, c.Ranks()), m) }
 
-// newColumn has not begun.
-func newColumn(x int) column {
+// clear makes a column that has not begun.
+func (r *row) clear(x int) column {
 	neighbours := 2
-	if x == 0 || x == columns-1 {
+	if x == 0 || x+r.stride >= columns {
 		neighbours = 1
 	}
 	return column{Missed: [2]int{neighbours, neighbours}}
@@ -95,23 +97,30 @@ func (e *column) take(m *need) {
 	e.Missed[m.Step%2]--
 }
 
+func (r *row) start(c amt.Context, e *column, x int, tell func(c amt.Context, m *need)) {
+	if x%r.stride == 0 {
+		r.task(c, e, x, tell)
+		r.advance(c, e, x, tell)
+	}
+}
+
 // advance runs tasks, as long as there is what they need.
-func (e *column) advance(c amt.Context, x, turns int, tell func(c amt.Context, m *need)) {
+func (r *row) advance(c amt.Context, e *column, x int, tell func(c amt.Context, m *need)) {
 	for of := e.Step % 2; e.Step > 0 && e.Missed[of] == 0; of = e.Step % 2 {
 		e.Value += e.Inputs[of]
-		e.Inputs[of], e.Missed[of] = 0, newColumn(x).Missed[0]
-		e.task(c, x, turns, tell)
+		e.Inputs[of], e.Missed[of] = 0, r.clear(x).Missed[of]
+		r.task(c, e, x, tell)
 	}
 }
 
 // task is that of a step. After the last one, the column has not begun.
-func (e *column) task(c amt.Context, x, turns int, tell func(c amt.Context, m *need)) {
-	e.Value = compute(e.Value, turns)
+func (r *row) task(c amt.Context, e *column, x int, tell func(c amt.Context, m *need)) {
+	e.Value = compute(e.Value, r.turns)
 	if e.Step++; e.Step == steps {
 		e.Step = 0
 		return
 	}
-	for _, to := range [2]int{x - 1, x + 1} {
+	for _, to := range [2]int{x - r.stride, x + r.stride} {
 		if to >= 0 && to < columns {
 			tell(c, &need{to, e.Step, e.Value})
 		}
@@ -126,58 +135,73 @@ func compute(v uint64, turns int) uint64 {
 	return v
 }
 
-// granularity is the METG of some kinds of tasks, which are timed by turns: each is the best of batches.
+// granularity is the METG of handlers and elements, of a column for each rank and of many.
 func granularity(c amt.Context, batches int) error {
-	r := rows.Of(c)
-	for x := range r.columns {
-		r.columns[x] = newColumn(x)
-	}
-	err := grid.Create(c, amt.Index1{X: columns}, func(i amt.Index1) (column, error) { return newColumn(i.X), nil })
-	if err != nil {
-		return err
-	}
-	kinds := []func() error{
-		func() error { return epoch(c, func(c amt.Context) { rowStart.Broadcast(c, &word{}) }) },
-		func() error { return epoch(c, func(c amt.Context) { gridStart.Broadcast(c, &word{}) }) },
-	}
-	took := make([][]float64, len(kinds)) // nanoseconds of all ranks for a task, by kind and grain
-	for turns := finest; turns <= coarsest; turns *= 2 {
-		r.turns = turns
-		for i, run := range kinds {
-			took[i] = append(took[i], math.Inf(1))
-			for range batches {
-				if err := c.Collective("ready", func(amt.Context) error { return nil }).Wait(c); err != nil {
-					return err
-				}
-				begin := time.Now()
-				if err := run(); err != nil {
-					return err
-				}
-				last := len(took[i]) - 1
-				took[i][last] = min(took[i][last], float64(time.Since(begin).Nanoseconds())*float64(c.Ranks())/(columns*steps))
+	for _, stride := range []int{columns / c.Ranks(), 1} {
+		r := rows.Of(c)
+		r.stride = stride
+		for x := range r.columns {
+			r.columns[x] = r.clear(x)
+		}
+		if stride > 1 {
+			err := grid.Create(c, amt.Index1{X: columns}, func(i amt.Index1) (column, error) { return r.clear(i.X), nil })
+			if err != nil {
+				return err
 			}
 		}
-	}
-	if c.Rank() == 0 {
-		fmt.Printf("tasks METG/handlers %.1f\ntasks METG/elements %.1f\n", metg(took[0]), metg(took[1]))
+		grid.Each(c, func(i amt.Index1, e *column) { *e = r.clear(i.X) })
+		handlers, elements, err := stencil(c, r, batches)
+		if err != nil {
+			return err
+		}
+		if each := columns / stride / c.Ranks(); c.Rank() == 0 {
+			fmt.Printf("tasks METG%d/handlers %.1f\ntasks METG%d/elements %.1f\n", each, metg(handlers), each, metg(elements))
+		}
 	}
 	return nil
+}
+
+// stencil times it for all grains, by turns: the best of batches, in nanoseconds of all ranks for a task.
+func stencil(c amt.Context, r *row, batches int) (handlers, elements []float64, err error) {
+	tasks := float64(columns / r.stride * steps)
+	for r.turns = 1; r.turns <= coarsest; r.turns *= 2 {
+		best := [2]float64{math.Inf(1), math.Inf(1)}
+		for batch := range 2 * batches {
+			if err := c.Collective("ready", func(amt.Context) error { return nil }).Wait(c); err != nil {
+				return nil, nil, err
+			}
+			begin := time.Now()
+			err := epoch(c, func(c amt.Context) {
+				if batch%2 == 0 {
+					rowStart.Broadcast(c, &word{})
+				} else {
+					gridStart.Broadcast(c, &word{})
+				}
+			})
+			if err != nil {
+				return nil, nil, err
+			}
+			best[batch%2] = min(best[batch%2], float64(time.Since(begin).Nanoseconds())*float64(c.Ranks())/tasks)
+		}
+		handlers, elements = append(handlers, best[0]), append(elements, best[1])
+	}
+	return handlers, elements, nil
 }
 
 // metg is the granularity at which half of the time is that of tasks, between two that were measured. A turn takes what it takes in the
 // coarsest tasks.
 func metg(took []float64) float64 {
 	turn := took[len(took)-1] / coarsest
-	part := func(i int) float64 { return turn * float64(int(finest)<<i) / took[i] } // of the time
-	for i := range took {
+	last := 0.0
+	for i, ns := range took {
+		part := turn * float64(int(1)<<i) / ns // of the time
 		switch {
-		case part(i) < half:
-		case i == 0:
-			return took[0]
-		default:
-			share := (half - part(i-1)) / (part(i) - part(i-1))
-			return took[i-1] + (took[i]-took[i-1])*share
+		case part >= half && i == 0:
+			return ns
+		case part >= half:
+			return took[i-1] + (ns-took[i-1])*(half-last)/(part-last)
 		}
+		last = part
 	}
 	return math.NaN()
 }
