@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"math"
@@ -86,15 +87,22 @@ func forwards(c amt.Context, batches int) error {
 	return turns(c, batches, stones, []string{"Forward/direct", "Forward/home"}, []func() error{throw(&hitDirect), throw(&hitMoved)})
 }
 
-// migrations times elements that go to the other rank, and as many bytes in messages.
+// migrations times elements that go to the other rank, and as many messages of as many bytes, from as much memory.
 func migrations(c amt.Context, batches int) error {
 	err := load.Create(c, amt.Index1{X: crates}, func(amt.Index1) (crate, error) { return crate{make([]byte, crateSize)}, nil })
 	if err != nil {
 		return err
 	}
-	m := &slice{make([]byte, crateSize)}
+	from := make([]slice, crates)
+	for i := range from {
+		from[i].B = bytes.Repeat([]byte{1}, crateSize) // memory that was never written to is one page, in fact
+	}
 	messages := func() error {
-		return epoch(c, func(c amt.Context) { burst(c, crates, func(c amt.Context, to int) { slices.Send(c, to, m) }) })
+		return epoch(c, func(c amt.Context) {
+			for i := range from {
+				slices.Send(c, other(c), &from[i])
+			}
+		})
 	}
 	side := 0
 	elements := func() error {
