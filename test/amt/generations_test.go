@@ -44,7 +44,7 @@ func TestElementsGenerations(t *testing.T) {
 	t.Setenv(amt.PlacesVariable, "4")
 	program := build(t, t.TempDir(), "./testdata/storm")
 	until := filepath.Join(t.TempDir(), "until")
-	argv := []string{program, "-seed", fmt.Sprint(*seed), "-messages", "200000", "-moves", "90"}
+	argv := []string{program, "-seed", fmt.Sprint(*seed), "-messages", "40000", "-moves", "90"}
 	out := survives(t, 5, harness.MPIs()[*seed%2], until, "each was handled once", append(argv, "-until", until)...)
 	n := strings.Index(out, " rounds of ")
 	undisturbed, err := start{}.run(t, nil, append(argv, "-rounds", out[:max(n, 0)])...)
