@@ -148,9 +148,6 @@ func (k *Collection[I, T]) home(extent I, count uint64, ranks int) func(n uint64
 	return blocks(count, ranks)
 }
 
-// remembered is how many places of elements of others a rank remembers.
-const remembered = 1 << 10
-
 // Create makes all elements within an extent; all main functions call it, with the same extent. The function is called on the rank that the
 // mapping gives an index.
 func (k *Collection[I, T]) Create(c Context, extent I, element func(i I) (T, error)) error {
@@ -207,7 +204,7 @@ func (k *Collection[I, T]) newMembers(r *rank, extent I, dense bool) (*members[I
 		return nil, fmt.Errorf("amt: rank %d: %v: extent %v: its indices have no numbers of 64 bits", r.self, k.entry, extent)
 	}
 	m := &members[I, T]{of: k, r: r, extent: extent, indices: indices, home: k.home(extent, indices, r.ranks), spare: &parked{}}
-	m.machine = locate.New[*parked](r.self, m.home, remembered)
+	m.machine = locate.New[*parked](r.self, m.home, r.places)
 	m.elements.init(indices, dense)
 	m.broadcasts.init(r)
 	r.collections[k.entry.id] = m

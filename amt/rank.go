@@ -51,6 +51,7 @@ type open struct {
 // population is what a rank has of collections.
 type population struct {
 	collections []membership // by their numbers; nil: not created
+	places      int          // of elements of other ranks that it remembers of each, a power of two
 	phase       int          // how many are over
 	reductions  map[any]any  // by *ElementReduction of some type: *combination
 	combining   []combiner   // of them, those that have values to be given on
@@ -86,6 +87,9 @@ func newRank(t wire.Transport, e engine.Engine, table []*entry) (*rank, error) {
 		return nil, err
 	}
 	if err := r.memory.init(r); err != nil {
+		return nil, err
+	}
+	if r.places, err = remembered(); err != nil {
 		return nil, err
 	}
 	if err := r.operations.open(e); err != nil {

@@ -26,7 +26,18 @@ var taskLimits = map[string]string{
 	"WorkOn8":         "3.0 (of 2 ranks, the same work)",
 }
 
-const crowd = 8 // ranks that share the processors of two
+// taskPairs are measured by turns in one process: the name of each ends so for what the other is held against.
+var taskPairs = []struct{ native, ours, limit string }{
+	{"/array", "/slice", "1.5 (native: arrays, which are not packed)"},
+	{"/direct", "/home", "none (native: messages to elements that go straight to them, not by a home)"},
+	{"/slice", "/element", "2.0 (native: as many bytes in messages)"},
+	{"/handlers", "/elements", "1.3 (native: handlers instead of elements)"},
+}
+
+const (
+	crowd    = 8 // ranks that share the processors of two
+	relaying = 3 // ranks, one of which sends on
+)
 
 // tasks compares the task runtime for Go with raw MPI in C, by turns.
 func (b *bench) tasks(ctx context.Context) error {
@@ -55,6 +66,7 @@ func (b *bench) tasks(ctx context.Context) error {
 				{2, raw, []string{b.program("tasks", mpi)}},
 				{2, ours, []string{program}},
 				{crowd, ours, []string{program, "-only", "Work"}},
+				{relaying, ours, []string{program, "-only", "Forward"}},
 				{2, ours, []string{attached}},
 				{2, single, []string{b.program("tasks", mpi), "single"}},
 			} {
@@ -70,7 +82,10 @@ func (b *bench) tasks(ctx context.Context) error {
 			}
 		}
 		b.taskLines(mpi, order, raw, ours)
-		b.burstLines(mpi, ours)
+		b.pairLines(mpi, ours)
+		for _, name := range []string{"METG1", "METG8"} {
+			sample{name: "Tasks/" + name + "/" + mpi + "/raw", unit: "ns/op", native: raw[name], byssus: ours[name+"/elements"], limit: "none"}.print(b.out)
+		}
 		sample{name: "Tasks/RawThreads/" + mpi, unit: "ns/op", native: single["RoundTrip8B"], byssus: raw["RoundTrip8B"], other: "serialized",
 			limit: "none: raw MPI for threads that take turns, which is what the others are compared with (native is by MPI_Init)"}.print(b.out)
 		sample{name: "Tasks/RawReceives/" + mpi, unit: "ns/op", native: raw["Allreduces1000"], byssus: raw["AllreducesBesideReceives"], other: "beside-receives",
@@ -79,18 +94,20 @@ func (b *bench) tasks(ctx context.Context) error {
 	}
 	out := map[string][]float64{}
 	for range b.rounds {
-		var text bytes.Buffer
-		cmd := exec.CommandContext(ctx, program)
-		cmd.Env, cmd.Stdout, cmd.Stderr = append(os.Environ(), "BYSSUS_AMT_RANKS=2"), &text, os.Stderr
-		if err := cmd.Run(); err != nil {
-			return fmt.Errorf("bench: %v: %w", cmd, err)
+		for ranks, args := range map[int][]string{2: nil, relaying: {"-only", "Forward"}} {
+			var text bytes.Buffer
+			cmd := exec.CommandContext(ctx, program, args...)
+			cmd.Env, cmd.Stdout, cmd.Stderr = append(os.Environ(), fmt.Sprint("BYSSUS_AMT_RANKS=", ranks)), &text, os.Stderr
+			if err := cmd.Run(); err != nil {
+				return fmt.Errorf("bench: %v: %w", cmd, err)
+			}
+			figures(text.String(), "", out)
 		}
-		figures(text.String(), "", out)
 	}
 	for _, name := range []string{"RoundTrip8B", "OneWay8B", "OneWayPacked", "Local8B", "EmptyCollective", "EmptyRooted"} {
 		b.taskLine(name, "goroutines", out[name])
 	}
-	b.burstLines("goroutines", out)
+	b.pairLines("goroutines", out)
 	return nil
 }
 
@@ -131,7 +148,7 @@ func figures(text, on string, into map[string][]float64) (order []string) {
 func (b *bench) taskLines(mpi string, order []string, raw, ours map[string][]float64) {
 	for _, name := range order {
 		switch {
-		case ours[name] == nil || name == "WorkOn8" || strings.HasPrefix(name, "Burst"):
+		case ours[name] == nil || name == "WorkOn8" || strings.Contains(name, "/"):
 			continue
 		case raw[name] == nil:
 			b.taskLine(name, mpi, ours[name])
@@ -141,12 +158,14 @@ func (b *bench) taskLines(mpi string, order []string, raw, ours map[string][]flo
 	}
 }
 
-// burstLines prints what long messages in a row cost that are packed, to arrays of the same size (bench/tasks/burst.go).
-func (b *bench) burstLines(where string, ours map[string][]float64) {
+// pairLines prints what was measured by turns in one process.
+func (b *bench) pairLines(where string, ours map[string][]float64) {
 	for _, name := range slices.Sorted(maps.Keys(ours)) {
-		if burst, ok := strings.CutSuffix(name, "/array"); ok {
-			sample{name: "Tasks/" + burst + "/" + where, unit: "ns/op", native: ours[name], byssus: ours[burst+"/slice"],
-				limit: "1.5 (native: arrays, which are not packed)"}.print(b.out)
+		for _, pair := range taskPairs {
+			of, ok := strings.CutSuffix(name, pair.native)
+			if ok && ours[of+pair.ours] != nil {
+				sample{name: "Tasks/" + of + "/" + where, unit: "ns/op", native: ours[name], byssus: ours[of+pair.ours], limit: pair.limit}.print(b.out)
+			}
 		}
 	}
 }

@@ -1,5 +1,5 @@
 /* tasks.c: what raw MPI takes for what the task runtime does: a round trip, many messages one way, four reductions, a
- * thousand reductions, also while receives are posted.
+ * thousand reductions, also while receives are posted, and how fine the tasks of a stencil may be (bench/tasks/metg.go).
  *
  * Rank 0 prints a line per measurement: its name and the best time of many short batches, in nanoseconds.
  * Context: an ordinary MPI program, 2 ranks. It asks for the level of threads that the runtime needs; with the argument
@@ -76,6 +76,63 @@ static void beside_receives(void)
 	MPI_Comm_free(&comm);
 }
 
+enum { COLUMNS = 16, STEPS = 100, GRAINS = 15, ROUNDS = 20 };
+
+static int ranks;
+
+static unsigned long compute(unsigned long v, int turns)
+{
+	for (int i = 0; i < turns; i++) v = v * 6364136223846793005UL + 1442695040888963407UL;
+	return v;
+}
+
+/* The steps of a stencil: each rank has a block of columns, and exchanges those at its ends in every step. */
+static unsigned long stencil(int columns, int turns)
+{
+	static unsigned long old[COLUMNS + 2], value[COLUMNS + 2];
+	int n = columns / ranks, below = rank ? rank - 1 : MPI_PROC_NULL, above = rank + 1 < ranks ? rank + 1 : MPI_PROC_NULL;
+	for (int step = 0; step < STEPS; step++) {
+		if (step > 0) {
+			MPI_Request request[4];
+			MPI_Irecv(&value[0], 8, MPI_BYTE, below, 0, MPI_COMM_WORLD, &request[0]);
+			MPI_Irecv(&value[n + 1], 8, MPI_BYTE, above, 0, MPI_COMM_WORLD, &request[1]);
+			MPI_Isend(&value[1], 8, MPI_BYTE, below, 0, MPI_COMM_WORLD, &request[2]);
+			MPI_Isend(&value[n], 8, MPI_BYTE, above, 0, MPI_COMM_WORLD, &request[3]);
+			MPI_Waitall(4, request, MPI_STATUSES_IGNORE);
+		}
+		memcpy(old, value, sizeof old);
+		for (int x = 1; x <= n; x++) value[x] = compute(old[x - 1] + old[x] + old[x + 1], turns);
+	}
+	return value[1];
+}
+
+/* Prints the granularity of tasks, in the time of all ranks, at which half of the time is theirs. */
+static void granularity(int columns)
+{
+	double took[GRAINS], turn, part = 0;
+	unsigned long sum = 0;
+	for (int g = 0; g < GRAINS; g++) {
+		took[g] = 1e9;
+		for (int round = 0; round < ROUNDS; round++) {
+			MPI_Barrier(MPI_COMM_WORLD);
+			double begin = MPI_Wtime();
+			sum += stencil(columns, 1 << g);
+			MPI_Barrier(MPI_COMM_WORLD);
+			double task = (MPI_Wtime() - begin) * ranks / (columns * STEPS);
+			if (task < took[g]) took[g] = task;
+		}
+	}
+	turn = took[GRAINS - 1] / (1 << (GRAINS - 1));
+	for (int g = 0; g < GRAINS; g++) {
+		double last = part;
+		part = turn * (1 << g) / took[g];
+		if (part < 0.5) continue;
+		double metg = g == 0 ? took[0] : took[g - 1] + (took[g] - took[g - 1]) * (0.5 - last) / (part - last);
+		if (rank == 0 && sum) printf("tasks METG%d %.1f\n", columns / ranks, metg * 1e9);
+		return;
+	}
+}
+
 int main(int argc, char **argv)
 {
 	int provided;
@@ -84,12 +141,17 @@ int main(int argc, char **argv)
 	else
 		MPI_Init_thread(&argc, &argv, MPI_THREAD_SERIALIZED, &provided);
 	MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+	MPI_Comm_size(MPI_COMM_WORLD, &ranks);
 	measure("RoundTrip8B", round_trip, 500);
 	measure("OneWay8B", one_way, 5000);
 	measure("EmptyCollective", four, 200);
 	measure("Allreduces1000", reductions, 1000);
 	measure("AllreduceSingle", reductions, 200);
 	beside_receives();
+	if (argc == 1) {
+		granularity(ranks);
+		granularity(COLUMNS);
+	}
 	MPI_Finalize();
 	return 0;
 }

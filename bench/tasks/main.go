@@ -166,7 +166,7 @@ func reductions(c amt.Context, scope *amt.Scope, n int) error {
 
 func main() {
 	only := flag.String("only", "", "measure nothing but this")
-	batches := flag.Int("batches", 60, "of each measurement; of bursts a third")
+	batches := flag.Int("batches", 60, "of each measurement; a third of bursts and all that follows")
 	flag.Parse()
 	amt.Main(func(c amt.Context) error {
 		scope, err := c.Scope("reductions")
@@ -191,9 +191,17 @@ func main() {
 				fmt.Printf("tasks %s %.2f\n", m.name, best)
 			}
 		}
-		if *only != "" && *only != "Burst" {
-			return nil
+		for _, part := range []struct {
+			name string
+			of   func(c amt.Context, batches int) error
+		}{{"Burst", bursts}, {"Forward", forwards}, {"Migrate", migrations}, {"METG", granularity}} {
+			if *only != "" && *only != part.name {
+				continue
+			}
+			if err := part.of(c, *batches/3); err != nil {
+				return err
+			}
 		}
-		return bursts(c, *batches/3)
+		return nil
 	})
 }

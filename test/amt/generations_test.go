@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/byssus-hpc/byssus/amt"
 	"github.com/byssus-hpc/byssus/test/harness"
 )
 
@@ -36,8 +37,24 @@ func TestAttachedGenerations(t *testing.T) {
 	}
 }
 
-// survives takes a program through so many deaths; then it ends, since a file is there, and has printed what it should.
-func survives(t *testing.T, deaths int, mpi, until, want string, argv ...string) {
+// TestElementsGenerations does it with a collection whose elements are on their way nearly all the time: what comes out is what does
+// without deaths.
+func TestElementsGenerations(t *testing.T) {
+	t.Logf("seed %d", *seed)
+	t.Setenv(amt.PlacesVariable, "4")
+	program := build(t, t.TempDir(), "./testdata/storm")
+	until := filepath.Join(t.TempDir(), "until")
+	argv := []string{program, "-seed", fmt.Sprint(*seed), "-messages", "40000", "-moves", "90"}
+	out := survives(t, 5, harness.MPIs()[*seed%2], until, "each was handled once", append(argv, "-until", until)...)
+	n := strings.Index(out, " rounds of ")
+	undisturbed, err := start{}.run(t, nil, append(argv, "-rounds", out[:max(n, 0)])...)
+	if err != nil || out != undisturbed {
+		t.Errorf("%s\nand without deaths, %v\n%s", out, err, undisturbed)
+	}
+}
+
+// survives takes a program through so many deaths; then it ends, since a file is there, and has printed what it should, which is returned.
+func survives(t *testing.T, deaths int, mpi, until, want string, argv ...string) string {
 	t.Helper()
 	site, err := harness.Here()
 	if err != nil {
@@ -58,6 +75,7 @@ func survives(t *testing.T, deaths int, mpi, until, want string, argv ...string)
 	if code != 0 || !strings.Contains(out, want) {
 		t.Fatalf("exit code %d, %q\n%s", code, out, job.Story())
 	}
+	return out
 }
 
 // lives takes a job through all its lives.
