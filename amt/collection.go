@@ -31,7 +31,7 @@ type Collection[I Index[I], T any] struct {
 	entry   *collectionEntry
 	state   codec[T]
 	mapping func(i, extent I, ranks int) int
-	summed  bool // there are reductions over its elements
+	sums    int // reductions over its elements
 	inserts Handler[inserted[T]]
 	deletes Method[I, T, deletion]
 }

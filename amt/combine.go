@@ -16,6 +16,7 @@ import (
 // element that has given its value may migrate.
 type ElementReduction[I Index[I], T, V any] struct {
 	of   *Collection[I, T]
+	nth  int // of those over the collection
 	op   func(a, b V) V
 	up   Handler[combined[V]]
 	down Handler[combined[V]]
@@ -30,6 +31,7 @@ type combined[V any] struct {
 // combination is a rank's part in the reductions of one kind.
 type combination[V any] struct {
 	of      membership // one that is made anew has others
+	nth     int        // of those over the collection
 	rounds  *rounds.Reduction[V]
 	over    func(elements uint64) *rounds.Reduction[V]
 	form    int // how often the collection was modified
@@ -52,7 +54,8 @@ type combiner interface {
 func (d *ElementReduction[I, T, V]) Is(of *Collection[I, T], op func(a, b V) V) {
 	fault := faultOf(reflect.ValueOf(op), *(*uintptr)(unsafe.Pointer(&op)))
 	if d.of, d.op = of, op; of != nil {
-		of.summed = true
+		d.nth = of.sums
+		of.sums++
 	}
 	d.up.is(func(c Context, m *combined[V]) {
 		k, err := d.here(c.f.r)
@@ -97,7 +100,7 @@ func (d *ElementReduction[I, T, V]) here(r *rank) (*combination[V], error) {
 	if m == nil {
 		return nil, fmt.Errorf("amt: rank %d: %v: %w", r.self, d.up.entry, errors.New("its collection was not created"))
 	}
-	k := &combination[V]{of: m, send: d.up.Send, spread: d.down.Broadcast, results: map[uint64]V{}, waiting: map[uint64]*Epoch{}}
+	k := &combination[V]{of: m, nth: d.nth, send: d.up.Send, spread: d.down.Broadcast, results: map[uint64]V{}, waiting: map[uint64]*Epoch{}}
 	k.over = func(elements uint64) *rounds.Reduction[V] {
 		return rounds.NewReduction(r.self, r.ranks, elements, d.op)
 	}
@@ -115,15 +118,15 @@ func (d *ElementReduction[I, T, V]) Give(c At[I], number uint64, value V) {
 	case err != nil:
 		c.Fail(err)
 		return
-	case c.seat.given >= number+1:
-		c.Fail(fmt.Errorf("amt: rank %d: %v: element %v gives a value for reduction %d, and has given one for %d", f.r.self, d.of.entry, c.index, number, c.seat.given-1))
+	case c.seat.given[d.nth] > number:
+		c.Fail(fmt.Errorf("amt: rank %d: %v: element %v gives a value for reduction %d, and has given one for %d", f.r.self, d.of.entry, c.index, number, c.seat.given[d.nth]-1))
 		return
 	}
 	if m := d.of.members(f.r); m.unplaced || c.seat.ordinal == noPlace {
 		c.Fail(fmt.Errorf("amt: rank %d: %v: element %v gives a value for reduction %d while elements are being inserted and deleted, or after a Modify that has failed", f.r.self, d.of.entry, c.index, number))
 		return
 	}
-	c.seat.given = number + 1
+	c.seat.given[d.nth] = number + 1
 	k.rounds.Give(number, c.seat.ordinal, value)
 	k.hold(f.ep)
 }
@@ -155,7 +158,7 @@ func (k *combination[V]) reform(of membership, elements uint64) error {
 // lacks are the elements here that have given no value for a reduction whose result is waited for.
 func (k *combination[V]) lacks() (all []hang.Lack) {
 	for number, ep := range k.waiting {
-		if elements := k.of.without(number); elements != "" {
+		if elements := k.of.without(k.nth, number); elements != "" {
 			all = append(all, hang.Lack{Epoch: ep.number(), Elements: elements, Why: fmt.Sprintf("gave no value for reduction %d", number)})
 		}
 	}

@@ -12,13 +12,13 @@ import (
 
 // A seat is what the runtime keeps of an element beside its state.
 type seat struct {
-	key     uint64 // the number of its index
-	ordinal uint64 // its place among all elements that there are, in the order of indices
-	done    uint64 // the last broadcast that it has run
-	given   uint64 // one more than the last reduction that it has given a value for
-	to      int32  // the rank that it is to go to, or one of those below
-	pins    int32  // tasks, and what is to follow epochs, that its methods have begun: it stays as long as there are any
-	place   int    // in the list of those that are here
+	key     uint64   // the number of its index
+	ordinal uint64   // its place among all elements that there are, in the order of indices
+	done    uint64   // the last broadcast that it has run
+	given   []uint64 // of each kind of reduction, one more than the last that it has given a value for
+	to      int32    // the rank that it is to go to, or one of those below
+	pins    int32    // tasks, and what is to follow epochs, that its methods have begun: it stays as long as there are any
+	place   int      // in the list of those that are here
 }
 
 const (
@@ -124,7 +124,7 @@ type membership interface {
 	rebalance(ep *Epoch, to Balancer)
 	phaseOver()
 	lacks() []hang.Lack
-	without(number uint64) string
+	without(nth int, number uint64) string
 	changing
 }
 
@@ -134,7 +134,7 @@ func (m *members[I, T]) make(key, ordinal uint64, value T) bool {
 	if out[0].Do == locate.Refuse {
 		return false
 	}
-	m.elements.put(&element[I, T]{seat{key: key, ordinal: ordinal, done: m.broadcasts.rounds.Made(), to: stays}, m.extent.At(key), value})
+	m.elements.put(&element[I, T]{seat{key: key, ordinal: ordinal, done: m.broadcasts.rounds.Made(), given: make([]uint64, m.of.sums), to: stays}, m.extent.At(key), value})
 	return true
 }
 
@@ -247,8 +247,8 @@ func (m *members[I, T]) news(ep *Epoch, from int, n locate.News) {
 }
 
 // The payload of an element that goes to another rank: collection and move, 4 bytes each, the number of its index, its ordinal, the last
-// broadcast and reduction of the seat, and its state.
-const elementHead = 40
+// broadcast, the last of each kind of reduction, and its state.
+const elementHead = 32
 
 // leave sends an element to another rank, or ends it.
 func (m *members[I, T]) leave(ep *Epoch, e *element[I, T]) {
@@ -269,7 +269,7 @@ func (m *members[I, T]) leave(ep *Epoch, e *element[I, T]) {
 		m.end(ep, e)
 		return
 	}
-	const head = headerSize + elementHead
+	head := headerSize + elementHead + 8*len(e.given)
 	b, err := m.of.state.packBehind(&e.value, head)
 	if err != nil {
 		ep.fail(fmt.Errorf("amt: rank %d: %v: element %v cannot go to rank %d: %w", m.r.self, m.of.entry, e.index, to, err))
@@ -281,7 +281,9 @@ func (m *members[I, T]) leave(ep *Epoch, e *element[I, T]) {
 	binary.LittleEndian.PutUint64(b[headerSize+8:], e.key)
 	binary.LittleEndian.PutUint64(b[headerSize+16:], e.ordinal)
 	binary.LittleEndian.PutUint64(b[headerSize+24:], e.done)
-	binary.LittleEndian.PutUint64(b[headerSize+32:], e.given)
+	for i, number := range e.given {
+		binary.LittleEndian.PutUint64(b[headerSize+elementHead+8*i:], number)
+	}
 	m.elements.remove(e)
 	m.broadcasts.rounds.Leave(e.key, move, e.done)
 	ep.sent(to)
@@ -292,8 +294,12 @@ func (m *members[I, T]) leave(ep *Epoch, e *element[I, T]) {
 // arrive takes an element from another rank. It does so in an epoch that has failed, too: no element is lost.
 func (m *members[I, T]) arrive(ep *Epoch, from int, payload []byte) {
 	move, key := binary.LittleEndian.Uint32(payload[4:]), binary.LittleEndian.Uint64(payload[8:])
-	e := &element[I, T]{seat: seat{key: key, ordinal: binary.LittleEndian.Uint64(payload[16:]), done: binary.LittleEndian.Uint64(payload[24:]), given: binary.LittleEndian.Uint64(payload[32:]), to: stays}, index: m.extent.At(key)}
-	if err := m.of.state.unpack(payload[elementHead:], &e.value, m.r.t.short); err != nil {
+	e := &element[I, T]{seat: seat{key: key, ordinal: binary.LittleEndian.Uint64(payload[16:]), done: binary.LittleEndian.Uint64(payload[24:]), given: make([]uint64, m.of.sums), to: stays}, index: m.extent.At(key)}
+	rest := payload[elementHead:]
+	for i := range e.given {
+		e.given[i], rest = binary.LittleEndian.Uint64(rest), rest[8:]
+	}
+	if err := m.of.state.unpack(rest, &e.value, m.r.t.short); err != nil {
 		m.r.main.epoch.fail(fmt.Errorf("amt: rank %d: %v: element %v comes from rank %d and cannot be unpacked: %w", m.r.self, m.of.entry, e.index, from, err))
 		return
 	}
@@ -317,12 +323,12 @@ func (m *members[I, T]) lacks() (all []hang.Lack) {
 	return all
 }
 
-// without names the elements here that have given no value for a reduction with a number: the first, and how many more.
-func (m *members[I, T]) without(number uint64) string {
+// without names the elements here that have given no value for a reduction of a kind: the first, and how many more.
+func (m *members[I, T]) without(nth int, number uint64) string {
 	var first *element[I, T]
 	n := 0
 	for _, e := range m.elements.all {
-		if e.given > number {
+		if e.given[nth] > number {
 			continue
 		}
 		if n++; first == nil || e.key < first.key {

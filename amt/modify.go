@@ -180,7 +180,7 @@ func (m *members[I, T]) counted(all changes) error {
 	if all == (changes{}) {
 		return nil
 	}
-	m.unplaced = m.of.summed
+	m.unplaced = m.of.sums > 0
 	var wrong error
 	for _, k := range m.r.population.reductions {
 		wrong = errors.Join(wrong, k.(combiner).reform(m, m.all))

@@ -38,6 +38,7 @@ var (
 	groveRustle  amt.Method[amt.Index2, leaf, rustle]
 	groveGraft   amt.Method[amt.Index2, leaf, graft]
 	groveSum     amt.ElementReduction[amt.Index2, leaf, string]
+	groveCount   amt.ElementReduction[amt.Index2, leaf, int]
 	meadow       amt.Collection[amt.Index2, leaf]
 	meadowRustle amt.Method[amt.Index2, leaf, rustle]
 	meadowGraft  amt.Method[amt.Index2, leaf, graft]
@@ -47,7 +48,9 @@ func init() {
 	grove.Is("grove")
 	meadow.Is("meadow", amt.MappedBy(func(i, _ amt.Index2, ranks int) int { return (i.X*7 + i.Y) % ranks }))
 	groveSum.Is(&grove, func(a, b string) string { return a + b })
+	groveCount.Is(&grove, func(a, b int) int { return a + b })
 	groveRustle.Is(&grove, func(c amt.At[amt.Index2], l *leaf, m *rustle) {
+		groveCount.Give(c, uint64(m.Step), 1)
 		groveSum.Give(c, uint64(m.Step), fmt.Sprintf("%d.%d;", c.Index().X, c.Index().Y))
 		l.hear(c, m)
 	})
@@ -206,6 +209,9 @@ func TestModify(t *testing.T) {
 				}
 				if sum, err := groveSum.Wait(c, uint64(step)); err == nil && sum != g.inOrder() || (err == nil) != (len(g.there) > 0) {
 					return fmt.Errorf("step %d: the reduction: %q, %w, wanted %q", step, sum, err, g.inOrder())
+				}
+				if n, err := groveCount.Wait(c, uint64(step)); err == nil && n != len(g.there) {
+					return fmt.Errorf("step %d: %d elements count themselves, wanted %d", step, n, len(g.there))
 				}
 				if err := g.check(c, step); err != nil {
 					return err

@@ -29,7 +29,7 @@ func (m *members[I, T]) keys() []uint64 {
 
 func (m *members[I, T]) span() uint64 { return m.indices }
 
-func (m *members[I, T]) summed() bool { return m.of.summed }
+func (m *members[I, T]) summed() bool { return m.of.sums > 0 }
 
 // place gives an element its place in the order of indices; false: it is not here.
 func (m *members[I, T]) place(key, ordinal uint64) bool {
