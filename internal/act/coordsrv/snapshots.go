@@ -292,6 +292,22 @@ func (m *memory) enter(ask outputs.Ask, q snapshots.Question, a control.Asked) {
 		c.found(int(a.NRanks), func(d *desk) *snapshots.Group { return snapshots.New(d, c.members, m.keeps()) })
 	}
 	c.enter(ask, q, a, policy)
+	m.compare()
+}
+
+// compare refuses members of one group that give it different names, when those who may be about to begin another have had time enough for it.
+func (m *memory) compare() {
+	groups, likes := snapshots.Strangers(m.bound())
+	if groups == nil {
+		return
+	}
+	time.AfterFunc(endLimit, func() {
+		m.w.s.ask(func() {
+			if now, same := snapshots.Strangers(m.bound()); slices.Equal(groups, now) && maps.Equal(likes, same) {
+				snapshots.Differ(groups, likes)
+			}
+		})
+	})
 }
 
 // enter: a member begins.

@@ -99,3 +99,39 @@ func (b *Bonds[P]) Forget(g *Group) {
 	delete(b.at, g)
 	delete(b.seen, g)
 }
+
+// Strangers are what members have begun with that seem to be of one group, but give it different names: groups of one size of which none has
+// begun, and whose members that wait are together as many, each once. Nil: there are none. It may be that some are just about to begin another.
+func Strangers[P comparable](all []Bond[P]) (groups []*Group, likes map[int]string) {
+	bySize := map[int][]*Group{}
+	for _, b := range all {
+		if b.phase == entering && !b.busy && b.run == 0 {
+			bySize[b.members] = append(bySize[b.members], b.Group)
+		}
+	}
+	for size, groups := range bySize {
+		likes, waiting := map[int]string{}, 0
+		for _, g := range groups {
+			for member, s := range g.entrants {
+				likes[member] = s.like
+				waiting++
+			}
+		}
+		if len(groups) > 1 && len(likes) == size && waiting == size {
+			return groups, likes
+		}
+	}
+	return nil, nil
+}
+
+// Differ ends groups of strangers, all by the same words.
+func Differ(groups []*Group, likes map[int]string) {
+	for member := range len(likes) {
+		if found, wanted := likes[member], likes[0]; found != wanted {
+			for _, g := range groups {
+				g.end(differs("init", found, member, wanted))
+			}
+			return
+		}
+	}
+}
