@@ -80,7 +80,7 @@ func (b *Bonds[P]) Begins(p P, g *Group, first bool, all []Bond[P]) *Group {
 	b.Heard(p)
 	for _, other := range all {
 		for member, of := range other.Members {
-			if of == p && other.Group != g && !first && told < b.at[other.Group] && other.owes(member) {
+			if of == p && other.Group != g && !first && told < b.at[other.Group] && owes(other.Group, member) {
 				return other.Group
 			}
 		}
@@ -89,7 +89,7 @@ func (b *Bonds[P]) Begins(p P, g *Group, first bool, all []Bond[P]) *Group {
 }
 
 // owes says whether an epoch has ended in which a member took part, which has not begun again.
-func (g *Group) owes(member int) bool {
+func owes(g *Group, member int) bool {
 	_, again := g.entrants[member]
 	return g.keeps && g.alive[member] && !again && (g.phase == entering && !g.busy || g.broken)
 }

@@ -40,7 +40,6 @@ type wing struct {
 // lodger is a process.
 type lodger struct {
 	number int
-	serial int    // which of those that have had this number
 	at     int    // the group that it restores or ends, of its own; -1: it computes
 	phase  string // restore, compute, finish, over
 	asks   map[int]asking
