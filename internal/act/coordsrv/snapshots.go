@@ -303,13 +303,13 @@ func (m *memory) enter(ask outputs.Ask, q snapshots.Question, a control.Asked) {
 
 // compare refuses members of one group that give it different names, when those who may be about to begin another have had time enough for it.
 func (m *memory) compare() {
-	groups, likes := snapshots.Strangers(m.bound())
+	groups, likes := snapshots.Strangers(m.bound(), m.w.s.opt.Spec.Ranks)
 	if groups == nil {
 		return
 	}
 	time.AfterFunc(endLimit, func() {
 		m.w.s.ask(func() {
-			if now, same := snapshots.Strangers(m.bound()); slices.Equal(groups, now) && maps.Equal(likes, same) {
+			if now, same := snapshots.Strangers(m.bound(), m.w.s.opt.Spec.Ranks); slices.Equal(groups, now) && maps.Equal(likes, same) {
 				snapshots.Differ(groups, likes)
 			}
 		})

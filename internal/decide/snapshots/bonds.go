@@ -100,28 +100,26 @@ func (b *Bonds[P]) Forget(g *Group) {
 	delete(b.seen, g)
 }
 
-// Strangers are what members have begun with that seem to be of one group, but give it different names: groups of one size of which none has
-// begun, and whose members that wait are together as many, each once. Nil: there are none. It may be that some are just about to begin another.
-func Strangers[P comparable](all []Bond[P]) (groups []*Group, likes map[int]string) {
-	bySize := map[int][]*Group{}
+// Strangers are what the members of a program of so many processes have begun with that seem to be of one group, but give it different names:
+// groups of all of them, of which none has begun, and whose members that wait are together as many, each once. Nil: there are none. It may be
+// that some are just about to begin another.
+func Strangers[P comparable](all []Bond[P], processes int) (groups []*Group, likes map[int]string) {
+	waiting := 0
+	likes = map[int]string{}
 	for _, b := range all {
-		if b.phase == entering && !b.busy && b.run == 0 {
-			bySize[b.members] = append(bySize[b.members], b.Group)
+		if b.phase != entering || b.busy || b.run != 0 || b.members != processes {
+			continue
+		}
+		groups = append(groups, b.Group)
+		for member, s := range b.entrants {
+			likes[member] = s.like
+			waiting++
 		}
 	}
-	for size, groups := range bySize {
-		likes, waiting := map[int]string{}, 0
-		for _, g := range groups {
-			for member, s := range g.entrants {
-				likes[member] = s.like
-				waiting++
-			}
-		}
-		if len(groups) > 1 && len(likes) == size && waiting == size {
-			return groups, likes
-		}
+	if len(groups) < 2 || len(likes) < processes || waiting != processes {
+		return nil, nil
 	}
-	return nil, nil
+	return groups, likes
 }
 
 // Differ ends groups of strangers, all by the same words.

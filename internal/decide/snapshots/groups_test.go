@@ -348,11 +348,14 @@ func TestStrangers(t *testing.T) {
 		return h.asked
 	}
 	asks := []uint64{enter(1, 0), enter(0, 1)}
-	if groups, _ := Strangers(h.all()); groups != nil {
+	if groups, _ := Strangers(h.all(), 3); groups != nil {
 		t.Errorf("%d groups differ though a member is missing", len(groups))
 	}
 	asks = append(asks, enter(0, 2))
-	groups, likes := Strangers(h.all())
+	if groups, _ := Strangers(h.all(), 6); groups != nil {
+		t.Errorf("%d groups differ though there are processes enough for each", len(groups))
+	}
+	groups, likes := Strangers(h.all(), 3)
 	Differ(groups, likes)
 	for _, ask := range asks {
 		if a := h.answers[ask]; !a.Differ || a.Refused != `init: members differ: found "group a" of member 1, wanted "group b" as of member 0` {
@@ -364,7 +367,7 @@ func TestStrangers(t *testing.T) {
 		enter(i, 0)
 	}
 	enter(0, 1)
-	if groups, _ := Strangers(h.all()); groups != nil {
+	if groups, _ := Strangers(h.all(), 3); groups != nil {
 		t.Errorf("%d groups differ of which a member is in both", len(groups))
 	}
 }
