@@ -583,6 +583,7 @@ func (d *desk) End(keep bool, then func(string)) {
 				d.w.complain(d.book.Drop(s.Name, false))
 			}
 		}
+		d.book.Over() // what is open for the next one
 		if a.Refused == "" && !d.others() {
 			d.spares.over(nil)
 		}
