@@ -172,7 +172,10 @@ func newSnapshots(g Group, regions []Region) (*Snapshots, error) {
 
 // wrap says what could not be done, and of which group.
 func (s *Snapshots) wrap(call string, err error) error {
-	return fmt.Errorf("snapshot: %s of group %s: %w", call, s.group.Name, err)
+	if group := "group " + s.group.Name; !strings.Contains(err.Error(), group) {
+		return fmt.Errorf("snapshot: %s: %w (%s)", call, err, group)
+	}
+	return fmt.Errorf("snapshot: %s: %w", call, err)
 }
 
 // begun are the snapshots that have begun in this process and not ended, by whose they are.

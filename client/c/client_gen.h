@@ -26,7 +26,7 @@
 #define CLIENT_REQ_DELETE        12   /* of rank 0: the dataset of this name is removed with its files */
 #define CLIENT_REQ_CONFIG        13   /* a setting is asked for */
 #define CLIENT_REQ_END           14   /* of rank 0: the program is done; answered when what it has written counts, or cannot */
-#define CLIENT_REQ_ENTER         15   /* of each member: a group that makes snapshots begins; this and what follows is answered when all have said it */
+#define CLIENT_REQ_ENTER         15   /* of each member: a group that makes snapshots begins; this and what follows is answered when all have said it, and has the group's name in its text */
 #define CLIENT_REQ_READY         16   /* of each member: it has read a snapshot, if valid; the text says how its regions differ from the snapshot's */
 #define CLIENT_REQ_COMMIT        17   /* of each member: its part of the next snapshot is in its place, if valid */
 #define CLIENT_REQ_LEAVE         18   /* of each member: it makes no more; snapshots stay, if valid */

@@ -239,9 +239,9 @@ static int begin(bys_desc *at, const bys_region *regions, size_t n, const bys_gr
 	if (d->phase > READING && !restore)
 		return leave(d, snap_because(d, BYS_EUSE, "this description has begun already"));
 	if (d->phase > READING && (strcmp(d->name, name_of(g)) || d->member != g->member))
-		return leave(d, snap_because(d, BYS_EUSE, "found member %u of %s, wanted member %u of group %s, "
-					     "as which this description has begun", g->member, name_of(g),
-					     d->member, d->name));
+		return leave(d, snap_because(d, BYS_EUSE, "found member %u of %s, wanted member %u of group "
+					     "%s, as which this description has begun", g->member,
+					     name_of(g), d->member, d->name));
 	if (d->phase > READING && renew(d, regions, n, g) != BYS_OK)
 		return leave(d, snap_because(d, BYS_ESYS, "no memory for the description"));
 	int result = enter(d, until(timeout));

@@ -31,11 +31,11 @@ func (c *cluster) online(ctx context.Context, t *testing.T, program, mpi, name s
 func addresses(c *cluster, name string) string { return filepath.Join(c.dir, name, "addresses") }
 
 // endsTogether lets it come to its end, and compares what all members print with what they would, undisturbed.
-func (w *written) endsTogether(ctx context.Context, t *testing.T, size string) {
+func (w *written) endsTogether(ctx context.Context, t *testing.T, size string, more ...string) {
 	t.Helper()
 	w.over(ctx, t)
 	exe := w.site.Command(harness.Program{Name: "online_go"}, w.mpi)
-	want, err := exec.CommandContext(ctx, exe[0], append(exe[1:], fmt.Sprintf("alone=%d", ranks), fmt.Sprint(w.steps), size)...).Output()
+	want, err := exec.CommandContext(ctx, exe[0], append(append(exe[1:], fmt.Sprintf("alone=%d", ranks), fmt.Sprint(w.steps), size), more...)...).Output()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -100,6 +100,52 @@ func TestOnline(t *testing.T) {
 			w.says(ctx, t, fmt.Sprintf("member %s.* restored at step", row.dead))
 			w.endsTogether(ctx, t, size)
 			w.heard(t, row.dead)
+			if env != nil { // its agent has died, and no more
+				c.sandbox(t, "kill", "nodes/"+node)
+			}
+			if node != "" {
+				c.sandbox(t, "start", "nodes/"+node)
+			}
+		})
+	}
+}
+
+// TestOnlineGroups: a member of two groups dies, also between the beginning of one and of the other; the second group has as many members, or
+// fewer. Each goes on from its own newest snapshot.
+func TestOnlineGroups(t *testing.T) {
+	c, ctx := written1(t)
+	const size = "size=200000"
+	for i, row := range []struct{ how, dead string }{
+		{"die=2@6@4", "2"}, {"die=1@6@1", "1"}, {"die=0@6@2", "0"}, {"die=1@9@4", "1"}, {"die=1@0@5", ""}, {"die=2@0@5", ""},
+		{"kill node2", "1"}, {"crash node3", "2"}, {"kill node3 die=0@1@5", "0"}, {"kill node2 die=3@1@5", "3"},
+		{faults.WrittenSealed + ":5@node2", "1"}, {faults.EncodeDone + ":6@node4", "3"}, {faults.WrittenOpen + ":7@node2", "1"},
+	} {
+		if !harness.ChosenOf(4, i) {
+			continue
+		}
+		t.Run(row.how, func(t *testing.T) {
+			name := fmt.Sprintf("both%d", i)
+			group := []string{"side=3", fmt.Sprint("sides=", []int{ranks, 2}[i%2])}
+			var env []string
+			args := append([]string{size, "dir=" + addresses(c, name)}, group...)
+			how, die, _ := strings.Cut(row.how, "die=")
+			verb, node, hurts := strings.Cut(strings.TrimSpace(how), " ")
+			switch {
+			case die != "":
+				args = append(args, "die="+die)
+			case !hurts:
+				env = []string{"BYSSUS_FAULT=" + row.how}
+				_, node, _ = strings.Cut(row.how, "@")
+			}
+			w := c.online(ctx, t, "online_go", harness.MPIs()[0], name, 14, env, []string{"--redundancy", []string{"xor", "partner"}[i/2%2]}, args...)
+			if hurts {
+				w.counts(ctx, t, 6)
+				c.sandbox(t, verb, "nodes/"+node)
+			}
+			if row.dead != "" {
+				w.says(ctx, t, fmt.Sprintf("member %s.* restored at step", row.dead))
+			}
+			w.endsTogether(ctx, t, size, group...)
 			if env != nil { // its agent has died, and no more
 				c.sandbox(t, "kill", "nodes/"+node)
 			}

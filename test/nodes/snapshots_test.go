@@ -174,12 +174,19 @@ func (w *written) events(t *testing.T) []timeline.Event {
 // TestSnapshotTransparent: a program makes snapshots of its memory while checkpoints of its processes are taken; a node crashes, and it goes on from
 // the newest of these under the other MPI, with the snapshots that it makes from then on.
 func TestSnapshotTransparent(t *testing.T) {
-	if !harness.ChosenOf(3, 0) {
-		return
+	for i, program := range []string{"snap_steps", "snap_groups"} {
+		if harness.ChosenOf(6, i) {
+			t.Run(program, func(t *testing.T) {
+				c, ctx := written1(t)
+				c.transparent(ctx, t, program, harness.MPIs()[i])
+			})
+		}
 	}
-	c, ctx := written1(t)
-	mpi := harness.MPIs()[0]
-	w := &written{cluster: c, program: "snap_steps", name: "both", mpi: mpi, steps: 60, args: []string{"size=200000"}}
+}
+
+func (c *cluster) transparent(ctx context.Context, t *testing.T, program, mpi string) {
+	t.Helper()
+	w := &written{cluster: c, program: program, name: "both", mpi: mpi, steps: 60, args: []string{"size=200000"}}
 	dir := filepath.Join(c.dir, w.name)
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		t.Fatal(err)

@@ -49,6 +49,9 @@ func (m *memory) died(of *circle, member int, p process) {
 		}
 	}
 	m.bonds.Look(m.bound(), nil, fmt.Sprintf("member %d of group %s has died", member, of.name))
+	if sp := m.w.s.ranks.now.spread; m.ended && sp != nil {
+		m.shrunk(len(sp.left))
+	}
 	m.spares.replace(list)
 	if m.finished() && !slices.ContainsFunc(m.all(), func(c *circle) bool { return len(c.begun) > 0 }) {
 		m.spares.end()

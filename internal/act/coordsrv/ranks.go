@@ -119,7 +119,7 @@ func (r *ranks) plain(image uint64) {
 	r.place()
 	spec := r.spec(0)
 	if w.keeper != nil && image != 0 && !r.opt.Script {
-		if plan, err := w.keeper.Resume(w.guide(image)); err == nil && len(slices.Concat(plan.Ranks...)) == spec.Ranks {
+		if plan, err := w.keeper.Resume(guide(w, image)); err == nil && len(slices.Concat(plan.Ranks...)) == spec.Ranks {
 			for i, p := range r.agents.list {
 				p.ranks = plan.Ranks[i]
 			}

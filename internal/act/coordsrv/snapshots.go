@@ -24,6 +24,7 @@ type memory struct {
 	circles map[string]*circle
 	bonds   *snapshots.Bonds[process]
 	begins  uint64 // of members in their groups
+	ended   bool   // a process has, well
 	resumed bool   // the program was restored from images, with whatever groups it had then
 	spares  spares
 	commits map[uint64]func(why string) // of snapshots that are being stored
@@ -103,7 +104,7 @@ func (m *memory) reset() {
 		c.reset()
 	}
 	m.spares.over(errProgramOver)
-	m.resumed = false
+	m.resumed, m.ended = false, false
 }
 
 // reset ends the group, whose members have ended.
@@ -155,7 +156,8 @@ func (m *memory) processes() map[process]bool {
 
 // shrunk: so many processes are left, since one has ended well; a group may lack members for good.
 func (m *memory) shrunk(processes int) {
-	others := processes - len(m.processes()) // who may begin yet
+	m.ended = true
+	others := max(processes-len(m.processes()), 0) // who may begin yet
 	for _, c := range m.all() {
 		if c.open() && (processes < c.members || c.members-len(c.begun) > others) {
 			c.group.Refuse(fmt.Sprintf("a process has ended without finish: %d are left, the group has %d members", processes, c.members))
@@ -175,15 +177,19 @@ func (d *desk) ask(node int, then func(outputs.Answer)) outputs.Ask {
 
 func (d *desk) present() bool { return d.group == d.circle.group }
 
-// named is the circle of which a member speaks, which says its name as the text of this place; who does not, of the only one.
-func (m *memory) named(a control.Asked, at int) *circle {
-	if len(a.Text) > at && a.Text[at] != "" {
-		return m.circle(a.Text[at])
-	}
+// named is the circle of which a member speaks, which says its name as the second text; who does not, of the only one. Nil: there is none.
+func (m *memory) named(a control.Asked) *circle {
+	name := snapshots.Unnamed
 	if all := m.all(); len(all) == 1 {
-		return all[0]
+		name = all[0].name
 	}
-	return m.circle(snapshots.Unnamed)
+	if len(a.Text) > 1 && a.Text[1] != "" {
+		name = a.Text[1]
+	}
+	if m.circles[name] == nil && (!m.resumed || !snapshots.Named(name)) {
+		return nil
+	}
+	return m.circle(name)
 }
 
 // asked takes in what a member says.
@@ -200,11 +206,11 @@ func (m *memory) asked(ask outputs.Ask, a control.Asked) {
 		m.enter(ask, q, a)
 		return
 	}
-	c := m.named(a, 1)
-	if c.group == nil && m.resumed && a.NRanks > 0 {
+	c := m.named(a)
+	if c != nil && c.group == nil && m.resumed && a.NRanks > 0 {
 		c.found(int(a.NRanks), func(d *desk) *snapshots.Group { return snapshots.Resumed(d, c.members) })
 	}
-	if c.group == nil {
+	if c == nil || c.group == nil {
 		m.w.done(ask, fmt.Errorf("member %d belongs to no group: its program is over", a.Rank))
 		return
 	}
@@ -293,6 +299,22 @@ func (m *memory) enter(ask outputs.Ask, q snapshots.Question, a control.Asked) {
 		c.found(int(a.NRanks), func(d *desk) *snapshots.Group { return snapshots.New(d, c.members, m.keeps()) })
 	}
 	c.enter(ask, q, a, policy)
+	m.compare()
+}
+
+// compare refuses members of one group that give it different names, when those who may be about to begin another have had time enough for it.
+func (m *memory) compare() {
+	groups, likes := snapshots.Strangers(m.bound(), m.w.s.opt.Spec.Ranks)
+	if groups == nil {
+		return
+	}
+	time.AfterFunc(endLimit, func() {
+		m.w.s.ask(func() {
+			if now, same := snapshots.Strangers(m.bound(), m.w.s.opt.Spec.Ranks); slices.Equal(groups, now) && maps.Equal(likes, same) {
+				snapshots.Differ(groups, likes)
+			}
+		})
+	})
 }
 
 // enter: a member begins.
@@ -562,6 +584,7 @@ func (d *desk) End(keep bool, then func(string)) {
 				d.w.complain(d.book.Drop(s.Name, false))
 			}
 		}
+		d.book.Over() // what is open for the next one
 		if a.Refused == "" && !d.others() {
 			d.spares.over(nil)
 		}

@@ -89,7 +89,7 @@ func (r survivors) replace(list []int) {
 func (r survivors) settle(list []int) {
 	w := r.written()
 	wanted := map[int]int{} // the node of a rank's part
-	if newest := w.guide(0); newest != 0 {
+	if newest := guide(w, 0); newest != 0 {
 		if plan, err := w.keeper.Resume(newest); err == nil {
 			for node, ranks := range plan.Ranks {
 				for _, rank := range ranks {

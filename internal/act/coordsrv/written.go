@@ -481,7 +481,11 @@ func (w *written) Counts(n uint64, counts bool) {
 		w.s.record.save()
 	}
 	if w.s.opt.Plain {
-		w.offer()
+		if len(w.book.Groups()) > 0 {
+			offer(w)
+		} else {
+			w.s.step(coord.Counts{Checkpoint: n, Counts: counts})
+		}
 		if counts {
 			w.s.halting.count(w.s)
 		}
@@ -494,8 +498,8 @@ func (w *written) Counts(n uint64, counts bool) {
 	}
 }
 
-// offer tells what the job can go on from.
-func (w *written) offer() {
+// offer tells what a job with groups that make snapshots can go on from.
+func offer(w *written) {
 	now := w.book.Offered()
 	for _, n := range w.offered {
 		if !slices.Contains(now, n) {
@@ -511,7 +515,7 @@ func (w *written) offer() {
 }
 
 // guide is the dataset that says where ranks are to run: this one, if it is of all, else the newest that is. 0: there is none.
-func (w *written) guide(image uint64) uint64 {
+func guide(w *written, image uint64) uint64 {
 	if w.keeper.Label(image).Ranks == w.s.ranks.count {
 		return image
 	}
@@ -542,14 +546,14 @@ const restoreTries = 3
 // Restore is outputs'.
 func (w *written) Restore(d outputs.Dataset, at []int, prefix bool, then func(bool, error)) {
 	w.turns.take(func(done func()) {
-		w.restore(d, at, prefix, func(inPrefix bool, err error) {
+		restore(w, d, at, prefix, func(inPrefix bool, err error) {
 			then(inPrefix, err)
 			done()
 		})
 	})
 }
 
-func (w *written) restore(d outputs.Dataset, at []int, prefix bool, then func(bool, error)) {
+func restore(w *written, d outputs.Dataset, at []int, prefix bool, then func(bool, error)) {
 	if w.keeper == nil || !slices.Contains(w.keeper.Held(), d.Number) || prefix && w.keeper.Stored(d.Number) {
 		w.fromPrefix(d, at, then)
 		return

@@ -11,6 +11,7 @@ import (
 type counting struct {
 	messages  int // orders and answers
 	headers   []holding.Header
+	bases     []uint64 // of what was encoded
 	queue     []func()
 	committed int
 	files     func(node int) []holding.File
@@ -24,7 +25,7 @@ func (c *counting) Ask(node int, order Order, then func(Answer)) {
 			return
 		}
 		if e, ok := order.(Encode); ok {
-			c.headers = append(c.headers, e.Header)
+			c.headers, c.bases = append(c.headers, e.Header), append(c.bases, e.Base)
 		}
 		then(Answer{})
 	})
@@ -127,5 +128,45 @@ func TestFewerCopies(t *testing.T) {
 				t.Errorf("%d nodes: found %v among %d, wanted %v", nodes, h.Scheme, len(h.Members), want)
 			}
 		}
+	}
+}
+
+// TestIncrementsOfGroups: a snapshot is an increment of the newest one of its group, though another group has a newer one of its shape; of what
+// nodes have the newest of each group is copied when a job leaves.
+func TestIncrementsOfGroups(t *testing.T) {
+	d := &counting{files: func(node int) []holding.File { return filesOf([]int{node}) }}
+	k := New(Config{Job: simJob, Ranks: 2, Scheme: redset.XOR}, d, nil)
+	list := []int{k.Join(nodeName(0), "", nil), k.Join(nodeName(1), "", nil)}
+	run := func() {
+		for len(d.queue) > 0 {
+			do := d.queue[0]
+			d.queue = d.queue[1:]
+			do()
+		}
+	}
+	commit := func(n uint64, name string) uint64 {
+		k.Commit(holding.ID{Job: simJob, Start: 1, Epoch: n, Dataset: n}, holding.Label{Name: name, Checkpoint: true, Ranks: 2}, How{Increments: true}, list, [][]int{{0}, {1}})
+		run()
+		return d.bases[len(d.bases)-1]
+	}
+	for i, c := range []struct {
+		name string
+		base uint64
+	}{{"a.1", 0}, {"b.2", 0}, {"b.3", 2}, {"a.4", 1}, {"a.5", 4}, {"b.6", 3}} {
+		if base := commit(uint64(i+1), c.name); base != c.base {
+			t.Errorf("%s is made of %d, wanted %d", c.name, base, c.base)
+		}
+	}
+	for _, n := range []uint64{1, 2, 3, 4} {
+		k.Drop(n)
+	}
+	k.Scavenge(func(copied uint64, errs []error) {
+		if copied != 6 || len(errs) > 0 {
+			t.Errorf("copied is %d: %v", copied, errs)
+		}
+	})
+	run()
+	if !k.Stored(5) || !k.Stored(6) {
+		t.Errorf("stored are a.5: %v, b.6: %v", k.Stored(5), k.Stored(6))
 	}
 }

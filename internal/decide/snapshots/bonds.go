@@ -80,7 +80,7 @@ func (b *Bonds[P]) Begins(p P, g *Group, first bool, all []Bond[P]) *Group {
 	b.Heard(p)
 	for _, other := range all {
 		for member, of := range other.Members {
-			if of == p && other.Group != g && !first && told < b.at[other.Group] && other.owes(member) {
+			if of == p && other.Group != g && !first && told < b.at[other.Group] && owes(other.Group, member) {
 				return other.Group
 			}
 		}
@@ -89,7 +89,7 @@ func (b *Bonds[P]) Begins(p P, g *Group, first bool, all []Bond[P]) *Group {
 }
 
 // owes says whether an epoch has ended in which a member took part, which has not begun again.
-func (g *Group) owes(member int) bool {
+func owes(g *Group, member int) bool {
 	_, again := g.entrants[member]
 	return g.keeps && g.alive[member] && !again && (g.phase == entering && !g.busy || g.broken)
 }
@@ -98,4 +98,38 @@ func (g *Group) owes(member int) bool {
 func (b *Bonds[P]) Forget(g *Group) {
 	delete(b.at, g)
 	delete(b.seen, g)
+}
+
+// Strangers are what the members of a program of so many processes have begun with that seem to be of one group, but give it different names:
+// groups of all of them, of which none has begun, and whose members that wait are together as many, each once. Nil: there are none. It may be
+// that some are just about to begin another.
+func Strangers[P comparable](all []Bond[P], processes int) (groups []*Group, likes map[int]string) {
+	waiting := 0
+	likes = map[int]string{}
+	for _, b := range all {
+		if b.phase != entering || b.busy || b.run != 0 || b.members != processes {
+			continue
+		}
+		groups = append(groups, b.Group)
+		for member, s := range b.entrants {
+			likes[member] = s.like
+			waiting++
+		}
+	}
+	if len(groups) < 2 || len(likes) < processes || waiting != processes {
+		return nil, nil
+	}
+	return groups, likes
+}
+
+// Differ ends groups of strangers, all by the same words.
+func Differ(groups []*Group, likes map[int]string) {
+	for member := range len(likes) {
+		if found, wanted := likes[member], likes[0]; found != wanted {
+			for _, g := range groups {
+				g.end(differs("init", found, member, wanted))
+			}
+			return
+		}
+	}
 }

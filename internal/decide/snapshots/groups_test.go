@@ -40,7 +40,6 @@ type wing struct {
 // lodger is a process.
 type lodger struct {
 	number int
-	serial int    // which of those that have had this number
 	at     int    // the group that it restores or ends, of its own; -1: it computes
 	phase  string // restore, compute, finish, over
 	asks   map[int]asking
@@ -333,4 +332,42 @@ func TestGroups(t *testing.T) {
 		t.Errorf("%d kills, wanted more", kills)
 	}
 	t.Logf("%d kills", kills)
+}
+
+// TestStrangers: members that give one group two names are refused, by the words of members that differ; groups that others begin first are not.
+func TestStrangers(t *testing.T) {
+	h := &house{t: t, answers: map[uint64]Answer{}, bonds: NewBonds[int](), asks: map[uint64]int{}}
+	for _, name := range []string{"a", "b"} {
+		w := &wing{house: h, name: name, who: []int{0, 1, 2}}
+		w.Group = New(w, 3, false)
+		h.groups = append(h.groups, w)
+	}
+	enter := func(group, member int) uint64 {
+		h.asked++
+		h.groups[group].Enter(Question{Number: h.asked, Member: member}, "group "+h.groups[group].name, 0, false)
+		return h.asked
+	}
+	asks := []uint64{enter(1, 0), enter(0, 1)}
+	if groups, _ := Strangers(h.all(), 3); groups != nil {
+		t.Errorf("%d groups differ though a member is missing", len(groups))
+	}
+	asks = append(asks, enter(0, 2))
+	if groups, _ := Strangers(h.all(), 6); groups != nil {
+		t.Errorf("%d groups differ though there are processes enough for each", len(groups))
+	}
+	groups, likes := Strangers(h.all(), 3)
+	Differ(groups, likes)
+	for _, ask := range asks {
+		if a := h.answers[ask]; !a.Differ || a.Refused != `init: members differ: found "group a" of member 1, wanted "group b" as of member 0` {
+			t.Errorf("%+v", a)
+		}
+	}
+	for i, w := range h.groups {
+		w.Group = New(w, 3, false)
+		enter(i, 0)
+	}
+	enter(0, 1)
+	if groups, _ := Strangers(h.all(), 3); groups != nil {
+		t.Errorf("%d groups differ of which a member is in both", len(groups))
+	}
 }

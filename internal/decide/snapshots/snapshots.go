@@ -206,6 +206,11 @@ func (g *Group) hear(q Question, in phase, what, like string, p Part) (all bool)
 	return false
 }
 
+// differs is the answer to members of which one has said something else than the first.
+func differs(what, found string, member int, wanted string) Answer {
+	return Answer{Differ: true, Refused: fmt.Sprintf("%s: members differ: found %q of member %d, wanted %q as of member 0", what, found, member, wanted)}
+}
+
 // agreed says whether all have said the same. Those who have not are refused.
 func (g *Group) agreed(what string) bool {
 	if len(g.heard) < g.members {
@@ -213,7 +218,7 @@ func (g *Group) agreed(what string) bool {
 	}
 	for rank := range g.members {
 		if found, wanted := g.heard[rank].like, g.heard[0].like; found != wanted {
-			g.tell(Answer{Differ: true, Refused: fmt.Sprintf("%s: members differ: found %q of member %d, wanted %q as of member 0", what, found, rank, wanted)})
+			g.tell(differs(what, found, rank, wanted))
 			return false
 		}
 	}

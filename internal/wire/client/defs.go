@@ -29,7 +29,7 @@ const (
 	ReqDelete  = 12 // of rank 0: the dataset of this name is removed with its files
 	ReqConfig  = 13 // a setting is asked for
 	ReqEnd     = 14 // of rank 0: the program is done; answered when what it has written counts, or cannot
-	ReqEnter   = 15 // of each member: a group that makes snapshots begins; this and what follows is answered when all have said it
+	ReqEnter   = 15 // of each member: a group that makes snapshots begins; this and what follows is answered when all have said it, and has the group's name in its text
 	ReqReady   = 16 // of each member: it has read a snapshot, if valid; the text says how its regions differ from the snapshot's
 	ReqCommit  = 17 // of each member: its part of the next snapshot is in its place, if valid
 	ReqLeave   = 18 // of each member: it makes no more; snapshots stay, if valid

@@ -2,11 +2,12 @@
 // --survivors keep): they restore the newest snapshot together with the process that takes the place of the dead.
 //
 //	online alone=MEMBERS STEPS [size=BYTES]     what all of them print, undisturbed
-//	online STEPS dir=DIRECTORY [size=BYTES] [ms=MILLISECONDS] [die=MEMBER@STEP@MOMENT] [until=FILE]
+//	online STEPS dir=DIRECTORY [size=BYTES] [ms=MILLISECONDS] [die=MEMBER@STEP@MOMENT] [until=FILE] [side=N [sides=MEMBERS]]
 //
 // dir: where members leave their addresses for others; size: of each member's region; ms: that a step takes at least; die: SIGKILL of itself, in
 // the first epoch alone, MOMENT 0 before Start, 1 after it, 2 while Commit waits, 3 as soon as it is restored, in any epoch; until: the last step
-// is done when there is such a file.
+// is done when there is such a file; side: there is a second group, of a snapshot every N steps, of all members or of the first ones; MOMENT 4 is
+// when it is being committed, 5 when the first group has begun, and the second not: at STEP 0 before there is a snapshot, else when it is restored.
 // What a member prints at its end depends on every step of every member, and on nothing else.
 package main
 
@@ -58,6 +59,7 @@ type member struct {
 	die             []uint64
 
 	id, members int
+	side        side
 	cells       []uint64
 	state       []uint64 // step, and the sum of all
 	s           *snapshot.Snapshots
@@ -80,6 +82,10 @@ func parse(id, members int, args []string) (m *member, err error) {
 			m.size = n
 		case name == "ms":
 			m.ms = n
+		case name == "side":
+			m.side.every = n
+		case name == "sides":
+			m.side.members = int(n)
 		case name == "die":
 			for part := range strings.SplitSeq(value, "@") {
 				n, _ := strconv.ParseUint(part, 10, 64)
@@ -93,6 +99,10 @@ func parse(id, members int, args []string) (m *member, err error) {
 		}
 	}
 	m.cells, m.state = make([]uint64, m.size/8+1), make([]uint64, 2)
+	if m.side.members == 0 {
+		m.side.members = members
+	}
+	m.side.id, m.side.state = id, []uint64{0, uint64(id)}
 	return m, nil
 }
 
@@ -103,7 +113,18 @@ func mix(x uint64) uint64 {
 }
 
 func (m *member) dies(moment uint64) {
-	if len(m.die) == 3 && m.die[0] == uint64(m.id) && m.die[1] == m.state[0] && m.die[2] == moment && (m.first || moment == 3) {
+	if len(m.die) != 3 || m.die[0] != uint64(m.id) || m.die[2] != moment {
+		return
+	}
+	now := m.die[1] == m.state[0] && (m.first || moment == 3)
+	if moment == 5 { // once
+		now = m.die[1] == 0 && m.first || m.die[1] > 0 && !m.first
+		if now {
+			_, err := os.OpenFile(m.dir+".died", os.O_CREATE|os.O_EXCL, 0o600)
+			now = err == nil
+		}
+	}
+	if now {
 		_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
 	}
 }
@@ -114,27 +135,36 @@ func (m *member) run(ctx context.Context) error {
 	if err := errors.Join(err1, err2); err != nil {
 		return err
 	}
-	s, tag, found, err := snapshot.Restore(ctx, snapshot.Group{Member: m.id, Members: m.members}, cells, state)
-	if err != nil {
-		return err
-	}
-	m.s, m.first = s, !found
 	for {
-		if err := m.begin(tag, found); err != nil {
-			return err
-		}
-		err := m.live(ctx)
+		err := m.restore(ctx, cells, state)
 		if err == nil {
-			return nil
+			err = m.live(ctx)
 		}
-		if !again(err) {
+		if err == nil || !again(err) {
 			return err
 		}
 		m.scribble()
-		if tag, found, err = s.Restore(ctx); err != nil {
-			return err
-		}
 	}
+}
+
+// restore restores the first group, then the second.
+func (m *member) restore(ctx context.Context, regions ...snapshot.Region) (err error) {
+	var tag uint64
+	var found bool
+	if m.s == nil {
+		m.s, tag, found, err = snapshot.Restore(ctx, snapshot.Group{Member: m.id, Members: m.members}, regions...)
+		m.first = !found
+	} else {
+		tag, found, err = m.s.Restore(ctx)
+	}
+	if err != nil {
+		return err
+	}
+	if err := m.begin(tag, found); err != nil {
+		return err
+	}
+	m.dies(5)
+	return m.side.restore(ctx)
 }
 
 // again says whether an error is of the death of a member, or of a connection to one that has noticed it.
@@ -147,6 +177,7 @@ func (m *member) scribble() {
 		m.cells[i] = 0xeeee
 	}
 	m.state[0], m.state[1] = 77, 77
+	m.side.state[0], m.side.state[1] = 77, 77
 }
 
 // begin takes what was restored, or begins from nothing.
@@ -206,6 +237,9 @@ func (m *member) live(ctx context.Context) error {
 		}
 	}
 	line := m.line()
+	if err := m.side.finish(ctx); err != nil {
+		return err
+	}
 	if err := m.s.Finish(ctx, false); err != nil {
 		return err
 	}
@@ -217,6 +251,9 @@ func (m *member) line() string {
 	sum := uint64(0)
 	for _, c := range m.cells {
 		sum ^= mix(c)
+	}
+	if m.side.has() {
+		return fmt.Sprintf("step %d member %d: %016x %016x %016x\n", m.state[0], m.id, sum, m.state[1], m.side.sum(m.state[0]))
 	}
 	return fmt.Sprintf("step %d member %d: %016x %016x\n", m.state[0], m.id, sum, m.state[1])
 }
@@ -248,6 +285,9 @@ func (m *member) step(ctx context.Context, r *ring) error {
 			break
 		}
 		time.Sleep(10 * time.Millisecond)
+	}
+	if err := m.side.step(ctx, m.state[0], func() { m.dies(4) }); err != nil {
+		return err
 	}
 	m.dies(0)
 	if err := m.s.Start(m.state[0]); err != nil {

@@ -103,6 +103,45 @@ static void threads(void)
 	say("commit", result);
 }
 
+/* A second group beside the first, and what it may not be. */
+static void second(const char *what)
+{
+	bys_group other = group;
+	bys_region region = {.id = 1, .at = more, .bytes = sizeof more};
+	bys_desc d2 = NULL;
+	uint64_t tag;
+	begin();
+	if (!strcmp(what, "same")) {
+		int result = bys_restore(&d2, &region, 1, &group, &tag, BYS_BLOCK);
+		printf("%d: same: %d %s\n", rank, result, bys_error(NULL));
+		bys_start(d, 1), say("commit", bys_commit(d, BYS_BLOCK));
+		return;
+	}
+	if (!strcmp(what, "renamed")) {
+		other.name = "b";
+		say("renamed", bys_restore(&d, regions, 2, &other, &tag, BYS_BLOCK));
+		return;
+	}
+	other.name = "b";
+	if (!strcmp(what, "large")) region.bytes = 4 << 20, region.at = calloc(1, 4 << 20);
+	int result = bys_init(&d2, &region, 1, &other, BYS_BLOCK);
+	printf("%d: second: %d %s\n", rank, result, result < 0 ? bys_error(NULL) : "");
+	if (result == BYS_OK) { /* tags differ in one group, and not in the other */
+		bys_start(d, 5), bys_start(d2, (uint64_t)rank);
+		int first = bys_commit(d, BYS_TEST);
+		result = bys_commit(d2, BYS_BLOCK);
+		printf("%d: tags: %d %s\n", rank, result, bys_error(d2));
+		if (first == BYS_TIMEOUT) first = bys_commit(d, BYS_BLOCK);
+		say("commit", first);
+		say("second finish", bys_finish(&d2, 0, BYS_BLOCK));
+		bys_start(d, 6), say("again", bys_commit(d, BYS_BLOCK));
+		say("anew", bys_init(&d2, &region, 1, &other, BYS_BLOCK)); /* the name is free again */
+		say("third finish", bys_finish(&d2, 0, BYS_BLOCK));
+	} else {
+		bys_start(d, 1), say("commit", bys_commit(d, BYS_BLOCK));
+	}
+}
+
 int main(int argc, char **argv)
 {
 	const char *how = argc > 1 ? argv[1] : "";
@@ -117,7 +156,10 @@ int main(int argc, char **argv)
 	else if (!strcmp(how, "threads")) threads();
 	else if (!strcmp(how, "names")) group.name = rank ? "a" : "b", begin();
 	else if (!strcmp(how, "policies")) group.policy = rank ? "partner" : "xor", begin();
-	else if (!strncmp(how, "policy=", 7)) group.policy = how + 7, begin(), bys_start(d, 1), say("commit", bys_commit(d, BYS_BLOCK));
+	else if (!strncmp(how, "second=", 7)) {
+		if (!strcmp(how + 7, "large")) regions[1].bytes = 2 << 20, regions[1].at = calloc(1, 2 << 20);
+		second(how + 7);
+	} else if (!strncmp(how, "policy=", 7)) group.policy = how + 7, begin(), bys_start(d, 1), say("commit", bys_commit(d, BYS_BLOCK));
 	else if (!strcmp(how, "large")) regions[1].bytes = 9 << 20, regions[1].at = malloc(9 << 20), begin();
 	else if (!strcmp(how, "tags")) begin(), bys_start(d, (uint64_t)rank / 2), say("commit", bys_commit(d, BYS_BLOCK)),
 		bys_start(d, 9), say("again", bys_commit(d, BYS_BLOCK));
