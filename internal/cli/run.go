@@ -219,11 +219,7 @@ A job without --job is called after its program, and leaves nothing behind when 
 	cmd.Flags().SetInterspersed(false)
 	f.add(cmd)
 	cmd.Flags().StringVar(&f.job, "job", "", "name of the job (default: the program's name, made unique)")
-	cmd.Flags().BoolVar(&f.plain, "plain", false, "start PROGRAM as it is: it writes its checkpoints itself, by SCR's interface, and restarts from them")
-	cmd.Flags().BoolVar(&f.script, "script", false, "run PROGRAM once, as it is: it starts launchers (mpirun) by itself, of programs that write their checkpoints themselves")
-	cmd.Flags().StringVar(&f.survivors, "survivors", "end", "of a plain program without MPI, when a rank dies: end them and start all again, or keep them; another process takes its place")
-	cmd.Flags().BoolVar(&f.shrink, "shrink", false, "of a plain program that goes on on any number of ranks: start so many fewer when a node is lost for which there is no spare")
-	f.route.add(cmd)
+	f.addPlain(cmd)
 	cmd.Flags().BoolVar(&f.resume, "resume", false, "go on with --job if it has something to go on from; if it has finished, do nothing")
 	return cmd
 }

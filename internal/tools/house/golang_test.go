@@ -107,7 +107,7 @@ func declaresHandler(v *ast.ValueSpec) bool {
 	case *ast.IndexListExpr:
 		generic = t.X
 	}
-	declared := []string{"Handler", "Call", "Reduction", "Local", "Collection", "Method", "ElementReduction"}
+	declared := []string{"Handler", "Call", "Reduction", "Local", "Collection", "Method", "ElementReduction", "Group"}
 	switch name := generic.(type) {
 	case *ast.Ident: // in package amt itself
 		return slices.Contains(declared, name.Name)
