@@ -125,7 +125,7 @@ func runPlain(e *env, f *runFlags, app []string) error {
 }
 
 // addPlain adds the flags of programs that are started as they are, and of those whose files are led.
-func (f *runFlags) addPlain(cmd *cobra.Command) {
+func addPlain(cmd *cobra.Command, f *runFlags) {
 	cmd.Flags().BoolVar(&f.plain, "plain", false, "start PROGRAM as it is: it writes its checkpoints itself, by SCR's interface, and restarts from them")
 	cmd.Flags().BoolVar(&f.script, "script", false, "run PROGRAM once, as it is: it starts launchers (mpirun) by itself, of programs that write their checkpoints themselves")
 	cmd.Flags().StringVar(&f.survivors, "survivors", "end", "of a plain program without MPI, when a rank dies: end them and start all again, or keep them; another process takes its place")

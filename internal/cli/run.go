@@ -194,7 +194,6 @@ prints again. --no-restart-from-start ends it.
 With --files a program that writes checkpoint files, and knows nothing of Byssus, gets caches, redundancy and spares for them: files
 whose names the expression has are led into the memory of nodes, count when nothing happens to them any more, and are copied to
 where the program has put them. After the loss of a node all of the newest are there again, and --restart-cmd goes on from them.
-
 With --survivors keep the ranks of a program that makes snapshots of its memory, and has no MPI, live on when one dies: another process
 takes its place, and all restore the newest. With --shrink, a program that goes on on any number of ranks (of package amt, say) is started
 again on the nodes that are left, with so many ranks fewer as the lost node had, unless there is a spare.
@@ -219,7 +218,7 @@ A job without --job is called after its program, and leaves nothing behind when 
 	cmd.Flags().SetInterspersed(false)
 	f.add(cmd)
 	cmd.Flags().StringVar(&f.job, "job", "", "name of the job (default: the program's name, made unique)")
-	f.addPlain(cmd)
+	addPlain(cmd, &f)
 	cmd.Flags().BoolVar(&f.resume, "resume", false, "go on with --job if it has something to go on from; if it has finished, do nothing")
 	return cmd
 }
