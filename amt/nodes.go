@@ -121,17 +121,36 @@ func (s *nodes) Create(at Place, n uint64, name string) (io.WriteCloser, error) 
 
 func (s *nodes) Commit(at Place, n uint64, manifest []byte) error {
 	mine, err := s.session(at)
-	if err == nil && at.Rank == 0 {
-		var f io.WriteCloser
-		if f, err = s.Create(at, n, manifestName); err == nil {
-			_, err = f.Write(manifest)
-			err = errors.Join(err, f.Close())
+	if err != nil {
+		return err
+	}
+	if at.Rank == 0 {
+		if err := s.write(at, n, manifestName, manifest); err != nil { // which the others are to hear, too
+			return errors.Join(err, mine.files.Fail(context.Background(), n))
 		}
 	}
-	if err == nil {
-		err = mine.files.Commit(context.Background(), n)
+	return mine.files.Commit(context.Background(), n)
+}
+
+func (s *nodes) write(at Place, n uint64, name string, b []byte) error {
+	f, err := s.Create(at, n, name)
+	if err != nil {
+		return err
 	}
-	return err
+	_, err = f.Write(b)
+	return errors.Join(err, f.Close())
+}
+
+// Abandon gives the memory back.
+func (s *nodes) Abandon(at Place, _ uint64) {
+	mine, err := s.session(at)
+	if err != nil || mine.dir == "" {
+		return
+	}
+	entries, _ := os.ReadDir(mine.dir)
+	for _, e := range entries {
+		_ = os.Remove(filepath.Join(mine.dir, e.Name()))
+	}
 }
 
 // Here lists what this rank has written. Where all can be opened, each rank speaks for some.

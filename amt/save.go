@@ -97,7 +97,9 @@ func Save(c Context, to Store, of ...Saved) error {
 	s.Number, _, err = to.Newest(r.place())
 	if s, err = allKnow(c, s, err); err == nil {
 		s.Number++
-		_, err = allKnow(c, savedState{}, to.Begin(r.place(), s.Number))
+		if _, err = allKnow(c, savedState{}, to.Begin(r.place(), s.Number)); err != nil {
+			to.Abandon(r.place(), s.Number)
+		}
 	}
 	if err != nil {
 		return fmt.Errorf("amt: save: %w", err)
@@ -119,6 +121,7 @@ func Save(c Context, to Store, of ...Saved) error {
 		_, err = allKnow(c, savedState{}, err)
 	}
 	if err != nil {
+		to.Abandon(r.place(), m.Number)
 		return fmt.Errorf("amt: save: checkpoint %d: %w", m.Number, err)
 	}
 	return nil

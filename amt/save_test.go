@@ -3,6 +3,7 @@ package amt_test
 import (
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"math/rand/v2"
 	"os"
@@ -244,6 +245,81 @@ func TestNToM(t *testing.T) {
 			}
 			if got := upTo(t, to, 4, store); got != want {
 				t.Errorf("%d ranks to %d: %v, wanted %v", from, to, got, want)
+			}
+		}
+	}
+}
+
+// fullStore is a store that fails at some call of a rank.
+type fullStore struct {
+	amt.Store
+	at   string
+	rank int
+}
+
+var errFull = errors.New("the store is full")
+
+func (f fullStore) fails(call string, at amt.Place) error {
+	if call == f.at && at.Rank == f.rank {
+		return errFull
+	}
+	return nil
+}
+
+func (f fullStore) Begin(at amt.Place, n uint64) error {
+	return errors.Join(f.Store.Begin(at, n), f.fails("begin", at))
+}
+
+func (f fullStore) Commit(at amt.Place, n uint64, manifest []byte) error {
+	if err := f.fails("commit", at); err != nil {
+		return err
+	}
+	return f.Store.Commit(at, n, manifest)
+}
+
+func (f fullStore) Create(at amt.Place, n uint64, name string) (io.WriteCloser, error) {
+	w, err := f.Store.Create(at, n, name)
+	return fullFile{w, f.fails("write", at)}, errors.Join(err, f.fails("create", at))
+}
+
+type fullFile struct {
+	io.WriteCloser
+	err error
+}
+
+func (f fullFile) Write(b []byte) (int, error) {
+	if f.err != nil {
+		return 0, f.err
+	}
+	return f.WriteCloser.Write(b)
+}
+
+// TestSaveFails: what cannot be saved on one rank is an error on all, the checkpoint before stands, nothing of it stays, and the next one counts.
+func TestSaveFails(t *testing.T) {
+	for _, at := range []string{"begin", "create", "write", "commit"} {
+		for rank := range 3 {
+			if at == "commit" && rank > 0 { // of a directory rank 0 alone does it
+				continue
+			}
+			dir := t.TempDir()
+			store := amt.Directory(dir)
+			upTo(t, 3, 1, store)
+			amttest.Run(t, 3, func(c amt.Context) error {
+				if err := begins(c, store); err != nil {
+					return err
+				}
+				if err := amt.Save(c, fullStore{store, at, rank}, &drawings, &mirrored); err == nil || !strings.Contains(err.Error(), errFull.Error()) {
+					return fmt.Errorf("%s of rank %d: found %w", at, rank, err)
+				}
+				entries, err := os.ReadDir(dir)
+				if c.Rank() == 0 && (err != nil || len(entries) != 1) {
+					return fmt.Errorf("%s of rank %d: %v are left, %w", at, rank, entries, err)
+				}
+				return nil
+			})
+			want := upTo(t, 2, 3, amt.Directory(t.TempDir()))
+			if got := upTo(t, 2, 3, store); got != want {
+				t.Errorf("%s of rank %d: %v, wanted %v", at, rank, got, want)
 			}
 		}
 	}

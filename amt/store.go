@@ -22,6 +22,8 @@ type Store interface {
 	Create(at Place, n uint64, name string) (io.WriteCloser, error)
 	// Commit has the checkpoint count, all of it or nothing: for all ranks, or none. All have closed their files; rank 0 has the manifest.
 	Commit(at Place, n uint64, manifest []byte) error
+	// Abandon is the end of a checkpoint that was begun, and will not count: all have closed their files.
+	Abandon(at Place, n uint64)
 	// Here lists the files of a checkpoint that counts which this rank can open.
 	Here(at Place, n uint64) (names []string, err error)
 	// Open opens one of them.
@@ -80,6 +82,12 @@ func (d directory) Begin(at Place, n uint64) error {
 		err = os.MkdirAll(d.of(n)+unfinished, 0o700)
 	}
 	return err
+}
+
+func (d directory) Abandon(at Place, n uint64) {
+	if at.Rank == 0 {
+		_ = os.RemoveAll(d.of(n) + unfinished) // else the next one begins with that
+	}
 }
 
 // syncedFile is on stable storage when it is closed.

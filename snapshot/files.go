@@ -131,22 +131,27 @@ func (f *Files) Begin() (dir string, err error) {
 
 // Commit makes what was written since Begin the snapshot to restore, when all members have called it, with one tag. All hear the same. When ctx
 // ends, it goes on, and is called again.
-func (f *Files) Commit(ctx context.Context, tag uint64) error {
+func (f *Files) Commit(ctx context.Context, tag uint64) error { return f.commit(ctx, tag, true) }
+
+// Fail is Commit of a member that could not write its files: all hear that the snapshot does not count.
+func (f *Files) Fail(ctx context.Context, tag uint64) error { return f.commit(ctx, tag, false) }
+
+func (f *Files) commit(ctx context.Context, tag uint64, well bool) error {
 	s := f.s
 	if err := s.come("commit", "found nothing that was begun", started, committing); err != nil {
 		return err
 	}
 	defer s.use.Unlock()
 	s.phase = committing
-	ask := client.Asked{Request: client.Request{Type: client.ReqCommit, Dataset: s.next, Valid: 1}, Text: []string{strconv.FormatUint(tag, 10), s.group.Name}}
+	ask := client.Asked{Request: client.Request{Type: client.ReqCommit, Dataset: s.next}, Text: []string{strconv.FormatUint(tag, 10), s.group.Name}}
 	entries, err := os.ReadDir(s.dir)
 	for _, e := range entries {
 		if info, err := e.Info(); err == nil {
 			ask.Bytes += uint64(info.Size())
 		}
 	}
-	if err != nil {
-		ask.Valid = 0
+	if well && err == nil {
+		ask.Valid = 1
 	}
 	number := s.next
 	if err := s.committed(ctx, ask); err != nil {
