@@ -1,6 +1,7 @@
 package amt_test
 
 import (
+	"runtime"
 	"testing"
 
 	"github.com/byssus-hpc/byssus/amt"
@@ -140,7 +141,14 @@ func far(n uint64) amt.Index1 { return amt.Index1{X: int(n * 0x9e3779b97f4a7c15 
 // onCells runs a benchmark on rank 0 of n, with elements.
 func onCells(b *testing.B, n int, body func(c amt.Context) error) {
 	b.ReportAllocs()
-	err := amt.RunLocal(n, func(c amt.Context) error {
+	if err := withCells(n, body, b.ResetTimer); err != nil {
+		b.Fatal(err)
+	}
+}
+
+// withCells runs a body on rank 0 of n, with elements, of which begin is told.
+func withCells(n int, body func(c amt.Context) error, begin func()) error {
+	return amt.RunLocal(n, func(c amt.Context) error {
 		if err := cells.Create(c, amt.Index1{X: 4096}, func(amt.Index1) (cell, error) { return cell{}, nil }); err != nil {
 			return err
 		}
@@ -157,7 +165,7 @@ func onCells(b *testing.B, n int, body func(c amt.Context) error) {
 			return err
 		}
 		if c.Rank() == 0 {
-			b.ResetTimer()
+			begin()
 		}
 		return c.Collective("bench", func(c amt.Context) error {
 			if c.Rank() == 0 {
@@ -166,9 +174,6 @@ func onCells(b *testing.B, n int, body func(c amt.Context) error) {
 			return nil
 		}).Wait(c)
 	})
-	if err != nil {
-		b.Fatal(err)
-	}
 }
 
 func BenchmarkWideLocal(b *testing.B) {
@@ -185,18 +190,52 @@ func BenchmarkElementSparse(b *testing.B) {
 
 func BenchmarkWideRemote(b *testing.B) {
 	onCells(b, 2, func(c amt.Context) error {
-		for i := range b.N {
-			wideSink.Send(c, 1, &wide{X: uint64(i)})
-		}
+		sendWide(c, b.N)
 		return nil
 	})
 }
 
 func BenchmarkElementRemote(b *testing.B) {
 	onCells(b, 2, func(c amt.Context) error {
-		for i := range b.N {
-			cellSink.Send(c, amt.Index1{X: 2048 + i%2048}, &number{uint64(i)})
-		}
+		sendCells(c, b.N)
 		return nil
 	})
+}
+
+// TestNoAllocation: a message without pointers allocates nothing, to a handler or an element, here or on another rank.
+func TestNoAllocation(t *testing.T) {
+	const messages = 20_000
+	for name, body := range map[string]func(c amt.Context){
+		"to a handler here":   func(c amt.Context) { wideChain.Send(c, 0, &wide{X: messages}) },
+		"to an element here":  func(c amt.Context) { cellChain.Send(c, amt.Index1{}, &number{messages}) },
+		"to one of few":       func(c amt.Context) { sparsely.Send(c, far(0), &number{messages}) },
+		"to a handler there":  func(c amt.Context) { sendWide(c, messages) },
+		"to an element there": func(c amt.Context) { sendCells(c, messages) },
+	} {
+		var before, after runtime.MemStats
+		err := withCells(2, func(c amt.Context) error {
+			runtime.ReadMemStats(&before)
+			body(c)
+			return nil
+		}, func() {})
+		runtime.ReadMemStats(&after)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n := after.Mallocs - before.Mallocs; n > messages/10 {
+			t.Errorf("a message %s: %d allocations for %d", name, n, messages)
+		}
+	}
+}
+
+func sendWide(c amt.Context, n int) {
+	for i := range n {
+		wideSink.Send(c, 1, &wide{X: uint64(i)})
+	}
+}
+
+func sendCells(c amt.Context, n int) {
+	for i := range n {
+		cellSink.Send(c, amt.Index1{X: 2048 + i%2048}, &number{uint64(i)})
+	}
 }

@@ -213,6 +213,13 @@ func (k codec[M]) packBehind(m *M, head int) ([]byte, error) {
 	return k.pack(b, m)
 }
 
+// graphBehind is packBehind of a state in which things are shared, with itself too: it is not copied.
+func (k codec[M]) graphBehind(m *M, head int) ([]byte, error) {
+	packed, err := pup.Marshal(m, pup.Graph())
+	b := make([]byte, head, head+(len(packed)+7)&^7+8)
+	return append(b, packed...), err
+}
+
 // open is the message in a payload: where it lies, if it has no pointers.
 func (k codec[M]) open(payload []byte, short int) (*M, error) {
 	if k.size > 0 {
@@ -245,14 +252,6 @@ func (k codec[M]) unpack(payload []byte, m *M, short int) error {
 
 // sized packs a message whose size depends on it, once, behind what room returns when it is told how much it takes.
 func (k codec[M]) sized(m *M, room func(size int) ([]byte, error)) ([]byte, error) {
-	if k.graph {
-		packed, err := pup.Marshal(m, pup.Graph())
-		if err != nil {
-			return nil, err
-		}
-		b, err := room(len(packed))
-		return append(b, packed...), err
-	}
 	v := *m // so that only such messages are allocated
 	return k.packer.AppendSized(&v, func(size int) ([]byte, error) {
 		if size > maxPayload {

@@ -270,7 +270,11 @@ func (m *members[I, T]) leave(ep *Epoch, e *element[I, T]) {
 		return
 	}
 	head := headerSize + elementHead + 8*len(e.given)
-	b, err := m.of.state.packBehind(&e.value, head)
+	pack := m.of.state.packBehind
+	if m.of.state.graph {
+		pack = m.of.state.graphBehind
+	}
+	b, err := pack(&e.value, head)
 	if err != nil {
 		ep.fail(fmt.Errorf("amt: rank %d: %v: element %v cannot go to rank %d: %w", m.r.self, m.of.entry, e.index, to, err))
 		return
