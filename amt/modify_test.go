@@ -366,3 +366,75 @@ func init() {
 		c.Fail(c.Modify("by a handler", func(amt.Context) error { return nil }))
 	})
 }
+
+var present amt.Reduction[[]uint64]
+
+func init() { present.Is(func(a, b []uint64) []uint64 { return append(slices.Clip(a), b...) }) }
+
+// elements are those of all ranks, by number, in order.
+func (g *garden) elements(c amt.Context) ([]uint64, error) {
+	var own []uint64
+	g.of.Each(c, func(i amt.Index2, _ *leaf) {
+		n, _ := acres.Number(i)
+		own = append(own, n)
+	})
+	all, err := present.All(c, own)
+	slices.Sort(all)
+	return all, err
+}
+
+// TestModifyFails: when the epoch fails, by its body on a rank or by what cannot be inserted or deleted, what was done by then is counted, nothing is
+// there twice, and the next one, and reductions, are right.
+func TestModifyFails(t *testing.T) {
+	for ranks := 1; ranks <= 5; ranks++ {
+		seed := rand.Uint64()
+		t.Logf("%d ranks, seed %d", ranks, seed)
+		amttest.Run(t, ranks, func(c amt.Context) error {
+			if err := grove.CreateEmpty(c, acres); err != nil {
+				return err
+			}
+			g := garden{&grove, &groveRustle, &groveGraft, map[amt.Index2]bool{}}
+			for step := range gardenSteps {
+				r := rand.New(rand.NewPCG(seed, uint64(step)))
+				err := c.Modify("fails, perhaps", func(c amt.Context) error {
+					for range 6 {
+						i, by, what := corner(r), r.IntN(c.Ranks()), r.IntN(12)
+						switch {
+						case by != c.Rank():
+						case what == 0:
+							return fmt.Errorf("rank %d fails", by)
+						case what%2 == 0:
+							grove.Insert(c, i, leaf{Since: step})
+						default:
+							grove.Delete(c, i)
+						}
+					}
+					return nil
+				})
+				all, aerr := g.elements(c)
+				if aerr != nil || uint64(len(all)) != grove.Size(c) || len(slices.Compact(slices.Clone(all))) != len(all) {
+					return fmt.Errorf("step %d: %d elements are said to be there, after %w; found %v, %w", step, grove.Size(c), err, all, aerr)
+				}
+				if step%3 != 2 || len(all) == 0 {
+					continue
+				}
+				for i := range g.there {
+					delete(g.there, i)
+				}
+				for _, n := range all {
+					g.there[acres.At(n)] = true
+				}
+				if err := g.call(c, step).Wait(c); err != nil {
+					return err
+				}
+				if sum, err := groveSum.Wait(c, uint64(step)); err != nil || sum != g.inOrder() {
+					return fmt.Errorf("step %d: the reduction: %q, %w, wanted %q", step, sum, err, g.inOrder())
+				}
+				if _, err := groveCount.Wait(c, uint64(step)); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	}
+}
