@@ -161,7 +161,7 @@ func (m *members[I, T]) measured(p *PhaseLoads) bool {
 // add adds what was measured of an element.
 func (p *PhaseLoads) add(r *rank, of Load, l *load) {
 	of.Messages, of.Broadcasts, of.Weighed = l.messages, l.broadcasts, l.weighed
-	of.Subphases = make([]float64, r.measures.subphase+1)
+	of.Subphases = make([]float64, max(r.measures.subphase+1, len(l.times), len(l.weights)))
 	if l.weighed {
 		copy(of.Subphases, l.weights)
 	} else {

@@ -103,7 +103,7 @@ func (h *Method[I, T, M]) Send(c Context, i I, m *M) {
 		return
 	}
 	if s.measuring.on {
-		f.counts(h.target(key), h.code.size)
+		h.counts(f, key, h.code.size)
 	}
 	ep.sent(to)
 	p := r.outgoing.place(to, h.entry.what, ep.id, stampSize+h.code.size)
@@ -127,7 +127,7 @@ func (h *Method[I, T, M]) park(f *frame, s *members[I, T], key uint64, m *M) {
 		f.ep.fail(h.trouble(f, err))
 		record = make([]byte, headerSize+stampSize)
 	} else if s.measuring.on {
-		f.counts(h.target(key), len(record)-headerSize-stampSize)
+		h.counts(f, key, len(record)-headerSize-stampSize)
 	}
 	s.hold(f.ep, h.entry.what, record[headerSize:])
 }
@@ -140,14 +140,18 @@ func (h *Method[I, T, M]) sendPacked(f *frame, s *members[I, T], to int, key uin
 		return
 	}
 	if s.measuring.on {
-		f.counts(h.target(key), len(record)-headerSize-stampSize)
+		h.counts(f, key, len(record)-headerSize-stampSize)
 	}
 	f.ep.sent(to)
 	f.r.outgoing.record(to, h.entry.what, f.ep.id, record)
 }
 
-// target is the element with a number.
-func (h *Method[I, T, M]) target(key uint64) target { return target{uint32(h.of.entry.id), key} }
+// counts counts a message of so many bytes to an element that is measured. One that deletes it is the runtime's, and does not count.
+func (h *Method[I, T, M]) counts(f *frame, key uint64, bytes int) {
+	if h.entry != h.of.deletes.entry {
+		f.counts(target{uint32(h.of.entry.id), key}, bytes)
+	}
+}
 
 // SendAt is Send with a priority for this message, in place of its method's.
 func (h *Method[I, T, M]) SendAt(c Context, i I, m *M, priority Priority) {
@@ -186,7 +190,7 @@ func (h *Method[I, T, M]) stampLate(f *frame, record []byte) {
 	key, stamp := stampOf(b)
 	stamp.Origin = f.r.measures.origin
 	putStamp(b, key, stamp)
-	f.counts(h.target(key), len(b)-stampSize)
+	h.counts(f, key, len(b)-stampSize)
 }
 
 // checked packs a message after a look at all that can be wrong with it.
@@ -271,7 +275,7 @@ func (h *Method[I, T, M]) invoke(c Context, s *members[I, T], e *element[I, T], 
 	return nil
 }
 
-// measured runs the method, and measures it. The message that deletes an element is the runtime's, and does not count.
+// measured runs the method, and measures it.
 func (h *Method[I, T, M]) measured(c Context, e *element[I, T], m *M) {
 	ms, l := &c.f.r.measures, e.load
 	if h.entry != h.of.deletes.entry {
