@@ -555,33 +555,6 @@ func TestPhaseDeleted(t *testing.T) {
 	})
 }
 
-// TestPhaseMisused: marks and functions are for main functions, and a weight is one.
-func TestPhaseMisused(t *testing.T) {
-	for want, body := range map[string]func(c amt.Context) error{
-		"calls Subphase, which is for main functions": func(c amt.Context) error {
-			c.Go("marks", func(c amt.Context) error { c.Subphase(); return nil })
-			return nil
-		},
-		"calls OnPhase, which is for main functions": func(c amt.Context) error {
-			c.Rooted("empty", func(amt.Context) error { return nil }).OnDone(c, func(c amt.Context) {
-				amt.OnPhase(c, func(amt.Context, int) error { return nil })
-			})
-			return nil
-		},
-		"has element {3} weigh -1": func(c amt.Context) error { heavy.Send(c, amt.Index1{X: 3}, &drum{}); return nil },
-	} {
-		err := amttest.Try(t, 2, func(c amt.Context) error {
-			if err := newScales(c, 4); err != nil {
-				return err
-			}
-			return c.Collective("wrong", body).Wait(c)
-		})
-		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("found %v, wanted %s", err, want)
-		}
-	}
-}
-
 var heavy amt.Method[amt.Index1, rover, drum]
 
 func init() { heavy.Is(&scales, func(c amt.At[amt.Index1], _ *rover, _ *drum) { c.Weigh(-1) }) }
