@@ -162,7 +162,9 @@ func onStride(c amt.At[amt.Index1], r *rover, m *stride) {
 		if m.Move > 0 { // what has a task stays
 			roverStep.Send(c.Context, amt.Index1{X: int(to)}, &next)
 		} else {
-			c.Go("sends", func(c amt.Context) error { roverStep.Send(c, amt.Index1{X: int(to)}, &next); return nil })
+			c.Go("sends", func(c amt.Context) error {
+				return c.Rooted("sends", func(c amt.Context) error { roverStep.Send(c, amt.Index1{X: int(to)}, &next); return nil }).Wait(c)
+			})
 		}
 		s.Bytes += strideSize
 	default:
