@@ -95,7 +95,9 @@ func init() {
 	weighed.Is(&scales, func(c amt.At[amt.Index1], r *rover, m *drum) {
 		c.Weigh(float64(m.N))
 		r.Weighs += float64(m.N)
-		c.MoveTo(int(r.random(uint64(c.Ranks()))))
+		if !m.Stay {
+			c.MoveTo(int(r.random(uint64(c.Ranks()))))
+		}
 	})
 	meters.Is("meters", amt.Measured[amt.Index1]())
 	meterOn.Is(&meters, func(c amt.At[amt.Index1], e *cell, m *number) {
@@ -350,7 +352,7 @@ func TestPhaseSubphases(t *testing.T) {
 						c.Subphase()
 					}
 					err := c.Collective("weigh", func(c amt.Context) error {
-						for i := range n {
+						for i := 0; i < n && part%2 == 0; i++ {
 							weighed.Send(c, amt.Index1{X: i}, &drum{N: uint64(part + 1)})
 						}
 						if c.Rank() == 0 && part%2 == 1 {
@@ -378,11 +380,52 @@ func TestPhaseSubphases(t *testing.T) {
 				sums, err := scaleSums.All(c, sums)
 				want := make([]float64, parts+1)
 				for i := range parts {
-					want[i] = float64(n * (ranks*(i+1) + i%2*100))
+					want[i] = float64(n * []int{ranks * (i + 1), 100}[i%2])
 					want[parts] += want[i]
 				}
 				if err != nil || !slices.Equal(sums, want) {
 					return fmt.Errorf("phase %d: found %v, wanted %v: %w", phase, sums, want, err)
+				}
+			}
+			return nil
+		})
+	}
+}
+
+// TestPhaseRunsAhead: what a rank has sent that has begun a subphase counts for that on one that has not.
+func TestPhaseRunsAhead(t *testing.T) {
+	for name, send := range map[string]func(c amt.Context){
+		"a broadcast": func(c amt.Context) { weighed.Broadcast(c, &drum{5, true}) },
+		"messages": func(c amt.Context) {
+			for i := range 4 {
+				weighed.Send(c, amt.Index1{X: i}, &drum{5, true})
+			}
+		},
+	} {
+		amttest.Run(t, 2, func(c amt.Context) error {
+			if err := newScales(c, 4); err != nil {
+				return err
+			}
+			for heard := 0; c.Rank() == 1 && heard < 2; c.Poll() {
+				heard = 0
+				scales.Each(c, func(_ amt.Index1, r *rover) { heard += int(r.Weighs) / 5 })
+			}
+			c.Subphase()
+			err := c.Collective(name, func(c amt.Context) error {
+				if c.Rank() == 0 {
+					send(c)
+				}
+				return nil
+			}).Wait(c)
+			if err != nil {
+				return err
+			}
+			if err := c.Phase(); err != nil {
+				return err
+			}
+			for _, l := range c.Loads()[0].Loads {
+				if !slices.Equal(l.Subphases, []float64{0, 5}) {
+					return fmt.Errorf("%s: found %+v", name, l)
 				}
 			}
 			return nil
