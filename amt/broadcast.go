@@ -40,7 +40,8 @@ func (b *broadcasts) carry(orders []rounds.Order[*announced]) {
 
 // The payload of a broadcast:
 //
-//	0  4  number of the collection
+//	0  2  number of the collection
+//	2  2  the subphase in which it was sent
 //	4  4  what its record would be for an element: its method, and its priority
 //	8  8  number of the broadcast; 0: rank 0 has not given it one yet
 //	16 8  the rank that it comes from
@@ -59,6 +60,7 @@ func (h *Method[I, T, M]) Broadcast(c Context, m *M) {
 			ep.fail(err)
 			return
 		}
+		record[headerSize+2] = byte(f.r.measures.subphase)
 		ep.post(0, what(recordBroadcast), record)
 	}
 	if f.task != nil {
@@ -92,6 +94,7 @@ func (h *Method[I, T, M]) announce(f *frame, m *M) ([]byte, error) {
 
 // broadcast takes one, numbers it on rank 0, passes it on, and has the elements here run it.
 func (m *members[I, T]) broadcast(ep *Epoch, _ int, payload []byte) {
+	m.r.measures.enters(int(binary.LittleEndian.Uint16(payload[2:])))
 	number := binary.LittleEndian.Uint64(payload[8:])
 	if number == 0 {
 		number = m.broadcasts.rounds.Number()
@@ -158,7 +161,11 @@ func (h *Method[I, T, M]) announced(c Context, key uint64, payload []byte) error
 	if h.code.size > 0 {
 		b = append(make([]byte, 0, (len(payload)+7)&^7), payload...)
 	}
-	return h.invoke(c, s, s.elements.find(key), b)
+	e := s.elements.find(key)
+	if e.load != nil {
+		e.load.broadcasts++
+	}
+	return h.invoke(c, s, e, b)
 }
 
 // announced runs what a broadcast is for, unless its epoch has failed.

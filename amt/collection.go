@@ -28,12 +28,13 @@ import (
 // Each rank has the elements that a mapping gives it when they are made, those of a block of indices if there is no other; the same rank
 // is the element's home afterwards, which knows where it is. An element's state is what package pup saves of T.
 type Collection[I Index[I], T any] struct {
-	entry   *collectionEntry
-	state   codec[T]
-	mapping func(i, extent I, ranks int) int
-	sums    int // reductions over its elements
-	inserts Handler[inserted[T]]
-	deletes Method[I, T, deletion]
+	entry    *collectionEntry
+	state    codec[T]
+	mapping  func(i, extent I, ranks int) int
+	sums     int       // reductions over its elements
+	measures measuring // of its elements
+	inserts  Handler[inserted[T]]
+	deletes  Method[I, T, deletion]
 }
 
 // A collectionEntry is a row of the table of collections.
@@ -61,9 +62,10 @@ type CollectionOption[I any] func(*collectionOptions[I])
 
 // collectionOptions is what options fill.
 type collectionOptions[I any] struct {
-	to    func(i, extent I, ranks int) int
-	graph bool
-	fault error
+	to       func(i, extent I, ranks int) int
+	graph    bool
+	measures measuring
+	fault    error
 }
 
 // Graph has what is shared within an element's state, by pointers, slices and maps, and circles of pointers, be shared again when it has
@@ -96,7 +98,7 @@ func (k *Collection[I, T]) Is(name string, opts ...CollectionOption[I]) {
 	if k.entry != nil {
 		e.fault = errors.New("it is said twice what it is")
 	}
-	k.entry, k.mapping = e, m.to
+	k.entry, k.mapping, k.measures = e, m.to, m.measures
 	if unfit == nil {
 		k.modifiable()
 	}
@@ -203,7 +205,7 @@ func (k *Collection[I, T]) newMembers(r *rank, extent I, dense bool) (*members[I
 	case !ok:
 		return nil, fmt.Errorf("amt: rank %d: %v: extent %v: its indices have no numbers of 64 bits", r.self, k.entry, extent)
 	}
-	m := &members[I, T]{of: k, r: r, extent: extent, indices: indices, home: k.home(extent, indices, r.ranks), spare: &parked{}}
+	m := &members[I, T]{of: k, r: r, extent: extent, indices: indices, home: k.home(extent, indices, r.ranks), spare: &parked{}, measuring: k.measures}
 	m.machine = locate.New[*parked](r.self, m.home, r.places)
 	m.elements.init(indices, dense)
 	m.broadcasts.init(r)

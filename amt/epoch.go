@@ -146,7 +146,15 @@ func (ep *Epoch) followed(within *Epoch, next follower) {
 		return
 	}
 	around := frame{follows: ep, from: ep.r.self, seat: next.seat}
-	within.run(&around, func(c Context) error { next.then(c); return nil })
+	within.run(&around, func(c Context) error {
+		if s := next.seat; s != nil && s.load != nil {
+			if since, ok := ep.r.measures.begin(s.load); ok {
+				defer ep.r.measures.end(s.load, since)
+			}
+		}
+		next.then(c)
+		return nil
+	})
 }
 
 // inherit makes the failure of the epoch before the epoch's own. All ranks are told, also if all may know: where that one was over

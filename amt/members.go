@@ -19,6 +19,7 @@ type seat struct {
 	to      int32    // the rank that it is to go to, or one of those below
 	pins    int32    // tasks, and what is to follow epochs, that its methods have begun: it stays as long as there are any
 	place   int      // in the list of those that are here
+	load    *load    // nil: it is not measured
 }
 
 const (
@@ -114,6 +115,7 @@ type members[I Index[I], T any] struct {
 	broadcasts broadcasts
 	spare      *parked // what the machine is given, and keeps if it holds a message
 	orders     []locate.Order[*parked]
+	measuring  measuring
 }
 
 // A membership is what the runtime knows of a rank's part of any collection.
@@ -123,6 +125,7 @@ type membership interface {
 	broadcast(ep *Epoch, from int, payload []byte)
 	rebalance(ep *Epoch, to Balancer)
 	phaseOver()
+	measured(p *PhaseLoads) bool
 	lacks() []hang.Lack
 	without(nth int, number uint64) string
 	changing
@@ -134,7 +137,7 @@ func (m *members[I, T]) make(key, ordinal uint64, value T) bool {
 	if out[0].Do == locate.Refuse {
 		return false
 	}
-	m.elements.put(&element[I, T]{seat{key: key, ordinal: ordinal, done: m.broadcasts.rounds.Made(), given: make([]uint64, m.of.sums), to: stays}, m.extent.At(key), value})
+	m.elements.put(&element[I, T]{seat{key: key, ordinal: ordinal, done: m.broadcasts.rounds.Made(), given: make([]uint64, m.of.sums), to: stays, load: m.measuring.begins(m.r.measures.period)}, m.extent.At(key), value})
 	return true
 }
 
@@ -142,7 +145,7 @@ func (m *members[I, T]) make(key, ordinal uint64, value T) bool {
 //
 //	0  8  number of the element's index
 //	8  4  move
-//	12 4  the rank that sent it first, and whether home has seen it
+//	12 4  the rank that sent it first, in which subphase, and whether home has seen it
 const stampSize = 16
 
 const byHome = 1 << 31
@@ -156,9 +159,19 @@ func putStamp(b []byte, key uint64, s locate.Stamp) {
 	binary.LittleEndian.PutUint64(b[8:], uint64(s.Move)|uint64(origin)<<32)
 }
 
+// restamp is putStamp on the way: the subphase stays.
+func restamp(b []byte, key uint64, s locate.Stamp) {
+	subphase := b[stampSize-1] &^ (byHome >> 24)
+	putStamp(b, key, s)
+	b[stampSize-1] |= subphase
+}
+
+// subphaseOf is that in which a message was sent.
+func subphaseOf(stamp []byte) int { return int(stamp[stampSize-1] &^ (byHome >> 24)) }
+
 func stampOf(b []byte) (key uint64, s locate.Stamp) {
 	rest := binary.LittleEndian.Uint64(b[8:])
-	return binary.LittleEndian.Uint64(b), locate.Stamp{Move: uint32(rest), Origin: int32(rest >> 32 &^ byHome), ByHome: rest>>63 != 0}
+	return binary.LittleEndian.Uint64(b), locate.Stamp{Move: uint32(rest), Origin: int32(rest >> 32 & originRank), ByHome: rest>>63 != 0}
 }
 
 // find decides what becomes of a message whose element is not here.
@@ -178,7 +191,7 @@ func (m *members[I, T]) find(ep *Epoch, from int, w what, payload []byte) {
 		ep.sent(int(step.To))
 		b, at := openRecord(m.r.outgoing.room(int(step.To), wholeSize(len(payload))))
 		b = append(b, payload...)
-		putStamp(b[at+headerSize:], key, locate.Stamp{Move: step.Move, Origin: stamp.Origin, ByHome: step.ByHome})
+		restamp(b[at+headerSize:], key, locate.Stamp{Move: step.Move, Origin: stamp.Origin, ByHome: step.ByHome})
 		m.r.outgoing.fill(int(step.To), closeRecord(b, at, w, ep.id))
 	case locate.Fail:
 		ep.fail(m.nobody(w, key, int(stamp.Origin)))
@@ -207,7 +220,7 @@ func (m *members[I, T]) carry(ep *Epoch, out []locate.Order[*parked]) {
 			if o.Do == locate.Run { // when what runs now has ended: it goes by where the element is then
 				to = m.r.self
 			}
-			putStamp(p.record[headerSize:], o.Element, o.Stamp)
+			restamp(p.record[headerSize:], o.Element, o.Stamp)
 			p.ep.sent(to)
 			m.r.outgoing.record(to, p.w, p.ep.id, p.record)
 			p.ep.release(1)
@@ -247,7 +260,7 @@ func (m *members[I, T]) news(ep *Epoch, from int, n locate.News) {
 }
 
 // The payload of an element that goes to another rank: collection and move, 4 bytes each, the number of its index, its ordinal, the last
-// broadcast, the last of each kind of reduction, and its state.
+// broadcast, the last of each kind of reduction, its load if that is measured, and its state.
 const elementHead = 32
 
 // leave sends an element to another rank, or ends it.
@@ -270,6 +283,9 @@ func (m *members[I, T]) leave(ep *Epoch, e *element[I, T]) {
 		return
 	}
 	head := headerSize + elementHead + 8*len(e.given)
+	if e.load != nil {
+		head += 8 * e.load.words()
+	}
 	pack := m.of.state.packBehind
 	if m.of.state.graph {
 		pack = m.of.state.graphBehind
@@ -288,6 +304,9 @@ func (m *members[I, T]) leave(ep *Epoch, e *element[I, T]) {
 	for i, number := range e.given {
 		binary.LittleEndian.PutUint64(b[headerSize+elementHead+8*i:], number)
 	}
+	if e.load != nil {
+		e.load.pack(b[headerSize+elementHead+8*len(e.given):])
+	}
 	m.elements.remove(e)
 	m.broadcasts.rounds.Leave(e.key, move, e.done)
 	ep.sent(to)
@@ -298,10 +317,13 @@ func (m *members[I, T]) leave(ep *Epoch, e *element[I, T]) {
 // arrive takes an element from another rank. It does so in an epoch that has failed, too: no element is lost.
 func (m *members[I, T]) arrive(ep *Epoch, from int, payload []byte) {
 	move, key := binary.LittleEndian.Uint32(payload[4:]), binary.LittleEndian.Uint64(payload[8:])
-	e := &element[I, T]{seat: seat{key: key, ordinal: binary.LittleEndian.Uint64(payload[16:]), done: binary.LittleEndian.Uint64(payload[24:]), given: make([]uint64, m.of.sums), to: stays}, index: m.extent.At(key)}
+	e := &element[I, T]{seat: seat{key: key, ordinal: binary.LittleEndian.Uint64(payload[16:]), done: binary.LittleEndian.Uint64(payload[24:]), given: make([]uint64, m.of.sums), to: stays, load: m.measuring.begins(0)}, index: m.extent.At(key)}
 	rest := payload[elementHead:]
 	for i := range e.given {
 		e.given[i], rest = binary.LittleEndian.Uint64(rest), rest[8:]
+	}
+	if e.load != nil {
+		rest = e.load.unpack(rest)
 	}
 	if err := m.of.state.unpack(rest, &e.value, m.r.t.short); err != nil {
 		m.r.main.epoch.fail(fmt.Errorf("amt: rank %d: %v: element %v comes from rank %d and cannot be unpacked: %w", m.r.self, m.of.entry, e.index, from, err))

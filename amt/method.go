@@ -85,7 +85,7 @@ func (h *Method[I, T, M]) Send(c Context, i I, m *M) {
 		h.sendRarely(f, i, m, nil)
 		return
 	}
-	to, stamp := r.self, locate.Stamp{Origin: int32(r.self)}
+	to, stamp := r.self, locate.Stamp{Origin: r.measures.origin}
 	if s.elements.find(key) == nil {
 		switch step := s.machine.Send(key, s.spare); step.Do {
 		case locate.Forward:
@@ -99,8 +99,11 @@ func (h *Method[I, T, M]) Send(c Context, i I, m *M) {
 		}
 	}
 	if h.code.size == 0 {
-		h.sendPacked(f, to, key, stamp, m)
+		h.sendPacked(f, s, to, key, stamp, m)
 		return
+	}
+	if s.measuring.on {
+		h.counts(f, key, h.code.size)
 	}
 	ep.sent(to)
 	p := r.outgoing.place(to, h.entry.what, ep.id, stampSize+h.code.size)
@@ -119,23 +122,35 @@ func (h *Method[I, T, M]) record(key uint64, stamp locate.Stamp, m *M) ([]byte, 
 
 // park fills in what the machine holds.
 func (h *Method[I, T, M]) park(f *frame, s *members[I, T], key uint64, m *M) {
-	record, err := h.record(key, locate.Stamp{Origin: int32(f.r.self)}, m)
+	record, err := h.record(key, locate.Stamp{Origin: f.r.measures.origin}, m)
 	if err != nil { // something has to be there
 		f.ep.fail(h.trouble(f, err))
 		record = make([]byte, headerSize+stampSize)
+	} else if s.measuring.on {
+		h.counts(f, key, len(record)-headerSize-stampSize)
 	}
 	s.hold(f.ep, h.entry.what, record[headerSize:])
 }
 
 // sendPacked sends a message that has to be packed.
-func (h *Method[I, T, M]) sendPacked(f *frame, to int, key uint64, stamp locate.Stamp, m *M) {
+func (h *Method[I, T, M]) sendPacked(f *frame, s *members[I, T], to int, key uint64, stamp locate.Stamp, m *M) {
 	record, err := h.record(key, stamp, m)
 	if err != nil {
 		f.ep.fail(h.trouble(f, err))
 		return
 	}
+	if s.measuring.on {
+		h.counts(f, key, len(record)-headerSize-stampSize)
+	}
 	f.ep.sent(to)
 	f.r.outgoing.record(to, h.entry.what, f.ep.id, record)
+}
+
+// counts counts a message of so many bytes to an element that is measured. One that deletes it is the runtime's, and does not count.
+func (h *Method[I, T, M]) counts(f *frame, key uint64, bytes int) {
+	if h.entry != h.of.deletes.entry {
+		f.counts(target{uint32(h.of.entry.id), key}, bytes)
+	}
 }
 
 // SendAt is Send with a priority for this message, in place of its method's.
@@ -157,6 +172,9 @@ func (h *Method[I, T, M]) sendRarely(f *frame, i I, m *M, priority *Priority) {
 		if priority != nil {
 			w = whatOf(h.entry.id, *priority)
 		}
+		if h.of.measures.on {
+			h.stampLate(f, record)
+		}
 		ep.post(f.r.self, w, record)
 	}
 	if f.task != nil {
@@ -164,6 +182,15 @@ func (h *Method[I, T, M]) sendRarely(f *frame, i I, m *M, priority *Priority) {
 		return
 	}
 	post()
+}
+
+// stampLate counts a message when the rank sends it, and notes in which subphase: the code that has packed it may be a task's.
+func (h *Method[I, T, M]) stampLate(f *frame, record []byte) {
+	b := record[headerSize:]
+	key, stamp := stampOf(b)
+	stamp.Origin = f.r.measures.origin
+	putStamp(b, key, stamp)
+	h.counts(f, key, len(b)-stampSize)
 }
 
 // checked packs a message after a look at all that can be wrong with it.
@@ -222,6 +249,9 @@ func (h *Method[I, T, M]) receive(c Context, payload []byte) error {
 		return nil
 	}
 	f.from = int(stamp.Origin)
+	if s.measuring.on {
+		f.r.measures.enters(subphaseOf(payload))
+	}
 	return h.invoke(c, s, e, payload[stampSize:])
 }
 
@@ -233,10 +263,27 @@ func (h *Method[I, T, M]) invoke(c Context, s *members[I, T], e *element[I, T], 
 	}
 	f := c.f
 	f.seat = &e.seat
-	h.do(At[I]{c, e.index, &e.seat}, &e.value, m)
+	if e.load == nil {
+		h.do(At[I]{c, e.index, &e.seat}, &e.value, m)
+	} else {
+		h.measured(c, e, m)
+	}
 	f.seat = nil
 	if e.to != stays {
 		s.leave(f.ep, e)
 	}
 	return nil
+}
+
+// measured runs the method, and measures it.
+func (h *Method[I, T, M]) measured(c Context, e *element[I, T], m *M) {
+	ms, l := &c.f.r.measures, e.load
+	if h.entry != h.of.deletes.entry {
+		l.messages++
+	}
+	since, ok := ms.begin(l)
+	h.do(At[I]{c, e.index, &e.seat}, &e.value, m)
+	if ok {
+		ms.end(l, since)
+	}
 }

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/byssus-hpc/byssus/amt"
+	"github.com/byssus-hpc/byssus/amt/amttest"
 	"github.com/byssus-hpc/byssus/mpi"
 )
 
@@ -281,6 +282,33 @@ func TestOrders(t *testing.T) {
 					t.Logf("%s, rank %d of %d differs: %v", name, odd, n, err)
 				}
 			}
+		}
+	}
+}
+
+// TestPhaseMisused: marks and functions are for main functions, and a weight is one.
+func TestPhaseMisused(t *testing.T) {
+	for want, body := range map[string]func(c amt.Context) error{
+		"calls Subphase, which is for main functions": func(c amt.Context) error {
+			c.Go("marks", func(c amt.Context) error { c.Subphase(); return nil })
+			return nil
+		},
+		"calls OnPhase, which is for main functions": func(c amt.Context) error {
+			c.Rooted("empty", func(amt.Context) error { return nil }).OnDone(c, func(c amt.Context) {
+				amt.OnPhase(c, func(amt.Context, int) error { return nil })
+			})
+			return nil
+		},
+		"has element {3} weigh -1": func(c amt.Context) error { heavy.Send(c, amt.Index1{X: 3}, &drum{}); return nil },
+	} {
+		err := amttest.Try(t, 2, func(c amt.Context) error {
+			if err := newScales(c, 4); err != nil {
+				return err
+			}
+			return c.Collective("wrong", body).Wait(c)
+		})
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("found %v, wanted %s", err, want)
 		}
 	}
 }

@@ -166,6 +166,7 @@ func (m *members[I, T]) insert(ep *Epoch, key uint64, value T) {
 func (m *members[I, T]) end(ep *Epoch, e *element[I, T]) {
 	out, _ := m.machine.Destroy(e.key, m.orders[:0])
 	m.broadcasts.rounds.Destroyed(e.done)
+	m.measuring.ends(&e.seat)
 	m.elements.remove(e)
 	m.changes.deleted++
 	m.carry(ep, out)

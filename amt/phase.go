@@ -37,7 +37,14 @@ func Given(name string, to []int) Balancer {
 func (c Context) Phase(to ...Balancer) error {
 	f := c.own()
 	r := f.r
+	var failed error
+	if f.task == nil && !f.onLoop() { // else it is an error
+		failed = c.endPhase()
+	}
 	err := c.Collective(fmt.Sprintf("the end of phase %d", r.phase), func(c Context) error {
+		if failed != nil {
+			return failed
+		}
 		for _, part := range r.collections {
 			for _, balancer := range to {
 				if part != nil {

@@ -56,6 +56,7 @@ type population struct {
 	reductions  map[any]any  // by *ElementReduction of some type: *combination
 	combining   []combiner   // of them, those that have values to be given on
 	ordering    ordering
+	measures    measures
 	restoring   []restorer // while collections are restored, by their places in the checkpoint
 	stores      []ender    // are told when the program has ended well
 }
@@ -75,6 +76,7 @@ func newRank(t wire.Transport, e engine.Engine, table []*entry) (*rank, error) {
 		return nil, err
 	}
 	r := &rank{position: position{self: t.Rank(), ranks: t.Ranks()}, population: population{collections: make([]membership, len(all)), reductions: map[any]any{}}}
+	r.measures.origin = int32(r.self)
 	r.above, r.below = tree.Ordered(r.self, r.ranks)
 	r.t = transport{Transport: t, r: r, short: t.Size()}
 	r.inbox.t, r.loop.r = t, r

@@ -188,7 +188,7 @@ func (t *task) rooted(f *frame, label string, body func(Context) error, opts []E
 	if !held {
 		return e
 	}
-	in := &frame{r: r, ep: e, from: r.self, task: t}
+	in := &frame{r: r, ep: e, from: r.self, task: t, seat: f.seat}
 	err := body(Context{in, 0})
 	in.gen++
 	r.inbox.ask(func() {

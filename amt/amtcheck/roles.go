@@ -35,11 +35,11 @@ func (c *checker) indexContexts(n ast.Node, stack []ast.Node) bool {
 		if !ok || c.amtFunc(epoch) != "Context.Collective" { // else the epoch is told already
 			c.note(call.Args[0], use{call, name, sometimes})
 		}
-	case "Reduction.All", "Call.Wait", "ElementReduction.Wait", "Collection.Create", "Collection.CreateEmpty", "Save", "Restore":
+	case "Reduction.All", "Call.Wait", "ElementReduction.Wait", "Collection.Create", "Collection.CreateEmpty", "Save", "Restore", "OnPhase":
 		if len(call.Args) > 0 {
 			c.note(call.Args[0], use{call, name, sometimes})
 		}
-	case "Context.Scope", "Context.Phase":
+	case "Context.Scope", "Context.Phase", "Context.Subphase":
 		c.note(receiver(call), use{call, name, sometimes})
 	case "Context.Collective", "Context.Rooted", "Context.Modify":
 		if name != "Context.Rooted" {

@@ -39,10 +39,18 @@ func init() {
 	after.Is(&cells, func(c amt.At[amt.Index1], e *cell, _ *number) {
 		c.Modify("more", func(c amt.Context) error { return nil }) // want `^a handler calls c.Modify, which only main functions can`
 		c.Phase()                                                  // want `^a handler calls c.Phase, which only main functions can`
-		sum.Wait(c.Context, 1)                                     // want `^a handler calls sum.Wait, which only main functions can`
-		cells.CreateEmpty(c.Context, amt.Index1{})                 // want `^a handler calls cells.CreateEmpty, which only main functions can`
+		c.Subphase()                                               // want `^a handler calls c.Subphase, which only main functions can`
+		amt.OnPhase(c.Context, report)                             // want `^a handler calls amt.OnPhase, which only main functions can`
+		c.Weigh(1)
+		sum.Wait(c.Context, 1)                     // want `^a handler calls sum.Wait, which only main functions can`
+		cells.CreateEmpty(c.Context, amt.Index1{}) // want `^a handler calls cells.CreateEmpty, which only main functions can`
 		cells.Insert(c.Context, amt.Index1{}, cell{})
 		cells.Delete(c.Context, c.Index())
 	})
 	sum.Is(&cells, func(a, b int64) int64 { return a + b + total }) // want `^total is captured by a reduction's function`
+}
+
+func report(c amt.Context, _ int) error {
+	c.Subphase()
+	return c.Collective("report", func(amt.Context) error { return nil }).Wait(c)
 }

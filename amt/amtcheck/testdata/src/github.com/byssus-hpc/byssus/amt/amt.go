@@ -92,6 +92,7 @@ type At[I any] struct {
 
 func (c At[I]) Index() I        { return c.index }
 func (c At[I]) MoveTo(rank int) {}
+func (c At[I]) Weigh(w float64) {}
 
 type Collection[I, T any] struct {
 	i *I
@@ -122,6 +123,8 @@ func (d *ElementReduction[I, T, V]) Is(of *Collection[I, T], op func(a, b V) V) 
 
 func (c Context) Modify(label string, body func(c Context) error) error { return nil }
 func (c Context) Phase(to ...int) error                                 { return nil }
+func (c Context) Subphase()                                             {}
+func OnPhase(c Context, do func(c Context, phase int) error)            {}
 
 func (k *Collection[I, T]) CreateEmpty(c Context, extent I) error            { return nil }
 func (k *Collection[I, T]) Insert(c Context, i I, value T)                   {}
