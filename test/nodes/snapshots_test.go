@@ -103,24 +103,31 @@ func TestSnapshotMoments(t *testing.T) {
 				args = append(args, "few=30") // snapshots are increments
 			}
 			w := c.snaps(ctx, t, program, fmt.Sprintf("snapshot%d", i), harness.MPIs()[i%2], 12, env, []string{"--scavenge", "1m"}, args...)
-			switch {
-			case row.node != "":
-				w.says(ctx, t, "node "+row.node+" was lost")
-			case env != nil:
-				select {
-				case <-w.proc.Done():
-				case <-ctx.Done():
-					t.Fatalf("byssus does not die\n%s", w.story())
-				}
-				w.run(ctx, t, nil)
-			}
-			w.says(ctx, t, "steps: restored at step ")
-			w.ends(ctx, t)
-			if row.node != "" {
-				c.sandbox(t, "kill", "nodes/"+row.node)
-				c.sandbox(t, "start", "nodes/"+row.node)
-			}
+			w.outlives(ctx, t, row.node, env != nil)
 		})
+	}
+}
+
+// outlives waits until a node has died of a fault, or byssus, which is run again then, or a rank, and lets the program come to its end from what
+// it has stored. The node is there again afterwards.
+func (w *written) outlives(ctx context.Context, t *testing.T, node string, fault bool) {
+	t.Helper()
+	switch {
+	case node != "":
+		w.says(ctx, t, "node "+node+" was lost")
+	case fault:
+		select {
+		case <-w.proc.Done():
+		case <-ctx.Done():
+			t.Fatalf("byssus does not die\n%s", w.story())
+		}
+		w.run(ctx, t, nil)
+	}
+	w.says(ctx, t, "steps: restored at step ")
+	w.ends(ctx, t)
+	if node != "" {
+		w.sandbox(t, "kill", "nodes/"+node)
+		w.sandbox(t, "start", "nodes/"+node)
 	}
 }
 

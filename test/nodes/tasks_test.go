@@ -92,23 +92,7 @@ func TestTasksMoments(t *testing.T) {
 				env = []string{"BYSSUS_FAULT=" + row.point}
 			}
 			w := c.tasks(ctx, t, fmt.Sprintf("moment%d", i), harness.MPIs()[i%2], 12, env, flags, args...)
-			switch {
-			case row.node != "":
-				w.says(ctx, t, "node "+row.node+" was lost")
-			case env != nil:
-				select {
-				case <-w.proc.Done():
-				case <-ctx.Done():
-					t.Fatalf("byssus does not die\n%s", w.story())
-				}
-				w.run(ctx, t, nil)
-			}
-			w.says(ctx, t, "steps: restored at step ")
-			w.ends(ctx, t)
-			if row.node != "" {
-				c.sandbox(t, "kill", "nodes/"+row.node)
-				c.sandbox(t, "start", "nodes/"+row.node)
-			}
+			w.outlives(ctx, t, row.node, env != nil)
 		})
 	}
 }
