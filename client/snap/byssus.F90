@@ -9,12 +9,12 @@ module byssus
   use, intrinsic :: iso_fortran_env, only: int8, int16, int32, int64, real32, real64
   implicit none
   private
-  public :: bys_region, bys_group, bys_desc, bys_init, bys_restore, bys_start, bys_commit, bys_finish, bys_error, &
+  public :: bys_region, bys_track, bys_handover, bys_group, bys_desc, bys_init, bys_restore, bys_start, bys_commit, bys_finish, bys_error, &
     bys_epoch, bys_state, bys_state_fd, int64, c_ptr, c_loc, c_null_ptr
 
   integer, parameter, public :: BYS_BLOCK = -1, BYS_TEST = 0
   integer, parameter, public :: BYS_OK = 0, BYS_TIMEOUT = 1, BYS_NOTHING = 2, BYS_EUSE = -1, BYS_EFAILED = -2, BYS_EROOM = -3, &
-    BYS_EDIFFER = -4, BYS_EAGENT = -5, BYS_ESYS = -6, BYS_EPEER = -7
+    BYS_EDIFFER = -4, BYS_EAGENT = -5, BYS_ESYS = -6, BYS_EPEER = -7, BYS_ELOST = -8
   integer, parameter, public :: BYS_HEALTHY = 0, BYS_CORRUPT = 1
 
   ! wrong: why it is none. The numbers are those of fortran.c.
@@ -26,6 +26,7 @@ module byssus
     type(c_ptr) :: at = c_null_ptr
     integer(c_int64_t) :: bytes = 0
     integer(c_int) :: wrong = NO_MEMORY
+    integer(c_int32_t) :: capture = 0
   end type
 
   ! Who makes snapshots together: member of members, counted from 0. name: blank is "memory". policy: of redundancy
@@ -43,7 +44,7 @@ module byssus
   end type
 
   type, bind(c) :: c_region
-    integer(c_int32_t) :: id, reserved
+    integer(c_int32_t) :: id, capture
     type(c_ptr) :: at
     integer(c_int64_t) :: bytes
   end type
@@ -256,7 +257,7 @@ contains
         ierror = BYS_EUSE
         return
       end if
-      c(i) = c_region(regions(i)%id, 0, regions(i)%at, regions(i)%bytes)
+      c(i) = c_region(regions(i)%id, regions(i)%capture, regions(i)%at, regions(i)%bytes)
     end do
     name = c_null_char
     policy = c_null_char
@@ -280,6 +281,21 @@ contains
     integer(c_long) :: ms
     ms = BYS_BLOCK
     if (present(timeout)) ms = timeout
+  end function
+
+  ! A region of which what was written to since is copied, and one that is handed over: BYS_TRACK and BYS_HANDOVER of byssus.h.
+  elemental function bys_track(region) result(r)
+    type(bys_region), intent(in) :: region
+    type(bys_region) :: r
+    r = region
+    r%capture = 1
+  end function
+
+  elemental function bys_handover(region) result(r)
+    type(bys_region), intent(in) :: region
+    type(bys_region) :: r
+    r = region
+    r%capture = 2
   end function
 
   function of_memory(id, at, bytes) result(r)

@@ -33,9 +33,22 @@ enum bys_result {
 			   * redundancy covers; bys_init begins without */
 };
 
-/* Memory that a snapshot is to have. id: the program's, each once; bytes: at `at`, 1 at least. */
+/* How bys_start gets the bytes of a region. Each is the same snapshot; where the second and third cannot be
+ * had, it is copied: in a process of which checkpoints are taken, or on a Linux before 6.7.
+ *   BYS_COPY      all of it is copied
+ *   BYS_TRACK     pages that were written to since are copied. For regions that change in few places: where
+ *                 more than one page in eight has changed, all are copied for some time. Not for memory that
+ *                 messages come to by RDMA or XPMEM: who writes past the page tables of this process is
+ *                 not seen. Memory that is shared, or was not used yet in large part, is copied
+ *   BYS_HANDOVER  it is copied while the program computes: it writes nothing there before bys_commit has
+ *                 returned something else than BYS_TIMEOUT. BYSSUS_HANDOVER_GUARD=1 in the environment makes
+ *                 what it writes nevertheless a SIGSEGV, for debugging (whole pages) */
+enum bys_capture { BYS_COPY = 0, BYS_TRACK = 1, BYS_HANDOVER = 2 };
+
+/* Memory that a snapshot is to have. id: the program's, each once; capture: a bys_capture; bytes: at `at`,
+ * 1 at least. */
 typedef struct {
-	uint32_t id, reserved;
+	uint32_t id, capture;
 	void *at;
 	uint64_t bytes;
 } bys_region;
@@ -67,8 +80,8 @@ int bys_init(bys_desc *d, const bys_region *, size_t n, const bys_group *, long 
  * a member has died that is one of another group as well, which is to be restored again before. */
 int bys_restore(bys_desc *d, const bys_region *, size_t n, const bys_group *, uint64_t *tag, long timeout);
 
-/* Copies the regions, which may be written to again then. The tag is the program's, equal on all members: a
- * step, say. Waits for nobody. */
+/* Copies the regions, which may be written to again then, but for those that are handed over. The tag is the
+ * program's, equal on all members: a step, say. Waits for nobody. */
 int bys_start(bys_desc, uint64_t tag);
 
 /* Makes what was started the snapshot to restore: when all members have called it, and the bytes are safe

@@ -26,6 +26,8 @@ import time
 
 _OK, _TIMEOUT, _NOTHING = 0, 1, 2
 
+COPY, TRACK, HANDOVER = 0, 1, 2  # how start() gets the bytes of a region: byssus.h
+
 
 class Error(Exception):
     """A call failed; result is byssus.h's."""
@@ -81,11 +83,17 @@ class PeerError(Error):
     result = -7
 
 
+class LostError(Error):
+    """Snapshots were committed, and more is lost, or damaged, than their redundancy covers."""
+
+    result = -8
+
+
 _errors = {e.result: e for e in Error.__subclasses__()}
 
 
 class _Region(ctypes.Structure):
-    _fields_ = [("id", ctypes.c_uint32), ("reserved", ctypes.c_uint32), ("at", ctypes.c_void_p), ("bytes", ctypes.c_uint64)]
+    _fields_ = [("id", ctypes.c_uint32), ("capture", ctypes.c_uint32), ("at", ctypes.c_void_p), ("bytes", ctypes.c_uint64)]
 
 
 class _Group(ctypes.Structure):
@@ -140,12 +148,13 @@ def _export(id, thing):
 
 class Snapshots:
     """The snapshots of a group. regions: {number: object}; member of members, counted from 0; name: of the group;
-    policy: of redundancy ("partner", "xor", ...), None: what byssus run says.
+    policy: of redundancy ("partner", "xor", ...), None: what byssus run says; capture: {number: TRACK or HANDOVER} of regions
+    that are not to be copied by start().
 
     As a context it ends with finish(), unless the program has said how, or an exception has come.
     """
 
-    def __init__(self, regions, member, members, name=None, policy=None):
+    def __init__(self, regions, member, members, name=None, policy=None, capture={}):
         self._d, self._views, self._over, self._process = ctypes.c_void_p(), [], False, os.getpid()
         self._regions = (_Region * len(regions))()
         member, members = _number("member", member, 32), _number("members", members, 32)
@@ -155,6 +164,9 @@ class Snapshots:
                 self._views.append(_export(id, thing))
                 held = self._views[-1][1]
                 r.id, r.at, r.bytes = _number("number of a region", id, 32), ctypes.addressof(held), ctypes.sizeof(held)
+                r.capture = _number("capture of region %d" % id, capture.get(id, COPY), 32)
+            if not set(capture) <= set(regions):
+                raise UseError("capture: found %r, wanted numbers of regions" % sorted(set(capture) - set(regions), key=str))
         except Error:
             self._release()
             raise
@@ -181,7 +193,7 @@ class Snapshots:
         return tag.value if self._wait(ask, timeout) == _OK else None
 
     def start(self, tag):
-        """Copies the regions, which may be written to again then. The tag is equal on all members: a step, say."""
+        """Copies the regions, which may be written to again then, but for those that are handed over. The tag is equal on all members: a step, say."""
         self._check(_lib.bys_start(self._begun(), _number("tag", tag, 64)))
 
     def commit(self, timeout=None):

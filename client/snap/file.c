@@ -60,10 +60,9 @@ static int too_long(struct bys_description *d, const char *dir)
 	return snap_because(d, BYS_ESYS, "%s: a path that is too long", dir);
 }
 
-int snap_write(struct bys_description *d, const char *dir, uint64_t tag)
+/* Opens the file of the next snapshot in a directory, which is made. */
+static int open_next(struct bys_description *d, const char *dir, char *path)
 {
-	char path[DIRECTORY];
-	struct head h = {MAGIC, tag, d->member, d->members, d->n};
 	if (!path_of(path, dir, d->member)) return too_long(d, dir);
 	int made = mkdir(dir, 0700) ? errno : 0;
 	if (made == ENOENT)
@@ -71,17 +70,86 @@ int snap_write(struct bys_description *d, const char *dir, uint64_t tag)
 				    "%s: its directory is gone, as when the program was restored from a "
 				    "checkpoint of its processes: bys_commit begins another", dir);
 	if (made && made != EEXIST) return snap_because(d, BYS_ESYS, "%s: %s", dir, strerror(made));
-	int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
-	if (fd < 0) return snap_because(d, BYS_ESYS, "%s: %s", path, strerror(errno));
-	int failed = all(fd, &h, sizeof h, 0, true);
-	if (!failed) failed = all(fd, d->table, d->n * sizeof *d->table, sizeof h, true);
-	for (size_t i = 0; i < d->n && !failed; i++)
-		failed = all(fd, d->regions[i].at, d->regions[i].bytes, d->table[i].at, true);
-	if (!failed && ftruncate(fd, (off_t)end_of(d))) failed = errno;
-	if (close(fd) && !failed) failed = errno;
-	if (!failed) return BYS_OK;
+	d->file = open(path, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+	if (d->file < 0) return snap_because(d, BYS_ESYS, "%s: %s", path, strerror(errno));
+	return BYS_OK;
+}
+
+/* Writes of a region that is watched what the file does not have: stale pages, and what is no whole page. */
+static int write_stale(struct bys_description *d, size_t i)
+{
+	const struct snap_watched *w = &d->track.of[i];
+	char *at = d->regions[i].at;
+	uint64_t bytes = d->regions[i].bytes, base = d->table[i].at;
+	uint64_t head = w->at - (uint64_t)at, tail = head + w->pages * PAGE, from, to = 0;
+	int failed = all(d->file, at, head, base, true);
+	while (!failed && snap_track_run(d, i, d->slot, &from, &to)) {
+		uint64_t begin = head + from * PAGE;
+		failed = all(d->file, at + begin, (to - from) * PAGE, base + begin, true);
+	}
+	return failed ? failed : all(d->file, at + tail, bytes - tail, base + tail, true);
+}
+
+/* Writes those regions that are handed over, or the others. */
+static int write_regions(struct bys_description *d, bool handed)
+{
+	int failed = 0;
+	for (size_t i = 0; i < d->n && !failed; i++) {
+		bool mine = d->hand && d->regions[i].capture == BYS_HANDOVER;
+		if (mine != handed) continue;
+		failed = d->slot && d->track.of[i].on ? write_stale(d, i)
+			 : all(d->file, d->regions[i].at, d->regions[i].bytes, d->table[i].at, true);
+	}
+	return failed;
+}
+
+/* Ends the writing of a file. Returns errno. */
+static int complete(struct bys_description *d, int failed)
+{
+	if (!failed && ftruncate(d->file, (off_t)end_of(d))) failed = errno;
+	if (!failed && d->slot) snap_track_filled(d, d->slot, d->file);
+	if (close(d->file) && !failed) failed = errno;
+	d->file = -1;
+	return failed;
+}
+
+int snap_write_handed(struct bys_description *d) { return complete(d, write_regions(d, true)); }
+
+int snap_unwritten(struct bys_description *d, int failed)
+{
 	bool full = failed == ENOSPC || failed == EDQUOT;
-	return snap_because(d, full ? BYS_EROOM : BYS_ESYS, "%s: %s", path, strerror(failed));
+	return snap_because(d, full ? BYS_EROOM : BYS_ESYS, "%s/member-%u: %s", d->dir, d->member,
+			    strerror(failed));
+}
+
+int snap_write(struct bys_description *d, const char *dir, uint64_t tag)
+{
+	char path[DIRECTORY];
+	struct head h = {MAGIC, tag, d->member, d->members, d->n};
+	int result = open_next(d, dir, path);
+	if (result != BYS_OK) return result;
+	snap_track_look(d);
+	d->slot = snap_track_slot(d, d->file);
+	int failed = all(d->file, &h, sizeof h, 0, true);
+	if (!failed) failed = all(d->file, d->table, d->n * sizeof *d->table, sizeof h, true);
+	if (!failed) failed = write_regions(d, false);
+	if (!failed && d->hand) return snap_hand_over(d), BYS_OK;
+	failed = complete(d, failed);
+	return failed ? snap_unwritten(d, failed) : BYS_OK;
+}
+
+void snap_warm(struct bys_description *d, const char *dir)
+{
+	char path[DIRECTORY];
+	struct stat st;
+	char why[sizeof d->why];
+	memcpy(why, d->why, sizeof why);
+	if (open_next(d, dir, path) == BYS_OK) {
+		bool whole = !fstat(d->file, &st) && (uint64_t)st.st_blocks * 512 >= end_of(d);
+		if (!whole) (void)!fallocate(d->file, 0, 0, (off_t)end_of(d)); /* else bys_start says why */
+		close(d->file);
+	}
+	memcpy(d->why, why, sizeof why);
 }
 
 /* Whether the file's table is that of the regions. */

@@ -89,6 +89,7 @@ static int placed(struct bys_description *d)
 	if (n < 0 || n >= (int)sizeof d->dir)
 		return snap_because(d, BYS_EAGENT, "the agent names no directory for the next snapshot");
 	d->phase = IDLE;
+	snap_warm(d, d->dir);
 	return BYS_OK;
 }
 
@@ -129,6 +130,9 @@ static int enter(struct bys_description *d, int64_t end)
 	}
 	if (result != BYS_OK) return result;
 	d->had = d->phase == READING && d->client.answer.valid;
+	snap_track_end(d);
+	snap_track_begin(d);
+	snap_hand_begin(d);
 	return placed(d);
 }
 
@@ -143,6 +147,7 @@ static const char *wrong(const bys_region *regions, size_t n, const bys_group *g
 	if (g->policy && strlen(g->policy) >= NAME) return "a policy of at most 63 bytes";
 	for (size_t i = 0; i < n; i++) {
 		if (!regions[i].at || !regions[i].bytes) return "regions with an address and at least 1 byte";
+		if (regions[i].capture > BYS_HANDOVER) return "a capture of BYS_COPY, BYS_TRACK or BYS_HANDOVER";
 		for (size_t k = 0; k < i; k++)
 			if (regions[k].id == regions[i].id) return "each id once";
 	}
@@ -158,7 +163,7 @@ static struct bys_description *make(const bys_region *regions, size_t n, const b
 	if (!d || !copy) return free(d), free(copy), NULL;
 	memcpy(copy, regions, n * sizeof *copy);
 	atomic_flag_clear(&d->use), atomic_flag_clear(&d->watch.use);
-	d->pid = getpid(), d->fd = d->watch.fd = -1, d->restore = restore, d->regions = copy, d->n = n;
+	d->pid = getpid(), d->fd = d->watch.fd = d->file = d->track.pagemap = d->track.faults = -1, d->restore = restore, d->regions = copy, d->n = n;
 	d->member = g->member, d->members = g->members;
 	snprintf(d->name, sizeof d->name, "%s", name_of(g));
 	snprintf(d->policy, sizeof d->policy, "%s", g->policy ? g->policy : "");
@@ -183,6 +188,8 @@ static void unmake(bys_desc *at)
 	struct bys_description *d = *at;
 	snprintf(begun_why, sizeof begun_why, "%s", d->why);
 	snap_unname(d);
+	snap_hand_end(d), snap_hand_back(d);
+	snap_track_end(d);
 	if (d->fd >= 0) close(d->fd);
 	snap_unwatch(d);
 	client_text_free(&d->text), client_text_free(&d->client.text);
@@ -211,6 +218,8 @@ static int renew(struct bys_description *d, const bys_region *regions, size_t n,
 {
 	struct bys_description *new = make(regions, n, g, true);
 	if (!new) return BYS_ESYS;
+	snap_hand_end(d), snap_hand_back(d);
+	snap_track_end(d);
 	free(d->regions), free(d->table);
 	if (d->fd >= 0) close(d->fd);
 	d->regions = new->regions, d->table = new->table, d->n = n;
@@ -278,10 +287,23 @@ int bys_start(bys_desc d, uint64_t tag)
 	return leave(d, result);
 }
 
+/* Waits for what is handed over to be copied. */
+static int take_back(struct bys_description *d, int64_t end)
+{
+	struct timespec at = {end / 1000, end % 1000 * 1000000};
+	int failed;
+	if (!snap_hand_wait(d, end < 0 ? NULL : &at, &failed)) return BYS_TIMEOUT;
+	if (failed) snap_unwritten(d, failed), d->room = false;
+	return BYS_OK;
+}
+
 static int commit(struct bys_description *d, int64_t end)
 {
 	struct client_request r = {.type = CLIENT_REQ_COMMIT, .dataset = d->next, .valid = d->room};
 	if (d->phase == STARTED) {
+		int taken = take_back(d, end);
+		if (taken == BYS_TIMEOUT) return taken;
+		r.valid = d->room;
 		for (size_t i = 0; i < d->n; i++) r.bytes += d->regions[i].bytes;
 		client_text_clear(&d->text);
 		client_text_addf(&d->text, "%lu", (unsigned long)d->tag);
@@ -289,6 +311,7 @@ static int commit(struct bys_description *d, int64_t end)
 		d->phase = COMMITTING;
 	}
 	int result = ask(d, r, end);
+	if (result != BYS_TIMEOUT) snap_hand_back(d);
 	if (result == BYS_EDIFFER) d->phase = IDLE; /* it may be started again */
 	if (result != BYS_OK) return result;
 	if (!d->client.answer.valid) {

@@ -925,21 +925,33 @@ func refused(t *testing.T, argv []string, dir string, want run, taken int) {
 }
 
 // TestSavedMemory runs the allocator of the MPI half's saved memory by itself, under the address sanitizer.
-func TestSavedMemory(t *testing.T) { alone(t, "heap/heap.c", "table/heap.c", "20000") }
+func TestSavedMemory(t *testing.T) {
+	alone(t, "heap/heap.c", []string{"rank/mpi/table/heap.c"}, "20000")
+}
 
 // TestPrice runs the price of an arrival wait by itself: one that is seen wrongly for a while does not take the waits away for good, or
 // a checkpoint would wait for a rank that computes.
-func TestPrice(t *testing.T) { alone(t, "price/price.c", "") }
+func TestPrice(t *testing.T) { alone(t, "price/price.c", nil) }
 
 // TestDrained runs what takes messages off the network at a checkpoint, and hands them out, over an MPI whose calls fail: no message
 // is lost in silence.
-func TestDrained(t *testing.T) { alone(t, "drain/drain.c", "") }
+func TestDrained(t *testing.T) { alone(t, "drain/drain.c", nil) }
 
 // TestProcessors runs what counts the processors that a rank may use, on a kernel that seems to be for thousands.
-func TestProcessors(t *testing.T) { alone(t, "processors/processors.c", "") }
+func TestProcessors(t *testing.T) { alone(t, "processors/processors.c", nil) }
 
-// alone compiles a test of a part of the MPI half with that part (empty: a header), and runs it with the arguments and a seed.
-func alone(t *testing.T, test, part string, args ...string) {
+// TestCapture runs what copies regions for snapshots, as a whole, or what was written to, on memory of all kinds that is written to in all
+// ways: each snapshot has what the regions had.
+func TestCapture(t *testing.T) {
+	steps := "60"
+	if os.Getenv("BYSSUS_TEST_LONG") != "" {
+		steps = "2000"
+	}
+	alone(t, "capture/capture.c", []string{"client/snap/track.c", "client/snap/file.c", "client/snap/hand.c"}, steps)
+}
+
+// alone compiles a test of a part of ours that is in C with the files of that part (none: a header), and runs it with the arguments and a seed.
+func alone(t *testing.T, test string, parts []string, args ...string) {
 	t.Helper()
 	harness.Share(t, harness.Light)
 	site, err := harness.Here()
@@ -952,9 +964,9 @@ func alone(t *testing.T, test, part string, args ...string) {
 	dir := scratch(t)
 	program := filepath.Join(dir, "alone")
 	compile := []string{"gcc", "-std=gnu11", "-g", "-O1", "-Wall", "-Wextra", "-Werror", "-fsanitize=address,undefined", "-fno-sanitize-recover",
-		"-I", filepath.Join(site.Root, "rank"), "-o", program, filepath.Join(site.Root, "test/core", test)}
-	if part != "" {
-		compile = append(compile, filepath.Join(site.Root, "rank/mpi", part))
+		"-I", filepath.Join(site.Root, "rank"), "-I", filepath.Join(site.Root, "client"), "-o", program, filepath.Join(site.Root, "test/core", test)}
+	for _, part := range parts {
+		compile = append(compile, filepath.Join(site.Root, part))
 	}
 	for _, argv := range [][]string{compile, append(append([]string{program}, args...), fmt.Sprint(*seed))} {
 		r, err := do(t.Context(), dir, argv)

@@ -52,7 +52,7 @@ func TestSnapshotCopies(t *testing.T) {
 			continue
 		}
 		mpi := harness.MPIs()[i%2]
-		w := c.snaps(ctx, t, "snap_steps", "copies"+red[:3], mpi, 20, nil, []string{"--redundancy", red, "--wait-for-nodes", "3s"}, "size=3000000", "few=100")
+		w := c.snaps(ctx, t, "snap_steps", "copies"+red[:3], mpi, 20, nil, []string{"--redundancy", red, "--wait-for-nodes", "3s"}, "size=3000000", "few=100", "capture=1")
 		w.counts(ctx, t, 4)
 		c.sandbox(t, "crash", "nodes/node2")
 		c.sandbox(t, "crash", "nodes/node3")
@@ -100,7 +100,7 @@ func TestSnapshotMoments(t *testing.T) {
 			}
 			program := []string{"snap_steps", "snap_go"}[i/2%2] // in C with MPI, and in Go without
 			if program == "snap_steps" {
-				args = append(args, "few=30") // snapshots are increments
+				args = append(args, "few=30", fmt.Sprintf("capture=%d", i%3)) // snapshots are increments
 			}
 			w := c.snaps(ctx, t, program, fmt.Sprintf("snapshot%d", i), harness.MPIs()[i%2], 12, env, []string{"--scavenge", "1m"}, args...)
 			w.outlives(ctx, t, row.node, env != nil)

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"slices"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -83,7 +84,7 @@ func (s Spares) ReuseMembers(n uint64, members []int) {
 
 // Reuse puts a file that Keep has kept where one of its name is to be written for dataset n, and says whether there was one.
 // Its first page, which has the header of whatever has one, is zeros then: it is incomplete, like a new one. Its length is what it
-// was. A file that has another name, or that anybody has open or mapped, is not written over.
+// was, and so is the time when it was written to: who has filled it knows by that that nobody else has written to it since. A file that has another name, or that anybody has open or mapped, is not written over.
 func (s Spares) Reuse(n uint64, name string) bool {
 	for _, dir := range s.dirs() {
 		if s.of.overwrite(filepath.Join(dir, name), filepath.Join(s.of.Path(n)+".tmp", name)) == nil {
@@ -109,6 +110,9 @@ func (g ground) overwrite(from, to string) error {
 		return err
 	}
 	if _, err := f.WriteAt(make([]byte, abi.PageBytes), 0); err != nil {
+		return err
+	}
+	if err := os.Chtimes(from, time.Time{}, st.ModTime()); err != nil {
 		return err
 	}
 	return g.disk().Rename(from, to)

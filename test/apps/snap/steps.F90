@@ -37,7 +37,7 @@ program steps
   n = int(bytes + rank * 8) / 8 + 1
   allocate (cells((n + 1) / 2, 2))
   cells = -1
-  regions = [bys_region(7, cells(:, 1)), bys_region(8, cells(:, 2:2)), &
+  regions = [bys_track(bys_region(7, cells(:, 1))), bys_handover(bys_region(8, cells(:, 2:2))), &
              bys_region(1, c_loc(state), storage_size(state) / 8_int64)]
   result = BYS_NOTHING
   if (every <= last) call bys_restore(d, regions, bys_group(rank, ranks), tag, result)

@@ -2,12 +2,12 @@
  * it prints at its end depends on every step of every rank, and on nothing else.
  *
  *   steps STEPS [every=N] [size=BYTES] [ms=MILLISECONDS] [until=FILE] [die=RANK@STEP@MOMENT] [keep=0]
- *         [few=PARTS]
+ *         [few=PARTS] [capture=HOW]
  *
  * every: steps between snapshots, more than STEPS: there is no group; size: of a rank's first region, which differs from rank to rank; ms: that a step takes
  * at least; until: it does its last step when there is such a file; die: SIGKILL of itself, unless it has been restored,
  * MOMENT 0 before bys_start, 1 after it, 2 while bys_commit waits; keep: whether snapshots stay when it has ended; few: a
- * step changes one of so many parts of the cells. */
+ * step changes one of so many parts of the cells; capture: of the first region, a bys_capture. */
 #define _GNU_SOURCE
 #include <mpi.h>
 #include <signal.h>
@@ -18,7 +18,7 @@
 #include "byssus.h"
 
 static int rank, ranks, restored;
-static long steps = 10, every = 1, size = 1000, ms, die_rank = -1, die_step, die_moment, keep = 1, few = 1;
+static long steps = 10, every = 1, size = 1000, ms, die_rank = -1, die_step, die_moment, keep = 1, few = 1, capture;
 static char until[200];
 static struct { uint64_t step, sum; } state;
 static uint64_t *cells;
@@ -42,7 +42,7 @@ static void options(int argc, char **argv)
 	for (int i = 2; i < argc; i++)
 		if (!(sscanf(argv[i], "every=%ld", &every) || sscanf(argv[i], "size=%ld", &size) ||
 		      sscanf(argv[i], "ms=%ld", &ms) || sscanf(argv[i], "until=%199s", until) || sscanf(argv[i], "keep=%ld", &keep) ||
-		      sscanf(argv[i], "few=%ld", &few) ||
+		      sscanf(argv[i], "few=%ld", &few) || sscanf(argv[i], "capture=%ld", &capture) ||
 		      sscanf(argv[i], "die=%ld@%ld@%ld", &die_rank, &die_step, &die_moment) == 3))
 			exit(64);
 }
@@ -87,7 +87,7 @@ int main(int argc, char **argv)
 	cells = malloc(n * 8);
 	memset(cells, 0xee, n * 8);
 	state.step = state.sum = 77; /* which must not be what is computed with */
-	bys_region regions[] = {{.id = 7, .at = cells, .bytes = n * 8}, {.id = 1, .at = &state, .bytes = sizeof state}};
+	bys_region regions[] = {{.id = 7, .capture = (uint32_t)capture, .at = cells, .bytes = n * 8}, {.id = 1, .at = &state, .bytes = sizeof state}};
 	bys_group group = {.member = (uint32_t)rank, .members = (uint32_t)ranks};
 	bys_desc d = NULL;
 	uint64_t tag = 0;

@@ -99,7 +99,7 @@ try:
     if every > steps:
         main(None)
     else:
-        with byssus.Snapshots({7: cells, 1: state}, rank, world.size) as s:
+        with byssus.Snapshots({7: cells, 1: state}, rank, world.size, capture={7: byssus.TRACK}) as s:
             main(s)
 except byssus.Error as e:
     sys.stderr.write("steps: rank %d: step %d: %d: %s\n" % (rank, state[0], e.result, e))

@@ -61,10 +61,12 @@ static void arguments(void)
 {
 	bys_group far = {.member = 4, .members = 4}, named = group;
 	bys_region twice[] = {regions[0], regions[0]}, none[] = {{.id = 1, .at = NULL, .bytes = 8}};
+	bys_region captured[] = {{.id = 1, .capture = 3, .at = cells, .bytes = 8}};
 	named.name = "a/b";
 	say("member", bys_init(&d, regions, 2, &far, BYS_BLOCK));
 	say("regions", bys_init(&d, regions, 0, &group, BYS_BLOCK));
 	say("ids", bys_init(&d, twice, 2, &group, BYS_BLOCK));
+	say("capture", bys_init(&d, captured, 1, &group, BYS_BLOCK));
 	say("address", bys_init(&d, none, 1, &group, BYS_BLOCK));
 	say("name", bys_init(&d, regions, 2, &named, BYS_BLOCK));
 	say("place", bys_init(NULL, regions, 2, &group, BYS_BLOCK));
