@@ -58,8 +58,9 @@ func (b *bench) onNodes(ctx context.Context) (c *cluster, destroy func(), err er
 	}, nil
 }
 
-// snapshots measures what snapshots of memory cost: starting one beside a copy in memory; committing it, where all bytes have changed and where
-// few have, beside writing as much over in memory; and which part of the memory nodes send each other when few have.
+// snapshots measures what snapshots of memory cost: starting one beside a copy in memory, also of what is watched, or handed over; committing
+// it, where all bytes have changed and where few have, beside writing as much over in memory; and which part of the memory nodes send each
+// other when few have.
 func (b *bench) snapshots(ctx context.Context) error {
 	c, destroy, err := b.onNodes(ctx)
 	if err != nil {
@@ -69,7 +70,7 @@ func (b *bench) snapshots(ctx context.Context) error {
 	const bytes = 256 << 20
 	for _, mpi := range b.mpis {
 		for _, row := range []struct{ what, scheme, limit string }{
-			{"start", "partner", "1.2"}, {"commit", "partner", "3.5"}, {"commit", "xor", "3.5"}, {"few", "partner", ""}, {"few", "xor", ""},
+			{"start", "partner", "1.2"}, {"track", "partner", ""}, {"hand", "partner", ""}, {"commit", "partner", "3.5"}, {"commit", "xor", "3.5"}, {"few", "partner", ""}, {"few", "xor", ""},
 		} {
 			s := sample{name: fmt.Sprintf("Snapshot/%s/%s/%s", row.what, row.scheme, mpi), unit: "s", limit: row.limit}
 			flags := []string{"--sandbox", c.name, "--cache", nodeCache, "--redundancy", row.scheme, "--transport", "authenticated"}

@@ -1,6 +1,8 @@
 /* snapshots.c: what a snapshot of memory costs its program, beside plain copies in the same minute.
  *
  *   snapshots start DIR BYTES ROUNDS     bys_start of a region, beside memcpy into memory that was used before
+ *   snapshots track DIR BYTES ROUNDS     the same of one that is watched (BYS_TRACK), of which one page in a hundred was written
+ *   snapshots hand DIR BYTES ROUNDS      the same of one that is handed over (BYS_HANDOVER)
  *   snapshots commit DIR BYTES ROUNDS    bys_commit of it, beside writing a file in DIR over
  *   snapshots few DIR BYTES ROUNDS       the same, of which the program has written one page in a hundred
  *
@@ -55,8 +57,9 @@ int main(int argc, char **argv)
 	MPI_Init(&argc, &argv);
 	MPI_Comm_rank(MPI_COMM_WORLD, &rank);
 	MPI_Comm_size(MPI_COMM_WORLD, &ranks);
-	check(argc == 5, "start, commit or few, DIR, BYTES, ROUNDS");
-	int few = !strcmp(argv[1], "few"), commit = few || !strcmp(argv[1], "commit"), rounds = atoi(argv[4]);
+	check(argc == 5, "start, track, hand, commit or few, DIR, BYTES, ROUNDS");
+	int track = !strcmp(argv[1], "track"), hand = !strcmp(argv[1], "hand"), rounds = atoi(argv[4]);
+	int few = track || !strcmp(argv[1], "few"), commit = !strcmp(argv[1], "few") || !strcmp(argv[1], "commit");
 	size_t n = strtoull(argv[3], NULL, 10);
 	uint64_t *bytes = malloc(n);
 	char *copy = malloc(n), path[4096];
@@ -64,7 +67,7 @@ int main(int argc, char **argv)
 	int fd = open(path, O_RDWR | O_CREAT, 0600);
 	check(fd >= 0 && bytes && copy, path);
 	memset(copy, 1, n);
-	bys_region region = {.id = 1, .at = bytes, .bytes = n};
+	bys_region region = {.id = 1, .capture = track ? BYS_TRACK : hand ? BYS_HANDOVER : BYS_COPY, .at = bytes, .bytes = n};
 	bys_group group = {.member = (uint32_t)rank, .members = (uint32_t)ranks};
 	bys_desc d = NULL;
 	check(bys_init(&d, &region, 1, &group, BYS_BLOCK) == BYS_OK, bys_error(d));

@@ -9,8 +9,8 @@ module byssus
   use, intrinsic :: iso_fortran_env, only: int8, int16, int32, int64, real32, real64
   implicit none
   private
-  public :: bys_region, bys_track, bys_handover, bys_group, bys_desc, bys_init, bys_restore, bys_start, bys_commit, bys_finish, bys_error, &
-    bys_epoch, bys_state, bys_state_fd, int64, c_ptr, c_loc, c_null_ptr
+  public :: bys_region, bys_track, bys_handover, bys_group, bys_desc, bys_init, bys_restore, bys_start, bys_commit, bys_finish, &
+    bys_error, bys_epoch, bys_state, bys_state_fd, int64, c_ptr, c_loc, c_null_ptr
 
   integer, parameter, public :: BYS_BLOCK = -1, BYS_TEST = 0
   integer, parameter, public :: BYS_OK = 0, BYS_TIMEOUT = 1, BYS_NOTHING = 2, BYS_EUSE = -1, BYS_EFAILED = -2, BYS_EROOM = -3, &

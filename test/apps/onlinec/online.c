@@ -178,7 +178,7 @@ static int live(void)
 
 static void restore(void)
 {
-	bys_region regions[] = {{.id = 7, .at = cells, .bytes = n * 8}, {.id = 1, .at = state, .bytes = sizeof state}};
+	bys_region regions[] = {{.id = 7, .capture = BYS_TRACK, .at = cells, .bytes = n * 8}, {.id = 1, .at = state, .bytes = sizeof state}};
 	bys_group group = {.member = (uint32_t)id, .members = (uint32_t)members};
 	uint64_t tag = 0;
 	int result = bys_restore(&d, regions, 2, &group, &tag, BYS_BLOCK);

@@ -91,7 +91,7 @@ static void make(struct part *p, int i)
 
 static void begin(struct part *p, int i)
 {
-	bys_region regions[] = {{.id = 7, .at = p->cells, .bytes = p->n * 8}, {.id = 1, .at = &p->state, .bytes = sizeof p->state}};
+	bys_region regions[] = {{.id = 7, .capture = BYS_TRACK, .at = p->cells, .bytes = p->n * 8}, {.id = 1, .at = &p->state, .bytes = sizeof p->state}};
 	uint64_t tag = 0;
 	int result = every > steps ? BYS_NOTHING : bys_restore(&p->d, regions, 2, &p->group, &tag, BYS_BLOCK);
 	if (result < 0) fail("restore", result, p);
