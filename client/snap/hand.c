@@ -1,6 +1,6 @@
 /* hand.c: regions that a program hands over (BYS_HANDOVER): a thread of ours copies them while the program
- * computes, and bys_commit waits for it. Context: see state.h; the thread calls nothing but snap_write_handed,
- * and has all signals blocked, so that none of the program's handlers runs on it. */
+ * computes, and bys_commit waits for it. Context: see state.h; the thread calls nothing but
+ * snap_write_handed, and has all signals blocked, so that none of the program's handlers runs on it. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <pthread.h>

@@ -147,7 +147,8 @@ static const char *wrong(const bys_region *regions, size_t n, const bys_group *g
 	if (g->policy && strlen(g->policy) >= NAME) return "a policy of at most 63 bytes";
 	for (size_t i = 0; i < n; i++) {
 		if (!regions[i].at || !regions[i].bytes) return "regions with an address and at least 1 byte";
-		if (regions[i].capture > BYS_HANDOVER) return "a capture of BYS_COPY, BYS_TRACK or BYS_HANDOVER";
+		if (regions[i].capture > BYS_HANDOVER)
+			return "a capture of BYS_COPY, BYS_TRACK or BYS_HANDOVER";
 		for (size_t k = 0; k < i; k++)
 			if (regions[k].id == regions[i].id) return "each id once";
 	}
@@ -163,7 +164,8 @@ static struct bys_description *make(const bys_region *regions, size_t n, const b
 	if (!d || !copy) return free(d), free(copy), NULL;
 	memcpy(copy, regions, n * sizeof *copy);
 	atomic_flag_clear(&d->use), atomic_flag_clear(&d->watch.use);
-	d->pid = getpid(), d->fd = d->watch.fd = d->file = d->track.pagemap = d->track.faults = -1, d->restore = restore, d->regions = copy, d->n = n;
+	d->fd = d->watch.fd = d->file = d->track.pagemap = d->track.faults = -1;
+	d->pid = getpid(), d->restore = restore, d->regions = copy, d->n = n;
 	d->member = g->member, d->members = g->members;
 	snprintf(d->name, sizeof d->name, "%s", name_of(g));
 	snprintf(d->policy, sizeof d->policy, "%s", g->policy ? g->policy : "");

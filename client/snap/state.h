@@ -123,9 +123,12 @@ void snap_hand_over(struct bys_description *);
 bool snap_hand_wait(struct bys_description *, const struct timespec *end, int *failed);
 void snap_hand_back(const struct bys_description *);
 
-/* Whether checkpoints of this process are taken: all is copied at once then, since a checkpoint has nothing of
- * the kernel's tables, and would find the file that is being written. */
-static inline bool snap_checkpointed(const struct bys_description *d) { return d->client.at && *d->client.at; }
+/* Whether checkpoints of this process are taken: all is copied at once then, since a checkpoint has nothing
+ * of the kernel's tables, and would find the file that is being written. */
+static inline bool snap_checkpointed(const struct bys_description *d)
+{
+	return d->client.at && *d->client.at;
+}
 
 /* Says which process this is: its rank in MPI_COMM_WORLD, else as it is given. Returns where the agent
  * listens, NULL: where the environment says. */

@@ -27,8 +27,8 @@ struct scan {
 struct found { uint64_t start, end, categories; };
 #define SCAN _IOWR('f', 16, struct scan)
 
-/* Of a region more of whose pages are written than one in ONE_IN, the next RESTS snapshots copy all: the first
- * write to a page that is watched costs more than copying it. */
+/* Of a region more of whose pages are written than one in ONE_IN, the next RESTS snapshots copy all: the
+ * first write to a page that is watched costs more than copying it. */
 enum { ONE_IN = 8, RESTS = 8 };
 
 static uint64_t up(uint64_t at) { return (at + PAGE - 1) / PAGE * PAGE; }
@@ -166,8 +166,8 @@ void snap_track_look(struct bys_description *d)
 			stale(&d->track, w->bit, w->bit + w->pages);
 			continue;
 		}
-		/* After a rest that is what has been written to since it began, which says nothing of how much
-		 * is from one snapshot to the next. */
+		/* After a rest that is what has been written to since it began, which says nothing of how
+		 * much is from one snapshot to the next. */
 		if (scan(&d->track, w) > w->pages / ONE_IN && w->looked) w->rest = RESTS;
 		w->looked = !w->rest;
 	}

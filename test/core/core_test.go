@@ -964,7 +964,7 @@ func alone(t *testing.T, test string, parts []string, args ...string) {
 	dir := scratch(t)
 	program := filepath.Join(dir, "alone")
 	compile := []string{"gcc", "-std=gnu11", "-g", "-O1", "-Wall", "-Wextra", "-Werror", "-fsanitize=address,undefined", "-fno-sanitize-recover",
-		"-I", filepath.Join(site.Root, "rank"), "-I", filepath.Join(site.Root, "client"), "-o", program, filepath.Join(site.Root, "test/core", test)}
+		"-I", filepath.Join(site.Root, "rank"), "-o", program, filepath.Join(site.Root, "test/core", test)}
 	for _, part := range parts {
 		compile = append(compile, filepath.Join(site.Root, part))
 	}

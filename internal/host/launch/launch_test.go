@@ -104,8 +104,8 @@ func TestCommand(t *testing.T) {
 // TestEnv: the user's settings win, and BYSSUS_ variables of the outside do not reach the ranks.
 func TestEnv(t *testing.T) {
 	s := Spec{MPI: MPI{Name: MPICH, Library: "/l/libmpich.so.12"}, Ranks: runtime.NumCPU() + 1, Job: "j"}
-	env := s.Env([]string{"HOME=/h", "UCX_ERROR_SIGNALS=SEGV", "BYSSUS_DIR=/x", "BYSSUS_FAULT=y"})
-	for _, want := range []string{"HOME=/h", "UCX_ERROR_SIGNALS=SEGV", "UCX_HANDLE_ERRORS=none", "UCX_MEM_EVENTS=no", "FI_MR_CACHE_MONITOR=disabled", "OMPI_MCA_mpi_leave_pinned=0", "MPIR_CVAR_POLLS_BEFORE_YIELD=1", "BYSSUS_LIBMPI=/l/libmpich.so.12", "BYSSUS_JOB=j"} {
+	env := s.Env([]string{"HOME=/h", "UCX_ERROR_SIGNALS=SEGV", "BYSSUS_DIR=/x", "BYSSUS_FAULT=y", "BYSSUS_AMT_TRACE=t"})
+	for _, want := range []string{"HOME=/h", "BYSSUS_AMT_TRACE=t", "UCX_ERROR_SIGNALS=SEGV", "UCX_HANDLE_ERRORS=none", "UCX_MEM_EVENTS=no", "FI_MR_CACHE_MONITOR=disabled", "OMPI_MCA_mpi_leave_pinned=0", "MPIR_CVAR_POLLS_BEFORE_YIELD=1", "BYSSUS_LIBMPI=/l/libmpich.so.12", "BYSSUS_JOB=j"} {
 		if !slices.Contains(env, want) {
 			t.Errorf("%s is missing in %v", want, env)
 		}

@@ -77,7 +77,7 @@ void exec_prepare(char **environment)
 		static const char *const once[] = { "BYSSUS_LAYOUT=", "BYSSUS_FACE=",	 "BYSSUS_PLACE=",
 						    "BYSSUS_BELOW=",  "BYSSUS_RESTART=", "BYSSUS_INPUT=",
 						    "BYSSUS_LAUNCHER=" };
-		bool again = !strncmp(*e, "BYSSUS_", 7) && !of_this_process(*e);
+		bool again = var_is_ours(*e) && !of_this_process(*e);
 		for (size_t i = 0; i < sizeof once / sizeof *once; i++)
 			again = again && strncmp(*e, once[i], strlen(once[i])) != 0;
 		if (again) keep(*e);
@@ -96,7 +96,7 @@ void exec_prepare(char **environment)
 /* Replaced by ours: no variable of that name may stay. */
 static bool replaced(const char *e)
 {
-	return (starts(e, "BYSSUS_") && !starts(e, "BYSSUS_RESTART=")) ||
+	return (var_is_ours(e) && !starts(e, "BYSSUS_RESTART=")) ||
 	       (pmi_fd >= 0 && starts(e, "PMI_FD="));
 }
 

@@ -50,7 +50,7 @@ static bool is_var(const char *e, const char *name)
 
 static bool hidden(const char *e)
 {
-	return !strncmp(e, "BYSSUS_", 7) && !is_var(e, "BYSSUS_RESTART");
+	return var_is_ours(e) && !is_var(e, "BYSSUS_RESTART");
 }
 
 static void move_auxv(uint64_t *from, uint64_t *to)

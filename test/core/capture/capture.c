@@ -19,7 +19,7 @@
 #include <sys/uio.h>
 #include <sys/wait.h>
 #include <unistd.h>
-#include "snap/state.h"
+#include "../../../client/snap/state.h"
 
 enum { PAGE = 4096, REGIONS = 9 };
 
