@@ -126,10 +126,16 @@ type membership interface {
 	rebalance(ep *Epoch, to Balancer)
 	phaseOver()
 	measured(p *PhaseLoads) bool
+	row() *collectionEntry
+	indexOf(key uint64) string
 	lacks() []hang.Lack
 	without(nth int, number uint64) string
 	changing
 }
+
+func (m *members[I, T]) row() *collectionEntry { return m.of.entry }
+
+func (m *members[I, T]) indexOf(key uint64) string { return fmt.Sprint(m.extent.At(key)) }
 
 // make makes an element whose home is this rank; false: there is one.
 func (m *members[I, T]) make(key, ordinal uint64, value T) bool {
@@ -294,6 +300,9 @@ func (m *members[I, T]) leave(ep *Epoch, e *element[I, T]) {
 	if err != nil {
 		ep.fail(fmt.Errorf("amt: rank %d: %v: element %v cannot go to rank %d: %w", m.r.self, m.of.entry, e.index, to, err))
 		return
+	}
+	if tr := m.r.tracer; tr != nil {
+		tr.leaves(m.of.entry, e.key, to)
 	}
 	move, _ := m.machine.Migrate(e.key, to)
 	binary.LittleEndian.PutUint32(b[headerSize:], uint32(m.of.entry.id))
