@@ -225,8 +225,9 @@ func (d *dispatcher) spread(ep *Epoch, w what, payload []byte) {
 func (d *dispatcher) ofCollection(ep *Epoch, from int, id uint16, payload []byte) {
 	const least = 24
 	var part membership
+	n := 0
 	if len(payload) >= least {
-		if n, _ := newsOf(payload); n < len(d.r.collections) {
+		if n, _ = newsOf(payload); n < len(d.r.collections) {
 			part = d.r.collections[n]
 		}
 	}
@@ -238,7 +239,7 @@ func (d *dispatcher) ofCollection(ep *Epoch, from int, id uint16, payload []byte
 		part.news(ep, from, n)
 	case id == recordElement:
 		if tr := d.r.tracer; tr != nil {
-			tr.arrives(part.row(), binary.LittleEndian.Uint64(payload[8:]), from, payload)
+			tr.arrives(collections.all[n], binary.LittleEndian.Uint64(payload[8:]), from, payload)
 			defer tr.end()
 		}
 		part.arrive(ep, from, payload)

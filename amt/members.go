@@ -126,14 +126,11 @@ type membership interface {
 	rebalance(ep *Epoch, to Balancer)
 	phaseOver()
 	measured(p *PhaseLoads) bool
-	row() *collectionEntry
 	indexOf(key uint64) string
 	lacks() []hang.Lack
 	without(nth int, number uint64) string
 	changing
 }
-
-func (m *members[I, T]) row() *collectionEntry { return m.of.entry }
 
 func (m *members[I, T]) indexOf(key uint64) string { return fmt.Sprint(m.extent.At(key)) }
 

@@ -36,25 +36,34 @@ const counterPause = 100 * time.Microsecond
 // Messages are told apart by the batch that they come in, which has a record of its own for that (recordTrace), and where in it they lie:
 // they are no longer for it.
 type tracer struct {
-	r       *rank
-	path    string
-	log     *trace.Log
-	base    time.Time // when it began
-	begun   int64     // the same, by the clock of the machine
-	last    int64     // the newest time: no two events of the rank's goroutine have the same
-	wall    int64     // that the time of day was ahead then
-	open    []opened  // durations that have not ended, the innermost last
-	idle    int64     // since when the rank has nothing to do; 0: it has
-	counted int64     // when queues were looked at
+	r    *rank
+	path string
+	log  *trace.Log
+	beginning
+	last    int64    // the newest time: no two events of the rank's goroutine have the same
+	open    []opened // durations that have not ended, the innermost last
+	idle    int64    // since when the rank has nothing to do; 0: it has
+	counted int64    // when queues were looked at
 	epochs  map[uint64]int64
 	phase   int64  // when it began
 	lanes   []bool // of tasks: somebody runs there
-	batches uint64 // that were begun
 	ended   bool
+	numbers
+	names struct{ idle, main trace.Name }
+}
 
-	incoming flows // of the batch that is handled
-	outgoing []uint64
-	names    struct{ idle, main trace.Name }
+// numbers are those of batches.
+type numbers struct {
+	incoming flows    // of the batch that is handled
+	outgoing []uint64 // by rank: that which is being filled
+	batches  uint64   // that were begun
+}
+
+// A beginning is the moment when the tracing began.
+type beginning struct {
+	base  time.Time
+	begun int64 // the same, by the clock of the machine
+	wall  int64 // that the time of day was ahead of that
 }
 
 // An opened duration has not ended.
@@ -85,7 +94,7 @@ func newTracer(r *rank) (*tracer, error) {
 	case os.Getenv(TraceMemoryVariable) == "":
 		limit = defaultTraceMemory
 	}
-	tr := &tracer{r: r, path: file, log: trace.NewLog(limit), epochs: map[uint64]int64{}, outgoing: make([]uint64, r.ranks)}
+	tr := &tracer{r: r, path: file, log: trace.NewLog(limit), epochs: map[uint64]int64{}, numbers: numbers{outgoing: make([]uint64, r.ranks)}}
 	if tr.base, tr.begun, err = sameMoment(); err != nil {
 		return nil, fmt.Errorf("amt: %s: the clock: %w", TraceVariable, err)
 	}
