@@ -210,7 +210,7 @@ func (k *Collection[I, T]) newMembers(r *rank, extent I, dense bool) (*members[I
 	m.machine = locate.New[*parked](r.self, m.home, r.places)
 	m.elements.kinds = k.sums
 	if dense {
-		m.expect()
+		k.expect(m)
 	}
 	m.broadcasts.init(r)
 	r.collections[k.entry.id] = m
@@ -221,8 +221,8 @@ func (k *Collection[I, T]) newMembers(r *rank, extent I, dense bool) (*members[I
 const mostScanned = 1 << 24
 
 // expect makes room for elements of all indices: a table of those that are mapped here, if they lie together, or of all, if they are few.
-func (m *members[I, T]) expect() {
-	first, n, own := m.mapped()
+func (k *Collection[I, T]) expect(m *members[I, T]) {
+	first, n, own := k.mapped(m)
 	if n > 2*own && m.indices > mostByKey {
 		return
 	}
@@ -233,10 +233,10 @@ func (m *members[I, T]) expect() {
 	m.elements.init(first, n, own)
 }
 
-// mapped is the range of the indices that are mapped to this rank, and how many these are.
-func (m *members[I, T]) mapped() (first, n, own uint64) {
+// mapped is the range of the indices that are mapped to a rank, and how many these are.
+func (k *Collection[I, T]) mapped(m *members[I, T]) (first, n, own uint64) {
 	self := m.r.self
-	if m.of.mapping == nil { // blocks
+	if k.mapping == nil { // blocks
 		first = uint64(sort.Search(int(m.indices), func(i int) bool { return m.home(uint64(i)) >= self }))
 		n = uint64(sort.Search(int(m.indices), func(i int) bool { return m.home(uint64(i)) > self })) - first
 		return first, n, n
