@@ -6,6 +6,7 @@ import (
 
 	"github.com/byssus-hpc/byssus/amt/internal/mpiwire"
 	"github.com/byssus-hpc/byssus/amt/internal/owner"
+	"github.com/byssus-hpc/byssus/amt/internal/trace"
 	"github.com/byssus-hpc/byssus/internal/engine/mpilib"
 )
 
@@ -40,6 +41,7 @@ func (a *Attached) enter() error {
 func (a *Attached) leave(err error) error {
 	a.inside, a.failed = false, err
 	if err != nil {
+		a.r.tracer.write(true)
 		a.r.watch.patience.end()
 		a.r.tasks.abandon(err)
 		err = errors.Join(err, a.w.Abandon())
@@ -58,6 +60,7 @@ func Attach(comm int) (*Attached, error) {
 	if err != nil {
 		return nil, fmt.Errorf("amt: %w", err)
 	}
+	forgetTrace(self)
 	if err := sameTable(self, ranks, handlers); err != nil {
 		return nil, errors.Join(err, mpilib.Detach())
 	}
@@ -81,6 +84,10 @@ func (a *Attached) Enter(do func(Context) error) error {
 	r := a.r
 	m := &r.main
 	m.epoch, m.ended, m.entered = m.attached, false, true
+	if tr := r.tracer; tr != nil {
+		tr.begin(trace.Main, tr.names.main, 0, 0)
+		defer tr.end()
+	}
 	err := do(Context{&a.frame, a.frame.gen})
 	a.frame.gen++
 	m.ended, m.entered = true, false
@@ -113,6 +120,7 @@ func (a *Attached) Detach() error {
 		return a.leave(errors.Join(err, a.r.loop.drain(true)))
 	}
 	a.leave(nil)
+	a.r.tracer.write(false)
 	a.failed = errors.New("it is detached")
 	a.r.watch.patience.end()
 	a.r.tasks.abandon(a.failed)

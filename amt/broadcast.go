@@ -144,14 +144,24 @@ func (m *members[I, T]) catchUp(e *element[I, T]) {
 		}
 		e.done = number // also if it leaves by it
 		orders := m.broadcasts.rounds.Ran(number, nil)
-		m.r.dispatcher.announced(a, func(c Context, method elementMethod) error { return method.announced(c, e.key, a.b[broadcastHead:]) })
+		m.r.dispatcher.announced(a, e.key, func(c Context, method elementMethod) error { return method.announced(c, e.key, a.b[broadcastHead:]) })
 		m.broadcasts.carry(orders)
 	}
 }
 
 // elementMethod is a method of any type.
 type elementMethod interface {
+	collection() *collectionEntry
+	here(r *rank, key uint64) bool
 	announced(c Context, key uint64, payload []byte) error
+}
+
+func (h *Method[I, T, M]) collection() *collectionEntry { return h.of.entry }
+
+// here tells whether an element is on a rank.
+func (h *Method[I, T, M]) here(r *rank, key uint64) bool {
+	m := h.of.members(r)
+	return m != nil && m.elements.find(key) != nil
 }
 
 // announced runs the method for an element that is here. The message is the element's own.
@@ -169,7 +179,7 @@ func (h *Method[I, T, M]) announced(c Context, key uint64, payload []byte) error
 }
 
 // announced runs what a broadcast is for, unless its epoch has failed.
-func (d *dispatcher) announced(a *announced, run func(Context, elementMethod) error) {
+func (d *dispatcher) announced(a *announced, key uint64, run func(Context, elementMethod) error) {
 	if a.ep.err != nil {
 		return
 	}
@@ -183,6 +193,13 @@ func (d *dispatcher) announced(a *announced, run func(Context, elementMethod) er
 	if !ok {
 		a.ep.fail(fmt.Errorf("amt: rank %d: a broadcast of rank %d to elements is for %v", d.r.self, a.origin, e))
 		return
+	}
+	if tr := d.r.tracer; tr != nil {
+		tr.announced(e, method, key, a.origin)
+		defer tr.end()
+	}
+	if d.regions.on {
+		defer d.regions.announced(a.ep, e).End()
 	}
 	f := &d.handler
 	f.gen++

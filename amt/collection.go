@@ -8,6 +8,7 @@ import (
 	"reflect"
 	"runtime"
 	"slices"
+	"sort"
 	"sync"
 	"unsafe"
 
@@ -207,10 +208,51 @@ func (k *Collection[I, T]) newMembers(r *rank, extent I, dense bool) (*members[I
 	}
 	m := &members[I, T]{of: k, r: r, extent: extent, indices: indices, home: k.home(extent, indices, r.ranks), spare: &parked{}, measuring: k.measures}
 	m.machine = locate.New[*parked](r.self, m.home, r.places)
-	m.elements.init(indices, dense)
+	m.elements.kinds = k.sums
+	if dense {
+		k.expect(m)
+	}
 	m.broadcasts.init(r)
 	r.collections[k.entry.id] = m
 	return m, nil
+}
+
+// mostScanned is how many indices of a mapping are looked through for those that are mapped here.
+const mostScanned = 1 << 24
+
+// expect makes room for elements of all indices: a table of those that are mapped here, if they lie together, or of all, if they are few.
+func (k *Collection[I, T]) expect(m *members[I, T]) {
+	first, n, own := k.mapped(m)
+	if n > 2*own && m.indices > mostByKey {
+		return
+	}
+	m.machine.Expect(first, n)
+	if n > 2*own {
+		first, n = 0, m.indices
+	}
+	m.elements.init(first, n, own)
+}
+
+// mapped is the range of the indices that are mapped to a rank, and how many these are.
+func (k *Collection[I, T]) mapped(m *members[I, T]) (first, n, own uint64) {
+	self := m.r.self
+	if k.mapping == nil { // blocks
+		first = uint64(sort.Search(int(m.indices), func(i int) bool { return m.home(uint64(i)) >= self }))
+		n = uint64(sort.Search(int(m.indices), func(i int) bool { return m.home(uint64(i)) > self })) - first
+		return first, n, n
+	}
+	if m.indices > mostScanned {
+		return 0, m.indices, 0
+	}
+	for i := range m.indices {
+		if m.home(i) == self {
+			if own++; own == 1 {
+				first = i
+			}
+			n = i + 1 - first
+		}
+	}
+	return first, n, own
 }
 
 // members is the rank's part of the collection; nil: it was not made.

@@ -114,20 +114,22 @@ func (d *ElementReduction[I, T, V]) here(r *rank) (*combination[V], error) {
 func (d *ElementReduction[I, T, V]) Give(c At[I], number uint64, value V) {
 	f := c.own()
 	k, err := d.here(f.r)
-	switch {
-	case err != nil:
+	if err != nil {
 		c.Fail(err)
 		return
-	case c.seat.given[d.nth] > number:
-		c.Fail(fmt.Errorf("amt: rank %d: %v: element %v gives a value for reduction %d, and has given one for %d", f.r.self, d.of.entry, c.index, number, c.seat.given[d.nth]-1))
+	}
+	m := d.of.members(f.r)
+	given, ordinal := &m.elements.of(c.seat.place)[d.nth], m.elements.ordinal(c.seat)
+	if *given > number {
+		c.Fail(fmt.Errorf("amt: rank %d: %v: element %v gives a value for reduction %d, and has given one for %d", f.r.self, d.of.entry, c.index, number, *given-1))
 		return
 	}
-	if m := d.of.members(f.r); m.unplaced || c.seat.ordinal == noPlace {
+	if m.unplaced || ordinal == noPlace {
 		c.Fail(fmt.Errorf("amt: rank %d: %v: element %v gives a value for reduction %d while elements are being inserted and deleted, or after a Modify that has failed", f.r.self, d.of.entry, c.index, number))
 		return
 	}
-	c.seat.given[d.nth] = number + 1
-	k.rounds.Give(number, c.seat.ordinal, value)
+	*given = number + 1
+	k.rounds.Give(number, ordinal, value)
 	k.hold(f.ep)
 }
 

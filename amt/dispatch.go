@@ -3,6 +3,7 @@ package amt
 import (
 	"encoding/binary"
 	"fmt"
+	"runtime/trace"
 	"slices"
 	"strings"
 
@@ -20,10 +21,12 @@ type dispatcher struct {
 	sorted   sorted
 	handler  frame // of the handler that runs
 	now      what  // its record
+	regions  regions
 }
 
 func (d *dispatcher) init(r *rank, table []*entry) {
 	d.r, d.table = r, table
+	d.regions.init(d)
 	d.sorted.always = slices.ContainsFunc(table, func(e *entry) bool { return e.priority != 0 })
 	d.sorts = d.sorted.always
 	d.handler.r, d.handler.driven = r, true
@@ -57,6 +60,9 @@ func (d *dispatcher) handleNext() bool {
 func (d *dispatcher) handle(p parcel) {
 	r := d.r
 	r.watch.patience.beat()
+	if trace.IsEnabled() || d.regions.watched {
+		d.look(p.b)
+	}
 	if d.sorts {
 		d.sort(p, p.b)
 		return
@@ -160,6 +166,7 @@ func (d *dispatcher) message(ep *Epoch, from int, w what, payload []byte) {
 		return
 	}
 	if ep.err != nil {
+		d.skip(payload)
 		return
 	}
 	e, f := d.table[n], &d.handler
@@ -186,6 +193,8 @@ func (d *dispatcher) ownRecord(ep *Epoch, from int, w what, payload []byte) {
 		ep.failed(&HangError{text, dot})
 	case id >= recordNews && id <= recordBroadcast: // also if it has failed: no element is lost
 		d.ofCollection(ep, from, id, payload)
+	case ep.err != nil && id == recordSpread:
+		d.skip(payload[min(8+headerSize, len(payload)):])
 	case ep.err != nil:
 	case id == recordSpread:
 		d.spread(ep, w, payload)
@@ -216,8 +225,9 @@ func (d *dispatcher) spread(ep *Epoch, w what, payload []byte) {
 func (d *dispatcher) ofCollection(ep *Epoch, from int, id uint16, payload []byte) {
 	const least = 24
 	var part membership
+	n := 0
 	if len(payload) >= least {
-		if n, _ := newsOf(payload); n < len(d.r.collections) {
+		if n, _ = newsOf(payload); n < len(d.r.collections) {
 			part = d.r.collections[n]
 		}
 	}
@@ -228,6 +238,10 @@ func (d *dispatcher) ofCollection(ep *Epoch, from int, id uint16, payload []byte
 		_, n := newsOf(payload)
 		part.news(ep, from, n)
 	case id == recordElement:
+		if tr := d.r.tracer; tr != nil {
+			tr.arrives(collections.all[n], binary.LittleEndian.Uint64(payload[8:]), from, payload)
+			defer tr.end()
+		}
 		part.arrive(ep, from, payload)
 	default:
 		part.broadcast(ep, from, payload)

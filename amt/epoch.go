@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/byssus-hpc/byssus/amt/internal/term"
+	"github.com/byssus-hpc/byssus/amt/internal/trace"
 )
 
 // An Epoch is work that ends together: every message sent by its body, and by the handlers and tasks that follow from those,
@@ -144,6 +145,10 @@ func (ep *Epoch) end() {
 func (ep *Epoch) followed(within *Epoch, next follower) {
 	if ep.err != nil {
 		return
+	}
+	if tr := ep.r.tracer; tr != nil {
+		tr.begin(trace.After, tr.label("after ", ep.label), 0, 0)
+		defer tr.end()
 	}
 	around := frame{follows: ep, from: ep.r.self, seat: next.seat}
 	within.run(&around, func(c Context) error {
@@ -291,6 +296,10 @@ func (c Context) Rooted(label string, body func(Context) error, opts ...EpochOpt
 func (ep *Epoch) begin(f *frame, label string, body func(Context) error, opts []EpochOption) *Epoch {
 	ep.label, ep.outer, ep.begun = label, f.ep, true
 	ep.concern.begins(f)
+	ep.r.dispatcher.regions.epoch(ep)
+	if tr := ep.r.tracer; tr != nil {
+		tr.epoch(ep)
+	}
 	if ep.outer != nil {
 		ep.outer.detector.hold()
 		for _, before := range ep.outer.gate.after {
@@ -308,10 +317,19 @@ func (ep *Epoch) begin(f *frame, label string, body func(Context) error, opts []
 	if wrong != nil {
 		ep.fail(wrong)
 	} else { // also if it has failed already: other ranks, who may not know, run theirs, which may begin epochs of all ranks
-		ep.run(f, body)
+		ep.begins(f, body)
 	}
 	ep.release(1)
 	return ep
+}
+
+// begins runs the body.
+func (ep *Epoch) begins(f *frame, body func(Context) error) {
+	if tr := ep.r.tracer; tr != nil {
+		tr.body(ep)
+		defer tr.end()
+	}
+	ep.run(f, body)
 }
 
 // Wait returns when the epoch is over, with the first error of it that is known here. It is for main functions and tasks:
@@ -345,6 +363,10 @@ func (ep *Epoch) foreign(f *frame, does string) error {
 // wait drives the rank until the epoch is over.
 func (ep *Epoch) wait() error {
 	ep.claim()
+	if tr := ep.r.tracer; tr != nil {
+		tr.begin(trace.Wait, tr.label("wait for ", ep.label), 0, 0)
+		defer tr.end()
+	}
 	m := &ep.r.main
 	before := m.waits
 	m.waits = ep

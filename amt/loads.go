@@ -63,7 +63,8 @@ type PhaseLoads struct {
 const phaseWindow = 8
 
 // Loads are what this rank has measured in the last 8 phases, the newest last: of collections with the option Measured, or Weighed. They are
-// for main functions, and not to be changed. Restore does not bring them back.
+// for main functions, and not to be changed. Restore brings back those of
+// the collections that it does, to where their elements are. A Phase that fails leaves its record, and the next has the same number.
 func (c Context) Loads() []PhaseLoads { return slices.Clone(c.own().r.measures.window) }
 
 // OnPhase has a function run in every Phase from now on, when what was measured is in Loads, and before elements move. All main functions

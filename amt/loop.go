@@ -16,8 +16,14 @@ type loop struct {
 func (l *loop) step() {
 	r := l.r
 	if l.work() || l.exchange(waitingLooks) {
+		if l.idle > 0 && r.tracer != nil {
+			r.tracer.busy()
+		}
 		l.idle = 0
 		return
+	}
+	if r.tracer != nil {
+		r.tracer.rests()
 	}
 	if l.idle++; l.idle >= watchLooks {
 		r.memory.pay()

@@ -64,6 +64,7 @@ func runMPI(library string, main func(Context) error) error {
 	if err != nil {
 		return fmt.Errorf("amt: %w", err)
 	}
+	forgetTrace(rank)
 	if err := sameTable(rank, ranks, handlers); err != nil {
 		return errors.Join(err, mpilib.Finalize()) // all ranks know: none is to be aborted while it says so
 	}

@@ -10,16 +10,14 @@ import (
 	"github.com/byssus-hpc/byssus/amt/internal/locate"
 )
 
-// A seat is what the runtime keeps of an element beside its state.
+// A seat is what the runtime keeps of an element beside its state and index, but for its place in reductions.
 type seat struct {
-	key     uint64   // the number of its index
-	ordinal uint64   // its place among all elements that there are, in the order of indices
-	done    uint64   // the last broadcast that it has run
-	given   []uint64 // of each kind of reduction, one more than the last that it has given a value for
-	to      int32    // the rank that it is to go to, or one of those below
-	pins    int32    // tasks, and what is to follow epochs, that its methods have begun: it stays as long as there are any
-	place   int      // in the list of those that are here
-	load    *load    // nil: it is not measured
+	key   uint64 // the number of its index
+	done  uint64 // the last broadcast that it has run
+	load  *load  // nil: it is not measured
+	to    int32  // the rank that it is to go to, or one of those below
+	pins  int32  // tasks, and what is to follow epochs, that its methods have begun: it stays as long as there are any
+	place uint32 // in the list of those that are here
 }
 
 const (
@@ -45,47 +43,103 @@ type element[I, T any] struct {
 
 // elements are those of a collection that are on a rank.
 type elements[I, T any] struct {
-	byKey []*element[I, T]      // of few indices
-	other hashed[element[I, T]] // of many
+	byKey []*element[I, T] // of a range of indices, from first on
+	first uint64
+	other hashed[element[I, T]] // of all others
 	all   []*element[I, T]
+	shares
+}
+
+// shares are the parts of elements in reductions, by their places in the list; there are none if there are no reductions.
+type shares struct {
+	kinds    int      // of reductions
+	given    []uint64 // of each kind, one more than the last that the element has given a value for
+	ordinals []uint64 // places among all elements that there are, in the order of indices; none: those are their keys
 }
 
 // mostByKey is how many indices there may be of which each has a place in a table on every rank.
 const mostByKey = 1 << 20
 
-func (es *elements[I, T]) init(indices uint64, dense bool) {
-	if dense && indices <= mostByKey {
-		es.byKey = make([]*element[I, T], indices)
-	}
+// init is for so many elements that are made in a range of indices, each of which has a place in a table.
+func (es *elements[I, T]) init(first, n, own uint64) {
+	es.first, es.byKey = first, make([]*element[I, T], n)
+	es.all, es.given = make([]*element[I, T], 0, own), make([]uint64, 0, own*uint64(es.kinds))
 }
 
 func (es *elements[I, T]) find(key uint64) *element[I, T] {
-	if key < uint64(len(es.byKey)) {
-		return es.byKey[key]
+	if at := key - es.first; at < uint64(len(es.byKey)) {
+		return es.byKey[at]
 	}
 	return es.other.find(key)
 }
 
-func (es *elements[I, T]) put(e *element[I, T]) {
-	if es.byKey != nil {
-		es.byKey[e.key] = e
+// put adds an element, with its place in the order of indices.
+func (es *elements[I, T]) put(e *element[I, T], ordinal uint64) {
+	if at := e.key - es.first; at < uint64(len(es.byKey)) {
+		es.byKey[at] = e
 	} else {
 		es.other.put(e.key, e)
 	}
-	e.place = len(es.all)
+	e.place = uint32(len(es.all))
 	es.all = append(es.all, e)
+	if es.kinds > 0 {
+		es.given = append(es.given, make([]uint64, es.kinds)...)
+		es.order(e, ordinal)
+	}
+}
+
+// order gives an element another place in the order of indices.
+func (es *elements[I, T]) order(e *element[I, T], ordinal uint64) {
+	if es.ordinals == nil {
+		if ordinal == e.key {
+			return
+		}
+		es.ordinals = make([]uint64, 0, len(es.all))
+	}
+	for n := len(es.ordinals); n < len(es.all); n++ {
+		es.ordinals = append(es.ordinals, es.all[n].key)
+	}
+	es.ordinals[e.place] = ordinal
 }
 
 func (es *elements[I, T]) remove(e *element[I, T]) {
-	if es.byKey != nil {
-		es.byKey[e.key] = nil
+	if at := e.key - es.first; at < uint64(len(es.byKey)) {
+		es.byKey[at] = nil
 	} else {
 		es.other.remove(e.key)
 	}
-	last := es.all[len(es.all)-1]
+	end := len(es.all) - 1
+	last := es.all[end]
+	es.shares.remove(int(e.place), end)
 	es.all[e.place], last.place = last, e.place
-	es.all[len(es.all)-1] = nil
-	es.all = es.all[:len(es.all)-1]
+	es.all[end] = nil
+	es.all = es.all[:end]
+}
+
+// of are the numbers of an element at a place.
+func (s *shares) of(place uint32) []uint64 {
+	return s.given[int(place)*s.kinds : int(place+1)*s.kinds]
+}
+
+// ordinal is that of an element.
+func (s *shares) ordinal(e *seat) uint64 {
+	if s.ordinals == nil {
+		return e.key
+	}
+	return s.ordinals[e.place]
+}
+
+// remove removes that of a place, where the last is then.
+func (s *shares) remove(place, last int) {
+	if s.kinds == 0 {
+		return
+	}
+	copy(s.given[place*s.kinds:(place+1)*s.kinds], s.given[last*s.kinds:])
+	s.given = s.given[:last*s.kinds]
+	if s.ordinals != nil {
+		s.ordinals[place] = s.ordinals[last]
+		s.ordinals = s.ordinals[:last]
+	}
 }
 
 // inOrder lists them in the order of their indices.
@@ -126,10 +180,13 @@ type membership interface {
 	rebalance(ep *Epoch, to Balancer)
 	phaseOver()
 	measured(p *PhaseLoads) bool
+	indexOf(key uint64) string
 	lacks() []hang.Lack
 	without(nth int, number uint64) string
 	changing
 }
+
+func (m *members[I, T]) indexOf(key uint64) string { return fmt.Sprint(m.extent.At(key)) }
 
 // make makes an element whose home is this rank; false: there is one.
 func (m *members[I, T]) make(key, ordinal uint64, value T) bool {
@@ -137,7 +194,7 @@ func (m *members[I, T]) make(key, ordinal uint64, value T) bool {
 	if out[0].Do == locate.Refuse {
 		return false
 	}
-	m.elements.put(&element[I, T]{seat{key: key, ordinal: ordinal, done: m.broadcasts.rounds.Made(), given: make([]uint64, m.of.sums), to: stays, load: m.measuring.begins(m.r.measures.period)}, m.extent.At(key), value})
+	m.elements.put(&element[I, T]{seat{key: key, done: m.broadcasts.rounds.Made(), to: stays, load: m.measuring.begins(m.r.measures.period)}, m.extent.At(key), value}, ordinal)
 	return true
 }
 
@@ -282,7 +339,8 @@ func (m *members[I, T]) leave(ep *Epoch, e *element[I, T]) {
 		m.end(ep, e)
 		return
 	}
-	head := headerSize + elementHead + 8*len(e.given)
+	given := m.elements.of(e.place)
+	head := headerSize + elementHead + 8*len(given)
 	if e.load != nil {
 		head += 8 * e.load.words()
 	}
@@ -295,17 +353,20 @@ func (m *members[I, T]) leave(ep *Epoch, e *element[I, T]) {
 		ep.fail(fmt.Errorf("amt: rank %d: %v: element %v cannot go to rank %d: %w", m.r.self, m.of.entry, e.index, to, err))
 		return
 	}
+	if tr := m.r.tracer; tr != nil {
+		tr.leaves(m.of.entry, e.key, to)
+	}
 	move, _ := m.machine.Migrate(e.key, to)
 	binary.LittleEndian.PutUint32(b[headerSize:], uint32(m.of.entry.id))
 	binary.LittleEndian.PutUint32(b[headerSize+4:], move)
 	binary.LittleEndian.PutUint64(b[headerSize+8:], e.key)
-	binary.LittleEndian.PutUint64(b[headerSize+16:], e.ordinal)
+	binary.LittleEndian.PutUint64(b[headerSize+16:], m.elements.ordinal(&e.seat))
 	binary.LittleEndian.PutUint64(b[headerSize+24:], e.done)
-	for i, number := range e.given {
+	for i, number := range given {
 		binary.LittleEndian.PutUint64(b[headerSize+elementHead+8*i:], number)
 	}
 	if e.load != nil {
-		e.load.pack(b[headerSize+elementHead+8*len(e.given):])
+		e.load.pack(b[headerSize+elementHead+8*len(given):])
 	}
 	m.elements.remove(e)
 	m.broadcasts.rounds.Leave(e.key, move, e.done)
@@ -317,11 +378,8 @@ func (m *members[I, T]) leave(ep *Epoch, e *element[I, T]) {
 // arrive takes an element from another rank. It does so in an epoch that has failed, too: no element is lost.
 func (m *members[I, T]) arrive(ep *Epoch, from int, payload []byte) {
 	move, key := binary.LittleEndian.Uint32(payload[4:]), binary.LittleEndian.Uint64(payload[8:])
-	e := &element[I, T]{seat: seat{key: key, ordinal: binary.LittleEndian.Uint64(payload[16:]), done: binary.LittleEndian.Uint64(payload[24:]), given: make([]uint64, m.of.sums), to: stays, load: m.measuring.begins(0)}, index: m.extent.At(key)}
-	rest := payload[elementHead:]
-	for i := range e.given {
-		e.given[i], rest = binary.LittleEndian.Uint64(rest), rest[8:]
-	}
+	e := &element[I, T]{seat: seat{key: key, done: binary.LittleEndian.Uint64(payload[24:]), to: stays, load: m.measuring.begins(0)}, index: m.extent.At(key)}
+	given, rest := payload[elementHead:], payload[elementHead+8*m.of.sums:]
 	if e.load != nil {
 		rest = e.load.unpack(rest)
 	}
@@ -330,7 +388,10 @@ func (m *members[I, T]) arrive(ep *Epoch, from int, payload []byte) {
 		return
 	}
 	m.machine.Arrive(key, move, from)
-	m.elements.put(e)
+	m.elements.put(e, binary.LittleEndian.Uint64(payload[16:]))
+	for i := range m.of.sums {
+		m.elements.of(e.place)[i] = binary.LittleEndian.Uint64(given[8*i:])
+	}
 	m.broadcasts.carry(m.broadcasts.rounds.Arrive(e.done, nil))
 	m.carry(ep, m.machine.Installed(key, m.orders[:0]))
 	m.catchUp(e)
@@ -354,7 +415,7 @@ func (m *members[I, T]) without(nth int, number uint64) string {
 	var first *element[I, T]
 	n := 0
 	for _, e := range m.elements.all {
-		if e.given[nth] > number {
+		if m.elements.of(e.place)[nth] > number {
 			continue
 		}
 		if n++; first == nil || e.key < first.key {

@@ -37,7 +37,9 @@ func (m *members[I, T]) place(key, ordinal uint64) bool {
 	if e == nil {
 		return false
 	}
-	e.ordinal = ordinal
+	if m.elements.kinds > 0 {
+		m.elements.order(e, ordinal)
+	}
 	return true
 }
 

@@ -12,13 +12,14 @@ type outgoing struct {
 	r       *rank
 	reached int            // ranks that Send reaches the short way: none, while there is too much in memory
 	batches [][]byte       // by rank: the one that is being filled; its own: messages that stay here
+	tracer  *tracer        // that of the rank
 	refused []fifo[[]byte] // by rank: batches before it that the transport has not taken
 	open    []int          // other ranks that there are batches for
 	pace    pace           // of flushes, while messages are handled
 }
 
 func (o *outgoing) init(r *rank) {
-	o.r, o.reached, o.pace.messages = r, r.ranks, 1
+	o.r, o.tracer, o.reached, o.pace.messages = r, r.tracer, r.ranks, 1
 	o.batches, o.refused = make([][]byte, r.ranks), make([]fifo[[]byte], r.ranks)
 }
 
@@ -95,6 +96,9 @@ func (o *outgoing) place(to int, w what, epoch uint64, size int) unsafe.Pointer 
 		o.newRoom(to, whole)
 	}
 	at := len(o.batches[to])
+	if tr := o.tracer; tr != nil {
+		tr.sends(to, at, w)
+	}
 	o.batches[to] = o.batches[to][:at+whole]
 	b := o.batches[to][at:]
 	putHeader(b, size, w, epoch)
@@ -116,7 +120,14 @@ func (o *outgoing) newRoom(to, n int) []byte {
 	if !o.leave(to) && n <= o.r.t.short {
 		n = max(n, min(2*cap(o.batches[to]), longest))
 	}
+	tr := o.tracer
+	if tr != nil {
+		n += headerSize
+	}
 	b := o.r.t.Room(n)
+	if tr != nil {
+		b = tr.mark(to, b)
+	}
 	o.batches[to] = b
 	o.r.memory.took(to, cap(b))
 	return b
@@ -147,12 +158,22 @@ func (o *outgoing) record(to int, w what, epoch uint64, b []byte) {
 		return
 	}
 	o.leave(to)
+	if tr := o.tracer; tr != nil {
+		b = tr.mark(to, b)
+		tr.sends(to, 0, w)
+	}
 	o.batches[to] = b
 	o.r.memory.took(to, cap(b))
 }
 
 // fill makes what room has returned, and more, the batch for a rank.
 func (o *outgoing) fill(to int, b []byte) {
+	if tr := o.tracer; tr != nil {
+		if at := len(o.batches[to]); len(b) > at {
+			w, _, _, _, _ := nextRecord(b[at:])
+			tr.sends(to, at, w)
+		}
+	}
 	if old := o.batches[to]; unsafe.SliceData(old) != unsafe.SliceData(b) {
 		if len(b) <= cap(old) { // it need not have grown: the transport knows the memory of short ones
 			b = append(old[:0], b...)

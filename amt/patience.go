@@ -109,7 +109,7 @@ func (p *patience) occupied(stacks string) (what, which string) {
 		}
 		if above, frame, found := strings.Cut(s, handles); found {
 			frame, _, _ = strings.Cut(frame, "\n")
-			for _, e := range r.dispatcher.table {
+			for _, e := range r.dispatcher.regions.table {
 				if strings.Contains(above, "\n"+e.function+"(") {
 					return e.String(), frame
 				}

@@ -57,6 +57,9 @@ func (c Context) Phase(to ...Balancer) error {
 	if err != nil {
 		return err
 	}
+	if r.tracer != nil {
+		r.tracer.phaseOver(r.phase)
+	}
 	r.phase++
 	for _, part := range r.collections {
 		if part != nil {

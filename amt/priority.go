@@ -37,7 +37,8 @@ type waiting struct {
 // A batch is one of which messages wait.
 type batch struct {
 	parcel
-	left int
+	left  int
+	flows flows // of its messages, if the rank is traced
 }
 
 func (s *sorted) push(w waiting) {
@@ -71,15 +72,20 @@ const idleLevels = 64
 
 // sort takes the messages of a batch, from somewhere in it on, to be handled in their order; what else is in it is done.
 func (d *dispatcher) sort(p parcel, b []byte) {
-	r := d.r
+	r, before := d.r, len(p.b)-len(b)
 	if len(b) < r.t.short/2 { // those that wait for long must not keep a whole batch
 		whole := p.b
 		b = slices.Clone(b)
 		r.memory.handled(&p, cap(whole)-cap(b))
 		r.t.Free(whole)
 		p.b = b
+	} else {
+		before = 0
 	}
 	of := &batch{parcel: p, left: 1}
+	if r.tracer != nil {
+		of.flows = r.tracer.incoming.moved(p.b, before)
+	}
 	for len(b) > 0 {
 		w, epoch, payload, rest, ok := nextRecord(b)
 		if !ok {
@@ -118,6 +124,9 @@ func (d *dispatcher) next() bool {
 		return false
 	}
 	w := d.sorted.pop()
+	if r.tracer != nil {
+		r.tracer.incoming = w.batch.flows
+	}
 	d.message(w.ep, w.batch.from, w.what, w.payload)
 	d.handled()
 	w.ep.release(1)

@@ -39,6 +39,7 @@ type rank struct {
 	frames     frames
 	loop       loop
 	watch      watch
+	tracer     *tracer // nil: it is not traced
 }
 
 // open is what any goroutine may use.
@@ -78,6 +79,9 @@ func newRank(t wire.Transport, e engine.Engine, table []*entry) (*rank, error) {
 	r := &rank{position: position{self: t.Rank(), ranks: t.Ranks()}, population: population{collections: make([]membership, len(all)), reductions: map[any]any{}}}
 	r.measures.origin = int32(r.self)
 	r.above, r.below = tree.Ordered(r.self, r.ranks)
+	if r.tracer, err = newTracer(r); err != nil {
+		return nil, err
+	}
 	r.t = transport{Transport: t, r: r, short: t.Size()}
 	r.inbox.t, r.loop.r = t, r
 	r.outgoing.init(r)

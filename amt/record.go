@@ -24,6 +24,7 @@ const (
 	recordDetector  = uint16(iota) // a term.Message, of no epoch's account
 	recordAgreement                // an agree.Message, of no epoch
 	recordWatch                    // a notice of a watch, of no epoch, whose kind is in its place: alone in its batch
+	recordTrace                    // the number of its batch, in the place of its epoch, if the sender is traced
 	recordNothing                  // a message that could not be packed: it is counted only
 	recordFailure                  // a text: the epoch has failed
 	recordHang                     // the same, of a HangError: its text, 0, its graph

@@ -32,6 +32,7 @@ func Restore(c Context, from Store, of ...Saved) (found bool, err error) {
 		return false, fmt.Errorf("amt: restore: checkpoint %d: %w", s.Number, err)
 	}
 	r.phase = m.Phase
+	r.measures.inOrder()
 	var partly []int
 	for i, part := range r.collections {
 		if part != nil && part.elementsOfAll() != part.span() {
@@ -64,7 +65,7 @@ func (c Context) restore(from Store, m *checkpoint.Manifest, of []Saved) (err er
 	var to []restorer
 	defer func() {
 		r.population.restoring = nil
-		for i := range to {
+		for i := range min(len(to), len(of)) {
 			if err != nil {
 				of[i].forget(r)
 			}
@@ -79,6 +80,11 @@ func (c Context) restore(from Store, m *checkpoint.Manifest, of []Saved) (err er
 		to = append(to, t)
 	}
 	if err == nil {
+		var histories []restorer
+		histories, err = r.histories(m, to)
+		to = append(to, histories...)
+	}
+	if err == nil {
 		err = own.Readers[0].looks(from, r.place(), m)
 	}
 	r.population.restoring = to // others send elements as soon as they know that this rank is ready
@@ -90,7 +96,7 @@ func (c Context) restore(from Store, m *checkpoint.Manifest, of []Saved) (err er
 	if err != nil { // the same on all ranks
 		return err
 	}
-	have := make([]checkpoint.Collection, len(of))
+	have := make([]checkpoint.Collection, len(to))
 	err = c.Collective("restore", func(c Context) error {
 		for p := range m.Parts {
 			if by[p] == r.self {
@@ -114,6 +120,9 @@ func (c Context) restore(from Store, m *checkpoint.Manifest, of []Saved) (err er
 	}
 	if s, err = allKnow(c, s, nil); err == nil {
 		err = complete(c, m, s, absent)
+	}
+	if err == nil {
+		r.measures.remember(m.Phases)
 	}
 	for i := 0; i < len(to) && err == nil; i++ {
 		err = to[i].finish(c)
@@ -230,7 +239,7 @@ func (c Context) restoreElement(in *checkpoint.Reader, e checkpoint.Element, hav
 
 // complete compares what all ranks have with what was saved.
 func complete(c Context, m *checkpoint.Manifest, s savedState, absent string) error {
-	for i, in := range m.Collections {
+	for i, in := range m.All() {
 		if s.Counts[i] == in.Count && s.Digests[i] == in.Digest {
 			continue
 		}

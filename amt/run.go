@@ -36,6 +36,7 @@ func (t Trial) RunLocal(n int, main func(Context) error) error {
 	var all sync.WaitGroup
 	engines := localmpi.New(n)
 	told := &failures{all: map[string]error{}}
+	forgetTrace(0)
 	for rank, end := range inproc.New(n) {
 		all.Go(func() {
 			r, err := newRank(t.around(end), engines[rank], handlers)
@@ -122,6 +123,9 @@ func (r *rank) run(main func(Context) error) error {
 		r.tasks.abandon(err)
 	}
 	m.returned = true
+	if m.attached == nil || err != nil {
+		r.tracer.write(err != nil)
+	}
 	return err
 }
 
@@ -132,6 +136,7 @@ func (r *rank) exited(then func(error)) {
 		return
 	}
 	if p := recover(); p != nil {
+		r.tracer.write(true)
 		panic(fmt.Sprintf("amt: rank %d: %s panics: %v", r.self, r.runs(), p))
 	}
 	err := fmt.Errorf("amt: rank %d: the main function, a body or a handler: %w", r.self, errGoexit)
@@ -139,5 +144,6 @@ func (r *rank) exited(then func(error)) {
 	r.main.epoch.fail(err)
 	err = errors.Join(err, r.loop.drain(true))
 	r.tasks.abandon(err)
+	r.tracer.write(true)
 	then(err)
 }

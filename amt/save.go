@@ -14,6 +14,7 @@ type Saved interface {
 	saver(r *rank) (saver, error)
 	restorer(r *rank, in *checkpoint.Collection) (restorer, error)
 	named() string
+	measured() bool
 	forget(r *rank)
 }
 
@@ -104,15 +105,15 @@ func Save(c Context, to Store, of ...Saved) error {
 	if err != nil {
 		return fmt.Errorf("amt: save: %w", err)
 	}
-	m := checkpoint.Manifest{Number: s.Number, Phase: r.phase}
+	m := checkpoint.Manifest{Number: s.Number, Phase: r.phase, Phases: r.measures.phases()}
 	s, err = savePart(r, to, s.Number, &m, of)
 	if s, err = allKnow(c, s, err); err == nil {
 		err = all(&m, s, of, r)
 	}
 	if err == nil {
 		m.Parts = s.Parts
-		for i := range m.Collections {
-			m.Collections[i].Count, m.Collections[i].Digest = s.Counts[i], s.Digests[i]
+		for i, in := range m.All() {
+			in.Count, in.Digest = s.Counts[i], s.Digests[i]
 		}
 		var b []byte
 		if b, err = m.Encode(); err == nil {
@@ -165,6 +166,17 @@ func savePart(r *rank, to Store, n uint64, m *checkpoint.Manifest, of []Saved) (
 			return s, err
 		}
 		m.Collections = append(m.Collections, in)
+		s.Counts, s.Digests = append(s.Counts, in.Count), append(s.Digests, in.Digest)
+	}
+	for i, name := range r.measures.histories(of) {
+		in := checkpoint.Collection{Name: name}
+		if in.Schema, _, err = schemaOf[past](); err == nil {
+			err = r.measures.save(name, func(number uint64, b []byte) error { return w.Add(uint32(len(of)+i), number, b, &in) })
+		}
+		if err != nil {
+			return s, err
+		}
+		m.Histories = append(m.Histories, in)
 		s.Counts, s.Digests = append(s.Counts, in.Count), append(s.Digests, in.Digest)
 	}
 	p, err := w.Finish()

@@ -7,6 +7,7 @@ import (
 	"os"
 
 	"github.com/byssus-hpc/byssus/amt/internal/agree"
+	"github.com/byssus-hpc/byssus/amt/internal/trace"
 	"github.com/byssus-hpc/byssus/internal/engine"
 	"github.com/byssus-hpc/byssus/mpi"
 )
@@ -212,6 +213,10 @@ func (o *operations) perform() bool {
 	a := s.asked.pop()
 	s.done++
 	o.around.performs = s
+	if tr := r.tracer; tr != nil {
+		tr.begin(trace.Operation, tr.label("operation of ", s.label), 0, 0)
+		defer tr.end()
+	}
 	a.ep.run(&o.around, func(c Context) error {
 		if err := a.operation(s.comm); err != nil {
 			return fmt.Errorf("amt: rank %d: operation %d of the scope %q: %w", o.r.self, s.done, s.label, err)

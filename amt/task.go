@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/byssus-hpc/byssus/amt/internal/owner"
+	"github.com/byssus-hpc/byssus/amt/internal/trace"
 )
 
 // A task is coarse work on a goroutine of its own.
@@ -23,6 +24,7 @@ type task struct {
 	cancel    context.CancelCauseFunc // of that; belongs to the rank's goroutine
 
 	panics bool // the program ends by it
+	timed  timed
 }
 
 // tasks are those of a rank that have not ended. They belong to the goroutine that drives the rank. The tasks themselves look at gone and
@@ -99,6 +101,9 @@ func (c Context) Go(name string, work func(Context) error) {
 		ep.detector.hold()
 		t.f.seat.pin(1)
 		r.tasks.begin(t)
+		if r.tracer != nil {
+			r.tracer.taskBegins(t)
+		}
 		go func() {
 			err := errGoexit
 			defer func() { // also after runtime.Goexit
@@ -106,7 +111,11 @@ func (c Context) Go(name string, work func(Context) error) {
 					return
 				}
 				t.f.gen++
+				ended := t.timed.now()
 				r.inbox.ask(func() {
+					if t.timed.tracer != nil {
+						t.timed.tracer.taskEnds(t, ended)
+					}
 					if err != nil {
 						ep.fail(fmt.Errorf("amt: rank %d: the task %q: %w", r.self, name, err))
 					}
@@ -203,7 +212,7 @@ func (t *task) rooted(f *frame, label string, body func(Context) error, opts []E
 
 // wait blocks the task's goroutine until the epoch is over.
 func (t *task) wait(f *frame, ep *Epoch) error {
-	r := f.r
+	r, since := f.r, t.timed.now()
 	ready := make(chan error, 1)
 	var done chan struct{}
 	r.inbox.ask(func() {
@@ -233,7 +242,13 @@ func (t *task) wait(f *frame, ep *Epoch) error {
 	case <-r.tasks.gone:
 		return t.lost()
 	}
-	r.inbox.ask(func() { t.waits = nil })
+	until := t.timed.now()
+	r.inbox.ask(func() {
+		t.waits = nil
+		if tr := t.timed.tracer; tr != nil {
+			tr.taskDid(t, trace.TaskWait, tr.label("wait for ", ep.label), since, until)
+		}
+	})
 	return ep.err
 }
 

@@ -69,6 +69,18 @@ type Manifest struct {
 	Phase       int          `json:"phase"`
 	Parts       []Part       `json:"parts"` // by rank
 	Collections []Collection `json:"collections"`
+	Phases      []int        `json:"phases,omitempty"`    // of which there are histories
+	Histories   []Collection `json:"histories,omitempty"` // of these collections, numbered after them
+}
+
+// All are collections and histories, by their numbers.
+func (m *Manifest) All() (all []*Collection) {
+	for _, list := range [][]Collection{m.Collections, m.Histories} {
+		for i := range list {
+			all = append(all, &list[i])
+		}
+	}
+	return all
 }
 
 const sumLine = "crc32c %08x\n"

@@ -241,7 +241,7 @@ func TestKeptUntilHomeKnows(t *testing.T) {
 	s.want(t, "0 installs 0", "2 runs m")
 	s.settle()
 	s.at[1].PhaseOver()
-	if e := s.at[1].table.find(0); e != nil {
+	if e := s.at[1].known(0); e != nil {
 		t.Errorf("rank 1 still knows %+v", *e)
 	}
 }
@@ -306,6 +306,41 @@ func TestSequence(t *testing.T) {
 	at.Take(Element{Key: 3}, 7<<phaseShift, "e")
 	if pairs := at.Pairs(); len(pairs) != 1 {
 		t.Errorf("of the phases before, what is kept: %v", pairs)
+	}
+}
+
+// TestSettled: an element that has never left costs a bit, and is what it would be.
+func TestSettled(t *testing.T) {
+	const first, most = 1 << 40, 1000
+	m := New[int](1, func(uint64) int { return 1 }, 4)
+	m.Expect(first, most)
+	for e := uint64(first); e < first+most; e++ {
+		if out := m.Create(e, nil); len(out) != 1 || out[0].Do != Install {
+			t.Fatalf("element %d: %+v", e, out)
+		}
+		if out := m.Create(e, nil); len(out) != 1 || out[0].Do != Refuse {
+			t.Fatalf("element %d once more: %+v", e, out)
+		}
+	}
+	if move, ok := m.Here(first); !ok || move != 1 || len(m.table.slots) != 0 || m.Send(first+most-1, 0).Do != Run {
+		t.Errorf("%v in move %d; %d slots", ok, move, len(m.table.slots))
+	}
+	if _, ok := m.Here(first - 1); ok || m.Send(first+most+63, 0).Do != Fail {
+		t.Error("there are others")
+	}
+	if move, ok := m.Migrate(first+7, 2); !ok || move != 2 {
+		t.Errorf("it leaves: %v, move %d", ok, move)
+	}
+	m.Left(first+7, nil)
+	m.Destroy(first+8, nil)
+	if step := m.Send(first+7, 0); step.Do != Forward || step.To != 2 || m.Send(first+8, 0).Do != Fail || m.table.used != 2 {
+		t.Errorf("then: %+v; %d entries", step, m.table.used)
+	}
+	m.PhaseOver()
+	if out := m.Create(first+8, nil); len(out) != 1 || out[0].Do != Install {
+		t.Errorf("made again: %+v", out)
+	} else if move, _ := m.Here(first + 8); move < 3 { // it is another than before
+		t.Errorf("made again with move %d", move)
 	}
 }
 

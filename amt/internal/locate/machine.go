@@ -7,6 +7,7 @@ type Machine[M any] struct {
 	rank    int32
 	home    func(element uint64) int
 	table   table // what is here, was here in this phase, has its home here, or has messages that are held
+	settled settled
 	cache   cache
 	waiting waiting[M]
 	left    bool   // some entries may go when the phase is over
@@ -23,7 +24,7 @@ func New[M any](rank int, home func(element uint64) int, remembered int) *Machin
 
 // Here tells whether an element is on this rank, to be run, and since which move.
 func (m *Machine[M]) Here(e uint64) (move uint32, ok bool) {
-	if s := m.table.find(e); s != nil && s.state == here {
+	if s := m.known(e); s != nil && s.state == here {
 		return s.move, true
 	}
 	return 0, false
@@ -43,7 +44,7 @@ func (m *Machine[M]) isHome(e uint64) bool { return m.home(e) == int(m.rank) }
 // Send takes a message from this rank.
 func (m *Machine[M]) Send(e uint64, message M) Step {
 	s := m.table.find(e)
-	if s != nil && s.state == here {
+	if s != nil && s.state == here || s == nil && m.settled.has(e) {
 		return Step{Do: Run}
 	}
 	if s == nil {
@@ -74,7 +75,7 @@ func (m *Machine[M]) elsewhere(e uint64) Step {
 // Deliver takes a message from another rank: that which sent it last, not its origin.
 func (m *Machine[M]) Deliver(e uint64, stamp Stamp, from int, message M, out []Order[M]) (Step, []Order[M]) {
 	s := m.table.find(e)
-	if s != nil && s.state == here {
+	if s != nil && s.state == here || s == nil && m.settled.has(e) {
 		return Step{Do: Run}, out
 	}
 	ask := false
@@ -141,6 +142,13 @@ func (m *Machine[M]) tell(out []Order[M], to int, n News) []Order[M] {
 // Create makes an element on this rank. It is to be installed, or refused because there is one, now or when home has answered.
 func (m *Machine[M]) Create(e uint64, out []Order[M]) []Order[M] {
 	home := m.home(e)
+	if m.settled.has(e) {
+		return append(out, Order[M]{Do: Refuse, Element: e})
+	}
+	if home == int(m.rank) && m.floor == 0 && m.settled.covers(e) && m.table.find(e) == nil {
+		m.settled.flip(e)
+		return append(out, Order[M]{Do: Install, Element: e})
+	}
 	s := m.table.put(e)
 	switch {
 	case home == int(m.rank) && (s.state == absent || s.state == gone):
@@ -157,7 +165,7 @@ func (m *Machine[M]) Create(e uint64, out []Order[M]) []Order[M] {
 
 // Destroy ends an element that is here; ok is false if it isn't.
 func (m *Machine[M]) Destroy(e uint64, out []Order[M]) (_ []Order[M], ok bool) {
-	s := m.table.find(e)
+	s := m.find(e)
 	if s == nil || s.state != here {
 		return out, false
 	}
@@ -174,7 +182,7 @@ func (m *Machine[M]) Destroy(e uint64, out []Order[M]) (_ []Order[M], ok bool) {
 // Migrate begins to send an element that is here to another rank, with the move that it returns; ok is false if it isn't here or
 // stays. It runs no message any more.
 func (m *Machine[M]) Migrate(e uint64, to int) (move uint32, ok bool) {
-	s := m.table.find(e)
+	s := m.find(e)
 	if s == nil || s.state != here || to == int(m.rank) {
 		return 0, false
 	}
@@ -184,7 +192,7 @@ func (m *Machine[M]) Migrate(e uint64, to int) (move uint32, ok bool) {
 
 // Left says that the state of an element is sent, or is next to be sent.
 func (m *Machine[M]) Left(e uint64, out []Order[M]) []Order[M] {
-	s := m.table.find(e)
+	s := m.find(e)
 	if s == nil || s.state != leaving {
 		panic(fmt.Sprintf("locate: rank %d: element %d has left that was not leaving: %+v", m.rank, e, s))
 	}
@@ -195,7 +203,7 @@ func (m *Machine[M]) Left(e uint64, out []Order[M]) []Order[M] {
 
 // Arrive says that the state of an element comes from another rank, with a move, and is not installed yet.
 func (m *Machine[M]) Arrive(e uint64, move uint32, from int) {
-	s := m.table.put(e)
+	s := m.put(e)
 	if s.state == here || s.state == leaving || s.state == arriving || s.move > move || s.move == move && s.rank != m.rank {
 		panic(fmt.Sprintf("locate: rank %d: element %d arrives with move %d from rank %d, but is known: %+v", m.rank, e, move, from, *s))
 	}
@@ -204,7 +212,7 @@ func (m *Machine[M]) Arrive(e uint64, move uint32, from int) {
 
 // Installed says that the element is here.
 func (m *Machine[M]) Installed(e uint64, out []Order[M]) []Order[M] {
-	s := m.table.find(e)
+	s := m.find(e)
 	if s == nil || s.state != arriving {
 		panic(fmt.Sprintf("locate: rank %d: element %d is installed that was not arriving: %+v", m.rank, e, s))
 	}

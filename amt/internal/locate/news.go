@@ -8,14 +8,14 @@ func (m *Machine[M]) Receive(from int, n News, out []Order[M]) []Order[M] {
 	case Installed, Destroyed, Create, Ask:
 		return m.atHome(from, n, out)
 	case Acked:
-		if s := m.table.find(n.Element); s != nil && (s.state == away || s.state == creating) && s.move == n.Move {
+		if s := m.find(n.Element); s != nil && (s.state == away || s.state == creating) && s.move == n.Move {
 			s.acked = true
 		}
 		return out
 	case Told:
 		return m.told(n, out)
 	}
-	s := m.table.find(n.Element)
+	s := m.find(n.Element)
 	switch {
 	case n.Kind == Gone && s != nil && s.state == awaited && n.Move >= s.move:
 		s.state = gone
@@ -51,7 +51,7 @@ func (m *Machine[M]) told(n News, out []Order[M]) []Order[M] {
 	if n.Rank == m.rank {
 		return out // it is to come
 	}
-	s := m.table.find(n.Element)
+	s := m.find(n.Element)
 	if s == nil {
 		m.cache.put(n.Element, n.Rank, n.Move)
 		return out
@@ -71,7 +71,7 @@ func (m *Machine[M]) told(n News, out []Order[M]) []Order[M] {
 
 // atHome takes what only the home of an element is told.
 func (m *Machine[M]) atHome(from int, n News, out []Order[M]) []Order[M] {
-	s := m.table.find(n.Element)
+	s := m.find(n.Element)
 	switch n.Kind {
 	case Installed:
 		if s != nil && (n.Move > s.move || n.Move == s.move && s.state == away) {
@@ -95,7 +95,7 @@ func (m *Machine[M]) atHome(from int, n News, out []Order[M]) []Order[M] {
 		if s != nil && s.state != gone {
 			return m.tell(out, from, News{Kind: Refused, Element: n.Element})
 		}
-		s = m.table.put(n.Element)
+		s = m.put(n.Element)
 		*s = entry{key: n.Element, state: away, rank: int32(from), move: max(s.move, m.floor) + 1, acked: true}
 		return m.tell(out, from, News{Kind: Granted, Element: n.Element, Move: s.move})
 	}

@@ -92,6 +92,9 @@ func newSim(n uint64, ranks, elements, remembered int) *sim {
 	}
 	for rank := range ranks {
 		s.at = append(s.at, New[int](rank, func(e uint64) int { return s.homes[e] }, remembered))
+		if n%2 == 0 { // some elements, or all
+			s.at[rank].Expect(n/2%uint64(elements), uint64(elements))
+		}
 	}
 	s.slow = [2]int{s.IntN(8), s.IntN(2 * int(Refused))}
 	return s
@@ -118,7 +121,7 @@ func (s *sim) sendOut(rank int, msg message) {
 	if c := m.cache.find(e); c != nil {
 		base = c.move
 	}
-	if own := m.table.find(e); own != nil {
+	if own := m.known(e); own != nil {
 		base = own.move
 	}
 	id := len(s.messages)
@@ -129,7 +132,7 @@ func (s *sim) sendOut(rank int, msg message) {
 }
 
 func (s *sim) moveAt(rank int, e uint64) uint32 {
-	if own := s.at[rank].table.find(e); own != nil {
+	if own := s.at[rank].known(e); own != nil {
 		return own.move
 	}
 	return 0
@@ -139,7 +142,7 @@ func (s *sim) moveAt(rank int, e uint64) uint32 {
 func (s *sim) step(rank, id int, stamp Stamp, step Step) {
 	switch step.Do {
 	case Hold:
-		s.messages[id].detained = s.messages[id].detained || s.at[rank].table.find(s.messages[id].element).state == creating
+		s.messages[id].detained = s.messages[id].detained || s.at[rank].known(s.messages[id].element).state == creating
 	case Run, Fail:
 		s.messages[id].stamp = stamp
 		s.arrived(rank, id, step.Do)
@@ -365,14 +368,14 @@ func (s *sim) quiet() {
 	}
 	for rank, m := range s.at {
 		m.Held(func(e uint64, id int) {
-			s.fail("rank %d holds message %d of element %d: %+v", rank, id, e, *m.table.find(e))
+			s.fail("rank %d holds message %d of element %d: %+v", rank, id, e, *m.known(e))
 		})
 	}
 	if s.open != 0 {
 		s.fail("%d messages are lost", s.open)
 	}
 	for e := range s.elements {
-		home := s.at[s.homes[e]].table.find(uint64(e))
+		home := s.at[s.homes[e]].known(uint64(e))
 		switch {
 		case s.sequence[e].Held() > 0:
 			s.fail("element %d holds %d messages for their order", e, s.sequence[e].Held())
