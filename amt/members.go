@@ -20,6 +20,7 @@ type seat struct {
 	pins    int32    // tasks, and what is to follow epochs, that its methods have begun: it stays as long as there are any
 	place   int      // in the list of those that are here
 	load    *load    // nil: it is not measured
+	baggage *baggage // nil: it has none
 }
 
 const (
@@ -48,6 +49,7 @@ type elements[I, T any] struct {
 	byKey []*element[I, T]      // of few indices
 	other hashed[element[I, T]] // of many
 	all   []*element[I, T]
+	order []*element[I, T] // the same, in the order of indices; nil: not sorted since one has come or gone
 }
 
 // mostByKey is how many indices there may be of which each has a place in a table on every rank.
@@ -73,7 +75,7 @@ func (es *elements[I, T]) put(e *element[I, T]) {
 		es.other.put(e.key, e)
 	}
 	e.place = len(es.all)
-	es.all = append(es.all, e)
+	es.all, es.order = append(es.all, e), nil
 }
 
 func (es *elements[I, T]) remove(e *element[I, T]) {
@@ -85,12 +87,15 @@ func (es *elements[I, T]) remove(e *element[I, T]) {
 	last := es.all[len(es.all)-1]
 	es.all[e.place], last.place = last, e.place
 	es.all[len(es.all)-1] = nil
-	es.all = es.all[:len(es.all)-1]
+	es.all, es.order = es.all[:len(es.all)-1], nil
 }
 
-// inOrder lists them in the order of their indices.
+// inOrder lists them in the order of their indices. The list stays what it is when elements come or go.
 func (es *elements[I, T]) inOrder() []*element[I, T] {
-	return slices.SortedFunc(slices.Values(es.all), func(a, b *element[I, T]) int { return cmp.Compare(a.key, b.key) })
+	if es.order == nil {
+		es.order = slices.SortedFunc(slices.Values(es.all), func(a, b *element[I, T]) int { return cmp.Compare(a.key, b.key) })
+	}
+	return es.order
 }
 
 // A parked message is held until its element is found.
@@ -113,6 +118,7 @@ type members[I Index[I], T any] struct {
 	machine    *locate.Machine[*parked]
 	elements   elements[I, T]
 	broadcasts broadcasts
+	sections   map[uint64]*section
 	spare      *parked // what the machine is given, and keeps if it holds a message
 	orders     []locate.Order[*parked]
 	measuring  measuring
@@ -127,7 +133,7 @@ type membership interface {
 	phaseOver()
 	measured(p *PhaseLoads) bool
 	lacks() []hang.Lack
-	without(nth int, number uint64) string
+	without(nth int, number, section uint64) string
 	changing
 }
 
@@ -259,8 +265,9 @@ func (m *members[I, T]) news(ep *Epoch, from int, n locate.News) {
 	}
 }
 
-// The payload of an element that goes to another rank: collection and move, 4 bytes each, the number of its index, its ordinal, the last
-// broadcast, the last of each kind of reduction, its load if that is measured, and its state.
+// The payload of an element that goes to another rank: its collection, 2 bytes, whether it has baggage, 2, and its move, 4; the number of its
+// index, its ordinal, the last broadcast, the last of each kind of reduction, its load if that is measured, its baggage if it has any, and its
+// state.
 const elementHead = 32
 
 // leave sends an element to another rank, or ends it.
@@ -286,6 +293,8 @@ func (m *members[I, T]) leave(ep *Epoch, e *element[I, T]) {
 	if e.load != nil {
 		head += 8 * e.load.words()
 	}
+	m.tidy(e)
+	head += 8 * e.baggage.words()
 	pack := m.of.state.packBehind
 	if m.of.state.graph {
 		pack = m.of.state.graphBehind
@@ -297,6 +306,10 @@ func (m *members[I, T]) leave(ep *Epoch, e *element[I, T]) {
 	}
 	move, _ := m.machine.Migrate(e.key, to)
 	binary.LittleEndian.PutUint32(b[headerSize:], uint32(m.of.entry.id))
+	if e.baggage != nil {
+		b[headerSize+2] = 1
+		e.baggage.pack(b[head-8*e.baggage.words() : head])
+	}
 	binary.LittleEndian.PutUint32(b[headerSize+4:], move)
 	binary.LittleEndian.PutUint64(b[headerSize+8:], e.key)
 	binary.LittleEndian.PutUint64(b[headerSize+16:], e.ordinal)
@@ -325,6 +338,9 @@ func (m *members[I, T]) arrive(ep *Epoch, from int, payload []byte) {
 	if e.load != nil {
 		rest = e.load.unpack(rest)
 	}
+	if payload[2] != 0 {
+		e.baggage, rest = unpackBaggage(rest)
+	}
 	if err := m.of.state.unpack(rest, &e.value, m.r.t.short); err != nil {
 		m.r.main.epoch.fail(fmt.Errorf("amt: rank %d: %v: element %v comes from rank %d and cannot be unpacked: %w", m.r.self, m.of.entry, e.index, from, err))
 		return
@@ -349,12 +365,13 @@ func (m *members[I, T]) lacks() (all []hang.Lack) {
 	return all
 }
 
-// without names the elements here that have given no value for a reduction of a kind: the first, and how many more.
-func (m *members[I, T]) without(nth int, number uint64) string {
+// without names the elements here, or the members of a section, that have given no value for a reduction of a kind: the first, and how many
+// more.
+func (m *members[I, T]) without(nth int, number, section uint64) string {
 	var first *element[I, T]
 	n := 0
 	for _, e := range m.elements.all {
-		if e.given[nth] > number {
+		if !m.lacking(e, nth, number, section) {
 			continue
 		}
 		if n++; first == nil || e.key < first.key {
@@ -369,6 +386,19 @@ func (m *members[I, T]) without(nth int, number uint64) string {
 		text += fmt.Sprintf(", and %d more of rank %d", n-1, m.r.self)
 	}
 	return text
+}
+
+// lacking tells whether an element is to give a value for a reduction.
+func (m *members[I, T]) lacking(e *element[I, T], nth int, number, section uint64) bool {
+	if section == 0 {
+		return e.given[nth] <= number
+	}
+	s := m.sections[section]
+	if s == nil {
+		return false
+	}
+	_, ok := s.place(e.key)
+	return ok && *e.tally(section, nth) <= number
 }
 
 // rebalance has elements go where a balancer says.

@@ -186,6 +186,8 @@ func (m *members[I, T]) counted(all changes) error {
 	for _, k := range m.r.population.reductions {
 		wrong = errors.Join(wrong, k.(combiner).reform(m, m.all))
 	}
+	m.sections = nil
+	m.forgetSums()
 	return wrong
 }
 
