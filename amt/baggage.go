@@ -1,10 +1,17 @@
 package amt
 
-import "encoding/binary"
+import (
+	"encoding/binary"
+	"slices"
+
+	"github.com/byssus-hpc/byssus/amt/internal/locate"
+)
 
 // A baggage is what goes with some elements, beside what goes with all.
 type baggage struct {
-	tallies []tally
+	tallies  []tally
+	sent     locate.Numbers // of the ordered messages that it sends
+	expected locate.Sequence[*parked]
 }
 
 // A tally is what an element has given to one kind of reduction over a section.
@@ -14,14 +21,17 @@ type tally struct {
 	next    uint64 // one more than the last number that it has given a value for
 }
 
-const tallyWords = 3
-
-// tally is where the next number of a reduction over a section is.
-func (s *seat) tally(section uint64, nth int) *uint64 {
+// has is the element's baggage.
+func (s *seat) has() *baggage {
 	if s.baggage == nil {
 		s.baggage = &baggage{}
 	}
-	b := s.baggage
+	return s.baggage
+}
+
+// tally is where the next number of a reduction over a section is.
+func (s *seat) tally(section uint64, nth int) *uint64 {
+	b := s.has()
 	for i := range b.tallies {
 		if of := &b.tallies[i]; of.section == section && of.nth == uint64(nth) {
 			return &of.next
@@ -31,46 +41,38 @@ func (s *seat) tally(section uint64, nth int) *uint64 {
 	return &b.tallies[len(b.tallies)-1].next
 }
 
-// tidy leaves behind what an element that leaves has given to sections that are no more.
-func (m *members[I, T]) tidy(e *element[I, T]) {
-	b := e.baggage
+// packBaggage packs what an element has, but for what it has given to sections that are no more; nil: nothing. That is words of 8 bytes: lists
+// behind their lengths, and the era of the sequence before those that are pairs.
+func (m *members[I, T]) packBaggage(b *baggage) (all []byte) {
 	if b == nil {
-		return
+		return nil
 	}
-	left := b.tallies[:0]
-	for _, s := range b.tallies {
-		if m.sections[s.section] != nil {
-			left = append(left, s)
+	put := func(v ...uint64) {
+		for _, v := range v {
+			all = binary.LittleEndian.AppendUint64(all, v)
 		}
 	}
-	if b.tallies = left; len(left) == 0 {
-		e.baggage = nil
-	}
-}
-
-// words is how many words of 8 bytes it takes on its way.
-func (b *baggage) words() int {
-	if b == nil {
-		return 0
-	}
-	return 1 + tallyWords*len(b.tallies)
-}
-
-// pack fills in so many words: how many tallies there are, and these.
-func (b *baggage) pack(to []byte) {
-	put := func(v uint64) {
-		binary.LittleEndian.PutUint64(to, v)
-		to = to[8:]
-	}
+	b.tallies = slices.DeleteFunc(b.tallies, func(t tally) bool { return m.sections[t.section] == nil })
 	put(uint64(len(b.tallies)))
-	for _, s := range b.tallies {
-		put(s.section)
-		put(s.nth)
-		put(s.next)
+	for _, t := range b.tallies {
+		put(t.section, t.nth, t.next)
 	}
+	put(b.expected.Era())
+	empty := len(b.tallies) == 0 && b.expected.Era() == 0
+	for _, pairs := range [][]locate.Pair{b.sent.Pairs(), b.expected.Pairs(), b.expected.Skipped()} {
+		put(uint64(len(pairs)))
+		empty = empty && len(pairs) == 0
+		for _, p := range pairs {
+			put(uint64(p.Other.Collection), p.Other.Key, p.Next)
+		}
+	}
+	if empty {
+		return nil
+	}
+	return all
 }
 
-// unpackBaggage reads what pack has written, and returns what follows.
+// unpackBaggage reads what packBaggage has written, and returns what follows.
 func unpackBaggage(from []byte) (*baggage, []byte) {
 	take := func() (v uint64) {
 		v, from = binary.LittleEndian.Uint64(from), from[8:]
@@ -80,5 +82,14 @@ func unpackBaggage(from []byte) (*baggage, []byte) {
 	for i := range b.tallies {
 		b.tallies[i] = tally{take(), take(), take()}
 	}
+	era := take()
+	var lists [3][]locate.Pair
+	for i := range lists {
+		lists[i] = make([]locate.Pair, take())
+		for k := range lists[i] {
+			lists[i][k] = locate.Pair{Other: locate.Element{Collection: uint32(take()), Key: take()}, Next: take()}
+		}
+	}
+	b.sent, b.expected = locate.NumbersOf(lists[0]), locate.SequenceOf[*parked](era, lists[1], lists[2])
 	return b, from
 }

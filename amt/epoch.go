@@ -168,6 +168,7 @@ func (ep *Epoch) inherit(before *Epoch) {
 // ungate is the end of an epoch before: what has waited for it, and for no other, is sent.
 func (ep *Epoch) ungate(before *Epoch) {
 	for _, m := range ep.gate.passed(before) {
+		ep.r.dispatcher.numbers(m)
 		ep.sent(m.to)
 		ep.r.outgoing.record(m.to, m.what, ep.id, m.record)
 		ep.release(1)
@@ -223,6 +224,7 @@ func (ep *Epoch) failed(err error) {
 	}
 	ep.err = err
 	ep.r.tasks.cancel(ep, err)
+	ep.r.drop(ep)
 }
 
 // An EpochOption changes how an epoch is begun.

@@ -18,7 +18,8 @@ type seat struct {
 	given   []uint64 // of each kind of reduction, one more than the last that it has given a value for
 	to      int32    // the rank that it is to go to, or one of those below
 	pins    int32    // tasks, and what is to follow epochs, that its methods have begun: it stays as long as there are any
-	place   int      // in the list of those that are here
+	place   int32    // in the list of those that are here
+	of      uint32   // the number of its collection
 	load    *load    // nil: it is not measured
 	baggage *baggage // nil: it has none
 }
@@ -74,7 +75,7 @@ func (es *elements[I, T]) put(e *element[I, T]) {
 	} else {
 		es.other.put(e.key, e)
 	}
-	e.place = len(es.all)
+	e.place = int32(len(es.all))
 	es.all, es.order = append(es.all, e), nil
 }
 
@@ -131,6 +132,7 @@ type membership interface {
 	broadcast(ep *Epoch, from int, payload []byte)
 	rebalance(ep *Epoch, to Balancer)
 	phaseOver()
+	drop(ep *Epoch)
 	measured(p *PhaseLoads) bool
 	lacks() []hang.Lack
 	without(nth int, number, section uint64) string
@@ -143,7 +145,7 @@ func (m *members[I, T]) make(key, ordinal uint64, value T) bool {
 	if out[0].Do == locate.Refuse {
 		return false
 	}
-	m.elements.put(&element[I, T]{seat{key: key, ordinal: ordinal, done: m.broadcasts.rounds.Made(), given: make([]uint64, m.of.sums), to: stays, load: m.measuring.begins(m.r.measures.period)}, m.extent.At(key), value})
+	m.elements.put(&element[I, T]{seat{key: key, of: uint32(m.of.entry.id), ordinal: ordinal, done: m.broadcasts.rounds.Made(), given: make([]uint64, m.of.sums), to: stays, load: m.measuring.begins(m.r.measures.period)}, m.extent.At(key), value})
 	return true
 }
 
@@ -293,8 +295,8 @@ func (m *members[I, T]) leave(ep *Epoch, e *element[I, T]) {
 	if e.load != nil {
 		head += 8 * e.load.words()
 	}
-	m.tidy(e)
-	head += 8 * e.baggage.words()
+	baggage := m.packBaggage(e.baggage)
+	head += len(baggage)
 	pack := m.of.state.packBehind
 	if m.of.state.graph {
 		pack = m.of.state.graphBehind
@@ -306,9 +308,9 @@ func (m *members[I, T]) leave(ep *Epoch, e *element[I, T]) {
 	}
 	move, _ := m.machine.Migrate(e.key, to)
 	binary.LittleEndian.PutUint32(b[headerSize:], uint32(m.of.entry.id))
-	if e.baggage != nil {
+	if baggage != nil {
 		b[headerSize+2] = 1
-		e.baggage.pack(b[head-8*e.baggage.words() : head])
+		copy(b[head-len(baggage):], baggage)
 	}
 	binary.LittleEndian.PutUint32(b[headerSize+4:], move)
 	binary.LittleEndian.PutUint64(b[headerSize+8:], e.key)
@@ -325,12 +327,13 @@ func (m *members[I, T]) leave(ep *Epoch, e *element[I, T]) {
 	ep.sent(to)
 	m.r.outgoing.record(to, what(recordElement), ep.id, b)
 	m.carry(ep, m.machine.Left(e.key, m.orders[:0]))
+	m.handOn(&e.seat)
 }
 
 // arrive takes an element from another rank. It does so in an epoch that has failed, too: no element is lost.
 func (m *members[I, T]) arrive(ep *Epoch, from int, payload []byte) {
 	move, key := binary.LittleEndian.Uint32(payload[4:]), binary.LittleEndian.Uint64(payload[8:])
-	e := &element[I, T]{seat: seat{key: key, ordinal: binary.LittleEndian.Uint64(payload[16:]), done: binary.LittleEndian.Uint64(payload[24:]), given: make([]uint64, m.of.sums), to: stays, load: m.measuring.begins(0)}, index: m.extent.At(key)}
+	e := &element[I, T]{seat: seat{key: key, of: uint32(m.of.entry.id), ordinal: binary.LittleEndian.Uint64(payload[16:]), done: binary.LittleEndian.Uint64(payload[24:]), given: make([]uint64, m.of.sums), to: stays, load: m.measuring.begins(0)}, index: m.extent.At(key)}
 	rest := payload[elementHead:]
 	for i := range e.given {
 		e.given[i], rest = binary.LittleEndian.Uint64(rest), rest[8:]
@@ -362,7 +365,7 @@ func (m *members[I, T]) lacks() (all []hang.Lack) {
 	m.machine.Held(func(key uint64, p *parked) {
 		all = append(all, hang.Lack{Epoch: p.ep.number(), Elements: fmt.Sprintf("element %v of the collection %q", m.extent.At(key), m.of.entry.name), Why: fmt.Sprintf("rank %d holds a message for it", m.r.self)})
 	})
-	return all
+	return append(all, m.waitTheirTurn()...)
 }
 
 // without names the elements here, or the members of a section, that have given no value for a reduction of a kind: the first, and how many
