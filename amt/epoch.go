@@ -224,7 +224,6 @@ func (ep *Epoch) failed(err error) {
 	}
 	ep.err = err
 	ep.r.tasks.cancel(ep, err)
-	ep.r.drop(ep)
 }
 
 // An EpochOption changes how an epoch is begun.

@@ -132,7 +132,6 @@ type membership interface {
 	broadcast(ep *Epoch, from int, payload []byte)
 	rebalance(ep *Epoch, to Balancer)
 	phaseOver()
-	drop(ep *Epoch)
 	measured(p *PhaseLoads) bool
 	lacks() []hang.Lack
 	without(nth int, number, section uint64) string

@@ -24,7 +24,6 @@ func (orderedOption) of(o *methodOptions) { o.ordered = true }
 type ordered struct {
 	sent locate.Numbers // by code that is no element's
 	era  uint32         // how often elements were inserted or deleted
-	held int            // messages that wait for others, to elements that are here
 }
 
 // The payload of an ordered message has, behind its stamp, who has sent it, and its number:
@@ -117,7 +116,6 @@ func (h *Method[I, T, M]) receiveOrdered(c Context, payload []byte) (err error) 
 	default:
 		turn.Hold(from, number, &parked{f.ep, f.r.dispatcher.now, append(make([]byte, headerSize, wholeSize(len(payload))), payload...)})
 		f.ep.detector.hold()
-		f.r.population.ordered.held++
 	}
 	if p, ok := turn.Next(from); ok {
 		f.r.again(p)
@@ -127,7 +125,6 @@ func (h *Method[I, T, M]) receiveOrdered(c Context, payload []byte) (err error) 
 
 // again has a message that was held come again.
 func (r *rank) again(p *parked) {
-	r.population.ordered.held--
 	p.ep.sent(r.self)
 	r.outgoing.record(r.self, p.w, p.ep.id, p.record)
 	p.ep.release(1)
@@ -140,31 +137,6 @@ func (m *members[I, T]) handOn(s *seat) {
 	}
 	for _, p := range s.baggage.expected.Leave() {
 		m.r.again(p)
-	}
-}
-
-// drop is the end of ordered messages of an epoch that has failed, which elements hold.
-func (r *rank) drop(ep *Epoch) {
-	for _, part := range r.collections {
-		if r.population.ordered.held > 0 && part != nil {
-			part.drop(ep)
-		}
-	}
-}
-
-func (m *members[I, T]) drop(ep *Epoch) {
-	for _, e := range m.elements.all {
-		if e.baggage == nil {
-			continue
-		}
-		e.baggage.expected.Drop(func(p *parked) bool {
-			if p.ep != ep {
-				return false
-			}
-			m.r.population.ordered.held--
-			ep.release(1)
-			return true
-		})
 	}
 }
 

@@ -330,7 +330,7 @@ func sayAll(c amt.Context, inserting bool, stream, round int, to func(i int) boo
 	for i := range talkers {
 		for n := range 3 {
 			if to(i) {
-				say(c, i, saying{Stream: stream, N: n, Any: inserting && (i+round)%3 == 0}, i+round)
+				say(c, i, saying{Stream: stream, N: n, Any: inserting && (i+round)%3 == 0}, i+round+n)
 			}
 		}
 	}
@@ -338,11 +338,11 @@ func sayAll(c amt.Context, inserting bool, stream, round int, to func(i int) boo
 
 // Elements whose messages are of two epochs.
 var (
-	holder amt.Collection[amt.Index1, talker]
-	holds  amt.Method[amt.Index1, talker, saying]
-	turning  amt.Method[amt.Index1, talker, saying]
-	phases amt.Handler[saying]
-	phased amt.Method[amt.Index1, talker, saying]
+	holder  amt.Collection[amt.Index1, talker]
+	holds   amt.Method[amt.Index1, talker, saying]
+	turning amt.Method[amt.Index1, talker, saying]
+	phases  amt.Handler[saying]
+	phased  amt.Method[amt.Index1, talker, saying]
 )
 
 func init() {

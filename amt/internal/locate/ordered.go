@@ -163,17 +163,6 @@ func (s *Sequence[M]) Next(from Element) (message M, ok bool) {
 	return message, ok
 }
 
-// Drop skips the messages that are held and for which a function returns true.
-func (s *Sequence[M]) Drop(drop func(message M) bool) {
-	for _, held := range s.early {
-		for i := range held {
-			if e := &held[i]; !e.skipped && drop(e.message) {
-				*e = early[M]{number: e.number, skipped: true}
-			}
-		}
-	}
-}
-
 // Held calls a function with each message that is held, in no order.
 func (s *Sequence[M]) Held(each func(message M)) {
 	for _, held := range s.early {

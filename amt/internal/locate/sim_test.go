@@ -192,13 +192,10 @@ func (s *sim) arrived(rank, id int, do Do) {
 			}
 			ran[m.source] = number + 1
 			s.inOrder++
-		case s.IntN(8) == 0: // its epoch fails while it is held
-			s.messages[id].failed, s.failing[order{m.source, m.element, number}] = true, true
-			q.Hold(from, number, id)
-			q.Drop(func(held int) bool { return held == id })
-			s.skipped++
 		default:
-			q.Hold(from, number, id)
+			if q.Hold(from, number, id); s.IntN(8) == 0 { // its epoch fails meanwhile
+				s.messages[id].failed, s.failing[order{m.source, m.element, number}] = true, true
+			}
 			continue
 		}
 		s.done(rank, id, do)
