@@ -70,7 +70,7 @@ func init() {
 			c.Fail(fmt.Errorf("%d reads %q", m.Saying.N, m.Text))
 		}
 		k.hear(c, &m.Saying)
-	}, amt.Ordered, amt.Priority(1))
+	}, amt.Ordered)
 	crowdRelay.Is(func(c amt.Context, m *talk) { sayOfRank(c, m, 1) })
 }
 
