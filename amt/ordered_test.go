@@ -204,7 +204,7 @@ func sayings(c amt.Context) (int, error) {
 func TestOrdered(t *testing.T) {
 	const epochs = 4
 	for again := range repeated() {
-		for ranks, places := range map[int]string{1: "", 2: "4", 3: "", 7: "4"} {
+		for ranks, places := range map[int]string{1: "", 3: "4", 5: ""} {
 			t.Setenv(amt.PlacesVariable, places)
 			seed := rand.Uint64()
 			t.Logf("%d ranks, time %d, seed %d", ranks, again, seed)
@@ -215,7 +215,7 @@ func TestOrdered(t *testing.T) {
 				for round := range 2 {
 					var all []*amt.Epoch
 					for n := range epochs {
-						all = append(all, crowdEpoch(c, round*epochs+n, saying{Left: 2}))
+						all = append(all, crowdEpoch(c, round*epochs+n, saying{Left: 1}))
 					}
 					for _, ep := range all {
 						if err := ep.Wait(c); err != nil {
