@@ -41,9 +41,9 @@ func (s *seat) tally(section uint64, nth int) *uint64 {
 	return &b.tallies[len(b.tallies)-1].next
 }
 
-// packBaggage packs what an element has, but for what it has given to sections that are no more; nil: nothing. That is words of 8 bytes: lists
+// pack packs what an element has, but for what it has given to sections that are no more; nil: nothing. That is words of 8 bytes: lists
 // behind their lengths, and the era of the sequence before those that are pairs.
-func (m *members[I, T]) packBaggage(b *baggage) (all []byte) {
+func (b *baggage) pack(sections map[uint64]*section) (all []byte) {
 	if b == nil {
 		return nil
 	}
@@ -52,7 +52,7 @@ func (m *members[I, T]) packBaggage(b *baggage) (all []byte) {
 			all = binary.LittleEndian.AppendUint64(all, v)
 		}
 	}
-	b.tallies = slices.DeleteFunc(b.tallies, func(t tally) bool { return m.sections[t.section] == nil })
+	b.tallies = slices.DeleteFunc(b.tallies, func(t tally) bool { return sections[t.section] == nil })
 	put(uint64(len(b.tallies)))
 	for _, t := range b.tallies {
 		put(t.section, t.nth, t.next)
@@ -72,7 +72,7 @@ func (m *members[I, T]) packBaggage(b *baggage) (all []byte) {
 	return all
 }
 
-// unpackBaggage reads what packBaggage has written, and returns what follows.
+// unpackBaggage reads what pack has written, and returns what follows.
 func unpackBaggage(from []byte) (*baggage, []byte) {
 	take := func() (v uint64) {
 		v, from = binary.LittleEndian.Uint64(from), from[8:]

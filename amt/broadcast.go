@@ -68,7 +68,7 @@ func (h *Method[I, T, M]) broadcast(c Context, section uint64, m *M) {
 	ep := f.ep
 	post := func() {
 		if err == nil && section != 0 {
-			if _, wrong := h.of.members(f.r).section(section); wrong != nil {
+			if _, wrong := sectionOf(h.of.members(f.r), section); wrong != nil {
 				err = h.trouble(f, wrong)
 			}
 		}
@@ -120,7 +120,7 @@ func (m *members[I, T]) broadcast(ep *Epoch, _ int, payload []byte) {
 	binary.LittleEndian.PutUint64(a.b[8:], number)
 	if id := binary.LittleEndian.Uint64(payload[24:]); id != 0 {
 		var err error
-		if a.to, err = m.section(id); err != nil {
+		if a.to, err = sectionOf(m, id); err != nil {
 			a.to = &section{} // it has no members any more, but the broadcast has its number
 			ep.fail(fmt.Errorf("amt: rank %d: a broadcast of rank %d: %w", m.r.self, a.origin, err))
 		}

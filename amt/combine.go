@@ -112,7 +112,7 @@ func (d *ElementReduction[I, T, V]) here(r *rank, id uint64) (*combination[V], e
 	elements := m.all
 	if id != 0 {
 		var err error
-		if k.over, err = m.section(id); err != nil {
+		if k.over, err = sectionOf(m, id); err != nil {
 			return nil, fmt.Errorf("amt: rank %d: %v: %w", r.self, d.up.entry, err)
 		}
 		elements = uint64(len(k.over.keys))

@@ -294,7 +294,7 @@ func (m *members[I, T]) leave(ep *Epoch, e *element[I, T]) {
 	if e.load != nil {
 		head += 8 * e.load.words()
 	}
-	baggage := m.packBaggage(e.baggage)
+	baggage := e.baggage.pack(m.sections)
 	head += len(baggage)
 	pack := m.of.state.packBehind
 	if m.of.state.graph {
@@ -326,7 +326,7 @@ func (m *members[I, T]) leave(ep *Epoch, e *element[I, T]) {
 	ep.sent(to)
 	m.r.outgoing.record(to, what(recordElement), ep.id, b)
 	m.carry(ep, m.machine.Left(e.key, m.orders[:0]))
-	m.handOn(&e.seat)
+	m.r.handOn(&e.seat)
 }
 
 // arrive takes an element from another rank. It does so in an epoch that has failed, too: no element is lost.
@@ -364,7 +364,7 @@ func (m *members[I, T]) lacks() (all []hang.Lack) {
 	m.machine.Held(func(key uint64, p *parked) {
 		all = append(all, hang.Lack{Epoch: p.ep.number(), Elements: fmt.Sprintf("element %v of the collection %q", m.extent.At(key), m.of.entry.name), Why: fmt.Sprintf("rank %d holds a message for it", m.r.self)})
 	})
-	return append(all, m.waitTheirTurn()...)
+	return append(all, waitTheirTurn(m)...)
 }
 
 // without names the elements here, or the members of a section, that have given no value for a reduction of a kind: the first, and how many
@@ -373,7 +373,7 @@ func (m *members[I, T]) without(nth int, number, section uint64) string {
 	var first *element[I, T]
 	n := 0
 	for _, e := range m.elements.all {
-		if !m.lacking(e, nth, number, section) {
+		if !lacking(&e.seat, m.sections[section], nth, number, section) {
 			continue
 		}
 		if n++; first == nil || e.key < first.key {
@@ -391,15 +391,14 @@ func (m *members[I, T]) without(nth int, number, section uint64) string {
 }
 
 // lacking tells whether an element is to give a value for a reduction.
-func (m *members[I, T]) lacking(e *element[I, T], nth int, number, section uint64) bool {
+func lacking(e *seat, of *section, nth int, number, section uint64) bool {
 	if section == 0 {
 		return e.given[nth] <= number
 	}
-	s := m.sections[section]
-	if s == nil {
+	if of == nil {
 		return false
 	}
-	_, ok := s.place(e.key)
+	_, ok := of.place(e.key)
 	return ok && *e.tally(section, nth) <= number
 }
 

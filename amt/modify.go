@@ -175,7 +175,7 @@ func (m *members[I, T]) end(ep *Epoch, e *element[I, T]) {
 	m.elements.remove(e)
 	m.changes.deleted++
 	m.carry(ep, out)
-	m.handOn(&e.seat)
+	m.r.handOn(&e.seat)
 }
 
 func (m *members[I, T]) changed() changes { return m.changes }
@@ -193,7 +193,7 @@ func (m *members[I, T]) counted(all changes) error {
 		wrong = errors.Join(wrong, k.(combiner).reform(m, m.all))
 	}
 	m.sections = nil
-	m.forgetSums()
+	m.r.forgetSums(m, nil)
 	return wrong
 }
 

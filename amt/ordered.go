@@ -131,17 +131,17 @@ func (r *rank) again(p *parked) {
 }
 
 // handOn has messages come again that are held for an element that is here no longer: they follow it.
-func (m *members[I, T]) handOn(s *seat) {
+func (r *rank) handOn(s *seat) {
 	if s.baggage == nil {
 		return
 	}
 	for _, p := range s.baggage.expected.Leave() {
-		m.r.again(p)
+		r.again(p)
 	}
 }
 
 // waitTheirTurn are the elements that hold ordered messages.
-func (m *members[I, T]) waitTheirTurn() (all []hang.Lack) {
+func waitTheirTurn[I Index[I], T any](m *members[I, T]) (all []hang.Lack) {
 	for _, e := range m.elements.all {
 		if e.baggage == nil {
 			continue

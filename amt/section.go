@@ -56,7 +56,7 @@ func (k *Collection[I, T]) Section(c Context, label string, member func(i I) boo
 		return s, fmt.Errorf("amt: rank %d: a collection: %w", r.self, errUndeclared)
 	}
 	m := k.members(r)
-	all, err := rosters.All(c, m.roster(r, member))
+	all, err := rosters.All(c, rosterOf(m, r, member))
 	switch {
 	case err == nil && all.Wrong != "":
 		err = errors.New(all.Wrong)
@@ -76,8 +76,8 @@ func (k *Collection[I, T]) Section(c Context, label string, member func(i I) boo
 	}).Wait(c)
 }
 
-// roster is what this rank knows of the members of a section; nil has none.
-func (m *members[I, T]) roster(r *rank, member func(i I) bool) (own roster) {
+// rosterOf is what this rank knows of the members of a section; nil has none.
+func rosterOf[I Index[I], T any](m *members[I, T], r *rank, member func(i I) bool) (own roster) {
 	if m == nil {
 		return roster{Wrong: fmt.Sprintf("rank %d has not created the collection", r.self)}
 	}
@@ -98,7 +98,7 @@ func (k *Collection[I, T]) Free(c Context, s Section[I, T]) {
 	r := c.own().r
 	if m := k.members(r); m != nil && m.sections[s.ID] != nil {
 		delete(m.sections, s.ID)
-		m.forgetSums()
+		r.forgetSums(m, m.sections)
 	}
 }
 
@@ -113,8 +113,8 @@ func (k *Collection[I, T]) Members(c Context, s Section[I, T]) uint64 {
 // noSection is the number of none: the zero value of Section is one that was not made.
 const noSection = ^uint64(0)
 
-// section is what this rank knows of one.
-func (m *members[I, T]) section(id uint64) (*section, error) {
+// sectionOf is what this rank knows of one.
+func sectionOf[I Index[I], T any](m *members[I, T], id uint64) (*section, error) {
 	if s := m.sections[id]; s != nil {
 		return s, nil
 	}
@@ -122,10 +122,10 @@ func (m *members[I, T]) section(id uint64) (*section, error) {
 }
 
 // forgetSums is the end of the reductions over sections that are no more.
-func (m *members[I, T]) forgetSums() {
-	for key := range m.r.population.reductions {
-		if of, ok := key.(overSection); ok && of.members == membership(m) && m.sections[of.id] == nil {
-			delete(m.r.population.reductions, key)
+func (r *rank) forgetSums(m membership, left map[uint64]*section) {
+	for key := range r.population.reductions {
+		if of, ok := key.(overSection); ok && of.members == m && left[of.id] == nil {
+			delete(r.population.reductions, key)
 		}
 	}
 }
