@@ -1,6 +1,7 @@
 package amt_test
 
 import (
+	"fmt"
 	"runtime"
 	"testing"
 
@@ -237,5 +238,34 @@ func sendWide(c amt.Context, n int) {
 func sendCells(c amt.Context, n int) {
 	for i := range n {
 		cellSink.Send(c, amt.Index1{X: 2048 + i%2048}, &number{uint64(i)})
+	}
+}
+
+// BenchmarkSection has 64 of some elements run a broadcast.
+func BenchmarkSection(b *testing.B) {
+	const members = 64
+	for _, n := range []int{members, 64 * members} {
+		b.Run(fmt.Sprint("of", n), func(b *testing.B) {
+			err := amt.RunLocal(1, func(c amt.Context) error {
+				err := cells.Create(c, amt.Index1{X: n}, func(amt.Index1) (cell, error) { return cell{}, nil })
+				if err != nil {
+					return err
+				}
+				s, err := cells.Section(c, "some", func(i amt.Index1) bool { return i.X%(n/members) == 0 })
+				if err != nil {
+					return err
+				}
+				b.ResetTimer()
+				return c.Collective("bench", func(c amt.Context) error {
+					for range b.N {
+						cellSink.BroadcastTo(c, s, &number{1})
+					}
+					return nil
+				}).Wait(c)
+			})
+			if err != nil {
+				b.Fatal(err)
+			}
+		})
 	}
 }

@@ -1,9 +1,11 @@
 package amt
 
 import (
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/byssus-hpc/byssus/amt/internal/rounds"
 )
@@ -14,9 +16,10 @@ type broadcasts struct {
 	known  map[uint64]*announced // by number: those whose epochs are not over
 }
 
-// An announced broadcast is a message for all elements.
+// An announced broadcast is a message for all elements, or the members of a section.
 type announced struct {
 	ep     *Epoch
+	to     *section // nil: all
 	w      what
 	origin int
 	b      []byte
@@ -45,17 +48,30 @@ func (b *broadcasts) carry(orders []rounds.Order[*announced]) {
 //	4  4  what its record would be for an element: its method, and its priority
 //	8  8  number of the broadcast; 0: rank 0 has not given it one yet
 //	16 8  the rank that it comes from
-//	24    the message
-const broadcastHead = 24
+//	24 8  the section that it is for; 0: all elements
+//	32    the message
+const broadcastHead = 32
 
 // Broadcast sends a message to all elements of the collection, within the epoch of the context, which is a collective one: each runs it
 // once, and all broadcasts of a collection in the same order, wherever they migrate meanwhile.
-func (h *Method[I, T, M]) Broadcast(c Context, m *M) {
+func (h *Method[I, T, M]) Broadcast(c Context, m *M) { h.broadcast(c, 0, m) }
+
+// BroadcastTo is Broadcast for the members of a section alone, in the same order as all broadcasts of the collection.
+func (h *Method[I, T, M]) BroadcastTo(c Context, to Section[I, T], m *M) {
+	h.broadcast(c, cmp.Or(to.ID, noSection), m)
+}
+
+func (h *Method[I, T, M]) broadcast(c Context, section uint64, m *M) {
 	f := c.own()
 	f.waitForRoom()
-	record, err := h.announce(f, m)
+	record, err := h.announce(f, section, m)
 	ep := f.ep
 	post := func() {
+		if err == nil && section != 0 {
+			if _, wrong := sectionOf(h.of.members(f.r), section); wrong != nil {
+				err = h.trouble(f, wrong)
+			}
+		}
 		if err != nil {
 			ep.fail(err)
 			return
@@ -70,7 +86,7 @@ func (h *Method[I, T, M]) Broadcast(c Context, m *M) {
 	post()
 }
 
-func (h *Method[I, T, M]) announce(f *frame, m *M) ([]byte, error) {
+func (h *Method[I, T, M]) announce(f *frame, section uint64, m *M) ([]byte, error) {
 	switch {
 	case h.entry == nil:
 		return nil, h.trouble(f, errUndeclared)
@@ -89,6 +105,7 @@ func (h *Method[I, T, M]) announce(f *frame, m *M) ([]byte, error) {
 	binary.LittleEndian.PutUint32(p, uint32(h.of.entry.id))
 	binary.LittleEndian.PutUint32(p[4:], uint32(h.entry.what))
 	binary.LittleEndian.PutUint64(p[16:], uint64(f.r.self))
+	binary.LittleEndian.PutUint64(p[24:], section)
 	return b, nil
 }
 
@@ -101,31 +118,65 @@ func (m *members[I, T]) broadcast(ep *Epoch, _ int, payload []byte) {
 	}
 	a := &announced{ep: ep, w: what(binary.LittleEndian.Uint32(payload[4:])), origin: int(binary.LittleEndian.Uint64(payload[16:])), b: append([]byte(nil), payload...)}
 	binary.LittleEndian.PutUint64(a.b[8:], number)
+	if id := binary.LittleEndian.Uint64(payload[24:]); id != 0 {
+		var err error
+		if a.to, err = sectionOf(m, id); err != nil {
+			a.to = &section{} // it has no members any more, but the broadcast has its number
+			ep.fail(fmt.Errorf("amt: rank %d: a broadcast of rank %d: %w", m.r.self, a.origin, err))
+		}
+	}
 	m.broadcasts.known[number] = a
 	ep.ended = append(ep.ended, func() { m.ended(number) })
 	ep.detector.hold() // until it is taken in its order
 	orders := m.broadcasts.rounds.Take(number, a, nil)
 	m.broadcasts.carry(orders) // before an element runs any
-	due := false
+	due := 0
 	for _, o := range orders {
 		switch o.Do {
 		case rounds.Pass:
 			ep.sent(o.To)
 			m.r.outgoing.control(o.To, what(recordBroadcast), ep.id, a.b)
 		case rounds.Run:
-			due = true
+			due++
 		}
 	}
-	if !due {
+	switch {
+	case due == 0:
 		return
-	}
-	for _, e := range m.elements.inOrder() {
-		m.catchUp(e)
+	case due == 1 && a.to != nil:
+		m.toMembers(number, a.to.keys)
+	default:
+		for _, e := range m.elements.inOrder() {
+			m.catchUp(e)
+		}
 	}
 	for _, o := range orders {
 		if o.Do == rounds.Run {
 			o.Message.ep.release(1)
 		}
+	}
+}
+
+// toMembers has the elements here run a broadcast that is for those with some numbers, in order, all at once if it is not for them.
+func (m *members[I, T]) toMembers(number uint64, keys []uint64) {
+	all, others := m.elements.inOrder(), 0
+	if len(all) > 0 {
+		first, _ := slices.BinarySearch(keys, all[0].key)
+		keys = keys[first:]
+	}
+	for _, e := range all {
+		for len(keys) > 0 && keys[0] < e.key {
+			keys = keys[1:]
+		}
+		if len(keys) > 0 && keys[0] == e.key {
+			m.catchUp(e)
+		} else if e.done == number-1 {
+			e.done = number
+			others++
+		}
+	}
+	if others > 0 {
+		m.broadcasts.carry(m.broadcasts.rounds.Ran(number, others, nil))
 	}
 }
 
@@ -143,10 +194,21 @@ func (m *members[I, T]) catchUp(e *element[I, T]) {
 			return
 		}
 		e.done = number // also if it leaves by it
-		orders := m.broadcasts.rounds.Ran(number, nil)
-		m.r.dispatcher.announced(a, e.key, func(c Context, method elementMethod) error { return method.announced(c, e.key, a.b[broadcastHead:]) })
+		orders := m.broadcasts.rounds.Ran(number, 1, nil)
+		if a.isFor(e.key) {
+			m.r.dispatcher.announced(a, e.key, func(c Context, method elementMethod) error { return method.announced(c, e.key, a.b[broadcastHead:]) })
+		}
 		m.broadcasts.carry(orders)
 	}
+}
+
+// isFor tells whether a broadcast is for an element.
+func (a *announced) isFor(key uint64) bool {
+	if a.to == nil {
+		return true
+	}
+	_, member := a.to.place(key)
+	return member
 }
 
 // elementMethod is a method of any type.
@@ -172,8 +234,8 @@ func (h *Method[I, T, M]) announced(c Context, key uint64, payload []byte) error
 		b = append(make([]byte, 0, (len(payload)+7)&^7), payload...)
 	}
 	e := s.elements.find(key)
-	if e.load != nil {
-		e.load.broadcasts++
+	if e.load() != nil {
+		e.load().broadcasts++
 	}
 	return h.invoke(c, s, e, b)
 }

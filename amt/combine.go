@@ -1,6 +1,7 @@
 package amt
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"reflect"
@@ -24,16 +25,19 @@ type ElementReduction[I Index[I], T, V any] struct {
 
 // combined are values on their way to rank 0, and the result on its way to all.
 type combined[V any] struct {
-	Form  int // how often the collection was modified by then
-	Parts []rounds.Part[V]
+	Section uint64 // 0: all elements
+	Form    int    // how often the collection was modified by then
+	Parts   []rounds.Part[V]
 }
 
 // combination is a rank's part in the reductions of one kind.
 type combination[V any] struct {
 	of      membership // one that is made anew has others
 	nth     int        // of those over the collection
+	id      uint64     // of the section
+	over    *section   // nil: all elements
 	rounds  *rounds.Reduction[V]
-	over    func(elements uint64) *rounds.Reduction[V]
+	begin   func(elements uint64) *rounds.Reduction[V]
 	form    int // how often the collection was modified
 	send    func(c Context, to int, m *combined[V])
 	spread  func(c Context, m *combined[V])
@@ -58,7 +62,7 @@ func (d *ElementReduction[I, T, V]) Is(of *Collection[I, T], op func(a, b V) V) 
 		of.sums++
 	}
 	d.up.is(func(c Context, m *combined[V]) {
-		k, err := d.here(c.f.r)
+		k, err := d.here(c.f.r, m.Section)
 		if err != nil {
 			c.Fail(err)
 			return
@@ -73,7 +77,7 @@ func (d *ElementReduction[I, T, V]) Is(of *Collection[I, T], op func(a, b V) V) 
 		k.hold(c.f.ep)
 	}, fault)
 	d.down.is(func(c Context, m *combined[V]) {
-		k, err := d.here(c.f.r)
+		k, err := d.here(c.f.r, m.Section)
 		if err != nil {
 			c.Fail(err)
 			return
@@ -88,24 +92,36 @@ func (d *ElementReduction[I, T, V]) Is(of *Collection[I, T], op func(a, b V) V) 
 	}, fault)
 }
 
-// here is the rank's part.
-func (d *ElementReduction[I, T, V]) here(r *rank) (*combination[V], error) {
+// here is the rank's part in those over a section, or over all elements.
+func (d *ElementReduction[I, T, V]) here(r *rank, id uint64) (*combination[V], error) {
 	if d.up.entry == nil {
 		return nil, fmt.Errorf("amt: rank %d: a reduction of elements: %w", r.self, errUndeclared)
 	}
 	m := d.of.members(r)
-	if k, ok := r.population.reductions[d].(*combination[V]); ok && k.of == membership(m) {
+	var key any = d
+	if id != 0 {
+		key = overSection{m, id, d}
+	}
+	if k, ok := r.population.reductions[key].(*combination[V]); ok && k.of == membership(m) {
 		return k, nil
 	}
 	if m == nil {
 		return nil, fmt.Errorf("amt: rank %d: %v: %w", r.self, d.up.entry, errors.New("its collection was not created"))
 	}
-	k := &combination[V]{of: m, nth: d.nth, send: d.up.Send, spread: d.down.Broadcast, results: map[uint64]V{}, waiting: map[uint64]*Epoch{}}
-	k.over = func(elements uint64) *rounds.Reduction[V] {
+	k := &combination[V]{of: m, nth: d.nth, id: id, send: d.up.Send, spread: d.down.Broadcast, results: map[uint64]V{}, waiting: map[uint64]*Epoch{}}
+	elements := m.all
+	if id != 0 {
+		var err error
+		if k.over, err = sectionOf(m, id); err != nil {
+			return nil, fmt.Errorf("amt: rank %d: %v: %w", r.self, d.up.entry, err)
+		}
+		elements = uint64(len(k.over.keys))
+	}
+	k.begin = func(elements uint64) *rounds.Reduction[V] {
 		return rounds.NewReduction(r.self, r.ranks, elements, d.op)
 	}
-	k.rounds = k.over(m.all)
-	r.population.reductions[d] = k
+	k.rounds = k.begin(elements)
+	r.population.reductions[key] = k
 	return k, nil
 }
 
@@ -113,24 +129,47 @@ func (d *ElementReduction[I, T, V]) here(r *rank) (*combination[V], error) {
 // numbers.
 func (d *ElementReduction[I, T, V]) Give(c At[I], number uint64, value V) {
 	f := c.own()
-	k, err := d.here(f.r)
+	k, err := d.here(f.r, 0)
 	if err != nil {
 		c.Fail(err)
 		return
 	}
 	m := d.of.members(f.r)
-	given, ordinal := &m.elements.of(c.seat.place)[d.nth], m.elements.ordinal(c.seat)
-	if *given > number {
-		c.Fail(fmt.Errorf("amt: rank %d: %v: element %v gives a value for reduction %d, and has given one for %d", f.r.self, d.of.entry, c.index, number, *given-1))
-		return
-	}
+	ordinal := m.elements.ordinal(c.seat)
 	if m.unplaced || ordinal == noPlace {
 		c.Fail(fmt.Errorf("amt: rank %d: %v: element %v gives a value for reduction %d while elements are being inserted and deleted, or after a Modify that has failed", f.r.self, d.of.entry, c.index, number))
 		return
 	}
-	*given = number + 1
-	k.rounds.Give(number, ordinal, value)
-	k.hold(f.ep)
+	given := &m.elements.of(c.seat.place)[d.nth]
+	k.give(c.Context, ordinal, given, number, value, func() string { return fmt.Sprintf("%v: element %v", d.of.entry, c.index) })
+}
+
+// GiveTo is Give for a reduction over a section, which the element is a member of. Each section has numbers of its own.
+func (d *ElementReduction[I, T, V]) GiveTo(c At[I], to Section[I, T], number uint64, value V) {
+	f := c.own()
+	k, err := d.here(f.r, cmp.Or(to.ID, noSection))
+	if err != nil {
+		c.Fail(err)
+		return
+	}
+	who := func() string { return fmt.Sprintf("%v: section %q: element %v", d.of.entry, k.over.label, c.index) }
+	place, ok := k.over.place(c.seat.key)
+	if !ok {
+		c.Fail(fmt.Errorf("amt: rank %d: %s gives a value for reduction %d, and is no member", f.r.self, who(), number))
+		return
+	}
+	k.give(c.Context, place, c.seat.tally(to.ID, d.nth), number, value, who)
+}
+
+// give takes the value of the element that has a place. next is one more than the last number that it has given a value for.
+func (k *combination[V]) give(c Context, place uint64, next *uint64, number uint64, value V, who func() string) {
+	if *next > number {
+		c.Fail(fmt.Errorf("amt: rank %d: %s gives a value for reduction %d, and has given one for %d", c.f.r.self, who(), number, *next-1))
+		return
+	}
+	*next = number + 1
+	k.rounds.Give(number, place, value)
+	k.hold(c.f.ep)
 }
 
 // hold keeps an epoch from being over until what was given is given on.
@@ -143,13 +182,13 @@ func (k *combination[V]) hold(ep *Epoch) {
 	}
 }
 
-// reform has reductions be over so many elements from now on, if they are of the collection.
+// reform has reductions be over so many elements from now on, if they are of the collection. There are none over its sections any more.
 func (k *combination[V]) reform(of membership, elements uint64) error {
 	if k.of != of {
 		return nil
 	}
 	waits := k.rounds.Pending() > 0
-	k.rounds = k.over(elements)
+	k.rounds = k.begin(elements)
 	k.form++
 	if waits {
 		return fmt.Errorf("amt: %w", errHalfReduced)
@@ -160,7 +199,7 @@ func (k *combination[V]) reform(of membership, elements uint64) error {
 // lacks are the elements here that have given no value for a reduction whose result is waited for.
 func (k *combination[V]) lacks() (all []hang.Lack) {
 	for number, ep := range k.waiting {
-		if elements := k.of.without(k.nth, number); elements != "" {
+		if elements := k.of.without(k.nth, number, k.id); elements != "" {
 			all = append(all, hang.Lack{Epoch: ep.number(), Elements: elements, Why: fmt.Sprintf("gave no value for reduction %d", number)})
 		}
 	}
@@ -187,9 +226,9 @@ func (k *combination[V]) settle() {
 		around := frame{from: last.r.self}
 		last.run(&around, func(c Context) error {
 			if parent >= 0 {
-				k.send(c, parent, &combined[V]{k.form, parts})
+				k.send(c, parent, &combined[V]{k.id, k.form, parts})
 			} else {
-				k.spread(c, &combined[V]{k.form, parts})
+				k.spread(c, &combined[V]{k.id, k.form, parts})
 			}
 			return nil
 		})
@@ -202,15 +241,31 @@ func (k *combination[V]) settle() {
 // Wait returns the result of the reduction with a number, when all elements have given their values; all main functions call it. The result is
 // forgotten then.
 func (d *ElementReduction[I, T, V]) Wait(c Context, number uint64) (V, error) {
-	var result V
-	k, err := d.here(c.own().r)
+	k, err := d.here(c.own().r, 0)
 	if err != nil {
-		return result, err
+		var none V
+		return none, err
 	}
-	if k.of.elementsOfAll() == 0 {
-		return result, fmt.Errorf("amt: rank %d: reduction %d of %v: there are no elements", c.f.r.self, number, d.of.entry.name)
+	return k.wait(c, number, d.of.entry.name, k.of.elementsOfAll())
+}
+
+// WaitFor is Wait for a reduction over a section, which has one member at least.
+func (d *ElementReduction[I, T, V]) WaitFor(c Context, to Section[I, T], number uint64) (V, error) {
+	k, err := d.here(c.own().r, cmp.Or(to.ID, noSection))
+	if err != nil {
+		var none V
+		return none, err
 	}
-	err = c.Collective(fmt.Sprintf("reduction %d of %v", number, d.of.entry.name), func(c Context) error {
+	return k.wait(c, number, fmt.Sprintf("the section %q of %s", k.over.label, d.of.entry.name), uint64(len(k.over.keys)))
+}
+
+// wait returns a result over so many elements.
+func (k *combination[V]) wait(c Context, number uint64, of string, elements uint64) (V, error) {
+	var result V
+	if elements == 0 {
+		return result, fmt.Errorf("amt: rank %d: reduction %d of %s: there are no elements", c.f.r.self, number, of)
+	}
+	err := c.Collective(fmt.Sprintf("reduction %d of %s", number, of), func(c Context) error {
 		if _, ok := k.results[number]; !ok {
 			c.f.ep.detector.hold()
 			k.waiting[number] = c.f.ep

@@ -15,6 +15,7 @@ import (
 type dispatcher struct {
 	r        *rank
 	table    []*entry
+	ordered  bool         // there are methods whose messages are
 	poison   bool         // messages are made useless when they have been handled
 	incoming fifo[parcel] // batches to be handled
 	sorts    bool         // there are priorities: all that comes is sorted
@@ -27,6 +28,7 @@ type dispatcher struct {
 func (d *dispatcher) init(r *rank, table []*entry) {
 	d.r, d.table = r, table
 	d.regions.init(d)
+	d.ordered = slices.ContainsFunc(table, func(e *entry) bool { return e.number != nil })
 	d.sorted.always = slices.ContainsFunc(table, func(e *entry) bool { return e.priority != 0 })
 	d.sorts = d.sorted.always
 	d.handler.r, d.handler.driven = r, true
@@ -165,7 +167,7 @@ func (d *dispatcher) message(ep *Epoch, from int, w what, payload []byte) {
 		d.ownRecord(ep, from, w, payload)
 		return
 	}
-	if ep.err != nil {
+	if ep.err != nil && d.table[n].number == nil { // an ordered message has its number all the same
 		d.skip(payload)
 		return
 	}

@@ -152,9 +152,9 @@ func (ep *Epoch) followed(within *Epoch, next follower) {
 	}
 	around := frame{follows: ep, from: ep.r.self, seat: next.seat}
 	within.run(&around, func(c Context) error {
-		if s := next.seat; s != nil && s.load != nil {
-			if since, ok := ep.r.measures.begin(s.load); ok {
-				defer ep.r.measures.end(s.load, since)
+		if s := next.seat; s != nil && s.load() != nil {
+			if since, ok := ep.r.measures.begin(s.load()); ok {
+				defer ep.r.measures.end(s.load(), since)
 			}
 		}
 		next.then(c)
@@ -173,6 +173,7 @@ func (ep *Epoch) inherit(before *Epoch) {
 // ungate is the end of an epoch before: what has waited for it, and for no other, is sent.
 func (ep *Epoch) ungate(before *Epoch) {
 	for _, m := range ep.gate.passed(before) {
+		ep.r.dispatcher.numbers(m)
 		ep.sent(m.to)
 		ep.r.outgoing.record(m.to, m.what, ep.id, m.record)
 		ep.release(1)

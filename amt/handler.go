@@ -40,9 +40,10 @@ type entry struct {
 	id       uint16
 	what     what // the same, with its priority
 	run      func(c Context, payload []byte) error
-	handler  any   // *Handler of some type
-	plain    bool  // its messages lie in batches
-	fault    error // why it cannot be used
+	handler  any                           // *Handler of some type
+	plain    bool                          // its messages lie in batches
+	number   func(r *rank, payload []byte) // of an ordered method: numbers a message that has no number yet
+	fault    error                         // why it cannot be used
 }
 
 func (e *entry) String() string {

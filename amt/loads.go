@@ -110,7 +110,7 @@ func (c At[I]) Weigh(w float64) {
 		f.ep.fail(fmt.Errorf("amt: rank %d: %s has element %v weigh %v", f.r.self, f.who(), c.index, w))
 		return
 	}
-	if l, n := c.seat.load, f.r.measures.subphase; l != nil {
+	if l, n := c.seat.load(), f.r.measures.subphase; l != nil {
 		l.weighed, l.weights = true, grown(l.weights, n)
 		l.weights[n] += w
 	}
@@ -147,9 +147,9 @@ func (m *members[I, T]) measured(p *PhaseLoads) bool {
 		return false
 	}
 	for _, e := range m.elements.inOrder() {
-		if e.load.period == m.r.measures.period { // else it comes from a rank that has noted it
-			p.add(m.r, Load{Object: Object{m.of.entry.name, e.key}, Home: m.home(e.key)}, e.load)
-			e.load.reset(m.r.measures.period + 1)
+		if e.load().period == m.r.measures.period { // else it comes from a rank that has noted it
+			p.add(m.r, Load{Object: Object{m.of.entry.name, e.key}, Home: m.home(e.key)}, e.load())
+			e.load().reset(m.r.measures.period + 1)
 		}
 	}
 	for _, d := range m.measuring.gone {

@@ -222,8 +222,8 @@ func (ms *measures) end(l *load, since int64) {
 // counts counts a message that the code of a frame sends to an element of a measured collection.
 func (f *frame) counts(to target, bytes int) {
 	from := &f.r.measures.edges
-	if s := f.seat; s != nil && s.load != nil {
-		from = &s.load.edges
+	if s := f.seat; s != nil && s.load() != nil {
+		from = &s.load().edges
 	}
 	from.count(to, bytes)
 }
@@ -241,17 +241,17 @@ type departed struct {
 	*load
 }
 
-// begins is the load of an element that is made, or comes from another rank; nil: it is not measured.
-func (g *measuring) begins(period int) *load {
+// begins is the baggage of an element that is made, or comes from another rank: its load; nil: it is not measured.
+func (g *measuring) begins(period int) *baggage {
 	if !g.on {
 		return nil
 	}
-	return &load{timed: g.timed, period: period}
+	return &baggage{load: &load{timed: g.timed, period: period}}
 }
 
 // ends keeps the load of an element that is deleted.
 func (g *measuring) ends(s *seat) {
-	if s.load != nil {
-		g.gone = append(g.gone, departed{s.key, s.load})
+	if s.load() != nil {
+		g.gone = append(g.gone, departed{s.key, s.load()})
 	}
 }

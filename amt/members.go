@@ -12,12 +12,13 @@ import (
 
 // A seat is what the runtime keeps of an element beside its state and index, but for its place in reductions.
 type seat struct {
-	key   uint64 // the number of its index
-	done  uint64 // the last broadcast that it has run
-	load  *load  // nil: it is not measured
-	to    int32  // the rank that it is to go to, or one of those below
-	pins  int32  // tasks, and what is to follow epochs, that its methods have begun: it stays as long as there are any
-	place uint32 // in the list of those that are here
+	key     uint64   // the number of its index
+	done    uint64   // the last broadcast that it has run
+	baggage *baggage // nil: it has none
+	to      int32    // the rank that it is to go to, or one of those below
+	pins    int32    // tasks, and what is to follow epochs, that its methods have begun: it stays as long as there are any
+	place   uint32   // in the list of those that are here
+	of      uint32   // the number of its collection
 }
 
 const (
@@ -43,10 +44,11 @@ type element[I, T any] struct {
 
 // elements are those of a collection that are on a rank.
 type elements[I, T any] struct {
-	byKey []*element[I, T] // of a range of indices, from first on
-	first uint64
-	other hashed[element[I, T]] // of all others
-	all   []*element[I, T]
+	byKey  []*element[I, T] // of a range of indices, from first on
+	first  uint64
+	other  hashed[element[I, T]] // of all others
+	all    []*element[I, T]
+	sorted []*element[I, T] // the same, in the order of indices; nil: not since one has come or gone
 	shares
 }
 
@@ -81,7 +83,7 @@ func (es *elements[I, T]) put(e *element[I, T], ordinal uint64) {
 		es.other.put(e.key, e)
 	}
 	e.place = uint32(len(es.all))
-	es.all = append(es.all, e)
+	es.all, es.sorted = append(es.all, e), nil
 	if es.kinds > 0 {
 		es.given = append(es.given, make([]uint64, es.kinds)...)
 		es.order(e, ordinal)
@@ -113,7 +115,7 @@ func (es *elements[I, T]) remove(e *element[I, T]) {
 	es.shares.remove(int(e.place), end)
 	es.all[e.place], last.place = last, e.place
 	es.all[end] = nil
-	es.all = es.all[:end]
+	es.all, es.sorted = es.all[:end], nil
 }
 
 // of are the numbers of an element at a place.
@@ -142,9 +144,12 @@ func (s *shares) remove(place, last int) {
 	}
 }
 
-// inOrder lists them in the order of their indices.
+// inOrder lists them in the order of their indices. The list stays what it is when elements come or go.
 func (es *elements[I, T]) inOrder() []*element[I, T] {
-	return slices.SortedFunc(slices.Values(es.all), func(a, b *element[I, T]) int { return cmp.Compare(a.key, b.key) })
+	if es.sorted == nil {
+		es.sorted = slices.SortedFunc(slices.Values(es.all), func(a, b *element[I, T]) int { return cmp.Compare(a.key, b.key) })
+	}
+	return es.sorted
 }
 
 // A parked message is held until its element is found.
@@ -167,6 +172,7 @@ type members[I Index[I], T any] struct {
 	machine    *locate.Machine[*parked]
 	elements   elements[I, T]
 	broadcasts broadcasts
+	sections   map[uint64]*section
 	spare      *parked // what the machine is given, and keeps if it holds a message
 	orders     []locate.Order[*parked]
 	measuring  measuring
@@ -182,7 +188,7 @@ type membership interface {
 	measured(p *PhaseLoads) bool
 	indexOf(key uint64) string
 	lacks() []hang.Lack
-	without(nth int, number uint64) string
+	without(nth int, number, section uint64) string
 	changing
 }
 
@@ -194,7 +200,7 @@ func (m *members[I, T]) make(key, ordinal uint64, value T) bool {
 	if out[0].Do == locate.Refuse {
 		return false
 	}
-	m.elements.put(&element[I, T]{seat{key: key, done: m.broadcasts.rounds.Made(), to: stays, load: m.measuring.begins(m.r.measures.period)}, m.extent.At(key), value}, ordinal)
+	m.elements.put(&element[I, T]{seat{key: key, of: uint32(m.of.entry.id), done: m.broadcasts.rounds.Made(), to: stays, baggage: m.measuring.begins(m.r.measures.period)}, m.extent.At(key), value}, ordinal)
 	return true
 }
 
@@ -316,8 +322,9 @@ func (m *members[I, T]) news(ep *Epoch, from int, n locate.News) {
 	}
 }
 
-// The payload of an element that goes to another rank: collection and move, 4 bytes each, the number of its index, its ordinal, the last
-// broadcast, the last of each kind of reduction, its load if that is measured, and its state.
+// The payload of an element that goes to another rank: its collection, 2 bytes, whether it has baggage, 2, and its move, 4; the number of its
+// index, its ordinal, the last broadcast, the last of each kind of reduction, its load if that is measured, its baggage if it has any, and its
+// state.
 const elementHead = 32
 
 // leave sends an element to another rank, or ends it.
@@ -341,9 +348,12 @@ func (m *members[I, T]) leave(ep *Epoch, e *element[I, T]) {
 	}
 	given := m.elements.of(e.place)
 	head := headerSize + elementHead + 8*len(given)
-	if e.load != nil {
-		head += 8 * e.load.words()
+	load := e.load()
+	if load != nil {
+		head += 8 * load.words()
 	}
+	baggage := e.baggage.pack(m.sections)
+	head += len(baggage)
 	pack := m.of.state.packBehind
 	if m.of.state.graph {
 		pack = m.of.state.graphBehind
@@ -358,6 +368,10 @@ func (m *members[I, T]) leave(ep *Epoch, e *element[I, T]) {
 	}
 	move, _ := m.machine.Migrate(e.key, to)
 	binary.LittleEndian.PutUint32(b[headerSize:], uint32(m.of.entry.id))
+	if baggage != nil {
+		b[headerSize+2] = 1
+		copy(b[head-len(baggage):], baggage)
+	}
 	binary.LittleEndian.PutUint32(b[headerSize+4:], move)
 	binary.LittleEndian.PutUint64(b[headerSize+8:], e.key)
 	binary.LittleEndian.PutUint64(b[headerSize+16:], m.elements.ordinal(&e.seat))
@@ -365,23 +379,29 @@ func (m *members[I, T]) leave(ep *Epoch, e *element[I, T]) {
 	for i, number := range given {
 		binary.LittleEndian.PutUint64(b[headerSize+elementHead+8*i:], number)
 	}
-	if e.load != nil {
-		e.load.pack(b[headerSize+elementHead+8*len(given):])
+	if load != nil {
+		load.pack(b[headerSize+elementHead+8*len(given):])
 	}
 	m.elements.remove(e)
 	m.broadcasts.rounds.Leave(e.key, move, e.done)
 	ep.sent(to)
 	m.r.outgoing.record(to, what(recordElement), ep.id, b)
 	m.carry(ep, m.machine.Left(e.key, m.orders[:0]))
+	m.r.handOn(&e.seat)
 }
 
 // arrive takes an element from another rank. It does so in an epoch that has failed, too: no element is lost.
 func (m *members[I, T]) arrive(ep *Epoch, from int, payload []byte) {
 	move, key := binary.LittleEndian.Uint32(payload[4:]), binary.LittleEndian.Uint64(payload[8:])
-	e := &element[I, T]{seat: seat{key: key, done: binary.LittleEndian.Uint64(payload[24:]), to: stays, load: m.measuring.begins(0)}, index: m.extent.At(key)}
+	e := &element[I, T]{seat: seat{key: key, of: uint32(m.of.entry.id), done: binary.LittleEndian.Uint64(payload[24:]), to: stays, baggage: m.measuring.begins(0)}, index: m.extent.At(key)}
 	given, rest := payload[elementHead:], payload[elementHead+8*m.of.sums:]
-	if e.load != nil {
-		rest = e.load.unpack(rest)
+	load := e.load()
+	if load != nil {
+		rest = load.unpack(rest)
+	}
+	if payload[2] != 0 {
+		e.baggage, rest = unpackBaggage(rest)
+		e.baggage.load = load
 	}
 	if err := m.of.state.unpack(rest, &e.value, m.r.t.short); err != nil {
 		m.r.main.epoch.fail(fmt.Errorf("amt: rank %d: %v: element %v comes from rank %d and cannot be unpacked: %w", m.r.self, m.of.entry, e.index, from, err))
@@ -407,15 +427,16 @@ func (m *members[I, T]) lacks() (all []hang.Lack) {
 	m.machine.Held(func(key uint64, p *parked) {
 		all = append(all, hang.Lack{Epoch: p.ep.number(), Elements: fmt.Sprintf("element %v of the collection %q", m.extent.At(key), m.of.entry.name), Why: fmt.Sprintf("rank %d holds a message for it", m.r.self)})
 	})
-	return all
+	return append(all, waitTheirTurn(m)...)
 }
 
-// without names the elements here that have given no value for a reduction of a kind: the first, and how many more.
-func (m *members[I, T]) without(nth int, number uint64) string {
+// without names the elements here, or the members of a section, that have given no value for a reduction of a kind: the first, and how many
+// more.
+func (m *members[I, T]) without(nth int, number, section uint64) string {
 	var first *element[I, T]
 	n := 0
 	for _, e := range m.elements.all {
-		if m.elements.of(e.place)[nth] > number {
+		if !m.lacking(e, nth, number, section) {
 			continue
 		}
 		if n++; first == nil || e.key < first.key {
@@ -430,6 +451,19 @@ func (m *members[I, T]) without(nth int, number uint64) string {
 		text += fmt.Sprintf(", and %d more of rank %d", n-1, m.r.self)
 	}
 	return text
+}
+
+// lacking tells whether an element is to give a value for a reduction.
+func (m *members[I, T]) lacking(e *element[I, T], nth int, number, section uint64) bool {
+	if section == 0 {
+		return m.elements.of(e.place)[nth] <= number
+	}
+	of := m.sections[section]
+	if of == nil {
+		return false
+	}
+	_, ok := of.place(e.key)
+	return ok && *e.tally(section, nth) <= number
 }
 
 // rebalance has elements go where a balancer says.

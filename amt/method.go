@@ -13,11 +13,24 @@ import (
 // is in an init function of that package, as a Handler is. A method runs to its end without another of its rank, so that it has its element
 // for itself. What it starts by Go, or has follow an epoch, and refers to its element pins that: it cannot migrate before.
 type Method[I Index[I], T, M any] struct {
-	of    *Collection[I, T]
-	entry *entry
-	code  codec[M]
-	do    func(c At[I], element *T, m *M)
+	of     *Collection[I, T]
+	entry  *entry
+	direct *entry // the same, if its messages need nothing but their stamp
+	head   int    // bytes before a message
+	code   codec[M]
+	do     func(c At[I], element *T, m *M)
 }
+
+// A MethodOption says more of a method: its Priority, or that it is Ordered.
+type MethodOption interface{ of(o *methodOptions) }
+
+// methodOptions is what options fill.
+type methodOptions struct {
+	priorities []Priority
+	ordered    bool
+}
+
+func (p Priority) of(o *methodOptions) { o.priorities = append(o.priorities, p) }
 
 // At is the Context of a method: where it runs, and for which element.
 type At[I any] struct {
@@ -39,18 +52,23 @@ func (c At[I]) MoveTo(rank int) {
 	c.seat.to = int32(rank)
 }
 
-// Is says what the method does, and with which priority if that is not 0. It is called once, from an init function.
-func (h *Method[I, T, M]) Is(of *Collection[I, T], do func(c At[I], element *T, m *M), priority ...Priority) {
+// Is says what the method does, with which priority if that is not 0, and whether its messages are Ordered. It is called once, from an init
+// function.
+func (h *Method[I, T, M]) Is(of *Collection[I, T], do func(c At[I], element *T, m *M), options ...MethodOption) {
 	fault := faultOf(reflect.ValueOf(do), *(*uintptr)(unsafe.Pointer(&do)))
-	if len(priority) > 1 {
+	var o methodOptions
+	for _, option := range options {
+		option.of(&o)
+	}
+	if len(o.priorities) > 1 {
 		fault = errors.Join(fault, errTwoPriorities)
 	}
-	h.is(of, do, fault, priority)
+	h.is(of, do, fault, o)
 }
 
 // is declares the method for who called its caller.
-func (h *Method[I, T, M]) is(of *Collection[I, T], do func(c At[I], element *T, m *M), fault error, priority []Priority) {
-	e := newEntry(reflect.TypeFor[M](), reflect.ValueOf(do), fault, priority)
+func (h *Method[I, T, M]) is(of *Collection[I, T], do func(c At[I], element *T, m *M), fault error, o methodOptions) {
+	e := newEntry(reflect.TypeFor[M](), reflect.ValueOf(do), fault, o.priorities)
 	var unfit error
 	if h.code, unfit = codecOf[M](); unfit != nil {
 		e.fault = errors.Join(e.fault, fmt.Errorf("its message cannot be sent: %w", unfit))
@@ -63,6 +81,11 @@ func (h *Method[I, T, M]) is(of *Collection[I, T], do func(c At[I], element *T, 
 	}
 	h.of, h.do, h.entry, e.handler = of, do, e, h
 	e.run, e.plain = h.receive, h.code.size > 0
+	h.direct, h.head = e, stampSize
+	if o.ordered {
+		e.run, e.number = h.receiveOrdered, h.number
+		h.direct, h.head = nil, stampSize+orderSize
+	}
 	declare(e)
 }
 
@@ -71,7 +94,7 @@ func (h *Method[I, T, M]) is(of *Collection[I, T], do func(c At[I], element *T, 
 func (h *Method[I, T, M]) Send(c Context, i I, m *M) {
 	f := c.own()
 	r, ep := f.r, f.ep
-	if h.entry == nil || h.entry.fault != nil || f.task != nil || r.outgoing.reached == 0 || ep.gate.closed() {
+	if h.direct == nil || h.direct.fault != nil || f.task != nil || r.outgoing.reached == 0 || ep.gate.closed() {
 		h.sendRarely(f, i, m, nil)
 		return
 	}
@@ -113,7 +136,7 @@ func (h *Method[I, T, M]) Send(c Context, i I, m *M) {
 
 // record packs a message for an element, behind room for the header of a record.
 func (h *Method[I, T, M]) record(key uint64, stamp locate.Stamp, m *M) ([]byte, error) {
-	b, err := h.code.packBehind(m, headerSize+stampSize)
+	b, err := h.code.packBehind(m, headerSize+h.head)
 	if err == nil {
 		putStamp(b[headerSize:], key, stamp)
 	}
@@ -162,7 +185,7 @@ func (h *Method[I, T, M]) SendAt(c Context, i I, m *M, priority Priority) {
 func (h *Method[I, T, M]) sendRarely(f *frame, i I, m *M, priority *Priority) {
 	f.waitForRoom()
 	record, err := h.checked(f, i, m)
-	ep := f.ep
+	ep, sender := f.ep, f.seat
 	post := func() {
 		if err != nil {
 			ep.fail(err)
@@ -174,6 +197,10 @@ func (h *Method[I, T, M]) sendRarely(f *frame, i I, m *M, priority *Priority) {
 		}
 		if h.of.measures.on {
 			h.stampLate(f, record)
+		}
+		if h.entry.number != nil {
+			h.postOrdered(ep, sender, w, record)
+			return
 		}
 		ep.post(f.r.self, w, record)
 	}
@@ -190,7 +217,7 @@ func (h *Method[I, T, M]) stampLate(f *frame, record []byte) {
 	key, stamp := stampOf(b)
 	stamp.Origin = f.r.measures.origin
 	putStamp(b, key, stamp)
-	h.counts(f, key, len(b)-stampSize)
+	h.counts(f, key, len(b)-h.head)
 }
 
 // checked packs a message after a look at all that can be wrong with it.
@@ -263,7 +290,7 @@ func (h *Method[I, T, M]) invoke(c Context, s *members[I, T], e *element[I, T], 
 	}
 	f := c.f
 	f.seat = &e.seat
-	if e.load == nil {
+	if e.load() == nil {
 		h.do(At[I]{c, e.index, &e.seat}, &e.value, m)
 	} else {
 		h.measured(c, e, m)
@@ -277,7 +304,7 @@ func (h *Method[I, T, M]) invoke(c Context, s *members[I, T], e *element[I, T], 
 
 // measured runs the method, and measures it.
 func (h *Method[I, T, M]) measured(c Context, e *element[I, T], m *M) {
-	ms, l := &c.f.r.measures, e.load
+	ms, l := &c.f.r.measures, e.load()
 	if h.entry != h.of.deletes.entry {
 		l.messages++
 	}

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+
+	"github.com/byssus-hpc/byssus/amt/internal/locate"
 )
 
 // Modify has the program insert and delete elements of collections, in a collective epoch of its own, which it waits for: all main functions
@@ -103,7 +105,7 @@ func (k *Collection[I, T]) modifiable() {
 		}
 		i, again := c.index, *m
 		c.f.ep.modify(c.f, func(c Context) { k.deletes.Send(c, i, &again) })
-	}, nil, nil)
+	}, nil, methodOptions{})
 }
 
 // Insert inserts an element, on the rank that the mapping gives its index, within Modify. What its value refers to is the element's from
@@ -159,6 +161,9 @@ func (m *members[I, T]) insert(ep *Epoch, key uint64, value T) {
 		ep.fail(fmt.Errorf("amt: rank %d: %v: element %v is to be inserted, but there is one", m.r.self, m.of.entry, m.extent.At(key)))
 		return
 	}
+	if m.r.dispatcher.ordered {
+		m.elements.find(key).has().expected = locate.SequenceOf[*parked](uint64(m.r.population.ordered.era)+1, nil, nil)
+	}
 	m.changes.inserted++
 }
 
@@ -170,6 +175,7 @@ func (m *members[I, T]) end(ep *Epoch, e *element[I, T]) {
 	m.elements.remove(e)
 	m.changes.deleted++
 	m.carry(ep, out)
+	m.r.handOn(&e.seat)
 }
 
 func (m *members[I, T]) changed() changes { return m.changes }
@@ -186,6 +192,8 @@ func (m *members[I, T]) counted(all changes) error {
 	for _, k := range m.r.population.reductions {
 		wrong = errors.Join(wrong, k.(combiner).reform(m, m.all))
 	}
+	m.sections = nil
+	m.r.forgetSums(m, nil)
 	return wrong
 }
 
@@ -240,6 +248,9 @@ func (c Context) recount() error {
 	}
 	if len(list) == 0 {
 		return nil
+	}
+	if err := c.newEra(); err != nil {
+		return err
 	}
 	if all, err = censuses.All(c, own); err == nil && all.Wrong != "" {
 		err = errors.New(all.Wrong)

@@ -60,6 +60,7 @@ type population struct {
 	measures    measures
 	restoring   []restorer // while collections are restored, by their places in the checkpoint
 	stores      []ender    // are told when the program has ended well
+	ordered     ordered
 }
 
 // A position is where a rank stands among all; it does not change.

@@ -39,6 +39,9 @@
 // Who sends on a message tells its first sender of the place, once for many messages in a row. Only places that home has heard of are
 // told, so that messages do not arrive before states more than they must. There are no entries for elements that are at home.
 //
+// Ordered messages (Numbers, Sequence) have numbers by pair of elements, which travel with both; one that comes too early is held where its
+// element is.
+//
 // What the caller guarantees: calls of one machine follow each other, and what they order is sent. A message that is held keeps its
 // epoch from being over. An index is inserted again only after the epoch in which it was destroyed, and a message for one that is
 // being inserted or destroyed may be an error: both have epochs of their own. The end of a phase may come to ranks at different

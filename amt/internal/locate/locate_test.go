@@ -279,15 +279,16 @@ func TestDestroyed(t *testing.T) {
 	s.want(t, "2 installs 0", "2 runs third", "3 fails nowhere")
 }
 
-// TestSequence: messages run in order; what is held goes with the element, and a later phase begins anew.
+// TestSequence: messages run in order; what is held goes with the element, and a later era begins anew.
 func TestSequence(t *testing.T) {
 	var numbers Numbers
 	var at Sequence[string]
 	source, target := Element{Key: 1}, Element{Key: 2}
 	a, b, c := numbers.Next(target, 5), numbers.Next(target, 5), numbers.Next(target, 5)
-	if at.Take(source, c, "c") || !at.Take(source, a, "a") {
+	if at.Take(source, c) || !at.Take(source, a) {
 		t.Error("c does not wait, or a does")
 	}
+	at.Hold(source, c, "c")
 	if m, ok := at.Next(source); ok {
 		t.Errorf("%q is next, but b has not come", m)
 	}
@@ -295,17 +296,37 @@ func TestSequence(t *testing.T) {
 	if !slices.Equal(held, []string{"c"}) {
 		t.Errorf("held: %q", held)
 	}
-	at = SequenceOf[string](at.Pairs())
-	if !at.Take(source, b, "b") || !at.Take(source, c, "c") || at.Held() != 0 {
+	at = SequenceOf[string](at.Era(), at.Pairs(), at.Skipped())
+	if !at.Take(source, b) || !at.Take(source, c) {
 		t.Error("b and c do not run")
 	}
-	at = Sequence[string]{} // another element in its place
-	if !at.Take(source, numbers.Next(target, 6), "d") {
-		t.Error("the first message of a phase waits")
+	d, e, f := numbers.Next(target, 5), numbers.Next(target, 5), numbers.Next(target, 5)
+	at.Skip(source, e)
+	at.Hold(source, f, "f")
+	at = SequenceOf[string](at.Era(), at.Pairs(), at.Skipped()) // f is handed on
+	at.Hold(source, f, "f")
+	if m, ok := at.Next(source); ok {
+		t.Errorf("%q is next, but d has not come", m)
 	}
-	at.Take(Element{Key: 3}, 7<<phaseShift, "e")
+	at.Skip(source, d)
+	if m, ok := at.Next(source); !ok || m != "f" || !at.Take(source, f) {
+		t.Errorf("%q, %v is next, and d and e are skipped", m, ok)
+	}
+	late := numbers.Next(target, 5)
+	at.Hold(source, late+1, "late")
+	if !at.Take(source, numbers.Next(target, 6)) {
+		t.Error("the first message of an era waits")
+	}
+	if m, ok := at.Next(source); !ok || m != "late" || !at.Take(source, late+1) || !at.Take(source, late) {
+		t.Errorf("%q, %v, of the era before, is not run", m, ok)
+	}
+	at = Sequence[string]{} // another element in its place
+	if !at.Take(source, 6<<eraShift) {
+		t.Error("the first message of an era waits")
+	}
+	at.Take(Element{Key: 3}, 7<<eraShift)
 	if pairs := at.Pairs(); len(pairs) != 1 {
-		t.Errorf("of the phases before, what is kept: %v", pairs)
+		t.Errorf("of the eras before, what is kept: %v", pairs)
 	}
 }
 

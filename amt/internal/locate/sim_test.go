@@ -22,6 +22,7 @@ type message struct {
 	done            bool
 	detained        bool // where the element was to be made a second time
 	ordered         bool
+	failed          bool   // its epoch has failed: it is not run
 	source          uint64 // the element that sent it
 	number          uint64
 	stamp           Stamp // with which it came, while it waits for its order
@@ -44,6 +45,8 @@ type flight struct {
 	stamp    Stamp
 	move     uint32
 	news     News
+	era      uint64
+	skipped  []Pair
 	numbers  []Pair // of the messages that the element has sent
 	sequence []Pair // and of those that it expects
 }
@@ -61,7 +64,9 @@ type sim struct {
 	numbers  []Numbers
 	sequence []Sequence[int]
 	ran      []map[uint64]uint64 // of each element, by source: the ordered message that ran last, from 1
-	phase    uint32
+	era      uint32
+	failing  map[order]bool // ordered messages that do not run
+	skipped  int
 	inOrder  int
 	messages []message
 	flights  []flight
@@ -83,10 +88,13 @@ func (s *sim) fail(format string, args ...any) {
 	}
 }
 
+// An order names an ordered message.
+type order struct{ source, element, number uint64 }
+
 func newSim(n uint64, ranks, elements, remembered int) *sim {
 	s := &sim{Rand: rand.New(rand.NewPCG(n, 0)), elements: elements, homes: make([]int, elements), places: make([]int, elements),
 		moves: make([]uint32, elements), known: make([]uint32, elements), exists: make([]bool, elements), creating: make([]int, elements),
-		numbers: make([]Numbers, elements), sequence: make([]Sequence[int], elements), ran: make([]map[uint64]uint64, elements)}
+		numbers: make([]Numbers, elements), sequence: make([]Sequence[int], elements), ran: make([]map[uint64]uint64, elements), failing: map[order]bool{}}
 	for e := range elements {
 		s.homes[e], s.places[e] = s.IntN(ranks), -1
 	}
@@ -110,8 +118,12 @@ func (s *sim) send(rank int, e uint64, mustRun, mayRun bool) {
 // sendOrdered sends one from an element.
 func (s *sim) sendOrdered(source, e uint64) {
 	if rank := s.places[source]; rank >= 0 && s.exists[e] {
-		number := s.numbers[source].Next(Element{Key: e}, s.phase)
-		s.sendOut(rank, message{element: e, mustRun: true, mayRun: true, ordered: true, source: source, number: number})
+		number := s.numbers[source].Next(Element{Key: e}, s.era)
+		failed := s.IntN(8) == 0
+		if failed {
+			s.failing[order{source, e, number}] = true
+		}
+		s.sendOut(rank, message{element: e, mustRun: true, mayRun: true, ordered: true, source: source, number: number, failed: failed})
 	}
 }
 
@@ -165,14 +177,30 @@ func (s *sim) arrived(rank, id int, do Do) {
 		s.done(rank, id, do)
 		return
 	}
-	q, from := &s.sequence[m.element], Element{Key: m.source}
-	for ok := q.Take(from, m.number, id); ok; id, ok = q.Next(from) {
-		ran, number := s.ran[m.element], s.messages[id].number
-		if number != max(ran[m.source], uint64(s.phase)<<phaseShift) {
-			s.fail("element %d runs message %#x from element %d after %#x", m.element, number, m.source, ran[m.source])
+	q, from, ran := &s.sequence[m.element], Element{Key: m.source}, s.ran[m.element]
+	for ok := true; ok; id, ok = q.Next(from) {
+		number := s.messages[id].number
+		switch {
+		case s.messages[id].failed:
+			s.skipped++
+			q.Skip(from, number)
+		case q.Take(from, number):
+			if number < max(ran[m.source], uint64(s.era)<<eraShift) {
+				s.fail("element %d runs message %#x from element %d after %#x", m.element, number, m.source, ran[m.source])
+			}
+			for n := max(ran[m.source], uint64(s.era)<<eraShift); n < number; n++ {
+				if !s.failing[order{m.source, m.element, n}] {
+					s.fail("element %d runs message %#x from element %d before %#x", m.element, number, m.source, n)
+				}
+			}
+			ran[m.source] = number + 1
+			s.inOrder++
+		default:
+			if q.Hold(from, number, id); s.IntN(8) == 0 { // its epoch fails meanwhile
+				s.messages[id].failed, s.failing[order{m.source, m.element, number}] = true, true
+			}
+			continue
 		}
-		ran[m.source] = number + 1
-		s.inOrder++
 		s.done(rank, id, do)
 	}
 }
@@ -285,7 +313,7 @@ func (s *sim) migrate(e uint64, to int) {
 
 func (s *sim) leave(f flight) {
 	q := &s.sequence[f.element]
-	f.numbers, f.sequence = s.numbers[f.element].Pairs(), q.Pairs()
+	f.numbers, f.era, f.sequence, f.skipped = s.numbers[f.element].Pairs(), q.Era(), q.Pairs(), q.Skipped()
 	s.post(f)
 	s.do(f.from, s.at[f.from].Left(f.element, nil))
 	for _, id := range q.Leave() {
@@ -319,7 +347,7 @@ func (s *sim) deliver(f flight) {
 func (s *sim) install(f flight) {
 	orders := s.at[f.to].Installed(f.element, nil)
 	s.places[f.element] = f.to
-	s.numbers[f.element], s.sequence[f.element] = NumbersOf(f.numbers), SequenceOf[int](f.sequence)
+	s.numbers[f.element], s.sequence[f.element] = NumbersOf(f.numbers), SequenceOf[int](f.era, f.sequence, f.skipped)
 	s.linear(f.element)
 	s.do(f.to, orders)
 }
@@ -377,8 +405,8 @@ func (s *sim) quiet() {
 	for e := range s.elements {
 		home := s.at[s.homes[e]].known(uint64(e))
 		switch {
-		case s.sequence[e].Held() > 0:
-			s.fail("element %d holds %d messages for their order", e, s.sequence[e].Held())
+		case len(s.sequence[e].Leave())+len(s.sequence[e].Skipped()) > 0:
+			s.fail("element %d holds messages for their order: %+v", e, s.sequence[e])
 		case s.creating[e] != 0:
 			s.fail("element %d: %d creations have no answer", e, s.creating[e])
 		case !s.exists[e]:
@@ -477,7 +505,7 @@ func (s *sim) modify() {
 		}
 	}
 	s.quiet()
-	s.phase++
+	s.era++
 }
 
 // game plays one.
@@ -516,9 +544,10 @@ func TestGames(t *testing.T) {
 		}
 		all.steps, all.migrated, all.deepest = all.steps+s.steps, all.migrated+s.migrated, max(all.deepest, s.deepest)
 		all.inOrder += s.inOrder
+		all.skipped += s.skipped
 	}
-	t.Logf("%d deliveries; %d messages run, %d of them in order; by hops %v, at most %d; %d migrations; news by kind %v",
-		all.steps, messages, all.inOrder, all.hops, all.deepest, all.migrated, all.news)
+	t.Logf("%d deliveries; %d messages run, %d of them in order, %d skipped; by hops %v, at most %d; %d migrations; news by kind %v",
+		all.steps, messages, all.inOrder, all.skipped, all.hops, all.deepest, all.migrated, all.news)
 }
 
 // TestManyRanks prints what messages and migrations cost where there are many ranks and few messages.

@@ -99,9 +99,10 @@ func (b *Broadcasts[M]) Due(done uint64) (number uint64, message M, ok bool) {
 	return done + 1, b.at(done + 1).message, true
 }
 
-// Ran says that an element that is here has run a broadcast, the one after the last that it had run.
-func (b *Broadcasts[M]) Ran(number uint64, out []Order[M]) []Order[M] {
-	return b.owe(number-1, number, -1, out)
+// Ran says that elements that are here, one at least, have run a broadcast, the one after the last that they had run. Those that it is not
+// for run it by doing nothing.
+func (b *Broadcasts[M]) Ran(number uint64, elements int, out []Order[M]) []Order[M] {
+	return b.owe(number-1, number, -elements, out)
 }
 
 // at is what is kept of a broadcast.

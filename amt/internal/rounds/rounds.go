@@ -30,6 +30,8 @@
 // An element that is made while there are broadcasts runs those that come to its rank afterwards, wherever it goes then; one that is
 // destroyed has run those that had come to its rank.
 //
+// A broadcast that is for some elements only has its number as all have, and the others run it by doing nothing.
+//
 // What the caller guarantees: ordinals are given, and a Reduction made of them, when all reductions before are over on all ranks. Each
 // element contributes once to each reduction. A broadcast whose epoch has failed is taken and counted as any other; only what elements
 // would do is left out.

@@ -43,7 +43,7 @@ func TestLeavesBehind(t *testing.T) {
 	if number != 1 || message != "m" || !ok {
 		t.Errorf("due: %d, %q, %v", number, message, ok)
 	}
-	expect(t, two.Ran(1, nil), "release 1")
+	expect(t, two.Ran(1, 1, nil), "release 1")
 	one.Over(1)
 	two.Over(1)
 }
@@ -53,7 +53,7 @@ func TestArrivesAhead(t *testing.T) {
 	one, two := NewBroadcasts[string](1, 3), NewBroadcasts[string](2, 3)
 	done := one.Made()
 	expect(t, one.Take(1, "m", nil), "hold 1", "run 1")
-	expect(t, one.Ran(1, nil), "release 1")
+	expect(t, one.Ran(1, 1, nil), "release 1")
 	done++
 	one.Leave(7, 2, done)
 	expect(t, two.Arrive(done, nil))

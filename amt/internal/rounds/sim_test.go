@@ -46,11 +46,14 @@ type flight struct {
 	part     Part[uint64]
 }
 
-// An epoch of a broadcast: what keeps it from being over, and who has run it.
+// An epoch of a broadcast: what keeps it from being over, whom it is for, and who has run it.
 type epoch struct {
 	holds int
+	some  uint64 // one of so many elements, 1: all
 	ran   map[uint64]int
 }
+
+func (e *epoch) isFor(key uint64) bool { return key%e.some == 0 }
 
 type sim struct {
 	*rand.Rand
@@ -68,6 +71,7 @@ type sim struct {
 	results    map[uint64]uint64 // by number
 	first      uint64            // the first reduction over these elements
 	runs       int
+	skipped    int
 	parts      int
 	migrated   int
 	changed    int
@@ -84,7 +88,7 @@ func (s *sim) post(f flight) { s.flights = append(s.flights, f) }
 
 // broadcast begins one, on any rank.
 func (s *sim) broadcast() {
-	s.epochs = append(s.epochs, &epoch{holds: 1, ran: map[uint64]int{}})
+	s.epochs = append(s.epochs, &epoch{holds: 1, some: 1 + s.Uint64N(4), ran: map[uint64]int{}})
 	s.numbers = append(s.numbers, 0)
 	s.post(flight{kind: toRoot, to: 0, message: len(s.epochs) - 1})
 }
@@ -96,7 +100,7 @@ func (s *sim) release(message, n int) {
 		return
 	}
 	for _, el := range s.elements {
-		if due := map[bool]int{true: 1}[s.numbers[message] > el.born]; e.ran[el.key] != due {
+		if due := map[bool]int{true: 1}[s.numbers[message] > el.born && e.isFor(el.key)]; e.ran[el.key] != due {
 			s.fail("broadcast %d is over, and element %d has run it %d times, not %d", s.numbers[message], el.key, e.ran[el.key], due)
 		}
 	}
@@ -117,6 +121,9 @@ func (s *sim) do(rank int, orders []Order[int]) {
 			s.epochs[message].holds++
 			s.post(flight{kind: passed, to: o.To, number: o.Number, message: message})
 		case Run: // elements run it when they are drawn; the message, which was early or not, is taken care of
+			if s.IntN(2) == 0 {
+				s.skip(rank, o.Number, message)
+			}
 			s.release(message, 1)
 		case Hold:
 			if s.epochs[message].holds == 0 {
@@ -138,6 +145,21 @@ func (s *sim) messageOf(number uint64) int {
 	panic("no such broadcast")
 }
 
+// skip lets all elements of a rank run a broadcast that it is not for, if it is what they are due.
+func (s *sim) skip(rank int, number uint64, message int) {
+	n := 0
+	for _, e := range s.elements {
+		if e.place == rank && e.done == number-1 && !s.epochs[message].isFor(e.key) {
+			e.done = number
+			n++
+		}
+	}
+	if n > 0 {
+		s.skipped += n
+		s.do(rank, s.broadcasts[rank].Ran(number, n, nil))
+	}
+}
+
 // run lets an element run what it is due.
 func (s *sim) run(e *element) {
 	if e.place < 0 {
@@ -151,9 +173,11 @@ func (s *sim) run(e *element) {
 		s.fail("element %d, which has run %d, is to run %d, message %d", e.key, e.done, number, message)
 	}
 	e.done++
-	s.runs++
-	s.epochs[message].ran[e.key]++
-	s.do(e.place, s.broadcasts[e.place].Ran(number, nil))
+	if s.epochs[message].isFor(e.key) {
+		s.runs++
+		s.epochs[message].ran[e.key]++
+	}
+	s.do(e.place, s.broadcasts[e.place].Ran(number, 1, nil))
 }
 
 // give lets an element contribute to its next reduction.
@@ -394,16 +418,16 @@ func game(n uint64) *sim {
 
 func TestGames(t *testing.T) {
 	t.Logf("seed %d, %d games", *seed, *games)
-	var broadcasts, runs, migrated, changed, reductions, parts int
+	var broadcasts, runs, skipped, migrated, changed, reductions, parts int
 	for n := *seed; n < *seed+uint64(*games); n++ {
 		s := game(n)
 		if s.failed != nil {
 			t.Fatalf("game %d: %v", n, s.failed)
 		}
-		broadcasts, runs, migrated, changed = broadcasts+len(s.epochs), runs+s.runs, migrated+s.migrated, changed+s.changed
+		broadcasts, runs, skipped, migrated, changed = broadcasts+len(s.epochs), runs+s.runs, skipped+s.skipped, migrated+s.migrated, changed+s.changed
 		reductions, parts = reductions+len(s.results), parts+s.parts
 	}
-	t.Logf("%d broadcasts, run %d times; %d migrations; %d elements made or destroyed; %d reductions of %d parts", broadcasts, runs, migrated, changed, reductions, parts)
+	t.Logf("%d broadcasts, run %d times, skipped %d times at once; %d migrations; %d elements made or destroyed; %d reductions of %d parts", broadcasts, runs, skipped, migrated, changed, reductions, parts)
 }
 
 // TestGrowth prints what a reduction costs by the mapping, and checks that its result is the same: elements in blocks, dealt out, at
