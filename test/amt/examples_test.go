@@ -38,6 +38,8 @@ func TestExamples(t *testing.T) {
 		{"refine", always("1753 squares, integral 0.5856084574064041\n"), nil},
 		{"transpose", always("transposition 1 of 256 x 256: right, checksum 4.288453829061276e+09\n" +
 			"transposition 2 of 256 x 256: right, checksum 4.461944202402941e+09\n"), []string{"-times", "2"}},
+		{"summa", always("row 0 of blocks: right, sum 2.212362e+06\nrow 1 of blocks: right, sum 2.210838e+06\nrow 2 of blocks: right, sum 2.212758e+06\n" +
+			"row 3 of blocks: right, sum 2.211402e+06\nrow 4 of blocks: right, sum 2.213294e+06\nrow 5 of blocks: right, sum 2.211812e+06\n"), nil},
 		{"shapes", always("after 30 steps: 200 discs, 100 polygons, area 547.6319373287729\n"), nil},
 		{"particles", always("after 0 steps: 20000 particles, momentum [1821609507134 1787179845383 1795784300737], at most 2585 in a block, digest 2b66990bb5d50233\n" +
 			"after 40 steps: 20000 particles, momentum [1821609507134 1787179845383 1795784300737], at most 360 in a block, digest 59836c80cd70a503\n"), nil},
