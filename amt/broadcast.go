@@ -144,7 +144,7 @@ func (m *members[I, T]) broadcast(ep *Epoch, _ int, payload []byte) {
 	case due == 0:
 		return
 	case due == 1 && a.to != nil:
-		m.toMembers(number, a.to.keys)
+		toMembers(m, number, a.to.keys)
 	default:
 		for _, e := range m.elements.inOrder() {
 			m.catchUp(e)
@@ -158,7 +158,7 @@ func (m *members[I, T]) broadcast(ep *Epoch, _ int, payload []byte) {
 }
 
 // toMembers has the elements here run a broadcast that is for those with some numbers, in order, all at once if it is not for them.
-func (m *members[I, T]) toMembers(number uint64, keys []uint64) {
+func toMembers[I Index[I], T any](m *members[I, T], number uint64, keys []uint64) {
 	all, others := m.elements.inOrder(), 0
 	if len(all) > 0 {
 		first, _ := slices.BinarySearch(keys, all[0].key)

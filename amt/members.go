@@ -436,7 +436,7 @@ func (m *members[I, T]) without(nth int, number, section uint64) string {
 	var first *element[I, T]
 	n := 0
 	for _, e := range m.elements.all {
-		if !m.lacking(e, nth, number, section) {
+		if !lacking(m, e, nth, number, section) {
 			continue
 		}
 		if n++; first == nil || e.key < first.key {
@@ -454,7 +454,7 @@ func (m *members[I, T]) without(nth int, number, section uint64) string {
 }
 
 // lacking tells whether an element is to give a value for a reduction.
-func (m *members[I, T]) lacking(e *element[I, T], nth int, number, section uint64) bool {
+func lacking[I Index[I], T any](m *members[I, T], e *element[I, T], nth int, number, section uint64) bool {
 	if section == 0 {
 		return m.elements.of(e.place)[nth] <= number
 	}

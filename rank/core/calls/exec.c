@@ -37,17 +37,11 @@ void exec_keep(char *s)
 	if (nours < MAX_OURS) ours[nours++] = s;
 }
 
-static bool starts(const char *s, const char *head)
-{
-	while (*head && *s == *head) s++, head++;
-	return !*head;
-}
-
 /* What a program tells only the one that takes its place: what is natural, inherited and noted. */
 static bool of_this_process(const char *e)
 {
-	return starts(e, "BYSSUS_INHERITED=") || starts(e, "BYSSUS_NATURAL=") || starts(e, "BYSSUS_NOTED=") ||
-	       starts(e, "BYSSUS_START=") || starts(e, "BYSSUS_BEGAN=");
+	return raw_starts(e, "BYSSUS_INHERITED=") || raw_starts(e, "BYSSUS_NATURAL=") ||
+	       raw_starts(e, "BYSSUS_NOTED=") || raw_starts(e, "BYSSUS_START=") || raw_starts(e, "BYSSUS_BEGAN=");
 }
 
 static void keep_number(const char *name, int value)
@@ -96,8 +90,8 @@ void exec_prepare(char **environment)
 /* Replaced by ours: no variable of that name may stay. */
 static bool replaced(const char *e)
 {
-	return (var_is_ours(e) && !starts(e, "BYSSUS_RESTART=")) ||
-	       (pmi_fd >= 0 && starts(e, "PMI_FD="));
+	return (var_is_ours(e) && !raw_starts(e, "BYSSUS_RESTART=")) ||
+	       (pmi_fd >= 0 && raw_starts(e, "PMI_FD="));
 }
 
 /* Is what this process executes led through byssus-rank? What a rank starts, once it has begun, is not. */
@@ -144,7 +138,7 @@ static bool can_live_here(const char *path)
 			  raw(SYS_fgetxattr, fd, "security.capability", 0, 0) <= 0 &&
 			  raw(SYS_pread64, fd, &u, sizeof u, 0) > 2;
 		bool script = ok && u.head[0] == '#' && u.head[1] == '!';
-		if (ok && !script) ok = starts(u.head, ELFMAG) && dynamic(fd, &u.h);
+		if (ok && !script) ok = raw_starts(u.head, ELFMAG) && dynamic(fd, &u.h);
 		raw(SYS_close, fd);
 		if (!ok || !script) return ok;
 		path = interpreter(u.head, sizeof u);
@@ -236,8 +230,8 @@ static void guarded(const char *path, uint64_t *envp)
 	if (!v) return;
 	char *at = (char *)v + words, *end = at + text - 1;
 	for (size_t i = 0; i < ne; i++) {
-		if (starts(ev[i], "LD_PRELOAD=")) preload = ev[i] + sizeof "LD_PRELOAD=" - 1;
-		else if (!starts(ev[i], "BYSSUS_UNLED=")) v[k++] = ev[i];
+		if (raw_starts(ev[i], "LD_PRELOAD=")) preload = ev[i] + sizeof "LD_PRELOAD=" - 1;
+		else if (!raw_starts(ev[i], "BYSSUS_UNLED=")) v[k++] = ev[i];
 	}
 	v[k++] = at;
 	at = append(at, end, guard);

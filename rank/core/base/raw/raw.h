@@ -90,11 +90,17 @@ ANY_FS uint64_t inode_key_of(unsigned major, unsigned minor, uint64_t inode);
 /* -- checksum (crc32c.c) -- */
 ANY_FS uint32_t crc32c(uint32_t crc, const void *p, size_t n);
 
+static inline bool raw_starts(const char *s, const char *head)
+{
+	while (*head && *s == *head) s++, head++;
+	return !*head;
+}
+
 /* Whether a string of an environment is Byssus' own: not one of those by which a program's user speaks to a
  * library of ours in it (as in Env of internal/host/launch). */
 static inline bool var_is_ours(const char *e)
 {
-	return !__builtin_strncmp(e, "BYSSUS_", 7) && __builtin_strncmp(e, "BYSSUS_AMT_", 11) &&
-	       __builtin_strncmp(e, "BYSSUS_HANDOVER_", 16);
+	return raw_starts(e, "BYSSUS_") && !raw_starts(e, "BYSSUS_AMT_") &&
+	       !raw_starts(e, "BYSSUS_HANDOVER_");
 }
 #endif
