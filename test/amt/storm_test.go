@@ -50,3 +50,21 @@ func TestStorm(t *testing.T) {
 		}
 	}
 }
+
+// TestOrdered: ordered messages are heard in their turn, and broadcasts to sections once each, on every transport, though senders and receivers
+// migrate at any moment, and an epoch fails between.
+func TestOrdered(t *testing.T) {
+	steps := 30
+	if os.Getenv("BYSSUS_TEST_LONG") != "" {
+		steps = 3000
+	}
+	t.Logf("seed %d", *seed)
+	program := build(t, t.TempDir(), "./testdata/ordered")
+	for _, s := range starts() {
+		env := []string{amt.PlacesVariable + "=4"}
+		out, err := s.run(t, env, program, "-seed", fmt.Sprint(*seed), "-steps", fmt.Sprint(steps))
+		if err != nil || !strings.Contains(out, "each was heard in its turn") {
+			t.Errorf("%s: %v\n%s", s.name, err, out)
+		}
+	}
+}

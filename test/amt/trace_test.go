@@ -50,7 +50,7 @@ func TestTrace(t *testing.T) {
 			for _, e := range of.TraceEvents {
 				if e.Ph == "f" {
 					taken++
-					if at, ok := sent[e.ID]; !ok || at >= e.Ts {
+					if at, ok := sent[e.ID]; !ok || at > e.Ts {
 						t.Errorf("%s: %s: a message is handled at %v, and sent at %v (%v)", s.name, program, e.Ts, at, ok)
 					}
 				}
