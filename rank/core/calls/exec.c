@@ -41,7 +41,8 @@ void exec_keep(char *s)
 static bool of_this_process(const char *e)
 {
 	return raw_starts(e, "BYSSUS_INHERITED=") || raw_starts(e, "BYSSUS_NATURAL=") ||
-	       raw_starts(e, "BYSSUS_NOTED=") || raw_starts(e, "BYSSUS_START=") || raw_starts(e, "BYSSUS_BEGAN=");
+	       raw_starts(e, "BYSSUS_NOTED=") || raw_starts(e, "BYSSUS_START=") ||
+	       raw_starts(e, "BYSSUS_BEGAN=");
 }
 
 static void keep_number(const char *name, int value)
