@@ -150,7 +150,7 @@ func (h *Method[I, T, M]) park(f *frame, s *members[I, T], key uint64, m *M) {
 		f.ep.fail(h.trouble(f, err))
 		record = make([]byte, headerSize+stampSize)
 	} else if s.measuring.on {
-		h.counts(f, key, len(record)-headerSize-stampSize)
+		h.counts(f, key, len(record)-headerSize-h.head)
 	}
 	s.hold(f.ep, h.entry.what, record[headerSize:])
 }
@@ -163,7 +163,7 @@ func (h *Method[I, T, M]) sendPacked(f *frame, s *members[I, T], to int, key uin
 		return
 	}
 	if s.measuring.on {
-		h.counts(f, key, len(record)-headerSize-stampSize)
+		h.counts(f, key, len(record)-headerSize-h.head)
 	}
 	f.ep.sent(to)
 	f.r.outgoing.record(to, h.entry.what, f.ep.id, record)

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"unsafe"
 
 	"github.com/byssus-hpc/byssus/amt"
 	"github.com/byssus-hpc/byssus/amt/amttest"
@@ -70,6 +71,7 @@ var (
 	balanceOn amt.Method[amt.Index1, cell, number]
 	plainly   amt.Collection[amt.Index1, cell]
 	plainlyOn amt.Method[amt.Index1, cell, number]
+	meterTurn amt.Method[amt.Index1, cell, number]
 )
 
 const roverCount = 40
@@ -106,6 +108,7 @@ func init() {
 			meterOn.Send(c.Context, amt.Index1{X: int(m.X*m.X) % 64}, m)
 		}
 	})
+	meterTurn.Is(&meters, func(_ amt.At[amt.Index1], e *cell, _ *number) { e.Sum++ }, amt.Ordered)
 	plainly.Is("plainly")
 	plainlyOn.Is(&plainly, func(c amt.At[amt.Index1], e *cell, m *number) {
 		if e.Sum++; m.X > 0 {
@@ -668,3 +671,41 @@ func BenchmarkElementUnmeasured(b *testing.B) { benchmarkChain(b, &plainlyOn) }
 func BenchmarkElementMeasured(b *testing.B) { benchmarkChain(b, &meterOn) }
 
 func BenchmarkElementWeighed(b *testing.B) { benchmarkChain(b, &balanceOn) }
+
+// TestOrderedEdges: of an ordered message, an edge has the bytes of the message alone, on its own rank and to another, from main functions
+// and from tasks.
+func TestOrderedEdges(t *testing.T) {
+	amttest.Run(t, 2, func(c amt.Context) error {
+		if err := meters.Create(c, amt.Index1{X: 2}, func(amt.Index1) (cell, error) { return cell{}, nil }); err != nil {
+			return err
+		}
+		err := c.Collective("turns", func(c amt.Context) error {
+			for i := range 2 {
+				meterTurn.Send(c, amt.Index1{X: i}, &number{})
+			}
+			c.Go("turn", func(c amt.Context) error {
+				for i := range 2 {
+					meterTurn.Send(c, amt.Index1{X: i}, &number{})
+				}
+				return nil
+			})
+			return nil
+		}).Wait(c)
+		if err == nil {
+			err = c.Phase()
+		}
+		if err != nil {
+			return err
+		}
+		edges := c.Loads()[0].Edges
+		for _, e := range edges {
+			if want := 2 * int64(unsafe.Sizeof(number{})); e.Messages != 2 || int64(e.Bytes) != want {
+				return fmt.Errorf("found the edge %+v, wanted 2 messages, %d bytes", e, want)
+			}
+		}
+		if len(edges) != 2 {
+			return fmt.Errorf("found %d edges, wanted 2", len(edges))
+		}
+		return nil
+	})
+}

@@ -258,7 +258,8 @@ func (s Spec) RankCommand() []string {
 func (s Spec) oversubscribed() bool { return s.Ranks > runtime.NumCPU() }
 
 // Env returns base with what the ranks need. byssus-rank takes every BYSSUS_ variable out of the application's
-// environment again, but those that its user has for libraries of ours in it (var_is_ours). Settings of the MPIs that the user has made already are left alone:
+// environment again, but those that its user has for libraries of ours in it (var_is_ours). Settings of the MPIs that the user has made
+// already are left alone:
 //
 //	UCX_HANDLE_ERRORS=none, UCX_ERROR_SIGNALS=   signals of the application stay the application's
 //	UCX_TCP_KEEPIDLE=inf, UCX_KEEPALIVE_INTERVAL=inf   that a node is silent is noticed by its agent (--silent-after)

@@ -84,7 +84,8 @@ func (s Spares) ReuseMembers(n uint64, members []int) {
 
 // Reuse puts a file that Keep has kept where one of its name is to be written for dataset n, and says whether there was one.
 // Its first page, which has the header of whatever has one, is zeros then: it is incomplete, like a new one. Its length is what it
-// was, and so is the time when it was written to: who has filled it knows by that that nobody else has written to it since. A file that has another name, or that anybody has open or mapped, is not written over.
+// was, and so is the time when it was written to: who has filled it knows by that that nobody else has written to it since. A file that
+// has another name, or that anybody has open or mapped, is not written over.
 func (s Spares) Reuse(n uint64, name string) bool {
 	for _, dir := range s.dirs() {
 		if s.of.overwrite(filepath.Join(dir, name), filepath.Join(s.of.Path(n)+".tmp", name)) == nil {

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/byssus-hpc/byssus/internal/decide/holding"
 	"github.com/byssus-hpc/byssus/internal/store/format"
@@ -75,7 +76,10 @@ func TestReuseMembers(t *testing.T) {
 	if err := os.WriteFile(old, bytes.Repeat([]byte("x"), 3*abi.PageBytes), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	want := inode(t, old)
+	want, filled := inode(t, old), time.Now().Add(-time.Hour).Truncate(time.Microsecond)
+	if err := os.Chtimes(old, filled, filled); err != nil {
+		t.Fatal(err)
+	}
 	if err := j.Checkpoints().Spares().Keep(1); err != nil {
 		t.Fatal(err)
 	}
@@ -89,6 +93,9 @@ func TestReuseMembers(t *testing.T) {
 	}
 	if b, err := os.ReadFile(filepath.Join(dir, name)); err != nil || len(b) != 3*abi.PageBytes || b[0] != 0 {
 		t.Errorf("%v: found %d bytes, wanted %d, the first page zeros", err, len(b), 3*abi.PageBytes)
+	}
+	if st, err := os.Stat(filepath.Join(dir, name)); err != nil || !st.ModTime().Equal(filled) {
+		t.Errorf("%v: it does not say any more when it was filled, %v", err, filled)
 	}
 	if list, _ := os.ReadDir(filepath.Join(dir, "rank-00000.files")); len(list) != 0 {
 		t.Errorf("member 0 has %v, wanted nothing", list)
