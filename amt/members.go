@@ -69,10 +69,18 @@ func (es *elements[I, T]) init(first, n, own uint64) {
 }
 
 func (es *elements[I, T]) find(key uint64) *element[I, T] {
+	if e := es.near(key); e != nil {
+		return e
+	}
+	return es.other.find(key)
+}
+
+// near is find for an element that has a place in the table; nil: it has none, or is not here. It becomes a part of its callers.
+func (es *elements[I, T]) near(key uint64) *element[I, T] {
 	if at := key - es.first; at < uint64(len(es.byKey)) {
 		return es.byKey[at]
 	}
-	return es.other.find(key)
+	return nil
 }
 
 // put adds an element, with its place in the order of indices.

@@ -80,7 +80,7 @@ func (h *Method[I, T, M]) is(of *Collection[I, T], do func(c At[I], element *T, 
 		e.fault = errors.New("it is said twice what it is")
 	}
 	h.of, h.do, h.entry, e.handler = of, do, e, h
-	e.run, e.plain = h.receive, h.code.size > 0
+	e.run, e.plain = h.receiver(), h.code.size > 0
 	h.direct, h.head = e, stampSize
 	if o.ordered {
 		e.run, e.number = h.receiveOrdered, h.number
@@ -109,7 +109,7 @@ func (h *Method[I, T, M]) Send(c Context, i I, m *M) {
 		return
 	}
 	to, stamp := r.self, locate.Stamp{Origin: r.measures.origin}
-	if s.elements.find(key) == nil {
+	if s.elements.near(key) == nil && s.elements.find(key) == nil {
 		switch step := s.machine.Send(key, s.spare); step.Do {
 		case locate.Forward:
 			to, stamp.Move, stamp.ByHome = int(step.To), step.Move, step.ByHome
@@ -262,7 +262,7 @@ func (h *Method[I, T, M]) sendReply(c Context, key uint64, m *M) {
 	h.Send(c, s.extent.At(key), m)
 }
 
-// receive takes a message from a rank: its element runs it if it is here.
+// receive is the long way of receiver: the element runs the message if it is here.
 func (h *Method[I, T, M]) receive(c Context, payload []byte) error {
 	f := c.f
 	s := h.of.members(f.r)
@@ -280,6 +280,34 @@ func (h *Method[I, T, M]) receive(c Context, payload []byte) error {
 		f.r.measures.enters(subphaseOf(payload))
 	}
 	return h.invoke(c, s, e, payload[stampSize:])
+}
+
+// receiver takes a message from a rank. What most are, plain and for an element of the table that has no baggage, it does without calls
+// but of the method; the rest is for receive.
+func (h *Method[I, T, M]) receiver() func(c Context, payload []byte) error {
+	size, of, do := stampSize+h.code.size, h.of, h.do
+	if h.code.size == 0 || of == nil {
+		return h.receive
+	}
+	return func(c Context, payload []byte) error {
+		f := c.f
+		s := of.members(f.r)
+		if s == nil || len(payload) != size || s.measuring.on {
+			return h.receive(c, payload)
+		}
+		key, stamp := stampOf(payload)
+		e := s.elements.near(key)
+		if e == nil || e.baggage != nil {
+			return h.receive(c, payload)
+		}
+		f.from, f.seat = int(stamp.Origin), &e.seat
+		do(At[I]{c, e.index, &e.seat}, &e.value, (*M)(unsafe.Pointer(&payload[stampSize])))
+		f.seat = nil
+		if e.to != stays {
+			s.leave(f.ep, e)
+		}
+		return nil
+	}
 }
 
 // invoke runs the method for an element, which may leave then.
