@@ -12,8 +12,9 @@ import (
 
 // A member's part of a snapshot is a file (docs/format/snapshot.md).
 const (
-	magic = 0x50414e5359420001 // version 1
-	page  = 4096
+	magic       = 0x50414e5359420001 // version 1
+	page        = 4096
+	mostRegions = 4096
 )
 
 type head struct {
@@ -85,16 +86,23 @@ func (s *Snapshots) read(dir string) (tag uint64, err error) {
 	if err := binary.Read(in, binary.LittleEndian, &h); err != nil {
 		return 0, err
 	}
-	list, _ := s.table()
-	switch {
-	case h.Magic != magic || h.Member != uint32(s.group.Member):
+	if h.Magic != magic || h.Member != uint32(s.group.Member) || h.Regions > mostRegions {
 		return 0, fmt.Errorf("%s: is no part of member %d", f.Name(), s.group.Member)
-	case h.Regions != uint64(len(list)):
-		return 0, fmt.Errorf("member %d: found %d regions, wanted the snapshot's %d: %w", s.group.Member, len(list), h.Regions, ErrDiffer)
 	}
-	stored := make([]entry, len(list))
+	stored := make([]entry, h.Regions)
 	if err := binary.Read(in, binary.LittleEndian, stored); err != nil {
 		return 0, err
+	}
+	var of []Length
+	for _, e := range stored {
+		of = append(of, Length{uint32(e.ID), int64(e.Bytes)})
+	}
+	if err := s.make(of); err != nil {
+		return 0, err
+	}
+	list, _ := s.table()
+	if len(stored) != len(list) {
+		return 0, fmt.Errorf("member %d: found %d regions, wanted the snapshot's %d: %w", s.group.Member, len(list), h.Regions, ErrDiffer)
 	}
 	for i, e := range stored {
 		if e != list[i] {
@@ -102,6 +110,9 @@ func (s *Snapshots) read(dir string) (tag uint64, err error) {
 		}
 	}
 	for i, e := range list {
+		if s.regions[i].Leave {
+			continue
+		}
 		if _, err := f.ReadAt(s.regions[i].Bytes, int64(e.At)); err != nil {
 			return 0, err
 		}

@@ -53,10 +53,17 @@ var (
 	ErrPeer   = errors.New("begin again") // a member has died, and the others go on: all call Restore (byssus run --survivors keep)
 )
 
-// A Region is memory that snapshots have: ID is the program's, each once.
+// A Region is memory that snapshots have: ID is the program's, each once. With Leave it is left as it is when a snapshot is read.
 type Region struct {
 	ID    uint32
 	Bytes []byte
+	Leave bool
+}
+
+// A Length is that of a region in a snapshot, in bytes.
+type Length struct {
+	ID    uint32
+	Bytes int64
 }
 
 // Of is the region of a slice's elements, which have no pointers; the slice must stay as long as it is.
@@ -68,7 +75,7 @@ func Of[T any](id uint32, values []T) (Region, error) {
 	if len(values) == 0 || t.Size() == 0 {
 		return Region{}, fmt.Errorf("snapshot: region %d of %v: found no bytes, wanted 1 at least: %w", id, t, ErrUse)
 	}
-	return Region{id, unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(values))), len(values)*int(t.Size()))}, nil
+	return Region{ID: id, Bytes: unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(values))), len(values)*int(t.Size()))}, nil
 }
 
 // pointerIn is what in a type points elsewhere; empty: nothing.
@@ -116,6 +123,7 @@ const (
 type Snapshots struct {
 	group   Group
 	regions []Region
+	makes   func([]Length) ([]Region, error) // regions, when it is known how long they are; nil: they are known
 	use     sync.Mutex
 	phase   phase
 	run     atomic.Uint64 // the epoch
@@ -133,6 +141,16 @@ func Restore(ctx context.Context, g Group, regions ...Region) (s *Snapshots, tag
 	return begin(ctx, g, regions, true)
 }
 
+// RestoreAs is Restore of a program that knows only then how much memory it needs: regions is told what this member has in the snapshot, and
+// returns memory for that; nothing, if there is no snapshot. It is called again when that has to be an older one.
+func RestoreAs(ctx context.Context, g Group, regions func(of []Length) ([]Region, error)) (s *Snapshots, tag uint64, found bool, err error) {
+	if s, err = newSnapshots(g, nil); err != nil {
+		return nil, 0, false, err
+	}
+	s.makes = regions
+	return s.begins(ctx, true)
+}
+
 // Open begins without a snapshot: all members call it, or Restore.
 func Open(ctx context.Context, g Group, regions ...Region) (*Snapshots, error) {
 	s, _, _, err := begin(ctx, g, regions, false)
@@ -146,13 +164,40 @@ func begin(ctx context.Context, g Group, regions []Region, restore bool) (s *Sna
 	if s, err = newSnapshots(g, regions); err != nil {
 		return nil, 0, false, err
 	}
+	return s.begins(ctx, restore)
+}
+
+func (s *Snapshots) begins(ctx context.Context, restore bool) (_ *Snapshots, tag uint64, found bool, err error) {
 	tag, found, err = s.enter(ctx, restore)
+	if err == nil && !found {
+		err = s.make(nil)
+	}
 	if err != nil {
 		s.talk.close()
 		s.unname()
 		return nil, 0, false, s.wrap("begin", err)
 	}
+	s.makes = nil
 	return s, tag, found, nil
+}
+
+// errMake is what the program's function has failed with, or that it has made what cannot be.
+var errMake = errors.New("its regions")
+
+// make has the program make its regions, if it does so.
+func (s *Snapshots) make(of []Length) error {
+	if s.makes == nil {
+		return nil
+	}
+	regions, err := s.makes(of)
+	if err != nil {
+		return fmt.Errorf("%w: %w", errMake, err)
+	}
+	if why := wrongRegions(regions); why != "" {
+		return fmt.Errorf("%w: wanted %s: %w", errMake, why, ErrUse)
+	}
+	s.regions = slices.Clone(regions)
+	return nil
 }
 
 // newSnapshots are those of a member that has not begun.
@@ -262,9 +307,8 @@ func wrong(g Group) string {
 }
 
 func wrongRegions(regions []Region) string {
-	const most = 4096
-	if len(regions) < 1 || len(regions) > most {
-		return fmt.Sprintf("1 to %d regions", most)
+	if len(regions) < 1 || len(regions) > mostRegions {
+		return fmt.Sprintf("1 to %d regions", mostRegions)
 	}
 	ids := map[uint32]bool{}
 	for _, r := range regions {
@@ -292,7 +336,7 @@ func (s *Snapshots) readOffered(ctx context.Context, a client.Answered) (tag uin
 		ready.Valid = 1
 	case errors.Is(err, ErrDiffer):
 		ready.Text[0] = err.Error()
-	case ctx.Err() != nil:
+	case ctx.Err() != nil || errors.Is(err, errMake):
 		return 0, ready, err
 	}
 	return tag, ready, nil // what could not be read is said, and an older one offered

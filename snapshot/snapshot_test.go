@@ -42,7 +42,7 @@ func TestOf(t *testing.T) {
 // TestWrong: what a call cannot be made with is an error before anybody is asked.
 func TestWrong(t *testing.T) {
 	t.Setenv("BYSSUS_CLIENTS", "")
-	r := Region{1, make([]byte, 8)}
+	r := Region{ID: 1, Bytes: make([]byte, 8)}
 	for want, c := range map[string]struct {
 		g       Group
 		regions []Region
@@ -73,7 +73,7 @@ func TestFile(t *testing.T) {
 	dir := t.TempDir()
 	a, b := []byte("some bytes"), make([]byte, 10_000)
 	b[9_999] = 7
-	s := &Snapshots{group: Group{Member: 4, Members: 9}, regions: []Region{{2, a}, {1, b}}, dir: filepath.Join(dir, "rank-00004.files")}
+	s := &Snapshots{group: Group{Member: 4, Members: 9}, regions: []Region{{ID: 2, Bytes: a}, {ID: 1, Bytes: b}}, dir: filepath.Join(dir, "rank-00004.files")}
 	for range 2 { // the second time over the first
 		if err := s.write(41); err != nil {
 			t.Fatal(err)
@@ -83,6 +83,11 @@ func TestFile(t *testing.T) {
 	clear(b)
 	if tag, err := s.read(s.dir); err != nil || tag != 41 || string(a) != "some bytes" || b[9_999] != 7 {
 		t.Errorf("%d, %v: %q", tag, err, a)
+	}
+	clear(a)
+	s.regions[0].Leave, b[9_999] = true, 0
+	if tag, err := s.read(s.dir); err != nil || tag != 41 || a[0] != 0 || b[9_999] != 7 {
+		t.Errorf("of a region that is left as it is: %d, %v: %q", tag, err, a)
 	}
 	s.regions[1].Bytes = b[:9_999]
 	if _, err := s.read(s.dir); !errors.Is(err, ErrDiffer) || !strings.Contains(err.Error(), "member 4: found region 1 of 9999 bytes, wanted the snapshot's 1 of 10000") {
@@ -94,6 +99,40 @@ func TestFile(t *testing.T) {
 	}
 	s.group.Member = 3
 	if _, err := s.read(s.dir); !errors.Is(err, os.ErrNotExist) {
+		t.Error(err)
+	}
+}
+
+// TestMake: regions are made when it is known how long they are; what cannot be is the program's error, and no other.
+func TestMake(t *testing.T) {
+	a, b := []byte("some bytes"), make([]byte, 5000)
+	b[4_999] = 7
+	s := &Snapshots{group: Group{Members: 1}, regions: []Region{{ID: 2, Bytes: a}, {ID: 1, Bytes: b}}, dir: filepath.Join(t.TempDir(), "rank-00000.files")}
+	if err := s.write(3); err != nil {
+		t.Fatal(err)
+	}
+	var made []Region
+	s.makes = func(of []Length) ([]Region, error) {
+		if made = nil; of == nil {
+			return nil, os.ErrInvalid
+		}
+		for _, l := range of {
+			made = append(made, Region{ID: l.ID, Bytes: make([]byte, l.Bytes)})
+		}
+		return made, nil
+	}
+	if tag, err := s.read(s.dir); err != nil || tag != 3 || string(made[0].Bytes) != "some bytes" || made[1].Bytes[4_999] != 7 {
+		t.Errorf("%d, %v: %v", tag, err, made)
+	}
+	if err := s.make(nil); !errors.Is(err, errMake) || !errors.Is(err, os.ErrInvalid) {
+		t.Error(err)
+	}
+	s.makes = func([]Length) ([]Region, error) { return nil, nil }
+	if _, err := s.read(s.dir); !errors.Is(err, errMake) || !errors.Is(err, ErrUse) {
+		t.Error(err)
+	}
+	s.makes = func([]Length) ([]Region, error) { return []Region{{ID: 2, Bytes: make([]byte, 1)}}, nil }
+	if _, err := s.read(s.dir); errors.Is(err, errMake) || !errors.Is(err, ErrDiffer) {
 		t.Error(err)
 	}
 }
@@ -139,7 +178,7 @@ func TestPatience(t *testing.T) {
 		return client.Answered{Answer: client.Answer{Run: 3, Dataset: n, Valid: 1}, Text: []string{dir, why}}
 	}
 	answers <- placed(1, "")
-	s, err := Open(t.Context(), Group{Members: 1}, Region{1, make([]byte, 10)})
+	s, err := Open(t.Context(), Group{Members: 1}, Region{ID: 1, Bytes: make([]byte, 10)})
 	if err != nil {
 		t.Fatal(err)
 	}

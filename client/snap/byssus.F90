@@ -9,8 +9,8 @@ module byssus
   use, intrinsic :: iso_fortran_env, only: int8, int16, int32, int64, real32, real64
   implicit none
   private
-  public :: bys_region, bys_track, bys_handover, bys_group, bys_desc, bys_init, bys_restore, bys_start, bys_commit, bys_finish, &
-    bys_error, bys_epoch, bys_state, bys_state_fd, int64, c_ptr, c_loc, c_null_ptr
+  public :: bys_region, bys_track, bys_handover, bys_leave, bys_group, bys_desc, bys_init, bys_look, bys_restore, bys_start, &
+    bys_commit, bys_finish, bys_error, bys_epoch, bys_state, bys_state_fd, int64, c_ptr, c_loc, c_null_ptr
 
   integer, parameter, public :: BYS_BLOCK = -1, BYS_TEST = 0
   integer, parameter, public :: BYS_OK = 0, BYS_TIMEOUT = 1, BYS_NOTHING = 2, BYS_EUSE = -1, BYS_EFAILED = -2, BYS_EROOM = -3, &
@@ -75,6 +75,16 @@ module byssus
       type(c_region), intent(in) :: regions(*)
       integer(c_size_t), value :: n
       type(c_group), intent(in) :: group
+      integer(c_long), value :: timeout
+      integer(c_int) :: r
+    end function
+    function c_look(d, group, regions, n, tag, timeout) bind(c, name='bys_look') result(r)
+      import
+      type(c_ptr), intent(inout) :: d
+      type(c_group), intent(in) :: group
+      type(c_region), intent(inout) :: regions(*)
+      integer(c_size_t), intent(inout) :: n
+      integer(c_int64_t), intent(inout) :: tag
       integer(c_long), value :: timeout
       integer(c_int) :: r
     end function
@@ -158,6 +168,33 @@ contains
     integer, intent(out) :: ierror
     integer, intent(in), optional :: timeout
     ierror = begin(d, regions, group, .true., tag, timeout)
+  end subroutine
+
+  ! Before bys_restore, where the program knows only then how much memory it needs: ids and lengths in bytes of the regions that there
+  ! are in the newest snapshot, of the first ones, as many as both arrays have room for; n: how many there are.
+  subroutine bys_look(d, group, ids, bytes, n, tag, ierror, timeout)
+    type(bys_desc), intent(inout) :: d
+    type(bys_group), intent(in) :: group
+    integer, intent(inout) :: ids(:)
+    integer(int64), intent(inout) :: bytes(:)
+    integer, intent(out) :: n
+    integer(int64), intent(inout) :: tag
+    integer, intent(out) :: ierror
+    integer, intent(in), optional :: timeout
+    type(c_region) :: c(min(size(ids), size(bytes)))
+    character(kind=c_char), target :: name(64), policy(64)
+    integer(c_size_t) :: found
+    integer :: i
+    d%wrong = 0
+    found = size(c, kind=c_size_t)
+    n = 0
+    ierror = c_look(d%at, of_group(group, name, policy), c, found, tag, waits(timeout))
+    if (ierror /= BYS_OK) return
+    n = int(found)
+    do i = 1, min(n, size(c))
+      ids(i) = c(i)%id
+      bytes(i) = c(i)%bytes
+    end do
   end subroutine
 
   subroutine bys_start(d, tag, ierror)
@@ -247,7 +284,6 @@ contains
     integer, intent(in), optional :: timeout
     integer :: ierror, i
     type(c_region) :: c(size(regions))
-    type(c_group) :: g
     character(kind=c_char), target :: name(64), policy(64)
     d%wrong = 0
     do i = 1, size(regions)
@@ -259,6 +295,19 @@ contains
       end if
       c(i) = c_region(regions(i)%id, regions(i)%capture, regions(i)%at, regions(i)%bytes)
     end do
+    if (restore) then
+      ierror = c_restore(d%at, c, size(regions, kind=c_size_t), of_group(group, name, policy), tag, waits(timeout))
+    else
+      ierror = c_init(d%at, c, size(regions, kind=c_size_t), of_group(group, name, policy), waits(timeout))
+    end if
+  end function
+
+  ! A group as C has it, with its texts where they are given room.
+  function of_group(group, name, policy) result(g)
+    type(bys_group), intent(in) :: group
+    character(kind=c_char), target, intent(out) :: name(64), policy(64)
+    type(c_group) :: g
+    integer :: i
     name = c_null_char
     policy = c_null_char
     do i = 1, len_trim(group%name)
@@ -269,11 +318,6 @@ contains
     end do
     g = c_group(group%member, group%members, c_null_ptr, c_loc(policy))
     if (group%name /= '') g%name = c_loc(name)
-    if (restore) then
-      ierror = c_restore(d%at, c, size(regions, kind=c_size_t), g, tag, waits(timeout))
-    else
-      ierror = c_init(d%at, c, size(regions, kind=c_size_t), g, waits(timeout))
-    end if
   end function
 
   pure function waits(timeout) result(ms)
@@ -288,14 +332,22 @@ contains
     type(bys_region), intent(in) :: region
     type(bys_region) :: r
     r = region
-    r%capture = 1
+    r%capture = ior(iand(r%capture, 256), 1)
   end function
 
   elemental function bys_handover(region) result(r)
     type(bys_region), intent(in) :: region
     type(bys_region) :: r
     r = region
-    r%capture = 2
+    r%capture = ior(iand(r%capture, 256), 2)
+  end function
+
+  ! A region that bys_restore leaves as it is: BYS_LEAVE of byssus.h.
+  elemental function bys_leave(region) result(r)
+    type(bys_region), intent(in) :: region
+    type(bys_region) :: r
+    r = region
+    r%capture = ior(r%capture, 256)
   end function
 
   function of_memory(id, at, bytes) result(r)

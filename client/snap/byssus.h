@@ -45,8 +45,11 @@ enum bys_result {
  *                 what it writes nevertheless a SIGSEGV, for debugging (whole pages) */
 enum bys_capture { BYS_COPY = 0, BYS_TRACK = 1, BYS_HANDOVER = 2 };
 
-/* Memory that a snapshot is to have. id: the program's, each once; capture: a bys_capture; bytes: at `at`,
- * 1 at least. */
+/* Added to a capture: bys_restore leaves the region as it is. */
+#define BYS_LEAVE 256
+
+/* Memory that a snapshot is to have. id: the program's, each once; capture: a bys_capture, and BYS_LEAVE or
+ * not; bytes: at `at`, 1 at least. */
 typedef struct {
 	uint32_t id, capture;
 	void *at;
@@ -79,6 +82,13 @@ int bys_init(bys_desc *d, const bys_region *, size_t n, const bys_group *, long 
  * Byssus has started in the place of the dead on its own; regions must be those of the snapshot. BYS_EPEER:
  * a member has died that is one of another group as well, which is to be restored again before. */
 int bys_restore(bys_desc *d, const bys_region *, size_t n, const bys_group *, uint64_t *tag, long timeout);
+
+/* For a program that knows only then how much memory it needs: says which regions this member has in the
+ * newest snapshot that counts, as bys_restore would read it. Filled in: id and bytes of the first *n regions,
+ * how many it has in *n, and its tag. BYS_NOTHING: there is none, *n is 0. The members that call this call
+ * bys_restore next, on the description that has been made, for which the others wait. If that has to be an
+ * older snapshot meanwhile, since this one cannot be read, and it has other regions, it is BYS_EDIFFER. */
+int bys_look(bys_desc *d, const bys_group *, bys_region *regions, size_t *n, uint64_t *tag, long timeout);
 
 /* Copies the regions, which may be written to again then, but for those that are handed over. The tag is the
  * program's, equal on all members: a step, say. Waits for nobody. */

@@ -12,6 +12,9 @@
                 s.start(step[0])
                 s.commit()
 
+A program that knows only from the snapshot how much memory it needs gives a function in place of regions: it is called by restore with
+{number: bytes} of the newest snapshot, {} if there is none, and returns the regions.
+
 Regions are objects with the buffer protocol that can be written to, and whose bytes lie one behind the other: array.array, bytearray,
 memoryview, arrays of numpy and ctypes, memory of mpi4py. They are used in place, and cannot be resized until the snapshots have ended.
 
@@ -105,6 +108,7 @@ def _library():
     d, n, long, tag = ctypes.c_void_p, ctypes.c_size_t, ctypes.c_long, ctypes.c_uint64
     at = ctypes.POINTER(d)
     lib.bys_init.argtypes = [at, ctypes.POINTER(_Region), n, ctypes.POINTER(_Group), long]
+    lib.bys_look.argtypes = [at, ctypes.POINTER(_Group), ctypes.POINTER(_Region), ctypes.POINTER(n), ctypes.POINTER(tag), long]
     lib.bys_restore.argtypes = [at, ctypes.POINTER(_Region), n, ctypes.POINTER(_Group), ctypes.POINTER(tag), long]
     lib.bys_start.argtypes = [d, tag]
     lib.bys_commit.argtypes = [d, long]
@@ -118,6 +122,7 @@ def _library():
 
 _lib = _library()
 
+_LEAVE, _MOST = 256, 4096  # of byssus.h: added to a capture; regions
 _SLICE = 200  # milliseconds: between them Python sees signals
 
 
@@ -147,7 +152,7 @@ def _export(id, thing):
 
 
 class Snapshots:
-    """The snapshots of a group. regions: {number: object}; member of members, counted from 0; name: of the group;
+    """The snapshots of a group. regions: {number: object}, or a function that makes it; member of members, counted from 0; name: of the group;
     policy: of redundancy ("partner", "xor", ...), None: what byssus run says; capture: {number: TRACK or HANDOVER} of regions
     that are not to be copied by start().
 
@@ -156,20 +161,27 @@ class Snapshots:
 
     def __init__(self, regions, member, members, name=None, policy=None, capture={}):
         self._d, self._views, self._over, self._process = ctypes.c_void_p(), [], False, os.getpid()
-        self._regions = (_Region * len(regions))()
+        self._capture, self._regions, self._makes = capture, None, regions if callable(regions) else None
         member, members = _number("member", member, 32), _number("members", members, 32)
         self._group = _Group(member, members, *(None if text is None else os.fsencode(text) for text in (name, policy)))
+        if not self._makes:
+            self._take(regions)
+
+    def _take(self, regions):
+        """Takes the memory that is used."""
+        table = (_Region * len(regions))()
         try:
-            for r, (id, thing) in zip(self._regions, regions.items()):
+            for r, (id, thing) in zip(table, regions.items()):
                 self._views.append(_export(id, thing))
                 held = self._views[-1][1]
                 r.id, r.at, r.bytes = _number("number of a region", id, 32), ctypes.addressof(held), ctypes.sizeof(held)
-                r.capture = _number("capture of region %d" % id, capture.get(id, COPY), 32)
-            if not set(capture) <= set(regions):
-                raise UseError("capture: found %r, wanted numbers of regions" % sorted(set(capture) - set(regions), key=str))
+                r.capture = _number("capture of region %d" % id, self._capture.get(id, COPY), 8)
+            if not set(self._capture) <= set(regions):
+                raise UseError("capture: found %r, wanted numbers of regions" % sorted(set(self._capture) - set(regions), key=str))
         except Error:
             self._release()
             raise
+        self._regions = table
 
     def __enter__(self):
         return self
@@ -180,17 +192,40 @@ class Snapshots:
 
     def init(self, timeout=None):
         """Begins without looking for a snapshot: all members call it, or restore."""
+        if self._regions is None:
+            self._take(self._makes({}))
         self._wait(
             lambda ms: _lib.bys_init(ctypes.byref(self._d), self._regions, len(self._regions), ctypes.byref(self._group), ms), timeout
         )
 
-    def restore(self, timeout=None):
-        """Begins; then the regions have the bytes of the newest snapshot, whose tag is returned. None: there is none."""
-        tag = ctypes.c_uint64()
+    def restore(self, timeout=None, only=None):
+        """Begins; then the regions have the bytes of the newest snapshot, whose tag is returned. None: there is none.
+
+        only: the numbers of those that are read, where the others are to stay as they are.
+        """
+        end = None if timeout is None else time.monotonic() + timeout
+        if self._regions is None:
+            self._take(self._makes(self._look(timeout)))
+        if end is not None:
+            timeout = max(0, end - time.monotonic())
+        tag, numbers = ctypes.c_uint64(), [r.id for r in self._regions]
+        if not set(only or ()) <= set(numbers):
+            raise UseError("only: found %r, wanted numbers of regions" % sorted(set(only) - set(numbers), key=str))
+        for r in self._regions:
+            r.capture = r.capture & ~_LEAVE | (_LEAVE if only is not None and r.id not in only else 0)
         ask = lambda ms: _lib.bys_restore(
             ctypes.byref(self._d), self._regions, len(self._regions), ctypes.byref(self._group), ctypes.byref(tag), ms
         )
         return tag.value if self._wait(ask, timeout) == _OK else None
+
+    def _look(self, timeout):
+        """What this member has in the newest snapshot: {number: bytes}."""
+        found, n, tag = (_Region * _MOST)(), ctypes.c_size_t(_MOST), ctypes.c_uint64()
+        ask = lambda ms: _lib.bys_look(
+            ctypes.byref(self._d), ctypes.byref(self._group), found, ctypes.byref(n), ctypes.byref(tag), ms
+        )
+        self._wait(ask, timeout)
+        return {r.id: r.bytes for r in found[: n.value]}
 
     def start(self, tag):
         """Copies the regions, which may be written to again then, but for those that are handed over. The tag is equal on all members: a step, say."""

@@ -95,7 +95,7 @@ static int write_regions(struct bys_description *d, bool handed)
 {
 	int failed = 0;
 	for (size_t i = 0; i < d->n && !failed; i++) {
-		bool mine = d->hand && d->regions[i].capture == BYS_HANDOVER;
+		bool mine = d->hand && snap_capture(&d->regions[i]) == BYS_HANDOVER;
 		if (mine != handed) continue;
 		failed = d->slot && d->track.of[i].on ? write_stale(d, i)
 			 : all(d->file, d->regions[i].at, d->regions[i].bytes, d->table[i].at, true);
@@ -156,8 +156,6 @@ void snap_warm(struct bys_description *d, const char *dir)
 static int compare(struct bys_description *d, int fd, const char *path, const struct head *h)
 {
 	unsigned long regions = h->regions;
-	if (h->magic != MAGIC || h->member != d->member)
-		return snap_because(d, BYS_ESYS, "%s: is no part of member %u", path, d->member);
 	if (regions != d->n)
 		return snap_because(d, BYS_EDIFFER, "member %u: found %zu regions, wanted the snapshot's %lu",
 				    d->member, d->n, regions);
@@ -175,21 +173,52 @@ static int compare(struct bys_description *d, int fd, const char *path, const st
 	return BYS_OK;
 }
 
+/* Opens the member's file, and reads its head. */
+static int open_member(struct bys_description *d, const char *dir, char *path, struct head *h, int *fd)
+{
+	if (!path_of(path, dir, d->member)) return too_long(d, dir);
+	*fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+	if (*fd < 0) return snap_because(d, BYS_ESYS, "%s: %s", path, strerror(errno));
+	int failed = all(*fd, h, sizeof *h, 0, false), result = BYS_OK;
+	if (failed) result = snap_because(d, BYS_ESYS, "%s: %s", path, strerror(failed));
+	else if (h->magic != MAGIC || h->member != d->member)
+		result = snap_because(d, BYS_ESYS, "%s: is no part of member %u", path, d->member);
+	if (result != BYS_OK) close(*fd);
+	return result;
+}
+
 int snap_read(struct bys_description *d, const char *dir, uint64_t *tag)
 {
 	char path[DIRECTORY];
 	struct head h = {0};
-	if (!path_of(path, dir, d->member)) return too_long(d, dir);
-	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
-	if (fd < 0) return snap_because(d, BYS_ESYS, "%s: %s", path, strerror(errno));
-	int failed = all(fd, &h, sizeof h, 0, false);
-	int result = failed ? snap_because(d, BYS_ESYS, "%s: %s", path, strerror(failed))
-			    : compare(d, fd, path, &h);
+	int fd, result = open_member(d, dir, path, &h, &fd);
+	if (result != BYS_OK) return result;
+	result = compare(d, fd, path, &h);
 	for (size_t i = 0; i < d->n && result == BYS_OK; i++) {
-		failed = all(fd, d->regions[i].at, d->regions[i].bytes, d->table[i].at, false);
+		if (d->regions[i].capture & BYS_LEAVE) continue;
+		int failed = all(fd, d->regions[i].at, d->regions[i].bytes, d->table[i].at, false);
 		if (failed) result = snap_because(d, BYS_ESYS, "%s: %s", path, strerror(failed));
 	}
 	close(fd);
 	*tag = h.tag;
 	return result;
+}
+
+int snap_look(struct bys_description *d, const char *dir, const struct snap_sight *s)
+{
+	char path[DIRECTORY];
+	struct head h = {0};
+	int fd, result = open_member(d, dir, path, &h, &fd);
+	if (result != BYS_OK) return result;
+	for (size_t i = 0; i < *s->n && i < h.regions && result == BYS_OK; i++) {
+		struct snap_entry e = {0};
+		int failed = all(fd, &e, sizeof e, sizeof h + i * sizeof e, false);
+		if (failed) result = snap_because(d, BYS_ESYS, "%s: %s", path, strerror(failed));
+		s->regions[i] = (bys_region){.id = (uint32_t)e.id, .bytes = e.bytes};
+	}
+	close(fd);
+	if (result != BYS_OK) return result;
+	*s->n = h.regions;
+	if (s->tag) *s->tag = h.tag;
+	return BYS_OK;
 }

@@ -55,7 +55,7 @@ static bool start_thread(struct bys_description *d)
 void snap_hand_begin(struct bys_description *d)
 {
 	bool wanted = false;
-	for (size_t i = 0; i < d->n; i++) wanted |= d->regions[i].capture == BYS_HANDOVER;
+	for (size_t i = 0; i < d->n; i++) wanted |= snap_capture(&d->regions[i]) == BYS_HANDOVER;
 	if (!wanted || d->hand || snap_checkpointed(d)) return;
 	pthread_condattr_t monotonic;
 	struct snap_hand *h = calloc(1, sizeof *h);
@@ -89,7 +89,7 @@ static void protect(const struct bys_description *d, int how)
 	const char *guard = getenv("BYSSUS_HANDOVER_GUARD");
 	if (!guard || !*guard) return;
 	for (size_t i = 0; i < d->n; i++) {
-		if (d->regions[i].capture != BYS_HANDOVER) continue;
+		if (snap_capture(&d->regions[i]) != BYS_HANDOVER) continue;
 		uintptr_t from = ((uintptr_t)d->regions[i].at + PAGE - 1) / PAGE * PAGE;
 		uintptr_t to = ((uintptr_t)d->regions[i].at + d->regions[i].bytes) / PAGE * PAGE;
 		if (from < to) mprotect((void *)from, to - from, how);

@@ -11,9 +11,9 @@
 #include "protect.h"
 #pragma GCC visibility pop
 
-/* What the description is doing. LOST: a member has died, and all begin again. ENDING: it has been told to,
- * and waits. */
-enum stage { NONE, LOST, RESTARTING, BEGUN, WAITING, ENDING };
+/* What the description is doing. LOST: a member has died, and all begin again; LOOKED: bys_restart is to
+ * follow; ENDING: it has been told to, and waits. */
+enum stage { NONE, LOST, LOOKED, RESTARTING, BEGUN, WAITING, ENDING };
 
 static struct {
 	atomic_flag use; /* a call is being made */
@@ -88,7 +88,7 @@ static int protect(bys_region r, size_t count, size_t size)
 		return because(BYS_EUSE, "bys_protect: region %u: found %zu elements of %zu bytes at %p, "
 			       "wanted an address and at least 1 byte", r.id, count, size, r.at);
 	if (old && old->at == r.at && old->bytes == r.bytes) return BYS_OK;
-	if (all.stage > LOST) return begun("bys_protect", r.id);
+	if (all.stage > LOOKED) return begun("bys_protect", r.id);
 	if (!old && all.n == MAX_REGIONS)
 		return because(BYS_EUSE, "bys_protect: region %u: wanted at most %d regions", r.id,
 			       MAX_REGIONS);
@@ -106,7 +106,7 @@ static int unprotect(uint32_t id)
 {
 	bys_region *r = find(id);
 	if (!r) return because(BYS_EUSE, "bys_unprotect: region %u: found none, wanted a protected one", id);
-	if (all.stage > LOST) return begun("bys_unprotect", id);
+	if (all.stage > LOOKED) return begun("bys_unprotect", id);
 	size_t behind = (size_t)(all.regions + all.n-- - (r + 1));
 	memmove(r, r + 1, behind * sizeof *r);
 	return BYS_OK;
@@ -175,15 +175,60 @@ static int begin(const char *call, const char *name, bool restore, uint64_t *ver
 	return told(call, result);
 }
 
+/* Whether a call that begins may be made now. */
+static int early(const char *call, const char *name)
+{
+	if (named(call, name) != BYS_OK) return BYS_EUSE;
+	if (all.stage <= RESTARTING) return BYS_OK;
+	return because(BYS_EUSE, "%s: found snapshots that have begun, wanted it before they do", call);
+}
+
 int bys_restart(const char *name, uint64_t *version, long timeout)
 {
+	const char *call = "bys_restart";
 	uint64_t ignored;
-	if (come("bys_restart") != BYS_OK) return BYS_EUSE;
-	if (named("bys_restart", name) != BYS_OK) return leave(BYS_EUSE);
-	if (all.stage > RESTARTING)
-		return leave(because(BYS_EUSE, "bys_restart: found snapshots that have begun, wanted it "
-				     "before they do"));
-	return leave(begin("bys_restart", name, true, version ? version : &ignored, timeout));
+	if (come(call) != BYS_OK) return BYS_EUSE;
+	if (early(call, name) != BYS_OK) return leave(BYS_EUSE);
+	return leave(begin(call, name, true, version ? version : &ignored, timeout));
+}
+
+/* Marks the regions that are left as they are: all, but for these. */
+static int mark(const char *call, const uint32_t *ids, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		if (!find(ids[i]))
+			return because(BYS_EUSE, "%s: region %u: found none, wanted a protected one", call,
+				       ids[i]);
+	for (size_t i = 0; i < all.n; i++) all.regions[i].capture |= BYS_LEAVE;
+	for (size_t i = 0; i < n; i++) find(ids[i])->capture &= ~(uint32_t)BYS_LEAVE;
+	return BYS_OK;
+}
+
+int bys_restart_some(const char *name, uint64_t *version, const uint32_t *ids, size_t n, long timeout)
+{
+	const char *call = "bys_restart_some";
+	uint64_t ignored;
+	if (come(call) != BYS_OK) return BYS_EUSE;
+	if (early(call, name) != BYS_OK || mark(call, ids, n) != BYS_OK) return leave(BYS_EUSE);
+	int result = begin(call, name, true, version ? version : &ignored, timeout);
+	for (size_t i = 0; i < all.n; i++) all.regions[i].capture &= ~(uint32_t)BYS_LEAVE;
+	return leave(result);
+}
+
+int bys_restart_look(const char *name, uint64_t *version, bys_region *regions, size_t *n, long timeout)
+{
+	const char *call = "bys_restart_look";
+	if (come(call) != BYS_OK) return BYS_EUSE;
+	if (early(call, name) != BYS_OK) return leave(BYS_EUSE);
+	if (all.stage == LOST || all.stage == RESTARTING)
+		return leave(because(BYS_EUSE, "%s: found snapshots that have begun, wanted bys_restart",
+				     call));
+	if (all.stage == NONE && meet(call) != BYS_OK) return leave(BYS_EUSE);
+	snprintf(all.name, sizeof all.name, "%s", name);
+	all.group.name = all.name;
+	int result = bys_look(&all.d, &all.group, regions, n, version, timeout);
+	all.stage = all.d ? LOOKED : NONE;
+	return leave(told(call, result));
 }
 
 static int lost(const char *call)
@@ -208,7 +253,7 @@ static int checkpoint(const char *name, uint64_t version, long timeout)
 	const char *call = "bys_checkpoint";
 	if (named(call, name) != BYS_OK) return BYS_EUSE;
 	if (all.stage == LOST) return lost(call);
-	if (all.stage == RESTARTING || all.stage == ENDING)
+	if (all.stage == LOOKED || all.stage == RESTARTING || all.stage == ENDING)
 		return because(BYS_EUSE, "%s: found a call that still waits, wanted %s again first", call,
 			       all.stage == ENDING ? "bys_protect_end" : "bys_restart");
 	if (all.stage == WAITING && version != all.version)
@@ -237,7 +282,7 @@ int bys_protect_end(int keep, long timeout)
 	if (come("bys_protect_end") != BYS_OK) return BYS_EUSE;
 	if (all.stage == NONE) return leave(BYS_OK);
 	if (all.stage == LOST) return leave(lost("bys_protect_end"));
-	if (all.stage == RESTARTING || all.stage == WAITING)
+	if (all.stage == LOOKED || all.stage == RESTARTING || all.stage == WAITING)
 		return leave(because(BYS_EUSE, "bys_protect_end: found a call that still waits, wanted %s "
 				     "again first", all.stage == WAITING ? "bys_checkpoint" : "bys_restart"));
 	all.stage = ENDING;

@@ -23,6 +23,13 @@ int bys_unprotect(uint32_t id);
  * The name is of the group: it is one, as long as snapshots are made. */
 int bys_restart(const char *name, uint64_t *version, long timeout);
 
+/* bys_restart that fills these regions, of the protected ones, and leaves the others as they are. */
+int bys_restart_some(const char *name, uint64_t *version, const uint32_t *ids, size_t n, long timeout);
+
+/* For a program that knows only then how much memory it needs: bys_look, before bys_restart or
+ * bys_restart_some of the same name. What is protected may be changed in between. */
+int bys_restart_look(const char *name, uint64_t *version, bys_region *regions, size_t *n, long timeout);
+
 /* Makes a snapshot: bys_start, and bys_commit. After BYS_TIMEOUT it has been copied: regions may be written
  * to, and the same call goes on waiting, by its version. Where there was no bys_restart, snapshots begin
  * here, and those of an earlier start of the program are not looked at: all members are waited for then,

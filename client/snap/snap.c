@@ -89,30 +89,44 @@ static int placed(struct bys_description *d)
 	if (n < 0 || n >= (int)sizeof d->dir)
 		return snap_because(d, BYS_EAGENT, "the agent names no directory for the next snapshot");
 	d->phase = IDLE;
-	snap_warm(d, d->dir);
+	if (d->n) snap_warm(d, d->dir);
 	return BYS_OK;
 }
 
-/* Reads the snapshot that the agent has offered, and says how that went in the next question. */
-static int read_offered(struct bys_description *d, struct client_request *r)
+/* Reads the snapshot that the agent has offered, and says how that went in the next question; or looks at it,
+ * of which nothing is said if it can be read. */
+static int read_offered(struct bys_description *d, struct client_request *r, const struct snap_sight *s)
 {
-	uint64_t n = d->client.answer.dataset;
+	struct client_answer offered = d->client.answer;
+	uint64_t n = offered.dataset;
 	struct client_request fetch = {.type = CLIENT_REQ_FETCH, .dataset = n,
 				       .flags = d->client.answer.flags & CLIENT_FLAG_BYPASS};
 	d->run = d->client.answer.run;
 	client_text_clear(&d->text);
 	int result = ask(d, fetch, -1); /* this node's agent answers at once */
 	const char *dir = result == BYS_OK ? client_text_next(&d->client.text, NULL) : NULL;
-	if (result == BYS_OK)
+	if (result == BYS_OK && s)
+		result = dir ? snap_look(d, dir, s) : BYS_ESYS;
+	else if (result == BYS_OK)
 		result = dir ? snap_read(d, dir, &d->restored) : BYS_ESYS;
+	if (result == BYS_OK && s) return d->offered = offered, d->look = LOOK_FOUND, BYS_OK;
 	client_text_add(&d->text, result == BYS_EDIFFER ? d->why : "");
 	client_text_add(&d->text, d->name);
 	*r = (struct client_request){.type = CLIENT_REQ_READY, .dataset = n, .valid = result == BYS_OK};
 	return result;
 }
 
-/* Begins, or goes on beginning. */
-static int enter(struct bys_description *d, int64_t end)
+/* A member that has its regions is ready to be computed with. */
+static void settle(struct bys_description *d)
+{
+	d->look = LOOK_NO;
+	snap_track_end(d);
+	snap_track_begin(d);
+	snap_hand_begin(d);
+}
+
+/* Begins, or goes on beginning; with a sight, as far as it takes to fill that. */
+static int enter(struct bys_description *d, int64_t end, const struct snap_sight *s)
 {
 	struct client_request r = {.type = CLIENT_REQ_ENTER, .nfiles = d->process};
 	r.flags = d->restore ? CLIENT_FLAG_RESTORE : 0;
@@ -122,32 +136,40 @@ static int enter(struct bys_description *d, int64_t end)
 		client_text_add(&d->text, d->name);
 		client_text_add(&d->text, d->policy);
 	}
-	int result = ask(d, r, end);
+	if (d->look == LOOK_FOUND) d->client.answer = d->offered;
+	int result = d->look == LOOK_FOUND ? BYS_OK : ask(d, r, end);
 	while (result == BYS_OK && d->client.answer.flags & CLIENT_FLAG_RESTORE) {
-		d->phase = READING;
-		read_offered(d, &r);
+		d->phase = READING, d->look = s ? LOOK_WAITS : LOOK_NO;
+		if (read_offered(d, &r, s) == BYS_OK && s) return BYS_OK;
 		result = ask(d, r, end);
 	}
 	if (result != BYS_OK) return result;
 	d->had = d->phase == READING && d->client.answer.valid;
-	snap_track_end(d);
-	snap_track_begin(d);
-	snap_hand_begin(d);
-	return placed(d);
+	if (!s) return settle(d), placed(d);
+	result = placed(d);
+	d->phase = READING, d->look = LOOK_EMPTY, *s->n = 0;
+	return result;
 }
 
 /* -- beginning ------------------------------------------------------------------------------------------- */
 
-static const char *wrong(const bys_region *regions, size_t n, const bys_group *g)
+static const char *wrong_group(const bys_group *g)
 {
 	if (!g || g->member >= g->members) return "a group, and a member below the number of members";
-	if (!regions || n < 1 || n > MAX_REGIONS) return "1 to 4096 regions";
 	if (g->name && (!*g->name || strlen(g->name) >= NAME || strpbrk(g->name, " \t\n/.")))
 		return "a name of 1 to 63 bytes without blanks, slashes and dots";
 	if (g->policy && strlen(g->policy) >= NAME) return "a policy of at most 63 bytes";
+	return NULL;
+}
+
+static const char *wrong(const bys_region *regions, size_t n, const bys_group *g)
+{
+	const char *why = wrong_group(g);
+	if (why) return why;
+	if (!regions || n < 1 || n > MAX_REGIONS) return "1 to 4096 regions";
 	for (size_t i = 0; i < n; i++) {
 		if (!regions[i].at || !regions[i].bytes) return "regions with an address and at least 1 byte";
-		if (regions[i].capture > BYS_HANDOVER)
+		if (snap_capture(&regions[i]) > BYS_HANDOVER)
 			return "a capture of BYS_COPY, BYS_TRACK or BYS_HANDOVER";
 		for (size_t k = 0; k < i; k++)
 			if (regions[k].id == regions[i].id) return "each id once";
@@ -160,9 +182,9 @@ static const char *name_of(const bys_group *g) { return g->name ? g->name : "mem
 static struct bys_description *make(const bys_region *regions, size_t n, const bys_group *g, bool restore)
 {
 	struct bys_description *d = calloc(1, sizeof *d);
-	bys_region *copy = calloc(n, sizeof *copy);
+	bys_region *copy = calloc(n + 1, sizeof *copy);
 	if (!d || !copy) return free(d), free(copy), NULL;
-	memcpy(copy, regions, n * sizeof *copy);
+	if (n) memcpy(copy, regions, n * sizeof *copy);
 	atomic_flag_clear(&d->use), atomic_flag_clear(&d->watch.use);
 	d->fd = d->watch.fd = d->file = d->track.pagemap = d->track.faults = -1;
 	d->pid = getpid(), d->restore = restore, d->regions = copy, d->n = n;
@@ -215,6 +237,17 @@ static int leave(struct bys_description *d, int result)
 	return result;
 }
 
+/* Takes the regions that bys_look was not given. */
+static int adopt(struct bys_description *d, const bys_region *regions, size_t n, const bys_group *g)
+{
+	struct bys_description *new = make(regions, n, g, true);
+	if (!new) return BYS_ESYS;
+	free(d->regions), free(d->table);
+	d->regions = new->regions, d->table = new->table, d->n = n;
+	free(new);
+	return BYS_OK;
+}
+
 /* Takes other regions, and whatever else may differ, when a description begins again. */
 static int renew(struct bys_description *d, const bys_region *regions, size_t n, const bys_group *g)
 {
@@ -249,15 +282,43 @@ static int begin(bys_desc *at, const bys_region *regions, size_t n, const bys_gr
 					     restore ? "restore" : "init"));
 	if (d->phase > READING && !restore)
 		return leave(d, snap_because(d, BYS_EUSE, "this description has begun already"));
-	if (d->phase > READING && (strcmp(d->name, name_of(g)) || d->member != g->member))
+	bool looked = d->look != LOOK_NO;
+	if ((d->phase > READING || looked) && (strcmp(d->name, name_of(g)) || d->member != g->member))
 		return leave(d, snap_because(d, BYS_EUSE, "found member %u of %s, wanted member %u of group "
 					     "%s, as which this description has begun", g->member,
 					     name_of(g), d->member, d->name));
-	if (d->phase > READING && renew(d, regions, n, g) != BYS_OK)
+	if ((d->phase > READING && renew(d, regions, n, g) != BYS_OK) ||
+	    (looked && adopt(d, regions, n, g) != BYS_OK))
 		return leave(d, snap_because(d, BYS_ESYS, "no memory for the description"));
-	int result = enter(d, until(timeout));
+	if (d->look == LOOK_EMPTY) {
+		settle(d), d->phase = IDLE, d->had = false;
+		snap_warm(d, d->dir);
+		return leave(d, BYS_OK);
+	}
+	int result = enter(d, until(timeout), NULL);
 	if (result < 0) return unmake(at), result;
 	return leave(d, result);
+}
+
+int bys_look(bys_desc *at, const bys_group *g, bys_region *regions, size_t *n, uint64_t *tag, long timeout)
+{
+	const char *why = at && n && (regions || !*n) ? wrong_group(g) : "places for what there is to say";
+	if (why) return snap_begun_why("wanted %s", why), BYS_EUSE;
+	if (!*at) {
+		int made = make_named(at, NULL, 0, g, true);
+		if (made != BYS_OK) return made;
+		(*at)->look = LOOK_WAITS;
+	}
+	if (come(*at) != BYS_OK) return BYS_EUSE;
+	struct bys_description *d = *at;
+	if (d->look == LOOK_NO)
+		return leave(d, snap_because(d, BYS_EUSE, "found a description that has begun otherwise, "
+					     "wanted none"));
+	if (d->look == LOOK_EMPTY) return *n = 0, leave(d, BYS_NOTHING);
+	struct snap_sight s = {regions, n, tag};
+	int result = enter(d, until(timeout), &s);
+	if (result < 0) return unmake(at), result;
+	return leave(d, result == BYS_OK && d->look == LOOK_EMPTY ? BYS_NOTHING : result);
 }
 
 int bys_init(bys_desc *d, const bys_region *regions, size_t n, const bys_group *g, long timeout)
@@ -275,7 +336,8 @@ int bys_restore(bys_desc *d, const bys_region *regions, size_t n, const bys_grou
 
 /* -- snapshots ------------------------------------------------------------------------------------------- */
 
-static const char not_begun[] = "found a description that has not begun yet: its time was up";
+static const char not_begun[] = "found a description that has not begun yet: its time was up, or bys_restore "
+				"has not followed bys_look";
 
 int bys_start(bys_desc d, uint64_t tag)
 {

@@ -55,10 +55,23 @@ struct snap_tracking {
 	unsigned turn;
 };
 
+/* What bys_look has come to: LOOK_WAITS: it waits; LOOK_FOUND, with the offer of the agent, or LOOK_EMPTY: bys_restore is
+ * to follow. */
+enum look { LOOK_NO, LOOK_WAITS, LOOK_FOUND, LOOK_EMPTY };
+
+/* What it is to fill. */
+struct snap_sight {
+	bys_region *regions;
+	size_t *n;
+	uint64_t *tag;
+};
+
 struct bys_description {
 	pid_t pid;       /* who began it: a child has it not */
 	atomic_flag use; /* a call is being made */
 	enum phase phase;
+	enum look look;
+	struct client_answer offered;
 	bool restore, had; /* with the newest snapshot, which there was */
 	bool room;         /* bys_start has found room */
 	uint32_t member, members, process;
@@ -92,6 +105,7 @@ bool snap_lay_out(struct bys_description *);
  * `why`. snap_read returns BYS_EDIFFER if the snapshot is of other regions. */
 int snap_write(struct bys_description *, const char *dir, uint64_t tag);
 int snap_read(struct bys_description *, const char *dir, uint64_t *tag);
+int snap_look(struct bys_description *, const char *dir, const struct snap_sight *);
 
 /* Completes what snap_write has begun, of a description whose regions are handed over. Returns errno. */
 int snap_write_handed(struct bys_description *);
@@ -122,6 +136,9 @@ void snap_hand_end(struct bys_description *);
 void snap_hand_over(struct bys_description *);
 bool snap_hand_wait(struct bys_description *, const struct timespec *end, int *failed);
 void snap_hand_back(const struct bys_description *);
+
+/* How a region is captured. */
+static inline uint32_t snap_capture(const bys_region *r) { return r->capture & ~(uint32_t)BYS_LEAVE; }
 
 /* Whether checkpoints of this process are taken: all is copied at once then, since a checkpoint has nothing
  * of the kernel's tables, and would find the file that is being written. */

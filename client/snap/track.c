@@ -95,7 +95,7 @@ void snap_track_begin(struct bys_description *d)
 	struct snap_tracking *t = &d->track;
 	*t = (struct snap_tracking){.pagemap = -1, .faults = -1};
 	bool wanted = false;
-	for (size_t i = 0; i < d->n; i++) wanted |= d->regions[i].capture == BYS_TRACK;
+	for (size_t i = 0; i < d->n; i++) wanted |= snap_capture(&d->regions[i]) == BYS_TRACK;
 	if (!wanted || snap_checkpointed(d)) return;
 	t->of = calloc(d->n, sizeof *t->of);
 	for (size_t i = 0; t->of && i < d->n; i++) {
@@ -103,7 +103,7 @@ void snap_track_begin(struct bys_description *d)
 		uint64_t from = (uint64_t)d->regions[i].at, end = from + d->regions[i].bytes;
 		w->at = up(from), w->bit = t->pages;
 		w->pages = end / PAGE * PAGE > w->at ? (end - w->at) / PAGE : 0;
-		if (d->regions[i].capture == BYS_TRACK) t->pages += w->pages;
+		if (snap_capture(&d->regions[i]) == BYS_TRACK) t->pages += w->pages;
 	}
 	size_t words = (size_t)(t->pages + BITS - 1) / BITS;
 	uint64_t *maps = words ? calloc(SNAP_SLOTS * words, sizeof *maps) : NULL;
@@ -115,7 +115,7 @@ void snap_track_begin(struct bys_description *d)
 	for (size_t i = 0; i < SNAP_SLOTS; i++) t->slots[i].stale = maps + i * words;
 	for (size_t i = 0; i < d->n; i++) {
 		struct snap_watched *w = &t->of[i];
-		w->on = d->regions[i].capture == BYS_TRACK && alone(d, i) && private(w) &&
+		w->on = snap_capture(&d->regions[i]) == BYS_TRACK && alone(d, i) && private(w) &&
 			!register_with(t->faults, w->at, w->pages * PAGE);
 	}
 }

@@ -134,10 +134,12 @@ func TestSnapshotBindWrong(t *testing.T) {
 	var lines []string
 	out := c.snapped(ctx, t, mpi, "wrong", exe...)
 	for m := range ranks {
-		for _, says := range []string{"restart: 2 ", "the same: 0 ", "shorter: -1 bys_protect: region 2: " + begun, "another: -1 bys_protect: region 3: " + begun,
+		for _, says := range []string{"nowhere: -1 bys_restart_look: wanted places", "looked: 2 ", "checkpoint of what was looked at: -1 bys_checkpoint: found a call that still waits, wanted bys_restart again first",
+			"end of what was looked at: -1 bys_protect_end: found a call", "other name of what was looked at: -1 bys_restart: found b, wanted a", "none of these: -1 bys_restart_some: region 5: found none",
+			"looked late: -1 bys_restart_look: found snapshots that have begun", "restart: 2 ", "the same: 0 ", "shorter: -1 bys_protect: region 2: " + begun, "another: -1 bys_protect: region 3: " + begun,
 			"one less: -1 bys_unprotect: region 2: " + begun, "group: -1 bys_protect_group: found snapshots that have begun", "restart again: -1 bys_restart: found snapshots that have begun",
 			"name: -1 bys_checkpoint: found b, wanted a, with", "late: 0 ", "child: 0 ", "versions: -4 bys_checkpoint: commit: members differ: found \"tag 3\" of member 2, wanted \"tag 2\"", "agree: 0 ", "end: 0 ",
-			"one more: 0 ", "other regions: -4 bys_restart: member .: found 3 regions, wanted the snapshot's 2", "without it: 0 ", "anew: 0 ", "has: 4 8$", "ends: 0 ", "first: [01] ", "then: [0] ", "last: 0 "} {
+			"one more: 0 ", "other regions: -4 bys_restart: member .: found 3 regions, wanted the snapshot's 2", "without it: 0 ", "anew: 0 ", "has: 4 8 9$", "looked again: 0 ", "found: 2: 80$", "ends: 0 ", "first: [01] ", "then: [0] ", "last: 0 "} {
 			lines = append(lines, fmt.Sprintf("^%d: %s", m, says))
 		}
 		if m > 0 {
@@ -187,7 +189,7 @@ func TestSnapshotBindRefused(t *testing.T) {
 	})
 	out, _ = exec.CommandContext(t.Context(), "/usr/bin/python3", filepath.Join(apps, "refused.py")).CombinedOutput()
 	hearsEach(t, string(out), map[string]string{
-		"AgentError: BYSSUS_CLIENTS is not set":            "array bytearray slice shape ctypes structures map",
+		"AgentError: BYSSUS_CLIENTS is not set":            "array bytearray slice shape ctypes structures map function",
 		"UseError: region 1: found a .* that is read-only": "bytes view",
 		"UseError: region 1: found elements that do not":   "stride backward",
 		"UseError: region 1: found references":             "objects",
@@ -195,10 +197,11 @@ func TestSnapshotBindRefused(t *testing.T) {
 		"UseError: region 1: found .*, wanted an object":   "list number",
 		"UseError: wanted a group, and a member":           "member",
 		"UseError: member: found -1":                       "negative",
-		"UseError: wanted a name":                          "name",
-		"BufferError":                                      "held",
-		"UseError: found nothing that has begun":           "order",
-		"UseError: found a child after fork":               "child",
+		"UseError: wanted a name":                          "name names",
+		"UseError: only: found .2., wanted numbers":        "only",
+		"BufferError":                            "held",
+		"UseError: found nothing that has begun": "order",
+		"UseError: found a child after fork":     "child",
 	})
 }
 

@@ -29,7 +29,7 @@ func TestSnapshotLife(t *testing.T) {
 			continue
 		}
 		mpi := harness.MPIs()[i%2]
-		w := c.snaps(ctx, t, "snap_steps", red, mpi, 20, nil, []string{"--redundancy", red}, "size=3000000")
+		w := c.snaps(ctx, t, "snap_steps", red, mpi, 20, nil, []string{"--redundancy", red}, "size=3000000", fmt.Sprint("look=", i))
 		w.counts(ctx, t, 4)
 		c.sandbox(t, "crash", "nodes/node2")
 		w.says(ctx, t, "what node2 held, .*, was made again on node5")

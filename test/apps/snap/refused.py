@@ -15,9 +15,9 @@ class Pair(ctypes.Structure):
     _fields_ = [("Old", ctypes.c_double), ("New", ctypes.c_double)]
 
 
-def say(what, thing, member=0, name=None):
+def say(what, thing, member=0, name=None, only=None):
     try:
-        byssus.Snapshots({1: thing}, member, 1, name).restore()
+        byssus.Snapshots(thing if callable(thing) else {1: thing}, member, 1, name).restore(only=only)
         print("%s: there" % what)
     except byssus.Error as e:
         print("%s: %s: %s" % (what, type(e).__name__, e))
@@ -43,6 +43,9 @@ say("number", 5)
 say("member", cells, 1)
 say("negative", cells, -1)
 say("name", cells, 0, "a/b")
+say("only", cells, only=[1, 2])
+say("function", lambda found: {1: cells})
+say("names", lambda found: {1: cells}, 0, "a/b")
 
 held = bytearray(8)
 s = byssus.Snapshots({1: held}, 0, 1)

@@ -26,19 +26,23 @@ program steps
   integer(int64) :: last = 10, every = 1, bytes = 1000, ms = 0, keep = 1, die(3) = [-1, 0, 0], tag = 0, mine, all
   character(200) :: until = ''
   logical :: restored = .false.
-  integer :: rank, ranks, error, result, n, i
+  integer :: rank, ranks, error, result, n, i, ids(3), found
+  integer(int64) :: lengths(4)
+  integer, target :: other = 5
   type(bys_desc) :: d
-  type(bys_region) :: regions(3)
+  type(bys_region) :: regions(4)
 
   call MPI_Init(error)
   call MPI_Comm_rank(MPI_COMM_WORLD, rank, error)
   call MPI_Comm_size(MPI_COMM_WORLD, ranks, error)
   call options()
   n = int(bytes + rank * 8) / 8 + 1
+  found = 0
+  if (every <= last .and. mod(rank, 2) == 1) call look()
   allocate (cells((n + 1) / 2, 2))
   cells = -1
   regions = [bys_track(bys_region(7, cells(:, 1))), bys_handover(bys_region(8, cells(:, 2:2))), &
-             bys_region(1, c_loc(state), storage_size(state) / 8_int64)]
+             bys_region(1, c_loc(state), storage_size(state) / 8_int64), bys_leave(bys_region(4, other))]
   result = BYS_NOTHING
   if (every <= last) call bys_restore(d, regions, bys_group(rank, ranks), tag, result)
   if (result < 0) call fail('restore')
@@ -50,8 +54,10 @@ program steps
   else
     restored = .true.
     if (state%step /= tag) call fail('tag')
+    if (other /= 5) call fail('leave')
     if (rank == 0) write (error_unit, '(a,i0)') 'steps: restored at step ', tag
   end if
+  other = 6
   do while (state%step < last)
     state%step = state%step + 1
     mine = 0
@@ -78,6 +84,18 @@ program steps
   call MPI_Finalize(error)
 
 contains
+
+  ! What there is in the newest snapshot: as many cells as this rank has, in two regions.
+  subroutine look()
+    call bys_look(d, bys_group(rank, ranks), ids, lengths, found, tag, result, 50)
+    do while (result == BYS_TIMEOUT)
+      call bys_look(d, bys_group(rank, ranks), ids, lengths, found, tag, result, 50)
+    end do
+    if (result < 0) call fail('look')
+    if (result == BYS_NOTHING .and. found /= 0) call fail('look: nothing')
+    if (result == BYS_OK .and. (found /= 4 .or. any(ids /= [7, 8, 1]) .or. &
+                                any(lengths(:3) /= [(n + 1) / 2 * 8, (n + 1) / 2 * 8, 16]))) call fail('look: other regions')
+  end subroutine
 
   integer(int64) function get(i)
     integer, intent(in) :: i

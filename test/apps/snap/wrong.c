@@ -72,6 +72,47 @@ static void arguments(void)
 	say("place", bys_init(NULL, regions, 2, &group, BYS_BLOCK));
 }
 
+/* What does not follow a look. */
+static void look(void)
+{
+	bys_region found[2];
+	bys_group other = group;
+	size_t n = 2, none = 0;
+	uint64_t tag;
+	bys_desc d2 = NULL;
+	other.name = "b";
+	say("nowhere", bys_look(NULL, &group, found, &n, &tag, BYS_BLOCK));
+	say("no number", bys_look(&d, &group, found, NULL, &tag, BYS_BLOCK));
+	say("no regions", bys_look(&d, &group, NULL, &n, &tag, BYS_BLOCK));
+	say("no group", bys_look(&d, NULL, found, &n, &tag, BYS_BLOCK));
+	say("look", bys_look(&d, &group, NULL, &none, NULL, BYS_BLOCK));
+	say("start", bys_start(d, 1)), say("commit", bys_commit(d, BYS_BLOCK)), say("finish", bys_finish(&d, 0, BYS_BLOCK));
+	say("init", bys_init(&d, regions, 2, &group, BYS_BLOCK));
+	say("another", bys_restore(&d, regions, 2, &other, &tag, BYS_BLOCK));
+	int twice = bys_look(&d2, &group, found, &n, &tag, BYS_BLOCK);
+	printf("%d: twice: %d %s\n", rank, twice, bys_error(NULL));
+	say("again", bys_look(&d, &group, found, &n, &tag, BYS_BLOCK));
+	say("restore", bys_restore(&d, regions, 2, &group, &tag, BYS_BLOCK));
+	say("afterwards", bys_look(&d, &group, found, &n, &tag, BYS_BLOCK));
+	bys_start(d, 1), say("count", bys_commit(d, BYS_BLOCK));
+}
+
+/* Of a snapshot with other regions than are given then: by rank 2. */
+static void looks_and_differs(void)
+{
+	bys_region found[2] = {{0}};
+	size_t n = 2;
+	uint64_t tag = 0;
+	begin();
+	bys_start(d, 3), bys_commit(d, BYS_BLOCK), bys_finish(&d, 1, BYS_BLOCK);
+	MPI_Barrier(MPI_COMM_WORLD);
+	int result = bys_look(&d, &group, found, &n, &tag, BYS_BLOCK);
+	printf("%d: has: %d %zu %lu %lu\n", rank, result, n, (unsigned long)found[1].bytes, (unsigned long)tag);
+	regions[0].capture = BYS_LEAVE;
+	if (rank == 2) regions[1].bytes = 8;
+	begin();
+}
+
 static void child(void)
 {
 	int status = 0;
@@ -155,6 +196,8 @@ int main(int argc, char **argv)
 	if (!strcmp(how, "order")) order();
 	else if (!strcmp(how, "arguments")) arguments();
 	else if (!strcmp(how, "child")) child();
+	else if (!strcmp(how, "look")) look();
+	else if (!strcmp(how, "looks")) looks_and_differs();
 	else if (!strcmp(how, "threads")) threads();
 	else if (!strcmp(how, "names")) group.name = rank ? "a" : "b", begin();
 	else if (!strcmp(how, "policies")) group.policy = rank ? "partner" : "xor", begin();

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -101,6 +102,33 @@ func sum(cells []uint64) (all uint64) {
 	return all
 }
 
+// restore begins: an odd member is told how much it has, before it says where that is to be. One region is left as it is.
+func restore(ctx context.Context, g snapshot.Group, cells, step []uint64) (s *snapshot.Snapshots, tag uint64, found bool, err error) {
+	mine := []uint64{5}
+	field, err1 := snapshot.Of(7, cells)
+	at, err2 := snapshot.Of(1, step)
+	own, err3 := snapshot.Of(4, mine)
+	if err := errors.Join(err1, err2, err3); err != nil {
+		return nil, 0, false, err
+	}
+	own.Leave = true
+	if g.Member%2 == 0 {
+		s, tag, found, err = snapshot.Restore(ctx, g, field, at, own)
+	} else {
+		s, tag, found, err = snapshot.RestoreAs(ctx, g, func(of []snapshot.Length) ([]snapshot.Region, error) {
+			if of != nil && !slices.Equal(of, []snapshot.Length{{ID: 7, Bytes: int64(len(field.Bytes))}, {ID: 1, Bytes: 8}, {ID: 4, Bytes: 8}}) {
+				return nil, fmt.Errorf("found %v in the snapshot, wanted what this has", of)
+			}
+			return []snapshot.Region{field, at, own}, nil
+		})
+	}
+	if err == nil && mine[0] != 5 {
+		err = fmt.Errorf("found %d, wanted 5, which is left as it is", mine[0])
+	}
+	mine[0] = 6 // in snapshots
+	return s, tag, found, err
+}
+
 func run() error {
 	o, err := parse(os.Args[1:])
 	if err != nil {
@@ -116,13 +144,8 @@ func run() error {
 	var s *snapshot.Snapshots
 	restored := false
 	if o.every <= o.steps {
-		field, err1 := snapshot.Of(7, cells)
-		at, err2 := snapshot.Of(1, step)
-		if err := errors.Join(err1, err2); err != nil {
-			return err
-		}
 		var tag uint64
-		if s, tag, restored, err = snapshot.Restore(ctx, snapshot.Group{Member: member, Members: members}, field, at); err != nil {
+		if s, tag, restored, err = restore(ctx, snapshot.Group{Member: member, Members: members}, cells, step); err != nil {
 			return err
 		}
 		if restored && tag != step[0] {
