@@ -55,8 +55,8 @@ struct snap_tracking {
 	unsigned turn;
 };
 
-/* What bys_look has come to: LOOK_WAITS: it waits; LOOK_FOUND, with the offer of the agent, or LOOK_EMPTY: bys_restore is
- * to follow. */
+/* What bys_look has come to. LOOK_WAITS: it waits; LOOK_FOUND, with the offer of the agent, and LOOK_EMPTY:
+ * bys_restore is to follow. */
 enum look { LOOK_NO, LOOK_WAITS, LOOK_FOUND, LOOK_EMPTY };
 
 /* What it is to fill. */
