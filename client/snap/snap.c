@@ -237,15 +237,20 @@ static int leave(struct bys_description *d, int result)
 	return result;
 }
 
+/* Takes the regions of another description, which is no more then. */
+static void take(struct bys_description *d, struct bys_description *new)
+{
+	free(d->regions), free(d->table);
+	d->regions = new->regions, d->table = new->table, d->n = new->n;
+	free(new);
+}
+
 /* Takes the regions that bys_look was not given. */
 static int adopt(struct bys_description *d, const bys_region *regions, size_t n, const bys_group *g)
 {
 	struct bys_description *new = make(regions, n, g, true);
 	if (!new) return BYS_ESYS;
-	free(d->regions), free(d->table);
-	d->regions = new->regions, d->table = new->table, d->n = n;
-	free(new);
-	return BYS_OK;
+	return take(d, new), BYS_OK;
 }
 
 /* Takes other regions, and whatever else may differ, when a description begins again. */
@@ -255,15 +260,12 @@ static int renew(struct bys_description *d, const bys_region *regions, size_t n,
 	if (!new) return BYS_ESYS;
 	snap_hand_end(d), snap_hand_back(d);
 	snap_track_end(d);
-	free(d->regions), free(d->table);
 	if (d->fd >= 0) close(d->fd);
-	d->regions = new->regions, d->table = new->table, d->n = n;
 	d->members = new->members, d->fd = -1;
 	memcpy(d->policy, new->policy, sizeof d->policy);
 	d->phase = ENTERING, d->restore = true, d->had = false;
 	snap_unwatch(d);
-	free(new);
-	return BYS_OK;
+	return take(d, new), BYS_OK;
 }
 
 static int begin(bys_desc *at, const bys_region *regions, size_t n, const bys_group *g, long timeout,

@@ -75,7 +75,7 @@ func TestOnline(t *testing.T) {
 		{"die=2@6@0", "2"}, {"die=1@6@1", "1"}, {"die=0@6@2", "0"}, {"die=3@6@1", "3"},
 		{"kill node2", "1"}, {"crash node3", "2"},
 		{faults.WrittenSealed + ":3@node2", "1"}, {faults.EncodeBegun + ":3@node3", "2"}, {faults.EncodeDone + ":3@node4", "3"}, {faults.CommitManifest + ":3@node2", "1"},
-		{faults.WrittenOpen + ":4@node4", "3"},
+		{faults.WrittenOpen + ":4@node4", "3"}, {"kill node2 die=1@0@6", "1"}, // the newcomer between bys_look and bys_restore, too
 	} {
 		if !harness.ChosenOf(4, i) {
 			continue
@@ -84,8 +84,11 @@ func TestOnline(t *testing.T) {
 			program, name := []string{"online_go", "online_c"}[i%2], fmt.Sprintf("online%d", i)
 			var env []string
 			args := []string{size, "dir=" + addresses(c, name)}
-			verb, node, hurts := strings.Cut(row.how, " ")
+			how, die, dies := strings.Cut(row.how, " die=")
+			verb, node, hurts := strings.Cut(how, " ")
 			switch {
+			case dies:
+				args = append(args, "die="+die)
 			case strings.HasPrefix(row.how, "die"):
 				args = append(args, row.how)
 			case !hurts:

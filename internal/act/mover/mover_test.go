@@ -288,8 +288,8 @@ func TestRefused(t *testing.T) {
 		want  string
 	}{
 		{zero, []redset.Step{{Op: redset.Read, Length: 0}},
-			"read 0 bytes of the part at 0: not a step of a plan: a piece has 1 to 262144 bytes"},
-		{zero, []redset.Step{{Op: redset.Read, Length: redset.Piece + 1}}, "a piece has 1 to 262144 bytes"},
+			"read 0 bytes of the part at 0: not a step of a plan: a piece has 1 to 524288 bytes"},
+		{zero, []redset.Step{{Op: redset.Read, Length: redset.Piece + 1}}, "a piece has 1 to 524288 bytes"},
 		{zero, []redset.Step{{Op: redset.Read, In: 2, Length: 1}}, "read 1 bytes of the place 2 at 0: not a step"},
 		{zero, []redset.Step{{Op: 9, Length: 1}}, "step of kind 9"},
 		{zero, []redset.Step{{Op: redset.Write, Length: 1}}, "a piece of 0 bytes is at hand"},

@@ -29,7 +29,7 @@ import (
 
 const (
 	// Piece is the longest piece that a step moves.
-	Piece = 256 << 10
+	Piece = 512 << 10
 	// SegmentUnit divides the length of a segment.
 	SegmentUnit = 64 << 10
 	// MaxPart is how long a part may be.

@@ -380,9 +380,9 @@ func TestDamageInRebuild(t *testing.T) {
 			func(n []*node) { n[2].files["c.img"].now[400000] ^= 1 }},
 		{"flipped in a copy", "b.img: digest", redset.Partner, func(n []*node) { n[2].files["b.img"].now[10] ^= 1 }},
 		{"flipped in a parity", "parity: chunk 0: crc32c", redset.XOR, func(n []*node) { n[0].set.now[5000] ^= 1 }},
-		{"part is short", "parity: part: a.img: 37856 bytes at 786432, wanted 213568: truncated", redset.XOR,
+		{"part is short", "parity: part: a.img: 300000 bytes at 524288, wanted 475712: truncated", redset.XOR,
 			func(n []*node) { n[0].files["a.img"].now = n[0].files["a.img"].now[:824288] }},
-		{"copy is short", "parity: part: b.img: 175712 bytes at 524288, wanted 262144: truncated", redset.Partner,
+		{"copy is short", "parity: part: b.img: 175712 bytes at 524288, wanted 375712: truncated", redset.Partner,
 			func(n []*node) { n[2].files["b.img"].now = n[2].files["b.img"].now[:700000] }},
 	} {
 		var nodes []*node

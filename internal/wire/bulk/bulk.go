@@ -48,7 +48,7 @@ import (
 
 // Limits.
 const (
-	MaxFrame = 256 << 10   // bytes of a body
+	MaxFrame = 512 << 10   // bytes of a body
 	Patience = time.Minute // after which a Send or Receive that has not moved its frame fails
 )
 

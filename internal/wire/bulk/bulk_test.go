@@ -146,7 +146,7 @@ func TestRefused(t *testing.T) {
 	for _, n := range []int{0, MaxFrame + 1} {
 		f := NewFrame()
 		f.Resize(n)
-		if err := s.Send(f); err == nil || !strings.Contains(err.Error(), fmt.Sprint(n, " bytes, wanted 1 to 262144")) {
+		if err := s.Send(f); err == nil || !strings.Contains(err.Error(), fmt.Sprint(n, " bytes, wanted 1 to 524288")) {
 			t.Errorf("%d bytes: %v", n, err)
 		}
 	}
