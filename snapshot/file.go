@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"syscall"
 )
 
@@ -62,9 +63,33 @@ func (s *Snapshots) write(tag uint64) error {
 	if err == nil {
 		_, err = f.WriteAt(b, 0)
 	}
-	for i := 0; i < len(list) && err == nil; i++ {
-		_, err = f.WriteAt(s.regions[i].Bytes, int64(list[i].At))
+	if err == nil {
+		err = s.writeRegions(f, list, false)
 	}
+	if err != nil || !slices.ContainsFunc(s.regions, func(r Region) bool { return r.HandOver }) {
+		return complete(f, end, err)
+	}
+	copied := make(chan error, 1)
+	s.copied = copied
+	go func() { copied <- complete(f, end, s.writeRegions(f, list, true)) }()
+	return nil
+}
+
+// writeRegions writes those that are handed over, or the others.
+func (s *Snapshots) writeRegions(f *os.File, list []entry, handed bool) error {
+	for i, r := range s.regions {
+		if r.HandOver != handed {
+			continue
+		}
+		if _, err := f.WriteAt(r.Bytes, int64(list[i].At)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// complete ends the writing of a file.
+func complete(f *os.File, end int64, err error) error {
 	if err == nil {
 		err = f.Truncate(end)
 	}

@@ -53,11 +53,13 @@ var (
 	ErrPeer   = errors.New("begin again") // a member has died, and the others go on: all call Restore (byssus run --survivors keep)
 )
 
-// A Region is memory that snapshots have: ID is the program's, each once. With Leave it is left as it is when a snapshot is read.
+// A Region is memory that snapshots have: ID is the program's, each once. With Leave it is left as it is when a snapshot is read. With HandOver
+// it is copied while the program computes, which writes nothing there until Commit has returned without its context having ended.
 type Region struct {
-	ID    uint32
-	Bytes []byte
-	Leave bool
+	ID       uint32
+	Bytes    []byte
+	Leave    bool
+	HandOver bool
 }
 
 // A Length is that of a region in a snapshot, in bytes.
@@ -130,7 +132,9 @@ type Snapshots struct {
 	next    uint64        // the number of the next snapshot
 	dir     string        // of it
 	tag     uint64
-	room    bool // Start has put it there
+	room    bool         // Start has put it there
+	copied  <-chan error // what is handed over has been put there, too; nil: nothing is
+	missed  error        // what became of that, if it is not there
 	talk    conversation
 	watch   watch
 }
@@ -260,6 +264,7 @@ func (s *Snapshots) Restore(ctx context.Context) (tag uint64, found bool, err er
 		return 0, false, err
 	}
 	defer s.use.Unlock()
+	s.handBack()
 	s.talk.close()
 	s.phase = entering
 	if tag, found, err = s.enter(ctx, true); err != nil {
@@ -369,14 +374,37 @@ func (s *Snapshots) come(call, found string, in ...phase) error {
 	return nil
 }
 
-// Start copies the regions, which may be written to then. The tag is the program's, equal on all members: a step, say. It waits for nobody.
+// handBack waits until nothing is copied any more.
+func (s *Snapshots) handBack() {
+	if s.copied != nil {
+		<-s.copied
+		s.copied = nil
+	}
+}
+
+// take waits until what was handed over is copied: there is no room for it, if it could not be.
+func (s *Snapshots) take(ctx context.Context) error {
+	if s.copied == nil {
+		return nil
+	}
+	select {
+	case s.missed = <-s.copied:
+		s.room = s.room && s.missed == nil
+		s.copied = nil
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// Start copies the regions, which may be written to then, but for those that are handed over. The tag is the program's, equal on all members: a step, say. It waits for nobody.
 func (s *Snapshots) Start(tag uint64) error {
 	if err := s.come("start", "found a snapshot that is not committed, or an end", computing); err != nil {
 		return err
 	}
 	defer s.use.Unlock()
 	err := s.write(tag)
-	s.phase, s.tag, s.room = started, tag, err == nil
+	s.phase, s.tag, s.room, s.missed = started, tag, err == nil, nil
 	if err != nil {
 		return s.wrap("start", err)
 	}
@@ -390,6 +418,9 @@ func (s *Snapshots) Commit(ctx context.Context) error {
 		return err
 	}
 	defer s.use.Unlock()
+	if err := s.take(ctx); err != nil {
+		return s.wrap("commit", err)
+	}
 	s.phase = committing
 	ask := client.Asked{Request: client.Request{Type: client.ReqCommit, Dataset: s.next}, Text: []string{strconv.FormatUint(s.tag, 10), s.group.Name}}
 	for _, r := range s.regions {
@@ -398,7 +429,11 @@ func (s *Snapshots) Commit(ctx context.Context) error {
 	if s.room {
 		ask.Valid = 1
 	}
-	if err := s.committed(ctx, ask); err != nil {
+	err := s.committed(ctx, ask)
+	if err != nil && s.missed != nil && ctx.Err() == nil {
+		err = fmt.Errorf("%w; here %w", err, s.missed)
+	}
+	if err != nil {
 		return s.wrap("commit", err)
 	}
 	return nil

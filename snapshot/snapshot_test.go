@@ -3,6 +3,7 @@ package snapshot
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"os"
 	"path/filepath"
@@ -134,6 +135,54 @@ func TestMake(t *testing.T) {
 	s.makes = func([]Length) ([]Region, error) { return []Region{{ID: 2, Bytes: make([]byte, 1)}}, nil }
 	if _, err := s.read(s.dir); errors.Is(err, errMake) || !errors.Is(err, ErrDiffer) {
 		t.Error(err)
+	}
+}
+
+// TestHandOver: what is handed over is written while the program computes, and a commit waits for it; what it fails with is told.
+func TestHandOver(t *testing.T) {
+	path, asked, answers := agent(t)
+	t.Setenv("BYSSUS_CLIENTS", path)
+	dir := t.TempDir()
+	placed := client.Answered{Answer: client.Answer{Valid: 1, Dataset: 1}, Text: []string{dir, ""}}
+	large, small := make([]byte, 16<<20), []byte("small")
+	large[len(large)-1] = 7
+	s := &Snapshots{group: Group{Members: 1}, regions: []Region{{ID: 1, Bytes: large, HandOver: true}, {ID: 2, Bytes: small}}, phase: computing, next: 1, dir: filepath.Join(dir, "rank-00000.files")}
+	ended, end := context.WithCancel(t.Context())
+	end()
+	if err := s.Start(3); err != nil {
+		t.Fatal(err)
+	}
+	copy(small, "wrong")
+	for s.copied != nil { // until it is copied, and no longer
+		if err := s.Commit(ended); !errors.Is(err, context.Canceled) {
+			t.Fatal(err)
+		}
+	}
+	answers <- placed
+	if err := s.Commit(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if a := <-asked; a.Valid != 1 {
+		t.Errorf("found %+v, wanted a snapshot that is there", a)
+	}
+	large[len(large)-1] = 8
+	if tag, err := s.read(filepath.Join(dir, "rank-00000.files")); err != nil || tag != 3 || string(small) != "small" || large[len(large)-1] != 7 {
+		t.Errorf("%d, %v: %q, %d", tag, err, small, large[len(large)-1])
+	}
+	if err := s.Start(4); err != nil {
+		t.Fatal(err)
+	}
+	<-s.copied
+	failed := make(chan error, 1)
+	failed <- fmt.Errorf("full: %w", ErrRoom)
+	s.copied = failed
+	placed.Valid, placed.Text[1] = 0, "member 0 has none"
+	answers <- placed
+	if err := s.Commit(t.Context()); !errors.Is(err, ErrFailed) || !errors.Is(err, ErrRoom) || !strings.Contains(err.Error(), "; here full") {
+		t.Error(err)
+	}
+	if a := <-asked; a.Valid != 0 {
+		t.Errorf("found %+v, wanted one that is not there", a)
 	}
 }
 

@@ -111,7 +111,7 @@ func restore(ctx context.Context, g snapshot.Group, cells, step []uint64) (s *sn
 	if err := errors.Join(err1, err2, err3); err != nil {
 		return nil, 0, false, err
 	}
-	own.Leave = true
+	own.Leave, field.HandOver = true, g.Member < 2
 	if g.Member%2 == 0 {
 		s, tag, found, err = snapshot.Restore(ctx, g, field, at, own)
 	} else {
