@@ -26,6 +26,7 @@ type result struct {
 	Seconds float64 `json:"seconds"`                  // without the time that it waited for a share
 	Waited  float64 `json:"waited_seconds,omitempty"` // for its share of the machine
 	Cost    float64 `json:"cost"`                     // seconds of the whole machine: with a share of half of it, half of its seconds
+	shared  bool    // it has had a share
 	output  strings.Builder
 }
 
@@ -88,6 +89,7 @@ func (r *result) add(text string) {
 		held, _ := strconv.ParseFloat(m[2], 64)
 		units, _ := strconv.ParseFloat(m[3], 64)
 		of, _ := strconv.ParseFloat(m[4], 64)
+		r.shared = true
 		r.Waited += waited
 		r.Cost += held * units / of
 	}
@@ -125,10 +127,26 @@ func (r *results) flaky() []*result {
 	return all
 }
 
-// top sums up the leaves of each top-level test, by package.
+// top sums up what each top-level test has cost, by package: its leaves, or, once, the tests around these that have had a share for them.
 func (r *results) top() map[string]map[string]float64 {
+	shared := map[[2]string]*result{}
+	for _, x := range r.done {
+		if x.shared {
+			shared[[2]string{x.Package, x.Test}] = x
+		}
+	}
+	counted := map[*result]bool{}
 	sums := map[string]map[string]float64{}
 	for _, x := range r.leaves() {
+		for at := len(x.Test); !x.shared && at > 0; at = strings.LastIndexByte(x.Test[:at], '/') {
+			if around := shared[[2]string{x.Package, x.Test[:at]}]; around != nil {
+				x = around
+			}
+		}
+		if counted[x] {
+			continue
+		}
+		counted[x] = true
 		name, _, _ := strings.Cut(x.Test, "/")
 		if sums[x.Package] == nil {
 			sums[x.Package] = map[string]float64{}

@@ -34,13 +34,17 @@ func TestFlaky(t *testing.T) {
 	}
 }
 
-// TestCosts: a test costs what its share of the machine was, or half of its time.
+// TestCosts: a test costs what its share of the machine was, also if that was for its subtests, or half of its time.
 func TestCosts(t *testing.T) {
 	events := filepath.Join(t.TempDir(), "events.json")
 	text := `{"Action":"output","Package":"github.com/byssus-hpc/byssus/p","Test":"A/x","Output":"    share: waited 3.00 s, held 4.00 s, 1 of 4 units\\n"}
 {"Action":"pass","Package":"github.com/byssus-hpc/byssus/p","Test":"A/x","Elapsed":7}
 {"Action":"pass","Package":"github.com/byssus-hpc/byssus/p","Test":"A","Elapsed":7}
 {"Action":"pass","Package":"github.com/byssus-hpc/byssus/p","Test":"B","Elapsed":5}
+{"Action":"pass","Package":"github.com/byssus-hpc/byssus/p","Test":"C/x","Elapsed":3}
+{"Action":"pass","Package":"github.com/byssus-hpc/byssus/p","Test":"C/y","Elapsed":3}
+{"Action":"output","Package":"github.com/byssus-hpc/byssus/p","Test":"C","Output":"    share: waited 0.00 s, held 4.00 s, 1 of 4 units\n"}
+{"Action":"pass","Package":"github.com/byssus-hpc/byssus/p","Test":"C","Elapsed":4}
 {"Action":"pass","Package":"github.com/byssus-hpc/byssus/p","Elapsed":12}
 `
 	if err := os.WriteFile(events, []byte(text), 0o600); err != nil {
@@ -50,8 +54,8 @@ func TestCosts(t *testing.T) {
 	if err := r.read(events); err != nil {
 		t.Fatal(err)
 	}
-	if costs := r.top()["p"]; len(costs) != 2 || costs["A"] != 1 || costs["B"] != 2.5 {
-		t.Errorf("found %v, wanted A 1, B 2.5", costs)
+	if costs := r.top()["p"]; len(costs) != 3 || costs["A"] != 1 || costs["B"] != 2.5 || costs["C"] != 1 {
+		t.Errorf("found %v, wanted A 1, B 2.5, C 1", costs)
 	}
 	if s := r.slowest(1)[0]; s.Test != "B" || s.Seconds != 5 {
 		t.Errorf("found %s with %.1f s as the slowest, wanted B with 5", s.Test, s.Seconds)
