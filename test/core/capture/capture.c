@@ -172,16 +172,36 @@ static void before(const char *path)
 	close(fd);
 }
 
+/* What a look says of a file: as many regions as there is room for, and how many there are. */
+static void looked(struct bys_description *d, const bys_region *r, const char *dir, uint64_t tag)
+{
+	uint64_t found = 0;
+	size_t room = draw(REGIONS + 3), n = room;
+	bys_region *seen = calloc(room + 1, sizeof *seen); /* the last one stays as it is */
+	struct snap_sight s = {seen, &n, &found};
+	check(snap_look(d, dir, &s) == BYS_OK && n == REGIONS && found == tag, "look");
+	for (size_t i = 0; i < room && i < REGIONS; i++)
+		check(seen[i].id == r[i].id && seen[i].bytes == r[i].bytes && !seen[i].at, "what a look says");
+	check(!seen[room].bytes, "more than there is room for");
+	free(seen);
+	d->member++;
+	check(snap_look(d, dir, &s) == BYS_ESYS, "a look at what is not there");
+	d->member--;
+}
+
 static void compare(struct bys_description *d, const bys_region *r, const char *dir, uint64_t tag)
 {
 	char *was[REGIONS];
 	uint64_t found;
 	for (int i = 0; i < REGIONS; i++) was[i] = memcpy(malloc(r[i].bytes), r[i].at, r[i].bytes);
 	bys_region *own = d->regions, to[REGIONS];
+	uint64_t left = draw(2) * REGIONS + draw(REGIONS); /* which region is left as it is; of one in two none */
 	for (int i = 0; i < REGIONS; i++) to[i] = (bys_region){r[i].id, 0, calloc(1, r[i].bytes), r[i].bytes};
+	if (left < REGIONS) to[left].capture = BYS_LEAVE, memcpy(to[left].at, was[left], r[left].bytes), ((char *)to[left].at)[0] ^= 1;
 	d->regions = to;
 	check(snap_read(d, dir, &found) == BYS_OK && found == tag, "read");
 	d->regions = own;
+	if (left < REGIONS) ((char *)to[left].at)[0] ^= 1;
 	for (int i = 0; i < REGIONS; i++) {
 		for (size_t k = 0; memcmp(was[i], to[i].at, r[i].bytes) && k < r[i].bytes; k++)
 			if (was[i][k] != ((char *)to[i].at)[k]) {
@@ -249,6 +269,7 @@ int main(int argc, char **argv)
 		if (draw(2)) snap_warm(d, d->dir);
 		take(d, (uint64_t)step);
 		compare(d, r, d->dir, (uint64_t)step);
+		looked(d, r, d->dir, (uint64_t)step);
 		for (int i = 0; i < REGIONS && d->track.of; i++) copied += d->track.of[i].on && !d->track.of[i].rest;
 	}
 	if (d->hand) guarded(d, &r[6], (uint64_t)steps);
