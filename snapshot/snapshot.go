@@ -148,6 +148,9 @@ func Restore(ctx context.Context, g Group, regions ...Region) (s *Snapshots, tag
 // RestoreAs is Restore of a program that knows only then how much memory it needs: regions is told what this member has in the snapshot, and
 // returns memory for that; nothing, if there is no snapshot. It is called again when that has to be an older one.
 func RestoreAs(ctx context.Context, g Group, regions func(of []Length) ([]Region, error)) (s *Snapshots, tag uint64, found bool, err error) {
+	if regions == nil {
+		return nil, 0, false, fmt.Errorf("snapshot: begin: found no function, wanted one that makes the regions: %w", ErrUse)
+	}
 	if s, err = newSnapshots(g, nil); err != nil {
 		return nil, 0, false, err
 	}

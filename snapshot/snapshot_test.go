@@ -58,6 +58,9 @@ func TestWrong(t *testing.T) {
 			t.Errorf("%v, wanted %q", err, want)
 		}
 	}
+	if _, _, _, err := RestoreAs(t.Context(), Group{Members: 1}, nil); !errors.Is(err, ErrUse) {
+		t.Error(err)
+	}
 	var s Snapshots
 	s.phase = computing
 	if err := s.Commit(t.Context()); !errors.Is(err, ErrUse) {

@@ -17,6 +17,7 @@ module byssus
     BYS_EDIFFER = -4, BYS_EAGENT = -5, BYS_ESYS = -6, BYS_EPEER = -7, BYS_ELOST = -8
   integer, parameter, public :: BYS_HEALTHY = 0, BYS_CORRUPT = 1
 
+  integer, parameter :: LEAVE = 256 ! BYS_LEAVE of byssus.h
   ! wrong: why it is none. The numbers are those of fortran.c.
   integer, parameter :: NO_MEMORY = 1, EMPTY = 2, SCATTERED = 3
 
@@ -332,14 +333,14 @@ contains
     type(bys_region), intent(in) :: region
     type(bys_region) :: r
     r = region
-    r%capture = ior(iand(r%capture, 256), 1)
+    r%capture = ior(iand(r%capture, LEAVE), 1)
   end function
 
   elemental function bys_handover(region) result(r)
     type(bys_region), intent(in) :: region
     type(bys_region) :: r
     r = region
-    r%capture = ior(iand(r%capture, 256), 2)
+    r%capture = ior(iand(r%capture, LEAVE), 2)
   end function
 
   ! A region that bys_restore leaves as it is: BYS_LEAVE of byssus.h.
@@ -347,7 +348,7 @@ contains
     type(bys_region), intent(in) :: region
     type(bys_region) :: r
     r = region
-    r%capture = ior(r%capture, 256)
+    r%capture = ior(r%capture, LEAVE)
   end function
 
   function of_memory(id, at, bytes) result(r)

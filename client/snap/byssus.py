@@ -152,9 +152,9 @@ def _export(id, thing):
 
 
 class Snapshots:
-    """The snapshots of a group. regions: {number: object}, or a function that makes it; member of members, counted from 0; name: of the group;
-    policy: of redundancy ("partner", "xor", ...), None: what byssus run says; capture: {number: TRACK or HANDOVER} of regions
-    that are not to be copied by start().
+    """The snapshots of a group. regions: {number: object}, or a function that makes it; member of members, counted from 0;
+    name: of the group; policy: of redundancy ("partner", "xor", ...), None: what byssus run says; capture: {number: TRACK or
+    HANDOVER} of regions that are not to be copied by start().
 
     As a context it ends with finish(), unless the program has said how, or an exception has come.
     """

@@ -182,7 +182,7 @@ static const char *name_of(const bys_group *g) { return g->name ? g->name : "mem
 static struct bys_description *make(const bys_region *regions, size_t n, const bys_group *g, bool restore)
 {
 	struct bys_description *d = calloc(1, sizeof *d);
-	bys_region *copy = calloc(n + 1, sizeof *copy);
+	bys_region *copy = calloc(n + 1, sizeof *copy); /* who looks has none yet */
 	if (!d || !copy) return free(d), free(copy), NULL;
 	if (n) memcpy(copy, regions, n * sizeof *copy);
 	atomic_flag_clear(&d->use), atomic_flag_clear(&d->watch.use);

@@ -71,7 +71,7 @@ struct bys_description {
 	atomic_flag use; /* a call is being made */
 	enum phase phase;
 	enum look look;
-	struct client_answer offered;
+	struct client_answer offered; /* the snapshot that bys_look has found */
 	bool restore, had; /* with the newest snapshot, which there was */
 	bool room;         /* bys_start has found room */
 	uint32_t member, members, process;
@@ -102,7 +102,7 @@ void snap_unname(struct bys_description *);
 bool snap_lay_out(struct bys_description *);
 
 /* The member's file of a snapshot (file.c); docs/format/snapshot.md. Each returns a bys_result, and fills
- * `why`. snap_read returns BYS_EDIFFER if the snapshot is of other regions. */
+ * `why`. snap_read returns BYS_EDIFFER if the snapshot is of other regions; snap_look says of which. */
 int snap_write(struct bys_description *, const char *dir, uint64_t tag);
 int snap_read(struct bys_description *, const char *dir, uint64_t *tag);
 int snap_look(struct bys_description *, const char *dir, const struct snap_sight *);
