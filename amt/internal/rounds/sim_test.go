@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/byssus-hpc/byssus/amt/internal/locate"
+	"github.com/byssus-hpc/byssus/amt/internal/tree"
 )
 
 var (
@@ -76,6 +77,7 @@ type sim struct {
 	migrated   int
 	changed    int
 	failed     error
+	posted     [over + 1]int // by kind
 }
 
 func (s *sim) fail(format string, args ...any) {
@@ -84,7 +86,10 @@ func (s *sim) fail(format string, args ...any) {
 	}
 }
 
-func (s *sim) post(f flight) { s.flights = append(s.flights, f) }
+func (s *sim) post(f flight) {
+	s.posted[f.kind]++
+	s.flights = append(s.flights, f)
+}
 
 // broadcast begins one, on any rank.
 func (s *sim) broadcast() {
@@ -430,11 +435,56 @@ func TestGames(t *testing.T) {
 	t.Logf("%d broadcasts, run %d times, skipped %d times at once; %d migrations; %d elements made or destroyed; %d reductions of %d parts", broadcasts, runs, skipped, migrated, changed, reductions, parts)
 }
 
+// TestManyRanks prints what broadcasts take where there are many ranks, while elements migrate: messages, and what a rank keeps.
+func TestManyRanks(t *testing.T) {
+	const ranks, broadcasts, migrations = 16384, 3, 4000
+	s := &sim{Rand: rand.New(rand.NewPCG(*seed, 0)), ranks: ranks}
+	for rank := range ranks {
+		s.broadcasts = append(s.broadcasts, NewBroadcasts[int](rank, ranks))
+		s.at = append(s.at, locate.New[int](rank, func(e uint64) int { return int(e) % ranks }, 4))
+	}
+	for range ranks {
+		s.create()
+	}
+	for range broadcasts {
+		s.broadcast()
+	}
+	most := 0
+	for due, step := true, 0; due && s.failed == nil; {
+		for len(s.flights) > 0 {
+			if s.deliver(); step%8 == 0 && s.migrated < migrations {
+				s.migrate(s.elements[s.IntN(ranks)])
+			}
+			if step++; step%5000 == 0 {
+				for _, b := range s.broadcasts {
+					most = max(most, len(b.kept)+len(b.early)+len(b.left)+len(b.ahead))
+				}
+			}
+		}
+		due = false
+		for _, e := range s.elements {
+			_, _, more := s.broadcasts[e.place].Due(e.done)
+			due = due || more
+			s.run(e)
+		}
+	}
+	if s.failed != nil {
+		t.Fatal(s.failed)
+	}
+	for message, e := range s.epochs {
+		if e.holds != 0 {
+			t.Errorf("broadcast %d is held %d times", s.numbers[message], e.holds)
+		}
+	}
+	t.Logf("%d ranks, an element each: %d broadcasts take %d messages, in at most %d hops, and one to rank 0 each; %d that they are over; they are run %d times, skipped %d; %d migrations with %d news; a rank keeps at most %d entries",
+		ranks, broadcasts, s.posted[passed], tree.Depth(ranks), s.posted[over], s.runs, s.skipped, s.migrated, s.posted[news], most)
+}
+
 // TestGrowth prints what a reduction costs by the mapping, and checks that its result is the same: elements in blocks, dealt out, at
 // random, and all on one rank.
 func TestGrowth(t *testing.T) {
 	r := rand.New(rand.NewPCG(*seed, 0))
-	for _, ranks := range []int{1, 4, 64, 1024} {
+	for _, ranks := range []int{1, 4, 64, 1024, 16384} {
 		elements := ranks*7 + 3
 		for _, mapping := range []struct {
 			name  string
