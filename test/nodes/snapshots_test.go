@@ -229,3 +229,61 @@ func (c *cluster) transparent(ctx context.Context, t *testing.T, program, mpi st
 	t.Cleanup(w.proc.Kill)
 	w.ends(ctx, t)
 }
+
+// TestSnapshotComesBack: a node stands still, or is cut off, and comes back when its members have been started again elsewhere: what was there
+// ends, and changes nothing.
+func TestSnapshotComesBack(t *testing.T) {
+	c, ctx := written1(t)
+	for i, row := range []struct{ stop, back, program string }{
+		{"freeze", "thaw", "snap_steps"}, {"cut", "heal", "snap_go"}, {"freeze", "thaw", "online_c"}, {"cut", "heal", "online_go"},
+	} {
+		if !harness.ChosenOf(4, i) {
+			continue
+		}
+		t.Run(row.stop+" "+row.program, func(t *testing.T) {
+			const size = "size=200000"
+			online, name, mpi := strings.HasPrefix(row.program, "online"), fmt.Sprintf("back%d", i), harness.MPIs()[i/2%2]
+			var w *written
+			if online {
+				w = c.online(ctx, t, row.program, mpi, name, 20, nil, nil, size, "dir="+addresses(c, name))
+			} else {
+				w = c.snaps(ctx, t, row.program, name, mpi, 20, nil, nil, size)
+			}
+			w.counts(ctx, t, 4)
+			c.sandbox(t, row.stop, "nodes/node2")
+			w.says(ctx, t, "node node2 was lost")
+			w.says(ctx, t, "restored at step")
+			c.sandbox(t, row.back, "nodes/node2")
+			gone := fmt.Sprintf(`! grep -qx %s /proc/[0-9]*/comm`, row.program)
+			if err := harness.Poll(ctx, "the end of its members", func() bool { return c.true(t, "node2", gone) }); err != nil {
+				t.Fatalf("%v\n%s", err, w.story())
+			}
+			if online {
+				w.endsTogether(ctx, t, size)
+			} else {
+				w.ends(ctx, t)
+			}
+		})
+	}
+}
+
+// TestSnapshotPairs: four members on two nodes, of which one crashes: both its members go on from the copies, or the parity, of the other.
+func TestSnapshotPairs(t *testing.T) {
+	t.Parallel()
+	harness.Share(t, harness.Light)
+	c := newCluster(t, "--nodes", "2", "--spares", "1")
+	ctx, cancel := context.WithTimeout(t.Context(), atMost)
+	defer cancel()
+	for i, red := range []string{"xor", "partner"} {
+		if !harness.ChosenOf(2, i) {
+			continue
+		}
+		w := c.snaps(ctx, t, "snap_steps", "pairs"+red, harness.MPIs()[i], 20, nil, []string{"--redundancy", red}, "size=300000")
+		w.counts(ctx, t, 4)
+		c.sandbox(t, "crash", "nodes/node2")
+		w.says(ctx, t, "what node2 held, .*, was made again on node3")
+		w.says(ctx, t, "steps: restored at step ")
+		c.sandbox(t, "start", "nodes/node2")
+		w.ends(ctx, t)
+	}
+}
